@@ -1,0 +1,127 @@
+// Package arch says what a network is: its layers in the order in which they
+// run, the tensors they own, the FLOPs of each pass and the buffers kept from
+// one pass to another. It knows no times, devices or schedules.
+//
+// Numbers are per sample unless a comment says otherwise. A sample is one
+// sequence of a language model or one image. FLOPs count matrix products
+// alone, two per multiply-add, and attention over the whole s×s square, as
+// published totals do. Dropout is off everywhere.
+//
+// The backward pass comes in two parts: InputGradient (I) makes the gradient
+// that goes to the layer before, WeightGradient (W) the gradients of weight
+// matrices, embedding tables and linear biases. Gains and biases of norms are
+// so small that their gradients are made within I.
+package arch
+
+// Shape is the shape of a tensor. For activations it is that of one sample,
+// without the batch dimension; images are channels × height × width.
+type Shape []int
+
+// Elements is the product of the dimensions; 1 for the empty shape.
+func (s Shape) Elements() int64 {
+	n := int64(1)
+	for _, d := range s {
+		n *= int64(d)
+	}
+	return n
+}
+
+// Tensor is a parameter tensor, named and shaped as in the PyTorch model it is
+// known from: GPT-2's weights are [in, out], those of nn.Linear [out, in].
+type Tensor struct {
+	Name    string
+	Shape   Shape
+	Sharded bool // divided among the ranks of a Megatron tensor-parallel group
+}
+
+// Layer is the smallest part of a network that a stage can hold.
+type Layer struct {
+	Name   string
+	Params []Tensor // owned
+	Tied   []Tensor // used here, owned by another layer: a copy when that one is on another rank
+	Input  Shape    // elements of one sample, from the layer before
+	Output Shape    // elements of one sample, to the layer after; the last layer's logits
+	Ops    []Op     // in forward order; the last layer's end with the loss
+	// Buffers are what this layer keeps for its backward passes. A tensor that
+	// two layers need is listed once, by the later one.
+	Buffers []Buffer
+	// KeepsOutput: this layer's I needs Output, which the next layer lists as
+	// its own buffer (a final ReLU). A stage that ends here keeps it as well.
+	KeepsOutput bool
+	// Repeatable: full recomputation keeps only Input and runs F again.
+	Repeatable bool
+}
+
+// FLOPs of one pass, per sample.
+func (l Layer) FLOPs(p Pass) int64 {
+	var n int64
+	for _, op := range l.Ops {
+		n += op.FLOPs(p)
+	}
+	return n
+}
+
+// Traffic is the number of elements that one pass over a microbatch of samples
+// moves to and from memory.
+func (l Layer) Traffic(p Pass, samples int64) int64 {
+	var n int64
+	for _, op := range l.Ops {
+		n += op.Traffic(p, samples)
+	}
+	return n
+}
+
+// Parameters is the number of parameters the layer owns.
+func (l Layer) Parameters() int64 {
+	var n int64
+	for _, t := range l.Params {
+		n += t.Shape.Elements()
+	}
+	return n
+}
+
+// ActivationBytes is the size per sample of the buffers with lifetime lt, where
+// an activation takes elementBytes (see Training.ActivationElement).
+func (l Layer) ActivationBytes(elementBytes int64, lt Lifetime) int64 {
+	var n int64
+	for _, b := range l.Buffers {
+		if b.Lifetime == lt {
+			n += b.Bytes(elementBytes)
+		}
+	}
+	return n
+}
+
+// Network is a chain of layers: each one's Output is the next one's Input.
+type Network struct {
+	Name            string
+	Layers          []Layer
+	TokensPerSample int // the sequence length of a language model, 1 for an image
+}
+
+// Parameters is the number of parameters, tied ones counted once.
+func (n Network) Parameters() int64 {
+	var sum int64
+	for _, l := range n.Layers {
+		sum += l.Parameters()
+	}
+	return sum
+}
+
+// ParameterTensors lists the owned tensors in the order of the layers.
+func (n Network) ParameterTensors() []Tensor {
+	var all []Tensor
+	for _, l := range n.Layers {
+		all = append(all, l.Params...)
+	}
+	return all
+}
+
+// FLOPs of one pass, per sample.
+func (n Network) FLOPs(p Pass) int64 {
+	var sum int64
+	for _, l := range n.Layers {
+		sum += l.FLOPs(p)
+	}
+	return sum
+}

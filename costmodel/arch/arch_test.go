@@ -1,0 +1,141 @@
+package arch
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func network(t require.TestingT, m Model) Network {
+	n, err := m.Network()
+	require.NoError(t, err)
+	return n
+}
+
+func preset(t require.TestingT, name string) Network { return network(t, Model{Preset: name}) }
+
+// Counts of the published checkpoints (Hugging Face) and of CS1390's two VGG16.
+func TestParameters(t *testing.T) {
+	for _, c := range []struct {
+		preset     string
+		parameters int64
+		tensors    int
+	}{
+		{"gpt2", 124_439_808, 148},
+		{"gpt2-medium", 354_823_168, 292},
+		{"gpt2-large", 774_030_080, 436},
+		{"gpt2-xl", 1_557_611_200, 580},
+		{"tinyllama-1.1b", 1_100_048_384, 201},
+		{"llama2-7b", 6_738_415_616, 291},
+		{"llama2-13b", 13_015_864_320, 363},
+		{"llama2-70b", 68_976_648_192, 723},
+		{"llama3-8b", 8_030_261_248, 291},
+		{"mistral-7b", 7_241_732_096, 291},
+		{"vgg16", 134_301_514, 32},
+		{"vgg16-pipeline", 33_638_218, 32},
+		{"mlp", 8 * (1024*1024 + 1024), 16},
+	} {
+		t.Run(c.preset, func(t *testing.T) {
+			n := preset(t, c.preset)
+			assert.Equal(t, c.parameters, n.Parameters())
+			assert.Len(t, n.ParameterTensors(), c.tensors)
+		})
+	}
+	assert.InEpsilon(t, 175e9, preset(t, "gpt3-175b").Parameters(), 0.003)
+}
+
+func TestGPT2Layers(t *testing.T) {
+	n := preset(t, "gpt2")
+	require.Len(t, n.Layers, 15)
+	assert.Equal(t, 1024, n.TokensPerSample)
+	assert.Equal(t, []string{"embed", "h.0", "h.11", "ln_f", "head"},
+		[]string{n.Layers[0].Name, n.Layers[1].Name, n.Layers[12].Name, n.Layers[13].Name, n.Layers[14].Name})
+	for _, block := range n.Layers[1:13] {
+		assert.EqualValues(t, 7_087_872, block.Parameters())
+		assert.Len(t, block.Params, 12)
+	}
+	head := n.Layers[14]
+	assert.Empty(t, head.Params)
+	assert.Equal(t, []Tensor{n.Layers[0].Params[0]}, head.Tied)
+	assert.Equal(t, "wte.weight", head.Tied[0].Name)
+}
+
+// Forward at sequence 128: 174.6 MFLOP a token in the blocks, 77.2 in the head.
+func TestGPT2ForwardFLOPs(t *testing.T) {
+	n := network(t, Model{Preset: "gpt2", SequenceLength: 128})
+	var blocks int64
+	for _, l := range n.Layers[1:13] {
+		blocks += l.FLOPs(Forward)
+	}
+	assert.EqualValues(t, 128*12*(24*768*768+4*128*768), blocks)
+	assert.EqualValues(t, 128*2*768*50257, n.Layers[14].FLOPs(Forward))
+	assert.InDelta(t, 174.6, float64(blocks)/128e6, 0.05)
+	assert.InDelta(t, 77.2, float64(n.Layers[14].FLOPs(Forward))/128e6, 0.05)
+	assert.InDelta(t, 251.8, float64(n.FLOPs(Forward))/128e6, 0.05)
+}
+
+func drawGPT(t *rapid.T) Model {
+	heads := rapid.IntRange(1, 16).Draw(t, "heads")
+	return Model{
+		Family: "gpt", Heads: heads, Hidden: heads * rapid.IntRange(1, 64).Draw(t, "head_dim"),
+		Layers: rapid.IntRange(1, 6).Draw(t, "layers"), Vocab: rapid.IntRange(1, 1000).Draw(t, "vocab"),
+		SequenceLength: rapid.IntRange(1, 300).Draw(t, "sequence_length"),
+	}
+}
+
+// The forward of a block per sample is 24sh²+4s²h and of the head 2shV
+// (Narayanan et al. 2021, appendix). Backward splits into I = 24sh²+8s²h and
+// W = 24sh² (Qi et al. 2023, zero bubble, table 1).
+func TestPublishedFLOPs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := drawGPT(t)
+		n := network(t, m)
+		s, h, v := int64(m.SequenceLength), int64(m.Hidden), int64(m.Vocab)
+		for _, l := range n.Layers[1 : 1+m.Layers] {
+			assert.Equal(t, 24*s*h*h+4*s*s*h, l.FLOPs(Forward))
+			assert.Equal(t, 24*s*h*h+8*s*s*h, l.FLOPs(InputGradient))
+			assert.Equal(t, 24*s*h*h, l.FLOPs(WeightGradient))
+		}
+		assert.Equal(t, 2*s*h*v, n.Layers[len(n.Layers)-1].FLOPs(Forward))
+		assert.Equal(t, 12*h*h+13*h, n.Layers[1].Parameters())
+	})
+}
+
+// Llama 2: 2 FLOPs per parameter of the products and token, and the scores.
+func TestLlamaFLOPs(t *testing.T) {
+	n := network(t, Model{Preset: "llama2-7b", SequenceLength: 2048})
+	const s, h, f, v = 2048, 4096, 11008, 32000
+	assert.EqualValues(t, 32*(2*s*(4*h*h+3*h*f)+4*s*s*h)+2*s*h*v, n.FLOPs(Forward))
+}
+
+func TestChain(t *testing.T) {
+	for _, p := range Presets() {
+		n := preset(t, p.Name)
+		var parameters, flops int64
+		names := map[string]bool{}
+		for i, l := range n.Layers {
+			if i > 0 {
+				assert.Equal(t, n.Layers[i-1].Output, l.Input, "%s %s", p.Name, l.Name)
+			}
+			assert.False(t, names[l.Name], "%s %s", p.Name, l.Name)
+			names[l.Name] = true
+			parameters += l.Parameters()
+			flops += l.FLOPs(Forward) + l.FLOPs(InputGradient) + l.FLOPs(WeightGradient)
+		}
+		assert.Equal(t, parameters, n.Parameters())
+		assert.Equal(t, flops, n.FLOPs(Forward)+n.FLOPs(InputGradient)+n.FLOPs(WeightGradient))
+		tensors := map[string]bool{}
+		for _, tensor := range n.ParameterTensors() {
+			assert.False(t, tensors[tensor.Name], "%s %s", p.Name, tensor.Name)
+			tensors[tensor.Name] = true
+		}
+	}
+}
+
+func TestShapeElements(t *testing.T) {
+	assert.EqualValues(t, 24, Shape{2, 3, 4}.Elements())
+	assert.EqualValues(t, 1, Shape{}.Elements())
+	assert.EqualValues(t, 1<<40, Shape{1 << 20, 1 << 20}.Elements())
+}

@@ -1,0 +1,47 @@
+package arch
+
+import "fmt"
+
+// Lifetime says which pass allocates a buffer and which one frees it.
+type Lifetime uint8
+
+const (
+	ForwardToInput  Lifetime = iota // made by F, last read by I; the zero value
+	ForwardToWeight                 // made by F, last read by W (I may read it too)
+	InputToWeight                   // an output gradient, at hand in I, read by W
+)
+
+// String is the letters of the two passes, e.g. "F→W".
+func (lt Lifetime) String() string {
+	names := []string{"F→I", "F→W", "I→W"}
+	if int(lt) < len(names) {
+		return names[lt]
+	}
+	return fmt.Sprintf("Lifetime(%d)", uint8(lt))
+}
+
+// Buffer is a tensor that a layer holds between two of its passes, listed as an
+// eager framework (PyTorch) keeps it where an activation function, a norm or a
+// softmax is one kernel. Means and deviations of norms, scalars and masks that
+// are equal for all samples are too small to list.
+type Buffer struct {
+	Name     string
+	Shape    Shape // of one sample
+	Lifetime Lifetime
+	// ElementBytes is 0 for the training precision's activations, otherwise
+	// fixed: 4 for token ids, 8 for pooling indices, 4 for the loss in fp32.
+	ElementBytes int
+	// AttentionCore: not kept under selective recomputation.
+	AttentionCore bool
+	// Sharded: divided among the ranks of a Megatron tensor-parallel group.
+	// What is not is divided only by sequence parallelism.
+	Sharded bool
+}
+
+// Bytes per sample, where an activation takes elementBytes.
+func (b Buffer) Bytes(elementBytes int64) int64 {
+	if b.ElementBytes != 0 {
+		elementBytes = int64(b.ElementBytes)
+	}
+	return b.Shape.Elements() * elementBytes
+}

@@ -1,0 +1,84 @@
+package arch
+
+import "fmt"
+
+// defaults fills what may be left out. It leaves bad numbers to checkNumbers.
+func (m Model) defaults() Model {
+	switch m.Family {
+	case familyGPT:
+		m.KVHeads = m.Heads
+		m.FFNHidden = orElse(m.FFNHidden, 4*min(m.Hidden, maxSize))
+		m.Positions = orElse(m.Positions, m.SequenceLength)
+	case familyLlama:
+		m.KVHeads = orElse(m.KVHeads, m.Heads)
+	}
+	if m.HeadDim == 0 && m.Heads > 0 && m.Hidden%m.Heads == 0 {
+		m.HeadDim = m.Hidden / m.Heads
+	}
+	if m.Tied == nil {
+		tied := m.Family == familyGPT
+		m.Tied = &tied
+	}
+	return m
+}
+
+func orElse(value, otherwise int) int {
+	if value != 0 {
+		return value
+	}
+	return otherwise
+}
+
+// checkNumbers wants every key of the family in 1 … maxSize and the heads to
+// fit one another.
+func (m Model) checkNumbers() error {
+	legal := familyKeys(m.Family)
+	if m.HeadDim == 0 && m.Heads > 0 && m.Hidden > 0 {
+		return fmt.Errorf("heads = %d: must divide hidden = %d", m.Heads, m.Hidden)
+	}
+	for _, f := range m.fields() {
+		for _, key := range legal {
+			if key == f.key && (*f.value < 1 || *f.value > maxSize) {
+				return fmt.Errorf("%s = %d: must be 1 to %d", f.key, *f.value, maxSize)
+			}
+		}
+	}
+	if m.Layers > maxLayers {
+		return fmt.Errorf("layers = %d: must be 1 to %d", m.Layers, maxLayers)
+	}
+	if m.Family == familyGPT || m.Family == familyLlama {
+		if err := m.checkHeads(); err != nil {
+			return err
+		}
+	}
+	if size := m.estimate(); size > maxFLOPs {
+		return fmt.Errorf("hidden = %d, sequence_length = %d: %.0e FLOPs per sample are beyond what can be counted (%.0e)",
+			m.Hidden, m.SequenceLength, size, float64(maxFLOPs))
+	}
+	return nil
+}
+
+func (m Model) checkHeads() error {
+	if m.Heads%m.KVHeads != 0 {
+		return fmt.Errorf("kv_heads = %d: must divide heads = %d", m.KVHeads, m.Heads)
+	}
+	if m.Family == familyGPT && m.SequenceLength > m.Positions {
+		return fmt.Errorf("sequence_length = %d: must be at most positions = %d", m.SequenceLength, m.Positions)
+	}
+	return nil
+}
+
+// estimate is no less than the FLOPs of any pass over one sample and than the
+// bytes of the parameters with gradients and optimizer state, in floating point
+// so that it cannot overflow.
+func (m Model) estimate() float64 {
+	s, h, f := float64(m.SequenceLength), float64(m.Hidden), float64(m.FFNHidden)
+	q, kv := float64(m.Heads)*float64(m.HeadDim), float64(m.KVHeads)*float64(m.HeadDim)
+	v, positions, blocks := float64(m.Vocab), float64(m.Positions), float64(m.Layers)
+	if m.Family == familyMLP {
+		return 20 * blocks * (h*h + h)
+	}
+	block := 2*h*(q+kv) + 3*h*f + q + 2*kv + f + 6*h
+	parameters := blocks*block + 2*v*h + positions*h
+	return 2*s*parameters + 8*blocks*s*s*q + 20*parameters
+}

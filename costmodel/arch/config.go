@@ -1,0 +1,162 @@
+package arch
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// ParseConfig turns the contents of a Hugging Face config.json into a Model of
+// a family. model_type must be gpt2, llama or mistral. A key that is missing or
+// null has the default of that type's configuration class in transformers; only
+// num_key_value_heads is the number of heads where it is null.
+// sequence is the number of tokens per sample; 0 means the longest that the
+// file declares. A Mistral's sliding window is ignored.
+func ParseConfig(data []byte, sequence int) (Model, error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return Model{}, errors.New("config.json: is empty")
+	}
+	if bytes.IndexByte(data, 0) >= 0 {
+		return Model{}, errors.New("config.json: is a binary file, not JSON")
+	}
+	var head struct {
+		ModelType *string `json:"model_type"`
+	}
+	if err := unmarshal(data, &head); err != nil {
+		return Model{}, err
+	}
+	if head.ModelType == nil {
+		return Model{}, errors.New("config.json: has no model_type; must be gpt2, llama or mistral")
+	}
+	if sequence < 0 {
+		return Model{}, fmt.Errorf("sequence_length = %d: must be at least 1", sequence)
+	}
+	switch *head.ModelType {
+	case "gpt2":
+		return parseGPT2(data, sequence)
+	case "llama":
+		return parseLlama(data, sequence, llamaDefaults())
+	case "mistral":
+		return parseLlama(data, sequence, mistralDefaults())
+	}
+	return Model{}, fmt.Errorf("config.json: model_type %q is not supported; must be gpt2, llama or mistral", *head.ModelType)
+}
+
+// gpt2Config and its defaults are transformers' GPT2Config.
+type gpt2Config struct {
+	Vocab          int  `json:"vocab_size"`
+	Positions      int  `json:"n_positions"`
+	Hidden         int  `json:"n_embd"`
+	Layers         int  `json:"n_layer"`
+	Heads          int  `json:"n_head"`
+	Inner          *int `json:"n_inner"`
+	Tied           bool `json:"tie_word_embeddings"`
+	CrossAttention bool `json:"add_cross_attention"`
+}
+
+func parseGPT2(data []byte, sequence int) (Model, error) {
+	c := gpt2Config{Vocab: 50257, Positions: 1024, Hidden: 768, Layers: 12, Heads: 12, Tied: true}
+	if err := unmarshal(data, &c); err != nil {
+		return Model{}, err
+	}
+	err := firstError(
+		positive("vocab_size", &c.Vocab), positive("n_positions", &c.Positions), positive("n_embd", &c.Hidden),
+		positive("n_layer", &c.Layers), positive("n_head", &c.Heads), positive("n_inner", c.Inner),
+		absent("add_cross_attention", c.CrossAttention),
+	)
+	if err != nil {
+		return Model{}, err
+	}
+	m := Model{
+		Family: familyGPT, Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads, FFNHidden: value(c.Inner),
+		Vocab: c.Vocab, Positions: c.Positions, SequenceLength: orElse(sequence, c.Positions), Tied: &c.Tied,
+	}
+	return m, inConfig(m.Validate())
+}
+
+// llamaConfig is LlamaConfig and MistralConfig of transformers.
+type llamaConfig struct {
+	Vocab         int  `json:"vocab_size"`
+	Positions     int  `json:"max_position_embeddings"`
+	Hidden        int  `json:"hidden_size"`
+	Inner         int  `json:"intermediate_size"`
+	Layers        int  `json:"num_hidden_layers"`
+	Heads         int  `json:"num_attention_heads"`
+	KVHeads       *int `json:"num_key_value_heads"`
+	HeadDim       *int `json:"head_dim"`
+	Tied          bool `json:"tie_word_embeddings"`
+	AttentionBias bool `json:"attention_bias"`
+	MLPBias       bool `json:"mlp_bias"`
+}
+
+func llamaDefaults() llamaConfig {
+	return llamaConfig{Vocab: 32000, Positions: 2048, Hidden: 4096, Inner: 11008, Layers: 32, Heads: 32}
+}
+
+func mistralDefaults() llamaConfig {
+	kvHeads := 8
+	return llamaConfig{Vocab: 32000, Positions: 4096 * 32, Hidden: 4096, Inner: 14336, Layers: 32, Heads: 32, KVHeads: &kvHeads}
+}
+
+func parseLlama(data []byte, sequence int, c llamaConfig) (Model, error) {
+	if err := unmarshal(data, &c); err != nil {
+		return Model{}, err
+	}
+	err := firstError(
+		positive("vocab_size", &c.Vocab), positive("max_position_embeddings", &c.Positions),
+		positive("hidden_size", &c.Hidden), positive("intermediate_size", &c.Inner),
+		positive("num_hidden_layers", &c.Layers), positive("num_attention_heads", &c.Heads),
+		positive("num_key_value_heads", c.KVHeads), positive("head_dim", c.HeadDim),
+		absent("attention_bias", c.AttentionBias), absent("mlp_bias", c.MLPBias),
+	)
+	if err != nil {
+		return Model{}, err
+	}
+	m := Model{
+		Family: familyLlama, Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads, KVHeads: value(c.KVHeads),
+		HeadDim: value(c.HeadDim), FFNHidden: c.Inner, Vocab: c.Vocab,
+		SequenceLength: orElse(sequence, c.Positions), Tied: &c.Tied,
+	}
+	return m, inConfig(m.Validate())
+}
+
+func unmarshal(data []byte, into any) error {
+	err := json.Unmarshal(data, into)
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrong) && wrong.Field != "":
+		return fmt.Errorf("config.json: %s is %s: must be %s", wrong.Field, wrong.Value, wrong.Type)
+	case errors.As(err, &wrong):
+		return fmt.Errorf("config.json: is %s: must be an object", wrong.Value)
+	}
+	return inConfig(err)
+}
+
+func positive(key string, v *int) error {
+	if v != nil && *v < 1 {
+		return fmt.Errorf("config.json: %s = %d: must be at least 1", key, *v)
+	}
+	return nil
+}
+
+func absent(key string, present bool) error {
+	if present {
+		return fmt.Errorf("config.json: %s = true is not supported; must be false", key)
+	}
+	return nil
+}
+
+func inConfig(err error) error {
+	if err != nil {
+		return fmt.Errorf("config.json: %w", err)
+	}
+	return nil
+}
+
+func value(v *int) int {
+	if v == nil {
+		return 0
+	}
+	return *v
+}

@@ -1,0 +1,100 @@
+package arch
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseConfig(t *testing.T) {
+	for _, c := range []struct {
+		name, config string
+		sequence     int
+		parameters   int64
+		tokens       int
+	}{
+		{"gpt2 by defaults", `{"model_type": "gpt2"}`, 128, 124_439_808, 128},
+		{"gpt2, longest", `{"model_type": "gpt2", "n_inner": null, "architectures": ["GPT2LMHeadModel"]}`, 0, 124_439_808, 1024},
+		{"gpt2-medium", `{"model_type": "gpt2", "n_embd": 1024, "n_layer": 24, "n_head": 16, "n_ctx": 1024}`, 128, 354_823_168, 128},
+		{"gpt2, n_inner", `{"model_type": "gpt2", "n_inner": 768, "n_layer": 1}`, 8, 124_439_808 - 11*7_087_872 - 3*768*(2*768+1), 8},
+		{"llama by defaults", `{"model_type": "llama"}`, 128, 6_738_415_616, 128},
+		{"llama3-8b", `{"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "max_position_embeddings": 8192,
+			"num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8, "vocab_size": 128256,
+			"tie_word_embeddings": false, "rope_theta": 500000.0}`, 0, 8_030_261_248, 8192},
+		{"mistral by defaults", `{"model_type": "mistral"}`, 4096, 7_241_732_096, 4096},
+		{"mistral, null kv heads", `{"model_type": "mistral", "num_key_value_heads": null, "num_hidden_layers": 1}`, 8,
+			2*32000*4096 + 4*4096*4096 + 3*4096*14336 + 3*4096, 8},
+		{"llama, tied, head_dim", `{"model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 2,
+			"num_hidden_layers": 1, "head_dim": 48, "vocab_size": 10, "tie_word_embeddings": true}`, 8,
+			10*64 + 4*64*96 + 3*64*96 + 3*64, 8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m, err := ParseConfig([]byte(c.config), c.sequence)
+			require.NoError(t, err)
+			n := network(t, m)
+			assert.Equal(t, c.parameters, n.Parameters())
+			assert.Equal(t, c.tokens, n.TokensPerSample)
+		})
+	}
+}
+
+func TestParseConfigErrors(t *testing.T) {
+	for _, c := range []struct {
+		config   string
+		sequence int
+		want     string
+	}{
+		{"", 8, "is empty"},
+		{" \n", 8, "is empty"},
+		{"\x7fELF\x00", 8, "binary file"},
+		{"model_type = gpt2", 8, "invalid character"},
+		{`{"model_type": "gpt2"`, 8, "unexpected end"},
+		{`{"model_type": "gpt2"} x`, 8, "invalid character"},
+		{`[1]`, 8, "is array: must be an object"},
+		{`null`, 8, "has no model_type"},
+		{`{}`, 8, "has no model_type; must be gpt2, llama or mistral"},
+		{`{"model_type": "bert"}`, 8, `model_type "bert" is not supported`},
+		{`{"model_type": 3}`, 8, "model_type is number: must be string"},
+		{`{"model_type": "gpt2", "n_layer": "12"}`, 8, "n_layer is string: must be int"},
+		{`{"model_type": "gpt2", "n_layer": 0}`, 8, "n_layer = 0: must be at least 1"},
+		{`{"model_type": "gpt2", "n_inner": -1}`, 8, "n_inner = -1"},
+		{`{"model_type": "gpt2", "n_head": 7}`, 8, "heads = 7: must divide hidden = 768"},
+		{`{"model_type": "gpt2", "add_cross_attention": true}`, 8, "add_cross_attention = true is not supported"},
+		{`{"model_type": "gpt2"}`, 2048, "sequence_length = 2048: must be at most positions = 1024"},
+		{`{"model_type": "gpt2"}`, -1, "sequence_length = -1"},
+		{`{"model_type": "llama", "attention_bias": true}`, 8, "attention_bias = true is not supported"},
+		{`{"model_type": "llama", "num_key_value_heads": 5}`, 8, "kv_heads = 5: must divide heads = 32"},
+		{`{"model_type": "llama", "hidden_size": 1e30}`, 8, "hidden_size"},
+		{`{"model_type": "llama", "num_hidden_layers": 2000000000}`, 8, "layers = 2000000000"},
+	} {
+		_, err := ParseConfig([]byte(c.config), c.sequence)
+		assert.ErrorContains(t, err, c.want, c.config)
+		assert.ErrorContains(t, err, map[bool]string{true: "config.json", false: ""}[c.sequence >= 0])
+	}
+}
+
+// What ParseConfig accepts can be built, and no total overflows.
+func FuzzParseConfig(f *testing.F) {
+	f.Add([]byte(`{"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 4}`), 128)
+	f.Add([]byte(`{"model_type": "llama", "num_key_value_heads": 4, "head_dim": 1073741823}`), 1<<20)
+	f.Add([]byte(`{"model_type": "mistral", "vocab_size": 1073741824}`), 1<<30)
+	f.Add([]byte(`{"model_type": "gpt2", "n_positions": null, "n_inner": 9999999999}`), 0)
+	f.Add([]byte("\xff\xfe{"), -1)
+	f.Fuzz(func(t *testing.T, data []byte, sequence int) {
+		m, err := ParseConfig(data, sequence)
+		if err != nil {
+			return
+		}
+		m.Layers = min(m.Layers, 100)
+		n, err := m.Network()
+		require.NoError(t, err)
+		assert.Positive(t, n.Parameters())
+		for _, p := range []Pass{Forward, InputGradient, WeightGradient} {
+			assert.Positive(t, n.FLOPs(p))
+			for _, l := range n.Layers {
+				assert.GreaterOrEqual(t, l.Traffic(p, 1), int64(0))
+			}
+		}
+	})
+}

@@ -1,0 +1,118 @@
+package arch
+
+import "fmt"
+
+// gpt is GPT-2: learned positions, norm before each half of a block, GELU in
+// the tanh form, biases everywhere, and a head that is usually tied to wte.
+// Layers: embed, h.0 …, ln_f, head. Tensors are named as in Hugging Face's
+// checkpoint without its "transformer." prefix.
+func gpt(m Model) Network {
+	s, h := m.SequenceLength, m.Hidden
+	layers := []Layer{gptEmbedding(m)}
+	for i := range m.Layers {
+		layers = append(layers, gptBlock(m, i))
+	}
+	final := Layer{
+		Name: "ln_f", Params: layerNormParams("ln_f", h),
+		Input: Shape{s, h}, Output: Shape{s, h},
+		Ops:     []Op{norm("ln_f", s, h)},
+		Buffers: []Buffer{{Name: "ln_f.input", Shape: Shape{s, h}}},
+	}
+	return Network{TokensPerSample: s, Layers: append(layers, final, lmHead(m, "wte.weight"))}
+}
+
+func gptEmbedding(m Model) Layer {
+	s, h := m.SequenceLength, m.Hidden
+	return Layer{
+		Name: "embed",
+		Params: []Tensor{
+			{Name: "wte.weight", Shape: Shape{m.Vocab, h}, Sharded: true},
+			{Name: "wpe.weight", Shape: Shape{m.Positions, h}},
+		},
+		Input: Shape{s}, Output: Shape{s, h},
+		Ops: []Op{lookup("wte", m.Vocab, s, h, 2), lookup("wpe", m.Positions, s, h, 3)},
+		Buffers: []Buffer{
+			tokenIDs("tokens", s, ForwardToWeight),
+			{Name: "embed.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight},
+		},
+	}
+}
+
+func gptBlock(m Model, i int) Layer {
+	s, h := m.SequenceLength, m.Hidden
+	return Layer{
+		Name:   fmt.Sprintf("h.%d", i),
+		Params: gptBlockParams(fmt.Sprintf("h.%d.", i), h, m.Heads*m.HeadDim, m.FFNHidden),
+		Input:  Shape{s, h}, Output: Shape{s, h},
+		Ops: gptBlockOps(m), Buffers: gptBlockBuffers(m), Repeatable: true,
+	}
+}
+
+func gptBlockParams(prefix string, h, q, f int) []Tensor {
+	params := layerNormParams(prefix+"ln_1", h)
+	params = append(params, column(prefix+"attn.c_attn", h, 3*q)...)
+	params = append(params, row(prefix+"attn.c_proj", q, h)...)
+	params = append(params, layerNormParams(prefix+"ln_2", h)...)
+	params = append(params, column(prefix+"mlp.c_fc", h, f)...)
+	return append(params, row(prefix+"mlp.c_proj", f, h)...)
+}
+
+// gptBlockOps makes 24sh²+4s²h FLOPs with f = 4h (Narayanan et al. 2021).
+func gptBlockOps(m Model) []Op {
+	s, h, q, f := m.SequenceLength, m.Hidden, m.Heads*m.HeadDim, m.FFNHidden
+	ops := []Op{norm("ln_1", s, h), linear("attn.c_attn", s, h, 3*q, true)}
+	ops = append(ops, attention("attn.", m)...)
+	return append(ops,
+		linear("attn.c_proj", s, q, h, true),
+		residual("attn.residual", s, h),
+		norm("ln_2", s, h),
+		linear("mlp.c_fc", s, h, f, true),
+		activation("mlp.gelu", s, f),
+		linear("mlp.c_proj", s, f, h, true),
+		residual("mlp.residual", s, h),
+	)
+}
+
+// gptBlockBuffers: with f = 4h, F keeps 16sh + as² elements: Korthikanti et al.
+// 2022 count 34sh + 5as² bytes in fp16, of which two dropout masks are 2sh and
+// the softmax's dropout (mask and output) 3as². W needs 16sh elements.
+func gptBlockBuffers(m Model) []Buffer {
+	s, h, f := m.SequenceLength, m.Hidden, m.FFNHidden
+	buffers := []Buffer{
+		{Name: "ln_1.input", Shape: Shape{s, h}},
+		{Name: "attn.c_attn.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight},
+	}
+	buffers = append(buffers, attentionBuffers("attn.", m)...)
+	return append(buffers, []Buffer{
+		{Name: "ln_2.input", Shape: Shape{s, h}},
+		{Name: "mlp.c_fc.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight},
+		{Name: "mlp.gelu.input", Shape: Shape{s, f}, Sharded: true},
+		{Name: "mlp.c_proj.input", Shape: Shape{s, f}, Lifetime: ForwardToWeight, Sharded: true},
+		{Name: "attn.c_attn.output_gradient", Shape: Shape{s, 3 * m.Heads * m.HeadDim}, Lifetime: InputToWeight, Sharded: true},
+		{Name: "attn.c_proj.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight},
+		{Name: "mlp.c_fc.output_gradient", Shape: Shape{s, f}, Lifetime: InputToWeight, Sharded: true},
+		{Name: "mlp.c_proj.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight},
+	}...)
+}
+
+func layerNormParams(name string, h int) []Tensor {
+	return []Tensor{{Name: name + ".weight", Shape: Shape{h}}, {Name: name + ".bias", Shape: Shape{h}}}
+}
+
+// column is a weight [in, out] that tensor parallelism cuts along out, with its
+// bias.
+func column(name string, in, out int) []Tensor {
+	return []Tensor{
+		{Name: name + ".weight", Shape: Shape{in, out}, Sharded: true},
+		{Name: name + ".bias", Shape: Shape{out}, Sharded: true},
+	}
+}
+
+// row is a weight [in, out] that tensor parallelism cuts along in: every rank
+// has the whole bias.
+func row(name string, in, out int) []Tensor {
+	return []Tensor{
+		{Name: name + ".weight", Shape: Shape{in, out}, Sharded: true},
+		{Name: name + ".bias", Shape: Shape{out}},
+	}
+}

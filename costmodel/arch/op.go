@@ -1,0 +1,150 @@
+package arch
+
+import "fmt"
+
+// Pass is one of the three passes of a layer over a microbatch.
+type Pass uint8
+
+const (
+	Forward        Pass = iota // F
+	InputGradient              // I
+	WeightGradient             // W
+)
+
+// String is the letter used for the pass in schedules.
+func (p Pass) String() string {
+	return letter("FIW", uint8(p), "Pass")
+}
+
+// Class says what bounds an operation and how its FLOPs and traffic follow.
+type Class uint8
+
+const (
+	Product     Class = iota // matrix product, or a convolution as one
+	Elementwise              // bound by memory: activation functions, norms, softmax, sums, pooling, loss
+	Lookup                   // rows gathered from a table: embeddings
+)
+
+// String names the class in lower case.
+func (c Class) String() string {
+	names := []string{"product", "elementwise", "lookup"}
+	if int(c) < len(names) {
+		return names[c]
+	}
+	return fmt.Sprintf("Class(%d)", uint8(c))
+}
+
+// Op is one operation of the size of a kernel. Which fields count depends on
+// Class; all numbers are per sample.
+type Op struct {
+	Name  string
+	Class Class
+
+	// Product: Count products of Rows×Inner by Inner×Cols.
+	// Lookup: a table of Rows×Cols.
+	Count, Rows, Inner, Cols int64
+
+	// Left is the number of elements of all left operands in memory where it
+	// is not Count×Rows×Inner: a convolution reads its image, not the matrix of
+	// patches.
+	Left int64
+
+	// Weight: the right operand is a parameter, read once per microbatch, and W
+	// makes its gradient. Otherwise both gradients of the product belong to I.
+	Weight bool
+
+	// Bias: a vector of Cols is added in the same kernel; W sums its gradient.
+	Bias bool
+
+	// NoInputGradient: the left operand is the network's input; I does nothing.
+	NoInputGradient bool
+
+	// Elements written by F, for Elementwise and Lookup.
+	Elements int64
+
+	// Moved is the number of elements read and written by each pass, indexed by
+	// Pass, for Elementwise and Lookup; 0 where a pass has no such kernel.
+	Moved [3]int64
+
+	// AttentionCore: run again under selective recomputation (the products and
+	// the softmax between q, k, v and the context).
+	AttentionCore bool
+
+	// Sharded: divided among the ranks of a Megatron tensor-parallel group.
+	Sharded bool
+}
+
+// FLOPs of one pass over one sample: two per multiply-add of a Product, 0 for
+// the other classes.
+func (o Op) FLOPs(p Pass) int64 {
+	if o.Class != Product {
+		return 0
+	}
+	return 2 * o.Count * o.Rows * o.Inner * o.Cols * o.products(p)
+}
+
+// Traffic is the number of elements that a pass over a microbatch moves to and
+// from memory when every operand is read once and every result written once.
+// A weight is read once per microbatch, activations once per sample. Adding a
+// weight gradient to that of earlier microbatches is left out.
+func (o Op) Traffic(p Pass, samples int64) int64 {
+	if samples < 1 {
+		return 0
+	}
+	if o.Class != Product {
+		return samples*o.Moved[p] + o.tableGradient(p)
+	}
+	n := o.products(p) * (samples*(o.left()+o.out()) + o.right(samples))
+	if o.Bias && p == WeightGradient {
+		n += samples*o.out() + o.Cols
+	}
+	return n
+}
+
+// products is how many products of the forward size a pass makes.
+func (o Op) products(p Pass) int64 {
+	switch {
+	case p == Forward:
+		return 1
+	case p == InputGradient && o.NoInputGradient:
+		return 0
+	case p == InputGradient && !o.Weight:
+		return 2
+	case p == WeightGradient && !o.Weight:
+		return 0
+	}
+	return 1
+}
+
+func (o Op) left() int64 {
+	if o.Left != 0 {
+		return o.Left
+	}
+	return o.Count * o.Rows * o.Inner
+}
+
+func (o Op) right(samples int64) int64 {
+	n := o.Count * o.Inner * o.Cols
+	if !o.Weight {
+		n *= samples
+	}
+	return n
+}
+
+func (o Op) out() int64 { return o.Count * o.Rows * o.Cols }
+
+// tableGradient: W of a lookup fills the whole table's gradient with zeros,
+// once per microbatch, before it adds rows.
+func (o Op) tableGradient(p Pass) int64 {
+	if o.Class == Lookup && p == WeightGradient {
+		return o.Rows * o.Cols
+	}
+	return 0
+}
+
+func letter(letters string, i uint8, kind string) string {
+	if int(i) < len(letters) {
+		return letters[i : i+1]
+	}
+	return fmt.Sprintf("%s(%d)", kind, i)
+}

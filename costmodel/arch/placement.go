@@ -1,0 +1,55 @@
+package arch
+
+import "fmt"
+
+// VGG16Split is the number of consecutive layers of vgg16-pipeline on each of 1
+// to 6 workers, as in CS1390's training assignment (fa26, split_vgg16). The 13
+// layers are those of the preset.
+func VGG16Split(workers int) ([]int, error) {
+	switch workers {
+	case 1:
+		return []int{13}, nil
+	case 2:
+		return []int{5, 8}, nil
+	case 3:
+		return []int{2, 3, 8}, nil
+	case 4:
+		return []int{2, 2, 3, 6}, nil
+	case 5:
+		return []int{1, 2, 2, 3, 5}, nil
+	case 6:
+		return []int{1, 1, 2, 2, 2, 5}, nil
+	}
+	return nil, fmt.Errorf("no VGG16 split for %d workers: must be 1 to 6", workers)
+}
+
+// GPT2CoursePlacement is the placement of LLM Systems' homework 4 (model
+// parallel GPT-2): the blocks in runs of ceil(blocks/ranks), embeddings with
+// the first run, the final norm with the last, and the head with its loss as
+// one more stage back on rank 0. layersPerStage sums to the number of layers;
+// rankOfStage is as long. On one rank there is one stage. A number of ranks
+// that leaves some rank without a block is an error.
+func GPT2CoursePlacement(n Network, ranks int) (layersPerStage []int, rankOfStage []int, err error) {
+	last := len(n.Layers) - 1
+	if last < 3 || n.Layers[0].Name != "embed" || n.Layers[last-1].Name != "ln_f" || n.Layers[last].Name != "head" {
+		return nil, nil, fmt.Errorf("network %q is not a GPT: its layers must be embed, blocks, ln_f and head", n.Name)
+	}
+	blocks := last - 2
+	if ranks < 1 || ranks > blocks {
+		return nil, nil, fmt.Errorf("ranks = %d: must be 1 to %d, the number of blocks", ranks, blocks)
+	}
+	if ranks == 1 {
+		return []int{len(n.Layers)}, []int{0}, nil
+	}
+	run := (blocks + ranks - 1) / ranks
+	if (ranks-1)*run >= blocks {
+		return nil, nil, fmt.Errorf("ranks = %d: runs of %d of the %d blocks leave rank %d without one", ranks, run, blocks, ranks-1)
+	}
+	for rank := range ranks {
+		layersPerStage = append(layersPerStage, min(run, blocks-rank*run))
+		rankOfStage = append(rankOfStage, rank)
+	}
+	layersPerStage[0]++
+	layersPerStage[ranks-1]++
+	return append(layersPerStage, 1), append(rankOfStage, 0), nil
+}

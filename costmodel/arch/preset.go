@@ -1,0 +1,59 @@
+package arch
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Preset is a network known by name.
+type Preset struct {
+	Name    string
+	Summary string // one line
+	Model   Model  // without Preset; other keys given beside the name replace these
+}
+
+// Presets lists the networks that Model.Preset can name. Shapes are those of
+// the published checkpoints or papers; vgg16 is that of CS1390's assignment.
+func Presets() []Preset {
+	return []Preset{
+		gptPreset("gpt2", "GPT-2, 124M parameters (Radford 2019)", 12, 768, 12, 1024),
+		gptPreset("gpt2-medium", "GPT-2, 355M parameters", 24, 1024, 16, 1024),
+		gptPreset("gpt2-large", "GPT-2, 774M parameters", 36, 1280, 20, 1024),
+		gptPreset("gpt2-xl", "GPT-2, 1.6B parameters", 48, 1600, 25, 1024),
+		gptPreset("gpt3-175b", "GPT-3, 175B parameters (Brown 2020), dense attention", 96, 12288, 96, 2048),
+		llamaPreset("tinyllama-1.1b", "TinyLlama, 1.1B parameters (Zhang 2024)", 22, 2048, 32, 4, 5632, 32000, 2048),
+		llamaPreset("llama2-7b", "Llama 2, 6.7B parameters (Touvron 2023)", 32, 4096, 32, 32, 11008, 32000, 4096),
+		llamaPreset("llama2-13b", "Llama 2, 13B parameters", 40, 5120, 40, 40, 13824, 32000, 4096),
+		llamaPreset("llama2-70b", "Llama 2, 69B parameters, grouped queries", 80, 8192, 64, 8, 28672, 32000, 4096),
+		llamaPreset("llama3-8b", "Llama 3, 8.0B parameters (Meta 2024)", 32, 4096, 32, 8, 14336, 128256, 8192),
+		llamaPreset("mistral-7b", "Mistral, 7.2B parameters (Jiang 2023), full attention", 32, 4096, 32, 8, 14336, 32000, 8192),
+		{"vgg16", "VGG16 for CIFAR-10 with average pooling to 7×7, 134M parameters", Model{Family: familyVGG}},
+		{"vgg16-pipeline", "VGG16 for CIFAR-10 without average pooling, 34M parameters, 13 layers", Model{Family: familyVGG}},
+		{"mlp", "equal linear layers with ReLU, 8 × 1024 unless layers and hidden say otherwise", Model{Family: familyMLP, Layers: 8, Hidden: 1024}},
+	}
+}
+
+func gptPreset(name, summary string, layers, hidden, heads, positions int) Preset {
+	return Preset{name, summary, Model{
+		Family: familyGPT, Layers: layers, Hidden: hidden, Heads: heads,
+		Vocab: 50257, SequenceLength: positions, Positions: positions,
+	}}
+}
+
+func llamaPreset(name, summary string, layers, hidden, heads, kvHeads, ffn, vocab, sequence int) Preset {
+	return Preset{name, summary, Model{
+		Family: familyLlama, Layers: layers, Hidden: hidden, Heads: heads, KVHeads: kvHeads,
+		FFNHidden: ffn, Vocab: vocab, SequenceLength: sequence,
+	}}
+}
+
+func findPreset(name string) (Preset, error) {
+	var names []string
+	for _, p := range Presets() {
+		if p.Name == name {
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	return Preset{}, fmt.Errorf("preset = %q: must be one of %s", name, strings.Join(names, ", "))
+}

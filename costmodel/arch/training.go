@@ -1,0 +1,123 @@
+package arch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Training is the [train] section: what decides the bytes of a parameter and of
+// an activation. The zero value is fp32, adamw, no recomputation.
+type Training struct {
+	// Precision: fp32 (default), or fp16 or bf16 for mixed precision with fp32
+	// master weights.
+	Precision string `toml:"precision"`
+	// Optimizer: sgd, sgd-momentum, adam or adamw (default).
+	Optimizer string `toml:"optimizer"`
+	// Recompute: none (default), selective (the attention core, Korthikanti
+	// 2022) or full (all of a Repeatable layer but its input).
+	Recompute string `toml:"recompute"`
+}
+
+// Validate reports the first key with a value that is not one of the legal
+// ones, and lists those.
+func (t Training) Validate() error {
+	t = t.defaults()
+	return firstError(
+		oneOf("precision", t.Precision, "fp32", "fp16", "bf16"),
+		oneOf("optimizer", t.Optimizer, "sgd", "sgd-momentum", "adam", "adamw"),
+		oneOf("recompute", t.Recompute, "none", "selective", "full"),
+	)
+}
+
+// State is the memory of one parameter that lasts from step to step, in bytes.
+type State struct {
+	Parameter int64
+	Gradient  int64
+	Optimizer int64 // moments, and in mixed precision the fp32 master weight
+}
+
+// State in bytes per parameter, for settings that Validate accepts.
+func (t Training) State() State {
+	t = t.defaults()
+	s := State{Parameter: 4, Gradient: 4}
+	if t.Precision != "fp32" {
+		s = State{Parameter: 2, Gradient: 2, Optimizer: 4}
+	}
+	switch t.Optimizer {
+	case "sgd-momentum":
+		s.Optimizer += 4
+	case "adam", "adamw":
+		s.Optimizer += 8
+	}
+	return s
+}
+
+// ActivationElement is the size of an activation in bytes: 4, or 2 in mixed
+// precision.
+func (t Training) ActivationElement() int64 {
+	if t.defaults().Precision == "fp32" {
+		return 4
+	}
+	return 2
+}
+
+// Kept lists what a layer holds between F and the start of its backward. Under
+// recomputation that is less than l.Buffers; backward then begins with
+// Repeated(l), after which all of l.Buffers are present.
+func (t Training) Kept(l Layer) []Buffer {
+	recompute := t.defaults().Recompute
+	if recompute == "full" && l.Repeatable {
+		return []Buffer{{Name: "input", Shape: l.Input, Lifetime: ForwardToInput}}
+	}
+	var kept []Buffer
+	for _, b := range l.Buffers {
+		again := recompute != "none" && b.AttentionCore
+		if b.Lifetime != InputToWeight && !again {
+			kept = append(kept, b)
+		}
+	}
+	return kept
+}
+
+// Repeated lists the operations whose F runs a second time before backward:
+// the attention core or all operations of a Repeatable layer.
+func (t Training) Repeated(l Layer) []Op {
+	recompute := t.defaults().Recompute
+	var again []Op
+	for _, op := range l.Ops {
+		if recompute == "full" && l.Repeatable || recompute != "none" && op.AttentionCore {
+			again = append(again, op)
+		}
+	}
+	return again
+}
+
+func (t Training) defaults() Training {
+	if t.Precision == "" {
+		t.Precision = "fp32"
+	}
+	if t.Optimizer == "" {
+		t.Optimizer = "adamw"
+	}
+	if t.Recompute == "" {
+		t.Recompute = "none"
+	}
+	return t
+}
+
+func oneOf(key, value string, legal ...string) error {
+	if slices.Contains(legal, value) {
+		return nil
+	}
+	return fmt.Errorf("%s = %q: must be one of %s", key, value, strings.Join(legal, ", "))
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package arch
+
+// What the two transformer families share. s is the sequence length, h the
+// hidden size, f that of the MLP; one sample is one sequence.
+
+// linear multiplies s rows by an in×out weight.
+func linear(name string, s, in, out int, bias bool) Op {
+	return Op{
+		Name: name, Class: Product, Weight: true, Bias: bias, Sharded: true,
+		Count: 1, Rows: int64(s), Inner: int64(in), Cols: int64(out),
+	}
+}
+
+// elementwise writes n elements; each pass moves the given multiple of n.
+func elementwise(name string, n int64, forward, input int64) Op {
+	return Op{Name: name, Class: Elementwise, Elements: n, Moved: [3]int64{forward * n, input * n, 0}}
+}
+
+// norm reads x and writes y; its I reads x and the gradient twice, once for the
+// input's and once for the gains' gradient.
+func norm(name string, s, h int) Op { return elementwise(name, elements(s, h), 2, 5) }
+
+// residual adds two tensors in F and two gradients in I.
+func residual(name string, s, h int) Op { return elementwise(name, elements(s, h), 3, 3) }
+
+// activation reads x and writes y; its I reads x and the gradient.
+func activation(name string, s, f int) Op {
+	op := elementwise(name, elements(s, f), 2, 3)
+	op.Sharded = true
+	return op
+}
+
+// lookup gathers s rows of an n×h table; forward is the number of elements
+// moved per element written (2, or 3 if the row is added to another tensor). W
+// reads the output gradient and reads and writes rows of the table's gradient.
+func lookup(name string, n, s, h int, forward int64) Op {
+	e := elements(s, h)
+	return Op{
+		Name: name, Class: Lookup, Rows: int64(n), Cols: int64(h),
+		Elements: e, Moved: [3]int64{forward * e, 0, 3 * e},
+	}
+}
+
+// attention is the core between the projections: softmax(q·kᵀ)·v over the whole
+// square, in Heads products; scale and mask are part of the softmax kernel.
+func attention(prefix string, m Model) []Op {
+	a, s, d := int64(m.Heads), int64(m.SequenceLength), int64(m.HeadDim)
+	softmax := elementwise(prefix+"softmax", a*s*s, 2, 3)
+	ops := []Op{
+		{Name: prefix + "scores", Class: Product, Count: a, Rows: s, Inner: d, Cols: s},
+		softmax,
+		{Name: prefix + "context", Class: Product, Count: a, Rows: s, Inner: s, Cols: d},
+	}
+	for i := range ops {
+		ops[i].AttentionCore, ops[i].Sharded = true, true
+	}
+	return ops
+}
+
+// attentionBuffers are those of the core, and the context, which is the input
+// of the output projection.
+func attentionBuffers(prefix string, m Model) []Buffer {
+	s, q, kv := m.SequenceLength, m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
+	return []Buffer{
+		{Name: prefix + "q", Shape: Shape{s, q}, Sharded: true},
+		{Name: prefix + "k", Shape: Shape{s, kv}, Sharded: true},
+		{Name: prefix + "v", Shape: Shape{s, kv}, Sharded: true},
+		{Name: prefix + "softmax.output", Shape: Shape{m.Heads, s, s}, AttentionCore: true, Sharded: true},
+		{Name: prefix + "context", Shape: Shape{s, q}, Lifetime: ForwardToWeight, Sharded: true},
+	}
+}
+
+// lmHead makes the logits and the cross-entropy loss over them. The loss keeps
+// its logarithms of probabilities in fp32 whatever the precision.
+func lmHead(m Model, embedding string) Layer {
+	s, h, v := m.SequenceLength, m.Hidden, m.Vocab
+	loss := crossEntropy(elements(s, v))
+	loss.Sharded = true
+	head := Layer{
+		Name: "head", Input: Shape{s, h}, Output: Shape{s, v},
+		Ops: []Op{linear("lm_head", s, h, v, false), loss},
+		Buffers: []Buffer{
+			{Name: "lm_head.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight},
+			{Name: "loss.log_probabilities", Shape: Shape{s, v}, ElementBytes: 4, Sharded: true},
+			tokenIDs("loss.targets", s, ForwardToInput),
+			{Name: "lm_head.output_gradient", Shape: Shape{s, v}, Lifetime: InputToWeight, Sharded: true},
+		},
+	}
+	if *m.Tied {
+		head.Tied = []Tensor{{Name: embedding, Shape: Shape{v, h}, Sharded: true}}
+	} else {
+		head.Params = []Tensor{{Name: "lm_head.weight", Shape: Shape{v, h}, Sharded: true}}
+	}
+	return head
+}
+
+// crossEntropy over n logits: a softmax and its gradient.
+func crossEntropy(n int64) Op { return elementwise("loss", n, 2, 2) }
+
+// tokenIDs are 4 bytes each, for W of the embedding or I of the loss.
+func tokenIDs(name string, s int, lt Lifetime) Buffer {
+	return Buffer{Name: name, Shape: Shape{s}, Lifetime: lt, ElementBytes: 4}
+}
+
+func elements(dims ...int) int64 { return Shape(dims).Elements() }

@@ -1,0 +1,109 @@
+package arch
+
+import "fmt"
+
+// vgg16 is torchvision's VGG16 (configuration D, no batch norm) on CIFAR-10
+// images of 3×32×32, in 13 layers that are cut before each pooling:
+//
+//	conv1 conv2 conv3 conv4 conv5 flatten fc1 relu1 dropout1 fc2 relu2 dropout2 fc3
+//
+// conv2 … conv5 begin with the pooling of the block before; conv5 ends with its
+// own. With pooled, torchvision's average pooling to 7×7 stands as a fourteenth
+// layer behind conv5, which makes fc1 25088 wide instead of 512.
+func vgg16(pooled bool) Network {
+	var layers []Layer
+	index, size, in := 0, 32, 3
+	for block, channels := range [][]int{{64, 64}, {128, 128}, {256, 256, 256}, {512, 512, 512}, {512, 512, 512}} {
+		layers = append(layers, vggBlock(block+1, index, in, size, channels))
+		index += 2*len(channels) + 1
+		in = channels[0]
+		if block > 0 {
+			size /= 2
+		}
+	}
+	if pooled {
+		layers = append(layers, averagePool())
+	}
+	features := layers[len(layers)-1].Output
+	return Network{TokensPerSample: 1, Layers: append(layers, vggClassifier(features)...)}
+}
+
+// vggBlock is block number b; index is its first convolution's place in
+// torchvision's features, in and size the channels and the side of its input.
+func vggBlock(b, index, in, size int, channels []int) Layer {
+	l := Layer{Name: fmt.Sprintf("conv%d", b), Input: Shape{in, size, size}, Repeatable: true}
+	if b > 1 {
+		size /= 2
+		l.addMaxPool(fmt.Sprintf("pool%d", b-1), in, size)
+	}
+	for i, out := range channels {
+		name := fmt.Sprintf("features.%d", index+2*i)
+		l.addConvolution(name, in, out, size)
+		l.Ops = append(l.Ops, relu(name+".relu", elements(out, size, size)))
+		in = out
+	}
+	l.Ops[0].NoInputGradient = b == 1
+	l.Output = Shape{in, size, size}
+	last := fmt.Sprintf("features.%d.relu.output", index+2*len(channels)-2)
+	l.Buffers = append(l.Buffers, Buffer{Name: last, Shape: l.Output})
+	if b == 5 {
+		l.addMaxPool("pool5", in, size/2)
+		l.Output = Shape{in, size / 2, size / 2}
+	}
+	return l
+}
+
+// addConvolution appends a 3×3 convolution with padding 1: a product of one row
+// per pixel and one column per output channel.
+func (l *Layer) addConvolution(name string, in, out, size int) {
+	l.Params = append(l.Params,
+		Tensor{Name: name + ".weight", Shape: Shape{out, in, 3, 3}},
+		Tensor{Name: name + ".bias", Shape: Shape{out}})
+	l.Ops = append(l.Ops, Op{
+		Name: name, Class: Product, Weight: true, Bias: true,
+		Count: 1, Rows: elements(size, size), Inner: elements(in, 3, 3), Cols: int64(out),
+		Left: elements(in, size, size),
+	})
+	l.Buffers = append(l.Buffers,
+		Buffer{Name: name + ".input", Shape: Shape{in, size, size}, Lifetime: ForwardToWeight},
+		Buffer{Name: name + ".output_gradient", Shape: Shape{out, size, size}, Lifetime: InputToWeight})
+}
+
+// addMaxPool appends a 2×2 pooling to channels×size×size, which keeps 8-byte
+// indices. F reads four elements, I writes four.
+func (l *Layer) addMaxPool(name string, channels, size int) {
+	l.Ops = append(l.Ops, elementwise(name, elements(channels, size, size), 6, 6))
+	l.Buffers = append(l.Buffers,
+		Buffer{Name: name + ".indices", Shape: Shape{channels, size, size}, ElementBytes: 8})
+}
+
+// averagePool spreads the 1×1 features of a CIFAR image over 7×7.
+func averagePool() Layer {
+	n := elements(512, 7, 7)
+	op := Op{Name: "avgpool", Class: Elementwise, Elements: n, Moved: [3]int64{512 + n, 512 + n, 0}}
+	return Layer{Name: "avgpool", Input: Shape{512, 1, 1}, Output: Shape{512, 7, 7}, Ops: []Op{op}}
+}
+
+// vggClassifier starts with flatten; dropout is a layer with nothing to do, and
+// fc3 includes the loss.
+func vggClassifier(features Shape) []Layer {
+	in := int(features.Elements())
+	fc3 := dense("fc3", "classifier.6", 4096, 10)
+	fc3.addLoss(10)
+	return []Layer{
+		{Name: "flatten", Input: features, Output: Shape{in}},
+		dense("fc1", "classifier.0", in, 4096), reluLayer("relu1", 4096), identity("dropout1", 4096),
+		dense("fc2", "classifier.3", 4096, 4096), reluLayer("relu2", 4096), identity("dropout2", 4096),
+		fc3,
+	}
+}
+
+func reluLayer(name string, width int) Layer {
+	l := identity(name, width)
+	l.Ops, l.KeepsOutput = []Op{relu(name, int64(width))}, true
+	return l
+}
+
+func identity(name string, width int) Layer {
+	return Layer{Name: name, Input: Shape{width}, Output: Shape{width}}
+}

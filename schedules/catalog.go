@@ -1,0 +1,111 @@
+package schedules
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Schedule is one row of the catalog.
+type Schedule struct {
+	Name    string
+	Summary string // one line
+	// Bubble and Memory are formulas for equal stages and free communication,
+	// in P ranks, M microbatches, rank r; Memory counts the microbatches
+	// whose activations rank r holds at most.
+	Bubble, Memory string
+	Constraint     string // what it demands of its shape; empty if nothing
+	Paper          string
+	// MultiStage says that it serves placements with several stages on a rank.
+	MultiStage bool
+	// Pipelined says that it spreads stages over ranks; ddp does not.
+	Pipelined bool
+
+	order func(Shape, []int32) Order
+}
+
+// Catalog lists the pipeline and data-parallel schedules.
+func Catalog() []Schedule {
+	return []Schedule{
+		{
+			Name: "model-parallel", Summary: "one microbatch at a time through all stages and back; one rank works",
+			Bubble: "(P-1)/P", Memory: "1", Paper: "naive model parallelism",
+			MultiStage: true, Pipelined: true, order: modelParallel,
+		},
+		{
+			Name: "gpipe", Summary: "all forwards, then all backwards, first in, first out",
+			Bubble: "(P-1)/(M+P-1)", Memory: "M", Paper: "Huang et al. 2019, GPipe",
+			MultiStage: true, Pipelined: true, order: gpipe,
+		},
+		{
+			Name: "torchgpipe", Summary: "GPipe by clock cycles, backwards last in, first out",
+			Bubble: "(P-1)/(M+P-1)", Memory: "M", Paper: "Kim et al. 2020, torchgpipe",
+			Pipelined: true, order: torchgpipe,
+		},
+		{
+			Name: "1f1b", Summary: "one forward, one backward after a warm-up, flushed every step",
+			Bubble: "(P-1)/(M+P-1)", Memory: "min(M, P-r)", Paper: "Narayanan et al. 2021, Megatron-LM (PipeDream-flush)",
+			Pipelined: true, order: oneForwardOneBackward,
+		},
+		{
+			Name: "ddp", Summary: "whole replicas; gradients all-reduced after the backward, then averaged",
+			Bubble: "0", Memory: "1", Paper: "Li et al. 2020, PyTorch Distributed",
+			Constraint: "stages = 1; the copies are parallel.data", order: oneForwardOneBackward,
+		},
+	}
+}
+
+// Names lists the names of the catalog, in its order.
+func Names() []string {
+	var names []string
+	for _, s := range Catalog() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// Find returns the schedule of that name.
+func Find(name string) (Schedule, error) {
+	for _, s := range Catalog() {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	return Schedule{}, fmt.Errorf("there is no schedule %q; the schedules are %s", name, strings.Join(Names(), ", "))
+}
+
+// Order generates the compute order for a shape. stageRank says where the
+// stages are; nil means stage s on rank s.
+func (s Schedule) Order(shape Shape, stageRank []int32) (Order, error) {
+	switch {
+	case shape.Ranks < 1:
+		return nil, fmt.Errorf("stages = %d: there must be at least 1", shape.Ranks)
+	case shape.Microbatches < 1:
+		return nil, fmt.Errorf("microbatches = %d: there must be at least 1", shape.Microbatches)
+	case shape.Virtual > 1:
+		return nil, fmt.Errorf("virtual_stages = %d: %s holds one stage per rank; remove virtual_stages or set it to 1", shape.Virtual, s.Name)
+	case !s.Pipelined && shape.Ranks > 1:
+		return nil, fmt.Errorf("stages = %d: %s does not split the network; set stages = 1 and parallel.data = %[1]d", shape.Ranks, s.Name)
+	case shape.tasksPerReplica() > MaxTasks:
+		return nil, fmt.Errorf("stages = %d × microbatches = %d: more than %d tasks", shape.Ranks, shape.Microbatches, MaxTasks)
+	}
+	if stageRank == nil {
+		stageRank = OneStagePerRank(shape.Ranks)
+	}
+	if len(stageRank) != shape.Ranks && !s.MultiStage {
+		return nil, fmt.Errorf("%s cannot run %d stages on %d ranks: it needs one stage per rank (gpipe and model-parallel take any placement)", s.Name, len(stageRank), shape.Ranks)
+	}
+	return s.order(shape, stageRank), nil
+}
+
+// tasksPerReplica bounds the number of tasks from below: a forward and a
+// backward for every rank and microbatch.
+func (s Shape) tasksPerReplica() int64 { return 2 * int64(s.Ranks) * int64(s.Microbatches) }
+
+// OneStagePerRank is the placement of stage s on rank s.
+func OneStagePerRank(ranks int) []int32 {
+	stageRank := make([]int32, ranks)
+	for s := range stageRank {
+		stageRank[s] = int32(s)
+	}
+	return stageRank
+}

@@ -1,0 +1,186 @@
+package schedules
+
+import (
+	"fmt"
+	"strings"
+)
+
+// An Action is one entry of a rank's compute order.
+type Action struct {
+	Kind              Kind // F, B, I or W
+	Stage, Microbatch int32
+}
+
+// String prints the action as PyTorch does: 2F0 is stage 2, forward,
+// microbatch 0.
+func (a Action) String() string {
+	return fmt.Sprintf("%d%s%d", a.Stage, a.Kind, a.Microbatch)
+}
+
+// An Order lists the actions of every pipeline rank of one replica.
+type Order [][]Action
+
+// String prints one rank per line: "0F0 0F1 0B0 0B1".
+func (o Order) String() string {
+	var b strings.Builder
+	for _, rank := range o {
+		for i, a := range rank {
+			if i > 0 {
+				b.WriteByte(' ')
+			}
+			b.WriteString(a.String())
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// Stages returns the number of stages and the rank of each, read off the
+// actions. Stages must be numbered from 0 without gaps, each on one rank.
+func (o Order) Stages() ([]int32, error) {
+	rankOf := map[int32]int32{}
+	highest := int32(-1)
+	for r, actions := range o {
+		for _, a := range actions {
+			if was, seen := rankOf[a.Stage]; seen && was != int32(r) {
+				return nil, fmt.Errorf("stage %d is on rank %d and on rank %d", a.Stage, was, r)
+			}
+			rankOf[a.Stage] = int32(r)
+			highest = max(highest, a.Stage)
+		}
+	}
+	if len(rankOf) != int(highest)+1 {
+		for s := range highest {
+			if _, ok := rankOf[s]; !ok {
+				return nil, fmt.Errorf("stage %d is missing: the stages must be numbered 0 to %d", s, highest)
+			}
+		}
+	}
+	stages := make([]int32, highest+1)
+	for s, r := range rankOf {
+		stages[s] = r
+	}
+	return stages, nil
+}
+
+// Microbatches is one more than the highest microbatch in the order.
+func (o Order) Microbatches() int {
+	highest := int32(-1)
+	for _, rank := range o {
+		for _, a := range rank {
+			highest = max(highest, a.Microbatch)
+		}
+	}
+	return int(highest) + 1
+}
+
+// Split reports whether the order uses I and W in place of B.
+func (o Order) Split() bool {
+	for _, rank := range o {
+		for _, a := range rank {
+			if a.Kind == InputGradient || a.Kind == WeightGradient {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// An OrderError shows where an order is illegal.
+type OrderError struct {
+	Rank, Index int    // the offending action; Index is -1 where one is missing
+	Problem     string // what is wrong and what would be right
+	Order       Order
+}
+
+// Error prints the problem and an excerpt of the rank's actions with an arrow
+// under the offending one.
+func (e *OrderError) Error() string {
+	if e.Index < 0 {
+		return fmt.Sprintf("rank %d: %s", e.Rank, e.Problem)
+	}
+	const before, after = 4, 3
+	row := e.Order[e.Rank]
+	from, to := max(0, e.Index-before), min(len(row), e.Index+after+1)
+	var line, arrow strings.Builder
+	fmt.Fprintf(&line, "  rank %d:", e.Rank)
+	if from > 0 {
+		line.WriteString(" …")
+	}
+	for i := from; i < to; i++ {
+		line.WriteByte(' ')
+		if i == e.Index {
+			arrow.WriteString(strings.Repeat(" ", len([]rune(line.String()))))
+			arrow.WriteString(strings.Repeat("^", len(row[i].String())))
+		}
+		line.WriteString(row[i].String())
+	}
+	if to < len(row) {
+		line.WriteString(" …")
+	}
+	return fmt.Sprintf("rank %d, step %d: %s\n%s\n%s", e.Rank, e.Index, e.Problem, line.String(), arrow.String())
+}
+
+// Validate reports the first place where the order is not a training step of
+// the given numbers of stages and microbatches: an action out of range,
+// repeated, missing, on a rank that does not hold the stage, or before
+// another on the same rank that it needs.
+func (o Order) Validate(stageRank []int32, microbatches int) error {
+	stages := len(stageRank)
+	done := make([]uint8, stages*microbatches) // a bit per kind
+	for r, actions := range o {
+		for i, a := range actions {
+			if problem := o.check(a, int32(r), stageRank, microbatches, done); problem != "" {
+				return &OrderError{Rank: r, Index: i, Problem: problem, Order: o}
+			}
+			done[int(a.Stage)*microbatches+int(a.Microbatch)] |= 1 << a.Kind
+		}
+	}
+	const full, split = 1<<Forward | 1<<Backward, 1<<Forward | 1<<InputGradient | 1<<WeightGradient
+	for s := range stages {
+		for m := range microbatches {
+			if d := done[s*microbatches+m]; d != full && d != split {
+				return &OrderError{Rank: int(stageRank[s]), Index: -1, Order: o, Problem: missing(s, m, d)}
+			}
+		}
+	}
+	return nil
+}
+
+// check returns what is wrong with an action, given what has been done.
+func (o Order) check(a Action, rank int32, stageRank []int32, microbatches int, done []uint8) string {
+	switch {
+	case !a.Kind.Compute():
+		return fmt.Sprintf("%s is not a compute action; only F, B, I and W are", a.Kind)
+	case a.Stage < 0 || int(a.Stage) >= len(stageRank):
+		return fmt.Sprintf("stage %d is outside 0 to %d", a.Stage, len(stageRank)-1)
+	case a.Microbatch < 0 || int(a.Microbatch) >= microbatches:
+		return fmt.Sprintf("microbatch %d is outside 0 to %d", a.Microbatch, microbatches-1)
+	case stageRank[a.Stage] != rank:
+		return fmt.Sprintf("stage %d belongs to rank %d", a.Stage, stageRank[a.Stage])
+	}
+	d := done[int(a.Stage)*microbatches+int(a.Microbatch)]
+	switch {
+	case d&(1<<a.Kind) != 0:
+		return fmt.Sprintf("%s is there twice", a)
+	case a.Kind != Forward && d&(1<<Forward) == 0:
+		return fmt.Sprintf("%s comes before its forward %s", a, Action{Forward, a.Stage, a.Microbatch})
+	case a.Kind == Backward && d&(1<<InputGradient|1<<WeightGradient) != 0,
+		(a.Kind == InputGradient || a.Kind == WeightGradient) && d&(1<<Backward) != 0:
+		return fmt.Sprintf("%s repeats part of another backward: a stage and microbatch has either one B, or one I and one W", a)
+	case a.Kind == WeightGradient && d&(1<<InputGradient) == 0:
+		return fmt.Sprintf("%s comes before its input gradient %s", a, Action{InputGradient, a.Stage, a.Microbatch})
+	}
+	return ""
+}
+
+// missing names what a stage and microbatch lacks, d being what it has.
+func missing(stage, microbatch int, d uint8) string {
+	switch {
+	case d&(1<<Forward) == 0:
+		return fmt.Sprintf("%dF%d is missing", stage, microbatch)
+	case d&(1<<InputGradient) != 0:
+		return fmt.Sprintf("%dW%d is missing", stage, microbatch)
+	}
+	return fmt.Sprintf("the backward %[1]dB%[2]d is missing (or %[1]dI%[2]d and %[1]dW%[2]d)", stage, microbatch)
+}

@@ -1,0 +1,318 @@
+package schedules
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// A Pipeline is everything that turns a compute order into a graph. The same
+// wiring serves every pipeline schedule; a schedule is only the order.
+type Pipeline struct {
+	Name  string
+	Shape Shape
+	// StageRank is the rank of every stage; nil means stage s on rank s.
+	StageRank []int32
+	Order     Order
+	// Samples is the size of every microbatch; nil means 1.
+	Samples []int64
+	// Boundaries[s] is what crosses from stage s to s+1 and back, per sample;
+	// nil means empty messages.
+	Boundaries []Boundary
+	// Sync says how the gradients of the replicas are summed.
+	Sync Sync
+	// Tied lists parameters that live on several stages, such as an embedding
+	// that is also the output layer: their gradients are summed over them.
+	Tied []Tied
+	// Optimizer ends the step with one optimizer task per rank.
+	Optimizer bool
+}
+
+// A Boundary is the size in bytes, per sample, of the activations that leave
+// a stage and of the gradients that come back.
+type Boundary struct{ Forward, Backward int64 }
+
+// Tied is a parameter tensor that several stages hold a copy of.
+type Tied struct {
+	Stages []int
+	Bytes  int64 // of the gradient
+}
+
+// Graph wires the pipeline: every replica's compute tasks in order, a message
+// after each task whose result another rank needs, the gradient sums and the
+// optimizer.
+//
+// A message goes on a stream of its own for that neighbour and direction, in
+// the order in which the rank computes. (In another order, microbatch by
+// microbatch say, an in-order stream deadlocks.)
+func (p Pipeline) Graph() (*Graph, error) {
+	if p.StageRank == nil {
+		p.StageRank = OneStagePerRank(p.Shape.Ranks)
+	}
+	p.Shape.Replicas = max(1, p.Shape.Replicas)
+	p.Shape.Virtual = max(1, p.Shape.Virtual)
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	w := &wiring{
+		Pipeline: p,
+		graph:    &Graph{Name: p.Name, Shape: p.Shape, StageRank: p.StageRank},
+		last:     p.Order.completions(len(p.StageRank)),
+		forward:  make([]int32, len(p.StageRank)*p.Shape.Microbatches),
+		backward: make([]int32, len(p.StageRank)*p.Shape.Microbatches),
+	}
+	size := w.size()
+	if size > MaxTasks {
+		return nil, fmt.Errorf("the graph would have %d tasks; at most %d are supported: use fewer microbatches, stages or replicas", size, MaxTasks)
+	}
+	w.graph.Grow(int(size), int(size)+int(size)/2)
+	w.addGroups()
+	for d := range p.Shape.Replicas {
+		first := len(w.graph.Tasks)
+		for r := range p.Order {
+			w.rank(d, r)
+		}
+		w.connect(first)
+	}
+	return w.graph, nil
+}
+
+// check validates what the order does not say itself.
+func (p Pipeline) check() error {
+	switch {
+	case len(p.Order) != p.Shape.Ranks:
+		return fmt.Errorf("the order has %d ranks, the shape %d", len(p.Order), p.Shape.Ranks)
+	case p.Samples != nil && len(p.Samples) != p.Shape.Microbatches:
+		return fmt.Errorf("%d microbatch sizes for %d microbatches", len(p.Samples), p.Shape.Microbatches)
+	case p.Boundaries != nil && len(p.Boundaries) != len(p.StageRank)-1:
+		return fmt.Errorf("%d boundaries for %d stages", len(p.Boundaries), len(p.StageRank))
+	case p.Sync.Buckets != nil && len(p.Sync.Buckets) != len(p.StageRank):
+		return fmt.Errorf("gradient buckets for %d stages; there are %d", len(p.Sync.Buckets), len(p.StageRank))
+	}
+	for s, buckets := range p.Sync.Buckets {
+		if len(buckets) > math.MaxUint16 {
+			return fmt.Errorf("stage %d has %d gradient buckets; at most %d are supported: use larger buckets", s, len(buckets), math.MaxUint16)
+		}
+	}
+	for _, r := range p.StageRank {
+		if r < 0 || int(r) >= p.Shape.Ranks {
+			return fmt.Errorf("placement on rank %d: the ranks are 0 to %d", r, p.Shape.Ranks-1)
+		}
+	}
+	for _, t := range p.Tied {
+		for _, s := range t.Stages {
+			if s < 0 || s >= len(p.StageRank) {
+				return errors.New("a tied parameter names a stage that does not exist")
+			}
+		}
+	}
+	return p.Order.Validate(p.StageRank, p.Shape.Microbatches)
+}
+
+// completions returns, by stage, the index within its rank's order of the
+// action that completes the stage's gradients.
+func (o Order) completions(stages int) []int {
+	last := make([]int, stages)
+	for _, actions := range o {
+		for i, a := range actions {
+			if a.Kind == Backward || a.Kind == WeightGradient {
+				last[a.Stage] = i
+			}
+		}
+	}
+	return last
+}
+
+// wiring is the state of one Graph call.
+type wiring struct {
+	Pipeline
+	graph  *Graph
+	groups syncGroups
+	last   []int // completions of the order
+	// forward and backward hold, by stage and microbatch, the task of the
+	// replica at hand that produces the activations and the input gradient.
+	// Where a message carries them, it is the next task.
+	forward, backward []int32
+}
+
+// at indexes forward and backward.
+func (w *wiring) at(stage, microbatch int32) int {
+	return int(stage)*w.Shape.Microbatches + int(microbatch)
+}
+
+// size is the number of tasks, or a little more.
+func (w *wiring) size() int64 {
+	var n int64
+	for _, actions := range w.Order {
+		n += int64(len(actions)) + 1 // the optimizer
+		for _, a := range actions {
+			if w.sends(a) {
+				n++
+			}
+		}
+	}
+	return (n + w.Sync.size(w.Shape) + 2*int64(len(w.Tied))) * int64(w.Shape.Replicas)
+}
+
+// sends reports whether another rank needs what the action makes.
+func (w *wiring) sends(a Action) bool {
+	switch a.Kind {
+	case Forward:
+		return int(a.Stage) < len(w.StageRank)-1 && w.StageRank[a.Stage+1] != w.StageRank[a.Stage]
+	case Backward, InputGradient:
+		return a.Stage > 0 && w.StageRank[a.Stage-1] != w.StageRank[a.Stage]
+	}
+	return false
+}
+
+// rankWiring is one rank of one replica while its tasks are added.
+type rankWiring struct {
+	*wiring
+	replica, pipelineRank int
+	rank                  int32
+	compute, gradients    int32              // streams; gradients is None until it is needed
+	sends                 map[[2]int32]int32 // streams by neighbour and kind
+}
+
+// rank adds all tasks of one rank of one replica.
+func (w *wiring) rank(replica, pipelineRank int) {
+	rank := int32(replica*w.Shape.Ranks + pipelineRank)
+	rw := &rankWiring{
+		wiring: w, replica: replica, pipelineRank: pipelineRank, rank: rank,
+		compute: w.graph.AddStream(rank, "compute"), gradients: None, sends: map[[2]int32]int32{},
+	}
+	for i, a := range w.Order[pipelineRank] {
+		rw.action(i, a)
+	}
+	rw.tail()
+}
+
+// action adds the tasks of an action, the i-th of its rank, and what leaves
+// with them.
+func (w *rankWiring) action(i int, a Action) {
+	slices, early := w.slices(i, a)
+	for part := range slices {
+		id := w.add(Task{Kind: a.Kind, Part: uint16(part), Rank: w.rank, Stream: w.compute, Stage: a.Stage, Microbatch: a.Microbatch, Peer: None})
+		if part == slices-1 {
+			w.note(a, id)
+			if w.wiring.sends(a) {
+				w.message(a)
+			}
+		}
+		if early {
+			w.sum(a.Stage, part)
+		}
+	}
+}
+
+// note remembers which task makes the result of an action.
+func (w *wiring) note(a Action, id int32) {
+	switch a.Kind {
+	case Forward:
+		w.forward[w.at(a.Stage, a.Microbatch)] = id
+	case Backward, InputGradient:
+		w.backward[w.at(a.Stage, a.Microbatch)] = id
+	}
+}
+
+// add appends a task; connect adds its dependencies.
+func (w *wiring) add(t Task) int32 {
+	w.graph.Tasks = append(w.graph.Tasks, t)
+	return int32(len(w.graph.Tasks) - 1)
+}
+
+// message adds the send of what an action made.
+func (w *rankWiring) message(a Action) {
+	kind, letter, neighbour, boundary := SendForward, "F", a.Stage+1, a.Stage
+	if a.Kind != Forward {
+		kind, letter, neighbour, boundary = SendBackward, "B", a.Stage-1, a.Stage-1
+	}
+	peer := int32(w.replica*w.Shape.Ranks) + w.StageRank[neighbour]
+	stream, ok := w.sends[[2]int32{peer, int32(kind)}]
+	if !ok {
+		stream = w.graph.AddStream(w.rank, fmt.Sprintf("send %s to %d", letter, peer))
+		w.sends[[2]int32{peer, int32(kind)}] = stream
+	}
+	w.add(Task{
+		Kind: kind, Rank: w.rank, Stream: stream, Stage: a.Stage, Microbatch: a.Microbatch,
+		Peer: peer, Bytes: w.payload(kind, boundary, a.Microbatch),
+	})
+}
+
+// payload is the size in bytes of a message across a boundary.
+func (w *wiring) payload(k Kind, boundary, microbatch int32) int64 {
+	if w.Boundaries == nil {
+		return 0
+	}
+	bytes := w.Boundaries[boundary].Forward
+	if k == SendBackward {
+		bytes = w.Boundaries[boundary].Backward
+	}
+	if w.Samples != nil {
+		bytes *= w.Samples[microbatch]
+	}
+	return bytes
+}
+
+// connect adds the dependencies of a replica's tasks, whose indices are now
+// all known. Messages and gradient sums follow the compute task before them on
+// their rank; the average, the optimizer and the gathering of parameters each
+// follow what ends the step before them.
+func (w *wiring) connect(first int) {
+	rank, computed, closing := int32(None), int32(None), int32(None)
+	for i := first; i < len(w.graph.Tasks); i++ {
+		t := &w.graph.Tasks[i]
+		if t.Rank != rank {
+			rank, computed, closing = t.Rank, None, None
+		}
+		switch {
+		case t.Kind.Compute():
+			first, second := w.needs(t)
+			w.graph.connect(first, second)
+			computed = int32(i)
+		case t.Kind.Message():
+			w.graph.connect(computed)
+		case t.Kind == AllGather:
+			w.graph.connect(closing)
+		case t.Kind.Collective():
+			w.graph.connect(computed)
+			closing = int32(i)
+		default: // Average, Optimizer
+			w.graph.connect(closing)
+			closing = int32(i)
+		}
+	}
+}
+
+// needs names the results that a compute task waits for, None where there are
+// fewer.
+func (w *wiring) needs(t *Task) (first, second int32) {
+	first, second = None, None
+	switch {
+	case t.Part > 0:
+	case t.Kind == Forward && t.Stage > 0:
+		first = w.result(Action{Forward, t.Stage - 1, t.Microbatch})
+	case t.Kind == Backward || t.Kind == InputGradient:
+		first = w.forward[w.at(t.Stage, t.Microbatch)]
+		if int(t.Stage) < len(w.StageRank)-1 {
+			second = w.result(Action{Backward, t.Stage + 1, t.Microbatch})
+		}
+	case t.Kind == WeightGradient:
+		first = w.backward[w.at(t.Stage, t.Microbatch)]
+	}
+	return first, second
+}
+
+// result is the task after which the result of an action is at hand on the
+// rank of the stage that needs it: the message, if there is one.
+func (w *wiring) result(a Action) int32 {
+	ids := w.backward
+	if a.Kind == Forward {
+		ids = w.forward
+	}
+	id := ids[w.at(a.Stage, a.Microbatch)]
+	if w.sends(a) {
+		id++
+	}
+	return id
+}

@@ -1,0 +1,192 @@
+package schedules
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// A Summary is everything that is measured of a trace.
+type Summary struct {
+	StepTime time.Duration // end of the last task
+	Makespan time.Duration // end of the last task before the optimizer
+	// Bubble is the idle share of the ranks' time, two ways. Only F, B, I and
+	// W count as busy.
+	Bubble   Bubble
+	Ranks    []RankSummary
+	Messages int // sends
+}
+
+// Bubble is 1 − busy / (ranks × time). Makespan takes the makespan as the
+// time; Span takes the longest of the ranks' own spans, last end − first
+// start of their compute, as the zero-bubble papers do (Qi et al. 2023).
+type Bubble struct{ Makespan, Span float64 }
+
+// A RankSummary is one rank's share. Compute, ExposedCommunication, Optimizer
+// and Idle add up to the step time.
+type RankSummary struct {
+	Rank    int
+	Compute time.Duration // F, B, I and W
+	// Communication is the time during which at least one of the rank's own
+	// communication tasks runs; exposed is the part beside neither compute
+	// nor optimizer.
+	Communication, ExposedCommunication time.Duration
+	Optimizer, Idle                     time.Duration
+	PeakMemory, PersistentMemory        int64
+	// PeakInFlight counts stage activations, from the start of F to the end
+	// of B or W.
+	PeakInFlight int
+	SentBytes    int64
+}
+
+// Summarize computes the metrics of a trace.
+func Summarize(t *Trace) Summary {
+	s := Summary{Ranks: make([]RankSummary, t.Graph.Ranks())}
+	byRank := make([]rankSpans, t.Graph.Ranks())
+	for i := range t.Graph.Tasks {
+		task, span := &t.Graph.Tasks[i], t.Spans[i]
+		s.StepTime = max(s.StepTime, span.End)
+		if !task.updates() {
+			s.Makespan = max(s.Makespan, span.End)
+		}
+		byRank[task.Rank].add(task.Kind, span)
+		s.Ranks[task.Rank].SentBytes += t.Graph.sentBytes(task)
+		if task.Kind.Message() {
+			s.Messages++
+		}
+	}
+	var busy, longest time.Duration
+	for r := range s.Ranks {
+		rank, spans := &s.Ranks[r], &byRank[r]
+		rank.Rank = r
+		spans.summarize(rank, s.StepTime)
+		busy += rank.Compute
+		longest = max(longest, spans.computeEnd-spans.computeStart)
+	}
+	s.Bubble = Bubble{idleShare(busy, s.Makespan, len(s.Ranks)), idleShare(busy, longest, len(s.Ranks))}
+	t.summarizeMemory(s.Ranks)
+	t.summarizeInFlight(s.Ranks)
+	return s
+}
+
+// updates reports whether a task belongs to the update of the parameters,
+// which comes after the makespan.
+func (t *Task) updates() bool {
+	return t.Kind == Optimizer || t.Kind == AllGather && t.Microbatch == None
+}
+
+func idleShare(busy, time time.Duration, ranks int) float64 {
+	if time <= 0 || ranks == 0 {
+		return 0
+	}
+	return max(0, 1-float64(busy)/(float64(ranks)*float64(time)))
+}
+
+// sentBytes is what a task makes its rank send. Fused collectives count as a
+// ring: 2(N−1)/N of the tensor for an all-reduce, half for the others,
+// rounded down to a byte.
+func (g *Graph) sentBytes(t *Task) int64 {
+	switch {
+	case t.Kind.Message():
+		return t.Bytes
+	case t.Kind.Collective():
+		n := int64(len(g.Groups[t.Peer]))
+		sent := t.Bytes / n * (n - 1)
+		sent += t.Bytes % n * (n - 1) / n
+		if t.Kind == AllReduce {
+			sent = t.Bytes/n*(n-1)*2 + t.Bytes%n*(n-1)*2/n
+		}
+		return sent
+	}
+	return 0
+}
+
+// rankSpans collects the spans of one rank by what they count as.
+type rankSpans struct {
+	compute, optimizer, communication []Span
+	computeStart, computeEnd          time.Duration
+}
+
+func (r *rankSpans) add(k Kind, s Span) {
+	switch {
+	case k.Compute():
+		if len(r.compute) == 0 {
+			r.computeStart = s.Start
+		}
+		r.computeStart, r.computeEnd = min(r.computeStart, s.Start), max(r.computeEnd, s.End)
+		r.compute = append(r.compute, s)
+	case k == Optimizer:
+		r.optimizer = append(r.optimizer, s)
+	case k.Communication():
+		r.communication = append(r.communication, s)
+	}
+}
+
+func (r *rankSpans) summarize(rank *RankSummary, step time.Duration) {
+	compute, optimizer := union(r.compute), union(r.optimizer)
+	communication := union(r.communication)
+	working := union(append(slices.Clone(compute), optimizer...))
+	rank.Compute = total(compute)
+	rank.Optimizer = total(working) - rank.Compute
+	rank.Communication = total(communication)
+	all := total(union(append(working, communication...)))
+	rank.ExposedCommunication = all - rank.Compute - rank.Optimizer
+	rank.Idle = step - all
+}
+
+// union merges spans into disjoint ones, in order of time.
+func union(spans []Span) []Span {
+	slices.SortFunc(spans, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
+	var merged []Span
+	for _, s := range spans {
+		if n := len(merged); n > 0 && s.Start <= merged[n-1].End {
+			merged[n-1].End = max(merged[n-1].End, s.End)
+		} else {
+			merged = append(merged, s)
+		}
+	}
+	return merged
+}
+
+func total(spans []Span) time.Duration {
+	var sum time.Duration
+	for _, s := range spans {
+		sum += s.Duration()
+	}
+	return sum
+}
+
+// summarizeMemory finds the highest level of every rank.
+func (t *Trace) summarizeMemory(ranks []RankSummary) {
+	level := make([]int64, len(ranks))
+	for r := range ranks {
+		if t.Persistent != nil {
+			level[r] = t.Persistent[r]
+		}
+		ranks[r].PersistentMemory, ranks[r].PeakMemory = level[r], level[r]
+	}
+	for _, e := range t.Memory {
+		level[e.Rank] += e.Bytes
+		ranks[e.Rank].PeakMemory = max(ranks[e.Rank].PeakMemory, level[e.Rank])
+	}
+}
+
+// summarizeInFlight counts activations held. A rank computes one task at a
+// time, so the order of the tasks is enough.
+func (t *Trace) summarizeInFlight(ranks []RankSummary) {
+	g := t.Graph
+	held := make([]int, g.Ranks())
+	for i := range g.Tasks {
+		task := &g.Tasks[i]
+		if task.Part > 0 || !task.Kind.Compute() {
+			continue
+		}
+		switch r := task.Rank; task.Kind {
+		case Forward:
+			held[r]++
+			ranks[r].PeakInFlight = max(ranks[r].PeakInFlight, held[r])
+		case Backward, WeightGradient:
+			held[r]--
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package schedules
+
+// Sync says how the gradients of data-parallel replicas are summed. Without
+// replicas or buckets there is nothing to do.
+type Sync struct {
+	// Buckets[s] lists the sizes in bytes of the pieces in which the
+	// gradients of stage s travel, in the order in which a backward completes
+	// them: one per parameter tensor, or PyTorch's buckets.
+	Buckets [][]int64
+	// Parameters[s] is the size in bytes of stage s's parameters, which a
+	// sharded optimizer gathers after its update.
+	Parameters []int64
+	// Overlap slices the last backward of every stage, one slice per bucket,
+	// so that a bucket leaves while the next is computed.
+	Overlap bool
+	// Sharded is ZeRO stages 1 and 2: gradients are reduce-scattered and the
+	// updated parameters gathered (Rajbhandari et al. 2020, section 7).
+	Sharded bool
+}
+
+// active reports whether there is anything to sum.
+func (s Sync) active(shape Shape) bool { return s.Buckets != nil && shape.Replicas > 1 }
+
+// kind is the collective that sums gradients.
+func (s Sync) kind() Kind {
+	if s.Sharded {
+		return ReduceScatter
+	}
+	return AllReduce
+}
+
+// syncGroups indexes Graph.Groups.
+type syncGroups struct {
+	stage []int32   // by pipeline rank: the same rank of all replicas
+	tied  [][]int32 // by replica and tied parameter
+}
+
+// addGroups makes a group of every pipeline rank over the replicas, and one
+// per replica and tied parameter.
+func (w *wiring) addGroups() {
+	if w.Sync.active(w.Shape) {
+		for r := range w.Shape.Ranks {
+			var ranks []int32
+			for d := range w.Shape.Replicas {
+				ranks = append(ranks, int32(d*w.Shape.Ranks+r))
+			}
+			w.groups.stage = append(w.groups.stage, w.graph.AddGroup(ranks))
+		}
+	}
+	for d := range w.Shape.Replicas {
+		var groups []int32
+		for _, t := range w.Tied {
+			var ranks []int32
+			for _, r := range w.tiedRanks(t) {
+				ranks = append(ranks, int32(d*w.Shape.Ranks)+r)
+			}
+			groups = append(groups, w.graph.AddGroup(ranks))
+		}
+		w.groups.tied = append(w.groups.tied, groups)
+	}
+}
+
+// tiedRanks lists the distinct ranks of a tied parameter's stages. On a
+// single rank there is one copy and nothing to sum.
+func (w *wiring) tiedRanks(t Tied) []int32 {
+	var ranks []int32
+	seen := map[int32]bool{}
+	for _, s := range t.Stages {
+		if r := w.StageRank[s]; !seen[r] {
+			seen[r] = true
+			ranks = append(ranks, r)
+		}
+	}
+	return ranks
+}
+
+// tiedOn lists the tied parameters that a pipeline rank shares with another.
+func (w *wiring) tiedOn(rank int32) []int {
+	var on []int
+	for i, t := range w.Tied {
+		ranks := w.tiedRanks(t)
+		for _, r := range ranks {
+			if r == rank && len(ranks) > 1 {
+				on = append(on, i)
+			}
+		}
+	}
+	return on
+}
+
+// stagesOn lists the stages of a pipeline rank, last first: the order in
+// which their gradients are complete.
+func (w *wiring) stagesOn(rank int32) []int32 {
+	var on []int32
+	for s := len(w.StageRank) - 1; s >= 0; s-- {
+		if w.StageRank[s] == rank {
+			on = append(on, int32(s))
+		}
+	}
+	return on
+}
+
+// size bounds the number of tasks that synchronising adds to one replica.
+func (s Sync) size(shape Shape) int64 {
+	if !s.active(shape) {
+		return 0
+	}
+	n := int64(shape.Ranks)
+	for _, buckets := range s.Buckets {
+		n += 2*int64(len(buckets)) + 1
+	}
+	return n
+}
+
+// slices is the number of tasks that an action becomes: one, or one per
+// gradient bucket for the backward after which gradients leave early.
+func (w *rankWiring) slices(i int, a Action) (n int, early bool) {
+	completes := (a.Kind == Backward || a.Kind == WeightGradient) && w.last[a.Stage] == i
+	if !completes || !w.Sync.active(w.Shape) || !w.Sync.Overlap || len(w.Sync.Buckets[a.Stage]) == 0 {
+		return 1, false
+	}
+	return len(w.Sync.Buckets[a.Stage]), true
+}
+
+// tail adds what follows the last backward of a rank: tied gradients, the
+// sums over replicas that have not left early, the average, the optimizer,
+// and the gathering of updated parameters.
+func (w *rankWiring) tail() {
+	for _, i := range w.tiedOn(int32(w.pipelineRank)) {
+		w.add(Task{
+			Kind: AllReduce, Rank: w.rank, Stream: w.gradientStream(), Stage: None, Microbatch: None,
+			Peer: w.groups.tied[w.replica][i], Bytes: w.Tied[i].Bytes,
+		})
+	}
+	stages := w.stagesOn(int32(w.pipelineRank))
+	if w.Sync.active(w.Shape) {
+		var bytes int64
+		for _, s := range stages {
+			for part, b := range w.Sync.Buckets[s] {
+				bytes += b
+				if !w.Sync.Overlap {
+					w.sum(s, part)
+				}
+			}
+		}
+		w.add(Task{Kind: Average, Rank: w.rank, Stream: w.compute, Stage: None, Microbatch: None, Peer: None, Bytes: bytes})
+	}
+	if !w.Optimizer {
+		return
+	}
+	w.add(Task{Kind: Optimizer, Rank: w.rank, Stream: w.compute, Stage: None, Microbatch: None, Peer: None})
+	for _, s := range stages {
+		if w.Sync.active(w.Shape) && w.Sync.Sharded {
+			w.add(Task{
+				Kind: AllGather, Rank: w.rank, Stream: w.gradientStream(), Stage: s, Microbatch: None,
+				Peer: w.groups.stage[w.pipelineRank], Bytes: w.Sync.Parameters[s],
+			})
+		}
+	}
+}
+
+// sum adds the collective of one gradient bucket.
+func (w *rankWiring) sum(stage int32, part int) {
+	w.add(Task{
+		Kind: w.Sync.kind(), Part: uint16(part), Rank: w.rank, Stream: w.gradientStream(),
+		Stage: stage, Microbatch: None, Peer: w.groups.stage[w.pipelineRank], Bytes: w.Sync.Buckets[stage][part],
+	})
+}
+
+// gradientStream returns the rank's stream for collectives, made when first
+// needed.
+func (w *rankWiring) gradientStream() int32 {
+	if w.gradients == None {
+		w.gradients = w.graph.AddStream(w.rank, "gradients")
+	}
+	return w.gradients
+}

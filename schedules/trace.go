@@ -1,0 +1,93 @@
+package schedules
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// A Span is when a task ran.
+type Span struct{ Start, End time.Duration }
+
+// Duration is the length of the span.
+func (s Span) Duration() time.Duration { return s.End - s.Start }
+
+// A Cost is what running one task takes.
+type Cost struct {
+	// Busy is how long the task holds its stream, and its link if it has one.
+	Busy time.Duration
+	// Delay postpones what depends on the task beyond its end, and holds
+	// nothing: the latency of a link.
+	Delay time.Duration
+	// BytesAtStart and BytesAtEnd change the memory in use on the task's rank
+	// when it starts and ends. Those at the start of a message fall on the
+	// receiving rank, which must have room for it.
+	BytesAtStart, BytesAtEnd int64
+	// Link is the shared queue that the task also waits for and holds while
+	// busy: a network card, a host bridge. 0 is none.
+	Link int32
+}
+
+// Costs is what a simulation needs to know beyond the graph.
+type Costs struct {
+	// Task prices a task. Tasks of one fused collective must cost the same.
+	Task func(t *Task) Cost
+	// Persistent is the memory of every rank that stays through the step:
+	// parameters, gradients, optimizer states. Nil means none.
+	Persistent []int64
+}
+
+// A MemoryEvent is a change of the memory in use on a rank.
+type MemoryEvent struct {
+	At    time.Duration
+	Bytes int64
+	Rank  int32
+	Task  int32
+}
+
+// A Trace is a graph that has been run, in simulation or for real.
+type Trace struct {
+	Graph *Graph
+	// Spans[i] is when task i ran.
+	Spans []Span
+	// Cause[i] is the task whose end let task i start: a dependency, or the
+	// one before it in a queue; None at time zero. Nil if not known.
+	Cause []int32
+	// Persistent is the memory of every rank outside the events.
+	Persistent []int64
+	// Memory is sorted by time; at equal times, ends come before starts.
+	Memory []MemoryEvent
+}
+
+// SortMemory puts the memory events of a trace in order: by time, ends of
+// earlier tasks before starts, starts before ends of tasks that take no time.
+func (t *Trace) SortMemory() {
+	phase := func(e MemoryEvent) int {
+		span := t.Spans[e.Task]
+		switch {
+		case span.Start == span.End:
+			return 1
+		case e.At == span.End:
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(t.Memory, func(a, b MemoryEvent) int {
+		if c := cmp.Compare(a.At, b.At); c != 0 {
+			return c
+		}
+		if c := cmp.Compare(phase(a), phase(b)); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.Task, b.Task)
+	})
+}
+
+// End is when the last task ended.
+func (t *Trace) End() time.Duration {
+	var end time.Duration
+	for i := range t.Spans {
+		end = max(end, t.Spans[i].End)
+	}
+	return end
+}

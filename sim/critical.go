@@ -1,0 +1,26 @@
+package sim
+
+import (
+	"slices"
+
+	"psim/schedules"
+)
+
+// CriticalPath lists the tasks that determine when the step ends, from the
+// first to the last: each started when the one before it ended (or its delay
+// had passed). Among tasks that end last it takes the first of the graph.
+func CriticalPath(t *schedules.Trace) []int32 {
+	last, end := none, t.End()
+	for i := range t.Spans {
+		if t.Spans[i].End == end {
+			last = int32(i)
+			break
+		}
+	}
+	var path []int32
+	for i := last; i != none; i = t.Cause[i] {
+		path = append(path, i)
+	}
+	slices.Reverse(path)
+	return path
+}

@@ -1,0 +1,66 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+
+	"psim/schedules"
+)
+
+// A DeadlockError says that a graph cannot be run to its end: every stream
+// that has tasks left is blocked.
+type DeadlockError struct {
+	Graph   *schedules.Graph
+	Done    int // tasks that could run
+	Blocked []BlockedStream
+}
+
+// A BlockedStream is a stream whose head cannot start.
+type BlockedStream struct {
+	Stream int32
+	Head   int32 // the task at its head
+	// WaitsFor is the task that the head depends on, or None where it is a
+	// fused collective whose group has not arrived.
+	WaitsFor int32
+	Left     int // tasks left on the stream, the head included
+}
+
+// Error prints the head of every blocked stream and what it waits for.
+func (e *DeadlockError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "deadlock: %d of %d tasks ran, then every stream was blocked", e.Done, len(e.Graph.Tasks))
+	const most = 32
+	for i, s := range e.Blocked {
+		if i == most {
+			fmt.Fprintf(&b, "\n  … and %d more streams", len(e.Blocked)-most)
+			break
+		}
+		fmt.Fprintf(&b, "\n  %s waits for ", e.Graph.Describe(s.Head))
+		if s.WaitsFor == schedules.None {
+			t := e.Graph.Tasks[s.Head]
+			fmt.Fprintf(&b, "the other ranks of group %v", e.Graph.Groups[t.Peer])
+		} else {
+			b.WriteString(e.Graph.Describe(s.WaitsFor))
+		}
+	}
+	return b.String()
+}
+
+// deadlock describes the blocked streams, in order.
+func (e *engine) deadlock() error {
+	err := &DeadlockError{Graph: e.graph, Done: e.done}
+	for s := range e.graph.Streams {
+		if e.head[s] == e.end[s] {
+			continue
+		}
+		b := BlockedStream{Stream: int32(s), Head: e.order[e.head[s]], WaitsFor: none, Left: int(e.end[s] - e.head[s])}
+		for _, d := range e.graph.Deps(b.Head) {
+			if e.released[d] == unfinished {
+				b.WaitsFor = d
+				break
+			}
+		}
+		err.Blocked = append(err.Blocked, b)
+	}
+	return err
+}

@@ -1,0 +1,220 @@
+// Package sim predicts when every task of a graph runs. [Run] is a pure
+// function from a graph and the cost of its tasks to a trace: the same input
+// gives the same bytes.
+//
+// A task is ready when everything it depends on has ended, each after its
+// delay, and the task before it on its stream has ended. It starts at once,
+// with two exceptions: a task that needs a shared link queues for it, first
+// ready, first served (ties by index), and a fused collective starts when all
+// ranks of its group are ready.
+//
+// Only queueing needs an order of events in time. Everything else is a
+// longest path, and streams advance as far as they can before the next event
+// is taken from the heap; a task on the heap is safe to start when nothing
+// else can move, because whatever is not yet on it can only become ready
+// later.
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"psim/schedules"
+)
+
+// Run simulates the graph. It fails with a *DeadlockError if the graph cannot
+// be run to its end, and on a negative cost.
+func Run(g *schedules.Graph, costs schedules.Costs) (*schedules.Trace, error) {
+	e := newEngine(g, costs)
+	for s := range g.Streams {
+		e.wake(int32(s))
+	}
+	for {
+		for len(e.awake) > 0 {
+			s := e.awake[len(e.awake)-1]
+			e.awake = e.awake[:len(e.awake)-1]
+			if err := e.advance(s); err != nil {
+				return nil, err
+			}
+		}
+		if len(e.links.events) == 0 {
+			break
+		}
+		e.grant(e.links.pop())
+	}
+	if e.done < len(g.Tasks) {
+		return nil, e.deadlock()
+	}
+	e.trace.SortMemory()
+	return e.trace, nil
+}
+
+// engine is the state of one run.
+type engine struct {
+	graph *schedules.Graph
+	costs schedules.Costs
+	trace *schedules.Trace
+	done  int
+
+	// The tasks of stream s are order[head[s]:end[s]] from its head on.
+	order     []int32
+	head, end []int32
+	free      []time.Duration // by stream: when its last task ended
+	last      []int32         // by stream: its last task, or none
+
+	// A blocked stream waits for one task. waiting[t] is the first stream
+	// that waits for task t and next[s] the one after stream s.
+	waiting, next []int32
+	released      []time.Duration // by task: end plus delay, or unfinished
+	awake         []int32         // streams to advance
+
+	links    heap             // tasks that queue for a link
+	linkFree []time.Duration  // by link
+	linkLast []int32          // by link
+	groups   []groupCollected // by group
+}
+
+const (
+	none       = int32(schedules.None)
+	unfinished = time.Duration(-1)
+)
+
+// groupCollected is how far the ranks of a group have come to their next
+// fused collective.
+type groupCollected struct {
+	streams []int32 // parked, each at its head
+	ready   time.Duration
+	cause   int32
+}
+
+func newEngine(g *schedules.Graph, costs schedules.Costs) *engine {
+	start, order := g.ByStream()
+	n := len(g.Tasks)
+	e := &engine{
+		graph: g, costs: costs,
+		trace: &schedules.Trace{Graph: g, Spans: make([]schedules.Span, n), Cause: filled(n, none), Persistent: costs.Persistent},
+		order: order, head: start[:len(g.Streams)], end: append([]int32(nil), start[1:]...),
+		free: make([]time.Duration, len(g.Streams)), last: filled(len(g.Streams), none),
+		waiting: filled(n, none), next: filled(len(g.Streams), none),
+		released: filled(n, unfinished), awake: make([]int32, 0, len(g.Streams)),
+		groups: make([]groupCollected, len(g.Groups)),
+	}
+	return e
+}
+
+func filled[T any](n int, value T) []T {
+	s := make([]T, n)
+	for i := range s {
+		s[i] = value
+	}
+	return s
+}
+
+func (e *engine) wake(stream int32) { e.awake = append(e.awake, stream) }
+
+// advance runs the tasks of a stream until one has to wait.
+func (e *engine) advance(s int32) error {
+	for e.head[s] < e.end[s] {
+		i := e.order[e.head[s]]
+		ready, cause := e.free[s], e.last[s]
+		for _, d := range e.graph.Deps(i) {
+			at := e.released[d]
+			if at == unfinished {
+				e.next[s], e.waiting[d] = e.waiting[d], s
+				return nil
+			}
+			if at > ready {
+				ready, cause = at, d
+			}
+		}
+		t := &e.graph.Tasks[i]
+		cost := e.costs.Task(t)
+		if cost.Busy < 0 || cost.Delay < 0 {
+			return fmt.Errorf("the cost of %s is negative: busy %v, delay %v", e.graph.Describe(i), cost.Busy, cost.Delay)
+		}
+		switch {
+		case t.Kind.Collective():
+			if !e.join(s, ready, cause) {
+				return nil
+			}
+		case cost.Link > 0:
+			e.links.push(event{ready, i, cause})
+			return nil
+		default:
+			e.finish(i, ready, cause, cost)
+		}
+	}
+	return nil
+}
+
+// finish runs the head of a stream at a time and wakes what waited for it.
+func (e *engine) finish(i int32, start time.Duration, cause int32, cost schedules.Cost) {
+	t := &e.graph.Tasks[i]
+	end := start + cost.Busy
+	e.trace.Spans[i] = schedules.Span{Start: start, End: end}
+	e.trace.Cause[i] = cause
+	e.remember(t, i, cost)
+	e.released[i] = end + cost.Delay
+	e.free[t.Stream], e.last[t.Stream] = end, i
+	e.head[t.Stream]++
+	e.done++
+	for s := e.waiting[i]; s != none; s = e.next[s] {
+		e.wake(s)
+	}
+	e.waiting[i] = none
+}
+
+// remember records how a task changes the memory in use.
+func (e *engine) remember(t *schedules.Task, i int32, cost schedules.Cost) {
+	if cost.BytesAtStart != 0 {
+		rank := t.Rank
+		if t.Kind.Message() {
+			rank = t.Peer
+		}
+		e.trace.Memory = append(e.trace.Memory, schedules.MemoryEvent{At: e.trace.Spans[i].Start, Bytes: cost.BytesAtStart, Rank: rank, Task: i})
+	}
+	if cost.BytesAtEnd != 0 {
+		e.trace.Memory = append(e.trace.Memory, schedules.MemoryEvent{At: e.trace.Spans[i].End, Bytes: cost.BytesAtEnd, Rank: t.Rank, Task: i})
+	}
+}
+
+// grant gives a link to the task that was ready first.
+func (e *engine) grant(ev event) {
+	t := &e.graph.Tasks[ev.task]
+	cost := e.costs.Task(t)
+	for int(cost.Link) >= len(e.linkFree) {
+		e.linkFree, e.linkLast = append(e.linkFree, 0), append(e.linkLast, none)
+	}
+	start, cause := ev.ready, ev.cause
+	if free := e.linkFree[cost.Link]; free > start {
+		start, cause = free, e.linkLast[cost.Link]
+	}
+	e.finish(ev.task, start, cause, cost)
+	e.linkFree[cost.Link], e.linkLast[cost.Link] = start+cost.Busy, ev.task
+	e.wake(t.Stream)
+}
+
+// join parks a stream at a fused collective. The last rank of the group to
+// arrive runs the collective on all of them and gets true.
+func (e *engine) join(s int32, ready time.Duration, cause int32) bool {
+	i := e.order[e.head[s]]
+	members := e.graph.Groups[e.graph.Tasks[i].Peer]
+	g := &e.groups[e.graph.Tasks[i].Peer]
+	if len(g.streams) == 0 || ready > g.ready {
+		g.ready, g.cause = ready, cause
+	}
+	g.streams = append(g.streams, s)
+	if len(g.streams) < len(members) {
+		return false
+	}
+	parked, at, why := g.streams, g.ready, g.cause
+	g.streams = nil
+	for _, p := range parked {
+		i := e.order[e.head[p]]
+		e.finish(i, at, why, e.costs.Task(&e.graph.Tasks[i]))
+		if p != s {
+			e.wake(p)
+		}
+	}
+	return true
+}

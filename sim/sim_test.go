@@ -1,0 +1,90 @@
+package sim_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/schedules"
+	"psim/sim"
+)
+
+// uniform prices forwards, backwards and the latency of messages.
+func uniform(f, b, c time.Duration) schedules.Costs {
+	return schedules.Costs{Task: func(t *schedules.Task) schedules.Cost {
+		switch {
+		case t.Kind == schedules.Forward:
+			return schedules.Cost{Busy: f}
+		case t.Kind == schedules.Backward:
+			return schedules.Cost{Busy: b}
+		case t.Kind.Message():
+			return schedules.Cost{Delay: c}
+		}
+		return schedules.Cost{}
+	}}
+}
+
+func build(t testing.TB, name string, p, m int) *schedules.Graph {
+	s, err := schedules.Find(name)
+	require.NoError(t, err)
+	shape := schedules.Shape{Ranks: p, Microbatches: m}
+	order, err := s.Order(shape, nil)
+	require.NoError(t, err)
+	g, err := schedules.Pipeline{Name: name, Shape: shape, Order: order}.Graph()
+	require.NoError(t, err)
+	return g
+}
+
+func TestClosedForms(t *testing.T) {
+	const f, b, c = 3, 7, 2
+	for p := 1; p <= 16; p++ {
+		for m := 1; m <= 64; m++ {
+			P, M := time.Duration(p), time.Duration(m)
+			for _, name := range []string{"gpipe", "1f1b", "torchgpipe"} {
+				g := build(t, name, p, m)
+				trace, err := sim.Run(g, uniform(f, b, 0))
+				require.NoError(t, err)
+				s := schedules.Summarize(trace)
+				require.Equal(t, (M+P-1)*(f+b), s.Makespan, "%s P=%d M=%d", name, p, m)
+				require.InDelta(t, float64(p-1)/float64(m+p-1), s.Bubble.Makespan, 1e-12)
+				for r, rank := range s.Ranks {
+					want := m
+					if name == "1f1b" {
+						want = min(m, p-r)
+					}
+					require.Equal(t, want, rank.PeakInFlight)
+				}
+				trace, err = sim.Run(g, uniform(f, b, c))
+				require.NoError(t, err)
+				switch {
+				case name == "gpipe":
+					require.Equal(t, (M+P-1)*(f+b)+2*(P-1)*c, trace.End())
+				case name == "1f1b" && p >= 2 && m%p == 0:
+					require.Equal(t, (M+P-1)*(f+b)+c*(2*(P-1)*M/P+2*(P-2)), trace.End())
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkRun(b *testing.B) {
+	g := build(b, "1f1b", 64, 1024)
+	b.Run("build", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			build(b, "1f1b", 64, 1024)
+		}
+		b.ReportMetric(float64(len(g.Tasks))*float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+	})
+	b.Run("simulate", func(b *testing.B) {
+		b.ReportAllocs()
+		costs := uniform(10*time.Millisecond, 20*time.Millisecond, 0)
+		for b.Loop() {
+			if _, err := sim.Run(g, costs); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(len(g.Tasks))*float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+	})
+}
