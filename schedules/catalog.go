@@ -91,10 +91,27 @@ func (s Schedule) Order(shape Shape, stageRank []int32) (Order, error) {
 	if stageRank == nil {
 		stageRank = OneStagePerRank(shape.Ranks)
 	}
-	if len(stageRank) != shape.Ranks && !s.MultiStage {
-		return nil, fmt.Errorf("%s cannot run %d stages on %d ranks: it needs one stage per rank (gpipe and model-parallel take any placement)", s.Name, len(stageRank), shape.Ranks)
+	if err := s.checkPlacement(stageRank, shape.Ranks); err != nil {
+		return nil, err
 	}
 	return s.order(shape, stageRank), nil
+}
+
+// checkPlacement reports a placement that the schedule cannot serve.
+func (s Schedule) checkPlacement(stageRank []int32, ranks int) error {
+	const advice = "(gpipe and model-parallel take any placement)"
+	if len(stageRank) != ranks && !s.MultiStage {
+		return fmt.Errorf("%s cannot run %d stages on %d ranks: it needs one stage per rank %s", s.Name, len(stageRank), ranks, advice)
+	}
+	for stage, r := range stageRank {
+		switch {
+		case r < 0 || int(r) >= ranks:
+			return fmt.Errorf("placement of stage %d on rank %d: the ranks are 0 to %d", stage, r, ranks-1)
+		case int(r) != stage && !s.MultiStage:
+			return fmt.Errorf("placement of stage %d on rank %d: %s needs stage s on rank s %s", stage, r, s.Name, advice)
+		}
+	}
+	return nil
 }
 
 // tasksPerReplica bounds the number of tasks from below: a forward and a

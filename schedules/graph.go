@@ -31,20 +31,20 @@ type Graph struct {
 	deps     []int32
 }
 
-// Shape is the size of a schedule. The zero value of a field means one.
+// Shape is the size of a schedule.
 type Shape struct {
 	Ranks        int // pipeline ranks of one replica
-	Virtual      int // stages per rank
+	Virtual      int // stages per rank; 0 means 1
 	Microbatches int
-	Replicas     int // data-parallel copies
+	Replicas     int // data-parallel copies; 0 means 1
 }
 
 // Stages is the number of stages of one replica when every rank holds the
 // same number of them.
-func (s Shape) Stages() int { return s.Ranks * s.Virtual }
+func (s Shape) Stages() int { return s.Ranks * max(1, s.Virtual) }
 
 // TotalRanks is the number of devices over all replicas.
-func (s Shape) TotalRanks() int { return s.Ranks * s.Replicas }
+func (s Shape) TotalRanks() int { return s.Ranks * max(1, s.Replicas) }
 
 // MaxTasks is the size beyond which a graph is refused.
 const MaxTasks = math.MaxInt32

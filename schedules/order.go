@@ -42,6 +42,9 @@ func (o Order) Stages() ([]int32, error) {
 	highest := int32(-1)
 	for r, actions := range o {
 		for _, a := range actions {
+			if a.Stage < 0 {
+				return nil, fmt.Errorf("rank %d has stage %d: the stages must be numbered from 0", r, a.Stage)
+			}
 			if was, seen := rankOf[a.Stage]; seen && was != int32(r) {
 				return nil, fmt.Errorf("stage %d is on rank %d and on rank %d", a.Stage, was, r)
 			}

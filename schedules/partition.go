@@ -1,6 +1,9 @@
 package schedules
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // PartitionEqual cuts n layers into stages of equal size, the first n mod
 // stages one layer larger. It returns the number of layers of every stage.
@@ -21,7 +24,8 @@ func PartitionEqual(n, stages int) ([]int, error) {
 // PartitionBalanced cuts layers of the given costs into contiguous stages so
 // that the most expensive stage is as cheap as it can be; among those cuts it
 // takes the one whose stages are the most even, by the sum of squares. Every
-// stage gets at least one layer. It takes time n² · stages.
+// stage gets at least one layer. Costs are finite and not negative. It takes
+// time n² · stages.
 func PartitionBalanced(costs []float64, stages int) ([]int, error) {
 	n := len(costs)
 	if err := checkPartition(n, stages); err != nil {
@@ -29,6 +33,9 @@ func PartitionBalanced(costs []float64, stages int) ([]int, error) {
 	}
 	sum := make([]float64, n+1)
 	for i, c := range costs {
+		if !(c >= 0 && c <= math.MaxFloat64) {
+			return nil, fmt.Errorf("layer %d costs %v: a cost must be finite and not negative", i, c)
+		}
 		sum[i+1] = sum[i] + c
 	}
 	limit := bottleneck(sum, stages)

@@ -80,6 +80,10 @@ func (p Pipeline) Graph() (*Graph, error) {
 // check validates what the order does not say itself.
 func (p Pipeline) check() error {
 	switch {
+	case p.Shape.Ranks < 1 || p.Shape.Microbatches < 1:
+		return fmt.Errorf("%d ranks and %d microbatches: there must be at least one of each", p.Shape.Ranks, p.Shape.Microbatches)
+	case p.Shape.Replicas > MaxTasks:
+		return fmt.Errorf("%d replicas: at most %d tasks are supported", p.Shape.Replicas, MaxTasks)
 	case len(p.Order) != p.Shape.Ranks:
 		return fmt.Errorf("the order has %d ranks, the shape %d", len(p.Order), p.Shape.Ranks)
 	case p.Samples != nil && len(p.Samples) != p.Shape.Microbatches:
@@ -88,6 +92,8 @@ func (p Pipeline) check() error {
 		return fmt.Errorf("%d boundaries for %d stages", len(p.Boundaries), len(p.StageRank))
 	case p.Sync.Buckets != nil && len(p.Sync.Buckets) != len(p.StageRank):
 		return fmt.Errorf("gradient buckets for %d stages; there are %d", len(p.Sync.Buckets), len(p.StageRank))
+	case p.Optimizer && p.Sync.Sharded && p.Sync.active(p.Shape) && len(p.Sync.Parameters) != len(p.StageRank):
+		return fmt.Errorf("parameter sizes for %d stages; there are %d, and sharding gathers the parameters of each", len(p.Sync.Parameters), len(p.StageRank))
 	}
 	for s, buckets := range p.Sync.Buckets {
 		if len(buckets) > math.MaxUint16 {
@@ -99,7 +105,10 @@ func (p Pipeline) check() error {
 			return fmt.Errorf("placement on rank %d: the ranks are 0 to %d", r, p.Shape.Ranks-1)
 		}
 	}
-	for _, t := range p.Tied {
+	for i, t := range p.Tied {
+		if len(t.Stages) == 0 {
+			return fmt.Errorf("tied parameter %d names no stage", i)
+		}
 		for _, s := range t.Stages {
 			if s < 0 || s >= len(p.StageRank) {
 				return errors.New("a tied parameter names a stage that does not exist")
@@ -151,7 +160,10 @@ func (w *wiring) size() int64 {
 			}
 		}
 	}
-	return (n + w.Sync.size(w.Shape) + 2*int64(len(w.Tied))) * int64(w.Shape.Replicas)
+	for _, t := range w.Tied {
+		n += int64(len(t.Stages))
+	}
+	return (n + w.Sync.size(w.Shape)) * int64(w.Shape.Replicas)
 }
 
 // sends reports whether another rank needs what the action makes.

@@ -3,17 +3,23 @@ package schedules
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
 // Validate reports the first way in which the graph is not well formed: a
 // task on a stream, rank, stage or group that does not exist, a dependency on
-// no task, a message to its own rank, a group whose members do not call the
-// same collectives in the same order. That it can be run to the end is for
+// no task, a message to its own rank, an impossible group, a group whose
+// members do not call the same collectives in the same order. That it can be run to the end is for
 // the simulator to find.
 func (g *Graph) Validate() error {
 	if n := len(g.depStart); n != len(g.Tasks)+1 && len(g.Tasks) > 0 {
-		return fmt.Errorf("%d tasks have dependencies recorded, of %d", n-1, len(g.Tasks))
+		return fmt.Errorf("%d tasks have dependencies recorded, of %d", max(0, n-1), len(g.Tasks))
+	}
+	for group, ranks := range g.Groups {
+		if err := g.validateRanks(ranks); err != nil {
+			return fmt.Errorf("group %d: %w", group, err)
+		}
 	}
 	calls := make([]map[int32][]Task, len(g.Groups))
 	for i := range g.Tasks {
@@ -65,13 +71,36 @@ func (g *Graph) validateTask(i int32) error {
 	return nil
 }
 
+// validateRanks checks that a group is some ranks of the graph, each once.
+func (g *Graph) validateRanks(ranks []int32) error {
+	if len(ranks) == 0 {
+		return errors.New("it has no ranks")
+	}
+	seen := make(map[int32]bool, len(ranks))
+	for _, r := range ranks {
+		switch {
+		case r < 0 || int(r) >= g.Ranks():
+			return fmt.Errorf("rank %d is outside 0 to %d", r, g.Ranks()-1)
+		case seen[r]:
+			return fmt.Errorf("rank %d is in it twice", r)
+		}
+		seen[r] = true
+	}
+	return nil
+}
+
 // validateGroup checks that the ranks of a group, and no others, call the
-// same collectives.
+// same collectives, each rank on one stream.
 func (g *Graph) validateGroup(group int, byRank map[int32][]Task) error {
 	ranks := g.Groups[group]
-	for r := range byRank {
+	for _, r := range slices.Sorted(maps.Keys(byRank)) {
 		if !slices.Contains(ranks, r) {
 			return fmt.Errorf("rank %d calls a collective of group %d, which is ranks %v", r, group, ranks)
+		}
+		for _, t := range byRank[r] {
+			if first := byRank[r][0].Stream; t.Stream != first {
+				return fmt.Errorf("group %d: rank %d calls its collectives on streams %d and %d; their order is known on one stream only", group, r, first, t.Stream)
+			}
 		}
 	}
 	for _, r := range ranks[1:] {

@@ -4,9 +4,10 @@
 //
 // A task is ready when everything it depends on has ended, each after its
 // delay, and the task before it on its stream has ended. It starts at once,
-// with two exceptions: a task that needs a shared link queues for it, first
-// ready, first served (ties by index), and a fused collective starts when all
-// ranks of its group are ready.
+// with two exceptions. A task that needs a shared link queues for it, first
+// ready, first served, ties by index; what becomes ready at the same instant
+// through a task that holds a link for no time queues behind. A fused
+// collective starts when all ranks of its group are ready.
 //
 // Only queueing needs an order of events in time. Everything else is a
 // longest path, and streams advance as far as they can before the next event
@@ -22,8 +23,9 @@ import (
 	"psim/schedules"
 )
 
-// Run simulates the graph. It fails with a *DeadlockError if the graph cannot
-// be run to its end, and on a negative cost.
+// Run simulates a well-formed graph (see [schedules.Graph.Validate]). It fails
+// with a *DeadlockError if the graph cannot be run to its end, and on a
+// negative cost.
 func Run(g *schedules.Graph, costs schedules.Costs) (*schedules.Trace, error) {
 	e := newEngine(g, costs)
 	for s := range g.Streams {

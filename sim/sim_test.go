@@ -67,24 +67,3 @@ func TestClosedForms(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkRun(b *testing.B) {
-	g := build(b, "1f1b", 64, 1024)
-	b.Run("build", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			build(b, "1f1b", 64, 1024)
-		}
-		b.ReportMetric(float64(len(g.Tasks))*float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
-	})
-	b.Run("simulate", func(b *testing.B) {
-		b.ReportAllocs()
-		costs := uniform(10*time.Millisecond, 20*time.Millisecond, 0)
-		for b.Loop() {
-			if _, err := sim.Run(g, costs); err != nil {
-				b.Fatal(err)
-			}
-		}
-		b.ReportMetric(float64(len(g.Tasks))*float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
-	})
-}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// prepareFolder makes a folder and checks that files can be written to it.
+func prepareFolder(folder string) error {
+	if info, err := os.Stat(folder); err == nil && !info.IsDir() {
+		return fmt.Errorf("--out %s: %w", folder, errNotFolder)
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("--out %s: cannot be made: %s", folder, reason(err))
+	}
+	probe, err := os.CreateTemp(folder, ".psim-*")
+	if err != nil {
+		return fmt.Errorf("--out %s: cannot be written to: %s", folder, reason(err))
+	}
+	probe.Close()
+	return os.Remove(probe.Name())
+}
+
+// writeFile renders into memory, then replaces the file in one step, so that
+// no half-written file is ever seen.
+func writeFile(path string, f func(io.Writer) error) error {
+	data, err := render(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	temp, err := os.CreateTemp(filepath.Dir(path), ".psim-*")
+	if err != nil {
+		return fmt.Errorf("%s: cannot be written: %s", path, reason(err))
+	}
+	defer os.Remove(temp.Name()) // does nothing once renamed
+	if _, err = temp.Write(data); err == nil {
+		err = temp.Chmod(0o644)
+	}
+	if closed := temp.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(temp.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: cannot be written: %s", path, reason(err))
+	}
+	return nil
+}
+
+// reason is the operating system's, without the path.
+func reason(err error) string {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err.Error()
+	}
+	var link *os.LinkError
+	if errors.As(err, &link) {
+		return link.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,97 @@
+package questions
+
+import (
+	"fmt"
+	"go/constant"
+	"go/token"
+	"go/types"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// evaluate computes a formula as it is printed, in exact arithmetic.
+func evaluate(t *testing.T, formula string, v values) float64 {
+	t.Helper()
+	text := regexp.MustCompile(`\b[A-Za-z]\w*`).ReplaceAllStringFunc(formula, func(name string) string {
+		require.Contains(t, v, name, formula)
+		return fmt.Sprintf("%d.0", v[name])
+	})
+	result, err := types.Eval(token.NewFileSet(), nil, token.NoPos, text)
+	require.NoError(t, err, text)
+	x, _ := constant.Float64Val(result.Value)
+	return x
+}
+
+func TestPrintedFormulasGiveThePrintedNumbers(t *testing.T) {
+	for _, q := range catalog() {
+		for _, changes := range append([]values{nil}, q.cases...) {
+			v := q.sample().with(changes)
+			require.Equal(t, evaluate(t, q.formula, v), q.closedForm(v), "%s, %v", q.id, changes)
+		}
+		for _, r := range q.readings {
+			if r.Formula != "" {
+				require.Equal(t, evaluate(t, r.Formula, q.sample()), *r.Value, "%s, %s", q.id, r.Reading)
+			}
+		}
+	}
+}
+
+func TestSubstitute(t *testing.T) {
+	v := values{"P": 10e9, "Sp": 16, "W": 8, "e": 5}
+	require.Equal(t, "10e9 * (16 + K*So/8) / 1e9", substitute("P * (Sp + K*So/W) / 1e9", v))
+}
+
+func TestLongestPathOfTheCourseByHand(t *testing.T) {
+	const ms = time.Millisecond
+	forward, backward := courseTimes()
+	longest := func(schedule string) time.Duration {
+		return walk{fields(courseOrders()[schedule]), forward, backward}.longest()
+	}
+	require.Equal(t, 1580*ms+3130*ms+2920*ms+490*ms+2530*ms+12580*ms+13070*ms+7410*ms, longest("gpipe"))
+	require.Equal(t, 1580*ms+3130*ms+580*ms+2530*ms+12580*ms+13070*ms+7410*ms, longest("1f1b"))
+}
+
+func TestLongestPathIsWhatIsSimulatedForAnyTimes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string) [][]time.Duration {
+			var rows [][]time.Duration
+			for range 3 {
+				row := rapid.SliceOfN(rapid.Int64Range(1, 20), 2, 2).Draw(t, name)
+				rows = append(rows, []time.Duration{time.Duration(row[0]) * time.Millisecond, time.Duration(row[1]) * time.Millisecond})
+			}
+			return rows
+		}
+		checks, err := unequalChecks(draw("forward"), draw("backward"))
+		require.NoError(t, err)
+		require.Len(t, checks, 2)
+		for _, c := range checks {
+			require.True(t, c.OK, "%+v", c)
+		}
+	})
+}
+
+func TestFigure(t *testing.T) {
+	cases := []struct {
+		x              float64
+		unit           string
+		figure, digits string
+	}{
+		{640, "GB", "640 GB", "640 GB"},
+		{37.5e9, "bytes", "37.5 GB", "37,500,000,000 bytes"},
+		{596.0464477539062, "GiB", "596.0 GiB", "596.0464477539062 GiB"},
+		{2.8, "s", "2.80 s", "2.8 s"},
+		{43.71, "s", "43.71 s", "43.71 s"},
+		{0, "s", "0 s", "0 s"},
+		{432_432_000, "s", "4.324e+08 s", "432,432,000 s"},
+		{3. / 11, "fraction", "0.2727", "0.2727272727272727"},
+		{12, "slots", "12 slots", "12 slots"},
+	}
+	for _, c := range cases {
+		require.Equal(t, c.figure, figure(c.x, c.unit))
+		require.Equal(t, c.digits, exact(c.x, c.unit))
+	}
+}

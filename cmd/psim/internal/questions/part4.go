@@ -1,0 +1,199 @@
+package questions
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"psim/costmodel"
+)
+
+// rounding is how far two fractions may be apart.
+const rounding = 1e-12
+
+// bubble is the idle share of a pipeline whose stages are equal.
+func bubble(v values) float64 { return float64(v["K"]-1) / float64(v["M"]+v["K"]-1) }
+
+// equalStages is a pipeline whose stages are equal.
+func equalStages(schedule string, v values) pipeline {
+	return pipeline{
+		schedule: schedule, stages: v["K"], microbatches: v["M"],
+		times: uniform(time.Duration(v["tf"])*time.Millisecond, time.Duration(v["tb"])*time.Millisecond),
+	}
+}
+
+// simulateBubble reads the bubble off a pipeline with equal stages.
+func simulateBubble(schedule string) func(values) (float64, error) {
+	return func(v values) (float64, error) {
+		r, err := equalStages(schedule, v).run()
+		return r.summary.Bubble.Makespan, err
+	}
+}
+
+// equalStagesGiven is the symbols of questions 4.3 and 4.4.
+func equalStagesGiven() []Symbol {
+	return []Symbol{
+		{"K", "partitions", 4}, {"M", "microbatches", 8},
+		{"tf", "ms of one forward; does not enter", 10}, {"tb", "ms of one backward; does not enter", 20},
+	}
+}
+
+// bubbleSize is question 4.3.
+func bubbleSize() question {
+	return question{
+		id: "4.3", title: "bubble of GPipe",
+		text:    "What share of the devices' time is idle when GPipe sends M microbatches through K partitions?",
+		given:   equalStagesGiven(),
+		formula: "(K-1) / (M + K-1)", unit: "fraction", tolerance: rounding,
+		closedForm: bubble, simulate: simulateBubble("gpipe"),
+		simulation: "gpipe with equal stages and free communication; one minus busy time over ranks times makespan.",
+		note:       "The forwards fill M + K-1 slots, in which each device works M times and waits K-1. The backwards mirror them with slots of another length, so the share stays. The schedule is drawn in the paper's Figure 2c; the assignment points to 2a. Equal stages and free communication are assumed.",
+		cases: []values{
+			{"K": 3, "M": 2}, {"K": 2, "M": 4}, {"K": 8, "M": 32}, {"K": 1}, {"M": 1}, {"tb": 10}, {"tf": 20, "tb": 30},
+		},
+		further: bubbleChecks,
+		readings: []Reading{
+			reading("idle time over the ideal time, as Megatron-LM counts it", "(K-1) / M", 0.375, "fraction"),
+			reading("idle slots of the forward, of K*(M + K-1) = 44", "K * (K-1)", 12, "slots"),
+			reading("idle slots of forward and backward, of 88", "2 * K * (K-1)", 24, "slots"),
+		},
+	}
+}
+
+// bubbleChecks adds the makespan, the reading of Megatron-LM and a grid.
+func bubbleChecks(q question) ([]Check, error) {
+	v := q.sample()
+	r, err := equalStages("gpipe", v).run()
+	if err != nil {
+		return nil, err
+	}
+	makespan := r.summary.Makespan
+	ideal := r.summary.Ranks[0].Compute
+	grid, err := q.counted(gridName, "pipelines that agree", bubbleGrid())
+	return []Check{
+		check("makespan, (M + K-1) * (tf + tb)", float64((v["M"]+v["K"]-1)*(v["tf"]+v["tb"]))/1e3, inSeconds(makespan), "s", 0),
+		check("idle time over the ideal time", float64(v["K"]-1)/float64(v["M"]), float64(makespan-ideal)/float64(ideal), "fraction", rounding),
+		grid,
+	}, err
+}
+
+const gridName = "K = 1…8, M = 1…12 and 16, 32, 64, tf:tb = 1:1, 1:2, 2:3"
+
+func bubbleGrid() []values {
+	var grid []values
+	for k := int64(1); k <= 8; k++ {
+		for _, m := range []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 16, 32, 64} {
+			for _, t := range [][2]int64{{1, 1}, {1, 2}, {2, 3}} {
+				grid = append(grid, values{"K": k, "M": m, "tf": t[0], "tb": t[1]})
+			}
+		}
+	}
+	return grid
+}
+
+// oneForwardOneBackward is question 4.4.
+func oneForwardOneBackward() question {
+	return question{
+		id: "4.4", title: "bubble of 1F1B",
+		text:    "Is the bubble of 1F1B smaller than GPipe's, and if it is not, what does 1F1B save in activations held at a time?",
+		given:   equalStagesGiven(),
+		formula: "(K-1) / (M + K-1)", unit: "fraction", tolerance: rounding,
+		closedForm: bubble, simulate: simulateBubble("1f1b"),
+		simulation: "1f1b and gpipe with equal stages and free communication; bubble and the most microbatches in flight on each rank. Unequal stages are those of the course's pipeline timeline, against a recursion over both orders.",
+		note:       "No: with a flush every step and equal stages both wait equally long. But GPipe holds the activations of M microbatches on every stage (8, 8, 8, 8), and 1F1B those of min(M, K-s) on stage s, at most K (4, 3, 2, 1).",
+		further:    oneForwardOneBackwardChecks,
+		readings: []Reading{
+			reading("PipeDream as published, which never flushes: the bubble once it is full", "", 0, "fraction"),
+			reading("PipeDream's price, K-s versions of the weights on stage s: those on the first", "K", 4, "versions"),
+			reading("unequal stages, flushed (the course's timeline, K = 3, M = 2): makespan of GPipe", "", 43.71, "s"),
+			reading("unequal stages, flushed (the same): makespan of 1F1B, which is faster there", "", 40.88, "s"),
+			{Reading: "an earlier wording asked how 1F1B makes the bubble smaller and what it stores in return: then PipeDream is meant"},
+		},
+	}
+}
+
+func oneForwardOneBackwardChecks(q question) ([]Check, error) {
+	var checks []Check
+	v := q.sample()
+	for _, schedule := range []string{"gpipe", "1f1b"} {
+		r, err := equalStages(schedule, v).run()
+		if err != nil {
+			return nil, err
+		}
+		checks = append(checks, check("bubble, "+schedule, q.closedForm(v), r.summary.Bubble.Makespan, "fraction", rounding))
+		for s, rank := range r.summary.Ranks {
+			held := v["M"]
+			if schedule == "1f1b" {
+				held = min(v["M"], v["K"]-int64(s))
+			}
+			what := fmt.Sprintf("in flight on rank %d, %s", s, schedule)
+			checks = append(checks, check(what, float64(held), float64(rank.PeakInFlight), "microbatches", 0))
+		}
+	}
+	grid, err := q.counted("1f1b, "+gridName, "pipelines that agree", bubbleGrid())
+	if err != nil {
+		return nil, err
+	}
+	course, err := unequalChecks(courseTimes())
+	return slices.Concat(checks, []Check{grid}, course), err
+}
+
+// courseOrders is what each of three workers does with two microbatches.
+func courseOrders() map[string][]string {
+	return map[string][]string{
+		"gpipe": {
+			"F0 F1 B0 B1",
+			"F0 F1 B0 B1",
+			"F0 F1 B0 B1",
+		},
+		"1f1b": {
+			"F0 F1 B0 B1",
+			"F0 F1 B0 B1",
+			"F0 B0 F1 B1",
+		},
+	}
+}
+
+// courseTimes is the measured VGG16 pipeline of the course's reference
+// timeline, by stage and microbatch.
+func courseTimes() (forward, backward [][]time.Duration) {
+	const ms = time.Millisecond
+	forward = [][]time.Duration{{1580 * ms, 1380 * ms}, {3130 * ms, 2920 * ms}, {580 * ms, 490 * ms}}
+	backward = [][]time.Duration{{5800 * ms, 7410 * ms}, {12580 * ms, 13070 * ms}, {2530 * ms, 2680 * ms}}
+	return forward, backward
+}
+
+// unequalChecks compares the makespans of both schedules on three unequal
+// stages with two microbatches.
+func unequalChecks(forward, backward [][]time.Duration) ([]Check, error) {
+	var times costmodel.Times
+	if err := times.Forward.UnmarshalTOML(table(forward)); err != nil {
+		return nil, err
+	}
+	if err := times.Backward.UnmarshalTOML(table(backward)); err != nil {
+		return nil, err
+	}
+	var checks []Check
+	for _, schedule := range []string{"gpipe", "1f1b"} {
+		r, err := pipeline{schedule: schedule, stages: 3, microbatches: 2, times: times}.run()
+		if err != nil {
+			return nil, err
+		}
+		longest := walk{fields(courseOrders()[schedule]), forward, backward}.longest()
+		checks = append(checks, check("makespan on unequal stages, "+schedule, inSeconds(longest), inSeconds(r.summary.Makespan), "s", 0))
+	}
+	return checks, nil
+}
+
+// table writes durations as a configuration file has them.
+func table(rows [][]time.Duration) []any {
+	var list []any
+	for _, row := range rows {
+		var entries []any
+		for _, d := range row {
+			entries = append(entries, fmt.Sprintf("%dms", d.Milliseconds()))
+		}
+		list = append(list, entries)
+	}
+	return list
+}

@@ -1,0 +1,141 @@
+package questions
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// An Answer is a question with both of its answers.
+type Answer struct {
+	ID       string   `json:"id"`
+	Title    string   `json:"title"`
+	Question string   `json:"question"`
+	Given    []Symbol `json:"given"`
+	Formula  string   `json:"formula"`
+	// Substitution is the formula with the sample values in place of symbols.
+	Substitution string  `json:"substitution"`
+	ClosedForm   float64 `json:"closed_form"`
+	Simulated    float64 `json:"simulated"`
+	Unit         string  `json:"unit"`
+	// Simulation says what was run, and what was read off it.
+	Simulation string    `json:"simulation"`
+	Note       string    `json:"note,omitempty"`
+	Readings   []Reading `json:"readings"`
+	Checks     []Check   `json:"checks"`
+	// OK says that the two answers agree, here and in all checks.
+	OK bool `json:"ok"`
+}
+
+// A Symbol is one of the quantities that a question is asked in terms of, with
+// its value in the sample.
+type Symbol struct {
+	Name    string `json:"symbol"`
+	Meaning string `json:"meaning"`
+	Value   int64  `json:"value"`
+}
+
+// A Reading is what a question means to somebody who reads it differently.
+// Value is nil where the reading changes the argument and not a number.
+type Reading struct {
+	Reading string   `json:"reading"`
+	Formula string   `json:"formula,omitempty"`
+	Value   *float64 `json:"value,omitempty"`
+	Unit    string   `json:"unit,omitempty"`
+}
+
+// A Check is one more comparison: the question's own for other values, or a
+// different quantity of the same simulation.
+type Check struct {
+	What       string  `json:"what"`
+	ClosedForm float64 `json:"closed_form"`
+	Simulated  float64 `json:"simulated"`
+	Unit       string  `json:"unit"`
+	OK         bool    `json:"ok"`
+}
+
+// agreeing counts the checks that agree, and all of them.
+func (a Answer) agreeing() (agreeing, all int) {
+	for _, c := range a.Checks {
+		if c.OK {
+			agreeing++
+		}
+	}
+	return agreeing, len(a.Checks)
+}
+
+// IDs lists the questions in the order of the assignment.
+func IDs() []string {
+	var ids []string
+	for _, q := range catalog() {
+		ids = append(ids, q.id)
+	}
+	return ids
+}
+
+// Select turns arguments into question ids, each once and in the order of
+// IDs. The number of a question that has parts, such as 3.3, stands for all of
+// them. Without arguments it selects every question.
+func Select(ids []string) ([]string, error) {
+	all := IDs()
+	if len(ids) == 0 {
+		return all, nil
+	}
+	wanted := map[string]bool{}
+	for _, id := range ids {
+		known := false
+		for _, candidate := range all {
+			if candidate == id || strings.TrimRight(candidate, "abcd") == id {
+				wanted[candidate], known = true, true
+			}
+		}
+		if !known {
+			return nil, fmt.Errorf("%q: there is no such question; there are %s", id, strings.Join(all, ", "))
+		}
+	}
+	return slices.DeleteFunc(all, func(id string) bool { return !wanted[id] }), nil
+}
+
+// Answers answers the questions that Select makes of ids. An error is a
+// simulation that could not be run; answers that differ are not errors.
+func Answers(ids ...string) ([]Answer, error) {
+	selected, err := Select(ids)
+	if err != nil {
+		return nil, err
+	}
+	var answers []Answer
+	for _, q := range catalog() {
+		if !slices.Contains(selected, q.id) {
+			continue
+		}
+		a, err := q.answer()
+		if err != nil {
+			return nil, fmt.Errorf("question %s: %w", q.id, err)
+		}
+		answers = append(answers, a)
+	}
+	return answers, nil
+}
+
+// A Report is a set of answers with the number of those whose two sides agree.
+type Report struct {
+	Questions []Answer `json:"questions"`
+	Passed    int      `json:"passed"`
+	Failed    int      `json:"failed"`
+}
+
+// NewReport counts.
+func NewReport(answers []Answer) Report {
+	r := Report{Questions: answers}
+	if answers == nil {
+		r.Questions = []Answer{}
+	}
+	for _, a := range answers {
+		if a.OK {
+			r.Passed++
+		} else {
+			r.Failed++
+		}
+	}
+	return r
+}

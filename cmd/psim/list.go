@@ -1,0 +1,151 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"psim/cmd/psim/internal/questions"
+	"psim/configs"
+	"psim/costmodel"
+	"psim/costmodel/arch"
+	"psim/internal/nearest"
+	"psim/internal/units"
+	"psim/schedules"
+)
+
+// listing is one thing that can be listed.
+type listing struct {
+	name  string
+	write func(w io.Writer, verbose bool)
+}
+
+func listings() []listing {
+	return []listing{
+		{"schedules", listSchedules}, {"models", listModels}, {"devices", listDevices},
+		{"examples", listExamples}, {"questions", listQuestions},
+	}
+}
+
+func newList() *cobra.Command {
+	var verbose bool
+	var names []string
+	for _, l := range listings() {
+		names = append(names, l.name)
+	}
+	cmd := &cobra.Command{
+		Use:       "list " + strings.Join(names, "|"),
+		Short:     "print what there is",
+		Example:   "  psim list schedules\n  psim list devices --verbose",
+		ValidArgs: names,
+		Args:      exactly(1, "one of "+strings.Join(names, ", ")),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i := slices.Index(names, args[0])
+			if i < 0 {
+				return fmt.Errorf("there is no list of %q%s; there are %s", args[0], nearest.Suggest(args[0], names), strings.Join(names, ", "))
+			}
+			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			listings()[i].write(table, verbose)
+			return table.Flush()
+		},
+	}
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "more: where every value of a device is from")
+	return cmd
+}
+
+func listSchedules(w io.Writer, _ bool) {
+	fmt.Fprintln(w, "schedule\tbubble\tin flight on rank r\twhat it does\tpaper")
+	for _, s := range schedules.Catalog() {
+		what := s.Summary
+		if s.Constraint != "" {
+			what += " (" + s.Constraint + ")"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", s.Name, s.Bubble, s.Memory, what, s.Paper)
+	}
+	fmt.Fprintln(w, "\ncollective\tsteps\tbytes sent per rank\twhat it does")
+	for _, c := range schedules.Collectives() {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Name, c.Steps, c.Sent, c.Summary)
+	}
+}
+
+func listModels(w io.Writer, _ bool) {
+	fmt.Fprintln(w, "model\tparameters\ttensors\tlayers\tforward FLOPs per sample\twhat it is")
+	for _, p := range arch.Presets() {
+		n, err := arch.Model{Preset: p.Name}.Network()
+		if err != nil {
+			continue // presets are tested to build
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%.4g\t%s\n", p.Name, units.FormatCount(n.Parameters()), len(n.ParameterTensors()), len(n.Layers), float64(n.FLOPs(arch.Forward)), p.Summary)
+	}
+}
+
+func listDevices(w io.Writer, verbose bool) {
+	catalog := configs.Catalog()
+	fmt.Fprintln(w, "device\tmemory\tbandwidth\tpeak fp32\tpeak bf16\tlink\twhat it is")
+	for _, d := range catalog.Devices {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Name, orDash(d.Memory > 0, units.FormatBytes(int64(d.Memory))),
+			units.FormatRate(float64(d.MemoryBandwidth)), rate(d.Peak.FP32), rate(d.Peak.BF16), d.Link, d.Description)
+		if verbose {
+			listSources(w, d.Source)
+		}
+	}
+	fmt.Fprintln(w, "\nlink\tbandwidth\tof a collective\tlatency\tshared by\t\twhat it is")
+	for _, l := range catalog.Links {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t\t%s\n", l.Name, units.FormatRate(float64(l.Bandwidth)),
+			orDash(l.Collective > 0, units.FormatRate(float64(l.Collective))), l.Latency, sharedBy(l), l.Description)
+		if verbose {
+			listSources(w, l.Source)
+		}
+	}
+}
+
+func sharedBy(l costmodel.Link) string {
+	if l.Shared == "" {
+		return "device"
+	}
+	return l.Shared
+}
+
+// listSources prints where values are from, below their device or link.
+func listSources(w io.Writer, source map[string]string) {
+	var keys []string
+	for k := range source {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		// No tab: a long source must not widen the table's columns.
+		fmt.Fprintf(w, "    %s: %s\n", k, source[k])
+	}
+}
+
+func rate(r units.FLOPS) string { return orDash(r > 0, units.FormatFLOPS(float64(r))) }
+
+func orDash(known bool, text string) string {
+	if known {
+		return text
+	}
+	return "-"
+}
+
+func listExamples(w io.Writer, _ bool) {
+	fmt.Fprintln(w, "example\twhat it is")
+	for _, name := range configs.Examples() {
+		fmt.Fprintf(w, "%s\t%s\n", name, configs.ExampleSummary(name))
+	}
+}
+
+func listQuestions(w io.Writer, _ bool) {
+	fmt.Fprintln(w, "question\twhat it asks")
+	answers, err := questions.Answers()
+	if err != nil {
+		return // answering everything cannot fail on its input
+	}
+	for _, a := range answers {
+		fmt.Fprintf(w, "%s\t%s\n", a.ID, a.Question)
+	}
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"psim/reports"
+)
+
+func newPlot() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "plot KIND RESULT…",
+		Short: "draw figures from saved results: timeline or memory",
+		Long: `plot draws a figure from results that psim run has written. A RESULT is the
+folder or the result.json in it. Several timelines are drawn one above the other
+on one time axis.`,
+		Example: `  psim plot timeline out/gpipe
+  psim plot timeline out/gpipe out/1f1b --out both.svg
+  psim plot memory out/gpipe --out memory.png`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return fmt.Errorf("psim plot takes a KIND (timeline or memory) and at least one RESULT\nsee \"psim plot --help\"")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			kind, results := args[0], args[1:]
+			if out == "" {
+				out = kind + ".png"
+			}
+			draw, err := figure(kind, results, strings.TrimPrefix(filepath.Ext(out), "."))
+			if err != nil {
+				return err
+			}
+			if err := writeFile(out, draw); err != nil {
+				return fmt.Errorf("--out %w", err)
+			}
+			fmt.Fprintln(cmd.ErrOrStderr(), "wrote", out)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", "file to write, .png or .svg (default KIND.png)")
+	return cmd
+}
+
+// figure loads what a kind of figure needs and returns its renderer.
+func figure(kind string, results []string, format string) (func(io.Writer) error, error) {
+	if format != reports.PNG && format != reports.SVG {
+		return nil, fmt.Errorf("--out: the file must end in .png or .svg")
+	}
+	switch kind {
+	case "timeline":
+		var panels []reports.Panel
+		for _, path := range results {
+			r, folder, err := loadResult(path)
+			if err != nil {
+				return nil, err
+			}
+			trace, err := readFile(filepath.Join(folder, "trace.csv"), reports.ReadTraceCSV)
+			if err != nil {
+				return nil, err
+			}
+			trace.Graph.Name = r.Schedule
+			panels = append(panels, reports.Panel{Trace: trace, Label: panelLabel(r, len(results))})
+		}
+		title := ""
+		if len(panels) > 1 {
+			title = "timelines"
+		}
+		return func(w io.Writer) error { return reports.Timeline(w, format, title, panels...) }, nil
+	case "memory":
+		if len(results) > 1 {
+			return nil, fmt.Errorf("psim plot memory takes one RESULT, not %d", len(results))
+		}
+		return memoryFigure(results[0], format)
+	}
+	return nil, fmt.Errorf("there is no figure %q; there are timeline and memory", kind)
+}
+
+// panelLabel names one of several timelines.
+func panelLabel(r reports.Result, panels int) string {
+	if panels == 1 {
+		return ""
+	}
+	return fmt.Sprintf("%s, %s", r.Name, r.Kind)
+}
+
+// memoryFigure loads the memory curves of a result.
+func memoryFigure(path, format string) (func(io.Writer) error, error) {
+	r, folder, err := loadResult(path)
+	if err != nil {
+		return nil, err
+	}
+	curves, err := readFile(filepath.Join(folder, "memory.csv"), reports.ReadMemoryCSV)
+	if os.IsNotExist(err) {
+		return nil, fmt.Errorf("%s: the run has no memory.csv, because nothing in it uses memory; add [memory] or use [model]", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := reports.MemoryFigure{Title: "memory: " + r.Name, Curves: curves, End: time.Duration(r.StepTime * float64(time.Second))}
+	return func(w io.Writer) error { return reports.Memory(w, format, f) }, nil
+}
+
+// loadResult reads a result by its folder or file and returns the folder.
+func loadResult(path string) (reports.Result, string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return reports.Result{}, "", fmt.Errorf("%s: %s; a result is a folder that psim run has written, or the result.json in it", path, reason(err))
+	}
+	if info.IsDir() {
+		path = filepath.Join(path, "result.json")
+	}
+	r, err := readFile(path, reports.ReadResult)
+	if os.IsNotExist(err) {
+		return r, "", fmt.Errorf("%s: no such file; a result is a folder that psim run has written", path)
+	}
+	return r, filepath.Dir(path), err
+}
+
+// readFile opens a file and parses it; errors begin with its name.
+func readFile[T any](path string, read func(io.Reader) (T, error)) (T, error) {
+	var zero T
+	f, err := os.Open(path)
+	if os.IsNotExist(err) {
+		return zero, err
+	}
+	if err != nil {
+		return zero, fmt.Errorf("%s: %s", path, reason(err))
+	}
+	defer f.Close()
+	v, err := read(f)
+	if err != nil {
+		return zero, fmt.Errorf("%s: %w", path, err)
+	}
+	return v, nil
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1 // a check failed, or the run did
+	exitUsage  = 2 // wrong usage or bad input
+)
+
+// failure is an error that is not the user's: a check that failed, a schedule
+// that deadlocks.
+type failure struct{ error }
+
+func (f failure) Unwrap() error { return f.error }
+
+// run is the whole program as a function.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	var failed failure
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(stderr, "psim: interrupted")
+		return exitFailed
+	case errors.As(err, &failed):
+		fmt.Fprintln(stderr, "psim:", err)
+		return exitFailed
+	}
+	fmt.Fprintln(stderr, "psim:", err)
+	return exitUsage
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "psim",
+		Short: "predict how a distributed training step runs",
+		Long: `psim predicts how a distributed training step runs: its time, bubbles, memory
+and communication, from a task graph that a schedule builds and a simulator
+replays.`,
+		Example: `  psim run gpipe                                      an example, by name
+  psim run my.toml --set schedule.microbatches=16     a file, with a change
+  psim schedule 1f1b --stages 4 --microbatches 8      the order alone
+  psim validate 1.6                                   a formula question, answered twice
+  psim list examples                                  what there is`,
+		SilenceErrors: true, SilenceUsage: true,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.AddCommand(newRun(), newValidate(), newSchedule(), newPlot(), newList(), newVersion())
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w\nsee \"%s --help\"", err, cmd.CommandPath())
+	})
+	return root
+}
+
+// exactly refuses any other number of arguments, saying which are wanted.
+func exactly(n int, usage string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == n {
+			return nil
+		}
+		got := "nothing"
+		if len(args) > 0 {
+			got = strings.Join(args, " ")
+		}
+		return fmt.Errorf("%s takes %s, not %s\nsee \"%s --help\"", cmd.CommandPath(), usage, got, cmd.CommandPath())
+	}
+}

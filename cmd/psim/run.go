@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"psim/configs"
+	"psim/reports"
+)
+
+// runFlags are the flags of psim run.
+type runFlags struct {
+	sets      []string
+	json, csv bool
+	out       string
+	trace     string
+	quiet     bool
+}
+
+func newRun() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run CONFIG",
+		Short: "simulate: predict step time, bubble, memory and communication",
+		Long: `run simulates one training step and predicts its time, bubble, memory and
+communication. CONFIG is a TOML file or the bare name of an embedded example
+(psim list examples).
+
+It prints a summary and a timeline, and writes result.json, timeline.png,
+timeline.svg, memory.png, trace.csv and memory.csv into a folder: --out, or
+out/NAME. With --json or --csv it writes files only if --out is given. With
+--out - it writes none.`,
+		Example: `  psim run gpipe
+  psim run gpipe --set schedule.name=1f1b --set schedule.microbatches=16
+  psim run configs/course-timeline.toml --json
+  psim run my.toml --out results/my --trace my.json`,
+		Args: exactly(1, "one CONFIG, a file or the name of an example"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runRun(cmd.Context(), args[0], f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.sets, "set", nil, "change a setting: KEY=VALUE with a dotted key; may be repeated")
+	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object and nothing else")
+	flags.BoolVar(&f.csv, "csv", false, "print one row per rank as CSV and nothing else")
+	flags.StringVar(&f.out, "out", "", "folder to write the result and pictures to; - for none (default out/NAME)")
+	flags.StringVar(&f.trace, "trace", "", "also write the timeline for Perfetto or chrome://tracing: a .json or .json.gz file")
+	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
+	cmd.MarkFlagsMutuallyExclusive("json", "csv")
+	return cmd
+}
+
+func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writer) error {
+	c, err := configs.Load(path, f.sets...)
+	if err != nil {
+		return err
+	}
+	folder, err := f.folder(c.Name(), stderr)
+	if err != nil {
+		return err
+	}
+	if err := checkTraceName(f.trace); err != nil {
+		return err
+	}
+	e, err := simulate(ctx, c)
+	if err != nil {
+		return err
+	}
+	e.warnMemory(ctx)
+	if err := f.print(e, stdout); err != nil {
+		return err
+	}
+	return f.write(ctx, e, folder, stderr)
+}
+
+// folder prepares the folder that files go to; empty for none. That the
+// default one cannot be made is worth a warning, not a failure.
+func (f runFlags) folder(name string, stderr io.Writer) (string, error) {
+	switch {
+	case f.out == "-" || f.out == "" && (f.json || f.csv):
+		return "", nil
+	case f.out != "":
+		return f.out, prepareFolder(f.out)
+	}
+	folder := filepath.Join("out", name)
+	if err := prepareFolder(folder); err != nil {
+		fmt.Fprintf(stderr, "psim: no files are written: %v\n", err)
+		return "", nil
+	}
+	return folder, nil
+}
+
+// print writes the result to stdout in the wanted form.
+func (f runFlags) print(e *experiment, stdout io.Writer) error {
+	switch {
+	case f.json:
+		build, simulated := e.build.Seconds(), e.sim.Seconds()
+		r := e.result
+		r.Build, r.Simulation = &build, &simulated
+		return r.WriteJSON(stdout)
+	case f.csv:
+		return reports.WriteResultCSV(stdout, e.result)
+	}
+	if err := reports.WriteTable(stdout, e.result); err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout)
+	return reports.Gantt(stdout, e.trace, reports.GanttOptions{})
+}
+
+// write renders all files, then puts each in its place.
+func (f runFlags) write(ctx context.Context, e *experiment, folder string, stderr io.Writer) error {
+	var names []string
+	if folder != "" {
+		for _, file := range e.files() {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := writeFile(filepath.Join(folder, file.name), file.render); err != nil {
+				return err
+			}
+			names = append(names, file.name)
+		}
+	}
+	if f.trace != "" {
+		write := reports.WriteChrome
+		if strings.HasSuffix(f.trace, ".gz") {
+			write = reports.WriteChromeGzip
+		}
+		err := writeFile(f.trace, func(w io.Writer) error { return write(w, e.trace, reports.AllRanks) })
+		if err != nil {
+			return fmt.Errorf("--trace %w", err)
+		}
+	}
+	if len(names) > 0 && !f.quiet {
+		fmt.Fprintf(stderr, "wrote %s in %s\n", strings.Join(names, ", "), folder)
+	}
+	return nil
+}
+
+// file is one file of a result's folder.
+type file struct {
+	name   string
+	render func(io.Writer) error
+}
+
+// files lists what belongs to a run. The result comes last, so that a folder
+// with a result is complete.
+func (e *experiment) files() []file {
+	curves := reports.MemoryCurves(e.trace)
+	list := []file{
+		{"timeline.png", func(w io.Writer) error { return e.timeline(w, reports.PNG) }},
+		{"timeline.svg", func(w io.Writer) error { return e.timeline(w, reports.SVG) }},
+		{"trace.csv", func(w io.Writer) error { return reports.WriteTraceCSV(w, e.trace) }},
+	}
+	if e.usesMemory() {
+		figure := reports.MemoryFigure{Title: "memory: " + reports.Title(e.trace), Curves: curves, End: e.trace.End(), Capacity: e.plan.Capacity}
+		list = append(list,
+			file{"memory.png", func(w io.Writer) error { return reports.Memory(w, reports.PNG, figure) }},
+			file{"memory.csv", func(w io.Writer) error { return reports.WriteMemoryCSV(w, curves) }})
+	}
+	return append(list, file{"result.json", func(w io.Writer) error { return e.result.WriteJSON(w) }})
+}
+
+func (e *experiment) timeline(w io.Writer, format string) error {
+	return reports.Timeline(w, format, "", reports.Panel{Trace: e.trace})
+}
+
+// usesMemory reports whether any memory was modelled.
+func (e *experiment) usesMemory() bool {
+	for _, r := range e.result.Ranks {
+		if r.PeakMemory > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// checkTraceName refuses a trace format that cannot be written.
+func checkTraceName(name string) error {
+	if name == "" || strings.HasSuffix(name, ".json") || strings.HasSuffix(name, ".json.gz") {
+		return nil
+	}
+	return fmt.Errorf("--trace %s: must end in .json or .json.gz, the formats that are written", name)
+}
+
+// render runs a renderer into memory.
+func render(f func(io.Writer) error) ([]byte, error) {
+	var b bytes.Buffer
+	err := f(&b)
+	return b.Bytes(), err
+}
+
+var errNotFolder = errors.New("is a file; name a folder")

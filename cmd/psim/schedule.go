@@ -1,0 +1,81 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"psim/internal/nearest"
+	"psim/schedules"
+)
+
+func newSchedule() *cobra.Command {
+	var shape schedules.Shape
+	var format string
+	cmd := &cobra.Command{
+		Use:   "schedule NAME",
+		Short: "print a schedule's order, without any cost",
+		Long: `schedule prints the compute order of every rank. An action is
+<stage><F, B, I or W><microbatch>: 2F0 is the forward of stage 2, microbatch 0.
+The csv format is PyTorch's compute-only schedule notation, a row per rank.`,
+		Example: `  psim schedule 1f1b --stages 4 --microbatches 8
+  psim schedule gpipe --stages 2 --microbatches 4 --format csv`,
+		Args: exactly(1, "one NAME of a schedule ("+strings.Join(schedules.Names(), ", ")+")"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := schedules.Find(args[0])
+			if err != nil {
+				return fmt.Errorf("%w%s", err, nearest.Suggest(args[0], schedules.Names()))
+			}
+			order, err := s.Order(shape, nil)
+			if err != nil {
+				return flagError(err)
+			}
+			return writeOrder(cmd.OutOrStdout(), format, s.Name, shape, order)
+		},
+	}
+	cmd.Flags().IntVar(&shape.Ranks, "stages", 4, "pipeline ranks")
+	cmd.Flags().IntVar(&shape.Microbatches, "microbatches", 8, "microbatches")
+	cmd.Flags().IntVar(&shape.Virtual, "virtual", 1, "stages per rank")
+	cmd.Flags().StringVar(&format, "format", "text", "text, csv or json")
+	return cmd
+}
+
+// flagError rewords an error about a setting as one about the flag.
+func flagError(err error) error {
+	text := strings.Replace(err.Error(), "virtual_stages", "virtual", -1)
+	return fmt.Errorf("--%s", text)
+}
+
+// writeOrder prints an order in one of the three formats.
+func writeOrder(w io.Writer, format, name string, shape schedules.Shape, order schedules.Order) error {
+	switch format {
+	case "text":
+		width := len(fmt.Sprint(len(order) - 1))
+		for r, line := range strings.Split(strings.TrimSuffix(order.String(), "\n"), "\n") {
+			if _, err := fmt.Fprintf(w, "rank %*d: %s\n", width, r, line); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "csv":
+		return order.WriteCSV(w)
+	case "json":
+		ranks := make([][]string, len(order))
+		for r, actions := range order {
+			ranks[r] = make([]string, len(actions))
+			for i, a := range actions {
+				ranks[r][i] = a.String()
+			}
+		}
+		out := json.NewEncoder(w)
+		out.SetIndent("", "  ")
+		return out.Encode(map[string]any{
+			"schedule": name, "stages": shape.Ranks, "virtual_stages": max(1, shape.Virtual),
+			"microbatches": shape.Microbatches, "order": ranks,
+		})
+	}
+	return fmt.Errorf("--format %s: legal are text, csv and json", format)
+}

@@ -1,0 +1,214 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"psim/costmodel"
+	"psim/costmodel/arch"
+	"psim/internal/nearest"
+	"psim/schedules"
+)
+
+// A Plan is an experiment ready to be simulated.
+type Plan struct {
+	Graph *schedules.Graph
+	Costs schedules.Costs
+	// Samples and Tokens are what one step trains on, over all replicas; 0
+	// where the experiment does not say.
+	Samples, Tokens int64
+	// Capacity is the memory of every rank, or nil if it is unlimited or
+	// unknown.
+	Capacity []int64
+	Warnings []string
+	// Workload is nil unless the experiment has a [model].
+	Workload *costmodel.Workload
+	Machine  costmodel.Machine
+}
+
+// Build turns the experiment into a graph and its costs.
+func (c *Config) Build() (*Plan, error) {
+	kind, err := c.work()
+	if err != nil {
+		return nil, &Error{Label: c.sources[0].label, Problem: err.Error()}
+	}
+	if kind == byCollective {
+		return c.buildRing()
+	}
+	schedule, err := schedules.Find(c.Schedule.Name)
+	if err != nil {
+		return nil, c.problem("schedule", c.unknownSchedule())
+	}
+	if !c.Defined("schedule.stages") {
+		if schedule.Pipelined {
+			return nil, c.problem("schedule", errors.New("stages is missing: say over how many ranks the network is cut"))
+		}
+		c.Schedule.Stages = 1
+	}
+	if kind == byModel {
+		return c.buildModel(schedule)
+	}
+	return c.buildTimes(schedule)
+}
+
+// unknownSchedule is the error for a name that is not in the catalog.
+func (c *Config) unknownSchedule() error {
+	name := c.Schedule.Name
+	for _, r := range schedules.Collectives() {
+		if r.Name == name {
+			return fmt.Errorf("name = %q: a collective by itself needs [collective], not [times] or [model]", name)
+		}
+	}
+	names := legalNames()
+	hint := nearest.Suggest(name, names)
+	if hint == "" {
+		hint = fmt.Sprintf("; legal are %v", names)
+	}
+	return fmt.Errorf("name = %q: there is no such schedule%s", name, hint)
+}
+
+// shape is the size of the schedule with a number of microbatches.
+func (c *Config) shape(microbatches int) schedules.Shape {
+	return schedules.Shape{
+		Ranks: c.Schedule.Stages, Virtual: c.Schedule.VirtualStages,
+		Microbatches: microbatches, Replicas: c.Parallel.Data,
+	}
+}
+
+// buildTimes prices by [times].
+func (c *Config) buildTimes(schedule schedules.Schedule) (*Plan, error) {
+	microbatches := max(1, c.Schedule.Microbatches)
+	var samples []int64
+	if c.Defined("batch") {
+		var err error
+		if samples, err = c.Batch.Samples(1, c.Schedule.Microbatches); err != nil {
+			return nil, c.problem("batch", err)
+		}
+		microbatches = len(samples)
+	}
+	stageRank, err := c.placement(c.Schedule.Stages)
+	if err != nil {
+		return nil, c.problem("schedule", err)
+	}
+	shape := c.shape(microbatches)
+	order, err := schedule.Order(shape, stageRank)
+	if err != nil {
+		return nil, c.problem("schedule", err)
+	}
+	stages := c.Schedule.Stages
+	if stageRank != nil {
+		stages = len(stageRank)
+	}
+	if err := c.Times.Validate(stages, microbatches, order.Split()); err != nil {
+		return nil, c.problem("times", err)
+	}
+	graph, err := schedules.Pipeline{
+		Name: schedule.Name, Shape: shape, StageRank: stageRank, Order: order, Samples: samples,
+		Optimizer: c.Times.Optimizer > 0,
+	}.Graph()
+	if err != nil {
+		return nil, c.problem("schedule", err)
+	}
+	plan := &Plan{Graph: graph, Costs: c.Times.Costs(c.Memory), Samples: sum(samples)}
+	if c.Memory.Limit > 0 {
+		plan.Capacity = slices.Repeat([]int64{int64(c.Memory.Limit)}, graph.Ranks())
+	}
+	return plan, nil
+}
+
+// placement is schedule.placement, or nil. stages is the number of ranks.
+func (c *Config) placement(ranks int) ([]int32, error) {
+	if c.Schedule.Placement == nil {
+		return nil, nil
+	}
+	used := make([]bool, ranks)
+	for _, r := range c.Schedule.Placement {
+		if r < 0 || int(r) >= ranks {
+			return nil, fmt.Errorf("placement = %v: rank %d is outside 0 to %d", c.Schedule.Placement, r, ranks-1)
+		}
+		used[r] = true
+	}
+	if r := slices.Index(used, false); r >= 0 {
+		return nil, fmt.Errorf("placement = %v: rank %d has no stage", c.Schedule.Placement, r)
+	}
+	return c.Schedule.Placement, nil
+}
+
+// buildRing builds a collective by itself.
+func (c *Config) buildRing() (*Plan, error) {
+	if i := slices.IndexFunc(schedules.Collectives(), func(r schedules.Collective) bool { return r.Name == c.Schedule.Name }); i < 0 {
+		return nil, c.problem("schedule", fmt.Errorf("name = %q: [collective] needs a collective, such as %s", c.Schedule.Name, schedules.RingAllReduce))
+	}
+	for _, key := range []string{"ranks", "bytes"} {
+		if !c.Defined("collective." + key) {
+			return nil, c.problem("collective", fmt.Errorf("%s is missing", key))
+		}
+	}
+	for _, key := range []string{"stages", "microbatches", "virtual_stages", "partition", "placement"} {
+		if c.Defined("schedule." + key) {
+			return nil, c.problem("schedule", fmt.Errorf("%s has no meaning for a collective; collective.ranks is its size", key))
+		}
+	}
+	machine, err := c.machine(false)
+	if err != nil {
+		return nil, c.problem("machine", err)
+	}
+	graph, err := schedules.Ring{
+		Collective: c.Schedule.Name, Ranks: c.Collective.Ranks,
+		Length: int64(c.Collective.Bytes), Convention: c.Collective.Convention,
+	}.Graph()
+	if err != nil {
+		return nil, c.problem("collective", err)
+	}
+	costs, err := costmodel.RingCosts(machine, graph)
+	if err != nil {
+		return nil, c.problem("machine", err)
+	}
+	return &Plan{Graph: graph, Costs: costs, Machine: machine}, nil
+}
+
+// network reads [model], and the file it names.
+func (c *Config) network() (arch.Network, error) {
+	model := c.Model
+	if err := model.Validate(); err != nil {
+		return arch.Network{}, err
+	}
+	if model.File != "" {
+		data, err := c.readBeside(model.File)
+		if err != nil {
+			return arch.Network{}, fmt.Errorf("file = %q: %w", model.File, err)
+		}
+		if model, err = arch.ParseConfig(data, model.SequenceLength); err != nil {
+			return arch.Network{}, fmt.Errorf("file = %q: %w", c.Model.File, err)
+		}
+	}
+	return model.Network()
+}
+
+// readBeside reads a file that the configuration names, relative to its own
+// folder.
+func (c *Config) readBeside(path string) ([]byte, error) {
+	if !filepath.IsAbs(path) && c.folder != "" {
+		path = filepath.Join(c.folder, path)
+	}
+	info, err := os.Stat(path)
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxSize) {
+		return nil, fmt.Errorf("is not a regular file of at most %d bytes", maxSize)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot be read: %s", cause(err))
+	}
+	return data, nil
+}
+
+func sum(values []int64) int64 {
+	var total int64
+	for _, v := range values {
+		total += v
+	}
+	return total
+}

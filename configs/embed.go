@@ -1,0 +1,90 @@
+package configs
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/BurntSushi/toml"
+
+	"psim/costmodel"
+)
+
+//go:embed *.toml catalog/*.toml
+var files embed.FS
+
+// Examples lists the embedded examples by name.
+func Examples() []string {
+	entries, err := files.ReadDir(".")
+	if err != nil {
+		panic(err) // the embedded folder always has a root
+	}
+	var names []string
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".toml"); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// example returns the text of an embedded example.
+func example(name string) ([]byte, bool) {
+	data, err := files.ReadFile(strings.TrimSuffix(name, ".toml") + ".toml")
+	return data, err == nil
+}
+
+// Catalog is the embedded catalog of devices and links, in the order of its
+// files.
+var Catalog = sync.OnceValue(func() costmodel.Catalog {
+	var c costmodel.Catalog
+	devices := map[string]costmodel.Device{}
+	for _, name := range loadCatalog("catalog/devices.toml", &devices) {
+		d := devices[name]
+		d.Name = name
+		c.Devices = append(c.Devices, d)
+	}
+	links := map[string]costmodel.Link{}
+	for _, name := range loadCatalog("catalog/links.toml", &links) {
+		l := links[name]
+		l.Name = name
+		c.Links = append(c.Links, l)
+	}
+	return c
+})
+
+// loadCatalog decodes an embedded file of named tables and returns the names
+// in order. The files are part of the program, so a mistake in them is ours.
+func loadCatalog(path string, into any) []string {
+	meta, err := toml.DecodeFS(files, path, into)
+	if err != nil || len(meta.Undecoded()) > 0 {
+		panic(fmt.Sprintf("%s: %v, unknown keys %v", path, err, meta.Undecoded()))
+	}
+	var names []string
+	for _, key := range meta.Keys() {
+		if len(key) == 1 {
+			names = append(names, key[0])
+		}
+	}
+	return names
+}
+
+// ExampleSummary is the comment at the head of an embedded example, up to the
+// end of its first sentence or clause.
+func ExampleSummary(name string) string {
+	data, _ := example(name)
+	var words []string
+	for line := range strings.Lines(string(data)) {
+		comment, ok := strings.CutPrefix(line, "#")
+		if !ok {
+			break
+		}
+		words = append(words, strings.Fields(comment)...)
+	}
+	text := strings.Join(words, " ")
+	if end := strings.IndexAny(text, ".:;"); end > 0 {
+		text = text[:end]
+	}
+	return text
+}

@@ -1,0 +1,139 @@
+package configs
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxSize is the size beyond which a file is not a configuration.
+const maxSize = 1 << 20
+
+// Load reads an experiment: a file, or an embedded example by its bare name.
+// sets are --set flags, KEY=VALUE with a dotted key, applied in order.
+func Load(pathOrName string, sets ...string) (*Config, error) {
+	data, label, folder, err := read(pathOrName)
+	if err != nil {
+		return nil, err
+	}
+	c, err := Parse(label, data, sets...)
+	if err != nil {
+		return nil, err
+	}
+	c.folder = folder
+	return c, nil
+}
+
+// Parse reads an experiment from memory; label names it in errors.
+func Parse(label string, data []byte, sets ...string) (*Config, error) {
+	if err := checkText(label, data); err != nil {
+		return nil, err
+	}
+	c := defaults()
+	c.name = strings.TrimSuffix(filepath.Base(label), ".toml")
+	if err := c.add(label, string(data), true); err != nil {
+		return nil, err
+	}
+	for _, set := range sets {
+		if err := c.set(set); err != nil {
+			return nil, err
+		}
+	}
+	return c, c.validate()
+}
+
+// read finds the text of a file or an embedded example.
+func read(pathOrName string) (data []byte, label, folder string, err error) {
+	info, err := os.Stat(pathOrName)
+	switch {
+	case err == nil && info.IsDir():
+		return nil, "", "", &Error{Label: pathOrName, Problem: "is a directory; name a .toml file in it"}
+	case err == nil && info.Size() > maxSize:
+		return nil, "", "", &Error{Label: pathOrName, Problem: fmt.Sprintf("has %d bytes; a configuration has at most %d", info.Size(), maxSize)}
+	case err == nil:
+		data, err = os.ReadFile(pathOrName)
+		if err != nil {
+			return nil, "", "", &Error{Label: pathOrName, Problem: "cannot be read: " + cause(err)}
+		}
+		return data, pathOrName, filepath.Dir(pathOrName), nil
+	}
+	if data, ok := example(pathOrName); ok {
+		return data, pathOrName, "", nil
+	}
+	if !os.IsNotExist(err) {
+		return nil, "", "", &Error{Label: pathOrName, Problem: "cannot be read: " + cause(err)}
+	}
+	return nil, "", "", &Error{Label: pathOrName, Problem: "no such file, and no example of that name; the examples are " + strings.Join(Examples(), ", ")}
+}
+
+// cause is the operating system's reason, without the path.
+func cause(err error) string {
+	text := err.Error()
+	return text[strings.LastIndex(text, ": ")+1:][1:]
+}
+
+// checkText refuses what is not a text at all.
+func checkText(label string, data []byte) error {
+	switch {
+	case len(bytes.TrimSpace(data)) == 0:
+		return &Error{Label: label, Problem: "is empty; a configuration needs at least [schedule] with [times] or [model] (psim run gpipe shows an example)"}
+	case bytes.IndexByte(data, 0) >= 0 || !utf8.Valid(data):
+		return &Error{Label: label, Problem: "is not a text file; a configuration is TOML in UTF-8"}
+	}
+	return nil
+}
+
+// add decodes one more text over what is there.
+func (c *Config) add(label, data string, lines bool) error {
+	s, err := newSource(label, data, lines)
+	if err != nil {
+		return err
+	}
+	c.sources = append(c.sources, s)
+	return s.decode(c)
+}
+
+var setPattern = regexp.MustCompile(`^([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+)=(.*)$`)
+
+// set applies KEY=VALUE. The value is TOML where it parses as such, and a
+// string otherwise, so that quotes may be left out.
+func (c *Config) set(flag string) error {
+	label := "--set " + flag
+	m := setPattern.FindStringSubmatch(strings.TrimSpace(flag))
+	if m == nil {
+		return &Error{Label: label, Problem: "must be KEY=VALUE with a dotted key, such as schedule.microbatches=16"}
+	}
+	key, value := m[1], strings.TrimSpace(m[2])
+	if value == "" {
+		return &Error{Label: label, Key: key, Problem: "has no value"}
+	}
+	text := key + " = " + value
+	if _, err := newSource(label, text, false); err != nil {
+		text = fmt.Sprintf("%s = %q", key, value)
+	}
+	return c.add(label, text, false)
+}
+
+// keyAtStart finds the key that an option struct's error begins with.
+var keyAtStart = regexp.MustCompile(`^([a-z_]+)(?: = | is |:)`)
+
+// problem turns an error of the package that owns a section into an Error
+// with a position. By convention such errors begin with the key they mean.
+func (c *Config) problem(section string, err error) error {
+	text, key := err.Error(), section
+	if m := keyAtStart.FindStringSubmatch(text); m != nil {
+		key, text = section+"."+m[1], section+"."+text
+	}
+	for _, k := range []string{key, section} {
+		for i := len(c.sources) - 1; i >= 0; i-- {
+			if s := c.sources[i]; s.defines(k) {
+				return s.at(s.find(k), key, text)
+			}
+		}
+	}
+	return &Error{Label: c.sources[0].label, Key: key, Problem: text}
+}

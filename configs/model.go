@@ -1,0 +1,191 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"psim/costmodel"
+	"psim/costmodel/arch"
+	"psim/schedules"
+)
+
+// buildModel prices a network on a machine.
+func (c *Config) buildModel(schedule schedules.Schedule) (*Plan, error) {
+	network, err := c.network()
+	if err != nil {
+		return nil, c.problem("model", err)
+	}
+	samples, err := c.Batch.Samples(c.Parallel.Data, c.Schedule.Microbatches)
+	if err != nil {
+		return nil, c.problem("batch", err)
+	}
+	machine, err := c.machine(true)
+	if err != nil {
+		return nil, c.problem("machine", err)
+	}
+	w := &costmodel.Workload{
+		Network: network, Training: c.Train, Samples: samples, Replicas: c.Parallel.Data, Zero: c.Parallel.Zero,
+	}
+	if err := c.partition(w, machine); err != nil {
+		return nil, c.problem("schedule", err)
+	}
+	shape := c.shape(len(samples))
+	order, err := schedule.Order(shape, w.StageRank)
+	if err != nil {
+		return nil, c.problem("schedule", err)
+	}
+	graph, err := schedules.Pipeline{
+		Name: schedule.Name, Shape: shape, StageRank: w.StageRank, Order: order, Samples: samples,
+		Boundaries: w.Boundaries(), Sync: w.Sync(int64(c.Parallel.Bucket), c.Parallel.Overlap),
+		Tied: w.Tied(), Optimizer: true,
+	}.Graph()
+	if err != nil {
+		return nil, c.problem("schedule", err)
+	}
+	costs, err := w.Costs(machine, graph)
+	if err != nil {
+		return nil, c.problem("machine", err)
+	}
+	perStep := sum(samples) * int64(c.Parallel.Data)
+	plan := &Plan{
+		Graph: graph, Costs: costs, Workload: w, Machine: machine,
+		Samples: perStep, Tokens: perStep * int64(network.TokensPerSample),
+	}
+	if machine.Device.Memory > 0 {
+		plan.Capacity = slices.Repeat([]int64{int64(machine.Device.Memory)}, graph.Ranks())
+	}
+	return plan, nil
+}
+
+// machine is [machine]: the machine file if it names one, and over it the
+// keys given here.
+func (c *Config) machine(needsDevice bool) (costmodel.Machine, error) {
+	options := c.Machine
+	if options.File != "" {
+		var err error
+		if options, err = c.machineFile(options.File); err != nil {
+			return costmodel.Machine{}, fmt.Errorf("file = %q: %w", c.Machine.File, err)
+		}
+	}
+	if needsDevice && options.Device == "" && options.Compute.FLOPS == 0 {
+		return costmodel.Machine{}, errors.New(`device is missing: name one (psim list devices), or give [machine.compute] flops = "10TFLOP/s"`)
+	}
+	return options.Machine(Catalog())
+}
+
+// machineFile reads a file with a [machine] section and applies this
+// configuration's own over it.
+func (c *Config) machineFile(path string) (costmodel.MachineOptions, error) {
+	data, err := c.readBeside(path)
+	if err != nil {
+		return costmodel.MachineOptions{}, err
+	}
+	var file struct {
+		Machine costmodel.MachineOptions `toml:"machine"`
+	}
+	s, err := newSource(path, string(data), true)
+	if err != nil {
+		return costmodel.MachineOptions{}, err
+	}
+	if err := s.decode(&file); err != nil {
+		return costmodel.MachineOptions{}, err
+	}
+	if file.Machine.File != "" {
+		return costmodel.MachineOptions{}, errors.New("a machine file cannot name another")
+	}
+	over := Config{Machine: file.Machine}
+	for _, s := range c.sources {
+		if err := s.decode(&over); err != nil {
+			return costmodel.MachineOptions{}, err
+		}
+	}
+	return over.Machine, nil
+}
+
+// partition cuts the network into stages and places them.
+func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine) error {
+	ranks := c.Schedule.Stages
+	stageRank, err := c.placement(ranks)
+	if err != nil {
+		return err
+	}
+	if stageRank == nil {
+		stageRank = schedules.OneStagePerRank(ranks)
+	}
+	by := c.Schedule.Partition
+	n := len(w.Network.Layers)
+	switch {
+	case by.Layers != nil:
+		w.Layers, err = schedules.PartitionExplicit(by.Layers, n, len(stageRank))
+	case by.Rule == "course":
+		if c.Schedule.Placement != nil {
+			return errors.New(`placement: partition = "course" places the stages itself; remove one of the two`)
+		}
+		w.Layers, stageRank, err = coursePartition(w.Network, ranks)
+	case by.Rule == "equal":
+		w.Layers, err = schedules.PartitionEqual(n, len(stageRank))
+	default:
+		var costs []float64
+		if costs, err = layerCosts(*w, m); err != nil {
+			return err
+		}
+		w.Layers, err = schedules.PartitionBalanced(costs, len(stageRank))
+	}
+	w.StageRank = stageRank
+	if err != nil {
+		key := "stages"
+		if c.Defined("schedule.partition") {
+			key = "partition"
+		}
+		return fmt.Errorf("%s: %w (the layers of %s are %s)", key, err, w.Network.Name, layerNames(w.Network))
+	}
+	return nil
+}
+
+// coursePartition is the split that the network's course uses.
+func coursePartition(n arch.Network, ranks int) ([]int, []int32, error) {
+	if strings.HasPrefix(n.Name, "vgg16-pipeline") {
+		layers, err := arch.VGG16Split(ranks)
+		return layers, schedules.OneStagePerRank(ranks), err
+	}
+	if !strings.HasPrefix(n.Name, "gpt2") {
+		return nil, nil, fmt.Errorf(`"course" is known for gpt2 and vgg16-pipeline, not for %s`, n.Name)
+	}
+	layers, rankOf, err := arch.GPT2CoursePlacement(n, ranks)
+	stageRank := make([]int32, len(rankOf))
+	for s, r := range rankOf {
+		stageRank[s] = int32(r)
+	}
+	return layers, stageRank, err
+}
+
+// layerCosts is the time of every layer, forward and backward, for the first
+// microbatch.
+func layerCosts(w costmodel.Workload, m costmodel.Machine) ([]float64, error) {
+	compute, err := costmodel.NewCompute(m.Device, w.Training)
+	if err != nil {
+		return nil, err
+	}
+	costs := make([]float64, len(w.Network.Layers))
+	for i, l := range w.Network.Layers {
+		for _, p := range []arch.Pass{arch.Forward, arch.InputGradient, arch.WeightGradient} {
+			costs[i] += float64(compute.Layer(l, p, w.Samples[0]))
+		}
+		costs[i] += float64(compute.Recompute(l, w.Training, w.Samples[0]))
+	}
+	return costs, nil
+}
+
+// layerNames is a short list of a network's layers for messages.
+func layerNames(n arch.Network) string {
+	var names []string
+	for _, l := range n.Layers {
+		names = append(names, l.Name)
+	}
+	if len(names) > 6 {
+		names = append(append(names[:3:3], "…"), names[len(names)-2:]...)
+	}
+	return strings.Join(names, ", ")
+}

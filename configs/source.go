@@ -1,0 +1,203 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+
+	"psim/internal/nearest"
+)
+
+// A source is one TOML text that was decoded into a Config: a file or the
+// value of a --set flag.
+type source struct {
+	label string // "configs/gpipe.toml", or `--set schedule.name=1f1b`
+	lines bool   // whether positions within the text help
+	meta  toml.MetaData
+	top   map[string]toml.Primitive
+}
+
+// An Error is a problem with one key of a configuration.
+type Error struct {
+	Label     string // the file or flag
+	Line, Col int    // 0 where there is no position
+	Key       string // dotted; empty where the whole file is meant
+	Problem   string
+}
+
+// Error prints "file:line:column: key: problem", as far as it is known.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Label)
+	if e.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", e.Line, e.Col)
+	}
+	b.WriteString(": ")
+	if e.Key != "" && !strings.HasPrefix(e.Problem, e.Key) {
+		b.WriteString(e.Key + ": ")
+	}
+	b.WriteString(e.Problem)
+	return b.String()
+}
+
+// newSource parses a text. Syntax errors carry the position.
+func newSource(label string, data string, lines bool) (*source, error) {
+	s := &source{label: label, lines: lines, top: map[string]toml.Primitive{}}
+	meta, err := toml.Decode(data, &s.top)
+	if err != nil {
+		var parse toml.ParseError
+		if errors.As(err, &parse) {
+			return nil, s.at(parse.Position, "", parse.Message)
+		}
+		return nil, &Error{Label: label, Problem: err.Error()}
+	}
+	s.meta = meta
+	return s, nil
+}
+
+// at makes an Error for a position.
+func (s *source) at(p toml.Position, key, problem string) *Error {
+	e := &Error{Label: s.label, Key: key, Problem: problem}
+	if s.lines {
+		e.Line, e.Col = p.Line, p.Col
+	}
+	return e
+}
+
+func (s *source) defines(key string) bool { return s.meta.IsDefined(strings.Split(key, ".")...) }
+
+// decode fills a struct from the tables of the source, key by key, so that
+// every error has a key and a position.
+func (s *source) decode(into any) error {
+	return s.decodeTable(s.top, reflect.ValueOf(into).Elem(), "")
+}
+
+func (s *source) decodeTable(table map[string]toml.Primitive, into reflect.Value, prefix string) error {
+	fields := fieldsByKey(into)
+	for _, key := range s.inOrder(table, prefix) {
+		primitive, dotted := table[key], prefix+key
+		field, ok := fields[key]
+		if !ok {
+			return s.unknown(primitive, dotted, key, fields)
+		}
+		if nested(field) {
+			inner := map[string]toml.Primitive{}
+			if err := s.meta.PrimitiveDecode(primitive, &inner); err != nil {
+				return s.at(s.locate(primitive), dotted, fmt.Sprintf("must be a table: write [%s] and its keys below it", dotted))
+			}
+			if err := s.decodeTable(inner, field, dotted+"."); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := s.meta.PrimitiveDecode(primitive, field.Addr().Interface()); err != nil {
+			return s.at(s.locate(primitive), dotted, valueProblem(err))
+		}
+	}
+	return nil
+}
+
+// fieldsByKey maps the toml tags of a struct to its fields.
+func fieldsByKey(v reflect.Value) map[string]reflect.Value {
+	fields := map[string]reflect.Value{}
+	for i := range v.NumField() {
+		if tag := v.Type().Field(i).Tag.Get("toml"); tag != "" && tag != "-" {
+			fields[tag] = v.Field(i)
+		}
+	}
+	return fields
+}
+
+// nested reports whether a field is a table of its own, and not a value that
+// decodes itself.
+func nested(field reflect.Value) bool {
+	_, decodesItself := field.Addr().Interface().(toml.Unmarshaler)
+	return field.Kind() == reflect.Struct && !decodesItself
+}
+
+// inOrder lists the keys of a table as they stand in the text, so that the
+// first error is the first in the file.
+func (s *source) inOrder(table map[string]toml.Primitive, prefix string) []string {
+	var keys []string
+	depth := strings.Count(prefix, ".")
+	for _, k := range s.meta.Keys() {
+		if len(k) > depth && strings.HasPrefix(k.String()+".", prefix) {
+			if _, ok := table[k[depth]]; ok && !slices.Contains(keys, k[depth]) {
+				keys = append(keys, k[depth])
+			}
+		}
+	}
+	return keys
+}
+
+// unknown is the error for a key that does not exist.
+func (s *source) unknown(p toml.Primitive, dotted, key string, fields map[string]reflect.Value) error {
+	var known []string
+	for k := range fields {
+		known = append(known, k)
+	}
+	slices.Sort(known)
+	what := "key"
+	if !strings.Contains(dotted, ".") {
+		what = "section"
+	}
+	problem := fmt.Sprintf("unknown %s %q%s", what, dotted, nearest.Suggest(key, known))
+	if !strings.Contains(problem, "did you mean") {
+		problem += "; known here are " + strings.Join(known, ", ")
+	}
+	return s.at(s.locate(p), "", problem)
+}
+
+// locator fails to decode anything, because the failure tells the position.
+type locator struct{}
+
+func (locator) UnmarshalTOML(any) error { return errors.New("located") }
+
+// locate finds where a value stands. BurntSushi/toml tells positions only in
+// errors.
+func (s *source) locate(p toml.Primitive) toml.Position {
+	var parse toml.ParseError
+	if err := s.meta.PrimitiveDecode(p, &locator{}); errors.As(err, &parse) {
+		return parse.Position
+	}
+	return toml.Position{}
+}
+
+// find locates a dotted key.
+func (s *source) find(key string) toml.Position {
+	table := s.top
+	parts := strings.Split(key, ".")
+	for i, part := range parts {
+		p, ok := table[part]
+		if !ok {
+			return toml.Position{}
+		}
+		if i == len(parts)-1 {
+			return s.locate(p)
+		}
+		table = map[string]toml.Primitive{}
+		if s.meta.PrimitiveDecode(p, &table) != nil {
+			return toml.Position{}
+		}
+	}
+	return toml.Position{}
+}
+
+var incompatible = regexp.MustCompile(`incompatible types: TOML value has type (\S+?); destination has type (\S+)`)
+
+// valueProblem rewords the library's message for a value of the wrong type.
+func valueProblem(err error) string {
+	var parse toml.ParseError
+	if errors.As(err, &parse) {
+		return parse.Message
+	}
+	if m := incompatible.FindStringSubmatch(err.Error()); m != nil {
+		return fmt.Sprintf("the value is of type %s; %s is wanted", m[1], strings.TrimPrefix(m[2], "primitive "))
+	}
+	return strings.TrimPrefix(err.Error(), "toml: ")
+}

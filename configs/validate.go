@@ -1,0 +1,132 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"psim/schedules"
+)
+
+// work says what an experiment prices its tasks by.
+type work int
+
+const (
+	byTimes work = iota
+	byModel
+	byCollective
+)
+
+// work tells which of the three an experiment has.
+func (c *Config) work() (work, error) {
+	given := []string{}
+	kind := byTimes
+	for w, section := range []string{"times", "model", "collective"} {
+		if c.Defined(section) {
+			given = append(given, "["+section+"]")
+			kind = work(w)
+		}
+	}
+	switch len(given) {
+	case 0:
+		return 0, errors.New("there is neither [times], [model] nor [collective]; exactly one of them says what the tasks cost")
+	case 1:
+		return kind, nil
+	}
+	return 0, fmt.Errorf("there is %s; exactly one of them may say what the tasks cost", strings.Join(given, " and "))
+}
+
+// validate checks what can be said before anything is built.
+func (c *Config) validate() error {
+	kind, err := c.work()
+	if err != nil {
+		return &Error{Label: c.sources[0].label, Problem: err.Error()}
+	}
+	if !c.Defined("schedule.name") {
+		return c.problem("schedule", fmt.Errorf("name is missing: legal are %s", strings.Join(legalNames(), ", ")))
+	}
+	if err := c.positive(); err != nil {
+		return err
+	}
+	if kind == byCollective {
+		return c.validateCollective()
+	}
+	for _, e := range []struct {
+		section string
+		err     error
+	}{{"parallel", c.Parallel.Validate()}, {"train", c.Train.Validate()}, {"memory", c.Memory.Validate()}} {
+		if e.err != nil {
+			return c.problem(e.section, e.err)
+		}
+	}
+	return c.validateSections(kind)
+}
+
+// validateCollective checks an experiment that is one collective.
+func (c *Config) validateCollective() error {
+	for _, section := range []string{"batch", "parallel", "train", "memory"} {
+		if c.Defined(section) {
+			return c.problem(section, fmt.Errorf("[%s] has no meaning for a [collective]; remove it", section))
+		}
+	}
+	return nil
+}
+
+// validateSections refuses sections that would be ignored.
+func (c *Config) validateSections(kind work) error {
+	if kind == byTimes {
+		for _, section := range []string{"machine", "train"} {
+			if c.Defined(section) {
+				return c.problem(section, fmt.Errorf("[%s] has no meaning beside [times], which gives the times itself; use [model] or remove it", section))
+			}
+		}
+		if c.Parallel.Data > 1 {
+			return c.problem("parallel", fmt.Errorf("data = %d: [times] does not say how large the gradients are; use [model]", c.Parallel.Data))
+		}
+		return nil
+	}
+	if c.Defined("memory") {
+		return c.problem("memory", errors.New("[memory] goes with [times]; a [model] has its own activations"))
+	}
+	return nil
+}
+
+// positive checks the counts that may be left out but not be zero or
+// negative.
+func (c *Config) positive() error {
+	for _, e := range []struct {
+		key   string
+		value int64
+	}{
+		{"schedule.stages", int64(c.Schedule.Stages)}, {"schedule.microbatches", int64(c.Schedule.Microbatches)},
+		{"schedule.virtual_stages", int64(c.Schedule.VirtualStages)},
+		{"batch.global", c.Batch.Global}, {"batch.micro", c.Batch.Micro},
+		{"parallel.data", int64(c.Parallel.Data)}, {"parallel.tensor", int64(c.Parallel.Tensor)},
+		{"collective.ranks", int64(c.Collective.Ranks)}, {"collective.bytes", int64(c.Collective.Bytes)},
+		{"machine.devices_per_node", int64(c.Machine.DevicesPerNode)}, {"machine.nics_per_node", int64(c.Machine.NICsPerNode)},
+		{"model.layers", int64(c.Model.Layers)}, {"model.hidden", int64(c.Model.Hidden)}, {"model.heads", int64(c.Model.Heads)},
+		{"model.kv_heads", int64(c.Model.KVHeads)}, {"model.ffn_hidden", int64(c.Model.FFNHidden)},
+		{"model.vocab", int64(c.Model.Vocab)}, {"model.sequence_length", int64(c.Model.SequenceLength)},
+	} {
+		const most = 1 << 40
+		isSize := e.key == "collective.bytes"
+		if c.Defined(e.key) && (e.value < 1 || e.value > most && !isSize) {
+			section, key, _ := strings.Cut(e.key, ".")
+			legal := "it must be at least 1"
+			if e.value > most {
+				legal = "that is too large"
+			}
+			return c.problem(section, fmt.Errorf("%s = %d: %s", key, e.value, legal))
+		}
+	}
+	return nil
+}
+
+// legalNames lists what schedule.name may be.
+func legalNames() []string {
+	names := schedules.Names()
+	for _, c := range schedules.Collectives() {
+		names = append(names, c.Name)
+	}
+	return names
+}

@@ -1,0 +1,220 @@
+package costmodel
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"psim/schedules"
+)
+
+// Costs prices the tasks of a graph that was built from this workload, on a
+// machine.
+func (w Workload) Costs(m Machine, g *schedules.Graph) (schedules.Costs, error) {
+	compute, err := NewCompute(m.Device, w.Training)
+	if err != nil {
+		return schedules.Costs{}, err
+	}
+	if err := m.check(g); err != nil {
+		return schedules.Costs{}, err
+	}
+	p := &pricer{
+		workload: w, machine: m, compute: compute, graph: g,
+		ranksPerReplica: int32(g.Ranks() / w.Replicas), optimizer: make([]time.Duration, g.Ranks()/w.Replicas),
+	}
+	p.priceStages(bucketsOf(g, len(w.Layers)))
+	p.priceOptimizers()
+	return schedules.Costs{Task: p.task, Persistent: w.Persistent(g.Ranks())}, nil
+}
+
+// check reports that the machine lacks a link that the graph needs.
+func (m Machine) check(g *schedules.Graph) error {
+	if g.Ranks() > 1 && m.Link.Bandwidth == 0 && m.DevicesPerNode != 1 {
+		return errors.New("link: the machine has more than one device and no link between them; name one (psim list devices)")
+	}
+	if nodes := m.Nodes(g.Ranks()); nodes > 1 && m.Network.Bandwidth == 0 {
+		return fmt.Errorf("network: %d ranks take %d nodes of %d devices, and no network joins them; name one, or set devices_per_node = %d",
+			g.Ranks(), nodes, m.DevicesPerNode, g.Ranks())
+	}
+	return nil
+}
+
+// bucketsOf reads the sizes of the gradient buckets of every stage off the
+// first replica of a graph.
+func bucketsOf(g *schedules.Graph, stages int) [][]int64 {
+	buckets := make([][]int64, stages)
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		if (t.Kind == schedules.AllReduce || t.Kind == schedules.ReduceScatter) && t.Stage != schedules.None && int(t.Rank) < g.Shape.Ranks {
+			buckets[t.Stage] = append(buckets[t.Stage], t.Bytes)
+		}
+	}
+	return buckets
+}
+
+// pricer holds what pricing a task looks up.
+type pricer struct {
+	workload        Workload
+	machine         Machine
+	compute         Compute
+	graph           *schedules.Graph
+	ranksPerReplica int32
+	sizeOf          []int32   // by microbatch: index into prices[stage]
+	prices          [][]price // by stage and size of microbatch
+	sliced          []int32   // by stage: the microbatch whose backward is in slices, or None
+	optimizer       []time.Duration
+}
+
+// priceStages prices every stage for every distinct size of microbatch.
+func (p *pricer) priceStages(buckets [][]int64) {
+	index := map[int64]int32{}
+	var sizes []int64
+	for _, n := range p.workload.Samples {
+		if _, ok := index[n]; !ok {
+			index[n] = int32(len(sizes))
+			sizes = append(sizes, n)
+		}
+		p.sizeOf = append(p.sizeOf, index[n])
+	}
+	for s := range p.workload.Layers {
+		var prices []price
+		for _, n := range sizes {
+			price := p.workload.price(p.compute, s, n)
+			if len(buckets[s]) > 0 {
+				price.slices = p.workload.slice(p.compute, s, n, buckets[s], price.backward())
+			}
+			prices = append(prices, price)
+		}
+		p.prices = append(p.prices, prices)
+	}
+	p.sliced = make([]int32, len(p.workload.Layers))
+	for s := range p.sliced {
+		p.sliced[s] = schedules.None
+	}
+	for i := range p.graph.Tasks {
+		if t := &p.graph.Tasks[i]; t.Kind.Compute() && t.Part > 0 {
+			p.sliced[t.Stage] = t.Microbatch
+		}
+	}
+}
+
+// priceOptimizers prices the update of every rank's parameters: it reads the
+// gradients and reads and writes the state, of its share.
+func (p *pricer) priceOptimizers() {
+	state := p.workload.state()
+	bytes := make([]int64, len(p.optimizer))
+	perParameter := state.Gradient + 2*state.Optimizer + state.Parameter
+	if state.Parameter == 4 { // without a master copy the parameter itself is read too
+		perParameter += state.Parameter
+	}
+	for s := range p.workload.Layers {
+		bytes[p.workload.StageRank[s]] += p.workload.share(p.workload.Parameters(s)*perParameter, 1)
+	}
+	for r := range bytes {
+		p.optimizer[r] = p.compute.Move(bytes[r])
+	}
+}
+
+// task prices one task.
+func (p *pricer) task(t *schedules.Task) schedules.Cost {
+	switch t.Kind {
+	case schedules.Forward, schedules.Backward, schedules.InputGradient, schedules.WeightGradient:
+		return p.computeTask(t)
+	case schedules.SendForward, schedules.SendBackward:
+		cost := p.machine.message(t)
+		cost.BytesAtStart, cost.BytesAtEnd = t.Bytes, -t.Bytes
+		if t.Kind == schedules.SendForward {
+			cost.BytesAtEnd = -p.prices[t.Stage][p.sizeOf[t.Microbatch]].output
+		}
+		return cost
+	case schedules.AllReduce, schedules.ReduceScatter, schedules.AllGather:
+		ranks := p.graph.Groups[t.Peer]
+		return schedules.Cost{Busy: CollectiveTime(t.Kind, p.machine.Slowest(ranks), len(ranks), t.Bytes)}
+	case schedules.Average:
+		return schedules.Cost{Busy: p.compute.Move(2 * t.Bytes)}
+	case schedules.Optimizer:
+		return schedules.Cost{Busy: p.optimizer[t.Rank%p.ranksPerReplica]}
+	}
+	return schedules.Cost{}
+}
+
+// message prices a transfer between two ranks.
+func (m Machine) message(t *schedules.Task) schedules.Cost {
+	link, queue := m.Between(t.Rank, t.Peer)
+	return schedules.Cost{Busy: link.Transfer(t.Bytes), Delay: time.Duration(link.Latency), Link: queue}
+}
+
+// computeTask prices F, B, I and W. A forward takes over the buffer its input
+// came in and makes room for its output; a backward makes room for the
+// gradient it sends and frees the one it received.
+func (p *pricer) computeTask(t *schedules.Task) schedules.Cost {
+	s := int(t.Stage)
+	price := &p.prices[s][p.sizeOf[t.Microbatch]]
+	received := p.result(s-1, t) // the size of this stage's input, and of the gradient it sends
+	switch t.Kind {
+	case schedules.Forward:
+		return schedules.Cost{
+			Busy:         price.forward,
+			BytesAtStart: price.keptForInput + price.keptForWeight + price.output - p.adopted(s, t),
+		}
+	case schedules.InputGradient:
+		return schedules.Cost{
+			Busy:         price.recompute + price.input,
+			BytesAtStart: received + price.recomputedForInput + price.recomputedForWeight + price.between,
+			BytesAtEnd:   -price.keptForInput - price.recomputedForInput - price.result,
+		}
+	case schedules.WeightGradient:
+		return p.part(t, schedules.Cost{
+			Busy:       price.weight,
+			BytesAtEnd: -price.keptForWeight - price.recomputedForWeight - price.between,
+		}, price)
+	}
+	recomputed := price.recomputedForInput + price.recomputedForWeight
+	return p.part(t, schedules.Cost{
+		Busy:         price.backward(),
+		BytesAtStart: received + recomputed,
+		BytesAtEnd:   -price.keptForInput - price.keptForWeight - recomputed - price.result,
+	}, price)
+}
+
+// result is the size of what a stage sends on for the task's microbatch.
+func (p *pricer) result(stage int, t *schedules.Task) int64 {
+	if stage < 0 {
+		return 0
+	}
+	return p.prices[stage][p.sizeOf[t.Microbatch]].result
+}
+
+// adopted is the buffer that a stage's input is in when its forward starts: a
+// message's, or on the same rank the output of the stage before, if that
+// stage does not keep it.
+func (p *pricer) adopted(stage int, t *schedules.Task) int64 {
+	if stage == 0 {
+		return 0
+	}
+	before := p.prices[stage-1][p.sizeOf[t.Microbatch]]
+	if p.workload.StageRank[stage-1] == p.workload.StageRank[stage] {
+		return before.output
+	}
+	return before.result
+}
+
+// part gives a slice of a backward its share: the time up to its bucket, the
+// bytes at the start of the first slice and at the end of the last.
+func (p *pricer) part(t *schedules.Task, whole schedules.Cost, price *price) schedules.Cost {
+	if p.sliced[t.Stage] != t.Microbatch {
+		return whole
+	}
+	slice := whole
+	slice.Busy = price.slices[t.Part]
+	if t.Kind == schedules.WeightGradient {
+		slice.Busy = time.Duration(float64(slice.Busy) * float64(price.weight) / float64(price.backward()))
+	}
+	if t.Part > 0 {
+		slice.BytesAtStart = 0
+	}
+	if int(t.Part) < len(price.slices)-1 {
+		slice.BytesAtEnd = 0
+	}
+	return slice
+}

@@ -1,0 +1,14 @@
+// Package costmodel says what the tasks of a graph cost: how long they take
+// and how they change the memory in use.
+//
+// There are three sources of costs, all giving a [schedules.Costs]:
+//
+//   - [Times], explicit durations, which need neither a network nor a machine;
+//   - [Workload.Costs], a network of package arch trained on a [Machine];
+//   - [RingCosts], the links of a machine alone, for spelled-out collectives.
+//
+// A compute task takes the sum over its operations of a launch cost and the
+// longer of computing and moving memory (a roofline) at achievable rates. A
+// message takes latency plus bytes over bandwidth, and queues for its link. A
+// fused collective takes the closed form of a ring.
+package costmodel

@@ -1,0 +1,146 @@
+package costmodel
+
+import (
+	"fmt"
+	"math"
+
+	"psim/internal/units"
+)
+
+// A Device is one accelerator, or one core of a CPU: a rank of a graph.
+type Device struct {
+	Name        string `toml:"-"`
+	Description string `toml:"description"`
+	// Memory is its capacity; 0 is not known.
+	Memory          units.Bytes `toml:"memory"`
+	MemoryBandwidth units.Rate  `toml:"memory_bandwidth"` // peak
+	Peak            Peak        `toml:"flops"`
+	Efficiency      Efficiency  `toml:"efficiency"`
+	// Launch is what starting one operation costs, whatever its size.
+	Launch units.Duration `toml:"launch"`
+	// HalfRows is the number of rows at which a matrix product reaches half
+	// of the achievable rate: r rows reach r / (r + HalfRows) of it.
+	HalfRows float64 `toml:"half_rows"`
+	// Link names the link between devices of a node that it comes with.
+	Link string `toml:"link"`
+	// Source says, by key, where a value is from.
+	Source map[string]string `toml:"source"`
+}
+
+// Peak is the rate of dense matrix products by precision; 0 where the device
+// has none. FP32 is without TF32.
+type Peak struct {
+	FP32 units.FLOPS `toml:"fp32"`
+	TF32 units.FLOPS `toml:"tf32"`
+	FP16 units.FLOPS `toml:"fp16"`
+	BF16 units.FLOPS `toml:"bf16"`
+}
+
+// Efficiency is the share of the peaks that large operations reach.
+type Efficiency struct {
+	FP32   float64 `toml:"fp32"`
+	FP16   float64 `toml:"fp16"`
+	BF16   float64 `toml:"bf16"`
+	Memory float64 `toml:"memory"`
+}
+
+// Achievable is the rate in FLOP/s of large matrix products in a precision of
+// arch.Training.
+func (d Device) Achievable(precision string) (float64, error) {
+	peak, share := d.Peak.FP32, d.Efficiency.FP32
+	switch precision {
+	case "fp16":
+		peak, share = d.Peak.FP16, d.Efficiency.FP16
+	case "bf16":
+		peak, share = d.Peak.BF16, d.Efficiency.BF16
+	}
+	if rate := float64(peak) * share; rate > 0 && !math.IsInf(rate, 0) {
+		return rate, nil
+	}
+	return 0, fmt.Errorf("precision = %q: the device %s has no rate for it", precision, d.Name)
+}
+
+// A Link joins two devices of a node, or two nodes.
+type Link struct {
+	Name        string         `toml:"-"`
+	Description string         `toml:"description"`
+	Bandwidth   units.Rate     `toml:"bandwidth"` // one transfer, one direction
+	Latency     units.Duration `toml:"latency"`   // of one transfer, or one step of a collective
+	// Collective is the bandwidth of a ring over such links where it differs
+	// from Bandwidth: NCCL's "bus bandwidth". 0 means the same.
+	Collective units.Rate `toml:"collective_bandwidth"`
+	// Call is what a fused collective costs beside its steps.
+	Call units.Duration `toml:"collective_call"`
+	// Shared says which transfers queue for each other: those that leave one
+	// device ("device", the default), or all of the node ("node"), as where
+	// they pass through host memory.
+	Shared string            `toml:"shared"`
+	Source map[string]string `toml:"source"`
+}
+
+// ring is the bandwidth that a ring collective sees.
+func (l Link) ring() float64 {
+	if l.Collective > 0 {
+		return float64(l.Collective)
+	}
+	return float64(l.Bandwidth)
+}
+
+// A Machine is equal devices in equal nodes. Rank r is device r mod
+// DevicesPerNode of node r / DevicesPerNode.
+type Machine struct {
+	Device         Device
+	DevicesPerNode int  // 0: all in one node
+	Link           Link // inside a node
+	Network        Link // between nodes, per network card
+	NICsPerNode    int  // 0 means 1
+}
+
+// node is the node of a rank.
+func (m Machine) node(rank int32) int32 {
+	if m.DevicesPerNode == 0 {
+		return 0
+	}
+	return rank / int32(m.DevicesPerNode)
+}
+
+// Between is the link that a message between two ranks takes, and the queue
+// it shares with others: a number from 1 that is the same for transfers that
+// wait for each other.
+func (m Machine) Between(from, to int32) (Link, int32) {
+	// Queues are numbered so that the kinds do not meet: 3k+1 for devices,
+	// 3k+2 for nodes, 3k+3 for network cards.
+	if node := m.node(from); node != m.node(to) {
+		nics := max(1, int32(m.NICsPerNode))
+		card := node*nics + (from%int32(m.DevicesPerNode))%nics
+		return m.Network, 3*card + 3
+	}
+	if m.Link.Shared == "node" {
+		return m.Link, 3*m.node(from) + 2
+	}
+	return m.Link, 3*from + 1
+}
+
+// Slowest is the link that bounds a ring over a group of ranks.
+func (m Machine) Slowest(ranks []int32) Link {
+	for _, r := range ranks {
+		if m.node(r) != m.node(ranks[0]) {
+			if m.Network.ring() < m.Link.ring() || m.Link.Bandwidth == 0 {
+				return m.Network
+			}
+			slow := m.Link
+			slow.Latency = max(m.Link.Latency, m.Network.Latency)
+			slow.Call = max(m.Link.Call, m.Network.Call)
+			return slow
+		}
+	}
+	return m.Link
+}
+
+// Nodes is the number of nodes that a number of ranks takes.
+func (m Machine) Nodes(ranks int) int {
+	if ranks == 0 {
+		return 0
+	}
+	return int(m.node(int32(ranks-1))) + 1
+}

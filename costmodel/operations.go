@@ -1,0 +1,87 @@
+package costmodel
+
+import (
+	"time"
+
+	"psim/costmodel/arch"
+)
+
+// Compute prices operations on a device, for one precision: a roofline with
+// achievable rates (Williams et al. 2009), a launch cost for every operation,
+// and less than the achievable rate where a product has few rows.
+type Compute struct {
+	flops     float64 // achievable FLOP/s of large products
+	bandwidth float64 // achievable bytes/s
+	halfRows  float64
+	launch    time.Duration
+	element   float64 // bytes of an activation
+}
+
+// NewCompute prices operations on d for a training precision. It fails where
+// the device has no rate for it.
+func NewCompute(d Device, t arch.Training) (Compute, error) {
+	precision := t.Precision
+	if precision == "" {
+		precision = "fp32"
+	}
+	flops, err := d.Achievable(precision)
+	if err != nil {
+		return Compute{}, err
+	}
+	return Compute{
+		flops: flops, bandwidth: float64(d.MemoryBandwidth) * d.Efficiency.Memory,
+		halfRows: d.HalfRows, launch: time.Duration(d.Launch), element: float64(t.ActivationElement()),
+	}, nil
+}
+
+// Op is the time of one pass of an operation over a microbatch: the longer of
+// computing and moving, after the launch. A pass that does nothing costs
+// nothing.
+func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
+	flops := float64(o.FLOPs(p)) * float64(samples)
+	moved := float64(o.Traffic(p, samples)) * c.element
+	if flops == 0 && moved == 0 {
+		return 0
+	}
+	rows := float64(samples) * float64(max(1, o.Count)) * float64(o.Rows)
+	computing := 0.0
+	if flops > 0 {
+		computing = flops / c.flops * (rows + c.halfRows) / rows
+	}
+	return c.launch + seconds(max(computing, c.moving(moved)))
+}
+
+// moving is the time in seconds to move bytes to or from memory.
+func (c Compute) moving(bytes float64) float64 {
+	if c.bandwidth <= 0 {
+		return 0
+	}
+	return bytes / c.bandwidth
+}
+
+// Move is the time of one operation that is bound by memory, such as an
+// optimizer's.
+func (c Compute) Move(bytes int64) time.Duration {
+	if bytes == 0 {
+		return 0
+	}
+	return c.launch + seconds(c.moving(float64(bytes)))
+}
+
+// Layer is the time of one pass of a layer over a microbatch.
+func (c Compute) Layer(l arch.Layer, p arch.Pass, samples int64) time.Duration {
+	var sum time.Duration
+	for _, o := range l.Ops {
+		sum += c.Op(o, p, samples)
+	}
+	return sum
+}
+
+// Recompute is the time of running again what a layer did not keep.
+func (c Compute) Recompute(l arch.Layer, t arch.Training, samples int64) time.Duration {
+	var sum time.Duration
+	for _, o := range t.Repeated(l) {
+		sum += c.Op(o, arch.Forward, samples)
+	}
+	return sum
+}

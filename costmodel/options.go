@@ -1,0 +1,179 @@
+package costmodel
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"psim/internal/nearest"
+	"psim/internal/units"
+)
+
+// A Catalog is the devices and links that are known by name.
+type Catalog struct {
+	Devices []Device
+	Links   []Link
+}
+
+// MachineOptions is the [machine] section: a device by name or inline, and
+// the links.
+type MachineOptions struct {
+	Device         string         `toml:"device"`
+	File           string         `toml:"file"` // a machine file, to be read by the caller
+	Compute        ComputeOptions `toml:"compute"`
+	DevicesPerNode int            `toml:"devices_per_node"` // 0: all in one node
+	Link           LinkOptions    `toml:"link"`
+	Network        LinkOptions    `toml:"network"`
+	NICsPerNode    int            `toml:"nics_per_node"`
+}
+
+// ComputeOptions is [machine.compute]: a device described in place, or
+// changes to the named one. Rates are achievable, not peak.
+type ComputeOptions struct {
+	FLOPS           units.FLOPS    `toml:"flops"`
+	MemoryBandwidth units.Rate     `toml:"memory_bandwidth"`
+	Memory          units.Bytes    `toml:"memory"`
+	Launch          units.Duration `toml:"launch"`
+	HalfRows        float64        `toml:"half_rows"`
+}
+
+// LinkOptions is a link by name, link = "pcie4", or in place, [machine.link].
+type LinkOptions struct {
+	Name   string
+	Inline *Link
+}
+
+// UnmarshalTOML reads a name or a table.
+func (o *LinkOptions) UnmarshalTOML(value any) error {
+	switch v := value.(type) {
+	case string:
+		*o = LinkOptions{Name: v}
+		return nil
+	case map[string]any:
+		link := Link{Name: "inline"}
+		if err := link.fill(v); err != nil {
+			return err
+		}
+		*o = LinkOptions{Inline: &link}
+		return nil
+	}
+	return errors.New(`a link is a name (psim list devices), or a table with bandwidth = "25GB/s" and latency = "5us"`)
+}
+
+// fill sets the keys of an inline link.
+func (l *Link) fill(table map[string]any) error {
+	parse := map[string]func(string) error{
+		"bandwidth":            func(s string) error { return l.Bandwidth.UnmarshalText([]byte(s)) },
+		"latency":              func(s string) error { return l.Latency.UnmarshalText([]byte(s)) },
+		"collective_bandwidth": func(s string) error { return l.Collective.UnmarshalText([]byte(s)) },
+		"collective_call":      func(s string) error { return l.Call.UnmarshalText([]byte(s)) },
+		"shared": func(s string) error {
+			l.Shared = s
+			return nil
+		},
+	}
+	legal := []string{"bandwidth", "latency", "collective_bandwidth", "collective_call", "shared"}
+	keys := make([]string, 0, len(table))
+	for key := range table {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		set, ok := parse[key]
+		if !ok {
+			return fmt.Errorf("unknown key %q of a link%s (legal are %s)", key, nearest.Suggest(key, legal), strings.Join(legal, ", "))
+		}
+		if err := set(fmt.Sprint(table[key])); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return l.validate()
+}
+
+// validate checks an inline link or one of a machine file.
+func (l Link) validate() error {
+	switch {
+	case l.Bandwidth <= 0:
+		return errors.New(`bandwidth is missing or zero; write for example bandwidth = "25GB/s"`)
+	case l.Shared != "" && l.Shared != "device" && l.Shared != "node":
+		return fmt.Errorf(`shared = %q: legal are "device" and "node"`, l.Shared)
+	}
+	return nil
+}
+
+// Machine looks the names up and puts the machine together.
+func (o MachineOptions) Machine(c Catalog) (Machine, error) {
+	m := Machine{DevicesPerNode: o.DevicesPerNode, NICsPerNode: o.NICsPerNode}
+	switch {
+	case o.DevicesPerNode < 0:
+		return m, fmt.Errorf("devices_per_node = %d: there must be at least 1", o.DevicesPerNode)
+	case o.NICsPerNode < 0:
+		return m, fmt.Errorf("nics_per_node = %d: there must be at least 1", o.NICsPerNode)
+	}
+	var err error
+	if m.Device, err = o.device(c); err != nil {
+		return m, err
+	}
+	link := o.Link
+	if link.Name == "" && link.Inline == nil {
+		link.Name = m.Device.Link
+	}
+	if m.Link, err = link.link(c, "link"); err != nil {
+		return m, err
+	}
+	m.Network, err = o.Network.link(c, "network")
+	return m, err
+}
+
+// device is the named one, with the changes of [machine.compute].
+func (o MachineOptions) device(c Catalog) (Device, error) {
+	d := Device{Name: "inline", Efficiency: Efficiency{1, 1, 1, 1}}
+	if o.Device != "" {
+		i := slices.IndexFunc(c.Devices, func(d Device) bool { return d.Name == o.Device })
+		if i < 0 {
+			var names []string
+			for _, d := range c.Devices {
+				names = append(names, d.Name)
+			}
+			return d, fmt.Errorf("device = %q: not in the catalog%s (psim list devices)", o.Device, nearest.Suggest(o.Device, names))
+		}
+		d = c.Devices[i]
+	}
+	compute := o.Compute
+	if compute.FLOPS > 0 {
+		d.Peak = Peak{compute.FLOPS, compute.FLOPS, compute.FLOPS, compute.FLOPS}
+		d.Efficiency.FP32, d.Efficiency.FP16, d.Efficiency.BF16 = 1, 1, 1
+	}
+	if compute.MemoryBandwidth > 0 {
+		d.MemoryBandwidth, d.Efficiency.Memory = compute.MemoryBandwidth, 1
+	}
+	if compute.Memory > 0 {
+		d.Memory = compute.Memory
+	}
+	if compute.Launch > 0 {
+		d.Launch = compute.Launch
+	}
+	if compute.HalfRows > 0 {
+		d.HalfRows = compute.HalfRows
+	}
+	return d, nil
+}
+
+// link looks a link up; without a name there is none.
+func (o LinkOptions) link(c Catalog, key string) (Link, error) {
+	if o.Inline != nil {
+		return *o.Inline, nil
+	}
+	if o.Name == "" {
+		return Link{}, nil
+	}
+	var names []string
+	for _, l := range c.Links {
+		if l.Name == o.Name {
+			return l, nil
+		}
+		names = append(names, l.Name)
+	}
+	return Link{}, fmt.Errorf("%s = %q: not in the catalog%s (psim list devices)", key, o.Name, nearest.Suggest(o.Name, names))
+}

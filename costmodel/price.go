@@ -1,0 +1,122 @@
+package costmodel
+
+import (
+	"time"
+
+	"psim/costmodel/arch"
+)
+
+// price is what one stage costs for one size of microbatch.
+type price struct {
+	forward, input, weight, recompute time.Duration
+	// slices are the shares of backward up to each gradient bucket; nil
+	// where it is not sliced.
+	slices []time.Duration
+
+	// keptForInput and keptForWeight stay from F to the end of I and of W;
+	// recomputed is added when the backward starts, of which the part for I
+	// is recomputedForInput; between stays from the start of I to the end of
+	// W.
+	keptForInput, keptForWeight             int64
+	recomputedForInput, recomputedForWeight int64
+	between                                 int64
+	// output is the stage's result on its way to the next, 0 where the stage
+	// keeps it anyway; result is its size.
+	output, result int64
+}
+
+// backward is the time of the whole backward.
+func (p price) backward() time.Duration { return p.recompute + p.input + p.weight }
+
+// price prices a stage for a microbatch of the given number of samples.
+func (w Workload) price(c Compute, stage int, samples int64) price {
+	var p price
+	element := w.Training.ActivationElement()
+	layers := w.Stage(stage)
+	for _, l := range layers {
+		p.forward += c.Layer(l, arch.Forward, samples)
+		p.input += c.Layer(l, arch.InputGradient, samples)
+		p.weight += c.Layer(l, arch.WeightGradient, samples)
+		p.recompute += c.Recompute(l, w.Training, samples)
+		kept := bytesOf(w.Training.Kept(l), element, samples)
+		whole := bytesOf(l.Buffers, element, samples)
+		p.keptForInput += kept[arch.ForwardToInput]
+		p.keptForWeight += kept[arch.ForwardToWeight]
+		p.recomputedForInput += whole[arch.ForwardToInput] - kept[arch.ForwardToInput]
+		p.recomputedForWeight += whole[arch.ForwardToWeight] - kept[arch.ForwardToWeight]
+		p.between += whole[arch.InputToWeight]
+	}
+	last := layers[len(layers)-1]
+	if stage < len(w.Layers)-1 {
+		p.result = last.Output.Elements() * element * samples
+		p.output = p.result
+		if last.KeepsOutput {
+			p.keptForInput += p.result
+			p.output = 0
+		}
+	}
+	return p
+}
+
+// bytesOf sums buffers by lifetime for a microbatch.
+func bytesOf(buffers []arch.Buffer, element, samples int64) [3]int64 {
+	var sum [3]int64
+	for _, b := range buffers {
+		sum[b.Lifetime] += b.Bytes(element) * samples
+	}
+	return sum
+}
+
+// slice cuts a stage's backward where each of its gradient buckets, given in
+// bytes, is complete: a layer's time is spread over its own tensors by their
+// size, and a layer without any counts towards the next tensor.
+func (w Workload) slice(c Compute, stage int, samples int64, buckets []int64, total time.Duration) []time.Duration {
+	layers := w.Stage(stage)
+	var progress []progressPoint // time done when so many gradient bytes are complete
+	var done time.Duration
+	var bytes int64
+	for i := len(layers) - 1; i >= 0; i-- {
+		l := layers[i]
+		done += c.Layer(l, arch.InputGradient, samples) + c.Layer(l, arch.WeightGradient, samples) + c.Recompute(l, w.Training, samples)
+		own := int64(0)
+		for _, t := range w.held(stage, l) {
+			own += t.Shape.Elements() * w.state().Gradient
+		}
+		if own > 0 {
+			bytes += own
+			progress = append(progress, progressPoint{bytes, done})
+		}
+	}
+	slices := make([]time.Duration, len(buckets))
+	var complete int64
+	var before time.Duration
+	for k, b := range buckets {
+		complete += b
+		at := timeAt(progress, complete)
+		if k == len(buckets)-1 {
+			at = total
+		}
+		slices[k] = at - before
+		before = at
+	}
+	return slices
+}
+
+// progressPoint says that after a time so many bytes of gradients are there.
+type progressPoint struct {
+	bytes int64
+	time  time.Duration
+}
+
+// timeAt interpolates the time at which a number of bytes is complete.
+func timeAt(points []progressPoint, bytes int64) time.Duration {
+	var from progressPoint
+	for _, to := range points {
+		if bytes <= to.bytes {
+			share := float64(bytes-from.bytes) / float64(to.bytes-from.bytes)
+			return from.time + time.Duration(share*float64(to.time-from.time))
+		}
+		from = to
+	}
+	return from.time
+}

@@ -1,0 +1,190 @@
+package costmodel
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"psim/internal/units"
+	"psim/schedules"
+)
+
+// Times is the [times] section: explicit task times, without a model or a
+// machine.
+type Times struct {
+	Forward Table `toml:"forward"`
+	// Backward is the full backward. InputGradient and WeightGradient are its
+	// halves; schedules that do not split it take their sum.
+	Backward       Table `toml:"backward"`
+	InputGradient  Table `toml:"backward_input"`
+	WeightGradient Table `toml:"backward_weight"`
+	// PointToPoint delays what crosses a stage boundary and occupies nobody.
+	PointToPoint units.Duration `toml:"p2p"`
+	Optimizer    units.Duration `toml:"optimizer"`
+}
+
+// ActivationMemory is the [memory] section that goes with [times]: the
+// activations of one microbatch on one stage.
+type ActivationMemory struct {
+	Activation           units.Bytes `toml:"activation"`
+	FreedByInputGradient units.Bytes `toml:"freed_by_input_gradient"` // part of Activation
+	Limit                units.Bytes `toml:"limit"`                   // per rank, activations only; 0 is unlimited
+}
+
+// A Table is a duration: one for all, one per stage, or one per stage and
+// microbatch.
+type Table struct {
+	rows [][]time.Duration // empty, 1×1, stages×1 or stages×microbatches
+	one  bool
+}
+
+// Set reports whether the table was given.
+func (t Table) Set() bool { return len(t.rows) > 0 }
+
+// Uniform is the table with one duration for all.
+func Uniform(d time.Duration) Table { return Table{[][]time.Duration{{d}}, true} }
+
+// At is the duration for a stage and microbatch.
+func (t Table) At(stage, microbatch int32) time.Duration {
+	if len(t.rows) == 0 {
+		return 0
+	}
+	row := t.rows[0]
+	if !t.one {
+		row = t.rows[stage]
+	}
+	if len(row) == 1 {
+		return row[0]
+	}
+	return row[microbatch]
+}
+
+// UnmarshalTOML reads "10ms", ["1s", "2s"] or [["1s", "2s"], ["3s", "4s"]].
+func (t *Table) UnmarshalTOML(value any) error {
+	list, isList := value.([]any)
+	if !isList {
+		d, err := duration(value)
+		*t = Uniform(d)
+		return err
+	}
+	if len(list) == 0 {
+		return errors.New(`the list is empty; it needs one duration per stage, such as ["10ms", "12ms"]`)
+	}
+	t.one, t.rows = false, nil
+	for s, entry := range list {
+		row, err := durations(entry)
+		if err != nil {
+			return fmt.Errorf("stage %d: %w", s, err)
+		}
+		t.rows = append(t.rows, row)
+	}
+	return nil
+}
+
+// durations reads one stage's entry: a duration or a list of them.
+func durations(entry any) ([]time.Duration, error) {
+	list, isList := entry.([]any)
+	if !isList {
+		d, err := duration(entry)
+		return []time.Duration{d}, err
+	}
+	if len(list) == 0 {
+		return nil, errors.New("the list is empty; it needs one duration per microbatch")
+	}
+	var row []time.Duration
+	for m, e := range list {
+		d, err := duration(e)
+		if err != nil {
+			return nil, fmt.Errorf("microbatch %d: %w", m, err)
+		}
+		row = append(row, d)
+	}
+	return row, nil
+}
+
+func duration(value any) (time.Duration, error) {
+	text, isText := value.(string)
+	if !isText {
+		text = fmt.Sprint(value)
+	}
+	d, err := units.ParseDuration(text)
+	return time.Duration(d), err
+}
+
+// check compares the table's size with the schedule's.
+func (t Table) check(key string, stages, microbatches int) error {
+	if t.one {
+		return nil
+	}
+	if len(t.rows) != stages {
+		return fmt.Errorf("%s = […]: %d entries for %d stages; give one duration for all, or one per stage", key, len(t.rows), stages)
+	}
+	for s, row := range t.rows {
+		if len(row) != 1 && len(row) != microbatches {
+			return fmt.Errorf("%s = […]: stage %d has %d entries for %d microbatches", key, s, len(row), microbatches)
+		}
+	}
+	return nil
+}
+
+// Validate checks the times against a compute order's size, and that there is
+// a time for every kind of task in it.
+func (t Times) Validate(stages, microbatches int, split bool) error {
+	tables := []struct {
+		key   string
+		table Table
+	}{{"forward", t.Forward}, {"backward", t.Backward}, {"backward_input", t.InputGradient}, {"backward_weight", t.WeightGradient}}
+	for _, e := range tables {
+		if e.table.Set() {
+			if err := e.table.check(e.key, stages, microbatches); err != nil {
+				return err
+			}
+		}
+	}
+	halves := t.InputGradient.Set() && t.WeightGradient.Set()
+	switch {
+	case !t.Forward.Set():
+		return errors.New(`forward is missing: write for example forward = "10ms"`)
+	case t.Backward.Set() && (t.InputGradient.Set() || t.WeightGradient.Set()):
+		return errors.New("backward is given together with backward_input or backward_weight: give either the whole or both halves")
+	case t.InputGradient.Set() != t.WeightGradient.Set():
+		return errors.New("backward_input and backward_weight go together: only one of them is given")
+	case split && !halves:
+		return errors.New(`backward_input is missing: the schedule splits the backward, so both backward_input and backward_weight are needed`)
+	case !t.Backward.Set() && !halves:
+		return errors.New(`backward is missing: write for example backward = "20ms"`)
+	}
+	return nil
+}
+
+// Validate checks that the part freed early is a part.
+func (m ActivationMemory) Validate() error {
+	if m.FreedByInputGradient > m.Activation {
+		return fmt.Errorf("freed_by_input_gradient = %q: more than activation = %q", m.FreedByInputGradient, m.Activation)
+	}
+	return nil
+}
+
+// Costs prices tasks by the tables. Activations are allocated when F starts,
+// freed in part when I ends and for the rest when B or W ends.
+func (t Times) Costs(m ActivationMemory) schedules.Costs {
+	whole, early := int64(m.Activation), int64(m.FreedByInputGradient)
+	return schedules.Costs{Task: func(task *schedules.Task) schedules.Cost {
+		switch s, mb := task.Stage, task.Microbatch; task.Kind {
+		case schedules.Forward:
+			return schedules.Cost{Busy: t.Forward.At(s, mb), BytesAtStart: whole}
+		case schedules.Backward:
+			busy := t.Backward.At(s, mb) + t.InputGradient.At(s, mb) + t.WeightGradient.At(s, mb)
+			return schedules.Cost{Busy: busy, BytesAtEnd: -whole}
+		case schedules.InputGradient:
+			return schedules.Cost{Busy: t.InputGradient.At(s, mb), BytesAtEnd: -early}
+		case schedules.WeightGradient:
+			return schedules.Cost{Busy: t.WeightGradient.At(s, mb), BytesAtEnd: early - whole}
+		case schedules.SendForward, schedules.SendBackward:
+			return schedules.Cost{Delay: time.Duration(t.PointToPoint)}
+		case schedules.Optimizer:
+			return schedules.Cost{Busy: time.Duration(t.Optimizer)}
+		}
+		return schedules.Cost{}
+	}}
+}

@@ -1,0 +1,178 @@
+package costmodel
+
+import (
+	"time"
+
+	"psim/costmodel/arch"
+	"psim/schedules"
+)
+
+// A Workload is a network cut into stages and trained in microbatches.
+type Workload struct {
+	Network  arch.Network
+	Training arch.Training
+	// Layers[s] is the number of layers of stage s.
+	Layers []int
+	// StageRank[s] is the rank of stage s in every replica.
+	StageRank []int32
+	// Samples[m] is the size of microbatch m.
+	Samples  []int64
+	Replicas int
+	// Zero is the ZeRO stage: 1 shards the optimizer's state over the
+	// replicas, 2 the gradients as well, 3 everything.
+	Zero int
+	// State overrides the bytes per parameter that Training implies, for
+	// precisions it cannot express. The zero value does not.
+	State arch.State
+}
+
+// state is the bytes per parameter.
+func (w Workload) state() arch.State {
+	if w.State != (arch.State{}) {
+		return w.State
+	}
+	return w.Training.State()
+}
+
+// Stage returns the layers of a stage.
+func (w Workload) Stage(s int) []arch.Layer {
+	first := 0
+	for _, n := range w.Layers[:s] {
+		first += n
+	}
+	return w.Network.Layers[first : first+w.Layers[s]]
+}
+
+// Boundaries is what crosses between stages, per sample: the activations of
+// the last layer before the cut and gradients of the same shape.
+func (w Workload) Boundaries() []schedules.Boundary {
+	boundaries := make([]schedules.Boundary, len(w.Layers)-1)
+	for s := range boundaries {
+		layers := w.Stage(s)
+		bytes := layers[len(layers)-1].Output.Elements() * w.Training.ActivationElement()
+		boundaries[s] = schedules.Boundary{Forward: bytes, Backward: bytes}
+	}
+	return boundaries
+}
+
+// tensors lists the parameter tensors of a stage in the order in which a
+// backward completes their gradients: last layer first, and within a layer
+// last tensor first. A tied copy whose owner is on the same rank is the same
+// tensor, complete with its owner.
+func (w Workload) tensors(s int) []arch.Tensor {
+	var tensors []arch.Tensor
+	layers := w.Stage(s)
+	for i := len(layers) - 1; i >= 0; i-- {
+		own := w.held(s, layers[i])
+		for j := len(own) - 1; j >= 0; j-- {
+			tensors = append(tensors, own[j])
+		}
+	}
+	return tensors
+}
+
+// held lists the tensors that a layer brings to the rank of its stage.
+func (w Workload) held(stage int, l arch.Layer) []arch.Tensor {
+	held := append([]arch.Tensor(nil), l.Params...)
+	for _, t := range l.Tied {
+		if owner := w.owner(t.Name); owner < 0 || w.StageRank[owner] != w.StageRank[stage] {
+			held = append(held, t)
+		}
+	}
+	return held
+}
+
+// owner is the stage that owns a tensor, or −1.
+func (w Workload) owner(name string) int {
+	for s := range w.Layers {
+		for _, l := range w.Stage(s) {
+			for _, t := range l.Params {
+				if t.Name == name {
+					return s
+				}
+			}
+		}
+	}
+	return -1
+}
+
+// Parameters is the number of parameters that the rank of a stage holds for
+// it.
+func (w Workload) Parameters(s int) int64 {
+	var n int64
+	for _, t := range w.tensors(s) {
+		n += t.Shape.Elements()
+	}
+	return n
+}
+
+// Tied lists the parameters that more than one rank holds.
+func (w Workload) Tied() []schedules.Tied {
+	var tied []schedules.Tied
+	for s := range w.Layers {
+		for _, l := range w.Stage(s) {
+			for _, t := range l.Tied {
+				if owner := w.owner(t.Name); owner >= 0 && w.StageRank[owner] != w.StageRank[s] {
+					bytes := t.Shape.Elements() * w.state().Gradient
+					tied = append(tied, schedules.Tied{Stages: []int{owner, s}, Bytes: bytes})
+				}
+			}
+		}
+	}
+	return tied
+}
+
+// Sync is how the replicas sum their gradients, in buckets of at least limit
+// bytes; a limit of 0 sends every tensor by itself.
+func (w Workload) Sync(limit int64, overlap bool) schedules.Sync {
+	if w.Replicas < 2 {
+		return schedules.Sync{}
+	}
+	sync := schedules.Sync{Overlap: overlap, Sharded: w.Zero > 0}
+	for s := range w.Layers {
+		var sizes []int64
+		for _, t := range w.tensors(s) {
+			sizes = append(sizes, t.Shape.Elements()*w.state().Gradient)
+		}
+		sync.Buckets = append(sync.Buckets, schedules.Buckets(sizes, limit))
+		sync.Parameters = append(sync.Parameters, w.Parameters(s)*w.state().Parameter)
+	}
+	return sync
+}
+
+// Persistent is the memory of every rank that lasts from step to step:
+// parameters, gradients and optimizer state, sharded over the replicas as
+// Zero says (Rajbhandari et al. 2020, figure 1). A share is rounded up.
+func (w Workload) Persistent(ranks int) []int64 {
+	perReplica := make([]int64, ranks/w.Replicas)
+	state := w.state()
+	for s := range w.Layers {
+		n := w.Parameters(s)
+		perReplica[w.StageRank[s]] += w.share(n*state.Parameter, 3) + w.share(n*state.Gradient, 2) + w.share(n*state.Optimizer, 1)
+	}
+	persistent := make([]int64, ranks)
+	for r := range persistent {
+		persistent[r] = perReplica[r%len(perReplica)]
+	}
+	return persistent
+}
+
+// share is what one replica holds of bytes that are sharded from a ZeRO stage
+// on.
+func (w Workload) share(bytes int64, from int) int64 {
+	if w.Zero < from {
+		return bytes
+	}
+	n := int64(w.Replicas)
+	return (bytes + n - 1) / n
+}
+
+// StageTimes is the forward and backward time of every stage for a microbatch
+// of the given size, for reports and partitioning.
+func (w Workload) StageTimes(c Compute, samples int64) (forward, backward []time.Duration) {
+	for s := range w.Layers {
+		p := w.price(c, s, samples)
+		forward, backward = append(forward, p.forward), append(backward, p.backward())
+	}
+	return forward, backward
+}

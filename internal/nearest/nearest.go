@@ -1,0 +1,47 @@
+// Package nearest finds what a mistyped word was meant to be.
+package nearest
+
+// Word returns the candidate with the least edit distance from a word, and
+// whether it is near enough to be suggested: at most a third of the letters
+// differ, and at least one may.
+func Word(word string, candidates []string) (string, bool) {
+	best, least := "", max(1, len(word)/3)+1
+	for _, c := range candidates {
+		if d := distance(word, c); d < least {
+			best, least = c, d
+		}
+	}
+	return best, best != ""
+}
+
+// Suggest is ", did you mean X?" or nothing.
+func Suggest(word string, candidates []string) string {
+	if best, ok := Word(word, candidates); ok {
+		return "; did you mean " + best + "?"
+	}
+	return ""
+}
+
+// distance counts the insertions, deletions and replacements that turn a into
+// b, a swap of neighbours counting once (optimal string alignment).
+func distance(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			replace := last[j-1]
+			if a[i-1] != b[j-1] {
+				replace++
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, replace)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}

@@ -1,0 +1,25 @@
+package nearest_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/internal/nearest"
+)
+
+func ExampleSuggest() {
+	fmt.Println("unknown key microbatchs" + nearest.Suggest("microbatchs", []string{"stages", "microbatches"}))
+	// Output: unknown key microbatchs; did you mean microbatches?
+}
+
+func TestWord(t *testing.T) {
+	for word, want := range map[string]string{
+		"gpip": "gpipe", "gpiep": "gpipe", "1fb1": "1f1b", "stage": "stages", "zzzzzzz": "", "": "", "a": "",
+	} {
+		got, ok := nearest.Word(word, []string{"gpipe", "1f1b", "stages"})
+		require.Equal(t, want, got, word)
+		require.Equal(t, want != "", ok)
+	}
+}

@@ -1,0 +1,157 @@
+package reports_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/reports"
+	"psim/schedules"
+)
+
+func TestTraceCSV(t *testing.T) {
+	c := unit()
+	c.send = 2 * ms
+	var b bytes.Buffer
+	require.NoError(t, reports.WriteTraceCSV(&b, run(t, "1f1b", 2, 2, c)))
+	golden(t, "trace.csv", b.Bytes())
+}
+
+// TestTraceCSVRoundTrip checks that what was read has the same metrics, is
+// drawn the same way and is written as the same bytes.
+func TestTraceCSVRoundTrip(t *testing.T) {
+	for name, trace := range map[string]*schedules.Trace{
+		"1f1b": run(t, "1f1b", 4, 8, unit()), "ddp": ddp(t), "split": split(t), "ring": ring(t, 5),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var first, second, ganttA, ganttB bytes.Buffer
+			require.NoError(t, reports.WriteTraceCSV(&first, trace))
+			again, err := reports.ReadTraceCSV(bytes.NewReader(first.Bytes()))
+			require.NoError(t, err)
+			require.NoError(t, again.Graph.Validate())
+			require.NoError(t, reports.WriteTraceCSV(&second, again))
+			require.Equal(t, first.String(), second.String())
+
+			want, got := schedules.Summarize(trace), schedules.Summarize(again)
+			for r := range want.Ranks { // the file of the trace holds no memory
+				want.Ranks[r].PeakMemory, want.Ranks[r].PersistentMemory = 0, 0
+			}
+			require.Equal(t, want, got)
+			require.NoError(t, reports.Gantt(&ganttA, trace, reports.GanttOptions{}))
+			require.NoError(t, reports.Gantt(&ganttB, again, reports.GanttOptions{}))
+			require.Equal(t, ganttA.String(), ganttB.String())
+		})
+	}
+}
+
+func TestTraceCSVForeign(t *testing.T) {
+	short := "rank,stream,kind,stage,microbatch,start_ns,end_ns,bytes\r\n" +
+		"1,\"a, \"\"b\"\"\",F,1,0,5,9,\r\n" + "0,gradients,ALL_REDUCE,,,0,5,8\r\n"
+	trace, err := reports.ReadTraceCSV(strings.NewReader("\ufeff" + short))
+	require.NoError(t, err)
+	require.Equal(t, `a, "b"`, trace.Graph.Streams[0].Name)
+	require.Equal(t, [][]int32{{0}}, trace.Graph.Groups)
+	require.Equal(t, []int32{0, 1}, trace.Graph.StageRank)
+	schedules.Summarize(trace)
+}
+
+func TestTraceCSVErrors(t *testing.T) {
+	const header = "rank,stream,kind,stage,microbatch,start_ns,end_ns,bytes,part,peer\n"
+	const good = "0,compute,F,0,0,0,10,0,0,\n"
+	for input, want := range map[string]string{
+		"":                  "the file is empty",
+		"\x00\x01PNG":       "line 1: the header is",
+		"a,b\n":             "line 1: the header is \"a,b\"; it must be rank,stream,kind",
+		header:              "line 2: the trace has no tasks",
+		header + "0,c,F\n":  "line 2, column 1: wrong number of fields",
+		header + "0,\"c,F,": "line 2, column ",
+		header + good + "x,compute,F,0,0,0,10,0,0,\n":         `line 3, column rank: "x" is not a whole number from 0 to 1048575`,
+		header + "1048576,compute,F,0,0,0,10,0,0,\n":          "line 2, column rank:",
+		header + "0,compute,F,2000000,0,0,10,0,0,\n":          "line 2, column stage:",
+		header + "0,compute,F,0,-2,0,10,0,0,\n":               "line 2, column microbatch:",
+		header + "0,compute,X,0,0,0,10,0,0,\n":                `line 2, column kind: unknown kind of task "X"`,
+		header + "0,compute,F,0,0,11,10,0,0,\n":               "line 2, column end_ns: 10 is before the start, 11",
+		header + "0,compute,F,0,0,0.5,10,0,0,\n":              "line 2, column start_ns:",
+		header + "0,compute,F,0,0,0,10,-1,0,\n":               "line 2, column bytes:",
+		header + "0,compute,F,0,0,0,10,0,65536,\n":            "line 2, column part:",
+		header + "0,\"send\n to 1\",F,0,0,0,10,0,0,9999999\n": "line 3, column peer:",
+	} {
+		_, err := reports.ReadTraceCSV(strings.NewReader(input))
+		require.ErrorContains(t, err, want, "%q", input)
+	}
+}
+
+func TestMemoryCSV(t *testing.T) {
+	trace := run(t, "1f1b", 2, 2, unit())
+	curves := reports.MemoryCurves(trace)
+	for r, s := range schedules.Summarize(trace).Ranks {
+		require.Equal(t, s.PeakMemory, curves[r].Peak())
+		require.Equal(t, s.PersistentMemory, curves[r].Persistent)
+	}
+	var b bytes.Buffer
+	require.NoError(t, reports.WriteMemoryCSV(&b, curves))
+	golden(t, "memory.csv", b.Bytes())
+	again, err := reports.ReadMemoryCSV(&b)
+	require.NoError(t, err)
+	require.Equal(t, curves, again)
+}
+
+func TestMemoryCSVErrors(t *testing.T) {
+	const header = "rank,time_ns,bytes\n"
+	for input, want := range map[string]string{
+		"":                               "the file is empty",
+		header:                           "line 2: there are no ranks",
+		header + "0,5,1\n":               "line 2, column time_ns: 5; the first row of rank 0 must be its level at time 0",
+		header + "1,0,1\n0,0,1\n":        "line 3, column rank: 0 comes after 1",
+		header + "0,0,1\n0,7,2\n0,6,3\n": "line 4, column time_ns: 6 comes after 7",
+		header + "0,0,x\n":               "line 2, column bytes:",
+		header + "0,0\n":                 "wrong number of fields",
+	} {
+		_, err := reports.ReadMemoryCSV(strings.NewReader(input))
+		require.ErrorContains(t, err, want, "%q", input)
+	}
+}
+
+func FuzzReadTraceCSV(f *testing.F) {
+	for _, name := range []string{"1f1b", "gpipe"} {
+		var b bytes.Buffer
+		require.NoError(f, reports.WriteTraceCSV(&b, run(f, name, 2, 2, unit())))
+		f.Add(b.String())
+	}
+	var b bytes.Buffer
+	require.NoError(f, reports.WriteTraceCSV(&b, ddp(f)))
+	f.Add(b.String())
+	f.Fuzz(func(t *testing.T, input string) {
+		trace, err := reports.ReadTraceCSV(strings.NewReader(input))
+		if err != nil {
+			return
+		}
+		if trace.Graph.Ranks() > 64 || len(trace.Graph.Tasks) > 1000 {
+			return // only reading is to be fast
+		}
+		schedules.Summarize(trace)
+		var b bytes.Buffer
+		require.NoError(t, reports.Gantt(io.Discard, trace, reports.GanttOptions{Color: true}))
+		require.NoError(t, reports.WriteChrome(&b, trace, reports.AllRanks))
+		require.True(t, json.Valid(b.Bytes()))
+		if trace.End() > 0 {
+			require.NoError(t, reports.Timeline(&b, reports.SVG, "", reports.Panel{Trace: trace}))
+		}
+	})
+}
+
+func FuzzReadMemoryCSV(f *testing.F) {
+	f.Add("rank,time_ns,bytes\n0,0,1\n0,7,2\n3,0,9\n3,9,1\n")
+	f.Fuzz(func(t *testing.T, input string) {
+		curves, err := reports.ReadMemoryCSV(strings.NewReader(input))
+		if err != nil {
+			return
+		}
+		var b bytes.Buffer
+		_ = reports.Memory(&b, reports.SVG, reports.MemoryFigure{Curves: curves, Capacity: []int64{1 << 30}})
+	})
+}

@@ -1,0 +1,120 @@
+package reports
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"psim/schedules"
+)
+
+// A table reads a CSV file with known columns, row by row. The first error
+// stays in err and ends it.
+type table struct {
+	csv     *csv.Reader
+	columns []string
+	row     []string
+	err     error
+}
+
+// newTable reads the header, which must be a list of columns, or as many of
+// them as the first required characters name.
+func newTable(r io.Reader, columns string, required int) (*table, error) {
+	t := &table{csv: csv.NewReader(r)}
+	t.csv.ReuseRecord = true
+	header, err := t.csv.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("the file is empty; it must start with the line %s", columns)
+	}
+	if err != nil {
+		return nil, csvError(err)
+	}
+	got := strings.TrimPrefix(strings.Join(header, ","), "\ufeff")
+	if got != columns && got != columns[:required] {
+		return nil, fmt.Errorf("line 1: the header is %.80q; it must be %s", got, columns)
+	}
+	t.columns = strings.Split(got, ",")
+	return t, nil
+}
+
+// csvError words an error of encoding/csv like our own.
+func csvError(err error) error {
+	var parse *csv.ParseError
+	if errors.As(err, &parse) {
+		return fmt.Errorf("line %d, column %d: %w", parse.Line, parse.Column, parse.Err)
+	}
+	return err
+}
+
+// next moves to the next row, and reports whether there is one and all is
+// well.
+func (t *table) next() bool {
+	if t.err != nil {
+		return false
+	}
+	row, err := t.csv.Read()
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			t.err = csvError(err)
+		}
+		return false
+	}
+	t.row = row
+	return true
+}
+
+// index is the position of a column, -1 where the file lacks it.
+func (t *table) index(column string) int {
+	for i, c := range t.columns {
+		if c == column {
+			return i
+		}
+	}
+	return -1
+}
+
+// text is the cell of a column, empty where the file lacks the column.
+func (t *table) text(column string) string {
+	if i := t.index(column); i >= 0 {
+		return t.row[i]
+	}
+	return ""
+}
+
+// fail records an error at a cell of the row, unless there is one already.
+func (t *table) fail(column string, err error) {
+	if t.err == nil {
+		line, _ := t.csv.FieldPos(max(0, t.index(column)))
+		t.err = fmt.Errorf("line %d, column %s: %w", line, column, err)
+	}
+}
+
+// number reads a whole number between two bounds.
+func (t *table) number(column string, low, high int64) int64 {
+	s := t.text(column)
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < low || n > high {
+		t.fail(column, fmt.Errorf("%.40q is not a whole number from %d to %d", s, low, high))
+		return low
+	}
+	return n
+}
+
+// numberOr is number, or low for an empty cell.
+func (t *table) numberOr(column string, low, high int64) int64 {
+	if t.text(column) == "" {
+		return low
+	}
+	return t.number(column, low, high)
+}
+
+// optional reads a small number, or None from an empty cell.
+func (t *table) optional(column string) int32 {
+	if t.text(column) == "" {
+		return schedules.None
+	}
+	return int32(t.number(column, 0, maxNumber))
+}

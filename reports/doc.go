@@ -1,0 +1,9 @@
+// Package reports turns traces into what people read: a text Gantt (Gantt),
+// tables (WriteTable, WriteResultCSV), pictures (Timeline, Memory), trace
+// files for Perfetto (WriteChrome), and the files of a run (Result,
+// WriteTraceCSV, WriteMemoryCSV), which it also reads back. It does not know
+// whether a trace was predicted or measured, so both look the same and go in
+// one picture.
+//
+// Equal input gives equal bytes, pictures included.
+package reports

@@ -1,0 +1,106 @@
+package reports
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"psim/schedules"
+)
+
+// A MemoryCurve is the memory in use on one rank over time, as steps.
+type MemoryCurve struct {
+	Rank int
+	// Persistent is what stays through the step: parameters, gradients,
+	// optimizer states. It is the level at time zero.
+	Persistent int64
+	// Points holds the level after every change, persistent memory included,
+	// in order of time.
+	Points []MemoryPoint
+}
+
+// A MemoryPoint is a level of memory in bytes that holds from a time on.
+type MemoryPoint struct {
+	At    time.Duration
+	Bytes int64
+}
+
+// Peak is the highest level of the curve.
+func (c MemoryCurve) Peak() int64 {
+	peak := c.Persistent
+	for _, p := range c.Points {
+		peak = max(peak, p.Bytes)
+	}
+	return peak
+}
+
+// MemoryCurves returns the memory of every rank of a trace.
+func MemoryCurves(t *schedules.Trace) []MemoryCurve {
+	curves := make([]MemoryCurve, t.Graph.Ranks())
+	level := make([]int64, len(curves))
+	for r := range curves {
+		curves[r].Rank = r
+		if r < len(t.Persistent) {
+			curves[r].Persistent, level[r] = t.Persistent[r], t.Persistent[r]
+		}
+	}
+	for _, e := range t.Memory {
+		level[e.Rank] += e.Bytes
+		curves[e.Rank].Points = append(curves[e.Rank].Points, MemoryPoint{e.At, level[e.Rank]})
+	}
+	return curves
+}
+
+const memoryColumns = "rank,time_ns,bytes"
+
+// WriteMemoryCSV writes a row per change of memory: rank, time_ns and the
+// level in bytes after it. Every rank starts with its persistent memory at
+// time 0.
+func WriteMemoryCSV(w io.Writer, curves []MemoryCurve) error {
+	out := bufio.NewWriter(w)
+	out.WriteString(memoryColumns + "\n")
+	for _, c := range curves {
+		fmt.Fprintf(out, "%d,0,%d\n", c.Rank, c.Persistent)
+		for _, p := range c.Points {
+			fmt.Fprintf(out, "%d,%d,%d\n", c.Rank, p.At.Nanoseconds(), p.Bytes)
+		}
+	}
+	return out.Flush()
+}
+
+// ReadMemoryCSV reads what WriteMemoryCSV writes. Errors name the line and the
+// column.
+func ReadMemoryCSV(r io.Reader) ([]MemoryCurve, error) {
+	rows, err := newTable(r, memoryColumns, len(memoryColumns))
+	if err != nil {
+		return nil, err
+	}
+	var curves []MemoryCurve
+	for rows.next() {
+		rank := int(rows.number("rank", 0, maxNumber))
+		at := time.Duration(rows.number("time_ns", 0, math.MaxInt64))
+		bytes := rows.number("bytes", math.MinInt64, math.MaxInt64)
+		n := len(curves)
+		switch {
+		case n == 0 || rank > curves[n-1].Rank:
+			if at != 0 {
+				rows.fail("time_ns", fmt.Errorf("%d; the first row of rank %d must be its level at time 0", at, rank))
+			}
+			curves = append(curves, MemoryCurve{Rank: rank, Persistent: bytes})
+		case rank < curves[n-1].Rank:
+			rows.fail("rank", fmt.Errorf("%d comes after %d; the rows must be sorted by rank", rank, curves[n-1].Rank))
+		default:
+			c := &curves[n-1]
+			if k := len(c.Points); k > 0 && at < c.Points[k-1].At {
+				rows.fail("time_ns", fmt.Errorf("%d comes after %d; a rank's rows must be sorted by time", at, c.Points[k-1].At))
+			}
+			c.Points = append(c.Points, MemoryPoint{at, bytes})
+		}
+	}
+	if rows.err == nil && len(curves) == 0 {
+		return nil, fmt.Errorf("line 2: there are no ranks")
+	}
+	return curves, rows.err
+}

@@ -1,0 +1,121 @@
+package reports
+
+import (
+	"image/color"
+
+	"psim/schedules"
+)
+
+// The colours of everything that is not a task.
+const (
+	ink        = 0x202020
+	faint      = 0x707070
+	gridline   = 0xdcdcdc
+	idleFill   = 0xe9e9e9
+	laneFill   = 0xf5f5f5
+	alarm      = 0xd55e00
+	otherRanks = 0xc8c8c8
+)
+
+// rgb is an opaque colour from 0xRRGGBB.
+func rgb(hex uint32) color.RGBA {
+	return color.RGBA{R: uint8(hex >> 16), G: uint8(hex >> 8), B: uint8(hex), A: 0xff}
+}
+
+// inkOn is the colour of text that can be read on a fill.
+func inkOn(fill color.RGBA) color.RGBA {
+	if 299*int(fill.R)+587*int(fill.G)+114*int(fill.B) < 128_000 {
+		return rgb(0xffffff)
+	}
+	return rgb(ink)
+}
+
+// kindColor is the colour of a kind of task: the Okabe–Ito palette, with
+// PyTorch's hues for compute.
+func kindColor(k schedules.Kind) color.RGBA {
+	switch k {
+	case schedules.Forward:
+		return rgb(0x0072b2) // blue
+	case schedules.Backward:
+		return rgb(0xe69f00) // orange
+	case schedules.InputGradient:
+		return rgb(0x5cc8bd) // teal
+	case schedules.WeightGradient:
+		return rgb(0x00784f) // green
+	case schedules.SendForward, schedules.Send:
+		return rgb(0x7f8c99) // grey
+	case schedules.SendBackward:
+		return rgb(0x9467bd) // purple
+	case schedules.Reduce:
+		return rgb(0x56b4e9) // sky blue
+	case schedules.Copy:
+		return rgb(0xa9d8f4)
+	case schedules.AllReduce:
+		return rgb(0xd55e00) // vermillion
+	case schedules.ReduceScatter:
+		return rgb(0xcc79a7) // pink
+	case schedules.AllGather:
+		return rgb(0x882255) // wine
+	case schedules.Average:
+		return rgb(0x404040)
+	case schedules.Optimizer:
+		return rgb(0xf0e442) // yellow
+	}
+	return rgb(0x000000)
+}
+
+// kindTitle is the name of a kind for people.
+func kindTitle(k schedules.Kind) string {
+	switch k {
+	case schedules.Forward:
+		return "forward"
+	case schedules.Backward:
+		return "backward"
+	case schedules.InputGradient:
+		return "input gradient"
+	case schedules.WeightGradient:
+		return "weight gradient"
+	case schedules.SendForward:
+		return "activations sent"
+	case schedules.SendBackward:
+		return "gradients sent"
+	case schedules.Send:
+		return "chunk sent"
+	case schedules.Reduce:
+		return "reduce"
+	case schedules.Copy:
+		return "copy"
+	case schedules.AllReduce:
+		return "all-reduce"
+	case schedules.ReduceScatter:
+		return "reduce-scatter"
+	case schedules.AllGather:
+		return "all-gather"
+	case schedules.Average:
+		return "average"
+	case schedules.Optimizer:
+		return "optimizer"
+	}
+	return k.String()
+}
+
+// rankColor is the colour of the i-th of up to eight lines.
+func rankColor(i int) color.RGBA {
+	switch i % 8 {
+	case 0:
+		return rgb(0x0072b2)
+	case 1:
+		return rgb(0xe69f00)
+	case 2:
+		return rgb(0x009e73)
+	case 3:
+		return rgb(0xcc79a7)
+	case 4:
+		return rgb(0x56b4e9)
+	case 5:
+		return rgb(0xd55e00)
+	case 6:
+		return rgb(0xb8a900)
+	}
+	return rgb(0x303030)
+}

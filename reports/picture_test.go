@@ -1,0 +1,140 @@
+package reports_test
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"image/png"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/reports"
+	"psim/schedules"
+)
+
+// figures are what is drawn in the tests, in either format.
+func figures(t testing.TB) map[string]func(w io.Writer, format string) error {
+	c := unit()
+	c.send = 3 * ms
+	slow := times{f: 11 * ms, b: 23 * ms, send: 3 * ms}
+	panels := func(p ...reports.Panel) func(io.Writer, string) error {
+		return func(w io.Writer, format string) error { return reports.Timeline(w, format, "", p...) }
+	}
+	memory := func(trace *schedules.Trace, capacity ...int64) func(io.Writer, string) error {
+		return func(w io.Writer, format string) error {
+			return reports.Memory(w, format, reports.MemoryFigure{
+				Title: reports.Title(trace), Curves: reports.MemoryCurves(trace), End: trace.End(), Capacity: capacity,
+			})
+		}
+	}
+	return map[string]func(io.Writer, string) error{
+		"timeline-gpipe":   panels(reports.Panel{Trace: run(t, "gpipe", 4, 8, c)}),
+		"timeline-1f1b":    panels(reports.Panel{Trace: run(t, "1f1b", 2, 4, unit())}),
+		"timeline-ddp":     panels(reports.Panel{Trace: ddp(t)}),
+		"timeline-ring":    panels(reports.Panel{Trace: ring(t, 4)}),
+		"timeline-split":   panels(reports.Panel{Trace: split(t)}),
+		"timeline-dense":   panels(reports.Panel{Trace: run(t, "1f1b", 20, 600, unit())}),
+		"timeline-compare": panels(reports.Panel{Trace: run(t, "1f1b", 4, 8, c), Label: "predicted"}, reports.Panel{Trace: run(t, "1f1b", 4, 8, slow), Label: "measured"}),
+		"memory-4":         memory(run(t, "1f1b", 4, 8, c), 10e9, 10e9, 10e9, 10e9),
+		"memory-16":        memory(run(t, "1f1b", 16, 32, c)),
+		"memory-split":     memory(split(t), 80e9, 80e9),
+	}
+}
+
+func TestSVG(t *testing.T) {
+	for name, draw := range figures(t) {
+		var b bytes.Buffer
+		require.NoError(t, draw(&b, reports.SVG))
+		require.NoError(t, wellFormed(b.Bytes()))
+		if name == "timeline-dense" || name == "memory-16" {
+			require.Less(t, b.Len(), 2<<20)
+			continue // too large for a golden file
+		}
+		golden(t, name+".svg", b.Bytes())
+	}
+}
+
+func wellFormed(data []byte) error {
+	d := xml.NewDecoder(bytes.NewReader(data))
+	for {
+		if _, err := d.Token(); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+func TestPNG(t *testing.T) {
+	for name, draw := range figures(t) {
+		var first, second bytes.Buffer
+		require.NoError(t, draw(&first, reports.PNG))
+		require.NoError(t, draw(&second, reports.PNG))
+		require.True(t, bytes.Equal(first.Bytes(), second.Bytes()), name)
+		image, err := png.Decode(&first)
+		require.NoError(t, err)
+		require.Equal(t, 1800, image.Bounds().Dx())
+	}
+}
+
+// TestTimelineColors looks for the tasks of rank 0 where they must be.
+func TestTimelineColors(t *testing.T) {
+	var b bytes.Buffer
+	trace := run(t, "1f1b", 1, 1, times{f: 10 * ms, b: 20 * ms, optimizer: 10 * ms})
+	require.NoError(t, reports.Timeline(&b, reports.PNG, "title", reports.Panel{Trace: trace}))
+	image, err := png.Decode(&b)
+	require.NoError(t, err)
+	var seen []uint32
+	for x := range image.Bounds().Dx() {
+		r, g, b, _ := image.At(x, 2*(34+2)).RGBA() // just below the top of the first row
+		c := r>>8<<16 | g>>8<<8 | b>>8
+		if len(seen) == 0 || seen[len(seen)-1] != c {
+			seen = append(seen, c)
+		}
+	}
+	require.Contains(t, seen, uint32(0x0072b2))
+	require.Contains(t, seen, uint32(0xe69f00))
+	require.Contains(t, seen, uint32(0xf0e442))
+}
+
+func TestPictureErrors(t *testing.T) {
+	var b bytes.Buffer
+	trace := run(t, "1f1b", 2, 2, unit())
+	require.ErrorContains(t, reports.Timeline(&b, "gif", "", reports.Panel{Trace: trace}), `no picture format "gif"`)
+	require.ErrorContains(t, reports.Timeline(&b, reports.PNG, ""), "no trace")
+	still := run(t, "1f1b", 2, 2, times{})
+	require.ErrorContains(t, reports.Timeline(&b, reports.PNG, "", reports.Panel{Trace: still}), "takes no time")
+	require.ErrorContains(t, reports.Memory(&b, reports.PNG, reports.MemoryFigure{}), "no rank")
+	require.ErrorContains(t, reports.Memory(&b, reports.PNG, reports.MemoryFigure{Curves: reports.MemoryCurves(run(t, "1f1b", 2, 2, times{f: ms}))}), "no memory")
+	require.Zero(t, b.Len())
+}
+
+// TestTimelineSizes draws what is at the limits: very short and very long
+// steps, and many ranks.
+func TestTimelineSizes(t *testing.T) {
+	for _, trace := range []*schedules.Trace{
+		run(t, "1f1b", 1, 1, times{f: 1}),
+		run(t, "1f1b", 2, 2, times{f: 1000 * time.Hour, b: 2000 * time.Hour}),
+		run(t, "1f1b", 520, 2, unit()),
+		run(t, "gpipe", 2, 5000, unit()),
+	} {
+		var b bytes.Buffer
+		require.NoError(t, reports.Timeline(&b, reports.PNG, "", reports.Panel{Trace: trace}))
+		image, err := png.Decode(&b)
+		require.NoError(t, err)
+		require.Less(t, image.Bounds().Dy(), 3000)
+	}
+}
+
+func BenchmarkTimeline(b *testing.B) {
+	trace := run(b, "1f1b", 64, 1024, unit())
+	for b.Loop() {
+		if err := reports.Timeline(io.Discard, reports.PNG, "", reports.Panel{Trace: trace}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package reports_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/reports"
+	"psim/schedules"
+)
+
+func TestResultJSON(t *testing.T) {
+	r := result(run(t, "1f1b", 4, 8, unit()), nil)
+	var b bytes.Buffer
+	require.NoError(t, r.WriteJSON(&b))
+	golden(t, "result.json", b.Bytes())
+	require.NotContains(t, b.String(), "build_s")
+
+	again, err := reports.ReadResult(&b)
+	require.NoError(t, err)
+	require.Equal(t, r, again)
+}
+
+// TestContract checks the names of cli.md, section Result.
+func TestContract(t *testing.T) {
+	r := result(run(t, "1f1b", 2, 2, unit()), nil)
+	seconds := 0.5
+	r.Build, r.Simulation = &seconds, &seconds
+	var b bytes.Buffer
+	require.NoError(t, r.WriteJSON(&b))
+	var object map[string]any
+	require.NoError(t, json.Unmarshal(b.Bytes(), &object))
+	for _, key := range strings.Fields(`kind name schedule stages virtual_stages microbatches data_parallel
+		tensor_parallel step_time_s makespan_s bubble throughput ranks fits_memory tasks build_s simulation_s warnings`) {
+		require.Contains(t, object, key)
+	}
+	require.Len(t, object, 18)
+	rank := object["ranks"].([]any)[0].(map[string]any)
+	for _, key := range strings.Fields(`rank compute_s communication_s exposed_communication_s optimizer_s idle_s
+		peak_memory_bytes persistent_memory_bytes peak_in_flight sent_bytes`) {
+		require.Contains(t, rank, key)
+	}
+	require.Len(t, rank, 10)
+	require.Equal(t, []any{}, object["warnings"])
+	b.Reset()
+	require.NoError(t, reports.Result{}.WriteJSON(&b))
+	require.Contains(t, b.String(), `"warnings": []`)
+	require.Contains(t, b.String(), `"ranks": []`)
+}
+
+func TestResultAddsUp(t *testing.T) {
+	for _, r := range []reports.Result{result(ddp(t), nil), result(split(t), nil), result(ring(t, 4), nil)} {
+		for _, k := range r.Ranks {
+			require.InDelta(t, r.StepTime, k.Compute+k.ExposedCommunication+k.Optimizer+k.Idle, 1e-9)
+		}
+	}
+}
+
+func TestCapacity(t *testing.T) {
+	trace := run(t, "1f1b", 4, 8, unit()) // peaks 9, 7, 5 and 3 GB
+	for _, c := range []struct {
+		capacity []int64
+		warnings []string
+	}{
+		{nil, []string{}},
+		{[]int64{9e9, 7e9, 5e9, 3e9}, []string{}}, // equal fits
+		{[]int64{9e9}, []string{}},
+		{[]int64{9e9, 7e9 - 1, 5e9, 3e9}, []string{"rank 1 needs 7.00 GB of memory and has 7.00 GB"}},
+		{[]int64{5e9, 5e9, 5e9, 5e9}, []string{"rank 0 needs 9.00 GB of memory and has 5.00 GB; 2 ranks need more than they have"}},
+	} {
+		r := result(trace, c.capacity)
+		require.Equal(t, c.warnings, r.Warnings)
+		require.Equal(t, len(c.warnings) == 0, r.FitsMemory)
+	}
+}
+
+func TestThroughput(t *testing.T) {
+	trace := run(t, "1f1b", 1, 1, times{f: 250 * ms, b: 250 * ms})
+	r := reports.NewResult(reports.Predicted, trace, schedules.Summarize(trace), reports.Info{Samples: 8, Tokens: 1024})
+	require.Equal(t, reports.Throughput{Samples: 16, Tokens: 2048}, r.Throughput)
+	still := run(t, "1f1b", 1, 1, times{})
+	r = reports.NewResult(reports.Predicted, still, schedules.Summarize(still), reports.Info{Samples: 8})
+	require.Zero(t, r.Throughput)
+}
+
+func TestReadResultErrors(t *testing.T) {
+	for input, want := range map[string]string{
+		"":                             "the file is empty",
+		" \n":                          "the file is empty",
+		"\x89PNG\r\n\x1a\n\x00\x00":    "not a JSON object",
+		"[1, 2]":                       "not a JSON object",
+		"rank,stream\n":                "not a JSON object",
+		"{\"kind\": \"predicted\",\n":  "line 2, column 1: unexpected end of JSON input",
+		"{\n  \"kind\": predicted\n}":  "line 2, column 11: invalid character 'p'",
+		"{\n  \"stages\": \"four\"\n}": "line 2, column 18: stages is a JSON string; it must fit int",
+		"{} {}":                        "line 1, column 4: invalid character '{' after top-level value",
+		"{}":                           `kind is ""; a result has kind "predicted" or "measured"`,
+		`{"kind": "measured"}`:         "ranks is empty or missing",
+		`{"kind": "measured", "step_time_s": -1, "ranks": [{}]}`: "negative",
+	} {
+		_, err := reports.ReadResult(strings.NewReader(input))
+		require.ErrorContains(t, err, want, "%q", input)
+	}
+	r, err := reports.ReadResult(strings.NewReader(`{"kind": "measured", "steps": [1, 2], "checks": {"weights": 0}, "ranks": [{}]}`))
+	require.NoError(t, err)
+	require.Equal(t, []float64{1, 2}, r.Steps)
+}
+
+func FuzzReadResult(f *testing.F) {
+	f.Add(`{"kind": "measured", "step_time_s": 1, "ranks": [{"rank": 3}], "warnings": null}`)
+	f.Add("{\n\"stages\": 1e400}")
+	f.Fuzz(func(t *testing.T, input string) {
+		r, err := reports.ReadResult(strings.NewReader(input))
+		if err != nil {
+			return
+		}
+		var b bytes.Buffer
+		require.NoError(t, r.WriteJSON(&b))
+		require.NoError(t, reports.WriteTable(&b, r))
+		require.NoError(t, reports.WriteResultCSV(&b, r))
+	})
+}

@@ -1,0 +1,146 @@
+package reports_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/reports"
+	"psim/schedules"
+	"psim/sim"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+const ms = time.Millisecond
+
+// golden compares an output with testdata/name.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(path, got, 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err, "run go test ./reports -update")
+	require.Equal(t, string(want), string(got))
+}
+
+// times are the costs of a sample: per kind of task, and the bytes that an
+// activation takes.
+type times struct {
+	f, b, i, w           time.Duration
+	send, collective     time.Duration
+	optimizer            time.Duration
+	activation, resident int64
+}
+
+func (c times) costs(ranks int) schedules.Costs {
+	persistent := make([]int64, ranks)
+	for r := range persistent {
+		persistent[r] = c.resident
+	}
+	return schedules.Costs{Persistent: persistent, Task: func(t *schedules.Task) schedules.Cost {
+		switch {
+		case t.Kind == schedules.Forward:
+			return schedules.Cost{Busy: c.f, BytesAtStart: c.activation}
+		case t.Kind == schedules.Backward && t.Part == 0:
+			return schedules.Cost{Busy: c.b, BytesAtEnd: -c.activation}
+		case t.Kind == schedules.Backward:
+			return schedules.Cost{Busy: c.b}
+		case t.Kind == schedules.InputGradient:
+			return schedules.Cost{Busy: c.i, BytesAtEnd: -c.activation / 2}
+		case t.Kind == schedules.WeightGradient:
+			return schedules.Cost{Busy: c.w, BytesAtEnd: -c.activation / 2}
+		case t.Kind.Message():
+			return schedules.Cost{Busy: c.send}
+		case t.Kind.Collective():
+			return schedules.Cost{Busy: c.collective}
+		case t.Kind == schedules.Optimizer:
+			return schedules.Cost{Busy: c.optimizer}
+		}
+		return schedules.Cost{}
+	}}
+}
+
+// run simulates a schedule of the catalog.
+func run(t testing.TB, name string, p, m int, c times) *schedules.Trace {
+	t.Helper()
+	s, err := schedules.Find(name)
+	require.NoError(t, err)
+	shape := schedules.Shape{Ranks: p, Microbatches: m}
+	order, err := s.Order(shape, nil)
+	require.NoError(t, err)
+	return runPipeline(t, schedules.Pipeline{Name: name, Shape: shape, Order: order, Optimizer: c.optimizer > 0}, c)
+}
+
+func runPipeline(t testing.TB, p schedules.Pipeline, c times) *schedules.Trace {
+	t.Helper()
+	g, err := p.Graph()
+	require.NoError(t, err)
+	trace, err := sim.Run(g, c.costs(g.Ranks()))
+	require.NoError(t, err)
+	return trace
+}
+
+// ddp is two stages, each on three replicas, whose gradients leave in two
+// buckets.
+func ddp(t testing.TB) *schedules.Trace {
+	s, err := schedules.Find("1f1b")
+	require.NoError(t, err)
+	shape := schedules.Shape{Ranks: 2, Microbatches: 4, Replicas: 3}
+	order, err := s.Order(schedules.Shape{Ranks: 2, Microbatches: 4}, nil)
+	require.NoError(t, err)
+	return runPipeline(t, schedules.Pipeline{
+		Name: "1f1b", Shape: shape, Order: order, Optimizer: true,
+		Boundaries: []schedules.Boundary{{Forward: 1 << 20, Backward: 1 << 20}},
+		Sync: schedules.Sync{
+			Buckets:    [][]int64{{25e6, 25e6}, {25e6, 25e6}},
+			Parameters: []int64{50e6, 50e6}, Overlap: true, Sharded: true,
+		},
+	}, times{f: 10 * ms, b: 10 * ms, send: 2 * ms, collective: 12 * ms, optimizer: 8 * ms, activation: 1e9, resident: 2e9})
+}
+
+// ring is a spelled-out all-reduce.
+func ring(t testing.TB, ranks int) *schedules.Trace {
+	g, err := schedules.Ring{Collective: schedules.RingAllReduce, Ranks: ranks, Length: 8e9}.Graph()
+	require.NoError(t, err)
+	trace, err := sim.Run(g, schedules.Costs{Task: func(t *schedules.Task) schedules.Cost {
+		if t.Kind == schedules.Send {
+			return schedules.Cost{Busy: 20 * ms}
+		}
+		return schedules.Cost{Busy: 3 * ms}
+	}})
+	require.NoError(t, err)
+	return trace
+}
+
+// split is a schedule with I and W and two stages per rank, in a V.
+func split(t testing.TB) *schedules.Trace {
+	order, err := schedules.ReadCSV(bytes.NewReader([]byte(
+		"0F0,3F0,0F1,3I0,3F1,0I0,3I1,0I1,3W0,0W0,3W1,0W1\n1F0,2F0,1F1,2F1,2I0,1I0,2I1,1I1,2W0,1W0,2W1,1W1\n")))
+	require.NoError(t, err)
+	return runPipeline(t, schedules.Pipeline{
+		Name: "zbv", Shape: schedules.Shape{Ranks: 2, Microbatches: 2, Virtual: 2},
+		StageRank: []int32{0, 1, 1, 0}, Order: order,
+	}, times{f: 10 * ms, i: 10 * ms, w: 10 * ms, activation: 1e9, resident: 3e9})
+}
+
+// unit is the literature's cost: a backward takes twice a forward.
+func unit() times { return times{f: 10 * ms, b: 20 * ms, activation: 2e9, resident: 1e9} }
+
+// result is a Result of a trace.
+func result(t *schedules.Trace, capacity []int64) reports.Result {
+	shape := t.Graph.Shape
+	return reports.NewResult(reports.Predicted, t, schedules.Summarize(t), reports.Info{
+		Name: "sample", Schedule: t.Graph.Name, Stages: shape.Ranks, VirtualStages: max(1, shape.Virtual),
+		Microbatches: shape.Microbatches, DataParallel: max(1, shape.Replicas), TensorParallel: 1,
+		Samples: 32, Tokens: 32 * 128, Capacity: capacity,
+	})
+}

@@ -1,0 +1,123 @@
+package reports
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"psim/internal/units"
+)
+
+// WriteTable prints a result for people: what was run, the headline numbers,
+// a row per rank, and the warnings. Of more than 16 ranks it shows the first
+// and last four, and the least, mean and greatest value of every column.
+func WriteTable(w io.Writer, r Result) error {
+	out := bufio.NewWriter(w)
+	fmt.Fprintln(out, headline(r))
+	for _, line := range [][2]string{
+		{"step time", duration(r.StepTime)},
+		{"makespan", duration(r.Makespan)},
+		{"bubble", fmt.Sprintf("%s of the makespan, %s of the longest span", percent(r.Bubble.Makespan), percent(r.Bubble.Span))},
+		{"throughput", throughput(r.Throughput)},
+		{"memory", memoryVerdict(r)},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(out, "  %-12s%s\n", line[0], line[1])
+		}
+	}
+	fmt.Fprintln(out)
+	writeAligned(out, rankRows(r.Ranks))
+	for i, warning := range r.Warnings {
+		if i == 0 {
+			fmt.Fprintln(out)
+		}
+		fmt.Fprintf(out, "warning: %s\n", warning)
+	}
+	return out.Flush()
+}
+
+// headline says what was run.
+func headline(r Result) string {
+	parts := []string{fmt.Sprintf("%d %s", r.Stages, plural(r.Stages, "stage"))}
+	if r.VirtualStages > 1 {
+		parts[0] += fmt.Sprintf(" × %d", r.VirtualStages)
+	}
+	parts = append(parts, fmt.Sprintf("%d %s", r.Microbatches, plural(r.Microbatches, "microbatch")))
+	if r.DataParallel > 1 {
+		parts = append(parts, fmt.Sprintf("%d data-parallel replicas", r.DataParallel))
+	}
+	if r.TensorParallel > 1 {
+		parts = append(parts, fmt.Sprintf("tensor groups of %d", r.TensorParallel))
+	}
+	name := r.Schedule
+	if r.Name != "" && r.Name != r.Schedule {
+		name = r.Name + " (" + r.Schedule + ")"
+	}
+	return fmt.Sprintf("%s: %s, %s", name, strings.Join(parts, ", "), r.Kind)
+}
+
+func plural(n int, word string) string {
+	switch {
+	case n == 1:
+		return word
+	case strings.HasSuffix(word, "ch"):
+		return word + "es"
+	}
+	return word + "s"
+}
+
+// duration prints seconds for people.
+func duration(seconds float64) string {
+	if math.IsNaN(seconds) || math.Abs(seconds) > 9e9 {
+		return strconv.FormatFloat(seconds, 'g', 3, 64) + " s"
+	}
+	return units.FormatDuration(time.Duration(math.Round(seconds * 1e9)))
+}
+
+func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + " %" }
+
+// throughput is empty where it is not known.
+func throughput(t Throughput) string {
+	var parts []string
+	if t.Samples > 0 {
+		parts = append(parts, perSecondText(t.Samples)+" samples/s")
+	}
+	if t.Tokens > 0 {
+		parts = append(parts, perSecondText(t.Tokens)+" tokens/s")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// perSecondText prints at least three significant digits, and no exponent.
+func perSecondText(x float64) string {
+	if x < 100 {
+		decimals := max(0, 2-int(math.Floor(math.Log10(x))))
+		return strconv.FormatFloat(x, 'f', decimals, 64)
+	}
+	if x > 1e18 {
+		return strconv.FormatFloat(x, 'g', 3, 64)
+	}
+	return units.FormatCount(int64(math.Round(x)))
+}
+
+// memoryVerdict says whether memory suffices, and the highest peak.
+func memoryVerdict(r Result) string {
+	highest := RankResult{}
+	for _, rank := range r.Ranks {
+		if rank.PeakMemory > highest.PeakMemory {
+			highest = rank
+		}
+	}
+	verdict := "fits"
+	if !r.FitsMemory {
+		verdict = "does not fit"
+	}
+	if highest.PeakMemory == 0 {
+		return verdict
+	}
+	return fmt.Sprintf("%s; the highest peak is %s, on rank %d", verdict, units.FormatBytes(highest.PeakMemory), highest.Rank)
+}

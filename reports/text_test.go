@@ -1,0 +1,79 @@
+package reports_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/reports"
+	"psim/schedules"
+)
+
+func TestGantt(t *testing.T) {
+	c := unit()
+	c.send = 3 * ms
+	for name, trace := range map[string]*schedules.Trace{
+		"gantt-1f1b": run(t, "1f1b", 4, 8, unit()), "gantt-gpipe": run(t, "gpipe", 4, 8, times{f: ms, b: ms}),
+		"gantt-messages": run(t, "1f1b", 4, 8, c), "gantt-dense": run(t, "1f1b", 8, 64, unit()),
+		"gantt-ddp": ddp(t), "gantt-split": split(t), "gantt-ring": ring(t, 4),
+		"gantt-still": run(t, "1f1b", 2, 2, times{}), "gantt-100": run(t, "1f1b", 100, 8, unit()),
+	} {
+		var b bytes.Buffer
+		require.NoError(t, reports.Gantt(&b, trace, reports.GanttOptions{}))
+		golden(t, name+".txt", b.Bytes())
+		for line := range strings.Lines(b.String()) {
+			require.LessOrEqual(t, utf8.RuneCountInString(line), 81, name)
+		}
+	}
+}
+
+func TestGanttColor(t *testing.T) {
+	var plain, colored bytes.Buffer
+	trace := run(t, "1f1b", 4, 8, unit())
+	require.NoError(t, reports.Gantt(&plain, trace, reports.GanttOptions{Width: 100}))
+	require.NoError(t, reports.Gantt(&colored, trace, reports.GanttOptions{Width: 100, Color: true}))
+	require.NotContains(t, plain.String(), "\x1b")
+	s := colored.String()
+	for _, code := range []string{"0", "90", "94", "33"} {
+		s = strings.ReplaceAll(s, "\x1b["+code+"m", "")
+	}
+	require.Equal(t, plain.String(), s)
+}
+
+// TestGanttShares checks that a dense row tells how the time was spent: the
+// columns alone would show every third task, always of the same kind.
+func TestGanttShares(t *testing.T) {
+	var b bytes.Buffer
+	require.NoError(t, reports.Gantt(&b, run(t, "1f1b", 8, 64, unit()), reports.GanttOptions{}))
+	for line := range strings.Lines(b.String()) {
+		if !strings.HasPrefix(line, "rank") {
+			break
+		}
+		require.InDelta(t, 64.0/213*71, strings.Count(line, "F"), 2)
+		require.InDelta(t, 128.0/213*71, strings.Count(line, "B"), 2)
+	}
+}
+
+func TestTable(t *testing.T) {
+	c := unit()
+	c.send, c.optimizer = 3*ms, 5*ms
+	measured := result(run(t, "1f1b", 2, 1, c), nil)
+	measured.Kind, measured.Name, measured.TensorParallel = reports.Measured, "1f1b", 4
+	for name, r := range map[string]reports.Result{
+		"table":          result(run(t, "1f1b", 4, 8, c), []int64{8e9, 8e9, 8e9, 8e9}),
+		"table-ddp":      result(ddp(t), nil),
+		"table-64":       result(run(t, "1f1b", 64, 128, c), nil),
+		"table-measured": measured,
+		"table-split":    result(split(t), nil),
+	} {
+		var b bytes.Buffer
+		require.NoError(t, reports.WriteTable(&b, r))
+		golden(t, name+".txt", b.Bytes())
+	}
+	var b bytes.Buffer
+	require.NoError(t, reports.WriteResultCSV(&b, result(ddp(t), nil)))
+	golden(t, "result.csv", b.Bytes())
+}

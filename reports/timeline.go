@@ -1,0 +1,242 @@
+package reports
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gonum.org/v1/plot/vg"
+
+	"psim/internal/units"
+	"psim/schedules"
+)
+
+// A Panel is one trace of a timeline.
+type Panel struct {
+	Trace *schedules.Trace
+	Label string // stands above the panel; may be empty
+}
+
+// maxTimelineRanks is how many ranks a timeline shows, over all panels.
+const maxTimelineRanks = 512
+
+// Timeline draws when every rank does what: the panels one above the other on
+// one time axis, in each a row per rank with a thick lane for its work and
+// thin ones for its messages and collectives. Where tasks are too narrow to be
+// seen one by one, columns show the shares of the kinds. Format is PNG or SVG.
+// An empty title is replaced by the Title of the trace; where there are several
+// panels, their labels then tell the step times.
+func Timeline(w io.Writer, format, title string, panels ...Panel) error {
+	t, err := newTimeline(title, panels)
+	if err != nil {
+		return err
+	}
+	p, err := newPicture(format, t.width, t.height, t.typeface)
+	if err != nil {
+		return err
+	}
+	t.draw(p)
+	return p.writeTo(w)
+}
+
+// Title describes a trace in a line: its schedule, size, step time and bubble.
+func Title(t *schedules.Trace) string {
+	return join(t.Graph.Name, sizeText(t.Graph.Shape), timeText(schedules.Summarize(t)))
+}
+
+// join puts dots between the parts that are not empty.
+func join(parts ...string) string {
+	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
+	return strings.Join(parts, "  ·  ")
+}
+
+// sizeText is the size of a schedule in the literature's letters.
+func sizeText(s schedules.Shape) string {
+	text := fmt.Sprintf("P = %d, M = %d", s.Ranks, s.Microbatches)
+	if s.Virtual > 1 {
+		text += fmt.Sprintf(", V = %d", s.Virtual)
+	}
+	if s.Replicas > 1 {
+		text += fmt.Sprintf(", D = %d", s.Replicas)
+	}
+	return text
+}
+
+// timeText is the step time and, where anything is computed, the bubble.
+func timeText(s schedules.Summary) string {
+	text := "step " + units.FormatDuration(s.StepTime)
+	if s.Bubble.Makespan < 1 {
+		text += fmt.Sprintf("  ·  bubble %.1f %%", 100*s.Bubble.Makespan)
+	}
+	return text
+}
+
+// timeline is the layout of a Timeline.
+type timeline struct {
+	typeface
+	title         string
+	width, height vg.Length
+	frame         frame
+	axis          axis
+	panels        []timelinePanel
+	legend        [][]legendEntry
+}
+
+type timelinePanel struct {
+	Panel
+	panelBars
+	hidden int // ranks that are not shown
+	end    time.Duration
+	top    vg.Length // of the label
+	first  vg.Length // top of the first row
+	lane   [lanes]vg.Length
+	pitch  vg.Length // from row to row
+	dense  bool
+	label  labelling
+}
+
+// newTimeline lays the picture out.
+func newTimeline(title string, panels []Panel) (*timeline, error) {
+	if len(panels) == 0 {
+		return nil, errors.New("there is no trace to draw")
+	}
+	t := &timeline{typeface: sans(), title: title, width: 900}
+	if title == "" && len(panels) == 1 {
+		t.title = Title(panels[0].Trace)
+	}
+	if title == "" && len(panels) > 1 {
+		g := panels[0].Trace.Graph
+		t.title = join(g.Name, sizeText(g.Shape))
+		panels = slices.Clone(panels)
+		for i, p := range panels {
+			panels[i].Label = join(p.Label, timeText(schedules.Summarize(p.Trace)))
+		}
+	}
+	var end time.Duration
+	for _, p := range panels {
+		ranks := min(p.Trace.Graph.Ranks(), maxTimelineRanks/len(panels))
+		t.panels = append(t.panels, timelinePanel{
+			Panel: p, panelBars: collectBars(p.Trace, ranks),
+			hidden: p.Trace.Graph.Ranks() - ranks, end: p.Trace.End(),
+		})
+		end = max(end, p.Trace.End())
+	}
+	if end <= 0 {
+		return nil, errors.New("the trace takes no time: there is nothing to draw")
+	}
+	t.axis = timeAxis(end, 10)
+	t.place()
+	return t, nil
+}
+
+// place decides where everything goes.
+func (t *timeline) place() {
+	const right, titleHeight = 20, 34
+	t.frame = frame{left: t.labelWidth() + 14, right: t.width - right, top: titleHeight}
+	y := t.frame.top
+	for i := range t.panels {
+		p := &t.panels[i]
+		p.top = y
+		if p.Label != "" {
+			y += 18
+		}
+		p.first = y
+		p.size(t.rows())
+		y += vg.Length(len(p.bars))*p.pitch + 8
+		width := (t.frame.right - t.frame.left) * vg.Length(float64(p.medianDuration(workLane))/t.axis.max)
+		p.dense = width > 0 && width < 1
+		p.label = t.labelling(p)
+	}
+	t.frame.bottom = y - 4
+	t.legend = wrapLegend(t.legendEntries(), t.width-40, t.typeface)
+	t.height = t.frame.bottom + 44 + vg.Length(len(t.legend))*legendLine
+}
+
+// rows is the number of rows of all panels.
+func (t *timeline) rows() int {
+	n := 0
+	for i := range t.panels {
+		n += len(t.panels[i].bars)
+	}
+	return n
+}
+
+// size chooses the heights of the lanes, given the number of rows in the
+// picture.
+func (p *timelinePanel) size(rows int) {
+	const total, thin, gap = 640, 0.26, 0.24
+	shares := [lanes]vg.Length{1, thin, thin}
+	sum := vg.Length(gap)
+	for lane := range shares {
+		if !p.used[lane] {
+			shares[lane] = 0
+		}
+		if lane != workLane && !p.used[workLane] {
+			shares[lane] *= 2
+		}
+		sum += shares[lane]
+	}
+	unit := min(28, max(2, total/(vg.Length(rows)*sum)))
+	p.pitch = unit * gap
+	if unit > 4 {
+		p.pitch = snap(p.pitch)
+	}
+	for lane := range shares {
+		p.lane[lane] = unit * shares[lane]
+		if unit > 4 {
+			p.lane[lane] = snap(p.lane[lane])
+		}
+		p.pitch += p.lane[lane]
+	}
+}
+
+// rankName is the label of a row.
+func rankName(rank, ranks int) string {
+	if ranks > 16 {
+		return strconv.Itoa(rank)
+	}
+	return "rank " + strconv.Itoa(rank)
+}
+
+// labelWidth is the room that the labels of the rows need.
+func (t *timeline) labelWidth() vg.Length {
+	var width vg.Length
+	for i := range t.panels {
+		n := len(t.panels[i].bars)
+		w := t.typeface.width(rankName(n-1, n), style{size: 10})
+		if n > 16 {
+			w += 16 // for the word rank
+		}
+		width = max(width, w)
+	}
+	return width + 6
+}
+
+// legendEntries lists what is in the picture.
+func (t *timeline) legendEntries() []legendEntry {
+	var entries []legendEntry
+	hidden, dense := 0, false
+	for k := schedules.Forward; k <= schedules.Optimizer; k++ {
+		for i := range t.panels {
+			if t.panels[i].kinds[k] {
+				entries = append(entries, legendEntry{text: kindTitle(k), color: kindColor(k), swatch: true})
+				break
+			}
+		}
+	}
+	for i := range t.panels {
+		hidden, dense = hidden+t.panels[i].hidden, dense || t.panels[i].dense
+	}
+	entries = append(entries, legendEntry{text: "idle", color: rgb(idleFill), swatch: true})
+	if dense {
+		entries = append(entries, legendEntry{text: "columns show shares of time: single tasks are too narrow"})
+	}
+	if hidden > 0 {
+		entries = append(entries, legendEntry{text: fmt.Sprintf("%d more ranks are not shown", hidden)})
+	}
+	return entries
+}

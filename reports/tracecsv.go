@@ -1,0 +1,209 @@
+package reports
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"psim/schedules"
+)
+
+// maxNumber bounds the ranks, stages, microbatches and groups that a reader
+// accepts, so that a damaged file cannot ask for all memory.
+const maxNumber = 1<<20 - 1
+
+// traceColumns is the header of a trace CSV. The last two may be missing.
+const traceColumns = "rank,stream,kind,stage,microbatch,start_ns,end_ns,bytes,part,peer"
+
+// WriteTraceCSV writes a row per task: rank, stream, kind, stage, microbatch,
+// start_ns, end_ns, bytes, part, peer, sorted by rank, stream and start. A
+// cell is empty where a task has no such thing.
+func WriteTraceCSV(w io.Writer, t *schedules.Trace) error {
+	out := bufio.NewWriter(w)
+	out.WriteString(traceColumns + "\n")
+	for _, i := range byRankAndStream(t) {
+		task, span := &t.Graph.Tasks[i], t.Spans[i]
+		fmt.Fprintf(out, "%d,%s,%s,%s,%s,%d,%d,%d,%d,%s\n",
+			task.Rank, quoted(t.Graph.Streams[task.Stream].Name), task.Kind, optional(task.Stage), optional(task.Microbatch),
+			span.Start.Nanoseconds(), span.End.Nanoseconds(), task.Bytes, task.Part, optional(task.Peer))
+	}
+	return out.Flush()
+}
+
+// byRankAndStream lists the tasks by rank, stream, start and index.
+func byRankAndStream(t *schedules.Trace) []int32 {
+	order := make([]int32, len(t.Graph.Tasks))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int {
+		x, y := &t.Graph.Tasks[a], &t.Graph.Tasks[b]
+		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Stream, y.Stream),
+			cmp.Compare(t.Spans[a].Start, t.Spans[b].Start), cmp.Compare(a, b))
+	})
+	return order
+}
+
+// optional prints a field that may be None.
+func optional(n int32) string {
+	if n == schedules.None {
+		return ""
+	}
+	return strconv.Itoa(int(n))
+}
+
+// quoted is a CSV cell.
+func quoted(s string) string {
+	if strings.ContainsAny(s, ",\"\r\n") || strings.TrimSpace(s) != s {
+		return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
+	}
+	return s
+}
+
+// ReadTraceCSV reads what WriteTraceCSV writes. The trace's graph has streams
+// and tasks, but no dependencies: it can be drawn and compared, not run. A file
+// without the columns part and peer is read as one that leaves them empty.
+// Errors name the line and the column.
+func ReadTraceCSV(r io.Reader) (*schedules.Trace, error) {
+	rows, err := newTable(r, traceColumns, len("rank,stream,kind,stage,microbatch,start_ns,end_ns,bytes"))
+	if err != nil {
+		return nil, err
+	}
+	b := newTraceBuilder()
+	for rows.next() {
+		b.add(rows)
+	}
+	if rows.err != nil {
+		return nil, rows.err
+	}
+	if len(b.trace.Spans) == 0 {
+		return nil, fmt.Errorf("line 2: the trace has no tasks")
+	}
+	b.finish()
+	return b.trace, nil
+}
+
+// streamKey names a stream of a rank.
+type streamKey struct {
+	rank int32
+	name string
+}
+
+// traceBuilder collects the rows of a trace CSV.
+type traceBuilder struct {
+	trace     *schedules.Trace
+	streams   map[streamKey]int32
+	stageRank map[int32]int32
+	groups    map[int32]map[int32]bool // members of every group
+	highest   struct{ rank, stage, microbatch, group int32 }
+}
+
+func newTraceBuilder() *traceBuilder {
+	b := &traceBuilder{
+		trace:     &schedules.Trace{Graph: &schedules.Graph{}},
+		streams:   map[streamKey]int32{},
+		stageRank: map[int32]int32{},
+		groups:    map[int32]map[int32]bool{},
+	}
+	b.highest.stage, b.highest.microbatch, b.highest.group = -1, -1, -1
+	return b
+}
+
+// add turns a row into a task.
+func (b *traceBuilder) add(row *table) {
+	kind, err := schedules.ParseKind(row.text("kind"))
+	if err != nil {
+		row.fail("kind", err)
+	}
+	start, end := row.number("start_ns", 0, math.MaxInt64), row.number("end_ns", 0, math.MaxInt64)
+	if end < start {
+		row.fail("end_ns", fmt.Errorf("%d is before the start, %d", end, start))
+	}
+	task := schedules.Task{
+		Kind: kind, Rank: int32(row.number("rank", 0, maxNumber)),
+		Stage: row.optional("stage"), Microbatch: row.optional("microbatch"), Peer: row.optional("peer"),
+		Bytes: row.numberOr("bytes", 0, math.MaxInt64), Part: uint16(row.numberOr("part", 0, math.MaxUint16)),
+	}
+	if row.err != nil {
+		return
+	}
+	task.Stream = b.stream(streamKey{task.Rank, row.text("stream")})
+	b.note(&task)
+	b.trace.Graph.Add(task)
+	b.trace.Spans = append(b.trace.Spans, schedules.Span{Start: time.Duration(start), End: time.Duration(end)})
+}
+
+func (b *traceBuilder) stream(key streamKey) int32 {
+	s, ok := b.streams[key]
+	if !ok {
+		s = b.trace.Graph.AddStream(key.rank, key.name)
+		b.streams[key] = s
+	}
+	return s
+}
+
+// note keeps what the graph's shape, placement and groups follow from.
+func (b *traceBuilder) note(t *schedules.Task) {
+	h := &b.highest
+	h.rank = max(h.rank, t.Rank)
+	h.stage, h.microbatch = max(h.stage, t.Stage), max(h.microbatch, t.Microbatch)
+	if rank, ok := b.stageRank[t.Stage]; t.Stage != schedules.None && (!ok || t.Rank < rank) {
+		b.stageRank[t.Stage] = t.Rank
+	}
+	switch {
+	case t.Kind.Message():
+		h.rank = max(h.rank, t.Peer)
+	case t.Kind.Collective():
+		h.group = max(h.group, t.Peer)
+		if b.groups[t.Peer] == nil {
+			b.groups[t.Peer] = map[int32]bool{}
+		}
+		b.groups[t.Peer][t.Rank] = true
+	}
+}
+
+// finish fills in what is known only after the last row.
+func (b *traceBuilder) finish() {
+	g, h := b.trace.Graph, b.highest
+	g.Shape = schedules.Shape{Ranks: int(h.rank) + 1, Virtual: 1, Microbatches: int(h.microbatch) + 1, Replicas: 1}
+	g.StageRank = make([]int32, h.stage+1)
+	for s, r := range b.stageRank {
+		g.StageRank[s] = r
+	}
+	b.connectGroups()
+}
+
+// connectGroups lists the members of every group. A collective without a
+// group gets one of its rank alone.
+func (b *traceBuilder) connectGroups() {
+	g := b.trace.Graph
+	g.Groups = make([][]int32, b.highest.group+1)
+	for group, members := range b.groups {
+		if group == schedules.None {
+			continue
+		}
+		for r := range members {
+			g.Groups[group] = append(g.Groups[group], r)
+		}
+		slices.Sort(g.Groups[group])
+	}
+	alone := map[int32]int32{}
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		if !t.Kind.Collective() || t.Peer != schedules.None {
+			continue
+		}
+		group, ok := alone[t.Rank]
+		if !ok {
+			group = g.AddGroup([]int32{t.Rank})
+			alone[t.Rank] = group
+		}
+		t.Peer = group
+	}
+}

@@ -1,0 +1,111 @@
+package schedules_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/schedules"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// golden compares text with a file of testdata, or writes it.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
+}
+
+// readJSON decodes a file of testdata.
+func readJSON[T any](t *testing.T, name string) (v T) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &v))
+	return v
+}
+
+// tb is what *testing.T and *rapid.T share.
+type tb interface {
+	require.TestingT
+	Helper()
+}
+
+// order generates the order of a schedule of the catalog.
+func order(t tb, name string, ranks, microbatches int, placement ...int32) schedules.Order {
+	t.Helper()
+	s, err := schedules.Find(name)
+	require.NoError(t, err)
+	o, err := s.Order(schedules.Shape{Ranks: ranks, Microbatches: microbatches}, placement)
+	require.NoError(t, err)
+	return o
+}
+
+// parse reads an order from the two-dimensional notation: a line per rank.
+func parse(t tb, text string) schedules.Order {
+	t.Helper()
+	var o schedules.Order
+	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
+		var actions []schedules.Action
+		for _, word := range strings.Fields(line) {
+			a, err := schedules.ParseAction(word)
+			require.NoError(t, err)
+			actions = append(actions, a)
+		}
+		o = append(o, actions)
+	}
+	return o
+}
+
+// text strips the indentation of a two-dimensional schedule.
+func text(s string) string {
+	var b strings.Builder
+	for _, line := range strings.Split(strings.TrimSpace(s), "\n") {
+		b.WriteString(strings.Join(strings.Fields(line), " ") + "\n")
+	}
+	return b.String()
+}
+
+// graph wires a pipeline and requires the result to be well formed.
+func graph(t tb, p schedules.Pipeline) *schedules.Graph {
+	t.Helper()
+	g, err := p.Graph()
+	require.NoError(t, err)
+	require.NoError(t, g.Validate())
+	return g
+}
+
+// pipeline is a schedule of the catalog, ready to be wired.
+func pipeline(t tb, name string, ranks, microbatches int, placement ...int32) schedules.Pipeline {
+	t.Helper()
+	return schedules.Pipeline{
+		Name: name, Shape: schedules.Shape{Ranks: ranks, Microbatches: microbatches},
+		StageRank: placement, Order: order(t, name, ranks, microbatches, placement...),
+	}
+}
+
+// dump writes every task of a graph with its index, stream and dependencies.
+func dump(g *schedules.Graph) string {
+	var b strings.Builder
+	for i := range g.Tasks {
+		fmt.Fprintf(&b, "%d: %s", i, g.Describe(int32(i)))
+		for j, d := range g.Deps(int32(i)) {
+			b.WriteString([]string{" after ", ", "}[min(j, 1)])
+			fmt.Fprintf(&b, "%d: %s", d, g.Tasks[d])
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}

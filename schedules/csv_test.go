@@ -1,0 +1,101 @@
+package schedules_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/schedules"
+)
+
+func write(t tb, o schedules.Order) string {
+	var b bytes.Buffer
+	require.NoError(t, o.WriteCSV(&b))
+	return b.String()
+}
+
+func TestCSV(t *testing.T) {
+	require.Equal(t, "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n", write(t, order(t, "1f1b", 2, 2)))
+
+	for name, in := range map[string]string{
+		"plain":                 "0F0,0B0\n1F0,1B0\n",
+		"CR LF and idle slots":  "0F0,,,0B0\r\n,1F0,1B0,\r\n",
+		"spaces":                " 0F0 , 0B0\n1F0,\t1B0",
+		"no newline at the end": "0F0,0B0\n1F0,1B0",
+	} {
+		o, err := schedules.ReadCSV(strings.NewReader(in))
+		require.NoError(t, err, name)
+		require.Equal(t, parse(t, "0F0 0B0\n1F0 1B0"), o, name)
+	}
+	o, err := schedules.ReadCSV(strings.NewReader("0F0\n,,\n\n1F0\n"))
+	require.NoError(t, err)
+	require.Equal(t, schedules.Order{parse(t, "0F0")[0], nil, nil, parse(t, "1F0")[0]}, o, "ranks may idle")
+}
+
+func TestCSVErrors(t *testing.T) {
+	const legal = "a compute action is <stage><F, B, I or W><microbatch>, such as 2F0"
+	for in, want := range map[string]string{
+		"":                                "the schedule is empty: one line per rank is needed, such as 0F0,0F1,0B0,0B1",
+		"0F0,0BW0":                        `line 1, cell 2: "0BW0" is in the notation before November 2024, where BW was the full backward and B the input gradient; write B for BW and I for B`,
+		"0F0\n1F0,,0F0x":                  `line 2, cell 3: "0F0x" is not an action; ` + legal,
+		"0f0":                             `line 1, cell 1: "0f0" is not an action; ` + legal,
+		"-1F0":                            `line 1, cell 1: "-1F0" is not an action; ` + legal,
+		"0SEND_F0":                        `line 1, cell 1: "0SEND_F0" has the kind SEND_F; ` + legal,
+		"0UNSHARD":                        `line 1, cell 1: "0UNSHARD" has the kind UNSHARD; ` + legal,
+		"0F":                              `line 1, cell 1: "0F" has no microbatch; ` + legal,
+		"(0F7;7B3)OVERLAP_F_B":            `line 1, cell 1: "(0F7;7B3)OVERLAP_F_B" is not an action; ` + legal,
+		"2147483648F0":                    `line 1, cell 1: "2147483648F0": stage 2147483648 is too large`,
+		"0F99999999999999999999999999999": `line 1, cell 1: "0F99999999999999999999999999999": microbatch 99999999999999999999999999999 is too large`,
+	} {
+		_, err := schedules.ReadCSV(strings.NewReader(in))
+		require.EqualError(t, err, want)
+	}
+}
+
+func TestCSVRoundTrip(t *testing.T) {
+	action := rapid.Custom(func(t *rapid.T) schedules.Action {
+		return schedules.Action{
+			Kind:       rapid.SampledFrom([]schedules.Kind{schedules.Forward, schedules.Backward, schedules.InputGradient, schedules.WeightGradient}).Draw(t, "kind"),
+			Stage:      rapid.Int32Range(0, 1<<31-1).Draw(t, "stage"),
+			Microbatch: rapid.Int32Range(0, 1<<31-1).Draw(t, "microbatch"),
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		rows := rapid.SliceOfN(rapid.SliceOfN(action, 0, 20), 1, 8).Draw(t, "order")
+		o := schedules.Order(rows)
+		csv := write(t, o)
+		back, err := schedules.ReadCSV(strings.NewReader(csv))
+		require.NoError(t, err)
+		require.Equal(t, o.String(), back.String())
+		require.Equal(t, csv, write(t, back))
+		crlf, err := schedules.ReadCSV(strings.NewReader(strings.ReplaceAll(csv, "\n", "\r\n")))
+		require.NoError(t, err)
+		require.Equal(t, back, crlf)
+	})
+}
+
+// Whatever can be read can be written and read again, the same; and reading
+// its stages does not panic.
+func FuzzReadCSV(f *testing.F) {
+	for _, seed := range []string{"0F0,0B0\n1F0,1B0\n", "0F0,,0BW0", " 0I0\r\n\r\n1W2147483647,", "00F01", "0F0\n0F0", "🦆", ",,,"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		o, err := schedules.ReadCSV(strings.NewReader(in))
+		if err != nil {
+			require.NotEmpty(t, err.Error())
+			return
+		}
+		back, err := schedules.ReadCSV(strings.NewReader(write(t, o)))
+		require.NoError(t, err)
+		require.Equal(t, o, back)
+		if stages, err := o.Stages(); err == nil && o.Microbatches() < 1000 {
+			if o.Validate(stages, o.Microbatches()) == nil {
+				require.NotEmpty(t, o.String())
+			}
+		}
+	})
+}

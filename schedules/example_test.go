@@ -1,0 +1,73 @@
+package schedules_test
+
+import (
+	"fmt"
+
+	"psim/schedules"
+)
+
+// The GPipe schedule of three stages and two microbatches, and what its second
+// rank does, message included.
+func Example() {
+	gpipe, err := schedules.Find("gpipe")
+	if err != nil {
+		panic(err)
+	}
+	shape := schedules.Shape{Ranks: 3, Microbatches: 2}
+	order, err := gpipe.Order(shape, nil)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Print(order)
+
+	graph, err := schedules.Pipeline{Name: "gpipe", Shape: shape, Order: order}.Graph()
+	if err != nil {
+		panic(err)
+	}
+	for i, task := range graph.Tasks {
+		if task.Rank == 1 {
+			fmt.Println(graph.Describe(int32(i)))
+		}
+	}
+	// Output:
+	// 0F0 0F1 0B0 0B1
+	// 1F0 1F1 1B0 1B1
+	// 2F0 2F1 2B0 2B1
+	// 1F0 (rank 1, stream "compute")
+	// 1SEND_F0 to rank 2 (rank 1, stream "send F to 2")
+	// 1F1 (rank 1, stream "compute")
+	// 1SEND_F1 to rank 2 (rank 1, stream "send F to 2")
+	// 1B0 (rank 1, stream "compute")
+	// 1SEND_B0 to rank 0 (rank 1, stream "send B to 0")
+	// 1B1 (rank 1, stream "compute")
+	// 1SEND_B1 to rank 0 (rank 1, stream "send B to 0")
+}
+
+// Three microbatches over two stages: four cycles, of one or two forwards.
+func ExampleClockCycles() {
+	for k, cycle := range schedules.ClockCycles(3, 2) {
+		fmt.Printf("cycle %d:", k)
+		for _, c := range cycle {
+			fmt.Printf(" %dF%d", c.Stage, c.Microbatch)
+		}
+		fmt.Println()
+	}
+	// Output:
+	// cycle 0: 0F0
+	// cycle 1: 0F1 1F0
+	// cycle 2: 0F2 1F1
+	// cycle 3: 1F2
+}
+
+// An illegal order is reported where it is wrong.
+func ExampleOrder_Validate() {
+	order := schedules.Order{{
+		{Kind: schedules.Forward, Stage: 0, Microbatch: 0},
+		{Kind: schedules.Backward, Stage: 0, Microbatch: 1},
+	}}
+	fmt.Println(order.Validate([]int32{0}, 2))
+	// Output:
+	// rank 0, step 1: 0B1 comes before its forward 0F1
+	//   rank 0: 0F0 0B1
+	//               ^^^
+}

@@ -1,0 +1,161 @@
+package schedules_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/schedules"
+)
+
+func TestPublishedOrders(t *testing.T) {
+	type entry struct {
+		Schedule string
+		P, M     int
+		Order    []string
+		Peak     []int `json:"peak_in_flight"`
+	}
+	entries := readJSON[[]entry](t, "orders.json")
+	require.Len(t, entries, 8)
+	for _, e := range entries {
+		t.Run(fmt.Sprintf("%s P=%d M=%d", e.Schedule, e.P, e.M), func(t *testing.T) {
+			o := order(t, e.Schedule, e.P, e.M)
+			require.Equal(t, strings.Join(e.Order, "\n")+"\n", o.String())
+			require.Equal(t, e.Peak, peaks(t, pipeline(t, e.Schedule, e.P, e.M)))
+		})
+	}
+}
+
+// peaks is the number of activations that every rank holds at most.
+func peaks(t tb, p schedules.Pipeline) []int {
+	var peak []int
+	for _, r := range schedules.Summarize(relax(t, graph(t, p), unit)).Ranks {
+		peak = append(peak, r.PeakInFlight)
+	}
+	return peak
+}
+
+func TestOrders(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		ranks, microbatches int
+		placement           []int32
+		want                string
+		peak                []int
+	}{
+		{"gpipe", 3, 2, nil, `
+			0F0 0F1 0B0 0B1
+			1F0 1F1 1B0 1B1
+			2F0 2F1 2B0 2B1`, []int{2, 2, 2}},
+		{"torchgpipe", 3, 2, nil, `
+			0F0 0F1 0B1 0B0
+			1F0 1F1 1B1 1B0
+			2F0 2F1 2B1 2B0`, []int{2, 2, 2}},
+		{"1f1b", 4, 2, nil, `
+			0F0 0F1 0B0 0B1
+			1F0 1F1 1B0 1B1
+			2F0 2F1 2B0 2B1
+			3F0 3B0 3F1 3B1`, []int{2, 2, 2, 1}},
+		{"1f1b", 3, 4, nil, `
+			0F0 0F1 0F2 0B0 0F3 0B1 0B2 0B3
+			1F0 1F1 1B0 1F2 1B1 1F3 1B2 1B3
+			2F0 2B0 2F1 2B1 2F2 2B2 2F3 2B3`, []int{3, 2, 1}},
+		{"1f1b", 3, 1, nil, `
+			0F0 0B0
+			1F0 1B0
+			2F0 2B0`, []int{1, 1, 1}},
+		{"ddp", 1, 2, nil, `0F0 0B0 0F1 0B1`, []int{1}},
+		{"model-parallel", 2, 2, nil, `
+			0F0 0B0 0F1 0B1
+			1F0 1B0 1F1 1B1`, []int{1, 1}},
+		{"model-parallel", 2, 2, []int32{0, 1, 0}, `
+			0F0 2F0 2B0 0B0 0F1 2F1 2B1 0B1
+			1F0 1B0 1F1 1B1`, []int{2, 1}},
+		{"gpipe", 2, 2, []int32{0, 1, 1, 0}, `
+			0F0 0F1 3F0 3F1 3B0 3B1 0B0 0B1
+			1F0 1F1 2F0 2F1 2B0 2B1 1B0 1B1`, []int{4, 4}},
+	} {
+		t.Run(fmt.Sprintf("%s P=%d M=%d %v", c.name, c.ranks, c.microbatches, c.placement), func(t *testing.T) {
+			require.Equal(t, text(c.want), order(t, c.name, c.ranks, c.microbatches, c.placement...).String())
+			require.Equal(t, c.peak, peaks(t, pipeline(t, c.name, c.ranks, c.microbatches, c.placement...)))
+		})
+	}
+}
+
+// Every schedule of the catalog is legal for every shape that it accepts, and
+// its Stages are the placement it was given.
+func TestOrdersAreLegal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.SampledFrom(schedules.Catalog()).Draw(t, "schedule")
+		ranks := 1
+		if s.Pipelined {
+			ranks = rapid.IntRange(1, 8).Draw(t, "ranks")
+		}
+		m := rapid.IntRange(1, 20).Draw(t, "microbatches")
+		placement := schedules.OneStagePerRank(ranks)
+		if s.MultiStage {
+			extra := rapid.SliceOfN(rapid.Int32Range(0, int32(ranks-1)), 0, 5).Draw(t, "extra")
+			placement = rapid.Permutation(append(placement, extra...)).Draw(t, "placement")
+		}
+		o := order(t, s.Name, ranks, m, placement...)
+		require.NoError(t, o.Validate(placement, m))
+		stages, err := o.Stages()
+		require.NoError(t, err)
+		require.Equal(t, placement, stages)
+		require.Equal(t, m, o.Microbatches())
+		require.False(t, o.Split())
+	})
+}
+
+func TestStages(t *testing.T) {
+	for _, c := range []struct{ order, want string }{
+		{"0F0 2F0\n1F0", "[0 1 0]"},
+		{"1F0\n0F0", "[1 0]"},
+		{"0F0\n0B0", "stage 0 is on rank 0 and on rank 1"},
+		{"0F0\n2F0", "stage 1 is missing: the stages must be numbered 0 to 2"},
+		{"1F0", "stage 0 is missing: the stages must be numbered 0 to 1"},
+		{"2147483647F0", "stage 0 is missing: the stages must be numbered 0 to 2147483647"},
+	} {
+		stages, err := parse(t, c.order).Stages()
+		got := fmt.Sprint(stages)
+		if err != nil {
+			got = err.Error()
+		}
+		require.Equal(t, c.want, got)
+	}
+	_, err := schedules.Order{{{Kind: schedules.Forward, Stage: -1}}}.Stages()
+	require.EqualError(t, err, "rank 0 has stage -1: the stages must be numbered from 0")
+	require.True(t, parse(t, "0F0 0I0 0W0").Split())
+	require.Zero(t, schedules.Order{}.Microbatches())
+}
+
+func TestScheduleErrors(t *testing.T) {
+	shape := func(ranks, microbatches int) schedules.Shape {
+		return schedules.Shape{Ranks: ranks, Microbatches: microbatches}
+	}
+	for _, c := range []struct {
+		name      string
+		shape     schedules.Shape
+		placement []int32
+		want      string
+	}{
+		{"1f1b", shape(0, 1), nil, "stages = 0: there must be at least 1"},
+		{"1f1b", shape(2, 0), nil, "microbatches = 0: there must be at least 1"},
+		{"1f1b", schedules.Shape{Ranks: 2, Virtual: 2, Microbatches: 2}, nil, "virtual_stages = 2: 1f1b holds one stage per rank; remove virtual_stages or set it to 1"},
+		{"ddp", shape(2, 1), nil, "stages = 2: ddp does not split the network; set stages = 1 and parallel.data = 2"},
+		{"gpipe", shape(1<<16, 1<<16), nil, "stages = 65536 × microbatches = 65536: more than 2147483647 tasks"},
+		{"1f1b", shape(2, 2), []int32{0, 1, 0}, "1f1b cannot run 3 stages on 2 ranks: it needs one stage per rank (gpipe and model-parallel take any placement)"},
+		{"1f1b", shape(2, 2), []int32{1, 0}, "placement of stage 0 on rank 1: 1f1b needs stage s on rank s (gpipe and model-parallel take any placement)"},
+		{"gpipe", shape(2, 2), []int32{0, 2}, "placement of stage 1 on rank 2: the ranks are 0 to 1"},
+	} {
+		s, err := schedules.Find(c.name)
+		require.NoError(t, err)
+		_, err = s.Order(c.shape, c.placement)
+		require.EqualError(t, err, c.want)
+	}
+	_, err := schedules.Find("fifo")
+	require.EqualError(t, err, `there is no schedule "fifo"; the schedules are model-parallel, gpipe, torchgpipe, 1f1b, ddp`)
+}

@@ -1,0 +1,178 @@
+package schedules_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/schedules"
+)
+
+// drawPipeline draws a legal pipeline: an order of the catalog, some of whose
+// full backwards are split, over any placement, replicas, and sizes.
+func drawPipeline(t *rapid.T) schedules.Pipeline {
+	name := rapid.SampledFrom([]string{"gpipe", "1f1b", "torchgpipe", "model-parallel"}).Draw(t, "schedule")
+	ranks := rapid.IntRange(1, 4).Draw(t, "ranks")
+	m := rapid.IntRange(1, 5).Draw(t, "microbatches")
+	var placement []int32
+	if name == "gpipe" || name == "model-parallel" {
+		placement = rapid.SliceOfN(rapid.Int32Range(0, int32(ranks-1)), 1, 6).Draw(t, "placement")
+	}
+	p := pipeline(t, name, ranks, m, placement...)
+	p.Shape.Replicas = rapid.IntRange(1, 3).Draw(t, "replicas")
+	if rapid.Bool().Draw(t, "split") {
+		p.Order = split(p.Order)
+	}
+	p.Samples = rapid.SliceOfN(rapid.Int64Range(1, 9), m, m).Draw(t, "samples")
+	stages := max(len(placement), ranks)
+	if placement != nil {
+		stages = len(placement)
+	}
+	p.Boundaries = make([]schedules.Boundary, stages-1)
+	for s := range p.Boundaries {
+		p.Boundaries[s] = schedules.Boundary{Forward: int64(100 + s), Backward: int64(200 + s)}
+	}
+	p.Optimizer = rapid.Bool().Draw(t, "optimizer")
+	return p
+}
+
+// split replaces every B by I and W.
+func split(o schedules.Order) schedules.Order {
+	halves := make(schedules.Order, len(o))
+	for r, row := range o {
+		for _, a := range row {
+			if a.Kind == schedules.Backward {
+				halves[r] = append(halves[r],
+					schedules.Action{Kind: schedules.InputGradient, Stage: a.Stage, Microbatch: a.Microbatch},
+					schedules.Action{Kind: schedules.WeightGradient, Stage: a.Stage, Microbatch: a.Microbatch})
+			} else {
+				halves[r] = append(halves[r], a)
+			}
+		}
+	}
+	return halves
+}
+
+// needs lists, by the definitions alone, the names of what a task waits for:
+// named by replica, because the names of tasks repeat.
+func needs(g *schedules.Graph, task schedules.Task, isSplit bool) []string {
+	replica := int(task.Rank) / g.Shape.Ranks
+	backward := "B"
+	if isSplit {
+		backward = "I"
+	}
+	name := func(stage int32, kind string) string {
+		return fmt.Sprintf("%d:%d%s%d", replica, stage, kind, task.Microbatch)
+	}
+	// from names the result of another stage, or the message that carries it.
+	from := func(stage int32, kind, message string) []string {
+		switch {
+		case stage < 0 || int(stage) >= len(g.StageRank):
+			return nil
+		case g.StageRank[stage] != g.StageRank[task.Stage]:
+			return []string{name(stage, message)}
+		}
+		return []string{name(stage, kind)}
+	}
+	switch task.Kind {
+	case schedules.Forward:
+		return from(task.Stage-1, "F", "SEND_F")
+	case schedules.Backward, schedules.InputGradient:
+		return append(from(task.Stage+1, backward, "SEND_B"), name(task.Stage, "F"))
+	case schedules.WeightGradient:
+		return []string{name(task.Stage, "I")}
+	case schedules.SendForward:
+		return []string{name(task.Stage, "F")}
+	case schedules.SendBackward:
+		return []string{name(task.Stage, backward)}
+	}
+	return nil
+}
+
+func TestPipelineDependencies(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPipeline(t)
+		g := graph(t, p)
+		for i, task := range g.Tasks {
+			var got []string
+			for _, d := range g.Deps(int32(i)) {
+				got = append(got, fmt.Sprintf("%d:%s", int(g.Tasks[d].Rank)/g.Shape.Ranks, g.Tasks[d]))
+			}
+			require.ElementsMatch(t, needs(g, task, p.Order.Split()), got, "%s", g.Describe(int32(i)))
+		}
+	})
+}
+
+// There is one message per boundary between ranks, microbatch, direction and
+// replica, of the right size; the compute tasks are the order; one optimizer
+// ends every rank.
+func TestPipelineTasks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPipeline(t)
+		g := graph(t, p)
+		var want, got []schedules.Task
+		computed := make(schedules.Order, g.Ranks())
+		optimizers := 0
+		for _, task := range g.Tasks {
+			switch {
+			case task.Kind.Message():
+				task.Stream = 0
+				got = append(got, task)
+			case task.Kind.Compute():
+				require.Equal(t, "compute", g.Streams[task.Stream].Name)
+				computed[task.Rank] = append(computed[task.Rank], schedules.Action{Kind: task.Kind, Stage: task.Stage, Microbatch: task.Microbatch})
+			default:
+				require.Equal(t, schedules.Optimizer, task.Kind)
+				optimizers++
+			}
+		}
+		for d := range int32(p.Shape.Replicas) {
+			first := d * int32(p.Shape.Ranks)
+			for s := range int32(len(p.Boundaries)) {
+				from, to := first+g.StageRank[s], first+g.StageRank[s+1]
+				for m := range int32(p.Shape.Microbatches) {
+					if from != to {
+						want = append(want,
+							schedules.Task{Kind: schedules.SendForward, Rank: from, Peer: to, Stage: s, Microbatch: m, Bytes: int64(100+s) * p.Samples[m]},
+							schedules.Task{Kind: schedules.SendBackward, Rank: to, Peer: from, Stage: s + 1, Microbatch: m, Bytes: int64(200+s) * p.Samples[m]})
+					}
+				}
+			}
+			require.Equal(t, p.Order.String(), computed[first:int(first)+p.Shape.Ranks].String())
+		}
+		require.ElementsMatch(t, want, got)
+		if p.Optimizer {
+			require.Equal(t, g.Ranks(), optimizers)
+		} else {
+			require.Zero(t, optimizers)
+		}
+	})
+}
+
+// A message goes on its own stream for neighbour and direction, in the order
+// in which the rank computes.
+func TestMessageStreams(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := graph(t, drawPipeline(t))
+		start, byStream := g.ByStream()
+		seen := map[schedules.Stream]bool{}
+		for s, stream := range g.Streams {
+			require.False(t, seen[stream], "%v is there twice", stream)
+			seen[stream] = true
+			before := int32(-1)
+			for _, i := range byStream[start[s]:start[s+1]] {
+				task := g.Tasks[i]
+				if !task.Kind.Message() {
+					require.Equal(t, "compute", stream.Name)
+					continue
+				}
+				letter := map[schedules.Kind]string{schedules.SendForward: "F", schedules.SendBackward: "B"}[task.Kind]
+				require.Equal(t, fmt.Sprintf("send %s to %d", letter, task.Peer), stream.Name)
+				require.Greater(t, g.Deps(i)[0], before)
+				before = g.Deps(i)[0]
+			}
+		}
+	})
+}

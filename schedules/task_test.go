@@ -1,0 +1,50 @@
+package schedules_test
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/schedules"
+)
+
+func TestTask(t *testing.T) {
+	require.Equal(t, uintptr(32), unsafe.Sizeof(schedules.Task{}))
+	const none = schedules.None
+	for want, task := range map[string]schedules.Task{
+		"2F0":          {Kind: schedules.Forward, Stage: 2, Microbatch: 0},
+		"1SEND_F3":     {Kind: schedules.SendForward, Stage: 1, Microbatch: 3},
+		"2B5.1":        {Kind: schedules.Backward, Stage: 2, Microbatch: 5, Part: 1},
+		"3ALL_GATHER":  {Kind: schedules.AllGather, Stage: 3, Microbatch: none},
+		"SEND1.2":      {Kind: schedules.Send, Stage: none, Microbatch: 1, Part: 2},
+		"REDUCE.7":     {Kind: schedules.Reduce, Stage: none, Microbatch: none, Part: 7},
+		"0Kind(200)0":  {Kind: 200},
+		"ALL_REDUCE.0": {Kind: schedules.AllReduce, Stage: none, Microbatch: none},
+	} {
+		require.Equal(t, want, task.String())
+	}
+}
+
+func TestKinds(t *testing.T) {
+	var compute, message, collective, communication []string
+	for k := schedules.Forward; k <= schedules.Optimizer; k++ {
+		back, err := schedules.ParseKind(k.String())
+		require.NoError(t, err)
+		require.Equal(t, k, back)
+		for _, set := range []struct {
+			in    bool
+			names *[]string
+		}{{k.Compute(), &compute}, {k.Message(), &message}, {k.Collective(), &collective}, {k.Communication(), &communication}} {
+			if set.in {
+				*set.names = append(*set.names, k.String())
+			}
+		}
+	}
+	require.Equal(t, []string{"F", "B", "I", "W"}, compute)
+	require.Equal(t, []string{"SEND_F", "SEND_B", "SEND"}, message)
+	require.Equal(t, []string{"ALL_REDUCE", "REDUCE_SCATTER", "ALL_GATHER"}, collective)
+	require.Equal(t, []string{"SEND_F", "SEND_B", "SEND", "REDUCE", "COPY", "ALL_REDUCE", "REDUCE_SCATTER", "ALL_GATHER", "AVERAGE"}, communication)
+	_, err := schedules.ParseKind("f")
+	require.ErrorContains(t, err, `unknown kind of task "f"; the kinds are [F B I W`)
+}

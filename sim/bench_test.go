@@ -1,0 +1,56 @@
+package sim_test
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"psim/schedules"
+	"psim/sim"
+)
+
+// perTask repeats work on a graph and reports its speed and memory per task.
+func perTask(b *testing.B, g *schedules.Graph, work func()) {
+	b.ReportAllocs()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for b.Loop() {
+		work()
+	}
+	runtime.ReadMemStats(&after)
+	tasks := float64(len(g.Tasks)) * float64(b.N)
+	b.ReportMetric(tasks/b.Elapsed().Seconds(), "tasks/s")
+	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/tasks, "B/task")
+}
+
+func BenchmarkRun(b *testing.B) {
+	g := build(b, "1f1b", 64, 1024)
+	simulate := func(costs schedules.Costs) func(*testing.B) {
+		return func(b *testing.B) {
+			perTask(b, g, func() {
+				if _, err := sim.Run(g, costs); err != nil {
+					b.Fatal(err)
+				}
+			})
+		}
+	}
+	free := uniform(10*time.Millisecond, 20*time.Millisecond, 0)
+	b.Run("build", func(b *testing.B) { perTask(b, g, func() { build(b, "1f1b", 64, 1024) }) })
+	b.Run("simulate", simulate(free))
+	b.Run("simulate links", simulate(schedules.Costs{Task: func(t *schedules.Task) schedules.Cost {
+		if t.Kind.Message() {
+			return schedules.Cost{Busy: time.Millisecond, Link: 1 + t.Rank/8}
+		}
+		return free.Task(t)
+	}}))
+	b.Run("simulate memory", simulate(schedules.Costs{Task: func(t *schedules.Task) schedules.Cost {
+		c := free.Task(t)
+		switch t.Kind {
+		case schedules.Forward:
+			c.BytesAtStart = 1
+		case schedules.Backward:
+			c.BytesAtEnd = -1
+		}
+		return c
+	}}))
+}

@@ -1,0 +1,61 @@
+package sim_test
+
+import (
+	"fmt"
+	"time"
+
+	"psim/schedules"
+	"psim/sim"
+)
+
+// Two stages, two microbatches, a forward of 10 ms and a backward of 20 ms,
+// and messages that arrive 1 ms after they left.
+func ExampleRun() {
+	shape := schedules.Shape{Ranks: 2, Microbatches: 2}
+	gpipe, err := schedules.Find("gpipe")
+	if err != nil {
+		panic(err)
+	}
+	order, err := gpipe.Order(shape, nil)
+	if err != nil {
+		panic(err)
+	}
+	graph, err := schedules.Pipeline{Shape: shape, Order: order}.Graph()
+	if err != nil {
+		panic(err)
+	}
+	trace, err := sim.Run(graph, schedules.Costs{Task: func(t *schedules.Task) schedules.Cost {
+		switch t.Kind {
+		case schedules.Forward:
+			return schedules.Cost{Busy: 10 * time.Millisecond}
+		case schedules.Backward:
+			return schedules.Cost{Busy: 20 * time.Millisecond}
+		}
+		return schedules.Cost{Delay: time.Millisecond}
+	}})
+	if err != nil {
+		panic(err)
+	}
+	for i, task := range graph.Tasks {
+		if task.Kind.Compute() {
+			fmt.Printf("%v from %v to %v\n", task, trace.Spans[i].Start, trace.Spans[i].End)
+		}
+	}
+	summary := schedules.Summarize(trace)
+	fmt.Printf("%v, %.0f %% bubble\n", summary.StepTime, 100*summary.Bubble.Makespan)
+	fmt.Print("critical path:")
+	for _, i := range sim.CriticalPath(trace) {
+		fmt.Print(" ", graph.Tasks[i])
+	}
+	// Output:
+	// 0F0 from 0s to 10ms
+	// 0F1 from 10ms to 20ms
+	// 0B0 from 52ms to 72ms
+	// 0B1 from 72ms to 92ms
+	// 1F0 from 11ms to 21ms
+	// 1F1 from 21ms to 31ms
+	// 1B0 from 31ms to 51ms
+	// 1B1 from 51ms to 71ms
+	// 92ms, 35 % bubble
+	// critical path: 0F0 0SEND_F0 1F0 1F1 1B0 1SEND_B0 0B0 0B1
+}

@@ -1,0 +1,163 @@
+package sim_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/schedules"
+	"psim/sim"
+)
+
+func run(t require.TestingT, g *schedules.Graph, costs schedules.Costs) *schedules.Trace {
+	trace, err := sim.Run(g, costs)
+	require.NoError(t, err)
+	return trace
+}
+
+// With a fixed order, more cost or latency anywhere ends no task earlier.
+// Links are left out: the order of their queues is not fixed (see
+// TestLinkAnomaly).
+func TestMoreCostIsNeverFaster(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := drawGraph(t, 0, false)
+		before := run(t, r.Graph, r.costs())
+		for i := range r.cost {
+			r.cost[i].Delay += time.Duration(max(0, rapid.IntRange(-2, 3).Draw(t, "delay")))
+			if !r.Tasks[i].Kind.Collective() { // their costs stay equal over the group
+				r.cost[i].Busy += time.Duration(max(0, rapid.IntRange(-2, 3).Draw(t, "busy")))
+			}
+		}
+		after := run(t, r.Graph, r.costs())
+		for i := range before.Spans {
+			require.LessOrEqual(t, before.Spans[i].End, after.Spans[i].End)
+		}
+	})
+}
+
+// Two ranks send over one link. The second message is short and long work
+// waits for it. If the first is delayed, the second overtakes it in the queue,
+// and the step ends earlier.
+func TestLinkAnomaly(t *testing.T) {
+	g := &schedules.Graph{Shape: schedules.Shape{Ranks: 2, Microbatches: 5}}
+	add := func(k schedules.Kind, rank int32, deps ...int32) int32 {
+		return g.Add(schedules.Task{Kind: k, Rank: rank, Stream: g.AddStream(rank, "s"), Stage: schedules.None, Microbatch: int32(len(g.Tasks)), Peer: 1 - rank}, deps...)
+	}
+	first := add(schedules.Send, 0, add(schedules.Forward, 0))
+	second := add(schedules.Send, 1, add(schedules.Forward, 1))
+	work := add(schedules.Backward, 1, second)
+	require.NoError(t, g.Validate())
+	cost := []schedules.Cost{{Busy: 0}, {Busy: 10, Link: 1}, {Busy: 1}, {Busy: 1, Link: 1}, {Busy: 20}}
+	costs := random{g, cost}.costs()
+
+	trace := run(t, g, costs)
+	require.Equal(t, schedules.Span{Start: 0, End: 10}, trace.Spans[first])
+	require.Equal(t, schedules.Span{Start: 10, End: 11}, trace.Spans[second])
+	require.Equal(t, first, trace.Cause[second], "it waited for the link")
+	require.EqualValues(t, 31, trace.End())
+
+	cost[0].Busy = 2
+	trace = run(t, g, costs)
+	require.Equal(t, schedules.Span{Start: 2, End: 12}, trace.Spans[first])
+	require.Equal(t, schedules.Span{Start: 2, End: 22}, trace.Spans[work])
+	require.EqualValues(t, 22, trace.End())
+}
+
+func TestScaling(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := drawGraph(t, 2, false)
+		k := time.Duration(rapid.IntRange(0, 1000).Draw(t, "factor"))
+		want := run(t, r.Graph, r.costs()).Spans
+		for i := range r.cost {
+			r.cost[i].Busy *= k
+			r.cost[i].Delay *= k
+		}
+		if k == 0 {
+			require.Zero(t, run(t, r.Graph, r.costs()).End())
+			return
+		}
+		for i := range want {
+			want[i].Start *= k
+			want[i].End *= k
+		}
+		require.Equal(t, want, run(t, r.Graph, r.costs()).Spans)
+	})
+}
+
+// The step lasts as long as the busiest stream, and as the longest chain of
+// dependencies.
+func TestLowerBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := drawGraph(t, 2, false)
+		trace := run(t, r.Graph, r.costs())
+		busy := make([]time.Duration, len(r.Streams))
+		link := map[int32]time.Duration{}
+		chain := make([]time.Duration, len(r.Tasks)) // to the end of each task
+		for i, task := range r.Tasks {
+			busy[task.Stream] += r.cost[i].Busy
+			if r.cost[i].Link > 0 {
+				link[r.cost[i].Link] += r.cost[i].Busy
+			}
+			for _, d := range r.Deps(int32(i)) {
+				chain[i] = max(chain[i], chain[d]+r.cost[d].Delay)
+			}
+			chain[i] += r.cost[i].Busy
+			require.GreaterOrEqual(t, trace.Spans[i].End, chain[i])
+			require.Equal(t, r.cost[i].Busy, trace.Spans[i].Duration())
+		}
+		for _, b := range busy {
+			require.GreaterOrEqual(t, trace.End(), b)
+		}
+		for _, b := range link {
+			require.GreaterOrEqual(t, trace.End(), b)
+		}
+	})
+}
+
+func TestSummaryBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawPipeline(t)
+		s := schedules.Summarize(run(t, g, drawPrices(t, g)))
+		require.LessOrEqual(t, s.Makespan, s.StepTime)
+		for _, r := range s.Ranks {
+			require.GreaterOrEqual(t, s.Makespan, r.Compute)
+			require.Equal(t, s.StepTime, r.Compute+r.ExposedCommunication+r.Optimizer+r.Idle)
+			require.GreaterOrEqual(t, r.Idle, time.Duration(0))
+		}
+		require.True(t, 0 <= s.Bubble.Span && s.Bubble.Span <= s.Bubble.Makespan && s.Bubble.Makespan <= 1, "%v", s.Bubble)
+	})
+}
+
+// What two tasks that hold one link do never overlaps, even where a message
+// takes no time.
+func TestLinksServeOneAtATime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := drawGraph(t, 2, false)
+		for i := range r.cost {
+			if rapid.IntRange(0, 3).Draw(t, "empty") == 0 && !r.Tasks[i].Kind.Collective() {
+				r.cost[i].Busy = 0
+			}
+		}
+		trace := run(t, r.Graph, r.costs())
+		for i, a := range trace.Spans {
+			for j, b := range trace.Spans[:i] {
+				if r.Tasks[i].Kind.Collective() || r.Tasks[j].Kind.Collective() || r.cost[i].Link == 0 || r.cost[i].Link != r.cost[j].Link {
+					continue
+				}
+				require.True(t, a.End <= b.Start || b.End <= a.Start, "%v %v", a, b)
+			}
+		}
+	})
+}
+
+func TestDeterminism(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := drawGraph(t, 2, false)
+		for i := range r.cost {
+			r.cost[i].BytesAtStart, r.cost[i].BytesAtEnd = int64(i%3), int64(-i%5)
+		}
+		require.Equal(t, run(t, r.Graph, r.costs()), run(t, r.Graph, r.costs()))
+	})
+}

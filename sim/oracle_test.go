@@ -1,0 +1,125 @@
+package sim_test
+
+import (
+	"time"
+
+	"psim/schedules"
+)
+
+// An oracle runs a graph the slow way: instant by instant, asking every stream
+// at every instant whether its head may start. Links are explicit queues.
+type oracle struct {
+	graph     *schedules.Graph
+	cost      []schedules.Cost // by task
+	left      [][]int32        // by stream: the tasks that have not started
+	spans     []schedules.Span
+	started   []bool
+	ended     []time.Duration         // by stream: when its last task ends
+	linkFree  map[int32]time.Duration // when a link is free again
+	readySeen map[int32]time.Duration // by queued task: since when it is ready
+	done      int
+}
+
+// slow runs a graph to its end, or as far as it goes.
+func slow(g *schedules.Graph, costs schedules.Costs) *oracle {
+	o := &oracle{
+		graph: g, left: make([][]int32, len(g.Streams)), spans: make([]schedules.Span, len(g.Tasks)),
+		started: make([]bool, len(g.Tasks)), ended: make([]time.Duration, len(g.Streams)),
+		linkFree: map[int32]time.Duration{}, readySeen: map[int32]time.Duration{},
+	}
+	horizon := time.Duration(1)
+	for i := range g.Tasks {
+		c := costs.Task(&g.Tasks[i])
+		o.cost = append(o.cost, c)
+		o.left[g.Tasks[i].Stream] = append(o.left[g.Tasks[i].Stream], int32(i))
+		horizon += c.Busy + c.Delay
+	}
+	for now := time.Duration(0); now <= horizon && o.done < len(g.Tasks); now++ {
+		for o.settle(now) {
+		}
+		o.grant(now)
+	}
+	return o
+}
+
+// ready reports whether the head of a stream may start as far as its
+// dependencies and its stream go.
+func (o *oracle) ready(stream int, now time.Duration) bool {
+	if len(o.left[stream]) == 0 || o.ended[stream] > now {
+		return false
+	}
+	for _, d := range o.graph.Deps(o.left[stream][0]) {
+		if !o.started[d] || o.spans[d].End+o.cost[d].Delay > now {
+			return false
+		}
+	}
+	return true
+}
+
+func (o *oracle) start(stream int, now time.Duration) {
+	i := o.left[stream][0]
+	o.spans[i] = schedules.Span{Start: now, End: now + o.cost[i].Busy}
+	o.started[i], o.ended[stream] = true, o.spans[i].End
+	o.left[stream] = o.left[stream][1:]
+	o.done++
+}
+
+// settle starts what may start now and needs no link, and reports whether
+// there was anything.
+func (o *oracle) settle(now time.Duration) bool {
+	before := o.done
+	for s := range o.left {
+		if !o.ready(s, now) {
+			continue
+		}
+		i := o.left[s][0]
+		switch {
+		case o.graph.Tasks[i].Kind.Collective():
+			o.meet(o.graph.Tasks[i].Peer, now)
+		case o.cost[i].Link > 0:
+			if _, queued := o.readySeen[i]; !queued {
+				o.readySeen[i] = now
+			}
+		default:
+			o.start(s, now)
+		}
+	}
+	return o.done > before
+}
+
+// meet starts a fused collective if every rank of its group is at it.
+func (o *oracle) meet(group int32, now time.Duration) {
+	var streams []int
+	for s := range o.left {
+		if o.ready(s, now) {
+			if t := o.graph.Tasks[o.left[s][0]]; t.Kind.Collective() && t.Peer == group {
+				streams = append(streams, s)
+			}
+		}
+	}
+	if len(streams) == len(o.graph.Groups[group]) {
+		for _, s := range streams {
+			o.start(s, now)
+		}
+	}
+}
+
+// grant gives every free link to the task that has been ready for longest, of
+// those the first of the graph. What uses a link takes some time, so that
+// nothing else can become ready at this instant.
+func (o *oracle) grant(now time.Duration) {
+	first := map[int32]int32{}
+	for i, since := range o.readySeen {
+		link := o.cost[i].Link
+		if j, ok := first[link]; !ok || since < o.readySeen[j] || since == o.readySeen[j] && i < j {
+			first[link] = i
+		}
+	}
+	for link, i := range first {
+		if o.linkFree[link] <= now {
+			o.start(int(o.graph.Tasks[i].Stream), now)
+			o.linkFree[link] = o.spans[i].End
+			delete(o.readySeen, i)
+		}
+	}
+}
