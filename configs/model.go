@@ -51,7 +51,10 @@ func (c *Config) buildModel(schedule schedules.Schedule) (*Plan, error) {
 	perStep := sum(samples) * int64(c.Parallel.Data)
 	plan := &Plan{
 		Graph: graph, Costs: costs, Workload: w, Machine: machine,
-		Samples: perStep, Tokens: perStep * int64(network.TokensPerSample),
+		Samples: perStep,
+	}
+	if network.TokensPerSample > 1 {
+		plan.Tokens = perStep * int64(network.TokensPerSample)
 	}
 	if machine.Device.Memory > 0 {
 		plan.Capacity = slices.Repeat([]int64{int64(machine.Device.Memory)}, graph.Ranks())

@@ -17,7 +17,8 @@ import (
 // value of a --set flag.
 type source struct {
 	label string // "configs/gpipe.toml", or `--set schedule.name=1f1b`
-	lines bool   // whether positions within the text help
+	text  string
+	lines bool // whether positions within the text help
 	meta  toml.MetaData
 	top   map[string]toml.Primitive
 }
@@ -47,7 +48,7 @@ func (e *Error) Error() string {
 
 // newSource parses a text. Syntax errors carry the position.
 func newSource(label string, data string, lines bool) (*source, error) {
-	s := &source{label: label, lines: lines, top: map[string]toml.Primitive{}}
+	s := &source{label: label, text: data, lines: lines, top: map[string]toml.Primitive{}}
 	meta, err := toml.Decode(data, &s.top)
 	if err != nil {
 		var parse toml.ParseError
@@ -150,7 +151,20 @@ func (s *source) unknown(p toml.Primitive, dotted, key string, fields map[string
 	if !strings.Contains(problem, "did you mean") {
 		problem += "; known here are " + strings.Join(known, ", ")
 	}
-	return s.at(s.locate(p), "", problem)
+	return s.at(s.keyPosition(p, key), "", problem)
+}
+
+// keyPosition is where the name of a key stands, on the line of its value or,
+// for a table, of its header.
+func (s *source) keyPosition(p toml.Primitive, key string) toml.Position {
+	pos := s.locate(p)
+	lines := strings.Split(s.text, "\n")
+	if pos.Line >= 1 && pos.Line <= len(lines) {
+		if i := strings.Index(lines[pos.Line-1], key); i >= 0 {
+			pos.Col = i + 1
+		}
+	}
+	return pos
 }
 
 // locator fails to decode anything, because the failure tells the position.
@@ -197,7 +211,7 @@ func valueProblem(err error) string {
 		return parse.Message
 	}
 	if m := incompatible.FindStringSubmatch(err.Error()); m != nil {
-		return fmt.Sprintf("the value is of type %s; %s is wanted", m[1], strings.TrimPrefix(m[2], "primitive "))
+		return fmt.Sprintf("the value is of type %s; the type %s is wanted", m[1], strings.TrimPrefix(m[2], "primitive "))
 	}
 	return strings.TrimPrefix(err.Error(), "toml: ")
 }

@@ -121,20 +121,26 @@ func (m Machine) Between(from, to int32) (Link, int32) {
 	return m.Link, 3*from + 1
 }
 
-// Slowest is the link that bounds a ring over a group of ranks.
+// Slowest is the link that bounds a ring over a group of ranks. Between nodes
+// a group uses as many network cards as it has ranks on a node, if there are
+// so many; groups that share a card are not slowed down by each other.
 func (m Machine) Slowest(ranks []int32) Link {
+	nodes := map[int32]bool{}
 	for _, r := range ranks {
-		if m.node(r) != m.node(ranks[0]) {
-			if m.Network.ring() < m.Link.ring() || m.Link.Bandwidth == 0 {
-				return m.Network
-			}
-			slow := m.Link
-			slow.Latency = max(m.Link.Latency, m.Network.Latency)
-			slow.Call = max(m.Link.Call, m.Network.Call)
-			return slow
-		}
+		nodes[m.node(r)] = true
 	}
-	return m.Link
+	if len(nodes) < 2 {
+		return m.Link
+	}
+	cards := max(1, min(m.NICsPerNode, len(ranks)/len(nodes)))
+	slow := m.Network
+	slow.Collective = units.Rate(m.Network.ring() * float64(cards))
+	if len(ranks) > len(nodes) { // some steps stay inside a node
+		slow.Collective = min(slow.Collective, units.Rate(m.Link.ring()))
+		slow.Latency = max(m.Link.Latency, m.Network.Latency)
+		slow.Call = max(m.Link.Call, m.Network.Call)
+	}
+	return slow
 }
 
 // Nodes is the number of nodes that a number of ranks takes.

@@ -114,7 +114,7 @@ func (b Batch) Samples(replicas, microbatches int) ([]int64, error) {
 		micro = (perReplica + max(1, m) - 1) / max(1, m)
 	}
 	if micro > perReplica {
-		return nil, fmt.Errorf("micro = %d: larger than the %d samples that each of %d replicas gets", micro, perReplica, d)
+		return nil, fmt.Errorf("micro = %d: larger than the %d samples that a replica gets per step (batch.global / parallel.data)", micro, perReplica)
 	}
 	count := (perReplica + micro - 1) / micro
 	if m > 0 && count != m {
@@ -122,7 +122,7 @@ func (b Batch) Samples(replicas, microbatches int) ([]int64, error) {
 			return nil, fmt.Errorf("global = %d: %d samples per replica cannot be cut into schedule.microbatches = %d of equal size with only the last one smaller; %d or %d × %d would work",
 				b.Global, perReplica, m, count, m, d)
 		}
-		return nil, fmt.Errorf("micro = %d: global = %d over %d replicas makes %d microbatches, but schedule.microbatches = %d; remove one of the three", micro, b.Global, d, count, m)
+		return nil, fmt.Errorf("micro = %d: %d samples per replica (batch.global / parallel.data) make %d microbatches of that size, but schedule.microbatches = %d; remove one of the three", micro, perReplica, count, m)
 	}
 	if count > MaxTasks {
 		return nil, fmt.Errorf("global = %d: makes %d microbatches; at most %d are supported", b.Global, count, MaxTasks)

@@ -143,6 +143,9 @@ func (w *rankWiring) tail() {
 				}
 			}
 		}
+		if w.Sync.Sharded {
+			bytes /= int64(w.Shape.Replicas) // each replica has its share of the sum
+		}
 		w.add(Task{Kind: Average, Rank: w.rank, Stream: w.compute, Stage: None, Microbatch: None, Peer: None, Bytes: bytes})
 	}
 	if !w.Optimizer {

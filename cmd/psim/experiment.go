@@ -70,16 +70,12 @@ func (e *experiment) overflow() int {
 	return worst
 }
 
-// warnMemory adds a warning if a device's memory is exceeded, with the
-// changes that would make the experiment fit.
-func (e *experiment) warnMemory(ctx context.Context) {
-	r := e.overflow()
-	if r < 0 {
-		return
+// advise adds to the warning that a device's memory is exceeded what would
+// make the experiment fit.
+func (e *experiment) advise(ctx context.Context) {
+	if e.overflow() >= 0 {
+		e.result.Warnings = append(e.result.Warnings, e.remedy(ctx))
 	}
-	text := fmt.Sprintf("rank %d needs %s of memory and has %s", r,
-		units.FormatBytes(e.result.Ranks[r].PeakMemory), units.FormatBytes(e.plan.Capacity[r]))
-	e.result.Warnings = append(e.result.Warnings, text+"; "+e.remedy(ctx))
 }
 
 // remedy looks for a change under which every rank has room, simulating one

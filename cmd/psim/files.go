@@ -12,7 +12,7 @@ import (
 // prepareFolder makes a folder and checks that files can be written to it.
 func prepareFolder(folder string) error {
 	if info, err := os.Stat(folder); err == nil && !info.IsDir() {
-		return fmt.Errorf("--out %s: %w", folder, errNotFolder)
+		return fmt.Errorf("--out %s: is a file; name a folder", folder)
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("--out %s: cannot be made: %s", folder, reason(err))

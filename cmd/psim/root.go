@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"psim/internal/nearest"
 )
 
 // Exit codes.
@@ -58,7 +60,12 @@ replays.`,
   psim validate 1.6                                   a formula question, answered twice
   psim list examples                                  what there is`,
 		SilenceErrors: true, SilenceUsage: true,
-		Args: cobra.NoArgs,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return fmt.Errorf("there is no verb %q%s\nsee \"psim --help\"", args[0], nearest.Suggest(args[0], verbs(cmd)))
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(newRun(), newValidate(), newSchedule(), newPlot(), newList(), newVersion())
@@ -66,6 +73,15 @@ replays.`,
 		return fmt.Errorf("%w\nsee \"%s --help\"", err, cmd.CommandPath())
 	})
 	return root
+}
+
+// verbs lists the names of a command's subcommands.
+func verbs(cmd *cobra.Command) []string {
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	return names
 }
 
 // exactly refuses any other number of arguments, saying which are wanted.

@@ -53,11 +53,13 @@ out/NAME. With --json or --csv it writes files only if --out is given. With
 	flags.StringVar(&f.out, "out", "", "folder to write the result and pictures to; - for none (default out/NAME)")
 	flags.StringVar(&f.trace, "trace", "", "also write the timeline for Perfetto or chrome://tracing: a .json or .json.gz file")
 	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
-	cmd.MarkFlagsMutuallyExclusive("json", "csv")
 	return cmd
 }
 
 func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writer) error {
+	if f.json && f.csv {
+		return errors.New("--json and --csv exclude each other: stdout holds one of them")
+	}
 	c, err := configs.Load(path, f.sets...)
 	if err != nil {
 		return err
@@ -73,7 +75,7 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	if err != nil {
 		return err
 	}
-	e.warnMemory(ctx)
+	e.advise(ctx)
 	if err := f.print(e, stdout); err != nil {
 		return err
 	}
@@ -197,5 +199,3 @@ func render(f func(io.Writer) error) ([]byte, error) {
 	err := f(&b)
 	return b.Bytes(), err
 }
-
-var errNotFolder = errors.New("is a file; name a folder")

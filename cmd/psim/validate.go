@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,9 @@ all; 3.3 stands for all of its parts.`,
   psim validate 1.6 4.4
   psim validate --markdown > answers.md`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if asJSON && markdown {
+				return errors.New("--json and --markdown exclude each other: stdout holds one of them")
+			}
 			ids, err := questions.Select(args)
 			if err != nil {
 				return err
@@ -49,6 +53,5 @@ all; 3.3 stands for all of its parts.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object and nothing else")
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "print an answer sheet in Markdown")
-	cmd.MarkFlagsMutuallyExclusive("json", "markdown")
 	return cmd
 }
