@@ -81,7 +81,7 @@ func (g *gantt) scale(room int) {
 	}
 	unit = gcd(unit, g.end)
 	g.columns = room
-	if unit > 0 && int64(g.end/unit) <= int64(room) {
+	if len(durations) > 0 && int64(g.end/unit) <= int64(room) {
 		units := int(g.end / unit)
 		g.columns = units * min(room/units, longest)
 	} else if n := len(durations); n > 0 {

@@ -119,7 +119,11 @@ func (m *memoryPlot) legend() []legendEntry {
 		entries = append(entries, legendEntry{text: "capacity " + units.FormatBytes(c), color: rgb(alarm), line: true, dashes: dotted(), swatch: true})
 	}
 	if len(m.capacities) == 0 && len(m.Capacity) > 0 {
-		entries = append(entries, legendEntry{text: "capacity " + units.FormatBytes(slices.Min(m.Capacity)) + " or more: above the picture"})
+		text := "capacity " + units.FormatBytes(slices.Min(m.Capacity))
+		if slices.Max(m.Capacity) > slices.Min(m.Capacity) {
+			text += " or more"
+		}
+		entries = append(entries, legendEntry{text: text + ", above the picture"})
 	}
 	return entries
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +22,7 @@ func WriteTable(w io.Writer, r Result) error {
 	for _, line := range [][2]string{
 		{"step time", duration(r.StepTime)},
 		{"makespan", duration(r.Makespan)},
-		{"bubble", fmt.Sprintf("%s of the makespan, %s of the longest span", percent(r.Bubble.Makespan), percent(r.Bubble.Span))},
+		{"bubble", bubble(r)},
 		{"throughput", throughput(r.Throughput)},
 		{"memory", memoryVerdict(r)},
 	} {
@@ -47,6 +48,9 @@ func headline(r Result) string {
 		parts[0] += fmt.Sprintf(" × %d", r.VirtualStages)
 	}
 	parts = append(parts, fmt.Sprintf("%d %s", r.Microbatches, plural(r.Microbatches, "microbatch")))
+	if !computes(r) {
+		parts = []string{fmt.Sprintf("%d %s", len(r.Ranks), plural(len(r.Ranks), "rank"))}
+	}
 	if r.DataParallel > 1 {
 		parts = append(parts, fmt.Sprintf("%d data-parallel replicas", r.DataParallel))
 	}
@@ -58,6 +62,20 @@ func headline(r Result) string {
 		name = r.Name + " (" + r.Schedule + ")"
 	}
 	return fmt.Sprintf("%s: %s, %s", name, strings.Join(parts, ", "), r.Kind)
+}
+
+// bubble is empty where nothing is computed.
+func bubble(r Result) string {
+	if !computes(r) {
+		return ""
+	}
+	return fmt.Sprintf("%s of the makespan, %s of the longest span", percent(r.Bubble.Makespan), percent(r.Bubble.Span))
+}
+
+// computes reports whether the run trains anything. A collective by itself
+// has neither stages nor a bubble.
+func computes(r Result) bool {
+	return slices.ContainsFunc(r.Ranks, func(rank RankResult) bool { return rank.PeakInFlight > 0 })
 }
 
 func plural(n int, word string) string {
@@ -117,7 +135,7 @@ func memoryVerdict(r Result) string {
 		verdict = "does not fit"
 	}
 	if highest.PeakMemory == 0 {
-		return verdict
+		return "" // none was modelled
 	}
 	return fmt.Sprintf("%s; the highest peak is %s, on rank %d", verdict, units.FormatBytes(highest.PeakMemory), highest.Rank)
 }

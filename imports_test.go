@@ -1,0 +1,128 @@
+// Package psim_test keeps the house in order: who may import whom.
+package psim_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// arrows lists, for every package of the program, the packages of psim that
+// its code may import. cmd/psim may import all. The leaves under internal may
+// be imported by all, and import nothing.
+var arrows = map[string][]string{
+	"schedules":        {},
+	"costmodel/arch":   {},
+	"costmodel":        {"schedules", "costmodel/arch"},
+	"sim":              {"schedules"},
+	"exec":             {"schedules", "costmodel/arch"},
+	"configs":          {"schedules", "costmodel", "costmodel/arch", "exec"},
+	"reports":          {"schedules"},
+	"internal/units":   {},
+	"internal/nearest": {},
+}
+
+// owners lists the outside libraries that one folder keeps to itself.
+var owners = map[string]string{
+	"github.com/BurntSushi/toml": "configs",
+	"gonum.org/v1/plot":          "reports",
+	"gonum.org/v1/gonum":         "costmodel",
+	"github.com/spf13/cobra":     "cmd",
+	"github.com/gomlx/":          "exec",
+}
+
+// testOnly libraries appear in no program code.
+var testOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid", "go.uber.org/goleak"}
+
+func TestImports(t *testing.T) {
+	seen := map[string]bool{}
+	for _, file := range goFiles(t) {
+		folder := path.Dir(file)
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		require.NoError(t, err)
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		seen[folder] = true
+		for _, spec := range parsed.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			require.NoError(t, err)
+			if problem := forbidden(folder, name); problem != "" {
+				t.Errorf("%s imports %s: %s", file, name, problem)
+			}
+		}
+	}
+	for folder := range seen {
+		_, known := arrows[folder]
+		require.True(t, known || strings.HasPrefix(folder, "cmd/"), "%s is a new package: say in arrows what it may import", folder)
+	}
+}
+
+// forbidden says why a folder may not import a package, or nothing.
+func forbidden(folder, name string) string {
+	for _, library := range testOnly {
+		if strings.HasPrefix(name, library) {
+			return "that library is for tests"
+		}
+	}
+	for library, owner := range owners {
+		if strings.HasPrefix(name, library) && folder != owner && !strings.HasPrefix(folder, owner+"/") {
+			return "only " + owner + " may"
+		}
+	}
+	inside, ok := strings.CutPrefix(name, "psim/")
+	if !ok || strings.HasPrefix(folder, "cmd/") {
+		return ""
+	}
+	leaf := strings.HasPrefix(inside, "internal/") && !strings.HasPrefix(folder, "internal/")
+	if !leaf && !slices.Contains(arrows[folder], inside) {
+		return "the arrows in imports_test.go do not allow it"
+	}
+	return ""
+}
+
+// TestForbidden proves that the rules can be broken.
+func TestForbidden(t *testing.T) {
+	for _, c := range [][2]string{
+		{"sim", "psim/costmodel"}, {"schedules", "psim/sim"}, {"exec", "psim/sim"}, {"reports", "psim/sim"},
+		{"sim", "github.com/BurntSushi/toml"}, {"configs", "gonum.org/v1/plot/vg"}, {"sim", "github.com/stretchr/testify/require"},
+		{"internal/units", "psim/schedules"}, {"costmodel", "psim/configs"},
+	} {
+		require.NotEmpty(t, forbidden(c[0], c[1]), "%s → %s", c[0], c[1])
+	}
+	for _, c := range [][2]string{
+		{"sim", "psim/schedules"}, {"schedules", "psim/internal/units"}, {"cmd/psim", "psim/sim"}, {"reports", "gonum.org/v1/plot/vg"}, {"sim", "fmt"},
+	} {
+		require.Empty(t, forbidden(c[0], c[1]), "%s → %s", c[0], c[1])
+	}
+}
+
+// goFiles lists the Go files of the repository, with slashes.
+func goFiles(t *testing.T) []string {
+	var files []string
+	require.NoError(t, filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "out") {
+			return filepath.SkipDir
+		}
+		if strings.HasSuffix(name, ".go") {
+			files = append(files, filepath.ToSlash(name))
+		}
+		return nil
+	}))
+	require.Greater(t, len(files), 50)
+	_, err := os.Stat("go.mod")
+	require.NoError(t, err, "the test must see the whole repository")
+	return files
+}
