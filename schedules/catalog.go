@@ -27,8 +27,8 @@ type Schedule struct {
 func Catalog() []Schedule {
 	return []Schedule{
 		{
-			Name: "model-parallel", Summary: "one microbatch at a time through all stages and back; one rank works",
-			Bubble: "(P-1)/P", Memory: "1", Paper: "naive model parallelism",
+			Name: "model-parallel", Summary: "one microbatch at a time through all stages and back",
+			Bubble: "(P-1)/P", Memory: "1", Paper: "-",
 			MultiStage: true, Pipelined: true, order: modelParallel,
 		},
 		{
@@ -42,14 +42,14 @@ func Catalog() []Schedule {
 			Pipelined: true, order: torchgpipe,
 		},
 		{
-			Name: "1f1b", Summary: "one forward, one backward after a warm-up, flushed every step",
-			Bubble: "(P-1)/(M+P-1)", Memory: "min(M, P-r)", Paper: "Narayanan et al. 2021, Megatron-LM (PipeDream-flush)",
+			Name: "1f1b", Summary: "a warm-up, then one forward and one backward in turn",
+			Bubble: "(P-1)/(M+P-1)", Memory: "min(M, P-r)", Paper: "Narayanan et al. 2021, PipeDream-flush",
 			Pipelined: true, order: oneForwardOneBackward,
 		},
 		{
-			Name: "ddp", Summary: "whole replicas; gradients all-reduced after the backward, then averaged",
+			Name: "ddp", Summary: "whole copies; gradients all-reduced, averaged, applied",
 			Bubble: "0", Memory: "1", Paper: "Li et al. 2020, PyTorch Distributed",
-			Constraint: "stages = 1; the copies are parallel.data", order: oneForwardOneBackward,
+			Constraint: "stages = 1", order: oneForwardOneBackward,
 		},
 	}
 }

@@ -25,6 +25,19 @@ func prepareFolder(folder string) error {
 	return os.Remove(probe.Name())
 }
 
+// removeStale removes the files that not every run writes, so that none of an
+// earlier run in the same folder passes for this one's; the result goes first,
+// because a folder with a result counts as complete.
+func removeStale(folder string) error {
+	for _, name := range []string{"result.json", "memory.png", "memory.csv"} {
+		path := filepath.Join(folder, name)
+		if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+			return fmt.Errorf("%s: cannot be replaced: %s", path, reason(err))
+		}
+	}
+	return nil
+}
+
 // writeFile renders into memory, then replaces the file in one step, so that
 // no half-written file is ever seen.
 func writeFile(path string, f func(io.Writer) error) error {
@@ -50,6 +63,11 @@ func writeFile(path string, f func(io.Writer) error) error {
 		return fmt.Errorf("%s: cannot be written: %s", path, reason(err))
 	}
 	return nil
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // reason is the operating system's, without the path.

@@ -64,11 +64,7 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	if err != nil {
 		return err
 	}
-	folder, err := f.folder(c.Name(), stderr)
-	if err != nil {
-		return err
-	}
-	if err := checkTraceName(f.trace); err != nil {
+	if err := f.checkTrace(); err != nil {
 		return err
 	}
 	e, err := simulate(ctx, c)
@@ -76,6 +72,10 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 		return err
 	}
 	e.advise(ctx)
+	folder, err := f.folder(c.Name(), stderr)
+	if err != nil {
+		return err
+	}
 	if err := f.print(e, stdout); err != nil {
 		return err
 	}
@@ -121,6 +121,9 @@ func (f runFlags) print(e *experiment, stdout io.Writer) error {
 func (f runFlags) write(ctx context.Context, e *experiment, folder string, stderr io.Writer) error {
 	var names []string
 	if folder != "" {
+		if err := removeStale(folder); err != nil {
+			return err
+		}
 		for _, file := range e.files() {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -185,12 +188,19 @@ func (e *experiment) usesMemory() bool {
 	return false
 }
 
-// checkTraceName refuses a trace format that cannot be written.
-func checkTraceName(name string) error {
-	if name == "" || strings.HasSuffix(name, ".json") || strings.HasSuffix(name, ".json.gz") {
+// checkTrace refuses a trace that cannot be written, before any work.
+func (f runFlags) checkTrace() error {
+	name := f.trace
+	if name == "" {
 		return nil
 	}
-	return fmt.Errorf("--trace %s: must end in .json or .json.gz, the formats that are written", name)
+	if !strings.HasSuffix(name, ".json") && !strings.HasSuffix(name, ".json.gz") {
+		return fmt.Errorf("--trace %s: must end in .json or .json.gz, the formats that are written", name)
+	}
+	if folder := filepath.Dir(name); !isFolder(folder) && folder != filepath.Clean(f.out) {
+		return fmt.Errorf("--trace %s: there is no folder %s", name, folder)
+	}
+	return nil
 }
 
 // render runs a renderer into memory.

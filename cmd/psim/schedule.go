@@ -45,8 +45,8 @@ The csv format is PyTorch's compute-only schedule notation, a row per rank.`,
 
 // flagError rewords an error about a setting as one about the flag.
 func flagError(err error) error {
-	text := strings.Replace(err.Error(), "virtual_stages", "virtual", -1)
-	return fmt.Errorf("--%s", text)
+	flags := strings.NewReplacer("remove virtual_stages", "remove --virtual", "virtual_stages", "virtual")
+	return fmt.Errorf("--%s", strings.Replace(flags.Replace(err.Error()), " = ", " ", 1))
 }
 
 // writeOrder prints an order in one of the three formats.

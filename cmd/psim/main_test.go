@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestContract checks the fields of the result that scripts rely on.
+func TestContract(t *testing.T) {
+	userFolder(t)
+	stdout, stderr, code := psim(t, "psim run gpipe --json")
+	require.Zero(t, code)
+	require.Empty(t, stderr)
+	var r map[string]any
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	for _, key := range []string{
+		"kind", "name", "schedule", "stages", "virtual_stages", "microbatches", "data_parallel", "tensor_parallel",
+		"step_time_s", "makespan_s", "bubble", "throughput", "ranks", "fits_memory", "tasks", "build_s", "simulation_s", "warnings",
+	} {
+		require.Contains(t, r, key)
+	}
+	require.Equal(t, []any{}, r["warnings"])
+	require.Len(t, r["ranks"], 4)
+	for _, rank := range r["ranks"].([]any) {
+		rank := rank.(map[string]any)
+		sum := 0.0
+		for _, part := range []string{"compute_s", "exposed_communication_s", "optimizer_s", "idle_s"} {
+			sum += rank[part].(float64)
+		}
+		require.InDelta(t, r["step_time_s"], sum, 1e-9)
+		for _, key := range []string{"rank", "communication_s", "peak_memory_bytes", "persistent_memory_bytes", "peak_in_flight", "sent_bytes"} {
+			require.Contains(t, rank, key)
+		}
+	}
+	_, err := os.Stat("out")
+	require.True(t, os.IsNotExist(err), "--json alone writes no files")
+}
+
+// TestIdenticalFiles runs everything twice and compares all bytes.
+func TestIdenticalFiles(t *testing.T) {
+	userFolder(t)
+	for _, name := range []string{"gpipe", "ddp", "course-timeline"} {
+		var first map[string]string
+		for _, folder := range []string{"a", "b"} {
+			stdout, _, code := psim(t, "psim run "+name+" --quiet --out "+folder+" --trace "+folder+"/t.json.gz")
+			require.Zero(t, code)
+			files := contents(t, folder)
+			files["stdout"] = stdout
+			if first == nil {
+				first = files
+				require.Contains(t, files, "timeline.png")
+				require.Contains(t, files, "result.json")
+				require.NotContains(t, files["result.json"], "build_s")
+				continue
+			}
+			require.Equal(t, len(first), len(files))
+			for f := range first {
+				require.True(t, first[f] == files[f], "%s: %s differs between two runs", name, f)
+			}
+		}
+	}
+}
+
+// contents reads all files of a folder.
+func contents(t *testing.T, folder string) map[string]string {
+	files := map[string]string{}
+	require.NoError(t, filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		files[filepath.Base(path)] = string(data)
+		return err
+	}))
+	return files
+}
+
+// TestErrors compares the message of every kind of wrong usage. All of them
+// exit with 2, print nothing on stdout and leave no file behind.
+func TestErrors(t *testing.T) {
+	userFolder(t)
+	require.NoError(t, os.WriteFile("file", nil, 0o644))
+	require.NoError(t, os.WriteFile("broken.json", []byte(`{"kind": "predicted`), 0o644))
+	before := contents(t, ".")
+	var all strings.Builder
+	for _, command := range []string{
+		"psim rnu gpipe",
+		"psim run",
+		"psim run gpipe 1f1b",
+		"psim run gpipe --jsn",
+		"psim run gpipe --json --csv",
+		"psim run no-such-file.toml",
+		"psim run configs",
+		"psim run gpipe --set schedule.stages",
+		"psim run gpipe --set schedule.stages=0",
+		"psim run gpipe --set schedule.mikrobatches=4",
+		"psim run gpipe --out file",
+		"psim run gpipe --out file/below",
+		"psim run gpipe --trace t.txt",
+		"psim run gpipe --out - --trace nowhere/t.json",
+		"psim schedule",
+		"psim schedule 1f1c",
+		"psim schedule 1f1b --stages 0",
+		"psim schedule 1f1b --microbatches -3",
+		"psim schedule 1f1b --virtual 2",
+		"psim schedule ddp --stages 4",
+		"psim schedule 1f1b --format yaml",
+		"psim plot timeline",
+		"psim plot pie out/gpipe",
+		"psim plot timeline nowhere",
+		"psim plot timeline broken.json",
+		"psim plot timeline configs",
+		"psim plot timeline configs --out x.pdf",
+		"psim list",
+		"psim list device",
+		"psim version now",
+		"psim validate 9.9",
+		"psim validate --json --markdown",
+	} {
+		stdout, stderr, code := psim(t, command)
+		require.Equal(t, exitUsage, code, "%s: %s", command, stderr)
+		require.Empty(t, stdout, command)
+		all.WriteString("$ " + command + "\n" + stderr + "\n")
+	}
+	require.Equal(t, before, contents(t, "."), "wrong usage leaves no files")
+	t.Chdir(filepath.Join(mustRoot(t), "cmd", "psim"))
+	golden(t, "errors.txt", all.String())
+}
+
+// mustRoot finds the repository from a user's folder.
+func mustRoot(t *testing.T) string {
+	configs, err := filepath.EvalSymlinks("configs")
+	require.NoError(t, err)
+	return filepath.Dir(configs)
+}
+
+// TestReadOnlyFolder checks the message where --out cannot be written to, and
+// that the default folder only warns.
+func TestReadOnlyFolder(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may write anywhere")
+	}
+	userFolder(t)
+	require.NoError(t, os.Mkdir("locked", 0o555))
+	_, stderr, code := psim(t, "psim run gpipe --out locked")
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "psim: --out locked: cannot be written to: permission denied\n", stderr)
+}
+
+// TestDefaultFolderInTheWay checks that a run still answers where the default
+// folder cannot be made.
+func TestDefaultFolderInTheWay(t *testing.T) {
+	userFolder(t)
+	require.NoError(t, os.WriteFile("out", nil, 0o644))
+	stdout, stderr, code := psim(t, "psim run gpipe")
+	require.Zero(t, code)
+	require.Contains(t, stdout, "step time")
+	require.Contains(t, stderr, "no files are written")
+}
+
+// TestInterrupted checks that a cancelled run ends with 1 and no files.
+func TestInterrupted(t *testing.T) {
+	userFolder(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var stderr strings.Builder
+	require.Equal(t, exitFailed, run(ctx, []string{"run", "gpipe", "--out", "new"}, io.Discard, &stderr))
+	require.Equal(t, "psim: interrupted\n", stderr.String())
+	_, err := os.Stat("new")
+	require.True(t, os.IsNotExist(err))
+}
+
+// TestMemoryAdvice checks that the advice of a run that does not fit is true.
+func TestMemoryAdvice(t *testing.T) {
+	userFolder(t)
+	line := "psim run gpipe --set machine.device=rtx-2080ti --set train.precision=fp16 --set batch.global=64 --json"
+	stdout, _, code := psim(t, line)
+	require.Zero(t, code, "not fitting is a warning")
+	var r struct {
+		FitsMemory bool     `json:"fits_memory"`
+		Warnings   []string `json:"warnings"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.False(t, r.FitsMemory)
+	require.Len(t, r.Warnings, 2)
+	require.Contains(t, r.Warnings[0], "rank 3 needs")
+	_, advice, found := strings.Cut(r.Warnings[1], "it would fit with ")
+	require.True(t, found, r.Warnings[1])
+	advice, _, _ = strings.Cut(advice, " (")
+	stdout, _, code = psim(t, line+" "+advice)
+	require.Zero(t, code)
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.True(t, r.FitsMemory)
+}
+
+// TestPlot draws saved results again.
+func TestPlot(t *testing.T) {
+	userFolder(t)
+	for _, name := range []string{"gpipe", "1f1b", "course-timeline"} {
+		_, stderr, code := psim(t, "psim run "+name)
+		require.Zero(t, code, stderr)
+	}
+	for _, line := range []string{
+		"psim plot timeline out/gpipe", "psim plot timeline out/gpipe/result.json out/1f1b --out both.svg", "psim plot memory out/1f1b --out m.png",
+	} {
+		_, stderr, code := psim(t, line)
+		require.Zero(t, code, stderr)
+	}
+	drawn, saved := contents(t, ".")["timeline.png"], contents(t, "out/gpipe")["timeline.png"]
+	require.True(t, drawn == saved, "plotting a saved result gives the same picture")
+	_, stderr, code := psim(t, "psim run course-timeline --out out/gpipe")
+	require.Zero(t, code, stderr)
+	require.NotContains(t, contents(t, "out/gpipe"), "memory.csv", "files of an earlier run are gone")
+	_, stderr, code = psim(t, "psim plot memory out/course-timeline")
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "psim: out/course-timeline: the run has no memory.csv, because nothing in it uses memory; add [memory] or use [model]\n", stderr)
+}
