@@ -33,7 +33,7 @@ type Plan struct {
 func (c *Config) Build() (*Plan, error) {
 	kind, err := c.work()
 	if err != nil {
-		return nil, &Error{Label: c.sources[0].label, Problem: err.Error()}
+		return nil, err
 	}
 	if kind == byCollective {
 		return c.buildRing()
@@ -42,16 +42,34 @@ func (c *Config) Build() (*Plan, error) {
 	if err != nil {
 		return nil, c.problem("schedule", c.unknownSchedule())
 	}
-	if !c.Defined("schedule.stages") {
-		if schedule.Pipelined {
-			return nil, c.problem("schedule", errors.New("stages is missing: say over how many ranks the network is cut"))
-		}
-		c.Schedule.Stages = 1
+	if schedule.Pipelined && !c.Defined("schedule.stages") {
+		return nil, c.problem("schedule", errors.New("stages is missing: say over how many ranks the network is cut"))
+	}
+	if err := c.checkSize(); err != nil {
+		return nil, c.problem("schedule", err)
 	}
 	if kind == byModel {
 		return c.buildModel(schedule)
 	}
 	return c.buildTimes(schedule)
+}
+
+// checkSize refuses what would be too large before anything of that size is
+// made: every stage has a forward and a backward of every microbatch, in
+// every replica.
+func (c *Config) checkSize() error {
+	microbatches := float64(max(1, c.Schedule.Microbatches))
+	if c.Batch.Micro > 0 {
+		microbatches = max(microbatches, float64(c.Batch.Global)/float64(c.Parallel.Data)/float64(c.Batch.Micro))
+	}
+	if tasks := 2 * float64(c.Schedule.Stages) * microbatches * float64(c.Parallel.Data); tasks > schedules.MaxTasks {
+		key, value := "microbatches", microbatches
+		if float64(c.Schedule.Stages) > microbatches {
+			key, value = "stages", float64(c.Schedule.Stages)
+		}
+		return fmt.Errorf("%s = %.0f: the graph would have at least %.2g tasks, more than %d", key, value, tasks, schedules.MaxTasks)
+	}
+	return nil
 }
 
 // unknownSchedule is the error for a name that is not in the catalog.
@@ -124,12 +142,14 @@ func (c *Config) placement(ranks int) ([]int32, error) {
 	if c.Schedule.Placement == nil {
 		return nil, nil
 	}
-	used := make([]bool, ranks)
+	used := make([]bool, min(ranks, len(c.Schedule.Placement)+1))
 	for _, r := range c.Schedule.Placement {
 		if r < 0 || int(r) >= ranks {
 			return nil, fmt.Errorf("placement = %v: rank %d is outside 0 to %d", c.Schedule.Placement, r, ranks-1)
 		}
-		used[r] = true
+		if int(r) < len(used) {
+			used[r] = true
+		}
 	}
 	if r := slices.Index(used, false); r >= 0 {
 		return nil, fmt.Errorf("placement = %v: rank %d has no stage", c.Schedule.Placement, r)
@@ -194,15 +214,10 @@ func (c *Config) readBeside(path string) ([]byte, error) {
 	if !filepath.IsAbs(path) && c.folder != "" {
 		path = filepath.Join(c.folder, path)
 	}
-	info, err := os.Stat(path)
-	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxSize) {
-		return nil, fmt.Errorf("is not a regular file of at most %d bytes", maxSize)
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, errors.New("is not a file but a " + map[bool]string{true: "directory", false: "device"}[info.IsDir()])
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("cannot be read: %s", cause(err))
-	}
-	return data, nil
+	return readFile(path)
 }
 
 func sum(values []int64) int64 {

@@ -30,7 +30,7 @@ type Config struct {
 func defaults() *Config {
 	const bucket = 25_000_000 // PyTorch's default, "25MB"
 	return &Config{
-		Schedule: schedules.Options{VirtualStages: 1},
+		Schedule: schedules.Options{Stages: 1, VirtualStages: 1},
 		Parallel: schedules.Parallel{Data: 1, Tensor: 1, Bucket: bucket, Overlap: true},
 		Train:    arch.Training{Precision: "fp32", Optimizer: "adamw", Recompute: "none"},
 	}
@@ -54,11 +54,10 @@ func (c *Config) Defined(key string) bool {
 func (c *Config) With(sets ...string) (*Config, error) {
 	next := defaults()
 	next.name, next.folder = c.name, c.folder
-	for _, s := range c.sources {
-		if err := s.decode(next); err != nil {
+	for _, s := range c.sources { // read again, for decoding writes into a source
+		if err := next.add(s.label, s.text, s.lines); err != nil {
 			return nil, err
 		}
-		next.sources = append(next.sources, s)
 	}
 	for _, set := range sets {
 		if err := next.set(set); err != nil {

@@ -31,6 +31,9 @@ func Examples() []string {
 
 // example returns the text of an embedded example.
 func example(name string) ([]byte, bool) {
+	if strings.ContainsAny(name, `/\`) { // the catalog is no example
+		return nil, false
+	}
 	data, err := files.ReadFile(strings.TrimSuffix(name, ".toml") + ".toml")
 	return data, err == nil
 }

@@ -3,6 +3,7 @@ package configs
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -48,26 +49,42 @@ func Parse(label string, data []byte, sets ...string) (*Config, error) {
 
 // read finds the text of a file or an embedded example.
 func read(pathOrName string) (data []byte, label, folder string, err error) {
+	problem := func(text string) error { return &Error{Label: pathOrName, Problem: text} }
 	info, err := os.Stat(pathOrName)
-	switch {
-	case err == nil && info.IsDir():
-		return nil, "", "", &Error{Label: pathOrName, Problem: "is a directory; name a .toml file in it"}
-	case err == nil && info.Size() > maxSize:
-		return nil, "", "", &Error{Label: pathOrName, Problem: fmt.Sprintf("has %d bytes; a configuration has at most %d", info.Size(), maxSize)}
-	case err == nil:
-		data, err = os.ReadFile(pathOrName)
+	if err == nil && !info.IsDir() {
+		data, err = readFile(pathOrName)
 		if err != nil {
-			return nil, "", "", &Error{Label: pathOrName, Problem: "cannot be read: " + cause(err)}
+			return nil, "", "", problem(err.Error())
 		}
 		return data, pathOrName, filepath.Dir(pathOrName), nil
 	}
-	if data, ok := example(pathOrName); ok {
+	if data, ok := example(pathOrName); ok { // even beside a folder of that name
 		return data, pathOrName, "", nil
 	}
-	if !os.IsNotExist(err) {
-		return nil, "", "", &Error{Label: pathOrName, Problem: "cannot be read: " + cause(err)}
+	switch {
+	case err == nil:
+		return nil, "", "", problem("is a directory; name a .toml file in it")
+	case !os.IsNotExist(err):
+		return nil, "", "", problem("cannot be read: " + cause(err))
 	}
-	return nil, "", "", &Error{Label: pathOrName, Problem: "no such file, and no example of that name; the examples are " + strings.Join(Examples(), ", ")}
+	return nil, "", "", problem("no such file, and no example of that name; the examples are " + strings.Join(Examples(), ", "))
+}
+
+// readFile reads a file, or a pipe, that is not too large.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot be read: %s", cause(err))
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("cannot be read: %s", cause(err))
+	case len(data) > maxSize:
+		return nil, fmt.Errorf("has more than %d bytes; that is too large", maxSize)
+	}
+	return data, nil
 }
 
 // cause is the operating system's reason, without the path.
@@ -97,7 +114,7 @@ func (c *Config) add(label, data string, lines bool) error {
 	return s.decode(c)
 }
 
-var setPattern = regexp.MustCompile(`^([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+)=(.*)$`)
+var setPattern = regexp.MustCompile(`^([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+)\s*=(.*)$`)
 
 // set applies KEY=VALUE. The value is TOML where it parses as such, and a
 // string otherwise, so that quotes may be left out.
@@ -118,14 +135,15 @@ func (c *Config) set(flag string) error {
 	return c.add(label, text, false)
 }
 
-// keyAtStart finds the key that an option struct's error begins with.
-var keyAtStart = regexp.MustCompile(`^([a-z_]+)(?: = | is |:)`)
+// keyAtStart finds the key that an option struct's error begins with, if it
+// does.
+var keyAtStart = regexp.MustCompile(`^([a-z_.]+)(?: = | is |: )`)
 
 // problem turns an error of the package that owns a section into an Error
 // with a position. By convention such errors begin with the key they mean.
 func (c *Config) problem(section string, err error) error {
 	text, key := err.Error(), section
-	if m := keyAtStart.FindStringSubmatch(text); m != nil {
+	if m := keyAtStart.FindStringSubmatch(text); m != nil && isKey(section+"."+m[1]) {
 		key, text = section+"."+m[1], section+"."+text
 	}
 	for _, k := range []string{key, section} {

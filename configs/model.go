@@ -25,8 +25,14 @@ func (c *Config) buildModel(schedule schedules.Schedule) (*Plan, error) {
 	if err != nil {
 		return nil, c.problem("machine", err)
 	}
+	if _, err := costmodel.NewCompute(machine.Device, c.Train); err != nil {
+		return nil, c.problem("train", err)
+	}
 	w := &costmodel.Workload{
 		Network: network, Training: c.Train, Samples: samples, Replicas: c.Parallel.Data, Zero: c.Parallel.Zero,
+	}
+	if err := w.Validate(); err != nil {
+		return nil, c.problem("batch", err)
 	}
 	if err := c.partition(w, machine); err != nil {
 		return nil, c.problem("schedule", err)
@@ -75,7 +81,11 @@ func (c *Config) machine(needsDevice bool) (costmodel.Machine, error) {
 	if needsDevice && options.Device == "" && options.Compute.FLOPS == 0 {
 		return costmodel.Machine{}, errors.New(`device is missing: name one (psim list devices), or give [machine.compute] flops = "10TFLOP/s"`)
 	}
-	return options.Machine(Catalog())
+	m, err := options.Machine(Catalog())
+	if err != nil && c.Machine.File != "" {
+		err = fmt.Errorf("file = %q, with the keys given here: %w", c.Machine.File, err)
+	}
+	return m, err
 }
 
 // machineFile reads a file with a [machine] section and applies this
@@ -109,7 +119,10 @@ func (c *Config) machineFile(path string) (costmodel.MachineOptions, error) {
 
 // partition cuts the network into stages and places them.
 func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine) error {
-	ranks := c.Schedule.Stages
+	ranks, n := c.Schedule.Stages, len(w.Network.Layers)
+	if ranks > n {
+		return fmt.Errorf("stages = %d: %s has %d layers, and every stage needs at least one (%s)", ranks, w.Network.Name, n, layerNames(w.Network))
+	}
 	stageRank, err := c.placement(ranks)
 	if err != nil {
 		return err
@@ -118,7 +131,6 @@ func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine) error {
 		stageRank = schedules.OneStagePerRank(ranks)
 	}
 	by := c.Schedule.Partition
-	n := len(w.Network.Layers)
 	switch {
 	case by.Layers != nil:
 		w.Layers, err = schedules.PartitionExplicit(by.Layers, n, len(stageRank))

@@ -97,10 +97,19 @@ func (s *source) decodeTable(table map[string]toml.Primitive, into reflect.Value
 			continue
 		}
 		if err := s.meta.PrimitiveDecode(primitive, field.Addr().Interface()); err != nil {
-			return s.at(s.locate(primitive), dotted, valueProblem(err))
+			return s.valueError(primitive, dotted, valueProblem(err))
 		}
 	}
 	return nil
+}
+
+// valueError is the error for a value. Where that is a table which decodes
+// itself and the problem begins with a key in it, the error is that key's.
+func (s *source) valueError(p toml.Primitive, dotted, problem string) *Error {
+	if key, rest, ok := strings.Cut(problem, ": "); ok && s.defines(dotted+"."+key) {
+		return s.at(s.find(dotted+"."+key), dotted+"."+key, rest)
+	}
+	return s.at(s.locate(p), dotted, problem)
 }
 
 // fieldsByKey maps the toml tags of a struct to its fields.
@@ -112,6 +121,21 @@ func fieldsByKey(v reflect.Value) map[string]reflect.Value {
 		}
 	}
 	return fields
+}
+
+// isKey reports whether a dotted key exists.
+func isKey(dotted string) bool {
+	v := reflect.ValueOf(defaults()).Elem()
+	for key := range strings.SplitSeq(dotted, ".") {
+		if v.Kind() != reflect.Struct {
+			return false
+		}
+		var ok bool
+		if v, ok = fieldsByKey(v)[key]; !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // nested reports whether a field is a table of its own, and not a value that

@@ -3,6 +3,8 @@ package configs
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"psim/schedules"
@@ -29,18 +31,19 @@ func (c *Config) work() (work, error) {
 	}
 	switch len(given) {
 	case 0:
-		return 0, errors.New("there is neither [times], [model] nor [collective]; exactly one of them says what the tasks cost")
+		return 0, &Error{Label: c.sources[0].label, Problem: "there is neither [times], [model] nor [collective]; exactly one of them says what the tasks cost"}
 	case 1:
 		return kind, nil
 	}
-	return 0, fmt.Errorf("there is %s; exactly one of them may say what the tasks cost", strings.Join(given, " and "))
+	last := strings.Trim(given[len(given)-1], "[]")
+	return 0, c.problem(last, fmt.Errorf("there is %s; exactly one of them may say what the tasks cost", strings.Join(given, " and ")))
 }
 
 // validate checks what can be said before anything is built.
 func (c *Config) validate() error {
 	kind, err := c.work()
 	if err != nil {
-		return &Error{Label: c.sources[0].label, Problem: err.Error()}
+		return err
 	}
 	if !c.Defined("schedule.name") {
 		return c.problem("schedule", fmt.Errorf("name is missing: legal are %s", strings.Join(legalNames(), ", ")))
@@ -69,12 +72,22 @@ func (c *Config) validateCollective() error {
 			return c.problem(section, fmt.Errorf("[%s] has no meaning for a [collective]; remove it", section))
 		}
 	}
+	var names []string
+	for _, k := range schedules.Conventions() {
+		names = append(names, k.Name)
+	}
+	if name := c.Collective.Convention; c.Defined("collective.convention") && !slices.Contains(names, name) {
+		return c.problem("collective", fmt.Errorf("convention = %q: legal are %s", name, strings.Join(names, ", ")))
+	}
 	return nil
 }
 
 // validateSections refuses sections that would be ignored.
 func (c *Config) validateSections(kind work) error {
 	if kind == byTimes {
+		if c.Defined("schedule.partition") {
+			return c.problem("schedule", errors.New("partition: cuts the layers of a [model]; beside [times] it has no meaning"))
+		}
 		for _, section := range []string{"machine", "train"} {
 			if c.Defined(section) {
 				return c.problem(section, fmt.Errorf("[%s] has no meaning beside [times], which gives the times itself; use [model] or remove it", section))
@@ -102,21 +115,37 @@ func (c *Config) positive() error {
 		{"schedule.virtual_stages", int64(c.Schedule.VirtualStages)},
 		{"batch.global", c.Batch.Global}, {"batch.micro", c.Batch.Micro},
 		{"parallel.data", int64(c.Parallel.Data)}, {"parallel.tensor", int64(c.Parallel.Tensor)},
-		{"collective.ranks", int64(c.Collective.Ranks)}, {"collective.bytes", int64(c.Collective.Bytes)},
+		{"collective.ranks", int64(c.Collective.Ranks)},
 		{"machine.devices_per_node", int64(c.Machine.DevicesPerNode)}, {"machine.nics_per_node", int64(c.Machine.NICsPerNode)},
 		{"model.layers", int64(c.Model.Layers)}, {"model.hidden", int64(c.Model.Hidden)}, {"model.heads", int64(c.Model.Heads)},
 		{"model.kv_heads", int64(c.Model.KVHeads)}, {"model.ffn_hidden", int64(c.Model.FFNHidden)},
 		{"model.vocab", int64(c.Model.Vocab)}, {"model.sequence_length", int64(c.Model.SequenceLength)},
+		{"model.head_dim", int64(c.Model.HeadDim)}, {"model.positions", int64(c.Model.Positions)},
 	} {
-		const most = 1 << 40
-		isSize := e.key == "collective.bytes"
-		if c.Defined(e.key) && (e.value < 1 || e.value > most && !isSize) {
+		if c.Defined(e.key) && (e.value < 1 || e.value > math.MaxInt32) {
 			section, key, _ := strings.Cut(e.key, ".")
-			legal := "it must be at least 1"
-			if e.value > most {
-				legal = "that is too large"
-			}
-			return c.problem(section, fmt.Errorf("%s = %d: %s", key, e.value, legal))
+			return c.problem(section, fmt.Errorf("%s = %d: must be 1 to %d", key, e.value, math.MaxInt32))
+		}
+	}
+	return c.positiveQuantities()
+}
+
+// positiveQuantities checks the same of quantities with a unit.
+func (c *Config) positiveQuantities() error {
+	compute := c.Machine.Compute
+	for _, e := range []struct {
+		key  string
+		zero bool
+	}{
+		{"collective.bytes", c.Collective.Bytes == 0},
+		{"memory.limit", c.Memory.Limit == 0},
+		{"machine.compute.flops", compute.FLOPS == 0},
+		{"machine.compute.memory_bandwidth", compute.MemoryBandwidth == 0},
+		{"machine.compute.memory", compute.Memory == 0},
+	} {
+		if e.zero && c.Defined(e.key) {
+			section, key, _ := strings.Cut(e.key, ".")
+			return c.problem(section, fmt.Errorf("%s: must be more than zero; leave it out where it does not matter", key))
 		}
 	}
 	return nil

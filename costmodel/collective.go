@@ -25,20 +25,31 @@ func CollectiveTime(k schedules.Kind, l Link, n int, bytes int64) time.Duration 
 	if k == schedules.AllReduce {
 		steps *= 2
 	}
-	step := seconds(float64(bytes)/float64(n)/l.ring()) + time.Duration(l.Latency)
-	return time.Duration(l.Call) + time.Duration(steps)*step
+	step := total(seconds(float64(bytes)/float64(n)/l.ring()), time.Duration(l.Latency))
+	if step > maxTime/time.Duration(steps) {
+		return maxTime
+	}
+	return total(time.Duration(l.Call), time.Duration(steps)*step)
 }
 
 // seconds rounds to whole nanoseconds. What does not fit counts as the
 // longest duration.
 func seconds(s float64) time.Duration {
-	ns := math.Round(s * 1e9)
-	if ns >= maxTime {
-		return maxTime
+	if ns := math.Round(s * 1e9); ns < maxTime {
+		return time.Duration(ns)
 	}
-	return time.Duration(ns)
+	return maxTime
 }
 
-// maxTime bounds a single duration so that sums of many do not overflow: a
-// little over three years.
+// total adds durations, up to the longest.
+func total(times ...time.Duration) time.Duration {
+	var sum time.Duration
+	for _, t := range times {
+		sum = min(sum+min(t, maxTime), maxTime)
+	}
+	return sum
+}
+
+// maxTime is the longest duration of a task, a little over three years. A
+// price beyond it counts as that, so that none overflows.
 const maxTime = 1e17

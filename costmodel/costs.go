@@ -20,10 +20,14 @@ func (w Workload) Costs(m Machine, g *schedules.Graph) (schedules.Costs, error) 
 	}
 	p := &pricer{
 		workload: w, machine: m, compute: compute, graph: g,
-		ranksPerReplica: int32(g.Ranks() / w.Replicas), optimizer: make([]time.Duration, g.Ranks()/w.Replicas),
+		optimizer: make([]time.Duration, g.Ranks()/w.replicas()),
 	}
-	p.priceStages(bucketsOf(g, len(w.Layers)))
+	p.priceStages()
+	p.priceSlices(bucketsOf(g, len(w.Layers)))
 	p.priceOptimizers()
+	for _, ranks := range g.Groups {
+		p.slowest = append(p.slowest, m.Slowest(ranks))
+	}
 	return schedules.Costs{Task: p.task, Persistent: w.Persistent(g.Ranks())}, nil
 }
 
@@ -54,19 +58,25 @@ func bucketsOf(g *schedules.Graph, stages int) [][]int64 {
 
 // pricer holds what pricing a task looks up.
 type pricer struct {
-	workload        Workload
-	machine         Machine
-	compute         Compute
-	graph           *schedules.Graph
-	ranksPerReplica int32
-	sizeOf          []int32   // by microbatch: index into prices[stage]
-	prices          [][]price // by stage and size of microbatch
-	sliced          []int32   // by stage: the microbatch whose backward is in slices, or None
-	optimizer       []time.Duration
+	workload  Workload
+	machine   Machine
+	compute   Compute
+	graph     *schedules.Graph
+	sizeOf    []int32         // by microbatch: index into prices[stage]
+	prices    [][]price       // by stage and size of microbatch
+	sliced    []sliced        // by stage
+	optimizer []time.Duration // by rank of a replica
+	slowest   []Link          // by group
+}
+
+// sliced is a backward that is cut where gradient buckets are complete.
+type sliced struct {
+	microbatch int32
+	times      []time.Duration // nil where the stage's backward is whole
 }
 
 // priceStages prices every stage for every distinct size of microbatch.
-func (p *pricer) priceStages(buckets [][]int64) {
+func (p *pricer) priceStages() {
 	index := map[int64]int32{}
 	var sizes []int64
 	for _, n := range p.workload.Samples {
@@ -79,22 +89,23 @@ func (p *pricer) priceStages(buckets [][]int64) {
 	for s := range p.workload.Layers {
 		var prices []price
 		for _, n := range sizes {
-			price := p.workload.price(p.compute, s, n)
-			if len(buckets[s]) > 0 {
-				price.slices = p.workload.slice(p.compute, s, n, buckets[s], price.backward())
-			}
-			prices = append(prices, price)
+			prices = append(prices, p.workload.price(p.compute, s, n))
 		}
 		p.prices = append(p.prices, prices)
 	}
-	p.sliced = make([]int32, len(p.workload.Layers))
-	for s := range p.sliced {
-		p.sliced[s] = schedules.None
-	}
+}
+
+// priceSlices finds the backward that every stage has in slices, and prices
+// them.
+func (p *pricer) priceSlices(buckets [][]int64) {
+	p.sliced = make([]sliced, len(p.workload.Layers))
 	for i := range p.graph.Tasks {
-		if t := &p.graph.Tasks[i]; t.Kind.Compute() && t.Part > 0 {
-			p.sliced[t.Stage] = t.Microbatch
+		t := &p.graph.Tasks[i]
+		if !t.Kind.Compute() || t.Part == 0 || p.sliced[t.Stage].times != nil {
+			continue
 		}
+		samples := p.workload.Samples[t.Microbatch]
+		p.sliced[t.Stage] = sliced{t.Microbatch, p.workload.slice(p.compute, t.Kind, int(t.Stage), samples, buckets[t.Stage])}
 	}
 }
 
@@ -128,12 +139,11 @@ func (p *pricer) task(t *schedules.Task) schedules.Cost {
 		}
 		return cost
 	case schedules.AllReduce, schedules.ReduceScatter, schedules.AllGather:
-		ranks := p.graph.Groups[t.Peer]
-		return schedules.Cost{Busy: CollectiveTime(t.Kind, p.machine.Slowest(ranks), len(ranks), t.Bytes)}
+		return schedules.Cost{Busy: CollectiveTime(t.Kind, p.slowest[t.Peer], len(p.graph.Groups[t.Peer]), t.Bytes)}
 	case schedules.Average:
 		return schedules.Cost{Busy: p.compute.Move(2 * t.Bytes)}
 	case schedules.Optimizer:
-		return schedules.Cost{Busy: p.optimizer[t.Rank%p.ranksPerReplica]}
+		return schedules.Cost{Busy: p.optimizer[int(t.Rank)%len(p.optimizer)]}
 	}
 	return schedules.Cost{}
 }
@@ -159,7 +169,7 @@ func (p *pricer) computeTask(t *schedules.Task) schedules.Cost {
 		}
 	case schedules.InputGradient:
 		return schedules.Cost{
-			Busy:         price.recompute + price.input,
+			Busy:         total(price.recompute, price.input),
 			BytesAtStart: received + price.recomputedForInput + price.recomputedForWeight + price.between,
 			BytesAtEnd:   -price.keptForInput - price.recomputedForInput - price.result,
 		}
@@ -167,14 +177,14 @@ func (p *pricer) computeTask(t *schedules.Task) schedules.Cost {
 		return p.part(t, schedules.Cost{
 			Busy:       price.weight,
 			BytesAtEnd: -price.keptForWeight - price.recomputedForWeight - price.between,
-		}, price)
+		})
 	}
 	recomputed := price.recomputedForInput + price.recomputedForWeight
 	return p.part(t, schedules.Cost{
 		Busy:         price.backward(),
 		BytesAtStart: received + recomputed,
 		BytesAtEnd:   -price.keptForInput - price.keptForWeight - recomputed - price.result,
-	}, price)
+	})
 }
 
 // result is the size of what a stage sends on for the task's microbatch.
@@ -201,20 +211,17 @@ func (p *pricer) adopted(stage int, t *schedules.Task) int64 {
 
 // part gives a slice of a backward its share: the time up to its bucket, the
 // bytes at the start of the first slice and at the end of the last.
-func (p *pricer) part(t *schedules.Task, whole schedules.Cost, price *price) schedules.Cost {
-	if p.sliced[t.Stage] != t.Microbatch {
-		return whole
+func (p *pricer) part(t *schedules.Task, cost schedules.Cost) schedules.Cost {
+	sliced := &p.sliced[t.Stage]
+	if sliced.times == nil || sliced.microbatch != t.Microbatch {
+		return cost
 	}
-	slice := whole
-	slice.Busy = price.slices[t.Part]
-	if t.Kind == schedules.WeightGradient {
-		slice.Busy = time.Duration(float64(slice.Busy) * float64(price.weight) / float64(price.backward()))
-	}
+	cost.Busy = sliced.times[t.Part]
 	if t.Part > 0 {
-		slice.BytesAtStart = 0
+		cost.BytesAtStart = 0
 	}
-	if int(t.Part) < len(price.slices)-1 {
-		slice.BytesAtEnd = 0
+	if int(t.Part) < len(sliced.times)-1 {
+		cost.BytesAtEnd = 0
 	}
-	return slice
+	return cost
 }

@@ -101,7 +101,7 @@ func (m Machine) node(rank int32) int32 {
 	if m.DevicesPerNode == 0 {
 		return 0
 	}
-	return rank / int32(m.DevicesPerNode)
+	return int32(int(rank) / m.DevicesPerNode)
 }
 
 // Between is the link that a message between two ranks takes, and the queue
@@ -111,9 +111,9 @@ func (m Machine) Between(from, to int32) (Link, int32) {
 	// Queues are numbered so that the kinds do not meet: 3k+1 for devices,
 	// 3k+2 for nodes, 3k+3 for network cards.
 	if node := m.node(from); node != m.node(to) {
-		nics := max(1, int32(m.NICsPerNode))
-		card := node*nics + (from%int32(m.DevicesPerNode))%nics
-		return m.Network, 3*card + 3
+		nics := min(max(1, m.NICsPerNode), m.DevicesPerNode) // more have nothing to do
+		card := int(node)*nics + int(from)%m.DevicesPerNode%nics
+		return m.Network, int32(3*card + 3)
 	}
 	if m.Link.Shared == "node" {
 		return m.Link, 3*m.node(from) + 2

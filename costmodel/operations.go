@@ -48,7 +48,7 @@ func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	if flops > 0 {
 		computing = flops / c.flops * (rows + c.halfRows) / rows
 	}
-	return c.launch + seconds(max(computing, c.moving(moved)))
+	return total(c.launch, seconds(max(computing, c.moving(moved))))
 }
 
 // moving is the time in seconds to move bytes to or from memory.
@@ -65,14 +65,14 @@ func (c Compute) Move(bytes int64) time.Duration {
 	if bytes == 0 {
 		return 0
 	}
-	return c.launch + seconds(c.moving(float64(bytes)))
+	return total(c.launch, seconds(c.moving(float64(bytes))))
 }
 
 // Layer is the time of one pass of a layer over a microbatch.
 func (c Compute) Layer(l arch.Layer, p arch.Pass, samples int64) time.Duration {
 	var sum time.Duration
 	for _, o := range l.Ops {
-		sum += c.Op(o, p, samples)
+		sum = total(sum, c.Op(o, p, samples))
 	}
 	return sum
 }
@@ -81,7 +81,7 @@ func (c Compute) Layer(l arch.Layer, p arch.Pass, samples int64) time.Duration {
 func (c Compute) Recompute(l arch.Layer, t arch.Training, samples int64) time.Duration {
 	var sum time.Duration
 	for _, o := range t.Repeated(l) {
-		sum += c.Op(o, arch.Forward, samples)
+		sum = total(sum, c.Op(o, arch.Forward, samples))
 	}
 	return sum
 }

@@ -3,6 +3,8 @@ package costmodel
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -31,37 +33,43 @@ type MachineOptions struct {
 // ComputeOptions is [machine.compute]: a device described in place, or
 // changes to the named one. Rates are achievable, not peak.
 type ComputeOptions struct {
-	FLOPS           units.FLOPS    `toml:"flops"`
-	MemoryBandwidth units.Rate     `toml:"memory_bandwidth"`
-	Memory          units.Bytes    `toml:"memory"`
-	Launch          units.Duration `toml:"launch"`
-	HalfRows        float64        `toml:"half_rows"`
+	FLOPS           units.FLOPS     `toml:"flops"`
+	MemoryBandwidth units.Rate      `toml:"memory_bandwidth"`
+	Memory          units.Bytes     `toml:"memory"`
+	Launch          *units.Duration `toml:"launch"`
+	HalfRows        *float64        `toml:"half_rows"`
 }
 
 // LinkOptions is a link by name, link = "pcie4", or in place, [machine.link].
+// Keys that come after a name change that link.
 type LinkOptions struct {
-	Name   string
-	Inline *Link
+	Name string
+	keys map[string]any
 }
 
-// UnmarshalTOML reads a name or a table.
+// UnmarshalTOML reads a name or a table, over what is there.
 func (o *LinkOptions) UnmarshalTOML(value any) error {
 	switch v := value.(type) {
 	case string:
 		*o = LinkOptions{Name: v}
 		return nil
 	case map[string]any:
-		link := Link{Name: "inline"}
-		if err := link.fill(v); err != nil {
+		if err := new(Link).fill(v); err != nil {
 			return err
 		}
-		*o = LinkOptions{Inline: &link}
+		keys := maps.Clone(v)
+		for key, value := range o.keys {
+			if _, given := keys[key]; !given {
+				keys[key] = value
+			}
+		}
+		o.keys = keys
 		return nil
 	}
 	return errors.New(`a link is a name (psim list devices), or a table with bandwidth = "25GB/s" and latency = "5us"`)
 }
 
-// fill sets the keys of an inline link.
+// fill sets the keys of a link.
 func (l *Link) fill(table map[string]any) error {
 	parse := map[string]func(string) error{
 		"bandwidth":            func(s string) error { return l.Bandwidth.UnmarshalText([]byte(s)) },
@@ -69,7 +77,9 @@ func (l *Link) fill(table map[string]any) error {
 		"collective_bandwidth": func(s string) error { return l.Collective.UnmarshalText([]byte(s)) },
 		"collective_call":      func(s string) error { return l.Call.UnmarshalText([]byte(s)) },
 		"shared": func(s string) error {
-			l.Shared = s
+			if l.Shared = s; s != "device" && s != "node" {
+				return fmt.Errorf(`%q is unknown; legal are "device" and "node"`, s)
+			}
 			return nil
 		},
 	}
@@ -82,22 +92,11 @@ func (l *Link) fill(table map[string]any) error {
 	for _, key := range keys {
 		set, ok := parse[key]
 		if !ok {
-			return fmt.Errorf("unknown key %q of a link%s (legal are %s)", key, nearest.Suggest(key, legal), strings.Join(legal, ", "))
+			return fmt.Errorf("%s: is no key of a link%s (legal are %s)", key, nearest.Suggest(key, legal), strings.Join(legal, ", "))
 		}
 		if err := set(fmt.Sprint(table[key])); err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
-	}
-	return l.validate()
-}
-
-// validate checks an inline link or one of a machine file.
-func (l Link) validate() error {
-	switch {
-	case l.Bandwidth <= 0:
-		return errors.New(`bandwidth is missing or zero; write for example bandwidth = "25GB/s"`)
-	case l.Shared != "" && l.Shared != "device" && l.Shared != "node":
-		return fmt.Errorf(`shared = %q: legal are "device" and "node"`, l.Shared)
 	}
 	return nil
 }
@@ -116,7 +115,7 @@ func (o MachineOptions) Machine(c Catalog) (Machine, error) {
 		return m, err
 	}
 	link := o.Link
-	if link.Name == "" && link.Inline == nil {
+	if link.Name == "" && link.keys == nil {
 		link.Name = m.Device.Link
 	}
 	if m.Link, err = link.link(c, "link"); err != nil {
@@ -141,6 +140,9 @@ func (o MachineOptions) device(c Catalog) (Device, error) {
 		d = c.Devices[i]
 	}
 	compute := o.Compute
+	if h := compute.HalfRows; h != nil && !(*h >= 0 && *h <= math.MaxInt32) {
+		return d, fmt.Errorf("compute.half_rows = %v: a number of rows, 0 or more, is wanted", *h)
+	}
 	if compute.FLOPS > 0 {
 		d.Peak = Peak{compute.FLOPS, compute.FLOPS, compute.FLOPS, compute.FLOPS}
 		d.Efficiency.FP32, d.Efficiency.FP16, d.Efficiency.BF16 = 1, 1, 1
@@ -151,29 +153,48 @@ func (o MachineOptions) device(c Catalog) (Device, error) {
 	if compute.Memory > 0 {
 		d.Memory = compute.Memory
 	}
-	if compute.Launch > 0 {
-		d.Launch = compute.Launch
+	if compute.Launch != nil {
+		d.Launch = *compute.Launch
 	}
-	if compute.HalfRows > 0 {
-		d.HalfRows = compute.HalfRows
+	if compute.HalfRows != nil {
+		d.HalfRows = *compute.HalfRows
 	}
 	return d, nil
 }
 
-// link looks a link up; without a name there is none.
+// link puts a link together; without a name and keys there is none.
 func (o LinkOptions) link(c Catalog, key string) (Link, error) {
-	if o.Inline != nil {
-		return *o.Inline, nil
-	}
-	if o.Name == "" {
+	if o.Name == "" && o.keys == nil {
 		return Link{}, nil
 	}
+	l := Link{Name: "inline"}
+	if o.Name != "" {
+		var ok bool
+		if l, ok = c.link(o.Name); !ok {
+			return l, fmt.Errorf("%s = %q: not in the catalog%s (psim list devices)", key, o.Name, nearest.Suggest(o.Name, c.linkNames()))
+		}
+	}
+	if err := l.fill(o.keys); err != nil {
+		return l, err
+	}
+	if l.Bandwidth <= 0 {
+		return l, fmt.Errorf(`%s: bandwidth is missing or zero; write for example bandwidth = "25GB/s"`, key)
+	}
+	return l, nil
+}
+
+func (c Catalog) link(name string) (Link, bool) {
+	i := slices.IndexFunc(c.Links, func(l Link) bool { return l.Name == name })
+	if i < 0 {
+		return Link{}, false
+	}
+	return c.Links[i], true
+}
+
+func (c Catalog) linkNames() []string {
 	var names []string
 	for _, l := range c.Links {
-		if l.Name == o.Name {
-			return l, nil
-		}
 		names = append(names, l.Name)
 	}
-	return Link{}, fmt.Errorf("%s = %q: not in the catalog%s (psim list devices)", key, o.Name, nearest.Suggest(o.Name, names))
+	return names
 }

@@ -4,14 +4,12 @@ import (
 	"time"
 
 	"psim/costmodel/arch"
+	"psim/schedules"
 )
 
 // price is what one stage costs for one size of microbatch.
 type price struct {
 	forward, input, weight, recompute time.Duration
-	// slices are the shares of backward up to each gradient bucket; nil
-	// where it is not sliced.
-	slices []time.Duration
 
 	// keptForInput and keptForWeight stay from F to the end of I and of W;
 	// recomputed is added when the backward starts, of which the part for I
@@ -26,7 +24,7 @@ type price struct {
 }
 
 // backward is the time of the whole backward.
-func (p price) backward() time.Duration { return p.recompute + p.input + p.weight }
+func (p price) backward() time.Duration { return total(p.recompute, p.input, p.weight) }
 
 // price prices a stage for a microbatch of the given number of samples.
 func (w Workload) price(c Compute, stage int, samples int64) price {
@@ -34,10 +32,10 @@ func (w Workload) price(c Compute, stage int, samples int64) price {
 	element := w.Training.ActivationElement()
 	layers := w.Stage(stage)
 	for _, l := range layers {
-		p.forward += c.Layer(l, arch.Forward, samples)
-		p.input += c.Layer(l, arch.InputGradient, samples)
-		p.weight += c.Layer(l, arch.WeightGradient, samples)
-		p.recompute += c.Recompute(l, w.Training, samples)
+		p.forward = total(p.forward, c.Layer(l, arch.Forward, samples))
+		p.input = total(p.input, c.Layer(l, arch.InputGradient, samples))
+		p.weight = total(p.weight, c.Layer(l, arch.WeightGradient, samples))
+		p.recompute = total(p.recompute, c.Recompute(l, w.Training, samples))
 		kept := bytesOf(w.Training.Kept(l), element, samples)
 		whole := bytesOf(l.Buffers, element, samples)
 		p.keptForInput += kept[arch.ForwardToInput]
@@ -67,17 +65,20 @@ func bytesOf(buffers []arch.Buffer, element, samples int64) [3]int64 {
 	return sum
 }
 
-// slice cuts a stage's backward where each of its gradient buckets, given in
+// slice cuts a stage's B or W where each of its gradient buckets, given in
 // bytes, is complete: a layer's time is spread over its own tensors by their
 // size, and a layer without any counts towards the next tensor.
-func (w Workload) slice(c Compute, stage int, samples int64, buckets []int64, total time.Duration) []time.Duration {
+func (w Workload) slice(c Compute, k schedules.Kind, stage int, samples int64, buckets []int64) []time.Duration {
 	layers := w.Stage(stage)
 	var progress []progressPoint // time done when so many gradient bytes are complete
 	var done time.Duration
 	var bytes int64
 	for i := len(layers) - 1; i >= 0; i-- {
 		l := layers[i]
-		done += c.Layer(l, arch.InputGradient, samples) + c.Layer(l, arch.WeightGradient, samples) + c.Recompute(l, w.Training, samples)
+		done = total(done, c.Layer(l, arch.WeightGradient, samples))
+		if k == schedules.Backward {
+			done = total(done, c.Layer(l, arch.InputGradient, samples), c.Recompute(l, w.Training, samples))
+		}
 		own := int64(0)
 		for _, t := range w.held(stage, l) {
 			own += t.Shape.Elements() * w.state().Gradient
@@ -94,7 +95,7 @@ func (w Workload) slice(c Compute, stage int, samples int64, buckets []int64, to
 		complete += b
 		at := timeAt(progress, complete)
 		if k == len(buckets)-1 {
-			at = total
+			at = done
 		}
 		slices[k] = at - before
 		before = at

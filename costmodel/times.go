@@ -3,6 +3,7 @@ package costmodel
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"psim/internal/units"
@@ -111,8 +112,14 @@ func duration(value any) (time.Duration, error) {
 	return time.Duration(d), err
 }
 
-// check compares the table's size with the schedule's.
+// check compares the table's size with the schedule's, and its entries with
+// the longest duration.
 func (t Table) check(key string, stages, microbatches int) error {
+	for _, row := range t.rows {
+		if err := checkLongest(key, slices.Max(row)); err != nil {
+			return err
+		}
+	}
 	if t.one {
 		return nil
 	}
@@ -123,6 +130,13 @@ func (t Table) check(key string, stages, microbatches int) error {
 		if len(row) != 1 && len(row) != microbatches {
 			return fmt.Errorf("%s = […]: stage %d has %d entries for %d microbatches", key, s, len(row), microbatches)
 		}
+	}
+	return nil
+}
+
+func checkLongest(key string, d time.Duration) error {
+	if d > maxTime {
+		return fmt.Errorf("%s = %q: longer than the %.0f hours that a task may take", key, units.Duration(d), time.Duration(maxTime).Hours())
 	}
 	return nil
 }
@@ -140,6 +154,12 @@ func (t Times) Validate(stages, microbatches int, split bool) error {
 				return err
 			}
 		}
+	}
+	if err := checkLongest("p2p", time.Duration(t.PointToPoint)); err != nil {
+		return err
+	}
+	if err := checkLongest("optimizer", time.Duration(t.Optimizer)); err != nil {
+		return err
 	}
 	halves := t.InputGradient.Set() && t.WeightGradient.Set()
 	switch {

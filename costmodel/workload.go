@@ -1,6 +1,7 @@
 package costmodel
 
 import (
+	"fmt"
 	"time"
 
 	"psim/costmodel/arch"
@@ -17,7 +18,7 @@ type Workload struct {
 	StageRank []int32
 	// Samples[m] is the size of microbatch m.
 	Samples  []int64
-	Replicas int
+	Replicas int // 0 means 1
 	// Zero is the ZeRO stage: 1 shards the optimizer's state over the
 	// replicas, 2 the gradients as well, 3 everything.
 	Zero int
@@ -32,6 +33,30 @@ func (w Workload) state() arch.State {
 		return w.State
 	}
 	return w.Training.State()
+}
+
+func (w Workload) replicas() int { return max(1, w.Replicas) }
+
+// Validate reports a step so large that its bytes cannot be counted.
+func (w Workload) Validate() error {
+	var perSample float64 // no less than the bytes that any pass moves or keeps
+	for _, l := range w.Network.Layers {
+		for _, p := range []arch.Pass{arch.Forward, arch.InputGradient, arch.WeightGradient} {
+			perSample += 8 * float64(l.Traffic(p, 1))
+		}
+		perSample += 8 * float64(l.Input.Elements()+l.Output.Elements())
+		for _, b := range l.Buffers {
+			perSample += float64(b.Bytes(8))
+		}
+	}
+	var samples float64
+	for _, n := range w.Samples {
+		samples += float64(n)
+	}
+	if samples *= float64(w.replicas()); samples*perSample > 1<<62 {
+		return fmt.Errorf("%.0f samples per step of %s are more than can be counted in bytes: use fewer", samples, w.Network.Name)
+	}
+	return nil
 }
 
 // Stage returns the layers of a stage.
@@ -144,7 +169,7 @@ func (w Workload) Sync(limit int64, overlap bool) schedules.Sync {
 // parameters, gradients and optimizer state, sharded over the replicas as
 // Zero says (Rajbhandari et al. 2020, figure 1). A share is rounded up.
 func (w Workload) Persistent(ranks int) []int64 {
-	perReplica := make([]int64, ranks/w.Replicas)
+	perReplica := make([]int64, ranks/w.replicas())
 	state := w.state()
 	for s := range w.Layers {
 		n := w.Parameters(s)
@@ -163,7 +188,7 @@ func (w Workload) share(bytes int64, from int) int64 {
 	if w.Zero < from {
 		return bytes
 	}
-	n := int64(w.Replicas)
+	n := int64(w.replicas())
 	return (bytes + n - 1) / n
 }
 

@@ -38,6 +38,8 @@ type Result struct {
 	Ranks          []RankResult `json:"ranks"`
 	FitsMemory     bool         `json:"fits_memory"`
 	Tasks          int          `json:"tasks"` // messages included
+	// CriticalPath is what the step time is made of; nil where it is not known.
+	CriticalPath *CriticalPath `json:"critical_path,omitempty"`
 	// Steps lists the times of the measured steps.
 	Steps []float64 `json:"steps,omitempty"`
 	// Build and Simulation are how long psim itself took. They differ from

@@ -23,11 +23,12 @@ func WriteTable(w io.Writer, r Result) error {
 		{"step time", duration(r.StepTime)},
 		{"makespan", duration(r.Makespan)},
 		{"bubble", bubble(r)},
+		{"critical path", r.CriticalPath.text(r.StepTime)},
 		{"throughput", throughput(r.Throughput)},
 		{"memory", memoryVerdict(r)},
 	} {
 		if line[1] != "" {
-			fmt.Fprintf(out, "  %-12s%s\n", line[0], line[1])
+			fmt.Fprintf(out, "  %-15s%s\n", line[0], line[1])
 		}
 	}
 	fmt.Fprintln(out)

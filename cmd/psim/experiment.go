@@ -54,6 +54,7 @@ func (e *experiment) summarize() {
 	}
 	summary := schedules.Summarize(e.trace)
 	e.result = reports.NewResult(reports.Predicted, e.trace, summary, info)
+	e.result.CriticalPath = reports.NewCriticalPath(e.trace, sim.CriticalPath(e.trace))
 }
 
 // overflow returns the rank whose memory is exceeded most, or −1.

@@ -42,6 +42,9 @@ out/NAME. With --json or --csv it writes files only if --out is given. With
   psim run configs/course-timeline.toml --json
   psim run my.toml --out results/my --trace my.json`,
 		Args: exactly(1, "one CONFIG, a file or the name of an example"),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return configs.Examples(), cobra.ShellCompDirectiveDefault
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runRun(cmd.Context(), args[0], f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},

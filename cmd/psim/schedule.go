@@ -23,7 +23,8 @@ func newSchedule() *cobra.Command {
 The csv format is PyTorch's compute-only schedule notation, a row per rank.`,
 		Example: `  psim schedule 1f1b --stages 4 --microbatches 8
   psim schedule gpipe --stages 2 --microbatches 4 --format csv`,
-		Args: exactly(1, "one NAME of a schedule ("+strings.Join(schedules.Names(), ", ")+")"),
+		ValidArgs: schedules.Names(),
+		Args:      exactly(1, "one NAME of a schedule ("+strings.Join(schedules.Names(), ", ")+")"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := schedules.Find(args[0])
 			if err != nil {
