@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
@@ -83,7 +84,7 @@ func (c *Config) unknownSchedule() error {
 	names := legalNames()
 	hint := nearest.Suggest(name, names)
 	if hint == "" {
-		hint = fmt.Sprintf("; legal are %v", names)
+		hint = "; legal are " + strings.Join(names, ", ")
 	}
 	return fmt.Errorf("name = %q: there is no such schedule%s", name, hint)
 }
@@ -94,6 +95,17 @@ func (c *Config) shape(microbatches int) schedules.Shape {
 		Ranks: c.Schedule.Stages, Virtual: c.Schedule.VirtualStages,
 		Microbatches: microbatches, Replicas: c.Parallel.Data,
 	}
+}
+
+// orderProblem is an error about an order that cannot be made. Where it names
+// no key, it is about the placement.
+func (c *Config) orderProblem(err error) error {
+	for _, key := range []string{"placement", "partition"} {
+		if c.Defined("schedule."+key) && !keyAtStart.MatchString(err.Error()) {
+			return c.problem("schedule", fmt.Errorf("%s: %w", key, err))
+		}
+	}
+	return c.problem("schedule", err)
 }
 
 // buildTimes prices by [times].
@@ -114,7 +126,7 @@ func (c *Config) buildTimes(schedule schedules.Schedule) (*Plan, error) {
 	shape := c.shape(microbatches)
 	order, err := schedule.Order(shape, stageRank)
 	if err != nil {
-		return nil, c.problem("schedule", err)
+		return nil, c.orderProblem(err)
 	}
 	stages := c.Schedule.Stages
 	if stageRank != nil {
@@ -169,7 +181,7 @@ func (c *Config) buildRing() (*Plan, error) {
 	}
 	for _, key := range []string{"stages", "microbatches", "virtual_stages", "partition", "placement"} {
 		if c.Defined("schedule." + key) {
-			return nil, c.problem("schedule", fmt.Errorf("%s has no meaning for a collective; collective.ranks is its size", key))
+			return nil, c.problem("schedule", fmt.Errorf("%s: has no meaning for a collective, whose size is collective.ranks", key))
 		}
 	}
 	machine, err := c.machine(false)
@@ -193,6 +205,9 @@ func (c *Config) buildRing() (*Plan, error) {
 // network reads [model], and the file it names.
 func (c *Config) network() (arch.Network, error) {
 	model := c.Model
+	if model.Preset == "" && model.File == "" && model.Family == "" {
+		return arch.Network{}, errors.New("preset is missing: name one (psim list models), or give file or family")
+	}
 	if err := model.Validate(); err != nil {
 		return arch.Network{}, err
 	}

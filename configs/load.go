@@ -98,8 +98,13 @@ func checkText(label string, data []byte) error {
 	switch {
 	case len(bytes.TrimSpace(data)) == 0:
 		return &Error{Label: label, Problem: "is empty; a configuration needs at least [schedule] with [times] or [model] (psim run gpipe shows an example)"}
-	case bytes.IndexByte(data, 0) >= 0 || !utf8.Valid(data):
+	case bytes.IndexByte(data, 0) >= 0:
 		return &Error{Label: label, Problem: "is not a text file; a configuration is TOML in UTF-8"}
+	}
+	for n, line := range bytes.Split(data, []byte("\n")) {
+		if !utf8.Valid(line) {
+			return &Error{Label: label, Line: n + 1, Col: 1, Problem: "the line is not UTF-8; save the file as UTF-8"}
+		}
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func (c *Config) buildModel(schedule schedules.Schedule) (*Plan, error) {
 	shape := c.shape(len(samples))
 	order, err := schedule.Order(shape, w.StageRank)
 	if err != nil {
-		return nil, c.problem("schedule", err)
+		return nil, c.orderProblem(err)
 	}
 	graph, err := schedules.Pipeline{
 		Name: schedule.Name, Shape: shape, StageRank: w.StageRank, Order: order, Samples: samples,

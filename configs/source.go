@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -21,29 +20,6 @@ type source struct {
 	lines bool // whether positions within the text help
 	meta  toml.MetaData
 	top   map[string]toml.Primitive
-}
-
-// An Error is a problem with one key of a configuration.
-type Error struct {
-	Label     string // the file or flag
-	Line, Col int    // 0 where there is no position
-	Key       string // dotted; empty where the whole file is meant
-	Problem   string
-}
-
-// Error prints "file:line:column: key: problem", as far as it is known.
-func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.Label)
-	if e.Line > 0 {
-		fmt.Fprintf(&b, ":%d:%d", e.Line, e.Col)
-	}
-	b.WriteString(": ")
-	if e.Key != "" && !strings.HasPrefix(e.Problem, e.Key) {
-		b.WriteString(e.Key + ": ")
-	}
-	b.WriteString(e.Problem)
-	return b.String()
 }
 
 // newSource parses a text. Syntax errors carry the position.
@@ -87,8 +63,8 @@ func (s *source) decodeTable(table map[string]toml.Primitive, into reflect.Value
 			return s.unknown(primitive, dotted, key, fields)
 		}
 		if nested(field) {
-			inner := map[string]toml.Primitive{}
-			if err := s.meta.PrimitiveDecode(primitive, &inner); err != nil {
+			inner, ok := s.table(primitive)
+			if !ok {
 				return s.at(s.locate(primitive), dotted, fmt.Sprintf("must be a table: write [%s] and its keys below it", dotted))
 			}
 			if err := s.decodeTable(inner, field, dotted+"."); err != nil {
@@ -101,6 +77,19 @@ func (s *source) decodeTable(table map[string]toml.Primitive, into reflect.Value
 		}
 	}
 	return nil
+}
+
+// table reads a value as a table.
+func (s *source) table(p toml.Primitive) (map[string]toml.Primitive, bool) {
+	var value any
+	if err := s.meta.PrimitiveDecode(p, &value); err != nil {
+		return nil, false
+	}
+	if _, ok := value.(map[string]any); !ok { // decoding into a map would not complain
+		return nil, false
+	}
+	table := map[string]toml.Primitive{}
+	return table, s.meta.PrimitiveDecode(p, &table) == nil
 }
 
 // valueError is the error for a value. Where that is a table which decodes
@@ -218,24 +207,9 @@ func (s *source) find(key string) toml.Position {
 		if i == len(parts)-1 {
 			return s.locate(p)
 		}
-		table = map[string]toml.Primitive{}
-		if s.meta.PrimitiveDecode(p, &table) != nil {
+		if table, ok = s.table(p); !ok {
 			return toml.Position{}
 		}
 	}
 	return toml.Position{}
-}
-
-var incompatible = regexp.MustCompile(`incompatible types: TOML value has type (\S+?); destination has type (\S+)`)
-
-// valueProblem rewords the library's message for a value of the wrong type.
-func valueProblem(err error) string {
-	var parse toml.ParseError
-	if errors.As(err, &parse) {
-		return parse.Message
-	}
-	if m := incompatible.FindStringSubmatch(err.Error()); m != nil {
-		return fmt.Sprintf("the value is of type %s; the type %s is wanted", m[1], strings.TrimPrefix(m[2], "primitive "))
-	}
-	return strings.TrimPrefix(err.Error(), "toml: ")
 }

@@ -69,7 +69,7 @@ func (c *Config) validate() error {
 func (c *Config) validateCollective() error {
 	for _, section := range []string{"batch", "parallel", "train", "memory"} {
 		if c.Defined(section) {
-			return c.problem(section, fmt.Errorf("[%s] has no meaning for a [collective]; remove it", section))
+			return c.problem(section, errors.New("the section has no meaning for a [collective]; remove it"))
 		}
 	}
 	var names []string
@@ -90,7 +90,7 @@ func (c *Config) validateSections(kind work) error {
 		}
 		for _, section := range []string{"machine", "train"} {
 			if c.Defined(section) {
-				return c.problem(section, fmt.Errorf("[%s] has no meaning beside [times], which gives the times itself; use [model] or remove it", section))
+				return c.problem(section, errors.New("the section has no meaning beside [times], which gives the times itself; use [model] or remove it"))
 			}
 		}
 		if c.Parallel.Data > 1 {
@@ -99,7 +99,7 @@ func (c *Config) validateSections(kind work) error {
 		return nil
 	}
 	if c.Defined("memory") {
-		return c.problem("memory", errors.New("[memory] goes with [times]; a [model] has its own activations"))
+		return c.problem("memory", errors.New("the section goes with [times]; a [model] has its own activations"))
 	}
 	return nil
 }
@@ -124,7 +124,11 @@ func (c *Config) positive() error {
 	} {
 		if c.Defined(e.key) && (e.value < 1 || e.value > math.MaxInt32) {
 			section, key, _ := strings.Cut(e.key, ".")
-			return c.problem(section, fmt.Errorf("%s = %d: must be 1 to %d", key, e.value, math.MaxInt32))
+			legal := "it must be at least 1"
+			if e.value > 1 {
+				legal = fmt.Sprintf("it must be at most %d", math.MaxInt32)
+			}
+			return c.problem(section, fmt.Errorf("%s = %d: %s", key, e.value, legal))
 		}
 	}
 	return c.positiveQuantities()
@@ -145,7 +149,7 @@ func (c *Config) positiveQuantities() error {
 	} {
 		if e.zero && c.Defined(e.key) {
 			section, key, _ := strings.Cut(e.key, ".")
-			return c.problem(section, fmt.Errorf("%s: must be more than zero; leave it out where it does not matter", key))
+			return c.problem(section, fmt.Errorf("%s: must be more than zero, or left out", key))
 		}
 	}
 	return nil

@@ -1,7 +1,6 @@
 package costmodel
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -32,13 +31,13 @@ func (w Workload) Costs(m Machine, g *schedules.Graph) (schedules.Costs, error) 
 }
 
 // check reports that the machine lacks a link that the graph needs.
-func (m Machine) check(g *schedules.Graph) error {
+func (m *Machine) check(g *schedules.Graph) error {
 	if g.Ranks() > 1 && m.Link.Bandwidth == 0 && m.DevicesPerNode != 1 {
-		return errors.New("link: the machine has more than one device and no link between them; name one (psim list devices)")
+		return fmt.Errorf("link: %d ranks need one between them; name it, such as link = \"pcie4\" (psim list devices), or give [machine.link] bandwidth and latency", g.Ranks())
 	}
 	if nodes := m.Nodes(g.Ranks()); nodes > 1 && m.Network.Bandwidth == 0 {
-		return fmt.Errorf("network: %d ranks take %d nodes of %d devices, and no network joins them; name one, or set devices_per_node = %d",
-			g.Ranks(), nodes, m.DevicesPerNode, g.Ranks())
+		return fmt.Errorf("network: %d ranks take %d nodes (devices_per_node = %d), and no network joins them; name one, such as network = \"ib-hdr\"",
+			g.Ranks(), nodes, m.DevicesPerNode)
 	}
 	return nil
 }
@@ -149,7 +148,7 @@ func (p *pricer) task(t *schedules.Task) schedules.Cost {
 }
 
 // message prices a transfer between two ranks.
-func (m Machine) message(t *schedules.Task) schedules.Cost {
+func (m *Machine) message(t *schedules.Task) schedules.Cost {
 	link, queue := m.Between(t.Rank, t.Peer)
 	return schedules.Cost{Busy: link.Transfer(t.Bytes), Delay: time.Duration(link.Latency), Link: queue}
 }

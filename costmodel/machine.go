@@ -97,7 +97,7 @@ type Machine struct {
 }
 
 // node is the node of a rank.
-func (m Machine) node(rank int32) int32 {
+func (m *Machine) node(rank int32) int32 {
 	if m.DevicesPerNode == 0 {
 		return 0
 	}
@@ -107,7 +107,7 @@ func (m Machine) node(rank int32) int32 {
 // Between is the link that a message between two ranks takes, and the queue
 // it shares with others: a number from 1 that is the same for transfers that
 // wait for each other.
-func (m Machine) Between(from, to int32) (Link, int32) {
+func (m *Machine) Between(from, to int32) (Link, int32) {
 	// Queues are numbered so that the kinds do not meet: 3k+1 for devices,
 	// 3k+2 for nodes, 3k+3 for network cards.
 	if node := m.node(from); node != m.node(to) {
@@ -124,7 +124,7 @@ func (m Machine) Between(from, to int32) (Link, int32) {
 // Slowest is the link that bounds a ring over a group of ranks. Between nodes
 // a group uses as many network cards as it has ranks on a node, if there are
 // so many; groups that share a card are not slowed down by each other.
-func (m Machine) Slowest(ranks []int32) Link {
+func (m *Machine) Slowest(ranks []int32) Link {
 	nodes := map[int32]bool{}
 	for _, r := range ranks {
 		nodes[m.node(r)] = true
@@ -144,7 +144,7 @@ func (m Machine) Slowest(ranks []int32) Link {
 }
 
 // Nodes is the number of nodes that a number of ranks takes.
-func (m Machine) Nodes(ranks int) int {
+func (m *Machine) Nodes(ranks int) int {
 	if ranks == 0 {
 		return 0
 	}

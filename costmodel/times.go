@@ -104,12 +104,12 @@ func durations(entry any) ([]time.Duration, error) {
 }
 
 func duration(value any) (time.Duration, error) {
-	text, isText := value.(string)
-	if !isText {
-		text = fmt.Sprint(value)
+	switch value.(type) {
+	case string, int64, float64: // of which only a string has a unit
+		d, err := units.ParseDuration(fmt.Sprint(value))
+		return time.Duration(d), err
 	}
-	d, err := units.ParseDuration(text)
-	return time.Duration(d), err
+	return 0, errors.New(`a duration in quotes is wanted, such as "10ms"`)
 }
 
 // check compares the table's size with the schedule's, and its entries with
@@ -167,8 +167,10 @@ func (t Times) Validate(stages, microbatches int, split bool) error {
 		return errors.New(`forward is missing: write for example forward = "10ms"`)
 	case t.Backward.Set() && (t.InputGradient.Set() || t.WeightGradient.Set()):
 		return errors.New("backward is given together with backward_input or backward_weight: give either the whole or both halves")
-	case t.InputGradient.Set() != t.WeightGradient.Set():
-		return errors.New("backward_input and backward_weight go together: only one of them is given")
+	case t.InputGradient.Set() && !halves:
+		return errors.New("backward_weight is missing: it goes with backward_input")
+	case t.WeightGradient.Set() && !halves:
+		return errors.New("backward_input is missing: it goes with backward_weight")
 	case split && !halves:
 		return errors.New(`backward_input is missing: the schedule splits the backward, so both backward_input and backward_weight are needed`)
 	case !t.Backward.Set() && !halves:

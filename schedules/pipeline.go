@@ -200,9 +200,15 @@ func (w *wiring) rank(replica, pipelineRank int) {
 }
 
 // action adds the tasks of an action, the i-th of its rank, and what leaves
-// with them.
+// with them: one task, or with overlapping gradients a slice per bucket.
 func (w *rankWiring) action(i int, a Action) {
-	slices, early := w.slices(i, a)
+	buckets, slices := 0, 1
+	if w.leaves(i, a) {
+		buckets = len(w.Sync.Buckets[a.Stage])
+		if w.Sync.Overlap {
+			slices = buckets
+		}
+	}
 	for part := range slices {
 		id := w.add(Task{Kind: a.Kind, Part: uint16(part), Rank: w.rank, Stream: w.compute, Stage: a.Stage, Microbatch: a.Microbatch, Peer: None})
 		if part == slices-1 {
@@ -211,8 +217,12 @@ func (w *rankWiring) action(i int, a Action) {
 				w.message(a)
 			}
 		}
-		if early {
-			w.sum(a.Stage, part)
+		first, end := part, part+1
+		if slices == 1 {
+			first, end = 0, buckets
+		}
+		for bucket := first; bucket < end; bucket++ {
+			w.sum(a.Stage, bucket)
 		}
 	}
 }

@@ -16,6 +16,9 @@ type Sync struct {
 	// Sharded is ZeRO stages 1 and 2: gradients are reduce-scattered and the
 	// updated parameters gathered (Rajbhandari et al. 2020, section 7).
 	Sharded bool
+	// EveryMicrobatch is ZeRO stage 2: no rank has room for whole gradients,
+	// so they are summed after every microbatch, not only the last.
+	EveryMicrobatch bool
 }
 
 // active reports whether there is anything to sum.
@@ -105,21 +108,25 @@ func (s Sync) size(shape Shape) int64 {
 	if !s.active(shape) {
 		return 0
 	}
+	times := int64(1)
+	if s.EveryMicrobatch {
+		times = int64(shape.Microbatches)
+	}
 	n := int64(shape.Ranks)
 	for _, buckets := range s.Buckets {
-		n += 2*int64(len(buckets)) + 1
+		n += 2*int64(len(buckets))*times + 1
 	}
 	return n
 }
 
-// slices is the number of tasks that an action becomes: one, or one per
-// gradient bucket for the backward after which gradients leave early.
-func (w *rankWiring) slices(i int, a Action) (n int, early bool) {
-	completes := (a.Kind == Backward || a.Kind == WeightGradient) && w.last[a.Stage] == i
-	if !completes || !w.Sync.active(w.Shape) || !w.Sync.Overlap || len(w.Sync.Buckets[a.Stage]) == 0 {
-		return 1, false
+// leaves reports whether gradients leave with an action, the i-th of its
+// rank, and not only after the last: with every backward, or with the one that
+// completes them if they leave early.
+func (w *rankWiring) leaves(i int, a Action) bool {
+	if a.Kind != Backward && a.Kind != WeightGradient || !w.Sync.active(w.Shape) || len(w.Sync.Buckets[a.Stage]) == 0 {
+		return false
 	}
-	return len(w.Sync.Buckets[a.Stage]), true
+	return w.Sync.EveryMicrobatch || w.Sync.Overlap && w.last[a.Stage] == i
 }
 
 // tail adds what follows the last backward of a rank: tied gradients, the
@@ -138,7 +145,7 @@ func (w *rankWiring) tail() {
 		for _, s := range stages {
 			for part, b := range w.Sync.Buckets[s] {
 				bytes += b
-				if !w.Sync.Overlap {
+				if !w.Sync.Overlap && !w.Sync.EveryMicrobatch {
 					w.sum(s, part)
 				}
 			}

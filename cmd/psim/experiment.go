@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	"psim/configs"
-	"psim/internal/units"
 	"psim/reports"
 	"psim/schedules"
 	"psim/sim"
@@ -69,81 +67,4 @@ func (e *experiment) overflow() int {
 		}
 	}
 	return worst
-}
-
-// advise adds to the warning that a device's memory is exceeded what would
-// make the experiment fit.
-func (e *experiment) advise(ctx context.Context) {
-	if e.overflow() >= 0 {
-		e.result.Warnings = append(e.result.Warnings, e.remedy(ctx))
-	}
-}
-
-// remedy looks for a change under which every rank has room, simulating one
-// after another.
-func (e *experiment) remedy(ctx context.Context) string {
-	const largeGraph = 2_000_000
-	if len(e.plan.Graph.Tasks) > largeGraph {
-		return "fewer samples per microbatch, 1f1b or recomputation may make it fit"
-	}
-	for _, sets := range e.candidates() {
-		c, err := e.config.With(sets...)
-		if err != nil {
-			continue
-		}
-		other, err := simulate(ctx, c)
-		if err != nil || other.overflow() >= 0 {
-			continue
-		}
-		var peak int64
-		for _, r := range other.result.Ranks {
-			peak = max(peak, r.PeakMemory)
-		}
-		text := "it would fit with"
-		for _, s := range sets {
-			text += " --set " + s
-		}
-		return fmt.Sprintf("%s (%s at most, step %s)", text, units.FormatBytes(peak), units.FormatDuration(other.trace.End()))
-	}
-	return fmt.Sprintf("of it %s are parameters, gradients and optimizer state, and none of the usual changes (1f1b, smaller microbatches, recomputation, zero) makes it fit: use more stages or a larger device",
-		units.FormatBytes(e.result.Ranks[e.overflow()].PersistentMemory))
-}
-
-// candidates lists changes that save memory, the gentlest first.
-func (e *experiment) candidates() [][]string {
-	pipeline := e.plan.Graph.Name == "gpipe" || e.plan.Graph.Name == "torchgpipe"
-	var list [][]string
-	if pipeline {
-		list = append(list, []string{"schedule.name=1f1b"})
-	}
-	if e.plan.Workload == nil {
-		return list
-	}
-	if e.plan.Graph.Shape.Replicas > 1 {
-		list = append(list, []string{"parallel.zero=1"}, []string{"parallel.zero=2"})
-	}
-	list = append(list, e.smaller()...)
-	list = append(list, []string{"train.recompute=selective"}, []string{"train.recompute=full"})
-	if pipeline {
-		list = append(list, []string{"schedule.name=1f1b", "train.recompute=full"})
-	}
-	return list
-}
-
-// smaller lists smaller microbatches, by halves.
-func (e *experiment) smaller() [][]string {
-	var list [][]string
-	micro, count := e.plan.Workload.Samples[0], e.plan.Graph.Shape.Microbatches
-	for micro > 1 {
-		micro, count = (micro+1)/2, count*2
-		var sets []string
-		if e.config.Defined("schedule.microbatches") || !e.config.Defined("batch.micro") {
-			sets = append(sets, fmt.Sprintf("schedule.microbatches=%d", count))
-		}
-		if e.config.Defined("batch.micro") {
-			sets = append(sets, fmt.Sprintf("batch.micro=%d", micro))
-		}
-		list = append(list, sets)
-	}
-	return list
 }

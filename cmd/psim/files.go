@@ -7,6 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+
+	"psim/reports"
 )
 
 // prepareFolder makes a folder and checks that files can be written to it.
@@ -25,11 +28,21 @@ func prepareFolder(folder string) error {
 	return os.Remove(probe.Name())
 }
 
-// removeStale removes the files that not every run writes, so that none of an
-// earlier run in the same folder passes for this one's; the result goes first,
-// because a folder with a result counts as complete.
-func removeStale(folder string) error {
-	for _, name := range []string{"result.json", "memory.png", "memory.csv"} {
+// runFiles are the files that a run may write into its folder, the result
+// first: without it the others do not count as a run's.
+var runFiles = [...]string{"result.json", "timeline.png", "timeline.svg", "trace.csv", "memory.png", "memory.csv"}
+
+// removeStale removes what an earlier run left in a folder and this one will
+// not write again, so that it does not pass for this one's, and its result.
+// In a folder without a result it touches nothing.
+func removeStale(folder string, written []string) error {
+	if _, err := readFile(filepath.Join(folder, "result.json"), reports.ReadResult); err != nil {
+		return nil
+	}
+	for _, name := range runFiles {
+		if slices.Contains(written, name) && name != "result.json" {
+			continue
+		}
 		path := filepath.Join(folder, name)
 		if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 			return fmt.Errorf("%s: cannot be replaced: %s", path, reason(err))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -85,10 +86,10 @@ func listModels(w io.Writer, _ bool) {
 
 func listDevices(w io.Writer, verbose bool) {
 	catalog := configs.Catalog()
-	fmt.Fprintln(w, "device\tmemory\tbandwidth\tpeak fp32\tpeak bf16\tlink\twhat it is")
+	fmt.Fprintln(w, "device\tmemory\tbandwidth\tpeak fp32\tpeak fp16\tpeak bf16\tlink\twhat it is")
 	for _, d := range catalog.Devices {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Name, orDash(d.Memory > 0, units.FormatBytes(int64(d.Memory))),
-			units.FormatRate(float64(d.MemoryBandwidth)), rate(d.Peak.FP32), rate(d.Peak.BF16), d.Link, d.Description)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Name, orDash(d.Memory > 0, units.FormatBytes(int64(d.Memory))),
+			units.FormatRate(float64(d.MemoryBandwidth)), rate(d.Peak.FP32), rate(d.Peak.FP16), rate(d.Peak.BF16), d.Link, d.Description)
 		if verbose {
 			listSources(w, d.Source)
 		}
@@ -96,7 +97,7 @@ func listDevices(w io.Writer, verbose bool) {
 	fmt.Fprintln(w, "\nlink\tbandwidth\tof a collective\tlatency\tshared by\t\twhat it is")
 	for _, l := range catalog.Links {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t\t%s\n", l.Name, units.FormatRate(float64(l.Bandwidth)),
-			orDash(l.Collective > 0, units.FormatRate(float64(l.Collective))), l.Latency, sharedBy(l), l.Description)
+			orDash(l.Collective > 0, units.FormatRate(float64(l.Collective))), units.FormatDuration(time.Duration(l.Latency)), sharedBy(l), l.Description)
 		if verbose {
 			listSources(w, l.Source)
 		}

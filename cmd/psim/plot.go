@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"psim/reports"
+	"psim/schedules"
 )
 
 func newPlot() *cobra.Command {
@@ -57,24 +58,7 @@ func figure(kind string, results []string, format string) (func(io.Writer) error
 	}
 	switch kind {
 	case "timeline":
-		var panels []reports.Panel
-		for _, path := range results {
-			r, folder, err := loadResult(path)
-			if err != nil {
-				return nil, err
-			}
-			trace, err := readFile(filepath.Join(folder, "trace.csv"), reports.ReadTraceCSV)
-			if err != nil {
-				return nil, err
-			}
-			trace.Graph.Name = r.Schedule
-			panels = append(panels, reports.Panel{Trace: trace, Label: panelLabel(r, len(results))})
-		}
-		title := ""
-		if len(panels) > 1 {
-			title = "timelines"
-		}
-		return func(w io.Writer) error { return reports.Timeline(w, format, title, panels...) }, nil
+		return timelineFigure(results, format)
 	case "memory":
 		if len(results) > 1 {
 			return nil, fmt.Errorf("psim plot memory takes one RESULT, not %d", len(results))
@@ -84,12 +68,68 @@ func figure(kind string, results []string, format string) (func(io.Writer) error
 	return nil, fmt.Errorf("there is no figure %q; there are timeline and memory", kind)
 }
 
+// timelineFigure loads the traces of results.
+func timelineFigure(results []string, format string) (func(io.Writer) error, error) {
+	var panels []reports.Panel
+	title := "timelines"
+	for _, path := range results {
+		r, trace, err := loadTrace(path)
+		if err != nil {
+			return nil, err
+		}
+		if trace.End() == 0 {
+			return nil, fmt.Errorf("%s: the run takes no time, so there is nothing to draw", path)
+		}
+		panels = append(panels, reports.Panel{Trace: trace, Label: panelLabel(r, len(results))})
+		if len(results) == 1 {
+			title = pictureTitle(r.Name, trace)
+		}
+	}
+	return func(w io.Writer) error { return reports.Timeline(w, format, title, panels...) }, nil
+}
+
+// loadTrace reads the trace that belongs to a result.
+func loadTrace(path string) (reports.Result, *schedules.Trace, error) {
+	r, folder, err := loadResult(path)
+	if err != nil {
+		return r, nil, err
+	}
+	trace, err := readFile(filepath.Join(folder, "trace.csv"), reports.ReadTraceCSV)
+	if os.IsNotExist(err) {
+		err = fmt.Errorf("%s: the result has no trace.csv beside it; run psim run again with --out", path)
+	}
+	if err != nil {
+		return r, nil, err
+	}
+	if ranks := trace.Graph.Ranks(); ranks != len(r.Ranks) {
+		return r, nil, fmt.Errorf("%s: trace.csv has %d ranks and result.json %d; they are not of one run", path, ranks, len(r.Ranks))
+	}
+	trace.Graph.Name = r.Schedule
+	if d := r.DataParallel; d > 1 && len(r.Ranks)%d == 0 {
+		trace.Graph.Shape.Ranks, trace.Graph.Shape.Replicas = len(r.Ranks)/d, d
+	}
+	return r, trace, nil
+}
+
+// pictureTitle is the title of a trace, with the name of its configuration.
+func pictureTitle(name string, t *schedules.Trace) string {
+	title := reports.Title(t)
+	if name != "" && name != t.Graph.Name {
+		title = name + " · " + title
+	}
+	return title
+}
+
 // panelLabel names one of several timelines.
 func panelLabel(r reports.Result, panels int) string {
 	if panels == 1 {
 		return ""
 	}
-	return fmt.Sprintf("%s, %s", r.Name, r.Kind)
+	name := r.Name
+	if r.Schedule != r.Name {
+		name += " (" + r.Schedule + ")"
+	}
+	return name + ", " + r.Kind
 }
 
 // memoryFigure loads the memory curves of a result.
@@ -105,7 +145,7 @@ func memoryFigure(path, format string) (func(io.Writer) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := reports.MemoryFigure{Title: "memory: " + r.Name, Curves: curves, End: time.Duration(r.StepTime * float64(time.Second))}
+	f := reports.MemoryFigure{Title: "memory · " + r.Name, Curves: curves, End: time.Duration(r.StepTime * float64(time.Second))}
 	return func(w io.Writer) error { return reports.Memory(w, format, f) }, nil
 }
 

@@ -59,6 +59,7 @@ replays.`,
   psim schedule 1f1b --stages 4 --microbatches 8      the order alone
   psim validate 1.6                                   a formula question, answered twice
   psim list examples                                  what there is`,
+		Version:       version,
 		SilenceErrors: true, SilenceUsage: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -68,7 +69,7 @@ replays.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(newRun(), newValidate(), newSchedule(), newPlot(), newList(), newVersion())
+	root.AddCommand(newRun(), newValidate(), newSchedule(), newPlot(), newList(), newVersion(), newConfigHelp())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w\nsee \"%s --help\"", err, cmd.CommandPath())
 	})

@@ -35,8 +35,9 @@ communication. CONFIG is a TOML file or the bare name of an embedded example
 
 It prints a summary and a timeline, and writes result.json, timeline.png,
 timeline.svg, memory.png, trace.csv and memory.csv into a folder: --out, or
-out/NAME. With --json or --csv it writes files only if --out is given. With
---out - it writes none.`,
+out/NAME with the values of --set appended. With --json or --csv it writes files
+only if --out is given. With --out - it writes none. "psim help config" lists
+all settings.`,
 		Example: `  psim run gpipe
   psim run gpipe --set schedule.name=1f1b --set schedule.microbatches=16
   psim run configs/course-timeline.toml --json
@@ -53,7 +54,7 @@ out/NAME. With --json or --csv it writes files only if --out is given. With
 	flags.StringArrayVar(&f.sets, "set", nil, "change a setting: KEY=VALUE with a dotted key; may be repeated")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object and nothing else")
 	flags.BoolVar(&f.csv, "csv", false, "print one row per rank as CSV and nothing else")
-	flags.StringVar(&f.out, "out", "", "folder to write the result and pictures to; - for none (default out/NAME)")
+	flags.StringVar(&f.out, "out", "", "folder to write the result and pictures to; - for none (default out/NAME-VALUES)")
 	flags.StringVar(&f.trace, "trace", "", "also write the timeline for Perfetto or chrome://tracing: a .json or .json.gz file")
 	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
 	return cmd
@@ -79,10 +80,18 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	if err != nil {
 		return err
 	}
-	if err := f.print(e, stdout); err != nil {
+	// Files come before the summary, so that a reader of it who leaves early
+	// (psim run … | head) still gets them.
+	if err := f.write(ctx, e, folder); err != nil {
 		return err
 	}
-	return f.write(ctx, e, folder, stderr)
+	if err := f.print(e, stdout); err != nil {
+		return fmt.Errorf("stdout: %s", reason(err))
+	}
+	if folder != "" && !f.quiet {
+		fmt.Fprintf(stderr, "wrote %s in %s\n", strings.Join(names(e.files()), ", "), folder)
+	}
+	return nil
 }
 
 // folder prepares the folder that files go to; empty for none. That the
@@ -94,12 +103,30 @@ func (f runFlags) folder(name string, stderr io.Writer) (string, error) {
 	case f.out != "":
 		return f.out, prepareFolder(f.out)
 	}
-	folder := filepath.Join("out", name)
+	folder := filepath.Join("out", folderName(name, f.sets))
 	if err := prepareFolder(folder); err != nil {
 		fmt.Fprintf(stderr, "psim: no files are written: %v\n", err)
 		return "", nil
 	}
 	return folder, nil
+}
+
+// folderName joins a configuration's name and the values that were set, so
+// that variants of one file do not overwrite each other.
+func folderName(name string, sets []string) string {
+	for _, s := range sets {
+		_, value, _ := strings.Cut(s, "=")
+		name += "-" + value
+	}
+	safe := func(r rune) rune {
+		if r == '.' || r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}
+	name = strings.TrimLeft(strings.Map(safe, name), ".")
+	const longest = 100
+	return name[:min(len(name), longest)]
 }
 
 // print writes the result to stdout in the wanted form.
@@ -117,38 +144,35 @@ func (f runFlags) print(e *experiment, stdout io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(stdout)
-	return reports.Gantt(stdout, e.trace, reports.GanttOptions{})
+	return reports.Gantt(stdout, e.trace, reports.GanttOptions{Ranks: 32})
 }
 
-// write renders all files, then puts each in its place.
-func (f runFlags) write(ctx context.Context, e *experiment, folder string, stderr io.Writer) error {
-	var names []string
+// write renders all files, one after another, and puts each in its place.
+func (f runFlags) write(ctx context.Context, e *experiment, folder string) error {
 	if folder != "" {
-		if err := removeStale(folder); err != nil {
+		files := e.files()
+		if err := removeStale(folder, names(files)); err != nil {
 			return err
 		}
-		for _, file := range e.files() {
+		for _, file := range files {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			if err := writeFile(filepath.Join(folder, file.name), file.render); err != nil {
 				return err
 			}
-			names = append(names, file.name)
 		}
 	}
-	if f.trace != "" {
-		write := reports.WriteChrome
-		if strings.HasSuffix(f.trace, ".gz") {
-			write = reports.WriteChromeGzip
-		}
-		err := writeFile(f.trace, func(w io.Writer) error { return write(w, e.trace, reports.AllRanks) })
-		if err != nil {
-			return fmt.Errorf("--trace %w", err)
-		}
+	if f.trace == "" {
+		return nil
 	}
-	if len(names) > 0 && !f.quiet {
-		fmt.Fprintf(stderr, "wrote %s in %s\n", strings.Join(names, ", "), folder)
+	write := reports.WriteChrome
+	if strings.HasSuffix(f.trace, ".gz") {
+		write = reports.WriteChromeGzip
+	}
+	err := writeFile(f.trace, func(w io.Writer) error { return write(w, e.trace, reports.AllRanks) })
+	if err != nil {
+		return fmt.Errorf("--trace %w", err)
 	}
 	return nil
 }
@@ -159,17 +183,23 @@ type file struct {
 	render func(io.Writer) error
 }
 
-// files lists what belongs to a run. The result comes last, so that a folder
-// with a result is complete.
+// files lists what belongs to a run; a picture only if there is something to
+// draw. The result comes last, so that a folder with a result is complete.
 func (e *experiment) files() []file {
-	curves := reports.MemoryCurves(e.trace)
-	list := []file{
-		{"timeline.png", func(w io.Writer) error { return e.timeline(w, reports.PNG) }},
-		{"timeline.svg", func(w io.Writer) error { return e.timeline(w, reports.SVG) }},
-		{"trace.csv", func(w io.Writer) error { return reports.WriteTraceCSV(w, e.trace) }},
+	var list []file
+	title := pictureTitle(e.config.Name(), e.trace)
+	if e.trace.End() > 0 {
+		draw := func(format string) func(io.Writer) error {
+			return func(w io.Writer) error {
+				return reports.Timeline(w, format, title, reports.Panel{Trace: e.trace})
+			}
+		}
+		list = append(list, file{"timeline.png", draw(reports.PNG)}, file{"timeline.svg", draw(reports.SVG)})
 	}
+	list = append(list, file{"trace.csv", func(w io.Writer) error { return reports.WriteTraceCSV(w, e.trace) }})
 	if e.usesMemory() {
-		figure := reports.MemoryFigure{Title: "memory: " + reports.Title(e.trace), Curves: curves, End: e.trace.End(), Capacity: e.plan.Capacity}
+		curves := reports.MemoryCurves(e.trace)
+		figure := reports.MemoryFigure{Title: "memory · " + title, Curves: curves, End: e.trace.End(), Capacity: e.plan.Capacity}
 		list = append(list,
 			file{"memory.png", func(w io.Writer) error { return reports.Memory(w, reports.PNG, figure) }},
 			file{"memory.csv", func(w io.Writer) error { return reports.WriteMemoryCSV(w, curves) }})
@@ -177,8 +207,13 @@ func (e *experiment) files() []file {
 	return append(list, file{"result.json", func(w io.Writer) error { return e.result.WriteJSON(w) }})
 }
 
-func (e *experiment) timeline(w io.Writer, format string) error {
-	return reports.Timeline(w, format, "", reports.Panel{Trace: e.trace})
+// names lists the names of files.
+func names(files []file) []string {
+	var list []string
+	for _, f := range files {
+		list = append(list, f.name)
+	}
+	return list
 }
 
 // usesMemory reports whether any memory was modelled.

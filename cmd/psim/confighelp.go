@@ -1,0 +1,20 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"psim/configs"
+)
+
+// newConfigHelp is the help topic "psim help config": no verb, only a text.
+func newConfigHelp() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "config",
+		Short: "all settings of a configuration, with their meaning and default",
+		Long:  configs.Reference(),
+	}
+	c.SetHelpFunc(func(cmd *cobra.Command, _ []string) { fmt.Fprint(cmd.OutOrStdout(), configs.Reference()) })
+	return c
+}

@@ -1,0 +1,127 @@
+package configs_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/BurntSushi/toml"
+	"github.com/stretchr/testify/require"
+
+	"psim/configs"
+	"psim/costmodel"
+	"psim/costmodel/arch"
+)
+
+var name = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9.]+)*$`)
+
+// sourced wants an entry of source for every other key of a catalog's entry,
+// the description aside, and no more.
+func sourced(t *testing.T, path string) {
+	t.Helper()
+	var entries map[string]map[string]any
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	_, err = toml.Decode(string(data), &entries)
+	require.NoError(t, err)
+	for entry, keys := range entries {
+		source, ok := keys["source"].(map[string]any)
+		require.True(t, ok, entry)
+		for key := range keys {
+			if key != "source" && key != "description" {
+				require.Contains(t, source, key, entry)
+			}
+		}
+		for key, text := range source {
+			require.Contains(t, keys, key, "the source of %s names what it does not have", entry)
+			require.NotEmpty(t, text, entry)
+		}
+	}
+}
+
+func TestDevices(t *testing.T) {
+	sourced(t, "catalog/devices.toml")
+	catalog := configs.Catalog()
+	require.GreaterOrEqual(t, len(catalog.Devices), 26)
+	seen := map[string]bool{}
+	for _, d := range catalog.Devices {
+		require.Regexp(t, name, d.Name)
+		require.False(t, seen[d.Name])
+		seen[d.Name] = true
+		require.NotEmpty(t, d.Description, d.Name)
+		require.True(t, slices.ContainsFunc(catalog.Links, func(l costmodel.Link) bool { return l.Name == d.Link }), d.Name)
+		require.Positive(t, d.MemoryBandwidth, d.Name)
+		require.Positive(t, d.Launch, d.Name)
+		require.GreaterOrEqual(t, d.HalfRows, 1.0, d.Name)
+		inUnit(t, d.Name, d.Efficiency.Memory)
+		rates := 0
+		for precision, rate := range map[string][2]float64{
+			"fp32": {float64(d.Peak.FP32), d.Efficiency.FP32}, "fp16": {float64(d.Peak.FP16), d.Efficiency.FP16},
+			"bf16": {float64(d.Peak.BF16), d.Efficiency.BF16},
+		} {
+			got, err := d.Achievable(precision)
+			if rate[0] == 0 {
+				require.Zero(t, rate[1], "%s has an efficiency of nothing", d.Name)
+				require.ErrorContains(t, err, d.Name)
+				continue
+			}
+			rates++
+			inUnit(t, d.Name, rate[1])
+			require.NoError(t, err)
+			require.InEpsilon(t, rate[0]*rate[1], got, 1e-12)
+		}
+		require.Positive(t, rates, d.Name)
+	}
+	for _, name := range []string{"a100-80gb-sxm", "h100-80gb-sxm", "v100-32gb-sxm", "cpu-core", "rtx-4090d"} {
+		require.True(t, seen[name], "%s is in the contract", name)
+	}
+}
+
+func inUnit(t *testing.T, name string, share float64) {
+	t.Helper()
+	require.Greater(t, share, 0.0, name)
+	require.LessOrEqual(t, share, 1.0, name)
+}
+
+func TestLinks(t *testing.T) {
+	sourced(t, "catalog/links.toml")
+	seen := map[string]bool{}
+	for _, l := range configs.Catalog().Links {
+		require.Regexp(t, name, l.Name)
+		require.False(t, seen[l.Name])
+		seen[l.Name] = true
+		require.NotEmpty(t, l.Description, l.Name)
+		require.Positive(t, l.Bandwidth, l.Name)
+		require.Positive(t, l.Latency, l.Name)
+		require.Contains(t, []string{"", "device", "node"}, l.Shared, l.Name)
+	}
+	require.True(t, seen["pcie4-no-p2p"] && seen["ib-hdr"], "these are in the contract")
+}
+
+// Every device can be asked for by name, on its own link and any network.
+func TestEveryDeviceRuns(t *testing.T) {
+	for _, d := range configs.Catalog().Devices {
+		precision := "fp32"
+		if _, err := d.Achievable(precision); err != nil {
+			precision = "bf16"
+		}
+		plan, s := run(t, parse(t, network, "machine.device="+d.Name, "train.precision="+precision))
+		require.Equal(t, d, plan.Machine.Device)
+		require.Equal(t, d.Link, plan.Machine.Link.Name)
+		require.Positive(t, s.StepTime, d.Name)
+	}
+	for _, l := range configs.Catalog().Links {
+		plan, _ := run(t, parse(t, network, "machine.network="+l.Name, "machine.devices_per_node=1", "machine.nics_per_node=2"))
+		require.Equal(t, l, plan.Machine.Network)
+	}
+}
+
+func TestEveryPresetRuns(t *testing.T) {
+	for _, p := range arch.Presets() {
+		c, err := configs.Parse("x.toml", []byte("[schedule]\nname = \"gpipe\"\nstages = 2\n[batch]\nglobal = 2\n[machine]\ndevice = \"h100-80gb-sxm\"\n"), "model.preset="+p.Name)
+		require.NoError(t, err)
+		_, s := run(t, c)
+		require.Positive(t, s.StepTime, p.Name)
+	}
+}

@@ -1,0 +1,94 @@
+package configs_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/configs"
+	"psim/schedules"
+	"psim/sim"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// golden compares with a file of testdata, or writes it with -update.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err, "write it with: go test ./configs -update")
+	wanted, lines := strings.Split(string(want), "\n"), strings.Split(got, "\n")
+	for i := range min(len(wanted), len(lines)) { // one line of a difference is enough to read
+		require.Equal(t, wanted[i], lines[i], "%s, line %d", path, i+1)
+	}
+	require.Len(t, lines, len(wanted), path)
+}
+
+// parse reads a configuration that must be good.
+func parse(t *testing.T, text string, sets ...string) *configs.Config {
+	t.Helper()
+	c, err := configs.Parse("x.toml", []byte(text), sets...)
+	require.NoError(t, err)
+	return c
+}
+
+// failure is the error of loading or else of building a configuration.
+func failure(c *configs.Config, err error) error {
+	if err == nil {
+		_, err = c.Build()
+	}
+	return err
+}
+
+// run builds and simulates.
+func run(t *testing.T, c *configs.Config) (*configs.Plan, schedules.Summary) {
+	t.Helper()
+	plan, err := c.Build()
+	require.NoError(t, err)
+	require.NoError(t, plan.Graph.Validate())
+	trace, err := sim.Run(plan.Graph, plan.Costs)
+	require.NoError(t, err)
+	return plan, schedules.Summarize(trace)
+}
+
+// small is a pipeline by explicit times, and times is its last section.
+const small = `
+[schedule]
+name = "gpipe"
+stages = 2
+microbatches = 4
+
+[times]
+forward = "10ms"
+backward = "20ms"
+`
+
+// network is a small network on a machine.
+const network = `
+[schedule]
+name = "gpipe"
+stages = 2
+microbatches = 4
+
+[model]
+family = "gpt"
+layers = 4
+hidden = 64
+heads = 4
+vocab = 101
+sequence_length = 32
+
+[batch]
+global = 16
+
+[machine]
+device = "t4"
+`

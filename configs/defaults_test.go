@@ -1,0 +1,90 @@
+package configs_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/configs"
+	"psim/schedules"
+)
+
+// The defaults of the configuration contract.
+func TestDefaults(t *testing.T) {
+	c := parse(t, "[schedule]\nname = \"ddp\"\n[model]\npreset = \"mlp\"\n[batch]\nglobal = 8\n[machine]\ndevice = \"t4\"\n")
+	require.Equal(t, 1, c.Schedule.VirtualStages)
+	require.Equal(t, schedules.Parallel{Data: 1, Tensor: 1, Bucket: 25_000_000, Overlap: true}, c.Parallel)
+	require.Equal(t, "fp32", c.Train.Precision)
+	require.Equal(t, "adamw", c.Train.Optimizer)
+	require.Equal(t, "none", c.Train.Recompute)
+	require.Zero(t, c.Times.PointToPoint)
+	require.Zero(t, c.Times.Optimizer)
+	require.Zero(t, c.Memory.Limit)
+
+	plan, _ := run(t, c)
+	require.Equal(t, schedules.Shape{Ranks: 1, Virtual: 1, Microbatches: 1, Replicas: 1}, plan.Graph.Shape)
+	require.EqualValues(t, 8, plan.Samples)
+	require.Zero(t, plan.Tokens) // not a language model
+	require.Equal(t, "pcie3", plan.Machine.Link.Name)
+	require.Zero(t, plan.Machine.Network.Bandwidth)
+	require.Equal(t, []int64{16e9}, plan.Capacity)
+	require.EqualValues(t, 8*(1024*1024+1024), plan.Workload.Parameters(0))
+}
+
+// Each default can be said as well, without a difference.
+func TestDefaultsCanBeGiven(t *testing.T) {
+	_, want := run(t, parse(t, network))
+	for _, set := range []string{
+		"schedule.virtual_stages=1", "schedule.partition=balanced", "parallel.data=1", "parallel.tensor=1",
+		"parallel.sequence=false", "parallel.zero=0", "parallel.bucket=25MB", "parallel.overlap=true",
+		"train.precision=fp32", "train.optimizer=adamw", "train.recompute=none", "machine.nics_per_node=1",
+		"model.kv_heads=4",
+	} {
+		c, err := configs.Parse("x.toml", []byte(network), set)
+		if set == "model.kv_heads=4" { // of another family
+			require.ErrorContains(t, failure(c, err), "has no meaning with family")
+			continue
+		}
+		require.NoError(t, err, set)
+		_, got := run(t, c)
+		require.Equal(t, want, got, set)
+	}
+	_, want = run(t, parse(t, small))
+	_, got := run(t, parse(t, small, "times.p2p=0ms", "times.optimizer=0ms", "memory.activation=0B"))
+	require.Equal(t, want, got)
+	_, want = run(t, parse(t, ring))
+	_, got = run(t, parse(t, ring, "collective.convention=nccl"))
+	require.Equal(t, want, got)
+}
+
+// A memory limit is every rank's capacity; without one it is unlimited.
+func TestLimit(t *testing.T) {
+	plan, _ := run(t, parse(t, small))
+	require.Nil(t, plan.Capacity)
+	plan, s := run(t, parse(t, small, "memory.activation=1GB", "memory.limit=3GB"))
+	require.Equal(t, []int64{3e9, 3e9}, plan.Capacity)
+	require.EqualValues(t, 4e9, s.Ranks[0].PeakMemory)
+}
+
+// [batch] and schedule.microbatches may each imply the other.
+func TestBatch(t *testing.T) {
+	for _, e := range []struct {
+		sets         []string
+		microbatches []int64
+		total        int64
+	}{
+		{[]string{"schedule.microbatches=4"}, []int64{4, 4, 4, 4}, 16},
+		{[]string{"batch.micro=4"}, []int64{4, 4, 4, 4}, 16},
+		{[]string{"batch.global=15"}, []int64{4, 4, 4, 3}, 15},
+		{[]string{"batch.global=30", "parallel.data=2"}, []int64{4, 4, 4, 3}, 30},
+	} {
+		plan, _ := run(t, parse(t, network, append(e.sets, "machine.link=pcie4")...))
+		require.Equal(t, e.microbatches, plan.Workload.Samples, e.sets)
+		require.Equal(t, e.total, plan.Samples)
+		require.Equal(t, 32*e.total, plan.Tokens)
+	}
+	// With [times] it only counts.
+	plan, _ := run(t, parse(t, small, "batch.global=10", "batch.micro=3"))
+	require.EqualValues(t, 10, plan.Samples)
+	require.Equal(t, 4, plan.Graph.Shape.Microbatches)
+}

@@ -1,0 +1,157 @@
+package configs_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/configs"
+	"psim/schedules"
+)
+
+func example(t *testing.T, name string, sets ...string) (*configs.Plan, schedules.Summary) {
+	t.Helper()
+	c, err := configs.Load(name, sets...)
+	require.NoError(t, err)
+	require.Equal(t, name, c.Name())
+	return run(t, c)
+}
+
+// What is predicted for every example, against silent change. None of them
+// may need more memory than its devices have.
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob("*.toml")
+	require.NoError(t, err)
+	require.Len(t, configs.Examples(), len(files))
+	var b strings.Builder
+	for _, name := range configs.Examples() {
+		plan, s := example(t, name)
+		require.Empty(t, plan.Warnings)
+		var peak, sent int64
+		for r, rank := range s.Ranks {
+			peak, sent = max(peak, rank.PeakMemory), sent+rank.SentBytes
+			if plan.Capacity != nil {
+				require.LessOrEqual(t, rank.PeakMemory, plan.Capacity[r], name)
+			}
+		}
+		fmt.Fprintf(&b, "%-26s %6d tasks, step %v, makespan %v, bubble %.6f, peak %d B, sent %d B, %d samples, %d tokens\n",
+			name, len(plan.Graph.Tasks), s.StepTime, s.Makespan, s.Bubble.Makespan, peak, sent, plan.Samples, plan.Tokens)
+	}
+	golden(t, "examples.golden", b.String())
+}
+
+// An example on disk and the embedded one are the same.
+func TestExamplesFromDisk(t *testing.T) {
+	for _, name := range configs.Examples() {
+		c, err := configs.Load(filepath.Join(".", name+".toml"))
+		require.NoError(t, err)
+		require.Equal(t, name, c.Name())
+		_, embedded := example(t, name)
+		_, disk := run(t, c)
+		require.Equal(t, embedded, disk)
+		summary := configs.ExampleSummary(name)
+		data, err := os.ReadFile(name + ".toml")
+		require.NoError(t, err)
+		require.Greater(t, len(summary), 20, name)
+		require.True(t, strings.HasPrefix(string(data), "# "+summary[:20]), name)
+		require.NotContains(t, summary, "#")
+	}
+}
+
+// course-timeline.toml says 43.71 s, and 40.88 s with 1F1B.
+func TestCourseTimelineClaims(t *testing.T) {
+	_, s := example(t, "course-timeline")
+	require.Equal(t, 43710*time.Millisecond, s.StepTime)
+	_, s = example(t, "course-timeline", "schedule.name=1f1b")
+	require.Equal(t, 40880*time.Millisecond, s.StepTime)
+}
+
+// ring-allreduce.toml says 14 steps and 2.8 s.
+func TestRingAllReduceClaims(t *testing.T) {
+	plan, s := example(t, "ring-allreduce")
+	require.Equal(t, 2800*time.Millisecond, s.StepTime)
+	require.Equal(t, 14*8, s.Messages) // every rank sends once a step
+	for _, r := range s.Ranks {
+		require.EqualValues(t, 35e9, r.SentBytes)
+	}
+	require.Nil(t, plan.Workload)
+	for _, convention := range []string{"gloo", "baidu"} {
+		_, other := example(t, "ring-allreduce", "collective.convention="+convention)
+		require.Equal(t, s.StepTime, other.StepTime)
+	}
+}
+
+// 1f1b.toml says the same bubble as gpipe.toml, and less memory.
+func TestOneForwardOneBackwardClaims(t *testing.T) {
+	_, gpipe := example(t, "gpipe")
+	_, s := example(t, "1f1b")
+	require.InEpsilon(t, gpipe.Bubble.Makespan, s.Bubble.Makespan, 0.01)
+	for r := range s.Ranks {
+		require.Equal(t, min(8, 4-r), s.Ranks[r].PeakInFlight)
+		require.Equal(t, 8, gpipe.Ranks[r].PeakInFlight)
+		require.Less(t, s.Ranks[r].PeakMemory, gpipe.Ranks[r].PeakMemory)
+	}
+}
+
+// model-parallel.toml says that one of four equal stages is at work at a time.
+func TestModelParallelClaims(t *testing.T) {
+	_, s := example(t, "model-parallel")
+	require.InDelta(t, 0.75, s.Bubble.Makespan, 1e-12)
+	require.Equal(t, 4*2*30*time.Millisecond, s.StepTime)
+	require.EqualValues(t, 2e9, s.Ranks[0].PeakMemory)
+}
+
+// ddp.toml says that gradients travel beside the backward, in buckets of 25 MB
+// but for the first and last. Without overlap the step is longer.
+func TestDDPClaims(t *testing.T) {
+	plan, s := example(t, "ddp")
+	var buckets []int64
+	for _, task := range plan.Graph.Tasks {
+		if task.Kind == schedules.AllReduce && task.Rank == 0 {
+			buckets = append(buckets, task.Bytes)
+		}
+	}
+	for _, b := range buckets[1 : len(buckets)-1] {
+		require.GreaterOrEqual(t, b, int64(25_000_000))
+	}
+	require.Less(t, s.Ranks[0].ExposedCommunication, s.Ranks[0].Communication/2)
+	_, after := example(t, "ddp", "parallel.overlap=false")
+	require.Greater(t, after.StepTime, s.StepTime)
+}
+
+// The data-parallel homework has one all-reduce per parameter tensor.
+func TestDataParallelHomeworkClaims(t *testing.T) {
+	plan, s := example(t, "gpt2-4090d-data-parallel")
+	count, bytes := 0, int64(0)
+	for _, task := range plan.Graph.Tasks {
+		if task.Kind == schedules.AllReduce && task.Rank == 0 {
+			count, bytes = count+1, bytes+task.Bytes
+		}
+	}
+	require.Equal(t, 148, count)
+	require.EqualValues(t, 4*124_439_808, bytes)
+	require.Equal(t, s.Ranks[0].Communication, s.Ranks[0].ExposedCommunication)
+}
+
+// An experiment is a file and settings over it.
+func ExampleLoad() {
+	c, err := configs.Load("course-timeline", "schedule.name=1f1b")
+	if err != nil {
+		panic(err)
+	}
+	plan, err := c.Build()
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%s: %s over %d ranks, %d tasks\n", c.Name(), plan.Graph.Name, plan.Graph.Ranks(), len(plan.Graph.Tasks))
+	_, err = configs.Load("course-timeline", "times.forward=1.58")
+	fmt.Println(err)
+	// Output:
+	// course-timeline: 1f1b over 3 ranks, 20 tasks
+	// --set times.forward=1.58: times.forward: "1.58" has no unit; write for example "1.58ms"
+}

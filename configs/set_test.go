@@ -1,0 +1,132 @@
+package configs_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/configs"
+)
+
+// A value needs no quotes; with them, or as any TOML value, it means the same.
+func TestSetForms(t *testing.T) {
+	c := parse(t, small,
+		"schedule.name=1f1b", "schedule.stages=3", `times.forward="1s"`, "times.backward = 2s",
+		`times.p2p='5 ms'`, "times.optimizer=1ms", "memory.activation=1GB", " schedule.microbatches=6 ")
+	require.Equal(t, "1f1b", c.Schedule.Name)
+	require.Equal(t, 3, c.Schedule.Stages)
+	require.Equal(t, 6, c.Schedule.Microbatches)
+	require.Equal(t, time.Second, c.Times.Forward.At(2, 5))
+	require.Equal(t, 2*time.Second, c.Times.Backward.At(0, 0))
+	require.EqualValues(t, 5*time.Millisecond, c.Times.PointToPoint)
+	require.EqualValues(t, 1e9, c.Memory.Activation)
+
+	c = parse(t, small, `times.forward=["1s", "2s"]`)
+	require.Equal(t, 2*time.Second, c.Times.Forward.At(1, 0))
+	c = parse(t, network,
+		"schedule.partition=equal", "parallel.bucket=tensor", "parallel.overlap=false",
+		"machine.compute.half_rows=3", "model.tied=false")
+	require.Equal(t, "equal", c.Schedule.Partition.Rule)
+	require.Zero(t, c.Parallel.Bucket)
+	require.False(t, c.Parallel.Overlap)
+	require.Equal(t, 3.0, *c.Machine.Compute.HalfRows)
+	require.False(t, *c.Model.Tied)
+	c = parse(t, network, "schedule.partition=[1, 6]", "schedule.placement=[1,0]")
+	require.Equal(t, []int{1, 6}, c.Schedule.Partition.Layers)
+	require.Equal(t, []int32{1, 0}, c.Schedule.Placement)
+}
+
+func TestLaterSetsWin(t *testing.T) {
+	c := parse(t, small, "schedule.stages=3", "schedule.stages=5", `times.forward=["1s", "1s", "1s"]`, "times.forward=7ms")
+	require.Equal(t, 5, c.Schedule.Stages)
+	require.Equal(t, 7*time.Millisecond, c.Times.Forward.At(4, 0))
+	c, err := c.With("schedule.stages=2")
+	require.NoError(t, err)
+	require.Equal(t, 2, c.Schedule.Stages)
+}
+
+func TestSetErrors(t *testing.T) {
+	const form = "must be KEY=VALUE with a dotted key, such as schedule.microbatches=16"
+	for set, want := range map[string]string{
+		"schedule.stages":          "--set schedule.stages: " + form,
+		"stages=2":                 "--set stages=2: " + form,
+		"=2":                       "--set =2: " + form,
+		"":                         "--set : " + form,
+		"schedule.stages=1\nx.y=2": "--set schedule.stages=1\nx.y=2: " + form,
+		"schedule.stages=":         "--set schedule.stages=: schedule.stages: has no value",
+		"schedule.stages=two":      "--set schedule.stages=two: schedule.stages: the value is a string; an integer is wanted",
+		"schedule.stages=0":        "--set schedule.stages=0: schedule.stages = 0: it must be at least 1",
+		"schedule.stage=2":         `--set schedule.stage=2: unknown key "schedule.stage"; did you mean stages?`,
+		"shedule.stages=2":         `--set shedule.stages=2: unknown section "shedule"; did you mean schedule?`,
+		"times.forward=1":          `--set times.forward=1: times.forward: "1" has no unit; write for example "1ms"`,
+		"schedule.name.x=2":        "--set schedule.name.x=2: schedule.name: the value is a table; a string is wanted",
+		"schedule.name=[1]":        "--set schedule.name=[1]: schedule.name: the value is a list; a string is wanted",
+		"times.p2p=[1]":            "--set times.p2p=[1]: times.p2p: the value is a list; a string is wanted",
+		"schedule.stages=true":     "--set schedule.stages=true: schedule.stages: the value is true or false; an integer is wanted",
+		"schedule.stages=2.0":      "--set schedule.stages=2.0: schedule.stages: the value is a number with a fraction; an integer is wanted",
+		"schedule.name=2026-08-01": "--set schedule.name=2026-08-01: schedule.name: the value is a date; a string is wanted",
+		"schedule.name=gpip":       `--set schedule.name=gpip: schedule.name = "gpip": there is no such schedule; did you mean gpipe?`,
+		"model.preset=gpt2":        "--set model.preset=gpt2: model: there is [times] and [model]; exactly one of them may say what the tasks cost",
+		"schedule.placement=[0,2]": "--set schedule.placement=[0,2]: schedule.placement = [0 2]: rank 2 is outside 0 to 1",
+	} {
+		require.EqualError(t, failure(configs.Parse("x.toml", []byte(small), set)), want)
+	}
+}
+
+// An error that is found late names the source that gave the key last: the
+// flag, or the line of the file.
+func TestLateErrorsNameTheirSource(t *testing.T) {
+	err := failure(configs.Parse("x.toml", []byte(network), "schedule.stages=20"))
+	require.ErrorContains(t, err, "--set schedule.stages=20: schedule.stages = 20: gpt-4x64 has 7 layers")
+	err = failure(configs.Parse("x.toml", []byte(network), "batch.micro=3"))
+	require.ErrorContains(t, err, "--set batch.micro=3: batch.micro = 3: 16 samples per replica")
+	err = failure(configs.Parse("x.toml", []byte(network), "parallel.data=3"))
+	require.ErrorContains(t, err, "x.toml:16:10: batch.global = 16: cannot be shared equally by parallel.data = 3 replicas")
+	err = failure(configs.Parse("x.toml", []byte(network), "train.precision=bf16"))
+	require.EqualError(t, err, `--set train.precision=bf16: train.precision = "bf16": the device t4 has no rate for it`)
+	err = failure(configs.Parse("x.toml", []byte(network), "train.precision=bf16", "schedule.partition=equal"))
+	require.ErrorContains(t, err, "train.precision")
+	err = failure(configs.Parse("x.toml", []byte(network), "machine.devices_per_node=1"))
+	require.ErrorContains(t, err, "--set machine.devices_per_node=1: machine.network: 2 ranks take 2 nodes")
+}
+
+func TestWith(t *testing.T) {
+	base := parse(t, small)
+	next, err := base.With("schedule.microbatches=8")
+	require.NoError(t, err)
+	require.Equal(t, 8, next.Schedule.Microbatches)
+	require.Equal(t, 4, base.Schedule.Microbatches)
+	require.Equal(t, base.Name(), next.Name())
+	require.True(t, next.Defined("schedule.stages"))
+	require.False(t, next.Defined("schedule.placement"))
+	_, err = base.With("schedule.microbatches=0")
+	require.EqualError(t, err, "--set schedule.microbatches=0: schedule.microbatches = 0: it must be at least 1")
+	_, err = base.With("schedule.x=0")
+	require.ErrorContains(t, err, "unknown key")
+}
+
+// Variations of one configuration may be made and built side by side, and
+// building changes nothing.
+func TestWithIsConcurrent(t *testing.T) {
+	base := parse(t, network)
+	var group sync.WaitGroup
+	errs := make([]error, 8)
+	for i := range errs {
+		group.Go(func() {
+			var c *configs.Config
+			if c, errs[i] = base.With("schedule.partition=equal"); errs[i] == nil {
+				_, errs[i] = c.Build()
+			}
+		})
+	}
+	group.Wait()
+	for _, err := range errs {
+		require.NoError(t, err)
+	}
+	again := parse(t, network)
+	_, err := again.Build()
+	require.NoError(t, err)
+	require.Equal(t, base.Schedule, again.Schedule)
+}

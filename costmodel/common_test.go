@@ -1,0 +1,126 @@
+package costmodel_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/costmodel"
+	"psim/costmodel/arch"
+	"psim/schedules"
+	"psim/sim"
+)
+
+// tester is what testing.T and rapid.T have in common.
+type tester interface {
+	require.TestingT
+	Helper()
+}
+
+// device computes 1 TFLOP/s and moves 100 GB/s, and reaches all of it.
+func device() costmodel.Device {
+	return costmodel.Device{
+		Name: "test", MemoryBandwidth: 1e11, Peak: costmodel.Peak{FP32: 1e12, FP16: 2e12, BF16: 2e12},
+		Efficiency: costmodel.Efficiency{FP32: 1, FP16: 1, BF16: 1, Memory: 1}, Launch: 1000, HalfRows: 10,
+	}
+}
+
+// machine is devices on a link of 10 GB/s and 2 µs.
+func machine() costmodel.Machine {
+	return costmodel.Machine{Device: device(), Link: costmodel.Link{Name: "test", Bandwidth: 1e10, Latency: 2000}}
+}
+
+// network builds a model.
+func network(t tester, m arch.Model) arch.Network {
+	t.Helper()
+	n, err := m.Network()
+	require.NoError(t, err)
+	return n
+}
+
+func smallGPT(t tester) arch.Network {
+	return network(t, arch.Model{Family: "gpt", Layers: 4, Hidden: 32, Heads: 4, Vocab: 50, SequenceLength: 16})
+}
+
+func gpt2(t tester) arch.Network { return network(t, arch.Model{Preset: "gpt2"}) }
+
+func mlp(t tester, layers, hidden int) arch.Network {
+	return network(t, arch.Model{Family: "mlp", Layers: layers, Hidden: hidden})
+}
+
+// workload cuts a network into equal stages on the given ranks.
+func workload(t tester, n arch.Network, stageRank []int32, samples ...int64) costmodel.Workload {
+	t.Helper()
+	layers, err := schedules.PartitionEqual(len(n.Layers), len(stageRank))
+	require.NoError(t, err)
+	return costmodel.Workload{Network: n, Layers: layers, StageRank: stageRank, Samples: samples, Replicas: 1}
+}
+
+// order is the compute order of a schedule for a workload.
+func order(t tester, schedule string, w costmodel.Workload) schedules.Order {
+	t.Helper()
+	s, err := schedules.Find(schedule)
+	require.NoError(t, err)
+	o, err := s.Order(shape(w), w.StageRank)
+	require.NoError(t, err)
+	return o
+}
+
+func shape(w costmodel.Workload) schedules.Shape {
+	return schedules.Shape{Ranks: int(slices.Max(w.StageRank)) + 1, Microbatches: len(w.Samples), Replicas: w.Replicas}
+}
+
+// graph wires a workload in a compute order.
+func graph(t tester, w costmodel.Workload, o schedules.Order, sync schedules.Sync) *schedules.Graph {
+	t.Helper()
+	g, err := schedules.Pipeline{
+		Name: "test", Shape: shape(w), StageRank: w.StageRank, Order: o, Samples: w.Samples,
+		Boundaries: w.Boundaries(), Sync: sync, Tied: w.Tied(), Optimizer: true,
+	}.Graph()
+	require.NoError(t, err)
+	require.NoError(t, g.Validate())
+	return g
+}
+
+// simulate prices a graph and runs it.
+func simulate(t tester, w costmodel.Workload, m costmodel.Machine, g *schedules.Graph) *schedules.Trace {
+	t.Helper()
+	costs, err := w.Costs(m, g)
+	require.NoError(t, err)
+	return run(t, g, costs)
+}
+
+func run(t tester, g *schedules.Graph, costs schedules.Costs) *schedules.Trace {
+	t.Helper()
+	trace, err := sim.Run(g, costs)
+	require.NoError(t, err)
+	return trace
+}
+
+// ledger follows the memory of every rank through a trace: it never falls
+// below what persists, and ends there. It returns the peaks above that.
+func ledger(t tester, trace *schedules.Trace) []int64 {
+	t.Helper()
+	level, peak := make([]int64, trace.Graph.Ranks()), make([]int64, trace.Graph.Ranks())
+	for _, e := range trace.Memory {
+		level[e.Rank] += e.Bytes
+		if level[e.Rank] < 0 {
+			require.Fail(t, fmt.Sprintf("rank %d is at %d bytes after %s at %v", e.Rank, level[e.Rank], trace.Graph.Describe(e.Task), e.At))
+		}
+		peak[e.Rank] = max(peak[e.Rank], level[e.Rank])
+	}
+	for r, left := range level {
+		require.Zero(t, left, "rank %d", r)
+	}
+	return peak
+}
+
+// costsOf prices a graph without running it.
+func costsOf(t *testing.T, w costmodel.Workload, m costmodel.Machine, g *schedules.Graph) schedules.Costs {
+	t.Helper()
+	costs, err := w.Costs(m, g)
+	require.NoError(t, err)
+	return costs
+}

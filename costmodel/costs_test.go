@@ -1,0 +1,200 @@
+package costmodel_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/costmodel"
+	"psim/schedules"
+)
+
+// backwards sums the slices of every stage's and microbatch's B or W.
+func backwards(t tester, w costmodel.Workload, m costmodel.Machine, g *schedules.Graph, kind schedules.Kind) (sum map[[2]int32]schedules.Cost, slices int) {
+	t.Helper()
+	costs, err := w.Costs(m, g)
+	require.NoError(t, err)
+	sum = map[[2]int32]schedules.Cost{}
+	for i := range g.Tasks {
+		task := &g.Tasks[i]
+		if task.Kind != kind || int(task.Rank) >= g.Shape.Ranks {
+			continue
+		}
+		c, at := costs.Task(task), [2]int32{task.Stage, task.Microbatch}
+		require.GreaterOrEqual(t, c.Busy, time.Duration(0))
+		whole := sum[at]
+		whole.Busy += c.Busy
+		whole.BytesAtStart += c.BytesAtStart
+		whole.BytesAtEnd += c.BytesAtEnd
+		sum[at] = whole
+		slices++
+	}
+	return sum, slices
+}
+
+// The slices of an overlapped backward add up to the whole, in time and in
+// memory, to the nanosecond and byte, whatever the buckets.
+func TestSlicesAddUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := workload(t, smallGPT(t), rapid.SampledFrom(placements).Draw(t, "placement"), 3, 3, 1)
+		w.Replicas = rapid.IntRange(2, 3).Draw(t, "replicas")
+		w.Training.Recompute = rapid.SampledFrom([]string{"none", "selective", "full"}).Draw(t, "recompute")
+		bucket := rapid.Int64Range(0, 100_000).Draw(t, "bucket")
+		m := machine()
+		m.Device.Launch = 0
+		o := order(t, "gpipe", w)
+		kind := schedules.Backward
+		if rapid.Bool().Draw(t, "split") {
+			o, kind = splitOrders(o)["zb-h1"], schedules.WeightGradient
+		}
+		whole, n := backwards(t, w, m, graph(t, w, o, w.Sync(bucket, false)), kind)
+		sliced, parts := backwards(t, w, m, graph(t, w, o, w.Sync(bucket, true)), kind)
+		require.Equal(t, whole, sliced)
+		if bucket == 0 {
+			require.Greater(t, parts, n)
+		}
+	})
+}
+
+// Buckets cut a backward where their gradients are complete: of two equal
+// layers the first bucket leaves after the second layer.
+func TestSlicesFollowLayers(t *testing.T) {
+	w := workload(t, mlp(t, 2, 64), []int32{0}, 5)
+	w.Replicas = 2
+	g := graph(t, w, order(t, "ddp", w), w.Sync(4*64*65, true)) // one layer each
+	costs := costsOf(t, w, machine(), g)
+	c := compute(t, device())
+	layers := w.Stage(0)
+	for part, layer := range []int{1, 0} {
+		task := schedules.Task{Kind: schedules.Backward, Part: uint16(part)}
+		require.Equal(t, c.Layer(layers[layer], 1, 5)+c.Layer(layers[layer], 2, 5), costs.Task(&task).Busy)
+	}
+}
+
+// ddp is two replicas of a small GPT, slow enough on the link to matter.
+func ddp(t *testing.T, zero int, overlap bool, replicas int) (*schedules.Graph, schedules.Summary) {
+	t.Helper()
+	w := workload(t, smallGPT(t), []int32{0}, 8, 8)
+	w.Replicas, w.Zero = replicas, zero
+	g := graph(t, w, order(t, "ddp", w), w.Sync(10_000, overlap))
+	trace := simulate(t, w, machine(), g)
+	ledger(t, trace)
+	return g, schedules.Summarize(trace)
+}
+
+// Gradients that leave during the backward are partly hidden behind it.
+func TestOverlap(t *testing.T) {
+	for _, zero := range []int{0, 1, 2} {
+		_, after := ddp(t, zero, false, 2)
+		_, beside := ddp(t, zero, true, 2)
+		require.Less(t, beside.StepTime, after.StepTime)
+		for r := range after.Ranks {
+			require.Equal(t, after.Ranks[r].Communication, after.Ranks[r].ExposedCommunication)
+			require.Less(t, beside.Ranks[r].ExposedCommunication, beside.Ranks[r].Communication)
+			require.Equal(t, after.Ranks[r].Compute, beside.Ranks[r].Compute)
+			require.Equal(t, after.Ranks[r].SentBytes, beside.Ranks[r].SentBytes)
+		}
+	}
+}
+
+// Overlap never makes a step longer, for any link and bucket.
+func TestOverlapNeverHurts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := machine()
+		m.Link = drawLink(t)
+		w := workload(t, smallGPT(t), []int32{0}, 4, 2)
+		w.Replicas = rapid.IntRange(2, 4).Draw(t, "replicas")
+		w.Zero = rapid.IntRange(0, 2).Draw(t, "zero")
+		bucket := rapid.Int64Range(0, 200_000).Draw(t, "bucket")
+		o := order(t, "ddp", w)
+		beside := simulate(t, w, m, graph(t, w, o, w.Sync(bucket, true))).End()
+		after := simulate(t, w, m, graph(t, w, o, w.Sync(bucket, false))).End()
+		require.LessOrEqual(t, beside, after)
+	})
+}
+
+// Sharding the optimizer sends what an all-reduce does: a reduce-scatter of
+// the gradients and an all-gather of the parameters. It updates a share.
+func TestShardedSendsTheSame(t *testing.T) {
+	for _, replicas := range []int{2, 4} {
+		_, whole := ddp(t, 0, false, replicas)
+		for _, zero := range []int{1, 2} {
+			_, sharded := ddp(t, zero, false, replicas)
+			for r := range whole.Ranks {
+				require.Equal(t, whole.Ranks[r].SentBytes, sharded.Ranks[r].SentBytes)
+				require.Less(t, sharded.Ranks[r].Optimizer, whole.Ranks[r].Optimizer)
+				require.Less(t, sharded.Ranks[r].PersistentMemory, whole.Ranks[r].PersistentMemory)
+			}
+		}
+	}
+}
+
+// An update reads gradients and moves state both ways: 4 + 2·8 + 4 + 4 bytes
+// with fp32 Adam, 2 + 2·12 + 2 in mixed precision, 4 + 4 + 4 with plain SGD.
+func TestOptimizer(t *testing.T) {
+	for _, e := range []struct {
+		precision, optimizer string
+		bytes                int64
+	}{{"fp32", "adamw", 28}, {"fp16", "adam", 28}, {"fp32", "sgd", 12}, {"bf16", "sgd", 12}, {"fp32", "sgd-momentum", 20}} {
+		w := workload(t, mlp(t, 2, 64), []int32{0, 1}, 1)
+		w.Training.Precision, w.Training.Optimizer = e.precision, e.optimizer
+		costs := costsOf(t, w, machine(), graph(t, w, order(t, "gpipe", w), schedules.Sync{}))
+		c, err := costmodel.NewCompute(device(), w.Training)
+		require.NoError(t, err)
+		got := costs.Task(&schedules.Task{Kind: schedules.Optimizer, Rank: 1}).Busy
+		require.Equal(t, c.Move(64*65*e.bytes), got, "%+v", e)
+	}
+}
+
+// The average reads and writes the gradients; a collective takes the slowest
+// link of its group; tasks of no cost have none.
+func TestOtherTasks(t *testing.T) {
+	w := workload(t, mlp(t, 2, 64), []int32{0}, 1)
+	w.Replicas = 2
+	m := machine()
+	m.DevicesPerNode, m.Network = 1, costmodel.Link{Bandwidth: 1e9, Latency: 7}
+	g := graph(t, w, order(t, "ddp", w), w.Sync(0, false))
+	costs := costsOf(t, w, m, g)
+	require.Equal(t, compute(t, device()).Move(2000), costs.Task(&schedules.Task{Kind: schedules.Average, Bytes: 1000}).Busy)
+	for kind := range rings {
+		got := costs.Task(&schedules.Task{Kind: kind, Bytes: 1e6, Stage: 0, Microbatch: schedules.None})
+		require.Equal(t, schedules.Cost{Busy: costmodel.CollectiveTime(kind, m.Network, 2, 1e6)}, got)
+	}
+	require.Equal(t, schedules.Cost{}, costs.Task(&schedules.Task{Kind: schedules.Reduce}))
+}
+
+// What cannot be priced is refused.
+func TestCostsErrors(t *testing.T) {
+	w := workload(t, mlp(t, 2, 4), []int32{0, 1}, 1)
+	g := graph(t, w, order(t, "gpipe", w), schedules.Sync{})
+	m := machine()
+	m.Device.Peak.FP32 = 0
+	_, err := w.Costs(m, g)
+	require.ErrorContains(t, err, "no rate")
+	m = machine()
+	m.Link = costmodel.Link{}
+	_, err = w.Costs(m, g)
+	require.ErrorContains(t, err, "link: 2 ranks need one between them")
+	m = machine()
+	m.DevicesPerNode = 1
+	_, err = w.Costs(m, g)
+	require.ErrorContains(t, err, "network: 2 ranks take 2 nodes (devices_per_node = 1)")
+	m.Link, m.Network = costmodel.Link{}, machine().Link // no link is needed inside a node of one
+	_, err = w.Costs(m, g)
+	require.NoError(t, err)
+}
+
+// Pricing a task allocates nothing.
+func TestPricingAllocatesNothing(t *testing.T) {
+	w := workload(t, smallGPT(t), []int32{0, 1, 0}, 4, 4)
+	w.Replicas = 2
+	g := graph(t, w, order(t, "gpipe", w), w.Sync(0, true))
+	costs := costsOf(t, w, machine(), g)
+	require.Zero(t, testing.AllocsPerRun(10, func() {
+		for i := range g.Tasks {
+			costs.Task(&g.Tasks[i])
+		}
+	}))
+}

@@ -1,0 +1,65 @@
+package costmodel_test
+
+import (
+	"fmt"
+
+	"psim/costmodel"
+	"psim/costmodel/arch"
+	"psim/schedules"
+	"psim/sim"
+)
+
+// Ten billion gradients of two bytes, summed over eight workers at 100 Gb/s.
+func ExampleCollectiveTime() {
+	link := costmodel.Link{Bandwidth: 12.5e9}
+	fmt.Println(costmodel.CollectiveTime(schedules.AllReduce, link, 8, 20e9))
+	// Output: 2.8s
+}
+
+// GPT-2 in two stages, four microbatches of two samples each.
+func ExampleWorkload() {
+	network, err := arch.Model{Preset: "gpt2", SequenceLength: 128}.Network()
+	if err != nil {
+		panic(err)
+	}
+	w := costmodel.Workload{
+		Network: network, Layers: []int{7, 8}, StageRank: []int32{0, 1}, Samples: []int64{2, 2, 2, 2},
+	}
+	fmt.Printf("%d and %d parameters, %d of them twice\n", w.Parameters(0), w.Parameters(1), w.Tied()[0].Bytes/4)
+
+	gpipe, err := schedules.Find("gpipe")
+	if err != nil {
+		panic(err)
+	}
+	shape := schedules.Shape{Ranks: 2, Microbatches: 4}
+	order, err := gpipe.Order(shape, w.StageRank)
+	if err != nil {
+		panic(err)
+	}
+	graph, err := schedules.Pipeline{
+		Shape: shape, Order: order, Samples: w.Samples, Boundaries: w.Boundaries(), Tied: w.Tied(), Optimizer: true,
+	}.Graph()
+	if err != nil {
+		panic(err)
+	}
+	costs, err := w.Costs(costmodel.Machine{
+		Device: costmodel.Device{
+			MemoryBandwidth: 1e12, Peak: costmodel.Peak{FP32: 20e12}, Efficiency: costmodel.Efficiency{FP32: 0.8, Memory: 0.8},
+		},
+		Link: costmodel.Link{Bandwidth: 25e9, Latency: 5000},
+	}, graph)
+	if err != nil {
+		panic(err)
+	}
+	trace, err := sim.Run(graph, costs)
+	if err != nil {
+		panic(err)
+	}
+	for _, rank := range schedules.Summarize(trace).Ranks {
+		fmt.Printf("rank %d: %.2f GB for good, %.2f GB at most\n", rank.Rank, float64(rank.PersistentMemory)/1e9, float64(rank.PeakMemory)/1e9)
+	}
+	// Output:
+	// 81911040 and 81126144 parameters, 38597376 of them twice
+	// rank 0: 1.31 GB for good, 1.65 GB at most
+	// rank 1: 1.30 GB for good, 1.85 GB at most
+}

@@ -1,0 +1,86 @@
+package costmodel_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/schedules"
+)
+
+// Two linear layers of 3×3 and two samples, in fp32. Per sample fc0 keeps its
+// input (12 bytes) until W; fc1 its input, which is fc0's output (12 until W),
+// the logarithms of the probabilities (12) and the label (4) until I; both
+// keep an output gradient (12) from I to W.
+
+func TestLedgerByHandOneStage(t *testing.T) {
+	w := workload(t, mlp(t, 2, 3), []int32{0}, 2)
+	w.Training.Optimizer = "sgd"
+	o := order(t, "gpipe", w)
+	trace := simulate(t, w, machine(), graph(t, w, o, schedules.Sync{}))
+	require.Equal(t, []int64{2 * (12 + 12 + 12 + 4)}, ledger(t, trace))
+	require.Equal(t, []int64{2 * 12 * 8}, trace.Persistent) // 12 parameters a layer: value and gradient
+	trace = simulate(t, w, machine(), graph(t, w, splitOrders(o)["at once"], schedules.Sync{}))
+	require.Equal(t, []int64{2 * (12 + 12 + 12 + 4 + 12 + 12)}, ledger(t, trace))
+}
+
+// On two ranks fc0's output is there twice: rank 0 keeps it for the gradient
+// of its ReLU.
+//
+//	rank 0: 0F0 +48 (input, output); gradient arrives +24; 0B0 −72
+//	rank 1: activations arrive +24; 1F0 +32 (56 less those); 1B0 +24 (the
+//	        gradient to send) −56; sent −24
+func TestLedgerByHandTwoStages(t *testing.T) {
+	type change struct {
+		task  string
+		rank  int32
+		bytes int64
+	}
+	changes := func(trace *schedules.Trace) []change {
+		var all []change
+		for _, e := range trace.Memory {
+			all = append(all, change{trace.Graph.Tasks[e.Task].String(), e.Rank, e.Bytes})
+		}
+		return all
+	}
+	w := workload(t, mlp(t, 2, 3), []int32{0, 1}, 2)
+	o := order(t, "gpipe", w)
+	trace := simulate(t, w, machine(), graph(t, w, o, schedules.Sync{}))
+	require.Equal(t, []change{
+		{"0F0", 0, 48}, {"0SEND_F0", 1, 24}, {"1F0", 1, 32},
+		{"1B0", 1, 24}, {"1B0", 1, -56}, {"1SEND_B0", 0, 24}, {"1SEND_B0", 1, -24}, {"0B0", 0, -72},
+	}, changes(trace))
+	require.Equal(t, []int64{72, 80}, ledger(t, trace))
+
+	// In halves: I makes room for the output gradients of 24, too.
+	trace = simulate(t, w, machine(), graph(t, w, splitOrders(o)["at once"], schedules.Sync{}))
+	require.Equal(t, []int64{96, 104}, ledger(t, trace))
+}
+
+// With full recomputation fc0 keeps its input, as before, until I, and
+// recomputing brings back nothing that is larger.
+func TestLedgerByHandRecompute(t *testing.T) {
+	w := workload(t, mlp(t, 3, 3), []int32{0}, 2)
+	w.Training.Recompute = "full"
+	o := order(t, "gpipe", w)
+	trace := simulate(t, w, machine(), graph(t, w, o, schedules.Sync{}))
+	require.Equal(t, []int64{2 * (12 + 12 + 12 + 12 + 4)}, ledger(t, trace))
+}
+
+// A stage that does not keep its result hands the buffer on: a message frees
+// it, or the next stage of the same rank takes it over.
+func TestLedgerByHandHandingOn(t *testing.T) {
+	w := workload(t, smallGPT(t), []int32{0, 1, 0}, 1)
+	const result = 16 * 32 * 4
+	costs := costsOf(t, w, machine(), graph(t, w, order(t, "gpipe", w), schedules.Sync{}))
+	send := costs.Task(&schedules.Task{Kind: schedules.SendForward, Stage: 0, Rank: 0, Peer: 1, Bytes: result})
+	require.EqualValues(t, result, send.BytesAtStart)
+	require.EqualValues(t, -result, send.BytesAtEnd)
+	forward := func(placement []int32, stage int32) int64 {
+		w := w
+		w.StageRank = placement
+		costs := costsOf(t, w, machine(), graph(t, w, order(t, "gpipe", w), schedules.Sync{}))
+		return costs.Task(&schedules.Task{Kind: schedules.Forward, Stage: stage}).BytesAtStart
+	}
+	require.Equal(t, forward([]int32{0, 1, 0}, 1), forward([]int32{0, 0, 1}, 1)) // taken over either way
+}

@@ -1,0 +1,103 @@
+package costmodel_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/costmodel"
+	"psim/internal/units"
+)
+
+func catalog() costmodel.Catalog {
+	return costmodel.Catalog{
+		Devices: []costmodel.Device{device(), {Name: "fast", Link: "wide", MemoryBandwidth: 5, Peak: costmodel.Peak{FP32: 3}, Efficiency: costmodel.Efficiency{FP32: 0.5, Memory: 0.5}}},
+		Links:   []costmodel.Link{{Name: "wide", Bandwidth: 100, Latency: 1, Shared: "node"}, {Name: "thin", Bandwidth: 1}},
+	}
+}
+
+// link decodes one or more values, one over the other.
+func link(t *testing.T, values ...any) costmodel.LinkOptions {
+	t.Helper()
+	var o costmodel.LinkOptions
+	for _, v := range values {
+		require.NoError(t, o.UnmarshalTOML(v))
+	}
+	return o
+}
+
+func TestMachineOptions(t *testing.T) {
+	m, err := costmodel.MachineOptions{Device: "fast", DevicesPerNode: 2, NICsPerNode: 3, Network: link(t, "thin")}.Machine(catalog())
+	require.NoError(t, err)
+	require.Equal(t, costmodel.Machine{
+		Device: catalog().Devices[1], DevicesPerNode: 2, NICsPerNode: 3, Link: catalog().Links[0], Network: catalog().Links[1],
+	}, m)
+
+	launch, rows := units.Duration(0), 7.0
+	m, err = costmodel.MachineOptions{Device: "fast", Compute: costmodel.ComputeOptions{
+		FLOPS: 8, MemoryBandwidth: 9, Memory: 10, Launch: &launch, HalfRows: &rows,
+	}, Link: link(t, "thin")}.Machine(catalog())
+	require.NoError(t, err)
+	require.Equal(t, "thin", m.Link.Name)
+	require.Equal(t, costmodel.Efficiency{FP32: 1, FP16: 1, BF16: 1, Memory: 1}, m.Device.Efficiency)
+	require.Equal(t, costmodel.Peak{FP32: 8, TF32: 8, FP16: 8, BF16: 8}, m.Device.Peak)
+	require.EqualValues(t, 9, m.Device.MemoryBandwidth)
+	require.EqualValues(t, 10, m.Device.Memory)
+	require.Equal(t, 7.0, m.Device.HalfRows)
+
+	m, err = costmodel.MachineOptions{}.Machine(costmodel.Catalog{})
+	require.NoError(t, err)
+	require.Equal(t, "inline", m.Device.Name)
+	require.Equal(t, costmodel.Link{}, m.Link)
+}
+
+// Keys go over a name, or over keys before them; a name starts again.
+func TestLinkOptions(t *testing.T) {
+	table := map[string]any{"bandwidth": "10B/s", "latency": "5ns"}
+	for _, e := range []struct {
+		values []any
+		want   costmodel.Link
+	}{
+		{[]any{table}, costmodel.Link{Name: "inline", Bandwidth: 10, Latency: 5}},
+		{[]any{table, map[string]any{"latency": "6ns"}}, costmodel.Link{Name: "inline", Bandwidth: 10, Latency: 6}},
+		{[]any{table, "wide"}, catalog().Links[0]},
+		{[]any{"wide", map[string]any{"latency": "6ns", "shared": "device"}}, costmodel.Link{Name: "wide", Bandwidth: 100, Latency: 6, Shared: "device"}},
+		{[]any{"wide", map[string]any{"collective_bandwidth": "3B/s"}, map[string]any{"collective_call": "4ns"}},
+			costmodel.Link{Name: "wide", Bandwidth: 100, Latency: 1, Shared: "node", Collective: 3, Call: 4}},
+	} {
+		m, err := costmodel.MachineOptions{Link: link(t, e.values...)}.Machine(catalog())
+		require.NoError(t, err)
+		require.Equal(t, e.want, m.Link)
+	}
+	require.Equal(t, map[string]any{"bandwidth": "10B/s", "latency": "5ns"}, table) // as it was
+}
+
+func TestMachineOptionsErrors(t *testing.T) {
+	negative, infinite, nan := -1.0, math.Inf(1), math.NaN()
+	for want, o := range map[string]costmodel.MachineOptions{
+		`device = "zzz": not in the catalog (psim list devices)`:                        {Device: "zzz"},
+		`device = "fasst": not in the catalog; did you mean fast? (psim list devices)`:  {Device: "fasst"},
+		`link = "wid": not in the catalog; did you mean wide? (psim list devices)`:      {Link: link(t, "wid")},
+		`network = "x": not in the catalog (psim list devices)`:                         {Network: link(t, "x")},
+		`devices_per_node = -1: there must be at least 1`:                               {DevicesPerNode: -1},
+		`nics_per_node = -1: there must be at least 1`:                                  {NICsPerNode: -1},
+		`link: bandwidth is missing or zero; write for example bandwidth = "25GB/s"`:    {Link: link(t, map[string]any{"latency": "1ns"})},
+		`network: bandwidth is missing or zero; write for example bandwidth = "25GB/s"`: {Network: link(t, map[string]any{"bandwidth": "0B/s"})},
+		`compute.half_rows = -1: a number of rows, 0 or more, is wanted`:                {Compute: costmodel.ComputeOptions{HalfRows: &negative}},
+		`compute.half_rows = +Inf: a number of rows, 0 or more, is wanted`:              {Compute: costmodel.ComputeOptions{HalfRows: &infinite}},
+		`compute.half_rows = NaN: a number of rows, 0 or more, is wanted`:               {Compute: costmodel.ComputeOptions{HalfRows: &nan}},
+	} {
+		_, err := o.Machine(catalog())
+		require.EqualError(t, err, want)
+	}
+	for want, value := range map[string]any{
+		`a link is a name (psim list devices), or a table with bandwidth = "25GB/s" and latency = "5us"`:                                       int64(5),
+		`bandwidth: "5" has no unit; write for example "5GB/s"`:                                                                                map[string]any{"bandwidth": int64(5)},
+		`shared: "both" is unknown; legal are "device" and "node"`:                                                                             map[string]any{"shared": "both"},
+		`bandwith: is no key of a link; did you mean bandwidth? (legal are bandwidth, latency, collective_bandwidth, collective_call, shared)`: map[string]any{"bandwith": "5GB/s"},
+	} {
+		var o costmodel.LinkOptions
+		require.EqualError(t, o.UnmarshalTOML(value), want)
+	}
+}

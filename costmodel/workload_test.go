@@ -1,0 +1,176 @@
+package costmodel_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/costmodel"
+	"psim/costmodel/arch"
+	"psim/schedules"
+)
+
+const (
+	gpt2Parameters = 124_439_808
+	wte            = 50257 * 768
+)
+
+func total(values []int64) int64 {
+	var sum int64
+	for _, v := range values {
+		sum += v
+	}
+	return sum
+}
+
+// On one rank the embedding's table is also the head's: it counts once.
+func TestGPT2OnOneRank(t *testing.T) {
+	w := workload(t, gpt2(t), []int32{0}, 1)
+	require.EqualValues(t, gpt2Parameters, w.Parameters(0))
+	require.Empty(t, w.Tied())
+	require.Empty(t, w.Boundaries())
+	require.Len(t, w.Stage(0), 15)
+	require.Equal(t, []int64{16 * gpt2Parameters}, w.Persistent(1)) // fp32 adamw
+}
+
+// Over four ranks the last one has a copy, whose gradient is summed with the
+// first one's.
+func TestGPT2OnFourRanks(t *testing.T) {
+	w := workload(t, gpt2(t), []int32{0, 1, 2, 3}, 1)
+	require.Equal(t, []int{4, 4, 4, 3}, w.Layers)
+	require.Equal(t, "embed", w.Stage(0)[0].Name)
+	require.Equal(t, "h.3", w.Stage(1)[0].Name)
+	require.Equal(t, "head", w.Stage(3)[2].Name)
+	require.Equal(t, []schedules.Tied{{Stages: []int{0, 3}, Bytes: 4 * wte}}, w.Tied())
+	require.EqualValues(t, 12*768*768+13*768+2*768+wte, w.Parameters(3)) // h.11, ln_f, the copy
+	var sum int64
+	for s := range w.Layers {
+		sum += w.Parameters(s)
+	}
+	require.EqualValues(t, gpt2Parameters+wte, sum)
+	boundary := schedules.Boundary{Forward: 1024 * 768 * 4, Backward: 1024 * 768 * 4}
+	require.Equal(t, []schedules.Boundary{boundary, boundary, boundary}, w.Boundaries())
+	w.Training.Precision = "fp16"
+	require.EqualValues(t, 1024*768*2, w.Boundaries()[2].Forward)
+	require.EqualValues(t, 2*wte, w.Tied()[0].Bytes)
+}
+
+// The course puts the head back on rank 0, where the table is.
+func TestGPT2CoursePlacement(t *testing.T) {
+	n := gpt2(t)
+	layers, ranks, err := arch.GPT2CoursePlacement(n, 2)
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 1, 0}, ranks)
+	w := costmodel.Workload{Network: n, Layers: layers, StageRank: []int32{0, 1, 0}, Samples: []int64{1}}
+	require.Empty(t, w.Tied())
+	require.Zero(t, w.Parameters(2))
+	require.EqualValues(t, gpt2Parameters, w.Parameters(0)+w.Parameters(1))
+	require.Equal(t, []int64{16 * w.Parameters(0), 16 * w.Parameters(1)}, w.Persistent(2))
+	w.StageRank = []int32{0, 1, 1}
+	require.Len(t, w.Tied(), 1)
+	require.EqualValues(t, wte, w.Parameters(2))
+}
+
+// Bucket "tensor" sends 148 tensors of GPT-2, in the order in which a backward
+// completes them.
+func TestSync(t *testing.T) {
+	w := workload(t, gpt2(t), []int32{0}, 1)
+	require.Equal(t, schedules.Sync{}, w.Sync(0, true)) // one replica
+	w.Replicas = 2
+	sync := w.Sync(0, false)
+	require.False(t, sync.Overlap)
+	require.False(t, sync.Sharded)
+	require.Len(t, sync.Buckets[0], 148)
+	require.EqualValues(t, 497_759_232, total(sync.Buckets[0]))
+	require.EqualValues(t, 4*768, sync.Buckets[0][0]) // ln_f.bias
+	require.EqualValues(t, 4*wte, sync.Buckets[0][147])
+	require.Equal(t, []int64{497_759_232}, sync.Parameters)
+
+	w.Zero = 1
+	sync = w.Sync(25_000_000, true)
+	require.True(t, sync.Overlap)
+	require.True(t, sync.Sharded)
+	require.EqualValues(t, 497_759_232, total(sync.Buckets[0]))
+	require.Less(t, len(sync.Buckets[0]), 20)
+
+	g := graph(t, w, order(t, "ddp", w), w.Sync(0, false))
+	count := 0
+	for _, task := range g.Tasks {
+		if task.Kind == schedules.ReduceScatter && task.Rank == 1 {
+			count++
+		}
+	}
+	require.Equal(t, 148, count)
+}
+
+// ten is a network of 1e10 parameters.
+func ten() arch.Network {
+	return arch.Network{Name: "ten", Layers: []arch.Layer{{
+		Name: "all", Input: arch.Shape{1}, Output: arch.Shape{1},
+		Params: []arch.Tensor{{Name: "w", Shape: arch.Shape{100_000, 100_000}}},
+	}}}
+}
+
+// The course's question 3.3: ten billion parameters over 8 workers, fp16 with
+// Adam (Rajbhandari et al. 2020, figure 1).
+func TestPersistent(t *testing.T) {
+	w := costmodel.Workload{
+		Network: ten(), Layers: []int{1}, StageRank: []int32{0}, Samples: []int64{1}, Replicas: 8,
+		Training: arch.Training{Precision: "fp16", Optimizer: "adam"},
+	}
+	for zero, want := range []int64{160e9, 55e9, 37.5e9, 20e9} {
+		w.Zero = zero
+		persistent := w.Persistent(8)
+		require.Len(t, persistent, 8)
+		for _, p := range persistent {
+			require.Equal(t, want, p, "zero %d", zero)
+		}
+	}
+	w.Zero, w.State = 1, arch.State{Parameter: 4, Gradient: 4, Optimizer: 12} // question 3.2
+	require.EqualValues(t, 95e9, w.Persistent(8)[3])
+}
+
+// A share of what does not divide is rounded up, kind by kind.
+func TestSharesAreRoundedUp(t *testing.T) {
+	n := ten()
+	n.Layers[0].Params[0].Shape = arch.Shape{1}
+	w := costmodel.Workload{
+		Network: n, Layers: []int{1}, StageRank: []int32{0}, Samples: []int64{1}, Replicas: 3,
+		State: arch.State{Parameter: 4, Gradient: 4, Optimizer: 8},
+	}
+	for zero, want := range []int64{16, 4 + 4 + 3, 4 + 2 + 3, 2 + 2 + 3} {
+		w.Zero = zero
+		require.Equal(t, []int64{want, want, want}, w.Persistent(3), "zero %d", zero)
+	}
+	w.Replicas = 0 // means 1
+	require.Equal(t, []int64{16}, w.Persistent(1))
+}
+
+// Times of stages are those of their layers.
+func TestStageTimes(t *testing.T) {
+	w := workload(t, smallGPT(t), []int32{0, 1}, 2)
+	w.Training.Recompute = "selective"
+	c := compute(t, device())
+	forward, backward := w.StageTimes(c, 2)
+	for s := range w.Layers {
+		for _, l := range w.Stage(s) {
+			forward[s] -= c.Layer(l, arch.Forward, 2)
+			backward[s] -= c.Layer(l, arch.InputGradient, 2) + c.Layer(l, arch.WeightGradient, 2) + c.Recompute(l, w.Training, 2)
+		}
+		require.Zero(t, forward[s])
+		require.Zero(t, backward[s])
+	}
+}
+
+// A step whose bytes do not fit in 63 bits is refused.
+func TestWorkloadValidate(t *testing.T) {
+	w := workload(t, gpt2(t), []int32{0}, 1<<20)
+	require.NoError(t, w.Validate())
+	for _, samples := range [][]int64{{1 << 40}, {1 << 31, 1 << 31}, {math.MaxInt64, math.MaxInt64}} {
+		w.Samples = samples
+		require.ErrorContains(t, w.Validate(), "more than can be counted in bytes")
+	}
+	w.Samples, w.Replicas = []int64{1 << 20}, 1<<20
+	require.ErrorContains(t, w.Validate(), "1099511627776 samples per step of gpt2")
+}
