@@ -14,6 +14,13 @@ import (
 //go:embed *.toml catalog/*.toml
 var files embed.FS
 
+//go:embed reference.txt
+var reference string
+
+// Reference is every setting with its meaning and default, as a commented
+// configuration.
+func Reference() string { return reference }
+
 // Examples lists the embedded examples by name.
 func Examples() []string {
 	entries, err := files.ReadDir(".")

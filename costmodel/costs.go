@@ -21,8 +21,9 @@ func (w Workload) Costs(m Machine, g *schedules.Graph) (schedules.Costs, error) 
 		workload: w, machine: m, compute: compute, graph: g,
 		optimizer: make([]time.Duration, g.Ranks()/w.replicas()),
 	}
+	p.buckets = bucketsOf(g, len(w.Layers))
 	p.priceStages()
-	p.priceSlices(bucketsOf(g, len(w.Layers)))
+	p.priceSlices()
 	p.priceOptimizers()
 	for _, ranks := range g.Groups {
 		p.slowest = append(p.slowest, m.Slowest(ranks))
@@ -48,7 +49,8 @@ func bucketsOf(g *schedules.Graph, stages int) [][]int64 {
 	buckets := make([][]int64, stages)
 	for i := range g.Tasks {
 		t := &g.Tasks[i]
-		if (t.Kind == schedules.AllReduce || t.Kind == schedules.ReduceScatter) && t.Stage != schedules.None && int(t.Rank) < g.Shape.Ranks {
+		sums := t.Kind == schedules.AllReduce || t.Kind == schedules.ReduceScatter
+		if sums && t.Stage != schedules.None && int(t.Rank) < g.Shape.Ranks && int(t.Part) == len(buckets[t.Stage]) {
 			buckets[t.Stage] = append(buckets[t.Stage], t.Bytes)
 		}
 	}
@@ -61,6 +63,8 @@ type pricer struct {
 	machine   Machine
 	compute   Compute
 	graph     *schedules.Graph
+	buckets   [][]int64       // by stage: gradients in bytes
+	sizes     []int64         // the distinct sizes of microbatches
 	sizeOf    []int32         // by microbatch: index into prices[stage]
 	prices    [][]price       // by stage and size of microbatch
 	sliced    []sliced        // by stage
@@ -68,43 +72,48 @@ type pricer struct {
 	slowest   []Link          // by group
 }
 
-// sliced is a backward that is cut where gradient buckets are complete.
+// sliced is how a stage's backward is cut where gradient buckets are complete.
 type sliced struct {
-	microbatch int32
-	times      []time.Duration // nil where the stage's backward is whole
+	microbatch int32             // whose backward it is; None for all
+	times      [][]time.Duration // by size of microbatch; nil where it is whole
 }
 
 // priceStages prices every stage for every distinct size of microbatch.
 func (p *pricer) priceStages() {
 	index := map[int64]int32{}
-	var sizes []int64
 	for _, n := range p.workload.Samples {
 		if _, ok := index[n]; !ok {
-			index[n] = int32(len(sizes))
-			sizes = append(sizes, n)
+			index[n] = int32(len(p.sizes))
+			p.sizes = append(p.sizes, n)
 		}
 		p.sizeOf = append(p.sizeOf, index[n])
 	}
 	for s := range p.workload.Layers {
 		var prices []price
-		for _, n := range sizes {
+		for _, n := range p.sizes {
 			prices = append(prices, p.workload.price(p.compute, s, n))
 		}
 		p.prices = append(p.prices, prices)
 	}
 }
 
-// priceSlices finds the backward that every stage has in slices, and prices
-// them.
-func (p *pricer) priceSlices(buckets [][]int64) {
+// priceSlices finds the backwards that every stage has in slices, and prices
+// them for every size of microbatch.
+func (p *pricer) priceSlices() {
 	p.sliced = make([]sliced, len(p.workload.Layers))
 	for i := range p.graph.Tasks {
 		t := &p.graph.Tasks[i]
 		if !t.Kind.Compute() || t.Part == 0 || p.sliced[t.Stage].times != nil {
 			continue
 		}
-		samples := p.workload.Samples[t.Microbatch]
-		p.sliced[t.Stage] = sliced{t.Microbatch, p.workload.slice(p.compute, t.Kind, int(t.Stage), samples, buckets[t.Stage])}
+		cut := sliced{microbatch: t.Microbatch}
+		if p.workload.Zero >= 2 {
+			cut.microbatch = schedules.None
+		}
+		for _, n := range p.sizes {
+			cut.times = append(cut.times, p.workload.slice(p.compute, t.Kind, int(t.Stage), n, p.buckets[t.Stage]))
+		}
+		p.sliced[t.Stage] = cut
 	}
 }
 
@@ -138,7 +147,11 @@ func (p *pricer) task(t *schedules.Task) schedules.Cost {
 		}
 		return cost
 	case schedules.AllReduce, schedules.ReduceScatter, schedules.AllGather:
-		return schedules.Cost{Busy: CollectiveTime(t.Kind, p.slowest[t.Peer], len(p.graph.Groups[t.Peer]), t.Bytes)}
+		cost := schedules.Cost{Busy: CollectiveTime(t.Kind, p.slowest[t.Peer], len(p.graph.Groups[t.Peer]), t.Bytes)}
+		if t.Kind == schedules.ReduceScatter && p.workload.Zero >= 2 {
+			cost.BytesAtEnd = -t.Bytes
+		}
+		return cost
 	case schedules.Average:
 		return schedules.Cost{Busy: p.compute.Move(2 * t.Bytes)}
 	case schedules.Optimizer:
@@ -169,8 +182,8 @@ func (p *pricer) computeTask(t *schedules.Task) schedules.Cost {
 	case schedules.InputGradient:
 		return schedules.Cost{
 			Busy:         total(price.recompute, price.input),
-			BytesAtStart: received + price.recomputedForInput + price.recomputedForWeight + price.between,
-			BytesAtEnd:   -price.keptForInput - price.recomputedForInput - price.result,
+			BytesAtStart: received + price.inputPeak,
+			BytesAtEnd:   price.recomputedForWeight + price.between - price.keptForInput - price.inputPeak - price.result,
 		}
 	case schedules.WeightGradient:
 		return p.part(t, schedules.Cost{
@@ -178,11 +191,10 @@ func (p *pricer) computeTask(t *schedules.Task) schedules.Cost {
 			BytesAtEnd: -price.keptForWeight - price.recomputedForWeight - price.between,
 		})
 	}
-	recomputed := price.recomputedForInput + price.recomputedForWeight
 	return p.part(t, schedules.Cost{
 		Busy:         price.backward(),
-		BytesAtStart: received + recomputed,
-		BytesAtEnd:   -price.keptForInput - price.keptForWeight - recomputed - price.result,
+		BytesAtStart: received + price.backwardPeak,
+		BytesAtEnd:   -price.keptForInput - price.keptForWeight - price.backwardPeak - price.result,
 	})
 }
 
@@ -209,18 +221,27 @@ func (p *pricer) adopted(stage int, t *schedules.Task) int64 {
 }
 
 // part gives a slice of a backward its share: the time up to its bucket, the
-// bytes at the start of the first slice and at the end of the last.
+// bytes at the start of the first slice and at the end of the last. Under ZeRO
+// 2 it also makes room for the whole gradients, which are there until they
+// have been reduced and scattered.
 func (p *pricer) part(t *schedules.Task, cost schedules.Cost) schedules.Cost {
-	sliced := &p.sliced[t.Stage]
-	if sliced.times == nil || sliced.microbatch != t.Microbatch {
-		return cost
+	cut := &p.sliced[t.Stage]
+	buckets := p.buckets[t.Stage]
+	if cut.times != nil && (cut.microbatch == t.Microbatch || cut.microbatch == schedules.None) {
+		times := cut.times[p.sizeOf[t.Microbatch]]
+		cost.Busy = times[t.Part]
+		if t.Part > 0 {
+			cost.BytesAtStart = 0
+		}
+		if int(t.Part) < len(times)-1 {
+			cost.BytesAtEnd = 0
+		}
+		buckets = buckets[t.Part : t.Part+1]
 	}
-	cost.Busy = sliced.times[t.Part]
-	if t.Part > 0 {
-		cost.BytesAtStart = 0
-	}
-	if int(t.Part) < len(sliced.times)-1 {
-		cost.BytesAtEnd = 0
+	if p.workload.Zero >= 2 {
+		for _, b := range buckets {
+			cost.BytesAtStart += b
+		}
 	}
 	return cost
 }

@@ -91,7 +91,9 @@ func TestOverlap(t *testing.T) {
 		_, beside := ddp(t, zero, true, 2)
 		require.Less(t, beside.StepTime, after.StepTime)
 		for r := range after.Ranks {
-			require.Equal(t, after.Ranks[r].Communication, after.Ranks[r].ExposedCommunication)
+			if zero < 2 { // ZeRO 2 sums after every microbatch, beside the next one's forward
+				require.Equal(t, after.Ranks[r].Communication, after.Ranks[r].ExposedCommunication)
+			}
 			require.Less(t, beside.Ranks[r].ExposedCommunication, beside.Ranks[r].Communication)
 			require.Equal(t, after.Ranks[r].Compute, beside.Ranks[r].Compute)
 			require.Equal(t, after.Ranks[r].SentBytes, beside.Ranks[r].SentBytes)
@@ -117,13 +119,15 @@ func TestOverlapNeverHurts(t *testing.T) {
 
 // Sharding the optimizer sends what an all-reduce does: a reduce-scatter of
 // the gradients and an all-gather of the parameters. It updates a share.
+// Sharding the gradients as well reduces them after each of two microbatches,
+// for half as much again.
 func TestShardedSendsTheSame(t *testing.T) {
 	for _, replicas := range []int{2, 4} {
 		_, whole := ddp(t, 0, false, replicas)
 		for _, zero := range []int{1, 2} {
 			_, sharded := ddp(t, zero, false, replicas)
 			for r := range whole.Ranks {
-				require.Equal(t, whole.Ranks[r].SentBytes, sharded.Ranks[r].SentBytes)
+				require.Equal(t, whole.Ranks[r].SentBytes*int64(1+zero)/2, sharded.Ranks[r].SentBytes)
 				require.Less(t, sharded.Ranks[r].Optimizer, whole.Ranks[r].Optimizer)
 				require.Less(t, sharded.Ranks[r].PersistentMemory, whole.Ranks[r].PersistentMemory)
 			}
@@ -197,4 +201,29 @@ func TestPricingAllocatesNothing(t *testing.T) {
 			costs.Task(&g.Tasks[i])
 		}
 	}))
+}
+
+// ZeRO 2 keeps its share of the gradients, but a backward makes them whole:
+// there is room for them from its start to the end of the reduce-scatter, for
+// all of them or bucket by bucket.
+func TestWholeGradientsUnderZero2(t *testing.T) {
+	for _, overlap := range []bool{false, true} {
+		w := workload(t, mlp(t, 2, 64), []int32{0}, 1, 1)
+		w.Replicas, w.Zero = 2, 2
+		const layer = 4 * 64 * 65
+		g := graph(t, w, order(t, "ddp", w), w.Sync(layer, overlap))
+		room := map[schedules.Kind][]int64{}
+		for _, e := range simulate(t, w, machine(), g).Memory {
+			k := g.Tasks[e.Task].Kind
+			if e.Rank == 0 && (k == schedules.Backward && e.Bytes >= layer || k == schedules.ReduceScatter) {
+				room[k] = append(room[k], e.Bytes)
+			}
+		}
+		want := []int64{2 * layer, 2 * layer} // two microbatches
+		if overlap {
+			want = []int64{layer, layer, layer, layer}
+		}
+		require.Equal(t, want, room[schedules.Backward])
+		require.Equal(t, []int64{-layer, -layer, -layer, -layer}, room[schedules.ReduceScatter])
+	}
 }

@@ -12,12 +12,13 @@ type price struct {
 	forward, input, weight, recompute time.Duration
 
 	// keptForInput and keptForWeight stay from F to the end of I and of W;
-	// recomputed is added when the backward starts, of which the part for I
-	// is recomputedForInput; between stays from the start of I to the end of
-	// W.
-	keptForInput, keptForWeight             int64
-	recomputedForInput, recomputedForWeight int64
-	between                                 int64
+	// recomputedForWeight and between, which I makes, stay to the end of W.
+	keptForInput, keptForWeight  int64
+	recomputedForWeight, between int64
+	// inputPeak and backwardPeak are the most that I and B need beyond what
+	// was kept, as they go from the last layer to the first, recomputing and
+	// freeing each.
+	inputPeak, backwardPeak int64
 	// output is the stage's result on its way to the next, 0 where the stage
 	// keeps it anyway; result is its size.
 	output, result int64
@@ -37,13 +38,10 @@ func (w Workload) price(c Compute, stage int, samples int64) price {
 		p.weight = total(p.weight, c.Layer(l, arch.WeightGradient, samples))
 		p.recompute = total(p.recompute, c.Recompute(l, w.Training, samples))
 		kept := bytesOf(w.Training.Kept(l), element, samples)
-		whole := bytesOf(l.Buffers, element, samples)
 		p.keptForInput += kept[arch.ForwardToInput]
 		p.keptForWeight += kept[arch.ForwardToWeight]
-		p.recomputedForInput += whole[arch.ForwardToInput] - kept[arch.ForwardToInput]
-		p.recomputedForWeight += whole[arch.ForwardToWeight] - kept[arch.ForwardToWeight]
-		p.between += whole[arch.InputToWeight]
 	}
+	w.walkBack(&p, layers, samples)
 	last := layers[len(layers)-1]
 	if stage < len(w.Layers)-1 {
 		p.result = last.Output.Elements() * element * samples
@@ -54,6 +52,28 @@ func (w Workload) price(c Compute, stage int, samples int64) price {
 		}
 	}
 	return p
+}
+
+// walkBack follows the memory of I and of B from the last layer to the first.
+func (w Workload) walkBack(p *price, layers []arch.Layer, samples int64) {
+	element := w.Training.ActivationElement()
+	var input, backward int64 // levels, 0 when the backward starts
+	for i := len(layers) - 1; i >= 0; i-- {
+		kept := bytesOf(w.Training.Kept(layers[i]), element, samples)
+		whole := bytesOf(layers[i].Buffers, element, samples)
+		forInput := whole[arch.ForwardToInput] - kept[arch.ForwardToInput]
+		forWeight := whole[arch.ForwardToWeight] - kept[arch.ForwardToWeight]
+		p.recomputedForWeight += forWeight
+		p.between += whole[arch.InputToWeight]
+
+		input += forInput + forWeight + whole[arch.InputToWeight]
+		p.inputPeak = max(p.inputPeak, input)
+		input -= whole[arch.ForwardToInput]
+
+		backward += forInput + forWeight
+		p.backwardPeak = max(p.backwardPeak, backward)
+		backward -= whole[arch.ForwardToInput] + whole[arch.ForwardToWeight]
+	}
 }
 
 // bytesOf sums buffers by lifetime for a microbatch.

@@ -22,6 +22,9 @@ type Times struct {
 	// PointToPoint delays what crosses a stage boundary and occupies nobody.
 	PointToPoint units.Duration `toml:"p2p"`
 	Optimizer    units.Duration `toml:"optimizer"`
+	// Pair says how an overlapped forward-backward pair runs: fused (the
+	// default), serial or overlap. No schedule of the catalog has such pairs.
+	Pair string `toml:"pair"`
 }
 
 // ActivationMemory is the [memory] section that goes with [times]: the
@@ -160,6 +163,9 @@ func (t Times) Validate(stages, microbatches int, split bool) error {
 	}
 	if err := checkLongest("optimizer", time.Duration(t.Optimizer)); err != nil {
 		return err
+	}
+	if !slices.Contains([]string{"", "fused", "serial", "overlap"}, t.Pair) {
+		return fmt.Errorf("pair = %q: must be one of fused, serial, overlap", t.Pair)
 	}
 	halves := t.InputGradient.Set() && t.WeightGradient.Set()
 	switch {

@@ -153,7 +153,7 @@ func (w Workload) Sync(limit int64, overlap bool) schedules.Sync {
 	if w.Replicas < 2 {
 		return schedules.Sync{}
 	}
-	sync := schedules.Sync{Overlap: overlap, Sharded: w.Zero > 0}
+	sync := schedules.Sync{Overlap: overlap, Sharded: w.Zero > 0, EveryMicrobatch: w.Zero >= 2}
 	for s := range w.Layers {
 		var sizes []int64
 		for _, t := range w.tensors(s) {

@@ -84,7 +84,7 @@ func (s Schedule) Order(shape Shape, stageRank []int32) (Order, error) {
 	case shape.Virtual > 1:
 		return nil, fmt.Errorf("virtual_stages = %d: %s holds one stage per rank; remove virtual_stages or set it to 1", shape.Virtual, s.Name)
 	case !s.Pipelined && shape.Ranks > 1:
-		return nil, fmt.Errorf("stages = %d: %s does not split the network; set stages = 1 and parallel.data = %[1]d", shape.Ranks, s.Name)
+		return nil, fmt.Errorf("stages = %d: %s does not split the network, so it takes 1; its copies are set by parallel.data", shape.Ranks, s.Name)
 	case shape.tasksPerReplica() > MaxTasks:
 		return nil, fmt.Errorf("stages = %d × microbatches = %d: more than %d tasks", shape.Ranks, shape.Microbatches, MaxTasks)
 	}

@@ -108,6 +108,8 @@ func (b Batch) Samples(replicas, microbatches int) ([]int64, error) {
 	switch {
 	case b.Global == 0 && micro == 0:
 		return nil, errors.New("global is missing: give the samples per step (batch.global), or per microbatch (batch.micro)")
+	case b.Global == 0 && m > MaxTasks:
+		return nil, fmt.Errorf("micro = %d: schedule.microbatches = %d is more than the %d that are supported", micro, m, MaxTasks)
 	case b.Global == 0:
 		return repeat(micro, max(1, m)), nil
 	case micro == 0:
@@ -119,8 +121,8 @@ func (b Batch) Samples(replicas, microbatches int) ([]int64, error) {
 	count := (perReplica + micro - 1) / micro
 	if m > 0 && count != m {
 		if b.Micro == 0 {
-			return nil, fmt.Errorf("global = %d: %d samples per replica cannot be cut into schedule.microbatches = %d of equal size with only the last one smaller; %d or %d × %d would work",
-				b.Global, perReplica, m, count, m, d)
+			return nil, fmt.Errorf("global = %d: a replica's %d samples cannot be cut into schedule.microbatches = %d equal microbatches with only the last one smaller; schedule.microbatches = %d would work",
+				b.Global, perReplica, m, count)
 		}
 		return nil, fmt.Errorf("micro = %d: %d samples per replica (batch.global / parallel.data) make %d microbatches of that size, but schedule.microbatches = %d; remove one of the three", micro, perReplica, count, m)
 	}

@@ -145,7 +145,7 @@ func TestScheduleErrors(t *testing.T) {
 		{"1f1b", shape(0, 1), nil, "stages = 0: there must be at least 1"},
 		{"1f1b", shape(2, 0), nil, "microbatches = 0: there must be at least 1"},
 		{"1f1b", schedules.Shape{Ranks: 2, Virtual: 2, Microbatches: 2}, nil, "virtual_stages = 2: 1f1b holds one stage per rank; remove virtual_stages or set it to 1"},
-		{"ddp", shape(2, 1), nil, "stages = 2: ddp does not split the network; set stages = 1 and parallel.data = 2"},
+		{"ddp", shape(2, 1), nil, "stages = 2: ddp does not split the network, so it takes 1; its copies are set by parallel.data"},
 		{"gpipe", shape(1<<16, 1<<16), nil, "stages = 65536 × microbatches = 65536: more than 2147483647 tasks"},
 		{"1f1b", shape(2, 2), []int32{0, 1, 0}, "1f1b cannot run 3 stages on 2 ranks: it needs one stage per rank (gpipe and model-parallel take any placement)"},
 		{"1f1b", shape(2, 2), []int32{1, 0}, "placement of stage 0 on rank 1: 1f1b needs stage s on rank s (gpipe and model-parallel take any placement)"},

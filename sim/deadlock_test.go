@@ -144,3 +144,9 @@ func TestEmptyGraph(t *testing.T) {
 	require.Zero(t, trace.End())
 	require.Empty(t, sim.CriticalPath(trace))
 }
+
+func TestOverflow(t *testing.T) {
+	g := build(t, "gpipe", 1, 4)
+	_, err := sim.Run(g, uniform(1<<62, 1, 0))
+	require.EqualError(t, err, "the step would take longer than 292 years, which is more than time can count here")
+}

@@ -17,6 +17,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,8 +25,8 @@ import (
 )
 
 // Run simulates a well-formed graph (see [schedules.Graph.Validate]). It fails
-// with a *DeadlockError if the graph cannot be run to its end, and on a
-// negative cost.
+// with a *DeadlockError if the graph cannot be run to its end, on a negative
+// cost, and when times overflow.
 func Run(g *schedules.Graph, costs schedules.Costs) (*schedules.Trace, error) {
 	e := newEngine(g, costs)
 	for s := range g.Streams {
@@ -44,7 +45,10 @@ func Run(g *schedules.Graph, costs schedules.Costs) (*schedules.Trace, error) {
 		}
 		e.grant(e.links.pop())
 	}
-	if e.done < len(g.Tasks) {
+	switch {
+	case e.overflow:
+		return nil, errors.New("the step would take longer than 292 years, which is more than time can count here")
+	case e.done < len(g.Tasks):
 		return nil, e.deadlock()
 	}
 	e.trace.SortMemory()
@@ -57,6 +61,8 @@ type engine struct {
 	costs schedules.Costs
 	trace *schedules.Trace
 	done  int
+	// overflow is set when a time has exceeded what a Duration can hold.
+	overflow bool
 
 	// The tasks of stream s are order[head[s]:end[s]] from its head on.
 	order     []int32
@@ -153,6 +159,9 @@ func (e *engine) advance(s int32) error {
 func (e *engine) finish(i int32, start time.Duration, cause int32, cost schedules.Cost) {
 	t := &e.graph.Tasks[i]
 	end := start + cost.Busy
+	if end < start || end+cost.Delay < end {
+		e.overflow = true
+	}
 	e.trace.Spans[i] = schedules.Span{Start: start, End: end}
 	e.trace.Cause[i] = cause
 	e.remember(t, i, cost)

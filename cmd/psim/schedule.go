@@ -28,7 +28,7 @@ The csv format is PyTorch's compute-only schedule notation, a row per rank.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := schedules.Find(args[0])
 			if err != nil {
-				return fmt.Errorf("%w%s", err, nearest.Suggest(args[0], schedules.Names()))
+				return unknownOrder(args[0], err)
 			}
 			order, err := s.Order(shape, nil)
 			if err != nil {
@@ -42,6 +42,16 @@ The csv format is PyTorch's compute-only schedule notation, a row per rank.`,
 	cmd.Flags().IntVar(&shape.Virtual, "virtual", 1, "stages per rank")
 	cmd.Flags().StringVar(&format, "format", "text", "text, csv or json")
 	return cmd
+}
+
+// unknownOrder is the error for a name that has no compute order.
+func unknownOrder(name string, err error) error {
+	for _, c := range schedules.Collectives() {
+		if c.Name == name {
+			return fmt.Errorf("%s is a collective, which has no compute order; psim run %s simulates one", name, schedules.RingAllReduce)
+		}
+	}
+	return fmt.Errorf("%w%s", err, nearest.Suggest(name, schedules.Names()))
 }
 
 // flagError rewords an error about a setting as one about the flag.

@@ -1,10 +1,18 @@
 // Package nearest finds what a mistyped word was meant to be.
 package nearest
 
+import "strings"
+
 // Word returns the candidate with the least edit distance from a word, and
 // whether it is near enough to be suggested: at most a third of the letters
-// differ, and at least one may.
+// differ, and at least one may. A candidate that begins with the word (of
+// three letters or more) is nearer than any other.
 func Word(word string, candidates []string) (string, bool) {
+	for _, c := range candidates {
+		if len(word) >= 3 && strings.HasPrefix(c, word) && c != word {
+			return c, true
+		}
+	}
 	best, least := "", max(1, len(word)/3)+1
 	for _, c := range candidates {
 		if d := distance(word, c); d < least {

@@ -16,7 +16,7 @@ func ExampleSuggest() {
 
 func TestWord(t *testing.T) {
 	for word, want := range map[string]string{
-		"gpip": "gpipe", "gpiep": "gpipe", "1fb1": "1f1b", "stage": "stages", "zzzzzzz": "", "": "", "a": "",
+		"gpip": "gpipe", "gpiep": "gpipe", "1fb1": "1f1b", "stage": "stages", "zzzzzzz": "", "": "", "a": "", "gp": "", "sta": "stages", "stages": "stages",
 	} {
 		got, ok := nearest.Word(word, []string{"gpipe", "1f1b", "stages"})
 		require.Equal(t, want, got, word)
