@@ -14,6 +14,9 @@ import (
 	"psim/schedules"
 )
 
+// maxBytes keeps sums of a few sizes within 63 bits.
+const maxBytes = 1 << 61
+
 // A Plan is an experiment ready to be simulated.
 type Plan struct {
 	Graph *schedules.Graph
@@ -59,18 +62,38 @@ func (c *Config) Build() (*Plan, error) {
 // made: every stage has a forward and a backward of every microbatch, in
 // every replica.
 func (c *Config) checkSize() error {
-	microbatches := float64(max(1, c.Schedule.Microbatches))
-	if c.Batch.Micro > 0 {
-		microbatches = max(microbatches, float64(c.Batch.Global)/float64(c.Parallel.Data)/float64(c.Batch.Micro))
-	}
-	if tasks := 2 * float64(c.Schedule.Stages) * microbatches * float64(c.Parallel.Data); tasks > schedules.MaxTasks {
-		key, value := "microbatches", microbatches
-		if float64(c.Schedule.Stages) > microbatches {
-			key, value = "stages", float64(c.Schedule.Stages)
+	if tasks := 2 * c.stageMicrobatches(); tasks > schedules.MaxTasks {
+		stages := float64(max(1, c.Schedule.Stages))
+		key, value := "microbatches", tasks/2/stages/float64(c.Parallel.Data)
+		if stages > value {
+			key, value = "stages", stages
 		}
 		return fmt.Errorf("%s = %.0f: the graph would have at least %.2g tasks, more than %d", key, value, tasks, schedules.MaxTasks)
 	}
 	return nil
+}
+
+// Tasks estimates the size of the graph from above, before it is built.
+func (c *Config) Tasks() float64 {
+	if kind, err := c.work(); err == nil && kind == byCollective {
+		phases := 1.0
+		if c.Schedule.Name == schedules.RingAllReduce {
+			phases = 2
+		}
+		ranks := float64(c.Collective.Ranks)
+		return 2 * phases * ranks * max(0, ranks-1)
+	}
+	const withMessages = 4 // F, B and a message after each
+	return withMessages * c.stageMicrobatches()
+}
+
+// stageMicrobatches is the number of stages times microbatches times replicas.
+func (c *Config) stageMicrobatches() float64 {
+	microbatches := float64(max(1, c.Schedule.Microbatches))
+	if c.Batch.Micro > 0 {
+		microbatches = max(microbatches, float64(c.Batch.Global)/float64(c.Parallel.Data)/float64(c.Batch.Micro))
+	}
+	return float64(max(1, c.Schedule.Stages)) * microbatches * float64(c.Parallel.Data)
 }
 
 // unknownSchedule is the error for a name that is not in the catalog.
@@ -135,6 +158,9 @@ func (c *Config) buildTimes(schedule schedules.Schedule) (*Plan, error) {
 	if err := c.Times.Validate(stages, microbatches, order.Split()); err != nil {
 		return nil, c.problem("times", err)
 	}
+	if whole := float64(c.Memory.Activation) * float64(stages*microbatches); whole > maxBytes {
+		return nil, c.problem("memory", fmt.Errorf("activation = %q: all microbatches together would take %.2g bytes, more than can be counted", c.Memory.Activation, whole))
+	}
 	graph, err := schedules.Pipeline{
 		Name: schedule.Name, Shape: shape, StageRank: stageRank, Order: order, Samples: samples,
 		Optimizer: c.Times.Optimizer > 0,
@@ -173,6 +199,9 @@ func (c *Config) placement(ranks int) ([]int32, error) {
 func (c *Config) buildRing() (*Plan, error) {
 	if i := slices.IndexFunc(schedules.Collectives(), func(r schedules.Collective) bool { return r.Name == c.Schedule.Name }); i < 0 {
 		return nil, c.problem("schedule", fmt.Errorf("name = %q: [collective] needs a collective, such as %s", c.Schedule.Name, schedules.RingAllReduce))
+	}
+	if float64(c.Collective.Bytes) > maxBytes {
+		return nil, c.problem("collective", fmt.Errorf("bytes = %q: what all ranks send would be more than can be counted", c.Collective.Bytes))
 	}
 	for _, key := range []string{"ranks", "bytes"} {
 		if !c.Defined("collective." + key) {

@@ -29,7 +29,16 @@ func (e *Error) Error() string {
 		b.WriteString(e.Key + ": ")
 	}
 	b.WriteString(e.Problem)
-	return b.String()
+	return shorten(b.String())
+}
+
+// shorten cuts the middle out of a message that quotes an enormous value.
+func shorten(text string) string {
+	const longest = 2000
+	if len(text) <= longest {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longest/2], "") + " […] " + strings.ToValidUTF8(text[len(text)-longest/4:], "")
 }
 
 var incompatible = regexp.MustCompile(`incompatible types: TOML value has type (\S+?); destination has type (\S+)`)

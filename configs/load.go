@@ -14,6 +14,10 @@ import (
 // maxSize is the size beyond which a file is not a configuration.
 const maxSize = 1 << 20
 
+// maxDots bounds how deeply a line can nest: a list of decimal numbers, one
+// per microbatch, has many dots and is legal.
+const maxDots = 5000
+
 // Load reads an experiment: a file, or an embedded example by its bare name.
 // sets are --set flags, KEY=VALUE with a dotted key, applied in order.
 func Load(pathOrName string, sets ...string) (*Config, error) {
@@ -104,6 +108,10 @@ func checkText(label string, data []byte) error {
 	for n, line := range bytes.Split(data, []byte("\n")) {
 		if !utf8.Valid(line) {
 			return &Error{Label: label, Line: n + 1, Col: 1, Problem: "the line is not UTF-8; save the file as UTF-8"}
+		}
+		// A key or table of thousands of levels would cost the decoder gigabytes.
+		if bytes.Count(line, []byte(".")) > maxDots || bytes.Count(line, []byte("{")) > maxDots {
+			return &Error{Label: label, Line: n + 1, Col: 1, Problem: fmt.Sprintf("the line has more than %d dots or braces; no setting is nested so deeply", maxDots)}
 		}
 	}
 	return nil

@@ -138,10 +138,12 @@ func nested(field reflect.Value) bool {
 // first error is the first in the file.
 func (s *source) inOrder(table map[string]toml.Primitive, prefix string) []string {
 	var keys []string
+	seen := map[string]bool{}
 	depth := strings.Count(prefix, ".")
 	for _, k := range s.meta.Keys() {
 		if len(k) > depth && strings.HasPrefix(k.String()+".", prefix) {
-			if _, ok := table[k[depth]]; ok && !slices.Contains(keys, k[depth]) {
+			if _, ok := table[k[depth]]; ok && !seen[k[depth]] {
+				seen[k[depth]] = true
 				keys = append(keys, k[depth])
 			}
 		}

@@ -4,12 +4,10 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"psim/internal/units"
 	"psim/schedules"
 )
 
@@ -36,7 +34,7 @@ func Gantt(w io.Writer, t *schedules.Trace, o GanttOptions) error {
 	ranks := t.Graph.Ranks()
 	g := &gantt{trace: t, stages: secondStages(t.Graph), color: o.Color, prefix: len("rank ") + len(strconv.Itoa(max(0, ranks-1))) + 1}
 	g.scale(max(10, o.Width-g.prefix-2))
-	rows := g.rows(ranks)
+	rows := g.rows()
 	out := bufio.NewWriter(w)
 	head := ranks
 	if ranks > o.Ranks {
@@ -56,6 +54,7 @@ func Gantt(w io.Writer, t *schedules.Trace, o GanttOptions) error {
 // gantt is a Gantt in the making.
 type gantt struct {
 	trace   *schedules.Trace
+	bars    rankBars // slices joined
 	color   bool
 	stages  []bool        // by stage: every second one of its rank
 	prefix  int           // columns before the bar that starts a row
@@ -64,29 +63,28 @@ type gantt struct {
 	end     time.Duration // of the last of them
 }
 
-// scale chooses the number of columns.
+// scale chooses the number of columns. Slices of a backward that are less than
+// half a column apart count as one task.
 func (g *gantt) scale(room int) {
 	g.end = g.trace.End()
+	g.bars = collectBars(g.trace, g.trace.Graph.Ranks()).bars.actions(g.trace.Graph, g.end/time.Duration(2*room))
 	var unit time.Duration // greatest common divisor of all times of work
-	var durations []time.Duration
 	longest := 1
-	for i := range g.trace.Graph.Tasks {
-		task, span := &g.trace.Graph.Tasks[i], g.trace.Spans[i]
-		if laneOf(task.Kind) != workLane || span.Start == span.End {
-			continue
+	for r := range g.bars {
+		for _, b := range g.bars[r][workLane] {
+			unit = gcd(gcd(unit, b.Start), b.End)
+			longest = max(longest, len(g.label(&g.trace.Graph.Tasks[b.task])))
 		}
-		unit = gcd(gcd(unit, span.Start), span.End)
-		longest = max(longest, len(g.label(task)))
-		durations = append(durations, span.Duration())
 	}
+	worked := unit > 0
 	unit = gcd(unit, g.end)
 	g.columns = room
-	if len(durations) > 0 && int64(g.end/unit) <= int64(room) {
+	if worked && int64(g.end/unit) <= int64(room) {
 		units := int(g.end / unit)
 		g.columns = units * min(room/units, longest)
-	} else if n := len(durations); n > 0 {
-		slices.Sort(durations)
-		g.dense = float64(durations[n/2])*float64(room) < 1.5*float64(g.end)
+	} else {
+		typical := g.bars.typical(g.trace.Graph, workLane)
+		g.dense = typical > 0 && float64(typical)*float64(room) < 1.5*float64(g.end)
 	}
 }
 
@@ -130,33 +128,38 @@ func (g *gantt) letter(t *schedules.Task) byte {
 }
 
 // rows draws all ranks, without colour. Work hides communication.
-func (g *gantt) rows(ranks int) [][]byte {
-	rows := make([][]byte, ranks)
-	shares := make([][]map[byte]float64, ranks)
+func (g *gantt) rows() [][]byte {
+	rows := make([][]byte, len(g.bars))
 	for r := range rows {
 		rows[r] = []byte(strings.Repeat(".", g.columns))
-		shares[r] = make([]map[byte]float64, g.columns)
-	}
-	for _, work := range []bool{false, true} {
-		for i := range g.trace.Graph.Tasks {
-			task, span := &g.trace.Graph.Tasks[i], g.trace.Spans[i]
-			if task.Kind.Communication() == work || span.Start == span.End {
-				continue
-			}
-			from, to := g.column(span.Start), g.column(span.End)
-			if g.dense && work {
-				addShare(shares[task.Rank], g.letter(task), from, to)
-			} else if a, b := int(from+0.5), min(int(to+0.5), g.columns); a < b {
-				fill(rows[task.Rank][a:b], g.label(task))
+		shares := make([]map[byte]float64, g.columns)
+		for _, work := range []bool{false, true} {
+			for _, bars := range g.bars[r] {
+				g.draw(rows[r], shares, bars, work)
 			}
 		}
-	}
-	if g.dense {
-		for r := range rows {
-			diffuse(rows[r], shares[r])
+		if g.dense {
+			diffuse(rows[r], shares)
 		}
 	}
 	return rows
+}
+
+// draw draws those bars of a lane that are work, or those that are not. Where
+// the picture is dense work only adds to the shares.
+func (g *gantt) draw(row []byte, shares []map[byte]float64, bars []bar, work bool) {
+	for _, b := range bars {
+		task := &g.trace.Graph.Tasks[b.task]
+		if task.Kind.Communication() == work {
+			continue
+		}
+		from, to := g.column(b.Start), g.column(b.End)
+		if g.dense && work {
+			addShare(shares, g.letter(task), from, to)
+		} else if first, end := int(from+0.5), min(int(to+0.5), g.columns); first < end {
+			fill(row[first:end], g.label(task))
+		}
+	}
 }
 
 // column is the position of a time, in columns.
@@ -214,70 +217,4 @@ func diffuse(row []byte, shares []map[byte]float64) {
 		row[c] = letters[first]
 		lag[first]--
 	}
-}
-
-// footer prints the time axis and the meaning of the letters.
-func (g *gantt) footer(out *bufio.Writer, rows [][]byte) {
-	end := units.FormatDuration(g.end)
-	gap := max(1, g.columns+2-len("0")-len([]rune(end)))
-	fmt.Fprintf(out, "%*s0%*s%s\n", g.prefix, "", gap, "", end)
-	seen := map[byte]bool{}
-	for _, row := range rows {
-		for _, cell := range row {
-			seen[cell] = true
-		}
-	}
-	var legend []string
-	for _, l := range []struct{ letter, meaning string }{
-		{"F", "forward"}, {"B", "backward"}, {"I", "input gradient"}, {"W", "weight gradient"},
-		{"O", "optimizer"}, {"~", "communication"}, {".", "idle"},
-	} {
-		if seen[l.letter[0]] || seen[strings.ToLower(l.letter)[0]] {
-			legend = append(legend, g.paint([]byte(l.letter))+" "+l.meaning)
-		}
-	}
-	fmt.Fprintf(out, "%*s%s\n", g.prefix, "", strings.Join(legend, "   "))
-	if slices.Contains(g.stages, true) {
-		fmt.Fprintf(out, "%*ssmall letters: every second stage of a rank\n", g.prefix, "")
-	}
-}
-
-// paint adds colours to a row, if they are wanted.
-func (g *gantt) paint(row []byte) string {
-	if !g.color {
-		return string(row)
-	}
-	var b strings.Builder
-	now := ""
-	for _, cell := range row {
-		if code, starts := ansi(cell); starts && code != now {
-			b.WriteString(code)
-			now = code
-		}
-		b.WriteByte(cell)
-	}
-	if now != "" {
-		b.WriteString("\x1b[0m")
-	}
-	return b.String()
-}
-
-// ansi is the colour that a cell switches to; digits and dashes keep the one
-// before.
-func ansi(cell byte) (code string, starts bool) {
-	switch cell {
-	case 'F', 'f':
-		return "\x1b[94m", true
-	case 'B', 'b', 'O':
-		return "\x1b[33m", true
-	case 'I', 'i':
-		return "\x1b[36m", true
-	case 'W', 'w':
-		return "\x1b[32m", true
-	case '~':
-		return "\x1b[35m", true
-	case '.':
-		return "\x1b[90m", true
-	}
-	return "", false
 }

@@ -1,9 +1,7 @@
 package reports
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
 	"image/color"
 	"io"
 	"slices"
@@ -25,7 +23,7 @@ type MemoryFigure struct {
 	Capacity []int64
 }
 
-// maxMemoryLines is how many ranks get a line of their own.
+// maxMemoryLines is how many different curves get a colour of their own.
 const maxMemoryLines = 8
 
 // memoryPlot is the layout of a MemoryFigure.
@@ -34,20 +32,14 @@ type memoryPlot struct {
 	time, bytes axis
 	frame       frame
 	lines       []memoryLine // of their own colour
+	others      bool         // there are curves without
 	capacities  []int64      // distinct, and near enough to be drawn
 }
 
-// memoryLine is a curve that the legend names.
-type memoryLine struct {
-	MemoryCurve
-	name  string
-	color color.RGBA
-}
-
 // Memory draws the memory in use on every rank, a line for each of up to
-// eight ranks; of more ranks it names those with the highest, the median and
-// the lowest peak and draws the others grey. Dashed lines are the memory that
-// stays, and the capacity. Format is PNG or SVG.
+// eight different curves; of more it names those with the highest, the median
+// and the lowest peak and draws the others grey. Dashed lines are the memory
+// that stays, and the capacity. Format is PNG or SVG.
 func Memory(w io.Writer, format string, f MemoryFigure) error {
 	if len(f.Curves) == 0 {
 		return errors.New("there is no rank whose memory could be drawn")
@@ -63,32 +55,12 @@ func Memory(w io.Writer, format string, f MemoryFigure) error {
 	if peak <= 0 || end <= 0 {
 		return errors.New("the trace uses no memory: there is nothing to draw")
 	}
-	m.chooseLines()
+	m.lines, m.others = memoryLines(m.Curves)
 	m.chooseCapacities(peak)
 	m.time = timeAxis(end, 10)
 	m.bytes = byteAxis(slices.Max(append(m.capacities, peak)), 6)
-	m.bytes.max = m.bytes.step * float64(int(m.bytes.max/m.bytes.step*1.02)+1)
+	m.bytes.max *= 1.08 // some air above
 	return m.draw(w, format)
-}
-
-// chooseLines picks the ranks that get a colour.
-func (m *memoryPlot) chooseLines() {
-	if len(m.Curves) <= maxMemoryLines {
-		for i, c := range m.Curves {
-			m.lines = append(m.lines, memoryLine{c, fmt.Sprintf("rank %d", c.Rank), rankColor(i)})
-		}
-		return
-	}
-	byPeak := slices.Clone(m.Curves)
-	slices.SortStableFunc(byPeak, func(a, b MemoryCurve) int { return cmp.Compare(b.Peak(), a.Peak()) })
-	n := len(byPeak)
-	for i, pick := range []struct {
-		MemoryCurve
-		name string
-	}{{byPeak[0], "highest"}, {byPeak[n/2], "median"}, {byPeak[n-1], "lowest"}} {
-		name := fmt.Sprintf("rank %d (%s peak, %s)", pick.Rank, pick.name, units.FormatBytes(pick.Peak()))
-		m.lines = append(m.lines, memoryLine{pick.MemoryCurve, name, rankColor(i)})
-	}
 }
 
 // chooseCapacities lists the capacities of the ranks, unless they would
@@ -109,7 +81,7 @@ func (m *memoryPlot) legend() []legendEntry {
 	for _, l := range m.lines {
 		entries = append(entries, legendEntry{text: l.name, color: l.color, line: true, swatch: true})
 	}
-	if len(m.lines) < len(m.Curves) {
+	if m.others {
 		entries = append(entries, legendEntry{text: "other ranks", color: rgb(otherRanks), line: true, swatch: true})
 	}
 	if slices.ContainsFunc(m.lines, func(l memoryLine) bool { return l.Persistent > 0 }) {
@@ -136,7 +108,7 @@ func (m *memoryPlot) draw(w io.Writer, format string) error {
 	const width, height = 900, 300
 	face := sans()
 	m.frame = frame{left: 70, right: width - 24, top: 34, bottom: 34 + height}
-	legend := wrapLegend(m.legend(), width-40, face)
+	legend := wrapLegend(m.legend(), m.frame.right-m.frame.left, face)
 	p, err := newPicture(format, width, m.frame.bottom+44+vg.Length(len(legend))*legendLine, face)
 	if err != nil {
 		return err
@@ -148,14 +120,13 @@ func (m *memoryPlot) draw(w io.Writer, format string) error {
 	}
 	p.drawTimeAxis(m.frame, m.time)
 	m.drawByteAxis(p)
-	if len(m.lines) < len(m.Curves) {
+	if m.others {
 		for _, c := range m.Curves {
 			m.drawCurve(p, c, rgb(otherRanks), 0.4, 3)
 		}
 	}
-	for i := range m.lines {
-		l := m.lines[len(m.lines)-1-i]
-		m.drawPersistent(p, l)
+	m.drawPersistent(p)
+	for _, l := range slices.Backward(m.lines) {
 		m.drawCurve(p, l.MemoryCurve, l.color, 1.4, pixel)
 	}
 	for _, c := range m.capacities {
@@ -180,18 +151,22 @@ func (m *memoryPlot) y(bytes int64) vg.Length {
 	return m.frame.bottom - (m.frame.bottom-m.frame.top)*vg.Length(float64(bytes)/m.bytes.max)
 }
 
-// drawPersistent draws the level of a rank's persistent memory: grey where it
-// is the same on all, else in the rank's colour.
-func (m *memoryPlot) drawPersistent(p *picture, l memoryLine) {
-	if l.Persistent <= 0 {
+// drawPersistent draws the level of the lines' persistent memory: once where it
+// is the same on all, else in every line's colour.
+func (m *memoryPlot) drawPersistent(p *picture) {
+	dash := func(bytes int64, c color.RGBA) {
+		y := m.y(bytes)
+		p.stroke(c, 0.9, dashed(), vg.Point{X: m.frame.left, Y: y}, vg.Point{X: m.frame.right, Y: y})
+	}
+	if shared := m.sharedPersistent(); shared > 0 {
+		dash(shared, rgb(faint))
 		return
 	}
-	c := l.color
-	if m.sharedPersistent() > 0 {
-		c = rgb(faint)
+	for _, l := range m.lines {
+		if l.Persistent > 0 {
+			dash(l.Persistent, l.color)
+		}
 	}
-	y := m.y(l.Persistent)
-	p.stroke(c, 0.9, dashed(), vg.Point{X: m.frame.left, Y: y}, vg.Point{X: m.frame.right, Y: y})
 }
 
 // sharedPersistent is the persistent memory of the ranks where it is the same

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -27,24 +28,29 @@ func WriteResultCSV(w io.Writer, r Result) error {
 
 // A rankColumn is a column of the table of ranks.
 type rankColumn struct {
-	title  string
-	value  func(RankResult) float64
-	format func(float64) string
+	title    string
+	optional bool // left out where it is 0 on all ranks
+	value    func(RankResult) float64
+	format   func(float64) string
 }
 
-func rankColumns() []rankColumn {
+// rankColumns lists the columns of a table of some ranks.
+func rankColumns(ranks []RankResult) []rankColumn {
 	bytes := func(x float64) string { return units.FormatBytes(int64(math.Round(x))) }
 	count := func(x float64) string { return strconv.FormatFloat(math.Round(10*x)/10, 'f', -1, 64) }
-	return []rankColumn{
-		{"compute", func(r RankResult) float64 { return r.Compute }, duration},
-		{"communication", func(r RankResult) float64 { return r.Communication }, duration},
-		{"exposed", func(r RankResult) float64 { return r.ExposedCommunication }, duration},
-		{"optimizer", func(r RankResult) float64 { return r.Optimizer }, duration},
-		{"idle", func(r RankResult) float64 { return r.Idle }, duration},
-		{"peak memory", func(r RankResult) float64 { return float64(r.PeakMemory) }, bytes},
-		{"in flight", func(r RankResult) float64 { return float64(r.PeakInFlight) }, count},
-		{"sent", func(r RankResult) float64 { return float64(r.SentBytes) }, bytes},
+	columns := []rankColumn{
+		{"compute", false, func(r RankResult) float64 { return r.Compute }, duration},
+		{"communication", false, func(r RankResult) float64 { return r.Communication }, duration},
+		{"exposed", false, func(r RankResult) float64 { return r.ExposedCommunication }, duration},
+		{"optimizer", true, func(r RankResult) float64 { return r.Optimizer }, duration},
+		{"idle", false, func(r RankResult) float64 { return r.Idle }, duration},
+		{"peak memory", true, func(r RankResult) float64 { return float64(r.PeakMemory) }, bytes},
+		{"in flight", true, func(r RankResult) float64 { return float64(r.PeakInFlight) }, count},
+		{"sent", true, func(r RankResult) float64 { return float64(r.SentBytes) }, bytes},
 	}
+	return slices.DeleteFunc(columns, func(c rankColumn) bool {
+		return c.optional && !slices.ContainsFunc(ranks, func(r RankResult) bool { return c.value(r) != 0 })
+	})
 }
 
 // rankRows are the cells of the table of ranks. Beyond so many ranks it holds
@@ -52,7 +58,7 @@ func rankColumns() []rankColumn {
 func rankRows(ranks []RankResult) [][]string {
 	const most, ends = 16, 4
 	rows := [][]string{{"rank"}}
-	columns := rankColumns()
+	columns := rankColumns(ranks)
 	for _, c := range columns {
 		rows[0] = append(rows[0], c.title)
 	}

@@ -74,8 +74,10 @@ type RankResult struct {
 	Idle                 float64 `json:"idle_s"`
 	PeakMemory           int64   `json:"peak_memory_bytes"`
 	PersistentMemory     int64   `json:"persistent_memory_bytes"`
-	PeakInFlight         int     `json:"peak_in_flight"`
-	SentBytes            int64   `json:"sent_bytes"`
+	// MemoryCapacity is 0 where no limit is known.
+	MemoryCapacity int64 `json:"memory_capacity_bytes,omitempty"`
+	PeakInFlight   int   `json:"peak_in_flight"`
+	SentBytes      int64 `json:"sent_bytes"`
 }
 
 // Info is what a Result says that its trace does not.
@@ -129,10 +131,12 @@ func perSecond(n int64, d time.Duration) float64 {
 	return float64(n) / d.Seconds()
 }
 
-// checkMemory sets FitsMemory, and warns about the rank that lacks the most.
+// checkMemory sets FitsMemory and the capacities, and warns about the rank that
+// lacks the most.
 func (r *Result) checkMemory(capacity []int64) {
 	short, worst, lack := 0, 0, int64(0)
 	for i := range min(len(r.Ranks), len(capacity)) {
+		r.Ranks[i].MemoryCapacity = capacity[i]
 		over := r.Ranks[i].PeakMemory - capacity[i]
 		if over > 0 {
 			short++

@@ -44,6 +44,9 @@ func TestContract(t *testing.T) {
 		require.Contains(t, rank, key)
 	}
 	require.Len(t, rank, 10)
+	b.Reset()
+	require.NoError(t, result(run(t, "1f1b", 1, 1, unit()), []int64{8e9}).WriteJSON(&b))
+	require.Contains(t, b.String(), `"memory_capacity_bytes": 8000000000,`)
 	require.Equal(t, []any{}, object["warnings"])
 	b.Reset()
 	require.NoError(t, reports.Result{}.WriteJSON(&b))

@@ -49,7 +49,7 @@ func headline(r Result) string {
 		parts[0] += fmt.Sprintf(" × %d", r.VirtualStages)
 	}
 	parts = append(parts, fmt.Sprintf("%d %s", r.Microbatches, plural(r.Microbatches, "microbatch")))
-	if !computes(r) {
+	if !trains(r) {
 		parts = []string{fmt.Sprintf("%d %s", len(r.Ranks), plural(len(r.Ranks), "rank"))}
 	}
 	if r.DataParallel > 1 {
@@ -67,15 +67,15 @@ func headline(r Result) string {
 
 // bubble is empty where nothing is computed.
 func bubble(r Result) string {
-	if !computes(r) {
+	if !trains(r) {
 		return ""
 	}
 	return fmt.Sprintf("%s of the makespan, %s of the longest span", percent(r.Bubble.Makespan), percent(r.Bubble.Span))
 }
 
-// computes reports whether the run trains anything. A collective by itself
+// trains reports whether the run trains anything. A collective by itself
 // has neither stages nor a bubble.
-func computes(r Result) bool {
+func trains(r Result) bool {
 	return slices.ContainsFunc(r.Ranks, func(rank RankResult) bool { return rank.PeakInFlight > 0 })
 }
 
@@ -123,7 +123,8 @@ func perSecondText(x float64) string {
 	return units.FormatCount(int64(math.Round(x)))
 }
 
-// memoryVerdict says whether memory suffices, and the highest peak.
+// memoryVerdict says whether memory suffices, and the highest peak. It is empty
+// where no memory was modelled.
 func memoryVerdict(r Result) string {
 	highest := RankResult{}
 	for _, rank := range r.Ranks {
@@ -131,12 +132,18 @@ func memoryVerdict(r Result) string {
 			highest = rank
 		}
 	}
-	verdict := "fits"
-	if !r.FitsMemory {
-		verdict = "does not fit"
+	peak := "the highest peak is " + units.FormatBytes(highest.PeakMemory)
+	if highest.MemoryCapacity > 0 {
+		peak += " of " + units.FormatBytes(highest.MemoryCapacity)
 	}
-	if highest.PeakMemory == 0 {
-		return "" // none was modelled
+	peak += fmt.Sprintf(", on rank %d", highest.Rank)
+	switch {
+	case highest.PeakMemory == 0:
+		return ""
+	case !r.FitsMemory:
+		return "does not fit; " + peak
+	case highest.MemoryCapacity > 0:
+		return "fits; " + peak
 	}
-	return fmt.Sprintf("%s; the highest peak is %s, on rank %d", verdict, units.FormatBytes(highest.PeakMemory), highest.Rank)
+	return peak + " (no limit known)"
 }

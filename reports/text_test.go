@@ -68,6 +68,7 @@ func TestTable(t *testing.T) {
 		"table-64":       result(run(t, "1f1b", 64, 128, c), nil),
 		"table-measured": measured,
 		"table-split":    result(split(t), nil),
+		"table-ring":     result(ring(t, 4), nil),
 	} {
 		var b bytes.Buffer
 		require.NoError(t, reports.WriteTable(&b, r))
@@ -76,4 +77,22 @@ func TestTable(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, reports.WriteResultCSV(&b, result(ddp(t), nil)))
 	golden(t, "result.csv", b.Bytes())
+}
+
+func TestMemoryVerdict(t *testing.T) {
+	trace := run(t, "1f1b", 4, 8, unit()) // peaks 9, 7, 5 and 3 GB
+	unlimited := result(trace, nil)
+	require.True(t, unlimited.FitsMemory)
+	limited := result(trace, []int64{80e9, 80e9, 80e9, 80e9})
+	require.EqualValues(t, 80e9, limited.Ranks[3].MemoryCapacity)
+	for want, r := range map[string]reports.Result{
+		"the highest peak is 9.00 GB, on rank 0 (no limit known)":         unlimited,
+		"fits; the highest peak is 9.00 GB of 80.0 GB, on rank 0":         limited,
+		"does not fit; the highest peak is 9.00 GB of 8.00 GB, on rank 0": result(trace, []int64{8e9, 8e9, 8e9, 8e9}),
+		"does not fit; the highest peak is 9.00 GB, on rank 0\n":          {Kind: reports.Measured, Ranks: []reports.RankResult{{PeakMemory: 9e9}}},
+	} {
+		var b bytes.Buffer
+		require.NoError(t, reports.WriteTable(&b, r))
+		require.Contains(t, b.String(), want)
+	}
 }

@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"gonum.org/v1/plot/vg"
 
-	"psim/internal/units"
 	"psim/schedules"
 )
 
@@ -43,38 +40,6 @@ func Timeline(w io.Writer, format, title string, panels ...Panel) error {
 	return p.writeTo(w)
 }
 
-// Title describes a trace in a line: its schedule, size, step time and bubble.
-func Title(t *schedules.Trace) string {
-	return join(t.Graph.Name, sizeText(t.Graph.Shape), timeText(schedules.Summarize(t)))
-}
-
-// join puts dots between the parts that are not empty.
-func join(parts ...string) string {
-	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
-	return strings.Join(parts, "  ·  ")
-}
-
-// sizeText is the size of a schedule in the literature's letters.
-func sizeText(s schedules.Shape) string {
-	text := fmt.Sprintf("P = %d, M = %d", s.Ranks, s.Microbatches)
-	if s.Virtual > 1 {
-		text += fmt.Sprintf(", V = %d", s.Virtual)
-	}
-	if s.Replicas > 1 {
-		text += fmt.Sprintf(", D = %d", s.Replicas)
-	}
-	return text
-}
-
-// timeText is the step time and, where anything is computed, the bubble.
-func timeText(s schedules.Summary) string {
-	text := "step " + units.FormatDuration(s.StepTime)
-	if s.Bubble.Makespan < 1 {
-		text += fmt.Sprintf("  ·  bubble %.1f %%", 100*s.Bubble.Makespan)
-	}
-	return text
-}
-
 // timeline is the layout of a Timeline.
 type timeline struct {
 	typeface
@@ -89,14 +54,15 @@ type timeline struct {
 type timelinePanel struct {
 	Panel
 	panelBars
-	hidden int // ranks that are not shown
-	end    time.Duration
-	top    vg.Length // of the label
-	first  vg.Length // top of the first row
-	lane   [lanes]vg.Length
-	pitch  vg.Length // from row to row
-	dense  bool
-	label  labelling
+	actions rankBars // the bars, slices joined
+	hidden  int      // ranks that are not shown
+	end     time.Duration
+	top     vg.Length // of the label
+	first   vg.Length // top of the first row
+	lane    [lanes]vg.Length
+	pitch   vg.Length // from row to row
+	dense   bool
+	label   [lanes]labelling
 }
 
 // newTimeline lays the picture out.
@@ -110,10 +76,10 @@ func newTimeline(title string, panels []Panel) (*timeline, error) {
 	}
 	if title == "" && len(panels) > 1 {
 		g := panels[0].Trace.Graph
-		t.title = join(g.Name, sizeText(g.Shape))
+		t.title = join(g.Name, sizeText(g))
 		panels = slices.Clone(panels)
 		for i, p := range panels {
-			panels[i].Label = join(p.Label, timeText(schedules.Summarize(p.Trace)))
+			panels[i].Label = join(p.Label, timeText(p.Trace))
 		}
 	}
 	var end time.Duration
@@ -147,13 +113,24 @@ func (t *timeline) place() {
 		p.first = y
 		p.size(t.rows())
 		y += vg.Length(len(p.bars))*p.pitch + 8
-		width := (t.frame.right - t.frame.left) * vg.Length(float64(p.medianDuration(workLane))/t.axis.max)
-		p.dense = width > 0 && width < 1
-		p.label = t.labelling(p)
+		t.resolve(p)
 	}
 	t.frame.bottom = y - 4
-	t.legend = wrapLegend(t.legendEntries(), t.width-40, t.typeface)
+	t.legend = wrapLegend(t.legendEntries(), t.frame.right-t.frame.left, t.typeface)
 	t.height = t.frame.bottom + 44 + vg.Length(len(t.legend))*legendLine
+}
+
+// resolve decides what of a panel can be told apart: whether the tasks that
+// take most of the time are wide enough to be seen, and how to label them.
+func (t *timeline) resolve(p *timelinePanel) {
+	const seen = 1 // the least width of a task, and of a gap
+	point := time.Duration(t.axis.max / float64(t.frame.right-t.frame.left))
+	p.actions = p.bars.actions(p.Trace.Graph, seen*point)
+	typical := p.actions.typical(p.Trace.Graph, workLane)
+	p.dense = typical > 0 && typical < seen*point
+	for lane := range p.label {
+		p.label[lane] = t.labelling(p, lane)
+	}
 }
 
 // rows is the number of rows of all panels.
@@ -194,44 +171,22 @@ func (p *timelinePanel) size(rows int) {
 	}
 }
 
-// rankName is the label of a row.
-func rankName(rank, ranks int) string {
-	if ranks > 16 {
-		return strconv.Itoa(rank)
-	}
-	return "rank " + strconv.Itoa(rank)
-}
-
-// labelWidth is the room that the labels of the rows need.
-func (t *timeline) labelWidth() vg.Length {
-	var width vg.Length
-	for i := range t.panels {
-		n := len(t.panels[i].bars)
-		w := t.typeface.width(rankName(n-1, n), style{size: 10})
-		if n > 16 {
-			w += 16 // for the word rank
-		}
-		width = max(width, w)
-	}
-	return width + 6
-}
-
 // legendEntries lists what is in the picture.
 func (t *timeline) legendEntries() []legendEntry {
 	var entries []legendEntry
-	hidden, dense := 0, false
+	hidden, dense, computing := 0, false, false
+	for i := range t.panels {
+		p := &t.panels[i]
+		hidden, dense, computing = hidden+p.hidden, dense || p.dense, computing || computes(p.Trace.Graph)
+	}
 	for k := schedules.Forward; k <= schedules.Optimizer; k++ {
-		for i := range t.panels {
-			if t.panels[i].kinds[k] {
-				entries = append(entries, legendEntry{text: kindTitle(k), color: kindColor(k), swatch: true})
-				break
-			}
+		if slices.ContainsFunc(t.panels, func(p timelinePanel) bool { return p.kinds[k] }) {
+			entries = append(entries, legendEntry{text: kindTitle(k), color: kindColor(k), swatch: true})
 		}
 	}
-	for i := range t.panels {
-		hidden, dense = hidden+t.panels[i].hidden, dense || t.panels[i].dense
+	if computing {
+		entries = append(entries, legendEntry{text: "not computing", color: rgb(idleFill), swatch: true})
 	}
-	entries = append(entries, legendEntry{text: "idle", color: rgb(idleFill), swatch: true})
 	if dense {
 		entries = append(entries, legendEntry{text: "columns show shares of time: single tasks are too narrow"})
 	}

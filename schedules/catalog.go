@@ -85,7 +85,9 @@ func (s Schedule) Order(shape Shape, stageRank []int32) (Order, error) {
 		return nil, fmt.Errorf("virtual_stages = %d: %s holds one stage per rank; remove virtual_stages or set it to 1", shape.Virtual, s.Name)
 	case !s.Pipelined && shape.Ranks > 1:
 		return nil, fmt.Errorf("stages = %d: %s does not split the network, so it takes 1; its copies are set by parallel.data", shape.Ranks, s.Name)
-	case shape.tasksPerReplica() > MaxTasks:
+	case shape.Virtual < 0:
+		return nil, fmt.Errorf("virtual_stages = %d: there must be at least 1", shape.Virtual)
+	case shape.Ranks > MaxTasks, shape.Microbatches > MaxTasks, shape.tasksPerReplica() > MaxTasks:
 		return nil, fmt.Errorf("stages = %d × microbatches = %d: more than %d tasks", shape.Ranks, shape.Microbatches, MaxTasks)
 	}
 	if stageRank == nil {

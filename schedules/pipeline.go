@@ -58,6 +58,7 @@ func (p Pipeline) Graph() (*Graph, error) {
 		Pipeline: p,
 		graph:    &Graph{Name: p.Name, Shape: p.Shape, StageRank: p.StageRank},
 		last:     p.Order.completions(len(p.StageRank)),
+		stagesOn: p.stagesByRank(),
 		forward:  make([]int32, len(p.StageRank)*p.Shape.Microbatches),
 		backward: make([]int32, len(p.StageRank)*p.Shape.Microbatches),
 	}
@@ -138,6 +139,8 @@ type wiring struct {
 	graph  *Graph
 	groups syncGroups
 	last   []int // completions of the order
+	// stagesOn lists the stages of every pipeline rank, last first.
+	stagesOn [][]int32
 	// forward and backward hold, by stage and microbatch, the task of the
 	// replica at hand that produces the activations and the input gradient.
 	// Where a message carries them, it is the next task.

@@ -91,14 +91,12 @@ func (w *wiring) tiedOn(rank int32) []int {
 	return on
 }
 
-// stagesOn lists the stages of a pipeline rank, last first: the order in
-// which their gradients are complete.
-func (w *wiring) stagesOn(rank int32) []int32 {
-	var on []int32
-	for s := len(w.StageRank) - 1; s >= 0; s-- {
-		if w.StageRank[s] == rank {
-			on = append(on, int32(s))
-		}
+// stagesByRank lists the stages of every pipeline rank, last first: the order
+// in which their gradients are complete.
+func (p Pipeline) stagesByRank() [][]int32 {
+	on := make([][]int32, p.Shape.Ranks)
+	for s := len(p.StageRank) - 1; s >= 0; s-- {
+		on[p.StageRank[s]] = append(on[p.StageRank[s]], int32(s))
 	}
 	return on
 }
@@ -139,7 +137,7 @@ func (w *rankWiring) tail() {
 			Peer: w.groups.tied[w.replica][i], Bytes: w.Tied[i].Bytes,
 		})
 	}
-	stages := w.stagesOn(int32(w.pipelineRank))
+	stages := w.stagesOn[w.pipelineRank]
 	if w.Sync.active(w.Shape) {
 		var bytes int64
 		for _, s := range stages {

@@ -21,10 +21,12 @@ func (e *experiment) advise(ctx context.Context) {
 // as they are.
 type change []string
 
+// largeGraph is the number of tasks beyond which the search would take long.
+const largeGraph = 200_000
+
 // remedy finds the least change under which every rank has room, by
 // simulating one combination after another.
 func (e *experiment) remedy(ctx context.Context) string {
-	const largeGraph = 200_000 // tasks; beyond it the search would take long
 	if len(e.plan.Graph.Tasks) > largeGraph {
 		return "the graph is too large to try what would fit; 1f1b, smaller microbatches, recomputation and zero save memory"
 	}
@@ -106,7 +108,8 @@ func (e *experiment) zeros() []change {
 func (e *experiment) smaller() []change {
 	list := []change{nil}
 	micro, count := e.plan.Workload.Samples[0], e.plan.Graph.Shape.Microbatches
-	for micro > 1 {
+	perMicrobatch := len(e.plan.Graph.Tasks)/count + 1
+	for micro > 1 && perMicrobatch*count < largeGraph {
 		micro, count = (micro+1)/2, count*2
 		var sets change
 		if e.config.Defined("batch.micro") {

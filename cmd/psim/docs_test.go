@@ -152,8 +152,8 @@ func TestREADMEPredictions(t *testing.T) {
 	root := userFolder(t)
 	data, err := os.ReadFile(filepath.Join(root, "README.md"))
 	require.NoError(t, err)
-	rows := regexp.MustCompile(`(?m)^\| (gpt2-4090d-\S+) \| (\S+ m?s) \|`).FindAllStringSubmatch(string(data), -1)
-	require.Len(t, rows, 4)
+	rows := regexp.MustCompile(`(?m)^\| ((?:gpt2|vgg16)-\S+) \| (\S+ m?s) \|`).FindAllStringSubmatch(string(data), -1)
+	require.Len(t, rows, 7)
 	for _, row := range rows {
 		stdout, _, code := psim(t, "psim run "+row[1]+" --out -")
 		require.Zero(t, code)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -22,6 +24,9 @@ type experiment struct {
 
 // simulate builds and simulates a configuration.
 func simulate(ctx context.Context, c *configs.Config) (*experiment, error) {
+	if err := checkSize(c.Tasks()); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Name(), err)
+	}
 	start := time.Now()
 	plan, err := c.Build()
 	if err != nil {
@@ -32,8 +37,12 @@ func simulate(ctx context.Context, c *configs.Config) (*experiment, error) {
 		return nil, err
 	}
 	trace, err := sim.Run(plan.Graph, plan.Costs)
-	if err != nil {
+	var deadlock *sim.DeadlockError
+	if errors.As(err, &deadlock) {
 		return nil, failure{err}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Name(), err)
 	}
 	e := &experiment{config: c, plan: plan, trace: trace, build: built.Sub(start), sim: time.Since(built)}
 	e.summarize()

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -28,54 +30,89 @@ func prepareFolder(folder string) error {
 	return os.Remove(probe.Name())
 }
 
-// runFiles are the files that a run may write into its folder, the result
-// first: without it the others do not count as a run's.
-var runFiles = [...]string{"result.json", "timeline.png", "timeline.svg", "trace.csv", "memory.png", "memory.csv"}
+// runFiles are the files that a run may write into its folder.
+var runFiles = [...]string{"timeline.png", "timeline.svg", "trace.csv", "memory.png", "memory.csv", "result.json"}
 
-// removeStale removes what an earlier run left in a folder and this one will
-// not write again, so that it does not pass for this one's, and its result.
-// In a folder without a result it touches nothing.
-func removeStale(folder string, written []string) error {
-	if _, err := readFile(filepath.Join(folder, "result.json"), reports.ReadResult); err != nil {
-		return nil
-	}
+// removeStale removes what an earlier run left in a folder and this one has
+// not written again, so that it does not pass for this one's. In a folder
+// without an earlier result it touches nothing; wasRun says whether there was
+// one.
+func removeStale(folder string, written []string, wasRun bool) error {
 	for _, name := range runFiles {
-		if slices.Contains(written, name) && name != "result.json" {
+		path := filepath.Join(folder, name)
+		if !wasRun || slices.Contains(written, name) || isFolder(path) {
 			continue
 		}
-		path := filepath.Join(folder, name)
 		if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
-			return fmt.Errorf("%s: cannot be replaced: %s", path, reason(err))
+			return fmt.Errorf("%s: cannot be removed: %s", path, reason(err))
 		}
 	}
 	return nil
 }
 
-// writeFile renders into memory, then replaces the file in one step, so that
-// no half-written file is ever seen.
-func writeFile(path string, f func(io.Writer) error) error {
-	data, err := render(f)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+// hasResult reports whether a run has been written to a folder.
+func hasResult(folder string) bool {
+	_, err := readFile(filepath.Join(folder, "result.json"), reports.ReadResult)
+	return err == nil
+}
+
+// A file is one that is to be written.
+type file struct {
+	path   string
+	render func(io.Writer) error
+}
+
+// writeFiles writes all files or none: each is rendered into memory and saved
+// under another name, and only when all are saved do they take their places,
+// in order. Replacing is one step for each, so no half-written file is seen.
+func writeFiles(ctx context.Context, files []file) error {
+	temps := make([]string, 0, len(files))
+	defer func() {
+		for _, t := range temps {
+			os.Remove(t) // nothing is there once it is renamed
+		}
+	}()
+	for _, f := range files {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		temp, err := save(f)
+		if temp != "" {
+			temps = append(temps, temp)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: cannot be written: %s", f.path, reason(err))
+		}
 	}
-	temp, err := os.CreateTemp(filepath.Dir(path), ".psim-*")
-	if err != nil {
-		return fmt.Errorf("%s: cannot be written: %s", path, reason(err))
+	for i, f := range files {
+		if err := os.Rename(temps[i], f.path); err != nil {
+			return fmt.Errorf("%s: cannot be replaced: %s", f.path, reason(err))
+		}
 	}
-	defer os.Remove(temp.Name()) // does nothing once renamed
-	if _, err = temp.Write(data); err == nil {
+	return nil
+}
+
+// save renders a file and writes it beside its place. It returns the
+// temporary name even if writing fails.
+func save(f file) (string, error) {
+	if isFolder(f.path) {
+		return "", errors.New("a folder of that name is in the way")
+	}
+	var data bytes.Buffer
+	if err := f.render(&data); err != nil {
+		return "", err
+	}
+	temp, err := os.CreateTemp(filepath.Dir(f.path), ".psim-*")
+	if err != nil {
+		return "", err
+	}
+	if _, err = temp.Write(data.Bytes()); err == nil {
 		err = temp.Chmod(0o644)
 	}
 	if closed := temp.Close(); err == nil {
 		err = closed
 	}
-	if err == nil {
-		err = os.Rename(temp.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: cannot be written: %s", path, reason(err))
-	}
-	return nil
+	return temp.Name(), err
 }
 
 func isFolder(path string) bool {

@@ -106,7 +106,13 @@ func TestErrors(t *testing.T) {
 		"psim run gpipe --out file/below",
 		"psim run gpipe --trace t.txt",
 		"psim run gpipe --out - --trace nowhere/t.json",
+		"psim run gpipe --out o --trace o/result.json",
+		"psim run my.toml --trace my.toml",
+		"psim run ring-allreduce --set collective.bytes=6EB",
+		"psim run course-timeline --set memory.activation=9EB",
+		"psim run course-timeline --set parallel.zero=2",
 		"psim schedule",
+		"psim schedule ring-allreduce",
 		"psim schedule 1f1c",
 		"psim schedule 1f1b --stages 0",
 		"psim schedule 1f1b --microbatches -3",
@@ -222,4 +228,46 @@ func TestPlot(t *testing.T) {
 	_, stderr, code = psim(t, "psim plot memory out/course-timeline")
 	require.Equal(t, exitUsage, code)
 	require.Equal(t, "psim: out/course-timeline: the run has no memory.csv, because nothing in it uses memory; add [memory] or use [model]\n", stderr)
+}
+
+// TestSize checks that a graph too large for any memory is refused at once.
+func TestSize(t *testing.T) {
+	userFolder(t)
+	for _, command := range []string{
+		"psim run gpipe --set schedule.name=1f1b --set batch.global=2000000000 --set schedule.microbatches=200000000",
+		"psim run ring-allreduce --set collective.ranks=1000000",
+		"psim schedule 1f1b --stages 4294967296 --microbatches 4294967296",
+	} {
+		stdout, stderr, code := psim(t, command)
+		require.Equal(t, exitUsage, code, command)
+		require.Empty(t, stdout)
+		require.Regexp(t, `the graph would have about \S+ tasks and need about \S+ .B of memory`, stderr, command)
+	}
+}
+
+// TestAllOrNothing checks that a file in the way leaves an earlier result as
+// it was, and prints nothing.
+func TestAllOrNothing(t *testing.T) {
+	userFolder(t)
+	_, stderr, code := psim(t, "psim run gpipe --out o")
+	require.Zero(t, code, stderr)
+	before := contents(t, "o")
+	require.NoError(t, os.Remove("o/memory.png"))
+	delete(before, "memory.png")
+	require.NoError(t, os.MkdirAll("o/memory.png/x", 0o755))
+	stdout, stderr, code := psim(t, "psim run 1f1b --out o")
+	require.Equal(t, exitFailed, code)
+	require.Empty(t, stdout)
+	require.Equal(t, "psim: o/memory.png: cannot be written: a folder of that name is in the way\n", stderr)
+	require.Equal(t, before, contents(t, "o"))
+}
+
+// TestForeignFiles checks that --out does not touch a user's own file in a
+// folder without a result.
+func TestForeignFiles(t *testing.T) {
+	userFolder(t)
+	require.NoError(t, os.WriteFile("memory.png", []byte("mine"), 0o644))
+	_, stderr, code := psim(t, "psim run course-timeline --out .")
+	require.Zero(t, code, stderr)
+	require.Equal(t, "mine", contents(t, ".")["memory.png"])
 }

@@ -40,7 +40,7 @@ on one time axis.`,
 			if err != nil {
 				return err
 			}
-			if err := writeFile(out, draw); err != nil {
+			if err := writeFiles(cmd.Context(), []file{{out, draw}}); err != nil {
 				return fmt.Errorf("--out %w", err)
 			}
 			fmt.Fprintln(cmd.ErrOrStderr(), "wrote", out)
@@ -146,6 +146,14 @@ func memoryFigure(path, format string) (func(io.Writer) error, error) {
 		return nil, err
 	}
 	f := reports.MemoryFigure{Title: "memory · " + r.Name, Curves: curves, End: time.Duration(r.StepTime * float64(time.Second))}
+	for _, rank := range r.Ranks {
+		if rank.MemoryCapacity > 0 {
+			f.Capacity = append(f.Capacity, rank.MemoryCapacity)
+		}
+	}
+	if len(f.Capacity) != len(r.Ranks) {
+		f.Capacity = nil
+	}
 	return func(w io.Writer) error { return reports.Memory(w, format, f) }, nil
 }
 
@@ -168,10 +176,14 @@ func loadResult(path string) (reports.Result, string, error) {
 // readFile opens a file and parses it; errors begin with its name.
 func readFile[T any](path string, read func(io.Reader) (T, error)) (T, error) {
 	var zero T
-	f, err := os.Open(path)
+	info, err := os.Stat(path)
 	if os.IsNotExist(err) {
 		return zero, err
 	}
+	if err == nil && !info.Mode().IsRegular() {
+		return zero, fmt.Errorf("%s: is not a regular file", path)
+	}
+	f, err := os.Open(path)
 	if err != nil {
 		return zero, fmt.Errorf("%s: %s", path, reason(err))
 	}

@@ -95,6 +95,6 @@ func exactly(n int, usage string) cobra.PositionalArgs {
 		if len(args) > 0 {
 			got = strings.Join(args, " ")
 		}
-		return fmt.Errorf("%s takes %s, not %s\nsee \"%s --help\"", cmd.CommandPath(), usage, got, cmd.CommandPath())
+		return fmt.Errorf("%s takes %s, not %s\nsee \"%s --help\"", cmd.Name(), usage, got, cmd.CommandPath())
 	}
 }

@@ -1,12 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -68,7 +69,7 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	if err != nil {
 		return err
 	}
-	if err := f.checkTrace(); err != nil {
+	if err := f.checkTrace(path); err != nil {
 		return err
 	}
 	e, err := simulate(ctx, c)
@@ -82,14 +83,15 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	}
 	// Files come before the summary, so that a reader of it who leaves early
 	// (psim run … | head) still gets them.
-	if err := f.write(ctx, e, folder); err != nil {
-		return err
+	names, err := f.write(ctx, e, folder)
+	if err != nil {
+		return failure{err}
 	}
 	if err := f.print(e, stdout); err != nil {
-		return fmt.Errorf("stdout: %s", reason(err))
+		return failure{fmt.Errorf("stdout: %s", reason(err))}
 	}
 	if folder != "" && !f.quiet {
-		fmt.Fprintf(stderr, "wrote %s in %s\n", strings.Join(names(e.files()), ", "), folder)
+		fmt.Fprintf(stderr, "wrote %s in %s\n", strings.Join(names, ", "), folder)
 	}
 	return nil
 }
@@ -126,6 +128,9 @@ func folderName(name string, sets []string) string {
 	}
 	name = strings.TrimLeft(strings.Map(safe, name), ".")
 	const longest = 100
+	if name == "" {
+		return "run"
+	}
 	return name[:min(len(name), longest)]
 }
 
@@ -147,40 +152,32 @@ func (f runFlags) print(e *experiment, stdout io.Writer) error {
 	return reports.Gantt(stdout, e.trace, reports.GanttOptions{Ranks: 32})
 }
 
-// write renders all files, one after another, and puts each in its place.
-func (f runFlags) write(ctx context.Context, e *experiment, folder string) error {
+// write puts all files of a run in their places, and returns their names.
+func (f runFlags) write(ctx context.Context, e *experiment, folder string) ([]string, error) {
+	var files []file
+	var names []string
 	if folder != "" {
-		files := e.files()
-		if err := removeStale(folder, names(files)); err != nil {
-			return err
-		}
-		for _, file := range files {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := writeFile(filepath.Join(folder, file.name), file.render); err != nil {
-				return err
-			}
+		for _, file := range e.files() {
+			names = append(names, file.path)
+			file.path = filepath.Join(folder, file.path)
+			files = append(files, file)
 		}
 	}
-	if f.trace == "" {
-		return nil
+	if f.trace != "" {
+		write := reports.WriteChrome
+		if strings.HasSuffix(f.trace, ".gz") {
+			write = reports.WriteChromeGzip
+		}
+		files = append(files, file{f.trace, func(w io.Writer) error { return write(w, e.trace, reports.AllRanks) }})
 	}
-	write := reports.WriteChrome
-	if strings.HasSuffix(f.trace, ".gz") {
-		write = reports.WriteChromeGzip
+	wasRun := folder != "" && hasResult(folder)
+	if err := writeFiles(ctx, files); err != nil {
+		if folder != "" {
+			os.Remove(folder) // only if it is empty
+		}
+		return nil, err
 	}
-	err := writeFile(f.trace, func(w io.Writer) error { return write(w, e.trace, reports.AllRanks) })
-	if err != nil {
-		return fmt.Errorf("--trace %w", err)
-	}
-	return nil
-}
-
-// file is one file of a result's folder.
-type file struct {
-	name   string
-	render func(io.Writer) error
+	return names, removeStale(folder, names, wasRun)
 }
 
 // files lists what belongs to a run; a picture only if there is something to
@@ -207,15 +204,6 @@ func (e *experiment) files() []file {
 	return append(list, file{"result.json", func(w io.Writer) error { return e.result.WriteJSON(w) }})
 }
 
-// names lists the names of files.
-func names(files []file) []string {
-	var list []string
-	for _, f := range files {
-		list = append(list, f.name)
-	}
-	return list
-}
-
 // usesMemory reports whether any memory was modelled.
 func (e *experiment) usesMemory() bool {
 	for _, r := range e.result.Ranks {
@@ -226,24 +214,32 @@ func (e *experiment) usesMemory() bool {
 	return false
 }
 
-// checkTrace refuses a trace that cannot be written, before any work.
-func (f runFlags) checkTrace() error {
-	name := f.trace
-	if name == "" {
+// checkTrace refuses a trace that cannot be written, or would overwrite what
+// the run reads or writes, before any work.
+func (f runFlags) checkTrace(config string) error {
+	if f.trace == "" {
 		return nil
 	}
-	if !strings.HasSuffix(name, ".json") && !strings.HasSuffix(name, ".json.gz") {
-		return fmt.Errorf("--trace %s: must end in .json or .json.gz, the formats that are written", name)
-	}
-	if folder := filepath.Dir(name); !isFolder(folder) && folder != filepath.Clean(f.out) {
-		return fmt.Errorf("--trace %s: there is no folder %s", name, folder)
+	folder, base := filepath.Split(filepath.Clean(f.trace))
+	inOut := f.out != "" && f.out != "-" && samePath(filepath.Clean("./"+folder), f.out)
+	switch {
+	case !strings.HasSuffix(f.trace, ".json") && !strings.HasSuffix(f.trace, ".json.gz"):
+		return fmt.Errorf("--trace %s: must end in .json or .json.gz, the formats that are written", f.trace)
+	case isFolder(f.trace) || samePath(f.trace, f.out):
+		return fmt.Errorf("--trace %s: is a folder; name a file", f.trace)
+	case folder != "" && !isFolder(folder) && !inOut:
+		return fmt.Errorf("--trace %s: there is no folder %s", f.trace, filepath.Clean(folder))
+	case samePath(f.trace, config):
+		return fmt.Errorf("--trace %s: is the configuration; name another file", f.trace)
+	case inOut && slices.Contains(runFiles[:], base):
+		return fmt.Errorf("--trace %s: is the name of a file that --out writes; name another", f.trace)
 	}
 	return nil
 }
 
-// render runs a renderer into memory.
-func render(f func(io.Writer) error) ([]byte, error) {
-	var b bytes.Buffer
-	err := f(&b)
-	return b.Bytes(), err
+// samePath reports whether two paths name the same file, existing or not.
+func samePath(a, b string) bool {
+	absoluteA, errA := filepath.Abs(a)
+	absoluteB, errB := filepath.Abs(b)
+	return errA == nil && errB == nil && a != "" && b != "" && absoluteA == absoluteB
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,6 +31,9 @@ The csv format is PyTorch's compute-only schedule notation, a row per rank.`,
 			if err != nil {
 				return unknownOrder(args[0], err)
 			}
+			if err := checkOrder(shape, format); err != nil {
+				return err
+			}
 			order, err := s.Order(shape, nil)
 			if err != nil {
 				return flagError(err)
@@ -42,6 +46,17 @@ The csv format is PyTorch's compute-only schedule notation, a row per rank.`,
 	cmd.Flags().IntVar(&shape.Virtual, "virtual", 1, "stages per rank")
 	cmd.Flags().StringVar(&format, "format", "text", "text, csv or json")
 	return cmd
+}
+
+// checkOrder refuses what need not be tried.
+func checkOrder(shape schedules.Shape, format string) error {
+	switch {
+	case !slices.Contains([]string{"text", "csv", "json"}, format):
+		return fmt.Errorf("--format %s: legal are text, csv and json", format)
+	case shape.Virtual < 1:
+		return fmt.Errorf("--virtual %d: there must be at least 1", shape.Virtual)
+	}
+	return checkSize(2 * float64(shape.Ranks) * float64(shape.Microbatches))
 }
 
 // unknownOrder is the error for a name that has no compute order.
@@ -63,30 +78,33 @@ func flagError(err error) error {
 // writeOrder prints an order in one of the three formats.
 func writeOrder(w io.Writer, format, name string, shape schedules.Shape, order schedules.Order) error {
 	switch format {
-	case "text":
-		width := len(fmt.Sprint(len(order) - 1))
-		for r, line := range strings.Split(strings.TrimSuffix(order.String(), "\n"), "\n") {
-			if _, err := fmt.Fprintf(w, "rank %*d: %s\n", width, r, line); err != nil {
-				return err
-			}
-		}
-		return nil
 	case "csv":
 		return order.WriteCSV(w)
 	case "json":
-		ranks := make([][]string, len(order))
-		for r, actions := range order {
-			ranks[r] = make([]string, len(actions))
-			for i, a := range actions {
-				ranks[r][i] = a.String()
-			}
-		}
-		out := json.NewEncoder(w)
-		out.SetIndent("", "  ")
-		return out.Encode(map[string]any{
-			"schedule": name, "stages": shape.Ranks, "virtual_stages": max(1, shape.Virtual),
-			"microbatches": shape.Microbatches, "order": ranks,
-		})
+		return writeOrderJSON(w, name, shape, order)
 	}
-	return fmt.Errorf("--format %s: legal are text, csv and json", format)
+	width := len(fmt.Sprint(len(order) - 1))
+	for r, line := range strings.Split(strings.TrimSuffix(order.String(), "\n"), "\n") {
+		if _, err := fmt.Fprintf(w, "rank %*d: %s\n", width, r, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeOrderJSON prints an order and its size as one JSON object.
+func writeOrderJSON(w io.Writer, name string, shape schedules.Shape, order schedules.Order) error {
+	ranks := make([][]string, len(order))
+	for r, actions := range order {
+		ranks[r] = make([]string, len(actions))
+		for i, a := range actions {
+			ranks[r][i] = a.String()
+		}
+	}
+	out := json.NewEncoder(w)
+	out.SetIndent("", "  ")
+	return out.Encode(map[string]any{
+		"schedule": name, "stages": shape.Ranks, "virtual_stages": shape.Virtual,
+		"microbatches": shape.Microbatches, "order": ranks,
+	})
 }

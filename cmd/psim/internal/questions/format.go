@@ -4,6 +4,7 @@ import (
 	"math"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"psim/internal/units"
@@ -17,10 +18,13 @@ func number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
+// symbol is a name in a formula.
+var symbol = regexp.MustCompile(`\b[A-Za-z]\w*`)
+
 // substitute replaces the symbols of a formula by their values. What is no
 // symbol stays.
 func substitute(formula string, v values) string {
-	return regexp.MustCompile(`\b[A-Za-z]\w*`).ReplaceAllStringFunc(formula, func(name string) string {
+	return symbol.ReplaceAllStringFunc(formula, func(name string) string {
 		if n, ok := v[name]; ok {
 			return number(n)
 		}
@@ -41,10 +45,24 @@ func figure(x float64, unit string) string {
 		return strconv.FormatFloat(x, 'f', 2, 64) + " s"
 	case unit == "s" && x < 1e6:
 		return units.FormatDuration(time.Duration(math.Round(x * 1e9)))
+	case unit == "s":
+		return strconv.FormatFloat(x/1e6, 'g', 3, 64) + " million s"
 	case unit == "fraction":
-		return strconv.FormatFloat(x, 'f', 4, 64)
+		return strconv.FormatFloat(100*x, 'f', 1, 64) + " %"
 	}
-	return strconv.FormatFloat(x, 'g', 4, 64) + " " + unit
+	return strconv.FormatFloat(x, 'g', 4, 64) + " " + plural(x, unit)
+}
+
+// plural is a unit as it stands after a number. Units of one letter have no
+// plural.
+func plural(x float64, unit string) string {
+	switch {
+	case x != 1 || len(unit) == 1:
+		return unit
+	case strings.HasSuffix(unit, "ches"):
+		return strings.TrimSuffix(unit, "es")
+	}
+	return strings.TrimSuffix(unit, "s")
 }
 
 // exact prints a quantity with all of its digits.
@@ -56,15 +74,39 @@ func exact(x float64, unit string) string {
 	if unit == "fraction" {
 		return digits
 	}
-	return digits + " " + unit
+	return digits + " " + plural(x, unit)
 }
 
-// pair prints both sides of a comparison, with all digits where they differ.
-func pair(closedForm, simulated float64, unit string, ok bool) (string, string) {
-	if ok {
-		return figure(closedForm, unit), figure(simulated, unit)
+// readable prints a quantity for an answer sheet: whole numbers with all of
+// their digits, fractions with four and others with six.
+func readable(x float64, unit string) string {
+	digits := 6
+	switch {
+	case x == math.Trunc(x):
+		return exact(x, unit)
+	case unit == "fraction":
+		digits = 4
 	}
-	return exact(closedForm, unit), exact(simulated, unit)
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', digits, 64), 64)
+	return exact(rounded, unit)
+}
+
+// both is readable, and beside it the size of many bytes and the percentage of
+// a fraction.
+func both(x float64, unit string) string {
+	if unit == "fraction" || unit == "bytes" && x >= 1000 {
+		return readable(x, unit) + " (" + figure(x, unit) + ")"
+	}
+	return readable(x, unit)
+}
+
+// pair prints both sides of a comparison in a form, with all digits where they
+// differ.
+func pair(closedForm, simulated float64, unit string, ok bool, form func(float64, string) string) (string, string) {
+	if !ok {
+		form = exact
+	}
+	return form(closedForm, unit), form(simulated, unit)
 }
 
 // verdict is the word for a comparison.

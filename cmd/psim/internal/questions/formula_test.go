@@ -5,7 +5,6 @@ import (
 	"go/constant"
 	"go/token"
 	"go/types"
-	"regexp"
 	"testing"
 	"time"
 
@@ -16,7 +15,7 @@ import (
 // evaluate computes a formula as it is printed, in exact arithmetic.
 func evaluate(t *testing.T, formula string, v values) float64 {
 	t.Helper()
-	text := regexp.MustCompile(`\b[A-Za-z]\w*`).ReplaceAllStringFunc(formula, func(name string) string {
+	text := symbol.ReplaceAllStringFunc(formula, func(name string) string {
 		require.Contains(t, v, name, formula)
 		return fmt.Sprintf("%d.0", v[name])
 	})
@@ -76,22 +75,31 @@ func TestLongestPathIsWhatIsSimulatedForAnyTimes(t *testing.T) {
 
 func TestFigure(t *testing.T) {
 	cases := []struct {
-		x              float64
-		unit           string
-		figure, digits string
+		x                        float64
+		unit                     string
+		figure, readable, digits string
 	}{
-		{640, "GB", "640 GB", "640 GB"},
-		{37.5e9, "bytes", "37.5 GB", "37,500,000,000 bytes"},
-		{596.0464477539062, "GiB", "596.0 GiB", "596.0464477539062 GiB"},
-		{2.8, "s", "2.80 s", "2.8 s"},
-		{43.71, "s", "43.71 s", "43.71 s"},
-		{0, "s", "0 s", "0 s"},
-		{432_432_000, "s", "4.324e+08 s", "432,432,000 s"},
-		{3. / 11, "fraction", "0.2727", "0.2727272727272727"},
-		{12, "slots", "12 slots", "12 slots"},
+		{640, "GB", "640 GB", "640 GB", "640 GB"},
+		{37.5e9, "bytes", "37.5 GB", "37,500,000,000 bytes", "37,500,000,000 bytes"},
+		{1, "bytes", "1 B", "1 byte", "1 byte"},
+		{596.0464477539062, "GiB", "596.0 GiB", "596.046 GiB", "596.0464477539062 GiB"},
+		{2.8, "s", "2.80 s", "2.8 s", "2.8 s"},
+		{2.60770320892334, "s", "2.61 s", "2.6077 s", "2.60770320892334 s"},
+		{43.71, "s", "43.71 s", "43.71 s", "43.71 s"},
+		{0, "s", "0 s", "0 s", "0 s"},
+		{1, "s", "1.00 s", "1 s", "1 s"},
+		{432_432_000, "s", "432 million s", "432,432,000 s", "432,432,000 s"},
+		{3. / 11, "fraction", "27.3 %", "0.2727", "0.2727272727272727"},
+		{0.19999999999999996, "fraction", "20.0 %", "0.2", "0.19999999999999996"},
+		{12, "slots", "12 slots", "12 slots", "12 slots"},
+		{1, "microbatches", "1 microbatch", "1 microbatch", "1 microbatch"},
 	}
 	for _, c := range cases {
 		require.Equal(t, c.figure, figure(c.x, c.unit))
+		require.Equal(t, c.readable, readable(c.x, c.unit))
 		require.Equal(t, c.digits, exact(c.x, c.unit))
 	}
+	require.Equal(t, "37,500,000,000 bytes (37.5 GB)", both(37.5e9, "bytes"))
+	require.Equal(t, "0.2727 (27.3 %)", both(3./11, "fraction"))
+	require.Equal(t, "596.046 GiB", both(596.0464477539062, "GiB"))
 }

@@ -10,7 +10,9 @@ import (
 func (r Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("# Formula questions\n\n")
-	fmt.Fprintf(&b, "Each answer is a closed form and was checked by simulation; %d of %d agree.\n", r.Passed, len(r.Questions))
+	fmt.Fprintf(&b, "Each answer is a closed form and was checked by simulation; %d of %d agree. "+
+		"Bytes, counts and times must agree exactly, fractions to %g. Numbers that are not whole are shown with up to six digits.\n",
+		r.Passed, len(r.Questions), rounding)
 	for _, a := range r.Questions {
 		a.writeSection(&b)
 	}
@@ -25,12 +27,17 @@ func (a Answer) writeSection(b *strings.Builder) {
 	for _, s := range a.Given {
 		fmt.Fprintf(b, "| %s | %s | %s |\n", s.Name, s.Meaning, number(s.Value))
 	}
-	fmt.Fprintf(b, "\n**Answer.** `%s` = `%s` = **%s**\n", a.Formula, a.Substitution, both(a.ClosedForm, a.Unit))
+	closedForm, simulated := pair(a.ClosedForm, a.Simulated, a.Unit, a.OK, both)
+	b.WriteString("\n**Answer.** ")
+	if a.Verdict != "" {
+		fmt.Fprintf(b, "**%s** ", a.Verdict)
+	}
+	fmt.Fprintf(b, "`%s` = `%s` = **%s**\n", a.Formula, a.Substitution, closedForm)
 	if a.Note != "" {
 		fmt.Fprintf(b, "\n%s\n", a.Note)
 	}
 	a.writeReadings(b)
-	fmt.Fprintf(b, "\n**Simulation.** %s It gives %s; %s.\n", a.Simulation, both(a.Simulated, a.Unit), a.conclusion())
+	fmt.Fprintf(b, "\n**Simulation.** %s It gives %s; %s.\n", a.Simulation, simulated, a.conclusion())
 	a.writeChecks(b)
 }
 
@@ -60,21 +67,27 @@ func (a Answer) writeReadings(b *strings.Builder) {
 	}
 }
 
+// writeChecks writes a table of the further comparisons, and below it a line
+// for every one that was made in many cases.
 func (a Answer) writeChecks(b *strings.Builder) {
-	if len(a.Checks) == 0 {
-		return
-	}
-	b.WriteString("\n| check | closed form | simulated | agrees |\n|---|---:|---:|---|\n")
+	var cases strings.Builder
+	head := "\n| check | closed form | simulated | agrees |\n|---|---:|---:|---|\n"
 	for _, c := range a.Checks {
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", c.What, exact(c.ClosedForm, c.Unit), exact(c.Simulated, c.Unit), verdict(c.OK))
+		if c.Unit == caseUnit {
+			fmt.Fprintf(&cases, "\n%s: %s.\n", c.What, c.count())
+			continue
+		}
+		closedForm, simulated := pair(c.ClosedForm, c.Simulated, c.Unit, c.OK, readable)
+		fmt.Fprintf(b, "%s| %s | %s | %s | %s |\n", head, c.What, closedForm, simulated, verdict(c.OK))
+		head = ""
 	}
+	b.WriteString(cases.String())
 }
 
-// both prints all digits of a quantity, and where they are many its size.
-func both(x float64, unit string) string {
-	digits, rounded := exact(x, unit), figure(x, unit)
-	if unit == "bytes" && x >= 1000 {
-		return digits + " (" + rounded + ")"
+// count says in how many of its cases a check agrees.
+func (c Check) count() string {
+	if c.OK {
+		return fmt.Sprintf("all %.0f cases agree", c.ClosedForm)
 	}
-	return digits
+	return fmt.Sprintf("%.0f of %.0f cases agree", c.Simulated, c.ClosedForm)
 }

@@ -102,7 +102,7 @@ func trafficChecks(direction schedules.Kind) func(question) ([]Check, error) {
 			return nil, err
 		}
 		both := float64((v["P"] - 1) * v["B"] * (v["N_f"] + v["N_b"]))
-		grid, err := q.counted("gpipe with P = 1…8, L = P, 2P, 3P, B = 1, 32, 64 and M = 1, 2, 4 up to B", "pipelines that agree", trafficGrid())
+		grid, err := q.counted("gpipe with P = 1…8, L = P, 2P, 3P, B = 1, 32, 64 and M = 1, 2, 4 up to B", trafficGrid())
 		return []Check{
 			check("model-parallel, the same direction", q.closedForm(v), float64(r.bytes(direction)), "bytes", 0),
 			check("model-parallel, (P-1) * B * (N_f + N_b) sent by all ranks", both, float64(sum(r.perRank(sent))), "bytes", 0),

@@ -40,8 +40,8 @@ func shardings() []sharding {
 }
 
 const (
-	ledgerRun  = "A ddp step with parallel.zero = "
-	shardedTo3 = "Counted is what stays, without the layer that is gathered for a while. Simulated is the memory ledger of ZeRO stage 3 over the communication of stage 2: the gathering of parameters layer by layer is not in the graph, so the peak shown is a lower bound."
+	ledgerRun  = "The memory ledger of data-parallel training at ZeRO stage "
+	shardedTo3 = "Counted is what stays, without the layer that is gathered for a while. Of ZeRO stage 3 only the memory ledger is simulated, over the communication of stage 2: the gathering of parameters layer by layer is not in the graph, so psim run offers no stage 3, and the peak shown is a lower bound."
 )
 
 // shardedSymbolic is question 3.2, in which every number has S bits and the
@@ -62,7 +62,7 @@ func shardedSymbolic() []question {
 				return float64(s.bytes(one, one, 3*one, v["W"]))
 			},
 			simulate:   ledger(zero, func(v values) trainer { return replicas(v.with(values{"K": 3})) }),
-			simulation: ledgerRun + number(int64(zero)) + " and a state of 1 + 1 + 3 numbers per parameter; the persistent memory of the fullest rank.",
+			simulation: ledgerRun + number(int64(zero)) + ", with a state of 1 + 1 + 3 numbers per parameter; the persistent memory of the fullest rank.",
 			cases:      []values{{"W": 1}, {"W": 2}, {"W": 16}, {"S": 16}, {"P": 1_048_576, "S": 64, "W": 4}},
 			further:    ledgerChecks(zero, func(v values) trainer { return replicas(v.with(values{"K": 3})) }),
 			readings: []Reading{
@@ -97,7 +97,7 @@ func shardedMixed() []question {
 				return float64(s.bytes(v["P"]*v["Sp"]/8, v["P"]*v["Sg"]/8, v["K"]*v["P"]*v["So"]/8, v["W"]))
 			},
 			simulate:   ledger(zero, adam),
-			simulation: ledgerRun + number(int64(zero)) + `, precision = "fp16" and optimizer = "adam"; the persistent memory of the fullest rank.`,
+			simulation: ledgerRun + number(int64(zero)) + `, with precision = "fp16" and optimizer = "adam"; the persistent memory of the fullest rank.`,
 			cases:      []values{{"W": 1}, {"W": 2}, {"W": 16}, {"P": 1_048_576, "W": 4}},
 			further:    ledgerChecks(zero, adam),
 			readings: []Reading{

@@ -27,8 +27,9 @@ type question struct {
 	formula, unit   string
 	// tolerance is how far the two answers may be apart: 0 for bytes and for
 	// times in whole nanoseconds.
-	tolerance        float64
-	simulation, note string
+	tolerance float64
+	// verdict answers what is not asked for a number alone.
+	simulation, verdict, note string
 	// closedForm and simulate answer for any values of the symbols.
 	closedForm func(values) float64
 	simulate   func(values) (float64, error)
@@ -63,7 +64,7 @@ func (q question) answer() (Answer, error) {
 	a := Answer{
 		ID: q.id, Title: q.title, Question: q.text, Given: q.given,
 		Formula: q.formula, Substitution: substitute(q.formula, sample), Unit: q.unit,
-		Simulation: q.simulation, Note: q.note, Readings: append([]Reading{}, q.readings...),
+		Simulation: q.simulation, Verdict: q.verdict, Note: q.note, Readings: append([]Reading{}, q.readings...),
 		ClosedForm: q.closedForm(sample),
 	}
 	var err error
@@ -119,7 +120,7 @@ func agree(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance }
 
 // counted is a check over many cases: how many there are, and for how many of
 // them the two answers agree.
-func (q question) counted(what, unit string, cases []values) (Check, error) {
+func (q question) counted(what string, cases []values) (Check, error) {
 	sample, agreeing := q.sample(), 0
 	for _, changes := range cases {
 		v := sample.with(changes)
@@ -131,7 +132,7 @@ func (q question) counted(what, unit string, cases []values) (Check, error) {
 			agreeing++
 		}
 	}
-	return check(what, float64(len(cases)), float64(agreeing), unit, 0), nil
+	return check(what, float64(len(cases)), float64(agreeing), caseUnit, 0), nil
 }
 
 // reading is a reading with a number.

@@ -18,6 +18,8 @@ type Answer struct {
 	ClosedForm   float64 `json:"closed_form"`
 	Simulated    float64 `json:"simulated"`
 	Unit         string  `json:"unit"`
+	// Verdict answers a question that does not ask for a number alone.
+	Verdict string `json:"verdict,omitempty"`
 	// Simulation says what was run, and what was read off it.
 	Simulation string    `json:"simulation"`
 	Note       string    `json:"note,omitempty"`
@@ -43,6 +45,10 @@ type Reading struct {
 	Value   *float64 `json:"value,omitempty"`
 	Unit    string   `json:"unit,omitempty"`
 }
+
+// caseUnit is the unit of a check of many cases: ClosedForm is how many there
+// are, and Simulated in how many of them the simulation gives the closed form.
+const caseUnit = "cases"
 
 // A Check is one more comparison: the question's own for other values, or a
 // different quantity of the same simulation.

@@ -108,6 +108,15 @@ func TestChecksOfNamedQuantities(t *testing.T) {
 	}
 }
 
+func TestTheVerdictComesFirst(t *testing.T) {
+	r := NewReport(answers(t, "4.4"))
+	require.Equal(t, 4.0, r.Questions[0].Checks[6].ClosedForm, "microbatches in flight, of which the verdict speaks")
+	require.Equal(t, "27.3 %", figure(r.Questions[0].Simulated, "fraction"))
+	var markdown strings.Builder
+	require.NoError(t, r.WriteMarkdown(&markdown))
+	require.Contains(t, markdown.String(), "**Answer.** **No: the bubble is the same, 27.3 %, but")
+}
+
 func TestRingIsCheckedForOneToSixteenWorkers(t *testing.T) {
 	a := answers(t, "1.5")[0]
 	workers := map[string]bool{}

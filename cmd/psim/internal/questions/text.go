@@ -3,13 +3,14 @@ package questions
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
 // WriteText writes a table for the terminal: a line for every question, and
-// under it the remark that goes with it, the other readings and the checks
-// that fail.
+// under it the values that the answer is for, the remark that goes with it, the
+// other readings and the checks that fail.
 func (r Report) WriteText(w io.Writer) error {
 	rows := [][]string{{"", "question", "formula", "closed form", "simulated", "checks", "ok"}}
 	for _, a := range r.Questions {
@@ -29,7 +30,7 @@ func (r Report) WriteText(w io.Writer) error {
 
 // row is the line of one question.
 func (a Answer) row() []string {
-	closedForm, simulated := pair(a.ClosedForm, a.Simulated, a.Unit, a.OK)
+	closedForm, simulated := pair(a.ClosedForm, a.Simulated, a.Unit, a.OK, figure)
 	agreeing, all := a.agreeing()
 	return []string{a.ID, a.Title, a.Formula, closedForm, simulated, fmt.Sprintf("%d/%d", agreeing, all), verdict(a.OK)}
 }
@@ -41,7 +42,8 @@ const (
 
 // writeDetails writes what stands under the line of a question.
 func (a Answer) writeDetails(b *strings.Builder) {
-	paragraph(b, "", a.Note)
+	paragraph(b, "", a.sample())
+	paragraph(b, "", strings.TrimSpace(a.Verdict+" "+a.Note))
 	for _, r := range a.Readings {
 		text := r.Reading
 		if r.Value != nil {
@@ -50,11 +52,26 @@ func (a Answer) writeDetails(b *strings.Builder) {
 		paragraph(b, "or ", text)
 	}
 	for _, c := range a.Checks {
-		if !c.OK {
-			closedForm, simulated := pair(c.ClosedForm, c.Simulated, c.Unit, false)
-			fmt.Fprintf(b, "%sNO: %s: closed form %s, simulated %s\n", indent, c.What, closedForm, simulated)
+		switch {
+		case c.OK:
+		case c.Unit == caseUnit:
+			fmt.Fprintf(b, "%sNO: %s: %s\n", indent, c.What, c.count())
+		default:
+			fmt.Fprintf(b, "%sNO: %s: closed form %s, simulated %s\n", indent, c.What, exact(c.ClosedForm, c.Unit), exact(c.Simulated, c.Unit))
 		}
 	}
+}
+
+// sample lists the values of the symbols that are in the formula, and the
+// answer for them.
+func (a Answer) sample() string {
+	var symbols []string
+	for _, s := range a.Given {
+		if slices.Contains(symbol.FindAllString(a.Formula, -1), s.Name) {
+			symbols = append(symbols, fmt.Sprintf("%s = %s", s.Name, number(s.Value)))
+		}
+	}
+	return "with " + strings.Join(symbols, ", ") + ": " + both(a.ClosedForm, a.Unit)
 }
 
 // paragraph writes a wrapped text whose first line begins with a mark.

@@ -3,6 +3,7 @@ package questions
 import (
 	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -84,6 +85,11 @@ func TestAGridWithOneWrongPipelineIsNotOK(t *testing.T) {
 			require.False(t, a.OK, id)
 			agreeing, all := a.agreeing()
 			require.Equal(t, all-1, agreeing, id)
+			var text, markdown strings.Builder
+			require.NoError(t, NewReport([]Answer{a}).WriteText(&text))
+			require.NoError(t, NewReport([]Answer{a}).WriteMarkdown(&markdown))
+			require.Regexp(t, `NO: .*: \d+ of \d+ cases agree\n`, text.String())
+			require.Regexp(t, `: \d+ of \d+ cases agree\.\n`, markdown.String())
 		}
 	}
 }

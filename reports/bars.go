@@ -1,0 +1,165 @@
+package reports
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"psim/schedules"
+)
+
+// The lanes of a rank in a timeline, from the top.
+const (
+	workLane = iota
+	messageLane
+	collectiveLane
+	lanes
+)
+
+// laneOf is the lane that a kind of task is drawn in.
+func laneOf(k schedules.Kind) int {
+	switch {
+	case k.Message():
+		return messageLane
+	case k.Collective():
+		return collectiveLane
+	}
+	return workLane
+}
+
+// A bar is a task that took time.
+type bar struct {
+	schedules.Span
+	kind   schedules.Kind // that it is coloured as
+	task   int32
+	joined bool // with the slices that follow
+}
+
+// rankBars are the bars of every rank and lane, in order of start.
+type rankBars [][lanes][]bar
+
+// panelBars is what a panel of a timeline shows.
+type panelBars struct {
+	bars  rankBars
+	used  [lanes]bool
+	kinds map[schedules.Kind]bool
+}
+
+// collectBars finds the tasks of the first ranks that took time.
+func collectBars(t *schedules.Trace, ranks int) panelBars {
+	p := panelBars{bars: make(rankBars, ranks), kinds: map[schedules.Kind]bool{}}
+	phase := phases(t.Graph)
+	for i := range t.Graph.Tasks {
+		task, span := &t.Graph.Tasks[i], t.Spans[i]
+		if int(task.Rank) >= ranks || span.End <= span.Start {
+			continue
+		}
+		lane, kind := laneOf(task.Kind), task.Kind
+		if k, ok := phase[int32(i)]; ok {
+			kind = k
+		}
+		p.bars[task.Rank][lane] = append(p.bars[task.Rank][lane], bar{Span: span, kind: kind, task: int32(i)})
+		p.used[lane], p.kinds[kind] = true, true
+	}
+	for r := range p.bars {
+		for lane := range p.bars[r] {
+			slices.SortFunc(p.bars[r][lane], func(a, b bar) int {
+				return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.task, b.task))
+			})
+		}
+	}
+	if !p.used[messageLane] && !p.used[collectiveLane] {
+		p.used[workLane] = true
+	}
+	return p
+}
+
+// phases tells to which half of a collective the sends of its steps belong, by
+// what becomes of the chunk: a reduce-scatter adds it, an all-gather copies it.
+// The k-th time that a chunk is sent to a rank it arrives there for the k-th
+// time, so that this is known without dependencies too.
+func phases(g *schedules.Graph) map[int32]schedules.Kind {
+	type place struct {
+		rank int32
+		part uint16
+	}
+	arrivals := map[place][]schedules.Kind{}
+	for i := range g.Tasks {
+		switch t := &g.Tasks[i]; t.Kind {
+		case schedules.Reduce:
+			arrivals[place{t.Rank, t.Part}] = append(arrivals[place{t.Rank, t.Part}], schedules.ReduceScatter)
+		case schedules.Copy:
+			arrivals[place{t.Rank, t.Part}] = append(arrivals[place{t.Rank, t.Part}], schedules.AllGather)
+		}
+	}
+	phase := map[int32]schedules.Kind{}
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		at := place{t.Peer, t.Part}
+		if next := arrivals[at]; t.Kind == schedules.Send && len(next) > 0 {
+			phase[int32(i)], arrivals[at] = next[0], next[1:]
+		}
+	}
+	return phase
+}
+
+// actions joins the slices of one backward into one bar, where they follow
+// each other with no more than a gap between them.
+func (r rankBars) actions(g *schedules.Graph, gap time.Duration) rankBars {
+	joined := make(rankBars, len(r))
+	for rank := range r {
+		for lane, bars := range r[rank] {
+			var list []bar
+			for _, b := range bars {
+				if n := len(list); n > 0 && b.Start-list[n-1].End <= gap && sameAction(g.Tasks[list[n-1].task], g.Tasks[b.task]) {
+					list[n-1].End, list[n-1].joined = max(list[n-1].End, b.End), true
+				} else {
+					list = append(list, b)
+				}
+			}
+			joined[rank][lane] = list
+		}
+	}
+	return joined
+}
+
+// sameAction reports whether two tasks are slices of one.
+func sameAction(a, b schedules.Task) bool {
+	a.Part = b.Part
+	return a.Kind.Compute() && a == b
+}
+
+// numbered reports whether people tell a task from others of its kind by a
+// number: work by its microbatch, the steps of a spelled-out collective by
+// their chunk.
+func numbered(k schedules.Kind) bool {
+	return k.Compute() || k == schedules.Send || k == schedules.Reduce || k == schedules.Copy
+}
+
+// typical is a duration of numbered tasks of a lane, such that all shorter
+// ones together take at most half of the time, and all longer ones too.
+func (r rankBars) typical(g *schedules.Graph, lane int) time.Duration {
+	var durations []time.Duration
+	var total, sum float64
+	for rank := range r {
+		for _, b := range r[rank][lane] {
+			if numbered(g.Tasks[b.task].Kind) {
+				durations = append(durations, b.Duration())
+				total += float64(b.Duration())
+			}
+		}
+	}
+	slices.Sort(durations)
+	for _, d := range durations {
+		if sum += float64(d); 2*sum > total {
+			return d
+		}
+	}
+	return 0
+}
+
+// computes reports whether a graph holds any work. A collective by itself has
+// neither microbatches nor a bubble.
+func computes(g *schedules.Graph) bool {
+	return slices.ContainsFunc(g.Tasks, func(t schedules.Task) bool { return t.Kind.Compute() })
+}

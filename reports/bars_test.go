@@ -1,0 +1,135 @@
+package reports
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/schedules"
+)
+
+// work is a trace of one rank that works through tasks of the given times,
+// without a pause. Tasks of a kind are slices of one another.
+func work(kinds []schedules.Kind, times ...time.Duration) *schedules.Trace {
+	g := &schedules.Graph{Shape: schedules.Shape{Ranks: 1, Microbatches: 1}}
+	g.AddStream(0, "compute")
+	trace := &schedules.Trace{Graph: g}
+	var now time.Duration
+	for i, d := range times {
+		g.Add(schedules.Task{Kind: kinds[min(i, len(kinds)-1)], Part: uint16(i), Peer: schedules.None})
+		trace.Spans = append(trace.Spans, schedules.Span{Start: now, End: now + d})
+		now += d
+	}
+	return trace
+}
+
+func TestSlicesAreOneAction(t *testing.T) {
+	trace := work([]schedules.Kind{schedules.Forward, schedules.Backward}, 4, 2, 2, 2)
+	g, bars := trace.Graph, collectBars(trace, 1).bars
+	require.Len(t, bars[0][workLane], 4)
+	joined := bars.actions(g, 0)[0][workLane]
+	require.Equal(t, []bar{
+		{schedules.Span{Start: 0, End: 4}, schedules.Forward, 0, false}, {schedules.Span{Start: 4, End: 10}, schedules.Backward, 1, true},
+	}, joined)
+
+	trace.Spans[3].Start++ // a gap
+	bars = collectBars(trace, 1).bars
+	require.Len(t, bars.actions(g, 0)[0][workLane], 3)
+	require.Len(t, bars.actions(g, 1)[0][workLane], 2)
+	g.Tasks[3].Microbatch = 1
+	require.Len(t, bars.actions(g, 1)[0][workLane], 3)
+}
+
+// TestDense checks that what takes most of the time decides whether tasks are
+// wide enough to be drawn one by one.
+func TestDense(t *testing.T) {
+	repeat := func(n int, d time.Duration) []time.Duration {
+		list := make([]time.Duration, n)
+		for i := range list {
+			list[i] = d
+		}
+		return list
+	}
+	const ms = time.Millisecond
+	wide := append([]time.Duration{1000 * ms, 1000 * ms}, repeat(1900, ms)...)
+	narrow := append([]time.Duration{1000 * ms, 1000 * ms}, repeat(2100, ms)...)
+	for _, c := range []struct {
+		times  []time.Duration
+		slices bool
+		dense  bool
+	}{{wide, false, false}, {narrow, false, true}, {narrow, true, false}} {
+		trace := work([]schedules.Kind{schedules.Forward}, c.times...)
+		for i := range trace.Graph.Tasks {
+			if !c.slices {
+				trace.Graph.Tasks[i].Microbatch = int32(i)
+			}
+		}
+		l, err := newTimeline("", []Panel{{Trace: trace}})
+		require.NoError(t, err)
+		require.Equal(t, c.dense, l.panels[0].dense)
+		var b bytes.Buffer
+		require.NoError(t, Gantt(&b, trace, GanttOptions{}))
+		require.Equal(t, c.dense, bytes.Contains(b.Bytes(), []byte("letters stand for shares of time")))
+	}
+}
+
+func TestSmallSharesAreSeen(t *testing.T) {
+	sum := map[schedules.Kind]float64{schedules.Forward: 0.01, schedules.Backward: 0.4, schedules.Optimizer: 1e-12}
+	blocks := stack(sum, 0, 3, 0.1)
+	require.Len(t, blocks, 2)
+	require.Equal(t, 0.1, blocks[0].top)
+	require.Equal(t, 0.5, blocks[1].top)
+	sum[schedules.Backward] = 0.99
+	blocks = stack(sum, 0, 3, 0.1)
+	require.Equal(t, 1.0, blocks[1].top)
+	require.InDelta(t, 0.1, blocks[0].top, 0.01)
+}
+
+// TestPhases checks the colours of a ring against the steps that it takes:
+// those of a read trace, which has no dependencies, as well.
+func TestPhases(t *testing.T) {
+	for _, convention := range schedules.Conventions() {
+		g, err := schedules.Ring{Collective: schedules.RingAllReduce, Ranks: 5, Length: 5, Convention: convention.Name}.Graph()
+		require.NoError(t, err)
+		phase, sent := phases(g), make([]int, 5)
+		for i := range g.Tasks {
+			if task := &g.Tasks[i]; task.Kind == schedules.Send {
+				want := schedules.ReduceScatter
+				if sent[task.Rank] >= 4 {
+					want = schedules.AllGather
+				}
+				require.Equal(t, want, phase[int32(i)])
+				sent[task.Rank]++
+			}
+		}
+		require.Len(t, phase, 5*8)
+	}
+	lost := &schedules.Graph{}
+	lost.Add(schedules.Task{Kind: schedules.Send, Peer: schedules.None})
+	require.Empty(t, phases(lost))
+}
+
+func TestRankName(t *testing.T) {
+	name := func(s schedules.Shape, rows, rank int) string {
+		p := timelinePanel{Panel: Panel{Trace: &schedules.Trace{Graph: &schedules.Graph{Shape: s}}}}
+		p.bars = make(rankBars, rows)
+		return p.rankName(rank)
+	}
+	require.Equal(t, "rank 5", name(schedules.Shape{Ranks: 8}, 8, 5))
+	require.Equal(t, "rank 5", name(schedules.Shape{Ranks: 1, Replicas: 8}, 8, 5))
+	require.Equal(t, "rank 5 · replica 1", name(schedules.Shape{Ranks: 4, Replicas: 2}, 8, 5))
+	require.Equal(t, "5", name(schedules.Shape{Ranks: 32}, 32, 5))
+	require.Equal(t, "5 · 1", name(schedules.Shape{Ranks: 4, Replicas: 8}, 32, 5))
+}
+
+func TestTitle(t *testing.T) {
+	trace := work([]schedules.Kind{schedules.Forward}, 10*time.Millisecond)
+	trace.Graph.Name = "gpipe"
+	require.Equal(t, "gpipe  ·  P = 1, M = 1  ·  step 10.0 ms  ·  bubble 0.0 %", Title(trace))
+	trace = work([]schedules.Kind{schedules.Send}, 2800*time.Millisecond)
+	trace.Graph.Name = "ring-allreduce"
+	trace.Graph.Shape.Ranks = 8
+	require.Equal(t, "ring-allreduce  ·  N = 8  ·  2.80 s", Title(trace))
+}

@@ -1,0 +1,46 @@
+package reports
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"psim/internal/units"
+	"psim/schedules"
+)
+
+// Title describes a trace in a line: its schedule, size, step time and bubble.
+func Title(t *schedules.Trace) string {
+	return join(t.Graph.Name, sizeText(t.Graph), timeText(t))
+}
+
+// join puts dots between the parts that are not empty.
+func join(parts ...string) string {
+	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
+	return strings.Join(parts, "  ·  ")
+}
+
+// sizeText is the size of a schedule, or of a collective by itself, in the
+// literature's letters.
+func sizeText(g *schedules.Graph) string {
+	if !computes(g) {
+		return fmt.Sprintf("N = %d", g.Ranks())
+	}
+	text := fmt.Sprintf("P = %d, M = %d", g.Shape.Ranks, g.Shape.Microbatches)
+	if g.Shape.Virtual > 1 {
+		text += fmt.Sprintf(", V = %d", g.Shape.Virtual)
+	}
+	if g.Shape.Replicas > 1 {
+		text += fmt.Sprintf(", D = %d", g.Shape.Replicas)
+	}
+	return text
+}
+
+// timeText is the step time and bubble, or how long a collective takes.
+func timeText(t *schedules.Trace) string {
+	if !computes(t.Graph) {
+		return units.FormatDuration(t.End())
+	}
+	s := schedules.Summarize(t)
+	return fmt.Sprintf("step %s  ·  bubble %.1f %%", units.FormatDuration(s.StepTime), 100*s.Bubble.Makespan)
+}
