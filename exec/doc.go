@@ -1,0 +1,6 @@
+// Package exec runs a task graph for real: the same graph that package sim
+// predicts, with the same rules. [Run] is the part that knows about graphs and
+// nothing about what tasks do: one goroutine per stream takes its tasks in
+// order, each after what it depends on, and the spans it records are a trace
+// like the simulator's.
+package exec

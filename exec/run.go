@@ -1,0 +1,199 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"psim/schedules"
+)
+
+// Do performs one task, the i-th of a graph, and returns when it is done. It
+// is called from the goroutine of the task's stream; tasks of different
+// streams run side by side. A fused collective is called once per rank, when
+// all ranks of its group have arrived. It should return early when ctx ends.
+type Do func(ctx context.Context, i int32) error
+
+// RunOptions say how a graph is run.
+type RunOptions struct {
+	// Stall is how long nothing may begin or end before the run counts as
+	// stuck; 0 waits for ever.
+	Stall time.Duration
+	// Shuffle starts the goroutines of the streams in an order drawn from
+	// this seed; 0 starts them in the graph's order. The result must not
+	// depend on it.
+	Shuffle uint64
+}
+
+// A TaskError is the first failure of a run.
+type TaskError struct {
+	Graph *schedules.Graph
+	Task  int32
+	Err   error
+}
+
+// Error names the task, its rank and its stream.
+func (e *TaskError) Error() string { return e.Graph.Describe(e.Task) + ": " + e.Err.Error() }
+
+// Unwrap returns what the task failed with.
+func (e *TaskError) Unwrap() error { return e.Err }
+
+// Run performs all tasks of a well-formed graph and returns when each ran.
+// The first task that fails, or panics, stops all streams and is returned as
+// a *TaskError; a run that makes no progress ends with a *StuckError; and when
+// ctx ends, with its cause. Run returns only after every goroutine it started
+// has ended. With an error the trace holds what was measured until then, and a
+// task that did not end has an empty span.
+func Run(ctx context.Context, g *schedules.Graph, do Do, o RunOptions) (*schedules.Trace, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := newRunner(g, do, cancel)
+	var streams sync.WaitGroup
+	for _, s := range r.startOrder(o.Shuffle) {
+		streams.Go(func() { r.stream(ctx, s) })
+	}
+	ended := make(chan struct{})
+	var watchdog sync.WaitGroup
+	if o.Stall > 0 {
+		watchdog.Go(func() { r.watch(ctx, ended, o.Stall) })
+	}
+	streams.Wait()
+	close(ended)
+	watchdog.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return r.trace, err
+	}
+	return r.trace, nil
+}
+
+// runner is the state of one run.
+type runner struct {
+	graph  *schedules.Graph
+	do     Do
+	cancel context.CancelCauseFunc
+	trace  *schedules.Trace
+	begin  time.Time
+
+	start, order []int32         // the tasks of every stream
+	done         []chan struct{} // by task: closed when it has ended
+	groups       []*meeting      // by group
+
+	mu       sync.Mutex
+	progress int     // tasks begun and ended so far
+	head     []int32 // by stream: how many of its tasks have ended
+}
+
+func newRunner(g *schedules.Graph, do Do, cancel context.CancelCauseFunc) *runner {
+	start, order := g.ByStream()
+	r := &runner{
+		graph: g, do: do, cancel: cancel, begin: time.Now(),
+		trace: &schedules.Trace{Graph: g, Spans: make([]schedules.Span, len(g.Tasks))},
+		start: start, order: order, done: make([]chan struct{}, len(g.Tasks)), head: make([]int32, len(g.Streams)),
+	}
+	for i := range r.done {
+		r.done[i] = make(chan struct{})
+	}
+	for _, ranks := range g.Groups {
+		r.groups = append(r.groups, newMeeting(len(ranks)))
+	}
+	return r
+}
+
+// startOrder lists the streams in the order in which to start them.
+func (r *runner) startOrder(seed uint64) []int {
+	order := make([]int, len(r.graph.Streams))
+	for s := range order {
+		order[s] = s
+	}
+	if seed != 0 {
+		rand.New(rand.NewPCG(seed, seed)).Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	}
+	return order
+}
+
+// stream runs the tasks of one stream until all are done or the run ends.
+func (r *runner) stream(ctx context.Context, s int) {
+	for n, i := range r.order[r.start[s]:r.start[s+1]] {
+		if !r.wait(ctx, i) {
+			return
+		}
+		r.advance(s, n)
+		from := time.Since(r.begin)
+		if err := r.perform(ctx, i); err != nil {
+			if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
+				r.cancel(&TaskError{r.graph, i, err}) // the first cause stays
+			}
+			return
+		}
+		r.trace.Spans[i] = schedules.Span{Start: from, End: time.Since(r.begin)}
+		r.advance(s, n+1)
+		close(r.done[i])
+	}
+}
+
+// wait blocks until everything that a task waits for has ended; false if the
+// run ends first.
+func (r *runner) wait(ctx context.Context, i int32) bool {
+	for _, d := range r.graph.Deps(i) {
+		select {
+		case <-r.done[d]:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	if t := &r.graph.Tasks[i]; t.Kind.Collective() {
+		return r.groups[t.Peer].arrive(ctx)
+	}
+	return ctx.Err() == nil
+}
+
+// perform calls do and turns a panic into an error.
+func (r *runner) perform(ctx context.Context, i int32) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return r.do(ctx, i)
+}
+
+// advance notes that a task of a stream begins or has ended.
+func (r *runner) advance(stream, ended int) {
+	r.mu.Lock()
+	r.progress++
+	r.head[stream] = int32(ended)
+	r.mu.Unlock()
+}
+
+// A meeting lets the ranks of a group start a collective together, again and
+// again.
+type meeting struct {
+	size int
+	mu   sync.Mutex
+	here int
+	open chan struct{} // closed when all of this round are here
+}
+
+func newMeeting(size int) *meeting { return &meeting{size: size, open: make(chan struct{})} }
+
+// arrive blocks until all have arrived; false if ctx ends first.
+func (m *meeting) arrive(ctx context.Context) bool {
+	m.mu.Lock()
+	open := m.open
+	m.here++
+	if m.here == m.size {
+		m.here, m.open = 0, make(chan struct{})
+		close(open)
+	}
+	m.mu.Unlock()
+	select {
+	case <-open:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,218 @@
+package exec_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"psim/exec"
+	"psim/schedules"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// pipeline builds the graph of a schedule.
+func pipeline(t require.TestingT, name string, p, m, replicas int) *schedules.Graph {
+	s, err := schedules.Find(name)
+	require.NoError(t, err)
+	shape := schedules.Shape{Ranks: p, Microbatches: m, Replicas: replicas}
+	order, err := s.Order(shape, nil)
+	require.NoError(t, err)
+	var sync schedules.Sync
+	for range p {
+		sync.Buckets = append(sync.Buckets, []int64{8, 4})
+	}
+	g, err := schedules.Pipeline{Name: name, Shape: shape, Order: order, Sync: sync, Optimizer: true}.Graph()
+	require.NoError(t, err)
+	return g
+}
+
+func nothing(context.Context, int32) error { return nil }
+
+// checkRules holds a trace to the rules of a schedule: a task begins after
+// what it depends on and after the task before it on its stream has ended,
+// and a collective when all ranks of its group are ready.
+func checkRules(t require.TestingT, trace *schedules.Trace) {
+	g := trace.Graph
+	start, order := g.ByStream()
+	for s := range g.Streams {
+		for n := start[s]; n < start[s+1]; n++ {
+			i := order[n]
+			require.LessOrEqual(t, trace.Spans[i].Start, trace.Spans[i].End)
+			if n > start[s] {
+				require.LessOrEqual(t, trace.Spans[order[n-1]].End, trace.Spans[i].Start)
+			}
+			for _, d := range g.Deps(i) {
+				require.LessOrEqual(t, trace.Spans[d].End, trace.Spans[i].Start, "%s before %s", g.Describe(i), g.Describe(d))
+			}
+		}
+	}
+}
+
+// Every schedule runs to its end by its rules, whatever the order in which
+// the goroutines start.
+func TestRules(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom(schedules.Names()).Draw(t, "schedule")
+		ranks := rapid.IntRange(1, 4).Draw(t, "ranks")
+		if name == "ddp" {
+			ranks = 1
+		}
+		g := pipeline(t, name, ranks, rapid.IntRange(1, 5).Draw(t, "microbatches"), rapid.IntRange(1, 3).Draw(t, "replicas"))
+		var ran atomic.Int64
+		trace, err := exec.Run(context.Background(), g, func(context.Context, int32) error {
+			ran.Add(1)
+			return nil
+		}, exec.RunOptions{Shuffle: rapid.Uint64().Draw(t, "seed")})
+		require.NoError(t, err)
+		require.EqualValues(t, len(g.Tasks), ran.Load())
+		checkRules(t, trace)
+	})
+}
+
+// A spelled-out ring that is run on numbers leaves the sum on every rank.
+func TestRingOnNumbers(t *testing.T) {
+	for seed := range uint64(20) {
+		const n = 5
+		g, err := schedules.Ring{Collective: schedules.RingAllReduce, Ranks: n, Length: n, Convention: "gloo"}.Graph()
+		require.NoError(t, err)
+		var values [n][n]int // by rank and chunk
+		for r := range values {
+			for c := range values[r] {
+				values[r][c] = 100*r + c
+			}
+		}
+		sent := make([]int, len(g.Tasks))
+		_, err = exec.Run(context.Background(), g, func(_ context.Context, i int32) error {
+			task := g.Tasks[i]
+			switch task.Kind {
+			case schedules.Send:
+				sent[i] = values[task.Rank][task.Part]
+			case schedules.Reduce:
+				values[task.Rank][task.Part] += sent[g.Deps(i)[0]]
+			case schedules.Copy:
+				values[task.Rank][task.Part] = sent[g.Deps(i)[0]]
+			}
+			return nil
+		}, exec.RunOptions{Shuffle: seed})
+		require.NoError(t, err)
+		for r := range values {
+			for c := range values[r] {
+				require.Equal(t, 100*(0+1+2+3+4)+5*c, values[r][c])
+			}
+		}
+	}
+}
+
+// The first failure stops all streams and is reported with its task.
+func TestFailure(t *testing.T) {
+	g := pipeline(t, "1f1b", 3, 4, 1)
+	broken := errors.New("broken")
+	for i := range g.Tasks {
+		trace, err := exec.Run(context.Background(), g, func(_ context.Context, at int32) error {
+			if at == int32(i) {
+				return broken
+			}
+			return nil
+		}, exec.RunOptions{})
+		var failed *exec.TaskError
+		require.ErrorAs(t, err, &failed)
+		require.EqualValues(t, i, failed.Task)
+		require.ErrorIs(t, err, broken)
+		require.EqualError(t, err, g.Describe(int32(i))+": broken")
+		require.Equal(t, schedules.Span{}, trace.Spans[i])
+	}
+}
+
+func TestPanicIsAnError(t *testing.T) {
+	g := pipeline(t, "gpipe", 2, 2, 1)
+	_, err := exec.Run(context.Background(), g, func(context.Context, int32) error { panic("shapes do not match") }, exec.RunOptions{})
+	require.ErrorContains(t, err, "0F0 (rank 0, stream \"compute\"): panic: shapes do not match")
+}
+
+// A run that is cancelled returns what it has measured.
+func TestCancelled(t *testing.T) {
+	g := pipeline(t, "model-parallel", 2, 3, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := 0
+	var once sync.Mutex
+	trace, err := exec.Run(ctx, g, func(ctx context.Context, _ int32) error {
+		once.Lock()
+		defer once.Unlock()
+		if ended++; ended == 4 {
+			cancel()
+			return ctx.Err()
+		}
+		return nil
+	}, exec.RunOptions{})
+	require.ErrorIs(t, err, context.Canceled)
+	measured := 0
+	for _, s := range trace.Spans {
+		if s.End > 0 {
+			measured++
+		}
+	}
+	require.Equal(t, 3, measured)
+}
+
+// A deadlock is found and shows the head of every stream.
+func TestDeadlock(t *testing.T) {
+	g := &schedules.Graph{Shape: schedules.Shape{Ranks: 2, Virtual: 1, Microbatches: 2, Replicas: 1}, StageRank: []int32{0, 1}}
+	a, b := g.AddStream(0, "compute"), g.AddStream(1, "compute")
+	task := func(k schedules.Kind, rank, stream, microbatch int32) schedules.Task {
+		return schedules.Task{Kind: k, Rank: rank, Stream: stream, Stage: rank, Microbatch: microbatch, Peer: schedules.None}
+	}
+	g.Add(task(schedules.Forward, 0, a, 0), 3) // waits for 1F1, which waits for 0F1
+	g.Add(task(schedules.Forward, 0, a, 1))
+	g.Add(task(schedules.Forward, 1, b, 0))
+	g.Add(task(schedules.Forward, 1, b, 1), 1)
+	require.NoError(t, g.Validate())
+	_, err := exec.Run(context.Background(), g, nothing, exec.RunOptions{Stall: 20 * time.Millisecond})
+	var stuck *exec.StuckError
+	require.ErrorAs(t, err, &stuck)
+	require.EqualError(t, err, `stuck: nothing has begun or ended for 20ms
+  0F0 (rank 0, stream "compute") waits for 1F1 (rank 1, stream "compute")
+  1F1 (rank 1, stream "compute") waits for 0F1 (rank 0, stream "compute")`)
+}
+
+// So is a task that never comes back, if it heeds the end of its context.
+func TestTaskThatHangs(t *testing.T) {
+	g := pipeline(t, "ddp", 1, 1, 2)
+	_, err := exec.Run(context.Background(), g, func(ctx context.Context, i int32) error {
+		if g.Tasks[i].Kind == schedules.Backward && g.Tasks[i].Rank == 1 {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}, exec.RunOptions{Stall: 20 * time.Millisecond})
+	require.ErrorContains(t, err, `0B0 (rank 1, stream "compute") has begun and does not end`)
+	require.ErrorContains(t, err, `0ALL_REDUCE (rank 0, stream "gradients") is at its collective or waits for the other ranks of group [0 1]`)
+}
+
+// A slow run is not a stuck one.
+func TestSlowIsNotStuck(t *testing.T) {
+	g := pipeline(t, "gpipe", 1, 5, 1)
+	_, err := exec.Run(context.Background(), g, func(context.Context, int32) error {
+		time.Sleep(100 * time.Millisecond)
+		return nil
+	}, exec.RunOptions{Stall: 400 * time.Millisecond})
+	require.NoError(t, err)
+}
+
+func BenchmarkRun(b *testing.B) {
+	g := pipeline(b, "1f1b", 4, 64, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := exec.Run(context.Background(), g, nothing, exec.RunOptions{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/float64(len(g.Tasks)), "ns/task")
+}
