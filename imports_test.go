@@ -25,6 +25,7 @@ var arrows = map[string][]string{
 	"costmodel":        {"schedules", "costmodel/arch"},
 	"sim":              {"schedules"},
 	"exec":             {"schedules", "costmodel/arch"},
+	"exec/data":        {},
 	"configs":          {"schedules", "costmodel", "costmodel/arch", "exec"},
 	"reports":          {"schedules"},
 	"internal/units":   {},

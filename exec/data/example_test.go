@@ -1,0 +1,53 @@
+package data_test
+
+import (
+	"fmt"
+
+	"psim/exec/data"
+)
+
+// Two ranks share fourteen sequences as the course divides them, and train on
+// batches of four in microbatches of two. The last batch is ragged.
+func Example() {
+	set, err := data.MakeTokens(data.TokenRecipe{Samples: 14, Sequence: 8, Vocabulary: 100, Seed: 1234})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	shards, err := data.Partition(set.Len(), data.EqualFractions(2), 1234)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for rank, shard := range shards {
+		batches, _ := data.Cut(shard, 4)
+		for _, batch := range batches {
+			micro, _ := data.Cut(batch, 2)
+			last := set.Batch(micro[len(micro)-1])
+			fmt.Println("rank", rank, "microbatches", micro, "tokens in the last", len(last.Inputs))
+		}
+	}
+	// Output:
+	// rank 0 microbatches [[4 5] [3 6]] tokens in the last 16
+	// rank 0 microbatches [[13 2] [8]] tokens in the last 8
+	// rank 1 microbatches [[9 10] [11 0]] tokens in the last 16
+	// rank 1 microbatches [[1 7] [12]] tokens in the last 8
+}
+
+// A translation becomes one sequence; only the target sentence and its end
+// count in the loss.
+func ExampleEncodePairs() {
+	set, err := data.EncodePairs([]data.Pair{{Source: "ja", Target: "yes"}}, 8)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	b := set.Batch([]int{0})
+	fmt.Println(b.Inputs)
+	fmt.Println(b.Targets)
+	fmt.Println(b.Mask)
+	// Output:
+	// [106 97 256 121 101 115 257 258]
+	// [97 256 121 101 115 257 258 258]
+	// [0 0 1 1 1 1 0 0]
+}

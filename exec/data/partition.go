@@ -1,0 +1,89 @@
+package data
+
+import (
+	"fmt"
+	"slices"
+)
+
+// EqualFractions is 1/ranks for each rank, as the course cuts for data
+// parallelism. Rounding may lose samples: 49 times 1/49 is less than 1, so 49
+// ranks get none of 49 samples, here as there. [Strided] loses none.
+func EqualFractions(ranks int) []float64 {
+	return slices.Repeat([]float64{1 / float64(ranks)}, max(ranks, 0))
+}
+
+// Partition is the partitioner of the CMU course: the indices of n samples,
+// shuffled as random.Random(seed).shuffle of Python does, cut into one shard
+// for each fraction, of int(fraction·n) samples. Shards never overlap. What is
+// left at the end belongs to no shard, as in the course's code: 10 samples in
+// thirds are 3, 3, 3 and one that nobody sees.
+func Partition(n int, fractions []float64, seed int64) ([][]int, error) {
+	if err := checkFractions(n, fractions); err != nil {
+		return nil, err
+	}
+	rest := make([]int, n)
+	for i := range rest {
+		rest[i] = i
+	}
+	newMersenne(seed).shuffle(rest)
+	shards := make([][]int, len(fractions))
+	for i, f := range fractions {
+		cut := min(int(f*float64(n)), len(rest))
+		shards[i], rest = rest[:cut:cut], rest[cut:]
+	}
+	return shards, nil
+}
+
+// slack is how far above 1 rounding may lift a sum of fractions.
+const slack = 1e-9
+
+// checkFractions refuses what cannot be cut without overlap.
+func checkFractions(n int, fractions []float64) error {
+	if n < 0 {
+		return fmt.Errorf("partition: %d samples, want 0 or more", n)
+	}
+	if len(fractions) == 0 {
+		return fmt.Errorf("partition: no fractions, want one for each rank")
+	}
+	sum := 0.0
+	for i, f := range fractions {
+		if !(f >= 0 && f <= 1) {
+			return fmt.Errorf("partition: fraction %d of %d is %g, want 0 to 1", i+1, len(fractions), f)
+		}
+		sum += f
+	}
+	if sum > 1+slack {
+		return fmt.Errorf("partition: the fractions add up to %g, want at most 1", sum)
+	}
+	return nil
+}
+
+// Strided gives rank r the samples r, r+ranks, r+2·ranks and so on, in order.
+// Every sample is in one shard; the first ranks have one more if n is not a
+// multiple of ranks.
+func Strided(n, ranks int) ([][]int, error) {
+	if n < 0 {
+		return nil, fmt.Errorf("strided partition: %d samples, want 0 or more", n)
+	}
+	if ranks < 1 {
+		return nil, fmt.Errorf("strided partition: %d ranks, want at least 1", ranks)
+	}
+	shards := make([][]int, ranks)
+	for r := range shards {
+		shards[r] = []int{}
+		for i := r; i < n; i += ranks {
+			shards[r] = append(shards[r], i)
+		}
+	}
+	return shards, nil
+}
+
+// Cut divides a shard into batches of a size, or a batch into microbatches.
+// The last is smaller if the size does not divide the number; no sample is
+// dropped. The pieces share the memory of the list.
+func Cut(indices []int, size int) ([][]int, error) {
+	if size < 1 {
+		return nil, fmt.Errorf("cut %d samples: batch or microbatch size is %d, want at least 1", len(indices), size)
+	}
+	return slices.Collect(slices.Chunk(indices, size)), nil
+}

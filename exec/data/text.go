@@ -1,0 +1,143 @@
+package data
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"psim/internal/nearest"
+)
+
+// Pair is a sentence and its translation.
+type Pair struct{ Source, Target string }
+
+// Keys names the two strings of a JSON object. An empty Source means "de", an
+// empty Target "en".
+type Keys struct{ Source, Target string }
+
+// orDefault fills in what is not said.
+func (k Keys) orDefault() Keys {
+	if k.Source == "" {
+		k.Source = "de"
+	}
+	if k.Target == "" {
+		k.Target = "en"
+	}
+	return k
+}
+
+// LoadPairs is ReadPairs of a file.
+func LoadPairs(path string, keys Keys, limit int) ([]Pair, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return ReadPairs(file, path, keys, limit)
+}
+
+// ReadPairs reads JSON lines: on each line one object with two strings,
+// {"de": …, "en": …}, or that object under the key "translation". Other keys
+// and empty lines are passed over. The name is for errors. With a limit above
+// 0 it stops after so many pairs.
+func ReadPairs(r io.Reader, name string, keys Keys, limit int) ([]Pair, error) {
+	keys = keys.orDefault()
+	lines := bufio.NewReaderSize(r, 1<<16)
+	var pairs []Pair
+	var end error
+	for number := 1; end == nil && (limit <= 0 || len(pairs) < limit); number++ {
+		var line []byte
+		line, end = lines.ReadBytes('\n')
+		if end != nil && !errors.Is(end, io.EOF) {
+			return nil, fmt.Errorf("%s:%d: %w", name, number, end)
+		}
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
+			continue
+		}
+		pair, err := parsePair(line, keys)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
+		}
+		pairs = append(pairs, pair)
+	}
+	if len(pairs) == 0 {
+		return nil, fmt.Errorf("%s: no sentence pairs; want lines like %s", name, keys.sample())
+	}
+	return pairs, nil
+}
+
+// sample is a line as it should be.
+func (k Keys) sample() string {
+	return fmt.Sprintf(`{%q: "…", %q: "…"}`, k.Source, k.Target)
+}
+
+// parsePair reads one line.
+func parsePair(line []byte, keys Keys) (Pair, error) {
+	object, err := parseObject(line)
+	if err != nil {
+		return Pair{}, fmt.Errorf("%w; want %s", err, keys.sample())
+	}
+	_, hasSource := object[keys.Source]
+	_, hasTarget := object[keys.Target]
+	if inner, ok := object["translation"]; ok && !hasSource && !hasTarget {
+		if object, err = parseObject(inner); err != nil {
+			return Pair{}, fmt.Errorf("under %q: %w; want %s", "translation", err, keys.sample())
+		}
+	}
+	source, err := stringAt(object, keys.Source)
+	if err != nil {
+		return Pair{}, err
+	}
+	target, err := stringAt(object, keys.Target)
+	return Pair{Source: source, Target: target}, err
+}
+
+// parseObject reads a JSON object, its values unread.
+func parseObject(text []byte) (map[string]json.RawMessage, error) {
+	var object map[string]json.RawMessage
+	err := json.Unmarshal(text, &object)
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		return nil, fmt.Errorf("byte %d of the line is not JSON: %w", syntax.Offset, err)
+	case err != nil || object == nil:
+		return nil, errors.New("not a JSON object")
+	}
+	return object, nil
+}
+
+// stringAt is the string under a key.
+func stringAt(object map[string]json.RawMessage, key string) (string, error) {
+	raw, ok := object[key]
+	if !ok {
+		return "", noKey(slices.Sorted(maps.Keys(object)), key)
+	}
+	if len(raw) == 0 || raw[0] != '"' {
+		return "", fmt.Errorf("the value of %q is not a string", key)
+	}
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return "", fmt.Errorf("the value of %q: %w", key, err)
+	}
+	return text, nil
+}
+
+// noKey says which keys there are instead.
+func noKey(have []string, key string) error {
+	if len(have) == 0 {
+		return fmt.Errorf("no key %q: the object is empty", key)
+	}
+	hint := nearest.Suggest(key, have)
+	if len(have) > 8 {
+		have = append(have[:8:8], "…")
+	}
+	return fmt.Errorf("no key %q; the object has %s%s", key, strings.Join(have, ", "), hint)
+}

@@ -1,0 +1,151 @@
+package data_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/exec/data"
+)
+
+const lines = `{"de": "Guten Tag", "en": "Good day"}
+
+{"translation": {"de": "ja", "en": "yes"}, "id": 7}
+{"en": "", "de": "\u00fc"}`
+
+var linesPairs = []data.Pair{{Source: "Guten Tag", Target: "Good day"}, {Source: "ja", Target: "yes"}, {Source: "ü"}}
+
+func TestReadPairs(t *testing.T) {
+	pairs, err := data.ReadPairs(strings.NewReader(lines), "x", data.Keys{}, 0)
+	require.NoError(t, err)
+	require.Equal(t, linesPairs, pairs)
+	pairs, err = data.ReadPairs(strings.NewReader(lines+"\nnot read"), "x", data.Keys{Source: "en", Target: "de"}, 2)
+	require.NoError(t, err)
+	require.Equal(t, []data.Pair{{Source: "Good day", Target: "Guten Tag"}, {Source: "yes", Target: "ja"}}, pairs)
+}
+
+// TestReadPairsPrefersTheOuterObject: "translation" may be just another key.
+func TestReadPairsPrefersTheOuterObject(t *testing.T) {
+	line := `{"translation": "x", "de": "a", "en": "b"}`
+	pairs, err := data.ReadPairs(strings.NewReader(line), "x", data.Keys{}, 0)
+	require.NoError(t, err)
+	require.Equal(t, []data.Pair{{Source: "a", Target: "b"}}, pairs)
+}
+
+func TestLoadPairs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "train.jsonl")
+	_, err := data.LoadPairs(path, data.Keys{}, 0)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, path)
+	require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(lines, "\n", "\r\n")), 0o644))
+	pairs, err := data.LoadPairs(path, data.Keys{}, 0)
+	require.NoError(t, err)
+	require.Equal(t, linesPairs, pairs)
+}
+
+func TestReadPairsErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"\n \n":                        `x: no sentence pairs; want lines like {"de": "…", "en": "…"}`,
+		"\n{\"de\": \"a\"":             `x:2: byte 10 of the line is not JSON`,
+		`["a", "b"]`:                   `x:1: not a JSON object; want {"de": "…", "en": "…"}`,
+		`null`:                         `x:1: not a JSON object`,
+		`{}`:                           `x:1: no key "de": the object is empty`,
+		`{"de": "a", "eng": "b"}`:      `x:1: no key "en"; the object has de, eng`,
+		`{"de": "a", "en": null}`:      `x:1: the value of "en" is not a string`,
+		`{"de": 5, "en": "b"}`:         `x:1: the value of "de" is not a string`,
+		`{"translation": "a"}`:         `x:1: under "translation": not a JSON object`,
+		`{"translation": {"de": "a"}}`: `x:1: no key "en"; the object has de`,
+		`{"a":1,"b":1,"c":1,"d":1,"f":1,"g":1,"h":1,"i":1,"j":1}`: `the object has a, b, c, d, f, g, h, i, …`,
+	} {
+		_, err := data.ReadPairs(strings.NewReader(text), "x", data.Keys{}, 0)
+		require.ErrorContains(t, err, want)
+	}
+	_, err := data.ReadPairs(iotest.ErrReader(os.ErrPermission), "x", data.Keys{}, 0)
+	require.ErrorIs(t, err, os.ErrPermission)
+}
+
+func TestEncodePairs(t *testing.T) {
+	const s, e, p = data.EndOfSource, data.EndOfTarget, data.Padding
+	set, err := data.EncodePairs([]data.Pair{{Source: "ab", Target: "c"}, {Source: "abc", Target: "def"}, {Source: "abcdef", Target: "g"}, {}}, 6)
+	require.NoError(t, err)
+	require.Equal(t, 4, set.Len())
+	b := set.Batch([]int{0, 1, 2, 3})
+	require.Equal(t, 4, b.Samples)
+	require.Equal(t, []int32{
+		'a', 'b', s, 'c', e, p,
+		'a', 'b', 'c', s, 'd', 'e',
+		'a', 'b', 'c', 'd', 'e', 'f',
+		s, e, p, p, p, p,
+	}, b.Inputs)
+	require.Equal(t, []int32{
+		'b', s, 'c', e, p, p,
+		'b', 'c', s, 'd', 'e', 'f',
+		'b', 'c', 'd', 'e', 'f', s,
+		e, p, p, p, p, p,
+	}, b.Targets)
+	require.Equal(t, []float32{
+		0, 0, 1, 1, 0, 0,
+		0, 0, 0, 1, 1, 1,
+		0, 0, 0, 0, 0, 0,
+		1, 0, 0, 0, 0, 0,
+	}, b.Mask)
+	require.Equal(t, 6, b.Counted())
+	require.Zero(t, set.Batch([]int{2}).Counted())
+
+	_, err = data.EncodePairs(nil, 6)
+	require.ErrorContains(t, err, "number of pairs is 0, want at least 1")
+	_, err = data.EncodePairs(linesPairs, 0)
+	require.ErrorContains(t, err, "sequence is 0, want at least 1")
+}
+
+// TestEncodePairsLaws decodes again what was encoded.
+func TestEncodePairsLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := data.Pair{Source: rapid.String().Draw(t, "source"), Target: rapid.String().Draw(t, "target")}
+		sequence := rapid.IntRange(1, 60).Draw(t, "sequence")
+		set, err := data.EncodePairs([]data.Pair{p}, sequence)
+		require.NoError(t, err)
+		b := set.Batch([]int{0})
+		require.Equal(t, b.Inputs[1:], b.Targets[:sequence-1])
+		var counted []byte
+		ended := false
+		for i, m := range b.Mask {
+			require.Less(t, b.Targets[i], int32(set.Vocabulary))
+			switch {
+			case m == 1 && b.Targets[i] == data.EndOfTarget:
+				ended = true
+			case m == 1:
+				counted = append(counted, byte(b.Targets[i]))
+			}
+		}
+		require.True(t, strings.HasPrefix(p.Target, string(counted)))
+		fits := len(p.Source)+len(p.Target)+2 <= sequence+1
+		require.Equal(t, fits, ended)
+		if fits {
+			require.Equal(t, p.Target, string(counted))
+		}
+	})
+}
+
+func FuzzReadPairs(f *testing.F) {
+	f.Add([]byte(lines), 0)
+	f.Add([]byte("{\"de\": \"a\xff\", \"en\": \"\\ud800\"}\n"), 1)
+	f.Add([]byte(`{"translation": {"de": null, "en": []}}`), -1)
+	f.Fuzz(func(t *testing.T, text []byte, limit int) {
+		pairs, err := data.ReadPairs(strings.NewReader(string(text)), "fuzz", data.Keys{}, limit)
+		if err != nil {
+			require.ErrorContains(t, err, "fuzz:")
+			return
+		}
+		require.NotEmpty(t, pairs)
+		require.True(t, limit <= 0 || len(pairs) <= limit)
+		set, err := data.EncodePairs(pairs, 16)
+		require.NoError(t, err)
+		require.Equal(t, len(pairs), set.Len())
+	})
+}

@@ -1,0 +1,48 @@
+package exec_test
+
+import (
+	"io"
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/stretchr/testify/require"
+
+	"psim/exec"
+)
+
+func TestOpenDevices(t *testing.T) {
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	stdout := os.Stdout
+	os.Stdout = write
+	devices, err := exec.OpenDevices(3, exec.DeviceOptions{Oversubscribe: true})
+	os.Stdout = stdout
+	require.NoError(t, err)
+	defer exec.CloseDevices(devices)
+	require.NoError(t, write.Close())
+	printed, err := io.ReadAll(read)
+	require.NoError(t, err)
+	require.Empty(t, string(printed), "a library prints on stdout")
+	require.Len(t, devices, 3)
+
+	original := tensors.FromFlatDataAndDimensions([]float32{1, 2, 3, 4, 5, 6}, 2, 3)
+	copied, err := devices[2].Copy(original)
+	require.NoError(t, err)
+	require.True(t, copied.Equal(original))
+	backend, err := copied.Backend()
+	require.NoError(t, err)
+	require.True(t, backend == devices[2].Backend)
+	require.NoError(t, original.FinalizeAll())
+	require.Equal(t, []float32{1, 2, 3, 4, 5, 6}, tensors.MustCopyFlatData[float32](copied), "the copy is its own")
+	require.NoError(t, copied.FinalizeAll())
+}
+
+func TestTooManyDevices(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	_, err := exec.OpenDevices(3, exec.DeviceOptions{})
+	require.EqualError(t, err, "3 devices on 2 cores: a device computes on a core of its own; use at most 2, or --oversubscribe where times do not matter")
+	_, err = exec.OpenDevices(0, exec.DeviceOptions{})
+	require.EqualError(t, err, "0 devices: there must be at least 1")
+}
