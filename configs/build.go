@@ -87,13 +87,18 @@ func (c *Config) Tasks() float64 {
 	return withMessages * c.stageMicrobatches()
 }
 
-// stageMicrobatches is the number of stages times microbatches times replicas.
-func (c *Config) stageMicrobatches() float64 {
+// Microbatches estimates the number of microbatches of a replica.
+func (c *Config) Microbatches() float64 {
 	microbatches := float64(max(1, c.Schedule.Microbatches))
 	if c.Batch.Micro > 0 {
 		microbatches = max(microbatches, float64(c.Batch.Global)/float64(c.Parallel.Data)/float64(c.Batch.Micro))
 	}
-	return float64(max(1, c.Schedule.Stages)) * microbatches * float64(c.Parallel.Data)
+	return microbatches
+}
+
+// stageMicrobatches is the number of stages times microbatches times replicas.
+func (c *Config) stageMicrobatches() float64 {
+	return float64(max(1, c.Schedule.Stages)) * c.Microbatches() * float64(c.Parallel.Data)
 }
 
 // unknownSchedule is the error for a name that is not in the catalog.

@@ -85,7 +85,7 @@ func TestLateErrorsNameTheirSource(t *testing.T) {
 	err = failure(configs.Parse("x.toml", []byte(network), "parallel.data=3"))
 	require.ErrorContains(t, err, "x.toml:16:10: batch.global = 16: cannot be shared equally by parallel.data = 3 replicas")
 	err = failure(configs.Parse("x.toml", []byte(network), "train.precision=bf16"))
-	require.EqualError(t, err, `--set train.precision=bf16: train.precision = "bf16": the device t4 has no rate for it`)
+	require.EqualError(t, err, `--set train.precision=bf16: train.precision = "bf16": the device t4 has no rate for it; it has fp32, fp16`)
 	err = failure(configs.Parse("x.toml", []byte(network), "train.precision=bf16", "schedule.partition=equal"))
 	require.ErrorContains(t, err, "train.precision")
 	err = failure(configs.Parse("x.toml", []byte(network), "machine.devices_per_node=1"))

@@ -178,6 +178,14 @@ func (s *source) keyPosition(p toml.Primitive, key string) toml.Position {
 		if i := strings.Index(lines[pos.Line-1], key); i >= 0 {
 			pos.Col = i + 1
 		}
+		return pos
+	}
+	// A table that only dotted keys imply has no position: take the first line
+	// that begins with its name.
+	for n, line := range lines {
+		if strings.HasPrefix(strings.TrimSpace(line), key+".") {
+			return toml.Position{Line: n + 1, Col: strings.Index(line, key) + 1}
+		}
 	}
 	return pos
 }

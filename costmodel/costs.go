@@ -23,6 +23,9 @@ func (w Workload) Costs(m Machine, g *schedules.Graph) (schedules.Costs, error) 
 	}
 	p.buckets = bucketsOf(g, len(w.Layers))
 	p.priceStages()
+	if err := p.checkTimes(); err != nil {
+		return schedules.Costs{}, err
+	}
 	p.priceSlices()
 	p.priceOptimizers()
 	for _, ranks := range g.Groups {
@@ -95,6 +98,18 @@ func (p *pricer) priceStages() {
 		}
 		p.prices = append(p.prices, prices)
 	}
+}
+
+// checkTimes refuses times that are cut off at the longest that can be added.
+func (p *pricer) checkTimes() error {
+	for s, prices := range p.prices {
+		for i := range prices {
+			if prices[i].forward >= maxTime || prices[i].backward() >= maxTime {
+				return fmt.Errorf("compute: stage %d would take more than %.0f hours for a microbatch on this device; check its rates and launch cost", s, float64(maxTime)/3.6e12)
+			}
+		}
+	}
+	return nil
 }
 
 // priceSlices finds the backwards that every stage has in slices, and prices

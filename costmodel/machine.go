@@ -3,6 +3,7 @@ package costmodel
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"psim/internal/units"
 )
@@ -57,7 +58,16 @@ func (d Device) Achievable(precision string) (float64, error) {
 	if rate := float64(peak) * share; rate > 0 && !math.IsInf(rate, 0) {
 		return rate, nil
 	}
-	return 0, fmt.Errorf("precision = %q: the device %s has no rate for it", precision, d.Name)
+	var has []string
+	for _, p := range []struct {
+		name string
+		rate units.FLOPS
+	}{{"fp32", d.Peak.FP32}, {"fp16", d.Peak.FP16}, {"bf16", d.Peak.BF16}} {
+		if p.rate > 0 {
+			has = append(has, p.name)
+		}
+	}
+	return 0, fmt.Errorf("precision = %q: the device %s has no rate for it; it has %s", precision, d.Name, strings.Join(has, ", "))
 }
 
 // A Link joins two devices of a node, or two nodes.

@@ -293,7 +293,7 @@ func (w *wiring) connect(first int) {
 		switch {
 		case t.Kind.Compute():
 			first, second := w.needs(t)
-			w.graph.connect(first, second)
+			w.graph.connect(first, second, w.room(t, closing))
 			computed = int32(i)
 		case t.Kind.Message():
 			w.graph.connect(computed)
@@ -307,6 +307,17 @@ func (w *wiring) connect(first int) {
 			closing = int32(i)
 		}
 	}
+}
+
+// room is the gradient sum that a compute task waits for under ZeRO 2, where
+// only one microbatch's whole gradients have room: any task, or with overlap
+// the next one that makes gradients, waits for the sums of those before.
+func (w *wiring) room(t *Task, lastSum int32) int32 {
+	makes := t.Kind == Backward || t.Kind == WeightGradient
+	if !w.Sync.EveryMicrobatch || t.Part > 0 || w.Sync.Overlap && !makes {
+		return None
+	}
+	return lastSum
 }
 
 // needs names the results that a compute task waits for, None where there are

@@ -16,8 +16,9 @@ type Sync struct {
 	// Sharded is ZeRO stages 1 and 2: gradients are reduce-scattered and the
 	// updated parameters gathered (Rajbhandari et al. 2020, section 7).
 	Sharded bool
-	// EveryMicrobatch is ZeRO stage 2: no rank has room for whole gradients,
-	// so they are summed after every microbatch, not only the last.
+	// EveryMicrobatch is ZeRO stage 2: no rank has room for whole gradients of
+	// more than one microbatch, so they are summed after each, not only the
+	// last.
 	EveryMicrobatch bool
 }
 

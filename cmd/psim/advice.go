@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
+	"psim/configs"
 	"psim/internal/units"
+	"psim/schedules"
 )
 
 // advise adds to the warning that a device's memory is exceeded what would
@@ -21,40 +24,71 @@ func (e *experiment) advise(ctx context.Context) {
 // as they are.
 type change []string
 
-// largeGraph is the number of tasks beyond which the search would take long.
-const largeGraph = 200_000
+// budget is the number of tasks that looking for advice may simulate in all.
+const budget = 2_000_000
 
 // remedy finds the least change under which every rank has room, by
 // simulating one combination after another.
 func (e *experiment) remedy(ctx context.Context) string {
-	if len(e.plan.Graph.Tasks) > largeGraph {
-		return "the graph is too large to try what would fit; 1f1b, smaller microbatches, recomputation and zero save memory"
-	}
-	tried := e.combinations()
-	for _, sets := range tried {
-		other, peak := e.try(ctx, sets)
-		if other == nil || other.overflow() >= 0 {
+	combinations := e.combinations()
+	left, least := float64(budget), int64(math.MaxInt64)
+	var closest change
+	tried := 0
+	for _, sets := range combinations {
+		c, err := e.config.With(sets...)
+		if err != nil {
 			continue
 		}
-		return fmt.Sprintf("it would fit with --set %s (%s at most, step %s)",
-			strings.Join(sets, " --set "), units.FormatBytes(peak), units.FormatDuration(other.trace.End()))
+		size := e.tasksOf(c)
+		if size > left {
+			continue
+		}
+		left -= size
+		other, peak := e.try(ctx, c)
+		if other == nil {
+			continue
+		}
+		tried++
+		if other.overflow() < 0 {
+			return fmt.Sprintf("it would fit with --set %s (%s at most, step %s)",
+				strings.Join(sets, " --set "), units.FormatBytes(peak), units.FormatDuration(other.trace.End()))
+		}
+		if peak < least {
+			least, closest = peak, sets
+		}
 	}
-	text := "none of the changes that usually save memory makes it fit"
-	if len(tried) == 0 {
-		text = "psim knows no change of the schedule that would save memory here"
-	} else if least, peak := e.try(ctx, tried[len(tried)-1]); least != nil {
-		text += fmt.Sprintf(": even with --set %s it needs %s", strings.Join(tried[len(tried)-1], " --set "), units.FormatBytes(peak))
+	if e.plan.Workload == nil && tried == 0 {
+		return "[times] says how much each task holds, and no other schedule here holds less: raise memory.limit or lower memory.activation"
 	}
-	return text + "; it takes a larger device or another model, batch or split"
+	if tried < len(combinations) {
+		return fmt.Sprintf("%d of %d changes that save memory were small enough to try, and none makes it fit", tried, len(combinations))
+	}
+	return fmt.Sprintf("none of %d changes that save memory makes it fit; the closest is --set %s, with %s",
+		tried, strings.Join(closest, " --set "), units.FormatBytes(least))
 }
 
-// try simulates the experiment with some settings changed, and returns the
-// highest peak of its ranks; nil where the settings are not legal together.
-func (e *experiment) try(ctx context.Context, sets change) (*experiment, int64) {
-	c, err := e.config.With(sets...)
-	if err != nil {
-		return nil, 0
+// tasksOf estimates the number of tasks of a variant of this experiment. The
+// sums of gradients are as many in each, or under ZeRO 2 for each microbatch.
+func (e *experiment) tasksOf(c *configs.Config) float64 {
+	sums := 0
+	for i := range e.plan.Graph.Tasks {
+		if k := e.plan.Graph.Tasks[i].Kind; k == schedules.AllReduce || k == schedules.ReduceScatter {
+			sums++
+		}
 	}
+	collectives := float64(sums)
+	if e.plan.Workload != nil && e.plan.Workload.Zero >= 2 {
+		collectives /= float64(e.plan.Graph.Shape.Microbatches)
+	}
+	if c.Parallel.Zero >= 2 {
+		collectives *= c.Microbatches()
+	}
+	return c.Tasks() + 2*collectives
+}
+
+// try simulates a variant and returns the highest peak of its ranks; nil
+// where the settings are not legal together.
+func (e *experiment) try(ctx context.Context, c *configs.Config) (*experiment, int64) {
 	other, err := simulate(ctx, c)
 	if err != nil {
 		return nil, 0
@@ -108,8 +142,7 @@ func (e *experiment) zeros() []change {
 func (e *experiment) smaller() []change {
 	list := []change{nil}
 	micro, count := e.plan.Workload.Samples[0], e.plan.Graph.Shape.Microbatches
-	perMicrobatch := len(e.plan.Graph.Tasks)/count + 1
-	for micro > 1 && perMicrobatch*count < largeGraph {
+	for micro > 1 && count < budget {
 		micro, count = (micro+1)/2, count*2
 		var sets change
 		if e.config.Defined("batch.micro") {

@@ -50,6 +50,20 @@ func removeStale(folder string, written []string, wasRun bool) error {
 	return nil
 }
 
+// foreign returns the name of a file in a folder that a run would replace
+// although no run has written it, or nothing.
+func foreign(folder string) string {
+	if hasResult(folder) {
+		return ""
+	}
+	for _, name := range runFiles {
+		if info, err := os.Lstat(filepath.Join(folder, name)); err == nil && !info.IsDir() {
+			return name
+		}
+	}
+	return ""
+}
+
 // hasResult reports whether a run has been written to a folder.
 func hasResult(folder string) bool {
 	_, err := readFile(filepath.Join(folder, "result.json"), reports.ReadResult)
@@ -62,21 +76,31 @@ type file struct {
 	render func(io.Writer) error
 }
 
-// writeFiles writes all files or none: each is rendered into memory and saved
-// under another name, and only when all are saved do they take their places,
-// in order. Replacing is one step for each, so no half-written file is seen.
+// writeFiles writes all files or none: all are rendered into memory, then
+// saved under other names, and only when all are saved do they take their
+// places, in order. Replacing is one step for each, so no half-written file is
+// seen.
 func writeFiles(ctx context.Context, files []file) error {
-	temps := make([]string, 0, len(files))
+	contents := make([]bytes.Buffer, len(files))
+	for i, f := range files {
+		if isFolder(f.path) {
+			return fmt.Errorf("%s: cannot be written: a folder of that name is in the way", f.path)
+		}
+		if err := f.render(&contents[i]); err != nil {
+			return fmt.Errorf("%s: %w", f.path, err)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	var temps []string
 	defer func() {
 		for _, t := range temps {
 			os.Remove(t) // nothing is there once it is renamed
 		}
 	}()
-	for _, f := range files {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		temp, err := save(f)
+	for i, f := range files {
+		temp, err := save(filepath.Dir(f.path), contents[i].Bytes())
 		if temp != "" {
 			temps = append(temps, temp)
 		}
@@ -92,21 +116,14 @@ func writeFiles(ctx context.Context, files []file) error {
 	return nil
 }
 
-// save renders a file and writes it beside its place. It returns the
-// temporary name even if writing fails.
-func save(f file) (string, error) {
-	if isFolder(f.path) {
-		return "", errors.New("a folder of that name is in the way")
-	}
-	var data bytes.Buffer
-	if err := f.render(&data); err != nil {
-		return "", err
-	}
-	temp, err := os.CreateTemp(filepath.Dir(f.path), ".psim-*")
+// save writes a file of a temporary name into a folder. It returns the name
+// even if writing fails.
+func save(folder string, data []byte) (string, error) {
+	temp, err := os.CreateTemp(folder, ".psim-*")
 	if err != nil {
 		return "", err
 	}
-	if _, err = temp.Write(data.Bytes()); err == nil {
+	if _, err = temp.Write(data); err == nil {
 		err = temp.Chmod(0o644)
 	}
 	if closed := temp.Close(); err == nil {

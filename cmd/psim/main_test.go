@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -108,6 +109,7 @@ func TestErrors(t *testing.T) {
 		"psim run gpipe --out - --trace nowhere/t.json",
 		"psim run gpipe --out o --trace o/result.json",
 		"psim run my.toml --trace my.toml",
+		"psim run my.toml --trace out/my/result.json",
 		"psim run ring-allreduce --set collective.bytes=6EB",
 		"psim run course-timeline --set memory.activation=9EB",
 		"psim run course-timeline --set parallel.zero=2",
@@ -262,12 +264,42 @@ func TestAllOrNothing(t *testing.T) {
 	require.Equal(t, before, contents(t, "o"))
 }
 
-// TestForeignFiles checks that --out does not touch a user's own file in a
-// folder without a result.
+// TestForeignFiles checks that --out refuses a folder in which a run would
+// replace or remove a user's own file.
 func TestForeignFiles(t *testing.T) {
 	userFolder(t)
 	require.NoError(t, os.WriteFile("memory.png", []byte("mine"), 0o644))
 	_, stderr, code := psim(t, "psim run course-timeline --out .")
-	require.Zero(t, code, stderr)
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "psim: --out .: holds a memory.png that psim has not written; name another folder\n", stderr)
 	require.Equal(t, "mine", contents(t, ".")["memory.png"])
+}
+
+// TestFolderNames checks that variants do not share a folder.
+func TestFolderNames(t *testing.T) {
+	seen := map[string]bool{}
+	long := strings.Repeat("x", 200)
+	for _, sets := range [][]string{nil, {"batch.micro=2"}, {"parallel.zero=2"}, {"schedule.name=1f1b"}, {"a.b=" + long + "1"}, {"a.b=" + long + "2"}} {
+		name := folderName("ddp", sets)
+		require.Regexp(t, `^ddp[A-Za-z0-9._=-]*$`, name)
+		require.False(t, seen[name], name)
+		seen[name] = true
+	}
+	require.Equal(t, "run", folderName("..", nil))
+	require.Equal(t, "a_b_c-k=v_w", folderName("a b/c", []string{"k=v w"}))
+}
+
+// fullDevice fails every write.
+type fullDevice struct{}
+
+func (fullDevice) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// TestFullStdout checks that output that is lost is a failure of every verb.
+func TestFullStdout(t *testing.T) {
+	userFolder(t)
+	for _, line := range []string{"run gpipe --out -", "run gpipe --json", "schedule 1f1b", "validate", "validate --json", "list devices", "version", "help", "help config", "run --help"} {
+		var stderr strings.Builder
+		require.Equal(t, exitFailed, run(context.Background(), strings.Fields(line), fullDevice{}, &stderr), line)
+		require.Equal(t, "psim: stdout: no space left on device\n", stderr.String(), line)
+	}
 }

@@ -29,9 +29,13 @@ func (f failure) Unwrap() error { return f.error }
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
-	root.SetOut(stdout)
+	out := &watched{Writer: stdout}
+	root.SetOut(out)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
+	if out.err != nil {
+		err = failure{fmt.Errorf("stdout: %s", reason(out.err))}
+	}
 	var failed failure
 	switch {
 	case err == nil:
@@ -45,6 +49,21 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintln(stderr, "psim:", err)
 	return exitUsage
+}
+
+// watched remembers the first error of writing, which not every printer
+// reports.
+type watched struct {
+	io.Writer
+	err error
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	return n, err
 }
 
 func newRoot() *cobra.Command {

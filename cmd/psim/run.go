@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"os"
 	"path/filepath"
@@ -36,7 +37,7 @@ communication. CONFIG is a TOML file or the bare name of an embedded example
 
 It prints a summary and a timeline, and writes result.json, timeline.png,
 timeline.svg, memory.png, trace.csv and memory.csv into a folder: --out, or
-out/NAME with the values of --set appended. With --json or --csv it writes files
+out/NAME, with what was --set appended. With --json or --csv it writes files
 only if --out is given. With --out - it writes none. "psim help config" lists
 all settings.`,
 		Example: `  psim run gpipe
@@ -55,7 +56,7 @@ all settings.`,
 	flags.StringArrayVar(&f.sets, "set", nil, "change a setting: KEY=VALUE with a dotted key; may be repeated")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object and nothing else")
 	flags.BoolVar(&f.csv, "csv", false, "print one row per rank as CSV and nothing else")
-	flags.StringVar(&f.out, "out", "", "folder to write the result and pictures to; - for none (default out/NAME-VALUES)")
+	flags.StringVar(&f.out, "out", "", "folder to write the result and pictures to; - for none (default out/NAME)")
 	flags.StringVar(&f.trace, "trace", "", "also write the timeline for Perfetto or chrome://tracing: a .json or .json.gz file")
 	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
 	return cmd
@@ -88,7 +89,7 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 		return failure{err}
 	}
 	if err := f.print(e, stdout); err != nil {
-		return failure{fmt.Errorf("stdout: %s", reason(err))}
+		return failure{err}
 	}
 	if folder != "" && !f.quiet {
 		fmt.Fprintf(stderr, "wrote %s in %s\n", strings.Join(names, ", "), folder)
@@ -103,6 +104,9 @@ func (f runFlags) folder(name string, stderr io.Writer) (string, error) {
 	case f.out == "-" || f.out == "" && (f.json || f.csv):
 		return "", nil
 	case f.out != "":
+		if name := foreign(f.out); name != "" {
+			return "", fmt.Errorf("--out %s: holds a %s that psim has not written; name another folder", f.out, name)
+		}
 		return f.out, prepareFolder(f.out)
 	}
 	folder := filepath.Join("out", folderName(name, f.sets))
@@ -113,25 +117,29 @@ func (f runFlags) folder(name string, stderr io.Writer) (string, error) {
 	return folder, nil
 }
 
-// folderName joins a configuration's name and the values that were set, so
+// folderName joins a configuration's name and what was set, so
 // that variants of one file do not overwrite each other.
 func folderName(name string, sets []string) string {
 	for _, s := range sets {
-		_, value, _ := strings.Cut(s, "=")
-		name += "-" + value
+		name += "-" + s
 	}
 	safe := func(r rune) rune {
-		if r == '.' || r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+		if r == '.' || r == '-' || r == '_' || r == '=' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
 			return r
 		}
 		return '_'
 	}
 	name = strings.TrimLeft(strings.Map(safe, name), ".")
-	const longest = 100
-	if name == "" {
+	const longest = 150
+	switch {
+	case name == "":
 		return "run"
+	case len(name) > longest:
+		h := fnv.New64a()
+		h.Write([]byte(strings.Join(sets, "\n")))
+		return fmt.Sprintf("%s-%x", name[:longest], h.Sum64())
 	}
-	return name[:min(len(name), longest)]
+	return name
 }
 
 // print writes the result to stdout in the wanted form.
@@ -231,8 +239,8 @@ func (f runFlags) checkTrace(config string) error {
 		return fmt.Errorf("--trace %s: there is no folder %s", f.trace, filepath.Clean(folder))
 	case samePath(f.trace, config):
 		return fmt.Errorf("--trace %s: is the configuration; name another file", f.trace)
-	case inOut && slices.Contains(runFiles[:], base):
-		return fmt.Errorf("--trace %s: is the name of a file that --out writes; name another", f.trace)
+	case slices.Contains(runFiles[:], base):
+		return fmt.Errorf("--trace %s: is the name of a file that a run writes into its folder; name another", f.trace)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import "strings"
 // differ, and at least one may. A candidate that begins with the word (of
 // three letters or more) is nearer than any other.
 func Word(word string, candidates []string) (string, bool) {
+	word = strings.ToLower(word)
 	for _, c := range candidates {
 		if len(word) >= 3 && strings.HasPrefix(c, word) && c != word {
 			return c, true
