@@ -1,6 +1,7 @@
 package costmodel
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -67,7 +68,11 @@ func (d Device) Achievable(precision string) (float64, error) {
 			has = append(has, p.name)
 		}
 	}
-	return 0, fmt.Errorf("precision = %q: the device %s has no rate for it; it has %s", precision, d.Name, strings.Join(has, ", "))
+	text := fmt.Sprintf("precision = %q: the device %s has no rate for it", precision, d.Name)
+	if len(has) > 0 {
+		text += "; it has " + strings.Join(has, ", ")
+	}
+	return 0, errors.New(text)
 }
 
 // A Link joins two devices of a node, or two nodes.
