@@ -13,37 +13,17 @@ import (
 
 // buildModel prices a network on a machine.
 func (c *Config) buildModel(schedule schedules.Schedule) (*Plan, error) {
-	network, err := c.network()
+	w, machine, err := c.workload()
 	if err != nil {
-		return nil, c.problem("model", err)
+		return nil, err
 	}
-	samples, err := c.Batch.Samples(c.Parallel.Data, c.Schedule.Microbatches)
-	if err != nil {
-		return nil, c.problem("batch", err)
-	}
-	machine, err := c.machine(true)
-	if err != nil {
-		return nil, c.problem("machine", err)
-	}
-	if _, err := costmodel.NewCompute(machine.Device, c.Train); err != nil {
-		return nil, c.problem("train", err)
-	}
-	w := &costmodel.Workload{
-		Network: network, Training: c.Train, Samples: samples, Replicas: c.Parallel.Data, Zero: c.Parallel.Zero,
-	}
-	if err := w.Validate(); err != nil {
-		return nil, c.problem("batch", err)
-	}
-	if err := c.partition(w, machine); err != nil {
-		return nil, c.problem("schedule", err)
-	}
-	shape := c.shape(len(samples))
+	shape := c.shape(len(w.Samples))
 	order, err := schedule.Order(shape, w.StageRank)
 	if err != nil {
 		return nil, c.orderProblem(err)
 	}
 	graph, err := schedules.Pipeline{
-		Name: schedule.Name, Shape: shape, StageRank: w.StageRank, Order: order, Samples: samples,
+		Name: schedule.Name, Shape: shape, StageRank: w.StageRank, Order: order, Samples: w.Samples,
 		Boundaries: w.Boundaries(), Sync: w.Sync(int64(c.Parallel.Bucket), c.Parallel.Overlap),
 		Tied: w.Tied(), Optimizer: true,
 	}.Graph()
@@ -54,18 +34,44 @@ func (c *Config) buildModel(schedule schedules.Schedule) (*Plan, error) {
 	if err != nil {
 		return nil, c.problem("machine", err)
 	}
-	perStep := sum(samples) * int64(c.Parallel.Data)
-	plan := &Plan{
-		Graph: graph, Costs: costs, Workload: w, Machine: machine,
-		Samples: perStep,
-	}
-	if network.TokensPerSample > 1 {
-		plan.Tokens = perStep * int64(network.TokensPerSample)
+	plan := &Plan{Graph: graph, Costs: costs, Workload: w, Machine: machine, Samples: sum(w.Samples) * int64(c.Parallel.Data)}
+	if tokens := w.Network.TokensPerSample; tokens > 1 {
+		plan.Tokens = plan.Samples * int64(tokens)
 	}
 	if machine.Device.Memory > 0 {
 		plan.Capacity = slices.Repeat([]int64{int64(machine.Device.Memory)}, graph.Ranks())
 	}
 	return plan, nil
+}
+
+// workload is the network, cut into stages and microbatches, and the machine
+// that it is trained on.
+func (c *Config) workload() (*costmodel.Workload, costmodel.Machine, error) {
+	var machine costmodel.Machine
+	network, err := c.network()
+	if err != nil {
+		return nil, machine, c.problem("model", err)
+	}
+	samples, err := c.Batch.Samples(c.Parallel.Data, c.Schedule.Microbatches)
+	if err != nil {
+		return nil, machine, c.problem("batch", err)
+	}
+	if machine, err = c.machine(true); err != nil {
+		return nil, machine, c.problem("machine", err)
+	}
+	if _, err := costmodel.NewCompute(machine.Device, c.Train); err != nil {
+		return nil, machine, c.problem("train", err)
+	}
+	w := &costmodel.Workload{
+		Network: network, Training: c.Train, Samples: samples, Replicas: c.Parallel.Data, Zero: c.Parallel.Zero,
+	}
+	if err := w.Validate(); err != nil {
+		return nil, machine, c.problem("batch", err)
+	}
+	if err := c.partition(w, machine); err != nil {
+		return nil, machine, c.problem("schedule", err)
+	}
+	return w, machine, nil
 }
 
 // machine is [machine]: the machine file if it names one, and over it the
