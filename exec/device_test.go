@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/stretchr/testify/require"
 
 	"psim/exec"
@@ -26,17 +25,9 @@ func TestOpenDevices(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, string(printed), "a library prints on stdout")
 	require.Len(t, devices, 3)
-
-	original := tensors.FromFlatDataAndDimensions([]float32{1, 2, 3, 4, 5, 6}, 2, 3)
-	copied, err := devices[2].Copy(original)
-	require.NoError(t, err)
-	require.True(t, copied.Equal(original))
-	backend, err := copied.Backend()
-	require.NoError(t, err)
-	require.True(t, backend == devices[2].Backend)
-	require.NoError(t, original.FinalizeAll())
-	require.Equal(t, []float32{1, 2, 3, 4, 5, 6}, tensors.MustCopyFlatData[float32](copied), "the copy is its own")
-	require.NoError(t, copied.FinalizeAll())
+	for _, d := range devices {
+		require.Zero(t, d.Bytes(), "the self-test frees its tensors")
+	}
 }
 
 func TestTooManyDevices(t *testing.T) {

@@ -37,6 +37,8 @@ type Tensor struct {
 // Layer is the smallest part of a network that a stage can hold.
 type Layer struct {
 	Name   string
+	Kind   Kind
+	Heads  int      // attention heads of a KindGPTBlock
 	Params []Tensor // owned
 	Tied   []Tensor // used here, owned by another layer: a copy when that one is on another rank
 	Input  Shape    // elements of one sample, from the layer before

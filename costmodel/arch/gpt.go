@@ -13,9 +13,9 @@ func gpt(m Model) Network {
 		layers = append(layers, gptBlock(m, i))
 	}
 	final := Layer{
-		Name: "ln_f", Params: layerNormParams("ln_f", h),
+		Name: "ln_f", Kind: KindChain, Params: layerNormParams("ln_f", h),
 		Input: Shape{s, h}, Output: Shape{s, h},
-		Ops:     []Op{norm("ln_f", s, h)},
+		Ops:     []Op{layerNorm("ln_f", s, h)},
 		Buffers: []Buffer{{Name: "ln_f.input", Shape: Shape{s, h}}},
 	}
 	return Network{TokensPerSample: s, Layers: append(layers, final, lmHead(m, "wte.weight"))}
@@ -24,7 +24,7 @@ func gpt(m Model) Network {
 func gptEmbedding(m Model) Layer {
 	s, h := m.SequenceLength, m.Hidden
 	return Layer{
-		Name: "embed",
+		Name: "embed", Kind: KindEmbedding,
 		Params: []Tensor{
 			{Name: "wte.weight", Shape: Shape{m.Vocab, h}, Sharded: true},
 			{Name: "wpe.weight", Shape: Shape{m.Positions, h}},
@@ -42,6 +42,8 @@ func gptBlock(m Model, i int) Layer {
 	s, h := m.SequenceLength, m.Hidden
 	return Layer{
 		Name:   fmt.Sprintf("h.%d", i),
+		Kind:   KindGPTBlock,
+		Heads:  m.Heads,
 		Params: gptBlockParams(fmt.Sprintf("h.%d.", i), h, m.Heads*m.HeadDim, m.FFNHidden),
 		Input:  Shape{s, h}, Output: Shape{s, h},
 		Ops: gptBlockOps(m), Buffers: gptBlockBuffers(m), Repeatable: true,
@@ -60,12 +62,12 @@ func gptBlockParams(prefix string, h, q, f int) []Tensor {
 // gptBlockOps makes 24sh²+4s²h FLOPs with f = 4h (Narayanan et al. 2021).
 func gptBlockOps(m Model) []Op {
 	s, h, q, f := m.SequenceLength, m.Hidden, m.Heads*m.HeadDim, m.FFNHidden
-	ops := []Op{norm("ln_1", s, h), linear("attn.c_attn", s, h, 3*q, true)}
+	ops := []Op{layerNorm("ln_1", s, h), linear("attn.c_attn", s, h, 3*q, true)}
 	ops = append(ops, attention("attn.", m)...)
 	return append(ops,
 		linear("attn.c_proj", s, q, h, true),
 		residual("attn.residual", s, h),
-		norm("ln_2", s, h),
+		layerNorm("ln_2", s, h),
 		linear("mlp.c_fc", s, h, f, true),
 		activation("mlp.gelu", s, f),
 		linear("mlp.c_proj", s, f, h, true),

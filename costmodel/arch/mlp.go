@@ -25,7 +25,7 @@ func mlp(m Model) Network {
 // dense is nn.Linear on one vector: weight [out, in] and bias.
 func dense(name, tensor string, in, out int) Layer {
 	return Layer{
-		Name: name,
+		Name: name, Kind: KindChain,
 		Params: []Tensor{
 			{Name: tensor + ".weight", Shape: Shape{out, in}},
 			{Name: tensor + ".bias", Shape: Shape{out}},
@@ -51,4 +51,8 @@ func (l *Layer) addLoss(classes int) {
 }
 
 // relu reads x and writes y; its I reads y and the gradient.
-func relu(name string, n int64) Op { return elementwise(name, n, 2, 3) }
+func relu(name string, n int64) Op {
+	op := elementwise(name, n, 2, 3)
+	op.Function = ReLU
+	return op
+}

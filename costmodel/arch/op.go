@@ -37,8 +37,9 @@ func (c Class) String() string {
 // Op is one operation of the size of a kernel. Which fields count depends on
 // Class; all numbers are per sample.
 type Op struct {
-	Name  string
-	Class Class
+	Name     string
+	Class    Class
+	Function Function // of an Elementwise operation in a KindChain
 
 	// Product: Count products of Rows×Inner by Inner×Cols.
 	// Lookup: a table of Rows×Cols.

@@ -20,6 +20,13 @@ func elementwise(name string, n int64, forward, input int64) Op {
 // input's and once for the gains' gradient.
 func norm(name string, s, h int) Op { return elementwise(name, elements(s, h), 2, 5) }
 
+// layerNorm is a norm with gain and bias.
+func layerNorm(name string, s, h int) Op {
+	op := norm(name, s, h)
+	op.Function = LayerNorm
+	return op
+}
+
 // residual adds two tensors in F and two gradients in I.
 func residual(name string, s, h int) Op { return elementwise(name, elements(s, h), 3, 3) }
 
@@ -77,7 +84,7 @@ func lmHead(m Model, embedding string) Layer {
 	loss := crossEntropy(elements(s, v))
 	loss.Sharded = true
 	head := Layer{
-		Name: "head", Input: Shape{s, h}, Output: Shape{s, v},
+		Name: "head", Kind: KindChain, Input: Shape{s, h}, Output: Shape{s, v},
 		Ops: []Op{linear("lm_head", s, h, v, false), loss},
 		Buffers: []Buffer{
 			{Name: "lm_head.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight},
@@ -95,7 +102,11 @@ func lmHead(m Model, embedding string) Layer {
 }
 
 // crossEntropy over n logits: a softmax and its gradient.
-func crossEntropy(n int64) Op { return elementwise("loss", n, 2, 2) }
+func crossEntropy(n int64) Op {
+	op := elementwise("loss", n, 2, 2)
+	op.Function = CrossEntropy
+	return op
+}
 
 // tokenIDs are 4 bytes each, for W of the embedding or I of the loss.
 func tokenIDs(name string, s int, lt Lifetime) Buffer {

@@ -11,9 +11,22 @@ import "fmt"
 // own. With pooled, torchvision's average pooling to 7×7 stands as a fourteenth
 // layer behind conv5, which makes fc1 25088 wide instead of 512.
 func vgg16(pooled bool) Network {
+	return vgg([][]int{{64, 64}, {128, 128}, {256, 256, 256}, {512, 512, 512}, {512, 512, 512}}, 4096, pooled)
+}
+
+// MiniVGG is a VGG for CIFAR-10 of the same 13 or 14 layers as vgg16-pipeline
+// or vgg16, with one convolution of a few channels in most blocks: small enough
+// to train in a test.
+func MiniVGG(pooled bool) Network {
+	return vgg([][]int{{4, 4}, {6}, {8}, {8}, {10}}, 16, pooled)
+}
+
+// vgg has blocks of convolutions with the given channels, and hidden linear
+// layers of the given width.
+func vgg(blocks [][]int, hidden int, pooled bool) Network {
 	var layers []Layer
 	index, size, in := 0, 32, 3
-	for block, channels := range [][]int{{64, 64}, {128, 128}, {256, 256, 256}, {512, 512, 512}, {512, 512, 512}} {
+	for block, channels := range blocks {
 		layers = append(layers, vggBlock(block+1, index, in, size, channels))
 		index += 2*len(channels) + 1
 		in = channels[0]
@@ -22,16 +35,16 @@ func vgg16(pooled bool) Network {
 		}
 	}
 	if pooled {
-		layers = append(layers, averagePool())
+		layers = append(layers, averagePool(in))
 	}
 	features := layers[len(layers)-1].Output
-	return Network{TokensPerSample: 1, Layers: append(layers, vggClassifier(features)...)}
+	return Network{TokensPerSample: 1, Layers: append(layers, vggClassifier(features, hidden)...)}
 }
 
 // vggBlock is block number b; index is its first convolution's place in
 // torchvision's features, in and size the channels and the side of its input.
 func vggBlock(b, index, in, size int, channels []int) Layer {
-	l := Layer{Name: fmt.Sprintf("conv%d", b), Input: Shape{in, size, size}, Repeatable: true}
+	l := Layer{Name: fmt.Sprintf("conv%d", b), Kind: KindChain, Input: Shape{in, size, size}, Repeatable: true}
 	if b > 1 {
 		size /= 2
 		l.addMaxPool(fmt.Sprintf("pool%d", b-1), in, size)
@@ -72,28 +85,30 @@ func (l *Layer) addConvolution(name string, in, out, size int) {
 // addMaxPool appends a 2×2 pooling to channels×size×size, which keeps 8-byte
 // indices. F reads four elements, I writes four.
 func (l *Layer) addMaxPool(name string, channels, size int) {
-	l.Ops = append(l.Ops, elementwise(name, elements(channels, size, size), 6, 6))
+	op := elementwise(name, elements(channels, size, size), 6, 6)
+	op.Function = MaxPool
+	l.Ops = append(l.Ops, op)
 	l.Buffers = append(l.Buffers,
 		Buffer{Name: name + ".indices", Shape: Shape{channels, size, size}, ElementBytes: 8})
 }
 
 // averagePool spreads the 1×1 features of a CIFAR image over 7×7.
-func averagePool() Layer {
-	n := elements(512, 7, 7)
-	op := Op{Name: "avgpool", Class: Elementwise, Elements: n, Moved: [3]int64{512 + n, 512 + n, 0}}
-	return Layer{Name: "avgpool", Input: Shape{512, 1, 1}, Output: Shape{512, 7, 7}, Ops: []Op{op}}
+func averagePool(channels int) Layer {
+	in, n := int64(channels), elements(channels, 7, 7)
+	op := Op{Name: "avgpool", Class: Elementwise, Function: Spread, Elements: n, Moved: [3]int64{in + n, in + n, 0}}
+	return Layer{Name: "avgpool", Kind: KindChain, Input: Shape{channels, 1, 1}, Output: Shape{channels, 7, 7}, Ops: []Op{op}}
 }
 
 // vggClassifier starts with flatten; dropout is a layer with nothing to do, and
 // fc3 includes the loss.
-func vggClassifier(features Shape) []Layer {
+func vggClassifier(features Shape, hidden int) []Layer {
 	in := int(features.Elements())
-	fc3 := dense("fc3", "classifier.6", 4096, 10)
+	fc3 := dense("fc3", "classifier.6", hidden, 10)
 	fc3.addLoss(10)
 	return []Layer{
-		{Name: "flatten", Input: features, Output: Shape{in}},
-		dense("fc1", "classifier.0", in, 4096), reluLayer("relu1", 4096), identity("dropout1", 4096),
-		dense("fc2", "classifier.3", 4096, 4096), reluLayer("relu2", 4096), identity("dropout2", 4096),
+		{Name: "flatten", Kind: KindChain, Input: features, Output: Shape{in}},
+		dense("fc1", "classifier.0", in, hidden), reluLayer("relu1", hidden), identity("dropout1", hidden),
+		dense("fc2", "classifier.3", hidden, hidden), reluLayer("relu2", hidden), identity("dropout2", hidden),
 		fc3,
 	}
 }
@@ -105,5 +120,5 @@ func reluLayer(name string, width int) Layer {
 }
 
 func identity(name string, width int) Layer {
-	return Layer{Name: name, Input: Shape{width}, Output: Shape{width}}
+	return Layer{Name: name, Kind: KindChain, Input: Shape{width}, Output: Shape{width}}
 }

@@ -1,0 +1,86 @@
+package programs
+
+import (
+	"math"
+
+	"psim/costmodel/arch"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
+)
+
+// attention is the causal core between c_attn's and c_proj's products. Its
+// matrices are one per sample and head. The saved q is scaled already.
+type attention struct {
+	samples, heads, sequence, width int // width is that of a head
+}
+
+func (a attention) forward(s *scope, x *Node) *Node {
+	q := graph.MulScalar(a.split(x, 0), a.scale())
+	k, v := a.split(x, 1), a.split(x, 2)
+	p := softmax(a.mask(productTransposed(q, k)))
+	s.save("attn.q", arch.ForwardToInput, q)
+	s.save("attn.k", arch.ForwardToInput, k)
+	s.save("attn.v", arch.ForwardToInput, v)
+	s.save("attn.softmax.output", arch.ForwardToInput, p)
+	return a.join(product(p, v))
+}
+
+func (a attention) input(s *scope, dy *Node) *Node {
+	dc := a.split(dy, 0)
+	p := s.saved("attn.softmax.output")
+	dp := productTransposed(dc, s.saved("attn.v"))
+	dv := product(graph.Transpose(p, 1, 2), dc)
+	along := graph.Mul(dp, p)
+	ds := graph.Sub(along, graph.Mul(p, rowSums(along)))
+	dq := graph.MulScalar(product(ds, s.saved("attn.k")), a.scale())
+	dk := product(graph.Transpose(ds, 1, 2), s.saved("attn.q"))
+	return graph.Concatenate([]*Node{a.join(dq), a.join(dk), a.join(dv)}, 1)
+}
+
+func (attention) weight(*scope) {}
+
+func (a attention) scale() float64 { return 1 / math.Sqrt(float64(a.width)) }
+
+// split takes the part-th of the column blocks, which is as wide as all heads,
+// apart into matrices [sequence, width].
+func (a attention) split(x *Node, part int) *Node {
+	all := a.heads * a.width
+	if x.Shape().Dim(1) != all {
+		x = graph.Slice(x, graph.AxisRange(), graph.AxisRange(part*all, (part+1)*all))
+	}
+	x = graph.Reshape(x, a.samples, a.sequence, a.heads, a.width)
+	return graph.Reshape(graph.Transpose(x, 1, 2), a.samples*a.heads, a.sequence, a.width)
+}
+
+// join is the inverse of split.
+func (a attention) join(x *Node) *Node {
+	x = graph.Reshape(x, a.samples, a.heads, a.sequence, a.width)
+	return graph.Reshape(graph.Transpose(x, 1, 2), a.samples*a.sequence, a.heads*a.width)
+}
+
+// mask hides later keys from a query.
+func (a attention) mask(scores *Node) *Node {
+	g := scores.Graph()
+	square := shapes.Make(dtypes.Int32, 1, a.sequence, a.sequence)
+	later := graph.GreaterThan(graph.Iota(g, square, 2), graph.Iota(g, square, 1))
+	hide := graph.MulScalar(graph.ConvertDType(later, scores.DType()), -1e9)
+	return graph.Add(scores, hide)
+}
+
+// softmax along the last axis, by Expm1 (see gelu).
+func softmax(x *Node) *Node {
+	e := exponentials(x)
+	return graph.Div(e, rowSums(e))
+}
+
+// exponentials are exp(x - the row's largest).
+func exponentials(x *Node) *Node {
+	return graph.OnePlus(graph.Expm1(graph.Sub(x, largest(x))))
+}
+
+// largest of each row, with the axis kept.
+func largest(x *Node) *Node {
+	return graph.ReduceAndKeep(x, graph.ReduceMax, -1)
+}

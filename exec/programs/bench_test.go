@@ -1,0 +1,160 @@
+package programs_test
+
+import (
+	"testing"
+
+	"psim/costmodel/arch"
+	"psim/exec/programs"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A GPT-2 block, batch 8 of 128 tokens, hidden 768: 15.3 GFLOP forward. The
+// targets are F 0.6 s, I and W 0.55 s on one core, with GOEXPERIMENT=simd.
+func BenchmarkBlock(b *testing.B) {
+	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: 128})
+	benchmarkPasses(b, n.Layers[1:2], 8)
+}
+
+// The head of GPT-2 on 4 samples of 128 tokens, with its loss over 50257 words.
+func BenchmarkHead(b *testing.B) {
+	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: 128})
+	benchmarkPasses(b, n.Layers[len(n.Layers)-1:], 4)
+}
+
+// GPT-2's embedding of 8 samples of 128 tokens.
+func BenchmarkEmbedding(b *testing.B) {
+	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: 128})
+	benchmarkPasses(b, n.Layers[:1], 8)
+}
+
+// The convolutions of VGG16, 16 images: 10 GFLOP forward.
+func BenchmarkConvolutions(b *testing.B) {
+	n := network(b, arch.Model{Preset: "vgg16-pipeline"})
+	benchmarkPasses(b, n.Layers[:5], 16)
+}
+
+func benchmarkPasses(b *testing.B, layers []arch.Layer, samples int) {
+	for _, pass := range []string{"F", "I", "W", "B", "B repeating"} {
+		b.Run(pass, func(b *testing.B) {
+			o := programs.Options{Samples: samples}
+			if pass == "B repeating" {
+				o.Recompute = programs.RepeatStage
+			}
+			w := newWork(b, layers, o)
+			defer w.close()
+			w.run(pass)
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				w.before(pass)
+				b.StartTimer()
+				w.timed(pass)
+				b.StopTimer()
+				w.after()
+				b.StartTimer()
+			}
+		})
+	}
+}
+
+// work is one stage with inputs for each of its passes.
+type work struct {
+	testing.TB
+	pipe       *pipe
+	x, y, dy   *programs.Tensor
+	out        *programs.Tensor
+	saved      *programs.Saved
+	left       *programs.Work
+	gradients  programs.List
+	stage      *programs.Stage
+	parameters programs.List
+}
+
+func newWork(b *testing.B, layers []arch.Layer, o programs.Options) *work {
+	n := arch.Network{Layers: layers}
+	w := &work{TB: b, pipe: newPipe(b, device(b), n, o)}
+	w.stage, w.parameters = w.pipe.stages[0], w.pipe.params[0]
+	batch := makeData(n, o.Samples)
+	d := w.pipe.device
+	w.x = batch.part(b, d, w.stage, false, 0, o.Samples)
+	if w.stage.Last() {
+		w.y = batch.target(b, d, 0, o.Samples)
+	}
+	return w
+}
+
+func (w *work) close() {
+	w.x.Release()
+	w.y.Release()
+	w.dy.Release()
+	w.pipe.close()
+}
+
+func (w *work) run(pass string) {
+	w.before(pass)
+	w.timed(pass)
+	w.after()
+}
+
+// before runs the passes that come before the one that is timed.
+func (w *work) before(pass string) {
+	if pass == "F" {
+		return
+	}
+	w.timed("F")
+	if w.dy == nil {
+		w.dy = upload(w, w.pipe.device, make([]float64, w.out.Bytes()/4), false, w.out.Dimensions()...)
+	}
+	if pass == "W" {
+		w.timed("I")
+	}
+}
+
+func (w *work) timed(pass string) {
+	var err error
+	var dx *programs.Tensor
+	switch pass {
+	case "F":
+		w.out, w.saved, err = w.stage.Forward(w.parameters, w.x, w.y)
+	case "I":
+		dx, w.left, err = w.stage.InputGradient(w.parameters, w.saved, w.dy)
+	case "W":
+		w.gradients, err = w.stage.WeightGradient(w.left)
+	default:
+		dx, w.gradients, err = w.stage.Backward(w.parameters, w.saved, w.dy)
+	}
+	require.NoError(w, err)
+	dx.Release()
+}
+
+func (w *work) after() {
+	if w.saved != nil {
+		w.saved.Release()
+	}
+	if w.left != nil {
+		w.left.Release()
+	}
+	w.out.Release()
+	w.gradients.Release()
+	w.out, w.saved, w.left, w.gradients = nil, nil, nil, nil
+}
+
+// An Adam step of 10 million parameters.
+func BenchmarkAdam(b *testing.B) {
+	tensor := arch.Tensor{Name: "weight", Shape: arch.Shape{10000, 1000}}
+	d := device(b)
+	u, err := programs.NewUpdates(d.Backend, []arch.Tensor{tensor}, programs.DefaultOptimizer("adam"), false)
+	require.NoError(b, err)
+	defer u.Close()
+	var state programs.State
+	parameters := programs.List{upload(b, d, make([]float64, 1e7), false, 10000, 1000)}
+	gradients := programs.List{upload(b, d, make([]float64, 1e7), false, 10000, 1000)}
+	b.ReportAllocs()
+	for b.Loop() {
+		require.NoError(b, u.Step(parameters, programs.List{gradients[0].Retain()}, &state))
+	}
+	gradients.Release()
+	parameters.Release()
+	state.Release()
+}

@@ -1,0 +1,182 @@
+package programs
+
+import (
+	"fmt"
+
+	"psim/costmodel/arch"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/shapes"
+)
+
+// compile makes the four programs. Each one's slots are those of the ones
+// before.
+func (s *Stage) compile(backend compute.Backend) error {
+	type pass struct {
+		name    string
+		program **program
+		build   func(*scope) []*Node
+	}
+	for _, p := range []pass{
+		{"forward", &s.forward, s.buildForward},
+		{"backward", &s.backward, s.buildBackward},
+		{"input gradient", &s.inputGradient, s.buildInputGradient},
+		{"weight gradient", &s.weightGradient, s.buildWeightGradient},
+	} {
+		var sc *scope
+		at := new(string)
+		made, err := compile(backend, s.name()+", "+p.name, at, func(b *builder) []*Node {
+			sc = newScope(s, b)
+			sc.at = at
+			return p.build(sc)
+		})
+		if err != nil {
+			return err
+		}
+		*p.program = made
+	}
+	return nil
+}
+
+// name of the stage for errors.
+func (s *Stage) name() string {
+	first, last := s.layers[0].Name, s.layers[len(s.layers)-1].Name
+	if first == last {
+		return "stage " + first
+	}
+	return fmt.Sprintf("stage %s…%s", first, last)
+}
+
+func (s *Stage) buildForward(sc *scope) []*Node {
+	x := sc.input(inputKey, s.inputShape)
+	for _, u := range s.units {
+		x = u.forward(sc, x)
+	}
+	s.savedSlots = s.register(sc)
+	s.outputShape = x.Shape()
+	return append([]*Node{x}, nodes(sc, s.savedSlots)...)
+}
+
+func (s *Stage) buildBackward(sc *scope) []*Node {
+	dy := sc.input(outputGradientKey, s.outputShape)
+	for i := len(s.units) - 1; i >= 0; i-- {
+		dy = s.units[i].input(sc, dy)
+		s.units[i].weight(sc)
+	}
+	return append([]*Node{dy}, s.gradients(sc)...)
+}
+
+func (s *Stage) buildInputGradient(sc *scope) []*Node {
+	dy := sc.input(outputGradientKey, s.outputShape)
+	for i := len(s.units) - 1; i >= 0; i-- {
+		dy = s.units[i].input(sc, dy)
+	}
+	s.workSlots = forWeight(s.register(sc))
+	s.passedOn = forWeight(s.savedSlots)
+	results := append([]*Node{dy}, nodes(sc, s.workSlots)...)
+	return append(results, s.gradients(sc)...)
+}
+
+func (s *Stage) buildWeightGradient(sc *scope) []*Node {
+	for i := len(s.units) - 1; i >= 0; i-- {
+		s.units[i].weight(sc)
+	}
+	return s.gradients(sc)
+}
+
+// forward of a unit; one that will be repeated saves its input alone.
+func (u unit) forward(s *scope, x *Node) *Node {
+	if u.repeat && !s.repeating {
+		s.enter(u.layers[0])
+		s.pin(unitInput, arch.ForwardToInput, x)
+		s.muted = true
+	}
+	for _, l := range u.layers {
+		s.enter(l)
+		x = l.forward(s, x)
+	}
+	s.muted = false
+	return x
+}
+
+func (u unit) input(s *scope, dy *Node) *Node {
+	if u.repeat {
+		s.enter(u.layers[0])
+		s.repeating = true
+		u.forward(s, s.saved(unitInput))
+		s.repeating = false
+	}
+	for i := len(u.layers) - 1; i >= 0; i-- {
+		s.enter(u.layers[i])
+		dy = u.layers[i].input(s, dy)
+	}
+	return dy
+}
+
+func (u unit) weight(s *scope) {
+	for i := len(u.layers) - 1; i >= 0; i-- {
+		s.enter(u.layers[i])
+		u.layers[i].weight(s)
+	}
+}
+
+const unitInput = "input"
+
+// register makes slots of what a program has made, one for each node, which
+// lives as long as the longest of its names asks.
+func (s *Stage) register(sc *scope) []slot {
+	first := map[*Node]int{}
+	var made []slot
+	for _, key := range sc.made {
+		node := sc.local[key]
+		i, ok := first[node]
+		if !ok {
+			i = len(made)
+			first[node] = i
+			made = append(made, slot{name: key, shape: node.Shape()})
+		}
+		made[i].lifetime = max(made[i].lifetime, sc.lifetimes[key])
+		s.names[key] = made[i].name
+	}
+	for _, slot := range made {
+		s.slots[slot.name] = slot
+	}
+	return made
+}
+
+// slot finds a slot by any of its names.
+func (s *Stage) slot(name string) (slot, bool) {
+	found, ok := s.slots[s.names[name]]
+	return found, ok
+}
+
+// forWeight picks what WeightGradient reads.
+func forWeight(slots []slot) []slot {
+	var picked []slot
+	for _, s := range slots {
+		if s.lifetime != arch.ForwardToInput {
+			picked = append(picked, s)
+		}
+	}
+	return picked
+}
+
+func nodes(sc *scope, slots []slot) []*Node {
+	var list []*Node
+	for _, s := range slots {
+		list = append(list, sc.local[s.name])
+	}
+	return list
+}
+
+// gradients made in a program, in the order of the parameters, others nil.
+func (s *Stage) gradients(sc *scope) []*Node {
+	list := make([]*Node, len(s.parameters))
+	for name, node := range sc.gradients {
+		if want := shapes.Make(s.dtype, s.parameters[s.index[name]].Shape...); !node.Shape().Equal(want) {
+			panic(fmt.Errorf("the gradient of %s has the shape %s", name, node.Shape()))
+		}
+		list[s.index[name]] = node
+	}
+	return list
+}

@@ -1,0 +1,45 @@
+package programs
+
+import (
+	"math"
+
+	"psim/costmodel/arch"
+
+	"github.com/gomlx/gomlx/core/graph"
+)
+
+// gelu is GPT-2's "GELU-new", x·(1+tanh(u))/2 with u = √(2/π)(x + 0.044715x³).
+// As (1+tanh(u))/2 = 1 - 1/(exp(2u)+1) it is x times a gate, built on Expm1,
+// which stays fast after a matrix product where Exp and Tanh do not.
+type gelu struct {
+	name   string // of its buffer
+	output string // the buffer that its output is saved as, by the linear layer behind
+}
+
+const geluCubic = 0.044715
+
+func (l gelu) forward(s *scope, x *Node) *Node {
+	s.save(l.name+".input", arch.ForwardToInput, x)
+	return graph.Mul(x, geluGate(x, graph.Mul(x, x)))
+}
+
+// input: the derivative is gate + x·gate·(1-gate)·2u'. The gate is the output
+// over x, which spares Expm1; near 0 it is 1/2.
+func (l gelu) input(s *scope, dy *Node) *Node {
+	x, y := s.saved(l.name+".input"), s.saved(l.output)
+	square := graph.Mul(x, x)
+	half := graph.Scalar(x.Graph(), x.DType(), 0.5)
+	gate := graph.Where(graph.LessThan(square, graph.Scalar(x.Graph(), x.DType(), 1e-30)), half, graph.Div(y, x))
+	slope := graph.AddScalar(graph.MulScalar(square, 6*geluCubic*math.Sqrt(2/math.Pi)), 2*math.Sqrt(2/math.Pi))
+	rest := graph.Mul(graph.Mul(x, slope), graph.OneMinus(gate))
+	return graph.Mul(dy, graph.Mul(gate, graph.OnePlus(rest)))
+}
+
+func (gelu) weight(*scope) {}
+
+// geluGate is 1 - 1/(exp(2u)+1). An overflow of exp gives 1.
+func geluGate(x, square *Node) *Node {
+	scale := 2 * math.Sqrt(2/math.Pi)
+	twice := graph.Mul(x, graph.AddScalar(graph.MulScalar(square, scale*geluCubic), scale))
+	return graph.OneMinus(graph.Reciprocal(graph.AddScalar(graph.Expm1(twice), 2.0)))
+}

@@ -1,0 +1,124 @@
+package programs_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"psim/exec/programs"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Gradients of every parameter against finite differences of the loss, in
+// float64.
+func TestGradientsAgainstDifferences(t *testing.T) {
+	for name, n := range networks(t) {
+		t.Run(name, func(t *testing.T) {
+			p := newPipe(t, device(t), n, programs.Options{Samples: 2, Double: true})
+			defer p.close()
+			b := makeData(n, 2)
+			p.shake(t)
+			_, gradients := p.step(t, b)
+			for i, tensor := range p.stages[0].Parameters() {
+				for _, k := range someOf(len(gradients[tensor.Name]), 6) {
+					slope := p.difference(t, b, i, k)
+					require.InDelta(t, slope, gradients[tensor.Name][k], 1e-7+1e-5*max(slope, -slope), "%s[%d]", tensor.Name, k)
+				}
+			}
+		})
+	}
+}
+
+// shake moves all parameters off their initial zeros and ones.
+func (p *pipe) shake(t testing.TB) {
+	source := rand.New(rand.NewPCG(3, 3))
+	for _, list := range p.params {
+		for i, x := range list {
+			values := read(t, x)
+			for k := range values {
+				values[k] += 0.2 * source.NormFloat64()
+			}
+			list[i] = upload(t, p.device, values, p.options.Double, x.Dimensions()...)
+			x.Release()
+		}
+	}
+}
+
+// difference is the slope of the mean loss along one number of a parameter.
+func (p *pipe) difference(t testing.TB, b data, parameter, k int) float64 {
+	const h = 1e-5
+	old := p.params[0][parameter]
+	values := read(t, old)
+	middle := values[k]
+	var losses [2]float64
+	for side, x := range []float64{middle - h, middle + h} {
+		values[k] = x
+		p.params[0][parameter] = upload(t, p.device, values, true, old.Dimensions()...)
+		loss, saved := p.forward(t, b, 0)
+		saved[0].Release()
+		p.params[0][parameter].Release()
+		losses[side] = loss / float64(len(b.targets))
+	}
+	p.params[0][parameter] = old
+	return (losses[1] - losses[0]) / (2 * h)
+}
+
+func someOf(n, count int) []int {
+	if n <= count {
+		count = n
+	}
+	return rand.New(rand.NewPCG(5, uint64(n))).Perm(n)[:count]
+}
+
+// Every way of running a network gives the loss and gradients of the whole
+// network on the whole batch: stages, microbatches (of unequal size in
+// TestUnequalMicrobatches), halves of the backward, recomputation.
+func TestAllWaysAgree(t *testing.T) {
+	for name, n := range networks(t) {
+		t.Run(name, func(t *testing.T) {
+			d, b := device(t), makeData(n, 4)
+			whole := newPipe(t, d, n, programs.Options{Samples: 4})
+			defer whole.close()
+			loss, gradients := whole.step(t, b)
+			for _, cuts := range [][]int{{}, {1}, {len(n.Layers) - 1}, {1, 2}} {
+				for _, samples := range []int{1, 2, 4} {
+					if testing.Short() && (samples == 4 || len(cuts) == 1) {
+						continue
+					}
+					for _, recompute := range []programs.Recompute{programs.SaveAll, programs.RepeatLayer, programs.RepeatStage} {
+						for _, halves := range []bool{false, true} {
+							p := newPipe(t, d, n, programs.Options{Samples: samples, Recompute: recompute}, cuts...)
+							p.halves = halves
+							got, all := p.step(t, b)
+							require.InDelta(t, loss, got, 1e-5, "%v %d %v %v", cuts, samples, recompute, halves)
+							near(t, gradients, all, 1e-5)
+							p.close()
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// I and W together are B, and recomputation changes nothing, to the bit.
+func TestHalvesAndRecomputationBitwise(t *testing.T) {
+	for name, n := range networks(t) {
+		t.Run(name, func(t *testing.T) {
+			d, b := device(t), makeData(n, 2)
+			var want map[string][]float64
+			for _, recompute := range []programs.Recompute{programs.SaveAll, programs.RepeatLayer, programs.RepeatStage} {
+				for _, halves := range []bool{false, true} {
+					p := newPipe(t, d, n, programs.Options{Samples: 2, Recompute: recompute}, 1)
+					p.halves = halves
+					_, all := p.step(t, b)
+					if want == nil {
+						want = all
+					}
+					require.Equal(t, want, all)
+					p.close()
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,263 @@
+package programs_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"psim/costmodel/arch"
+	"psim/exec/programs"
+
+	"github.com/stretchr/testify/require"
+)
+
+// network of a model that must be right.
+func network(t testing.TB, m arch.Model) arch.Network {
+	n, err := m.Network()
+	require.NoError(t, err)
+	return n
+}
+
+func tinyGPT(t testing.TB) arch.Network {
+	return network(t, arch.Model{Family: "gpt", Layers: 2, Hidden: 8, Heads: 2, Vocab: 11, SequenceLength: 4, Positions: 6})
+}
+
+func untiedGPT(t testing.TB) arch.Network {
+	no := false
+	return network(t, arch.Model{Family: "gpt", Layers: 1, Hidden: 6, Heads: 3, Vocab: 7, SequenceLength: 5, Tied: &no})
+}
+
+func tinyMLP(t testing.TB) arch.Network {
+	return network(t, arch.Model{Family: "mlp", Layers: 4, Hidden: 6})
+}
+
+// networks that the tests of all layers go through.
+func networks(t testing.TB) map[string]arch.Network {
+	return map[string]arch.Network{
+		"gpt": tinyGPT(t), "gpt untied": untiedGPT(t), "mlp": tinyMLP(t),
+		"vgg": arch.MiniVGG(false), "vgg pooled": arch.MiniVGG(true),
+	}
+}
+
+func device(t testing.TB) *programs.Device {
+	d, err := programs.OpenGo()
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.Zero(t, d.Bytes(), "tensors left on the device")
+		d.Close()
+	})
+	return d
+}
+
+// data is the samples of a batch: inputs and targets, flat.
+type data struct {
+	network arch.Network
+	tokens  []int32
+	numbers []float64
+	targets []int32
+	samples int
+}
+
+func makeData(n arch.Network, samples int) data {
+	source := rand.New(rand.NewPCG(7, 7))
+	first, last := n.Layers[0], n.Layers[len(n.Layers)-1]
+	b := data{network: n, samples: samples}
+	for range samples * int(first.Input.Elements()) {
+		b.numbers = append(b.numbers, source.NormFloat64())
+		if first.Kind == arch.KindEmbedding {
+			b.tokens = append(b.tokens, source.Int32N(int32(first.Params[0].Shape[0])))
+		}
+	}
+	classes := last.Output[len(last.Output)-1]
+	for range samples * int(last.Output.Elements()) / classes {
+		b.targets = append(b.targets, source.Int32N(int32(classes)))
+	}
+	return b
+}
+
+// part is a run of samples on a device.
+func (b data) part(t testing.TB, d *programs.Device, s *programs.Stage, double bool, from, samples int) *programs.Tensor {
+	size := int(b.network.Layers[0].Input.Elements())
+	dims := s.InputDimensions()
+	var x *programs.Tensor
+	var err error
+	switch {
+	case b.tokens != nil:
+		x, err = programs.Upload(d, b.tokens[from*size:(from+samples)*size], dims...)
+	case double:
+		x, err = programs.Upload(d, b.numbers[from*size:(from+samples)*size], dims...)
+	default:
+		x, err = programs.Upload(d, single(b.numbers[from*size:(from+samples)*size]), dims...)
+	}
+	require.NoError(t, err)
+	return x
+}
+
+func (b data) target(t testing.TB, d *programs.Device, from, samples int) *programs.Tensor {
+	size := len(b.targets) / b.samples
+	y, err := programs.Upload(d, b.targets[from*size:(from+samples)*size], samples*size)
+	require.NoError(t, err)
+	return y
+}
+
+func single(values []float64) []float32 {
+	list := make([]float32, len(values))
+	for i, v := range values {
+		list[i] = float32(v)
+	}
+	return list
+}
+
+func upload(t testing.TB, d *programs.Device, values []float64, double bool, dims ...int) *programs.Tensor {
+	var x *programs.Tensor
+	var err error
+	if double {
+		x, err = programs.Upload(d, values, dims...)
+	} else {
+		x, err = programs.Upload(d, single(values), dims...)
+	}
+	require.NoError(t, err)
+	return x
+}
+
+// read a tensor of either type.
+func read(t testing.TB, x *programs.Tensor) []float64 {
+	if values, err := programs.Read[float64](x); err == nil {
+		return values
+	}
+	values, err := programs.Read[float32](x)
+	require.NoError(t, err)
+	list := make([]float64, len(values))
+	for i, v := range values {
+		list[i] = float64(v)
+	}
+	return list
+}
+
+// pipe is a network split into stages, all on one device.
+type pipe struct {
+	device  *programs.Device
+	stages  []*programs.Stage
+	params  []programs.List
+	options programs.Options
+	halves  bool // I and W instead of B
+}
+
+// newPipe cuts a network before the given layers.
+func newPipe(t testing.TB, d *programs.Device, n arch.Network, o programs.Options, cuts ...int) *pipe {
+	p := &pipe{device: d, options: o}
+	from := 0
+	for _, to := range append(cuts, len(n.Layers)) {
+		s, err := programs.Compile(d.Backend, n.Layers[from:to], o)
+		require.NoError(t, err)
+		list, err := s.Initialize(d, 42)
+		require.NoError(t, err)
+		p.stages, p.params = append(p.stages, s), append(p.params, list)
+		from = to
+	}
+	return p
+}
+
+func (p *pipe) close() {
+	for i, s := range p.stages {
+		p.params[i].Release()
+		s.Close()
+	}
+}
+
+// forward of one microbatch from a sample on.
+func (p *pipe) forward(t testing.TB, b data, from int) (loss float64, saved []*programs.Saved) {
+	n := p.options.Samples
+	x := b.part(t, p.device, p.stages[0], p.options.Double, from, n)
+	for i, s := range p.stages {
+		var targets *programs.Tensor
+		if s.Last() {
+			targets = b.target(t, p.device, from, n)
+		}
+		y, kept, err := s.Forward(p.params[i], x, targets)
+		require.NoError(t, err)
+		x.Release()
+		targets.Release()
+		x, saved = y, append(saved, kept)
+	}
+	loss = read(t, x)[0]
+	x.Release()
+	return loss, saved
+}
+
+// backward of one microbatch; scale is that of the loss.
+func (p *pipe) backward(t testing.TB, saved []*programs.Saved, scale float64) map[string][]float64 {
+	all := map[string][]float64{}
+	dy := upload(t, p.device, []float64{scale}, p.options.Double)
+	for i := len(p.stages) - 1; i >= 0; i-- {
+		dx, gradients := p.stageBackward(t, i, saved[i], dy)
+		dy.Release()
+		dy = dx
+		addTo(t, all, p.stages[i], gradients)
+		gradients.Release()
+	}
+	require.Nil(t, dy)
+	return all
+}
+
+func (p *pipe) stageBackward(t testing.TB, i int, saved *programs.Saved, dy *programs.Tensor) (*programs.Tensor, programs.List) {
+	s := p.stages[i]
+	if !p.halves {
+		dx, gradients, err := s.Backward(p.params[i], saved, dy)
+		require.NoError(t, err)
+		return dx, gradients
+	}
+	dx, work, err := s.InputGradient(p.params[i], saved, dy)
+	require.NoError(t, err)
+	gradients, err := s.WeightGradient(work)
+	require.NoError(t, err)
+	return dx, gradients
+}
+
+func addTo(t testing.TB, all map[string][]float64, s *programs.Stage, gradients programs.List) {
+	for i, tensor := range s.Parameters() {
+		values := read(t, gradients[i])
+		if all[tensor.Name] == nil {
+			all[tensor.Name] = make([]float64, len(values))
+		}
+		for k, v := range values {
+			all[tensor.Name][k] += v
+		}
+	}
+}
+
+// step runs a batch in microbatches and returns the mean loss and its gradient.
+func (p *pipe) step(t testing.TB, b data) (float64, map[string][]float64) {
+	n := p.options.Samples
+	sum, all := 0.0, map[string][]float64{}
+	for from := 0; from < b.samples; from += n {
+		loss, saved := p.forward(t, b, from)
+		sum += loss
+		for name, values := range p.backward(t, saved, 1/float64(len(b.targets))) {
+			if all[name] == nil {
+				all[name] = make([]float64, len(values))
+			}
+			for k, v := range values {
+				all[name][k] += v
+			}
+		}
+	}
+	return sum / float64(len(b.targets)), all
+}
+
+// near compares gradients relative to each tensor's largest.
+func near(t testing.TB, want, got map[string][]float64, tolerance float64) {
+	require.Equal(t, len(want), len(got))
+	for name, values := range want {
+		largest := 1e-3
+		for _, v := range values {
+			largest = max(largest, v, -v)
+		}
+		for i, v := range values {
+			require.InDelta(t, v, got[name][i], tolerance*largest, "%s[%d]", name, i)
+		}
+	}
+}
+
+// isNorm reports whether a parameter belongs to a layer norm.
+func isNorm(name string) bool { return strings.Contains(name, "ln_") }

@@ -1,0 +1,62 @@
+package programs
+
+import (
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"strings"
+
+	"psim/costmodel/arch"
+
+	"github.com/gomlx/compute/shapes"
+)
+
+// Initialize makes a stage's parameters on a device. A tensor depends on the
+// seed, its name and its shape alone, so that every split of a network and
+// every copy begins the same.
+func (s *Stage) Initialize(d *Device, seed uint64) (List, error) {
+	list := make(List, len(s.parameters))
+	for i, t := range s.parameters {
+		var err error
+		if list[i], err = uploadNumbers(d, Initial(seed, t), shapes.Make(s.dtype, t.Shape...)); err != nil {
+			list.Release()
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// Initial values of a parameter: biases 0, gains 1; GPT-2's matrices are normal
+// with deviation 0.02, other weights with √(2/inputs), after He et al. 2015.
+func Initial(seed uint64, t arch.Tensor) []float64 {
+	values := make([]float64, t.Shape.Elements())
+	switch {
+	case strings.HasSuffix(t.Name, ".bias"):
+	case len(t.Shape) == 1:
+		for i := range values {
+			values[i] = 1
+		}
+	default:
+		source := rand.New(rand.NewPCG(seed, hash(t.Name)))
+		sigma := deviation(t)
+		for i := range values {
+			values[i] = sigma * source.NormFloat64()
+		}
+	}
+	return values
+}
+
+func deviation(t arch.Tensor) float64 {
+	for _, prefix := range []string{"h.", "wte.", "wpe.", "lm_head."} {
+		if strings.HasPrefix(t.Name, prefix) {
+			return 0.02
+		}
+	}
+	return math.Sqrt(2 / float64(t.Shape[1:].Elements()))
+}
+
+func hash(name string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return h.Sum64()
+}

@@ -1,0 +1,102 @@
+package programs
+
+import (
+	"psim/costmodel/arch"
+
+	"github.com/gomlx/gomlx/core/graph"
+)
+
+// linear multiplies rows by a weight and adds a bias.
+type linear struct {
+	name       string // of its buffers
+	weightName string
+	biasName   string // or empty
+	outFirst   bool   // the weight is [out, in], as nn.Linear's
+	first      bool   // no input gradient is wanted
+}
+
+func (l linear) forward(s *scope, x *Node) *Node {
+	s.save(l.name+".input", arch.ForwardToWeight, x)
+	y := l.times(x, s.parameter(l.weightName), !l.outFirst)
+	if l.biasName != "" {
+		y = graph.Add(y, graph.Reshape(s.parameter(l.biasName), 1, -1))
+	}
+	return y
+}
+
+func (l linear) input(s *scope, dy *Node) *Node {
+	s.keep(l.name+".output_gradient", dy)
+	if l.first {
+		return nil
+	}
+	return l.times(dy, s.parameter(l.weightName), l.outFirst)
+}
+
+func (l linear) weight(s *scope) {
+	x, dy := s.saved(l.name+".input"), s.saved(l.name+".output_gradient")
+	if l.outFirst {
+		s.gradient(l.weightName, outer(dy, x))
+	} else {
+		s.gradient(l.weightName, outer(x, dy))
+	}
+	if l.biasName != "" {
+		s.gradient(l.biasName, graph.Reshape(columnSums(dy), -1))
+	}
+}
+
+// times is x·w, or x·wᵀ. Both are laid out as the backend's kernels want them.
+func (linear) times(x, w *Node, rowsFirst bool) *Node {
+	if rowsFirst {
+		return product(x, w)
+	}
+	return productTransposed(x, w)
+}
+
+// product is a·b of matrices, or of each pair in two lists of matrices.
+func product(a, b *Node) *Node {
+	last := a.Rank() - 1
+	return graph.Dot(a, b).General([]int{last}, leading(last-1), []int{last - 1}, leading(last-1))
+}
+
+// productTransposed is a·bᵀ.
+func productTransposed(a, b *Node) *Node {
+	last := a.Rank() - 1
+	return graph.Dot(a, b).General([]int{last}, leading(last-1), []int{last}, leading(last-1))
+}
+
+// outer is aᵀ·b for matrices of as many rows. One of a and the result has to be
+// transposed: the smaller way.
+func outer(a, b *Node) *Node {
+	rows, m, n := a.Shape().Dim(0), a.Shape().Dim(1), b.Shape().Dim(1)
+	if rows*m <= rows*n+m*n {
+		return product(graph.Transpose(a, 0, 1), b)
+	}
+	return graph.Transpose(product(graph.Transpose(b, 0, 1), a), 0, 1)
+}
+
+// columnSums is [1, n] for a matrix [m, n], by a product with ones: fast, and
+// more exact than ReduceSum, which adds in order.
+func columnSums(x *Node) *Node {
+	return product(ones(x, 1, x.Shape().Dim(0)), x)
+}
+
+// rowSums keeps all axes and sums along the last.
+func rowSums(x *Node) *Node {
+	dims := x.Shape().Dimensions
+	last := dims[len(dims)-1]
+	sums := productTransposed(graph.Reshape(x, -1, last), ones(x, 1, last))
+	return graph.Reshape(sums, append(append([]int{}, dims[:len(dims)-1]...), 1)...)
+}
+
+func ones(like *Node, dims ...int) *Node {
+	return graph.BroadcastToDims(graph.ScalarOne(like.Graph(), like.DType()), dims...)
+}
+
+// leading are the axes 0 to n-1.
+func leading(n int) []int {
+	axes := make([]int, n)
+	for i := range axes {
+		axes[i] = i
+	}
+	return axes
+}

@@ -1,0 +1,84 @@
+package programs_test
+
+import (
+	"testing"
+
+	"psim/costmodel/arch"
+	"psim/exec/programs"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What Forward saves and what InputGradient leaves are arch's buffers, to the
+// byte, for the whole network and for stages of one layer; norm gains and biases
+// are the only gradients that wait in Work. Stages of one layer see KeepsOutput.
+func TestHeldBytesAreThoseOfArch(t *testing.T) {
+	for name, n := range networks(t) {
+		t.Run(name, func(t *testing.T) {
+			d, b := device(t), makeData(n, 3)
+			for _, recompute := range []programs.Recompute{programs.SaveAll, programs.RepeatLayer} {
+				for _, cuts := range [][]int{nil, everyLayer(n)} {
+					p := newPipe(t, d, n, programs.Options{Samples: 3, Recompute: recompute}, cuts...)
+					from := 0
+					_, saved := p.forward(t, b, 0)
+					dy := upload(t, d, []float64{1}, false)
+					for i, to := range append(cuts, len(n.Layers)) {
+						require.Equal(t, keptBytes(n.Layers[from:to], 3, recompute), saved[i].Bytes(), "%s %v", n.Layers[from].Name, saved[i].Items())
+						from = to
+					}
+					for i := len(p.stages) - 1; i >= 0; i-- {
+						to := from
+						if from = 0; i > 0 {
+							from = cuts[i-1]
+						}
+						dx, work, err := p.stages[i].InputGradient(p.params[i], saved[i], dy)
+						require.NoError(t, err)
+						require.Equal(t, workBytes(n.Layers[from:to], 3), work.Bytes(), "%s %v", n.Layers[from].Name, work.Items())
+						work.Release()
+						dy.Release()
+						dy = dx
+					}
+					p.close()
+				}
+			}
+		})
+	}
+}
+
+func everyLayer(n arch.Network) (cuts []int) {
+	for i := 1; i < len(n.Layers); i++ {
+		cuts = append(cuts, i)
+	}
+	return cuts
+}
+
+// keptBytes is arch's account of what Forward keeps.
+func keptBytes(layers []arch.Layer, samples int64, recompute programs.Recompute) (sum int64) {
+	training := arch.Training{}
+	if recompute == programs.RepeatLayer {
+		training.Recompute = "full"
+	}
+	for i, l := range layers {
+		for _, b := range training.Kept(l) {
+			sum += samples * b.Bytes(4)
+		}
+		repeats := training.Recompute == "full" && l.Repeatable
+		if i == len(layers)-1 && l.KeepsOutput && !repeats {
+			sum += samples * 4 * l.Output.Elements()
+		}
+	}
+	return sum
+}
+
+// workBytes are the buffers that W reads, and the gradients of norms.
+func workBytes(layers []arch.Layer, samples int64) (sum int64) {
+	for _, l := range layers {
+		sum += samples * (l.ActivationBytes(4, arch.ForwardToWeight) + l.ActivationBytes(4, arch.InputToWeight))
+		for _, p := range l.Params {
+			if isNorm(p.Name) {
+				sum += 4 * p.Shape.Elements()
+			}
+		}
+	}
+	return sum
+}

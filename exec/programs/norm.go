@@ -1,0 +1,51 @@
+package programs
+
+import (
+	"psim/costmodel/arch"
+
+	"github.com/gomlx/gomlx/core/graph"
+)
+
+// layerNorm normalises rows, with gain and bias. Only its input is saved: the
+// sums are made again.
+type layerNorm struct {
+	name string // of its buffer
+	key  string // of its parameters, less .weight and .bias
+}
+
+// normEpsilon is GPT-2's.
+const normEpsilon = 1e-5
+
+func (l layerNorm) forward(s *scope, x *Node) *Node {
+	s.save(l.name+".input", arch.ForwardToInput, x)
+	normal, _ := normalise(x)
+	return graph.Add(graph.Mul(normal, row(s.parameter(l.key+".weight"))), row(s.parameter(l.key+".bias")))
+}
+
+func (l layerNorm) input(s *scope, dy *Node) *Node {
+	normal, inverse := normalise(s.saved(l.name + ".input"))
+	along := graph.Mul(dy, normal)
+	s.gradient(l.key+".weight", graph.Reshape(columnSums(along), -1))
+	s.gradient(l.key+".bias", graph.Reshape(columnSums(dy), -1))
+	dn := graph.Mul(dy, row(s.parameter(l.key+".weight")))
+	slope := mean(graph.Mul(dn, normal))
+	return graph.Mul(graph.Sub(graph.Sub(dn, mean(dn)), graph.Mul(normal, slope)), inverse)
+}
+
+func (layerNorm) weight(*scope) {}
+
+// normalise makes rows of mean 0 and variance 1, and the inverse deviations.
+func normalise(x *Node) (normal, inverse *Node) {
+	centred := graph.Sub(x, mean(x))
+	variance := mean(graph.Mul(centred, centred))
+	inverse = graph.Reciprocal(graph.Sqrt(graph.AddScalar(variance, normEpsilon)))
+	return graph.Mul(centred, inverse), inverse
+}
+
+// mean of each row, as a column.
+func mean(x *Node) *Node {
+	return graph.MulScalar(rowSums(x), 1/float64(x.Shape().Dim(-1)))
+}
+
+// row makes a vector a matrix of one row.
+func row(x *Node) *Node { return graph.Reshape(x, 1, -1) }

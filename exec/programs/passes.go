@@ -1,0 +1,106 @@
+package programs
+
+import "fmt"
+
+// Forward runs F on a microbatch. The last stage needs targets, others none,
+// and its output is the sum of the losses. Saved holds input and targets as far
+// as the backward needs them.
+func (s *Stage) Forward(parameters List, input, targets *Tensor) (output *Tensor, saved *Saved, err error) {
+	given, err := s.inputs(parameters, map[string]*Tensor{inputKey: input, targetsKey: targets})
+	if err != nil {
+		return nil, nil, err
+	}
+	results, err := run(s.forward, input, given, nothing)
+	if err != nil {
+		return nil, nil, err
+	}
+	return results[0], &Saved{take(input.device, s.savedSlots, results[1:])}, nil
+}
+
+// Backward runs B: all of a microbatch's backward. It uses up saved. The input
+// gradient is nil where the stage's input is the network's.
+func (s *Stage) Backward(parameters List, saved *Saved, outputGradient *Tensor) (inputGradient *Tensor, gradients List, err error) {
+	defer saved.Release()
+	given, err := s.inputs(parameters, saved.values)
+	if err != nil {
+		return nil, nil, err
+	}
+	given[outputGradientKey] = outputGradient
+	results, err := run(s.backward, outputGradient, given, saved.has)
+	if err != nil {
+		return nil, nil, err
+	}
+	return results[0], results[1:], nil
+}
+
+// InputGradient runs I: the input gradient, and what is left for W. It uses up
+// saved, of which Work takes what W needs.
+func (s *Stage) InputGradient(parameters List, saved *Saved, outputGradient *Tensor) (inputGradient *Tensor, work *Work, err error) {
+	defer saved.Release()
+	given, err := s.inputs(parameters, saved.values)
+	if err != nil {
+		return nil, nil, err
+	}
+	given[outputGradientKey] = outputGradient
+	later := map[string]bool{}
+	for _, slot := range s.passedOn {
+		later[slot.name] = true
+	}
+	spend := func(name string) bool { return saved.has(name) && !later[name] }
+	results, err := run(s.inputGradient, outputGradient, given, spend)
+	if err != nil {
+		return nil, nil, err
+	}
+	split := 1 + len(s.workSlots)
+	work = &Work{held: take(outputGradient.device, s.workSlots, results[1:split]), gradients: results[split:]}
+	for _, slot := range s.passedOn {
+		work.slots = append(work.slots[:len(work.slots):len(work.slots)], slot)
+		work.values[slot.name] = saved.values[slot.name].Retain()
+	}
+	return results[0], work, nil
+}
+
+// WeightGradient runs W: the gradients of the parameters. It uses up work.
+func (s *Stage) WeightGradient(work *Work) (gradients List, err error) {
+	defer work.Release()
+	gradients, err = s.weightGradient.run(work.device, func(name string) *Tensor { return work.values[name] }, work.has)
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range work.gradients {
+		if gradients[i] == nil {
+			gradients[i] = t.Retain()
+		}
+	}
+	return gradients, nil
+}
+
+// inputs adds the parameters to what a program is given by name.
+func (s *Stage) inputs(parameters List, others map[string]*Tensor) (map[string]*Tensor, error) {
+	if len(parameters) != len(s.parameters) {
+		return nil, fmt.Errorf("%s: %d parameters, not %d", s.name(), len(parameters), len(s.parameters))
+	}
+	given := make(map[string]*Tensor, len(parameters)+len(others)+1)
+	for name, t := range others {
+		given[name] = t
+	}
+	for i, t := range parameters {
+		given[parameterKey+s.parameters[i].Name] = t
+	}
+	return given, nil
+}
+
+// run a program on the device of one of its inputs.
+func run(p *program, at *Tensor, given map[string]*Tensor, spend func(string) bool) ([]*Tensor, error) {
+	if at == nil {
+		return nil, fmt.Errorf("%s: no input", p.name)
+	}
+	return p.run(at.device, func(name string) *Tensor { return given[name] }, spend)
+}
+
+// has reports whether an input of a program is one of the held tensors.
+func (h *held) has(name string) bool {
+	return h.values[name] != nil
+}
+
+func nothing(string) bool { return false }

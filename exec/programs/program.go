@@ -1,0 +1,173 @@
+package programs
+
+import (
+	"fmt"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+)
+
+// Node is a value within a program that is being built.
+type Node = graph.Node
+
+// program is a compiled graph with named inputs. A result is an output of the
+// graph or, where it is one of the inputs unchanged, that tensor itself.
+type program struct {
+	name    string
+	graph   *graph.Graph
+	inputs  []string
+	outputs int
+	results []source
+	// inPlace: outputs take the place of spent inputs, and are not counted
+	// beside them.
+	inPlace bool
+}
+
+// source says where a result comes from. The zero value is a result that is not
+// there.
+type source struct {
+	input  int // 1 + index, or 0
+	output int // 1 + index, or 0
+}
+
+// builder collects the inputs of a program as they are asked for.
+type builder struct {
+	graph  *graph.Graph
+	inputs []string
+	nodes  map[string]*Node
+}
+
+// input is the program's input of that name.
+func (b *builder) input(name string, shape shapes.Shape) *Node {
+	if node, ok := b.nodes[name]; ok {
+		return node
+	}
+	node := graph.Parameter(b.graph, name, shape)
+	b.inputs = append(b.inputs, name)
+	b.nodes[name] = node
+	return node
+}
+
+// compile builds a program that returns the nodes made by build, of which some
+// may be nil, the same or inputs. where says which part is being built, for
+// errors.
+func compile(backend compute.Backend, name string, where *string, build func(*builder) []*Node) (p *program, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("compiling %s%s: %w", name, *where, err)
+		}
+	}()
+	defer catch("gomlx", &err)
+	b := &builder{graph: graph.NewGraph(backend, name), nodes: map[string]*Node{}}
+	results := build(b)
+	p = &program{name: name, graph: b.graph, inputs: b.inputs}
+	outputs := p.place(results, b)
+	p.outputs = len(outputs)
+	if len(outputs) == 0 {
+		return p, nil
+	}
+	return p, b.graph.Compile(outputs...)
+}
+
+// place finds a source for every result and returns the outputs of the graph.
+func (p *program) place(results []*Node, b *builder) (outputs []*Node) {
+	known := map[*Node]source{nil: {}}
+	for i, name := range b.inputs {
+		known[b.nodes[name]] = source{input: i + 1}
+	}
+	for _, node := range results {
+		if _, ok := known[node]; !ok {
+			outputs = append(outputs, node)
+			known[node] = source{output: len(outputs)}
+		}
+		p.results = append(p.results, known[node])
+	}
+	return outputs
+}
+
+// run executes the program on the device and waits for it. get finds an input
+// by name; its memory is given to the program if spend says so and nobody else
+// holds it. The results are held by the caller.
+func (p *program) run(d *Device, get func(name string) *Tensor, spend func(name string) bool) (results []*Tensor, err error) {
+	defer catch(p.name, &err)
+	inputs := make([]*Tensor, len(p.inputs))
+	for i, name := range p.inputs {
+		if inputs[i] = get(name); inputs[i] == nil {
+			return nil, fmt.Errorf("%s: no tensor for %s", p.name, name)
+		}
+	}
+	outputs, err := p.execute(d, inputs, spend)
+	if err != nil {
+		return nil, err
+	}
+	results = make([]*Tensor, len(p.results))
+	for i, from := range p.results {
+		switch {
+		case from.input > 0:
+			results[i] = inputs[from.input-1].Retain()
+		case from.output > 0:
+			results[i] = outputs[from.output-1].Retain()
+		}
+	}
+	List(outputs).Release()
+	return results, nil
+}
+
+func (p *program) execute(d *Device, inputs []*Tensor, spend func(string) bool) ([]*Tensor, error) {
+	if p.outputs == 0 {
+		return nil, nil
+	}
+	buffers, spent, err := p.arguments(d, inputs, spend)
+	if err != nil {
+		return nil, err
+	}
+	outputs := make([]*Tensor, p.outputs)
+	values := p.graph.RunWithBuffers(buffers, spent, d.Number)
+	for i, t := range inputs {
+		if p.inPlace && spent[i] {
+			t.discount()
+		}
+	}
+	for i, value := range values {
+		outputs[i] = wrap(d, value)
+	}
+	return outputs, nil
+}
+
+// arguments finds the buffers of the inputs, and which of them the program may
+// overwrite.
+func (p *program) arguments(d *Device, inputs []*Tensor, spend func(string) bool) (buffers []compute.Buffer, spent []bool, err error) {
+	buffers, spent = make([]compute.Buffer, len(inputs)), make([]bool, len(inputs))
+	for i, t := range inputs {
+		if t.device != d {
+			return nil, nil, fmt.Errorf("%s: %s is on another device", p.name, p.inputs[i])
+		}
+		take := (*tensors.Tensor).Buffer
+		if spend(p.inputs[i]) && t.holders.Load() == 1 && !p.returns(i) {
+			spent[i], take = true, (*tensors.Tensor).DonateBuffer
+		}
+		if buffers[i], err = take(t.value, d.Backend, d.Number); err != nil {
+			return nil, nil, fmt.Errorf("%s: %s: %w", p.name, p.inputs[i], err)
+		}
+	}
+	return buffers, spent, nil
+}
+
+// returns reports whether an input is also a result.
+func (p *program) returns(input int) bool {
+	for _, from := range p.results {
+		if from.input == input+1 {
+			return true
+		}
+	}
+	return false
+}
+
+// close frees the compiled graph.
+func (p *program) close() {
+	if p != nil {
+		p.graph.Finalize()
+	}
+}

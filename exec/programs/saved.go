@@ -1,0 +1,73 @@
+package programs
+
+import "psim/costmodel/arch"
+
+// Saved is what Forward holds for the backward passes of one microbatch.
+type Saved struct{ held }
+
+// Work is what InputGradient leaves to WeightGradient.
+type Work struct {
+	held
+	gradients List // made already, of norms; others nil
+}
+
+// Item describes a held tensor.
+type Item struct {
+	Name     string // layer/buffer, as arch lists it
+	Lifetime arch.Lifetime
+	Bytes    int64
+}
+
+// held is a set of tensors between two passes.
+type held struct {
+	device *Device
+	slots  []slot
+	values map[string]*Tensor
+}
+
+// Items lists the tensors in the order in which they were made. A tensor with
+// several names has the first one.
+func (h *held) Items() []Item {
+	var items []Item
+	for _, s := range h.slots {
+		items = append(items, Item{Name: s.name, Lifetime: s.lifetime, Bytes: s.shape.ByteSize()})
+	}
+	return items
+}
+
+// Bytes is the size of all tensors. Those that are also the stage's input or
+// output or the gradient it was given are included.
+func (h *held) Bytes() int64 {
+	var n int64
+	for _, s := range h.slots {
+		n += s.shape.ByteSize()
+	}
+	return n
+}
+
+// Release frees the tensors of a microbatch whose backward will not run.
+func (h *held) Release() {
+	for _, t := range h.values {
+		t.Release()
+	}
+	h.slots, h.values = nil, nil
+}
+
+// take holds the results of a program as the given slots.
+func take(d *Device, slots []slot, results []*Tensor) held {
+	h := held{device: d, slots: slots, values: map[string]*Tensor{}}
+	for i, s := range slots {
+		h.values[s.name] = results[i]
+	}
+	return h
+}
+
+// Release frees what was left to WeightGradient.
+func (w *Work) Release() {
+	w.held.Release()
+	w.gradients.Release()
+	w.gradients = nil
+}
+
+// Bytes is the size of all that Work holds.
+func (w *Work) Bytes() int64 { return w.held.Bytes() + w.gradients.Bytes() }

@@ -1,0 +1,166 @@
+package programs
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/dtypes/gotype"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/tensors"
+)
+
+// Tensor is a tensor on a device and the number of those who hold it. Its
+// contents never change.
+type Tensor struct {
+	device  *Device
+	value   *tensors.Tensor
+	shape   shapes.Shape
+	holders atomic.Int32
+	counted bool // by the device; changed by the last holder alone
+}
+
+// List holds tensors in the order of a stage's parameters.
+type List []*Tensor
+
+// Release releases each tensor that is not nil.
+func (l List) Release() {
+	for _, t := range l {
+		t.Release()
+	}
+}
+
+// Bytes is the size of all tensors.
+func (l List) Bytes() int64 {
+	var n int64
+	for _, t := range l {
+		n += t.Bytes()
+	}
+	return n
+}
+
+// Upload copies values to the device. Their number is the product of the
+// dimensions; none make a scalar.
+func Upload[T gotype.Supported](d *Device, values []T, dimensions ...int) (t *Tensor, err error) {
+	defer catch("uploading a tensor", &err)
+	shape := shapes.Make(dtypes.FromGenericsType[T](), dimensions...)
+	if shape.Size() != len(values) {
+		return nil, fmt.Errorf("uploading a tensor: %d values for the shape %v", len(values), dimensions)
+	}
+	buffer, err := d.Backend.BufferFromFlatData(d.Number, values, shape)
+	if err != nil {
+		return nil, fmt.Errorf("uploading a tensor: %w", err)
+	}
+	return newTensor(d, buffer)
+}
+
+// Read copies a tensor's values from its device.
+func Read[T gotype.Supported](t *Tensor) (values []T, err error) {
+	defer catch("reading a tensor", &err)
+	buffer, err := t.value.Buffer(t.device.Backend, t.device.Number)
+	if err != nil {
+		return nil, fmt.Errorf("reading a tensor: %w", err)
+	}
+	if want := dtypes.FromGenericsType[T](); t.shape.DType != want {
+		return nil, fmt.Errorf("reading a tensor: it is %s, not %s", t.shape.DType, want)
+	}
+	values = make([]T, t.shape.Size())
+	return values, buffer.ToFlatData(values)
+}
+
+// CopyTo copies a tensor to another device, through the host where they belong
+// to different backends. It waits until the copy is there.
+func (t *Tensor) CopyTo(d *Device) (copied *Tensor, err error) {
+	defer catch("copying a tensor", &err)
+	buffer, err := t.value.Buffer(t.device.Backend, t.device.Number)
+	if err != nil {
+		return nil, fmt.Errorf("copying a tensor: %w", err)
+	}
+	var there compute.Buffer
+	if t.device.Backend == d.Backend && t.device.Number != d.Number {
+		there, err = buffer.CopyToDevice(d.Number)
+	} else {
+		there, err = throughHost(buffer, d, t.shape)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("copying a tensor: %w", err)
+	}
+	return newTensor(d, there)
+}
+
+func throughHost(from compute.Buffer, to *Device, shape shapes.Shape) (compute.Buffer, error) {
+	if from.Backend().HasSharedBuffers() {
+		flat, err := from.Data()
+		if err != nil {
+			return nil, err
+		}
+		return to.Backend.BufferFromFlatData(to.Number, flat, shape)
+	}
+	flat := dtypes.MakeAnySlice(shape.DType, shape.Size())
+	if err := from.ToFlatData(flat); err != nil {
+		return nil, err
+	}
+	return to.Backend.BufferFromFlatData(to.Number, flat, shape)
+}
+
+// newTensor takes over a buffer.
+func newTensor(d *Device, buffer compute.Buffer) (*Tensor, error) {
+	value, err := tensors.FromBuffer(buffer)
+	if err != nil {
+		return nil, err
+	}
+	return wrap(d, value), nil
+}
+
+func wrap(d *Device, value *tensors.Tensor) *Tensor {
+	t := &Tensor{device: d, value: value, shape: value.Shape(), counted: true}
+	t.holders.Store(1)
+	d.count(t.Bytes())
+	return t
+}
+
+// Device is where the tensor is.
+func (t *Tensor) Device() *Device { return t.device }
+
+// Dimensions of the tensor, not to be changed.
+func (t *Tensor) Dimensions() []int { return t.shape.Dimensions }
+
+// Bytes is the size of the tensor; 0 for nil.
+func (t *Tensor) Bytes() int64 {
+	if t == nil {
+		return 0
+	}
+	return t.shape.ByteSize()
+}
+
+// Retain adds a holder and returns the tensor.
+func (t *Tensor) Retain() *Tensor {
+	if t != nil {
+		t.holders.Add(1)
+	}
+	return t
+}
+
+// Release takes a holder off; the last one frees the memory. It does nothing to
+// nil.
+func (t *Tensor) Release() {
+	if t == nil {
+		return
+	}
+	switch left := t.holders.Add(-1); {
+	case left == 0:
+		t.discount()
+		t.value.FinalizeAll() // fails where the backend is closed already
+	case left < 0:
+		panic("programs: a tensor was released more often than held")
+	}
+}
+
+// discount takes the tensor off the device's count, once.
+func (t *Tensor) discount() {
+	if t.counted {
+		t.device.count(-t.Bytes())
+		t.counted = false
+	}
+}

@@ -1,0 +1,235 @@
+package programs
+
+import (
+	"fmt"
+
+	"psim/costmodel/arch"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
+)
+
+// Updates are the programs that add up gradients and change parameters, one set
+// for each shape in a list of tensors. The list may be a stage's parameters or
+// shards of them.
+type Updates struct {
+	// Optimizer's LearningRate may be changed between steps.
+	Optimizer Optimizer
+
+	dtype    dtypes.DType
+	shapes   []shapes.Shape
+	programs map[string]updatePrograms // by shape
+}
+
+type updatePrograms struct{ add, step *program }
+
+// State is what an optimizer remembers of each parameter. The zero value is
+// that before the first step.
+type State struct {
+	Steps   int
+	moments [2]List
+}
+
+// NewUpdates compiles the programs for tensors of the given shapes.
+func NewUpdates(backend compute.Backend, parameters []arch.Tensor, optimizer Optimizer, double bool) (*Updates, error) {
+	if err := optimizer.Validate(); err != nil {
+		return nil, err
+	}
+	u := &Updates{Optimizer: optimizer, dtype: dtypes.Float32, programs: map[string]updatePrograms{}}
+	if double {
+		u.dtype = dtypes.Float64
+	}
+	for _, t := range parameters {
+		shape := shapes.Make(u.dtype, t.Shape...)
+		u.shapes = append(u.shapes, shape)
+		if _, ok := u.programs[shape.String()]; ok {
+			continue
+		}
+		made, err := compileUpdates(backend, shape, optimizer)
+		if err != nil {
+			u.Close()
+			return nil, err
+		}
+		u.programs[shape.String()] = made
+	}
+	return u, nil
+}
+
+func compileUpdates(backend compute.Backend, shape shapes.Shape, optimizer Optimizer) (made updatePrograms, err error) {
+	where := ""
+	made.add, err = compile(backend, "adding gradients of "+shape.String(), &where, func(b *builder) []*Node {
+		return []*Node{graph.Add(b.input(sumKey, shape), b.input(gradientKey, shape))}
+	})
+	if err != nil {
+		return made, err
+	}
+	made.add.inPlace = true
+	made.step, err = compile(backend, optimizer.Name+" step of "+shape.String(), &where, func(b *builder) []*Node {
+		return optimizer.build(b, shape)
+	})
+	if err != nil {
+		return made, err
+	}
+	made.step.inPlace = true
+	return made, nil
+}
+
+// Accumulate adds gradients to a sum of earlier ones, which is nil at first,
+// and uses both up.
+func (u *Updates) Accumulate(sum, gradients List) (List, error) {
+	if sum == nil {
+		return gradients, nil
+	}
+	defer sum.Release()
+	defer gradients.Release()
+	if len(sum) != len(u.shapes) || len(gradients) != len(u.shapes) {
+		return nil, fmt.Errorf("adding gradients: %d and %d tensors for %d parameters", len(sum), len(gradients), len(u.shapes))
+	}
+	total := make(List, len(sum))
+	for i, shape := range u.shapes {
+		given := map[string]*Tensor{sumKey: sum[i], gradientKey: gradients[i]}
+		results, err := run(u.programs[shape.String()].add, sum[i], given, all)
+		if err != nil {
+			total.Release()
+			return nil, err
+		}
+		total[i] = results[0]
+	}
+	return total, nil
+}
+
+// Step changes parameters and state by one step of the optimizer. The tensors
+// in parameters are replaced and the old ones released; gradients are used up.
+func (u *Updates) Step(parameters, gradients List, state *State) error {
+	defer gradients.Release()
+	if len(parameters) != len(u.shapes) || len(gradients) != len(u.shapes) {
+		return fmt.Errorf("optimizer step: %d parameters and %d gradients, not %d", len(parameters), len(gradients), len(u.shapes))
+	}
+	if len(parameters) == 0 {
+		return nil
+	}
+	scalars, err := u.scalars(parameters[0].device, state.Steps+1)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, t := range scalars {
+			t.Release()
+		}
+	}()
+	if err := u.begin(parameters[0].device, state); err != nil {
+		return err
+	}
+	for i := range parameters {
+		if err := u.stepOne(i, parameters, gradients[i], state, scalars); err != nil {
+			return err
+		}
+		gradients[i].Release()
+		gradients[i] = nil
+	}
+	state.Steps++
+	return nil
+}
+
+// begin makes the moments zero before the first step.
+func (u *Updates) begin(d *Device, state *State) error {
+	if state.Steps > 0 || state.moments[0] != nil {
+		return nil
+	}
+	for m := range u.Optimizer.moments() {
+		for _, shape := range u.shapes {
+			t, err := uploadZeros(d, shape)
+			if err != nil {
+				return err
+			}
+			state.moments[m] = append(state.moments[m], t)
+		}
+	}
+	return nil
+}
+
+func (u *Updates) stepOne(i int, parameters List, gradient *Tensor, state *State, scalars map[string]*Tensor) error {
+	given := map[string]*Tensor{stepParameterKey: parameters[i], gradientKey: gradient}
+	for name, t := range scalars {
+		given[name] = t
+	}
+	old := []**Tensor{&parameters[i]}
+	for m := range u.Optimizer.moments() {
+		given[momentKeys[m]] = state.moments[m][i]
+		old = append(old, &state.moments[m][i])
+	}
+	spend := func(name string) bool { return scalars[name] == nil }
+	results, err := run(u.programs[u.shapes[i].String()].step, gradient, given, spend)
+	if err != nil {
+		return err
+	}
+	for k, t := range results {
+		(*old[k]).Release()
+		*old[k] = t
+	}
+	return nil
+}
+
+// scalars that differ from step to step.
+func (u *Updates) scalars(d *Device, step int) (map[string]*Tensor, error) {
+	scalars := map[string]*Tensor{}
+	for name, value := range u.Optimizer.scalars(step) {
+		t, err := uploadNumbers(d, []float64{value}, shapes.Make(u.dtype))
+		if err != nil {
+			return nil, err
+		}
+		scalars[name] = t
+	}
+	return scalars, nil
+}
+
+// Bytes that the optimizer's moments take.
+func (s *State) Bytes() int64 { return s.moments[0].Bytes() + s.moments[1].Bytes() }
+
+// Release frees the moments.
+func (s *State) Release() {
+	s.moments[0].Release()
+	s.moments[1].Release()
+	*s = State{}
+}
+
+// Close frees the programs.
+func (u *Updates) Close() {
+	for _, p := range u.programs {
+		p.add.close()
+		p.step.close()
+	}
+}
+
+func uploadZeros(d *Device, shape shapes.Shape) (*Tensor, error) {
+	buffer, err := d.Backend.BufferFromFlatData(d.Number, dtypes.MakeAnySlice(shape.DType, shape.Size()), shape)
+	if err != nil {
+		return nil, fmt.Errorf("making an optimizer's state: %w", err)
+	}
+	return newTensor(d, buffer)
+}
+
+// uploadNumbers converts to the shape's type.
+func uploadNumbers(d *Device, values []float64, shape shapes.Shape) (*Tensor, error) {
+	if shape.DType == dtypes.Float64 {
+		return Upload(d, values, shape.Dimensions...)
+	}
+	single := make([]float32, len(values))
+	for i, v := range values {
+		single[i] = float32(v)
+	}
+	return Upload(d, single, shape.Dimensions...)
+}
+
+func all(string) bool { return true }
+
+// Names of the inputs of updates.
+const (
+	sumKey           = "sum"
+	gradientKey      = "gradient"
+	stepParameterKey = "parameter"
+)
+
+var momentKeys = [2]string{"first moment", "second moment"}

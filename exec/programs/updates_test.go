@@ -1,0 +1,144 @@
+package programs_test
+
+import (
+	"math"
+	"testing"
+
+	"psim/costmodel/arch"
+	"psim/exec/programs"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Two steps of every optimizer against PyTorch's formulas by hand.
+func TestOptimizers(t *testing.T) {
+	for _, name := range []string{"sgd", "sgd-momentum", "adam", "adamw"} {
+		for _, decay := range []float64{0, 0.1} {
+			d := device(t)
+			o := programs.DefaultOptimizer(name)
+			o.LearningRate, o.WeightDecay = 0.3, decay
+			tensors := []arch.Tensor{{Name: "a", Shape: arch.Shape{2, 1}}, {Name: "b", Shape: arch.Shape{1}}}
+			u, err := programs.NewUpdates(d.Backend, tensors, o, true)
+			require.NoError(t, err)
+			want := []float64{1, -2, 3}
+			var memory [3][2]float64
+			parameters := programs.List{upload(t, d, want[:2], true, 2, 1), upload(t, d, want[2:], true, 1)}
+			var state programs.State
+			for step := 1; step <= 2; step++ {
+				g := []float64{0.5, -1 * float64(step), 1e-3}
+				gradients := programs.List{upload(t, d, g[:2], true, 2, 1), upload(t, d, g[2:], true, 1)}
+				require.NoError(t, u.Step(parameters, gradients, &state))
+				for i := range want {
+					want[i] = byHand(o, want[i], g[i], step, &memory[i])
+				}
+				require.InDeltaSlice(t, want, append(read(t, parameters[0]), read(t, parameters[1])...), 1e-12, "%s step %d", name, step)
+			}
+			require.EqualValues(t, map[string]int{"sgd": 0, "sgd-momentum": 3 * 8}[name]+map[bool]int{true: 2 * 3 * 8}[name[0] == 'a'], state.Bytes())
+			parameters.Release()
+			state.Release()
+			u.Close()
+		}
+	}
+}
+
+// byHand is one step for one number, with what the optimizer remembers of it.
+func byHand(o programs.Optimizer, p, g float64, step int, memory *[2]float64) float64 {
+	if o.Name == "adamw" {
+		p -= o.LearningRate * o.WeightDecay * p
+	} else {
+		g += o.WeightDecay * p
+	}
+	switch o.Name {
+	case "sgd":
+		return p - o.LearningRate*g
+	case "sgd-momentum":
+		memory[0] = o.Momentum*memory[0] + g
+		return p - o.LearningRate*memory[0]
+	}
+	memory[0] = o.Beta1*memory[0] + (1-o.Beta1)*g
+	memory[1] = o.Beta2*memory[1] + (1-o.Beta2)*g*g
+	m := memory[0] / (1 - math.Pow(o.Beta1, float64(step)))
+	v := memory[1] / (1 - math.Pow(o.Beta2, float64(step)))
+	return p - o.LearningRate*m/(math.Sqrt(v)+o.Epsilon)
+}
+
+func TestOptimizerErrors(t *testing.T) {
+	for want, change := range map[string]func(*programs.Optimizer){
+		"must be one of sgd": func(o *programs.Optimizer) { o.Name = "lion" },
+		"learning rate":      func(o *programs.Optimizer) { o.LearningRate = math.NaN() },
+		"weight decay":       func(o *programs.Optimizer) { o.WeightDecay = -1 },
+		"betas":              func(o *programs.Optimizer) { o.Beta2 = 1 },
+		"momentum":           func(o *programs.Optimizer) { o.Name, o.Momentum = "sgd-momentum", 1 },
+	} {
+		o := programs.DefaultOptimizer("adam")
+		change(&o)
+		require.ErrorContains(t, o.Validate(), want)
+	}
+}
+
+// The loss falls, with gradients of two microbatches added up on the device,
+// and what is live between steps does not grow.
+func TestTraining(t *testing.T) {
+	for name, n := range networks(t) {
+		for _, optimizer := range []string{"sgd", "sgd-momentum", "adam", "adamw"} {
+			t.Run(name+" "+optimizer, func(t *testing.T) {
+				d, b := device(t), makeData(n, 4)
+				p := newPipe(t, d, n, programs.Options{Samples: 2})
+				defer p.close()
+				o := programs.DefaultOptimizer(optimizer)
+				o.LearningRate = 0.01
+				u, err := programs.NewUpdates(d.Backend, p.stages[0].Parameters(), o, false)
+				require.NoError(t, err)
+				defer u.Close()
+				var state programs.State
+				defer state.Release()
+				first := p.train(t, b, u, &state)
+				live, last := d.Bytes(), 0.0
+				for range 5 {
+					last = p.train(t, b, u, &state)
+				}
+				require.Less(t, last, first)
+				require.Equal(t, live, d.Bytes())
+			})
+		}
+	}
+}
+
+// train is a step of a pipe of one stage.
+func (p *pipe) train(t testing.TB, b data, u *programs.Updates, state *programs.State) float64 {
+	dy := upload(t, p.device, []float64{1 / float64(len(b.targets))}, false)
+	defer dy.Release()
+	var sum programs.List
+	total := 0.0
+	for from := 0; from < b.samples; from += p.options.Samples {
+		loss, saved := p.forward(t, b, from)
+		_, gradients := p.stageBackward(t, 0, saved[0], dy)
+		var err error
+		sum, err = u.Accumulate(sum, gradients)
+		require.NoError(t, err)
+		total += loss
+	}
+	require.NoError(t, u.Step(p.params[0], sum, state))
+	return total / float64(len(b.targets))
+}
+
+// An optimizer step works in place: no more than its scalars comes on top of
+// what is held.
+func TestStepInPlace(t *testing.T) {
+	d := device(t)
+	tensors := []arch.Tensor{{Name: "a", Shape: arch.Shape{100}}}
+	u, err := programs.NewUpdates(d.Backend, tensors, programs.DefaultOptimizer("adamw"), false)
+	require.NoError(t, err)
+	defer u.Close()
+	parameters := programs.List{upload(t, d, make([]float64, 100), false, 100)}
+	var state programs.State
+	for range 2 {
+		gradients := programs.List{upload(t, d, make([]float64, 100), false, 100)}
+		d.ResetPeak()
+		require.NoError(t, u.Step(parameters, gradients, &state))
+		require.EqualValues(t, 4*400+3*4, d.Peak())
+		require.EqualValues(t, 3*400, d.Bytes())
+	}
+	parameters.Release()
+	state.Release()
+}
