@@ -25,7 +25,7 @@ type Job struct {
 }
 
 // A Batch is the data of one step, flat, sample by sample. A network of
-// tokens takes Tokens, others Numbers.
+// tokens takes Tokens, others Numbers; an image is rows × columns × channels.
 type Batch struct {
 	Tokens  []int32
 	Numbers []float32
