@@ -180,10 +180,11 @@ func (s *step) backward(t schedules.Task) error {
 	saved := x.saved
 	x.saved = nil // used up, whatever comes of it
 	var gradient *programs.Tensor
-	var gradients programs.List
 	var err error
 	if t.Kind == schedules.Backward {
-		gradient, gradients, err = program.Backward(st.parameters, saved, x.outputGradient)
+		sum := st.gradients
+		st.gradients = nil
+		gradient, st.gradients, err = program.Backward(st.parameters, saved, x.outputGradient, sum)
 	} else {
 		gradient, x.work, err = program.InputGradient(st.parameters, saved, x.outputGradient)
 	}
@@ -200,27 +201,16 @@ func (s *step) backward(t schedules.Task) error {
 	default:
 		x.inputGradient = gradient
 	}
-	if t.Kind == schedules.InputGradient {
-		return nil
-	}
-	return st.accumulate(gradients)
+	return nil
 }
 
 // weightGradient runs W.
 func (s *step) weightGradient(t schedules.Task) error {
 	x, st := s.at(t.Stage, t.Microbatch), s.stages[t.Stage]
-	work := x.work
-	x.work = nil
-	gradients, err := st.bySize[s.job.Samples[t.Microbatch]].WeightGradient(work)
-	if err != nil {
-		return err
-	}
-	return st.accumulate(gradients)
-}
-
-// accumulate adds a microbatch's gradients to the step's.
-func (s *stage) accumulate(gradients programs.List) (err error) {
-	s.gradients, err = s.updates.Accumulate(s.gradients, gradients)
+	work, sum := x.work, st.gradients
+	x.work, st.gradients = nil, nil
+	var err error
+	st.gradients, err = st.bySize[s.job.Samples[t.Microbatch]].WeightGradient(work, sum)
 	return err
 }
 

@@ -120,9 +120,9 @@ func (w *work) timed(pass string) {
 	case "I":
 		dx, w.left, err = w.stage.InputGradient(w.parameters, w.saved, w.dy)
 	case "W":
-		w.gradients, err = w.stage.WeightGradient(w.left)
+		w.gradients, err = w.stage.WeightGradient(w.left, nil)
 	default:
-		dx, w.gradients, err = w.stage.Backward(w.parameters, w.saved, w.dy)
+		dx, w.gradients, err = w.stage.Backward(w.parameters, w.saved, w.dy, nil)
 	}
 	require.NoError(w, err)
 	dx.Release()

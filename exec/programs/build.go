@@ -2,15 +2,18 @@ package programs
 
 import (
 	"fmt"
+	"strings"
 
 	"psim/costmodel/arch"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
 )
 
-// compile makes the four programs. Each one's slots are those of the ones
-// before.
+// compile makes the programs. Each one's slots are those of the ones before.
+// Those that make gradients come twice: for the first microbatch of a step, and
+// for later ones, whose gradients are added to the sum within the program.
 func (s *Stage) compile(backend compute.Backend) error {
 	type pass struct {
 		name    string
@@ -20,8 +23,10 @@ func (s *Stage) compile(backend compute.Backend) error {
 	for _, p := range []pass{
 		{"forward", &s.forward, s.buildForward},
 		{"backward", &s.backward, s.buildBackward},
+		{"adding backward", &s.addingBackward, adding(s.buildBackward)},
 		{"input gradient", &s.inputGradient, s.buildInputGradient},
 		{"weight gradient", &s.weightGradient, s.buildWeightGradient},
+		{"adding weight gradient", &s.addingWeightGradient, adding(s.buildWeightGradient)},
 	} {
 		var sc *scope
 		at := new(string)
@@ -33,9 +38,18 @@ func (s *Stage) compile(backend compute.Backend) error {
 		if err != nil {
 			return err
 		}
+		made.inPlace = isSum
 		*p.program = made
 	}
 	return nil
+}
+
+// adding builds a program whose gradients are added to sums.
+func adding(build func(*scope) []*Node) func(*scope) []*Node {
+	return func(sc *scope) []*Node {
+		sc.adding = true
+		return build(sc)
+	}
 }
 
 // name of the stage for errors.
@@ -74,12 +88,22 @@ func (s *Stage) buildInputGradient(sc *scope) []*Node {
 	s.workSlots = forWeight(s.register(sc))
 	s.passedOn = forWeight(s.savedSlots)
 	results := append([]*Node{dy}, nodes(sc, s.workSlots)...)
-	return append(results, s.gradients(sc)...)
+	gradients := s.gradients(sc)
+	s.early = make([]bool, len(gradients))
+	for i, node := range gradients {
+		s.early[i] = node != nil
+	}
+	return append(results, gradients...)
 }
 
 func (s *Stage) buildWeightGradient(sc *scope) []*Node {
 	for i := len(s.units) - 1; i >= 0; i-- {
 		s.units[i].weight(sc)
+	}
+	for i, early := range s.early {
+		if name := s.parameters[i].Name; early && sc.adding {
+			sc.gradient(name, sc.input(earlyKey+name, s.shapeOf(i)))
+		}
 	}
 	return s.gradients(sc)
 }
@@ -172,11 +196,23 @@ func nodes(sc *scope, slots []slot) []*Node {
 // gradients made in a program, in the order of the parameters, others nil.
 func (s *Stage) gradients(sc *scope) []*Node {
 	list := make([]*Node, len(s.parameters))
-	for name, node := range sc.gradients {
-		if want := shapes.Make(s.dtype, s.parameters[s.index[name]].Shape...); !node.Shape().Equal(want) {
-			panic(fmt.Errorf("the gradient of %s has the shape %s", name, node.Shape()))
+	for i, p := range s.parameters {
+		node := sc.gradients[p.Name]
+		if node == nil {
+			continue
 		}
-		list[s.index[name]] = node
+		if !node.Shape().Equal(s.shapeOf(i)) {
+			panic(fmt.Errorf("the gradient of %s has the shape %s", p.Name, node.Shape()))
+		}
+		if sc.adding {
+			node = graph.Add(sc.input(sumKey+p.Name, s.shapeOf(i)), node)
+		}
+		list[i] = node
 	}
 	return list
 }
+
+// shapeOf a parameter.
+func (s *Stage) shapeOf(i int) shapes.Shape { return shapes.Make(s.dtype, s.parameters[i].Shape...) }
+
+func isSum(name string) bool { return strings.HasPrefix(name, sumKey) }

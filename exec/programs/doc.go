@@ -13,7 +13,8 @@
 // The last stage returns the sum of the losses of its tokens (images) as its
 // output. Its output gradient is a scalar: 1/n, with n the tokens of the whole
 // batch, makes the gradients of microbatches of any size add up to those of the
-// mean. Sums of gradients and optimizer steps are programs as well (Updates).
+// mean; a backward adds them to the sum of the microbatches before. Optimizer
+// steps are programs as well (Updates).
 //
 // # Tensors and memory
 //

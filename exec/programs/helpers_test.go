@@ -190,7 +190,7 @@ func (p *pipe) backward(t testing.TB, saved []*programs.Saved, scale float64) ma
 	all := map[string][]float64{}
 	dy := upload(t, p.device, []float64{scale}, p.options.Double)
 	for i := len(p.stages) - 1; i >= 0; i-- {
-		dx, gradients := p.stageBackward(t, i, saved[i], dy)
+		dx, gradients := p.stageBackward(t, i, saved[i], dy, nil)
 		dy.Release()
 		dy = dx
 		addTo(t, all, p.stages[i], gradients)
@@ -200,16 +200,16 @@ func (p *pipe) backward(t testing.TB, saved []*programs.Saved, scale float64) ma
 	return all
 }
 
-func (p *pipe) stageBackward(t testing.TB, i int, saved *programs.Saved, dy *programs.Tensor) (*programs.Tensor, programs.List) {
+func (p *pipe) stageBackward(t testing.TB, i int, saved *programs.Saved, dy *programs.Tensor, sum programs.List) (*programs.Tensor, programs.List) {
 	s := p.stages[i]
 	if !p.halves {
-		dx, gradients, err := s.Backward(p.params[i], saved, dy)
+		dx, gradients, err := s.Backward(p.params[i], saved, dy, sum)
 		require.NoError(t, err)
 		return dx, gradients
 	}
 	dx, work, err := s.InputGradient(p.params[i], saved, dy)
 	require.NoError(t, err)
-	gradients, err := s.WeightGradient(work)
+	gradients, err := s.WeightGradient(work, sum)
 	require.NoError(t, err)
 	return dx, gradients
 }

@@ -17,20 +17,36 @@ func (s *Stage) Forward(parameters List, input, targets *Tensor) (output *Tensor
 	return results[0], &Saved{take(input.device, s.savedSlots, results[1:])}, nil
 }
 
-// Backward runs B: all of a microbatch's backward. It uses up saved. The input
-// gradient is nil where the stage's input is the network's.
-func (s *Stage) Backward(parameters List, saved *Saved, outputGradient *Tensor) (inputGradient *Tensor, gradients List, err error) {
+// Backward runs B: all of a microbatch's backward. It uses up saved and sum,
+// the gradients of the microbatches before, which is nil for the first, and
+// returns the gradients with sum added. The input gradient is nil where the
+// stage's input is the network's.
+func (s *Stage) Backward(parameters List, saved *Saved, outputGradient *Tensor, sum List) (inputGradient *Tensor, gradients List, err error) {
 	defer saved.Release()
+	defer sum.Release()
 	given, err := s.inputs(parameters, saved.values)
 	if err != nil {
 		return nil, nil, err
 	}
 	given[outputGradientKey] = outputGradient
-	results, err := run(s.backward, outputGradient, given, saved.has)
+	program := s.backward
+	if sum != nil {
+		program = s.addingBackward
+		s.give(given, sumKey, sum)
+	}
+	spend := func(name string) bool { return saved.has(name) || isSum(name) }
+	results, err := run(program, outputGradient, given, spend)
 	if err != nil {
 		return nil, nil, err
 	}
 	return results[0], results[1:], nil
+}
+
+// give adds a list of tensors to what a program is given, by parameter.
+func (s *Stage) give(given map[string]*Tensor, key string, list List) {
+	for i, t := range list {
+		given[key+s.parameters[i].Name] = t
+	}
 }
 
 // InputGradient runs I: the input gradient, and what is left for W. It uses up
@@ -60,10 +76,22 @@ func (s *Stage) InputGradient(parameters List, saved *Saved, outputGradient *Ten
 	return results[0], work, nil
 }
 
-// WeightGradient runs W: the gradients of the parameters. It uses up work.
-func (s *Stage) WeightGradient(work *Work) (gradients List, err error) {
+// WeightGradient runs W: the gradients of the parameters, with sum added as by
+// Backward. It uses up work and sum.
+func (s *Stage) WeightGradient(work *Work, sum List) (gradients List, err error) {
 	defer work.Release()
-	gradients, err = s.weightGradient.run(work.device, func(name string) *Tensor { return work.values[name] }, work.has)
+	defer sum.Release()
+	given := map[string]*Tensor{}
+	for name, t := range work.values {
+		given[name] = t
+	}
+	s.give(given, earlyKey, work.gradients)
+	program := s.weightGradient
+	if sum != nil {
+		program = s.addingWeightGradient
+		s.give(given, sumKey, sum)
+	}
+	gradients, err = program.run(work.device, func(name string) *Tensor { return given[name] }, all)
 	if err != nil {
 		return nil, err
 	}

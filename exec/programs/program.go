@@ -20,9 +20,9 @@ type program struct {
 	inputs  []string
 	outputs int
 	results []source
-	// inPlace: outputs take the place of spent inputs, and are not counted
-	// beside them.
-	inPlace bool
+	// inPlace names the inputs whose place outputs take once they are spent, so
+	// that they are not counted beside them.
+	inPlace func(name string) bool
 }
 
 // source says where a result comes from. The zero value is a result that is not
@@ -126,7 +126,7 @@ func (p *program) execute(d *Device, inputs []*Tensor, spend func(string) bool) 
 	outputs := make([]*Tensor, p.outputs)
 	values := p.graph.RunWithBuffers(buffers, spent, d.Number)
 	for i, t := range inputs {
-		if p.inPlace && spent[i] {
+		if spent[i] && p.inPlace != nil && p.inPlace(p.inputs[i]) {
 			t.discount()
 		}
 	}

@@ -43,6 +43,7 @@ type scope struct {
 
 	muted     bool // save nothing: the backward will repeat this forward
 	repeating bool // it does
+	adding    bool // gradients are added to sums of earlier microbatches
 }
 
 func newScope(s *Stage, b *builder) *scope {
@@ -131,4 +132,6 @@ const (
 	inputKey          = "input"
 	targetsKey        = "targets"
 	outputGradientKey = "output gradient"
+	sumKey            = "sum:"   // + parameter: of its gradients
+	earlyKey          = "early:" // + parameter: its gradient, made by InputGradient
 )

@@ -49,7 +49,12 @@ type Stage struct {
 	// InputGradient, passedOn from Forward to WeightGradient.
 	savedSlots, workSlots, passedOn []slot
 
-	forward, backward, inputGradient, weightGradient *program
+	// early marks the parameters whose gradients InputGradient makes.
+	early []bool
+
+	forward, inputGradient               *program
+	backward, addingBackward             *program
+	weightGradient, addingWeightGradient *program
 }
 
 // unit is a run of layers that are repeated together, or a layer that is not
@@ -147,7 +152,7 @@ func (s *Stage) Targets() int {
 
 // Close frees the programs.
 func (s *Stage) Close() {
-	for _, p := range []*program{s.forward, s.backward, s.inputGradient, s.weightGradient} {
+	for _, p := range []*program{s.forward, s.inputGradient, s.backward, s.addingBackward, s.weightGradient, s.addingWeightGradient} {
 		p.close()
 	}
 }

@@ -8,11 +8,10 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
-	"github.com/gomlx/gomlx/core/graph"
 )
 
-// Updates are the programs that add up gradients and change parameters, one set
-// for each shape in a list of tensors. The list may be a stage's parameters or
+// Updates are the programs that change parameters, one for each shape in a list
+// of tensors. The list may be a stage's parameters or
 // shards of them.
 type Updates struct {
 	// Optimizer's LearningRate may be changed between steps.
@@ -20,10 +19,8 @@ type Updates struct {
 
 	dtype    dtypes.DType
 	shapes   []shapes.Shape
-	programs map[string]updatePrograms // by shape
+	programs map[string]*program // by shape
 }
-
-type updatePrograms struct{ add, step *program }
 
 // State is what an optimizer remembers of each parameter. The zero value is
 // that before the first step.
@@ -37,7 +34,7 @@ func NewUpdates(backend compute.Backend, parameters []arch.Tensor, optimizer Opt
 	if err := optimizer.Validate(); err != nil {
 		return nil, err
 	}
-	u := &Updates{Optimizer: optimizer, dtype: dtypes.Float32, programs: map[string]updatePrograms{}}
+	u := &Updates{Optimizer: optimizer, dtype: dtypes.Float32, programs: map[string]*program{}}
 	if double {
 		u.dtype = dtypes.Float64
 	}
@@ -47,7 +44,7 @@ func NewUpdates(backend compute.Backend, parameters []arch.Tensor, optimizer Opt
 		if _, ok := u.programs[shape.String()]; ok {
 			continue
 		}
-		made, err := compileUpdates(backend, shape, optimizer)
+		made, err := compileStep(backend, shape, optimizer)
 		if err != nil {
 			u.Close()
 			return nil, err
@@ -57,47 +54,15 @@ func NewUpdates(backend compute.Backend, parameters []arch.Tensor, optimizer Opt
 	return u, nil
 }
 
-func compileUpdates(backend compute.Backend, shape shapes.Shape, optimizer Optimizer) (made updatePrograms, err error) {
+func compileStep(backend compute.Backend, shape shapes.Shape, optimizer Optimizer) (*program, error) {
 	where := ""
-	made.add, err = compile(backend, "adding gradients of "+shape.String(), &where, func(b *builder) []*Node {
-		return []*Node{graph.Add(b.input(sumKey, shape), b.input(gradientKey, shape))}
-	})
-	if err != nil {
-		return made, err
-	}
-	made.add.inPlace = true
-	made.step, err = compile(backend, optimizer.Name+" step of "+shape.String(), &where, func(b *builder) []*Node {
+	made, err := compile(backend, optimizer.Name+" step of "+shape.String(), &where, func(b *builder) []*Node {
 		return optimizer.build(b, shape)
 	})
-	if err != nil {
-		return made, err
+	if err == nil {
+		made.inPlace = all
 	}
-	made.step.inPlace = true
-	return made, nil
-}
-
-// Accumulate adds gradients to a sum of earlier ones, which is nil at first,
-// and uses both up.
-func (u *Updates) Accumulate(sum, gradients List) (List, error) {
-	if sum == nil {
-		return gradients, nil
-	}
-	defer sum.Release()
-	defer gradients.Release()
-	if len(sum) != len(u.shapes) || len(gradients) != len(u.shapes) {
-		return nil, fmt.Errorf("adding gradients: %d and %d tensors for %d parameters", len(sum), len(gradients), len(u.shapes))
-	}
-	total := make(List, len(sum))
-	for i, shape := range u.shapes {
-		given := map[string]*Tensor{sumKey: sum[i], gradientKey: gradients[i]}
-		results, err := run(u.programs[shape.String()].add, sum[i], given, all)
-		if err != nil {
-			total.Release()
-			return nil, err
-		}
-		total[i] = results[0]
-	}
-	return total, nil
+	return made, err
 }
 
 // Step changes parameters and state by one step of the optimizer. The tensors
@@ -161,7 +126,7 @@ func (u *Updates) stepOne(i int, parameters List, gradient *Tensor, state *State
 		old = append(old, &state.moments[m][i])
 	}
 	spend := func(name string) bool { return scalars[name] == nil }
-	results, err := run(u.programs[u.shapes[i].String()].step, gradient, given, spend)
+	results, err := run(u.programs[u.shapes[i].String()], gradient, given, spend)
 	if err != nil {
 		return err
 	}
@@ -198,8 +163,7 @@ func (s *State) Release() {
 // Close frees the programs.
 func (u *Updates) Close() {
 	for _, p := range u.programs {
-		p.add.close()
-		p.step.close()
+		p.close()
 	}
 }
 
@@ -227,7 +191,6 @@ func all(string) bool { return true }
 
 // Names of the inputs of updates.
 const (
-	sumKey           = "sum"
 	gradientKey      = "gradient"
 	stepParameterKey = "parameter"
 )
