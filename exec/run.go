@@ -27,6 +27,8 @@ type RunOptions struct {
 	// this seed; 0 starts them in the graph's order. The result must not
 	// depend on it.
 	Shuffle uint64
+	// Begin is the time zero of the trace; the zero value is when Run begins.
+	Begin time.Time
 }
 
 // A TaskError is the first failure of a run.
@@ -52,6 +54,9 @@ func Run(ctx context.Context, g *schedules.Graph, do Do, o RunOptions) (*schedul
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r := newRunner(g, do, cancel)
+	if !o.Begin.IsZero() {
+		r.begin = o.Begin
+	}
 	var streams sync.WaitGroup
 	for _, s := range r.startOrder(o.Shuffle) {
 		streams.Go(func() { r.stream(ctx, s) })
@@ -91,7 +96,7 @@ func newRunner(g *schedules.Graph, do Do, cancel context.CancelCauseFunc) *runne
 	start, order := g.ByStream()
 	r := &runner{
 		graph: g, do: do, cancel: cancel, begin: time.Now(),
-		trace: &schedules.Trace{Graph: g, Spans: make([]schedules.Span, len(g.Tasks))},
+		trace: &schedules.Trace{Graph: g, Spans: make([]schedules.Span, len(g.Tasks)), Ready: make([]time.Duration, len(g.Tasks))},
 		start: start, order: order, done: make([]chan struct{}, len(g.Tasks)), head: make([]int32, len(g.Streams)),
 	}
 	for i := range r.done {
@@ -123,6 +128,7 @@ func (r *runner) stream(ctx context.Context, s int) {
 		}
 		r.advance(s, n)
 		from := time.Since(r.begin)
+		r.trace.Ready[i] = r.ready(s, n, i)
 		if err := r.perform(ctx, i); err != nil {
 			if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 				r.cancel(&TaskError{r.graph, i, err}) // the first cause stays
@@ -133,6 +139,19 @@ func (r *runner) stream(ctx context.Context, s int) {
 		r.advance(s, n+1)
 		close(r.done[i])
 	}
+}
+
+// ready is when everything that a task waited for had ended: what it depends
+// on, and the task before it on its stream.
+func (r *runner) ready(s, n int, i int32) time.Duration {
+	var at time.Duration
+	for _, d := range r.graph.Deps(i) {
+		at = max(at, r.trace.Spans[d].End)
+	}
+	if n > 0 {
+		at = max(at, r.trace.Spans[r.order[int(r.start[s])+n-1]].End)
+	}
+	return at
 }
 
 // wait blocks until everything that a task waits for has ended; false if the

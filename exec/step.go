@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"psim/exec/programs"
 	"psim/schedules"
@@ -13,45 +14,84 @@ import (
 type step struct {
 	*Trainer
 	batch  Batch
-	slots  []slot    // by stage and microbatch
-	losses []float64 // sums, by microbatch
+	slots  []slot    // by replica, stage and microbatch
+	losses []float64 // sums, by replica and microbatch
 
-	inputs, targets [][2]int // of every microbatch: from, to in the batch
+	inputs, targets [][2]int // by replica and microbatch: from, to in the batch
+	shareTargets    int      // of a replica
+
+	mu     sync.Mutex
+	rounds map[roundKey]*round // collectives under way
 }
 
 // slot is what a stage has of a microbatch between two tasks.
 type slot struct {
-	input          *programs.Tensor // until F
-	output         *programs.Tensor // from F until it is sent
-	saved          *programs.Saved  // from F until B or I
-	work           *programs.Work   // from I until W
-	outputGradient *programs.Tensor // until B or I
-	inputGradient  *programs.Tensor // from B or I until it is sent
+	input          *programs.Tensor  // until F
+	output         *programs.Tensor  // from F until it is sent
+	saved          []*programs.Saved // from F until B or I, by segment
+	work           []*programs.Work  // from I until W, by segment
+	outputGradient *programs.Tensor  // until B or I
+	inputGradient  *programs.Tensor  // from B or I until it is sent
 }
 
-// cut divides the batch into microbatches, or says that it does not fit.
-func (s *step) cut() error {
+// newStep divides the batch into microbatches, or says that it does not fit.
+func (t *Trainer) newStep(b Batch) (*step, error) {
+	g := t.job.Graph
+	replicas, microbatches := g.Shape.Replicas, len(t.job.Samples)
+	s := &step{
+		Trainer: t, batch: b, slots: make([]slot, replicas*len(t.job.Layers)*microbatches),
+		losses: make([]float64, replicas*microbatches), rounds: map[roundKey]*round{},
+	}
 	samples := 0
-	for _, n := range s.job.Samples {
+	for _, n := range t.job.Samples {
 		samples += n
 	}
-	given := max(len(s.batch.Tokens), len(s.batch.Numbers))
-	input := int(s.job.Network.Layers[0].Input.Elements())
-	perSample := s.stages[len(s.stages)-1].bySize[s.job.Samples[0]].Targets() / s.job.Samples[0]
-	if given != samples*input || len(s.batch.Targets) != samples*perSample {
-		return fmt.Errorf("a batch of %d inputs and %d targets for %d samples of %d and %d", given, len(s.batch.Targets), samples, input, perSample)
+	samples *= replicas
+	last := t.job.Network.Layers[len(t.job.Network.Layers)-1].Output
+	input, target := int(t.job.Network.Layers[0].Input.Elements()), int(last.Elements())/last[len(last)-1]
+	if given := max(len(b.Tokens), len(b.Numbers)); given != samples*input || len(b.Targets) != samples*target {
+		return nil, fmt.Errorf("a batch of %d inputs and %d targets for %d samples of %d and %d", given, len(b.Targets), samples, input, target)
 	}
+	s.shareTargets = len(b.Targets) / replicas
 	from := 0
-	for _, n := range s.job.Samples {
-		s.inputs = append(s.inputs, [2]int{from * input, (from + n) * input})
-		s.targets = append(s.targets, [2]int{from * perSample, (from + n) * perSample})
-		from += n
+	for range replicas {
+		for _, n := range t.job.Samples {
+			s.inputs = append(s.inputs, [2]int{from * input, (from + n) * input})
+			s.targets = append(s.targets, [2]int{from * target, (from + n) * target})
+			from += n
+		}
 	}
-	return nil
+	return s, nil
 }
 
-func (s *step) at(stage, microbatch int32) *slot {
-	return &s.slots[int(stage)*len(s.job.Samples)+int(microbatch)]
+// loss is the mean over the batch, as far as it has been computed.
+func (s *step) loss() float64 {
+	sum := 0.0
+	for _, l := range s.losses {
+		sum += l
+	}
+	return sum / float64(len(s.batch.Targets))
+}
+
+// replica is that of a rank.
+func (s *step) replica(rank int32) int { return int(rank) / s.job.Graph.Shape.Ranks }
+
+// piece indexes what is there for every replica and microbatch.
+func (s *step) piece(t schedules.Task) int {
+	return s.replica(t.Rank)*len(s.job.Samples) + int(t.Microbatch)
+}
+
+// at is the slot of the task's microbatch at a stage.
+func (s *step) at(t schedules.Task, stage int32) *slot {
+	return &s.slots[(s.replica(t.Rank)*len(s.job.Layers)+int(stage))*len(s.job.Samples)+int(t.Microbatch)]
+}
+
+// stage is the task's stage, and its segments' programs.
+func (s *step) stage(t schedules.Task) *stage { return s.members[t.Rank].stages[t.Stage] }
+
+// program of a segment for the task's microbatch.
+func (s *step) program(g *segment, t schedules.Task) *programs.Stage {
+	return g.bySize[s.job.Samples[t.Microbatch]]
 }
 
 // release frees what an unfinished step has left.
@@ -61,21 +101,27 @@ func (s *step) release() {
 		for _, t := range []*programs.Tensor{x.input, x.output, x.outputGradient, x.inputGradient} {
 			t.Release()
 		}
-		if x.saved != nil {
-			x.saved.Release()
+		for _, saved := range x.saved {
+			if saved != nil {
+				saved.Release()
+			}
 		}
-		if x.work != nil {
-			x.work.Release()
+		for _, work := range x.work {
+			if work != nil {
+				work.Release()
+			}
 		}
 	}
-	for _, st := range s.stages {
-		st.gradients.Release()
-		st.gradients = nil
+	for _, r := range s.rounds {
+		r.release()
+	}
+	for _, m := range s.members {
+		m.forget()
 	}
 }
 
 // do performs one task of the graph.
-func (s *step) do(_ context.Context, i int32) error {
+func (s *step) do(ctx context.Context, i int32) error {
 	t := s.job.Graph.Tasks[i]
 	switch t.Kind {
 	case schedules.Forward:
@@ -85,15 +131,31 @@ func (s *step) do(_ context.Context, i int32) error {
 	case schedules.WeightGradient:
 		return s.weightGradient(t)
 	case schedules.SendForward:
-		x := s.at(t.Stage, t.Microbatch)
-		return s.send(&x.output, &s.at(t.Stage+1, t.Microbatch).input, t)
+		return s.send(&s.at(t, t.Stage).output, &s.at(t, t.Stage+1).input, t)
 	case schedules.SendBackward:
-		x := s.at(t.Stage, t.Microbatch)
-		return s.send(&x.inputGradient, &s.at(t.Stage-1, t.Microbatch).outputGradient, t)
+		return s.send(&s.at(t, t.Stage).inputGradient, &s.at(t, t.Stage-1).outputGradient, t)
+	case schedules.AllReduce:
+		return s.allReduce(ctx, i)
+	case schedules.Average:
+		return s.members[t.Rank].scale(1 / float64(s.job.Graph.Shape.Replicas))
 	case schedules.Optimizer:
 		return s.update(t.Rank)
 	}
 	return fmt.Errorf("%s is not executed yet", t.Kind)
+}
+
+// update takes the optimizer's step on a rank.
+func (s *step) update(rank int32) error {
+	m := s.members[rank]
+	if s.inspect != nil {
+		if err := m.collectAll(); err != nil {
+			return err
+		}
+		if err := s.inspect(int(rank), m); err != nil {
+			return err
+		}
+	}
+	return m.update()
 }
 
 // send copies a tensor to the device of another rank and frees it here.
@@ -111,120 +173,4 @@ func (s *step) send(from, to **programs.Tensor, t schedules.Task) error {
 // passes between them.
 func (s *step) sameRank(a, b int32) bool {
 	return s.job.Graph.StageRank[a] == s.job.Graph.StageRank[b]
-}
-
-// forward runs F. The first stage takes its input from the batch, the last
-// one its targets, and leaves the loss.
-func (s *step) forward(t schedules.Task) error {
-	x, st := s.at(t.Stage, t.Microbatch), s.stages[t.Stage]
-	program := st.bySize[s.job.Samples[t.Microbatch]]
-	if t.Stage == 0 {
-		if err := s.load(x, program, st.device, t.Microbatch); err != nil {
-			return err
-		}
-	}
-	var targets *programs.Tensor
-	if program.Last() {
-		at := s.targets[t.Microbatch]
-		var err error
-		if targets, err = programs.Upload(st.device, s.batch.Targets[at[0]:at[1]], program.Targets()); err != nil {
-			return err
-		}
-		defer targets.Release()
-	}
-	output, saved, err := program.Forward(st.parameters, x.input, targets)
-	if err != nil {
-		return err
-	}
-	x.input.Release()
-	x.input, x.saved = nil, saved
-	if program.Last() {
-		return s.loss(x, st.device, output, t.Microbatch)
-	}
-	if s.sameRank(t.Stage, t.Stage+1) {
-		s.at(t.Stage+1, t.Microbatch).input = output
-	} else {
-		x.output = output
-	}
-	return nil
-}
-
-// load uploads a microbatch's input.
-func (s *step) load(x *slot, program *programs.Stage, d *programs.Device, microbatch int32) (err error) {
-	at, dimensions := s.inputs[microbatch], program.InputDimensions()
-	if s.batch.Tokens != nil {
-		x.input, err = programs.Upload(d, s.batch.Tokens[at[0]:at[1]], dimensions...)
-	} else {
-		x.input, err = programs.Upload(d, s.batch.Numbers[at[0]:at[1]], dimensions...)
-	}
-	return err
-}
-
-// loss reads the sum of the losses, and makes the gradient that the backward
-// begins with: that of the mean over the whole batch.
-func (s *step) loss(x *slot, d *programs.Device, sum *programs.Tensor, microbatch int32) error {
-	defer sum.Release()
-	values, err := programs.Read[float32](sum)
-	if err != nil {
-		return err
-	}
-	s.losses[microbatch] = float64(values[0])
-	x.outputGradient, err = programs.Upload(d, []float32{1 / float32(len(s.batch.Targets))})
-	return err
-}
-
-// backward runs B or I.
-func (s *step) backward(t schedules.Task) error {
-	x, st := s.at(t.Stage, t.Microbatch), s.stages[t.Stage]
-	program := st.bySize[s.job.Samples[t.Microbatch]]
-	saved := x.saved
-	x.saved = nil // used up, whatever comes of it
-	var gradient *programs.Tensor
-	var err error
-	if t.Kind == schedules.Backward {
-		sum := st.gradients
-		st.gradients = nil
-		gradient, st.gradients, err = program.Backward(st.parameters, saved, x.outputGradient, sum)
-	} else {
-		gradient, x.work, err = program.InputGradient(st.parameters, saved, x.outputGradient)
-	}
-	if err != nil {
-		return err
-	}
-	x.outputGradient.Release()
-	x.outputGradient = nil
-	switch {
-	case t.Stage == 0:
-		gradient.Release()
-	case s.sameRank(t.Stage, t.Stage-1):
-		s.at(t.Stage-1, t.Microbatch).outputGradient = gradient
-	default:
-		x.inputGradient = gradient
-	}
-	return nil
-}
-
-// weightGradient runs W.
-func (s *step) weightGradient(t schedules.Task) error {
-	x, st := s.at(t.Stage, t.Microbatch), s.stages[t.Stage]
-	work, sum := x.work, st.gradients
-	x.work, st.gradients = nil, nil
-	var err error
-	st.gradients, err = st.bySize[s.job.Samples[t.Microbatch]].WeightGradient(work, sum)
-	return err
-}
-
-// update takes the optimizer's step on all stages of a rank.
-func (s *step) update(rank int32) error {
-	for i, st := range s.stages {
-		if s.job.Graph.StageRank[i] != rank {
-			continue
-		}
-		gradients := st.gradients
-		st.gradients = nil
-		if err := st.updates.Step(st.parameters, gradients, &st.state); err != nil {
-			return err
-		}
-	}
-	return nil
 }

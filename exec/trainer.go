@@ -2,8 +2,8 @@ package exec
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"time"
 
 	"psim/costmodel/arch"
 	"psim/exec/programs"
@@ -17,15 +17,22 @@ type Job struct {
 	Network arch.Network
 	// Layers[s] is the number of layers of stage s, as the graph has them.
 	Layers []int
-	// Samples[m] is the size of microbatch m.
+	// Samples[m] is the size of microbatch m of one replica.
 	Samples   []int
 	Optimizer programs.Optimizer
+	// Recompute says which activations the forward does not keep.
+	Recompute programs.Recompute
+	// PerLayer runs a stage layer by layer, so that a backward makes as many
+	// gradient calls as the stage has layers and frees each one's activations
+	// as it goes.
+	PerLayer bool
 	// Seed of the parameters, which do not depend on the split.
 	Seed uint64
 }
 
-// A Batch is the data of one step, flat, sample by sample. A network of
-// tokens takes Tokens, others Numbers; an image is rows × columns × channels.
+// A Batch is the data of one step, flat, sample by sample, those of the first
+// replica first. A network of tokens takes Tokens, others Numbers; an image is
+// rows × columns × channels.
 type Batch struct {
 	Tokens  []int32
 	Numbers []float32
@@ -36,133 +43,146 @@ type Batch struct {
 // on the device of its rank.
 type Trainer struct {
 	job     Job
+	plan    plan
 	devices []*programs.Device // by rank
-	stages  []*stage
+	members []*member          // by rank
+	shop    *shop
+	// inspect is called by every rank before its optimizer's step, if it is
+	// set, when the member's gradients are those of the whole batch.
+	inspect func(rank int, m *member) error
 }
 
-// stage is one stage on its device.
-type stage struct {
-	device     *programs.Device
-	bySize     map[int]*programs.Stage // by samples of a microbatch
-	parameters programs.List
-	gradients  programs.List // of the step, summed so far; nil at its start
-	updates    *programs.Updates
-	state      programs.State
-}
-
-// NewTrainer compiles the programs of every stage and makes the parameters.
-// Graphs with replicas, and networks whose tied tensors are on several stages,
-// are refused. The devices stay the caller's.
+// NewTrainer compiles the programs of every stage and makes the parameters:
+// the first replica's from the seed, which are then copied to the others. The
+// devices stay the caller's.
 func NewTrainer(job Job, devices []*programs.Device) (*Trainer, error) {
-	t := &Trainer{job: job, devices: devices}
-	if err := t.check(); err != nil {
+	if err := job.check(len(devices)); err != nil {
 		return nil, err
 	}
-	first := 0
-	for s, n := range job.Layers {
-		made, err := t.newStage(job.Network.Layers[first:first+n], devices[job.Graph.StageRank[s]])
+	plan, err := newPlan(job)
+	if err != nil {
+		return nil, err
+	}
+	t := &Trainer{job: job, plan: plan, devices: devices, shop: newShop(job)}
+	for rank := range devices {
+		m, err := t.newMember(rank)
 		if err != nil {
 			t.Close()
-			return nil, fmt.Errorf("stage %d: %w", s, err)
+			return nil, err
 		}
-		t.stages = append(t.stages, made)
-		first += n
+		t.members = append(t.members, m)
 	}
-	return t, t.checkTied()
+	if err := t.Reset(); err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
 }
 
 // check compares the parts of a job with each other.
-func (t *Trainer) check() error {
+func (j Job) check(devices int) error {
 	layers := 0
-	for _, n := range t.job.Layers {
+	for _, n := range j.Layers {
 		layers += n
 	}
-	g := t.job.Graph
+	g := j.Graph
 	switch {
-	case g.Shape.Replicas > 1:
-		return errors.New("replicas are not executed yet; use parallel.data = 1")
-	case g.Ranks() != len(t.devices):
-		return fmt.Errorf("%d devices for a graph of %d ranks", len(t.devices), g.Ranks())
-	case len(t.job.Layers) != len(g.StageRank):
-		return fmt.Errorf("a split into %d stages for a graph of %d", len(t.job.Layers), len(g.StageRank))
-	case layers != len(t.job.Network.Layers):
-		return fmt.Errorf("a split of %d layers for a network of %d", layers, len(t.job.Network.Layers))
-	case len(t.job.Samples) != g.Shape.Microbatches:
-		return fmt.Errorf("%d sizes for %d microbatches", len(t.job.Samples), g.Shape.Microbatches)
+	case g.Ranks() != devices:
+		return fmt.Errorf("%d devices for a graph of %d ranks", devices, g.Ranks())
+	case len(j.Layers) != len(g.StageRank):
+		return fmt.Errorf("a split into %d stages for a graph of %d", len(j.Layers), len(g.StageRank))
+	case layers != len(j.Network.Layers):
+		return fmt.Errorf("a split of %d layers for a network of %d", layers, len(j.Network.Layers))
+	case len(j.Samples) != g.Shape.Microbatches:
+		return fmt.Errorf("%d sizes for %d microbatches", len(j.Samples), g.Shape.Microbatches)
 	}
 	return nil
 }
 
-// checkTied refuses a tensor that two stages would change apart.
-func (t *Trainer) checkTied() error {
-	seen := map[string]bool{}
-	for s := range t.stages {
-		for _, p := range t.any(s).Parameters() {
-			if seen[p.Name] {
-				t.Close()
-				return fmt.Errorf("%s is tied to a tensor of another stage, which is not executed yet; set tied = false", p.Name)
-			}
-			seen[p.Name] = true
-		}
+// stageLayers is the layers of a stage.
+func (j Job) stageLayers(s int) []arch.Layer {
+	first := 0
+	for _, n := range j.Layers[:s] {
+		first += n
 	}
-	return nil
+	return j.Network.Layers[first : first+j.Layers[s]]
 }
 
-func (t *Trainer) newStage(layers []arch.Layer, d *programs.Device) (*stage, error) {
-	s := &stage{device: d, bySize: map[int]*programs.Stage{}}
-	for _, n := range t.job.Samples {
-		if s.bySize[n] != nil {
+// newMember makes a rank without its parameters.
+func (t *Trainer) newMember(rank int) (*member, error) {
+	d := t.devices[rank]
+	m := &member{device: d, index: map[string]int{}, stages: make([]*stage, len(t.job.Layers))}
+	for s := range t.job.Layers {
+		if int(t.job.Graph.StageRank[s]) != rank%t.job.Graph.Shape.Ranks {
 			continue
 		}
-		compiled, err := programs.Compile(d.Backend, layers, programs.Options{Samples: n})
-		if err != nil {
-			s.close()
-			return nil, err
+		m.stages[s] = &stage{member: m}
+		layers, from := t.job.stageLayers(s), 0
+		for _, cut := range t.plan.cuts[s] {
+			g, err := t.shop.segment(d.Backend, layers[from:from+cut.layers], cut.part)
+			if err != nil {
+				return nil, fmt.Errorf("stage %d: %w", s, err)
+			}
+			from += cut.layers
+			m.learn(g, g.any().Parameters())
+			m.stages[s].segments = append(m.stages[s].segments, g)
 		}
-		s.bySize[n] = compiled
 	}
-	compiled := s.bySize[t.job.Samples[0]]
+	m.gradients = make(programs.List, len(m.tensors))
 	var err error
-	if s.updates, err = programs.NewUpdates(d.Backend, compiled.Parameters(), t.job.Optimizer, false); err == nil {
-		s.parameters, err = compiled.Initialize(d, t.job.Seed)
-	}
-	if err != nil {
-		s.close()
-		return nil, err
-	}
-	return s, nil
+	m.arithmetic = t.shop.arithmetic(d.Backend)
+	m.updates, err = t.shop.updates(d.Backend, m.tensors)
+	return m, err
 }
 
-// close frees what a stage holds, as far as it has been made.
-func (s *stage) close() {
-	s.parameters.Release()
-	s.gradients.Release()
-	s.state.Release()
-	if s.updates != nil {
-		s.updates.Close()
+// Reset gives all parameters their first values again and forgets the
+// optimizer's state.
+func (t *Trainer) Reset() error {
+	ranks := t.job.Graph.Shape.Ranks
+	for rank, m := range t.members {
+		m.release()
+		m.parameters = nil
+		var err error
+		if rank < ranks {
+			m.parameters, err = programs.InitializeTensors(m.device, m.tensors, t.job.Seed)
+		} else {
+			m.parameters, err = copyList(t.members[rank%ranks].parameters, m.device)
+		}
+		if err != nil {
+			return fmt.Errorf("parameters of rank %d: %w", rank, err)
+		}
 	}
-	for _, compiled := range s.bySize {
-		compiled.Close()
+	return nil
+}
+
+func copyList(list programs.List, d *programs.Device) (programs.List, error) {
+	copied := make(programs.List, len(list))
+	for i, x := range list {
+		var err error
+		if copied[i], err = x.CopyTo(d); err != nil {
+			copied.Release()
+			return nil, err
+		}
 	}
+	return copied, nil
 }
 
 // Close frees the parameters and programs.
 func (t *Trainer) Close() {
-	for _, s := range t.stages {
-		s.close()
+	for _, m := range t.members {
+		m.release()
 	}
-	t.stages = nil
+	t.members = nil
+	t.shop.close()
 }
 
-// any is a stage's program of some size.
-func (t *Trainer) any(s int) *programs.Stage { return t.stages[s].bySize[t.job.Samples[0]] }
-
-// Parameters reads all parameters, by name.
-func (t *Trainer) Parameters() (map[string][]float32, error) {
+// Parameters reads all parameters of a replica, by name.
+func (t *Trainer) Parameters(replica int) (map[string][]float32, error) {
 	all := map[string][]float32{}
-	for s, made := range t.stages {
-		for i, p := range t.any(s).Parameters() {
-			values, err := programs.Read[float32](made.parameters[i])
+	ranks := t.job.Graph.Shape.Ranks
+	for _, m := range t.members[replica*ranks : (replica+1)*ranks] {
+		for i, p := range m.tensors {
+			values, err := programs.Read[float32](m.parameters[i])
 			if err != nil {
 				return nil, fmt.Errorf("reading %s: %w", p.Name, err)
 			}
@@ -172,18 +192,25 @@ func (t *Trainer) Parameters() (map[string][]float32, error) {
 	return all, nil
 }
 
-// Step trains on one batch by running the graph. It returns the trace and the
-// mean loss before the step. After an error the parameters are of no step.
+// Runner runs the tasks of a graph: Run, or OneByOne.
+type Runner func(context.Context, *schedules.Graph, Do, RunOptions) (*schedules.Trace, error)
+
+// Step trains on one batch by running the graph. It returns the trace, with
+// the memory of the devices' tensors over time, and the mean loss before the
+// step. After an error the parameters are of no step.
 func (t *Trainer) Step(ctx context.Context, b Batch, o RunOptions) (*schedules.Trace, float64, error) {
-	s := &step{Trainer: t, batch: b, slots: make([]slot, len(t.stages)*len(t.job.Samples)), losses: make([]float64, len(t.job.Samples))}
-	if err := s.cut(); err != nil {
+	return t.stepWith(ctx, Run, b, o)
+}
+
+func (t *Trainer) stepWith(ctx context.Context, run Runner, b Batch, o RunOptions) (*schedules.Trace, float64, error) {
+	s, err := t.newStep(b)
+	if err != nil {
 		return nil, 0, err
 	}
-	trace, err := Run(ctx, t.job.Graph, s.do, o)
+	o.Begin = time.Now()
+	ledger := watchLedger(t.devices, o.Begin)
+	trace, err := run(ctx, t.job.Graph, s.do, o)
 	s.release()
-	loss := 0.0
-	for _, l := range s.losses {
-		loss += l
-	}
-	return trace, loss / float64(len(b.Targets)), err
+	trace.Memory, trace.Persistent = ledger.end()
+	return trace, s.loss(), err
 }

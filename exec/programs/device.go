@@ -23,6 +23,7 @@ type Device struct {
 	Number  compute.DeviceNum // among the backend's devices
 
 	live, peak atomic.Int64
+	observer   atomic.Pointer[func(bytes int64)]
 }
 
 // stdout is held while standard output is diverted, which is process-wide.
@@ -64,8 +65,24 @@ func (d *Device) ResetPeak() { d.peak.Store(d.live.Load()) }
 // Close frees the backend. Tensors and stages come first.
 func (d *Device) Close() { d.Backend.Finalize() }
 
+// Observe calls f with every change of Bytes from now on, from whichever
+// goroutine makes it; nil ends that.
+func (d *Device) Observe(f func(change int64)) {
+	if f == nil {
+		d.observer.Store(nil)
+		return
+	}
+	d.observer.Store(&f)
+}
+
 // count adds bytes that are now held, or takes them off.
 func (d *Device) count(bytes int64) {
+	if bytes == 0 {
+		return
+	}
+	if f := d.observer.Load(); f != nil {
+		(*f)(bytes)
+	}
 	live := d.live.Add(bytes)
 	for peak := d.peak.Load(); live > peak && !d.peak.CompareAndSwap(peak, live); peak = d.peak.Load() {
 	}

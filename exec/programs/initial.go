@@ -8,6 +8,7 @@ import (
 
 	"psim/costmodel/arch"
 
+	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 )
 
@@ -19,6 +20,20 @@ func (s *Stage) Initialize(d *Device, seed uint64) (List, error) {
 	for i, t := range s.parameters {
 		var err error
 		if list[i], err = uploadNumbers(d, Initial(seed, t), shapes.Make(s.dtype, t.Shape...)); err != nil {
+			list.Release()
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// InitializeTensors makes float32 parameters as Stage.Initialize does, whatever
+// stages use them.
+func InitializeTensors(d *Device, tensors []arch.Tensor, seed uint64) (List, error) {
+	list := make(List, len(tensors))
+	for i, t := range tensors {
+		var err error
+		if list[i], err = uploadNumbers(d, Initial(seed, t), shapes.Make(dtypes.Float32, t.Shape...)); err != nil {
 			list.Release()
 			return nil, err
 		}

@@ -1,6 +1,10 @@
 package programs
 
-import "psim/costmodel/arch"
+import (
+	"strings"
+
+	"psim/costmodel/arch"
+)
 
 // Saved is what Forward holds for the backward passes of one microbatch.
 type Saved struct{ held }
@@ -9,6 +13,18 @@ type Saved struct{ held }
 type Work struct {
 	held
 	gradients List // made already, of norms; others nil
+}
+
+// Outputs is what the network makes of the microbatch before its loss: the
+// logarithms of the classes' (tokens') probabilities, a row for each target. It
+// is nil except on the last stage and stays Saved's.
+func (s *Saved) Outputs() *Tensor {
+	for name, t := range s.values {
+		if strings.HasSuffix(name, "/"+logProbabilities) {
+			return t
+		}
+	}
+	return nil
 }
 
 // Item describes a held tensor.

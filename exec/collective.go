@@ -1,0 +1,155 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"psim/costmodel/arch"
+	"psim/exec/programs"
+	"psim/schedules"
+)
+
+// roundKey tells the collectives of a step apart. All ranks of one have the
+// same key.
+type roundKey struct {
+	group, stage, microbatch int32
+	kind                     schedules.Kind
+	part                     uint16
+	tied                     string
+}
+
+// round is one collective under way: what every rank has brought, chunk by
+// chunk, and later the result.
+type round struct {
+	chunks []programs.List // by position in the group
+	here   int             // ranks that have brought theirs
+	taken  int             // ranks that have taken them back
+	done   chan struct{}   // closed when the ring has run
+	err    error           // of the ring
+}
+
+func (r *round) release() {
+	for _, list := range r.chunks {
+		list.Release()
+	}
+}
+
+// enter hands a rank's chunks to a collective. The last rank runs the ring, the
+// others wait; all get their chunks back.
+func (s *step) enter(ctx context.Context, key roundKey, collective string, rank int32, chunks programs.List) (programs.List, error) {
+	ranks := s.job.Graph.Groups[key.group]
+	at := slices.Index(ranks, rank)
+	s.mu.Lock()
+	r := s.rounds[key]
+	if r == nil {
+		r = &round{chunks: make([]programs.List, len(ranks)), done: make(chan struct{})}
+		s.rounds[key] = r
+	}
+	r.chunks[at] = chunks
+	r.here++
+	last := r.here == len(ranks)
+	s.mu.Unlock()
+	if last {
+		r.err = s.ring(ctx, collective, ranks, r.chunks)
+		close(r.done)
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.taken++; r.taken == len(ranks) {
+		delete(s.rounds, key)
+	}
+	result := r.chunks[at]
+	r.chunks[at] = nil
+	return result, nil
+}
+
+// ring runs a collective's graph on the chunks of a group, in place: a Send
+// copies a chunk to the neighbour's device, a Reduce adds it to the chunk there,
+// a Copy replaces that.
+func (s *step) ring(ctx context.Context, collective string, ranks []int32, chunks []programs.List) error {
+	g, err := schedules.Ring{Collective: collective, Ranks: len(ranks), Length: int64(len(ranks)), Convention: "nccl"}.Graph()
+	if err != nil {
+		return err
+	}
+	sent := make([]*programs.Tensor, len(g.Tasks))
+	defer programs.List(sent).Release()
+	_, err = Run(ctx, g, func(_ context.Context, i int32) (err error) {
+		t := g.Tasks[i]
+		chunk := &chunks[t.Rank][t.Part]
+		switch t.Kind {
+		case schedules.Send:
+			sent[i], err = (*chunk).CopyTo(s.devices[ranks[t.Peer]])
+			return err
+		case schedules.Reduce:
+			own := *chunk
+			*chunk = nil
+			*chunk, err = s.members[ranks[t.Rank]].arithmetic.Add(own, sent[g.Deps(i)[0]])
+		case schedules.Copy:
+			(*chunk).Release()
+			*chunk = sent[g.Deps(i)[0]].Retain()
+		}
+		from := g.Deps(i)[0]
+		sent[from].Release()
+		sent[from] = nil
+		return err
+	}, RunOptions{})
+	return err
+}
+
+// allReduce sums a bucket of gradients over the replicas, or those of a tied
+// tensor over the stages that use it.
+func (s *step) allReduce(ctx context.Context, i int32) error {
+	t := s.job.Graph.Tasks[i]
+	m := s.members[t.Rank]
+	names := []string{s.plan.tied[i]}
+	key := roundKey{group: t.Peer, stage: t.Stage, microbatch: t.Microbatch, kind: t.Kind, part: t.Part, tied: names[0]}
+	if t.Stage != schedules.None {
+		names = s.plan.buckets[t.Stage][t.Part]
+	}
+	layout := programs.Layout{Chunks: len(s.job.Graph.Groups[t.Peer])}
+	var list programs.List
+	for _, name := range names {
+		at, ok := m.index[name]
+		if !ok {
+			return fmt.Errorf("the rank has no tensor %s", name)
+		}
+		if err := m.collect(at); err != nil {
+			return err
+		}
+		if m.gradients[at] == nil {
+			return fmt.Errorf("there is no gradient of %s to sum", name)
+		}
+		layout.Tensors = append(layout.Tensors, m.tensors[at])
+		list = append(list, m.gradients[at])
+		m.gradients[at] = nil
+	}
+	chunks, err := m.arithmetic.Flatten(layout, list)
+	if err != nil {
+		return err
+	}
+	if chunks, err = s.enter(ctx, key, schedules.RingAllReduce, t.Rank, chunks); err != nil {
+		return err
+	}
+	return m.give(layout.Tensors, layout, chunks)
+}
+
+// give makes chunks gradients again.
+func (m *member) give(tensors []arch.Tensor, l programs.Layout, chunks programs.List) error {
+	list, err := m.arithmetic.Unflatten(l, chunks)
+	if err != nil {
+		return err
+	}
+	for k, t := range tensors {
+		m.gradients[m.index[t.Name]] = list[k]
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package exec
+
+import (
+	"fmt"
+
+	"psim/exec/programs"
+	"psim/schedules"
+)
+
+// forward runs F, segment by segment. The first stage takes its input from the
+// batch, the last one its targets, and leaves the loss.
+func (s *step) forward(t schedules.Task) error {
+	x, st := s.at(t, t.Stage), s.stage(t)
+	if t.Stage == 0 {
+		if err := s.load(x, st, t); err != nil {
+			return err
+		}
+	}
+	x.saved = make([]*programs.Saved, len(st.segments))
+	for k, g := range st.segments {
+		output, err := s.forwardSegment(x, st, k, t)
+		if err != nil {
+			return err
+		}
+		x.input.Release()
+		x.input = output
+		if program := s.program(g, t); program.Last() {
+			x.input = nil
+			return s.lose(x, st, output, t)
+		}
+	}
+	output := x.input
+	x.input = nil
+	if s.sameRank(t.Stage, t.Stage+1) {
+		s.at(t, t.Stage+1).input = output
+	} else {
+		x.output = output
+	}
+	return nil
+}
+
+// forwardSegment runs F of one segment.
+func (s *step) forwardSegment(x *slot, st *stage, k int, t schedules.Task) (output *programs.Tensor, err error) {
+	program := s.program(st.segments[k], t)
+	var targets *programs.Tensor
+	if program.Last() {
+		at := s.targets[s.piece(t)]
+		if targets, err = programs.Upload(st.device, s.batch.Targets[at[0]:at[1]], program.Targets()); err != nil {
+			return nil, err
+		}
+		defer targets.Release()
+	}
+	output, x.saved[k], err = program.Forward(st.own(st.segments[k]), x.input, targets)
+	return output, err
+}
+
+// load uploads a microbatch's input.
+func (s *step) load(x *slot, st *stage, t schedules.Task) (err error) {
+	at, dimensions := s.inputs[s.piece(t)], s.program(st.segments[0], t).InputDimensions()
+	if s.batch.Tokens != nil {
+		x.input, err = programs.Upload(st.device, s.batch.Tokens[at[0]:at[1]], dimensions...)
+	} else {
+		x.input, err = programs.Upload(st.device, s.batch.Numbers[at[0]:at[1]], dimensions...)
+	}
+	return err
+}
+
+// lose reads the sum of the losses, and makes the gradient that the backward
+// begins with: that of the mean over the replica's share of the batch.
+func (s *step) lose(x *slot, st *stage, sum *programs.Tensor, t schedules.Task) error {
+	defer sum.Release()
+	values, err := programs.Read[float32](sum)
+	if err != nil {
+		return err
+	}
+	s.losses[s.piece(t)] = float64(values[0])
+	x.outputGradient, err = programs.Upload(st.device, []float32{1 / float32(s.shareTargets)})
+	return err
+}
+
+// backward runs B or I of the segments that belong to the task's part, last
+// first. After the first segment the gradient goes to the stage before.
+func (s *step) backward(t schedules.Task) error {
+	x, st := s.at(t, t.Stage), s.stage(t)
+	if t.Kind == schedules.InputGradient {
+		x.work = make([]*programs.Work, len(st.segments))
+	}
+	for k := len(st.segments) - 1; k >= 0; k-- {
+		if x.saved[k] == nil || !s.runs(t, st.segments[k]) {
+			continue
+		}
+		if err := s.backwardSegment(x, st, k, t); err != nil {
+			return err
+		}
+	}
+	if x.saved[0] != nil || x.outputGradient == nil {
+		return nil // another part follows, or nothing was left for this one
+	}
+	if t.Stage == 0 {
+		return fmt.Errorf("the first stage has made an input gradient")
+	}
+	gradient := x.outputGradient
+	x.outputGradient = nil
+	if s.sameRank(t.Stage, t.Stage-1) {
+		s.at(t, t.Stage-1).outputGradient = gradient
+	} else {
+		x.inputGradient = gradient
+	}
+	return nil
+}
+
+// runs reports whether a segment belongs to the part of a backward that a task
+// is. A backward that is one task runs them all.
+func (s *step) runs(t schedules.Task, g *segment) bool {
+	return !s.plan.sliced[[2]int32{t.Stage, t.Microbatch}] || g.part == t.Part
+}
+
+// backwardSegment runs B or I of one segment, and replaces the gradient of its
+// output by that of its input.
+func (s *step) backwardSegment(x *slot, st *stage, k int, t schedules.Task) (err error) {
+	g, saved := st.segments[k], x.saved[k]
+	x.saved[k] = nil // used up, whatever comes of it
+	given := x.outputGradient
+	defer given.Release()
+	x.outputGradient = nil
+	if t.Kind == schedules.InputGradient {
+		x.outputGradient, x.work[k], err = s.program(g, t).InputGradient(st.own(g), saved, given)
+		return err
+	}
+	sum := g.sum
+	g.sum = nil
+	x.outputGradient, g.sum, err = s.program(g, t).Backward(st.own(g), saved, given, sum)
+	return err
+}
+
+// weightGradient runs W of the segments of the task's part.
+func (s *step) weightGradient(t schedules.Task) (err error) {
+	x, st := s.at(t, t.Stage), s.stage(t)
+	for k := len(st.segments) - 1; k >= 0; k-- {
+		g := st.segments[k]
+		if x.work[k] == nil || !s.runs(t, g) {
+			continue
+		}
+		work, sum := x.work[k], g.sum
+		x.work[k], g.sum = nil, nil
+		if g.sum, err = s.program(g, t).WeightGradient(work, sum); err != nil {
+			return err
+		}
+	}
+	return nil
+}

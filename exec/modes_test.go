@@ -1,0 +1,101 @@
+package exec_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/costmodel"
+	"psim/costmodel/arch"
+	"psim/exec"
+	"psim/exec/programs"
+	"psim/schedules"
+)
+
+// mode is a way to spread a step over devices.
+type mode struct {
+	schedule        string
+	ranks, replicas int
+	bucket          int64 // 0: one tensor at a time
+	overlap         bool
+	perLayer        bool
+	recompute       programs.Recompute
+	course          bool // the course's placement of GPT-2
+}
+
+func (m mode) String() string {
+	return fmt.Sprintf("%s/%d×%d/bucket %d/overlap %v/per layer %v/recompute %d/course %v",
+		m.schedule, m.ranks, m.replicas, m.bucket, m.overlap, m.perLayer, m.recompute, m.course)
+}
+
+// tiedGPT is a GPT-2 of three blocks whose head is the table of its embedding.
+func tiedGPT(t testing.TB) arch.Network {
+	n, err := arch.Model{Family: "gpt", Layers: 3, Hidden: 16, Heads: 2, Vocab: 64, SequenceLength: 8}.Network()
+	require.NoError(t, err)
+	return n
+}
+
+// job builds the graph as a configuration would, from the network.
+func (m mode) job(t testing.TB, n arch.Network, samples []int) exec.Job {
+	w := costmodel.Workload{Network: n, Replicas: m.replicas, StageRank: schedules.OneStagePerRank(m.ranks)}
+	var err error
+	if w.Layers, err = schedules.PartitionEqual(len(n.Layers), m.ranks); m.course {
+		var ranks []int
+		w.Layers, ranks, err = arch.GPT2CoursePlacement(n, m.ranks)
+		w.StageRank = nil
+		for _, r := range ranks {
+			w.StageRank = append(w.StageRank, int32(r))
+		}
+	}
+	require.NoError(t, err)
+	shape := schedules.Shape{Ranks: m.ranks, Microbatches: len(samples), Replicas: m.replicas}
+	s, err := schedules.Find(m.schedule)
+	require.NoError(t, err)
+	order, err := s.Order(shape, w.StageRank)
+	require.NoError(t, err)
+	g, err := schedules.Pipeline{
+		Name: m.schedule, Shape: shape, StageRank: w.StageRank, Order: order,
+		Boundaries: w.Boundaries(), Sync: w.Sync(m.bucket, m.overlap), Tied: w.Tied(), Optimizer: true,
+	}.Graph()
+	require.NoError(t, err)
+	return exec.Job{
+		Graph: g, Network: n, Layers: w.Layers, Samples: samples, Optimizer: programs.DefaultOptimizer("adamw"),
+		Recompute: m.recompute, PerLayer: m.perLayer, Seed: 1390,
+	}
+}
+
+// Every way to spread a step trains to the weights of the unsplit run, on every
+// replica.
+func TestModesTrainAsUnsplit(t *testing.T) {
+	modes := []mode{
+		{schedule: "ddp", ranks: 1, replicas: 2}, {schedule: "ddp", ranks: 1, replicas: 3},
+		{schedule: "ddp", ranks: 1, replicas: 2, bucket: 2000}, {schedule: "ddp", ranks: 1, replicas: 3, bucket: 1 << 30},
+		{schedule: "ddp", ranks: 1, replicas: 2, overlap: true}, {schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true},
+		{schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, perLayer: true},
+		{schedule: "gpipe", ranks: 2, replicas: 2}, {schedule: "1f1b", ranks: 3, replicas: 2, bucket: 2000, overlap: true},
+		{schedule: "gpipe", ranks: 2, replicas: 1, perLayer: true}, {schedule: "1f1b", ranks: 2, replicas: 1, recompute: programs.RepeatLayer},
+		{schedule: "gpipe", ranks: 3, replicas: 1, recompute: programs.RepeatStage}, {schedule: "model-parallel", ranks: 3, replicas: 1},
+		{schedule: "gpipe", ranks: 2, replicas: 1, course: true}, {schedule: "model-parallel", ranks: 3, replicas: 1, course: true},
+		{schedule: "gpipe", ranks: 2, replicas: 2, course: true},
+	}
+	for kind, n := range map[string]arch.Network{"gpt": tiedGPT(t), "vgg": arch.MiniVGG(false)} {
+		const samples, steps = 12, 5
+		all := batches(t, n, samples, steps)
+		want, wantLosses := train(t, job(t, n, "gpipe", 1, []int{samples}, false), all, 0)
+		for _, m := range modes {
+			if m.course && kind != "gpt" {
+				continue
+			}
+			t.Run(kind+"/"+m.String(), func(t *testing.T) {
+				sizes := []int{samples / m.replicas / 2, samples / m.replicas / 2}
+				if m.replicas == 1 {
+					sizes = []int{5, 5, 2}
+				}
+				got, losses := train(t, m.job(t, n, sizes), all, 7)
+				require.Less(t, difference(t, want, got), 1e-5)
+				require.InDeltaSlice(t, wantLosses, losses, 1e-4)
+			})
+		}
+	}
+}

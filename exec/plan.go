@@ -1,0 +1,199 @@
+package exec
+
+import (
+	"fmt"
+
+	"psim/costmodel/arch"
+	"psim/schedules"
+)
+
+// plan is what a job's graph says about where tensors go.
+type plan struct {
+	cuts    [][]cut      // by stage
+	buckets [][][]string // by stage and bucket: the tensors, as backwards complete them
+	// tied[i] is the tensor that task i, an all-reduce over stages, sums.
+	tied map[int32]string
+	// sliced tells, by stage and microbatch, which backwards are cut into parts.
+	sliced map[[2]int32]bool
+}
+
+// cut is consecutive layers of a stage that are compiled together, and the part
+// of the stage's backward that runs them.
+type cut struct {
+	layers int
+	part   uint16
+}
+
+func newPlan(j Job) (plan, error) {
+	p := plan{tied: map[int32]string{}, sliced: map[[2]int32]bool{}}
+	sizes, parts := gradientParts(j.Graph, len(j.Layers))
+	for s := range j.Layers {
+		buckets, err := fill(sizes[s], j.complete(s))
+		if err != nil {
+			return p, fmt.Errorf("stage %d: %w", s, err)
+		}
+		p.buckets = append(p.buckets, buckets)
+		p.cuts = append(p.cuts, j.cutStage(s, buckets, parts[s]))
+	}
+	for i := range j.Graph.Tasks {
+		if t := &j.Graph.Tasks[i]; t.Kind.Compute() && t.Part > 0 {
+			p.sliced[[2]int32{t.Stage, t.Microbatch}] = true
+		}
+	}
+	return p, p.findTied(j)
+}
+
+// gradientParts reads the gradient buckets of every stage, in bytes, off the
+// first replica of a graph, and into how many parts backwards are cut.
+func gradientParts(g *schedules.Graph, stages int) (sizes [][]int64, parts []int) {
+	sizes, parts = make([][]int64, stages), make([]int, stages)
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		switch {
+		case t.Stage == schedules.None || int(t.Rank) >= g.Shape.Ranks:
+		case t.Kind == schedules.AllReduce && int(t.Part) == len(sizes[t.Stage]):
+			sizes[t.Stage] = append(sizes[t.Stage], t.Bytes)
+		case t.Kind.Compute():
+			parts[t.Stage] = max(parts[t.Stage], int(t.Part)+1)
+		}
+	}
+	return sizes, parts
+}
+
+// complete lists the tensors of a stage in the order in which a backward
+// completes their gradients: last layer first. A tied tensor that another stage
+// of the same rank owns is complete with that one.
+func (j Job) complete(s int) []arch.Tensor {
+	var list []arch.Tensor
+	layers := j.stageLayers(s)
+	for i := len(layers) - 1; i >= 0; i-- {
+		own := j.held(s, layers[i])
+		for k := len(own) - 1; k >= 0; k-- {
+			list = append(list, own[k])
+		}
+	}
+	return list
+}
+
+// held lists the tensors that a layer brings to its rank.
+func (j Job) held(s int, l arch.Layer) []arch.Tensor {
+	held := append([]arch.Tensor(nil), l.Params...)
+	for _, t := range l.Tied {
+		if owner := j.owner(t.Name); owner < 0 || j.Graph.StageRank[owner] != j.Graph.StageRank[s] {
+			held = append(held, t)
+		}
+	}
+	return held
+}
+
+// owner is the stage that owns a tensor, or −1.
+func (j Job) owner(name string) int {
+	for s := range j.Layers {
+		for _, l := range j.stageLayers(s) {
+			for _, t := range l.Params {
+				if t.Name == name {
+					return s
+				}
+			}
+		}
+	}
+	return -1
+}
+
+// fill puts tensors into buckets of the given sizes.
+func fill(sizes []int64, tensors []arch.Tensor) ([][]string, error) {
+	var buckets [][]string
+	for k, size := range sizes {
+		var bucket []string
+		for size > 0 && len(tensors) > 0 {
+			size -= 4 * tensors[0].Shape.Elements()
+			bucket = append(bucket, tensors[0].Name)
+			tensors = tensors[1:]
+		}
+		if size != 0 {
+			return nil, fmt.Errorf("gradient bucket %d of %d bytes does not hold whole fp32 tensors", k, sizes[k])
+		}
+		buckets = append(buckets, bucket)
+	}
+	if len(sizes) > 0 && len(tensors) > 0 {
+		return nil, fmt.Errorf("no gradient bucket holds %s", tensors[0].Name)
+	}
+	return buckets, nil
+}
+
+// cutStage cuts a stage where a part of its backward ends, or at every layer.
+func (j Job) cutStage(s int, buckets [][]string, parts int) []cut {
+	layers := j.stageLayers(s)
+	bucketOf := map[string]int{}
+	for k, names := range buckets {
+		for _, name := range names {
+			bucketOf[name] = k
+		}
+	}
+	var cuts []cut // last first
+	part := 0
+	for i := len(layers) - 1; i >= 0; i-- {
+		if k, ok := firstBucket(j.held(s, layers[i]), bucketOf); ok && parts > 1 {
+			part = max(part, k)
+		}
+		if n := len(cuts); n > 0 && !j.PerLayer && cuts[n-1].part == uint16(part) {
+			cuts[n-1].layers++
+			continue
+		}
+		cuts = append(cuts, cut{layers: 1, part: uint16(part)})
+	}
+	for a, b := 0, len(cuts)-1; a < b; a, b = a+1, b-1 {
+		cuts[a], cuts[b] = cuts[b], cuts[a]
+	}
+	return cuts
+}
+
+// firstBucket is the first bucket that waits for one of a layer's tensors.
+func firstBucket(tensors []arch.Tensor, bucketOf map[string]int) (first int, ok bool) {
+	for _, t := range tensors {
+		if k, has := bucketOf[t.Name]; has && (!ok || k < first) {
+			first, ok = k, true
+		}
+	}
+	return first, ok
+}
+
+// findTied matches every all-reduce over stages with its tensor: both come in
+// the order of the stages that use them.
+func (p *plan) findTied(j Job) error {
+	var names []string // tied over ranks
+	ranks := map[string][]int32{}
+	for s := range j.Layers {
+		for _, l := range j.stageLayers(s) {
+			for _, t := range l.Tied {
+				if owner := j.owner(t.Name); owner >= 0 && j.Graph.StageRank[owner] != j.Graph.StageRank[s] {
+					names = append(names, t.Name)
+					ranks[t.Name] = []int32{j.Graph.StageRank[owner], j.Graph.StageRank[s]}
+				}
+			}
+		}
+	}
+	next := make([]int, j.Graph.Ranks()) // by rank: how many names are matched
+	for i := range j.Graph.Tasks {
+		t := &j.Graph.Tasks[i]
+		if t.Kind != schedules.AllReduce || t.Stage != schedules.None {
+			continue
+		}
+		local := t.Rank % int32(j.Graph.Shape.Ranks)
+		for next[t.Rank] < len(names) {
+			name := names[next[t.Rank]]
+			next[t.Rank]++
+			if on := ranks[name]; on[0] == local || on[1] == local {
+				p.tied[int32(i)] = name
+				break
+			}
+		}
+		if p.tied[int32(i)] == "" {
+			return fmt.Errorf("%s sums no tensor that stages share", j.Graph.Describe(int32(i)))
+		}
+	}
+	if len(names) > 0 && len(p.tied) == 0 {
+		return fmt.Errorf("%s is used by several ranks, and the graph does not sum its gradients", names[0])
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package programs
+
+import (
+	"fmt"
+	"sync"
+
+	"psim/costmodel/arch"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
+)
+
+// Arithmetic is what collectives and averages compute on the devices of a
+// backend: sums, multiples, and tensors laid end to end in chunks. Programs are
+// compiled when first needed. Its methods may be called concurrently.
+type Arithmetic struct {
+	backend compute.Backend
+
+	mu       sync.Mutex
+	programs map[string]*program
+}
+
+// NewArithmetic has no programs yet.
+func NewArithmetic(backend compute.Backend) *Arithmetic {
+	return &Arithmetic{backend: backend, programs: map[string]*program{}}
+}
+
+// Close frees the programs.
+func (a *Arithmetic) Close() {
+	for _, p := range a.programs {
+		p.close()
+	}
+}
+
+// program compiles what is not yet there.
+func (a *Arithmetic) program(name string, build func(*builder) []*Node) (*program, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p, ok := a.programs[name]; ok {
+		return p, nil
+	}
+	where := ""
+	p, err := compile(a.backend, name, &where, build)
+	if err != nil {
+		return nil, err
+	}
+	p.inPlace = func(name string) bool { return name == sumKey }
+	a.programs[name] = p
+	return p, nil
+}
+
+// Add adds b to a in a's place. a is used up, b is not.
+func (a *Arithmetic) Add(to, b *Tensor) (*Tensor, error) {
+	defer to.Release()
+	p, err := a.program("adding "+to.shape.String(), func(build *builder) []*Node {
+		return []*Node{graph.Add(build.input(sumKey, to.shape), build.input("term", to.shape))}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return first(run(p, to, map[string]*Tensor{sumKey: to, "term": b}, isSum))
+}
+
+// Scale multiplies a tensor by a number, in its place. It is used up.
+func (a *Arithmetic) Scale(t *Tensor, factor float64) (*Tensor, error) {
+	defer t.Release()
+	p, err := a.program(fmt.Sprintf("%g times %s", factor, t.shape), func(build *builder) []*Node {
+		return []*Node{graph.MulScalar(build.input(sumKey, t.shape), factor)}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return first(run(p, t, map[string]*Tensor{sumKey: t}, isSum))
+}
+
+func first(results []*Tensor, err error) (*Tensor, error) {
+	if err != nil {
+		return nil, err
+	}
+	return results[0], nil
+}
+
+// A Layout lays float32 tensors end to end and cuts them into equal chunks, of
+// which the last is filled up with zeros.
+type Layout struct {
+	Tensors []arch.Tensor
+	Chunks  int
+}
+
+// Chunk is the number of elements of one chunk.
+func (l Layout) Chunk() int { return (l.size() + l.Chunks - 1) / l.Chunks }
+
+func (l Layout) size() int {
+	n := 0
+	for _, t := range l.Tensors {
+		n += int(t.Shape.Elements())
+	}
+	return n
+}
+
+// key names the programs of a layout.
+func (l Layout) key() string {
+	key := fmt.Sprintf("%d chunks of", l.Chunks)
+	for _, t := range l.Tensors {
+		key += fmt.Sprint(t.Shape)
+	}
+	return key
+}
+
+// Flatten turns tensors into chunks. The tensors are used up.
+func (a *Arithmetic) Flatten(l Layout, list List) (List, error) {
+	defer list.Release()
+	p, err := a.program("flattening into "+l.key(), func(b *builder) []*Node { return buildFlatten(b, l) })
+	if err != nil {
+		return nil, err
+	}
+	given := map[string]*Tensor{}
+	for i, t := range list {
+		given[itemKey(i)] = t
+	}
+	return run(p, list[0], given, all)
+}
+
+// Unflatten turns chunks back into tensors. The chunks are used up.
+func (a *Arithmetic) Unflatten(l Layout, chunks List) (List, error) {
+	defer chunks.Release()
+	p, err := a.program("tensors from "+l.key(), func(b *builder) []*Node { return buildUnflatten(b, l) })
+	if err != nil {
+		return nil, err
+	}
+	given := map[string]*Tensor{}
+	for i, t := range chunks {
+		given[itemKey(i)] = t
+	}
+	return run(p, chunks[0], given, all)
+}
+
+func itemKey(i int) string { return fmt.Sprint("item ", i) }
+
+func buildFlatten(b *builder, l Layout) []*Node {
+	var flat []*Node
+	for i, t := range l.Tensors {
+		x := b.input(itemKey(i), shapes.Make(dtypes.Float32, t.Shape...))
+		flat = append(flat, graph.Reshape(x, int(t.Shape.Elements())))
+	}
+	if fill := l.Chunk()*l.Chunks - l.size(); fill > 0 {
+		flat = append(flat, graph.Zeros(b.graph, shapes.Make(dtypes.Float32, fill)))
+	}
+	whole := graph.Concatenate(flat, 0)
+	var chunks []*Node
+	for c := range l.Chunks {
+		chunks = append(chunks, graph.Slice(whole, graph.AxisRange(c*l.Chunk(), (c+1)*l.Chunk())))
+	}
+	return chunks
+}
+
+func buildUnflatten(b *builder, l Layout) []*Node {
+	var chunks []*Node
+	for c := range l.Chunks {
+		chunks = append(chunks, b.input(itemKey(c), shapes.Make(dtypes.Float32, l.Chunk())))
+	}
+	whole := graph.Concatenate(chunks, 0)
+	var tensors []*Node
+	from := 0
+	for _, t := range l.Tensors {
+		n := int(t.Shape.Elements())
+		tensors = append(tensors, graph.Reshape(graph.Slice(whole, graph.AxisRange(from, from+n)), t.Shape...))
+		from += n
+	}
+	return tensors
+}

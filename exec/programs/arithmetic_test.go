@@ -1,0 +1,53 @@
+package programs_test
+
+import (
+	"testing"
+
+	"psim/costmodel/arch"
+	"psim/exec/programs"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAddAndScale(t *testing.T) {
+	d := device(t)
+	a := programs.NewArithmetic(d.Backend)
+	defer a.Close()
+	x, y := upload(t, d, []float64{1, 2, 3}, false, 3), upload(t, d, []float64{10, 20, 30}, false, 3)
+	d.ResetPeak()
+	x, err := a.Add(x, y)
+	require.NoError(t, err)
+	require.EqualValues(t, 24, d.Peak(), "the sum takes the place of its first term")
+	y.Release()
+	x, err = a.Scale(x, 0.5)
+	require.NoError(t, err)
+	require.Equal(t, []float64{5.5, 11, 16.5}, read(t, x))
+	x.Release()
+}
+
+// Tensors laid end to end and cut come back, whatever the number of chunks.
+func TestLayoutRoundTrip(t *testing.T) {
+	d := device(t)
+	a := programs.NewArithmetic(d.Backend)
+	defer a.Close()
+	tensors := []arch.Tensor{{Shape: arch.Shape{2, 3}}, {Shape: arch.Shape{1}}, {Shape: arch.Shape{4}}}
+	for chunks := 1; chunks <= 13; chunks++ {
+		l := programs.Layout{Tensors: tensors, Chunks: chunks}
+		list := programs.List{
+			upload(t, d, []float64{1, 2, 3, 4, 5, 6}, false, 2, 3), upload(t, d, []float64{7}, false, 1),
+			upload(t, d, []float64{8, 9, 10, 11}, false, 4),
+		}
+		cut, err := a.Flatten(l, list)
+		require.NoError(t, err)
+		require.Len(t, cut, chunks)
+		require.EqualValues(t, 4*chunks*l.Chunk(), d.Bytes())
+		require.Equal(t, float64(1), read(t, cut[0])[0])
+		back, err := a.Unflatten(l, cut)
+		require.NoError(t, err)
+		require.Equal(t, []int{2, 3}, back[0].Dimensions())
+		require.Equal(t, []float64{1, 2, 3, 4, 5, 6}, read(t, back[0]))
+		require.Equal(t, []float64{7}, read(t, back[1]))
+		require.Equal(t, []float64{8, 9, 10, 11}, read(t, back[2]))
+		back.Release()
+	}
+}
