@@ -24,6 +24,10 @@ type price struct {
 	output, result int64
 }
 
+// lossBytes is the loss of a microbatch, and then its gradient: a scalar that
+// the last stage has from F to I.
+const lossBytes = 4
+
 // backward is the time of the whole backward.
 func (p price) backward() time.Duration { return total(p.recompute, p.input, p.weight) }
 
@@ -43,15 +47,28 @@ func (w Workload) price(c Compute, stage int, samples int64) price {
 	}
 	w.walkBack(&p, layers, samples)
 	last := layers[len(layers)-1]
-	if stage < len(w.Layers)-1 {
+	if stage == len(w.Layers)-1 {
+		p.keptForInput += lossBytes
+	} else {
 		p.result = last.Output.Elements() * element * samples
 		p.output = p.result
-		if last.KeepsOutput {
+		if keepsOutput(layers) {
 			p.keptForInput += p.result
 			p.output = 0
 		}
 	}
 	return p
+}
+
+// keepsOutput reports whether a stage needs its own result again: what its last
+// layer that computes anything makes.
+func keepsOutput(layers []arch.Layer) bool {
+	for i := len(layers) - 1; i >= 0; i-- {
+		if len(layers[i].Ops) > 0 {
+			return layers[i].KeepsOutput
+		}
+	}
+	return false
 }
 
 // walkBack follows the memory of I and of B from the last layer to the first.

@@ -122,12 +122,6 @@ func (s *step) allReduce(ctx context.Context, i int32) error {
 		if !ok {
 			return fmt.Errorf("the rank has no tensor %s", name)
 		}
-		if err := m.collect(at); err != nil {
-			return err
-		}
-		if m.gradients[at] == nil {
-			return fmt.Errorf("there is no gradient of %s to sum", name)
-		}
 		layout.Tensors = append(layout.Tensors, m.tensors[at])
 		list = append(list, m.gradients[at])
 		m.gradients[at] = nil

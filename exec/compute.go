@@ -50,7 +50,7 @@ func (s *step) forwardSegment(x *slot, st *stage, k int, t schedules.Task) (outp
 		}
 		defer targets.Release()
 	}
-	output, x.saved[k], err = program.Forward(st.own(st.segments[k]), x.input, targets)
+	output, x.saved[k], err = program.Forward(st.segments[k].pick(st.parameters), x.input, targets)
 	return output, err
 }
 
@@ -68,8 +68,8 @@ func (s *step) load(x *slot, st *stage, t schedules.Task) (err error) {
 // lose reads the sum of the losses, and makes the gradient that the backward
 // begins with: that of the mean over the replica's share of the batch.
 func (s *step) lose(x *slot, st *stage, sum *programs.Tensor, t schedules.Task) error {
-	defer sum.Release()
 	values, err := programs.Read[float32](sum)
+	sum.Release()
 	if err != nil {
 		return err
 	}
@@ -124,12 +124,12 @@ func (s *step) backwardSegment(x *slot, st *stage, k int, t schedules.Task) (err
 	defer given.Release()
 	x.outputGradient = nil
 	if t.Kind == schedules.InputGradient {
-		x.outputGradient, x.work[k], err = s.program(g, t).InputGradient(st.own(g), saved, given)
+		x.outputGradient, x.work[k], err = s.program(g, t).InputGradient(g.pick(st.parameters), saved, given)
 		return err
 	}
-	sum := g.sum
-	g.sum = nil
-	x.outputGradient, g.sum, err = s.program(g, t).Backward(st.own(g), saved, given, sum)
+	sums := g.pick(st.gradients)
+	x.outputGradient, err = s.program(g, t).Backward(g.pick(st.parameters), saved, given, sums)
+	g.put(sums, st.gradients)
 	return err
 }
 
@@ -141,9 +141,10 @@ func (s *step) weightGradient(t schedules.Task) (err error) {
 		if x.work[k] == nil || !s.runs(t, g) {
 			continue
 		}
-		work, sum := x.work[k], g.sum
-		x.work[k], g.sum = nil, nil
-		if g.sum, err = s.program(g, t).WeightGradient(work, sum); err != nil {
+		work, sums := x.work[k], g.pick(st.gradients)
+		x.work[k] = nil
+		err = s.program(g, t).WeightGradient(work, sums)
+		if g.put(sums, st.gradients); err != nil {
 			return err
 		}
 	}

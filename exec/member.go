@@ -1,8 +1,6 @@
 package exec
 
 import (
-	"fmt"
-
 	"psim/costmodel/arch"
 	"psim/exec/programs"
 )
@@ -18,11 +16,9 @@ type member struct {
 	tensors    []arch.Tensor
 	index      map[string]int // in tensors
 	parameters programs.List
-	// gradients of the step once all microbatches have added theirs; nil
-	// before.
-	gradients programs.List
-	updates   *programs.Updates
-	state     programs.State
+	gradients  programs.List // summed over the microbatches so far
+	updates    *programs.Updates
+	state      programs.State
 }
 
 // stage is consecutive segments, in forward order.
@@ -35,8 +31,6 @@ type stage struct {
 type segment struct {
 	bySize map[int]*programs.Stage // by samples of a microbatch
 	at     []int                   // its parameters among the member's
-	// sum of the gradients of the step's microbatches so far; nil at its start.
-	sum programs.List
 	// part of the stage's backward that runs the segment.
 	part uint16
 }
@@ -62,62 +56,25 @@ func (m *member) learn(g *segment, tensors []arch.Tensor) {
 	}
 }
 
-// own picks a segment's parameters. The list is the member's to release.
-func (m *member) own(g *segment) programs.List {
+// pick takes a segment's tensors from one of the member's lists, which keeps
+// them.
+func (g *segment) pick(from programs.List) programs.List {
 	list := make(programs.List, len(g.at))
 	for i, at := range g.at {
-		list[i] = m.parameters[at]
+		list[i] = from[at]
 	}
 	return list
 }
 
-// collect makes the gradient of a tensor that of the whole step: what every
-// segment that uses the tensor has summed up.
-func (m *member) collect(i int) (err error) {
-	for _, st := range m.stages { // nil where another rank runs it
-		if st == nil {
-			continue
-		}
-		for _, g := range st.segments {
-			for k, at := range g.at {
-				if at != i || g.sum == nil || g.sum[k] == nil {
-					continue
-				}
-				term := g.sum[k]
-				g.sum[k] = nil
-				if m.gradients[i] == nil {
-					m.gradients[i] = term
-					continue
-				}
-				m.gradients[i], err = m.arithmetic.Add(m.gradients[i], term)
-				term.Release()
-				if err != nil {
-					return err
-				}
-			}
-		}
+// put gives tensors that have replaced the picked ones back to the list.
+func (g *segment) put(list, to programs.List) {
+	for i, at := range g.at {
+		to[at] = list[i]
 	}
-	return nil
-}
-
-// collectAll collects every gradient, and fails where one is missing.
-func (m *member) collectAll() error {
-	for i, t := range m.tensors {
-		if err := m.collect(i); err != nil {
-			return err
-		}
-		if m.gradients[i] == nil {
-			return fmt.Errorf("there is no gradient of %s", t.Name)
-		}
-	}
-	return nil
 }
 
 // scale multiplies every gradient by a number.
 func (m *member) scale(factor float64) (err error) {
-	if err := m.collectAll(); err != nil {
-		return err
-	}
 	for i, t := range m.gradients {
 		m.gradients[i] = nil
 		if m.gradients[i], err = m.arithmetic.Scale(t, factor); err != nil {
@@ -127,34 +84,18 @@ func (m *member) scale(factor float64) (err error) {
 	return nil
 }
 
-// update takes the optimizer's step.
-func (m *member) update() error {
-	if err := m.collectAll(); err != nil {
+// start makes gradients and the optimizer's state zero.
+func (m *member) start() (err error) {
+	if m.gradients, err = programs.Zeros(m.device, m.tensors); err != nil {
 		return err
 	}
-	gradients := m.gradients
-	m.gradients = make(programs.List, len(m.tensors))
-	return m.updates.Step(m.parameters, gradients, &m.state)
-}
-
-// forget frees the gradients of a step that is over.
-func (m *member) forget() {
-	m.gradients.Release()
-	m.gradients = make(programs.List, len(m.tensors))
-	for _, st := range m.stages { // nil where another rank runs it
-		if st == nil {
-			continue
-		}
-		for _, g := range st.segments {
-			g.sum.Release()
-			g.sum = nil
-		}
-	}
+	return m.updates.Begin(m.device, &m.state)
 }
 
 // release frees what a member holds. Programs are the trainer's.
 func (m *member) release() {
-	m.forget()
 	m.parameters.Release()
+	m.gradients.Release()
 	m.state.Release()
+	m.parameters, m.gradients = nil, nil
 }

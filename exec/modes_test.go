@@ -13,6 +13,9 @@ import (
 	"psim/schedules"
 )
 
+// training is what all tests train with.
+var training = arch.Training{Precision: "fp32", Optimizer: "adamw"}
+
 // mode is a way to spread a step over devices.
 type mode struct {
 	schedule        string
@@ -38,7 +41,7 @@ func tiedGPT(t testing.TB) arch.Network {
 
 // job builds the graph as a configuration would, from the network.
 func (m mode) job(t testing.TB, n arch.Network, samples []int) exec.Job {
-	w := costmodel.Workload{Network: n, Replicas: m.replicas, StageRank: schedules.OneStagePerRank(m.ranks)}
+	w := costmodel.Workload{Network: n, Training: training, Replicas: m.replicas, StageRank: schedules.OneStagePerRank(m.ranks)}
 	var err error
 	if w.Layers, err = schedules.PartitionEqual(len(n.Layers), m.ranks); m.course {
 		var ranks []int
@@ -54,8 +57,12 @@ func (m mode) job(t testing.TB, n arch.Network, samples []int) exec.Job {
 	require.NoError(t, err)
 	order, err := s.Order(shape, w.StageRank)
 	require.NoError(t, err)
+	var sizes []int64
+	for _, n := range samples {
+		sizes = append(sizes, int64(n))
+	}
 	g, err := schedules.Pipeline{
-		Name: m.schedule, Shape: shape, StageRank: w.StageRank, Order: order,
+		Name: m.schedule, Shape: shape, StageRank: w.StageRank, Order: order, Samples: sizes,
 		Boundaries: w.Boundaries(), Sync: w.Sync(m.bucket, m.overlap), Tied: w.Tied(), Optimizer: true,
 	}.Graph()
 	require.NoError(t, err)

@@ -115,9 +115,6 @@ func (s *step) release() {
 	for _, r := range s.rounds {
 		r.release()
 	}
-	for _, m := range s.members {
-		m.forget()
-	}
 }
 
 // do performs one task of the graph.
@@ -148,14 +145,11 @@ func (s *step) do(ctx context.Context, i int32) error {
 func (s *step) update(rank int32) error {
 	m := s.members[rank]
 	if s.inspect != nil {
-		if err := m.collectAll(); err != nil {
-			return err
-		}
 		if err := s.inspect(int(rank), m); err != nil {
 			return err
 		}
 	}
-	return m.update()
+	return m.updates.Step(m.parameters, m.gradients, &m.state)
 }
 
 // send copies a tensor to the device of another rank and frees it here.

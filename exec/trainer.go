@@ -128,20 +128,18 @@ func (t *Trainer) newMember(rank int) (*member, error) {
 			m.stages[s].segments = append(m.stages[s].segments, g)
 		}
 	}
-	m.gradients = make(programs.List, len(m.tensors))
 	var err error
 	m.arithmetic = t.shop.arithmetic(d.Backend)
 	m.updates, err = t.shop.updates(d.Backend, m.tensors)
 	return m, err
 }
 
-// Reset gives all parameters their first values again and forgets the
-// optimizer's state.
+// Reset gives all parameters their first values again and makes gradients and
+// the optimizer's state zero.
 func (t *Trainer) Reset() error {
 	ranks := t.job.Graph.Shape.Ranks
 	for rank, m := range t.members {
 		m.release()
-		m.parameters = nil
 		var err error
 		if rank < ranks {
 			m.parameters, err = programs.InitializeTensors(m.device, m.tensors, t.job.Seed)
@@ -150,6 +148,9 @@ func (t *Trainer) Reset() error {
 		}
 		if err != nil {
 			return fmt.Errorf("parameters of rank %d: %w", rank, err)
+		}
+		if err := m.start(); err != nil {
+			return fmt.Errorf("gradients of rank %d: %w", rank, err)
 		}
 	}
 	return nil
@@ -197,7 +198,7 @@ type Runner func(context.Context, *schedules.Graph, Do, RunOptions) (*schedules.
 
 // Step trains on one batch by running the graph. It returns the trace, with
 // the memory of the devices' tensors over time, and the mean loss before the
-// step. After an error the parameters are of no step.
+// step. After an error the trainer has to be Reset.
 func (t *Trainer) Step(ctx context.Context, b Batch, o RunOptions) (*schedules.Trace, float64, error) {
 	return t.stepWith(ctx, Run, b, o)
 }

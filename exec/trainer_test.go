@@ -102,7 +102,7 @@ func train(t testing.TB, j exec.Job, batches []exec.Batch, shuffle uint64) (map[
 		checkRules(t, trace)
 		losses = append(losses, loss)
 	}
-	parameters, err := trainer.Parameters(j.Graph.Shape.Replicas-1)
+	parameters, err := trainer.Parameters(j.Graph.Shape.Replicas - 1)
 	require.NoError(t, err)
 	trainer.Close()
 	for _, d := range devices {

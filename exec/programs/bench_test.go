@@ -77,6 +77,7 @@ func newWork(b *testing.B, layers []arch.Layer, o programs.Options) *work {
 	w.stage, w.parameters = w.pipe.stages[0], w.pipe.params[0]
 	batch := makeData(n, o.Samples)
 	d := w.pipe.device
+	w.gradients = w.pipe.zeros(b, 0)
 	w.x = batch.part(b, d, w.stage, false, 0, o.Samples)
 	if w.stage.Last() {
 		w.y = batch.target(b, d, 0, o.Samples)
@@ -88,6 +89,7 @@ func (w *work) close() {
 	w.x.Release()
 	w.y.Release()
 	w.dy.Release()
+	w.gradients.Release()
 	w.pipe.close()
 }
 
@@ -120,9 +122,9 @@ func (w *work) timed(pass string) {
 	case "I":
 		dx, w.left, err = w.stage.InputGradient(w.parameters, w.saved, w.dy)
 	case "W":
-		w.gradients, err = w.stage.WeightGradient(w.left, nil)
+		err = w.stage.WeightGradient(w.left, w.gradients)
 	default:
-		dx, w.gradients, err = w.stage.Backward(w.parameters, w.saved, w.dy, nil)
+		dx, err = w.stage.Backward(w.parameters, w.saved, w.dy, w.gradients)
 	}
 	require.NoError(w, err)
 	dx.Release()
@@ -136,8 +138,7 @@ func (w *work) after() {
 		w.left.Release()
 	}
 	w.out.Release()
-	w.gradients.Release()
-	w.out, w.saved, w.left, w.gradients = nil, nil, nil, nil
+	w.out, w.saved, w.left = nil, nil, nil
 }
 
 // An Adam step of 10 million parameters.
@@ -152,7 +153,7 @@ func BenchmarkAdam(b *testing.B) {
 	gradients := programs.List{upload(b, d, make([]float64, 1e7), false, 10000, 1000)}
 	b.ReportAllocs()
 	for b.Loop() {
-		require.NoError(b, u.Step(parameters, programs.List{gradients[0].Retain()}, &state))
+		require.NoError(b, u.Step(parameters, gradients, &state))
 	}
 	gradients.Release()
 	parameters.Release()

@@ -11,9 +11,8 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 )
 
-// compile makes the programs. Each one's slots are those of the ones before.
-// Those that make gradients come twice: for the first microbatch of a step, and
-// for later ones, whose gradients are added to the sum within the program.
+// compile makes the four programs. Each one's slots are those of the ones
+// before.
 func (s *Stage) compile(backend compute.Backend) error {
 	type pass struct {
 		name    string
@@ -23,10 +22,8 @@ func (s *Stage) compile(backend compute.Backend) error {
 	for _, p := range []pass{
 		{"forward", &s.forward, s.buildForward},
 		{"backward", &s.backward, s.buildBackward},
-		{"adding backward", &s.addingBackward, adding(s.buildBackward)},
 		{"input gradient", &s.inputGradient, s.buildInputGradient},
 		{"weight gradient", &s.weightGradient, s.buildWeightGradient},
-		{"adding weight gradient", &s.addingWeightGradient, adding(s.buildWeightGradient)},
 	} {
 		var sc *scope
 		at := new(string)
@@ -42,14 +39,6 @@ func (s *Stage) compile(backend compute.Backend) error {
 		*p.program = made
 	}
 	return nil
-}
-
-// adding builds a program whose gradients are added to sums.
-func adding(build func(*scope) []*Node) func(*scope) []*Node {
-	return func(sc *scope) []*Node {
-		sc.adding = true
-		return build(sc)
-	}
 }
 
 // name of the stage for errors.
@@ -77,7 +66,7 @@ func (s *Stage) buildBackward(sc *scope) []*Node {
 		dy = s.units[i].input(sc, dy)
 		s.units[i].weight(sc)
 	}
-	return append([]*Node{dy}, s.gradients(sc)...)
+	return append([]*Node{dy}, s.sums(sc)...)
 }
 
 func (s *Stage) buildInputGradient(sc *scope) []*Node {
@@ -101,11 +90,11 @@ func (s *Stage) buildWeightGradient(sc *scope) []*Node {
 		s.units[i].weight(sc)
 	}
 	for i, early := range s.early {
-		if name := s.parameters[i].Name; early && sc.adding {
+		if name := s.parameters[i].Name; early {
 			sc.gradient(name, sc.input(earlyKey+name, s.shapeOf(i)))
 		}
 	}
-	return s.gradients(sc)
+	return s.sums(sc)
 }
 
 // forward of a unit; one that will be repeated saves its input alone.
@@ -204,10 +193,16 @@ func (s *Stage) gradients(sc *scope) []*Node {
 		if !node.Shape().Equal(s.shapeOf(i)) {
 			panic(fmt.Errorf("the gradient of %s has the shape %s", p.Name, node.Shape()))
 		}
-		if sc.adding {
-			node = graph.Add(sc.input(sumKey+p.Name, s.shapeOf(i)), node)
-		}
 		list[i] = node
+	}
+	return list
+}
+
+// sums adds the gradients made in a program to those of earlier microbatches.
+func (s *Stage) sums(sc *scope) []*Node {
+	list := s.gradients(sc)
+	for i, p := range s.parameters {
+		list[i] = graph.Add(sc.input(sumKey+p.Name, s.shapeOf(i)), list[i])
 	}
 	return list
 }

@@ -190,7 +190,8 @@ func (p *pipe) backward(t testing.TB, saved []*programs.Saved, scale float64) ma
 	all := map[string][]float64{}
 	dy := upload(t, p.device, []float64{scale}, p.options.Double)
 	for i := len(p.stages) - 1; i >= 0; i-- {
-		dx, gradients := p.stageBackward(t, i, saved[i], dy, nil)
+		gradients := p.zeros(t, i)
+		dx := p.stageBackward(t, i, saved[i], dy, gradients)
 		dy.Release()
 		dy = dx
 		addTo(t, all, p.stages[i], gradients)
@@ -200,18 +201,27 @@ func (p *pipe) backward(t testing.TB, saved []*programs.Saved, scale float64) ma
 	return all
 }
 
-func (p *pipe) stageBackward(t testing.TB, i int, saved *programs.Saved, dy *programs.Tensor, sum programs.List) (*programs.Tensor, programs.List) {
+// zeros are gradients to begin with.
+func (p *pipe) zeros(t testing.TB, i int) programs.List {
+	var list programs.List
+	for _, tensor := range p.stages[i].Parameters() {
+		list = append(list, upload(t, p.device, make([]float64, tensor.Shape.Elements()), p.options.Double, tensor.Shape...))
+	}
+	return list
+}
+
+// stageBackward adds gradients to sums and returns that of the input.
+func (p *pipe) stageBackward(t testing.TB, i int, saved *programs.Saved, dy *programs.Tensor, sums programs.List) *programs.Tensor {
 	s := p.stages[i]
 	if !p.halves {
-		dx, gradients, err := s.Backward(p.params[i], saved, dy, sum)
+		dx, err := s.Backward(p.params[i], saved, dy, sums)
 		require.NoError(t, err)
-		return dx, gradients
+		return dx
 	}
 	dx, work, err := s.InputGradient(p.params[i], saved, dy)
 	require.NoError(t, err)
-	gradients, err := s.WeightGradient(work, sum)
-	require.NoError(t, err)
-	return dx, gradients
+	require.NoError(t, s.WeightGradient(work, sums))
+	return dx
 }
 
 func addTo(t testing.TB, all map[string][]float64, s *programs.Stage, gradients programs.List) {

@@ -41,6 +41,19 @@ func InitializeTensors(d *Device, tensors []arch.Tensor, seed uint64) (List, err
 	return list, nil
 }
 
+// Zeros makes float32 tensors of zeros.
+func Zeros(d *Device, tensors []arch.Tensor) (List, error) {
+	list := make(List, len(tensors))
+	for i, t := range tensors {
+		var err error
+		if list[i], err = uploadZeros(d, shapes.Make(dtypes.Float32, t.Shape...)); err != nil {
+			list.Release()
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
 // Initial values of a parameter: biases 0, gains 1; GPT-2's matrices are normal
 // with deviation 0.02, other weights with √(2/inputs), after He et al. 2015.
 func Initial(seed uint64, t arch.Tensor) []float64 {

@@ -17,29 +17,32 @@ func (s *Stage) Forward(parameters List, input, targets *Tensor) (output *Tensor
 	return results[0], &Saved{take(input.device, s.savedSlots, results[1:])}, nil
 }
 
-// Backward runs B: all of a microbatch's backward. It uses up saved and sum,
-// the gradients of the microbatches before, which is nil for the first, and
-// returns the gradients with sum added. The input gradient is nil where the
-// stage's input is the network's.
-func (s *Stage) Backward(parameters List, saved *Saved, outputGradient *Tensor, sum List) (inputGradient *Tensor, gradients List, err error) {
+// Backward runs B: all of a microbatch's backward. It uses up saved, and adds
+// the gradients of the parameters to sums, whose tensors it replaces. The input
+// gradient is nil where the stage's input is the network's.
+func (s *Stage) Backward(parameters List, saved *Saved, outputGradient *Tensor, sums List) (inputGradient *Tensor, err error) {
 	defer saved.Release()
-	defer sum.Release()
 	given, err := s.inputs(parameters, saved.values)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	given[outputGradientKey] = outputGradient
-	program := s.backward
-	if sum != nil {
-		program = s.addingBackward
-		s.give(given, sumKey, sum)
-	}
+	s.give(given, sumKey, sums)
 	spend := func(name string) bool { return saved.has(name) || isSum(name) }
-	results, err := run(program, outputGradient, given, spend)
+	results, err := run(s.backward, outputGradient, given, spend)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return results[0], results[1:], nil
+	sums.replace(results[1:])
+	return results[0], nil
+}
+
+// replace puts other tensors in the places of a list's.
+func (l List) replace(by []*Tensor) {
+	for i, t := range by {
+		l[i].Release()
+		l[i] = t
+	}
 }
 
 // give adds a list of tensors to what a program is given, by parameter.
@@ -76,31 +79,22 @@ func (s *Stage) InputGradient(parameters List, saved *Saved, outputGradient *Ten
 	return results[0], work, nil
 }
 
-// WeightGradient runs W: the gradients of the parameters, with sum added as by
-// Backward. It uses up work and sum.
-func (s *Stage) WeightGradient(work *Work, sum List) (gradients List, err error) {
+// WeightGradient runs W: it adds the gradients of the parameters to sums, as
+// Backward does. It uses up work.
+func (s *Stage) WeightGradient(work *Work, sums List) error {
 	defer work.Release()
-	defer sum.Release()
 	given := map[string]*Tensor{}
 	for name, t := range work.values {
 		given[name] = t
 	}
 	s.give(given, earlyKey, work.gradients)
-	program := s.weightGradient
-	if sum != nil {
-		program = s.addingWeightGradient
-		s.give(given, sumKey, sum)
-	}
-	gradients, err = program.run(work.device, func(name string) *Tensor { return given[name] }, all)
+	s.give(given, sumKey, sums)
+	results, err := s.weightGradient.run(work.device, func(name string) *Tensor { return given[name] }, all)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for i, t := range work.gradients {
-		if gradients[i] == nil {
-			gradients[i] = t.Retain()
-		}
-	}
-	return gradients, nil
+	sums.replace(results)
+	return nil
 }
 
 // inputs adds the parameters to what a program is given by name.

@@ -43,7 +43,6 @@ type scope struct {
 
 	muted     bool // save nothing: the backward will repeat this forward
 	repeating bool // it does
-	adding    bool // gradients are added to sums of earlier microbatches
 }
 
 func newScope(s *Stage, b *builder) *scope {

@@ -52,9 +52,7 @@ type Stage struct {
 	// early marks the parameters whose gradients InputGradient makes.
 	early []bool
 
-	forward, inputGradient               *program
-	backward, addingBackward             *program
-	weightGradient, addingWeightGradient *program
+	forward, backward, inputGradient, weightGradient *program
 }
 
 // unit is a run of layers that are repeated together, or a layer that is not
@@ -152,7 +150,7 @@ func (s *Stage) Targets() int {
 
 // Close frees the programs.
 func (s *Stage) Close() {
-	for _, p := range []*program{s.forward, s.inputGradient, s.backward, s.addingBackward, s.weightGradient, s.addingWeightGradient} {
+	for _, p := range []*program{s.forward, s.backward, s.inputGradient, s.weightGradient} {
 		p.close()
 	}
 }

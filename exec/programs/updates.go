@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
 )
 
 // Updates are the programs that change parameters, one for each shape in a list
@@ -57,7 +58,7 @@ func NewUpdates(backend compute.Backend, parameters []arch.Tensor, optimizer Opt
 func compileStep(backend compute.Backend, shape shapes.Shape, optimizer Optimizer) (*program, error) {
 	where := ""
 	made, err := compile(backend, optimizer.Name+" step of "+shape.String(), &where, func(b *builder) []*Node {
-		return optimizer.build(b, shape)
+		return append([]*Node{graph.Zeros(b.graph, shape)}, optimizer.build(b, shape)...)
 	})
 	if err == nil {
 		made.inPlace = all
@@ -65,10 +66,9 @@ func compileStep(backend compute.Backend, shape shapes.Shape, optimizer Optimize
 	return made, err
 }
 
-// Step changes parameters and state by one step of the optimizer. The tensors
-// in parameters are replaced and the old ones released; gradients are used up.
+// Step changes parameters and state by one step of the optimizer, and makes the
+// gradients zero. The tensors in the lists are replaced.
 func (u *Updates) Step(parameters, gradients List, state *State) error {
-	defer gradients.Release()
 	if len(parameters) != len(u.shapes) || len(gradients) != len(u.shapes) {
 		return fmt.Errorf("optimizer step: %d parameters and %d gradients, not %d", len(parameters), len(gradients), len(u.shapes))
 	}
@@ -84,22 +84,20 @@ func (u *Updates) Step(parameters, gradients List, state *State) error {
 			t.Release()
 		}
 	}()
-	if err := u.begin(parameters[0].device, state); err != nil {
+	if err := u.Begin(parameters[0].device, state); err != nil {
 		return err
 	}
 	for i := range parameters {
-		if err := u.stepOne(i, parameters, gradients[i], state, scalars); err != nil {
+		if err := u.stepOne(i, parameters, gradients, state, scalars); err != nil {
 			return err
 		}
-		gradients[i].Release()
-		gradients[i] = nil
 	}
 	state.Steps++
 	return nil
 }
 
-// begin makes the moments zero before the first step.
-func (u *Updates) begin(d *Device, state *State) error {
+// Begin makes the moments zero before the first step, if they are not there yet.
+func (u *Updates) Begin(d *Device, state *State) error {
 	if state.Steps > 0 || state.moments[0] != nil {
 		return nil
 	}
@@ -115,18 +113,18 @@ func (u *Updates) begin(d *Device, state *State) error {
 	return nil
 }
 
-func (u *Updates) stepOne(i int, parameters List, gradient *Tensor, state *State, scalars map[string]*Tensor) error {
-	given := map[string]*Tensor{stepParameterKey: parameters[i], gradientKey: gradient}
+func (u *Updates) stepOne(i int, parameters, gradients List, state *State, scalars map[string]*Tensor) error {
+	given := map[string]*Tensor{stepParameterKey: parameters[i], gradientKey: gradients[i]}
 	for name, t := range scalars {
 		given[name] = t
 	}
-	old := []**Tensor{&parameters[i]}
+	old := []**Tensor{&gradients[i], &parameters[i]}
 	for m := range u.Optimizer.moments() {
 		given[momentKeys[m]] = state.moments[m][i]
 		old = append(old, &state.moments[m][i])
 	}
 	spend := func(name string) bool { return scalars[name] == nil }
-	results, err := run(u.programs[u.shapes[i].String()], gradient, given, spend)
+	results, err := run(u.programs[u.shapes[i].String()], parameters[i], given, spend)
 	if err != nil {
 		return err
 	}

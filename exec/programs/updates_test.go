@@ -28,6 +28,7 @@ func TestOptimizers(t *testing.T) {
 				g := []float64{0.5, -1 * float64(step), 1e-3}
 				gradients := programs.List{upload(t, d, g[:2], true, 2, 1), upload(t, d, g[2:], true, 1)}
 				require.NoError(t, u.Step(parameters, gradients, &state))
+				gradients.Release()
 				for i := range want {
 					want[i] = byHand(o, want[i], g[i], step, &memory[i])
 				}
@@ -108,11 +109,12 @@ func TestTraining(t *testing.T) {
 func (p *pipe) train(t testing.TB, b data, u *programs.Updates, state *programs.State) float64 {
 	dy := upload(t, p.device, []float64{1 / float64(len(b.targets))}, false)
 	defer dy.Release()
-	var sum programs.List
+	sum := p.zeros(t, 0)
+	defer func() { sum.Release() }()
 	total := 0.0
 	for from := 0; from < b.samples; from += p.options.Samples {
 		loss, saved := p.forward(t, b, from)
-		_, sum = p.stageBackward(t, 0, saved[0], dy, sum)
+		p.stageBackward(t, 0, saved[0], dy, sum)
 		total += loss
 	}
 	require.NoError(t, u.Step(p.params[0], sum, state))
@@ -134,6 +136,8 @@ func TestStepInPlace(t *testing.T) {
 		d.ResetPeak()
 		require.NoError(t, u.Step(parameters, gradients, &state))
 		require.EqualValues(t, 4*400+3*4, d.Peak())
+		require.Equal(t, make([]float64, 100), read(t, gradients[0]), "ready for the next step")
+		gradients.Release()
 		require.EqualValues(t, 3*400, d.Bytes())
 	}
 	parameters.Release()

@@ -1,0 +1,24 @@
+package exec
+
+import (
+	"context"
+
+	"psim/schedules"
+)
+
+// Profile measures every task alone: it runs steps one task after another,
+// drops the first, which warms up, and returns the traces of the others. The
+// trainer then begins anew, with its first parameters.
+func (t *Trainer) Profile(ctx context.Context, b Batch, repeats int) ([]*schedules.Trace, error) {
+	var traces []*schedules.Trace
+	for n := range repeats + 1 {
+		trace, _, err := t.stepWith(ctx, OneByOne, b, RunOptions{})
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			traces = append(traces, trace)
+		}
+	}
+	return traces, t.Reset()
+}
