@@ -8,6 +8,9 @@ import (
 	"psim/schedules"
 )
 
+// loss is the scalar that the last stage has of a microbatch.
+const loss = 4
+
 // Two linear layers of 3×3 and two samples, in fp32. Per sample fc0 keeps its
 // input (12 bytes) until W; fc1 its input, which is fc0's output (12 until W),
 // the logarithms of the probabilities (12) and the label (4) until I; both
@@ -18,18 +21,18 @@ func TestLedgerByHandOneStage(t *testing.T) {
 	w.Training.Optimizer = "sgd"
 	o := order(t, "gpipe", w)
 	trace := simulate(t, w, machine(), graph(t, w, o, schedules.Sync{}))
-	require.Equal(t, []int64{2 * (12 + 12 + 12 + 4)}, ledger(t, trace))
+	require.Equal(t, []int64{2*(12+12+12+4) + loss}, ledger(t, trace))
 	require.Equal(t, []int64{2 * 12 * 8}, trace.Persistent) // 12 parameters a layer: value and gradient
 	trace = simulate(t, w, machine(), graph(t, w, splitOrders(o)["at once"], schedules.Sync{}))
-	require.Equal(t, []int64{2 * (12 + 12 + 12 + 4 + 12)}, ledger(t, trace)) // fc1's I frees 16 before fc0's needs 12
+	require.Equal(t, []int64{2*(12+12+12+4+12) + loss}, ledger(t, trace)) // fc1's I frees 16 before fc0's needs 12
 }
 
 // On two ranks fc0's output is there twice: rank 0 keeps it for the gradient
 // of its ReLU.
 //
 //	rank 0: 0F0 +48 (input, output); gradient arrives +24; 0B0 −72
-//	rank 1: activations arrive +24; 1F0 +32 (56 less those); 1B0 +24 (the
-//	        gradient to send) −56; sent −24
+//	rank 1: activations arrive +24; 1F0 +36 (60 less those); 1B0 +24 (the
+//	        gradient to send) −60; sent −24
 func TestLedgerByHandTwoStages(t *testing.T) {
 	type change struct {
 		task  string
@@ -47,14 +50,14 @@ func TestLedgerByHandTwoStages(t *testing.T) {
 	o := order(t, "gpipe", w)
 	trace := simulate(t, w, machine(), graph(t, w, o, schedules.Sync{}))
 	require.Equal(t, []change{
-		{"0F0", 0, 48}, {"0SEND_F0", 1, 24}, {"1F0", 1, 32},
-		{"1B0", 1, 24}, {"1B0", 1, -56}, {"1SEND_B0", 0, 24}, {"1SEND_B0", 1, -24}, {"0B0", 0, -72},
+		{"0F0", 0, 48}, {"0SEND_F0", 1, 24}, {"1F0", 1, 36},
+		{"1B0", 1, 24}, {"1B0", 1, -60}, {"1SEND_B0", 0, 24}, {"1SEND_B0", 1, -24}, {"0B0", 0, -72},
 	}, changes(trace))
-	require.Equal(t, []int64{72, 80}, ledger(t, trace))
+	require.Equal(t, []int64{72, 80 + loss}, ledger(t, trace))
 
 	// In halves: I makes room for the output gradients of 24, too.
 	trace = simulate(t, w, machine(), graph(t, w, splitOrders(o)["at once"], schedules.Sync{}))
-	require.Equal(t, []int64{96, 104}, ledger(t, trace))
+	require.Equal(t, []int64{96, 104 + loss}, ledger(t, trace))
 }
 
 // With full recomputation fc0 keeps its input, as before, until I, and
@@ -64,7 +67,7 @@ func TestLedgerByHandRecompute(t *testing.T) {
 	w.Training.Recompute = "full"
 	o := order(t, "gpipe", w)
 	trace := simulate(t, w, machine(), graph(t, w, o, schedules.Sync{}))
-	require.Equal(t, []int64{2 * (12 + 12 + 12 + 12 + 4)}, ledger(t, trace))
+	require.Equal(t, []int64{2*(12+12+12+12+4) + loss}, ledger(t, trace))
 }
 
 // A stage that does not keep its result hands the buffer on: a message frees
