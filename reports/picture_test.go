@@ -6,6 +6,8 @@ import (
 	"errors"
 	"image/png"
 	"io"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -30,7 +32,13 @@ func figures(t testing.TB) map[string]func(w io.Writer, format string) error {
 			})
 		}
 	}
+	compare := func(a, b reports.Run) func(io.Writer, string) error {
+		return func(w io.Writer, format string) error { return reports.CompareTimelines(w, format, a, b) }
+	}
 	return map[string]func(io.Writer, string) error{
+		"compare-2x4":      compare(both(t, "gpipe", 2, 4)),
+		"compare-3x8":      compare(both(t, "gpipe", 3, 8)),
+		"compare-dense":    compare(both(t, "1f1b", 8, 300)),
 		"timeline-gpipe":   panels(reports.Panel{Trace: run(t, "gpipe", 4, 8, c)}),
 		"timeline-1f1b":    panels(reports.Panel{Trace: run(t, "1f1b", 2, 4, unit())}),
 		"timeline-ddp":     panels(reports.Panel{Trace: ddp(t)}),
@@ -49,7 +57,7 @@ func TestSVG(t *testing.T) {
 		var b bytes.Buffer
 		require.NoError(t, draw(&b, reports.SVG))
 		require.NoError(t, wellFormed(b.Bytes()))
-		if name == "timeline-dense" || name == "memory-16" {
+		if name == "timeline-dense" || name == "compare-dense" || name == "memory-16" {
 			require.Less(t, b.Len(), 2<<20)
 			continue // too large for a golden file
 		}
@@ -75,6 +83,9 @@ func TestPNG(t *testing.T) {
 		require.NoError(t, draw(&first, reports.PNG))
 		require.NoError(t, draw(&second, reports.PNG))
 		require.True(t, bytes.Equal(first.Bytes(), second.Bytes()), name)
+		if folder := os.Getenv("PSIM_PICTURES"); folder != "" { // to look at
+			require.NoError(t, os.WriteFile(filepath.Join(folder, name+".png"), first.Bytes(), 0o644))
+		}
 		image, err := png.Decode(&first)
 		require.NoError(t, err)
 		require.Equal(t, 1800, image.Bounds().Dx())

@@ -24,7 +24,8 @@ const maxTimelineRanks = 512
 // Timeline draws when every rank does what: the panels one above the other on
 // one time axis, in each a row per rank with a thick lane for its work and
 // thin ones for its messages and collectives. Where tasks are too narrow to be
-// seen one by one, columns show the shares of the kinds. Format is PNG or SVG.
+// seen one by one, columns show the shares of the kinds. Where a trace knows
+// when tasks were ready, the time until they start is shaded. Format is PNG or SVG.
 // An empty title is replaced by the Title of the trace; where there are several
 // panels, their labels then tell the step times.
 func Timeline(w io.Writer, format, title string, panels ...Panel) error {
@@ -186,6 +187,9 @@ func (t *timeline) legendEntries() []legendEntry {
 	}
 	if computing {
 		entries = append(entries, legendEntry{text: "not computing", color: rgb(idleFill), swatch: true})
+	}
+	if slices.ContainsFunc(t.panels, func(p timelinePanel) bool { return p.launches() }) {
+		entries = append(entries, legendEntry{text: "ready, not started", color: rgb(launchFill), swatch: true})
 	}
 	if dense {
 		entries = append(entries, legendEntry{text: "columns show shares of time: single tasks are too narrow"})

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"slices"
 	"time"
 
 	"gonum.org/v1/plot/vg"
@@ -51,12 +52,34 @@ func (t *timeline) drawLane(p *picture, panel *timelinePanel, rank, lane int, y 
 		}
 		return
 	}
+	for _, b := range bars {
+		if ready, ok := panel.launch(b); ok {
+			p.rect(rgb(launchFill), snap(x(ready)), y, snap(x(b.Start)), y+height)
+		}
+	}
 	for _, b := range single(bars, x) {
 		p.block(b.apart(), y, height)
 	}
 	for _, b := range single(panel.actions[rank][lane], x) {
 		panel.label[lane].draw(p, &panel.Trace.Graph.Tasks[b.bar.task], b.apart(), y, height)
 	}
+}
+
+// launch is when the task of a bar was ready, and whether it is known to have
+// started later; only of what counts as dispatch.
+func (p *timelinePanel) launch(b bar) (time.Duration, bool) {
+	if p.Trace.Ready == nil || laneOf(b.kind) != workLane {
+		return 0, false
+	}
+	ready := p.Trace.Ready[b.task]
+	return ready, ready < b.Start
+}
+
+// launches reports whether a panel shows the time from ready to start.
+func (p *timelinePanel) launches() bool {
+	return !p.dense && slices.ContainsFunc(p.bars, func(lanes [lanes][]bar) bool {
+		return slices.ContainsFunc(lanes[workLane], func(b bar) bool { _, ok := p.launch(b); return ok })
+	})
 }
 
 // apart is a block with a gap to the next one, if it is wide enough.
