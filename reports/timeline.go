@@ -61,7 +61,8 @@ type timelinePanel struct {
 	top     vg.Length // of the label
 	first   vg.Length // top of the first row
 	lane    [lanes]vg.Length
-	pitch   vg.Length // from row to row
+	pitch   vg.Length     // from row to row
+	point   time.Duration // what a point of width stands for
 	dense   bool
 	label   [lanes]labelling
 }
@@ -125,10 +126,10 @@ func (t *timeline) place() {
 // take most of the time are wide enough to be seen, and how to label them.
 func (t *timeline) resolve(p *timelinePanel) {
 	const seen = 1 // the least width of a task, and of a gap
-	point := time.Duration(t.axis.max / float64(t.frame.right-t.frame.left))
-	p.actions = p.bars.actions(p.Trace.Graph, seen*point)
+	p.point = time.Duration(t.axis.max / float64(t.frame.right-t.frame.left))
+	p.actions = p.bars.actions(p.Trace.Graph, seen*p.point)
 	typical := p.actions.typical(p.Trace.Graph, workLane)
-	p.dense = typical > 0 && typical < seen*point
+	p.dense = typical > 0 && typical < seen*p.point
 	for lane := range p.label {
 		p.label[lane] = t.labelling(p, lane)
 	}

@@ -66,13 +66,13 @@ func (t *timeline) drawLane(p *picture, panel *timelinePanel, rank, lane int, y 
 }
 
 // launch is when the task of a bar was ready, and whether it is known to have
-// started later; only of what counts as dispatch.
+// started so much later that it can be seen; only of what counts as dispatch.
 func (p *timelinePanel) launch(b bar) (time.Duration, bool) {
 	if p.Trace.Ready == nil || laneOf(b.kind) != workLane {
 		return 0, false
 	}
 	ready := p.Trace.Ready[b.task]
-	return ready, ready < b.Start
+	return ready, b.Start-ready > p.point/2
 }
 
 // launches reports whether a panel shows the time from ready to start.
