@@ -205,8 +205,16 @@ func (c *Comparison) warn(a, b Run) {
 
 // graphText is what of a result says which graph ran.
 func graphText(r Result) string {
-	return fmt.Sprintf("%s with P = %d, V = %d, M = %d, D = %d, T = %d",
-		r.Schedule, r.Stages, max(1, r.VirtualStages), r.Microbatches, max(1, r.DataParallel), max(1, r.TensorParallel))
+	text := fmt.Sprintf("%s with P = %d, M = %d", r.Schedule, r.Stages, r.Microbatches)
+	for _, x := range []struct {
+		letter string
+		size   int
+	}{{"V", r.VirtualStages}, {"D", r.DataParallel}, {"T", r.TensorParallel}} {
+		if x.size > 1 {
+			text += fmt.Sprintf(", %s = %d", x.letter, x.size)
+		}
+	}
+	return text
 }
 
 // WriteJSON writes the comparison as an indented JSON object.

@@ -77,9 +77,24 @@ func (c Comparison) totalRows(a, b string) [][]string {
 		rows = append(rows, []string{"bubble", percent(c.A.Bubble), percent(c.B.Bubble), points(c.BubbleError)})
 	}
 	if c.A.PeakMemory != 0 || c.B.PeakMemory != 0 {
-		rows = append(rows, []string{"peak memory", units.FormatBytes(c.A.PeakMemory), units.FormatBytes(c.B.PeakMemory), signedPercent(c.PeakMemoryError)})
+		rows = append(rows, append([]string{"peak memory"}, peaks(c.A.PeakMemory, c.B.PeakMemory, c.PeakMemoryError)...))
 	}
 	return rows
+}
+
+// peaks are the cells of two peaks. A peak of 0 is one that is not known.
+func peaks(a, b int64, difference float64) []string {
+	cells := []string{"–", "–", "–"}
+	if a > 0 {
+		cells[0] = units.FormatBytes(a)
+	}
+	if b > 0 {
+		cells[1] = units.FormatBytes(b)
+	}
+	if a > 0 && b > 0 {
+		cells[2] = signedPercent(difference)
+	}
+	return cells
 }
 
 // partRows split the step and the error; the last column says what each part
@@ -170,11 +185,10 @@ func (c Comparison) rankRows(a, b string) [][]string {
 	for i, r := range c.ByRank {
 		switch {
 		case len(c.ByRank) <= most || i < ends || i >= len(c.ByRank)-ends:
-			rows = append(rows, []string{
+			rows = append(rows, append([]string{
 				strconv.Itoa(r.Rank), duration(r.BusyA), duration(r.BusyB), signedPercent(r.BusyError),
 				duration(r.IdleA), duration(r.IdleB), signedPercent(r.IdleError),
-				units.FormatBytes(r.PeakMemoryA), units.FormatBytes(r.PeakMemoryB), signedPercent(r.PeakMemoryError),
-			})
+			}, peaks(r.PeakMemoryA, r.PeakMemoryB, r.PeakMemoryError)...))
 		case i == ends:
 			rows = append(rows, []string{"…"})
 		}

@@ -72,7 +72,7 @@ func (p *timelinePanel) launch(b bar) (time.Duration, bool) {
 		return 0, false
 	}
 	ready := p.Trace.Ready[b.task]
-	return ready, b.Start-ready > p.point/2
+	return ready, b.Start-ready >= p.point
 }
 
 // launches reports whether a panel shows the time from ready to start.
