@@ -138,13 +138,15 @@ func TestPictureErrors(t *testing.T) {
 }
 
 // TestTimelineSizes draws what is at the limits: very short and very long
-// steps, and many ranks.
+// steps, many ranks, and measured tasks of a few nanoseconds between long ones.
 func TestTimelineSizes(t *testing.T) {
 	for _, trace := range []*schedules.Trace{
 		run(t, "1f1b", 1, 1, times{f: 1}),
 		run(t, "1f1b", 2, 2, times{f: 1000 * time.Hour, b: 2000 * time.Hour}),
 		run(t, "1f1b", 520, 2, unit()),
 		run(t, "gpipe", 2, 5000, unit()),
+		measure(t, run(t, "gpipe", 2, 4, unit()).Graph, times{f: 3, b: 100 * ms, send: 1}, 1),
+		measure(t, run(t, "gpipe", 2, 4, unit()).Graph, times{f: 10 * ms}, 1),
 	} {
 		var b bytes.Buffer
 		require.NoError(t, reports.Timeline(&b, reports.PNG, "", reports.Panel{Trace: trace}))

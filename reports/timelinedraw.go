@@ -53,8 +53,8 @@ func (t *timeline) drawLane(p *picture, panel *timelinePanel, rank, lane int, y 
 		return
 	}
 	for _, b := range bars {
-		if ready, ok := panel.launch(b); ok {
-			p.rect(rgb(launchFill), snap(x(ready)), y, snap(x(b.Start)), y+height)
+		if x0, x1 := snap(x(panel.ready(b))), snap(x(b.Start)); x0 < x1 {
+			p.rect(rgb(launchFill), x0, y, x1, y+height)
 		}
 	}
 	for _, b := range single(bars, x) {
@@ -65,20 +65,19 @@ func (t *timeline) drawLane(p *picture, panel *timelinePanel, rank, lane int, y 
 	}
 }
 
-// launch is when the task of a bar was ready, and whether it is known to have
-// started so much later that it can be seen; only of what counts as dispatch.
-func (p *timelinePanel) launch(b bar) (time.Duration, bool) {
+// ready is when the task of a bar could have started: its start, except where
+// it is known to have been ready before. Only of what counts as dispatch.
+func (p *timelinePanel) ready(b bar) time.Duration {
 	if p.Trace.Ready == nil || laneOf(b.kind) != workLane {
-		return 0, false
+		return b.Start
 	}
-	ready := p.Trace.Ready[b.task]
-	return ready, b.Start-ready >= p.point
+	return min(b.Start, p.Trace.Ready[b.task])
 }
 
-// launches reports whether a panel shows the time from ready to start.
+// launches reports whether the time from ready to start can be seen anywhere.
 func (p *timelinePanel) launches() bool {
 	return !p.dense && slices.ContainsFunc(p.bars, func(lanes [lanes][]bar) bool {
-		return slices.ContainsFunc(lanes[workLane], func(b bar) bool { _, ok := p.launch(b); return ok })
+		return slices.ContainsFunc(lanes[workLane], func(b bar) bool { return b.Start-p.ready(b) >= p.point })
 	})
 }
 
