@@ -26,6 +26,7 @@ func TestTraceCSV(t *testing.T) {
 func TestTraceCSVRoundTrip(t *testing.T) {
 	for name, trace := range map[string]*schedules.Trace{
 		"1f1b": run(t, "1f1b", 4, 8, unit()), "ddp": ddp(t), "split": split(t), "ring": ring(t, 5),
+		"measured": measure(t, run(t, "gpipe", 3, 8, unit()).Graph, unit(), 1.1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var first, second, ganttA, ganttB bytes.Buffer
@@ -62,13 +63,16 @@ func TestTraceCSVForeign(t *testing.T) {
 func TestTraceCSVErrors(t *testing.T) {
 	const header = "rank,stream,kind,stage,microbatch,start_ns,end_ns,bytes,part,peer\n"
 	const good = "0,compute,F,0,0,0,10,0,0,\n"
+	ready := strings.TrimSpace(header) + ",ready_ns\n"
 	for input, want := range map[string]string{
-		"":                  "the file is empty",
-		"\x00\x01PNG":       "line 1: the header is",
-		"a,b\n":             "line 1: the header is \"a,b\"; it must be rank,stream,kind",
-		header:              "line 2: the trace has no tasks",
-		header + "0,c,F\n":  "line 2, column 1: wrong number of fields",
-		header + "0,\"c,F,": "line 2, column ",
+		"":            "the file is empty",
+		"\x00\x01PNG": "line 1: the header is",
+		"rank,stream,kind,stage,microbatch,start_ns,end_ns,byt\n": "line 1: the header is",
+		ready + "0,compute,F,0,0,5,10,0,0,,6\n":                   `line 2, column ready_ns: "6" is not a whole number from 0 to 5`,
+		"a,b\n":                                                   "line 1: the header is \"a,b\"; it must be rank,stream,kind",
+		header:                                                    "line 2: the trace has no tasks",
+		header + "0,c,F\n":                                        "line 2, column 1: wrong number of fields",
+		header + "0,\"c,F,":                                       "line 2, column ",
 		header + good + "x,compute,F,0,0,0,10,0,0,\n":         `line 3, column rank: "x" is not a whole number from 0 to 1048575`,
 		header + "1048576,compute,F,0,0,0,10,0,0,\n":          "line 2, column rank:",
 		header + "0,compute,F,2000000,0,0,10,0,0,\n":          "line 2, column stage:",
@@ -124,6 +128,9 @@ func FuzzReadTraceCSV(f *testing.F) {
 	}
 	var b bytes.Buffer
 	require.NoError(f, reports.WriteTraceCSV(&b, ddp(f)))
+	f.Add(b.String())
+	b.Reset()
+	require.NoError(f, reports.WriteTraceCSV(&b, measure(f, run(f, "gpipe", 2, 2, unit()).Graph, unit(), 1)))
 	f.Add(b.String())
 	f.Fuzz(func(t *testing.T, input string) {
 		trace, err := reports.ReadTraceCSV(strings.NewReader(input))

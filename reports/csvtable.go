@@ -20,8 +20,8 @@ type table struct {
 	err     error
 }
 
-// newTable reads the header, which must be a list of columns, or as many of
-// them as the first required characters name.
+// newTable reads the header, which must be a list of columns, of which those
+// beyond the first required characters may be missing from the end.
 func newTable(r io.Reader, columns string, required int) (*table, error) {
 	t := &table{csv: csv.NewReader(r)}
 	t.csv.ReuseRecord = true
@@ -33,7 +33,7 @@ func newTable(r io.Reader, columns string, required int) (*table, error) {
 		return nil, csvError(err)
 	}
 	got := strings.TrimPrefix(strings.Join(header, ","), "\ufeff")
-	if got != columns && got != columns[:required] {
+	if len(got) < required || !strings.HasPrefix(columns+",", got+",") {
 		return nil, fmt.Errorf("line 1: the header is %.80q; it must be %s", got, columns)
 	}
 	t.columns = strings.Split(got, ",")

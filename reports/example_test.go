@@ -1,6 +1,7 @@
 package reports_test
 
 import (
+	"fmt"
 	"os"
 	"time"
 
@@ -31,4 +32,58 @@ func Example() {
 	// rank 3 |......F0B0--F1B1--F2B2--F3B3--F4B4--F5B5--............|
 	//        0                                                 270 ms
 	//        F forward   B backward   . idle
+}
+
+// Two microbatches on two ranks, and the same with work that takes a tenth
+// longer.
+func ExampleCompare() {
+	runAt := func(work time.Duration) reports.Run {
+		shape := schedules.Shape{Ranks: 2, Microbatches: 2}
+		schedule, _ := schedules.Find("gpipe")
+		order, _ := schedule.Order(shape, nil)
+		graph, _ := schedules.Pipeline{Name: "gpipe", Shape: shape, Order: order}.Graph()
+		trace, _ := sim.Run(graph, schedules.Costs{Task: func(t *schedules.Task) schedules.Cost {
+			if t.Kind.Compute() {
+				return schedules.Cost{Busy: work}
+			}
+			return schedules.Cost{}
+		}})
+		info := reports.Info{Schedule: "gpipe", Stages: 2, Microbatches: 2}
+		return reports.Run{Result: reports.NewResult(reports.Predicted, trace, schedules.Summarize(trace), info), Trace: trace}
+	}
+	a, b := runAt(10*time.Millisecond), runAt(11*time.Millisecond)
+	reports.Compare(a, b).WriteTable(os.Stdout)
+	// Output:
+	// gpipe: predicted (B) against predicted (A)
+	//                    A        B  B against A
+	//   step time  60.0 ms  66.0 ms      +10.0 %
+	//   bubble      33.3 %   33.3 %   0.0 points
+	//
+	// what the step is made of, averaged over the ranks
+	//                        A        B  of A's step
+	//   compute        40.0 ms  44.0 ms       +6.7 %  forward, backward and optimizer take longer
+	//   communication      0 s      0 s        0.0 %
+	//   waiting        20.0 ms  22.0 ms       +3.3 %  waiting for other ranks takes longer
+	//   dispatch           0 s      0 s        0.0 %
+	//   together       60.0 ms  66.0 ms      +10.0 %
+	//
+	// by kind of task, on average
+	//                 A        B  B against A  tasks  of A's step
+	//   F       10.0 ms  11.0 ms      +10.0 %      4       +3.3 %
+	//   B       10.0 ms  11.0 ms      +10.0 %      4       +3.3 %
+	//   SEND_F      0 s      0 s            –      2        0.0 %
+	//   SEND_B      0 s      0 s            –      2        0.0 %
+	//
+	// by rank
+	//            busy                      idle
+	//   rank        A        B   B − A        A        B   B − A
+	//   0     40.0 ms  44.0 ms  +6.7 %  20.0 ms  22.0 ms  +3.3 %
+	//   1     40.0 ms  44.0 ms  +6.7 %  20.0 ms  22.0 ms  +3.3 %
+}
+
+// Three steps were measured; the result is of the middle one.
+func ExampleNewMeasurement() {
+	m := reports.NewMeasurement(70*time.Millisecond, 71*time.Millisecond, 75*time.Millisecond)
+	fmt.Printf("%.1f ms ± %.1f ms\n", 1e3*m.StepTimeMean, 1e3*m.StepTimeStd)
+	// Output: 72.0 ms ± 2.6 ms
 }

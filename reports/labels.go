@@ -126,11 +126,16 @@ func manyStages(g *schedules.Graph) bool {
 }
 
 // text is the label of a task: its microbatch, or in the notation 2F0 where
-// the stage must be told, or the chunk that it moves.
+// the stage must be told, or the chunk that it moves. A slice of a backward that
+// stands apart from the first has its number too.
 func (l labelling) text(t *schedules.Task) string {
 	switch {
 	case t.Kind.Compute() && t.Microbatch == schedules.None:
 		return ""
+	case t.Kind.Compute() && t.Part > 0 && l.stages:
+		return t.String()
+	case t.Kind.Compute() && t.Part > 0:
+		return strconv.Itoa(int(t.Microbatch)) + "." + strconv.Itoa(int(t.Part))
 	case t.Kind.Compute() && l.stages:
 		return schedules.Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch}.String()
 	case t.Kind.Compute():

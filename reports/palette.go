@@ -13,6 +13,7 @@ const (
 	gridline   = 0xdcdcdc
 	idleFill   = 0xe9e9e9
 	laneFill   = 0xf5f5f5
+	launchFill = 0xf2b8a8
 	alarm      = 0xd55e00
 	otherRanks = 0xc8c8c8
 )

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"image/png"
 	"io"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,7 +33,14 @@ func figures(t testing.TB) map[string]func(w io.Writer, format string) error {
 			})
 		}
 	}
+	compare := func(a, b reports.Run) func(io.Writer, string) error {
+		return func(w io.Writer, format string) error { return reports.CompareTimelines(w, format, a, b) }
+	}
 	return map[string]func(io.Writer, string) error{
+		"compare-2x4":      compare(both(t, "gpipe", 2, 4)),
+		"compare-3x8":      compare(both(t, "gpipe", 3, 8)),
+		"compare-slices":   compare(slices(t)),
+		"compare-dense":    compare(both(t, "1f1b", 8, 300)),
 		"timeline-gpipe":   panels(reports.Panel{Trace: run(t, "gpipe", 4, 8, c)}),
 		"timeline-1f1b":    panels(reports.Panel{Trace: run(t, "1f1b", 2, 4, unit())}),
 		"timeline-ddp":     panels(reports.Panel{Trace: ddp(t)}),
@@ -44,12 +54,23 @@ func figures(t testing.TB) map[string]func(w io.Writer, format string) error {
 	}
 }
 
+// slices are a prediction and a measurement with collectives and backwards in
+// pieces.
+func slices(t testing.TB) (a, b reports.Run) {
+	predicted := ddp(t)
+	c := times{f: 10 * ms, b: 10 * ms, send: 2 * ms, collective: 12 * ms, optimizer: 8 * ms}
+	trace := measure(t, predicted.Graph, c, 1.1)
+	a, b = reports.Run{Result: result(predicted, nil), Trace: predicted}, reports.Run{Result: result(trace, nil), Trace: trace}
+	b.Result.Kind = reports.Measured
+	return a, b
+}
+
 func TestSVG(t *testing.T) {
 	for name, draw := range figures(t) {
 		var b bytes.Buffer
 		require.NoError(t, draw(&b, reports.SVG))
 		require.NoError(t, wellFormed(b.Bytes()))
-		if name == "timeline-dense" || name == "memory-16" {
+		if name == "timeline-dense" || strings.HasPrefix(name, "compare-") && name != "compare-2x4" && name != "compare-3x8" || name == "memory-16" {
 			require.Less(t, b.Len(), 2<<20)
 			continue // too large for a golden file
 		}
@@ -75,6 +96,9 @@ func TestPNG(t *testing.T) {
 		require.NoError(t, draw(&first, reports.PNG))
 		require.NoError(t, draw(&second, reports.PNG))
 		require.True(t, bytes.Equal(first.Bytes(), second.Bytes()), name)
+		if folder := os.Getenv("PSIM_PICTURES"); folder != "" { // to look at
+			require.NoError(t, os.WriteFile(filepath.Join(folder, name+".png"), first.Bytes(), 0o644))
+		}
 		image, err := png.Decode(&first)
 		require.NoError(t, err)
 		require.Equal(t, 1800, image.Bounds().Dx())
@@ -114,13 +138,15 @@ func TestPictureErrors(t *testing.T) {
 }
 
 // TestTimelineSizes draws what is at the limits: very short and very long
-// steps, and many ranks.
+// steps, many ranks, and measured tasks of a few nanoseconds between long ones.
 func TestTimelineSizes(t *testing.T) {
 	for _, trace := range []*schedules.Trace{
 		run(t, "1f1b", 1, 1, times{f: 1}),
 		run(t, "1f1b", 2, 2, times{f: 1000 * time.Hour, b: 2000 * time.Hour}),
 		run(t, "1f1b", 520, 2, unit()),
 		run(t, "gpipe", 2, 5000, unit()),
+		measure(t, run(t, "gpipe", 2, 4, unit()).Graph, times{f: 3, b: 100 * ms, send: 1}, 1),
+		measure(t, run(t, "gpipe", 2, 4, unit()).Graph, times{f: 10 * ms}, 1),
 	} {
 		var b bytes.Buffer
 		require.NoError(t, reports.Timeline(&b, reports.PNG, "", reports.Panel{Trace: trace}))

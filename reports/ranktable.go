@@ -13,15 +13,25 @@ import (
 	"psim/internal/units"
 )
 
-// WriteResultCSV writes a header and a row per rank, in seconds and bytes.
+// WriteResultCSV writes a header and a row per rank, in seconds and bytes. The
+// two parts of the idle time are columns only where they are known.
 func WriteResultCSV(w io.Writer, r Result) error {
 	out := bufio.NewWriter(w)
 	out.WriteString("rank,compute_s,communication_s,exposed_communication_s,optimizer_s,idle_s," +
-		"peak_memory_bytes,persistent_memory_bytes,peak_in_flight,sent_bytes\n")
+		"peak_memory_bytes,persistent_memory_bytes,peak_in_flight,sent_bytes")
+	split := slices.ContainsFunc(r.Ranks, func(x RankResult) bool { return x.Dispatch != nil || x.Waiting != nil })
+	if split {
+		out.WriteString(",dispatch_s,waiting_s")
+	}
+	out.WriteString("\n")
 	for _, x := range r.Ranks {
-		fmt.Fprintf(out, "%d,%v,%v,%v,%v,%v,%d,%d,%d,%d\n", x.Rank,
+		fmt.Fprintf(out, "%d,%v,%v,%v,%v,%v,%d,%d,%d,%d", x.Rank,
 			x.Compute, x.Communication, x.ExposedCommunication, x.Optimizer, x.Idle,
 			x.PeakMemory, x.PersistentMemory, x.PeakInFlight, x.SentBytes)
+		if split {
+			fmt.Fprintf(out, ",%v,%v", known(x.Dispatch), known(x.Waiting))
+		}
+		out.WriteString("\n")
 	}
 	return out.Flush()
 }
@@ -44,6 +54,8 @@ func rankColumns(ranks []RankResult) []rankColumn {
 		{"exposed", false, func(r RankResult) float64 { return r.ExposedCommunication }, duration},
 		{"optimizer", true, func(r RankResult) float64 { return r.Optimizer }, duration},
 		{"idle", false, func(r RankResult) float64 { return r.Idle }, duration},
+		{"waiting", true, func(r RankResult) float64 { return known(r.Waiting) }, duration},
+		{"dispatch", true, func(r RankResult) float64 { return known(r.Dispatch) }, duration},
 		{"peak memory", true, func(r RankResult) float64 { return float64(r.PeakMemory) }, bytes},
 		{"in flight", true, func(r RankResult) float64 { return float64(r.PeakInFlight) }, count},
 		{"sent", true, func(r RankResult) float64 { return float64(r.SentBytes) }, bytes},
@@ -51,6 +63,14 @@ func rankColumns(ranks []RankResult) []rankColumn {
 	return slices.DeleteFunc(columns, func(c rankColumn) bool {
 		return c.optional && !slices.ContainsFunc(ranks, func(r RankResult) bool { return c.value(r) != 0 })
 	})
+}
+
+// known is a number, or 0 where it is not known.
+func known(x *float64) float64 {
+	if x == nil {
+		return 0
+	}
+	return *x
 }
 
 // rankRows are the cells of the table of ranks. Beyond so many ranks it holds

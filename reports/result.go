@@ -1,12 +1,7 @@
 package reports
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"strings"
 	"time"
 
 	"psim/internal/units"
@@ -40,8 +35,13 @@ type Result struct {
 	Tasks          int          `json:"tasks"` // messages included
 	// CriticalPath is what the step time is made of; nil where it is not known.
 	CriticalPath *CriticalPath `json:"critical_path,omitempty"`
-	// Steps lists the times of the measured steps.
-	Steps []float64 `json:"steps,omitempty"`
+	// Measurement is what only a measured result has, in the same JSON object;
+	// nil for a prediction.
+	*Measurement
+	// Predicted is the prediction that was made before the run.
+	Predicted *Result `json:"predicted,omitempty"`
+	// Runs are the results of all modes, where several ran.
+	Runs []Result `json:"runs,omitempty"`
 	// Build and Simulation are how long psim itself took. They differ from
 	// run to run, so they are nil in every file.
 	Build      *float64 `json:"build_s,omitempty"`
@@ -72,8 +72,12 @@ type RankResult struct {
 	ExposedCommunication float64 `json:"exposed_communication_s"`
 	Optimizer            float64 `json:"optimizer_s"`
 	Idle                 float64 `json:"idle_s"`
-	PeakMemory           int64   `json:"peak_memory_bytes"`
-	PersistentMemory     int64   `json:"persistent_memory_bytes"`
+	// Dispatch and Waiting add up to Idle; nil where the trace does not know
+	// when tasks were ready.
+	Dispatch         *float64 `json:"dispatch_s,omitempty"`
+	Waiting          *float64 `json:"waiting_s,omitempty"`
+	PeakMemory       int64    `json:"peak_memory_bytes"`
+	PersistentMemory int64    `json:"persistent_memory_bytes"`
 	// MemoryCapacity is 0 where no limit is known.
 	MemoryCapacity int64 `json:"memory_capacity_bytes,omitempty"`
 	PeakInFlight   int   `json:"peak_in_flight"`
@@ -109,6 +113,10 @@ func NewResult(kind string, t *schedules.Trace, s schedules.Summary, info Info) 
 	}
 	for i, rank := range s.Ranks {
 		r.Ranks[i] = rankResult(rank)
+		if t.Ready != nil {
+			dispatch, waiting := rank.Dispatch.Seconds(), rank.Waiting.Seconds()
+			r.Ranks[i].Dispatch, r.Ranks[i].Waiting = &dispatch, &waiting
+		}
 	}
 	r.checkMemory(info.Capacity)
 	return r
@@ -154,75 +162,4 @@ func (r *Result) checkMemory(capacity []int64) {
 		warning += fmt.Sprintf("; %d ranks need more than they have", short)
 	}
 	r.Warnings = append(r.Warnings, warning)
-}
-
-// WriteJSON writes the result as an indented JSON object.
-func (r Result) WriteJSON(w io.Writer) error {
-	if r.Warnings == nil {
-		r.Warnings = []string{}
-	}
-	if r.Ranks == nil {
-		r.Ranks = []RankResult{}
-	}
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(r)
-}
-
-// ReadResult reads a result.json. Fields that it does not know are skipped,
-// because a measured result has more of them.
-func ReadResult(r io.Reader) (Result, error) {
-	const limit = 1 << 30
-	data, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if err != nil {
-		return Result{}, err
-	}
-	trimmed := bytes.TrimSpace(data)
-	switch {
-	case len(data) > limit:
-		return Result{}, errors.New("larger than 1 GiB; a result.json is needed")
-	case len(trimmed) == 0:
-		return Result{}, errors.New("the file is empty; a result.json is needed")
-	case trimmed[0] != '{' || bytes.IndexByte(data, 0) >= 0:
-		return Result{}, errors.New("not a JSON object; a result.json is needed, as psim run --out DIR writes it")
-	}
-	var result Result
-	if err := json.Unmarshal(data, &result); err != nil {
-		return Result{}, jsonError(data, err)
-	}
-	return result, result.validate()
-}
-
-// jsonError adds the place to an error of encoding/json.
-func jsonError(data []byte, err error) error {
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	var offset int64
-	switch {
-	case errors.As(err, &syntax):
-		offset = syntax.Offset
-	case errors.As(err, &kind):
-		offset = kind.Offset
-		err = fmt.Errorf("%s is a JSON %s; it must fit %s", kind.Field, kind.Value, kind.Type)
-	default:
-		return err
-	}
-	before := string(data[:min(int(offset), len(data))])
-	line := 1 + strings.Count(before, "\n")
-	column := len(before) - strings.LastIndexByte(before, '\n') - 1
-	return fmt.Errorf("line %d, column %d: %s", line, max(1, column), strings.TrimPrefix(err.Error(), "json: "))
-}
-
-// validate reports what keeps a JSON object from being a result.
-func (r Result) validate() error {
-	switch {
-	case r.Kind != Predicted && r.Kind != Measured:
-		return fmt.Errorf("kind is %q; a result has kind %q or %q", r.Kind, Predicted, Measured)
-	case r.StepTime < 0 || r.Makespan < 0:
-		return errors.New("step_time_s or makespan_s is negative")
-	case len(r.Ranks) == 0:
-		return errors.New("ranks is empty or missing; a result has one entry per rank")
-	}
-	return nil
 }

@@ -115,6 +115,8 @@ func TestReadResultErrors(t *testing.T) {
 func FuzzReadResult(f *testing.F) {
 	f.Add(`{"kind": "measured", "step_time_s": 1, "ranks": [{"rank": 3}], "warnings": null}`)
 	f.Add("{\n\"stages\": 1e400}")
+	f.Add(`{"kind": "measured", "ranks": [{"dispatch_s": 1}], "steps": [1, 2], "checks": {"weights": 1e-9}, "heap_growth_bytes": -9223372036854775808,
+		"predicted": {"kind": "predicted", "ranks": [{}]}, "runs": [{"kind": "measured", "ranks": [{}], "checks": {}}]}`)
 	f.Fuzz(func(t *testing.T, input string) {
 		r, err := reports.ReadResult(strings.NewReader(input))
 		if err != nil {

@@ -14,18 +14,23 @@ import (
 )
 
 // WriteTable prints a result for people: what was run, the headline numbers,
-// a row per rank, and the warnings. Of more than 16 ranks it shows the first
+// a row per rank and per run, and the warnings. Of more than 16 ranks it shows the first
 // and last four, and the least, mean and greatest value of every column.
 func WriteTable(w io.Writer, r Result) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintln(out, headline(r))
 	for _, line := range [][2]string{
-		{"step time", duration(r.StepTime)},
+		{"step time", stepTime(r)},
+		{"predicted", prediction(r)},
 		{"makespan", duration(r.Makespan)},
 		{"bubble", bubble(r)},
 		{"critical path", r.CriticalPath.text(r.StepTime)},
 		{"throughput", throughput(r.Throughput)},
+		{"unsynchronised", courseRate(r)},
 		{"memory", memoryVerdict(r)},
+		{"process", heapGrowth(r)},
+		{"backend", backend(r)},
+		{"checks", checks(r)},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(out, "  %-15s%s\n", line[0], line[1])
@@ -33,6 +38,10 @@ func WriteTable(w io.Writer, r Result) error {
 	}
 	fmt.Fprintln(out)
 	writeAligned(out, rankRows(r.Ranks))
+	if len(r.Runs) > 0 {
+		fmt.Fprintln(out)
+		writeAligned(out, runRows(r.Runs))
+	}
 	for i, warning := range r.Warnings {
 		if i == 0 {
 			fmt.Fprintln(out)

@@ -24,7 +24,8 @@ const maxTimelineRanks = 512
 // Timeline draws when every rank does what: the panels one above the other on
 // one time axis, in each a row per rank with a thick lane for its work and
 // thin ones for its messages and collectives. Where tasks are too narrow to be
-// seen one by one, columns show the shares of the kinds. Format is PNG or SVG.
+// seen one by one, columns show the shares of the kinds. Where a trace knows
+// when tasks were ready, the time until they start is shaded. Format is PNG or SVG.
 // An empty title is replaced by the Title of the trace; where there are several
 // panels, their labels then tell the step times.
 func Timeline(w io.Writer, format, title string, panels ...Panel) error {
@@ -60,7 +61,8 @@ type timelinePanel struct {
 	top     vg.Length // of the label
 	first   vg.Length // top of the first row
 	lane    [lanes]vg.Length
-	pitch   vg.Length // from row to row
+	pitch   vg.Length     // from row to row
+	point   time.Duration // what a point of width stands for
 	dense   bool
 	label   [lanes]labelling
 }
@@ -124,10 +126,10 @@ func (t *timeline) place() {
 // take most of the time are wide enough to be seen, and how to label them.
 func (t *timeline) resolve(p *timelinePanel) {
 	const seen = 1 // the least width of a task, and of a gap
-	point := time.Duration(t.axis.max / float64(t.frame.right-t.frame.left))
-	p.actions = p.bars.actions(p.Trace.Graph, seen*point)
+	p.point = time.Duration(t.axis.max / float64(t.frame.right-t.frame.left))
+	p.actions = p.bars.actions(p.Trace.Graph, seen*p.point)
 	typical := p.actions.typical(p.Trace.Graph, workLane)
-	p.dense = typical > 0 && typical < seen*point
+	p.dense = typical > 0 && typical < seen*p.point
 	for lane := range p.label {
 		p.label[lane] = t.labelling(p, lane)
 	}
@@ -186,6 +188,9 @@ func (t *timeline) legendEntries() []legendEntry {
 	}
 	if computing {
 		entries = append(entries, legendEntry{text: "not computing", color: rgb(idleFill), swatch: true})
+	}
+	if slices.ContainsFunc(t.panels, func(p timelinePanel) bool { return p.launches() }) {
+		entries = append(entries, legendEntry{text: "ready, not started", color: rgb(launchFill), swatch: true})
 	}
 	if dense {
 		entries = append(entries, legendEntry{text: "columns show shares of time: single tasks are too narrow"})

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"slices"
 	"time"
 
 	"gonum.org/v1/plot/vg"
@@ -51,12 +52,33 @@ func (t *timeline) drawLane(p *picture, panel *timelinePanel, rank, lane int, y 
 		}
 		return
 	}
+	for _, b := range bars {
+		if x0, x1 := snap(x(panel.ready(b))), snap(x(b.Start)); x0 < x1 {
+			p.rect(rgb(launchFill), x0, y, x1, y+height)
+		}
+	}
 	for _, b := range single(bars, x) {
 		p.block(b.apart(), y, height)
 	}
 	for _, b := range single(panel.actions[rank][lane], x) {
 		panel.label[lane].draw(p, &panel.Trace.Graph.Tasks[b.bar.task], b.apart(), y, height)
 	}
+}
+
+// ready is when the task of a bar could have started: its start, except where
+// it is known to have been ready before. Only of what counts as dispatch.
+func (p *timelinePanel) ready(b bar) time.Duration {
+	if p.Trace.Ready == nil || laneOf(b.kind) != workLane {
+		return b.Start
+	}
+	return min(b.Start, p.Trace.Ready[b.task])
+}
+
+// launches reports whether the time from ready to start can be seen anywhere.
+func (p *timelinePanel) launches() bool {
+	return !p.dense && slices.ContainsFunc(p.bars, func(lanes [lanes][]bar) bool {
+		return slices.ContainsFunc(lanes[workLane], func(b bar) bool { return b.Start-p.ready(b) >= p.point })
+	})
 }
 
 // apart is a block with a gap to the next one, if it is wide enough.

@@ -18,20 +18,31 @@ import (
 // accepts, so that a damaged file cannot ask for all memory.
 const maxNumber = 1<<20 - 1
 
-// traceColumns is the header of a trace CSV. The last two may be missing.
-const traceColumns = "rank,stream,kind,stage,microbatch,start_ns,end_ns,bytes,part,peer"
+// traceColumns is the header of a trace CSV. The last three may be missing.
+const traceColumns = "rank,stream,kind,stage,microbatch,start_ns,end_ns,bytes,part,peer" + readyColumn
+
+// readyColumn stands only in traces that know when tasks were ready.
+const readyColumn = ",ready_ns"
 
 // WriteTraceCSV writes a row per task: rank, stream, kind, stage, microbatch,
-// start_ns, end_ns, bytes, part, peer, sorted by rank, stream and start. A
-// cell is empty where a task has no such thing.
+// start_ns, end_ns, bytes, part, peer, sorted by rank, stream and start, and
+// ready_ns where that is known. A cell is empty where a task has no such thing.
 func WriteTraceCSV(w io.Writer, t *schedules.Trace) error {
 	out := bufio.NewWriter(w)
-	out.WriteString(traceColumns + "\n")
+	columns := traceColumns
+	if t.Ready == nil {
+		columns = strings.TrimSuffix(columns, readyColumn)
+	}
+	out.WriteString(columns + "\n")
 	for _, i := range byRankAndStream(t) {
 		task, span := &t.Graph.Tasks[i], t.Spans[i]
-		fmt.Fprintf(out, "%d,%s,%s,%s,%s,%d,%d,%d,%d,%s\n",
+		fmt.Fprintf(out, "%d,%s,%s,%s,%s,%d,%d,%d,%d,%s",
 			task.Rank, quoted(t.Graph.Streams[task.Stream].Name), task.Kind, optional(task.Stage), optional(task.Microbatch),
 			span.Start.Nanoseconds(), span.End.Nanoseconds(), task.Bytes, task.Part, optional(task.Peer))
+		if t.Ready != nil {
+			fmt.Fprintf(out, ",%d", t.Ready[i].Nanoseconds())
+		}
+		out.WriteString("\n")
 	}
 	return out.Flush()
 }
@@ -68,7 +79,8 @@ func quoted(s string) string {
 
 // ReadTraceCSV reads what WriteTraceCSV writes. The trace's graph has streams
 // and tasks, but no dependencies: it can be drawn and compared, not run. A file
-// without the columns part and peer is read as one that leaves them empty.
+// without the columns part and peer is read as one that leaves them empty, and
+// one without ready_ns as a trace that does not know when tasks were ready.
 // Errors name the line and the column.
 func ReadTraceCSV(r io.Reader) (*schedules.Trace, error) {
 	rows, err := newTable(r, traceColumns, len("rank,stream,kind,stage,microbatch,start_ns,end_ns,bytes"))
@@ -129,6 +141,9 @@ func (b *traceBuilder) add(row *table) {
 		Kind: kind, Rank: int32(row.number("rank", 0, maxNumber)),
 		Stage: row.optional("stage"), Microbatch: row.optional("microbatch"), Peer: row.optional("peer"),
 		Bytes: row.numberOr("bytes", 0, math.MaxInt64), Part: uint16(row.numberOr("part", 0, math.MaxUint16)),
+	}
+	if row.index("ready_ns") >= 0 {
+		b.trace.Ready = append(b.trace.Ready, time.Duration(row.number("ready_ns", 0, start)))
 	}
 	if row.err != nil {
 		return

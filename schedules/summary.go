@@ -32,7 +32,12 @@ type RankSummary struct {
 	// nor optimizer.
 	Communication, ExposedCommunication time.Duration
 	Optimizer, Idle                     time.Duration
-	PeakMemory, PersistentMemory        int64
+	// Dispatch and Waiting are the two parts of Idle. Dispatch is the idle time
+	// during which a task of the compute stream was ready and had not started:
+	// launching it, waking the one who runs it. Waiting is the rest, and all of
+	// it where the trace does not know when tasks were ready.
+	Dispatch, Waiting            time.Duration
+	PeakMemory, PersistentMemory int64
 	// PeakInFlight counts stage activations, from the start of F to the end
 	// of B or W.
 	PeakInFlight int
@@ -43,6 +48,7 @@ type RankSummary struct {
 func Summarize(t *Trace) Summary {
 	s := Summary{Ranks: make([]RankSummary, t.Graph.Ranks())}
 	byRank := make([]rankSpans, t.Graph.Ranks())
+	works := t.Graph.workStreams()
 	for i := range t.Graph.Tasks {
 		task, span := &t.Graph.Tasks[i], t.Spans[i]
 		s.StepTime = max(s.StepTime, span.End)
@@ -50,6 +56,9 @@ func Summarize(t *Trace) Summary {
 			s.Makespan = max(s.Makespan, span.End)
 		}
 		byRank[task.Rank].add(task.Kind, span)
+		if t.Ready != nil && works[task.Stream] && t.Ready[i] < span.Start {
+			byRank[task.Rank].starting = append(byRank[task.Rank].starting, Span{t.Ready[i], span.Start})
+		}
 		s.Ranks[task.Rank].SentBytes += t.Graph.sentBytes(task)
 		if task.Kind.Message() {
 			s.Messages++
@@ -67,6 +76,17 @@ func Summarize(t *Trace) Summary {
 	t.summarizeMemory(s.Ranks)
 	t.summarizeInFlight(s.Ranks)
 	return s
+}
+
+// workStreams marks the streams that compute or update parameters.
+func (g *Graph) workStreams() []bool {
+	works := make([]bool, len(g.Streams))
+	for i := range g.Tasks {
+		if t := &g.Tasks[i]; t.Kind.Compute() || t.Kind == Optimizer {
+			works[t.Stream] = true
+		}
+	}
+	return works
 }
 
 // updates reports whether a task belongs to the update of the parameters,
@@ -104,6 +124,7 @@ func (g *Graph) sentBytes(t *Task) int64 {
 // rankSpans collects the spans of one rank by what they count as.
 type rankSpans struct {
 	compute, optimizer, communication []Span
+	starting                          []Span // ready, and not running yet
 	computeStart, computeEnd          time.Duration
 }
 
@@ -129,9 +150,11 @@ func (r *rankSpans) summarize(rank *RankSummary, step time.Duration) {
 	rank.Compute = total(compute)
 	rank.Optimizer = total(working) - rank.Compute
 	rank.Communication = total(communication)
-	all := total(union(append(working, communication...)))
-	rank.ExposedCommunication = all - rank.Compute - rank.Optimizer
-	rank.Idle = step - all
+	busy := union(append(working, communication...))
+	rank.ExposedCommunication = total(busy) - rank.Compute - rank.Optimizer
+	rank.Idle = step - total(busy)
+	rank.Dispatch = total(union(append(slices.Clone(busy), r.starting...))) - total(busy)
+	rank.Waiting = rank.Idle - rank.Dispatch
 }
 
 // union merges spans into disjoint ones, in order of time.

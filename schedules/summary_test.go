@@ -150,6 +150,7 @@ func TestPartsOfTheStep(t *testing.T) {
 					want.ExposedCommunication++
 				default:
 					want.Idle++
+					want.Waiting++
 				}
 			}
 			want.PeakInFlight = rank.PeakInFlight

@@ -50,8 +50,9 @@ type Trace struct {
 	Graph *Graph
 	// Spans[i] is when task i ran.
 	Spans []Span
-	// Ready[i] is when task i had everything it depends on, and its turn on
-	// its stream; nil if not known, as in a prediction.
+	// Ready[i] is when task i had everything it depends on and its turn on its
+	// stream; what is left until its span starts went into starting it. Nil if
+	// not known, as in a simulation, where no time passes between the two.
 	Ready []time.Duration
 	// Cause[i] is the task whose end let task i start: a dependency, or the
 	// one before it in a queue; None at time zero. Nil if not known.

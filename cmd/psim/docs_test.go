@@ -102,6 +102,7 @@ func TestHelpExamples(t *testing.T) {
 		_, stderr, code := psim(t, "psim run "+saved)
 		require.Zero(t, code, stderr)
 	}
+	saveMeasured(t, "out/measured")
 	examples := 0
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {

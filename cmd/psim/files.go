@@ -56,7 +56,13 @@ func foreign(folder string) string {
 	if hasResult(folder) {
 		return ""
 	}
-	for _, name := range runFiles {
+	return present(folder, runFiles[:])
+}
+
+// present returns the first of some names that is a file in a folder, or
+// nothing.
+func present(folder string, names []string) string {
+	for _, name := range names {
 		if info, err := os.Lstat(filepath.Join(folder, name)); err == nil && !info.IsDir() {
 			return name
 		}

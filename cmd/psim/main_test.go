@@ -127,6 +127,14 @@ func TestErrors(t *testing.T) {
 		"psim plot timeline broken.json",
 		"psim plot timeline configs",
 		"psim plot timeline configs --out x.pdf",
+		"psim plot compare broken.json",
+		"psim plot compare a b c",
+		"psim compare",
+		"psim compare a b c",
+		"psim compare a b --json --csv",
+		"psim compare nowhere",
+		"psim compare broken.json my.toml",
+		"psim compare configs configs",
 		"psim list",
 		"psim list device",
 		"psim version now",
@@ -297,7 +305,9 @@ func (fullDevice) Write([]byte) (int, error) { return 0, errors.New("no space le
 // TestFullStdout checks that output that is lost is a failure of every verb.
 func TestFullStdout(t *testing.T) {
 	userFolder(t)
-	for _, line := range []string{"run gpipe --out -", "run gpipe --json", "schedule 1f1b", "validate", "validate --json", "list devices", "version", "help", "help config", "run --help"} {
+	_, stderr, code := psim(t, "psim run gpipe --out out/a")
+	require.Zero(t, code, stderr)
+	for _, line := range []string{"run gpipe --out -", "run gpipe --json", "schedule 1f1b", "validate", "validate --json", "list devices", "version", "help", "help config", "run --help", "compare out/a out/a"} {
 		var stderr strings.Builder
 		require.Equal(t, exitFailed, run(context.Background(), strings.Fields(line), fullDevice{}, &stderr), line)
 		require.Equal(t, "psim: stdout: no space left on device\n", stderr.String(), line)

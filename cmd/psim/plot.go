@@ -18,16 +18,18 @@ func newPlot() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "plot KIND RESULT…",
-		Short: "draw figures from saved results: timeline or memory",
-		Long: `plot draws a figure from results that psim run has written. A RESULT is the
-folder or the result.json in it. Several timelines are drawn one above the other
-on one time axis.`,
+		Short: "draw figures from saved results: timeline, memory or compare",
+		Long: `plot draws a figure from results that psim has written. A RESULT is the folder or
+the result.json in it. Several timelines are drawn one above the other on one
+time axis; compare draws two, and how far the second is from the first, or one
+that was measured below its own prediction.`,
 		Example: `  psim plot timeline out/gpipe
   psim plot timeline out/gpipe out/1f1b --out both.svg
-  psim plot memory out/gpipe --out memory.png`,
+  psim plot memory out/gpipe --out memory.png
+  psim plot compare out/gpipe out/1f1b`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return fmt.Errorf("psim plot takes a KIND (timeline or memory) and at least one RESULT\nsee \"psim plot --help\"")
+				return fmt.Errorf("psim plot takes a KIND (timeline, memory or compare) and at least one RESULT\nsee \"psim plot --help\"")
 			}
 			return nil
 		},
@@ -64,8 +66,10 @@ func figure(kind string, results []string, format string) (func(io.Writer) error
 			return nil, fmt.Errorf("psim plot memory takes one RESULT, not %d", len(results))
 		}
 		return memoryFigure(results[0], format)
+	case "compare":
+		return compareFigure(results, format)
 	}
-	return nil, fmt.Errorf("there is no figure %q; there are timeline and memory", kind)
+	return nil, fmt.Errorf("there is no figure %q; there are timeline, memory and compare", kind)
 }
 
 // timelineFigure loads the traces of results.
@@ -88,27 +92,13 @@ func timelineFigure(results []string, format string) (func(io.Writer) error, err
 	return func(w io.Writer) error { return reports.Timeline(w, format, title, panels...) }, nil
 }
 
-// loadTrace reads the trace that belongs to a result.
+// loadTrace reads a result and its trace, which must be there.
 func loadTrace(path string) (reports.Result, *schedules.Trace, error) {
-	r, folder, err := loadResult(path)
-	if err != nil {
-		return r, nil, err
-	}
-	trace, err := readFile(filepath.Join(folder, "trace.csv"), reports.ReadTraceCSV)
-	if os.IsNotExist(err) {
+	run, err := loadRun(path)
+	if err == nil && run.Trace == nil {
 		err = fmt.Errorf("%s: the result has no trace.csv beside it; run psim run again with --out", path)
 	}
-	if err != nil {
-		return r, nil, err
-	}
-	if ranks := trace.Graph.Ranks(); ranks != len(r.Ranks) {
-		return r, nil, fmt.Errorf("%s: trace.csv has %d ranks and result.json %d; they are not of one run", path, ranks, len(r.Ranks))
-	}
-	trace.Graph.Name = r.Schedule
-	if d := r.DataParallel; d > 1 && len(r.Ranks)%d == 0 {
-		trace.Graph.Shape.Ranks, trace.Graph.Shape.Replicas = len(r.Ranks)/d, d
-	}
-	return r, trace, nil
+	return run.Result, run.Trace, err
 }
 
 // pictureTitle is the title of a trace, with the name of its configuration.

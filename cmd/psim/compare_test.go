@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/reports"
+	"psim/schedules"
+)
+
+// saveMeasured writes what an execution would leave in a folder: a prediction,
+// and a measurement in which everything takes a tenth longer, and every task a
+// millisecond to start.
+func saveMeasured(t *testing.T, folder string) {
+	t.Helper()
+	_, stderr, code := psim(t, "psim run gpipe --out "+folder+"/predicted")
+	require.Zero(t, code, stderr)
+	prediction, err := loadRun(folder + "/predicted")
+	require.NoError(t, err)
+	trace := *prediction.Trace
+	for i, span := range prediction.Trace.Spans {
+		ready := span.Start * 11 / 10
+		trace.Ready = append(trace.Ready, ready)
+		trace.Spans[i] = schedules.Span{Start: min(ready+time.Millisecond, span.End*11/10), End: span.End * 11 / 10}
+	}
+	before := prediction.Result
+	r := reports.NewResult(reports.Measured, &trace, schedules.Summarize(&trace), reports.Info{
+		Name: before.Name, Schedule: before.Schedule, Stages: before.Stages, VirtualStages: before.VirtualStages,
+		Microbatches: before.Microbatches, DataParallel: before.DataParallel, TensorParallel: before.TensorParallel,
+	})
+	r.Measurement, r.Predicted = reports.NewMeasurement(trace.End()), &before
+	r.Backend, r.Devices, r.TimesComparable = "go", 4, true
+	var result, rows bytes.Buffer
+	require.NoError(t, r.WriteJSON(&result))
+	require.NoError(t, reports.WriteTraceCSV(&rows, &trace))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "result.json"), result.Bytes(), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "trace.csv"), rows.Bytes(), 0o644))
+}
+
+// TestCompare checks what scripts rely on, and that a folder by itself is
+// compared with the prediction in it.
+func TestCompare(t *testing.T) {
+	userFolder(t)
+	saveMeasured(t, "m")
+	table, stderr, code := psim(t, "psim compare m")
+	require.Zero(t, code, stderr)
+	require.Empty(t, stderr)
+	require.Contains(t, table, "gpipe: measured (B) against predicted (A)\n")
+	two, _, code := psim(t, "psim compare m/predicted/result.json m")
+	require.Zero(t, code)
+	require.Equal(t, table, two)
+
+	stdout, stderr, code := psim(t, "psim compare m/predicted m --json")
+	require.Zero(t, code, stderr)
+	var c reports.Comparison
+	require.NoError(t, json.Unmarshal([]byte(stdout), &c))
+	require.InDelta(t, 0.1, c.StepTimeError, 1e-6)
+	require.Positive(t, c.ByPart.Dispatch)
+	require.InDelta(t, c.StepTimeError, c.ByPart.Compute+c.ByPart.Communication+c.ByPart.Waiting+c.ByPart.Dispatch, 1e-12)
+	require.Len(t, c.ByRank, 4)
+	require.Zero(t, c.Tasks.OnlyA+c.Tasks.OnlyB)
+	require.Empty(t, c.Warnings)
+
+	stdout, _, code = psim(t, "psim compare m --csv")
+	require.Zero(t, code)
+	require.True(t, strings.HasPrefix(stdout, "of,item,quantity,a,b,difference\nstep,,time_s,"), stdout)
+
+	stdout, _, code = psim(t, "psim compare m m --json")
+	require.Zero(t, code)
+	require.NoError(t, json.Unmarshal([]byte(stdout), &c))
+	require.Zero(t, c.StepTimeError)
+	require.Equal(t, reports.Parts{}, c.ByPart)
+}
+
+// TestCompareFiles writes the files of a comparison, and does not replace
+// others'.
+func TestCompareFiles(t *testing.T) {
+	userFolder(t)
+	saveMeasured(t, "m")
+	printed, stderr, code := psim(t, "psim compare m --out c --json")
+	require.Zero(t, code, stderr)
+	require.Equal(t, "wrote compare.png, comparison.json in c\n", stderr)
+	files := contents(t, "c")
+	require.Equal(t, printed, files["comparison.json"])
+	_, stderr, code = psim(t, "psim plot compare m --out p.png")
+	require.Zero(t, code, stderr)
+	require.True(t, files["compare.png"] == contents(t, ".")["p.png"], "both verbs draw the same picture")
+	_, stderr, code = psim(t, "psim plot compare m/predicted m --out p.svg")
+	require.Zero(t, code, stderr)
+	require.Contains(t, contents(t, ".")["p.svg"], "measured against predicted: step +10.0 %")
+
+	require.NoError(t, os.Remove("m/predicted/trace.csv"))
+	_, stderr, code = psim(t, "psim compare m --out c")
+	require.Zero(t, code, stderr)
+	require.Equal(t, "wrote comparison.json in c\n", stderr)
+	require.NotContains(t, contents(t, "c"), "compare.png", "the picture of the earlier comparison is gone")
+
+	require.NoError(t, os.Mkdir("mine", 0o755))
+	require.NoError(t, os.WriteFile("mine/compare.png", []byte("mine"), 0o644))
+	_, stderr, code = psim(t, "psim compare m --out mine")
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "psim: --out mine: holds a compare.png that psim has not written; name another folder\n", stderr)
+	require.Equal(t, map[string]string{"compare.png": "mine"}, contents(t, "mine"))
+}
+
+// TestComparePrediction finds the prediction of a measured result, or says
+// what is wrong with it.
+func TestComparePrediction(t *testing.T) {
+	userFolder(t)
+	saveMeasured(t, "m")
+	refused := func(line, want string) {
+		t.Helper()
+		stdout, stderr, code := psim(t, line)
+		require.Equal(t, exitUsage, code, stderr)
+		require.Empty(t, stdout)
+		require.Equal(t, want, stderr)
+	}
+	refused("psim compare m/predicted", "psim: m/predicted: holds no prediction; name two results: psim compare A B\n")
+
+	_, stderr, code := psim(t, "psim run 1f1b --set schedule.microbatches=5 --set batch.global=10 --out m/predicted")
+	require.Zero(t, code, stderr)
+	refused("psim compare m", "psim: m/predicted: is not the prediction of m, whose result.json holds another one; name two results: psim compare A B\n")
+	stdout, stderr, code := psim(t, "psim compare m/predicted m")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "warning: the graphs differ: A is 1f1b with P = 4, M = 5, B is gpipe with P = 4, M = 8\n")
+
+	require.NoError(t, os.RemoveAll("m/predicted"))
+	stdout, stderr, code = psim(t, "psim compare m/result.json")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "warning: A has no trace, so that no tasks are compared\n")
+	refused("psim plot compare m", "psim: m: its prediction has no trace.csv, so there is nothing to draw\n")
+
+	require.NoError(t, os.WriteFile("m/trace.csv", []byte("rank\n"), 0o644))
+	_, stderr, code = psim(t, "psim compare m m")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "psim: m/trace.csv: line 1: the header is")
+}

@@ -1,0 +1,221 @@
+package reports
+
+import (
+	"fmt"
+	"io"
+
+	"psim/schedules"
+)
+
+// A Run is a result and, where that is known, its trace.
+type Run struct {
+	Result Result
+	Trace  *schedules.Trace
+}
+
+// A Comparison says by how much B differs from A and which part of the step
+// that comes from. Differences are B − A: positive where B takes longer, idles
+// more or needs more. Fractions are of A; where A's is 0, so are they.
+type Comparison struct {
+	A Side `json:"a"`
+	B Side `json:"b"`
+	// StepTimeError is a fraction of A's step time. The four parts add up to it.
+	StepTimeError float64 `json:"step_time_error"`
+	// BubbleError is a difference of shares of the makespan: 0.02 is two
+	// percentage points.
+	BubbleError float64 `json:"bubble_error"`
+	// PeakMemoryError is of the highest peaks, a fraction of A's.
+	PeakMemoryError float64                   `json:"peak_memory_error"`
+	ByPart          Parts                     `json:"by_part"` // fractions of A's step time
+	ByKind          map[string]KindComparison `json:"by_kind"` // by the notation of the kind
+	ByRank          []RankComparison          `json:"by_rank"` // the ranks that both have
+	// Tasks counts the tasks that both runs have, and those of only one.
+	Tasks    TaskCounts `json:"tasks"`
+	Warnings []string   `json:"warnings"`
+}
+
+// A Side is what a Comparison needs to know of one run.
+type Side struct {
+	Name       string  `json:"name"`
+	Schedule   string  `json:"schedule"`
+	Kind       string  `json:"kind"`
+	StepTime   float64 `json:"step_time_s"`
+	Bubble     float64 `json:"bubble"` // of the makespan
+	PeakMemory int64   `json:"peak_memory_bytes"`
+	Parts      Parts   `json:"parts_s"` // seconds, averaged over the ranks
+}
+
+// Parts splits the step time of a rank into four that add up to it. Compute is
+// with the optimizer; Communication is what is exposed, beside no work;
+// Dispatch is idle time with work that is ready, Waiting is without.
+type Parts struct {
+	Compute       float64 `json:"compute"`
+	Communication float64 `json:"communication"`
+	Waiting       float64 `json:"waiting"`
+	Dispatch      float64 `json:"dispatch"`
+}
+
+// A KindComparison compares all tasks of a kind. Error is of the mean time, a
+// fraction of A's; OfStep is of the time of a rank, a fraction of A's step.
+type KindComparison struct {
+	CountA int     `json:"count_a"`
+	CountB int     `json:"count_b"`
+	MeanA  float64 `json:"mean_a_s"`
+	MeanB  float64 `json:"mean_b_s"`
+	TotalA float64 `json:"total_a_s"`
+	TotalB float64 `json:"total_b_s"`
+	Error  float64 `json:"error"`
+	OfStep float64 `json:"of_step"`
+}
+
+// A RankComparison compares a rank. Busy is with the optimizer. The errors of
+// Busy and Idle are fractions of A's step, that of the peak of A's peak.
+type RankComparison struct {
+	Rank            int     `json:"rank"`
+	BusyA           float64 `json:"busy_a_s"`
+	BusyB           float64 `json:"busy_b_s"`
+	BusyError       float64 `json:"busy_error"`
+	IdleA           float64 `json:"idle_a_s"`
+	IdleB           float64 `json:"idle_b_s"`
+	IdleError       float64 `json:"idle_error"`
+	PeakMemoryA     int64   `json:"peak_memory_a_bytes"`
+	PeakMemoryB     int64   `json:"peak_memory_b_bytes"`
+	PeakMemoryError float64 `json:"peak_memory_error"`
+}
+
+// TaskCounts says how far two graphs are the same.
+type TaskCounts struct {
+	Both  int `json:"both"`
+	OnlyA int `json:"only_a"`
+	OnlyB int `json:"only_b"`
+}
+
+// Compare holds B against A. They need not be of the same graph, nor have
+// traces: what cannot be compared is left out, and a warning says so.
+func Compare(a, b Run) Comparison {
+	c := Comparison{A: newSide(a.Result), B: newSide(b.Result), ByKind: map[string]KindComparison{}, ByRank: []RankComparison{}, Warnings: []string{}}
+	step := c.A.StepTime
+	c.StepTimeError = fraction(c.B.StepTime-step, step)
+	c.BubbleError = c.B.Bubble - c.A.Bubble
+	c.PeakMemoryError = fraction(float64(c.B.PeakMemory)-float64(c.A.PeakMemory), float64(c.A.PeakMemory))
+	x, y := c.A.Parts, c.B.Parts
+	c.ByPart = Parts{
+		Compute:       fraction(y.Compute-x.Compute, step),
+		Communication: fraction(y.Communication-x.Communication, step),
+		Waiting:       fraction(y.Waiting-x.Waiting, step),
+		Dispatch:      fraction(y.Dispatch-x.Dispatch, step),
+	}
+	for r := range min(len(a.Result.Ranks), len(b.Result.Ranks)) {
+		c.ByRank = append(c.ByRank, compareRanks(a.Result.Ranks[r], b.Result.Ranks[r], step))
+	}
+	if a.Trace != nil && b.Trace != nil {
+		c.compareTasks(a.Trace, b.Trace)
+	}
+	c.warn(a, b)
+	return c
+}
+
+// fraction is a difference as a share of a whole, 0 where that is 0.
+func fraction(difference, of float64) float64 {
+	if of == 0 {
+		return 0
+	}
+	return difference / of
+}
+
+func newSide(r Result) Side {
+	s := Side{Name: r.Name, Schedule: r.Schedule, Kind: r.Kind, StepTime: r.StepTime, Bubble: r.Bubble.Makespan}
+	n := float64(len(r.Ranks))
+	for _, rank := range r.Ranks {
+		s.PeakMemory = max(s.PeakMemory, rank.PeakMemory)
+		s.Parts.Compute += (rank.Compute + rank.Optimizer) / n
+		s.Parts.Communication += rank.ExposedCommunication / n
+		s.Parts.Dispatch += known(rank.Dispatch) / n
+	}
+	s.Parts.Waiting = r.StepTime - s.Parts.Compute - s.Parts.Communication - s.Parts.Dispatch
+	return s
+}
+
+func compareRanks(a, b RankResult, step float64) RankComparison {
+	c := RankComparison{
+		Rank: a.Rank, BusyA: a.Compute + a.Optimizer, BusyB: b.Compute + b.Optimizer, IdleA: a.Idle, IdleB: b.Idle,
+		PeakMemoryA: a.PeakMemory, PeakMemoryB: b.PeakMemory,
+	}
+	c.BusyError, c.IdleError = fraction(c.BusyB-c.BusyA, step), fraction(c.IdleB-c.IdleA, step)
+	c.PeakMemoryError = fraction(float64(b.PeakMemory)-float64(a.PeakMemory), float64(a.PeakMemory))
+	return c
+}
+
+// compareTasks fills what follows from the tasks themselves.
+func (c *Comparison) compareTasks(a, b *schedules.Trace) {
+	counts := map[schedules.Task]int{} // how many more A has
+	tally := func(t *schedules.Trace, sign int, add func(*KindComparison, float64)) {
+		for i, task := range t.Graph.Tasks {
+			kind := c.ByKind[task.Kind.String()]
+			add(&kind, t.Spans[i].Duration().Seconds())
+			c.ByKind[task.Kind.String()] = kind
+			task.Stream, task.Bytes = 0, 0 // the same work, wherever it queues
+			counts[task] += sign
+		}
+	}
+	tally(a, 1, func(k *KindComparison, s float64) { k.CountA, k.TotalA = k.CountA+1, k.TotalA+s })
+	tally(b, -1, func(k *KindComparison, s float64) { k.CountB, k.TotalB = k.CountB+1, k.TotalB+s })
+	for name, k := range c.ByKind {
+		k.MeanA, k.MeanB = fraction(k.TotalA, float64(k.CountA)), fraction(k.TotalB, float64(k.CountB))
+		k.Error = fraction(k.MeanB-k.MeanA, k.MeanA)
+		k.OfStep = fraction(k.TotalB/float64(b.Graph.Ranks())-k.TotalA/float64(a.Graph.Ranks()), c.A.StepTime)
+		c.ByKind[name] = k
+	}
+	for _, n := range counts {
+		c.Tasks.OnlyA += max(0, n)
+		c.Tasks.OnlyB += max(0, -n)
+	}
+	c.Tasks.Both = len(a.Graph.Tasks) - c.Tasks.OnlyA
+}
+
+// warn says what the comparison lacks, and what speaks against it.
+func (c *Comparison) warn(a, b Run) {
+	add := func(format string, args ...any) { c.Warnings = append(c.Warnings, fmt.Sprintf(format, args...)) }
+	if x, y := graphText(a.Result), graphText(b.Result); x != y {
+		add("the graphs differ: A is %s, B is %s", x, y)
+	}
+	if c.Tasks.OnlyA > 0 || c.Tasks.OnlyB > 0 {
+		add("%d tasks are in both, %d only in A and %d only in B", c.Tasks.Both, c.Tasks.OnlyA, c.Tasks.OnlyB)
+	}
+	if c.A.StepTime == 0 {
+		add("A takes no time, so that nothing can be a fraction of it")
+	}
+	for i, run := range []Run{a, b} {
+		side := "AB"[i : i+1]
+		if run.Trace == nil {
+			add("%s has no trace, so that no tasks are compared", side)
+		}
+		m := run.Result.Measurement
+		if m != nil && !m.TimesComparable {
+			add("%s ran on devices that share cores: its times say little about devices of their own", side)
+		}
+		if m != nil && m.Partial {
+			add("%s was interrupted", side)
+		}
+		if run.Result.Kind == Measured && len(run.Result.Ranks) > 0 && run.Result.Ranks[0].Dispatch == nil {
+			add("%s does not know when tasks were ready, so that its dispatch counts as waiting", side)
+		}
+	}
+}
+
+// graphText is what of a result says which graph ran.
+func graphText(r Result) string {
+	text := fmt.Sprintf("%s with P = %d, M = %d", r.Schedule, r.Stages, r.Microbatches)
+	for _, x := range []struct {
+		letter string
+		size   int
+	}{{"V", r.VirtualStages}, {"D", r.DataParallel}, {"T", r.TensorParallel}} {
+		if x.size > 1 {
+			text += fmt.Sprintf(", %s = %d", x.letter, x.size)
+		}
+	}
+	return text
+}
+
+// WriteJSON writes the comparison as an indented JSON object.
+func (c Comparison) WriteJSON(w io.Writer) error { return writeJSON(w, c) }

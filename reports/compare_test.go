@@ -1,0 +1,167 @@
+package reports_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/reports"
+	"psim/schedules"
+)
+
+// both are a prediction and its measurement.
+func both(t testing.TB, name string, p, m int) (a, b reports.Run) {
+	r, trace, predicted := measured(t, name, p, m)
+	return reports.Run{Result: *r.Predicted, Trace: predicted}, reports.Run{Result: r, Trace: trace}
+}
+
+func TestCompare(t *testing.T) {
+	a, b := both(t, "gpipe", 2, 4)
+	c := reports.Compare(a, b)
+	var json, table, csv bytes.Buffer
+	require.NoError(t, c.WriteJSON(&json))
+	golden(t, "compare.json", json.Bytes())
+	require.NoError(t, c.WriteTable(&table))
+	golden(t, "compare.txt", table.Bytes())
+	require.NoError(t, c.WriteCSV(&csv))
+	golden(t, "compare.csv", csv.Bytes())
+}
+
+// TestCompareByHand checks every number of a comparison that fits on a page:
+// one rank, ten seconds predicted and twelve measured.
+//
+//	A  FFFFBBBB.O       idle 1
+//	B  .FFFF..BBBBO     ready at 0 and at 6: dispatch 2, waiting 1
+func TestCompareByHand(t *testing.T) {
+	trace := func(spans ...schedules.Span) *schedules.Trace {
+		g := &schedules.Graph{Name: "1f1b", Shape: schedules.Shape{Ranks: 1, Microbatches: 1}, StageRank: []int32{0}}
+		s := g.AddStream(0, "compute")
+		for i, k := range []schedules.Kind{schedules.Forward, schedules.Backward, schedules.Optimizer} {
+			g.Add(schedules.Task{Kind: k, Stream: s, Peer: schedules.None})
+			spans[i].Start, spans[i].End = spans[i].Start*time.Second, spans[i].End*time.Second
+		}
+		return &schedules.Trace{Graph: g, Spans: spans, Persistent: []int64{100}}
+	}
+	x := trace(schedules.Span{Start: 0, End: 4}, schedules.Span{Start: 4, End: 8}, schedules.Span{Start: 9, End: 10})
+	y := trace(schedules.Span{Start: 1, End: 5}, schedules.Span{Start: 7, End: 11}, schedules.Span{Start: 11, End: 12})
+	y.Ready = []time.Duration{0, 6 * time.Second, 11 * time.Second}
+	y.Persistent[0] = 125
+	before, after := result(x, nil), result(y, nil)
+	after.Kind = reports.Measured
+	c := reports.Compare(reports.Run{Result: before, Trace: x}, reports.Run{Result: after, Trace: y})
+	require.InDelta(t, 0.2, c.StepTimeError, 1e-12)
+	require.InDelta(t, 3.0/11-0, c.BubbleError, 1e-12) // of the makespan, which ends before the optimizer
+	require.InDelta(t, 0.25, c.PeakMemoryError, 1e-12)
+	require.Equal(t, reports.Parts{Dispatch: 0.2}, c.ByPart)
+	require.Equal(t, reports.Parts{Compute: 9, Waiting: 1, Dispatch: 2}, c.B.Parts)
+	require.Equal(t, reports.KindComparison{CountA: 1, CountB: 1, MeanA: 4, MeanB: 4, TotalA: 4, TotalB: 4}, c.ByKind["F"])
+	require.Equal(t, []reports.RankComparison{{
+		BusyA: 9, BusyB: 9, IdleA: 1, IdleB: 3, IdleError: 0.2, PeakMemoryA: 100, PeakMemoryB: 125, PeakMemoryError: 0.25,
+	}}, c.ByRank)
+	require.Equal(t, reports.TaskCounts{Both: 3}, c.Tasks)
+	require.Empty(t, c.Warnings)
+}
+
+// TestCompareContract checks the names that scripts rely on.
+func TestCompareContract(t *testing.T) {
+	a, b := both(t, "gpipe", 2, 4)
+	var out bytes.Buffer
+	require.NoError(t, reports.Compare(a, b).WriteJSON(&out))
+	var object struct {
+		StepTime *float64           `json:"step_time_error"`
+		Bubble   *float64           `json:"bubble_error"`
+		ByKind   map[string]any     `json:"by_kind"`
+		ByRank   []any              `json:"by_rank"`
+		ByPart   map[string]float64 `json:"by_part"`
+	}
+	require.NoError(t, json.Unmarshal(out.Bytes(), &object))
+	require.NotNil(t, object.StepTime)
+	require.NotNil(t, object.Bubble)
+	require.Contains(t, object.ByKind, "SEND_F")
+	require.Len(t, object.ByRank, 2)
+	sum := 0.0
+	for _, name := range []string{"compute", "communication", "waiting", "dispatch"} {
+		require.Contains(t, object.ByPart, name)
+		sum += object.ByPart[name]
+	}
+	require.Len(t, object.ByPart, 4)
+	require.InDelta(t, *object.StepTime, sum, 1e-12)
+}
+
+// drawRun is a run of random size and times, measured or not.
+func drawRun(t *rapid.T, tb testing.TB) reports.Run {
+	cost := func(name string) time.Duration { return time.Duration(rapid.IntRange(1, 100).Draw(t, name)) * ms }
+	c := times{f: cost("f"), b: cost("b"), send: cost("send"), optimizer: cost("o"), activation: 1e6, resident: 1e6}
+	name := rapid.SampledFrom([]string{"gpipe", "1f1b"}).Draw(t, "schedule")
+	trace := run(tb, name, rapid.IntRange(1, 4).Draw(t, "ranks"), rapid.IntRange(1, 6).Draw(t, "microbatches"), c)
+	kind := reports.Predicted
+	if rapid.Bool().Draw(t, "measured") {
+		trace, kind = measure(tb, trace.Graph, c, rapid.Float64Range(0.5, 2).Draw(t, "factor")), reports.Measured
+	}
+	r := result(trace, nil)
+	r.Kind = kind
+	return reports.Run{Result: r, Trace: trace}
+}
+
+// TestCompareLaws: the parts add up to the error of the step time; a result
+// compared with itself differs in nothing; the difference of B against A is
+// that of A against B, with the other sign.
+func TestCompareLaws(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		a, b := drawRun(rt, t), drawRun(rt, t)
+		ab, ba, aa := reports.Compare(a, b), reports.Compare(b, a), reports.Compare(a, a)
+		p := ab.ByPart
+		require.InDelta(rt, ab.StepTimeError, p.Compute+p.Communication+p.Waiting+p.Dispatch, 1e-12)
+		require.Positive(rt, ab.A.StepTime)
+
+		x, y := ab.A.StepTime, ba.A.StepTime
+		require.InDelta(rt, ab.StepTimeError*x, -ba.StepTimeError*y, 1e-12)
+		require.InDelta(rt, ab.ByPart.Compute*x, -ba.ByPart.Compute*y, 1e-12)
+		require.InDelta(rt, ab.ByPart.Waiting*x, -ba.ByPart.Waiting*y, 1e-12)
+		require.Equal(rt, ab.BubbleError, -ba.BubbleError)
+		require.Equal(rt, ab.Tasks, reports.TaskCounts{Both: ba.Tasks.Both, OnlyA: ba.Tasks.OnlyB, OnlyB: ba.Tasks.OnlyA})
+		for i := range ab.ByRank {
+			require.InDelta(rt, ab.ByRank[i].IdleError*x, -ba.ByRank[i].IdleError*y, 1e-12)
+		}
+		for k := range ab.ByKind {
+			require.InDelta(rt, ab.ByKind[k].OfStep*x, -ba.ByKind[k].OfStep*y, 1e-12)
+		}
+
+		require.Equal(rt, reports.Parts{}, aa.ByPart)
+		require.Zero(rt, aa.StepTimeError+math.Abs(aa.BubbleError)+aa.PeakMemoryError)
+		require.Equal(rt, reports.TaskCounts{Both: len(a.Trace.Graph.Tasks)}, aa.Tasks)
+		for _, k := range aa.ByKind {
+			require.Zero(rt, k.Error)
+		}
+	})
+}
+
+// TestCompareWhatDiffers compares runs that have little in common.
+func TestCompareWhatDiffers(t *testing.T) {
+	a, b := both(t, "1f1b", 2, 4)
+	_, other := both(t, "gpipe", 3, 8)
+	other.Result.Measurement.TimesComparable, other.Result.Measurement.Partial = false, true
+	still := run(t, "1f1b", 2, 2, times{})
+	var out bytes.Buffer
+	for _, pair := range [][2]reports.Run{
+		{a, other}, {other, b},
+		{a, {Result: b.Result}},
+		{{Result: result(still, nil), Trace: still}, a},
+		{{Result: result(ring(t, 4), nil), Trace: ring(t, 4)}, {Result: result(ring(t, 20), nil), Trace: ring(t, 20)}},
+	} {
+		c := reports.Compare(pair[0], pair[1])
+		require.InDelta(t, c.StepTimeError, c.ByPart.Compute+c.ByPart.Communication+c.ByPart.Waiting+c.ByPart.Dispatch, 1e-12)
+		require.NoError(t, c.WriteTable(&out))
+		out.WriteString("\n")
+	}
+	measuredOnly := b.Result
+	measuredOnly.Ranks = append([]reports.RankResult{}, measuredOnly.Ranks...)
+	measuredOnly.Ranks[0].Dispatch = nil
+	require.Contains(t, reports.Compare(a, reports.Run{Result: measuredOnly}).Warnings, "B does not know when tasks were ready, so that its dispatch counts as waiting")
+	golden(t, "compare-differs.txt", out.Bytes())
+}

@@ -1,0 +1,202 @@
+package reports
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"psim/internal/units"
+	"psim/schedules"
+)
+
+// WriteTable prints a comparison for people: both runs side by side, what the
+// difference is made of, by kind of task and by rank, and the warnings.
+func (c Comparison) WriteTable(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	a, b := c.columns()
+	fmt.Fprintf(out, "%s\n", c.headline())
+	writeAligned(out, c.totalRows(a, b))
+	fmt.Fprintf(out, "\nwhat the step is made of, averaged over the ranks\n")
+	writeParts(out, c.partRows(a, b))
+	if len(c.ByKind) > 0 {
+		fmt.Fprintf(out, "\nby kind of task, on average\n")
+		writeAligned(out, c.kindRows(a, b))
+	}
+	if len(c.ByRank) > 0 {
+		fmt.Fprintf(out, "\nby rank\n")
+		writeAligned(out, c.rankRows(a, b))
+	}
+	for i, warning := range c.Warnings {
+		if i == 0 {
+			fmt.Fprintln(out)
+		}
+		fmt.Fprintf(out, "warning: %s\n", warning)
+	}
+	return out.Flush()
+}
+
+// columns names both runs where a word each is enough.
+func (c Comparison) columns() (a, b string) {
+	if c.A.Kind == c.B.Kind {
+		return "A", "B"
+	}
+	return c.A.Kind, c.B.Kind
+}
+
+// headline says what is held against what.
+func (c Comparison) headline() string {
+	name := func(s Side) string {
+		if s.Name == "" || s.Name == s.Schedule {
+			return s.Schedule
+		}
+		return s.Name + " (" + s.Schedule + ")"
+	}
+	if name(c.A) == name(c.B) {
+		return fmt.Sprintf("%s: %s (B) against %s (A)", name(c.A), c.B.Kind, c.A.Kind)
+	}
+	return fmt.Sprintf("%s, %s (B) against %s, %s (A)", name(c.B), c.B.Kind, name(c.A), c.A.Kind)
+}
+
+// points prints a difference of shares.
+func points(difference float64) string {
+	return strings.TrimSuffix(signedPercent(difference), " %") + " points"
+}
+
+// computes reports whether a bubble has a meaning.
+func (c Comparison) computes() bool { return c.A.Parts.Compute > 0 || c.B.Parts.Compute > 0 }
+
+func (c Comparison) totalRows(a, b string) [][]string {
+	rows := [][]string{
+		{"", a, b, "B against A"},
+		{"step time", duration(c.A.StepTime), duration(c.B.StepTime), signedPercent(c.StepTimeError)},
+	}
+	if c.computes() {
+		rows = append(rows, []string{"bubble", percent(c.A.Bubble), percent(c.B.Bubble), points(c.BubbleError)})
+	}
+	if c.A.PeakMemory != 0 || c.B.PeakMemory != 0 {
+		rows = append(rows, append([]string{"peak memory"}, peaks(c.A.PeakMemory, c.B.PeakMemory, c.PeakMemoryError)...))
+	}
+	return rows
+}
+
+// peaks are the cells of two peaks. A peak of 0 is one that is not known.
+func peaks(a, b int64, difference float64) []string {
+	cells := []string{"–", "–", "–"}
+	if a > 0 {
+		cells[0] = units.FormatBytes(a)
+	}
+	if b > 0 {
+		cells[1] = units.FormatBytes(b)
+	}
+	if a > 0 && b > 0 {
+		cells[2] = signedPercent(difference)
+	}
+	return cells
+}
+
+// partRows split the step and the error; the last column says what each part
+// means.
+func (c Comparison) partRows(a, b string) [][]string {
+	rows := [][]string{{"", a, b, "of A's step", ""}}
+	for _, p := range c.parts() {
+		rows = append(rows, []string{p.name, duration(p.a), duration(p.b), signedPercent(p.error), p.meaning})
+	}
+	return append(rows, []string{"together", duration(c.A.StepTime), duration(c.B.StepTime), signedPercent(c.StepTimeError), ""})
+}
+
+// part is a row of the split of the error.
+type part struct {
+	name        string
+	a, b, error float64
+	meaning     string
+}
+
+func (c Comparison) parts() []part {
+	x, y, e := c.A.Parts, c.B.Parts, c.ByPart
+	list := []part{
+		{"compute", x.Compute, y.Compute, e.Compute, "forward, backward and optimizer take %s"},
+		{"communication", x.Communication, y.Communication, e.Communication, "communication that no work hides takes %s"},
+		{"waiting", x.Waiting, y.Waiting, e.Waiting, "waiting for other ranks takes %s"},
+		{"dispatch", x.Dispatch, y.Dispatch, e.Dispatch, "starting work that is ready takes %s"},
+	}
+	for i, p := range list {
+		switch difference := p.b - p.a; {
+		case math.Abs(difference) <= 1e-9*max(c.A.StepTime, c.B.StepTime):
+			list[i].meaning = ""
+		case p.name == "dispatch" && p.a == 0 && c.A.Kind == Predicted:
+			list[i].meaning = fmt.Sprintf(p.meaning, "time, which no prediction has")
+		case difference > 0:
+			list[i].meaning = fmt.Sprintf(p.meaning, "longer")
+		default:
+			list[i].meaning = fmt.Sprintf(p.meaning, "less time")
+		}
+	}
+	return list
+}
+
+// writeParts is writeAligned with a last column of prose, flush left.
+func writeParts(out *bufio.Writer, rows [][]string) {
+	longest := 0
+	for _, row := range rows {
+		longest = max(longest, len(row[len(row)-1]))
+	}
+	for _, row := range rows {
+		last := &row[len(row)-1]
+		*last += strings.Repeat(" ", longest-len(*last))
+	}
+	writeAligned(out, rows)
+}
+
+func (c Comparison) kindRows(a, b string) [][]string {
+	rows := [][]string{{"", a, b, "B against A", "tasks", "of A's step"}}
+	for k := schedules.Forward; k <= schedules.Optimizer; k++ {
+		x, ok := c.ByKind[k.String()]
+		if !ok {
+			continue
+		}
+		row := []string{k.String(), "–", "–", "–", strconv.Itoa(x.CountA), signedPercent(x.OfStep)}
+		if x.CountA > 0 {
+			row[1] = duration(x.MeanA)
+		}
+		if x.CountB > 0 {
+			row[2] = duration(x.MeanB)
+		}
+		if x.MeanA > 0 && x.CountB > 0 {
+			row[3] = signedPercent(x.Error)
+		}
+		if x.CountA != x.CountB {
+			row[4] += " → " + strconv.Itoa(x.CountB)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// rankRows leaves out the middle of many ranks.
+func (c Comparison) rankRows(a, b string) [][]string {
+	const most, ends = 16, 4
+	rows := [][]string{{"", "busy", "", "", "idle", "", "", "peak memory", "", ""}, {"rank"}}
+	for range 3 {
+		rows[1] = append(rows[1], a, b, "B − A")
+	}
+	for i, r := range c.ByRank {
+		switch {
+		case len(c.ByRank) <= most || i < ends || i >= len(c.ByRank)-ends:
+			rows = append(rows, append([]string{
+				strconv.Itoa(r.Rank), duration(r.BusyA), duration(r.BusyB), signedPercent(r.BusyError),
+				duration(r.IdleA), duration(r.IdleB), signedPercent(r.IdleError),
+			}, peaks(r.PeakMemoryA, r.PeakMemoryB, r.PeakMemoryError)...))
+		case i == ends:
+			rows = append(rows, []string{"…"})
+		}
+	}
+	if c.A.PeakMemory == 0 && c.B.PeakMemory == 0 {
+		for i := range rows {
+			rows[i] = rows[i][:min(len(rows[i]), 7)]
+		}
+	}
+	return rows
+}

@@ -1,0 +1,166 @@
+package reports_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/reports"
+	"psim/schedules"
+	"psim/sim"
+)
+
+// measure makes a trace that looks measured: every task takes a while to start
+// and some nanoseconds more or less than its cost, times a factor.
+func measure(t testing.TB, g *schedules.Graph, c times, factor float64) *schedules.Trace {
+	t.Helper()
+	random := func(task *schedules.Task) *rand.Rand {
+		return rand.New(rand.NewPCG(uint64(task.Rank)<<8|uint64(task.Kind), uint64(task.Microbatch)<<32|uint64(task.Stage)<<8|uint64(task.Part)))
+	}
+	launch := func(task *schedules.Task) time.Duration {
+		return time.Duration((0.02 + 0.08*random(task).Float64()) * float64(c.f) * factor)
+	}
+	costs := c.costs(g.Ranks())
+	noisy := schedules.Costs{Persistent: costs.Persistent, Task: func(task *schedules.Task) schedules.Cost {
+		cost := costs.Task(task)
+		cost.Busy = launch(task) + time.Duration(float64(cost.Busy)*factor*(0.95+0.1*random(task).Float64()))
+		return cost
+	}}
+	trace, err := sim.Run(g, noisy)
+	require.NoError(t, err)
+	trace.Ready = make([]time.Duration, len(trace.Spans))
+	for i := range trace.Spans {
+		trace.Ready[i] = trace.Spans[i].Start
+		trace.Spans[i].Start += launch(&g.Tasks[i])
+	}
+	return trace
+}
+
+// measured is a measured result with everything in it, beside its trace and
+// the prediction's.
+func measured(t testing.TB, name string, p, m int) (r reports.Result, trace, predicted *schedules.Trace) {
+	c := unit()
+	c.send, c.optimizer = ms, 5*ms
+	predicted = run(t, name, p, m, c)
+	trace = measure(t, predicted.Graph, c, 1.04)
+	before := result(predicted, nil)
+	r = result(trace, nil)
+	r.Kind, r.Predicted = reports.Measured, &before
+	step := schedules.Summarize(trace).StepTime
+	r.Measurement = reports.NewMeasurement(step-ms, step, step+4*ms)
+	weights, outputs, loss, tokens := 1.25e-7, 3e-8, 10.75, 61234.0
+	r.Backend, r.Devices, r.TimesComparable, r.HeapGrowth = "go", p, true, 3.25e9
+	r.Checks = &reports.Checks{Weights: &weights, Outputs: &outputs, LossFirst: &loss, LossLast: &loss, Passed: true}
+	r.CourseTokens = &tokens
+	return r, trace, predicted
+}
+
+func TestMeasuredResult(t *testing.T) {
+	r, _, _ := measured(t, "gpipe", 2, 4)
+	var b bytes.Buffer
+	require.NoError(t, r.WriteJSON(&b))
+	golden(t, "measured.json", b.Bytes())
+	again, err := reports.ReadResult(&b)
+	require.NoError(t, err)
+	require.Equal(t, r, again)
+	for _, rank := range r.Ranks {
+		require.Positive(t, *rank.Dispatch)
+		require.InDelta(t, rank.Idle, *rank.Dispatch+*rank.Waiting, 1e-12)
+	}
+	b.Reset()
+	require.NoError(t, reports.WriteResultCSV(&b, r))
+	golden(t, "measured.csv", b.Bytes())
+	b.Reset()
+	require.NoError(t, reports.WriteTable(&b, r))
+	golden(t, "table-steps.txt", b.Bytes())
+}
+
+// TestMeasuredContract checks the names that scripts rely on.
+func TestMeasuredContract(t *testing.T) {
+	r, _, _ := measured(t, "gpipe", 2, 4)
+	zero := 0.0
+	r.Checks.Gradients, r.Checks.LossDifference, r.CourseSamples, r.Partial = &zero, &zero, &zero, true
+	r.Runs = []reports.Result{result(run(t, "1f1b", 1, 1, unit()), nil)}
+	var b bytes.Buffer
+	require.NoError(t, r.WriteJSON(&b))
+	var object map[string]any
+	require.NoError(t, json.Unmarshal(b.Bytes(), &object))
+	for _, key := range strings.Fields(`steps step_time_mean_s step_time_std_s checks backend devices times_comparable
+		heap_growth_bytes course_tokens_per_s course_samples_per_s partial runs predicted`) {
+		require.Contains(t, object, key)
+	}
+	for _, key := range strings.Fields("weights outputs gradients loss_first loss_last loss_difference passed") {
+		require.Contains(t, object["checks"], key)
+	}
+	for _, key := range []string{"dispatch_s", "waiting_s"} {
+		require.Contains(t, object["ranks"].([]any)[0], key)
+		require.NotContains(t, object["predicted"].(map[string]any)["ranks"].([]any)[0], key)
+	}
+}
+
+func TestNewMeasurement(t *testing.T) {
+	m := reports.NewMeasurement(2*time.Second, 4*time.Second, 4*time.Second, 6*time.Second)
+	require.Equal(t, []float64{2, 4, 4, 6}, m.Steps)
+	require.InDelta(t, 4, m.StepTimeMean, 1e-12)
+	require.InDelta(t, math.Sqrt(8.0/3), m.StepTimeStd, 1e-12)
+	require.Zero(t, reports.NewMeasurement(time.Second).StepTimeStd)
+	require.Equal(t, &reports.Measurement{Steps: []float64{}}, reports.NewMeasurement())
+}
+
+// TestDivergedResult checks that a run that ended in no numbers can be written,
+// read and printed.
+func TestDivergedResult(t *testing.T) {
+	r, _, _ := measured(t, "gpipe", 2, 4)
+	nan, infinite := math.NaN(), math.Inf(1)
+	r.Checks = &reports.Checks{Weights: &nan, LossFirst: &infinite, LossLast: &nan}
+	r.Runs = []reports.Result{r}
+	var b, table bytes.Buffer
+	require.NoError(t, r.WriteJSON(&b))
+	require.True(t, math.IsNaN(*r.Checks.Weights), "writing changes nothing")
+	again, err := reports.ReadResult(&b)
+	require.NoError(t, err)
+	require.Equal(t, math.MaxFloat64, *again.Runs[0].Checks.LossFirst)
+	require.NoError(t, reports.WriteTable(&table, again))
+	require.Contains(t, table.String(), "FAILED; off the unsplit run at most: weights by no number; loss no number → no number")
+}
+
+func TestWorstChecks(t *testing.T) {
+	one, two, nan := 1.0, 2.0, math.NaN()
+	a := reports.Checks{Weights: &one, Outputs: &nan, LossFirst: &one, Passed: true}
+	b := reports.Checks{Weights: &two, Outputs: &two, Gradients: &one, LossFirst: &two}
+	worst := a.Worst(b)
+	require.Equal(t, []*float64{&two, &one, &one}, []*float64{worst.Weights, worst.Gradients, worst.LossFirst})
+	require.True(t, math.IsNaN(*worst.Outputs))
+	require.True(t, math.IsNaN(*b.Worst(a).Outputs))
+	require.False(t, worst.Passed)
+	require.True(t, a.Worst(a).Passed)
+}
+
+// TestRunsTable prints several modes in one result.
+func TestRunsTable(t *testing.T) {
+	r, _, _ := measured(t, "1f1b", 2, 4)
+	gpipe, _, _ := measured(t, "gpipe", 2, 4)
+	gpipe.Name, gpipe.Checks.Passed, gpipe.Partial = "gpipe", false, true
+	gpipe.Measurement.TimesComparable, gpipe.HeapGrowth = false, -1e6
+	r.Runs = []reports.Result{r, gpipe, result(run(t, "1f1b", 2, 2, unit()), nil)}
+	var b bytes.Buffer
+	require.NoError(t, reports.WriteTable(&b, r))
+	require.NoError(t, reports.WriteTable(&b, gpipe))
+	golden(t, "table-runs.txt", b.Bytes())
+}
+
+func TestReadRunsErrors(t *testing.T) {
+	for input, want := range map[string]string{
+		`{"kind": "measured", "ranks": [{}], "predicted": {"kind": "measured"}}`: "predicted: ranks is empty",
+		`{"kind": "measured", "ranks": [{}], "runs": [{"kind": "x"}]}`:           `runs[0]: kind is "x"`,
+	} {
+		_, err := reports.ReadResult(strings.NewReader(input))
+		require.ErrorContains(t, err, want)
+	}
+}

@@ -1,0 +1,169 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"psim/internal/units"
+)
+
+// stepTime is the step time; of a measured result the mean over its steps,
+// their deviation, and which of them is shown.
+func stepTime(r Result) string {
+	if r.Measurement == nil || len(r.Steps) == 0 {
+		return duration(r.StepTime)
+	}
+	text := fmt.Sprintf("%s ± %s, mean of %d steps", duration(r.StepTimeMean), duration(r.StepTimeStd), len(r.Steps))
+	if len(r.Steps) == 1 {
+		text = duration(r.StepTimeMean) + ", one step"
+	} else {
+		text += "; below is the one of " + duration(r.StepTime)
+	}
+	if r.Partial {
+		text += "; interrupted before the last"
+	}
+	return text
+}
+
+// prediction says what was predicted, and how far off that was.
+func prediction(r Result) string {
+	if r.Predicted == nil {
+		return ""
+	}
+	text := duration(r.Predicted.StepTime)
+	if r.Predicted.StepTime > 0 {
+		text += "; measured is " + longer(r.StepTime/r.Predicted.StepTime-1)
+	}
+	return text
+}
+
+// longer says by which fraction a time exceeds another one.
+func longer(fraction float64) string {
+	switch text := percent(math.Abs(fraction)); {
+	case text == percent(0):
+		return "as long"
+	case fraction < 0:
+		return text + " shorter"
+	default:
+		return text + " longer"
+	}
+}
+
+// signedPercent prints a fraction with its sign, also where that is +.
+func signedPercent(fraction float64) string {
+	text := strconv.FormatFloat(100*fraction, 'f', 1, 64)
+	switch {
+	case text == "0.0" || text == "-0.0":
+		return "0.0 %"
+	case fraction > 0:
+		text = "+" + text
+	}
+	return strings.Replace(text, "-", "−", 1) + " %"
+}
+
+// courseRate is a throughput that must not be taken for the one above.
+func courseRate(r Result) string {
+	if r.Measurement == nil {
+		return ""
+	}
+	text := throughput(Throughput{Samples: known(r.CourseSamples), Tokens: known(r.CourseTokens)})
+	if text != "" {
+		text += " by clocks that do not wait for all ranks, as the course reports it"
+	}
+	return text
+}
+
+// heapGrowth is what the process itself took, beside the ledger of the ranks.
+func heapGrowth(r Result) string {
+	switch {
+	case r.Measurement == nil || r.HeapGrowth == 0:
+		return ""
+	case r.HeapGrowth < 0:
+		return "its heap shrank by " + units.FormatBytes(-max(r.HeapGrowth, -math.MaxInt64))
+	}
+	var ledger float64
+	for _, rank := range r.Ranks {
+		ledger += float64(rank.PeakMemory)
+	}
+	text := "its heap grew by " + units.FormatBytes(r.HeapGrowth)
+	if ledger > 0 && ledger < math.MaxInt64 {
+		text += "; the peaks of all ranks add up to " + units.FormatBytes(int64(ledger))
+	}
+	return text
+}
+
+// backend says what computed, and whether its times mean anything.
+func backend(r Result) string {
+	if r.Measurement == nil || r.Backend == "" {
+		return ""
+	}
+	text := fmt.Sprintf("%s, %d %s", r.Backend, r.Devices, plural(r.Devices, "device"))
+	if !r.TimesComparable {
+		text += " that share cores: the times say little about devices of their own"
+	}
+	return text
+}
+
+// checks says how far the run is from the unsplit one.
+func checks(r Result) string {
+	if r.Measurement == nil || r.Checks == nil {
+		return ""
+	}
+	c := r.Checks
+	var parts []string
+	for _, p := range []struct {
+		name  string
+		value *float64
+	}{{"weights", c.Weights}, {"outputs", c.Outputs}, {"gradients", c.Gradients}, {"loss", c.LossDifference}} {
+		if p.value != nil {
+			parts = append(parts, p.name+" by "+digits(*p.value, 3))
+		}
+	}
+	text := "FAILED"
+	if c.Passed {
+		text = "passed"
+	}
+	if len(parts) > 0 {
+		text += "; off the unsplit run at most: " + strings.Join(parts, ", ")
+	}
+	if c.LossFirst != nil && c.LossLast != nil {
+		text += fmt.Sprintf("; loss %s → %s", digits(*c.LossFirst, 4), digits(*c.LossLast, 4))
+	}
+	return text
+}
+
+// digits prints a number of unknown size in few digits.
+func digits(x float64, precision int) string {
+	if math.IsNaN(x) || math.Abs(x) >= math.MaxFloat64 {
+		return "no number"
+	}
+	return strconv.FormatFloat(x, 'g', precision, 64)
+}
+
+// runRows are the cells of the table of several runs.
+func runRows(runs []Result) [][]string {
+	rows := [][]string{{"run", "step time", "±", "predicted", "error", "bubble", "checks"}}
+	for _, r := range runs {
+		row := []string{cmp.Or(r.Name, r.Schedule), duration(r.StepTime), "", "", "", percent(r.Bubble.Makespan), ""}
+		if r.Measurement != nil && len(r.Steps) > 0 {
+			row[2] = duration(r.StepTimeStd)
+		}
+		if p := r.Predicted; p != nil {
+			row[3] = duration(p.StepTime)
+			if p.StepTime > 0 {
+				row[4] = signedPercent(r.StepTime/p.StepTime - 1)
+			}
+		}
+		if r.Measurement != nil && r.Checks != nil {
+			row[6] = "FAILED"
+			if r.Checks.Passed {
+				row[6] = "passed"
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}

@@ -1,0 +1,110 @@
+package reports
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// WriteJSON writes the result as an indented JSON object.
+func (r Result) WriteJSON(w io.Writer) error { return writeJSON(w, r.writable()) }
+
+// writeJSON writes an indented JSON value.
+func writeJSON(w io.Writer, value any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(value)
+}
+
+// writable is the result without anything that JSON has no word for, and with
+// empty lists for the ones that always stand there.
+func (r Result) writable() Result {
+	if r.Warnings == nil {
+		r.Warnings = []string{}
+	}
+	if r.Ranks == nil {
+		r.Ranks = []RankResult{}
+	}
+	r.Measurement = r.Measurement.writable()
+	if r.Predicted != nil {
+		predicted := r.Predicted.writable()
+		r.Predicted = &predicted
+	}
+	r.Runs = slices.Clone(r.Runs)
+	for i := range r.Runs {
+		r.Runs[i] = r.Runs[i].writable()
+	}
+	return r
+}
+
+// ReadResult reads a result.json. Fields that it does not know are skipped,
+// because a measured result has more of them.
+func ReadResult(r io.Reader) (Result, error) {
+	const limit = 1 << 30
+	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return Result{}, err
+	}
+	trimmed := bytes.TrimSpace(data)
+	switch {
+	case len(data) > limit:
+		return Result{}, errors.New("larger than 1 GiB; a result.json is needed")
+	case len(trimmed) == 0:
+		return Result{}, errors.New("the file is empty; a result.json is needed")
+	case trimmed[0] != '{' || bytes.IndexByte(data, 0) >= 0:
+		return Result{}, errors.New("not a JSON object; a result.json is needed, as psim run --out DIR writes it")
+	}
+	var result Result
+	if err := json.Unmarshal(data, &result); err != nil {
+		return Result{}, jsonError(data, err)
+	}
+	return result, result.validate()
+}
+
+// jsonError adds the place to an error of encoding/json.
+func jsonError(data []byte, err error) error {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	var offset int64
+	switch {
+	case errors.As(err, &syntax):
+		offset = syntax.Offset
+	case errors.As(err, &kind):
+		offset = kind.Offset
+		err = fmt.Errorf("%s is a JSON %s; it must fit %s", kind.Field, kind.Value, kind.Type)
+	default:
+		return err
+	}
+	before := string(data[:min(int(offset), len(data))])
+	line := 1 + strings.Count(before, "\n")
+	column := len(before) - strings.LastIndexByte(before, '\n') - 1
+	return fmt.Errorf("line %d, column %d: %s", line, max(1, column), strings.TrimPrefix(err.Error(), "json: "))
+}
+
+// validate reports what keeps a JSON object from being a result.
+func (r Result) validate() error {
+	switch {
+	case r.Kind != Predicted && r.Kind != Measured:
+		return fmt.Errorf("kind is %q; a result has kind %q or %q", r.Kind, Predicted, Measured)
+	case r.StepTime < 0 || r.Makespan < 0:
+		return errors.New("step_time_s or makespan_s is negative")
+	case len(r.Ranks) == 0:
+		return errors.New("ranks is empty or missing; a result has one entry per rank")
+	}
+	if r.Predicted != nil {
+		if err := r.Predicted.validate(); err != nil {
+			return fmt.Errorf("predicted: %w", err)
+		}
+	}
+	for i := range r.Runs {
+		if err := r.Runs[i].validate(); err != nil {
+			return fmt.Errorf("runs[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
