@@ -51,6 +51,9 @@ func (s *step) forwardSegment(x *slot, st *stage, k int, t schedules.Task) (outp
 		defer targets.Release()
 	}
 	output, x.saved[k], err = program.Forward(st.segments[k].pick(st.parameters), x.input, targets)
+	if err == nil {
+		err = s.keep.keepOutputs(s.piece(t), x.saved[k])
+	}
 	return output, err
 }
 

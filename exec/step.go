@@ -16,6 +16,7 @@ type step struct {
 	batch  Batch
 	slots  []slot    // by replica, stage and microbatch
 	losses []float64 // sums, by replica and microbatch
+	keep   *capture  // nil for nothing
 
 	inputs, targets [][2]int // by replica and microbatch: from, to in the batch
 	shareTargets    int      // of a replica
@@ -144,10 +145,8 @@ func (s *step) do(ctx context.Context, i int32) error {
 // update takes the optimizer's step on a rank.
 func (s *step) update(rank int32) error {
 	m := s.members[rank]
-	if s.inspect != nil {
-		if err := s.inspect(int(rank), m); err != nil {
-			return err
-		}
+	if err := s.keep.keepGradients(s.replica(rank), m); err != nil {
+		return err
 	}
 	return m.updates.Step(m.parameters, m.gradients, &m.state)
 }

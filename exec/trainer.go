@@ -47,9 +47,6 @@ type Trainer struct {
 	devices []*programs.Device // by rank
 	members []*member          // by rank
 	shop    *shop
-	// inspect is called by every rank before its optimizer's step, if it is
-	// set, when the member's gradients are those of the whole batch.
-	inspect func(rank int, m *member) error
 }
 
 // NewTrainer compiles the programs of every stage and makes the parameters:
@@ -200,14 +197,15 @@ type Runner func(context.Context, *schedules.Graph, Do, RunOptions) (*schedules.
 // the memory of the devices' tensors over time, and the mean loss before the
 // step. After an error the trainer has to be Reset.
 func (t *Trainer) Step(ctx context.Context, b Batch, o RunOptions) (*schedules.Trace, float64, error) {
-	return t.stepWith(ctx, Run, b, o)
+	return t.stepWith(ctx, Run, b, o, nil)
 }
 
-func (t *Trainer) stepWith(ctx context.Context, run Runner, b Batch, o RunOptions) (*schedules.Trace, float64, error) {
+func (t *Trainer) stepWith(ctx context.Context, run Runner, b Batch, o RunOptions, keep *capture) (*schedules.Trace, float64, error) {
 	s, err := t.newStep(b)
 	if err != nil {
 		return nil, 0, err
 	}
+	s.keep = keep
 	o.Begin = time.Now()
 	ledger := watchLedger(t.devices, o.Begin)
 	trace, err := run(ctx, t.job.Graph, s.do, o)
