@@ -60,10 +60,7 @@ func (d *Device) Peak() int64 { return d.peak.Load() }
 
 // Description says which device it is, in the backend's words.
 func (d *Device) Description() string {
-	if d.Backend.Name() == "go" {
-		return "Go backend, one core"
-	}
-	return d.Backend.DeviceDescription(d.Number)
+	return d.Backend.Name() + ", " + d.Backend.DeviceDescription(d.Number)
 }
 
 // ResetPeak lets Peak begin anew.

@@ -33,32 +33,18 @@ type Search struct {
 	Root string
 }
 
-// pluginNames are the names of plugin files: gomlx's and the standard's, then
-// that of JAX's CUDA package. Where both are, CUDA comes first by name.
-var pluginNames = []string{"pjrt_c_api_cuda*_plugin.so", "xla_cuda_plugin.so", "pjrt_c_api_*_plugin.so", "pjrt[-_]plugin[-_]*.so"}
+// pluginNames are patterns of plugin files: those that gomlx's installer and
+// JAX's CUDA packages use, CUDA first.
+var pluginNames = []string{"xla_cuda*plugin.so", "pjrt_c_api_cuda*_plugin.so", "pjrt_c_api_*_plugin.so", "pjrt-plugin-*.so", "pjrt_plugin_*.so"}
 
 // Plugins lists the plugins that are found, in order of preference, and the
-// patterns that were looked at. If PluginVariable is set, only what it names is
-// looked at.
+// places that were looked at: files, or patterns of folders. If PluginVariable
+// is set, only what it names is looked at.
 func (s Search) Plugins() (found []Plugin, looked []string) {
-	if set := s.Getenv(PluginVariable); set != "" {
-		for _, place := range filepath.SplitList(set) {
-			if !filepath.IsAbs(place) {
-				continue // PluginAt refuses them where one is asked for
-			}
-			if info, err := os.Stat(place); err == nil && !info.IsDir() {
-				looked = append(looked, place)
-				continue
-			}
-			looked = append(looked, within(place)...)
-		}
-	} else {
-		looked = s.patterns()
-	}
+	looked = s.places()
 	known := map[string]bool{}
-	for _, pattern := range looked {
-		files, _ := filepath.Glob(pattern) // fails only on a bad pattern
-		for _, file := range files {
+	for _, place := range looked {
+		for _, file := range pluginsIn(place) {
 			// A virtual environment's lib64 is its lib, and users link too.
 			real, err := filepath.EvalSymlinks(file)
 			if err != nil || known[real] {
@@ -73,30 +59,32 @@ func (s Search) Plugins() (found []Plugin, looked []string) {
 	return found, looked
 }
 
-// within are the patterns of plugins in a folder.
-func within(folder string) []string {
-	var patterns []string
-	for _, name := range pluginNames {
-		patterns = append(patterns, filepath.Join(folder, name))
+// pluginsIn lists the files of plugins: place itself, or what is in folders
+// like it.
+func pluginsIn(place string) (files []string) {
+	if info, err := os.Stat(place); err == nil && !info.IsDir() {
+		return []string{place}
 	}
-	return patterns
+	for _, name := range pluginNames {
+		matches, _ := filepath.Glob(filepath.Join(place, name)) // fails only on a bad pattern
+		files = append(files, matches...)
+	}
+	return files
 }
 
-// patterns are the places where plugins usually are: in Python's packages, then
-// where gomlx's installer puts them.
-func (s Search) patterns() (patterns []string) {
+// places are where plugins are: where the user says or, usually, in Python's
+// packages and where gomlx's installer puts them.
+func (s Search) places() (places []string) {
+	if set := s.Getenv(PluginVariable); set != "" {
+		return slices.DeleteFunc(filepath.SplitList(set), func(place string) bool { return !filepath.IsAbs(place) })
+	}
 	for _, packages := range s.pythons() {
-		patterns = append(patterns, filepath.Join(packages, "jax_plugins", "xla_cuda*", "xla_cuda_plugin.so"))
+		places = append(places, filepath.Join(packages, "jax_plugins", "xla_cuda*"))
 	}
-	folders := []string{filepath.Join(s.Root, "/usr/local/lib/go-xla")}
 	if home := s.Getenv("HOME"); home != "" {
-		folders = slices.Insert(folders, 0, filepath.Join(home, ".local/lib/go-xla"))
+		places = append(places, filepath.Join(home, ".local/lib/go-xla"), filepath.Join(home, ".local/lib/go-xla/nvidia"))
 	}
-	for _, folder := range folders {
-		patterns = append(patterns, within(folder)...)
-		patterns = append(patterns, within(filepath.Join(folder, "nvidia"))...)
-	}
-	return patterns
+	return append(places, filepath.Join(s.Root, "/usr/local/lib/go-xla"), filepath.Join(s.Root, "/usr/local/lib/go-xla/nvidia"))
 }
 
 // pythons are patterns of the folders that Python's packages are in: the active
@@ -107,12 +95,14 @@ func (s Search) pythons() (patterns []string) {
 			patterns = append(patterns, filepath.Join(append([]string{folder}, elements...)...))
 		}
 	}
-	home := s.Getenv("HOME")
+	home, pyenv := s.Getenv("HOME"), s.Getenv("PYENV_ROOT")
 	below(s.Getenv("VIRTUAL_ENV"), "lib/python3*/site-packages")
 	below(s.Getenv("CONDA_PREFIX"), "lib/python3*/site-packages")
 	below(home, ".local/lib/python3*/site-packages")
-	below(s.Getenv("PYENV_ROOT"), "versions/*/lib/python3*/site-packages")
-	below(home, ".pyenv/versions/*/lib/python3*/site-packages")
+	if pyenv == "" && home != "" {
+		pyenv = filepath.Join(home, ".pyenv")
+	}
+	below(pyenv, "versions/*/lib/python3*/site-packages")
 	for _, lib := range []string{"/usr/local/lib", "/usr/lib"} {
 		below(filepath.Join(s.Root, lib), "python3*/site-packages")
 		below(filepath.Join(s.Root, lib), "python3*/dist-packages")
@@ -182,9 +172,8 @@ func (s Search) Find(file string) (Plugin, error) {
 	if len(found) > 0 {
 		return found[0], nil
 	}
-	todo := fmt.Sprintf(`install JAX's (pip install "jax[cuda12]"), or set %s to the plugin's file or folder`, PluginVariable)
 	if set := s.Getenv(PluginVariable); set != "" {
-		todo = fmt.Sprintf("%s=%s names no plugin by its absolute path: correct it, or unset it to search the usual places", PluginVariable, set)
+		return Plugin{}, fmt.Errorf("there is no XLA plugin: %s=%s names none by an absolute path: correct it, or unset it to search the usual places", PluginVariable, set)
 	}
-	return Plugin{}, fmt.Errorf("there is no XLA plugin: %s\nlooked for:\n  %s", todo, strings.Join(looked, "\n  "))
+	return Plugin{}, fmt.Errorf("there is no XLA plugin: install JAX's (pip install \"jax[cuda12]\"), or set %s to the plugin's file or folder\nlooked in:\n  %s", PluginVariable, strings.Join(looked, "\n  "))
 }
