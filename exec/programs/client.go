@@ -3,8 +3,6 @@ package programs
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/gomlx/gomlx/core/graph"
 )
@@ -17,25 +15,6 @@ type ClientOptions struct {
 	// MemoryFraction is the part of a device's memory that the client may
 	// use, in (0, 1]; 0 leaves it to XLA (three quarters).
 	MemoryFraction float64
-}
-
-// config is the text that gomlx configures a client with. Products keep all
-// bits of float32, because numbers are compared between devices; memory is
-// taken as it is needed, because that is measured; and nothing is shared with
-// the host, which gomlx would guess from the letters "cpu" in the path.
-func (o ClientOptions) config(plugin Plugin) string {
-	parts := []string{plugin.File, "tf32=false", "preallocate=false", "shared_buffers=false"}
-	if o.Visible != nil {
-		var numbers []string
-		for _, n := range o.Visible {
-			numbers = append(numbers, strconv.Itoa(n))
-		}
-		parts = append(parts, "visible_devices="+strings.Join(numbers, ";"))
-	}
-	if o.MemoryFraction > 0 {
-		parts = append(parts, "memory_fraction="+strconv.FormatFloat(o.MemoryFraction, 'g', 6, 64))
-	}
-	return strings.Join(parts, ",")
 }
 
 // Try compiles a tiny program and runs it on the device, which shows at once

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -57,6 +58,25 @@ func OpenXLA(plugin Plugin, o ClientOptions) (devices []*Device, err error) {
 		return nil, err
 	}
 	return devices, nil
+}
+
+// config is the text that gomlx configures a client with. Products keep all
+// bits of float32, because numbers are compared between devices; memory is
+// taken as it is needed, because that is measured; and nothing is shared with
+// the host, which gomlx would guess from the letters "cpu" in the path.
+func (o ClientOptions) config(plugin Plugin) string {
+	parts := []string{plugin.File, "tf32=false", "preallocate=false", "shared_buffers=false"}
+	if o.Visible != nil {
+		var numbers []string
+		for _, n := range o.Visible {
+			numbers = append(numbers, strconv.Itoa(n))
+		}
+		parts = append(parts, "visible_devices="+strings.Join(numbers, ";"))
+	}
+	if o.MemoryFraction > 0 {
+		parts = append(parts, "memory_fraction="+strconv.FormatFloat(o.MemoryFraction, 'g', 6, 64))
+	}
+	return strings.Join(parts, ",")
 }
 
 // PluginVersion loads a plugin and returns the version of PJRT that it speaks,
