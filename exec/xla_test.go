@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/costmodel/arch"
 	psim "psim/exec"
 	"psim/exec/programs"
 )
@@ -92,6 +93,28 @@ func TestXLAShare(t *testing.T) {
 	require.NoError(t, err)
 	for _, want := range []string{"preallocate=false\n", "memory_fraction=0.4\n", "visible_devices=1 devices, first 0\n"} {
 		require.Equal(t, 2, strings.Count(string(given), want), "%s in %s", want, given)
+	}
+}
+
+// Every program of every kind of network can be written down for XLA. The stub
+// compiles anything, so that is all that this shows.
+func TestXLAPrograms(t *testing.T) {
+	file := stub(t, t.TempDir()+"/stub.so")
+	devices, err := psim.OpenDevices(1, psim.DeviceOptions{Backend: "xla:" + file})
+	require.NoError(t, err)
+	defer psim.CloseDevices(devices)
+	backend := devices[0].Backend
+	for name, n := range map[string]arch.Network{"gpt": miniGPT(t), "mlp": miniMLP(t), "vgg": arch.MiniVGG(false), "vgg pooled": arch.MiniVGG(true)} {
+		for _, recompute := range []programs.Recompute{programs.SaveAll, programs.RepeatLayer, programs.RepeatStage} {
+			stage, err := programs.Compile(backend, n.Layers, programs.Options{Samples: 2, Recompute: recompute})
+			require.NoError(t, err, "%s, recompute %d", name, recompute)
+			for _, optimizer := range []string{"sgd", "sgd-momentum", "adam", "adamw"} {
+				updates, err := programs.NewUpdates(backend, stage.Parameters(), programs.DefaultOptimizer(optimizer), false)
+				require.NoError(t, err, "%s, %s", name, optimizer)
+				updates.Close()
+			}
+			stage.Close()
+		}
 	}
 }
 
