@@ -147,6 +147,7 @@ func (p *pricer) priceOptimizers() {
 	for r := range bytes {
 		p.optimizer[r] = p.compute.Move(bytes[r])
 	}
+	p.useMeasuredUpdates()
 }
 
 // task prices one task.

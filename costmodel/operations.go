@@ -8,13 +8,16 @@ import (
 
 // Compute prices operations on a device, for one precision: a roofline with
 // achievable rates (Williams et al. 2009), a launch cost for every operation,
-// and less than the achievable rate where a product has few rows.
+// and less than the achievable rate where a product has few rows. Layers that
+// were measured on the device take the measured time instead.
 type Compute struct {
 	flops     float64 // achievable FLOP/s of large products
 	bandwidth float64 // achievable bytes/s
 	halfRows  float64
 	launch    time.Duration
 	element   float64 // bytes of an activation
+	measured  curves
+	updates   []MeasuredUpdate
 }
 
 // NewCompute prices operations on d for a training precision. It fails where
@@ -28,10 +31,15 @@ func NewCompute(d Device, t arch.Training) (Compute, error) {
 	if err != nil {
 		return Compute{}, err
 	}
-	return Compute{
+	c := Compute{
 		flops: flops, bandwidth: float64(d.MemoryBandwidth) * d.Efficiency.Memory,
 		halfRows: d.HalfRows, launch: time.Duration(d.Launch), element: float64(t.ActivationElement()),
-	}, nil
+	}
+	if precision == "fp32" { // which is what was measured
+		c.updates = d.Updates
+		c.measured, err = newCurves(d.Measured)
+	}
+	return c, err
 }
 
 // Op is the time of one pass of an operation over a microbatch: the longer of
@@ -70,18 +78,46 @@ func (c Compute) Move(bytes int64) time.Duration {
 
 // Layer is the time of one pass of a layer over a microbatch.
 func (c Compute) Layer(l arch.Layer, p arch.Pass, samples int64) time.Duration {
+	which := [...]int{arch.Forward: forwardTime, arch.InputGradient: inputTime, arch.WeightGradient: weightTime}[p]
+	if t, ok := c.measured.at(l, which, samples); ok {
+		return t
+	}
+	return c.roofline(l.Ops, p, samples)
+}
+
+// Backward is the time of the whole backward of a layer over a microbatch,
+// without recomputation.
+func (c Compute) Backward(l arch.Layer, samples int64) time.Duration {
+	if t, ok := c.measured.at(l, backwardTime, samples); ok {
+		return t
+	}
+	return total(c.Layer(l, arch.InputGradient, samples), c.Layer(l, arch.WeightGradient, samples))
+}
+
+// roofline is the time of one pass of operations, one after another.
+func (c Compute) roofline(ops []arch.Op, p arch.Pass, samples int64) time.Duration {
 	var sum time.Duration
-	for _, o := range l.Ops {
+	for _, o := range ops {
 		sum = total(sum, c.Op(o, p, samples))
 	}
 	return sum
 }
 
-// Recompute is the time of running again what a layer did not keep.
+// Recompute is the time of running again what a layer did not keep. Of a
+// measured layer that is its forward, or as much of that as the roofline gives
+// to the repeated operations.
 func (c Compute) Recompute(l arch.Layer, t arch.Training, samples int64) time.Duration {
-	var sum time.Duration
-	for _, o := range t.Repeated(l) {
-		sum = total(sum, c.Op(o, arch.Forward, samples))
+	again := t.Repeated(l)
+	if len(again) == 0 {
+		return 0
 	}
-	return sum
+	forward, ok := c.measured.at(l, forwardTime, samples)
+	if ok && len(again) == len(l.Ops) {
+		return forward
+	}
+	repeated := c.roofline(again, arch.Forward, samples)
+	if whole := c.roofline(l.Ops, arch.Forward, samples); ok && whole > 0 {
+		return nanoseconds(float64(forward) * float64(repeated) / float64(whole))
+	}
+	return repeated
 }

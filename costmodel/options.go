@@ -28,6 +28,10 @@ type MachineOptions struct {
 	Link           LinkOptions    `toml:"link"`
 	Network        LinkOptions    `toml:"network"`
 	NICsPerNode    int            `toml:"nics_per_node"`
+	// Measured and Updates are entries of [[machine.measured]] and
+	// [[machine.optimizer]]: what layers and optimizers took on the device.
+	Measured []Measured       `toml:"measured"`
+	Updates  []MeasuredUpdate `toml:"optimizer"`
 }
 
 // ComputeOptions is [machine.compute]: a device described in place, or
@@ -159,7 +163,11 @@ func (o MachineOptions) device(c Catalog) (Device, error) {
 	if compute.HalfRows != nil {
 		d.HalfRows = *compute.HalfRows
 	}
-	return d, nil
+	d.Measured, d.Updates = o.Measured, o.Updates
+	if _, err := newCurves(d.Measured); err != nil {
+		return d, err
+	}
+	return d, checkUpdates(d.Updates)
 }
 
 // link puts a link together; without a name and keys there is none.

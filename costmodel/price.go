@@ -10,6 +10,7 @@ import (
 // price is what one stage costs for one size of microbatch.
 type price struct {
 	forward, input, weight, recompute time.Duration
+	whole                             time.Duration // input and weight in one piece
 
 	// keptForInput and keptForWeight stay from F to the end of I and of W;
 	// recomputedForWeight and between, which I makes, stay to the end of W.
@@ -29,7 +30,7 @@ type price struct {
 const lossBytes = 4
 
 // backward is the time of the whole backward.
-func (p price) backward() time.Duration { return total(p.recompute, p.input, p.weight) }
+func (p price) backward() time.Duration { return total(p.recompute, p.whole) }
 
 // price prices a stage for a microbatch of the given number of samples.
 func (w Workload) price(c Compute, stage int, samples int64) price {
@@ -40,6 +41,7 @@ func (w Workload) price(c Compute, stage int, samples int64) price {
 		p.forward = total(p.forward, c.Layer(l, arch.Forward, samples))
 		p.input = total(p.input, c.Layer(l, arch.InputGradient, samples))
 		p.weight = total(p.weight, c.Layer(l, arch.WeightGradient, samples))
+		p.whole = total(p.whole, c.Backward(l, samples))
 		p.recompute = total(p.recompute, c.Recompute(l, w.Training, samples))
 		kept := bytesOf(w.Training.Kept(l), element, samples)
 		p.keptForInput += kept[arch.ForwardToInput]
@@ -112,9 +114,10 @@ func (w Workload) slice(c Compute, k schedules.Kind, stage int, samples int64, b
 	var bytes int64
 	for i := len(layers) - 1; i >= 0; i-- {
 		l := layers[i]
-		done = total(done, c.Layer(l, arch.WeightGradient, samples))
 		if k == schedules.Backward {
-			done = total(done, c.Layer(l, arch.InputGradient, samples), c.Recompute(l, w.Training, samples))
+			done = total(done, c.Backward(l, samples), c.Recompute(l, w.Training, samples))
+		} else {
+			done = total(done, c.Layer(l, arch.WeightGradient, samples))
 		}
 		own := int64(0)
 		for _, t := range w.held(stage, l) {

@@ -1,0 +1,200 @@
+package costmodel
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"psim/costmodel/arch"
+	"psim/internal/units"
+)
+
+// Measured is what the passes of one layer took on a device, for one size of
+// microbatch, in fp32: an entry of [[machine.measured]].
+type Measured struct {
+	Layer          string         `toml:"layer"`   // arch.Layer's Signature
+	Samples        int64          `toml:"samples"` // of the microbatch
+	Forward        units.Duration `toml:"forward"`
+	Backward       units.Duration `toml:"backward"` // in one piece, which may be shorter than its halves
+	InputGradient  units.Duration `toml:"input_gradient"`
+	WeightGradient units.Duration `toml:"weight_gradient"`
+}
+
+// Validate reports the first key that is missing or out of range. Its error
+// begins with the key.
+func (m Measured) Validate() error {
+	switch {
+	case m.Layer == "":
+		return errors.New("layer is missing: it says what was measured, as psim calibrate writes it")
+	case m.Samples < 1 || m.Samples > maxSamples:
+		return fmt.Errorf("samples = %d: must be 1 to %d", m.Samples, maxSamples)
+	}
+	for _, w := range passTimes {
+		if d := time.Duration(*w.of(&m)); d >= maxTime {
+			return fmt.Errorf("%s = %q: is too long to be added up", w.key, units.Duration(d))
+		}
+	}
+	return nil
+}
+
+// maxSamples keeps products with times and bytes small enough to be exact.
+const maxSamples = 1 << 31
+
+// passTime is one of the four times of a Measured.
+type passTime struct {
+	key string
+	of  func(*Measured) *units.Duration
+}
+
+var passTimes = [...]passTime{
+	{"forward", func(m *Measured) *units.Duration { return &m.Forward }},
+	{"backward", func(m *Measured) *units.Duration { return &m.Backward }},
+	{"input_gradient", func(m *Measured) *units.Duration { return &m.InputGradient }},
+	{"weight_gradient", func(m *Measured) *units.Duration { return &m.WeightGradient }},
+}
+
+// Indices into passTimes.
+const (
+	forwardTime = iota
+	backwardTime
+	inputTime
+	weightTime
+)
+
+// curves are measured times as a function of samples, by signature.
+type curves map[string][]Measured
+
+// newCurves sorts measurements. Within a layer, sizes differ, and more samples
+// never take less time: where that is not so, the error says where.
+func newCurves(list []Measured) (curves, error) {
+	c := curves{}
+	for i, m := range list {
+		if err := m.Validate(); err != nil {
+			return nil, fmt.Errorf("measured: entry %d: %w", i+1, err)
+		}
+		c[m.Layer] = append(c[m.Layer], m)
+	}
+	for _, m := range list {
+		points := c[m.Layer]
+		slices.SortStableFunc(points, bySamples)
+		if err := rising(points); err != nil {
+			return nil, fmt.Errorf("measured: layer %q: %w", m.Layer, err)
+		}
+	}
+	return c, nil
+}
+
+func bySamples(a, b Measured) int { return cmp.Compare(a.Samples, b.Samples) }
+
+// rising checks the points of one layer, in order.
+func rising(points []Measured) error {
+	for i := 1; i < len(points); i++ {
+		a, b := &points[i-1], &points[i]
+		if a.Samples == b.Samples {
+			return fmt.Errorf("there are two entries for %d samples", a.Samples)
+		}
+		for _, w := range passTimes {
+			if *w.of(b) < *w.of(a) {
+				return fmt.Errorf("%s of %d samples is %s, less than the %s of %d samples; no size may take less time than a smaller one",
+					w.key, b.Samples, *w.of(b), *w.of(a), a.Samples)
+			}
+		}
+	}
+	return nil
+}
+
+// at is one of a layer's times for a number of samples, and false if the layer
+// was not measured.
+func (c curves) at(l arch.Layer, which int, samples int64) (time.Duration, bool) {
+	if len(c) == 0 || samples < 1 {
+		return 0, false
+	}
+	points := c[l.Signature()]
+	if points == nil {
+		return 0, false
+	}
+	return interpolate(points, passTimes[which].of, samples), true
+}
+
+// interpolate joins the points by lines. Beyond the last, the last line goes on.
+// Before the first, the first line is followed, or where that would fall below
+// zero a line to the origin; so does a single point in both directions.
+func interpolate(points []Measured, of func(*Measured) *units.Duration, samples int64) time.Duration {
+	x := func(i int) float64 { return float64(points[i].Samples) }
+	y := func(i int) float64 { return float64(*of(&points[i])) }
+	n, last := float64(samples), len(points)-1
+	i := 0 // the first point at or after n, or the last
+	for i < last && n > x(i) {
+		i++
+	}
+	if n == x(i) {
+		return time.Duration(*of(&points[i]))
+	}
+	slope := y(0) / x(0)
+	if last > 0 {
+		from := max(0, i-1)
+		slope = (y(from+1) - y(from)) / (x(from+1) - x(from))
+	}
+	if i == 0 && n < x(0) {
+		slope = min(slope, y(0)/x(0))
+	}
+	return nanoseconds(y(i) + slope*(n-x(i)))
+}
+
+// nanoseconds rounds, as seconds does.
+func nanoseconds(ns float64) time.Duration {
+	if ns = math.Round(ns); ns < maxTime {
+		return time.Duration(ns)
+	}
+	return maxTime
+}
+
+// Smooth makes measured times fit for a machine file: where a size took less
+// time than a smaller one, which is noise, both get their mean.
+func Smooth(list []Measured) []Measured {
+	smooth := slices.Clone(list)
+	slices.SortStableFunc(smooth, bySamples)
+	byLayer := map[string][]*Measured{}
+	for i := range smooth {
+		byLayer[smooth[i].Layer] = append(byLayer[smooth[i].Layer], &smooth[i])
+	}
+	for _, points := range byLayer {
+		for _, w := range passTimes {
+			poolViolators(points, w.of)
+		}
+	}
+	// In the order of the list, for readers.
+	order := map[string]int{}
+	for _, m := range list {
+		if _, ok := order[m.Layer]; !ok {
+			order[m.Layer] = len(order)
+		}
+	}
+	slices.SortStableFunc(smooth, func(a, b Measured) int { return cmp.Compare(order[a.Layer], order[b.Layer]) })
+	return smooth
+}
+
+// poolViolators is the rising sequence that is nearest in the least squares
+// (Ayer et al. 1955): neighbours that fall are replaced by their mean.
+func poolViolators(points []*Measured, of func(*Measured) *units.Duration) {
+	type block struct{ sum, n int64 }
+	var blocks []block
+	for _, p := range points {
+		blocks = append(blocks, block{int64(*of(p)), 1})
+		for k := len(blocks) - 1; k > 0 && blocks[k].sum/blocks[k].n < blocks[k-1].sum/blocks[k-1].n; k-- {
+			blocks[k-1].sum += blocks[k].sum
+			blocks[k-1].n += blocks[k].n
+			blocks = blocks[:k]
+		}
+	}
+	i := 0
+	for _, b := range blocks {
+		for range b.n {
+			*of(points[i]) = units.Duration(b.sum / b.n)
+			i++
+		}
+	}
+}
