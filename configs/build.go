@@ -263,6 +263,11 @@ func (c *Config) readBeside(path string) ([]byte, error) {
 	if !filepath.IsAbs(path) && c.folder != "" {
 		path = filepath.Join(c.folder, path)
 	}
+	return readRegular(path)
+}
+
+// readRegular reads a file that is neither a folder nor a device.
+func readRegular(path string) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, errors.New("is not a file but a " + map[bool]string{true: "directory", false: "device"}[info.IsDir()])
 	}

@@ -74,55 +74,6 @@ func (c *Config) workload() (*costmodel.Workload, costmodel.Machine, error) {
 	return w, machine, nil
 }
 
-// machine is [machine]: the machine file if it names one, and over it the
-// keys given here.
-func (c *Config) machine(needsDevice bool) (costmodel.Machine, error) {
-	options := c.Machine
-	if options.File != "" {
-		var err error
-		if options, err = c.machineFile(options.File); err != nil {
-			return costmodel.Machine{}, fmt.Errorf("file = %q: %w", c.Machine.File, err)
-		}
-	}
-	if needsDevice && options.Device == "" && options.Compute.FLOPS == 0 {
-		return costmodel.Machine{}, errors.New(`device is missing: name one (psim list devices), or give [machine.compute] flops = "10TFLOP/s"`)
-	}
-	m, err := options.Machine(Catalog())
-	if err != nil && c.Machine.File != "" {
-		err = fmt.Errorf("file = %q, with the keys given here: %w", c.Machine.File, err)
-	}
-	return m, err
-}
-
-// machineFile reads a file with a [machine] section and applies this
-// configuration's own over it.
-func (c *Config) machineFile(path string) (costmodel.MachineOptions, error) {
-	data, err := c.readBeside(path)
-	if err != nil {
-		return costmodel.MachineOptions{}, err
-	}
-	var file struct {
-		Machine costmodel.MachineOptions `toml:"machine"`
-	}
-	s, err := newSource(path, string(data), true)
-	if err != nil {
-		return costmodel.MachineOptions{}, err
-	}
-	if err := s.decode(&file); err != nil {
-		return costmodel.MachineOptions{}, err
-	}
-	if file.Machine.File != "" {
-		return costmodel.MachineOptions{}, errors.New("a machine file cannot name another")
-	}
-	over := Config{Machine: file.Machine}
-	for _, s := range c.sources {
-		if err := s.decode(&over); err != nil {
-			return costmodel.MachineOptions{}, err
-		}
-	}
-	return over.Machine, nil
-}
-
 // partition cuts the network into stages and places them.
 func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine) error {
 	ranks, n := c.Schedule.Stages, len(w.Network.Layers)
@@ -191,10 +142,8 @@ func layerCosts(w costmodel.Workload, m costmodel.Machine) ([]float64, error) {
 	}
 	costs := make([]float64, len(w.Network.Layers))
 	for i, l := range w.Network.Layers {
-		for _, p := range []arch.Pass{arch.Forward, arch.InputGradient, arch.WeightGradient} {
-			costs[i] += float64(compute.Layer(l, p, w.Samples[0]))
-		}
-		costs[i] += float64(compute.Recompute(l, w.Training, w.Samples[0]))
+		n := w.Samples[0]
+		costs[i] = float64(compute.Layer(l, arch.Forward, n) + compute.Backward(l, n) + compute.Recompute(l, w.Training, n))
 	}
 	return costs, nil
 }

@@ -14,7 +14,7 @@ import (
 func TestReference(t *testing.T) {
 	section := ""
 	mentioned := map[string]bool{}
-	header := regexp.MustCompile(`^(?:# )?\[([a-z.]+)\]`)
+	header := regexp.MustCompile(`^(?:# )?\[\[?([a-z.]+)\]`)
 	key := regexp.MustCompile(`^(?:# )?([a-z_0-9]+) = `)
 	for line := range strings.Lines(Reference()) {
 		if m := header.FindStringSubmatch(line); m != nil {
@@ -42,6 +42,8 @@ func allKeys(v reflect.Value, prefix string) []string {
 		case tag == "" || tag == "-":
 		case nested(v.Field(i)):
 			keys = append(keys, allKeys(v.Field(i), prefix+tag+".")...)
+		case listed(v.Field(i)):
+			keys = append(keys, allKeys(reflect.New(v.Field(i).Type().Elem()).Elem(), prefix+tag+".")...)
 		default:
 			keys = append(keys, prefix+tag)
 		}

@@ -72,6 +72,12 @@ func (s *source) decodeTable(table map[string]toml.Primitive, into reflect.Value
 			}
 			continue
 		}
+		if listed(field) {
+			if err := s.decodeList(primitive, field, dotted); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := s.meta.PrimitiveDecode(primitive, field.Addr().Interface()); err != nil {
 			return s.valueError(primitive, dotted, valueProblem(err))
 		}

@@ -1,0 +1,102 @@
+package configs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+
+	"psim/costmodel"
+)
+
+// machine is [machine]: the machine file if it names one, and over it the
+// keys given here, beside or after the file's name.
+func (c *Config) machine(needsDevice bool) (costmodel.Machine, error) {
+	options := c.Machine
+	if options.File != "" {
+		var err error
+		if options, err = c.machineFile(options.File); err != nil {
+			return costmodel.Machine{}, fmt.Errorf("file = %q: %w", c.Machine.File, err)
+		}
+	}
+	if needsDevice && options.Device == "" && options.Compute.FLOPS == 0 {
+		return costmodel.Machine{}, errors.New(`device is missing: name one (psim list devices), or give [machine.compute] flops = "10TFLOP/s"`)
+	}
+	m, err := options.Machine(Catalog())
+	if err != nil && c.Machine.File != "" {
+		err = fmt.Errorf("file = %q, with the keys given here: %w", c.Machine.File, err)
+	}
+	return m, err
+}
+
+// machineFile reads a file with a [machine] section and applies this
+// configuration's own over it. Keys of a text before the one that names the file
+// describe another machine: a file named by --set replaces all of the
+// configuration's own section.
+func (c *Config) machineFile(path string) (costmodel.MachineOptions, error) {
+	named := len(c.sources) - 1
+	for named > 0 && !c.sources[named].defines("machine.file") {
+		named--
+	}
+	data, err := c.readMachine(path, c.sources[named])
+	if err != nil {
+		return costmodel.MachineOptions{}, err
+	}
+	options, err := parseMachine(path, data)
+	if err != nil {
+		return costmodel.MachineOptions{}, err
+	}
+	over := Config{Machine: options}
+	for _, s := range c.sources[named:] {
+		if err := s.decode(&over); err != nil {
+			return costmodel.MachineOptions{}, err
+		}
+	}
+	return over.Machine, nil
+}
+
+// readMachine finds a machine file where psim runs, if a flag names it, and
+// otherwise beside the configuration.
+func (c *Config) readMachine(path string, by *source) ([]byte, error) {
+	if _, err := os.Stat(path); err == nil && !by.lines {
+		return readRegular(path)
+	}
+	return c.readBeside(path)
+}
+
+// parseMachine reads the [machine] section of a machine file.
+func parseMachine(label string, data []byte) (costmodel.MachineOptions, error) {
+	var file struct {
+		Machine costmodel.MachineOptions `toml:"machine"`
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return file.Machine, &Error{Label: label, Problem: "is empty; a machine file has a [machine] section"}
+	}
+	if err := checkText(label, data); err != nil {
+		return file.Machine, err
+	}
+	s, err := newSource(label, string(data), true)
+	if err != nil {
+		return file.Machine, err
+	}
+	if err := s.decode(&file); err != nil {
+		return file.Machine, err
+	}
+	if file.Machine.File != "" {
+		return file.Machine, errors.New("a machine file cannot name another")
+	}
+	return file.Machine, nil
+}
+
+// ParseMachine reads a machine file from memory; label names it in errors.
+func ParseMachine(label string, data []byte) (costmodel.Machine, error) {
+	options, err := parseMachine(label, data)
+	if err != nil {
+		return costmodel.Machine{}, err
+	}
+	m, err := options.Machine(Catalog())
+	if err != nil {
+		err = fmt.Errorf("%s: machine.%w", label, err)
+	}
+	return m, err
+}

@@ -1,0 +1,90 @@
+package configs
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+
+	"psim/costmodel"
+	"psim/internal/units"
+)
+
+// machineMark begins every machine file that psim writes.
+const machineMark = "# A machine file, written by psim calibrate."
+
+// WrittenMachine reports whether a text is a machine file that psim has
+// written, so that it may be replaced.
+func WrittenMachine(data []byte) bool { return bytes.HasPrefix(data, []byte(machineMark)) }
+
+// computeTable and linkTable are what is written of a device and a link.
+type computeTable struct {
+	FLOPS           units.FLOPS    `toml:"flops"`
+	MemoryBandwidth units.Rate     `toml:"memory_bandwidth,omitzero"`
+	Memory          units.Bytes    `toml:"memory,omitzero"`
+	Launch          units.Duration `toml:"launch"`
+	HalfRows        float64        `toml:"half_rows,omitzero"`
+}
+
+type linkTable struct {
+	Bandwidth  units.Rate     `toml:"bandwidth"`
+	Latency    units.Duration `toml:"latency"`
+	Collective units.Rate     `toml:"collective_bandwidth,omitzero"`
+	Call       units.Duration `toml:"collective_call,omitzero"`
+	Shared     string         `toml:"shared,omitempty"`
+}
+
+// WriteMachine writes the device and the link of a machine as a machine file,
+// which ParseMachine reads back to the same numbers. The lines of comment say
+// what was measured, on what. A device has to have a rate for fp32, which is
+// all that a file says of its rates.
+func WriteMachine(w io.Writer, m costmodel.Machine, comment []string) error {
+	d, l := m.Device, m.Link
+	flops, err := d.Achievable("fp32")
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	fmt.Fprintln(&b, machineMark)
+	for _, line := range comment {
+		fmt.Fprintln(&b, strings.TrimRight("# "+printable(line), " "))
+	}
+	sections := []section{{"[machine.compute]", computeTable{
+		units.FLOPS(flops), units.Rate(float64(d.MemoryBandwidth) * d.Efficiency.Memory), d.Memory, d.Launch, d.HalfRows,
+	}}}
+	if l.Bandwidth > 0 {
+		sections = append(sections, section{"[machine.link]", linkTable{l.Bandwidth, l.Latency, l.Collective, l.Call, l.Shared}})
+	}
+	for _, u := range d.Updates {
+		sections = append(sections, section{"[[machine.optimizer]]", u})
+	}
+	for _, x := range d.Measured {
+		sections = append(sections, section{"[[machine.measured]]", x})
+	}
+	for _, s := range sections {
+		fmt.Fprintf(&b, "\n%s\n", s.header)
+		if err := toml.NewEncoder(&b).Encode(s.table); err != nil {
+			return fmt.Errorf("%s: %w", s.header, err)
+		}
+	}
+	_, err = w.Write(b.Bytes())
+	return err
+}
+
+// section is a table to be written.
+type section struct {
+	header string
+	table  any
+}
+
+// printable takes out what may not stand in a comment.
+func printable(line string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '\uFFFD' {
+			return -1
+		}
+		return r
+	}, line)
+}

@@ -1,0 +1,110 @@
+package configs_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/configs"
+	"psim/costmodel"
+	"psim/internal/units"
+)
+
+// measuredMachine draws what a calibration could find.
+func measuredMachine(t *rapid.T) costmodel.Machine {
+	duration := rapid.Custom(func(t *rapid.T) units.Duration { return units.Duration(rapid.Int64Range(0, 1e15).Draw(t, "ns")) })
+	rate := rapid.Float64Range(1e-3, 1e18)
+	d := costmodel.Device{
+		Name: "inline", Efficiency: costmodel.Efficiency{FP32: 1, FP16: 1, BF16: 1, Memory: 1},
+		MemoryBandwidth: units.Rate(rate.Draw(t, "memory")), Launch: duration.Draw(t, "launch"),
+		HalfRows: rapid.Float64Range(0, 1e6).Draw(t, "half rows"),
+	}
+	flops := units.FLOPS(rate.Draw(t, "flops"))
+	d.Peak = costmodel.Peak{FP32: flops, TF32: flops, FP16: flops, BF16: flops}
+	names := rapid.SliceOfNDistinct(rapid.StringN(1, 20, -1), 0, 3, rapid.ID[string]).Draw(t, "layers")
+	for _, name := range names {
+		var last costmodel.Measured
+		for range rapid.IntRange(1, 3).Draw(t, "sizes") {
+			last.Layer = strings.ToValidUTF8(name, "?")
+			last.Samples += rapid.Int64Range(1, 1000).Draw(t, "samples")
+			for _, of := range []*units.Duration{&last.Forward, &last.Backward, &last.InputGradient, &last.WeightGradient} {
+				*of += duration.Draw(t, "time")
+			}
+			d.Measured = append(d.Measured, last)
+		}
+	}
+	if rapid.Bool().Draw(t, "optimizer") {
+		d.Updates = []costmodel.MeasuredUpdate{{Name: "adamw", PerTensor: duration.Draw(t, "per tensor"), Rate: units.Rate(rate.Draw(t, "rate"))}}
+	}
+	link := costmodel.Link{Name: "inline", Bandwidth: units.Rate(rate.Draw(t, "bandwidth")), Latency: duration.Draw(t, "latency"), Call: duration.Draw(t, "call")}
+	return costmodel.Machine{Device: d, Link: link}
+}
+
+// What is written is read back to the same numbers.
+func TestMachineRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := measuredMachine(t)
+		comment := rapid.SliceOf(rapid.String()).Draw(t, "comment")
+		var b bytes.Buffer
+		require.NoError(t, configs.WriteMachine(&b, m, comment))
+		require.True(t, configs.WrittenMachine(b.Bytes()))
+		read, err := configs.ParseMachine("m.toml", b.Bytes())
+		require.NoError(t, err, b.String())
+		require.Equal(t, m, read)
+	})
+}
+
+// The form of the file is seen when it changes.
+func TestWriteMachine(t *testing.T) {
+	m := costmodel.Machine{
+		Device: costmodel.Device{
+			Peak: costmodel.Peak{FP32: 35e9}, Efficiency: costmodel.Efficiency{FP32: 1, Memory: 1}, MemoryBandwidth: 1.2e9, Launch: 400,
+			Measured: []costmodel.Measured{{Layer: "chain 8x16 to 8x16, layer norm, parameters 16 16", Samples: 2, Forward: 1500, Backward: 3000, InputGradient: 2500}},
+			Updates:  []costmodel.MeasuredUpdate{{Name: "adamw", PerTensor: 12000, Rate: 2e8}},
+		},
+		Link: costmodel.Link{Bandwidth: 5e9, Latency: 3000},
+	}
+	var b bytes.Buffer
+	require.NoError(t, configs.WriteMachine(&b, m, []string{"On a test, 2 cores.", "", "bell\a"}))
+	golden(t, "machine-file.golden", b.String())
+	require.ErrorContains(t, configs.WriteMachine(&b, costmodel.Machine{}, nil), "no rate")
+	require.False(t, configs.WrittenMachine([]byte("# mine\n[machine]\n")))
+}
+
+// Measured layers of a file are used by an experiment that names it; a file
+// named by --set replaces the experiment's own machine.
+func TestMeasuredMachineFile(t *testing.T) {
+	layer := "embedding 32 to 32x64, 2 operations, parameters 101x64 32x64"
+	text := "[machine.compute]\nflops = \"1TFLOP/s\"\n[machine.link]\nbandwidth = \"1GB/s\"\n" +
+		"[[machine.measured]]\nlayer = \"" + layer + "\"\nsamples = 1\nforward = \"7ms\"\nbackward = \"9ms\"\n"
+	dir := t.TempDir()
+	path := filepath.Join(dir, "mine.toml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	c := parse(t, network, "machine.file="+path)
+	plan, err := c.Build()
+	require.NoError(t, err)
+	m := plan.Machine
+	require.Equal(t, "inline", m.Device.Name, "not the configuration's t4")
+	require.Len(t, m.Device.Measured, 1)
+	require.EqualValues(t, 1e9, m.Link.Bandwidth)
+	compute, err := costmodel.NewCompute(m.Device, c.Train)
+	require.NoError(t, err)
+	embedding := plan.Workload.Network.Layers[0]
+	require.Equal(t, layer, embedding.Signature())
+	require.EqualValues(t, 21e6, compute.Backward(embedding, 3)-compute.Backward(embedding, 1)+3e6)
+
+	t.Chdir(dir) // where psim runs, not beside the configuration
+	require.NoError(t, os.Mkdir("elsewhere", 0o700))
+	require.NoError(t, os.WriteFile("elsewhere/x.toml", []byte(network), 0o600))
+	c, err = configs.Load("elsewhere/x.toml", "machine.file=mine.toml", "machine.link.latency=1ms")
+	require.NoError(t, err)
+	plan, err = c.Build()
+	require.NoError(t, err)
+	require.EqualValues(t, 1e6, plan.Machine.Link.Latency)
+	require.EqualValues(t, 1e9, plan.Machine.Link.Bandwidth)
+}
