@@ -1,0 +1,258 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"psim/costmodel/arch"
+	"psim/exec/programs"
+)
+
+// LayerOptions say what ProfileLayers measures.
+type LayerOptions struct {
+	Samples   []int // the sizes of microbatches, each 1 or more
+	Repeats   int   // that are measured, after one that warms up; 1 or more
+	Optimizer programs.Optimizer
+	// Progress is called with the number of rounds that are done, if it is set.
+	Progress func(done, of int)
+}
+
+// LayerTime is what the passes of a layer took over a microbatch: medians.
+type LayerTime struct {
+	Layer                                            arch.Layer // the first of its signature
+	Samples                                          int
+	Forward, Backward, InputGradient, WeightGradient time.Duration
+}
+
+// A Batched time is the median of doing something to a number of tensors with
+// so many bytes in all.
+type Batched struct {
+	Tensors int
+	Bytes   int64
+	Time    time.Duration
+}
+
+// LayerProfile is what a network's parts take on a device.
+type LayerProfile struct {
+	Layers  []LayerTime // by layer, and within it by samples
+	Updates []Batched   // an optimizer's step of a layer's parameters
+	Copies  []Batched   // copies of one tensor to another device
+	Call    time.Duration
+}
+
+// ProfileLayers measures every distinct layer of a network by itself on the
+// first of two devices: its passes, for each size of microbatch, and its
+// optimizer's step. It measures copies between the two as well, and the call of
+// a program that has nothing to do.
+//
+// A round runs all layers forward and then backward, as a step does, so that no
+// pass finds in a cache what a step would have evicted, and so that a disturbance
+// of the machine touches all layers alike.
+func ProfileLayers(ctx context.Context, n arch.Network, devices []*programs.Device, o LayerOptions) (*LayerProfile, error) {
+	switch {
+	case len(devices) != 2:
+		return nil, fmt.Errorf("%d devices: profiling takes two, the second for copies to it", len(devices))
+	case len(o.Samples) == 0 || slices.Min(o.Samples) < 1:
+		return nil, fmt.Errorf("samples = %v: there must be at least one size, each 1 or more", o.Samples)
+	case o.Repeats < 1:
+		return nil, fmt.Errorf("repeats = %d: must be at least 1", o.Repeats)
+	case len(n.Layers) == 0:
+		return nil, errors.New("a network without layers")
+	}
+	o.Samples = slices.Compact(slices.Sorted(slices.Values(o.Samples)))
+	p, err := newProfiler(n, devices, o)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	return p.profile(ctx)
+}
+
+// profiler is the layers under measurement, and what was measured.
+type profiler struct {
+	options    LayerOptions
+	device     *programs.Device
+	other      *programs.Device
+	benches    []*bench // by layer
+	arithmetic *programs.Arithmetic
+
+	copies [][]time.Duration // by size in copied
+	copied []*programs.Tensor
+	calls  []time.Duration
+}
+
+func newProfiler(n arch.Network, devices []*programs.Device, o LayerOptions) (p *profiler, err error) {
+	p = &profiler{options: o, device: devices[0], other: devices[1], arithmetic: programs.NewArithmetic(devices[0].Backend)}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	for _, l := range n.Distinct() {
+		b := &bench{layer: l}
+		p.benches = append(p.benches, b)
+		if err := b.prepare(p.device, o); err != nil {
+			return p, err
+		}
+	}
+	for _, bytes := range copySizes(n, o.Samples) {
+		t, err := programs.Upload(p.device, make([]float32, bytes/4), int(bytes/4))
+		if err != nil {
+			return p, err
+		}
+		p.copied, p.copies = append(p.copied, t), append(p.copies, nil)
+	}
+	return p, nil
+}
+
+// copySizes are those of activations between layers, and smaller and larger
+// ones, in bytes.
+func copySizes(n arch.Network, samples []int) []int64 {
+	const small, element = 4096, 4
+	sizes := []int64{small}
+	for _, l := range n.Layers[:max(1, len(n.Layers)-1)] {
+		for _, s := range samples {
+			sizes = append(sizes, int64(s)*l.Output.Elements()*element)
+		}
+	}
+	sizes = append(sizes, 4*slices.Max(sizes))
+	return slices.Compact(slices.Sorted(slices.Values(sizes)))
+}
+
+// profile runs the rounds, of which the first warms up.
+func (p *profiler) profile(ctx context.Context) (*LayerProfile, error) {
+	resume := holdGarbage()
+	defer resume()
+	sizes := len(p.options.Samples)
+	rounds := (p.options.Repeats + 1) * (sizes + 1)
+	for r := range rounds {
+		if p.options.Progress != nil {
+			p.options.Progress(r, rounds)
+		}
+		runtime.GC()
+		keep := r > sizes
+		var err error
+		if size := r % (sizes + 1); size < sizes {
+			err = p.passes(ctx, size, keep)
+		} else {
+			err = p.others(ctx, keep)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return p.result(), nil
+}
+
+// passes runs F of all layers and B of all, then F, I and W.
+func (p *profiler) passes(ctx context.Context, size int, keep bool) error {
+	forward := func(b *bench) error { return b.forward(p.device, size, keep) }
+	backward := func(b *bench) error { return b.backward(size, keep) }
+	input := func(b *bench) error { return b.inputGradient(size, keep) }
+	weight := func(b *bench) error { return b.weightGradient(size, keep) }
+	for _, pass := range []struct {
+		do      func(*bench) error
+		reverse bool
+	}{{forward, false}, {backward, true}, {forward, false}, {input, true}, {weight, true}} {
+		for i := range p.benches {
+			b := p.benches[i]
+			if pass.reverse {
+				b = p.benches[len(p.benches)-1-i]
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := pass.do(b); err != nil {
+				return fmt.Errorf("layer %s: %w", b.layer.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// others measures what is no pass of a layer.
+func (p *profiler) others(ctx context.Context, keep bool) error {
+	for _, b := range p.benches {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := b.update(keep); err != nil {
+			return fmt.Errorf("layer %s: %w", b.layer.Name, err)
+		}
+	}
+	for i, t := range p.copied {
+		start := time.Now()
+		copied, err := t.CopyTo(p.other)
+		took := time.Since(start)
+		if err != nil {
+			return err
+		}
+		copied.Release()
+		if keep {
+			p.copies[i] = append(p.copies[i], took)
+		}
+	}
+	return p.call(keep)
+}
+
+// call measures a program of one number.
+func (p *profiler) call(keep bool) error {
+	x, err := programs.Upload(p.device, []float32{1}, 1)
+	if err != nil {
+		return err
+	}
+	const calls = 100
+	start := time.Now()
+	for range calls {
+		if x, err = p.arithmetic.Scale(x, 1); err != nil {
+			return err
+		}
+	}
+	if took := time.Since(start) / calls; keep {
+		p.calls = append(p.calls, took)
+	}
+	x.Release()
+	return nil
+}
+
+// result takes the medians.
+func (p *profiler) result() *LayerProfile {
+	r := &LayerProfile{Call: middle(p.calls)}
+	for _, b := range p.benches {
+		for size, samples := range p.options.Samples {
+			t := &b.times[size]
+			r.Layers = append(r.Layers, LayerTime{
+				Layer: b.layer, Samples: samples,
+				Forward: middle(t.forward), Backward: middle(t.backward), InputGradient: middle(t.input), WeightGradient: middle(t.weight),
+			})
+		}
+		if b.updates != nil {
+			r.Updates = append(r.Updates, Batched{len(b.parameters), b.parameters.Bytes(), middle(b.updated)})
+		}
+	}
+	for i, t := range p.copied {
+		r.Copies = append(r.Copies, Batched{1, t.Bytes(), middle(p.copies[i])})
+	}
+	return r
+}
+
+// middle is the median; it sorts the list.
+func middle(list []time.Duration) time.Duration {
+	if len(list) == 0 {
+		return 0
+	}
+	slices.Sort(list)
+	return (list[(len(list)-1)/2] + list[len(list)/2]) / 2
+}
+
+func (p *profiler) close() {
+	for _, b := range p.benches {
+		b.close()
+	}
+	programs.List(p.copied).Release()
+	p.arithmetic.Close()
+}
