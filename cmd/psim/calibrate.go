@@ -1,0 +1,254 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"psim/configs"
+	"psim/costmodel/arch"
+	execution "psim/exec"
+	"psim/exec/programs"
+	"psim/internal/units"
+)
+
+// calibrateFlags are the flags of psim calibrate.
+type calibrateFlags struct {
+	sets    []string
+	out     string
+	samples []int
+	repeats int
+	json    bool
+	quiet   bool
+}
+
+// defaultMachineFile is where a calibration goes.
+const defaultMachineFile = "my-machine.toml"
+
+func newCalibrate() *cobra.Command {
+	var f calibrateFlags
+	cmd := &cobra.Command{
+		Use:   "calibrate [CONFIG]",
+		Short: "measure layers here, and write a machine file that psim run accepts",
+		Long: `calibrate runs every layer of a network by itself on one core of this machine,
+with gomlx's Go backend, for a few sizes of microbatch: its forward, its backward
+and both halves of that, and the optimizer's step. It measures copies between two
+devices too. The medians go into a machine file, so that psim run predicts other
+schedules, splits and numbers of microbatches of the same layers on this machine.
+For other layers the file has rates that fit what was measured.
+
+CONFIG is a file or an example with a [model]; without it, a small GPT-2 is
+measured. Nothing else should run meanwhile.`,
+		Example: `  psim calibrate --repeats 1 --quiet                        a small GPT-2
+  psim run gpipe --set machine.file=my-machine.toml         the prediction for this machine
+  psim calibrate vgg16-cpu-pipeline --set model.preset=mlp --set schedule.partition=equal --samples 1,2 --repeats 1 --out mlp.toml`,
+		Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return configs.Examples(), cobra.ShellCompDirectiveDefault
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd.Context(), args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.sets, "set", nil, "change a setting: KEY=VALUE with a dotted key; may be repeated")
+	flags.StringVar(&f.out, "out", defaultMachineFile, "machine file to write")
+	flags.IntSliceVar(&f.samples, "samples", nil, "sizes of microbatches to measure (default the configuration's, half and twice that)")
+	flags.IntVar(&f.repeats, "repeats", 9, "measurements of each time, of which the median counts")
+	flags.BoolVar(&f.json, "json", false, "print what was measured as one JSON object and nothing else")
+	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
+	return cmd
+}
+
+//go:embed calibrate.toml
+var smallGPT []byte
+
+// load reads the configuration, or the default.
+func (f calibrateFlags) load(args []string) (*configs.Config, string, error) {
+	const example = "exec"
+	name := ""
+	switch {
+	case len(args) == 1:
+		name = args[0]
+	case slices.Contains(configs.Examples(), example):
+		name = example
+	default:
+		c, err := configs.Parse("a small GPT-2", smallGPT, f.sets...)
+		return c, "", err
+	}
+	c, err := configs.Load(name, f.sets...)
+	return c, name, err
+}
+
+func (f calibrateFlags) run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	c, name, err := f.load(args)
+	if err != nil {
+		return err
+	}
+	network, micro, err := c.Trained()
+	if err != nil {
+		return err
+	}
+	o := execution.LayerOptions{Samples: f.samples, Repeats: f.repeats, Optimizer: programs.DefaultOptimizer(c.Train.Optimizer)}
+	if o.Samples == nil {
+		o.Samples = around(micro)
+	}
+	if err := checkLayers(network, o, c.Train); err != nil {
+		return fmt.Errorf("%s: %w", c.Name(), err)
+	}
+	p, err := profileLayers(ctx, network, o, f.progress(stderr))
+	if err != nil {
+		return err
+	}
+	found, err := newCalibration(network, c.Train.Optimizer, p)
+	if err != nil {
+		return failure{fmt.Errorf("%s: %w", c.Name(), err)}
+	}
+	found.File, found.Command = f.out, f.command(name)
+	render := func(w io.Writer) error { return configs.WriteMachine(w, found.machine, found.comment()) }
+	if err := writeFiles(ctx, []file{{f.out, render}}); err != nil {
+		return failure{err}
+	}
+	if f.json {
+		return found.writeJSON(stdout)
+	}
+	return found.write(stdout, f.next(name))
+}
+
+// check refuses what cannot be written before anything is measured.
+func (f calibrateFlags) check() error {
+	if f.repeats < 1 {
+		return fmt.Errorf("--repeats %d: must be at least 1", f.repeats)
+	}
+	for _, n := range f.samples {
+		if n < 1 {
+			return fmt.Errorf("--samples %d: a microbatch has at least 1 sample", n)
+		}
+	}
+	data, err := os.ReadFile(f.out)
+	switch {
+	case f.out == "":
+		return errors.New("--out: name a file")
+	case isFolder(f.out):
+		return fmt.Errorf("--out %s: is a folder; name a file", f.out)
+	case err == nil && !configs.WrittenMachine(data):
+		return fmt.Errorf("--out %s: is there, and psim calibrate has not written it; name another file", f.out)
+	case err != nil && !os.IsNotExist(err):
+		return fmt.Errorf("--out %s: cannot be replaced: %s", f.out, reason(err))
+	case !isFolder(filepath.Dir(f.out)):
+		return fmt.Errorf("--out %s: there is no folder %s", f.out, filepath.Dir(f.out))
+	}
+	return nil
+}
+
+// around is half of a size, itself and twice it.
+func around(micro int64) []int {
+	if micro == 1 {
+		return []int{1, 2}
+	}
+	return []int{int(micro / 2), int(micro), int(2 * micro)}
+}
+
+// checkLayers refuses layers that would not fit in this machine's memory.
+func checkLayers(n arch.Network, o execution.LayerOptions, t arch.Training) error {
+	const element, temporaries = 4, 2 // what a pass computes with beside what it keeps
+	state := t.State()
+	most := float64(slices.Max(o.Samples))
+	var need float64
+	for _, l := range n.Distinct() {
+		parameters := float64(l.Parameters())
+		for _, tied := range l.Tied {
+			parameters += float64(tied.Shape.Elements())
+		}
+		need += parameters * float64(state.Parameter+2*state.Gradient+state.Optimizer)
+		for _, b := range l.Buffers {
+			need += most * float64(b.Bytes(element)) * temporaries
+		}
+	}
+	if have := float64(availableMemory()); need > have {
+		return fmt.Errorf("measuring microbatches of %.0f samples would need about %s of memory, of which %s are free here; use smaller --samples or a smaller model",
+			most, units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(int64(have)))
+	}
+	return nil
+}
+
+// profileLayers opens two devices and measures on them.
+func profileLayers(ctx context.Context, n arch.Network, o execution.LayerOptions, progress func(done, of int)) (*execution.LayerProfile, error) {
+	devices, err := execution.OpenDevices(2, execution.DeviceOptions{Oversubscribe: true}) // they take turns
+	if err != nil {
+		return nil, failure{err}
+	}
+	defer execution.CloseDevices(devices)
+	o.Progress = progress
+	p, err := execution.ProfileLayers(ctx, n, devices, o)
+	if err != nil && ctx.Err() == nil {
+		err = failure{err}
+	}
+	return p, err
+}
+
+// progress writes one line on stderr at every tenth of the work.
+func (f calibrateFlags) progress(stderr io.Writer) func(done, of int) {
+	if f.quiet {
+		return nil
+	}
+	last := -1
+	return func(done, of int) {
+		if tenth := 10 * done / of; tenth > last {
+			last = tenth
+			fmt.Fprintf(stderr, "measuring: %d %%\n", 10*tenth)
+		}
+	}
+}
+
+// command is the line that repeats the calibration.
+func (f calibrateFlags) command(name string) string {
+	words := []string{"psim calibrate"}
+	if name != "" {
+		words = append(words, quoted(name))
+	}
+	for _, s := range f.sets {
+		words = append(words, "--set", quoted(s))
+	}
+	if f.samples != nil {
+		words = append(words, "--samples", strings.Trim(strings.ReplaceAll(fmt.Sprint(f.samples), " ", ","), "[]"))
+	}
+	return strings.Join(append(words, fmt.Sprintf("--repeats %d --out %s", f.repeats, quoted(f.out))), " ")
+}
+
+// next is the command that uses the file.
+func (f calibrateFlags) next(name string) string {
+	if name == "" {
+		name = "CONFIG"
+	} else {
+		name = quoted(name)
+	}
+	words := []string{"psim run", name}
+	for _, s := range f.sets {
+		words = append(words, "--set", quoted(s))
+	}
+	return strings.Join(append(words, "--set", quoted("machine.file="+f.out)), " ")
+}
+
+// quoted is a word for a shell.
+func quoted(word string) string {
+	plain := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=./,:+%", r))
+	}
+	if word != "" && bytes.IndexFunc([]byte(word), plain) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
