@@ -23,8 +23,8 @@ type Constants struct {
 	FLOPS     units.FLOPS
 	Bandwidth units.Rate // 0 is unlimited
 	Launch    units.Duration
-	// Error is the mean difference between timings and prices by these
-	// constants, as a fraction of the timing.
+	// Error is the sum of the differences between timings and prices by these
+	// constants, as a fraction of the sum of the timings.
 	Error float64
 }
 
@@ -36,11 +36,13 @@ const fitRounds = 30
 const fitElement = 4
 
 // FitRoofline finds the constants that price the passes of layers with the
-// least relative squares. An operation is bound by computing or by moving. With
+// least squares, where a long pass may be off by more than a short one: the
+// square of a difference counts per second of the timing. An operation is bound by computing or by moving. With
 // that assumed of each (products compute, others move), times are linear in the
 // constants' reciprocals; with the constants found the assumption is made anew,
-// until it stays.
-func FitRoofline(timings []Timing) (Constants, error) {
+// until it stays. The launch is at most what calling a program took whose one
+// operation does nothing: what remains above that belongs to the work.
+func FitRoofline(timings []Timing, call time.Duration) (Constants, error) {
 	best := Constants{Error: math.Inf(1)}
 	var flops, took float64
 	for _, t := range timings {
@@ -54,8 +56,8 @@ func FitRoofline(timings []Timing) (Constants, error) {
 	computes := func(o arch.Op, _, _ float64) bool { return o.Class == arch.Product }
 	var before []float64
 	for range fitRounds {
-		per := fitOnce(timings, computes)
-		if c := constants(per, timings); per[0] > 0 && c.Error < best.Error {
+		per := fitOnce(timings, call, computes)
+		if c := constants(per, timings); c.Error < best.Error {
 			best = c
 		}
 		if before != nil && [3]float64(per) == [3]float64(before) {
@@ -72,9 +74,9 @@ func FitRoofline(timings []Timing) (Constants, error) {
 
 // fitOnce is the seconds per FLOP, per byte and per operation, with every
 // operation on one side of the roofline.
-func fitOnce(timings []Timing, computes func(o arch.Op, flops, bytes float64) bool) []float64 {
+func fitOnce(timings []Timing, call time.Duration, computes func(o arch.Op, flops, bytes float64) bool) []float64 {
 	var rows [][]float64
-	var times []float64
+	var times, scales []float64
 	for _, t := range timings {
 		row := make([]float64, 3)
 		for _, o := range t.Layer.Ops {
@@ -90,25 +92,35 @@ func fitOnce(timings []Timing, computes func(o arch.Op, flops, bytes float64) bo
 			row[2]++
 		}
 		if row[2] > 0 && t.Time > 0 {
-			rows, times = append(rows, row), append(times, t.Time.Seconds())
+			took := t.Time.Seconds()
+			rows, times, scales = append(rows, row), append(times, took), append(scales, math.Sqrt(took))
 		}
 	}
-	return leastRelativeSquares(rows, times)
+	per, most := leastSquares(rows, times, scales), call.Seconds()
+	if per[2] <= most {
+		return per
+	}
+	for i, row := range rows {
+		times[i] -= most * row[2]
+		rows[i] = row[:2]
+	}
+	return append(leastSquares(rows, times, scales), most)
 }
 
 // constants turns reciprocals into rates.
 func constants(per []float64, timings []Timing) Constants {
 	c := Constants{FLOPS: units.FLOPS(reciprocal(per[0])), Bandwidth: units.Rate(reciprocal(per[1])), Launch: units.Duration(seconds(per[2]))}
-	compute := Compute{flops: float64(c.FLOPS), bandwidth: float64(c.Bandwidth), launch: time.Duration(c.Launch), element: fitElement}
-	n := 0
-	for _, t := range timings {
-		if t.Time > 0 && c.FLOPS > 0 {
-			price := compute.roofline(t.Layer.Ops, t.Pass, t.Samples)
-			c.Error += math.Abs(float64(price-t.Time)) / float64(t.Time)
-			n++
-		}
+	if c.FLOPS == 0 {
+		c.Error = math.Inf(1)
+		return c
 	}
-	c.Error /= float64(max(1, n))
+	compute := Compute{flops: float64(c.FLOPS), bandwidth: float64(c.Bandwidth), launch: time.Duration(c.Launch), element: fitElement}
+	var off, whole float64
+	for _, t := range timings {
+		price := compute.roofline(t.Layer.Ops, t.Pass, t.Samples)
+		off, whole = off+math.Abs(float64(price-t.Time)), whole+float64(t.Time)
+	}
+	c.Error = off / whole
 	return c
 }
 
@@ -140,6 +152,6 @@ func FitTransfers(list []Transfer) (perPiece units.Duration, rate units.Rate) {
 	if len(rows) == 0 {
 		return 0, 0
 	}
-	per := leastRelativeSquares(rows, times)
+	per := leastSquares(rows, times, times)
 	return units.Duration(seconds(per[0])), units.Rate(reciprocal(per[1]))
 }

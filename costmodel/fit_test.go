@@ -45,7 +45,7 @@ func TestFitRooflineFindsConstants(t *testing.T) {
 		flops := rapid.Float64Range(1e10, 1e11).Draw(t, "flops")
 		bandwidth := flops / rapid.Float64Range(0.1, 8).Draw(t, "FLOPs per byte") // beyond, no product would show flops
 		launch := time.Duration(rapid.Int64Range(0, 20_000).Draw(t, "launch"))
-		c, err := costmodel.FitRoofline(timed(t, n, roofline(flops, bandwidth, launch), exactly))
+		c, err := costmodel.FitRoofline(timed(t, n, roofline(flops, bandwidth, launch), exactly), time.Millisecond)
 		require.NoError(t, err)
 		require.InEpsilon(t, flops, float64(c.FLOPS), 0.01)
 		require.InEpsilon(t, bandwidth, float64(c.Bandwidth), 0.01)
@@ -54,20 +54,25 @@ func TestFitRooflineFindsConstants(t *testing.T) {
 	})
 	r := rand.New(rand.NewPCG(1, 2))
 	noisy := func() float64 { return 1 + 0.05*r.NormFloat64() }
-	c, err := costmodel.FitRoofline(timed(t, n, roofline(3e10, 5e9, 2000), noisy))
+	c, err := costmodel.FitRoofline(timed(t, n, roofline(3e10, 5e9, 2000), noisy), 3*time.Microsecond)
 	require.NoError(t, err)
 	require.InEpsilon(t, 3e10, float64(c.FLOPS), 0.05)
 	require.InEpsilon(t, 5e9, float64(c.Bandwidth), 0.1)
 	require.InDelta(t, 0.04, c.Error, 0.03)
+
+	c, err = costmodel.FitRoofline(timed(t, n, roofline(3e10, 5e9, 5000), exactly), 4*time.Microsecond)
+	require.NoError(t, err)
+	require.EqualValues(t, 4000, c.Launch, "no more than a call")
+	require.InEpsilon(t, 3e10, float64(c.FLOPS), 0.1)
 }
 
 // Timings that tell less than three constants still give a device.
 func TestFitRooflineOfLittle(t *testing.T) {
 	n := network(t, arch.Model{Family: "mlp", Layers: 2, Hidden: 3})
-	c, err := costmodel.FitRoofline([]costmodel.Timing{{Layer: n.Layers[1], Samples: 2, Time: time.Microsecond}})
+	c, err := costmodel.FitRoofline([]costmodel.Timing{{Layer: n.Layers[1], Samples: 2, Time: time.Microsecond}}, 0)
 	require.NoError(t, err)
 	require.Positive(t, c.FLOPS)
-	_, err = costmodel.FitRoofline(nil)
+	_, err = costmodel.FitRoofline(nil, 0)
 	require.ErrorContains(t, err, "no layer that was measured has a matrix product")
 }
 

@@ -48,10 +48,15 @@ For other layers the file has rates that fit what was measured.
 
 CONFIG is a file or an example with a [model]; without it, a small GPT-2 is
 measured. Nothing else should run meanwhile.`,
-		Example: `  psim calibrate --repeats 1 --quiet                        a small GPT-2
-  psim run gpipe --set machine.file=my-machine.toml         the prediction for this machine
-  psim calibrate vgg16-cpu-pipeline --set model.preset=mlp --set schedule.partition=equal --samples 1,2 --repeats 1 --out mlp.toml`,
-		Args: cobra.MaximumNArgs(1),
+		Example: `  psim calibrate --samples 1,2 --repeats 1
+  psim run gpipe --set machine.file=my-machine.toml
+  psim calibrate --set model.hidden=64 --quiet --repeats 1 --out small.toml`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return nil
+			}
+			return exactly(1, "at most one CONFIG, a file or the name of an example")(cmd, args)
+		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return configs.Examples(), cobra.ShellCompDirectiveDefault
 		},
@@ -161,13 +166,17 @@ func around(micro int64) []int {
 	return []int{int(micro / 2), int(micro), int(2 * micro)}
 }
 
-// checkLayers refuses layers that would not fit in this machine's memory.
+// checkLayers refuses layers that cannot be executed, or would not fit in this
+// machine's memory.
 func checkLayers(n arch.Network, o execution.LayerOptions, t arch.Training) error {
 	const element, temporaries = 4, 2 // what a pass computes with beside what it keeps
 	state := t.State()
 	most := float64(slices.Max(o.Samples))
 	var need float64
 	for _, l := range n.Distinct() {
+		if l.Kind == arch.KindUnknown {
+			return fmt.Errorf("%s cannot be executed, so that its layers cannot be measured; there are programs for gpt, mlp and vgg16", n.Name)
+		}
 		parameters := float64(l.Parameters())
 		for _, tied := range l.Tied {
 			parameters += float64(tied.Shape.Elements())

@@ -28,7 +28,7 @@ type calibration struct {
 	CPU     string            `json:"cpu"`
 	Layers  []calibratedLayer `json:"layers"`
 	// FLOPS to Launch are the constants for layers that were not measured, and
-	// FitError their mean error for those that were, as a fraction.
+	// FitError by how much they are off for those that were, as a fraction.
 	FLOPS     float64 `json:"flops_per_s"`
 	Bandwidth float64 `json:"memory_bandwidth_bytes_per_s"`
 	Launch    float64 `json:"launch_s"`
@@ -70,7 +70,7 @@ type calibratedLink struct {
 // newCalibration fits a machine to what was measured.
 func newCalibration(n arch.Network, optimizer string, p *execution.LayerProfile) (*calibration, error) {
 	measured, timings := measurements(p)
-	constants, err := costmodel.FitRoofline(timings)
+	constants, err := costmodel.FitRoofline(timings, p.Call)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ func (c *calibration) write(w io.Writer, next string) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\nother layers  %s and %s, %s for every operation (off by %.0f %% for these layers)\n",
+	fmt.Fprintf(w, "\nother layers  %s and %s, %s for every operation (off by %.0f %% of the time of these layers)\n",
 		units.FormatFLOPS(c.FLOPS), orUnlimited(c.Bandwidth), span(c.Launch), 100*c.FitError)
 	if c.Optimizer.Rate > 0 {
 		fmt.Fprintf(w, "%-13s %s of parameters, %s for every tensor\n", c.Optimizer.Name, units.FormatRate(c.Optimizer.Rate), span(c.Optimizer.PerTensor))
@@ -218,7 +218,7 @@ func (c *calibration) comment() []string {
 		fmt.Sprintf("%s. Medians, by", toolchain()),
 		"  " + c.Command,
 		"",
-		fmt.Sprintf("[machine.compute] is for layers that were not measured: fitted to those that were, within %.0f %% in the mean.", 100*c.FitError),
+		fmt.Sprintf("[machine.compute] is for layers that were not measured: fitted to those that were, and off by %.0f %% of their time.", 100*c.FitError),
 		fmt.Sprintf("Calling a program that does nothing takes %s, which the layers' times include.", span(c.Call)),
 	}
 }
