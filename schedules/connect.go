@@ -63,11 +63,15 @@ func (p *progress) compute(i int32) {
 func (w *wiring) connectCompute(t *Task, at *progress) {
 	first, second := w.needs(t)
 	deps := [4]int32{first, second, w.room(t, at), at.gathered}
-	if t.Part > 0 {
+	switch {
+	case t.Part > 0:
 		w.graph.connect(deps[:]...)
 		return
+	case w.Synchronous:
+		w.graph.connect(w.clocks.barrier(w.graph, t, at.actions, deps)...)
+	default:
+		w.graph.connect(deps[:]...)
 	}
-	w.graph.connect(w.clocks.barrier(w.graph, t, at.actions, deps)...)
 	at.actions++
 }
 
