@@ -47,6 +47,13 @@ func TestUnitsOfATiedHead(t *testing.T) {
 	first, last := head(smallGPT(t))
 	require.Equal(t, schedules.Unit{Gather: 4 * embedding, Scatter: 4 * embedding, Share: 2 * embedding}, first)
 	require.Equal(t, schedules.Unit{Gather: 4 * embedding, Scatter: 4 * embedding}, last)
+	whole := workload(t, smallGPT(t), []int32{0}, 1)
+	whole.Replicas, whole.Zero = 2, 3
+	parameters := 4 * whole.Network.Parameters()
+	require.Equal(t, []schedules.Unit{{Gather: parameters, Scatter: parameters, Share: parameters / 2}}, whole.Sync(0, false).Units, "the head is in the embedding's unit")
+	whole = workload(t, smallGPT(t), []int32{0, 1}, 1)
+	whole.Replicas, whole.Zero = 2, 3
+	require.Equal(t, 4*whole.Parameters(1), whole.Sync(0, false).Units[1].Gather, "a copy on another rank is its own")
 	first, last = head(untied(t))
 	require.Equal(t, schedules.Unit{Gather: 4 * embedding, Scatter: 4 * embedding, Share: 2 * embedding}, first)
 	require.Equal(t, schedules.Unit{Gather: 4 * table, Scatter: 4 * table, Share: 2 * table}, last)

@@ -101,7 +101,7 @@ func held(spans []schedules.Span) int {
 	return most
 }
 
-// Whatever the times, a use finds its unit gathered. No more than two units
+// Whatever the times, a use finds its unit gathered, and nothing else is. No more than two units
 // are whole at once, and two units' gradients; without overlap it is one, and
 // no two tasks of a rank run beside each other but for messages.
 func TestUnitsAtHand(t *testing.T) {
@@ -142,6 +142,13 @@ func TestUnitsAtHand(t *testing.T) {
 					whole = append(whole, schedules.Span{Start: start[use], End: span.End})
 				}
 			}
+			gathers := 0
+			for _, task := range g.Tasks {
+				if task.Rank == r && task.Kind == schedules.AllGather {
+					gathers++
+				}
+			}
+			require.Len(t, whole, gathers, "each gather has a use, a weight gradient none")
 			require.LessOrEqual(t, held(whole), most)
 			require.LessOrEqual(t, held(gradients), most)
 			if !p.Sync.Overlap {
