@@ -84,6 +84,11 @@ func (c *Config) Tasks() float64 {
 		return 2 * phases * ranks * max(0, ranks-1)
 	}
 	const withMessages = 4 // F, B and a message after each
+	if c.Parallel.Zero == 3 {
+		if n, err := c.network(); err == nil { // a stage of every layer; F, B and their collectives
+			return (withMessages + 1) * c.stageMicrobatches() * float64(len(n.Layers))
+		}
+	}
 	return withMessages * c.stageMicrobatches()
 }
 
@@ -168,7 +173,7 @@ func (c *Config) buildTimes(schedule schedules.Schedule) (*Plan, error) {
 	}
 	graph, err := schedules.Pipeline{
 		Name: schedule.Name, Shape: shape, StageRank: stageRank, Order: order, Samples: samples,
-		Optimizer: c.Times.Optimizer > 0,
+		Optimizer: c.Times.Optimizer > 0, Synchronous: c.Schedule.Synchronous,
 	}.Graph()
 	if err != nil {
 		return nil, c.problem("schedule", err)
@@ -213,7 +218,7 @@ func (c *Config) buildRing() (*Plan, error) {
 			return nil, c.problem("collective", fmt.Errorf("%s is missing", key))
 		}
 	}
-	for _, key := range []string{"stages", "microbatches", "virtual_stages", "partition", "placement"} {
+	for _, key := range []string{"stages", "microbatches", "virtual_stages", "partition", "placement", "synchronous"} {
 		if c.Defined("schedule." + key) {
 			return nil, c.problem("schedule", fmt.Errorf("%s: has no meaning for a collective, whose size is collective.ranks", key))
 		}

@@ -49,7 +49,7 @@ func Catalog() []Schedule {
 		{
 			Name: "ddp", Summary: "whole copies; gradients all-reduced, averaged, applied",
 			Bubble: "0", Memory: "1", Paper: "Li et al. 2020, PyTorch Distributed",
-			Constraint: "stages = 1", order: oneForwardOneBackward,
+			Constraint: "stages = 1", MultiStage: true, order: modelParallel,
 		},
 	}
 }
