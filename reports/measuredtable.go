@@ -1,8 +1,10 @@
 package reports
 
 import (
+	"bufio"
 	"cmp"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -147,7 +149,7 @@ func digits(x float64, precision int) string {
 func runRows(runs []Result) [][]string {
 	rows := [][]string{{"run", "step time", "±", "predicted", "error", "bubble", "checks"}}
 	for _, r := range runs {
-		row := []string{cmp.Or(r.Name, r.Schedule), duration(r.StepTime), "", "", "", percent(r.Bubble.Makespan), ""}
+		row := []string{cmp.Or(r.Schedule, r.Name), duration(r.StepTime), "", "", "", percent(r.Bubble.Makespan), ""}
 		if r.Measurement != nil && len(r.Steps) > 0 {
 			row[2] = duration(r.StepTimeStd)
 		}
@@ -166,4 +168,11 @@ func runRows(runs []Result) [][]string {
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// WriteRuns prints a line for each of several runs.
+func WriteRuns(w io.Writer, runs []Result) error {
+	out := bufio.NewWriter(w)
+	writeAligned(out, runRows(runs))
+	return out.Flush()
 }
