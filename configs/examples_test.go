@@ -171,6 +171,11 @@ func TestSynchronous(t *testing.T) {
 		require.Equal(t, slower, clocked.StepTime > free.StepTime, name)
 		require.Equal(t, free.Ranks[0].Compute, clocked.Ranks[0].Compute)
 	}
+	// A free run waits for 2(P−1) messages, a clocked one after every cycle but
+	// the last forward's and the last of all.
+	_, messages := run(t, parse(t, small, "schedule.stages=3", "schedule.microbatches=6", "times.p2p=1ms", set))
+	require.Equal(t, ((6+3-1)*(10+20)+2*(6+3-2))*time.Millisecond, messages.StepTime)
+
 	_, free := example(t, "gpipe")
 	_, clocked := example(t, "gpipe", set)
 	require.Greater(t, clocked.StepTime, free.StepTime, "the stages of a network are never equal")

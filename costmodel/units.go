@@ -3,8 +3,9 @@ package costmodel
 import "psim/schedules"
 
 // units lists what ZeRO 3 gathers and scatters for every stage. The tensors of
-// a stage are one vector, filled up with zeros to a multiple of the replicas,
-// of which each holds an equal part.
+// a stage, in the order in which its layers list them, are one vector, filled up
+// with zeros to a multiple of the replicas. The first replica keeps the first of
+// the equal parts, and so on; what it scatters is added to what it keeps.
 //
 // A stage that uses a tensor which another stage of its rank owns, such as a
 // GPT's head and the embedding's table, works on the owner's unit: it gathers

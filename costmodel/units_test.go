@@ -154,6 +154,7 @@ func TestUnitsOverlap(t *testing.T) {
 	require.Less(t, beside.StepTime, after.StepTime)
 	require.Less(t, after.StepTime, gloo.StepTime)
 	require.Equal(t, after.Ranks[0].Communication, after.Ranks[0].ExposedCommunication)
+	require.Zero(t, after.Ranks[0].Idle, "one thing after another")
 	require.Less(t, beside.Ranks[0].ExposedCommunication, after.Ranks[0].ExposedCommunication)
 	require.Equal(t, after.Ranks[0].Compute, beside.Ranks[0].Compute)
 	require.Equal(t, after.Ranks[0].SentBytes, beside.Ranks[0].SentBytes)

@@ -7,10 +7,7 @@ import "fmt"
 // to the last has an action. GPipe's forwards fall into ClockCycles. It fails
 // with an *OrderError where ranks wait for each other in a circle.
 func (o Order) Clocks() ([][]int32, error) {
-	c := clocking{
-		order: o, clocks: make([][]int32, len(o)),
-		ended: map[Action]int32{}, stages: 0,
-	}
+	c := clocking{order: o, clocks: make([][]int32, len(o)), ended: map[Action]int32{}}
 	for r, actions := range o {
 		c.clocks[r] = make([]int32, 0, len(actions))
 		for _, a := range actions {
@@ -25,7 +22,9 @@ func (o Order) Clocks() ([][]int32, error) {
 	}
 	for r, actions := range o {
 		if i := len(c.clocks[r]); i < len(actions) {
-			return nil, &OrderError{Rank: r, Index: i, Order: o, Problem: fmt.Sprintf("%s waits for ever: it needs %s, which is behind what waits for this rank", actions[i], c.need(actions[i]))}
+			need, _ := c.need(actions[i])
+			problem := fmt.Sprintf("%s waits for ever: it needs %s, which is behind what waits for this rank", actions[i], need)
+			return nil, &OrderError{Rank: r, Index: i, Order: o, Problem: problem}
 		}
 	}
 	return c.clocks, nil
@@ -39,16 +38,16 @@ type clocking struct {
 	ended  map[Action]int32 // the cycle after an F or B (or I, as B)
 }
 
-// need is the action of another stage whose result an action needs; its kind
-// is not F or B if there is none.
-func (c *clocking) need(a Action) Action {
+// need is the action of another stage whose result an action needs, if there
+// is one.
+func (c *clocking) need(a Action) (need Action, needed bool) {
 	switch {
 	case a.Kind == Forward && a.Stage > 0:
-		return Action{Forward, a.Stage - 1, a.Microbatch}
+		return Action{Forward, a.Stage - 1, a.Microbatch}, true
 	case (a.Kind == Backward || a.Kind == InputGradient) && a.Stage < c.stages-1:
-		return Action{Backward, a.Stage + 1, a.Microbatch}
+		return Action{Backward, a.Stage + 1, a.Microbatch}, true
 	}
-	return Action{Kind: WeightGradient}
+	return Action{}, false
 }
 
 // advance runs what a rank can run, and reports whether that was anything.
@@ -59,7 +58,7 @@ func (c *clocking) advance(rank int) bool {
 		clock = c.clocks[rank][done-1] + 1
 	}
 	for _, a := range actions[done:] {
-		if need := c.need(a); need.Kind != WeightGradient {
+		if need, needed := c.need(a); needed {
 			ended, ok := c.ended[need]
 			if !ok {
 				break

@@ -158,6 +158,30 @@ func TestUnitsAtHand(t *testing.T) {
 	})
 }
 
+// L equal layers hide all collectives behind compute that takes longer, but for
+// the first gather and the last sum. Gathers that take longer than the forwards
+// follow each other without a gap, and are all there is to be seen.
+func TestUnitsTime(t *testing.T) {
+	end := func(layers, microbatches int, times map[schedules.Kind]time.Duration) time.Duration {
+		p := pipeline(t, "ddp", 1, microbatches, make([]int32, layers)...)
+		p.Shape.Replicas, p.Sync.Overlap = 2, true
+		for range layers {
+			p.Sync.Units = append(p.Sync.Units, schedules.Unit{Gather: 2, Scatter: 2, Share: 1})
+		}
+		return relax(t, graph(t, p), func(task *schedules.Task) time.Duration { return times[task.Kind] }).End()
+	}
+	for layers := 1; layers <= 5; layers++ {
+		for m := 1; m <= 3; m++ {
+			got := end(layers, m, map[schedules.Kind]time.Duration{
+				schedules.Forward: 10, schedules.Backward: 20, schedules.AllGather: 4, schedules.ReduceScatter: 7,
+			})
+			require.EqualValues(t, 4+m*layers*(10+20)+7, got, "%d layers, %d microbatches", layers, m)
+		}
+		got := end(layers, 1, map[schedules.Kind]time.Duration{schedules.Forward: 10, schedules.AllGather: 30})
+		require.EqualValues(t, 30*2*layers, got, "%d layers", layers)
+	}
+}
+
 // Each microbatch gathers twice and scatters once: 3(W−1)/W of the parameters,
 // and 4(W−1)/W where the scatter is an all-reduce.
 func TestUnitsSend(t *testing.T) {
