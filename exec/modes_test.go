@@ -2,6 +2,7 @@ package exec_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,11 +26,13 @@ type mode struct {
 	perLayer        bool
 	recompute       programs.Recompute
 	course          bool // the course's placement of GPT-2
+	sharded, gloo   bool // ZeRO 3, without reduce-scatter
+	synchronous     bool // in clock cycles
 }
 
 func (m mode) String() string {
-	return fmt.Sprintf("%s/%d×%d/bucket %d/overlap %v/per layer %v/recompute %d/course %v",
-		m.schedule, m.ranks, m.replicas, m.bucket, m.overlap, m.perLayer, m.recompute, m.course)
+	return fmt.Sprintf("%s/%d×%d/bucket %d/overlap %v/per layer %v/recompute %d/course %v/sharded %v/gloo %v/synchronous %v",
+		m.schedule, m.ranks, m.replicas, m.bucket, m.overlap, m.perLayer, m.recompute, m.course, m.sharded, m.gloo, m.synchronous)
 }
 
 // tiedGPT is a GPT-2 of three blocks whose head is the table of its embedding.
@@ -51,6 +54,9 @@ func (m mode) job(t testing.TB, n arch.Network, samples []int) exec.Job {
 			w.StageRank = append(w.StageRank, int32(r))
 		}
 	}
+	if m.sharded {
+		w.Zero, w.Layers, w.StageRank = 3, slices.Repeat([]int{1}, len(n.Layers)), make([]int32, len(n.Layers))
+	}
 	require.NoError(t, err)
 	shape := schedules.Shape{Ranks: m.ranks, Microbatches: len(samples), Replicas: m.replicas}
 	s, err := schedules.Find(m.schedule)
@@ -61,9 +67,11 @@ func (m mode) job(t testing.TB, n arch.Network, samples []int) exec.Job {
 	for _, n := range samples {
 		sizes = append(sizes, int64(n))
 	}
+	sync := w.Sync(m.bucket, m.overlap)
+	sync.NoReduceScatter = m.gloo
 	g, err := schedules.Pipeline{
 		Name: m.schedule, Shape: shape, StageRank: w.StageRank, Order: order, Samples: sizes,
-		Boundaries: w.Boundaries(), Sync: w.Sync(m.bucket, m.overlap), Tied: w.Tied(), Optimizer: true,
+		Boundaries: w.Boundaries(), Sync: sync, Tied: w.Tied(), Optimizer: true, Synchronous: m.synchronous,
 	}.Graph()
 	require.NoError(t, err)
 	return exec.Job{
@@ -85,6 +93,10 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 		{schedule: "gpipe", ranks: 3, replicas: 1, recompute: programs.RepeatStage}, {schedule: "model-parallel", ranks: 3, replicas: 1},
 		{schedule: "gpipe", ranks: 2, replicas: 1, course: true}, {schedule: "model-parallel", ranks: 3, replicas: 1, course: true},
 		{schedule: "gpipe", ranks: 2, replicas: 2, course: true},
+		{schedule: "ddp", ranks: 1, replicas: 1, sharded: true}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true},
+		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true, overlap: true}, {schedule: "ddp", ranks: 1, replicas: 3, sharded: true, overlap: true},
+		{schedule: "ddp", ranks: 1, replicas: 3, sharded: true, gloo: true}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true, recompute: programs.RepeatLayer},
+		{schedule: "gpipe", ranks: 3, replicas: 1, synchronous: true}, {schedule: "1f1b", ranks: 2, replicas: 2, synchronous: true},
 	}
 	for kind, n := range map[string]arch.Network{"gpt": tiedGPT(t), "vgg": arch.MiniVGG(false)} {
 		const samples, steps = 12, 5
