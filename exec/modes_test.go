@@ -42,8 +42,8 @@ func tiedGPT(t testing.TB) arch.Network {
 	return n
 }
 
-// job builds the graph as a configuration would, from the network.
-func (m mode) job(t testing.TB, n arch.Network, samples []int) exec.Job {
+// workload is what a configuration makes of a network.
+func (m mode) workload(t testing.TB, n arch.Network, samples []int) costmodel.Workload {
 	w := costmodel.Workload{Network: n, Training: training, Replicas: m.replicas, StageRank: schedules.OneStagePerRank(m.ranks)}
 	var err error
 	if w.Layers, err = schedules.PartitionEqual(len(n.Layers), m.ranks); m.course {
@@ -58,19 +58,27 @@ func (m mode) job(t testing.TB, n arch.Network, samples []int) exec.Job {
 		w.Zero, w.Layers, w.StageRank = 3, slices.Repeat([]int{1}, len(n.Layers)), make([]int32, len(n.Layers))
 	}
 	require.NoError(t, err)
+	for _, n := range samples {
+		w.Samples = append(w.Samples, int64(n))
+	}
+	if m.recompute == programs.RepeatLayer {
+		w.Training.Recompute = "full"
+	}
+	return w
+}
+
+// job builds the graph as a configuration would, from the network.
+func (m mode) job(t testing.TB, n arch.Network, samples []int) exec.Job {
+	w := m.workload(t, n, samples)
 	shape := schedules.Shape{Ranks: m.ranks, Microbatches: len(samples), Replicas: m.replicas}
 	s, err := schedules.Find(m.schedule)
 	require.NoError(t, err)
 	order, err := s.Order(shape, w.StageRank)
 	require.NoError(t, err)
-	var sizes []int64
-	for _, n := range samples {
-		sizes = append(sizes, int64(n))
-	}
 	sync := w.Sync(m.bucket, m.overlap)
 	sync.NoReduceScatter = m.gloo
 	g, err := schedules.Pipeline{
-		Name: m.schedule, Shape: shape, StageRank: w.StageRank, Order: order, Samples: sizes,
+		Name: m.schedule, Shape: shape, StageRank: w.StageRank, Order: order, Samples: w.Samples,
 		Boundaries: w.Boundaries(), Sync: sync, Tied: w.Tied(), Optimizer: true, Synchronous: m.synchronous,
 	}.Graph()
 	require.NoError(t, err)
