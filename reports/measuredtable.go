@@ -1,10 +1,8 @@
 package reports
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -168,11 +166,4 @@ func runRows(runs []Result) [][]string {
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-// WriteRuns prints a line for each of several runs.
-func WriteRuns(w io.Writer, runs []Result) error {
-	out := bufio.NewWriter(w)
-	writeAligned(out, runRows(runs))
-	return out.Flush()
 }

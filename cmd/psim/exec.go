@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"psim/configs"
 	"psim/exec"
+	"psim/exec/programs"
 	"psim/internal/nearest"
 )
 
@@ -96,7 +98,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.data, "data", "synthetic", "what to train on: synthetic, cifar10:FOLDER or pairs:FILE")
 	flags.BoolVar(&f.strided, "strided", false, "give replica r the samples r, r+n, … instead of shuffled shards")
 	flags.Uint64Var(&f.seed, "seed", 1390, "seed of the first weights")
-	flags.Float64Var(&f.learningRate, "learning-rate", 1e-3, "of the optimizer")
+	flags.Float64Var(&f.learningRate, "learning-rate", 0, "of the optimizer (default 1e-4 with adam and adamw, 1e-2 with sgd)")
 	flags.DurationVar(&f.stall, "stall", 10*time.Minute, "how long nothing may happen before a run counts as stuck")
 	flags.StringArrayVar(&f.sets, "set", nil, "change a setting: KEY=VALUE with a dotted key; may be repeated")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object and nothing else")
@@ -121,7 +123,7 @@ func (f *execFlags) validate() error {
 		return fmt.Errorf("--repeats %d: every task has to be profiled at least once", f.repeats)
 	case f.stall < time.Second:
 		return fmt.Errorf("--stall %s: must be at least 1s", f.stall)
-	case !(f.learningRate > 0 && f.learningRate < 1e3):
+	case !(f.learningRate >= 0 && f.learningRate < 1e3):
 		return fmt.Errorf("--learning-rate %g: must be above 0, such as 1e-3", f.learningRate)
 	}
 	if slices.Contains(f.check, "all") {
@@ -156,7 +158,7 @@ func (f execFlags) modes(args []string, stderr io.Writer) ([]*configs.Config, er
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, c)
+		list, stderr = append(list, c), io.Discard // what was changed is said once
 	}
 	return list, nil
 }
@@ -192,11 +194,17 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 	if err != nil {
 		return err
 	}
+	if f.backend == "go" && !programs.SIMDCompiled && !f.quiet {
+		fmt.Fprintln(stderr, "psim: built without GOEXPERIMENT=simd, so the Go backend is about 15 times slower than it could be")
+	}
 	s := &session{flags: f, progress: newProgress(stderr, f.quiet || f.json || f.csv)}
 	defer s.close()
 	err = s.run(ctx, list)
 	s.progress.clear()
 	if len(s.done) == 0 {
+		if folder != "" {
+			os.Remove(folder) // only if it is empty
+		}
 		return err
 	}
 	return errors.Join(s.report(ctx, folder, stdout, stderr), err)

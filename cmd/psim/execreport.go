@@ -67,23 +67,17 @@ func (s *session) print(stdout io.Writer) error {
 	case s.flags.csv:
 		return reports.WriteResultCSV(stdout, whole)
 	}
-	for i, e := range s.done {
-		if i > 0 {
-			fmt.Fprintln(stdout)
-		}
-		if err := reports.WriteTable(stdout, e.result); err != nil {
-			return err
-		}
-		fmt.Fprintln(stdout)
-		if err := e.comparison().WriteTable(stdout); err != nil {
-			return err
-		}
-	}
+	e := s.main()
 	if len(s.done) > 1 {
-		fmt.Fprintln(stdout)
+		fmt.Fprintf(stdout, "%s: %s on %d devices (backend %s), %d microbatches; predicted, then measured\n\n",
+			e.config.Name(), e.plan.Workload.Network.Name, e.result.Devices, e.result.Backend, e.result.Microbatches)
 		return reports.WriteRuns(stdout, whole.Runs)
 	}
-	return nil
+	if err := reports.WriteTable(stdout, e.result); err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout)
+	return e.comparison().WriteTable(stdout)
 }
 
 // predictedRun and measuredRun are the two sides of a comparison.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"psim/configs"
@@ -34,6 +35,7 @@ type executed struct {
 	checks    *reports.Checks
 	result    reports.Result // measured, with the prediction in it
 	partial   bool
+	heap      int64 // bytes in use before the devices were opened
 }
 
 // run runs all modes. What was measured until an error is kept.
@@ -65,6 +67,7 @@ func (s *session) execute(ctx context.Context, e *executed) error {
 	if e.plan, err = e.config.Build(); err != nil {
 		return err
 	}
+	e.heap = exec.Heap()
 	s.progress.say("%s: opening %d devices", e.plan.Graph.Name, e.plan.Graph.Ranks())
 	devices, err := exec.OpenDevices(e.plan.Graph.Ranks(), s.flags.devices())
 	if err != nil {
@@ -141,7 +144,7 @@ func (e *executed) job(f execFlags) exec.Job {
 		Graph: e.plan.Graph, Network: w.Network, Layers: w.Layers,
 		Optimizer: programs.DefaultOptimizer(w.Training.Optimizer), Seed: f.seed, PerLayer: f.perLayer,
 	}
-	j.Optimizer.LearningRate = f.learningRate
+	j.Optimizer.LearningRate = f.rate(w.Training.Optimizer)
 	for _, n := range w.Samples {
 		j.Samples = append(j.Samples, int(n))
 	}
@@ -149,6 +152,17 @@ func (e *executed) job(f execFlags) exec.Job {
 		j.Recompute = programs.RepeatLayer
 	}
 	return j
+}
+
+// rate is the learning rate: unless it is given, that of the courses.
+func (f execFlags) rate(optimizer string) float64 {
+	switch {
+	case f.learningRate > 0:
+		return f.learningRate
+	case strings.HasPrefix(optimizer, "adam"):
+		return 1e-4
+	}
+	return 1e-2
 }
 
 // medianStep is the trace whose step took the median time.
@@ -173,7 +187,8 @@ func (e *executed) summarize(f execFlags) {
 	m := reports.NewMeasurement(steps...)
 	m.Backend, m.Devices = f.backend, e.plan.Graph.Ranks()
 	m.TimesComparable = exec.Comparable(m.Devices, f.devices())
-	m.HeapGrowth, m.Checks, m.Partial = e.training.HeapGrowth, e.checks, e.partial
+	m.HeapGrowth = max(0, e.training.Heap-e.heap)
+	m.Checks, m.Partial = e.checks, e.partial
 	if f.courseRates {
 		m.CourseTokens, m.CourseSamples = e.courseRates()
 	}

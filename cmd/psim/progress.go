@@ -13,6 +13,7 @@ type progress struct {
 	w        io.Writer
 	quiet    bool
 	terminal bool
+	between  time.Duration // lines, where it is not a terminal
 	last     time.Time
 	width    int
 }
@@ -20,7 +21,7 @@ type progress struct {
 const betweenLines = 5 * time.Second
 
 func newProgress(w io.Writer, quiet bool) *progress {
-	p := &progress{w: w, quiet: quiet, last: time.Now()}
+	p := &progress{w: w, quiet: quiet, between: betweenLines, last: time.Now()}
 	if f, ok := w.(*os.File); ok {
 		info, err := f.Stat()
 		p.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
@@ -38,7 +39,7 @@ func (p *progress) say(format string, args ...any) {
 	case p.terminal:
 		fmt.Fprintf(p.w, "\r%-*s", p.width, text)
 		p.width = len(text)
-	case time.Since(p.last) > betweenLines:
+	case time.Since(p.last) > p.between:
 		p.last = time.Now()
 		fmt.Fprintln(p.w, text)
 	}
