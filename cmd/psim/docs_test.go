@@ -109,6 +109,9 @@ func TestHelpExamples(t *testing.T) {
 		for line := range strings.Lines(c.Example) {
 			command, _, _ := strings.Cut(strings.TrimSpace(line), "   ") // a remark follows after spaces
 			command, _, _ = strings.Cut(command, " > ")
+			if strings.HasPrefix(command, "psim validate --executed") {
+				command += " --oversubscribe --steps 1 --set model.layers=4 --set model.hidden=16"
+			}
 			if strings.HasPrefix(command, "psim exec") {
 				if strings.Contains(command, "xla") {
 					continue // needs a GPU

@@ -31,6 +31,9 @@ func (s *session) check(ctx context.Context, e *executed, devices []*programs.De
 		if want, err = s.trainUnsplit(ctx, e, devices, source, o); err != nil {
 			return err
 		}
+		if s.unsplit == nil {
+			s.unsplit = map[string]*exec.Record{}
+		}
 		s.unsplit[key] = want
 	}
 	d, err := e.training.Record.Difference(want)

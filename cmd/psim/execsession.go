@@ -40,7 +40,6 @@ type executed struct {
 
 // run runs all modes. What was measured until an error is kept.
 func (s *session) run(ctx context.Context, list []*configs.Config) error {
-	s.unsplit = map[string]*exec.Record{}
 	for _, c := range list {
 		e := &executed{config: c}
 		err := s.execute(ctx, e)
