@@ -71,7 +71,7 @@ func (p *pricer) useMeasuredUpdates() {
 	tensors, bytes := make([]int, len(p.optimizer)), make([]int64, len(p.optimizer))
 	for s := range w.Layers {
 		tensors[w.StageRank[s]] += len(w.tensors(s))
-		bytes[w.StageRank[s]] += w.share(w.Parameters(s)*w.state().Parameter, 1)
+		bytes[w.StageRank[s]] += w.share(w.padded(s)*w.state().Parameter, 1)
 	}
 	for r := range p.optimizer {
 		if t, ok := p.compute.Update(w.Training.Optimizer, tensors[r], bytes[r]); ok {

@@ -169,3 +169,9 @@ func copyThereAndBack(from, to *programs.Device, seed int32) error {
 	}
 	return err
 }
+
+// Comparable reports whether times measured on n such devices are those of
+// devices of their own: none shares a core or a GPU with another.
+func Comparable(n int, o DeviceOptions) bool {
+	return !o.Share && (strings.HasPrefix(o.Backend, "xla") || n <= runtime.GOMAXPROCS(0))
+}

@@ -23,6 +23,9 @@ type step struct {
 
 	mu     sync.Mutex
 	rounds map[roundKey]*round // collectives under way
+	// gathered parameters until they are used, and whole gradients until they
+	// are scattered.
+	gathered, scattered queue
 }
 
 // slot is what a stage has of a microbatch between two tasks.
@@ -42,6 +45,7 @@ func (t *Trainer) newStep(b Batch) (*step, error) {
 	s := &step{
 		Trainer: t, batch: b, slots: make([]slot, replicas*len(t.job.Layers)*microbatches),
 		losses: make([]float64, replicas*microbatches), rounds: map[roundKey]*round{},
+		gathered: queue{}, scattered: queue{},
 	}
 	samples := 0
 	for _, n := range t.job.Samples {
@@ -116,6 +120,8 @@ func (s *step) release() {
 	for _, r := range s.rounds {
 		r.release()
 	}
+	s.gathered.release()
+	s.scattered.release()
 }
 
 // do performs one task of the graph.
@@ -133,7 +139,14 @@ func (s *step) do(ctx context.Context, i int32) error {
 	case schedules.SendBackward:
 		return s.send(&s.at(t, t.Stage).inputGradient, &s.at(t, t.Stage-1).outputGradient, t)
 	case schedules.AllReduce:
+		if s.plan.sharded {
+			return s.scatter(ctx, t)
+		}
 		return s.allReduce(ctx, i)
+	case schedules.AllGather:
+		return s.gather(ctx, t)
+	case schedules.ReduceScatter:
+		return s.scatter(ctx, t)
 	case schedules.Average:
 		return s.members[t.Rank].scale(1 / float64(s.job.Graph.Shape.Replicas))
 	case schedules.Optimizer:

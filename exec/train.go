@@ -36,9 +36,9 @@ func (o TrainOptions) Total() int {
 type Training struct {
 	Traces []*schedules.Trace // of the measured steps
 	Record *Record
-	// HeapGrowth is by how many bytes the process's own heap was larger after
-	// the measured steps, garbage included, than before the first step.
-	HeapGrowth int64
+	// Heap is the most bytes that the process's own heap held at the end of a
+	// measured step, garbage included.
+	Heap int64
 }
 
 // Train trains a number of steps on the batches of a source. When ctx ends
@@ -47,7 +47,6 @@ func (t *Trainer) Train(ctx context.Context, source *Source, o TrainOptions) (*T
 	result := &Training{Record: &Record{}}
 	resume := holdGarbage()
 	defer resume()
-	before := heap()
 	for n := range o.Total() {
 		if o.Progress != nil {
 			o.Progress(n, o.Total())
@@ -60,11 +59,14 @@ func (t *Trainer) Train(ctx context.Context, source *Source, o TrainOptions) (*T
 		}
 		result.Record.Losses = append(result.Record.Losses, loss)
 		if keep != nil {
+			if t.plan.sharded && keep.gradients != nil {
+				keep.gradients = []map[string][]float32{t.plan.join(keep.gradients)}
+			}
 			result.Record.take(keep)
 		}
 		if n >= o.Warmup && n < o.Warmup+o.Steps {
 			result.Traces = append(result.Traces, trace)
-			result.HeapGrowth = max(result.HeapGrowth, heap()-before)
+			result.Heap = max(result.Heap, heapBytes())
 		}
 	}
 	if !o.Record {
@@ -114,14 +116,20 @@ const garbage = 4 << 30
 // between collections. It returns how to undo that.
 func holdGarbage() (resume func()) {
 	percent := debug.SetGCPercent(-1)
-	limit := debug.SetMemoryLimit(heap() + garbage)
+	limit := debug.SetMemoryLimit(heapBytes() + garbage)
 	return func() {
 		debug.SetGCPercent(percent)
 		debug.SetMemoryLimit(limit)
 	}
 }
 
-func heap() int64 {
+// Heap is the bytes in use on the process's own heap, after a collection.
+func Heap() int64 {
+	runtime.GC()
+	return heapBytes()
+}
+
+func heapBytes() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

@@ -1,4 +1,4 @@
-//go:build xla && cgo
+//go:build xla && cgo && linux
 
 package exec_test
 
@@ -116,6 +116,17 @@ func TestXLAPrograms(t *testing.T) {
 			stage.Close()
 		}
 	}
+}
+
+// gomlx lets CUDA's products drop bits unless the plugin's path says CUDA.
+func TestXLAPrecision(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("STUB_DEVICE", "CudaDevice(id=0)")
+	_, err := psim.OpenDevices(1, psim.DeviceOptions{Backend: "xla:" + stub(t, folder+"/plugin.so")})
+	require.ErrorContains(t, err, `gomlx knows that only from the letters "cuda" in the path`)
+	devices, err := psim.OpenDevices(1, psim.DeviceOptions{Backend: "xla:" + stub(t, folder+"/cuda.so")})
+	require.NoError(t, err)
+	psim.CloseDevices(devices)
 }
 
 // What a plugin prints on standard output goes to standard error.

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +15,7 @@ import (
 
 	"psim/configs"
 	"psim/costmodel/arch"
-	execution "psim/exec"
+	"psim/exec"
 	"psim/exec/programs"
 	"psim/internal/units"
 )
@@ -31,8 +30,11 @@ type calibrateFlags struct {
 	quiet   bool
 }
 
-// defaultMachineFile is where a calibration goes.
-const defaultMachineFile = "my-machine.toml"
+// What is measured, and where to, if nothing else is said.
+const (
+	defaultNetwork     = "exec"
+	defaultMachineFile = "my-machine.toml"
+)
 
 func newCalibrate() *cobra.Command {
 	var f calibrateFlags
@@ -46,16 +48,16 @@ devices too. The medians go into a machine file, so that psim run predicts other
 schedules, splits and numbers of microbatches of the same layers on this machine.
 For other layers the file has rates that fit what was measured.
 
-CONFIG is a file or an example with a [model]; without it, a small GPT-2 is
-measured. Nothing else should run meanwhile.`,
+CONFIG is a file or an example with a [model]; without it, the small GPT-2 of the
+example exec is measured. Nothing else should run meanwhile.`,
 		Example: `  psim calibrate --samples 1,2 --repeats 1
   psim run gpipe --set machine.file=my-machine.toml
   psim calibrate --set model.hidden=64 --quiet --repeats 1 --out small.toml`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return nil
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("calibrate takes one CONFIG or none, not %s\nsee \"psim calibrate --help\"", strings.Join(args, " "))
 			}
-			return exactly(1, "at most one CONFIG, a file or the name of an example")(cmd, args)
+			return nil
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return configs.Examples(), cobra.ShellCompDirectiveDefault
@@ -74,31 +76,15 @@ measured. Nothing else should run meanwhile.`,
 	return cmd
 }
 
-//go:embed calibrate.toml
-var smallGPT []byte
-
-// load reads the configuration, or the default.
-func (f calibrateFlags) load(args []string) (*configs.Config, string, error) {
-	const example = "exec"
-	name := ""
-	switch {
-	case len(args) == 1:
-		name = args[0]
-	case slices.Contains(configs.Examples(), example):
-		name = example
-	default:
-		c, err := configs.Parse("a small GPT-2", smallGPT, f.sets...)
-		return c, "", err
-	}
-	c, err := configs.Load(name, f.sets...)
-	return c, name, err
-}
-
 func (f calibrateFlags) run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	c, name, err := f.load(args)
+	name := defaultNetwork
+	if len(args) == 1 {
+		name = args[0]
+	}
+	c, err := configs.Load(name, f.sets...)
 	if err != nil {
 		return err
 	}
@@ -106,14 +92,17 @@ func (f calibrateFlags) run(ctx context.Context, args []string, stdout, stderr i
 	if err != nil {
 		return err
 	}
-	o := execution.LayerOptions{Samples: f.samples, Repeats: f.repeats, Optimizer: programs.DefaultOptimizer(c.Train.Optimizer)}
+	o := exec.LayerOptions{Samples: f.samples, Repeats: f.repeats, Optimizer: programs.DefaultOptimizer(c.Train.Optimizer)}
 	if o.Samples == nil {
 		o.Samples = around(micro)
 	}
 	if err := checkLayers(network, o, c.Train); err != nil {
 		return fmt.Errorf("%s: %w", c.Name(), err)
 	}
-	p, err := profileLayers(ctx, network, o, f.progress(stderr))
+	progress := newProgress(stderr, f.quiet)
+	o.Progress = func(done, of int) { progress.say("measuring layers: %d %%", 100*done/of) }
+	p, err := profileLayers(ctx, network, o)
+	progress.clear()
 	if err != nil {
 		return err
 	}
@@ -168,7 +157,7 @@ func around(micro int64) []int {
 
 // checkLayers refuses layers that cannot be executed, or would not fit in this
 // machine's memory.
-func checkLayers(n arch.Network, o execution.LayerOptions, t arch.Training) error {
+func checkLayers(n arch.Network, o exec.LayerOptions, t arch.Training) error {
 	const element, temporaries = 4, 2 // what a pass computes with beside what it keeps
 	state := t.State()
 	most := float64(slices.Max(o.Samples))
@@ -194,61 +183,41 @@ func checkLayers(n arch.Network, o execution.LayerOptions, t arch.Training) erro
 }
 
 // profileLayers opens two devices and measures on them.
-func profileLayers(ctx context.Context, n arch.Network, o execution.LayerOptions, progress func(done, of int)) (*execution.LayerProfile, error) {
-	devices, err := execution.OpenDevices(2, execution.DeviceOptions{Oversubscribe: true}) // they take turns
+func profileLayers(ctx context.Context, n arch.Network, o exec.LayerOptions) (*exec.LayerProfile, error) {
+	devices, err := exec.OpenDevices(2, exec.DeviceOptions{Oversubscribe: true}) // they take turns
 	if err != nil {
 		return nil, failure{err}
 	}
-	defer execution.CloseDevices(devices)
-	o.Progress = progress
-	p, err := execution.ProfileLayers(ctx, n, devices, o)
+	defer exec.CloseDevices(devices)
+	p, err := exec.ProfileLayers(ctx, n, devices, o)
 	if err != nil && ctx.Err() == nil {
 		err = failure{err}
 	}
 	return p, err
 }
 
-// progress writes one line on stderr at every tenth of the work.
-func (f calibrateFlags) progress(stderr io.Writer) func(done, of int) {
-	if f.quiet {
-		return nil
-	}
-	last := -1
-	return func(done, of int) {
-		if tenth := 10 * done / of; tenth > last {
-			last = tenth
-			fmt.Fprintf(stderr, "measuring: %d %%\n", 10*tenth)
-		}
-	}
-}
-
 // command is the line that repeats the calibration.
 func (f calibrateFlags) command(name string) string {
-	words := []string{"psim calibrate"}
-	if name != "" {
-		words = append(words, quoted(name))
-	}
-	for _, s := range f.sets {
-		words = append(words, "--set", quoted(s))
-	}
+	line := append([]string{"psim calibrate", quoted(name)}, f.settings()...)
 	if f.samples != nil {
-		words = append(words, "--samples", strings.Trim(strings.ReplaceAll(fmt.Sprint(f.samples), " ", ","), "[]"))
+		line = append(line, "--samples", strings.Trim(strings.ReplaceAll(fmt.Sprint(f.samples), " ", ","), "[]"))
 	}
-	return strings.Join(append(words, fmt.Sprintf("--repeats %d --out %s", f.repeats, quoted(f.out))), " ")
+	return strings.Join(append(line, fmt.Sprintf("--repeats %d --out %s", f.repeats, quoted(f.out))), " ")
 }
 
 // next is the command that uses the file.
 func (f calibrateFlags) next(name string) string {
-	if name == "" {
-		name = "CONFIG"
-	} else {
-		name = quoted(name)
-	}
-	words := []string{"psim run", name}
+	line := append([]string{"psim run", quoted(name)}, f.settings()...)
+	return strings.Join(append(line, "--set", quoted("machine.file="+f.out)), " ")
+}
+
+// settings are the flags --set as they were given.
+func (f calibrateFlags) settings() []string {
+	var words []string
 	for _, s := range f.sets {
 		words = append(words, "--set", quoted(s))
 	}
-	return strings.Join(append(words, "--set", quoted("machine.file="+f.out)), " ")
+	return words
 }
 
 // quoted is a word for a shell.

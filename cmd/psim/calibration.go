@@ -14,7 +14,7 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
-	execution "psim/exec"
+	"psim/exec"
 	"psim/exec/programs"
 	"psim/internal/units"
 )
@@ -68,7 +68,7 @@ type calibratedLink struct {
 }
 
 // newCalibration fits a machine to what was measured.
-func newCalibration(n arch.Network, optimizer string, p *execution.LayerProfile) (*calibration, error) {
+func newCalibration(n arch.Network, optimizer string, p *exec.LayerProfile) (*calibration, error) {
 	measured, timings := measurements(p)
 	constants, err := costmodel.FitRoofline(timings, p.Call)
 	if err != nil {
@@ -99,7 +99,7 @@ func newCalibration(n arch.Network, optimizer string, p *execution.LayerProfile)
 // measurements are the profile's layers, as a machine file has them and as the
 // fit takes them. The backward in one piece is not fitted: it does what its
 // halves do.
-func measurements(p *execution.LayerProfile) (measured []costmodel.Measured, timings []costmodel.Timing) {
+func measurements(p *exec.LayerProfile) (measured []costmodel.Measured, timings []costmodel.Timing) {
 	for _, l := range p.Layers {
 		measured = append(measured, costmodel.Measured{
 			Layer: l.Layer.Signature(), Samples: int64(l.Samples),
@@ -113,7 +113,7 @@ func measurements(p *execution.LayerProfile) (measured []costmodel.Measured, tim
 	return costmodel.Smooth(measured), timings
 }
 
-func fitTransfers(list []execution.Batched) (units.Duration, units.Rate) {
+func fitTransfers(list []exec.Batched) (units.Duration, units.Rate) {
 	var transfers []costmodel.Transfer
 	for _, b := range list {
 		transfers = append(transfers, costmodel.Transfer{Pieces: b.Tensors, Bytes: b.Bytes, Time: b.Time})
@@ -132,7 +132,7 @@ func rounded(x float64) float64 {
 }
 
 // list fills the table of layers.
-func (c *calibration) list(n arch.Network, p *execution.LayerProfile, measured []costmodel.Measured) {
+func (c *calibration) list(n arch.Network, p *exec.LayerProfile, measured []costmodel.Measured) {
 	count := map[string]int{}
 	for _, l := range n.Layers {
 		count[l.Signature()]++

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -53,11 +54,25 @@ func OpenXLA(plugin Plugin, o ClientOptions) (devices []*Device, err error) {
 	for number := range backend.NumDevices() {
 		devices = append(devices, &Device{Backend: backend, Number: compute.DeviceNum(number)})
 	}
-	if err := devices[0].Try(); err != nil {
+	if err = keepsBits(backend, devices[0].Description()); err == nil {
+		err = devices[0].Try()
+	}
+	if err != nil {
 		backend.Finalize()
 		return nil, err
 	}
 	return devices, nil
+}
+
+// keepsBits refuses a CUDA plugin that gomlx takes for something else: it then
+// asks for no precision, and CUDA's products drop bits of float32. gomlx goes by
+// the plugin's path, and on amd64 only.
+func keepsBits(backend compute.Backend, device string) error {
+	isCUDA := strings.Contains(strings.ToLower(device), "cuda")
+	if b, ok := backend.(*xla.Backend); isCUDA && ok && !b.IsCUDA() && runtime.GOARCH == "amd64" {
+		return errors.New(`its devices are CUDA's, but gomlx knows that only from the letters "cuda" in the path; give one with them, such as a symbolic link, or matrix products would be inexact`)
+	}
+	return nil
 }
 
 // config is the text that gomlx configures a client with. Products keep all

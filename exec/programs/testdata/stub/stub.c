@@ -3,6 +3,7 @@
 // environment says how it behaves:
 //
 //   STUB_DEVICES=N    how many devices there are (2)
+//   STUB_DEVICE=TEXT  what they are called (StubDevice)
 //   STUB_MAJOR=N      the major version it reports (0)
 //   STUB_FAIL=WHAT    fails in initialize, client, compile or execute
 //   STUB_CHANGE=N     copies to device N arrive changed
@@ -129,8 +130,8 @@ static PJRT_Error *device_process(PJRT_DeviceDescription_ProcessIndex_Args *a) {
 	return NULL;
 }
 static PJRT_Error *debug_string(PJRT_DeviceDescription_DebugString_Args *a) {
-	a->debug_string = "StubDevice";
-	a->debug_string_size = 10;
+	a->debug_string = getenv("STUB_DEVICE") ? getenv("STUB_DEVICE") : "StubDevice";
+	a->debug_string_size = strlen(a->debug_string);
 	return NULL;
 }
 
