@@ -8,7 +8,8 @@
 //   - [RingCosts], the links of a machine alone, for spelled-out collectives.
 //
 // A compute task takes the sum over its operations of a launch cost and the
-// longer of computing and moving memory (a roofline) at achievable rates. A
+// longer of computing and moving memory (a roofline) at achievable rates; a layer
+// that was [Measured] on the device takes what it took. A
 // message takes latency plus bytes over bandwidth, and queues for its link. A
 // fused collective takes the closed form of a ring.
 package costmodel
