@@ -41,13 +41,14 @@ type LayerProfile struct {
 	Layers  []LayerTime // by layer, and within it by samples
 	Updates []Batched   // an optimizer's step of a layer's parameters
 	Copies  []Batched   // copies of one tensor to another device
+	Sums    []Batched   // all-reduces over the two devices, of so many bytes on each
 	Call    time.Duration
 }
 
 // ProfileLayers measures every distinct layer of a network by itself on the
 // first of two devices: its passes, for each size of microbatch, and its
-// optimizer's step. It measures copies between the two as well, and the call of
-// a program that has nothing to do.
+// optimizer's step. It measures copies between the two and sums over them as
+// well, and the call of a program that has nothing to do.
 //
 // A round runs all layers forward and then backward, as a step does, so that no
 // pass finds in a cache what a step would have evicted, and so that a disturbance
@@ -69,7 +70,14 @@ func ProfileLayers(ctx context.Context, n arch.Network, devices []*programs.Devi
 		return nil, err
 	}
 	defer p.close()
-	return p.profile(ctx)
+	resume := holdGarbage()
+	defer resume()
+	result, err := p.profile(ctx)
+	if err != nil {
+		return nil, err
+	}
+	result.Sums, err = profileSums(ctx, devices, o.Repeats)
+	return result, err
 }
 
 // profiler is the layers under measurement, and what was measured.
@@ -125,8 +133,6 @@ func copySizes(n arch.Network, samples []int) []int64 {
 
 // profile runs the rounds, of which the first warms up.
 func (p *profiler) profile(ctx context.Context) (*LayerProfile, error) {
-	resume := holdGarbage()
-	defer resume()
 	sizes := len(p.options.Samples)
 	rounds := (p.options.Repeats + 1) * (sizes + 1)
 	for r := range rounds {

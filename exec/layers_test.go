@@ -60,6 +60,11 @@ func TestProfileLayers(t *testing.T) {
 		require.Equal(t, want, bytes)
 		require.GreaterOrEqual(t, len(p.Copies), 3)
 		require.Positive(t, p.Call)
+		require.Len(t, p.Sums, 3)
+		for _, s := range p.Sums {
+			require.Positive(t, s.Time)
+			require.Positive(t, s.Bytes)
+		}
 		require.Len(t, seen, total)
 		for _, d := range devices {
 			require.Zero(t, d.Bytes(), "all tensors are freed")

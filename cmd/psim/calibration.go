@@ -65,6 +65,9 @@ type calibratedUpdate struct {
 type calibratedLink struct {
 	Latency   float64 `json:"latency_s"`
 	Bandwidth float64 `json:"bandwidth_bytes_per_s"`
+	// Of a collective, beside its steps' latency.
+	Call       float64 `json:"collective_call_s"`
+	Collective float64 `json:"collective_bandwidth_bytes_per_s"`
 }
 
 // newCalibration fits a machine to what was measured.
@@ -86,11 +89,12 @@ func newCalibration(n arch.Network, optimizer string, p *exec.LayerProfile) (*ca
 	}
 	link := costmodel.Link{}
 	link.Latency, link.Bandwidth = fitTransfers(p.Copies)
+	link.Call, link.Collective = fitSums(p.Sums, link.Latency)
 	c := &calibration{
 		Model: n.Name, CPU: cpu(), machine: costmodel.Machine{Device: d, Link: link},
 		FLOPS: float64(flops), Bandwidth: float64(d.MemoryBandwidth), Launch: time.Duration(d.Launch).Seconds(), FitError: constants.Error, Call: p.Call.Seconds(),
 		Optimizer: calibratedUpdate{optimizer, time.Duration(update.PerTensor).Seconds(), float64(update.Rate)},
-		Link:      calibratedLink{time.Duration(link.Latency).Seconds(), float64(link.Bandwidth)},
+		Link:      calibratedLink{time.Duration(link.Latency).Seconds(), float64(link.Bandwidth), time.Duration(link.Call).Seconds(), float64(link.Collective)},
 	}
 	c.list(n, p, measured)
 	return c, nil
@@ -120,6 +124,14 @@ func fitTransfers(list []exec.Batched) (units.Duration, units.Rate) {
 	}
 	perPiece, rate := costmodel.FitTransfers(transfers)
 	return perPiece, units.Rate(rounded(float64(rate)))
+}
+
+// fitSums finds what a collective costs beside its steps, and the bandwidth of
+// its ring. Over two devices an all-reduce has two steps, which send all of the
+// bytes together.
+func fitSums(list []exec.Batched, latency units.Duration) (call units.Duration, ring units.Rate) {
+	call, ring = fitTransfers(list)
+	return max(0, call-2*latency), ring
 }
 
 // rounded to four digits, which is more than a measurement tells.
@@ -184,6 +196,7 @@ func (c *calibration) write(w io.Writer, next string) error {
 		fmt.Fprintf(w, "%-13s %s of parameters, %s for every tensor\n", c.Optimizer.Name, units.FormatRate(c.Optimizer.Rate), span(c.Optimizer.PerTensor))
 	}
 	fmt.Fprintf(w, "copies        %s, %s for each\n", units.FormatRate(c.Link.Bandwidth), span(c.Link.Latency))
+	fmt.Fprintf(w, "all-reduces   %s, %s for each\n", units.FormatRate(c.Link.Collective), span(c.Link.Call+2*c.Link.Latency))
 	fmt.Fprintf(w, "calls         %s for a program that does nothing (included above)\n", span(c.Call))
 	_, err := fmt.Fprintf(w, "\nwrote %s; use it with\n  %s\n", c.File, next)
 	return err
