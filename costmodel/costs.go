@@ -73,6 +73,7 @@ type pricer struct {
 	sizeOf    []int32         // by microbatch: index into prices[stage]
 	prices    [][]price       // by stage and size of microbatch
 	sliced    []sliced        // by stage
+	tensors   []int           // by rank of a replica: of parameters
 	optimizer []time.Duration // by rank of a replica
 	slowest   []Link          // by group
 }
@@ -167,7 +168,7 @@ func (p *pricer) task(t *schedules.Task) schedules.Cost {
 	case schedules.AllReduce, schedules.ReduceScatter, schedules.AllGather:
 		return p.collective(t)
 	case schedules.Average:
-		return schedules.Cost{Busy: p.compute.Move(2 * t.Bytes)}
+		return schedules.Cost{Busy: p.average(t)}
 	case schedules.Optimizer:
 		return schedules.Cost{Busy: p.optimizer[int(t.Rank)%len(p.optimizer)]}
 	}

@@ -161,3 +161,26 @@ func TestPriceByMeasurements(t *testing.T) {
 	}
 	require.EqualValues(t, 27*all, halves)
 }
+
+// The division of summed gradients takes what was measured of it, if it was.
+func TestMeasuredAverage(t *testing.T) {
+	n := mlp(t, 2, 3)
+	w := workload(t, n, []int32{0}, 1)
+	w.Replicas = 2
+	m := machine()
+	average := func() time.Duration {
+		g := graph(t, w, order(t, "ddp", w), w.Sync(1<<30, false))
+		costs := costsOf(t, w, m, g)
+		for i := range g.Tasks {
+			if g.Tasks[i].Kind == schedules.Average {
+				return costs.Task(&g.Tasks[i]).Busy
+			}
+		}
+		require.Fail(t, "there is no average")
+		return 0
+	}
+	before := average()
+	m.Device.Updates = []costmodel.MeasuredUpdate{{Name: costmodel.Averaging, PerTensor: 1000, Rate: 4e9}}
+	require.NotEqual(t, before, average())
+	require.EqualValues(t, 4*1000+n.Parameters(), average())
+}

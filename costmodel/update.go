@@ -6,13 +6,18 @@ import (
 	"time"
 
 	"psim/internal/units"
+	"psim/schedules"
 )
+
+// Averaging is the name of a MeasuredUpdate that is no optimizer's: the division
+// of gradients that were summed over the replicas.
+const Averaging = "average"
 
 // MeasuredUpdate is what an optimizer's step took on a device, in fp32: an entry
 // of [[machine.optimizer]]. n tensors of b bytes of parameters in all take
 // n · PerTensor + b / Rate.
 type MeasuredUpdate struct {
-	Name      string         `toml:"name"` // as in train.optimizer
+	Name      string         `toml:"name"` // as in train.optimizer, or Averaging
 	PerTensor units.Duration `toml:"per_tensor"`
 	Rate      units.Rate     `toml:"rate"` // bytes of parameters per second
 }
@@ -68,14 +73,23 @@ func (c Compute) Update(optimizer string, tensors int, bytes int64) (time.Durati
 // that was measured.
 func (p *pricer) useMeasuredUpdates() {
 	w := p.workload
-	tensors, bytes := make([]int, len(p.optimizer)), make([]int64, len(p.optimizer))
-	for s := range w.Layers {
-		tensors[w.StageRank[s]] += len(w.tensors(s))
-		bytes[w.StageRank[s]] += w.share(w.padded(s)*w.state().Parameter, 1)
+	p.tensors = make([]int, len(p.optimizer))
+	bytes := make([]int64, len(p.optimizer))
+	for s, r := range w.StageRank {
+		p.tensors[r] += len(w.tensors(s))
+		bytes[r] += w.share(w.padded(s)*w.state().Parameter, 1)
 	}
 	for r := range p.optimizer {
-		if t, ok := p.compute.Update(w.Training.Optimizer, tensors[r], bytes[r]); ok {
+		if t, ok := p.compute.Update(w.Training.Optimizer, p.tensors[r], bytes[r]); ok {
 			p.optimizer[r] = t
 		}
 	}
+}
+
+// average is the time of dividing summed gradients.
+func (p *pricer) average(t *schedules.Task) time.Duration {
+	if took, ok := p.compute.Update(Averaging, p.tensors[int(t.Rank)%len(p.tensors)], t.Bytes); ok {
+		return took
+	}
+	return p.compute.Move(2 * t.Bytes)
 }

@@ -27,6 +27,7 @@ type bench struct {
 
 	times   []passTimes // by size
 	updated []time.Duration
+	scaled  []time.Duration
 }
 
 // passTimes are measurements of one size.
@@ -169,6 +170,19 @@ func (b *bench) weightGradient(size int, keep bool) error {
 	err := b.stages[size].WeightGradient(work, b.gradients)
 	record(&b.times[size].weight, start, keep)
 	return err
+}
+
+// scale measures the multiplication of all gradients by a number.
+func (b *bench) scale(a *programs.Arithmetic, keep bool) (err error) {
+	start := time.Now()
+	for i, t := range b.gradients {
+		b.gradients[i] = nil
+		if b.gradients[i], err = a.Scale(t, 1); err != nil {
+			return err
+		}
+	}
+	record(&b.scaled, start, keep)
+	return nil
 }
 
 // update measures the optimizer's step.

@@ -40,6 +40,7 @@ type Batched struct {
 type LayerProfile struct {
 	Layers  []LayerTime // by layer, and within it by samples
 	Updates []Batched   // an optimizer's step of a layer's parameters
+	Scales  []Batched   // a layer's gradients times a number, as averages are made
 	Copies  []Batched   // copies of one tensor to another device
 	Sums    []Batched   // all-reduces over the two devices, of so many bytes on each
 	Call    time.Duration
@@ -186,6 +187,9 @@ func (p *profiler) others(ctx context.Context, keep bool) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if err := b.scale(p.arithmetic, keep); err != nil {
+			return fmt.Errorf("layer %s: %w", b.layer.Name, err)
+		}
 		if err := b.update(keep); err != nil {
 			return fmt.Errorf("layer %s: %w", b.layer.Name, err)
 		}
@@ -238,6 +242,7 @@ func (p *profiler) result() *LayerProfile {
 		}
 		if b.updates != nil {
 			r.Updates = append(r.Updates, Batched{len(b.parameters), b.parameters.Bytes(), middle(b.updated)})
+			r.Scales = append(r.Scales, Batched{len(b.gradients), b.gradients.Bytes(), middle(b.scaled)})
 		}
 	}
 	for i, t := range p.copied {

@@ -50,6 +50,8 @@ func TestProfileLayers(t *testing.T) {
 		var bytes int64
 		for i, u := range p.Updates {
 			require.Positive(t, u.Time)
+			require.Positive(t, p.Scales[i].Time)
+			require.Equal(t, []int64{int64(u.Tensors), u.Bytes}, []int64{int64(p.Scales[i].Tensors), p.Scales[i].Bytes})
 			require.Equal(t, len(distinct[i].Params), u.Tensors)
 			bytes += u.Bytes
 		}

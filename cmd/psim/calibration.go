@@ -82,10 +82,11 @@ func newCalibration(n arch.Network, optimizer string, p *exec.LayerProfile) (*ca
 		Peak: costmodel.Peak{FP32: flops}, MemoryBandwidth: units.Rate(rounded(float64(constants.Bandwidth))),
 		Efficiency: costmodel.Efficiency{FP32: 1, Memory: 1}, Launch: constants.Launch, Measured: measured,
 	}
-	update := costmodel.MeasuredUpdate{Name: optimizer}
-	update.PerTensor, update.Rate = fitTransfers(p.Updates)
-	if update.Rate > 0 {
-		d.Updates = []costmodel.MeasuredUpdate{update}
+	update := fitUpdate(optimizer, p.Updates)
+	for _, u := range []costmodel.MeasuredUpdate{update, fitUpdate(costmodel.Averaging, p.Scales)} {
+		if u.Rate > 0 {
+			d.Updates = append(d.Updates, u)
+		}
 	}
 	link := costmodel.Link{}
 	link.Latency, link.Bandwidth = fitTransfers(p.Copies)
@@ -124,6 +125,12 @@ func fitTransfers(list []exec.Batched) (units.Duration, units.Rate) {
 	}
 	perPiece, rate := costmodel.FitTransfers(transfers)
 	return perPiece, units.Rate(rounded(float64(rate)))
+}
+
+func fitUpdate(name string, list []exec.Batched) costmodel.MeasuredUpdate {
+	u := costmodel.MeasuredUpdate{Name: name}
+	u.PerTensor, u.Rate = fitTransfers(list)
+	return u
 }
 
 // fitSums finds what a collective costs beside its steps, and the bandwidth of
