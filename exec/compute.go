@@ -50,8 +50,14 @@ func (s *step) forwardSegment(x *slot, st *stage, k int, t schedules.Task) (outp
 		}
 		defer targets.Release()
 	}
-	output, x.saved[k], err = program.Forward(st.segments[k].pick(st.parameters), x.input, targets)
+	output, x.saved[k], err = program.Forward(st.segments[k].pick(st.parameters), x.input, targets, s.draw(t))
 	return output, err
+}
+
+// draw is where a microbatch's dropout masks come from.
+func (s *step) draw(t schedules.Task) programs.Draw {
+	first := s.inputs[s.piece(t)][0] / int(s.job.Network.Layers[0].Input.Elements())
+	return programs.Draw{Seed: s.job.Seed, Step: s.steps, Sample: first}
 }
 
 // load uploads a microbatch's input.

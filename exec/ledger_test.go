@@ -17,7 +17,7 @@ import (
 // devices hold, at the peak of every rank. Tasks run one by one, so that the
 // order in which messages come and go is not left to chance.
 func TestPredictedMemoryIsTheLedger(t *testing.T) {
-	for kind, n := range map[string]arch.Network{"gpt": tiedGPT(t), "mlp": miniMLP(t), "vgg": arch.MiniVGG(false)} {
+	for kind, n := range map[string]arch.Network{"gpt": tiedGPT(t), "gpt dropout": droppingGPT(t, 0.1), "mlp": miniMLP(t), "vgg": arch.MiniVGG(false)} {
 		for _, name := range []string{"model-parallel", "gpipe", "torchgpipe", "1f1b"} {
 			for _, ranks := range []int{1, 2, 3} {
 				t.Run(kind+"/"+name, func(t *testing.T) {

@@ -118,7 +118,7 @@ func (w *work) timed(pass string) {
 	var dx *programs.Tensor
 	switch pass {
 	case "F":
-		w.out, w.saved, err = w.stage.Forward(w.parameters, w.x, w.y)
+		w.out, w.saved, err = w.stage.Forward(w.parameters, w.x, w.y, programs.Draw{})
 	case "I":
 		dx, w.left, err = w.stage.InputGradient(w.parameters, w.saved, w.dy)
 	case "W":

@@ -125,12 +125,20 @@ func (s *scope) targets(name string, n int) *Node {
 	return s.input(targetsKey, shapes.Make(dtypes.Int32, n))
 }
 
+// mask of a dropout is made by the host whenever a program asks for it.
+func (s *scope) mask(d dropout, dimensions []int) *Node {
+	key := maskKey + s.layer + "/" + d.place
+	s.stage.masks[key] = mask{d, s.layer, dimensions}
+	return s.input(key, shapes.Make(dtypes.Bool, dimensions...))
+}
+
 // Names of inputs that are no slots.
 const (
 	parameterKey      = "parameter:"
 	inputKey          = "input"
 	targetsKey        = "targets"
 	outputGradientKey = "output gradient"
+	maskKey           = "mask:"  // + layer/place
 	sumKey            = "sum:"   // + parameter: of its gradients
 	earlyKey          = "early:" // + parameter: its gradient, made by InputGradient
 )
