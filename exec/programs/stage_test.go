@@ -67,10 +67,10 @@ func TestInitialisation(t *testing.T) {
 	require.Len(t, values, len(n.ParameterTensors()))
 	require.NotEqual(t, values["h.0.attn.c_proj.weight"], values["h.1.attn.c_proj.weight"])
 	table := n.Layers[0].Params[0]
-	require.NotEqual(t, programs.Initial(1, table), programs.Initial(2, table))
+	require.NotEqual(t, programs.Initial[float64](1, table), programs.Initial[float64](2, table))
 	square := 0.0
 	big := arch.Tensor{Name: "fc.weight", Shape: arch.Shape{200, 50}}
-	for _, v := range programs.Initial(1, big) {
+	for _, v := range programs.Initial[float64](1, big) {
 		square += v * v / 1e4
 	}
 	require.InDelta(t, math.Sqrt(2.0/50), math.Sqrt(square), 0.01)
