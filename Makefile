@@ -1,33 +1,35 @@
 # Every target is a short cut for commands that can be typed.
 
 FUZZTIME ?= 10s
+# The kernels that psim exec computes with are an experiment of Go 1.26.
+GO = GOEXPERIMENT=simd go
 
 .PHONY: run test bench fuzz golden lint ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
-	go run ./cmd/psim run configs/gpipe.toml
+	$(GO) run ./cmd/psim run configs/gpipe.toml
 
 test:
-	go test ./...
+	$(GO) test ./...
 
 bench: ## speed and allocations; compare two runs with benchstat
-	go test -run '^$$' -bench . -benchtime 20x ./...
+	$(GO) test -run '^$$' -bench . -benchtime 20x ./...
 
 fuzz: ## every fuzz target for FUZZTIME
 	@grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do \
 		sed -n 's/^func \(Fuzz[A-Za-z0-9]*\).*/\1/p' "$$file" | while read -r target; do \
 			echo "$$target in $$(dirname "$$file")"; \
-			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
 		done || exit 1; \
 	done
 
 golden: ## rewrite golden files, and the output and picture in the README; read the diff
-	go test ./cmd/... ./configs ./costmodel ./reports ./schedules ./sim -update
+	$(GO) test ./cmd/... ./configs ./costmodel ./reports ./schedules ./sim -update
 
 lint:
 	gofmt -l .
-	go vet ./...
-	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+	$(GO) vet ./...
+	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 
 ci:
 	.ci/run

@@ -24,7 +24,7 @@ var arrows = map[string][]string{
 	"costmodel/arch":   {},
 	"costmodel":        {"schedules", "costmodel/arch"},
 	"sim":              {"schedules"},
-	"exec":             {"schedules", "costmodel/arch", "exec/programs"},
+	"exec":             {"schedules", "costmodel/arch", "exec/programs", "exec/data"},
 	"exec/data":        {},
 	"exec/programs":    {"costmodel/arch"},
 	"configs":          {"schedules", "costmodel", "costmodel/arch", "exec"},

@@ -63,9 +63,9 @@ func (c *Config) Build() (*Plan, error) {
 // every replica.
 func (c *Config) checkSize() error {
 	if tasks := 2 * c.stageMicrobatches(); tasks > schedules.MaxTasks {
-		stages := float64(max(1, c.Schedule.Stages))
+		stages := c.stages()
 		key, value := "microbatches", tasks/2/stages/float64(c.Parallel.Data)
-		if stages > value {
+		if stages > value && c.Parallel.Zero < 3 {
 			key, value = "stages", stages
 		}
 		return fmt.Errorf("%s = %.0f: the graph would have at least %.2g tasks, more than %d", key, value, tasks, schedules.MaxTasks)
@@ -83,7 +83,13 @@ func (c *Config) Tasks() float64 {
 		ranks := float64(c.Collective.Ranks)
 		return 2 * phases * ranks * max(0, ranks-1)
 	}
-	const withMessages = 4 // F, B and a message after each
+	const (
+		withMessages = 4 // F, B and a message after each
+		withUnits    = 5 // F, B, a gather before each and a sum
+	)
+	if c.Parallel.Zero == 3 {
+		return withUnits * c.stageMicrobatches()
+	}
 	return withMessages * c.stageMicrobatches()
 }
 
@@ -98,7 +104,17 @@ func (c *Config) Microbatches() float64 {
 
 // stageMicrobatches is the number of stages times microbatches times replicas.
 func (c *Config) stageMicrobatches() float64 {
-	return float64(max(1, c.Schedule.Stages)) * c.Microbatches() * float64(c.Parallel.Data)
+	return c.stages() * c.Microbatches() * float64(c.Parallel.Data)
+}
+
+// stages is the number of stages: of ranks, or with ZeRO 3 of layers.
+func (c *Config) stages() float64 {
+	if c.Parallel.Zero == 3 {
+		if n, err := c.network(); err == nil { // if not, building will say so
+			return float64(len(n.Layers))
+		}
+	}
+	return float64(max(1, c.Schedule.Stages))
 }
 
 // unknownSchedule is the error for a name that is not in the catalog.
@@ -168,7 +184,7 @@ func (c *Config) buildTimes(schedule schedules.Schedule) (*Plan, error) {
 	}
 	graph, err := schedules.Pipeline{
 		Name: schedule.Name, Shape: shape, StageRank: stageRank, Order: order, Samples: samples,
-		Optimizer: c.Times.Optimizer > 0,
+		Optimizer: c.Times.Optimizer > 0, Synchronous: c.Schedule.Synchronous,
 	}.Graph()
 	if err != nil {
 		return nil, c.problem("schedule", err)
@@ -213,7 +229,7 @@ func (c *Config) buildRing() (*Plan, error) {
 			return nil, c.problem("collective", fmt.Errorf("%s is missing", key))
 		}
 	}
-	for _, key := range []string{"stages", "microbatches", "virtual_stages", "partition", "placement"} {
+	for _, key := range []string{"stages", "microbatches", "virtual_stages", "partition", "placement", "synchronous"} {
 		if c.Defined("schedule." + key) {
 			return nil, c.problem("schedule", fmt.Errorf("%s: has no meaning for a collective, whose size is collective.ranks", key))
 		}

@@ -61,6 +61,8 @@ func TestEnormousGraphs(t *testing.T) {
 		}
 		require.ErrorContains(t, failure(configs.Parse("x.toml", []byte(text), sets...)), "tasks, more than 2147483647", "%v", sets)
 	}
+	sharded := []string{"schedule.name=ddp", "schedule.stages=1", "parallel.zero=3", "batch.micro=1", "schedule.microbatches=300000000"}
+	require.ErrorContains(t, failure(configs.Parse("x.toml", []byte(network), sharded...)), "schedule.microbatches = 300000000: the graph would have at least 4.2e+09 tasks", "seven layers")
 	err := failure(configs.Parse("x.toml", []byte(network), "parallel.data=1000000000", "batch.global=2000000000"))
 	require.ErrorContains(t, err, "tasks")
 	err = failure(configs.Parse("x.toml", []byte(network), "schedule.stages=500000000", "schedule.microbatches=1"))

@@ -13,7 +13,7 @@ import (
 func TestDefaults(t *testing.T) {
 	c := parse(t, "[schedule]\nname = \"ddp\"\n[model]\npreset = \"mlp\"\n[batch]\nglobal = 8\n[machine]\ndevice = \"t4\"\n")
 	require.Equal(t, 1, c.Schedule.VirtualStages)
-	require.Equal(t, schedules.Parallel{Data: 1, Tensor: 1, Bucket: 25_000_000, Overlap: true}, c.Parallel)
+	require.Equal(t, schedules.Parallel{Data: 1, Tensor: 1, Bucket: 25_000_000, Overlap: true, Collectives: "nccl"}, c.Parallel)
 	require.Equal(t, "fp32", c.Train.Precision)
 	require.Equal(t, "adamw", c.Train.Optimizer)
 	require.Equal(t, "none", c.Train.Recompute)
@@ -37,6 +37,7 @@ func TestDefaultsCanBeGiven(t *testing.T) {
 	for _, set := range []string{
 		"schedule.virtual_stages=1", "schedule.partition=balanced", "parallel.data=1", "parallel.tensor=1",
 		"parallel.sequence=false", "parallel.zero=0", "parallel.bucket=25MB", "parallel.overlap=true",
+		"parallel.collectives=nccl", "schedule.synchronous=false",
 		"train.precision=fp32", "train.optimizer=adamw", "train.recompute=none", "machine.nics_per_node=1",
 		"model.kv_heads=4",
 	} {

@@ -124,6 +124,63 @@ func TestDDPClaims(t *testing.T) {
 	require.Greater(t, after.StepTime, s.StepTime)
 }
 
+// fsdp.toml says that layers are gathered one ahead of their use and gradients
+// scattered beside the backward. It sends half as much again as whole copies,
+// keeps a quarter, and the course's Gloo sends twice as much.
+func TestFSDPClaims(t *testing.T) {
+	plan, s := example(t, "fsdp")
+	counts := map[schedules.Kind]int{}
+	for _, task := range plan.Graph.Tasks {
+		counts[task.Kind]++
+	}
+	layers := 8 // of 14, those that have parameters
+	require.Equal(t, 4*2*layers, counts[schedules.AllGather])
+	require.Equal(t, 4*layers, counts[schedules.ReduceScatter])
+	require.Less(t, s.Ranks[0].ExposedCommunication, s.Ranks[0].Communication/2)
+	_, after := example(t, "fsdp", "parallel.overlap=false")
+	require.Greater(t, after.StepTime, s.StepTime)
+
+	_, copies := example(t, "fsdp", "parallel.zero=0")
+	require.InEpsilon(t, 1.5, float64(s.Ranks[0].SentBytes)/float64(copies.Ranks[0].SentBytes), 1e-6)
+	require.InEpsilon(t, 4, float64(copies.Ranks[0].PersistentMemory)/float64(s.Ranks[0].PersistentMemory), 1e-6)
+	_, gloo := example(t, "fsdp", "parallel.collectives=gloo")
+	require.InEpsilon(t, 2, float64(gloo.Ranks[0].SentBytes)/float64(copies.Ranks[0].SentBytes), 1e-6)
+
+	plan, alone := example(t, "fsdp", "parallel.data=1", "batch.global=128")
+	require.Equal(t, 2*14+1, len(plan.Graph.Tasks), "one replica shards nothing")
+	require.Zero(t, alone.Ranks[0].SentBytes)
+}
+
+// GPT-2's head is tied to its embedding, whose unit it gathers again.
+func TestFSDPOfGPT2(t *testing.T) {
+	_, copies := example(t, "ddp")
+	_, s := example(t, "ddp", "parallel.zero=3")
+	require.Less(t, s.Ranks[0].PeakMemory, copies.Ranks[0].PeakMemory)
+	_, untied := example(t, "ddp", "parallel.zero=3", "model.tied=false")
+	require.Greater(t, untied.Ranks[0].PersistentMemory, s.Ranks[0].PersistentMemory)
+}
+
+// Clock cycles cost 1F1B time and GPipe of equal stages none.
+func TestSynchronous(t *testing.T) {
+	const set = "schedule.synchronous=true"
+	for name, slower := range map[string]bool{"schedule.name=1f1b": true, "schedule.name=gpipe": false} {
+		c := parse(t, small, name, "schedule.stages=3", "schedule.microbatches=6")
+		_, free := run(t, c)
+		c = parse(t, small, name, "schedule.stages=3", "schedule.microbatches=6", set)
+		_, clocked := run(t, c)
+		require.Equal(t, slower, clocked.StepTime > free.StepTime, name)
+		require.Equal(t, free.Ranks[0].Compute, clocked.Ranks[0].Compute)
+	}
+	// A free run waits for 2(P−1) messages, a clocked one after every cycle but
+	// the last forward's and the last of all.
+	_, messages := run(t, parse(t, small, "schedule.stages=3", "schedule.microbatches=6", "times.p2p=1ms", set))
+	require.Equal(t, ((6+3-1)*(10+20)+2*(6+3-2))*time.Millisecond, messages.StepTime)
+
+	_, free := example(t, "gpipe")
+	_, clocked := example(t, "gpipe", set)
+	require.Greater(t, clocked.StepTime, free.StepTime, "the stages of a network are never equal")
+}
+
 // The data-parallel homework has one all-reduce per parameter tensor.
 func TestDataParallelHomeworkClaims(t *testing.T) {
 	plan, s := example(t, "gpt2-4090d-data-parallel")

@@ -22,10 +22,11 @@ func (c *Config) buildModel(schedule schedules.Schedule) (*Plan, error) {
 	if err != nil {
 		return nil, c.orderProblem(err)
 	}
+	sync := w.Sync(int64(c.Parallel.Bucket), c.Parallel.Overlap)
+	sync.NoReduceScatter = c.Parallel.Collectives == "gloo"
 	graph, err := schedules.Pipeline{
 		Name: schedule.Name, Shape: shape, StageRank: w.StageRank, Order: order, Samples: w.Samples,
-		Boundaries: w.Boundaries(), Sync: w.Sync(int64(c.Parallel.Bucket), c.Parallel.Overlap),
-		Tied: w.Tied(), Optimizer: true,
+		Boundaries: w.Boundaries(), Sync: sync, Tied: w.Tied(), Optimizer: true, Synchronous: c.Schedule.Synchronous,
 	}.Graph()
 	if err != nil {
 		return nil, c.problem("schedule", err)
@@ -68,7 +69,12 @@ func (c *Config) workload() (*costmodel.Workload, costmodel.Machine, error) {
 	if err := w.Validate(); err != nil {
 		return nil, machine, c.problem("batch", err)
 	}
-	if err := c.partition(w, machine); err != nil {
+	if c.Parallel.Zero == 3 {
+		err = c.layerByLayer(w)
+	} else {
+		err = c.partition(w, machine)
+	}
+	if err != nil {
 		return nil, machine, c.problem("schedule", err)
 	}
 	return w, machine, nil
@@ -121,6 +127,21 @@ func (c *Config) machineFile(path string) (costmodel.MachineOptions, error) {
 		}
 	}
 	return over.Machine, nil
+}
+
+// layerByLayer makes a stage of every layer, all on one rank: the units of
+// ZeRO 3.
+func (c *Config) layerByLayer(w *costmodel.Workload) error {
+	for _, key := range []string{"partition", "placement"} {
+		if c.Defined("schedule." + key) {
+			return fmt.Errorf("%s: parallel.zero = 3 makes a unit of every layer by itself, on every rank; remove %s", key, key)
+		}
+	}
+	for range w.Network.Layers {
+		w.Layers = append(w.Layers, 1)
+	}
+	w.StageRank = make([]int32, len(w.Layers))
+	return nil
 }
 
 // partition cuts the network into stages and places them.

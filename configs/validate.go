@@ -93,7 +93,7 @@ func (c *Config) validateSections(kind work) error {
 				return c.problem(section, errors.New("the section has no meaning beside [times], which gives the times itself; use [model] or remove it"))
 			}
 		}
-		for _, key := range []string{"zero", "bucket", "overlap"} {
+		for _, key := range []string{"zero", "bucket", "overlap", "collectives"} {
 			if c.Defined("parallel." + key) {
 				return c.problem("parallel", fmt.Errorf("%s = …: has no meaning beside [times], which knows no gradients; use [model] or remove it", key))
 			}
@@ -105,6 +105,9 @@ func (c *Config) validateSections(kind work) error {
 	}
 	if c.Defined("memory") {
 		return c.problem("memory", errors.New("the section goes with [times]; a [model] has its own activations"))
+	}
+	if c.Parallel.Zero == 3 && c.Schedule.Name != "ddp" && slices.Contains(schedules.Names(), c.Schedule.Name) {
+		return c.problem("parallel", fmt.Errorf(`zero = 3: parameters are sharded layer by layer only with schedule.name = "ddp", not with %s; set zero = 2, or schedule.name = "ddp"`, c.Schedule.Name))
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ func (w Workload) Costs(m Machine, g *schedules.Graph) (schedules.Costs, error) 
 		optimizer: make([]time.Duration, g.Ranks()/w.replicas()),
 	}
 	p.buckets = bucketsOf(g, len(w.Layers))
+	p.gathered = gatheredOf(g, len(w.Layers))
 	p.priceStages()
 	if err := p.checkTimes(); err != nil {
 		return schedules.Costs{}, err
@@ -67,6 +68,7 @@ type pricer struct {
 	compute   Compute
 	graph     *schedules.Graph
 	buckets   [][]int64       // by stage: gradients in bytes
+	gathered  []int64         // by stage: parameters in bytes that each use gathers
 	sizes     []int64         // the distinct sizes of microbatches
 	sizeOf    []int32         // by microbatch: index into prices[stage]
 	prices    [][]price       // by stage and size of microbatch
@@ -142,7 +144,7 @@ func (p *pricer) priceOptimizers() {
 		perParameter += state.Parameter
 	}
 	for s := range p.workload.Layers {
-		bytes[p.workload.StageRank[s]] += p.workload.share(p.workload.Parameters(s)*perParameter, 1)
+		bytes[p.workload.StageRank[s]] += p.workload.share(p.workload.padded(s)*perParameter, 1)
 	}
 	for r := range bytes {
 		p.optimizer[r] = p.compute.Move(bytes[r])
@@ -162,17 +164,27 @@ func (p *pricer) task(t *schedules.Task) schedules.Cost {
 		}
 		return cost
 	case schedules.AllReduce, schedules.ReduceScatter, schedules.AllGather:
-		cost := schedules.Cost{Busy: CollectiveTime(t.Kind, p.slowest[t.Peer], len(p.graph.Groups[t.Peer]), t.Bytes)}
-		if t.Kind == schedules.ReduceScatter && p.workload.Zero >= 2 {
-			cost.BytesAtEnd = -t.Bytes
-		}
-		return cost
+		return p.collective(t)
 	case schedules.Average:
 		return schedules.Cost{Busy: p.compute.Move(2 * t.Bytes)}
 	case schedules.Optimizer:
 		return schedules.Cost{Busy: p.optimizer[int(t.Rank)%len(p.optimizer)]}
 	}
 	return schedules.Cost{}
+}
+
+// collective prices a fused collective. Under ZeRO 2 and 3 whole gradients are
+// freed when they have been summed; a unit of ZeRO 3 has room for its whole
+// parameters from when they start to be gathered.
+func (p *pricer) collective(t *schedules.Task) schedules.Cost {
+	cost := schedules.Cost{Busy: CollectiveTime(t.Kind, p.slowest[t.Peer], len(p.graph.Groups[t.Peer]), t.Bytes)}
+	switch sums := t.Kind != schedules.AllGather && t.Stage != schedules.None; {
+	case sums && p.workload.Zero >= 2:
+		cost.BytesAtEnd = -t.Bytes
+	case t.Kind == schedules.AllGather && t.Microbatch != schedules.None:
+		cost.BytesAtStart = t.Bytes
+	}
+	return cost
 }
 
 // message prices a transfer between two ranks.
@@ -183,7 +195,8 @@ func (m *Machine) message(t *schedules.Task) schedules.Cost {
 
 // computeTask prices F, B, I and W. A forward takes over the buffer its input
 // came in and makes room for its output; a backward makes room for the
-// gradient it sends and frees the one it received.
+// gradient it sends and frees the one it received. Parameters that were
+// gathered for it are freed at its end.
 func (p *pricer) computeTask(t *schedules.Task) schedules.Cost {
 	s := int(t.Stage)
 	price := &p.prices[s][p.sizeOf[t.Microbatch]]
@@ -193,12 +206,13 @@ func (p *pricer) computeTask(t *schedules.Task) schedules.Cost {
 		return schedules.Cost{
 			Busy:         price.forward,
 			BytesAtStart: price.keptForInput + price.keptForWeight + price.output - p.adopted(s, t),
+			BytesAtEnd:   -p.gathered[s],
 		}
 	case schedules.InputGradient:
 		return schedules.Cost{
 			Busy:         total(price.recompute, price.input),
 			BytesAtStart: received + price.inputPeak,
-			BytesAtEnd:   price.recomputedForWeight + price.between - price.keptForInput - price.inputPeak - price.result,
+			BytesAtEnd:   price.recomputedForWeight + price.between - price.keptForInput - price.inputPeak - price.result - p.gathered[s],
 		}
 	case schedules.WeightGradient:
 		return p.part(t, schedules.Cost{
@@ -209,7 +223,7 @@ func (p *pricer) computeTask(t *schedules.Task) schedules.Cost {
 	return p.part(t, schedules.Cost{
 		Busy:         price.backward(),
 		BytesAtStart: received + price.backwardPeak,
-		BytesAtEnd:   -price.keptForInput - price.keptForWeight - price.backwardPeak - price.result,
+		BytesAtEnd:   -price.keptForInput - price.keptForWeight - price.backwardPeak - price.result - p.gathered[s],
 	})
 }
 
@@ -237,7 +251,7 @@ func (p *pricer) adopted(stage int, t *schedules.Task) int64 {
 
 // part gives a slice of a backward its share: the time up to its bucket, the
 // bytes at the start of the first slice and at the end of the last. Under ZeRO
-// 2 it also makes room for the whole gradients, which are there until they
+// 2 and 3 it also makes room for the whole gradients, which are there until they
 // have been reduced and scattered.
 func (p *pricer) part(t *schedules.Task, cost schedules.Cost) schedules.Cost {
 	cut := &p.sliced[t.Stage]

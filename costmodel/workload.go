@@ -20,7 +20,8 @@ type Workload struct {
 	Samples  []int64
 	Replicas int // 0 means 1
 	// Zero is the ZeRO stage: 1 shards the optimizer's state over the
-	// replicas, 2 the gradients as well, 3 everything.
+	// replicas, 2 the gradients as well, 3 everything, stage by stage (see
+	// schedules.Unit).
 	Zero int
 	// State overrides the bytes per parameter that Training implies, for
 	// precisions it cannot express. The zero value does not.
@@ -148,10 +149,14 @@ func (w Workload) Tied() []schedules.Tied {
 }
 
 // Sync is how the replicas sum their gradients, in buckets of at least limit
-// bytes; a limit of 0 sends every tensor by itself.
+// bytes; a limit of 0 sends every tensor by itself. With ZeRO 3 a stage's
+// gradients travel whole, whatever the limit.
 func (w Workload) Sync(limit int64, overlap bool) schedules.Sync {
 	if w.Replicas < 2 {
 		return schedules.Sync{}
+	}
+	if w.Zero == 3 {
+		return schedules.Sync{Overlap: overlap, Units: w.units()}
 	}
 	sync := schedules.Sync{Overlap: overlap, Sharded: w.Zero > 0, EveryMicrobatch: w.Zero >= 2}
 	for s := range w.Layers {
@@ -167,12 +172,13 @@ func (w Workload) Sync(limit int64, overlap bool) schedules.Sync {
 
 // Persistent is the memory of every rank that lasts from step to step:
 // parameters, gradients and optimizer state, sharded over the replicas as
-// Zero says (Rajbhandari et al. 2020, figure 1). A share is rounded up.
+// Zero says (Rajbhandari et al. 2020, figure 1). A share is rounded up: to a
+// byte, or with ZeRO 3 to a parameter of every stage.
 func (w Workload) Persistent(ranks int) []int64 {
 	perReplica := make([]int64, ranks/w.replicas())
 	state := w.state()
 	for s := range w.Layers {
-		n := w.Parameters(s)
+		n := w.padded(s)
 		perReplica[w.StageRank[s]] += w.share(n*state.Parameter, 3) + w.share(n*state.Gradient, 2) + w.share(n*state.Optimizer, 1)
 	}
 	persistent := make([]int64, ranks)

@@ -131,7 +131,8 @@ func TestPersistent(t *testing.T) {
 	require.EqualValues(t, 95e9, w.Persistent(8)[3])
 }
 
-// A share of what does not divide is rounded up, kind by kind.
+// A share of what does not divide is rounded up, kind by kind, but with ZeRO 3
+// to whole parameters.
 func TestSharesAreRoundedUp(t *testing.T) {
 	n := ten()
 	n.Layers[0].Params[0].Shape = arch.Shape{1}
@@ -139,7 +140,7 @@ func TestSharesAreRoundedUp(t *testing.T) {
 		Network: n, Layers: []int{1}, StageRank: []int32{0}, Samples: []int64{1}, Replicas: 3,
 		State: arch.State{Parameter: 4, Gradient: 4, Optimizer: 8},
 	}
-	for zero, want := range []int64{16, 4 + 4 + 3, 4 + 2 + 3, 2 + 2 + 3} {
+	for zero, want := range []int64{16, 4 + 4 + 3, 4 + 2 + 3, 4 + 4 + 8} {
 		w.Zero = zero
 		require.Equal(t, []int64{want, want, want}, w.Persistent(3), "zero %d", zero)
 	}

@@ -16,7 +16,7 @@ type roundKey struct {
 	group, stage, microbatch int32
 	kind                     schedules.Kind
 	part                     uint16
-	tied                     string
+	tensor                   string
 }
 
 // round is one collective under way: what every rank has brought, chunk by
@@ -111,7 +111,7 @@ func (s *step) allReduce(ctx context.Context, i int32) error {
 	t := s.job.Graph.Tasks[i]
 	m := s.members[t.Rank]
 	names := []string{s.plan.tied[i]}
-	key := roundKey{group: t.Peer, stage: t.Stage, microbatch: t.Microbatch, kind: t.Kind, part: t.Part, tied: names[0]}
+	key := roundKey{group: t.Peer, stage: t.Stage, microbatch: t.Microbatch, kind: t.Kind, part: t.Part, tensor: names[0]}
 	if t.Stage != schedules.None {
 		names = s.plan.buckets[t.Stage][t.Part]
 	}

@@ -16,9 +16,14 @@ func (s *step) forward(t schedules.Task) error {
 			return err
 		}
 	}
+	parameters, err := s.parameters(t)
+	if err != nil {
+		return err
+	}
+	defer parameters.release()
 	x.saved = make([]*programs.Saved, len(st.segments))
 	for k, g := range st.segments {
-		output, err := s.forwardSegment(x, st, k, t)
+		output, err := s.forwardSegment(x, st, k, t, parameters)
 		if err != nil {
 			return err
 		}
@@ -39,8 +44,25 @@ func (s *step) forward(t schedules.Task) error {
 	return nil
 }
 
+// parameters are those of a sharded stage, which the task uses up; nil for
+// others.
+func (s *step) parameters(t schedules.Task) (whole, error) {
+	if !s.plan.sharded || s.plan.units[t.Stage] == nil {
+		return nil, nil
+	}
+	return s.pop(s.gathered, t)
+}
+
+// pick takes a segment's parameters, of a sharded stage or from the member.
+func (st *stage) pick(g *segment, w whole) programs.List {
+	if st.sharded {
+		return w.pick(g)
+	}
+	return g.pick(st.member.parameters)
+}
+
 // forwardSegment runs F of one segment.
-func (s *step) forwardSegment(x *slot, st *stage, k int, t schedules.Task) (output *programs.Tensor, err error) {
+func (s *step) forwardSegment(x *slot, st *stage, k int, t schedules.Task, parameters whole) (output *programs.Tensor, err error) {
 	program := s.program(st.segments[k], t)
 	var targets *programs.Tensor
 	if program.Last() {
@@ -50,7 +72,10 @@ func (s *step) forwardSegment(x *slot, st *stage, k int, t schedules.Task) (outp
 		}
 		defer targets.Release()
 	}
-	output, x.saved[k], err = program.Forward(st.segments[k].pick(st.parameters), x.input, targets, s.draw(t))
+	output, x.saved[k], err = program.Forward(st.pick(st.segments[k], parameters), x.input, targets, s.draw(t))
+	if err == nil {
+		err = s.keep.keepOutputs(s.piece(t), x.saved[k])
+	}
 	return output, err
 }
 
@@ -91,13 +116,27 @@ func (s *step) backward(t schedules.Task) error {
 	if t.Kind == schedules.InputGradient {
 		x.work = make([]*programs.Work, len(st.segments))
 	}
-	for k := len(st.segments) - 1; k >= 0; k-- {
-		if x.saved[k] == nil || !s.runs(t, st.segments[k]) {
-			continue
-		}
-		if err := s.backwardSegment(x, st, k, t); err != nil {
+	parameters, err := s.parameters(t)
+	if err != nil {
+		return err
+	}
+	defer parameters.release()
+	var gradients whole
+	if parameters != nil {
+		if gradients, err = s.zeros(t); err != nil {
 			return err
 		}
+	}
+	for k := len(st.segments) - 1; k >= 0 && err == nil; k-- {
+		if x.saved[k] != nil && s.runs(t, st.segments[k]) {
+			err = s.backwardSegment(x, st, k, t, parameters, gradients)
+		}
+	}
+	if gradients != nil {
+		s.push(s.scattered, t, gradients)
+	}
+	if err != nil {
+		return err
 	}
 	if x.saved[0] != nil || x.outputGradient == nil {
 		return nil // another part follows, or nothing was left for this one
@@ -123,18 +162,24 @@ func (s *step) runs(t schedules.Task, g *segment) bool {
 
 // backwardSegment runs B or I of one segment, and replaces the gradient of its
 // output by that of its input.
-func (s *step) backwardSegment(x *slot, st *stage, k int, t schedules.Task) (err error) {
+func (s *step) backwardSegment(x *slot, st *stage, k int, t schedules.Task, parameters, gradients whole) (err error) {
 	g, saved := st.segments[k], x.saved[k]
 	x.saved[k] = nil // used up, whatever comes of it
 	given := x.outputGradient
 	defer given.Release()
 	x.outputGradient = nil
 	if t.Kind == schedules.InputGradient {
-		x.outputGradient, x.work[k], err = s.program(g, t).InputGradient(g.pick(st.parameters), saved, given)
+		x.outputGradient, x.work[k], err = s.program(g, t).InputGradient(st.pick(g, parameters), saved, given)
+		return err
+	}
+	if st.sharded {
+		sums := gradients.pick(g)
+		x.outputGradient, err = s.program(g, t).Backward(st.pick(g, parameters), saved, given, sums)
+		gradients.put(g, sums)
 		return err
 	}
 	sums := g.pick(st.gradients)
-	x.outputGradient, err = s.program(g, t).Backward(g.pick(st.parameters), saved, given, sums)
+	x.outputGradient, err = s.program(g, t).Backward(st.pick(g, parameters), saved, given, sums)
 	g.put(sums, st.gradients)
 	return err
 }

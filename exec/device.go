@@ -1,26 +1,79 @@
 package exec
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 
 	"psim/exec/programs"
 )
 
 // DeviceOptions say which devices to open.
 type DeviceOptions struct {
-	// Oversubscribe allows more devices than the machine has cores. Their
+	// Backend is what computes: "go" (also ""), gomlx's own, one core per
+	// device; "xla", with the first plugin that is found; or "xla:" and a
+	// plugin's absolute path.
+	Backend string
+	// Oversubscribe allows more Go devices than the machine has cores. Their
 	// times are then not comparable.
 	Oversubscribe bool
+	// Share puts all XLA devices on the first GPU, each with a client and a
+	// part of the memory of its own. Their times are then not comparable with
+	// those of GPUs.
+	Share bool
 }
 
-// OpenDevices opens n devices of gomlx's Go backend, one core each, and checks
-// that numbers can be copied between every pair. Close them when done.
+// OpenDevices opens n devices and checks that numbers can be copied between
+// every pair. Close them when done.
 func OpenDevices(n int, o DeviceOptions) ([]*programs.Device, error) {
-	switch cores := runtime.GOMAXPROCS(0); {
-	case n < 1:
+	if n < 1 {
 		return nil, fmt.Errorf("%d devices: there must be at least 1", n)
+	}
+	devices, err := o.open(n)
+	if err != nil {
+		return nil, err
+	}
+	if err := SelfTest(devices); err != nil {
+		CloseDevices(devices)
+		return nil, err
+	}
+	return devices, nil
+}
+
+// open opens n devices of the backend.
+func (o DeviceOptions) open(n int) ([]*programs.Device, error) {
+	name, file, hasFile := strings.Cut(o.Backend, ":")
+	switch {
+	case o.Backend == "" || o.Backend == "go":
+		return o.openGo(n)
+	case name != "xla":
+		return nil, fmt.Errorf("backend %q: there are go, xla and xla:/absolute/path/of/plugin.so", o.Backend)
+	case !programs.XLACompiled:
+		_, err := programs.OpenXLA(programs.Plugin{}, programs.ClientOptions{})
+		return nil, fmt.Errorf("backend %s: %w", o.Backend, err)
+	case hasFile && !filepath.IsAbs(file):
+		return nil, fmt.Errorf("backend %q: after xla: there must be the absolute path of a plugin, as in xla:/absolute/path/of/plugin.so", o.Backend)
+	}
+	plugin, err := programs.Search{Getenv: os.Getenv}.Find(file)
+	if err != nil {
+		return nil, err
+	}
+	if o.Share {
+		return shareFirst(n, plugin)
+	}
+	return openAll(n, plugin)
+}
+
+// openGo opens n backends of one core.
+func (o DeviceOptions) openGo(n int) ([]*programs.Device, error) {
+	cores := runtime.GOMAXPROCS(0)
+	switch {
+	case o.Share:
+		return nil, errors.New("--share is for the backend xla: a device of the backend go has a core of its own")
 	case n > cores && !o.Oversubscribe:
 		return nil, fmt.Errorf("%d devices on %d cores: a device computes on a core of its own; use at most %d, or --oversubscribe where times do not matter", n, cores, cores)
 	}
@@ -33,9 +86,36 @@ func OpenDevices(n int, o DeviceOptions) ([]*programs.Device, error) {
 		}
 		devices = append(devices, d)
 	}
-	if err := selfTest(devices); err != nil {
-		CloseDevices(devices)
+	return devices, nil
+}
+
+// openAll opens n devices of one client.
+func openAll(n int, plugin programs.Plugin) ([]*programs.Device, error) {
+	devices, err := programs.OpenXLA(plugin, programs.ClientOptions{})
+	if err != nil {
 		return nil, err
+	}
+	if len(devices) < n {
+		CloseDevices(devices)
+		return nil, fmt.Errorf("%d devices, but plugin %s has %d: use at most %d, or --share to put all on the first where times do not matter", n, plugin.File, len(devices), len(devices))
+	}
+	return devices[:n], nil
+}
+
+// sharedMemory is the part of a GPU's memory that devices share. The rest is
+// for what CUDA itself needs, once per client.
+const sharedMemory = 0.8
+
+// shareFirst opens n clients that see the first device only.
+func shareFirst(n int, plugin programs.Plugin) ([]*programs.Device, error) {
+	var devices []*programs.Device
+	for rank := range n {
+		opened, err := programs.OpenXLA(plugin, programs.ClientOptions{Visible: []int{0}, MemoryFraction: sharedMemory / float64(n)})
+		if err != nil {
+			CloseDevices(devices)
+			return nil, fmt.Errorf("device %d of %d on one GPU: %w", rank, n, err)
+		}
+		devices = append(devices, opened[0])
 	}
 	return devices, nil
 }
@@ -47,8 +127,8 @@ func CloseDevices(devices []*programs.Device) {
 	}
 }
 
-// selfTest sends known numbers from every device to every other and back.
-func selfTest(devices []*programs.Device) error {
+// SelfTest sends known numbers from every device to every other and back.
+func SelfTest(devices []*programs.Device) error {
 	for i, from := range devices {
 		for j, to := range devices {
 			if i == j {
@@ -88,4 +168,10 @@ func copyThereAndBack(from, to *programs.Device, seed int32) error {
 		err = fmt.Errorf("%d numbers came back changed", len(pattern))
 	}
 	return err
+}
+
+// Comparable reports whether times measured on n such devices are those of
+// devices of their own: none shares a core or a GPU with another.
+func Comparable(n int, o DeviceOptions) bool {
+	return !o.Share && (strings.HasPrefix(o.Backend, "xla") || n <= runtime.GOMAXPROCS(0))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/exec"
+	"psim/exec/programs"
 )
 
 func TestOpenDevices(t *testing.T) {
@@ -36,4 +37,15 @@ func TestTooManyDevices(t *testing.T) {
 	require.EqualError(t, err, "3 devices on 2 cores: a device computes on a core of its own; use at most 2, or --oversubscribe where times do not matter")
 	_, err = exec.OpenDevices(0, exec.DeviceOptions{})
 	require.EqualError(t, err, "0 devices: there must be at least 1")
+}
+
+func TestBadBackend(t *testing.T) {
+	_, err := exec.OpenDevices(1, exec.DeviceOptions{Backend: "cuda"})
+	require.EqualError(t, err, `backend "cuda": there are go, xla and xla:/absolute/path/of/plugin.so`)
+	_, err = exec.OpenDevices(1, exec.DeviceOptions{Backend: "go", Share: true})
+	require.EqualError(t, err, "--share is for the backend xla: a device of the backend go has a core of its own")
+	if !programs.XLACompiled {
+		_, err = exec.OpenDevices(1, exec.DeviceOptions{Backend: "xla"})
+		require.ErrorContains(t, err, "backend xla: this psim is built without XLA")
+	}
 }

@@ -13,6 +13,9 @@ type member struct {
 	arithmetic *programs.Arithmetic
 	stages     []*stage
 
+	// sharded: tensors are parts of units, and the stages' own are there for
+	// one task at a time.
+	sharded    bool
 	tensors    []arch.Tensor
 	index      map[string]int // in tensors
 	parameters programs.List
@@ -30,6 +33,7 @@ type stage struct {
 // segment is layers that are compiled together.
 type segment struct {
 	bySize map[int]*programs.Stage // by samples of a microbatch
+	names  []string                // of its parameters
 	at     []int                   // its parameters among the member's
 	// part of the stage's backward that runs the segment.
 	part uint16
@@ -45,6 +49,12 @@ func (g *segment) any() *programs.Stage {
 
 // learn adds a segment's tensors to the member's.
 func (m *member) learn(g *segment, tensors []arch.Tensor) {
+	for _, t := range tensors {
+		g.names = append(g.names, t.Name)
+	}
+	if m.sharded {
+		return
+	}
 	for _, t := range tensors {
 		i, ok := m.index[t.Name]
 		if !ok {

@@ -2,6 +2,7 @@ package exec_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,11 +26,13 @@ type mode struct {
 	perLayer        bool
 	recompute       programs.Recompute
 	course          bool // the course's placement of GPT-2
+	sharded, gloo   bool // ZeRO 3, without reduce-scatter
+	synchronous     bool // in clock cycles
 }
 
 func (m mode) String() string {
-	return fmt.Sprintf("%s/%d×%d/bucket %d/overlap %v/per layer %v/recompute %d/course %v",
-		m.schedule, m.ranks, m.replicas, m.bucket, m.overlap, m.perLayer, m.recompute, m.course)
+	return fmt.Sprintf("%s/%d×%d/bucket %d/overlap %v/per layer %v/recompute %d/course %v/sharded %v/gloo %v/synchronous %v",
+		m.schedule, m.ranks, m.replicas, m.bucket, m.overlap, m.perLayer, m.recompute, m.course, m.sharded, m.gloo, m.synchronous)
 }
 
 // tiedGPT is a GPT-2 of three blocks whose head is the table of its embedding.
@@ -39,8 +42,8 @@ func tiedGPT(t testing.TB) arch.Network {
 	return n
 }
 
-// job builds the graph as a configuration would, from the network.
-func (m mode) job(t testing.TB, n arch.Network, samples []int) exec.Job {
+// workload is what a configuration makes of a network.
+func (m mode) workload(t testing.TB, n arch.Network, samples []int) costmodel.Workload {
 	w := costmodel.Workload{Network: n, Training: training, Replicas: m.replicas, StageRank: schedules.OneStagePerRank(m.ranks)}
 	var err error
 	if w.Layers, err = schedules.PartitionEqual(len(n.Layers), m.ranks); m.course {
@@ -51,19 +54,32 @@ func (m mode) job(t testing.TB, n arch.Network, samples []int) exec.Job {
 			w.StageRank = append(w.StageRank, int32(r))
 		}
 	}
+	if m.sharded {
+		w.Zero, w.Layers, w.StageRank = 3, slices.Repeat([]int{1}, len(n.Layers)), make([]int32, len(n.Layers))
+	}
 	require.NoError(t, err)
+	for _, n := range samples {
+		w.Samples = append(w.Samples, int64(n))
+	}
+	if m.recompute == programs.RepeatLayer {
+		w.Training.Recompute = "full"
+	}
+	return w
+}
+
+// job builds the graph as a configuration would, from the network.
+func (m mode) job(t testing.TB, n arch.Network, samples []int) exec.Job {
+	w := m.workload(t, n, samples)
 	shape := schedules.Shape{Ranks: m.ranks, Microbatches: len(samples), Replicas: m.replicas}
 	s, err := schedules.Find(m.schedule)
 	require.NoError(t, err)
 	order, err := s.Order(shape, w.StageRank)
 	require.NoError(t, err)
-	var sizes []int64
-	for _, n := range samples {
-		sizes = append(sizes, int64(n))
-	}
+	sync := w.Sync(m.bucket, m.overlap)
+	sync.NoReduceScatter = m.gloo
 	g, err := schedules.Pipeline{
-		Name: m.schedule, Shape: shape, StageRank: w.StageRank, Order: order, Samples: sizes,
-		Boundaries: w.Boundaries(), Sync: w.Sync(m.bucket, m.overlap), Tied: w.Tied(), Optimizer: true,
+		Name: m.schedule, Shape: shape, StageRank: w.StageRank, Order: order, Samples: w.Samples,
+		Boundaries: w.Boundaries(), Sync: sync, Tied: w.Tied(), Optimizer: true, Synchronous: m.synchronous,
 	}.Graph()
 	require.NoError(t, err)
 	return exec.Job{
@@ -85,6 +101,10 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 		{schedule: "gpipe", ranks: 3, replicas: 1, recompute: programs.RepeatStage}, {schedule: "model-parallel", ranks: 3, replicas: 1},
 		{schedule: "gpipe", ranks: 2, replicas: 1, course: true}, {schedule: "model-parallel", ranks: 3, replicas: 1, course: true},
 		{schedule: "gpipe", ranks: 2, replicas: 2, course: true},
+		{schedule: "ddp", ranks: 1, replicas: 1, sharded: true}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true},
+		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true, overlap: true}, {schedule: "ddp", ranks: 1, replicas: 3, sharded: true, overlap: true},
+		{schedule: "ddp", ranks: 1, replicas: 3, sharded: true, gloo: true}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true, recompute: programs.RepeatLayer},
+		{schedule: "gpipe", ranks: 3, replicas: 1, synchronous: true}, {schedule: "1f1b", ranks: 2, replicas: 2, synchronous: true},
 	}
 	for kind, n := range map[string]arch.Network{"gpt": tiedGPT(t), "vgg": arch.MiniVGG(false)} {
 		const samples, steps = 12, 5

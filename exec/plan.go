@@ -15,6 +15,10 @@ type plan struct {
 	tied map[int32]string
 	// sliced tells, by stage and microbatch, which backwards are cut into parts.
 	sliced map[[2]int32]bool
+
+	sharded bool
+	own     []*unit   // by stage; nil where it has no parameters
+	units   [][]*unit // by stage: what it gathers
 }
 
 // cut is consecutive layers of a stage that are compiled together, and the part
@@ -26,8 +30,12 @@ type cut struct {
 
 func newPlan(j Job) (plan, error) {
 	p := plan{tied: map[int32]string{}, sliced: map[[2]int32]bool{}}
+	p.findUnits(j)
 	sizes, parts := gradientParts(j.Graph, len(j.Layers))
 	for s := range j.Layers {
+		if p.sharded {
+			sizes[s] = nil
+		}
 		buckets, err := fill(sizes[s], j.complete(s))
 		if err != nil {
 			return p, fmt.Errorf("stage %d: %w", s, err)

@@ -12,7 +12,7 @@ import (
 func (t *Trainer) Profile(ctx context.Context, b Batch, repeats int) ([]*schedules.Trace, error) {
 	var traces []*schedules.Trace
 	for n := range repeats + 1 {
-		trace, _, err := t.stepWith(ctx, OneByOne, b, RunOptions{})
+		trace, _, err := t.stepWith(ctx, OneByOne, b, RunOptions{}, nil)
 		if err != nil {
 			return nil, err
 		}

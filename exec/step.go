@@ -16,12 +16,16 @@ type step struct {
 	batch  Batch
 	slots  []slot    // by replica, stage and microbatch
 	losses []float64 // sums, by replica and microbatch
+	keep   *capture  // nil for nothing
 
 	inputs, targets [][2]int // by replica and microbatch: from, to in the batch
 	shareTargets    int      // of a replica
 
 	mu     sync.Mutex
 	rounds map[roundKey]*round // collectives under way
+	// gathered parameters until they are used, and whole gradients until they
+	// are scattered.
+	gathered, scattered queue
 }
 
 // slot is what a stage has of a microbatch between two tasks.
@@ -41,6 +45,7 @@ func (t *Trainer) newStep(b Batch) (*step, error) {
 	s := &step{
 		Trainer: t, batch: b, slots: make([]slot, replicas*len(t.job.Layers)*microbatches),
 		losses: make([]float64, replicas*microbatches), rounds: map[roundKey]*round{},
+		gathered: queue{}, scattered: queue{},
 	}
 	samples := 0
 	for _, n := range t.job.Samples {
@@ -115,6 +120,8 @@ func (s *step) release() {
 	for _, r := range s.rounds {
 		r.release()
 	}
+	s.gathered.release()
+	s.scattered.release()
 }
 
 // do performs one task of the graph.
@@ -132,7 +139,14 @@ func (s *step) do(ctx context.Context, i int32) error {
 	case schedules.SendBackward:
 		return s.send(&s.at(t, t.Stage).inputGradient, &s.at(t, t.Stage-1).outputGradient, t)
 	case schedules.AllReduce:
+		if s.plan.sharded {
+			return s.scatter(ctx, t)
+		}
 		return s.allReduce(ctx, i)
+	case schedules.AllGather:
+		return s.gather(ctx, t)
+	case schedules.ReduceScatter:
+		return s.scatter(ctx, t)
 	case schedules.Average:
 		return s.members[t.Rank].scale(1 / float64(s.job.Graph.Shape.Replicas))
 	case schedules.Optimizer:
@@ -144,10 +158,8 @@ func (s *step) do(ctx context.Context, i int32) error {
 // update takes the optimizer's step on a rank.
 func (s *step) update(rank int32) error {
 	m := s.members[rank]
-	if s.inspect != nil {
-		if err := s.inspect(int(rank), m); err != nil {
-			return err
-		}
+	if err := s.keep.keepGradients(s.replica(rank), m); err != nil {
+		return err
 	}
 	return m.updates.Step(m.parameters, m.gradients, &m.state)
 }

@@ -48,9 +48,6 @@ type Trainer struct {
 	members []*member          // by rank
 	shop    *shop
 	steps   int // since the last Reset
-	// inspect is called by every rank before its optimizer's step, if it is
-	// set, when the member's gradients are those of the whole batch.
-	inspect func(rank int, m *member) error
 }
 
 // NewTrainer compiles the programs of every stage and makes the parameters:
@@ -112,7 +109,13 @@ func (j Job) stageLayers(s int) []arch.Layer {
 // newMember makes a rank without its parameters.
 func (t *Trainer) newMember(rank int) (*member, error) {
 	d := t.devices[rank]
-	m := &member{device: d, index: map[string]int{}, stages: make([]*stage, len(t.job.Layers))}
+	m := &member{device: d, index: map[string]int{}, stages: make([]*stage, len(t.job.Layers)), sharded: t.plan.sharded}
+	if m.sharded {
+		m.tensors = t.plan.shares()
+		for i, share := range m.tensors {
+			m.index[share.Name] = i
+		}
+	}
 	for s := range t.job.Layers {
 		if int(t.job.Graph.StageRank[s]) != rank%t.job.Graph.Shape.Ranks {
 			continue
@@ -140,12 +143,21 @@ func (t *Trainer) newMember(rank int) (*member, error) {
 func (t *Trainer) Reset() error {
 	t.steps = 0
 	ranks := t.job.Graph.Shape.Ranks
-	for rank, m := range t.members {
+	for _, m := range t.members {
 		m.release()
+	}
+	if t.plan.sharded {
+		if err := t.resetShares(); err != nil {
+			return fmt.Errorf("shares of parameters: %w", err)
+		}
+	}
+	for rank, m := range t.members {
 		var err error
-		if rank < ranks {
+		switch {
+		case m.sharded: // has its shares
+		case rank < ranks:
 			m.parameters, err = programs.InitializeTensors(m.device, m.tensors, t.job.Seed)
-		} else {
+		default:
 			m.parameters, err = copyList(t.members[rank%ranks].parameters, m.device)
 		}
 		if err != nil {
@@ -181,6 +193,9 @@ func (t *Trainer) Close() {
 
 // Parameters reads all parameters of a replica, by name.
 func (t *Trainer) Parameters(replica int) (map[string][]float32, error) {
+	if t.plan.sharded {
+		return t.joinParameters()
+	}
 	all := map[string][]float32{}
 	ranks := t.job.Graph.Shape.Ranks
 	for _, m := range t.members[replica*ranks : (replica+1)*ranks] {
@@ -195,6 +210,23 @@ func (t *Trainer) Parameters(replica int) (map[string][]float32, error) {
 	return all, nil
 }
 
+// joinParameters reads the shares of all replicas.
+func (t *Trainer) joinParameters() (map[string][]float32, error) {
+	var shares []map[string][]float32
+	for _, m := range t.members {
+		own := map[string][]float32{}
+		for i, share := range m.tensors {
+			values, err := programs.Read[float32](m.parameters[i])
+			if err != nil {
+				return nil, fmt.Errorf("reading %s: %w", share.Name, err)
+			}
+			own[share.Name] = values
+		}
+		shares = append(shares, own)
+	}
+	return t.plan.join(shares), nil
+}
+
 // Runner runs the tasks of a graph: Run, or OneByOne.
 type Runner func(context.Context, *schedules.Graph, Do, RunOptions) (*schedules.Trace, error)
 
@@ -202,14 +234,15 @@ type Runner func(context.Context, *schedules.Graph, Do, RunOptions) (*schedules.
 // the memory of the devices' tensors over time, and the mean loss before the
 // step. After an error the trainer has to be Reset.
 func (t *Trainer) Step(ctx context.Context, b Batch, o RunOptions) (*schedules.Trace, float64, error) {
-	return t.stepWith(ctx, Run, b, o)
+	return t.stepWith(ctx, Run, b, o, nil)
 }
 
-func (t *Trainer) stepWith(ctx context.Context, run Runner, b Batch, o RunOptions) (*schedules.Trace, float64, error) {
+func (t *Trainer) stepWith(ctx context.Context, run Runner, b Batch, o RunOptions, keep *capture) (*schedules.Trace, float64, error) {
 	s, err := t.newStep(b)
 	if err != nil {
 		return nil, 0, err
 	}
+	s.keep = keep
 	o.Begin = time.Now()
 	ledger := watchLedger(t.devices, o.Begin)
 	trace, err := run(ctx, t.job.Graph, s.do, o)

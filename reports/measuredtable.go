@@ -147,7 +147,7 @@ func digits(x float64, precision int) string {
 func runRows(runs []Result) [][]string {
 	rows := [][]string{{"run", "step time", "±", "predicted", "error", "bubble", "checks"}}
 	for _, r := range runs {
-		row := []string{cmp.Or(r.Name, r.Schedule), duration(r.StepTime), "", "", "", percent(r.Bubble.Makespan), ""}
+		row := []string{cmp.Or(r.Schedule, r.Name), duration(r.StepTime), "", "", "", percent(r.Bubble.Makespan), ""}
 		if r.Measurement != nil && len(r.Steps) > 0 {
 			row[2] = duration(r.StepTimeStd)
 		}

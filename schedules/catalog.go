@@ -47,9 +47,9 @@ func Catalog() []Schedule {
 			Pipelined: true, order: oneForwardOneBackward,
 		},
 		{
-			Name: "ddp", Summary: "whole copies; gradients all-reduced, averaged, applied",
+			Name: "ddp", Summary: "copies, whole or sharded (ZeRO, FSDP); gradients summed",
 			Bubble: "0", Memory: "1", Paper: "Li et al. 2020, PyTorch Distributed",
-			Constraint: "stages = 1", order: oneForwardOneBackward,
+			Constraint: "stages = 1", MultiStage: true, order: modelParallel,
 		},
 	}
 }

@@ -5,40 +5,98 @@ package schedules
 // their rank; the average, the optimizer and the gathering of parameters each
 // follow what ends the step before them.
 func (w *wiring) connect(first int) {
-	rank, computed, closing := int32(None), int32(None), int32(None)
+	at := started(None)
 	for i := first; i < len(w.graph.Tasks); i++ {
 		t := &w.graph.Tasks[i]
-		if t.Rank != rank {
-			rank, computed, closing = t.Rank, None, None
+		if t.Rank != at.rank {
+			at = started(t.Rank)
 		}
 		switch {
 		case t.Kind.Compute():
-			first, second := w.needs(t)
-			w.graph.connect(first, second, w.room(t, closing))
-			computed = int32(i)
+			w.connectCompute(t, &at)
+			at.compute(int32(i))
 		case t.Kind.Message():
-			w.graph.connect(computed)
+			w.graph.connect(at.computed)
+		case t.Kind == AllGather && t.Microbatch != None:
+			w.graph.connect(w.turn(&at)...)
+			at.gathered = int32(i)
 		case t.Kind == AllGather:
-			w.graph.connect(closing)
+			w.graph.connect(at.closing)
 		case t.Kind.Collective():
-			w.graph.connect(computed)
-			closing = int32(i)
+			w.graph.connect(at.computed)
+			at.closing = int32(i)
+			at.sums = [2]int32{at.sums[1], int32(i)}
 		default: // Average, Optimizer
-			w.graph.connect(closing)
-			closing = int32(i)
+			w.graph.connect(at.closing)
+			at.closing = int32(i)
 		}
 	}
 }
 
-// room is the gradient sum that a compute task waits for under ZeRO 2, where
-// only one microbatch's whole gradients have room: any task, or with overlap
-// the next one that makes gradients, waits for the sums of those before.
-func (w *wiring) room(t *Task, lastSum int32) int32 {
-	makes := t.Kind == Backward || t.Kind == WeightGradient
-	if !w.Sync.EveryMicrobatch || t.Part > 0 || w.Sync.Overlap && !makes {
-		return None
+// progress is how far connecting a rank's tasks has come. Tasks that are not
+// there yet are None.
+type progress struct {
+	rank              int32
+	actions           int      // compute tasks so far, slices not counted
+	computed, closing int32    // the last compute task; the last that ends the step
+	gathered          int32    // the all-gather for the next compute task
+	uses              [2]int32 // the last two compute tasks that an all-gather was for
+	sums              [2]int32 // the last two gradient sums
+}
+
+// started is the progress before the first task of a rank.
+func started(rank int32) progress {
+	none := [2]int32{None, None}
+	return progress{rank: rank, computed: None, closing: None, gathered: None, uses: none, sums: none}
+}
+
+// compute goes on to the next compute task.
+func (p *progress) compute(i int32) {
+	p.computed = i
+	if p.gathered != None {
+		p.uses, p.gathered = [2]int32{p.uses[1], i}, None
 	}
-	return lastSum
+}
+
+// connectCompute adds the dependencies of a compute task: results of other
+// tasks, room for gradients, its parameters, and the clock cycle before.
+func (w *wiring) connectCompute(t *Task, at *progress) {
+	first, second := w.needs(t)
+	deps := [4]int32{first, second, w.room(t, at), at.gathered}
+	switch {
+	case t.Part > 0:
+		w.graph.connect(deps[:]...)
+		return
+	case w.Synchronous:
+		w.graph.connect(w.clocks.barrier(w.graph, t, at.actions, deps)...)
+	default:
+		w.graph.connect(deps[:]...)
+	}
+	at.actions++
+}
+
+// turn names the tasks that a unit's all-gather waits for: with overlap the
+// use before the last, for only two units have room; otherwise all before it.
+func (w *wiring) turn(at *progress) []int32 {
+	if w.Sync.Overlap {
+		return at.uses[:1]
+	}
+	return []int32{at.computed, at.closing}
+}
+
+// room is the gradient sum that a compute task waits for under ZeRO 2 and 3,
+// where whole gradients have room but for one microbatch, or two units. Without
+// overlap any task waits for the sums of those before; with it the next one
+// that makes gradients does, or under ZeRO 3 the next but one.
+func (w *wiring) room(t *Task, at *progress) int32 {
+	makes := (t.Kind == Backward || t.Kind == WeightGradient) && w.Sync.active(w.Shape) && len(w.Sync.Buckets[t.Stage]) > 0
+	switch {
+	case !w.Sync.EveryMicrobatch || t.Part > 0 || w.Sync.Overlap && !makes:
+		return None
+	case w.Sync.Overlap && w.Sync.Units != nil:
+		return at.sums[0]
+	}
+	return at.closing
 }
 
 // needs names the results that a compute task waits for, None where there are

@@ -16,6 +16,7 @@ type Options struct {
 	VirtualStages int         `toml:"virtual_stages"` // stages per rank
 	Partition     PartitionBy `toml:"partition"`      // of the network's layers
 	Placement     []int32     `toml:"placement"`      // rank of every stage
+	Synchronous   bool        `toml:"synchronous"`    // a barrier between clock cycles
 }
 
 // Batch is the [batch] section: samples per step over all replicas, and per
@@ -33,6 +34,9 @@ type Parallel struct {
 	Zero     int      `toml:"zero"`     // ZeRO stage
 	Bucket   BucketBy `toml:"bucket"`
 	Overlap  bool     `toml:"overlap"` // gradients travel beside the backward
+	// Collectives is the library whose collectives sum gradients: "nccl", or
+	// "gloo", which has no reduce-scatter. Empty means nccl.
+	Collectives string `toml:"collectives"`
 }
 
 // CollectiveOptions is the [collective] section: a ring by itself.
@@ -153,10 +157,10 @@ func (p Parallel) Validate() error {
 		return fmt.Errorf("tensor = %d: tensor parallelism is not modelled yet; set tensor = 1", p.Tensor)
 	case p.Sequence:
 		return errors.New("sequence = true: sequence parallelism is not modelled yet; set sequence = false")
-	case p.Zero == 3:
-		return errors.New("zero = 3: gathering parameters layer by layer (FSDP) is not modelled yet; zero = 2 shards optimizer and gradients")
 	case p.Zero < 0 || p.Zero > 3:
 		return fmt.Errorf("zero = %d: the ZeRO stages are 0 (DDP), 1 (optimizer), 2 (and gradients) and 3 (and parameters)", p.Zero)
+	case p.Collectives != "" && p.Collectives != "nccl" && p.Collectives != "gloo":
+		return fmt.Errorf("collectives = %q: legal are nccl and gloo (which all-reduces where nccl reduce-scatters)", p.Collectives)
 	}
 	return nil
 }

@@ -26,6 +26,10 @@ type Pipeline struct {
 	Tied []Tied
 	// Optimizer ends the step with one optimizer task per rank.
 	Optimizer bool
+	// Synchronous puts a barrier between clock cycles (see Order.Clocks): no
+	// compute task starts before all of its replica's in the cycle before have
+	// ended, and what they send has arrived.
+	Synchronous bool
 }
 
 // A Boundary is the size in bytes, per sample, of the activations that leave
@@ -51,6 +55,7 @@ func (p Pipeline) Graph() (*Graph, error) {
 	}
 	p.Shape.Replicas = max(1, p.Shape.Replicas)
 	p.Shape.Virtual = max(1, p.Shape.Virtual)
+	p.Sync = p.Sync.withUnits()
 	if err := p.check(); err != nil {
 		return nil, err
 	}
@@ -66,10 +71,14 @@ func (p Pipeline) Graph() (*Graph, error) {
 	if size > MaxTasks {
 		return nil, fmt.Errorf("the graph would have %d tasks; at most %d are supported: use fewer microbatches, stages or replicas", size, MaxTasks)
 	}
+	if err := w.addClocks(); err != nil {
+		return nil, err
+	}
 	w.graph.Grow(int(size), int(size)+int(size)/2)
 	w.addGroups()
 	for d := range p.Shape.Replicas {
 		first := len(w.graph.Tasks)
+		w.clocks.restart()
 		for r := range p.Order {
 			w.rank(d, r)
 		}
@@ -91,9 +100,11 @@ func (p Pipeline) check() error {
 		return fmt.Errorf("%d microbatch sizes for %d microbatches", len(p.Samples), p.Shape.Microbatches)
 	case p.Boundaries != nil && len(p.Boundaries) != len(p.StageRank)-1:
 		return fmt.Errorf("%d boundaries for %d stages", len(p.Boundaries), len(p.StageRank))
+	case p.Sync.Units != nil && len(p.Sync.Units) != len(p.StageRank):
+		return fmt.Errorf("sharded units for %d stages; there are %d", len(p.Sync.Units), len(p.StageRank))
 	case p.Sync.Buckets != nil && len(p.Sync.Buckets) != len(p.StageRank):
 		return fmt.Errorf("gradient buckets for %d stages; there are %d", len(p.Sync.Buckets), len(p.StageRank))
-	case p.Optimizer && p.Sync.Sharded && p.Sync.active(p.Shape) && len(p.Sync.Parameters) != len(p.StageRank):
+	case p.Optimizer && p.Sync.Sharded && p.Sync.Units == nil && p.Sync.active(p.Shape) && len(p.Sync.Parameters) != len(p.StageRank):
 		return fmt.Errorf("parameter sizes for %d stages; there are %d, and sharding gathers the parameters of each", len(p.Sync.Parameters), len(p.StageRank))
 	}
 	for s, buckets := range p.Sync.Buckets {
@@ -138,6 +149,7 @@ type wiring struct {
 	Pipeline
 	graph  *Graph
 	groups syncGroups
+	clocks clockCycles
 	last   []int // completions of the order
 	// stagesOn lists the stages of every pipeline rank, last first.
 	stagesOn [][]int32
@@ -185,7 +197,8 @@ type rankWiring struct {
 	*wiring
 	replica, pipelineRank int
 	rank                  int32
-	compute, gradients    int32              // streams; gradients is None until it is needed
+	compute               int32              // stream
+	gradients, parameters int32              // streams, None until they are needed
 	sends                 map[[2]int32]int32 // streams by neighbour and kind
 }
 
@@ -194,7 +207,7 @@ func (w *wiring) rank(replica, pipelineRank int) {
 	rank := int32(replica*w.Shape.Ranks + pipelineRank)
 	rw := &rankWiring{
 		wiring: w, replica: replica, pipelineRank: pipelineRank, rank: rank,
-		compute: w.graph.AddStream(rank, "compute"), gradients: None, sends: map[[2]int32]int32{},
+		compute: w.graph.AddStream(rank, "compute"), gradients: None, parameters: None, sends: map[[2]int32]int32{},
 	}
 	for i, a := range w.Order[pipelineRank] {
 		rw.action(i, a)
@@ -203,8 +216,12 @@ func (w *wiring) rank(replica, pipelineRank int) {
 }
 
 // action adds the tasks of an action, the i-th of its rank, and what leaves
-// with them: one task, or with overlapping gradients a slice per bucket.
+// with them: one task, or with overlapping gradients a slice per bucket. Under
+// ZeRO 3 the parameters that it uses are gathered first.
 func (w *rankWiring) action(i int, a Action) {
+	if w.gathers(a) {
+		w.gather(a)
+	}
 	buckets, slices := 0, 1
 	if w.leaves(i, a) {
 		buckets = len(w.Sync.Buckets[a.Stage])
@@ -217,15 +234,20 @@ func (w *rankWiring) action(i int, a Action) {
 		if part == slices-1 {
 			w.note(a, id)
 			if w.wiring.sends(a) {
-				w.message(a)
+				id = w.message(a)
 			}
+			w.clocks.ends(w.pipelineRank, i, id)
 		}
 		first, end := part, part+1
 		if slices == 1 {
 			first, end = 0, buckets
 		}
 		for bucket := first; bucket < end; bucket++ {
-			w.sum(a.Stage, bucket)
+			microbatch := int32(None)
+			if w.Sync.Units != nil {
+				microbatch = a.Microbatch
+			}
+			w.sum(a.Stage, microbatch, bucket)
 		}
 	}
 }
@@ -244,37 +266,4 @@ func (w *wiring) note(a Action, id int32) {
 func (w *wiring) add(t Task) int32 {
 	w.graph.Tasks = append(w.graph.Tasks, t)
 	return int32(len(w.graph.Tasks) - 1)
-}
-
-// message adds the send of what an action made.
-func (w *rankWiring) message(a Action) {
-	kind, letter, neighbour, boundary := SendForward, "F", a.Stage+1, a.Stage
-	if a.Kind != Forward {
-		kind, letter, neighbour, boundary = SendBackward, "B", a.Stage-1, a.Stage-1
-	}
-	peer := int32(w.replica*w.Shape.Ranks) + w.StageRank[neighbour]
-	stream, ok := w.sends[[2]int32{peer, int32(kind)}]
-	if !ok {
-		stream = w.graph.AddStream(w.rank, fmt.Sprintf("send %s to %d", letter, peer))
-		w.sends[[2]int32{peer, int32(kind)}] = stream
-	}
-	w.add(Task{
-		Kind: kind, Rank: w.rank, Stream: stream, Stage: a.Stage, Microbatch: a.Microbatch,
-		Peer: peer, Bytes: w.payload(kind, boundary, a.Microbatch),
-	})
-}
-
-// payload is the size in bytes of a message across a boundary.
-func (w *wiring) payload(k Kind, boundary, microbatch int32) int64 {
-	if w.Boundaries == nil {
-		return 0
-	}
-	bytes := w.Boundaries[boundary].Forward
-	if k == SendBackward {
-		bytes = w.Boundaries[boundary].Backward
-	}
-	if w.Samples != nil {
-		bytes *= w.Samples[microbatch]
-	}
-	return bytes
 }

@@ -1,7 +1,7 @@
 package schedules
 
 // Sync says how the gradients of data-parallel replicas are summed. Without
-// replicas or buckets there is nothing to do.
+// replicas, or without buckets and units, there is nothing to do.
 type Sync struct {
 	// Buckets[s] lists the sizes in bytes of the pieces in which the
 	// gradients of stage s travel, in the order in which a backward completes
@@ -20,6 +20,14 @@ type Sync struct {
 	// more than one microbatch, so they are summed after each, not only the
 	// last.
 	EveryMicrobatch bool
+	// Units is ZeRO stage 3, by stage: every stage is gathered before it is
+	// used. Units take the place of Buckets and Parameters, and imply Sharded
+	// and EveryMicrobatch.
+	Units []Unit
+	// NoReduceScatter is for libraries that lack the collective, such as Gloo:
+	// gradients that would be reduce-scattered are all-reduced, and each rank
+	// keeps its share of the sum.
+	NoReduceScatter bool
 }
 
 // active reports whether there is anything to sum.
@@ -27,7 +35,7 @@ func (s Sync) active(shape Shape) bool { return s.Buckets != nil && shape.Replic
 
 // kind is the collective that sums gradients.
 func (s Sync) kind() Kind {
-	if s.Sharded {
+	if s.Sharded && !s.NoReduceScatter {
 		return ReduceScatter
 	}
 	return AllReduce
@@ -35,8 +43,9 @@ func (s Sync) kind() Kind {
 
 // syncGroups indexes Graph.Groups.
 type syncGroups struct {
-	stage []int32   // by pipeline rank: the same rank of all replicas
-	tied  [][]int32 // by replica and tied parameter
+	stage  []int32   // by pipeline rank: the same rank of all replicas
+	gather []int32   // the same ranks again, for the gathering of units
+	tied   [][]int32 // by replica and tied parameter
 }
 
 // addGroups makes a group of every pipeline rank over the replicas, and one
@@ -49,6 +58,9 @@ func (w *wiring) addGroups() {
 				ranks = append(ranks, int32(d*w.Shape.Ranks+r))
 			}
 			w.groups.stage = append(w.groups.stage, w.graph.AddGroup(ranks))
+			if w.Sync.Units != nil {
+				w.groups.gather = append(w.groups.gather, w.graph.AddGroup(ranks))
+			}
 		}
 	}
 	for d := range w.Shape.Replicas {
@@ -115,7 +127,7 @@ func (s Sync) size(shape Shape) int64 {
 	for _, buckets := range s.Buckets {
 		n += 2*int64(len(buckets))*times + 1
 	}
-	return n
+	return n + 2*int64(len(s.Units))*times
 }
 
 // leaves reports whether gradients leave with an action, the i-th of its
@@ -145,11 +157,14 @@ func (w *rankWiring) tail() {
 			for part, b := range w.Sync.Buckets[s] {
 				bytes += b
 				if !w.Sync.Overlap && !w.Sync.EveryMicrobatch {
-					w.sum(s, part)
+					w.sum(s, None, part)
 				}
 			}
 		}
-		if w.Sync.Sharded {
+		switch {
+		case w.Sync.Units != nil:
+			bytes = w.shares(stages)
+		case w.Sync.Sharded:
 			bytes /= int64(w.Shape.Replicas) // each replica has its share of the sum
 		}
 		w.add(Task{Kind: Average, Rank: w.rank, Stream: w.compute, Stage: None, Microbatch: None, Peer: None, Bytes: bytes})
@@ -159,7 +174,7 @@ func (w *rankWiring) tail() {
 	}
 	w.add(Task{Kind: Optimizer, Rank: w.rank, Stream: w.compute, Stage: None, Microbatch: None, Peer: None})
 	for _, s := range stages {
-		if w.Sync.active(w.Shape) && w.Sync.Sharded {
+		if w.Sync.active(w.Shape) && w.Sync.Sharded && w.Sync.Units == nil {
 			w.add(Task{
 				Kind: AllGather, Rank: w.rank, Stream: w.gradientStream(), Stage: s, Microbatch: None,
 				Peer: w.groups.stage[w.pipelineRank], Bytes: w.Sync.Parameters[s],
@@ -168,11 +183,12 @@ func (w *rankWiring) tail() {
 	}
 }
 
-// sum adds the collective of one gradient bucket.
-func (w *rankWiring) sum(stage int32, part int) {
+// sum adds the collective of one gradient bucket, of one microbatch or of the
+// whole step.
+func (w *rankWiring) sum(stage, microbatch int32, part int) {
 	w.add(Task{
 		Kind: w.Sync.kind(), Part: uint16(part), Rank: w.rank, Stream: w.gradientStream(),
-		Stage: stage, Microbatch: None, Peer: w.groups.stage[w.pipelineRank], Bytes: w.Sync.Buckets[stage][part],
+		Stage: stage, Microbatch: microbatch, Peer: w.groups.stage[w.pipelineRank], Bytes: w.Sync.Buckets[stage][part],
 	})
 }
 

@@ -30,6 +30,13 @@ func drawPipeline(t *rapid.T) *schedules.Graph {
 		p.Sync.Buckets = append(p.Sync.Buckets, make([]int64, rapid.IntRange(0, 3).Draw(t, "buckets")))
 	}
 	p.Sync.Parameters = make([]int64, len(placement))
+	if rapid.Bool().Draw(t, "units") {
+		for range placement {
+			n := rapid.Int64Range(0, 1).Draw(t, "unit")
+			p.Sync.Units = append(p.Sync.Units, schedules.Unit{Gather: n, Scatter: n})
+		}
+	}
+	p.Synchronous = rapid.Bool().Draw(t, "synchronous")
 	p.Sync.Overlap, p.Sync.Sharded = rapid.Bool().Draw(t, "overlap"), rapid.Bool().Draw(t, "sharded")
 	if len(placement) > 1 && rapid.Bool().Draw(t, "tied") {
 		p.Tied = []schedules.Tied{{Stages: []int{0, len(placement) - 1}}}

@@ -129,10 +129,13 @@ func (e *experiment) schedules() []change {
 	return []change{nil}
 }
 
-// zeros lists higher ZeRO stages than the experiment's.
+// zeros lists higher ZeRO stages than the experiment's. Only ddp has the third.
 func (e *experiment) zeros() []change {
-	list := []change{nil}
-	for z := e.plan.Workload.Zero + 1; z <= 2 && e.plan.Graph.Shape.Replicas > 1; z++ {
+	list, highest := []change{nil}, 2
+	if e.plan.Graph.Name == "ddp" {
+		highest = 3
+	}
+	for z := e.plan.Workload.Zero + 1; z <= highest && e.plan.Graph.Shape.Replicas > 1; z++ {
 		list = append(list, change{fmt.Sprintf("parallel.zero=%d", z)})
 	}
 	return list

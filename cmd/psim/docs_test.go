@@ -43,7 +43,7 @@ func userFolder(t *testing.T) (root string) {
 
 // notRun are the commands of the README that a test cannot run inside itself,
 // with the file that must contain them word for word.
-var notRun = map[string]string{"go test ./...": ".ci/run"}
+var notRun = map[string]string{"GOEXPERIMENT=simd go test ./...": ".ci/run"}
 
 var block = regexp.MustCompile("(?s)```console\n(.*?)```")
 
@@ -88,7 +88,7 @@ func readmeOutput(t *testing.T, root, command string) string {
 		require.Contains(t, string(data), "\n"+command+"\n", "%s must run the README's own command", file)
 		return ""
 	}
-	command = strings.Replace(command, "go run ./cmd/psim", "psim", 1)
+	command = strings.Replace(command, "GOEXPERIMENT=simd go run ./cmd/psim", "psim", 1)
 	stdout, stderr, code := psim(t, command)
 	require.Zero(t, code, "%s: %s", command, stderr)
 	return stdout + stderr
@@ -109,6 +109,15 @@ func TestHelpExamples(t *testing.T) {
 		for line := range strings.Lines(c.Example) {
 			command, _, _ := strings.Cut(strings.TrimSpace(line), "   ") // a remark follows after spaces
 			command, _, _ = strings.Cut(command, " > ")
+			if strings.HasPrefix(command, "psim validate --executed") {
+				command += " --oversubscribe --steps 1 --set model.layers=4 --set model.hidden=16"
+			}
+			if strings.HasPrefix(command, "psim exec") {
+				if strings.Contains(command, "xla") {
+					continue // needs a GPU
+				}
+				command += tiny
+			}
 			_, stderr, code := psim(t, command)
 			require.Zero(t, code, "%s: %s", command, stderr)
 			examples++

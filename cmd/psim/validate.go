@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,20 +12,32 @@ import (
 )
 
 func newValidate() *cobra.Command {
-	var asJSON, markdown bool
+	var asJSON, markdown, executed bool
+	var f execFlags
 	cmd := &cobra.Command{
 		Use:   "validate [ID…]",
 		Short: "answer the formula questions, each by closed form and by simulation",
 		Long: `validate answers the formula questions of Brown's CS1390 assignment on parallel
 training, each in two independent ways: by a closed form, and by simulating the
 task graph. It fails (exit code 1) if the two disagree. Without an ID it answers
-all; 3.3 stands for all of its parts.`,
+all; 3.3 stands for all of its parts.
+
+--executed instead predicts steps of two networks, three schedules and 2, 4 and 8
+microbatches, runs them for real on --gpus devices, and says how far off it was.`,
 		Example: `  psim validate
   psim validate 1.6 4.4
-  psim validate --markdown > answers.md`,
+  psim validate --markdown > answers.md
+  psim validate --executed                            predictions against this machine`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asJSON && markdown {
 				return errors.New("--json and --markdown exclude each other: stdout holds one of them")
+			}
+			if executed {
+				if len(args) > 0 {
+					return fmt.Errorf("--executed runs its own experiments; leave out %s", strings.Join(args, " "))
+				}
+				f.json = asJSON
+				return validateExecuted(cmd.Context(), f, markdown, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
 			ids, err := questions.Select(args)
 			if err != nil {
@@ -53,5 +66,7 @@ all; 3.3 stands for all of its parts.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object and nothing else")
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "print an answer sheet in Markdown")
+	cmd.Flags().BoolVar(&executed, "executed", false, "predict steps, run them for real and compare")
+	f.registerExecuted(cmd)
 	return cmd
 }

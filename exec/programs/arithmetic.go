@@ -46,7 +46,7 @@ func (a *Arithmetic) program(name string, build func(*builder) []*Node) (*progra
 	if err != nil {
 		return nil, err
 	}
-	p.inPlace = func(name string) bool { return name == sumKey }
+	p.inPlace = all // what is used up makes room for the result
 	a.programs[name] = p
 	return p, nil
 }

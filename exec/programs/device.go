@@ -59,10 +59,16 @@ func (d *Device) Bytes() int64 { return d.live.Load() }
 // was called.
 func (d *Device) Peak() int64 { return d.peak.Load() }
 
+// Description says which device it is, in the backend's words.
+func (d *Device) Description() string {
+	return d.Backend.Name() + ", " + d.Backend.DeviceDescription(d.Number)
+}
+
 // ResetPeak lets Peak begin anew.
 func (d *Device) ResetPeak() { d.peak.Store(d.live.Load()) }
 
-// Close frees the backend. Tensors and stages come first.
+// Close frees the backend, for all of its devices; closing each of them is
+// fine. Tensors and stages come first.
 func (d *Device) Close() { d.Backend.Finalize() }
 
 // Observe calls f with every change of Bytes from now on, from whichever

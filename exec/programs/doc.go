@@ -25,7 +25,8 @@
 // is held by the caller, who releases it; what a call keeps of its arguments
 // (an input that the backward needs) it holds itself. Saved and Work are used up
 // by the call that takes them, and their memory is given back to the programs.
-// A Device counts the bytes of its tensors: those that a pass returns beside
+// A Device counts the bytes of its tensors: those that a pass returns, from when
+// it begins, beside
 // those that it uses up, but sums and optimizer steps in place. Temporaries
 // within a program are not counted.
 //

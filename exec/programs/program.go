@@ -19,6 +19,7 @@ type program struct {
 	graph   *graph.Graph
 	inputs  []string
 	outputs int
+	made    int64 // bytes of the outputs
 	results []source
 	// inPlace names the inputs whose place outputs take once they are spent, so
 	// that they are not counted beside them.
@@ -65,6 +66,9 @@ func compile(backend compute.Backend, name string, where *string, build func(*bu
 	p = &program{name: name, graph: b.graph, inputs: b.inputs}
 	outputs := p.place(results, b)
 	p.outputs = len(outputs)
+	for _, node := range outputs {
+		p.made += node.Shape().ByteSize()
+	}
 	if len(outputs) == 0 {
 		return p, nil
 	}
@@ -123,15 +127,20 @@ func (p *program) execute(d *Device, inputs []*Tensor, spend func(string) bool) 
 	if err != nil {
 		return nil, err
 	}
-	outputs := make([]*Tensor, p.outputs)
-	values := p.graph.RunWithBuffers(buffers, spent, d.Number)
 	for i, t := range inputs {
 		if spent[i] && p.inPlace != nil && p.inPlace(p.inputs[i]) {
 			t.discount()
 		}
 	}
-	for i, value := range values {
-		outputs[i] = wrap(d, value)
+	d.count(p.made) // there must be room before it runs
+	var outputs []*Tensor
+	defer func() {
+		if outputs == nil {
+			d.count(-p.made)
+		}
+	}()
+	for _, value := range p.graph.RunWithBuffers(buffers, spent, d.Number) {
+		outputs = append(outputs, wrap(d, value))
 	}
 	return outputs, nil
 }

@@ -77,6 +77,12 @@ func (t *Tensor) CopyTo(d *Device) (copied *Tensor, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("copying a tensor: %w", err)
 	}
+	d.count(t.Bytes()) // there must be room before it comes
+	defer func() {
+		if copied == nil {
+			d.count(-t.Bytes())
+		}
+	}()
 	var there compute.Buffer
 	if t.device.Backend == d.Backend && t.device.Number != d.Number {
 		there, err = buffer.CopyToDevice(d.Number)
@@ -86,7 +92,11 @@ func (t *Tensor) CopyTo(d *Device) (copied *Tensor, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("copying a tensor: %w", err)
 	}
-	return newTensor(d, there)
+	value, err := tensors.FromBuffer(there)
+	if err != nil {
+		return nil, fmt.Errorf("copying a tensor: %w", err)
+	}
+	return wrap(d, value), nil
 }
 
 func throughHost(from compute.Buffer, to *Device, shape shapes.Shape) (compute.Buffer, error) {
@@ -110,13 +120,14 @@ func newTensor(d *Device, buffer compute.Buffer) (*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.count(value.Shape().ByteSize())
 	return wrap(d, value), nil
 }
 
+// wrap makes a tensor that the device has counted already.
 func wrap(d *Device, value *tensors.Tensor) *Tensor {
 	t := &Tensor{device: d, value: value, shape: value.Shape(), counted: true}
 	t.holders.Store(1)
-	d.count(t.Bytes())
 	return t
 }
 

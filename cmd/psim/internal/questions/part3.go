@@ -41,7 +41,7 @@ func shardings() []sharding {
 
 const (
 	ledgerRun  = "The memory ledger of data-parallel training at ZeRO stage "
-	shardedTo3 = "Counted is what stays, without the layer that is gathered for a while. Of ZeRO stage 3 only the memory ledger is simulated, over the communication of stage 2: the gathering of parameters layer by layer is not in the graph, so psim run offers no stage 3, and the peak shown is a lower bound."
+	shardedTo3 = "Counted is what stays. The peak shown is that of four layers without activations, of a tenth to four tenths of the parameters: two are gathered at a time, with the gradients of two."
 )
 
 // shardedSymbolic is question 3.2, in which every number has S bits and the

@@ -76,12 +76,13 @@ func machine(gigabits int64, latency time.Duration) costmodel.Machine {
 }
 
 // network is four layers without activations whose tensors, eight of different
-// sizes, hold so many parameters together.
+// sizes, hold so many parameters together. Up to sixteen workers share each of
+// them equally, so that sharding pads nothing.
 func network(parameters int64) arch.Network {
 	n := arch.Network{Name: "sample network", TokensPerSample: 1}
 	left := parameters
 	for i, name := range []string{"first", "second", "third", "last"} {
-		size := parameters * int64(i+1) / 10
+		size := parameters * int64(i+1) / 160 * 16
 		if i == 3 {
 			size = left
 		}
@@ -115,10 +116,13 @@ func (t trainer) run() (run, error) {
 		Network: network(t.parameters), Training: t.training, State: t.state, Zero: t.zero,
 		Layers: []int{4}, StageRank: []int32{0}, Samples: []int64{1}, Replicas: int(t.workers),
 	}
+	if t.zero == 3 { // layer by layer
+		w.Layers, w.StageRank = []int{1, 1, 1, 1}, make([]int32, 4)
+	}
 	const bucket = 25 << 20
 	g, err := wire("ddp", schedules.Pipeline{
 		Shape:   schedules.Shape{Ranks: 1, Microbatches: 1, Replicas: int(t.workers)},
-		Samples: w.Samples, Sync: w.Sync(bucket, true), Optimizer: true,
+		Samples: w.Samples, Sync: w.Sync(bucket, true), Optimizer: true, StageRank: w.StageRank,
 	})
 	if err != nil {
 		return run{}, err
@@ -138,7 +142,7 @@ func wire(name string, p schedules.Pipeline) (*schedules.Graph, error) {
 		return nil, err
 	}
 	p.Name = name
-	if p.Order, err = schedule.Order(p.Shape, nil); err != nil {
+	if p.Order, err = schedule.Order(p.Shape, p.StageRank); err != nil {
 		return nil, err
 	}
 	return p.Graph()

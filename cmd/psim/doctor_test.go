@@ -1,0 +1,88 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/exec/programs"
+)
+
+// nowhere makes doctor find no plugin of the machine that the test runs on.
+func nowhere(t *testing.T) (folder string) {
+	folder = t.TempDir()
+	t.Setenv(programs.PluginVariable, folder)
+	return folder
+}
+
+func TestDoctor(t *testing.T) {
+	nowhere(t)
+	stdout, stderr, code := psim(t, "psim doctor")
+	require.Zero(t, code, stderr)
+	require.Empty(t, stderr)
+	require.Regexp(t, `(?s)^psim `+version+`, go1\.\S+, \w+/\w+
+
+backend go +works
+  virtual devices +\d+, one per core
+  vector kernels +\S.*
+  matrix product +[\d.]+ [A-Z]?FLOP/s \(float32, 512×512, one device\)
+.*
+backend xla +(not compiled in|does not work)
+  C compiler +\S.*
+  GPUs +\S.*
+  plugins +none
+`, stdout)
+	require.Equal(t, programs.XLACompiled, strings.Contains(stdout, "there is no XLA plugin"))
+}
+
+func TestDoctorJSON(t *testing.T) {
+	folder := nowhere(t)
+	stdout, stderr, code := psim(t, "psim doctor --json")
+	require.Zero(t, code, stderr)
+	var d diagnosis
+	require.NoError(t, json.Unmarshal([]byte(stdout), &d))
+	require.True(t, d.GoBack.Works)
+	require.Equal(t, programs.SIMDCompiled, d.GoBack.SIMDCompiled)
+	require.Greater(t, d.GoBack.MatrixSpeed, 1e6)
+	require.Equal(t, programs.XLACompiled, d.XLA.Compiled)
+	require.Equal(t, []string{folder}, d.XLA.Looked)
+	require.NotContains(t, stdout, "null")
+}
+
+// Without XLA compiled in, doctor says what there would be to use.
+func TestDoctorFindsPlugin(t *testing.T) {
+	file := filepath.Join(nowhere(t), "pjrt_c_api_cuda_plugin.so")
+	require.NoError(t, os.WriteFile(file, []byte("no library"), 0o644))
+	stdout, _, code := psim(t, "psim doctor")
+	require.Zero(t, code, "a plugin that does not work is no failure")
+	require.Contains(t, stdout, file)
+	if programs.XLACompiled {
+		require.Contains(t, stdout, "it does not load: ")
+	} else {
+		require.Contains(t, stdout, "to use GPUs, build with GOEXPERIMENT=simd CGO_ENABLED=1 go build -tags xla ./cmd/psim\n")
+	}
+}
+
+func TestDoctorVerdict(t *testing.T) {
+	require.NoError(t, (&diagnosis{GoBack: goHealth{Works: true}, XLA: xlaState{Error: "broken"}}).verdict())
+	err := (&diagnosis{GoBack: goHealth{Error: "out of memory"}}).verdict()
+	require.EqualError(t, err, "the backend go does not work: out of memory")
+	require.ErrorAs(t, err, new(failure), "it exits with 1")
+}
+
+func TestCCompiler(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("PATH", folder)
+	t.Setenv("CC", "")
+	require.Empty(t, cCompiler())
+	for _, name := range []string{"cc", "mine"} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), nil, 0o755))
+	}
+	require.Equal(t, filepath.Join(folder, "cc"), cCompiler())
+	t.Setenv("CC", "mine -O2")
+	require.Equal(t, filepath.Join(folder, "mine"), cCompiler())
+}

@@ -1,0 +1,42 @@
+//go:build xla && cgo && linux
+
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestDoctorXLA examines the plugin without an accelerator that package exec's
+// tests use.
+func TestDoctorXLA(t *testing.T) {
+	if _, err := exec.LookPath("cc"); err != nil {
+		t.Skip("this test makes a plugin of C code, and there is no C compiler (cc)")
+	}
+	headers, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/gomlx/go-xla").Output()
+	require.NoError(t, err)
+	file := filepath.Join(nowhere(t), "pjrt_c_api_stub_plugin.so")
+	out, err := exec.Command("cc", "-shared", "-fPIC", "-o", file, "-I"+filepath.Join(strings.TrimSpace(string(headers)), "pjrt"),
+		"../../exec/programs/testdata/stub/stub.c").CombinedOutput()
+	require.NoError(t, err, string(out))
+
+	stdout, stderr, code := psim(t, "psim doctor")
+	require.Zero(t, code, stderr)
+	require.Regexp(t, `(?s)backend xla +works
+.*
+  plugins +`+file+`: PJRT 0\.104
+  devices +xla, StubDevice.*
+ +xla, StubDevice.*
+  matrix product +.* \(float32, 4096×4096, one device\)
+  copies +numbers survive between every two devices
+`, stdout)
+
+	t.Setenv("STUB_CHANGE", "1")
+	stdout, _, code = psim(t, "psim doctor")
+	require.Zero(t, code, "XLA is not all there is")
+	require.Contains(t, stdout, "copying from device 0 to device 1 and back: 1009 numbers came back changed")
+}

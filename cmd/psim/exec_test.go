@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"psim/reports"
+)
+
+// tiny makes the networks of exec's examples so small that a test can train
+// them.
+const tiny = " --oversubscribe --steps 2 --repeats 1 --set model.layers=3 --set model.hidden=16 --set model.heads=2 --set model.vocab=32 --set model.sequence_length=8"
+
+const tinyMLP = `
+[schedule]
+name = "gpipe"
+stages = 2
+microbatches = 4
+[model]
+family = "mlp"
+layers = 4
+hidden = 8
+[batch]
+global = 12
+[machine]
+device = "cpu-core"
+`
+
+func writeTinyMLP(t *testing.T) {
+	userFolder(t)
+	require.NoError(t, os.WriteFile("mlp.toml", []byte(tinyMLP), 0o644))
+}
+
+// execJSON runs psim exec and reads its result.
+func execJSON(t *testing.T, line string) reports.Result {
+	t.Helper()
+	stdout, stderr, code := psim(t, line+" --json")
+	require.Zero(t, code, stderr)
+	r, err := reports.ReadResult(strings.NewReader(stdout))
+	require.NoError(t, err)
+	return r
+}
+
+// Every mode that a configuration can name runs, and passes all checks.
+func TestExecModes(t *testing.T) {
+	writeTinyMLP(t)
+	for _, sets := range []string{
+		"--gpus 1", "--gpus 2", "--gpus 3", "--gpus 2 --per-layer", "--gpus 2 --set train.recompute=full",
+		"--gpus 2 --set schedule.name=1f1b", "--gpus 2 --set schedule.name=model-parallel", "--gpus 3 --set schedule.name=torchgpipe",
+		"--gpus 3 --set schedule.synchronous=true", "--gpus 2 --set train.optimizer=sgd-momentum", "--gpus 4 --set parallel.data=2 --set schedule.microbatches=2",
+		"--gpus 2 --set schedule.name=ddp --set schedule.stages=1 --set schedule.microbatches=2",
+		"--gpus 3 --set schedule.name=ddp --set schedule.stages=1 --set schedule.microbatches=1 --set parallel.bucket=tensor --strided",
+		"--gpus 2 --set schedule.name=ddp --set schedule.stages=1 --set schedule.microbatches=2 --set parallel.zero=3",
+		"--gpus 3 --set schedule.name=ddp --set schedule.stages=1 --set schedule.microbatches=2 --set parallel.zero=3 --set parallel.collectives=gloo",
+	} {
+		t.Run(sets, func(t *testing.T) {
+			r := execJSON(t, "psim exec mlp.toml --oversubscribe --check all --steps 2 --repeats 1 "+sets)
+			require.Equal(t, reports.Measured, r.Kind)
+			require.True(t, r.Checks.Passed)
+			require.Len(t, r.Steps, 2)
+			require.Equal(t, reports.Predicted, r.Predicted.Kind)
+			require.Equal(t, r.Tasks, r.Predicted.Tasks)
+			require.Equal(t, r.Devices, len(r.Ranks))
+			for i := range r.Ranks {
+				require.Equal(t, r.Predicted.Ranks[i].PersistentMemory, r.Ranks[i].PersistentMemory)
+			}
+		})
+	}
+}
+
+// Without a configuration three modes run; the result is 1F1B's and has all.
+func TestExecWithoutConfig(t *testing.T) {
+	userFolder(t)
+	stdout, stderr, code := psim(t, "psim exec --gpus 2 --check weights,output,grads,loss --course-rates --out out/exec"+tiny)
+	require.Zero(t, code, stderr)
+	for _, name := range []string{"model-parallel", "gpipe", "1f1b", "passed", "where the error comes from"} {
+		require.Contains(t, stdout, name)
+	}
+	data, err := os.ReadFile("out/exec/result.json")
+	require.NoError(t, err)
+	var r map[string]any
+	require.NoError(t, json.Unmarshal(data, &r))
+	require.Equal(t, "measured", r["kind"])
+	require.Equal(t, "1f1b", r["schedule"])
+	require.Len(t, r["runs"], 3)
+	for _, key := range []string{"steps", "step_time_mean_s", "step_time_std_s", "checks", "predicted", "heap_growth_bytes", "course_tokens_per_s"} {
+		require.Contains(t, r, key)
+	}
+	checks := r["checks"].(map[string]any)
+	for _, key := range []string{"weights", "outputs", "gradients", "loss_first", "loss_last", "passed"} {
+		require.Contains(t, checks, key)
+	}
+	for _, name := range []string{"compare.png", "timeline.png", "trace.csv", "memory.png", "comparison.json", "modes.png", "predicted/trace.csv", "gpipe/compare.png", "1f1b/predicted/result.json"} {
+		require.FileExists(t, filepath.Join("out/exec", name))
+	}
+	for _, line := range []string{"psim compare out/exec", "psim compare out/exec/gpipe out/exec/1f1b", "psim plot timeline out/exec/gpipe", "psim exec --gpus 2 --out out/exec" + tiny} {
+		_, stderr, code := psim(t, line)
+		require.Zero(t, code, "%s: %s", line, stderr)
+	}
+}
+
+// What was measured until an interrupt is kept, and marked.
+func TestExecInterrupted(t *testing.T) {
+	writeTinyMLP(t)
+	var f execFlags
+	f.register(&cobra.Command{})
+	f.oversubscribe, f.steps, f.out = true, 20, "o"
+	list, err := f.modes([]string{"mlp.toml"}, io.Discard)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &session{flags: f, progress: &progress{w: &interrupter{at: "step 5 of", cancel: cancel}}}
+	require.ErrorIs(t, s.run(ctx, list), context.Canceled)
+	var out strings.Builder
+	require.NoError(t, prepareFolder("o"))
+	require.NoError(t, s.report(ctx, "o", &out, io.Discard))
+	r := readResultFile(t, "o/result.json")
+	require.True(t, r.Partial)
+	require.Len(t, r.Steps, 3)
+
+	code := run(ctx, strings.Fields("exec mlp.toml --oversubscribe --out p"), &out, io.Discard)
+	require.Equal(t, exitFailed, code)
+	require.NoFileExists(t, "p/result.json")
+}
+
+// interrupter cancels when a text is written to it.
+type interrupter struct {
+	strings.Builder
+	at     string
+	cancel func()
+}
+
+func (i *interrupter) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), i.at) {
+		i.cancel()
+	}
+	return i.Builder.Write(p)
+}
+
+func readResultFile(t *testing.T, path string) reports.Result {
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	r, err := reports.ReadResult(strings.NewReader(string(data)))
+	require.NoError(t, err)
+	return r
+}
+
+// A check that fails is an exit code of 1, and says which mode.
+func TestExecCheckFails(t *testing.T) {
+	writeTinyMLP(t)
+	_, stderr, code := psim(t, "psim exec mlp.toml --gpus 2 --oversubscribe --steps 3 --repeats 1 --check loss --learning-rate 900 --set train.optimizer=sgd --out -")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stderr, "gpipe: a check failed")
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"psim/exec"
+	"psim/exec/programs"
+	"psim/reports"
+	"psim/schedules"
+)
+
+// The largest absolute differences from the unsplit run that pass.
+const (
+	weightsTolerance   = 1e-5
+	gradientsTolerance = 1e-5
+	outputTolerance    = 1e-4
+	lossTolerance      = 1e-4
+)
+
+// check holds what was trained against the unsplit run, which is trained once
+// for all modes that it serves.
+func (s *session) check(ctx context.Context, e *executed, devices []*programs.Device, source *exec.Source, o exec.TrainOptions) error {
+	if !o.Record {
+		return nil
+	}
+	key := fmt.Sprint(e.plan.Workload.Network.Name, e.plan.Samples, e.plan.Graph.Shape.Replicas, o.Total())
+	want := s.unsplit[key]
+	if want == nil {
+		var err error
+		if want, err = s.trainUnsplit(ctx, e, devices, source, o); err != nil {
+			return err
+		}
+		if s.unsplit == nil {
+			s.unsplit = map[string]*exec.Record{}
+		}
+		s.unsplit[key] = want
+	}
+	d, err := e.training.Record.Difference(want)
+	if err != nil {
+		return failure{err}
+	}
+	e.checks = s.verdict(d, e.training.Record.Losses)
+	return nil
+}
+
+// trainUnsplit trains the whole network on one device, a batch at a time.
+func (s *session) trainUnsplit(ctx context.Context, e *executed, devices []*programs.Device, source *exec.Source, o exec.TrainOptions) (*exec.Record, error) {
+	job := e.job(s.flags)
+	shape := schedules.Shape{Ranks: 1, Microbatches: 1}
+	gpipe, err := schedules.Find("gpipe")
+	if err != nil {
+		return nil, err
+	}
+	order, err := gpipe.Order(shape, nil)
+	if err != nil {
+		return nil, err
+	}
+	if job.Graph, err = (schedules.Pipeline{Name: "unsplit", Shape: shape, Order: order, Optimizer: true}).Graph(); err != nil {
+		return nil, err
+	}
+	job.Layers, job.Samples = []int{len(job.Network.Layers)}, []int{int(e.plan.Samples)}
+	job.Recompute, job.PerLayer = programs.SaveAll, false
+	trainer, err := exec.NewTrainer(job, devices)
+	if err != nil {
+		return nil, fmt.Errorf("the unsplit run: %w", err)
+	}
+	defer trainer.Close()
+	o.Progress = func(step, of int) { s.progress.say("unsplit, to compare with: step %d of %d", step+1, of) }
+	training, err := trainer.Train(ctx, source, o)
+	if err != nil {
+		return nil, failed(err)
+	}
+	return training.Record, nil
+}
+
+// verdict judges what the flags ask for.
+func (s *session) verdict(d exec.Differences, losses []float64) *reports.Checks {
+	c := &reports.Checks{Passed: true}
+	judge := func(name string, into **float64, difference, tolerance float64) {
+		if s.flags.checks(name) {
+			*into = &difference
+			c.Passed = c.Passed && difference < tolerance
+		}
+	}
+	judge("weights", &c.Weights, d.Weights, weightsTolerance)
+	judge("output", &c.Outputs, d.Outputs, outputTolerance)
+	judge("grads", &c.Gradients, d.Gradients, gradientsTolerance)
+	judge("loss", &c.LossDifference, d.Loss, lossTolerance)
+	if s.flags.checks("grads") {
+		c.Passed = c.Passed && d.ReplicasEqual
+	}
+	if s.flags.checks("loss") {
+		first, last := losses[0], losses[len(losses)-1]
+		c.LossFirst, c.LossLast = &first, &last
+		c.Passed = c.Passed && last < first
+	}
+	return c
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"psim/internal/units"
+	"psim/reports"
+)
+
+// report writes the files and prints the results of all modes.
+func (s *session) report(ctx context.Context, folder string, stdout, stderr io.Writer) error {
+	ctx = context.WithoutCancel(ctx) // what was measured until an interrupt is kept
+	if folder != "" {
+		if err := s.write(ctx, folder); err != nil {
+			return failure{err}
+		}
+	}
+	if err := s.print(stdout); err != nil {
+		return failure{err}
+	}
+	if folder != "" && !s.flags.quiet {
+		fmt.Fprintf(stderr, "wrote result.json, compare.png, timeline.png, trace.csv, memory.png and more in %s\n", folder)
+	}
+	for _, e := range s.done {
+		if e.checks != nil && !e.checks.Passed {
+			return failure{fmt.Errorf("%s: a check failed", e.plan.Graph.Name)}
+		}
+	}
+	return nil
+}
+
+// main is the mode whose result stands for the session: 1F1B, or the last.
+func (s *session) main() *executed {
+	return s.done[len(s.done)-1]
+}
+
+// whole is the result of the session: of its main mode, with all modes in it if
+// there are several, and then with the worst of their checks.
+func (s *session) whole() reports.Result {
+	r := s.main().result
+	if len(s.done) == 1 {
+		return r
+	}
+	m := *r.Measurement
+	r.Measurement = &m
+	for _, e := range s.done {
+		r.Runs = append(r.Runs, e.result)
+		if m.Checks != nil && e.checks != nil {
+			worst := m.Checks.Worst(*e.checks)
+			m.Checks = &worst
+		}
+	}
+	return r
+}
+
+// print writes to stdout in the wanted form.
+func (s *session) print(stdout io.Writer) error {
+	whole := s.whole()
+	switch {
+	case s.flags.json:
+		return whole.WriteJSON(stdout)
+	case s.flags.csv:
+		return reports.WriteResultCSV(stdout, whole)
+	}
+	e := s.main()
+	if len(s.done) > 1 {
+		fmt.Fprintf(stdout, "%s: %s on %d devices (backend %s), %d microbatches; predicted, then measured\n\n",
+			e.config.Name(), e.plan.Workload.Network.Name, e.result.Devices, e.result.Backend, e.result.Microbatches)
+		return reports.WriteRuns(stdout, whole.Runs)
+	}
+	if err := reports.WriteTable(stdout, e.result); err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout)
+	return e.comparison().WriteTable(stdout)
+}
+
+// predictedRun and measuredRun are the two sides of a comparison.
+func (e *executed) predictedRun() reports.Run {
+	return reports.Run{Result: *e.result.Predicted, Trace: e.predicted}
+}
+
+func (e *executed) measuredRun() reports.Run { return reports.Run{Result: e.result, Trace: e.trace} }
+
+func (e *executed) comparison() reports.Comparison {
+	return reports.Compare(e.predictedRun(), e.measuredRun())
+}
+
+// write puts the files of all modes in their places: those of the main mode in
+// the folder itself, and with several modes each one's in a folder of its name.
+func (s *session) write(ctx context.Context, folder string) error {
+	files := s.main().execFiles(folder)
+	files = files[:len(files)-1] // the session's result takes the place of the mode's
+	if len(s.done) > 1 {
+		for _, e := range s.done {
+			files = append(files, e.execFiles(filepath.Join(folder, e.plan.Graph.Name))...)
+		}
+		files = append(files, file{filepath.Join(folder, "modes.png"), s.drawModes})
+	}
+	if s.flags.trace != "" {
+		write := reports.WriteChrome
+		if strings.HasSuffix(s.flags.trace, ".gz") {
+			write = reports.WriteChromeGzip
+		}
+		files = append(files, file{s.flags.trace, func(w io.Writer) error { return write(w, s.main().trace, reports.AllRanks) }})
+	}
+	whole := s.whole()
+	files = append(files, file{filepath.Join(folder, "result.json"), func(w io.Writer) error { return whole.WriteJSON(w) }})
+	for _, f := range files {
+		if err := prepareFolder(filepath.Dir(f.path)); err != nil {
+			return err
+		}
+	}
+	return writeFiles(ctx, files)
+}
+
+// execFiles lists the files of one mode, the result last.
+func (e *executed) execFiles(folder string) []file {
+	in := func(name string) string { return filepath.Join(folder, filepath.FromSlash(name)) }
+	title := pictureTitle(e.config.Name(), e.trace) + " · measured"
+	curves := reports.MemoryCurves(e.trace)
+	list := []file{
+		{in("predicted/trace.csv"), func(w io.Writer) error { return reports.WriteTraceCSV(w, e.predicted) }},
+		{in("predicted/result.json"), func(w io.Writer) error { return e.result.Predicted.WriteJSON(w) }},
+		{in("compare.png"), func(w io.Writer) error {
+			return reports.CompareTimelines(w, reports.PNG, e.predictedRun(), e.measuredRun())
+		}},
+		{in("comparison.json"), func(w io.Writer) error { return e.comparison().WriteJSON(w) }},
+		{in("timeline.png"), func(w io.Writer) error {
+			return reports.Timeline(w, reports.PNG, title, reports.Panel{Trace: e.trace})
+		}},
+		{in("timeline.svg"), func(w io.Writer) error {
+			return reports.Timeline(w, reports.SVG, title, reports.Panel{Trace: e.trace})
+		}},
+		{in("trace.csv"), func(w io.Writer) error { return reports.WriteTraceCSV(w, e.trace) }},
+		{in("memory.png"), func(w io.Writer) error {
+			return reports.Memory(w, reports.PNG, reports.MemoryFigure{Title: "memory · " + title, Curves: curves, End: e.trace.End()})
+		}},
+		{in("memory.csv"), func(w io.Writer) error { return reports.WriteMemoryCSV(w, curves) }},
+	}
+	return append(list, file{in("result.json"), func(w io.Writer) error { return e.result.WriteJSON(w) }})
+}
+
+// drawModes draws all modes, predicted and measured, on one time axis.
+func (s *session) drawModes(w io.Writer) error {
+	var panels []reports.Panel
+	for _, e := range s.done {
+		panels = append(panels,
+			reports.Panel{Trace: e.predicted, Label: e.plan.Graph.Name + ", predicted " + units.FormatDuration(e.predicted.End())},
+			reports.Panel{Trace: e.trace, Label: e.plan.Graph.Name + ", measured " + units.FormatDuration(e.trace.End())})
+	}
+	if len(panels) == 0 {
+		return errors.New("nothing was measured")
+	}
+	return reports.Timeline(w, reports.PNG, s.main().config.Name()+": predicted and measured", panels...)
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// progress tells on stderr what long work is at: on a terminal in one line that
+// changes, else in a line every few seconds.
+type progress struct {
+	w        io.Writer
+	quiet    bool
+	terminal bool
+	between  time.Duration // lines, where it is not a terminal
+	last     time.Time
+	width    int
+}
+
+const betweenLines = 5 * time.Second
+
+func newProgress(w io.Writer, quiet bool) *progress {
+	p := &progress{w: w, quiet: quiet, between: betweenLines, last: time.Now()}
+	if f, ok := w.(*os.File); ok {
+		info, err := f.Stat()
+		p.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
+	}
+	return p
+}
+
+// say tells what is being done.
+func (p *progress) say(format string, args ...any) {
+	if p.quiet {
+		return
+	}
+	text := fmt.Sprintf(format, args...)
+	switch {
+	case p.terminal:
+		fmt.Fprintf(p.w, "\r%-*s", p.width, text)
+		p.width = len(text)
+	case time.Since(p.last) > p.between:
+		p.last = time.Now()
+		fmt.Fprintln(p.w, text)
+	}
+}
+
+// clear removes the line.
+func (p *progress) clear() {
+	if p.terminal && p.width > 0 {
+		fmt.Fprintf(p.w, "\r%*s\r", p.width, "")
+		p.width = 0
+	}
+}

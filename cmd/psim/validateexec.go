@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"psim/configs"
+	"psim/exec/programs"
+	"psim/internal/units"
+	"psim/reports"
+)
+
+// executedRow is one experiment that was predicted and then run.
+type executedRow struct {
+	Model        string  `json:"model"`
+	Schedule     string  `json:"schedule"`
+	Microbatches int     `json:"microbatches"`
+	Predicted    float64 `json:"predicted_s"`
+	Measured     float64 `json:"measured_s"`
+	Deviation    float64 `json:"measured_std_s"`
+	Error        float64 `json:"error"` // of the step time, of the predicted one
+	BubbleError  float64 `json:"bubble_error"`
+	Bubble       float64 `json:"bubble"` // measured, of the makespan
+	// PredictedPeak and Peak are the largest of any rank.
+	PredictedPeak int64   `json:"predicted_peak_bytes"`
+	Peak          int64   `json:"peak_bytes"`
+	HeapGrowth    int64   `json:"heap_growth_bytes"`
+	Dispatch      float64 `json:"dispatch"` // of the step, on the worst rank
+	// SpeedUp is that over model-parallel with the same microbatches, and
+	// Ideal what equal stages and free messages would give.
+	SpeedUp float64 `json:"speed_up"`
+	Ideal   float64 `json:"ideal_speed_up"`
+}
+
+// executedReport is what psim validate --executed finds.
+type executedReport struct {
+	Machine     string        `json:"machine"`
+	Devices     int           `json:"devices"`
+	SIMD        string        `json:"simd"`
+	Rows        []executedRow `json:"rows"`
+	MedianError float64       `json:"median_error"` // absolute
+	WorstError  float64       `json:"worst_error"`
+	WorstBubble float64       `json:"worst_bubble_error"`
+	SamePeak    int           `json:"same_peak"` // rows whose ledger is as predicted, to the byte
+}
+
+// executedModels are the networks of the report, and executedMicrobatches the
+// sizes of their pipelines.
+var (
+	executedModels       = [...]string{"exec", "exec-mlp"}
+	executedSchedules    = [...]string{"model-parallel", "gpipe", "1f1b"}
+	executedMicrobatches = [...]int{2, 4, 8}
+)
+
+// runExecuted predicts and runs every combination. sets change all of them.
+func runExecuted(ctx context.Context, f execFlags, p *progress) (*executedReport, error) {
+	r := &executedReport{Machine: machineName(), Devices: f.gpus, SIMD: programs.SIMD()}
+	for _, model := range executedModels {
+		for _, m := range executedMicrobatches {
+			var alone float64 // the step of model-parallel
+			for _, schedule := range executedSchedules {
+				row, err := executeRow(ctx, f, p, model, schedule, m)
+				if err != nil {
+					return nil, err
+				}
+				if schedule == "model-parallel" {
+					alone = row.Measured
+				}
+				row.SpeedUp, row.Ideal = alone/row.Measured, 1
+				if schedule != "model-parallel" {
+					row.Ideal = float64(f.gpus*m) / float64(m+f.gpus-1)
+				}
+				r.Rows = append(r.Rows, row)
+			}
+		}
+	}
+	r.summarize()
+	return r, nil
+}
+
+func executeRow(ctx context.Context, f execFlags, p *progress, model, schedule string, m int) (executedRow, error) {
+	c, err := f.load(model, io.Discard, "schedule.name="+schedule, fmt.Sprint("schedule.microbatches=", m))
+	if err != nil {
+		return executedRow{}, err
+	}
+	s := &session{flags: f, progress: p}
+	if err := s.run(ctx, []*configs.Config{c}); err != nil {
+		return executedRow{}, err
+	}
+	return newExecutedRow(s.main().plan.Workload.Network.Name, s.main().result), nil
+}
+
+func newExecutedRow(model string, r reports.Result) executedRow {
+	c := reports.Compare(reports.Run{Result: *r.Predicted}, reports.Run{Result: r})
+	row := executedRow{
+		Model: model, Schedule: r.Schedule, Microbatches: r.Microbatches,
+		Predicted: r.Predicted.StepTime, Measured: r.StepTime, Deviation: r.StepTimeStd,
+		Error: c.StepTimeError, BubbleError: c.BubbleError, Bubble: r.Bubble.Makespan,
+		PredictedPeak: c.A.PeakMemory, Peak: c.B.PeakMemory, HeapGrowth: r.HeapGrowth,
+	}
+	for _, rank := range r.Ranks {
+		if rank.Dispatch != nil {
+			row.Dispatch = max(row.Dispatch, *rank.Dispatch/r.StepTime)
+		}
+	}
+	return row
+}
+
+func (r *executedReport) summarize() {
+	var errors []float64
+	for _, row := range r.Rows {
+		errors = append(errors, math.Abs(row.Error))
+		r.WorstBubble = max(r.WorstBubble, math.Abs(row.BubbleError))
+		if row.Peak == row.PredictedPeak {
+			r.SamePeak++
+		}
+	}
+	slices.Sort(errors)
+	n := len(errors)
+	r.MedianError, r.WorstError = (errors[(n-1)/2]+errors[n/2])/2, errors[n-1]
+}
+
+func (r *executedReport) writeJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(r)
+}
+
+// writeMarkdown prints the report as a document that says how to make it anew.
+func (r *executedReport) writeMarkdown(w io.Writer) error {
+	fmt.Fprintf(w, `# Predicted before it was run
+
+Every row is one experiment: its tasks were measured one by one, the step was
+predicted from that, and then the same graph was run on %d devices. Made by
+
+    GOEXPERIMENT=simd go run ./cmd/psim validate --executed --markdown > docs/executed.md
+
+on %s, with %s and kernels of %s. Step times are of the median of the measured
+steps, peaks of the rank that holds the most: predicted from the network alone,
+and counted by the devices' ledgers of all tensors.
+
+`, r.Devices, r.Machine, runtime.Version(), r.kernels())
+	fmt.Fprintln(w, "| model | schedule | M | predicted | measured | error | bubble | off by | peak predicted | ledger | heap | dispatch | speed-up | ideal |")
+	fmt.Fprintln(w, "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
+	for _, row := range r.Rows {
+		fmt.Fprintf(w, "| %s | %s | %d | %s | %s ± %s | %+.1f %% | %.1f %% | %+.1f points | %d | %d | %s | %.2f %% | %.2f× | %.2f× |\n",
+			row.Model, row.Schedule, row.Microbatches, seconds(row.Predicted), seconds(row.Measured), seconds(row.Deviation),
+			100*row.Error, 100*row.Bubble, 100*row.BubbleError, row.PredictedPeak, row.Peak, units.FormatBytes(row.HeapGrowth),
+			100*row.Dispatch, row.SpeedUp, row.Ideal)
+	}
+	_, err := fmt.Fprintf(w, `
+Step time: median error %.1f %%, worst %.1f %%. Bubble: at worst %.1f points off.
+Peak memory: to the byte in %d of %d rows.
+
+The heap is that of the whole process, so of all devices together, and holds more
+than tensors: what programs need while they run (the ledger counts what they are
+given and what they return) and keep for the next run, compiled programs, the
+batches, and garbage, which is not collected during a step.
+`, 100*r.MedianError, 100*r.WorstError, 100*r.WorstBubble, r.SamePeak, len(r.Rows))
+	return err
+}
+
+// kernels names the instructions of the Go backend's matrix products.
+func (r *executedReport) kernels() string {
+	if r.SIMD == "" {
+		return "plain Go"
+	}
+	return r.SIMD
+}
+
+// registerExecuted declares the flags that --executed takes beside.
+func (f *execFlags) registerExecuted(cmd *cobra.Command) {
+	f.register(&cobra.Command{}) // for the defaults
+	flags := cmd.Flags()
+	flags.IntVar(&f.gpus, "gpus", 2, "number of devices of --executed")
+	flags.IntVar(&f.steps, "steps", 5, "number of steps that --executed measures")
+	flags.BoolVar(&f.oversubscribe, "oversubscribe", false, "let --executed use more devices than cores")
+	flags.StringArrayVar(&f.sets, "set", nil, "change a setting of all experiments of --executed")
+	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
+}
+
+// validateExecuted makes and prints the report.
+func validateExecuted(ctx context.Context, f execFlags, markdown bool, stdout, stderr io.Writer) error {
+	if err := f.validate(); err != nil {
+		return err
+	}
+	p := newProgress(stderr, f.quiet)
+	r, err := runExecuted(ctx, f, p)
+	p.clear()
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return r.writeJSON(stdout)
+	}
+	if markdown {
+		return r.writeMarkdown(stdout)
+	}
+	return r.writeText(stdout)
+}
+
+// writeText prints the rows in columns.
+func (r *executedReport) writeText(w io.Writer) error {
+	fmt.Fprintf(w, "%d devices of %s\n\n", r.Devices, r.Machine)
+	fmt.Fprintf(w, "%-10s %-15s %2s  %9s  %9s  %7s  %13s  %12s\n", "model", "schedule", "M", "predicted", "measured", "error", "bubble off by", "peak off by")
+	for _, row := range r.Rows {
+		fmt.Fprintf(w, "%-10s %-15s %2d  %9s  %9s  %+5.1f %%  %+6.1f points  %10d B\n",
+			row.Model, row.Schedule, row.Microbatches, seconds(row.Predicted), seconds(row.Measured),
+			100*row.Error, 100*row.BubbleError, row.Peak-row.PredictedPeak)
+	}
+	_, err := fmt.Fprintf(w, "\nstep time: median error %.1f %%, worst %.1f %%; bubble: at worst %.1f points; peak memory to the byte in %d of %d\n",
+		100*r.MedianError, 100*r.WorstError, 100*r.WorstBubble, r.SamePeak, len(r.Rows))
+	return err
+}
+
+// seconds prints a time.
+func seconds(s float64) string {
+	return units.FormatDuration(time.Duration(math.Round(s * 1e9)))
+}
+
+// machineName is the processor and the number of cores.
+func machineName() string {
+	name := runtime.GOARCH
+	if data, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		if m := modelName.FindSubmatch(data); m != nil {
+			name = string(m[1])
+		}
+	}
+	return fmt.Sprintf("%s with %d cores", name, runtime.GOMAXPROCS(0))
+}
+
+var modelName = regexp.MustCompile(`(?m)^model name\s*:\s*(.+?)\s*$`)

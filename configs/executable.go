@@ -1,0 +1,70 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+
+	"psim/costmodel"
+)
+
+// hostDevice is the catalog's device that stands for a core of this machine.
+const hostDevice = "cpu-core"
+
+// Executable returns the experiment as it can be executed on a number of
+// devices (0: as many as it asks for), and what had to be changed for that:
+// training is in fp32, and the machine is the one at hand.
+func (c *Config) Executable(devices int) (*Config, []string, error) {
+	if kind, err := c.work(); err != nil {
+		return nil, nil, err
+	} else if kind != byModel {
+		return nil, nil, &Error{Label: c.name, Problem: "only a network can be executed: give [model] instead of [times] or [collective]"}
+	}
+	sets, changes, err := c.fit(devices)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p := c.Train.Precision; p != "" && p != "fp32" {
+		sets = append(sets, "train.precision=fp32")
+		changes = append(changes, fmt.Sprintf("runs in fp32, not %s", p))
+	}
+	next, err := c.With(sets...)
+	if err != nil {
+		return nil, nil, err
+	}
+	next.Machine = costmodel.MachineOptions{Device: hostDevice}
+	return next, changes, next.refuse()
+}
+
+// fit finds the settings that use so many devices.
+func (c *Config) fit(devices int) (sets, changes []string, err error) {
+	stages, replicas := max(1, c.Schedule.Stages), max(1, c.Parallel.Data)
+	if devices == 0 || devices == stages*replicas {
+		return nil, nil, nil
+	}
+	problem := func(text string, args ...any) error {
+		return fmt.Errorf("%d devices for %s: %s", devices, c.name, fmt.Sprintf(text, args...))
+	}
+	was := fmt.Sprintf("%d stages × %d replicas", stages, replicas)
+	switch {
+	case c.Schedule.Name == "ddp":
+		sets = append(sets, fmt.Sprintf("parallel.data=%d", devices))
+	case devices%replicas != 0:
+		return nil, nil, problem("they must be a multiple of parallel.data = %d", replicas)
+	case c.Schedule.Placement != nil || c.Schedule.Partition.Layers != nil:
+		return nil, nil, problem("its placement or partition is for %d stages; set schedule.stages, and that, too", stages)
+	default:
+		sets = append(sets, fmt.Sprintf("schedule.stages=%d", devices/replicas))
+	}
+	return sets, []string{fmt.Sprintf("runs on %d devices instead of %s", devices, was)}, nil
+}
+
+// refuse reports what is simulated but not executed.
+func (c *Config) refuse() error {
+	switch {
+	case c.Parallel.Zero == 1 || c.Parallel.Zero == 2:
+		return c.problem("parallel", fmt.Errorf("zero = %d: is simulated, but not executed yet; 0 (all-reduce) and 3 (FSDP) are", c.Parallel.Zero))
+	case c.Train.Recompute == "selective":
+		return c.problem("train", errors.New(`recompute = "selective": is simulated, but not executed yet; "none" and "full" are`))
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package costmodel
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"psim/schedules"
+)
+
+// taskKind tells apart the tasks of a graph that take different times: by what
+// they do, for which stage, for how many samples. Replicas do the same.
+type taskKind struct {
+	kind    schedules.Kind
+	rank    int32 // of the pipeline
+	stage   int32
+	samples int64
+	part    uint16
+}
+
+// Profiled prices the tasks of a graph as they took when they were measured one
+// by one: the median over all tasks of a kind in all traces. samples[m] is the
+// size of microbatch m. Memory and links are those of base; times have no
+// delays, since what a message takes was measured until it had arrived.
+func Profiled(base schedules.Costs, samples []int64, traces []*schedules.Trace) (schedules.Costs, error) {
+	if len(traces) == 0 {
+		return base, fmt.Errorf("there is no trace to take times from")
+	}
+	g := traces[0].Graph
+	times := map[taskKind][]time.Duration{}
+	for _, trace := range traces {
+		for i := range trace.Graph.Tasks {
+			k := kindOf(g, &trace.Graph.Tasks[i], samples)
+			times[k] = append(times[k], trace.Spans[i].Duration())
+		}
+	}
+	medians := map[taskKind]time.Duration{}
+	for k, list := range times {
+		medians[k] = median(list)
+	}
+	priced := base.Task
+	base.Task = func(t *schedules.Task) schedules.Cost {
+		cost := priced(t)
+		cost.Busy, cost.Delay, cost.Link = medians[kindOf(g, t, samples)], 0, 0
+		return cost
+	}
+	return base, nil
+}
+
+// kindOf classifies a task. The ranks of one collective are of one kind.
+func kindOf(g *schedules.Graph, t *schedules.Task, samples []int64) taskKind {
+	k := taskKind{kind: t.Kind, rank: t.Rank % int32(g.Shape.Ranks), stage: t.Stage, part: t.Part}
+	if t.Kind.Collective() {
+		k.rank = g.Groups[t.Peer][0] % int32(g.Shape.Ranks)
+	}
+	if t.Microbatch != schedules.None {
+		k.samples = samples[t.Microbatch]
+	}
+	return k
+}
+
+// median of a list that is not empty, which it sorts.
+func median(list []time.Duration) time.Duration {
+	slices.Sort(list)
+	n := len(list)
+	return (list[(n-1)/2] + list[n/2]) / 2
+}

@@ -1,0 +1,163 @@
+package costmodel_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/costmodel"
+	"psim/costmodel/arch"
+	"psim/schedules"
+)
+
+// sharded is a network under ZeRO 3: a stage of every layer, all on one rank.
+func sharded(n arch.Network, replicas int, samples ...int64) costmodel.Workload {
+	w := costmodel.Workload{Network: n, Samples: samples, Replicas: replicas, Zero: 3, StageRank: make([]int32, len(n.Layers))}
+	for range n.Layers {
+		w.Layers = append(w.Layers, 1)
+	}
+	return w
+}
+
+// untied is a small GPT whose head has a table of its own.
+func untied(t tester) arch.Network {
+	tied := false
+	return network(t, arch.Model{Family: "gpt", Layers: 2, Hidden: 32, Heads: 4, Vocab: 50, SequenceLength: 16, Tied: &tied})
+}
+
+// A layer of 12 parameters over 5 replicas is stored as 15.
+func TestUnits(t *testing.T) {
+	w := sharded(mlp(t, 2, 3), 5, 1)
+	w.Training = arch.Training{Precision: "bf16", Optimizer: "adam"}
+	unit := schedules.Unit{Gather: 15 * 2, Scatter: 15 * 2, Share: 3 * 2}
+	require.Equal(t, schedules.Sync{Overlap: true, Units: []schedules.Unit{unit, unit}}, w.Sync(0, true))
+	require.Equal(t, []int64{96, 96, 96, 96, 96}, w.Persistent(5), "two layers, 3 parameters, 16 bytes each")
+	w.Replicas = 1
+	require.Equal(t, schedules.Sync{}, w.Sync(0, true))
+}
+
+// A tied head works on the embedding's unit, positions and all; the embedding
+// keeps the sum. A head with a table of its own has a unit of its own.
+func TestUnitsOfATiedHead(t *testing.T) {
+	const embedding, table = (50 + 16) * 32, 50 * 32
+	head := func(n arch.Network) (schedules.Unit, schedules.Unit) {
+		units := sharded(n, 2, 1).Sync(0, false).Units
+		return units[0], units[len(units)-1]
+	}
+	first, last := head(smallGPT(t))
+	require.Equal(t, schedules.Unit{Gather: 4 * embedding, Scatter: 4 * embedding, Share: 2 * embedding}, first)
+	require.Equal(t, schedules.Unit{Gather: 4 * embedding, Scatter: 4 * embedding}, last)
+	whole := workload(t, smallGPT(t), []int32{0}, 1)
+	whole.Replicas, whole.Zero = 2, 3
+	parameters := 4 * whole.Network.Parameters()
+	require.Equal(t, []schedules.Unit{{Gather: parameters, Scatter: parameters, Share: parameters / 2}}, whole.Sync(0, false).Units, "the head is in the embedding's unit")
+	whole = workload(t, smallGPT(t), []int32{0, 1}, 1)
+	whole.Replicas, whole.Zero = 2, 3
+	require.Equal(t, 4*whole.Parameters(1), whole.Sync(0, false).Units[1].Gather, "a copy on another rank is its own")
+	first, last = head(untied(t))
+	require.Equal(t, schedules.Unit{Gather: 4 * embedding, Scatter: 4 * embedding, Share: 2 * embedding}, first)
+	require.Equal(t, schedules.Unit{Gather: 4 * table, Scatter: 4 * table, Share: 2 * table}, last)
+}
+
+// Memory returns to what persists, which is a share of what one device would
+// hold, in every mode and for every network.
+func TestLedgerOfUnits(t *testing.T) {
+	for _, n := range []arch.Network{smallGPT(t), untied(t), mlp(t, 5, 7), network(t, arch.Model{Preset: "vgg16"})} {
+		for _, replicas := range []int{1, 2, 3, 4} {
+			for _, samples := range samplings {
+				for _, overlap := range []bool{false, true} {
+					for _, gloo := range []bool{false, true} {
+						w := sharded(n, replicas, samples...)
+						sync := w.Sync(0, overlap)
+						sync.NoReduceScatter = gloo
+						trace := simulate(t, w, machine(), graph(t, w, order(t, "ddp", w), sync))
+						for _, peak := range ledger(t, trace) {
+							require.Positive(t, peak)
+						}
+						whole, padding := 16*n.Parameters(), int64(16*len(n.Layers)*replicas)
+						for _, p := range trace.Persistent {
+							require.GreaterOrEqual(t, p*int64(replicas), whole)
+							require.Less(t, p*int64(replicas), whole+padding)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// By hand: two layers of 3×3 over two replicas, 48 bytes of parameters each,
+// two samples in fp32. Activations are as in TestLedgerByHandOneStage.
+//
+//	gather 0 +48; 0F0 keeps its input and output +48, −48
+//	gather 1 +48; 1F0 keeps its input, results, labels and loss +60, −48
+//	gather 1 +48; 1B0 a gradient to hand on and its own +24 +48, −60 −48; scattered −48
+//	gather 0 +48; 0B0 its own gradient +48, −48 kept, −24 received, −48; scattered −48
+func TestLedgerOfUnitsByHand(t *testing.T) {
+	w := sharded(mlp(t, 2, 3), 2, 2)
+	w.Training.Optimizer = "sgd"
+	trace := simulate(t, w, machine(), graph(t, w, order(t, "ddp", w), w.Sync(0, false)))
+	type change struct {
+		task  string
+		bytes int64
+	}
+	var changes []change
+	for _, e := range trace.Memory {
+		if e.Rank == 0 {
+			changes = append(changes, change{trace.Graph.Tasks[e.Task].String(), e.Bytes})
+		}
+	}
+	require.Equal(t, []change{
+		{"0ALL_GATHER0", 48}, {"0F0", 48}, {"0F0", -48},
+		{"1ALL_GATHER0", 48}, {"1F0", 56 + loss}, {"1F0", -48},
+		{"1ALL_GATHER0", 48}, {"1B0", 24 + 48}, {"1B0", -56 - loss - 48}, {"1REDUCE_SCATTER0", -48},
+		{"0ALL_GATHER0", 48}, {"0B0", 48}, {"0B0", -24 - 24 - 24 - 48}, {"0REDUCE_SCATTER0", -48},
+	}, changes)
+	require.Equal(t, []int64{96, 96}, trace.Persistent, "12 parameters of 8 bytes") // a half of both layers
+}
+
+// The course's VGG16 of 134,301,514 parameters: a worker sends 3(W−1)/W of
+// their 537 MB, or 4(W−1)/W through Gloo, where data parallelism sends
+// 2(W−1)/W. Padding adds at most a few bytes a layer.
+func TestVGG16Sends(t *testing.T) {
+	const bytes = 4 * 134_301_514
+	for _, workers := range []int64{2, 4} {
+		for _, e := range []struct {
+			zero  int
+			gloo  bool
+			parts int64
+		}{{0, false, 2}, {1, false, 2}, {1, true, 3}, {3, false, 3}, {3, true, 4}} {
+			w := sharded(network(t, arch.Model{Preset: "vgg16"}), int(workers), 1)
+			w.Zero = e.zero
+			sync := w.Sync(25_000_000, true)
+			sync.NoReduceScatter = e.gloo
+			trace := simulate(t, w, machine(), graph(t, w, order(t, "ddp", w), sync))
+			want := e.parts * (workers - 1) * bytes / workers
+			for _, r := range schedules.Summarize(trace).Ranks {
+				require.InDelta(t, want, r.SentBytes, 200, "%+v", e)
+			}
+		}
+	}
+}
+
+// Gathering ahead and scattering beside the backward hides some of both, at
+// the price of room for a second unit. Gloo differs in the time of the sums
+// alone.
+func TestUnitsOverlap(t *testing.T) {
+	run := func(overlap, gloo bool) schedules.Summary {
+		w := sharded(mlp(t, 6, 256), 4, 64, 64)
+		sync := w.Sync(0, overlap)
+		sync.NoReduceScatter = gloo
+		return schedules.Summarize(simulate(t, w, machine(), graph(t, w, order(t, "ddp", w), sync)))
+	}
+	after, beside, gloo := run(false, false), run(true, false), run(false, true)
+	require.Less(t, beside.StepTime, after.StepTime)
+	require.Less(t, after.StepTime, gloo.StepTime)
+	require.Equal(t, after.Ranks[0].Communication, after.Ranks[0].ExposedCommunication)
+	require.Zero(t, after.Ranks[0].Idle, "one thing after another")
+	require.Less(t, beside.Ranks[0].ExposedCommunication, after.Ranks[0].ExposedCommunication)
+	require.Equal(t, after.Ranks[0].Compute, beside.Ranks[0].Compute)
+	require.Equal(t, after.Ranks[0].SentBytes, beside.Ranks[0].SentBytes)
+	require.Less(t, after.Ranks[0].PeakMemory, beside.Ranks[0].PeakMemory)
+	require.Equal(t, after.Ranks[0].PeakMemory, gloo.Ranks[0].PeakMemory)
+}

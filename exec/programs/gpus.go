@@ -1,0 +1,47 @@
+package programs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// GPU is a graphics processor that NVIDIA's driver offers to this machine, or
+// to this container.
+type GPU struct {
+	Device string `json:"device"` // its device file
+	Model  string `json:"model"`  // "" where the driver does not tell
+}
+
+// GPUs lists the GPUs without loading anything.
+func (s Search) GPUs() (gpus []GPU) {
+	models := s.gpuModels()
+	devices, _ := filepath.Glob(filepath.Join(s.Root, "/dev/nvidia[0-9]*"))
+	for _, device := range devices {
+		number := strings.TrimPrefix(filepath.Base(device), "nvidia")
+		gpus = append(gpus, GPU{Device: "/dev/nvidia" + number, Model: models[number]})
+	}
+	return gpus
+}
+
+// gpuModels finds the names of GPUs by the number in their device file. A
+// container sees here also those that it may not use.
+func (s Search) gpuModels() map[string]string {
+	models := map[string]string{}
+	files, _ := filepath.Glob(filepath.Join(s.Root, "/proc/driver/nvidia/gpus/*/information"))
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		fields := map[string]string{}
+		for line := range strings.Lines(string(data)) {
+			name, value, _ := strings.Cut(line, ":")
+			fields[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		}
+		if number, ok := fields["Device Minor"]; ok {
+			models[number] = fields["Model"]
+		}
+	}
+	return models
+}

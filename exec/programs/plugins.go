@@ -1,0 +1,179 @@
+package programs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// PluginVariable names the environment variable that says where XLA's plugin
+// is: files or folders, with the system's list separator between them.
+const PluginVariable = "PJRT_PLUGIN_LIBRARY_PATH"
+
+// Plugin is a PJRT plugin: the shared library through which XLA computes on a
+// kind of device.
+type Plugin struct {
+	// File is its absolute path.
+	File string
+	// Libraries are the folders of NVIDIA's Python packages beside it, which
+	// hold what a CUDA plugin needs and a Go program does not load by itself.
+	Libraries []string
+	// Toolkit is the folder of the package that has CUDA's assembler and device
+	// library; "" if there is none.
+	Toolkit string
+}
+
+// Search is where plugins are looked for.
+type Search struct {
+	// Getenv is os.Getenv, or a test's.
+	Getenv func(string) string
+	// Root is put before the system's folders; "" outside tests.
+	Root string
+}
+
+// pluginNames are patterns of plugin files: those that gomlx's installer and
+// JAX's CUDA packages use, CUDA first.
+var pluginNames = []string{"xla_cuda*plugin.so", "pjrt_c_api_cuda*_plugin.so", "pjrt_c_api_*_plugin.so", "pjrt-plugin-*.so", "pjrt_plugin_*.so"}
+
+// Plugins lists the plugins that are found, in order of preference, and the
+// places that were looked at: files, or patterns of folders. If PluginVariable
+// is set, only what it names is looked at.
+func (s Search) Plugins() (found []Plugin, looked []string) {
+	looked = s.places()
+	known := map[string]bool{}
+	for _, place := range looked {
+		for _, file := range pluginsIn(place) {
+			// A virtual environment's lib64 is its lib, and users link too.
+			real, err := filepath.EvalSymlinks(file)
+			if err != nil || known[real] {
+				continue
+			}
+			known[real] = true
+			if plugin, err := PluginAt(file); err == nil {
+				found = append(found, plugin)
+			}
+		}
+	}
+	return found, looked
+}
+
+// pluginsIn lists the files of plugins: place itself, or what is in folders
+// like it.
+func pluginsIn(place string) (files []string) {
+	if info, err := os.Stat(place); err == nil && !info.IsDir() {
+		return []string{place}
+	}
+	for _, name := range pluginNames {
+		matches, _ := filepath.Glob(filepath.Join(place, name)) // fails only on a bad pattern
+		files = append(files, matches...)
+	}
+	return files
+}
+
+// places are where plugins are: where the user says or, usually, in Python's
+// packages and where gomlx's installer puts them.
+func (s Search) places() (places []string) {
+	if set := s.Getenv(PluginVariable); set != "" {
+		return slices.DeleteFunc(filepath.SplitList(set), func(place string) bool { return !filepath.IsAbs(place) })
+	}
+	for _, packages := range s.pythons() {
+		places = append(places, filepath.Join(packages, "jax_plugins", "xla_cuda*"))
+	}
+	if home := s.Getenv("HOME"); home != "" {
+		places = append(places, filepath.Join(home, ".local/lib/go-xla"), filepath.Join(home, ".local/lib/go-xla/nvidia"))
+	}
+	return append(places, filepath.Join(s.Root, "/usr/local/lib/go-xla"), filepath.Join(s.Root, "/usr/local/lib/go-xla/nvidia"))
+}
+
+// pythons are patterns of the folders that Python's packages are in: the active
+// environment, the user's own, the system's.
+func (s Search) pythons() (patterns []string) {
+	below := func(folder string, elements ...string) {
+		if folder != "" {
+			patterns = append(patterns, filepath.Join(append([]string{folder}, elements...)...))
+		}
+	}
+	home, pyenv := s.Getenv("HOME"), s.Getenv("PYENV_ROOT")
+	below(s.Getenv("VIRTUAL_ENV"), "lib/python3*/site-packages")
+	below(s.Getenv("CONDA_PREFIX"), "lib/python3*/site-packages")
+	below(home, ".local/lib/python3*/site-packages")
+	if pyenv == "" && home != "" {
+		pyenv = filepath.Join(home, ".pyenv")
+	}
+	below(pyenv, "versions/*/lib/python3*/site-packages")
+	for _, lib := range []string{"/usr/local/lib", "/usr/lib"} {
+		below(filepath.Join(s.Root, lib), "python3*/site-packages")
+		below(filepath.Join(s.Root, lib), "python3*/dist-packages")
+	}
+	return patterns
+}
+
+// PluginAt is the plugin in a file, with the libraries beside it. It does not
+// load it.
+func PluginAt(file string) (Plugin, error) {
+	if !filepath.IsAbs(file) {
+		return Plugin{}, fmt.Errorf("plugin %q: the path must be absolute", file)
+	}
+	info, err := os.Stat(file)
+	switch {
+	case os.IsNotExist(err):
+		return Plugin{}, fmt.Errorf("plugin %s: there is no such file", file)
+	case err != nil:
+		return Plugin{}, fmt.Errorf("plugin %s: %w", file, err)
+	case !info.Mode().IsRegular():
+		return Plugin{}, fmt.Errorf("plugin %s: not a file; give the path of the shared library (.so) itself", file)
+	case strings.Contains(file, ","):
+		return Plugin{}, fmt.Errorf("plugin %s: gomlx ends a path at a comma; give one without, such as a symbolic link", file)
+	}
+	p := Plugin{File: file}
+	p.findLibraries()
+	return p, nil
+}
+
+// findLibraries looks for NVIDIA's packages beside the plugin: two levels up in
+// JAX's layout (jax_plugins/xla_cuda12/), one in gomlx's.
+func (p *Plugin) findLibraries() {
+	file := p.File
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		file = real
+	}
+	folder := filepath.Dir(file)
+	for range 3 {
+		libraries, _ := filepath.Glob(filepath.Join(folder, "nvidia", "*", "lib"))
+		if len(libraries) > 0 {
+			p.Libraries = libraries
+			break
+		}
+		folder = filepath.Dir(folder)
+	}
+	if compilers, _ := filepath.Glob(filepath.Join(folder, "nvidia", "*", "nvvm", "libdevice")); len(compilers) > 0 {
+		p.Toolkit = filepath.Dir(filepath.Dir(compilers[0]))
+	}
+}
+
+// Export is the shell command that lets the system's loader find the plugin's
+// libraries; "" if there are none.
+func (p Plugin) Export() string {
+	if len(p.Libraries) == 0 {
+		return ""
+	}
+	return "export LD_LIBRARY_PATH=" + strings.Join(p.Libraries, string(os.PathListSeparator)) + "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+}
+
+// Find is the plugin to use: the one in the file or, if file is "", the first
+// that is found.
+func (s Search) Find(file string) (Plugin, error) {
+	if file != "" {
+		return PluginAt(file)
+	}
+	found, looked := s.Plugins()
+	if len(found) > 0 {
+		return found[0], nil
+	}
+	if set := s.Getenv(PluginVariable); set != "" {
+		return Plugin{}, fmt.Errorf("there is no XLA plugin: %s=%s names none by an absolute path: correct it, or unset it to search the usual places", PluginVariable, set)
+	}
+	return Plugin{}, fmt.Errorf("there is no XLA plugin: install JAX's (pip install \"jax[cuda12]\"), or set %s to the plugin's file or folder\nlooked in:\n  %s", PluginVariable, strings.Join(looked, "\n  "))
+}

@@ -1,0 +1,46 @@
+package programs
+
+import (
+	"time"
+
+	"github.com/gomlx/gomlx/core/graph"
+)
+
+// MatrixSpeed measures a product of two float32 matrices of size rows and
+// columns on the device, and returns the operations per second of the fastest
+// repetition. It repeats for about the time given, and at least once.
+func (d *Device) MatrixSpeed(size int, budget time.Duration) (flops float64, err error) {
+	values := make([]float32, size*size)
+	for i := range values {
+		values[i] = float32(i%7) - 3
+	}
+	x, err := Upload(d, values, size, size)
+	if err != nil {
+		return 0, err
+	}
+	defer x.Release()
+	p, err := compile(d.Backend, "a matrix product", new(string), func(b *builder) []*Node {
+		node := b.input("x", x.shape)
+		return []*Node{graph.MatMul(node, node)}
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer p.close()
+	best := time.Duration(0)
+	// The first run also prepares memory.
+	for start, runs := time.Now(), 0; runs < 2 || time.Since(start) < budget; runs++ {
+		begin := time.Now()
+		results, err := p.run(d, func(string) *Tensor { return x }, func(string) bool { return false })
+		if err != nil {
+			return 0, err
+		}
+		took := time.Since(begin)
+		List(results).Release()
+		if best == 0 || took < best {
+			best = took
+		}
+	}
+	n := float64(size)
+	return 2 * n * n * n / max(best, time.Nanosecond).Seconds(), nil
+}

@@ -1,0 +1,136 @@
+//go:build xla && cgo
+
+package programs
+
+/*
+#cgo LDFLAGS: -ldl
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+// The head of PJRT's table of functions, which no version may change.
+struct head {
+	size_t size;
+	void *extensions;
+	size_t version_size;
+	void *version_extensions;
+	int major, minor;
+};
+
+// Local: a library that is loaded so is found by whoever asks for it by its
+// name, and adds no symbols to anyone else.
+static void *load_local(const char *file) { return dlopen(file, RTLD_LAZY | RTLD_LOCAL); }
+
+static const struct head *get_head(void *function) { return ((const struct head *(*)(void))function)(); }
+
+// Returns a copy of standard output and lets it go to standard error, or to
+// nowhere if there is none; -1 where there is no standard output.
+static int divert(void) {
+	fflush(stdout);
+	int kept = fcntl(1, F_DUPFD_CLOEXEC, 3);
+	if (kept >= 0 && dup2(2, 1) < 0) {
+		int nowhere = open("/dev/null", O_WRONLY);
+		if (nowhere >= 0) {
+			dup2(nowhere, 1);
+			if (nowhere != 1) close(nowhere);
+		}
+	}
+	return kept;
+}
+
+static void restore(int kept) {
+	fflush(stdout);
+	if (kept >= 0) {
+		dup2(kept, 1);
+		close(kept);
+	}
+}
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"unsafe"
+)
+
+// knownMajor is the major version of PJRT that gomlx is written for.
+const knownMajor = 0
+
+// divertOutput lets everything that the process prints on standard output go
+// to standard error, a plugin's C code included, until the function that it
+// returns is called.
+func divertOutput() (restore func()) {
+	stdout.Lock()
+	kept := os.Stdout
+	os.Stdout = os.Stderr
+	file := C.divert()
+	return func() {
+		C.restore(file)
+		os.Stdout = kept
+		stdout.Unlock()
+	}
+}
+
+// libraries are those that JAX loads for its CUDA plugin.
+var libraries = []string{
+	"libcudart", "libnvJitLink", "libnvrtc", "libcublasLt", "libcublas", "libcusparse", "libcusolver",
+	"libcufft", "libcupti", "libcudnn", "libnccl", "libnvshmem_host",
+}
+
+// loadLibraries loads what is beside a plugin. A library that needs another one
+// loads after it, so it tries again as long as any succeeds; the rest are left
+// to the system's loader.
+func loadLibraries(plugin Plugin) {
+	var waiting []string
+	for _, folder := range plugin.Libraries {
+		for _, name := range libraries {
+			files, _ := filepath.Glob(filepath.Join(folder, name+".so*"))
+			waiting = append(waiting, files...)
+		}
+	}
+	for loaded := true; loaded; {
+		var left []string
+		for _, file := range waiting {
+			if handle, _ := open(file); handle == nil {
+				left = append(left, file)
+			}
+		}
+		loaded = len(left) < len(waiting)
+		waiting = left
+	}
+}
+
+// open loads a shared library, which stays: CUDA's do not survive unloading.
+func open(file string) (unsafe.Pointer, error) {
+	name := C.CString(file)
+	defer C.free(unsafe.Pointer(name))
+	handle := C.load_local(name)
+	if handle == nil {
+		return nil, errors.New(C.GoString(C.dlerror()))
+	}
+	return handle, nil
+}
+
+// probe loads a plugin and reads its version.
+func probe(file string) (major, minor int, err error) {
+	handle, err := open(file)
+	if err != nil {
+		return 0, 0, fmt.Errorf("it does not load: %w", err)
+	}
+	name := C.CString("GetPjrtApi")
+	defer C.free(unsafe.Pointer(name))
+	function := C.dlsym(handle, name)
+	if function == nil {
+		return 0, 0, errors.New("it is no PJRT plugin: it has no function GetPjrtApi")
+	}
+	head := C.get_head(function)
+	if head == nil {
+		return 0, 0, errors.New("its function GetPjrtApi returned nothing")
+	}
+	return int(head.major), int(head.minor), nil
+}

@@ -1,0 +1,116 @@
+package exec
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"psim/exec/programs"
+)
+
+// A Record is what a run leaves to be compared with another of the same
+// network, seed and batches.
+type Record struct {
+	Losses []float64 // of every step, before it
+	// Parameters[d], by name, are those of replica d after the last step.
+	Parameters []map[string][]float32
+	// Gradients[d] are those of the first step, of the mean over the whole
+	// batch, by replica and name.
+	Gradients []map[string][]float32
+	// Outputs are the logarithms of the probabilities that the network gave
+	// for the last recorded batch, sample by sample.
+	Outputs []float32
+}
+
+// Differences are the largest absolute ones between a run and the unsplit run,
+// over all replicas.
+type Differences struct {
+	Weights, Outputs, Gradients, Loss float64
+	// ReplicasEqual says that gradients are the same on every replica, to the
+	// bit.
+	ReplicasEqual bool
+}
+
+// Difference compares a record with that of the unsplit run.
+func (r *Record) Difference(unsplit *Record) (Differences, error) {
+	d := Differences{ReplicasEqual: true}
+	var err error
+	worst := func(into *float64, got, want []float32, what string) {
+		if len(got) != len(want) && err == nil {
+			err = fmt.Errorf("%s: %d numbers, and %d in the unsplit run", what, len(got), len(want))
+			return
+		}
+		for i := range want {
+			*into = larger(*into, math.Abs(float64(got[i])-float64(want[i])))
+		}
+	}
+	for _, replica := range r.Parameters {
+		for name, want := range unsplit.Parameters[0] {
+			worst(&d.Weights, replica[name], want, name)
+		}
+	}
+	for k, replica := range r.Gradients {
+		for name, want := range unsplit.Gradients[0] {
+			worst(&d.Gradients, replica[name], want, "gradient of "+name)
+			d.ReplicasEqual = d.ReplicasEqual && (k == 0 || slices.Equal(replica[name], r.Gradients[0][name]))
+		}
+	}
+	worst(&d.Outputs, r.Outputs, unsplit.Outputs, "outputs")
+	for i := range min(len(r.Losses), len(unsplit.Losses)) {
+		d.Loss = larger(d.Loss, math.Abs(r.Losses[i]-unsplit.Losses[i]))
+	}
+	return d, err
+}
+
+// larger is the larger of two numbers; what is no number counts as infinite.
+func larger(a, b float64) float64 {
+	if math.IsNaN(b) {
+		return math.Inf(1)
+	}
+	return max(a, b)
+}
+
+// capture collects what a step shall leave beside its loss.
+type capture struct {
+	mu        sync.Mutex
+	gradients []map[string][]float32 // by replica; nil if they are not wanted
+	outputs   [][]float32            // by replica and microbatch; nil likewise
+}
+
+// keepGradients reads a member's gradients.
+func (c *capture) keepGradients(replica int, m *member) error {
+	if c == nil || c.gradients == nil {
+		return nil
+	}
+	for i, t := range m.tensors {
+		values, err := programs.Read[float32](m.gradients[i])
+		if err != nil {
+			return fmt.Errorf("reading the gradient of %s: %w", t.Name, err)
+		}
+		c.mu.Lock()
+		c.gradients[replica][t.Name] = values
+		c.mu.Unlock()
+	}
+	return nil
+}
+
+// keepOutputs reads what the network made of a microbatch.
+func (c *capture) keepOutputs(piece int, saved *programs.Saved) (err error) {
+	if c == nil || c.outputs == nil {
+		return nil
+	}
+	if t := saved.Outputs(); t != nil {
+		c.outputs[piece], err = programs.Read[float32](t)
+	}
+	return err
+}
+
+// captureGradients makes room for those of every replica.
+func captureGradients(replicas int) *capture {
+	c := &capture{}
+	for range replicas {
+		c.gradients = append(c.gradients, map[string][]float32{})
+	}
+	return c
+}

@@ -1,0 +1,261 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"psim/costmodel/arch"
+	"psim/exec/programs"
+	"psim/schedules"
+)
+
+// A unit is a stage whose parameters are sharded over the replicas: its tensors
+// laid end to end, of which every replica holds an equal part (fully sharded
+// data parallelism).
+type unit struct {
+	name   string
+	layout programs.Layout
+}
+
+// findUnits lists the units of every stage that the graph gathers: its own and
+// those of the stages whose tensors it also uses. There are none unless
+// parameters are sharded.
+func (p *plan) findUnits(j Job) {
+	own := make([]*unit, len(j.Layers))
+	for i := range j.Graph.Tasks {
+		if t := &j.Graph.Tasks[i]; t.Kind == schedules.AllGather && t.Microbatch != schedules.None {
+			p.sharded = true
+		}
+	}
+	if !p.sharded {
+		return
+	}
+	for s := range own {
+		u := &unit{name: fmt.Sprint("unit ", s), layout: programs.Layout{Chunks: j.Graph.Shape.Replicas}}
+		for _, l := range j.stageLayers(s) {
+			u.layout.Tensors = append(u.layout.Tensors, l.Params...)
+		}
+		if len(u.layout.Tensors) > 0 {
+			own[s] = u
+		}
+	}
+	p.units = make([][]*unit, len(own))
+	for s := range own {
+		if own[s] != nil {
+			p.units[s] = append(p.units[s], own[s])
+		}
+		for _, l := range j.stageLayers(s) {
+			for _, t := range l.Tied {
+				if o := j.owner(t.Name); o >= 0 && o != s && !slices.Contains(p.units[s], own[o]) {
+					p.units[s] = append(p.units[s], own[o])
+				}
+			}
+		}
+	}
+	p.own = own
+}
+
+// shares lists what a rank holds: a part of every unit.
+func (p *plan) shares() []arch.Tensor {
+	var list []arch.Tensor
+	for _, u := range p.own {
+		if u != nil {
+			list = append(list, arch.Tensor{Name: u.name, Shape: arch.Shape{u.layout.Chunk()}})
+		}
+	}
+	return list
+}
+
+// whole is the tensors of a unit's stage by name, at hand for one task.
+type whole map[string]*programs.Tensor
+
+func (w whole) release() {
+	for _, t := range w {
+		t.Release()
+	}
+}
+
+// pick takes a segment's tensors.
+func (w whole) pick(g *segment) programs.List {
+	list := make(programs.List, len(g.names))
+	for i, name := range g.names {
+		list[i] = w[name]
+	}
+	return list
+}
+
+// put gives tensors that have replaced the picked ones back.
+func (w whole) put(g *segment, list programs.List) {
+	for i, name := range g.names {
+		w[name] = list[i]
+	}
+}
+
+// queue holds whole tensors between the task that makes them and the one that
+// uses them up, by rank and stage.
+type queue map[[2]int32][]whole
+
+// push and pop take turns in order: tasks of a stream are in order.
+func (s *step) push(q queue, t schedules.Task, w whole) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := [2]int32{t.Rank, t.Stage}
+	q[key] = append(q[key], w)
+}
+
+func (s *step) pop(q queue, t schedules.Task) (whole, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := [2]int32{t.Rank, t.Stage}
+	if len(q[key]) == 0 {
+		return nil, fmt.Errorf("stage %d has not been gathered", t.Stage)
+	}
+	w := q[key][0]
+	q[key] = q[key][1:]
+	return w, nil
+}
+
+func (q queue) release() {
+	for _, list := range q {
+		for _, w := range list {
+			w.release()
+		}
+	}
+}
+
+// gather makes the parameters of a stage whole: the shares of all replicas
+// travel around the ring.
+func (s *step) gather(ctx context.Context, t schedules.Task) error {
+	m := s.members[t.Rank]
+	at := slices.Index(s.job.Graph.Groups[t.Peer], t.Rank)
+	all := whole{}
+	for _, u := range s.plan.units[t.Stage] {
+		chunks := make(programs.List, u.layout.Chunks)
+		chunks[at] = m.parameters[m.index[u.name]].Retain()
+		chunks, err := s.enter(ctx, s.key(t, u), schedules.RingAllGather, t.Rank, chunks)
+		if err != nil {
+			all.release()
+			return err
+		}
+		list, err := m.arithmetic.Unflatten(u.layout, chunks)
+		if err != nil {
+			all.release()
+			return err
+		}
+		for i, tensor := range u.layout.Tensors {
+			all[tensor.Name] = list[i]
+		}
+	}
+	s.push(s.gathered, t, all)
+	return nil
+}
+
+// zeros are whole gradients of a stage's units, to begin with.
+func (s *step) zeros(t schedules.Task) (whole, error) {
+	all := whole{}
+	for _, u := range s.plan.units[t.Stage] {
+		list, err := programs.Zeros(s.members[t.Rank].device, u.layout.Tensors)
+		if err != nil {
+			all.release()
+			return nil, err
+		}
+		for i, tensor := range u.layout.Tensors {
+			all[tensor.Name] = list[i]
+		}
+	}
+	return all, nil
+}
+
+// scatter sums the whole gradients of a stage over the replicas, of which each
+// adds its share to what it has.
+func (s *step) scatter(ctx context.Context, t schedules.Task) error {
+	m := s.members[t.Rank]
+	at := slices.Index(s.job.Graph.Groups[t.Peer], t.Rank)
+	gradients, err := s.pop(s.scattered, t)
+	if err != nil {
+		return err
+	}
+	collective := schedules.RingReduceScatter
+	if t.Kind == schedules.AllReduce {
+		collective = schedules.RingAllReduce // for libraries that have no other
+	}
+	for _, u := range s.plan.units[t.Stage] {
+		var list programs.List
+		for _, tensor := range u.layout.Tensors {
+			list = append(list, gradients[tensor.Name])
+		}
+		chunks, err := m.arithmetic.Flatten(u.layout, list)
+		if err != nil {
+			return err
+		}
+		if chunks, err = s.enter(ctx, s.key(t, u), collective, t.Rank, chunks); err != nil {
+			return err
+		}
+		sum := &m.gradients[m.index[u.name]]
+		before := *sum
+		*sum = nil
+		*sum, err = m.arithmetic.Add(before, chunks[at])
+		chunks.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// key tells the collectives of several units of one task apart.
+func (s *step) key(t schedules.Task, u *unit) roundKey {
+	return roundKey{group: t.Peer, stage: t.Stage, microbatch: t.Microbatch, kind: t.Kind, part: t.Part, tensor: u.name}
+}
+
+// resetShares gives every replica its shares of the first parameters, which the
+// first device makes.
+func (t *Trainer) resetShares() error {
+	first := t.members[0]
+	for _, u := range t.plan.own {
+		if u == nil {
+			continue
+		}
+		list, err := programs.InitializeTensors(first.device, u.layout.Tensors, t.job.Seed)
+		if err != nil {
+			return err
+		}
+		chunks, err := first.arithmetic.Flatten(u.layout, list)
+		if err != nil {
+			return err
+		}
+		for r, m := range t.members {
+			share := chunks[r].Retain()
+			if r > 0 {
+				share.Release()
+				if share, err = chunks[r].CopyTo(m.device); err != nil {
+					chunks.Release()
+					return err
+				}
+			}
+			m.parameters = append(m.parameters, share)
+		}
+		chunks.Release()
+	}
+	return nil
+}
+
+// join puts the shares of all replicas, by unit, together to tensors by name.
+func (p *plan) join(shares []map[string][]float32) map[string][]float32 {
+	all := map[string][]float32{}
+	for _, u := range p.own {
+		if u == nil {
+			continue
+		}
+		var flat []float32
+		for _, of := range shares {
+			flat = append(flat, of[u.name]...)
+		}
+		for _, t := range u.layout.Tensors {
+			n := t.Shape.Elements()
+			all[t.Name], flat = flat[:n:n], flat[n:]
+		}
+	}
+	return all
+}

@@ -1,0 +1,154 @@
+package exec
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"psim/costmodel/arch"
+	"psim/exec/data"
+)
+
+// DataOptions say what a run trains on.
+type DataOptions struct {
+	// Source is "synthetic" (or empty), "cifar10:FOLDER" or "pairs:FILE".
+	Source string
+	// Strided gives replica r the samples r, r+n, … in order; otherwise they
+	// are shuffled with the CMU course's seed and cut into shards.
+	Strided bool
+}
+
+// courseSeed is that of the CMU course's partitioner.
+const courseSeed = 1234
+
+// A Source makes the batches of a run's steps.
+type Source struct {
+	images *data.Images
+	tokens *data.Tokens
+	steps  [][]int // the samples of every step, those of the first replica first
+}
+
+// NewSource loads or makes up the samples of a number of steps, each of the
+// given samples for every replica. Made-up data repeat one batch, so that its
+// loss must fall; a real set that is too small begins again.
+func NewSource(o DataOptions, n arch.Network, perReplica, replicas, steps int) (*Source, error) {
+	kind, path, _ := strings.Cut(o.Source, ":")
+	s := &Source{}
+	var err error
+	whole := perReplica * replicas
+	switch kind {
+	case "", "synthetic":
+		err = s.makeUp(n, whole)
+	case "cifar10":
+		err = s.loadImages(path, n, whole*steps)
+	case "pairs":
+		err = s.loadPairs(path, n, whole*steps)
+	default:
+		return nil, fmt.Errorf("%q is no data; it is synthetic, cifar10:FOLDER or pairs:FILE", o.Source)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, s.cut(o, perReplica, replicas, steps)
+}
+
+// makeUp makes one batch.
+func (s *Source) makeUp(n arch.Network, samples int) error {
+	if n.Layers[0].Kind == arch.KindEmbedding {
+		set, err := data.MakeTokens(data.TokenRecipe{
+			Samples: samples, Sequence: n.TokensPerSample, Vocabulary: n.Layers[0].Params[0].Shape[0], Seed: courseSeed,
+		})
+		s.tokens = &set
+		return err
+	}
+	input, classes := n.Layers[0].Input, n.Layers[len(n.Layers)-1].Output
+	recipe := data.ImageRecipe{Samples: samples, Channels: int(input.Elements()), Height: 1, Width: 1, Classes: classes[len(classes)-1], Seed: courseSeed}
+	if len(input) == 3 {
+		recipe.Channels, recipe.Height, recipe.Width = input[0], input[1], input[2]
+	}
+	set, err := data.MakeImages(recipe)
+	s.images = &set
+	return err
+}
+
+func (s *Source) loadImages(folder string, n arch.Network, limit int) error {
+	if in := n.Layers[0].Input; len(in) != 3 || in[0] != 3 || in[1] != 32 || in[2] != 32 {
+		return fmt.Errorf("%s takes samples of shape %v; CIFAR-10's are 3×32×32 pictures", n.Name, in)
+	}
+	set, err := data.LoadCIFAR10(folder, limit)
+	s.images = &set
+	return err
+}
+
+func (s *Source) loadPairs(file string, n arch.Network, limit int) error {
+	if n.Layers[0].Kind != arch.KindEmbedding {
+		return fmt.Errorf("%s does not take text", n.Name)
+	}
+	if v := n.Layers[0].Params[0].Shape[0]; v < data.ByteVocabulary {
+		return fmt.Errorf("%s has a vocabulary of %d; text as bytes needs %d", n.Name, v, data.ByteVocabulary)
+	}
+	pairs, err := data.LoadPairs(file, data.Keys{}, limit)
+	if err != nil {
+		return err
+	}
+	set, err := data.EncodePairs(pairs, n.TokensPerSample)
+	s.tokens = &set
+	return err
+}
+
+// cut shares the samples among the replicas and deals them out to the steps.
+func (s *Source) cut(o DataOptions, perReplica, replicas, steps int) error {
+	n := 0
+	if s.images != nil {
+		n = s.images.Len()
+	} else {
+		n = s.tokens.Len()
+	}
+	shards, err := data.Strided(n, replicas)
+	if err == nil && !o.Strided {
+		shards, err = data.Partition(n, data.EqualFractions(replicas), courseSeed)
+	}
+	if err != nil {
+		return err
+	}
+	for step := range steps {
+		var batch []int
+		for _, shard := range shards {
+			if len(shard) < perReplica {
+				return errors.New("the data have fewer samples than one step takes")
+			}
+			for k := range perReplica {
+				batch = append(batch, shard[(step*perReplica+k)%len(shard)])
+			}
+		}
+		s.steps = append(s.steps, batch)
+	}
+	return nil
+}
+
+// Batch is the data of a step. Every target counts alike in the loss, padding
+// too, so that replicas and microbatches may be compared with the whole batch.
+func (s *Source) Batch(step int) Batch {
+	if s.images != nil {
+		b := s.images.Batch(s.steps[step])
+		return Batch{Numbers: channelsLast(b.Pixels, s.images.Channels, s.images.Height*s.images.Width), Targets: b.Labels}
+	}
+	b := s.tokens.Batch(s.steps[step])
+	return Batch{Tokens: b.Inputs, Targets: b.Targets}
+}
+
+// channelsLast turns pictures of channels × pixels into pixels × channels.
+func channelsLast(pictures []float32, channels, pixels int) []float32 {
+	if channels == 1 || pixels == 1 {
+		return pictures
+	}
+	turned := make([]float32, len(pictures))
+	for first := 0; first < len(pictures); first += channels * pixels {
+		for c := range channels {
+			for p := range pixels {
+				turned[first+p*channels+c] = pictures[first+c*pixels+p]
+			}
+		}
+	}
+	return turned
+}

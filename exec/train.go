@@ -1,0 +1,148 @@
+package exec
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"psim/schedules"
+)
+
+// TrainOptions say how long to train and what to keep.
+type TrainOptions struct {
+	RunOptions
+	// Warmup steps are trained but not measured.
+	Warmup, Steps int
+	// Record keeps what is needed to compare with the unsplit run: the
+	// gradients of the first step, and the outputs of one more step after the
+	// measured ones. Without it, losses alone are recorded.
+	Record bool
+	// Progress is called before every step, if it is set.
+	Progress func(step, of int)
+}
+
+// Total is the number of steps that Train takes, warm-up and recording
+// included: a Source must have batches for as many.
+func (o TrainOptions) Total() int {
+	n := o.Warmup + o.Steps
+	if o.Record {
+		n++
+	}
+	return n
+}
+
+// Training is what a run leaves.
+type Training struct {
+	Traces []*schedules.Trace // of the measured steps
+	Record *Record
+	// Heap is the most bytes that the process's own heap held at the end of a
+	// measured step, garbage included.
+	Heap int64
+}
+
+// Train trains a number of steps on the batches of a source. When ctx ends
+// early, or a step fails, it returns what was measured so far with the error.
+func (t *Trainer) Train(ctx context.Context, source *Source, o TrainOptions) (*Training, error) {
+	result := &Training{Record: &Record{}}
+	resume := holdGarbage()
+	defer resume()
+	for n := range o.Total() {
+		if o.Progress != nil {
+			o.Progress(n, o.Total())
+		}
+		keep := t.keepAt(n, o)
+		runtime.GC()
+		trace, loss, err := t.stepWith(ctx, Run, source.Batch(n), o.RunOptions, keep)
+		if err != nil {
+			return result, err
+		}
+		result.Record.Losses = append(result.Record.Losses, loss)
+		if keep != nil {
+			if t.plan.sharded && keep.gradients != nil {
+				keep.gradients = []map[string][]float32{t.plan.join(keep.gradients)}
+			}
+			result.Record.take(keep)
+		}
+		if n >= o.Warmup && n < o.Warmup+o.Steps {
+			result.Traces = append(result.Traces, trace)
+			result.Heap = max(result.Heap, heapBytes())
+		}
+	}
+	if !o.Record {
+		return result, nil
+	}
+	return result, t.recordParameters(result.Record)
+}
+
+// keepAt is what step n shall leave.
+func (t *Trainer) keepAt(n int, o TrainOptions) *capture {
+	replicas := t.job.Graph.Shape.Replicas
+	switch {
+	case o.Record && n == 0:
+		return captureGradients(replicas)
+	case o.Record && n == o.Total()-1:
+		return &capture{outputs: make([][]float32, replicas*len(t.job.Samples))}
+	}
+	return nil
+}
+
+// take moves what a step has left into the record.
+func (r *Record) take(c *capture) {
+	if c.gradients != nil {
+		r.Gradients = c.gradients
+	}
+	for _, outputs := range c.outputs {
+		r.Outputs = append(r.Outputs, outputs...)
+	}
+}
+
+func (t *Trainer) recordParameters(r *Record) error {
+	for d := range t.job.Graph.Shape.Replicas {
+		all, err := t.Parameters(d)
+		if err != nil {
+			return err
+		}
+		r.Parameters = append(r.Parameters, all)
+	}
+	return nil
+}
+
+// garbage is how many bytes may gather before they are collected in the middle
+// of a step.
+const garbage = 4 << 30
+
+// holdGarbage keeps the collector out of the measured time: steps are run
+// between collections. It returns how to undo that.
+func holdGarbage() (resume func()) {
+	percent := debug.SetGCPercent(-1)
+	limit := debug.SetMemoryLimit(heapBytes() + garbage)
+	return func() {
+		debug.SetGCPercent(percent)
+		debug.SetMemoryLimit(limit)
+	}
+}
+
+// Heap is the bytes in use on the process's own heap, after a collection.
+func Heap() int64 {
+	runtime.GC()
+	return heapBytes()
+}
+
+func heapBytes() int64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// Launched is when the last forward or backward of every rank was begun, which
+// is where a clock stops that does not wait for the device.
+func Launched(trace *schedules.Trace) []time.Duration {
+	at := make([]time.Duration, trace.Graph.Ranks())
+	for i := range trace.Graph.Tasks {
+		if task := &trace.Graph.Tasks[i]; task.Kind.Compute() {
+			at[task.Rank] = max(at[task.Rank], trace.Spans[i].Start)
+		}
+	}
+	return at
+}

@@ -1,0 +1,101 @@
+package reports
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+
+	"psim/internal/units"
+)
+
+// WriteRuns prints several measured results beside their predictions: a line
+// each for what was predicted and measured, where the error comes from, and the
+// checks.
+func WriteRuns(w io.Writer, runs []Result) error {
+	out := bufio.NewWriter(w)
+	compared := make([]Comparison, len(runs))
+	for i, r := range runs {
+		if r.Predicted != nil {
+			compared[i] = Compare(Run{Result: *r.Predicted}, Run{Result: r})
+		}
+	}
+	writeAligned(out, beside(runs, compared))
+	fmt.Fprintln(out, "\nwhere the error comes from, as shares of the predicted step")
+	writeAligned(out, partRows(runs, compared))
+	if rows := checkRows(runs); len(rows) > 1 {
+		fmt.Fprintln(out, "\nlargest differences from the unsplit run")
+		writeAligned(out, rows)
+	}
+	return out.Flush()
+}
+
+// beside are the cells of predicted beside measured.
+func beside(runs []Result, compared []Comparison) [][]string {
+	rows := [][]string{{"", "step time:", "predicted", "measured", "error", "bubble:", "predicted", "measured", "peak memory:", "predicted", "ledger"}}
+	for i, r := range runs {
+		c := compared[i]
+		rows = append(rows, []string{
+			mode(r), "", duration(c.A.StepTime), measuredStep(r), signedPercent(c.StepTimeError),
+			"", percent(c.A.Bubble), percent(r.Bubble.Makespan),
+			"", units.FormatBytes(c.A.PeakMemory), units.FormatBytes(c.B.PeakMemory),
+		})
+	}
+	return rows
+}
+
+// measuredStep is the step time and its deviation.
+func measuredStep(r Result) string {
+	if r.Measurement == nil || len(r.Steps) < 2 {
+		return duration(r.StepTime)
+	}
+	return duration(r.StepTime) + " ± " + duration(r.StepTimeStd)
+}
+
+// mode names a run by its schedule.
+func mode(r Result) string { return cmp.Or(r.Schedule, r.Name) }
+
+// partRows are the cells of the error by part.
+func partRows(runs []Result, compared []Comparison) [][]string {
+	rows := [][]string{{"", "compute", "communication", "waiting", "dispatch", "together"}}
+	for i, r := range runs {
+		p := compared[i].ByPart
+		rows = append(rows, []string{
+			mode(r), signedPercent(p.Compute), signedPercent(p.Communication),
+			signedPercent(p.Waiting), signedPercent(p.Dispatch), signedPercent(compared[i].StepTimeError),
+		})
+	}
+	return rows
+}
+
+// checkRows are the cells of the checks; only a heading if nothing was checked.
+func checkRows(runs []Result) [][]string {
+	rows := [][]string{{"", "weights", "outputs", "gradients", "loss", "first loss", "last loss", "checks"}}
+	for _, r := range runs {
+		if r.Measurement == nil || r.Checks == nil {
+			continue
+		}
+		c := r.Checks
+		row := []string{mode(r)}
+		for _, x := range []*float64{c.Weights, c.Outputs, c.Gradients, c.LossDifference} {
+			row = append(row, numberOrNone(x, 3))
+		}
+		row = append(row, numberOrNone(c.LossFirst, 5), numberOrNone(c.LossLast, 5), verdict(c.Passed))
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func verdict(passed bool) string {
+	if passed {
+		return "passed"
+	}
+	return "FAILED"
+}
+
+func numberOrNone(x *float64, precision int) string {
+	if x == nil {
+		return "-"
+	}
+	return digits(*x, precision)
+}

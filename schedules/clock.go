@@ -1,0 +1,153 @@
+package schedules
+
+import "fmt"
+
+// Clocks is the clock cycle of every action of every rank: the step in which
+// it would run if every action took one and messages none. Every cycle from 0
+// to the last has an action. GPipe's forwards fall into ClockCycles. It fails
+// with an *OrderError where ranks wait for each other in a circle.
+func (o Order) Clocks() ([][]int32, error) {
+	c := clocking{order: o, clocks: make([][]int32, len(o)), ended: map[Action]int32{}}
+	for r, actions := range o {
+		c.clocks[r] = make([]int32, 0, len(actions))
+		for _, a := range actions {
+			c.stages = max(c.stages, a.Stage+1)
+		}
+	}
+	for moved := true; moved; {
+		moved = false
+		for r := range o {
+			moved = c.advance(r) || moved
+		}
+	}
+	for r, actions := range o {
+		if i := len(c.clocks[r]); i < len(actions) {
+			need, _ := c.need(actions[i])
+			problem := fmt.Sprintf("%s waits for ever: it needs %s, which is behind what waits for this rank", actions[i], need)
+			return nil, &OrderError{Rank: r, Index: i, Order: o, Problem: problem}
+		}
+	}
+	return c.clocks, nil
+}
+
+// clocking is the state of one Clocks call.
+type clocking struct {
+	order  Order
+	stages int32
+	clocks [][]int32        // of the actions of every rank that could run so far
+	ended  map[Action]int32 // the cycle after an F or B (or I, as B)
+}
+
+// need is the action of another stage whose result an action needs, if there
+// is one.
+func (c *clocking) need(a Action) (need Action, needed bool) {
+	switch {
+	case a.Kind == Forward && a.Stage > 0:
+		return Action{Forward, a.Stage - 1, a.Microbatch}, true
+	case (a.Kind == Backward || a.Kind == InputGradient) && a.Stage < c.stages-1:
+		return Action{Backward, a.Stage + 1, a.Microbatch}, true
+	}
+	return Action{}, false
+}
+
+// advance runs what a rank can run, and reports whether that was anything.
+func (c *clocking) advance(rank int) bool {
+	actions, done := c.order[rank], len(c.clocks[rank])
+	clock := int32(0)
+	if done > 0 {
+		clock = c.clocks[rank][done-1] + 1
+	}
+	for _, a := range actions[done:] {
+		if need, needed := c.need(a); needed {
+			ended, ok := c.ended[need]
+			if !ok {
+				break
+			}
+			clock = max(clock, ended)
+		}
+		c.clocks[rank] = append(c.clocks[rank], clock)
+		clock++
+		switch a.Kind {
+		case Forward:
+			c.ended[a] = clock
+		case Backward, InputGradient:
+			c.ended[Action{Backward, a.Stage, a.Microbatch}] = clock
+		}
+	}
+	return len(c.clocks[rank]) > done
+}
+
+// maxBarriers bounds the dependencies that barriers add, a gigabyte of them:
+// they grow with the square of the ranks.
+const maxBarriers = 1 << 28
+
+// clockCycles is what a synchronous graph needs to know while a replica is
+// wired. The zero value is a graph without barriers.
+type clockCycles struct {
+	of    [][]int32 // by pipeline rank and action
+	tasks [][]int32 // by cycle: with which its actions end in the replica at hand
+}
+
+// addClocks finds the cycles of a synchronous graph, and refuses one whose
+// barriers are more than can be counted.
+func (w *wiring) addClocks() error {
+	if !w.Synchronous {
+		return nil
+	}
+	of, err := w.Order.Clocks()
+	if err != nil {
+		return err
+	}
+	var actions []int64 // by cycle
+	for _, clocks := range of {
+		for _, k := range clocks {
+			for int(k) >= len(actions) {
+				actions = append(actions, 0)
+			}
+			actions[k]++
+		}
+	}
+	var deps int64
+	for k := 1; k < len(actions); k++ {
+		deps += actions[k-1] * actions[k]
+	}
+	if deps > maxBarriers/int64(w.Shape.Replicas) {
+		return fmt.Errorf("synchronous = true: the barriers between %d clock cycles would be %d dependencies in each of %d replicas; at most %d in all are supported: use fewer stages, microbatches or replicas",
+			len(actions), deps, w.Shape.Replicas, maxBarriers)
+	}
+	w.clocks = clockCycles{of: of, tasks: make([][]int32, len(actions))}
+	return nil
+}
+
+// restart forgets the tasks of the replica before.
+func (c *clockCycles) restart() {
+	for k := range c.tasks {
+		c.tasks[k] = c.tasks[k][:0]
+	}
+}
+
+// ends notes the task with which an action, the i-th of its rank, ends: its
+// message, or without one its compute task.
+func (c *clockCycles) ends(rank, i int, task int32) {
+	if c.of != nil {
+		k := c.of[rank][i]
+		c.tasks[k] = append(c.tasks[k], task)
+	}
+}
+
+// barrier lists what a compute task, the i-th action of its rank, waits for:
+// deps, and the clock cycle before but for what its own stream says anyway.
+func (c *clockCycles) barrier(g *Graph, t *Task, i int, deps [4]int32) []int32 {
+	all := deps[:]
+	k := c.of[int(t.Rank)%g.Shape.Ranks][i]
+	if k == 0 {
+		return all
+	}
+	for _, before := range c.tasks[k-1] {
+		known := before == deps[0] || before == deps[1] // a result, not a sum or an all-gather
+		if g.Tasks[before].Stream != t.Stream && !known {
+			all = append(all, before)
+		}
+	}
+	return all
+}

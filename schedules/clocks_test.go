@@ -1,0 +1,178 @@
+package schedules_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/schedules"
+)
+
+func TestClocks(t *testing.T) {
+	clocks, err := parse(t, `
+		0F0 0F1 0B0 0B1
+		1F0 1B0 1F1 1B1`).Clocks()
+	require.NoError(t, err)
+	require.Equal(t, [][]int32{{0, 1, 3, 5}, {1, 2, 3, 4}}, clocks)
+	clocks, err = parse(t, `
+		0F0 0I0 0W0
+		1F0 1I0 1W0`).Clocks()
+	require.NoError(t, err)
+	require.Equal(t, [][]int32{{0, 3, 4}, {1, 2, 3}}, clocks, "W holds nobody up")
+}
+
+// GPipe's forwards run in exactly the published clock cycles.
+func TestClocksOfGPipe(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, n := rapid.IntRange(1, 9).Draw(t, "m"), rapid.IntRange(1, 9).Draw(t, "n")
+		o := order(t, rapid.SampledFrom([]string{"gpipe", "torchgpipe"}).Draw(t, "schedule"), n, m)
+		clocks, err := o.Clocks()
+		require.NoError(t, err)
+		cycles := make([][]schedules.Cell, m+n-1)
+		for r, actions := range o {
+			for i, a := range actions {
+				if k := clocks[r][i]; a.Kind == schedules.Forward {
+					cycles[k] = append(cycles[k], schedules.Cell{Microbatch: int(a.Microbatch), Stage: int(a.Stage)})
+				}
+			}
+		}
+		require.Equal(t, sorted(schedules.ClockCycles(m, n)), sorted(cycles))
+	})
+}
+
+// A circle between ranks has no cycles.
+func TestClocksOfACircle(t *testing.T) {
+	o := parse(t, `
+		0F0 0B0 0F1 0B1
+		1F1 1F0 1B0 1B1`)
+	_, err := o.Clocks()
+	require.EqualError(t, err, "rank 0, step 1: 0B0 waits for ever: it needs 1B0, which is behind what waits for this rank\n  rank 0: 0F0 0B0 0F1 0B1\n              ^^^")
+	p := schedules.Pipeline{Shape: schedules.Shape{Ranks: 2, Microbatches: 2}, Order: o, Synchronous: true}
+	_, err = p.Graph()
+	require.ErrorContains(t, err, "0B0 waits for ever")
+}
+
+func TestSynchronousGraph(t *testing.T) {
+	p := pipeline(t, "gpipe", 3, 2)
+	p.Shape.Replicas, p.Synchronous = 2, true
+	golden(t, "synchronous_graph", dump(graph(t, p)))
+}
+
+// Barriers are counted before they are made.
+func TestSynchronousSize(t *testing.T) {
+	p := pipeline(t, "gpipe", 64, 64)
+	p.Shape.Replicas, p.Synchronous = 100_000, true
+	_, err := p.Graph()
+	require.ErrorContains(t, err, "synchronous = true: the barriers between 254 clock cycles would be 349441 dependencies in each of 100000 replicas; at most 268435456 in all")
+}
+
+// drawSynchronous draws a pipeline of any schedule in clock cycles, with units
+// or buckets over replicas.
+func drawSynchronous(t *rapid.T) schedules.Pipeline {
+	p := drawPipeline(t)
+	if rapid.Bool().Draw(t, "units") {
+		p = drawUnits(t)
+	} else if rapid.Bool().Draw(t, "buckets") {
+		for range len(p.Boundaries) + 1 {
+			p.Sync.Buckets = append(p.Sync.Buckets, []int64{1, 2})
+		}
+		p.Sync.Overlap = rapid.Bool().Draw(t, "early")
+	}
+	p.Synchronous = true
+	return p
+}
+
+// Whatever the times, a cycle starts when the one before has ended, messages
+// and all, in every replica; and no task waits for another one twice.
+func TestBarriers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawSynchronous(t)
+		clocks, err := p.Order.Clocks()
+		require.NoError(t, err)
+		of := map[schedules.Action]int32{}
+		for r, actions := range p.Order {
+			for i, a := range actions {
+				of[a] = clocks[r][i]
+			}
+		}
+		g := graph(t, p)
+		trace := relax(t, g, drawTimes(t))
+		ends := map[[2]int32]time.Duration{} // by replica and cycle
+		cycle := func(task schedules.Task) [2]int32 {
+			a := schedules.Action{Kind: task.Kind, Stage: task.Stage, Microbatch: task.Microbatch}
+			switch {
+			case task.Kind == schedules.SendForward:
+				a.Kind = schedules.Forward
+			case task.Kind == schedules.SendBackward && p.Order.Split():
+				a.Kind = schedules.InputGradient
+			case task.Kind == schedules.SendBackward:
+				a.Kind = schedules.Backward
+			}
+			return [2]int32{task.Rank / int32(p.Shape.Ranks), of[a]}
+		}
+		for i, task := range g.Tasks {
+			if task.Kind.Message() || task.Kind.Compute() {
+				ends[cycle(task)] = max(ends[cycle(task)], trace.Spans[i].End)
+			}
+		}
+		for i, task := range g.Tasks {
+			seen := map[int32]bool{}
+			for _, d := range g.Deps(int32(i)) {
+				require.False(t, seen[d], "%s waits twice for %s", g.Describe(int32(i)), g.Describe(d))
+				seen[d] = true
+			}
+			if at := cycle(task); task.Kind.Compute() && at[1] > 0 {
+				require.GreaterOrEqual(t, trace.Spans[i].Start, ends[[2]int32{at[0], at[1] - 1}])
+			}
+		}
+	})
+}
+
+// With free messages a step takes, for each cycle, as long as its longest
+// action.
+func TestSynchronousTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPipeline(t)
+		p.Synchronous, p.Optimizer = true, false
+		times := rapid.SliceOfN(rapid.IntRange(0, 9), 8, 8).Draw(t, "times")
+		cost := func(task *schedules.Task) time.Duration {
+			if task.Kind.Compute() {
+				return time.Duration(times[task.Kind] + times[int(task.Stage)%4+4])
+			}
+			return 0
+		}
+		clocks, err := p.Order.Clocks()
+		require.NoError(t, err)
+		longest := map[int32]time.Duration{}
+		for r, actions := range p.Order {
+			for i, a := range actions {
+				k := clocks[r][i]
+				longest[k] = max(longest[k], cost(&schedules.Task{Kind: a.Kind, Stage: a.Stage}))
+			}
+		}
+		var want time.Duration
+		for _, d := range longest {
+			want += d
+		}
+		require.Equal(t, want, relax(t, graph(t, p), cost).End())
+	})
+}
+
+// Equal stages of GPipe lose nothing by the barriers; 1F1B, whose cycles mix
+// forwards with longer backwards, does.
+func TestSynchronousGPipe(t *testing.T) {
+	end := func(name string, ranks, microbatches int, synchronous bool) time.Duration {
+		p := pipeline(t, name, ranks, microbatches)
+		p.Synchronous = synchronous
+		return relax(t, graph(t, p), unit).End()
+	}
+	for _, ranks := range []int{1, 2, 3, 5} {
+		for _, m := range []int{1, 2, 4, 7} {
+			require.Equal(t, end("gpipe", ranks, m, false), end("gpipe", ranks, m, true))
+			require.EqualValues(t, 3*(m+ranks-1), end("gpipe", ranks, m, true))
+		}
+	}
+	require.Greater(t, end("1f1b", 3, 6, true), end("1f1b", 3, 6, false))
+}

@@ -1,0 +1,36 @@
+package schedules
+
+import "fmt"
+
+// message adds the send of what an action made, and returns its index.
+func (w *rankWiring) message(a Action) int32 {
+	kind, letter, neighbour, boundary := SendForward, "F", a.Stage+1, a.Stage
+	if a.Kind != Forward {
+		kind, letter, neighbour, boundary = SendBackward, "B", a.Stage-1, a.Stage-1
+	}
+	peer := int32(w.replica*w.Shape.Ranks) + w.StageRank[neighbour]
+	stream, ok := w.sends[[2]int32{peer, int32(kind)}]
+	if !ok {
+		stream = w.graph.AddStream(w.rank, fmt.Sprintf("send %s to %d", letter, peer))
+		w.sends[[2]int32{peer, int32(kind)}] = stream
+	}
+	return w.add(Task{
+		Kind: kind, Rank: w.rank, Stream: stream, Stage: a.Stage, Microbatch: a.Microbatch,
+		Peer: peer, Bytes: w.payload(kind, boundary, a.Microbatch),
+	})
+}
+
+// payload is the size in bytes of a message across a boundary.
+func (w *wiring) payload(k Kind, boundary, microbatch int32) int64 {
+	if w.Boundaries == nil {
+		return 0
+	}
+	bytes := w.Boundaries[boundary].Forward
+	if k == SendBackward {
+		bytes = w.Boundaries[boundary].Backward
+	}
+	if w.Samples != nil {
+		bytes *= w.Samples[microbatch]
+	}
+	return bytes
+}
