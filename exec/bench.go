@@ -118,7 +118,7 @@ func (b *bench) forward(d *programs.Device, size int, keep bool) (err error) {
 		defer targets.Release()
 	}
 	start := time.Now()
-	output, saved, err := s.Forward(b.parameters, input, targets)
+	output, saved, err := s.Forward(b.parameters, input, targets, programs.Draw{Seed: benchSeed})
 	record(&b.times[size].forward, start, keep)
 	if err != nil {
 		return err

@@ -72,11 +72,17 @@ func (s *step) forwardSegment(x *slot, st *stage, k int, t schedules.Task, param
 		}
 		defer targets.Release()
 	}
-	output, x.saved[k], err = program.Forward(st.pick(st.segments[k], parameters), x.input, targets)
+	output, x.saved[k], err = program.Forward(st.pick(st.segments[k], parameters), x.input, targets, s.draw(t))
 	if err == nil {
 		err = s.keep.keepOutputs(s.piece(t), x.saved[k])
 	}
 	return output, err
+}
+
+// draw is where a microbatch's dropout masks come from.
+func (s *step) draw(t schedules.Task) programs.Draw {
+	first := s.inputs[s.piece(t)][0] / int(s.job.Network.Layers[0].Input.Elements())
+	return programs.Draw{Seed: s.job.Seed, Step: s.steps, Sample: first}
 }
 
 // load uploads a microbatch's input.

@@ -31,7 +31,7 @@ func TestPredictedMemoryIsTheLedger(t *testing.T) {
 			modes = append(modes, mode{schedule: name, ranks: ranks, replicas: 1})
 		}
 	}
-	for kind, n := range map[string]arch.Network{"gpt": tiedGPT(t), "mlp": miniMLP(t), "vgg": arch.MiniVGG(false)} {
+	for kind, n := range map[string]arch.Network{"gpt": tiedGPT(t), "gpt dropout": droppingGPT(t, 0.1), "mlp": miniMLP(t), "vgg": arch.MiniVGG(false)} {
 		for _, m := range modes {
 			t.Run(kind+"/"+m.String(), func(t *testing.T) {
 				samples := []int{2, 2, 2, 2}

@@ -40,18 +40,23 @@ func newShop(job Job) *shop {
 // segment compiles layers for every size of microbatch.
 func (s *shop) segment(b compute.Backend, layers []arch.Layer, part uint16) (*segment, error) {
 	g := &segment{bySize: map[int]*programs.Stage{}, part: part}
-	for _, n := range s.job.Samples {
+	return g, s.compile(b, layers, g, s.job.Samples)
+}
+
+// compile adds the programs of a segment for sizes of microbatches.
+func (s *shop) compile(b compute.Backend, layers []arch.Layer, g *segment, samples []int) error {
+	for _, n := range samples {
 		key := segmentKey{b, layers[0].Name, len(layers), n}
 		if s.segments[key] == nil {
 			made, err := programs.Compile(b, layers, programs.Options{Samples: n, Recompute: s.job.Recompute})
 			if err != nil {
-				return nil, err
+				return err
 			}
 			s.segments[key] = made
 		}
 		g.bySize[n] = s.segments[key]
 	}
-	return g, nil
+	return nil
 }
 
 // arithmetic of a backend.

@@ -26,7 +26,7 @@ type Job struct {
 	// gradient calls as the stage has layers and frees each one's activations
 	// as it goes.
 	PerLayer bool
-	// Seed of the parameters, which do not depend on the split.
+	// Seed of the parameters and of dropout, which do not depend on the split.
 	Seed uint64
 }
 
@@ -47,6 +47,7 @@ type Trainer struct {
 	devices []*programs.Device // by rank
 	members []*member          // by rank
 	shop    *shop
+	steps   int // since the last Reset
 }
 
 // NewTrainer compiles the programs of every stage and makes the parameters:
@@ -140,6 +141,7 @@ func (t *Trainer) newMember(rank int) (*member, error) {
 // Reset gives all parameters their first values again and makes gradients and
 // the optimizer's state zero.
 func (t *Trainer) Reset() error {
+	t.steps = 0
 	ranks := t.job.Graph.Shape.Ranks
 	for _, m := range t.members {
 		m.release()
@@ -245,6 +247,7 @@ func (t *Trainer) stepWith(ctx context.Context, run Runner, b Batch, o RunOption
 	ledger := watchLedger(t.devices, o.Begin)
 	trace, err := run(ctx, t.job.Graph, s.do, o)
 	s.release()
+	t.steps++
 	trace.Memory, trace.Persistent = ledger.end()
 	return trace, s.loss(), err
 }

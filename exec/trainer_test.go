@@ -150,7 +150,11 @@ func TestShuffledStart(t *testing.T) {
 	n := miniMLP(t)
 	j, all := job(t, n, "1f1b", 3, []int{2, 2, 2}, false), batches(t, n, 6, 2)
 	want, _ := train(t, j, all, 0)
-	for seed := range uint64(30) {
+	repeats := uint64(200)
+	if testing.Short() {
+		repeats = 20
+	}
+	for seed := range repeats {
 		got, _ := train(t, j, all, seed)
 		require.Equal(t, want, got)
 	}

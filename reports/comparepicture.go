@@ -33,6 +33,9 @@ func (c Comparison) title(a, b Run) string {
 	name := a.Result.Schedule
 	if a.Result.Name == b.Result.Name && a.Result.Name != "" {
 		name = a.Result.Name
+		if name != a.Result.Schedule {
+			name += " (" + a.Result.Schedule + ")"
+		}
 	}
 	return join(name, sizeText(b.Trace.Graph), difference)
 }

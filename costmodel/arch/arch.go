@@ -5,7 +5,7 @@
 // Numbers are per sample unless a comment says otherwise. A sample is one
 // sequence of a language model or one image. FLOPs count matrix products
 // alone, two per multiply-add, and attention over the whole s×s square, as
-// published totals do. Dropout is off everywhere.
+// published totals do. Dropout is off unless Model.Dropout says otherwise.
 //
 // The backward pass comes in two parts: InputGradient (I) makes the gradient
 // that goes to the layer before, WeightGradient (W) the gradients of weight
@@ -36,14 +36,16 @@ type Tensor struct {
 
 // Layer is the smallest part of a network that a stage can hold.
 type Layer struct {
-	Name   string
-	Kind   Kind
-	Heads  int      // attention heads of a KindGPTBlock
-	Params []Tensor // owned
-	Tied   []Tensor // used here, owned by another layer: a copy when that one is on another rank
-	Input  Shape    // elements of one sample, from the layer before
-	Output Shape    // elements of one sample, to the layer after; the last layer's logits
-	Ops    []Op     // in forward order; the last layer's end with the loss
+	Name  string
+	Kind  Kind
+	Heads int // attention heads of a KindGPTBlock
+	// Dropout is the rate of every dropout in a KindEmbedding or KindGPTBlock.
+	Dropout float64
+	Params  []Tensor // owned
+	Tied    []Tensor // used here, owned by another layer: a copy when that one is on another rank
+	Input   Shape    // elements of one sample, from the layer before
+	Output  Shape    // elements of one sample, to the layer after; the last layer's logits
+	Ops     []Op     // in forward order; the last layer's end with the loss
 	// Buffers are what this layer keeps for its backward passes. A tensor that
 	// two layers need is listed once, by the later one.
 	Buffers []Buffer

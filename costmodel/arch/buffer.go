@@ -29,7 +29,8 @@ type Buffer struct {
 	Shape    Shape // of one sample
 	Lifetime Lifetime
 	// ElementBytes is 0 for the training precision's activations, otherwise
-	// fixed: 4 for token ids, 8 for pooling indices, 4 for the loss in fp32.
+	// fixed: 4 for token ids, 8 for pooling indices, 4 for the loss in fp32,
+	// 1 for dropout masks.
 	ElementBytes int
 	// AttentionCore: not kept under selective recomputation.
 	AttentionCore bool

@@ -43,6 +43,9 @@ func (m Model) checkNumbers() error {
 			}
 		}
 	}
+	if !(m.Dropout >= 0 && m.Dropout < 1) {
+		return fmt.Errorf("dropout = %g: must be at least 0 and less than 1", m.Dropout)
+	}
 	if m.Layers > maxLayers {
 		return fmt.Errorf("layers = %d: must be 1 to %d", m.Layers, maxLayers)
 	}

@@ -24,28 +24,29 @@ func gpt(m Model) Network {
 func gptEmbedding(m Model) Layer {
 	s, h := m.SequenceLength, m.Hidden
 	return Layer{
-		Name: "embed", Kind: KindEmbedding,
+		Name: "embed", Kind: KindEmbedding, Dropout: m.Dropout,
 		Params: []Tensor{
 			{Name: "wte.weight", Shape: Shape{m.Vocab, h}, Sharded: true},
 			{Name: "wpe.weight", Shape: Shape{m.Positions, h}},
 		},
 		Input: Shape{s}, Output: Shape{s, h},
-		Ops: []Op{lookup("wte", m.Vocab, s, h, 2), lookup("wpe", m.Positions, s, h, 3)},
-		Buffers: []Buffer{
+		Ops: append([]Op{lookup("wte", m.Vocab, s, h, 2), lookup("wpe", m.Positions, s, h, 3)}, m.dropout("drop", s, h)...),
+		Buffers: append(m.dropoutMask("drop", s, h),
 			tokenIDs("tokens", s, ForwardToWeight),
-			{Name: "embed.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight},
-		},
+			Buffer{Name: "embed.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight},
+		),
 	}
 }
 
 func gptBlock(m Model, i int) Layer {
 	s, h := m.SequenceLength, m.Hidden
 	return Layer{
-		Name:   fmt.Sprintf("h.%d", i),
-		Kind:   KindGPTBlock,
-		Heads:  m.Heads,
-		Params: gptBlockParams(fmt.Sprintf("h.%d.", i), h, m.Heads*m.HeadDim, m.FFNHidden),
-		Input:  Shape{s, h}, Output: Shape{s, h},
+		Name:    fmt.Sprintf("h.%d", i),
+		Kind:    KindGPTBlock,
+		Heads:   m.Heads,
+		Dropout: m.Dropout,
+		Params:  gptBlockParams(fmt.Sprintf("h.%d.", i), h, m.Heads*m.HeadDim, m.FFNHidden),
+		Input:   Shape{s, h}, Output: Shape{s, h},
 		Ops: gptBlockOps(m), Buffers: gptBlockBuffers(m), Repeatable: true,
 	}
 }
@@ -64,20 +65,22 @@ func gptBlockOps(m Model) []Op {
 	s, h, q, f := m.SequenceLength, m.Hidden, m.Heads*m.HeadDim, m.FFNHidden
 	ops := []Op{layerNorm("ln_1", s, h), linear("attn.c_attn", s, h, 3*q, true)}
 	ops = append(ops, attention("attn.", m)...)
-	return append(ops,
-		linear("attn.c_proj", s, q, h, true),
+	ops = append(ops, linear("attn.c_proj", s, q, h, true))
+	ops = append(ops, m.dropout("attn.resid_dropout", s, h)...)
+	ops = append(ops,
 		residual("attn.residual", s, h),
 		layerNorm("ln_2", s, h),
 		linear("mlp.c_fc", s, h, f, true),
 		activation("mlp.gelu", s, f),
 		linear("mlp.c_proj", s, f, h, true),
-		residual("mlp.residual", s, h),
 	)
+	ops = append(ops, m.dropout("mlp.dropout", s, h)...)
+	return append(ops, residual("mlp.residual", s, h))
 }
 
-// gptBlockBuffers: with f = 4h, F keeps 16sh + as² elements: Korthikanti et al.
-// 2022 count 34sh + 5as² bytes in fp16, of which two dropout masks are 2sh and
-// the softmax's dropout (mask and output) 3as². W needs 16sh elements.
+// gptBlockBuffers: with f = 4h, F keeps 16sh + as² elements, and with dropout in
+// fp16 the 34sh + 5as² bytes of Korthikanti et al. 2022, of which two masks are
+// 2sh and the softmax's dropout (mask and output) 3as². W needs 16sh elements.
 func gptBlockBuffers(m Model) []Buffer {
 	s, h, f := m.SequenceLength, m.Hidden, m.FFNHidden
 	buffers := []Buffer{
@@ -85,6 +88,8 @@ func gptBlockBuffers(m Model) []Buffer {
 		{Name: "attn.c_attn.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight},
 	}
 	buffers = append(buffers, attentionBuffers("attn.", m)...)
+	buffers = append(buffers, m.dropoutMask("attn.resid_dropout", s, h)...)
+	buffers = append(buffers, m.dropoutMask("mlp.dropout", s, h)...)
 	return append(buffers, []Buffer{
 		{Name: "ln_2.input", Shape: Shape{s, h}},
 		{Name: "mlp.c_fc.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight},

@@ -23,6 +23,8 @@ type Model struct {
 	SequenceLength int   `toml:"sequence_length"` // tokens per sample; a preset has its training length
 	Positions      int   `toml:"positions"`       // rows of gpt's position table; default sequence_length
 	Tied           *bool `toml:"tied"`            // head shares the embedding's table; default true for gpt, false for llama
+
+	Dropout float64 `toml:"dropout"` // rate of all dropout in gpt, 0 (none) to less than 1
 }
 
 const (
@@ -139,7 +141,7 @@ func (m *Model) fields() []field {
 func familyKeys(family string) []string {
 	switch family {
 	case familyGPT:
-		return []string{"layers", "hidden", "heads", "ffn_hidden", "vocab", "sequence_length", "positions", "tied"}
+		return []string{"layers", "hidden", "heads", "ffn_hidden", "vocab", "sequence_length", "positions", "tied", "dropout"}
 	case familyLlama:
 		return []string{"layers", "hidden", "heads", "kv_heads", "head_dim", "ffn_hidden", "vocab", "sequence_length", "tied"}
 	case familyMLP:
@@ -158,6 +160,9 @@ func (m Model) checkKeys(source string, legal ...string) error {
 	if m.Tied != nil && !slices.Contains(legal, "tied") {
 		return fmt.Errorf("tied = %v: has no meaning with %s", *m.Tied, source)
 	}
+	if m.Dropout != 0 && !slices.Contains(legal, "dropout") {
+		return fmt.Errorf("dropout = %g: has no meaning with %s", m.Dropout, source)
+	}
 	return nil
 }
 
@@ -171,6 +176,9 @@ func (m Model) overlay(base Model) Model {
 	}
 	if m.Tied != nil {
 		base.Tied = m.Tied
+	}
+	if m.Dropout != 0 {
+		base.Dropout = m.Dropout
 	}
 	return base
 }
@@ -188,6 +196,9 @@ func (m Model) name() string {
 	}
 	if m.Tied != nil {
 		changed = append(changed, fmt.Sprintf("tied %v", *m.Tied))
+	}
+	if m.Dropout != 0 {
+		changed = append(changed, fmt.Sprintf("dropout %g", m.Dropout))
 	}
 	if changed == nil {
 		return m.Preset

@@ -40,6 +40,13 @@ func TestModelErrors(t *testing.T) {
 		{Model{Preset: "gpt2", KVHeads: 4}, `kv_heads = 4: has no meaning with preset "gpt2"`},
 		{Model{Preset: "vgg16", SequenceLength: 128}, `sequence_length = 128: has no meaning with preset "vgg16"`},
 		{Model{Preset: "mlp", Tied: &yes}, `tied = true: has no meaning with preset "mlp"`},
+		{Model{Preset: "mlp", Dropout: 0.1}, `dropout = 0.1: has no meaning with preset "mlp"`},
+		{Model{Preset: "vgg16", Dropout: 0.1}, `dropout = 0.1: has no meaning with preset "vgg16"`},
+		{Model{File: "config.json", Dropout: 0.1}, "dropout = 0.1: has no meaning with file"},
+		{Model{Preset: "gpt2", Dropout: 1}, "dropout = 1: must be at least 0 and less than 1"},
+		{with(func(m *Model) { m.Dropout = -0.1 }), "dropout = -0.1: must be at least 0 and less than 1"},
+		{with(func(m *Model) { m.Dropout = math.NaN() }), "dropout = NaN: must be"},
+		{llama(func(m *Model) { m.Dropout = 0.1 }), `dropout = 0.1: has no meaning with family "llama"`},
 		{Model{Preset: "mlp", Layers: -2}, "layers = -2: must be 1 to"},
 		{Model{Family: "mlp", Layers: 2}, "hidden = 0: must be 1 to"},
 		{with(func(m *Model) { m.Layers = 0 }), "layers = 0: must be 1"},
@@ -87,6 +94,7 @@ func TestPresetOverlay(t *testing.T) {
 	assert.Len(t, n.Layers, 27)
 	assert.Equal(t, Shape{1024, 768}, n.Layers[0].Params[1].Shape)
 	assert.Equal(t, "gpt2", network(t, Model{Preset: "gpt2", SequenceLength: 128}).Name)
+	assert.Equal(t, "gpt2 (dropout 0.1)", network(t, Model{Preset: "gpt2", Dropout: 0.1}).Name)
 	n = network(t, Model{Preset: "mlp", Layers: 3, Hidden: 10})
 	assert.EqualValues(t, 3*110, n.Parameters())
 	assert.EqualValues(t, 2*(3-1)*100, n.FLOPs(InputGradient))

@@ -20,6 +20,9 @@ func (l Layer) Signature() string {
 	if l.Heads > 0 {
 		fmt.Fprintf(&b, ", %d heads", l.Heads)
 	}
+	if l.Dropout > 0 {
+		b.WriteString(", dropout") // at whatever rate
+	}
 	if l.Kind == KindChain {
 		b.WriteString(", " + l.functions())
 	} else {

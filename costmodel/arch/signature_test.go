@@ -45,10 +45,12 @@ func TestSignatureTellsApart(t *testing.T) {
 	untied := false
 	require.Equal(t, same, of(func(m *arch.Model) { m.Tied = &untied }))
 	require.Equal(t, same, of(func(m *arch.Model) { m.Layers = 9 }))
+	drop := of(func(m *arch.Model) { m.Dropout = 0.1 })
+	require.Equal(t, drop, of(func(m *arch.Model) { m.Dropout = 0.5 }))
 	block := same[1]
 	for _, change := range []func(*arch.Model){
 		func(m *arch.Model) { m.Hidden = 32 }, func(m *arch.Model) { m.Heads = 4 },
-		func(m *arch.Model) { m.FFNHidden = 48 }, func(m *arch.Model) { m.SequenceLength = 16 },
+		func(m *arch.Model) { m.Dropout = 0.1 }, func(m *arch.Model) { m.FFNHidden = 48 }, func(m *arch.Model) { m.SequenceLength = 16 },
 	} {
 		require.NotContains(t, of(change), block)
 	}

@@ -56,8 +56,9 @@ func attention(prefix string, m Model) []Op {
 	ops := []Op{
 		{Name: prefix + "scores", Class: Product, Count: a, Rows: s, Inner: d, Cols: s},
 		softmax,
-		{Name: prefix + "context", Class: Product, Count: a, Rows: s, Inner: s, Cols: d},
 	}
+	ops = append(ops, m.dropout(prefix+"attn_dropout", m.Heads, m.SequenceLength, m.SequenceLength)...)
+	ops = append(ops, Op{Name: prefix + "context", Class: Product, Count: a, Rows: s, Inner: s, Cols: d})
 	for i := range ops {
 		ops[i].AttentionCore, ops[i].Sharded = true, true
 	}
@@ -68,13 +69,14 @@ func attention(prefix string, m Model) []Op {
 // of the output projection.
 func attentionBuffers(prefix string, m Model) []Buffer {
 	s, q, kv := m.SequenceLength, m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
-	return []Buffer{
+	buffers := []Buffer{
 		{Name: prefix + "q", Shape: Shape{s, q}, Sharded: true},
 		{Name: prefix + "k", Shape: Shape{s, kv}, Sharded: true},
 		{Name: prefix + "v", Shape: Shape{s, kv}, Sharded: true},
 		{Name: prefix + "softmax.output", Shape: Shape{m.Heads, s, s}, AttentionCore: true, Sharded: true},
-		{Name: prefix + "context", Shape: Shape{s, q}, Lifetime: ForwardToWeight, Sharded: true},
 	}
+	buffers = append(buffers, m.attentionDropout(prefix)...)
+	return append(buffers, Buffer{Name: prefix + "context", Shape: Shape{s, q}, Lifetime: ForwardToWeight, Sharded: true})
 }
 
 // lmHead makes the logits and the cross-entropy loss over them. The loss keeps

@@ -14,6 +14,8 @@ import (
 // matrices are one per sample and head. The saved q is scaled already.
 type attention struct {
 	samples, heads, sequence, width int // width is that of a head
+
+	dropout chain // of the probabilities; may be empty
 }
 
 func (a attention) forward(s *scope, x *Node) *Node {
@@ -24,14 +26,16 @@ func (a attention) forward(s *scope, x *Node) *Node {
 	s.save("attn.k", arch.ForwardToInput, k)
 	s.save("attn.v", arch.ForwardToInput, v)
 	s.save("attn.softmax.output", arch.ForwardToInput, p)
-	return a.join(product(p, v))
+	kept := a.dropout.forward(s, p)
+	s.save("attn.attn_dropout.output", arch.ForwardToInput, kept) // p itself without dropout
+	return a.join(product(kept, v))
 }
 
 func (a attention) input(s *scope, dy *Node) *Node {
 	dc := a.split(dy, 0)
 	p := s.saved("attn.softmax.output")
-	dp := productTransposed(dc, s.saved("attn.v"))
-	dv := product(graph.Transpose(p, 1, 2), dc)
+	dp := a.dropout.input(s, productTransposed(dc, s.saved("attn.v")))
+	dv := product(graph.Transpose(s.saved("attn.attn_dropout.output"), 1, 2), dc)
 	along := graph.Mul(dp, p)
 	ds := graph.Sub(along, graph.Mul(p, rowSums(along)))
 	dq := graph.MulScalar(product(ds, s.saved("attn.k")), a.scale())

@@ -202,7 +202,14 @@ func (s *Stage) gradients(sc *scope) []*Node {
 func (s *Stage) sums(sc *scope) []*Node {
 	list := s.gradients(sc)
 	for i, p := range s.parameters {
-		list[i] = graph.Add(sc.input(sumKey+p.Name, s.shapeOf(i)), list[i])
+		sum := sc.input(sumKey+p.Name, s.shapeOf(i))
+		if list[i] != nil {
+			sum = graph.Add(sum, list[i])
+		}
+		if r, ok := sc.rows[p.Name]; ok {
+			sum = graph.ScatterSum(sum, r.index, r.values, false, false)
+		}
+		list[i] = sum
 	}
 	return list
 }

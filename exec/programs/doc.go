@@ -16,6 +16,9 @@
 // mean; a backward adds them to the sum of the microbatches before. Optimizer
 // steps are programs as well (Updates).
 //
+// Dropout's masks are made by the host and given to the programs (Draw). To
+// evaluate a network without dropout, compile that of an arch.Model without.
+//
 // # Tensors and memory
 //
 // A Tensor counts its holders and is freed by the last one. What a call returns

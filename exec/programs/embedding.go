@@ -26,16 +26,9 @@ func (embedding) input(s *scope, dy *Node) *Node {
 	return nil
 }
 
-// weight: where a tied head made a gradient of the table already, rows are
-// added to that.
 func (l embedding) weight(s *scope) {
 	x, dy := s.saved("tokens"), s.saved("embed.output_gradient")
-	table := s.gradients[l.tokens]
-	delete(s.gradients, l.tokens)
-	if table == nil {
-		table = zeros(dy, s.shape(l.tokens)...)
-	}
-	s.gradient(l.tokens, graph.ScatterSum(table, graph.Reshape(x, -1, 1), dy, false, false))
+	s.rows[l.tokens] = rows{graph.Reshape(x, -1, 1), dy}
 	s.gradient(l.positions, l.places(dy, s.shape(l.positions)))
 }
 

@@ -22,6 +22,12 @@ func tinyGPT(t testing.TB) arch.Network {
 	return network(t, arch.Model{Family: "gpt", Layers: 2, Hidden: 8, Heads: 2, Vocab: 11, SequenceLength: 4, Positions: 6})
 }
 
+// droppingGPT is an untied one with dropout.
+func droppingGPT(t testing.TB) arch.Network {
+	no := false
+	return network(t, arch.Model{Family: "gpt", Layers: 2, Hidden: 6, Heads: 3, Vocab: 7, SequenceLength: 5, Tied: &no, Dropout: 0.3})
+}
+
 func untiedGPT(t testing.TB) arch.Network {
 	no := false
 	return network(t, arch.Model{Family: "gpt", Layers: 1, Hidden: 6, Heads: 3, Vocab: 7, SequenceLength: 5, Tied: &no})
@@ -34,7 +40,7 @@ func tinyMLP(t testing.TB) arch.Network {
 // networks that the tests of all layers go through.
 func networks(t testing.TB) map[string]arch.Network {
 	return map[string]arch.Network{
-		"gpt": tinyGPT(t), "gpt untied": untiedGPT(t), "mlp": tinyMLP(t),
+		"gpt": tinyGPT(t), "gpt untied": untiedGPT(t), "gpt dropout": droppingGPT(t), "mlp": tinyMLP(t),
 		"vgg": arch.MiniVGG(false), "vgg pooled": arch.MiniVGG(true),
 	}
 }
@@ -174,7 +180,7 @@ func (p *pipe) forward(t testing.TB, b data, from int) (loss float64, saved []*p
 		if s.Last() {
 			targets = b.target(t, p.device, from, n)
 		}
-		y, kept, err := s.Forward(p.params[i], x, targets)
+		y, kept, err := s.Forward(p.params[i], x, targets, programs.Draw{Seed: 42, Sample: from})
 		require.NoError(t, err)
 		x.Release()
 		targets.Release()

@@ -19,7 +19,7 @@ func (s *Stage) Initialize(d *Device, seed uint64) (List, error) {
 	list := make(List, len(s.parameters))
 	for i, t := range s.parameters {
 		var err error
-		if list[i], err = uploadNumbers(d, Initial(seed, t), shapes.Make(s.dtype, t.Shape...)); err != nil {
+		if list[i], err = uploadInitial(d, s.dtype, seed, t); err != nil {
 			list.Release()
 			return nil, err
 		}
@@ -33,7 +33,7 @@ func InitializeTensors(d *Device, tensors []arch.Tensor, seed uint64) (List, err
 	list := make(List, len(tensors))
 	for i, t := range tensors {
 		var err error
-		if list[i], err = uploadNumbers(d, Initial(seed, t), shapes.Make(dtypes.Float32, t.Shape...)); err != nil {
+		if list[i], err = uploadInitial(d, dtypes.Float32, seed, t); err != nil {
 			list.Release()
 			return nil, err
 		}
@@ -54,10 +54,17 @@ func Zeros(d *Device, tensors []arch.Tensor) (List, error) {
 	return list, nil
 }
 
+func uploadInitial(d *Device, dtype dtypes.DType, seed uint64, t arch.Tensor) (*Tensor, error) {
+	if dtype == dtypes.Float64 {
+		return Upload(d, Initial[float64](seed, t), t.Shape...)
+	}
+	return Upload(d, Initial[float32](seed, t), t.Shape...)
+}
+
 // Initial values of a parameter: biases 0, gains 1; GPT-2's matrices are normal
 // with deviation 0.02, other weights with √(2/inputs), after He et al. 2015.
-func Initial(seed uint64, t arch.Tensor) []float64 {
-	values := make([]float64, t.Shape.Elements())
+func Initial[T float32 | float64](seed uint64, t arch.Tensor) []T {
+	values := make([]T, t.Shape.Elements())
 	switch {
 	case strings.HasSuffix(t.Name, ".bias"):
 	case len(t.Shape) == 1:
@@ -68,7 +75,7 @@ func Initial(seed uint64, t arch.Tensor) []float64 {
 		source := rand.New(rand.NewPCG(seed, hash(t.Name)))
 		sigma := deviation(t)
 		for i := range values {
-			values[i] = sigma * source.NormFloat64()
+			values[i] = T(sigma * source.NormFloat64())
 		}
 	}
 	return values

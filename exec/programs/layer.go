@@ -108,10 +108,8 @@ func embeddingModules(l arch.Layer, samples int) (chain, error) {
 	if len(l.Params) != 2 || len(l.Input) != 1 {
 		return nil, fmt.Errorf("an embedding needs a table of tokens and one of positions")
 	}
-	return chain{embedding{
-		samples: samples, sequence: l.Input[0],
-		tokens: l.Params[0].Name, positions: l.Params[1].Name,
-	}}, nil
+	sum := embedding{samples: samples, sequence: l.Input[0], tokens: l.Params[0].Name, positions: l.Params[1].Name}
+	return chain{sum, dropouts("drop", l.Dropout)}, nil
 }
 
 func blockModules(l arch.Layer, samples int) (chain, error) {
@@ -123,9 +121,16 @@ func blockModules(l arch.Layer, samples int) (chain, error) {
 		return linear{name: name, weightName: key + ".weight", biasName: key + ".bias"}
 	}
 	norm := func(name string) layerNorm { return layerNorm{name: name, key: l.Name + "." + name} }
-	core := attention{samples: samples, heads: l.Heads, sequence: l.Input[0], width: l.Params[4].Shape[0] / l.Heads}
+	core := attention{
+		samples: samples, heads: l.Heads, sequence: l.Input[0], width: l.Params[4].Shape[0] / l.Heads,
+		dropout: dropouts("attn.attn_dropout", l.Dropout),
+	}
 	return chain{
-		residual{chain{norm("ln_1"), column("attn.c_attn"), core, column("attn.c_proj")}},
-		residual{chain{norm("ln_2"), column("mlp.c_fc"), gelu{"mlp.gelu", "mlp.c_proj.input"}, column("mlp.c_proj")}},
+		residual{chain{
+			norm("ln_1"), column("attn.c_attn"), core, column("attn.c_proj"), dropouts("attn.resid_dropout", l.Dropout),
+		}},
+		residual{chain{
+			norm("ln_2"), column("mlp.c_fc"), gelu{"mlp.gelu", "mlp.c_proj.input"}, column("mlp.c_proj"), dropouts("mlp.dropout", l.Dropout),
+		}},
 	}, nil
 }

@@ -4,17 +4,17 @@ import "fmt"
 
 // Forward runs F on a microbatch. The last stage needs targets, others none,
 // and its output is the sum of the losses. Saved holds input and targets as far
-// as the backward needs them.
-func (s *Stage) Forward(parameters List, input, targets *Tensor) (output *Tensor, saved *Saved, err error) {
+// as the backward needs them. A network without dropout draws nothing.
+func (s *Stage) Forward(parameters List, input, targets *Tensor, draw Draw) (output *Tensor, saved *Saved, err error) {
 	given, err := s.inputs(parameters, map[string]*Tensor{inputKey: input, targetsKey: targets})
 	if err != nil {
 		return nil, nil, err
 	}
-	results, err := run(s.forward, input, given, nothing)
+	results, err := s.run(s.forward, input, given, draw, nothing)
 	if err != nil {
 		return nil, nil, err
 	}
-	return results[0], &Saved{take(input.device, s.savedSlots, results[1:])}, nil
+	return results[0], &Saved{take(input.device, s.savedSlots, results[1:]), draw}, nil
 }
 
 // Backward runs B: all of a microbatch's backward. It uses up saved, and adds
@@ -29,7 +29,7 @@ func (s *Stage) Backward(parameters List, saved *Saved, outputGradient *Tensor, 
 	given[outputGradientKey] = outputGradient
 	s.give(given, sumKey, sums)
 	spend := func(name string) bool { return saved.has(name) || isSum(name) }
-	results, err := run(s.backward, outputGradient, given, spend)
+	results, err := s.run(s.backward, outputGradient, given, saved.draw, spend)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (s *Stage) InputGradient(parameters List, saved *Saved, outputGradient *Ten
 		later[slot.name] = true
 	}
 	spend := func(name string) bool { return saved.has(name) && !later[name] }
-	results, err := run(s.inputGradient, outputGradient, given, spend)
+	results, err := s.run(s.inputGradient, outputGradient, given, saved.draw, spend)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -110,6 +110,20 @@ func (s *Stage) inputs(parameters List, others map[string]*Tensor) (map[string]*
 		given[parameterKey+s.parameters[i].Name] = t
 	}
 	return given, nil
+}
+
+// run a program of the stage on the device of one of its inputs, with the masks
+// that it takes.
+func (s *Stage) run(p *program, at *Tensor, given map[string]*Tensor, draw Draw, spend func(string) bool) ([]*Tensor, error) {
+	if at == nil {
+		return nil, fmt.Errorf("%s: no input", p.name)
+	}
+	masks, err := s.draw(at.device, p, draw, given)
+	if err != nil {
+		return nil, err
+	}
+	defer masks.Release()
+	return run(p, at, given, func(name string) bool { return spend(name) || isMask(name) })
 }
 
 // run a program on the device of one of its inputs.

@@ -17,7 +17,7 @@ func TestLossAgainstLoops(t *testing.T) {
 			p := newPipe(t, device(t), n, programs.Options{Samples: 2, Double: true})
 			defer p.close()
 			p.shake(t)
-			r := loops{network: n, values: map[string][]float64{}}
+			r := loops{network: n, values: map[string][]float64{}, draw: programs.Draw{Seed: 42}}
 			for i, tensor := range p.stages[0].Parameters() {
 				r.values[tensor.Name] = read(t, p.params[0][i])
 			}
@@ -34,6 +34,7 @@ func TestLossAgainstLoops(t *testing.T) {
 type loops struct {
 	network arch.Network
 	values  map[string][]float64
+	draw    programs.Draw // of the sample
 }
 
 func (r loops) loss(b data) (sum float64) {
@@ -41,6 +42,7 @@ func (r loops) loss(b data) (sum float64) {
 		var logits [][]float64
 		switch {
 		case b.tokens != nil:
+			r.draw.Sample = sample
 			logits = r.gpt(b.tokens[sample*len(b.tokens)/b.samples : (sample+1)*len(b.tokens)/b.samples])
 		case len(r.network.Layers[0].Input) == 3:
 			logits = [][]float64{r.vgg(b.numbers[sample*3072 : (sample+1)*3072])}
@@ -112,14 +114,17 @@ func (r loops) norm(x []float64, name string) []float64 {
 }
 
 func (r loops) gpt(tokens []int32) [][]float64 {
-	hidden := r.network.Layers[0].Output[1]
+	embed := r.network.Layers[0]
+	hidden := embed.Output[1]
 	x := make([][]float64, len(tokens))
+	factors := r.dropout(embed, "drop", len(tokens), hidden)
 	for i, token := range tokens {
 		x[i] = add(r.values["wte.weight"][int(token)*hidden:][:hidden], r.values["wpe.weight"][i*hidden:][:hidden])
+		scale(x[i], factors[i])
 	}
 	for _, l := range r.network.Layers {
 		if l.Kind == arch.KindGPTBlock {
-			x = r.block(x, l.Name+".", l.Heads)
+			x = r.block(x, l)
 		}
 	}
 	head := "wte.weight"
@@ -132,39 +137,63 @@ func (r loops) gpt(tokens []int32) [][]float64 {
 	return x
 }
 
-func (r loops) block(x [][]float64, key string, heads int) [][]float64 {
-	hidden := len(x[0])
+// dropout is what rows are multiplied by: 0, or what makes up for it.
+func (r loops) dropout(l arch.Layer, place string, rows, columns int) [][]float64 {
+	keep := make([]bool, rows*columns)
+	r.draw.Keep(keep, l.Name, place, l.Dropout)
+	factors := make([][]float64, rows)
+	for i, k := range keep {
+		factor := 0.0
+		if k {
+			factor = 1 / (1 - l.Dropout)
+		}
+		factors[i/columns] = append(factors[i/columns], factor)
+	}
+	return factors
+}
+
+func scale(x, factors []float64) []float64 {
+	for i := range x {
+		x[i] *= factors[i]
+	}
+	return x
+}
+
+func (r loops) block(x [][]float64, l arch.Layer) [][]float64 {
+	key, heads, hidden := l.Name+".", l.Heads, len(x[0])
 	width := hidden / heads
+	probabilities := r.dropout(l, "attn.attn_dropout", heads*len(x), len(x))
+	attended, expanded := r.dropout(l, "attn.resid_dropout", len(x), hidden), r.dropout(l, "mlp.dropout", len(x), hidden)
 	qkv := make([][]float64, len(x))
 	out := make([][]float64, len(x))
 	for i := range x {
 		qkv[i] = r.times(r.norm(x[i], key+"ln_1"), key+"attn.c_attn.weight", key+"attn.c_attn.bias")
 		context := make([]float64, hidden)
 		for h := range heads {
-			r.attend(context[h*width:][:width], qkv[:i+1], h*width, hidden)
+			r.attend(context[h*width:][:width], qkv[:i+1], h*width, hidden, probabilities[h*len(x)+i])
 		}
-		y := add(x[i], r.times(context, key+"attn.c_proj.weight", key+"attn.c_proj.bias"))
+		y := add(x[i], scale(r.times(context, key+"attn.c_proj.weight", key+"attn.c_proj.bias"), attended[i]))
 		f := r.times(r.norm(y, key+"ln_2"), key+"mlp.c_fc.weight", key+"mlp.c_fc.bias")
 		for k, v := range f {
 			f[k] = 0.5 * v * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(v+0.044715*v*v*v)))
 		}
-		out[i] = add(y, r.times(f, key+"mlp.c_proj.weight", key+"mlp.c_proj.bias"))
+		out[i] = add(y, scale(r.times(f, key+"mlp.c_proj.weight", key+"mlp.c_proj.bias"), expanded[i]))
 	}
 	return out
 }
 
 // attend is the last token's context in one head, which begins at a column.
-func (loops) attend(context []float64, qkv [][]float64, column, hidden int) {
+func (loops) attend(context []float64, qkv [][]float64, column, hidden int, dropout []float64) {
 	q := qkv[len(qkv)-1][column:][:len(context)]
 	total := 0.0
-	for _, row := range qkv {
+	for i, row := range qkv {
 		score := 0.0
 		for d, v := range q {
 			score += v * row[hidden+column+d] / math.Sqrt(float64(len(context)))
 		}
 		total += math.Exp(score)
 		for d := range context {
-			context[d] += math.Exp(score) * row[2*hidden+column+d]
+			context[d] += math.Exp(score) * dropout[i] * row[2*hidden+column+d]
 		}
 	}
 	for d := range context {

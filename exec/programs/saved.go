@@ -7,7 +7,10 @@ import (
 )
 
 // Saved is what Forward holds for the backward passes of one microbatch.
-type Saved struct{ held }
+type Saved struct {
+	held
+	draw Draw // for a forward that the backward repeats
+}
 
 // Work is what InputGradient leaves to WeightGradient.
 type Work struct {

@@ -40,15 +40,21 @@ type scope struct {
 	made      []string         // the keys of local in order
 	lifetimes map[string]arch.Lifetime
 	gradients map[string]*Node // by parameter
+	rows      map[string]rows  // the same, beside gradients
 
 	muted     bool // save nothing: the backward will repeat this forward
 	repeating bool // it does
 }
 
+// rows are a gradient of a table that is 0 but in a few rows, which are added to
+// the sum in its place: with GPT-2's vocabulary in 8 ms where a whole table of
+// zeros with a few rows takes 47.
+type rows struct{ index, values *Node }
+
 func newScope(s *Stage, b *builder) *scope {
 	return &scope{
 		builder: b, stage: s, local: map[string]*Node{}, lifetimes: map[string]arch.Lifetime{},
-		gradients: map[string]*Node{},
+		gradients: map[string]*Node{}, rows: map[string]rows{},
 	}
 }
 
@@ -125,12 +131,20 @@ func (s *scope) targets(name string, n int) *Node {
 	return s.input(targetsKey, shapes.Make(dtypes.Int32, n))
 }
 
+// mask of a dropout is made by the host whenever a program asks for it.
+func (s *scope) mask(d dropout, dimensions []int) *Node {
+	key := maskKey + s.layer + "/" + d.place
+	s.stage.masks[key] = mask{d, s.layer, dimensions}
+	return s.input(key, shapes.Make(dtypes.Bool, dimensions...))
+}
+
 // Names of inputs that are no slots.
 const (
 	parameterKey      = "parameter:"
 	inputKey          = "input"
 	targetsKey        = "targets"
 	outputGradientKey = "output gradient"
+	maskKey           = "mask:"  // + layer/place
 	sumKey            = "sum:"   // + parameter: of its gradients
 	earlyKey          = "early:" // + parameter: its gradient, made by InputGradient
 )

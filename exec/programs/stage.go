@@ -52,6 +52,8 @@ type Stage struct {
 	// early marks the parameters whose gradients InputGradient makes.
 	early []bool
 
+	masks map[string]mask // by the name of a program's input
+
 	forward, backward, inputGradient, weightGradient *program
 }
 
@@ -68,7 +70,7 @@ func Compile(backend compute.Backend, layers []arch.Layer, options Options) (*St
 	if len(layers) == 0 || options.Samples < 1 {
 		return nil, fmt.Errorf("a stage of %d layers and %d samples: must be at least 1 each", len(layers), options.Samples)
 	}
-	s := &Stage{options: options, dtype: dtypes.Float32, index: map[string]int{}, slots: map[string]slot{}, names: map[string]string{}}
+	s := &Stage{options: options, dtype: dtypes.Float32, index: map[string]int{}, slots: map[string]slot{}, names: map[string]string{}, masks: map[string]mask{}}
 	if options.Double {
 		s.dtype = dtypes.Float64
 	}

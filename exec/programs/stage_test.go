@@ -67,10 +67,10 @@ func TestInitialisation(t *testing.T) {
 	require.Len(t, values, len(n.ParameterTensors()))
 	require.NotEqual(t, values["h.0.attn.c_proj.weight"], values["h.1.attn.c_proj.weight"])
 	table := n.Layers[0].Params[0]
-	require.NotEqual(t, programs.Initial(1, table), programs.Initial(2, table))
+	require.NotEqual(t, programs.Initial[float64](1, table), programs.Initial[float64](2, table))
 	square := 0.0
 	big := arch.Tensor{Name: "fc.weight", Shape: arch.Shape{200, 50}}
-	for _, v := range programs.Initial(1, big) {
+	for _, v := range programs.Initial[float64](1, big) {
 		square += v * v / 1e4
 	}
 	require.InDelta(t, math.Sqrt(2.0/50), math.Sqrt(square), 0.01)
@@ -154,16 +154,16 @@ func TestErrors(t *testing.T) {
 	defer p.close()
 	s, x := p.stages[0], upload(t, d, make([]float64, 6), false, 1, 6)
 	defer x.Release()
-	_, _, err = s.Forward(p.params[0], x, nil)
+	_, _, err = s.Forward(p.params[0], x, nil, programs.Draw{})
 	require.ErrorContains(t, err, "stage fc0…fc3, forward: no tensor for targets")
-	_, _, err = s.Forward(p.params[0][:1], x, nil)
+	_, _, err = s.Forward(p.params[0][:1], x, nil, programs.Draw{})
 	require.ErrorContains(t, err, "1 parameters, not 8")
-	_, _, err = s.Forward(p.params[0], nil, nil)
+	_, _, err = s.Forward(p.params[0], nil, nil, programs.Draw{})
 	require.ErrorContains(t, err, "stage fc0…fc3, forward: no input")
 	y, err := programs.Upload(d, []int32{1}, 1)
 	require.NoError(t, err)
 	defer y.Release()
-	_, _, err = s.Forward(p.params[0], x, y)
+	_, _, err = s.Forward(p.params[0], x, y, programs.Draw{})
 	require.ErrorContains(t, err, "stage fc0…fc3, forward")
 	_, err = programs.Upload(d, []float32{1, 2}, 3)
 	require.ErrorContains(t, err, "2 values")

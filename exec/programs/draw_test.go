@@ -1,0 +1,141 @@
+package programs_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"psim/exec/programs"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// keeps counts what is kept of n elements.
+func keeps(d programs.Draw, n int, layer, place string, rate float64) (mask []bool, kept int) {
+	mask = make([]bool, n)
+	d.Keep(mask, layer, place, rate)
+	for _, k := range mask {
+		if k {
+			kept++
+		}
+	}
+	return mask, kept
+}
+
+// Five standard deviations around the rate, whatever is drawn for; nothing is
+// dropped at rate 0.
+func TestKeepRate(t *testing.T) {
+	source := rand.New(rand.NewPCG(1, 2))
+	for range 100 {
+		const n = 40_000
+		d := programs.Draw{Seed: source.Uint64(), Step: source.IntN(1e6), Sample: source.IntN(1e6)}
+		rate := source.Float64()
+		_, kept := keeps(d, n, "h.3", "mlp.dropout", rate)
+		require.InDelta(t, n*(1-rate), kept, 1+5*math.Sqrt(n*rate*(1-rate)), "rate %g", rate)
+		_, kept = keeps(d, n, "h.3", "mlp.dropout", 0)
+		require.Equal(t, n, kept)
+	}
+}
+
+// However samples are put into microbatches, each has the masks of its own.
+func TestMasksOfMicrobatches(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.IntRange(1, 40).Draw(t, "elements")
+		d := programs.Draw{Seed: rapid.Uint64().Draw(t, "seed"), Step: rapid.IntRange(0, 9).Draw(t, "step"), Sample: rapid.IntRange(0, 9).Draw(t, "first")}
+		samples := rapid.IntRange(2, 6).Draw(t, "samples")
+		cut := rapid.IntRange(1, samples-1).Draw(t, "cut")
+		const layer, rate = "h.0", 0.4
+		whole := programs.Keep(d, layer, "drop", rate, samples, size)
+		parts := programs.Keep(d, layer, "drop", rate, cut, size)
+		d.Sample += cut
+		parts = append(parts, programs.Keep(d, layer, "drop", rate, samples-cut, size)...)
+		require.Equal(t, whole, parts)
+	})
+}
+
+// Masks are repeated exactly, and longer ones begin as shorter ones do; those
+// of another seed, step, sample, layer or place agree as if by chance, and so
+// do neighbours within one.
+func TestMasksAreIndependent(t *testing.T) {
+	const n, rate = 100_000, 0.5
+	d := programs.Draw{Seed: 1390, Step: 2, Sample: 3}
+	mask, _ := keeps(d, n, "h.0", "drop", rate)
+	again, _ := keeps(d, n, "h.0", "drop", rate)
+	require.Equal(t, mask, again)
+	for _, length := range []int{0, 1, 2, 3, 5} {
+		short, _ := keeps(d, length, "h.0", "drop", rate)
+		require.Equal(t, mask[:length], short)
+	}
+	others := [][]bool{append(mask[1:n:n], mask[0]), append(mask[4:n:n], mask[:4]...)}
+	for _, o := range []programs.Draw{{1391, 2, 3}, {1390, 3, 3}, {1390, 3, 2}, {1390, 2, 4}} {
+		other, _ := keeps(o, n, "h.0", "drop", rate)
+		others = append(others, other)
+	}
+	for _, names := range [][2]string{{"h.1", "drop"}, {"h.0", "mlp.dropout"}} {
+		other, _ := keeps(d, n, names[0], names[1], rate)
+		others = append(others, other)
+	}
+	for i, other := range others {
+		equal := 0
+		for k := range mask {
+			if mask[k] == other[k] {
+				equal++
+			}
+		}
+		require.InDelta(t, n/2, equal, 5*math.Sqrt(n)/2, "%d", i)
+	}
+}
+
+// Another seed, step or sample drops something else.
+func TestStepsDiffer(t *testing.T) {
+	n, d := droppingGPT(t), device(t)
+	p := newPipe(t, d, n, programs.Options{Samples: 2})
+	defer p.close()
+	b, losses := makeData(n, 2), map[float64]bool{}
+	x, y := b.part(t, d, p.stages[0], false, 0, 2), b.target(t, d, 0, 2)
+	defer x.Release()
+	defer y.Release()
+	for _, draw := range []programs.Draw{{Seed: 1}, {Seed: 1}, {Seed: 2}, {Seed: 1, Step: 1}, {Seed: 1, Sample: 1}} {
+		out, saved, err := p.stages[0].Forward(p.params[0], x, y, draw)
+		require.NoError(t, err)
+		losses[read(t, out)[0]] = true
+		saved.Release()
+		out.Release()
+	}
+	require.Len(t, losses, 4)
+}
+
+// A mask that a pass does not hand on takes no memory that counts.
+func TestRepeatedMasksAreNotCounted(t *testing.T) {
+	n, d := droppingGPT(t), device(t)
+	b := makeData(n, 2)
+	for _, recompute := range []programs.Recompute{programs.SaveAll, programs.RepeatLayer, programs.RepeatStage} {
+		p := newPipe(t, d, n, programs.Options{Samples: 2, Recompute: recompute})
+		d.ResetPeak()
+		_, saved := p.forward(t, b, 0)
+		const loss = 4
+		require.Equal(t, d.Bytes()+loss, d.Peak())
+		kept := saved[0].Bytes()
+		before := d.Bytes() - kept
+		d.ResetPeak()
+		dy := upload(t, d, []float64{1}, false)
+		_, work, err := p.stages[0].InputGradient(p.params[0], saved[0], dy)
+		require.NoError(t, err)
+		dy.Release()
+		require.Equal(t, before+work.Bytes(), d.Bytes())
+		require.LessOrEqual(t, d.Peak(), before+kept+work.Bytes()+loss)
+		work.Release()
+		p.close()
+	}
+}
+
+// A mask of a million elements.
+func BenchmarkKeep(b *testing.B) {
+	keep := make([]bool, 1<<20)
+	b.SetBytes(int64(len(keep)))
+	for b.Loop() {
+		programs.Draw{}.Keep(keep, "h.0", "mlp.dropout", 0.1)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(keep)), "ns/element")
+}
