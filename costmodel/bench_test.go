@@ -3,6 +3,8 @@ package costmodel_test
 import (
 	"testing"
 
+	"psim/costmodel"
+	"psim/costmodel/arch"
 	"psim/schedules"
 )
 
@@ -33,6 +35,19 @@ func BenchmarkCosts(b *testing.B) {
 	for b.Loop() {
 		if _, err := w.Costs(machine(), g); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// Pricing a layer that was measured: its signature and two points.
+func BenchmarkMeasuredLayer(b *testing.B) {
+	l := gpt2(b).Layers[1]
+	list := []costmodel.Measured{{Layer: l.Signature(), Samples: 1, Forward: 1000}, {Layer: l.Signature(), Samples: 4, Forward: 3000}}
+	c := measuredOn(b, list, arch.Training{})
+	b.ReportAllocs()
+	for b.Loop() {
+		if c.Layer(l, arch.Forward, 2) == 0 {
+			b.Fatal("no time")
 		}
 	}
 }

@@ -77,7 +77,12 @@ func newCurves(list []Measured) (curves, error) {
 		}
 		c[m.Layer] = append(c[m.Layer], m)
 	}
-	for _, m := range list {
+	sorted := map[string]bool{}
+	for _, m := range list { // in the file's order, so that the first error is the first there
+		if sorted[m.Layer] {
+			continue
+		}
+		sorted[m.Layer] = true
 		points := c[m.Layer]
 		slices.SortStableFunc(points, bySamples)
 		if err := rising(points); err != nil {
