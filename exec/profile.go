@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"runtime"
 
 	"psim/schedules"
 )
@@ -11,7 +12,10 @@ import (
 // trainer then begins anew, with its first parameters.
 func (t *Trainer) Profile(ctx context.Context, b Batch, repeats int) ([]*schedules.Trace, error) {
 	var traces []*schedules.Trace
+	resume := holdGarbage()
+	defer resume()
 	for n := range repeats + 1 {
+		runtime.GC()
 		trace, _, err := t.stepWith(ctx, OneByOne, b, RunOptions{}, nil)
 		if err != nil {
 			return nil, err
