@@ -33,7 +33,7 @@ type executed struct {
 	training  *exec.Training
 	trace     *schedules.Trace // of the median step
 	checks    *reports.Checks
-	failures  []string // what of the checks failed
+	failures  []string       // what of the checks failed
 	result    reports.Result // measured, with the prediction in it
 	partial   bool
 	heap      int64 // bytes in use before the devices were opened
