@@ -42,11 +42,11 @@ func (c *Config) Build() (*Plan, error) {
 	if kind == byCollective {
 		return c.buildRing()
 	}
-	schedule, err := schedules.Find(c.Schedule.Name)
+	c, schedule, err := c.ordered()
 	if err != nil {
-		return nil, c.problem("schedule", c.unknownSchedule())
+		return nil, err
 	}
-	if schedule.Pipelined && !c.Defined("schedule.stages") {
+	if schedule.Pipelined && !c.Defined("schedule.stages") && c.Schedule.File == "" {
 		return nil, c.problem("schedule", errors.New("stages is missing: say over how many ranks the network is cut"))
 	}
 	if err := c.checkSize(); err != nil {
