@@ -42,11 +42,11 @@ func (c *Config) Build() (*Plan, error) {
 	if kind == byCollective {
 		return c.buildRing()
 	}
-	schedule, err := schedules.Find(c.Schedule.Name)
+	c, schedule, err := c.ordered()
 	if err != nil {
-		return nil, c.problem("schedule", c.unknownSchedule())
+		return nil, err
 	}
-	if schedule.Pipelined && !c.Defined("schedule.stages") {
+	if schedule.Pipelined && !c.Defined("schedule.stages") && c.Schedule.File == "" {
 		return nil, c.problem("schedule", errors.New("stages is missing: say over how many ranks the network is cut"))
 	}
 	if err := c.checkSize(); err != nil {
@@ -83,14 +83,10 @@ func (c *Config) Tasks() float64 {
 		ranks := float64(c.Collective.Ranks)
 		return 2 * phases * ranks * max(0, ranks-1)
 	}
-	const (
-		withMessages = 4 // F, B and a message after each
-		withUnits    = 5 // F, B, a gather before each and a sum
-	)
-	if c.Parallel.Zero == 3 {
-		return withUnits * c.stageMicrobatches()
-	}
-	return withMessages * c.stageMicrobatches()
+	// F, I, W and a message after the first two; or with ZeRO 3 F, B, a gather
+	// before each and a sum.
+	const most = 5
+	return most * c.stageMicrobatches()
 }
 
 // Microbatches estimates the number of microbatches of a replica.
@@ -114,7 +110,7 @@ func (c *Config) stages() float64 {
 			return float64(len(n.Layers))
 		}
 	}
-	return float64(max(1, c.Schedule.Stages))
+	return float64(max(1, c.Schedule.Stages)) * float64(max(1, c.Schedule.VirtualStages))
 }
 
 // unknownSchedule is the error for a name that is not in the catalog.
@@ -137,7 +133,7 @@ func (c *Config) unknownSchedule() error {
 func (c *Config) shape(microbatches int) schedules.Shape {
 	return schedules.Shape{
 		Ranks: c.Schedule.Stages, Virtual: c.Schedule.VirtualStages,
-		Microbatches: microbatches, Replicas: c.Parallel.Data,
+		Microbatches: microbatches, Replicas: c.Parallel.Data, Group: c.Schedule.Group,
 	}
 }
 
@@ -168,14 +164,17 @@ func (c *Config) buildTimes(schedule schedules.Schedule) (*Plan, error) {
 		return nil, c.problem("schedule", err)
 	}
 	shape := c.shape(microbatches)
+	if err := schedule.Check(shape); err != nil {
+		return nil, c.problem("schedule", err)
+	}
+	if stageRank == nil {
+		stageRank = schedule.Placement(shape)
+	}
 	order, err := schedule.Order(shape, stageRank)
 	if err != nil {
 		return nil, c.orderProblem(err)
 	}
-	stages := c.Schedule.Stages
-	if stageRank != nil {
-		stages = len(stageRank)
-	}
+	stages := len(stageRank)
 	if err := c.Times.Validate(stages, microbatches, order.Split()); err != nil {
 		return nil, c.problem("times", err)
 	}
@@ -229,7 +228,7 @@ func (c *Config) buildRing() (*Plan, error) {
 			return nil, c.problem("collective", fmt.Errorf("%s is missing", key))
 		}
 	}
-	for _, key := range []string{"stages", "microbatches", "virtual_stages", "partition", "placement", "synchronous"} {
+	for _, key := range []string{"stages", "microbatches", "virtual_stages", "partition", "placement", "synchronous", "group", "file"} {
 		if c.Defined("schedule." + key) {
 			return nil, c.problem("schedule", fmt.Errorf("%s: has no meaning for a collective, whose size is collective.ranks", key))
 		}

@@ -10,8 +10,10 @@ type Schedule struct {
 	Name    string
 	Summary string // one line
 	// Bubble and Memory are formulas for equal stages and free communication,
-	// in P ranks, M microbatches, rank r; Memory counts the microbatches
-	// whose activations rank r holds at most.
+	// in P ranks, M microbatches, V stages per rank, R microbatches per round,
+	// rank r, and times F, I and W of one stage (W no longer than the others) and
+	// T of the step; Memory counts the stage activations that rank r holds at
+	// most. A formula ends with what it is limited to.
 	Bubble, Memory string
 	Constraint     string // what it demands of its shape; empty if nothing
 	Paper          string
@@ -19,8 +21,15 @@ type Schedule struct {
 	MultiStage bool
 	// Pipelined says that it spreads stages over ranks; ddp does not.
 	Pipelined bool
+	// Virtual says that a rank may hold several stages (virtual_stages), and
+	// Grouped that the size of their groups of microbatches may be set (group).
+	Virtual, Grouped bool
 
 	order func(Shape, []int32) Order
+	// place puts stages on ranks; nil is stage s on rank s.
+	place func(Shape) []int32
+	// legal reports a shape that the schedule cannot serve; nil is none.
+	legal func(Shape) error
 }
 
 // Catalog lists the pipeline and data-parallel schedules.
@@ -45,6 +54,33 @@ func Catalog() []Schedule {
 			Name: "1f1b", Summary: "a warm-up, then one forward and one backward in turn",
 			Bubble: "(P-1)/(M+P-1)", Memory: "min(M, P-r)", Paper: "Narayanan et al. 2021, PipeDream-flush",
 			Pipelined: true, order: oneForwardOneBackward,
+		},
+		{
+			Name: "interleaved-1f1b", Summary: "1F1B over V stages per rank, in rounds of R=M/⌊M/P⌋",
+			Bubble: "(P-1)/(MV+P-1), M>=P", Memory: "min((V-1)R+2(P-1-r)+1, MV), V>1", Paper: "Narayanan et al. 2021, Megatron-LM",
+			Constraint: "⌊M/P⌋ divides M, or group", Pipelined: true, Virtual: true, Grouped: true,
+			order: interleavedOneForwardOneBackward, place: loopedStages, legal: legalRounds,
+		},
+		{
+			Name: "looped-bfs", Summary: "all forwards of a chunk before the next chunk, then all back",
+			Bubble: "(P-1)/(MV+P-1), M>=P", Memory: "MV", Paper: "Lamy-Poirier 2023, Breadth-First",
+			Pipelined: true, Virtual: true, order: loopedBFS, place: loopedStages,
+		},
+		{
+			Name: "zb-h1", Summary: "1F1B with I and W in place of B, W up to r steps late",
+			Bubble: "(P-1)(F+I-W)/T, M>=P", Memory: "min(M, P)", Paper: "Qi et al. 2023, Zero Bubble",
+			Pipelined: true, order: zbH1,
+		},
+		{
+			Name: "zb-h2", Summary: "twice zb-h1's warm-up, for no bubble in a rank's own span",
+			Bubble: "max(0, (P-1)(F+I-2W))/T of span, M>=2P-1", Memory: "min(M, 2P-1)", Paper: "Qi et al. 2023, Zero Bubble",
+			Pipelined: true, order: zbH2,
+		},
+		{
+			Name: "interleaved-zero-bubble", Summary: "zb-h1 over V stages per rank, in such rounds",
+			Bubble: "(P-1)(F+I-W)/T, P|M", Memory: "min((V-1)R+P, MV)", Paper: "Qi et al. 2023; PyTorch",
+			Constraint: "⌊M/P⌋ divides M", Pipelined: true, Virtual: true,
+			order: interleavedZeroBubble, place: loopedStages, legal: legalRounds,
 		},
 		{
 			Name: "ddp", Summary: "copies, whole or sharded (ZeRO, FSDP); gradients summed",
@@ -73,52 +109,86 @@ func Find(name string) (Schedule, error) {
 	return Schedule{}, fmt.Errorf("there is no schedule %q; the schedules are %s", name, strings.Join(Names(), ", "))
 }
 
+// Placement is where the schedule puts its stages: the rank of each.
+func (s Schedule) Placement(shape Shape) []int32 {
+	if s.place != nil {
+		return s.place(shape)
+	}
+	return OneStagePerRank(shape.Ranks)
+}
+
 // Order generates the compute order for a shape. stageRank says where the
-// stages are; nil means stage s on rank s.
+// stages are; nil means the schedule's own Placement.
 func (s Schedule) Order(shape Shape, stageRank []int32) (Order, error) {
-	switch {
-	case shape.Ranks < 1:
-		return nil, fmt.Errorf("stages = %d: there must be at least 1", shape.Ranks)
-	case shape.Microbatches < 1:
-		return nil, fmt.Errorf("microbatches = %d: there must be at least 1", shape.Microbatches)
-	case shape.Virtual > 1:
-		return nil, fmt.Errorf("virtual_stages = %d: %s holds one stage per rank; remove virtual_stages or set it to 1", shape.Virtual, s.Name)
-	case !s.Pipelined && shape.Ranks > 1:
-		return nil, fmt.Errorf("stages = %d: %s does not split the network, so it takes 1; its copies are set by parallel.data", shape.Ranks, s.Name)
-	case shape.Virtual < 0:
-		return nil, fmt.Errorf("virtual_stages = %d: there must be at least 1", shape.Virtual)
-	case shape.Ranks > MaxTasks, shape.Microbatches > MaxTasks, shape.tasksPerReplica() > MaxTasks:
-		return nil, fmt.Errorf("stages = %d × microbatches = %d: more than %d tasks", shape.Ranks, shape.Microbatches, MaxTasks)
+	if err := s.Check(shape); err != nil {
+		return nil, err
 	}
 	if stageRank == nil {
-		stageRank = OneStagePerRank(shape.Ranks)
+		stageRank = s.Placement(shape)
 	}
-	if err := s.checkPlacement(stageRank, shape.Ranks); err != nil {
+	if err := s.checkPlacement(stageRank, shape); err != nil {
 		return nil, err
 	}
 	return s.order(shape, stageRank), nil
 }
 
+// Check reports a shape that the schedule cannot serve.
+func (s Schedule) Check(shape Shape) error {
+	switch {
+	case shape.Ranks < 1:
+		return fmt.Errorf("stages = %d: there must be at least 1", shape.Ranks)
+	case shape.Microbatches < 1:
+		return fmt.Errorf("microbatches = %d: there must be at least 1", shape.Microbatches)
+	case shape.Virtual > 1 && !s.Virtual:
+		return fmt.Errorf("virtual_stages = %d: %s holds one stage per rank; remove virtual_stages or set it to 1", shape.Virtual, s.Name)
+	case !s.Pipelined && shape.Ranks > 1:
+		return fmt.Errorf("stages = %d: %s does not split the network, so it takes 1; its copies are set by parallel.data", shape.Ranks, s.Name)
+	case shape.Virtual < 0:
+		return fmt.Errorf("virtual_stages = %d: there must be at least 1", shape.Virtual)
+	case shape.Group != 0 && !s.Grouped:
+		return fmt.Errorf("group = %d: %s has no groups of microbatches; remove group", shape.Group, s.Name)
+	case shape.Virtual > 1 && shape.tasksPerReplica() > MaxTasks:
+		return fmt.Errorf("stages = %d × virtual_stages = %d × microbatches = %d: more than %d tasks", shape.Ranks, shape.Virtual, shape.Microbatches, MaxTasks)
+	case shape.tasksPerReplica() > MaxTasks:
+		return fmt.Errorf("stages = %d × microbatches = %d: more than %d tasks", shape.Ranks, shape.Microbatches, MaxTasks)
+	case s.legal != nil:
+		return s.legal(shape)
+	}
+	return nil
+}
+
 // checkPlacement reports a placement that the schedule cannot serve.
-func (s Schedule) checkPlacement(stageRank []int32, ranks int) error {
+func (s Schedule) checkPlacement(stageRank []int32, shape Shape) error {
 	const advice = "(gpipe and model-parallel take any placement)"
-	if len(stageRank) != ranks && !s.MultiStage {
-		return fmt.Errorf("%s cannot run %d stages on %d ranks: it needs one stage per rank %s", s.Name, len(stageRank), ranks, advice)
+	own := s.Placement(shape)
+	if len(stageRank) != len(own) && !s.MultiStage {
+		return fmt.Errorf("%s cannot run %d stages on %d ranks: it needs %s per rank %s", s.Name, len(stageRank), shape.Ranks, stagesInWords(max(1, shape.Virtual)), advice)
 	}
 	for stage, r := range stageRank {
 		switch {
-		case r < 0 || int(r) >= ranks:
-			return fmt.Errorf("placement of stage %d on rank %d: the ranks are 0 to %d", stage, r, ranks-1)
-		case int(r) != stage && !s.MultiStage:
+		case r < 0 || int(r) >= shape.Ranks:
+			return fmt.Errorf("placement of stage %d on rank %d: the ranks are 0 to %d", stage, r, shape.Ranks-1)
+		case !s.MultiStage && r != own[stage] && s.place == nil:
 			return fmt.Errorf("placement of stage %d on rank %d: %s needs stage s on rank s %s", stage, r, s.Name, advice)
+		case !s.MultiStage && r != own[stage]:
+			return fmt.Errorf("placement of stage %d on rank %d: %s needs it on rank %d %s", stage, r, s.Name, own[stage], advice)
 		}
 	}
 	return nil
 }
 
+func stagesInWords(n int) string {
+	if n == 1 {
+		return "one stage"
+	}
+	return fmt.Sprintf("%d stages", n)
+}
+
 // tasksPerReplica bounds the number of tasks from below: a forward and a
-// backward for every rank and microbatch.
-func (s Shape) tasksPerReplica() int64 { return 2 * int64(s.Ranks) * int64(s.Microbatches) }
+// backward for every stage and microbatch.
+func (s Shape) tasksPerReplica() float64 {
+	return 2 * float64(s.Ranks) * float64(max(1, s.Virtual)) * float64(s.Microbatches)
+}
 
 // OneStagePerRank is the placement of stage s on rank s.
 func OneStagePerRank(ranks int) []int32 {

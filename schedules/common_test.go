@@ -53,6 +53,24 @@ func order(t tb, name string, ranks, microbatches int, placement ...int32) sched
 	return o
 }
 
+// shaped generates the order of a schedule for any shape, and its placement.
+func shaped(t tb, name string, shape schedules.Shape) (schedules.Order, []int32) {
+	t.Helper()
+	s, err := schedules.Find(name)
+	require.NoError(t, err)
+	o, err := s.Order(shape, nil)
+	require.NoError(t, err)
+	return o, s.Placement(shape)
+}
+
+// looped is a schedule of the catalog with several stages per rank, ready to be
+// wired.
+func looped(t tb, name string, shape schedules.Shape) schedules.Pipeline {
+	t.Helper()
+	o, stageRank := shaped(t, name, shape)
+	return schedules.Pipeline{Name: name, Shape: shape, StageRank: stageRank, Order: o}
+}
+
 // parse reads an order from the two-dimensional notation: a line per rank.
 func parse(t tb, text string) schedules.Order {
 	t.Helper()

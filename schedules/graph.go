@@ -37,6 +37,9 @@ type Shape struct {
 	Virtual      int // stages per rank; 0 means 1
 	Microbatches int
 	Replicas     int // data-parallel copies; 0 means 1
+	// Group is the number of microbatches that go through a rank's chunks
+	// together, in schedules with several; 0 leaves it to the schedule.
+	Group int
 }
 
 // Stages is the number of stages of one replica when every rank holds the

@@ -1,21 +1,17 @@
 package schedules
 
-// oneForwardOneBackward warms up with P − r forwards on rank r, then runs one
-// backward and one forward in turn (Narayanan et al. 2019 and 2021, the
-// flushed variant). With fewer microbatches than that, the warm-up is all of
-// them. Its bubble is GPipe's; its memory is bounded by P, not M.
+// oneForwardOneBackward warms up with P − 1 − r forwards on rank r, then runs
+// one forward and one backward in turn (Narayanan et al. 2019 and 2021, the
+// flushed variant). Its bubble is GPipe's; its memory is bounded by P, not M.
+//
+//	rank 0: F0 F1 F2 B0 F3 B1 F4 B2 B3 B4
+//	rank 1: F0 F1 B0 F2 B1 F3 B2 F4 B3 B4
+//	rank 2: F0 B0 F1 B1 F2 B2 F3 B3 F4 B4
 func oneForwardOneBackward(s Shape, _ []int32) Order {
 	order := make(Order, s.Ranks)
 	for r := range order {
-		warmUp := min(s.Microbatches, s.Ranks-r)
-		actions := appendAll(make([]Action, 0, 2*s.Microbatches), Forward, r, warmUp)
-		for m := range s.Microbatches {
-			actions = append(actions, Action{Backward, int32(r), int32(m)})
-			if next := warmUp + m; next < s.Microbatches {
-				actions = append(actions, Action{Forward, int32(r), int32(next)})
-			}
-		}
-		order[r] = actions
+		forwards, backwards := s.turns(r)
+		order[r] = inTurn(forwards, backwards, s.Ranks-1-r)
 	}
 	return order
 }

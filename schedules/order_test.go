@@ -14,18 +14,20 @@ import (
 func TestPublishedOrders(t *testing.T) {
 	type entry struct {
 		Schedule string
-		P, M     int
+		P, M, V  int
 		Order    []string
 		Peak     []int `json:"peak_in_flight"`
 	}
-	entries := readJSON[[]entry](t, "orders.json")
-	require.Len(t, entries, 8)
-	for _, e := range entries {
-		t.Run(fmt.Sprintf("%s P=%d M=%d", e.Schedule, e.P, e.M), func(t *testing.T) {
-			o := order(t, e.Schedule, e.P, e.M)
-			require.Equal(t, strings.Join(e.Order, "\n")+"\n", o.String())
-			require.Equal(t, e.Peak, peaks(t, pipeline(t, e.Schedule, e.P, e.M)))
-		})
+	for file, count := range map[string]int{"orders.json": 8, "orders_looped.json": 12, "orders_zb.json": 6} {
+		entries := readJSON[[]entry](t, file)
+		require.Len(t, entries, count)
+		for _, e := range entries {
+			t.Run(fmt.Sprintf("%s P=%d M=%d V=%d", e.Schedule, e.P, e.M, e.V), func(t *testing.T) {
+				p := looped(t, e.Schedule, schedules.Shape{Ranks: e.P, Microbatches: e.M, Virtual: e.V})
+				require.Equal(t, strings.Join(e.Order, "\n")+"\n", p.Order.String())
+				require.Equal(t, e.Peak, peaks(t, p))
+			})
+		}
 	}
 }
 
@@ -100,13 +102,92 @@ func TestOrdersAreLegal(t *testing.T) {
 			extra := rapid.SliceOfN(rapid.Int32Range(0, int32(ranks-1)), 0, 5).Draw(t, "extra")
 			placement = rapid.Permutation(append(placement, extra...)).Draw(t, "placement")
 		}
-		o := order(t, s.Name, ranks, m, placement...)
+		shape := schedules.Shape{Ranks: ranks, Microbatches: m}
+		if s.Virtual {
+			shape.Virtual = rapid.IntRange(1, 4).Draw(t, "virtual")
+			if s.Grouped && rapid.Bool().Draw(t, "grouped") {
+				shape.Group = rapid.IntRange(1, m).Draw(t, "group")
+			}
+			placement = s.Placement(shape)
+			if s.Check(shape) != nil {
+				t.Skip("a number of microbatches that it refuses")
+			}
+		}
+		o, err := s.Order(shape, placement)
+		require.NoError(t, err)
 		require.NoError(t, o.Validate(placement, m))
 		stages, err := o.Stages()
 		require.NoError(t, err)
 		require.Equal(t, placement, stages)
 		require.Equal(t, m, o.Microbatches())
-		require.False(t, o.Split())
+		require.Equal(t, strings.Contains(s.Name, "zb-") || strings.Contains(s.Name, "zero-bubble"), o.Split())
+	})
+}
+
+// Megatron-LM's own example of groups: five microbatches over two ranks with two
+// chunks each, in a group of three and one of two.
+func TestGroups(t *testing.T) {
+	o, stageRank := shaped(t, "interleaved-1f1b", schedules.Shape{Ranks: 2, Microbatches: 5, Virtual: 2, Group: 3})
+	require.Equal(t, []int32{0, 1, 0, 1}, stageRank)
+	require.Equal(t, text(`
+		0F0 0F1 0F2 2F0 2F1 2F2 2B0 0F3 2B1 0F4 2B2 2F3 0B0 2F4 0B1 0B2 2B3 2B4 0B3 0B4
+		1F0 1F1 1F2 3F0 3B0 3F1 3B1 3F2 3B2 1F3 1B0 1F4 1B1 3F3 1B2 3F4 3B3 3B4 1B3 1B4`), o.String())
+
+	// As large as the rounds, a group changes nothing.
+	grouped, _ := shaped(t, "interleaved-1f1b", schedules.Shape{Ranks: 3, Microbatches: 8, Virtual: 2, Group: 4})
+	rounds, _ := shaped(t, "interleaved-1f1b", schedules.Shape{Ranks: 3, Microbatches: 8, Virtual: 2})
+	require.Equal(t, rounds, grouped)
+}
+
+// With one stage per rank, looped schedules are those that they grew from.
+func TestOneChunk(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ranks, m := rapid.IntRange(1, 9).Draw(t, "ranks"), rapid.IntRange(1, 24).Draw(t, "microbatches")
+		for looped, plain := range map[string]string{"interleaved-1f1b": "1f1b", "interleaved-zero-bubble": "zb-h1", "looped-bfs": "torchgpipe"} {
+			require.Equal(t, order(t, plain, ranks, m), order(t, looped, ranks, m), looped)
+		}
+	})
+}
+
+// Split schedules compute what the unsplit ones do, in halves: every stage and
+// microbatch has one F, one I and one W, in that order; and looped BFS, whose
+// backwards are reversed, is the only one that does not keep microbatches in
+// order.
+func TestEachOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom([]string{"1f1b", "interleaved-1f1b", "looped-bfs", "zb-h1", "zb-h2", "interleaved-zero-bubble"}).Draw(t, "schedule")
+		s, err := schedules.Find(name)
+		require.NoError(t, err)
+		shape := schedules.Shape{Ranks: rapid.IntRange(1, 6).Draw(t, "ranks"), Microbatches: rapid.IntRange(1, 20).Draw(t, "microbatches"), Virtual: 1}
+		if s.Virtual {
+			shape.Virtual = rapid.IntRange(1, 4).Draw(t, "virtual")
+		}
+		if s.Check(shape) != nil {
+			t.Skip("a number of microbatches that it refuses")
+		}
+		o, _ := shaped(t, name, shape)
+		count := map[schedules.Action]int{}
+		last := map[[2]int32]int32{} // by stage and kind
+		for r, actions := range o {
+			for _, a := range actions {
+				count[a]++
+				require.EqualValues(t, r, int(a.Stage)%shape.Ranks)
+				key := [2]int32{a.Stage, int32(a.Kind)}
+				if before, seen := last[key]; seen && !(name == "looped-bfs" && a.Kind == schedules.Backward) {
+					require.Greater(t, a.Microbatch, before)
+				}
+				last[key] = a.Microbatch
+			}
+		}
+		kinds := []schedules.Kind{schedules.Forward, schedules.Backward}
+		if o.Split() {
+			kinds = []schedules.Kind{schedules.Forward, schedules.InputGradient, schedules.WeightGradient}
+		}
+		require.Len(t, count, len(kinds)*shape.Stages()*shape.Microbatches)
+		for a, n := range count {
+			require.Equal(t, 1, n, "%v", a)
+			require.Contains(t, kinds, a.Kind)
+		}
 	})
 }
 
@@ -156,6 +237,30 @@ func TestScheduleErrors(t *testing.T) {
 		_, err = s.Order(c.shape, c.placement)
 		require.EqualError(t, err, c.want)
 	}
-	_, err := schedules.Find("fifo")
-	require.EqualError(t, err, `there is no schedule "fifo"; the schedules are model-parallel, gpipe, torchgpipe, 1f1b, ddp`)
+	for _, c := range []struct {
+		name                        string
+		ranks, m, virtual, grouping int
+		want                        string
+	}{
+		{"interleaved-1f1b", 3, 7, 2, 0, "microbatches = 7: over 3 ranks they go in 2 rounds of equal size; the next numbers that do are 6 and 8"},
+		{"interleaved-zero-bubble", 2, 9, 3, 0, "microbatches = 9: over 2 ranks they go in 4 rounds of equal size; the next numbers that do are 8 and 10"},
+		{"interleaved-1f1b", 4, 8, 2, 3, "group = 3: must be from stages = 4 to microbatches = 8"},
+		{"interleaved-1f1b", 4, 12, 2, 5, "group = 5: of 12 microbatches the last group would have 2, fewer than the 4 ranks; legal are 4, 6, 7, 8, 12"},
+		{"interleaved-1f1b", 2, 40, 2, 39, "group = 39: of 40 microbatches the last group would have 1, fewer than the 2 ranks; legal are 2, 4, 5, 6, 7, 8, 9, 10, …"},
+		{"interleaved-1f1b", 4, 8, 1, 4, "group = 4: the microbatches of a group pass through a rank's chunks together; with virtual_stages = 1 there is nothing to group"},
+		{"looped-bfs", 4, 8, 2, 4, "group = 4: looped-bfs has no groups of microbatches; remove group"},
+		{"looped-bfs", 1 << 15, 1 << 15, 4, 0, "stages = 32768 × virtual_stages = 4 × microbatches = 32768: more than 2147483647 tasks"},
+	} {
+		s, err := schedules.Find(c.name)
+		require.NoError(t, err)
+		require.EqualError(t, s.Check(schedules.Shape{Ranks: c.ranks, Microbatches: c.m, Virtual: c.virtual, Group: c.grouping}), c.want)
+	}
+	bfs, err := schedules.Find("looped-bfs")
+	require.NoError(t, err)
+	_, err = bfs.Order(schedules.Shape{Ranks: 2, Microbatches: 2, Virtual: 2}, []int32{0, 1, 1, 0})
+	require.EqualError(t, err, "placement of stage 2 on rank 1: looped-bfs needs it on rank 0 (gpipe and model-parallel take any placement)")
+	_, err = bfs.Order(schedules.Shape{Ranks: 2, Microbatches: 2, Virtual: 2}, []int32{0, 1})
+	require.EqualError(t, err, "looped-bfs cannot run 2 stages on 2 ranks: it needs 2 stages per rank (gpipe and model-parallel take any placement)")
+	_, err = schedules.Find("fifo")
+	require.EqualError(t, err, `there is no schedule "fifo"; the schedules are model-parallel, gpipe, torchgpipe, 1f1b, interleaved-1f1b, looped-bfs, zb-h1, zb-h2, interleaved-zero-bubble, ddp`)
 }

@@ -13,7 +13,9 @@ import (
 // drawPipeline draws a legal pipeline: an order of the catalog, some of whose
 // full backwards are split, over any placement, replicas, and sizes.
 func drawPipeline(t *rapid.T) schedules.Pipeline {
-	name := rapid.SampledFrom([]string{"gpipe", "1f1b", "torchgpipe", "model-parallel"}).Draw(t, "schedule")
+	name := rapid.SampledFrom([]string{
+		"gpipe", "1f1b", "torchgpipe", "model-parallel", "zb-h1", "zb-h2", "looped-bfs", "interleaved-1f1b", "interleaved-zero-bubble",
+	}).Draw(t, "schedule")
 	ranks := rapid.IntRange(1, 4).Draw(t, "ranks")
 	m := rapid.IntRange(1, 5).Draw(t, "microbatches")
 	var placement []int32
@@ -21,6 +23,11 @@ func drawPipeline(t *rapid.T) schedules.Pipeline {
 		placement = rapid.SliceOfN(rapid.Int32Range(0, int32(ranks-1)), 1, 6).Draw(t, "placement")
 	}
 	p := pipeline(t, name, ranks, m, placement...)
+	shape := schedules.Shape{Ranks: ranks, Microbatches: m, Virtual: rapid.IntRange(1, 3).Draw(t, "virtual")}
+	if s, err := schedules.Find(name); err == nil && s.Virtual && s.Check(shape) == nil {
+		p = looped(t, name, shape)
+		placement = p.StageRank
+	}
 	p.Shape.Replicas = rapid.IntRange(1, 3).Draw(t, "replicas")
 	if rapid.Bool().Draw(t, "split") {
 		p.Order = split(p.Order)

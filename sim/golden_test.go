@@ -3,6 +3,7 @@ package sim_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"testing"
 	"time"
@@ -13,33 +14,69 @@ import (
 	"psim/sim"
 )
 
-// The published makespans; testdata/README.md of schedules names the source.
-func TestPublishedMakespans(t *testing.T) {
-	data, err := os.ReadFile("../schedules/testdata/orders.json")
+// published is an entry of the files of published orders.
+type published struct {
+	Schedule string
+	P, M, V  int
+	Makespan map[string]json.RawMessage
+	Peak     []int `json:"peak_in_flight"`
+}
+
+// readPublished reads a file of testdata of schedules, whose README.md names
+// the source.
+func readPublished(t *testing.T, file string, count int) []published {
+	data, err := os.ReadFile("../schedules/testdata/" + file)
 	require.NoError(t, err)
-	var entries []struct {
-		Schedule string
-		P, M     int
-		Makespan map[string]time.Duration
-		Peak     []int `json:"peak_in_flight"`
-	}
+	var entries []published
 	require.NoError(t, json.Unmarshal(data, &entries))
-	models := map[string]schedules.Costs{
-		"unit": uniform(1, 2, 0), "unit_comm1": uniform(1, 2, 1),
-		"hetero": uniform(3, 7, 0), "hetero_comm2": uniform(3, 7, 2),
+	require.Len(t, entries, count)
+	return entries
+}
+
+// simulate runs a schedule and summarizes it.
+func (e published) simulate(t *testing.T, costs schedules.Costs) schedules.Summary {
+	trace, err := sim.Run(buildShape(t, e.Schedule, schedules.Shape{Ranks: e.P, Microbatches: e.M, Virtual: e.V}), costs)
+	require.NoError(t, err)
+	s := schedules.Summarize(trace)
+	for r, peak := range e.Peak {
+		require.Equal(t, peak, s.Ranks[r].PeakInFlight)
 	}
-	require.Len(t, entries, 8)
-	for _, e := range entries {
-		require.Len(t, e.Makespan, len(models))
-		for name, want := range e.Makespan {
-			t.Run(fmt.Sprintf("%s P=%d M=%d %s", e.Schedule, e.P, e.M, name), func(t *testing.T) {
-				trace, err := sim.Run(build(t, e.Schedule, e.P, e.M), models[name])
+	return s
+}
+
+// The published makespans under equal and unequal costs, with and without
+// latency.
+func TestPublishedMakespans(t *testing.T) {
+	models := map[string]schedules.Costs{
+		"unit": halves(1, 1, 1, 0), "unit_comm1": halves(1, 1, 1, 1),
+		"hetero": halves(3, 4, 3, 0), "hetero_comm2": halves(3, 4, 3, 2),
+	}
+	for file, count := range map[string]int{"orders.json": 8, "orders_looped.json": 12} {
+		for _, e := range readPublished(t, file, count) {
+			require.Len(t, e.Makespan, len(models))
+			for name, want := range e.Makespan {
+				t.Run(fmt.Sprintf("%s P=%d M=%d V=%d %s", e.Schedule, e.P, e.M, e.V, name), func(t *testing.T) {
+					require.JSONEq(t, string(want), fmt.Sprint(int64(e.simulate(t, models[name]).Makespan)))
+				})
+			}
+		}
+	}
+}
+
+// The same of the schedules with split backwards, and the longest of the ranks'
+// own spans, which is what their papers divide by.
+func TestPublishedSpans(t *testing.T) {
+	for _, e := range readPublished(t, "orders_zb.json", 6) {
+		require.Len(t, e.Makespan, 7)
+		for model, want := range e.Makespan {
+			t.Run(fmt.Sprintf("%s P=%d M=%d %s", e.Schedule, e.P, e.M, model), func(t *testing.T) {
+				var f, i, w, c time.Duration
+				_, err := fmt.Sscanf(model, "F%d I%d W%d c%d", &f, &i, &w, &c)
 				require.NoError(t, err)
-				s := schedules.Summarize(trace)
-				require.Equal(t, want, s.Makespan)
-				for r, peak := range e.Peak {
-					require.Equal(t, peak, s.Ranks[r].PeakInFlight)
-				}
+				s := e.simulate(t, halves(f, i, w, c))
+				busy := float64(e.M) * float64(f+i+w)
+				span := math.Round(busy / (1 - s.Bubble.Span))
+				require.JSONEq(t, string(want), fmt.Sprintf(`{"makespan": %d, "span": %.0f}`, int64(s.Makespan), span))
 			})
 		}
 	}

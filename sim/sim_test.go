@@ -25,13 +25,31 @@ func uniform(f, b, c time.Duration) schedules.Costs {
 	}}
 }
 
+// halves prices forwards, both halves of backwards, together where they are not
+// split, and the latency of messages.
+func halves(f, i, w, c time.Duration) schedules.Costs {
+	whole := uniform(f, i+w, c)
+	return schedules.Costs{Task: func(t *schedules.Task) schedules.Cost {
+		switch t.Kind {
+		case schedules.InputGradient:
+			return schedules.Cost{Busy: i}
+		case schedules.WeightGradient:
+			return schedules.Cost{Busy: w}
+		}
+		return whole.Task(t)
+	}}
+}
+
 func build(t testing.TB, name string, p, m int) *schedules.Graph {
+	return buildShape(t, name, schedules.Shape{Ranks: p, Microbatches: m})
+}
+
+func buildShape(t testing.TB, name string, shape schedules.Shape) *schedules.Graph {
 	s, err := schedules.Find(name)
 	require.NoError(t, err)
-	shape := schedules.Shape{Ranks: p, Microbatches: m}
 	order, err := s.Order(shape, nil)
 	require.NoError(t, err)
-	g, err := schedules.Pipeline{Name: name, Shape: shape, Order: order}.Graph()
+	g, err := schedules.Pipeline{Name: name, Shape: shape, StageRank: s.Placement(shape), Order: order}.Graph()
 	require.NoError(t, err)
 	return g
 }

@@ -1,0 +1,112 @@
+package schedules
+
+import (
+	"fmt"
+	"strings"
+)
+
+// interleavedOneForwardOneBackward is 1F1B over ranks that hold V stages each,
+// chunk k of rank r being stage k·P + r, which divides the bubble by V and costs
+// V times the messages (Narayanan et al. 2021, "Efficient Large-Scale Language
+// Model Training on GPU Clusters Using Megatron-LM", section 2.2). A rank warms
+// up with all but the last chunk of a round of R microbatches, and two forwards
+// for each rank behind it. With one chunk it is 1F1B.
+//
+//	P = 2, V = 2:
+//	rank 0: 0F0 0F1 2F0 2F1 0F2 2B0 0F3 2B1 2F2 0B0 2F3 0B1 2B2 2B3 0B2 0B3
+//	rank 1: 1F0 1F1 3F0 3B0 3F1 3B1 1F2 1B0 1F3 1B1 3F2 3B2 3F3 3B3 1B2 1B3
+func interleavedOneForwardOneBackward(s Shape, _ []int32) Order {
+	if s.Virtual <= 1 {
+		return oneForwardOneBackward(s, nil)
+	}
+	order := make(Order, s.Ranks)
+	for r := range order {
+		forwards, backwards := s.turns(r)
+		order[r] = inTurn(forwards, backwards, (s.Virtual-1)*s.round()+2*(s.Ranks-1-r))
+	}
+	return order
+}
+
+// interleavedZeroBubble is the interleaved schedule with split backwards:
+// input gradients go back without waiting for weight gradients, so that half
+// the warm-up per rank is enough, and rank r runs every weight gradient r input
+// gradients late (Qi et al. 2023, ZB-H1, over several stages per rank as
+// PyTorch's ScheduleInterleavedZeroBubble has it).
+//
+//	P = 2, V = 2:
+//	rank 0: 0F0 0F1 2F0 2F1 2I0 2W0 0F2 2I1 2W1 0F3 0I0 0W0 …
+//	rank 1: 1F0 1F1 3F0 3I0 3F1 3I1 3W0 1F2 1I0 3W1 1F3 1I1 1W0 …
+func interleavedZeroBubble(s Shape, _ []int32) Order {
+	order := make(Order, s.Ranks)
+	for r := range order {
+		forwards, backwards := s.turns(r)
+		warmUp := (max(1, s.Virtual)-1)*s.round() + s.Ranks - 1 - r
+		order[r] = splitBackwards(inTurn(forwards, backwards, warmUp), r)
+	}
+	return order
+}
+
+// loopedStages places stage s on rank s mod P: chunk k of rank r is k·P + r.
+func loopedStages(s Shape) []int32 {
+	stageRank := make([]int32, s.Stages())
+	for stage := range stageRank {
+		stageRank[stage] = int32(stage % s.Ranks)
+	}
+	return stageRank
+}
+
+// legalRounds reports microbatches that cannot be taken in rounds. PyTorch wants
+// M/P rounds, rounded down, of equal size. A group, which is Megatron-LM's
+// microbatch-group-size-per-virtual-pipeline-stage, may leave a last round that
+// is smaller, but in which every rank still finds a microbatch.
+func legalRounds(s Shape) error {
+	m, rounds := s.Microbatches, max(1, s.Microbatches/s.Ranks)
+	switch {
+	case s.Group != 0 && s.Virtual <= 1:
+		return fmt.Errorf("group = %d: the microbatches of a group pass through a rank's chunks together; with virtual_stages = 1 there is nothing to group", s.Group)
+	case s.Group == 0 && (s.Virtual <= 1 || m%rounds == 0):
+		return nil
+	case s.Group == 0:
+		return fmt.Errorf("microbatches = %d: over %d ranks they go in %d rounds of equal size; the next numbers that do are %s", m, s.Ranks, rounds, s.nearestRounds())
+	case s.Group < s.Ranks || s.Group > m:
+		return fmt.Errorf("group = %d: must be from stages = %d to microbatches = %d", s.Group, s.Ranks, m)
+	case !s.groups(s.Group):
+		return fmt.Errorf("group = %d: of %d microbatches the last group would have %d, fewer than the %d ranks; legal are %s", s.Group, m, m%s.Group, s.Ranks, s.legalGroups())
+	}
+	return nil
+}
+
+// groups reports whether every group of so many microbatches has one for every
+// rank.
+func (s Shape) groups(group int) bool {
+	last := s.Microbatches % group
+	return last == 0 || last >= s.Ranks
+}
+
+// nearestRounds names the numbers of microbatches next to M that are legal.
+func (s Shape) nearestRounds() string {
+	legal := func(m int) bool { return m%max(1, m/s.Ranks) == 0 }
+	below, above := s.Microbatches-1, s.Microbatches+1
+	for !legal(below) {
+		below--
+	}
+	for !legal(above) {
+		above++
+	}
+	return fmt.Sprintf("%d and %d", below, above)
+}
+
+// legalGroups lists the sizes of group that are legal, the first few of them.
+func (s Shape) legalGroups() string {
+	const most = 8
+	var legal []string
+	for n := s.Ranks; n <= s.Microbatches && len(legal) < most; n++ {
+		if s.groups(n) {
+			legal = append(legal, fmt.Sprint(n))
+		}
+	}
+	if len(legal) == most {
+		legal = append(legal, "…")
+	}
+	return strings.Join(legal, ", ")
+}

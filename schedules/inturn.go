@@ -1,0 +1,72 @@
+package schedules
+
+// turns lists the forwards of a rank and its full backwards, in the order in
+// which a looped schedule takes them. Microbatches go in rounds: a round passes
+// through all of the rank's chunks before the next begins, forwards from the
+// first chunk on, backwards from the last. Chunk k of rank r is stage k·P + r.
+//
+//	V = 2, rounds of 2:  F  0.0 0.1 1.0 1.1 | 0.2 0.3 1.2 1.3    chunk.microbatch
+//	                     B  1.0 1.1 0.0 0.1 | 1.2 1.3 0.2 0.3
+func (s Shape) turns(rank int) (forwards, backwards []Action) {
+	chunks, round := max(1, s.Virtual), s.round()
+	forwards = make([]Action, 0, chunks*s.Microbatches)
+	backwards = make([]Action, 0, chunks*s.Microbatches)
+	for first := 0; first < s.Microbatches; first += round {
+		for k := range chunks {
+			for m := first; m < min(first+round, s.Microbatches); m++ {
+				forwards = append(forwards, Action{Forward, int32(k*s.Ranks + rank), int32(m)})
+				backwards = append(backwards, Action{Backward, int32((chunks-1-k)*s.Ranks + rank), int32(m)})
+			}
+		}
+	}
+	return forwards, backwards
+}
+
+// round is the number of microbatches in a round: the group that is asked for,
+// or else as many equal rounds as hold at least P microbatches each.
+func (s Shape) round() int {
+	if s.Group > 0 {
+		return s.Group
+	}
+	return s.Microbatches / max(1, s.Microbatches/s.Ranks)
+}
+
+// inTurn runs warmUp forwards, then one forward and one backward in turn, then
+// the backwards that are left.
+//
+//	warmUp = 2:  F F  F B F B F B  B B
+func inTurn(forwards, backwards []Action, warmUp int) []Action {
+	actions := make([]Action, 0, len(forwards)+len(backwards))
+	n := len(forwards)
+	warmUp = min(warmUp, n)
+	for k := range n + warmUp {
+		if k < n {
+			actions = append(actions, forwards[k])
+		}
+		if k >= warmUp {
+			actions = append(actions, backwards[k-warmUp])
+		}
+	}
+	return actions
+}
+
+// splitBackwards replaces every B by its halves: I in its place, and W so many
+// input gradients later, first in, first out. What is left comes at the end.
+//
+//	delay = 1:  F B F B B  →  F I0 F I1 W0 I2 W1 W2
+func splitBackwards(actions []Action, delay int) []Action {
+	split := make([]Action, 0, 2*len(actions))
+	var waiting []Action
+	for _, a := range actions {
+		if a.Kind != Backward {
+			split = append(split, a)
+			continue
+		}
+		split = append(split, Action{InputGradient, a.Stage, a.Microbatch})
+		waiting = append(waiting, Action{WeightGradient, a.Stage, a.Microbatch})
+		if len(waiting) > delay {
+			split, waiting = append(split, waiting[0]), waiting[1:]
+		}
+	}
+	return append(split, waiting...)
+}
