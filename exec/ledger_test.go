@@ -35,6 +35,9 @@ func TestPredictedMemoryIsTheLedger(t *testing.T) {
 		}
 	}
 	for kind, n := range map[string]arch.Network{"gpt": tiedGPT(t), "gpt dropout": droppingGPT(t, 0.1), "mlp": miniMLP(t), "vgg": arch.MiniVGG(false)} {
+		if testing.Short() && kind != "mlp" {
+			continue // one network goes through all of it
+		}
 		for _, m := range modes {
 			if kind == "vgg" && m.virtual > 1 {
 				continue // its cuts are in TestPredictedMemoryNearly

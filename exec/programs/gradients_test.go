@@ -12,6 +12,9 @@ import (
 // Gradients of every parameter against finite differences of the loss, in
 // float64.
 func TestGradientsAgainstDifferences(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	for name, n := range networks(t) {
 		t.Run(name, func(t *testing.T) {
 			p := newPipe(t, device(t), n, programs.Options{Samples: 2, Double: true})
@@ -103,6 +106,9 @@ func TestAllWaysAgree(t *testing.T) {
 
 // I and W together are B, and recomputation changes nothing, to the bit.
 func TestHalvesAndRecomputationBitwise(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	for name, n := range networks(t) {
 		t.Run(name, func(t *testing.T) {
 			d, b := device(t), makeData(n, 2)

@@ -80,6 +80,9 @@ func TestOptimizerErrors(t *testing.T) {
 // The loss falls, with gradients of two microbatches added up on the device,
 // and what is live between steps does not grow.
 func TestTraining(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	for name, n := range networks(t) {
 		for _, optimizer := range []string{"sgd", "sgd-momentum", "adam", "adamw"} {
 			t.Run(name+" "+optimizer, func(t *testing.T) {
