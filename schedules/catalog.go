@@ -82,6 +82,18 @@ func Catalog() []Schedule {
 			order: interleavedZeroBubble, place: loopedStages, legal: legalRounds,
 		},
 		{
+			Name: "zbv", Summary: "two stages per rank, folded into a V; split backwards fill every gap",
+			Bubble: "0 of the span if F=I=W, M >= 2P-1", Memory: "min(2M, 2P)", Paper: "Qi et al. 2024, Controllable Memory",
+			Constraint: "2 stages per rank", Pipelined: true, Virtual: true,
+			order: zbv, place: vShape, legal: twoPerRank("zbv"),
+		},
+		{
+			Name: "dualpipev", Summary: "the V of zbv, with forwards and backwards in overlapped pairs",
+			Bubble: "(P-1)(F&B+B-3W) of rank 0, for half stages", Memory: "2P+1", Paper: "DeepSeek-AI 2025, DualPipe; Qi et al. 2025, Cut-in-half",
+			Constraint: "2 stages per rank, M >= 2P", Pipelined: true, Virtual: true,
+			order: dualPipeV, place: vShape, legal: dualPipeVShape,
+		},
+		{
 			Name: "ddp", Summary: "copies, whole or sharded (ZeRO, FSDP); gradients summed",
 			Bubble: "0", Memory: "1", Paper: "Li et al. 2020, PyTorch Distributed",
 			Constraint: "stages = 1", MultiStage: true, order: modelParallel,
@@ -161,7 +173,7 @@ func (s Schedule) checkPlacement(stageRank []int32, shape Shape) error {
 	const advice = "(gpipe and model-parallel take any placement)"
 	own := s.Placement(shape)
 	if len(stageRank) != len(own) && !s.MultiStage {
-		return fmt.Errorf("%s cannot run %d stages on %d ranks: it needs %s per rank %s", s.Name, len(stageRank), shape.Ranks, stagesInWords(max(1, shape.Virtual)), advice)
+		return fmt.Errorf("%s cannot run %d stages on %d ranks: it needs %s per rank %s", s.Name, len(stageRank), shape.Ranks, stagesInWords(len(own)/shape.Ranks), advice)
 	}
 	for stage, r := range stageRank {
 		switch {

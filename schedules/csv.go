@@ -14,12 +14,7 @@ import (
 func (o Order) WriteCSV(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	for _, rank := range o {
-		for i, a := range rank {
-			if i > 0 {
-				out.WriteByte(',')
-			}
-			out.WriteString(a.String())
-		}
+		out.WriteString(strings.Join(Cells(rank), ","))
 		out.WriteByte('\n')
 	}
 	return out.Flush()
@@ -39,11 +34,11 @@ func ReadCSV(r io.Reader) (Order, error) {
 			if cell == "" {
 				continue
 			}
-			a, err := ParseAction(cell)
+			some, err := ParseCell(cell)
 			if err != nil {
 				return nil, fmt.Errorf("line %d, cell %d: %w", n, c+1, err)
 			}
-			actions = append(actions, a)
+			actions = append(actions, some...)
 		}
 		order = append(order, actions)
 	}
@@ -82,5 +77,5 @@ func ParseAction(s string) (Action, error) {
 	if err != nil {
 		return Action{}, fmt.Errorf("%q: microbatch %s is too large", s, m[3])
 	}
-	return Action{kind, int32(stage), int32(microbatch)}, nil
+	return Action{Kind: kind, Stage: int32(stage), Microbatch: int32(microbatch)}, nil
 }

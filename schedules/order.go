@@ -9,6 +9,9 @@ import (
 type Action struct {
 	Kind              Kind // F, B, I or W
 	Stage, Microbatch int32
+	// Pair says of an F that it forms an overlapped pair with the B after it
+	// on the rank; how such a pair runs is a Pairing.
+	Pair bool
 }
 
 // String prints the action as PyTorch does: 2F0 is stage 2, forward,
@@ -24,12 +27,7 @@ type Order [][]Action
 func (o Order) String() string {
 	var b strings.Builder
 	for _, rank := range o {
-		for i, a := range rank {
-			if i > 0 {
-				b.WriteByte(' ')
-			}
-			b.WriteString(a.String())
-		}
+		b.WriteString(strings.Join(Cells(rank), " "))
 		b.WriteByte('\n')
 	}
 	return b.String()
@@ -133,7 +131,11 @@ func (o Order) Validate(stageRank []int32, microbatches int) error {
 	done := make([]uint8, stages*microbatches) // a bit per kind
 	for r, actions := range o {
 		for i, a := range actions {
-			if problem := o.check(a, int32(r), stageRank, microbatches, done); problem != "" {
+			problem := o.check(a, int32(r), stageRank, microbatches, done)
+			if problem == "" && a.Pair && (a.Kind != Forward || i+1 == len(actions) || actions[i+1].Kind != Backward) {
+				problem = fmt.Sprintf("%s begins no pair: an overlapped pair is an F and the B after it", a)
+			}
+			if problem != "" {
 				return &OrderError{Rank: r, Index: i, Problem: problem, Order: o}
 			}
 			done[int(a.Stage)*microbatches+int(a.Microbatch)] |= 1 << a.Kind
@@ -167,12 +169,12 @@ func (o Order) check(a Action, rank int32, stageRank []int32, microbatches int, 
 	case d&(1<<a.Kind) != 0:
 		return fmt.Sprintf("%s is there twice", a)
 	case a.Kind != Forward && d&(1<<Forward) == 0:
-		return fmt.Sprintf("%s comes before its forward %s", a, Action{Forward, a.Stage, a.Microbatch})
+		return fmt.Sprintf("%s comes before its forward %s", a, Action{Kind: Forward, Stage: a.Stage, Microbatch: a.Microbatch})
 	case a.Kind == Backward && d&(1<<InputGradient|1<<WeightGradient) != 0,
 		(a.Kind == InputGradient || a.Kind == WeightGradient) && d&(1<<Backward) != 0:
 		return fmt.Sprintf("%s repeats part of another backward: a stage and microbatch has either one B, or one I and one W", a)
 	case a.Kind == WeightGradient && d&(1<<InputGradient) == 0:
-		return fmt.Sprintf("%s comes before its input gradient %s", a, Action{InputGradient, a.Stage, a.Microbatch})
+		return fmt.Sprintf("%s comes before its input gradient %s", a, Action{Kind: InputGradient, Stage: a.Stage, Microbatch: a.Microbatch})
 	}
 	return ""
 }

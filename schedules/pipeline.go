@@ -30,6 +30,9 @@ type Pipeline struct {
 	// compute task starts before all of its replica's in the cycle before have
 	// ended, and what they send has arrived.
 	Synchronous bool
+	// Pairs says how overlapped pairs run; in clock cycles they are two
+	// ordinary actions.
+	Pairs Pairing
 }
 
 // A Boundary is the size in bytes, per sample, of the activations that leave
@@ -61,6 +64,7 @@ func (p Pipeline) Graph() (*Graph, error) {
 	}
 	w := &wiring{
 		Pipeline: p,
+		paired:   p.Pairs != Serial && !p.Synchronous && p.Order.paired(),
 		graph:    &Graph{Name: p.Name, Shape: p.Shape, StageRank: p.StageRank},
 		last:     p.Order.completions(len(p.StageRank)),
 		stagesOn: p.stagesByRank(),
@@ -150,6 +154,7 @@ type wiring struct {
 	graph  *Graph
 	groups syncGroups
 	clocks clockCycles
+	paired bool  // overlapped pairs are to be wired as such
 	last   []int // completions of the order
 	// stagesOn lists the stages of every pipeline rank, last first.
 	stagesOn [][]int32
@@ -198,6 +203,7 @@ type rankWiring struct {
 	replica, pipelineRank int
 	rank                  int32
 	compute               int32              // stream
+	beside                int32              // stream, of backwards in overlapped pairs; None until it is needed
 	gradients, parameters int32              // streams, None until they are needed
 	sends                 map[[2]int32]int32 // streams by neighbour and kind
 }
@@ -207,7 +213,7 @@ func (w *wiring) rank(replica, pipelineRank int) {
 	rank := int32(replica*w.Shape.Ranks + pipelineRank)
 	rw := &rankWiring{
 		wiring: w, replica: replica, pipelineRank: pipelineRank, rank: rank,
-		compute: w.graph.AddStream(rank, "compute"), gradients: None, parameters: None, sends: map[[2]int32]int32{},
+		compute: w.graph.AddStream(rank, "compute"), beside: None, gradients: None, parameters: None, sends: map[[2]int32]int32{},
 	}
 	for i, a := range w.Order[pipelineRank] {
 		rw.action(i, a)
@@ -229,8 +235,9 @@ func (w *rankWiring) action(i int, a Action) {
 			slices = buckets
 		}
 	}
+	stream := w.streamOf(i)
 	for part := range slices {
-		id := w.add(Task{Kind: a.Kind, Part: uint16(part), Rank: w.rank, Stream: w.compute, Stage: a.Stage, Microbatch: a.Microbatch, Peer: None})
+		id := w.add(Task{Kind: a.Kind, Part: uint16(part), Rank: w.rank, Stream: stream, Stage: a.Stage, Microbatch: a.Microbatch, Peer: None})
 		if part == slices-1 {
 			w.note(a, id)
 			if w.wiring.sends(a) {

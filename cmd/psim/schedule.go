@@ -96,10 +96,7 @@ func writeOrder(w io.Writer, format, name string, shape schedules.Shape, order s
 func writeOrderJSON(w io.Writer, name string, shape schedules.Shape, order schedules.Order) error {
 	ranks := make([][]string, len(order))
 	for r, actions := range order {
-		ranks[r] = make([]string, len(actions))
-		for i, a := range actions {
-			ranks[r][i] = a.String()
-		}
+		ranks[r] = schedules.Cells(actions)
 	}
 	out := json.NewEncoder(w)
 	out.SetIndent("", "  ")
