@@ -114,7 +114,7 @@ func (c *Config) stages() float64 {
 			return float64(len(n.Layers))
 		}
 	}
-	return float64(max(1, c.Schedule.Stages))
+	return float64(max(1, c.Schedule.Stages)) * float64(max(1, c.Schedule.VirtualStages))
 }
 
 // unknownSchedule is the error for a name that is not in the catalog.
@@ -137,7 +137,7 @@ func (c *Config) unknownSchedule() error {
 func (c *Config) shape(microbatches int) schedules.Shape {
 	return schedules.Shape{
 		Ranks: c.Schedule.Stages, Virtual: c.Schedule.VirtualStages,
-		Microbatches: microbatches, Replicas: c.Parallel.Data,
+		Microbatches: microbatches, Replicas: c.Parallel.Data, Group: c.Schedule.Group,
 	}
 }
 
@@ -168,14 +168,17 @@ func (c *Config) buildTimes(schedule schedules.Schedule) (*Plan, error) {
 		return nil, c.problem("schedule", err)
 	}
 	shape := c.shape(microbatches)
+	if err := schedule.Check(shape); err != nil {
+		return nil, c.problem("schedule", err)
+	}
+	if stageRank == nil {
+		stageRank = schedule.Placement(shape)
+	}
 	order, err := schedule.Order(shape, stageRank)
 	if err != nil {
 		return nil, c.orderProblem(err)
 	}
-	stages := c.Schedule.Stages
-	if stageRank != nil {
-		stages = len(stageRank)
-	}
+	stages := len(stageRank)
 	if err := c.Times.Validate(stages, microbatches, order.Split()); err != nil {
 		return nil, c.problem("times", err)
 	}
@@ -229,7 +232,7 @@ func (c *Config) buildRing() (*Plan, error) {
 			return nil, c.problem("collective", fmt.Errorf("%s is missing", key))
 		}
 	}
-	for _, key := range []string{"stages", "microbatches", "virtual_stages", "partition", "placement", "synchronous"} {
+	for _, key := range []string{"stages", "microbatches", "virtual_stages", "partition", "placement", "synchronous", "group", "file"} {
 		if c.Defined("schedule." + key) {
 			return nil, c.problem("schedule", fmt.Errorf("%s: has no meaning for a collective, whose size is collective.ranks", key))
 		}

@@ -13,7 +13,7 @@ import (
 
 // buildModel prices a network on a machine.
 func (c *Config) buildModel(schedule schedules.Schedule) (*Plan, error) {
-	w, machine, err := c.workload()
+	w, machine, err := c.workload(schedule)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (c *Config) buildModel(schedule schedules.Schedule) (*Plan, error) {
 
 // workload is the network, cut into stages and microbatches, and the machine
 // that it is trained on.
-func (c *Config) workload() (*costmodel.Workload, costmodel.Machine, error) {
+func (c *Config) workload(schedule schedules.Schedule) (*costmodel.Workload, costmodel.Machine, error) {
 	var machine costmodel.Machine
 	network, err := c.network()
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *Config) workload() (*costmodel.Workload, costmodel.Machine, error) {
 	if c.Parallel.Zero == 3 {
 		err = c.layerByLayer(w)
 	} else {
-		err = c.partition(w, machine)
+		err = c.partition(w, machine, schedule)
 	}
 	if err != nil {
 		return nil, machine, c.problem("schedule", err)
@@ -96,17 +96,24 @@ func (c *Config) layerByLayer(w *costmodel.Workload) error {
 }
 
 // partition cuts the network into stages and places them.
-func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine) error {
+func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine, schedule schedules.Schedule) error {
 	ranks, n := c.Schedule.Stages, len(w.Network.Layers)
 	if ranks > n {
 		return fmt.Errorf("stages = %d: %s has %d layers, and every stage needs at least one (%s)", ranks, w.Network.Name, n, layerNames(w.Network))
+	}
+	shape := c.shape(len(w.Samples))
+	if err := schedule.Check(shape); err != nil {
+		return err
 	}
 	stageRank, err := c.placement(ranks)
 	if err != nil {
 		return err
 	}
 	if stageRank == nil {
-		stageRank = schedules.OneStagePerRank(ranks)
+		stageRank = schedule.Placement(shape)
+	}
+	if own := len(stageRank); own > n {
+		return fmt.Errorf("virtual_stages = %d: %d stages in all, but %s has %d layers, and every stage needs at least one (%s)", c.Schedule.VirtualStages, own, w.Network.Name, n, layerNames(w.Network))
 	}
 	by := c.Schedule.Partition
 	switch {

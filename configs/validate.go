@@ -120,7 +120,7 @@ func (c *Config) positive() error {
 		value int64
 	}{
 		{"schedule.stages", int64(c.Schedule.Stages)}, {"schedule.microbatches", int64(c.Schedule.Microbatches)},
-		{"schedule.virtual_stages", int64(c.Schedule.VirtualStages)},
+		{"schedule.virtual_stages", int64(c.Schedule.VirtualStages)}, {"schedule.group", int64(c.Schedule.Group)},
 		{"batch.global", c.Batch.Global}, {"batch.micro", c.Batch.Micro},
 		{"parallel.data", int64(c.Parallel.Data)}, {"parallel.tensor", int64(c.Parallel.Tensor)},
 		{"collective.ranks", int64(c.Collective.Ranks)},

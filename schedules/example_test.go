@@ -68,6 +68,7 @@ func ExampleOrder_Validate() {
 	fmt.Println(order.Validate([]int32{0}, 2))
 	// Output:
 	// rank 0, step 1: 0B1 comes before its forward 0F1
+	//   step      0   1
 	//   rank 0: 0F0 0B1
 	//               ^^^
 }

@@ -17,6 +17,9 @@ type Options struct {
 	Partition     PartitionBy `toml:"partition"`      // of the network's layers
 	Placement     []int32     `toml:"placement"`      // rank of every stage
 	Synchronous   bool        `toml:"synchronous"`    // a barrier between clock cycles
+	Group         int         `toml:"group"`          // microbatches that pass through a rank's chunks together
+	// File is a schedule in PyTorch's CSV notation, in place of a name.
+	File string `toml:"file"`
 }
 
 // Batch is the [batch] section: samples per step over all replicas, and per

@@ -87,41 +87,6 @@ func (o Order) Split() bool {
 	return false
 }
 
-// An OrderError shows where an order is illegal.
-type OrderError struct {
-	Rank, Index int    // the offending action; Index is -1 where one is missing
-	Problem     string // what is wrong and what would be right
-	Order       Order
-}
-
-// Error prints the problem and an excerpt of the rank's actions with an arrow
-// under the offending one.
-func (e *OrderError) Error() string {
-	if e.Index < 0 {
-		return fmt.Sprintf("rank %d: %s", e.Rank, e.Problem)
-	}
-	const before, after = 4, 3
-	row := e.Order[e.Rank]
-	from, to := max(0, e.Index-before), min(len(row), e.Index+after+1)
-	var line, arrow strings.Builder
-	fmt.Fprintf(&line, "  rank %d:", e.Rank)
-	if from > 0 {
-		line.WriteString(" …")
-	}
-	for i := from; i < to; i++ {
-		line.WriteByte(' ')
-		if i == e.Index {
-			arrow.WriteString(strings.Repeat(" ", len([]rune(line.String()))))
-			arrow.WriteString(strings.Repeat("^", len(row[i].String())))
-		}
-		line.WriteString(row[i].String())
-	}
-	if to < len(row) {
-		line.WriteString(" …")
-	}
-	return fmt.Sprintf("rank %d, step %d: %s\n%s\n%s", e.Rank, e.Index, e.Problem, line.String(), arrow.String())
-}
-
 // Validate reports the first place where the order is not a training step of
 // the given numbers of stages and microbatches: an action out of range,
 // repeated, missing, on a rank that does not hold the stage, or before

@@ -18,67 +18,96 @@ func TestOrderErrors(t *testing.T) {
 			0F0 0F1 0B0 0F1 0B1
 			1F0 1B0 1F1 1B1`, `
 rank 0, step 3: 0F1 is there twice
+  step      0   1   2   3   4
   rank 0: 0F0 0F1 0B0 0F1 0B1
-                      ^^^`},
+                      ^^^
+  rank 1: 1F0 1B0 1F1 1B1`},
 		{"missing forward and backward", `
 			0F0 0B0
 			1F0 1B0 1F1 1B1`, `
-rank 0: 0F1 is missing`},
+rank 0: 0F1 is missing
+  step      0   1   2   3
+  rank 0: 0F0 0B0
+  ^^^^^^
+  rank 1: 1F0 1B0 1F1 1B1`},
 		{"missing backward", `
 			0F0 0F1 0B0 0B1
 			1F0 1B0 1F1`, `
-rank 1: the backward 1B1 is missing (or 1I1 and 1W1)`},
+rank 1: the backward 1B1 is missing (or 1I1 and 1W1)
+  step      0   1   2   3
+  rank 0: 0F0 0F1 0B0 0B1
+  rank 1: 1F0 1B0 1F1
+  ^^^^^^`},
 		{"missing weight gradient", `
 			0F0 0F1 0I0 0W0 0I1
 			1F0 1B0 1F1 1B1`, `
-rank 0: 0W1 is missing`},
+rank 0: 0W1 is missing
+  step      0   1   2   3   4
+  rank 0: 0F0 0F1 0I0 0W0 0I1
+  ^^^^^^
+  rank 1: 1F0 1B0 1F1 1B1`},
 		{"wrong rank", `
 			0F0 0F1 0B0 0B1 1F1
 			1F0 1B0 1B1`, `
 rank 0, step 4: stage 1 belongs to rank 1
+  step      0   1   2   3   4
   rank 0: 0F0 0F1 0B0 0B1 1F1
-                          ^^^`},
+                          ^^^
+  rank 1: 1F0 1B0 1B1`},
 		{"B before F", `
 			0F0 0B0 0B1 0F1
 			1F0 1B0 1F1 1B1`, `
 rank 0, step 2: 0B1 comes before its forward 0F1
+  step      0   1   2   3
   rank 0: 0F0 0B0 0B1 0F1
-                  ^^^`},
+                  ^^^
+  rank 1: 1F0 1B0 1F1 1B1`},
 		{"W before I", `
 			0F0 0F1 0W0 0I0 0B1
 			1F0 1B0 1F1 1B1`, `
 rank 0, step 2: 0W0 comes before its input gradient 0I0
+  step      0   1   2   3   4
   rank 0: 0F0 0F1 0W0 0I0 0B1
-                  ^^^`},
+                  ^^^
+  rank 1: 1F0 1B0 1F1 1B1`},
 		{"B and I", `
 			0F0 0F1 0B0 0I0 0B1
 			1F0 1B0 1F1 1B1`, `
 rank 0, step 3: 0I0 repeats part of another backward: a stage and microbatch has either one B, or one I and one W
+  step      0   1   2   3   4
   rank 0: 0F0 0F1 0B0 0I0 0B1
-                      ^^^`},
+                      ^^^
+  rank 1: 1F0 1B0 1F1 1B1`},
 		{"I and B", `
 			0F0 0F1 0I0 0B0 0B1
 			1F0 1B0 1F1 1B1`, `
 rank 0, step 3: 0B0 repeats part of another backward: a stage and microbatch has either one B, or one I and one W
+  step      0   1   2   3   4
   rank 0: 0F0 0F1 0I0 0B0 0B1
-                      ^^^`},
+                      ^^^
+  rank 1: 1F0 1B0 1F1 1B1`},
 		{"no such stage", `
 			0F0 7F0`, `
 rank 0, step 1: stage 7 is outside 0 to 1
+  step      0   1
   rank 0: 0F0 7F0
               ^^^`},
 		{"no such microbatch, in a long row", `
 			0F0 0F1 0B0 0B1
 			1F0 1B0 1F1 1B1 1F12 1F3 1F4 1F5 1F6`, `
 rank 1, step 4: microbatch 12 is outside 0 to 1
-  rank 1: 1F0 1B0 1F1 1B1 1F12 1F3 1F4 1F5 …
-                          ^^^^`},
+  step       0    1    2    3    4    5    6    7
+  rank 0:  0F0  0F1  0B0  0B1
+  rank 1:  1F0  1B0  1F1  1B1 1F12  1F3  1F4  1F5 …
+                              ^^^^`},
 		{"the middle of a long row", `
 			0F0 0F1 0B0 0B1
 			1F0 1F1 1I0 1I1 1W0 1W0 1B0 1B1 1B2 1B3`, `
 rank 1, step 5: 1W0 is there twice
-  rank 1: … 1F1 1I0 1I1 1W0 1W0 1B0 1B1 1B2 …
-                            ^^^`},
+  step      1   2   3   4   5   6   7   8
+  rank 0: 0F1 0B0 0B1
+  rank 1: 1F1 1I0 1I1 1W0 1W0 1B0 1B1 1B2 …
+                          ^^^`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := parse(t, c.order).Validate([]int32{0, 1}, 2)
@@ -92,6 +121,7 @@ rank 1, step 5: 1W0 is there twice
 func TestOrderErrorOfOtherKind(t *testing.T) {
 	o := schedules.Order{{{Kind: schedules.SendForward}}}
 	require.EqualError(t, o.Validate([]int32{0}, 1), `rank 0, step 0: SEND_F is not a compute action; only F, B, I and W are
+  step           0
   rank 0: 0SEND_F0
           ^^^^^^^^`)
 }

@@ -11,18 +11,26 @@ import (
 
 // drawPipeline draws a small legal pipeline with replicas and gradient sums.
 func drawPipeline(t *rapid.T) *schedules.Graph {
-	name := rapid.SampledFrom([]string{"gpipe", "1f1b", "torchgpipe", "model-parallel"}).Draw(t, "schedule")
+	name := rapid.SampledFrom([]string{
+		"gpipe", "1f1b", "torchgpipe", "model-parallel", "zb-h1", "zb-h2", "looped-bfs", "interleaved-1f1b", "interleaved-zero-bubble",
+	}).Draw(t, "schedule")
 	shape := schedules.Shape{
 		Ranks:        rapid.IntRange(1, 4).Draw(t, "ranks"),
 		Microbatches: rapid.IntRange(1, 4).Draw(t, "microbatches"),
 		Replicas:     rapid.IntRange(1, 2).Draw(t, "replicas"),
 	}
-	placement := schedules.OneStagePerRank(shape.Ranks)
+	s, err := schedules.Find(name)
+	require.NoError(t, err)
+	if s.Virtual {
+		shape.Virtual = rapid.IntRange(1, 3).Draw(t, "virtual")
+		if s.Check(shape) != nil {
+			shape.Virtual = 1
+		}
+	}
+	placement := s.Placement(shape)
 	if name == "gpipe" || name == "model-parallel" {
 		placement = rapid.SliceOfN(rapid.Int32Range(0, int32(shape.Ranks-1)), 1, 5).Draw(t, "placement")
 	}
-	s, err := schedules.Find(name)
-	require.NoError(t, err)
 	order, err := s.Order(shape, placement)
 	require.NoError(t, err)
 	p := schedules.Pipeline{Name: name, Shape: shape, StageRank: placement, Order: order, Optimizer: rapid.Bool().Draw(t, "optimizer")}
