@@ -17,7 +17,7 @@ func (c *Config) buildModel(schedule schedules.Schedule) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	shape := c.shape(len(w.Samples))
+	shape := c.shape(schedule, len(w.Samples))
 	order, err := schedule.Order(shape, w.StageRank)
 	if err != nil {
 		return nil, c.orderProblem(err)
@@ -101,7 +101,7 @@ func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine, schedule 
 	if ranks > n {
 		return fmt.Errorf("stages = %d: %s has %d layers, and every stage needs at least one (%s)", ranks, w.Network.Name, n, layerNames(w.Network))
 	}
-	shape := c.shape(len(w.Samples))
+	shape := c.shape(schedule, len(w.Samples))
 	if err := schedule.Check(shape); err != nil {
 		return err
 	}

@@ -23,6 +23,9 @@ type Schedule struct {
 	// Virtual says that a rank may hold several stages (virtual_stages), and
 	// Grouped that the size of their groups of microbatches may be set (group).
 	Virtual, Grouped bool
+	// PerRank is the number of stages of every rank where the schedule fixes
+	// it at more than one; virtual_stages may then be left out.
+	PerRank int
 
 	order func(Shape, []int32) Order
 	// place puts stages on ranks; nil is stage s on rank s.
@@ -84,14 +87,14 @@ func Catalog() []Schedule {
 		{
 			Name: "zbv", Summary: "two stages per rank, folded into a V; split backwards fill every gap",
 			Bubble: "0 of the span if F=I=W, M >= 2P-1", Memory: "min(2M, 2P)", Paper: "Qi et al. 2024, Controllable Memory",
-			Constraint: "2 stages per rank", Pipelined: true, Virtual: true,
-			order: zbv, place: vShape, legal: twoPerRank("zbv"),
+			Constraint: "2 stages per rank", Pipelined: true, PerRank: 2,
+			order: zbv, place: vShape,
 		},
 		{
 			Name: "dualpipev", Summary: "the V of zbv, with forwards and backwards in overlapped pairs",
 			Bubble: "(P-1)(F&B+B-3W) of rank 0, for half stages", Memory: "2P+1", Paper: "DeepSeek-AI 2025, DualPipe; Qi et al. 2025, Cut-in-half",
-			Constraint: "2 stages per rank, M >= 2P", Pipelined: true, Virtual: true,
-			order: dualPipeV, place: vShape, legal: dualPipeVShape,
+			Constraint: "2 stages per rank, M >= 2P", Pipelined: true, PerRank: 2,
+			order: dualPipeV, place: vShape, legal: twicePerRank("dualpipev"),
 		},
 		{
 			Name: "ddp", Summary: "copies, whole or sharded (ZeRO, FSDP); gradients summed",
@@ -120,6 +123,15 @@ func Find(name string) (Schedule, error) {
 	return Schedule{}, fmt.Errorf("there is no schedule %q; the schedules are %s", name, strings.Join(Names(), ", "))
 }
 
+// Sized is a shape with the number of stages per rank that the schedule fixes,
+// if it is left to the schedule.
+func (s Schedule) Sized(shape Shape) Shape {
+	if s.PerRank > 0 && shape.Virtual <= 1 {
+		shape.Virtual = s.PerRank
+	}
+	return shape
+}
+
 // Placement is where the schedule puts its stages: the rank of each.
 func (s Schedule) Placement(shape Shape) []int32 {
 	if s.place != nil {
@@ -134,6 +146,7 @@ func (s Schedule) Order(shape Shape, stageRank []int32) (Order, error) {
 	if err := s.Check(shape); err != nil {
 		return nil, err
 	}
+	shape = s.Sized(shape)
 	if stageRank == nil {
 		stageRank = s.Placement(shape)
 	}
@@ -145,12 +158,15 @@ func (s Schedule) Order(shape Shape, stageRank []int32) (Order, error) {
 
 // Check reports a shape that the schedule cannot serve.
 func (s Schedule) Check(shape Shape) error {
+	shape = s.Sized(shape)
 	switch {
 	case shape.Ranks < 1:
 		return fmt.Errorf("stages = %d: there must be at least 1", shape.Ranks)
 	case shape.Microbatches < 1:
 		return fmt.Errorf("microbatches = %d: there must be at least 1", shape.Microbatches)
-	case shape.Virtual > 1 && !s.Virtual:
+	case s.PerRank > 0 && shape.Virtual > s.PerRank:
+		return fmt.Errorf("virtual_stages = %d: %s holds %d stages per rank; remove virtual_stages or set it to %d", shape.Virtual, s.Name, s.PerRank, s.PerRank)
+	case shape.Virtual > 1 && !s.Virtual && s.PerRank == 0:
 		return fmt.Errorf("virtual_stages = %d: %s holds one stage per rank; remove virtual_stages or set it to 1", shape.Virtual, s.Name)
 	case !s.Pipelined && shape.Ranks > 1:
 		return fmt.Errorf("stages = %d: %s does not split the network, so it takes 1; its copies are set by parallel.data", shape.Ranks, s.Name)

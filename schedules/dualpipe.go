@@ -1,7 +1,5 @@
 package schedules
 
-import "fmt"
-
 // dualPipeV is DualPipe folded into a V, so that every stage is there once:
 // rank r holds stages r and 2P − 1 − r, and forwards of the one run beside
 // backwards of the other in overlapped pairs (Qi et al. 2025, "Cut-in-half";
@@ -20,17 +18,6 @@ func dualPipeV(s Shape, _ []int32) Order {
 		})
 	}
 	return order
-}
-
-// dualPipeVShape demands what fills the V.
-func dualPipeVShape(s Shape) error {
-	if err := twoPerRank("dualpipev")(s); err != nil {
-		return err
-	}
-	if s.Microbatches < 2*s.Ranks {
-		return fmt.Errorf("microbatches = %d: dualpipev over %d ranks needs at least %d", s.Microbatches, s.Ranks, 2*s.Ranks)
-	}
-	return nil
 }
 
 // dualPhases is the order of the rank at distance h from the end, of height

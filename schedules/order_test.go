@@ -107,6 +107,10 @@ func TestOrdersAreLegal(t *testing.T) {
 			placement = rapid.Permutation(append(placement, extra...)).Draw(t, "placement")
 		}
 		shape := schedules.Shape{Ranks: ranks, Microbatches: m}
+		if s.PerRank > 0 {
+			shape.Microbatches, shape.Virtual = 2*ranks+m, rapid.IntRange(0, 2).Draw(t, "virtual")
+			m, placement = shape.Microbatches, s.Placement(shape)
+		}
 		if s.Virtual {
 			shape.Virtual = rapid.IntRange(1, 4).Draw(t, "virtual")
 			if s.Grouped && rapid.Bool().Draw(t, "grouped") {

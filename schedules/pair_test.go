@@ -53,19 +53,12 @@ func TestPairings(t *testing.T) {
 }
 
 func TestPairErrors(t *testing.T) {
-	for in, want := range map[string]string{
-		"0F0 0B0 0F1 0B1": "0F0 begins no pair",
-		"0F0 0F1 0B0 0B1": "",
-	} {
-		o := parse(t, in)
-		o[0][len(o[0])-3].Pair = true
-		err := o.Validate([]int32{0}, 2)
-		if want == "" {
-			require.NoError(t, err, in)
-			continue
-		}
-		require.EqualError(t, err, "rank 0, step 1: 0B0 begins no pair: an overlapped pair is an F and the B after it\n  rank 0: 0F0 0B0 0F1 0B1\n              ^^^")
-	}
+	o := parse(t, "0F0 0F1 0B0 0B1")
+	o[0][1].Pair = true
+	require.NoError(t, o.Validate([]int32{0}, 2))
+	o = parse(t, "0F0 0B0 0F1 0B1")
+	o[0][1].Pair = true
+	require.ErrorContains(t, o.Validate([]int32{0}, 2), "rank 0, step 1: 0B0 begins no pair: an overlapped pair is an F and the B after it\n")
 }
 
 // follow runs an order by the definition of the pairings alone: each rank does

@@ -18,11 +18,11 @@ func vShape(s Shape) []int32 {
 	return stageRank
 }
 
-// twoPerRank demands two stages per rank, which need not be said.
-func twoPerRank(name string) func(Shape) error {
+// twicePerRank demands at least two microbatches for every rank.
+func twicePerRank(name string) func(Shape) error {
 	return func(s Shape) error {
-		if s.Virtual > 2 {
-			return fmt.Errorf("virtual_stages = %d: %s holds two stages per rank; remove virtual_stages or set it to 2", s.Virtual, name)
+		if s.Microbatches < 2*s.Ranks {
+			return fmt.Errorf("microbatches = %d: %s over %d ranks needs at least %d", s.Microbatches, name, s.Ranks, 2*s.Ranks)
 		}
 		return nil
 	}

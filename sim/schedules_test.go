@@ -20,9 +20,13 @@ func drawScheduled(t *rapid.T) *schedules.Graph {
 	if s.Virtual {
 		shape.Virtual = rapid.IntRange(1, 3).Draw(t, "virtual")
 	}
+	if s.PerRank > 0 {
+		shape.Microbatches += 2 * shape.Ranks
+	}
 	if s.Check(shape) != nil {
 		shape.Virtual = 1
 	}
+	shape = s.Sized(shape)
 	order, err := s.Order(shape, nil)
 	require.NoError(t, err)
 	g, err := schedules.Pipeline{Name: s.Name, Shape: shape, StageRank: s.Placement(shape), Order: order}.Graph()
