@@ -91,6 +91,16 @@ func Catalog() []Schedule {
 			order: zbv, place: vShape,
 		},
 		{
+			Name: "v-half", Summary: "the V of zbv with half the activations of 1F1B",
+			Bubble: "about P/2M of the span if F=I=W", Memory: "2*((P+2)/2) rounded down", Paper: "Qi et al. 2024, Controllable Memory",
+			Constraint: "2 stages per rank", Pipelined: true, PerRank: 2, order: vHalf, place: vShape,
+		},
+		{
+			Name: "v-min", Summary: "the V of zbv with a third of the activations of 1F1B",
+			Bubble: "about 2P/3M of the span if F=I=W", Memory: "2*((P+4)/3) rounded down", Paper: "Qi et al. 2024, Controllable Memory",
+			Constraint: "2 stages per rank", Pipelined: true, PerRank: 2, order: vMin, place: vShape,
+		},
+		{
 			Name: "dualpipev", Summary: "the V of zbv, with forwards and backwards in overlapped pairs",
 			Bubble: "(P-1)(F&B+B-3W) of rank 0, for half stages", Memory: "2P+1", Paper: "DeepSeek-AI 2025, DualPipe; Qi et al. 2025, Cut-in-half",
 			Constraint: "2 stages per rank, M >= 2P", Pipelined: true, PerRank: 2,
