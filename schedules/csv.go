@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// WriteCSV writes the order in PyTorch's compute-only schedule notation: a
-// line per rank, a cell per action, no header, no empty cells.
+// WriteCSV writes the order in PyTorch's schedule notation: a line per rank, a
+// cell per action, no header, no empty cells. It is PyTorch's compute-only form
+// if the order has no messages, otherwise the form with communication.
 func (o Order) WriteCSV(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	for _, rank := range o {
@@ -20,30 +21,35 @@ func (o Order) WriteCSV(w io.Writer) error {
 	return out.Flush()
 }
 
-// ReadCSV reads PyTorch's compute-only notation. Rows may differ in length
-// and lines may end in CR LF; empty cells, which PyTorch writes for idle
-// slots, are skipped. Errors name the line and the cell.
+// ReadCSV reads PyTorch's schedule notation, compute-only or with
+// communication. Rows may differ in length and lines may end in CR LF; empty
+// cells, which PyTorch writes for idle slots, are skipped. A file in which BW
+// stands for the full backward, as before November 2024, has B for the input
+// gradient. Errors name the line and the cell.
 func ReadCSV(r io.Reader) (Order, error) {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
 	var order Order
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<26)
-	for n := 1; lines.Scan(); n++ {
+	legacy := legacyFile.Match(text)
+	for line := range strings.Lines(string(text)) {
 		var actions []Action
-		for c, cell := range strings.Split(lines.Text(), ",") {
+		for c, cell := range strings.Split(line, ",") {
 			cell = strings.TrimSpace(cell)
 			if cell == "" {
 				continue
 			}
+			if legacy {
+				cell = modernize(cell)
+			}
 			some, err := ParseCell(cell)
 			if err != nil {
-				return nil, fmt.Errorf("line %d, cell %d: %w", n, c+1, err)
+				return nil, fmt.Errorf("line %d, cell %d: %w", len(order)+1, c+1, err)
 			}
 			actions = append(actions, some...)
 		}
 		order = append(order, actions)
-	}
-	if err := lines.Err(); err != nil {
-		return nil, err
 	}
 	if len(order) == 0 {
 		return nil, fmt.Errorf("the schedule is empty: one line per rank is needed, such as 0F0,0F1,0B0,0B1")
@@ -51,20 +57,39 @@ func ReadCSV(r io.Reader) (Order, error) {
 	return order, nil
 }
 
+var (
+	legacyFile = regexp.MustCompile(`(?m)(?:^|,)\s*[0-9]+BW[0-9]`)
+	legacyCell = regexp.MustCompile(`^([0-9]+)(BW|B)([0-9]+)$`)
+)
+
+// modernize writes a cell of a file from before November 2024 as it is written
+// since: BW as B, B as I.
+func modernize(cell string) string {
+	m := legacyCell.FindStringSubmatch(cell)
+	switch {
+	case m == nil:
+		return cell
+	case m[2] == "BW":
+		return m[1] + Backward.String() + m[3]
+	}
+	return m[1] + InputGradient.String() + m[3]
+}
+
 var actionPattern = regexp.MustCompile(`^([0-9]+)([A-Z_]+)([0-9]*)$`)
 
-// ParseAction reads one compute action, such as 2F0.
+// ParseAction reads one action, such as 2F0 or 1SEND_F0.
 func ParseAction(s string) (Action, error) {
-	const legal = "a compute action is <stage><F, B, I or W><microbatch>, such as 2F0"
+	const legal = "an action is <stage><F, B, I or W><microbatch>, such as 2F0, or a SEND_F, RECV_F, SEND_B or RECV_B of that form"
 	m := actionPattern.FindStringSubmatch(s)
-	if m == nil {
+	switch {
+	case m == nil:
 		return Action{}, fmt.Errorf("%q is not an action; %s", s, legal)
+	case m[2] == "UNSHARD" || m[2] == "RESHARD" || m[2] == "REDUCE_GRAD":
+		return Action{}, fmt.Errorf("%q: the collectives of sharded parameters are not supported in a written order; remove them (parallel.zero adds its own)", s)
 	}
 	kind, err := ParseKind(m[2])
 	switch {
-	case m[2] == "BW":
-		return Action{}, fmt.Errorf("%q is in the notation before November 2024, where BW was the full backward and B the input gradient; write B for BW and I for B", s)
-	case err != nil || !kind.Compute():
+	case err != nil || !kind.written():
 		return Action{}, fmt.Errorf("%q has the kind %s; %s", s, m[2], legal)
 	case m[3] == "":
 		return Action{}, fmt.Errorf("%q has no microbatch; %s", s, legal)

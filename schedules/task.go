@@ -8,26 +8,28 @@ type Kind uint8
 
 // The kinds of task.
 const (
-	Forward        Kind = iota // F: one stage's forward of one microbatch
-	Backward                   // B: its full backward, input and weight gradient together
-	InputGradient              // I: the half that the previous stage waits for
-	WeightGradient             // W: the half that nobody waits for
-	SendForward                // activations to the rank of the next stage
-	SendBackward               // gradients to the rank of the previous stage
-	Send                       // one chunk of a spelled-out collective, to a neighbour
-	Reduce                     // adds a received chunk to the rank's own
-	Copy                       // puts a received chunk in its place
-	AllReduce                  // fused collective: every rank ends with the sum
-	ReduceScatter              // fused collective: every rank ends with its share of the sum
-	AllGather                  // fused collective: every rank ends with all shares
-	Average                    // divides summed gradients by the number of replicas
-	Optimizer                  // updates a rank's parameters
+	Forward         Kind = iota // F: one stage's forward of one microbatch
+	Backward                    // B: its full backward, input and weight gradient together
+	InputGradient               // I: the half that the previous stage waits for
+	WeightGradient              // W: the half that nobody waits for
+	SendForward                 // activations to the rank of the next stage
+	SendBackward                // gradients to the rank of the previous stage
+	Send                        // one chunk of a spelled-out collective, to a neighbour
+	Reduce                      // adds a received chunk to the rank's own
+	Copy                        // puts a received chunk in its place
+	AllReduce                   // fused collective: every rank ends with the sum
+	ReduceScatter               // fused collective: every rank ends with its share of the sum
+	AllGather                   // fused collective: every rank ends with all shares
+	Average                     // divides summed gradients by the number of replicas
+	Optimizer                   // updates a rank's parameters
+	ReceiveForward              // receipt of activations: in written orders, never in a graph
+	ReceiveBackward             // receipt of gradients: likewise
 	kinds
 )
 
 var kindNames = [kinds]string{
 	"F", "B", "I", "W", "SEND_F", "SEND_B", "SEND", "REDUCE", "COPY",
-	"ALL_REDUCE", "REDUCE_SCATTER", "ALL_GATHER", "AVERAGE", "OPTIMIZER",
+	"ALL_REDUCE", "REDUCE_SCATTER", "ALL_GATHER", "AVERAGE", "OPTIMIZER", "RECV_F", "RECV_B",
 }
 
 // String returns the kind's notation: F, B, I, W, SEND_F, ALL_REDUCE….

@@ -1,0 +1,54 @@
+package schedules
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Custom is a schedule whose order is given, as by a file, and the shape that
+// it is for. Where messages are written their places are checked, and left out
+// of the order, whose wiring sends every result at once. An order that cannot
+// be run to its end is an *OrderError.
+func Custom(name string, o Order) (Schedule, Shape, error) {
+	stageRank, err := o.Stages()
+	if err != nil {
+		return Schedule{}, Shape{}, err
+	}
+	if r := slices.IndexFunc(o, func(actions []Action) bool { return len(actions) == 0 }); r >= 0 {
+		return Schedule{}, Shape{}, fmt.Errorf("rank %d has nothing to do: line %d is empty", r, r+1)
+	}
+	shape := Shape{Ranks: len(o), Virtual: 1, Microbatches: o.Microbatches()}
+	if len(stageRank)%shape.Ranks == 0 {
+		shape.Virtual = len(stageRank) / shape.Ranks
+	}
+	// A number that is too high is found before anything of that size is made.
+	if n := float64(len(stageRank)) * float64(shape.Microbatches); n > float64(o.actions()) {
+		return Schedule{}, Shape{}, fmt.Errorf("%d stages and %d microbatches would have %.0f forwards; there are %d actions in all: number both from 0, without gaps", len(stageRank), shape.Microbatches, n, o.actions())
+	}
+	compute := o.Compute()
+	if err := compute.Validate(stageRank, shape.Microbatches); err != nil {
+		return Schedule{}, Shape{}, err
+	}
+	if o.HasMessages() {
+		if err := o.checkMessages(stageRank); err != nil {
+			return Schedule{}, Shape{}, err
+		}
+	}
+	if _, err := compute.Clocks(); err != nil {
+		return Schedule{}, Shape{}, err
+	}
+	return Schedule{
+		Name: name, Summary: "an order of one's own", Bubble: "-", Memory: "-", Paper: "-", Pipelined: true, Virtual: true,
+		order: func(Shape, []int32) Order { return compute },
+		place: func(Shape) []int32 { return stageRank },
+	}, shape, nil
+}
+
+// actions is how many there are on all ranks.
+func (o Order) actions() int {
+	n := 0
+	for _, rank := range o {
+		n += len(rank)
+	}
+	return n
+}

@@ -1,0 +1,231 @@
+package schedules
+
+import "fmt"
+
+// written reports whether actions of kind k stand in a written order: compute
+// actions, and what brings their results to other ranks. A SEND is numbered by
+// the sender's stage, a RECV by the receiver's: 1SEND_F0 arrives as 2RECV_F0.
+func (k Kind) written() bool { return k.Compute() || k.receives() || k.sends() }
+
+func (k Kind) sends() bool    { return k == SendForward || k == SendBackward }
+func (k Kind) receives() bool { return k == ReceiveForward || k == ReceiveBackward }
+
+// HasMessages reports whether the order says when messages are sent and
+// received. Those of schedules do not: they say what is computed.
+func (o Order) HasMessages() bool {
+	for _, actions := range o {
+		for _, a := range actions {
+			if a.Kind.sends() || a.Kind.receives() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Compute is the order without its messages.
+func (o Order) Compute() Order {
+	compute := make(Order, len(o))
+	for r, actions := range o {
+		for _, a := range actions {
+			if a.Kind.Compute() {
+				compute[r] = append(compute[r], a)
+			}
+		}
+	}
+	return compute
+}
+
+// crossing knows which results leave their rank.
+type crossing []int32 // the rank of every stage
+
+// input is the message that brings what a compute action needs from another
+// rank, as its receiver numbers it; false if it needs none.
+func (c crossing) input(a Action) (Action, bool) {
+	switch {
+	case a.Kind == Forward && a.Stage > 0 && c[a.Stage-1] != c[a.Stage]:
+		return Action{Kind: ReceiveForward, Stage: a.Stage, Microbatch: a.Microbatch}, true
+	case (a.Kind == Backward || a.Kind == InputGradient) && int(a.Stage) < len(c)-1 && c[a.Stage+1] != c[a.Stage]:
+		return Action{Kind: ReceiveBackward, Stage: a.Stage, Microbatch: a.Microbatch}, true
+	}
+	return Action{}, false
+}
+
+// output is the message that a compute action's result leaves with, as its
+// sender numbers it; false if it stays.
+func (c crossing) output(a Action) (Action, bool) {
+	switch {
+	case a.Kind == Forward && int(a.Stage) < len(c)-1 && c[a.Stage+1] != c[a.Stage]:
+		return Action{Kind: SendForward, Stage: a.Stage, Microbatch: a.Microbatch}, true
+	case (a.Kind == Backward || a.Kind == InputGradient) && a.Stage > 0 && c[a.Stage-1] != c[a.Stage]:
+		return Action{Kind: SendBackward, Stage: a.Stage, Microbatch: a.Microbatch}, true
+	}
+	return Action{}, false
+}
+
+// other is the same message as the rank at its other end numbers it.
+func other(a Action) Action {
+	switch a.Kind {
+	case SendForward:
+		return Action{Kind: ReceiveForward, Stage: a.Stage + 1, Microbatch: a.Microbatch}
+	case ReceiveForward:
+		return Action{Kind: SendForward, Stage: a.Stage - 1, Microbatch: a.Microbatch}
+	case SendBackward:
+		return Action{Kind: ReceiveBackward, Stage: a.Stage - 1, Microbatch: a.Microbatch}
+	}
+	return Action{Kind: SendBackward, Stage: a.Stage + 1, Microbatch: a.Microbatch}
+}
+
+// WithMessages adds a SEND right after every result that another rank needs,
+// and its RECV where the receiver has come to by then, if the ranks take one
+// action each in turn: PyTorch's rule for its compute_comms form. No rank then
+// waits in a circle, even if a send lasts until it is received. Without a legal
+// order it fails with an *OrderError. Overlapped pairs become two actions.
+func (o Order) WithMessages() (Order, error) {
+	stageRank, err := o.runnable()
+	if err != nil {
+		return nil, err
+	}
+	var (
+		c    = crossing(stageRank)
+		all  = make(Order, len(o))
+		next = make([]int, len(o))
+		seen = map[Action]bool{} // RECVs, and results that stay on their rank
+	)
+	for moved := true; moved; {
+		moved = false
+		for r, actions := range o {
+			if next[r] == len(actions) || !c.ready(actions[next[r]], seen) {
+				continue
+			}
+			a := actions[next[r]]
+			a.Pair = false
+			next[r], moved = next[r]+1, true
+			all[r] = append(all[r], a)
+			seen[result(a)] = true
+			if send, leaves := c.output(a); leaves {
+				receive := other(send)
+				to := stageRank[receive.Stage]
+				all[r], all[to] = append(all[r], send), append(all[to], receive)
+				seen[receive] = true
+			}
+		}
+	}
+	return all, nil
+}
+
+// result names what an action makes: B and I make the same for others.
+func result(a Action) Action {
+	kind := a.Kind
+	if kind == InputGradient {
+		kind = Backward
+	}
+	return Action{Kind: kind, Stage: a.Stage, Microbatch: a.Microbatch}
+}
+
+// ready reports whether what an action needs of other stages is there.
+func (c crossing) ready(a Action, seen map[Action]bool) bool {
+	if receive, needed := c.input(a); needed {
+		return seen[receive]
+	}
+	switch {
+	case a.Kind == Forward && a.Stage > 0:
+		return seen[Action{Kind: Forward, Stage: a.Stage - 1, Microbatch: a.Microbatch}]
+	case (a.Kind == Backward || a.Kind == InputGradient) && int(a.Stage) < len(c)-1:
+		return seen[Action{Kind: Backward, Stage: a.Stage + 1, Microbatch: a.Microbatch}]
+	}
+	return true
+}
+
+// WithLateReceives adds a SEND right after every result that another rank needs
+// and a RECV right before its use, as a plain program has them. Overlapped pairs
+// become two actions.
+func (o Order) WithLateReceives() (Order, error) {
+	stageRank, err := o.Stages()
+	if err != nil {
+		return nil, err
+	}
+	c := crossing(stageRank)
+	all := make(Order, len(o))
+	for r, actions := range o {
+		for _, a := range actions {
+			if receive, needed := c.input(a); needed {
+				all[r] = append(all[r], receive)
+			}
+			a.Pair = false
+			all[r] = append(all[r], a)
+			if send, leaves := c.output(a); leaves {
+				all[r] = append(all[r], send)
+			}
+		}
+	}
+	return all, nil
+}
+
+// runnable reports what keeps an order of compute actions from being run to its
+// end, and the rank of every stage if nothing does.
+func (o Order) runnable() ([]int32, error) {
+	stageRank, err := o.Stages()
+	if err != nil {
+		return nil, err
+	}
+	if err := o.Validate(stageRank, o.Microbatches()); err != nil {
+		return nil, err
+	}
+	_, err = o.Clocks()
+	return stageRank, err
+}
+
+// checkMessages reports the first message that is in the wrong place: not
+// between ranks, there twice, sent before there is a result, received after its
+// use; or that is missing. The compute actions must be valid.
+func (o Order) checkMessages(stageRank []int32) error {
+	c := crossing(stageRank)
+	seen := map[Action]bool{}
+	for r, actions := range o {
+		for i, a := range actions {
+			problem := c.checkMessage(a, int32(r), seen)
+			if problem != "" {
+				return &OrderError{Rank: r, Index: i, Problem: problem, Order: o}
+			}
+			seen[a], seen[result(a)] = true, true
+		}
+	}
+	for r, actions := range o {
+		for i, a := range actions {
+			if send, leaves := c.output(a); leaves && !seen[send] {
+				return &OrderError{Rank: r, Index: i, Order: o, Problem: fmt.Sprintf("%s is missing, which sends what %s makes", send, a)}
+			}
+		}
+	}
+	return nil
+}
+
+// checkMessage returns what is wrong with an action, given those before it on
+// its rank.
+func (c crossing) checkMessage(a Action, rank int32, seen map[Action]bool) string {
+	if a.Kind.Compute() {
+		if receive, needed := c.input(a); needed && !seen[receive] {
+			return fmt.Sprintf("%s has no %s before it, which brings what it needs", a, receive)
+		}
+		return ""
+	}
+	end := other(a)
+	maker := Action{Kind: Forward, Stage: a.Stage, Microbatch: a.Microbatch}
+	if a.Kind == SendBackward {
+		maker.Kind = Backward
+	}
+	switch {
+	case int(a.Stage) >= len(c) || end.Stage < 0 || int(end.Stage) >= len(c):
+		return fmt.Sprintf("%s is a message from or to a stage that does not exist; the stages are 0 to %d", a, len(c)-1)
+	case c[a.Stage] != rank:
+		return fmt.Sprintf("stage %d belongs to rank %d", a.Stage, c[a.Stage])
+	case c[end.Stage] == c[a.Stage]:
+		return fmt.Sprintf("%s: stages %d and %d are both on rank %d, so there is nothing to send", a, a.Stage, end.Stage, rank)
+	case seen[a]:
+		return fmt.Sprintf("%s is there twice", a)
+	case a.Kind.sends() && !seen[maker]:
+		return fmt.Sprintf("%s comes before %s, whose result it sends", a, maker)
+	}
+	return ""
+}
