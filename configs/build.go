@@ -178,25 +178,22 @@ func (c *Config) buildTimes(schedule schedules.Schedule) (*Plan, error) {
 	if stageRank == nil {
 		stageRank = schedule.Placement(shape)
 	}
-	order, err := schedule.Order(shape, stageRank)
+	pipeline, err := schedule.Pipeline(shape, stageRank)
 	if err != nil {
 		return nil, c.orderProblem(err)
 	}
 	stages := len(stageRank)
-	if err := c.Times.Validate(stages, microbatches, order.Split()); err != nil {
+	if err := c.Times.Validate(stages, microbatches, pipeline.Order.Split()); err != nil {
 		return nil, c.problem("times", err)
 	}
-	pairs, err := schedules.ParsePairing(c.Times.Pair)
-	if err != nil {
+	if pipeline.Pairs, err = schedules.ParsePairing(c.Times.Pair); err != nil {
 		return nil, c.problem("times", err)
 	}
 	if whole := float64(c.Memory.Activation) * float64(stages*microbatches); whole > maxBytes {
 		return nil, c.problem("memory", fmt.Errorf("activation = %q: all microbatches together would take %.2g bytes, more than can be counted", c.Memory.Activation, whole))
 	}
-	graph, err := schedules.Pipeline{
-		Name: schedule.Name, Shape: shape, StageRank: stageRank, Order: order, Samples: samples,
-		Optimizer: c.Times.Optimizer > 0, Synchronous: c.Schedule.Synchronous, Pairs: pairs,
-	}.Graph()
+	pipeline.Samples, pipeline.Optimizer, pipeline.Synchronous = samples, c.Times.Optimizer > 0, c.Schedule.Synchronous
+	graph, err := pipeline.Graph()
 	if err != nil {
 		return nil, c.problem("schedule", err)
 	}

@@ -18,16 +18,15 @@ func (c *Config) buildModel(schedule schedules.Schedule) (*Plan, error) {
 		return nil, err
 	}
 	shape := c.shape(schedule, len(w.Samples))
-	order, err := schedule.Order(shape, w.StageRank)
+	pipeline, err := schedule.Pipeline(shape, w.StageRank)
 	if err != nil {
 		return nil, c.orderProblem(err)
 	}
 	sync := w.Sync(int64(c.Parallel.Bucket), c.Parallel.Overlap)
 	sync.NoReduceScatter = c.Parallel.Collectives == "gloo"
-	graph, err := schedules.Pipeline{
-		Name: schedule.Name, Shape: shape, StageRank: w.StageRank, Order: order, Samples: w.Samples,
-		Boundaries: w.Boundaries(), Sync: sync, Tied: w.Tied(), Optimizer: true, Synchronous: c.Schedule.Synchronous,
-	}.Graph()
+	pipeline.Samples, pipeline.Boundaries, pipeline.Sync, pipeline.Tied = w.Samples, w.Boundaries(), sync, w.Tied()
+	pipeline.Optimizer, pipeline.Synchronous = true, c.Schedule.Synchronous
+	graph, err := pipeline.Graph()
 	if err != nil {
 		return nil, c.problem("schedule", err)
 	}

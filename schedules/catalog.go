@@ -27,6 +27,9 @@ type Schedule struct {
 	// it at more than one; virtual_stages may then be left out.
 	PerRank int
 
+	// SerialBackward says that backwards run one at a time (see Pipeline).
+	SerialBackward bool
+
 	order func(Shape, []int32) Order
 	// place puts stages on ranks; nil is stage s on rank s.
 	place func(Shape) []int32
@@ -51,6 +54,11 @@ func Catalog() []Schedule {
 			Name: "torchgpipe", Summary: "GPipe by clock cycles, backwards last in, first out",
 			Bubble: "(P-1)/(M+P-1)", Memory: "M", Paper: "Kim et al. 2020, torchgpipe",
 			Pipelined: true, order: torchgpipe,
+		},
+		{
+			Name: "hw4", Summary: "forwards by clock cycles, backwards one at a time, as the CMU course's runs",
+			Bubble: "1-M(F+B)/((M+P-1)F+MPB)", Memory: "M", Paper: "CMU 11-868; Kim et al. 2020, torchgpipe",
+			MultiStage: true, Pipelined: true, SerialBackward: true, order: hw4,
 		},
 		{
 			Name: "1f1b", Summary: "a warm-up, then one forward and one backward in turn",
@@ -164,6 +172,19 @@ func (s Schedule) Order(shape Shape, stageRank []int32) (Order, error) {
 		return nil, err
 	}
 	return s.order(shape, stageRank), nil
+}
+
+// Pipeline is the schedule of a shape, ready to be wired. stageRank is as for
+// Order.
+func (s Schedule) Pipeline(shape Shape, stageRank []int32) (Pipeline, error) {
+	order, err := s.Order(shape, stageRank)
+	if err != nil {
+		return Pipeline{}, err
+	}
+	if stageRank == nil {
+		stageRank = s.Placement(shape)
+	}
+	return Pipeline{Name: s.Name, Shape: s.Sized(shape), StageRank: stageRank, Order: order, SerialBackward: s.SerialBackward}, nil
 }
 
 // Check reports a shape that the schedule cannot serve.

@@ -137,7 +137,7 @@ func (c *clockCycles) ends(rank, i int, task int32) {
 
 // barrier lists what a compute task, the i-th action of its rank, waits for:
 // deps, and the clock cycle before but for what its own stream says anyway.
-func (c *clockCycles) barrier(g *Graph, t *Task, i int, deps [4]int32) []int32 {
+func (c *clockCycles) barrier(g *Graph, t *Task, i int, deps [5]int32) []int32 {
 	all := deps[:]
 	k := c.of[int(t.Rank)%g.Shape.Ranks][i]
 	if k == 0 {

@@ -73,7 +73,7 @@ func (w *wiring) connectCompute(t *Task, at *progress) {
 		return
 	}
 	first, second := w.needs(Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch})
-	deps := [4]int32{first, second, room, at.gathered}
+	deps := [5]int32{first, second, room, at.gathered, w.turnAfter(t)}
 	switch {
 	case w.Synchronous:
 		w.graph.connect(w.clocks.barrier(w.graph, t, at.actions, deps)...)

@@ -57,6 +57,9 @@ func TestOrders(t *testing.T) {
 			0F0 0F1 0B1 0B0
 			1F0 1F1 1B1 1B0
 			2F0 2F1 2B1 2B0`, []int{2, 2, 2}},
+		{"hw4", 2, 3, []int32{0, 1, 0}, `
+			0F0 0F1 0F2 2F0 2F1 2F2 2B2 2B1 2B0 0B2 0B1 0B0
+			1F0 1F1 1F2 1B2 1B1 1B0`, []int{6, 3}},
 		{"1f1b", 4, 2, nil, `
 			0F0 0F1 0B0 0B1
 			1F0 1F1 1B0 1B1
@@ -203,5 +206,5 @@ func TestScheduleErrors(t *testing.T) {
 	_, err = bfs.Order(schedules.Shape{Ranks: 2, Microbatches: 2, Virtual: 2}, []int32{0, 1})
 	require.EqualError(t, err, "looped-bfs cannot run 2 stages on 2 ranks: it needs 2 stages per rank (gpipe and model-parallel take any placement)")
 	_, err = schedules.Find("fifo")
-	require.EqualError(t, err, `there is no schedule "fifo"; the schedules are model-parallel, gpipe, torchgpipe, 1f1b, interleaved-1f1b, looped-bfs, zb-h1, zb-h2, interleaved-zero-bubble, zbv, v-half, v-min, dualpipev, ddp`)
+	require.EqualError(t, err, `there is no schedule "fifo"; the schedules are model-parallel, gpipe, torchgpipe, hw4, 1f1b, interleaved-1f1b, looped-bfs, zb-h1, zb-h2, interleaved-zero-bubble, zbv, v-half, v-min, dualpipev, ddp`)
 }

@@ -30,6 +30,10 @@ type Pipeline struct {
 	// compute task starts before all of its replica's in the cycle before have
 	// ended, and what they send has arrived.
 	Synchronous bool
+	// SerialBackward lets no two backwards of a replica run side by side: they
+	// run in the reverse of the order in which the forwards are issued, by clock
+	// cycle and stage, and each waits for the message of the one before it.
+	SerialBackward bool
 	// Pairs says how overlapped pairs run; in clock cycles they are two
 	// ordinary actions.
 	Pairs Pairing
@@ -76,6 +80,9 @@ func (p Pipeline) Graph() (*Graph, error) {
 		return nil, fmt.Errorf("the graph would have %d tasks; at most %d are supported: use fewer microbatches, stages or replicas", size, MaxTasks)
 	}
 	if err := w.addClocks(); err != nil {
+		return nil, err
+	}
+	if err := w.addIssue(); err != nil {
 		return nil, err
 	}
 	w.graph.Grow(int(size), int(size)+int(size)/2)
@@ -154,8 +161,9 @@ type wiring struct {
 	graph  *Graph
 	groups syncGroups
 	clocks clockCycles
-	paired bool  // overlapped pairs are to be wired as such
-	last   []int // completions of the order
+	issued []Action // by stage and microbatch: the backward before; nil without SerialBackward
+	paired bool     // overlapped pairs are to be wired as such
+	last   []int    // completions of the order
 	// stagesOn lists the stages of every pipeline rank, last first.
 	stagesOn [][]int32
 	// forward and backward hold, by stage and microbatch, the task of the

@@ -27,9 +27,9 @@ func drawScheduled(t *rapid.T) *schedules.Graph {
 		shape.Virtual = 1
 	}
 	shape = s.Sized(shape)
-	order, err := s.Order(shape, nil)
+	p, err := s.Pipeline(shape, nil)
 	require.NoError(t, err)
-	g, err := schedules.Pipeline{Name: s.Name, Shape: shape, StageRank: s.Placement(shape), Order: order}.Graph()
+	g, err := p.Graph()
 	require.NoError(t, err)
 	require.NoError(t, g.Validate())
 	return g

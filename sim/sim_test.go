@@ -54,9 +54,9 @@ func buildShape(t testing.TB, name string, shape schedules.Shape) *schedules.Gra
 func pipelineOf(t testing.TB, name string, shape schedules.Shape) schedules.Pipeline {
 	s, err := schedules.Find(name)
 	require.NoError(t, err)
-	order, err := s.Order(shape, nil)
+	p, err := s.Pipeline(shape, nil)
 	require.NoError(t, err)
-	return schedules.Pipeline{Name: name, Shape: shape, StageRank: s.Placement(shape), Order: order}
+	return p
 }
 
 func TestClosedForms(t *testing.T) {
