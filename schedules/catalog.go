@@ -33,6 +33,8 @@ type Schedule struct {
 	order func(Shape, []int32) Order
 	// place puts stages on ranks; nil is stage s on rank s.
 	place func(Shape) []int32
+	// second puts second copies of all stages on ranks; nil is none.
+	second func(Shape) []int32
 	// legal reports a shape that the schedule cannot serve; nil is none.
 	legal func(Shape) error
 }
@@ -115,6 +117,12 @@ func Catalog() []Schedule {
 			order: dualPipeV, place: vShape, legal: twicePerRank("dualpipev"),
 		},
 		{
+			Name: "dualpipe", Summary: "two pipelines in opposite directions, every stage twice, in overlapped pairs",
+			Bubble: "(P/2-1)(F&B+B-3W) of rank 0", Memory: "P+1", Paper: "DeepSeek-AI 2024, DeepSeek-V3",
+			Constraint: "P and M even, M >= 2P", Pipelined: true,
+			order: dualPipe, second: upwards, legal: dualPipeShape,
+		},
+		{
 			Name: "ddp", Summary: "copies, whole or sharded (ZeRO, FSDP); gradients summed",
 			Bubble: "0", Memory: "1", Paper: "Li et al. 2020, PyTorch Distributed",
 			Constraint: "stages = 1", MultiStage: true, order: modelParallel,
@@ -158,6 +166,15 @@ func (s Schedule) Placement(shape Shape) []int32 {
 	return OneStagePerRank(shape.Ranks)
 }
 
+// SecondPlacement is the rank of the second copy of every stage, nil where the
+// schedule has one copy.
+func (s Schedule) SecondPlacement(shape Shape) []int32 {
+	if s.second == nil {
+		return nil
+	}
+	return s.second(shape)
+}
+
 // Order generates the compute order for a shape. stageRank says where the
 // stages are; nil means the schedule's own Placement.
 func (s Schedule) Order(shape Shape, stageRank []int32) (Order, error) {
@@ -184,7 +201,10 @@ func (s Schedule) Pipeline(shape Shape, stageRank []int32) (Pipeline, error) {
 	if stageRank == nil {
 		stageRank = s.Placement(shape)
 	}
-	return Pipeline{Name: s.Name, Shape: s.Sized(shape), StageRank: stageRank, Order: order, SerialBackward: s.SerialBackward}, nil
+	return Pipeline{
+		Name: s.Name, Shape: s.Sized(shape), StageRank: stageRank, SecondRank: s.SecondPlacement(shape),
+		Order: order, SerialBackward: s.SerialBackward,
+	}, nil
 }
 
 // Check reports a shape that the schedule cannot serve.

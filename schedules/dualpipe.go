@@ -1,5 +1,7 @@
 package schedules
 
+import "fmt"
+
 // dualPipeV is DualPipe folded into a V, so that every stage is there once:
 // rank r holds stages r and 2P − 1 − r, and forwards of the one run beside
 // backwards of the other in overlapped pairs (Qi et al. 2025, "Cut-in-half";
@@ -18,6 +20,48 @@ func dualPipeV(s Shape, _ []int32) Order {
 		})
 	}
 	return order
+}
+
+// dualPipe sends the first half of the microbatches down the ranks and the
+// other up, each through stages of its own, so that every stage is there twice;
+// forwards of the one run beside backwards of the other in overlapped pairs
+// (DeepSeek-AI 2024, "DeepSeek-V3", section 3.2.1). With P = 2 and M = 4
+// (microbatches 2 and 3 in lower case, pairs in brackets):
+//
+//	rank 0   F f F b (f B) b I W
+//	rank 1   f F f B (F b) B i w
+func dualPipe(s Shape, _ []int32) Order {
+	order := make(Order, s.Ranks)
+	half := int32(s.Microbatches / 2)
+	for r := range order {
+		down := lane{stage: int32(r), microbatches: half}
+		up := lane{stage: int32(s.Ranks - 1 - r), first: half, microbatches: half}
+		h, both := r, [2]lane{down, up}
+		if r >= s.Ranks/2 {
+			h, both = s.Ranks-1-r, [2]lane{up, down}
+		}
+		order[r] = dualPhases(h, s.Ranks/2, both)
+	}
+	return order
+}
+
+// dualPipeShape demands two directions that fill the ranks.
+func dualPipeShape(s Shape) error {
+	if err := evenShape("dualpipe", s); err != nil {
+		return err
+	}
+	return twicePerRank("dualpipe")(s)
+}
+
+// evenShape demands ranks and microbatches for two directions.
+func evenShape(name string, s Shape) error {
+	switch {
+	case s.Ranks%2 != 0:
+		return fmt.Errorf("stages = %d: %s has two directions, which meet in the middle; the next even numbers are %d and %d", s.Ranks, name, max(2, s.Ranks-1), s.Ranks+1)
+	case s.Microbatches%2 != 0:
+		return fmt.Errorf("microbatches = %d: %s sends half of them in each direction; the next even numbers are %d and %d", s.Microbatches, name, max(2, s.Microbatches-1), s.Microbatches+1)
+	}
+	return nil
 }
 
 // dualPhases is the order of the rank at distance h from the end, of height

@@ -92,11 +92,15 @@ func (o Order) Split() bool {
 // repeated, missing, on a rank that does not hold the stage, or before
 // another on the same rank that it needs.
 func (o Order) Validate(stageRank []int32, microbatches int) error {
-	stages := len(stageRank)
+	return o.validate(func(stage, _ int32) int32 { return stageRank[stage] }, len(stageRank), microbatches)
+}
+
+// validate is Validate with the rank of a stage for a microbatch.
+func (o Order) validate(rankOf func(stage, microbatch int32) int32, stages, microbatches int) error {
 	done := make([]uint8, stages*microbatches) // a bit per kind
 	for r, actions := range o {
 		for i, a := range actions {
-			problem := o.check(a, int32(r), stageRank, microbatches, done)
+			problem := o.check(a, int32(r), rankOf, stages, microbatches, done)
 			if problem == "" && a.Pair && (a.Kind != Forward || i+1 == len(actions) || actions[i+1].Kind != Backward) {
 				problem = fmt.Sprintf("%s begins no pair: an overlapped pair is an F and the B after it", a)
 			}
@@ -110,7 +114,7 @@ func (o Order) Validate(stageRank []int32, microbatches int) error {
 	for s := range stages {
 		for m := range microbatches {
 			if d := done[s*microbatches+m]; d != full && d != split {
-				return &OrderError{Rank: int(stageRank[s]), Index: -1, Order: o, Problem: missing(s, m, d)}
+				return &OrderError{Rank: int(rankOf(int32(s), int32(m))), Index: -1, Order: o, Problem: missing(s, m, d)}
 			}
 		}
 	}
@@ -118,16 +122,16 @@ func (o Order) Validate(stageRank []int32, microbatches int) error {
 }
 
 // check returns what is wrong with an action, given what has been done.
-func (o Order) check(a Action, rank int32, stageRank []int32, microbatches int, done []uint8) string {
+func (o Order) check(a Action, rank int32, rankOf func(stage, microbatch int32) int32, stages, microbatches int, done []uint8) string {
 	switch {
 	case !a.Kind.Compute():
 		return fmt.Sprintf("%s is not a compute action; only F, B, I and W are", a.Kind)
-	case a.Stage < 0 || int(a.Stage) >= len(stageRank):
-		return fmt.Sprintf("stage %d is outside 0 to %d", a.Stage, len(stageRank)-1)
+	case a.Stage < 0 || int(a.Stage) >= stages:
+		return fmt.Sprintf("stage %d is outside 0 to %d", a.Stage, stages-1)
 	case a.Microbatch < 0 || int(a.Microbatch) >= microbatches:
 		return fmt.Sprintf("microbatch %d is outside 0 to %d", a.Microbatch, microbatches-1)
-	case stageRank[a.Stage] != rank:
-		return fmt.Sprintf("stage %d belongs to rank %d", a.Stage, stageRank[a.Stage])
+	case rankOf(a.Stage, a.Microbatch) != rank:
+		return fmt.Sprintf("stage %d belongs to rank %d", a.Stage, rankOf(a.Stage, a.Microbatch))
 	}
 	d := done[int(a.Stage)*microbatches+int(a.Microbatch)]
 	switch {

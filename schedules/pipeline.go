@@ -13,7 +13,10 @@ type Pipeline struct {
 	Shape Shape
 	// StageRank is the rank of every stage; nil means stage s on rank s.
 	StageRank []int32
-	Order     Order
+	// SecondRank is the rank of every stage's second copy, which runs the second
+	// half of the microbatches; nil means that there are none.
+	SecondRank []int32
+	Order      Order
 	// Samples is the size of every microbatch; nil means 1.
 	Samples []int64
 	// Boundaries[s] is what crosses from stage s to s+1 and back, per sample;
@@ -69,8 +72,8 @@ func (p Pipeline) Graph() (*Graph, error) {
 	w := &wiring{
 		Pipeline: p,
 		paired:   p.Pairs != Serial && !p.Synchronous && p.Order.paired(),
-		graph:    &Graph{Name: p.Name, Shape: p.Shape, StageRank: p.StageRank},
-		last:     p.Order.completions(len(p.StageRank)),
+		graph:    &Graph{Name: p.Name, Shape: p.Shape, StageRank: p.StageRank, SecondRank: p.SecondRank},
+		last:     p.completions(),
 		stagesOn: p.stagesByRank(),
 		forward:  make([]int32, len(p.StageRank)*p.Shape.Microbatches),
 		backward: make([]int32, len(p.StageRank)*p.Shape.Microbatches),
@@ -138,17 +141,20 @@ func (p Pipeline) check() error {
 			}
 		}
 	}
-	return p.Order.Validate(p.StageRank, p.Shape.Microbatches)
+	if err := p.checkCopies(); err != nil {
+		return err
+	}
+	return p.Order.validate(p.rankOf, len(p.StageRank), p.Shape.Microbatches)
 }
 
-// completions returns, by stage, the index within its rank's order of the
-// action that completes the stage's gradients.
-func (o Order) completions(stages int) []int {
-	last := make([]int, stages)
-	for _, actions := range o {
+// completions returns, by stage and copy, the index within its rank's order of
+// the action that completes its gradients.
+func (p *Pipeline) completions() []int {
+	last := make([]int, len(p.StageRank)+len(p.SecondRank))
+	for _, actions := range p.Order {
 		for i, a := range actions {
 			if a.Kind == Backward || a.Kind == WeightGradient {
-				last[a.Stage] = i
+				last[p.copyOf(a.Stage, a.Microbatch)] = i
 			}
 		}
 	}
@@ -198,9 +204,9 @@ func (w *wiring) size() int64 {
 func (w *wiring) sends(a Action) bool {
 	switch a.Kind {
 	case Forward:
-		return int(a.Stage) < len(w.StageRank)-1 && w.StageRank[a.Stage+1] != w.StageRank[a.Stage]
+		return int(a.Stage) < len(w.StageRank)-1 && w.rankOf(a.Stage+1, a.Microbatch) != w.rankOf(a.Stage, a.Microbatch)
 	case Backward, InputGradient:
-		return a.Stage > 0 && w.StageRank[a.Stage-1] != w.StageRank[a.Stage]
+		return a.Stage > 0 && w.rankOf(a.Stage-1, a.Microbatch) != w.rankOf(a.Stage, a.Microbatch)
 	}
 	return false
 }

@@ -71,9 +71,6 @@ func TestPublishedPairs(t *testing.T) {
 		"unit": halves(1, 1, 1, 0), "unit_comm1": halves(1, 1, 1, 1), "hetero": halves(3, 4, 3, 0), "hetero_comm2": halves(3, 4, 3, 2),
 	}
 	for _, e := range readPublished(t, "orders_pairs.json", 5) {
-		if e.Schedule == "dualpipe" {
-			continue
-		}
 		for name, want := range e.Makespan {
 			model, pair, _ := strings.Cut(strings.Replace(name, ", pair ", "/", 1), "/")
 			p := pipelineOf(t, e.Schedule, schedules.Shape{Ranks: e.P, Microbatches: e.M, Virtual: e.V})

@@ -23,6 +23,9 @@ func drawScheduled(t *rapid.T) *schedules.Graph {
 	if s.PerRank > 0 {
 		shape.Microbatches += 2 * shape.Ranks
 	}
+	if s.SecondPlacement(shape) != nil {
+		shape.Ranks, shape.Microbatches = 2*shape.Ranks, 2*(shape.Microbatches+2*shape.Ranks)
+	}
 	if s.Check(shape) != nil {
 		shape.Virtual = 1
 	}
