@@ -104,6 +104,9 @@ func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine, schedule 
 	if err := schedule.Check(shape); err != nil {
 		return err
 	}
+	if schedule.SecondPlacement(shape) != nil && c.Parallel.Zero > 0 {
+		return fmt.Errorf("name = %q: holds every stage twice, which is not modelled with parallel.zero = %d; set it to 0", schedule.Name, c.Parallel.Zero)
+	}
 	stageRank, err := c.placement(ranks)
 	if err != nil {
 		return err
@@ -132,7 +135,7 @@ func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine, schedule 
 		}
 		w.Layers, err = schedules.PartitionBalanced(costs, len(stageRank))
 	}
-	w.StageRank = stageRank
+	w.StageRank, w.SecondRank = stageRank, schedule.SecondPlacement(shape)
 	if err != nil {
 		key := "stages"
 		if c.Defined("schedule.partition") {

@@ -49,6 +49,9 @@ func orders(t *testing.T, w costmodel.Workload) map[string]schedules.Order {
 	t.Helper()
 	all := map[string]schedules.Order{}
 	for _, s := range schedules.Catalog() {
+		if s.SecondPlacement(shape(w)) != nil {
+			continue // see TestSecondCopies
+		}
 		if o, err := s.Order(shape(w), w.StageRank); err == nil {
 			all[s.Name] = o
 			if o.Split() {

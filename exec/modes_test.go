@@ -29,11 +29,13 @@ type mode struct {
 	course          bool // the course's placement of GPT-2
 	sharded, gloo   bool // ZeRO 3, without reduce-scatter
 	synchronous     bool // in clock cycles
+	microbatches    int  // 0: two or three
+	pairs           schedules.Pairing
 }
 
 func (m mode) String() string {
-	return fmt.Sprintf("%s/%d×%d/bucket %d/overlap %v/per layer %v/recompute %d/course %v/sharded %v/gloo %v/synchronous %v",
-		m.schedule, m.ranks, m.replicas, m.bucket, m.overlap, m.perLayer, m.recompute, m.course, m.sharded, m.gloo, m.synchronous)
+	return fmt.Sprintf("%s/%d×%d/bucket %d/overlap %v/per layer %v/recompute %d/course %v/sharded %v/gloo %v/synchronous %v/microbatches %d/pairs %d",
+		m.schedule, m.ranks, m.replicas, m.bucket, m.overlap, m.perLayer, m.recompute, m.course, m.sharded, m.gloo, m.synchronous, m.microbatches, m.pairs)
 }
 
 // tiedGPT is a GPT-2 of three blocks whose head is the table of its embedding.
@@ -59,6 +61,11 @@ func (m mode) workload(t testing.TB, n arch.Network, samples []int) costmodel.Wo
 		w.Zero, w.Layers, w.StageRank = 3, slices.Repeat([]int{1}, len(n.Layers)), make([]int32, len(n.Layers))
 	}
 	require.NoError(t, err)
+	if s, err := schedules.Find(m.schedule); err == nil && s.PerRank > 0 {
+		w.StageRank = s.Placement(schedules.Shape{Ranks: m.ranks})
+		w.Layers, err = schedules.PartitionEqual(len(n.Layers), len(w.StageRank))
+		require.NoError(t, err)
+	}
 	for _, n := range samples {
 		w.Samples = append(w.Samples, int64(n))
 	}
@@ -74,14 +81,12 @@ func (m mode) job(t testing.TB, n arch.Network, samples []int) exec.Job {
 	shape := schedules.Shape{Ranks: m.ranks, Microbatches: len(samples), Replicas: m.replicas}
 	s, err := schedules.Find(m.schedule)
 	require.NoError(t, err)
-	order, err := s.Order(shape, w.StageRank)
+	p, err := s.Pipeline(shape, w.StageRank)
 	require.NoError(t, err)
-	sync := w.Sync(m.bucket, m.overlap)
-	sync.NoReduceScatter = m.gloo
-	g, err := schedules.Pipeline{
-		Name: m.schedule, Shape: shape, StageRank: w.StageRank, Order: order, Samples: w.Samples,
-		Boundaries: w.Boundaries(), Sync: sync, Tied: w.Tied(), Optimizer: true, Synchronous: m.synchronous,
-	}.Graph()
+	p.Samples, p.Boundaries, p.Sync, p.Tied = w.Samples, w.Boundaries(), w.Sync(m.bucket, m.overlap), w.Tied()
+	p.Sync.NoReduceScatter, p.Optimizer, p.Synchronous = m.gloo, true, m.synchronous
+	p.Pairs = m.pairs
+	g, err := p.Graph()
 	require.NoError(t, err)
 	return exec.Job{
 		Graph: g, Network: n, Layers: w.Layers, Samples: samples, Optimizer: programs.DefaultOptimizer("adamw"),
@@ -106,6 +111,13 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true, overlap: true}, {schedule: "ddp", ranks: 1, replicas: 3, sharded: true, overlap: true},
 		{schedule: "ddp", ranks: 1, replicas: 3, sharded: true, gloo: true}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true, recompute: programs.RepeatLayer},
 		{schedule: "gpipe", ranks: 3, replicas: 1, synchronous: true}, {schedule: "1f1b", ranks: 2, replicas: 2, synchronous: true},
+		{schedule: "hw4", ranks: 2, replicas: 1}, {schedule: "hw4", ranks: 3, replicas: 1, course: true},
+		{schedule: "zbv", ranks: 2, replicas: 1}, {schedule: "zbv", ranks: 3, replicas: 1, perLayer: true},
+		{schedule: "zbv", ranks: 2, replicas: 2, bucket: 2000, overlap: true},
+		{schedule: "v-half", ranks: 2, replicas: 1, microbatches: 6}, {schedule: "v-half", ranks: 3, replicas: 2},
+		{schedule: "v-min", ranks: 2, replicas: 1}, {schedule: "v-min", ranks: 3, replicas: 1, microbatches: 6},
+		{schedule: "dualpipev", ranks: 2, replicas: 1, microbatches: 4}, {schedule: "dualpipev", ranks: 3, replicas: 1, microbatches: 6},
+		{schedule: "dualpipev", ranks: 2, replicas: 1, microbatches: 6, pairs: schedules.Overlap},
 	}
 	for kind, n := range map[string]arch.Network{"gpt": tiedGPT(t), "vgg": arch.MiniVGG(false)} {
 		const samples, steps = 12, 5
@@ -117,7 +129,10 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 			}
 			t.Run(kind+"/"+m.String(), func(t *testing.T) {
 				sizes := []int{samples / m.replicas / 2, samples / m.replicas / 2}
-				if m.replicas == 1 {
+				switch {
+				case m.microbatches > 0:
+					sizes = slices.Repeat([]int{samples / m.microbatches}, m.microbatches)
+				case m.replicas == 1:
 					sizes = []int{5, 5, 2}
 				}
 				got, losses := train(t, m.job(t, n, sizes), all, 7)

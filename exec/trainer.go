@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -87,6 +88,8 @@ func (j Job) check(devices int) error {
 	switch {
 	case g.Ranks() != devices:
 		return fmt.Errorf("%d devices for a graph of %d ranks", devices, g.Ranks())
+	case g.SecondRank != nil:
+		return errors.New("stages with second copies are simulated, but not executed yet")
 	case len(j.Layers) != len(g.StageRank):
 		return fmt.Errorf("a split into %d stages for a graph of %d", len(j.Layers), len(g.StageRank))
 	case layers != len(j.Network.Layers):

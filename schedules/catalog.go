@@ -123,6 +123,12 @@ func Catalog() []Schedule {
 			order: dualPipe, second: upwards, legal: dualPipeShape,
 		},
 		{
+			Name: "chimera", Summary: "two pipelines in opposite directions, every stage twice, one in the gaps of the other",
+			Bubble: "(P-2)/(2M+P-2) if F=B and P divides M", Memory: "P/2+1 to P", Paper: "Li & Hoefler 2021, Chimera",
+			Constraint: "P and M even", Pipelined: true, order: chimera, second: upwards,
+			legal: func(s Shape) error { return evenShape("chimera", s) },
+		},
+		{
 			Name: "ddp", Summary: "copies, whole or sharded (ZeRO, FSDP); gradients summed",
 			Bubble: "0", Memory: "1", Paper: "Li et al. 2020, PyTorch Distributed",
 			Constraint: "stages = 1", MultiStage: true, order: modelParallel,

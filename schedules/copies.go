@@ -29,17 +29,27 @@ func (g *Graph) RankOf(stage, microbatch int32) int32 {
 	return rankOf(g.StageRank, g.SecondRank, stage, microbatch, g.Shape.Microbatches)
 }
 
+// CopyOf numbers the copies of all stages, first copies first: the one of a stage
+// that a microbatch runs on.
+func (g *Graph) CopyOf(stage, microbatch int32) int {
+	return copyOf(g.SecondRank, stage, microbatch, g.Shape.Microbatches)
+}
+
+func copyOf(second []int32, stage, microbatch int32, microbatches int) int {
+	if second != nil && 2*int(microbatch) >= microbatches {
+		return len(second) + int(stage)
+	}
+	return int(stage)
+}
+
 // rankOf is the rank of a stage for a microbatch.
 func (p *Pipeline) rankOf(stage, microbatch int32) int32 {
 	return rankOf(p.StageRank, p.SecondRank, stage, microbatch, p.Shape.Microbatches)
 }
 
-// copyOf numbers a stage's copy that a microbatch runs on, over all stages.
+// copyOf is CopyOf before there is a graph.
 func (p *Pipeline) copyOf(stage, microbatch int32) int {
-	if p.SecondRank != nil && 2*int(microbatch) >= p.Shape.Microbatches {
-		return len(p.StageRank) + int(stage)
-	}
-	return int(stage)
+	return copyOf(p.SecondRank, stage, microbatch, p.Shape.Microbatches)
 }
 
 // checkCopies reports a second placement that does not go with the first.

@@ -78,3 +78,41 @@ func TestZBVClosedForm(t *testing.T) {
 		}
 	}
 }
+
+// DualPipe over P ranks, and DualPipeV over P/2: rank 0 idles for
+// (P/2-1)(F&B+B-3W) if F = I = W and a pair takes F + B, and every rank holds
+// P+1 microbatches of a stage.
+func TestDualPipeClosedForm(t *testing.T) {
+	for p := 2; p <= 12; p += 2 {
+		for m := 2 * p; m <= 2*p+12; m += 2 {
+			for name, shape := range map[string]schedules.Shape{"dualpipe": {Ranks: p, Microbatches: m}, "dualpipev": {Ranks: p / 2, Microbatches: m}} {
+				trace, err := sim.Run(buildShape(t, name, shape), halves(2, 2, 2, 0))
+				require.NoError(t, err)
+				s := schedules.Summarize(trace)
+				require.EqualValues(t, (p/2-1)*(6+4-3*2), s.Ranks[0].Idle, "%s %+v", name, shape)
+				for _, r := range s.Ranks {
+					require.Equal(t, p+1, r.PeakInFlight, "%s %+v", name, shape)
+				}
+			}
+		}
+	}
+}
+
+// Chimera, one pair of pipelines, with F = B: 2M+P-2 slots where P divides M;
+// with M = P from P/2+1 to P activations, the fewest on the outer ranks.
+func TestChimeraClosedForm(t *testing.T) {
+	for p := 2; p <= 12; p += 2 {
+		for units := 1; units <= 4; units++ {
+			m := p * units
+			trace, err := sim.Run(buildShape(t, "chimera", schedules.Shape{Ranks: p, Microbatches: m}), uniform(1, 1, 0))
+			require.NoError(t, err)
+			require.EqualValues(t, 2*m+p-2, trace.End(), "P=%d M=%d", p, m)
+			for r, rank := range schedules.Summarize(trace).Ranks {
+				require.LessOrEqual(t, rank.PeakInFlight, p, "P=%d M=%d", p, m)
+				if units == 1 {
+					require.Equal(t, p/2+1+min(r, p-1-r), rank.PeakInFlight, "P=%d rank %d", p, r)
+				}
+			}
+		}
+	}
+}
