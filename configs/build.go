@@ -42,11 +42,11 @@ func (c *Config) Build() (*Plan, error) {
 	if kind == byCollective {
 		return c.buildRing()
 	}
-	schedule, err := schedules.Find(c.Schedule.Name)
+	c, schedule, err := c.ordered()
 	if err != nil {
-		return nil, c.problem("schedule", c.unknownSchedule())
+		return nil, err
 	}
-	if schedule.Pipelined && !c.Defined("schedule.stages") {
+	if schedule.Pipelined && !c.Defined("schedule.stages") && c.Schedule.File == "" {
 		return nil, c.problem("schedule", errors.New("stages is missing: say over how many ranks the network is cut"))
 	}
 	if err := c.checkSize(); err != nil {
@@ -83,14 +83,10 @@ func (c *Config) Tasks() float64 {
 		ranks := float64(c.Collective.Ranks)
 		return 2 * phases * ranks * max(0, ranks-1)
 	}
-	const (
-		withMessages = 4 // F, B and a message after each
-		withUnits    = 5 // F, B, a gather before each and a sum
-	)
-	if c.Parallel.Zero == 3 {
-		return withUnits * c.stageMicrobatches()
-	}
-	return withMessages * c.stageMicrobatches()
+	// F, I, W and a message after the first two; or with ZeRO 3 F, B, a gather
+	// before each and a sum.
+	const most = 5
+	return most * c.stageMicrobatches()
 }
 
 // Microbatches estimates the number of microbatches of a replica.

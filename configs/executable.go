@@ -38,6 +38,9 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 
 // fit finds the settings that use so many devices.
 func (c *Config) fit(devices int) (sets, changes []string, err error) {
+	if c, _, err = c.ordered(); err != nil {
+		return nil, nil, err
+	}
 	stages, replicas := max(1, c.Schedule.Stages), max(1, c.Parallel.Data)
 	if devices == 0 || devices == stages*replicas {
 		return nil, nil, nil
@@ -47,6 +50,8 @@ func (c *Config) fit(devices int) (sets, changes []string, err error) {
 	}
 	was := fmt.Sprintf("%d stages × %d replicas", stages, replicas)
 	switch {
+	case c.Schedule.File != "":
+		return nil, nil, problem("the order of schedule.file is for %d ranks", stages)
 	case c.Schedule.Name == "ddp":
 		sets = append(sets, fmt.Sprintf("parallel.data=%d", devices))
 	case devices%replicas != 0:

@@ -45,7 +45,7 @@ func (c *Config) validate() error {
 	if err != nil {
 		return err
 	}
-	if !c.Defined("schedule.name") {
+	if !c.Defined("schedule.name") && !c.Defined("schedule.file") {
 		return c.problem("schedule", fmt.Errorf("name is missing: legal are %s", strings.Join(legalNames(), ", ")))
 	}
 	if err := c.positive(); err != nil {
@@ -105,6 +105,9 @@ func (c *Config) validateSections(kind work) error {
 	}
 	if c.Defined("memory") {
 		return c.problem("memory", errors.New("the section goes with [times]; a [model] has its own activations"))
+	}
+	if c.Parallel.Zero == 3 && c.Schedule.File != "" {
+		return c.problem("parallel", errors.New(`zero = 3: parameters are sharded layer by layer only with schedule.name = "ddp", not with an order of one's own; set zero = 2, or remove schedule.file`))
 	}
 	if c.Parallel.Zero == 3 && c.Schedule.Name != "ddp" && slices.Contains(schedules.Names(), c.Schedule.Name) {
 		return c.problem("parallel", fmt.Errorf(`zero = 3: parameters are sharded layer by layer only with schedule.name = "ddp", not with %s; set zero = 2, or schedule.name = "ddp"`, c.Schedule.Name))

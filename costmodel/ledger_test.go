@@ -49,23 +49,29 @@ func orders(t *testing.T, w costmodel.Workload) map[string]schedules.Order {
 	t.Helper()
 	all := map[string]schedules.Order{}
 	for _, s := range schedules.Catalog() {
-		if s.SecondPlacement(shape(w)) != nil {
+		of := shape(w)
+		if s.Virtual {
+			of.Virtual = len(w.StageRank) / of.Ranks
+		}
+		if s.SecondPlacement(of) != nil {
 			continue // see TestSecondCopies
 		}
-		if o, err := s.Order(shape(w), w.StageRank); err == nil {
-			all[s.Name] = o
-			if o.Split() {
-				continue
-			}
-			for name, split := range splitOrders(o) {
-				all[s.Name+", W "+name] = split
-			}
+		o, err := s.Order(of, w.StageRank)
+		if err != nil {
+			continue
+		}
+		all[s.Name] = o
+		if o.Split() {
+			continue
+		}
+		for name, split := range splitOrders(o) {
+			all[s.Name+", W "+name] = split
 		}
 	}
 	return all
 }
 
-var placements = [][]int32{{0}, {0, 1}, {1, 0}, {0, 1, 2}, {0, 1, 0}, {0, 0, 1}, {0, 1, 1, 0}, {0, 1, 2, 3}}
+var placements = [][]int32{{0}, {0, 1}, {1, 0}, {0, 1, 2}, {0, 1, 0}, {0, 0, 1}, {0, 1, 1, 0}, {0, 1, 2, 3}, {0, 1, 0, 1}, {0, 0}}
 
 // samplings are sizes of microbatches, ragged ones among them.
 var samplings = [][]int64{{2}, {3, 3, 3, 3}, {4, 4, 1}}

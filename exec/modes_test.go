@@ -29,13 +29,14 @@ type mode struct {
 	course          bool // the course's placement of GPT-2
 	sharded, gloo   bool // ZeRO 3, without reduce-scatter
 	synchronous     bool // in clock cycles
+	virtual         int  // stages per rank; 0 is 1
 	microbatches    int  // 0: two or three
 	pairs           schedules.Pairing
 }
 
 func (m mode) String() string {
-	return fmt.Sprintf("%s/%d×%d/bucket %d/overlap %v/per layer %v/recompute %d/course %v/sharded %v/gloo %v/synchronous %v/microbatches %d/pairs %d",
-		m.schedule, m.ranks, m.replicas, m.bucket, m.overlap, m.perLayer, m.recompute, m.course, m.sharded, m.gloo, m.synchronous, m.microbatches, m.pairs)
+	return fmt.Sprintf("%s/%d×%d/bucket %d/overlap %v/per layer %v/recompute %d/course %v/sharded %v/gloo %v/synchronous %v/virtual %d/microbatches %d/pairs %d",
+		m.schedule, m.ranks, m.replicas, m.bucket, m.overlap, m.perLayer, m.recompute, m.course, m.sharded, m.gloo, m.synchronous, m.virtual, m.microbatches, m.pairs)
 }
 
 // tiedGPT is a GPT-2 of three blocks whose head is the table of its embedding.
@@ -45,11 +46,16 @@ func tiedGPT(t testing.TB) arch.Network {
 	return n
 }
 
+func (m mode) shape(samples []int) schedules.Shape {
+	return schedules.Shape{Ranks: m.ranks, Virtual: m.virtual, Microbatches: len(samples), Replicas: m.replicas}
+}
+
 // workload is what a configuration makes of a network.
 func (m mode) workload(t testing.TB, n arch.Network, samples []int) costmodel.Workload {
-	w := costmodel.Workload{Network: n, Training: training, Replicas: m.replicas, StageRank: schedules.OneStagePerRank(m.ranks)}
-	var err error
-	if w.Layers, err = schedules.PartitionEqual(len(n.Layers), m.ranks); m.course {
+	s, err := schedules.Find(m.schedule)
+	require.NoError(t, err)
+	w := costmodel.Workload{Network: n, Training: training, Replicas: m.replicas, StageRank: s.Placement(m.shape(samples))}
+	if w.Layers, err = schedules.PartitionEqual(len(n.Layers), len(w.StageRank)); m.course {
 		var ranks []int
 		w.Layers, ranks, err = arch.GPT2CoursePlacement(n, m.ranks)
 		w.StageRank = nil
@@ -61,11 +67,6 @@ func (m mode) workload(t testing.TB, n arch.Network, samples []int) costmodel.Wo
 		w.Zero, w.Layers, w.StageRank = 3, slices.Repeat([]int{1}, len(n.Layers)), make([]int32, len(n.Layers))
 	}
 	require.NoError(t, err)
-	if s, err := schedules.Find(m.schedule); err == nil && s.PerRank > 0 {
-		w.StageRank = s.Placement(schedules.Shape{Ranks: m.ranks})
-		w.Layers, err = schedules.PartitionEqual(len(n.Layers), len(w.StageRank))
-		require.NoError(t, err)
-	}
 	for _, n := range samples {
 		w.Samples = append(w.Samples, int64(n))
 	}
@@ -78,7 +79,7 @@ func (m mode) workload(t testing.TB, n arch.Network, samples []int) costmodel.Wo
 // job builds the graph as a configuration would, from the network.
 func (m mode) job(t testing.TB, n arch.Network, samples []int) exec.Job {
 	w := m.workload(t, n, samples)
-	shape := schedules.Shape{Ranks: m.ranks, Microbatches: len(samples), Replicas: m.replicas}
+	shape := m.shape(samples)
 	s, err := schedules.Find(m.schedule)
 	require.NoError(t, err)
 	p, err := s.Pipeline(shape, w.StageRank)
@@ -111,6 +112,12 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true, overlap: true}, {schedule: "ddp", ranks: 1, replicas: 3, sharded: true, overlap: true},
 		{schedule: "ddp", ranks: 1, replicas: 3, sharded: true, gloo: true}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true, recompute: programs.RepeatLayer},
 		{schedule: "gpipe", ranks: 3, replicas: 1, synchronous: true}, {schedule: "1f1b", ranks: 2, replicas: 2, synchronous: true},
+		{schedule: "interleaved-1f1b", ranks: 2, replicas: 1, virtual: 2}, {schedule: "interleaved-1f1b", ranks: 3, replicas: 1, virtual: 2},
+		{schedule: "interleaved-1f1b", ranks: 2, replicas: 2, virtual: 3, bucket: 2000, overlap: true},
+		{schedule: "looped-bfs", ranks: 2, replicas: 1, virtual: 2}, {schedule: "looped-bfs", ranks: 3, replicas: 1, virtual: 2},
+		{schedule: "zb-h1", ranks: 2, replicas: 1}, {schedule: "zb-h1", ranks: 3, replicas: 1, perLayer: true}, {schedule: "zb-h1", ranks: 2, replicas: 2},
+		{schedule: "zb-h2", ranks: 2, replicas: 1}, {schedule: "zb-h2", ranks: 3, replicas: 1, recompute: programs.RepeatLayer},
+		{schedule: "interleaved-zero-bubble", ranks: 2, replicas: 1, virtual: 2}, {schedule: "interleaved-zero-bubble", ranks: 3, replicas: 1, virtual: 2},
 		{schedule: "hw4", ranks: 2, replicas: 1}, {schedule: "hw4", ranks: 3, replicas: 1, course: true},
 		{schedule: "zbv", ranks: 2, replicas: 1}, {schedule: "zbv", ranks: 3, replicas: 1, perLayer: true},
 		{schedule: "zbv", ranks: 2, replicas: 2, bucket: 2000, overlap: true},

@@ -11,8 +11,9 @@ type Schedule struct {
 	Summary string // one line
 	// Bubble and Memory are formulas for equal stages and free communication,
 	// in P ranks, M microbatches, V stages per rank, R microbatches per round,
-	// rank r, and times F, I and W of one stage; Memory counts the stage
-	// activations that rank r holds at most.
+	// rank r, and times F, I and W of one stage (W no longer than the others) and
+	// T of the step; Memory counts the stage activations that rank r holds at
+	// most. A formula ends with what it is limited to.
 	Bubble, Memory string
 	Constraint     string // what it demands of its shape; empty if nothing
 	Paper          string
@@ -68,30 +69,30 @@ func Catalog() []Schedule {
 			Pipelined: true, order: oneForwardOneBackward,
 		},
 		{
-			Name: "interleaved-1f1b", Summary: "1F1B over several stages per rank, in rounds of R = M/(M/P rounded down)",
-			Bubble: "(P-1)/(MV+P-1) if M >= P", Memory: "min((V-1)R+2(P-1-r)+1, MV)", Paper: "Narayanan et al. 2021, Megatron-LM",
-			Constraint: "M/P rounded down divides M, or group", Pipelined: true, Virtual: true, Grouped: true,
+			Name: "interleaved-1f1b", Summary: "1F1B over V stages per rank, in rounds of R=M/⌊M/P⌋",
+			Bubble: "(P-1)/(MV+P-1), M>=P", Memory: "min((V-1)R+2(P-1-r)+1, MV), V>1", Paper: "Narayanan et al. 2021, Megatron-LM",
+			Constraint: "⌊M/P⌋ divides M, or group", Pipelined: true, Virtual: true, Grouped: true,
 			order: interleavedOneForwardOneBackward, place: loopedStages, legal: legalRounds,
 		},
 		{
 			Name: "looped-bfs", Summary: "all forwards of a chunk before the next chunk, then all back",
-			Bubble: "(P-1)/(MV+P-1) if M >= P", Memory: "MV", Paper: "Lamy-Poirier 2023, Breadth-First",
+			Bubble: "(P-1)/(MV+P-1), M>=P", Memory: "MV", Paper: "Lamy-Poirier 2023, Breadth-First",
 			Pipelined: true, Virtual: true, order: loopedBFS, place: loopedStages,
 		},
 		{
 			Name: "zb-h1", Summary: "1F1B with I and W in place of B, W up to r steps late",
-			Bubble: "b/(M+b) if M >= P, b=(P-1)(F+I-W)/(F+I+W)", Memory: "min(M, P)", Paper: "Qi et al. 2023, Zero Bubble",
+			Bubble: "(P-1)(F+I-W)/T, M>=P", Memory: "min(M, P)", Paper: "Qi et al. 2023, Zero Bubble",
 			Pipelined: true, order: zbH1,
 		},
 		{
 			Name: "zb-h2", Summary: "twice zb-h1's warm-up, for no bubble in a rank's own span",
-			Bubble: "c/(M+c) of the span if M >= 2P-1, c=max(0, (P-1)(F+I-2W)/(F+I+W))", Memory: "min(M, 2P-1)", Paper: "Qi et al. 2023, Zero Bubble",
+			Bubble: "max(0, (P-1)(F+I-2W))/T of span, M>=2P-1", Memory: "min(M, 2P-1)", Paper: "Qi et al. 2023, Zero Bubble",
 			Pipelined: true, order: zbH2,
 		},
 		{
-			Name: "interleaved-zero-bubble", Summary: "zb-h1 over several stages per rank, in rounds",
-			Bubble: "b/(MV+b), b as zb-h1, if P divides M", Memory: "min((V-1)R+P, MV)", Paper: "Qi et al. 2023; PyTorch",
-			Constraint: "M/P rounded down divides M", Pipelined: true, Virtual: true,
+			Name: "interleaved-zero-bubble", Summary: "zb-h1 over V stages per rank, in such rounds",
+			Bubble: "(P-1)(F+I-W)/T, P|M", Memory: "min((V-1)R+P, MV)", Paper: "Qi et al. 2023; PyTorch",
+			Constraint: "⌊M/P⌋ divides M", Pipelined: true, Virtual: true,
 			order: interleavedZeroBubble, place: loopedStages, legal: legalRounds,
 		},
 		{

@@ -18,7 +18,9 @@
 // collectives ([Ring]) are graphs of their own.
 //
 // [Catalog] lists the schedules by name. A new one is a function from a
-// [Shape] to an [Order] in a file of its own, and one row of that table.
+// [Shape] to an [Order] in a file of its own, and one row of that table. An
+// order of one's own ([ReadCSV], [Custom]) is another; [Order.WithMessages] and
+// [Order.Hang] tell whether it would hang.
 //
 // Running a graph gives a [Trace]; [Summarize] computes its metrics, whoever
 // ran it.

@@ -166,6 +166,73 @@ func checkCopies(t *rapid.T, s schedules.Schedule, ranks, more int) {
 	require.ErrorContains(t, err, "second copies of")
 }
 
+// Megatron-LM's own example of groups: five microbatches over two ranks with two
+// chunks each, in a group of three and one of two.
+func TestGroups(t *testing.T) {
+	o, stageRank := shaped(t, "interleaved-1f1b", schedules.Shape{Ranks: 2, Microbatches: 5, Virtual: 2, Group: 3})
+	require.Equal(t, []int32{0, 1, 0, 1}, stageRank)
+	require.Equal(t, text(`
+		0F0 0F1 0F2 2F0 2F1 2F2 2B0 0F3 2B1 0F4 2B2 2F3 0B0 2F4 0B1 0B2 2B3 2B4 0B3 0B4
+		1F0 1F1 1F2 3F0 3B0 3F1 3B1 3F2 3B2 1F3 1B0 1F4 1B1 3F3 1B2 3F4 3B3 3B4 1B3 1B4`), o.String())
+
+	// As large as the rounds, a group changes nothing.
+	grouped, _ := shaped(t, "interleaved-1f1b", schedules.Shape{Ranks: 3, Microbatches: 8, Virtual: 2, Group: 4})
+	rounds, _ := shaped(t, "interleaved-1f1b", schedules.Shape{Ranks: 3, Microbatches: 8, Virtual: 2})
+	require.Equal(t, rounds, grouped)
+}
+
+// With one stage per rank, looped schedules are those that they grew from.
+func TestOneChunk(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ranks, m := rapid.IntRange(1, 9).Draw(t, "ranks"), rapid.IntRange(1, 24).Draw(t, "microbatches")
+		for looped, plain := range map[string]string{"interleaved-1f1b": "1f1b", "interleaved-zero-bubble": "zb-h1", "looped-bfs": "torchgpipe"} {
+			require.Equal(t, order(t, plain, ranks, m), order(t, looped, ranks, m), looped)
+		}
+	})
+}
+
+// Split schedules compute what the unsplit ones do, in halves: every stage and
+// microbatch has one F, one I and one W, in that order; and looped BFS, whose
+// backwards are reversed, is the only one that does not keep microbatches in
+// order.
+func TestEachOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom([]string{"1f1b", "interleaved-1f1b", "looped-bfs", "zb-h1", "zb-h2", "interleaved-zero-bubble"}).Draw(t, "schedule")
+		s, err := schedules.Find(name)
+		require.NoError(t, err)
+		shape := schedules.Shape{Ranks: rapid.IntRange(1, 6).Draw(t, "ranks"), Microbatches: rapid.IntRange(1, 20).Draw(t, "microbatches"), Virtual: 1}
+		if s.Virtual {
+			shape.Virtual = rapid.IntRange(1, 4).Draw(t, "virtual")
+		}
+		if s.Check(shape) != nil {
+			t.Skip("a number of microbatches that it refuses")
+		}
+		o, _ := shaped(t, name, shape)
+		count := map[schedules.Action]int{}
+		last := map[[2]int32]int32{} // by stage and kind
+		for r, actions := range o {
+			for _, a := range actions {
+				count[a]++
+				require.EqualValues(t, r, int(a.Stage)%shape.Ranks)
+				key := [2]int32{a.Stage, int32(a.Kind)}
+				if before, seen := last[key]; seen && !(name == "looped-bfs" && a.Kind == schedules.Backward) {
+					require.Greater(t, a.Microbatch, before)
+				}
+				last[key] = a.Microbatch
+			}
+		}
+		kinds := []schedules.Kind{schedules.Forward, schedules.Backward}
+		if o.Split() {
+			kinds = []schedules.Kind{schedules.Forward, schedules.InputGradient, schedules.WeightGradient}
+		}
+		require.Len(t, count, len(kinds)*shape.Stages()*shape.Microbatches)
+		for a, n := range count {
+			require.Equal(t, 1, n, "%v", a)
+			require.Contains(t, kinds, a.Kind)
+		}
+	})
+}
+
 func TestStages(t *testing.T) {
 	for _, c := range []struct{ order, want string }{
 		{"0F0 2F0\n1F0", "[0 1 0]"},

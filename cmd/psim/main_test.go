@@ -89,6 +89,7 @@ func contents(t *testing.T, folder string) map[string]string {
 func TestErrors(t *testing.T) {
 	userFolder(t)
 	require.NoError(t, os.WriteFile("file", nil, 0o644))
+	require.NoError(t, os.WriteFile("wrong.csv", []byte("0F0,0F1,0B0,0B1\n1F0,1B1,1F1,1B0\n"), 0o644))
 	require.NoError(t, os.WriteFile("broken.json", []byte(`{"kind": "predicted`), 0o644))
 	before := contents(t, ".")
 	var all strings.Builder
@@ -121,6 +122,14 @@ func TestErrors(t *testing.T) {
 		"psim schedule 1f1b --virtual 2",
 		"psim schedule ddp --stages 4",
 		"psim schedule 1f1b --format yaml",
+		"psim schedule interleaved-1f1b --stages 3 --microbatches 7 --virtual 2",
+		"psim schedule interleaved-1f1b --microbatches 10 --virtual 2 --group 7",
+		"psim schedule 1f1b --group 4",
+		"psim schedule zb-h1 --plot zb-h1.pdf",
+		"psim schedule zb-h1 --plot nowhere/zb-h1.png",
+		"psim schedule nowhere.csv",
+		"psim schedule wrong.csv",
+		"psim schedule wrong.csv --stages 2",
 		"psim plot timeline",
 		"psim plot pie out/gpipe",
 		"psim plot timeline nowhere",

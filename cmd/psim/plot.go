@@ -53,6 +53,15 @@ that was measured below its own prediction.`,
 	return cmd
 }
 
+// pictureFormat is the format that a file's name asks for, or nothing.
+func pictureFormat(path string) string {
+	format := strings.TrimPrefix(filepath.Ext(path), ".")
+	if format != reports.PNG && format != reports.SVG {
+		return ""
+	}
+	return format
+}
+
 // figure loads what a kind of figure needs and returns its renderer.
 func figure(kind string, results []string, format string) (func(io.Writer) error, error) {
 	if format != reports.PNG && format != reports.SVG {

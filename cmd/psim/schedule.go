@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -13,50 +15,128 @@ import (
 	"psim/schedules"
 )
 
+// scheduleFlags are the flags of psim schedule.
+type scheduleFlags struct {
+	shape              schedules.Shape
+	format, plot       string
+	messages, deadlock bool
+}
+
 func newSchedule() *cobra.Command {
-	var shape schedules.Shape
-	var format string
+	var f scheduleFlags
 	cmd := &cobra.Command{
-		Use:   "schedule NAME",
+		Use:   "schedule NAME|FILE.csv",
 		Short: "print a schedule's order, without any cost",
 		Long: `schedule prints the compute order of every rank. An action is
 <stage><F, B, I or W><microbatch>: 2F0 is the forward of stage 2, microbatch 0.
-The csv format is PyTorch's compute-only schedule notation, a row per rank.`,
+The csv format is PyTorch's compute-only schedule notation, a row per rank; with
+--messages it has SEND and RECV as well. A FILE.csv in either form is checked and
+takes the place of a name; [schedule] file simulates and executes it.
+
+--deadlock tells whether a program on every rank that runs the order one action
+after another comes to its end: with sends that are buffered, and with sends that
+last until they are received; if not, where every rank stands.`,
 		Example: `  psim schedule 1f1b --stages 4 --microbatches 8
-  psim schedule gpipe --stages 2 --microbatches 4 --format csv`,
+  psim schedule gpipe --stages 2 --microbatches 4 --format csv
+  psim schedule interleaved-1f1b --stages 2 --microbatches 4 --virtual 2
+  psim schedule zb-h1 --plot zb-h1.png
+  psim schedule 1f1b --stages 2 --microbatches 4 --deadlock`,
 		ValidArgs: schedules.Names(),
-		Args:      exactly(1, "one NAME of a schedule ("+strings.Join(schedules.Names(), ", ")+")"),
+		Args:      exactly(1, "one NAME of a schedule ("+strings.Join(schedules.Names(), ", ")+") or FILE.csv"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := schedules.Find(args[0])
-			if err != nil {
-				return unknownOrder(args[0], err)
-			}
-			if err := checkOrder(shape, format); err != nil {
+			if err := f.check(); err != nil {
 				return err
 			}
-			order, err := s.Order(shape, nil)
+			s, err := f.find(cmd, args[0])
 			if err != nil {
-				return flagError(err)
+				return err
 			}
-			return writeOrder(cmd.OutOrStdout(), format, s.Name, shape, order)
+			return f.write(cmd, s)
 		},
 	}
-	cmd.Flags().IntVar(&shape.Ranks, "stages", 4, "pipeline ranks")
-	cmd.Flags().IntVar(&shape.Microbatches, "microbatches", 8, "microbatches")
-	cmd.Flags().IntVar(&shape.Virtual, "virtual", 1, "stages per rank")
-	cmd.Flags().StringVar(&format, "format", "text", "text, csv or json")
+	cmd.Flags().IntVar(&f.shape.Ranks, "stages", 4, "pipeline ranks")
+	cmd.Flags().IntVar(&f.shape.Microbatches, "microbatches", 8, "microbatches")
+	cmd.Flags().IntVar(&f.shape.Virtual, "virtual", 1, "stages per rank")
+	cmd.Flags().IntVar(&f.shape.Group, "group", 0, "interleaved-1f1b: microbatches per round, as Megatron counts (default: equal rounds)")
+	cmd.Flags().StringVar(&f.format, "format", "text", "text, csv or json")
+	cmd.Flags().BoolVar(&f.messages, "messages", false, "with SEND and RECV, where PyTorch puts them")
+	cmd.Flags().BoolVar(&f.deadlock, "deadlock", false, "instead of the order, whether and where it hangs")
+	cmd.Flags().StringVar(&f.plot, "plot", "", "also draw the order, every action of one length (B of two), to a .png or .svg")
 	return cmd
 }
 
-// checkOrder refuses what need not be tried.
-func checkOrder(shape schedules.Shape, format string) error {
+// check refuses what need not be tried.
+func (f *scheduleFlags) check() error {
 	switch {
-	case !slices.Contains([]string{"text", "csv", "json"}, format):
-		return fmt.Errorf("--format %s: legal are text, csv and json", format)
-	case shape.Virtual < 1:
-		return fmt.Errorf("--virtual %d: there must be at least 1", shape.Virtual)
+	case !slices.Contains([]string{"text", "csv", "json"}, f.format):
+		return fmt.Errorf("--format %s: legal are text, csv and json", f.format)
+	case f.shape.Virtual < 1:
+		return fmt.Errorf("--virtual %d: there must be at least 1", f.shape.Virtual)
+	case f.plot != "" && pictureFormat(f.plot) == "":
+		return fmt.Errorf("--plot %s: the file must end in .png or .svg", f.plot)
 	}
-	return checkSize(2 * float64(shape.Ranks) * float64(shape.Microbatches))
+	return checkSize(2 * float64(f.shape.Ranks) * float64(f.shape.Microbatches) * float64(f.shape.Virtual))
+}
+
+// written is a schedule's order, as it is to be printed, and what it is for.
+type written struct {
+	schedules.Schedule
+	shape schedules.Shape
+	order schedules.Order
+}
+
+// find makes the order of a name, or reads that of a file.
+func (f *scheduleFlags) find(cmd *cobra.Command, name string) (w written, err error) {
+	if strings.HasSuffix(name, ".csv") {
+		return f.read(cmd, name)
+	}
+	if w.Schedule, err = schedules.Find(name); err != nil {
+		return w, unknownOrder(name, err)
+	}
+	w.shape = f.shape
+	if w.order, err = w.Order(f.shape, nil); err != nil {
+		return w, flagError(err)
+	}
+	if f.messages {
+		w.order, err = w.order.WithMessages()
+	}
+	return w, err
+}
+
+// read is the order of a file, whose size is its own.
+func (f *scheduleFlags) read(cmd *cobra.Command, path string) (w written, err error) {
+	for _, flag := range []string{"stages", "microbatches", "virtual", "group"} {
+		if cmd.Flags().Changed(flag) {
+			return w, fmt.Errorf("--%s: follows from %s; remove it", flag, path)
+		}
+	}
+	if w.order, err = readFile(path, schedules.ReadCSV); err == nil {
+		w.Schedule, w.shape, err = schedules.Custom(filepath.Base(path), w.order)
+	}
+	if os.IsNotExist(err) {
+		return w, fmt.Errorf("%s: no such file", path)
+	}
+	if err != nil && !strings.HasPrefix(err.Error(), path) {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	if err == nil && f.messages && !w.order.HasMessages() {
+		w.order, err = w.order.WithMessages()
+	}
+	return w, err
+}
+
+// write prints the order or what becomes of it, and draws it.
+func (f *scheduleFlags) write(cmd *cobra.Command, w written) error {
+	if f.plot != "" {
+		if err := w.plot(cmd.Context(), f.plot); err != nil {
+			return err
+		}
+		defer fmt.Fprintln(cmd.ErrOrStderr(), "wrote", f.plot)
+	}
+	if f.deadlock {
+		return w.writeHangs(cmd.OutOrStdout())
+	}
+	return writeOrder(cmd.OutOrStdout(), f.format, w.Name, w.shape, w.order)
 }
 
 // unknownOrder is the error for a name that has no compute order.
@@ -71,7 +151,7 @@ func unknownOrder(name string, err error) error {
 
 // flagError rewords an error about a setting as one about the flag.
 func flagError(err error) error {
-	flags := strings.NewReplacer("remove virtual_stages", "remove --virtual", "virtual_stages", "virtual")
+	flags := strings.NewReplacer("remove virtual_stages", "remove --virtual", "remove group", "remove --group", "virtual_stages", "virtual")
 	return fmt.Errorf("--%s", strings.Replace(flags.Replace(err.Error()), " = ", " ", 1))
 }
 

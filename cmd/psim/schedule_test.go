@@ -1,0 +1,71 @@
+package main
+
+import (
+	"image/png"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestScheduleFile writes an order, reads it back in both notations, simulates
+// it, and draws it.
+func TestScheduleFile(t *testing.T) {
+	userFolder(t)
+	const line = "psim schedule interleaved-zero-bubble --stages 2 --microbatches 4 --virtual 2 --format csv"
+	want, stderr, code := psim(t, line)
+	require.Zero(t, code, stderr)
+	require.NoError(t, os.WriteFile("mine.csv", []byte(want), 0o644))
+	back, stderr, code := psim(t, "psim schedule mine.csv --format csv")
+	require.Zero(t, code, stderr)
+	require.Equal(t, want, back)
+
+	messages, stderr, code := psim(t, line+" --messages")
+	require.Zero(t, code, stderr)
+	require.Contains(t, messages, "0F0,0SEND_F0,")
+	require.NoError(t, os.WriteFile("messages.csv", []byte(messages), 0o644))
+	for _, command := range []string{"psim schedule messages.csv --format csv", "psim schedule mine.csv --messages --format csv"} {
+		back, stderr, code = psim(t, command)
+		require.Zero(t, code, stderr)
+		require.Equal(t, messages, back)
+	}
+
+	byName, stderr, code := psim(t, "psim run gpipe --csv --set schedule.name=interleaved-zero-bubble --set schedule.virtual_stages=2 --set schedule.stages=2 --set schedule.microbatches=4")
+	require.Zero(t, code, stderr)
+	for _, file := range []string{"mine.csv", "messages.csv"} {
+		toml := "[schedule]\nfile = \"" + file + "\"\n[model]\npreset = \"gpt2\"\nsequence_length = 1024\n[batch]\nglobal = 32\n[train]\nprecision = \"bf16\"\n[machine]\ndevice = \"a100-80gb-sxm\"\n"
+		require.NoError(t, os.WriteFile("gpipe2.toml", []byte(toml), 0o644))
+		byFile, stderr, code := psim(t, "psim run gpipe2.toml --csv")
+		require.Zero(t, code, stderr)
+		require.Equal(t, byName, byFile)
+	}
+
+	_, stderr, code = psim(t, "psim schedule mine.csv --plot mine.png")
+	require.Zero(t, code)
+	require.Equal(t, "wrote mine.png\n", stderr)
+	f, err := os.Open("mine.png")
+	require.NoError(t, err)
+	defer f.Close()
+	_, err = png.Decode(f)
+	require.NoError(t, err)
+}
+
+// TestDeadlock checks what is said of an order without buffers.
+func TestDeadlock(t *testing.T) {
+	userFolder(t)
+	stdout, stderr, code := psim(t, "psim schedule 1f1b --stages 2 --microbatches 2 --deadlock")
+	require.Zero(t, code, stderr)
+	require.Equal(t, `every rank receives right before use:
+  buffered sends: runs to its end
+  blocking sends: hangs after 1 of 4 messages
+    rank 0 stands at step 3, 0SEND_F1: rank 1 has not come to 1RECV_F1, its step 4; it stands at 1SEND_B0
+    rank 1 stands at step 3, 1SEND_B0: rank 0 has not come to 0RECV_B0, its step 4; it stands at 0SEND_F1
+every rank receives when it is sent (--messages):
+  buffered sends: runs to its end
+  blocking sends: runs to its end
+`, stdout)
+	require.NoError(t, os.WriteFile("late.csv", []byte("0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1\n"), 0o644))
+	stdout, stderr, code = psim(t, "psim schedule late.csv --deadlock")
+	require.Zero(t, code, stderr)
+	require.Regexp(t, `^messages where they are written:\n  buffered sends: runs to its end\n  blocking sends: hangs after 1 of 4`, stdout)
+}
