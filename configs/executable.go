@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"psim/costmodel"
-	"psim/schedules"
 )
 
 // hostDevice is the catalog's device that stands for a core of this machine.
@@ -66,10 +65,7 @@ func (c *Config) fit(devices int) (sets, changes []string, err error) {
 
 // refuse reports what is simulated but not executed.
 func (c *Config) refuse() error {
-	s, _ := schedules.Find(c.Schedule.Name) // a name that is not there has been refused
 	switch {
-	case s.SecondPlacement(c.shape(s, 1)) != nil:
-		return c.problem("schedule", fmt.Errorf("name = %q: holds every stage twice, which is simulated, but not executed yet", s.Name))
 	case c.Parallel.Zero == 1 || c.Parallel.Zero == 2:
 		return c.problem("parallel", fmt.Errorf("zero = %d: is simulated, but not executed yet; 0 (all-reduce) and 3 (FSDP) are", c.Parallel.Zero))
 	case c.Train.Recompute == "selective":

@@ -68,18 +68,8 @@ func (w Workload) split() arch.Split {
 	return arch.Split{Network: w.Network, Layers: w.Layers, Ranks: w.homes()}
 }
 
-// homes names where every stage is: its rank, or of two copies the lower one.
-// Copies go in pairs of ranks, so stages with the same home share both.
-func (w Workload) homes() []int32 {
-	if w.SecondRank == nil {
-		return w.StageRank
-	}
-	homes := make([]int32, len(w.StageRank))
-	for s := range homes {
-		homes[s] = min(w.StageRank[s], w.SecondRank[s])
-	}
-	return homes
-}
+// homes names where every stage is.
+func (w Workload) homes() []int32 { return schedules.Homes(w.StageRank, w.SecondRank) }
 
 // holders lists the ranks of a replica that hold a stage.
 func (w Workload) holders(stage int) []int32 {

@@ -55,6 +55,7 @@ func (m mode) workload(t testing.TB, n arch.Network, samples []int) costmodel.Wo
 	s, err := schedules.Find(m.schedule)
 	require.NoError(t, err)
 	w := costmodel.Workload{Network: n, Training: training, Replicas: m.replicas, StageRank: s.Placement(m.shape(samples))}
+	w.SecondRank = s.SecondPlacement(m.shape(samples))
 	if w.Layers, err = schedules.PartitionEqual(len(n.Layers), len(w.StageRank)); m.course {
 		var ranks []int
 		w.Layers, ranks, err = arch.GPT2CoursePlacement(n, m.ranks)
@@ -125,6 +126,9 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 		{schedule: "v-min", ranks: 2, replicas: 1}, {schedule: "v-min", ranks: 3, replicas: 1, microbatches: 6},
 		{schedule: "dualpipev", ranks: 2, replicas: 1, microbatches: 4}, {schedule: "dualpipev", ranks: 3, replicas: 1, microbatches: 6},
 		{schedule: "dualpipev", ranks: 2, replicas: 1, microbatches: 6, pairs: schedules.Overlap},
+		{schedule: "dualpipe", ranks: 2, replicas: 1, microbatches: 4}, {schedule: "dualpipe", ranks: 2, replicas: 1, microbatches: 6, perLayer: true},
+		{schedule: "chimera", ranks: 2, replicas: 1, microbatches: 4}, {schedule: "chimera", ranks: 2, replicas: 2, microbatches: 2, bucket: 2000, overlap: true},
+		{schedule: "chimera", ranks: 4, replicas: 1, microbatches: 4},
 	}
 	for kind, n := range map[string]arch.Network{"gpt": tiedGPT(t), "vgg": arch.MiniVGG(false)} {
 		const samples, steps = 12, 5
@@ -138,7 +142,7 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 				sizes := []int{samples / m.replicas / 2, samples / m.replicas / 2}
 				switch {
 				case m.microbatches > 0:
-					sizes = slices.Repeat([]int{samples / m.microbatches}, m.microbatches)
+					sizes = slices.Repeat([]int{samples / m.replicas / m.microbatches}, m.microbatches)
 				case m.replicas == 1:
 					sizes = []int{5, 5, 2}
 				}

@@ -29,6 +29,24 @@ func (g *Graph) RankOf(stage, microbatch int32) int32 {
 	return rankOf(g.StageRank, g.SecondRank, stage, microbatch, g.Shape.Microbatches)
 }
 
+// Holds reports whether a pipeline rank has a copy of a stage.
+func (g *Graph) Holds(rank, stage int32) bool {
+	return g.StageRank[stage] == rank || g.SecondRank != nil && g.SecondRank[stage] == rank
+}
+
+// Homes names where every stage is: its rank, or of two copies the lower one.
+// Stages with the same home share all their ranks, as copies go in pairs.
+func Homes(first, second []int32) []int32 {
+	if second == nil {
+		return first
+	}
+	homes := make([]int32, len(first))
+	for s := range homes {
+		homes[s] = min(first[s], second[s])
+	}
+	return homes
+}
+
 // CopyOf numbers the copies of all stages, first copies first: the one of a stage
 // that a microbatch runs on.
 func (g *Graph) CopyOf(stage, microbatch int32) int {

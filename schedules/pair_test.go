@@ -139,7 +139,11 @@ func follow(t tb, o schedules.Order, stages int32, pairing schedules.Pairing, co
 func TestPairedGraphs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks := rapid.IntRange(1, 5).Draw(t, "ranks")
-		p := looped(t, "dualpipev", schedules.Shape{Ranks: ranks, Microbatches: 2*ranks + rapid.IntRange(0, 6).Draw(t, "more")})
+		name, shape := "dualpipev", schedules.Shape{Ranks: ranks, Microbatches: 2*ranks + rapid.IntRange(0, 6).Draw(t, "more")}
+		if rapid.Bool().Draw(t, "both ways") {
+			name, shape = "dualpipe", schedules.Shape{Ranks: 2 * ranks, Microbatches: 2 * shape.Microbatches}
+		}
+		p := looped(t, name, shape)
 		costs := rapid.SliceOfN(rapid.IntRange(0, 5), 4, 4).Draw(t, "costs")
 		spread := rapid.IntRange(0, 3).Draw(t, "spread")
 		cost := func(k schedules.Kind, stage, microbatch int32) time.Duration {
