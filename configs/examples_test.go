@@ -71,6 +71,14 @@ func TestCourseTimelineClaims(t *testing.T) {
 	require.Equal(t, 40880*time.Millisecond, s.StepTime)
 }
 
+// zero-bubble.toml says what the authors' table 5 has.
+func TestZeroBubbleClaims(t *testing.T) {
+	for name, want := range map[string]string{"zb-h2": "0.0698", "zb-h1": "0.1323", "1f1b": "0.2347"} {
+		_, s := example(t, "zero-bubble", "schedule.name="+name)
+		require.Equal(t, want, fmt.Sprintf("%.4f", s.Bubble.Span), name)
+	}
+}
+
 // ring-allreduce.toml says 14 steps and 2.8 s.
 func TestRingAllReduceClaims(t *testing.T) {
 	plan, s := example(t, "ring-allreduce")

@@ -26,6 +26,9 @@ func TestPredictedMemoryIsTheLedger(t *testing.T) {
 		{schedule: "ddp", ranks: 1, replicas: 2}, {schedule: "ddp", ranks: 1, replicas: 3, bucket: 1 << 30}, {schedule: "1f1b", ranks: 2, replicas: 2},
 		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true}, {schedule: "ddp", ranks: 1, replicas: 3, sharded: true, gloo: true},
 	}
+	for _, name := range []string{"interleaved-1f1b", "looped-bfs"} {
+		modes = append(modes, mode{schedule: name, ranks: 2, replicas: 1, virtual: 2})
+	}
 	for _, name := range []string{"model-parallel", "gpipe", "torchgpipe", "1f1b"} {
 		for _, ranks := range []int{1, 2, 3} {
 			modes = append(modes, mode{schedule: name, ranks: ranks, replicas: 1})
@@ -33,25 +36,61 @@ func TestPredictedMemoryIsTheLedger(t *testing.T) {
 	}
 	for kind, n := range map[string]arch.Network{"gpt": tiedGPT(t), "gpt dropout": droppingGPT(t, 0.1), "mlp": miniMLP(t), "vgg": arch.MiniVGG(false)} {
 		for _, m := range modes {
+			if kind == "vgg" && m.virtual > 1 {
+				continue // its cuts are in TestPredictedMemoryNearly
+			}
 			t.Run(kind+"/"+m.String(), func(t *testing.T) {
-				samples := []int{2, 2, 2, 2}
-				j := m.job(t, n, samples)
-				machine := costmodel.Machine{
-					Device: costmodel.Device{Peak: costmodel.Peak{FP32: 1e9}, Efficiency: costmodel.Efficiency{FP32: 1}},
-					Link:   costmodel.Link{Bandwidth: 1e9},
-				}
-				costs, err := m.workload(t, n, samples).Costs(machine, j.Graph)
-				require.NoError(t, err)
-				measured := profile(t, j, batches(t, n, 8*m.replicas, 1)[0])
-				predicted := &schedules.Trace{Graph: j.Graph, Spans: measured.Spans, Persistent: costs.Persistent}
-				addMemory(predicted, costs)
-				require.Equal(t, costs.Persistent, measured.Persistent)
+				predicted, measured := ledgers(t, m, n)
+				require.Equal(t, predicted.Persistent, measured.Persistent)
 				if m.replicas == 1 && m.recompute == programs.SaveAll {
 					require.Equal(t, peaks(predicted), peaks(measured))
 				}
 			})
 		}
 	}
+}
+
+// With split backwards the prediction has layers make way for each other within
+// an I; the programs of a stage make everything that W needs at once, and those
+// of single layers hold what passes between them. The peaks then differ, by less
+// than a fifth for networks as small as these. VGG in four stages is off by less
+// than a hundredth.
+func TestPredictedMemoryNearly(t *testing.T) {
+	for _, n := range []arch.Network{tiedGPT(t), miniMLP(t), arch.MiniVGG(false)} {
+		for _, m := range []mode{
+			{schedule: "zb-h1", ranks: 1, replicas: 1}, {schedule: "zb-h1", ranks: 2, replicas: 1}, {schedule: "zb-h2", ranks: 3, replicas: 1},
+			{schedule: "zb-h1", ranks: 2, replicas: 1, perLayer: true}, {schedule: "interleaved-zero-bubble", ranks: 2, replicas: 1, virtual: 2},
+		} {
+			requireNear(t, m, n, 0.2)
+		}
+	}
+	for _, name := range []string{"interleaved-1f1b", "looped-bfs"} {
+		requireNear(t, mode{schedule: name, ranks: 2, replicas: 1, virtual: 2}, arch.MiniVGG(false), 0.01)
+	}
+}
+
+// requireNear compares the peaks of every rank.
+func requireNear(t *testing.T, m mode, n arch.Network, fraction float64) {
+	predicted, measured := ledgers(t, m, n)
+	for r, peak := range peaks(predicted) {
+		require.InEpsilon(t, peak, peaks(measured)[r], fraction, "%s: rank %d", m, r)
+	}
+}
+
+// ledgers is the memory that is predicted for a step, and the devices' own.
+func ledgers(t *testing.T, m mode, n arch.Network) (predicted, measured *schedules.Trace) {
+	samples := []int{2, 2, 2, 2}
+	j := m.job(t, n, samples)
+	machine := costmodel.Machine{
+		Device: costmodel.Device{Peak: costmodel.Peak{FP32: 1e9}, Efficiency: costmodel.Efficiency{FP32: 1}},
+		Link:   costmodel.Link{Bandwidth: 1e9},
+	}
+	costs, err := m.workload(t, n, samples).Costs(machine, j.Graph)
+	require.NoError(t, err)
+	measured = profile(t, j, batches(t, n, 8*m.replicas, 1)[0])
+	predicted = &schedules.Trace{Graph: j.Graph, Spans: measured.Spans, Persistent: costs.Persistent}
+	addMemory(predicted, costs)
+	return predicted, measured
 }
 
 func peaks(trace *schedules.Trace) (list []int64) {

@@ -50,6 +50,33 @@ func TestScheduleFile(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestExecOrderFile executes an order that no schedule of the catalog has: 1F1B
+// whose first rank takes microbatches 1, 0 and 2, with weight gradients last.
+func TestExecOrderFile(t *testing.T) {
+	userFolder(t)
+	require.NoError(t, os.WriteFile("mine.csv", []byte("0F1,0F0,0I1,0F2,0B0,0I2,0W2,0W1\n1F1,1I1,1F0,1I0,1F2,1B2,1W1,1W0\n"), 0o644))
+	require.NoError(t, os.WriteFile("mine.toml", []byte(`
+[schedule]
+file = "mine.csv"
+[model]
+family = "gpt"
+layers = 3
+hidden = 16
+heads = 2
+vocab = 32
+sequence_length = 8
+[batch]
+global = 6
+[machine]
+device = "cpu-core"
+`), 0o644))
+	_, stderr, code := psim(t, "psim exec mine.toml --gpus 2 --oversubscribe --steps 2 --repeats 1 --check weights --quiet --out -")
+	require.Zero(t, code, stderr)
+	_, stderr, code = psim(t, "psim exec mine.toml --gpus 3 --oversubscribe")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "the order of schedule.file is for 2 ranks")
+}
+
 // TestDeadlock checks what is said of an order without buffers.
 func TestDeadlock(t *testing.T) {
 	userFolder(t)
