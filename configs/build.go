@@ -110,7 +110,11 @@ func (c *Config) stages() float64 {
 			return float64(len(n.Layers))
 		}
 	}
-	return float64(max(1, c.Schedule.Stages)) * float64(max(1, c.Schedule.VirtualStages))
+	virtual := c.Schedule.VirtualStages
+	if s, err := schedules.Find(c.Schedule.Name); err == nil {
+		virtual = c.shape(s, 1).Virtual
+	}
+	return float64(max(1, c.Schedule.Stages)) * float64(max(1, virtual))
 }
 
 // unknownSchedule is the error for a name that is not in the catalog.
@@ -130,11 +134,11 @@ func (c *Config) unknownSchedule() error {
 }
 
 // shape is the size of the schedule with a number of microbatches.
-func (c *Config) shape(microbatches int) schedules.Shape {
-	return schedules.Shape{
+func (c *Config) shape(s schedules.Schedule, microbatches int) schedules.Shape {
+	return s.Sized(schedules.Shape{
 		Ranks: c.Schedule.Stages, Virtual: c.Schedule.VirtualStages,
 		Microbatches: microbatches, Replicas: c.Parallel.Data, Group: c.Schedule.Group,
-	}
+	})
 }
 
 // orderProblem is an error about an order that cannot be made. Where it names
@@ -163,28 +167,29 @@ func (c *Config) buildTimes(schedule schedules.Schedule) (*Plan, error) {
 	if err != nil {
 		return nil, c.problem("schedule", err)
 	}
-	shape := c.shape(microbatches)
+	shape := c.shape(schedule, microbatches)
 	if err := schedule.Check(shape); err != nil {
 		return nil, c.problem("schedule", err)
 	}
 	if stageRank == nil {
 		stageRank = schedule.Placement(shape)
 	}
-	order, err := schedule.Order(shape, stageRank)
+	pipeline, err := schedule.Pipeline(shape, stageRank)
 	if err != nil {
 		return nil, c.orderProblem(err)
 	}
 	stages := len(stageRank)
-	if err := c.Times.Validate(stages, microbatches, order.Split()); err != nil {
+	if err := c.Times.Validate(stages, microbatches, pipeline.Order.Split()); err != nil {
+		return nil, c.problem("times", err)
+	}
+	if pipeline.Pairs, err = schedules.ParsePairing(c.Times.Pair); err != nil {
 		return nil, c.problem("times", err)
 	}
 	if whole := float64(c.Memory.Activation) * float64(stages*microbatches); whole > maxBytes {
 		return nil, c.problem("memory", fmt.Errorf("activation = %q: all microbatches together would take %.2g bytes, more than can be counted", c.Memory.Activation, whole))
 	}
-	graph, err := schedules.Pipeline{
-		Name: schedule.Name, Shape: shape, StageRank: stageRank, Order: order, Samples: samples,
-		Optimizer: c.Times.Optimizer > 0, Synchronous: c.Schedule.Synchronous,
-	}.Graph()
+	pipeline.Samples, pipeline.Optimizer, pipeline.Synchronous = samples, c.Times.Optimizer > 0, c.Schedule.Synchronous
+	graph, err := pipeline.Graph()
 	if err != nil {
 		return nil, c.problem("schedule", err)
 	}

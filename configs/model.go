@@ -17,17 +17,16 @@ func (c *Config) buildModel(schedule schedules.Schedule) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	shape := c.shape(len(w.Samples))
-	order, err := schedule.Order(shape, w.StageRank)
+	shape := c.shape(schedule, len(w.Samples))
+	pipeline, err := schedule.Pipeline(shape, w.StageRank)
 	if err != nil {
 		return nil, c.orderProblem(err)
 	}
 	sync := w.Sync(int64(c.Parallel.Bucket), c.Parallel.Overlap)
 	sync.NoReduceScatter = c.Parallel.Collectives == "gloo"
-	graph, err := schedules.Pipeline{
-		Name: schedule.Name, Shape: shape, StageRank: w.StageRank, Order: order, Samples: w.Samples,
-		Boundaries: w.Boundaries(), Sync: sync, Tied: w.Tied(), Optimizer: true, Synchronous: c.Schedule.Synchronous,
-	}.Graph()
+	pipeline.Samples, pipeline.Boundaries, pipeline.Sync, pipeline.Tied = w.Samples, w.Boundaries(), sync, w.Tied()
+	pipeline.Optimizer, pipeline.Synchronous = true, c.Schedule.Synchronous
+	graph, err := pipeline.Graph()
 	if err != nil {
 		return nil, c.problem("schedule", err)
 	}
@@ -101,9 +100,12 @@ func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine, schedule 
 	if ranks > n {
 		return fmt.Errorf("stages = %d: %s has %d layers, and every stage needs at least one (%s)", ranks, w.Network.Name, n, layerNames(w.Network))
 	}
-	shape := c.shape(len(w.Samples))
+	shape := c.shape(schedule, len(w.Samples))
 	if err := schedule.Check(shape); err != nil {
 		return err
+	}
+	if schedule.SecondPlacement(shape) != nil && c.Parallel.Zero > 0 {
+		return fmt.Errorf("name = %q: holds every stage twice, which is not modelled with parallel.zero = %d; set it to 0", schedule.Name, c.Parallel.Zero)
 	}
 	stageRank, err := c.placement(ranks)
 	if err != nil {
@@ -133,7 +135,7 @@ func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine, schedule 
 		}
 		w.Layers, err = schedules.PartitionBalanced(costs, len(stageRank))
 	}
-	w.StageRank = stageRank
+	w.StageRank, w.SecondRank = stageRank, schedule.SecondPlacement(shape)
 	if err != nil {
 		key := "stages"
 		if c.Defined("schedule.partition") {

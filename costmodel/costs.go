@@ -72,7 +72,7 @@ type pricer struct {
 	sizes     []int64         // the distinct sizes of microbatches
 	sizeOf    []int32         // by microbatch: index into prices[stage]
 	prices    [][]price       // by stage and size of microbatch
-	sliced    []sliced        // by stage
+	sliced    []sliced        // by stage and copy
 	tensors   []int           // by rank of a replica: of parameters
 	optimizer []time.Duration // by rank of a replica
 	slowest   []Link          // by group
@@ -118,10 +118,10 @@ func (p *pricer) checkTimes() error {
 // priceSlices finds the backwards that every stage has in slices, and prices
 // them for every size of microbatch.
 func (p *pricer) priceSlices() {
-	p.sliced = make([]sliced, len(p.workload.Layers))
+	p.sliced = make([]sliced, len(p.workload.Layers)+len(p.graph.SecondRank))
 	for i := range p.graph.Tasks {
 		t := &p.graph.Tasks[i]
-		if !t.Kind.Compute() || t.Part == 0 || p.sliced[t.Stage].times != nil {
+		if !t.Kind.Compute() || t.Part == 0 || p.sliceOf(t).times != nil {
 			continue
 		}
 		cut := sliced{microbatch: t.Microbatch}
@@ -131,8 +131,13 @@ func (p *pricer) priceSlices() {
 		for _, n := range p.sizes {
 			cut.times = append(cut.times, p.workload.slice(p.compute, t.Kind, int(t.Stage), n, p.buckets[t.Stage]))
 		}
-		p.sliced[t.Stage] = cut
+		*p.sliceOf(t) = cut
 	}
+}
+
+// sliceOf is how backwards of a task's stage, on its copy, are cut.
+func (p *pricer) sliceOf(t *schedules.Task) *sliced {
+	return &p.sliced[p.graph.CopyOf(t.Stage, t.Microbatch)]
 }
 
 // priceOptimizers prices the update of every rank's parameters: it reads the
@@ -145,7 +150,9 @@ func (p *pricer) priceOptimizers() {
 		perParameter += state.Parameter
 	}
 	for s := range p.workload.Layers {
-		bytes[p.workload.StageRank[s]] += p.workload.share(p.workload.padded(s)*perParameter, 1)
+		for _, r := range p.workload.holders(s) {
+			bytes[r] += p.workload.share(p.workload.padded(s)*perParameter, 1)
+		}
 	}
 	for r := range bytes {
 		p.optimizer[r] = p.compute.Move(bytes[r])
@@ -256,7 +263,7 @@ func (p *pricer) adopted(stage int, t *schedules.Task) int64 {
 // 2 and 3 it also makes room for the whole gradients, which are there until they
 // have been reduced and scattered.
 func (p *pricer) part(t *schedules.Task, cost schedules.Cost) schedules.Cost {
-	cut := &p.sliced[t.Stage]
+	cut := p.sliceOf(t)
 	buckets := p.buckets[t.Stage]
 	if cut.times != nil && (cut.microbatch == t.Microbatch || cut.microbatch == schedules.None) {
 		times := cut.times[p.sizeOf[t.Microbatch]]

@@ -53,6 +53,9 @@ func orders(t *testing.T, w costmodel.Workload) map[string]schedules.Order {
 		if s.Virtual {
 			of.Virtual = len(w.StageRank) / of.Ranks
 		}
+		if s.SecondPlacement(of) != nil {
+			continue // see TestSecondCopies
+		}
 		o, err := s.Order(of, w.StageRank)
 		if err != nil {
 			continue

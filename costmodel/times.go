@@ -22,8 +22,8 @@ type Times struct {
 	// PointToPoint delays what crosses a stage boundary and occupies nobody.
 	PointToPoint units.Duration `toml:"p2p"`
 	Optimizer    units.Duration `toml:"optimizer"`
-	// Pair says how an overlapped forward-backward pair runs: fused (the
-	// default), serial or overlap. No schedule of the catalog has such pairs.
+	// Pair says how an overlapped forward-backward pair runs, by the name of a
+	// schedules.Pairing; the default is fused.
 	Pair string `toml:"pair"`
 }
 
@@ -164,8 +164,8 @@ func (t Times) Validate(stages, microbatches int, split bool) error {
 	if err := checkLongest("optimizer", time.Duration(t.Optimizer)); err != nil {
 		return err
 	}
-	if !slices.Contains([]string{"", "fused", "serial", "overlap"}, t.Pair) {
-		return fmt.Errorf("pair = %q: must be one of fused, serial, overlap", t.Pair)
+	if _, err := schedules.ParsePairing(t.Pair); err != nil {
+		return fmt.Errorf("pair = %w", err)
 	}
 	halves := t.InputGradient.Set() && t.WeightGradient.Set()
 	switch {

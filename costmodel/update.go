@@ -75,9 +75,11 @@ func (p *pricer) useMeasuredUpdates() {
 	w := p.workload
 	p.tensors = make([]int, len(p.optimizer))
 	bytes := make([]int64, len(p.optimizer))
-	for s, r := range w.StageRank {
-		p.tensors[r] += len(w.split().Completed(s))
-		bytes[r] += w.share(w.padded(s)*w.state().Parameter, 1)
+	for s := range w.StageRank {
+		for _, r := range w.holders(s) {
+			p.tensors[r] += len(w.split().Completed(s))
+			bytes[r] += w.share(w.padded(s)*w.state().Parameter, 1)
+		}
 	}
 	for r := range p.optimizer {
 		if t, ok := p.compute.Update(w.Training.Optimizer, p.tensors[r], bytes[r]); ok {

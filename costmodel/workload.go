@@ -16,6 +16,9 @@ type Workload struct {
 	Layers []int
 	// StageRank[s] is the rank of stage s in every replica.
 	StageRank []int32
+	// SecondRank[s] is the rank of its second copy; nil where there are none
+	// (see schedules.Pipeline).
+	SecondRank []int32
 	// Samples[m] is the size of microbatch m.
 	Samples  []int64
 	Replicas int // 0 means 1
@@ -62,7 +65,18 @@ func (w Workload) Validate() error {
 
 // split is the network as it is cut and placed.
 func (w Workload) split() arch.Split {
-	return arch.Split{Network: w.Network, Layers: w.Layers, Ranks: w.StageRank}
+	return arch.Split{Network: w.Network, Layers: w.Layers, Ranks: w.homes()}
+}
+
+// homes names where every stage is.
+func (w Workload) homes() []int32 { return schedules.Homes(w.StageRank, w.SecondRank) }
+
+// holders lists the ranks of a replica that hold a stage.
+func (w Workload) holders(stage int) []int32 {
+	if w.SecondRank == nil {
+		return w.StageRank[stage : stage+1]
+	}
+	return []int32{w.StageRank[stage], w.SecondRank[stage]}
 }
 
 // Stage returns the layers of a stage.
@@ -90,13 +104,15 @@ func (w Workload) Parameters(s int) int64 {
 	return n
 }
 
-// Tied lists the parameters that more than one rank holds.
+// Tied lists the parameters that more than one rank of a replica holds: by
+// being used in several stages, or all of a rank's where stages have second
+// copies.
 func (w Workload) Tied() []schedules.Tied {
-	var tied []schedules.Tied
+	tied, homes := w.copies(), w.homes()
 	for s := range w.Layers {
 		for _, l := range w.Stage(s) {
 			for _, t := range l.Tied {
-				if owner := w.split().Owner(t.Name); owner >= 0 && w.StageRank[owner] != w.StageRank[s] {
+				if owner := w.split().Owner(t.Name); owner >= 0 && homes[owner] != homes[s] {
 					bytes := t.Shape.Elements() * w.state().Gradient
 					tied = append(tied, schedules.Tied{Stages: []int{owner, s}, Bytes: bytes})
 				}
@@ -104,6 +120,24 @@ func (w Workload) Tied() []schedules.Tied {
 		}
 	}
 	return tied
+}
+
+// copies lists what is summed over the two copies of all stages: for every pair
+// of ranks, which hold the same, all of their gradients.
+func (w Workload) copies() []schedules.Tied {
+	var copies []schedules.Tied
+	at := map[int32]int{} // by home
+	for s := range w.SecondRank {
+		home := w.homes()[s]
+		i, ok := at[home]
+		if !ok {
+			i, at[home] = len(copies), len(copies)
+			copies = append(copies, schedules.Tied{})
+		}
+		copies[i].Stages = append(copies[i].Stages, s)
+		copies[i].Bytes += w.Parameters(s) * w.state().Gradient
+	}
+	return copies
 }
 
 // Sync is how the replicas sum their gradients, in buckets of at least limit
@@ -137,7 +171,9 @@ func (w Workload) Persistent(ranks int) []int64 {
 	state := w.state()
 	for s := range w.Layers {
 		n := w.padded(s)
-		perReplica[w.StageRank[s]] += w.share(n*state.Parameter, 3) + w.share(n*state.Gradient, 2) + w.share(n*state.Optimizer, 1)
+		for _, r := range w.holders(s) {
+			perReplica[r] += w.share(n*state.Parameter, 3) + w.share(n*state.Gradient, 2) + w.share(n*state.Optimizer, 1)
+		}
 	}
 	persistent := make([]int64, ranks)
 	for r := range persistent {

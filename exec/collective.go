@@ -110,10 +110,13 @@ func (s *step) ring(ctx context.Context, collective string, ranks []int32, chunk
 func (s *step) allReduce(ctx context.Context, i int32) error {
 	t := s.job.Graph.Tasks[i]
 	m := s.members[t.Rank]
-	names := []string{s.plan.tied[i]}
-	key := roundKey{group: t.Peer, stage: t.Stage, microbatch: t.Microbatch, kind: t.Kind, part: t.Part, tensor: names[0]}
+	names := s.plan.tied[i]
 	if t.Stage != schedules.None {
 		names = s.plan.buckets[t.Stage][t.Part]
+	}
+	key := roundKey{group: t.Peer, stage: t.Stage, microbatch: t.Microbatch, kind: t.Kind, part: t.Part}
+	if t.Stage == schedules.None {
+		key.tensor = names[0]
 	}
 	layout := programs.Layout{Chunks: len(s.job.Graph.Groups[t.Peer])}
 	var list programs.List

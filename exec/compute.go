@@ -155,9 +155,10 @@ func (s *step) backward(t schedules.Task) error {
 }
 
 // runs reports whether a segment belongs to the part of a backward that a task
-// is. A backward that is one task runs them all.
+// is. A backward that is one task runs them all, and so does the I of a backward
+// whose W is cut into parts.
 func (s *step) runs(t schedules.Task, g *segment) bool {
-	return !s.plan.sliced[[2]int32{t.Stage, t.Microbatch}] || g.part == t.Part
+	return t.Kind == schedules.InputGradient || !s.plan.sliced[[2]int32{t.Stage, t.Microbatch}] || g.part == t.Part
 }
 
 // backwardSegment runs B or I of one segment, and replaces the gradient of its

@@ -26,6 +26,7 @@ func TestPredictedMemoryIsTheLedger(t *testing.T) {
 		{schedule: "ddp", ranks: 1, replicas: 2}, {schedule: "ddp", ranks: 1, replicas: 3, bucket: 1 << 30}, {schedule: "1f1b", ranks: 2, replicas: 2},
 		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true}, {schedule: "ddp", ranks: 1, replicas: 3, sharded: true, gloo: true},
 	}
+	modes = append(modes, mode{schedule: "hw4", ranks: 3, replicas: 1}, mode{schedule: "chimera", ranks: 2, replicas: 1})
 	for _, name := range []string{"interleaved-1f1b", "looped-bfs"} {
 		modes = append(modes, mode{schedule: name, ranks: 2, replicas: 1, virtual: 2})
 	}
@@ -45,7 +46,7 @@ func TestPredictedMemoryIsTheLedger(t *testing.T) {
 			t.Run(kind+"/"+m.String(), func(t *testing.T) {
 				predicted, measured := ledgers(t, m, n)
 				require.Equal(t, predicted.Persistent, measured.Persistent)
-				if m.replicas == 1 && m.recompute == programs.SaveAll {
+				if m.replicas == 1 && m.recompute == programs.SaveAll && predicted.Graph.SecondRank == nil {
 					require.Equal(t, peaks(predicted), peaks(measured))
 				}
 			})
@@ -63,6 +64,8 @@ func TestPredictedMemoryNearly(t *testing.T) {
 		for _, m := range []mode{
 			{schedule: "zb-h1", ranks: 1, replicas: 1}, {schedule: "zb-h1", ranks: 2, replicas: 1}, {schedule: "zb-h2", ranks: 3, replicas: 1},
 			{schedule: "zb-h1", ranks: 2, replicas: 1, perLayer: true}, {schedule: "interleaved-zero-bubble", ranks: 2, replicas: 1, virtual: 2},
+			{schedule: "zbv", ranks: 2, replicas: 1}, {schedule: "v-half", ranks: 2, replicas: 1}, {schedule: "v-min", ranks: 2, replicas: 1},
+			{schedule: "dualpipev", ranks: 2, replicas: 1}, {schedule: "dualpipe", ranks: 2, replicas: 1},
 		} {
 			requireNear(t, m, n, 0.2)
 		}

@@ -30,11 +30,13 @@ type mode struct {
 	sharded, gloo   bool // ZeRO 3, without reduce-scatter
 	synchronous     bool // in clock cycles
 	virtual         int  // stages per rank; 0 is 1
+	microbatches    int  // 0: two or three
+	pairs           schedules.Pairing
 }
 
 func (m mode) String() string {
-	return fmt.Sprintf("%s/%d×%d/bucket %d/overlap %v/per layer %v/recompute %d/course %v/sharded %v/gloo %v/synchronous %v/virtual %d",
-		m.schedule, m.ranks, m.replicas, m.bucket, m.overlap, m.perLayer, m.recompute, m.course, m.sharded, m.gloo, m.synchronous, m.virtual)
+	return fmt.Sprintf("%s/%d×%d/bucket %d/overlap %v/per layer %v/recompute %d/course %v/sharded %v/gloo %v/synchronous %v/virtual %d/microbatches %d/pairs %d",
+		m.schedule, m.ranks, m.replicas, m.bucket, m.overlap, m.perLayer, m.recompute, m.course, m.sharded, m.gloo, m.synchronous, m.virtual, m.microbatches, m.pairs)
 }
 
 // tiedGPT is a GPT-2 of three blocks whose head is the table of its embedding.
@@ -53,6 +55,7 @@ func (m mode) workload(t testing.TB, n arch.Network, samples []int) costmodel.Wo
 	s, err := schedules.Find(m.schedule)
 	require.NoError(t, err)
 	w := costmodel.Workload{Network: n, Training: training, Replicas: m.replicas, StageRank: s.Placement(m.shape(samples))}
+	w.SecondRank = s.SecondPlacement(m.shape(samples))
 	if w.Layers, err = schedules.PartitionEqual(len(n.Layers), len(w.StageRank)); m.course {
 		var ranks []int
 		w.Layers, ranks, err = arch.GPT2CoursePlacement(n, m.ranks)
@@ -80,14 +83,12 @@ func (m mode) job(t testing.TB, n arch.Network, samples []int) exec.Job {
 	shape := m.shape(samples)
 	s, err := schedules.Find(m.schedule)
 	require.NoError(t, err)
-	order, err := s.Order(shape, w.StageRank)
+	p, err := s.Pipeline(shape, w.StageRank)
 	require.NoError(t, err)
-	sync := w.Sync(m.bucket, m.overlap)
-	sync.NoReduceScatter = m.gloo
-	g, err := schedules.Pipeline{
-		Name: m.schedule, Shape: shape, StageRank: w.StageRank, Order: order, Samples: w.Samples,
-		Boundaries: w.Boundaries(), Sync: sync, Tied: w.Tied(), Optimizer: true, Synchronous: m.synchronous,
-	}.Graph()
+	p.Samples, p.Boundaries, p.Sync, p.Tied = w.Samples, w.Boundaries(), w.Sync(m.bucket, m.overlap), w.Tied()
+	p.Sync.NoReduceScatter, p.Optimizer, p.Synchronous = m.gloo, true, m.synchronous
+	p.Pairs = m.pairs
+	g, err := p.Graph()
 	require.NoError(t, err)
 	return exec.Job{
 		Graph: g, Network: n, Layers: w.Layers, Samples: samples, Optimizer: programs.DefaultOptimizer("adamw"),
@@ -118,6 +119,16 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 		{schedule: "zb-h1", ranks: 2, replicas: 1}, {schedule: "zb-h1", ranks: 3, replicas: 1, perLayer: true}, {schedule: "zb-h1", ranks: 2, replicas: 2},
 		{schedule: "zb-h2", ranks: 2, replicas: 1}, {schedule: "zb-h2", ranks: 3, replicas: 1, recompute: programs.RepeatLayer},
 		{schedule: "interleaved-zero-bubble", ranks: 2, replicas: 1, virtual: 2}, {schedule: "interleaved-zero-bubble", ranks: 3, replicas: 1, virtual: 2},
+		{schedule: "hw4", ranks: 2, replicas: 1}, {schedule: "hw4", ranks: 3, replicas: 1, course: true},
+		{schedule: "zbv", ranks: 2, replicas: 1}, {schedule: "zbv", ranks: 3, replicas: 1, perLayer: true},
+		{schedule: "zbv", ranks: 2, replicas: 2, bucket: 2000, overlap: true},
+		{schedule: "v-half", ranks: 2, replicas: 1, microbatches: 6}, {schedule: "v-half", ranks: 3, replicas: 2},
+		{schedule: "v-min", ranks: 2, replicas: 1}, {schedule: "v-min", ranks: 3, replicas: 1, microbatches: 6},
+		{schedule: "dualpipev", ranks: 2, replicas: 1, microbatches: 4}, {schedule: "dualpipev", ranks: 3, replicas: 1, microbatches: 6},
+		{schedule: "dualpipev", ranks: 2, replicas: 1, microbatches: 6, pairs: schedules.Overlap},
+		{schedule: "dualpipe", ranks: 2, replicas: 1, microbatches: 4}, {schedule: "dualpipe", ranks: 2, replicas: 1, microbatches: 6, perLayer: true},
+		{schedule: "chimera", ranks: 2, replicas: 1, microbatches: 4}, {schedule: "chimera", ranks: 2, replicas: 2, microbatches: 2, bucket: 2000, overlap: true},
+		{schedule: "chimera", ranks: 4, replicas: 1, microbatches: 4},
 	}
 	for kind, n := range map[string]arch.Network{"gpt": tiedGPT(t), "vgg": arch.MiniVGG(false)} {
 		if testing.Short() && kind != "gpt" {
@@ -132,7 +143,10 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 			}
 			t.Run(kind+"/"+m.String(), func(t *testing.T) {
 				sizes := []int{samples / m.replicas / 2, samples / m.replicas / 2}
-				if m.replicas == 1 {
+				switch {
+				case m.microbatches > 0:
+					sizes = slices.Repeat([]int{samples / m.replicas / m.microbatches}, m.microbatches)
+				case m.replicas == 1:
 					sizes = []int{5, 5, 2}
 				}
 				got, losses := train(t, m.job(t, n, sizes), all, 7)

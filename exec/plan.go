@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"errors"
 	"fmt"
 
 	"psim/costmodel/arch"
@@ -11,8 +12,9 @@ import (
 type plan struct {
 	cuts    [][]cut      // by stage
 	buckets [][][]string // by stage and bucket: the tensors, as backwards complete them
-	// tied[i] is the tensor that task i, an all-reduce over stages, sums.
-	tied map[int32]string
+	// tied[i] is what task i, an all-reduce over stages, sums: a tensor that they
+	// share, or all of a rank's where stages have second copies.
+	tied map[int32][]string
 	// sliced tells, by stage and microbatch, which backwards are cut into parts.
 	sliced map[[2]int32]bool
 
@@ -29,7 +31,7 @@ type cut struct {
 }
 
 func newPlan(j Job) (plan, error) {
-	p := plan{tied: map[int32]string{}, sliced: map[[2]int32]bool{}}
+	p := plan{tied: map[int32][]string{}, sliced: map[[2]int32]bool{}}
 	p.findUnits(j)
 	sizes, parts := gradientParts(j.Graph, len(j.Layers))
 	for s := range j.Layers {
@@ -129,6 +131,9 @@ func firstBucket(tensors []arch.Tensor, bucketOf map[string]int) (first int, ok 
 // findTied matches every all-reduce over stages with its tensor: both come in
 // the order of the stages that use them.
 func (p *plan) findTied(j Job) error {
+	if j.Graph.SecondRank != nil {
+		return p.findCopies(j)
+	}
 	var names []string // tied over ranks
 	ranks := map[string][]int32{}
 	for s := range j.Layers {
@@ -152,16 +157,39 @@ func (p *plan) findTied(j Job) error {
 			name := names[next[t.Rank]]
 			next[t.Rank]++
 			if on := ranks[name]; on[0] == local || on[1] == local {
-				p.tied[int32(i)] = name
+				p.tied[int32(i)] = []string{name}
 				break
 			}
 		}
-		if p.tied[int32(i)] == "" {
+		if p.tied[int32(i)] == nil {
 			return fmt.Errorf("%s sums no tensor that stages share", j.Graph.Describe(int32(i)))
 		}
 	}
 	if len(names) > 0 && len(p.tied) == 0 {
 		return fmt.Errorf("%s is used by several ranks, and the graph does not sum its gradients", names[0])
+	}
+	return nil
+}
+
+// findCopies finds what is summed over the two ranks that hold the same stages:
+// all of their tensors.
+func (p *plan) findCopies(j Job) error {
+	for i := range j.Graph.Tasks {
+		t := &j.Graph.Tasks[i]
+		if t.Kind != schedules.AllReduce || t.Stage != schedules.None {
+			continue
+		}
+		for s := range j.Layers {
+			if !j.Graph.Holds(t.Rank%int32(j.Graph.Shape.Ranks), int32(s)) {
+				continue
+			}
+			for _, x := range j.split().Completed(s) {
+				p.tied[int32(i)] = append(p.tied[int32(i)], x.Name)
+			}
+		}
+	}
+	if len(p.tied) != j.Graph.Ranks() {
+		return errors.New("stages have second copies, and the graph does not sum their gradients")
 	}
 	return nil
 }

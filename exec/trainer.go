@@ -99,7 +99,7 @@ func (j Job) check(devices int) error {
 
 // split is the network as it is cut and placed.
 func (j Job) split() arch.Split {
-	return arch.Split{Network: j.Network, Layers: j.Layers, Ranks: j.Graph.StageRank}
+	return arch.Split{Network: j.Network, Layers: j.Layers, Ranks: schedules.Homes(j.Graph.StageRank, j.Graph.SecondRank)}
 }
 
 // newMember makes a rank without its parameters.
@@ -113,7 +113,7 @@ func (t *Trainer) newMember(rank int) (*member, error) {
 		}
 	}
 	for s := range t.job.Layers {
-		if int(t.job.Graph.StageRank[s]) != rank%t.job.Graph.Shape.Ranks {
+		if !t.job.Graph.Holds(int32(rank%t.job.Graph.Shape.Ranks), int32(s)) {
 			continue
 		}
 		m.stages[s] = &stage{member: m}

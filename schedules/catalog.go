@@ -24,10 +24,18 @@ type Schedule struct {
 	// Virtual says that a rank may hold several stages (virtual_stages), and
 	// Grouped that the size of their groups of microbatches may be set (group).
 	Virtual, Grouped bool
+	// PerRank is the number of stages of every rank where the schedule fixes
+	// it at more than one; virtual_stages may then be left out.
+	PerRank int
+
+	// SerialBackward says that backwards run one at a time (see Pipeline).
+	SerialBackward bool
 
 	order func(Shape, []int32) Order
 	// place puts stages on ranks; nil is stage s on rank s.
 	place func(Shape) []int32
+	// second puts second copies of all stages on ranks; nil is none.
+	second func(Shape) []int32
 	// legal reports a shape that the schedule cannot serve; nil is none.
 	legal func(Shape) error
 }
@@ -49,6 +57,11 @@ func Catalog() []Schedule {
 			Name: "torchgpipe", Summary: "GPipe by clock cycles, backwards last in, first out",
 			Bubble: "(P-1)/(M+P-1)", Memory: "M", Paper: "Kim et al. 2020, torchgpipe",
 			Pipelined: true, order: torchgpipe,
+		},
+		{
+			Name: "hw4", Summary: "forwards by clock cycles, backwards one at a time, as the CMU course's runs",
+			Bubble: "1-M(F+B)/((M+P-1)F+MPB)", Memory: "M", Paper: "CMU 11-868; Kim et al. 2020, torchgpipe",
+			MultiStage: true, Pipelined: true, SerialBackward: true, order: hw4,
 		},
 		{
 			Name: "1f1b", Summary: "a warm-up, then one forward and one backward in turn",
@@ -83,6 +96,40 @@ func Catalog() []Schedule {
 			order: interleavedZeroBubble, place: loopedStages, legal: legalRounds,
 		},
 		{
+			Name: "zbv", Summary: "stages folded into a V over the ranks; split backwards fill every gap",
+			Bubble: "0 of span, F=I=W, M>=2P-1", Memory: "min(2M, 2P)", Paper: "Qi et al. 2024, Controllable Memory",
+			Constraint: "2 stages per rank", Pipelined: true, PerRank: 2,
+			order: zbv, place: vShape,
+		},
+		{
+			Name: "v-half", Summary: "the V of zbv with half the activations of 1F1B",
+			Bubble: "about P/2M of span, F=I=W", Memory: "2⌊(P+2)/2⌋", Paper: "Qi et al. 2024, Controllable Memory",
+			Constraint: "2 stages per rank", Pipelined: true, PerRank: 2, order: vHalf, place: vShape,
+		},
+		{
+			Name: "v-min", Summary: "the V of zbv with a third of the activations of 1F1B",
+			Bubble: "about 2P/3M of span, F=I=W", Memory: "2⌊(P+4)/3⌋", Paper: "Qi et al. 2024, Controllable Memory",
+			Constraint: "2 stages per rank", Pipelined: true, PerRank: 2, order: vMin, place: vShape,
+		},
+		{
+			Name: "dualpipev", Summary: "the V of zbv, with forwards and backwards in overlapped pairs",
+			Bubble: "(P-1)(F&B+B-3W) of rank 0, F=I=W", Memory: "2P+1", Paper: "DeepSeek-AI 2025, DualPipe; Qi et al. 2025, Cut-in-half",
+			Constraint: "2 stages per rank, M>=2P", Pipelined: true, PerRank: 2,
+			order: dualPipeV, place: vShape, legal: twicePerRank("dualpipev"),
+		},
+		{
+			Name: "dualpipe", Summary: "two opposite pipelines, every stage twice, in overlapped pairs",
+			Bubble: "(P/2-1)(F&B+B-3W) of rank 0, F=I=W", Memory: "P+1", Paper: "DeepSeek-AI 2024, DeepSeek-V3",
+			Constraint: "P and M even, M>=2P", Pipelined: true,
+			order: dualPipe, second: upwards, legal: dualPipeShape,
+		},
+		{
+			Name: "chimera", Summary: "two opposite pipelines, every stage twice, in each other's gaps",
+			Bubble: "(P-2)/(2M+P-2), F=B, P|M", Memory: "P/2+1 to P", Paper: "Li & Hoefler 2021, Chimera",
+			Constraint: "P and M even", Pipelined: true, order: chimera, second: upwards,
+			legal: func(s Shape) error { return evenShape("chimera", s) },
+		},
+		{
 			Name: "ddp", Summary: "copies, whole or sharded (ZeRO, FSDP); gradients summed",
 			Bubble: "0", Memory: "1", Paper: "Li et al. 2020, PyTorch Distributed",
 			Constraint: "stages = 1", MultiStage: true, order: modelParallel,
@@ -109,6 +156,15 @@ func Find(name string) (Schedule, error) {
 	return Schedule{}, fmt.Errorf("there is no schedule %q; the schedules are %s", name, strings.Join(Names(), ", "))
 }
 
+// Sized is a shape with the number of stages per rank that the schedule fixes,
+// if it is left to the schedule.
+func (s Schedule) Sized(shape Shape) Shape {
+	if s.PerRank > 0 && shape.Virtual <= 1 {
+		shape.Virtual = s.PerRank
+	}
+	return shape
+}
+
 // Placement is where the schedule puts its stages: the rank of each.
 func (s Schedule) Placement(shape Shape) []int32 {
 	if s.place != nil {
@@ -117,12 +173,22 @@ func (s Schedule) Placement(shape Shape) []int32 {
 	return OneStagePerRank(shape.Ranks)
 }
 
+// SecondPlacement is the rank of the second copy of every stage, nil where the
+// schedule has one copy.
+func (s Schedule) SecondPlacement(shape Shape) []int32 {
+	if s.second == nil {
+		return nil
+	}
+	return s.second(shape)
+}
+
 // Order generates the compute order for a shape. stageRank says where the
 // stages are; nil means the schedule's own Placement.
 func (s Schedule) Order(shape Shape, stageRank []int32) (Order, error) {
 	if err := s.Check(shape); err != nil {
 		return nil, err
 	}
+	shape = s.Sized(shape)
 	if stageRank == nil {
 		stageRank = s.Placement(shape)
 	}
@@ -132,14 +198,33 @@ func (s Schedule) Order(shape Shape, stageRank []int32) (Order, error) {
 	return s.order(shape, stageRank), nil
 }
 
+// Pipeline is the schedule of a shape, ready to be wired. stageRank is as for
+// Order.
+func (s Schedule) Pipeline(shape Shape, stageRank []int32) (Pipeline, error) {
+	order, err := s.Order(shape, stageRank)
+	if err != nil {
+		return Pipeline{}, err
+	}
+	if stageRank == nil {
+		stageRank = s.Placement(shape)
+	}
+	return Pipeline{
+		Name: s.Name, Shape: s.Sized(shape), StageRank: stageRank, SecondRank: s.SecondPlacement(shape),
+		Order: order, SerialBackward: s.SerialBackward,
+	}, nil
+}
+
 // Check reports a shape that the schedule cannot serve.
 func (s Schedule) Check(shape Shape) error {
+	shape = s.Sized(shape)
 	switch {
 	case shape.Ranks < 1:
 		return fmt.Errorf("stages = %d: there must be at least 1", shape.Ranks)
 	case shape.Microbatches < 1:
 		return fmt.Errorf("microbatches = %d: there must be at least 1", shape.Microbatches)
-	case shape.Virtual > 1 && !s.Virtual:
+	case s.PerRank > 0 && shape.Virtual > s.PerRank:
+		return fmt.Errorf("virtual_stages = %d: %s holds %d stages per rank; remove virtual_stages or set it to %d", shape.Virtual, s.Name, s.PerRank, s.PerRank)
+	case shape.Virtual > 1 && !s.Virtual && s.PerRank == 0:
 		return fmt.Errorf("virtual_stages = %d: %s holds one stage per rank; remove virtual_stages or set it to 1", shape.Virtual, s.Name)
 	case !s.Pipelined && shape.Ranks > 1:
 		return fmt.Errorf("stages = %d: %s does not split the network, so it takes 1; its copies are set by parallel.data", shape.Ranks, s.Name)
@@ -162,7 +247,7 @@ func (s Schedule) checkPlacement(stageRank []int32, shape Shape) error {
 	const advice = "(gpipe and model-parallel take any placement)"
 	own := s.Placement(shape)
 	if len(stageRank) != len(own) && !s.MultiStage {
-		return fmt.Errorf("%s cannot run %d stages on %d ranks: it needs %s per rank %s", s.Name, len(stageRank), shape.Ranks, stagesInWords(max(1, shape.Virtual)), advice)
+		return fmt.Errorf("%s cannot run %d stages on %d ranks: it needs %s per rank %s", s.Name, len(stageRank), shape.Ranks, stagesInWords(len(own)/shape.Ranks), advice)
 	}
 	for stage, r := range stageRank {
 		switch {

@@ -43,9 +43,9 @@ type clocking struct {
 func (c *clocking) need(a Action) (need Action, needed bool) {
 	switch {
 	case a.Kind == Forward && a.Stage > 0:
-		return Action{Forward, a.Stage - 1, a.Microbatch}, true
+		return Action{Kind: Forward, Stage: a.Stage - 1, Microbatch: a.Microbatch}, true
 	case (a.Kind == Backward || a.Kind == InputGradient) && a.Stage < c.stages-1:
-		return Action{Backward, a.Stage + 1, a.Microbatch}, true
+		return Action{Kind: Backward, Stage: a.Stage + 1, Microbatch: a.Microbatch}, true
 	}
 	return Action{}, false
 }
@@ -69,9 +69,9 @@ func (c *clocking) advance(rank int) bool {
 		clock++
 		switch a.Kind {
 		case Forward:
-			c.ended[a] = clock
+			c.ended[Action{Kind: Forward, Stage: a.Stage, Microbatch: a.Microbatch}] = clock
 		case Backward, InputGradient:
-			c.ended[Action{Backward, a.Stage, a.Microbatch}] = clock
+			c.ended[Action{Kind: Backward, Stage: a.Stage, Microbatch: a.Microbatch}] = clock
 		}
 	}
 	return len(c.clocks[rank]) > done
@@ -137,7 +137,7 @@ func (c *clockCycles) ends(rank, i int, task int32) {
 
 // barrier lists what a compute task, the i-th action of its rank, waits for:
 // deps, and the clock cycle before but for what its own stream says anyway.
-func (c *clockCycles) barrier(g *Graph, t *Task, i int, deps [4]int32) []int32 {
+func (c *clockCycles) barrier(g *Graph, t *Task, i int, deps [5]int32) []int32 {
 	all := deps[:]
 	k := c.of[int(t.Rank)%g.Shape.Ranks][i]
 	if k == 0 {

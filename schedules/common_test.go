@@ -67,8 +67,11 @@ func shaped(t tb, name string, shape schedules.Shape) (schedules.Order, []int32)
 // wired.
 func looped(t tb, name string, shape schedules.Shape) schedules.Pipeline {
 	t.Helper()
-	o, stageRank := shaped(t, name, shape)
-	return schedules.Pipeline{Name: name, Shape: shape, StageRank: stageRank, Order: o}
+	s, err := schedules.Find(name)
+	require.NoError(t, err)
+	p, err := s.Pipeline(shape, nil)
+	require.NoError(t, err)
+	return p
 }
 
 // parse reads an order from the two-dimensional notation: a line per rank.
@@ -108,10 +111,12 @@ func graph(t tb, p schedules.Pipeline) *schedules.Graph {
 // pipeline is a schedule of the catalog, ready to be wired.
 func pipeline(t tb, name string, ranks, microbatches int, placement ...int32) schedules.Pipeline {
 	t.Helper()
-	return schedules.Pipeline{
-		Name: name, Shape: schedules.Shape{Ranks: ranks, Microbatches: microbatches},
-		StageRank: placement, Order: order(t, name, ranks, microbatches, placement...),
-	}
+	s, err := schedules.Find(name)
+	require.NoError(t, err)
+	p, err := s.Pipeline(schedules.Shape{Ranks: ranks, Microbatches: microbatches}, placement)
+	require.NoError(t, err)
+	p.StageRank = placement
+	return p
 }
 
 // dump writes every task of a graph with its index, stream and dependencies.

@@ -15,8 +15,11 @@ func (w *wiring) connect(first int) {
 		case t.Kind.Compute():
 			w.connectCompute(t, &at)
 			at.compute(int32(i))
+			if w.paired {
+				w.ends(t, int32(i), &at)
+			}
 		case t.Kind.Message():
-			w.graph.connect(at.computed)
+			w.graph.connect(w.released(t, &at)...)
 		case t.Kind == AllGather && t.Microbatch != None:
 			w.graph.connect(w.turn(&at)...)
 			at.gathered = int32(i)
@@ -42,12 +45,15 @@ type progress struct {
 	gathered          int32    // the all-gather for the next compute task
 	uses              [2]int32 // the last two compute tasks that an all-gather was for
 	sums              [2]int32 // the last two gradient sums
+	// With overlapped pairs: the tasks that the last action, or pair, ended
+	// with, and those of the one before.
+	ended, before [2]int32
 }
 
 // started is the progress before the first task of a rank.
 func started(rank int32) progress {
 	none := [2]int32{None, None}
-	return progress{rank: rank, computed: None, closing: None, gathered: None, uses: none, sums: none}
+	return progress{rank: rank, computed: None, closing: None, gathered: None, uses: none, sums: none, ended: none, before: none}
 }
 
 // compute goes on to the next compute task.
@@ -61,14 +67,18 @@ func (p *progress) compute(i int32) {
 // connectCompute adds the dependencies of a compute task: results of other
 // tasks, room for gradients, its parameters, and the clock cycle before.
 func (w *wiring) connectCompute(t *Task, at *progress) {
-	first, second := w.needs(t)
-	deps := [4]int32{first, second, w.room(t, at), at.gathered}
-	switch {
-	case t.Part > 0:
-		w.graph.connect(deps[:]...)
+	room := w.room(t, at)
+	if t.Part > 0 {
+		w.graph.connect(room, at.gathered)
 		return
+	}
+	first, second := w.needs(Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch})
+	deps := [5]int32{first, second, room, at.gathered, w.turnAfter(t)}
+	switch {
 	case w.Synchronous:
 		w.graph.connect(w.clocks.barrier(w.graph, t, at.actions, deps)...)
+	case w.paired:
+		w.graph.connect(append(w.pairNeeds(t, at), deps[:]...)...)
 	default:
 		w.graph.connect(deps[:]...)
 	}
@@ -99,21 +109,20 @@ func (w *wiring) room(t *Task, at *progress) int32 {
 	return at.closing
 }
 
-// needs names the results that a compute task waits for, None where there are
+// needs names the results that an action waits for, None where there are
 // fewer.
-func (w *wiring) needs(t *Task) (first, second int32) {
+func (w *wiring) needs(a Action) (first, second int32) {
 	first, second = None, None
 	switch {
-	case t.Part > 0:
-	case t.Kind == Forward && t.Stage > 0:
-		first = w.result(Action{Forward, t.Stage - 1, t.Microbatch})
-	case t.Kind == Backward || t.Kind == InputGradient:
-		first = w.forward[w.at(t.Stage, t.Microbatch)]
-		if int(t.Stage) < len(w.StageRank)-1 {
-			second = w.result(Action{Backward, t.Stage + 1, t.Microbatch})
+	case a.Kind == Forward && a.Stage > 0:
+		first = w.result(Action{Kind: Forward, Stage: a.Stage - 1, Microbatch: a.Microbatch})
+	case a.Kind == Backward || a.Kind == InputGradient:
+		first = w.forward[w.at(a.Stage, a.Microbatch)]
+		if int(a.Stage) < len(w.StageRank)-1 {
+			second = w.result(Action{Kind: Backward, Stage: a.Stage + 1, Microbatch: a.Microbatch})
 		}
-	case t.Kind == WeightGradient:
-		first = w.backward[w.at(t.Stage, t.Microbatch)]
+	case a.Kind == WeightGradient:
+		first = w.backward[w.at(a.Stage, a.Microbatch)]
 	}
 	return first, second
 }
@@ -121,11 +130,7 @@ func (w *wiring) needs(t *Task) (first, second int32) {
 // result is the task after which the result of an action is at hand on the
 // rank of the stage that needs it: the message, if there is one.
 func (w *wiring) result(a Action) int32 {
-	ids := w.backward
-	if a.Kind == Forward {
-		ids = w.forward
-	}
-	id := ids[w.at(a.Stage, a.Microbatch)]
+	id := w.made(a)
 	if w.sends(a) {
 		id++
 	}

@@ -15,12 +15,7 @@ import (
 func (o Order) WriteCSV(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	for _, rank := range o {
-		for i, a := range rank {
-			if i > 0 {
-				out.WriteByte(',')
-			}
-			out.WriteString(a.String())
-		}
+		out.WriteString(strings.Join(Cells(rank), ","))
 		out.WriteByte('\n')
 	}
 	return out.Flush()
@@ -48,11 +43,11 @@ func ReadCSV(r io.Reader) (Order, error) {
 			if legacy {
 				cell = modernize(cell)
 			}
-			a, err := ParseAction(cell)
+			some, err := ParseCell(cell)
 			if err != nil {
 				return nil, fmt.Errorf("line %d, cell %d: %w", len(order)+1, c+1, err)
 			}
-			actions = append(actions, a)
+			actions = append(actions, some...)
 		}
 		order = append(order, actions)
 	}
@@ -87,8 +82,6 @@ func ParseAction(s string) (Action, error) {
 	const legal = "an action is <stage><F, B, I or W><microbatch>, such as 2F0, or a SEND_F, RECV_F, SEND_B or RECV_B of that form"
 	m := actionPattern.FindStringSubmatch(s)
 	switch {
-	case strings.HasSuffix(s, "OVERLAP_F_B"):
-		return Action{}, fmt.Errorf("%q: overlapped pairs are not supported; write the forward and the backward in cells of their own", s)
 	case m == nil:
 		return Action{}, fmt.Errorf("%q is not an action; %s", s, legal)
 	case m[2] == "UNSHARD" || m[2] == "RESHARD" || m[2] == "REDUCE_GRAD":

@@ -46,7 +46,9 @@ func TestCSVErrors(t *testing.T) {
 		"0SEND0":                          `line 1, cell 1: "0SEND0" has the kind SEND; ` + legal,
 		"0UNSHARD":                        `line 1, cell 1: "0UNSHARD": the collectives of sharded parameters are not supported in a written order; remove them (parallel.zero adds its own)`,
 		"0F":                              `line 1, cell 1: "0F" has no microbatch; ` + legal,
-		"(0F7;7B3)OVERLAP_F_B":            `line 1, cell 1: "(0F7;7B3)OVERLAP_F_B": overlapped pairs are not supported; write the forward and the backward in cells of their own`,
+		"(0F7;7B3)OVERLAP":                `line 1, cell 1: "(0F7;7B3)OVERLAP" is not an action; ` + legal,
+		"0F6,(0F7)OVERLAP_F_B":            `line 1, cell 2: "" is not an action; ` + legal,
+		"(0F7;7W3)OVERLAP_F_B":            `line 1, cell 1: "(0F7;7W3)OVERLAP_F_B" is not a pair; a pair is a forward and a backward, such as (0F3;3B1)OVERLAP_F_B`,
 		"2147483648F0":                    `line 1, cell 1: "2147483648F0": stage 2147483648 is too large`,
 		"0F99999999999999999999999999999": `line 1, cell 1: "0F99999999999999999999999999999": microbatch 99999999999999999999999999999 is too large`,
 	} {
@@ -69,6 +71,12 @@ func TestCSVRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := rapid.SliceOfN(rapid.SliceOfN(action, 0, 20), 1, 8).Draw(t, "order")
 		o := schedules.Order(rows)
+		for _, row := range o {
+			for i := 1; i < len(row); i++ {
+				forward, backward := row[i-1].Kind == schedules.Forward, row[i].Kind == schedules.Backward
+				row[i-1].Pair = forward && backward && rapid.Bool().Draw(t, "pair")
+			}
+		}
 		csv := write(t, o)
 		back, err := schedules.ReadCSV(strings.NewReader(csv))
 		require.NoError(t, err)
@@ -91,7 +99,7 @@ func runs(t tb, s schedules.Schedule, shape schedules.Shape) {
 // Whatever can be read can be written and read again, the same; and it is either
 // refused or runs to its end.
 func FuzzReadCSV(f *testing.F) {
-	for _, seed := range []string{"0F0,0B0\n1F0,1B0\n", "0F0,,0BW0", " 0I0\r\n\r\n1W2147483647,", "00F01", "0F0\n0F0", "🦆", ",,,", "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0", "0F0,2F0,2B0,0B0\n1F0,1B0"} {
+	for _, seed := range []string{"0F0,0B0\n1F0,1B0\n", "0F0,,0BW0", " 0I0\r\n\r\n1W2147483647,", "00F01", "0F0\n0F0", "🦆", ",,,", "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0", "0F0,2F0,2B0,0B0\n1F0,1B0", "0F0,0F1,(0F2;0B0)OVERLAP_F_B,0I1"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, in string) {

@@ -18,7 +18,7 @@ func gpipe(s Shape, stageRank []int32) Order {
 // appendAll appends one action per microbatch, in order.
 func appendAll(actions []Action, k Kind, stage, microbatches int) []Action {
 	for m := range microbatches {
-		actions = append(actions, Action{k, int32(stage), int32(m)})
+		actions = append(actions, Action{Kind: k, Stage: int32(stage), Microbatch: int32(m)})
 	}
 	return actions
 }
@@ -30,13 +30,13 @@ func torchgpipe(s Shape, stageRank []int32) Order {
 	cycles := ClockCycles(s.Microbatches, s.Ranks)
 	for _, cycle := range cycles {
 		for _, c := range cycle {
-			order[c.Stage] = append(order[c.Stage], Action{Forward, int32(c.Stage), int32(c.Microbatch)})
+			order[c.Stage] = append(order[c.Stage], Action{Kind: Forward, Stage: int32(c.Stage), Microbatch: int32(c.Microbatch)})
 		}
 	}
 	for r, forwards := range order {
 		for i := len(forwards) - 1; i >= 0; i-- {
 			a := forwards[i]
-			order[r] = append(order[r], Action{Backward, a.Stage, a.Microbatch})
+			order[r] = append(order[r], Action{Kind: Backward, Stage: a.Stage, Microbatch: a.Microbatch})
 		}
 	}
 	return order

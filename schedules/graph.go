@@ -22,7 +22,10 @@ type Graph struct {
 	Shape Shape
 	// StageRank is the rank of every stage in the first replica.
 	StageRank []int32
-	Streams   []Stream
+	// SecondRank is the rank of every stage's second copy, nil where there are
+	// none; it runs the second half of the microbatches (see RankOf).
+	SecondRank []int32
+	Streams    []Stream
 	// Groups lists the ranks of every group that runs fused collectives.
 	Groups [][]int32
 	Tasks  []Task

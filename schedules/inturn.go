@@ -14,8 +14,8 @@ func (s Shape) turns(rank int) (forwards, backwards []Action) {
 	for first := 0; first < s.Microbatches; first += round {
 		for k := range chunks {
 			for m := first; m < min(first+round, s.Microbatches); m++ {
-				forwards = append(forwards, Action{Forward, int32(k*s.Ranks + rank), int32(m)})
-				backwards = append(backwards, Action{Backward, int32((chunks-1-k)*s.Ranks + rank), int32(m)})
+				forwards = append(forwards, Action{Kind: Forward, Stage: int32(k*s.Ranks + rank), Microbatch: int32(m)})
+				backwards = append(backwards, Action{Kind: Backward, Stage: int32((chunks-1-k)*s.Ranks + rank), Microbatch: int32(m)})
 			}
 		}
 	}
@@ -62,8 +62,8 @@ func splitBackwards(actions []Action, delay int) []Action {
 			split = append(split, a)
 			continue
 		}
-		split = append(split, Action{InputGradient, a.Stage, a.Microbatch})
-		waiting = append(waiting, Action{WeightGradient, a.Stage, a.Microbatch})
+		split = append(split, Action{Kind: InputGradient, Stage: a.Stage, Microbatch: a.Microbatch})
+		waiting = append(waiting, Action{Kind: WeightGradient, Stage: a.Stage, Microbatch: a.Microbatch})
 		if len(waiting) > delay {
 			split, waiting = append(split, waiting[0]), waiting[1:]
 		}

@@ -16,7 +16,7 @@ func loopedBFS(s Shape, stageRank []int32) Order {
 	}
 	for r, forwards := range order {
 		for i := len(forwards) - 1; i >= 0; i-- {
-			order[r] = append(order[r], Action{Backward, forwards[i].Stage, forwards[i].Microbatch})
+			order[r] = append(order[r], Action{Kind: Backward, Stage: forwards[i].Stage, Microbatch: forwards[i].Microbatch})
 		}
 	}
 	return order

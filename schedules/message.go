@@ -8,7 +8,7 @@ func (w *rankWiring) message(a Action) int32 {
 	if a.Kind != Forward {
 		kind, letter, neighbour, boundary = SendBackward, "B", a.Stage-1, a.Stage-1
 	}
-	peer := int32(w.replica*w.Shape.Ranks) + w.StageRank[neighbour]
+	peer := int32(w.replica*w.Shape.Ranks) + w.rankOf(neighbour, a.Microbatch)
 	stream, ok := w.sends[[2]int32{peer, int32(kind)}]
 	if !ok {
 		stream = w.graph.AddStream(w.rank, fmt.Sprintf("send %s to %d", letter, peer))

@@ -80,7 +80,7 @@ func other(a Action) Action {
 // and its RECV where the receiver has come to by then, if the ranks take one
 // action each in turn: PyTorch's rule for its compute_comms form. No rank then
 // waits in a circle, even if a send lasts until it is received. Without a legal
-// order it fails with an *OrderError.
+// order it fails with an *OrderError. Overlapped pairs become two actions.
 func (o Order) WithMessages() (Order, error) {
 	stageRank, err := o.runnable()
 	if err != nil {
@@ -99,6 +99,7 @@ func (o Order) WithMessages() (Order, error) {
 				continue
 			}
 			a := actions[next[r]]
+			a.Pair = false
 			next[r], moved = next[r]+1, true
 			all[r] = append(all[r], a)
 			seen[result(a)] = true
@@ -137,7 +138,8 @@ func (c crossing) ready(a Action, seen map[Action]bool) bool {
 }
 
 // WithLateReceives adds a SEND right after every result that another rank needs
-// and a RECV right before its use, as a plain program has them.
+// and a RECV right before its use, as a plain program has them. Overlapped pairs
+// become two actions.
 func (o Order) WithLateReceives() (Order, error) {
 	stageRank, err := o.Stages()
 	if err != nil {
@@ -150,6 +152,7 @@ func (o Order) WithLateReceives() (Order, error) {
 			if receive, needed := c.input(a); needed {
 				all[r] = append(all[r], receive)
 			}
+			a.Pair = false
 			all[r] = append(all[r], a)
 			if send, leaves := c.output(a); leaves {
 				all[r] = append(all[r], send)

@@ -9,6 +9,9 @@ import (
 type Action struct {
 	Kind              Kind // F, B, I or W
 	Stage, Microbatch int32
+	// Pair says of an F that it forms an overlapped pair with the B after it
+	// on the rank; how such a pair runs is a Pairing.
+	Pair bool
 }
 
 // String prints the action as PyTorch does: 2F0 is stage 2, forward,
@@ -24,12 +27,7 @@ type Order [][]Action
 func (o Order) String() string {
 	var b strings.Builder
 	for _, rank := range o {
-		for i, a := range rank {
-			if i > 0 {
-				b.WriteByte(' ')
-			}
-			b.WriteString(a.String())
-		}
+		b.WriteString(strings.Join(Cells(rank), " "))
 		b.WriteByte('\n')
 	}
 	return b.String()
@@ -94,11 +92,19 @@ func (o Order) Split() bool {
 // repeated, missing, on a rank that does not hold the stage, or before
 // another on the same rank that it needs.
 func (o Order) Validate(stageRank []int32, microbatches int) error {
-	stages := len(stageRank)
+	return o.validate(func(stage, _ int32) int32 { return stageRank[stage] }, len(stageRank), microbatches)
+}
+
+// validate is Validate with the rank of a stage for a microbatch.
+func (o Order) validate(rankOf func(stage, microbatch int32) int32, stages, microbatches int) error {
 	done := make([]uint8, stages*microbatches) // a bit per kind
 	for r, actions := range o {
 		for i, a := range actions {
-			if problem := o.check(a, int32(r), stageRank, microbatches, done); problem != "" {
+			problem := o.check(a, int32(r), rankOf, stages, microbatches, done)
+			if problem == "" && a.Pair && (a.Kind != Forward || i+1 == len(actions) || actions[i+1].Kind != Backward) {
+				problem = fmt.Sprintf("%s begins no pair: an overlapped pair is an F and the B after it", a)
+			}
+			if problem != "" {
 				return &OrderError{Rank: r, Index: i, Problem: problem, Order: o}
 			}
 			done[int(a.Stage)*microbatches+int(a.Microbatch)] |= 1 << a.Kind
@@ -108,7 +114,7 @@ func (o Order) Validate(stageRank []int32, microbatches int) error {
 	for s := range stages {
 		for m := range microbatches {
 			if d := done[s*microbatches+m]; d != full && d != split {
-				return &OrderError{Rank: int(stageRank[s]), Index: -1, Order: o, Problem: missing(s, m, d)}
+				return &OrderError{Rank: int(rankOf(int32(s), int32(m))), Index: -1, Order: o, Problem: missing(s, m, d)}
 			}
 		}
 	}
@@ -116,28 +122,28 @@ func (o Order) Validate(stageRank []int32, microbatches int) error {
 }
 
 // check returns what is wrong with an action, given what has been done.
-func (o Order) check(a Action, rank int32, stageRank []int32, microbatches int, done []uint8) string {
+func (o Order) check(a Action, rank int32, rankOf func(stage, microbatch int32) int32, stages, microbatches int, done []uint8) string {
 	switch {
 	case !a.Kind.Compute():
 		return fmt.Sprintf("%s is not a compute action; only F, B, I and W are", a.Kind)
-	case a.Stage < 0 || int(a.Stage) >= len(stageRank):
-		return fmt.Sprintf("stage %d is outside 0 to %d", a.Stage, len(stageRank)-1)
+	case a.Stage < 0 || int(a.Stage) >= stages:
+		return fmt.Sprintf("stage %d is outside 0 to %d", a.Stage, stages-1)
 	case a.Microbatch < 0 || int(a.Microbatch) >= microbatches:
 		return fmt.Sprintf("microbatch %d is outside 0 to %d", a.Microbatch, microbatches-1)
-	case stageRank[a.Stage] != rank:
-		return fmt.Sprintf("stage %d belongs to rank %d", a.Stage, stageRank[a.Stage])
+	case rankOf(a.Stage, a.Microbatch) != rank:
+		return fmt.Sprintf("stage %d belongs to rank %d", a.Stage, rankOf(a.Stage, a.Microbatch))
 	}
 	d := done[int(a.Stage)*microbatches+int(a.Microbatch)]
 	switch {
 	case d&(1<<a.Kind) != 0:
 		return fmt.Sprintf("%s is there twice", a)
 	case a.Kind != Forward && d&(1<<Forward) == 0:
-		return fmt.Sprintf("%s comes before its forward %s", a, Action{Forward, a.Stage, a.Microbatch})
+		return fmt.Sprintf("%s comes before its forward %s", a, Action{Kind: Forward, Stage: a.Stage, Microbatch: a.Microbatch})
 	case a.Kind == Backward && d&(1<<InputGradient|1<<WeightGradient) != 0,
 		(a.Kind == InputGradient || a.Kind == WeightGradient) && d&(1<<Backward) != 0:
 		return fmt.Sprintf("%s repeats part of another backward: a stage and microbatch has either one B, or one I and one W", a)
 	case a.Kind == WeightGradient && d&(1<<InputGradient) == 0:
-		return fmt.Sprintf("%s comes before its input gradient %s", a, Action{InputGradient, a.Stage, a.Microbatch})
+		return fmt.Sprintf("%s comes before its input gradient %s", a, Action{Kind: InputGradient, Stage: a.Stage, Microbatch: a.Microbatch})
 	}
 	return ""
 }

@@ -2,6 +2,7 @@ package schedules_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ func TestPublishedOrders(t *testing.T) {
 		Order    []string
 		Peak     []int `json:"peak_in_flight"`
 	}
-	for file, count := range map[string]int{"orders.json": 8, "orders_looped.json": 12, "orders_zb.json": 6} {
+	for file, count := range map[string]int{"orders.json": 8, "orders_looped.json": 12, "orders_zb.json": 6, "orders_zbv.json": 4, "orders_pairs.json": 5} {
 		entries := readJSON[[]entry](t, file)
 		require.Len(t, entries, count)
 		for _, e := range entries {
@@ -56,6 +57,9 @@ func TestOrders(t *testing.T) {
 			0F0 0F1 0B1 0B0
 			1F0 1F1 1B1 1B0
 			2F0 2F1 2B1 2B0`, []int{2, 2, 2}},
+		{"hw4", 2, 3, []int32{0, 1, 0}, `
+			0F0 0F1 0F2 2F0 2F1 2F2 2B2 2B1 2B0 0B2 0B1 0B0
+			1F0 1F1 1F2 1B2 1B1 1B0`, []int{6, 3}},
 		{"1f1b", 4, 2, nil, `
 			0F0 0F1 0B0 0B1
 			1F0 1F1 1B0 1B1
@@ -87,6 +91,9 @@ func TestOrders(t *testing.T) {
 	}
 }
 
+// splitting names the schedules that run I and W in place of some B.
+var splitting = []string{"zb-h1", "zb-h2", "interleaved-zero-bubble", "zbv", "v-half", "v-min", "dualpipev", "dualpipe"}
+
 // Every schedule of the catalog is legal for every shape that it accepts, and
 // its Stages are the placement it was given.
 func TestOrdersAreLegal(t *testing.T) {
@@ -103,6 +110,14 @@ func TestOrdersAreLegal(t *testing.T) {
 			placement = rapid.Permutation(append(placement, extra...)).Draw(t, "placement")
 		}
 		shape := schedules.Shape{Ranks: ranks, Microbatches: m}
+		if s.PerRank > 0 {
+			shape.Microbatches, shape.Virtual = 2*ranks+m, rapid.IntRange(0, 2).Draw(t, "virtual")
+			m, placement = shape.Microbatches, s.Placement(shape)
+		}
+		if s.SecondPlacement(shape) != nil {
+			checkCopies(t, s, 2*ranks, m)
+			return
+		}
 		if s.Virtual {
 			shape.Virtual = rapid.IntRange(1, 4).Draw(t, "virtual")
 			if s.Grouped && rapid.Bool().Draw(t, "grouped") {
@@ -120,8 +135,35 @@ func TestOrdersAreLegal(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, placement, stages)
 		require.Equal(t, m, o.Microbatches())
-		require.Equal(t, strings.Contains(s.Name, "zb-") || strings.Contains(s.Name, "zero-bubble"), o.Split())
+		require.Equal(t, slices.Contains(splitting, s.Name), o.Split())
 	})
+}
+
+// checkCopies checks a schedule that holds every stage twice: what is needed is
+// there once, on the ranks that its microbatch goes through.
+func checkCopies(t *rapid.T, s schedules.Schedule, ranks, more int) {
+	p := looped(t, s.Name, schedules.Shape{Ranks: ranks, Microbatches: 2 * (ranks + more)})
+	g := graph(t, p)
+	for r, actions := range p.Order {
+		for _, a := range actions {
+			rank := a.Stage
+			if int(a.Microbatch) >= ranks+more {
+				rank = int32(ranks-1) - a.Stage
+			}
+			require.EqualValues(t, rank, r)
+			require.Equal(t, rank, g.RankOf(a.Stage, a.Microbatch))
+		}
+	}
+	require.Equal(t, slices.Contains(splitting, s.Name), p.Order.Split())
+	p.SecondRank[0] = 0
+	_, err := p.Graph()
+	require.EqualError(t, err, "both copies of stage 0 are on rank 0")
+	p.SecondRank[0] = int32(ranks)
+	_, err = p.Graph()
+	require.ErrorContains(t, err, "second copy on rank")
+	p.SecondRank = p.SecondRank[1:]
+	_, err = p.Graph()
+	require.ErrorContains(t, err, "second copies of")
 }
 
 // Megatron-LM's own example of groups: five microbatches over two ranks with two
@@ -248,6 +290,12 @@ func TestScheduleErrors(t *testing.T) {
 		{"interleaved-1f1b", 4, 12, 2, 5, "group = 5: of 12 microbatches the last group would have 2, fewer than the 4 ranks; legal are 4, 6, 7, 8, 12"},
 		{"interleaved-1f1b", 2, 40, 2, 39, "group = 39: of 40 microbatches the last group would have 1, fewer than the 2 ranks; legal are 2, 4, 5, 6, 7, 8, 9, 10, …"},
 		{"interleaved-1f1b", 4, 8, 1, 4, "group = 4: the microbatches of a group pass through a rank's chunks together; with virtual_stages = 1 there is nothing to group"},
+		{"zbv", 4, 8, 3, 0, "virtual_stages = 3: zbv holds 2 stages per rank; remove virtual_stages or set it to 2"},
+		{"dualpipev", 4, 7, 2, 0, "microbatches = 7: dualpipev over 4 ranks needs at least 8"},
+		{"dualpipe", 3, 8, 1, 0, "stages = 3: dualpipe has two directions, which meet in the middle; the next even numbers are 2 and 4"},
+		{"dualpipe", 2, 5, 1, 0, "microbatches = 5: dualpipe sends half of them in each direction; the next even numbers are 4 and 6"},
+		{"dualpipe", 4, 6, 1, 0, "microbatches = 6: dualpipe over 4 ranks needs at least 8"},
+		{"dualpipe", 4, 8, 2, 0, "virtual_stages = 2: dualpipe holds one stage per rank; remove virtual_stages or set it to 1"},
 		{"looped-bfs", 4, 8, 2, 4, "group = 4: looped-bfs has no groups of microbatches; remove group"},
 		{"looped-bfs", 1 << 15, 1 << 15, 4, 0, "stages = 32768 × virtual_stages = 4 × microbatches = 32768: more than 2147483647 tasks"},
 	} {
@@ -262,5 +310,5 @@ func TestScheduleErrors(t *testing.T) {
 	_, err = bfs.Order(schedules.Shape{Ranks: 2, Microbatches: 2, Virtual: 2}, []int32{0, 1})
 	require.EqualError(t, err, "looped-bfs cannot run 2 stages on 2 ranks: it needs 2 stages per rank (gpipe and model-parallel take any placement)")
 	_, err = schedules.Find("fifo")
-	require.EqualError(t, err, `there is no schedule "fifo"; the schedules are model-parallel, gpipe, torchgpipe, 1f1b, interleaved-1f1b, looped-bfs, zb-h1, zb-h2, interleaved-zero-bubble, ddp`)
+	require.EqualError(t, err, `there is no schedule "fifo"; the schedules are model-parallel, gpipe, torchgpipe, hw4, 1f1b, interleaved-1f1b, looped-bfs, zb-h1, zb-h2, interleaved-zero-bubble, zbv, v-half, v-min, dualpipev, dualpipe, chimera, ddp`)
 }

@@ -13,7 +13,10 @@ type Pipeline struct {
 	Shape Shape
 	// StageRank is the rank of every stage; nil means stage s on rank s.
 	StageRank []int32
-	Order     Order
+	// SecondRank is the rank of every stage's second copy, which runs the second
+	// half of the microbatches; nil means that there are none.
+	SecondRank []int32
+	Order      Order
 	// Samples is the size of every microbatch; nil means 1.
 	Samples []int64
 	// Boundaries[s] is what crosses from stage s to s+1 and back, per sample;
@@ -30,6 +33,13 @@ type Pipeline struct {
 	// compute task starts before all of its replica's in the cycle before have
 	// ended, and what they send has arrived.
 	Synchronous bool
+	// SerialBackward lets no two backwards of a replica run side by side: they
+	// run in the reverse of the order in which the forwards are issued, by clock
+	// cycle and stage, and each waits for the message of the one before it.
+	SerialBackward bool
+	// Pairs says how overlapped pairs run; in clock cycles they are two
+	// ordinary actions.
+	Pairs Pairing
 }
 
 // A Boundary is the size in bytes, per sample, of the activations that leave
@@ -61,8 +71,9 @@ func (p Pipeline) Graph() (*Graph, error) {
 	}
 	w := &wiring{
 		Pipeline: p,
-		graph:    &Graph{Name: p.Name, Shape: p.Shape, StageRank: p.StageRank},
-		last:     p.Order.completions(len(p.StageRank)),
+		paired:   p.Pairs != Serial && !p.Synchronous && p.Order.paired(),
+		graph:    &Graph{Name: p.Name, Shape: p.Shape, StageRank: p.StageRank, SecondRank: p.SecondRank},
+		last:     p.completions(),
 		stagesOn: p.stagesByRank(),
 		forward:  make([]int32, len(p.StageRank)*p.Shape.Microbatches),
 		backward: make([]int32, len(p.StageRank)*p.Shape.Microbatches),
@@ -72,6 +83,9 @@ func (p Pipeline) Graph() (*Graph, error) {
 		return nil, fmt.Errorf("the graph would have %d tasks; at most %d are supported: use fewer microbatches, stages or replicas", size, MaxTasks)
 	}
 	if err := w.addClocks(); err != nil {
+		return nil, err
+	}
+	if err := w.addIssue(); err != nil {
 		return nil, err
 	}
 	w.graph.Grow(int(size), int(size)+int(size)/2)
@@ -127,17 +141,20 @@ func (p Pipeline) check() error {
 			}
 		}
 	}
-	return p.Order.Validate(p.StageRank, p.Shape.Microbatches)
+	if err := p.checkCopies(); err != nil {
+		return err
+	}
+	return p.Order.validate(p.rankOf, len(p.StageRank), p.Shape.Microbatches)
 }
 
-// completions returns, by stage, the index within its rank's order of the
-// action that completes the stage's gradients.
-func (o Order) completions(stages int) []int {
-	last := make([]int, stages)
-	for _, actions := range o {
+// completions returns, by stage and copy, the index within its rank's order of
+// the action that completes its gradients.
+func (p *Pipeline) completions() []int {
+	last := make([]int, len(p.StageRank)+len(p.SecondRank))
+	for _, actions := range p.Order {
 		for i, a := range actions {
 			if a.Kind == Backward || a.Kind == WeightGradient {
-				last[a.Stage] = i
+				last[p.copyOf(a.Stage, a.Microbatch)] = i
 			}
 		}
 	}
@@ -150,7 +167,9 @@ type wiring struct {
 	graph  *Graph
 	groups syncGroups
 	clocks clockCycles
-	last   []int // completions of the order
+	issued []Action // by stage and microbatch: the backward before; nil without SerialBackward
+	paired bool     // overlapped pairs are to be wired as such
+	last   []int    // completions of the order
 	// stagesOn lists the stages of every pipeline rank, last first.
 	stagesOn [][]int32
 	// forward and backward hold, by stage and microbatch, the task of the
@@ -185,9 +204,9 @@ func (w *wiring) size() int64 {
 func (w *wiring) sends(a Action) bool {
 	switch a.Kind {
 	case Forward:
-		return int(a.Stage) < len(w.StageRank)-1 && w.StageRank[a.Stage+1] != w.StageRank[a.Stage]
+		return int(a.Stage) < len(w.StageRank)-1 && w.rankOf(a.Stage+1, a.Microbatch) != w.rankOf(a.Stage, a.Microbatch)
 	case Backward, InputGradient:
-		return a.Stage > 0 && w.StageRank[a.Stage-1] != w.StageRank[a.Stage]
+		return a.Stage > 0 && w.rankOf(a.Stage-1, a.Microbatch) != w.rankOf(a.Stage, a.Microbatch)
 	}
 	return false
 }
@@ -198,6 +217,7 @@ type rankWiring struct {
 	replica, pipelineRank int
 	rank                  int32
 	compute               int32              // stream
+	beside                int32              // stream, of backwards in overlapped pairs; None until it is needed
 	gradients, parameters int32              // streams, None until they are needed
 	sends                 map[[2]int32]int32 // streams by neighbour and kind
 }
@@ -207,7 +227,7 @@ func (w *wiring) rank(replica, pipelineRank int) {
 	rank := int32(replica*w.Shape.Ranks + pipelineRank)
 	rw := &rankWiring{
 		wiring: w, replica: replica, pipelineRank: pipelineRank, rank: rank,
-		compute: w.graph.AddStream(rank, "compute"), gradients: None, parameters: None, sends: map[[2]int32]int32{},
+		compute: w.graph.AddStream(rank, "compute"), beside: None, gradients: None, parameters: None, sends: map[[2]int32]int32{},
 	}
 	for i, a := range w.Order[pipelineRank] {
 		rw.action(i, a)
@@ -229,8 +249,9 @@ func (w *rankWiring) action(i int, a Action) {
 			slices = buckets
 		}
 	}
+	stream := w.streamOf(i)
 	for part := range slices {
-		id := w.add(Task{Kind: a.Kind, Part: uint16(part), Rank: w.rank, Stream: w.compute, Stage: a.Stage, Microbatch: a.Microbatch, Peer: None})
+		id := w.add(Task{Kind: a.Kind, Part: uint16(part), Rank: w.rank, Stream: stream, Stage: a.Stage, Microbatch: a.Microbatch, Peer: None})
 		if part == slices-1 {
 			w.note(a, id)
 			if w.wiring.sends(a) {

@@ -110,6 +110,9 @@ func (p Pipeline) stagesByRank() [][]int32 {
 	on := make([][]int32, p.Shape.Ranks)
 	for s := len(p.StageRank) - 1; s >= 0; s-- {
 		on[p.StageRank[s]] = append(on[p.StageRank[s]], int32(s))
+		if p.SecondRank != nil {
+			on[p.SecondRank[s]] = append(on[p.SecondRank[s]], int32(s))
+		}
 	}
 	return on
 }
@@ -137,7 +140,7 @@ func (w *rankWiring) leaves(i int, a Action) bool {
 	if a.Kind != Backward && a.Kind != WeightGradient || !w.Sync.active(w.Shape) || len(w.Sync.Buckets[a.Stage]) == 0 {
 		return false
 	}
-	return w.Sync.EveryMicrobatch || w.Sync.Overlap && w.last[a.Stage] == i
+	return w.Sync.EveryMicrobatch || w.Sync.Overlap && w.last[w.copyOf(a.Stage, a.Microbatch)] == i
 }
 
 // tail adds what follows the last backward of a rank: tied gradients, the

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,13 +52,38 @@ func TestPublishedMakespans(t *testing.T) {
 		"unit": halves(1, 1, 1, 0), "unit_comm1": halves(1, 1, 1, 1),
 		"hetero": halves(3, 4, 3, 0), "hetero_comm2": halves(3, 4, 3, 2),
 	}
-	for file, count := range map[string]int{"orders.json": 8, "orders_looped.json": 12} {
+	for file, count := range map[string]int{"orders.json": 8, "orders_looped.json": 12, "orders_zbv.json": 4} {
 		for _, e := range readPublished(t, file, count) {
 			require.Len(t, e.Makespan, len(models))
 			for name, want := range e.Makespan {
 				t.Run(fmt.Sprintf("%s P=%d M=%d V=%d %s", e.Schedule, e.P, e.M, e.V, name), func(t *testing.T) {
 					require.JSONEq(t, string(want), fmt.Sprint(int64(e.simulate(t, models[name]).Makespan)))
 				})
+			}
+		}
+	}
+}
+
+// The same of schedules with overlapped pairs, in the three ways to run one.
+func TestPublishedPairs(t *testing.T) {
+	pairings := map[string]schedules.Pairing{"fused": schedules.Fused, "serial": schedules.Serial, "overlap": schedules.Overlap}
+	models := map[string]schedules.Costs{
+		"unit": halves(1, 1, 1, 0), "unit_comm1": halves(1, 1, 1, 1), "hetero": halves(3, 4, 3, 0), "hetero_comm2": halves(3, 4, 3, 2),
+	}
+	for _, e := range readPublished(t, "orders_pairs.json", 5) {
+		for name, want := range e.Makespan {
+			model, pair, _ := strings.Cut(strings.Replace(name, ", pair ", "/", 1), "/")
+			p := pipelineOf(t, e.Schedule, schedules.Shape{Ranks: e.P, Microbatches: e.M, Virtual: e.V})
+			p.Pairs = pairings[pair]
+			g, err := p.Graph()
+			require.NoError(t, err)
+			trace, err := sim.Run(g, models[model])
+			require.NoError(t, err)
+			s := schedules.Summarize(trace)
+			at := fmt.Sprintf("%s P=%d M=%d %s", e.Schedule, e.P, e.M, name)
+			require.JSONEq(t, string(want), fmt.Sprint(int64(s.Makespan)), at)
+			for r, peak := range e.Peak {
+				require.Equal(t, peak, s.Ranks[r].PeakInFlight, at)
 			}
 		}
 	}

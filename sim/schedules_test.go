@@ -20,12 +20,19 @@ func drawScheduled(t *rapid.T) *schedules.Graph {
 	if s.Virtual {
 		shape.Virtual = rapid.IntRange(1, 3).Draw(t, "virtual")
 	}
+	if s.PerRank > 0 {
+		shape.Microbatches += 2 * shape.Ranks
+	}
+	if s.SecondPlacement(shape) != nil {
+		shape.Ranks, shape.Microbatches = 2*shape.Ranks, 2*(shape.Microbatches+2*shape.Ranks)
+	}
 	if s.Check(shape) != nil {
 		shape.Virtual = 1
 	}
-	order, err := s.Order(shape, nil)
+	shape = s.Sized(shape)
+	p, err := s.Pipeline(shape, nil)
 	require.NoError(t, err)
-	g, err := schedules.Pipeline{Name: s.Name, Shape: shape, StageRank: s.Placement(shape), Order: order}.Graph()
+	g, err := p.Graph()
 	require.NoError(t, err)
 	require.NoError(t, g.Validate())
 	return g

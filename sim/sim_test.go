@@ -45,13 +45,18 @@ func build(t testing.TB, name string, p, m int) *schedules.Graph {
 }
 
 func buildShape(t testing.TB, name string, shape schedules.Shape) *schedules.Graph {
-	s, err := schedules.Find(name)
-	require.NoError(t, err)
-	order, err := s.Order(shape, nil)
-	require.NoError(t, err)
-	g, err := schedules.Pipeline{Name: name, Shape: shape, StageRank: s.Placement(shape), Order: order}.Graph()
+	g, err := pipelineOf(t, name, shape).Graph()
 	require.NoError(t, err)
 	return g
+}
+
+// pipelineOf is a schedule of the catalog, ready to be wired.
+func pipelineOf(t testing.TB, name string, shape schedules.Shape) schedules.Pipeline {
+	s, err := schedules.Find(name)
+	require.NoError(t, err)
+	p, err := s.Pipeline(shape, nil)
+	require.NoError(t, err)
+	return p
 }
 
 func TestClosedForms(t *testing.T) {

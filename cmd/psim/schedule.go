@@ -93,9 +93,12 @@ func (f *scheduleFlags) find(cmd *cobra.Command, name string) (w written, err er
 	if w.Schedule, err = schedules.Find(name); err != nil {
 		return w, unknownOrder(name, err)
 	}
-	w.shape = f.shape
+	w.shape = w.Sized(f.shape)
 	if w.order, err = w.Order(f.shape, nil); err != nil {
 		return w, flagError(err)
+	}
+	if (f.messages || f.deadlock) && w.SecondPlacement(w.shape) != nil {
+		return w, fmt.Errorf("--messages, --deadlock: %s holds every stage twice, and PyTorch's notation cannot tell the two apart", w.Name)
 	}
 	if f.messages {
 		w.order, err = w.order.WithMessages()
@@ -176,10 +179,7 @@ func writeOrder(w io.Writer, format, name string, shape schedules.Shape, order s
 func writeOrderJSON(w io.Writer, name string, shape schedules.Shape, order schedules.Order) error {
 	ranks := make([][]string, len(order))
 	for r, actions := range order {
-		ranks[r] = make([]string, len(actions))
-		for i, a := range actions {
-			ranks[r][i] = a.String()
-		}
+		ranks[r] = schedules.Cells(actions)
 	}
 	out := json.NewEncoder(w)
 	out.SetIndent("", "  ")

@@ -15,9 +15,11 @@ import (
 
 // plot draws the order: F, I and W take one unit of time, B two, messages none.
 func (w written) plot(ctx context.Context, path string) error {
-	graph, err := schedules.Pipeline{
-		Name: w.Name, Shape: w.shape, StageRank: w.Placement(w.shape), Order: w.order.Compute(),
-	}.Graph()
+	pipeline, err := w.Pipeline(w.shape, nil)
+	if err != nil {
+		return err
+	}
+	graph, err := pipeline.Graph()
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,53 @@
+package costmodel_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/costmodel"
+	"psim/schedules"
+)
+
+// dualPipe cuts a network for DualPipe over four ranks.
+func dualPipe(t tester, replicas int) (costmodel.Workload, schedules.Pipeline) {
+	w := workload(t, smallGPT(t), schedules.OneStagePerRank(4), 2, 2, 2, 2, 2, 2, 2, 2)
+	w.Replicas, w.SecondRank = replicas, []int32{3, 2, 1, 0}
+	s, err := schedules.Find("dualpipe")
+	require.NoError(t, err)
+	p, err := s.Pipeline(shape(w), nil)
+	require.NoError(t, err)
+	p.Samples, p.Boundaries, p.Sync, p.Tied, p.Optimizer = w.Samples, w.Boundaries(), w.Sync(5000, true), w.Tied(), true
+	return w, p
+}
+
+// Every rank holds two stages, whose gradients are summed with the rank that
+// holds the same two; the table that embedding and head share is there once per
+// rank. Time and memory are symmetric, with replicas too, and the ledger ends
+// where it began.
+func TestSecondCopies(t *testing.T) {
+	for _, replicas := range []int{1, 2} {
+		w, p := dualPipe(t, replicas)
+		g, err := p.Graph()
+		require.NoError(t, err)
+		require.NoError(t, g.Validate())
+		whole := w.Network.Parameters()
+		require.Equal(t, []schedules.Tied{
+			{Stages: []int{0, 3}, Bytes: 4 * (w.Parameters(0) + w.Parameters(3))},
+			{Stages: []int{1, 2}, Bytes: 4 * (w.Parameters(1) + w.Parameters(2))},
+		}, w.Tied())
+		require.Equal(t, whole, w.Parameters(0)+w.Parameters(1)+w.Parameters(2)+w.Parameters(3))
+		trace := simulate(t, w, machine(), g)
+		peaks := ledger(t, trace)
+		s := schedules.Summarize(trace)
+		var persistent int64
+		for r, rank := range s.Ranks {
+			mirror := s.Ranks[r/4*4+3-r%4]
+			require.Equal(t, mirror.Compute, rank.Compute)
+			require.Equal(t, peaks[mirror.Rank], peaks[r])
+			persistent += rank.PersistentMemory
+		}
+		state := w.Training.State()
+		require.Equal(t, 2*int64(replicas)*whole*(state.Parameter+state.Gradient+state.Optimizer), persistent)
+	}
+}

@@ -1,0 +1,51 @@
+package schedules
+
+import (
+	"cmp"
+	"slices"
+)
+
+// chimera sends the two halves of the microbatches through the ranks in
+// opposite directions, each through stages of its own, so that every stage is
+// there twice, as in DualPipe, but with full backwards and P microbatches at a
+// time: both directions are 1F1B two slots apart, and because P is even one
+// falls into the gaps of the other (Li & Hoefler 2021, "Chimera", section 3.1).
+// Units of P microbatches follow each other directly, the next in the gaps of
+// the one before (section 3.5). With P = 4 and M = 4 (what goes up in lower
+// case, microbatches left out, B as long as F):
+//
+//	rank 0   F · F f b f b B · B
+//	rank 1   · F f F f b B b B ·
+//	rank 2   · f F f F B b B b ·
+//	rank 3   f · f F B F B b · b
+func chimera(s Shape, _ []int32) Order {
+	order := make(Order, s.Ranks)
+	for r := range order {
+		order[r] = chimeraRank(r, s.Ranks, s.Microbatches)
+	}
+	return order
+}
+
+// chimeraRank is the order of one rank: its passes by the slots they fill.
+func chimeraRank(r, p, m int) []Action {
+	type entry struct {
+		slot int
+		Action
+	}
+	var all []entry
+	for direction, stage := range []int{r, p - 1 - r} {
+		for i := range m / 2 {
+			unit, k := i/(p/2), i%(p/2)
+			first, microbatch := 2*p*unit+2*k, int32(direction*m/2+i)
+			all = append(all,
+				entry{first + stage, Action{Kind: Forward, Stage: int32(stage), Microbatch: microbatch}},
+				entry{first + 2*p - 1 - stage, Action{Kind: Backward, Stage: int32(stage), Microbatch: microbatch}})
+		}
+	}
+	slices.SortFunc(all, func(x, y entry) int { return cmp.Compare(x.slot, y.slot) })
+	actions := make([]Action, len(all))
+	for i, e := range all {
+		actions[i] = e.Action
+	}
+	return actions
+}

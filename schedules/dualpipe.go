@@ -1,0 +1,140 @@
+package schedules
+
+import "fmt"
+
+// dualPipeV is DualPipe folded into a V, so that every stage is there once:
+// rank r holds stages r and 2P − 1 − r, and forwards of the one run beside
+// backwards of the other in overlapped pairs (Qi et al. 2025, "Cut-in-half";
+// DeepSeek-AI 2025, the DualPipe repository). With P = 2 and M = 4 (second stage
+// in lower case, pairs in brackets, microbatches left out):
+//
+//	rank 0   F F F f i w f (F b) (f B) b (f B) b I W I W
+//	rank 1   · F f F f F b (f B) (F b) (f B) b B i I w W
+func dualPipeV(s Shape, _ []int32) Order {
+	order := make(Order, s.Ranks)
+	for r := range order {
+		m := int32(s.Microbatches)
+		order[r] = dualPhases(r, s.Ranks, [2]lane{
+			{stage: int32(r), microbatches: m},
+			{stage: int32(2*s.Ranks - 1 - r), microbatches: m},
+		})
+	}
+	return order
+}
+
+// dualPipe sends the first half of the microbatches down the ranks and the
+// other up, each through stages of its own, so that every stage is there twice;
+// forwards of the one run beside backwards of the other in overlapped pairs
+// (DeepSeek-AI 2024, "DeepSeek-V3", section 3.2.1). With P = 2 and M = 4
+// (microbatches 2 and 3 in lower case, pairs in brackets):
+//
+//	rank 0   F f F b (f B) b I W
+//	rank 1   f F f B (F b) B i w
+func dualPipe(s Shape, _ []int32) Order {
+	order := make(Order, s.Ranks)
+	half := int32(s.Microbatches / 2)
+	for r := range order {
+		down := lane{stage: int32(r), microbatches: half}
+		up := lane{stage: int32(s.Ranks - 1 - r), first: half, microbatches: half}
+		h, both := r, [2]lane{down, up}
+		if r >= s.Ranks/2 {
+			h, both = s.Ranks-1-r, [2]lane{up, down}
+		}
+		order[r] = dualPhases(h, s.Ranks/2, both)
+	}
+	return order
+}
+
+// dualPipeShape demands two directions that fill the ranks.
+func dualPipeShape(s Shape) error {
+	if err := evenShape("dualpipe", s); err != nil {
+		return err
+	}
+	return twicePerRank("dualpipe")(s)
+}
+
+// evenShape demands ranks and microbatches for two directions.
+func evenShape(name string, s Shape) error {
+	switch {
+	case s.Ranks%2 != 0:
+		return fmt.Errorf("stages = %d: %s has two directions, which meet in the middle; the next even numbers are %d and %d", s.Ranks, name, max(2, s.Ranks-1), s.Ranks+1)
+	case s.Microbatches%2 != 0:
+		return fmt.Errorf("microbatches = %d: %s sends half of them in each direction; the next even numbers are %d and %d", s.Microbatches, name, max(2, s.Microbatches-1), s.Microbatches+1)
+	}
+	return nil
+}
+
+// dualPhases is the order of the rank at distance h from the end, of height
+// ranks from the end to where the lanes turn or meet, in DualPipe's eight
+// phases. Weight gradients wait in one queue for both lanes.
+func dualPhases(h, height int, of [2]lane) []Action {
+	d := &dual{lanes: lanes{lane: of}}
+	d.do(2*(height-h-1), 0, Forward)
+	for range h + 1 {
+		d.do(1, 0, Forward)
+		d.do(1, 1, Forward)
+	}
+	for range height - h - 1 {
+		d.input(1)
+		d.weight()
+		d.do(1, 1, Forward)
+	}
+	for i := range int(of[0].microbatches) - 2*height + h + 1 {
+		d.pair(0, i > 0 || h < height-1) // at the turn there is nothing yet to overlap with
+		d.pair(1, true)
+	}
+	for range height - h - 1 {
+		d.backward(1)
+		d.pair(1, true)
+	}
+	for i := range 2 * (h + 1) {
+		if i <= h {
+			d.backward(1 - i%2)
+		} else {
+			d.input(1 - i%2)
+		}
+	}
+	for range height - h - 1 {
+		d.weight()
+		d.input(0)
+	}
+	for range h + 1 {
+		d.weight()
+	}
+	return d.actions
+}
+
+// dual is a rank's order while DualPipe makes it.
+type dual struct {
+	lanes
+	waiting []Action // weight gradients, first in, first out
+}
+
+// backward appends the next B of a lane. It counts with the I.
+func (d *dual) backward(lane int) {
+	a, _ := d.lane[lane].take(InputGradient)
+	a.Kind = Backward
+	d.actions = append(d.actions, a)
+}
+
+// input appends the next I of a lane, whose W has to wait.
+func (d *dual) input(lane int) {
+	a, _ := d.lane[lane].take(InputGradient)
+	d.actions = append(d.actions, a)
+	a.Kind = WeightGradient
+	d.waiting = append(d.waiting, a)
+}
+
+// weight appends the W that has waited longest.
+func (d *dual) weight() {
+	d.actions, d.waiting = append(d.actions, d.waiting[0]), d.waiting[1:]
+}
+
+// pair appends the next F of a lane and the next B of the other, overlapped or
+// one after the other.
+func (d *dual) pair(lane int, overlapped bool) {
+	f, _ := d.lane[lane].take(Forward)
+	f.Pair = overlapped
+	d.actions = append(d.actions, f)
+	d.backward(1 - lane)
+}

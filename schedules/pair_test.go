@@ -1,0 +1,164 @@
+package schedules_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/schedules"
+)
+
+// pairings are the readings of an overlapped pair by name.
+var pairings = map[string]schedules.Pairing{"fused": schedules.Fused, "serial": schedules.Serial, "overlap": schedules.Overlap}
+
+func TestParsePairing(t *testing.T) {
+	for name, want := range pairings {
+		got, err := schedules.ParsePairing(name)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	got, err := schedules.ParsePairing("")
+	require.NoError(t, err)
+	require.Equal(t, schedules.Fused, got)
+	_, err = schedules.ParsePairing("both")
+	require.EqualError(t, err, `"both": must be one of fused, serial, overlap`)
+}
+
+// Two ranks of one stage. Rank 0 runs F0, then F1 and B0 as a pair: fused, F1
+// waits for the B0 of rank 1; serial, it does not; overlapped, both last as
+// long as B0.
+func TestPairings(t *testing.T) {
+	o, err := schedules.ReadCSV(strings.NewReader("0F0,(0F1;0B0)OVERLAP_F_B,0B1\n1F0,1B0,1F1,1B1\n"))
+	require.NoError(t, err)
+	require.Equal(t, "0F0 (0F1;0B0)OVERLAP_F_B 0B1\n1F0 1B0 1F1 1B1\n", o.String())
+	for name, want := range map[string]string{
+		"fused":   "0F0 0-1, 0F1 4-5, 0B0 5-7, 0B1 8-10, 1F0 1-2, 1B0 2-4, 1F1 5-6, 1B1 6-8",
+		"serial":  "0F0 0-1, 0F1 1-2, 0B0 4-6, 0B1 7-9, 1F0 1-2, 1B0 2-4, 1F1 4-5, 1B1 5-7",
+		"overlap": "0F0 0-1, 0F1 4-5, 0B0 4-6, 0B1 9-11, 1F0 1-2, 1B0 2-4, 1F1 6-7, 1B1 7-9",
+	} {
+		p := schedules.Pipeline{Shape: schedules.Shape{Ranks: 2, Microbatches: 2}, Order: o, Pairs: pairings[name]}
+		trace := relax(t, graph(t, p), unit)
+		var got []string
+		for i, task := range trace.Graph.Tasks {
+			if task.Kind.Compute() {
+				got = append(got, fmt.Sprintf("%s %d-%d", task, trace.Spans[i].Start, trace.Spans[i].End))
+			}
+		}
+		require.Equal(t, want, strings.Join(got, ", "), name)
+	}
+}
+
+func TestPairErrors(t *testing.T) {
+	o := parse(t, "0F0 0F1 0B0 0B1")
+	o[0][1].Pair = true
+	require.NoError(t, o.Validate([]int32{0}, 2))
+	o = parse(t, "0F0 0B0 0F1 0B1")
+	o[0][1].Pair = true
+	require.ErrorContains(t, o.Validate([]int32{0}, 2), "rank 0, step 1: 0B0 begins no pair: an overlapped pair is an F and the B after it\n")
+}
+
+// follow runs an order by the definition of the pairings alone: each rank does
+// its list in order, and finds by trying when the next entry can start.
+func follow(t tb, o schedules.Order, stages int32, pairing schedules.Pairing, cost func(schedules.Action) time.Duration) time.Duration {
+	released := map[schedules.Action]time.Duration{}
+	ready := func(a schedules.Action) (start time.Duration, ok bool) {
+		var needs []schedules.Action
+		switch {
+		case a.Kind == schedules.Forward && a.Stage > 0:
+			needs = append(needs, schedules.Action{Kind: schedules.Forward, Stage: a.Stage - 1, Microbatch: a.Microbatch})
+		case a.Kind == schedules.Backward || a.Kind == schedules.InputGradient:
+			needs = append(needs, schedules.Action{Kind: schedules.Forward, Stage: a.Stage, Microbatch: a.Microbatch})
+			if a.Stage < stages-1 {
+				needs = append(needs, schedules.Action{Kind: schedules.InputGradient, Stage: a.Stage + 1, Microbatch: a.Microbatch})
+			}
+		case a.Kind == schedules.WeightGradient:
+			needs = append(needs, schedules.Action{Kind: schedules.InputGradient, Stage: a.Stage, Microbatch: a.Microbatch})
+		}
+		for _, need := range needs {
+			end, done := released[need]
+			if !done {
+				return 0, false
+			}
+			start = max(start, end)
+		}
+		return start, true
+	}
+	release := func(a schedules.Action, end time.Duration) {
+		if a.Pair = false; a.Kind == schedules.Backward {
+			a.Kind = schedules.InputGradient
+		}
+		if a.Kind != schedules.WeightGradient {
+			released[a] = end
+		}
+	}
+	next, free := make([]int, len(o)), make([]time.Duration, len(o))
+	for moved := true; moved; {
+		moved = false
+		for r, actions := range o {
+			for next[r] < len(actions) {
+				a := actions[next[r]]
+				start, ok := ready(a)
+				if !ok {
+					break
+				}
+				start = max(start, free[r])
+				if a.Pair && pairing != schedules.Serial {
+					b := actions[next[r]+1]
+					other, ok := ready(b)
+					if !ok {
+						break
+					}
+					start = max(start, other)
+					if pairing == schedules.Overlap {
+						free[r] = start + max(cost(a), cost(b))
+						release(a, free[r])
+						release(b, free[r])
+						next[r], moved = next[r]+2, true
+						continue
+					}
+				}
+				free[r] = start + cost(a)
+				release(a, free[r])
+				next[r], moved = next[r]+1, true
+			}
+		}
+	}
+	var end time.Duration
+	for r := range o {
+		require.Equal(t, len(o[r]), next[r], "deadlock")
+		end = max(end, free[r])
+	}
+	return end
+}
+
+// A graph with pairs takes as long as its order by the definitions.
+func TestPairedGraphs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ranks := rapid.IntRange(1, 5).Draw(t, "ranks")
+		name, shape := "dualpipev", schedules.Shape{Ranks: ranks, Microbatches: 2*ranks + rapid.IntRange(0, 6).Draw(t, "more")}
+		if rapid.Bool().Draw(t, "both ways") {
+			name, shape = "dualpipe", schedules.Shape{Ranks: 2 * ranks, Microbatches: 2 * shape.Microbatches}
+		}
+		p := looped(t, name, shape)
+		costs := rapid.SliceOfN(rapid.IntRange(0, 5), 4, 4).Draw(t, "costs")
+		spread := rapid.IntRange(0, 3).Draw(t, "spread")
+		cost := func(k schedules.Kind, stage, microbatch int32) time.Duration {
+			return time.Duration(costs[k] + spread*int(3*stage+microbatch)%4)
+		}
+		for name, pairing := range pairings {
+			p.Pairs = pairing
+			want := follow(t, p.Order, int32(len(p.StageRank)), pairing, func(a schedules.Action) time.Duration { return cost(a.Kind, a.Stage, a.Microbatch) })
+			got := relax(t, graph(t, p), func(task *schedules.Task) time.Duration {
+				if !task.Kind.Compute() {
+					return 0
+				}
+				return cost(task.Kind, task.Stage, task.Microbatch)
+			})
+			require.Equal(t, want, schedules.Summarize(got).Makespan, name)
+		}
+	})
+}
