@@ -12,6 +12,7 @@ import (
 	"psim/costmodel/arch"
 	"psim/internal/nearest"
 	"psim/schedules"
+	"psim/schedules/search"
 )
 
 // maxBytes keeps sums of a few sizes within 63 bits.
@@ -31,10 +32,17 @@ type Plan struct {
 	// Workload is nil unless the experiment has a [model].
 	Workload *costmodel.Workload
 	Machine  costmodel.Machine
+	// Search is what was found where schedule.name is "auto"; else nil.
+	Search *search.Result
 }
 
 // Build turns the experiment into a graph and its costs.
-func (c *Config) Build() (*Plan, error) {
+func (c *Config) Build() (*Plan, error) { return c.BuildReserving(nil) }
+
+// BuildReserving is Build where a schedule that is found by search leaves some
+// memory free on every rank of a replica, for messages that wait to be used: how
+// many there are is known only when the graph has been run.
+func (c *Config) BuildReserving(reserve []int64) (*Plan, error) {
 	kind, err := c.work()
 	if err != nil {
 		return nil, err
@@ -42,7 +50,7 @@ func (c *Config) Build() (*Plan, error) {
 	if kind == byCollective {
 		return c.buildRing()
 	}
-	schedule, err := schedules.Find(c.Schedule.Name)
+	schedule, err := findSchedule(c.Schedule.Name)
 	if err != nil {
 		return nil, c.problem("schedule", c.unknownSchedule())
 	}
@@ -53,7 +61,7 @@ func (c *Config) Build() (*Plan, error) {
 		return nil, c.problem("schedule", err)
 	}
 	if kind == byModel {
-		return c.buildModel(schedule)
+		return c.buildModel(schedule, reserve)
 	}
 	return c.buildTimes(schedule)
 }
@@ -168,8 +176,14 @@ func (c *Config) buildTimes(schedule schedules.Schedule) (*Plan, error) {
 		return nil, c.problem("schedule", err)
 	}
 	shape := c.shape(microbatches)
-	order, err := schedule.Order(shape, stageRank)
-	if err != nil {
+	var found *search.Result
+	var order schedules.Order
+	if schedule.Name == autoName {
+		if found, err = c.searchTimes(shape, stageRank); err != nil {
+			return nil, err
+		}
+		order = found.Order
+	} else if order, err = schedule.Order(shape, stageRank); err != nil {
 		return nil, c.orderProblem(err)
 	}
 	stages := c.Schedule.Stages
@@ -179,8 +193,8 @@ func (c *Config) buildTimes(schedule schedules.Schedule) (*Plan, error) {
 	if err := c.Times.Validate(stages, microbatches, order.Split()); err != nil {
 		return nil, c.problem("times", err)
 	}
-	if whole := float64(c.Memory.Activation) * float64(stages*microbatches); whole > maxBytes {
-		return nil, c.problem("memory", fmt.Errorf("activation = %q: all microbatches together would take %.2g bytes, more than can be counted", c.Memory.Activation, whole))
+	if err := c.checkActivation(stages, microbatches); err != nil {
+		return nil, err
 	}
 	graph, err := schedules.Pipeline{
 		Name: schedule.Name, Shape: shape, StageRank: stageRank, Order: order, Samples: samples,
@@ -189,11 +203,19 @@ func (c *Config) buildTimes(schedule schedules.Schedule) (*Plan, error) {
 	if err != nil {
 		return nil, c.problem("schedule", err)
 	}
-	plan := &Plan{Graph: graph, Costs: c.Times.Costs(c.Memory), Samples: sum(samples)}
+	plan := &Plan{Graph: graph, Costs: c.Times.Costs(c.Memory), Samples: sum(samples), Search: found}
 	if c.Memory.Limit > 0 {
 		plan.Capacity = slices.Repeat([]int64{int64(c.Memory.Limit)}, graph.Ranks())
 	}
 	return plan, nil
+}
+
+// checkActivation refuses activations that cannot be added up.
+func (c *Config) checkActivation(stages, microbatches int) error {
+	if whole := float64(c.Memory.Activation) * float64(stages*microbatches); whole > maxBytes {
+		return c.problem("memory", fmt.Errorf("activation = %q: all microbatches together would take %.2g bytes, more than can be counted", c.Memory.Activation, whole))
+	}
+	return nil
 }
 
 // placement is schedule.placement, or nil. stages is the number of ranks.

@@ -9,17 +9,24 @@ import (
 	"psim/costmodel"
 	"psim/costmodel/arch"
 	"psim/schedules"
+	"psim/schedules/search"
 )
 
 // buildModel prices a network on a machine.
-func (c *Config) buildModel(schedule schedules.Schedule) (*Plan, error) {
+func (c *Config) buildModel(schedule schedules.Schedule, reserve []int64) (*Plan, error) {
 	w, machine, err := c.workload()
 	if err != nil {
 		return nil, err
 	}
 	shape := c.shape(len(w.Samples))
-	order, err := schedule.Order(shape, w.StageRank)
-	if err != nil {
+	var found *search.Result
+	var order schedules.Order
+	if schedule.Name == autoName {
+		if found, err = c.searchModel(shape, w, machine, reserve); err != nil {
+			return nil, err
+		}
+		order = found.Order
+	} else if order, err = schedule.Order(shape, w.StageRank); err != nil {
 		return nil, c.orderProblem(err)
 	}
 	sync := w.Sync(int64(c.Parallel.Bucket), c.Parallel.Overlap)
@@ -35,7 +42,7 @@ func (c *Config) buildModel(schedule schedules.Schedule) (*Plan, error) {
 	if err != nil {
 		return nil, c.problem("machine", err)
 	}
-	plan := &Plan{Graph: graph, Costs: costs, Workload: w, Machine: machine, Samples: sum(w.Samples) * int64(c.Parallel.Data)}
+	plan := &Plan{Graph: graph, Costs: costs, Workload: w, Machine: machine, Samples: sum(w.Samples) * int64(c.Parallel.Data), Search: found}
 	if tokens := w.Network.TokensPerSample; tokens > 1 {
 		plan.Tokens = plan.Samples * int64(tokens)
 	}

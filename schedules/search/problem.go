@@ -3,6 +3,7 @@ package search
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"psim/schedules"
@@ -33,6 +34,34 @@ func FromCosts(ranks, microbatches int, costs schedules.Costs) Problem {
 		return costs.Task(&schedules.Task{Kind: a.Kind, Rank: a.Stage, Stage: a.Stage, Microbatch: a.Microbatch, Peer: schedules.None})
 	}
 	return p
+}
+
+// Split is an order that is legal for every size: one microbatch after another,
+// its backward in two halves.
+func Split(ranks, microbatches int) schedules.Order {
+	return (&problem{p: ranks, m: microbatches}).sequential().order()
+}
+
+// Relaxed is the problem with limits that hold at least one microbatch on every
+// rank. Where the given ones do not, an order still comes out: of those that
+// need the least memory on that rank.
+func (in Problem) Relaxed() Problem {
+	if in.Limit == nil {
+		return in
+	}
+	loose := in
+	loose.Limit = nil
+	q, err := loose.prepare()
+	if err != nil {
+		return in
+	}
+	in.Limit = slices.Clone(in.Limit)
+	for r := range in.Limit {
+		for m := range q.m {
+			in.Limit[r] = max(in.Limit[r], q.alone(r*q.m+m))
+		}
+	}
+	return in
 }
 
 // passes are the kinds of a split step, in the order of their codes.
