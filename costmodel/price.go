@@ -120,7 +120,7 @@ func (w Workload) slice(c Compute, k schedules.Kind, stage int, samples int64, b
 			done = total(done, c.Layer(l, arch.WeightGradient, samples))
 		}
 		own := int64(0)
-		for _, t := range w.held(stage, l) {
+		for _, t := range w.split().Held(stage, l) {
 			own += t.Shape.Elements() * w.state().Gradient
 		}
 		if own > 0 {

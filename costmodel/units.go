@@ -32,7 +32,7 @@ func (w Workload) borrowed(stage int) map[int]bool {
 	owners := map[int]bool{}
 	for _, l := range w.Stage(stage) {
 		for _, t := range l.Tied {
-			if o := w.owner(t.Name); o >= 0 && o != stage && w.StageRank[o] == w.StageRank[stage] {
+			if o := w.split().Owner(t.Name); o >= 0 && o != stage && w.StageRank[o] == w.StageRank[stage] {
 				owners[o] = true
 			}
 		}

@@ -76,7 +76,7 @@ func (p *pricer) useMeasuredUpdates() {
 	p.tensors = make([]int, len(p.optimizer))
 	bytes := make([]int64, len(p.optimizer))
 	for s, r := range w.StageRank {
-		p.tensors[r] += len(w.tensors(s))
+		p.tensors[r] += len(w.split().Completed(s))
 		bytes[r] += w.share(w.padded(s)*w.state().Parameter, 1)
 	}
 	for r := range p.optimizer {

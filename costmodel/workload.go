@@ -60,14 +60,13 @@ func (w Workload) Validate() error {
 	return nil
 }
 
-// Stage returns the layers of a stage.
-func (w Workload) Stage(s int) []arch.Layer {
-	first := 0
-	for _, n := range w.Layers[:s] {
-		first += n
-	}
-	return w.Network.Layers[first : first+w.Layers[s]]
+// split is the network as it is cut and placed.
+func (w Workload) split() arch.Split {
+	return arch.Split{Network: w.Network, Layers: w.Layers, Ranks: w.StageRank}
 }
+
+// Stage returns the layers of a stage.
+func (w Workload) Stage(s int) []arch.Layer { return w.split().Stage(s) }
 
 // Boundaries is what crosses between stages, per sample: the activations of
 // the last layer before the cut and gradients of the same shape.
@@ -81,52 +80,11 @@ func (w Workload) Boundaries() []schedules.Boundary {
 	return boundaries
 }
 
-// tensors lists the parameter tensors of a stage in the order in which a
-// backward completes their gradients: last layer first, and within a layer
-// last tensor first. A tied copy whose owner is on the same rank is the same
-// tensor, complete with its owner.
-func (w Workload) tensors(s int) []arch.Tensor {
-	var tensors []arch.Tensor
-	layers := w.Stage(s)
-	for i := len(layers) - 1; i >= 0; i-- {
-		own := w.held(s, layers[i])
-		for j := len(own) - 1; j >= 0; j-- {
-			tensors = append(tensors, own[j])
-		}
-	}
-	return tensors
-}
-
-// held lists the tensors that a layer brings to the rank of its stage.
-func (w Workload) held(stage int, l arch.Layer) []arch.Tensor {
-	held := append([]arch.Tensor(nil), l.Params...)
-	for _, t := range l.Tied {
-		if owner := w.owner(t.Name); owner < 0 || w.StageRank[owner] != w.StageRank[stage] {
-			held = append(held, t)
-		}
-	}
-	return held
-}
-
-// owner is the stage that owns a tensor, or −1.
-func (w Workload) owner(name string) int {
-	for s := range w.Layers {
-		for _, l := range w.Stage(s) {
-			for _, t := range l.Params {
-				if t.Name == name {
-					return s
-				}
-			}
-		}
-	}
-	return -1
-}
-
 // Parameters is the number of parameters that the rank of a stage holds for
 // it.
 func (w Workload) Parameters(s int) int64 {
 	var n int64
-	for _, t := range w.tensors(s) {
+	for _, t := range w.split().Completed(s) {
 		n += t.Shape.Elements()
 	}
 	return n
@@ -138,7 +96,7 @@ func (w Workload) Tied() []schedules.Tied {
 	for s := range w.Layers {
 		for _, l := range w.Stage(s) {
 			for _, t := range l.Tied {
-				if owner := w.owner(t.Name); owner >= 0 && w.StageRank[owner] != w.StageRank[s] {
+				if owner := w.split().Owner(t.Name); owner >= 0 && w.StageRank[owner] != w.StageRank[s] {
 					bytes := t.Shape.Elements() * w.state().Gradient
 					tied = append(tied, schedules.Tied{Stages: []int{owner, s}, Bytes: bytes})
 				}
@@ -161,7 +119,7 @@ func (w Workload) Sync(limit int64, overlap bool) schedules.Sync {
 	sync := schedules.Sync{Overlap: overlap, Sharded: w.Zero > 0, EveryMicrobatch: w.Zero >= 2}
 	for s := range w.Layers {
 		var sizes []int64
-		for _, t := range w.tensors(s) {
+		for _, t := range w.split().Completed(s) {
 			sizes = append(sizes, t.Shape.Elements()*w.state().Gradient)
 		}
 		sync.Buckets = append(sync.Buckets, schedules.Buckets(sizes, limit))

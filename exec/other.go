@@ -40,7 +40,7 @@ func (t *Trainer) compileSizes(samples []int) error {
 			if st == nil {
 				continue
 			}
-			layers := t.job.stageLayers(s)
+			layers := t.job.split().Stage(s)
 			for k, g := range st.segments {
 				n := t.plan.cuts[s][k].layers
 				if err := t.shop.compile(m.device.Backend, layers[:n], g, samples); err != nil {

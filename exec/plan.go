@@ -36,7 +36,7 @@ func newPlan(j Job) (plan, error) {
 		if p.sharded {
 			sizes[s] = nil
 		}
-		buckets, err := fill(sizes[s], j.complete(s))
+		buckets, err := fill(sizes[s], j.split().Completed(s))
 		if err != nil {
 			return p, fmt.Errorf("stage %d: %w", s, err)
 		}
@@ -68,46 +68,6 @@ func gradientParts(g *schedules.Graph, stages int) (sizes [][]int64, parts []int
 	return sizes, parts
 }
 
-// complete lists the tensors of a stage in the order in which a backward
-// completes their gradients: last layer first. A tied tensor that another stage
-// of the same rank owns is complete with that one.
-func (j Job) complete(s int) []arch.Tensor {
-	var list []arch.Tensor
-	layers := j.stageLayers(s)
-	for i := len(layers) - 1; i >= 0; i-- {
-		own := j.held(s, layers[i])
-		for k := len(own) - 1; k >= 0; k-- {
-			list = append(list, own[k])
-		}
-	}
-	return list
-}
-
-// held lists the tensors that a layer brings to its rank.
-func (j Job) held(s int, l arch.Layer) []arch.Tensor {
-	held := append([]arch.Tensor(nil), l.Params...)
-	for _, t := range l.Tied {
-		if owner := j.owner(t.Name); owner < 0 || j.Graph.StageRank[owner] != j.Graph.StageRank[s] {
-			held = append(held, t)
-		}
-	}
-	return held
-}
-
-// owner is the stage that owns a tensor, or −1.
-func (j Job) owner(name string) int {
-	for s := range j.Layers {
-		for _, l := range j.stageLayers(s) {
-			for _, t := range l.Params {
-				if t.Name == name {
-					return s
-				}
-			}
-		}
-	}
-	return -1
-}
-
 // fill puts tensors into buckets of the given sizes.
 func fill(sizes []int64, tensors []arch.Tensor) ([][]string, error) {
 	var buckets [][]string
@@ -131,7 +91,7 @@ func fill(sizes []int64, tensors []arch.Tensor) ([][]string, error) {
 
 // cutStage cuts a stage where a part of its backward ends, or at every layer.
 func (j Job) cutStage(s int, buckets [][]string, parts int) []cut {
-	layers := j.stageLayers(s)
+	layers := j.split().Stage(s)
 	bucketOf := map[string]int{}
 	for k, names := range buckets {
 		for _, name := range names {
@@ -141,7 +101,7 @@ func (j Job) cutStage(s int, buckets [][]string, parts int) []cut {
 	var cuts []cut // last first
 	part := 0
 	for i := len(layers) - 1; i >= 0; i-- {
-		if k, ok := firstBucket(j.held(s, layers[i]), bucketOf); ok && parts > 1 {
+		if k, ok := firstBucket(j.split().Held(s, layers[i]), bucketOf); ok && parts > 1 {
 			part = max(part, k)
 		}
 		if n := len(cuts); n > 0 && !j.PerLayer && cuts[n-1].part == uint16(part) {
@@ -172,9 +132,9 @@ func (p *plan) findTied(j Job) error {
 	var names []string // tied over ranks
 	ranks := map[string][]int32{}
 	for s := range j.Layers {
-		for _, l := range j.stageLayers(s) {
+		for _, l := range j.split().Stage(s) {
 			for _, t := range l.Tied {
-				if owner := j.owner(t.Name); owner >= 0 && j.Graph.StageRank[owner] != j.Graph.StageRank[s] {
+				if owner := j.split().Owner(t.Name); owner >= 0 && j.Graph.StageRank[owner] != j.Graph.StageRank[s] {
 					names = append(names, t.Name)
 					ranks[t.Name] = []int32{j.Graph.StageRank[owner], j.Graph.StageRank[s]}
 				}

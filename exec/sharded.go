@@ -33,7 +33,7 @@ func (p *plan) findUnits(j Job) {
 	}
 	for s := range own {
 		u := &unit{name: fmt.Sprint("unit ", s), layout: programs.Layout{Chunks: j.Graph.Shape.Replicas}}
-		for _, l := range j.stageLayers(s) {
+		for _, l := range j.split().Stage(s) {
 			u.layout.Tensors = append(u.layout.Tensors, l.Params...)
 		}
 		if len(u.layout.Tensors) > 0 {
@@ -45,9 +45,9 @@ func (p *plan) findUnits(j Job) {
 		if own[s] != nil {
 			p.units[s] = append(p.units[s], own[s])
 		}
-		for _, l := range j.stageLayers(s) {
+		for _, l := range j.split().Stage(s) {
 			for _, t := range l.Tied {
-				if o := j.owner(t.Name); o >= 0 && o != s && !slices.Contains(p.units[s], own[o]) {
+				if o := j.split().Owner(t.Name); o >= 0 && o != s && !slices.Contains(p.units[s], own[o]) {
 					p.units[s] = append(p.units[s], own[o])
 				}
 			}

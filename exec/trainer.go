@@ -97,13 +97,9 @@ func (j Job) check(devices int) error {
 	return nil
 }
 
-// stageLayers is the layers of a stage.
-func (j Job) stageLayers(s int) []arch.Layer {
-	first := 0
-	for _, n := range j.Layers[:s] {
-		first += n
-	}
-	return j.Network.Layers[first : first+j.Layers[s]]
+// split is the network as it is cut and placed.
+func (j Job) split() arch.Split {
+	return arch.Split{Network: j.Network, Layers: j.Layers, Ranks: j.Graph.StageRank}
 }
 
 // newMember makes a rank without its parameters.
@@ -121,7 +117,7 @@ func (t *Trainer) newMember(rank int) (*member, error) {
 			continue
 		}
 		m.stages[s] = &stage{member: m}
-		layers, from := t.job.stageLayers(s), 0
+		layers, from := t.job.split().Stage(s), 0
 		for _, cut := range t.plan.cuts[s] {
 			g, err := t.shop.segment(d.Backend, layers[from:from+cut.layers], cut.part)
 			if err != nil {

@@ -98,7 +98,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.data, "data", "synthetic", "what to train on: synthetic, cifar10:FOLDER or pairs:FILE")
 	flags.BoolVar(&f.strided, "strided", false, "give replica r the samples r, r+n, … instead of shuffled shards")
 	flags.Uint64Var(&f.seed, "seed", 1390, "seed of the first weights, and of dropout")
-	flags.Float64Var(&f.learningRate, "learning-rate", 0, "of the optimizer (default 1e-4 with adam and adamw, 1e-2 with sgd)")
+	flags.Float64Var(&f.learningRate, "learning-rate", 0, "of the optimizer (default 1e-4 with adam and adamw, 1e-3 with sgd)")
 	flags.DurationVar(&f.stall, "stall", 10*time.Minute, "how long nothing may happen before a run counts as stuck")
 	flags.StringArrayVar(&f.sets, "set", nil, "change a setting: KEY=VALUE with a dotted key; may be repeated")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object and nothing else")

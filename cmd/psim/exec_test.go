@@ -157,5 +157,6 @@ func TestExecCheckFails(t *testing.T) {
 	writeTinyMLP(t)
 	_, stderr, code := psim(t, "psim exec mlp.toml --gpus 2 --oversubscribe --steps 3 --repeats 1 --check loss --learning-rate 900 --set train.optimizer=sgd --out -")
 	require.Equal(t, exitFailed, code)
-	require.Contains(t, stderr, "gpipe: a check failed")
+	require.Contains(t, stderr, "gpipe: a check failed: ")
+	require.Contains(t, stderr, "a smaller --learning-rate may help")
 }

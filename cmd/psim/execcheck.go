@@ -40,7 +40,7 @@ func (s *session) check(ctx context.Context, e *executed, devices []*programs.De
 	if err != nil {
 		return failure{err}
 	}
-	e.checks = s.verdict(d, e.training.Record.Losses)
+	e.checks, e.failures = s.verdict(d, e.training.Record.Losses)
 	return nil
 }
 
@@ -75,25 +75,31 @@ func (s *session) trainUnsplit(ctx context.Context, e *executed, devices []*prog
 }
 
 // verdict judges what the flags ask for.
-func (s *session) verdict(d exec.Differences, losses []float64) *reports.Checks {
-	c := &reports.Checks{Passed: true}
+func (s *session) verdict(d exec.Differences, losses []float64) (c *reports.Checks, failures []string) {
+	c = &reports.Checks{}
 	judge := func(name string, into **float64, difference, tolerance float64) {
-		if s.flags.checks(name) {
-			*into = &difference
-			c.Passed = c.Passed && difference < tolerance
+		if !s.flags.checks(name) {
+			return
+		}
+		*into = &difference
+		if !(difference < tolerance) {
+			failures = append(failures, fmt.Sprintf("%s differs by %.3g from the unsplit run; %g is allowed", name, difference, tolerance))
 		}
 	}
 	judge("weights", &c.Weights, d.Weights, weightsTolerance)
 	judge("output", &c.Outputs, d.Outputs, outputTolerance)
 	judge("grads", &c.Gradients, d.Gradients, gradientsTolerance)
 	judge("loss", &c.LossDifference, d.Loss, lossTolerance)
-	if s.flags.checks("grads") {
-		c.Passed = c.Passed && d.ReplicasEqual
+	if s.flags.checks("grads") && !d.ReplicasEqual {
+		failures = append(failures, "replicas have different gradients")
 	}
 	if s.flags.checks("loss") {
 		first, last := losses[0], losses[len(losses)-1]
 		c.LossFirst, c.LossLast = &first, &last
-		c.Passed = c.Passed && last < first
+		if !(last < first) {
+			failures = append(failures, fmt.Sprintf("the loss went from %.4g to %.4g; a smaller --learning-rate may help", first, last))
+		}
 	}
-	return c
+	c.Passed = len(failures) == 0
+	return c, failures
 }

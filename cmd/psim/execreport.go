@@ -28,7 +28,7 @@ func (s *session) report(ctx context.Context, folder string, stdout, stderr io.W
 	}
 	for _, e := range s.done {
 		if e.checks != nil && !e.checks.Passed {
-			return failure{fmt.Errorf("%s: a check failed", e.plan.Graph.Name)}
+			return failure{fmt.Errorf("%s: a check failed: %s", e.plan.Graph.Name, strings.Join(e.failures, "; "))}
 		}
 	}
 	return nil

@@ -33,6 +33,7 @@ type executed struct {
 	training  *exec.Training
 	trace     *schedules.Trace // of the median step
 	checks    *reports.Checks
+	failures  []string // what of the checks failed
 	result    reports.Result // measured, with the prediction in it
 	partial   bool
 	heap      int64 // bytes in use before the devices were opened
@@ -161,7 +162,7 @@ func (f execFlags) rate(optimizer string) float64 {
 	case strings.HasPrefix(optimizer, "adam"):
 		return 1e-4
 	}
-	return 1e-2
+	return 1e-3
 }
 
 // medianStep is the trace whose step took the median time.

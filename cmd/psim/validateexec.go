@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"regexp"
 	"runtime"
 	"slices"
 	"sync"
@@ -73,7 +71,7 @@ var (
 
 // runExecuted predicts and runs every combination. sets change all of them.
 func runExecuted(ctx context.Context, f execFlags, p *progress) (*executedReport, error) {
-	r := &executedReport{Machine: machineName(), Devices: f.gpus, SIMD: programs.SIMD()}
+	r := &executedReport{Machine: cpu(), Devices: f.gpus, SIMD: programs.SIMD()}
 	for _, model := range executedModels {
 		for _, m := range executedMicrobatches {
 			var alone float64 // the makespan of model-parallel
@@ -281,16 +279,3 @@ func (r *executedReport) writeText(w io.Writer) error {
 func seconds(s float64) string {
 	return units.FormatDuration(time.Duration(math.Round(s * 1e9)))
 }
-
-// machineName is the processor and the number of cores.
-func machineName() string {
-	name := runtime.GOARCH
-	if data, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		if m := modelName.FindSubmatch(data); m != nil {
-			name = string(m[1])
-		}
-	}
-	return fmt.Sprintf("%s with %d cores", name, runtime.GOMAXPROCS(0))
-}
-
-var modelName = regexp.MustCompile(`(?m)^model name\s*:\s*(.+?)\s*$`)

@@ -1,0 +1,60 @@
+package arch
+
+// Split is a network cut into stages that are placed on ranks. Prediction and
+// execution both read from it what a rank holds.
+type Split struct {
+	Network Network
+	Layers  []int   // Layers[s] is the number of layers of stage s
+	Ranks   []int32 // Ranks[s] is where stage s is
+}
+
+// Stage returns the layers of a stage.
+func (p Split) Stage(s int) []Layer {
+	first := 0
+	for _, n := range p.Layers[:s] {
+		first += n
+	}
+	return p.Network.Layers[first : first+p.Layers[s]]
+}
+
+// Owner is the stage that owns a tensor, or −1.
+func (p Split) Owner(name string) int {
+	for s := range p.Layers {
+		for _, l := range p.Stage(s) {
+			for _, t := range l.Params {
+				if t.Name == name {
+					return s
+				}
+			}
+		}
+	}
+	return -1
+}
+
+// Held lists the tensors that a layer brings to the rank of its stage: those it
+// owns, and those it is tied to whose owner is on another rank.
+func (p Split) Held(stage int, l Layer) []Tensor {
+	held := append([]Tensor(nil), l.Params...)
+	for _, t := range l.Tied {
+		if owner := p.Owner(t.Name); owner < 0 || p.Ranks[owner] != p.Ranks[stage] {
+			held = append(held, t)
+		}
+	}
+	return held
+}
+
+// Completed lists the tensors of a stage in the order in which a backward
+// completes their gradients: last layer first, and within a layer last tensor
+// first. A tied copy whose owner is on the same rank is the same tensor, complete
+// with its owner.
+func (p Split) Completed(s int) []Tensor {
+	var tensors []Tensor
+	layers := p.Stage(s)
+	for i := len(layers) - 1; i >= 0; i-- {
+		own := p.Held(s, layers[i])
+		for j := len(own) - 1; j >= 0; j-- {
+			tensors = append(tensors, own[j])
+		}
+	}
+	return tensors
+}
