@@ -45,6 +45,18 @@ func (c *Config) checkAuto(stageRank []int32) error {
 	return nil
 }
 
+// Exact lets an installed solver prove the order of schedule.name = "auto", for so
+// long at most; 0 leaves it at the heuristic.
+func (c *Config) Exact(limit time.Duration) { c.exact = limit }
+
+// findOrder searches as thoroughly as is wanted.
+func (c *Config) findOrder(in search.Problem) (search.Result, error) {
+	if c.exact > 0 {
+		return search.Exact(context.Background(), in, c.exact)
+	}
+	return search.Find(context.Background(), in)
+}
+
 // searchTimes finds the order for explicit times.
 func (c *Config) searchTimes(shape schedules.Shape, stageRank []int32) (*search.Result, error) {
 	if err := c.checkAuto(stageRank); err != nil {
@@ -61,7 +73,7 @@ func (c *Config) searchTimes(shape schedules.Shape, stageRank []int32) (*search.
 	if c.Memory.Limit > 0 {
 		in.Limit = slices.Repeat([]int64{int64(c.Memory.Limit)}, shape.Ranks)
 	}
-	found, err := search.Find(context.Background(), in)
+	found, err := c.findOrder(in)
 	var full *search.MemoryError
 	switch {
 	case errors.As(err, &full):
@@ -100,7 +112,7 @@ func (c *Config) searchModel(shape schedules.Shape, w *costmodel.Workload, m cos
 			}
 		}
 	}
-	found, err := search.Find(context.Background(), in.Relaxed())
+	found, err := c.findOrder(in.Relaxed())
 	if err != nil {
 		return nil, c.problem("schedule", fmt.Errorf(`name = "auto": %w`, err))
 	}

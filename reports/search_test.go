@@ -18,7 +18,7 @@ func TestSearchedResult(t *testing.T) {
 	}{
 		{&reports.Search{LowerBound: 2, Span: 2, Order: []string{"0F0"}}, "\n  search         longest span 2.00 s, which no order is below\n"},
 		{&reports.Search{LowerBound: 2, Span: 2.5, Gap: 0.25}, "longest span 2.50 s, at most 25.0 % above the best (no order is below 2.00 s)"},
-		{nil, "longest span\n  critical path"},
+		{nil, "longest span\n  throughput"},
 	} {
 		r.Search = c.search
 		var table, saved bytes.Buffer
