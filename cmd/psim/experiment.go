@@ -38,16 +38,27 @@ func simulate(ctx context.Context, c *configs.Config) (*experiment, error) {
 // simulate builds and simulates the experiment; reserve is what a schedule that
 // is searched for leaves free.
 func (e *experiment) simulate(ctx context.Context, reserve []int64) error {
-	start := time.Now()
-	plan, err := e.config.BuildReserving(reserve)
-	if err != nil {
+	if err := e.construct(reserve); err != nil {
 		return err
 	}
-	built := time.Now()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	trace, err := sim.Run(plan.Graph, plan.Costs)
+	return e.replay(ctx)
+}
+
+// construct builds the experiment.
+func (e *experiment) construct(reserve []int64) (err error) {
+	start := time.Now()
+	e.plan, err = e.config.BuildReserving(reserve)
+	e.build += time.Since(start)
+	return err
+}
+
+// replay simulates what has been built.
+func (e *experiment) replay(ctx context.Context) (err error) {
+	start := time.Now()
+	e.trace, err = sim.Run(e.plan.Graph, e.plan.Costs)
 	var deadlock *sim.DeadlockError
 	if errors.As(err, &deadlock) {
 		return failure{err}
@@ -55,8 +66,7 @@ func (e *experiment) simulate(ctx context.Context, reserve []int64) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", e.config.Name(), err)
 	}
-	e.plan, e.trace = plan, trace
-	e.build, e.sim = e.build+built.Sub(start), e.sim+time.Since(built)
+	e.sim += time.Since(start)
 	e.summarize()
 	return ctx.Err()
 }
