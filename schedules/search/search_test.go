@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -91,6 +92,33 @@ func TestNoWorseThanPublished(t *testing.T) {
 		}
 	})
 	require.Greater(t, fitting, 50)
+}
+
+// What is found, against silent change.
+func TestFoundWords(t *testing.T) {
+	for _, c := range []struct {
+		in   alike
+		want string
+	}{
+		{unit(3, 6, 3), "FFFIWFIWFIWFIWIWIW FFIFIWFIWFIWFIWIWW FIFIFIWFIWFIWFIWWW"},
+		{unit(3, 6, 6), "FFFFFIWFIWIWIWIWIW FFFIFIFIWFIWIWIWWW FIFIFIFIFIWFIWWWWW"},
+		{alike{p: 3, m: 6, f: 3, i: 3, w: 1, c: 1, whole: 3, late: 1, limit: 15}, "FFFFFIWFIWIWIWIWIW FFFIFIFIFIWWWIWWIW FIFIFIFIFIFIWWWWWW"},
+	} {
+		require.Equal(t, c.want, spelled(find(t, c.in.problem()).Order))
+	}
+}
+
+// spelled is the letters of all ranks.
+func spelled(o schedules.Order) string {
+	var ranks []string
+	for _, actions := range o {
+		word := ""
+		for _, a := range actions {
+			word += a.Kind.String()
+		}
+		ranks = append(ranks, word)
+	}
+	return strings.Join(ranks, " ")
 }
 
 func TestDeterminism(t *testing.T) {
