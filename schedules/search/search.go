@@ -53,15 +53,16 @@ func Find(ctx context.Context, in Problem) (Result, error) {
 }
 
 // The work that Find does, in passes placed and passes run again: what takes
-// about a twentieth of a second each.
+// about a twentieth of a second each. Of policies it tries the fewest at least.
 const (
-	buildTasks = 600_000
+	buildTasks = 450_000
 	moveTasks  = 3_000_000
+	fewest     = 12
 )
 
 // effort says how many policies to try under how many limits.
 func effort(tasks int) (tries, levels int) {
-	const fewest, mostLevels = 12, 16
+	const mostLevels = 16
 	builds := buildTasks / tasks
 	tries = max(fewest, min(builds, len(policies())))
 	return tries, max(1, min(builds/tries, mostLevels))
@@ -95,7 +96,10 @@ func (s *search) result() Result {
 func (s *search) level(limit []int64, policies []policy, work int) {
 	var best words
 	var score score
-	for _, p := range policies {
+	for i, p := range policies {
+		if i >= fewest && s.score.span <= s.bound {
+			break // only the makespan could still get shorter
+		}
 		w := s.build(p, limit)
 		if got := s.evaluator.run(w); best == nil || got.better(score) {
 			best, score = w, got

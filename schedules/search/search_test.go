@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -171,12 +172,18 @@ func TestFindStops(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
+// BenchmarkFind searches the largest setting of the paper under the memory of half
+// a pipeline's microbatches, of one and of two.
 func BenchmarkFind(b *testing.B) {
-	in := alike{p: 32, m: 256, f: 10402, i: 10248, w: 7698, c: 460, whole: 454656, late: 196608, limit: 64 * 454656}.problem()
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Find(context.Background(), in); err != nil {
-			b.Fatal(err)
-		}
+	for _, microbatches := range []int64{16, 32, 64} {
+		b.Run(fmt.Sprint(microbatches), func(b *testing.B) {
+			in := alike{p: 32, m: 256, f: 10402, i: 10248, w: 7698, c: 460, whole: 454656, late: 196608, limit: microbatches * 454656}.problem()
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Find(context.Background(), in); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
