@@ -152,6 +152,14 @@ func readResultFile(t *testing.T, path string) reports.Result {
 	return r
 }
 
+// What does not fit is refused before anything is allocated.
+func TestExecTooLarge(t *testing.T) {
+	userFolder(t)
+	_, stderr, code := psim(t, "psim exec gpipe --gpus 2 --oversubscribe --out - --set model.hidden=24576 --set model.heads=16 --set model.layers=200")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "of this machine's memory are free")
+}
+
 // A check that fails is an exit code of 1, and says which mode.
 func TestExecCheckFails(t *testing.T) {
 	writeTinyMLP(t)

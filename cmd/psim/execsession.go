@@ -68,6 +68,9 @@ func (s *session) execute(ctx context.Context, e *executed) error {
 		return err
 	}
 	e.heap = exec.Heap()
+	if err := e.checkMemory(); err != nil && s.flags.backend == "go" {
+		return fmt.Errorf("%s: %w", e.config.Name(), err)
+	}
 	s.progress.say("%s: opening %d devices", e.plan.Graph.Name, e.plan.Graph.Ranks())
 	devices, err := exec.OpenDevices(e.plan.Graph.Ranks(), s.flags.devices())
 	if err != nil {
