@@ -50,15 +50,15 @@ func (c *Config) checkAuto(stageRank []int32) error {
 func (c *Config) Exact(limit time.Duration) { c.exact = limit }
 
 // findOrder searches as thoroughly as is wanted.
-func (c *Config) findOrder(in search.Problem) (search.Result, error) {
+func (c *Config) findOrder(ctx context.Context, in search.Problem) (search.Result, error) {
 	if c.exact > 0 {
-		return search.Exact(context.Background(), in, c.exact)
+		return search.Exact(ctx, in, c.exact)
 	}
-	return search.Find(context.Background(), in)
+	return search.Find(ctx, in)
 }
 
 // searchTimes finds the order for explicit times.
-func (c *Config) searchTimes(shape schedules.Shape, stageRank []int32) (*search.Result, error) {
+func (c *Config) searchTimes(ctx context.Context, shape schedules.Shape, stageRank []int32) (*search.Result, error) {
 	if err := c.checkAuto(stageRank); err != nil {
 		return nil, c.orderProblem(err)
 	}
@@ -73,9 +73,11 @@ func (c *Config) searchTimes(shape schedules.Shape, stageRank []int32) (*search.
 	if c.Memory.Limit > 0 {
 		in.Limit = slices.Repeat([]int64{int64(c.Memory.Limit)}, shape.Ranks)
 	}
-	found, err := c.findOrder(in)
+	found, err := c.findOrder(ctx, in)
 	var full *search.MemoryError
 	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
 	case errors.As(err, &full):
 		return nil, c.problem("memory", fmt.Errorf("limit = %q: %s of activations for one microbatch do not fit, so no order does", c.Memory.Limit, units.FormatBytes(full.Need)))
 	case err != nil:
@@ -87,7 +89,7 @@ func (c *Config) searchTimes(shape schedules.Shape, stageRank []int32) (*search.
 // searchModel finds the order for a network on a machine, under the memory that
 // persistent state leaves. What the search does not count, the room for messages
 // that wait, it keeps free: reserve bytes on each rank of a replica.
-func (c *Config) searchModel(shape schedules.Shape, w *costmodel.Workload, m costmodel.Machine, reserve []int64) (*search.Result, error) {
+func (c *Config) searchModel(ctx context.Context, shape schedules.Shape, w *costmodel.Workload, m costmodel.Machine, reserve []int64) (*search.Result, error) {
 	if err := c.checkAuto(w.StageRank); err != nil {
 		return nil, c.orderProblem(err)
 	}
@@ -112,7 +114,10 @@ func (c *Config) searchModel(shape schedules.Shape, w *costmodel.Workload, m cos
 			}
 		}
 	}
-	found, err := c.findOrder(in.Relaxed())
+	found, err := c.findOrder(ctx, in.Relaxed())
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if err != nil {
 		return nil, c.problem("schedule", fmt.Errorf(`name = "auto": %w`, err))
 	}

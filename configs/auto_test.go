@@ -1,6 +1,7 @@
 package configs_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -89,7 +90,7 @@ func TestAutoModel(t *testing.T) {
 	// Room that is reserved is not used: with almost all of it, one microbatch
 	// after another.
 	c := parse(t, network, "schedule.name=auto")
-	tight, err := c.BuildReserving([]int64{1 << 60, 1 << 60})
+	tight, err := c.BuildReserving(context.Background(), []int64{1 << 60, 1 << 60})
 	require.NoError(t, err)
 	trace, err := sim.Run(tight.Graph, tight.Costs)
 	require.NoError(t, err)

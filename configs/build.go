@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -37,12 +38,13 @@ type Plan struct {
 }
 
 // Build turns the experiment into a graph and its costs.
-func (c *Config) Build() (*Plan, error) { return c.BuildReserving(nil) }
+func (c *Config) Build() (*Plan, error) { return c.BuildReserving(context.Background(), nil) }
 
 // BuildReserving is Build where a schedule that is found by search leaves some
 // memory free on every rank of a replica, for messages that wait to be used: how
-// many there are is known only when the graph has been run.
-func (c *Config) BuildReserving(reserve []int64) (*Plan, error) {
+// many there are is known only when the graph has been run. The context ends the
+// search.
+func (c *Config) BuildReserving(ctx context.Context, reserve []int64) (*Plan, error) {
 	kind, err := c.work()
 	if err != nil {
 		return nil, err
@@ -61,9 +63,9 @@ func (c *Config) BuildReserving(reserve []int64) (*Plan, error) {
 		return nil, c.problem("schedule", err)
 	}
 	if kind == byModel {
-		return c.buildModel(schedule, reserve)
+		return c.buildModel(ctx, schedule, reserve)
 	}
-	return c.buildTimes(schedule)
+	return c.buildTimes(ctx, schedule)
 }
 
 // checkSize refuses what would be too large before anything of that size is
@@ -161,7 +163,7 @@ func (c *Config) orderProblem(err error) error {
 }
 
 // buildTimes prices by [times].
-func (c *Config) buildTimes(schedule schedules.Schedule) (*Plan, error) {
+func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule) (*Plan, error) {
 	microbatches := max(1, c.Schedule.Microbatches)
 	var samples []int64
 	if c.Defined("batch") {
@@ -179,7 +181,7 @@ func (c *Config) buildTimes(schedule schedules.Schedule) (*Plan, error) {
 	var found *search.Result
 	var order schedules.Order
 	if schedule.Name == autoName {
-		if found, err = c.searchTimes(shape, stageRank); err != nil {
+		if found, err = c.searchTimes(ctx, shape, stageRank); err != nil {
 			return nil, err
 		}
 		order = found.Order

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,7 +14,7 @@ import (
 )
 
 // buildModel prices a network on a machine.
-func (c *Config) buildModel(schedule schedules.Schedule, reserve []int64) (*Plan, error) {
+func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, reserve []int64) (*Plan, error) {
 	w, machine, err := c.workload()
 	if err != nil {
 		return nil, err
@@ -22,7 +23,7 @@ func (c *Config) buildModel(schedule schedules.Schedule, reserve []int64) (*Plan
 	var found *search.Result
 	var order schedules.Order
 	if schedule.Name == autoName {
-		if found, err = c.searchModel(shape, w, machine, reserve); err != nil {
+		if found, err = c.searchModel(ctx, shape, w, machine, reserve); err != nil {
 			return nil, err
 		}
 		order = found.Order

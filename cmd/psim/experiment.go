@@ -38,7 +38,7 @@ func simulate(ctx context.Context, c *configs.Config) (*experiment, error) {
 // simulate builds and simulates the experiment; reserve is what a schedule that
 // is searched for leaves free.
 func (e *experiment) simulate(ctx context.Context, reserve []int64) error {
-	if err := e.construct(reserve); err != nil {
+	if err := e.construct(ctx, reserve); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -48,9 +48,9 @@ func (e *experiment) simulate(ctx context.Context, reserve []int64) error {
 }
 
 // construct builds the experiment.
-func (e *experiment) construct(reserve []int64) (err error) {
+func (e *experiment) construct(ctx context.Context, reserve []int64) (err error) {
 	start := time.Now()
-	e.plan, err = e.config.BuildReserving(reserve)
+	e.plan, err = e.config.BuildReserving(ctx, reserve)
 	e.build += time.Since(start)
 	return err
 }

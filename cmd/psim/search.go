@@ -194,7 +194,7 @@ func (s *planSearch) evaluate(ctx context.Context, c *configs.Config, sets []str
 		return err
 	}
 	e := &experiment{config: c}
-	if err := e.construct(nil); err != nil {
+	if err := e.construct(ctx, nil); err != nil {
 		return err
 	}
 	shape := e.plan.Graph.Shape

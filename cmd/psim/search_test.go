@@ -117,4 +117,8 @@ func TestSearchStops(t *testing.T) {
 	cancel()
 	_, err = searchPlans(ctx, c, newProgress(os.Stderr, true))
 	require.ErrorIs(t, err, context.Canceled)
+	auto, err := c.With("schedule.name=auto")
+	require.NoError(t, err)
+	_, err = simulate(ctx, auto)
+	require.ErrorIs(t, err, context.Canceled)
 }
