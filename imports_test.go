@@ -21,13 +21,14 @@ import (
 // be imported by all, and import nothing.
 var arrows = map[string][]string{
 	"schedules":        {},
+	"schedules/search": {"schedules"},
 	"costmodel/arch":   {},
 	"costmodel":        {"schedules", "costmodel/arch"},
 	"sim":              {"schedules"},
 	"exec":             {"schedules", "costmodel/arch", "exec/programs", "exec/data"},
 	"exec/data":        {},
 	"exec/programs":    {"costmodel/arch"},
-	"configs":          {"schedules", "costmodel", "costmodel/arch", "exec"},
+	"configs":          {"schedules", "schedules/search", "costmodel", "costmodel/arch", "exec"},
 	"reports":          {"schedules"},
 	"internal/units":   {},
 	"internal/nearest": {},

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"psim/costmodel/arch"
 	"psim/internal/nearest"
 	"psim/schedules"
+	"psim/schedules/search"
 )
 
 // maxBytes keeps sums of a few sizes within 63 bits.
@@ -31,10 +33,18 @@ type Plan struct {
 	// Workload is nil unless the experiment has a [model].
 	Workload *costmodel.Workload
 	Machine  costmodel.Machine
+	// Search is what was found where schedule.name is "auto"; else nil.
+	Search *search.Result
 }
 
 // Build turns the experiment into a graph and its costs.
-func (c *Config) Build() (*Plan, error) {
+func (c *Config) Build() (*Plan, error) { return c.BuildReserving(context.Background(), nil) }
+
+// BuildReserving is Build where a schedule that is found by search leaves some
+// memory free on every rank of a replica, for messages that wait to be used: how
+// many there are is known only when the graph has been run. The context ends the
+// search.
+func (c *Config) BuildReserving(ctx context.Context, reserve []int64) (*Plan, error) {
 	kind, err := c.work()
 	if err != nil {
 		return nil, err
@@ -53,9 +63,9 @@ func (c *Config) Build() (*Plan, error) {
 		return nil, c.problem("schedule", err)
 	}
 	if kind == byModel {
-		return c.buildModel(schedule)
+		return c.buildModel(ctx, schedule, reserve)
 	}
-	return c.buildTimes(schedule)
+	return c.buildTimes(ctx, schedule)
 }
 
 // checkSize refuses what would be too large before anything of that size is
@@ -152,8 +162,25 @@ func (c *Config) orderProblem(err error) error {
 	return c.problem("schedule", err)
 }
 
+// pipeline is the schedule ready to be wired, or with schedule.name = "auto" what
+// a search finds.
+func (c *Config) pipeline(s schedules.Schedule, shape schedules.Shape, stageRank []int32, find func() (*search.Result, error)) (schedules.Pipeline, *search.Result, error) {
+	if s.Name != autoName {
+		p, err := s.Pipeline(shape, stageRank)
+		if err != nil {
+			err = c.orderProblem(err)
+		}
+		return p, nil, err
+	}
+	found, err := find()
+	if err != nil {
+		return schedules.Pipeline{}, nil, err
+	}
+	return schedules.Pipeline{Name: s.Name, Shape: shape, StageRank: stageRank, Order: found.Order}, found, nil
+}
+
 // buildTimes prices by [times].
-func (c *Config) buildTimes(schedule schedules.Schedule) (*Plan, error) {
+func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule) (*Plan, error) {
 	microbatches := max(1, c.Schedule.Microbatches)
 	var samples []int64
 	if c.Defined("batch") {
@@ -174,9 +201,11 @@ func (c *Config) buildTimes(schedule schedules.Schedule) (*Plan, error) {
 	if stageRank == nil {
 		stageRank = schedule.Placement(shape)
 	}
-	pipeline, err := schedule.Pipeline(shape, stageRank)
+	pipeline, found, err := c.pipeline(schedule, shape, stageRank, func() (*search.Result, error) {
+		return c.searchTimes(ctx, shape, stageRank)
+	})
 	if err != nil {
-		return nil, c.orderProblem(err)
+		return nil, err
 	}
 	stages := len(stageRank)
 	if err := c.Times.Validate(stages, microbatches, pipeline.Order.Split()); err != nil {
@@ -185,19 +214,27 @@ func (c *Config) buildTimes(schedule schedules.Schedule) (*Plan, error) {
 	if pipeline.Pairs, err = schedules.ParsePairing(c.Times.Pair); err != nil {
 		return nil, c.problem("times", err)
 	}
-	if whole := float64(c.Memory.Activation) * float64(stages*microbatches); whole > maxBytes {
-		return nil, c.problem("memory", fmt.Errorf("activation = %q: all microbatches together would take %.2g bytes, more than can be counted", c.Memory.Activation, whole))
+	if err := c.checkActivation(stages, microbatches); err != nil {
+		return nil, err
 	}
 	pipeline.Samples, pipeline.Optimizer, pipeline.Synchronous = samples, c.Times.Optimizer > 0, c.Schedule.Synchronous
 	graph, err := pipeline.Graph()
 	if err != nil {
 		return nil, c.problem("schedule", err)
 	}
-	plan := &Plan{Graph: graph, Costs: c.Times.Costs(c.Memory), Samples: sum(samples)}
+	plan := &Plan{Graph: graph, Costs: c.Times.Costs(c.Memory), Samples: sum(samples), Search: found}
 	if c.Memory.Limit > 0 {
 		plan.Capacity = slices.Repeat([]int64{int64(c.Memory.Limit)}, graph.Ranks())
 	}
 	return plan, nil
+}
+
+// checkActivation refuses activations that cannot be added up.
+func (c *Config) checkActivation(stages, microbatches int) error {
+	if whole := float64(c.Memory.Activation) * float64(stages*microbatches); whole > maxBytes {
+		return c.problem("memory", fmt.Errorf("activation = %q: all microbatches together would take %.2g bytes, more than can be counted", c.Memory.Activation, whole))
+	}
+	return nil
 }
 
 // placement is schedule.placement, or nil. stages is the number of ranks.

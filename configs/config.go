@@ -4,6 +4,8 @@
 package configs
 
 import (
+	"time"
+
 	"psim/costmodel"
 	"psim/costmodel/arch"
 	"psim/schedules"
@@ -24,6 +26,7 @@ type Config struct {
 	name    string
 	folder  string // that paths in the file are relative to; empty for embedded ones
 	sources []*source
+	exact   time.Duration // see Exact
 }
 
 // defaults is a Config in which nothing is given.
@@ -53,7 +56,7 @@ func (c *Config) Defined(key string) bool {
 // With returns the experiment with further KEY=VALUE settings over it.
 func (c *Config) With(sets ...string) (*Config, error) {
 	next := defaults()
-	next.name, next.folder = c.name, c.folder
+	next.name, next.folder, next.exact = c.name, c.folder, c.exact
 	for _, s := range c.sources { // read again, for decoding writes into a source
 		if err := next.add(s.label, s.text, s.lines); err != nil {
 			return nil, err

@@ -79,6 +79,13 @@ func TestZeroBubbleClaims(t *testing.T) {
 	}
 }
 
+// auto.toml has the bubble of table 5 for its times, 0.0039 of the longest span.
+func TestAutoClaims(t *testing.T) {
+	plan, s := example(t, "auto")
+	require.InDelta(t, 0.0039, s.Bubble.Span, 0.00005)
+	require.Less(t, float64(plan.Search.Span), 1.004*float64(plan.Search.LowerBound))
+}
+
 // ring-allreduce.toml says 14 steps and 2.8 s.
 func TestRingAllReduceClaims(t *testing.T) {
 	plan, s := example(t, "ring-allreduce")

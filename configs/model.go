@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,18 +10,21 @@ import (
 	"psim/costmodel"
 	"psim/costmodel/arch"
 	"psim/schedules"
+	"psim/schedules/search"
 )
 
 // buildModel prices a network on a machine.
-func (c *Config) buildModel(schedule schedules.Schedule) (*Plan, error) {
+func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, reserve []int64) (*Plan, error) {
 	w, machine, err := c.workload(schedule)
 	if err != nil {
 		return nil, err
 	}
 	shape := c.shape(schedule, len(w.Samples))
-	pipeline, err := schedule.Pipeline(shape, w.StageRank)
+	pipeline, found, err := c.pipeline(schedule, shape, w.StageRank, func() (*search.Result, error) {
+		return c.searchModel(ctx, shape, w, machine, reserve)
+	})
 	if err != nil {
-		return nil, c.orderProblem(err)
+		return nil, err
 	}
 	sync := w.Sync(int64(c.Parallel.Bucket), c.Parallel.Overlap)
 	sync.NoReduceScatter = c.Parallel.Collectives == "gloo"
@@ -34,7 +38,7 @@ func (c *Config) buildModel(schedule schedules.Schedule) (*Plan, error) {
 	if err != nil {
 		return nil, c.problem("machine", err)
 	}
-	plan := &Plan{Graph: graph, Costs: costs, Workload: w, Machine: machine, Samples: sum(w.Samples) * int64(c.Parallel.Data)}
+	plan := &Plan{Graph: graph, Costs: costs, Workload: w, Machine: machine, Samples: sum(w.Samples) * int64(c.Parallel.Data), Search: found}
 	if tokens := w.Network.TokensPerSample; tokens > 1 {
 		plan.Tokens = plan.Samples * int64(tokens)
 	}

@@ -12,7 +12,7 @@ import (
 // schedule.file, whose size then completes the experiment.
 func (c *Config) ordered() (*Config, schedules.Schedule, error) {
 	if c.Schedule.File == "" {
-		schedule, err := schedules.Find(c.Schedule.Name)
+		schedule, err := findSchedule(c.Schedule.Name)
 		if err != nil {
 			return nil, schedule, c.problem("schedule", c.unknownSchedule())
 		}

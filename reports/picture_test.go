@@ -51,6 +51,8 @@ func figures(t testing.TB) map[string]func(w io.Writer, format string) error {
 		"memory-4":         memory(run(t, "1f1b", 4, 8, c), 10e9, 10e9, 10e9, 10e9),
 		"memory-16":        memory(run(t, "1f1b", 16, 32, c)),
 		"memory-split":     memory(split(t), 80e9, 80e9),
+		"pareto":           func(w io.Writer, format string) error { return reports.Pareto(w, format, pareto(t, 12e9)) },
+		"pareto-unlimited": func(w io.Writer, format string) error { return reports.Pareto(w, format, pareto(t, 0)) },
 	}
 }
 

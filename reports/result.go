@@ -35,6 +35,8 @@ type Result struct {
 	Tasks          int          `json:"tasks"` // messages included
 	// CriticalPath is what the step time is made of; nil where it is not known.
 	CriticalPath *CriticalPath `json:"critical_path,omitempty"`
+	// Search says how good an order is that was searched for; nil for others.
+	Search *Search `json:"search,omitempty"`
 	// Measurement is what only a measured result has, in the same JSON object;
 	// nil for a prediction.
 	*Measurement
@@ -54,6 +56,16 @@ type Result struct {
 type Bubble struct {
 	Makespan float64 `json:"makespan"`
 	Span     float64 `json:"span"`
+}
+
+// Search is the outcome of a search for an order: its longest span and a bound
+// that no order's is below, in seconds, the gap between them as a fraction of the
+// bound, and the order, a line for each rank.
+type Search struct {
+	LowerBound float64  `json:"lower_bound_s"`
+	Span       float64  `json:"span_s"`
+	Gap        float64  `json:"gap"`
+	Order      []string `json:"order"`
 }
 
 // Throughput is the work of a step divided by the step time. Tokens are 0 for

@@ -24,6 +24,7 @@ func WriteTable(w io.Writer, r Result) error {
 		{"predicted", prediction(r)},
 		{"makespan", duration(r.Makespan)},
 		{"bubble", bubble(r)},
+		{"search", r.Search.text()},
 		{"critical path", r.CriticalPath.text(r.StepTime)},
 		{"throughput", throughput(r.Throughput)},
 		{"unsynchronised", courseRate(r)},
@@ -80,6 +81,18 @@ func bubble(r Result) string {
 		return ""
 	}
 	return fmt.Sprintf("%s of the makespan, %s of the longest span", percent(r.Bubble.Makespan), percent(r.Bubble.Span))
+}
+
+// text says how close to the best an order is that was searched for; nothing for
+// others.
+func (s *Search) text() string {
+	switch {
+	case s == nil:
+		return ""
+	case s.Gap <= 0:
+		return "longest span " + duration(s.Span) + ", which no order is below"
+	}
+	return fmt.Sprintf("longest span %s, at most %s above the best (no order is below %s)", duration(s.Span), percent(s.Gap), duration(s.LowerBound))
 }
 
 // trains reports whether the run trains anything. A collective by itself

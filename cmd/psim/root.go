@@ -88,7 +88,7 @@ replays.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(newRun(), newExec(), newValidate(), newSchedule(), newCompare(), newPlot(), newCalibrate(), newList(), newDoctor(), newVersion(), newConfigHelp())
+	root.AddCommand(newRun(), newExec(), newValidate(), newSchedule(), newCompare(), newSearch(), newPlot(), newCalibrate(), newList(), newDoctor(), newVersion(), newConfigHelp())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w\nsee \"%s --help\"", err, cmd.CommandPath())
 	})

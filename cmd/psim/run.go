@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +25,8 @@ type runFlags struct {
 	out       string
 	trace     string
 	quiet     bool
+	exact     bool
+	limit     time.Duration
 }
 
 func newRun() *cobra.Command {
@@ -39,7 +42,11 @@ It prints a summary and a timeline, and writes result.json, timeline.png,
 timeline.svg, memory.png, trace.csv and memory.csv into a folder: --out, or
 out/NAME, with what was --set appended. With --json or --csv it writes files
 only if --out is given. With --out - it writes none. "psim help config" lists
-all settings.`,
+all settings.
+
+With schedule.name = "auto" the order of F, I and W is searched for: the one with
+the shortest span, then makespan, under the memory of a rank. --exact also calls
+the solver cbc (Debian's coinor-cbc), which proves the span of small pipelines.`,
 		Example: `  psim run gpipe
   psim run gpipe --set schedule.name=1f1b --set schedule.microbatches=16
   psim run configs/course-timeline.toml --json
@@ -59,6 +66,8 @@ all settings.`,
 	flags.StringVar(&f.out, "out", "", "folder to write the result and pictures to; - for none (default out/NAME)")
 	flags.StringVar(&f.trace, "trace", "", "also write the timeline for Perfetto or chrome://tracing: a .json or .json.gz file")
 	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
+	flags.BoolVar(&f.exact, "exact", false, "let the solver cbc prove the order of schedule.name = \"auto\", for small pipelines")
+	flags.DurationVar(&f.limit, "time-limit", time.Minute, "how long the solver of --exact may take")
 	return cmd
 }
 
@@ -71,6 +80,9 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 		return err
 	}
 	if err := f.checkTrace(path); err != nil {
+		return err
+	}
+	if err := f.prove(c); err != nil {
 		return err
 	}
 	e, err := simulate(ctx, c)
@@ -94,6 +106,20 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	if folder != "" && !f.quiet {
 		fmt.Fprintf(stderr, "wrote %s in %s\n", strings.Join(names, ", "), folder)
 	}
+	return nil
+}
+
+// prove asks for an exact search, where --exact does.
+func (f runFlags) prove(c *configs.Config) error {
+	switch {
+	case !f.exact:
+		return nil
+	case c.Schedule.Name != "auto":
+		return fmt.Errorf("--exact: proves the order of schedule.name = \"auto\", not of %s", c.Schedule.Name)
+	case f.limit <= 0:
+		return fmt.Errorf("--time-limit %v: must be more than 0, such as 30s", f.limit)
+	}
+	c.Exact(f.limit)
 	return nil
 }
 

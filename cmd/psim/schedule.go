@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -144,6 +145,9 @@ func (f *scheduleFlags) write(cmd *cobra.Command, w written) error {
 
 // unknownOrder is the error for a name that has no compute order.
 func unknownOrder(name string, err error) error {
+	if name == "auto" {
+		return errors.New("auto has no order before tasks have times: psim run CONFIG --set schedule.name=auto finds one")
+	}
 	for _, c := range schedules.Collectives() {
 		if c.Name == name {
 			return fmt.Errorf("%s is a collective, which has no compute order; psim run %s simulates one", name, schedules.RingAllReduce)

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/configs"
+	"psim/reports"
+)
+
+const autoTimes = `[schedule]
+name = "auto"
+stages = 2
+microbatches = 4
+
+[times]
+forward = "10ms"
+backward_input = "10ms"
+backward_weight = "10ms"
+
+[memory]
+activation = "1GB"
+limit = "2GB"
+`
+
+func TestAutoResult(t *testing.T) {
+	userFolder(t)
+	require.NoError(t, os.WriteFile("auto.toml", []byte(autoTimes), 0o644))
+	stdout, stderr, code := psim(t, "psim run auto.toml --json")
+	require.Zero(t, code, stderr)
+	var r reports.Result
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.Equal(t, "auto", r.Schedule)
+	require.InDelta(t, 0.13, r.Search.Span, 1e-12)
+	require.InDelta(t, 0.13, r.Search.LowerBound, 1e-12)
+	require.Zero(t, r.Search.Gap)
+	require.InDelta(t, 1-0.12/r.Search.Span, r.Bubble.Span, 1e-12)
+	require.Len(t, r.Search.Order, 2)
+	require.Equal(t, "0F0 0F1 0I0", r.Search.Order[0][:11])
+
+	stdout, _, code = psim(t, "psim run gpipe --json")
+	require.Zero(t, code)
+	require.NotContains(t, stdout, "search")
+}
+
+// A device that messages would overfill gets an order that leaves them room.
+func TestAutoLeavesRoom(t *testing.T) {
+	c, err := configs.Load("gpipe", "schedule.name=auto", "schedule.stages=4", "schedule.microbatches=16", "batch.global=64")
+	require.NoError(t, err)
+	e := &experiment{config: c}
+	require.NoError(t, e.simulate(context.Background(), nil))
+	var most int64
+	for _, r := range e.result.Ranks {
+		most = max(most, r.PeakMemory)
+	}
+	searchedAgain := false
+	for percent := int64(99); percent > 50; percent -= 7 {
+		next, err := c.With(fmt.Sprintf("machine.compute.memory=%dB", most*percent/100))
+		require.NoError(t, err)
+		first := &experiment{config: next}
+		require.NoError(t, first.simulate(context.Background(), nil))
+		settled, err := simulate(context.Background(), next)
+		require.NoError(t, err)
+		if first.overflow() >= 0 && settled.overflow() < 0 {
+			searchedAgain = true
+		}
+	}
+	require.True(t, searchedAgain)
+}

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"psim/configs"
+	"psim/reports"
+	"psim/schedules"
+)
+
+// searchFlags are the flags of psim search.
+type searchFlags struct {
+	sets  []string
+	json  bool
+	out   string
+	rows  int
+	quiet bool
+}
+
+func newSearch() *cobra.Command {
+	var f searchFlags
+	cmd := &cobra.Command{
+		Use:   "search CONFIG",
+		Short: "find the best plan under a memory limit",
+		Long: `search simulates the experiment of CONFIG with every schedule that can run it, and
+for a [model] with every number of equal microbatches, and ranks what fits in the
+memory of a rank by step time. The schedule "auto" is among them: an order that
+is found by search itself. What the configuration says of stages, batch and
+machine stays.
+
+--out writes plans.json and pareto.png, which shows the step time of every plan
+against the memory it needs.`,
+		Example: `  psim search gpipe
+  psim search gpipe --set machine.compute.memory=16GB --json
+  psim search my.toml --out out/plans`,
+		Args: exactly(1, "one CONFIG, a file or the name of an example"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runSearch(cmd.Context(), args[0], f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.sets, "set", nil, "change a setting: KEY=VALUE with a dotted key; may be repeated")
+	flags.BoolVar(&f.json, "json", false, "print the plans as one JSON object and nothing else")
+	flags.StringVar(&f.out, "out", "", "folder to write plans.json and pareto.png to")
+	flags.IntVar(&f.rows, "rows", 20, "how many plans to print")
+	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
+	return cmd
+}
+
+// planFiles are the files that a search may write into a folder.
+var planFiles = [...]string{"pareto.png", "plans.json"}
+
+func runSearch(ctx context.Context, path string, f searchFlags, stdout, stderr io.Writer) error {
+	if f.rows < 1 {
+		return fmt.Errorf("--rows %d: at least 1 plan has to be printed", f.rows)
+	}
+	c, err := configs.Load(path, f.sets...)
+	if err != nil {
+		return err
+	}
+	if c.Defined("collective") {
+		return fmt.Errorf("%s: a [collective] has no schedule to be searched; give [times] or [model]", c.Name())
+	}
+	if f.out != "" {
+		if name := present(f.out, planFiles[:]); name != "" && !hasPlans(f.out) {
+			return fmt.Errorf("--out %s: holds a %s that psim has not written; name another folder", f.out, name)
+		}
+		if err := prepareFolder(f.out); err != nil {
+			return err
+		}
+	}
+	start := time.Now()
+	p := newProgress(stderr, f.quiet)
+	s, err := searchPlans(ctx, c, p)
+	p.clear()
+	if err != nil {
+		return err
+	}
+	if f.out != "" {
+		written, err := s.write(ctx, c.Name(), f.out)
+		if err != nil {
+			return failure{err}
+		}
+		if !f.quiet {
+			fmt.Fprintf(stderr, "wrote %s in %s\n", strings.Join(written, ", "), f.out)
+		}
+	}
+	if !f.json {
+		return s.plans.WriteTable(stdout, f.rows)
+	}
+	seconds := time.Since(start).Seconds()
+	s.plans.Seconds = &seconds
+	return s.plans.WriteJSON(stdout)
+}
+
+// planSearch is what a search has found so far.
+type planSearch struct {
+	plans    reports.Plans
+	capacity int64
+	seen     map[string]bool
+	refused  error // the first reason why a combination is none
+}
+
+// searchPlans simulates every combination that the configuration allows.
+func searchPlans(ctx context.Context, c *configs.Config, p *progress) (*planSearch, error) {
+	s := &planSearch{seen: map[string]bool{}}
+	all := combine(c)
+	for i, sets := range all {
+		p.say("plan %d of %d: %v", i+1, len(all), sets)
+		err := s.evaluate(ctx, c, sets)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil && s.refused == nil {
+			s.refused = err
+		}
+	}
+	if s.plans.Evaluated == 0 && s.plans.Pruned == 0 {
+		return nil, s.refused
+	}
+	s.plans.Sort()
+	return s, nil
+}
+
+// combine lists the settings of all plans: the configuration's own shape with
+// each schedule, number of microbatches and number of stages per rank.
+func combine(c *configs.Config) [][]string {
+	names := []string{c.Schedule.Name}
+	if c.Schedule.Stages > 1 {
+		names = nil
+		for _, s := range schedules.Catalog() {
+			if s.Pipelined && comparable(c, s) {
+				names = append(names, s.Name)
+			}
+		}
+		names = append(names, "auto")
+	}
+	var list [][]string
+	for _, name := range names {
+		for _, microbatches := range shares(c) {
+			for _, virtual := range []int{1, 2, 4} {
+				if virtual > 1 && !c.Defined("model") {
+					break // [times] are per stage, so more of them are more work
+				}
+				sets := append([]string{"schedule.name=" + name}, microbatches...)
+				if virtual > 1 {
+					sets = append(sets, fmt.Sprintf("schedule.virtual_stages=%d", virtual))
+				} else if c.Defined("schedule.virtual_stages") {
+					sets = append(sets, "schedule.virtual_stages=1")
+				}
+				list = append(list, sets)
+			}
+		}
+	}
+	return list
+}
+
+// comparable reports whether a schedule does the same work as others: [times]
+// price a stage, so those that need more stages, or every stage twice, do not.
+func comparable(c *configs.Config, s schedules.Schedule) bool {
+	shape := schedules.Shape{Ranks: c.Schedule.Stages, Microbatches: 1}
+	return c.Defined("model") || s.PerRank == 0 && s.SecondPlacement(shape) == nil
+}
+
+// shares lists the ways to cut a replica's share of the batch into equal
+// microbatches. With [times], which price a microbatch as it is, there is one.
+func shares(c *configs.Config) [][]string {
+	const most = 1 << 12
+	perReplica := c.Batch.Global / int64(max(1, c.Parallel.Data))
+	if !c.Defined("model") || perReplica < 1 {
+		return [][]string{nil}
+	}
+	var list [][]string
+	for n := int64(1); n <= min(perReplica, most); n++ {
+		if perReplica%n != 0 {
+			continue
+		}
+		sets := []string{fmt.Sprintf("schedule.microbatches=%d", n)}
+		if c.Defined("batch.micro") {
+			sets = append(sets, fmt.Sprintf("batch.micro=%d", perReplica/n))
+		}
+		list = append(list, sets)
+	}
+	return list
+}
+
+// evaluate simulates one plan, unless its parameters alone do not fit.
+func (s *planSearch) evaluate(ctx context.Context, c *configs.Config, sets []string) error {
+	c, err := c.With(sets...)
+	if err != nil {
+		return err
+	}
+	if err := checkSize(c.Tasks()); err != nil {
+		return err
+	}
+	e := &experiment{config: c}
+	if err := e.construct(ctx, nil); err != nil {
+		return err
+	}
+	shape := e.plan.Graph.Shape
+	key := fmt.Sprint(e.plan.Graph.Name, shape.Virtual, shape.Microbatches)
+	if s.seen[key] {
+		return nil
+	}
+	s.seen[key] = true
+	if e.plan.Capacity != nil {
+		s.capacity = slices.Min(e.plan.Capacity)
+	}
+	if hopeless(e.plan) {
+		s.plans.Pruned++
+		return nil
+	}
+	if err := errors.Join(ctx.Err(), e.replay(ctx)); err != nil {
+		return err
+	}
+	if err := e.leaveRoom(ctx); err != nil {
+		return err
+	}
+	s.plans.Evaluated++
+	s.plans.Plans = append(s.plans.Plans, reports.Plan{Result: e.result, Settings: sets})
+	return nil
+}
+
+// hopeless reports whether what stays in memory from step to step is too much.
+func hopeless(plan *configs.Plan) bool {
+	for r, bytes := range plan.Costs.Persistent {
+		if plan.Capacity != nil && bytes > plan.Capacity[r] {
+			return true
+		}
+	}
+	return false
+}
+
+// write puts the files of a search into a folder and returns their names; the
+// picture only if there is something to draw.
+func (s *planSearch) write(ctx context.Context, name, folder string) ([]string, error) {
+	picture := filepath.Join(folder, planFiles[0])
+	files, written := []file{{filepath.Join(folder, planFiles[1]), s.plans.WriteJSON}}, planFiles[1:]
+	figure := reports.ParetoFigure{Title: name + " · plans", Plans: s.plans.Plans, Capacity: s.capacity}
+	draw := func(w io.Writer) error { return reports.Pareto(w, reports.PNG, figure) }
+	stale := hasPlans(folder)
+	if draw(io.Discard) == nil {
+		files, written, stale = append([]file{{picture, draw}}, files...), planFiles[:], false
+	}
+	if err := writeFiles(ctx, files); err != nil {
+		return nil, err
+	}
+	if stale { // an earlier one would pass for this one's
+		if err := os.Remove(picture); err != nil && !os.IsNotExist(err) {
+			return nil, fmt.Errorf("%s: cannot be removed: %s", picture, reason(err))
+		}
+	}
+	return written, nil
+}
+
+// hasPlans reports whether a search has been written to a folder.
+func hasPlans(folder string) bool {
+	_, err := readFile(filepath.Join(folder, planFiles[1]), reports.ReadPlans)
+	return err == nil
+}

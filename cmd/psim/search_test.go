@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/configs"
+	"psim/reports"
+)
+
+// TestSearch ranks the plans of a network: the best is "auto", all orders fit, and
+// running the settings of a plan gives what the search says.
+func TestSearch(t *testing.T) {
+	userFolder(t)
+	const sets = " --set batch.global=8 --set machine.compute.memory=4GB"
+	stdout, stderr, code := psim(t, "psim search gpipe --json"+sets)
+	require.Zero(t, code, stderr)
+	require.Empty(t, stderr)
+	var object map[string]any
+	require.NoError(t, json.Unmarshal([]byte(stdout), &object))
+	for _, key := range []string{"plans", "evaluated", "pruned", "seconds"} {
+		require.Contains(t, object, key)
+	}
+	plans, err := reports.ReadPlans(strings.NewReader(stdout))
+	require.NoError(t, err)
+	require.Equal(t, len(plans.Plans), plans.Evaluated)
+	require.Zero(t, plans.Pruned)
+	schedules, microbatches := map[string]bool{}, map[int]bool{}
+	for _, p := range plans.Plans {
+		schedules[p.Schedule], microbatches[p.Microbatches] = true, true
+		require.NotEmpty(t, p.Settings)
+	}
+	require.True(t, schedules["auto"] && schedules["1f1b"] && schedules["gpipe"])
+	require.Equal(t, map[int]bool{1: true, 2: true, 4: true, 8: true}, microbatches)
+	best := plans.Plans[slices.IndexFunc(plans.Plans, func(p reports.Plan) bool { return p.Schedule == "auto" })]
+	require.NotNil(t, best.Search)
+
+	stdout, _, code = psim(t, "psim run gpipe --json"+sets+" --set "+strings.Join(best.Settings, " --set "))
+	require.Zero(t, code)
+	var r reports.Result
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.Equal(t, best.StepTime, r.StepTime)
+	require.Equal(t, best.Ranks, r.Ranks)
+}
+
+func TestSearchFiles(t *testing.T) {
+	userFolder(t)
+	require.NoError(t, os.WriteFile("auto.toml", []byte(autoTimes), 0o644))
+	var first map[string]string
+	for _, folder := range []string{"a", "b"} {
+		stdout, stderr, code := psim(t, "psim search auto.toml --out "+folder)
+		require.Zero(t, code, stderr)
+		require.Equal(t, "wrote pareto.png, plans.json in "+folder+"\n", stderr)
+		require.Contains(t, stdout, "the best: --set schedule.name=")
+		files := contents(t, folder)
+		require.Len(t, files, 2)
+		require.NotContains(t, files["plans.json"], "seconds")
+		if first != nil {
+			require.Equal(t, first["plans.json"], files["plans.json"])
+			require.True(t, first["pareto.png"] == files["pareto.png"])
+		}
+		first = files
+	}
+	// Without memory there is nothing to draw, and the old picture goes.
+	require.NoError(t, os.WriteFile("auto.toml", []byte(strings.Split(autoTimes, "[memory]")[0]), 0o644))
+	_, stderr, code := psim(t, "psim search auto.toml --out a")
+	require.Zero(t, code)
+	require.Equal(t, "wrote plans.json in a\n", stderr)
+	require.Len(t, contents(t, "a"), 1)
+}
+
+// Where parameters alone do not fit nothing is simulated, and that is said.
+func TestSearchPrunes(t *testing.T) {
+	userFolder(t)
+	stdout, _, code := psim(t, "psim search gpipe --json --set batch.global=2 --set machine.compute.memory=100MB")
+	require.Zero(t, code)
+	plans, err := reports.ReadPlans(strings.NewReader(stdout))
+	require.NoError(t, err)
+	require.Empty(t, plans.Plans)
+	require.Zero(t, plans.Evaluated)
+	require.Greater(t, plans.Pruned, 5)
+}
+
+func TestSearchErrors(t *testing.T) {
+	userFolder(t)
+	require.NoError(t, os.Mkdir("mine", 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join("mine", "plans.json"), []byte("[]"), 0o644))
+	for line, want := range map[string]string{
+		"psim search":                                  "takes one CONFIG",
+		"psim search nowhere.toml":                     "no such file",
+		"psim search gpipe --rows 0":                   "--rows 0: at least 1 plan",
+		"psim search ring-allreduce":                   "[collective] has no schedule",
+		"psim search gpipe --out mine":                 "holds a plans.json that psim has not written",
+		"psim search gpipe --set schedule.stages=1000": "stages = 1000",
+		"psim schedule auto":                           "auto has no order before tasks have times",
+		"psim run gpipe --exact":                       "--exact: proves the order of schedule.name = \"auto\", not of gpipe",
+		"psim run gpipe --set schedule.name=auto --exact --time-limit 0s": "--time-limit 0s: must be more than 0",
+	} {
+		_, stderr, code := psim(t, line)
+		require.Equal(t, exitUsage, code, line)
+		require.Contains(t, stderr, want, line)
+	}
+}
+
+func TestSearchStops(t *testing.T) {
+	userFolder(t)
+	c, err := configs.Load("gpipe")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err = searchPlans(ctx, c, newProgress(os.Stderr, true))
+	require.ErrorIs(t, err, context.Canceled)
+	auto, err := c.With("schedule.name=auto")
+	require.NoError(t, err)
+	_, err = simulate(ctx, auto)
+	require.ErrorIs(t, err, context.Canceled)
+}

@@ -1,0 +1,143 @@
+package configs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"psim/costmodel"
+	"psim/internal/units"
+	"psim/schedules"
+	"psim/schedules/search"
+)
+
+// autoName is the schedule whose order is found by search.
+const autoName = "auto"
+
+// autoSchedule stands for it where a row of the catalog would. It is none itself:
+// its order depends on what tasks cost.
+func autoSchedule() schedules.Schedule {
+	return schedules.Schedule{Name: autoName, Pipelined: true}
+}
+
+// findSchedule looks a name up in the catalog, and beside it.
+func findSchedule(name string) (schedules.Schedule, error) {
+	if name == autoName {
+		return autoSchedule(), nil
+	}
+	return schedules.Find(name)
+}
+
+// checkAuto refuses settings that the search does not serve.
+func (c *Config) checkAuto(stageRank []int32) error {
+	switch {
+	case c.Schedule.VirtualStages > 1:
+		return fmt.Errorf("virtual_stages = %d: auto searches orders for one stage per rank; remove virtual_stages or set it to 1", c.Schedule.VirtualStages)
+	case c.Schedule.Synchronous:
+		return errors.New("synchronous = true: auto searches for an order without barriers; set it to false")
+	case c.Parallel.Zero == 3:
+		return errors.New("name = \"auto\": parallel.zero = 3 makes stages of layers on one rank; use ddp")
+	case stageRank != nil && !slices.Equal(stageRank, schedules.OneStagePerRank(c.Schedule.Stages)):
+		return fmt.Errorf("auto cannot run stages on the ranks %v: it needs one stage per rank, stage s on rank s", stageRank)
+	}
+	return nil
+}
+
+// Exact lets an installed solver prove the order of schedule.name = "auto", for so
+// long at most; 0 leaves it at the heuristic.
+func (c *Config) Exact(limit time.Duration) { c.exact = limit }
+
+// findOrder searches as thoroughly as is wanted.
+func (c *Config) findOrder(ctx context.Context, in search.Problem) (search.Result, error) {
+	if c.exact > 0 {
+		return search.Exact(ctx, in, c.exact)
+	}
+	return search.Find(ctx, in)
+}
+
+// searchTimes finds the order for explicit times.
+func (c *Config) searchTimes(ctx context.Context, shape schedules.Shape, stageRank []int32) (*search.Result, error) {
+	if err := c.checkAuto(stageRank); err != nil {
+		return nil, c.orderProblem(err)
+	}
+	if err := c.Times.Validate(shape.Ranks, shape.Microbatches, true); err != nil {
+		return nil, c.problem("times", err)
+	}
+	if err := c.checkActivation(shape.Ranks, shape.Microbatches); err != nil {
+		return nil, err
+	}
+	in := search.FromCosts(shape.Ranks, shape.Microbatches, c.Times.Costs(c.Memory))
+	in.Latency = slices.Repeat([]time.Duration{time.Duration(c.Times.PointToPoint)}, shape.Ranks-1)
+	if c.Memory.Limit > 0 {
+		in.Limit = slices.Repeat([]int64{int64(c.Memory.Limit)}, shape.Ranks)
+	}
+	found, err := c.findOrder(ctx, in)
+	var full *search.MemoryError
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.As(err, &full):
+		return nil, c.problem("memory", fmt.Errorf("limit = %q: %s of activations for one microbatch do not fit, so no order does", c.Memory.Limit, units.FormatBytes(full.Need)))
+	case err != nil:
+		return nil, c.problem("schedule", fmt.Errorf(`name = "auto": %w`, err))
+	}
+	return &found, nil
+}
+
+// searchModel finds the order for a network on a machine, under the memory that
+// persistent state leaves. What the search does not count, the room for messages
+// that wait, it keeps free: reserve bytes on each rank of a replica.
+func (c *Config) searchModel(ctx context.Context, shape schedules.Shape, w *costmodel.Workload, m costmodel.Machine, reserve []int64) (*search.Result, error) {
+	if err := c.checkAuto(w.StageRank); err != nil {
+		return nil, c.orderProblem(err)
+	}
+	graph, err := schedules.Pipeline{
+		Name: autoName, Shape: shape, StageRank: w.StageRank, Order: search.Split(shape.Ranks, shape.Microbatches),
+		Samples: w.Samples, Boundaries: w.Boundaries(),
+	}.Graph()
+	if err != nil {
+		return nil, c.problem("schedule", err)
+	}
+	costs, err := w.Costs(m, graph)
+	if err != nil {
+		return nil, c.problem("machine", err)
+	}
+	in := search.FromCosts(shape.Ranks, shape.Microbatches, costs)
+	in.Latency = boundaryTimes(graph, costs)
+	if m.Device.Memory > 0 {
+		for r := range shape.Ranks {
+			in.Limit = append(in.Limit, int64(m.Device.Memory)-costs.Persistent[r])
+			if reserve != nil {
+				in.Limit[r] -= reserve[r]
+			}
+		}
+	}
+	found, err := c.findOrder(ctx, in.Relaxed())
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, c.problem("schedule", fmt.Errorf(`name = "auto": %w`, err))
+	}
+	return &found, nil
+}
+
+// boundaryTimes is how long the slowest message over every stage boundary takes.
+func boundaryTimes(g *schedules.Graph, costs schedules.Costs) []time.Duration {
+	times := make([]time.Duration, g.Shape.Ranks-1)
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		if !t.Kind.Message() {
+			continue
+		}
+		boundary := t.Stage
+		if t.Kind == schedules.SendBackward {
+			boundary--
+		}
+		cost := costs.Task(t)
+		times[boundary] = max(times[boundary], cost.Busy+cost.Delay)
+	}
+	return times
+}

@@ -1,0 +1,123 @@
+package configs_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/configs"
+	"psim/schedules"
+	"psim/sim"
+)
+
+// searched is small, with both halves of the backward and a schedule to be found.
+const searched = `
+[schedule]
+name = "auto"
+stages = 3
+microbatches = 6
+
+[times]
+forward = "10ms"
+backward_input = "10ms"
+backward_weight = "10ms"
+
+[memory]
+activation = "1GB"
+limit = "3GB"
+`
+
+// With the memory of P microbatches the span is P−1 passes above the ideal, with
+// that of 2P it is ideal.
+func TestAutoTimes(t *testing.T) {
+	plan, s := run(t, parse(t, searched))
+	require.Equal(t, 200*time.Millisecond, plan.Search.Span)
+	require.Equal(t, plan.Search.Span, plan.Search.LowerBound)
+	require.InDelta(t, 0.1, s.Bubble.Span, 1e-12)
+	require.Equal(t, "auto", plan.Graph.Name)
+
+	plan, s = run(t, parse(t, searched, "memory.limit=6GB"))
+	require.Equal(t, 180*time.Millisecond, plan.Search.Span)
+	require.Zero(t, s.Bubble.Span)
+
+	plan, _ = run(t, parse(t, searched, "schedule.stages=1"))
+	require.Equal(t, 180*time.Millisecond, plan.Search.Makespan)
+}
+
+// What the search says of an order is what a simulation of the plan says, and the
+// limit holds at every moment.
+func TestAutoIsSimulated(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		set := func(key string, from, to int, unit string) string {
+			return key + "=" + rapid.StringMatching(`[`+digits(from, to)+`]`).Draw(t, key) + unit
+		}
+		c, err := configs.Parse("x.toml", []byte(searched),
+			set("schedule.stages", 1, 5, ""), set("schedule.microbatches", 1, 9, ""), set("times.p2p", 0, 5, "ms"),
+			set("times.forward", 1, 9, "ms"), set("times.backward_weight", 1, 9, "ms"),
+			"memory.activation=2GB", set("memory.freed_by_input_gradient", 0, 2, "GB"), set("memory.limit", 2, 9, "GB"))
+		require.NoError(t, err)
+		plan, err := c.Build()
+		require.NoError(t, err)
+		trace, err := sim.Run(plan.Graph, plan.Costs)
+		require.NoError(t, err)
+		s := schedules.Summarize(trace)
+		require.Equal(t, s.Makespan, plan.Search.Makespan)
+		var busy time.Duration
+		for r, rank := range s.Ranks {
+			busy += rank.Compute
+			require.LessOrEqual(t, rank.PeakMemory, plan.Capacity[r])
+		}
+		span := float64(plan.Search.Span) * float64(len(s.Ranks))
+		require.InDelta(t, 1-float64(busy)/span, s.Bubble.Span, 1e-9)
+	})
+}
+
+// digits lists the digits from one to another.
+func digits(from, to int) string { return "0123456789"[from : to+1] }
+
+// A network's order is found under the memory that its parameters leave, and is
+// no worse than 1F1B's.
+func TestAutoModel(t *testing.T) {
+	one, s := run(t, parse(t, network, "schedule.name=1f1b"))
+	require.Nil(t, one.Search)
+	plan, auto := run(t, parse(t, network, "schedule.name=auto"))
+	require.Less(t, auto.Bubble.Span, s.Bubble.Span)
+	require.LessOrEqual(t, plan.Search.LowerBound, plan.Search.Span)
+
+	// Room that is reserved is not used: with almost all of it, one microbatch
+	// after another.
+	c := parse(t, network, "schedule.name=auto")
+	tight, err := c.BuildReserving(context.Background(), []int64{1 << 60, 1 << 60})
+	require.NoError(t, err)
+	trace, err := sim.Run(tight.Graph, tight.Costs)
+	require.NoError(t, err)
+	for _, r := range schedules.Summarize(trace).Ranks {
+		require.Equal(t, 1, r.PeakInFlight)
+	}
+}
+
+func TestAutoErrors(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		set  string
+		want string
+	}{
+		{searched, "schedule.virtual_stages=2", "virtual_stages = 2: auto holds one stage per rank"},
+		{searched, "schedule.synchronous=true", "without barriers"},
+		{searched, "schedule.placement=[0, 2, 1]", "placement: auto cannot run stages on the ranks [0 2 1]"},
+		{searched, "memory.limit=999MB", `memory.limit = "999MB": 1.00 GB of activations for one microbatch do not fit`},
+		{searched, "schedule.microbatches=2000000", "more than the 4194304 tasks that an order is searched for"},
+		{small, "schedule.name=auto", "backward_input is missing"},
+		{network, "parallel.zero=3", "zero = 3"},
+	} {
+		sets := []string{c.set}
+		if c.text == network {
+			sets = append(sets, "schedule.name=auto")
+		}
+		err := failure(configs.Parse("x.toml", []byte(c.text), sets...))
+		require.ErrorContains(t, err, c.want, c.set)
+	}
+}

@@ -1,0 +1,110 @@
+package reports
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"psim/internal/units"
+)
+
+// A Plan is one way to run an experiment: the settings that make it, as --set
+// takes them, and what is predicted for it.
+type Plan struct {
+	Result
+	Settings []string `json:"settings"`
+}
+
+// Plans are the outcome of psim search, best first: those that fit in memory by
+// their step time, then the others by how much they need.
+type Plans struct {
+	Plans []Plan `json:"plans"`
+	// Evaluated is how many plans were simulated, Pruned how many were not
+	// because their parameters alone do not fit.
+	Evaluated int `json:"evaluated"`
+	Pruned    int `json:"pruned"`
+	// Seconds is how long the search took. It differs from run to run, so it is
+	// nil in every file.
+	Seconds *float64 `json:"seconds,omitempty"`
+}
+
+// peak is the highest memory of any rank.
+func (p Plan) peak() int64 {
+	var peak int64
+	for _, r := range p.Ranks {
+		peak = max(peak, r.PeakMemory)
+	}
+	return peak
+}
+
+// Sort puts the best plan first. Of plans with equal times, the one that needs
+// less memory comes first.
+func (p Plans) Sort() {
+	slices.SortStableFunc(p.Plans, func(a, b Plan) int {
+		switch {
+		case a.FitsMemory != b.FitsMemory:
+			return map[bool]int{true: -1, false: 1}[a.FitsMemory]
+		case a.FitsMemory:
+			return cmp.Or(cmp.Compare(a.StepTime, b.StepTime), cmp.Compare(a.peak(), b.peak()))
+		}
+		return cmp.Or(cmp.Compare(a.peak(), b.peak()), cmp.Compare(a.StepTime, b.StepTime))
+	})
+}
+
+// WriteJSON writes the plans as an indented JSON object.
+func (p Plans) WriteJSON(w io.Writer) error {
+	list := make([]Plan, len(p.Plans))
+	for i, plan := range p.Plans {
+		list[i] = Plan{plan.Result.writable(), plan.Settings}
+	}
+	p.Plans = list
+	return writeJSON(w, p)
+}
+
+// WriteTable prints the first of the plans for people, and how to run the best.
+func (p Plans) WriteTable(w io.Writer, rows int) error {
+	if len(p.Plans) == 0 {
+		_, err := fmt.Fprintf(w, "no plan fits: of all %d, parameters, gradients and optimizer state alone need more than a rank's memory\n", p.Pruned)
+		return err
+	}
+	out := bufio.NewWriter(w)
+	table := [][]string{{"schedule", "virtual", "microbatches", "step time", "bubble", "of the span", "peak memory", "fits"}}
+	for _, plan := range p.Plans[:min(rows, len(p.Plans))] {
+		fits := "no"
+		if plan.FitsMemory {
+			fits = "yes"
+		}
+		table = append(table, []string{
+			plan.Schedule, strconv.Itoa(plan.VirtualStages), strconv.Itoa(plan.Microbatches), duration(plan.StepTime),
+			percent(plan.Bubble.Makespan), percent(plan.Bubble.Span), units.FormatBytes(plan.peak()), fits,
+		})
+	}
+	writeAligned(out, table)
+	if more := len(p.Plans) - rows; more > 0 {
+		fmt.Fprintf(out, "  … and %d more\n", more)
+	}
+	verdict := "the best: --set "
+	if !p.Plans[0].FitsMemory {
+		verdict = "none fits in memory; the least is needed with --set "
+	}
+	fmt.Fprintf(out, "\n%s%s\n", verdict, strings.Join(p.Plans[0].Settings, " --set "))
+	return out.Flush()
+}
+
+// ReadPlans reads a plans.json.
+func ReadPlans(r io.Reader) (Plans, error) {
+	var p Plans
+	if err := json.NewDecoder(r).Decode(&p); err != nil {
+		return p, err
+	}
+	if p.Plans == nil {
+		return p, errors.New("plans is missing")
+	}
+	return p, nil
+}

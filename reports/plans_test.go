@@ -1,0 +1,76 @@
+package reports_test
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/reports"
+)
+
+// plans are a few schedules and numbers of microbatches.
+func plans(t testing.TB, capacity int64) reports.Plans {
+	var p reports.Plans
+	for _, name := range []string{"gpipe", "1f1b", "model-parallel"} {
+		for _, m := range []int{2, 4, 8} {
+			c := times{f: 80*ms/time.Duration(m) + 2*ms, b: 160 * ms / time.Duration(m), activation: 8e9 / int64(m), resident: 1e9}
+			limits := []int64{capacity, capacity, capacity, capacity}
+			if capacity == 0 {
+				limits = nil
+			}
+			r := result(run(t, name, 4, m, c), limits)
+			p.Plans = append(p.Plans, reports.Plan{Result: r, Settings: []string{"schedule.name=" + name}})
+		}
+	}
+	p.Evaluated = len(p.Plans)
+	p.Sort()
+	return p
+}
+
+func pareto(t testing.TB, capacity int64) reports.ParetoFigure {
+	return reports.ParetoFigure{Title: "plans", Plans: plans(t, capacity).Plans, Capacity: capacity}
+}
+
+func TestPlans(t *testing.T) {
+	p := plans(t, 7e9)
+	for i, plan := range p.Plans[1:] {
+		before := p.Plans[i]
+		require.False(t, plan.FitsMemory && !before.FitsMemory, "what fits comes first")
+		if plan.FitsMemory {
+			require.LessOrEqual(t, before.StepTime, plan.StepTime)
+		}
+	}
+	require.True(t, p.Plans[0].FitsMemory)
+	require.False(t, p.Plans[len(p.Plans)-1].FitsMemory)
+	var table, saved bytes.Buffer
+	require.NoError(t, p.WriteTable(&table, 4))
+	golden(t, "plans.txt", table.Bytes())
+	require.NoError(t, p.WriteJSON(&saved))
+	require.NotContains(t, saved.String(), "seconds")
+	for _, key := range []string{`"evaluated": 9`, `"pruned": 0`, `"settings": [`, `"kind": "predicted"`} {
+		require.Contains(t, saved.String(), key)
+	}
+	again, err := reports.ReadPlans(&saved)
+	require.NoError(t, err)
+	require.Equal(t, p, again)
+	for _, text := range []string{"", "{}", "[]"} {
+		_, err := reports.ReadPlans(strings.NewReader(text))
+		require.Error(t, err)
+	}
+
+	table.Reset()
+	require.NoError(t, reports.Plans{Pruned: 3}.WriteTable(&table, 20))
+	require.Contains(t, table.String(), "no plan fits: of all 3,")
+	none := plans(t, 1e9)
+	table.Reset()
+	require.NoError(t, none.WriteTable(&table, 20))
+	require.Contains(t, table.String(), "none fits in memory; the least is needed with --set schedule.name=")
+}
+
+func TestParetoOfNothing(t *testing.T) {
+	require.ErrorContains(t, reports.Pareto(io.Discard, reports.PNG, reports.ParetoFigure{}), "nothing to draw")
+}

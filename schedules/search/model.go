@@ -1,0 +1,217 @@
+package search
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A model is a problem as a mixed-integer program. A task has a start time; of two
+// tasks of a rank either comes first, and a variable of 0 or 1 says which where
+// that is open. Each rank starts as soon as its first input is there, as it will
+// when the order is run, and spans end with the last W.
+type model struct {
+	*problem
+	words words // what is known to be possible
+	span  int64 // of that
+	bound int64
+	unit  int64 // of time: all times are multiples
+	head  []int64
+	out   strings.Builder
+}
+
+// A task is one pass of a rank.
+type task struct{ k, r, m int }
+
+func newModel(q *problem, found Result) *model {
+	m := &model{problem: q, span: int64(found.Span), bound: int64(found.LowerBound), head: make([]int64, q.p)}
+	for _, times := range append(q.time[:], q.latency) {
+		for _, t := range times {
+			m.unit = divisor(m.unit, t)
+		}
+	}
+	m.unit = max(1, m.unit)
+	for r := 1; r < q.p; r++ {
+		m.head[r] = m.head[r-1] + q.time[letterF][(r-1)*q.m] + q.latency[r-1]
+	}
+	for _, actions := range found.Order {
+		var word []byte
+		for _, a := range actions {
+			for k, kind := range passes {
+				if a.Kind == kind {
+					word = append(word, byte(k))
+				}
+			}
+		}
+		m.words = append(m.words, word)
+	}
+	return m
+}
+
+// divisor is the greatest common divisor.
+func divisor(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// choices is the number of variables of 0 or 1.
+func (m *model) choices() int { return 3 * m.p * m.m * (m.m - 1) / 2 }
+
+// tasks lists the passes of a rank.
+func (m *model) tasks(r int) []task {
+	var list []task
+	for k := range passes {
+		for i := range m.m {
+			list = append(list, task{k, r, i})
+		}
+	}
+	return list
+}
+
+// known says whether an order of two tasks is settled.
+type known int
+
+const (
+	open known = iota
+	yes
+	no
+)
+
+// before names the variable that is 1 where a comes before b, both on one rank;
+// empty where the other order has it, or where it is settled.
+func (m *model) before(a, b task) (name string, fixed known) {
+	switch {
+	case a.k == b.k && a.m < b.m, a.k < b.k && a.m <= b.m:
+		return "", yes
+	case a.k == b.k, a.k > b.k && a.m >= b.m:
+		return "", no
+	case a.k > b.k: // the earlier microbatch's later pass, before the later one's earlier
+		return fmt.Sprintf("y%d_%d%d_%d_%d", a.r, a.k, b.k, a.m, b.m), open
+	}
+	return "", open
+}
+
+func (t task) name() string { return fmt.Sprintf("t%d_%d_%d", t.k, t.r, t.m) }
+
+func (m *model) time(t task) int64 { return m.problem.time[t.k][t.r*m.m+t.m] / m.unit }
+
+// text is the program in the LP format.
+func (m *model) text() string {
+	m.out.Reset()
+	m.line("Minimize\n span: S\nSubject To\n")
+	for r := range m.p {
+		m.spans(r)
+		m.waits(r)
+		m.oneAtATime(r)
+		if m.limit[r] < unlimited {
+			m.room(r)
+		}
+	}
+	m.line("Bounds\n %d <= S <= %d\n", (m.bound+m.unit-1)/m.unit, m.span/m.unit)
+	for r := range m.p {
+		m.line(" %s = %d\n", task{letterF, r, 0}.name(), m.head[r]/m.unit)
+	}
+	m.line("Binaries\n")
+	m.eachChoice(func(name string, _, _ task) { m.line(" %s\n", name) })
+	m.line("End\n")
+	return m.out.String()
+}
+
+func (m *model) line(format string, args ...any) { fmt.Fprintf(&m.out, format, args...) }
+
+// spans makes S no less than a rank's span.
+func (m *model) spans(r int) {
+	last := task{letterW, r, m.m - 1}
+	m.line(" S - %s >= %d\n", last.name(), m.time(last)-m.head[r]/m.unit)
+}
+
+// waits lets every pass wait for what it needs.
+func (m *model) waits(r int) {
+	after := func(b, a task, latency int64) {
+		m.line(" %s - %s >= %d\n", b.name(), a.name(), m.time(a)+latency/m.unit)
+	}
+	for i := range m.m {
+		f, in, w := task{letterF, r, i}, task{letterI, r, i}, task{letterW, r, i}
+		after(in, f, 0)
+		after(w, in, 0)
+		if r < m.p-1 {
+			after(task{letterF, r + 1, i}, f, m.latency[r])
+			after(in, task{letterI, r + 1, i}, m.latency[r])
+		}
+		for k := range passes {
+			if i > 0 {
+				after(task{k, r, i}, task{k, r, i - 1}, 0)
+			}
+		}
+	}
+}
+
+// eachChoice visits the pairs of tasks whose order is open.
+func (m *model) eachChoice(visit func(name string, a, b task)) {
+	for r := range m.p {
+		m.eachChoiceOf(r, visit)
+	}
+}
+
+func (m *model) eachChoiceOf(r int, visit func(name string, a, b task)) {
+	for _, a := range m.tasks(r) {
+		for _, b := range m.tasks(r) {
+			if name, _ := m.before(a, b); name != "" {
+				visit(name, a, b)
+			}
+		}
+	}
+}
+
+// oneAtATime keeps the passes of a rank apart: of two, one ends before the other
+// starts. What comes before a task comes before the later ones of its kind.
+func (m *model) oneAtATime(r int) {
+	slack := m.span / m.unit // no two tasks of the rank are further apart
+	m.eachChoiceOf(r, func(name string, a, b task) {
+		m.line(" %s - %s - %d %s >= %d\n", b.name(), a.name(), slack+m.time(a), name, -slack)
+		m.line(" %s - %s + %d %s >= %d\n", a.name(), b.name(), slack+m.time(b), name, m.time(b))
+		if b.m+1 < m.m {
+			later, _ := m.before(a, task{b.k, r, b.m + 1})
+			m.line(" %s - %s >= 0\n", later, name)
+		}
+		if earlier, _ := m.before(task{a.k, r, a.m - 1}, b); a.m > 0 && earlier != "" {
+			m.line(" %s - %s >= 0\n", earlier, name)
+		}
+	})
+}
+
+// room keeps the level at the start of every pass within the limit: what all that
+// come before have left, and what it takes itself.
+func (m *model) room(r int) {
+	tasks := m.tasks(r)
+	for _, x := range tasks {
+		i := r*m.m + x.m
+		level := m.start[x.k][i]
+		var sum strings.Builder
+		terms := 0
+		for _, a := range tasks {
+			net := m.net(a.k, r*m.m+a.m)
+			name, fixed := m.before(a, x)
+			if a == x || net == 0 || fixed == no {
+				continue
+			}
+			if fixed == yes {
+				level += net
+				continue
+			}
+			if name == "" { // 1 − the other order
+				level += net
+				name, _ = m.before(x, a)
+				net = -net
+			}
+			if terms++; terms%5 == 0 {
+				sum.WriteString("\n")
+			}
+			fmt.Fprintf(&sum, " %+d %s", net, name)
+		}
+		if terms > 0 {
+			m.line("%s <= %d\n", sum.String(), m.limit[r]-level)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package search
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"psim/schedules"
+)
+
+// A Problem is what an order is sought for.
+type Problem struct {
+	Ranks, Microbatches int
+	// Step prices F, I and W: how long each takes, and how it changes the memory
+	// in use on its rank when it starts and ends. Of a cost it reads Busy,
+	// BytesAtStart and BytesAtEnd.
+	Step func(schedules.Action) schedules.Cost
+	// Latency[s] is how long after its end the result of a pass reaches the
+	// neighbour across the boundary between stages s and s+1, either way; nil is
+	// at once.
+	Latency []time.Duration
+	// Limit is the memory of every rank for what Step counts, inclusive; nil is
+	// unlimited.
+	Limit []int64
+}
+
+// FromCosts takes the problem from the costs of a graph whose orders are sought.
+// A message counts with its time on the link and its latency, but as if it never
+// had to queue.
+func FromCosts(ranks, microbatches int, costs schedules.Costs) Problem {
+	p := Problem{Ranks: ranks, Microbatches: microbatches}
+	p.Step = func(a schedules.Action) schedules.Cost {
+		return costs.Task(&schedules.Task{Kind: a.Kind, Rank: a.Stage, Stage: a.Stage, Microbatch: a.Microbatch, Peer: schedules.None})
+	}
+	return p
+}
+
+// Split is an order that is legal for every size: one microbatch after another,
+// its backward in two halves.
+func Split(ranks, microbatches int) schedules.Order {
+	return (&problem{p: ranks, m: microbatches}).sequential().order()
+}
+
+// Relaxed is the problem with limits that hold at least one microbatch on every
+// rank. Where the given ones do not, an order still comes out: of those that
+// need the least memory on that rank.
+func (in Problem) Relaxed() Problem {
+	if in.Limit == nil {
+		return in
+	}
+	loose := in
+	loose.Limit = nil
+	q, err := loose.prepare()
+	if err != nil {
+		return in
+	}
+	in.Limit = slices.Clone(in.Limit)
+	for r := range in.Limit {
+		for m := range q.m {
+			in.Limit[r] = max(in.Limit[r], q.alone(r*q.m+m))
+		}
+	}
+	return in
+}
+
+// passes are the kinds of a split step, in the order of their codes.
+var passes = [3]schedules.Kind{schedules.Forward, schedules.InputGradient, schedules.WeightGradient}
+
+// The letters of a word, which index passes.
+const (
+	letterF = iota
+	letterI
+	letterW
+)
+
+// problem is a Problem with everything looked up. What belongs to stage s and
+// microbatch m stands at s·m + m of its slice.
+type problem struct {
+	p, m       int
+	time       [3][]int64
+	start, end [3][]int64 // bytes
+	latency    []int64    // by boundary
+	limit      []int64    // by rank
+}
+
+// unlimited is more memory than any sum of steps needs.
+const unlimited = int64(1) << 62
+
+// MaxTasks bounds the problems that are searched.
+const MaxTasks = 1 << 22
+
+// prepare looks everything up.
+func (in Problem) prepare() (*problem, error) {
+	switch {
+	case in.Ranks < 1 || in.Microbatches < 1:
+		return nil, fmt.Errorf("%d stages and %d microbatches: there must be at least one of each", in.Ranks, in.Microbatches)
+	case 3*float64(in.Ranks)*float64(in.Microbatches) > MaxTasks:
+		return nil, fmt.Errorf("%d stages × %d microbatches: more than the %d tasks that an order is searched for", in.Ranks, in.Microbatches, MaxTasks)
+	case in.Latency != nil && len(in.Latency) != in.Ranks-1:
+		return nil, fmt.Errorf("%d latencies for %d boundaries", len(in.Latency), in.Ranks-1)
+	case in.Limit != nil && len(in.Limit) != in.Ranks:
+		return nil, fmt.Errorf("%d memory limits for %d ranks", len(in.Limit), in.Ranks)
+	}
+	q := &problem{p: in.Ranks, m: in.Microbatches, latency: make([]int64, max(0, in.Ranks-1)), limit: make([]int64, in.Ranks)}
+	for s, c := range in.Latency {
+		q.latency[s] = int64(c)
+	}
+	for r := range q.limit {
+		q.limit[r] = unlimited
+		if in.Limit != nil {
+			q.limit[r] = in.Limit[r]
+		}
+	}
+	for k, kind := range passes {
+		n := q.p * q.m
+		q.time[k], q.start[k], q.end[k] = make([]int64, n), make([]int64, n), make([]int64, n)
+		for i := range n {
+			cost := in.Step(schedules.Action{Kind: kind, Stage: int32(i / q.m), Microbatch: int32(i % q.m)})
+			q.time[k][i], q.start[k][i], q.end[k][i] = int64(cost.Busy), cost.BytesAtStart, cost.BytesAtEnd
+			if cost.Busy < 0 || cost.Delay < 0 {
+				return nil, errors.New("a task takes less than no time")
+			}
+		}
+	}
+	return q, q.fits()
+}
+
+// A MemoryError says that no order fits: even one microbatch after another
+// needs more than the limit.
+type MemoryError struct {
+	Rank        int
+	Need, Limit int64
+}
+
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("rank %d needs %d bytes for one microbatch, more than its limit of %d", e.Rank, e.Need, e.Limit)
+}
+
+// fits reports the rank that cannot hold even one microbatch at a time.
+func (q *problem) fits() error {
+	for r := range q.p {
+		for m := range q.m {
+			if need := q.alone(r*q.m + m); need > q.limit[r] {
+				return &MemoryError{Rank: r, Need: need, Limit: q.limit[r]}
+			}
+		}
+	}
+	return nil
+}
+
+// alone is the highest level in the F, I and W of one microbatch by itself.
+func (q *problem) alone(i int) int64 {
+	level, peak := int64(0), int64(0)
+	for k := range passes {
+		peak = max(peak, level+q.start[k][i])
+		level += q.start[k][i] + q.end[k][i]
+	}
+	return peak
+}
+
+// net is how a pass changes the level.
+func (q *problem) net(k, i int) int64 { return q.start[k][i] + q.end[k][i] }

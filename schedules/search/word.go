@@ -1,0 +1,104 @@
+package search
+
+import (
+	"slices"
+
+	"psim/schedules"
+)
+
+// A word is the order of one rank: letters for F, I and W. The n-th letter of a
+// kind is microbatch n. words has one for every rank.
+type words [][]byte
+
+func (w words) clone() words {
+	c := make(words, len(w))
+	for r := range w {
+		c[r] = slices.Clone(w[r])
+	}
+	return c
+}
+
+// order spells the words out.
+func (w words) order() schedules.Order {
+	order := make(schedules.Order, len(w))
+	for r, word := range w {
+		var done [3]int32
+		order[r] = make([]schedules.Action, len(word))
+		for i, k := range word {
+			order[r][i] = schedules.Action{Kind: passes[k], Stage: int32(r), Microbatch: done[k]}
+			done[k]++
+		}
+	}
+	return order
+}
+
+// legal reports whether a word never puts a pass before the one it needs, and
+// never holds more than a limit.
+func (q *problem) legal(r int, word []byte, limit int64) bool {
+	var done [3]int
+	level, base := int64(0), r*q.m
+	for _, k := range word {
+		i := base + done[k]
+		done[k]++
+		if done[letterI] > done[letterF] || done[letterW] > done[letterI] {
+			return false
+		}
+		if level+q.start[k][i] > limit {
+			return false
+		}
+		level += q.net(int(k), i)
+	}
+	return true
+}
+
+// fit reports whether all words are legal.
+func (q *problem) fit(w words, limit []int64) bool {
+	for r := range w {
+		if !q.legal(r, w[r], limit[r]) {
+			return false
+		}
+	}
+	return true
+}
+
+// rankWord warms up with a number of forwards, then takes I and F in turn. W
+// follows so many I behind; what is left of it comes last.
+func rankWord(microbatches, warmUp, behind int) []byte {
+	warmUp = max(1, min(warmUp, microbatches))
+	word := slices.Repeat([]byte{letterF}, warmUp)
+	f, w := warmUp, 0
+	for m := range microbatches {
+		word = append(word, letterI)
+		if m >= behind {
+			word = append(word, letterW)
+			w++
+		}
+		if f < microbatches {
+			word = append(word, letterF)
+			f++
+		}
+	}
+	return append(word, slices.Repeat([]byte{letterW}, microbatches-w)...)
+}
+
+// published lists the orders that are known: 1F1B with the backward in two
+// halves, ZB-H1 and ZB-H2 (Qi et al. 2023, section 2).
+func (q *problem) published() []words {
+	list := make([]words, 3)
+	for r := range q.p {
+		list[0] = append(list[0], rankWord(q.m, q.p-r, 0))
+		list[1] = append(list[1], rankWord(q.m, q.p-r, r))
+		list[2] = append(list[2], rankWord(q.m, 2*(q.p-1-r)+1, 2*r))
+	}
+	return list
+}
+
+// sequential does one microbatch after another on every rank, which fits
+// whenever anything does.
+func (q *problem) sequential() words {
+	w := make(words, q.p)
+	for r := range w {
+		w[r] = slices.Repeat([]byte{letterF, letterI, letterW}, q.m)
+	}
+	return w
+}
