@@ -130,7 +130,10 @@ func loadPair(args []string) (a, b reports.Run, err error) {
 		}
 		return a, b, err
 	}
-	if b, err = loadRun(args[0]); err == nil {
+	if b, err = loadRun(args[0]); err == nil && b.Result.Kind != reports.Measured {
+		return a, b, fmt.Errorf("%s: is a prediction, so there is nothing to hold it against; name two results: psim compare A B", args[0])
+	}
+	if err == nil {
 		a, err = loadPrediction(args[0], b.Result)
 	}
 	return a, b, err

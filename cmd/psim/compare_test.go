@@ -122,7 +122,7 @@ func TestComparePrediction(t *testing.T) {
 		require.Empty(t, stdout)
 		require.Equal(t, want, stderr)
 	}
-	refused("psim compare m/predicted", "psim: m/predicted: holds no prediction; name two results: psim compare A B\n")
+	refused("psim compare m/predicted", "psim: m/predicted: is a prediction, so there is nothing to hold it against; name two results: psim compare A B\n")
 
 	_, stderr, code := psim(t, "psim run 1f1b --set schedule.microbatches=5 --set batch.global=10 --out m/predicted")
 	require.Zero(t, code, stderr)

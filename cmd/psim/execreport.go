@@ -15,10 +15,8 @@ import (
 // report writes the files and prints the results of all modes.
 func (s *session) report(ctx context.Context, folder string, stdout, stderr io.Writer) error {
 	ctx = context.WithoutCancel(ctx) // what was measured until an interrupt is kept
-	if folder != "" {
-		if err := s.write(ctx, folder); err != nil {
-			return failure{err}
-		}
+	if err := s.write(ctx, folder); err != nil {
+		return failure{err}
 	}
 	if err := s.print(stdout); err != nil {
 		return failure{err}
@@ -94,9 +92,12 @@ func (e *executed) comparison() reports.Comparison {
 // write puts the files of all modes in their places: those of the main mode in
 // the folder itself, and with several modes each one's in a folder of its name.
 func (s *session) write(ctx context.Context, folder string) error {
-	files := s.main().execFiles(folder)
-	files = files[:len(files)-1] // the session's result takes the place of the mode's
-	if len(s.done) > 1 {
+	var files []file
+	if folder != "" {
+		files = s.main().execFiles(folder)
+		files = files[:len(files)-1] // the session's result takes the place of the mode's
+	}
+	if len(s.done) > 1 && folder != "" {
 		for _, e := range s.done {
 			files = append(files, e.execFiles(filepath.Join(folder, e.plan.Graph.Name))...)
 		}
@@ -109,9 +110,15 @@ func (s *session) write(ctx context.Context, folder string) error {
 		}
 		files = append(files, file{s.flags.trace, func(w io.Writer) error { return write(w, s.main().trace, reports.AllRanks) }})
 	}
+	if folder == "" {
+		return writeFiles(ctx, files)
+	}
 	whole := s.whole()
 	files = append(files, file{filepath.Join(folder, "result.json"), func(w io.Writer) error { return whole.WriteJSON(w) }})
 	for _, f := range files {
+		if f.path == s.flags.trace {
+			continue
+		}
 		if err := prepareFolder(filepath.Dir(f.path)); err != nil {
 			return err
 		}

@@ -33,12 +33,16 @@ func prepareFolder(folder string) error {
 // runFiles are the files that a run may write into its folder.
 var runFiles = [...]string{"timeline.png", "timeline.svg", "trace.csv", "memory.png", "memory.csv", "result.json"}
 
+// execOnly are the files that psim exec writes into its folder beside those of
+// a run.
+var execOnly = []string{"compare.png", "comparison.json", "modes.png", "predicted/trace.csv", "predicted/result.json"}
+
 // removeStale removes what an earlier run left in a folder and this one has
 // not written again, so that it does not pass for this one's. In a folder
 // without an earlier result it touches nothing; wasRun says whether there was
 // one.
 func removeStale(folder string, written []string, wasRun bool) error {
-	for _, name := range runFiles {
+	for _, name := range append(runFiles[:], execOnly...) {
 		path := filepath.Join(folder, name)
 		if !wasRun || slices.Contains(written, name) || isFolder(path) {
 			continue

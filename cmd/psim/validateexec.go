@@ -54,6 +54,7 @@ type executedReport struct {
 	Machine     string        `json:"machine"`
 	Devices     int           `json:"devices"`
 	SIMD        string        `json:"simd"`
+	Flags       string        `json:"flags"` // that differ from the defaults
 	Rows        []executedRow `json:"rows"`
 	MedianError float64       `json:"median_error"` // absolute
 	WorstError  float64       `json:"worst_error"`
@@ -71,7 +72,12 @@ var (
 
 // runExecuted predicts and runs every combination. sets change all of them.
 func runExecuted(ctx context.Context, f execFlags, p *progress) (*executedReport, error) {
-	r := &executedReport{Machine: cpu(), Devices: f.gpus, SIMD: programs.SIMD()}
+	for _, model := range executedModels { // before any of them takes time
+		if _, err := f.load(model, io.Discard); err != nil {
+			return nil, err
+		}
+	}
+	r := &executedReport{Flags: f.changes(), Machine: cpu(), Devices: f.gpus, SIMD: programs.SIMD()}
 	for _, model := range executedModels {
 		for _, m := range executedMicrobatches {
 			var alone float64 // the makespan of model-parallel
@@ -192,7 +198,7 @@ func (r *executedReport) writeMarkdown(w io.Writer) error {
 Every row is one experiment: its tasks were measured one by one, the step was
 predicted from that, and then the same graph was run on %d devices. Made by
 
-    GOEXPERIMENT=simd go run ./cmd/psim validate --executed --markdown > docs/executed.md
+    GOEXPERIMENT=simd go run ./cmd/psim validate --executed --markdown%s > docs/executed.md
 
 on %s, with %s and kernels of %s. Step times are of the median of the measured
 steps, peaks of the rank that holds the most: predicted from the network alone,
@@ -201,7 +207,7 @@ makespan over model-parallel's; ideal is 2·M/(M+1), of equal stages. An experim
 is run again if the machine was disturbed: if its speed at a fixed matrix product
 changed by more than 4 %% meanwhile, or the steps deviate by more.
 
-`, r.Devices, r.Machine, runtime.Version(), r.kernels())
+`, r.Devices, r.Flags, r.Machine, runtime.Version(), r.kernels())
 	fmt.Fprintln(w, "| model | schedule | M | predicted | measured | error | bubble | off by | peak predicted | ledger | heap | dispatch | speed-up | ideal | runs |")
 	fmt.Fprintln(w, "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
 	for _, row := range r.Rows {
@@ -230,15 +236,32 @@ func (r *executedReport) kernels() string {
 	return r.SIMD
 }
 
+// executedSteps are measured unless --steps says otherwise.
+const executedSteps = 9
+
 // registerExecuted declares the flags that --executed takes beside.
 func (f *execFlags) registerExecuted(cmd *cobra.Command) {
 	f.register(&cobra.Command{}) // for the defaults
 	flags := cmd.Flags()
 	flags.IntVar(&f.gpus, "gpus", 2, "number of devices of --executed")
-	flags.IntVar(&f.steps, "steps", 9, "number of steps that --executed measures")
+	flags.IntVar(&f.steps, "steps", executedSteps, "number of steps that --executed measures")
 	flags.BoolVar(&f.oversubscribe, "oversubscribe", false, "let --executed use more devices than cores")
 	flags.StringArrayVar(&f.sets, "set", nil, "change a setting of all experiments of --executed")
 	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
+}
+
+// changes are the flags of --executed that were given other values.
+func (f execFlags) changes() (text string) {
+	if f.gpus != 2 {
+		text += fmt.Sprintf(" --gpus %d", f.gpus)
+	}
+	if f.steps != executedSteps {
+		text += fmt.Sprintf(" --steps %d", f.steps)
+	}
+	for _, set := range f.sets {
+		text += " --set " + set
+	}
+	return text
 }
 
 // validateExecuted makes and prints the report.

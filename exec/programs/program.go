@@ -127,12 +127,14 @@ func (p *program) execute(d *Device, inputs []*Tensor, spend func(string) bool) 
 	if err != nil {
 		return nil, err
 	}
+	replaced := int64(0)
 	for i, t := range inputs {
-		if spent[i] && p.inPlace != nil && p.inPlace(p.inputs[i]) {
-			t.discount()
+		if spent[i] && t.counted && p.inPlace != nil && p.inPlace(p.inputs[i]) {
+			t.counted = false
+			replaced += t.Bytes()
 		}
 	}
-	d.count(p.made) // there must be room before it runs
+	d.count(p.made - replaced) // there must be room before it runs
 	var outputs []*Tensor
 	defer func() {
 		if outputs == nil {
