@@ -69,13 +69,30 @@ func (s *session) print(stdout io.Writer) error {
 	if len(s.done) > 1 {
 		fmt.Fprintf(stdout, "%s: %s on %d devices (backend %s), %d microbatches; predicted, then measured\n\n",
 			e.config.Name(), e.plan.Workload.Network.Name, e.result.Devices, e.result.Backend, e.result.Microbatches)
-		return reports.WriteRuns(stdout, whole.Runs)
+		if err := reports.WriteRuns(stdout, whole.Runs); err != nil {
+			return err
+		}
+		s.remarks(stdout)
+		return nil
 	}
 	if err := reports.WriteTable(stdout, e.result); err != nil {
 		return err
 	}
 	fmt.Fprintln(stdout)
 	return e.comparison().WriteTable(stdout)
+}
+
+// remarks prints what the table of several modes does not have.
+func (s *session) remarks(stdout io.Writer) {
+	for _, e := range s.done {
+		if tokens := e.result.CourseTokens; tokens != nil {
+			fmt.Fprintf(stdout, "\n%s: %.0f tokens/s by a clock that does not wait for devices; in truth %.0f", e.plan.Graph.Name, *tokens, e.result.Throughput.Tokens)
+		}
+		for _, warning := range e.result.Warnings {
+			fmt.Fprintf(stdout, "\nwarning: %s: %s", e.plan.Graph.Name, warning)
+		}
+	}
+	fmt.Fprintln(stdout)
 }
 
 // predictedRun and measuredRun are the two sides of a comparison.

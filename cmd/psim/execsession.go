@@ -157,6 +157,10 @@ func (e *executed) job(f execFlags) exec.Job {
 	return j
 }
 
+// restless is the deviation of steps from their mean that a quiet machine stays
+// below.
+const restless = 0.08
+
 // rate is the learning rate: unless it is given, that of the courses.
 func (f execFlags) rate(optimizer string) float64 {
 	switch {
@@ -196,6 +200,9 @@ func (e *executed) summarize(f execFlags) {
 		m.CourseTokens, m.CourseSamples = e.courseRates()
 	}
 	e.result.Measurement = m
+	if unrest := m.StepTimeStd / m.StepTimeMean; unrest > restless {
+		e.result.Warnings = append(e.result.Warnings, fmt.Sprintf("the steps deviate by %.0f %% from each other: something else was running, and predictions suffer", 100*unrest))
+	}
 }
 
 // info is what a result says that its trace does not.

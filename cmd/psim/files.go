@@ -51,6 +51,9 @@ func removeStale(folder string, written []string, wasRun bool) error {
 			return fmt.Errorf("%s: cannot be removed: %s", path, reason(err))
 		}
 	}
+	if wasRun {
+		os.Remove(filepath.Join(folder, "predicted")) // only if it is empty
+	}
 	return nil
 }
 
