@@ -86,13 +86,12 @@ func (s *session) print(stdout io.Writer) error {
 func (s *session) remarks(stdout io.Writer) {
 	for _, e := range s.done {
 		if tokens := e.result.CourseTokens; tokens != nil {
-			fmt.Fprintf(stdout, "\n%s: %.0f tokens/s by a clock that does not wait for devices; in truth %.0f", e.plan.Graph.Name, *tokens, e.result.Throughput.Tokens)
+			fmt.Fprintf(stdout, "%s: %.0f tokens/s by a clock that does not wait for devices; in truth %.0f\n", e.plan.Graph.Name, *tokens, e.result.Throughput.Tokens)
 		}
 		for _, warning := range e.result.Warnings {
-			fmt.Fprintf(stdout, "\nwarning: %s: %s", e.plan.Graph.Name, warning)
+			fmt.Fprintf(stdout, "warning: %s: %s\n", e.plan.Graph.Name, warning)
 		}
 	}
-	fmt.Fprintln(stdout)
 }
 
 // predictedRun and measuredRun are the two sides of a comparison.
