@@ -86,7 +86,7 @@ func (f compareFlags) write(ctx context.Context, c reports.Comparison, a, b repo
 	if name := present(f.out, compareFiles[:]); name != "" && !ours {
 		return fmt.Errorf("--out %s: holds a %s that psim has not written; name another folder", f.out, name)
 	}
-	if err := prepareFolder(f.out); err != nil {
+	if err := checkFolder(f.out); err != nil {
 		return err
 	}
 	files := []file{{filepath.Join(f.out, compareFiles[1]), c.WriteJSON}}
@@ -97,7 +97,7 @@ func (f compareFlags) write(ctx context.Context, c reports.Comparison, a, b repo
 		files = append([]file{{picture, draw}}, files...)
 		written = compareFiles[0] + ", " + written
 	}
-	if err := writeFiles(ctx, files); err != nil {
+	if err := writeFiles(ctx, files, f.out); err != nil {
 		return failure{err}
 	}
 	if len(files) == 1 && ours { // an earlier one would pass for this one's

@@ -32,6 +32,11 @@ microbatches, runs them for real on --gpus devices, and says how far off it was.
 			if asJSON && markdown {
 				return errors.New("--json and --markdown exclude each other: stdout holds one of them")
 			}
+			for _, name := range []string{"gpus", "steps", "oversubscribe", "set"} {
+				if cmd.Flags().Changed(name) && !executed {
+					return fmt.Errorf("--%s: is for the experiments of --executed, which is not given", name)
+				}
+			}
 			if executed {
 				if len(args) > 0 {
 					return fmt.Errorf("--executed runs its own experiments; leave out %s", strings.Join(args, " "))
