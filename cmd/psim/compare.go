@@ -176,6 +176,12 @@ func loadRun(path string) (reports.Run, error) {
 	if ranks := trace.Graph.Ranks(); ranks != len(r.Ranks) {
 		return reports.Run{Result: r}, fmt.Errorf("%s: trace.csv has %d ranks and result.json %d; they are not of one run", path, ranks, len(r.Ranks))
 	}
+	if tasks := len(trace.Graph.Tasks); tasks != r.Tasks {
+		return reports.Run{Result: r}, fmt.Errorf("%s: trace.csv has %d tasks and result.json %d; they are not of one run", path, tasks, r.Tasks)
+	}
+	if end := trace.End().Seconds(); end != r.StepTime {
+		return reports.Run{Result: r}, fmt.Errorf("%s: the step ends after %g s in trace.csv and %g s in result.json; they are not of one run", path, end, r.StepTime)
+	}
 	trace.Graph.Name = r.Schedule
 	if d := r.DataParallel; d > 1 && len(r.Ranks)%d == 0 {
 		trace.Graph.Shape.Ranks, trace.Graph.Shape.Replicas = len(r.Ranks)/d, d
