@@ -3,6 +3,7 @@ package exec
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"psim/costmodel/arch"
@@ -32,16 +33,16 @@ type Source struct {
 // given samples for every replica. Made-up data repeat one batch, so that its
 // loss must fall; a real set that is too small begins again.
 func NewSource(o DataOptions, n arch.Network, perReplica, replicas, steps int) (*Source, error) {
-	kind, path, _ := strings.Cut(o.Source, ":")
+	kind, path, named := strings.Cut(o.Source, ":")
 	s := &Source{}
 	var err error
 	whole := perReplica * replicas
-	switch kind {
-	case "", "synthetic":
+	switch {
+	case !named && (kind == "" || kind == "synthetic"):
 		err = s.makeUp(n, whole)
-	case "cifar10":
+	case kind == "cifar10" && path != "":
 		err = s.loadImages(path, n, whole*steps)
-	case "pairs":
+	case kind == "pairs" && path != "":
 		err = s.loadPairs(path, n, whole*steps)
 	default:
 		return nil, fmt.Errorf("%q is no data; it is synthetic, cifar10:FOLDER or pairs:FILE", o.Source)
@@ -72,6 +73,9 @@ func (s *Source) makeUp(n arch.Network, samples int) error {
 }
 
 func (s *Source) loadImages(folder string, n arch.Network, limit int) error {
+	if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) { // told before what the network lacks
+		return errors.New("there is no such folder")
+	}
 	if in := n.Layers[0].Input; len(in) != 3 || in[0] != 3 || in[1] != 32 || in[2] != 32 {
 		return fmt.Errorf("%s takes samples of shape %v; CIFAR-10's are 3×32×32 pictures", n.Name, in)
 	}
@@ -81,6 +85,9 @@ func (s *Source) loadImages(folder string, n arch.Network, limit int) error {
 }
 
 func (s *Source) loadPairs(file string, n arch.Network, limit int) error {
+	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) { // told before what the network lacks
+		return errors.New("there is no such file")
+	}
 	if n.Layers[0].Kind != arch.KindEmbedding {
 		return fmt.Errorf("%s does not take text", n.Name)
 	}
@@ -115,7 +122,7 @@ func (s *Source) cut(o DataOptions, perReplica, replicas, steps int) error {
 		var batch []int
 		for _, shard := range shards {
 			if len(shard) < perReplica {
-				return errors.New("the data have fewer samples than one step takes")
+				return fmt.Errorf("%d samples are fewer than one step takes, which is %d on each of %d replicas", n, perReplica, replicas)
 			}
 			for k := range perReplica {
 				batch = append(batch, shard[(step*perReplica+k)%len(shard)])

@@ -73,19 +73,36 @@ func TestTraceCSVErrors(t *testing.T) {
 		header:                                                    "line 2: the trace has no tasks",
 		header + "0,c,F\n":                                        "line 2, column 1: wrong number of fields",
 		header + "0,\"c,F,":                                       "line 2, column ",
-		header + good + "x,compute,F,0,0,0,10,0,0,\n":         `line 3, column rank: "x" is not a whole number from 0 to 1048575`,
-		header + "1048576,compute,F,0,0,0,10,0,0,\n":          "line 2, column rank:",
-		header + "0,compute,F,2000000,0,0,10,0,0,\n":          "line 2, column stage:",
-		header + "0,compute,F,0,-2,0,10,0,0,\n":               "line 2, column microbatch:",
-		header + "0,compute,X,0,0,0,10,0,0,\n":                `line 2, column kind: unknown kind of task "X"`,
-		header + "0,compute,F,0,0,11,10,0,0,\n":               "line 2, column end_ns: 10 is before the start, 11",
-		header + "0,compute,F,0,0,0.5,10,0,0,\n":              "line 2, column start_ns:",
-		header + "0,compute,F,0,0,0,10,-1,0,\n":               "line 2, column bytes:",
-		header + "0,compute,F,0,0,0,10,0,65536,\n":            "line 2, column part:",
-		header + "0,\"send\n to 1\",F,0,0,0,10,0,0,9999999\n": "line 3, column peer:",
+		header + good + "x,compute,F,0,0,0,10,0,0,\n":                      `line 3, column rank: "x" is not a whole number from 0 to 1048575`,
+		header + "1048576,compute,F,0,0,0,10,0,0,\n":                       "line 2, column rank:",
+		header + "0,compute,F,2000000,0,0,10,0,0,\n":                       "line 2, column stage:",
+		header + "0,compute,F,0,-2,0,10,0,0,\n":                            "line 2, column microbatch:",
+		header + "0,compute,X,0,0,0,10,0,0,\n":                             `line 2, column kind: unknown kind of task "X"`,
+		header + "0,compute,F,0,0,11,10,0,0,\n":                            "line 2, column end_ns: 10 is before the start, 11",
+		header + "0,compute,F,0,0,0.5,10,0,0,\n":                           "line 2, column start_ns:",
+		header + "0,compute,F,0,0,0,10,-1,0,\n":                            "line 2, column bytes:",
+		header + "0,compute,F,0,0,0,10,0,65536,\n":                         "line 2, column part:",
+		header + "0,\"send\n to 1\",F,0,0,0,10,0,0,9999999\n":              "line 3, column peer:",
+		header + good + "0,compute,B,0,0,9,20,0,0,\n":                      "row 2 after the header starts at 9 ns, but row 1 is on the same stream, compute of rank 0, until 10 ns",
+		header + "0,compute,B,0,0,10,20,0,0,\n0,compute,F,0,0,0,11,0,0,\n": "row 1 after the header starts at 10 ns, but row 2 is on",
 	} {
 		_, err := reports.ReadTraceCSV(strings.NewReader(input))
 		require.ErrorContains(t, err, want, "%q", input)
+	}
+}
+
+// TestTraceCSVStreams reads tasks of one stream that touch, in any order, and
+// tasks of two streams that overlap.
+func TestTraceCSVStreams(t *testing.T) {
+	const header = "rank,stream,kind,stage,microbatch,start_ns,end_ns,bytes,part,peer\n"
+	for _, rows := range []string{
+		"0,c,B,0,0,10,20,0,0,\n0,c,F,0,0,0,10,0,0,\n",
+		"0,c,F,0,1,5,10,0,0,\n0,c,F,0,0,5,5,0,0,\n",
+		"0,c,F,0,0,0,10,0,0,\n1,c,F,1,0,5,15,0,0,\n",
+		"0,c,F,0,0,0,10,0,0,\n0,d,F,0,1,5,15,0,0,\n",
+	} {
+		_, err := reports.ReadTraceCSV(strings.NewReader(header + rows))
+		require.NoError(t, err, rows)
 	}
 }
 

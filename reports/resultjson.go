@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -76,7 +78,8 @@ func jsonError(data []byte, err error) error {
 		offset = syntax.Offset
 	case errors.As(err, &kind):
 		offset = kind.Offset
-		err = fmt.Errorf("%s is a JSON %s; it must fit %s", kind.Field, kind.Value, kind.Type)
+		value, _, _ := strings.Cut(kind.Value, " ")
+		err = fmt.Errorf("%s is a JSON %s; %s is wanted", kind.Field, value, wanted(kind.Type.Kind()))
 	default:
 		return err
 	}
@@ -86,15 +89,43 @@ func jsonError(data []byte, err error) error {
 	return fmt.Errorf("line %d, column %d: %s", line, max(1, column), strings.TrimPrefix(err.Error(), "json: "))
 }
 
+// wanted names what JSON must have for a kind of Go value.
+func wanted(kind reflect.Kind) string {
+	switch kind {
+	case reflect.Int, reflect.Int64:
+		return "a whole number below 2⁶³"
+	case reflect.Float64:
+		return "a number below 1.8e308"
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "an array"
+	}
+	return "an object"
+}
+
+// longest bounds times, in seconds: more than the 292 years that a trace can
+// hold, and few enough that sums and percentages of them are finite.
+const longest = 1e10
+
 // validate reports what keeps a JSON object from being a result.
 func (r Result) validate() error {
 	switch {
 	case r.Kind != Predicted && r.Kind != Measured:
 		return fmt.Errorf("kind is %q; a result has kind %q or %q", r.Kind, Predicted, Measured)
-	case r.StepTime < 0 || r.Makespan < 0:
-		return errors.New("step_time_s or makespan_s is negative")
+	case outside(r.StepTime) || outside(r.Makespan):
+		return fmt.Errorf("step_time_s or makespan_s is negative or above %g", longest)
+	case !(math.Abs(r.Bubble.Makespan) < longest && math.Abs(r.Bubble.Span) < longest):
+		return fmt.Errorf("bubble is beyond %g", longest)
 	case len(r.Ranks) == 0:
 		return errors.New("ranks is empty or missing; a result has one entry per rank")
+	}
+	for i, rank := range r.Ranks {
+		if outside(rank.Compute, rank.Communication, rank.ExposedCommunication, rank.Optimizer, rank.Idle, known(rank.Dispatch)) {
+			return fmt.Errorf("ranks[%d]: a time is negative or above %g", i, longest)
+		}
 	}
 	if r.Predicted != nil {
 		if err := r.Predicted.validate(); err != nil {
@@ -107,4 +138,9 @@ func (r Result) validate() error {
 		}
 	}
 	return nil
+}
+
+// outside reports whether one of some times, in seconds, is none.
+func outside(times ...float64) bool {
+	return slices.ContainsFunc(times, func(t float64) bool { return t < 0 || t > longest })
 }

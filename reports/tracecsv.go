@@ -97,6 +97,9 @@ func ReadTraceCSV(r io.Reader) (*schedules.Trace, error) {
 	if len(b.trace.Spans) == 0 {
 		return nil, fmt.Errorf("line 2: the trace has no tasks")
 	}
+	if err := b.checkStreams(); err != nil {
+		return nil, err
+	}
 	b.finish()
 	return b.trace, nil
 }
@@ -181,6 +184,29 @@ func (b *traceBuilder) note(t *schedules.Task) {
 		}
 		b.groups[t.Peer][t.Rank] = true
 	}
+}
+
+// checkStreams refuses tasks of one stream that run at the same time: a stream
+// runs one after another.
+func (b *traceBuilder) checkStreams() error {
+	t := b.trace
+	order := make([]int32, len(t.Spans))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(x, y int32) int {
+		return cmp.Or(cmp.Compare(t.Graph.Tasks[x].Stream, t.Graph.Tasks[y].Stream),
+			cmp.Compare(t.Spans[x].Start, t.Spans[y].Start), cmp.Compare(t.Spans[x].End, t.Spans[y].End))
+	})
+	for k := 1; k < len(order); k++ {
+		before, i := order[k-1], order[k]
+		stream := t.Graph.Tasks[i].Stream
+		if stream == t.Graph.Tasks[before].Stream && t.Spans[i].Start < t.Spans[before].End {
+			return fmt.Errorf("row %d after the header starts at %d ns, but row %d is on the same stream, %s of rank %d, until %d ns", i+1,
+				t.Spans[i].Start.Nanoseconds(), before+1, quoted(t.Graph.Streams[stream].Name), t.Graph.Tasks[i].Rank, t.Spans[before].End.Nanoseconds())
+		}
+	}
+	return nil
 }
 
 // finish fills in what is known only after the last row.

@@ -144,6 +144,9 @@ func (f calibrateFlags) check() error {
 	case !isFolder(filepath.Dir(f.out)):
 		return fmt.Errorf("--out %s: there is no folder %s", f.out, filepath.Dir(f.out))
 	}
+	if err := checkWritable(filepath.Dir(f.out)); err != nil {
+		return fmt.Errorf("--out %s: cannot be written: %s", f.out, reason(err))
+	}
 	return nil
 }
 

@@ -86,7 +86,7 @@ func (f compareFlags) write(ctx context.Context, c reports.Comparison, a, b repo
 	if name := present(f.out, compareFiles[:]); name != "" && !ours {
 		return fmt.Errorf("--out %s: holds a %s that psim has not written; name another folder", f.out, name)
 	}
-	if err := prepareFolder(f.out); err != nil {
+	if err := checkFolder(f.out); err != nil {
 		return err
 	}
 	files := []file{{filepath.Join(f.out, compareFiles[1]), c.WriteJSON}}
@@ -97,7 +97,7 @@ func (f compareFlags) write(ctx context.Context, c reports.Comparison, a, b repo
 		files = append([]file{{picture, draw}}, files...)
 		written = compareFiles[0] + ", " + written
 	}
-	if err := writeFiles(ctx, files); err != nil {
+	if err := writeFiles(ctx, files, f.out); err != nil {
 		return failure{err}
 	}
 	if len(files) == 1 && ours { // an earlier one would pass for this one's
@@ -175,6 +175,12 @@ func loadRun(path string) (reports.Run, error) {
 	}
 	if ranks := trace.Graph.Ranks(); ranks != len(r.Ranks) {
 		return reports.Run{Result: r}, fmt.Errorf("%s: trace.csv has %d ranks and result.json %d; they are not of one run", path, ranks, len(r.Ranks))
+	}
+	if tasks := len(trace.Graph.Tasks); tasks != r.Tasks {
+		return reports.Run{Result: r}, fmt.Errorf("%s: trace.csv has %d tasks and result.json %d; they are not of one run", path, tasks, r.Tasks)
+	}
+	if end := trace.End().Seconds(); end != r.StepTime {
+		return reports.Run{Result: r}, fmt.Errorf("%s: the step ends after %g s in trace.csv and %g s in result.json; they are not of one run", path, end, r.StepTime)
 	}
 	trace.Graph.Name = r.Schedule
 	if d := r.DataParallel; d > 1 && len(r.Ranks)%d == 0 {

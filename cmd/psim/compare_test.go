@@ -142,3 +142,30 @@ func TestComparePrediction(t *testing.T) {
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, stderr, "psim: m/trace.csv: line 1: the header is")
 }
+
+// TestForeignTrace refuses a trace that is not the result's.
+func TestForeignTrace(t *testing.T) {
+	userFolder(t)
+	saveMeasured(t, "m")
+	data, err := os.ReadFile("m/trace.csv")
+	require.NoError(t, err)
+	rows := strings.SplitAfter(string(data), "\n")
+	last := strings.Split(rows[len(rows)-2], ",") // ends the step, or comes before what does
+	last[6] = "9223372036854775807"
+	for text, want := range map[string]string{
+		strings.Join(rows[:len(rows)-2], ""):                           "tasks and result.json",
+		string(data) + rows[len(rows)-2]:                               "tasks and result.json",
+		strings.Join(rows[:len(rows)-2], "") + strings.Join(last, ","): "the step ends after 9.223372036854776e+09 s in trace.csv",
+		strings.Join(rows[:len(rows)/2], ""):                           "ranks and result.json 4",
+	} {
+		require.NoError(t, os.WriteFile("m/trace.csv", []byte(text), 0o644))
+		for _, line := range []string{"psim compare m", "psim compare m/predicted m --json", "psim plot compare m", "psim plot timeline m"} {
+			stdout, stderr, code := psim(t, line)
+			require.Equal(t, exitUsage, code, line)
+			require.Empty(t, stdout)
+			require.Contains(t, stderr, "psim: m: ")
+			require.Contains(t, stderr, want, line)
+			require.Contains(t, stderr, "they are not of one run", line)
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -71,6 +70,9 @@ the last step (they may differ by 1e-5), output (1e-4), grads of the first step
 			return configs.Examples(), cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.given(cmd); err != nil {
+				return err
+			}
 			if err := f.validate(); err != nil {
 				return err
 			}
@@ -108,8 +110,33 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
 }
 
+// mostSteps bounds how often something is done of which everything is kept.
+const mostSteps = 100_000
+
+// given refuses flags that may be left out, but not be given so.
+func (f *execFlags) given(cmd *cobra.Command) error {
+	gpus, devices := cmd.Flags().Changed("gpus"), cmd.Flags().Changed("devices")
+	switch {
+	case gpus && devices:
+		return errors.New("--gpus and --devices are the same flag; give one of them")
+	case (gpus || devices) && f.gpus == 0:
+		return errors.New("--gpus 0: there must be at least 1 device")
+	case cmd.Flags().Changed("learning-rate") && f.learningRate == 0:
+		return errors.New("--learning-rate 0: must be above 0 and below 1000, such as 1e-3")
+	}
+	return nil
+}
+
 // validate checks what needs no configuration.
 func (f *execFlags) validate() error {
+	for _, n := range []struct {
+		flag  string
+		value int
+	}{{"steps", f.steps}, {"warmup", f.warmup}, {"repeats", f.repeats}} {
+		if n.value > mostSteps {
+			return fmt.Errorf("--%s %d: must be at most %d", n.flag, n.value, mostSteps)
+		}
+	}
 	switch {
 	case f.json && f.csv:
 		return errors.New("--json and --csv exclude each other: stdout holds one of them")
@@ -124,15 +151,17 @@ func (f *execFlags) validate() error {
 	case f.stall < time.Second:
 		return fmt.Errorf("--stall %s: must be at least 1s", f.stall)
 	case !(f.learningRate >= 0 && f.learningRate < 1e3):
-		return fmt.Errorf("--learning-rate %g: must be above 0, such as 1e-3", f.learningRate)
+		return fmt.Errorf("--learning-rate %g: must be above 0 and below 1000, such as 1e-3", f.learningRate)
+	case f.backend == "":
+		return errors.New("--backend: names nothing; there are go, xla and xla:/absolute/path/of/plugin.so")
+	}
+	for _, c := range f.check {
+		if c != "all" && !slices.Contains(checkNames, c) {
+			return fmt.Errorf("--check %s: there are %s, and all%s", c, strings.Join(checkNames, ", "), nearest.Suggest(c, checkNames))
+		}
 	}
 	if slices.Contains(f.check, "all") {
 		f.check = checkNames
-	}
-	for _, c := range f.check {
-		if !slices.Contains(checkNames, c) {
-			return fmt.Errorf("--check %s: there are %s, and all%s", c, strings.Join(checkNames, ", "), nearest.Suggest(c, checkNames))
-		}
 	}
 	return nil
 }
@@ -202,9 +231,6 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 	err = s.run(ctx, list)
 	s.progress.clear()
 	if len(s.done) == 0 {
-		if folder != "" {
-			os.Remove(folder) // only if it is empty
-		}
 		return err
 	}
 	return errors.Join(s.report(ctx, folder, stdout, stderr), err)

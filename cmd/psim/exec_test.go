@@ -119,7 +119,7 @@ func TestExecInterrupted(t *testing.T) {
 	s := &session{flags: f, progress: &progress{w: &interrupter{at: "step 5 of", cancel: cancel}}}
 	require.ErrorIs(t, s.run(ctx, list), context.Canceled)
 	var out strings.Builder
-	require.NoError(t, prepareFolder("o"))
+	require.NoError(t, checkFolder("o"))
 	require.NoError(t, s.report(ctx, "o", &out, io.Discard))
 	r := readResultFile(t, "o/result.json")
 	require.True(t, r.Partial)
@@ -167,4 +167,75 @@ func TestExecCheckFails(t *testing.T) {
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, stderr, "gpipe: a check failed: ")
 	require.Contains(t, stderr, "a smaller --learning-rate may help")
+}
+
+// A loss that is no number is told, whether or not it is checked, and passes no
+// check.
+func TestExecDiverges(t *testing.T) {
+	writeTinyMLP(t)
+	line := "psim exec mlp.toml --oversubscribe --steps 30 --repeats 1 --learning-rate 999 --set train.optimizer=sgd"
+	r := execJSON(t, line)
+	require.Nil(t, r.Checks)
+	require.Regexp(t, `^the loss of step \d+ of 31 is (NaN|[+-]Inf): the training diverged`, r.Warnings[0])
+	for _, check := range checkNames {
+		if check == "grads" { // of the first step, before anything diverges
+			continue
+		}
+		_, stderr, code := psim(t, line+" --out - --check "+check)
+		require.Equal(t, exitFailed, code, check)
+		require.Contains(t, stderr, "a check failed", check)
+	}
+}
+
+// What was measured is printed even if it cannot be written, and nothing is
+// left in the folders.
+func TestExecCannotWrite(t *testing.T) {
+	writeTinyMLP(t)
+	require.NoError(t, os.MkdirAll("o/memory.png", 0o755))
+	stdout, stderr, code := psim(t, "psim exec mlp.toml --oversubscribe --steps 2 --repeats 1 --quiet --out o --trace t.json")
+	require.Equal(t, exitFailed, code)
+	require.Equal(t, "psim: o/memory.png: cannot be written: a folder of that name is in the way\n", stderr)
+	require.Contains(t, stdout, "measured")
+	require.Empty(t, contents(t, "o"))
+	require.NoDirExists(t, "o/predicted")
+	require.NoFileExists(t, "t.json")
+}
+
+// An interrupt before anything was measured leaves no folder, not even those
+// above --out.
+func TestExecInterruptedEarly(t *testing.T) {
+	writeTinyMLP(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, line := range []string{"exec mlp.toml --oversubscribe --out a/b/c", "search mlp.toml --out a/b/c", "exec mlp.toml --oversubscribe"} {
+		var stderr strings.Builder
+		require.Equal(t, exitFailed, run(ctx, strings.Fields(line), io.Discard, &stderr), line)
+		require.Contains(t, stderr.String(), "psim: interrupted\n")
+		require.NoDirExists(t, "a", line)
+		require.NoDirExists(t, "out", line)
+	}
+}
+
+// The experiments of validate --executed that were finished before an interrupt
+// are printed, and that they are not all.
+func TestExecutedInterrupted(t *testing.T) {
+	userFolder(t)
+	var f execFlags
+	f.registerExecuted(&cobra.Command{})
+	f.oversubscribe, f.steps, f.repeats = true, 1, 1
+	f.sets = []string{"model.hidden=16", "model.layers=2", "batch.global=8"}
+	ctx, cancel := context.WithCancel(context.Background())
+	r, err := runExecuted(ctx, f, &progress{w: &interrupter{at: "gpipe: step 1 of", cancel: cancel}})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, r.Rows, 1)
+	require.True(t, r.Partial)
+	require.Equal(t, "model-parallel", r.Rows[0].Schedule)
+	for _, write := range []func(io.Writer) error{r.writeText, r.writeMarkdown} {
+		var out strings.Builder
+		require.NoError(t, write(&out))
+		require.Contains(t, out.String(), "\nEnded early, after 1 of 18 experiments.\n")
+	}
+	var out strings.Builder
+	require.NoError(t, r.writeJSON(&out))
+	require.Contains(t, out.String(), `"partial": true`)
 }

@@ -15,10 +15,9 @@ import (
 // report writes the files and prints the results of all modes.
 func (s *session) report(ctx context.Context, folder string, stdout, stderr io.Writer) error {
 	ctx = context.WithoutCancel(ctx) // what was measured until an interrupt is kept
-	if err := s.write(ctx, folder); err != nil {
-		return failure{err}
-	}
-	if err := s.print(stdout); err != nil {
+	// What cannot be written is printed all the same: it was measured.
+	written := s.write(ctx, folder)
+	if err := errors.Join(s.print(stdout), written); err != nil {
 		return failure{err}
 	}
 	if folder != "" && !s.flags.quiet {
@@ -131,15 +130,13 @@ func (s *session) write(ctx context.Context, folder string) error {
 	}
 	whole := s.whole()
 	files = append(files, file{filepath.Join(folder, "result.json"), func(w io.Writer) error { return whole.WriteJSON(w) }})
+	var folders []string
 	for _, f := range files {
-		if f.path == s.flags.trace {
-			continue
-		}
-		if err := prepareFolder(filepath.Dir(f.path)); err != nil {
-			return err
+		if f.path != s.flags.trace {
+			folders = append(folders, filepath.Dir(f.path))
 		}
 	}
-	return writeFiles(ctx, files)
+	return writeFiles(ctx, files, folders...)
 }
 
 // execFiles lists the files of one mode, the result last.

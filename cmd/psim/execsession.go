@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -200,9 +201,23 @@ func (e *executed) summarize(f execFlags) {
 		m.CourseTokens, m.CourseSamples = e.courseRates()
 	}
 	e.result.Measurement = m
+	if warning := diverged(e.training.Record.Losses); warning != "" {
+		e.result.Warnings = append(e.result.Warnings, warning)
+	}
 	if unrest := m.StepTimeStd / m.StepTimeMean; unrest > restless {
 		e.result.Warnings = append(e.result.Warnings, fmt.Sprintf("the steps deviate by %.0f %% from each other: something else was running, and predictions suffer", 100*unrest))
 	}
+}
+
+// diverged is a warning about the first loss that is no finite number, or
+// nothing. The losses are those of all steps, the warm-up's included.
+func diverged(losses []float64) string {
+	for i, loss := range losses {
+		if math.IsNaN(loss) || math.IsInf(loss, 0) {
+			return fmt.Sprintf("the loss of step %d of %d is %g: the training diverged; a smaller --learning-rate may help", i+1, len(losses), loss)
+		}
+	}
+	return ""
 }
 
 // info is what a result says that its trace does not.

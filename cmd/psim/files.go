@@ -14,20 +14,49 @@ import (
 	"psim/reports"
 )
 
-// prepareFolder makes a folder and checks that files can be written to it.
-func prepareFolder(folder string) error {
+// checkFolder checks that files can be written to a folder, and leaves no trace
+// of that: where it was not there, it is made only when there are files.
+func checkFolder(folder string) error {
 	if info, err := os.Stat(folder); err == nil && !info.IsDir() {
 		return fmt.Errorf("--out %s: is a file; name a folder", folder)
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	undo, err := makeFolder(folder)
+	defer undo()
+	if err != nil {
 		return fmt.Errorf("--out %s: cannot be made: %s", folder, reason(err))
 	}
+	if err := checkWritable(folder); err != nil {
+		return fmt.Errorf("--out %s: cannot be written to: %s", folder, reason(err))
+	}
+	return nil
+}
+
+// checkWritable makes and removes a file in a folder.
+func checkWritable(folder string) error {
 	probe, err := os.CreateTemp(folder, ".psim-*")
 	if err != nil {
-		return fmt.Errorf("--out %s: cannot be written to: %s", folder, reason(err))
+		return err
 	}
 	probe.Close()
 	return os.Remove(probe.Name())
+}
+
+// makeFolder makes a folder and those above it. undo removes what it has made,
+// as far as nothing is in it.
+func makeFolder(folder string) (undo func(), err error) {
+	var made []string
+	for f := filepath.Clean(folder); ; f = filepath.Dir(f) {
+		if _, err := os.Lstat(f); err == nil || f == filepath.Dir(f) {
+			break
+		}
+		made = append(made, f)
+	}
+	undo = func() {
+		for _, f := range made {
+			os.Remove(f)
+		}
+	}
+	return undo, os.MkdirAll(folder, 0o755)
 }
 
 // runFiles are the files that a run may write into its folder.
@@ -92,8 +121,19 @@ type file struct {
 // writeFiles writes all files or none: all are rendered into memory, then
 // saved under other names, and only when all are saved do they take their
 // places, in order. Replacing is one step for each, so no half-written file is
-// seen.
-func writeFiles(ctx context.Context, files []file) error {
+// seen. The given folders are made for them, and are gone again if it fails.
+func writeFiles(ctx context.Context, files []file, folders ...string) (err error) {
+	for _, folder := range folders {
+		undo, problem := makeFolder(folder)
+		defer func() {
+			if err != nil {
+				undo()
+			}
+		}()
+		if problem != nil {
+			return fmt.Errorf("%s: cannot be made: %s", folder, reason(problem))
+		}
+	}
 	contents := make([]bytes.Buffer, len(files))
 	for i, f := range files {
 		if isFolder(f.path) {

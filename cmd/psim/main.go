@@ -11,15 +11,22 @@ import (
 	"time"
 )
 
-// grace is how long an interrupted run may take to stop cleanly.
-const grace = 2 * time.Second
+// An interrupted run stops after the tasks that are running, and then saves what
+// it measured. It has until grace for that; after notice it says how to end it at
+// once.
+const (
+	notice = 2 * time.Second
+	grace  = 20 * time.Second
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-ctx.Done()
 		stop() // a second signal ends the process at once
-		time.Sleep(grace)
+		time.Sleep(notice)
+		fmt.Fprintln(os.Stderr, "psim: stopping; interrupt again to end at once")
+		time.Sleep(grace - notice)
 		fmt.Fprintln(os.Stderr, "psim: interrupted")
 		os.Exit(exitFailed)
 	}()

@@ -89,9 +89,7 @@ replays.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(newRun(), newExec(), newValidate(), newSchedule(), newCompare(), newSearch(), newPlot(), newCalibrate(), newList(), newDoctor(), newVersion(), newConfigHelp())
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%w\nsee \"%s --help\"", err, cmd.CommandPath())
-	})
+	root.SetFlagErrorFunc(badFlag)
 	return root
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -133,10 +132,10 @@ func (f runFlags) folder(name string, stderr io.Writer) (string, error) {
 		if name := foreign(f.out); name != "" {
 			return "", fmt.Errorf("--out %s: holds a %s that psim has not written; name another folder", f.out, name)
 		}
-		return f.out, prepareFolder(f.out)
+		return f.out, checkFolder(f.out)
 	}
 	folder := filepath.Join("out", folderName(name, f.sets))
-	if err := prepareFolder(folder); err != nil {
+	if err := checkFolder(folder); err != nil {
 		fmt.Fprintf(stderr, "psim: no files are written: %v\n", err)
 		return "", nil
 	}
@@ -189,8 +188,9 @@ func (f runFlags) print(e *experiment, stdout io.Writer) error {
 // write puts all files of a run in their places, and returns their names.
 func (f runFlags) write(ctx context.Context, e *experiment, folder string) ([]string, error) {
 	var files []file
-	var names []string
+	var names, folders []string
 	if folder != "" {
+		folders = []string{folder}
 		for _, file := range e.files() {
 			names = append(names, file.path)
 			file.path = filepath.Join(folder, file.path)
@@ -205,10 +205,7 @@ func (f runFlags) write(ctx context.Context, e *experiment, folder string) ([]st
 		files = append(files, file{f.trace, func(w io.Writer) error { return write(w, e.trace, reports.AllRanks) }})
 	}
 	wasRun := folder != "" && hasResult(folder)
-	if err := writeFiles(ctx, files); err != nil {
-		if folder != "" {
-			os.Remove(folder) // only if it is empty
-		}
+	if err := writeFiles(ctx, files, folders...); err != nil {
 		return nil, err
 	}
 	return names, removeStale(folder, names, wasRun)
@@ -265,8 +262,14 @@ func (f runFlags) checkTrace(config string) error {
 		return fmt.Errorf("--trace %s: there is no folder %s", f.trace, filepath.Clean(folder))
 	case samePath(f.trace, config):
 		return fmt.Errorf("--trace %s: is the configuration; name another file", f.trace)
-	case slices.Contains(runFiles[:], base):
+	case slices.Contains(runFiles[:], base) || slices.Contains(execOnly, base):
 		return fmt.Errorf("--trace %s: is the name of a file that a run writes into its folder; name another", f.trace)
+	}
+	if !isFolder(folder) && folder != "" { // that of --out, which is yet to be made
+		return nil
+	}
+	if err := checkWritable(filepath.Clean(folder)); err != nil {
+		return fmt.Errorf("--trace %s: cannot be written: %s", f.trace, reason(err))
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func runSearch(ctx context.Context, path string, f searchFlags, stdout, stderr i
 		if name := present(f.out, planFiles[:]); name != "" && !hasPlans(f.out) {
 			return fmt.Errorf("--out %s: holds a %s that psim has not written; name another folder", f.out, name)
 		}
-		if err := prepareFolder(f.out); err != nil {
+		if err := checkFolder(f.out); err != nil {
 			return err
 		}
 	}
@@ -252,7 +252,7 @@ func (s *planSearch) write(ctx context.Context, name, folder string) ([]string, 
 	if draw(io.Discard) == nil {
 		files, written, stale = append([]file{{picture, draw}}, files...), planFiles[:], false
 	}
-	if err := writeFiles(ctx, files); err != nil {
+	if err := writeFiles(ctx, files, folder); err != nil {
 		return nil, err
 	}
 	if stale { // an earlier one would pass for this one's

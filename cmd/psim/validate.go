@@ -48,6 +48,11 @@ microbatches, runs them for real on --gpus devices, and says how far off it was.
 			if p.out != "" {
 				return fmt.Errorf("--out %s: is for --published", p.out)
 			}
+			for _, name := range []string{"gpus", "steps", "oversubscribe", "set"} {
+				if cmd.Flags().Changed(name) && !executed {
+					return fmt.Errorf("--%s: is for the experiments of --executed, which is not given", name)
+				}
+			}
 			if executed {
 				if len(args) > 0 {
 					return fmt.Errorf("--executed runs its own experiments; leave out %s", strings.Join(args, " "))

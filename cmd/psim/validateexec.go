@@ -56,7 +56,8 @@ type executedReport struct {
 	SIMD        string        `json:"simd"`
 	Flags       string        `json:"flags"` // that differ from the defaults
 	Rows        []executedRow `json:"rows"`
-	MedianError float64       `json:"median_error"` // absolute
+	Partial     bool          `json:"partial,omitempty"` // ended before the last row
+	MedianError float64       `json:"median_error"`      // absolute
 	WorstError  float64       `json:"worst_error"`
 	WorstBubble float64       `json:"worst_bubble_error"`
 	SamePeak    int           `json:"same_peak"` // rows whose ledger is as predicted, to the byte
@@ -70,7 +71,8 @@ var (
 	executedMicrobatches = [...]int{2, 4, 8}
 )
 
-// runExecuted predicts and runs every combination. sets change all of them.
+// runExecuted predicts and runs every combination. What ends it early comes back
+// as an error, with the rows until then.
 func runExecuted(ctx context.Context, f execFlags, p *progress) (*executedReport, error) {
 	for _, model := range executedModels { // before any of them takes time
 		if _, err := f.load(model, io.Discard); err != nil {
@@ -84,7 +86,9 @@ func runExecuted(ctx context.Context, f execFlags, p *progress) (*executedReport
 			for _, schedule := range executedSchedules {
 				row, err := executeRow(ctx, f, p, model, schedule, m)
 				if err != nil {
-					return nil, err
+					r.Partial = true
+					r.summarize()
+					return r, err
 				}
 				if schedule == "model-parallel" {
 					alone = row.makespan
@@ -180,6 +184,9 @@ func (r *executedReport) summarize() {
 			r.SamePeak++
 		}
 	}
+	if len(off) == 0 {
+		return
+	}
 	slices.Sort(off)
 	n := len(off)
 	r.MedianError, r.WorstError = (off[(n-1)/2]+off[n/2])/2, off[n-1]
@@ -219,12 +226,12 @@ changed by more than 4 %% meanwhile, or the steps deviate by more.
 	_, err := fmt.Fprintf(w, `
 Step time: median error %.1f %%, worst %.1f %%. Bubble: at worst %.1f points off.
 Peak memory: to the byte in %d of %d rows.
-
+%s
 The heap is that of the whole process, so of all devices together, and holds more
 than tensors: what programs need while they run (the ledger counts what they are
 given and what they return) and keep for the next run, compiled programs, the
 batches, and garbage, which is not collected during a step.
-`, 100*r.MedianError, 100*r.WorstError, 100*r.WorstBubble, r.SamePeak, len(r.Rows))
+`, 100*r.MedianError, 100*r.WorstError, 100*r.WorstBubble, r.SamePeak, len(r.Rows), r.ended())
 	return err
 }
 
@@ -266,22 +273,33 @@ func (f execFlags) changes() (text string) {
 
 // validateExecuted makes and prints the report.
 func validateExecuted(ctx context.Context, f execFlags, markdown bool, stdout, stderr io.Writer) error {
+	if f.gpus == 0 {
+		return errors.New("--gpus 0: there must be at least 1 device")
+	}
 	if err := f.validate(); err != nil {
 		return err
 	}
 	p := newProgress(stderr, f.quiet)
 	r, err := runExecuted(ctx, f, p)
 	p.clear()
-	if err != nil {
+	if r == nil || len(r.Rows) == 0 {
 		return err
 	}
-	if f.json {
-		return r.writeJSON(stdout)
+	switch {
+	case f.json:
+		return errors.Join(r.writeJSON(stdout), err)
+	case markdown:
+		return errors.Join(r.writeMarkdown(stdout), err)
 	}
-	if markdown {
-		return r.writeMarkdown(stdout)
+	return errors.Join(r.writeText(stdout), err)
+}
+
+// ended says whether the rows are all that was asked for.
+func (r *executedReport) ended() string {
+	if r.Partial {
+		return fmt.Sprintf("Ended early, after %d of %d experiments.\n", len(r.Rows), len(executedModels)*len(executedMicrobatches)*len(executedSchedules))
 	}
-	return r.writeText(stdout)
+	return ""
 }
 
 // writeText prints the rows in columns.
@@ -293,8 +311,8 @@ func (r *executedReport) writeText(w io.Writer) error {
 			row.Model, row.Schedule, row.Microbatches, seconds(row.Predicted), seconds(row.Measured),
 			100*row.Error, 100*row.BubbleError, row.Peak-row.PredictedPeak)
 	}
-	_, err := fmt.Fprintf(w, "\nstep time: median error %.1f %%, worst %.1f %%; bubble: at worst %.1f points; peak memory to the byte in %d of %d\n",
-		100*r.MedianError, 100*r.WorstError, 100*r.WorstBubble, r.SamePeak, len(r.Rows))
+	_, err := fmt.Fprintf(w, "\nstep time: median error %.1f %%, worst %.1f %%; bubble: at worst %.1f points; peak memory to the byte in %d of %d\n%s",
+		100*r.MedianError, 100*r.WorstError, 100*r.WorstBubble, r.SamePeak, len(r.Rows), r.ended())
 	return err
 }
 

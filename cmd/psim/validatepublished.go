@@ -56,7 +56,7 @@ func (f publishedFlags) run(ctx context.Context, names []string, stdout, stderr 
 
 // draw writes a scatter plot for every source.
 func (f publishedFlags) draw(ctx context.Context, r published.Report) error {
-	if err := prepareFolder(f.out); err != nil {
+	if err := checkFolder(f.out); err != nil {
 		return err
 	}
 	figures := r.Figures()
@@ -66,7 +66,7 @@ func (f publishedFlags) draw(ctx context.Context, r published.Report) error {
 			return reports.Scatter(w, reports.PNG, figures[name])
 		}})
 	}
-	if err := writeFiles(ctx, files); err != nil {
+	if err := writeFiles(ctx, files, f.out); err != nil {
 		return failure{err}
 	}
 	return nil

@@ -47,7 +47,7 @@ func loadCIFAR10(folder string, names []string, limit int) (Images, error) {
 
 // addFile appends the pictures of one file, up to limit in all.
 func (s *Images) addFile(path string, limit int) error {
-	file, err := os.Open(path)
+	file, err := openRegular(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%w; unpack the binary version of CIFAR-10 (cifar-10-binary.tar.gz) and name the folder with its .bin files", err)
 	}

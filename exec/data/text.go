@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"psim/internal/nearest"
 )
@@ -35,7 +35,7 @@ func (k Keys) orDefault() Keys {
 
 // LoadPairs is ReadPairs of a file.
 func LoadPairs(path string, keys Keys, limit int) ([]Pair, error) {
-	file, err := os.Open(path)
+	file, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
@@ -81,6 +81,9 @@ func (k Keys) sample() string {
 
 // parsePair reads one line.
 func parsePair(line []byte, keys Keys) (Pair, error) {
+	if !utf8.Valid(line) {
+		return Pair{}, errors.New("the line is not UTF-8")
+	}
 	object, err := parseObject(line)
 	if err != nil {
 		return Pair{}, fmt.Errorf("%w; want %s", err, keys.sample())
@@ -136,8 +139,12 @@ func noKey(have []string, key string) error {
 		return fmt.Errorf("no key %q: the object is empty", key)
 	}
 	hint := nearest.Suggest(key, have)
-	if len(have) > 8 {
-		have = append(have[:8:8], "…")
+	var names []string
+	for _, k := range have[:min(len(have), 8)] {
+		names = append(names, fmt.Sprintf("%.40q", k))
 	}
-	return fmt.Errorf("no key %q; the object has %s%s", key, strings.Join(have, ", "), hint)
+	if len(have) > len(names) {
+		names = append(names, "…")
+	}
+	return fmt.Errorf("no key %q; the object has %s%s", key, strings.Join(names, ", "), hint)
 }

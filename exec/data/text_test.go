@@ -50,17 +50,20 @@ func TestLoadPairs(t *testing.T) {
 
 func TestReadPairsErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"\n \n":                        `x: no sentence pairs; want lines like {"de": "…", "en": "…"}`,
-		"\n{\"de\": \"a\"":             `x:2: byte 10 of the line is not JSON`,
-		`["a", "b"]`:                   `x:1: not a JSON object; want {"de": "…", "en": "…"}`,
-		`null`:                         `x:1: not a JSON object`,
-		`{}`:                           `x:1: no key "de": the object is empty`,
-		`{"de": "a", "eng": "b"}`:      `x:1: no key "en"; the object has de, eng`,
-		`{"de": "a", "en": null}`:      `x:1: the value of "en" is not a string`,
-		`{"de": 5, "en": "b"}`:         `x:1: the value of "de" is not a string`,
-		`{"translation": "a"}`:         `x:1: under "translation": not a JSON object`,
-		`{"translation": {"de": "a"}}`: `x:1: no key "en"; the object has de`,
-		`{"a":1,"b":1,"c":1,"d":1,"f":1,"g":1,"h":1,"i":1,"j":1}`: `the object has a, b, c, d, f, g, h, i, …`,
+		"\n \n":                                  `x: no sentence pairs; want lines like {"de": "…", "en": "…"}`,
+		"\n{\"de\": \"a\"":                       `x:2: byte 10 of the line is not JSON`,
+		`["a", "b"]`:                             `x:1: not a JSON object; want {"de": "…", "en": "…"}`,
+		`null`:                                   `x:1: not a JSON object`,
+		`{}`:                                     `x:1: no key "de": the object is empty`,
+		`{"de": "a", "eng": "b"}`:                `x:1: no key "en"; the object has "de", "eng"`,
+		`{"a\u001b\n": 1}`:                       `x:1: no key "de"; the object has "a\x1b\n"`,
+		`{"` + strings.Repeat("k", 99) + `": 1}`: `the object has "` + strings.Repeat("k", 40) + `"`,
+		"{\"de\": \"a\xff\", \"en\": \"b\"}":     `x:1: the line is not UTF-8`,
+		`{"de": "a", "en": null}`:                `x:1: the value of "en" is not a string`,
+		`{"de": 5, "en": "b"}`:                   `x:1: the value of "de" is not a string`,
+		`{"translation": "a"}`:                   `x:1: under "translation": not a JSON object`,
+		`{"translation": {"de": "a"}}`:           `x:1: no key "en"; the object has "de"`,
+		`{"a":1,"b":1,"c":1,"d":1,"f":1,"g":1,"h":1,"i":1,"j":1}`: `the object has "a", "b", "c", "d", "f", "g", "h", "i", …`,
 	} {
 		_, err := data.ReadPairs(strings.NewReader(text), "x", data.Keys{}, 0)
 		require.ErrorContains(t, err, want)
@@ -130,6 +133,20 @@ func TestEncodePairsLaws(t *testing.T) {
 			require.Equal(t, p.Target, string(counted))
 		}
 	})
+}
+
+// TestOnlyRegularFiles checks that nothing is opened that never ends, or that
+// would be waited for.
+func TestOnlyRegularFiles(t *testing.T) {
+	folder := t.TempDir()
+	inside := filepath.Join(folder, "data_batch_1.bin")
+	require.NoError(t, os.Mkdir(inside, 0o755))
+	for _, path := range []string{folder, os.DevNull} {
+		_, err := data.LoadPairs(path, data.Keys{}, 1)
+		require.EqualError(t, err, path+": is not a regular file")
+	}
+	_, err := data.LoadCIFAR10(folder, 1)
+	require.EqualError(t, err, inside+": is not a regular file")
 }
 
 func FuzzReadPairs(f *testing.F) {
