@@ -100,7 +100,7 @@ func backend(r Result) string {
 	if r.Measurement == nil || r.Backend == "" {
 		return ""
 	}
-	text := fmt.Sprintf("%s, %d %s", r.Backend, r.Devices, plural(r.Devices, "device"))
+	text := r.Backend + ", " + units.Plural(r.Devices, "device")
 	if !r.TimesComparable {
 		text += " that share cores: the times say little about devices of their own"
 	}
@@ -148,7 +148,7 @@ func runRows(runs []Result) [][]string {
 	rows := [][]string{{"run", "step time", "±", "predicted", "error", "bubble", "checks"}}
 	for _, r := range runs {
 		row := []string{cmp.Or(r.Schedule, r.Name), duration(r.StepTime), "", "", "", percent(r.Bubble.Makespan), ""}
-		if r.Measurement != nil && len(r.Steps) > 0 {
+		if r.Measurement != nil && len(r.Steps) > 1 {
 			row[2] = duration(r.StepTimeStd)
 		}
 		if p := r.Predicted; p != nil {

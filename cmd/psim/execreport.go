@@ -67,8 +67,8 @@ func (s *session) print(stdout io.Writer) error {
 	}
 	e := s.main()
 	if len(s.done) > 1 {
-		fmt.Fprintf(stdout, "%s: %s on %d devices (backend %s), %d microbatches; predicted, then measured\n\n",
-			e.config.Name(), e.plan.Workload.Network.Name, e.result.Devices, e.result.Backend, e.result.Microbatches)
+		fmt.Fprintf(stdout, "%s: %s on %s (backend %s), %s; predicted, then measured\n\n",
+			e.config.Name(), e.plan.Workload.Network.Name, units.Plural(e.result.Devices, "device"), e.result.Backend, units.Plural(e.result.Microbatches, "microbatch"))
 		if err := reports.WriteRuns(stdout, whole.Runs); err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"psim/costmodel"
 	"psim/exec"
 	"psim/exec/programs"
+	"psim/internal/units"
 	"psim/reports"
 	"psim/schedules"
 	"psim/sim"
@@ -71,7 +72,7 @@ func (s *session) execute(ctx context.Context, e *executed) error {
 	if err := e.checkMemory(); err != nil && s.flags.backend == "go" {
 		return fmt.Errorf("%s: %w", e.config.Name(), err)
 	}
-	s.progress.say("%s: opening %d devices", e.plan.Graph.Name, e.plan.Graph.Ranks())
+	s.progress.say("%s: opening %s", e.plan.Graph.Name, units.Plural(e.plan.Graph.Ranks(), "device"))
 	devices, err := exec.OpenDevices(e.plan.Graph.Ranks(), s.flags.devices())
 	if err != nil {
 		return err
