@@ -48,16 +48,11 @@ func (c Comparison) columns() (a, b string) {
 
 // headline says what is held against what.
 func (c Comparison) headline() string {
-	name := func(s Side) string {
-		if s.Name == "" || s.Name == s.Schedule {
-			return s.Schedule
-		}
-		return s.Name + " (" + s.Schedule + ")"
+	a, b := nameText(c.A.Name, c.A.Schedule), nameText(c.B.Name, c.B.Schedule)
+	if a == b {
+		return fmt.Sprintf("%s: %s (B) against %s (A)", a, c.B.Kind, c.A.Kind)
 	}
-	if name(c.A) == name(c.B) {
-		return fmt.Sprintf("%s: %s (B) against %s (A)", name(c.A), c.B.Kind, c.A.Kind)
-	}
-	return fmt.Sprintf("%s, %s (B) against %s, %s (A)", name(c.B), c.B.Kind, name(c.A), c.A.Kind)
+	return fmt.Sprintf("%s, %s (B) against %s, %s (A)", b, c.B.Kind, a, c.A.Kind)
 }
 
 // points prints a difference of shares.
@@ -179,8 +174,8 @@ func (c Comparison) kindRows(a, b string) [][]string {
 func (c Comparison) rankRows(a, b string) [][]string {
 	const most, ends = 16, 4
 	rows := [][]string{{"", "busy", "", "", "idle", "", "", "peak memory", "", ""}, {"rank"}}
-	for range 3 {
-		rows[1] = append(rows[1], a, b, "B − A")
+	for _, of := range []string{"of A's step", "of A's step", "B against A"} {
+		rows[1] = append(rows[1], a, b, of)
 	}
 	for i, r := range c.ByRank {
 		switch {

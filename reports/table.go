@@ -68,11 +68,7 @@ func headline(r Result) string {
 	if r.TensorParallel > 1 {
 		parts = append(parts, fmt.Sprintf("tensor groups of %d", r.TensorParallel))
 	}
-	name := r.Schedule
-	if r.Name != "" && r.Name != r.Schedule {
-		name = r.Name + " (" + r.Schedule + ")"
-	}
-	return fmt.Sprintf("%s: %s, %s", name, strings.Join(parts, ", "), r.Kind)
+	return fmt.Sprintf("%s: %s, %s", nameText(r.Name, r.Schedule), strings.Join(parts, ", "), r.Kind)
 }
 
 // bubble is empty where nothing is computed.
