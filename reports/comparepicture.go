@@ -21,9 +21,9 @@ func CompareTimelines(w io.Writer, format string, a, b Run) error {
 
 // title says what is compared and how it came out.
 func (c Comparison) title(a, b Run) string {
-	difference := "step " + signedPercent(c.StepTimeError)
+	difference := "step " + SignedPercent(c.StepTimeError)
 	if c.computes() {
-		difference += ", bubble " + points(c.BubbleError)
+		difference += ", bubble " + Points(c.BubbleError)
 	}
 	first, second := c.columns()
 	name, size := "", ""

@@ -52,8 +52,9 @@ func longer(fraction float64) string {
 	}
 }
 
-// signedPercent prints a fraction with its sign, also where that is +.
-func signedPercent(fraction float64) string {
+// SignedPercent prints a fraction as a percentage with its sign, also where that
+// is +: "+1.9 %", "−0.2 %", "0.0 %".
+func SignedPercent(fraction float64) string {
 	text := strconv.FormatFloat(100*fraction, 'f', 1, 64)
 	switch {
 	case text == "0.0" || text == "-0.0":
@@ -154,7 +155,7 @@ func runRows(runs []Result) [][]string {
 		if p := r.Predicted; p != nil {
 			row[3] = duration(p.StepTime)
 			if p.StepTime > 0 {
-				row[4] = signedPercent(r.StepTime/p.StepTime - 1)
+				row[4] = SignedPercent(r.StepTime/p.StepTime - 1)
 			}
 		}
 		if r.Measurement != nil && r.Checks != nil {

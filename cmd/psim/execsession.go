@@ -201,6 +201,9 @@ func (e *executed) summarize(f execFlags) {
 		m.CourseTokens, m.CourseSamples = e.courseRates()
 	}
 	e.result.Measurement = m
+	if f.perLayer {
+		e.result.Warnings = append(e.result.Warnings, "backwards run layer by layer (--per-layer)")
+	}
 	if unrest := m.StepTimeStd / m.StepTimeMean; unrest > restless {
 		e.result.Warnings = append(e.result.Warnings, fmt.Sprintf("the steps deviate by %.0f %% from each other: something else was running, and predictions suffer", 100*unrest))
 	}

@@ -23,7 +23,8 @@ task graph. It fails (exit code 1) if the two disagree. Without an ID it answers
 all; 3.3 stands for all of its parts.
 
 --executed instead predicts steps of two networks, three schedules and 2, 4 and 8
-microbatches, runs them for real on --gpus devices, and says how far off it was.`,
+microbatches, runs them for real on --gpus devices, and says how far off it was.
+An experiment during which the machine was disturbed is run again, up to 8 times.`,
 		Example: `  psim validate
   psim validate 1.6 4.4
   psim validate --markdown > answers.md
@@ -38,6 +39,11 @@ microbatches, runs them for real on --gpus devices, and says how far off it was.
 				}
 				f.json = asJSON
 				return validateExecuted(cmd.Context(), f, markdown, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
+			for _, name := range executedFlags {
+				if cmd.Flags().Changed(name) {
+					return fmt.Errorf("--%s: is for --executed; add that, or leave it out", name)
+				}
 			}
 			ids, err := questions.Select(args)
 			if err != nil {
