@@ -131,7 +131,7 @@ func orNone(text string) string {
 func (d *diagnosis) advise(search programs.Search) {
 	add := func(format string, values ...any) { d.Advice = append(d.Advice, fmt.Sprintf(format, values...)) }
 	if !d.GoBack.SIMDCompiled && runtime.GOARCH == "amd64" {
-		add("for matrix products about ten times as fast, build with GOEXPERIMENT=simd go build ./cmd/psim")
+		add("to train about ten times as fast, build with GOEXPERIMENT=simd go build ./cmd/psim")
 	}
 	x := &d.XLA
 	if !x.Compiled && (len(x.GPUs) > 0 || len(x.Plugins) > 0) {

@@ -202,7 +202,7 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 		return err
 	}
 	if f.backend == "go" && !programs.SIMDCompiled && !f.quiet {
-		fmt.Fprintln(stderr, "psim: built without GOEXPERIMENT=simd, so the Go backend is about 15 times slower than it could be")
+		fmt.Fprintln(stderr, "psim: built without GOEXPERIMENT=simd, so that training takes about ten times as long as it could")
 	}
 	s := &session{flags: f, progress: newProgress(stderr, f.quiet || f.json || f.csv)}
 	defer s.close()
