@@ -27,6 +27,7 @@ type Config struct {
 	folder  string // that paths in the file are relative to; empty for embedded ones
 	sources []*source
 	exact   time.Duration // see Exact
+	changes []string      // see Executable
 }
 
 // defaults is a Config in which nothing is given.

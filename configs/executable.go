@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"psim/costmodel"
+	"psim/internal/units"
 )
 
 // hostDevice is the catalog's device that stands for a core of this machine.
@@ -12,7 +13,8 @@ const hostDevice = "cpu-core"
 
 // Executable returns the experiment as it can be executed on a number of
 // devices (0: as many as it asks for), and what had to be changed for that:
-// training is in fp32, and the machine is the one at hand.
+// training is in fp32, and the machine is the one at hand. The changes are
+// warnings of its plan, too.
 func (c *Config) Executable(devices int) (*Config, []string, error) {
 	if kind, err := c.work(); err != nil {
 		return nil, nil, err
@@ -31,8 +33,22 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	next.Machine = costmodel.MachineOptions{Device: hostDevice}
+	if was := machineName(c.Machine); was != "" && was != hostDevice {
+		changes = append(changes, fmt.Sprintf("runs on the devices of this machine, not on %s", was))
+	}
+	next.Machine, next.changes = costmodel.MachineOptions{Device: hostDevice}, changes
 	return next, changes, next.refuse()
+}
+
+// machineName is what to call a machine; "" for none.
+func machineName(o costmodel.MachineOptions) string {
+	switch {
+	case o.Device == "" && o.File == "" && o.Compute.FLOPS > 0:
+		return "the one of [machine.compute]"
+	case o.Device == "":
+		return o.File
+	}
+	return o.Device
 }
 
 // fit finds the settings that use so many devices.
@@ -45,22 +61,25 @@ func (c *Config) fit(devices int) (sets, changes []string, err error) {
 		return nil, nil, nil
 	}
 	problem := func(text string, args ...any) error {
-		return fmt.Errorf("%d devices for %s: %s", devices, c.name, fmt.Sprintf(text, args...))
+		return fmt.Errorf("%s for %s: %s", units.Plural(devices, "device"), c.name, fmt.Sprintf(text, args...))
 	}
-	was := fmt.Sprintf("%d stages × %d replicas", stages, replicas)
+	was := units.Plural(stages, "stage")
+	if replicas > 1 {
+		was += " × " + units.Plural(replicas, "replica")
+	}
 	switch {
 	case c.Schedule.File != "":
-		return nil, nil, problem("the order of schedule.file is for %d ranks", stages)
+		return nil, nil, problem("the order of schedule.file is for %s", units.Plural(stages, "rank"))
 	case c.Schedule.Name == "ddp":
 		sets = append(sets, fmt.Sprintf("parallel.data=%d", devices))
 	case devices%replicas != 0:
 		return nil, nil, problem("they must be a multiple of parallel.data = %d", replicas)
 	case c.Schedule.Placement != nil || c.Schedule.Partition.Layers != nil:
-		return nil, nil, problem("its placement or partition is for %d stages; set schedule.stages, and that, too", stages)
+		return nil, nil, problem("its partition or placement is for %s: set schedule.stages = %d and one for that, or leave --gpus out", units.Plural(stages, "stage"), devices/replicas)
 	default:
 		sets = append(sets, fmt.Sprintf("schedule.stages=%d", devices/replicas))
 	}
-	return sets, []string{fmt.Sprintf("runs on %d devices instead of %s", devices, was)}, nil
+	return sets, []string{fmt.Sprintf("runs on %s instead of %s", units.Plural(devices, "device"), was)}, nil
 }
 
 // refuse reports what is simulated but not executed.

@@ -51,9 +51,13 @@ func WriteMachine(w io.Writer, m costmodel.Machine, comment []string) error {
 	for _, line := range comment {
 		fmt.Fprintln(&b, strings.TrimRight("# "+printable(line), " "))
 	}
-	sections := []section{{"[machine.compute]", computeTable{
+	var sections []section
+	if d.MeasuredModel != "" {
+		sections = append(sections, section{"[machine]", map[string]string{"measured_model": d.MeasuredModel}})
+	}
+	sections = append(sections, section{"[machine.compute]", computeTable{
 		units.FLOPS(flops), units.Rate(float64(d.MemoryBandwidth) * d.Efficiency.Memory), d.Memory, d.Launch, d.HalfRows,
-	}}}
+	}})
 	if l.Bandwidth > 0 {
 		sections = append(sections, section{"[machine.link]", linkTable{l.Bandwidth, l.Latency, l.Collective, l.Call, l.Shared}})
 	}

@@ -38,6 +38,7 @@ func measuredMachine(t *rapid.T) costmodel.Machine {
 			d.Measured = append(d.Measured, last)
 		}
 	}
+	d.MeasuredModel = rapid.SampledFrom([]string{"", "gpt-6x192", `a "name"`}).Draw(t, "model")
 	if rapid.Bool().Draw(t, "optimizer") {
 		d.Updates = []costmodel.MeasuredUpdate{{Name: "adamw", PerTensor: duration.Draw(t, "per tensor"), Rate: units.Rate(rate.Draw(t, "rate"))}}
 	}
@@ -66,6 +67,8 @@ func TestWriteMachine(t *testing.T) {
 			Peak: costmodel.Peak{FP32: 35e9}, Efficiency: costmodel.Efficiency{FP32: 1, Memory: 1}, MemoryBandwidth: 1.2e9, Launch: 400,
 			Measured: []costmodel.Measured{{Layer: "chain 8x16 to 8x16, layer norm, parameters 16 16", Samples: 2, Forward: 1500, Backward: 3000, InputGradient: 2500}},
 			Updates:  []costmodel.MeasuredUpdate{{Name: "adamw", PerTensor: 12000, Rate: 2e8}},
+
+			MeasuredModel: "chain-8x16",
 		},
 		Link: costmodel.Link{Bandwidth: 5e9, Latency: 3000},
 	}
@@ -97,6 +100,10 @@ func TestMeasuredMachineFile(t *testing.T) {
 	embedding := plan.Workload.Network.Layers[0]
 	require.Equal(t, layer, embedding.Signature())
 	require.EqualValues(t, 21e6, compute.Backward(embedding, 3)-compute.Backward(embedding, 1)+3e6)
+	require.Equal(t, []string{"the machine's measured layers are those of another network: of the 7 layers of gpt-4x64, 6 were not measured, the first of them h.0, and are priced by rates alone; psim calibrate measures them"}, plan.Warnings)
+	require.Contains(t, built(t, network, "machine.file="+path, "machine.measured_model=gpt-9x9").Warnings[0], "layers are those of gpt-9x9: of")
+	require.Empty(t, built(t, network).Warnings, "a device of the catalog has no measured layers")
+	require.Equal(t, []string{"the machine's layers were measured in fp32, so that their times are not used for bf16"}, built(t, network, "machine.file="+path, "train.precision=bf16").Warnings)
 
 	t.Chdir(dir) // where psim runs, not beside the configuration
 	require.NoError(t, os.Mkdir("elsewhere", 0o700))
@@ -107,4 +114,12 @@ func TestMeasuredMachineFile(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1e6, plan.Machine.Link.Latency)
 	require.EqualValues(t, 1e9, plan.Machine.Link.Bandwidth)
+}
+
+// built is the plan of a configuration.
+func built(t *testing.T, text string, sets ...string) *configs.Plan {
+	t.Helper()
+	plan, err := parse(t, text, sets...).Build()
+	require.NoError(t, err)
+	return plan
 }

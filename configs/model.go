@@ -39,6 +39,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 		return nil, c.problem("machine", err)
 	}
 	plan := &Plan{Graph: graph, Costs: costs, Workload: w, Machine: machine, Samples: sum(w.Samples) * int64(c.Parallel.Data), Search: found}
+	plan.Warnings = append(slices.Clone(c.changes), unmeasured(w, machine.Device)...)
 	if tokens := w.Network.TokensPerSample; tokens > 1 {
 		plan.Tokens = plan.Samples * int64(tokens)
 	}
@@ -145,7 +146,7 @@ func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine, schedule 
 		if c.Defined("schedule.partition") {
 			key = "partition"
 		}
-		return fmt.Errorf("%s: %w (the layers of %s are %s)", key, err, w.Network.Name, layerNames(w.Network))
+		return fmt.Errorf("%s: %w (the %d layers of %s are %s)", key, err, n, w.Network.Name, layerNames(w.Network))
 	}
 	return nil
 }

@@ -25,9 +25,11 @@ type Device struct {
 	HalfRows float64 `toml:"half_rows"`
 	// Link names the link between devices of a node that it comes with.
 	Link string `toml:"link"`
-	// Measured is what layers took on it, and Updates what optimizers did.
-	Measured []Measured       `toml:"-"`
-	Updates  []MeasuredUpdate `toml:"-"`
+	// Measured is what layers took on it, those of the network MeasuredModel
+	// ("" if not known), and Updates what optimizers did.
+	Measured      []Measured       `toml:"-"`
+	MeasuredModel string           `toml:"-"`
+	Updates       []MeasuredUpdate `toml:"-"`
 	// Source says, by key, where a value is from.
 	Source map[string]string `toml:"source"`
 }

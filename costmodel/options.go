@@ -30,8 +30,10 @@ type MachineOptions struct {
 	NICsPerNode    int            `toml:"nics_per_node"`
 	// Measured and Updates are entries of [[machine.measured]] and
 	// [[machine.optimizer]]: what layers and optimizers took on the device.
-	Measured []Measured       `toml:"measured"`
-	Updates  []MeasuredUpdate `toml:"optimizer"`
+	// MeasuredModel names the network whose layers these are.
+	Measured      []Measured       `toml:"measured"`
+	MeasuredModel string           `toml:"measured_model"`
+	Updates       []MeasuredUpdate `toml:"optimizer"`
 }
 
 // ComputeOptions is [machine.compute]: a device described in place, or
@@ -163,7 +165,7 @@ func (o MachineOptions) device(c Catalog) (Device, error) {
 	if compute.HalfRows != nil {
 		d.HalfRows = *compute.HalfRows
 	}
-	d.Measured, d.Updates = o.Measured, o.Updates
+	d.Measured, d.MeasuredModel, d.Updates = o.Measured, o.MeasuredModel, o.Updates
 	if _, err := newCurves(d.Measured); err != nil {
 		return d, err
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"psim/exec/programs"
+	"psim/internal/units"
 )
 
 // DeviceOptions say which devices to open.
@@ -75,7 +76,7 @@ func (o DeviceOptions) openGo(n int) ([]*programs.Device, error) {
 	case o.Share:
 		return nil, errors.New("--share is for the backend xla: a device of the backend go has a core of its own")
 	case n > cores && !o.Oversubscribe:
-		return nil, fmt.Errorf("%d devices on %d cores: a device computes on a core of its own; use at most %d, or --oversubscribe where times do not matter", n, cores, cores)
+		return nil, fmt.Errorf("%s on %s: a device computes on a core of its own; use at most %d, or --oversubscribe where times do not matter", units.Plural(n, "device"), units.Plural(cores, "core"), cores)
 	}
 	var devices []*programs.Device
 	for rank := range n {
@@ -97,7 +98,7 @@ func openAll(n int, plugin programs.Plugin) ([]*programs.Device, error) {
 	}
 	if len(devices) < n {
 		CloseDevices(devices)
-		return nil, fmt.Errorf("%d devices, but plugin %s has %d: use at most %d, or --share to put all on the first where times do not matter", n, plugin.File, len(devices), len(devices))
+		return nil, fmt.Errorf("%s, but plugin %s has %d: use at most %d, or --share to put all on the first where times do not matter", units.Plural(n, "device"), plugin.File, len(devices), len(devices))
 	}
 	return devices[:n], nil
 }

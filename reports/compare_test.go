@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,4 +165,28 @@ func TestCompareWhatDiffers(t *testing.T) {
 	measuredOnly.Ranks[0].Dispatch = nil
 	require.Contains(t, reports.Compare(a, reports.Run{Result: measuredOnly}).Warnings, "B does not know when tasks were ready, so that its dispatch counts as waiting")
 	golden(t, "compare-differs.txt", out.Bytes())
+}
+
+// TestCompareTitles checks that a picture of two runs says which is which.
+func TestCompareTitles(t *testing.T) {
+	drawn := func(a, b reports.Run) string {
+		var svg bytes.Buffer
+		require.NoError(t, reports.CompareTimelines(&svg, reports.SVG, a, b))
+		return svg.String()
+	}
+	a, b := both(t, "1f1b", 2, 4)
+	picture := drawn(a, b)
+	for _, text := range []string{">sample (1f1b)  ·  P = 2, M = 4  ·  measured against predicted: step +", ">A:  predicted  ·  step ", ">B:  measured  ·  step "} {
+		require.Contains(t, picture, text)
+	}
+	other, _ := both(t, "gpipe", 2, 4)
+	picture = drawn(a, other)
+	for _, text := range []string{">gpipe (B) against 1f1b (A): step ", ">A:  sample (1f1b), predicted  ·  step ", ">B:  sample (gpipe), predicted  ·  step "} {
+		require.Contains(t, picture, text)
+	}
+	wider, _ := both(t, "1f1b", 2, 8)
+	require.Contains(t, drawn(a, wider), ">1f1b  ·  B against A: step ")
+
+	a.Result.Name = strings.Repeat("long", 100)
+	require.Regexp(t, `>A:  (long){20,80}l?o?n?…<`, drawn(a, other), "the end is cut, not clipped")
 }

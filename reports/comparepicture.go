@@ -16,35 +16,36 @@ func CompareTimelines(w io.Writer, format string, a, b Run) error {
 	}
 	c := Compare(a, b)
 	return Timeline(w, format, c.title(a, b),
-		Panel{Trace: a.Trace, Label: panelLabel(a, c)}, Panel{Trace: b.Trace, Label: panelLabel(b, c)})
+		Panel{Trace: a.Trace, Label: panelLabel("A", a, c)}, Panel{Trace: b.Trace, Label: panelLabel("B", b, c)})
 }
 
 // title says what is compared and how it came out.
 func (c Comparison) title(a, b Run) string {
-	difference := "step " + signedPercent(c.StepTimeError)
+	difference := "step " + SignedPercent(c.StepTimeError)
 	if c.computes() {
-		difference += ", bubble " + points(c.BubbleError)
+		difference += ", bubble " + Points(c.BubbleError)
 	}
 	first, second := c.columns()
-	difference = second + " against " + first + ": " + difference
-	if graphText(a.Result) != graphText(b.Result) {
-		return difference
+	name, size := "", ""
+	switch x, y := a.Result, b.Result; {
+	case graphText(x) == graphText(y) && x.Name == y.Name:
+		name, size = nameText(x.Name, x.Schedule), sizeText(b.Trace.Graph)
+	case graphText(x) == graphText(y):
+		name, size = x.Schedule, sizeText(b.Trace.Graph)
+	case x.Schedule != y.Schedule:
+		first, second = x.Schedule+" (A)", y.Schedule+" (B)"
+	default:
+		name = x.Schedule
 	}
-	name := a.Result.Schedule
-	if a.Result.Name == b.Result.Name && a.Result.Name != "" {
-		name = a.Result.Name
-		if name != a.Result.Schedule {
-			name += " (" + a.Result.Schedule + ")"
-		}
-	}
-	return join(name, sizeText(b.Trace.Graph), difference)
+	return join(name, size, second+" against "+first+": "+difference)
 }
 
-// panelLabel names one of two runs, and its step time and bubble.
-func panelLabel(r Run, c Comparison) string {
+// panelLabel names a side, and its step time and bubble. What both sides have in
+// common is in the title.
+func panelLabel(side string, r Run, c Comparison) string {
 	name := r.Result.Kind
-	if first, _ := c.columns(); first == "A" {
-		name = r.Result.Name + ", " + r.Result.Kind
+	if first, _ := c.columns(); first == "A" || c.A.Name != c.B.Name || c.A.Schedule != c.B.Schedule {
+		name = nameText(r.Result.Name, r.Result.Schedule) + ", " + name
 	}
-	return join(name, timeText(r.Trace))
+	return side + ":  " + join(name, timeText(r.Trace))
 }

@@ -48,21 +48,16 @@ func (c Comparison) columns() (a, b string) {
 
 // headline says what is held against what.
 func (c Comparison) headline() string {
-	name := func(s Side) string {
-		if s.Name == "" || s.Name == s.Schedule {
-			return s.Schedule
-		}
-		return s.Name + " (" + s.Schedule + ")"
+	a, b := nameText(c.A.Name, c.A.Schedule), nameText(c.B.Name, c.B.Schedule)
+	if a == b {
+		return fmt.Sprintf("%s: %s (B) against %s (A)", a, c.B.Kind, c.A.Kind)
 	}
-	if name(c.A) == name(c.B) {
-		return fmt.Sprintf("%s: %s (B) against %s (A)", name(c.A), c.B.Kind, c.A.Kind)
-	}
-	return fmt.Sprintf("%s, %s (B) against %s, %s (A)", name(c.B), c.B.Kind, name(c.A), c.A.Kind)
+	return fmt.Sprintf("%s, %s (B) against %s, %s (A)", b, c.B.Kind, a, c.A.Kind)
 }
 
-// points prints a difference of shares.
-func points(difference float64) string {
-	return strings.TrimSuffix(signedPercent(difference), " %") + " points"
+// Points prints a difference of shares in percentage points: "−0.1 points".
+func Points(difference float64) string {
+	return strings.TrimSuffix(SignedPercent(difference), " %") + " points"
 }
 
 // computes reports whether a bubble has a meaning.
@@ -71,10 +66,10 @@ func (c Comparison) computes() bool { return c.A.Parts.Compute > 0 || c.B.Parts.
 func (c Comparison) totalRows(a, b string) [][]string {
 	rows := [][]string{
 		{"", a, b, "B against A"},
-		{"step time", duration(c.A.StepTime), duration(c.B.StepTime), signedPercent(c.StepTimeError)},
+		{"step time", duration(c.A.StepTime), duration(c.B.StepTime), SignedPercent(c.StepTimeError)},
 	}
 	if c.computes() {
-		rows = append(rows, []string{"bubble", percent(c.A.Bubble), percent(c.B.Bubble), points(c.BubbleError)})
+		rows = append(rows, []string{"bubble", percent(c.A.Bubble), percent(c.B.Bubble), Points(c.BubbleError)})
 	}
 	if c.A.PeakMemory != 0 || c.B.PeakMemory != 0 {
 		rows = append(rows, append([]string{"peak memory"}, peaks(c.A.PeakMemory, c.B.PeakMemory, c.PeakMemoryError)...))
@@ -92,7 +87,7 @@ func peaks(a, b int64, difference float64) []string {
 		cells[1] = units.FormatBytes(b)
 	}
 	if a > 0 && b > 0 {
-		cells[2] = signedPercent(difference)
+		cells[2] = SignedPercent(difference)
 	}
 	return cells
 }
@@ -102,9 +97,9 @@ func peaks(a, b int64, difference float64) []string {
 func (c Comparison) partRows(a, b string) [][]string {
 	rows := [][]string{{"", a, b, "of A's step", ""}}
 	for _, p := range c.parts() {
-		rows = append(rows, []string{p.name, duration(p.a), duration(p.b), signedPercent(p.error), p.meaning})
+		rows = append(rows, []string{p.name, duration(p.a), duration(p.b), SignedPercent(p.error), p.meaning})
 	}
-	return append(rows, []string{"together", duration(c.A.StepTime), duration(c.B.StepTime), signedPercent(c.StepTimeError), ""})
+	return append(rows, []string{"together", duration(c.A.StepTime), duration(c.B.StepTime), SignedPercent(c.StepTimeError), ""})
 }
 
 // part is a row of the split of the error.
@@ -157,7 +152,7 @@ func (c Comparison) kindRows(a, b string) [][]string {
 		if !ok {
 			continue
 		}
-		row := []string{k.String(), "–", "–", "–", strconv.Itoa(x.CountA), signedPercent(x.OfStep)}
+		row := []string{k.String(), "–", "–", "–", strconv.Itoa(x.CountA), SignedPercent(x.OfStep)}
 		if x.CountA > 0 {
 			row[1] = duration(x.MeanA)
 		}
@@ -165,7 +160,7 @@ func (c Comparison) kindRows(a, b string) [][]string {
 			row[2] = duration(x.MeanB)
 		}
 		if x.MeanA > 0 && x.CountB > 0 {
-			row[3] = signedPercent(x.Error)
+			row[3] = SignedPercent(x.Error)
 		}
 		if x.CountA != x.CountB {
 			row[4] += " → " + strconv.Itoa(x.CountB)
@@ -179,15 +174,15 @@ func (c Comparison) kindRows(a, b string) [][]string {
 func (c Comparison) rankRows(a, b string) [][]string {
 	const most, ends = 16, 4
 	rows := [][]string{{"", "busy", "", "", "idle", "", "", "peak memory", "", ""}, {"rank"}}
-	for range 3 {
-		rows[1] = append(rows[1], a, b, "B − A")
+	for _, of := range []string{"of A's step", "of A's step", "B against A"} {
+		rows[1] = append(rows[1], a, b, of)
 	}
 	for i, r := range c.ByRank {
 		switch {
 		case len(c.ByRank) <= most || i < ends || i >= len(c.ByRank)-ends:
 			rows = append(rows, append([]string{
-				strconv.Itoa(r.Rank), duration(r.BusyA), duration(r.BusyB), signedPercent(r.BusyError),
-				duration(r.IdleA), duration(r.IdleB), signedPercent(r.IdleError),
+				strconv.Itoa(r.Rank), duration(r.BusyA), duration(r.BusyB), SignedPercent(r.BusyError),
+				duration(r.IdleA), duration(r.IdleB), SignedPercent(r.IdleError),
 			}, peaks(r.PeakMemoryA, r.PeakMemoryB, r.PeakMemoryError)...))
 		case i == ends:
 			rows = append(rows, []string{"…"})

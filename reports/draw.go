@@ -128,6 +128,28 @@ func (p *picture) text(text string, x, y vg.Length, s style) {
 	p.FillString(p.face(s), vg.Point{X: x, Y: p.height - y - s.size*capHeight/2}, text)
 }
 
+// title sets a title above a frame: in smaller type if it is too long, and
+// without its end if even that is.
+func (p *picture) title(text string, f frame) {
+	const usual, least = 12, 9
+	room := f.right - f.left
+	s := style{size: usual, align: 0.5, bold: true, color: rgb(ink)}
+	for s.size > least && p.width(text, s) > room {
+		s.size -= 0.5
+	}
+	p.text(p.shortened(text, room, s), (f.left+f.right)/2, 17, s)
+}
+
+// shortened cuts the end of a text that is wider than its room.
+func (p *picture) shortened(text string, room vg.Length, s style) string {
+	runes := []rune(text)
+	for n := len(runes); p.width(text, s) > room && n > 0; {
+		n--
+		text = string(runes[:n]) + "…"
+	}
+	return text
+}
+
 // textUp sets text that reads upwards, centred on its position.
 func (p *picture) textUp(text string, x, y vg.Length, s style) {
 	const quarter = 1.5707963267948966

@@ -75,10 +75,10 @@ func ExampleCompare() {
 	//   SEND_B      0 s      0 s            –      2        0.0 %
 	//
 	// by rank
-	//            busy                      idle
-	//   rank        A        B   B − A        A        B   B − A
-	//   0     40.0 ms  44.0 ms  +6.7 %  20.0 ms  22.0 ms  +3.3 %
-	//   1     40.0 ms  44.0 ms  +6.7 %  20.0 ms  22.0 ms  +3.3 %
+	//            busy                           idle
+	//   rank        A        B  of A's step        A        B  of A's step
+	//   0     40.0 ms  44.0 ms       +6.7 %  20.0 ms  22.0 ms       +3.3 %
+	//   1     40.0 ms  44.0 ms       +6.7 %  20.0 ms  22.0 ms       +3.3 %
 }
 
 // Three steps were measured; the result is of the middle one.

@@ -153,6 +153,17 @@ func TestRunsTable(t *testing.T) {
 	require.NoError(t, reports.WriteTable(&b, r))
 	require.NoError(t, reports.WriteTable(&b, gpipe))
 	golden(t, "table-runs.txt", b.Bytes())
+
+	b.Reset()
+	require.NoError(t, reports.WriteResultCSV(&b, r))
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	require.Len(t, lines, 1+3*2, "a row for every rank of every run")
+	require.Regexp(t, `^rank,.*,schedule$`, lines[0])
+	require.Regexp(t, `^0,.*,1f1b$`, lines[1])
+	require.Regexp(t, `^1,.*,gpipe$`, lines[4])
+	for _, line := range lines {
+		require.Equal(t, strings.Count(lines[0], ","), strings.Count(line, ","))
+	}
 }
 
 func TestReadRunsErrors(t *testing.T) {

@@ -52,8 +52,9 @@ func longer(fraction float64) string {
 	}
 }
 
-// signedPercent prints a fraction with its sign, also where that is +.
-func signedPercent(fraction float64) string {
+// SignedPercent prints a fraction as a percentage with its sign, also where that
+// is +: "+1.9 %", "−0.2 %", "0.0 %".
+func SignedPercent(fraction float64) string {
 	text := strconv.FormatFloat(100*fraction, 'f', 1, 64)
 	switch {
 	case text == "0.0" || text == "-0.0":
@@ -100,7 +101,7 @@ func backend(r Result) string {
 	if r.Measurement == nil || r.Backend == "" {
 		return ""
 	}
-	text := fmt.Sprintf("%s, %d %s", r.Backend, r.Devices, plural(r.Devices, "device"))
+	text := r.Backend + ", " + units.Plural(r.Devices, "device")
 	if !r.TimesComparable {
 		text += " that share cores: the times say little about devices of their own"
 	}
@@ -148,13 +149,13 @@ func runRows(runs []Result) [][]string {
 	rows := [][]string{{"run", "step time", "±", "predicted", "error", "bubble", "checks"}}
 	for _, r := range runs {
 		row := []string{cmp.Or(r.Schedule, r.Name), duration(r.StepTime), "", "", "", percent(r.Bubble.Makespan), ""}
-		if r.Measurement != nil && len(r.Steps) > 0 {
+		if r.Measurement != nil && len(r.Steps) > 1 {
 			row[2] = duration(r.StepTimeStd)
 		}
 		if p := r.Predicted; p != nil {
 			row[3] = duration(p.StepTime)
 			if p.StepTime > 0 {
-				row[4] = signedPercent(r.StepTime/p.StepTime - 1)
+				row[4] = SignedPercent(r.StepTime/p.StepTime - 1)
 			}
 		}
 		if r.Measurement != nil && r.Checks != nil {

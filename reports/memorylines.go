@@ -86,5 +86,8 @@ func rankNames(ranks []int) string {
 	if n := len(parts); n > most {
 		return fmt.Sprintf("%d ranks: %s … %s", len(ranks), strings.Join(parts[:most-1], ", "), parts[n-1])
 	}
-	return plural(len(ranks), "rank") + " " + strings.Join(parts, ", ")
+	if len(ranks) == 1 {
+		return "rank " + parts[0]
+	}
+	return "ranks " + strings.Join(parts, ", ")
 }

@@ -114,7 +114,7 @@ func (m *memoryPlot) draw(w io.Writer, format string) error {
 		return err
 	}
 	middle := (m.frame.left + m.frame.right) / 2
-	p.text(m.Title, middle, 17, style{size: 12, align: 0.5, bold: true, color: rgb(ink)})
+	p.title(m.Title, m.frame)
 	if shared := m.sharedPersistent(); shared > 0 {
 		p.rect(rgb(laneFill), m.frame.left, m.y(shared), m.frame.right, m.frame.bottom)
 	}

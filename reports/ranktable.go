@@ -14,24 +14,37 @@ import (
 )
 
 // WriteResultCSV writes a header and a row per rank, in seconds and bytes. The
-// two parts of the idle time are columns only where they are known.
+// two parts of the idle time are columns only where they are known. Of several
+// runs it writes the ranks of all, with the schedule as the last column.
 func WriteResultCSV(w io.Writer, r Result) error {
 	out := bufio.NewWriter(w)
+	runs := r.Runs
+	if runs == nil {
+		runs = []Result{r}
+	}
 	out.WriteString("rank,compute_s,communication_s,exposed_communication_s,optimizer_s,idle_s," +
 		"peak_memory_bytes,persistent_memory_bytes,peak_in_flight,sent_bytes")
 	split := slices.ContainsFunc(r.Ranks, func(x RankResult) bool { return x.Dispatch != nil || x.Waiting != nil })
 	if split {
 		out.WriteString(",dispatch_s,waiting_s")
 	}
+	if r.Runs != nil {
+		out.WriteString(",schedule")
+	}
 	out.WriteString("\n")
-	for _, x := range r.Ranks {
-		fmt.Fprintf(out, "%d,%v,%v,%v,%v,%v,%d,%d,%d,%d", x.Rank,
-			x.Compute, x.Communication, x.ExposedCommunication, x.Optimizer, x.Idle,
-			x.PeakMemory, x.PersistentMemory, x.PeakInFlight, x.SentBytes)
-		if split {
-			fmt.Fprintf(out, ",%v,%v", known(x.Dispatch), known(x.Waiting))
+	for _, run := range runs {
+		for _, x := range run.Ranks {
+			fmt.Fprintf(out, "%d,%v,%v,%v,%v,%v,%d,%d,%d,%d", x.Rank,
+				x.Compute, x.Communication, x.ExposedCommunication, x.Optimizer, x.Idle,
+				x.PeakMemory, x.PersistentMemory, x.PeakInFlight, x.SentBytes)
+			if split {
+				fmt.Fprintf(out, ",%v,%v", known(x.Dispatch), known(x.Waiting))
+			}
+			if r.Runs != nil {
+				out.WriteString("," + run.Schedule)
+			}
+			out.WriteString("\n")
 		}
-		out.WriteString("\n")
 	}
 	return out.Flush()
 }

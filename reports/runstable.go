@@ -36,7 +36,7 @@ func beside(runs []Result, compared []Comparison) [][]string {
 	for i, r := range runs {
 		c := compared[i]
 		rows = append(rows, []string{
-			mode(r), "", duration(c.A.StepTime), measuredStep(r), signedPercent(c.StepTimeError),
+			mode(r), "", duration(c.A.StepTime), measuredStep(r), SignedPercent(c.StepTimeError),
 			"", percent(c.A.Bubble), percent(r.Bubble.Makespan),
 			"", units.FormatBytes(c.A.PeakMemory), units.FormatBytes(c.B.PeakMemory),
 		})
@@ -61,8 +61,8 @@ func partRows(runs []Result, compared []Comparison) [][]string {
 	for i, r := range runs {
 		p := compared[i].ByPart
 		rows = append(rows, []string{
-			mode(r), signedPercent(p.Compute), signedPercent(p.Communication),
-			signedPercent(p.Waiting), signedPercent(p.Dispatch), signedPercent(compared[i].StepTimeError),
+			mode(r), SignedPercent(p.Compute), SignedPercent(p.Communication),
+			SignedPercent(p.Waiting), SignedPercent(p.Dispatch), SignedPercent(compared[i].StepTimeError),
 		})
 	}
 	return rows

@@ -54,13 +54,13 @@ func WriteTable(w io.Writer, r Result) error {
 
 // headline says what was run.
 func headline(r Result) string {
-	parts := []string{fmt.Sprintf("%d %s", r.Stages, plural(r.Stages, "stage"))}
+	parts := []string{units.Plural(r.Stages, "stage")}
 	if r.VirtualStages > 1 {
 		parts[0] += fmt.Sprintf(" × %d", r.VirtualStages)
 	}
-	parts = append(parts, fmt.Sprintf("%d %s", r.Microbatches, plural(r.Microbatches, "microbatch")))
+	parts = append(parts, units.Plural(r.Microbatches, "microbatch"))
 	if !trains(r) {
-		parts = []string{fmt.Sprintf("%d %s", len(r.Ranks), plural(len(r.Ranks), "rank"))}
+		parts = []string{units.Plural(len(r.Ranks), "rank")}
 	}
 	if r.DataParallel > 1 {
 		parts = append(parts, fmt.Sprintf("%d data-parallel replicas", r.DataParallel))
@@ -68,11 +68,7 @@ func headline(r Result) string {
 	if r.TensorParallel > 1 {
 		parts = append(parts, fmt.Sprintf("tensor groups of %d", r.TensorParallel))
 	}
-	name := r.Schedule
-	if r.Name != "" && r.Name != r.Schedule {
-		name = r.Name + " (" + r.Schedule + ")"
-	}
-	return fmt.Sprintf("%s: %s, %s", name, strings.Join(parts, ", "), r.Kind)
+	return fmt.Sprintf("%s: %s, %s", nameText(r.Name, r.Schedule), strings.Join(parts, ", "), r.Kind)
 }
 
 // bubble is empty where nothing is computed.
@@ -99,16 +95,6 @@ func (s *Search) text() string {
 // has neither stages nor a bubble.
 func trains(r Result) bool {
 	return slices.ContainsFunc(r.Ranks, func(rank RankResult) bool { return rank.PeakInFlight > 0 })
-}
-
-func plural(n int, word string) string {
-	switch {
-	case n == 1:
-		return word
-	case strings.HasSuffix(word, "ch"):
-		return word + "es"
-	}
-	return word + "s"
 }
 
 // duration prints seconds for people.

@@ -12,7 +12,7 @@ const shareColumn = vg.Length(3)
 
 // draw puts the laid out timeline on a picture.
 func (t *timeline) draw(p *picture) {
-	p.text(t.title, (t.frame.left+t.frame.right)/2, 17, style{size: 12, align: 0.5, bold: true, color: rgb(ink)})
+	p.title(t.title, t.frame)
 	p.drawTimeAxis(t.frame, t.axis)
 	for i := range t.panels {
 		t.drawPanel(p, &t.panels[i])
@@ -22,7 +22,8 @@ func (t *timeline) draw(p *picture) {
 
 func (t *timeline) drawPanel(p *picture, panel *timelinePanel) {
 	if panel.Label != "" {
-		p.text(panel.Label, t.frame.left, panel.top+9, style{size: 10.5, bold: true, color: rgb(ink)})
+		s := style{size: 10.5, bold: true, color: rgb(ink)}
+		p.text(p.shortened(panel.Label, t.frame.right-t.frame.left, s), t.frame.left, panel.top+9, s)
 	}
 	for r := range panel.bars {
 		y := panel.first + vg.Length(r)*panel.pitch

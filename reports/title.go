@@ -14,6 +14,14 @@ func Title(t *schedules.Trace) string {
 	return join(t.Graph.Name, sizeText(t.Graph), timeText(t))
 }
 
+// nameText names a run by its configuration and schedule.
+func nameText(name, schedule string) string {
+	if name == "" || name == schedule {
+		return schedule
+	}
+	return name + " (" + schedule + ")"
+}
+
 // join puts dots between the parts that are not empty.
 func join(parts ...string) string {
 	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })

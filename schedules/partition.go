@@ -3,6 +3,8 @@ package schedules
 import (
 	"fmt"
 	"math"
+
+	"psim/internal/units"
 )
 
 // PartitionEqual cuts n layers into stages of equal size, the first n mod
@@ -97,17 +99,17 @@ func bottleneck(sum []float64, stages int) float64 {
 // layers.
 func PartitionExplicit(sizes []int, n, stages int) ([]int, error) {
 	if len(sizes) != stages {
-		return nil, fmt.Errorf("the partition lists %d stages; there are %d", len(sizes), stages)
+		return nil, fmt.Errorf("the partition is of %s; there are %d", units.Plural(len(sizes), "stage"), stages)
 	}
 	total := 0
 	for s, size := range sizes {
 		if size < 1 {
-			return nil, fmt.Errorf("the partition gives stage %d %d layers; every stage needs at least one", s, size)
+			return nil, fmt.Errorf("the partition gives stage %d %s; every stage needs at least one", s, units.Plural(size, "layer"))
 		}
 		total += size
 	}
 	if total != n {
-		return nil, fmt.Errorf("the partition adds up to %d layers; the network has %d", total, n)
+		return nil, fmt.Errorf("the partition adds up to %s; the network has %d", units.Plural(total, "layer"), n)
 	}
 	return sizes, nil
 }
@@ -117,7 +119,7 @@ func checkPartition(layers, stages int) error {
 	case stages < 1:
 		return fmt.Errorf("%d stages: there must be at least 1", stages)
 	case stages > layers:
-		return fmt.Errorf("%d stages for a network of %d layers: every stage needs at least one layer", stages, layers)
+		return fmt.Errorf("%s for a network of %s: every stage needs at least one layer", units.Plural(stages, "stage"), units.Plural(layers, "layer"))
 	}
 	return nil
 }

@@ -115,7 +115,7 @@ func TestPartitionErrors(t *testing.T) {
 		n, stages int
 		want      string
 	}{
-		{[]int{1, 2}, 3, 3, "the partition lists 2 stages; there are 3"},
+		{[]int{1, 2}, 3, 3, "the partition is of 2 stages; there are 3"},
 		{[]int{1, 0, 2}, 3, 3, "the partition gives stage 1 0 layers; every stage needs at least one"},
 		{[]int{1, 2, -1}, 2, 3, "the partition gives stage 2 -1 layers; every stage needs at least one"},
 		{[]int{1, 2}, 4, 2, "the partition adds up to 3 layers; the network has 4"},
@@ -128,7 +128,7 @@ func TestPartitionErrors(t *testing.T) {
 	_, err = schedules.PartitionEqual(3, 0)
 	require.EqualError(t, err, "0 stages: there must be at least 1")
 	_, err = schedules.PartitionBalanced(nil, 1)
-	require.EqualError(t, err, "1 stages for a network of 0 layers: every stage needs at least one layer")
+	require.EqualError(t, err, "1 stage for a network of 0 layers: every stage needs at least one layer")
 	for cost, want := range map[float64]string{-1: "-1", math.NaN(): "NaN", math.Inf(1): "+Inf"} {
 		_, err = schedules.PartitionBalanced([]float64{1, cost}, 2)
 		require.EqualError(t, err, "layer 1 costs "+want+": a cost must be finite and not negative")

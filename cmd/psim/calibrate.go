@@ -51,7 +51,7 @@ For other layers the file has rates that fit what was measured.
 CONFIG is a file or an example with a [model]; without it, the small GPT-2 of the
 example exec is measured. Nothing else should run meanwhile.`,
 		Example: `  psim calibrate --samples 1,2 --repeats 1
-  psim run gpipe --set machine.file=my-machine.toml
+  psim run exec --set machine.file=my-machine.toml --set schedule.name=gpipe
   psim calibrate --set model.hidden=64 --quiet --repeats 1 --out small.toml`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {

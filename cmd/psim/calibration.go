@@ -80,7 +80,8 @@ func newCalibration(n arch.Network, optimizer string, p *exec.LayerProfile) (*ca
 	flops := units.FLOPS(rounded(float64(constants.FLOPS)))
 	d := costmodel.Device{
 		Peak: costmodel.Peak{FP32: flops}, MemoryBandwidth: units.Rate(rounded(float64(constants.Bandwidth))),
-		Efficiency: costmodel.Efficiency{FP32: 1, Memory: 1}, Launch: constants.Launch, Measured: measured,
+		Efficiency: costmodel.Efficiency{FP32: 1, Memory: 1}, Launch: constants.Launch,
+		Measured: measured, MeasuredModel: n.Name,
 	}
 	update := fitUpdate(optimizer, p.Updates)
 	for _, u := range []costmodel.MeasuredUpdate{update, fitUpdate(costmodel.Averaging, p.Scales)} {

@@ -26,15 +26,17 @@ func newCompare() *cobra.Command {
 		Use:   "compare A [B]",
 		Short: "hold two results against each other, predicted or measured",
 		Long: `compare says by how much result B differs from result A, and where the difference
-comes from: compute, communication, waiting and dispatch (work that is ready and
-has not started), by kind of task and by rank. A and B are folders that psim has
-written, or the result.json in them. With A alone, which must be measured, A is
-held against the prediction that was made for it.
+comes from: compute, communication that no work hides, waiting for other ranks,
+and dispatch (work that is ready and has not started); by kind of task and by
+rank. A and B are folders that psim run or psim exec has written, or the
+result.json in them. A folder alone must be one of psim exec: its measured step,
+then B, is held against the prediction that was made for it, A.
 
-Differences are B − A, and their percentages of A: a measured step that takes
-longer than predicted has a positive error.`,
+Differences are B − A: a measured step that takes longer than predicted has a
+positive error. Under "B against A" a percentage is of A's own value; under "of
+A's step" it is of A's step time, so that parts add up to the error of the step.`,
 		Example: `  psim compare out/gpipe out/1f1b
-  psim compare out/measured                           a measurement and its prediction
+  psim compare out/measured                           of psim exec, against its prediction
   psim compare out/gpipe out/1f1b --out out/both      comparison.json and compare.png`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 || len(args) == 2 {

@@ -64,9 +64,10 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "say what works here, and what to do about what does not",
 		Long: `doctor tries the backends that execute a graph: gomlx's own, which needs nothing,
-and XLA for GPUs, which needs a build with -tags xla and a plugin. It says what
-works here and what to do about what does not. It fails (exit code 1) only if
-gomlx's own backend does not work.`,
+and XLA for NVIDIA GPUs, which needs a build with -tags xla and a plugin. It says
+what works here and what to do about what does not: without a GPU nothing is
+missing, and psim exec runs on cores. It fails (exit code 1) only if gomlx's own
+backend does not work.`,
 		Example: "  psim doctor\n  psim doctor --json",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {

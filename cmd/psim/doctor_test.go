@@ -36,7 +36,9 @@ backend xla +(not compiled in|does not work)
   GPUs +\S.*
   plugins +none
 `, stdout)
-	require.Equal(t, programs.XLACompiled, strings.Contains(stdout, "there is no XLA plugin"))
+	if strings.Contains(stdout, "GPUs        none") {
+		require.NotContains(t, stdout, "jax", "without a GPU there is nothing to install")
+	}
 }
 
 func TestDoctorJSON(t *testing.T) {
@@ -85,4 +87,29 @@ func TestCCompiler(t *testing.T) {
 	require.Equal(t, filepath.Join(folder, "cc"), cCompiler())
 	t.Setenv("CC", "mine -O2")
 	require.Equal(t, filepath.Join(folder, "mine"), cCompiler())
+}
+
+// What is advised about GPUs depends on whether there are any.
+func TestDoctorAdvice(t *testing.T) {
+	search := programs.Search{Getenv: func(string) string { return "" }, Root: t.TempDir()}
+	gpu := []programs.GPU{{Device: "/dev/nvidia0"}}
+	for name, c := range map[string]struct {
+		xla  xlaState
+		want []string
+	}{
+		"no GPU":                      {xlaState{CCompiler: "gcc"}, nil},
+		"no GPU, XLA built in":        {xlaState{Compiled: true}, []string{"there is no NVIDIA GPU here (no /dev/nvidia0), so --backend go is what there is; if"}},
+		"a GPU":                       {xlaState{CCompiler: "gcc", GPUs: gpu}, []string{"build with GOEXPERIMENT=simd CGO_ENABLED=1 go build -tags xla", "pip install \"jax[cuda12]\""}},
+		"a GPU and no compiler":       {xlaState{GPUs: gpu, Plugins: []pluginState{{}}}, []string{"install a C compiler", "-tags xla"}},
+		"a GPU, XLA built in":         {xlaState{Compiled: true, GPUs: gpu}, []string{"pip install \"jax[cuda12]\""}},
+		"all of it":                   {xlaState{Compiled: true, Works: true, GPUs: gpu, Plugins: []pluginState{{}}}, nil},
+		"a plugin for something else": {xlaState{Compiled: true, Works: true, Plugins: []pluginState{{}}}, nil},
+	} {
+		d := diagnosis{GoBack: goHealth{SIMDCompiled: true}, XLA: c.xla}
+		d.advise(search)
+		require.Len(t, d.Advice, len(c.want), "%s: %s", name, d.Advice)
+		for i, want := range c.want {
+			require.Contains(t, d.Advice[i], want, name)
+		}
+	}
 }

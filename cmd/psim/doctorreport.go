@@ -131,7 +131,7 @@ func orNone(text string) string {
 func (d *diagnosis) advise(search programs.Search) {
 	add := func(format string, values ...any) { d.Advice = append(d.Advice, fmt.Sprintf(format, values...)) }
 	if !d.GoBack.SIMDCompiled && runtime.GOARCH == "amd64" {
-		add("for matrix products about ten times as fast, build with GOEXPERIMENT=simd go build ./cmd/psim")
+		add("to train about ten times as fast, build with GOEXPERIMENT=simd go build ./cmd/psim")
 	}
 	x := &d.XLA
 	if !x.Compiled && (len(x.GPUs) > 0 || len(x.Plugins) > 0) {
@@ -140,12 +140,12 @@ func (d *diagnosis) advise(search programs.Search) {
 		}
 		add("to use GPUs, build with GOEXPERIMENT=simd CGO_ENABLED=1 go build -tags xla ./cmd/psim")
 	}
-	if len(x.Plugins) == 0 && (x.Compiled || len(x.GPUs) > 0) {
+	if len(x.Plugins) == 0 && len(x.GPUs) > 0 {
 		_, err := search.Find("")
 		add("to use GPUs: %s", message(err))
 	}
-	if x.Compiled && x.Error != "" && len(x.GPUs) == 0 {
-		add("NVIDIA's driver offers no GPU here (no /dev/nvidia0): install the driver, or give the container access to the GPUs")
+	if x.Compiled && !x.Works && len(x.GPUs) == 0 {
+		add("there is no NVIDIA GPU here (no /dev/nvidia0), so --backend go is what there is; if there should be one, install its driver, or give the container access to it")
 	}
 	if x.Compiled && x.Error != "" && x.Plugins[0].Export != "" && !strings.Contains(x.Error, x.Plugins[0].Export) {
 		add("if the plugin misses a library, start psim after %s", x.Plugins[0].Export)

@@ -35,6 +35,9 @@ type execFlags struct {
 	stall                time.Duration
 }
 
+// execModes are the schedules that run without CONFIG, the main one last.
+var execModes = []string{"model-parallel", "gpipe", "1f1b"}
+
 // checkNames are what --check takes.
 var checkNames = []string{"weights", "output", "grads", "loss"}
 
@@ -49,9 +52,13 @@ task alone, and from that predicts the step; then it runs the graph and shows bo
 beside each other, with the error split into its parts.
 
 Devices are the machine's cores (--backend go, gomlx's Go backend), or GPUs
-(--backend xla). psim doctor says which there are. Training is in fp32 on made-up
-data unless --data names others. Without CONFIG a small GPT-2 runs in three ways:
-model-parallel, gpipe and 1f1b.
+(--backend xla). psim doctor says which there are. The [machine] of CONFIG is not
+used. Training is in fp32, on made-up data unless --data names others. Without
+CONFIG the example exec, a small GPT-2, runs in three ways: model-parallel, gpipe
+and 1f1b. What had to be changed in CONFIG is a warning of the result.
+
+The memory that is measured is the ledger's: every device counts the bytes of all
+tensors that it holds. The predicted one follows from the network alone.
 
 --check compares with an unsplit run of the same seed and batches: weights after
 the last step (they may differ by 1e-5), output (1e-4), grads of the first step
@@ -92,10 +99,10 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.share, "share", false, "put all XLA devices on one GPU")
 	flags.BoolVar(&f.oversubscribe, "oversubscribe", false, "allow more devices than cores; times are then not comparable")
 	flags.IntVar(&f.steps, "steps", 5, "number of steps to measure")
-	flags.IntVar(&f.warmup, "warmup", 1, "number of steps to train before")
-	flags.IntVar(&f.repeats, "repeats", 3, "how often a step is profiled, task by task")
+	flags.IntVar(&f.warmup, "warmup", 1, "number of steps to train before those that are measured")
+	flags.IntVar(&f.repeats, "repeats", 3, "how often every task is measured alone, for the prediction")
 	flags.StringSliceVar(&f.check, "check", nil, "compare with the unsplit run: weights,output,grads,loss or all")
-	flags.BoolVar(&f.courseRates, "course-rates", false, "also print the rate by a clock that does not wait for devices")
+	flags.BoolVar(&f.courseRates, "course-rates", false, "also print the rate as the courses report it, by a clock that does not wait for devices")
 	flags.BoolVar(&f.perLayer, "per-layer", false, "run backwards layer by layer, freeing activations as they go")
 	flags.StringVar(&f.data, "data", "synthetic", "what to train on: synthetic, cifar10:FOLDER or pairs:FILE")
 	flags.BoolVar(&f.strided, "strided", false, "give replica r the samples r, r+n, … instead of shuffled shards")
@@ -104,7 +111,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&f.stall, "stall", 10*time.Minute, "how long nothing may happen before a run counts as stuck")
 	flags.StringArrayVar(&f.sets, "set", nil, "change a setting: KEY=VALUE with a dotted key; may be repeated")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object and nothing else")
-	flags.BoolVar(&f.csv, "csv", false, "print one row per rank as CSV and nothing else")
+	flags.BoolVar(&f.csv, "csv", false, "print one row per rank, of all schedules that ran, as CSV and nothing else")
 	flags.StringVar(&f.out, "out", "", "folder to write results and pictures to; - for none (default out/exec or out/exec-NAME)")
 	flags.StringVar(&f.trace, "trace", "", "also write the measured timeline for Perfetto or chrome://tracing: a .json or .json.gz file")
 	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
@@ -182,7 +189,7 @@ func (f execFlags) modes(args []string, stderr io.Writer) ([]*configs.Config, er
 		return []*configs.Config{c}, err
 	}
 	var list []*configs.Config
-	for _, schedule := range []string{"model-parallel", "gpipe", "1f1b"} {
+	for _, schedule := range execModes {
 		c, err := f.load("exec", stderr, "schedule.name="+schedule)
 		if err != nil {
 			return nil, err
@@ -224,7 +231,7 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 		return err
 	}
 	if f.backend == "go" && !programs.SIMDCompiled && !f.quiet {
-		fmt.Fprintln(stderr, "psim: built without GOEXPERIMENT=simd, so the Go backend is about 15 times slower than it could be")
+		fmt.Fprintln(stderr, "psim: built without GOEXPERIMENT=simd, so that training takes about ten times as long as it could")
 	}
 	s := &session{flags: f, progress: newProgress(stderr, f.quiet || f.json || f.csv)}
 	defer s.close()

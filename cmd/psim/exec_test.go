@@ -101,10 +101,81 @@ func TestExecWithoutConfig(t *testing.T) {
 	for _, name := range []string{"compare.png", "timeline.png", "trace.csv", "memory.png", "comparison.json", "modes.png", "predicted/trace.csv", "gpipe/compare.png", "1f1b/predicted/result.json"} {
 		require.FileExists(t, filepath.Join("out/exec", name))
 	}
-	for _, line := range []string{"psim compare out/exec", "psim compare out/exec/gpipe out/exec/1f1b", "psim plot timeline out/exec/gpipe", "psim exec --gpus 2 --out out/exec" + tiny} {
+	for _, line := range []string{"psim compare out/exec", "psim compare out/exec/gpipe out/exec/1f1b", "psim plot timeline out/exec/gpipe"} {
 		_, stderr, code := psim(t, line)
 		require.Zero(t, code, "%s: %s", line, stderr)
 	}
+	for verb, want := range map[string]string{"timeline": "  ·  measured<", "memory": ">memory  ·  exec (gpipe), measured<", "compare": ">A:  predicted  ·  step "} {
+		_, stderr, code := psim(t, "psim plot "+verb+" out/exec/gpipe --out p.svg")
+		require.Zero(t, code, stderr)
+		picture, err := os.ReadFile("p.svg")
+		require.NoError(t, err)
+		require.Contains(t, string(picture), want)
+	}
+}
+
+// One mode in the folder of three removes what psim has left there, and nothing
+// else. As CSV, three modes are the ranks of all.
+func TestExecAfterModes(t *testing.T) {
+	userFolder(t)
+	stdout, stderr, code := psim(t, "psim exec --gpus 2 --csv --out o"+tiny)
+	require.Zero(t, code, stderr)
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	require.Len(t, lines, 1+3*2)
+	for i, mode := range execModes {
+		require.True(t, strings.HasSuffix(lines[1+2*i], ","+mode), lines[1+2*i])
+	}
+	require.FileExists(t, "o/model-parallel/predicted/result.json")
+	require.NoError(t, os.WriteFile("o/gpipe/mine.txt", nil, 0o644))
+	require.NoError(t, os.Mkdir("o/zb-h1", 0o755))
+	require.NoError(t, os.WriteFile("o/zb-h1/timeline.png", nil, 0o644))
+
+	require.NoError(t, os.WriteFile("mlp.toml", []byte(tinyMLP), 0o644))
+	_, stderr, code = psim(t, "psim exec mlp.toml --gpus 2 --oversubscribe --steps 1 --repeats 1 --out o")
+	require.Zero(t, code, stderr)
+	require.FileExists(t, "o/compare.png")
+	require.FileExists(t, "o/gpipe/mine.txt")
+	require.FileExists(t, "o/zb-h1/timeline.png")
+	for _, gone := range []string{"o/modes.png", "o/gpipe/result.json", "o/gpipe/predicted"} {
+		require.NoFileExists(t, gone)
+	}
+	for _, gone := range []string{"o/model-parallel", "o/1f1b"} {
+		require.NoDirExists(t, gone)
+	}
+	_, stderr, code = psim(t, "psim run mlp.toml --out o")
+	require.Zero(t, code, stderr)
+	require.NoFileExists(t, "o/compare.png")
+	require.NoDirExists(t, "o/predicted")
+}
+
+// What exec changes in a configuration is in the result, and is said before.
+func TestExecWarnings(t *testing.T) {
+	writeTinyMLP(t)
+	stdout, stderr, code := psim(t, "psim exec mlp.toml --gpus 1 --steps 1 --repeats 1 --per-layer --json --set machine.device=t4 --set train.precision=bf16")
+	require.Zero(t, code, stderr)
+	r, err := reports.ReadResult(strings.NewReader(stdout))
+	require.NoError(t, err)
+	want := []string{"runs on 1 device instead of 2 stages", "runs in fp32, not bf16", "runs on the devices of this machine, not on t4"}
+	require.Equal(t, append(want, "backwards run layer by layer (--per-layer)"), r.Warnings)
+	for _, warning := range want {
+		require.Contains(t, stderr, "mlp: "+warning+"\n")
+	}
+}
+
+// The report of a single step has no deviation, and says how often it ran.
+func TestValidateExecutedText(t *testing.T) {
+	r := executedReport{Machine: "a processor", Devices: 1, Rows: []executedRow{
+		{Model: "gpt-6x192", Schedule: "model-parallel", Microbatches: 2, Predicted: 0.783, Measured: 0.772, Deviation: 0.0266, Steps: 9, Error: -0.015, Runs: 3},
+		{Model: "mlp-16x640", Schedule: "gpipe", Microbatches: 8, Predicted: 0.272, Measured: 0.28, Steps: 1, Error: 0.028, BubbleError: -0.007, PredictedPeak: 10, Peak: 8, Runs: 1},
+	}}
+	r.summarize()
+	var text, markdown strings.Builder
+	require.NoError(t, r.writeText(&text))
+	golden(t, "executed.txt", text.String())
+	require.NoError(t, r.writeMarkdown(&markdown))
+	require.Contains(t, markdown.String(), "| 772 ms ± 26.6 ms | −1.5 % |")
+	require.Contains(t, markdown.String(), "| 280 ms | +2.8 % |")
+	require.Contains(t, markdown.String(), "was run on 1 device. Made")
 }
 
 // What was measured until an interrupt is kept, and marked.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"psim/internal/units"
@@ -66,8 +67,8 @@ func (s *session) print(stdout io.Writer) error {
 	}
 	e := s.main()
 	if len(s.done) > 1 {
-		fmt.Fprintf(stdout, "%s: %s on %d devices (backend %s), %d microbatches; predicted, then measured\n\n",
-			e.config.Name(), e.plan.Workload.Network.Name, e.result.Devices, e.result.Backend, e.result.Microbatches)
+		fmt.Fprintf(stdout, "%s: %s on %s (backend %s), %s; predicted, then measured\n\n",
+			e.config.Name(), e.plan.Workload.Network.Name, units.Plural(e.result.Devices, "device"), e.result.Backend, units.Plural(e.result.Microbatches, "microbatch"))
 		if err := reports.WriteRuns(stdout, whole.Runs); err != nil {
 			return err
 		}
@@ -88,8 +89,13 @@ func (s *session) remarks(stdout io.Writer) {
 			fmt.Fprintf(stdout, "%s: %.0f tokens/s by a clock that does not wait for devices; in truth %.0f\n", e.plan.Graph.Name, *tokens, e.result.Throughput.Tokens)
 		}
 		for _, warning := range e.result.Warnings {
-			fmt.Fprintf(stdout, "warning: %s: %s\n", e.plan.Graph.Name, warning)
+			if !slices.Contains(e.plan.Warnings, warning) {
+				fmt.Fprintf(stdout, "warning: %s: %s\n", e.plan.Graph.Name, warning)
+			}
 		}
+	}
+	for _, warning := range s.main().plan.Warnings { // which all modes have
+		fmt.Fprintf(stdout, "warning: %s\n", warning)
 	}
 }
 
@@ -136,13 +142,23 @@ func (s *session) write(ctx context.Context, folder string) error {
 			folders = append(folders, filepath.Dir(f.path))
 		}
 	}
-	return writeFiles(ctx, files, folders...)
+	earlier := earlierResult(folder)
+	if err := writeFiles(ctx, files, folders...); err != nil {
+		return err
+	}
+	var names []string
+	for _, f := range files {
+		if name, err := filepath.Rel(folder, f.path); err == nil {
+			names = append(names, filepath.ToSlash(name))
+		}
+	}
+	return removeStale(folder, names, earlier)
 }
 
 // execFiles lists the files of one mode, the result last.
 func (e *executed) execFiles(folder string) []file {
 	in := func(name string) string { return filepath.Join(folder, filepath.FromSlash(name)) }
-	title := pictureTitle(e.config.Name(), e.trace) + " · measured"
+	title := pictureTitle(e.config.Name(), reports.Measured, e.trace)
 	curves := reports.MemoryCurves(e.trace)
 	list := []file{
 		{in("predicted/trace.csv"), func(w io.Writer) error { return reports.WriteTraceCSV(w, e.predicted) }},
@@ -159,7 +175,7 @@ func (e *executed) execFiles(folder string) []file {
 		}},
 		{in("trace.csv"), func(w io.Writer) error { return reports.WriteTraceCSV(w, e.trace) }},
 		{in("memory.png"), func(w io.Writer) error {
-			return reports.Memory(w, reports.PNG, reports.MemoryFigure{Title: "memory · " + title, Curves: curves, End: e.trace.End()})
+			return reports.Memory(w, reports.PNG, reports.MemoryFigure{Title: "memory  ·  " + title, Curves: curves, End: e.trace.End()})
 		}},
 		{in("memory.csv"), func(w io.Writer) error { return reports.WriteMemoryCSV(w, curves) }},
 	}

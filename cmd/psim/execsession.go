@@ -13,6 +13,7 @@ import (
 	"psim/costmodel"
 	"psim/exec"
 	"psim/exec/programs"
+	"psim/internal/units"
 	"psim/reports"
 	"psim/schedules"
 	"psim/sim"
@@ -72,7 +73,7 @@ func (s *session) execute(ctx context.Context, e *executed) error {
 	if err := e.checkMemory(); err != nil && s.flags.backend == "go" {
 		return fmt.Errorf("%s: %w", e.config.Name(), err)
 	}
-	s.progress.say("%s: opening %d devices", e.plan.Graph.Name, e.plan.Graph.Ranks())
+	s.progress.say("%s: opening %s", e.plan.Graph.Name, units.Plural(e.plan.Graph.Ranks(), "device"))
 	devices, err := exec.OpenDevices(e.plan.Graph.Ranks(), s.flags.devices())
 	if err != nil {
 		return err
@@ -203,6 +204,9 @@ func (e *executed) summarize(f execFlags) {
 	e.result.Measurement = m
 	if warning := diverged(e.training.Record.Losses); warning != "" {
 		e.result.Warnings = append(e.result.Warnings, warning)
+	}
+	if f.perLayer {
+		e.result.Warnings = append(e.result.Warnings, "backwards run layer by layer (--per-layer)")
 	}
 	if unrest := m.StepTimeStd / m.StepTimeMean; unrest > restless {
 		e.result.Warnings = append(e.result.Warnings, fmt.Sprintf("the steps deviate by %.0f %% from each other: something else was running, and predictions suffer", 100*unrest))

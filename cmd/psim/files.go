@@ -67,21 +67,32 @@ var runFiles = [...]string{"timeline.png", "timeline.svg", "trace.csv", "memory.
 var execOnly = []string{"compare.png", "comparison.json", "modes.png", "predicted/trace.csv", "predicted/result.json"}
 
 // removeStale removes what an earlier run left in a folder and this one has
-// not written again, so that it does not pass for this one's. In a folder
-// without an earlier result it touches nothing; wasRun says whether there was
-// one.
-func removeStale(folder string, written []string, wasRun bool) error {
+// not written again, so that it does not pass for this one's. earlier is that
+// run's result, nil if there was none: then it touches nothing. A run of several
+// modes has left a folder for each.
+func removeStale(folder string, written []string, earlier *reports.Result) error {
+	if earlier == nil {
+		return nil
+	}
 	for _, name := range append(runFiles[:], execOnly...) {
-		path := filepath.Join(folder, name)
-		if !wasRun || slices.Contains(written, name) || isFolder(path) {
+		path := filepath.Join(folder, filepath.FromSlash(name))
+		if slices.Contains(written, name) || isFolder(path) {
 			continue
 		}
 		if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 			return fmt.Errorf("%s: cannot be removed: %s", path, reason(err))
 		}
 	}
-	if wasRun {
-		os.Remove(filepath.Join(folder, "predicted")) // only if it is empty
+	os.Remove(filepath.Join(folder, "predicted")) // only if it is empty
+	for _, run := range earlier.Runs {
+		mode := run.Schedule
+		if !slices.Contains(execModes, mode) || slices.Contains(written, mode+"/result.json") {
+			continue
+		}
+		if err := removeStale(filepath.Join(folder, mode), nil, earlierResult(filepath.Join(folder, mode))); err != nil {
+			return err
+		}
+		os.Remove(filepath.Join(folder, mode))
 	}
 	return nil
 }
@@ -89,7 +100,7 @@ func removeStale(folder string, written []string, wasRun bool) error {
 // foreign returns the name of a file in a folder that a run would replace
 // although no run has written it, or nothing.
 func foreign(folder string) string {
-	if hasResult(folder) {
+	if earlierResult(folder) != nil {
 		return ""
 	}
 	return present(folder, runFiles[:])
@@ -106,10 +117,16 @@ func present(folder string, names []string) string {
 	return ""
 }
 
-// hasResult reports whether a run has been written to a folder.
-func hasResult(folder string) bool {
-	_, err := readFile(filepath.Join(folder, "result.json"), reports.ReadResult)
-	return err == nil
+// earlierResult is what has been written to a folder; nil if nothing was.
+func earlierResult(folder string) *reports.Result {
+	if folder == "" {
+		return nil
+	}
+	r, err := readFile(filepath.Join(folder, "result.json"), reports.ReadResult)
+	if err != nil {
+		return nil
+	}
+	return &r
 }
 
 // A file is one that is to be written.

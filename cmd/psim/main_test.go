@@ -144,6 +144,8 @@ func TestErrors(t *testing.T) {
 		"psim compare nowhere",
 		"psim compare broken.json my.toml",
 		"psim compare configs configs",
+		"psim validate --steps 3",
+		"psim validate 1.6 --set model.layers=1",
 		"psim exec a b",
 		"psim exec nowhere.toml",
 		"psim exec course-timeline",

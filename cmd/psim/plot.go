@@ -93,10 +93,13 @@ func timelineFigure(results []string, format string) (func(io.Writer) error, err
 		if trace.End() == 0 {
 			return nil, fmt.Errorf("%s: the run takes no time, so there is nothing to draw", path)
 		}
-		panels = append(panels, reports.Panel{Trace: trace, Label: panelLabel(r, len(results))})
-		if len(results) == 1 {
-			title = pictureTitle(r.Name, trace)
+		panel := reports.Panel{Trace: trace}
+		if len(results) > 1 {
+			panel.Label = panelLabel(r)
+		} else {
+			title = pictureTitle(r.Name, r.Kind, trace)
 		}
+		panels = append(panels, panel)
 	}
 	return func(w io.Writer) error { return reports.Timeline(w, format, title, panels...) }, nil
 }
@@ -110,20 +113,21 @@ func loadTrace(path string) (reports.Result, *schedules.Trace, error) {
 	return run.Result, run.Trace, err
 }
 
-// pictureTitle is the title of a trace, with the name of its configuration.
-func pictureTitle(name string, t *schedules.Trace) string {
+// pictureTitle is the title of a trace, with the name of its configuration, and
+// whether it was measured.
+func pictureTitle(name, kind string, t *schedules.Trace) string {
 	title := reports.Title(t)
 	if name != "" && name != t.Graph.Name {
-		title = name + " · " + title
+		title = name + "  ·  " + title
+	}
+	if kind == reports.Measured {
+		title += "  ·  measured"
 	}
 	return title
 }
 
-// panelLabel names one of several timelines.
-func panelLabel(r reports.Result, panels int) string {
-	if panels == 1 {
-		return ""
-	}
+// panelLabel names one of several results.
+func panelLabel(r reports.Result) string {
 	name := r.Name
 	if r.Schedule != r.Name {
 		name += " (" + r.Schedule + ")"
@@ -137,6 +141,7 @@ func memoryFigure(path, format string) (func(io.Writer) error, error) {
 	if err != nil {
 		return nil, err
 	}
+	title := "memory  ·  " + panelLabel(r)
 	curves, err := readFile(filepath.Join(folder, "memory.csv"), reports.ReadMemoryCSV)
 	if os.IsNotExist(err) {
 		return nil, fmt.Errorf("%s: the run has no memory.csv, because nothing in it uses memory; add [memory] or use [model]", path)
@@ -144,7 +149,7 @@ func memoryFigure(path, format string) (func(io.Writer) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := reports.MemoryFigure{Title: "memory · " + r.Name, Curves: curves, End: time.Duration(r.StepTime * float64(time.Second))}
+	f := reports.MemoryFigure{Title: title, Curves: curves, End: time.Duration(r.StepTime * float64(time.Second))}
 	for _, rank := range r.Ranks {
 		if rank.MemoryCapacity > 0 {
 			f.Capacity = append(f.Capacity, rank.MemoryCapacity)

@@ -204,18 +204,18 @@ func (f runFlags) write(ctx context.Context, e *experiment, folder string) ([]st
 		}
 		files = append(files, file{f.trace, func(w io.Writer) error { return write(w, e.trace, reports.AllRanks) }})
 	}
-	wasRun := folder != "" && hasResult(folder)
+	earlier := earlierResult(folder)
 	if err := writeFiles(ctx, files, folders...); err != nil {
 		return nil, err
 	}
-	return names, removeStale(folder, names, wasRun)
+	return names, removeStale(folder, names, earlier)
 }
 
 // files lists what belongs to a run; a picture only if there is something to
 // draw. The result comes last, so that a folder with a result is complete.
 func (e *experiment) files() []file {
 	var list []file
-	title := pictureTitle(e.config.Name(), e.trace)
+	title := pictureTitle(e.config.Name(), reports.Predicted, e.trace)
 	if e.trace.End() > 0 {
 		draw := func(format string) func(io.Writer) error {
 			return func(w io.Writer) error {
@@ -227,7 +227,7 @@ func (e *experiment) files() []file {
 	list = append(list, file{"trace.csv", func(w io.Writer) error { return reports.WriteTraceCSV(w, e.trace) }})
 	if e.usesMemory() {
 		curves := reports.MemoryCurves(e.trace)
-		figure := reports.MemoryFigure{Title: "memory · " + title, Curves: curves, End: e.trace.End(), Capacity: e.plan.Capacity}
+		figure := reports.MemoryFigure{Title: "memory  ·  " + title, Curves: curves, End: e.trace.End(), Capacity: e.plan.Capacity}
 		list = append(list,
 			file{"memory.png", func(w io.Writer) error { return reports.Memory(w, reports.PNG, figure) }},
 			file{"memory.csv", func(w io.Writer) error { return reports.WriteMemoryCSV(w, curves) }})

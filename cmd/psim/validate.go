@@ -28,7 +28,8 @@ NAMEs, and says how far off it was; --out DIR draws them. Rows that constants we
 fitted to are marked and not in the errors.
 
 --executed instead predicts steps of two networks, three schedules and 2, 4 and 8
-microbatches, runs them for real on --gpus devices, and says how far off it was.`,
+microbatches, runs them for real on --gpus devices, and says how far off it was.
+An experiment during which the machine was disturbed is run again, up to 8 times.`,
 		Example: `  psim validate
   psim validate 1.6 4.4
   psim validate --markdown > answers.md
@@ -59,6 +60,11 @@ microbatches, runs them for real on --gpus devices, and says how far off it was.
 				}
 				f.json = asJSON
 				return validateExecuted(cmd.Context(), f, markdown, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
+			for _, name := range executedFlags {
+				if cmd.Flags().Changed(name) {
+					return fmt.Errorf("--%s: is for --executed; add that, or leave it out", name)
+				}
 			}
 			ids, err := questions.Select(args)
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,7 +29,8 @@ type executedRow struct {
 	Microbatches int     `json:"microbatches"`
 	Predicted    float64 `json:"predicted_s"`
 	Measured     float64 `json:"measured_s"`
-	Deviation    float64 `json:"measured_std_s"`
+	Deviation    float64 `json:"measured_std_s"` // 0 for one step
+	Steps        int     `json:"steps"`
 	Error        float64 `json:"error"` // of the step time, of the predicted one
 	BubbleError  float64 `json:"bubble_error"`
 	Bubble       float64 `json:"bubble"` // measured, of the makespan
@@ -163,7 +165,7 @@ func newExecutedRow(model string, r reports.Result) executedRow {
 	c := reports.Compare(reports.Run{Result: *r.Predicted}, reports.Run{Result: r})
 	row := executedRow{
 		Model: model, Schedule: r.Schedule, Microbatches: r.Microbatches,
-		Predicted: r.Predicted.StepTime, Measured: r.StepTime, Deviation: r.StepTimeStd,
+		Predicted: r.Predicted.StepTime, Measured: r.StepTime, Deviation: r.StepTimeStd, Steps: len(r.Steps),
 		Error: c.StepTimeError, BubbleError: c.BubbleError, Bubble: r.Bubble.Makespan,
 		PredictedPeak: c.A.PeakMemory, Peak: c.B.PeakMemory, HeapGrowth: r.HeapGrowth, makespan: r.Makespan,
 	}
@@ -203,7 +205,7 @@ func (r *executedReport) writeMarkdown(w io.Writer) error {
 	fmt.Fprintf(w, `# Predicted before it was run
 
 Every row is one experiment: its tasks were measured one by one, the step was
-predicted from that, and then the same graph was run on %d devices. Made by
+predicted from that, and then the same graph was run on %s. Made by
 
     GOEXPERIMENT=simd go run ./cmd/psim validate --executed --markdown%s > docs/executed.md
 
@@ -214,13 +216,13 @@ makespan over model-parallel's; ideal is 2·M/(M+1), of equal stages. An experim
 is run again if the machine was disturbed: if its speed at a fixed matrix product
 changed by more than 4 %% meanwhile, or the steps deviate by more.
 
-`, r.Devices, r.Flags, r.Machine, runtime.Version(), r.kernels())
+`, units.Plural(r.Devices, "device"), r.Flags, r.Machine, runtime.Version(), r.kernels())
 	fmt.Fprintln(w, "| model | schedule | M | predicted | measured | error | bubble | off by | peak predicted | ledger | heap | dispatch | speed-up | ideal | runs |")
 	fmt.Fprintln(w, "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
 	for _, row := range r.Rows {
-		fmt.Fprintf(w, "| %s | %s | %d | %s | %s ± %s | %+.1f %% | %.1f %% | %+.1f points | %d | %d | %s | %.2f %% | %.2f× | %.2f× | %d |\n",
-			row.Model, row.Schedule, row.Microbatches, seconds(row.Predicted), seconds(row.Measured), seconds(row.Deviation),
-			100*row.Error, 100*row.Bubble, 100*row.BubbleError, row.PredictedPeak, row.Peak, units.FormatBytes(row.HeapGrowth),
+		fmt.Fprintf(w, "| %s | %s | %d | %s | %s | %s | %.1f %% | %s | %d | %d | %s | %.2f %% | %.2f× | %.2f× | %d |\n",
+			row.Model, row.Schedule, row.Microbatches, seconds(row.Predicted), row.measured(),
+			reports.SignedPercent(row.Error), 100*row.Bubble, reports.Points(row.BubbleError), row.PredictedPeak, row.Peak, units.FormatBytes(row.HeapGrowth),
 			100*row.Dispatch, row.SpeedUp, row.Ideal, row.Runs)
 	}
 	_, err := fmt.Fprintf(w, `
@@ -245,6 +247,9 @@ func (r *executedReport) kernels() string {
 
 // executedSteps are measured unless --steps says otherwise.
 const executedSteps = 9
+
+// executedFlags change what --executed runs, and nothing without it.
+var executedFlags = []string{"gpus", "steps", "oversubscribe", "set"}
 
 // registerExecuted declares the flags that --executed takes beside.
 func (f *execFlags) registerExecuted(cmd *cobra.Command) {
@@ -304,16 +309,27 @@ func (r *executedReport) ended() string {
 
 // writeText prints the rows in columns.
 func (r *executedReport) writeText(w io.Writer) error {
-	fmt.Fprintf(w, "%d devices of %s\n\n", r.Devices, r.Machine)
-	fmt.Fprintf(w, "%-10s %-15s %2s  %9s  %9s  %7s  %13s  %12s\n", "model", "schedule", "M", "predicted", "measured", "error", "bubble off by", "peak off by")
+	const line = "%-10s  %-15s %2s  %9s  %18s  %8s  %13s  %11s  %4s\n"
+	fmt.Fprintf(w, "%s of %s\n\n", units.Plural(r.Devices, "device"), r.Machine)
+	fmt.Fprintf(w, line, "model", "schedule", "M", "predicted", "measured", "error", "bubble off by", "peak off by", "runs")
 	for _, row := range r.Rows {
-		fmt.Fprintf(w, "%-10s %-15s %2d  %9s  %9s  %+5.1f %%  %+6.1f points  %10d B\n",
-			row.Model, row.Schedule, row.Microbatches, seconds(row.Predicted), seconds(row.Measured),
-			100*row.Error, 100*row.BubbleError, row.Peak-row.PredictedPeak)
+		peak := strings.Replace(fmt.Sprint(row.Peak-row.PredictedPeak), "-", "−", 1)
+		fmt.Fprintf(w, line, row.Model, row.Schedule, fmt.Sprint(row.Microbatches), seconds(row.Predicted), row.measured(),
+			reports.SignedPercent(row.Error), reports.Points(row.BubbleError), peak+" B", fmt.Sprint(row.Runs))
 	}
-	_, err := fmt.Fprintf(w, "\nstep time: median error %.1f %%, worst %.1f %%; bubble: at worst %.1f points; peak memory to the byte in %d of %d\n%s",
-		100*r.MedianError, 100*r.WorstError, 100*r.WorstBubble, r.SamePeak, len(r.Rows), r.ended())
+	_, err := fmt.Fprintf(w, `
+step time: median error %.1f %%, worst %.1f %%; bubble: at worst %.1f points; peak memory to the byte in %d of %d
+runs: how often an experiment was run until the machine was not disturbed; the last run counts
+%s`, 100*r.MedianError, 100*r.WorstError, 100*r.WorstBubble, r.SamePeak, len(r.Rows), r.ended())
 	return err
+}
+
+// measured is the step time, and its deviation where several steps have one.
+func (r executedRow) measured() string {
+	if r.Steps < 2 {
+		return seconds(r.Measured)
+	}
+	return seconds(r.Measured) + " ± " + seconds(r.Deviation)
 }
 
 // seconds prints a time.

@@ -1,0 +1,31 @@
+package configs_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What has to be changed for an execution is said, and is a warning of the plan.
+func TestExecutableChanges(t *testing.T) {
+	for _, c := range []struct {
+		sets    []string
+		devices int
+		want    []string
+	}{
+		{[]string{"machine.device=cpu-core"}, 2, nil},
+		{nil, 2, []string{"runs on the devices of this machine, not on t4"}},
+		{[]string{"train.precision=bf16", "machine.device=a100-80gb-sxm"}, 1, []string{
+			"runs on 1 device instead of 2 stages", "runs in fp32, not bf16", "runs on the devices of this machine, not on a100-80gb-sxm"}},
+		{[]string{"parallel.data=2", "machine.device=cpu-core"}, 2, []string{"runs on 2 devices instead of 2 stages × 2 replicas"}},
+	} {
+		next, changes, err := parse(t, network, c.sets...).Executable(c.devices)
+		require.NoError(t, err)
+		require.Equal(t, c.want, changes)
+		plan, err := next.Build()
+		require.NoError(t, err)
+		require.Equal(t, c.want, plan.Warnings)
+	}
+	_, _, err := parse(t, network, "schedule.partition=[3,4]").Executable(3)
+	require.EqualError(t, err, "3 devices for x: its partition or placement is for 2 stages: set schedule.stages = 3 and one for that, or leave --gpus out")
+}
