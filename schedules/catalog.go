@@ -25,7 +25,8 @@ type Schedule struct {
 	// Grouped that the size of their groups of microbatches may be set (group).
 	Virtual, Grouped bool
 	// PerRank is the number of stages of every rank where the schedule fixes
-	// it at more than one; virtual_stages may then be left out.
+	// it at more than one, or with Virtual the least; virtual_stages may then be
+	// left out.
 	PerRank int
 
 	// SerialBackward says that backwards run one at a time (see Pipeline).
@@ -130,6 +131,12 @@ func Catalog() []Schedule {
 			legal: func(s Shape) error { return evenShape("chimera", s) },
 		},
 		{
+			Name: "hanayo", Summary: "V/2 waves down the ranks and up again; chimera's slots, no stage twice",
+			Bubble: "(P-1)/(MV+P-1), F=B, P|M", Memory: "min((V-1)Q+1+r, VQ), Q=min(M, P)", Paper: "Liu et al. 2023, Hanayo",
+			Constraint: "V even: 2 stages per rank for each wave", Pipelined: true, Virtual: true, PerRank: 2,
+			order: hanayo, place: waves, legal: wholeWaves,
+		},
+		{
 			Name: "ddp", Summary: "copies, whole or sharded (ZeRO, FSDP); gradients summed",
 			Bubble: "0", Memory: "1", Paper: "Li et al. 2020, PyTorch Distributed",
 			Constraint: "stages = 1", MultiStage: true, order: modelParallel,
@@ -222,7 +229,7 @@ func (s Schedule) Check(shape Shape) error {
 		return fmt.Errorf("stages = %d: there must be at least 1", shape.Ranks)
 	case shape.Microbatches < 1:
 		return fmt.Errorf("microbatches = %d: there must be at least 1", shape.Microbatches)
-	case s.PerRank > 0 && shape.Virtual > s.PerRank:
+	case s.PerRank > 0 && !s.Virtual && shape.Virtual > s.PerRank:
 		return fmt.Errorf("virtual_stages = %d: %s holds %d stages per rank; remove virtual_stages or set it to %d", shape.Virtual, s.Name, s.PerRank, s.PerRank)
 	case shape.Virtual > 1 && !s.Virtual && s.PerRank == 0:
 		return fmt.Errorf("virtual_stages = %d: %s holds one stage per rank; remove virtual_stages or set it to 1", shape.Virtual, s.Name)

@@ -310,5 +310,5 @@ func TestScheduleErrors(t *testing.T) {
 	_, err = bfs.Order(schedules.Shape{Ranks: 2, Microbatches: 2, Virtual: 2}, []int32{0, 1})
 	require.EqualError(t, err, "looped-bfs cannot run 2 stages on 2 ranks: it needs 2 stages per rank (gpipe and model-parallel take any placement)")
 	_, err = schedules.Find("fifo")
-	require.EqualError(t, err, `there is no schedule "fifo"; the schedules are model-parallel, gpipe, torchgpipe, hw4, 1f1b, interleaved-1f1b, looped-bfs, zb-h1, zb-h2, interleaved-zero-bubble, zbv, v-half, v-min, dualpipev, dualpipe, chimera, ddp`)
+	require.EqualError(t, err, `there is no schedule "fifo"; the schedules are model-parallel, gpipe, torchgpipe, hw4, 1f1b, interleaved-1f1b, looped-bfs, zb-h1, zb-h2, interleaved-zero-bubble, zbv, v-half, v-min, dualpipev, dualpipe, chimera, hanayo, ddp`)
 }
