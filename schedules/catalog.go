@@ -29,8 +29,9 @@ type Schedule struct {
 	// left out.
 	PerRank int
 
-	// SerialBackward says that backwards run one at a time (see Pipeline).
-	SerialBackward bool
+	// SerialBackward says that backwards run one at a time, Stashing that every
+	// backward updates its stage (see Pipeline).
+	SerialBackward, Stashing bool
 
 	order func(Shape, []int32) Order
 	// place puts stages on ranks; nil is stage s on rank s.
@@ -68,6 +69,12 @@ func Catalog() []Schedule {
 			Name: "1f1b", Summary: "a warm-up, then one forward and one backward in turn",
 			Bubble: "(P-1)/(M+P-1)", Memory: "min(M, P-r)", Paper: "Narayanan et al. 2021, PipeDream-flush",
 			Pipelined: true, order: oneForwardOneBackward,
+		},
+		{
+			Name: "pipedream", Summary: "1F1B without a flush: an update after every backward, weights stashed",
+			Bubble: "0 in steady state; fill and drain as 1f1b", Memory: "min(M, P-r), and as many versions of the weights", Paper: "Narayanan et al. 2019, PipeDream",
+			Constraint: "no parameter on two stages, data = 1", Pipelined: true, Stashing: true,
+			order: pipedream, legal: oneReplica,
 		},
 		{
 			Name: "interleaved-1f1b", Summary: "1F1B over V stages per rank, in rounds of R=M/⌊M/P⌋",
@@ -217,7 +224,7 @@ func (s Schedule) Pipeline(shape Shape, stageRank []int32) (Pipeline, error) {
 	}
 	return Pipeline{
 		Name: s.Name, Shape: s.Sized(shape), StageRank: stageRank, SecondRank: s.SecondPlacement(shape),
-		Order: order, SerialBackward: s.SerialBackward,
+		Order: order, SerialBackward: s.SerialBackward, Stashing: s.Stashing,
 	}, nil
 }
 
