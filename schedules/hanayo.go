@@ -14,8 +14,12 @@ import "fmt"
 // P = 2, W = 1 and M = 2 (stages 2 and 3 in lower case, microbatches left out, B
 // as long as F):
 //
-//	rank 0   F · F f B f b B · B      hanayo's rank 0: stages 0 and 3
-//	rank 1   · F f F f b B b B ·      its rank 1: stages 1 and 2
+//	rank 0   F · F f b f b B · B
+//	rank 1   · F f F f b B b B ·
+//
+// With V = 2W stages per rank, P dividing M and no latency, a step takes
+// MV(F+B) + 2(P−1)(max(F,B) + (M/P−1)|F−B|): only where F = B do units leave no
+// gap between them.
 func hanayo(s Shape, stageRank []int32) Order {
 	order := make(Order, s.Ranks)
 	stages := len(stageRank)
