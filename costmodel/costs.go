@@ -21,6 +21,7 @@ func (w Workload) Costs(m Machine, g *schedules.Graph) (schedules.Costs, error) 
 		workload: w, machine: m, compute: compute, graph: g,
 		optimizer: make([]time.Duration, g.Ranks()/w.replicas()),
 	}
+	p.versions = versionsOf(g)
 	p.buckets = bucketsOf(g, len(w.Layers))
 	p.gathered = gatheredOf(g, len(w.Layers))
 	p.priceStages()
@@ -76,6 +77,7 @@ type pricer struct {
 	tensors   []int           // by rank of a replica: of parameters
 	optimizer []time.Duration // by rank of a replica
 	slowest   []Link          // by group
+	versions  versions        // of weights that are stashed
 }
 
 // sliced is how a stage's backward is cut where gradient buckets are complete.
@@ -164,7 +166,11 @@ func (p *pricer) priceOptimizers() {
 func (p *pricer) task(t *schedules.Task) schedules.Cost {
 	switch t.Kind {
 	case schedules.Forward, schedules.Backward, schedules.InputGradient, schedules.WeightGradient:
-		return p.computeTask(t)
+		cost := p.computeTask(t)
+		if p.versions.freed[action{t.Stage, t.Microbatch}] && t.Kind == schedules.Backward {
+			cost.BytesAtEnd -= p.workload.weights(t.Stage)
+		}
+		return cost
 	case schedules.SendForward, schedules.SendBackward:
 		cost := p.machine.message(t)
 		cost.BytesAtStart, cost.BytesAtEnd = t.Bytes, -t.Bytes
@@ -177,7 +183,11 @@ func (p *pricer) task(t *schedules.Task) schedules.Cost {
 	case schedules.Average:
 		return schedules.Cost{Busy: p.average(t)}
 	case schedules.Optimizer:
-		return schedules.Cost{Busy: p.optimizer[int(t.Rank)%len(p.optimizer)]}
+		cost := schedules.Cost{Busy: p.optimizer[int(t.Rank)%len(p.optimizer)]}
+		if p.versions.kept[action{t.Stage, t.Microbatch}] {
+			cost.BytesAtStart = p.workload.weights(t.Stage)
+		}
+		return cost
 	}
 	return schedules.Cost{}
 }

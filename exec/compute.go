@@ -21,6 +21,9 @@ func (s *step) forward(t schedules.Task) error {
 		return err
 	}
 	defer parameters.release()
+	if s.job.Graph.Stashing {
+		x.weights = st.stash()
+	}
 	x.saved = make([]*programs.Saved, len(st.segments))
 	for k, g := range st.segments {
 		output, err := s.forwardSegment(x, st, k, t, parameters)
@@ -53,10 +56,14 @@ func (s *step) parameters(t schedules.Task) (whole, error) {
 	return s.pop(s.gathered, t)
 }
 
-// pick takes a segment's parameters, of a sharded stage or from the member.
-func (st *stage) pick(g *segment, w whole) programs.List {
-	if st.sharded {
+// pick takes a segment's parameters: of a sharded stage, those that the
+// microbatch's forward had, or the member's.
+func (st *stage) pick(g *segment, w whole, x *slot) programs.List {
+	switch {
+	case st.sharded:
 		return w.pick(g)
+	case x.weights != nil:
+		return g.pick(x.weights)
 	}
 	return g.pick(st.member.parameters)
 }
@@ -72,7 +79,7 @@ func (s *step) forwardSegment(x *slot, st *stage, k int, t schedules.Task, param
 		}
 		defer targets.Release()
 	}
-	output, x.saved[k], err = program.Forward(st.pick(st.segments[k], parameters), x.input, targets, s.draw(t))
+	output, x.saved[k], err = program.Forward(st.pick(st.segments[k], parameters, x), x.input, targets, s.draw(t))
 	if err == nil {
 		err = s.keep.keepOutputs(s.piece(t), x.saved[k])
 	}
@@ -97,7 +104,8 @@ func (s *step) load(x *slot, st *stage, t schedules.Task) (err error) {
 }
 
 // lose reads the sum of the losses, and makes the gradient that the backward
-// begins with: that of the mean over the replica's share of the batch.
+// begins with: that of the mean over the replica's share of the batch, or where
+// every microbatch makes an update of its own, over the microbatch.
 func (s *step) lose(x *slot, st *stage, sum *programs.Tensor, t schedules.Task) error {
 	values, err := programs.Read[float32](sum)
 	sum.Release()
@@ -105,7 +113,12 @@ func (s *step) lose(x *slot, st *stage, sum *programs.Tensor, t schedules.Task) 
 		return err
 	}
 	s.losses[s.piece(t)] = float64(values[0])
-	x.outputGradient, err = programs.Upload(st.device, []float32{1 / float32(s.shareTargets)})
+	targets := s.shareTargets
+	if s.job.Graph.Stashing {
+		at := s.targets[s.piece(t)]
+		targets = at[1] - at[0]
+	}
+	x.outputGradient, err = programs.Upload(st.device, []float32{1 / float32(targets)})
 	return err
 }
 
@@ -134,6 +147,10 @@ func (s *step) backward(t schedules.Task) error {
 	}
 	if gradients != nil {
 		s.push(s.scattered, t, gradients)
+	}
+	if x.saved[0] == nil {
+		x.weights.Release()
+		x.weights = nil
 	}
 	if err != nil {
 		return err
@@ -170,17 +187,17 @@ func (s *step) backwardSegment(x *slot, st *stage, k int, t schedules.Task, para
 	defer given.Release()
 	x.outputGradient = nil
 	if t.Kind == schedules.InputGradient {
-		x.outputGradient, x.work[k], err = s.program(g, t).InputGradient(st.pick(g, parameters), saved, given)
+		x.outputGradient, x.work[k], err = s.program(g, t).InputGradient(st.pick(g, parameters, x), saved, given)
 		return err
 	}
 	if st.sharded {
 		sums := gradients.pick(g)
-		x.outputGradient, err = s.program(g, t).Backward(st.pick(g, parameters), saved, given, sums)
+		x.outputGradient, err = s.program(g, t).Backward(st.pick(g, parameters, x), saved, given, sums)
 		gradients.put(g, sums)
 		return err
 	}
 	sums := g.pick(st.gradients)
-	x.outputGradient, err = s.program(g, t).Backward(st.pick(g, parameters), saved, given, sums)
+	x.outputGradient, err = s.program(g, t).Backward(st.pick(g, parameters, x), saved, given, sums)
 	g.put(sums, st.gradients)
 	return err
 }

@@ -66,6 +66,7 @@ func TestPredictedMemoryNearly(t *testing.T) {
 			{schedule: "zb-h1", ranks: 2, replicas: 1, perLayer: true}, {schedule: "interleaved-zero-bubble", ranks: 2, replicas: 1, virtual: 2},
 			{schedule: "zbv", ranks: 2, replicas: 1}, {schedule: "v-half", ranks: 2, replicas: 1}, {schedule: "v-min", ranks: 2, replicas: 1},
 			{schedule: "dualpipev", ranks: 2, replicas: 1}, {schedule: "dualpipe", ranks: 2, replicas: 1},
+			{schedule: "hanayo", ranks: 2, replicas: 1, virtual: 2},
 		} {
 			requireNear(t, m, n, 0.2)
 		}

@@ -83,6 +83,15 @@ func (g *segment) put(list, to programs.List) {
 	}
 }
 
+// stash holds the parameters as they are now, which updates then leave alone.
+func (m *member) stash() programs.List {
+	held := make(programs.List, len(m.parameters))
+	for i, t := range m.parameters {
+		held[i] = t.Retain()
+	}
+	return held
+}
+
 // scale multiplies every gradient by a number.
 func (m *member) scale(factor float64) (err error) {
 	for i, t := range m.gradients {

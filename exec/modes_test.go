@@ -129,6 +129,8 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 		{schedule: "dualpipe", ranks: 2, replicas: 1, microbatches: 4}, {schedule: "dualpipe", ranks: 2, replicas: 1, microbatches: 6, perLayer: true},
 		{schedule: "chimera", ranks: 2, replicas: 1, microbatches: 4}, {schedule: "chimera", ranks: 2, replicas: 2, microbatches: 2, bucket: 2000, overlap: true},
 		{schedule: "chimera", ranks: 4, replicas: 1, microbatches: 4},
+		{schedule: "hanayo", ranks: 2, replicas: 1, virtual: 2}, {schedule: "hanayo", ranks: 2, replicas: 2, virtual: 2, bucket: 2000, overlap: true},
+		{schedule: "hanayo", ranks: 3, replicas: 1, virtual: 2, microbatches: 6}, {schedule: "hanayo", ranks: 1, replicas: 1, virtual: 4, perLayer: true},
 	}
 	for kind, n := range map[string]arch.Network{"gpt": tiedGPT(t), "vgg": arch.MiniVGG(false)} {
 		if testing.Short() && kind != "gpt" {

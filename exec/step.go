@@ -30,6 +30,7 @@ type step struct {
 
 // slot is what a stage has of a microbatch between two tasks.
 type slot struct {
+	weights        programs.List     // from F until B or I, where they are stashed
 	input          *programs.Tensor  // until F
 	output         *programs.Tensor  // from F until it is sent
 	saved          []*programs.Saved // from F until B or I, by segment
@@ -106,6 +107,7 @@ func (s *step) release() {
 		for _, t := range []*programs.Tensor{x.input, x.output, x.outputGradient, x.inputGradient} {
 			t.Release()
 		}
+		x.weights.Release()
 		for _, saved := range x.saved {
 			if saved != nil {
 				saved.Release()

@@ -128,7 +128,7 @@ func checks(r Result) string {
 		text = "passed"
 	}
 	if len(parts) > 0 {
-		text += "; off the unsplit run at most: " + strings.Join(parts, ", ")
+		text += fmt.Sprintf("; off %s at most: %s", cmp.Or(c.Reference, "the unsplit run"), strings.Join(parts, ", "))
 	}
 	if c.LossFirst != nil && c.LossLast != nil {
 		text += fmt.Sprintf("; loss %s → %s", digits(*c.LossFirst, 4), digits(*c.LossLast, 4))

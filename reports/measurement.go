@@ -69,12 +69,15 @@ type Checks struct {
 	LossFirst      *float64 `json:"loss_first,omitempty"`
 	LossLast       *float64 `json:"loss_last,omitempty"`
 	LossDifference *float64 `json:"loss_difference,omitempty"`
+	// Reference is the run that they are from; empty is the unsplit one.
+	Reference string `json:"reference,omitempty"`
 	// Passed is the verdict over all that was checked.
 	Passed bool `json:"passed"`
 }
 
 // Worst joins the checks of several runs: the largest differences, and passed
-// only if both did. Losses, which belong to one run, are the receiver's.
+// only if both did. Losses and the reference, which belong to one run, are the
+// receiver's.
 func (c Checks) Worst(other Checks) Checks {
 	c.Weights, c.Outputs = larger(c.Weights, other.Weights), larger(c.Outputs, other.Outputs)
 	c.Gradients, c.LossDifference = larger(c.Gradients, other.Gradients), larger(c.LossDifference, other.LossDifference)

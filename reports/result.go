@@ -25,14 +25,17 @@ type Result struct {
 	Microbatches  int    `json:"microbatches"`
 	DataParallel  int    `json:"data_parallel"`
 	// TensorParallel is the size of a tensor-parallel group, which is one rank.
-	TensorParallel int          `json:"tensor_parallel"`
-	StepTime       float64      `json:"step_time_s"` // with the optimizer
-	Makespan       float64      `json:"makespan_s"`  // without it
-	Bubble         Bubble       `json:"bubble"`
-	Throughput     Throughput   `json:"throughput"`
-	Ranks          []RankResult `json:"ranks"`
-	FitsMemory     bool         `json:"fits_memory"`
-	Tasks          int          `json:"tasks"` // messages included
+	TensorParallel int     `json:"tensor_parallel"`
+	StepTime       float64 `json:"step_time_s"` // with the optimizer
+	Makespan       float64 `json:"makespan_s"`  // without it
+	Bubble         Bubble  `json:"bubble"`
+	// SteadyMicrobatch is the time per microbatch without fill and drain, where
+	// the schedule has no flush (pipedream).
+	SteadyMicrobatch float64      `json:"steady_microbatch_s,omitempty"`
+	Throughput       Throughput   `json:"throughput"`
+	Ranks            []RankResult `json:"ranks"`
+	FitsMemory       bool         `json:"fits_memory"`
+	Tasks            int          `json:"tasks"` // messages included
 	// CriticalPath is what the step time is made of; nil where it is not known.
 	CriticalPath *CriticalPath `json:"critical_path,omitempty"`
 	// Search says how good an order is that was searched for; nil for others.
@@ -117,7 +120,7 @@ func NewResult(kind string, t *schedules.Trace, s schedules.Summary, info Info) 
 		Stages: info.Stages, VirtualStages: info.VirtualStages, Microbatches: info.Microbatches,
 		DataParallel: info.DataParallel, TensorParallel: info.TensorParallel,
 		StepTime: s.StepTime.Seconds(), Makespan: s.Makespan.Seconds(),
-		Bubble:     Bubble{Makespan: s.Bubble.Makespan, Span: s.Bubble.Span},
+		Bubble: Bubble{Makespan: s.Bubble.Makespan, Span: s.Bubble.Span}, SteadyMicrobatch: s.SteadyMicrobatch.Seconds(),
 		Throughput: Throughput{Samples: perSecond(info.Samples, s.StepTime), Tokens: perSecond(info.Tokens, s.StepTime)},
 		Ranks:      make([]RankResult, len(s.Ranks)),
 		Tasks:      len(t.Graph.Tasks),

@@ -24,6 +24,7 @@ func WriteTable(w io.Writer, r Result) error {
 		{"predicted", prediction(r)},
 		{"makespan", duration(r.Makespan)},
 		{"bubble", bubble(r)},
+		{"steady state", steadyState(r)},
 		{"search", r.Search.text()},
 		{"critical path", r.CriticalPath.text(r.StepTime)},
 		{"throughput", throughput(r.Throughput)},
@@ -77,6 +78,14 @@ func bubble(r Result) string {
 		return ""
 	}
 	return fmt.Sprintf("%s of the makespan, %s of the longest span", percent(r.Bubble.Makespan), percent(r.Bubble.Span))
+}
+
+// steadyState is the pace of a pipeline that is never flushed; nothing for others.
+func steadyState(r Result) string {
+	if r.SteadyMicrobatch == 0 {
+		return ""
+	}
+	return duration(r.SteadyMicrobatch) + " per microbatch, without fill and drain"
 }
 
 // text says how close to the best an order is that was searched for; nothing for

@@ -25,11 +25,13 @@ type Schedule struct {
 	// Grouped that the size of their groups of microbatches may be set (group).
 	Virtual, Grouped bool
 	// PerRank is the number of stages of every rank where the schedule fixes
-	// it at more than one; virtual_stages may then be left out.
+	// it at more than one, or with Virtual the least; virtual_stages may then be
+	// left out.
 	PerRank int
 
-	// SerialBackward says that backwards run one at a time (see Pipeline).
-	SerialBackward bool
+	// SerialBackward says that backwards run one at a time, Stashing that every
+	// backward updates its stage (see Pipeline).
+	SerialBackward, Stashing bool
 
 	order func(Shape, []int32) Order
 	// place puts stages on ranks; nil is stage s on rank s.
@@ -67,6 +69,12 @@ func Catalog() []Schedule {
 			Name: "1f1b", Summary: "a warm-up, then one forward and one backward in turn",
 			Bubble: "(P-1)/(M+P-1)", Memory: "min(M, P-r)", Paper: "Narayanan et al. 2021, PipeDream-flush",
 			Pipelined: true, order: oneForwardOneBackward,
+		},
+		{
+			Name: "pipedream", Summary: "1F1B without a flush: an update after every backward, weights stashed",
+			Bubble: "0 in steady state; fill and drain as 1f1b", Memory: "min(M, P-r), and as many versions of the weights", Paper: "Narayanan et al. 2019, PipeDream",
+			Constraint: "no parameter on two stages, data = 1", Pipelined: true, Stashing: true,
+			order: pipedream, legal: oneReplica,
 		},
 		{
 			Name: "interleaved-1f1b", Summary: "1F1B over V stages per rank, in rounds of R=M/⌊M/P⌋",
@@ -128,6 +136,12 @@ func Catalog() []Schedule {
 			Bubble: "(P-2)/(2M+P-2), F=B, P|M", Memory: "P/2+1 to P", Paper: "Li & Hoefler 2021, Chimera",
 			Constraint: "P and M even", Pipelined: true, order: chimera, second: upwards,
 			legal: func(s Shape) error { return evenShape("chimera", s) },
+		},
+		{
+			Name: "hanayo", Summary: "V/2 waves down the ranks and up again; chimera's slots, no stage twice",
+			Bubble: "(P-1)/(MV+P-1), F=B, P|M", Memory: "min((V-1)Q+1+r, VQ), Q=min(M, P)", Paper: "Liu et al. 2023, Hanayo",
+			Constraint: "V even: 2 stages per rank for each wave", Pipelined: true, Virtual: true, PerRank: 2,
+			order: hanayo, place: waves, legal: wholeWaves,
 		},
 		{
 			Name: "ddp", Summary: "copies, whole or sharded (ZeRO, FSDP); gradients summed",
@@ -210,7 +224,7 @@ func (s Schedule) Pipeline(shape Shape, stageRank []int32) (Pipeline, error) {
 	}
 	return Pipeline{
 		Name: s.Name, Shape: s.Sized(shape), StageRank: stageRank, SecondRank: s.SecondPlacement(shape),
-		Order: order, SerialBackward: s.SerialBackward,
+		Order: order, SerialBackward: s.SerialBackward, Stashing: s.Stashing,
 	}, nil
 }
 
@@ -222,7 +236,7 @@ func (s Schedule) Check(shape Shape) error {
 		return fmt.Errorf("stages = %d: there must be at least 1", shape.Ranks)
 	case shape.Microbatches < 1:
 		return fmt.Errorf("microbatches = %d: there must be at least 1", shape.Microbatches)
-	case s.PerRank > 0 && shape.Virtual > s.PerRank:
+	case s.PerRank > 0 && !s.Virtual && shape.Virtual > s.PerRank:
 		return fmt.Errorf("virtual_stages = %d: %s holds %d stages per rank; remove virtual_stages or set it to %d", shape.Virtual, s.Name, s.PerRank, s.PerRank)
 	case shape.Virtual > 1 && !s.Virtual && s.PerRank == 0:
 		return fmt.Errorf("virtual_stages = %d: %s holds one stage per rank; remove virtual_stages or set it to 1", shape.Virtual, s.Name)

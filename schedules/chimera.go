@@ -28,21 +28,28 @@ func chimera(s Shape, _ []int32) Order {
 
 // chimeraRank is the order of one rank: its passes by the slots they fill.
 func chimeraRank(r, p, m int) []Action {
-	type entry struct {
-		slot int
-		Action
-	}
-	var all []entry
+	var all []slotted
 	for direction, stage := range []int{r, p - 1 - r} {
 		for i := range m / 2 {
 			unit, k := i/(p/2), i%(p/2)
 			first, microbatch := 2*p*unit+2*k, int32(direction*m/2+i)
 			all = append(all,
-				entry{first + stage, Action{Kind: Forward, Stage: int32(stage), Microbatch: microbatch}},
-				entry{first + 2*p - 1 - stage, Action{Kind: Backward, Stage: int32(stage), Microbatch: microbatch}})
+				slotted{first + stage, Action{Kind: Forward, Stage: int32(stage), Microbatch: microbatch}},
+				slotted{first + 2*p - 1 - stage, Action{Kind: Backward, Stage: int32(stage), Microbatch: microbatch}})
 		}
 	}
-	slices.SortFunc(all, func(x, y entry) int { return cmp.Compare(x.slot, y.slot) })
+	return bySlot(all)
+}
+
+// slotted is an action and the slot of time that it fills.
+type slotted struct {
+	slot int
+	Action
+}
+
+// bySlot lists actions by their slots.
+func bySlot(all []slotted) []Action {
+	slices.SortFunc(all, func(x, y slotted) int { return cmp.Compare(x.slot, y.slot) })
 	actions := make([]Action, len(all))
 	for i, e := range all {
 		actions[i] = e.Action

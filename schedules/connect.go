@@ -29,6 +29,8 @@ func (w *wiring) connect(first int) {
 			w.graph.connect(at.computed)
 			at.closing = int32(i)
 			at.sums = [2]int32{at.sums[1], int32(i)}
+		case t.Microbatch != None: // an update after every backward
+			w.graph.connect(at.computed)
 		default: // Average, Optimizer
 			w.graph.connect(at.closing)
 			at.closing = int32(i)

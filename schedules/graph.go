@@ -25,7 +25,10 @@ type Graph struct {
 	// SecondRank is the rank of every stage's second copy, nil where there are
 	// none; it runs the second half of the microbatches (see RankOf).
 	SecondRank []int32
-	Streams    []Stream
+	// Stashing says that every backward is followed by an update of its stage,
+	// and uses the weights that its forward had (see Pipeline).
+	Stashing bool
+	Streams  []Stream
 	// Groups lists the ranks of every group that runs fused collectives.
 	Groups [][]int32
 	Tasks  []Task

@@ -197,7 +197,7 @@ func TestOneChunk(t *testing.T) {
 // order.
 func TestEachOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		name := rapid.SampledFrom([]string{"1f1b", "interleaved-1f1b", "looped-bfs", "zb-h1", "zb-h2", "interleaved-zero-bubble"}).Draw(t, "schedule")
+		name := rapid.SampledFrom([]string{"1f1b", "pipedream", "interleaved-1f1b", "looped-bfs", "zb-h1", "zb-h2", "interleaved-zero-bubble"}).Draw(t, "schedule")
 		s, err := schedules.Find(name)
 		require.NoError(t, err)
 		shape := schedules.Shape{Ranks: rapid.IntRange(1, 6).Draw(t, "ranks"), Microbatches: rapid.IntRange(1, 20).Draw(t, "microbatches"), Virtual: 1}
@@ -310,5 +310,5 @@ func TestScheduleErrors(t *testing.T) {
 	_, err = bfs.Order(schedules.Shape{Ranks: 2, Microbatches: 2, Virtual: 2}, []int32{0, 1})
 	require.EqualError(t, err, "looped-bfs cannot run 2 stages on 2 ranks: it needs 2 stages per rank (gpipe and model-parallel take any placement)")
 	_, err = schedules.Find("fifo")
-	require.EqualError(t, err, `there is no schedule "fifo"; the schedules are model-parallel, gpipe, torchgpipe, hw4, 1f1b, interleaved-1f1b, looped-bfs, zb-h1, zb-h2, interleaved-zero-bubble, zbv, v-half, v-min, dualpipev, dualpipe, chimera, ddp`)
+	require.EqualError(t, err, `there is no schedule "fifo"; the schedules are model-parallel, gpipe, torchgpipe, hw4, 1f1b, pipedream, interleaved-1f1b, looped-bfs, zb-h1, zb-h2, interleaved-zero-bubble, zbv, v-half, v-min, dualpipev, dualpipe, chimera, hanayo, ddp`)
 }

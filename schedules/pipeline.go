@@ -37,6 +37,10 @@ type Pipeline struct {
 	// run in the reverse of the order in which the forwards are issued, by clock
 	// cycle and stage, and each waits for the message of the one before it.
 	SerialBackward bool
+	// Stashing has the Optimizer update a stage after every backward on it, not at
+	// the end; backwards use the weights of their forwards (see pipedream). It takes
+	// one stage per rank.
+	Stashing bool
 	// Pairs says how overlapped pairs run; in clock cycles they are two
 	// ordinary actions.
 	Pairs Pairing
@@ -72,7 +76,7 @@ func (p Pipeline) Graph() (*Graph, error) {
 	w := &wiring{
 		Pipeline: p,
 		paired:   p.Pairs != Serial && !p.Synchronous && p.Order.paired(),
-		graph:    &Graph{Name: p.Name, Shape: p.Shape, StageRank: p.StageRank, SecondRank: p.SecondRank},
+		graph:    &Graph{Name: p.Name, Shape: p.Shape, StageRank: p.StageRank, SecondRank: p.SecondRank, Stashing: p.Stashing},
 		last:     p.completions(),
 		stagesOn: p.stagesByRank(),
 		forward:  make([]int32, len(p.StageRank)*p.Shape.Microbatches),
@@ -144,6 +148,9 @@ func (p Pipeline) check() error {
 	if err := p.checkCopies(); err != nil {
 		return err
 	}
+	if err := p.checkStashing(); err != nil {
+		return err
+	}
 	return p.Order.validate(p.rankOf, len(p.StageRank), p.Shape.Microbatches)
 }
 
@@ -191,6 +198,9 @@ func (w *wiring) size() int64 {
 		for _, a := range actions {
 			if w.sends(a) {
 				n++
+			}
+			if w.Stashing && a.Kind != Forward {
+				n++ // an update
 			}
 		}
 	}
@@ -271,6 +281,7 @@ func (w *rankWiring) action(i int, a Action) {
 			w.sum(a.Stage, microbatch, bucket)
 		}
 	}
+	w.update(a)
 }
 
 // note remembers which task makes the result of an action.

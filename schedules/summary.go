@@ -15,6 +15,9 @@ type Summary struct {
 	Bubble   Bubble
 	Ranks    []RankSummary
 	Messages int // sends
+	// SteadyMicrobatch is the time per microbatch without fill and drain, where
+	// the pipeline is never flushed (pipedream); else 0.
+	SteadyMicrobatch time.Duration
 }
 
 // Bubble is 1 − busy / (ranks × time). Makespan takes the makespan as the
@@ -75,6 +78,7 @@ func Summarize(t *Trace) Summary {
 	s.Bubble = Bubble{idleShare(busy, s.Makespan, len(s.Ranks)), idleShare(busy, longest, len(s.Ranks))}
 	t.summarizeMemory(s.Ranks)
 	t.summarizeInFlight(s.Ranks)
+	s.SteadyMicrobatch = t.steadyMicrobatch()
 	return s
 }
 

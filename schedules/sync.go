@@ -78,11 +78,11 @@ func (w *wiring) addGroups() {
 
 // tiedRanks lists the distinct ranks of a tied parameter's stages. On a
 // single rank there is one copy and nothing to sum.
-func (w *wiring) tiedRanks(t Tied) []int32 {
+func (p *Pipeline) tiedRanks(t Tied) []int32 {
 	var ranks []int32
 	seen := map[int32]bool{}
 	for _, s := range t.Stages {
-		if r := w.StageRank[s]; !seen[r] {
+		if r := p.StageRank[s]; !seen[r] {
 			seen[r] = true
 			ranks = append(ranks, r)
 		}
@@ -172,7 +172,7 @@ func (w *rankWiring) tail() {
 		}
 		w.add(Task{Kind: Average, Rank: w.rank, Stream: w.compute, Stage: None, Microbatch: None, Peer: None, Bytes: bytes})
 	}
-	if !w.Optimizer {
+	if !w.Optimizer || w.Stashing {
 		return
 	}
 	w.add(Task{Kind: Optimizer, Rank: w.rank, Stream: w.compute, Stage: None, Microbatch: None, Peer: None})

@@ -62,7 +62,9 @@ tensors that it holds. The predicted one follows from the network alone.
 
 --check compares with an unsplit run of the same seed and batches: weights after
 the last step (they may differ by 1e-5), output (1e-4), grads of the first step
-(1e-5, and bitwise equal on all replicas), and loss, which must also fall.`,
+(1e-5, and bitwise equal on all replicas), and loss, which must also fall. For
+pipedream, which no unsplit run equals, it compares with a serial replay of the
+same microbatches with the same versions of the weights.`,
 		Example: `  psim exec --gpus 2
   psim exec --gpus 2 --check weights,output,grads,loss
   psim exec gpipe --gpus 2 --set batch.global=4 --set schedule.microbatches=2
@@ -101,7 +103,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.IntVar(&f.steps, "steps", 5, "number of steps to measure")
 	flags.IntVar(&f.warmup, "warmup", 1, "number of steps to train before those that are measured")
 	flags.IntVar(&f.repeats, "repeats", 3, "how often every task is measured alone, for the prediction")
-	flags.StringSliceVar(&f.check, "check", nil, "compare with the unsplit run: weights,output,grads,loss or all")
+	flags.StringSliceVar(&f.check, "check", nil, "compare with the unsplit run (pipedream: a serial replay): weights,output,grads,loss or all")
 	flags.BoolVar(&f.courseRates, "course-rates", false, "also print the rate as the courses report it, by a clock that does not wait for devices")
 	flags.BoolVar(&f.perLayer, "per-layer", false, "run backwards layer by layer, freeing activations as they go")
 	flags.StringVar(&f.data, "data", "synthetic", "what to train on: synthetic, cifar10:FOLDER or pairs:FILE")

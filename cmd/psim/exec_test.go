@@ -55,6 +55,8 @@ func TestExecModes(t *testing.T) {
 	for _, sets := range []string{
 		"--gpus 1", "--gpus 2", "--gpus 3", "--gpus 2 --per-layer", "--gpus 2 --set train.recompute=full",
 		"--gpus 2 --set schedule.name=1f1b", "--gpus 2 --set schedule.name=model-parallel", "--gpus 3 --set schedule.name=torchgpipe",
+		"--gpus 2 --set schedule.name=pipedream", "--gpus 3 --set schedule.name=pipedream --per-layer", "--gpus 2 --set schedule.name=pipedream --set train.recompute=full --set train.optimizer=sgd",
+		"--gpus 2 --set schedule.name=hanayo --set schedule.microbatches=2",
 		"--gpus 3 --set schedule.synchronous=true", "--gpus 2 --set train.optimizer=sgd-momentum", "--gpus 4 --set parallel.data=2 --set schedule.microbatches=2",
 		"--gpus 2 --set schedule.name=ddp --set schedule.stages=1 --set schedule.microbatches=2",
 		"--gpus 3 --set schedule.name=ddp --set schedule.stages=1 --set schedule.microbatches=1 --set parallel.bucket=tensor --strided",
@@ -65,6 +67,9 @@ func TestExecModes(t *testing.T) {
 			r := execJSON(t, "psim exec mlp.toml --oversubscribe --check all --steps 2 --repeats 1 "+sets)
 			require.Equal(t, reports.Measured, r.Kind)
 			require.True(t, r.Checks.Passed)
+			stashing := strings.Contains(sets, "pipedream")
+			require.Equal(t, map[bool]string{true: "the serial replay"}[stashing], r.Checks.Reference)
+			require.Equal(t, stashing, r.SteadyMicrobatch > 0 && r.Predicted.SteadyMicrobatch > 0)
 			require.Len(t, r.Steps, 2)
 			require.Equal(t, reports.Predicted, r.Predicted.Kind)
 			require.Equal(t, r.Tasks, r.Predicted.Tasks)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -19,16 +20,22 @@ const (
 )
 
 // check holds what was trained against the unsplit run, which is trained once
-// for all modes that it serves.
+// for all modes that it serves. Where weights are stashed, whose training depends
+// on how the network is split, it is the serial replay of the same versions.
 func (s *session) check(ctx context.Context, e *executed, devices []*programs.Device, source *exec.Source, o exec.TrainOptions) error {
 	if !o.Record {
 		return nil
 	}
 	key := fmt.Sprint(e.plan.Workload.Network.Name, e.plan.Samples, e.plan.Graph.Shape.Replicas, o.Total())
+	reference := s.trainUnsplit
+	if e.plan.Graph.Stashing {
+		key = fmt.Sprint(key, e.plan.Workload.Layers, e.plan.Workload.Samples)
+		reference = s.replay
+	}
 	want := s.unsplit[key]
 	if want == nil {
 		var err error
-		if want, err = s.trainUnsplit(ctx, e, devices, source, o); err != nil {
+		if want, err = reference(ctx, e, devices, source, o); err != nil {
 			return err
 		}
 		if s.unsplit == nil {
@@ -40,8 +47,27 @@ func (s *session) check(ctx context.Context, e *executed, devices []*programs.De
 	if err != nil {
 		return failure{err}
 	}
-	e.checks, e.failures = s.verdict(d, e.training.Record.Losses)
+	e.checks, e.failures = s.verdict(d, e.training.Record.Losses, e.reference())
 	return nil
+}
+
+// reference names what a mode is compared with, if it is not the unsplit run.
+func (e *executed) reference() string {
+	if e.plan.Graph.Stashing {
+		return "the serial replay"
+	}
+	return ""
+}
+
+// replay trains the microbatches one after another on one device, with the
+// versions of the weights that the pipeline's stages have.
+func (s *session) replay(ctx context.Context, e *executed, devices []*programs.Device, source *exec.Source, o exec.TrainOptions) (*exec.Record, error) {
+	o.Progress = func(step, of int) { s.progress.say("replay, to compare with: step %d of %d", step+1, of) }
+	record, err := exec.Replay(ctx, e.job(s.flags), devices[0], source.Batch, o)
+	if err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("the serial replay: %w", err)
+	}
+	return record, failed(err)
 }
 
 // trainUnsplit trains the whole network on one device, a batch at a time.
@@ -75,15 +101,15 @@ func (s *session) trainUnsplit(ctx context.Context, e *executed, devices []*prog
 }
 
 // verdict judges what the flags ask for.
-func (s *session) verdict(d exec.Differences, losses []float64) (c *reports.Checks, failures []string) {
-	c = &reports.Checks{}
+func (s *session) verdict(d exec.Differences, losses []float64, reference string) (c *reports.Checks, failures []string) {
+	c = &reports.Checks{Reference: reference}
 	judge := func(name string, into **float64, difference, tolerance float64) {
 		if !s.flags.checks(name) {
 			return
 		}
 		*into = &difference
 		if !(difference < tolerance) {
-			failures = append(failures, fmt.Sprintf("%s differs by %.3g from the unsplit run; %g is allowed", name, difference, tolerance))
+			failures = append(failures, fmt.Sprintf("%s differs by %.3g from %s; %g is allowed", name, difference, cmp.Or(reference, "the unsplit run"), tolerance))
 		}
 	}
 	judge("weights", &c.Weights, d.Weights, weightsTolerance)

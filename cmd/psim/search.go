@@ -167,8 +167,13 @@ func combine(c *configs.Config) [][]string {
 
 // comparable reports whether a schedule does the same work as others: [times]
 // price a stage, so those that need more stages, or every stage twice, do not.
+// One that updates without waiting for the whole batch trains something else, and
+// is compared only if it is the experiment's own.
 func comparable(c *configs.Config, s schedules.Schedule) bool {
 	shape := schedules.Shape{Ranks: c.Schedule.Stages, Microbatches: 1}
+	if s.Stashing && s.Name != c.Schedule.Name {
+		return false
+	}
 	return c.Defined("model") || s.PerRank == 0 && s.SecondPlacement(shape) == nil
 }
 

@@ -1,0 +1,239 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+
+	"psim/costmodel/arch"
+	"psim/exec/programs"
+)
+
+// Replay trains what a pipeline with stashed weights trains (Narayanan et al.
+// 2019, "PipeDream"), without a pipeline: on one device, one microbatch after
+// another, with the versions of the weights that the rule names. Of P stages,
+// stage s passes microbatch m of a step, forward and backward, with its weights
+// after max(0, m − (P − 1 − s)) of the step's updates, and makes the next update
+// from that gradient. It knows the job's network, layers, samples and optimizer,
+// but not its graph, and returns what Train records of a run that was told to.
+func Replay(ctx context.Context, job Job, d *programs.Device, batch func(step int) Batch, o TrainOptions) (*Record, error) {
+	r := &replay{job: job, device: d, record: &Record{}}
+	defer r.close()
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	total := o.Total()
+	for n := range total {
+		if o.Progress != nil {
+			o.Progress(n, total)
+		}
+		if err := r.step(ctx, n, batch(n), n == 0, n == total-1); err != nil {
+			return nil, err
+		}
+	}
+	all, err := r.read(func(s *replayed) programs.List { return s.versions[len(s.versions)-1] })
+	r.record.Parameters = []map[string][]float32{all}
+	return r.record, err
+}
+
+// replay is the state of a Replay.
+type replay struct {
+	job    Job
+	device *programs.Device
+	stages []*replayed
+	record *Record
+}
+
+// replayed is one stage.
+type replayed struct {
+	bySize    map[int]*programs.Stage
+	tensors   []arch.Tensor
+	updates   *programs.Updates
+	versions  []programs.List // those after the step's first updates; nil where no longer needed
+	gradients programs.List
+	state     programs.State
+}
+
+// open compiles the stages and makes their first weights.
+func (r *replay) open() error {
+	for s := range r.job.Layers {
+		stage := &replayed{bySize: map[int]*programs.Stage{}}
+		r.stages = append(r.stages, stage)
+		for _, n := range r.job.Samples {
+			if stage.bySize[n] != nil {
+				continue
+			}
+			made, err := programs.Compile(r.device.Backend, r.job.split().Stage(s), programs.Options{Samples: n})
+			if err != nil {
+				return fmt.Errorf("stage %d: %w", s, err)
+			}
+			stage.bySize[n], stage.tensors = made, made.Parameters()
+		}
+		first, err := programs.InitializeTensors(r.device, stage.tensors, r.job.Seed)
+		if err != nil {
+			return err
+		}
+		stage.versions = []programs.List{first}
+		if stage.gradients, err = programs.Zeros(r.device, stage.tensors); err != nil {
+			return err
+		}
+		if stage.updates, err = programs.NewUpdates(r.device.Backend, stage.tensors, r.job.Optimizer, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step replays one step of the pipeline, which begins and ends empty.
+func (r *replay) step(ctx context.Context, n int, b Batch, first, last bool) error {
+	layers := r.job.Network.Layers
+	output := layers[len(layers)-1].Output
+	input, target := int(layers[0].Input.Elements()), int(output.Elements())/output[len(output)-1]
+	from, loss := 0, 0.0
+	for m, samples := range r.job.Samples {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		draw := programs.Draw{Seed: r.job.Seed, Step: n, Sample: from}
+		part := Batch{Targets: b.Targets[from*target : (from+samples)*target]}
+		if b.Tokens != nil {
+			part.Tokens = b.Tokens[from*input : (from+samples)*input]
+		} else {
+			part.Numbers = b.Numbers[from*input : (from+samples)*input]
+		}
+		sum, err := r.microbatch(m, samples, part, draw, last)
+		if err != nil {
+			return err
+		}
+		loss += sum
+		if first && m == len(r.job.Samples)-1 {
+			gradients, err := r.read(func(s *replayed) programs.List { return s.gradients })
+			if err != nil {
+				return err
+			}
+			r.record.Gradients = []map[string][]float32{gradients}
+		}
+		for s := range r.stages {
+			if err := r.update(s, m); err != nil {
+				return err
+			}
+		}
+		from += samples
+	}
+	r.record.Losses = append(r.record.Losses, loss/float64(len(b.Targets)))
+	for _, s := range r.stages {
+		s.versions = s.versions[len(s.versions)-1:]
+	}
+	return nil
+}
+
+// version is the one that a stage uses for a microbatch of a step.
+func (r *replay) version(stage, microbatch int) int {
+	return max(0, microbatch-(len(r.stages)-1-stage))
+}
+
+// microbatch passes a microbatch through all stages and back, and returns the sum
+// of its losses.
+func (r *replay) microbatch(m, samples int, b Batch, draw programs.Draw, keep bool) (loss float64, err error) {
+	x, err := r.upload(r.stages[0].bySize[samples].InputDimensions(), b)
+	if err != nil {
+		return 0, err
+	}
+	saved := make([]*programs.Saved, len(r.stages))
+	for s, stage := range r.stages {
+		program := stage.bySize[samples]
+		var targets, y *programs.Tensor
+		if program.Last() {
+			if targets, err = programs.Upload(r.device, b.Targets, program.Targets()); err != nil {
+				return 0, err
+			}
+		}
+		y, saved[s], err = program.Forward(stage.versions[r.version(s, m)], x, targets, draw)
+		x.Release()
+		targets.Release()
+		if err != nil {
+			return 0, err
+		}
+		x = y
+	}
+	values, err := programs.Read[float32](x)
+	x.Release()
+	if err != nil {
+		return 0, err
+	}
+	if keep {
+		outputs, err := programs.Read[float32](saved[len(saved)-1].Outputs())
+		if err != nil {
+			return 0, err
+		}
+		r.record.Outputs = append(r.record.Outputs, outputs...)
+	}
+	gradient, err := programs.Upload(r.device, []float32{1 / float32(len(b.Targets))})
+	for s := len(r.stages) - 1; s >= 0 && err == nil; s-- {
+		stage, given := r.stages[s], gradient
+		gradient, err = stage.bySize[samples].Backward(stage.versions[r.version(s, m)], saved[s], given, stage.gradients)
+		given.Release()
+	}
+	return float64(values[0]), err
+}
+
+func (r *replay) upload(dimensions []int, b Batch) (*programs.Tensor, error) {
+	if b.Tokens != nil {
+		return programs.Upload(r.device, b.Tokens, dimensions...)
+	}
+	return programs.Upload(r.device, b.Numbers, dimensions...)
+}
+
+// update makes a stage's next version after microbatch m, and drops what no later
+// microbatch needs.
+func (r *replay) update(s, m int) error {
+	stage := r.stages[s]
+	var next programs.List
+	for _, t := range stage.versions[m] {
+		next = append(next, t.Retain())
+	}
+	err := stage.updates.Step(next, stage.gradients, &stage.state)
+	stage.versions = append(stage.versions, next)
+	for v := range min(m+1, r.version(s, m+1)) {
+		stage.versions[v].Release()
+		stage.versions[v] = nil
+	}
+	if m == len(r.job.Samples)-1 { // the step ends
+		for v := range stage.versions[:m+1] {
+			stage.versions[v].Release()
+			stage.versions[v] = nil
+		}
+	}
+	return err
+}
+
+// read reads tensors of all stages, by name.
+func (r *replay) read(list func(*replayed) programs.List) (map[string][]float32, error) {
+	all := map[string][]float32{}
+	for _, s := range r.stages {
+		for i, t := range list(s) {
+			values, err := programs.Read[float32](t)
+			if err != nil {
+				return nil, fmt.Errorf("reading %s: %w", s.tensors[i].Name, err)
+			}
+			all[s.tensors[i].Name] = values
+		}
+	}
+	return all, nil
+}
+
+// close frees everything.
+func (r *replay) close() {
+	for _, s := range r.stages {
+		for _, v := range s.versions {
+			v.Release()
+		}
+		s.gradients.Release()
+		s.state.Release()
+		for _, p := range s.bySize {
+			p.Close()
+		}
+		if s.updates != nil {
+			s.updates.Close()
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package schedules
+
+import "fmt"
+
+// hanayo sends every microbatch down the ranks and up again, W times over: a
+// wave is a V of 2P stages (see vShape), and the next wave begins where it ended,
+// so that V = 2W stages are on every rank and no stage is there twice (Liu et al.
+// 2023, "Hanayo", section 3). The paper makes a wave from Chimera, whose ranks r
+// and P − 1 − r change places for half of every microbatch's way, and so does
+// this order: microbatches follow each other two slots apart, a stage takes one
+// slot, and because what goes down is in even slots and what comes up in odd ones,
+// or the other way round, nothing ever meets. As in Chimera, units of P
+// microbatches follow each other directly (Li & Hoefler 2021, section 3.5). With
+// P = 2, W = 1 and M = 2 (stages 2 and 3 in lower case, microbatches left out, B
+// as long as F):
+//
+//	rank 0   F · F f b f b B · B
+//	rank 1   · F f F f b B b B ·
+//
+// With V = 2W stages per rank, P dividing M and no latency, a step takes
+// MV(F+B) + 2(P−1)(max(F,B) + (M/P−1)|F−B|): only where F = B do units leave no
+// gap between them.
+func hanayo(s Shape, stageRank []int32) Order {
+	order := make(Order, s.Ranks)
+	stages := len(stageRank)
+	slots := make([][]slotted, s.Ranks)
+	for stage, r := range stageRank {
+		for m := range s.Microbatches {
+			first := m/s.Ranks*2*stages + 2*(m%s.Ranks)
+			slots[r] = append(slots[r],
+				slotted{first + stage, Action{Kind: Forward, Stage: int32(stage), Microbatch: int32(m)}},
+				slotted{first + 2*stages - 1 - stage, Action{Kind: Backward, Stage: int32(stage), Microbatch: int32(m)}})
+		}
+	}
+	for r := range order {
+		order[r] = bySlot(slots[r])
+	}
+	return order
+}
+
+// waves places stages down the ranks and up again, once for every wave. With
+// P = 2 and two waves:
+//
+//	rank 0   0 3 4 7
+//	rank 1   1 2 5 6
+func waves(s Shape) []int32 {
+	var stageRank []int32
+	for range max(1, s.Virtual/2) {
+		stageRank = append(stageRank, vShape(s)...)
+	}
+	return stageRank
+}
+
+// wholeWaves demands an even number of stages per rank.
+func wholeWaves(s Shape) error {
+	if s.Virtual%2 != 0 {
+		return fmt.Errorf("virtual_stages = %d: a wave of hanayo goes down the ranks and up again, so it takes 2 per wave; the next even numbers are %d and %d",
+			s.Virtual, s.Virtual-1, s.Virtual+1)
+	}
+	return nil
+}
