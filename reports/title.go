@@ -3,7 +3,9 @@ package reports
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"psim/internal/units"
 	"psim/schedules"
@@ -12,6 +14,13 @@ import (
 // Title describes a trace in a line: its schedule, size, step time and bubble.
 func Title(t *schedules.Trace) string {
 	return join(t.Graph.Name, sizeText(t.Graph), timeText(t))
+}
+
+// UnitTitle is Title where one unit of time counts as 1, for orders without
+// costs.
+func UnitTitle(t *schedules.Trace, unit time.Duration) string {
+	step := strconv.FormatFloat(float64(t.End())/float64(unit), 'g', -1, 64)
+	return join(t.Graph.Name, sizeText(t.Graph), fmt.Sprintf("%s units  ·  bubble %.1f %%", step, 100*schedules.Summarize(t).Bubble.Makespan))
 }
 
 // join puts dots between the parts that are not empty.

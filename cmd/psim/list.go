@@ -54,20 +54,19 @@ func newList() *cobra.Command {
 			return table.Flush()
 		},
 	}
-	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "more: where every value of a device is from")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "more: what each schedule is for, where every value of a device is from")
 	return cmd
 }
 
-func listSchedules(w io.Writer, _ bool) {
-	fmt.Fprintln(w, "schedule\tbubble\tin flight on rank r\twhat it does\tpaper")
+func listSchedules(w io.Writer, verbose bool) {
+	fmt.Fprintln(w, "schedule\tbubble\tin flight on rank r\twhat it does\tneeds\tpaper")
 	for _, s := range schedules.Catalog() {
-		what := s.Summary
-		if s.Constraint != "" {
-			what += " (" + s.Constraint + ")"
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.Bubble, s.Memory, s.Summary, orDash(s.Constraint != "", s.Constraint), s.Paper)
+		if verbose {
+			fmt.Fprintf(w, "    %s\n", s.About)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", s.Name, s.Bubble, s.Memory, what, s.Paper)
 	}
-	fmt.Fprintln(w, "auto\t-\twhat memory allows\tthe order of F, I and W with the shortest span that a search finds\tQi et al. 2023, Zero Bubble")
+	fmt.Fprintln(w, "auto\t-\twhat memory allows\tthe order of F, I and W with the shortest span that a search finds\ttimes\tQi et al. 2023, Zero Bubble")
 	fmt.Fprintln(w, "\ncollective\tsteps\tbytes sent per rank\twhat it does")
 	for _, c := range schedules.Collectives() {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Name, c.Steps, c.Sent, c.Summary)
