@@ -160,6 +160,19 @@ func (r rankBars) typical(g *schedules.Graph, lane int) time.Duration {
 	return 0
 }
 
+// shortest is the duration of the shortest numbered task of a lane.
+func (r rankBars) shortest(g *schedules.Graph, lane int) time.Duration {
+	var least time.Duration
+	for rank := range r {
+		for _, b := range r[rank][lane] {
+			if d := b.Duration(); numbered(g.Tasks[b.task].Kind) && (least == 0 || d < least) {
+				least = d
+			}
+		}
+	}
+	return least
+}
+
 // computes reports whether a graph holds any work. A collective by itself has
 // neither microbatches nor a bubble.
 func computes(g *schedules.Graph) bool {

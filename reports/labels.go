@@ -2,6 +2,7 @@ package reports
 
 import (
 	"strconv"
+	"time"
 
 	"gonum.org/v1/plot/vg"
 
@@ -90,12 +91,13 @@ func (t *timeline) labelling(p *timelinePanel, lane int) labelling {
 	l := labelling{stages: manyStages(g)}
 	sizes := []vg.Length{10, 9, 8, 7, 6, 5}
 	if l.stages && p.tones != nil {
-		// Tones tell the stages too: rather no stage than small letters.
-		l = t.fit(l, p, lane, sizes[:2])
+		// Tones tell the stages too: rather no stage than small letters, or
+		// forwards without labels.
+		l = t.fit(l, p, lane, p.actions.shortest(g, lane), sizes[:2])
 		l.stages = l.size > 0
 	}
 	if l.size == 0 {
-		l = t.fit(l, p, lane, sizes)
+		l = t.fit(l, p, lane, p.actions.typical(g, lane), sizes)
 	}
 	tasks := 0
 	for r := range p.actions {
@@ -105,9 +107,9 @@ func (t *timeline) labelling(p *timelinePanel, lane int) labelling {
 	return l
 }
 
-// fit sets the first of some sizes in which the longest label fits a typical
-// task, if one does.
-func (t *timeline) fit(l labelling, p *timelinePanel, lane int, sizes []vg.Length) labelling {
+// fit sets the first of some sizes in which the longest label fits a task of that
+// length, if one does.
+func (t *timeline) fit(l labelling, p *timelinePanel, lane int, task time.Duration, sizes []vg.Length) labelling {
 	g, longest := p.Trace.Graph, ""
 	for r := range p.actions {
 		for _, b := range p.actions[r][lane] {
@@ -116,7 +118,7 @@ func (t *timeline) fit(l labelling, p *timelinePanel, lane int, sizes []vg.Lengt
 			}
 		}
 	}
-	room := (t.frame.right - t.frame.left) * vg.Length(float64(p.actions.typical(g, lane))/t.axis.max)
+	room := (t.frame.right - t.frame.left) * vg.Length(float64(task)/t.axis.max)
 	for _, size := range sizes {
 		width := t.typeface.width(longest, style{size: size})
 		if size <= 0.85*p.lane[lane] && width+1.5 <= room && !p.dense {

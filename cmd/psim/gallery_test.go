@@ -87,7 +87,11 @@ func galleryEntry(t *testing.T, s schedules.Schedule, shape schedules.Shape, com
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n## %s\n\n![%s](schedules/%s.png)\n\n%s\n\n", s.Name, reports.UnitTitle(trace, unit), s.Name, wrap(s.About, 84))
-	fmt.Fprintf(&b, "- Bubble: `%s`; here %.1f %%, and %.1f %% of the longest span.\n", s.Bubble, 100*summary.Bubble.Makespan, 100*summary.Bubble.Span)
+	fmt.Fprintf(&b, "- Bubble: `%s`; here %.1f %%", s.Bubble, 100*summary.Bubble.Makespan)
+	if summary.Bubble.Span != summary.Bubble.Makespan {
+		fmt.Fprintf(&b, ", and %.1f %% of the longest span", 100*summary.Bubble.Span)
+	}
+	fmt.Fprintf(&b, ".\n")
 	fmt.Fprintf(&b, "- In flight: `%s`; here at most %d.\n", s.Memory, peak)
 	if s.Constraint != "" {
 		fmt.Fprintf(&b, "- Needs: %s.\n", s.Constraint)
