@@ -33,6 +33,8 @@ type Schedule struct {
 	// it at more than one; virtual_stages may then be left out.
 	PerRank int
 
+	// LeftOut says what of a written order has no effect; empty if nothing.
+	LeftOut string
 	// SerialBackward says that backwards run one at a time (see Pipeline).
 	SerialBackward bool
 

@@ -123,3 +123,61 @@ func TestCatalogRoundTrip(t *testing.T) {
 		require.NoError(t, back.Hang(false))
 	})
 }
+
+// UNSHARD, RESHARD and REDUCE_GRAD, wherever they stand, are kept in what is
+// written and change nothing of what is computed, sent or waited for.
+func TestShardingCells(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, shape := drawServed(t)
+		p := looped(t, s.Name, shape)
+		if p.SecondRank != nil {
+			t.Skip("PyTorch's notation has one copy of a stage")
+		}
+		plain, err := p.Order.WithMessages()
+		require.NoError(t, err)
+		sprinkled := make(schedules.Order, len(plain))
+		for r, actions := range plain {
+			for _, a := range actions {
+				if kind := rapid.IntRange(0, 9).Draw(t, "kind"); kind < 3 {
+					sprinkled[r] = append(sprinkled[r], schedules.Action{Kind: schedules.Unshard + schedules.Kind(kind), Stage: stageOn(p.StageRank, r), Microbatch: schedules.None})
+				}
+				sprinkled[r] = append(sprinkled[r], a)
+			}
+		}
+		back, err := schedules.ReadCSV(strings.NewReader(write(t, sprinkled)))
+		require.NoError(t, err)
+		require.Equal(t, sprinkled, back)
+		require.NoError(t, back.Hang(false))
+		own, size, err := schedules.Custom("mine.csv", back)
+		require.NoError(t, err)
+		require.Equal(t, back.HasSharding(), own.LeftOut != "")
+		computed, err := own.Order(size, nil)
+		require.NoError(t, err)
+		require.Equal(t, plain.Compute(), computed)
+
+		// Without messages they may stand too, and messages can be added.
+		withOut := make(schedules.Order, len(sprinkled))
+		for r, actions := range sprinkled {
+			for _, a := range actions {
+				if a.Kind.Compute() || a.Microbatch == schedules.None {
+					withOut[r] = append(withOut[r], a)
+				}
+			}
+		}
+		again, err := withOut.WithMessages()
+		require.NoError(t, err)
+		require.Equal(t, plain.Compute(), again.Compute())
+		require.Equal(t, back.HasSharding(), again.HasSharding())
+		require.NoError(t, again.Hang(false))
+	})
+}
+
+// stageOn is the first stage of a rank.
+func stageOn(stageRank []int32, rank int) int32 {
+	for s, r := range stageRank {
+		if int(r) == rank {
+			return int32(s)
+		}
+	}
+	return schedules.None
+}
