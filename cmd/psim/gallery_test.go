@@ -100,19 +100,6 @@ func galleryEntry(t *testing.T, s schedules.Schedule, shape schedules.Shape, com
 	return b.String()
 }
 
-// wrap breaks a text into lines of at most so many letters.
-func wrap(text string, width int) string {
-	var lines []string
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && len(line)+1+len(word) > width {
-			lines, line = append(lines, line), ""
-		}
-		line = strings.TrimPrefix(line+" "+word, " ")
-	}
-	return strings.Join(append(lines, line), "\n")
-}
-
 // checkPicture compares a drawn picture with the saved one: the bytes, which are
 // the same on every machine, and that GitHub can show all of it.
 func checkPicture(t *testing.T, drawn, saved string) {
@@ -129,4 +116,16 @@ func checkPicture(t *testing.T, drawn, saved string) {
 	want, err := os.ReadFile(saved)
 	require.NoError(t, err, "rewrite with: make gallery")
 	require.True(t, bytes.Equal(want, data), "%s differs from what psim draws; rewrite with: make gallery", saved)
+}
+
+// The verbose list says all that the catalog does.
+func TestListSchedulesVerbose(t *testing.T) {
+	stdout, stderr, code := psim(t, "psim list schedules --verbose")
+	require.Zero(t, code, stderr)
+	words := strings.Join(strings.Fields(stdout), " ")
+	for _, s := range schedules.Catalog() {
+		require.Contains(t, words, fmt.Sprintf("%s: %s %s bubble %s in flight %s ", s.Name, s.Summary, s.About, s.Bubble, s.Memory))
+		require.Contains(t, words, " paper "+s.Paper+" ")
+	}
+	require.Contains(t, words, " ring-allgather ")
 }
