@@ -76,7 +76,9 @@ func TestRules(t *testing.T) {
 			}
 		}
 		shape := rapid.SampledFrom(shapes).Draw(t, "shape")
-		shape.Replicas = rapid.IntRange(1, 3).Draw(t, "replicas")
+		if shape.Replicas = rapid.IntRange(1, 3).Draw(t, "replicas"); s.Check(shape) != nil {
+			shape.Replicas = 1
+		}
 		g := wired(t, s.Name, shape)
 		var ran atomic.Int64
 		trace, err := exec.Run(context.Background(), g, func(context.Context, int32) error {

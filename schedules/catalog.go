@@ -18,7 +18,8 @@ type Schedule struct {
 	// share of the ranks' time, or "of span" (see Bubble), or the idle time "of
 	// rank 0"; Memory counts the stage activations that rank r holds at most. A
 	// formula ends with the conditions that it is limited to, and may begin with
-	// "at most" or "about". A test reads it as it stands here and compares.
+	// "at most" or "about"; a condition Q=… gives a letter a meaning, and one that
+	// begins with "and" is a remark. A test reads it as it stands here and compares.
 	Bubble, Memory string
 	Constraint     string // what it demands of its shape; empty if nothing
 	Paper          string

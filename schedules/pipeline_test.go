@@ -19,10 +19,12 @@ func drawPipeline(t *rapid.T) schedules.Pipeline {
 	if s.MultiStage && s.Pipelined {
 		placement = rapid.SliceOfN(rapid.Int32Range(0, int32(shape.Ranks-1)), 1, 6).Draw(t, "placement")
 	}
+	if shape.Replicas = rapid.IntRange(1, 3).Draw(t, "replicas"); s.Check(shape) != nil {
+		shape.Replicas = 1
+	}
 	p, err := s.Pipeline(shape, placement)
 	require.NoError(t, err)
 	m, stages := shape.Microbatches, len(p.StageRank)
-	p.Shape.Replicas = rapid.IntRange(1, 3).Draw(t, "replicas")
 	if rapid.Bool().Draw(t, "split") {
 		p.Order = split(p.Order)
 	}

@@ -32,6 +32,9 @@ func TestFormula(t *testing.T) {
 	}
 	_, err := holds("M even", values)
 	require.Error(t, err)
+	q := newClaim("min(Q, 9), Q=min(M, P), and more")
+	q.check(t, "definition", map[string]float64{"P": 4, "M": 8}, 4)
+	require.Equal(t, 1, q.compared)
 	value, conditions := clauses("max(0, P)/T of span, F=I=W, M>=P")
 	require.Equal(t, "max(0, P)/T of span", value)
 	require.Equal(t, []string{"F=I=W", "M>=P"}, conditions)
@@ -101,6 +104,11 @@ func formulaValues(shape schedules.Shape, k formCosts) map[string]float64 {
 	}
 }
 
+func known(values map[string]float64, name string) bool {
+	_, ok := values[name]
+	return ok
+}
+
 // A claim is a formula of the catalog, and how often it was compared.
 type claim struct {
 	text, value string // value is the text without its conditions
@@ -142,9 +150,18 @@ func (c *claim) checkBubble(t *testing.T, at string, values map[string]float64, 
 	c.compared, c.reached = part.compared, part.reached
 }
 
-// check compares one value, if the conditions hold.
+// check compares one value, if the conditions hold. A condition may give a letter
+// of its own a meaning, as Q=min(M, P), and one that begins with "and" is a remark.
 func (c *claim) check(t *testing.T, at string, values map[string]float64, got float64) {
 	for _, condition := range c.conditions {
+		if strings.HasPrefix(condition, "and ") {
+			continue
+		}
+		if name, meaning, ok := strings.Cut(condition, "="); ok && len(name) == 1 && !known(values, name) {
+			value, err := evaluate(meaning, values)
+			require.NoError(t, err)
+			values[name] = value
+		}
 		ok, err := holds(condition, values)
 		require.NoError(t, err)
 		if !ok {

@@ -98,8 +98,11 @@ func (f *formula) factor() float64 {
 		f.rest = f.rest[digits:]
 		return n
 	}
-	for _, name := range []string{"F&B", "P", "M", "V", "R", "r", "F", "B", "I", "W", "T"} {
-		if value, known := f.values[name]; known && f.takes(name) {
+	for _, length := range []int{len("F&B"), 1} {
+		if len(f.rest) < length {
+			continue
+		}
+		if value, known := f.values[f.rest[:length]]; known && f.takes(f.rest[:length]) {
 			return value
 		}
 	}

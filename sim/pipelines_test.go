@@ -21,9 +21,11 @@ func drawPipeline(t *rapid.T) *schedules.Graph {
 	if s.MultiStage && s.Pipelined {
 		placement = rapid.SliceOfN(rapid.Int32Range(0, int32(shape.Ranks-1)), 1, 5).Draw(t, "placement")
 	}
+	if shape.Replicas = rapid.IntRange(1, 2).Draw(t, "replicas"); s.Check(shape) != nil {
+		shape.Replicas = 1
+	}
 	p, err := s.Pipeline(shape, placement)
 	require.NoError(t, err)
-	p.Shape.Replicas = rapid.IntRange(1, 2).Draw(t, "replicas")
 	p.Optimizer = rapid.Bool().Draw(t, "optimizer")
 	for range placement {
 		p.Sync.Buckets = append(p.Sync.Buckets, make([]int64, rapid.IntRange(0, 3).Draw(t, "buckets")))
