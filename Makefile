@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench fuzz golden lint report accuracy ci
+.PHONY: run test bench fuzz golden gallery lint report accuracy ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -25,6 +25,9 @@ fuzz: ## every fuzz target for FUZZTIME
 
 golden: ## rewrite golden files, and the output and picture in the README; read the diff
 	$(GO) test ./cmd/... ./configs ./costmodel ./reports ./schedules ./sim -update
+
+gallery: ## draw and describe every schedule: docs/schedules.md
+	$(GO) test ./cmd/psim -run TestGallery -update
 
 lint:
 	gofmt -l .

@@ -62,10 +62,15 @@ func (c *Config) BuildReserving(ctx context.Context, reserve []int64) (*Plan, er
 	if err := c.checkSize(); err != nil {
 		return nil, c.problem("schedule", err)
 	}
+	build := func() (*Plan, error) { return c.buildTimes(ctx, schedule) }
 	if kind == byModel {
-		return c.buildModel(ctx, schedule, reserve)
+		build = func() (*Plan, error) { return c.buildModel(ctx, schedule, reserve) }
 	}
-	return c.buildTimes(ctx, schedule)
+	plan, err := build()
+	if err == nil && schedule.LeftOut != "" {
+		plan.Warnings = append(plan.Warnings, schedule.Name+": "+schedule.LeftOut)
+	}
+	return plan, err
 }
 
 // checkSize refuses what would be too large before anything of that size is

@@ -141,3 +141,21 @@ func TestVirtualStages(t *testing.T) {
 	err = failure(configs.Parse("x.toml", []byte(small), append(sets, "schedule.virtual_stages=2000000000")...))
 	require.ErrorContains(t, err, "more than 2147483647")
 }
+
+// What PyTorch writes with every form with communication is read, has no effect,
+// and is said.
+func TestOrderFileWithSharding(t *testing.T) {
+	const plain = "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n"
+	const sharded = "0UNSHARD,0F0,0SEND_F0,0RECV_B0,0B0,0RESHARD,0REDUCE_GRAD\r\n1UNSHARD,1RECV_F0,1F0,1B0,1SEND_B0,1RESHARD,1REDUCE_GRAD\r\n"
+	times := "[times]\nforward = \"10ms\"\nbackward = \"20ms\"\n"
+	load := func(order string) *configs.Config {
+		c, err := configs.Load(withOrder(t, order, times))
+		require.NoError(t, err)
+		return c
+	}
+	want, trace := run(t, load(plain))
+	got, sameTrace := run(t, load(sharded))
+	require.Equal(t, trace, sameTrace)
+	require.Empty(t, want.Warnings)
+	require.Equal(t, []string{"mine.csv: UNSHARD, RESHARD and REDUCE_GRAD are left out: psim sums gradients as [parallel] says"}, got.Warnings)
+}

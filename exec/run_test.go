@@ -20,9 +20,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // pipeline builds the graph of a schedule.
 func pipeline(t require.TestingT, name string, p, m, replicas int) *schedules.Graph {
+	return wired(t, name, schedules.Shape{Ranks: p, Microbatches: m, Replicas: replicas})
+}
+
+// wired builds the graph of a schedule of any shape.
+func wired(t require.TestingT, name string, shape schedules.Shape) *schedules.Graph {
 	s, err := schedules.Find(name)
 	require.NoError(t, err)
-	shape := schedules.Shape{Ranks: p, Microbatches: m, Replicas: replicas}
 	whole, err := s.Pipeline(shape, nil)
 	require.NoError(t, err)
 	for range whole.StageRank {
@@ -60,20 +64,22 @@ func checkRules(t require.TestingT, trace *schedules.Trace) {
 // the goroutines start.
 func TestRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		name := rapid.SampledFrom(schedules.Names()).Draw(t, "schedule")
-		ranks := rapid.IntRange(1, 4).Draw(t, "ranks")
-		if name == "ddp" {
-			ranks = 1
+		s := rapid.SampledFrom(schedules.Catalog()).Draw(t, "schedule")
+		var shapes []schedules.Shape
+		for p := 1; p <= 4; p++ {
+			for m := 1; m <= 8; m++ {
+				for v := 1; v <= 4; v++ {
+					if shape := s.Sized(schedules.Shape{Ranks: p, Microbatches: m, Virtual: v}); s.Check(shape) == nil {
+						shapes = append(shapes, shape)
+					}
+				}
+			}
 		}
-		m := rapid.IntRange(1, 5).Draw(t, "microbatches")
-		if s, err := schedules.Find(name); err == nil && s.Check(schedules.Shape{Ranks: ranks, Microbatches: m}) != nil {
-			ranks, m = 2*ranks, 4*ranks+2*m // what schedules in two directions demand
+		shape := rapid.SampledFrom(shapes).Draw(t, "shape")
+		if shape.Replicas = rapid.IntRange(1, 3).Draw(t, "replicas"); s.Check(shape) != nil {
+			shape.Replicas = 1
 		}
-		replicas := rapid.IntRange(1, 3).Draw(t, "replicas")
-		if name == "pipedream" {
-			replicas = 1
-		}
-		g := pipeline(t, name, ranks, m, replicas)
+		g := wired(t, s.Name, shape)
 		var ran atomic.Int64
 		trace, err := exec.Run(context.Background(), g, func(context.Context, int32) error {
 			ran.Add(1)

@@ -32,7 +32,8 @@ type bar struct {
 	schedules.Span
 	kind   schedules.Kind // that it is coloured as
 	task   int32
-	joined bool // with the slices that follow
+	joined bool    // with the slices that follow
+	tone   float64 // how light it is drawn
 }
 
 // rankBars are the bars of every rank and lane, in order of start.
@@ -43,11 +44,12 @@ type panelBars struct {
 	bars  rankBars
 	used  [lanes]bool
 	kinds map[schedules.Kind]bool
+	tones *tones
 }
 
 // collectBars finds the tasks of the first ranks that took time.
 func collectBars(t *schedules.Trace, ranks int) panelBars {
-	p := panelBars{bars: make(rankBars, ranks), kinds: map[schedules.Kind]bool{}}
+	p := panelBars{bars: make(rankBars, ranks), kinds: map[schedules.Kind]bool{}, tones: newTones(t.Graph)}
 	phase := phases(t.Graph)
 	for i := range t.Graph.Tasks {
 		task, span := &t.Graph.Tasks[i], t.Spans[i]
@@ -58,7 +60,7 @@ func collectBars(t *schedules.Trace, ranks int) panelBars {
 		if k, ok := phase[int32(i)]; ok {
 			kind = k
 		}
-		p.bars[task.Rank][lane] = append(p.bars[task.Rank][lane], bar{Span: span, kind: kind, task: int32(i)})
+		p.bars[task.Rank][lane] = append(p.bars[task.Rank][lane], bar{Span: span, kind: kind, tone: p.tones.of(task), task: int32(i)})
 		p.used[lane], p.kinds[kind] = true, true
 	}
 	for r := range p.bars {
@@ -156,6 +158,19 @@ func (r rankBars) typical(g *schedules.Graph, lane int) time.Duration {
 		}
 	}
 	return 0
+}
+
+// shortest is the duration of the shortest numbered task of a lane.
+func (r rankBars) shortest(g *schedules.Graph, lane int) time.Duration {
+	var least time.Duration
+	for rank := range r {
+		for _, b := range r[rank][lane] {
+			if d := b.Duration(); numbered(g.Tasks[b.task].Kind) && (least == 0 || d < least) {
+				least = d
+			}
+		}
+	}
+	return least
 }
 
 // computes reports whether a graph holds any work. A collective by itself has

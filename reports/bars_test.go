@@ -31,7 +31,7 @@ func TestSlicesAreOneAction(t *testing.T) {
 	require.Len(t, bars[0][workLane], 4)
 	joined := bars.actions(g, 0)[0][workLane]
 	require.Equal(t, []bar{
-		{schedules.Span{Start: 0, End: 4}, schedules.Forward, 0, false}, {schedules.Span{Start: 4, End: 10}, schedules.Backward, 1, true},
+		{schedules.Span{Start: 0, End: 4}, schedules.Forward, 0, false, 0}, {schedules.Span{Start: 4, End: 10}, schedules.Backward, 1, true, 0},
 	}, joined)
 
 	trace.Spans[3].Start++ // a gap

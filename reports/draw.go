@@ -71,19 +71,19 @@ type picture struct {
 	vg.Canvas
 	typeface
 	height vg.Length
-	svg    bool
-	source io.WriterTo
+	svg    *vgsvg.Canvas // one of the two
+	png    *vgimg.Canvas
 }
 
 func newPicture(format string, width, height vg.Length, t typeface) (*picture, error) {
 	p := &picture{typeface: t, height: height}
 	switch format {
 	case PNG:
-		c := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(144))}
-		p.Canvas, p.source = c, c
+		p.png = vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(144))
+		p.Canvas = p.png
 	case SVG:
-		c := vgsvg.New(width, height)
-		p.Canvas, p.source, p.svg = c, c, true
+		p.svg = vgsvg.New(width, height)
+		p.Canvas = p.svg
 		p.rect(color.White, 0, 0, width, height)
 	default:
 		return nil, fmt.Errorf("there is no picture format %q; the formats are %s and %s", format, PNG, SVG)
@@ -164,12 +164,11 @@ func (p *picture) textUp(text string, x, y vg.Length, s style) {
 
 // writeTo writes the picture. An SVG names fonts to fall back on.
 func (p *picture) writeTo(w io.Writer) error {
-	if !p.svg {
-		_, err := p.source.WriteTo(w)
-		return err
+	if p.png != nil {
+		return writePNG(w, p.png.Image())
 	}
 	var b bytes.Buffer
-	if _, err := p.source.WriteTo(&b); err != nil {
+	if _, err := p.svg.WriteTo(&b); err != nil {
 		return err
 	}
 	_, err := w.Write(bytes.ReplaceAll(b.Bytes(),

@@ -2,6 +2,7 @@ package reports
 
 import (
 	"strconv"
+	"time"
 
 	"gonum.org/v1/plot/vg"
 
@@ -88,24 +89,43 @@ type labelling struct {
 func (t *timeline) labelling(p *timelinePanel, lane int) labelling {
 	g := p.Trace.Graph
 	l := labelling{stages: manyStages(g)}
-	tasks, longest := 0, ""
+	sizes := []vg.Length{10, 9, 8, 7, 6, 5}
+	if l.stages && p.tones != nil {
+		// Tones tell the stages too: rather no stage than small letters, or
+		// forwards without labels.
+		l = t.fit(l, p, lane, p.actions.shortest(g, lane), sizes[:2])
+		l.stages = l.size > 0
+	}
+	if l.size == 0 {
+		l = t.fit(l, p, lane, p.actions.typical(g, lane), sizes)
+	}
+	tasks := 0
 	for r := range p.actions {
 		tasks += len(p.actions[r][lane])
+	}
+	l.durations = tasks <= 40 && p.lane[lane] >= 22 && p.Unit == 0
+	return l
+}
+
+// fit sets the first of some sizes in which the longest label fits a task of that
+// length, if one does.
+func (t *timeline) fit(l labelling, p *timelinePanel, lane int, task time.Duration, sizes []vg.Length) labelling {
+	g, longest := p.Trace.Graph, ""
+	for r := range p.actions {
 		for _, b := range p.actions[r][lane] {
 			if s := l.text(&g.Tasks[b.task]); len(s) > len(longest) {
 				longest = s
 			}
 		}
 	}
-	room := (t.frame.right - t.frame.left) * vg.Length(float64(p.actions.typical(g, lane))/t.axis.max)
-	for _, size := range []vg.Length{10, 9, 8, 7, 6, 5} {
+	room := (t.frame.right - t.frame.left) * vg.Length(float64(task)/t.axis.max)
+	for _, size := range sizes {
 		width := t.typeface.width(longest, style{size: size})
 		if size <= 0.85*p.lane[lane] && width+1.5 <= room && !p.dense {
 			l.size, l.width = size, width
 			break
 		}
 	}
-	l.durations = tasks <= 40 && p.lane[lane] >= 22
 	return l
 }
 
@@ -153,7 +173,7 @@ func (l labelling) draw(p *picture, t *schedules.Task, b block, y, height vg.Len
 	if l.size == 0 || text == "" || room < l.width+1 || bottom-top < l.size*0.8 {
 		return
 	}
-	fill := kindColor(b.bar.kind)
+	fill := toneColor(b.bar.kind, b.bar.tone)
 	write := func(text string, y, size vg.Length) {
 		s := style{size: size, align: 0.5, color: inkOn(fill)}
 		x := (b.x0 + b.x1) / 2

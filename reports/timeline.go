@@ -16,6 +16,9 @@ import (
 type Panel struct {
 	Trace *schedules.Trace
 	Label string // stands above the panel; may be empty
+	// Unit, if not 0, is the length of time that counts as one unit where only
+	// the order matters: the axis has no seconds then.
+	Unit time.Duration
 }
 
 // maxTimelineRanks is how many ranks a timeline shows, over all panels.
@@ -97,6 +100,9 @@ func newTimeline(title string, panels []Panel) (*timeline, error) {
 		return nil, errors.New("the trace takes no time: there is nothing to draw")
 	}
 	t.axis = timeAxis(end, 10)
+	if unit := panels[0].Unit; unit > 0 {
+		t.axis = newAxis(float64(end), []axisUnit{{"units", float64(unit), 0}}, 10)
+	}
 	t.place()
 	return t, nil
 }
@@ -185,6 +191,9 @@ func (t *timeline) legendEntries() []legendEntry {
 		if slices.ContainsFunc(t.panels, func(p timelinePanel) bool { return p.kinds[k] }) {
 			entries = append(entries, legendEntry{text: kindTitle(k), color: kindColor(k), swatch: true})
 		}
+	}
+	if i := slices.IndexFunc(t.panels, func(p timelinePanel) bool { return p.tones != nil && !p.dense }); i >= 0 {
+		entries = append(entries, legendEntry{text: t.panels[i].tones.legend()})
 	}
 	if computing {
 		entries = append(entries, legendEntry{text: "not computing", color: rgb(idleFill), swatch: true})

@@ -98,5 +98,5 @@ func (b block) edges(y, height vg.Length) (top, bottom vg.Length) {
 // block fills a block of a lane at y.
 func (p *picture) block(b block, y, height vg.Length) {
 	top, bottom := b.edges(y, height)
-	p.rect(kindColor(b.bar.kind), b.x0, top, b.x1, bottom)
+	p.rect(toneColor(b.bar.kind, b.bar.tone), b.x0, top, b.x1, bottom)
 }

@@ -3,7 +3,9 @@ package reports
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"psim/internal/units"
 	"psim/schedules"
@@ -20,6 +22,13 @@ func nameText(name, schedule string) string {
 		return schedule
 	}
 	return name + " (" + schedule + ")"
+}
+
+// UnitTitle is Title where one unit of time counts as 1, for orders without
+// costs.
+func UnitTitle(t *schedules.Trace, unit time.Duration) string {
+	step := strconv.FormatFloat(float64(t.End())/float64(unit), 'g', -1, 64)
+	return join(t.Graph.Name, sizeText(t.Graph), fmt.Sprintf("%s units  ·  bubble %.1f %%", step, 100*schedules.Summarize(t).Bubble.Makespan))
 }
 
 // join puts dots between the parts that are not empty.

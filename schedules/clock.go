@@ -7,7 +7,13 @@ import "fmt"
 // to the last has an action. GPipe's forwards fall into ClockCycles. It fails
 // with an *OrderError where ranks wait for each other in a circle.
 func (o Order) Clocks() ([][]int32, error) {
-	c := clocking{order: o, clocks: make([][]int32, len(o)), ended: map[Action]int32{}}
+	return o.clocksAfter(func(Action) (Action, bool) { return Action{}, false })
+}
+
+// clocksAfter is Clocks where an action also waits for its turn after a backward
+// that its rank may not hold.
+func (o Order) clocksAfter(turn func(Action) (before Action, waits bool)) ([][]int32, error) {
+	c := clocking{order: o, turn: turn, clocks: make([][]int32, len(o)), ended: map[Action]int32{}}
 	for r, actions := range o {
 		c.clocks[r] = make([]int32, 0, len(actions))
 		for _, a := range actions {
@@ -33,6 +39,7 @@ func (o Order) Clocks() ([][]int32, error) {
 // clocking is the state of one Clocks call.
 type clocking struct {
 	order  Order
+	turn   func(Action) (Action, bool)
 	stages int32
 	clocks [][]int32        // of the actions of every rank that could run so far
 	ended  map[Action]int32 // the cycle after an F or B (or I, as B)
@@ -50,6 +57,21 @@ func (c *clocking) need(a Action) (need Action, needed bool) {
 	return Action{}, false
 }
 
+// ready is the cycle from which an action can run; false if what it waits for has
+// not been run.
+func (c *clocking) ready(a Action) (clock int32, ok bool) {
+	for _, waiting := range []func(Action) (Action, bool){c.need, c.turn} {
+		if before, waits := waiting(a); waits {
+			ended, ok := c.ended[before]
+			if !ok {
+				return 0, false
+			}
+			clock = max(clock, ended)
+		}
+	}
+	return clock, true
+}
+
 // advance runs what a rank can run, and reports whether that was anything.
 func (c *clocking) advance(rank int) bool {
 	actions, done := c.order[rank], len(c.clocks[rank])
@@ -58,13 +80,11 @@ func (c *clocking) advance(rank int) bool {
 		clock = c.clocks[rank][done-1] + 1
 	}
 	for _, a := range actions[done:] {
-		if need, needed := c.need(a); needed {
-			ended, ok := c.ended[need]
-			if !ok {
-				break
-			}
-			clock = max(clock, ended)
+		ready, ok := c.ready(a)
+		if !ok {
+			break
 		}
+		clock = max(clock, ready)
 		c.clocks[rank] = append(c.clocks[rank], clock)
 		clock++
 		switch a.Kind {
@@ -94,7 +114,7 @@ func (w *wiring) addClocks() error {
 	if !w.Synchronous {
 		return nil
 	}
-	of, err := w.Order.Clocks()
+	of, err := w.Order.clocksAfter(w.issuedAfter)
 	if err != nil {
 		return err
 	}

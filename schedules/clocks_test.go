@@ -176,3 +176,24 @@ func TestSynchronousGPipe(t *testing.T) {
 	}
 	require.Greater(t, end("1f1b", 3, 6, true), end("1f1b", 3, 6, false))
 }
+
+// Backwards that run one at a time have a cycle each, after those they wait for,
+// whatever stages a rank holds.
+func TestSynchronousHW4(t *testing.T) {
+	for _, placement := range [][]int32{{0, 1, 0}, {0, 1, 2, 0}, {2, 1, 0}, {0, 1, 2}} {
+		for m := 1; m <= 5; m++ {
+			p := pipeline(t, "hw4", 3, m, placement...)
+			p.Synchronous = true
+			n := len(placement)
+			trace := relax(t, graph(t, p), unit)
+			require.GreaterOrEqual(t, int(trace.End()), m+n-1+2*m*n, "%v, M = %d", placement, m)
+			backwards := 0
+			for _, k := range trace.Graph.Tasks {
+				if k.Kind == schedules.Backward {
+					backwards++
+				}
+			}
+			require.Equal(t, m*n, backwards)
+		}
+	}
+}

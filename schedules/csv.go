@@ -22,7 +22,8 @@ func (o Order) WriteCSV(w io.Writer) error {
 }
 
 // ReadCSV reads PyTorch's schedule notation, compute-only or with
-// communication. Rows may differ in length and lines may end in CR LF; empty
+// communication; UNSHARD, RESHARD and REDUCE_GRAD, which PyTorch adds to every
+// form with communication, are kept. Rows may differ in length and lines may end in CR LF; empty
 // cells, which PyTorch writes for idle slots, are skipped. A file in which BW
 // stands for the full backward, as before November 2024, has B for the input
 // gradient. Errors name the line and the cell.
@@ -79,24 +80,27 @@ var actionPattern = regexp.MustCompile(`^([0-9]+)([A-Z_]+)([0-9]*)$`)
 
 // ParseAction reads one action, such as 2F0 or 1SEND_F0.
 func ParseAction(s string) (Action, error) {
-	const legal = "an action is <stage><F, B, I or W><microbatch>, such as 2F0, or a SEND_F, RECV_F, SEND_B or RECV_B of that form"
+	const legal = "an action is <stage><F, B, I or W><microbatch>, such as 2F0, or a SEND_F, RECV_F, SEND_B or RECV_B of that form; <stage>UNSHARD, RESHARD and REDUCE_GRAD have no microbatch"
 	m := actionPattern.FindStringSubmatch(s)
 	switch {
 	case m == nil:
 		return Action{}, fmt.Errorf("%q is not an action; %s", s, legal)
-	case m[2] == "UNSHARD" || m[2] == "RESHARD" || m[2] == "REDUCE_GRAD":
-		return Action{}, fmt.Errorf("%q: the collectives of sharded parameters are not supported in a written order; remove them (parallel.zero adds its own)", s)
 	}
 	kind, err := ParseKind(m[2])
 	switch {
 	case err != nil || !kind.written():
 		return Action{}, fmt.Errorf("%q has the kind %s; %s", s, m[2], legal)
-	case m[3] == "":
+	case kind.shards() && m[3] != "":
+		return Action{}, fmt.Errorf("%q has a microbatch: a %s is for a whole stage, such as %s%s", s, kind, m[1], kind)
+	case m[3] == "" && !kind.shards():
 		return Action{}, fmt.Errorf("%q has no microbatch; %s", s, legal)
 	}
 	stage, err := strconv.ParseInt(m[1], 10, 32)
 	if err != nil {
 		return Action{}, fmt.Errorf("%q: stage %s is too large", s, m[1])
+	}
+	if kind.shards() {
+		return Action{Kind: kind, Stage: int32(stage), Microbatch: None}, nil
 	}
 	microbatch, err := strconv.ParseInt(m[3], 10, 32)
 	if err != nil {

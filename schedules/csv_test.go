@@ -36,7 +36,7 @@ func TestCSV(t *testing.T) {
 }
 
 func TestCSVErrors(t *testing.T) {
-	const legal = "an action is <stage><F, B, I or W><microbatch>, such as 2F0, or a SEND_F, RECV_F, SEND_B or RECV_B of that form"
+	const legal = "an action is <stage><F, B, I or W><microbatch>, such as 2F0, or a SEND_F, RECV_F, SEND_B or RECV_B of that form; <stage>UNSHARD, RESHARD and REDUCE_GRAD have no microbatch"
 	for in, want := range map[string]string{
 		"":                                "the schedule is empty: one line per rank is needed, such as 0F0,0F1,0B0,0B1",
 		"0F0,0BW":                         `line 1, cell 2: "0BW" has the kind BW; ` + legal,
@@ -44,7 +44,8 @@ func TestCSVErrors(t *testing.T) {
 		"0f0":                             `line 1, cell 1: "0f0" is not an action; ` + legal,
 		"-1F0":                            `line 1, cell 1: "-1F0" is not an action; ` + legal,
 		"0SEND0":                          `line 1, cell 1: "0SEND0" has the kind SEND; ` + legal,
-		"0UNSHARD":                        `line 1, cell 1: "0UNSHARD": the collectives of sharded parameters are not supported in a written order; remove them (parallel.zero adds its own)`,
+		"0UNSHARD0":                       `line 1, cell 1: "0UNSHARD0" has a microbatch: a UNSHARD is for a whole stage, such as 0UNSHARD`,
+		"UNSHARD":                         `line 1, cell 1: "UNSHARD" is not an action; ` + legal,
 		"0F":                              `line 1, cell 1: "0F" has no microbatch; ` + legal,
 		"(0F7;7B3)OVERLAP":                `line 1, cell 1: "(0F7;7B3)OVERLAP" is not an action; ` + legal,
 		"0F6,(0F7)OVERLAP_F_B":            `line 1, cell 2: "" is not an action; ` + legal,
@@ -68,6 +69,14 @@ func TestCSVRoundTrip(t *testing.T) {
 			Microbatch: rapid.Int32Range(0, 1<<31-1).Draw(t, "microbatch"),
 		}
 	})
+	sharding := rapid.Custom(func(t *rapid.T) schedules.Action {
+		return schedules.Action{
+			Kind:       rapid.SampledFrom([]schedules.Kind{schedules.Unshard, schedules.Reshard, schedules.ReduceGradient}).Draw(t, "collective"),
+			Stage:      rapid.Int32Range(0, 1<<31-1).Draw(t, "stage"),
+			Microbatch: schedules.None,
+		}
+	})
+	action = rapid.OneOf(action, action, sharding)
 	rapid.Check(t, func(t *rapid.T) {
 		rows := rapid.SliceOfN(rapid.SliceOfN(action, 0, 20), 1, 8).Draw(t, "order")
 		o := schedules.Order(rows)
@@ -81,6 +90,12 @@ func TestCSVRoundTrip(t *testing.T) {
 		back, err := schedules.ReadCSV(strings.NewReader(csv))
 		require.NoError(t, err)
 		require.Equal(t, o.String(), back.String())
+		for r := range o {
+			require.Equal(t, len(o[r]), len(back[r]))
+			for i := range o[r] {
+				require.Equal(t, o[r][i], back[r][i])
+			}
+		}
 		require.Equal(t, csv, write(t, back))
 		crlf, err := schedules.ReadCSV(strings.NewReader(strings.ReplaceAll(csv, "\n", "\r\n")))
 		require.NoError(t, err)
@@ -99,7 +114,7 @@ func runs(t tb, s schedules.Schedule, shape schedules.Shape) {
 // Whatever can be read can be written and read again, the same; and it is either
 // refused or runs to its end.
 func FuzzReadCSV(f *testing.F) {
-	for _, seed := range []string{"0F0,0B0\n1F0,1B0\n", "0F0,,0BW0", " 0I0\r\n\r\n1W2147483647,", "00F01", "0F0\n0F0", "🦆", ",,,", "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0", "0F0,2F0,2B0,0B0\n1F0,1B0", "0F0,0F1,(0F2;0B0)OVERLAP_F_B,0I1"} {
+	for _, seed := range []string{"0F0,0B0\n1F0,1B0\n", "0F0,,0BW0", " 0I0\r\n\r\n1W2147483647,", "00F01", "0F0\n0F0", "🦆", ",,,", "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0", "0F0,2F0,2B0,0B0\n1F0,1B0", "0F0,0F1,(0F2;0B0)OVERLAP_F_B,0I1", "0UNSHARD,0F0,0B0,0RESHARD,0REDUCE_GRAD"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, in string) {

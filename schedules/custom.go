@@ -7,7 +7,8 @@ import (
 
 // Custom is a schedule whose order is given, as by a file, and the shape that
 // it is for. Where messages are written their places are checked, and left out
-// of the order, whose wiring sends every result at once. An order that cannot
+// of the order, whose wiring sends every result at once; so are the collectives of
+// sharded parameters (see Schedule.LeftOut). An order that cannot
 // be run to its end is an *OrderError.
 func Custom(name string, o Order) (Schedule, Shape, error) {
 	stageRank, err := o.Stages()
@@ -37,8 +38,13 @@ func Custom(name string, o Order) (Schedule, Shape, error) {
 	if _, err := compute.Clocks(); err != nil {
 		return Schedule{}, Shape{}, err
 	}
+	leftOut := ""
+	if o.HasSharding() {
+		leftOut = "UNSHARD, RESHARD and REDUCE_GRAD are left out: psim sums gradients as [parallel] says"
+	}
 	return Schedule{
-		Name: name, Summary: "an order of one's own", Bubble: "-", Memory: "-", Paper: "-", Pipelined: true, Virtual: true,
+		LeftOut: leftOut,
+		Name:    name, Summary: "an order of one's own", Bubble: "-", Memory: "-", Paper: "-", Pipelined: true, Virtual: true,
 		order: func(Shape, []int32) Order { return compute },
 		place: func(Shape) []int32 { return stageRank },
 	}, shape, nil

@@ -103,7 +103,7 @@ func (h *hanging) advance(rank int) bool {
 	for ; h.at[rank] < len(h.order[rank]); h.at[rank]++ {
 		a := h.order[rank][h.at[rank]]
 		switch {
-		case a.Kind.Compute():
+		case a.Kind.Compute(), a.Kind.shards():
 		case h.blocking:
 			if !h.meets(other(a)) {
 				return moved

@@ -69,12 +69,18 @@ func (w *wiring) addIssue() error {
 // turnAfter is the task whose end a backward waits for, if backwards run one at
 // a time; otherwise None.
 func (w *wiring) turnAfter(t *Task) int32 {
-	if w.issued == nil || t.Kind != Backward && t.Kind != InputGradient {
-		return None
-	}
-	before := w.issued[w.at(t.Stage, t.Microbatch)]
-	if before.Stage == None {
+	before, waits := w.issuedAfter(Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch})
+	if !waits {
 		return None
 	}
 	return w.result(before)
+}
+
+// issuedAfter is the backward that another one waits for, if they run one at a time.
+func (w *wiring) issuedAfter(a Action) (before Action, waits bool) {
+	if w.issued == nil || a.Kind != Backward && a.Kind != InputGradient {
+		return Action{}, false
+	}
+	before = w.issued[w.at(a.Stage, a.Microbatch)]
+	return before, before.Stage != None
 }

@@ -1,14 +1,30 @@
 package schedules
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // written reports whether actions of kind k stand in a written order: compute
 // actions, and what brings their results to other ranks. A SEND is numbered by
 // the sender's stage, a RECV by the receiver's: 1SEND_F0 arrives as 2RECV_F0.
-func (k Kind) written() bool { return k.Compute() || k.receives() || k.sends() }
+func (k Kind) written() bool { return k.Compute() || k.receives() || k.sends() || k.shards() }
 
 func (k Kind) sends() bool    { return k == SendForward || k == SendBackward }
 func (k Kind) receives() bool { return k == ReceiveForward || k == ReceiveBackward }
+
+// shards reports whether k is a collective that PyTorch writes for every stage,
+// once or more, without a microbatch. It does nothing there unless the stage's
+// parameters are sharded or copied, and never anything in a graph, whose wiring
+// adds what parallel.zero and parallel.data demand.
+func (k Kind) shards() bool { return k == Unshard || k == Reshard || k == ReduceGradient }
+
+// HasSharding reports whether the order has any of these collectives.
+func (o Order) HasSharding() bool {
+	return slices.ContainsFunc(o, func(rank []Action) bool {
+		return slices.ContainsFunc(rank, func(a Action) bool { return a.Kind.shards() })
+	})
+}
 
 // HasMessages reports whether the order says when messages are sent and
 // received. Those of schedules do not: they say what is computed.
@@ -23,7 +39,7 @@ func (o Order) HasMessages() bool {
 	return false
 }
 
-// Compute is the order without its messages.
+// Compute is the order without its messages and collectives.
 func (o Order) Compute() Order {
 	compute := make(Order, len(o))
 	for r, actions := range o {
@@ -169,10 +185,14 @@ func (o Order) runnable() ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.Validate(stageRank, o.Microbatches()); err != nil {
+	compute := o
+	if o.HasSharding() && !o.HasMessages() {
+		compute = o.Compute()
+	}
+	if err := compute.Validate(stageRank, o.Microbatches()); err != nil {
 		return nil, err
 	}
-	_, err = o.Clocks()
+	_, err = compute.Clocks()
 	return stageRank, err
 }
 
@@ -204,6 +224,9 @@ func (o Order) checkMessages(stageRank []int32) error {
 // checkMessage returns what is wrong with an action, given those before it on
 // its rank.
 func (c crossing) checkMessage(a Action, rank int32, seen map[Action]bool) string {
+	if a.Kind.shards() {
+		return ""
+	}
 	if a.Kind.Compute() {
 		if receive, needed := c.input(a); needed && !seen[receive] {
 			return fmt.Sprintf("%s has no %s before it, which brings what it needs", a, receive)

@@ -7,8 +7,8 @@ import (
 
 // An Action is one entry of a rank's compute order.
 type Action struct {
-	Kind              Kind // F, B, I or W
-	Stage, Microbatch int32
+	Kind              Kind  // F, B, I or W
+	Stage, Microbatch int32 // Microbatch is None for an UNSHARD, RESHARD or REDUCE_GRAD
 	// Pair says of an F that it forms an overlapped pair with the B after it
 	// on the rank; how such a pair runs is a Pairing.
 	Pair bool
@@ -17,6 +17,9 @@ type Action struct {
 // String prints the action as PyTorch does: 2F0 is stage 2, forward,
 // microbatch 0.
 func (a Action) String() string {
+	if a.Kind.shards() {
+		return fmt.Sprintf("%d%s", a.Stage, a.Kind)
+	}
 	return fmt.Sprintf("%d%s%d", a.Stage, a.Kind, a.Microbatch)
 }
 

@@ -86,10 +86,10 @@ func (p Pipeline) Graph() (*Graph, error) {
 	if size > MaxTasks {
 		return nil, fmt.Errorf("the graph would have %d tasks; at most %d are supported: use fewer microbatches, stages or replicas", size, MaxTasks)
 	}
-	if err := w.addClocks(); err != nil {
+	if err := w.addIssue(); err != nil {
 		return nil, err
 	}
-	if err := w.addIssue(); err != nil {
+	if err := w.addClocks(); err != nil {
 		return nil, err
 	}
 	w.graph.Grow(int(size), int(size)+int(size)/2)

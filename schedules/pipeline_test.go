@@ -10,39 +10,50 @@ import (
 	"psim/schedules"
 )
 
-// drawPipeline draws a legal pipeline: an order of the catalog, some of whose
+// drawPipeline draws a legal pipeline: a plain order of the catalog, some of whose
 // full backwards are split, over any placement, replicas, and sizes.
 func drawPipeline(t *rapid.T) schedules.Pipeline {
-	name := rapid.SampledFrom([]string{
-		"gpipe", "1f1b", "torchgpipe", "model-parallel", "zb-h1", "zb-h2", "looped-bfs", "interleaved-1f1b", "interleaved-zero-bubble",
-	}).Draw(t, "schedule")
-	ranks := rapid.IntRange(1, 4).Draw(t, "ranks")
-	m := rapid.IntRange(1, 5).Draw(t, "microbatches")
+	s := rapid.SampledFrom(schedules.Catalog()).Filter(func(s schedules.Schedule) bool { return plain(t, s) }).Draw(t, "schedule")
+	shape := rapid.SampledFrom(served(s, 4, 5, 3)).Draw(t, "shape")
 	var placement []int32
-	if name == "gpipe" || name == "model-parallel" {
-		placement = rapid.SliceOfN(rapid.Int32Range(0, int32(ranks-1)), 1, 6).Draw(t, "placement")
+	if s.MultiStage && s.Pipelined {
+		placement = rapid.SliceOfN(rapid.Int32Range(0, int32(shape.Ranks-1)), 1, 6).Draw(t, "placement")
 	}
-	p := pipeline(t, name, ranks, m, placement...)
-	shape := schedules.Shape{Ranks: ranks, Microbatches: m, Virtual: rapid.IntRange(1, 3).Draw(t, "virtual")}
-	if s, err := schedules.Find(name); err == nil && s.Virtual && s.Check(shape) == nil {
-		p = looped(t, name, shape)
-		placement = p.StageRank
+	if shape.Replicas = rapid.IntRange(1, 3).Draw(t, "replicas"); s.Check(shape) != nil {
+		shape.Replicas = 1
 	}
-	p.Shape.Replicas = rapid.IntRange(1, 3).Draw(t, "replicas")
+	p, err := s.Pipeline(shape, placement)
+	require.NoError(t, err)
+	m, stages := shape.Microbatches, len(p.StageRank)
 	if rapid.Bool().Draw(t, "split") {
 		p.Order = split(p.Order)
 	}
 	p.Samples = rapid.SliceOfN(rapid.Int64Range(1, 9), m, m).Draw(t, "samples")
-	stages := max(len(placement), ranks)
-	if placement != nil {
-		stages = len(placement)
-	}
 	p.Boundaries = make([]schedules.Boundary, stages-1)
 	for s := range p.Boundaries {
 		p.Boundaries[s] = schedules.Boundary{Forward: int64(100 + s), Backward: int64(200 + s)}
 	}
 	p.Optimizer = rapid.Bool().Draw(t, "optimizer")
 	return p
+}
+
+// plain reports whether the wiring of a schedule follows from its order alone: its
+// stages have one copy, its backwards are all whole or all split, run beside each
+// other and update nothing, and there are no pairs.
+func plain(t tb, s schedules.Schedule) bool {
+	if s.SerialBackward || s.Stashing || s.SecondPlacement(s.Example()) != nil {
+		return false
+	}
+	o, err := s.Order(s.Example(), nil)
+	require.NoError(t, err)
+	for _, actions := range o {
+		for _, a := range actions {
+			if a.Pair || a.Kind == schedules.Backward && o.Split() {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // split replaces every B by I and W.

@@ -24,12 +24,16 @@ const (
 	Optimizer                   // updates a rank's parameters
 	ReceiveForward              // receipt of activations: in written orders, never in a graph
 	ReceiveBackward             // receipt of gradients: likewise
+	Unshard                     // gather of a stage's sharded parameters: likewise
+	Reshard                     // end of their use: likewise
+	ReduceGradient              // sum of a stage's gradients: likewise
 	kinds
 )
 
 var kindNames = [kinds]string{
 	"F", "B", "I", "W", "SEND_F", "SEND_B", "SEND", "REDUCE", "COPY",
 	"ALL_REDUCE", "REDUCE_SCATTER", "ALL_GATHER", "AVERAGE", "OPTIMIZER", "RECV_F", "RECV_B",
+	"UNSHARD", "RESHARD", "REDUCE_GRAD",
 }
 
 // String returns the kind's notation: F, B, I, W, SEND_F, ALL_REDUCE….

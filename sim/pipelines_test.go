@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -9,31 +10,23 @@ import (
 	"psim/schedules"
 )
 
-// drawPipeline draws a small legal pipeline with replicas and gradient sums.
+// drawPipeline draws a small legal pipeline with replicas and gradient sums, of
+// any schedule whose stages have one copy.
 func drawPipeline(t *rapid.T) *schedules.Graph {
-	name := rapid.SampledFrom([]string{
-		"gpipe", "1f1b", "torchgpipe", "model-parallel", "zb-h1", "zb-h2", "looped-bfs", "interleaved-1f1b", "interleaved-zero-bubble",
+	s := rapid.SampledFrom(schedules.Catalog()).Filter(func(s schedules.Schedule) bool {
+		return s.SecondPlacement(s.Example()) == nil && !s.Stashing // which has no sums and one optimizer per microbatch
 	}).Draw(t, "schedule")
-	shape := schedules.Shape{
-		Ranks:        rapid.IntRange(1, 4).Draw(t, "ranks"),
-		Microbatches: rapid.IntRange(1, 4).Draw(t, "microbatches"),
-		Replicas:     rapid.IntRange(1, 2).Draw(t, "replicas"),
-	}
-	s, err := schedules.Find(name)
-	require.NoError(t, err)
-	if s.Virtual {
-		shape.Virtual = rapid.IntRange(1, 3).Draw(t, "virtual")
-		if s.Check(shape) != nil {
-			shape.Virtual = 1
-		}
-	}
+	shape := rapid.SampledFrom(smallShapes(s)).Draw(t, "shape")
 	placement := s.Placement(shape)
-	if name == "gpipe" || name == "model-parallel" {
+	if s.MultiStage && s.Pipelined {
 		placement = rapid.SliceOfN(rapid.Int32Range(0, int32(shape.Ranks-1)), 1, 5).Draw(t, "placement")
 	}
-	order, err := s.Order(shape, placement)
+	if shape.Replicas = rapid.IntRange(1, 2).Draw(t, "replicas"); s.Check(shape) != nil {
+		shape.Replicas = 1
+	}
+	p, err := s.Pipeline(shape, placement)
 	require.NoError(t, err)
-	p := schedules.Pipeline{Name: name, Shape: shape, StageRank: placement, Order: order, Optimizer: rapid.Bool().Draw(t, "optimizer")}
+	p.Optimizer = rapid.Bool().Draw(t, "optimizer")
 	for range placement {
 		p.Sync.Buckets = append(p.Sync.Buckets, make([]int64, rapid.IntRange(0, 3).Draw(t, "buckets")))
 	}
@@ -53,6 +46,13 @@ func drawPipeline(t *rapid.T) *schedules.Graph {
 	require.NoError(t, err)
 	require.NoError(t, g.Validate())
 	return g
+}
+
+// smallShapes are those of up to 4 ranks and as few microbatches.
+func smallShapes(s schedules.Schedule) []schedules.Shape {
+	return slices.DeleteFunc(servedShapes(s), func(shape schedules.Shape) bool {
+		return shape.Ranks > 4 || shape.Virtual > 3 || shape.Microbatches > max(4, 2*shape.Ranks)
+	})
 }
 
 // drawPrices draws a duration for every kind of task, a little different by

@@ -10,32 +10,18 @@ import (
 	"psim/schedules"
 )
 
-// drawScheduled draws a schedule of the catalog and a shape that it serves.
-func drawScheduled(t *rapid.T) *schedules.Graph {
+// drawScheduled draws a schedule of the catalog, a shape that it serves, and how
+// its pairs run, if it has any.
+func drawScheduled(t *rapid.T) (*schedules.Graph, schedules.Pairing) {
 	s := rapid.SampledFrom(schedules.Catalog()).Draw(t, "schedule")
-	shape := schedules.Shape{Ranks: 1, Virtual: 1, Microbatches: rapid.IntRange(1, 12).Draw(t, "microbatches")}
-	if s.Pipelined {
-		shape.Ranks = rapid.IntRange(1, 6).Draw(t, "ranks")
-	}
-	if s.Virtual {
-		shape.Virtual = rapid.IntRange(1, 3).Draw(t, "virtual")
-	}
-	if s.PerRank > 0 {
-		shape.Microbatches += 2 * shape.Ranks
-	}
-	if s.SecondPlacement(shape) != nil {
-		shape.Ranks, shape.Microbatches = 2*shape.Ranks, 2*(shape.Microbatches+2*shape.Ranks)
-	}
-	if s.Check(shape) != nil {
-		shape.Virtual = 1
-	}
-	shape = s.Sized(shape)
+	shape := rapid.SampledFrom(servedShapes(s)).Draw(t, "shape")
 	p, err := s.Pipeline(shape, nil)
 	require.NoError(t, err)
+	p.Pairs = rapid.SampledFrom([]schedules.Pairing{schedules.Fused, schedules.Serial, schedules.Overlap}).Draw(t, "pairs")
 	g, err := p.Graph()
 	require.NoError(t, err)
 	require.NoError(t, g.Validate())
-	return g
+	return g, p.Pairs
 }
 
 // Every schedule of the catalog, its order fixed, is no faster for a higher cost
@@ -46,7 +32,7 @@ func TestLawsOfSchedules(t *testing.T) {
 		return time.Duration(rapid.IntRange(0, 9).Draw(t, name))
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		g := drawScheduled(t)
+		g, pairs := drawScheduled(t)
 		f, i, w, c := draw(t, "F"), draw(t, "I"), draw(t, "W"), draw(t, "latency")
 		end := run(t, g, halves(f, i, w, c)).End()
 		more := halves(f+draw(t, "more F"), i+draw(t, "more I"), w+draw(t, "more W"), c+draw(t, "more latency"))
@@ -57,6 +43,57 @@ func TestLawsOfSchedules(t *testing.T) {
 		if g.Shape.Ranks == 1 {
 			require.Zero(t, s.Bubble)
 		}
-		require.GreaterOrEqual(t, end, time.Duration(g.Shape.Microbatches*g.Shape.Virtual)*(f+i+w))
+		if pairs != schedules.Overlap { // of which the shorter half takes no time
+			require.GreaterOrEqual(t, end, time.Duration(g.Shape.Microbatches*g.Shape.Virtual)*(f+i+w))
+		}
+	})
+}
+
+// In every simulated schedule no action starts before what it needs has
+// ended, and a latency more if that is on another rank.
+func TestDependenciesOfSchedules(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g, _ := drawScheduled(t)
+		c := time.Duration(rapid.IntRange(0, 3).Draw(t, "latency"))
+		trace := run(t, g, halves(3, 2, 1, c))
+		type place struct{ stage, microbatch int32 }
+		done := map[schedules.Kind]map[place]schedules.Span{}
+		for k := schedules.Forward; k <= schedules.WeightGradient; k++ {
+			done[k] = map[place]schedules.Span{}
+		}
+		for i, task := range g.Tasks {
+			if task.Kind.Compute() {
+				done[task.Kind][place{task.Stage, task.Microbatch}] = trace.Spans[i]
+			}
+		}
+		last := int32(len(g.StageRank) - 1)
+		for i, task := range g.Tasks {
+			at, start := place{task.Stage, task.Microbatch}, trace.Spans[i].Start
+			after := func(k schedules.Kind, stage int32) {
+				if span, there := done[k][place{stage, at.microbatch}]; there {
+					latency := time.Duration(0)
+					if g.RankOf(stage, at.microbatch) != task.Rank {
+						latency = c
+					}
+					require.GreaterOrEqual(t, start, span.End+latency, "%s before %v of stage %d", task, k, stage)
+				} else {
+					require.NotEqual(t, schedules.Forward, k, "%s without its forward", task)
+				}
+			}
+			switch task.Kind {
+			case schedules.Forward:
+				if at.stage > 0 {
+					after(schedules.Forward, at.stage-1)
+				}
+			case schedules.Backward, schedules.InputGradient:
+				after(schedules.Forward, at.stage)
+				if at.stage < last {
+					after(schedules.Backward, at.stage+1)
+					after(schedules.InputGradient, at.stage+1)
+				}
+			case schedules.WeightGradient:
+				after(schedules.InputGradient, at.stage)
+			}
+		}
 	})
 }

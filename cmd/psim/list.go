@@ -54,24 +54,50 @@ func newList() *cobra.Command {
 			return table.Flush()
 		},
 	}
-	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "more: where every value of a device is from")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "more: what each schedule is for, where every value of a device is from")
 	return cmd
 }
 
-func listSchedules(w io.Writer, _ bool) {
-	fmt.Fprintln(w, "schedule\tbubble\tin flight on rank r\twhat it does\tpaper")
-	for _, s := range schedules.Catalog() {
-		what := s.Summary
-		if s.Constraint != "" {
-			what += " (" + s.Constraint + ")"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", s.Name, s.Bubble, s.Memory, what, s.Paper)
+func listSchedules(w io.Writer, verbose bool) {
+	catalog := schedules.Catalog()
+	if verbose {
+		describeSchedules(w, catalog)
+		catalog = nil
 	}
-	fmt.Fprintln(w, "auto\t-\twhat memory allows\tthe order of F, I and W with the shortest span that a search finds\tQi et al. 2023, Zero Bubble")
+	fmt.Fprintln(w, "schedule\tbubble\tin flight on rank r\twhat it does\tneeds\tpaper")
+	for _, s := range catalog {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.Bubble, s.Memory, s.Summary, orDash(s.Constraint != "", s.Constraint), s.Paper)
+	}
+	fmt.Fprintln(w, "auto\t-\twhat memory allows\tthe order of F, I and W with the shortest span that a search finds\ttimes\tQi et al. 2023, Zero Bubble")
 	fmt.Fprintln(w, "\ncollective\tsteps\tbytes sent per rank\twhat it does")
 	for _, c := range schedules.Collectives() {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Name, c.Steps, c.Sent, c.Summary)
 	}
+}
+
+// describeSchedules prints all that the catalog says, a paragraph for each.
+func describeSchedules(w io.Writer, catalog []schedules.Schedule) {
+	for _, s := range catalog {
+		fmt.Fprintf(w, "%s: %s\n  %s\n", s.Name, s.Summary, strings.ReplaceAll(wrap(s.About, 84), "\n", "\n  "))
+		fmt.Fprintf(w, "  bubble\t%s\n  in flight\t%s\n", s.Bubble, s.Memory)
+		if s.Constraint != "" {
+			fmt.Fprintf(w, "  needs\t%s\n", s.Constraint)
+		}
+		fmt.Fprintf(w, "  paper\t%s\n\n", s.Paper)
+	}
+}
+
+// wrap breaks a text into lines of at most so many letters.
+func wrap(text string, width int) string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return strings.Join(append(lines, line), "\n")
 }
 
 func listModels(w io.Writer, _ bool) {

@@ -62,7 +62,7 @@ last until they are received; if not, where every rank stands.`,
 	cmd.Flags().StringVar(&f.format, "format", "text", "text, csv or json")
 	cmd.Flags().BoolVar(&f.messages, "messages", false, "with SEND and RECV, where PyTorch puts them")
 	cmd.Flags().BoolVar(&f.deadlock, "deadlock", false, "instead of the order, whether and where it hangs")
-	cmd.Flags().StringVar(&f.plot, "plot", "", "also draw the order, every action of one length (B of two), to a .png or .svg")
+	cmd.Flags().StringVar(&f.plot, "plot", "", "also draw the order, every action of one unit (B of two), to a .png or .svg")
 	return cmd
 }
 
@@ -93,6 +93,9 @@ func (f *scheduleFlags) find(cmd *cobra.Command, name string) (w written, err er
 	}
 	if w.Schedule, err = schedules.Find(name); err != nil {
 		return w, unknownOrder(name, err)
+	}
+	if !w.Pipelined && !cmd.Flags().Changed("stages") {
+		f.shape.Ranks = 1
 	}
 	w.shape = w.Sized(f.shape)
 	if w.order, err = w.Order(f.shape, nil); err != nil {

@@ -13,30 +13,53 @@ import (
 	"psim/sim"
 )
 
-// plot draws the order: F, I and W take one unit of time, B two, messages none.
+// unit is the time that counts as one where only order matters; any would do.
+const unit = time.Second
+
+// plot draws the order.
 func (w written) plot(ctx context.Context, path string) error {
-	pipeline, err := w.Pipeline(w.shape, nil)
+	trace, err := w.trace()
 	if err != nil {
 		return err
 	}
-	graph, err := pipeline.Graph()
-	if err != nil {
-		return err
-	}
-	unit := costmodel.Uniform(time.Second)
-	times := costmodel.Times{Forward: unit, InputGradient: unit, WeightGradient: unit}
-	trace, err := sim.Run(graph, times.Costs(costmodel.ActivationMemory{}))
-	if err != nil {
-		return err
-	}
-	title := reports.Title(trace) + "  ·  unit times"
+	title := reports.UnitTitle(trace, unit)
 	draw := func(out io.Writer) error {
-		return reports.Timeline(out, pictureFormat(path), title, reports.Panel{Trace: trace})
+		return reports.Timeline(out, pictureFormat(path), title, reports.Panel{Trace: trace, Unit: unit})
 	}
 	if err := writeFiles(ctx, []file{{path, draw}}); err != nil {
 		return fmt.Errorf("--plot %w", err)
 	}
 	return nil
+}
+
+// trace runs the order: F, I and W take one unit of time, B two, messages none.
+// What is not a pipeline has four copies, and sums gradients in two halves that
+// take one each.
+func (w written) trace() (*schedules.Trace, error) {
+	pipeline, err := w.Pipeline(w.shape, nil)
+	if err != nil {
+		return nil, err
+	}
+	if !w.Pipelined {
+		pipeline.Shape.Replicas = 4
+		pipeline.Sync = schedules.Sync{Buckets: [][]int64{{1, 1}}, Overlap: true}
+	}
+	graph, err := pipeline.Graph()
+	if err != nil {
+		return nil, err
+	}
+	one := costmodel.Uniform(unit)
+	times := costmodel.Times{Forward: one, InputGradient: one, WeightGradient: one}
+	costs := times.Costs(costmodel.ActivationMemory{})
+	task := costs.Task
+	costs.Task = func(t *schedules.Task) schedules.Cost {
+		slice := !w.Pipelined && t.Kind == schedules.Backward && int(t.Microbatch) == w.shape.Microbatches-1
+		if t.Kind.Collective() || slice {
+			return schedules.Cost{Busy: unit}
+		}
+		return task(t)
+	}
+	return sim.Run(graph, costs)
 }
 
 // writeHangs prints whether the order runs to its end, for what its messages

@@ -1,0 +1,19 @@
+package exec
+
+import "psim/exec/programs"
+
+// Copies reads, for tests, every copy of every parameter: of all replicas, of
+// second copies of stages, and of tied parameters on several ranks.
+func (t *Trainer) Copies() (map[string][][]float32, error) {
+	all := map[string][][]float32{}
+	for _, m := range t.members {
+		for i, p := range m.tensors {
+			values, err := programs.Read[float32](m.parameters[i])
+			if err != nil {
+				return nil, err
+			}
+			all[p.Name] = append(all[p.Name], values)
+		}
+	}
+	return all, nil
+}

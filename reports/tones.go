@@ -1,0 +1,81 @@
+package reports
+
+import (
+	"image/color"
+	"slices"
+
+	"psim/schedules"
+)
+
+// maxTones is how many stages of a rank are told apart by tones.
+const maxTones = 4
+
+// tones tells the stages of a rank apart: the first has the full colour of a
+// kind of work, the last the lightest. With second copies, the second is light.
+type tones struct {
+	graph *schedules.Graph
+	held  map[int32][]int // copies of stages by rank, in order
+}
+
+// newTones finds what every rank holds; nil if no rank holds several stages, or
+// one holds too many.
+func newTones(g *schedules.Graph) *tones {
+	t := &tones{g, map[int32][]int{}}
+	most := 1
+	for i := range g.Tasks {
+		task := &g.Tasks[i]
+		if !task.Kind.Compute() {
+			continue
+		}
+		held, stage := t.held[task.Rank], g.CopyOf(task.Stage, task.Microbatch)
+		if at, known := slices.BinarySearch(held, stage); !known {
+			t.held[task.Rank] = slices.Insert(held, at, stage)
+			if most = max(most, len(held)+1); most > maxTones {
+				return nil
+			}
+		}
+	}
+	if most == 1 {
+		return nil
+	}
+	return t
+}
+
+// of is how light a task is drawn, from 0 to 1.
+func (t *tones) of(task *schedules.Task) float64 {
+	if t == nil || !task.Kind.Compute() || len(t.held[task.Rank]) < 2 {
+		return 0
+	}
+	held := t.held[task.Rank]
+	return float64(slices.Index(held, t.graph.CopyOf(task.Stage, task.Microbatch))) / float64(len(held)-1)
+}
+
+// legend says what lighter colours mean.
+func (t *tones) legend() string {
+	if t.graph.SecondRank != nil {
+		return "lighter: second direction"
+	}
+	return "lighter: later stages of a rank"
+}
+
+// toneColor is the colour of a kind of task in a tone.
+func toneColor(k schedules.Kind, tone float64) color.RGBA {
+	full, light := kindColor(k), lightColor(k)
+	mix := func(a, b uint8) uint8 { return uint8(float64(a) + tone*(float64(b)-float64(a)) + 0.5) }
+	return color.RGBA{R: mix(full.R, light.R), G: mix(full.G, light.G), B: mix(full.B, light.B), A: 0xff}
+}
+
+// lightColor is the lightest tone of a kind of work. The greens stay apart.
+func lightColor(k schedules.Kind) color.RGBA {
+	switch k {
+	case schedules.Forward:
+		return rgb(0x7cbcec)
+	case schedules.Backward:
+		return rgb(0xf8d690)
+	case schedules.InputGradient:
+		return rgb(0xa6e3db)
+	case schedules.WeightGradient:
+		return rgb(0xa9cf6e)
+	}
+	return kindColor(k)
+}

@@ -1,0 +1,94 @@
+package reports
+
+import (
+	"bytes"
+	"image"
+	"image/png"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/schedules"
+)
+
+// wired is the graph of a schedule's example.
+func wired(t *testing.T, name string, virtual int) *schedules.Graph {
+	s, err := schedules.Find(name)
+	require.NoError(t, err)
+	p, err := s.Pipeline(schedules.Shape{Ranks: 2, Virtual: virtual, Microbatches: 4}, nil)
+	require.NoError(t, err)
+	g, err := p.Graph()
+	require.NoError(t, err)
+	return g
+}
+
+// The first stage of a rank has the full colour, the last the lightest; the
+// second direction is light; what holds one stage, or too many, has no tones.
+func TestTones(t *testing.T) {
+	require.Nil(t, newTones(wired(t, "1f1b", 1)))
+	require.Nil(t, newTones(wired(t, "looped-bfs", maxTones+1)))
+	for name, virtual := range map[string]int{"looped-bfs": 3, "zbv": 2, "chimera": 1} {
+		g := wired(t, name, virtual)
+		tones := newTones(g)
+		for i := range g.Tasks {
+			task := &g.Tasks[i]
+			var want float64
+			switch {
+			case !task.Kind.Compute():
+			case name == "chimera":
+				want = float64(task.Microbatch / 2)
+			case name == "zbv":
+				want = float64(task.Stage / 2)
+			default:
+				want = float64(task.Stage/2) / 2
+			}
+			require.InDelta(t, want, tones.of(task), 1e-12, "%s %s", name, task)
+		}
+	}
+	require.Zero(t, (*tones)(nil).of(&schedules.Task{}))
+}
+
+// Every tone of every kind of work can be told from every other, and from idle
+// time: by 24 of 255 in one of red, green and blue.
+func TestTonesDiffer(t *testing.T) {
+	colors := []([3]uint8){{idleFill >> 16, idleFill >> 8 & 0xff, idleFill & 0xff}}
+	for k := schedules.Forward; k <= schedules.WeightGradient; k++ {
+		for i := range maxTones {
+			c := toneColor(k, float64(i)/(maxTones-1))
+			colors = append(colors, [3]uint8{c.R, c.G, c.B})
+		}
+		require.Equal(t, kindColor(k), toneColor(k, 0))
+		require.Equal(t, lightColor(k), toneColor(k, 1))
+	}
+	for i, a := range colors {
+		for _, b := range colors[:i] {
+			apart := 0
+			for c := range a {
+				apart = max(apart, int(a[c])-int(b[c]), int(b[c])-int(a[c]))
+			}
+			require.GreaterOrEqual(t, apart, 24, "%v %v", a, b)
+		}
+	}
+}
+
+// A PNG has at most 256 colours: the most frequent stay as they are, the others
+// become the nearest of them.
+func TestPNGPalette(t *testing.T) {
+	full := image.NewRGBA(image.Rect(0, 0, 300, 2))
+	for x := range 300 { // 300 greens and blues; the first 200 twice
+		full.Set(x, 0, rgb(uint32(x)*0x55))
+		full.Set(x, 1, rgb(uint32(x%200)*0x55))
+	}
+	var b bytes.Buffer
+	require.NoError(t, writePNG(&b, full))
+	decoded, err := png.Decode(&b)
+	require.NoError(t, err)
+	palette := decoded.(*image.Paletted).Palette
+	require.Len(t, palette, 256)
+	for x := range 300 {
+		require.Equal(t, palette.Convert(full.At(x, 0)), decoded.At(x, 0))
+		if x < 200 {
+			require.Equal(t, full.At(x, 0), decoded.At(x, 0))
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package schedules_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/schedules"
+)
+
+// drawServed draws a schedule of the catalog and a shape that it serves.
+func drawServed(t *rapid.T) (schedules.Schedule, schedules.Shape) {
+	s := rapid.SampledFrom(schedules.Catalog()).Draw(t, "schedule")
+	return s, rapid.SampledFrom(served(s, 6, 14, 4)).Draw(t, "shape")
+}
+
+// served are the shapes up to a size that a schedule serves.
+func served(s schedules.Schedule, ranks, microbatches, virtual int) []schedules.Shape {
+	var shapes []schedules.Shape
+	for p := 1; p <= ranks; p++ {
+		for m := 1; m <= microbatches; m++ {
+			for v := 1; v <= virtual; v++ {
+				shape := s.Sized(schedules.Shape{Ranks: p, Microbatches: m, Virtual: v})
+				if s.Check(shape) == nil {
+					shapes = append(shapes, shape)
+				}
+			}
+		}
+	}
+	return shapes
+}
+
+// Every stage and microbatch has one forward, and one backward, whole or in its
+// two halves, on the rank that the stage is on for that microbatch; a rank takes
+// the forwards of a stage in order, and its backwards in order or the other way
+// round.
+func TestEachOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, shape := drawServed(t)
+		p := looped(t, s.Name, shape)
+		g := graph(t, p)
+		count := map[schedules.Action]int{}
+		type list struct {
+			rank, stage int
+			kind        schedules.Kind
+		}
+		lists := map[list][]int32{}
+		for r, actions := range p.Order {
+			for _, a := range actions {
+				a.Pair = false
+				count[a]++
+				require.EqualValues(t, r, g.RankOf(a.Stage, a.Microbatch), "%v", a)
+				kind := a.Kind
+				if kind == schedules.InputGradient {
+					kind = schedules.Backward
+				}
+				lists[list{r, int(a.Stage), kind}] = append(lists[list{r, int(a.Stage), kind}], a.Microbatch)
+			}
+		}
+		for stage := range int32(len(p.StageRank)) {
+			for m := range int32(shape.Microbatches) {
+				of := func(k schedules.Kind) int {
+					return count[schedules.Action{Kind: k, Stage: stage, Microbatch: m}]
+				}
+				require.Equal(t, 1, of(schedules.Forward), "%dF%d", stage, m)
+				require.Equal(t, 1, of(schedules.Backward)+of(schedules.InputGradient), "%dB%d", stage, m)
+				require.Equal(t, of(schedules.InputGradient), of(schedules.WeightGradient), "%dW%d", stage, m)
+			}
+		}
+		for at, microbatches := range lists {
+			if at.kind != schedules.WeightGradient {
+				requireMonotone(t, microbatches, at.kind == schedules.Backward)
+			}
+		}
+	})
+}
+
+// requireMonotone requires a list that rises, or falls if it may.
+func requireMonotone(t *rapid.T, list []int32, mayFall bool) {
+	rises, falls := true, mayFall
+	for i := 1; i < len(list); i++ {
+		rises, falls = rises && list[i-1] < list[i], falls && list[i-1] > list[i]
+	}
+	require.True(t, rises || falls, "%v", list)
+}
+
+// Written and read again, an order of the catalog is the same, pairs included;
+// so it is with messages, whose pairs are two actions, and which let it run to its
+// end. As a schedule of its own it has the shape, the placement and the order of
+// the one that it came from.
+func TestCatalogRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, shape := drawServed(t)
+		p := looped(t, s.Name, shape)
+		back, err := schedules.ReadCSV(strings.NewReader(write(t, p.Order)))
+		require.NoError(t, err)
+		require.Equal(t, p.Order, back)
+		if p.SecondRank != nil {
+			return // PyTorch's notation has one copy of a stage
+		}
+		own, size, err := schedules.Custom("mine.csv", back)
+		require.NoError(t, err)
+		require.Equal(t, p.StageRank, own.Placement(size))
+		require.Equal(t, p.Shape, size)
+
+		whole, err := p.Order.WithMessages()
+		require.NoError(t, err)
+		back, err = schedules.ReadCSV(strings.NewReader(write(t, whole)))
+		require.NoError(t, err)
+		require.Equal(t, whole, back)
+		own, size, err = schedules.Custom("mine.csv", back)
+		require.NoError(t, err)
+		computed, err := own.Order(size, nil)
+		require.NoError(t, err)
+		for r := range p.Order {
+			for i := range p.Order[r] {
+				p.Order[r][i].Pair = false
+			}
+		}
+		require.Equal(t, p.Order, computed)
+		require.NoError(t, back.Hang(false))
+	})
+}
+
+// UNSHARD, RESHARD and REDUCE_GRAD, wherever they stand, are kept in what is
+// written and change nothing of what is computed, sent or waited for.
+func TestShardingCells(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, shape := drawServed(t)
+		p := looped(t, s.Name, shape)
+		if p.SecondRank != nil {
+			t.Skip("PyTorch's notation has one copy of a stage")
+		}
+		plain, err := p.Order.WithMessages()
+		require.NoError(t, err)
+		sprinkled := make(schedules.Order, len(plain))
+		for r, actions := range plain {
+			for _, a := range actions {
+				if kind := rapid.IntRange(0, 9).Draw(t, "kind"); kind < 3 {
+					sprinkled[r] = append(sprinkled[r], schedules.Action{Kind: schedules.Unshard + schedules.Kind(kind), Stage: stageOn(p.StageRank, r), Microbatch: schedules.None})
+				}
+				sprinkled[r] = append(sprinkled[r], a)
+			}
+		}
+		back, err := schedules.ReadCSV(strings.NewReader(write(t, sprinkled)))
+		require.NoError(t, err)
+		require.Equal(t, sprinkled, back)
+		require.NoError(t, back.Hang(false))
+		own, size, err := schedules.Custom("mine.csv", back)
+		require.NoError(t, err)
+		require.Equal(t, back.HasSharding(), own.LeftOut != "")
+		computed, err := own.Order(size, nil)
+		require.NoError(t, err)
+		require.Equal(t, plain.Compute(), computed)
+
+		// Without messages they may stand too, and messages can be added.
+		withOut := make(schedules.Order, len(sprinkled))
+		for r, actions := range sprinkled {
+			for _, a := range actions {
+				if a.Kind.Compute() || a.Microbatch == schedules.None {
+					withOut[r] = append(withOut[r], a)
+				}
+			}
+		}
+		again, err := withOut.WithMessages()
+		require.NoError(t, err)
+		require.Equal(t, plain.Compute(), again.Compute())
+		require.Equal(t, back.HasSharding(), again.HasSharding())
+		require.NoError(t, again.Hang(false))
+	})
+}
+
+// stageOn is the first stage of a rank.
+func stageOn(stageRank []int32, rank int) int32 {
+	for s, r := range stageRank {
+		if int(r) == rank {
+			return int32(s)
+		}
+	}
+	return schedules.None
+}
