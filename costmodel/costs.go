@@ -22,7 +22,8 @@ func (w Workload) Costs(m Machine, g *schedules.Graph) (schedules.Costs, error) 
 		optimizer: make([]time.Duration, g.Ranks()/w.replicas()),
 	}
 	p.buckets = bucketsOf(g, len(w.Layers))
-	p.gathered = gatheredOf(g, len(w.Layers))
+	p.gatherUnits()
+	p.findShared()
 	p.priceStages()
 	if err := p.checkTimes(); err != nil {
 		return schedules.Costs{}, err
@@ -63,19 +64,24 @@ func bucketsOf(g *schedules.Graph, stages int) [][]int64 {
 
 // pricer holds what pricing a task looks up.
 type pricer struct {
-	workload  Workload
-	machine   Machine
-	compute   Compute
-	graph     *schedules.Graph
-	buckets   [][]int64       // by stage: gradients in bytes
-	gathered  []int64         // by stage: parameters in bytes that each use gathers
-	sizes     []int64         // the distinct sizes of microbatches
-	sizeOf    []int32         // by microbatch: index into prices[stage]
-	prices    [][]price       // by stage and size of microbatch
-	sliced    []sliced        // by stage and copy
-	tensors   []int           // by rank of a replica: of parameters
-	optimizer []time.Duration // by rank of a replica
-	slowest   []Link          // by group
+	workload Workload
+	machine  Machine
+	compute  Compute
+	graph    *schedules.Graph
+	buckets  [][]int64 // by stage: gradients in bytes
+	units    [][]int64 // by stage: parameters of what ZeRO 3 gathers
+	gathered []int64   // by stage: the same in bytes, where the graph does
+	shared   []sharing // by stage
+	late     []bool    // by stage and microbatch
+	// readsInput: by stage, it needs its input for F alone, which frees it.
+	readsInput []bool
+	sizes      []int64         // the distinct sizes of microbatches
+	sizeOf     []int32         // by microbatch: index into prices[stage]
+	prices     [][]price       // by stage and size of microbatch
+	sliced     []sliced        // by stage and copy
+	tensors    []int           // by rank of a replica: of parameters
+	optimizer  []time.Duration // by rank of a replica
+	slowest    []Link          // by group
 }
 
 // sliced is how a stage's backward is cut where gradient buckets are complete.
@@ -182,17 +188,10 @@ func (p *pricer) task(t *schedules.Task) schedules.Cost {
 	return schedules.Cost{}
 }
 
-// collective prices a fused collective. Under ZeRO 2 and 3 whole gradients are
-// freed when they have been summed; a unit of ZeRO 3 has room for its whole
-// parameters from when they start to be gathered.
+// collective prices a fused collective.
 func (p *pricer) collective(t *schedules.Task) schedules.Cost {
 	cost := schedules.Cost{Busy: CollectiveTime(t.Kind, p.slowest[t.Peer], len(p.graph.Groups[t.Peer]), t.Bytes)}
-	switch sums := t.Kind != schedules.AllGather && t.Stage != schedules.None; {
-	case sums && p.workload.Zero >= 2:
-		cost.BytesAtEnd = -t.Bytes
-	case t.Kind == schedules.AllGather && t.Microbatch != schedules.None:
-		cost.BytesAtStart = t.Bytes
-	}
+	cost.BytesAtStart, cost.BytesAtEnd = p.collectiveBytes(t)
 	return cost
 }
 
@@ -203,7 +202,7 @@ func (m *Machine) message(t *schedules.Task) schedules.Cost {
 }
 
 // computeTask prices F, B, I and W. A forward takes over the buffer its input
-// came in and makes room for its output; a backward makes room for the
+// came in, or frees it at its end, and makes room for its output; a backward makes room for the
 // gradient it sends and frees the one it received. Parameters that were
 // gathered for it are freed at its end.
 func (p *pricer) computeTask(t *schedules.Task) schedules.Cost {
@@ -212,27 +211,33 @@ func (p *pricer) computeTask(t *schedules.Task) schedules.Cost {
 	received := p.result(s-1, t) // the size of this stage's input, and of the gradient it sends
 	switch t.Kind {
 	case schedules.Forward:
-		return schedules.Cost{
+		cost := schedules.Cost{
 			Busy:         price.forward,
-			BytesAtStart: price.keptForInput + price.keptForWeight + price.output - p.adopted(s, t),
+			BytesAtStart: price.keptForInput + price.keptForWeight + price.output,
 			BytesAtEnd:   -p.gathered[s],
 		}
+		if p.readsInput[s] {
+			cost.BytesAtEnd -= p.adopted(s, t)
+		} else {
+			cost.BytesAtStart -= p.adopted(s, t)
+		}
+		return cost
 	case schedules.InputGradient:
 		return schedules.Cost{
 			Busy:         total(price.recompute, price.input),
 			BytesAtStart: received + price.inputPeak,
-			BytesAtEnd:   price.recomputedForWeight + price.between - price.keptForInput - price.inputPeak - price.result - p.gathered[s],
+			BytesAtEnd:   price.recomputedForWeight + price.between - price.keptForInput - price.inputPeak - price.result - p.gathered[s] + p.stays(t),
 		}
 	case schedules.WeightGradient:
 		return p.part(t, schedules.Cost{
 			Busy:       price.weight,
-			BytesAtEnd: -price.keptForWeight - price.recomputedForWeight - price.between,
+			BytesAtEnd: -price.keptForWeight - price.recomputedForWeight - price.between + p.stays(t),
 		})
 	}
 	return p.part(t, schedules.Cost{
 		Busy:         price.backward(),
 		BytesAtStart: received + price.backwardPeak,
-		BytesAtEnd:   -price.keptForInput - price.keptForWeight - price.backwardPeak - price.result - p.gathered[s],
+		BytesAtEnd:   -price.keptForInput - price.keptForWeight - price.backwardPeak - price.result - p.gathered[s] + p.stays(t),
 	})
 }
 
@@ -245,14 +250,14 @@ func (p *pricer) result(stage int, t *schedules.Task) int64 {
 }
 
 // adopted is the buffer that a stage's input is in when its forward starts: a
-// message's, or on the same rank the output of the stage before, if that
-// stage does not keep it.
+// message's, or on the same rank the output of the stage before, unless only
+// that stage keeps it.
 func (p *pricer) adopted(stage int, t *schedules.Task) int64 {
 	if stage == 0 {
 		return 0
 	}
 	before := p.prices[stage-1][p.sizeOf[t.Microbatch]]
-	if p.workload.StageRank[stage-1] == p.workload.StageRank[stage] {
+	if p.workload.StageRank[stage-1] == p.workload.StageRank[stage] && p.shared[stage] == notShared {
 		return before.output
 	}
 	return before.result

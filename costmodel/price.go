@@ -1,6 +1,7 @@
 package costmodel
 
 import (
+	"strings"
 	"time"
 
 	"psim/costmodel/arch"
@@ -47,52 +48,109 @@ func (w Workload) price(c Compute, stage int, samples int64) price {
 		p.keptForInput += kept[arch.ForwardToInput]
 		p.keptForWeight += kept[arch.ForwardToWeight]
 	}
-	w.walkBack(&p, layers, samples)
-	last := layers[len(layers)-1]
 	if stage == len(w.Layers)-1 {
 		p.keptForInput += lossBytes
 	} else {
-		p.result = last.Output.Elements() * element * samples
+		p.result = layers[len(layers)-1].Output.Elements() * element * samples
 		p.output = p.result
-		if keepsOutput(layers) {
+		switch {
+		case w.keepsOutput(layers):
 			p.keptForInput += p.result
+			p.output = 0
+		case w.listsOutput(layers):
 			p.output = 0
 		}
 	}
+	w.walkBack(&p, layers, samples)
 	return p
 }
 
 // keepsOutput reports whether a stage needs its own result again: what its last
-// layer that computes anything makes.
-func keepsOutput(layers []arch.Layer) bool {
-	for i := len(layers) - 1; i >= 0; i-- {
-		if len(layers[i].Ops) > 0 {
-			return layers[i].KeepsOutput
+// layer that computes anything makes, unless that is made anew.
+func (w Workload) keepsOutput(layers []arch.Layer) bool {
+	last := layers[lastAtWork(layers)]
+	return last.KeepsOutput && !w.Training.Repeats(last)
+}
+
+// listsOutput reports whether the result is among the buffers of the stage's
+// last layer, as that of a convolution's ReLU.
+func (w Workload) listsOutput(layers []arch.Layer) bool {
+	last := layers[lastAtWork(layers)]
+	for _, b := range w.Training.Kept(last) {
+		if n := len(last.Ops); n > 0 && b.Name == last.Ops[n-1].Name+".output" {
+			return true
 		}
 	}
 	return false
 }
 
+// lastAtWork is the last layer that computes anything, or the first.
+func lastAtWork(layers []arch.Layer) int {
+	for i := len(layers) - 1; i > 0; i-- {
+		if len(layers[i].Ops) > 0 {
+			return i
+		}
+	}
+	return 0
+}
+
 // walkBack follows the memory of I and of B from the last layer to the first.
+// The stage's own result, if it is kept, goes with its last layer; and where
+// that layer's W needs the gradient of the result, I frees none.
 func (w Workload) walkBack(p *price, layers []arch.Layer, samples int64) {
 	element := w.Training.ActivationElement()
 	var input, backward int64 // levels, 0 when the backward starts
+	last := lastAtWork(layers)
+	if layers[last].KeepsGradient {
+		input -= p.result
+	}
 	for i := len(layers) - 1; i >= 0; i-- {
-		kept := bytesOf(w.Training.Kept(layers[i]), element, samples)
-		whole := bytesOf(layers[i].Buffers, element, samples)
+		l := layers[i]
+		kept := bytesOf(w.Training.Kept(l), element, samples)
+		whole := bytesOf(l.Buffers, element, samples)
+		if w.Training.Repeats(l) {
+			whole[arch.ForwardToInput] += unlisted(l) * element * samples
+		}
 		forInput := whole[arch.ForwardToInput] - kept[arch.ForwardToInput]
 		forWeight := whole[arch.ForwardToWeight] - kept[arch.ForwardToWeight]
+		between := whole[arch.InputToWeight] + l.NormParameters()*w.state().Gradient
 		p.recomputedForWeight += forWeight
-		p.between += whole[arch.InputToWeight]
+		p.between += between
 
-		input += forInput + forWeight + whole[arch.InputToWeight]
+		input += forInput + forWeight + between
 		p.inputPeak = max(p.inputPeak, input)
 		input -= whole[arch.ForwardToInput]
 
 		backward += forInput + forWeight
 		p.backwardPeak = max(p.backwardPeak, backward)
 		backward -= whole[arch.ForwardToInput] + whole[arch.ForwardToWeight]
+
+		if i == last && w.keepsOutput(layers) {
+			input, backward = input-p.result, backward-p.result
+		}
 	}
+}
+
+// unlisted is the elements per sample that a repeated layer has beside its
+// buffers: its output, apart from what the next layer keeps, and its input.
+func unlisted(l arch.Layer) (elements int64) {
+	if l.KeepsOutput {
+		elements += l.Output.Elements()
+	}
+	if inputOf(l.Buffers, l) == nil {
+		elements += l.Input.Elements()
+	}
+	return elements
+}
+
+// inputOf finds a layer's input among its buffers; nil if none is that.
+func inputOf(buffers []arch.Buffer, l arch.Layer) *arch.Buffer {
+	for i, b := range buffers {
+		if strings.HasSuffix(b.Name, "input") && b.Shape.Elements() == l.Input.Elements() {
+			return &buffers[i]
+		}
+	}
+	return nil
 }
 
 // bytesOf sums buffers by lifetime for a microbatch.

@@ -20,6 +20,7 @@ type program struct {
 	inputs  []string
 	outputs int
 	made    int64 // bytes of the outputs
+	room    int64 // bytes that are counted while it runs: of the outputs and, in a backward, on its way
 	results []source
 	// inPlace names the inputs whose place outputs take once they are spent, so
 	// that they are not counted beside them.
@@ -69,6 +70,7 @@ func compile(backend compute.Backend, name string, where *string, build func(*bu
 	for _, node := range outputs {
 		p.made += node.Shape().ByteSize()
 	}
+	p.room = p.made
 	if len(outputs) == 0 {
 		return p, nil
 	}
@@ -134,16 +136,22 @@ func (p *program) execute(d *Device, inputs []*Tensor, spend func(string) bool) 
 			replaced += t.Bytes()
 		}
 	}
-	d.count(p.made - replaced) // there must be room before it runs
+	d.count(p.room - replaced) // there must be room before it runs
 	var outputs []*Tensor
 	defer func() {
 		if outputs == nil {
-			d.count(-p.made)
+			d.count(-p.room)
 		}
 	}()
 	for _, value := range p.graph.RunWithBuffers(buffers, spent, d.Number) {
 		outputs = append(outputs, wrap(d, value))
 	}
+	for i, t := range inputs {
+		if spent[i] {
+			t.discount() // the program had it, and it is gone
+		}
+	}
+	d.count(p.made - p.room)
 	return outputs, nil
 }
 
