@@ -28,23 +28,26 @@ func (p *pricer) collectiveBytes(t *schedules.Task) (start, end int64) {
 // schedules.Ring), in bytes above where it began. A tensor is filled up with
 // zeros and cut into one chunk for each rank. A rank has room for one chunk on
 // its way to it, until it is added to its own or takes its place.
-type ringRoom struct{ ranks, level, peak int64 }
+type ringRoom struct {
+	room
+	ranks int64
+}
 
 func (r *ringRoom) chunk(elements int64) int64 { return (elements + r.ranks - 1) / r.ranks }
 
 // gather makes a tensor of which the rank holds one chunk anyway.
 func (r *ringRoom) gather(elements, bytes int64) {
-	r.peak = max(r.peak, r.level+(r.ranks-1)*r.chunk(elements)*bytes, r.level+elements*bytes)
-	r.level += elements * bytes
+	most := max((r.ranks-1)*r.chunk(elements), elements) * bytes
+	r.then(most, elements*bytes-most)
 }
 
 // sum adds up a tensor, which is then freed if the rank's own sum is elsewhere.
 func (r *ringRoom) sum(elements, bytes int64, frees bool) {
-	room := r.ranks*r.chunk(elements) - elements
+	most := (r.ranks*r.chunk(elements) - elements) * bytes
 	if r.ranks > 1 {
-		room += r.chunk(elements)
+		most += r.chunk(elements) * bytes
 	}
-	r.peak = max(r.peak, r.level+room*bytes)
+	r.then(most, -most)
 	if frees {
 		r.level -= elements * bytes
 	}

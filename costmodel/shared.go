@@ -9,18 +9,41 @@ import (
 // its input, that is one tensor. It goes with the later of the two tasks that
 // give it up: the I or B of the first stage, the B, I or W of the second.
 
-// findShared notes which stages share their inputs, and with which microbatches
-// a W of such a stage comes after the first stage has given the tensor up.
+// sharing says until when a segment keeps its input.
+type sharing uint8
+
+const (
+	notShared   sharing = iota // not beyond F
+	untilInput                 // until I
+	untilWeight                // until W
+)
+
+// keepsInput finds the buffer that is the input of layers.
+func (w Workload) keepsInput(layers []arch.Layer) sharing {
+	for i, l := range layers {
+		if isIdle(layers[i : i+1]) {
+			continue
+		}
+		switch b := inputOf(w.Training.Kept(l), l); {
+		case b == nil:
+			return notShared
+		case b.Lifetime == arch.ForwardToWeight:
+			return untilWeight
+		}
+		return untilInput
+	}
+	return notShared
+}
+
+// findShared notes which stages share their inputs with the stage before, and
+// with which microbatches a W of such a stage comes after that one has given the
+// tensor up.
 func (p *pricer) findShared() {
 	n, m := len(p.workload.Layers), len(p.workload.Samples)
 	p.shared, p.late = make([]sharing, n), make([]bool, n*m)
-	p.readsInput = make([]bool, n)
 	for s := 1; s < n; s++ {
-		before, layers := p.workload.Stage(s-1), p.workload.Stage(s)
-		keeps := p.workload.keepsInput(layers)
-		p.readsInput[s] = keeps == notShared && !idle(layers)
-		if p.workload.StageRank[s-1] == p.workload.StageRank[s] && p.workload.keepsOutput(before) {
-			p.shared[s] = keeps
+		if p.shares(s, 0, 0) {
+			p.shared[s] = p.prices[s][0].segments[0].inputs
 		}
 	}
 	gone := make([]bool, n*m) // given up by the first stage
@@ -38,55 +61,21 @@ func (p *pricer) findShared() {
 	}
 }
 
-// sharing says until when a stage keeps an input that the stage before keeps too.
-type sharing uint8
-
-const (
-	notShared sharing = iota
-	untilInput
-	untilWeight
-)
-
-// idle reports whether layers hand on what they are given.
-func idle(layers []arch.Layer) bool {
-	for _, l := range layers {
-		if len(l.Ops) > 0 || len(l.Input) != len(l.Output) {
-			return false
-		}
-	}
-	return true
-}
-
-// keepsInput finds the buffer that is a stage's input.
-func (w Workload) keepsInput(layers []arch.Layer) sharing {
-	for _, l := range layers {
-		if idle([]arch.Layer{l}) {
-			continue
-		}
-		switch b := inputOf(w.Training.Kept(l), l); {
-		case b == nil:
-			return notShared
-		case b.Lifetime == arch.ForwardToWeight:
-			return untilWeight
-		}
-		return untilInput
-	}
-	return notShared
-}
-
-// stays is what of the bytes that a task would free another task still needs, or
-// has counted.
-func (p *pricer) stays(t *schedules.Task) (bytes int64) {
+// stays is what of the bytes that a task would free another stage's task still
+// needs, or has counted. Of a task in slices, the last one frees the stage's
+// input and the first its result.
+func (p *pricer) stays(t *schedules.Task, first, last bool) (bytes int64) {
 	s, m := int(t.Stage), len(p.workload.Samples)
 	at := s*m + int(t.Microbatch)
 	switch own := p.shared[s]; {
+	case !last:
 	case t.Kind == schedules.Backward && own != notShared,
 		t.Kind == schedules.InputGradient && own == untilInput,
 		t.Kind == schedules.WeightGradient && own == untilWeight && !p.late[at]:
-		bytes = p.result(s-1, t)
+		bytes = p.received(s, int(p.sizeOf[t.Microbatch]), 0)
 	}
-	if t.Kind != schedules.WeightGradient && s+1 < len(p.shared) && p.late[at+m] {
-		bytes += p.result(s, t)
+	if first && t.Kind != schedules.WeightGradient && s+1 < len(p.shared) && p.late[at+m] {
+		bytes += p.prices[s][p.sizeOf[t.Microbatch]].last().result
 	}
 	return bytes
 }

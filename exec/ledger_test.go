@@ -18,8 +18,6 @@ import (
 // devices hold, at the peak of every rank, for every schedule with and without
 // recomputation. Tasks run one by one, so that the order in which messages come
 // and go is not left to chance; the prediction is replayed in the same order.
-// Left out are stages that run in several programs (--per-layer, or gradients that
-// leave early in buckets): those hold what passes between the programs as well.
 func TestPredictedMemoryIsTheLedger(t *testing.T) {
 	networks := map[string]arch.Network{"gpt": tiedGPT(t), "gpt dropout": droppingGPT(t, 0.1), "mlp": miniMLP(t), "vgg": arch.MiniVGG(false)}
 	for kind, n := range networks {
@@ -45,6 +43,9 @@ func ledgerModes() []mode {
 		{schedule: "interleaved-1f1b", ranks: 2, replicas: 1, virtual: 2}, {schedule: "looped-bfs", ranks: 2, replicas: 1, virtual: 2},
 		{schedule: "interleaved-zero-bubble", ranks: 2, replicas: 1, virtual: 2},
 		{schedule: "ddp", ranks: 1, replicas: 2}, {schedule: "ddp", ranks: 1, replicas: 3, bucket: 1 << 30}, {schedule: "1f1b", ranks: 2, replicas: 2},
+		{schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true}, {schedule: "zb-h1", ranks: 2, replicas: 2, bucket: 3000, overlap: true},
+		{schedule: "1f1b", ranks: 2, replicas: 1, perLayer: true}, {schedule: "zb-h1", ranks: 2, replicas: 1, perLayer: true},
+		{schedule: "zbv", ranks: 2, replicas: 1, perLayer: true}, {schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, perLayer: true},
 		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true, gloo: true},
 		{schedule: "ddp", ranks: 1, replicas: 3, sharded: true, overlap: true}, {schedule: "ddp", ranks: 1, replicas: 3, sharded: true, gloo: true},
 	}
