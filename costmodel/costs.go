@@ -228,12 +228,12 @@ func (p *pricer) computeTask(t *schedules.Task) schedules.Cost {
 		rooms.forward.set(&cost)
 	case schedules.InputGradient:
 		cost.Busy = total(price.recompute, price.input)
-		rooms.input.set(&cost)
-		cost.BytesAtEnd += p.stays(t, true, true)
+		rooms.input[p.held(t)].set(&cost)
+		cost.BytesAtEnd += p.stays(t)
 	case schedules.WeightGradient:
 		return p.part(t, price.weight, rooms.weight, rooms.weights)
 	case schedules.Backward:
-		cost = p.part(t, price.backward(), rooms.backward, rooms.backwards)
+		cost = p.part(t, price.backward(), rooms.backward[p.held(t)], rooms.backwards[p.held(t)])
 	}
 	cost.BytesAtEnd -= p.gathered[t.Stage]
 	return cost
@@ -244,15 +244,17 @@ func (p *pricer) computeTask(t *schedules.Task) schedules.Cost {
 // the whole gradients, which are there until they have been reduced and scattered.
 func (p *pricer) part(t *schedules.Task, time time.Duration, whole room, parts []room) schedules.Cost {
 	cut, buckets := p.sliceOf(t), p.buckets[t.Stage]
-	cost, first, last := schedules.Cost{Busy: time}, true, true
+	cost, last := schedules.Cost{Busy: time}, true
 	if cut.times != nil && (cut.microbatch == t.Microbatch || cut.microbatch == schedules.None) {
 		cost.Busy = cut.times[p.sizeOf[t.Microbatch]][t.Part]
 		whole = parts[t.Part]
-		first, last = t.Part == 0, int(t.Part) == len(buckets)-1
+		last = int(t.Part) == len(buckets)-1
 		buckets = buckets[t.Part : t.Part+1]
 	}
 	whole.set(&cost)
-	cost.BytesAtEnd += p.stays(t, first, last)
+	if last {
+		cost.BytesAtEnd += p.stays(t)
+	}
 	if p.workload.Zero >= 2 {
 		for _, b := range buckets {
 			cost.BytesAtStart += b

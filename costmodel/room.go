@@ -1,6 +1,10 @@
 package costmodel
 
-import "psim/schedules"
+import (
+	"slices"
+
+	"psim/schedules"
+)
 
 // room is how the memory of a rank changes in the course of a task: the most on
 // the way and what is left, above where it began.
@@ -18,10 +22,13 @@ func (r room) set(c *schedules.Cost) {
 }
 
 // rooms are those of a stage's tasks for one size of microbatch; slices are by
-// part.
+// part. Those of I and B come twice: the second where the stage's result stays,
+// because the W of the next stage on the same rank still needs it.
 type rooms struct {
-	forward, input, backward, weight room
-	backwards, weights               []room
+	forward, weight room
+	input, backward [2]room
+	backwards       [2][]room
+	weights         []room
 }
 
 // followMemory goes through the segments of every stage, pass by pass.
@@ -29,28 +36,45 @@ func (p *pricer) followMemory() {
 	p.rooms = make([][]rooms, len(p.prices))
 	for s := range p.prices {
 		for size := range p.sizes {
-			segments := p.prices[s][size].segments
-			r := rooms{forward: p.forwardRoom(s, size), input: p.inputRoom(s, size)}
-			for k := len(segments) - 1; k >= 0; k-- {
-				g := &segments[k]
-				for len(r.weights) <= int(g.part) {
-					r.backwards, r.weights = append(r.backwards, room{}), append(r.weights, room{})
-				}
-				for _, b := range []*room{&r.backward, &r.backwards[g.part]} {
-					start, end := p.backwardBytes(s, size, k)
-					b.then(start, end)
-				}
-				for _, w := range []*room{&r.weight, &r.weights[g.part]} {
-					w.then(0, -g.keptForWeight-g.recomputedForWeight-g.between)
-				}
+			r := rooms{forward: p.forwardRoom(s, size)}
+			r.weights = make([]room, max(1, len(p.buckets[s])))
+			for held := range 2 {
+				r.input[held] = p.inputRoom(s, size, held)
+				r.backwards[held] = make([]room, len(r.weights))
+				p.followBackward(&r, s, size, held)
 			}
-			for len(r.weights) < len(p.buckets[s]) {
-				r.backwards, r.weights = append(r.backwards, room{}), append(r.weights, room{})
+			for _, g := range slices.Backward(p.prices[s][size].segments) {
+				freed := g.keptForWeight + g.recomputedForWeight + g.between
+				r.weight.then(0, -freed)
+				r.weights[g.part].then(0, -freed)
 			}
 			p.rooms[s] = append(p.rooms[s], r)
 		}
 	}
 }
+
+// followBackward goes through B: a segment makes room for the gradient it hands
+// on, and frees the one it received. Its input is freed by the segment before if
+// that keeps it as its result.
+func (p *pricer) followBackward(r *rooms, s, size, held int) {
+	for k, g := range slices.Backward(p.prices[s][size].segments) {
+		peak := g.backwardPeak[0]
+		end := -g.keptForInput - g.keptForWeight - g.result
+		if held == 1 && p.isLast(s, size, k) {
+			peak = g.backwardPeak[1]
+			end += g.result
+		}
+		received := p.received(s, size, k)
+		if k > 0 && p.shares(s, size, k) {
+			end += received
+		}
+		r.backward[held].then(received+peak, end-peak)
+		r.backwards[held][g.part].then(received+peak, end-peak)
+	}
+}
+
+// isLast reports whether a segment makes the stage's result.
+func (p *pricer) isLast(s, size, k int) bool { return k == len(p.prices[s][size].segments)-1 }
 
 // before is the segment whose result a segment gets; nil for the first of all.
 func (p *pricer) before(s, size, k int) *segment {
@@ -85,32 +109,27 @@ func (p *pricer) forwardRoom(s, size int) (r room) {
 	return r
 }
 
-// inputRoom goes through I: a segment makes room for the gradient it hands on,
-// and frees the one it received.
-func (p *pricer) inputRoom(s, size int) (r room) {
+// inputRoom goes through I, as followBackward does.
+func (p *pricer) inputRoom(s, size, held int) (r room) {
 	segments := p.prices[s][size].segments
-	for k := len(segments) - 1; k >= 0; k-- {
-		g := &segments[k]
-		end := g.recomputedForWeight + g.between - g.keptForInput - g.inputPeak - g.result
+	for k, g := range slices.Backward(segments) {
+		peak := g.inputPeak[0]
+		end := g.recomputedForWeight + g.between - g.keptForInput - g.result
+		stays := held == 1
+		if !p.isLast(s, size, k) { // the W of the next segment is still to come
+			stays = p.shares(s, size, k+1) && segments[k+1].inputs == untilWeight
+		}
+		if stays {
+			peak = g.inputPeak[1]
+			end += g.result
+		}
+		received := p.received(s, size, k)
 		if k > 0 && p.shares(s, size, k) && g.inputs == untilInput {
-			end += segments[k-1].result
+			end += received
 		}
-		if k+1 < len(segments) && p.shares(s, size, k+1) && segments[k+1].inputs == untilWeight {
-			end += g.result // W is still to come
-		}
-		r.then(p.received(s, size, k)+g.inputPeak, end)
+		r.then(received+peak, end-peak)
 	}
 	return r
-}
-
-// backwardBytes are those of B of one segment.
-func (p *pricer) backwardBytes(s, size, k int) (start, end int64) {
-	g := &p.prices[s][size].segments[k]
-	end = -g.keptForInput - g.keptForWeight - g.backwardPeak - g.result
-	if k > 0 && p.shares(s, size, k) {
-		end += p.received(s, size, k)
-	}
-	return p.received(s, size, k) + g.backwardPeak, end
 }
 
 // received is the size of a segment's input, and of the gradient it hands on.

@@ -16,8 +16,9 @@ type segment struct {
 	recomputedForWeight, between int64
 	// inputPeak and backwardPeak are the most that I and B need beyond what
 	// was kept, as they go from the last layer to the first, recomputing and
-	// freeing each.
-	inputPeak, backwardPeak int64
+	// freeing each. Which of the two: whether the result, which is kept for I,
+	// goes with its layer, or stays because the next one's W needs it.
+	inputPeak, backwardPeak [2]int64
 	// output is the result on its way to the next segment or stage, 0 where this
 	// one keeps it anyway; result is its size.
 	output, result int64
@@ -124,7 +125,9 @@ func (w Workload) segment(layers []arch.Layer, samples int64, last bool) segment
 			g.output = 0
 		}
 	}
-	w.walkBack(&g, layers, samples)
+	for held := range 2 {
+		w.walkBack(&g, layers, samples, held)
+	}
 	return g
 }
 
@@ -159,11 +162,12 @@ func lastAtWork(layers []arch.Layer) int {
 	return 0
 }
 
-// walkBack follows the memory of I and of B from the last layer to the first. The
-// result, if it is kept for I alone, goes with its last layer; and where that
-// layer's W needs the gradient of the result, I frees none.
-func (w Workload) walkBack(g *segment, layers []arch.Layer, samples int64) {
+// walkBack follows the memory of I and of B from the last layer to the first, with
+// the result going with its layer (held 0) or staying (1). Where the last layer's W
+// needs the gradient of the result, I frees none.
+func (w Workload) walkBack(g *segment, layers []arch.Layer, samples int64, held int) {
 	element := w.Training.ActivationElement()
+	g.recomputedForWeight, g.between = 0, 0
 	var input, backward int64 // levels, 0 when the backward starts
 	last := lastAtWork(layers)
 	if layers[last].KeepsGradient {
@@ -183,14 +187,14 @@ func (w Workload) walkBack(g *segment, layers []arch.Layer, samples int64) {
 		g.between += between
 
 		input += forInput + forWeight + between
-		g.inputPeak = max(g.inputPeak, input)
+		g.inputPeak[held] = max(g.inputPeak[held], input)
 		input -= whole[arch.ForwardToInput]
 
 		backward += forInput + forWeight
-		g.backwardPeak = max(g.backwardPeak, backward)
+		g.backwardPeak[held] = max(g.backwardPeak[held], backward)
 		backward -= whole[arch.ForwardToInput] + whole[arch.ForwardToWeight]
 
-		if i == last && g.keepsOutput {
+		if i == last && g.keepsOutput && held == 0 {
 			input, backward = input-g.result, backward-g.result
 		}
 	}

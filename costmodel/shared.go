@@ -61,21 +61,24 @@ func (p *pricer) findShared() {
 	}
 }
 
-// stays is what of the bytes that a task would free another stage's task still
-// needs, or has counted. Of a task in slices, the last one frees the stage's
-// input and the first its result.
-func (p *pricer) stays(t *schedules.Task, first, last bool) (bytes int64) {
-	s, m := int(t.Stage), len(p.workload.Samples)
-	at := s*m + int(t.Microbatch)
+// stays is what of the bytes that a task would free the stage before has counted
+// and frees: its input.
+func (p *pricer) stays(t *schedules.Task) int64 {
+	s := int(t.Stage)
 	switch own := p.shared[s]; {
-	case !last:
 	case t.Kind == schedules.Backward && own != notShared,
 		t.Kind == schedules.InputGradient && own == untilInput,
-		t.Kind == schedules.WeightGradient && own == untilWeight && !p.late[at]:
-		bytes = p.received(s, int(p.sizeOf[t.Microbatch]), 0)
+		t.Kind == schedules.WeightGradient && own == untilWeight && !p.late[s*len(p.workload.Samples)+int(t.Microbatch)]:
+		return p.received(s, int(p.sizeOf[t.Microbatch]), 0)
 	}
-	if first && t.Kind != schedules.WeightGradient && s+1 < len(p.shared) && p.late[at+m] {
-		bytes += p.prices[s][p.sizeOf[t.Microbatch]].last().result
+	return 0
+}
+
+// held is 1 where the I or B of a stage leaves its result to a W of the next.
+func (p *pricer) held(t *schedules.Task) int {
+	at := (int(t.Stage)+1)*len(p.workload.Samples) + int(t.Microbatch)
+	if at < len(p.late) && p.late[at] {
+		return 1
 	}
-	return bytes
+	return 0
 }

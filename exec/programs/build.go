@@ -35,7 +35,7 @@ func (s *Stage) compile(backend compute.Backend) error {
 		if err != nil {
 			return err
 		}
-		made.inPlace, made.room = isSum, made.made+sc.room
+		made.inPlace, made.walk = isSum, sc.walk
 		*p.program = made
 	}
 	return nil
@@ -66,8 +66,7 @@ func (s *Stage) buildBackward(sc *scope) []*Node {
 		dy = s.units[i].input(sc, dy)
 		s.units[i].weight(sc)
 	}
-	w := s.walk(sc, false)
-	sc.room = w.room(s.layers)
+	sc.walk = s.walk(sc, false)
 	return append([]*Node{dy}, s.sums(sc)...)
 }
 
@@ -80,14 +79,13 @@ func (s *Stage) buildInputGradient(sc *scope) []*Node {
 	s.passedOn = forWeight(s.savedSlots)
 	results := append([]*Node{dy}, nodes(sc, s.workSlots)...)
 	gradients := s.gradients(sc)
-	w := s.walk(sc, true)
+	sc.walk = s.walk(sc, true)
 	s.early = make([]bool, len(gradients))
 	for i, node := range gradients {
 		if s.early[i] = node != nil; node != nil {
-			w.make(s.ownerOf(s.parameters[i].Name), node.Shape().ByteSize(), true)
+			sc.walk.make(s.ownerOf(s.parameters[i].Name), node.Shape().ByteSize(), true)
 		}
 	}
-	sc.room = w.room(s.layers)
 	return append(results, gradients...)
 }
 

@@ -11,13 +11,15 @@ import (
 // made there, and what is gone after it. Those are the saved tensors that it uses
 // up, and what a repeated layer has made again. What is left goes to W.
 type walk struct {
+	layers     []layer
 	made, gone map[string]int64
 	left       int64
+	usedUp     map[string]string // the layer of what is used up, by the slot's name
 }
 
 // walk follows the program that was built in a scope: I if it is split, or B.
-func (s *Stage) walk(sc *scope, split bool) walk {
-	w := walk{made: map[string]int64{}, gone: map[string]int64{}}
+func (s *Stage) walk(sc *scope, split bool) *walk {
+	w := &walk{layers: s.layers, made: map[string]int64{}, gone: map[string]int64{}, usedUp: map[string]string{}}
 	given := map[*Node]string{}
 	for name, node := range sc.nodes {
 		given[node] = name
@@ -35,6 +37,7 @@ func (s *Stage) walk(sc *scope, split bool) walk {
 	for _, slot := range s.savedSlots {
 		if !handedOn[slot.name] && (!split || slot.lifetime == arch.ForwardToInput) {
 			w.gone[slot.layer()] += slot.shape.ByteSize()
+			w.usedUp[slot.name] = slot.layer()
 		}
 	}
 	return w
@@ -50,15 +53,17 @@ func (w *walk) make(layer string, bytes int64, stays bool) {
 	}
 }
 
-// room is the most bytes on the way, beyond those before and those that are left.
-func (w *walk) room(layers []layer) int64 {
+// room is the most bytes on the way, beyond those before and those that are left,
+// where some of what would go with its layer stays, because others hold it.
+func (w *walk) room(stays map[string]int64) int64 {
 	var level, most int64
-	for i := len(layers) - 1; i >= 0; i-- {
-		level += w.made[layers[i].Name]
+	for i := len(w.layers) - 1; i >= 0; i-- {
+		name := w.layers[i].Name
+		level += w.made[name]
 		most = max(most, level)
-		level -= w.gone[layers[i].Name]
+		level -= w.gone[name] - stays[name]
 	}
-	return most - w.left
+	return max(most, level) - w.left
 }
 
 // ownerOf is the name of the layer that owns or uses a parameter.

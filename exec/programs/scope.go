@@ -42,7 +42,7 @@ type scope struct {
 	gradients map[string]*Node // by parameter
 	rows      map[string]rows  // the same, beside gradients
 
-	room int64 // what the program needs on its way, beyond its outputs
+	walk *walk // of a backward program
 
 	muted     bool // save nothing: the backward will repeat this forward
 	repeating bool // it does
