@@ -23,8 +23,10 @@ func (w Workload) Costs(m Machine, g *schedules.Graph) (schedules.Costs, error) 
 	}
 	p.versions = versionsOf(g)
 	p.buckets = bucketsOf(g, len(w.Layers))
-	p.gathered = gatheredOf(g, len(w.Layers))
+	p.gatherUnits()
 	p.priceStages()
+	p.findShared()
+	p.followMemory()
 	if err := p.checkTimes(); err != nil {
 		return schedules.Costs{}, err
 	}
@@ -69,10 +71,14 @@ type pricer struct {
 	compute   Compute
 	graph     *schedules.Graph
 	buckets   [][]int64       // by stage: gradients in bytes
-	gathered  []int64         // by stage: parameters in bytes that each use gathers
+	units     [][]int64       // by stage: parameters of what ZeRO 3 gathers
+	gathered  []int64         // by stage: the same in bytes, where the graph does
+	shared    []sharing       // by stage
+	late      []bool          // by stage and microbatch
 	sizes     []int64         // the distinct sizes of microbatches
 	sizeOf    []int32         // by microbatch: index into prices[stage]
 	prices    [][]price       // by stage and size of microbatch
+	rooms     [][]rooms       // likewise
 	sliced    []sliced        // by stage and copy
 	tensors   []int           // by rank of a replica: of parameters
 	optimizer []time.Duration // by rank of a replica
@@ -96,13 +102,28 @@ func (p *pricer) priceStages() {
 		}
 		p.sizeOf = append(p.sizeOf, index[n])
 	}
+	slices := slicesOf(p.graph, len(p.workload.Layers))
 	for s := range p.workload.Layers {
 		var prices []price
+		cuts := p.workload.cuts(s, p.buckets[s], slices[s])
 		for _, n := range p.sizes {
-			prices = append(prices, p.workload.price(p.compute, s, n))
+			price := p.workload.price(p.compute, s, n)
+			price.segments = p.workload.segments(s, n, cuts)
+			prices = append(prices, price)
 		}
 		p.prices = append(p.prices, prices)
 	}
+}
+
+// slicesOf is into how many parts every stage's backward is cut.
+func slicesOf(g *schedules.Graph, stages int) []int {
+	parts := make([]int, stages)
+	for i := range g.Tasks {
+		if t := &g.Tasks[i]; t.Kind.Compute() {
+			parts[t.Stage] = max(parts[t.Stage], int(t.Part)+1)
+		}
+	}
+	return parts
 }
 
 // checkTimes refuses times that are cut off at the longest that can be added.
@@ -175,7 +196,7 @@ func (p *pricer) task(t *schedules.Task) schedules.Cost {
 		cost := p.machine.message(t)
 		cost.BytesAtStart, cost.BytesAtEnd = t.Bytes, -t.Bytes
 		if t.Kind == schedules.SendForward {
-			cost.BytesAtEnd = -p.prices[t.Stage][p.sizeOf[t.Microbatch]].output
+			cost.BytesAtEnd = -p.prices[t.Stage][p.sizeOf[t.Microbatch]].last().output
 		}
 		return cost
 	case schedules.AllReduce, schedules.ReduceScatter, schedules.AllGather:
@@ -192,17 +213,10 @@ func (p *pricer) task(t *schedules.Task) schedules.Cost {
 	return schedules.Cost{}
 }
 
-// collective prices a fused collective. Under ZeRO 2 and 3 whole gradients are
-// freed when they have been summed; a unit of ZeRO 3 has room for its whole
-// parameters from when they start to be gathered.
+// collective prices a fused collective.
 func (p *pricer) collective(t *schedules.Task) schedules.Cost {
 	cost := schedules.Cost{Busy: CollectiveTime(t.Kind, p.slowest[t.Peer], len(p.graph.Groups[t.Peer]), t.Bytes)}
-	switch sums := t.Kind != schedules.AllGather && t.Stage != schedules.None; {
-	case sums && p.workload.Zero >= 2:
-		cost.BytesAtEnd = -t.Bytes
-	case t.Kind == schedules.AllGather && t.Microbatch != schedules.None:
-		cost.BytesAtStart = t.Bytes
-	}
+	cost.BytesAtStart, cost.BytesAtEnd = p.collectiveBytes(t)
 	return cost
 }
 
@@ -212,79 +226,44 @@ func (m *Machine) message(t *schedules.Task) schedules.Cost {
 	return schedules.Cost{Busy: link.Transfer(t.Bytes), Delay: time.Duration(link.Latency), Link: queue}
 }
 
-// computeTask prices F, B, I and W. A forward takes over the buffer its input
-// came in and makes room for its output; a backward makes room for the
-// gradient it sends and frees the one it received. Parameters that were
-// gathered for it are freed at its end.
+// computeTask prices F, B, I and W. Parameters that were gathered for it are
+// freed at its end.
 func (p *pricer) computeTask(t *schedules.Task) schedules.Cost {
-	s := int(t.Stage)
-	price := &p.prices[s][p.sizeOf[t.Microbatch]]
-	received := p.result(s-1, t) // the size of this stage's input, and of the gradient it sends
+	size := p.sizeOf[t.Microbatch]
+	price, rooms := &p.prices[t.Stage][size], &p.rooms[t.Stage][size]
+	var cost schedules.Cost
 	switch t.Kind {
 	case schedules.Forward:
-		return schedules.Cost{
-			Busy:         price.forward,
-			BytesAtStart: price.keptForInput + price.keptForWeight + price.output - p.adopted(s, t),
-			BytesAtEnd:   -p.gathered[s],
-		}
+		cost.Busy = price.forward
+		rooms.forward.set(&cost)
 	case schedules.InputGradient:
-		return schedules.Cost{
-			Busy:         total(price.recompute, price.input),
-			BytesAtStart: received + price.inputPeak,
-			BytesAtEnd:   price.recomputedForWeight + price.between - price.keptForInput - price.inputPeak - price.result - p.gathered[s],
-		}
+		cost.Busy = total(price.recompute, price.input)
+		rooms.input[p.held(t)].set(&cost)
+		cost.BytesAtEnd += p.stays(t)
 	case schedules.WeightGradient:
-		return p.part(t, schedules.Cost{
-			Busy:       price.weight,
-			BytesAtEnd: -price.keptForWeight - price.recomputedForWeight - price.between,
-		})
+		return p.part(t, price.weight, rooms.weight, rooms.weights)
+	case schedules.Backward:
+		cost = p.part(t, price.backward(), rooms.backward[p.held(t)], rooms.backwards[p.held(t)])
 	}
-	return p.part(t, schedules.Cost{
-		Busy:         price.backward(),
-		BytesAtStart: received + price.backwardPeak,
-		BytesAtEnd:   -price.keptForInput - price.keptForWeight - price.backwardPeak - price.result - p.gathered[s],
-	})
+	cost.BytesAtEnd -= p.gathered[t.Stage]
+	return cost
 }
 
-// result is the size of what a stage sends on for the task's microbatch.
-func (p *pricer) result(stage int, t *schedules.Task) int64 {
-	if stage < 0 {
-		return 0
-	}
-	return p.prices[stage][p.sizeOf[t.Microbatch]].result
-}
-
-// adopted is the buffer that a stage's input is in when its forward starts: a
-// message's, or on the same rank the output of the stage before, if that
-// stage does not keep it.
-func (p *pricer) adopted(stage int, t *schedules.Task) int64 {
-	if stage == 0 {
-		return 0
-	}
-	before := p.prices[stage-1][p.sizeOf[t.Microbatch]]
-	if p.workload.StageRank[stage-1] == p.workload.StageRank[stage] {
-		return before.output
-	}
-	return before.result
-}
-
-// part gives a slice of a backward its share: the time up to its bucket, the
-// bytes at the start of the first slice and at the end of the last. Under ZeRO
-// 2 and 3 it also makes room for the whole gradients, which are there until they
-// have been reduced and scattered.
-func (p *pricer) part(t *schedules.Task, cost schedules.Cost) schedules.Cost {
-	cut := p.sliceOf(t)
-	buckets := p.buckets[t.Stage]
+// part prices a B or W, or a slice of one: the time up to its bucket, and the
+// memory of the segments that run in it. Under ZeRO 2 and 3 it also makes room for
+// the whole gradients, which are there until they have been reduced and scattered.
+func (p *pricer) part(t *schedules.Task, time time.Duration, whole room, parts []room) schedules.Cost {
+	cut, buckets := p.sliceOf(t), p.buckets[t.Stage]
+	cost, last := schedules.Cost{Busy: time}, true
 	if cut.times != nil && (cut.microbatch == t.Microbatch || cut.microbatch == schedules.None) {
-		times := cut.times[p.sizeOf[t.Microbatch]]
-		cost.Busy = times[t.Part]
-		if t.Part > 0 {
-			cost.BytesAtStart = 0
-		}
-		if int(t.Part) < len(times)-1 {
-			cost.BytesAtEnd = 0
-		}
+		cost.Busy = cut.times[p.sizeOf[t.Microbatch]][t.Part]
+		whole = parts[t.Part]
+		last = int(t.Part) == len(buckets)-1
 		buckets = buckets[t.Part : t.Part+1]
+	}
+	whole.set(&cost)
+	if last {
+		cost.BytesAtEnd += p.stays(t)
 	}
 	if p.workload.Zero >= 2 {
 		for _, b := range buckets {

@@ -1,6 +1,7 @@
 package costmodel_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -11,8 +12,9 @@ import (
 	"psim/schedules"
 )
 
-// backwards sums the slices of every stage's and microbatch's B or W.
-func backwards(t tester, w costmodel.Workload, m costmodel.Machine, g *schedules.Graph, kind schedules.Kind) (sum map[[2]int32]schedules.Cost, slices int) {
+// backwards sums the slices of every stage's and microbatch's B or W: their times,
+// and what is more or less at their end.
+func backwards(t tester, w costmodel.Workload, m costmodel.Machine, g *schedules.Graph, kind schedules.Kind) (sum map[[2]int32]schedules.Cost, parts int) {
 	t.Helper()
 	costs, err := w.Costs(m, g)
 	require.NoError(t, err)
@@ -26,16 +28,15 @@ func backwards(t tester, w costmodel.Workload, m costmodel.Machine, g *schedules
 		require.GreaterOrEqual(t, c.Busy, time.Duration(0))
 		whole := sum[at]
 		whole.Busy += c.Busy
-		whole.BytesAtStart += c.BytesAtStart
-		whole.BytesAtEnd += c.BytesAtEnd
+		whole.BytesAtEnd += c.BytesAtStart + c.BytesAtEnd
 		sum[at] = whole
-		slices++
+		parts++
 	}
-	return sum, slices
+	return sum, parts
 }
 
-// The slices of an overlapped backward add up to the whole, in time and in
-// memory, to the nanosecond and byte, whatever the buckets.
+// The slices of an overlapped backward add up to the whole, in time and in the
+// memory that they free, to the nanosecond and byte, whatever the buckets.
 func TestSlicesAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := workload(t, smallGPT(t), rapid.SampledFrom(placements).Draw(t, "placement"), 3, 3, 1)
@@ -153,7 +154,8 @@ func TestOptimizer(t *testing.T) {
 }
 
 // The average reads and writes the gradients; a collective takes the slowest
-// link of its group; tasks of no cost have none.
+// link of its group, and a sum room for the half that is on its way; tasks of no
+// cost have none.
 func TestOtherTasks(t *testing.T) {
 	w := workload(t, mlp(t, 2, 64), []int32{0}, 1)
 	w.Replicas = 2
@@ -164,7 +166,11 @@ func TestOtherTasks(t *testing.T) {
 	require.Equal(t, compute(t, device()).Move(2000), costs.Task(&schedules.Task{Kind: schedules.Average, Bytes: 1000}).Busy)
 	for kind := range rings {
 		got := costs.Task(&schedules.Task{Kind: kind, Bytes: 1e6, Stage: 0, Microbatch: schedules.None})
-		require.Equal(t, schedules.Cost{Busy: costmodel.CollectiveTime(kind, m.Network, 2, 1e6)}, got)
+		want := schedules.Cost{Busy: costmodel.CollectiveTime(kind, m.Network, 2, 1e6)}
+		if kind != schedules.AllGather {
+			want.BytesAtStart, want.BytesAtEnd = 5e5, -5e5
+		}
+		require.Equal(t, want, got)
 	}
 	require.Equal(t, schedules.Cost{}, costs.Task(&schedules.Task{Kind: schedules.Reduce}))
 }
@@ -205,7 +211,8 @@ func TestPricingAllocatesNothing(t *testing.T) {
 
 // ZeRO 2 keeps its share of the gradients, but a backward makes them whole:
 // there is room for them from its start to the end of the reduce-scatter, for
-// all of them or bucket by bucket.
+// all of them or bucket by bucket. Of two slices the first also has the gradient
+// that it hands to the second.
 func TestWholeGradientsUnderZero2(t *testing.T) {
 	for _, overlap := range []bool{false, true} {
 		w := workload(t, mlp(t, 2, 64), []int32{0}, 1, 1)
@@ -221,9 +228,11 @@ func TestWholeGradientsUnderZero2(t *testing.T) {
 		}
 		want := []int64{2 * layer, 2 * layer} // two microbatches
 		if overlap {
-			want = []int64{layer, layer, layer, layer}
+			const gradient = 4 * 64
+			want = []int64{layer + gradient, layer, layer + gradient, layer}
 		}
 		require.Equal(t, want, room[schedules.Backward])
-		require.Equal(t, []int64{-layer, -layer, -layer, -layer}, room[schedules.ReduceScatter])
+		const chunk = layer / 2 // on its way
+		require.Equal(t, slices.Repeat([]int64{chunk, -chunk - layer}, 4), room[schedules.ReduceScatter])
 	}
 }

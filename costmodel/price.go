@@ -12,96 +12,27 @@ type price struct {
 	forward, input, weight, recompute time.Duration
 	whole                             time.Duration // input and weight in one piece
 
-	// keptForInput and keptForWeight stay from F to the end of I and of W;
-	// recomputedForWeight and between, which I makes, stay to the end of W.
-	keptForInput, keptForWeight  int64
-	recomputedForWeight, between int64
-	// inputPeak and backwardPeak are the most that I and B need beyond what
-	// was kept, as they go from the last layer to the first, recomputing and
-	// freeing each.
-	inputPeak, backwardPeak int64
-	// output is the stage's result on its way to the next, 0 where the stage
-	// keeps it anyway; result is its size.
-	output, result int64
+	segments []segment
 }
 
-// lossBytes is the loss of a microbatch, and then its gradient: a scalar that
-// the last stage has from F to I.
-const lossBytes = 4
+// last is the segment whose result the stage hands on.
+func (p *price) last() *segment { return &p.segments[len(p.segments)-1] }
 
 // backward is the time of the whole backward.
 func (p price) backward() time.Duration { return total(p.recompute, p.whole) }
 
-// price prices a stage for a microbatch of the given number of samples.
+// price prices a stage for a microbatch of the given number of samples, but for
+// its memory.
 func (w Workload) price(c Compute, stage int, samples int64) price {
 	var p price
-	element := w.Training.ActivationElement()
-	layers := w.Stage(stage)
-	for _, l := range layers {
+	for _, l := range w.Stage(stage) {
 		p.forward = total(p.forward, c.Layer(l, arch.Forward, samples))
 		p.input = total(p.input, c.Layer(l, arch.InputGradient, samples))
 		p.weight = total(p.weight, c.Layer(l, arch.WeightGradient, samples))
 		p.whole = total(p.whole, c.Backward(l, samples))
 		p.recompute = total(p.recompute, c.Recompute(l, w.Training, samples))
-		kept := bytesOf(w.Training.Kept(l), element, samples)
-		p.keptForInput += kept[arch.ForwardToInput]
-		p.keptForWeight += kept[arch.ForwardToWeight]
-	}
-	w.walkBack(&p, layers, samples)
-	last := layers[len(layers)-1]
-	if stage == len(w.Layers)-1 {
-		p.keptForInput += lossBytes
-	} else {
-		p.result = last.Output.Elements() * element * samples
-		p.output = p.result
-		if keepsOutput(layers) {
-			p.keptForInput += p.result
-			p.output = 0
-		}
 	}
 	return p
-}
-
-// keepsOutput reports whether a stage needs its own result again: what its last
-// layer that computes anything makes.
-func keepsOutput(layers []arch.Layer) bool {
-	for i := len(layers) - 1; i >= 0; i-- {
-		if len(layers[i].Ops) > 0 {
-			return layers[i].KeepsOutput
-		}
-	}
-	return false
-}
-
-// walkBack follows the memory of I and of B from the last layer to the first.
-func (w Workload) walkBack(p *price, layers []arch.Layer, samples int64) {
-	element := w.Training.ActivationElement()
-	var input, backward int64 // levels, 0 when the backward starts
-	for i := len(layers) - 1; i >= 0; i-- {
-		kept := bytesOf(w.Training.Kept(layers[i]), element, samples)
-		whole := bytesOf(layers[i].Buffers, element, samples)
-		forInput := whole[arch.ForwardToInput] - kept[arch.ForwardToInput]
-		forWeight := whole[arch.ForwardToWeight] - kept[arch.ForwardToWeight]
-		p.recomputedForWeight += forWeight
-		p.between += whole[arch.InputToWeight]
-
-		input += forInput + forWeight + whole[arch.InputToWeight]
-		p.inputPeak = max(p.inputPeak, input)
-		input -= whole[arch.ForwardToInput]
-
-		backward += forInput + forWeight
-		p.backwardPeak = max(p.backwardPeak, backward)
-		backward -= whole[arch.ForwardToInput] + whole[arch.ForwardToWeight]
-	}
-}
-
-// bytesOf sums buffers by lifetime for a microbatch.
-func bytesOf(buffers []arch.Buffer, element, samples int64) [3]int64 {
-	var sum [3]int64
-	for _, b := range buffers {
-		sum[b.Lifetime] += b.Bytes(element) * samples
-	}
-	return sum
 }
 
 // slice cuts a stage's B or W where each of its gradient buckets, given in

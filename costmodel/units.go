@@ -1,6 +1,10 @@
 package costmodel
 
-import "psim/schedules"
+import (
+	"slices"
+
+	"psim/schedules"
+)
 
 // units lists what ZeRO 3 gathers and scatters for every stage. The tensors of
 // a stage, in the order in which its layers list them, are one vector, filled up
@@ -15,8 +19,8 @@ func (w Workload) units() []schedules.Unit {
 	state := w.state()
 	units := make([]schedules.Unit, len(w.Layers))
 	for s := range units {
-		used := w.padded(s)
-		for owner := range w.borrowed(s) {
+		used := int64(0)
+		for _, owner := range w.owners(s) {
 			used += w.padded(owner)
 		}
 		units[s] = schedules.Unit{
@@ -27,13 +31,15 @@ func (w Workload) units() []schedules.Unit {
 	return units
 }
 
-// borrowed is the set of other stages of its rank that own tensors of a stage.
-func (w Workload) borrowed(stage int) map[int]bool {
-	owners := map[int]bool{}
+// owners lists the stages of its rank whose tensors a stage uses: itself, and
+// the owners of what is tied.
+func (w Workload) owners(stage int) []int {
+	owners := []int{stage}
 	for _, l := range w.Stage(stage) {
 		for _, t := range l.Tied {
-			if o := w.split().Owner(t.Name); o >= 0 && o != stage && w.StageRank[o] == w.StageRank[stage] {
-				owners[o] = true
+			o := w.split().Owner(t.Name)
+			if o >= 0 && w.StageRank[o] == w.StageRank[stage] && !slices.Contains(owners, o) {
+				owners = append(owners, o)
 			}
 		}
 	}
@@ -50,15 +56,42 @@ func (w Workload) padded(stage int) int64 {
 	return (n + replicas - 1) / replicas * replicas
 }
 
-// gatheredOf reads off the first replica of a graph how many bytes every stage
-// gathers before each use.
-func gatheredOf(g *schedules.Graph, stages int) []int64 {
-	gathered := make([]int64, stages)
-	for i := range g.Tasks {
-		t := &g.Tasks[i]
-		if t.Kind == schedules.AllGather && t.Microbatch != schedules.None && int(t.Rank) < g.Shape.Ranks {
-			gathered[t.Stage] = t.Bytes
+// unitSizes lists the parameters of the units that every stage works on under
+// ZeRO 3, without the zeros that travel with them.
+func (w Workload) unitSizes() [][]int64 {
+	if w.Zero < 3 {
+		return nil
+	}
+	sizes := make([][]int64, len(w.Layers))
+	for s := range sizes {
+		for _, owner := range w.owners(s) {
+			sizes[s] = append(sizes[s], w.Parameters(owner))
 		}
 	}
-	return gathered
+	return sizes
+}
+
+// gatherUnits finds in the graph what every stage gathers whole before each
+// use, and sums after it, in bytes without the zeros that travel with it.
+func (p *pricer) gatherUnits() {
+	p.units, p.gathered = p.workload.unitSizes(), make([]int64, len(p.workload.Layers))
+	state := p.workload.state()
+	for s := range p.units {
+		for k := range p.buckets[s] {
+			p.buckets[s][k] = sum(p.units[s]) * state.Gradient
+		}
+	}
+	for i := range p.graph.Tasks {
+		t := &p.graph.Tasks[i]
+		if t.Kind == schedules.AllGather && t.Microbatch != schedules.None {
+			p.gathered[t.Stage] = sum(p.units[t.Stage]) * state.Parameter
+		}
+	}
+}
+
+func sum(list []int64) (total int64) {
+	for _, n := range list {
+		total += n
+	}
+	return total
 }

@@ -90,9 +90,9 @@ func TestLedgerOfUnits(t *testing.T) {
 // two samples in fp32. Activations are as in TestLedgerByHandOneStage.
 //
 //	gather 0 +48; 0F0 keeps its input and output +48, −48
-//	gather 1 +48; 1F0 keeps its input, results, labels and loss +60, −48
-//	gather 1 +48; 1B0 a gradient to hand on and its own +24 +48, −60 −48; scattered −48
-//	gather 0 +48; 0B0 its own gradient +48, −48 kept, −24 received, −48; scattered −48
+//	gather 1 +48; 1F0 keeps its results, labels and loss +36, −48: its input is 0's output
+//	gather 1 +48; 1B0 a gradient to hand on and its own +24 +48, −36 −48; scattered with a chunk on its way +24, −24 −48
+//	gather 0 +48; 0B0 its own gradient +48, −48 kept, −24 received, −48; scattered with a chunk on its way +24, −24 −48
 func TestLedgerOfUnitsByHand(t *testing.T) {
 	w := sharded(mlp(t, 2, 3), 2, 2)
 	w.Training.Optimizer = "sgd"
@@ -109,9 +109,9 @@ func TestLedgerOfUnitsByHand(t *testing.T) {
 	}
 	require.Equal(t, []change{
 		{"0ALL_GATHER0", 48}, {"0F0", 48}, {"0F0", -48},
-		{"1ALL_GATHER0", 48}, {"1F0", 56 + loss}, {"1F0", -48},
-		{"1ALL_GATHER0", 48}, {"1B0", 24 + 48}, {"1B0", -56 - loss - 48}, {"1REDUCE_SCATTER0", -48},
-		{"0ALL_GATHER0", 48}, {"0B0", 48}, {"0B0", -24 - 24 - 24 - 48}, {"0REDUCE_SCATTER0", -48},
+		{"1ALL_GATHER0", 48}, {"1F0", 32 + loss}, {"1F0", -48},
+		{"1ALL_GATHER0", 48}, {"1B0", 24 + 48}, {"1B0", -32 - loss - 48}, {"1REDUCE_SCATTER0", 24}, {"1REDUCE_SCATTER0", -24 - 48},
+		{"0ALL_GATHER0", 48}, {"0B0", 48}, {"0B0", -24 - 24 - 24 - 48}, {"0REDUCE_SCATTER0", 24}, {"0REDUCE_SCATTER0", -24 - 48},
 	}, changes)
 	require.Equal(t, []int64{96, 96}, trace.Persistent, "12 parameters of 8 bytes") // a half of both layers
 }

@@ -26,6 +26,9 @@ type Workload struct {
 	// replicas, 2 the gradients as well, 3 everything, stage by stage (see
 	// schedules.Unit).
 	Zero int
+	// PerLayer: stages run layer by layer, as psim exec --per-layer has it, and
+	// hold what passes between the layers.
+	PerLayer bool
 	// State overrides the bytes per parameter that Training implies, for
 	// precisions it cannot express. The zero value does not.
 	State arch.State

@@ -74,7 +74,8 @@ func (s *step) enter(ctx context.Context, key roundKey, collective string, rank 
 
 // ring runs a collective's graph on the chunks of a group, in place: a Send
 // copies a chunk to the neighbour's device, a Reduce adds it to the chunk there,
-// a Copy replaces that.
+// a Copy replaces that. A device has room for one chunk that arrives, so a Send
+// waits until the one before has been taken in.
 func (s *step) ring(ctx context.Context, collective string, ranks []int32, chunks []programs.List) error {
 	g, err := schedules.Ring{Collective: collective, Ranks: len(ranks), Length: int64(len(ranks)), Convention: "nccl"}.Graph()
 	if err != nil {
@@ -82,11 +83,20 @@ func (s *step) ring(ctx context.Context, collective string, ranks []int32, chunk
 	}
 	sent := make([]*programs.Tensor, len(g.Tasks))
 	defer programs.List(sent).Release()
-	_, err = Run(ctx, g, func(_ context.Context, i int32) (err error) {
+	room := make([]chan struct{}, len(ranks)) // by rank: full while a chunk arrives
+	for r := range room {
+		room[r] = make(chan struct{}, 1)
+	}
+	_, err = Run(ctx, g, func(ctx context.Context, i int32) (err error) {
 		t := g.Tasks[i]
 		chunk := &chunks[t.Rank][t.Part]
 		switch t.Kind {
 		case schedules.Send:
+			select {
+			case room[t.Peer] <- struct{}{}:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 			sent[i], err = (*chunk).CopyTo(s.devices[ranks[t.Peer]])
 			return err
 		case schedules.Reduce:
@@ -100,6 +110,7 @@ func (s *step) ring(ctx context.Context, collective string, ranks []int32, chunk
 		from := g.Deps(i)[0]
 		sent[from].Release()
 		sent[from] = nil
+		<-room[t.Rank]
 		return err
 	}, RunOptions{})
 	return err

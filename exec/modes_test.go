@@ -54,7 +54,7 @@ func (m mode) shape(samples []int) schedules.Shape {
 func (m mode) workload(t testing.TB, n arch.Network, samples []int) costmodel.Workload {
 	s, err := schedules.Find(m.schedule)
 	require.NoError(t, err)
-	w := costmodel.Workload{Network: n, Training: training, Replicas: m.replicas, StageRank: s.Placement(m.shape(samples))}
+	w := costmodel.Workload{Network: n, Training: training, Replicas: m.replicas, PerLayer: m.perLayer, StageRank: s.Placement(m.shape(samples))}
 	w.SecondRank = s.SecondPlacement(m.shape(samples))
 	if w.Layers, err = schedules.PartitionEqual(len(n.Layers), len(w.StageRank)); m.course {
 		var ranks []int

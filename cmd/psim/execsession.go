@@ -69,6 +69,12 @@ func (s *session) execute(ctx context.Context, e *executed) error {
 	if e.plan, err = e.config.Build(); err != nil {
 		return err
 	}
+	if s.flags.perLayer {
+		e.plan.Workload.PerLayer = true
+		if e.plan.Costs, err = e.plan.Workload.Costs(e.plan.Machine, e.plan.Graph); err != nil {
+			return err
+		}
+	}
 	e.heap = exec.Heap()
 	if err := e.checkMemory(); err != nil && s.flags.backend == "go" {
 		return fmt.Errorf("%s: %w", e.config.Name(), err)

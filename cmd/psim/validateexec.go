@@ -231,8 +231,8 @@ Peak memory: to the byte in %d of %d rows.
 %s
 The heap is that of the whole process, so of all devices together, and holds more
 than tensors: what programs need while they run (the ledger counts what they are
-given and what they return) and keep for the next run, compiled programs, the
-batches, and garbage, which is not collected during a step.
+given, what they return and what they make again) and keep for the next run,
+compiled programs, the batches, and garbage, which is not collected during a step.
 `, 100*r.MedianError, 100*r.WorstError, 100*r.WorstBubble, r.SamePeak, len(r.Rows), r.ended())
 	return err
 }

@@ -32,6 +32,7 @@ type Tensor struct {
 	Name    string
 	Shape   Shape
 	Sharded bool // divided among the ranks of a Megatron tensor-parallel group
+	Norm    bool // a gain or bias of a norm, whose gradient I makes
 }
 
 // Layer is the smallest part of a network that a stage can hold.
@@ -52,6 +53,9 @@ type Layer struct {
 	// KeepsOutput: this layer's I needs Output, which the next layer lists as
 	// its own buffer (a final ReLU). A stage that ends here keeps it as well.
 	KeepsOutput bool
+	// KeepsGradient: W needs the gradient of Output itself, which is listed as a
+	// buffer. A stage that ends here does not free what it has received.
+	KeepsGradient bool
 	// Repeatable: full recomputation keeps only Input and runs F again.
 	Repeatable bool
 }
@@ -80,6 +84,17 @@ func (l Layer) Parameters() int64 {
 	var n int64
 	for _, t := range l.Params {
 		n += t.Shape.Elements()
+	}
+	return n
+}
+
+// NormParameters is the number of those whose gradients I makes.
+func (l Layer) NormParameters() int64 {
+	var n int64
+	for _, t := range l.Params {
+		if t.Norm {
+			n += t.Shape.Elements()
+		}
 	}
 	return n
 }

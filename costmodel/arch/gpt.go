@@ -29,7 +29,7 @@ func gptEmbedding(m Model) Layer {
 			{Name: "wte.weight", Shape: Shape{m.Vocab, h}, Sharded: true},
 			{Name: "wpe.weight", Shape: Shape{m.Positions, h}},
 		},
-		Input: Shape{s}, Output: Shape{s, h},
+		Input: Shape{s}, Output: Shape{s, h}, KeepsGradient: m.Dropout == 0,
 		Ops: append([]Op{lookup("wte", m.Vocab, s, h, 2), lookup("wpe", m.Positions, s, h, 3)}, m.dropout("drop", s, h)...),
 		Buffers: append(m.dropoutMask("drop", s, h),
 			tokenIDs("tokens", s, ForwardToWeight),
@@ -47,7 +47,7 @@ func gptBlock(m Model, i int) Layer {
 		Dropout: m.Dropout,
 		Params:  gptBlockParams(fmt.Sprintf("h.%d.", i), h, m.Heads*m.HeadDim, m.FFNHidden),
 		Input:   Shape{s, h}, Output: Shape{s, h},
-		Ops: gptBlockOps(m), Buffers: gptBlockBuffers(m), Repeatable: true,
+		Ops: gptBlockOps(m), Buffers: gptBlockBuffers(m), Repeatable: true, KeepsGradient: m.Dropout == 0,
 	}
 }
 
@@ -103,7 +103,7 @@ func gptBlockBuffers(m Model) []Buffer {
 }
 
 func layerNormParams(name string, h int) []Tensor {
-	return []Tensor{{Name: name + ".weight", Shape: Shape{h}}, {Name: name + ".bias", Shape: Shape{h}}}
+	return []Tensor{{Name: name + ".weight", Shape: Shape{h}, Norm: true}, {Name: name + ".bias", Shape: Shape{h}, Norm: true}}
 }
 
 // column is a weight [in, out] that tensor parallelism cuts along out, with its

@@ -11,7 +11,7 @@ func llama(m Model) Network {
 	layers := []Layer{{
 		Name:   "embed",
 		Params: []Tensor{{Name: "embed_tokens.weight", Shape: Shape{m.Vocab, h}, Sharded: true}},
-		Input:  Shape{s}, Output: Shape{s, h},
+		Input:  Shape{s}, Output: Shape{s, h}, KeepsGradient: true,
 		Ops: []Op{lookup("embed_tokens", m.Vocab, s, h, 2)},
 		Buffers: []Buffer{
 			tokenIDs("tokens", s, ForwardToWeight),
@@ -22,7 +22,7 @@ func llama(m Model) Network {
 		layers = append(layers, llamaBlock(m, i))
 	}
 	final := Layer{
-		Name: "norm", Params: []Tensor{{Name: "norm.weight", Shape: Shape{h}}},
+		Name: "norm", Params: []Tensor{{Name: "norm.weight", Shape: Shape{h}, Norm: true}},
 		Input: Shape{s, h}, Output: Shape{s, h},
 		Ops:     []Op{norm("norm", s, h)},
 		Buffers: []Buffer{{Name: "norm.input", Shape: Shape{s, h}}},
@@ -35,19 +35,19 @@ func llamaBlock(m Model, i int) Layer {
 	return Layer{
 		Name: name, Params: llamaBlockParams(name+".", m),
 		Input: Shape{m.SequenceLength, m.Hidden}, Output: Shape{m.SequenceLength, m.Hidden},
-		Ops: llamaBlockOps(m), Buffers: llamaBlockBuffers(m), Repeatable: true,
+		Ops: llamaBlockOps(m), Buffers: llamaBlockBuffers(m), Repeatable: true, KeepsGradient: true,
 	}
 }
 
 func llamaBlockParams(prefix string, m Model) []Tensor {
 	h, f, q, kv := m.Hidden, m.FFNHidden, m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
 	params := []Tensor{
-		{Name: "input_layernorm.weight", Shape: Shape{h}},
+		{Name: "input_layernorm.weight", Shape: Shape{h}, Norm: true},
 		{Name: "self_attn.q_proj.weight", Shape: Shape{q, h}, Sharded: true},
 		{Name: "self_attn.k_proj.weight", Shape: Shape{kv, h}, Sharded: true},
 		{Name: "self_attn.v_proj.weight", Shape: Shape{kv, h}, Sharded: true},
 		{Name: "self_attn.o_proj.weight", Shape: Shape{h, q}, Sharded: true},
-		{Name: "post_attention_layernorm.weight", Shape: Shape{h}},
+		{Name: "post_attention_layernorm.weight", Shape: Shape{h}, Norm: true},
 		{Name: "mlp.gate_proj.weight", Shape: Shape{f, h}, Sharded: true},
 		{Name: "mlp.up_proj.weight", Shape: Shape{f, h}, Sharded: true},
 		{Name: "mlp.down_proj.weight", Shape: Shape{h, f}, Sharded: true},

@@ -13,7 +13,7 @@ func mlp(m Model) Network {
 		l.Ops[0].NoInputGradient = i == 0
 		if i < m.Layers-1 {
 			l.Ops = append(l.Ops, relu(name+".relu", int64(m.Hidden)))
-			l.KeepsOutput, l.Repeatable = true, true
+			l.KeepsOutput, l.KeepsGradient, l.Repeatable = true, false, true
 		} else {
 			l.addLoss(m.Hidden)
 		}
@@ -30,7 +30,7 @@ func dense(name, tensor string, in, out int) Layer {
 			{Name: tensor + ".weight", Shape: Shape{out, in}},
 			{Name: tensor + ".bias", Shape: Shape{out}},
 		},
-		Input: Shape{in}, Output: Shape{out},
+		Input: Shape{in}, Output: Shape{out}, KeepsGradient: true,
 		Ops: []Op{{
 			Name: tensor, Class: Product, Weight: true, Bias: true,
 			Count: 1, Rows: 1, Inner: int64(in), Cols: int64(out),
@@ -44,6 +44,7 @@ func dense(name, tensor string, in, out int) Layer {
 
 // addLoss appends a cross-entropy over classes, for one label per sample.
 func (l *Layer) addLoss(classes int) {
+	l.KeepsGradient = false
 	l.Ops = append(l.Ops, crossEntropy(int64(classes)))
 	l.Buffers = append(l.Buffers,
 		Buffer{Name: "loss.log_probabilities", Shape: Shape{classes}, ElementBytes: 4},

@@ -67,7 +67,7 @@ func (t Training) ActivationElement() int64 {
 // Repeated(l), after which all of l.Buffers are present.
 func (t Training) Kept(l Layer) []Buffer {
 	recompute := t.defaults().Recompute
-	if recompute == "full" && l.Repeatable {
+	if t.Repeats(l) {
 		return []Buffer{{Name: "input", Shape: l.Input, Lifetime: ForwardToInput}}
 	}
 	var kept []Buffer
@@ -80,13 +80,16 @@ func (t Training) Kept(l Layer) []Buffer {
 	return kept
 }
 
+// Repeats reports whether a layer keeps its input alone and runs F again.
+func (t Training) Repeats(l Layer) bool { return t.defaults().Recompute == "full" && l.Repeatable }
+
 // Repeated lists the operations whose F runs a second time before backward:
 // the attention core or all operations of a Repeatable layer.
 func (t Training) Repeated(l Layer) []Op {
 	recompute := t.defaults().Recompute
 	var again []Op
 	for _, op := range l.Ops {
-		if recompute == "full" && l.Repeatable || recompute != "none" && op.AttentionCore {
+		if t.Repeats(l) || recompute != "none" && op.AttentionCore {
 			again = append(again, op)
 		}
 	}

@@ -35,7 +35,7 @@ func (s *Stage) compile(backend compute.Backend) error {
 		if err != nil {
 			return err
 		}
-		made.inPlace = isSum
+		made.inPlace, made.walk = isSum, sc.walk
 		*p.program = made
 	}
 	return nil
@@ -66,6 +66,7 @@ func (s *Stage) buildBackward(sc *scope) []*Node {
 		dy = s.units[i].input(sc, dy)
 		s.units[i].weight(sc)
 	}
+	sc.walk = s.walk(sc, false)
 	return append([]*Node{dy}, s.sums(sc)...)
 }
 
@@ -78,9 +79,12 @@ func (s *Stage) buildInputGradient(sc *scope) []*Node {
 	s.passedOn = forWeight(s.savedSlots)
 	results := append([]*Node{dy}, nodes(sc, s.workSlots)...)
 	gradients := s.gradients(sc)
+	sc.walk = s.walk(sc, true)
 	s.early = make([]bool, len(gradients))
 	for i, node := range gradients {
-		s.early[i] = node != nil
+		if s.early[i] = node != nil; node != nil {
+			sc.walk.make(s.ownerOf(s.parameters[i].Name), node.Shape().ByteSize(), true)
+		}
 	}
 	return append(results, gradients...)
 }
@@ -135,9 +139,23 @@ func (u unit) weight(s *scope) {
 
 const unitInput = "input"
 
-// register makes slots of what a program has made, one for each node, which
-// lives as long as the longest of its names asks.
+// register makes what a program has made known to the programs behind it.
 func (s *Stage) register(sc *scope) []slot {
+	made := slotsOf(sc)
+	of := map[*Node]string{}
+	for _, slot := range made {
+		s.slots[slot.name] = slot
+		of[sc.local[slot.name]] = slot.name
+	}
+	for _, key := range sc.made {
+		s.names[key] = of[sc.local[key]]
+	}
+	return made
+}
+
+// slotsOf lists what a program has made, in order: one slot for each node, which
+// lives as long as the longest of its names asks.
+func slotsOf(sc *scope) []slot {
 	first := map[*Node]int{}
 	var made []slot
 	for _, key := range sc.made {
@@ -149,10 +167,6 @@ func (s *Stage) register(sc *scope) []slot {
 			made = append(made, slot{name: key, shape: node.Shape()})
 		}
 		made[i].lifetime = max(made[i].lifetime, sc.lifetimes[key])
-		s.names[key] = made[i].name
-	}
-	for _, slot := range made {
-		s.slots[slot.name] = slot
 	}
 	return made
 }

@@ -20,6 +20,7 @@ type program struct {
 	inputs  []string
 	outputs int
 	made    int64 // bytes of the outputs
+	walk    *walk // of a backward program
 	results []source
 	// inPlace names the inputs whose place outputs take once they are spent, so
 	// that they are not counted beside them.
@@ -134,17 +135,39 @@ func (p *program) execute(d *Device, inputs []*Tensor, spend func(string) bool) 
 			replaced += t.Bytes()
 		}
 	}
-	d.count(p.made - replaced) // there must be room before it runs
+	room := p.room(inputs, spent, spend)
+	d.count(room - replaced) // there must be room before it runs
 	var outputs []*Tensor
 	defer func() {
 		if outputs == nil {
-			d.count(-p.made)
+			d.count(-room)
 		}
 	}()
 	for _, value := range p.graph.RunWithBuffers(buffers, spent, d.Number) {
 		outputs = append(outputs, wrap(d, value))
 	}
+	for i, t := range inputs {
+		if spent[i] {
+			t.discount() // the program had it, and it is gone
+		}
+	}
+	d.count(p.made - room)
 	return outputs, nil
+}
+
+// room is the bytes that are counted while the program runs: of its outputs and,
+// in a backward, on its way.
+func (p *program) room(inputs []*Tensor, spent []bool, spend func(string) bool) int64 {
+	if p.walk == nil {
+		return p.made
+	}
+	stays := map[string]int64{}
+	for i, name := range p.inputs {
+		if layer, ok := p.walk.usedUp[name]; ok && spend(name) && !spent[i] {
+			stays[layer] += inputs[i].Bytes()
+		}
+	}
+	return p.made + p.walk.room(stays)
 }
 
 // arguments finds the buffers of the inputs, and which of them the program may

@@ -42,6 +42,8 @@ type scope struct {
 	gradients map[string]*Node // by parameter
 	rows      map[string]rows  // the same, beside gradients
 
+	walk *walk // of a backward program
+
 	muted     bool // save nothing: the backward will repeat this forward
 	repeating bool // it does
 }
