@@ -1,0 +1,37 @@
+package published
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/costmodel"
+)
+
+// The catalog's ranges are the fit to the rows that are used, and to no other.
+func TestCatalogIsTheFit(t *testing.T) {
+	for file, name := range map[string]string{"nccl_a100.csv": "nvlink3-a100", "nccl_v100.csv": "nvlink2-v100"} {
+		var used []costmodel.AllReduceTiming
+		for _, timing := range ncclTimings(file) {
+			if timing.used {
+				used = append(used, timing.AllReduceTiming)
+			}
+		}
+		ranges, err := costmodel.FitAllReduce(used)
+		require.NoError(t, err)
+		link, err := catalogLink(name)
+		require.NoError(t, err)
+		require.Equal(t, inTOML(ranges), inTOML(link.AllReduce), "all_reduce of %s is to be:\n%s", name, inTOML(ranges))
+	}
+}
+
+// inTOML writes ranges as the catalog has them.
+func inTOML(ranges []costmodel.AllReduceRange) string {
+	var b strings.Builder
+	for _, r := range ranges {
+		fmt.Fprintf(&b, "  {ranks = %d, from = %q, call = %q, bandwidth = %q},\n", r.Ranks, r.From, r.Call, r.Bandwidth)
+	}
+	return b.String()
+}
