@@ -161,6 +161,7 @@ func (m *Machine) Slowest(ranks []int32) Link {
 		slow.Collective = min(slow.Collective, units.Rate(m.Link.ring()))
 		slow.Latency = max(m.Link.Latency, m.Network.Latency)
 		slow.Call = max(m.Link.Call, m.Network.Call)
+		slow.AllReduce = nil // which is for one rank on each node
 	}
 	return slow
 }

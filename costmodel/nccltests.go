@@ -155,12 +155,13 @@ func readNCCLJSON(label string, data []byte) ([]AllReduceTiming, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	for {
 		var r ncclReport
+		start := decoder.InputOffset()
 		err := decoder.Decode(&r)
 		if errors.Is(err, io.EOF) {
 			return list, nil
 		}
 		if err != nil {
-			return nil, jsonError(label, data, decoder.InputOffset(), err)
+			return nil, jsonError(label, data, start, err)
 		}
 		timings, err := r.timings()
 		if err != nil {
@@ -201,8 +202,9 @@ func (r ncclReport) timings() ([]AllReduceTiming, error) {
 	return list, nil
 }
 
-// jsonError names the line of a mistake.
-func jsonError(label string, data []byte, at int64, err error) error {
+// jsonError names the line of a mistake in the value that starts at a byte.
+func jsonError(label string, data []byte, start int64, err error) error {
+	at := start
 	text := err.Error()
 	var syntax *json.SyntaxError
 	var wrong *json.UnmarshalTypeError
@@ -210,6 +212,7 @@ func jsonError(label string, data []byte, at int64, err error) error {
 	case errors.As(err, &syntax):
 		at = syntax.Offset
 	case errors.As(err, &wrong):
+		at += wrong.Offset
 		text = fmt.Sprintf("%s: is a %s; another type is wanted", wrong.Field, wrong.Value)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		at, text = int64(len(data)), "the file ends within the JSON"

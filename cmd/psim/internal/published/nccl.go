@@ -2,6 +2,7 @@ package published
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"psim/configs"
@@ -81,4 +82,57 @@ func binary(bytes int64) string {
 		bytes /= 1024
 	}
 	return fmt.Sprint(bytes, []string{" B", " KiB", " MiB", " GiB"}[unit])
+}
+
+// ncclOthers are all-reduces of five more machines, by a link each that is
+// fitted here: a network's would hold for one shape of nodes alone, so that only
+// those of links are in the catalog.
+func ncclOthers() Table {
+	return Table{
+		Name: "nccl-other-machines", Title: "NCCL all-reduce of 2080 Ti, H100, H200 and B200, 8 B to 16 GiB", Figure: "nccl-other-machines",
+		Paper:  "stas00/ml-engineering, network README; ztan's NCCL test on GCP a3-mega; Anthony-Hoo's AutoDL test",
+		Place:  "tables of measurements, see testdata/nccl_other.csv",
+		Fitted: "one to three ranges of sizes for every machine, from every second size (the 1st, 3rd, …); error on the others",
+		Note:   "The two B200 tables are single runs that are not smooth: 8 GPUs take 96 µs for 4 MiB, 116 for 8 and 115 for 16.",
+		Rows: func() ([]Row, error) {
+			var rows []Row
+			for _, source := range []string{"A", "B", "C", "D", "E"} {
+				list, hardware := ncclSource(source)
+				ranges, err := costmodel.FitAllReduce(usedTimings(list))
+				if err != nil {
+					return nil, err
+				}
+				for _, t := range list {
+					row := t.row(costmodel.FitLink(ranges))
+					row.Label = hardware + " " + row.Label
+					rows = append(rows, row)
+				}
+			}
+			return rows, nil
+		},
+	}
+}
+
+// ncclSource is one machine of nccl_other.csv; every second row is used.
+func ncclSource(source string) (list []ncclTiming, hardware string) {
+	for _, r := range records("nccl_other.csv") {
+		if r.text("src") != source {
+			continue
+		}
+		hardware = r.text("hw")
+		took := time.Duration(math.Round(1e3 * r.number("time_us")))
+		t := costmodel.AllReduceTiming{Ranks: r.count("n_gpus"), Bytes: int64(r.count("size_bytes")), Time: took}
+		list = append(list, ncclTiming{t, len(list)%2 == 0})
+	}
+	return list, hardware
+}
+
+// usedTimings are those that a fit may see.
+func usedTimings(list []ncclTiming) (used []costmodel.AllReduceTiming) {
+	for _, t := range list {
+		if t.used {
+			used = append(used, t.AllReduceTiming)
+		}
+	}
+	return used
 }

@@ -12,14 +12,12 @@ import (
 
 // The catalog's ranges are the fit to the rows that are used, and to no other.
 func TestCatalogIsTheFit(t *testing.T) {
-	for file, name := range map[string]string{"nccl_a100.csv": "nvlink3-a100", "nccl_v100.csv": "nvlink2-v100"} {
-		var used []costmodel.AllReduceTiming
-		for _, timing := range ncclTimings(file) {
-			if timing.used {
-				used = append(used, timing.AllReduceTiming)
-			}
-		}
-		ranges, err := costmodel.FitAllReduce(used)
+	others := func(source string) []ncclTiming { list, _ := ncclSource(source); return list }
+	for name, list := range map[string][]ncclTiming{
+		"nvlink3-a100": ncclTimings("nccl_a100.csv"), "nvlink2-v100": ncclTimings("nccl_v100.csv"),
+		"pcie3-no-p2p": others("A"), "nvlink4-h200": others("C"), "nvlink5-b200": others("D"),
+	} {
+		ranges, err := costmodel.FitAllReduce(usedTimings(list))
 		require.NoError(t, err)
 		link, err := catalogLink(name)
 		require.NoError(t, err)
