@@ -98,5 +98,8 @@ func unknown(name string, all []Table) error {
 	for _, t := range all {
 		known = append(known, t.Name)
 	}
-	return fmt.Errorf("there is no published table %q%s (there are %s)", name, nearest.Suggest(name, known), strings.Join(known, ", "))
+	if suggestion := nearest.Suggest(name, known); suggestion != "" {
+		return fmt.Errorf("there is no published table %q%s", name, suggestion)
+	}
+	return fmt.Errorf("there is no published table %q; there are %s", name, strings.Join(known, ", "))
 }
