@@ -1,6 +1,7 @@
 package configs_test
 
 import (
+	"bytes"
 	"os"
 	"regexp"
 	"slices"
@@ -95,6 +96,11 @@ func TestLinks(t *testing.T) {
 		require.Positive(t, l.Bandwidth, l.Name)
 		require.Positive(t, l.Latency, l.Name)
 		require.Contains(t, []string{"", "device", "node"}, l.Shared, l.Name)
+		var b bytes.Buffer
+		require.NoError(t, configs.WriteLink(&b, l, nil))
+		read, err := configs.ParseMachine(l.Name, b.Bytes())
+		require.NoError(t, err, "the catalog's values are legal in a configuration")
+		require.Equal(t, l.AllReduce, read.Link.AllReduce)
 	}
 	require.True(t, seen["pcie4-no-p2p"] && seen["ib-hdr"], "these are in the contract")
 }

@@ -34,6 +34,7 @@ type linkTable struct {
 	Collective units.Rate     `toml:"collective_bandwidth,omitzero"`
 	Call       units.Duration `toml:"collective_call,omitzero"`
 	Shared     string         `toml:"shared,omitempty"`
+	Algorithm  string         `toml:"algorithm,omitempty"`
 }
 
 // WriteMachine writes the device and the link of a machine as a machine file,
@@ -46,11 +47,6 @@ func WriteMachine(w io.Writer, m costmodel.Machine, comment []string) error {
 	if err != nil {
 		return err
 	}
-	var b bytes.Buffer
-	fmt.Fprintln(&b, machineMark)
-	for _, line := range comment {
-		fmt.Fprintln(&b, strings.TrimRight("# "+printable(line), " "))
-	}
 	var sections []section
 	if d.MeasuredModel != "" {
 		sections = append(sections, section{"[machine]", map[string]string{"measured_model": d.MeasuredModel}})
@@ -59,7 +55,7 @@ func WriteMachine(w io.Writer, m costmodel.Machine, comment []string) error {
 		units.FLOPS(flops), units.Rate(float64(d.MemoryBandwidth) * d.Efficiency.Memory), d.Memory, d.Launch, d.HalfRows,
 	}})
 	if l.Bandwidth > 0 {
-		sections = append(sections, section{"[machine.link]", linkTable{l.Bandwidth, l.Latency, l.Collective, l.Call, l.Shared}})
+		sections = append(sections, linkSections(l)...)
 	}
 	for _, u := range d.Updates {
 		sections = append(sections, section{"[[machine.optimizer]]", u})
@@ -67,13 +63,38 @@ func WriteMachine(w io.Writer, m costmodel.Machine, comment []string) error {
 	for _, x := range d.Measured {
 		sections = append(sections, section{"[[machine.measured]]", x})
 	}
+	return writeSections(w, comment, sections)
+}
+
+// WriteLink writes a machine file that has a link alone; the device is to be
+// named beside the file.
+func WriteLink(w io.Writer, l costmodel.Link, comment []string) error {
+	return writeSections(w, comment, linkSections(l))
+}
+
+// linkSections are a link, and its measured all-reduces.
+func linkSections(l costmodel.Link) []section {
+	sections := []section{{"[machine.link]", linkTable{l.Bandwidth, l.Latency, l.Collective, l.Call, l.Shared, l.Algorithm}}}
+	for _, r := range l.AllReduce {
+		sections = append(sections, section{"[[machine.link.all_reduce]]", r})
+	}
+	return sections
+}
+
+// writeSections writes the mark, the comment and the sections.
+func writeSections(w io.Writer, comment []string, sections []section) error {
+	var b bytes.Buffer
+	fmt.Fprintln(&b, machineMark)
+	for _, line := range comment {
+		fmt.Fprintln(&b, strings.TrimRight("# "+printable(line), " "))
+	}
 	for _, s := range sections {
 		fmt.Fprintf(&b, "\n%s\n", s.header)
 		if err := toml.NewEncoder(&b).Encode(s.table); err != nil {
 			return fmt.Errorf("%s: %w", s.header, err)
 		}
 	}
-	_, err = w.Write(b.Bytes())
+	_, err := w.Write(b.Bytes())
 	return err
 }
 

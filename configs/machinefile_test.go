@@ -43,7 +43,38 @@ func measuredMachine(t *rapid.T) costmodel.Machine {
 		d.Updates = []costmodel.MeasuredUpdate{{Name: "adamw", PerTensor: duration.Draw(t, "per tensor"), Rate: units.Rate(rate.Draw(t, "rate"))}}
 	}
 	link := costmodel.Link{Name: "inline", Bandwidth: units.Rate(rate.Draw(t, "bandwidth")), Latency: duration.Draw(t, "latency"), Call: duration.Draw(t, "call")}
+	link.Algorithm = rapid.SampledFrom(append(costmodel.Algorithms(), "")).Draw(t, "algorithm")
+	link.AllReduce = drawRanges(t)
 	return costmodel.Machine{Device: d, Link: link}
+}
+
+// drawRanges draws a table of all-reduces, by ranks and sizes.
+func drawRanges(t *rapid.T) []costmodel.AllReduceRange {
+	var list []costmodel.AllReduceRange
+	for ranks := 2; ranks < 2+rapid.IntRange(0, 3).Draw(t, "numbers of ranks"); ranks++ {
+		from := units.Bytes(0)
+		for range rapid.IntRange(1, 3).Draw(t, "ranges") {
+			list = append(list, costmodel.AllReduceRange{
+				Ranks: ranks, From: from, Call: units.Duration(rapid.Int64Range(0, 1e15).Draw(t, "ns")),
+				Bandwidth: units.Rate(rapid.Float64Range(1e-3, 1e18).Draw(t, "bandwidth")),
+			})
+			from += units.Bytes(rapid.Int64Range(1, 1e15).Draw(t, "bytes"))
+		}
+	}
+	return list
+}
+
+// A link alone is read back to the same numbers too, beside a device.
+func TestLinkRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := measuredMachine(t)
+		var b bytes.Buffer
+		require.NoError(t, configs.WriteLink(&b, m.Link, []string{"measured"}))
+		require.True(t, configs.WrittenMachine(b.Bytes()))
+		read, err := configs.ParseMachine("m.toml", b.Bytes())
+		require.NoError(t, err, b.String())
+		require.Equal(t, m.Link, read.Link)
+	})
 }
 
 // What is written is read back to the same numbers.
@@ -70,7 +101,7 @@ func TestWriteMachine(t *testing.T) {
 
 			MeasuredModel: "chain-8x16",
 		},
-		Link: costmodel.Link{Bandwidth: 5e9, Latency: 3000},
+		Link: costmodel.Link{Bandwidth: 5e9, Latency: 3000, Algorithm: "auto", AllReduce: []costmodel.AllReduceRange{{Ranks: 2, From: 1 << 20, Call: 9000, Bandwidth: 4e9}}},
 	}
 	var b bytes.Buffer
 	require.NoError(t, configs.WriteMachine(&b, m, []string{"On a test, 2 cores.", "", "bell\a"}))

@@ -33,7 +33,7 @@ func (w Workload) Costs(m Machine, g *schedules.Graph) (schedules.Costs, error) 
 	p.priceSlices()
 	p.priceOptimizers()
 	for _, ranks := range g.Groups {
-		p.slowest = append(p.slowest, m.Slowest(ranks))
+		p.slowest = append(p.slowest, m.Group(ranks))
 	}
 	return schedules.Costs{Task: p.task, Persistent: w.Persistent(g.Ranks())}, nil
 }

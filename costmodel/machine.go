@@ -94,8 +94,15 @@ type Link struct {
 	// Shared says which transfers queue for each other: those that leave one
 	// device ("device", the default), or all of the node ("node"), as where
 	// they pass through host memory.
-	Shared string            `toml:"shared"`
-	Source map[string]string `toml:"source"`
+	Shared string `toml:"shared"`
+	// Algorithm is that of collectives, one of Algorithms; "" is a ring.
+	Algorithm string `toml:"algorithm"`
+	// AllReduce is what all-reduces took, by ranks and bytes. Numbers of ranks
+	// that are in it go by it alone.
+	AllReduce []AllReduceRange  `toml:"all_reduce"`
+	Source    map[string]string `toml:"source"`
+
+	levels *levels // of a group over several nodes
 }
 
 // ring is the bandwidth that a ring collective sees.
@@ -145,10 +152,7 @@ func (m *Machine) Between(from, to int32) (Link, int32) {
 // a group uses as many network cards as it has ranks on a node, if there are
 // so many; groups that share a card are not slowed down by each other.
 func (m *Machine) Slowest(ranks []int32) Link {
-	nodes := map[int32]bool{}
-	for _, r := range ranks {
-		nodes[m.node(r)] = true
-	}
+	nodes := m.perNode(ranks)
 	if len(nodes) < 2 {
 		return m.Link
 	}
@@ -159,8 +163,39 @@ func (m *Machine) Slowest(ranks []int32) Link {
 		slow.Collective = min(slow.Collective, units.Rate(m.Link.ring()))
 		slow.Latency = max(m.Link.Latency, m.Network.Latency)
 		slow.Call = max(m.Link.Call, m.Network.Call)
+		slow.AllReduce = nil // which is for one rank on each node
 	}
 	return slow
+}
+
+// Group is Slowest, with what CollectiveTime needs to know of a group over
+// several nodes to choose among algorithms.
+func (m *Machine) Group(ranks []int32) Link {
+	slow, nodes := m.Slowest(ranks), m.perNode(ranks)
+	if perNode := len(ranks) / max(1, len(nodes)); len(nodes) > 1 && perNode > 1 && equal(nodes, perNode) {
+		slow.levels = &levels{nodes: len(nodes), perNode: perNode, link: m.Link, network: m.Network}
+		slow.levels.network.Collective = units.Rate(m.Network.ring() * float64(max(1, min(m.NICsPerNode, perNode))))
+	}
+	return slow
+}
+
+// perNode counts the ranks of a group on each node.
+func (m *Machine) perNode(ranks []int32) map[int32]int {
+	nodes := map[int32]int{}
+	for _, r := range ranks {
+		nodes[m.node(r)]++
+	}
+	return nodes
+}
+
+// equal reports whether every node has so many ranks.
+func equal(nodes map[int32]int, perNode int) bool {
+	for _, n := range nodes {
+		if n != perNode {
+			return false
+		}
+	}
+	return true
 }
 
 // Nodes is the number of nodes that a number of ranks takes.

@@ -88,8 +88,16 @@ func (l *Link) fill(table map[string]any) error {
 			}
 			return nil
 		},
+		"algorithm": func(s string) error {
+			l.Algorithm = s
+			return checkAlgorithm(s)
+		},
+		"all_reduce": func(string) (err error) {
+			l.AllReduce, err = readRanges(table["all_reduce"])
+			return err
+		},
 	}
-	legal := []string{"bandwidth", "latency", "collective_bandwidth", "collective_call", "shared"}
+	legal := []string{"bandwidth", "latency", "collective_bandwidth", "collective_call", "shared", "algorithm", "all_reduce"}
 	keys := make([]string, 0, len(table))
 	for key := range table {
 		keys = append(keys, key)

@@ -92,10 +92,10 @@ func TestMachineOptionsErrors(t *testing.T) {
 		require.EqualError(t, err, want)
 	}
 	for want, value := range map[string]any{
-		`a link is a name (psim list devices), or a table with bandwidth = "25GB/s" and latency = "5us"`:                                       int64(5),
-		`bandwidth: "5" has no unit; write for example "5GB/s"`:                                                                                map[string]any{"bandwidth": int64(5)},
-		`shared: "both" is unknown; legal are "device" and "node"`:                                                                             map[string]any{"shared": "both"},
-		`bandwith: is no key of a link; did you mean bandwidth? (legal are bandwidth, latency, collective_bandwidth, collective_call, shared)`: map[string]any{"bandwith": "5GB/s"},
+		`a link is a name (psim list devices), or a table with bandwidth = "25GB/s" and latency = "5us"`:                                                              int64(5),
+		`bandwidth: "5" has no unit; write for example "5GB/s"`:                                                                                                       map[string]any{"bandwidth": int64(5)},
+		`shared: "both" is unknown; legal are "device" and "node"`:                                                                                                    map[string]any{"shared": "both"},
+		`bandwith: is no key of a link; did you mean bandwidth? (legal are bandwidth, latency, collective_bandwidth, collective_call, shared, algorithm, all_reduce)`: map[string]any{"bandwith": "5GB/s"},
 	} {
 		var o costmodel.LinkOptions
 		require.EqualError(t, o.UnmarshalTOML(value), want)

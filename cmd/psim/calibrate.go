@@ -28,6 +28,7 @@ type calibrateFlags struct {
 	repeats int
 	json    bool
 	quiet   bool
+	nccl    []string
 }
 
 // What is measured, and where to, if nothing else is said.
@@ -40,7 +41,7 @@ func newCalibrate() *cobra.Command {
 	var f calibrateFlags
 	cmd := &cobra.Command{
 		Use:   "calibrate [CONFIG]",
-		Short: "measure layers here, and write a machine file that psim run accepts",
+		Short: "measure layers here, or fit nccl-tests, and write a machine file that psim run accepts",
 		Long: `calibrate runs every layer of a network by itself on one core of this machine,
 with gomlx's Go backend, for a few sizes of microbatch: its forward, its backward
 and both halves of that, and the optimizer's step. It measures copies between two
@@ -49,10 +50,15 @@ schedules, splits and numbers of microbatches of the same layers on this machine
 For other layers the file has rates that fit what was measured.
 
 CONFIG is a file or an example with a [model]; without it, the small GPT-2 of the
-example exec is measured. Nothing else should run meanwhile.`,
+example exec is measured. Nothing else should run meanwhile.
+
+--nccl FILE instead fits a link to the output of nccl-tests' all_reduce_perf, text
+or JSON (-J): for every number of ranks a start-up and a bandwidth in up to three
+ranges of sizes. It prints the fit and its errors, and writes my-link.toml.`,
 		Example: `  psim calibrate --samples 1,2 --repeats 1
   psim run exec --set machine.file=my-machine.toml --set schedule.name=gpipe
-  psim calibrate --set model.hidden=64 --quiet --repeats 1 --out small.toml`,
+  psim calibrate --set model.hidden=64 --quiet --repeats 1 --out small.toml
+  psim calibrate --nccl 2-gpus.txt --nccl 8-gpus.json --out nvlink.toml`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return fmt.Errorf("calibrate takes one CONFIG or none, not %s\nsee \"psim calibrate --help\"", strings.Join(args, " "))
@@ -63,12 +69,19 @@ example exec is measured. Nothing else should run meanwhile.`,
 			return configs.Examples(), cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(f.nccl) > 0 {
+				if !cmd.Flags().Changed("out") {
+					f.out = defaultLinkFile
+				}
+				return f.runNCCL(cmd.Context(), args, cmd.OutOrStdout())
+			}
 			return f.run(cmd.Context(), args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.sets, "set", nil, "change a setting: KEY=VALUE with a dotted key; may be repeated")
 	flags.StringVar(&f.out, "out", defaultMachineFile, "machine file to write")
+	flags.StringArrayVar(&f.nccl, "nccl", nil, "fit a link to this output of nccl-tests; may be repeated")
 	flags.IntSliceVar(&f.samples, "samples", nil, "sizes of microbatches to measure (default the configuration's, half and twice that)")
 	flags.IntVar(&f.repeats, "repeats", 9, "measurements of each time, of which the median counts")
 	flags.BoolVar(&f.json, "json", false, "print what was measured as one JSON object and nothing else")

@@ -126,7 +126,23 @@ func listDevices(w io.Writer, verbose bool) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t\t%s\n", l.Name, units.FormatRate(float64(l.Bandwidth)),
 			orDash(l.Collective > 0, units.FormatRate(float64(l.Collective))), units.FormatDuration(time.Duration(l.Latency)), sharedBy(l), l.Description)
 		if verbose {
+			listRanges(w, l.AllReduce)
 			listSources(w, l.Source)
+		}
+	}
+}
+
+// listRanges prints measured all-reduces, a line for every number of ranks.
+func listRanges(w io.Writer, ranges []costmodel.AllReduceRange) {
+	for i, r := range ranges {
+		if i == 0 || ranges[i-1].Ranks != r.Ranks {
+			fmt.Fprintf(w, "    all-reduce over %d:", r.Ranks)
+		}
+		fmt.Fprintf(w, " %s and %s from %s", r.Call, r.Bandwidth, r.From)
+		if i+1 < len(ranges) && ranges[i+1].Ranks == r.Ranks {
+			fmt.Fprint(w, ",")
+		} else {
+			fmt.Fprintln(w)
 		}
 	}
 }

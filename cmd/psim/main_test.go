@@ -192,7 +192,7 @@ func TestErrors(t *testing.T) {
 		"psim version now",
 		"psim validate 9.9",
 		"psim validate --json --markdown",
-		"psim validate --published zero-bubbel",
+		"psim validate --published zero-bubble-2023-table-6",
 		"psim validate --published --executed",
 		"psim validate --out figures",
 		"psim validate --published --out my.toml",

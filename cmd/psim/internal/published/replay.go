@@ -61,9 +61,9 @@ func (t Table) replay() (Result, error) {
 }
 
 // summarize computes the errors of the rows that were not used.
-func (r *Result) summarize() error {
+func (t *Result) summarize() error {
 	var off []float64
-	for _, row := range r.Replayed {
+	for _, row := range t.Replayed {
 		e := math.Abs(row.Error())
 		if math.IsNaN(e) || math.IsInf(e, 0) {
 			return fmt.Errorf("row %s: predicted %v and published %v have no relative error", row.Label, row.Predicted, row.Published)
@@ -71,10 +71,10 @@ func (r *Result) summarize() error {
 		if row.Used {
 			continue
 		}
-		if e >= r.WorstError {
-			r.WorstError, r.WorstRow = e, row.Label
+		if e >= t.WorstError {
+			t.WorstError, t.WorstRow = e, row.Label
 		}
-		r.MeanError += e
+		t.MeanError += e
 		off = append(off, e)
 	}
 	n := len(off)
@@ -82,7 +82,7 @@ func (r *Result) summarize() error {
 		return fmt.Errorf("no row is left to compare with")
 	}
 	slices.Sort(off)
-	r.Compared, r.MeanError, r.MedianError = n, r.MeanError/float64(n), (off[(n-1)/2]+off[n/2])/2
+	t.Compared, t.MeanError, t.MedianError = n, t.MeanError/float64(n), (off[(n-1)/2]+off[n/2])/2
 	return nil
 }
 

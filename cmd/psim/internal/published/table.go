@@ -56,7 +56,10 @@ func (r Row) Error() float64 { return r.Predicted/r.Published - 1 }
 // catalog lists all tables.
 func catalog() []Table {
 	return []Table{
-		zeroBubbleTable5(), zeroBubbleTable5Interleaved(),
+		zeroBubbleTable5(), zeroBubbleTable5Interleaved(), dualPipeBubbles(),
+		ncclTable("vtrain-2024-nccl-a100", "nccl_a100.csv", "nvlink3-a100"),
+		ncclTable("vtrain-2024-nccl-v100", "nccl_v100.csv", "nvlink2-v100"),
+		ncclOthers(),
 	}
 }
 
@@ -95,5 +98,8 @@ func unknown(name string, all []Table) error {
 	for _, t := range all {
 		known = append(known, t.Name)
 	}
-	return fmt.Errorf("there is no published table %q%s (there are %s)", name, nearest.Suggest(name, known), strings.Join(known, ", "))
+	if suggestion := nearest.Suggest(name, known); suggestion != "" {
+		return fmt.Errorf("there is no published table %q%s", name, suggestion)
+	}
+	return fmt.Errorf("there is no published table %q; there are %s", name, strings.Join(known, ", "))
 }

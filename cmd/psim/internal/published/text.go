@@ -92,5 +92,8 @@ func figures(x float64) string {
 func percent(x float64) string { return fmt.Sprintf("%.2f %%", 100*x) }
 
 func signed(x float64) string {
+	if math.Abs(x) < 0.5e-4 {
+		return "0.00 %"
+	}
 	return strings.Replace(fmt.Sprintf("%+.2f %%", 100*x), "-", "−", 1)
 }

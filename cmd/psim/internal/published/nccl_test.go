@@ -1,0 +1,35 @@
+package published
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/costmodel"
+)
+
+// The catalog's ranges are the fit to the rows that are used, and to no other.
+func TestCatalogIsTheFit(t *testing.T) {
+	others := func(source string) []ncclTiming { list, _ := ncclSource(source); return list }
+	for name, list := range map[string][]ncclTiming{
+		"nvlink3-a100": ncclTimings("nccl_a100.csv"), "nvlink2-v100": ncclTimings("nccl_v100.csv"),
+		"pcie3-no-p2p": others("A"), "nvlink4-h200": others("C"), "nvlink5-b200": others("D"),
+	} {
+		ranges, err := costmodel.FitAllReduce(usedTimings(list))
+		require.NoError(t, err)
+		link, err := catalogLink(name)
+		require.NoError(t, err)
+		require.Equal(t, inTOML(ranges), inTOML(link.AllReduce), "all_reduce of %s is to be:\n%s", name, inTOML(ranges))
+	}
+}
+
+// inTOML writes ranges as the catalog has them.
+func inTOML(ranges []costmodel.AllReduceRange) string {
+	var b strings.Builder
+	for _, r := range ranges {
+		fmt.Fprintf(&b, "  {ranks = %d, from = %q, call = %q, bandwidth = %q},\n", r.Ranks, r.From, r.Call, r.Bandwidth)
+	}
+	return b.String()
+}

@@ -1,0 +1,217 @@
+package costmodel_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/costmodel"
+	"psim/internal/units"
+	"psim/schedules"
+)
+
+const us = time.Microsecond
+
+// nodes is a machine of nodes with four devices on 10 B/µs and 1 µs, and two
+// network cards each of 5 B/µs and 3 µs.
+func nodes() costmodel.Machine {
+	return costmodel.Machine{
+		DevicesPerNode: 4, NICsPerNode: 2,
+		Link:    costmodel.Link{Bandwidth: 10e6, Latency: 1000},
+		Network: costmodel.Link{Bandwidth: 5e6, Latency: 3000},
+	}
+}
+
+// group is the ranks from 0 on.
+func group(n int) []int32 {
+	ranks := make([]int32, n)
+	for i := range ranks {
+		ranks[i] = int32(i)
+	}
+	return ranks
+}
+
+// Closed forms with numbers that can be followed by hand.
+func TestAlgorithms(t *testing.T) {
+	one := costmodel.Link{Bandwidth: 10e6, Latency: 1000, Call: 7000} // 10 bytes per µs
+	m := nodes()
+	for _, c := range []struct {
+		what, algorithm string
+		kind            schedules.Kind
+		link            costmodel.Link
+		n               int
+		bytes           int64
+		want            time.Duration
+	}{
+		{"14 steps of 1 and 10 µs", costmodel.RingAlgorithm, schedules.AllReduce, one, 8, 800, 7*us + 14*11*us},
+		{"up and down 3 levels, twice the bytes", costmodel.TreeAlgorithm, schedules.AllReduce, one, 8, 800, 7*us + 6*us + 160*us},
+		{"5 ranks make 3 levels", costmodel.TreeAlgorithm, schedules.AllReduce, one, 5, 800, 7*us + 6*us + 160*us},
+		{"two ranks exchange halves", costmodel.TreeAlgorithm, schedules.AllReduce, one, 2, 800, 7*us + 2*us + 80*us},
+		{"a tree scatters nothing: ring", costmodel.TreeAlgorithm, schedules.ReduceScatter, one, 8, 800, 7*us + 7*11*us},
+		{"3 halvings and 3 doublings", costmodel.HalvingDoubling, schedules.AllReduce, one, 8, 800, 7*us + 6*us + 140*us},
+		{"3 halvings", costmodel.HalvingDoubling, schedules.ReduceScatter, one, 8, 800, 7*us + 3*us + 70*us},
+		{"6 ranks: 4, and all bytes before and after", costmodel.HalvingDoubling, schedules.AllReduce, one, 6, 800, 7*us + (4+2)*us + (120+160)*us},
+		{"one node has one level: ring", costmodel.Hierarchical, schedules.AllReduce, m.Group(group(4)), 4, 800, 6 * 21 * us},
+		// In a node 3 steps of 1 + 20 µs, twice; between two nodes 2 steps of 3 µs
+		// and 400 bytes on 10 B/µs.
+		{"in nodes, between, in nodes", costmodel.Hierarchical, schedules.AllReduce, m.Group(group(8)), 8, 800, 2*3*21*us + 2*43*us},
+		{"in nodes, between", costmodel.Hierarchical, schedules.AllGather, m.Group(group(8)), 8, 800, 3*21*us + 43*us},
+		// Two nodes exchange 800 bytes on 10 B/µs; chains of four send 1600 on 10.
+		{"tree of nodes, chains in nodes", costmodel.TreeAlgorithm, schedules.AllReduce, m.Group(group(8)), 8, 800, 2*3*us + 6*us + 160*us},
+	} {
+		c.link.Algorithm = c.algorithm
+		require.Equal(t, c.want, costmodel.CollectiveTime(c.kind, c.link, c.n, c.bytes), "%s: %s", c.algorithm, c.what)
+	}
+	uneven := m.Group(group(6))
+	uneven.Algorithm = costmodel.Hierarchical
+	require.Equal(t, costmodel.RingAlgorithm, costmodel.CollectiveAlgorithm(schedules.AllReduce, uneven, 6, 800), "nodes of 4 and 2")
+}
+
+// Auto is the fastest of what NCCL has; small tensors go up a tree, large ones
+// around a ring.
+func TestAuto(t *testing.T) {
+	l := costmodel.Link{Bandwidth: 1e11, Latency: 5000, Algorithm: costmodel.Auto}
+	require.Equal(t, costmodel.TreeAlgorithm, costmodel.CollectiveAlgorithm(schedules.AllReduce, l, 8, 1<<10))
+	require.Equal(t, costmodel.RingAlgorithm, costmodel.CollectiveAlgorithm(schedules.AllReduce, l, 8, 1<<30))
+	rapid.Check(t, func(t *rapid.T) {
+		m, ranks := drawNodes(t)
+		auto := m.Group(ranks)
+		bytes := rapid.Int64Range(0, 1e10).Draw(t, "S")
+		for kind := range rings {
+			least := time.Duration(1 << 62)
+			for _, name := range []string{costmodel.RingAlgorithm, costmodel.TreeAlgorithm, costmodel.Hierarchical} {
+				named := auto
+				named.Algorithm = name
+				least = min(least, costmodel.CollectiveTime(kind, named, len(ranks), bytes))
+			}
+			auto.Algorithm = costmodel.Auto
+			require.Equal(t, least, costmodel.CollectiveTime(kind, auto, len(ranks), bytes))
+		}
+	})
+}
+
+// drawNodes draws a machine of up to 4 nodes and all of its ranks.
+func drawNodes(t *rapid.T) (costmodel.Machine, []int32) {
+	m := costmodel.Machine{
+		DevicesPerNode: rapid.IntRange(1, 8).Draw(t, "devices per node"), NICsPerNode: rapid.IntRange(0, 8).Draw(t, "cards"),
+		Link: drawLink(t), Network: drawLink(t),
+	}
+	return m, group(m.DevicesPerNode * rapid.IntRange(1, 4).Draw(t, "nodes"))
+}
+
+// By every algorithm time grows with bytes and latency, and falls with
+// bandwidth; a doubled rate never slows.
+func TestCollectivesAreMonotone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, ranks := drawNodes(t)
+		bytes := rapid.Int64Range(0, 1e10).Draw(t, "S")
+		algorithm := rapid.SampledFrom(costmodel.Algorithms()).Draw(t, "algorithm")
+		took := func(m costmodel.Machine, bytes int64) (times [3]time.Duration) {
+			m.Link.Algorithm, m.Network.Algorithm = algorithm, algorithm
+			for i, kind := range []schedules.Kind{schedules.AllReduce, schedules.ReduceScatter, schedules.AllGather} {
+				times[i] = costmodel.CollectiveTime(kind, m.Group(ranks), len(ranks), bytes)
+			}
+			return times
+		}
+		slower, faster, later := m, m, m
+		slower.Link.Latency, slower.Network.Latency = m.Link.Latency+1000, m.Network.Latency+1000
+		faster.Link.Bandwidth, faster.Network.Bandwidth = 2*m.Link.Bandwidth, 2*m.Network.Bandwidth
+		later.Link.Call, later.Network.Call = 500, 500
+		for i, now := range took(m, bytes) {
+			require.LessOrEqual(t, now, took(m, bytes+bytes/2+1)[i])
+			require.LessOrEqual(t, now, took(slower, bytes)[i])
+			require.LessOrEqual(t, now, took(later, bytes)[i])
+			require.GreaterOrEqual(t, now, took(faster, bytes)[i])
+		}
+	})
+}
+
+// protocols are two protocols over two ranks, of which the second comes late: at
+// 1000 bytes the first takes 210 µs and the second 120.
+func protocols() costmodel.Link {
+	return costmodel.Link{Bandwidth: 1e6, Call: 4000, AllReduce: []costmodel.AllReduceRange{
+		{Ranks: 2, From: 0, Call: 10_000, Bandwidth: 5e6},
+		{Ranks: 2, From: 1000, Call: 20_000, Bandwidth: 10e6},
+	}}
+}
+
+// What was measured goes before algorithms; no size takes longer than a larger
+// one; half of an all-reduce has half the steps and the whole call.
+func TestMeasuredAllReduce(t *testing.T) {
+	l := protocols()
+	for bytes, want := range map[int64]time.Duration{0: 10 * us, 100: 30 * us, 550: 120 * us, 999: 120 * us, 1000: 120 * us, 2000: 220 * us} {
+		require.Equal(t, want, costmodel.CollectiveTime(schedules.AllReduce, l, 2, bytes), "%d bytes", bytes)
+	}
+	require.Equal(t, "measured", costmodel.CollectiveAlgorithm(schedules.AllReduce, l, 2, 1))
+	require.Equal(t, costmodel.RingAlgorithm, costmodel.CollectiveAlgorithm(schedules.AllReduce, l, 3, 1))
+	require.Equal(t, 7*us+10*us, costmodel.CollectiveTime(schedules.AllGather, l, 2, 100))
+	require.Equal(t, 12*us+100*us, costmodel.CollectiveTime(schedules.ReduceScatter, l, 2, 2000))
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.Int64Range(0, 3000).Draw(t, "a"), rapid.Int64Range(0, 3000).Draw(t, "b")
+		for kind := range rings {
+			require.LessOrEqual(t, costmodel.CollectiveTime(kind, l, 2, min(a, b)), costmodel.CollectiveTime(kind, l, 2, max(a, b)))
+		}
+	})
+}
+
+// The fit finds the two protocols that made the times, and the link's start-up
+// from two numbers of ranks.
+func TestFitAllReduce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		call := rapid.Int64Range(10_000, 100_000).Draw(t, "call") / 1000 * 1000
+		slow := rapid.IntRange(10, 100).Draw(t, "GB/s")
+		made := []costmodel.AllReduceRange{
+			{Ranks: 4, Call: units.Duration(call), Bandwidth: units.Rate(slow) * 1e9},
+			{Ranks: 4, From: 8 << 20, Call: units.Duration(2 * call), Bandwidth: units.Rate(4*slow) * 1e9},
+		}
+		var list []costmodel.AllReduceTiming
+		l := costmodel.Link{Bandwidth: 1, AllReduce: made[:1]}
+		for mb := int64(20); mb > 0; mb-- {
+			if l.AllReduce = made[:1]; mb >= 8 {
+				l.AllReduce = []costmodel.AllReduceRange{{Ranks: 4, Call: made[1].Call, Bandwidth: made[1].Bandwidth}}
+			}
+			list = append(list, costmodel.AllReduceTiming{Ranks: 4, Bytes: mb << 20, Time: costmodel.CollectiveTime(schedules.AllReduce, l, 4, mb<<20)})
+		}
+		found, err := costmodel.FitAllReduce(list)
+		require.NoError(t, err)
+		require.Len(t, found, 2)
+		for i := range made {
+			require.Equal(t, made[i].From, found[i].From)
+			require.InEpsilon(t, float64(made[i].Call), float64(found[i].Call), 2e-3)
+			require.InEpsilon(t, float64(made[i].Bandwidth), float64(found[i].Bandwidth), 2e-3)
+		}
+	})
+	link := costmodel.FitLink([]costmodel.AllReduceRange{
+		{Ranks: 2, Call: 12_000, Bandwidth: 5e9}, {Ranks: 2, From: 100, Call: 1, Bandwidth: 6e9}, {Ranks: 8, Call: 24_000, Bandwidth: 9e9},
+	})
+	require.Equal(t, []any{units.Duration(10_000), units.Duration(1000), units.Rate(6e9), units.Rate(9e9)}, []any{link.Call, link.Latency, link.Bandwidth, link.Collective})
+	for _, bad := range [][]costmodel.AllReduceTiming{nil, {{Ranks: 1, Bytes: 1, Time: 1}}, {{Ranks: 2, Bytes: 0, Time: 1}}, {{Ranks: 2, Bytes: 1}}} {
+		_, err := costmodel.FitAllReduce(bad)
+		require.Error(t, err)
+	}
+}
+
+// Any positive timings have a fit, with a bandwidth and times that are no less
+// than nothing.
+func TestFitAllReduceOfAnything(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) costmodel.AllReduceTiming {
+			return costmodel.AllReduceTiming{
+				Ranks: rapid.IntRange(2, 4).Draw(t, "n"), Bytes: rapid.Int64Range(1, 1<<40).Draw(t, "S"),
+				Time: time.Duration(rapid.Int64Range(1, 1e15).Draw(t, "t")),
+			}
+		}), 1, 12).Draw(t, "timings")
+		ranges, err := costmodel.FitAllReduce(list)
+		require.NoError(t, err)
+		link := costmodel.FitLink(ranges)
+		require.Positive(t, link.Bandwidth)
+		for _, x := range list {
+			took, by := costmodel.CollectiveTime(schedules.AllReduce, link, x.Ranks, x.Bytes), costmodel.CollectiveAlgorithm(schedules.AllReduce, link, x.Ranks, x.Bytes)
+			require.Equal(t, "measured", by)
+			require.GreaterOrEqual(t, took, time.Duration(0))
+			require.Less(t, took, 1000*time.Hour*24)
+		}
+	})
+}
