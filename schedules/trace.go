@@ -26,6 +26,10 @@ type Cost struct {
 	// Link is the shared queue that the task also waits for and holds while
 	// busy: a network card, a host bridge. 0 is none.
 	Link int32
+	// Launch is how long a host thread is busy launching the task's kernels, of
+	// which the first runs after Lead. It counts where Costs.Host is given, for
+	// tasks that are neither collectives nor on a link.
+	Launch, Lead time.Duration
 }
 
 // Costs is what a simulation needs to know beyond the graph.
@@ -35,6 +39,8 @@ type Costs struct {
 	// Persistent is the memory of every rank that stays through the step:
 	// parameters, gradients, optimizer states. Nil means none.
 	Persistent []int64
+	// Host is how tasks are launched; nil where that costs nothing.
+	Host *Host
 }
 
 // A MemoryEvent is a change of the memory in use on a rank.
@@ -52,7 +58,8 @@ type Trace struct {
 	Spans []Span
 	// Ready[i] is when task i had everything it depends on and its turn on its
 	// stream; what is left until its span starts went into starting it. Nil if
-	// not known, as in a simulation, where no time passes between the two.
+	// not known, as in a simulation without a Host, where no time passes between
+	// the two.
 	Ready []time.Duration
 	// Cause[i] is the task whose end let task i start: a dependency, or the
 	// one before it in a queue; None at time zero. Nil if not known.
