@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench fuzz golden lint report ci
+.PHONY: run test bench fuzz golden lint report accuracy ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -37,3 +37,8 @@ ci:
 report: ## predict and run 18 experiments on this machine: docs/executed.md; takes minutes, and a quiet machine
 	$(GO) run ./cmd/psim validate --executed --markdown > docs/executed.md.new
 	mv docs/executed.md.new docs/executed.md
+
+accuracy: ## replay the published tables: docs/accuracy.md and its pictures
+	rm -rf docs/accuracy
+	$(GO) run ./cmd/psim validate --published --markdown --out docs/accuracy > docs/accuracy.md.new
+	mv docs/accuracy.md.new docs/accuracy.md

@@ -52,6 +52,8 @@ func figures(t testing.TB) map[string]func(w io.Writer, format string) error {
 		"memory-16":        memory(run(t, "1f1b", 16, 32, c)),
 		"memory-split":     memory(split(t), 80e9, 80e9),
 		"pareto":           func(w io.Writer, format string) error { return reports.Pareto(w, format, pareto(t, 12e9)) },
+		"scatter":          func(w io.Writer, format string) error { return reports.Scatter(w, format, scatter(1)) },
+		"scatter-log":      func(w io.Writer, format string) error { return reports.Scatter(w, format, scatter(3)) },
 		"pareto-unlimited": func(w io.Writer, format string) error { return reports.Pareto(w, format, pareto(t, 0)) },
 	}
 }

@@ -109,6 +109,9 @@ func TestHelpExamples(t *testing.T) {
 		for line := range strings.Lines(c.Example) {
 			command, _, _ := strings.Cut(strings.TrimSpace(line), "   ") // a remark follows after spaces
 			command, _, _ = strings.Cut(command, " > ")
+			if testing.Short() && trains(command) {
+				continue // for minutes, under the race detector
+			}
 			if strings.HasPrefix(command, "psim validate --executed") {
 				command += " --oversubscribe --steps 1 --set model.layers=4 --set model.hidden=16"
 			}
@@ -128,6 +131,16 @@ func TestHelpExamples(t *testing.T) {
 	}
 	visit(newRoot())
 	require.Greater(t, examples, 12)
+}
+
+// trains reports whether a command runs networks for real.
+func trains(command string) bool {
+	for _, verb := range []string{"psim exec", "psim validate --executed", "psim calibrate", "psim doctor"} {
+		if strings.HasPrefix(command, verb) {
+			return true
+		}
+	}
+	return false
 }
 
 // TestHelp compares the manual with a golden file, so that a change of it is

@@ -165,6 +165,10 @@ func TestErrors(t *testing.T) {
 		"psim version now",
 		"psim validate 9.9",
 		"psim validate --json --markdown",
+		"psim validate --published zero-bubbel",
+		"psim validate --published --executed",
+		"psim validate --out figures",
+		"psim validate --published --out my.toml",
 	} {
 		stdout, stderr, code := psim(t, command)
 		require.Equal(t, exitUsage, code, "%s: %s", command, stderr)

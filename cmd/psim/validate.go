@@ -13,24 +13,40 @@ import (
 
 func newValidate() *cobra.Command {
 	var asJSON, markdown, executed bool
+	var p publishedFlags
 	var f execFlags
 	cmd := &cobra.Command{
-		Use:   "validate [ID…]",
+		Use:   "validate [ID… | --published [NAME…]]",
 		Short: "answer the formula questions, each by closed form and by simulation",
 		Long: `validate answers the formula questions of Brown's CS1390 assignment on parallel
 training, each in two independent ways: by a closed form, and by simulating the
 task graph. It fails (exit code 1) if the two disagree. Without an ID it answers
 all; 3.3 stands for all of its parts.
 
+--published instead predicts the rows of published tables, all or those of the
+NAMEs, and says how far off it was; --out DIR draws them. Rows that constants were
+fitted to are marked and not in the errors.
+
 --executed instead predicts steps of two networks, three schedules and 2, 4 and 8
 microbatches, runs them for real on --gpus devices, and says how far off it was.`,
 		Example: `  psim validate
   psim validate 1.6 4.4
   psim validate --markdown > answers.md
+  psim validate --published zero-bubble --out figures
   psim validate --executed                            predictions against this machine`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asJSON && markdown {
 				return errors.New("--json and --markdown exclude each other: stdout holds one of them")
+			}
+			if p.published {
+				if executed {
+					return errors.New("--published and --executed exclude each other")
+				}
+				p.json, p.markdown = asJSON, markdown
+				return p.run(cmd.Context(), args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
+			if p.out != "" {
+				return fmt.Errorf("--out %s: is for --published", p.out)
 			}
 			if executed {
 				if len(args) > 0 {
@@ -66,6 +82,7 @@ microbatches, runs them for real on --gpus devices, and says how far off it was.
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object and nothing else")
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "print an answer sheet in Markdown")
+	p.register(cmd)
 	cmd.Flags().BoolVar(&executed, "executed", false, "predict steps, run them for real and compare")
 	f.registerExecuted(cmd)
 	return cmd

@@ -1,0 +1,134 @@
+package published
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/reports"
+)
+
+// Every table has a name of its own, says where it is from, and is replayed to
+// the end; the tables of a figure have one unit.
+func TestCatalog(t *testing.T) {
+	names, units := map[string]bool{}, map[string]string{}
+	for _, table := range catalog() {
+		require.False(t, names[table.Name], table.Name)
+		names[table.Name] = true
+		for _, text := range []string{table.Name, table.Title, table.Paper, table.Place, table.Figure} {
+			require.NotEmpty(t, text, table.Name)
+			require.NotContains(t, text, "|", "it stands in a Markdown table")
+		}
+		r, err := table.replay()
+		require.NoError(t, err, table.Name)
+		labels := map[string]bool{}
+		for _, row := range r.Replayed {
+			require.False(t, labels[row.Label], "%s: two rows %s", table.Name, row.Label)
+			labels[row.Label] = true
+			require.Equal(t, r.Replayed[0].Unit, row.Unit, table.Name)
+		}
+		unit, seen := units[table.Figure]
+		require.True(t, !seen || unit == r.Replayed[0].Unit, "%s: another unit than the rest of the figure", table.Name)
+		units[table.Figure] = r.Replayed[0].Unit
+		require.Equal(t, r.Compared < r.Rows, r.Fitted, "%s: fitted tables have used rows, others none", table.Name)
+	}
+}
+
+// Every file of data begins with a comment that names its source.
+func TestDataHasSources(t *testing.T) {
+	files, err := fs.Glob(data, "testdata/*.csv")
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := data.ReadFile(file)
+		require.NoError(t, err)
+		require.True(t, bytes.HasPrefix(text, []byte("# ")), file)
+		require.NotEmpty(t, records(strings.TrimPrefix(file, "testdata/")))
+	}
+}
+
+// The 36 rates of the table are ours to the digit that is printed.
+func TestZeroBubbleTable5(t *testing.T) {
+	rows, err := zeroBubbleTable5().Rows()
+	require.NoError(t, err)
+	require.Len(t, rows, 36)
+	for _, row := range rows {
+		require.InDelta(t, row.Published, row.Predicted, 0.5e-4+1e-12, row.Label)
+	}
+}
+
+func TestSelect(t *testing.T) {
+	names := func(words ...string) (list []string) {
+		tables, err := Select(words)
+		require.NoError(t, err)
+		for _, table := range tables {
+			list = append(list, table.Name)
+		}
+		return list
+	}
+	require.Len(t, names(), len(catalog()))
+	require.Equal(t, []string{"zero-bubble-2023-table-5"}, names("zero-bubble-2023-table-5"))
+	require.Subset(t, names("zero-bubble"), []string{"zero-bubble-2023-table-5", "zero-bubble-2023-table-5-interleaved"})
+	_, err := Select([]string{"zero-bubble-2023-table-6"})
+	require.ErrorContains(t, err, `no published table "zero-bubble-2023-table-6"; did you mean`)
+	_, err = Select([]string{"zero-b"})
+	require.Error(t, err)
+}
+
+// made is a table whose errors are known: +10 %, −20 %, and one that was used.
+func made() Table {
+	return Table{
+		Name: "made-up", Title: "steps", Paper: "Nobody 2026", Place: "table 1", Figure: "made", Fitted: "one rate, from row b",
+		Rows: func() ([]Row, error) {
+			return []Row{
+				{Label: "a", Unit: "s", Published: 10, Predicted: 11, Parts: []Part{{"compute", 0.12}, {"communication", -0.02}}},
+				{Label: "b", Unit: "s", Published: 20, Predicted: 200, Used: true},
+				{Label: "c", Unit: "s", Published: 40, Predicted: 32},
+			}, nil
+		},
+	}
+}
+
+// Errors are absolute, over the rows that were not used.
+func TestErrors(t *testing.T) {
+	report, err := Replay([]Table{made()})
+	require.NoError(t, err)
+	r := report.Tables[0]
+	require.InDelta(t, 0.15, r.MeanError, 1e-12)
+	require.InDelta(t, 0.15, r.MedianError, 1e-12)
+	require.InDelta(t, 0.2, r.WorstError, 1e-12)
+	require.Equal(t, []any{"c", 3, 2, true}, []any{r.WorstRow, r.Rows, r.Compared, r.Fitted})
+
+	var text, document, object bytes.Buffer
+	require.NoError(t, report.WriteText(&text))
+	require.Contains(t, text.String(), "  a    11.00 s    10.00 s    +10.00 %  compute +12.00 %, communication −2.00 %\n")
+	require.Contains(t, text.String(), "  b    200.0 s    20.00 s    +900.00 %  used for the fit\n")
+	require.Contains(t, text.String(), "made-up  2 of 3  15.00 %  15.00 %  20.00 %  yes")
+	require.NoError(t, report.WriteMarkdown(&document, "pictures"))
+	require.Contains(t, document.String(), "| 2 of 3 | 15.00 % | 15.00 % | 20.00 % | one rate, from row b | – |\n")
+	require.Contains(t, document.String(), "](pictures/made.png)")
+	require.NoError(t, report.WriteJSON(&object))
+	var read struct {
+		Tables []map[string]any `json:"tables"`
+	}
+	require.NoError(t, json.Unmarshal(object.Bytes(), &read))
+	require.Equal(t, []any{"made-up", 3., true}, []any{read.Tables[0]["name"], read.Tables[0]["rows"], read.Tables[0]["fitted"]})
+
+	var picture bytes.Buffer
+	require.NoError(t, reports.Scatter(&picture, reports.SVG, report.Figures()["made"]))
+	require.Contains(t, picture.String(), "hollow")
+}
+
+// A table without rows to compare, or with a number that has no relative error,
+// is a mistake.
+func TestNothingToCompare(t *testing.T) {
+	for _, rows := range [][]Row{nil, {{Published: 1, Predicted: 1, Used: true}}, {{Published: 0, Predicted: 1}}} {
+		table := made()
+		table.Rows = func() ([]Row, error) { return rows, nil }
+		_, err := Replay([]Table{table})
+		require.ErrorContains(t, err, "made-up: ")
+	}
+}

@@ -1,0 +1,95 @@
+package published
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+)
+
+// A Report is tables that have been replayed.
+type Report struct {
+	Tables []Result `json:"tables"`
+}
+
+// A Result is a table that has been replayed. Errors are fractions of what was
+// published; the mean, the median and the worst are of absolute errors, over the
+// rows that no constant was fitted to.
+type Result struct {
+	Name        string  `json:"name"`
+	Rows        int     `json:"rows"`     // of the table
+	Compared    int     `json:"compared"` // of them, those in the errors
+	MeanError   float64 `json:"mean_error"`
+	MedianError float64 `json:"median_error"`
+	WorstError  float64 `json:"worst_error"`
+	WorstRow    string  `json:"worst_row"`
+	Fitted      bool    `json:"fitted"`
+	FittedFrom  string  `json:"fitted_from,omitempty"`
+	Title       string  `json:"title"`
+	Paper       string  `json:"paper"`
+	Place       string  `json:"place"`
+	Claim       string  `json:"claim,omitempty"`
+	Note        string  `json:"note,omitempty"`
+	Figure      string  `json:"figure"`
+	Replayed    []Row   `json:"replayed"`
+}
+
+// Replay predicts all rows of tables.
+func Replay(tables []Table) (Report, error) {
+	r := Report{Tables: []Result{}}
+	for _, t := range tables {
+		result, err := t.replay()
+		if err != nil {
+			return r, fmt.Errorf("%s: %w", t.Name, err)
+		}
+		r.Tables = append(r.Tables, result)
+	}
+	return r, nil
+}
+
+func (t Table) replay() (Result, error) {
+	rows, err := t.Rows()
+	if err != nil {
+		return Result{}, err
+	}
+	r := Result{
+		Name: t.Name, Rows: len(rows), Fitted: t.Fitted != "", FittedFrom: t.Fitted,
+		Title: t.Title, Paper: t.Paper, Place: t.Place, Claim: t.Claim, Note: t.Note, Figure: t.Figure, Replayed: rows,
+	}
+	return r, r.summarize()
+}
+
+// summarize computes the errors of the rows that were not used.
+func (r *Result) summarize() error {
+	var off []float64
+	for _, row := range r.Replayed {
+		e := math.Abs(row.Error())
+		if math.IsNaN(e) || math.IsInf(e, 0) {
+			return fmt.Errorf("row %s: predicted %v and published %v have no relative error", row.Label, row.Predicted, row.Published)
+		}
+		if row.Used {
+			continue
+		}
+		if e >= r.WorstError {
+			r.WorstError, r.WorstRow = e, row.Label
+		}
+		r.MeanError += e
+		off = append(off, e)
+	}
+	n := len(off)
+	if n == 0 {
+		return fmt.Errorf("no row is left to compare with")
+	}
+	slices.Sort(off)
+	r.Compared, r.MeanError, r.MedianError = n, r.MeanError/float64(n), (off[(n-1)/2]+off[n/2])/2
+	return nil
+}
+
+// WriteJSON writes the report as one JSON object.
+func (r Report) WriteJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(r)
+}

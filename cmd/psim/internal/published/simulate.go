@@ -1,0 +1,25 @@
+package published
+
+import (
+	"psim/configs"
+	"psim/schedules"
+	"psim/sim"
+)
+
+// simulate predicts a configuration, given as psim run would be: TOML, and
+// settings KEY=VALUE over it.
+func simulate(config string, sets ...string) (*configs.Plan, schedules.Summary, error) {
+	c, err := configs.Parse("table", []byte(config), sets...)
+	if err != nil {
+		return nil, schedules.Summary{}, err
+	}
+	plan, err := c.Build()
+	if err != nil {
+		return nil, schedules.Summary{}, err
+	}
+	trace, err := sim.Run(plan.Graph, plan.Costs)
+	if err != nil {
+		return nil, schedules.Summary{}, err
+	}
+	return plan, schedules.Summarize(trace), nil
+}

@@ -1,0 +1,99 @@
+package published
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"psim/internal/nearest"
+)
+
+// A Table is a published table that psim can predict.
+type Table struct {
+	Name  string // unique, such as "korthikanti-2022-table-5"
+	Title string // what is measured, in a few words
+	Paper string
+	Place string // table and page, or where the data were read
+	// Fitted says which constants come from which rows; empty where nothing
+	// was fitted.
+	Fitted string
+	// Claim is the best that any other tool says of the same or a like table,
+	// with its source; empty where none is known.
+	Claim string
+	// Note is what a reader must know besides, such as where the rest of the
+	// error is.
+	Note string
+	// Figure names the scatter plot; tables with the same name share one, and
+	// must have one unit.
+	Figure string
+	// Rows predicts all rows.
+	Rows func() ([]Row, error)
+}
+
+// A Row is one number of a table.
+type Row struct {
+	Label     string  `json:"label"`
+	Unit      string  `json:"unit"` // of both numbers; "" for fractions
+	Published float64 `json:"published"`
+	Predicted float64 `json:"predicted"`
+	// Used rows were fitted to, and do not count in the table's errors.
+	Used bool `json:"used"`
+	// Parts split the error where the source allows: each is a part's
+	// predicted minus published amount, as a fraction of Published.
+	Parts []Part `json:"parts,omitempty"`
+}
+
+// A Part is what one part adds to the error of a row.
+type Part struct {
+	Name  string  `json:"name"`
+	Error float64 `json:"error"`
+}
+
+// Error is by how much the prediction is too high, as a fraction of what was
+// published.
+func (r Row) Error() float64 { return r.Predicted/r.Published - 1 }
+
+// catalog lists all tables.
+func catalog() []Table {
+	return []Table{
+		zeroBubbleTable5(), zeroBubbleTable5Interleaved(),
+	}
+}
+
+// Select returns the tables of some names, all if there are none. What is no
+// table's whole name stands for all that go on after it with "-": zero-bubble for
+// zero-bubble-2023-table-5.
+func Select(names []string) ([]Table, error) {
+	all := catalog()
+	if len(names) == 0 {
+		return all, nil
+	}
+	wanted := map[string]bool{}
+	for _, name := range names {
+		meant := Table.within
+		if slices.ContainsFunc(all, func(t Table) bool { return t.Name == name }) {
+			meant = func(t Table, name string) bool { return t.Name == name }
+		}
+		found := false
+		for _, t := range all {
+			if meant(t, name) {
+				found, wanted[t.Name] = true, true
+			}
+		}
+		if !found {
+			return nil, unknown(name, all)
+		}
+	}
+	return slices.DeleteFunc(all, func(t Table) bool { return !wanted[t.Name] }), nil
+}
+
+// within reports whether a name is the beginning of the table's.
+func (t Table) within(name string) bool { return strings.HasPrefix(t.Name, name+"-") }
+
+func unknown(name string, all []Table) error {
+	var known []string
+	for _, t := range all {
+		known = append(known, t.Name)
+	}
+	return fmt.Errorf("there is no published table %q%s (there are %s)", name, nearest.Suggest(name, known), strings.Join(known, ", "))
+}

@@ -1,0 +1,96 @@
+package published
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// WriteText writes every table's rows, and a line for each table at the end.
+func (r Report) WriteText(w io.Writer) error {
+	var b strings.Builder
+	for _, t := range r.Tables {
+		t.writeText(&b)
+	}
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "table\trows\tmean\tmedian\tworst\tfitted")
+	for _, t := range r.Tables {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", t.Name, t.counted(), percent(t.MeanError), percent(t.MedianError), percent(t.WorstError), t.constants())
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (t Result) writeText(b *strings.Builder) {
+	fmt.Fprintf(b, "%s: %s\n%s; %s\n", t.Name, t.Title, t.Paper, t.Place)
+	if t.Fitted {
+		fmt.Fprintf(b, "fitted: %s\n", t.FittedFrom)
+	}
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "  row\tpredicted\tpublished\terror")
+	for _, row := range t.Replayed {
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s%s\n", row.Label, amount(row.Predicted, row.Unit), amount(row.Published, row.Unit), signed(row.Error()), row.remark())
+	}
+	table.Flush() // into memory
+	if t.Note != "" {
+		fmt.Fprintln(b, t.Note)
+	}
+	fmt.Fprintln(b)
+}
+
+// remark is what stands behind a row: that it was used, and its error's parts.
+func (r Row) remark() string {
+	var parts []string
+	if r.Used {
+		parts = append(parts, "used for the fit")
+	}
+	for _, p := range r.Parts {
+		parts = append(parts, p.Name+" "+signed(p.Error))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "  " + strings.Join(parts, ", ")
+}
+
+// counted is the number of rows, and of those that are in the errors.
+func (t Result) counted() string {
+	if t.Compared < t.Rows {
+		return fmt.Sprintf("%d of %d", t.Compared, t.Rows)
+	}
+	return strconv.Itoa(t.Rows)
+}
+
+func (t Result) constants() string {
+	if t.Fitted {
+		return "yes, see above"
+	}
+	return "nothing"
+}
+
+// amount prints a number with four digits and its unit.
+func amount(x float64, unit string) string {
+	return strings.TrimSpace(figures(x) + " " + unit)
+}
+
+// figures prints a number with four digits, without an exponent.
+func figures(x float64) string {
+	const digits = 4
+	decimals := digits
+	if x != 0 {
+		decimals = max(0, digits-1-int(math.Floor(math.Log10(math.Abs(x)))))
+	}
+	return strconv.FormatFloat(x, 'f', decimals, 64)
+}
+
+func percent(x float64) string { return fmt.Sprintf("%.2f %%", 100*x) }
+
+func signed(x float64) string {
+	return strings.Replace(fmt.Sprintf("%+.2f %%", 100*x), "-", "−", 1)
+}
