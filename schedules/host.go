@@ -16,7 +16,7 @@ import (
 // that spans show what devices do and the gap before them what they wait for.
 type Host struct {
 	// Before[i] is the task that the thread of task i launches before it, or
-	// None.
+	// None. Nil means None for all, as is right for threads that wait.
 	Before []int32
 	// Queue is how far a thread may be ahead: it begins to launch a task when
 	// the one so many places before it on its stream has started. 0 is no limit.

@@ -9,13 +9,19 @@ import (
 // launchedBefore is the task that has to be launched before task i and has not
 // been, or none.
 func (e *engine) launchedBefore(i int32) int32 {
-	if e.launched == nil {
-		return none
-	}
-	if b := e.costs.Host.Before[i]; b != none && e.released[b] == unfinished {
+	if b := e.threadBefore(i); b != none && e.released[b] == unfinished {
 		return b
 	}
 	return none
+}
+
+// threadBefore is the task that the thread of task i launches before it, or
+// none.
+func (e *engine) threadBefore(i int32) int32 {
+	if e.costs.Host == nil || e.costs.Host.Before == nil {
+		return none
+	}
+	return e.costs.Host.Before[i]
 }
 
 // launch is when a task that is ready can start, and the task that this is due
@@ -32,7 +38,7 @@ func (e *engine) launch(i int32, ready time.Duration, cause int32, cost schedule
 			begin, why = at, task
 		}
 	}
-	if b := e.costs.Host.Before[i]; b != none {
+	if b := e.threadBefore(i); b != none {
 		later(e.launched[b], b)
 	}
 	if e.costs.Host.Waits {

@@ -57,6 +57,7 @@ func (r Row) Error() float64 { return r.Predicted/r.Published - 1 }
 func catalog() []Table {
 	return []Table{
 		zeroBubbleTable5(), zeroBubbleTable5Interleaved(),
+		zeroBubbleTable4(), zeroBubbleTable4Bare(),
 	}
 }
 
