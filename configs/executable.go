@@ -66,6 +66,8 @@ func (c *Config) fit(devices int) (sets, changes []string, err error) {
 // refuse reports what is simulated but not executed.
 func (c *Config) refuse() error {
 	switch {
+	case c.Parallel.Tensor > 1:
+		return c.problem("parallel", fmt.Errorf("tensor = %d: is simulated, but not executed; set tensor = 1", c.Parallel.Tensor))
 	case c.Parallel.Zero == 1 || c.Parallel.Zero == 2:
 		return c.problem("parallel", fmt.Errorf("zero = %d: is simulated, but not executed yet; 0 (all-reduce) and 3 (FSDP) are", c.Parallel.Zero))
 	case c.Train.Recompute == "selective":

@@ -93,10 +93,13 @@ func (c *Config) validateSections(kind work) error {
 				return c.problem(section, errors.New("the section has no meaning beside [times], which gives the times itself; use [model] or remove it"))
 			}
 		}
-		for _, key := range []string{"zero", "bucket", "overlap", "collectives"} {
+		for _, key := range []string{"zero", "bucket", "overlap", "collectives", "tensor_overlap"} {
 			if c.Defined("parallel." + key) {
 				return c.problem("parallel", fmt.Errorf("%s = …: has no meaning beside [times], which knows no gradients; use [model] or remove it", key))
 			}
+		}
+		if c.Parallel.Tensor > 1 {
+			return c.problem("parallel", fmt.Errorf("tensor = %d: the times of [times] are those of a whole stage, however many devices it is divided among; use [model] or set tensor = 1", c.Parallel.Tensor))
 		}
 		if c.Parallel.Data > 1 {
 			return c.problem("parallel", fmt.Errorf("data = %d: [times] does not say how large the gradients are; use [model]", c.Parallel.Data))

@@ -10,7 +10,7 @@ import (
 // Costs prices the tasks of a graph that was built from this workload, on a
 // machine.
 func (w Workload) Costs(m Machine, g *schedules.Graph) (schedules.Costs, error) {
-	compute, err := NewCompute(m.Device, w.Training)
+	compute, err := m.Compute(w.Training)
 	if err != nil {
 		return schedules.Costs{}, err
 	}
@@ -37,12 +37,19 @@ func (w Workload) Costs(m Machine, g *schedules.Graph) (schedules.Costs, error) 
 
 // check reports that the machine lacks a link that the graph needs.
 func (m *Machine) check(g *schedules.Graph) error {
-	if g.Ranks() > 1 && m.Link.Bandwidth == 0 && m.DevicesPerNode != 1 {
-		return fmt.Errorf("link: %d ranks need one between them; name it, such as link = \"pcie4\" (psim list devices), or give [machine.link] bandwidth and latency", g.Ranks())
+	what, devices := "ranks", g.Ranks()*m.tensor()
+	if m.tensor() > 1 {
+		what = "devices"
+	}
+	if n := m.DevicesPerNode; n > 0 && n%m.tensor() != 0 && m.tensor()%n != 0 {
+		return fmt.Errorf("devices_per_node = %d: some groups of parallel.tensor = %d would be in two nodes; one must divide the other", n, m.tensor())
+	}
+	if devices > 1 && m.Link.Bandwidth == 0 && m.DevicesPerNode != 1 {
+		return fmt.Errorf("link: %d %s need one between them; name it, such as link = \"pcie4\" (psim list devices), or give [machine.link] bandwidth and latency", devices, what)
 	}
 	if nodes := m.Nodes(g.Ranks()); nodes > 1 && m.Network.Bandwidth == 0 {
-		return fmt.Errorf("network: %d ranks take %d nodes (devices_per_node = %d), and no network joins them; name one, such as network = \"ib-hdr\"",
-			g.Ranks(), nodes, m.DevicesPerNode)
+		return fmt.Errorf("network: %d %s take %d nodes (devices_per_node = %d), and no network joins them; name one, such as network = \"ib-hdr\"",
+			devices, what, nodes, m.DevicesPerNode)
 	}
 	return nil
 }
@@ -82,6 +89,7 @@ type pricer struct {
 type sliced struct {
 	microbatch int32             // whose backward it is; None for all
 	times      [][]time.Duration // by size of microbatch; nil where it is whole
+	shares     [][]share         // likewise: of the whole
 }
 
 // priceStages prices every stage for every distinct size of microbatch.
@@ -129,7 +137,8 @@ func (p *pricer) priceSlices() {
 			cut.microbatch = schedules.None
 		}
 		for _, n := range p.sizes {
-			cut.times = append(cut.times, p.workload.slice(p.compute, t.Kind, int(t.Stage), n, p.buckets[t.Stage]))
+			times := p.workload.slice(p.compute, t.Kind, int(t.Stage), n, p.buckets[t.Stage])
+			cut.times, cut.shares = append(cut.times, times), append(cut.shares, sharesOf(times))
 		}
 		*p.sliceOf(t) = cut
 	}
@@ -216,9 +225,11 @@ func (p *pricer) computeTask(t *schedules.Task) schedules.Cost {
 			Busy:         price.forward,
 			BytesAtStart: price.keptForInput + price.keptForWeight + price.output - p.adopted(s, t),
 			BytesAtEnd:   -p.gathered[s],
+			Inner:        price.inner.forward,
 		}
 	case schedules.InputGradient:
 		return schedules.Cost{
+			Inner:        price.inner.repeated.Plus(price.inner.input),
 			Busy:         total(price.recompute, price.input),
 			BytesAtStart: received + price.inputPeak,
 			BytesAtEnd:   price.recomputedForWeight + price.between - price.keptForInput - price.inputPeak - price.result - p.gathered[s],
@@ -226,11 +237,13 @@ func (p *pricer) computeTask(t *schedules.Task) schedules.Cost {
 	case schedules.WeightGradient:
 		return p.part(t, schedules.Cost{
 			Busy:       price.weight,
+			Inner:      price.inner.weight,
 			BytesAtEnd: -price.keptForWeight - price.recomputedForWeight - price.between,
 		})
 	}
 	return p.part(t, schedules.Cost{
 		Busy:         price.backward(),
+		Inner:        price.inner.repeated.Plus(price.inner.whole),
 		BytesAtStart: received + price.backwardPeak,
 		BytesAtEnd:   -price.keptForInput - price.keptForWeight - price.backwardPeak - price.result - p.gathered[s],
 	})
@@ -268,6 +281,7 @@ func (p *pricer) part(t *schedules.Task, cost schedules.Cost) schedules.Cost {
 	if cut.times != nil && (cut.microbatch == t.Microbatch || cut.microbatch == schedules.None) {
 		times := cut.times[p.sizeOf[t.Microbatch]]
 		cost.Busy = times[t.Part]
+		cost.Inner = cut.shares[p.sizeOf[t.Microbatch]][t.Part].of(cost.Inner)
 		if t.Part > 0 {
 			cost.BytesAtStart = 0
 		}

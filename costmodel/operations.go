@@ -18,6 +18,8 @@ type Compute struct {
 	element   float64 // bytes of an activation
 	measured  curves
 	updates   []MeasuredUpdate
+	link      Link // among the devices of a rank
+	devices   int  // of a rank
 }
 
 // NewCompute prices operations on d for a training precision. It fails where
@@ -46,6 +48,9 @@ func NewCompute(d Device, t arch.Training) (Compute, error) {
 // computing and moving, after the launch. A pass that does nothing costs
 // nothing.
 func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
+	if o.Class == arch.Exchange {
+		return c.exchange(o, p, samples)
+	}
 	flops := float64(o.FLOPs(p)) * float64(samples)
 	moved := float64(o.Traffic(p, samples)) * c.element
 	if flops == 0 && moved == 0 {
@@ -91,7 +96,8 @@ func (c Compute) Backward(l arch.Layer, samples int64) time.Duration {
 	if t, ok := c.measured.at(l, backwardTime, samples); ok {
 		return t
 	}
-	return total(c.Layer(l, arch.InputGradient, samples), c.Layer(l, arch.WeightGradient, samples))
+	both := total(c.Layer(l, arch.InputGradient, samples), c.Layer(l, arch.WeightGradient, samples))
+	return both - c.hidden(l.Ops, samples)
 }
 
 // roofline is the time of one pass of operations, one after another.

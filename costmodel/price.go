@@ -20,6 +20,8 @@ type price struct {
 	// was kept, as they go from the last layer to the first, recomputing and
 	// freeing each.
 	inputPeak, backwardPeak int64
+	// inner is what the devices of the rank exchange in each pass.
+	inner passes
 	// output is the stage's result on its way to the next, 0 where the stage
 	// keeps it anyway; result is its size.
 	output, result int64
@@ -43,6 +45,7 @@ func (w Workload) price(c Compute, stage int, samples int64) price {
 		p.weight = total(p.weight, c.Layer(l, arch.WeightGradient, samples))
 		p.whole = total(p.whole, c.Backward(l, samples))
 		p.recompute = total(p.recompute, c.Recompute(l, w.Training, samples))
+		p.inner.add(c, l, w.Training, samples)
 		kept := bytesOf(w.Training.Kept(l), element, samples)
 		p.keptForInput += kept[arch.ForwardToInput]
 		p.keptForWeight += kept[arch.ForwardToWeight]

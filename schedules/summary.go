@@ -11,7 +11,7 @@ type Summary struct {
 	StepTime time.Duration // end of the last task
 	Makespan time.Duration // end of the last task before the optimizer
 	// Bubble is the idle share of the ranks' time, two ways. Only F, B, I and
-	// W count as busy.
+	// W count as busy, with the communication that is part of them.
 	Bubble   Bubble
 	Ranks    []RankSummary
 	Messages int // sends
@@ -29,7 +29,8 @@ type RankSummary struct {
 	Compute time.Duration // F, B, I and W
 	// Communication is the time during which at least one of the rank's own
 	// communication tasks runs; exposed is the part beside neither compute
-	// nor optimizer.
+	// nor optimizer. Both include the communication within tasks (see Inner),
+	// whose exposed part does not count as compute.
 	Communication, ExposedCommunication time.Duration
 	Optimizer, Idle                     time.Duration
 	// Dispatch and Waiting are the two parts of Idle. Dispatch is the idle time
@@ -75,7 +76,21 @@ func Summarize(t *Trace) Summary {
 	s.Bubble = Bubble{idleShare(busy, s.Makespan, len(s.Ranks)), idleShare(busy, longest, len(s.Ranks))}
 	t.summarizeMemory(s.Ranks)
 	t.summarizeInFlight(s.Ranks)
+	t.summarizeInner(s.Ranks)
 	return s
+}
+
+// summarizeInner takes the communication within tasks out of compute, where its
+// exposed part was counted.
+func (t *Trace) summarizeInner(ranks []RankSummary) {
+	for r, inner := range t.Inner {
+		rank := &ranks[r]
+		rank.Communication += inner.Communication
+		rank.SentBytes += inner.SentBytes
+		exposed := min(inner.Exposed, rank.Compute) // less where tasks ran side by side
+		rank.Compute -= exposed
+		rank.ExposedCommunication += exposed
+	}
 }
 
 // workStreams marks the streams that compute or update parameters.

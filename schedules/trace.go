@@ -30,6 +30,22 @@ type Cost struct {
 	// which the first runs after Lead. It counts where Costs.Host is given, for
 	// tasks that are neither collectives nor on a link.
 	Launch, Lead time.Duration
+	// Inner is communication that is part of the task itself.
+	Inner Inner
+}
+
+// Inner is communication within tasks, among the devices that a rank stands
+// for: those of a tensor-parallel group, which do all the same.
+type Inner struct {
+	// Communication is how long it takes; Exposed is the part in which the task
+	// computes nothing, and so a part of its Busy.
+	Communication, Exposed time.Duration
+	SentBytes              int64 // by every device
+}
+
+// Plus adds two tasks' communication.
+func (a Inner) Plus(b Inner) Inner {
+	return Inner{a.Communication + b.Communication, a.Exposed + b.Exposed, a.SentBytes + b.SentBytes}
 }
 
 // Costs is what a simulation needs to know beyond the graph.
@@ -66,6 +82,9 @@ type Trace struct {
 	Cause []int32
 	// Persistent is the memory of every rank outside the events.
 	Persistent []int64
+	// Inner is, for every rank, the sum of its tasks' inner communication; nil
+	// where there is none.
+	Inner []Inner
 	// Memory is sorted by time; at equal times, ends come before starts.
 	Memory []MemoryEvent
 }

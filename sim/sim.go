@@ -184,6 +184,9 @@ func (e *engine) finish(i int32, start time.Duration, cause int32, cost schedule
 	}
 	e.trace.Cause[i] = cause
 	e.remember(t, i, cost)
+	if cost.Inner != (schedules.Inner{}) {
+		e.addInner(t.Rank, cost.Inner)
+	}
 	e.released[i] = end + cost.Delay
 	e.free[t.Stream], e.last[t.Stream] = end, i
 	e.head[t.Stream]++
@@ -192,6 +195,14 @@ func (e *engine) finish(i int32, start time.Duration, cause int32, cost schedule
 		e.wake(s)
 	}
 	e.waiting[i] = none
+}
+
+// addInner adds up the communication within a rank's tasks.
+func (e *engine) addInner(rank int32, inner schedules.Inner) {
+	if e.trace.Inner == nil {
+		e.trace.Inner = make([]schedules.Inner, e.graph.Ranks())
+	}
+	e.trace.Inner[rank] = e.trace.Inner[rank].Plus(inner)
 }
 
 // remember records how a task changes the memory in use.

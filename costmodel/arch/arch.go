@@ -31,7 +31,8 @@ func (s Shape) Elements() int64 {
 type Tensor struct {
 	Name    string
 	Shape   Shape
-	Sharded bool // divided among the ranks of a Megatron tensor-parallel group
+	Sharded bool // divided among the devices of a Megatron tensor-parallel group
+	Axis    int  // the dimension that is divided
 }
 
 // Layer is the smallest part of a network that a stage can hold.
@@ -101,6 +102,9 @@ type Network struct {
 	Name            string
 	Layers          []Layer
 	TokensPerSample int // the sequence length of a language model, 1 for an image
+	// Group is the tensor-parallel group that the layers are divided among:
+	// shapes, operations and buffers are those of one of its devices.
+	Group Group
 }
 
 // Parameters is the number of parameters, tied ones counted once.

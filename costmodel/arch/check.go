@@ -49,7 +49,7 @@ func (m Model) checkNumbers() error {
 	if m.Layers > maxLayers {
 		return fmt.Errorf("layers = %d: must be 1 to %d", m.Layers, maxLayers)
 	}
-	if m.Family == familyGPT || m.Family == familyLlama {
+	if m.transformer() {
 		if err := m.checkHeads(); err != nil {
 			return err
 		}

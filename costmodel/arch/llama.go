@@ -12,7 +12,7 @@ func llama(m Model) Network {
 		Name:   "embed",
 		Params: []Tensor{{Name: "embed_tokens.weight", Shape: Shape{m.Vocab, h}, Sharded: true}},
 		Input:  Shape{s}, Output: Shape{s, h},
-		Ops: []Op{lookup("embed_tokens", m.Vocab, s, h, 2)},
+		Ops: []Op{vocabulary("embed_tokens", m.Vocab, s, h)},
 		Buffers: []Buffer{
 			tokenIDs("tokens", s, ForwardToWeight),
 			{Name: "embed.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight},
@@ -46,11 +46,11 @@ func llamaBlockParams(prefix string, m Model) []Tensor {
 		{Name: "self_attn.q_proj.weight", Shape: Shape{q, h}, Sharded: true},
 		{Name: "self_attn.k_proj.weight", Shape: Shape{kv, h}, Sharded: true},
 		{Name: "self_attn.v_proj.weight", Shape: Shape{kv, h}, Sharded: true},
-		{Name: "self_attn.o_proj.weight", Shape: Shape{h, q}, Sharded: true},
+		{Name: "self_attn.o_proj.weight", Shape: Shape{h, q}, Sharded: true, Axis: 1},
 		{Name: "post_attention_layernorm.weight", Shape: Shape{h}},
 		{Name: "mlp.gate_proj.weight", Shape: Shape{f, h}, Sharded: true},
 		{Name: "mlp.up_proj.weight", Shape: Shape{f, h}, Sharded: true},
-		{Name: "mlp.down_proj.weight", Shape: Shape{h, f}, Sharded: true},
+		{Name: "mlp.down_proj.weight", Shape: Shape{h, f}, Sharded: true, Axis: 1},
 	}
 	for i := range params {
 		params[i].Name = prefix + params[i].Name
@@ -63,21 +63,21 @@ func llamaBlockOps(m Model) []Op {
 	q, kv := m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
 	ops := []Op{
 		norm("input_layernorm", s, h),
-		linear("self_attn.q_proj", s, h, q, false),
+		linear("self_attn.q_proj", s, h, q, false).enters(),
 		linear("self_attn.k_proj", s, h, kv, false),
 		linear("self_attn.v_proj", s, h, kv, false),
 		rotary("self_attn.rotary", s, q+kv),
 	}
 	ops = append(ops, attention("self_attn.", m)...)
 	return append(ops,
-		linear("self_attn.o_proj", s, q, h, false),
+		linear("self_attn.o_proj", s, q, h, false).leaves(),
 		residual("self_attn.residual", s, h),
 		norm("post_attention_layernorm", s, h),
-		linear("mlp.gate_proj", s, h, f, false),
+		linear("mlp.gate_proj", s, h, f, false).enters(),
 		linear("mlp.up_proj", s, h, f, false),
 		activation("mlp.silu", s, f),
 		gate("mlp.gate", s, f),
-		linear("mlp.down_proj", s, f, h, false),
+		linear("mlp.down_proj", s, f, h, false).leaves(),
 		residual("mlp.residual", s, h),
 	)
 }

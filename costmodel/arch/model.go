@@ -42,6 +42,8 @@ const (
 	maxFLOPs  = 1 << 60
 )
 
+func (m Model) transformer() bool { return m.Family == familyGPT || m.Family == familyLlama }
+
 // Validate reports the first key that is missing, out of range or without
 // meaning for this model. The contents of File are not looked at.
 func (m Model) Validate() error {

@@ -12,6 +12,9 @@ type Training struct {
 	// Precision: fp32 (default), or fp16 or bf16 for mixed precision with fp32
 	// master weights.
 	Precision string `toml:"precision"`
+	// Gradients: fp32, or as the parameters (default). Megatron adds gradients up
+	// in fp32 in mixed precision as well.
+	Gradients string `toml:"gradients"`
 	// Optimizer: sgd, sgd-momentum, adam or adamw (default).
 	Optimizer string `toml:"optimizer"`
 	// Recompute: none (default), selective (the attention core, Korthikanti
@@ -25,6 +28,7 @@ func (t Training) Validate() error {
 	t = t.defaults()
 	return firstError(
 		oneOf("precision", t.Precision, "fp32", "fp16", "bf16"),
+		oneOf("gradients", t.Gradients, gradientPrecisions(t.Precision)...),
 		oneOf("optimizer", t.Optimizer, "sgd", "sgd-momentum", "adam", "adamw"),
 		oneOf("recompute", t.Recompute, "none", "selective", "full"),
 	)
@@ -43,6 +47,9 @@ func (t Training) State() State {
 	s := State{Parameter: 4, Gradient: 4}
 	if t.Precision != "fp32" {
 		s = State{Parameter: 2, Gradient: 2, Optimizer: 4}
+	}
+	if t.Gradients == "fp32" {
+		s.Gradient = 4
 	}
 	switch t.Optimizer {
 	case "sgd-momentum":
@@ -97,6 +104,9 @@ func (t Training) defaults() Training {
 	if t.Precision == "" {
 		t.Precision = "fp32"
 	}
+	if t.Gradients == "" {
+		t.Gradients = t.Precision
+	}
 	if t.Optimizer == "" {
 		t.Optimizer = "adamw"
 	}
@@ -104,6 +114,14 @@ func (t Training) defaults() Training {
 		t.Recompute = "none"
 	}
 	return t
+}
+
+// gradientPrecisions lists what gradients may be in.
+func gradientPrecisions(precision string) []string {
+	if precision == "fp32" {
+		return []string{"fp32"}
+	}
+	return []string{"fp32", precision}
 }
 
 func oneOf(key, value string, legal ...string) error {
