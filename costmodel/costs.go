@@ -32,7 +32,12 @@ func (w Workload) Costs(m Machine, g *schedules.Graph) (schedules.Costs, error) 
 	for _, ranks := range g.Groups {
 		p.slowest = append(p.slowest, m.Slowest(ranks))
 	}
-	return schedules.Costs{Task: p.task, Persistent: w.Persistent(g.Ranks())}, nil
+	costs := schedules.Costs{Task: p.task, Persistent: w.Persistent(g.Ranks())}
+	if costs.Host = m.threads(g); costs.Host != nil {
+		p.launches = w.launchesOf(compute)
+		costs.Task = p.launching
+	}
+	return costs, nil
 }
 
 // check reports that the machine lacks a link that the graph needs.
@@ -80,6 +85,7 @@ type pricer struct {
 	sizeOf    []int32         // by microbatch: index into prices[stage]
 	prices    [][]price       // by stage and size of microbatch
 	sliced    []sliced        // by stage and copy
+	launches  []launches      // by stage; nil where they cost nothing
 	tensors   []int           // by rank of a replica: of parameters
 	optimizer []time.Duration // by rank of a replica
 	slowest   []Link          // by group

@@ -115,6 +115,7 @@ type Machine struct {
 	Link           Link // inside a node
 	Network        Link // between nodes, per network card
 	NICsPerNode    int  // 0 means 1
+	Host           Host // what launches tasks
 }
 
 // tensor is the number of devices of a rank.

@@ -28,6 +28,7 @@ type MachineOptions struct {
 	Link           LinkOptions    `toml:"link"`
 	Network        LinkOptions    `toml:"network"`
 	NICsPerNode    int            `toml:"nics_per_node"`
+	Host           Host           `toml:"host"`
 	// Measured and Updates are entries of [[machine.measured]] and
 	// [[machine.optimizer]]: what layers and optimizers took on the device.
 	Measured []Measured       `toml:"measured"`
@@ -107,12 +108,15 @@ func (l *Link) fill(table map[string]any) error {
 
 // Machine looks the names up and puts the machine together.
 func (o MachineOptions) Machine(c Catalog) (Machine, error) {
-	m := Machine{DevicesPerNode: o.DevicesPerNode, NICsPerNode: o.NICsPerNode}
+	m := Machine{DevicesPerNode: o.DevicesPerNode, NICsPerNode: o.NICsPerNode, Host: o.Host}
 	switch {
 	case o.DevicesPerNode < 0:
 		return m, fmt.Errorf("devices_per_node = %d: there must be at least 1", o.DevicesPerNode)
 	case o.NICsPerNode < 0:
 		return m, fmt.Errorf("nics_per_node = %d: there must be at least 1", o.NICsPerNode)
+	}
+	if err := o.Host.Validate(); err != nil {
+		return m, fmt.Errorf("host.%w", err)
 	}
 	var err error
 	if m.Device, err = o.device(c); err != nil {

@@ -144,6 +144,18 @@ func (o Op) Traffic(p Pass, samples int64) int64 {
 	return n
 }
 
+// Kernels is how many kernels a pass launches: a product, an elementwise
+// operation and a collective are one each.
+func (o Op) Kernels(p Pass) int {
+	switch {
+	case o.Class == Product:
+		return int(o.products(p))
+	case o.Class == Exchange && o.Exchanges[p].Collective != NoCollective, o.Moved[p] > 0:
+		return 1
+	}
+	return 0
+}
+
 // products is how many products of the forward size a pass makes.
 func (o Op) products(p Pass) int64 {
 	switch {
