@@ -34,7 +34,7 @@ func (w Workload) Costs(m Machine, g *schedules.Graph) (schedules.Costs, error) 
 	}
 	costs := schedules.Costs{Task: p.task, Persistent: w.Persistent(g.Ranks())}
 	if costs.Host = m.threads(g); costs.Host != nil {
-		p.launches = w.launchesOf(compute)
+		p.priceLaunches()
 		costs.Task = p.launching
 	}
 	return costs, nil
@@ -85,7 +85,7 @@ type pricer struct {
 	sizeOf    []int32         // by microbatch: index into prices[stage]
 	prices    [][]price       // by stage and size of microbatch
 	sliced    []sliced        // by stage and copy
-	launches  []launches      // by stage; nil where they cost nothing
+	launches  [][]launches    // by stage and size of microbatch; nil where they cost nothing
 	tensors   []int           // by rank of a replica: of parameters
 	optimizer []time.Duration // by rank of a replica
 	slowest   []Link          // by group

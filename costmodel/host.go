@@ -2,6 +2,7 @@ package costmodel
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"psim/costmodel/arch"
@@ -59,33 +60,87 @@ func (m *Machine) threads(g *schedules.Graph) *schedules.Host {
 	return &schedules.Host{Before: schedules.LaunchOrder(g, thread), Queue: h.Queue, Waits: h.Waits}
 }
 
-// A launches is how many kernels the passes of a stage launch.
-type launches struct{ forward, input, weight int }
+// A launch is what launching a task's kernels takes: the thread, and the device
+// that waits for them, if it is there when launching begins.
+type launch struct{ thread, lead time.Duration }
 
-// launchesOf counts those of every stage. What was measured took its launches
-// along.
-func (w Workload) launchesOf(c Compute) []launches {
-	list := make([]launches, len(w.Layers))
-	for s := range list {
-		n := &list[s]
-		for _, l := range w.Stage(s) {
-			if _, measured := c.measured.at(l, forwardTime, 1); measured {
-				continue
-			}
-			n.forward += kernels(l.Ops, arch.Forward)
-			n.input += kernels(l.Ops, arch.InputGradient) + kernels(w.Training.Repeated(l), arch.Forward)
-			n.weight += kernels(l.Ops, arch.WeightGradient)
-		}
+// launches are those of the passes of a stage over a microbatch.
+type launches struct{ forward, input, weight, backward launch }
+
+// launchesOf walks through the passes of a stage.
+func (w Workload) launchesOf(c Compute, h Host, stage int, samples int64) launches {
+	walkers := [4]walker{}
+	for i := range walkers {
+		walkers[i] = walker{compute: c, host: h, samples: samples, launched: time.Duration(h.Task)}
 	}
-	return list
+	forward, input, weight, backward := &walkers[0], &walkers[1], &walkers[2], &walkers[3]
+	layers := w.Stage(stage)
+	for _, l := range layers {
+		forward.layer(l, arch.Forward)
+	}
+	for _, l := range slices.Backward(layers) {
+		for _, half := range []*walker{input, backward} {
+			half.operations(w.Training.Repeated(l), arch.Forward)
+		}
+		input.layer(l, arch.InputGradient)
+		weight.layer(l, arch.WeightGradient)
+		backward.layer(l, arch.InputGradient, arch.WeightGradient)
+	}
+	return launches{forward.launch(), input.launch(), weight.launch(), backward.launch()}
 }
 
-func kernels(ops []arch.Op, p arch.Pass) int {
-	n := 0
-	for _, o := range ops {
-		n += o.Kernels(p)
+// A walker follows a thread and a device through kernels, from when the thread
+// begins to launch them: none runs before it is launched, nor before the one
+// before it has ended.
+type walker struct {
+	compute        Compute
+	host           Host
+	samples        int64
+	launched, ends time.Duration
+	busy           time.Duration
+}
+
+func (w *walker) launch() launch {
+	return launch{thread: w.launched, lead: max(w.ends, w.launched) - w.busy}
+}
+
+// layer walks through passes of a layer, those of a backward from its last
+// operation to the first. One that was measured took its launches along.
+func (w *walker) layer(l arch.Layer, passes ...arch.Pass) {
+	if t, ok := w.compute.measured.at(l, forwardTime, w.samples); ok {
+		w.kernels(0, t)
+		return
 	}
-	return n
+	ops := slices.Clone(l.Ops)
+	if passes[0] != arch.Forward {
+		slices.Reverse(ops)
+	}
+	w.operations(ops, passes...)
+}
+
+func (w *walker) operations(ops []arch.Op, passes ...arch.Pass) {
+	for _, o := range ops {
+		for _, p := range passes {
+			w.kernels(o.Kernels(p), w.compute.Op(o, p, w.samples))
+		}
+	}
+}
+
+func (w *walker) kernels(n int, busy time.Duration) {
+	w.launched = total(w.launched, time.Duration(n)*time.Duration(w.host.Operation))
+	w.ends = total(max(w.ends, w.launched), busy)
+	w.busy = total(w.busy, busy)
+}
+
+// priceLaunches prices the launches of every stage and size of microbatch.
+func (p *pricer) priceLaunches() {
+	for s := range p.workload.Layers {
+		var list []launches
+		for _, n := range p.sizes {
+			list = append(list, p.workload.launchesOf(p.compute, p.machine.Host, s, n))
+		}
+		p.launches = append(p.launches, list)
+	}
 }
 
 // launching adds to the price of computing tasks what their launch takes. A slice
@@ -95,27 +150,24 @@ func (p *pricer) launching(t *schedules.Task) schedules.Cost {
 	if !t.Kind.Compute() {
 		return cost
 	}
-	n, price := p.launches[t.Stage], &p.prices[t.Stage][p.sizeOf[t.Microbatch]]
-	var count int
+	size := p.sizeOf[t.Microbatch]
+	launches, price := &p.launches[t.Stage][size], &p.prices[t.Stage][size]
+	var l launch
 	var whole time.Duration
 	switch t.Kind {
 	case schedules.Forward:
-		count, whole = n.forward, price.forward
+		l, whole = launches.forward, price.forward
 	case schedules.InputGradient:
-		count, whole = n.input, total(price.recompute, price.input)
+		l, whole = launches.input, total(price.recompute, price.input)
 	case schedules.WeightGradient:
-		count, whole = n.weight, price.weight
+		l, whole = launches.weight, price.weight
 	default:
-		count, whole = n.input+n.weight, price.backward()
+		l, whole = launches.backward, price.backward()
 	}
-	cost.Lead = time.Duration(p.machine.Host.Task)
-	if t.Part > 0 {
-		cost.Lead = 0
+	cost.Launch, cost.Lead = l.thread, l.lead
+	if cost.Busy < whole {
+		share := float64(cost.Busy) / float64(whole)
+		cost.Launch, cost.Lead = nanoseconds(share*float64(l.thread)), nanoseconds(share*float64(l.lead))
 	}
-	kernels := time.Duration(count) * time.Duration(p.machine.Host.Operation)
-	if cost.Busy != whole && whole > 0 {
-		kernels = nanoseconds(float64(kernels) * float64(cost.Busy) / float64(whole))
-	}
-	cost.Launch = total(cost.Lead, kernels)
 	return cost
 }

@@ -24,6 +24,10 @@ type Device struct {
 	// HalfRows is the number of rows at which a matrix product reaches half
 	// of the achievable rate: r rows reach r / (r + HalfRows) of it.
 	HalfRows float64 `toml:"half_rows"`
+	// Unaligned is the share of the rate that is left to products of 16-bit
+	// numbers of which a matrix has rows that are no multiple of 16 bytes: tensor
+	// cores cannot load them directly. 0 means all of it.
+	Unaligned float64 `toml:"unaligned"`
 	// Link names the link between devices of a node that it comes with.
 	Link string `toml:"link"`
 	// Measured is what layers took on it, and Updates what optimizers did.

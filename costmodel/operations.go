@@ -14,6 +14,7 @@ type Compute struct {
 	flops     float64 // achievable FLOP/s of large products
 	bandwidth float64 // achievable bytes/s
 	halfRows  float64
+	unaligned float64 // share of flops where rows are not aligned
 	launch    time.Duration
 	element   float64 // bytes of an activation
 	measured  curves
@@ -35,7 +36,10 @@ func NewCompute(d Device, t arch.Training) (Compute, error) {
 	}
 	c := Compute{
 		flops: flops, bandwidth: float64(d.MemoryBandwidth) * d.Efficiency.Memory,
-		halfRows: d.HalfRows, launch: time.Duration(d.Launch), element: float64(t.ActivationElement()),
+		halfRows: d.HalfRows, unaligned: 1, launch: time.Duration(d.Launch), element: float64(t.ActivationElement()),
+	}
+	if precision != "fp32" && d.Unaligned > 0 {
+		c.unaligned = d.Unaligned
 	}
 	if precision == "fp32" { // which is what was measured
 		c.updates = d.Updates
@@ -60,6 +64,9 @@ func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	computing := 0.0
 	if flops > 0 {
 		computing = flops / c.flops * (rows + c.halfRows) / rows
+		if o.Inner%8 != 0 || o.Cols%8 != 0 {
+			computing /= c.unaligned
+		}
 	}
 	return total(c.launch, seconds(max(computing, c.moving(moved))))
 }

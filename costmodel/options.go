@@ -43,6 +43,7 @@ type ComputeOptions struct {
 	Memory          units.Bytes     `toml:"memory"`
 	Launch          *units.Duration `toml:"launch"`
 	HalfRows        *float64        `toml:"half_rows"`
+	Unaligned       *float64        `toml:"unaligned"`
 }
 
 // LinkOptions is a link by name, link = "pcie4", or in place, [machine.link].
@@ -166,6 +167,12 @@ func (o MachineOptions) device(c Catalog) (Device, error) {
 	}
 	if compute.HalfRows != nil {
 		d.HalfRows = *compute.HalfRows
+	}
+	if u := compute.Unaligned; u != nil {
+		if !(*u > 0 && *u <= 1) {
+			return d, fmt.Errorf("compute.unaligned = %v: a share of the rate, above 0 and up to 1, is wanted", *u)
+		}
+		d.Unaligned = *u
 	}
 	d.Measured, d.Updates = o.Measured, o.Updates
 	if _, err := newCurves(d.Measured); err != nil {

@@ -11,9 +11,9 @@ import (
 // streams: it may be ahead of its devices, and a device whose thread is behind
 // stands still.
 //
-// A task starts when it is ready and its first kernel is there, and ends no
-// earlier than its launch: what it lacks to that is put before its start, so
-// that spans show what devices do and the gap before them what they wait for.
+// A task starts when it is ready, but no earlier than its lead after its launch
+// begins. So spans show what devices do, and the gap before them what they wait
+// for, although that is really spread over the task.
 type Host struct {
 	// Before[i] is the task that the thread of task i launches before it, or
 	// None. Nil means None for all, as is right for threads that wait.

@@ -26,9 +26,10 @@ type Cost struct {
 	// Link is the shared queue that the task also waits for and holds while
 	// busy: a network card, a host bridge. 0 is none.
 	Link int32
-	// Launch is how long a host thread is busy launching the task's kernels, of
-	// which the first runs after Lead. It counts where Costs.Host is given, for
-	// tasks that are neither collectives nor on a link.
+	// Launch is how long a host thread is busy launching the task's kernels, and
+	// Lead how long a device that is there when launching begins waits for them,
+	// all in all. They count where Costs.Host is given, for tasks that are
+	// neither collectives nor on a link.
 	Launch, Lead time.Duration
 	// Inner is communication that is part of the task itself.
 	Inner Inner

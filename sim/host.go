@@ -25,8 +25,7 @@ func (e *engine) threadBefore(i int32) int32 {
 }
 
 // launch is when a task that is ready can start, and the task that this is due
-// to: its host thread has to have launched its first kernel by its start and
-// its last by its end.
+// to: its host thread has to have launched its kernels in time.
 func (e *engine) launch(i int32, ready time.Duration, cause int32, cost schedules.Cost) (time.Duration, int32) {
 	if e.launched == nil {
 		return ready, cause
@@ -50,8 +49,7 @@ func (e *engine) launch(i int32, ready time.Duration, cause int32, cost schedule
 		later(e.trace.Spans[full].Start, full)
 	}
 	e.launched[i] = begin + cost.Launch
-	start := max(begin+min(cost.Lead, cost.Launch), e.launched[i]-cost.Busy)
-	if start > ready {
+	if start := begin + cost.Lead; start > ready {
 		return start, why
 	}
 	return ready, cause

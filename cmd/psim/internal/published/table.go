@@ -58,6 +58,7 @@ func catalog() []Table {
 	return []Table{
 		zeroBubbleTable5(), zeroBubbleTable5Interleaved(),
 		zeroBubbleTable4(), zeroBubbleTable4Bare(),
+		vtrainSingleNode(),
 	}
 }
 
