@@ -93,7 +93,7 @@ func (c *Config) validateSections(kind work) error {
 				return c.problem(section, errors.New("the section has no meaning beside [times], which gives the times itself; use [model] or remove it"))
 			}
 		}
-		for _, key := range []string{"zero", "bucket", "overlap", "collectives", "tensor_overlap"} {
+		for _, key := range []string{"zero", "bucket", "overlap", "collectives", "tensor_overlap", "scatter_gather"} {
 			if c.Defined("parallel." + key) {
 				return c.problem("parallel", fmt.Errorf("%s = …: has no meaning beside [times], which knows no gradients; use [model] or remove it", key))
 			}

@@ -176,9 +176,12 @@ func (p *pricer) task(t *schedules.Task) schedules.Cost {
 		return p.computeTask(t)
 	case schedules.SendForward, schedules.SendBackward:
 		cost := p.machine.message(t)
-		cost.BytesAtStart, cost.BytesAtEnd = t.Bytes, -t.Bytes
+		// Both sides hold the whole tensor, whatever part of it is sent.
 		if t.Kind == schedules.SendForward {
-			cost.BytesAtEnd = -p.prices[t.Stage][p.sizeOf[t.Microbatch]].output
+			cost.BytesAtStart, cost.BytesAtEnd = p.result(int(t.Stage), t), -p.prices[t.Stage][p.sizeOf[t.Microbatch]].output
+		} else {
+			cost.BytesAtStart = p.result(int(t.Stage)-1, t)
+			cost.BytesAtEnd = -cost.BytesAtStart
 		}
 		return cost
 	case schedules.AllReduce, schedules.ReduceScatter, schedules.AllGather:

@@ -97,6 +97,30 @@ func (p *passes) add(c Compute, l arch.Layer, t arch.Training, samples int64) {
 	p.input, p.weight, p.whole = p.input.Plus(input), p.weight.Plus(weight), p.whole.Plus(whole)
 }
 
+// received is the gathering of a tensor that came to a stage in parts from its
+// neighbour across a boundary: the activations before its forward where the
+// neighbour is the stage before, the gradients before its backward where it is
+// the one after.
+func (w Workload) received(c Compute, stage, neighbour int, samples int64) schedules.Inner {
+	boundary := min(stage, neighbour)
+	parts := w.Network.Group.Parts()
+	if parts == 1 || boundary < 0 || boundary+1 == len(w.Layers) || w.StageRank[stage] == w.StageRank[neighbour] {
+		return schedules.Inner{}
+	}
+	layers := w.Stage(boundary)
+	bytes := layers[len(layers)-1].Output.Elements() * w.Training.ActivationElement() * samples
+	t := CollectiveTime(schedules.AllGather, c.link, parts, bytes)
+	return schedules.Inner{Communication: t, Exposed: t, SentBytes: bytes / int64(parts) * int64(parts-1)}
+}
+
+// gather adds the gathering of what a stage receives.
+func (p *price) gather(activations, gradients schedules.Inner) {
+	p.forward = total(p.forward, activations.Exposed)
+	p.input, p.whole = total(p.input, gradients.Exposed), total(p.whole, gradients.Exposed)
+	p.inner.forward = p.inner.forward.Plus(activations)
+	p.inner.input, p.inner.whole = p.inner.input.Plus(gradients), p.inner.whole.Plus(gradients)
+}
+
 // share is a piece of a time: from one point in it to another.
 type share struct{ from, to, whole time.Duration }
 

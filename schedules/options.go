@@ -31,15 +31,17 @@ type Batch struct {
 
 // Parallel is the [parallel] section.
 type Parallel struct {
-	Data     int      `toml:"data"`     // replicas
-	Tensor   int      `toml:"tensor"`   // devices of a tensor-parallel group, which is one rank
-	Sequence bool     `toml:"sequence"` // sequence parallelism
+	Data     int  `toml:"data"`     // replicas
+	Tensor   int  `toml:"tensor"`   // devices of a tensor-parallel group, which is one rank
+	Sequence bool `toml:"sequence"` // sequence parallelism
 	// TensorOverlap lets what a tensor-parallel group exchanges in the backward
 	// run beside its products.
 	TensorOverlap bool `toml:"tensor_overlap"`
-	Zero     int      `toml:"zero"`     // ZeRO stage
-	Bucket   BucketBy `toml:"bucket"`
-	Overlap  bool     `toml:"overlap"` // gradients travel beside the backward
+	// ScatterGather: a group sends what goes to the next stage in parts.
+	ScatterGather bool     `toml:"scatter_gather"`
+	Zero          int      `toml:"zero"` // ZeRO stage
+	Bucket        BucketBy `toml:"bucket"`
+	Overlap       bool     `toml:"overlap"` // gradients travel beside the backward
 	// Collectives is the library whose collectives sum gradients: "nccl", or
 	// "gloo", which has no reduce-scatter. Empty means nccl.
 	Collectives string `toml:"collectives"`
