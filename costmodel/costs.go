@@ -167,6 +167,9 @@ func (p *pricer) priceOptimizers() {
 		p.optimizer[r] = p.compute.Move(bytes[r])
 	}
 	p.useMeasuredUpdates()
+	if p.workload.Training.Clip {
+		p.priceClipping()
+	}
 }
 
 // task prices one task.
