@@ -75,8 +75,7 @@ type Trace struct {
 	Cause []int32
 	// Persistent is the memory of every rank outside the events.
 	Persistent []int64
-	// Inner is, for every rank, the sum of its tasks' inner communication; nil
-	// where there is none.
+	// Inner[i] is the communication within task i; nil where no task has any.
 	Inner []Inner
 	// Memory is sorted by time; at equal times, ends come before starts.
 	Memory []MemoryEvent
