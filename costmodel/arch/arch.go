@@ -5,7 +5,9 @@
 // Numbers are per sample unless a comment says otherwise. A sample is one
 // sequence of a language model or one image. FLOPs count matrix products
 // alone, two per multiply-add, and attention over the whole s×s square, as
-// published totals do. Dropout is off unless Model.Dropout says otherwise.
+// published totals do. Dropout is off unless Model.Dropout says otherwise. In a
+// network that a tensor-parallel group divides (see Model.On), all numbers are
+// those of one of its devices.
 //
 // The backward pass comes in two parts: InputGradient (I) makes the gradient
 // that goes to the layer before, WeightGradient (W) the gradients of weight
