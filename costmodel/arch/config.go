@@ -102,19 +102,17 @@ type llamaConfig struct {
 // llamaTypes are the defaults of LlamaConfig, MistralConfig, MixtralConfig,
 // Qwen2Config and GemmaConfig of transformers, by model_type.
 func llamaTypes() map[string]llamaConfig {
-	eight, two := func() *int { n := 8; return &n }, 2
-	kv32, kv16, dim256 := 32, 16, 256
 	return map[string]llamaConfig{
 		"llama":   {Vocab: 32000, Positions: 2048, Hidden: 4096, Inner: 11008, Layers: 32, Heads: 32},
-		"mistral": {Vocab: 32000, Positions: 4096 * 32, Hidden: 4096, Inner: 14336, Layers: 32, Heads: 32, KVHeads: eight()},
+		"mistral": {Vocab: 32000, Positions: 4096 * 32, Hidden: 4096, Inner: 14336, Layers: 32, Heads: 32, KVHeads: new(8)},
 		"mixtral": {
-			Vocab: 32000, Positions: 4096 * 32, Hidden: 4096, Inner: 14336, Layers: 32, Heads: 32, KVHeads: eight(),
-			Experts: eight(), PerToken: &two,
+			Vocab: 32000, Positions: 4096 * 32, Hidden: 4096, Inner: 14336, Layers: 32, Heads: 32, KVHeads: new(8),
+			Experts: new(8), PerToken: new(2),
 		},
-		"qwen2": {Vocab: 151936, Positions: 32768, Hidden: 4096, Inner: 22016, Layers: 32, Heads: 32, KVHeads: &kv32, qkvBias: true},
+		"qwen2": {Vocab: 151936, Positions: 32768, Hidden: 4096, Inner: 22016, Layers: 32, Heads: 32, KVHeads: new(32), qkvBias: true},
 		"gemma": {
-			Vocab: 256000, Positions: 8192, Hidden: 3072, Inner: 24576, Layers: 28, Heads: 16, KVHeads: &kv16,
-			HeadDim: &dim256, Tied: true,
+			Vocab: 256000, Positions: 8192, Hidden: 3072, Inner: 24576, Layers: 28, Heads: 16, KVHeads: new(16),
+			HeadDim: new(256), Tied: true,
 		},
 	}
 }
