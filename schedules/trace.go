@@ -26,8 +26,9 @@ type Cost struct {
 	// Link is the shared queue that the task also waits for and holds while
 	// busy: a network card, a host bridge. 0 is none.
 	Link int32
-	// Inner is communication that is part of the task itself.
-	Inner Inner
+	// Inner is communication that is part of the task itself; nil where there is
+	// none.
+	Inner *Inner
 }
 
 // Inner is communication within tasks, among the devices that a rank stands

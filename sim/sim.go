@@ -165,8 +165,8 @@ func (e *engine) finish(i int32, start time.Duration, cause int32, cost schedule
 	e.trace.Spans[i] = schedules.Span{Start: start, End: end}
 	e.trace.Cause[i] = cause
 	e.remember(t, i, cost)
-	if cost.Inner != (schedules.Inner{}) {
-		e.noteInner(i, cost.Inner)
+	if cost.Inner != nil {
+		e.noteInner(i, *cost.Inner)
 	}
 	e.released[i] = end + cost.Delay
 	e.free[t.Stream], e.last[t.Stream] = end, i

@@ -103,7 +103,7 @@ func TestInnerIsRecorded(t *testing.T) {
 	costs.Task = func(t *schedules.Task) schedules.Cost {
 		c := price(t)
 		if t.Kind == schedules.Backward {
-			c.Inner = inner
+			c.Inner = &inner
 		}
 		return c
 	}
