@@ -312,7 +312,10 @@ func (c *Config) network() (arch.Network, error) {
 			return arch.Network{}, fmt.Errorf("file = %q: %w", c.Model.File, err)
 		}
 	}
-	return model.On(arch.Group{Devices: c.Parallel.Tensor, Sequence: c.Parallel.Sequence, Overlap: c.Parallel.TensorOverlap})
+	return model.On(arch.Group{
+		Devices: c.Parallel.Tensor, Sequence: c.Parallel.Sequence,
+		Overlap: c.Parallel.TensorOverlap, Scatter: c.Parallel.ScatterGather,
+	})
 }
 
 // readBeside reads a file that the configuration names, relative to its own

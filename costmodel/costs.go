@@ -95,7 +95,7 @@ type pricer struct {
 type sliced struct {
 	microbatch int32             // whose backward it is; None for all
 	times      [][]time.Duration // by size of microbatch; nil where it is whole
-	shares     [][]share         // likewise: of the whole
+	inner      [][]schedules.Inner
 }
 
 // priceStages prices every stage for every distinct size of microbatch.
@@ -142,9 +142,10 @@ func (p *pricer) priceSlices() {
 		if p.workload.Zero >= 2 {
 			cut.microbatch = schedules.None
 		}
-		for _, n := range p.sizes {
+		for size, n := range p.sizes {
 			times := p.workload.slice(p.compute, t.Kind, int(t.Stage), n, p.buckets[t.Stage])
-			cut.times, cut.shares = append(cut.times, times), append(cut.shares, sharesOf(times))
+			whole := p.prices[t.Stage][size].inner.of(t.Kind)
+			cut.times, cut.inner = append(cut.times, times), append(cut.inner, whole.slices(times))
 		}
 		*p.sliceOf(t) = cut
 	}
@@ -173,6 +174,9 @@ func (p *pricer) priceOptimizers() {
 		p.optimizer[r] = p.compute.Move(bytes[r])
 	}
 	p.useMeasuredUpdates()
+	if p.workload.Training.Clip {
+		p.priceClipping()
+	}
 }
 
 // task prices one task.
@@ -182,9 +186,12 @@ func (p *pricer) task(t *schedules.Task) schedules.Cost {
 		return p.computeTask(t)
 	case schedules.SendForward, schedules.SendBackward:
 		cost := p.machine.message(t)
-		cost.BytesAtStart, cost.BytesAtEnd = t.Bytes, -t.Bytes
+		// Both sides hold the whole tensor, whatever part of it is sent.
 		if t.Kind == schedules.SendForward {
-			cost.BytesAtEnd = -p.prices[t.Stage][p.sizeOf[t.Microbatch]].output
+			cost.BytesAtStart, cost.BytesAtEnd = p.result(int(t.Stage), t), -p.prices[t.Stage][p.sizeOf[t.Microbatch]].output
+		} else {
+			cost.BytesAtStart = p.result(int(t.Stage)-1, t)
+			cost.BytesAtEnd = -cost.BytesAtStart
 		}
 		return cost
 	case schedules.AllReduce, schedules.ReduceScatter, schedules.AllGather:
@@ -231,11 +238,11 @@ func (p *pricer) computeTask(t *schedules.Task) schedules.Cost {
 			Busy:         price.forward,
 			BytesAtStart: price.keptForInput + price.keptForWeight + price.output - p.adopted(s, t),
 			BytesAtEnd:   -p.gathered[s],
-			Inner:        price.inner.forward,
+			Inner:        some(&price.inner.forward),
 		}
 	case schedules.InputGradient:
 		return schedules.Cost{
-			Inner:        price.inner.repeated.Plus(price.inner.input),
+			Inner:        some(&price.inner.input),
 			Busy:         total(price.recompute, price.input),
 			BytesAtStart: received + price.inputPeak,
 			BytesAtEnd:   price.recomputedForWeight + price.between - price.keptForInput - price.inputPeak - price.result - p.gathered[s],
@@ -243,13 +250,13 @@ func (p *pricer) computeTask(t *schedules.Task) schedules.Cost {
 	case schedules.WeightGradient:
 		return p.part(t, schedules.Cost{
 			Busy:       price.weight,
-			Inner:      price.inner.weight,
+			Inner:      some(&price.inner.weight),
 			BytesAtEnd: -price.keptForWeight - price.recomputedForWeight - price.between,
 		})
 	}
 	return p.part(t, schedules.Cost{
 		Busy:         price.backward(),
-		Inner:        price.inner.repeated.Plus(price.inner.whole),
+		Inner:        some(&price.inner.whole),
 		BytesAtStart: received + price.backwardPeak,
 		BytesAtEnd:   -price.keptForInput - price.keptForWeight - price.backwardPeak - price.result - p.gathered[s],
 	})
@@ -287,7 +294,7 @@ func (p *pricer) part(t *schedules.Task, cost schedules.Cost) schedules.Cost {
 	if cut.times != nil && (cut.microbatch == t.Microbatch || cut.microbatch == schedules.None) {
 		times := cut.times[p.sizeOf[t.Microbatch]]
 		cost.Busy = times[t.Part]
-		cost.Inner = cut.shares[p.sizeOf[t.Microbatch]][t.Part].of(cost.Inner)
+		cost.Inner = some(&cut.inner[p.sizeOf[t.Microbatch]][t.Part])
 		if t.Part > 0 {
 			cost.BytesAtStart = 0
 		}

@@ -79,8 +79,25 @@ func (c Compute) hidden(ops []arch.Op, samples int64) time.Duration {
 
 // passes is the communication within every pass of a stage over a microbatch.
 type passes struct {
-	forward, repeated, input, weight schedules.Inner
-	whole                            schedules.Inner // input and weight in one piece
+	forward, weight schedules.Inner
+	input           schedules.Inner // with what is repeated before
+	whole           schedules.Inner // input and weight in one piece
+}
+
+// of is that of the second half of a backward, or the whole.
+func (p passes) of(k schedules.Kind) inner {
+	if k == schedules.Backward {
+		return inner(p.whole)
+	}
+	return inner(p.weight)
+}
+
+// some is nil where nothing is communicated.
+func some(i *schedules.Inner) *schedules.Inner {
+	if *i == (schedules.Inner{}) {
+		return nil
+	}
+	return i
 }
 
 // add adds a layer's.
@@ -92,44 +109,69 @@ func (p *passes) add(c Compute, l arch.Layer, t arch.Training, samples int64) {
 	input, weight := in(l.Ops, arch.InputGradient), in(l.Ops, arch.WeightGradient)
 	whole := input.Plus(weight)
 	whole.Exposed -= c.hidden(l.Ops, samples)
-	p.forward = p.forward.Plus(in(l.Ops, arch.Forward))
-	p.repeated = p.repeated.Plus(in(t.Repeated(l), arch.Forward))
-	p.input, p.weight, p.whole = p.input.Plus(input), p.weight.Plus(weight), p.whole.Plus(whole)
+	repeated := in(t.Repeated(l), arch.Forward)
+	p.forward, p.weight = p.forward.Plus(in(l.Ops, arch.Forward)), p.weight.Plus(weight)
+	p.input, p.whole = p.input.Plus(repeated).Plus(input), p.whole.Plus(repeated).Plus(whole)
 }
 
-// share is a piece of a time: from one point in it to another.
-type share struct{ from, to, whole time.Duration }
-
-// sharesOf cuts the whole of some times into shares.
-func sharesOf(times []time.Duration) []share {
-	shares := make([]share, len(times))
-	var whole time.Duration
-	for i, t := range times {
-		shares[i].from = whole
-		whole += t
-		shares[i].to = whole
+// received is the gathering of a tensor that came to a stage in parts from its
+// neighbour across a boundary: the activations before its forward where the
+// neighbour is the stage before, the gradients before its backward where it is
+// the one after.
+func (w Workload) received(c Compute, stage, neighbour int, samples int64) schedules.Inner {
+	boundary := min(stage, neighbour)
+	parts := w.Network.Group.Parts()
+	if parts == 1 || boundary < 0 || boundary+1 == len(w.Layers) || w.StageRank[stage] == w.StageRank[neighbour] {
+		return schedules.Inner{}
 	}
-	for i := range shares {
-		shares[i].whole = whole
-	}
-	return shares
+	layers := w.Stage(boundary)
+	bytes := layers[len(layers)-1].Output.Elements() * w.Training.ActivationElement() * samples
+	t := CollectiveTime(schedules.AllGather, c.link, parts, bytes)
+	return schedules.Inner{Communication: t, Exposed: t, SentBytes: bytes / int64(parts) * int64(parts-1)}
 }
 
-// of gives a share of communication. Those of all shares add up to the whole.
-func (s share) of(i schedules.Inner) schedules.Inner {
-	if i == (schedules.Inner{}) || s.whole == 0 {
-		return i
-	}
-	part := func(n int64) int64 { return fraction(n, s.to, s.whole) - fraction(n, s.from, s.whole) }
-	return schedules.Inner{
-		Communication: time.Duration(part(int64(i.Communication))),
-		Exposed:       time.Duration(part(int64(i.Exposed))),
-		SentBytes:     part(i.SentBytes),
-	}
+// gather adds the gathering of what a stage receives.
+func (p *price) gather(activations, gradients schedules.Inner) {
+	p.forward = total(p.forward, activations.Exposed)
+	p.input, p.whole = total(p.input, gradients.Exposed), total(p.whole, gradients.Exposed)
+	p.inner.forward = p.inner.forward.Plus(activations)
+	p.inner.input, p.inner.whole = p.inner.input.Plus(gradients), p.inner.whole.Plus(gradients)
 }
 
-// fraction is n·a/b, rounded down, for a up to b; n and a are not negative.
+// inner is communication within a task that may be sliced.
+type inner schedules.Inner
+
+// slices spreads communication over the slices of a task, by their times.
+func (i inner) slices(times []time.Duration) []schedules.Inner {
+	parts := make([]schedules.Inner, len(times))
+	whole := total(times...)
+	var done schedules.Inner
+	var at time.Duration
+	for k, t := range times {
+		at += t
+		upTo := schedules.Inner(i)
+		if k < len(times)-1 {
+			upTo = schedules.Inner{
+				Communication: time.Duration(fraction(int64(i.Communication), at, whole)),
+				Exposed:       time.Duration(fraction(int64(i.Exposed), at, whole)),
+				SentBytes:     fraction(i.SentBytes, at, whole),
+			}
+		}
+		parts[k] = schedules.Inner{
+			Communication: upTo.Communication - done.Communication,
+			Exposed:       upTo.Exposed - done.Exposed, SentBytes: upTo.SentBytes - done.SentBytes,
+		}
+		done = upTo
+	}
+	return parts
+}
+
+// fraction is n·a/b, rounded down, for a up to b, none of them negative; of
+// nothing, 0.
 func fraction(n int64, a, b time.Duration) int64 {
+	if b == 0 {
+		return 0
+	}
 	high, low := bits.Mul64(uint64(n), uint64(a))
 	q, _ := bits.Div64(high, low, uint64(b))
 	return int64(q)

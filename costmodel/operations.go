@@ -60,7 +60,7 @@ func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	if flops == 0 && moved == 0 {
 		return 0
 	}
-	rows := float64(samples) * float64(max(1, o.Count)) * float64(o.Rows)
+	rows := float64(samples) * float64(max(1, o.Count)) * float64(o.Rows) / float64(max(1, o.Experts))
 	computing := 0.0
 	if flops > 0 {
 		computing = flops / c.flops * (rows + c.halfRows) / rows

@@ -50,6 +50,7 @@ func (w Workload) price(c Compute, stage int, samples int64) price {
 		p.keptForInput += kept[arch.ForwardToInput]
 		p.keptForWeight += kept[arch.ForwardToWeight]
 	}
+	p.gather(w.received(c, stage, stage-1, samples), w.received(c, stage, stage+1, samples))
 	w.walkBack(&p, layers, samples)
 	last := layers[len(layers)-1]
 	if stage == len(w.Layers)-1 {
@@ -114,6 +115,9 @@ func (w Workload) slice(c Compute, k schedules.Kind, stage int, samples int64, b
 	layers := w.Stage(stage)
 	var progress []progressPoint // time done when so many gradient bytes are complete
 	var done time.Duration
+	if k == schedules.Backward {
+		done = w.received(c, stage, stage+1, samples).Exposed
+	}
 	var bytes int64
 	for i := len(layers) - 1; i >= 0; i-- {
 		l := layers[i]

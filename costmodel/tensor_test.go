@@ -80,7 +80,7 @@ func TestBlockCommunication(t *testing.T) {
 func drawGroup(t *rapid.T) arch.Group {
 	return arch.Group{
 		Devices: rapid.SampledFrom([]int{2, 4}).Draw(t, "tensor"), Sequence: rapid.Bool().Draw(t, "sequence"),
-		Overlap: rapid.Bool().Draw(t, "overlap"),
+		Overlap: rapid.Bool().Draw(t, "overlap"), Scatter: rapid.Bool().Draw(t, "scatter"),
 	}
 }
 
@@ -109,6 +109,16 @@ func TestTensorParallel(t *testing.T) {
 	})
 }
 
+// innerOf sums the communication within tasks by rank.
+func innerOf(trace *schedules.Trace) []schedules.Inner {
+	sum := make([]schedules.Inner, trace.Graph.Ranks())
+	for i, inner := range trace.Inner {
+		r := trace.Graph.Tasks[i].Rank
+		sum[r] = sum[r].Plus(inner)
+	}
+	return sum
+}
+
 // Slices of an overlapped backward have their shares of its communication.
 func TestSlicesShareCommunication(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -116,8 +126,8 @@ func TestSlicesShareCommunication(t *testing.T) {
 		w := workload(t, n, []int32{0, 1}, 3, 3)
 		w.Replicas = 2
 		o := order(t, "gpipe", w)
-		whole := simulate(t, w, m, graph(t, w, o, w.Sync(0, false))).Inner
-		sliced := simulate(t, w, m, graph(t, w, o, w.Sync(rapid.Int64Range(0, 100_000).Draw(t, "bucket"), true))).Inner
+		whole := innerOf(simulate(t, w, m, graph(t, w, o, w.Sync(0, false))))
+		sliced := innerOf(simulate(t, w, m, graph(t, w, o, w.Sync(rapid.Int64Range(0, 100_000).Draw(t, "bucket"), true))))
 		require.Equal(t, whole, sliced)
 	})
 }
@@ -185,4 +195,31 @@ func TestGroupAcrossNodes(t *testing.T) {
 	m.DevicesPerNode, m.Link = 0, costmodel.Link{}
 	_, err = w.Costs(m, g)
 	require.ErrorContains(t, err, "link: 8 devices need one between them")
+}
+
+// In parts a boundary costs a quarter of the transfer, and a gathering by the
+// receiver, of activations and of gradients.
+func TestScatterGather(t *testing.T) {
+	const boundary = 2 * 32 * 64 * 4 // two samples in fp32
+	_, whole := tensorRun(t, arch.Group{Devices: 4}, "gpipe", "none", unchanged)
+	trace, parts := tensorRun(t, arch.Group{Devices: 4, Scatter: true}, "gpipe", "none", unchanged)
+	_, m := dividedGPT(t, arch.Group{Devices: 4})
+	gather := costmodel.CollectiveTime(schedules.AllGather, m.Link, 4, boundary)
+	for i, task := range trace.Graph.Tasks {
+		if task.Kind.Message() {
+			require.EqualValues(t, boundary/4, task.Bytes)
+			require.Equal(t, m.Link.Transfer(boundary/4), trace.Spans[i].Duration())
+		}
+	}
+	for r := range parts.Ranks {
+		sent := whole.Ranks[r].SentBytes - 3*boundary // three microbatches
+		require.Equal(t, sent+3*boundary/4+3*boundary/4*3, parts.Ranks[r].SentBytes)
+		require.Equal(t, whole.Ranks[r].PeakMemory, parts.Ranks[r].PeakMemory)
+		require.Equal(t, whole.Ranks[r].Compute, parts.Ranks[r].Compute)
+	}
+	inner := func(g arch.Group) time.Duration {
+		trace, _ := tensorRun(t, g, "gpipe", "none", unchanged)
+		return innerOf(trace)[0].Communication
+	}
+	require.Equal(t, 3*gather, inner(arch.Group{Devices: 4, Scatter: true})-inner(arch.Group{Devices: 4}))
 }

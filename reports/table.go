@@ -66,7 +66,7 @@ func headline(r Result) string {
 		parts = append(parts, fmt.Sprintf("%d data-parallel replicas", r.DataParallel))
 	}
 	if r.TensorParallel > 1 {
-		parts = append(parts, fmt.Sprintf("tensor groups of %d", r.TensorParallel))
+		parts = append(parts, fmt.Sprintf("tensor groups of %d (%d devices)", r.TensorParallel, r.TensorParallel*len(r.Ranks)))
 	}
 	name := r.Schedule
 	if r.Name != "" && r.Name != r.Schedule {

@@ -36,7 +36,9 @@ type Parallel struct {
 	Sequence bool `toml:"sequence"` // sequence parallelism
 	// TensorOverlap lets what a tensor-parallel group exchanges in the backward
 	// run beside its products.
-	TensorOverlap bool     `toml:"tensor_overlap"`
+	TensorOverlap bool `toml:"tensor_overlap"`
+	// ScatterGather: a group sends what goes to the next stage in parts.
+	ScatterGather bool     `toml:"scatter_gather"`
 	Zero          int      `toml:"zero"` // ZeRO stage
 	Bucket        BucketBy `toml:"bucket"`
 	Overlap       bool     `toml:"overlap"` // gradients travel beside the backward

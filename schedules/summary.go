@@ -83,13 +83,17 @@ func Summarize(t *Trace) Summary {
 // summarizeInner takes the communication within tasks out of compute, where its
 // exposed part was counted.
 func (t *Trace) summarizeInner(ranks []RankSummary) {
-	for r, inner := range t.Inner {
-		rank := &ranks[r]
-		rank.Communication += inner.Communication
-		rank.SentBytes += inner.SentBytes
-		exposed := min(inner.Exposed, rank.Compute) // less where tasks ran side by side
-		rank.Compute -= exposed
-		rank.ExposedCommunication += exposed
+	exposed := make([]time.Duration, len(ranks))
+	for i, inner := range t.Inner {
+		r := t.Graph.Tasks[i].Rank
+		ranks[r].Communication += inner.Communication
+		ranks[r].SentBytes += inner.SentBytes
+		exposed[r] += inner.Exposed
+	}
+	for r := range ranks {
+		part := min(exposed[r], ranks[r].Compute) // less where tasks ran side by side
+		ranks[r].Compute -= part
+		ranks[r].ExposedCommunication += part
 	}
 }
 

@@ -31,8 +31,9 @@ type Cost struct {
 	// all in all. They count where Costs.Host is given, for tasks that are
 	// neither collectives nor on a link.
 	Launch, Lead time.Duration
-	// Inner is communication that is part of the task itself.
-	Inner Inner
+	// Inner is communication that is part of the task itself; nil where there is
+	// none.
+	Inner *Inner
 }
 
 // Inner is communication within tasks, among the devices that a rank stands
@@ -83,8 +84,7 @@ type Trace struct {
 	Cause []int32
 	// Persistent is the memory of every rank outside the events.
 	Persistent []int64
-	// Inner is, for every rank, the sum of its tasks' inner communication; nil
-	// where there is none.
+	// Inner[i] is the communication within task i; nil where no task has any.
 	Inner []Inner
 	// Memory is sorted by time; at equal times, ends come before starts.
 	Memory []MemoryEvent

@@ -184,8 +184,8 @@ func (e *engine) finish(i int32, start time.Duration, cause int32, cost schedule
 	}
 	e.trace.Cause[i] = cause
 	e.remember(t, i, cost)
-	if cost.Inner != (schedules.Inner{}) {
-		e.addInner(t.Rank, cost.Inner)
+	if cost.Inner != nil {
+		e.noteInner(i, *cost.Inner)
 	}
 	e.released[i] = end + cost.Delay
 	e.free[t.Stream], e.last[t.Stream] = end, i
@@ -197,12 +197,12 @@ func (e *engine) finish(i int32, start time.Duration, cause int32, cost schedule
 	e.waiting[i] = none
 }
 
-// addInner adds up the communication within a rank's tasks.
-func (e *engine) addInner(rank int32, inner schedules.Inner) {
+// noteInner records the communication within a task.
+func (e *engine) noteInner(i int32, inner schedules.Inner) {
 	if e.trace.Inner == nil {
-		e.trace.Inner = make([]schedules.Inner, e.graph.Ranks())
+		e.trace.Inner = make([]schedules.Inner, len(e.graph.Tasks))
 	}
-	e.trace.Inner[rank] = e.trace.Inner[rank].Plus(inner)
+	e.trace.Inner[i] = inner
 }
 
 // remember records how a task changes the memory in use.

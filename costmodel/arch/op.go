@@ -55,6 +55,10 @@ type Op struct {
 	// makes its gradient. Otherwise both gradients of the product belong to I.
 	Weight bool
 
+	// Experts: there are so many weights, and Rows are shared among them; 0 means
+	// one. Rows are taken to be equally many for each.
+	Experts int64
+
 	// Bias: a vector of Cols is added in the same kernel; W sums its gradient.
 	Bias bool
 
@@ -179,7 +183,7 @@ func (o Op) left() int64 {
 }
 
 func (o Op) right(samples int64) int64 {
-	n := o.Count * o.Inner * o.Cols
+	n := o.Count * o.Inner * o.Cols * max(1, o.Experts)
 	if !o.Weight {
 		n *= samples
 	}

@@ -39,6 +39,7 @@ func Presets() []Preset {
 		llamaPreset("llama3-8b", "Llama 3, 8.0B parameters (Meta 2024)", 32, 4096, 32, 8, 14336, 128256, 8192),
 		llamaPreset("llama3-70b", "Llama 3, 71B parameters", 80, 8192, 64, 8, 28672, 128256, 8192),
 		llamaPreset("mistral-7b", "Mistral, 7.2B parameters (Jiang 2023), full attention", 32, 4096, 32, 8, 14336, 32000, 8192),
+		mixtralPreset("mixtral-8x7b", "Mixtral, 46.7B parameters, 12.9B for a token (Jiang 2024)", 32, 4096, 32, 8, 14336, 32000, 8192, 8, 2),
 		{"vgg16", "VGG16 for CIFAR-10 with average pooling to 7×7, 134M parameters", Model{Family: familyVGG}},
 		{"vgg16-pipeline", "VGG16 for CIFAR-10 without average pooling, 34M parameters, 13 layers", Model{Family: familyVGG}},
 		{"mlp", "equal linear layers with ReLU, 8 × 1024 unless layers and hidden say otherwise", Model{Family: familyMLP, Layers: 8, Hidden: 1024}},
@@ -64,6 +65,12 @@ func llamaPreset(name, summary string, layers, hidden, heads, kvHeads, ffn, voca
 		Family: familyLlama, Layers: layers, Hidden: hidden, Heads: heads, KVHeads: kvHeads,
 		FFNHidden: ffn, Vocab: vocab, SequenceLength: sequence,
 	}}
+}
+
+func mixtralPreset(name, summary string, layers, hidden, heads, kvHeads, ffn, vocab, sequence, experts, active int) Preset {
+	p := llamaPreset(name, summary, layers, hidden, heads, kvHeads, ffn, vocab, sequence)
+	p.Model.Family, p.Model.Experts, p.Model.ExpertsPerToken = familyMixtral, experts, active
+	return p
 }
 
 func findPreset(name string) (Preset, error) {

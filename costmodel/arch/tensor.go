@@ -19,6 +19,19 @@ type Group struct {
 	// Overlap lets exchanges of the backward run beside its products (see
 	// Op.Beside).
 	Overlap bool
+	// Scatter: without Sequence every device sends its part of what goes to
+	// another rank, and the receivers gather it, in place of all sending all
+	// (Narayanan et al. 2021, section 4.1).
+	Scatter bool
+}
+
+// Parts is the number of parts in which a group sends tensors to another. With
+// Sequence its tensors are parts already.
+func (g Group) Parts() int {
+	if g.Scatter && !g.Sequence {
+		return g.devices()
+	}
+	return 1
 }
 
 func (g Group) devices() int { return max(1, g.Devices) }

@@ -30,14 +30,18 @@ func drawDivided(t *rapid.T) (Model, Group) {
 	devices := rapid.SampledFrom([]int{2, 4, 8}).Draw(t, "devices")
 	heads := devices * rapid.IntRange(1, 4).Draw(t, "heads")
 	kv := heads
-	family := rapid.SampledFrom([]string{familyGPT, familyLlama}).Draw(t, "family")
+	family := rapid.SampledFrom([]string{familyGPT, familyLlama, familyMixtral}).Draw(t, "family")
 	m := Model{
 		Family: family, Layers: rapid.IntRange(1, 3).Draw(t, "layers"),
 		Heads: heads, Hidden: heads * rapid.IntRange(1, 32).Draw(t, "head_dim"),
 		FFNHidden: devices * rapid.IntRange(1, 200).Draw(t, "ffn"), Vocab: devices * rapid.IntRange(1, 100).Draw(t, "vocab"),
 		SequenceLength: devices * rapid.IntRange(1, 40).Draw(t, "sequence"),
 	}
-	if family == familyLlama {
+	if family == familyMixtral {
+		m.Experts = rapid.IntRange(1, 4).Draw(t, "experts")
+		m.ExpertsPerToken = rapid.IntRange(1, m.Experts).Draw(t, "experts_per_token")
+	}
+	if family != familyGPT {
 		if heads%(2*devices) == 0 && rapid.Bool().Draw(t, "grouped") {
 			kv = heads / 2
 		}
@@ -52,7 +56,7 @@ func drawDivided(t *rapid.T) (Model, Group) {
 func TestKorthikantiTable2(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, g := drawDivided(t)
-		m.Family, m.KVHeads, m.FFNHidden, m.Dropout = familyGPT, 0, 0, 0.1
+		m.Family, m.KVHeads, m.FFNHidden, m.Experts, m.ExpertsPerToken, m.Dropout = familyGPT, 0, 0, 0, 0, 0.1
 		s, h, a, d := float64(m.SequenceLength), float64(m.Hidden), float64(m.Heads), float64(g.Devices)
 		for _, e := range []struct {
 			sequence  bool
@@ -144,7 +148,7 @@ func TestGroupAddsUp(t *testing.T) {
 		for i, l := range whole.Layers {
 			p := part.Layers[i]
 			for _, pass := range []Pass{Forward, InputGradient, WeightGradient} {
-				assert.Equal(t, l.FLOPs(pass), d*p.FLOPs(pass), "%s %s", l.Name, pass)
+				assert.Equal(t, l.FLOPs(pass)+(d-1)*replicatedFLOPs(l, pass), d*p.FLOPs(pass), "%s %s", l.Name, pass)
 				assert.LessOrEqual(t, p.Traffic(pass, 3), l.Traffic(pass, 3))
 				rounding := 3 * d * int64(len(l.Ops))
 				assert.GreaterOrEqual(t, d*p.Traffic(pass, 3)+rounding, l.Traffic(pass, 3))
@@ -171,6 +175,17 @@ func TestGroupAddsUp(t *testing.T) {
 			}
 		}
 	})
+}
+
+// replicatedFLOPs are those of products that every device makes: of a router.
+func replicatedFLOPs(l Layer, p Pass) int64 {
+	var n int64
+	for _, op := range l.Ops {
+		if !op.Sharded {
+			n += op.FLOPs(p)
+		}
+	}
+	return n
 }
 
 // exchanged counts, for the blocks and all, the elements that go round the ring:

@@ -17,6 +17,8 @@ type Training struct {
 	Gradients string `toml:"gradients"`
 	// Optimizer: sgd, sgd-momentum, adam or adamw (default).
 	Optimizer string `toml:"optimizer"`
+	// Clip: the update begins with the norm of all gradients.
+	Clip bool `toml:"clip"`
 	// Recompute: none (default), selective (the attention core, Korthikanti
 	// 2022) or full (all of a Repeatable layer but its input).
 	Recompute string `toml:"recompute"`
