@@ -298,7 +298,8 @@ func (c *Config) buildRing() (*Plan, error) {
 	return &Plan{Graph: graph, Costs: costs, Machine: machine}, nil
 }
 
-// network reads [model], and the file it names.
+// network reads [model], and the file it names. Its layers are those of one
+// device of a tensor-parallel group.
 func (c *Config) network() (arch.Network, error) {
 	model := c.Model
 	if model.Preset == "" && model.File == "" && model.Family == "" {
@@ -316,7 +317,10 @@ func (c *Config) network() (arch.Network, error) {
 			return arch.Network{}, fmt.Errorf("file = %q: %w", c.Model.File, err)
 		}
 	}
-	return model.Network()
+	return model.On(arch.Group{
+		Devices: c.Parallel.Tensor, Sequence: c.Parallel.Sequence,
+		Overlap: c.Parallel.TensorOverlap, Scatter: c.Parallel.ScatterGather,
+	})
 }
 
 // readBeside reads a file that the configuration names, relative to its own

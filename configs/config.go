@@ -35,7 +35,7 @@ func defaults() *Config {
 	const bucket = 25_000_000 // PyTorch's default, "25MB"
 	return &Config{
 		Schedule: schedules.Options{Stages: 1, VirtualStages: 1},
-		Parallel: schedules.Parallel{Data: 1, Tensor: 1, Bucket: bucket, Overlap: true, Collectives: "nccl"},
+		Parallel: schedules.Parallel{Data: 1, Tensor: 1, TensorOverlap: true, ScatterGather: true, Bucket: bucket, Overlap: true, Collectives: "nccl"},
 		Train:    arch.Training{Precision: "fp32", Optimizer: "adamw", Recompute: "none"},
 	}
 }

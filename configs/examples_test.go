@@ -113,6 +113,31 @@ func TestOneForwardOneBackwardClaims(t *testing.T) {
 	}
 }
 
+// megatron-175b.toml is on 64 devices. Its first rank holds the activations of 31
+// chunks of 4 layers: of L layers and, with v chunks, (p−1)/(pv) more, 12.35 GiB in
+// all (Korthikanti et al. 2022, section 4.2.3 and figure 1). That figure has
+// neither the embedding nor what a backward recomputes.
+func TestMegatronClaims(t *testing.T) {
+	plan, s := example(t, "megatron-175b")
+	require.Len(t, s.Ranks, 8)
+	require.Equal(t, 8, plan.Machine.Nodes(8))
+	require.Equal(t, 31, s.Ranks[0].PeakInFlight)
+	const gib = 1 << 30
+	activations := float64(s.Ranks[0].PeakMemory-s.Ranks[0].PersistentMemory) / gib
+	require.Greater(t, activations, 12.35)
+	require.InEpsilon(t, 12.35, activations, 0.03)
+	for _, r := range s.Ranks {
+		require.Equal(t, s.StepTime, r.Compute+r.ExposedCommunication+r.Optimizer+r.Idle)
+		require.Greater(t, r.Communication, r.ExposedCommunication)
+	}
+	// On one card per node, sending an eighth pays.
+	_, whole := example(t, "megatron-175b", "machine.nics_per_node=1", "parallel.sequence=false", "parallel.scatter_gather=false")
+	_, parts := example(t, "megatron-175b", "machine.nics_per_node=1", "parallel.sequence=false")
+	require.Less(t, parts.StepTime, whole.StepTime)
+	_, apart := example(t, "megatron-175b", "parallel.tensor_overlap=false")
+	require.Less(t, s.StepTime, apart.StepTime)
+}
+
 // model-parallel.toml says that one of four equal stages is at work at a time.
 func TestModelParallelClaims(t *testing.T) {
 	_, s := example(t, "model-parallel")

@@ -3,8 +3,10 @@ package configs
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"psim/costmodel"
+	"psim/costmodel/arch"
 	"psim/internal/units"
 )
 
@@ -84,9 +86,19 @@ func (c *Config) fit(devices int) (sets, changes []string, err error) {
 
 // refuse reports what is simulated but not executed.
 func (c *Config) refuse() error {
+	mixed := false
+	if n, err := c.network(); err == nil { // if not, building will say so
+		mixed = slices.ContainsFunc(n.Layers, func(l arch.Layer) bool { return l.Experts > 0 })
+	}
 	switch {
+	case mixed:
+		return c.problem("model", errors.New("a mixture of experts is simulated, but not executed; gpt, vgg and mlp are"))
+	case c.Parallel.Tensor > 1:
+		return c.problem("parallel", fmt.Errorf("tensor = %d: is simulated, but not executed; set tensor = 1", c.Parallel.Tensor))
 	case c.Parallel.Zero == 1 || c.Parallel.Zero == 2:
 		return c.problem("parallel", fmt.Errorf("zero = %d: is simulated, but not executed yet; 0 (all-reduce) and 3 (FSDP) are", c.Parallel.Zero))
+	case c.Train.Clip:
+		return c.problem("train", errors.New("clip = true: is simulated, but not executed yet; set clip = false"))
 	case c.Train.Recompute == "selective":
 		return c.problem("train", errors.New(`recompute = "selective": is simulated, but not executed yet; "none" and "full" are`))
 	}

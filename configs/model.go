@@ -64,7 +64,8 @@ func (c *Config) workload(schedule schedules.Schedule) (*costmodel.Workload, cos
 	if machine, err = c.machine(true); err != nil {
 		return nil, machine, c.problem("machine", err)
 	}
-	if _, err := costmodel.NewCompute(machine.Device, c.Train); err != nil {
+	machine.Tensor = c.Parallel.Tensor
+	if _, err := machine.Compute(c.Train); err != nil {
 		return nil, machine, c.problem("train", err)
 	}
 	w := &costmodel.Workload{
@@ -171,7 +172,7 @@ func coursePartition(n arch.Network, ranks int) ([]int, []int32, error) {
 // layerCosts is the time of every layer, forward and backward, for the first
 // microbatch.
 func layerCosts(w costmodel.Workload, m costmodel.Machine) ([]float64, error) {
-	compute, err := costmodel.NewCompute(m.Device, w.Training)
+	compute, err := m.Compute(w.Training)
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,9 @@ func (c *Config) Trained() (arch.Network, int64, error) {
 	if c.Train.Precision != "fp32" {
 		return arch.Network{}, 0, c.problem("train", fmt.Errorf("precision = %q: layers are measured in fp32; add --set train.precision=fp32", c.Train.Precision))
 	}
+	if c.Parallel.Tensor > 1 {
+		return arch.Network{}, 0, c.problem("parallel", fmt.Errorf("tensor = %d: layers are measured whole; add --set parallel.tensor=1", c.Parallel.Tensor))
+	}
 	network, err := c.network()
 	if err != nil {
 		return network, 0, c.problem("model", err)

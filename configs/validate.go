@@ -93,10 +93,13 @@ func (c *Config) validateSections(kind work) error {
 				return c.problem(section, errors.New("the section has no meaning beside [times], which gives the times itself; use [model] or remove it"))
 			}
 		}
-		for _, key := range []string{"zero", "bucket", "overlap", "collectives"} {
+		for _, key := range []string{"zero", "bucket", "overlap", "collectives", "tensor_overlap", "scatter_gather"} {
 			if c.Defined("parallel." + key) {
 				return c.problem("parallel", fmt.Errorf("%s = …: has no meaning beside [times], which knows no gradients; use [model] or remove it", key))
 			}
+		}
+		if c.Parallel.Tensor > 1 {
+			return c.problem("parallel", fmt.Errorf("tensor = %d: the times of [times] are those of a whole stage, however many devices it is divided among; use [model] or set tensor = 1", c.Parallel.Tensor))
 		}
 		if c.Parallel.Data > 1 {
 			return c.problem("parallel", fmt.Errorf("data = %d: [times] does not say how large the gradients are; use [model]", c.Parallel.Data))
@@ -131,6 +134,7 @@ func (c *Config) positive() error {
 		{"model.layers", int64(c.Model.Layers)}, {"model.hidden", int64(c.Model.Hidden)}, {"model.heads", int64(c.Model.Heads)},
 		{"model.kv_heads", int64(c.Model.KVHeads)}, {"model.ffn_hidden", int64(c.Model.FFNHidden)},
 		{"model.vocab", int64(c.Model.Vocab)}, {"model.sequence_length", int64(c.Model.SequenceLength)},
+		{"model.experts", int64(c.Model.Experts)}, {"model.experts_per_token", int64(c.Model.ExpertsPerToken)},
 		{"model.head_dim", int64(c.Model.HeadDim)}, {"model.positions", int64(c.Model.Positions)},
 	} {
 		if c.Defined(e.key) && (e.value < 1 || e.value > math.MaxInt32) {

@@ -10,7 +10,7 @@ import (
 // Costs prices the tasks of a graph that was built from this workload, on a
 // machine.
 func (w Workload) Costs(m Machine, g *schedules.Graph) (schedules.Costs, error) {
-	compute, err := NewCompute(m.Device, w.Training)
+	compute, err := m.Compute(w.Training)
 	if err != nil {
 		return schedules.Costs{}, err
 	}
@@ -35,17 +35,29 @@ func (w Workload) Costs(m Machine, g *schedules.Graph) (schedules.Costs, error) 
 	for _, ranks := range g.Groups {
 		p.slowest = append(p.slowest, m.Group(ranks))
 	}
-	return schedules.Costs{Task: p.task, Persistent: w.Persistent(g.Ranks())}, nil
+	costs := schedules.Costs{Task: p.task, Persistent: w.Persistent(g.Ranks())}
+	if costs.Host = m.threads(g); costs.Host != nil {
+		p.priceLaunches()
+		costs.Task = p.launching
+	}
+	return costs, nil
 }
 
 // check reports that the machine lacks a link that the graph needs.
 func (m *Machine) check(g *schedules.Graph) error {
-	if g.Ranks() > 1 && m.Link.Bandwidth == 0 && m.DevicesPerNode != 1 {
-		return fmt.Errorf("link: %d ranks need one between them; name it, such as link = \"pcie4\" (psim list devices), or give [machine.link] bandwidth and latency", g.Ranks())
+	what, devices := "ranks", g.Ranks()*m.tensor()
+	if m.tensor() > 1 {
+		what = "devices"
+	}
+	if n := m.DevicesPerNode; n > 0 && n%m.tensor() != 0 && m.tensor()%n != 0 {
+		return fmt.Errorf("devices_per_node = %d: some groups of parallel.tensor = %d would be in two nodes; one must divide the other", n, m.tensor())
+	}
+	if devices > 1 && m.Link.Bandwidth == 0 && m.DevicesPerNode != 1 {
+		return fmt.Errorf("link: %d %s need one between them; name it, such as link = \"pcie4\" (psim list devices), or give [machine.link] bandwidth and latency", devices, what)
 	}
 	if nodes := m.Nodes(g.Ranks()); nodes > 1 && m.Network.Bandwidth == 0 {
-		return fmt.Errorf("network: %d ranks take %d nodes (devices_per_node = %d), and no network joins them; name one, such as network = \"ib-hdr\"",
-			g.Ranks(), nodes, m.DevicesPerNode)
+		return fmt.Errorf("network: %d %s take %d nodes (devices_per_node = %d), and no network joins them; name one, such as network = \"ib-hdr\"",
+			devices, what, nodes, m.DevicesPerNode)
 	}
 	return nil
 }
@@ -80,6 +92,7 @@ type pricer struct {
 	prices    [][]price       // by stage and size of microbatch
 	rooms     [][]rooms       // likewise
 	sliced    []sliced        // by stage and copy
+	launches  [][]launches    // by stage and size of microbatch; nil where they cost nothing
 	tensors   []int           // by rank of a replica: of parameters
 	optimizer []time.Duration // by rank of a replica
 	slowest   []Link          // by group
@@ -90,6 +103,7 @@ type pricer struct {
 type sliced struct {
 	microbatch int32             // whose backward it is; None for all
 	times      [][]time.Duration // by size of microbatch; nil where it is whole
+	inner      [][]schedules.Inner
 }
 
 // priceStages prices every stage for every distinct size of microbatch.
@@ -151,8 +165,10 @@ func (p *pricer) priceSlices() {
 		if p.workload.Zero >= 2 {
 			cut.microbatch = schedules.None
 		}
-		for _, n := range p.sizes {
-			cut.times = append(cut.times, p.workload.slice(p.compute, t.Kind, int(t.Stage), n, p.buckets[t.Stage]))
+		for size, n := range p.sizes {
+			times := p.workload.slice(p.compute, t.Kind, int(t.Stage), n, p.buckets[t.Stage])
+			whole := p.prices[t.Stage][size].inner.of(t.Kind)
+			cut.times, cut.inner = append(cut.times, times), append(cut.inner, whole.slices(times))
 		}
 		*p.sliceOf(t) = cut
 	}
@@ -181,6 +197,9 @@ func (p *pricer) priceOptimizers() {
 		p.optimizer[r] = p.compute.Move(bytes[r])
 	}
 	p.useMeasuredUpdates()
+	if p.workload.Training.Clip {
+		p.priceClipping()
+	}
 }
 
 // task prices one task.
@@ -194,9 +213,12 @@ func (p *pricer) task(t *schedules.Task) schedules.Cost {
 		return cost
 	case schedules.SendForward, schedules.SendBackward:
 		cost := p.machine.message(t)
-		cost.BytesAtStart, cost.BytesAtEnd = t.Bytes, -t.Bytes
+		// Both sides hold the whole tensor, whatever part of it is sent.
 		if t.Kind == schedules.SendForward {
-			cost.BytesAtEnd = -p.prices[t.Stage][p.sizeOf[t.Microbatch]].last().output
+			cost.BytesAtStart, cost.BytesAtEnd = p.lastOf(int(t.Stage), t).result, -p.lastOf(int(t.Stage), t).output
+		} else {
+			cost.BytesAtStart = p.lastOf(int(t.Stage)-1, t).result
+			cost.BytesAtEnd = -cost.BytesAtStart
 		}
 		return cost
 	case schedules.AllReduce, schedules.ReduceScatter, schedules.AllGather:
@@ -226,6 +248,11 @@ func (m *Machine) message(t *schedules.Task) schedules.Cost {
 	return schedules.Cost{Busy: link.Transfer(t.Bytes), Delay: time.Duration(link.Latency), Link: queue}
 }
 
+// lastOf is the segment whose result a stage hands on, for a task's microbatch.
+func (p *pricer) lastOf(stage int, t *schedules.Task) *segment {
+	return p.prices[stage][p.sizeOf[t.Microbatch]].last()
+}
+
 // computeTask prices F, B, I and W. Parameters that were gathered for it are
 // freed at its end.
 func (p *pricer) computeTask(t *schedules.Task) schedules.Cost {
@@ -234,16 +261,16 @@ func (p *pricer) computeTask(t *schedules.Task) schedules.Cost {
 	var cost schedules.Cost
 	switch t.Kind {
 	case schedules.Forward:
-		cost.Busy = price.forward
+		cost.Busy, cost.Inner = price.forward, some(&price.inner.forward)
 		rooms.forward.set(&cost)
 	case schedules.InputGradient:
-		cost.Busy = total(price.recompute, price.input)
+		cost.Busy, cost.Inner = total(price.recompute, price.input), some(&price.inner.input)
 		rooms.input[p.held(t)].set(&cost)
 		cost.BytesAtEnd += p.stays(t)
 	case schedules.WeightGradient:
-		return p.part(t, price.weight, rooms.weight, rooms.weights)
+		return p.part(t, price.weight, &price.inner.weight, rooms.weight, rooms.weights)
 	case schedules.Backward:
-		cost = p.part(t, price.backward(), rooms.backward[p.held(t)], rooms.backwards[p.held(t)])
+		cost = p.part(t, price.backward(), &price.inner.whole, rooms.backward[p.held(t)], rooms.backwards[p.held(t)])
 	}
 	cost.BytesAtEnd -= p.gathered[t.Stage]
 	return cost
@@ -252,13 +279,14 @@ func (p *pricer) computeTask(t *schedules.Task) schedules.Cost {
 // part prices a B or W, or a slice of one: the time up to its bucket, and the
 // memory of the segments that run in it. Under ZeRO 2 and 3 it also makes room for
 // the whole gradients, which are there until they have been reduced and scattered.
-func (p *pricer) part(t *schedules.Task, time time.Duration, whole room, parts []room) schedules.Cost {
+func (p *pricer) part(t *schedules.Task, time time.Duration, inner *schedules.Inner, whole room, parts []room) schedules.Cost {
 	cut, buckets := p.sliceOf(t), p.buckets[t.Stage]
-	cost, last := schedules.Cost{Busy: time}, true
+	cost, last := schedules.Cost{Busy: time, Inner: some(inner)}, true
 	if cut.times != nil && (cut.microbatch == t.Microbatch || cut.microbatch == schedules.None) {
 		cost.Busy = cut.times[p.sizeOf[t.Microbatch]][t.Part]
 		whole = parts[t.Part]
 		last = int(t.Part) == len(buckets)-1
+		cost.Inner = some(&cut.inner[p.sizeOf[t.Microbatch]][t.Part])
 		buckets = buckets[t.Part : t.Part+1]
 	}
 	whole.set(&cost)

@@ -153,6 +153,29 @@ func TestOptimizer(t *testing.T) {
 	}
 }
 
+// Clipping reads the gradients of a rank once more, or its share of them, and
+// sums a number over all devices of the model.
+func TestClipping(t *testing.T) {
+	for _, e := range []struct {
+		gradients                    string
+		zero, replicas, ranks, bytes int64
+	}{{"", 0, 2, 2, 2}, {"fp32", 0, 2, 2, 4}, {"fp32", 1, 2, 4, 2}, {"", 0, 1, 2, 2}} {
+		w := workload(t, mlp(t, 2, 64), []int32{0, 1}, 1)
+		w.Replicas, w.Zero = int(e.replicas), int(e.zero)
+		w.Training.Precision, w.Training.Gradients = "fp16", e.gradients
+		g := graph(t, w, order(t, "gpipe", w), w.Sync(0, false))
+		update := func() time.Duration {
+			return costsOf(t, w, machine(), g).Task(&schedules.Task{Kind: schedules.Optimizer, Rank: 1}).Busy
+		}
+		plain := update()
+		w.Training.Clip = true
+		c, err := costmodel.NewCompute(device(), w.Training)
+		require.NoError(t, err)
+		norm := costmodel.CollectiveTime(schedules.AllReduce, machine().Link, int(e.ranks), 4)
+		require.Equal(t, plain+c.Move(64*65*e.bytes)+norm, update(), "%+v", e)
+	}
+}
+
 // The average reads and writes the gradients; a collective takes the slowest
 // link of its group, and a sum room for the half that is on its way; tasks of no
 // cost have none.

@@ -12,4 +12,8 @@
 // that was [Measured] on the device takes what it took. A
 // message takes latency plus bytes over bandwidth, and queues for its link. A
 // fused collective takes the closed form of a ring.
+//
+// A rank stands for the devices of one tensor-parallel group, which do all the
+// same: memory, FLOPs and bytes are those of one of them, and what they exchange
+// is part of a task's time (see [schedules.Inner]).
 package costmodel

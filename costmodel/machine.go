@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"psim/costmodel/arch"
 	"psim/internal/units"
 )
 
@@ -23,6 +24,10 @@ type Device struct {
 	// HalfRows is the number of rows at which a matrix product reaches half
 	// of the achievable rate: r rows reach r / (r + HalfRows) of it.
 	HalfRows float64 `toml:"half_rows"`
+	// Unaligned is the share of the rate that is left to products of 16-bit
+	// numbers of which a matrix has rows that are no multiple of 16 bytes: tensor
+	// cores cannot load them directly. 0 means all of it.
+	Unaligned float64 `toml:"unaligned"`
 	// Link names the link between devices of a node that it comes with.
 	Link string `toml:"link"`
 	// Measured is what layers took on it, those of the network MeasuredModel
@@ -113,37 +118,61 @@ func (l Link) ring() float64 {
 	return float64(l.Bandwidth)
 }
 
-// A Machine is equal devices in equal nodes. Rank r is device r mod
-// DevicesPerNode of node r / DevicesPerNode.
+// A Machine is equal devices in equal nodes, counted node by node. A rank
+// stands for the T devices of its tensor-parallel group, which all do the same:
+// rank r is devices r·T to r·T + T − 1.
 type Machine struct {
 	Device         Device
+	Tensor         int  // devices of a rank (T); 0 means 1
 	DevicesPerNode int  // 0: all in one node
 	Link           Link // inside a node
 	Network        Link // between nodes, per network card
 	NICsPerNode    int  // 0 means 1
+	Host           Host // what launches tasks
 }
 
-// node is the node of a rank.
+// tensor is the number of devices of a rank.
+func (m *Machine) tensor() int { return max(1, m.Tensor) }
+
+// node is the node of a rank's first device.
 func (m *Machine) node(rank int32) int32 {
 	if m.DevicesPerNode == 0 {
 		return 0
 	}
-	return int32(int(rank) / m.DevicesPerNode)
+	return int32(int(rank) * m.tensor() / m.DevicesPerNode)
+}
+
+// siblings is how many devices of a rank are in one node and communicate at the
+// same time, each with its peer.
+func (m *Machine) siblings() int {
+	if m.DevicesPerNode == 0 {
+		return m.tensor()
+	}
+	return min(m.tensor(), m.DevicesPerNode)
+}
+
+// shared is a link of which devices that use it at the same time get a share.
+func (l Link) shared(share float64) Link {
+	l.Bandwidth = units.Rate(float64(l.Bandwidth) * share)
+	l.Collective = units.Rate(float64(l.Collective) * share)
+	return l
 }
 
 // Between is the link that a message between two ranks takes, and the queue
 // it shares with others: a number from 1 that is the same for transfers that
-// wait for each other.
+// wait for each other. The devices of a rank all send at once: where they share
+// cards or a node, each has its part of the bandwidth.
 func (m *Machine) Between(from, to int32) (Link, int32) {
 	// Queues are numbered so that the kinds do not meet: 3k+1 for devices,
 	// 3k+2 for nodes, 3k+3 for network cards.
 	if node := m.node(from); node != m.node(to) {
 		nics := min(max(1, m.NICsPerNode), m.DevicesPerNode) // more have nothing to do
-		card := int(node)*nics + int(from)%m.DevicesPerNode%nics
-		return m.Network, int32(3*card + 3)
+		card := int(node)*nics + int(from)*m.tensor()%m.DevicesPerNode%nics
+		cards := min(nics, m.siblings())
+		return m.Network.shared(float64(cards) / float64(m.siblings())), int32(3*card + 3)
 	}
 	if m.Link.Shared == "node" {
-		return m.Link, 3*m.node(from) + 2
+		return m.Link.shared(1 / float64(m.siblings())), 3*m.node(from) + 2
 	}
 	return m.Link, 3*from + 1
 }
@@ -156,9 +185,10 @@ func (m *Machine) Slowest(ranks []int32) Link {
 	if len(nodes) < 2 {
 		return m.Link
 	}
-	cards := max(1, min(m.NICsPerNode, len(ranks)/len(nodes)))
+	siblings := m.siblings()
+	cards := max(1, min(m.NICsPerNode, len(ranks)/len(nodes)*siblings))
 	slow := m.Network
-	slow.Collective = units.Rate(m.Network.ring() * float64(cards))
+	slow.Collective = units.Rate(m.Network.ring() * float64(cards) / float64(siblings))
 	if len(ranks) > len(nodes) { // some steps stay inside a node
 		slow.Collective = min(slow.Collective, units.Rate(m.Link.ring()))
 		slow.Latency = max(m.Link.Latency, m.Network.Latency)
@@ -200,8 +230,27 @@ func equal(nodes map[int32]int, perNode int) bool {
 
 // Nodes is the number of nodes that a number of ranks takes.
 func (m *Machine) Nodes(ranks int) int {
-	if ranks == 0 {
-		return 0
+	if ranks == 0 || m.DevicesPerNode == 0 {
+		return min(1, ranks)
 	}
-	return int(m.node(int32(ranks-1))) + 1
+	return (ranks*m.tensor() + m.DevicesPerNode - 1) / m.DevicesPerNode
+}
+
+// group is the link that bounds a ring over the devices of one rank.
+func (m *Machine) group() Link {
+	single := *m
+	single.Tensor = 1
+	devices := make([]int32, m.tensor())
+	for i := range devices {
+		devices[i] = int32(i)
+	}
+	return single.Slowest(devices)
+}
+
+// Compute prices operations on a device of the machine, and what the devices of
+// a rank exchange.
+func (m *Machine) Compute(t arch.Training) (Compute, error) {
+	c, err := NewCompute(m.Device, t)
+	c.link, c.devices = m.group(), m.tensor()
+	return c, err
 }

@@ -14,10 +14,13 @@ type Compute struct {
 	flops     float64 // achievable FLOP/s of large products
 	bandwidth float64 // achievable bytes/s
 	halfRows  float64
+	unaligned float64 // share of flops where rows are not aligned; 0 is all
 	launch    time.Duration
 	element   float64 // bytes of an activation
 	measured  curves
 	updates   []MeasuredUpdate
+	link      Link // among the devices of a rank
+	devices   int  // of a rank
 }
 
 // NewCompute prices operations on d for a training precision. It fails where
@@ -35,6 +38,9 @@ func NewCompute(d Device, t arch.Training) (Compute, error) {
 		flops: flops, bandwidth: float64(d.MemoryBandwidth) * d.Efficiency.Memory,
 		halfRows: d.HalfRows, launch: time.Duration(d.Launch), element: float64(t.ActivationElement()),
 	}
+	if precision != "fp32" && d.Unaligned > 0 {
+		c.unaligned = d.Unaligned
+	}
 	if precision == "fp32" { // which is what was measured
 		c.updates = d.Updates
 		c.measured, err = newCurves(d.Measured)
@@ -46,15 +52,21 @@ func NewCompute(d Device, t arch.Training) (Compute, error) {
 // computing and moving, after the launch. A pass that does nothing costs
 // nothing.
 func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
+	if o.Class == arch.Exchange {
+		return c.exchange(o, p, samples)
+	}
 	flops := float64(o.FLOPs(p)) * float64(samples)
 	moved := float64(o.Traffic(p, samples)) * c.element
 	if flops == 0 && moved == 0 {
 		return 0
 	}
-	rows := float64(samples) * float64(max(1, o.Count)) * float64(o.Rows)
+	rows := float64(samples) * float64(max(1, o.Count)) * float64(o.Rows) / float64(max(1, o.Experts))
 	computing := 0.0
 	if flops > 0 {
 		computing = flops / c.flops * (rows + c.halfRows) / rows
+		if c.unaligned > 0 && (o.Inner%8 != 0 || o.Cols%8 != 0) {
+			computing /= c.unaligned
+		}
 	}
 	return total(c.launch, seconds(max(computing, c.moving(moved))))
 }
@@ -91,7 +103,8 @@ func (c Compute) Backward(l arch.Layer, samples int64) time.Duration {
 	if t, ok := c.measured.at(l, backwardTime, samples); ok {
 		return t
 	}
-	return total(c.Layer(l, arch.InputGradient, samples), c.Layer(l, arch.WeightGradient, samples))
+	both := total(c.Layer(l, arch.InputGradient, samples), c.Layer(l, arch.WeightGradient, samples))
+	return both - c.hidden(l.Ops, samples)
 }
 
 // roofline is the time of one pass of operations, one after another.

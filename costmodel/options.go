@@ -28,6 +28,7 @@ type MachineOptions struct {
 	Link           LinkOptions    `toml:"link"`
 	Network        LinkOptions    `toml:"network"`
 	NICsPerNode    int            `toml:"nics_per_node"`
+	Host           Host           `toml:"host"`
 	// Measured and Updates are entries of [[machine.measured]] and
 	// [[machine.optimizer]]: what layers and optimizers took on the device.
 	// MeasuredModel names the network whose layers these are.
@@ -44,6 +45,7 @@ type ComputeOptions struct {
 	Memory          units.Bytes     `toml:"memory"`
 	Launch          *units.Duration `toml:"launch"`
 	HalfRows        *float64        `toml:"half_rows"`
+	Unaligned       *float64        `toml:"unaligned"`
 }
 
 // LinkOptions is a link by name, link = "pcie4", or in place, [machine.link].
@@ -117,12 +119,15 @@ func (l *Link) fill(table map[string]any) error {
 
 // Machine looks the names up and puts the machine together.
 func (o MachineOptions) Machine(c Catalog) (Machine, error) {
-	m := Machine{DevicesPerNode: o.DevicesPerNode, NICsPerNode: o.NICsPerNode}
+	m := Machine{DevicesPerNode: o.DevicesPerNode, NICsPerNode: o.NICsPerNode, Host: o.Host}
 	switch {
 	case o.DevicesPerNode < 0:
 		return m, fmt.Errorf("devices_per_node = %d: there must be at least 1", o.DevicesPerNode)
 	case o.NICsPerNode < 0:
 		return m, fmt.Errorf("nics_per_node = %d: there must be at least 1", o.NICsPerNode)
+	}
+	if err := o.Host.Validate(); err != nil {
+		return m, fmt.Errorf("host.%w", err)
 	}
 	var err error
 	if m.Device, err = o.device(c); err != nil {
@@ -172,6 +177,12 @@ func (o MachineOptions) device(c Catalog) (Device, error) {
 	}
 	if compute.HalfRows != nil {
 		d.HalfRows = *compute.HalfRows
+	}
+	if u := compute.Unaligned; u != nil {
+		if !(*u > 0 && *u <= 1) {
+			return d, fmt.Errorf("compute.unaligned = %v: a share of the rate, above 0 and up to 1, is wanted", *u)
+		}
+		d.Unaligned = *u
 	}
 	d.Measured, d.MeasuredModel, d.Updates = o.Measured, o.MeasuredModel, o.Updates
 	if _, err := newCurves(d.Measured); err != nil {

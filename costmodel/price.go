@@ -13,6 +13,8 @@ type price struct {
 	whole                             time.Duration // input and weight in one piece
 
 	segments []segment
+	// inner is what the devices of the rank exchange in each pass.
+	inner passes
 }
 
 // last is the segment whose result the stage hands on.
@@ -31,7 +33,9 @@ func (w Workload) price(c Compute, stage int, samples int64) price {
 		p.weight = total(p.weight, c.Layer(l, arch.WeightGradient, samples))
 		p.whole = total(p.whole, c.Backward(l, samples))
 		p.recompute = total(p.recompute, c.Recompute(l, w.Training, samples))
+		p.inner.add(c, l, w.Training, samples)
 	}
+	p.gather(w.received(c, stage, stage-1, samples), w.received(c, stage, stage+1, samples))
 	return p
 }
 
@@ -42,6 +46,9 @@ func (w Workload) slice(c Compute, k schedules.Kind, stage int, samples int64, b
 	layers := w.Stage(stage)
 	var progress []progressPoint // time done when so many gradient bytes are complete
 	var done time.Duration
+	if k == schedules.Backward {
+		done = w.received(c, stage, stage+1, samples).Exposed
+	}
 	var bytes int64
 	for i := len(layers) - 1; i >= 0; i-- {
 		l := layers[i]

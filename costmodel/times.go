@@ -22,6 +22,10 @@ type Times struct {
 	// PointToPoint delays what crosses a stage boundary and occupies nobody.
 	PointToPoint units.Duration `toml:"p2p"`
 	Optimizer    units.Duration `toml:"optimizer"`
+	// Host is what a rank's host does between having a task's input and the
+	// task's first kernel, while the device waits: synchronous messages, the
+	// next batch, bookkeeping.
+	Host units.Duration `toml:"host"`
 	// Pair says how an overlapped forward-backward pair runs, by the name of a
 	// schedules.Pairing; the default is fused.
 	Pair string `toml:"pair"`
@@ -164,6 +168,9 @@ func (t Times) Validate(stages, microbatches int, split bool) error {
 	if err := checkLongest("optimizer", time.Duration(t.Optimizer)); err != nil {
 		return err
 	}
+	if err := checkLongest("host", time.Duration(t.Host)); err != nil {
+		return err
+	}
 	if _, err := schedules.ParsePairing(t.Pair); err != nil {
 		return fmt.Errorf("pair = %w", err)
 	}
@@ -196,8 +203,8 @@ func (m ActivationMemory) Validate() error {
 // Costs prices tasks by the tables. Activations are allocated when F starts,
 // freed in part when I ends and for the rest when B or W ends.
 func (t Times) Costs(m ActivationMemory) schedules.Costs {
-	whole, early := int64(m.Activation), int64(m.FreedByInputGradient)
-	return schedules.Costs{Task: func(task *schedules.Task) schedules.Cost {
+	whole, early, host := int64(m.Activation), int64(m.FreedByInputGradient), time.Duration(t.Host)
+	price := func(task *schedules.Task) schedules.Cost {
 		switch s, mb := task.Stage, task.Microbatch; task.Kind {
 		case schedules.Forward:
 			return schedules.Cost{Busy: t.Forward.At(s, mb), BytesAtStart: whole}
@@ -214,5 +221,15 @@ func (t Times) Costs(m ActivationMemory) schedules.Costs {
 			return schedules.Cost{Busy: time.Duration(t.Optimizer)}
 		}
 		return schedules.Cost{}
+	}
+	if host == 0 {
+		return schedules.Costs{Task: price}
+	}
+	return schedules.Costs{Host: &schedules.Host{Waits: true}, Task: func(task *schedules.Task) schedules.Cost {
+		cost := price(task)
+		if task.Kind.Compute() {
+			cost.Launch, cost.Lead = host, host
+		}
+		return cost
 	}}
 }

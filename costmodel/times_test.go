@@ -159,3 +159,15 @@ func TestTimesLedger(t *testing.T) {
 	// The last rank holds all six of what W frees, and the one it is at.
 	require.EqualValues(t, 5*6+10, peaks(splitOrders(o)["last"])[3])
 }
+
+// The host's time comes before the first kernel of every computing task, and of
+// no other.
+func TestHostTime(t *testing.T) {
+	times := costmodel.Times{Forward: costmodel.Uniform(3), Backward: costmodel.Uniform(5), Optimizer: 7}
+	require.Nil(t, times.Costs(costmodel.ActivationMemory{}).Host)
+	times.Host = 2
+	costs := times.Costs(costmodel.ActivationMemory{})
+	require.Equal(t, &schedules.Host{Waits: true}, costs.Host)
+	require.Equal(t, schedules.Cost{Busy: 3, Launch: 2, Lead: 2}, costs.Task(&schedules.Task{Kind: schedules.Forward}))
+	require.Equal(t, schedules.Cost{Busy: 7}, costs.Task(&schedules.Task{Kind: schedules.Optimizer}))
+}

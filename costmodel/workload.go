@@ -86,12 +86,15 @@ func (w Workload) holders(stage int) []int32 {
 func (w Workload) Stage(s int) []arch.Layer { return w.split().Stage(s) }
 
 // Boundaries is what crosses between stages, per sample: the activations of
-// the last layer before the cut and gradients of the same shape.
+// the last layer before the cut and gradients of the same shape, or the part of
+// them that a device of a tensor-parallel group sends.
 func (w Workload) Boundaries() []schedules.Boundary {
 	boundaries := make([]schedules.Boundary, len(w.Layers)-1)
 	for s := range boundaries {
 		layers := w.Stage(s)
 		bytes := layers[len(layers)-1].Output.Elements() * w.Training.ActivationElement()
+		parts := int64(w.Network.Group.Parts())
+		bytes = (bytes + parts - 1) / parts
 		boundaries[s] = schedules.Boundary{Forward: bytes, Backward: bytes}
 	}
 	return boundaries

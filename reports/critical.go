@@ -23,6 +23,9 @@ func NewCriticalPath(t *schedules.Trace, path []int32) *CriticalPath {
 	for _, i := range path {
 		d, k := t.Spans[i].Duration(), t.Graph.Tasks[i].Kind
 		switch {
+		case k.Compute() && t.Inner != nil:
+			compute += d - t.Inner[i].Exposed
+			communication += t.Inner[i].Exposed
 		case k.Compute():
 			compute += d
 		case k == schedules.Optimizer:

@@ -67,7 +67,7 @@ func headline(r Result) string {
 		parts = append(parts, fmt.Sprintf("%d data-parallel replicas", r.DataParallel))
 	}
 	if r.TensorParallel > 1 {
-		parts = append(parts, fmt.Sprintf("tensor groups of %d", r.TensorParallel))
+		parts = append(parts, fmt.Sprintf("tensor groups of %d (%d devices)", r.TensorParallel, r.TensorParallel*len(r.Ranks)))
 	}
 	return fmt.Sprintf("%s: %s, %s", nameText(r.Name, r.Schedule), strings.Join(parts, ", "), r.Kind)
 }

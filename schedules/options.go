@@ -31,12 +31,17 @@ type Batch struct {
 
 // Parallel is the [parallel] section.
 type Parallel struct {
-	Data     int      `toml:"data"`     // replicas
-	Tensor   int      `toml:"tensor"`   // ranks of a tensor-parallel group
-	Sequence bool     `toml:"sequence"` // sequence parallelism
-	Zero     int      `toml:"zero"`     // ZeRO stage
-	Bucket   BucketBy `toml:"bucket"`
-	Overlap  bool     `toml:"overlap"` // gradients travel beside the backward
+	Data     int  `toml:"data"`     // replicas
+	Tensor   int  `toml:"tensor"`   // devices of a tensor-parallel group, which is one rank
+	Sequence bool `toml:"sequence"` // sequence parallelism
+	// TensorOverlap lets what a tensor-parallel group exchanges in the backward
+	// run beside its products.
+	TensorOverlap bool `toml:"tensor_overlap"`
+	// ScatterGather: a group sends what goes to the next stage in parts.
+	ScatterGather bool     `toml:"scatter_gather"`
+	Zero          int      `toml:"zero"` // ZeRO stage
+	Bucket        BucketBy `toml:"bucket"`
+	Overlap       bool     `toml:"overlap"` // gradients travel beside the backward
 	// Collectives is the library whose collectives sum gradients: "nccl", or
 	// "gloo", which has no reduce-scatter. Empty means nccl.
 	Collectives string `toml:"collectives"`
@@ -149,17 +154,20 @@ func repeat(value, count int64) []int64 {
 	return s
 }
 
+// maxTensor is more devices than any model has heads.
+const maxTensor = 1 << 16
+
 // Validate checks what no other section can change.
 func (p Parallel) Validate() error {
 	switch {
 	case p.Data < 1:
 		return fmt.Errorf("data = %d: there must be at least 1 replica", p.Data)
 	case p.Tensor < 1:
-		return fmt.Errorf("tensor = %d: a tensor-parallel group has at least 1 rank", p.Tensor)
-	case p.Tensor > 1:
-		return fmt.Errorf("tensor = %d: tensor parallelism is not modelled yet; set tensor = 1", p.Tensor)
-	case p.Sequence:
-		return errors.New("sequence = true: sequence parallelism is not modelled yet; set sequence = false")
+		return fmt.Errorf("tensor = %d: a tensor-parallel group has at least 1 device", p.Tensor)
+	case p.Tensor > maxTensor:
+		return fmt.Errorf("tensor = %d: a tensor-parallel group has at most %d devices", p.Tensor, maxTensor)
+	case p.Sequence && p.Tensor == 1:
+		return errors.New("sequence = true: divides the sequence among a tensor-parallel group, and tensor = 1; set tensor above 1, or sequence = false")
 	case p.Zero < 0 || p.Zero > 3:
 		return fmt.Errorf("zero = %d: the ZeRO stages are 0 (DDP), 1 (optimizer), 2 (and gradients) and 3 (and parameters)", p.Zero)
 	case p.Collectives != "" && p.Collectives != "nccl" && p.Collectives != "gloo":

@@ -11,7 +11,7 @@ type Summary struct {
 	StepTime time.Duration // end of the last task
 	Makespan time.Duration // end of the last task before the optimizer
 	// Bubble is the idle share of the ranks' time, two ways. Only F, B, I and
-	// W count as busy.
+	// W count as busy, with the communication that is part of them.
 	Bubble   Bubble
 	Ranks    []RankSummary
 	Messages int // sends
@@ -32,7 +32,8 @@ type RankSummary struct {
 	Compute time.Duration // F, B, I and W
 	// Communication is the time during which at least one of the rank's own
 	// communication tasks runs; exposed is the part beside neither compute
-	// nor optimizer.
+	// nor optimizer. Both include the communication within tasks (see Inner),
+	// whose exposed part does not count as compute.
 	Communication, ExposedCommunication time.Duration
 	Optimizer, Idle                     time.Duration
 	// Dispatch and Waiting are the two parts of Idle. Dispatch is the idle time
@@ -79,7 +80,25 @@ func Summarize(t *Trace) Summary {
 	t.summarizeMemory(s.Ranks)
 	t.summarizeInFlight(s.Ranks)
 	s.SteadyMicrobatch = t.steadyMicrobatch()
+	t.summarizeInner(s.Ranks)
 	return s
+}
+
+// summarizeInner takes the communication within tasks out of compute, where its
+// exposed part was counted.
+func (t *Trace) summarizeInner(ranks []RankSummary) {
+	exposed := make([]time.Duration, len(ranks))
+	for i, inner := range t.Inner {
+		r := t.Graph.Tasks[i].Rank
+		ranks[r].Communication += inner.Communication
+		ranks[r].SentBytes += inner.SentBytes
+		exposed[r] += inner.Exposed
+	}
+	for r := range ranks {
+		part := min(exposed[r], ranks[r].Compute) // less where tasks ran side by side
+		ranks[r].Compute -= part
+		ranks[r].ExposedCommunication += part
+	}
 }
 
 // workStreams marks the streams that compute or update parameters.

@@ -56,6 +56,25 @@ func TestBubbleBySpan(t *testing.T) {
 	require.EqualValues(t, 10, s.StepTime)
 }
 
+// What devices of a rank exchange within a task is communication: the exposed
+// part does not count as compute, the rest runs beside it. In the bubble the task
+// is busy from start to end.
+func TestInnerCommunication(t *testing.T) {
+	trace := hand(1,
+		row{schedules.Forward, 0, 0, 4}, row{schedules.Backward, 0, 5, 10},
+		row{schedules.SendForward, 0, 4, 5}, row{schedules.Optimizer, 0, 10, 12})
+	trace.Inner = []schedules.Inner{{Communication: 1, Exposed: 1, SentBytes: 10}, {Communication: 3, Exposed: 2, SentBytes: 7}, {}, {}}
+	s := schedules.Summarize(trace)
+	rank := s.Ranks[0]
+	require.EqualValues(t, 9-3, rank.Compute)
+	require.EqualValues(t, 1+4, rank.Communication)
+	require.EqualValues(t, 1+3, rank.ExposedCommunication)
+	require.EqualValues(t, 2, rank.Optimizer)
+	require.Zero(t, rank.Idle)
+	require.EqualValues(t, 17, rank.SentBytes)
+	require.InDelta(t, 0.1, s.Bubble.Makespan, 1e-12)
+}
+
 // row is a task of a trace made by hand: what, on which rank, from when to
 // when.
 type row struct {

@@ -26,6 +26,28 @@ type Cost struct {
 	// Link is the shared queue that the task also waits for and holds while
 	// busy: a network card, a host bridge. 0 is none.
 	Link int32
+	// Launch is how long a host thread is busy launching the task's kernels, and
+	// Lead how long a device that is there when launching begins waits for them,
+	// all in all. They count where Costs.Host is given, for tasks that are
+	// neither collectives nor on a link.
+	Launch, Lead time.Duration
+	// Inner is communication that is part of the task itself; nil where there is
+	// none.
+	Inner *Inner
+}
+
+// Inner is communication within tasks, among the devices that a rank stands
+// for: those of a tensor-parallel group, which do all the same.
+type Inner struct {
+	// Communication is how long it takes; Exposed is the part in which the task
+	// computes nothing, and so a part of its Busy.
+	Communication, Exposed time.Duration
+	SentBytes              int64 // by every device
+}
+
+// Plus adds two tasks' communication.
+func (a Inner) Plus(b Inner) Inner {
+	return Inner{a.Communication + b.Communication, a.Exposed + b.Exposed, a.SentBytes + b.SentBytes}
 }
 
 // Costs is what a simulation needs to know beyond the graph.
@@ -35,6 +57,8 @@ type Costs struct {
 	// Persistent is the memory of every rank that stays through the step:
 	// parameters, gradients, optimizer states. Nil means none.
 	Persistent []int64
+	// Host is how tasks are launched; nil where that costs nothing.
+	Host *Host
 }
 
 // A MemoryEvent is a change of the memory in use on a rank.
@@ -52,13 +76,16 @@ type Trace struct {
 	Spans []Span
 	// Ready[i] is when task i had everything it depends on and its turn on its
 	// stream; what is left until its span starts went into starting it. Nil if
-	// not known, as in a simulation, where no time passes between the two.
+	// not known, as in a simulation without a Host, where no time passes between
+	// the two.
 	Ready []time.Duration
 	// Cause[i] is the task whose end let task i start: a dependency, or the
 	// one before it in a queue; None at time zero. Nil if not known.
 	Cause []int32
 	// Persistent is the memory of every rank outside the events.
 	Persistent []int64
+	// Inner[i] is the communication within task i; nil where no task has any.
+	Inner []Inner
 	// Memory is sorted by time; at equal times, ends come before starts.
 	Memory []MemoryEvent
 }

@@ -60,6 +60,9 @@ func (e *engine) deadlock() error {
 				break
 			}
 		}
+		if b.WaitsFor == none {
+			b.WaitsFor = e.launchedBefore(b.Head)
+		}
 		err.Blocked = append(err.Blocked, b)
 	}
 	return err

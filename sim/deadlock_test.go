@@ -150,3 +150,16 @@ func TestOverflow(t *testing.T) {
 	_, err := sim.Run(g, uniform(1<<62, 1, 0))
 	require.EqualError(t, err, "the step would take longer than 292 years, which is more than time can count here")
 }
+
+// Launching costs something, and the graph cannot be run: it says so as it
+// would otherwise.
+func TestDeadlockWithHost(t *testing.T) {
+	g := ranks(2)
+	g.Add(task(schedules.Forward, 0, 0), 1)
+	g.Add(task(schedules.Forward, 1, 0), 0)
+	g.Add(task(schedules.Forward, 1, 1))
+	host := &schedules.Host{Before: schedules.LaunchOrder(g, []int32{0, 0})}
+	_, err := sim.Run(g, launching(uniform(1, 2, 0), 1, 1, host))
+	require.ErrorContains(t, err, "deadlock: 0 of 3 tasks ran")
+	require.ErrorContains(t, err, `(rank 0, stream "compute") waits for`)
+}

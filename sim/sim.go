@@ -19,6 +19,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"psim/schedules"
@@ -80,6 +81,9 @@ type engine struct {
 	linkFree []time.Duration  // by link
 	linkLast []int32          // by link
 	groups   []groupCollected // by group
+
+	launched []time.Duration // by task: when its launch ended; nil without a host
+	first    []int32         // by stream: its first task, as an index of order
 }
 
 const (
@@ -106,6 +110,10 @@ func newEngine(g *schedules.Graph, costs schedules.Costs) *engine {
 		waiting: filled(n, none), next: filled(len(g.Streams), none),
 		released: filled(n, unfinished), awake: make([]int32, 0, len(g.Streams)),
 		groups: make([]groupCollected, len(g.Groups)),
+	}
+	if costs.Host != nil {
+		e.first = slices.Clone(e.head)
+		e.launched, e.trace.Ready = make([]time.Duration, n), make([]time.Duration, n)
 	}
 	return e
 }
@@ -140,6 +148,13 @@ func (e *engine) advance(s int32) error {
 		if cost.Busy < 0 || cost.Delay < 0 {
 			return fmt.Errorf("the cost of %s is negative: busy %v, delay %v", e.graph.Describe(i), cost.Busy, cost.Delay)
 		}
+		if cost.Launch < 0 || cost.Lead < 0 {
+			return fmt.Errorf("the cost of launching %s is negative: %v, its first kernel after %v", e.graph.Describe(i), cost.Launch, cost.Lead)
+		}
+		if before := e.launchedBefore(i); before != none {
+			e.next[s], e.waiting[before] = e.waiting[before], s
+			return nil
+		}
 		switch {
 		case t.Kind.Collective():
 			if !e.join(s, ready, cause) {
@@ -149,7 +164,8 @@ func (e *engine) advance(s int32) error {
 			e.links.push(event{ready, i, cause})
 			return nil
 		default:
-			e.finish(i, ready, cause, cost)
+			start, cause := e.launch(i, ready, cause, cost)
+			e.finish(i, start, cause, cost)
 		}
 	}
 	return nil
@@ -163,8 +179,14 @@ func (e *engine) finish(i int32, start time.Duration, cause int32, cost schedule
 		e.overflow = true
 	}
 	e.trace.Spans[i] = schedules.Span{Start: start, End: end}
+	if e.trace.Ready != nil && (t.Kind.Collective() || cost.Link > 0) {
+		e.trace.Ready[i] = start
+	}
 	e.trace.Cause[i] = cause
 	e.remember(t, i, cost)
+	if cost.Inner != nil {
+		e.noteInner(i, *cost.Inner)
+	}
 	e.released[i] = end + cost.Delay
 	e.free[t.Stream], e.last[t.Stream] = end, i
 	e.head[t.Stream]++
@@ -173,6 +195,14 @@ func (e *engine) finish(i int32, start time.Duration, cause int32, cost schedule
 		e.wake(s)
 	}
 	e.waiting[i] = none
+}
+
+// noteInner records the communication within a task.
+func (e *engine) noteInner(i int32, inner schedules.Inner) {
+	if e.trace.Inner == nil {
+		e.trace.Inner = make([]schedules.Inner, len(e.graph.Tasks))
+	}
+	e.trace.Inner[i] = inner
 }
 
 // remember records how a task changes the memory in use.

@@ -90,3 +90,31 @@ func TestClosedForms(t *testing.T) {
 		}
 	}
 }
+
+// Communication within tasks is recorded as it is priced, and only where it is.
+func TestInnerIsRecorded(t *testing.T) {
+	g := build(t, "gpipe", 2, 3)
+	costs := uniform(3, 7, 2)
+	trace, err := sim.Run(g, costs)
+	require.NoError(t, err)
+	require.Nil(t, trace.Inner)
+	inner := schedules.Inner{Communication: 2, Exposed: 1, SentBytes: 5}
+	price := costs.Task
+	costs.Task = func(t *schedules.Task) schedules.Cost {
+		c := price(t)
+		if t.Kind == schedules.Backward {
+			c.Inner = &inner
+		}
+		return c
+	}
+	again, err := sim.Run(g, costs)
+	require.NoError(t, err)
+	require.Equal(t, trace.Spans, again.Spans)
+	for i, task := range g.Tasks {
+		want := schedules.Inner{}
+		if task.Kind == schedules.Backward {
+			want = inner
+		}
+		require.Equal(t, want, again.Inner[i])
+	}
+}

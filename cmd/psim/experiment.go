@@ -103,7 +103,7 @@ func (e *experiment) summarize() {
 	info := reports.Info{
 		Name: e.config.Name(), Schedule: e.plan.Graph.Name,
 		Stages: shape.Ranks, VirtualStages: shape.Virtual, Microbatches: shape.Microbatches,
-		DataParallel: max(1, shape.Replicas), TensorParallel: 1,
+		DataParallel: max(1, shape.Replicas), TensorParallel: max(1, e.config.Parallel.Tensor),
 		Samples: e.plan.Samples, Tokens: e.plan.Tokens, Capacity: e.plan.Capacity,
 		Warnings: slices.Clone(e.plan.Warnings),
 	}

@@ -5,7 +5,9 @@
 // Numbers are per sample unless a comment says otherwise. A sample is one
 // sequence of a language model or one image. FLOPs count matrix products
 // alone, two per multiply-add, and attention over the whole s×s square, as
-// published totals do. Dropout is off unless Model.Dropout says otherwise.
+// published totals do. Dropout is off unless Model.Dropout says otherwise. In a
+// network that a tensor-parallel group divides (see Model.On), all numbers are
+// those of one of its devices.
 //
 // The backward pass comes in two parts: InputGradient (I) makes the gradient
 // that goes to the layer before, WeightGradient (W) the gradients of weight
@@ -31,7 +33,9 @@ func (s Shape) Elements() int64 {
 type Tensor struct {
 	Name    string
 	Shape   Shape
-	Sharded bool // divided among the ranks of a Megatron tensor-parallel group
+	Sharded bool // divided among the devices of a Megatron tensor-parallel group
+	Axis    int  // the dimension that is divided
+	Expert  bool // of one of the layer's Experts
 	Norm    bool // a gain or bias of a norm, whose gradient I makes
 }
 
@@ -47,6 +51,9 @@ type Layer struct {
 	Input   Shape    // elements of one sample, from the layer before
 	Output  Shape    // elements of one sample, to the layer after; the last layer's logits
 	Ops     []Op     // in forward order; the last layer's end with the loss
+	// Experts is the number of MLPs that a token may go through, and Active how
+	// many it goes through; 0 where there is no choice.
+	Experts, Active int
 	// Buffers are what this layer keeps for its backward passes. A tensor that
 	// two layers need is listed once, by the later one.
 	Buffers []Buffer
@@ -116,6 +123,9 @@ type Network struct {
 	Name            string
 	Layers          []Layer
 	TokensPerSample int // the sequence length of a language model, 1 for an image
+	// Group is the tensor-parallel group that the layers are divided among:
+	// shapes, operations and buffers are those of one of its devices.
+	Group Group
 }
 
 // Parameters is the number of parameters, tied ones counted once.
@@ -123,6 +133,21 @@ func (n Network) Parameters() int64 {
 	var sum int64
 	for _, l := range n.Layers {
 		sum += l.Parameters()
+	}
+	return sum
+}
+
+// ActiveParameters is the number of parameters that one token goes through:
+// those of experts count in part.
+func (n Network) ActiveParameters() int64 {
+	sum := n.Parameters()
+	for _, l := range n.Layers {
+		for _, t := range l.Params {
+			if t.Expert {
+				size := t.Shape.Elements()
+				sum -= size - size/int64(l.Experts)*int64(l.Active)
+			}
+		}
 	}
 	return sum
 }

@@ -32,7 +32,9 @@ func TestParameters(t *testing.T) {
 		{"llama2-13b", 13_015_864_320, 363},
 		{"llama2-70b", 68_976_648_192, 723},
 		{"llama3-8b", 8_030_261_248, 291},
+		{"llama3-70b", 70_553_706_496, 723},
 		{"mistral-7b", 7_241_732_096, 291},
+		{"mixtral-8x7b", 46_702_792_704, 995},
 		{"vgg16", 134_301_514, 32},
 		{"vgg16-pipeline", 33_638_218, 32},
 		{"mlp", 8 * (1024*1024 + 1024), 16},
@@ -43,7 +45,18 @@ func TestParameters(t *testing.T) {
 			assert.Len(t, n.ParameterTensors(), c.tensors)
 		})
 	}
-	assert.InEpsilon(t, 175e9, preset(t, "gpt3-175b").Parameters(), 0.003)
+}
+
+// Rounded counts of Brown et al. 2020, table 2.1, and of Narayanan et al. 2021,
+// table 1; of the 22B model that of Korthikanti et al. 2022.
+func TestRoundedParameters(t *testing.T) {
+	for name, published := range map[string]float64{
+		"gpt3-small": 125e6, "gpt3-medium": 350e6, "gpt3-large": 760e6, "gpt3-xl": 1.3e9,
+		"gpt3-2.7b": 2.7e9, "gpt3-6.7b": 6.7e9, "gpt3-13b": 13e9, "gpt3-175b": 175e9,
+		"megatron-22b": 22e9, "megatron-175b": 174.6e9, "megatron-530b": 529.6e9, "megatron-1t": 1008e9,
+	} {
+		assert.InEpsilon(t, published, preset(t, name).Parameters(), 0.02, name)
+	}
 }
 
 func TestGPT2Layers(t *testing.T) {

@@ -34,9 +34,10 @@ type Buffer struct {
 	ElementBytes int
 	// AttentionCore: not kept under selective recomputation.
 	AttentionCore bool
-	// Sharded: divided among the ranks of a Megatron tensor-parallel group.
-	// What is not is divided only by sequence parallelism.
-	Sharded bool
+	// Sharded: divided among the devices of a Megatron tensor-parallel group.
+	// What is not is divided only by sequence parallelism, and what is Gathered
+	// not by that either.
+	Sharded, Gathered bool
 }
 
 // Bytes per sample, where an activation takes elementBytes.

@@ -1,6 +1,9 @@
 package arch
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // defaults fills what may be left out. It leaves bad numbers to checkNumbers.
 func (m Model) defaults() Model {
@@ -9,7 +12,7 @@ func (m Model) defaults() Model {
 		m.KVHeads = m.Heads
 		m.FFNHidden = orElse(m.FFNHidden, 4*min(m.Hidden, maxSize))
 		m.Positions = orElse(m.Positions, m.SequenceLength)
-	case familyLlama:
+	case familyLlama, familyMixtral:
 		m.KVHeads = orElse(m.KVHeads, m.Heads)
 	}
 	if m.HeadDim == 0 && m.Heads > 0 && m.Hidden%m.Heads == 0 {
@@ -49,7 +52,10 @@ func (m Model) checkNumbers() error {
 	if m.Layers > maxLayers {
 		return fmt.Errorf("layers = %d: must be 1 to %d", m.Layers, maxLayers)
 	}
-	if m.Family == familyGPT || m.Family == familyLlama {
+	if m.Experts > maxExperts {
+		return fmt.Errorf("experts = %d: must be 1 to %d", m.Experts, maxExperts)
+	}
+	if m.transformer() {
 		if err := m.checkHeads(); err != nil {
 			return err
 		}
@@ -64,6 +70,9 @@ func (m Model) checkNumbers() error {
 func (m Model) checkHeads() error {
 	if m.Heads%m.KVHeads != 0 {
 		return fmt.Errorf("kv_heads = %d: must divide heads = %d", m.KVHeads, m.Heads)
+	}
+	if m.ExpertsPerToken > m.Experts {
+		return fmt.Errorf("experts_per_token = %d: must be at most experts = %d", m.ExpertsPerToken, m.Experts)
 	}
 	if m.Family == familyGPT && m.SequenceLength > m.Positions {
 		return fmt.Errorf("sequence_length = %d: must be at most positions = %d", m.SequenceLength, m.Positions)
@@ -81,7 +90,8 @@ func (m Model) estimate() float64 {
 	if m.Family == familyMLP {
 		return 20 * blocks * (h*h + h)
 	}
-	block := 2*h*(q+kv) + 3*h*f + q + 2*kv + f + 6*h
+	experts := math.Max(1, float64(m.Experts))
+	block := 2*h*(q+kv) + experts*(3*h*f+h) + q + 2*kv + f + 6*h
 	parameters := blocks*block + 2*v*h + positions*h
 	return 2*s*parameters + 8*blocks*s*s*q + 20*parameters
 }

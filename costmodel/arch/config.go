@@ -5,14 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // ParseConfig turns the contents of a Hugging Face config.json into a Model of
-// a family. model_type must be gpt2, llama or mistral. A key that is missing or
-// null has the default of that type's configuration class in transformers; only
+// a family. model_type must be one of configTypes. A key that is missing or null
+// has the default of that type's configuration class in transformers; only
 // num_key_value_heads is the number of heads where it is null.
 // sequence is the number of tokens per sample; 0 means the longest that the
-// file declares. A Mistral's sliding window is ignored.
+// file declares. Sliding windows, dropout and the auxiliary losses of routers are
+// ignored.
 func ParseConfig(data []byte, sequence int) (Model, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return Model{}, errors.New("config.json: is empty")
@@ -27,21 +29,23 @@ func ParseConfig(data []byte, sequence int) (Model, error) {
 		return Model{}, err
 	}
 	if head.ModelType == nil {
-		return Model{}, errors.New("config.json: has no model_type; must be gpt2, llama or mistral")
+		return Model{}, fmt.Errorf("config.json: has no model_type; must be one of %s", strings.Join(configTypes, ", "))
 	}
 	if sequence < 0 {
 		return Model{}, fmt.Errorf("sequence_length = %d: must be at least 1", sequence)
 	}
-	switch *head.ModelType {
-	case "gpt2":
+	c, known := llamaTypes()[*head.ModelType]
+	switch {
+	case *head.ModelType == "gpt2":
 		return parseGPT2(data, sequence)
-	case "llama":
-		return parseLlama(data, sequence, llamaDefaults())
-	case "mistral":
-		return parseLlama(data, sequence, mistralDefaults())
+	case known:
+		return parseLlama(data, sequence, c)
 	}
-	return Model{}, fmt.Errorf("config.json: model_type %q is not supported; must be gpt2, llama or mistral", *head.ModelType)
+	return Model{}, fmt.Errorf("config.json: model_type %q is not supported; must be one of %s", *head.ModelType, strings.Join(configTypes, ", "))
 }
+
+// configTypes lists the values of model_type that ParseConfig knows.
+var configTypes = []string{"gpt2", "llama", "mistral", "mixtral", "qwen2", "gemma"}
 
 // gpt2Config and its defaults are transformers' GPT2Config.
 type gpt2Config struct {
@@ -75,7 +79,8 @@ func parseGPT2(data []byte, sequence int) (Model, error) {
 	return m, inConfig(m.Validate())
 }
 
-// llamaConfig is LlamaConfig and MistralConfig of transformers.
+// llamaConfig is what the configuration classes of the Llama family have in
+// common, and what Mixtral adds.
 type llamaConfig struct {
 	Vocab         int  `json:"vocab_size"`
 	Positions     int  `json:"max_position_embeddings"`
@@ -88,18 +93,32 @@ type llamaConfig struct {
 	Tied          bool `json:"tie_word_embeddings"`
 	AttentionBias bool `json:"attention_bias"`
 	MLPBias       bool `json:"mlp_bias"`
+	Experts       *int `json:"num_local_experts"`
+	PerToken      *int `json:"num_experts_per_tok"`
+
+	qkvBias bool
 }
 
-func llamaDefaults() llamaConfig {
-	return llamaConfig{Vocab: 32000, Positions: 2048, Hidden: 4096, Inner: 11008, Layers: 32, Heads: 32}
-}
-
-func mistralDefaults() llamaConfig {
-	kvHeads := 8
-	return llamaConfig{Vocab: 32000, Positions: 4096 * 32, Hidden: 4096, Inner: 14336, Layers: 32, Heads: 32, KVHeads: &kvHeads}
+// llamaTypes are the defaults of LlamaConfig, MistralConfig, MixtralConfig,
+// Qwen2Config and GemmaConfig of transformers, by model_type.
+func llamaTypes() map[string]llamaConfig {
+	return map[string]llamaConfig{
+		"llama":   {Vocab: 32000, Positions: 2048, Hidden: 4096, Inner: 11008, Layers: 32, Heads: 32},
+		"mistral": {Vocab: 32000, Positions: 4096 * 32, Hidden: 4096, Inner: 14336, Layers: 32, Heads: 32, KVHeads: new(8)},
+		"mixtral": {
+			Vocab: 32000, Positions: 4096 * 32, Hidden: 4096, Inner: 14336, Layers: 32, Heads: 32, KVHeads: new(8),
+			Experts: new(8), PerToken: new(2),
+		},
+		"qwen2": {Vocab: 151936, Positions: 32768, Hidden: 4096, Inner: 22016, Layers: 32, Heads: 32, KVHeads: new(32), qkvBias: true},
+		"gemma": {
+			Vocab: 256000, Positions: 8192, Hidden: 3072, Inner: 24576, Layers: 28, Heads: 16, KVHeads: new(16),
+			HeadDim: new(256), Tied: true,
+		},
+	}
 }
 
 func parseLlama(data []byte, sequence int, c llamaConfig) (Model, error) {
+	mixed := c.Experts != nil // by its type: other types have no such key
 	if err := unmarshal(data, &c); err != nil {
 		return Model{}, err
 	}
@@ -108,15 +127,19 @@ func parseLlama(data []byte, sequence int, c llamaConfig) (Model, error) {
 		positive("hidden_size", &c.Hidden), positive("intermediate_size", &c.Inner),
 		positive("num_hidden_layers", &c.Layers), positive("num_attention_heads", &c.Heads),
 		positive("num_key_value_heads", c.KVHeads), positive("head_dim", c.HeadDim),
+		positive("num_local_experts", c.Experts), positive("num_experts_per_tok", c.PerToken),
 		absent("attention_bias", c.AttentionBias), absent("mlp_bias", c.MLPBias),
 	)
 	if err != nil {
 		return Model{}, err
 	}
 	m := Model{
-		Family: familyLlama, Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads, KVHeads: value(c.KVHeads),
+		Family: familyLlama, QKVBias: c.qkvBias, Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads, KVHeads: value(c.KVHeads),
 		HeadDim: value(c.HeadDim), FFNHidden: c.Inner, Vocab: c.Vocab,
 		SequenceLength: orElse(sequence, c.Positions), Tied: &c.Tied,
+	}
+	if mixed {
+		m.Family, m.Experts, m.ExpertsPerToken = familyMixtral, value(c.Experts), value(c.PerToken)
 	}
 	return m, inConfig(m.Validate())
 }

@@ -25,6 +25,15 @@ func TestParseConfig(t *testing.T) {
 		{"mistral by defaults", `{"model_type": "mistral"}`, 4096, 7_241_732_096, 4096},
 		{"mistral, null kv heads", `{"model_type": "mistral", "num_key_value_heads": null, "num_hidden_layers": 1}`, 8,
 			2*32000*4096 + 4*4096*4096 + 3*4096*14336 + 3*4096, 8},
+		{"mixtral by defaults", `{"model_type": "mixtral"}`, 4096, 46_702_792_704, 4096},
+		{"a llama has no experts", `{"model_type": "llama", "num_local_experts": 8}`, 128, 6_738_415_616, 128},
+		{"qwen2-7b", `{"model_type": "qwen2", "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28,
+			"num_attention_heads": 28, "num_key_value_heads": 4, "vocab_size": 152064, "use_sliding_window": false}`, 128, 7_615_616_512, 128},
+		{"qwen2.5-0.5b", `{"model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24,
+			"num_attention_heads": 14, "num_key_value_heads": 2, "tie_word_embeddings": true}`, 0, 494_032_768, 32768},
+		{"gemma-7b by defaults", `{"model_type": "gemma"}`, 128, 8_537_680_896, 128},
+		{"gemma-2b", `{"model_type": "gemma", "hidden_size": 2048, "intermediate_size": 16384, "num_hidden_layers": 18,
+			"num_attention_heads": 8, "num_key_value_heads": 1}`, 0, 2_506_172_416, 8192},
 		{"llama, tied, head_dim", `{"model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 2,
 			"num_hidden_layers": 1, "head_dim": 48, "vocab_size": 10, "tie_word_embeddings": true}`, 8,
 			10*64 + 4*64*96 + 3*64*96 + 3*64, 8},
@@ -53,8 +62,8 @@ func TestParseConfigErrors(t *testing.T) {
 		{`{"model_type": "gpt2"} x`, 8, "invalid character"},
 		{`[1]`, 8, "is array: must be an object"},
 		{`null`, 8, "has no model_type"},
-		{`{}`, 8, "has no model_type; must be gpt2, llama or mistral"},
-		{`{"model_type": "bert"}`, 8, `model_type "bert" is not supported`},
+		{`{}`, 8, "has no model_type; must be one of gpt2, llama, mistral"},
+		{`{"model_type": "bert"}`, 8, `model_type "bert" is not supported; must be one of gpt2, llama, mistral, mixtral, qwen2, gemma`},
 		{`{"model_type": 3}`, 8, "model_type is number: must be string"},
 		{`{"model_type": "gpt2", "n_layer": "12"}`, 8, "n_layer is string: must be int"},
 		{`{"model_type": "gpt2", "n_layer": 0}`, 8, "n_layer = 0: must be at least 1"},
@@ -64,6 +73,9 @@ func TestParseConfigErrors(t *testing.T) {
 		{`{"model_type": "gpt2"}`, 2048, "sequence_length = 2048: must be at most positions = 1024"},
 		{`{"model_type": "gpt2"}`, -1, "sequence_length = -1"},
 		{`{"model_type": "llama", "attention_bias": true}`, 8, "attention_bias = true is not supported"},
+		{`{"model_type": "mixtral", "num_local_experts": 0}`, 8, "num_local_experts = 0"},
+		{`{"model_type": "mixtral", "num_local_experts": null}`, 8, "experts = 0: must be 1"},
+		{`{"model_type": "mixtral", "num_experts_per_tok": 9}`, 8, "experts_per_token = 9: must be at most experts = 8"},
 		{`{"model_type": "llama", "num_key_value_heads": 5}`, 8, "kv_heads = 5: must divide heads = 32"},
 		{`{"model_type": "llama", "hidden_size": 1e30}`, 8, "hidden_size"},
 		{`{"model_type": "llama", "num_hidden_layers": 2000000000}`, 8, "layers = 2000000000"},
@@ -79,6 +91,7 @@ func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte(`{"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 4}`), 128)
 	f.Add([]byte(`{"model_type": "llama", "num_key_value_heads": 4, "head_dim": 1073741823}`), 1<<20)
 	f.Add([]byte(`{"model_type": "mistral", "vocab_size": 1073741824}`), 1<<30)
+	f.Add([]byte(`{"model_type": "mixtral", "num_local_experts": 1000000000}`), 8)
 	f.Add([]byte(`{"model_type": "gpt2", "n_positions": null, "n_inner": 9999999999}`), 0)
 	f.Add([]byte("\xff\xfe{"), -1)
 	f.Fuzz(func(t *testing.T, data []byte, sequence int) {

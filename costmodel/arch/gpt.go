@@ -30,7 +30,7 @@ func gptEmbedding(m Model) Layer {
 			{Name: "wpe.weight", Shape: Shape{m.Positions, h}},
 		},
 		Input: Shape{s}, Output: Shape{s, h}, KeepsGradient: m.Dropout == 0,
-		Ops: append([]Op{lookup("wte", m.Vocab, s, h, 2), lookup("wpe", m.Positions, s, h, 3)}, m.dropout("drop", s, h)...),
+		Ops: append([]Op{vocabulary("wte", m.Vocab, s, h), lookup("wpe", m.Positions, s, h, 3)}, m.dropout("drop", s, h)...),
 		Buffers: append(m.dropoutMask("drop", s, h),
 			tokenIDs("tokens", s, ForwardToWeight),
 			Buffer{Name: "embed.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight},
@@ -63,16 +63,16 @@ func gptBlockParams(prefix string, h, q, f int) []Tensor {
 // gptBlockOps makes 24sh²+4s²h FLOPs with f = 4h (Narayanan et al. 2021).
 func gptBlockOps(m Model) []Op {
 	s, h, q, f := m.SequenceLength, m.Hidden, m.Heads*m.HeadDim, m.FFNHidden
-	ops := []Op{layerNorm("ln_1", s, h), linear("attn.c_attn", s, h, 3*q, true)}
+	ops := []Op{layerNorm("ln_1", s, h), linear("attn.c_attn", s, h, 3*q, true).enters()}
 	ops = append(ops, attention("attn.", m)...)
-	ops = append(ops, linear("attn.c_proj", s, q, h, true))
+	ops = append(ops, linear("attn.c_proj", s, q, h, true).leaves())
 	ops = append(ops, m.dropout("attn.resid_dropout", s, h)...)
 	ops = append(ops,
 		residual("attn.residual", s, h),
 		layerNorm("ln_2", s, h),
-		linear("mlp.c_fc", s, h, f, true),
+		linear("mlp.c_fc", s, h, f, true).enters(),
 		activation("mlp.gelu", s, f),
-		linear("mlp.c_proj", s, f, h, true),
+		linear("mlp.c_proj", s, f, h, true).leaves(),
 	)
 	ops = append(ops, m.dropout("mlp.dropout", s, h)...)
 	return append(ops, residual("mlp.residual", s, h))
@@ -110,7 +110,7 @@ func layerNormParams(name string, h int) []Tensor {
 // bias.
 func column(name string, in, out int) []Tensor {
 	return []Tensor{
-		{Name: name + ".weight", Shape: Shape{in, out}, Sharded: true},
+		{Name: name + ".weight", Shape: Shape{in, out}, Sharded: true, Axis: 1},
 		{Name: name + ".bias", Shape: Shape{out}, Sharded: true},
 	}
 }

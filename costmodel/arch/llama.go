@@ -2,8 +2,10 @@ package arch
 
 import "fmt"
 
-// llama is the family of Llama and Mistral: RMSNorm, rotary positions, grouped
-// queries, a gated MLP with SiLU, no biases, usually an untied head. Layers:
+// llama is the family of Llama, Mistral, Qwen 2 and Gemma: RMSNorm, rotary
+// positions, grouped queries, a gated MLP with SiLU or GELU, no biases but maybe
+// of queries, keys and values, usually an untied head. With experts it is the
+// family of Mixtral (see mixtral.go). Layers:
 // embed, layers.0 …, norm, head. Tensors are named as in Hugging Face's
 // checkpoint without its "model." prefix. Sliding windows are not modelled.
 func llama(m Model) Network {
@@ -12,7 +14,7 @@ func llama(m Model) Network {
 		Name:   "embed",
 		Params: []Tensor{{Name: "embed_tokens.weight", Shape: Shape{m.Vocab, h}, Sharded: true}},
 		Input:  Shape{s}, Output: Shape{s, h}, KeepsGradient: true,
-		Ops: []Op{lookup("embed_tokens", m.Vocab, s, h, 2)},
+		Ops: []Op{vocabulary("embed_tokens", m.Vocab, s, h)},
 		Buffers: []Buffer{
 			tokenIDs("tokens", s, ForwardToWeight),
 			{Name: "embed.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight},
@@ -33,24 +35,33 @@ func llama(m Model) Network {
 func llamaBlock(m Model, i int) Layer {
 	name := fmt.Sprintf("layers.%d", i)
 	return Layer{
-		Name: name, Params: llamaBlockParams(name+".", m),
+		Name: name, Params: llamaBlockParams(name+".", m), Experts: m.Experts, Active: m.ExpertsPerToken,
 		Input: Shape{m.SequenceLength, m.Hidden}, Output: Shape{m.SequenceLength, m.Hidden},
 		Ops: llamaBlockOps(m), Buffers: llamaBlockBuffers(m), Repeatable: true, KeepsGradient: true,
 	}
 }
 
 func llamaBlockParams(prefix string, m Model) []Tensor {
-	h, f, q, kv := m.Hidden, m.FFNHidden, m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
-	params := []Tensor{
-		{Name: "input_layernorm.weight", Shape: Shape{h}, Norm: true},
-		{Name: "self_attn.q_proj.weight", Shape: Shape{q, h}, Sharded: true},
-		{Name: "self_attn.k_proj.weight", Shape: Shape{kv, h}, Sharded: true},
-		{Name: "self_attn.v_proj.weight", Shape: Shape{kv, h}, Sharded: true},
-		{Name: "self_attn.o_proj.weight", Shape: Shape{h, q}, Sharded: true},
-		{Name: "post_attention_layernorm.weight", Shape: Shape{h}, Norm: true},
-		{Name: "mlp.gate_proj.weight", Shape: Shape{f, h}, Sharded: true},
-		{Name: "mlp.up_proj.weight", Shape: Shape{f, h}, Sharded: true},
-		{Name: "mlp.down_proj.weight", Shape: Shape{h, f}, Sharded: true},
+	h, q, kv := m.Hidden, m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
+	params := []Tensor{{Name: "input_layernorm.weight", Shape: Shape{h}, Norm: true}}
+	for _, p := range []struct {
+		name  string
+		width int
+	}{{"q", q}, {"k", kv}, {"v", kv}} {
+		name := "self_attn." + p.name + "_proj"
+		params = append(params, Tensor{Name: name + ".weight", Shape: Shape{p.width, h}, Sharded: true})
+		if m.QKVBias {
+			params = append(params, Tensor{Name: name + ".bias", Shape: Shape{p.width}, Sharded: true})
+		}
+	}
+	params = append(params,
+		Tensor{Name: "self_attn.o_proj.weight", Shape: Shape{h, q}, Sharded: true, Axis: 1},
+		Tensor{Name: "post_attention_layernorm.weight", Shape: Shape{h}, Norm: true},
+	)
+	if m.Experts > 0 {
+		params = append(params, expertParams(m)...)
+	} else {
+		params = append(params, gatedParams(m)...)
 	}
 	for i := range params {
 		params[i].Name = prefix + params[i].Name
@@ -58,52 +69,82 @@ func llamaBlockParams(prefix string, m Model) []Tensor {
 	return params
 }
 
+func gatedParams(m Model) []Tensor {
+	h, f := m.Hidden, m.FFNHidden
+	return []Tensor{
+		{Name: "mlp.gate_proj.weight", Shape: Shape{f, h}, Sharded: true},
+		{Name: "mlp.up_proj.weight", Shape: Shape{f, h}, Sharded: true},
+		{Name: "mlp.down_proj.weight", Shape: Shape{h, f}, Sharded: true, Axis: 1},
+	}
+}
+
 func llamaBlockOps(m Model) []Op {
-	s, h, f := m.SequenceLength, m.Hidden, m.FFNHidden
+	s, h := m.SequenceLength, m.Hidden
 	q, kv := m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
 	ops := []Op{
 		norm("input_layernorm", s, h),
-		linear("self_attn.q_proj", s, h, q, false),
-		linear("self_attn.k_proj", s, h, kv, false),
-		linear("self_attn.v_proj", s, h, kv, false),
+		linear("self_attn.q_proj", s, h, q, m.QKVBias).enters(),
+		linear("self_attn.k_proj", s, h, kv, m.QKVBias),
+		linear("self_attn.v_proj", s, h, kv, m.QKVBias),
 		rotary("self_attn.rotary", s, q+kv),
 	}
 	ops = append(ops, attention("self_attn.", m)...)
-	return append(ops,
-		linear("self_attn.o_proj", s, q, h, false),
+	ops = append(ops,
+		linear("self_attn.o_proj", s, q, h, false).leaves(),
 		residual("self_attn.residual", s, h),
 		norm("post_attention_layernorm", s, h),
-		linear("mlp.gate_proj", s, h, f, false),
+	)
+	if m.Experts > 0 {
+		ops = append(ops, expertOps(m)...)
+	} else {
+		ops = append(ops, gatedOps(m)...)
+	}
+	return append(ops, residual("mlp.residual", s, h))
+}
+
+func gatedOps(m Model) []Op {
+	s, h, f := m.SequenceLength, m.Hidden, m.FFNHidden
+	return []Op{
+		linear("mlp.gate_proj", s, h, f, false).enters(),
 		linear("mlp.up_proj", s, h, f, false),
 		activation("mlp.silu", s, f),
 		gate("mlp.gate", s, f),
-		linear("mlp.down_proj", s, f, h, false),
-		residual("mlp.residual", s, h),
-	)
+		linear("mlp.down_proj", s, f, h, false).leaves(),
+	}
 }
 
-// llamaBlockBuffers: SiLU and the gate are two kernels, so that the gate keeps
-// both its factors. k and v are kept once per group of heads.
+// llamaBlockBuffers: k and v are kept once per group of heads.
 func llamaBlockBuffers(m Model) []Buffer {
-	s, h, f := m.SequenceLength, m.Hidden, m.FFNHidden
+	s, h := m.SequenceLength, m.Hidden
 	q, kv := m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
 	buffers := []Buffer{
 		{Name: "input_layernorm.input", Shape: Shape{s, h}},
 		{Name: "self_attn.qkv.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight},
 	}
 	buffers = append(buffers, attentionBuffers("self_attn.", m)...)
-	return append(buffers, []Buffer{
-		{Name: "post_attention_layernorm.input", Shape: Shape{s, h}},
-		{Name: "mlp.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight},
-		{Name: "mlp.silu.input", Shape: Shape{s, f}, Sharded: true},
-		{Name: "mlp.silu.output", Shape: Shape{s, f}, Sharded: true},
-		{Name: "mlp.up_proj.output", Shape: Shape{s, f}, Sharded: true},
-		{Name: "mlp.down_proj.input", Shape: Shape{s, f}, Lifetime: ForwardToWeight, Sharded: true},
-		{Name: "self_attn.qkv.output_gradient", Shape: Shape{s, q + 2*kv}, Lifetime: InputToWeight, Sharded: true},
-		{Name: "self_attn.o_proj.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight},
-		{Name: "mlp.gate_up.output_gradient", Shape: Shape{s, 2 * f}, Lifetime: InputToWeight, Sharded: true},
-		{Name: "mlp.down_proj.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight},
-	}...)
+	buffers = append(buffers,
+		Buffer{Name: "self_attn.qkv.output_gradient", Shape: Shape{s, q + 2*kv}, Lifetime: InputToWeight, Sharded: true},
+		Buffer{Name: "self_attn.o_proj.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight},
+		Buffer{Name: "post_attention_layernorm.input", Shape: Shape{s, h}},
+		Buffer{Name: "mlp.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight},
+	)
+	if m.Experts > 0 {
+		return append(buffers, expertBuffers(m)...)
+	}
+	buffers = append(buffers, gatedBuffers("mlp.", s, m.FFNHidden)...)
+	return append(buffers, Buffer{Name: "mlp.down_proj.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight})
+}
+
+// gatedBuffers are those inside a gated MLP over n tokens. The activation
+// function and the gate are two kernels, so that the gate keeps both its factors.
+func gatedBuffers(prefix string, n, f int) []Buffer {
+	return []Buffer{
+		{Name: prefix + "silu.input", Shape: Shape{n, f}, Sharded: true},
+		{Name: prefix + "silu.output", Shape: Shape{n, f}, Sharded: true},
+		{Name: prefix + "up_proj.output", Shape: Shape{n, f}, Sharded: true},
+		{Name: prefix + "down_proj.input", Shape: Shape{n, f}, Lifetime: ForwardToWeight, Sharded: true},
+		{Name: prefix + "gate_up.output_gradient", Shape: Shape{n, 2 * f}, Lifetime: InputToWeight, Sharded: true},
+	}
 }
 
 // rotary turns q and k in place of themselves: read and write in F and in I.

@@ -11,36 +11,47 @@ import (
 type Model struct {
 	Preset string `toml:"preset"` // a name of Presets; other keys given beside it replace the preset's
 	File   string `toml:"file"`   // path of a Hugging Face config.json, to be read by the caller for ParseConfig
-	Family string `toml:"family"` // gpt, llama or mlp
+	Family string `toml:"family"` // gpt, llama, mixtral or mlp
 
 	Layers         int   `toml:"layers"`          // blocks; linear layers of the mlp
 	Hidden         int   `toml:"hidden"`          // features of a token
 	Heads          int   `toml:"heads"`           // query heads
-	KVHeads        int   `toml:"kv_heads"`        // key and value heads of llama; default heads
-	HeadDim        int   `toml:"head_dim"`        // features of a head of llama; default hidden / heads
-	FFNHidden      int   `toml:"ffn_hidden"`      // features inside the MLP; default 4 × hidden for gpt, none for llama
+	KVHeads        int   `toml:"kv_heads"`        // key and value heads of llama and mixtral; default heads
+	HeadDim        int   `toml:"head_dim"`        // features of a head of llama and mixtral; default hidden / heads
+	FFNHidden      int   `toml:"ffn_hidden"`      // features inside the MLP, or an expert; default 4 × hidden for gpt, none for the others
 	Vocab          int   `toml:"vocab"`           // rows of the embedding
 	SequenceLength int   `toml:"sequence_length"` // tokens per sample; a preset has its training length
 	Positions      int   `toml:"positions"`       // rows of gpt's position table; default sequence_length
-	Tied           *bool `toml:"tied"`            // head shares the embedding's table; default true for gpt, false for llama
+	Tied           *bool `toml:"tied"`            // head shares the embedding's table; default true for gpt, false for the others
+	// Experts and ExpertsPerToken: a block of mixtral has so many MLPs, and every
+	// token goes through so many of them.
+	Experts         int  `toml:"experts"`
+	ExpertsPerToken int  `toml:"experts_per_token"`
+	QKVBias         bool `toml:"qkv_bias"` // llama and mixtral: biases of queries, keys and values, as Qwen 2 has
 
 	Dropout float64 `toml:"dropout"` // rate of all dropout in gpt, 0 (none) to less than 1
 }
 
 const (
-	familyGPT   = "gpt"
-	familyLlama = "llama"
-	familyMLP   = "mlp"
-	familyVGG   = "vgg" // of presets only: it has no key to set
+	familyGPT     = "gpt"
+	familyLlama   = "llama"
+	familyMixtral = "mixtral"
+	familyMLP     = "mlp"
+	familyVGG     = "vgg" // of presets only: it has no key to set
 )
 
 // Limits that keep a mistyped number from filling the memory, or a count from
 // passing 63 bits.
 const (
-	maxLayers = 10_000
-	maxSize   = 1 << 30
-	maxFLOPs  = 1 << 60
+	maxLayers  = 10_000
+	maxExperts = 1_000
+	maxSize    = 1 << 30
+	maxFLOPs   = 1 << 60
 )
+
+func (m Model) transformer() bool {
+	return m.Family == familyGPT || m.Family == familyLlama || m.Family == familyMixtral
+}
 
 // Validate reports the first key that is missing, out of range or without
 // meaning for this model. The contents of File are not looked at.
@@ -60,7 +71,7 @@ func (m Model) Network() (Network, error) {
 	switch r.Family {
 	case familyGPT:
 		n = gpt(r)
-	case familyLlama:
+	case familyLlama, familyMixtral:
 		n = llama(r)
 	case familyMLP:
 		n = mlp(r)
@@ -108,7 +119,7 @@ func (m Model) checkSource() error {
 		return fmt.Errorf("preset = %q, file = %q, family = %q: exactly one of them must be given", m.Preset, m.File, m.Family)
 	}
 	if m.Family != "" {
-		return oneOf("family", m.Family, familyGPT, familyLlama, familyMLP)
+		return oneOf("family", m.Family, familyGPT, familyLlama, familyMixtral, familyMLP)
 	}
 	return nil
 }
@@ -134,6 +145,7 @@ func (m *Model) fields() []field {
 		{"layers", &m.Layers}, {"hidden", &m.Hidden}, {"heads", &m.Heads}, {"kv_heads", &m.KVHeads},
 		{"head_dim", &m.HeadDim}, {"ffn_hidden", &m.FFNHidden}, {"vocab", &m.Vocab},
 		{"sequence_length", &m.SequenceLength}, {"positions", &m.Positions},
+		{"experts", &m.Experts}, {"experts_per_token", &m.ExpertsPerToken},
 	}
 }
 
@@ -143,7 +155,9 @@ func familyKeys(family string) []string {
 	case familyGPT:
 		return []string{"layers", "hidden", "heads", "ffn_hidden", "vocab", "sequence_length", "positions", "tied", "dropout"}
 	case familyLlama:
-		return []string{"layers", "hidden", "heads", "kv_heads", "head_dim", "ffn_hidden", "vocab", "sequence_length", "tied"}
+		return []string{"layers", "hidden", "heads", "kv_heads", "head_dim", "ffn_hidden", "vocab", "sequence_length", "tied", "qkv_bias"}
+	case familyMixtral:
+		return append(familyKeys(familyLlama), "experts", "experts_per_token")
 	case familyMLP:
 		return []string{"layers", "hidden"}
 	}
@@ -159,6 +173,9 @@ func (m Model) checkKeys(source string, legal ...string) error {
 	}
 	if m.Tied != nil && !slices.Contains(legal, "tied") {
 		return fmt.Errorf("tied = %v: has no meaning with %s", *m.Tied, source)
+	}
+	if m.QKVBias && !slices.Contains(legal, "qkv_bias") {
+		return fmt.Errorf("qkv_bias = true: has no meaning with %s", source)
 	}
 	if m.Dropout != 0 && !slices.Contains(legal, "dropout") {
 		return fmt.Errorf("dropout = %g: has no meaning with %s", m.Dropout, source)
@@ -180,6 +197,7 @@ func (m Model) overlay(base Model) Model {
 	if m.Dropout != 0 {
 		base.Dropout = m.Dropout
 	}
+	base.QKVBias = base.QKVBias || m.QKVBias
 	return base
 }
 
@@ -196,6 +214,9 @@ func (m Model) name() string {
 	}
 	if m.Tied != nil {
 		changed = append(changed, fmt.Sprintf("tied %v", *m.Tied))
+	}
+	if m.QKVBias {
+		changed = append(changed, "qkv_bias")
 	}
 	if m.Dropout != 0 {
 		changed = append(changed, fmt.Sprintf("dropout %g", m.Dropout))

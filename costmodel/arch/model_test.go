@@ -30,7 +30,11 @@ func TestModelErrors(t *testing.T) {
 		{Model{Preset: "gpt2", Family: "gpt"}, "exactly one"},
 		{Model{Preset: "gpt2", File: "config.json"}, "exactly one"},
 		{Model{Preset: "gpt5"}, `preset = "gpt5": must be one of gpt2, gpt2-medium`},
-		{Model{Family: "bert"}, `family = "bert": must be one of gpt, llama, mlp`},
+		{Model{Preset: "mixtral-8x7b", ExpertsPerToken: 9}, "experts_per_token = 9: must be at most experts = 8"},
+		{Model{Preset: "mixtral-8x7b", Experts: 5000}, "experts = 5000: must be 1 to 1000"},
+		{Model{Preset: "llama2-7b", Experts: 8}, `experts = 8: has no meaning with preset "llama2-7b"`},
+		{Model{Preset: "gpt2", QKVBias: true}, `qkv_bias = true: has no meaning with preset "gpt2"`},
+		{Model{Family: "bert"}, `family = "bert": must be one of gpt, llama, mixtral, mlp`},
 		{Model{Family: "vgg"}, `family = "vgg": must be one of`},
 		{Model{File: "config.json"}, `file = "config.json": has not been read`},
 		{Model{File: "config.json", Layers: 3}, "layers = 3: has no meaning with file"},
@@ -95,6 +99,8 @@ func TestPresetOverlay(t *testing.T) {
 	assert.Equal(t, Shape{1024, 768}, n.Layers[0].Params[1].Shape)
 	assert.Equal(t, "gpt2", network(t, Model{Preset: "gpt2", SequenceLength: 128}).Name)
 	assert.Equal(t, "gpt2 (dropout 0.1)", network(t, Model{Preset: "gpt2", Dropout: 0.1}).Name)
+	assert.Equal(t, "llama2-7b (qkv_bias)", network(t, Model{Preset: "llama2-7b", QKVBias: true}).Name)
+	assert.Equal(t, "mixtral-8x7b (experts 4)", network(t, Model{Preset: "mixtral-8x7b", Experts: 4}).Name)
 	n = network(t, Model{Preset: "mlp", Layers: 3, Hidden: 10})
 	assert.EqualValues(t, 3*110, n.Parameters())
 	assert.EqualValues(t, 2*(3-1)*100, n.FLOPs(InputGradient))

@@ -23,11 +23,12 @@ const (
 	Product     Class = iota // matrix product, or a convolution as one
 	Elementwise              // bound by memory: activation functions, norms, softmax, sums, pooling, loss
 	Lookup                   // rows gathered from a table: embeddings
+	Exchange                 // a collective among the devices of a tensor-parallel group
 )
 
 // String names the class in lower case.
 func (c Class) String() string {
-	names := []string{"product", "elementwise", "lookup"}
+	names := []string{"product", "elementwise", "lookup", "exchange"}
 	if int(c) < len(names) {
 		return names[c]
 	}
@@ -35,14 +36,14 @@ func (c Class) String() string {
 }
 
 // Op is one operation of the size of a kernel. Which fields count depends on
-// Class; all numbers are per sample.
+// Class; all numbers are per sample, and of one device.
 type Op struct {
 	Name     string
 	Class    Class
 	Function Function // of an Elementwise operation in a KindChain
 
 	// Product: Count products of Rows×Inner by Inner×Cols.
-	// Lookup: a table of Rows×Cols.
+	// Lookup: a table of Rows×Cols. Elementwise: Rows targets of a loss.
 	Count, Rows, Inner, Cols int64
 
 	// Left is the number of elements of all left operands in memory where it
@@ -53,6 +54,10 @@ type Op struct {
 	// Weight: the right operand is a parameter, read once per microbatch, and W
 	// makes its gradient. Otherwise both gradients of the product belong to I.
 	Weight bool
+
+	// Experts: there are so many weights, and Rows are shared among them; 0 means
+	// one. Rows are taken to be equally many for each.
+	Experts int64
 
 	// Bias: a vector of Cols is added in the same kernel; W sums its gradient.
 	Bias bool
@@ -71,8 +76,49 @@ type Op struct {
 	// the softmax between q, k, v and the context).
 	AttentionCore bool
 
-	// Sharded: divided among the ranks of a Megatron tensor-parallel group.
-	Sharded bool
+	// Sharded: divided among the devices of a Megatron tensor-parallel group. A
+	// product with a weight is cut along its columns, or along Inner where it is
+	// RowParallel; one without along Count; a table along its rows.
+	Sharded, RowParallel bool
+
+	// Enters and Leaves bound the part of a layer that a tensor-parallel group
+	// divides: the first operation that reads its input, and the one whose
+	// results have to be summed (f and g of Shoeybi et al. 2019, figure 3).
+	Enters, Leaves bool
+
+	// Exchanges is what an operation of class Exchange does in each pass.
+	Exchanges [3]Transfer
+
+	// Beside: the exchange of I runs beside W of the products that follow in
+	// forward order, and that of W beside their I, where both halves of the
+	// backward run together (Megatron's asynchronous tensor parallelism).
+	Beside bool
+}
+
+// Collective is a pattern of communication within a tensor-parallel group.
+type Collective uint8
+
+// The collectives; NoCollective is a pass that exchanges nothing.
+const (
+	NoCollective Collective = iota
+	AllReduce
+	AllGather
+	ReduceScatter
+)
+
+// Transfer is one collective over a tensor of Elements per sample, whole.
+type Transfer struct {
+	Collective   Collective
+	Elements     int64
+	ElementBytes int // 0: an activation's
+}
+
+// Bytes of the tensor for a microbatch, where an activation takes elementBytes.
+func (t Transfer) Bytes(elementBytes, samples int64) int64 {
+	if t.ElementBytes != 0 {
+		elementBytes = int64(t.ElementBytes)
+	}
+	return t.Elements * elementBytes * samples
 }
 
 // FLOPs of one pass over one sample: two per multiply-add of a Product, 0 for
@@ -92,7 +138,7 @@ func (o Op) Traffic(p Pass, samples int64) int64 {
 	if samples < 1 {
 		return 0
 	}
-	if o.Class != Product {
+	if o.Class != Product { // an Exchange moves nothing by itself
 		return samples*o.Moved[p] + o.tableGradient(p)
 	}
 	n := o.products(p) * (samples*(o.left()+o.out()) + o.right(samples))
@@ -100,6 +146,18 @@ func (o Op) Traffic(p Pass, samples int64) int64 {
 		n += samples*o.out() + o.Cols
 	}
 	return n
+}
+
+// Kernels is how many kernels a pass launches: a product, an elementwise
+// operation and a collective are one each.
+func (o Op) Kernels(p Pass) int {
+	switch {
+	case o.Class == Product:
+		return int(o.products(p))
+	case o.Class == Exchange && o.Exchanges[p].Collective != NoCollective, o.Moved[p] > 0:
+		return 1
+	}
+	return 0
 }
 
 // products is how many products of the forward size a pass makes.
@@ -125,7 +183,7 @@ func (o Op) left() int64 {
 }
 
 func (o Op) right(samples int64) int64 {
-	n := o.Count * o.Inner * o.Cols
+	n := o.Count * o.Inner * o.Cols * max(1, o.Experts)
 	if !o.Weight {
 		n *= samples
 	}

@@ -69,8 +69,8 @@ func TestTraffic(t *testing.T) {
 func TestNames(t *testing.T) {
 	assert.Equal(t, "FIW", Forward.String()+InputGradient.String()+WeightGradient.String())
 	assert.Equal(t, "Pass(7)", Pass(7).String())
-	assert.Equal(t, []string{"product", "elementwise", "lookup", "Class(3)"},
-		[]string{Product.String(), Elementwise.String(), Lookup.String(), Class(3).String()})
+	assert.Equal(t, []string{"product", "elementwise", "lookup", "exchange"},
+		[]string{Product.String(), Elementwise.String(), Lookup.String(), Exchange.String()})
 	assert.Equal(t, []string{"F→I", "F→W", "I→W", "Lifetime(9)"},
 		[]string{ForwardToInput.String(), ForwardToWeight.String(), InputToWeight.String(), Lifetime(9).String()})
 }

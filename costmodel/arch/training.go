@@ -12,8 +12,13 @@ type Training struct {
 	// Precision: fp32 (default), or fp16 or bf16 for mixed precision with fp32
 	// master weights.
 	Precision string `toml:"precision"`
+	// Gradients: fp32, or as the parameters (default). Megatron adds gradients up
+	// in fp32 in mixed precision as well.
+	Gradients string `toml:"gradients"`
 	// Optimizer: sgd, sgd-momentum, adam or adamw (default).
 	Optimizer string `toml:"optimizer"`
+	// Clip: the update begins with the norm of all gradients.
+	Clip bool `toml:"clip"`
 	// Recompute: none (default), selective (the attention core, Korthikanti
 	// 2022) or full (all of a Repeatable layer but its input).
 	Recompute string `toml:"recompute"`
@@ -25,6 +30,7 @@ func (t Training) Validate() error {
 	t = t.defaults()
 	return firstError(
 		oneOf("precision", t.Precision, "fp32", "fp16", "bf16"),
+		oneOf("gradients", t.Gradients, gradientPrecisions(t.Precision)...),
 		oneOf("optimizer", t.Optimizer, "sgd", "sgd-momentum", "adam", "adamw"),
 		oneOf("recompute", t.Recompute, "none", "selective", "full"),
 	)
@@ -43,6 +49,9 @@ func (t Training) State() State {
 	s := State{Parameter: 4, Gradient: 4}
 	if t.Precision != "fp32" {
 		s = State{Parameter: 2, Gradient: 2, Optimizer: 4}
+	}
+	if t.Gradients == "fp32" {
+		s.Gradient = 4
 	}
 	switch t.Optimizer {
 	case "sgd-momentum":
@@ -100,6 +109,9 @@ func (t Training) defaults() Training {
 	if t.Precision == "" {
 		t.Precision = "fp32"
 	}
+	if t.Gradients == "" {
+		t.Gradients = t.Precision
+	}
 	if t.Optimizer == "" {
 		t.Optimizer = "adamw"
 	}
@@ -107,6 +119,14 @@ func (t Training) defaults() Training {
 		t.Recompute = "none"
 	}
 	return t
+}
+
+// gradientPrecisions lists what gradients may be in.
+func gradientPrecisions(precision string) []string {
+	if precision == "fp32" {
+		return []string{"fp32"}
+	}
+	return []string{"fp32", precision}
 }
 
 func oneOf(key, value string, legal ...string) error {

@@ -11,6 +11,27 @@ func linear(name string, s, in, out int, bias bool) Op {
 	}
 }
 
+// enters marks the first reader of the input of a tensor-parallel part.
+func (o Op) enters() Op {
+	o.Enters = true
+	return o
+}
+
+// leaves marks a product that is cut along Inner, so that its result is a sum
+// over the tensor-parallel group.
+func (o Op) leaves() Op {
+	o.RowParallel, o.Leaves = true, true
+	return o
+}
+
+// vocabulary looks tokens up in a table whose rows a tensor-parallel group
+// divides: every device writes all s rows, zeros where it does not have them.
+func vocabulary(name string, n, s, h int) Op {
+	op := lookup(name, n, s, h, 2)
+	op.Sharded, op.Leaves = true, true
+	return op
+}
+
 // elementwise writes n elements; each pass moves the given multiple of n.
 func elementwise(name string, n int64, forward, input int64) Op {
 	return Op{Name: name, Class: Elementwise, Elements: n, Moved: [3]int64{forward * n, input * n, 0}}
@@ -84,10 +105,10 @@ func attentionBuffers(prefix string, m Model) []Buffer {
 func lmHead(m Model, embedding string) Layer {
 	s, h, v := m.SequenceLength, m.Hidden, m.Vocab
 	loss := crossEntropy(elements(s, v))
-	loss.Sharded = true
+	loss.Sharded, loss.Rows = true, int64(s)
 	head := Layer{
 		Name: "head", Kind: KindChain, Input: Shape{s, h}, Output: Shape{s, v},
-		Ops: []Op{linear("lm_head", s, h, v, false), loss},
+		Ops: []Op{linear("lm_head", s, h, v, false).enters(), loss},
 		Buffers: []Buffer{
 			{Name: "lm_head.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight},
 			{Name: "loss.log_probabilities", Shape: Shape{s, v}, ElementBytes: 4, Sharded: true},

@@ -1,0 +1,101 @@
+package published
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+)
+
+// vtrainMachine is the [machine] that was fitted to every second row; see
+// TestFitVTrain.
+//
+//go:embed testdata/vtrain_machine.toml
+var vtrainMachine string
+
+// vtrainSingleNode is the iteration times that vTrain was validated with, on up
+// to eight GPUs.
+func vtrainSingleNode() Table {
+	return Table{
+		Name: "vtrain-2023-single-node", Title: "iteration times of GPTs on up to 8 A100", Figure: "vtrain",
+		Paper: "Bang et al. 2023, vTrain, MICRO 2024, arXiv 2312.12391", Place: "the artifact's data/ground_truth_single.csv, half of its rows",
+		Fitted: "the machine's rates and launch costs, from every second row",
+		Rows: func() ([]Row, error) {
+			var rows []Row
+			for i, r := range records("vtrain_single_node.csv") {
+				row, err := r.iteration(vtrainMachine)
+				if err != nil {
+					return nil, err
+				}
+				row.Used = i%2 == 0
+				rows = append(rows, row)
+			}
+			return rows, nil
+		},
+	}
+}
+
+// iteration simulates a row's training step on a machine.
+func (r record) iteration(machine string) (Row, error) {
+	t, d, p, micro := r.count("tp"), r.count("dp"), r.count("pp"), r.count("micro_batch")
+	_, summary, err := simulate(r.vtrainConfig() + machine)
+	return Row{
+		Label: fmt.Sprintf("h=%d layers=%d batch=%d/%d t=%d d=%d p=%d", r.count("hidden"), r.count("layers"),
+			r.count("global_batch"), micro, t, d, p), Unit: "ms",
+		Published: r.number("iter_ms"), Predicted: summary.StepTime.Seconds() * 1e3,
+	}, err
+}
+
+// vtrainConfig is a row without its machine. Megatron gives every stage as many
+// blocks, and fills the vocabulary up to a multiple of 128 for every device of a
+// tensor-parallel group. On single devices it seems not to have been filled up: the
+// head's products take three to four times as long there.
+func (r record) vtrainConfig() string {
+	t, p := r.count("tp"), r.count("pp")
+	vocab := 50257
+	if t > 1 {
+		vocab = (vocab + 128*t - 1) / (128 * t) * 128 * t
+	}
+	return fmt.Sprintf(`
+[schedule]
+name = "1f1b"
+stages = %d
+partition = %s
+[model]
+family = "gpt"
+layers = %d
+hidden = %d
+heads = %d
+vocab = %d
+sequence_length = %d
+[batch]
+global = %d
+micro = %d
+[parallel]
+tensor = %d
+data = %d
+overlap = false
+bucket = "1TB"
+[train]
+precision = "fp16"
+optimizer = "adam"
+recompute = "full"
+`, p, equalBlocks(r.count("layers"), p), r.count("layers"), r.count("hidden"), r.count("heads"), vocab, r.count("seq"),
+		r.count("global_batch"), r.count("micro_batch"), t, r.count("dp"))
+}
+
+// equalBlocks is the partition of a GPT that gives every stage as many blocks:
+// the first has the embedding as well, the last the final norm and the head.
+func equalBlocks(blocks, stages int) string {
+	sizes := make([]string, stages)
+	for s := range sizes {
+		n := blocks / stages
+		if s == 0 {
+			n++
+		}
+		if s == stages-1 {
+			n += 2
+		}
+		sizes[s] = fmt.Sprint(n)
+	}
+	return "[" + strings.Join(sizes, ", ") + "]"
+}

@@ -1,0 +1,66 @@
+package arch
+
+import "fmt"
+
+// A mixture of experts in the place of a Llama block's MLP (Mixtral, Jiang et
+// al. 2024): a router picks k of E gated MLPs for every token and weights their
+// results. Tokens are sorted by expert, none is dropped, and all experts are
+// taken to have equally many, so that their products work on s·k rows in all.
+// Every rank has all experts: expert parallelism is not modelled. A
+// tensor-parallel group divides each expert as it would one MLP, and each of its
+// devices routes all tokens.
+
+// expertParams are named as in Hugging Face's checkpoint.
+func expertParams(m Model) []Tensor {
+	h, f := m.Hidden, m.FFNHidden
+	params := []Tensor{{Name: "block_sparse_moe.gate.weight", Shape: Shape{m.Experts, h}}}
+	for e := range m.Experts {
+		prefix := fmt.Sprintf("block_sparse_moe.experts.%d.", e)
+		params = append(params,
+			Tensor{Name: prefix + "w1.weight", Shape: Shape{f, h}, Sharded: true, Expert: true},
+			Tensor{Name: prefix + "w2.weight", Shape: Shape{h, f}, Sharded: true, Axis: 1, Expert: true},
+			Tensor{Name: prefix + "w3.weight", Shape: Shape{f, h}, Sharded: true, Expert: true},
+		)
+	}
+	return params
+}
+
+func expertOps(m Model) []Op {
+	s, h, f, k := m.SequenceLength, m.Hidden, m.FFNHidden, m.ExpertsPerToken
+	router := linear("mlp.router", s, h, m.Experts, false).enters()
+	router.Sharded = false
+	ops := []Op{
+		router,
+		elementwise("mlp.softmax", elements(s, m.Experts), 2, 3),
+		elementwise("mlp.sort", elements(s*k, h), 2, 2),
+		m.experts(linear("mlp.experts.w1", s*k, h, f, false)),
+		m.experts(linear("mlp.experts.w3", s*k, h, f, false)),
+		activation("mlp.experts.silu", s*k, f),
+		gate("mlp.experts.gate", s*k, f),
+		m.experts(linear("mlp.experts.w2", s*k, f, h, false)),
+	}
+	ops[len(ops)-1].RowParallel = true
+	// The weighted sum reads k rows per token and writes one; its I reads them
+	// again, for the gradients of the weights, and that one's, and writes k.
+	sum := elementwise("mlp.sum", elements(s, h), int64(k)+1, 2*int64(k)+1)
+	sum.Leaves = true
+	return append(ops, sum)
+}
+
+// experts makes a product one of all experts.
+func (m Model) experts(o Op) Op {
+	o.Experts = int64(m.Experts)
+	return o
+}
+
+func expertBuffers(m Model) []Buffer {
+	s, h, n := m.SequenceLength, m.Hidden, m.SequenceLength*m.ExpertsPerToken
+	buffers := []Buffer{
+		{Name: "mlp.router.probabilities", Shape: Shape{s, m.Experts}, Gathered: true},
+		{Name: "mlp.router.output_gradient", Shape: Shape{s, m.Experts}, Lifetime: InputToWeight},
+		{Name: "mlp.experts.input", Shape: Shape{n, h}, Lifetime: ForwardToWeight, Gathered: true},
+		{Name: "mlp.experts.output", Shape: Shape{n, h}, Gathered: true},
+		{Name: "mlp.experts.output_gradient", Shape: Shape{n, h}, Lifetime: InputToWeight},
+	}
+	return append(buffers, gatedBuffers("mlp.experts.", n, m.FFNHidden)...)
+}

@@ -1,0 +1,52 @@
+package arch
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
+)
+
+// Jiang et al. 2024: 47B parameters of which a token uses 13B; 46.7 and 12.9 on
+// Mistral's page of the release.
+func TestMixtralParameters(t *testing.T) {
+	n := preset(t, "mixtral-8x7b")
+	assert.InDelta(t, 46.7, float64(n.Parameters())/1e9, 0.05)
+	assert.InDelta(t, 12.9, float64(n.ActiveParameters())/1e9, 0.05)
+	dense := preset(t, "mistral-7b")
+	assert.Equal(t, dense.Parameters(), dense.ActiveParameters())
+}
+
+// Products cost what those of the active experts do: two FLOPs per parameter and
+// token, beside attention.
+func TestMixtralFLOPs(t *testing.T) {
+	n := network(t, Model{Preset: "mixtral-8x7b", SequenceLength: 512})
+	const s, h, blocks, embedding = 512, 4096, 32, 32000 * 4096
+	norms := int64((2*blocks + 1) * h)
+	assert.Equal(t, 2*s*(n.ActiveParameters()-norms-embedding)+blocks*4*s*s*h, n.FLOPs(Forward))
+	assert.Equal(t, n.FLOPs(Forward)-blocks*4*s*s*h, n.FLOPs(WeightGradient))
+}
+
+// A mixture in which every token takes all of one expert is a Llama, but for the
+// router; and the weights of all experts are read, however few tokens there are.
+func TestOneExpertIsLlama(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, _ := drawDivided(t)
+		m.Family, m.Dropout, m.Experts, m.ExpertsPerToken = familyLlama, 0, 0, 0
+		m.KVHeads = m.Heads
+		dense := network(t, m).Layers[1]
+		m.Family, m.Experts, m.ExpertsPerToken = familyMixtral, 1, 1
+		one := network(t, m).Layers[1]
+		s, h := int64(m.SequenceLength), int64(m.Hidden)
+		assert.Equal(t, dense.Parameters()+h, one.Parameters())
+		assert.Equal(t, dense.FLOPs(Forward)+2*s*h, one.FLOPs(Forward))
+
+		m.Experts = 4
+		four := network(t, m).Layers[1]
+		f := int64(m.FFNHidden)
+		assert.Equal(t, one.Parameters()+3*(3*h*f+h), four.Parameters())
+		assert.Equal(t, one.FLOPs(Forward)+3*2*s*h, four.FLOPs(Forward), "but for the router")
+		grown := four.Traffic(Forward, 1) - one.Traffic(Forward, 1)
+		assert.Equal(t, 3*(3*h*f)+3*(h+s)+3*2*s, grown, "weights, and what the router makes")
+	})
+}

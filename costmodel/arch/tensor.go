@@ -1,0 +1,224 @@
+package arch
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Group is how many devices share every layer, as in Megatron: tensor
+// parallelism (Shoeybi et al. 2019, section 3), with or without sequence
+// parallelism (Korthikanti et al. 2022, section 4.2.2). All of its devices do
+// the same at the same time. The zero value is one device.
+type Group struct {
+	Devices int // 0 means 1
+	// Sequence divides what tensor parallelism leaves whole, norms, dropout and
+	// sums, along the sequence; all-reduces become a reduce-scatter and an
+	// all-gather.
+	Sequence bool
+	// Overlap lets exchanges of the backward run beside its products (see
+	// Op.Beside).
+	Overlap bool
+	// Scatter: without Sequence every device sends its part of what goes to
+	// another rank, and the receivers gather it, in place of all sending all
+	// (Narayanan et al. 2021, section 4.1).
+	Scatter bool
+}
+
+// Parts is the number of parts in which a group sends tensors to another. With
+// Sequence its tensors are parts already.
+func (g Group) Parts() int {
+	if g.Scatter && !g.Sequence {
+		return g.devices()
+	}
+	return 1
+}
+
+func (g Group) devices() int { return max(1, g.Devices) }
+
+// On builds the layers as one device of a group has them, with the exchanges
+// among the group. It fails where the group does not divide the model.
+func (m Model) On(g Group) (Network, error) {
+	n, err := m.Network()
+	if err != nil || g.devices() == 1 {
+		return n, err
+	}
+	r, err := m.resolve()
+	if err == nil {
+		err = r.checkGroup(g)
+	}
+	if err != nil {
+		return Network{}, err
+	}
+	n.Group = g
+	for i, l := range n.Layers {
+		n.Layers[i] = g.layer(l, i == len(n.Layers)-1)
+	}
+	return n, nil
+}
+
+// checkGroup wants equal shares of everything that is divided.
+func (m Model) checkGroup(g Group) error {
+	t := g.devices()
+	if !m.transformer() {
+		return errors.New("tensor parallelism divides transformers alone (gpt, llama, mixtral); set parallel.tensor = 1")
+	}
+	if m.Vocab%t != 0 {
+		padded := (m.Vocab + 128*t - 1) / (128 * t) * 128 * t
+		return fmt.Errorf("vocab = %d: parallel.tensor = %d must divide it; Megatron would fill it up to %d, set vocab = %d", m.Vocab, t, padded, padded)
+	}
+	for _, f := range m.fields() {
+		divided := slices.Contains([]string{"heads", "kv_heads", "ffn_hidden"}, f.key) || f.key == "sequence_length" && g.Sequence
+		if divided && *f.value%t != 0 {
+			return fmt.Errorf("%s = %d: parallel.tensor = %d must divide it", f.key, *f.value, t)
+		}
+	}
+	return nil
+}
+
+// layer is one device's part of a layer.
+func (g Group) layer(l Layer, last bool) Layer {
+	t := g.devices()
+	l.Heads /= t
+	l.Params, l.Tied = g.tensors(l.Params), g.tensors(l.Tied)
+	l.Ops = g.ops(l.Ops)
+	l.Buffers = g.buffers(l.Buffers)
+	if g.Sequence && len(l.Input) > 1 {
+		l.Input = l.Input.cut(0, t)
+	}
+	switch {
+	case last:
+		l.Output = l.Output.cut(len(l.Output)-1, t)
+	case g.Sequence:
+		l.Output = l.Output.cut(0, t)
+	}
+	return l
+}
+
+// cut divides one dimension by t.
+func (s Shape) cut(axis, t int) Shape {
+	part := slices.Clone(s)
+	part[axis] /= t
+	return part
+}
+
+func (g Group) tensors(whole []Tensor) []Tensor {
+	parts := slices.Clone(whole)
+	for i, p := range parts {
+		if p.Sharded {
+			parts[i].Shape = p.Shape.cut(p.Axis, g.devices())
+		}
+	}
+	return parts
+}
+
+// buffers cuts sharded ones by head or by feature. Under sequence parallelism
+// the others are cut along the sequence, but for gradients kept from I to W,
+// which I has gathered, token ids, and what lies between the collectives.
+func (g Group) buffers(whole []Buffer) []Buffer {
+	parts := slices.Clone(whole)
+	for i, b := range parts {
+		switch {
+		case b.Sharded && len(b.Shape) == 3:
+			parts[i].Shape = b.Shape.cut(0, g.devices())
+		case b.Sharded:
+			parts[i].Shape = b.Shape.cut(len(b.Shape)-1, g.devices())
+		case g.Sequence && len(b.Shape) > 1 && b.Lifetime != InputToWeight && !b.Gathered:
+			parts[i].Shape = b.Shape.cut(0, g.devices())
+		}
+	}
+	return parts
+}
+
+// ops divides operations and puts the exchanges between them.
+func (g Group) ops(whole []Op) []Op {
+	var ops []Op
+	inside := false
+	for _, op := range whole {
+		if op.Enters {
+			inside = true
+			ops = append(ops, g.enter(op))
+		}
+		ops = append(ops, g.op(op, inside))
+		if op.Leaves {
+			inside = false
+			ops = append(ops, g.leave(op))
+		}
+		if op.Function == CrossEntropy {
+			ops = append(ops, g.loss(op)...)
+		}
+	}
+	return ops
+}
+
+// op is one device's part of an operation. What is not sharded is divided by
+// sequence parallelism, outside the parts that are.
+func (g Group) op(o Op, inside bool) Op {
+	t := int64(g.devices())
+	switch {
+	case o.Sharded && o.Class == Lookup:
+		o.Rows /= t
+	case o.Sharded && o.Class == Product:
+		switch {
+		case o.RowParallel:
+			o.Inner /= t
+		case o.Weight:
+			o.Cols /= t
+		default:
+			o.Count /= t
+		}
+	case o.Sharded || g.Sequence && !inside && o.Class != Product:
+		o.Elements /= t
+		for p := range o.Moved {
+			o.Moved[p] /= t
+		}
+	}
+	return o
+}
+
+// enter is f: nothing in F and an all-reduce of the input gradients in I, or
+// with sequence parallelism an all-gather in F and a reduce-scatter in I. The
+// gathered input is not kept: W gathers it again.
+func (g Group) enter(first Op) Op {
+	n := first.Rows * first.Inner
+	op := Op{Name: first.Name + ".enter", Class: Exchange, Beside: g.Overlap}
+	if !g.Sequence {
+		op.Exchanges[InputGradient] = Transfer{Collective: AllReduce, Elements: n}
+		return op
+	}
+	op.Exchanges = [3]Transfer{
+		Forward:        {Collective: AllGather, Elements: n},
+		InputGradient:  {Collective: ReduceScatter, Elements: n},
+		WeightGradient: {Collective: AllGather, Elements: n},
+	}
+	return op
+}
+
+// leave is g: an all-reduce of the results in F, or with sequence parallelism
+// a reduce-scatter, and an all-gather of their gradients in I.
+func (g Group) leave(last Op) Op {
+	n := last.Elements
+	if last.Class == Product {
+		n = last.Rows * last.Cols
+	}
+	op := Op{Name: last.Name + ".leave", Class: Exchange}
+	if !g.Sequence {
+		op.Exchanges[Forward] = Transfer{Collective: AllReduce, Elements: n}
+		return op
+	}
+	op.Exchanges[Forward] = Transfer{Collective: ReduceScatter, Elements: n}
+	op.Exchanges[InputGradient] = Transfer{Collective: AllGather, Elements: n}
+	return op
+}
+
+// loss is what a cross-entropy over a divided vocabulary exchanges in F: for
+// every token the largest logit, the target's, and the sum, in fp32.
+func (g Group) loss(o Op) []Op {
+	var ops []Op
+	for _, name := range []string{"max", "target", "sum"} {
+		op := Op{Name: o.Name + "." + name, Class: Exchange}
+		op.Exchanges[Forward] = Transfer{Collective: AllReduce, Elements: o.Rows, ElementBytes: 4}
+		ops = append(ops, op)
+	}
+	return ops
+}

@@ -1,0 +1,178 @@
+package costmodel
+
+import (
+	"math/bits"
+	"time"
+
+	"psim/costmodel/arch"
+	"psim/schedules"
+)
+
+// What the devices of a tensor-parallel group exchange is part of the tasks of
+// their rank: every device waits for it, as the next operation does.
+
+// collectiveKinds are the tasks that cost what a collective within a rank does.
+var collectiveKinds = map[arch.Collective]schedules.Kind{
+	arch.AllReduce: schedules.AllReduce, arch.AllGather: schedules.AllGather, arch.ReduceScatter: schedules.ReduceScatter,
+}
+
+// exchange is the time of one pass of an exchange over a microbatch.
+func (c Compute) exchange(o arch.Op, p arch.Pass, samples int64) time.Duration {
+	t := o.Exchanges[p]
+	if t.Collective == arch.NoCollective {
+		return 0
+	}
+	return CollectiveTime(collectiveKinds[t.Collective], c.link, c.devices, t.Bytes(int64(c.element), samples))
+}
+
+// sent is what every device sends in one pass of operations: as a ring does.
+func (c Compute) sent(ops []arch.Op, p arch.Pass, samples int64) int64 {
+	var sum int64
+	for _, o := range ops {
+		t := o.Exchanges[p]
+		n := int64(c.devices)
+		if t.Collective == arch.NoCollective || n < 2 {
+			continue
+		}
+		bytes := t.Bytes(int64(c.element), samples)
+		if t.Collective == arch.AllReduce {
+			bytes *= 2
+		}
+		sum += bytes/n*(n-1) + bytes%n*(n-1)/n
+	}
+	return sum
+}
+
+// communication is the time that one pass of operations spends in exchanges,
+// one after another.
+func (c Compute) communication(ops []arch.Op, p arch.Pass, samples int64) time.Duration {
+	var sum time.Duration
+	for _, o := range ops {
+		if o.Class == arch.Exchange {
+			sum = total(sum, c.exchange(o, p, samples))
+		}
+	}
+	return sum
+}
+
+// hidden is how much of a layer's exchanges runs beside products in a whole
+// backward: that of I beside W of the products that follow in forward order, and
+// that of W beside their I.
+func (c Compute) hidden(ops []arch.Op, samples int64) time.Duration {
+	var sum time.Duration
+	for i, o := range ops {
+		if o.Class != arch.Exchange || !o.Beside {
+			continue
+		}
+		var input, weight time.Duration
+		for _, next := range ops[i+1:] {
+			if next.Class != arch.Product || !next.Weight {
+				break
+			}
+			input = total(input, c.Op(next, arch.InputGradient, samples))
+			weight = total(weight, c.Op(next, arch.WeightGradient, samples))
+		}
+		sum = total(sum, min(weight, c.exchange(o, arch.InputGradient, samples)), min(input, c.exchange(o, arch.WeightGradient, samples)))
+	}
+	return sum
+}
+
+// passes is the communication within every pass of a stage over a microbatch.
+type passes struct {
+	forward, weight schedules.Inner
+	input           schedules.Inner // with what is repeated before
+	whole           schedules.Inner // input and weight in one piece
+}
+
+// of is that of the second half of a backward, or the whole.
+func (p passes) of(k schedules.Kind) inner {
+	if k == schedules.Backward {
+		return inner(p.whole)
+	}
+	return inner(p.weight)
+}
+
+// some is nil where nothing is communicated.
+func some(i *schedules.Inner) *schedules.Inner {
+	if *i == (schedules.Inner{}) {
+		return nil
+	}
+	return i
+}
+
+// add adds a layer's.
+func (p *passes) add(c Compute, l arch.Layer, t arch.Training, samples int64) {
+	in := func(ops []arch.Op, pass arch.Pass) schedules.Inner {
+		time := c.communication(ops, pass, samples)
+		return schedules.Inner{Communication: time, Exposed: time, SentBytes: c.sent(ops, pass, samples)}
+	}
+	input, weight := in(l.Ops, arch.InputGradient), in(l.Ops, arch.WeightGradient)
+	whole := input.Plus(weight)
+	whole.Exposed -= c.hidden(l.Ops, samples)
+	repeated := in(t.Repeated(l), arch.Forward)
+	p.forward, p.weight = p.forward.Plus(in(l.Ops, arch.Forward)), p.weight.Plus(weight)
+	p.input, p.whole = p.input.Plus(repeated).Plus(input), p.whole.Plus(repeated).Plus(whole)
+}
+
+// received is the gathering of a tensor that came to a stage in parts from its
+// neighbour across a boundary: the activations before its forward where the
+// neighbour is the stage before, the gradients before its backward where it is
+// the one after.
+func (w Workload) received(c Compute, stage, neighbour int, samples int64) schedules.Inner {
+	boundary := min(stage, neighbour)
+	parts := w.Network.Group.Parts()
+	if parts == 1 || boundary < 0 || boundary+1 == len(w.Layers) || w.StageRank[stage] == w.StageRank[neighbour] {
+		return schedules.Inner{}
+	}
+	layers := w.Stage(boundary)
+	bytes := layers[len(layers)-1].Output.Elements() * w.Training.ActivationElement() * samples
+	t := CollectiveTime(schedules.AllGather, c.link, parts, bytes)
+	return schedules.Inner{Communication: t, Exposed: t, SentBytes: bytes / int64(parts) * int64(parts-1)}
+}
+
+// gather adds the gathering of what a stage receives.
+func (p *price) gather(activations, gradients schedules.Inner) {
+	p.forward = total(p.forward, activations.Exposed)
+	p.input, p.whole = total(p.input, gradients.Exposed), total(p.whole, gradients.Exposed)
+	p.inner.forward = p.inner.forward.Plus(activations)
+	p.inner.input, p.inner.whole = p.inner.input.Plus(gradients), p.inner.whole.Plus(gradients)
+}
+
+// inner is communication within a task that may be sliced.
+type inner schedules.Inner
+
+// slices spreads communication over the slices of a task, by their times.
+func (i inner) slices(times []time.Duration) []schedules.Inner {
+	parts := make([]schedules.Inner, len(times))
+	whole := total(times...)
+	var done schedules.Inner
+	var at time.Duration
+	for k, t := range times {
+		at += t
+		upTo := schedules.Inner(i)
+		if k < len(times)-1 {
+			upTo = schedules.Inner{
+				Communication: time.Duration(fraction(int64(i.Communication), at, whole)),
+				Exposed:       time.Duration(fraction(int64(i.Exposed), at, whole)),
+				SentBytes:     fraction(i.SentBytes, at, whole),
+			}
+		}
+		parts[k] = schedules.Inner{
+			Communication: upTo.Communication - done.Communication,
+			Exposed:       upTo.Exposed - done.Exposed, SentBytes: upTo.SentBytes - done.SentBytes,
+		}
+		done = upTo
+	}
+	return parts
+}
+
+// fraction is n·a/b, rounded down, for a up to b, none of them negative; of
+// nothing, 0.
+func fraction(n int64, a, b time.Duration) int64 {
+	if b == 0 {
+		return 0
+	}
+	high, low := bits.Mul64(uint64(n), uint64(a))
+	q, _ := bits.Div64(high, low, uint64(b))
+	return int64(q)
+}

@@ -1,0 +1,173 @@
+package costmodel
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"psim/costmodel/arch"
+	"psim/internal/units"
+	"psim/schedules"
+)
+
+// Host is [machine.host]: the threads that launch what devices compute. The
+// zero value launches for nothing.
+type Host struct {
+	// Operation is what launching an operation's kernel takes: the framework's
+	// way to it and the driver's.
+	Operation units.Duration `toml:"operation"`
+	// Task is what comes before the first kernel of a task: waiting for a
+	// message, the next batch, bookkeeping.
+	Task units.Duration `toml:"task"`
+	// Threads is "rank", the default: every rank has its own; or "node": one
+	// for all ranks of a node, as where one Python process drives them.
+	Threads string `toml:"threads"`
+	// Queue is how many tasks a thread may be ahead of a rank; 0 is no limit.
+	Queue int `toml:"queue"`
+	// Waits: a thread begins to launch a task when its inputs are there, as
+	// with messages that are received synchronously.
+	Waits bool `toml:"waits"`
+}
+
+// Validate reports a key with a value that is none of the legal ones.
+func (h Host) Validate() error {
+	switch {
+	case h.Threads != "" && h.Threads != "rank" && h.Threads != "node":
+		return fmt.Errorf(`threads = %q: must be "rank" or "node"`, h.Threads)
+	case h.Queue < 0:
+		return fmt.Errorf("queue = %d: must be a number of tasks, or 0 for no limit", h.Queue)
+	}
+	if err := checkLongest("operation", time.Duration(h.Operation)); err != nil {
+		return err
+	}
+	return checkLongest("task", time.Duration(h.Task))
+}
+
+// threads is how the tasks of a graph are launched on a machine; nil where that
+// costs nothing.
+func (m *Machine) threads(g *schedules.Graph) *schedules.Host {
+	h := m.Host
+	if h.Operation == 0 && h.Task == 0 {
+		return nil
+	}
+	thread := make([]int32, g.Ranks())
+	for r := range thread {
+		thread[r] = int32(r)
+		if h.Threads == "node" {
+			thread[r] = m.node(int32(r))
+		}
+	}
+	return &schedules.Host{Before: schedules.LaunchOrder(g, thread), Queue: h.Queue, Waits: h.Waits}
+}
+
+// A launch is what launching a task's kernels takes: the thread, and the device
+// that waits for them, if it is there when launching begins.
+type launch struct{ thread, lead time.Duration }
+
+// launches are those of the passes of a stage over a microbatch.
+type launches struct{ forward, input, weight, backward launch }
+
+// launchesOf walks through the passes of a stage.
+func (w Workload) launchesOf(c Compute, h Host, stage int, samples int64) launches {
+	walkers := [4]walker{}
+	for i := range walkers {
+		walkers[i] = walker{compute: c, host: h, samples: samples, launched: time.Duration(h.Task)}
+	}
+	forward, input, weight, backward := &walkers[0], &walkers[1], &walkers[2], &walkers[3]
+	layers := w.Stage(stage)
+	for _, l := range layers {
+		forward.layer(l, arch.Forward)
+	}
+	for _, l := range slices.Backward(layers) {
+		for _, half := range []*walker{input, backward} {
+			half.operations(w.Training.Repeated(l), arch.Forward)
+		}
+		input.layer(l, arch.InputGradient)
+		weight.layer(l, arch.WeightGradient)
+		backward.layer(l, arch.InputGradient, arch.WeightGradient)
+	}
+	return launches{forward.launch(), input.launch(), weight.launch(), backward.launch()}
+}
+
+// A walker follows a thread and a device through kernels, from when the thread
+// begins to launch them: none runs before it is launched, nor before the one
+// before it has ended.
+type walker struct {
+	compute        Compute
+	host           Host
+	samples        int64
+	launched, ends time.Duration
+	busy           time.Duration
+}
+
+func (w *walker) launch() launch {
+	return launch{thread: w.launched, lead: max(w.ends, w.launched) - w.busy}
+}
+
+// layer walks through passes of a layer, those of a backward from its last
+// operation to the first. One that was measured took its launches along.
+func (w *walker) layer(l arch.Layer, passes ...arch.Pass) {
+	if t, ok := w.compute.measured.at(l, forwardTime, w.samples); ok {
+		w.kernels(0, t)
+		return
+	}
+	ops := slices.Clone(l.Ops)
+	if passes[0] != arch.Forward {
+		slices.Reverse(ops)
+	}
+	w.operations(ops, passes...)
+}
+
+func (w *walker) operations(ops []arch.Op, passes ...arch.Pass) {
+	for _, o := range ops {
+		for _, p := range passes {
+			w.kernels(o.Kernels(p), w.compute.Op(o, p, w.samples))
+		}
+	}
+}
+
+func (w *walker) kernels(n int, busy time.Duration) {
+	w.launched = total(w.launched, time.Duration(n)*time.Duration(w.host.Operation))
+	w.ends = total(max(w.ends, w.launched), busy)
+	w.busy = total(w.busy, busy)
+}
+
+// priceLaunches prices the launches of every stage and size of microbatch.
+func (p *pricer) priceLaunches() {
+	for s := range p.workload.Layers {
+		var list []launches
+		for _, n := range p.sizes {
+			list = append(list, p.workload.launchesOf(p.compute, p.machine.Host, s, n))
+		}
+		p.launches = append(p.launches, list)
+	}
+}
+
+// launching adds to the price of computing tasks what their launch takes. A slice
+// of a backward has its share, by time.
+func (p *pricer) launching(t *schedules.Task) schedules.Cost {
+	cost := p.task(t)
+	if !t.Kind.Compute() {
+		return cost
+	}
+	size := p.sizeOf[t.Microbatch]
+	launches, price := &p.launches[t.Stage][size], &p.prices[t.Stage][size]
+	var l launch
+	var whole time.Duration
+	switch t.Kind {
+	case schedules.Forward:
+		l, whole = launches.forward, price.forward
+	case schedules.InputGradient:
+		l, whole = launches.input, total(price.recompute, price.input)
+	case schedules.WeightGradient:
+		l, whole = launches.weight, price.weight
+	default:
+		l, whole = launches.backward, price.backward()
+	}
+	cost.Launch, cost.Lead = l.thread, l.lead
+	if cost.Busy < whole {
+		share := float64(cost.Busy) / float64(whole)
+		cost.Launch, cost.Lead = nanoseconds(share*float64(l.thread)), nanoseconds(share*float64(l.lead))
+	}
+	return cost
+}

@@ -1,0 +1,144 @@
+package costmodel_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/costmodel"
+	"psim/costmodel/arch"
+	"psim/internal/units"
+	"psim/schedules"
+)
+
+// drawModel draws a small transformer of any family that every group of drawGroup
+// divides.
+func drawModel(t *rapid.T) arch.Model {
+	family := rapid.SampledFrom([]string{"gpt", "llama", "mixtral"}).Draw(t, "family")
+	m := arch.Model{
+		Family: family, Layers: rapid.IntRange(1, 3).Draw(t, "layers"), Heads: 4, Hidden: 4 * rapid.IntRange(1, 64).Draw(t, "head"),
+		FFNHidden: 4 * rapid.IntRange(1, 128).Draw(t, "ffn"), Vocab: 4 * rapid.IntRange(1, 64).Draw(t, "vocab"),
+		SequenceLength: 4 * rapid.IntRange(1, 32).Draw(t, "sequence"),
+	}
+	if family == "mixtral" {
+		m.Experts, m.ExpertsPerToken = 3, rapid.IntRange(1, 3).Draw(t, "active")
+	}
+	return m
+}
+
+// drawWorkload draws the training of one, over two pipeline ranks and replicas.
+func drawWorkload(t *rapid.T) (costmodel.Workload, costmodel.Machine) {
+	g := arch.Group{Devices: 1}
+	if rapid.Bool().Draw(t, "divided") {
+		g = drawGroup(t)
+	}
+	n, err := drawModel(t).On(g)
+	require.NoError(t, err)
+	samples := rapid.Int64Range(1, 9).Draw(t, "samples")
+	w := workload(t, n, []int32{0, 1}, samples, samples)
+	w.Replicas = rapid.IntRange(1, 3).Draw(t, "replicas")
+	w.Zero = rapid.IntRange(0, 2).Draw(t, "zero")
+	w.Training = arch.Training{
+		Precision: rapid.SampledFrom([]string{"fp32", "bf16"}).Draw(t, "precision"), Clip: rapid.Bool().Draw(t, "clip"),
+		Gradients: "fp32", Recompute: rapid.SampledFrom([]string{"none", "selective", "full"}).Draw(t, "recompute"),
+	}
+	m := machine()
+	m.Tensor, m.Network, m.DevicesPerNode = g.Devices, m.Link, rapid.SampledFrom([]int{0, 4, 8}).Draw(t, "devices_per_node")
+	m.NICsPerNode = rapid.IntRange(0, 8).Draw(t, "nics")
+	m.Network.Bandwidth = 1e9
+	return w, m
+}
+
+// times prices every task: how long it takes, its latency included.
+func times(t tester, w costmodel.Workload, m costmodel.Machine, g *schedules.Graph) []int64 {
+	t.Helper()
+	costs, err := w.Costs(m, g)
+	require.NoError(t, err)
+	list := make([]int64, len(g.Tasks))
+	for i := range g.Tasks {
+		c := costs.Task(&g.Tasks[i])
+		list[i] = int64(c.Busy + c.Delay)
+	}
+	return list
+}
+
+// No task takes longer for a higher rate of any kind or a lower latency, or less
+// time for more work. That a step takes no longer where no task does is a law of
+// package sim.
+func TestTimeIsMonotone(t *testing.T) {
+	faster := map[string]func(*costmodel.Machine, float64){
+		"flops": func(m *costmodel.Machine, by float64) {
+			for _, r := range []*units.FLOPS{&m.Device.Peak.FP32, &m.Device.Peak.BF16} {
+				*r = units.FLOPS(float64(*r) * by)
+			}
+		},
+		"memory": func(m *costmodel.Machine, by float64) {
+			m.Device.MemoryBandwidth = units.Rate(float64(m.Device.MemoryBandwidth) * by)
+		},
+		"link": func(m *costmodel.Machine, by float64) { m.Link.Bandwidth = units.Rate(float64(m.Link.Bandwidth) * by) },
+		"network": func(m *costmodel.Machine, by float64) {
+			m.Network.Bandwidth = units.Rate(float64(m.Network.Bandwidth) * by)
+		},
+		"launch": func(m *costmodel.Machine, by float64) {
+			m.Device.Launch = units.Duration(float64(m.Device.Launch) / by)
+		},
+		"half rows": func(m *costmodel.Machine, by float64) { m.Device.HalfRows /= by },
+		"latency": func(m *costmodel.Machine, by float64) {
+			m.Link.Latency = units.Duration(float64(m.Link.Latency) / by)
+			m.Network.Latency = units.Duration(float64(m.Network.Latency) / by)
+		},
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		w, m := drawWorkload(t)
+		g := graph(t, w, order(t, "gpipe", w), w.Sync(100_000, false))
+		base := times(t, w, m, g)
+		what := rapid.SampledFrom([]string{"flops", "memory", "link", "network", "launch", "half rows", "latency"}).Draw(t, "what")
+		by := rapid.SampledFrom([]float64{1.001, 2, 1e6}).Draw(t, "by")
+		faster[what](&m, by)
+		for i, after := range times(t, w, m, g) {
+			require.LessOrEqual(t, after, base[i], "%s: %s", what, g.Describe(int32(i)))
+		}
+		more := w
+		more.Samples = []int64{w.Samples[0] + 1, w.Samples[1] + 1}
+		larger := graph(t, more, order(t, "gpipe", more), more.Sync(100_000, false))
+		base = times(t, w, m, g)
+		for i, after := range times(t, more, m, larger) {
+			require.GreaterOrEqual(t, after, base[i], "more samples: %s", g.Describe(int32(i)))
+		}
+	})
+}
+
+// forwards is the memory that the forwards of one microbatch keep, over all ranks.
+func forwards(t tester, w costmodel.Workload, m costmodel.Machine) int64 {
+	t.Helper()
+	g := graph(t, w, order(t, "gpipe", w), w.Sync(0, false))
+	costs, err := w.Costs(m, g)
+	require.NoError(t, err)
+	var sum int64
+	for i := range g.Tasks {
+		if t := &g.Tasks[i]; t.Kind == schedules.Forward && t.Microbatch == 0 && int(t.Rank) < g.Shape.Ranks {
+			sum += costs.Task(t).BytesAtStart
+		}
+	}
+	return sum
+}
+
+// Memory is additive over ranks: cut into two stages, a network keeps the same
+// activations and the same state, but for copies of tied parameters.
+func TestMemoryAddsUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, m := drawWorkload(t)
+		w.Zero = 0
+		one := w
+		one.Layers, one.StageRank = []int{len(w.Network.Layers)}, []int32{0}
+		require.Equal(t, forwards(t, one, m), forwards(t, w, m))
+		var copies int64
+		for _, tied := range w.Tied() {
+			copies += tied.Bytes / w.Training.State().Gradient
+		}
+		state := w.Training.State()
+		perParameter := state.Parameter + state.Gradient + state.Optimizer
+		require.Equal(t, total(one.Persistent(w.Replicas))+copies*perParameter*int64(w.Replicas), total(w.Persistent(2*w.Replicas)))
+	})
+}

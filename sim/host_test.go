@@ -1,0 +1,117 @@
+package sim_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/schedules"
+)
+
+// launching adds a cost of launching to every computing task.
+func launching(costs schedules.Costs, launch, lead time.Duration, host *schedules.Host) schedules.Costs {
+	price := costs.Task
+	costs.Host = host
+	costs.Task = func(t *schedules.Task) schedules.Cost {
+		c := price(t)
+		if t.Kind.Compute() {
+			c.Launch, c.Lead = launch, lead
+		}
+		return c
+	}
+	return costs
+}
+
+func ownThreads(g *schedules.Graph) []int32 { return schedules.OneStagePerRank(g.Ranks()) }
+
+func oneThread(g *schedules.Graph) []int32 { return make([]int32, g.Ranks()) }
+
+// One rank, F then B: what a thread adds to 10 and 20, by how long a launch
+// takes.
+func TestLaunchOfOneRank(t *testing.T) {
+	g := build(t, "gpipe", 1, 1)
+	for _, c := range []struct {
+		launch, lead time.Duration
+		waits        bool
+		want         [4]time.Duration
+	}{
+		{launch: 4, lead: 1, want: [4]time.Duration{1, 11, 11, 31}},              // the thread runs ahead
+		{launch: 4, lead: 1, waits: true, want: [4]time.Duration{1, 11, 12, 32}}, // it has waited for F
+		{launch: 15, lead: 6, want: [4]time.Duration{6, 16, 21, 41}},             // B's launch began at 15
+		{launch: 50, lead: 40, want: [4]time.Duration{40, 50, 90, 110}},          // both devices starve
+		{lead: 1, waits: true, want: [4]time.Duration{1, 11, 12, 32}},
+	} {
+		host := &schedules.Host{Before: schedules.LaunchOrder(g, ownThreads(g)), Waits: c.waits}
+		trace := run(t, g, launching(uniform(10, 20, 0), c.launch, c.lead, host))
+		f, b := trace.Spans[0], trace.Spans[1]
+		require.Equal(t, c.want, [4]time.Duration{f.Start, f.End, b.Start, b.End}, "%+v", c)
+		require.Equal(t, []time.Duration{0, trace.Spans[0].End}, trace.Ready[:2])
+	}
+}
+
+// A queue of one lets the thread launch a task when the one before has started.
+func TestLaunchQueue(t *testing.T) {
+	g := build(t, "gpipe", 1, 3)
+	ends := func(queue int) time.Duration {
+		host := &schedules.Host{Before: schedules.LaunchOrder(g, ownThreads(g)), Queue: queue}
+		return run(t, g, launching(uniform(10, 10, 0), 9, 9, host)).End()
+	}
+	require.EqualValues(t, 9+6*10, ends(0))
+	require.EqualValues(t, 9+6*10, ends(2))
+	require.EqualValues(t, 9+6*10, ends(1))
+}
+
+// If launching is what takes longest, a step of devices with a thread of their
+// own is that many times faster than of devices that share one.
+func TestSharedThreadSerialises(t *testing.T) {
+	g := build(t, "gpipe", 2, 4)
+	end := func(threads []int32) time.Duration {
+		host := &schedules.Host{Before: schedules.LaunchOrder(g, threads)}
+		return run(t, g, launching(uniform(1, 2, 0), 58, 56, host)).End()
+	}
+	require.EqualValues(t, 2*4*2*58, end(oneThread(g)), "every launch of both ranks")
+	require.Less(t, end(ownThreads(g)), time.Duration(10*58+10))
+}
+
+// drawHost draws threads for the ranks of a graph and how they work.
+func drawHost(t *rapid.T, g *schedules.Graph) *schedules.Host {
+	threads := make([]int32, g.Ranks())
+	for r := range threads {
+		threads[r] = rapid.Int32Range(0, 1).Draw(t, "thread")
+	}
+	return &schedules.Host{
+		Before: schedules.LaunchOrder(g, threads), Queue: rapid.IntRange(0, 3).Draw(t, "queue"),
+		Waits: rapid.Bool().Draw(t, "waits"),
+	}
+}
+
+func TestLaunchingLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := drawGraph(t, 0, false) // without links: see TestMoreCostIsNeverFaster
+		g, costs := r.Graph, r.costs()
+		free := run(t, g, costs)
+		host := drawHost(t, g)
+		if !host.Waits && host.Queue == 0 { // it never stops for a device
+			require.Equal(t, free.Spans, run(t, g, launching(costs, 0, 0, host)).Spans, "launching for nothing changes nothing")
+		}
+
+		launch, lead := time.Duration(rapid.IntRange(0, 9).Draw(t, "launch")), time.Duration(rapid.IntRange(0, 9).Draw(t, "lead"))
+		trace := run(t, g, launching(costs, launch, lead, host))
+		slower := run(t, g, launching(costs, launch+1, lead+1, host))
+		for i := range trace.Spans {
+			require.LessOrEqual(t, free.Spans[i].End, trace.Spans[i].End)
+			require.LessOrEqual(t, trace.Spans[i].End, slower.Spans[i].End)
+			require.Equal(t, free.Spans[i].Duration(), trace.Spans[i].Duration(), "a device works as long as before")
+			require.LessOrEqual(t, trace.Ready[i], trace.Spans[i].Start)
+		}
+		launches := map[int32]time.Duration{} // by rank: so far
+		for i := range g.Tasks {
+			if r := g.Tasks[i].Rank; g.Tasks[i].Kind.Compute() {
+				require.GreaterOrEqual(t, trace.End(), launches[r]+lead, "a rank's launches follow one another")
+				launches[r] += launch
+			}
+		}
+	})
+}
