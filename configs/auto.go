@@ -68,7 +68,7 @@ func (c *Config) searchTimes(ctx context.Context, shape schedules.Shape, stageRa
 	if err := c.checkActivation(shape.Ranks, shape.Microbatches); err != nil {
 		return nil, err
 	}
-	in := search.FromCosts(shape.Ranks, shape.Microbatches, c.Times.Costs(c.Memory))
+	in := search.FromCosts(shape.Ranks, shape.Microbatches, false, c.Times.Costs(c.Memory))
 	in.Latency = slices.Repeat([]time.Duration{time.Duration(c.Times.PointToPoint)}, shape.Ranks-1)
 	if c.Memory.Limit > 0 {
 		in.Limit = slices.Repeat([]int64{int64(c.Memory.Limit)}, shape.Ranks)
@@ -104,7 +104,7 @@ func (c *Config) searchModel(ctx context.Context, shape schedules.Shape, w *cost
 	if err != nil {
 		return nil, c.problem("machine", err)
 	}
-	in := search.FromCosts(shape.Ranks, shape.Microbatches, costs)
+	in := search.FromCosts(shape.Ranks, shape.Microbatches, false, costs)
 	in.Latency = boundaryTimes(graph, costs)
 	if m.Device.Memory > 0 {
 		for r := range shape.Ranks {

@@ -155,7 +155,7 @@ func TestEvaluator(t *testing.T) {
 			}
 		}
 		got := newEvaluator(q).run(w)
-		span, makespan, _, err := simulate(in, w.order())
+		span, makespan, _, err := simulate(in, q.order(w))
 		if err != nil {
 			require.Equal(t, impossible, got)
 			return
@@ -170,6 +170,6 @@ func TestEvaluatorDeadlock(t *testing.T) {
 	require.NoError(t, err)
 	w := words{{letterF, letterI, letterW, letterF, letterI, letterW}, {letterF, letterF, letterI, letterW, letterI, letterW}}
 	require.Equal(t, impossible, newEvaluator(q).run(w))
-	_, _, _, err = simulate(unit(2, 2, 0).problem(), w.order())
+	_, _, _, err = simulate(unit(2, 2, 0).problem(), q.order(w))
 	require.ErrorAs(t, err, new(*sim.DeadlockError))
 }

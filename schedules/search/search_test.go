@@ -80,7 +80,7 @@ func TestNoWorseThanPublished(t *testing.T) {
 		require.NoError(t, err)
 		found := find(t, in)
 		for _, w := range q.published() {
-			span, _, peaks := simulated(t, in, w.order())
+			span, _, peaks := simulated(t, in, q.order(w))
 			fits := true
 			for r := range peaks {
 				fits = fits && (in.Limit == nil || peaks[r] <= in.Limit[r])
@@ -141,7 +141,7 @@ func TestPublishedOrders(t *testing.T) {
 			"1F0 1F1 1F2 1I0 1F3 1I1 1I2 1W0 1I3 1W1 1W2 1W3\n" +
 			"2F0 2I0 2F1 2I1 2F2 2I2 2F3 2I3 2W0 2W1 2W2 2W3\n",
 	} {
-		require.Equal(t, want, q.published()[i].order().String())
+		require.Equal(t, want, q.order(q.published()[i]).String())
 	}
 }
 
