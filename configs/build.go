@@ -33,7 +33,7 @@ type Plan struct {
 	// Workload is nil unless the experiment has a [model].
 	Workload *costmodel.Workload
 	Machine  costmodel.Machine
-	// Search is what was found where schedule.name is "auto"; else nil.
+	// Search is what was found where schedule.name is "auto" or "auto-v"; else nil.
 	Search *search.Result
 }
 
@@ -121,7 +121,7 @@ func (c *Config) stages() float64 {
 		}
 	}
 	virtual := c.Schedule.VirtualStages
-	if s, err := schedules.Find(c.Schedule.Name); err == nil {
+	if s, err := findSchedule(c.Schedule.Name); err == nil {
 		virtual = c.shape(s, 1).Virtual
 	}
 	return float64(max(1, c.Schedule.Stages)) * float64(max(1, virtual))
@@ -162,10 +162,10 @@ func (c *Config) orderProblem(err error) error {
 	return c.problem("schedule", err)
 }
 
-// pipeline is the schedule ready to be wired, or with schedule.name = "auto" what
-// a search finds.
+// pipeline is the schedule ready to be wired, or with schedule.name = "auto" or
+// "auto-v" what a search finds.
 func (c *Config) pipeline(s schedules.Schedule, shape schedules.Shape, stageRank []int32, find func() (*search.Result, error)) (schedules.Pipeline, *search.Result, error) {
-	if s.Name != autoName {
+	if !slices.Contains(Searched(), s.Name) {
 		p, err := s.Pipeline(shape, stageRank)
 		if err != nil {
 			err = c.orderProblem(err)

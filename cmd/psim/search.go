@@ -34,8 +34,8 @@ func newSearch() *cobra.Command {
 		Short: "find the best plan under a memory limit",
 		Long: `search simulates the experiment of CONFIG with every schedule that can run it, and
 for a [model] with every number of equal microbatches, and ranks what fits in the
-memory of a rank by step time. The schedule "auto" is among them: an order that
-is found by search itself. What the configuration says of stages, batch and
+memory of a rank by step time. The schedules "auto" and "auto-v" are among them:
+orders that are found by search themselves. What the configuration says of stages, batch and
 machine stays.
 
 --out writes plans.json and pareto.png, which shows the step time of every plan
@@ -144,6 +144,9 @@ func combine(c *configs.Config) [][]string {
 			}
 		}
 		names = append(names, "auto")
+		if c.Defined("model") {
+			names = append(names, "auto-v")
+		}
 	}
 	var list [][]string
 	for _, name := range names {
@@ -151,6 +154,9 @@ func combine(c *configs.Config) [][]string {
 			for _, virtual := range []int{1, 2, 4} {
 				if virtual > 1 && !c.Defined("model") {
 					break // [times] are per stage, so more of them are more work
+				}
+				if virtual > 1 && name == "auto-v" {
+					break // it always has two
 				}
 				sets := append([]string{"schedule.name=" + name}, microbatches...)
 				if virtual > 1 {

@@ -67,8 +67,8 @@ func newEvaluator(q *problem) *evaluator {
 // run computes when everything starts, into at, and the score.
 func (e *evaluator) run(w words) score { return e.runWithin(w, impossible.span) }
 
-// runWithin is run as long as no span is sure to become longer than most; else
-// the order counts as impossible.
+// runWithin is run until a span is sure to become longer than most; such an order
+// counts as impossible.
 func (e *evaluator) runWithin(w words, most int64) score {
 	for i := range e.arrivesF {
 		e.arrivesF[i], e.arrivesI[i] = notYet, notYet
@@ -80,6 +80,9 @@ func (e *evaluator) runWithin(w words, most int64) score {
 	for r := e.p - 1; r >= 0; r-- {
 		x := &e.ranks[r]
 		*x = progress{slack: most - e.busy[r], waiting: true}
+		if x.slack < 0 {
+			return impossible
+		}
 		for lane := range e.lanes {
 			first := e.seat(r, lane).first
 			x.next[3*lane], x.next[3*lane+1], x.next[3*lane+2] = first, first, first

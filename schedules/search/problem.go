@@ -28,7 +28,8 @@ type Problem struct {
 	Limit []int64
 }
 
-// FromCosts takes the problem from the costs of a graph whose orders are sought.
+// FromCosts takes the problem from the costs of a graph whose orders are sought,
+// folded as in [Problem].
 // A message counts with its time on the link and its latency, but as if it never
 // had to queue.
 func FromCosts(ranks, microbatches int, folded bool, costs schedules.Costs) Problem {
@@ -42,9 +43,10 @@ func FromCosts(ranks, microbatches int, folded bool, costs schedules.Costs) Prob
 }
 
 // Split is an order that is legal for every size: one microbatch after another,
-// its backward in two halves.
-func Split(ranks, microbatches int) schedules.Order {
-	q := &problem{p: ranks, m: microbatches, lanes: 1, latency: make([]int64, max(0, ranks-1))}
+// its backward in two halves, over one stage per rank or over a V.
+func Split(ranks, microbatches int, folded bool) schedules.Order {
+	q := &problem{p: ranks, m: microbatches, lanes: Problem{Folded: folded}.lanes()}
+	q.latency = make([]int64, max(0, q.stages()-1))
 	q.addSeats()
 	return q.order(q.sequential())
 }

@@ -35,7 +35,10 @@ func Find(ctx context.Context, in Problem) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	s := &search{problem: q, evaluator: newEvaluator(q), builder: newBuilder(q), bound: q.bound()}
+	if in.Folded {
+		return q.findFolded(ctx)
+	}
+	s := &search{problem: q, evaluator: newEvaluator(q), builder: newBuilder(q), bound: q.lowerBound()}
 	s.offer(q.sequential())
 	for _, w := range q.published() {
 		if q.fit(w, q.limit) {
