@@ -37,7 +37,7 @@ func TestSearch(t *testing.T) {
 		schedules[p.Schedule], microbatches[p.Microbatches] = true, true
 		require.NotEmpty(t, p.Settings)
 	}
-	require.True(t, schedules["auto"] && schedules["1f1b"] && schedules["gpipe"])
+	require.True(t, schedules["auto"] && schedules["auto-v"] && schedules["1f1b"] && schedules["gpipe"])
 	require.Equal(t, map[int]bool{1: true, 2: true, 4: true, 8: true}, microbatches)
 	best := plans.Plans[slices.IndexFunc(plans.Plans, func(p reports.Plan) bool { return p.Schedule == "auto" })]
 	require.NotNil(t, best.Search)
@@ -93,14 +93,16 @@ func TestSearchErrors(t *testing.T) {
 	require.NoError(t, os.Mkdir("mine", 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join("mine", "plans.json"), []byte("[]"), 0o644))
 	for line, want := range map[string]string{
-		"psim search":                                  "takes one CONFIG",
-		"psim search nowhere.toml":                     "no such file",
-		"psim search gpipe --rows 0":                   "--rows 0: at least 1 plan",
-		"psim search ring-allreduce":                   "[collective] has no schedule",
-		"psim search gpipe --out mine":                 "holds a plans.json that psim has not written",
-		"psim search gpipe --set schedule.stages=1000": "stages = 1000",
-		"psim schedule auto":                           "auto has no order before tasks have times",
-		"psim run gpipe --exact":                       "--exact: proves the order of schedule.name = \"auto\", not of gpipe",
+		"psim search":                                                     "takes one CONFIG",
+		"psim search nowhere.toml":                                        "no such file",
+		"psim search gpipe --rows 0":                                      "--rows 0: at least 1 plan",
+		"psim search ring-allreduce":                                      "[collective] has no schedule",
+		"psim search gpipe --out mine":                                    "holds a plans.json that psim has not written",
+		"psim search gpipe --set schedule.stages=1000":                    "stages = 1000",
+		"psim schedule auto":                                              "auto has no order before tasks have times",
+		"psim schedule auto-v":                                            "psim run CONFIG --set schedule.name=auto-v finds one",
+		"psim run gpipe --set schedule.name=auto-v --exact":               "--exact: proves the order of schedule.name = \"auto\", not of auto-v",
+		"psim run gpipe --exact":                                          "--exact: proves the order of schedule.name = \"auto\", not of gpipe",
 		"psim run gpipe --set schedule.name=auto --exact --time-limit 0s": "--time-limit 0s: must be more than 0",
 	} {
 		_, stderr, code := psim(t, line)
