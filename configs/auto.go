@@ -22,17 +22,21 @@ const (
 
 // Searched lists them. They have no rows in the catalog, because their orders
 // depend on what tasks cost.
-func Searched() []string { return []string{autoName, autoVName} }
+func Searched() []schedules.Schedule {
+	v, _ := schedules.Find("zbv") // whose places auto-v takes
+	v.Name = autoVName
+	return []schedules.Schedule{{Name: autoName, Pipelined: true}, v}
+}
+
+// IsSearched reports whether a schedule's order is found by search.
+func IsSearched(name string) bool { return name == autoName || name == autoVName }
 
 // findSchedule looks a name up in the catalog, and beside it.
 func findSchedule(name string) (schedules.Schedule, error) {
-	switch name {
-	case autoName:
-		return schedules.Schedule{Name: autoName, Pipelined: true}, nil
-	case autoVName: // places its stages as zbv does
-		s, err := schedules.Find("zbv")
-		s.Name = autoVName
-		return s, err
+	for _, s := range Searched() {
+		if s.Name == name {
+			return s, nil
+		}
 	}
 	return schedules.Find(name)
 }

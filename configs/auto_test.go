@@ -76,7 +76,7 @@ func TestAutoIsSimulated(t *testing.T) {
 		set := func(key string, from, to int, unit string) string {
 			return key + "=" + rapid.StringMatching(`[`+digits(from, to)+`]`).Draw(t, key) + unit
 		}
-		name := rapid.SampledFrom(configs.Searched()).Draw(t, "name")
+		name := rapid.SampledFrom([]string{"auto", "auto-v"}).Draw(t, "name")
 		c, err := configs.Parse("x.toml", []byte(searched), "schedule.name="+name,
 			set("schedule.stages", 1, 5, ""), set("schedule.microbatches", 1, 9, ""), set("times.p2p", 0, 5, "ms"),
 			set("times.forward", 1, 9, "ms"), set("times.backward_weight", 1, 9, "ms"),

@@ -120,11 +120,17 @@ func (c *Config) stages() float64 {
 			return float64(len(n.Layers))
 		}
 	}
+	return float64(max(1, c.Schedule.Stages)) * float64(c.PerRank())
+}
+
+// PerRank is the number of stages of a rank, for which [times] and [memory] are
+// given one by one.
+func (c *Config) PerRank() int {
 	virtual := c.Schedule.VirtualStages
 	if s, err := findSchedule(c.Schedule.Name); err == nil {
 		virtual = c.shape(s, 1).Virtual
 	}
-	return float64(max(1, c.Schedule.Stages)) * float64(max(1, virtual))
+	return max(1, virtual)
 }
 
 // unknownSchedule is the error for a name that is not in the catalog.
@@ -165,7 +171,7 @@ func (c *Config) orderProblem(err error) error {
 // pipeline is the schedule ready to be wired, or with schedule.name = "auto" or
 // "auto-v" what a search finds.
 func (c *Config) pipeline(s schedules.Schedule, shape schedules.Shape, stageRank []int32, find func() (*search.Result, error)) (schedules.Pipeline, *search.Result, error) {
-	if !slices.Contains(Searched(), s.Name) {
+	if !IsSearched(s.Name) {
 		p, err := s.Pipeline(shape, stageRank)
 		if err != nil {
 			err = c.orderProblem(err)

@@ -145,7 +145,7 @@ func (f *scheduleFlags) write(cmd *cobra.Command, w written) error {
 
 // unknownOrder is the error for a name that has no compute order.
 func unknownOrder(name string, err error) error {
-	if slices.Contains(configs.Searched(), name) {
+	if configs.IsSearched(name) {
 		return fmt.Errorf("%[1]s has no order before tasks have times: psim run CONFIG --set schedule.name=%[1]s finds one", name)
 	}
 	for _, c := range schedules.Collectives() {

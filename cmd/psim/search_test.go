@@ -76,6 +76,41 @@ func TestSearchFiles(t *testing.T) {
 	require.Len(t, contents(t, "a"), 1)
 }
 
+// With [times] that are alike for all stages, schedules with several stages per rank
+// take part, and every rank does the same work in all.
+func TestSearchCuts(t *testing.T) {
+	userFolder(t)
+	require.NoError(t, os.WriteFile("auto.toml", []byte(autoTimes), 0o644))
+	for own, perRank := range map[string]int{"auto": 1, "zbv": 2} {
+		stdout, stderr, code := psim(t, "psim search auto.toml --json --set memory.limit=8GB --set schedule.name="+own)
+		require.Zero(t, code, stderr)
+		plans, err := reports.ReadPlans(strings.NewReader(stdout))
+		require.NoError(t, err)
+		virtual := map[string]int{}
+		for _, p := range plans.Plans {
+			virtual[p.Schedule] = max(virtual[p.Schedule], p.VirtualStages)
+			for _, r := range p.Ranks {
+				require.InDelta(t, 0.12*float64(perRank), r.Compute, 1e-12, p.Schedule)
+			}
+		}
+		require.Equal(t, 2, virtual["auto-v"])
+		require.Equal(t, 2, virtual["zbv"])
+		require.Equal(t, 4, virtual["interleaved-1f1b"])
+		require.Equal(t, 1, virtual["1f1b"])
+		require.NotContains(t, virtual, "dualpipe")
+	}
+
+	// Of stages that differ nothing says how they would be cut.
+	stdout, _, code := psim(t, `psim search auto.toml --json --set times.forward=["10ms","12ms"]`)
+	require.Zero(t, code)
+	plans, err := reports.ReadPlans(strings.NewReader(stdout))
+	require.NoError(t, err)
+	require.NotEmpty(t, plans.Plans)
+	for _, p := range plans.Plans {
+		require.Equal(t, 1, p.VirtualStages, p.Schedule)
+	}
+}
+
 // Where parameters alone do not fit nothing is simulated, and that is said.
 func TestSearchPrunes(t *testing.T) {
 	userFolder(t)
