@@ -11,8 +11,8 @@ import (
 	"psim/schedules"
 )
 
-// published is the order of a row of the catalog over a V, its span and makespan,
-// and the memory of the fullest rank.
+// publishedOf is the span and makespan of a row of the catalog over a V, and the
+// memory of the fullest rank.
 func publishedOf(t require.TestingT, name string, a alike) (span, makespan int64, peak int64) {
 	row, err := schedules.Find(name)
 	require.NoError(t, err)

@@ -23,6 +23,25 @@ var vPhases = [4]byte{letterF, upF, upI, letterI}
 // period: all 0 is V-Min; 1, 0, 1, 0 is V-Half; 3, 1, 3, 1 is ZBV.
 type hops [4]int64
 
+// A vPolicy settles what a building block leaves open.
+type vPolicy struct {
+	// strict runs F and I as the block has them. Otherwise whatever is ready may
+	// run earlier: the ramps have gaps, and times are not all alike.
+	strict bool
+	// patient lets no pass run earlier where that delays the next one by the block.
+	patient bool
+	squeeze squeeze
+}
+
+// vPolicies lists all combinations, the most promising first.
+func vPolicies() []vPolicy {
+	var list []vPolicy
+	for _, squeeze := range []squeeze{ifBehind, never, ifMostlyFits} {
+		list = append(list, vPolicy{strict: true, squeeze: squeeze}, vPolicy{patient: true, squeeze: squeeze}, vPolicy{squeeze: squeeze})
+	}
+	return list
+}
+
 // vBlocks lists building blocks, by families that take turns: for the times of the
 // stages, and for passes that all take the same time, whose orders are the most
 // regular; filling the limit on average, or keeping some of it for when more is held.

@@ -1,24 +1,5 @@
 package search
 
-// A vPolicy settles what a building block leaves open.
-type vPolicy struct {
-	// strict runs F and I as the block has them. Otherwise whatever is ready may
-	// run earlier: the ramps have gaps, and times are not all alike.
-	strict bool
-	// patient lets no pass run earlier where that delays the next one by the block.
-	patient bool
-	squeeze squeeze
-}
-
-// vPolicies lists all combinations, the most promising first.
-func vPolicies() []vPolicy {
-	var list []vPolicy
-	for _, squeeze := range []squeeze{ifBehind, never, ifMostlyFits} {
-		list = append(list, vPolicy{strict: true, squeeze: squeeze}, vPolicy{patient: true, squeeze: squeeze}, vPolicy{squeeze: squeeze})
-	}
-	return list
-}
-
 // A vBuilder makes orders for a V by following the clock, like a builder, with a
 // building block to say what comes first.
 type vBuilder struct {
@@ -153,12 +134,18 @@ func (b *vBuilder) arrival(r int, l byte, now int64) int64 {
 	return max(now+1, max(now, b.ranks[own.after].free)+b.time[letterI][i+b.m]+own.toAfter)
 }
 
-// decide starts a pass on a rank or lets it wait, as a builder's does.
-func (b *vBuilder) decide(r int, now int64) {
+// An outlook is what a rank could run next of F and I: head is due first by the
+// block, ready first of those that can start now; letters where there is none.
+type outlook struct {
+	head, ready byte
+	headAt      int64 // when head can start, as far as is known; forever without room
+	until       int64 // when any other can
+}
+
+func (b *vBuilder) outlook(r int, now int64) outlook {
 	x := &b.ranks[r]
-	head, ready := byte(letters), byte(letters) // by the block, and of those that can start
-	var headAt, first, firstReady int64
-	until := forever
+	o := outlook{head: letters, ready: letters, until: forever}
+	var first, firstReady int64
 	for _, l := range vPhases {
 		if x.done[l] == b.m {
 			continue
@@ -166,34 +153,40 @@ func (b *vBuilder) decide(r int, now int64) {
 		due := b.vBlock.due[r][l] + int64(x.done[l])*b.period
 		at := b.arrival(r, l, now)
 		room := b.hasRoom(r, l)
-		if head == letters || due < first {
-			head, first, headAt = l, due, at
+		if o.head == letters || due < first {
+			o.head, first, o.headAt = l, due, at
 			if !room {
-				headAt = forever
+				o.headAt = forever
 			}
 		}
 		switch {
 		case !room:
 		case at > now:
-			until = min(until, at)
-		case ready == letters || due < firstReady:
-			ready, firstReady = l, due
+			o.until = min(o.until, at)
+		case o.ready == letters || due < firstReady:
+			o.ready, firstReady = l, due
 		}
 	}
 	if b.strict {
-		until = headAt
-		if ready != head {
-			ready = letters
+		o.until = o.headAt
+		if o.ready != o.head {
+			o.ready = letters
 		}
 	}
-	if ready != letters && (ready == head || !b.patient || headAt >= now+b.time[kindOf[ready]][b.at(r, ready)]) {
-		b.begin(r, ready, now)
-		return
+	return o
+}
+
+// decide starts a pass on a rank or lets it wait, as a builder's does.
+func (b *vBuilder) decide(r int, now int64) {
+	o := b.outlook(r, now)
+	if o.ready != letters {
+		if o.ready == o.head || !b.patient || o.headAt >= now+b.time[kindOf[o.ready]][b.at(r, o.ready)] {
+			b.begin(r, o.ready, now)
+			return
+		}
+		o.until = o.headAt
 	}
-	if ready != letters {
-		until = headAt
-	}
-	if l := b.weight(r); l != letters && b.fillsGap(r, l, max(0, until-now)) {
+	if l := b.weight(r); l != letters && b.fillsGap(r, l, max(0, o.until-now)) {
 		b.begin(r, l, now)
 		return
 	}
