@@ -13,37 +13,60 @@ import (
 	"psim/schedules/search"
 )
 
-// autoName is the schedule whose order is found by search.
-const autoName = "auto"
+// The schedules whose orders are found by search: for one stage per rank, and for
+// a V of two.
+const (
+	autoName  = "auto"
+	autoVName = "auto-v"
+)
 
-// autoSchedule stands for it where a row of the catalog would. It is none itself:
-// its order depends on what tasks cost.
-func autoSchedule() schedules.Schedule {
-	return schedules.Schedule{Name: autoName, Pipelined: true}
+// Searched lists them. They have no rows in the catalog, because their orders
+// depend on what tasks cost.
+func Searched() []schedules.Schedule {
+	v, _ := schedules.Find("zbv") // whose places auto-v takes
+	v.Name = autoVName
+	return []schedules.Schedule{{Name: autoName, Pipelined: true}, v}
 }
+
+// IsSearched reports whether a schedule's order is found by search.
+func IsSearched(name string) bool { return name == autoName || name == autoVName }
 
 // findSchedule looks a name up in the catalog, and beside it.
 func findSchedule(name string) (schedules.Schedule, error) {
-	if name == autoName {
-		return autoSchedule(), nil
+	for _, s := range Searched() {
+		if s.Name == name {
+			return s, nil
+		}
 	}
 	return schedules.Find(name)
 }
 
 // checkAuto refuses settings that the search does not serve.
 func (c *Config) checkAuto(stageRank []int32) error {
+	name := c.Schedule.Name
+	own, err := findSchedule(name)
+	if err != nil {
+		return err
+	}
 	switch {
-	case c.Schedule.VirtualStages > 1:
+	case c.Schedule.VirtualStages > 1 && name == autoName:
 		return fmt.Errorf("virtual_stages = %d: auto searches orders for one stage per rank; remove virtual_stages or set it to 1", c.Schedule.VirtualStages)
 	case c.Schedule.Synchronous:
-		return errors.New("synchronous = true: auto searches for an order without barriers; set it to false")
+		return fmt.Errorf("synchronous = true: %s searches for an order without barriers; set it to false", name)
 	case c.Parallel.Zero == 3:
-		return errors.New("name = \"auto\": parallel.zero = 3 makes stages of layers on one rank; use ddp")
-	case stageRank != nil && !slices.Equal(stageRank, schedules.OneStagePerRank(c.Schedule.Stages)):
-		return fmt.Errorf("auto cannot run stages on the ranks %v: it needs one stage per rank, stage s on rank s", stageRank)
+		return fmt.Errorf("name = %q: parallel.zero = 3 makes stages of layers on one rank; use ddp", name)
+	case stageRank != nil && !slices.Equal(stageRank, own.Placement(c.shape(own, 1))):
+		needs := "one stage per rank, stage s on rank s"
+		if name == autoVName {
+			needs = "two stages per rank, in a V"
+		}
+		return fmt.Errorf("%s cannot run stages on the ranks %v: it needs %s", name, stageRank, needs)
 	}
 	return nil
 }
+
+// folded reports whether orders are sought for a V.
+func (c *Config) folded() bool { return c.Schedule.Name == autoVName }
 
 // Exact lets an installed solver prove the order of schedule.name = "auto", for so
 // long at most; 0 leaves it at the heuristic.
@@ -62,14 +85,15 @@ func (c *Config) searchTimes(ctx context.Context, shape schedules.Shape, stageRa
 	if err := c.checkAuto(stageRank); err != nil {
 		return nil, c.orderProblem(err)
 	}
-	if err := c.Times.Validate(shape.Ranks, shape.Microbatches, true); err != nil {
+	stages := len(stageRank)
+	if err := c.Times.Validate(stages, shape.Microbatches, true); err != nil {
 		return nil, c.problem("times", err)
 	}
-	if err := c.checkActivation(shape.Ranks, shape.Microbatches); err != nil {
+	if err := c.checkActivation(stages, shape.Microbatches); err != nil {
 		return nil, err
 	}
-	in := search.FromCosts(shape.Ranks, shape.Microbatches, c.Times.Costs(c.Memory))
-	in.Latency = slices.Repeat([]time.Duration{time.Duration(c.Times.PointToPoint)}, shape.Ranks-1)
+	in := search.FromCosts(shape.Ranks, shape.Microbatches, c.folded(), c.Times.Costs(c.Memory))
+	in.Latency = slices.Repeat([]time.Duration{time.Duration(c.Times.PointToPoint)}, stages-1)
 	if c.Memory.Limit > 0 {
 		in.Limit = slices.Repeat([]int64{int64(c.Memory.Limit)}, shape.Ranks)
 	}
@@ -81,7 +105,7 @@ func (c *Config) searchTimes(ctx context.Context, shape schedules.Shape, stageRa
 	case errors.As(err, &full):
 		return nil, c.problem("memory", fmt.Errorf("limit = %q: %s of activations for one microbatch do not fit, so no order does", c.Memory.Limit, units.FormatBytes(full.Need)))
 	case err != nil:
-		return nil, c.problem("schedule", fmt.Errorf(`name = "auto": %w`, err))
+		return nil, c.problem("schedule", fmt.Errorf("name = %q: %w", c.Schedule.Name, err))
 	}
 	return &found, nil
 }
@@ -94,7 +118,7 @@ func (c *Config) searchModel(ctx context.Context, shape schedules.Shape, w *cost
 		return nil, c.orderProblem(err)
 	}
 	graph, err := schedules.Pipeline{
-		Name: autoName, Shape: shape, StageRank: w.StageRank, Order: search.Split(shape.Ranks, shape.Microbatches),
+		Name: c.Schedule.Name, Shape: shape, StageRank: w.StageRank, Order: search.Split(shape.Ranks, shape.Microbatches, c.folded()),
 		Samples: w.Samples, Boundaries: w.Boundaries(),
 	}.Graph()
 	if err != nil {
@@ -104,7 +128,7 @@ func (c *Config) searchModel(ctx context.Context, shape schedules.Shape, w *cost
 	if err != nil {
 		return nil, c.problem("machine", err)
 	}
-	in := search.FromCosts(shape.Ranks, shape.Microbatches, costs)
+	in := search.FromCosts(shape.Ranks, shape.Microbatches, c.folded(), costs)
 	in.Latency = boundaryTimes(graph, costs)
 	if m.Device.Memory > 0 {
 		for r := range shape.Ranks {
@@ -119,14 +143,14 @@ func (c *Config) searchModel(ctx context.Context, shape schedules.Shape, w *cost
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		return nil, c.problem("schedule", fmt.Errorf(`name = "auto": %w`, err))
+		return nil, c.problem("schedule", fmt.Errorf("name = %q: %w", c.Schedule.Name, err))
 	}
 	return &found, nil
 }
 
 // boundaryTimes is how long the slowest message over every stage boundary takes.
 func boundaryTimes(g *schedules.Graph, costs schedules.Costs) []time.Duration {
-	times := make([]time.Duration, g.Shape.Ranks-1)
+	times := make([]time.Duration, len(g.StageRank)-1)
 	for i := range g.Tasks {
 		t := &g.Tasks[i]
 		if !t.Kind.Message() {

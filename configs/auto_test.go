@@ -2,6 +2,7 @@ package configs_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +48,27 @@ func TestAutoTimes(t *testing.T) {
 	require.Equal(t, 180*time.Millisecond, plan.Search.Makespan)
 }
 
+// Over a V, the memory of 2P stages leaves no bubble, and less of it some.
+func TestAutoVTimes(t *testing.T) {
+	plan, s := run(t, parse(t, searched, "schedule.name=auto-v", "memory.limit=6GB"))
+	require.Equal(t, 360*time.Millisecond, plan.Search.Span)
+	require.Equal(t, plan.Search.Span, plan.Search.LowerBound)
+	require.Zero(t, s.Bubble.Span)
+	require.Equal(t, "auto-v", plan.Graph.Name)
+	require.Equal(t, []int32{0, 1, 2, 2, 1, 0}, plan.Graph.StageRank)
+	require.Equal(t, 2, plan.Graph.Shape.Virtual)
+
+	less, s := run(t, parse(t, searched, "schedule.name=auto-v"))
+	require.Greater(t, less.Search.Span, plan.Search.Span)
+	require.LessOrEqual(t, less.Search.LowerBound, less.Search.Span)
+	for r, rank := range s.Ranks {
+		require.LessOrEqual(t, rank.PeakMemory, less.Capacity[r])
+	}
+
+	same, _ := run(t, parse(t, searched, "schedule.name=auto-v", "schedule.virtual_stages=2"))
+	require.Equal(t, less.Search, same.Search)
+}
+
 // What the search says of an order is what a simulation of the plan says, and the
 // limit holds at every moment.
 func TestAutoIsSimulated(t *testing.T) {
@@ -54,10 +76,11 @@ func TestAutoIsSimulated(t *testing.T) {
 		set := func(key string, from, to int, unit string) string {
 			return key + "=" + rapid.StringMatching(`[`+digits(from, to)+`]`).Draw(t, key) + unit
 		}
-		c, err := configs.Parse("x.toml", []byte(searched),
+		name := rapid.SampledFrom([]string{"auto", "auto-v"}).Draw(t, "name")
+		c, err := configs.Parse("x.toml", []byte(searched), "schedule.name="+name,
 			set("schedule.stages", 1, 5, ""), set("schedule.microbatches", 1, 9, ""), set("times.p2p", 0, 5, "ms"),
 			set("times.forward", 1, 9, "ms"), set("times.backward_weight", 1, 9, "ms"),
-			"memory.activation=2GB", set("memory.freed_by_input_gradient", 0, 2, "GB"), set("memory.limit", 2, 9, "GB"))
+			"memory.activation=2GB", set("memory.freed_by_input_gradient", 0, 2, "GB"), set("memory.limit", 4, 9, "GB"))
 		require.NoError(t, err)
 		plan, err := c.Build()
 		require.NoError(t, err)
@@ -87,6 +110,10 @@ func TestAutoModel(t *testing.T) {
 	require.Less(t, auto.Bubble.Span, s.Bubble.Span)
 	require.LessOrEqual(t, plan.Search.LowerBound, plan.Search.Span)
 
+	v, folded := run(t, parse(t, network, "schedule.name=auto-v"))
+	require.Less(t, folded.Bubble.Span, s.Bubble.Span)
+	require.LessOrEqual(t, v.Search.LowerBound, v.Search.Span)
+
 	// Room that is reserved is not used: with almost all of it, one microbatch
 	// after another.
 	c := parse(t, network, "schedule.name=auto")
@@ -110,10 +137,14 @@ func TestAutoErrors(t *testing.T) {
 		{searched, "schedule.placement=[0, 2, 1]", "placement: auto cannot run stages on the ranks [0 2 1]"},
 		{searched, "memory.limit=999MB", `memory.limit = "999MB": 1.00 GB of activations for one microbatch do not fit`},
 		{searched, "schedule.microbatches=2000000", "more than the 4194304 tasks that an order is searched for"},
+		{searched, "memory.limit=1999MB;schedule.name=auto-v", `memory.limit = "1999MB": 2.00 GB of activations for one microbatch do not fit`},
+		{searched, "schedule.placement=[0, 1, 2, 0, 1, 2];schedule.name=auto-v", "two stages per rank, in a V"},
+		{searched, "schedule.virtual_stages=3;schedule.name=auto-v", "auto-v holds 2 stages per rank"},
+		{searched, "schedule.synchronous=true;schedule.name=auto-v", "auto-v searches for an order without barriers"},
 		{small, "schedule.name=auto", "backward_input is missing"},
 		{network, "parallel.zero=3", "zero = 3"},
 	} {
-		sets := []string{c.set}
+		sets := strings.Split(c.set, ";")
 		if c.text == network {
 			sets = append(sets, "schedule.name=auto")
 		}

@@ -33,7 +33,7 @@ type Plan struct {
 	// Workload is nil unless the experiment has a [model].
 	Workload *costmodel.Workload
 	Machine  costmodel.Machine
-	// Search is what was found where schedule.name is "auto"; else nil.
+	// Search is what was found where schedule.name is "auto" or "auto-v"; else nil.
 	Search *search.Result
 }
 
@@ -125,11 +125,17 @@ func (c *Config) stages() float64 {
 			return float64(len(n.Layers))
 		}
 	}
+	return float64(max(1, c.Schedule.Stages)) * float64(c.PerRank())
+}
+
+// PerRank is the number of stages of a rank, for which [times] and [memory] are
+// given one by one.
+func (c *Config) PerRank() int {
 	virtual := c.Schedule.VirtualStages
-	if s, err := schedules.Find(c.Schedule.Name); err == nil {
+	if s, err := findSchedule(c.Schedule.Name); err == nil {
 		virtual = c.shape(s, 1).Virtual
 	}
-	return float64(max(1, c.Schedule.Stages)) * float64(max(1, virtual))
+	return max(1, virtual)
 }
 
 // unknownSchedule is the error for a name that is not in the catalog.
@@ -167,10 +173,10 @@ func (c *Config) orderProblem(err error) error {
 	return c.problem("schedule", err)
 }
 
-// pipeline is the schedule ready to be wired, or with schedule.name = "auto" what
-// a search finds.
+// pipeline is the schedule ready to be wired, or with schedule.name = "auto" or
+// "auto-v" what a search finds.
 func (c *Config) pipeline(s schedules.Schedule, shape schedules.Shape, stageRank []int32, find func() (*search.Result, error)) (schedules.Pipeline, *search.Result, error) {
-	if s.Name != autoName {
+	if !IsSearched(s.Name) {
 		p, err := s.Pipeline(shape, stageRank)
 		if err != nil {
 			err = c.orderProblem(err)

@@ -172,7 +172,7 @@ func (c *Config) positiveQuantities() error {
 
 // legalNames lists what schedule.name may be.
 func legalNames() []string {
-	names := append(schedules.Names(), autoName)
+	names := append(schedules.Names(), autoName, autoVName)
 	for _, c := range schedules.Collectives() {
 		names = append(names, c.Name)
 	}

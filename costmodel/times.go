@@ -52,6 +52,14 @@ func (t Table) Set() bool { return len(t.rows) > 0 }
 // Uniform is the table with one duration for all.
 func Uniform(d time.Duration) Table { return Table{[][]time.Duration{{d}}, true} }
 
+// Same is the duration of all stages and microbatches, if they were given one.
+func (t Table) Same() (time.Duration, bool) {
+	if !t.one {
+		return 0, false
+	}
+	return t.rows[0][0], true
+}
+
 // At is the duration for a stage and microbatch.
 func (t Table) At(stage, microbatch int32) time.Duration {
 	if len(t.rows) == 0 {

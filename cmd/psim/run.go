@@ -45,7 +45,8 @@ all settings.
 
 With schedule.name = "auto" the order of F, I and W is searched for: the one with
 the shortest span, then makespan, under the memory of a rank. --exact also calls
-the solver cbc (Debian's coinor-cbc), which proves the span of small pipelines.`,
+the solver cbc (Debian's coinor-cbc), which proves the span of small pipelines.
+"auto-v" searches in the same way for two stages per rank, in the V of zbv.`,
 		Example: `  psim run gpipe
   psim run gpipe --set schedule.name=1f1b --set schedule.microbatches=16
   psim run configs/course-timeline.toml --json

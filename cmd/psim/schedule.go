@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"psim/configs"
 	"psim/internal/nearest"
 	"psim/schedules"
 )
@@ -148,8 +148,8 @@ func (f *scheduleFlags) write(cmd *cobra.Command, w written) error {
 
 // unknownOrder is the error for a name that has no compute order.
 func unknownOrder(name string, err error) error {
-	if name == "auto" {
-		return errors.New("auto has no order before tasks have times: psim run CONFIG --set schedule.name=auto finds one")
+	if configs.IsSearched(name) {
+		return fmt.Errorf("%[1]s has no order before tasks have times: psim run CONFIG --set schedule.name=%[1]s finds one", name)
 	}
 	for _, c := range schedules.Collectives() {
 		if c.Name == name {

@@ -34,9 +34,10 @@ func newSearch() *cobra.Command {
 		Short: "find the best plan under a memory limit",
 		Long: `search simulates the experiment of CONFIG with every schedule that can run it, and
 for a [model] with every number of equal microbatches, and ranks what fits in the
-memory of a rank by step time. The schedule "auto" is among them: an order that
-is found by search itself. What the configuration says of stages, batch and
-machine stays.
+memory of a rank by step time. The schedules "auto" and "auto-v" are among them:
+orders that are found by search themselves. What the configuration says of stages, batch and
+machine stays. Of [times] that are alike for all stages, a schedule with V stages
+per rank gets a V-th for each, so that every rank does the same work.
 
 --out writes plans.json and pareto.png, which shows the step time of every plan
 against the memory it needs.`,
@@ -135,46 +136,49 @@ func searchPlans(ctx context.Context, c *configs.Config, p *progress) (*planSear
 // combine lists the settings of all plans: the configuration's own shape with
 // each schedule, number of microbatches and number of stages per rank.
 func combine(c *configs.Config) [][]string {
-	names := []string{c.Schedule.Name}
-	if c.Schedule.Stages > 1 {
-		names = nil
-		for _, s := range schedules.Catalog() {
-			if s.Pipelined && comparable(c, s) {
-				names = append(names, s.Name)
-			}
-		}
-		names = append(names, "auto")
-	}
 	var list [][]string
-	for _, name := range names {
+	for _, s := range candidates(c) {
 		for _, microbatches := range shares(c) {
 			for _, virtual := range []int{1, 2, 4} {
-				if virtual > 1 && !c.Defined("model") {
-					break // [times] are per stage, so more of them are more work
+				fixed := s.PerRank > 0
+				if fixed && virtual != s.PerRank || virtual > 1 && !fixed && !s.Virtual {
+					continue
 				}
-				sets := append([]string{"schedule.name=" + name}, microbatches...)
-				if virtual > 1 {
+				times, ok := cut(c, virtual)
+				if !ok {
+					continue
+				}
+				sets := append([]string{"schedule.name=" + s.Name}, microbatches...)
+				if virtual > 1 && !fixed {
 					sets = append(sets, fmt.Sprintf("schedule.virtual_stages=%d", virtual))
 				} else if c.Defined("schedule.virtual_stages") {
 					sets = append(sets, "schedule.virtual_stages=1")
 				}
-				list = append(list, sets)
+				list = append(list, append(sets, times...))
 			}
 		}
 	}
 	return list
 }
 
-// comparable reports whether a schedule does the same work as others: [times]
-// price a stage, so those that need more stages, or every stage twice, do not.
-// One that updates without waiting for the whole batch trains something else, and
-// is compared only if it is the experiment's own.
-func comparable(c *configs.Config, s schedules.Schedule) bool {
-	shape := schedules.Shape{Ranks: c.Schedule.Stages, Microbatches: 1}
-	if s.Stashing && s.Name != c.Schedule.Name {
-		return false
+// candidates lists the schedules to try: all that spread stages over ranks, or
+// without ranks the configuration's own. With [times], which price a stage of one
+// copy, those that hold every stage twice do not do the same work. One that updates
+// without waiting for the whole batch trains something else, and is tried only if
+// it is the configuration's own.
+func candidates(c *configs.Config) []schedules.Schedule {
+	if c.Schedule.Stages <= 1 {
+		return []schedules.Schedule{{Name: c.Schedule.Name}}
 	}
-	return c.Defined("model") || s.PerRank == 0 && s.SecondPlacement(shape) == nil
+	shape := schedules.Shape{Ranks: c.Schedule.Stages, Microbatches: 1}
+	var list []schedules.Schedule
+	for _, s := range schedules.Catalog() {
+		own := !s.Stashing || s.Name == c.Schedule.Name
+		if own && s.Pipelined && (c.Defined("model") || s.SecondPlacement(shape) == nil) {
+			list = append(list, s)
+		}
+	}
+	return append(list, configs.Searched()...)
 }
 
 // shares lists the ways to cut a replica's share of the batch into equal

@@ -37,7 +37,7 @@ func TestSearch(t *testing.T) {
 		schedules[p.Schedule], microbatches[p.Microbatches] = true, true
 		require.NotEmpty(t, p.Settings)
 	}
-	require.True(t, schedules["auto"] && schedules["1f1b"] && schedules["gpipe"])
+	require.True(t, schedules["auto"] && schedules["auto-v"] && schedules["1f1b"] && schedules["gpipe"])
 	require.Equal(t, map[int]bool{1: true, 2: true, 4: true, 8: true}, microbatches)
 	best := plans.Plans[slices.IndexFunc(plans.Plans, func(p reports.Plan) bool { return p.Schedule == "auto" })]
 	require.NotNil(t, best.Search)
@@ -76,6 +76,41 @@ func TestSearchFiles(t *testing.T) {
 	require.Len(t, contents(t, "a"), 1)
 }
 
+// With [times] that are alike for all stages, schedules with several stages per rank
+// take part, and every rank does the same work in all.
+func TestSearchCuts(t *testing.T) {
+	userFolder(t)
+	require.NoError(t, os.WriteFile("auto.toml", []byte(autoTimes), 0o644))
+	for own, perRank := range map[string]int{"auto": 1, "zbv": 2} {
+		stdout, stderr, code := psim(t, "psim search auto.toml --json --set memory.limit=8GB --set schedule.name="+own)
+		require.Zero(t, code, stderr)
+		plans, err := reports.ReadPlans(strings.NewReader(stdout))
+		require.NoError(t, err)
+		virtual := map[string]int{}
+		for _, p := range plans.Plans {
+			virtual[p.Schedule] = max(virtual[p.Schedule], p.VirtualStages)
+			for _, r := range p.Ranks {
+				require.InDelta(t, 0.12*float64(perRank), r.Compute, 1e-12, p.Schedule)
+			}
+		}
+		require.Equal(t, 2, virtual["auto-v"])
+		require.Equal(t, 2, virtual["zbv"])
+		require.Equal(t, 4, virtual["interleaved-1f1b"])
+		require.Equal(t, 1, virtual["1f1b"])
+		require.NotContains(t, virtual, "dualpipe")
+	}
+
+	// Of stages that differ nothing says how they would be cut.
+	stdout, _, code := psim(t, `psim search auto.toml --json --set times.forward=["10ms","12ms"]`)
+	require.Zero(t, code)
+	plans, err := reports.ReadPlans(strings.NewReader(stdout))
+	require.NoError(t, err)
+	require.NotEmpty(t, plans.Plans)
+	for _, p := range plans.Plans {
+		require.Equal(t, 1, p.VirtualStages, p.Schedule)
+	}
+}
+
 // Where parameters alone do not fit nothing is simulated, and that is said.
 func TestSearchPrunes(t *testing.T) {
 	userFolder(t)
@@ -93,14 +128,16 @@ func TestSearchErrors(t *testing.T) {
 	require.NoError(t, os.Mkdir("mine", 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join("mine", "plans.json"), []byte("[]"), 0o644))
 	for line, want := range map[string]string{
-		"psim search":                                  "takes one CONFIG",
-		"psim search nowhere.toml":                     "no such file",
-		"psim search gpipe --rows 0":                   "--rows 0: at least 1 plan",
-		"psim search ring-allreduce":                   "[collective] has no schedule",
-		"psim search gpipe --out mine":                 "holds a plans.json that psim has not written",
-		"psim search gpipe --set schedule.stages=1000": "stages = 1000",
-		"psim schedule auto":                           "auto has no order before tasks have times",
-		"psim run gpipe --exact":                       "--exact: proves the order of schedule.name = \"auto\", not of gpipe",
+		"psim search":                                                     "takes one CONFIG",
+		"psim search nowhere.toml":                                        "no such file",
+		"psim search gpipe --rows 0":                                      "--rows 0: at least 1 plan",
+		"psim search ring-allreduce":                                      "[collective] has no schedule",
+		"psim search gpipe --out mine":                                    "holds a plans.json that psim has not written",
+		"psim search gpipe --set schedule.stages=1000":                    "stages = 1000",
+		"psim schedule auto":                                              "auto has no order before tasks have times",
+		"psim schedule auto-v":                                            "psim run CONFIG --set schedule.name=auto-v finds one",
+		"psim run gpipe --set schedule.name=auto-v --exact":               "--exact: proves the order of schedule.name = \"auto\", not of auto-v",
+		"psim run gpipe --exact":                                          "--exact: proves the order of schedule.name = \"auto\", not of gpipe",
 		"psim run gpipe --set schedule.name=auto --exact --time-limit 0s": "--time-limit 0s: must be more than 0",
 	} {
 		_, stderr, code := psim(t, line)

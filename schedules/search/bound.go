@@ -78,10 +78,10 @@ func (q *problem) mostForwards(r int) int {
 	return int(max(1, min(int64(q.m), n+1)))
 }
 
-// plain reports whether a rank's microbatches are all alike, F takes memory when
-// it starts and I and W only give back. It returns what F takes and what W gives.
-func (q *problem) plain(r int) (whole, late int64, ok bool) {
-	first := r * q.m
+// plain reports whether the microbatches of a stage, the first of which stands at
+// first, are all alike, F takes memory when it starts and I and W only give back. It
+// returns what F takes and what W gives.
+func (q *problem) plain(first int) (whole, late int64, ok bool) {
 	whole, late = q.start[letterF][first], -q.end[letterW][first]
 	for i := first; i < first+q.m; i++ {
 		for k := range passes {
@@ -99,7 +99,7 @@ func (q *problem) plain(r int) (whole, late int64, ok bool) {
 // microbatch still takes a trip; the work that is left besides belongs to what
 // is held at that moment, which memory limits.
 func (q *problem) idleAfter(r int, trip int64) int64 {
-	whole, late, ok := q.plain(r)
+	whole, late, ok := q.plain(r * q.m)
 	if !ok {
 		return 0
 	}
@@ -123,7 +123,7 @@ func (q *problem) idleAfter(r int, trip int64) int64 {
 // slots bounds the span by memory: it is so many slots, each of which serves one
 // microbatch after another.
 func (q *problem) slots(r int, trip int64) int64 {
-	whole, late, ok := q.plain(r)
+	whole, late, ok := q.plain(r * q.m)
 	if !ok {
 		return 0
 	}

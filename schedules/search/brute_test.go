@@ -40,24 +40,24 @@ func optimum(q *problem) score {
 // allWords lists the legal words of a rank.
 func (q *problem) allWords(r int) [][]byte {
 	var list [][]byte
-	var extend func(word []byte, done [3]int)
-	extend = func(word []byte, done [3]int) {
-		if len(word) == 3*q.m {
+	var extend func(word []byte, done [letters]int)
+	extend = func(word []byte, done [letters]int) {
+		if len(word) == 3*q.lanes*q.m {
 			if q.legal(r, word, q.limit[r]) {
 				list = append(list, append([]byte(nil), word...))
 			}
 			return
 		}
-		for k := range byte(3) {
-			if done[k] == q.m || k > 0 && done[k] == done[k-1] {
+		for l := range byte(3 * q.lanes) {
+			if done[l] == q.m || kindOf[l] != letterF && done[l] == done[l-1] {
 				continue
 			}
 			next := done
-			next[k]++
-			extend(append(word, k), next)
+			next[l]++
+			extend(append(word, l), next)
 		}
 	}
-	extend(nil, [3]int{})
+	extend(nil, [letters]int{})
 	return list
 }
 
@@ -136,33 +136,49 @@ func mixed(t *rapid.T, stage int32) []schedules.Action {
 	return actions
 }
 
-// The evaluator computes what the engine does, deadlocks included.
+// The evaluator computes what the engine does, deadlocks included; and it stops
+// only where a span is too long.
 func TestEvaluator(t *testing.T) {
+	ran := 0
 	rapid.Check(t, func(t *rapid.T) {
-		in := drawUnlike(t)
+		in := drawUnlike(t, rapid.Bool().Draw(t, "folded"))
 		in.Limit = nil
 		q, err := in.prepare()
 		require.NoError(t, err)
-		w := make(words, in.Ranks)
-		for r := range w {
-			var done [3]int
-			for len(w[r]) < 3*q.m {
-				k := rapid.Uint8Range(0, 2).Draw(t, "letter")
-				if done[k] < q.m && (k == 0 || done[k] < done[k-1]) {
-					w[r] = append(w[r], k)
-					done[k]++
-				}
-			}
-		}
+		w := drawWords(t, q)
 		got := newEvaluator(q).run(w)
-		span, makespan, _, err := simulate(in, w.order())
+		span, makespan, _, err := simulate(in, q.order(w))
 		if err != nil {
 			require.Equal(t, impossible, got)
 			return
 		}
+		ran++
 		require.Equal(t, int64(span), got.span)
 		require.Equal(t, int64(makespan), got.makespan)
+		require.Equal(t, got, newEvaluator(q).runWithin(w, got.span))
+		if got.span > 0 {
+			require.Equal(t, impossible, newEvaluator(q).runWithin(w, got.span-1))
+		}
+		require.LessOrEqual(t, q.lowerBound(), got.span)
 	})
+	require.Greater(t, ran, 20)
+}
+
+// drawWords draws an order in which no rank puts a pass before the one of its own
+// that it needs.
+func drawWords(t *rapid.T, q *problem) words {
+	w := make(words, q.p)
+	for r := range w {
+		var done [letters]int
+		for len(w[r]) < 3*q.lanes*q.m {
+			l := rapid.Uint8Range(0, uint8(3*q.lanes-1)).Draw(t, "letter")
+			if done[l] < q.m && (kindOf[l] == letterF || done[l] < done[l-1]) {
+				w[r] = append(w[r], l)
+				done[l]++
+			}
+		}
+	}
+	return w
 }
 
 func TestEvaluatorDeadlock(t *testing.T) {
@@ -170,6 +186,6 @@ func TestEvaluatorDeadlock(t *testing.T) {
 	require.NoError(t, err)
 	w := words{{letterF, letterI, letterW, letterF, letterI, letterW}, {letterF, letterF, letterI, letterW, letterI, letterW}}
 	require.Equal(t, impossible, newEvaluator(q).run(w))
-	_, _, _, err = simulate(unit(2, 2, 0).problem(), w.order())
+	_, _, _, err = simulate(unit(2, 2, 0).problem(), q.order(w))
 	require.ErrorAs(t, err, new(*sim.DeadlockError))
 }

@@ -56,11 +56,19 @@ func drawAlike(t *rapid.T, mostRanks, mostMicrobatches int) alike {
 	return a
 }
 
+// folded is the problem over a V: every stage is cut into two like it, of the same
+// times and memory.
+func (a alike) folded() Problem {
+	in := a.problem()
+	in.Folded, in.Latency = true, slices.Repeat([]time.Duration{a.c}, 2*a.p-1)
+	return in
+}
+
 // drawUnlike draws a problem in which nothing is like anything else, and every
 // pass takes and gives memory, as with a network on a machine.
-func drawUnlike(t *rapid.T) Problem {
-	in := Problem{Ranks: rapid.IntRange(1, 5).Draw(t, "ranks"), Microbatches: rapid.IntRange(1, 7).Draw(t, "microbatches")}
-	n := in.Ranks * in.Microbatches
+func drawUnlike(t *rapid.T, folded bool) Problem {
+	in := Problem{Ranks: rapid.IntRange(1, 5).Draw(t, "ranks"), Microbatches: rapid.IntRange(1, 7).Draw(t, "microbatches"), Folded: folded}
+	n := in.stages() * in.Microbatches
 	var costs [3][]schedules.Cost
 	for k := range costs {
 		for range n {
@@ -81,13 +89,24 @@ func drawUnlike(t *rapid.T) Problem {
 	in.Step = func(a schedules.Action) schedules.Cost {
 		return costs[slices.Index(passes[:], a.Kind)][int(a.Stage)*in.Microbatches+int(a.Microbatch)]
 	}
-	for range in.Ranks - 1 {
+	for range in.stages() - 1 {
 		in.Latency = append(in.Latency, time.Duration(rapid.IntRange(0, 5).Draw(t, "latency")))
 	}
 	if rapid.Bool().Draw(t, "limited") {
 		in.Limit = slices.Repeat([]int64{rapid.Int64Range(9, 40).Draw(t, "limit")}, in.Ranks)
 	}
 	return in
+}
+
+// placement is the rank of every stage.
+func (in Problem) placement() []int32 {
+	stageRank := schedules.OneStagePerRank(in.Ranks)
+	if in.Folded {
+		for r := in.Ranks - 1; r >= 0; r-- {
+			stageRank = append(stageRank, int32(r))
+		}
+	}
+	return stageRank
 }
 
 // simulated is simulate for an order that can be run.
@@ -100,7 +119,8 @@ func simulated(t require.TestingT, in Problem, order schedules.Order) (span, mak
 // simulate runs an order with the engine, and returns the longest span, the
 // makespan and every rank's peak of memory.
 func simulate(in Problem, order schedules.Order) (span, makespan time.Duration, peaks []int64, err error) {
-	g, err := schedules.Pipeline{Shape: schedules.Shape{Ranks: in.Ranks, Microbatches: in.Microbatches}, Order: order}.Graph()
+	shape := schedules.Shape{Ranks: in.Ranks, Virtual: in.lanes(), Microbatches: in.Microbatches}
+	g, err := schedules.Pipeline{Shape: shape, StageRank: in.placement(), Order: order}.Graph()
 	if err != nil {
 		return 0, 0, nil, err
 	}

@@ -34,29 +34,42 @@ type evaluator struct {
 	*problem
 	arrivesF, arrivesI []int64 // when the input of F and I is there; −1 is not yet
 	at                 [][]int64
-	position           []int
-	done               [][3]int
-	free               []int64
-	stack              []int
-	waiting            []bool // on the stack
+	ranks              []progress
+	busy               []int64 // by rank: what its passes take
+	stack              []int   // of ranks that may get on
+	ran                int     // passes, by all runs
+}
+
+// progress is how far a rank has come.
+type progress struct {
+	position int
+	next     [letters]int // by letter: which microbatch of which stage
+	free     int64
+	idle     int64 // since its first pass started
+	slack    int64 // idle time after which the run is of no use
+	waiting  bool  // on the stack, or getting on
 }
 
 const notYet = -1
 
 func newEvaluator(q *problem) *evaluator {
 	e := &evaluator{
-		problem: q, arrivesF: make([]int64, q.p*q.m), arrivesI: make([]int64, q.p*q.m),
-		at: make([][]int64, q.p), position: make([]int, q.p), done: make([][3]int, q.p),
-		free: make([]int64, q.p), waiting: make([]bool, q.p),
+		problem: q, arrivesF: make([]int64, q.stages()*q.m), arrivesI: make([]int64, q.stages()*q.m),
+		at: make([][]int64, q.p), ranks: make([]progress, q.p), busy: q.busy(), stack: make([]int, 0, q.p),
 	}
+	starts := make([]int64, 3*q.stages()*q.m)
 	for r := range e.at {
-		e.at[r] = make([]int64, 3*q.m)
+		e.at[r], starts = starts[:3*q.lanes*q.m], starts[3*q.lanes*q.m:]
 	}
 	return e
 }
 
 // run computes when everything starts, into at, and the score.
-func (e *evaluator) run(w words) score {
+func (e *evaluator) run(w words) score { return e.runWithin(w, impossible.span) }
+
+// runWithin is run until a span is sure to become longer than most; such an order
+// counts as impossible.
+func (e *evaluator) runWithin(w words, most int64) score {
 	for i := range e.arrivesF {
 		e.arrivesF[i], e.arrivesI[i] = notYet, notYet
 	}
@@ -65,67 +78,93 @@ func (e *evaluator) run(w words) score {
 	}
 	e.stack = e.stack[:0]
 	for r := e.p - 1; r >= 0; r-- {
-		e.position[r], e.done[r], e.free[r] = 0, [3]int{}, 0
-		e.stack, e.waiting[r] = append(e.stack, r), true
+		x := &e.ranks[r]
+		*x = progress{slack: most - e.busy[r], waiting: true}
+		if x.slack < 0 {
+			return impossible
+		}
+		for lane := range e.lanes {
+			first := e.seat(r, lane).first
+			x.next[3*lane], x.next[3*lane+1], x.next[3*lane+2] = first, first, first
+		}
+		e.stack = append(e.stack, r)
 	}
 	for len(e.stack) > 0 {
 		r := e.stack[len(e.stack)-1]
-		e.stack, e.waiting[r] = e.stack[:len(e.stack)-1], false
-		e.advance(r, w[r])
+		e.stack = e.stack[:len(e.stack)-1]
+		if !e.advance(r, w[r]) {
+			return impossible
+		}
+		e.ranks[r].waiting = false
 	}
 	s := score{}
 	for r := range w {
-		if e.position[r] < len(w[r]) {
+		x := &e.ranks[r]
+		if x.position < len(w[r]) {
 			return impossible
 		}
-		span := e.free[r] - e.at[r][0]
-		s.span, s.makespan, s.spans = max(s.span, span), max(s.makespan, e.free[r]), s.spans+span
+		span := x.free - e.at[r][0]
+		s.span, s.makespan, s.spans = max(s.span, span), max(s.makespan, x.free), s.spans+span
 	}
 	return s
 }
 
-// advance runs a rank until it has to wait for a neighbour.
-func (e *evaluator) advance(r int, word []byte) {
-	base, free := r*e.m, e.free[r]
-	for ; e.position[r] < len(word); e.position[r]++ {
-		k := word[e.position[r]]
-		i := base + e.done[r][k]
-		arrived := int64(0)
+// advance runs a rank until it has to wait for another, and reports whether the
+// run is still of use.
+func (e *evaluator) advance(r int, word []byte) bool {
+	x, at := &e.ranks[r], e.at[r][:len(word)]
+	free, from := x.free, x.position
+	position := from
+	for ; position < len(word); position++ {
+		l := word[position]
+		i, k := x.next[l], kindOf[l]
+		start := free
 		switch k {
 		case letterF:
-			arrived = e.arrivesF[i]
+			start = e.arrivesF[i]
 		case letterI:
-			arrived = e.arrivesI[i]
+			start = e.arrivesI[i]
 		}
-		if arrived == notYet {
+		if start == notYet {
 			break
 		}
-		start := max(free, arrived)
-		e.at[r][e.position[r]] = start
+		if start <= free {
+			start = free
+		} else if position > 0 {
+			if x.idle += start - free; x.idle > x.slack {
+				e.ran += position - from
+				return false
+			}
+		}
+		at[position] = start
 		free = start + e.time[k][i]
-		e.done[r][k]++
-		e.deliver(r, int(k), i, free)
+		x.next[l]++
+		if k != letterW {
+			e.deliver(e.seat(r, int(l/3)), k, i, free)
+		}
 	}
-	e.free[r] = free
+	e.ran += position - from
+	x.position, x.free = position, free
+	return true
 }
 
-// deliver hands the result of a pass to the rank that needs it.
-func (e *evaluator) deliver(r, k, i int, end int64) {
+// deliver hands the result of an F or I to the rank that needs it.
+func (e *evaluator) deliver(own *seat, k byte, i int, end int64) {
 	switch {
-	case k == letterF && r == e.p-1:
+	case k == letterF && own.after < 0:
 		e.arrivesI[i] = end
 	case k == letterF:
-		e.arrivesF[i+e.m] = end + e.latency[r]
-		e.wake(r + 1)
-	case k == letterI && r > 0:
-		e.arrivesI[i-e.m] = end + e.latency[r-1]
-		e.wake(r - 1)
+		e.arrivesF[i+e.m] = end + own.toAfter
+		e.wake(own.after)
+	case own.before >= 0:
+		e.arrivesI[i-e.m] = end + own.toBefore
+		e.wake(own.before)
 	}
 }
 
 func (e *evaluator) wake(r int) {
-	if !e.waiting[r] {
-		e.waiting[r] = true
+	if x := &e.ranks[r]; !x.waiting {
+		x.waiting = true
 		e.stack = append(e.stack, r)
 	}
 }

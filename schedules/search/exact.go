@@ -32,6 +32,9 @@ func Exact(ctx context.Context, in Problem, limit time.Duration) (Result, error)
 	if err != nil {
 		return Result{}, err
 	}
+	if in.Folded {
+		return Result{}, errors.New("a solver is called for one stage per rank, not for two")
+	}
 	found, err := Find(ctx, in)
 	if err != nil || found.Span <= found.LowerBound {
 		return found, err

@@ -46,48 +46,74 @@ func policies() []policy {
 const forever = int64(math.MaxInt64)
 
 // A builder makes an order by following the clock: whenever a rank is free, the
-// policy says what it runs next, or until when it waits.
+// policy says what it runs next, or until when it waits. It serves one order after
+// another.
 type builder struct {
 	*problem
 	policy
 	limit              []int64
+	needF, needI       []int64 // room for a pass, and for the microbatch to come to its end
 	arrivesF, arrivesI []int64
 	words              words
-	lastPass           []byte // by rank: the last F or I
-	done               [][3]int
-	level              []int64
-	free               []int64 // end of the last pass
-	next               []int64 // when the rank decides again
-	warmUp             []int   // forwards before the first input gradient
-	idle               []int64 // within the span so far
+	clock              *clock // when the ranks decide again
+	ranks              []state
+	busy               []int64 // by rank: what its passes take
 	mostIdle           int64
-	reserve            []int64 // by rank: room that I and W may need on top
+	useless            bool // some rank has been idle for too long
 }
 
-// build makes an order under a limit. It always ends, because a forward starts
-// only where its microbatch can be brought to its end.
-func (q *problem) build(pol policy, limit []int64) words {
+// state is how far a rank has been built.
+type state struct {
+	done     [3]int
+	lastPass byte // F or I
+	level    int64
+	free     int64 // end of the last pass
+	warmUp   int   // forwards before the first input gradient
+	idle     int64 // within the span so far
+	slack    int64 // idle time after which the order is of no use
+}
+
+func newBuilder(q *problem) *builder {
+	n := q.p * q.m
 	b := &builder{
-		problem: q, policy: pol, limit: limit, words: make(words, q.p), lastPass: make([]byte, q.p), done: make([][3]int, q.p),
-		arrivesF: make([]int64, q.p*q.m), arrivesI: make([]int64, q.p*q.m),
-		level: make([]int64, q.p), free: make([]int64, q.p), next: make([]int64, q.p),
-		warmUp: make([]int, q.p), idle: make([]int64, q.p), reserve: make([]int64, q.p),
-	}
-	for i := range b.arrivesF {
-		b.arrivesF[i], b.arrivesI[i] = notYet, notYet
-	}
-	for m := range q.m {
-		b.arrivesF[m] = 0
+		problem: q, needF: make([]int64, n), needI: make([]int64, n), arrivesF: make([]int64, n), arrivesI: make([]int64, n),
+		words: make(words, q.p), clock: newClock(q.p), ranks: make([]state, q.p), busy: q.busy(),
 	}
 	for r := range q.p {
 		b.words[r] = make([]byte, 0, 3*q.m)
+		var reserve int64 // that I and W may need on top
 		for i := r * q.m; i < (r+1)*q.m; i++ {
-			b.reserve[r] = max(b.reserve[r], q.start[letterI][i], q.net(letterI, i)+q.start[letterW][i])
+			reserve = max(reserve, q.start[letterI][i], q.net(letterI, i)+q.start[letterW][i])
+		}
+		for i := r * q.m; i < (r+1)*q.m; i++ {
+			b.needF[i] = max(q.start[letterF][i], q.net(letterF, i)+reserve)
+			b.needI[i] = max(q.start[letterI][i], q.net(letterI, i)+q.start[letterW][i])
 		}
 	}
+	return b
+}
+
+// build makes an order under a limit, which holds until the next one is built. It
+// gives up, with nil, where a span becomes longer than most. Otherwise it always
+// ends, because a forward starts only where its microbatch can be brought to its
+// end.
+func (b *builder) build(pol policy, limit []int64, most int64) words {
+	b.policy, b.limit, b.mostIdle, b.useless = pol, limit, 0, false
+	for i := range b.arrivesF {
+		b.arrivesF[i], b.arrivesI[i] = notYet, notYet
+	}
+	for m := range b.m {
+		b.arrivesF[m] = 0
+	}
+	for r := range b.p {
+		b.words[r], b.ranks[r] = b.words[r][:0], state{slack: most - b.busy[r]}
+		b.clock.set(r, 0)
+	}
 	for {
-		r, now := b.first()
+		r, now := b.clock.first()
 		switch {
+		case b.useless:
+			return nil
 		case now < forever:
 			b.decide(r, now)
 		case !b.insist():
@@ -100,15 +126,15 @@ func (q *problem) build(pol policy, limit []int64) words {
 // reports whether any was left.
 func (b *builder) insist() bool {
 	for r := range b.p {
-		at := b.free[r]
+		x := &b.ranks[r]
 		atF, atI := b.arrival(b.arrivesF, r, letterF), b.arrival(b.arrivesI, r, letterI)
-		switch n := b.done[r]; {
-		case atI != notYet && n[letterI] < n[letterF] && b.hasRoom(r, letterI):
-			b.begin(r, letterI, max(at, atI))
+		switch n := x.done; {
+		case atI != notYet && n[letterI] < n[letterF] && b.roomForI(r):
+			b.begin(r, letterI, max(x.free, atI))
 		case n[letterW] < n[letterI]:
-			b.begin(r, letterW, at)
-		case atF != notYet && b.hasRoom(r, letterF):
-			b.begin(r, letterF, max(at, atF))
+			b.begin(r, letterW, x.free)
+		case atF != notYet && b.roomForF(r):
+			b.begin(r, letterF, max(x.free, atF))
 		default:
 			continue
 		}
@@ -117,87 +143,75 @@ func (b *builder) insist() bool {
 	return false
 }
 
-// first is the rank that decides next, and when.
-func (b *builder) first() (rank int, now int64) {
-	now = forever
-	for r, at := range b.next {
-		if at < now {
-			rank, now = r, at
-		}
-	}
-	return rank, now
-}
-
 // decide starts a pass on a rank or lets it wait. A rank that waits is asked
 // again when an input arrives, and when it becomes known that one will.
 func (b *builder) decide(r int, now int64) {
-	if b.done[r][letterW] == b.m {
-		b.next[r] = forever
+	x := &b.ranks[r]
+	n := x.done
+	if n[letterW] == b.m {
+		b.clock.set(r, forever)
 		return
 	}
 	atF, atI := b.arrivals(r, now)
-	roomF, roomI := b.room(r, letterF), b.room(r, letterI)
+	roomI := n[letterI] < b.m && b.roomForI(r)
+	full := b.full(x)
+	roomF := n[letterF] < b.m && !full && b.roomForF(r)
 	canF, canI := atF <= now && roomF, atI <= now && roomI
-	canW := b.done[r][letterW] < b.done[r][letterI]
-	turnF := b.alternate && b.lastPass[r] == letterI && atF <= now && (roomF || canW && !b.full(r))
+	canW := n[letterW] < n[letterI]
+	turnF := b.alternate && x.lastPass == letterI && atF <= now && (roomF || canW && !full)
 	delay := b.delayFirst
-	if b.done[r][letterI] > 0 {
+	if n[letterI] > 0 {
 		delay = b.delayLater
 	}
 	switch {
 	case canI && !turnF:
 		b.begin(r, letterI, now)
-	case canF && (delay || turnF || atI <= now || !roomI || atI >= now+b.time[letterF][r*b.m+b.done[r][letterF]]):
+	case canF && (delay || turnF || atI <= now || !roomI || atI >= now+b.time[letterF][r*b.m+n[letterF]]):
 		b.begin(r, letterF, now)
 	case canW && (turnF || b.fillsGap(r, now, atF, atI, roomF, roomI)):
 		b.begin(r, letterW, now)
 	default:
-		b.next[r] = b.wait(r, now)
+		b.clock.set(r, b.wait(r, now))
 	}
 }
 
 // arrivals is when the next F and the next I could start at the earliest, as far
-// as is known: forever where none is left.
+// as is known: forever where none is left, and not yet where the pass that they
+// wait for has not run, even if that takes no time.
 func (b *builder) arrivals(r int, now int64) (atF, atI int64) {
 	atF, atI = forever, forever
-	if n := b.done[r][letterF]; n < b.m {
-		atF = b.arrivesF[r*b.m+n]
+	n := &b.ranks[r].done
+	if f := n[letterF]; f < b.m {
+		atF = b.arrivesF[r*b.m+f]
 		if atF == notYet {
-			atF = max(now, b.free[r-1]) + b.time[letterF][(r-1)*b.m+n] + b.latency[r-1]
+			atF = max(now+1, max(now, b.ranks[r-1].free)+b.time[letterF][(r-1)*b.m+f]+b.latency[r-1])
 		}
 	}
-	if n := b.done[r][letterI]; n < b.done[r][letterF] { // else its own forward comes first
-		atI = b.arrivesI[r*b.m+n]
+	if i := n[letterI]; i < n[letterF] { // else its own forward comes first
+		atI = b.arrivesI[r*b.m+i]
 		if atI == notYet {
-			atI = max(now, b.free[r+1]) + b.time[letterI][(r+1)*b.m+n] + b.latency[r]
+			atI = max(now+1, max(now, b.ranks[r+1].free)+b.time[letterI][(r+1)*b.m+i]+b.latency[r])
 		}
 	}
 	return atF, atI
 }
 
-// room reports whether a pass may start as far as memory and the policy go.
-func (b *builder) room(r, k int) bool {
-	return b.done[r][k] < b.m && !(k == letterF && b.full(r)) && b.hasRoom(r, k)
+// roomForF reports whether memory lets the next F start and, after it, its
+// microbatch come to its end. Alone, it always fits.
+func (b *builder) roomForF(r int) bool {
+	x := &b.ranks[r]
+	return x.done[letterF] == x.done[letterW] || x.level+b.needF[r*b.m+x.done[letterF]] <= b.limit[r]
 }
 
-// hasRoom reports whether memory lets a pass start and, after it, the microbatch
-// come to its end.
-func (b *builder) hasRoom(r, k int) bool {
-	i := r*b.m + b.done[r][k]
-	after := b.reserve[r]
-	switch {
-	case k == letterI:
-		after = b.start[letterW][i]
-	case b.done[r][letterF] == b.done[r][letterW]: // alone, it fits
-		return true
-	}
-	return b.level[r]+max(b.start[k][i], b.net(k, i)+after) <= b.limit[r]
+// roomForI is the same for the next I.
+func (b *builder) roomForI(r int) bool {
+	x := &b.ranks[r]
+	return x.level+b.needI[r*b.m+x.done[letterI]] <= b.limit[r]
 }
 
 // full reports whether the policy lets no forward get further ahead.
-func (b *builder) full(r int) bool {
-	n := b.done[r]
-	return b.capped && n[letterI] > 0 && n[letterF]-n[letterI] >= b.warmUp[r]
+func (b *builder) full(x *state) bool {
+	return b.capped && x.done[letterI] > 0 && x.done[letterF]-x.done[letterI] >= x.warmUp
 }
 
 // fillsGap reports whether W should run now rather than the rank wait.
@@ -210,12 +224,12 @@ func (b *builder) fillsGap(r int, now, atF, atI int64, roomF, roomI bool) bool {
 		until = min(until, atI)
 	}
 	until = max(until, now)
-	long := b.time[letterW][r*b.m+b.done[r][letterW]]
+	long := b.time[letterW][r*b.m+b.ranks[r].done[letterW]]
 	switch gap := until - now; {
 	case gap >= long:
 		return true
 	case b.squeeze == ifBehind:
-		return b.idle[r]+gap > b.mostIdle
+		return b.ranks[r].idle+gap > b.mostIdle
 	case b.squeeze == ifMostlyFits:
 		return 2*gap >= long
 	}
@@ -225,40 +239,45 @@ func (b *builder) fillsGap(r int, now, atF, atI int64, roomF, roomI bool) bool {
 // wait is when a rank decides again if nothing new becomes known.
 func (b *builder) wait(r int, now int64) int64 {
 	until := forever
-	for _, at := range []int64{b.arrival(b.arrivesF, r, letterF), b.arrival(b.arrivesI, r, letterI)} {
-		if at > now {
-			until = min(until, at)
-		}
+	if at := b.arrival(b.arrivesF, r, letterF); at > now {
+		until = at
+	}
+	if at := b.arrival(b.arrivesI, r, letterI); at > now {
+		until = min(until, at)
 	}
 	return until
 }
 
 // arrival is when the next input of a kind arrives, or notYet.
 func (b *builder) arrival(arrives []int64, r, k int) int64 {
-	if b.done[r][k] == b.m {
+	n := b.ranks[r].done[k]
+	if n == b.m {
 		return notYet
 	}
-	return arrives[r*b.m+b.done[r][k]]
+	return arrives[r*b.m+n]
 }
 
 // begin runs a pass.
 func (b *builder) begin(r, k int, now int64) {
-	i := r*b.m + b.done[r][k]
+	x := &b.ranks[r]
+	i := r*b.m + x.done[k]
 	if len(b.words[r]) > 0 {
-		b.idle[r] += now - b.free[r]
-		b.mostIdle = max(b.mostIdle, b.idle[r])
+		x.idle += now - x.free
+		b.mostIdle = max(b.mostIdle, x.idle)
+		b.useless = b.useless || x.idle > x.slack
 	}
-	if k == letterI && b.done[r][k] == 0 {
-		b.warmUp[r] = b.done[r][letterF]
+	if k == letterI && x.done[k] == 0 {
+		x.warmUp = x.done[letterF]
 	}
 	b.words[r] = append(b.words[r], byte(k))
 	if k != letterW {
-		b.lastPass[r] = byte(k)
+		x.lastPass = byte(k)
 	}
-	b.level[r] += b.net(k, i)
-	b.done[r][k]++
+	x.level += b.net(k, i)
+	x.done[k]++
 	end := now + b.time[k][i]
-	b.free[r], b.next[r] = end, end
+	x.free = end
+	b.clock.set(r, end)
 	switch {
 	case k == letterF && r == b.p-1:
 		b.arrivesI[i] = end
@@ -273,5 +292,7 @@ func (b *builder) begin(r, k int, now int64) {
 
 // tell lets a rank decide again once it is free, now that it knows more.
 func (b *builder) tell(r int, now int64) {
-	b.next[r] = min(b.next[r], max(now, b.free[r]))
+	if at := max(now, b.ranks[r].free); at < b.clock.at(r) {
+		b.clock.set(r, at)
+	}
 }

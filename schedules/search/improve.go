@@ -26,15 +26,15 @@ func (s *search) improve(from words, limit []int64, work int) words {
 	w := from.clone()
 	e := s.evaluator
 	score := e.run(w)
-	for tried := 0; score.span > s.bound; {
+	for until := e.ran + work; score.span > s.bound; {
 		found := false
 		for _, v := range s.moves(w) {
-			if tried += 3 * s.p * s.m; tried > work {
+			if e.ran > until {
 				return w
 			}
 			v.apply(w)
 			if s.legal(v.rank, w[v.rank], limit[v.rank]) {
-				if got := e.run(w); got.closer(score) {
+				if got := e.runWithin(w, score.span); got.closer(score) {
 					score, found = got, true
 					break
 				}
@@ -44,7 +44,6 @@ func (s *search) improve(from words, limit []int64, work int) words {
 		if !found {
 			break
 		}
-		e.run(w) // moves reads when everything starts
 	}
 	return w
 }
@@ -55,14 +54,14 @@ func (s *search) moves(w words) []move {
 	e := s.evaluator
 	longest := 0
 	for r := range w {
-		if e.free[r]-e.at[r][0] > e.free[longest]-e.at[longest][0] {
+		if e.busy[r]+e.ranks[r].idle > e.busy[longest]+e.ranks[longest].idle {
 			longest = r
 		}
 	}
 	var list []move
 	for _, gap := range s.gaps(w, longest) {
-		for _, k := range []byte{letterW, letterF, letterI} {
-			if n := slices.Index(w[longest][gap:], k); n > 0 {
+		for _, l := range []byte{letterW, letterF, letterI, upW, upF, upI}[:3*s.lanes] {
+			if n := slices.Index(w[longest][gap:], l); n > 0 {
 				list = append(list, move{longest, gap + n, gap})
 			}
 		}
@@ -89,14 +88,14 @@ func (s *search) gaps(w words, r int) []int {
 
 // walk goes through a word with the time that the rank is idle before each
 // letter.
-func (s *search) walk(word []byte, r int, visit func(i int, k byte, idle int64)) {
-	var done [3]int
+func (s *search) walk(word []byte, r int, visit func(i int, l byte, idle int64)) {
+	var done [letters]int
 	end := int64(0)
-	for i, k := range word {
+	for i, l := range word {
 		at := s.evaluator.at[r][i]
-		visit(i, k, at-end)
-		end = at + s.time[k][r*s.m+done[k]]
-		done[k]++
+		visit(i, l, at-end)
+		end = at + s.time[kindOf[l]][s.seat(r, int(l/3)).first+done[l]]
+		done[l]++
 	}
 }
 
@@ -106,23 +105,25 @@ func (s *search) chain(w words, r, i int) []move {
 	const longest = 60
 	var list []move
 	for len(list) < longest && i >= 0 {
-		k, n := w[r][i], count(w[r][:i], w[r][i])
+		l, n := w[r][i], count(w[r][:i], w[r][i])
+		stage, k := s.seat(r, int(l/3)).stage, kindOf[l]
 		switch {
-		case k == letterF && r > 0:
-			r--
-		case k == letterI && r < s.p-1:
-			r++
+		case k == letterF && stage > 0:
+			stage--
+		case k == letterI && stage < s.stages()-1:
+			stage++
 		case k == letterI:
 			k = letterF
 		default:
 			return list
 		}
-		i = nth(w[r], k, n)
+		r, l = s.rankOf(stage), byte(3*(stage/s.p))+k
+		i = nth(w[r], l, n)
 		feeds := i
 		late := make([]bool, i+1)
 		s.walk(w[r][:i+1], r, func(j int, _ byte, idle int64) { late[j] = idle > 0 })
 		for ; i > 0 && !late[i]; i-- {
-			if w[r][i-1] != k && len(list) < longest {
+			if w[r][i-1] != l && len(list) < longest {
 				list = append(list, move{r, i - 1, feeds})
 			}
 		}

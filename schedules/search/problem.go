@@ -12,34 +12,43 @@ import (
 // A Problem is what an order is sought for.
 type Problem struct {
 	Ranks, Microbatches int
+	// Folded puts two stages on every rank, in a V: r and 2·Ranks−1−r on rank r.
+	// Otherwise stage s is on rank s.
+	Folded bool
 	// Step prices F, I and W: how long each takes, and how it changes the memory
 	// in use on its rank when it starts and ends. Of a cost it reads Busy,
 	// BytesAtStart and BytesAtEnd.
 	Step func(schedules.Action) schedules.Cost
 	// Latency[s] is how long after its end the result of a pass reaches the
 	// neighbour across the boundary between stages s and s+1, either way; nil is
-	// at once.
+	// at once. Within a rank, at the turn of the V, it is at once anyway.
 	Latency []time.Duration
 	// Limit is the memory of every rank for what Step counts, inclusive; nil is
 	// unlimited.
 	Limit []int64
 }
 
-// FromCosts takes the problem from the costs of a graph whose orders are sought.
+// FromCosts takes the problem from the costs of a graph whose orders are sought,
+// folded as in [Problem].
 // A message counts with its time on the link and its latency, but as if it never
 // had to queue.
-func FromCosts(ranks, microbatches int, costs schedules.Costs) Problem {
-	p := Problem{Ranks: ranks, Microbatches: microbatches}
+func FromCosts(ranks, microbatches int, folded bool, costs schedules.Costs) Problem {
+	p := Problem{Ranks: ranks, Microbatches: microbatches, Folded: folded}
+	q := &problem{p: ranks}
 	p.Step = func(a schedules.Action) schedules.Cost {
-		return costs.Task(&schedules.Task{Kind: a.Kind, Rank: a.Stage, Stage: a.Stage, Microbatch: a.Microbatch, Peer: schedules.None})
+		rank := int32(q.rankOf(int(a.Stage)))
+		return costs.Task(&schedules.Task{Kind: a.Kind, Rank: rank, Stage: a.Stage, Microbatch: a.Microbatch, Peer: schedules.None})
 	}
 	return p
 }
 
 // Split is an order that is legal for every size: one microbatch after another,
-// its backward in two halves.
-func Split(ranks, microbatches int) schedules.Order {
-	return (&problem{p: ranks, m: microbatches}).sequential().order()
+// its backward in two halves, over one stage per rank or over a V.
+func Split(ranks, microbatches int, folded bool) schedules.Order {
+	q := &problem{p: ranks, m: microbatches, lanes: Problem{Folded: folded}.lanes()}
+	q.latency = make([]int64, max(0, q.stages()-1))
+	q.addSeats()
+	return q.order(q.sequential())
 }
 
 // Relaxed is the problem with limits that hold at least one microbatch on every
@@ -58,7 +67,7 @@ func (in Problem) Relaxed() Problem {
 	in.Limit = slices.Clone(in.Limit)
 	for r := range in.Limit {
 		for m := range q.m {
-			in.Limit[r] = max(in.Limit[r], q.alone(r*q.m+m))
+			in.Limit[r] = max(in.Limit[r], q.alone(r, m))
 		}
 	}
 	return in
@@ -67,21 +76,71 @@ func (in Problem) Relaxed() Problem {
 // passes are the kinds of a split step, in the order of their codes.
 var passes = [3]schedules.Kind{schedules.Forward, schedules.InputGradient, schedules.WeightGradient}
 
-// The letters of a word, which index passes.
+// The letters of a word, which index passes. Those of a rank's second stage
+// follow in the same order.
 const (
 	letterF = iota
 	letterI
 	letterW
+	upF
+	upI
+	upW
+	letters
 )
+
+// kindOf is the letter of the first stage that stands for the same kind.
+var kindOf = [letters]byte{letterF, letterI, letterW, letterF, letterI, letterW}
 
 // problem is a Problem with everything looked up. What belongs to stage s and
 // microbatch m stands at s·m + m of its slice.
 type problem struct {
 	p, m       int
+	lanes      int // stages per rank
 	time       [3][]int64
 	start, end [3][]int64 // bytes
-	latency    []int64    // by boundary
+	latency    []int64    // by boundary; 0 within a rank
 	limit      []int64    // by rank
+	seats      []seat     // by rank, then lane
+}
+
+// A seat is one of a rank's stages.
+type seat struct {
+	stage int
+	first int // of the stage's microbatches: where 0 stands
+	// The ranks of the stages before and after, and how long messages to them
+	// take; −1 where there is none.
+	before, after     int
+	toBefore, toAfter int64
+}
+
+// seat is the seat of a rank's stage.
+func (q *problem) seat(r, lane int) *seat { return &q.seats[r*q.lanes+lane] }
+
+// stages is the number of stages of all ranks.
+func (q *problem) stages() int { return q.p * q.lanes }
+
+// rankOf is the rank of a stage: of two lanes, the second runs back up the V.
+func (q *problem) rankOf(stage int) int {
+	if stage < q.p {
+		return stage
+	}
+	return 2*q.p - 1 - stage
+}
+
+// addSeats puts the stages on the ranks.
+func (q *problem) addSeats() {
+	q.seats = make([]seat, q.stages())
+	for s := range q.seats {
+		r := q.rankOf(s)
+		own := q.seat(r, s/q.p)
+		*own = seat{stage: s, first: s * q.m, before: -1, after: -1}
+		if s > 0 {
+			own.before, own.toBefore = q.rankOf(s-1), q.latency[s-1]
+		}
+		if s+1 < q.stages() {
+			own.after, own.toAfter = q.rankOf(s+1), q.latency[s]
+		}
+	}
 }
 
 // unlimited is more memory than any sum of steps needs.
@@ -90,22 +149,39 @@ const unlimited = int64(1) << 62
 // MaxTasks bounds the problems that are searched.
 const MaxTasks = 1 << 22
 
+// lanes is the number of stages per rank.
+func (in Problem) lanes() int {
+	if in.Folded {
+		return 2
+	}
+	return 1
+}
+
+// stages is the number of stages of all ranks.
+func (in Problem) stages() int { return in.Ranks * in.lanes() }
+
 // prepare looks everything up.
 func (in Problem) prepare() (*problem, error) {
 	switch {
 	case in.Ranks < 1 || in.Microbatches < 1:
 		return nil, fmt.Errorf("%d stages and %d microbatches: there must be at least one of each", in.Ranks, in.Microbatches)
-	case 3*float64(in.Ranks)*float64(in.Microbatches) > MaxTasks:
-		return nil, fmt.Errorf("%d stages × %d microbatches: more than the %d tasks that an order is searched for", in.Ranks, in.Microbatches, MaxTasks)
-	case in.Latency != nil && len(in.Latency) != in.Ranks-1:
-		return nil, fmt.Errorf("%d latencies for %d boundaries", len(in.Latency), in.Ranks-1)
+	case 3*float64(in.stages())*float64(in.Microbatches) > MaxTasks:
+		return nil, fmt.Errorf("%d stages × %d microbatches: more than the %d tasks that an order is searched for", in.stages(), in.Microbatches, MaxTasks)
+	case in.Latency != nil && len(in.Latency) != in.stages()-1:
+		return nil, fmt.Errorf("%d latencies for %d boundaries", len(in.Latency), in.stages()-1)
 	case in.Limit != nil && len(in.Limit) != in.Ranks:
 		return nil, fmt.Errorf("%d memory limits for %d ranks", len(in.Limit), in.Ranks)
 	}
-	q := &problem{p: in.Ranks, m: in.Microbatches, latency: make([]int64, max(0, in.Ranks-1)), limit: make([]int64, in.Ranks)}
-	for s, c := range in.Latency {
-		q.latency[s] = int64(c)
+	q := &problem{
+		p: in.Ranks, m: in.Microbatches, lanes: in.lanes(),
+		latency: make([]int64, in.stages()-1), limit: make([]int64, in.Ranks),
 	}
+	for s, c := range in.Latency {
+		if q.rankOf(s) != q.rankOf(s+1) {
+			q.latency[s] = int64(c)
+		}
+	}
+	q.addSeats()
 	for r := range q.limit {
 		q.limit[r] = unlimited
 		if in.Limit != nil {
@@ -113,7 +189,7 @@ func (in Problem) prepare() (*problem, error) {
 		}
 	}
 	for k, kind := range passes {
-		n := q.p * q.m
+		n := q.stages() * q.m
 		q.time[k], q.start[k], q.end[k] = make([]int64, n), make([]int64, n), make([]int64, n)
 		for i := range n {
 			cost := in.Step(schedules.Action{Kind: kind, Stage: int32(i / q.m), Microbatch: int32(i % q.m)})
@@ -141,7 +217,7 @@ func (e *MemoryError) Error() string {
 func (q *problem) fits() error {
 	for r := range q.p {
 		for m := range q.m {
-			if need := q.alone(r*q.m + m); need > q.limit[r] {
+			if need := q.alone(r, m); need > q.limit[r] {
 				return &MemoryError{Rank: r, Need: need, Limit: q.limit[r]}
 			}
 		}
@@ -149,10 +225,19 @@ func (q *problem) fits() error {
 	return nil
 }
 
-// alone is the highest level in the F, I and W of one microbatch by itself.
-func (q *problem) alone(i int) int64 {
+// byItself is the word of one microbatch by itself: down the V and up, and back.
+func (q *problem) byItself() []byte {
+	if q.lanes == 1 {
+		return []byte{letterF, letterI, letterW}
+	}
+	return []byte{letterF, upF, upI, upW, letterI, letterW}
+}
+
+// alone is the highest level on a rank in one microbatch by itself.
+func (q *problem) alone(r, m int) int64 {
 	level, peak := int64(0), int64(0)
-	for k := range passes {
+	for _, l := range q.byItself() {
+		i, k := q.seat(r, int(l/3)).first+m, kindOf[l]
 		peak = max(peak, level+q.start[k][i])
 		level += q.start[k][i] + q.end[k][i]
 	}
@@ -161,3 +246,14 @@ func (q *problem) alone(i int) int64 {
 
 // net is how a pass changes the level.
 func (q *problem) net(k, i int) int64 { return q.start[k][i] + q.end[k][i] }
+
+// busy is what the passes of every rank take.
+func (q *problem) busy() []int64 {
+	busy := make([]int64, q.p)
+	for k := range passes {
+		for i, t := range q.time[k] {
+			busy[q.rankOf(i/q.m)] += t
+		}
+	}
+	return busy
+}

@@ -6,8 +6,9 @@ import (
 	"psim/schedules"
 )
 
-// A word is the order of one rank: letters for F, I and W. The n-th letter of a
-// kind is microbatch n. words has one for every rank.
+// A word is the order of one rank: letters for F, I and W of each of its stages.
+// The n-th time that a letter stands there is microbatch n. words has one for
+// every rank.
 type words [][]byte
 
 func (w words) clone() words {
@@ -19,28 +20,29 @@ func (w words) clone() words {
 }
 
 // order spells the words out.
-func (w words) order() schedules.Order {
+func (q *problem) order(w words) schedules.Order {
 	order := make(schedules.Order, len(w))
 	for r, word := range w {
-		var done [3]int32
+		var done [letters]int32
 		order[r] = make([]schedules.Action, len(word))
-		for i, k := range word {
-			order[r][i] = schedules.Action{Kind: passes[k], Stage: int32(r), Microbatch: done[k]}
-			done[k]++
+		for i, l := range word {
+			stage := int32(q.seat(r, int(l/3)).stage)
+			order[r][i] = schedules.Action{Kind: passes[kindOf[l]], Stage: stage, Microbatch: done[l]}
+			done[l]++
 		}
 	}
 	return order
 }
 
-// legal reports whether a word never puts a pass before the one it needs, and
-// never holds more than a limit.
+// legal reports whether a word never puts a pass before the one of its rank that
+// it needs, and never holds more than a limit.
 func (q *problem) legal(r int, word []byte, limit int64) bool {
-	var done [3]int
-	level, base := int64(0), r*q.m
-	for _, k := range word {
-		i := base + done[k]
-		done[k]++
-		if done[letterI] > done[letterF] || done[letterW] > done[letterI] {
+	var done [letters]int
+	level := int64(0)
+	for _, l := range word {
+		i, k := q.seat(r, int(l/3)).first+done[l], kindOf[l]
+		done[l]++
+		if k != letterF && done[l] > done[l-1] || l == upF && done[l] > done[letterF] || l == letterI && q.lanes > 1 && done[l] > done[upI] {
 			return false
 		}
 		if level+q.start[k][i] > limit {
@@ -98,7 +100,7 @@ func (q *problem) published() []words {
 func (q *problem) sequential() words {
 	w := make(words, q.p)
 	for r := range w {
-		w[r] = slices.Repeat([]byte{letterF, letterI, letterW}, q.m)
+		w[r] = slices.Repeat(q.byItself(), q.m)
 	}
 	return w
 }
