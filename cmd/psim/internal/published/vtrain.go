@@ -16,8 +16,8 @@ var vtrainMachine string
 // to eight GPUs.
 func vtrainSingleNode() Table {
 	return Table{
-		Name: "vtrain-2023-single-node", Title: "iteration times of GPTs on up to 8 A100", Figure: "vtrain",
-		Paper: "Bang et al. 2023, vTrain, MICRO 2024, arXiv 2312.12391", Place: "the artifact's data/ground_truth_single.csv, half of its rows",
+		Name: "vtrain-2024-single-node", Title: "iteration times of GPTs on up to 8 A100", Figure: "vtrain",
+		Paper: "Bang et al. 2024, vTrain, MICRO 2024, arXiv 2312.12391", Place: "the artifact's data/ground_truth_single.csv, half of its rows",
 		Fitted: "the machine's rates and launch costs, from every second row",
 		Rows: func() ([]Row, error) {
 			var rows []Row

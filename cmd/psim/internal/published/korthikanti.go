@@ -1,0 +1,83 @@
+package published
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+)
+
+// korthikantiMachine is the [machine] that was fitted to the rows with full
+// recomputation; see TestFitKorthikanti.
+//
+//go:embed testdata/korthikanti_machine.toml
+var korthikantiMachine string
+
+const korthikantiPaper = "Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models, arXiv 2205.05198"
+
+// korthikantiTable5 is iteration times of Megatron-LM from 22B to 1T parameters.
+func korthikantiTable5() Table {
+	return Table{
+		Name: "korthikanti-2022-table-5", Title: "iteration times of 22B to 1T parameters on 8 to 512 A100", Figure: "korthikanti-times",
+		Paper: korthikantiPaper, Place: "table 5; shapes from table 3",
+		Fitted: "the device's rate, launch and memory bandwidth, from the four rows with full recomputation; error on the four with selective recomputation and sequence parallelism",
+		Claim:  "Calculon (Isaev et al. 2023): 3.65 % mean and 8.87 % worst over all eight rows",
+		Rows: func() ([]Row, error) {
+			var rows []Row
+			for _, r := range records("korthikanti.csv") {
+				for _, selective := range []bool{false, true} {
+					row, err := r.megatron(korthikantiMachine, selective)
+					if err != nil {
+						return nil, err
+					}
+					row.Used = !selective
+					rows = append(rows, row)
+				}
+			}
+			return rows, nil
+		},
+	}
+}
+
+// megatron simulates a row's iteration on a machine.
+func (r record) megatron(machine string, selective bool) (Row, error) {
+	recompute, column := "full", "full_s"
+	if selective {
+		recompute, column = "selective", "selective_s"
+	}
+	_, summary, err := simulate(r.megatronConfig(recompute, selective) + machine)
+	return Row{
+		Label: fmt.Sprintf("%s, %s recomputation", strings.ToUpper(r.text("model")), recompute), Unit: "s",
+		Published: r.number(column), Predicted: summary.StepTime.Seconds(),
+	}, err
+}
+
+// megatronConfig is a row without its machine.
+func (r record) megatronConfig(recompute string, sequence bool) string {
+	p, v := r.count("pp"), r.count("virtual_stages")
+	group := ""
+	schedule := "1f1b"
+	if v > 1 {
+		schedule, group = "interleaved-1f1b", fmt.Sprintf("virtual_stages = %d\ngroup = %d\n", v, p)
+	}
+	return fmt.Sprintf(`
+[schedule]
+name = %q
+stages = %d
+partition = %s
+%s[model]
+preset = "megatron-%s"
+[batch]
+global = %d
+micro = %d
+[parallel]
+tensor = %d
+sequence = %t
+[train]
+precision = "fp16"
+gradients = "fp32"
+optimizer = "adam"
+clip = true
+recompute = %q
+`, schedule, p, equalBlocks(r.count("layers"), p*v), group, r.text("model"), r.count("global_batch"), r.count("micro_batch"),
+		r.count("tp"), sequence, recompute)
+}
