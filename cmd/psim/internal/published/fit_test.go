@@ -131,9 +131,6 @@ host.waits = true
 		{`compute.unaligned = %.3f`, 0.3},
 		{`host.operation = "%.2fus"`, 50},
 		{`host.task = "%.3fms"`, 0.5},
-		{`link.bandwidth = "%.1fGB/s"`, 200},
-		{`link.latency = "%.2fus"`, 5},
-		{`link.collective_call = "%.2fus"`, 30},
 	}
 	fitMachine(t, "testdata/vtrain_machine.toml", head, constants, func(machine string) []float64 {
 		return inParallel(len(rows), func(i int) float64 {
