@@ -184,7 +184,7 @@ func (p *pricer) sliceOf(t *schedules.Task) *sliced {
 func (p *pricer) priceOptimizers() {
 	state := p.workload.state()
 	bytes := make([]int64, len(p.optimizer))
-	perParameter := state.Gradient + 2*state.Optimizer + state.Parameter
+	perParameter := state.Gradient*(1+p.workload.Training.GradientPasses()) + 2*state.Optimizer + state.Parameter
 	if state.Parameter == 4 { // without a master copy the parameter itself is read too
 		perParameter += state.Parameter
 	}

@@ -21,8 +21,8 @@ func korthikantiTable5() Table {
 		Paper: korthikantiPaper, Place: "table 5; shapes from table 3",
 		Fitted: "the device's rate, launch and memory bandwidth, from the four rows with full recomputation; error on the four with selective recomputation and sequence parallelism",
 		Claim:  "Calculon (Isaev et al. 2023): 3.65 % mean and 8.87 % worst over all eight rows",
-		Note: "Exchanges of tensor parallelism are not overlapped with products (tensor_overlap = false): with overlap the same fit leaves the selective rows 4.5 % too fast on average, because products slow down beside communication. " +
-			"What is left on those rows is mostly in the recomputed attention core, of which table 4 measures 1.3 ms per layer of 22B.",
+		Note: "Exchanges of tensor parallelism are not overlapped with products (tensor_overlap = false), because products slow down beside them. " +
+			"korthikanti-2022-table-4 has the errors of single layers; what else is left is in the optimizer's part of the step, which 22B shows most, and in messages between many stages.",
 		Rows: func() ([]Row, error) {
 			var rows []Row
 			for _, r := range records("korthikanti.csv") {

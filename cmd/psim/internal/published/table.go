@@ -59,6 +59,7 @@ func catalog() []Table {
 		zeroBubbleTable5(), zeroBubbleTable5Interleaved(), dualPipeBubbles(),
 		zeroBubbleTable4(), zeroBubbleTable4Bare(),
 		korthikantiTable5(),
+		korthikantiTable4(),
 		korthikantiActivations(), korthikantiShares(),
 		vtrainSingleNode(),
 		ncclTable("vtrain-2024-nccl-a100", "nccl_a100.csv", "nvlink3-a100"),
