@@ -121,7 +121,7 @@ func (p *pricer) priceStages() {
 		var prices []price
 		cuts := p.workload.cuts(s, p.buckets[s], slices[s])
 		for _, n := range p.sizes {
-			price := p.workload.price(p.compute, s, n)
+			price := p.workload.taskPrice(p.compute, s, n)
 			price.segments = p.workload.segments(s, n, cuts)
 			prices = append(prices, price)
 		}

@@ -52,7 +52,8 @@ func (t Result) allRows() string {
 	return fmt.Sprintf("Over all %d rows, those used included: mean %s, worst %s.", t.Rows, percent(t.AllMean), percent(t.AllWorst))
 }
 
-// remark is what stands behind a row: that it was used, and its error's parts.
+// remark is what stands behind a row: that it was used, its error's parts, and the
+// errors of its alternatives.
 func (r Row) remark() string {
 	var parts []string
 	if r.Used {
@@ -60,6 +61,9 @@ func (r Row) remark() string {
 	}
 	for _, p := range r.Parts {
 		parts = append(parts, p.Name+" "+signed(p.Error))
+	}
+	for _, a := range r.Alternatives {
+		parts = append(parts, fmt.Sprintf("%s %s", a.Name, signed(a.Predicted/r.Published-1)))
 	}
 	if len(parts) == 0 {
 		return ""
