@@ -41,7 +41,7 @@ func TestWithMessages(t *testing.T) {
 	_, err = parse(t, "0F0 0B0 0F1 0B1\n1F1 1F0 1B0 1B1").WithMessages()
 	require.ErrorContains(t, err, "waits for ever")
 	_, err = parse(t, "0F0\n0B0").WithMessages()
-	require.EqualError(t, err, "stage 0 is on rank 0 and on rank 1")
+	require.ErrorContains(t, err, "rank 1, step 0: stage 0 is on rank 0 and on rank 1; ")
 }
 
 // Whatever the schedule: with messages it can be written, read, checked and

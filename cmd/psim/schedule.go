@@ -101,9 +101,6 @@ func (f *scheduleFlags) find(cmd *cobra.Command, name string) (w written, err er
 	if w.order, err = w.Order(f.shape, nil); err != nil {
 		return w, flagError(err)
 	}
-	if (f.messages || f.deadlock) && w.SecondPlacement(w.shape) != nil {
-		return w, fmt.Errorf("--messages, --deadlock: %s holds every stage twice, and PyTorch's notation cannot tell the two apart", w.Name)
-	}
 	if f.messages {
 		w.order, err = w.order.WithMessages()
 	}
