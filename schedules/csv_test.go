@@ -24,6 +24,7 @@ func TestCSV(t *testing.T) {
 		"plain":                 "0F0,0B0\n1F0,1B0\n",
 		"CR LF and idle slots":  "0F0,,,0B0\r\n,1F0,1B0,\r\n",
 		"spaces":                " 0F0 , 0B0\n1F0,\t1B0",
+		"byte order mark":       "\ufeff0F0,0B0\r\n1F0,1B0\r\n",
 		"no newline at the end": "0F0,0B0\n1F0,1B0",
 	} {
 		o, err := schedules.ReadCSV(strings.NewReader(in))
@@ -48,13 +49,18 @@ func TestCSVErrors(t *testing.T) {
 		"UNSHARD":                         `line 1, cell 1: "UNSHARD" is not an action; ` + legal,
 		"0F":                              `line 1, cell 1: "0F" has no microbatch; ` + legal,
 		"(0F7;7B3)OVERLAP":                `line 1, cell 1: "(0F7;7B3)OVERLAP" is not an action; ` + legal,
-		"0F6,(0F7)OVERLAP_F_B":            `line 1, cell 2: "" is not an action; ` + legal,
+		"0F6,(0F7)OVERLAP_F_B":            `line 1, cell 2: "(0F7)OVERLAP_F_B" is not a pair; a pair is a forward and a backward, such as (0F3;3B1)OVERLAP_F_B`,
 		"(0F7;7W3)OVERLAP_F_B":            `line 1, cell 1: "(0F7;7W3)OVERLAP_F_B" is not a pair; a pair is a forward and a backward, such as (0F3;3B1)OVERLAP_F_B`,
 		"2147483648F0":                    `line 1, cell 1: "2147483648F0": stage 2147483648 is too large`,
 		"0F99999999999999999999999999999": `line 1, cell 1: "0F99999999999999999999999999999": microbatch 99999999999999999999999999999 is too large`,
 	} {
 		_, err := schedules.ReadCSV(strings.NewReader(in))
 		require.EqualError(t, err, want)
+	}
+	for _, cell := range []string{"x", "0X", "0F9", "0UNSHARD0", "0F0\x00", "(0F0)"} { // of what is no schedule a line may have any length
+		_, err := schedules.ReadCSV(strings.NewReader(strings.Repeat(cell, 1_000_000/len(cell))))
+		require.Error(t, err)
+		require.Less(t, len(err.Error()), 500, cell)
 	}
 }
 

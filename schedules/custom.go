@@ -24,7 +24,7 @@ func Custom(name string, o Order) (Schedule, Shape, error) {
 	}
 	// A number that is too high is found before anything of that size is made.
 	if n := float64(len(p.first)) * float64(shape.Microbatches); n > float64(o.actions()) {
-		return Schedule{}, Shape{}, fmt.Errorf("%d stages and %d microbatches would have %.0f forwards; there are %d actions in all: number both from 0, without gaps", len(p.first), shape.Microbatches, n, o.actions())
+		return Schedule{}, Shape{}, fmt.Errorf("stages 0 to %d and microbatches 0 to %d would have %.0f forwards; there are %d actions in all: number both from 0, without gaps", len(p.first)-1, shape.Microbatches-1, n, o.actions())
 	}
 	compute := o.Compute()
 	if err := compute.validate(p.rank, len(p.first), shape.Microbatches); err != nil {

@@ -239,10 +239,10 @@ func (p places) checkMessage(a Action, rank int32, seen map[Action]bool) string 
 		maker.Kind = Backward
 	}
 	switch {
+	case int(a.Stage) < len(p.first) && p.rank(a.Stage, a.Microbatch) != rank:
+		return fmt.Sprintf("%s: stage %d belongs to rank %d; a SEND has the sender's stage, a RECV the receiver's", a, a.Stage, p.rank(a.Stage, a.Microbatch))
 	case int(a.Stage) >= len(p.first) || end.Stage < 0 || int(end.Stage) >= len(p.first):
 		return fmt.Sprintf("%s is a message from or to a stage that does not exist; the stages are 0 to %d", a, len(p.first)-1)
-	case p.rank(a.Stage, a.Microbatch) != rank:
-		return fmt.Sprintf("stage %d belongs to rank %d", a.Stage, p.rank(a.Stage, a.Microbatch))
 	case !p.apart(a, end.Stage):
 		return fmt.Sprintf("%s: stages %d and %d are both on rank %d, so there is nothing to send", a, a.Stage, end.Stage, rank)
 	case seen[a]:

@@ -37,13 +37,16 @@ func (o Order) String() string {
 }
 
 // Stages returns the number of stages and the rank of each, read off the
-// actions. Stages must be numbered from 0 without gaps, each on one rank; an
+// actions, messages aside. Stages must be numbered from 0 without gaps, each on one rank; an
 // action of a second rank is an *OrderError.
 func (o Order) Stages() ([]int32, error) {
 	rankOf := map[int32]int32{}
 	highest := int32(-1)
 	for r, actions := range o {
 		for i, a := range actions {
+			if a.Kind.sends() || a.Kind.receives() {
+				continue
+			}
 			if a.Stage < 0 {
 				return nil, fmt.Errorf("rank %d has stage %d: the stages must be numbered from 0", r, a.Stage)
 			}

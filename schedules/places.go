@@ -32,7 +32,7 @@ func (o Order) copies() (places, bool) {
 	p, most := places{microbatches: o.Microbatches()}, o.actions()
 	for r, actions := range o {
 		for _, a := range actions {
-			if a.Microbatch < 0 { // a collective, which may be on both ranks
+			if !a.Kind.Compute() || a.Microbatch < 0 {
 				continue
 			}
 			half := &p.first

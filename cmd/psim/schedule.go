@@ -153,6 +153,9 @@ func unknownOrder(name string, err error) error {
 			return fmt.Errorf("%s is a collective, which has no compute order; psim run %s simulates one", name, schedules.RingAllReduce)
 		}
 	}
+	if strings.ContainsAny(name, `/\.`) {
+		return fmt.Errorf("%s: the name of an order's file ends in .csv", name)
+	}
 	return fmt.Errorf("%w%s", err, nearest.Suggest(name, schedules.Names()))
 }
 
