@@ -235,6 +235,8 @@ func TestScheduleErrors(t *testing.T) {
 		{"zbv", 4, 8, 3, 0, "virtual_stages = 3: zbv holds 2 stages per rank; remove virtual_stages or set it to 2"},
 		{"dualpipev", 4, 7, 2, 0, "microbatches = 7: dualpipev over 4 ranks needs at least 8"},
 		{"dualpipe", 3, 8, 1, 0, "stages = 3: dualpipe has two directions, which meet in the middle; the next even numbers are 2 and 4"},
+		{"dualpipe", 1, 8, 1, 0, "stages = 1: dualpipe has two directions, which meet in the middle; the least even number is 2"},
+		{"chimera", 2, 1, 1, 0, "microbatches = 1: chimera sends half of them in each direction; the least even number is 2"},
 		{"dualpipe", 2, 5, 1, 0, "microbatches = 5: dualpipe sends half of them in each direction; the next even numbers are 4 and 6"},
 		{"dualpipe", 4, 6, 1, 0, "microbatches = 6: dualpipe over 4 ranks needs at least 8"},
 		{"dualpipe", 4, 8, 2, 0, "virtual_stages = 2: dualpipe holds one stage per rank; remove virtual_stages or set it to 1"},
