@@ -177,7 +177,7 @@ func TestSearchInterrupted(t *testing.T) {
 // printed.
 func TestSearchLeavesOut(t *testing.T) {
 	userFolder(t)
-	const line = "psim search gpt2-4090d-pipeline --set machine.compute.memory=1300MB"
+	const line = "psim search gpt2-4090d-pipeline --set machine.compute.memory=1370MB"
 	stdout, stderr, code := psim(t, line+" --json")
 	require.Zero(t, code, stderr)
 	plans, err := reports.ReadPlans(strings.NewReader(stdout))
@@ -225,7 +225,7 @@ func TestSearchGroup(t *testing.T) {
 	for _, key := range []string{"1f1b1", "interleaved-1f1b3", "interleaved-1f1b4", "zbv2", "hanayo4"} {
 		require.True(t, seen[key], key)
 	}
-	_, stderr, code = psim(t, "psim run megatron-175b --out - --set "+strings.Join(plans.Plans[0].Settings, " --set "))
+	_, stderr, code = psim(t, "psim run megatron-175b --out - --set batch.global=16 --set "+strings.Join(plans.Plans[0].Settings, " --set "))
 	require.Zero(t, code, stderr)
 }
 
