@@ -32,15 +32,16 @@ func newSearch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "search CONFIG",
 		Short: "find the best plan under a memory limit",
-		Long: `search simulates the experiment of CONFIG with every schedule that can run it, and
-for a [model] with every number of equal microbatches, and ranks what fits in the
-memory of a rank by step time. The schedules "auto" and "auto-v" are among them:
-orders that are found by search themselves. What the configuration says of stages, batch and
-machine stays. Of [times] that are alike for all stages, a schedule with V stages
-per rank gets a V-th for each, so that every rank does the same work.
+		Long: `search simulates the experiment of CONFIG with every schedule that can run it, 1, 2
+and 4 stages per rank where a schedule holds several, and for a [model] every
+number of equal microbatches, and ranks what fits in the memory of a rank by step
+time. The schedules "auto" and "auto-v" are among them: orders that are found by
+search themselves. What the configuration says of stages, batch and machine stays.
+Of [times] that are alike for all stages, a schedule with V stages per rank gets a
+V-th for each, so that every rank does the same work.
 
 --out writes plans.json and pareto.png, which shows the step time of every plan
-against the memory it needs.`,
+against the memory it needs. An interrupted search keeps what it has found.`,
 		Example: `  psim search gpipe
   psim search gpipe --set machine.compute.memory=16GB --json
   psim search my.toml --out out/plans`,
@@ -71,6 +72,9 @@ func runSearch(ctx context.Context, path string, f searchFlags, stdout, stderr i
 	}
 	if c.Defined("collective") {
 		return fmt.Errorf("%s: a [collective] has no schedule to be searched; give [times] or [model]", c.Name())
+	}
+	if c.Schedule.File != "" {
+		return fmt.Errorf("%s: schedule.file gives the order, and a search chooses it; remove file, or simulate it with psim run", c.Name())
 	}
 	if f.out != "" {
 		if name := present(f.out, planFiles[:]); name != "" && !hasPlans(f.out) {
