@@ -229,6 +229,7 @@ func TestScheduleErrors(t *testing.T) {
 		{"interleaved-1f1b", 3, 7, 2, 0, "microbatches = 7: over 3 ranks they go in 2 rounds of equal size; the next numbers that do are 6 and 8"},
 		{"interleaved-zero-bubble", 2, 9, 3, 0, "microbatches = 9: over 2 ranks they go in 4 rounds of equal size; the next numbers that do are 8 and 10"},
 		{"interleaved-1f1b", 4, 8, 2, 3, "group = 3: must be from stages = 4 to microbatches = 8"},
+		{"interleaved-1f1b", 4, 2, 2, 3, "group = 3: a group has a microbatch for each of the 4 ranks, and there are 2; remove group"},
 		{"interleaved-1f1b", 4, 12, 2, 5, "group = 5: of 12 microbatches the last group would have 2, fewer than the 4 ranks; legal are 4, 6, 7, 8, 12"},
 		{"interleaved-1f1b", 2, 40, 2, 39, "group = 39: of 40 microbatches the last group would have 1, fewer than the 2 ranks; legal are 2, 4, 5, 6, 7, 8, 9, 10, …"},
 		{"interleaved-1f1b", 4, 8, 1, 4, "group = 4: the microbatches of a group pass through a rank's chunks together; with virtual_stages = 1 there is nothing to group"},
