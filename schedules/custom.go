@@ -1,6 +1,7 @@
 package schedules
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -18,6 +19,10 @@ func Custom(name string, o Order) (Schedule, Shape, error) {
 	if r := slices.IndexFunc(o, func(actions []Action) bool { return len(actions) == 0 }); r >= 0 {
 		return Schedule{}, Shape{}, fmt.Errorf("rank %d has nothing to do: line %d is empty", r, r+1)
 	}
+	compute := o.Compute()
+	if compute.actions() == 0 {
+		return Schedule{}, Shape{}, errors.New("no rank computes anything: there is no F, B, I or W")
+	}
 	shape := Shape{Ranks: len(o), Virtual: 1, Microbatches: o.Microbatches()}
 	if len(p.first)%shape.Ranks == 0 {
 		shape.Virtual = len(p.first) / shape.Ranks
@@ -26,7 +31,6 @@ func Custom(name string, o Order) (Schedule, Shape, error) {
 	if n := float64(len(p.first)) * float64(shape.Microbatches); n > float64(o.actions()) {
 		return Schedule{}, Shape{}, fmt.Errorf("stages 0 to %d and microbatches 0 to %d would have %.0f forwards; there are %d actions in all: number both from 0, without gaps", len(p.first)-1, shape.Microbatches-1, n, o.actions())
 	}
-	compute := o.Compute()
 	if err := compute.validate(p.rank, len(p.first), shape.Microbatches); err != nil {
 		return Schedule{}, Shape{}, err
 	}

@@ -165,6 +165,8 @@ func TestCustomErrors(t *testing.T) {
 		{"0F0 0B0\n1B0 1F0", "rank 1, step 0: 1B0 comes before its forward 1F0\n"},
 		{"0F0 0B0 0F1 0B1\n1F1 1F0 1B0 1B1", "rank 0, step 1: 0B0 waits for ever"},
 		{"0F0 0B0 0F2147483647 0B1", "stages 0 to 0 and microbatches 0 to 2147483647 would have 2147483648 forwards; there are 4 actions in all: number both from 0, without gaps"},
+		{"0REDUCE_GRAD", "no rank computes anything: there is no F, B, I or W"},
+		{"0SEND_F0\n1RECV_F0", "no rank computes anything: there is no F, B, I or W"},
 		{"0F0\n0B0", "stage 0 is on rank 0 and on rank 1"},
 	} {
 		_, _, err := schedules.Custom("mine", parse(t, c.order))
