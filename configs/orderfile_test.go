@@ -28,7 +28,7 @@ const (
 
 // A file of a schedule's order is that schedule, with or without messages.
 func TestOrderFile(t *testing.T) {
-	for name, v := range map[string]string{"1f1b": "1", "interleaved-zero-bubble": "2", "zb-h2": "1", "looped-bfs": "2"} {
+	for name, v := range map[string]string{"1f1b": "1", "interleaved-zero-bubble": "2", "zb-h2": "1", "looped-bfs": "2", "chimera": "1"} {
 		sets := []string{"schedule.name=" + name, "schedule.virtual_stages=" + v, "times.backward_input=10ms", "times.backward_weight=10ms"}
 		text := "[schedule]\nname = \"gpipe\"\nstages = 2\nmicrobatches = 4\n"
 		plan, want := run(t, parse(t, text+ownTimes, sets...))

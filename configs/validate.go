@@ -137,7 +137,8 @@ func (c *Config) positive() error {
 		{"model.experts", int64(c.Model.Experts)}, {"model.experts_per_token", int64(c.Model.ExpertsPerToken)},
 		{"model.head_dim", int64(c.Model.HeadDim)}, {"model.positions", int64(c.Model.Positions)},
 	} {
-		if c.Defined(e.key) && (e.value < 1 || e.value > math.MaxInt32) {
+		unset := e.key == "schedule.group" && e.value == 0 // as if it were not there
+		if c.Defined(e.key) && !unset && (e.value < 1 || e.value > math.MaxInt32) {
 			section, key, _ := strings.Cut(e.key, ".")
 			legal := "it must be at least 1"
 			if e.value > 1 {

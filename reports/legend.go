@@ -12,6 +12,7 @@ type legendEntry struct {
 	color  color.Color
 	line   bool        // a line instead of a rectangle
 	dashes []vg.Length // of the line
+	mark   mark        // instead of a rectangle
 	swatch bool        // false: text alone
 }
 
@@ -60,6 +61,8 @@ func (p *picture) drawEntries(entries []legendEntry, x, y vg.Length) {
 		switch {
 		case e.swatch && e.line:
 			p.stroke(e.color, 1.6, e.dashes, vg.Point{X: at, Y: y}, vg.Point{X: at + 14, Y: y})
+		case e.swatch && e.mark != noMark:
+			p.mark(e.mark, e.color, vg.Point{X: at + 9, Y: y}, 4)
 		case e.swatch:
 			p.rect(e.color, snap(at), snap(y-4), snap(at+13), snap(y+4))
 		}

@@ -100,9 +100,12 @@ func kindTitle(k schedules.Kind) string {
 	return k.String()
 }
 
+// colors is how many colours of lines there are.
+const colors = 8
+
 // rankColor is the colour of the i-th of up to eight lines.
 func rankColor(i int) color.RGBA {
-	switch i % 8 {
+	switch i % colors {
 	case 0:
 		return rgb(0x0072b2)
 	case 1:

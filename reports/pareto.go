@@ -33,7 +33,7 @@ type paretoPlot struct {
 
 // Pareto draws every plan as a point, the peak memory of its fullest rank to the
 // right and its step time upwards. The line joins the plans that no other plan
-// beats in both; those carry their number of microbatches.
+// beats in both; those carry their sizes.
 func Pareto(w io.Writer, format string, f ParetoFigure) error {
 	p := &paretoPlot{ParetoFigure: f}
 	var peak int64
@@ -90,18 +90,21 @@ func (p *paretoPlot) y(nanoseconds float64) vg.Length {
 	return p.frame.bottom - (p.frame.bottom-p.frame.top)*vg.Length(nanoseconds/p.time.max)
 }
 
-// colorOf is the colour of a plan's schedule.
-func (p *paretoPlot) colorOf(schedule string) color.RGBA {
-	return rankColor(slices.Index(p.schedules, schedule))
+// look is the colour of a schedule's plans and, as there are more schedules than
+// colours, their shape.
+func (p *paretoPlot) look(schedule string) (color.RGBA, mark) {
+	i := slices.Index(p.schedules, schedule)
+	return rankColor(i), disc + mark(i/colors)%marks
 }
 
 // legend lists the schedules and the lines.
 func (p *paretoPlot) legend() []legendEntry {
 	var entries []legendEntry
 	for _, s := range p.schedules {
-		entries = append(entries, legendEntry{text: s, color: p.colorOf(s), swatch: true})
+		color, mark := p.look(s)
+		entries = append(entries, legendEntry{text: s, color: color, mark: mark, swatch: true})
 	}
-	entries = append(entries, legendEntry{text: "no plan is better in both (with its microbatches)", color: rgb(faint), line: true, swatch: true})
+	entries = append(entries, legendEntry{text: "no plan is better in both (M microbatches, V stages per rank)", color: rgb(faint), line: true, swatch: true})
 	if p.Capacity > 0 {
 		text := "capacity " + units.FormatBytes(p.Capacity)
 		if p.x(p.Capacity) > p.frame.right {
@@ -173,14 +176,24 @@ func (p *paretoPlot) drawFront(pic *picture) {
 	}
 }
 
-// drawPoint draws a plan as a disc with a white rim.
+// drawPoint draws a plan as a mark with a white rim.
 func (p *paretoPlot) drawPoint(pic *picture, i int, radius vg.Length) {
 	at := p.at(i)
-	pic.disc(color.White, at, radius+0.8)
-	pic.disc(p.colorOf(p.Plans[i].Schedule), at, radius)
+	own, mark := p.look(p.Plans[i].Schedule)
+	pic.mark(mark, color.White, at, radius+0.8)
+	pic.mark(mark, own, at, radius)
 }
 
-// drawLabels numbers the plans of the front, to the lower left of each, where
+// sizes are a plan's microbatches, and its stages per rank if there are several.
+func sizes(p Plan) string {
+	text := fmt.Sprintf("M=%d", p.Microbatches)
+	if p.VirtualStages > 1 {
+		text += fmt.Sprintf(" V=%d", p.VirtualStages)
+	}
+	return text
+}
+
+// drawLabels gives the sizes of the plans of the front, to the lower left of each, where
 // there is no other plan; but not where a label would cover the one before.
 func (p *paretoPlot) drawLabels(pic *picture) {
 	const size, apart = 9, 12
@@ -189,23 +202,11 @@ func (p *paretoPlot) drawLabels(pic *picture) {
 		at := p.at(i)
 		at.X, at.Y = at.X-5, at.Y+9
 		covers := slices.ContainsFunc(last, func(q vg.Point) bool {
-			return max(at.X-q.X, q.X-at.X) < 3*apart && max(at.Y-q.Y, q.Y-at.Y) < apart
+			return max(at.X-q.X, q.X-at.X) < 5*apart && max(at.Y-q.Y, q.Y-at.Y) < apart
 		})
 		if !covers {
-			pic.text(fmt.Sprintf("M=%d", p.Plans[i].Microbatches), at.X, at.Y, style{size: size, align: 1, color: rgb(ink)})
+			pic.text(sizes(p.Plans[i]), at.X, at.Y, style{size: size, align: 1, color: rgb(ink)})
 			last = append(last, at)
 		}
 	}
-}
-
-// disc fills a circle.
-func (p *picture) disc(c color.Color, at vg.Point, radius vg.Length) {
-	const whole = 6.283185307179586
-	var path vg.Path
-	center := vg.Point{X: at.X, Y: p.height - at.Y}
-	path.Move(vg.Point{X: center.X + radius, Y: center.Y})
-	path.Arc(center, radius, 0, whole)
-	path.Close()
-	p.SetColor(c)
-	p.Fill(path)
 }

@@ -29,9 +29,19 @@ type Plans struct {
 	// because their parameters alone do not fit.
 	Evaluated int `json:"evaluated"`
 	Pruned    int `json:"pruned"`
+	// LeftOut are the schedules that have no plan.
+	LeftOut []LeftOut `json:"left_out,omitempty"`
+	// Partial is true where the search was interrupted.
+	Partial bool `json:"partial,omitempty"`
 	// Seconds is how long the search took. It differs from run to run, so it is
 	// nil in every file.
 	Seconds *float64 `json:"seconds,omitempty"`
+}
+
+// LeftOut says why a schedule has no plan.
+type LeftOut struct {
+	Schedule string `json:"schedule"`
+	Reason   string `json:"reason"`
 }
 
 // peak is the highest memory of any rank.
@@ -94,6 +104,19 @@ func (p Plans) WriteTable(w io.Writer, rows int) error {
 		verdict = "none fits in memory; the least is needed with --set "
 	}
 	fmt.Fprintf(out, "\n%s%s\n", verdict, strings.Join(p.Plans[0].Settings, " --set "))
+	for _, warning := range p.Plans[0].Warnings {
+		fmt.Fprintf(out, "warning: %s\n", warning)
+	}
+	if p.Partial {
+		fmt.Fprintln(out, "warning: the search was interrupted; there may be better plans")
+	}
+	if len(p.LeftOut) > 0 {
+		var names []string
+		for _, l := range p.LeftOut {
+			names = append(names, l.Schedule)
+		}
+		fmt.Fprintf(out, "not possible here (--json says why): %s\n", strings.Join(names, ", "))
+	}
 	return out.Flush()
 }
 

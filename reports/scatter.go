@@ -184,9 +184,9 @@ func (s *scatterPlot) drawBand(pic *picture, multiple float64, e legendEntry) {
 
 func (s *scatterPlot) drawPoint(pic *picture, p ScatterPoint, c color.RGBA) {
 	at := s.at(p.Published, p.Predicted)
-	pic.disc(color.White, at, 3.2)
-	pic.disc(c, at, 2.6)
+	pic.mark(disc, color.White, at, 3.2)
+	pic.mark(disc, c, at, 2.6)
 	if p.Used {
-		pic.disc(color.White, at, 1.7)
+		pic.mark(disc, color.White, at, 1.7)
 	}
 }

@@ -2,6 +2,7 @@ package schedules
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"regexp"
@@ -32,6 +33,7 @@ func ReadCSV(r io.Reader) (Order, error) {
 	if err != nil {
 		return nil, err
 	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // as spreadsheets write it
 	var order Order
 	legacy := legacyFile.Match(text)
 	for line := range strings.Lines(string(text)) {
@@ -84,27 +86,36 @@ func ParseAction(s string) (Action, error) {
 	m := actionPattern.FindStringSubmatch(s)
 	switch {
 	case m == nil:
-		return Action{}, fmt.Errorf("%q is not an action; %s", s, legal)
+		return Action{}, fmt.Errorf("%q is not an action; %s", clip(s), legal)
 	}
 	kind, err := ParseKind(m[2])
 	switch {
 	case err != nil || !kind.written():
-		return Action{}, fmt.Errorf("%q has the kind %s; %s", s, m[2], legal)
+		return Action{}, fmt.Errorf("%q has the kind %s; %s", clip(s), clip(m[2]), legal)
 	case kind.shards() && m[3] != "":
-		return Action{}, fmt.Errorf("%q has a microbatch: a %s is for a whole stage, such as %s%s", s, kind, m[1], kind)
+		return Action{}, fmt.Errorf("%q has a microbatch: a %s is for a whole stage, such as %s%s", clip(s), kind, clip(m[1]), kind)
 	case m[3] == "" && !kind.shards():
-		return Action{}, fmt.Errorf("%q has no microbatch; %s", s, legal)
+		return Action{}, fmt.Errorf("%q has no microbatch; %s", clip(s), legal)
 	}
 	stage, err := strconv.ParseInt(m[1], 10, 32)
 	if err != nil {
-		return Action{}, fmt.Errorf("%q: stage %s is too large", s, m[1])
+		return Action{}, fmt.Errorf("%q: stage %s is too large", clip(s), clip(m[1]))
 	}
 	if kind.shards() {
 		return Action{Kind: kind, Stage: int32(stage), Microbatch: None}, nil
 	}
 	microbatch, err := strconv.ParseInt(m[3], 10, 32)
 	if err != nil {
-		return Action{}, fmt.Errorf("%q: microbatch %s is too large", s, m[3])
+		return Action{}, fmt.Errorf("%q: microbatch %s is too large", clip(s), clip(m[3]))
 	}
 	return Action{Kind: kind, Stage: int32(stage), Microbatch: int32(microbatch)}, nil
+}
+
+// clip is the beginning of a text that may be no cell at all, and of any length.
+func clip(s string) string {
+	const most = 48
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
 }

@@ -57,9 +57,9 @@ func dualPipeShape(s Shape) error {
 func evenShape(name string, s Shape) error {
 	switch {
 	case s.Ranks%2 != 0:
-		return fmt.Errorf("stages = %d: %s has two directions, which meet in the middle; the next even numbers are %d and %d", s.Ranks, name, max(2, s.Ranks-1), s.Ranks+1)
+		return fmt.Errorf("stages = %d: %s has two directions, which meet in the middle; %s", s.Ranks, name, nextEven(s.Ranks))
 	case s.Microbatches%2 != 0:
-		return fmt.Errorf("microbatches = %d: %s sends half of them in each direction; the next even numbers are %d and %d", s.Microbatches, name, max(2, s.Microbatches-1), s.Microbatches+1)
+		return fmt.Errorf("microbatches = %d: %s sends half of them in each direction; %s", s.Microbatches, name, nextEven(s.Microbatches))
 	}
 	return nil
 }
@@ -137,4 +137,12 @@ func (d *dual) pair(lane int, overlapped bool) {
 	f.Pair = overlapped
 	d.actions = append(d.actions, f)
 	d.backward(1 - lane)
+}
+
+// nextEven names the even numbers next to an odd one.
+func nextEven(n int) string {
+	if n == 1 {
+		return "the least even number is 2"
+	}
+	return fmt.Sprintf("the next even numbers are %d and %d", n-1, n+1)
 }

@@ -54,8 +54,8 @@ func waves(s Shape) []int32 {
 // wholeWaves demands an even number of stages per rank.
 func wholeWaves(s Shape) error {
 	if s.Virtual%2 != 0 {
-		return fmt.Errorf("virtual_stages = %d: a wave of hanayo goes down the ranks and up again, so it takes 2 per wave; the next even numbers are %d and %d",
-			s.Virtual, s.Virtual-1, s.Virtual+1)
+		return fmt.Errorf("virtual_stages = %d: a wave of hanayo goes down the ranks and up again, so it takes 2 per wave; %s",
+			s.Virtual, nextEven(s.Virtual))
 	}
 	return nil
 }

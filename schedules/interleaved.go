@@ -68,6 +68,8 @@ func legalRounds(s Shape) error {
 		return nil
 	case s.Group == 0:
 		return fmt.Errorf("microbatches = %d: over %d ranks they go in %d rounds of equal size; the next numbers that do are %s", m, s.Ranks, rounds, s.nearestRounds())
+	case m < s.Ranks:
+		return fmt.Errorf("group = %d: a group has a microbatch for each of the %d ranks, and there are %d; remove group", s.Group, s.Ranks, m)
 	case s.Group < s.Ranks || s.Group > m:
 		return fmt.Errorf("group = %d: must be from stages = %d to microbatches = %d", s.Group, s.Ranks, m)
 	case !s.groups(s.Group):

@@ -52,16 +52,19 @@ func (o Order) Compute() Order {
 	return compute
 }
 
-// crossing knows which results leave their rank.
-type crossing []int32 // the rank of every stage
+// apart reports whether the action's result, or input, is of a stage on another
+// rank.
+func (p places) apart(a Action, stage int32) bool {
+	return p.rank(stage, a.Microbatch) != p.rank(a.Stage, a.Microbatch)
+}
 
 // input is the message that brings what a compute action needs from another
 // rank, as its receiver numbers it; false if it needs none.
-func (c crossing) input(a Action) (Action, bool) {
+func (p places) input(a Action) (Action, bool) {
 	switch {
-	case a.Kind == Forward && a.Stage > 0 && c[a.Stage-1] != c[a.Stage]:
+	case a.Kind == Forward && a.Stage > 0 && p.apart(a, a.Stage-1):
 		return Action{Kind: ReceiveForward, Stage: a.Stage, Microbatch: a.Microbatch}, true
-	case (a.Kind == Backward || a.Kind == InputGradient) && int(a.Stage) < len(c)-1 && c[a.Stage+1] != c[a.Stage]:
+	case (a.Kind == Backward || a.Kind == InputGradient) && int(a.Stage) < len(p.first)-1 && p.apart(a, a.Stage+1):
 		return Action{Kind: ReceiveBackward, Stage: a.Stage, Microbatch: a.Microbatch}, true
 	}
 	return Action{}, false
@@ -69,11 +72,11 @@ func (c crossing) input(a Action) (Action, bool) {
 
 // output is the message that a compute action's result leaves with, as its
 // sender numbers it; false if it stays.
-func (c crossing) output(a Action) (Action, bool) {
+func (p places) output(a Action) (Action, bool) {
 	switch {
-	case a.Kind == Forward && int(a.Stage) < len(c)-1 && c[a.Stage+1] != c[a.Stage]:
+	case a.Kind == Forward && int(a.Stage) < len(p.first)-1 && p.apart(a, a.Stage+1):
 		return Action{Kind: SendForward, Stage: a.Stage, Microbatch: a.Microbatch}, true
-	case (a.Kind == Backward || a.Kind == InputGradient) && a.Stage > 0 && c[a.Stage-1] != c[a.Stage]:
+	case (a.Kind == Backward || a.Kind == InputGradient) && a.Stage > 0 && p.apart(a, a.Stage-1):
 		return Action{Kind: SendBackward, Stage: a.Stage, Microbatch: a.Microbatch}, true
 	}
 	return Action{}, false
@@ -98,12 +101,11 @@ func other(a Action) Action {
 // waits in a circle, even if a send lasts until it is received. Without a legal
 // order it fails with an *OrderError. Overlapped pairs become two actions.
 func (o Order) WithMessages() (Order, error) {
-	stageRank, err := o.runnable()
+	p, err := o.runnable()
 	if err != nil {
 		return nil, err
 	}
 	var (
-		c    = crossing(stageRank)
 		all  = make(Order, len(o))
 		next = make([]int, len(o))
 		seen = map[Action]bool{} // RECVs, and results that stay on their rank
@@ -111,7 +113,7 @@ func (o Order) WithMessages() (Order, error) {
 	for moved := true; moved; {
 		moved = false
 		for r, actions := range o {
-			if next[r] == len(actions) || !c.ready(actions[next[r]], seen) {
+			if next[r] == len(actions) || !p.ready(actions[next[r]], seen) {
 				continue
 			}
 			a := actions[next[r]]
@@ -119,9 +121,9 @@ func (o Order) WithMessages() (Order, error) {
 			next[r], moved = next[r]+1, true
 			all[r] = append(all[r], a)
 			seen[result(a)] = true
-			if send, leaves := c.output(a); leaves {
+			if send, leaves := p.output(a); leaves {
 				receive := other(send)
-				to := stageRank[receive.Stage]
+				to := p.rank(receive.Stage, receive.Microbatch)
 				all[r], all[to] = append(all[r], send), append(all[to], receive)
 				seen[receive] = true
 			}
@@ -140,14 +142,14 @@ func result(a Action) Action {
 }
 
 // ready reports whether what an action needs of other stages is there.
-func (c crossing) ready(a Action, seen map[Action]bool) bool {
-	if receive, needed := c.input(a); needed {
+func (p places) ready(a Action, seen map[Action]bool) bool {
+	if receive, needed := p.input(a); needed {
 		return seen[receive]
 	}
 	switch {
 	case a.Kind == Forward && a.Stage > 0:
 		return seen[Action{Kind: Forward, Stage: a.Stage - 1, Microbatch: a.Microbatch}]
-	case (a.Kind == Backward || a.Kind == InputGradient) && int(a.Stage) < len(c)-1:
+	case (a.Kind == Backward || a.Kind == InputGradient) && int(a.Stage) < len(p.first)-1:
 		return seen[Action{Kind: Backward, Stage: a.Stage + 1, Microbatch: a.Microbatch}]
 	}
 	return true
@@ -157,20 +159,19 @@ func (c crossing) ready(a Action, seen map[Action]bool) bool {
 // and a RECV right before its use, as a plain program has them. Overlapped pairs
 // become two actions.
 func (o Order) WithLateReceives() (Order, error) {
-	stageRank, err := o.Stages()
+	p, err := o.places()
 	if err != nil {
 		return nil, err
 	}
-	c := crossing(stageRank)
 	all := make(Order, len(o))
 	for r, actions := range o {
 		for _, a := range actions {
-			if receive, needed := c.input(a); needed {
+			if receive, needed := p.input(a); needed {
 				all[r] = append(all[r], receive)
 			}
 			a.Pair = false
 			all[r] = append(all[r], a)
-			if send, leaves := c.output(a); leaves {
+			if send, leaves := p.output(a); leaves {
 				all[r] = append(all[r], send)
 			}
 		}
@@ -179,32 +180,31 @@ func (o Order) WithLateReceives() (Order, error) {
 }
 
 // runnable reports what keeps an order of compute actions from being run to its
-// end, and the rank of every stage if nothing does.
-func (o Order) runnable() ([]int32, error) {
-	stageRank, err := o.Stages()
+// end, and where the stages are if nothing does.
+func (o Order) runnable() (places, error) {
+	p, err := o.places()
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	compute := o
 	if o.HasSharding() && !o.HasMessages() {
 		compute = o.Compute()
 	}
-	if err := compute.Validate(stageRank, o.Microbatches()); err != nil {
-		return nil, err
+	if err := compute.validate(p.rank, len(p.first), p.microbatches); err != nil {
+		return p, err
 	}
 	_, err = compute.Clocks()
-	return stageRank, err
+	return p, err
 }
 
 // checkMessages reports the first message that is in the wrong place: not
 // between ranks, there twice, sent before there is a result, received after its
 // use; or that is missing. The compute actions must be valid.
-func (o Order) checkMessages(stageRank []int32) error {
-	c := crossing(stageRank)
+func (o Order) checkMessages(p places) error {
 	seen := map[Action]bool{}
 	for r, actions := range o {
 		for i, a := range actions {
-			problem := c.checkMessage(a, int32(r), seen)
+			problem := p.checkMessage(a, int32(r), seen)
 			if problem != "" {
 				return &OrderError{Rank: r, Index: i, Problem: problem, Order: o}
 			}
@@ -213,7 +213,7 @@ func (o Order) checkMessages(stageRank []int32) error {
 	}
 	for r, actions := range o {
 		for i, a := range actions {
-			if send, leaves := c.output(a); leaves && !seen[send] {
+			if send, leaves := p.output(a); leaves && !seen[send] {
 				return &OrderError{Rank: r, Index: i, Order: o, Problem: fmt.Sprintf("%s is missing, which sends what %s makes", send, a)}
 			}
 		}
@@ -223,12 +223,12 @@ func (o Order) checkMessages(stageRank []int32) error {
 
 // checkMessage returns what is wrong with an action, given those before it on
 // its rank.
-func (c crossing) checkMessage(a Action, rank int32, seen map[Action]bool) string {
+func (p places) checkMessage(a Action, rank int32, seen map[Action]bool) string {
 	if a.Kind.shards() {
 		return ""
 	}
 	if a.Kind.Compute() {
-		if receive, needed := c.input(a); needed && !seen[receive] {
+		if receive, needed := p.input(a); needed && !seen[receive] {
 			return fmt.Sprintf("%s has no %s before it, which brings what it needs", a, receive)
 		}
 		return ""
@@ -239,11 +239,11 @@ func (c crossing) checkMessage(a Action, rank int32, seen map[Action]bool) strin
 		maker.Kind = Backward
 	}
 	switch {
-	case int(a.Stage) >= len(c) || end.Stage < 0 || int(end.Stage) >= len(c):
-		return fmt.Sprintf("%s is a message from or to a stage that does not exist; the stages are 0 to %d", a, len(c)-1)
-	case c[a.Stage] != rank:
-		return fmt.Sprintf("stage %d belongs to rank %d", a.Stage, c[a.Stage])
-	case c[end.Stage] == c[a.Stage]:
+	case int(a.Stage) < len(p.first) && p.rank(a.Stage, a.Microbatch) != rank:
+		return fmt.Sprintf("%s: stage %d belongs to rank %d; a SEND has the sender's stage, a RECV the receiver's", a, a.Stage, p.rank(a.Stage, a.Microbatch))
+	case int(a.Stage) >= len(p.first) || end.Stage < 0 || int(end.Stage) >= len(p.first):
+		return fmt.Sprintf("%s is a message from or to a stage that does not exist; the stages are 0 to %d", a, len(p.first)-1)
+	case !p.apart(a, end.Stage):
 		return fmt.Sprintf("%s: stages %d and %d are both on rank %d, so there is nothing to send", a, a.Stage, end.Stage, rank)
 	case seen[a]:
 		return fmt.Sprintf("%s is there twice", a)

@@ -41,7 +41,7 @@ func TestWithMessages(t *testing.T) {
 	_, err = parse(t, "0F0 0B0 0F1 0B1\n1F1 1F0 1B0 1B1").WithMessages()
 	require.ErrorContains(t, err, "waits for ever")
 	_, err = parse(t, "0F0\n0B0").WithMessages()
-	require.EqualError(t, err, "stage 0 is on rank 0 and on rank 1")
+	require.ErrorContains(t, err, "rank 1, step 0: stage 0 is on rank 0 and on rank 1; ")
 }
 
 // Whatever the schedule: with messages it can be written, read, checked and
@@ -159,11 +159,14 @@ func TestCustomErrors(t *testing.T) {
 		{"0F0 0SEND_F0 0SEND_F0 0RECV_B0 0B0\n1RECV_F0 1F0 1B0 1SEND_B0", "rank 0, step 2: 0SEND_F0 is there twice\n"},
 		{"0SEND_F0 0F0 0RECV_B0 0B0\n1RECV_F0 1F0 1B0 1SEND_B0", "rank 0, step 0: 0SEND_F0 comes before 0F0, whose result it sends\n"},
 		{"0F0 0SEND_F0 0RECV_B0 0B0\n1RECV_F0 1F0 1SEND_F0 1B0 1SEND_B0", "rank 1, step 2: 1SEND_F0 is a message from or to a stage that does not exist; the stages are 0 to 1\n"},
+		{"0F0 1SEND_F0 0RECV_B0 0B0\n1RECV_F0 1F0 1B0 1SEND_B0", "rank 0, step 1: 1SEND_F0: stage 1 belongs to rank 1; a SEND has the sender's stage, a RECV the receiver's\n"},
 		{"0F0 0SEND_F0 1F0 1B0 0B0", "rank 0, step 1: 0SEND_F0: stages 0 and 1 are both on rank 0, so there is nothing to send\n"},
 		{"0F0 0SEND_F0 0RECV_B0 0RECV_B1 0B0\n1RECV_F0 1F0 1B0 1SEND_B0", "rank 0: 0F1 is missing\n"},
 		{"0F0 0B0\n1B0 1F0", "rank 1, step 0: 1B0 comes before its forward 1F0\n"},
 		{"0F0 0B0 0F1 0B1\n1F1 1F0 1B0 1B1", "rank 0, step 1: 0B0 waits for ever"},
-		{"0F0 0B0 0F2147483647 0B1", "1 stages and 2147483648 microbatches would have 2147483648 forwards; there are 4 actions in all: number both from 0, without gaps"},
+		{"0F0 0B0 0F2147483647 0B1", "stages 0 to 0 and microbatches 0 to 2147483647 would have 2147483648 forwards; there are 4 actions in all: number both from 0, without gaps"},
+		{"0REDUCE_GRAD", "no rank computes anything: there is no F, B, I or W"},
+		{"0SEND_F0\n1RECV_F0", "no rank computes anything: there is no F, B, I or W"},
 		{"0F0\n0B0", "stage 0 is on rank 0 and on rank 1"},
 	} {
 		_, _, err := schedules.Custom("mine", parse(t, c.order))

@@ -37,17 +37,22 @@ func (o Order) String() string {
 }
 
 // Stages returns the number of stages and the rank of each, read off the
-// actions. Stages must be numbered from 0 without gaps, each on one rank.
+// actions, messages aside. Stages must be numbered from 0 without gaps, each on one rank; an
+// action of a second rank is an *OrderError.
 func (o Order) Stages() ([]int32, error) {
 	rankOf := map[int32]int32{}
 	highest := int32(-1)
 	for r, actions := range o {
-		for _, a := range actions {
+		for i, a := range actions {
+			if a.Kind.sends() || a.Kind.receives() {
+				continue
+			}
 			if a.Stage < 0 {
 				return nil, fmt.Errorf("rank %d has stage %d: the stages must be numbered from 0", r, a.Stage)
 			}
 			if was, seen := rankOf[a.Stage]; seen && was != int32(r) {
-				return nil, fmt.Errorf("stage %d is on rank %d and on rank %d", a.Stage, was, r)
+				problem := fmt.Sprintf("stage %d is on rank %d and on rank %d; a stage is on one rank, or all are on two, one for each half of the microbatches", a.Stage, was, r)
+				return nil, &OrderError{Rank: r, Index: i, Problem: problem, Order: o}
 			}
 			rankOf[a.Stage] = int32(r)
 			highest = max(highest, a.Stage)

@@ -175,7 +175,11 @@ func TestStages(t *testing.T) {
 	for _, c := range []struct{ order, want string }{
 		{"0F0 2F0\n1F0", "[0 1 0]"},
 		{"1F0\n0F0", "[1 0]"},
-		{"0F0\n0B0", "stage 0 is on rank 0 and on rank 1"},
+		{"0F0\n0B0", "rank 1, step 0: stage 0 is on rank 0 and on rank 1; a stage is on one rank, or all are on two, one for each half of the microbatches" + `
+  step      0
+  rank 0: 0F0
+  rank 1: 0B0
+          ^^^`},
 		{"0F0\n2F0", "stage 1 is missing: the stages must be numbered 0 to 2"},
 		{"1F0", "stage 0 is missing: the stages must be numbered 0 to 1"},
 		{"2147483647F0", "stage 0 is missing: the stages must be numbered 0 to 2147483647"},
@@ -225,12 +229,15 @@ func TestScheduleErrors(t *testing.T) {
 		{"interleaved-1f1b", 3, 7, 2, 0, "microbatches = 7: over 3 ranks they go in 2 rounds of equal size; the next numbers that do are 6 and 8"},
 		{"interleaved-zero-bubble", 2, 9, 3, 0, "microbatches = 9: over 2 ranks they go in 4 rounds of equal size; the next numbers that do are 8 and 10"},
 		{"interleaved-1f1b", 4, 8, 2, 3, "group = 3: must be from stages = 4 to microbatches = 8"},
+		{"interleaved-1f1b", 4, 2, 2, 3, "group = 3: a group has a microbatch for each of the 4 ranks, and there are 2; remove group"},
 		{"interleaved-1f1b", 4, 12, 2, 5, "group = 5: of 12 microbatches the last group would have 2, fewer than the 4 ranks; legal are 4, 6, 7, 8, 12"},
 		{"interleaved-1f1b", 2, 40, 2, 39, "group = 39: of 40 microbatches the last group would have 1, fewer than the 2 ranks; legal are 2, 4, 5, 6, 7, 8, 9, 10, …"},
 		{"interleaved-1f1b", 4, 8, 1, 4, "group = 4: the microbatches of a group pass through a rank's chunks together; with virtual_stages = 1 there is nothing to group"},
 		{"zbv", 4, 8, 3, 0, "virtual_stages = 3: zbv holds 2 stages per rank; remove virtual_stages or set it to 2"},
 		{"dualpipev", 4, 7, 2, 0, "microbatches = 7: dualpipev over 4 ranks needs at least 8"},
 		{"dualpipe", 3, 8, 1, 0, "stages = 3: dualpipe has two directions, which meet in the middle; the next even numbers are 2 and 4"},
+		{"dualpipe", 1, 8, 1, 0, "stages = 1: dualpipe has two directions, which meet in the middle; the least even number is 2"},
+		{"chimera", 2, 1, 1, 0, "microbatches = 1: chimera sends half of them in each direction; the least even number is 2"},
 		{"dualpipe", 2, 5, 1, 0, "microbatches = 5: dualpipe sends half of them in each direction; the next even numbers are 4 and 6"},
 		{"dualpipe", 4, 6, 1, 0, "microbatches = 6: dualpipe over 4 ranks needs at least 8"},
 		{"dualpipe", 4, 8, 2, 0, "virtual_stages = 2: dualpipe holds one stage per rank; remove virtual_stages or set it to 1"},

@@ -59,7 +59,10 @@ func ParseCell(cell string) ([]Action, error) {
 		a, err := ParseAction(cell)
 		return []Action{a}, err
 	}
-	first, second, _ := strings.Cut(inner[1:], ";")
+	first, second, two := strings.Cut(inner[1:], ";")
+	if !two {
+		return nil, notPair(cell)
+	}
 	f, err := ParseAction(first)
 	if err != nil {
 		return nil, err
@@ -69,10 +72,14 @@ func ParseCell(cell string) ([]Action, error) {
 		return nil, err
 	}
 	if f.Kind != Forward || b.Kind != Backward {
-		return nil, fmt.Errorf("%q is not a pair; a pair is a forward and a backward, such as (0F3;3B1)%s", cell, overlapped)
+		return nil, notPair(cell)
 	}
 	f.Pair = true
 	return []Action{f, b}, nil
+}
+
+func notPair(cell string) error {
+	return fmt.Errorf("%q is not a pair; a pair is a forward and a backward, such as (0F3;3B1)%s", clip(cell), overlapped)
 }
 
 // paired reports whether an order has overlapped pairs.

@@ -14,7 +14,10 @@ import (
 // An interrupted run stops after the tasks that are running, and then saves what
 // it measured. It has until grace for that; after notice it says how to end it at
 // once.
+// Whoever sends a signal to the process and to its group, as timeout does, sends
+// two that are one.
 const (
+	same   = 200 * time.Millisecond
 	notice = 2 * time.Second
 	grace  = 20 * time.Second
 )
@@ -23,8 +26,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-ctx.Done()
+		time.Sleep(same)
 		stop() // a second signal ends the process at once
-		time.Sleep(notice)
+		time.Sleep(notice - same)
 		fmt.Fprintln(os.Stderr, "psim: stopping; interrupt again to end at once")
 		time.Sleep(grace - notice)
 		fmt.Fprintln(os.Stderr, "psim: interrupted")

@@ -101,9 +101,6 @@ func (f *scheduleFlags) find(cmd *cobra.Command, name string) (w written, err er
 	if w.order, err = w.Order(f.shape, nil); err != nil {
 		return w, flagError(err)
 	}
-	if (f.messages || f.deadlock) && w.SecondPlacement(w.shape) != nil {
-		return w, fmt.Errorf("--messages, --deadlock: %s holds every stage twice, and PyTorch's notation cannot tell the two apart", w.Name)
-	}
 	if f.messages {
 		w.order, err = w.order.WithMessages()
 	}
@@ -155,6 +152,9 @@ func unknownOrder(name string, err error) error {
 		if c.Name == name {
 			return fmt.Errorf("%s is a collective, which has no compute order; psim run %s simulates one", name, schedules.RingAllReduce)
 		}
+	}
+	if strings.ContainsAny(name, `/\.`) {
+		return fmt.Errorf("%s: the name of an order's file ends in .csv", name)
 	}
 	return fmt.Errorf("%w%s", err, nearest.Suggest(name, schedules.Names()))
 }

@@ -32,15 +32,16 @@ func newSearch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "search CONFIG",
 		Short: "find the best plan under a memory limit",
-		Long: `search simulates the experiment of CONFIG with every schedule that can run it, and
-for a [model] with every number of equal microbatches, and ranks what fits in the
-memory of a rank by step time. The schedules "auto" and "auto-v" are among them:
-orders that are found by search themselves. What the configuration says of stages, batch and
-machine stays. Of [times] that are alike for all stages, a schedule with V stages
-per rank gets a V-th for each, so that every rank does the same work.
+		Long: `search simulates the experiment of CONFIG with every schedule that can run it, 1, 2
+and 4 stages per rank where a schedule holds several, and for a [model] every
+number of equal microbatches, and ranks what fits in the memory of a rank by step
+time. The schedules "auto" and "auto-v" are among them: orders that are found by
+search themselves. What the configuration says of stages, batch and machine stays.
+Of [times] that are alike for all stages, a schedule with V stages per rank gets a
+V-th for each, so that every rank does the same work.
 
 --out writes plans.json and pareto.png, which shows the step time of every plan
-against the memory it needs.`,
+against the memory it needs. An interrupted search keeps what it has found.`,
 		Example: `  psim search gpipe
   psim search gpipe --set machine.compute.memory=16GB --json
   psim search my.toml --out out/plans`,
@@ -72,6 +73,9 @@ func runSearch(ctx context.Context, path string, f searchFlags, stdout, stderr i
 	if c.Defined("collective") {
 		return fmt.Errorf("%s: a [collective] has no schedule to be searched; give [times] or [model]", c.Name())
 	}
+	if c.Schedule.File != "" {
+		return fmt.Errorf("%s: schedule.file gives the order, and a search chooses it; remove file, or simulate it with psim run", c.Name())
+	}
 	if f.out != "" {
 		if name := present(f.out, planFiles[:]); name != "" && !hasPlans(f.out) {
 			return fmt.Errorf("--out %s: holds a %s that psim has not written; name another folder", f.out, name)
@@ -84,11 +88,17 @@ func runSearch(ctx context.Context, path string, f searchFlags, stdout, stderr i
 	p := newProgress(stderr, f.quiet)
 	s, err := searchPlans(ctx, c, p)
 	p.clear()
-	if err != nil {
+	if s == nil {
 		return err
 	}
+	return errors.Join(s.report(context.WithoutCancel(ctx), c.Name(), f, start, stdout, stderr), err)
+}
+
+// report prints what was found, and writes it into the folder. What was found until
+// an interrupt is kept.
+func (s *planSearch) report(ctx context.Context, name string, f searchFlags, start time.Time, stdout, stderr io.Writer) error {
 	if f.out != "" {
-		written, err := s.write(ctx, c.Name(), f.out)
+		written, err := s.write(ctx, name, f.out)
 		if err != nil {
 			return failure{err}
 		}
@@ -109,43 +119,81 @@ type planSearch struct {
 	plans    reports.Plans
 	capacity int64
 	seen     map[string]bool
-	refused  error // the first reason why a combination is none
+	served   map[string]bool   // schedules that have a plan
+	refused  map[string]string // the last reason why a schedule has none
+	first    error             // the first reason why a combination is none
 }
 
-// searchPlans simulates every combination that the configuration allows.
+// searchPlans simulates every combination that the configuration allows. If it is
+// interrupted it returns what it has found so far, nil for nothing, and the reason.
 func searchPlans(ctx context.Context, c *configs.Config, p *progress) (*planSearch, error) {
-	s := &planSearch{seen: map[string]bool{}}
+	s := &planSearch{seen: map[string]bool{}, served: map[string]bool{}, refused: map[string]string{}}
 	all := combine(c)
-	for i, sets := range all {
-		p.say("plan %d of %d: %v", i+1, len(all), sets)
-		err := s.evaluate(ctx, c, sets)
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
+	for i, one := range all {
+		p.say("plan %d of %d: %v", i+1, len(all), one.sets)
+		err := one.err
+		if err == nil {
+			err = s.evaluate(ctx, c, one.sets)
 		}
-		if err != nil && s.refused == nil {
-			s.refused = err
+		if s.plans.Partial = ctx.Err() != nil; s.plans.Partial {
+			break
 		}
+		s.note(one.schedule, err)
 	}
-	if s.plans.Evaluated == 0 && s.plans.Pruned == 0 {
-		return nil, s.refused
+	switch {
+	case s.plans.Evaluated == 0 && s.plans.Partial:
+		return nil, ctx.Err()
+	case s.plans.Evaluated == 0 && s.plans.Pruned == 0:
+		return nil, s.first
 	}
+	s.leaveOut(all)
 	s.plans.Sort()
-	return s, nil
+	return s, ctx.Err()
+}
+
+// note keeps whether a combination was possible, and if not the reason.
+func (s *planSearch) note(schedule string, err error) {
+	if err == nil {
+		s.served[schedule] = true
+		return
+	}
+	if s.first == nil {
+		s.first = err
+	}
+	s.refused[schedule], _, _ = strings.Cut(err.Error(), "\n")
+}
+
+// leaveOut lists the schedules of which no combination was possible.
+func (s *planSearch) leaveOut(all []combination) {
+	for _, one := range all {
+		if reason := s.refused[one.schedule]; reason != "" && !s.served[one.schedule] {
+			s.plans.LeftOut = append(s.plans.LeftOut, reports.LeftOut{Schedule: one.schedule, Reason: reason})
+			s.served[one.schedule] = true // once
+		}
+	}
+}
+
+// combination is a plan to try: the settings that make it, or why there are none.
+type combination struct {
+	schedule string
+	sets     []string
+	err      error
 }
 
 // combine lists the settings of all plans: the configuration's own shape with
 // each schedule, number of microbatches and number of stages per rank.
-func combine(c *configs.Config) [][]string {
-	var list [][]string
+func combine(c *configs.Config) []combination {
+	var list []combination
 	for _, s := range candidates(c) {
 		for _, microbatches := range shares(c) {
-			for _, virtual := range []int{1, 2, 4} {
-				fixed := s.PerRank > 0
-				if fixed && virtual != s.PerRank || virtual > 1 && !fixed && !s.Virtual {
+			for _, virtual := range perRanks(c) {
+				fixed := s.PerRank > 0 && !s.Virtual
+				if virtual < s.PerRank || fixed && virtual != s.PerRank || virtual > 1 && s.PerRank == 0 && !s.Virtual {
 					continue
 				}
 				times, ok := cut(c, virtual)
 				if !ok {
+					list = append(list, combination{schedule: s.Name, err: errUncut})
 					continue
 				}
 				sets := append([]string{"schedule.name=" + s.Name}, microbatches...)
@@ -154,9 +202,26 @@ func combine(c *configs.Config) [][]string {
 				} else if c.Defined("schedule.virtual_stages") {
 					sets = append(sets, "schedule.virtual_stages=1")
 				}
-				list = append(list, append(sets, times...))
+				if c.Defined("schedule.group") && (!s.Grouped || virtual == 1) {
+					sets = append(sets, "schedule.group=0")
+				}
+				if n := len(c.Schedule.Partition.Layers); n > 0 && n != c.Schedule.Stages*virtual {
+					sets = append(sets, "schedule.partition=balanced")
+				}
+				list = append(list, combination{schedule: s.Name, sets: append(sets, times...)})
 			}
 		}
+	}
+	return list
+}
+
+var errUncut = errors.New("holds several stages per rank, and [times] or activations that differ from stage to stage, or do not divide, cannot be cut into them")
+
+// perRanks lists the numbers of stages per rank to try.
+func perRanks(c *configs.Config) []int {
+	list := []int{1, 2, 4}
+	if own := c.PerRank(); !slices.Contains(list, own) {
+		list = append(list, own)
 	}
 	return list
 }

@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -131,6 +134,7 @@ func TestSearchErrors(t *testing.T) {
 		"psim search":                                                     "takes one CONFIG",
 		"psim search nowhere.toml":                                        "no such file",
 		"psim search gpipe --rows 0":                                      "--rows 0: at least 1 plan",
+		"psim search gpipe --set schedule.file=mine.csv":                  "schedule.file gives the order, and a search chooses it; remove file",
 		"psim search ring-allreduce":                                      "[collective] has no schedule",
 		"psim search gpipe --out mine":                                    "holds a plans.json that psim has not written",
 		"psim search gpipe --set schedule.stages=1000":                    "stages = 1000",
@@ -144,6 +148,86 @@ func TestSearchErrors(t *testing.T) {
 		require.Equal(t, exitUsage, code, line)
 		require.Contains(t, stderr, want, line)
 	}
+}
+
+// What was found until an interrupt is kept, and marked; before that there is
+// nothing.
+func TestSearchInterrupted(t *testing.T) {
+	userFolder(t)
+	c, err := configs.Load("gpipe")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	s, err := searchPlans(ctx, c, &progress{w: &interrupter{at: "plan 6 of", cancel: cancel}})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, s.plans.Plans, 5)
+	require.True(t, s.plans.Partial)
+	var out strings.Builder
+	require.NoError(t, s.report(context.WithoutCancel(ctx), c.Name(), searchFlags{out: "o", rows: 3}, time.Now(), &out, io.Discard))
+	require.Contains(t, out.String(), "\nwarning: the search was interrupted; there may be better plans\n")
+	plans, err := reports.ReadPlans(strings.NewReader(contents(t, "o")["plans.json"]))
+	require.NoError(t, err)
+	require.True(t, plans.Partial)
+	require.Len(t, plans.Plans, 5)
+
+	code := run(ctx, strings.Fields("search gpipe --out p"), &out, io.Discard)
+	require.Equal(t, exitFailed, code)
+	require.NoFileExists(t, "p/plans.json")
+}
+
+// A schedule without any plan is named, and why; the best plan's warnings are
+// printed.
+func TestSearchLeavesOut(t *testing.T) {
+	userFolder(t)
+	const line = "psim search gpt2-4090d-pipeline --set machine.compute.memory=1370MB"
+	stdout, stderr, code := psim(t, line+" --json")
+	require.Zero(t, code, stderr)
+	plans, err := reports.ReadPlans(strings.NewReader(stdout))
+	require.NoError(t, err)
+	reasons := map[string]string{}
+	for _, l := range plans.LeftOut {
+		require.NotContains(t, reasons, l.Schedule)
+		reasons[l.Schedule] = l.Reason
+	}
+	for _, p := range plans.Plans {
+		require.NotContains(t, reasons, p.Schedule)
+	}
+	require.Contains(t, reasons["1f1b"], "it needs one stage per rank")
+	require.False(t, plans.Plans[0].FitsMemory)
+	stdout, _, code = psim(t, line)
+	require.Zero(t, code)
+	require.Contains(t, stdout, "\nnot possible here (--json says why): torchgpipe, 1f1b, ")
+	require.NotEmpty(t, plans.Plans[0].Warnings)
+	require.Contains(t, stdout, "\nwarning: "+plans.Plans[0].Warnings[0]+"\n")
+
+	// Stages that differ cannot be cut into more.
+	require.NoError(t, os.WriteFile("auto.toml", []byte(autoTimes), 0o644))
+	stdout, _, code = psim(t, `psim search auto.toml --json --set times.forward=["10ms","12ms"]`)
+	require.Zero(t, code)
+	plans, err = reports.ReadPlans(strings.NewReader(stdout))
+	require.NoError(t, err)
+	require.Equal(t, reports.LeftOut{Schedule: "zbv", Reason: errUncut.Error()}, plans.LeftOut[0])
+}
+
+// A group and a list of layers per stage are for one number of stages per rank, which
+// is among those that are tried; the others do without.
+func TestSearchGroup(t *testing.T) {
+	userFolder(t)
+	stdout, stderr, code := psim(t, "psim search megatron-175b --json --set batch.global=16")
+	require.Zero(t, code, stderr)
+	plans, err := reports.ReadPlans(strings.NewReader(stdout))
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	for _, p := range plans.Plans {
+		key := fmt.Sprint(p.Schedule, p.VirtualStages)
+		seen[key] = true
+		require.Equal(t, p.Schedule != "interleaved-1f1b" || p.VirtualStages == 1, slices.Contains(p.Settings, "schedule.group=0"), key)
+		require.Equal(t, p.VirtualStages != 3, slices.Contains(p.Settings, "schedule.partition=balanced"), key)
+	}
+	for _, key := range []string{"1f1b1", "interleaved-1f1b3", "interleaved-1f1b4", "zbv2", "hanayo4"} {
+		require.True(t, seen[key], key)
+	}
+	_, stderr, code = psim(t, "psim run megatron-175b --out - --set batch.global=16 --set "+strings.Join(plans.Plans[0].Settings, " --set "))
+	require.Zero(t, code, stderr)
 }
 
 func TestSearchStops(t *testing.T) {
