@@ -2,6 +2,7 @@ package costmodel
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -34,7 +35,7 @@ func (h Host) Validate() error {
 	switch {
 	case h.Threads != "" && h.Threads != "rank" && h.Threads != "node":
 		return fmt.Errorf(`threads = %q: must be "rank" or "node"`, h.Threads)
-	case h.Queue < 0:
+	case h.Queue < 0 || h.Queue > math.MaxInt32:
 		return fmt.Errorf("queue = %d: must be a number of tasks, or 0 for no limit", h.Queue)
 	}
 	if err := checkLongest("operation", time.Duration(h.Operation)); err != nil {
