@@ -36,7 +36,7 @@ func (h Host) Validate() error {
 	case h.Threads != "" && h.Threads != "rank" && h.Threads != "node":
 		return fmt.Errorf(`threads = %q: must be "rank" or "node"`, h.Threads)
 	case h.Queue < 0 || h.Queue > math.MaxInt32:
-		return fmt.Errorf("queue = %d: must be a number of tasks, or 0 for no limit", h.Queue)
+		return fmt.Errorf("queue = %d: must be 0, for no limit, or a number of tasks up to %d", h.Queue, math.MaxInt32)
 	}
 	if err := checkLongest("operation", time.Duration(h.Operation)); err != nil {
 		return err
