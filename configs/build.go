@@ -229,6 +229,7 @@ func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule) (*
 		return nil, err
 	}
 	pipeline.Samples, pipeline.Optimizer, pipeline.Synchronous = samples, c.Times.Optimizer > 0, c.Schedule.Synchronous
+	pipeline.WholeLast = c.Schedule.WholeLast
 	graph, err := pipeline.Graph()
 	if err != nil {
 		return nil, c.problem("schedule", err)
@@ -281,7 +282,7 @@ func (c *Config) buildRing() (*Plan, error) {
 			return nil, c.problem("collective", fmt.Errorf("%s is missing", key))
 		}
 	}
-	for _, key := range []string{"stages", "microbatches", "virtual_stages", "partition", "placement", "synchronous", "group", "file"} {
+	for _, key := range []string{"stages", "microbatches", "virtual_stages", "partition", "placement", "synchronous", "whole_last", "group", "file"} {
 		if c.Defined("schedule." + key) {
 			return nil, c.problem("schedule", fmt.Errorf("%s: has no meaning for a collective, whose size is collective.ranks", key))
 		}

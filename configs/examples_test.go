@@ -105,7 +105,7 @@ func TestRingAllReduceClaims(t *testing.T) {
 func TestOneForwardOneBackwardClaims(t *testing.T) {
 	_, gpipe := example(t, "gpipe")
 	_, s := example(t, "1f1b")
-	require.InEpsilon(t, gpipe.Bubble.Makespan, s.Bubble.Makespan, 0.01)
+	require.InDelta(t, gpipe.Bubble.Makespan, s.Bubble.Makespan, 0.01, "to a point: its stages are not quite equal")
 	for r := range s.Ranks {
 		require.Equal(t, min(8, 4-r), s.Ranks[r].PeakInFlight)
 		require.Equal(t, 8, gpipe.Ranks[r].PeakInFlight)
@@ -128,14 +128,15 @@ func TestMegatronClaims(t *testing.T) {
 	require.InEpsilon(t, 12.35, activations, 0.03)
 	for _, r := range s.Ranks {
 		require.Equal(t, s.StepTime, r.Compute+r.ExposedCommunication+r.Optimizer+r.Idle)
-		require.Greater(t, r.Communication, r.ExposedCommunication)
+		require.Greater(t, r.Communication, r.ExposedCommunication) // messages go beside
 	}
 	// On one card per node, sending an eighth pays.
 	_, whole := example(t, "megatron-175b", "machine.nics_per_node=1", "parallel.sequence=false", "parallel.scatter_gather=false")
 	_, parts := example(t, "megatron-175b", "machine.nics_per_node=1", "parallel.sequence=false")
 	require.Less(t, parts.StepTime, whole.StepTime)
-	_, apart := example(t, "megatron-175b", "parallel.tensor_overlap=false")
-	require.Less(t, s.StepTime, apart.StepTime)
+	_, beside := example(t, "megatron-175b", "parallel.tensor_overlap=true")
+	require.Less(t, beside.StepTime, s.StepTime)
+	require.Less(t, beside.Ranks[0].ExposedCommunication, s.Ranks[0].ExposedCommunication)
 }
 
 // model-parallel.toml says that one of four equal stages is at work at a time.

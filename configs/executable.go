@@ -31,6 +31,10 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 		sets = append(sets, "train.precision=fp32")
 		changes = append(changes, fmt.Sprintf("runs in fp32, not %s", p))
 	}
+	if c.Schedule.WholeLast {
+		sets = append(sets, "schedule.whole_last=false")
+		changes = append(changes, "runs the last stage one microbatch at a time, not on all at once")
+	}
 	next, err := c.With(sets...)
 	if err != nil {
 		return nil, nil, err

@@ -17,6 +17,7 @@ func TestExecutableChanges(t *testing.T) {
 		{nil, 2, []string{"runs on the devices of this machine, not on t4"}},
 		{[]string{"train.precision=bf16", "machine.device=a100-80gb-sxm"}, 1, []string{
 			"runs on 1 device instead of 2 stages", "runs in fp32, not bf16", "runs on the devices of this machine, not on a100-80gb-sxm"}},
+		{[]string{"schedule.name=gpipe", "schedule.whole_last=true", "machine.device=cpu-core"}, 2, []string{"runs the last stage one microbatch at a time, not on all at once"}},
 		{[]string{"parallel.data=2", "machine.device=cpu-core"}, 2, []string{"runs on 2 devices instead of 2 stages × 2 replicas"}},
 	} {
 		next, changes, err := parse(t, network, c.sets...).Executable(c.devices)

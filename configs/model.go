@@ -30,6 +30,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	sync.NoReduceScatter = c.Parallel.Collectives == "gloo"
 	pipeline.Samples, pipeline.Boundaries, pipeline.Sync, pipeline.Tied = w.Samples, w.Boundaries(), sync, w.Tied()
 	pipeline.Optimizer, pipeline.Synchronous = true, c.Schedule.Synchronous
+	pipeline.WholeLast = c.Schedule.WholeLast
 	graph, err := pipeline.Graph()
 	if err != nil {
 		return nil, c.problem("schedule", err)
@@ -70,9 +71,13 @@ func (c *Config) workload(schedule schedules.Schedule) (*costmodel.Workload, cos
 	}
 	w := &costmodel.Workload{
 		Network: network, Training: c.Train, Samples: samples, Replicas: c.Parallel.Data, Zero: c.Parallel.Zero,
+		WholeLast: c.Schedule.WholeLast,
 	}
 	if err := w.Validate(); err != nil {
 		return nil, machine, c.problem("batch", err)
+	}
+	if w.WholeLast && (c.Parallel.Data > 1 || c.Parallel.Tensor > 1) {
+		return nil, machine, c.problem("schedule", errors.New("whole_last = true: is modelled for parallel.data = 1 and parallel.tensor = 1 only"))
 	}
 	if c.Parallel.Zero == 3 {
 		err = c.layerByLayer(w)

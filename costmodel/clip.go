@@ -6,10 +6,10 @@ import "psim/schedules"
 const normBytes = 4
 
 // priceClipping adds to the update of every rank what clipping the norm of all
-// gradients takes: reading its own, and summing one number over all devices
-// that hold different ones, those of a replica, or of all where ZeRO shards
-// them. Gradients are scaled by the update that reads them anyway. Ranks do not
-// wait for each other there: the sum of gradients has made them already.
+// gradients takes beside scaling them: reading its own, and summing one number over
+// all devices that hold different ones, those of a replica, or of all where ZeRO
+// shards them. Ranks do not wait for each other there: the sum of gradients has
+// made them already.
 func (p *pricer) priceClipping() {
 	w := p.workload
 	ranks := p.graph.Shape.Ranks

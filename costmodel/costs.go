@@ -121,7 +121,7 @@ func (p *pricer) priceStages() {
 		var prices []price
 		cuts := p.workload.cuts(s, p.buckets[s], slices[s])
 		for _, n := range p.sizes {
-			price := p.workload.price(p.compute, s, n)
+			price := p.workload.taskPrice(p.compute, s, n)
 			price.segments = p.workload.segments(s, n, cuts)
 			prices = append(prices, price)
 		}
@@ -184,7 +184,7 @@ func (p *pricer) sliceOf(t *schedules.Task) *sliced {
 func (p *pricer) priceOptimizers() {
 	state := p.workload.state()
 	bytes := make([]int64, len(p.optimizer))
-	perParameter := state.Gradient + 2*state.Optimizer + state.Parameter
+	perParameter := state.Gradient*(1+p.workload.Training.GradientPasses()) + 2*state.Optimizer + state.Parameter
 	if state.Parameter == 4 { // without a master copy the parameter itself is read too
 		perParameter += state.Parameter
 	}

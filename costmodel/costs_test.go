@@ -137,12 +137,13 @@ func TestShardedSendsTheSame(t *testing.T) {
 }
 
 // An update reads gradients and moves state both ways: 4 + 2·8 + 4 + 4 bytes
-// with fp32 Adam, 2 + 2·12 + 2 in mixed precision, 4 + 4 + 4 with plain SGD.
+// with fp32 Adam, 2 + 2·12 + 2 in mixed precision, 4 + 4 + 4 with plain SGD. In
+// fp16 gradients are unscaled before, which reads and writes them: 4 bytes more.
 func TestOptimizer(t *testing.T) {
 	for _, e := range []struct {
 		precision, optimizer string
 		bytes                int64
-	}{{"fp32", "adamw", 28}, {"fp16", "adam", 28}, {"fp32", "sgd", 12}, {"bf16", "sgd", 12}, {"fp32", "sgd-momentum", 20}} {
+	}{{"fp32", "adamw", 28}, {"bf16", "adam", 28}, {"fp16", "adam", 32}, {"fp32", "sgd", 12}, {"bf16", "sgd", 12}, {"fp32", "sgd-momentum", 20}} {
 		w := workload(t, mlp(t, 2, 64), []int32{0, 1}, 1)
 		w.Training.Precision, w.Training.Optimizer = e.precision, e.optimizer
 		costs := costsOf(t, w, machine(), graph(t, w, order(t, "gpipe", w), schedules.Sync{}))
@@ -153,8 +154,8 @@ func TestOptimizer(t *testing.T) {
 	}
 }
 
-// Clipping reads the gradients of a rank once more, or its share of them, and
-// sums a number over all devices of the model.
+// Clipping reads the gradients of a rank once more, or its share of them, sums a
+// number over all devices of the model, and multiplies them.
 func TestClipping(t *testing.T) {
 	for _, e := range []struct {
 		gradients                    string
@@ -172,7 +173,9 @@ func TestClipping(t *testing.T) {
 		c, err := costmodel.NewCompute(device(), w.Training)
 		require.NoError(t, err)
 		norm := costmodel.CollectiveTime(schedules.AllReduce, machine().Link, int(e.ranks), 4)
-		require.Equal(t, plain+c.Move(64*65*e.bytes)+norm, update(), "%+v", e)
+		launch := time.Duration(device().Launch)
+		norms, scaled := c.Move(64*65*e.bytes), c.Move(2*64*65*e.bytes)-launch // the update launches anyway
+		require.InDelta(t, plain+norms+scaled+norm, update(), 1, "%+v, but for rounding", e)
 	}
 }
 

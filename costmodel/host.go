@@ -174,7 +174,7 @@ func (p *pricer) priceLaunches() {
 	for s := range p.workload.Layers {
 		var list []launches
 		for _, n := range p.sizes {
-			list = append(list, p.workload.launchesOf(p.compute, p.machine.Host, s, n))
+			list = append(list, p.workload.taskLaunches(p.compute, p.machine.Host, s, n))
 		}
 		p.launches = append(p.launches, list)
 	}

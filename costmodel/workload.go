@@ -26,6 +26,9 @@ type Workload struct {
 	// replicas, 2 the gradients as well, 3 everything, stage by stage (see
 	// schedules.Unit).
 	Zero int
+	// WholeLast: the last stage takes all microbatches at once (see
+	// schedules.Pipeline); each has its share of what that takes.
+	WholeLast bool
 	// PerLayer: stages run layer by layer, as psim exec --per-layer has it, and
 	// hold what passes between the layers.
 	PerLayer bool

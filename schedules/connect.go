@@ -117,11 +117,11 @@ func (w *wiring) needs(a Action) (first, second int32) {
 	first, second = None, None
 	switch {
 	case a.Kind == Forward && a.Stage > 0:
-		first = w.result(Action{Kind: Forward, Stage: a.Stage - 1, Microbatch: a.Microbatch})
+		first = w.result(w.wholeNeed(Action{Kind: Forward, Stage: a.Stage - 1, Microbatch: a.Microbatch}))
 	case a.Kind == Backward || a.Kind == InputGradient:
 		first = w.forward[w.at(a.Stage, a.Microbatch)]
 		if int(a.Stage) < len(w.StageRank)-1 {
-			second = w.result(Action{Kind: Backward, Stage: a.Stage + 1, Microbatch: a.Microbatch})
+			second = w.result(w.wholeNeed(Action{Kind: Backward, Stage: a.Stage + 1, Microbatch: a.Microbatch}))
 		}
 	case a.Kind == WeightGradient:
 		first = w.backward[w.at(a.Stage, a.Microbatch)]

@@ -53,7 +53,7 @@ func (w *wiring) addIssue() error {
 		}
 	}
 	slices.SortFunc(forwards, func(x, y issue) int {
-		return cmp.Or(cmp.Compare(x.clock, y.clock), cmp.Compare(x.Stage, y.Stage))
+		return cmp.Or(w.comparePhase(x.Action, y.Action), cmp.Compare(x.clock, y.clock), cmp.Compare(x.Stage, y.Stage))
 	})
 	w.issued = make([]Action, len(w.forward))
 	for i, f := range forwards {

@@ -18,6 +18,8 @@ type Options struct {
 	Placement     []int32     `toml:"placement"`      // rank of every stage
 	Synchronous   bool        `toml:"synchronous"`    // a barrier between clock cycles
 	Group         int         `toml:"group"`          // microbatches that pass through a rank's chunks together
+	// WholeLast: the last stage takes all microbatches at once (see Pipeline).
+	WholeLast bool `toml:"whole_last"`
 	// File is a schedule in PyTorch's CSV notation, in place of a name.
 	File string `toml:"file"`
 }

@@ -37,6 +37,11 @@ type Pipeline struct {
 	// run in the reverse of the order in which the forwards are issued, by clock
 	// cycle and stage, and each waits for the message of the one before it.
 	SerialBackward bool
+	// WholeLast has the last stage begin when all microbatches have come to it, and
+	// hand on gradients when it has gone back through all: what a program does that
+	// pipelines the blocks of a network and then runs its head on the whole batch.
+	// It takes an order with all forwards before the first backward.
+	WholeLast bool
 	// Stashing has the Optimizer update a stage after every backward on it, not at
 	// the end; backwards use the weights of their forwards (see pipedream). It takes
 	// one stage per rank.
@@ -81,6 +86,9 @@ func (p Pipeline) Graph() (*Graph, error) {
 		stagesOn: p.stagesByRank(),
 		forward:  make([]int32, len(p.StageRank)*p.Shape.Microbatches),
 		backward: make([]int32, len(p.StageRank)*p.Shape.Microbatches),
+	}
+	if err := w.addWholeLast(); err != nil {
+		return nil, err
 	}
 	size := w.size()
 	if size > MaxTasks {
@@ -175,6 +183,7 @@ type wiring struct {
 	groups syncGroups
 	clocks clockCycles
 	issued []Action // by stage and microbatch: the backward before; nil without SerialBackward
+	whole  [2]int32 // WholeLast: the microbatches that the last but one stage's forwards and the last one's backwards end with
 	paired bool     // overlapped pairs are to be wired as such
 	last   []int    // completions of the order
 	// stagesOn lists the stages of every pipeline rank, last first.

@@ -24,7 +24,7 @@ type execFlags struct {
 	backend              string
 	share, oversubscribe bool
 	steps, warmup        int
-	repeats              int
+	repeats, runs        int
 	check                []string
 	courseRates          bool
 	perLayer             bool

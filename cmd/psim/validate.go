@@ -29,7 +29,7 @@ fitted to are marked and not in the errors.
 
 --executed instead predicts steps of two networks, three schedules and 2, 4 and 8
 microbatches, runs them for real on --gpus devices, and says how far off it was.
-An experiment during which the machine was disturbed is run again, up to 8 times.`,
+An experiment during which the machine was disturbed is run again, up to --runs times in all.`,
 		Example: `  psim validate
   psim validate 1.6 4.4
   psim validate --markdown > answers.md
@@ -49,7 +49,7 @@ An experiment during which the machine was disturbed is run again, up to 8 times
 			if p.out != "" {
 				return fmt.Errorf("--out %s: is for --published", p.out)
 			}
-			for _, name := range []string{"gpus", "steps", "oversubscribe", "set"} {
+			for _, name := range executedFlags {
 				if cmd.Flags().Changed(name) && !executed {
 					return fmt.Errorf("--%s: is for the experiments of --executed, which is not given", name)
 				}
@@ -60,11 +60,6 @@ An experiment during which the machine was disturbed is run again, up to 8 times
 				}
 				f.json = asJSON
 				return validateExecuted(cmd.Context(), f, markdown, cmd.OutOrStdout(), cmd.ErrOrStderr())
-			}
-			for _, name := range executedFlags {
-				if cmd.Flags().Changed(name) {
-					return fmt.Errorf("--%s: is for --executed; add that, or leave it out", name)
-				}
 			}
 			ids, err := questions.Select(args)
 			if err != nil {

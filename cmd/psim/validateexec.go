@@ -126,19 +126,16 @@ func executeRow(ctx context.Context, f execFlags, p *progress, model, schedule s
 			return executedRow{}, failure{err}
 		}
 		row := newExecutedRow(s.main().plan.Workload.Network.Name, s.main().result)
-		if row.Runs = runs; runs == mostRuns || !row.disturbed(before, after) {
+		if row.Runs = runs; runs == f.runs || !row.disturbed(before, after) {
 			return row, nil
 		}
 	}
 }
 
-// An experiment is run again, at most so often, if the machine was disturbed:
-// if its speed at a fixed piece of work changed by more than unsteady, or the
-// steps deviate from each other by more.
-const (
-	mostRuns = 8
-	unsteady = 0.04
-)
+// An experiment is run again if the machine was disturbed: if its speed at a fixed
+// piece of work changed by more than this, or the steps deviate from each other by
+// more.
+const unsteady = 0.04
 
 func (r executedRow) disturbed(before, after float64) bool {
 	return math.Abs(after/before-1) > unsteady || r.Deviation > unsteady*r.Measured
@@ -245,11 +242,15 @@ func (r *executedReport) kernels() string {
 	return r.SIMD
 }
 
-// executedSteps are measured unless --steps says otherwise.
-const executedSteps = 9
+// executedSteps are measured unless --steps says otherwise, and an experiment is run
+// executedRuns times at most unless --runs does.
+const (
+	executedSteps = 9
+	executedRuns  = 8
+)
 
 // executedFlags change what --executed runs, and nothing without it.
-var executedFlags = []string{"gpus", "steps", "oversubscribe", "set"}
+var executedFlags = []string{"gpus", "steps", "runs", "oversubscribe", "set"}
 
 // registerExecuted declares the flags that --executed takes beside.
 func (f *execFlags) registerExecuted(cmd *cobra.Command) {
@@ -257,6 +258,7 @@ func (f *execFlags) registerExecuted(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.IntVar(&f.gpus, "gpus", 2, "number of devices of --executed")
 	flags.IntVar(&f.steps, "steps", executedSteps, "number of steps that --executed measures")
+	flags.IntVar(&f.runs, "runs", executedRuns, "how often --executed runs an experiment at most, until the machine is not disturbed")
 	flags.BoolVar(&f.oversubscribe, "oversubscribe", false, "let --executed use more devices than cores")
 	flags.StringArrayVar(&f.sets, "set", nil, "change a setting of all experiments of --executed")
 	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
@@ -270,6 +272,9 @@ func (f execFlags) changes() (text string) {
 	if f.steps != executedSteps {
 		text += fmt.Sprintf(" --steps %d", f.steps)
 	}
+	if f.runs != executedRuns {
+		text += fmt.Sprintf(" --runs %d", f.runs)
+	}
 	for _, set := range f.sets {
 		text += " --set " + set
 	}
@@ -280,6 +285,9 @@ func (f execFlags) changes() (text string) {
 func validateExecuted(ctx context.Context, f execFlags, markdown bool, stdout, stderr io.Writer) error {
 	if f.gpus == 0 {
 		return errors.New("--gpus 0: there must be at least 1 device")
+	}
+	if f.runs < 1 || f.runs > mostSteps {
+		return fmt.Errorf("--runs %d: must be between 1 and %d", f.runs, mostSteps)
 	}
 	if err := f.validate(); err != nil {
 		return err

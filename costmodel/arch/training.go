@@ -62,6 +62,25 @@ func (t Training) State() State {
 	return s
 }
 
+// GradientPasses is how often a step reads or writes all gradients between the
+// backward and the update that reads them: in fp16 they are divided by the loss's
+// scale and checked (Micikevicius et al. 2018, section 3.2), clipping multiplies
+// them, and a buffer of their own in fp32 is filled with zeros.
+func (t Training) GradientPasses() int64 {
+	t = t.defaults()
+	var n int64
+	if t.Precision == "fp16" {
+		n += 2
+	}
+	if t.Clip {
+		n += 2
+	}
+	if t.Precision != "fp32" && t.Gradients == "fp32" {
+		n++
+	}
+	return n
+}
+
 // ActivationElement is the size of an activation in bytes: 4, or 2 in mixed
 // precision.
 func (t Training) ActivationElement() int64 {

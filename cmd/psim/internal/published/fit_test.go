@@ -124,22 +124,18 @@ devices_per_node = 8
 host.waits = true
 `
 	constants := []constant{
-		{`compute.flops = "%.1fTFLOP/s"`, 250},
 		{`compute.memory_bandwidth = "%.0fGB/s"`, 1500},
+		{`compute.half_rows = %.1f`, 30},
 		{`compute.launch = "%.2fus"`, 20},
-		{`compute.half_rows = %.1f`, 100},
 		{`compute.unaligned = %.3f`, 0.3},
 		{`host.operation = "%.2fus"`, 50},
 		{`host.task = "%.3fms"`, 0.5},
-		{`link.bandwidth = "%.1fGB/s"`, 200},
-		{`link.latency = "%.2fus"`, 5},
-		{`link.collective_call = "%.2fus"`, 30},
 	}
 	fitMachine(t, "testdata/vtrain_machine.toml", head, constants, func(machine string) []float64 {
 		return inParallel(len(rows), func(i int) float64 {
 			row, err := rows[i].iteration(machine)
-			if err != nil {
-				t.Fatal(err)
+			if err != nil { // a constant that is out of range
+				return math.MaxFloat64
 			}
 			return row.Error()
 		})
@@ -165,8 +161,8 @@ nics_per_node = 8
 	fitMachine(t, "testdata/korthikanti_machine.toml", head, constants, func(machine string) []float64 {
 		return inParallel(len(rows), func(i int) float64 {
 			row, err := rows[i].megatron(machine, false)
-			if err != nil {
-				t.Fatal(err)
+			if err != nil { // a constant that is out of range
+				return math.MaxFloat64
 			}
 			return row.Error()
 		})

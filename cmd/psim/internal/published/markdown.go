@@ -26,6 +26,9 @@ Everything here is made by ` + "`make accuracy`" + `; one table with its rows is
 	}
 	for i, t := range r.Tables {
 		fmt.Fprintf(&b, "\n## %s\n\n%s.\n%s. Worst row: %s.\n", t.Name, strings.TrimSuffix(t.Paper, "."), upper(t.Place), t.WorstRow)
+		if t.Fitted {
+			fmt.Fprintf(&b, "%s\n", t.allRows())
+		}
 		if t.Note != "" {
 			fmt.Fprintf(&b, "\n%s\n", t.Note)
 		}

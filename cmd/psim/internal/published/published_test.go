@@ -86,7 +86,7 @@ func made() Table {
 			return []Row{
 				{Label: "a", Unit: "s", Published: 10, Predicted: 11, Parts: []Part{{"compute", 0.12}, {"communication", -0.02}}},
 				{Label: "b", Unit: "s", Published: 20, Predicted: 200, Used: true},
-				{Label: "c", Unit: "s", Published: 40, Predicted: 32},
+				{Label: "c", Unit: "s", Published: 40, Predicted: 32, Alternatives: []Alternative{{"two hosts", 42}}},
 			}, nil
 		},
 	}
@@ -106,6 +106,7 @@ func TestErrors(t *testing.T) {
 	require.NoError(t, report.WriteText(&text))
 	require.Contains(t, text.String(), "  a    11.00 s    10.00 s    +10.00 %  compute +12.00 %, communication −2.00 %\n")
 	require.Contains(t, text.String(), "  b    200.0 s    20.00 s    +900.00 %  used for the fit\n")
+	require.Contains(t, text.String(), "−20.00 %  two hosts +5.00 %\n")
 	require.Contains(t, text.String(), "made-up  2 of 3  15.00 %  15.00 %  20.00 %  yes")
 	require.NoError(t, report.WriteMarkdown(&document, "pictures"))
 	require.Contains(t, document.String(), "| 2 of 3 | 15.00 % | 15.00 % | 20.00 % | one rate, from row b | – |\n")

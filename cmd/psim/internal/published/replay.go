@@ -24,15 +24,18 @@ type Result struct {
 	MedianError float64 `json:"median_error"`
 	WorstError  float64 `json:"worst_error"`
 	WorstRow    string  `json:"worst_row"`
-	Fitted      bool    `json:"fitted"`
-	FittedFrom  string  `json:"fitted_from,omitempty"`
-	Title       string  `json:"title"`
-	Paper       string  `json:"paper"`
-	Place       string  `json:"place"`
-	Claim       string  `json:"claim,omitempty"`
-	Note        string  `json:"note,omitempty"`
-	Figure      string  `json:"figure"`
-	Replayed    []Row   `json:"replayed"`
+	// AllMean and AllWorst are over all rows, those that were used included.
+	AllMean    float64 `json:"all_rows_mean_error"`
+	AllWorst   float64 `json:"all_rows_worst_error"`
+	Fitted     bool    `json:"fitted"`
+	FittedFrom string  `json:"fitted_from,omitempty"`
+	Title      string  `json:"title"`
+	Paper      string  `json:"paper"`
+	Place      string  `json:"place"`
+	Claim      string  `json:"claim,omitempty"`
+	Note       string  `json:"note,omitempty"`
+	Figure     string  `json:"figure"`
+	Replayed   []Row   `json:"replayed"`
 }
 
 // Replay predicts all rows of tables.
@@ -68,6 +71,8 @@ func (t *Result) summarize() error {
 		if math.IsNaN(e) || math.IsInf(e, 0) {
 			return fmt.Errorf("row %s: predicted %v and published %v have no relative error", row.Label, row.Predicted, row.Published)
 		}
+		t.AllMean += e / float64(t.Rows)
+		t.AllWorst = max(t.AllWorst, e)
 		if row.Used {
 			continue
 		}

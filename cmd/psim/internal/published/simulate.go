@@ -13,6 +13,19 @@ func simulate(config string, sets ...string) (*configs.Plan, schedules.Summary, 
 	if err != nil {
 		return nil, schedules.Summary{}, err
 	}
+	return simulateConfig(c)
+}
+
+// simulateExample predicts an example, with settings over it.
+func simulateExample(name string, sets ...string) (*configs.Plan, schedules.Summary, error) {
+	c, err := configs.Load(name, sets...)
+	if err != nil {
+		return nil, schedules.Summary{}, err
+	}
+	return simulateConfig(c)
+}
+
+func simulateConfig(c *configs.Config) (*configs.Plan, schedules.Summary, error) {
 	plan, err := c.Build()
 	if err != nil {
 		return nil, schedules.Summary{}, err

@@ -41,6 +41,15 @@ type Row struct {
 	// Parts split the error where the source allows: each is a part's
 	// predicted minus published amount, as a fraction of Published.
 	Parts []Part `json:"parts,omitempty"`
+	// Alternatives are what other explanations of the row predict, where it is
+	// not settled which is right.
+	Alternatives []Alternative `json:"alternatives,omitempty"`
+}
+
+// An Alternative is another prediction of a row.
+type Alternative struct {
+	Name      string  `json:"name"`
+	Predicted float64 `json:"predicted"`
 }
 
 // A Part is what one part adds to the error of a row.
@@ -59,7 +68,10 @@ func catalog() []Table {
 		zeroBubbleTable5(), zeroBubbleTable5Interleaved(), dualPipeBubbles(),
 		zeroBubbleTable4(), zeroBubbleTable4Bare(),
 		korthikantiTable5(),
+		korthikantiTable4(),
+		korthikantiActivations(), korthikantiShares(),
 		vtrainSingleNode(),
+		gpt24090D(), coursePipeline(), cs1390Ratios(),
 		ncclTable("vtrain-2024-nccl-a100", "nccl_a100.csv", "nvlink3-a100"),
 		ncclTable("vtrain-2024-nccl-v100", "nccl_v100.csv", "nvlink2-v100"),
 		ncclOthers(),

@@ -38,13 +38,22 @@ func (t Result) writeText(b *strings.Builder) {
 		fmt.Fprintf(table, "  %s\t%s\t%s\t%s%s\n", row.Label, amount(row.Predicted, row.Unit), amount(row.Published, row.Unit), signed(row.Error()), row.remark())
 	}
 	table.Flush() // into memory
+	if t.Fitted {
+		fmt.Fprintf(b, "%s\n", t.allRows())
+	}
 	if t.Note != "" {
 		fmt.Fprintln(b, t.Note)
 	}
 	fmt.Fprintln(b)
 }
 
-// remark is what stands behind a row: that it was used, and its error's parts.
+// allRows is a sentence on the errors of all rows.
+func (t Result) allRows() string {
+	return fmt.Sprintf("Over all %d rows, those used included: mean %s, worst %s.", t.Rows, percent(t.AllMean), percent(t.AllWorst))
+}
+
+// remark is what stands behind a row: that it was used, its error's parts, and the
+// errors of its alternatives.
 func (r Row) remark() string {
 	var parts []string
 	if r.Used {
@@ -52,6 +61,9 @@ func (r Row) remark() string {
 	}
 	for _, p := range r.Parts {
 		parts = append(parts, p.Name+" "+signed(p.Error))
+	}
+	for _, a := range r.Alternatives {
+		parts = append(parts, fmt.Sprintf("%s %s", a.Name, signed(a.Predicted/r.Published-1)))
 	}
 	if len(parts) == 0 {
 		return ""

@@ -1,0 +1,97 @@
+package published
+
+import (
+	"fmt"
+	"time"
+
+	"psim/configs"
+	"psim/schedules"
+	"psim/sim"
+)
+
+// korthikantiTable4 is the times of a single layer, as parts of the step times of
+// table 5.
+func korthikantiTable4() Table {
+	return Table{
+		Name: "korthikanti-2022-table-4", Title: "forward and backward of one layer of 22B", Figure: "korthikanti-layer",
+		Paper: korthikantiPaper, Place: "table 4",
+		Note: "No constant is from this table: the machine is that of korthikanti-2022-table-5, whose errors these are parts of.",
+		Rows: func() ([]Row, error) {
+			var rows []Row
+			for _, r := range records("korthikanti_layer.csv") {
+				forward, backward, err := r.layer(korthikantiMachine)
+				if err != nil {
+					return nil, err
+				}
+				for _, pass := range []struct {
+					name, column string
+					time         time.Duration
+				}{{"forward", "forward_ms", forward}, {"backward", "backward_ms", backward}} {
+					rows = append(rows, Row{
+						Label: r.text("experiment") + ", " + pass.name, Unit: "ms",
+						Published: r.number(pass.column), Predicted: pass.time.Seconds() * 1e3,
+					})
+				}
+			}
+			return rows, nil
+		},
+	}
+}
+
+// layer is what a layer adds to F and B: 24 of them, divided by as many.
+func (r record) layer(machine string) (forward, backward time.Duration, err error) {
+	const few, many = 24, 48
+	for _, n := range []int{many, few} {
+		f, b, err := passes(fmt.Sprintf(`
+[schedule]
+name = "1f1b"
+stages = 1
+[model]
+preset = "megatron-22b"
+layers = %d
+[batch]
+global = 4
+micro = 4
+[parallel]
+tensor = 8
+sequence = %s
+tensor_overlap = false
+[train]
+precision = "fp16"
+recompute = %q
+`, n, r.text("sequence"), r.text("recompute")) + machine)
+		if err != nil {
+			return 0, 0, err
+		}
+		if n == few {
+			f, b = -f, -b
+		}
+		forward, backward = forward+f, backward+b
+	}
+	return forward / (many - few), backward / (many - few), nil
+}
+
+// passes is how long the forwards and the backwards of a configuration take in all.
+func passes(config string) (forward, backward time.Duration, err error) {
+	c, err := configs.Parse("table", []byte(config))
+	if err != nil {
+		return 0, 0, err
+	}
+	plan, err := c.Build()
+	if err != nil {
+		return 0, 0, err
+	}
+	trace, err := sim.Run(plan.Graph, plan.Costs)
+	if err != nil {
+		return 0, 0, err
+	}
+	for i, t := range plan.Graph.Tasks {
+		switch t.Kind {
+		case schedules.Forward:
+			forward += trace.Spans[i].Duration()
+		case schedules.Backward:
+			backward += trace.Spans[i].Duration()
+		}
+	}
+	return forward, backward, nil
+}
