@@ -132,7 +132,7 @@ func (c *Config) searchModel(ctx context.Context, shape schedules.Shape, w *cost
 	in.Latency = boundaryTimes(graph, costs)
 	if m.Device.Memory > 0 {
 		for r := range shape.Ranks {
-			in.Limit = append(in.Limit, int64(m.Device.Memory)-costs.Persistent[r])
+			in.Limit = append(in.Limit, m.Device.Usable()-costs.Persistent[r])
 			if reserve != nil {
 				in.Limit[r] -= reserve[r]
 			}

@@ -253,3 +253,17 @@ func ExampleLoad() {
 	// course-timeline: 1f1b over 3 ranks, 20 tasks
 	// --set times.forward=1.58: times.forward: "1.58" has no unit; write for example "1.58ms"
 }
+
+// One thread that launches small kernels on both devices makes a pipeline slower
+// than no pipeline; with a thread each, or where launching costs nothing, it is
+// faster.
+func TestLaunchBound(t *testing.T) {
+	step := func(sets ...string) time.Duration {
+		_, s := example(t, "launch-bound", sets...)
+		return s.StepTime
+	}
+	none := []string{"schedule.name=model-parallel", "schedule.microbatches=1"}
+	require.Greater(t, step(), step(none...))
+	require.Less(t, step("machine.host.threads=rank"), step(append(none, "machine.host.threads=rank")...))
+	require.Less(t, step("machine.host.operation=0us"), step("machine.host.threads=rank"))
+}

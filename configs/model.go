@@ -45,7 +45,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 		plan.Tokens = plan.Samples * int64(tokens)
 	}
 	if machine.Device.Memory > 0 {
-		plan.Capacity = slices.Repeat([]int64{int64(machine.Device.Memory)}, graph.Ranks())
+		plan.Capacity = slices.Repeat([]int64{machine.Device.Usable()}, graph.Ranks())
 	}
 	return plan, nil
 }

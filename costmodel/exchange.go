@@ -66,7 +66,7 @@ func (c Compute) hidden(ops []arch.Op, samples int64) time.Duration {
 		}
 		var input, weight time.Duration
 		for _, next := range ops[i+1:] {
-			if next.Class != arch.Product || !next.Weight {
+			if !hides(next) {
 				break
 			}
 			input = total(input, c.Op(next, arch.InputGradient, samples))
@@ -76,6 +76,10 @@ func (c Compute) hidden(ops []arch.Op, samples int64) time.Duration {
 	}
 	return sum
 }
+
+// hides reports whether exchanges may run beside an operation: a product with
+// parameters, of which I and W do not need each other.
+func hides(o arch.Op) bool { return o.Class == arch.Product && o.Weight }
 
 // passes is the communication within every pass of a stage over a microbatch.
 type passes struct {

@@ -3,6 +3,7 @@ package costmodel
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -26,6 +27,7 @@ const (
 	mostRanges   = 3
 	leastInRange = 3
 	steady       = 0.001
+	mostTimings  = 500 // of a number of ranks: the fit's time grows with their cube
 )
 
 // FitAllReduce finds the ranges that price all-reduces with the least relative
@@ -46,6 +48,9 @@ func FitAllReduce(list []AllReduceTiming) ([]AllReduceRange, error) {
 		}
 		if n < 2 || slices.ContainsFunc(list[:end], func(t AllReduceTiming) bool { return t.Time <= 0 || t.Bytes <= 0 }) {
 			return nil, errors.New("an all-reduce has at least 2 ranks, and takes bytes and time")
+		}
+		if end > mostTimings {
+			return nil, fmt.Errorf("there are %d times of %d ranks, more than the %d that can be fitted; leave out some sizes", end, n, mostTimings)
 		}
 		ranges = append(ranges, fitRanges(list[:end])...)
 		list = list[end:]

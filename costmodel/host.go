@@ -2,6 +2,7 @@ package costmodel
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -34,8 +35,8 @@ func (h Host) Validate() error {
 	switch {
 	case h.Threads != "" && h.Threads != "rank" && h.Threads != "node":
 		return fmt.Errorf(`threads = %q: must be "rank" or "node"`, h.Threads)
-	case h.Queue < 0:
-		return fmt.Errorf("queue = %d: must be a number of tasks, or 0 for no limit", h.Queue)
+	case h.Queue < 0 || h.Queue > math.MaxInt32:
+		return fmt.Errorf("queue = %d: must be 0, for no limit, or a number of tasks up to %d", h.Queue, math.MaxInt32)
 	}
 	if err := checkLongest("operation", time.Duration(h.Operation)); err != nil {
 		return err
@@ -111,11 +112,47 @@ func (w *walker) layer(l arch.Layer, passes ...arch.Pass) {
 		w.kernels(0, t)
 		return
 	}
+	if len(passes) == 2 {
+		w.backward(l.Ops)
+		return
+	}
 	ops := slices.Clone(l.Ops)
 	if passes[0] != arch.Forward {
 		slices.Reverse(ops)
 	}
 	w.operations(ops, passes...)
+}
+
+// backward walks through a whole backward. Exchanges that run beside the products
+// which follow them in forward order are launched before what hides them.
+func (w *walker) backward(ops []arch.Op) {
+	for end := len(ops); end > 0; {
+		i := end - 1
+		for i > 0 && hides(ops[i]) {
+			i--
+		}
+		products := ops[i+1 : end]
+		if o := ops[i]; o.Class == arch.Exchange && o.Beside {
+			w.beside(products, arch.InputGradient, o, arch.WeightGradient)
+			w.beside(products, arch.WeightGradient, o, arch.InputGradient)
+		} else {
+			for _, p := range slices.Backward(ops[i:end]) {
+				w.operations([]arch.Op{p}, arch.InputGradient, arch.WeightGradient)
+			}
+		}
+		end = i
+	}
+}
+
+// beside walks through one pass of products and an exchange that runs next to it.
+func (w *walker) beside(products []arch.Op, p arch.Pass, exchange arch.Op, q arch.Pass) {
+	other := *w
+	other.operations([]arch.Op{exchange}, q)
+	w.launched = other.launched
+	for _, o := range slices.Backward(products) {
+		w.operations([]arch.Op{o}, p)
+	}
+	w.ends, w.busy = max(w.ends, other.ends), max(w.busy, other.busy)
 }
 
 func (w *walker) operations(ops []arch.Op, passes ...arch.Pass) {

@@ -1,7 +1,9 @@
 package costmodel_test
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -105,6 +107,59 @@ func TestTimeIsMonotone(t *testing.T) {
 		base = times(t, w, m, g)
 		for i, after := range times(t, more, m, larger) {
 			require.GreaterOrEqual(t, after, base[i], "more samples: %s", g.Describe(int32(i)))
+		}
+	})
+}
+
+// No task ends before its last kernel has been launched, and each is as long as
+// without a host.
+func TestLaunchedBeforeItEnds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, m := drawWorkload(t)
+		g := graph(t, w, order(t, rapid.SampledFrom([]string{"gpipe", "zb-h1"}).Draw(t, "schedule"), w), w.Sync(0, false))
+		free, err := w.Costs(m, g)
+		require.NoError(t, err)
+		m.Host = costmodel.Host{
+			Operation: units.Duration(rapid.Int64Range(0, 100_000).Draw(t, "operation")), Task: units.Duration(rapid.Int64Range(1, 100_000).Draw(t, "task")),
+		}
+		costs, err := w.Costs(m, g)
+		require.NoError(t, err)
+		for i := range g.Tasks {
+			c := costs.Task(&g.Tasks[i])
+			require.Equal(t, free.Task(&g.Tasks[i]).Busy, c.Busy)
+			if g.Tasks[i].Kind.Compute() {
+				require.GreaterOrEqual(t, c.Lead+c.Busy, c.Launch, g.Describe(int32(i)))
+				require.GreaterOrEqual(t, c.Lead, time.Duration(m.Host.Task))
+			}
+		}
+	})
+}
+
+// In a unit of bytes that is k times as small, sizes and bandwidths are k times as
+// large and a collective takes as long, whatever its algorithm.
+func TestUnitOfBytes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const k = 1024
+		l := costmodel.Link{
+			Bandwidth: units.Rate(rapid.Float64Range(1e6, 1e12).Draw(t, "bandwidth")), Latency: units.Duration(rapid.Int64Range(0, 1e5).Draw(t, "latency")),
+			Call: units.Duration(rapid.Int64Range(0, 1e5).Draw(t, "call")), Algorithm: rapid.SampledFrom(costmodel.Algorithms()).Draw(t, "algorithm"),
+		}
+		ranks := rapid.IntRange(2, 9).Draw(t, "ranks")
+		if rapid.Bool().Draw(t, "measured") {
+			l.AllReduce = []costmodel.AllReduceRange{
+				{Ranks: 4, Call: 2e4, Bandwidth: 1e9}, {Ranks: 4, From: units.Bytes(rapid.Int64Range(1, 1e6).Draw(t, "from")), Call: 3e4, Bandwidth: 2e9},
+			}
+		}
+		scaled := l
+		scaled.Bandwidth *= k
+		scaled.AllReduce = slices.Clone(l.AllReduce)
+		for i := range scaled.AllReduce {
+			scaled.AllReduce[i].From *= k
+			scaled.AllReduce[i].Bandwidth *= k
+		}
+		bytes := rapid.Int64Range(0, 1e9).Draw(t, "bytes")
+		for _, kind := range []schedules.Kind{schedules.AllReduce, schedules.ReduceScatter, schedules.AllGather} {
+			require.Equal(t, costmodel.CollectiveTime(kind, l, ranks, bytes), costmodel.CollectiveTime(kind, scaled, ranks, k*bytes), kind)
 		}
 	})
 }

@@ -17,8 +17,11 @@ type Device struct {
 	// Memory is its capacity; 0 is not known.
 	Memory          units.Bytes `toml:"memory"`
 	MemoryBandwidth units.Rate  `toml:"memory_bandwidth"` // peak
-	Peak            Peak        `toml:"flops"`
-	Efficiency      Efficiency  `toml:"efficiency"`
+	// Margin is the share of the memory that is to stay free: what an allocator
+	// loses to fragmentation, and the driver and libraries need.
+	Margin     float64    `toml:"-"`
+	Peak       Peak       `toml:"flops"`
+	Efficiency Efficiency `toml:"efficiency"`
 	// Launch is what starting one operation costs, whatever its size.
 	Launch units.Duration `toml:"launch"`
 	// HalfRows is the number of rows at which a matrix product reaches half
@@ -84,6 +87,9 @@ func (d Device) Achievable(precision string) (float64, error) {
 	}
 	return 0, errors.New(text)
 }
+
+// Usable is the memory of the device without its margin, in bytes; 0 is not known.
+func (d Device) Usable() int64 { return int64(float64(d.Memory) * (1 - d.Margin)) }
 
 // A Link joins two devices of a node, or two nodes.
 type Link struct {

@@ -122,10 +122,14 @@ func ncclTiming(ranks int, size, us, algbw, busbw float64) (AllReduceTiming, err
 	switch {
 	case ranks < 2:
 		return AllReduceTiming{}, errors.New("one rank has nothing to reduce with; 2 or more are wanted")
+	case ranks > math.MaxInt32:
+		return AllReduceTiming{}, fmt.Errorf("%d ranks are more than a configuration can have", ranks)
 	case !(size >= 0) || size > math.MaxInt64/2 || size != math.Trunc(size):
 		return AllReduceTiming{}, fmt.Errorf("size = %v: a number of bytes is wanted", size)
 	case !(us > 0) || took <= 0 || took >= maxTime:
 		return AllReduceTiming{}, fmt.Errorf("time = %v: a number of microseconds above 0 is wanted", us)
+	case algbw >= 1 && !(math.Abs(size/(us*1e3)/algbw-1) < digits):
+		return AllReduceTiming{}, fmt.Errorf("size = %v in time = %v microseconds are %.3g GB/s, where algbw is %.3g; is the time in another unit?", size, us, size/(us*1e3), algbw)
 	case algbw >= 1 && !(math.Abs(busbw/algbw/factor-1) < digits):
 		return AllReduceTiming{}, fmt.Errorf("busbw is %.3g times algbw, where an all-reduce over %d ranks has %.3g; is it another collective, or are ranks missing?", busbw/algbw, ranks, factor)
 	}

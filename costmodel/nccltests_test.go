@@ -84,6 +84,7 @@ func TestReadNCCLTestsErrors(t *testing.T) {
 		{edit("        1024 ", "99999999999999999999 "), fmt.Sprintf("x:%d: size = 1e+20: a number of bytes is wanted", first)},
 		{edit(smallRow, "        1024           256     float"), fmt.Sprintf("x:%d: the row has no time", first)},
 		{edit("221.86", "110.93"), fmt.Sprintf("x:%d: busbw is 0.75 times algbw, where an all-reduce over 4 ranks has 1.5; is it another collective", first+1)},
+		{edit("7259.4", "7.2594"), fmt.Sprintf("x:%d: size = 1.073741824e+09 in time = 7.2594 microseconds are 1.48e+05 GB/s, where algbw is 148; is the time in another unit?", first+1)},
 		{edit("#  Rank  3", "#"), fmt.Sprintf("x:%d: busbw is 1.5 times algbw, where an all-reduce over 3 ranks has 1.33", first+1)},
 		{strings.ReplaceAll(text, "Rank", "GPU"), fmt.Sprintf("x:%d: a row before the lines", first)},
 		{strings.ReplaceAll(text, "busbw", "bus"), fmt.Sprintf("x:%d: a row before the heading", first)},
@@ -95,6 +96,7 @@ func TestReadNCCLTestsErrors(t *testing.T) {
 		{strings.Replace(ncclJSON, `"time":12.1`, `"cpu_time":12`, 1), "x: results[0]: these are times of the CPU"},
 		{strings.Replace(ncclJSON, `"time":12.1,`, ``, 1), "x: results[0].out_of_place: time is missing"},
 		{strings.Replace(ncclJSON, `"ngpus":2`, `"ngpus":0`, 1), "x: config: nthreads = 1, ngpus = 0"},
+		{strings.Replace(ncclJSON, `"nthreads":1,"ngpus":2`, `"nthreads":1000000,"ngpus":1000000`, 1), "x: results[0]: 2000000000000 ranks are more than"},
 		{strings.Replace(ncclJSON, `"results":[`, `"results":[,`, 1), "x:2: invalid character"},
 	} {
 		list, err := costmodel.ReadNCCLTests("x", []byte(c[0]))
@@ -102,6 +104,16 @@ func TestReadNCCLTestsErrors(t *testing.T) {
 		require.NotContains(t, err.Error(), "\n")
 		require.Empty(t, list)
 	}
+}
+
+// Repeated by mistake, a file would keep the fit busy for hours.
+func TestTooManyTimings(t *testing.T) {
+	list := make([]costmodel.AllReduceTiming, 501)
+	for i := range list {
+		list[i] = costmodel.AllReduceTiming{Ranks: 2, Bytes: 1024, Time: time.Microsecond}
+	}
+	_, err := costmodel.FitAllReduce(list)
+	require.ErrorContains(t, err, "there are 501 times of 2 ranks, more than the 500 that can be fitted")
 }
 
 // Whatever a file holds, reading it ends with timings that can be fitted, or an

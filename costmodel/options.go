@@ -29,6 +29,7 @@ type MachineOptions struct {
 	Network        LinkOptions    `toml:"network"`
 	NICsPerNode    int            `toml:"nics_per_node"`
 	Host           Host           `toml:"host"`
+	MemoryMargin   float64        `toml:"memory_margin"` // share of the memory to stay free
 	// Measured and Updates are entries of [[machine.measured]] and
 	// [[machine.optimizer]]: what layers and optimizers took on the device.
 	// MeasuredModel names the network whose layers these are.
@@ -184,6 +185,10 @@ func (o MachineOptions) device(c Catalog) (Device, error) {
 		}
 		d.Unaligned = *u
 	}
+	if !(o.MemoryMargin >= 0 && o.MemoryMargin < 1) {
+		return d, fmt.Errorf("memory_margin = %v: a share of the device's memory, from 0 to less than 1, is wanted", o.MemoryMargin)
+	}
+	d.Margin = o.MemoryMargin
 	d.Measured, d.MeasuredModel, d.Updates = o.Measured, o.MeasuredModel, o.Updates
 	if _, err := newCurves(d.Measured); err != nil {
 		return d, err

@@ -121,8 +121,8 @@ func (c Comparison) parts() []part {
 		switch difference := p.b - p.a; {
 		case math.Abs(difference) <= 1e-9*max(c.A.StepTime, c.B.StepTime):
 			list[i].meaning = ""
-		case p.name == "dispatch" && p.a == 0 && c.A.Kind == Predicted:
-			list[i].meaning = fmt.Sprintf(p.meaning, "time, which no prediction has")
+		case p.name == "dispatch" && p.a == 0 && c.A.Kind == Predicted && c.B.Kind == Measured:
+			list[i].meaning = fmt.Sprintf(p.meaning, "time, of which the prediction has none")
 		case difference > 0:
 			list[i].meaning = fmt.Sprintf(p.meaning, "longer")
 		default:

@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"psim/schedules"
+	"psim/sim"
 )
 
 func TestCriticalPath(t *testing.T) {
@@ -25,4 +27,45 @@ func TestCriticalPath(t *testing.T) {
 	require.Equal(t, &CriticalPath{Compute: 11, Communication: 10, Optimizer: 9, Latency: 9}, c)
 	require.Empty(t, c.text(0))
 	require.Empty(t, (*CriticalPath)(nil).text(39))
+}
+
+// With host threads, what a device waits for them is dispatch, every moment of the
+// step counts once, and what is left for latency is what it was.
+func TestCriticalPathDispatch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom([]string{"gpipe", "1f1b"}).Draw(t, "schedule")
+		ranks := rapid.IntRange(1, 4).Draw(t, "ranks")
+		s, err := schedules.Find(name)
+		require.NoError(t, err)
+		p, err := s.Pipeline(s.Sized(schedules.Shape{Ranks: ranks, Microbatches: rapid.IntRange(1, 5).Draw(t, "microbatches")}), nil)
+		require.NoError(t, err)
+		g, err := p.Graph()
+		require.NoError(t, err)
+		launch := time.Duration(rapid.IntRange(0, 20).Draw(t, "launch"))
+		price := func(task *schedules.Task) schedules.Cost {
+			if task.Kind.Compute() {
+				return schedules.Cost{Busy: 10, Launch: launch, Lead: launch / 2}
+			}
+			return schedules.Cost{Busy: 3}
+		}
+		threads := make([]int32, ranks)
+		for r := range threads {
+			threads[r] = rapid.Int32Range(0, 1).Draw(t, "thread")
+		}
+		host := &schedules.Host{Before: schedules.LaunchOrder(g, threads), Waits: rapid.Bool().Draw(t, "waits")}
+		trace, err := sim.Run(g, schedules.Costs{Task: price, Host: host})
+		require.NoError(t, err)
+		c := NewCriticalPath(trace, sim.CriticalPath(trace))
+		for _, part := range []float64{c.Compute, c.Communication, c.Optimizer, c.Dispatch} {
+			require.GreaterOrEqual(t, part, 0.0)
+		}
+		require.InDelta(t, trace.End().Seconds(), c.Compute+c.Communication+c.Dispatch+c.Latency, 1e-15)
+		require.Zero(t, c.Latency, "nothing here has any")
+		if launch > 1 {
+			require.Positive(t, c.Dispatch, "the first task waits")
+		}
+		if launch == 0 && !host.Waits {
+			require.Zero(t, c.Dispatch)
+		}
+	})
 }

@@ -35,7 +35,12 @@ type Result struct {
 	Throughput       Throughput   `json:"throughput"`
 	Ranks            []RankResult `json:"ranks"`
 	FitsMemory       bool         `json:"fits_memory"`
-	Tasks            int          `json:"tasks"` // messages included
+	// MemoryMargin is the share of the devices' memory that is no part of the
+	// ranks' capacity.
+	MemoryMargin float64 `json:"memory_margin,omitempty"`
+	// WouldFit are changes that make fit what does not.
+	WouldFit []Remedy `json:"would_fit,omitempty"`
+	Tasks    int      `json:"tasks"` // messages included
 	// CriticalPath is what the step time is made of; nil where it is not known.
 	CriticalPath *CriticalPath `json:"critical_path,omitempty"`
 	// Search says how good an order is that was searched for; nil for others.
@@ -52,6 +57,15 @@ type Result struct {
 	Build      *float64 `json:"build_s,omitempty"`
 	Simulation *float64 `json:"simulation_s,omitempty"`
 	Warnings   []string `json:"warnings"`
+}
+
+// A Remedy is settings under which every rank has room, and what a run with them
+// predicts.
+type Remedy struct {
+	Set        []string `json:"set"` // KEY=VALUE, as psim run --set takes them
+	PeakMemory int64    `json:"peak_memory_bytes"`
+	StepTime   float64  `json:"step_time_s"`
+	Devices    int      `json:"devices"`
 }
 
 // Bubble is the idle share of the ranks' time, from 0 to 1: of the makespan,
@@ -109,6 +123,7 @@ type Info struct {
 	// Capacity is the memory of every rank in bytes; nil is unlimited. A peak
 	// equal to the capacity fits.
 	Capacity []int64
+	Margin   float64 // share of the memory that Capacity is without
 	Warnings []string
 }
 
@@ -123,8 +138,8 @@ func NewResult(kind string, t *schedules.Trace, s schedules.Summary, info Info) 
 		Bubble: Bubble{Makespan: s.Bubble.Makespan, Span: s.Bubble.Span}, SteadyMicrobatch: s.SteadyMicrobatch.Seconds(),
 		Throughput: Throughput{Samples: perSecond(info.Samples, s.StepTime), Tokens: perSecond(info.Tokens, s.StepTime)},
 		Ranks:      make([]RankResult, len(s.Ranks)),
-		Tasks:      len(t.Graph.Tasks),
-		Warnings:   append([]string{}, info.Warnings...),
+		Tasks:      len(t.Graph.Tasks), MemoryMargin: info.Margin,
+		Warnings: append([]string{}, info.Warnings...),
 	}
 	for i, rank := range s.Ranks {
 		r.Ranks[i] = rankResult(rank)
@@ -172,7 +187,8 @@ func (r *Result) checkMemory(capacity []int64) {
 	if short == 0 {
 		return
 	}
-	warning := fmt.Sprintf("rank %d needs %s of memory and has %s", worst, units.FormatBytes(r.Ranks[worst].PeakMemory), units.FormatBytes(capacity[worst]))
+	warning := fmt.Sprintf("rank %d needs %s of memory and has %s, %s too little",
+		worst, units.FormatBytes(r.Ranks[worst].PeakMemory), units.FormatBytes(capacity[worst]), units.FormatBytes(lack))
 	if short > 1 {
 		warning += fmt.Sprintf("; %d ranks need more than they have", short)
 	}

@@ -71,8 +71,8 @@ func TestCapacity(t *testing.T) {
 		{nil, []string{}},
 		{[]int64{9e9, 7e9, 5e9, 3e9}, []string{}}, // equal fits
 		{[]int64{9e9}, []string{}},
-		{[]int64{9e9, 7e9 - 1, 5e9, 3e9}, []string{"rank 1 needs 7.00 GB of memory and has 7.00 GB"}},
-		{[]int64{5e9, 5e9, 5e9, 5e9}, []string{"rank 0 needs 9.00 GB of memory and has 5.00 GB; 2 ranks need more than they have"}},
+		{[]int64{9e9, 7e9 - 1, 5e9, 3e9}, []string{"rank 1 needs 7.00 GB of memory and has 7.00 GB, 1 B too little"}},
+		{[]int64{5e9, 5e9, 5e9, 5e9}, []string{"rank 0 needs 9.00 GB of memory and has 5.00 GB, 4.00 GB too little; 2 ranks need more than they have"}},
 	} {
 		r := result(trace, c.capacity)
 		require.Equal(t, c.warnings, r.Warnings)

@@ -153,6 +153,9 @@ func memoryVerdict(r Result) string {
 	if highest.MemoryCapacity > 0 {
 		peak += " of " + units.FormatBytes(highest.MemoryCapacity)
 	}
+	if r.MemoryMargin > 0 {
+		peak += fmt.Sprintf(" (a margin of %s stays free)", percent(r.MemoryMargin))
+	}
 	peak += fmt.Sprintf(", on rank %d", highest.Rank)
 	switch {
 	case highest.PeakMemory == 0:

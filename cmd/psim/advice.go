@@ -6,41 +6,101 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"psim/configs"
 	"psim/internal/units"
+	"psim/reports"
 	"psim/schedules"
 )
 
-// advise adds to the warning that a device's memory is exceeded what would
-// make the experiment fit.
+// advise adds what would make an experiment fit that does not, and warns of one
+// that fits so closely that fragmentation may keep it from doing so.
 func (e *experiment) advise(ctx context.Context) {
-	if e.overflow() >= 0 {
-		e.result.Warnings = append(e.result.Warnings, e.remedy(ctx))
+	if e.overflow() < 0 {
+		e.warnOfFragmentation()
+		return
+	}
+	found, reason := e.remedies(ctx)
+	e.result.WouldFit = found
+	var texts []string
+	for _, r := range found {
+		text := fmt.Sprintf("--set %s (%s at most, step %s", strings.Join(r.Set, " --set "), units.FormatBytes(r.PeakMemory),
+			units.FormatDuration(time.Duration(math.Round(r.StepTime*1e9))))
+		if have := e.devices(); r.Devices != have {
+			text += fmt.Sprintf(", on %d devices in place of %d", r.Devices, have)
+		}
+		texts = append(texts, text+")")
+	}
+	if len(texts) > 0 {
+		reason = "it would fit with " + strings.Join(texts, "; or with ")
+	}
+	e.result.Warnings = append(e.result.Warnings, reason)
+}
+
+// fragmentation is the share of the memory that PyTorch's caching allocator was
+// found to lose on average, training large models on A100 80 GB (Guo et al. 2024,
+// GMLake, abstract: 15 %, at most 33).
+const fragmentation = 0.15
+
+// warnOfFragmentation speaks up where no margin was asked for.
+func (e *experiment) warnOfFragmentation() {
+	if e.plan.Workload == nil || e.plan.Capacity == nil || e.config.Defined("machine.memory_margin") {
+		return
+	}
+	worst := slices.MaxFunc(e.result.Ranks, func(a, b reports.RankResult) int {
+		return int(a.PeakMemory-a.MemoryCapacity) - int(b.PeakMemory-b.MemoryCapacity)
+	})
+	free := 1 - float64(worst.PeakMemory)/float64(worst.MemoryCapacity)
+	if free < fragmentation {
+		e.result.Warnings = append(e.result.Warnings, fmt.Sprintf(
+			"rank %d has %.0f %% of its memory to spare, and fragmentation may take more: see machine.memory_margin", worst.Rank, 100*free))
 	}
 }
+
+// devices is the number of devices that an experiment needs.
+func (e *experiment) devices() int { return e.plan.Graph.Ranks() * max(1, e.config.Parallel.Tensor) }
 
 // A change is a way to save memory: settings to make, none for leaving things
 // as they are.
 type change []string
 
-// budget is the number of tasks that looking for advice may simulate in all.
-const budget = 2_000_000
+// budget is the number of tasks that looking for advice may simulate in all, and
+// enough the number of remedies that are worth naming.
+const (
+	budget = 2_000_000
+	enough = 3
+)
 
-// remedy finds the least change under which every rank has room, by
-// simulating one combination after another.
-func (e *experiment) remedy(ctx context.Context) string {
-	combinations := e.combinations()
+// remedies finds the least changes under which every rank has room, by simulating
+// one combination after another: none of them is another with more changed. If
+// there are none, it says what was tried.
+func (e *experiment) remedies(ctx context.Context) ([]reports.Remedy, string) {
+	kinds := e.kinds()
+	all := combinations(kinds)
 	left, least := float64(budget), int64(math.MaxInt64)
+	var found []reports.Remedy
+	var fitting [][]int
 	var closest change
-	tried := 0
-	for _, sets := range combinations {
+	tried, large := 0, 0
+	for _, chosen := range all {
+		if len(found) == enough {
+			break
+		}
+		if slices.ContainsFunc(fitting, func(f []int) bool { return covers(chosen, f) }) {
+			continue
+		}
+		var sets change
+		for k, i := range chosen {
+			sets = append(sets, kinds[k][i]...)
+		}
 		c, err := e.config.With(sets...)
 		if err != nil {
 			continue
 		}
 		size := e.tasksOf(c)
 		if size > left {
+			large++
 			continue
 		}
 		left -= size
@@ -50,20 +110,19 @@ func (e *experiment) remedy(ctx context.Context) string {
 		}
 		tried++
 		if other.overflow() < 0 {
-			return fmt.Sprintf("it would fit with --set %s (%s at most, step %s)",
-				strings.Join(sets, " --set "), units.FormatBytes(peak), units.FormatDuration(other.trace.End()))
-		}
-		if peak < least {
+			fitting = append(fitting, chosen)
+			found = append(found, reports.Remedy{Set: sets, PeakMemory: peak, StepTime: other.result.StepTime, Devices: other.devices()})
+		} else if peak < least {
 			least, closest = peak, sets
 		}
 	}
-	if e.plan.Workload == nil && tried == 0 {
-		return "[times] says how much each task holds, and no other schedule here holds less: raise memory.limit or lower memory.activation"
+	switch {
+	case e.plan.Workload == nil && tried == 0:
+		return nil, "[times] says how much each task holds, and no other schedule here holds less: raise memory.limit or lower memory.activation"
+	case large > 0:
+		return found, fmt.Sprintf("%d of %d changes that save memory were small enough to try, and none makes it fit", tried, tried+large)
 	}
-	if tried < len(combinations) {
-		return fmt.Sprintf("%d of %d changes that save memory were small enough to try, and none makes it fit", tried, len(combinations))
-	}
-	return fmt.Sprintf("none of %d changes that save memory makes it fit; the closest is --set %s, with %s",
+	return found, fmt.Sprintf("none of %d changes that save memory makes it fit; the closest is --set %s, with %s",
 		tried, strings.Join(closest, " --set "), units.FormatBytes(least))
 }
 
@@ -98,63 +157,4 @@ func (e *experiment) try(ctx context.Context, c *configs.Config) (*experiment, i
 		peak = max(peak, r.PeakMemory)
 	}
 	return other, peak
-}
-
-// combinations lists what can be changed together, fewest changes first and
-// the most thorough last.
-func (e *experiment) combinations() []change {
-	kinds := [][]change{e.schedules()}
-	if e.plan.Workload != nil {
-		kinds = append(kinds, e.zeros(), e.smaller(), []change{nil, {"train.recompute=selective"}, {"train.recompute=full"}})
-	}
-	list := []change{nil}
-	for _, kind := range kinds {
-		var next []change
-		for _, before := range list {
-			for _, c := range kind {
-				next = append(next, slices.Concat(before, c))
-			}
-		}
-		list = next
-	}
-	slices.SortStableFunc(list, func(a, b change) int { return len(a) - len(b) })
-	return list[1:] // without the change that is none
-}
-
-// schedules lists schedules that hold fewer activations.
-func (e *experiment) schedules() []change {
-	if name := e.plan.Graph.Name; name == "gpipe" || name == "torchgpipe" {
-		return []change{nil, {"schedule.name=1f1b"}}
-	}
-	return []change{nil}
-}
-
-// zeros lists higher ZeRO stages than the experiment's. Only ddp has the third.
-func (e *experiment) zeros() []change {
-	list, highest := []change{nil}, 2
-	if e.plan.Graph.Name == "ddp" {
-		highest = 3
-	}
-	for z := e.plan.Workload.Zero + 1; z <= highest && e.plan.Graph.Shape.Replicas > 1; z++ {
-		list = append(list, change{fmt.Sprintf("parallel.zero=%d", z)})
-	}
-	return list
-}
-
-// smaller lists smaller microbatches, by halves.
-func (e *experiment) smaller() []change {
-	list := []change{nil}
-	micro, count := e.plan.Workload.Samples[0], e.plan.Graph.Shape.Microbatches
-	for micro > 1 && count < budget {
-		micro, count = (micro+1)/2, count*2
-		var sets change
-		if e.config.Defined("batch.micro") {
-			sets = append(sets, fmt.Sprintf("batch.micro=%d", micro))
-		}
-		if e.config.Defined("schedule.microbatches") || len(sets) == 0 {
-			sets = append(sets, fmt.Sprintf("schedule.microbatches=%d", count))
-		}
-		list = append(list, sets)
-	}
-	return list
 }

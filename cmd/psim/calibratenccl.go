@@ -65,7 +65,7 @@ func (f calibrateFlags) runNCCL(ctx context.Context, args []string, stdout io.Wr
 	}
 	found, err := fitNCCL(timings)
 	if err != nil {
-		return failure{err}
+		return fmt.Errorf("--nccl: %w", err)
 	}
 	found.File, found.Inputs, found.Command = f.out, f.nccl, "psim calibrate"
 	for _, path := range f.nccl {

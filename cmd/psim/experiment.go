@@ -105,7 +105,7 @@ func (e *experiment) summarize() {
 		Stages: shape.Ranks, VirtualStages: shape.Virtual, Microbatches: shape.Microbatches,
 		DataParallel: max(1, shape.Replicas), TensorParallel: max(1, e.config.Parallel.Tensor),
 		Samples: e.plan.Samples, Tokens: e.plan.Tokens, Capacity: e.plan.Capacity,
-		Warnings: slices.Clone(e.plan.Warnings),
+		Margin: e.plan.Machine.Device.Margin, Warnings: slices.Clone(e.plan.Warnings),
 	}
 	summary := schedules.Summarize(e.trace)
 	e.result = reports.NewResult(reports.Predicted, e.trace, summary, info)

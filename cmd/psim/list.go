@@ -6,13 +6,11 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"psim/cmd/psim/internal/questions"
 	"psim/configs"
-	"psim/costmodel"
 	"psim/costmodel/arch"
 	"psim/internal/nearest"
 	"psim/internal/units"
@@ -111,64 +109,6 @@ func listModels(w io.Writer, _ bool) {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%.4g\t%s\n", p.Name, units.FormatCount(n.Parameters()), len(n.ParameterTensors()), len(n.Layers), float64(n.FLOPs(arch.Forward)), p.Summary)
 	}
 }
-
-func listDevices(w io.Writer, verbose bool) {
-	catalog := configs.Catalog()
-	fmt.Fprintln(w, "device\tmemory\tbandwidth\tpeak fp32\tpeak fp16\tpeak bf16\tlink\twhat it is")
-	for _, d := range catalog.Devices {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Name, orDash(d.Memory > 0, units.FormatBytes(int64(d.Memory))),
-			units.FormatRate(float64(d.MemoryBandwidth)), rate(d.Peak.FP32), rate(d.Peak.FP16), rate(d.Peak.BF16), d.Link, d.Description)
-		if verbose {
-			listSources(w, d.Source)
-		}
-	}
-	fmt.Fprintln(w, "\nlink\tbandwidth\tof a collective\tlatency\tshared by\t\twhat it is")
-	for _, l := range catalog.Links {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t\t%s\n", l.Name, units.FormatRate(float64(l.Bandwidth)),
-			orDash(l.Collective > 0, units.FormatRate(float64(l.Collective))), units.FormatDuration(time.Duration(l.Latency)), sharedBy(l), l.Description)
-		if verbose {
-			listRanges(w, l.AllReduce)
-			listSources(w, l.Source)
-		}
-	}
-}
-
-// listRanges prints measured all-reduces, a line for every number of ranks.
-func listRanges(w io.Writer, ranges []costmodel.AllReduceRange) {
-	for i, r := range ranges {
-		if i == 0 || ranges[i-1].Ranks != r.Ranks {
-			fmt.Fprintf(w, "    all-reduce over %d:", r.Ranks)
-		}
-		fmt.Fprintf(w, " %s and %s from %s", r.Call, r.Bandwidth, r.From)
-		if i+1 < len(ranges) && ranges[i+1].Ranks == r.Ranks {
-			fmt.Fprint(w, ",")
-		} else {
-			fmt.Fprintln(w)
-		}
-	}
-}
-
-func sharedBy(l costmodel.Link) string {
-	if l.Shared == "" {
-		return "device"
-	}
-	return l.Shared
-}
-
-// listSources prints where values are from, below their device or link.
-func listSources(w io.Writer, source map[string]string) {
-	var keys []string
-	for k := range source {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	for _, k := range keys {
-		// No tab: a long source must not widen the table's columns.
-		fmt.Fprintf(w, "    %s: %s\n", k, source[k])
-	}
-}
-
-func rate(r units.FLOPS) string { return orDash(r > 0, units.FormatFLOPS(float64(r))) }
 
 func orDash(known bool, text string) string {
 	if known {

@@ -152,6 +152,9 @@ func oneOf(key, value string, legal ...string) error {
 	if slices.Contains(legal, value) {
 		return nil
 	}
+	if len(legal) == 1 {
+		return fmt.Errorf("%s = %q: must be %s", key, value, legal[0])
+	}
 	return fmt.Errorf("%s = %q: must be one of %s", key, value, strings.Join(legal, ", "))
 }
 

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"psim/configs"
+	"psim/costmodel"
+	"psim/internal/units"
+)
+
+func listDevices(w io.Writer, verbose bool) {
+	catalog := configs.Catalog()
+	if verbose {
+		describeDevices(w, catalog)
+		return
+	}
+	fmt.Fprintln(w, "device\tmemory\tbandwidth\tpeak fp32\tpeak fp16\tpeak bf16\tlink\twhat it is")
+	for _, d := range catalog.Devices {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Name, orDash(d.Memory > 0, units.FormatBytes(int64(d.Memory))),
+			units.FormatRate(float64(d.MemoryBandwidth)), rate(d.Peak.FP32), rate(d.Peak.FP16), rate(d.Peak.BF16), d.Link, d.Description)
+	}
+	fmt.Fprintln(w, "\nlink\tbandwidth\tof a collective\tlatency\tshared by\twhat it is")
+	for _, l := range catalog.Links {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, units.FormatRate(float64(l.Bandwidth)),
+			orDash(l.Collective > 0, units.FormatRate(float64(l.Collective))), units.FormatDuration(time.Duration(l.Latency)), sharedBy(l), l.Description)
+	}
+}
+
+// A sourced is a value of the catalog, by its key there.
+type sourced struct{ key, value string }
+
+// describeDevices prints every value of the catalog, and below it where it is from.
+func describeDevices(w io.Writer, c costmodel.Catalog) {
+	fmt.Fprintln(w, "devices: dense peaks, and the share of them that is reached")
+	for _, d := range c.Devices {
+		describe(w, d.Name, d.Description, deviceValues(d), d.Source)
+	}
+	fmt.Fprintln(w, "\nlinks: of one direction, and between nodes of one network card")
+	for _, l := range c.Links {
+		describe(w, l.Name, l.Description, linkValues(l), l.Source)
+		listRanges(w, l.AllReduce)
+	}
+}
+
+// describe prints the values of a device or a link, aligned, with their sources.
+func describe(w io.Writer, name, description string, values []sourced, source map[string]string) {
+	fmt.Fprintf(w, "\n%s: %s\n", name, description)
+	for _, v := range values {
+		if v.value == "" {
+			continue
+		}
+		const indent = "\n                        "
+		fmt.Fprintf(w, "  %-20s  %s%s%s\n", v.key, v.value, indent, strings.ReplaceAll(wrap(source[v.key], 84), "\n", indent))
+	}
+}
+
+// deviceValues are the values of a device, empty where it has none.
+func deviceValues(d costmodel.Device) []sourced {
+	var peaks, shares []string
+	for _, p := range []struct {
+		name  string
+		peak  units.FLOPS
+		share float64
+	}{
+		{"fp32", d.Peak.FP32, d.Efficiency.FP32}, {"tf32", d.Peak.TF32, 0}, {"fp16", d.Peak.FP16, d.Efficiency.FP16},
+		{"bf16", d.Peak.BF16, d.Efficiency.BF16}, {"memory", 0, d.Efficiency.Memory},
+	} {
+		if p.peak > 0 {
+			peaks = append(peaks, fmt.Sprint(p.name, " ", p.peak))
+		}
+		if p.share > 0 {
+			shares = append(shares, fmt.Sprintf("%s %v", p.name, p.share))
+		}
+	}
+	return []sourced{
+		{"memory", given(d.Memory)}, {"memory_bandwidth", given(d.MemoryBandwidth)},
+		{"flops", strings.Join(peaks, ", ")}, {"efficiency", strings.Join(shares, ", ")},
+		{"launch", given(d.Launch)}, {"half_rows", given(d.HalfRows)}, {"link", d.Link},
+	}
+}
+
+func linkValues(l costmodel.Link) []sourced {
+	ranges := ""
+	if len(l.AllReduce) > 0 {
+		ranges = "call and bus bandwidth, by ranks and bytes"
+	}
+	return []sourced{
+		{"bandwidth", given(l.Bandwidth)}, {"latency", given(l.Latency)}, {"collective_bandwidth", given(l.Collective)},
+		{"collective_call", given(l.Call)}, {"shared", l.Shared}, {"algorithm", l.Algorithm}, {"all_reduce", ranges},
+	}
+}
+
+// given is a value as the catalog has it, or nothing for one that it has not.
+func given[T comparable](value T) string {
+	var none T
+	if value == none {
+		return ""
+	}
+	return fmt.Sprint(value)
+}
+
+// listRanges prints measured all-reduces, a line for each range.
+func listRanges(w io.Writer, ranges []costmodel.AllReduceRange) {
+	for _, r := range ranges {
+		fmt.Fprintf(w, "                        over %d from %s: %s and %s\n", r.Ranks, r.From, r.Call, r.Bandwidth)
+	}
+}
+
+func sharedBy(l costmodel.Link) string {
+	if l.Shared == "" {
+		return "device"
+	}
+	return l.Shared
+}
+
+func rate(r units.FLOPS) string { return orDash(r > 0, units.FormatFLOPS(float64(r))) }
