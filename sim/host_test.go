@@ -51,16 +51,29 @@ func TestLaunchOfOneRank(t *testing.T) {
 	}
 }
 
-// A queue of one lets the thread launch a task when the one before has started.
+// One thread launches for a slow and a fast rank that do not depend on each other.
+// A queue that is full of the slow one's tasks keeps it from launching the fast
+// one's.
 func TestLaunchQueue(t *testing.T) {
-	g := build(t, "gpipe", 1, 3)
-	ends := func(queue int) time.Duration {
-		host := &schedules.Host{Before: schedules.LaunchOrder(g, ownThreads(g)), Queue: queue}
-		return run(t, g, launching(uniform(10, 10, 0), 9, 9, host)).End()
+	g := buildShape(t, "gpipe", schedules.Shape{Ranks: 1, Microbatches: 2, Replicas: 2})
+	price := func(task *schedules.Task) schedules.Cost {
+		return schedules.Cost{Busy: time.Duration(10 - 9*task.Rank)}
 	}
-	require.EqualValues(t, 9+6*10, ends(0))
-	require.EqualValues(t, 9+6*10, ends(2))
-	require.EqualValues(t, 9+6*10, ends(1))
+	last := func(queue int) time.Duration { // of the fast rank
+		host := &schedules.Host{Before: schedules.LaunchOrder(g, oneThread(g)), Queue: queue}
+		trace := run(t, g, launching(schedules.Costs{Task: price}, 1, 1, host))
+		var end time.Duration
+		for i, span := range trace.Spans {
+			if g.Tasks[i].Rank == 1 {
+				end = max(end, span.End)
+			}
+		}
+		return end
+	}
+	require.EqualValues(t, 8+1, last(0), "eight launches")
+	require.EqualValues(t, 8+1, last(3))
+	require.EqualValues(t, 11+1+1+1, last(2), "the slow rank's fourth task waits for its second to start")
+	require.EqualValues(t, 21+1+1+1, last(1), "for its third")
 }
 
 // If launching is what takes longest, a step of devices with a thread of their
