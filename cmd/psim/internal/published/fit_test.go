@@ -124,7 +124,6 @@ devices_per_node = 8
 host.waits = true
 `
 	constants := []constant{
-		{`compute.memory_bandwidth = "%.0fGB/s"`, 1500},
 		{`compute.half_rows = %.1f`, 30},
 		{`compute.launch = "%.2fus"`, 20},
 		{`compute.unaligned = %.3f`, 0.3},

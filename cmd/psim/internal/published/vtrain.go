@@ -18,9 +18,9 @@ func vtrainSingleNode() Table {
 	return Table{
 		Name: "vtrain-2024-single-node", Title: "iteration times of GPTs on up to 8 A100", Figure: "vtrain",
 		Paper: "Bang et al. 2024, vTrain, MICRO 2024, arXiv 2312.12391", Place: "the artifact's data/ground_truth_single.csv, half of its rows",
-		Fitted: "six constants of the machine (memory bandwidth, products of few or unaligned rows, launch costs), from every sixth row; error on every second one that was not to be used; links as NCCL was measured on this machine, the rate of products from korthikanti-2022-table-5",
+		Fitted: "five constants of the machine (launch costs of device and host, products of few or unaligned rows), from every sixth row; error on every second one that was not to be used; links as NCCL was measured on this machine, the device's rates from korthikanti-2022-table-5",
 		Claim:  "vTrain itself: 8.37 % mean over all 1,440 rows of the file; a closed form with eight constants, fitted to one half: 10.7 % on the other",
-		Note: "Small models are bound by their hosts, which take 62 µs for an operation of Megatron-DeepSpeed. " +
+		Note: "Small models are bound by their hosts, which take 61 µs for an operation of Megatron-DeepSpeed. " +
 			"The head of a vocabulary of 50257 runs at a third of the rate, because its rows are not aligned. " +
 			"The worst rows are those of tensor parallelism over 8: there microbatches of one sample took longer than those of two, which nothing here explains.",
 		Rows: func() ([]Row, error) {
