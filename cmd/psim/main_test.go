@@ -193,6 +193,7 @@ func TestErrors(t *testing.T) {
 		"psim list device",
 		"psim version now",
 		"psim validate 9.9",
+		"psim validate gpt2-4090d",
 		"psim validate --json --markdown",
 		"psim validate --published zero-bubble-2023-table-6",
 		"psim validate --published --executed",
