@@ -3,6 +3,7 @@ package configs
 import (
 	"embed"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -33,6 +34,7 @@ func Examples() []string {
 			names = append(names, name)
 		}
 	}
+	slices.Sort(names) // of files, "exec-mlp.toml" is before "exec.toml"
 	return names
 }
 

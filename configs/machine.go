@@ -20,6 +20,9 @@ func (c *Config) machine(needsDevice bool) (costmodel.Machine, error) {
 		}
 	}
 	if needsDevice && options.Device == "" && options.Compute.FLOPS == 0 {
+		if c.Machine.File != "" {
+			return costmodel.Machine{}, fmt.Errorf("file = %q: has no device, and none is named beside it: set machine.device (psim list devices)", c.Machine.File)
+		}
 		return costmodel.Machine{}, errors.New(`device is missing: name one (psim list devices), or give [machine.compute] flops = "10TFLOP/s"`)
 	}
 	m, err := options.Machine(Catalog())
@@ -53,6 +56,16 @@ func (c *Config) machineFile(path string) (costmodel.MachineOptions, error) {
 		}
 	}
 	return over.Machine, nil
+}
+
+// joined warns where a machine file named by --set makes one node of several, by
+// replacing the section that tells them apart.
+func (c *Config) joined(m costmodel.Machine) []string {
+	if c.Machine.DevicesPerNode == 0 || m.DevicesPerNode > 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("machine.file = %q replaces all of [machine], and so the network between nodes of %d devices: all are in one node now; "+
+		"write file = %[1]q into [machine] instead, beside the keys that are to stay", c.Machine.File, c.Machine.DevicesPerNode)}
 }
 
 // readMachine finds a machine file where psim runs, if a flag names it, and

@@ -16,7 +16,7 @@ import (
 func withFile(t *testing.T, machine string, sets ...string) *configs.Plan {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"machine.toml", "config.json"} {
+	for _, name := range []string{"machine.toml", "link.toml", "config.json"} {
 		data, err := os.ReadFile(filepath.Join("testdata", name))
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
@@ -57,6 +57,24 @@ func TestMachineFile(t *testing.T) {
 	m = withFile(t, `device = "t4"`, "machine.file=machine.toml", "machine.device=l4").Machine
 	require.Equal(t, "l4", m.Device.Name)
 	require.Equal(t, 2, m.DevicesPerNode)
+}
+
+// A link's file has no device, and by --set it takes the place of the nodes.
+func TestLinkFile(t *testing.T) {
+	const nodes = "device = \"t4\"\ndevices_per_node = 2\nnetwork = \"ethernet-10g\""
+	plan := withFile(t, nodes, "machine.file=link.toml", "machine.device=t4")
+	require.Zero(t, plan.Machine.DevicesPerNode)
+	require.Len(t, plan.Warnings, 1)
+	require.Contains(t, plan.Warnings[0], `machine.file = "link.toml" replaces all of [machine], and so the network between nodes of 2 devices`)
+
+	for _, plan := range []*configs.Plan{
+		withFile(t, "file = \"link.toml\"\n"+nodes),
+		withFile(t, nodes, "machine.file=link.toml", "machine.device=t4", "machine.devices_per_node=2", "machine.network=ethernet-10g"),
+	} {
+		require.Equal(t, 2, plan.Machine.DevicesPerNode)
+		require.EqualValues(t, 7e9, plan.Machine.Link.Bandwidth)
+		require.Empty(t, plan.Warnings)
+	}
 }
 
 // A key of a link that comes after a name or a table changes that key alone.

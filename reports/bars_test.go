@@ -127,9 +127,10 @@ func TestRankName(t *testing.T) {
 func TestTitle(t *testing.T) {
 	trace := work([]schedules.Kind{schedules.Forward}, 10*time.Millisecond)
 	trace.Graph.Name = "gpipe"
-	require.Equal(t, "gpipe  ·  P = 1, M = 1  ·  step 10.0 ms  ·  bubble 0.0 %", Title(trace))
+	require.Equal(t, "gpipe  ·  P = 1, M = 1  ·  step 10.0 ms  ·  bubble 0.0 %", Title(trace, 1))
+	require.Equal(t, "gpipe  ·  P = 1, M = 1, T = 8  ·  step 10.0 ms  ·  bubble 0.0 %", Title(trace, 8))
 	trace = work([]schedules.Kind{schedules.Send}, 2800*time.Millisecond)
 	trace.Graph.Name = "ring-allreduce"
 	trace.Graph.Shape.Ranks = 8
-	require.Equal(t, "ring-allreduce  ·  N = 8  ·  2.80 s", Title(trace))
+	require.Equal(t, "ring-allreduce  ·  N = 8  ·  2.80 s", Title(trace, 1))
 }

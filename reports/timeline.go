@@ -77,7 +77,7 @@ func newTimeline(title string, panels []Panel) (*timeline, error) {
 	}
 	t := &timeline{typeface: sans(), title: title, width: 900}
 	if title == "" && len(panels) == 1 {
-		t.title = Title(panels[0].Trace)
+		t.title = Title(panels[0].Trace, 1)
 	}
 	if title == "" && len(panels) > 1 {
 		g := panels[0].Trace.Graph

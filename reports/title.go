@@ -11,9 +11,14 @@ import (
 	"psim/schedules"
 )
 
-// Title describes a trace in a line: its schedule, size, step time and bubble.
-func Title(t *schedules.Trace) string {
-	return join(t.Graph.Name, sizeText(t.Graph), timeText(t))
+// Title describes a trace in a line: its schedule, size, step time and bubble. A rank
+// is a group of so many tensor-parallel devices, which the trace does not know.
+func Title(t *schedules.Trace, tensor int) string {
+	size := sizeText(t.Graph)
+	if tensor > 1 {
+		size += fmt.Sprintf(", T = %d", tensor)
+	}
+	return join(t.Graph.Name, size, timeText(t))
 }
 
 // nameText names a run by its configuration and schedule.

@@ -121,6 +121,10 @@ func (e *experiment) remedies(ctx context.Context) ([]reports.Remedy, string) {
 		return nil, "[times] says how much each task holds, and no other schedule here holds less: raise memory.limit or lower memory.activation"
 	case large > 0:
 		return found, fmt.Sprintf("%d of %d changes that save memory were small enough to try, and none makes it fit", tried, tried+large)
+	case tried == 0:
+		return found, "nothing that saves memory is left to change: take a smaller model, shorter sequences or a device with more memory"
+	case tried == 1:
+		return found, fmt.Sprintf("the one change that saves memory, --set %s, does not make it fit: %s", strings.Join(closest, " --set "), units.FormatBytes(least))
 	}
 	return found, fmt.Sprintf("none of %d changes that save memory makes it fit; the closest is --set %s, with %s",
 		tried, strings.Join(closest, " --set "), units.FormatBytes(least))

@@ -177,7 +177,7 @@ func (c *ncclCalibration) write(w io.Writer) error {
 	if c.HeldOutError != nil {
 		fmt.Fprintf(w, "; fitted to every second size, %.1f %% on the others", 100**c.HeldOutError)
 	}
-	_, err := fmt.Fprintf(w, "\n\nwrote %s; use it with\n  psim run CONFIG --set %s --set machine.device=DEVICE\n", c.File, quoted("machine.file="+c.File))
+	_, err := fmt.Fprintf(w, "\n\nwrote %s; use it with\n  psim run CONFIG --set %s --set machine.device=DEVICE\nwhere all devices are in one node, and otherwise with file = %q in [machine]\n", c.File, quoted("machine.file="+c.File), c.File)
 	return err
 }
 

@@ -131,16 +131,21 @@ func (e *experiment) tensor() []change {
 }
 
 // stages lists deeper pipelines, by doubling, where it is not said which layers and
-// ranks every stage has.
+// ranks every stage has. In place of ddp it is 1F1B, the usual choice.
 func (e *experiment) stages() []change {
 	list := []change{nil}
 	shape := e.plan.Graph.Shape
 	if s := e.config.Schedule; s.Partition.Layers != nil || s.Placement != nil || s.File != "" {
 		return list
 	}
+	// Under ZeRO 3 a layer is a stage, all on one rank.
+	ranks, virtual, schedule := shape.Ranks, shape.Virtual, change(nil)
+	if e.plan.Graph.Name == "ddp" {
+		ranks, virtual, schedule = 1, 1, change{"schedule.name=1f1b"}
+	}
 	layers := len(e.plan.Workload.Network.Layers)
-	for p := 2 * shape.Ranks; e.plan.Graph.Name != "ddp" && p*shape.Virtual <= layers; p *= 2 {
-		list = append(list, change{fmt.Sprintf("schedule.stages=%d", p)})
+	for p := 2 * ranks; p*virtual <= layers; p *= 2 {
+		list = append(list, append(slices.Clone(schedule), fmt.Sprintf("schedule.stages=%d", p)))
 	}
 	return list
 }

@@ -158,7 +158,7 @@ func (s *session) write(ctx context.Context, folder string) error {
 // execFiles lists the files of one mode, the result last.
 func (e *executed) execFiles(folder string) []file {
 	in := func(name string) string { return filepath.Join(folder, filepath.FromSlash(name)) }
-	title := pictureTitle(e.config.Name(), reports.Measured, e.trace)
+	title := pictureTitle(e.result, e.trace)
 	curves := reports.MemoryCurves(e.trace)
 	list := []file{
 		{in("predicted/trace.csv"), func(w io.Writer) error { return reports.WriteTraceCSV(w, e.predicted) }},

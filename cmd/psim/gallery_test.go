@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/cmd/psim/internal/wrap"
 	"psim/reports"
 	"psim/schedules"
 )
@@ -86,7 +87,7 @@ func galleryEntry(t *testing.T, s schedules.Schedule, shape schedules.Shape, com
 		peak = max(peak, r.PeakInFlight)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n## %s\n\n![%s](schedules/%s.png)\n\n%s\n\n", s.Name, reports.UnitTitle(trace, unit), s.Name, wrap(s.About, 84))
+	fmt.Fprintf(&b, "\n## %s\n\n![%s](schedules/%s.png)\n\n%s\n\n", s.Name, reports.UnitTitle(trace, unit), s.Name, wrap.Text(s.About, 84, ""))
 	fmt.Fprintf(&b, "- Bubble: `%s`; here %.1f %%", s.Bubble, 100*summary.Bubble.Makespan)
 	if summary.Bubble.Span != summary.Bubble.Makespan {
 		fmt.Fprintf(&b, ", and %.1f %% of the longest span", 100*summary.Bubble.Span)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"psim/cmd/psim/internal/questions"
+	"psim/cmd/psim/internal/wrap"
 	"psim/configs"
 	"psim/costmodel/arch"
 	"psim/internal/nearest"
@@ -77,26 +78,13 @@ func listSchedules(w io.Writer, verbose bool) {
 // describeSchedules prints all that the catalog says, a paragraph for each.
 func describeSchedules(w io.Writer, catalog []schedules.Schedule) {
 	for _, s := range catalog {
-		fmt.Fprintf(w, "%s: %s\n  %s\n", s.Name, s.Summary, strings.ReplaceAll(wrap(s.About, 84), "\n", "\n  "))
+		fmt.Fprintf(w, "%s: %s\n  %s\n", s.Name, s.Summary, wrap.Text(s.About, 84, "  "))
 		fmt.Fprintf(w, "  bubble\t%s\n  in flight\t%s\n", s.Bubble, s.Memory)
 		if s.Constraint != "" {
 			fmt.Fprintf(w, "  needs\t%s\n", s.Constraint)
 		}
 		fmt.Fprintf(w, "  paper\t%s\n\n", s.Paper)
 	}
-}
-
-// wrap breaks a text into lines of at most so many letters.
-func wrap(text string, width int) string {
-	var lines []string
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && len(line)+1+len(word) > width {
-			lines, line = append(lines, line), ""
-		}
-		line = strings.TrimPrefix(line+" "+word, " ")
-	}
-	return strings.Join(append(lines, line), "\n")
 }
 
 func listModels(w io.Writer, _ bool) {

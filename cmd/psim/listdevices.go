@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"psim/cmd/psim/internal/wrap"
 	"psim/configs"
 	"psim/costmodel"
 	"psim/internal/units"
@@ -53,7 +54,7 @@ func describe(w io.Writer, name, description string, values []sourced, source ma
 			continue
 		}
 		const indent = "\n                        "
-		fmt.Fprintf(w, "  %-20s  %s%s%s\n", v.key, v.value, indent, strings.ReplaceAll(wrap(source[v.key], 84), "\n", indent))
+		fmt.Fprintf(w, "  %-20s  %s%s%s\n", v.key, v.value, indent, wrap.Text(source[v.key], 84, indent[1:]))
 	}
 }
 

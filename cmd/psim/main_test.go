@@ -193,6 +193,7 @@ func TestErrors(t *testing.T) {
 		"psim list device",
 		"psim version now",
 		"psim validate 9.9",
+		"psim validate gpt2-4090d",
 		"psim validate --json --markdown",
 		"psim validate --published zero-bubble-2023-table-6",
 		"psim validate --published --executed",
@@ -275,6 +276,16 @@ func TestMemoryAdvice(t *testing.T) {
 	require.True(t, r.FitsMemory)
 }
 
+// TestNothingFits checks what is said where no change makes a run fit.
+func TestNothingFits(t *testing.T) {
+	userFolder(t)
+	const line = "psim run gpipe --out - --set schedule.name=ddp --set schedule.stages=1 --set schedule.microbatches=8 --set batch.global=8 " +
+		"--set machine.compute.memory=1MB --set schedule.partition=[15]"
+	stdout, _, code := psim(t, line+" --set train.recompute=full")
+	require.Zero(t, code)
+	require.Contains(t, stdout, "nothing that saves memory is left to change")
+}
+
 // TestWouldFit checks every change that is said to make a run fit: with it the
 // run fits, and its peak, time and devices are those that were named.
 func TestWouldFit(t *testing.T) {
@@ -282,6 +293,7 @@ func TestWouldFit(t *testing.T) {
 	for _, line := range []string{
 		"psim run gpipe --json --set machine.memory_margin=0.9",
 		"psim run gpipe --json --set machine.compute.memory=1.5GB --set parallel.data=2 --set model.vocab=50304 --set batch.global=64",
+		"psim run gpipe --json --set schedule.name=ddp --set schedule.stages=1 --set batch.global=8 --set model.vocab=50304 --set machine.compute.memory=1.5GB",
 	} {
 		stdout, stderr, code := psim(t, line)
 		require.Zero(t, code, stderr)

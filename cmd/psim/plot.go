@@ -97,7 +97,7 @@ func timelineFigure(results []string, format string) (func(io.Writer) error, err
 		if len(results) > 1 {
 			panel.Label = panelLabel(r)
 		} else {
-			title = pictureTitle(r.Name, r.Kind, trace)
+			title = pictureTitle(r, trace)
 		}
 		panels = append(panels, panel)
 	}
@@ -115,12 +115,12 @@ func loadTrace(path string) (reports.Result, *schedules.Trace, error) {
 
 // pictureTitle is the title of a trace, with the name of its configuration, and
 // whether it was measured.
-func pictureTitle(name, kind string, t *schedules.Trace) string {
-	title := reports.Title(t)
-	if name != "" && name != t.Graph.Name {
-		title = name + "  ·  " + title
+func pictureTitle(r reports.Result, t *schedules.Trace) string {
+	title := reports.Title(t, r.TensorParallel)
+	if r.Name != "" && r.Name != t.Graph.Name {
+		title = r.Name + "  ·  " + title
 	}
-	if kind == reports.Measured {
+	if r.Kind == reports.Measured {
 		title += "  ·  measured"
 	}
 	return title

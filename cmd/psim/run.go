@@ -216,7 +216,7 @@ func (f runFlags) write(ctx context.Context, e *experiment, folder string) ([]st
 // draw. The result comes last, so that a folder with a result is complete.
 func (e *experiment) files() []file {
 	var list []file
-	title := pictureTitle(e.config.Name(), reports.Predicted, e.trace)
+	title := pictureTitle(e.result, e.trace)
 	if e.trace.End() > 0 {
 		draw := func(format string) func(io.Writer) error {
 			return func(w io.Writer) error {

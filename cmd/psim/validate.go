@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"psim/cmd/psim/internal/published"
 	"psim/cmd/psim/internal/questions"
 )
 
@@ -63,6 +64,9 @@ An experiment during which the machine was disturbed is run again, up to --runs 
 			}
 			ids, err := questions.Select(args)
 			if err != nil {
+				if _, other := published.Select(args); other == nil {
+					return fmt.Errorf("%[1]s: is a published table, not a question; psim validate --published %[1]s replays it", strings.Join(args, " "))
+				}
 				return err
 			}
 			answers, err := questions.Answers(ids...)

@@ -63,15 +63,16 @@ func (m Model) checkGroup(g Group) error {
 	if !m.transformer() {
 		return errors.New("tensor parallelism divides transformers alone (gpt, llama, mixtral); set parallel.tensor = 1")
 	}
-	if m.Vocab%t != 0 {
-		padded := (m.Vocab + 128*t - 1) / (128 * t) * 128 * t
-		return fmt.Errorf("vocab = %d: parallel.tensor = %d must divide it; Megatron would fill it up to %d, set vocab = %d", m.Vocab, t, padded, padded)
-	}
 	for _, f := range m.fields() {
 		divided := slices.Contains([]string{"heads", "kv_heads", "ffn_hidden"}, f.key) || f.key == "sequence_length" && g.Sequence
 		if divided && *f.value%t != 0 {
 			return fmt.Errorf("%s = %d: parallel.tensor = %d must divide it", f.key, *f.value, t)
 		}
+	}
+	// The vocabulary comes last: it alone is easily changed.
+	if m.Vocab%t != 0 {
+		padded := (m.Vocab + 128*t - 1) / (128 * t) * 128 * t
+		return fmt.Errorf("vocab = %d: parallel.tensor = %d must divide it; Megatron would fill it up to %d, set vocab = %d", m.Vocab, t, padded, padded)
 	}
 	return nil
 }

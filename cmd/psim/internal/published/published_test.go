@@ -106,7 +106,7 @@ func TestErrors(t *testing.T) {
 	require.NoError(t, report.WriteText(&text))
 	require.Contains(t, text.String(), "  a    11.00 s    10.00 s    +10.00 %  compute +12.00 %, communication −2.00 %\n")
 	require.Contains(t, text.String(), "  b    200.0 s    20.00 s    +900.00 %  used for the fit\n")
-	require.Contains(t, text.String(), "−20.00 %  two hosts +5.00 %\n")
+	require.Contains(t, text.String(), "−20.00 %  otherwise explained: two hosts +5.00 %\n")
 	require.Contains(t, text.String(), "made-up  2 of 3  15.00 %  15.00 %  20.00 %  yes")
 	require.NoError(t, report.WriteMarkdown(&document, "pictures"))
 	require.Contains(t, document.String(), "| 2 of 3 | 15.00 % | 15.00 % | 20.00 % | one rate, from row b | – |\n")

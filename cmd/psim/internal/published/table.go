@@ -21,7 +21,7 @@ type Table struct {
 	// with its source; empty where none is known.
 	Claim string
 	// Note is what a reader must know besides, such as where the rest of the
-	// error is.
+	// error is; empty lines part its paragraphs.
 	Note string
 	// Figure names the scatter plot; tables with the same name share one, and
 	// must have one unit.

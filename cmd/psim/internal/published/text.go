@@ -7,7 +7,12 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"psim/cmd/psim/internal/wrap"
 )
+
+// textWidth is the width of lines of prose, in letters.
+const textWidth = 100
 
 // WriteText writes every table's rows, and a line for each table at the end.
 func (r Report) WriteText(w io.Writer) error {
@@ -30,7 +35,7 @@ func (r Report) WriteText(w io.Writer) error {
 func (t Result) writeText(b *strings.Builder) {
 	fmt.Fprintf(b, "%s: %s\n%s; %s\n", t.Name, t.Title, t.Paper, t.Place)
 	if t.Fitted {
-		fmt.Fprintf(b, "fitted: %s\n", t.FittedFrom)
+		fmt.Fprintln(b, wrap.Text("fitted: "+t.FittedFrom, textWidth, "  "))
 	}
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "  row\tpredicted\tpublished\terror")
@@ -42,7 +47,9 @@ func (t Result) writeText(b *strings.Builder) {
 		fmt.Fprintf(b, "%s\n", t.allRows())
 	}
 	if t.Note != "" {
-		fmt.Fprintln(b, t.Note)
+		for paragraph := range strings.SplitSeq(t.Note, "\n\n") {
+			fmt.Fprintln(b, wrap.Text(paragraph, textWidth, ""))
+		}
 	}
 	fmt.Fprintln(b)
 }
@@ -62,8 +69,12 @@ func (r Row) remark() string {
 	for _, p := range r.Parts {
 		parts = append(parts, p.Name+" "+signed(p.Error))
 	}
-	for _, a := range r.Alternatives {
-		parts = append(parts, fmt.Sprintf("%s %s", a.Name, signed(a.Predicted/r.Published-1)))
+	for i, a := range r.Alternatives {
+		text := a.Name + " " + signed(a.Predicted/r.Published-1)
+		if i == 0 {
+			text = "otherwise explained: " + text
+		}
+		parts = append(parts, text)
 	}
 	if len(parts) == 0 {
 		return ""

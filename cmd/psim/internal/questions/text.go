@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"psim/cmd/psim/internal/wrap"
 )
 
 // WriteText writes a table for the terminal: a line for every question, and
@@ -76,7 +78,7 @@ func (a Answer) sample() string {
 
 // paragraph writes a wrapped text whose first line begins with a mark.
 func paragraph(b *strings.Builder, mark, text string) {
-	for _, line := range wrap(text, textWidth-len(indent)-len(mark)) {
+	for _, line := range wrap.Lines(text, textWidth-len(indent)-len(mark)) {
 		b.WriteString(indent + mark + line + "\n")
 		mark = strings.Repeat(" ", len(mark))
 	}
@@ -98,20 +100,6 @@ func align(rows [][]string) []string {
 			b.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
 		}
 		lines = append(lines, strings.TrimRight(b.String(), " "))
-	}
-	return lines
-}
-
-// wrap breaks a text between words.
-func wrap(text string, width int) []string {
-	var lines []string
-	for _, word := range strings.Fields(text) {
-		last := len(lines) - 1
-		if last < 0 || utf8.RuneCountInString(lines[last]+" "+word) > width {
-			lines = append(lines, word)
-		} else {
-			lines[last] += " " + word
-		}
 	}
 	return lines
 }
