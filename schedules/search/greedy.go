@@ -26,6 +26,20 @@ const (
 	ifMostlyFits         // where at least half of it fits
 )
 
+// takes reports whether a W that is so long runs in a gap of a rank that has idled
+// for so long, where none has for longer than mostIdle.
+func (s squeeze) takes(gap, long, idle, mostIdle int64) bool {
+	switch {
+	case gap >= long:
+		return true
+	case s == ifBehind:
+		return idle+gap > mostIdle
+	case s == ifMostlyFits:
+		return 2*gap >= long
+	}
+	return false
+}
+
 // policies lists all combinations, the most promising first.
 func policies() []policy {
 	var list []policy
@@ -225,15 +239,7 @@ func (b *builder) fillsGap(r int, now, atF, atI int64, roomF, roomI bool) bool {
 	}
 	until = max(until, now)
 	long := b.time[letterW][r*b.m+b.ranks[r].done[letterW]]
-	switch gap := until - now; {
-	case gap >= long:
-		return true
-	case b.squeeze == ifBehind:
-		return b.ranks[r].idle+gap > b.mostIdle
-	case b.squeeze == ifMostlyFits:
-		return 2*gap >= long
-	}
-	return false
+	return b.squeeze.takes(until-now, long, b.ranks[r].idle, b.mostIdle)
 }
 
 // wait is when a rank decides again if nothing new becomes known.

@@ -209,6 +209,7 @@ type MemoryError struct {
 	Need, Limit int64
 }
 
+// Error names the rank, and in bytes what it needs and has.
 func (e *MemoryError) Error() string {
 	return fmt.Sprintf("rank %d needs %d bytes for one microbatch, more than its limit of %d", e.Rank, e.Need, e.Limit)
 }

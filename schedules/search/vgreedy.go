@@ -210,16 +210,7 @@ func (b *vBuilder) weight(r int) byte {
 
 // fillsGap reports whether W should run now rather than the rank wait.
 func (b *vBuilder) fillsGap(r int, l byte, gap int64) bool {
-	long := b.time[letterW][b.at(r, l)]
-	switch {
-	case gap >= long:
-		return true
-	case b.squeeze == ifBehind:
-		return b.ranks[r].idle+gap > b.mostIdle
-	case b.squeeze == ifMostlyFits:
-		return 2*gap >= long
-	}
-	return false
+	return b.squeeze.takes(gap, b.time[letterW][b.at(r, l)], b.ranks[r].idle, b.mostIdle)
 }
 
 // wait is when a rank decides again if nothing new becomes known.
