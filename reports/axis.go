@@ -78,6 +78,22 @@ func (a axis) label(value float64) string {
 // frame is the part of a picture that the data lie in.
 type frame struct{ left, right, top, bottom vg.Length }
 
+// chartFrame is the frame of a chart as high as given, with room for the labels of
+// its vertical axis on the left.
+func chartFrame(left, height vg.Length) frame {
+	const width, top = 900, 34
+	return frame{left: left, right: width - 24, top: top, bottom: top + height}
+}
+
+// picture is an empty one around a chart's frame, with room for the legend, in
+// lines, below.
+func (f frame) picture(format string, entries []legendEntry) (*picture, [][]legendEntry, error) {
+	face := sans()
+	legend := wrapLegend(entries, f.right-f.left, face)
+	p, err := newPicture(format, f.right+24, f.bottom+44+vg.Length(len(legend))*legendLine, face)
+	return p, legend, err
+}
+
 // x is the position of a time on a time axis.
 func (f frame) x(a axis, t time.Duration) vg.Length {
 	return f.left + (f.right-f.left)*vg.Length(float64(t)/a.max)

@@ -105,11 +105,8 @@ func dotted() []vg.Length { return []vg.Length{1.5, 2} }
 
 // draw lays the picture out and writes it.
 func (m *memoryPlot) draw(w io.Writer, format string) error {
-	const width, height = 900, 300
-	face := sans()
-	m.frame = frame{left: 70, right: width - 24, top: 34, bottom: 34 + height}
-	legend := wrapLegend(m.legend(), m.frame.right-m.frame.left, face)
-	p, err := newPicture(format, width, m.frame.bottom+44+vg.Length(len(legend))*legendLine, face)
+	m.frame = chartFrame(70, 300)
+	p, legend, err := m.frame.picture(format, m.legend())
 	if err != nil {
 		return err
 	}

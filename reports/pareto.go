@@ -117,16 +117,13 @@ func (p *paretoPlot) legend() []legendEntry {
 
 // draw lays the picture out and writes it.
 func (p *paretoPlot) draw(w io.Writer, format string) error {
-	const width, height = 900, 380
-	face := sans()
-	p.frame = frame{left: 70, right: width - 24, top: 34, bottom: 34 + height}
-	legend := wrapLegend(p.legend(), p.frame.right-p.frame.left, face)
-	pic, err := newPicture(format, width, p.frame.bottom+44+vg.Length(len(legend))*legendLine, face)
+	p.frame = chartFrame(70, 380)
+	pic, legend, err := p.frame.picture(format, p.legend())
 	if err != nil {
 		return err
 	}
 	middle := (p.frame.left + p.frame.right) / 2
-	pic.text(p.Title, middle, 17, style{size: 12, align: 0.5, bold: true, color: rgb(ink)})
+	pic.title(p.Title, p.frame)
 	p.drawAxes(pic)
 	if x := p.x(p.Capacity); p.Capacity > 0 && x <= p.frame.right {
 		pic.stroke(rgb(alarm), 1.4, dotted(), vg.Point{X: x, Y: p.frame.top}, vg.Point{X: x, Y: p.frame.bottom})

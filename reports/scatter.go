@@ -101,16 +101,13 @@ func (s *scatterPlot) ticks() []float64 {
 
 // draw lays the picture out and writes it.
 func (s *scatterPlot) draw(w io.Writer, format string) error {
-	const width, height = 900, 520
-	face := sans()
-	s.frame = frame{left: 80, right: width - 24, top: 34, bottom: 34 + height}
-	legend := wrapLegend(s.legend(), s.frame.right-s.frame.left, face)
-	pic, err := newPicture(format, width, s.frame.bottom+44+vg.Length(len(legend))*legendLine, face)
+	s.frame = chartFrame(80, 520)
+	pic, legend, err := s.frame.picture(format, s.legend())
 	if err != nil {
 		return err
 	}
 	middle := (s.frame.left + s.frame.right) / 2
-	pic.text(s.Title, middle, 17, style{size: 12, align: 0.5, bold: true, color: rgb(ink)})
+	pic.title(s.Title, s.frame)
 	s.drawAxes(pic)
 	for _, off := range scatterBands() {
 		s.drawBand(pic, 1+off.share, off.entry)
