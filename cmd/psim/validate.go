@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,7 +31,8 @@ fitted to are marked and not in the errors.
 
 --executed instead predicts steps of two networks, three schedules and 2, 4 and 8
 microbatches, runs them for real on --gpus devices, and says how far off it was.
-An experiment during which the machine was disturbed is run again, up to --runs times in all.`,
+An experiment during which the machine was disturbed is run again, up to --runs
+times in all.`,
 		Example: `  psim validate
   psim validate 1.6 4.4
   psim validate --markdown > answers.md
@@ -62,32 +64,7 @@ An experiment during which the machine was disturbed is run again, up to --runs 
 				f.json = asJSON
 				return validateExecuted(cmd.Context(), f, markdown, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
-			ids, err := questions.Select(args)
-			if err != nil {
-				if _, other := published.Select(args); other == nil {
-					return fmt.Errorf("%[1]s: is a published table, not a question; psim validate --published %[1]s replays it", strings.Join(args, " "))
-				}
-				return err
-			}
-			answers, err := questions.Answers(ids...)
-			if err != nil {
-				return failure{err}
-			}
-			report := questions.NewReport(answers)
-			switch out := cmd.OutOrStdout(); {
-			case asJSON:
-				encoder := json.NewEncoder(out)
-				encoder.SetIndent("", "  ")
-				err = encoder.Encode(report)
-			case markdown:
-				err = report.WriteMarkdown(out)
-			default:
-				err = report.WriteText(out)
-			}
-			if err == nil && report.Failed > 0 {
-				err = failure{fmt.Errorf("%d of %d questions: closed form and simulation disagree", report.Failed, len(answers))}
-			}
-			return err
+			return answer(cmd.OutOrStdout(), args, asJSON, markdown)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object and nothing else")
@@ -96,4 +73,34 @@ An experiment during which the machine was disturbed is run again, up to --runs 
 	cmd.Flags().BoolVar(&executed, "executed", false, "predict steps, run them for real and compare")
 	f.registerExecuted(cmd)
 	return cmd
+}
+
+// answer answers formula questions, all or those of some IDs.
+func answer(w io.Writer, ids []string, asJSON, markdown bool) error {
+	selected, err := questions.Select(ids)
+	if err != nil {
+		if _, other := published.Select(ids); other == nil {
+			return fmt.Errorf("%[1]s: is a published table, not a question; psim validate --published %[1]s replays it", strings.Join(ids, " "))
+		}
+		return err
+	}
+	answers, err := questions.Answers(selected...)
+	if err != nil {
+		return failure{err}
+	}
+	report := questions.NewReport(answers)
+	switch {
+	case asJSON:
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(report)
+	case markdown:
+		err = report.WriteMarkdown(w)
+	default:
+		err = report.WriteText(w)
+	}
+	if err == nil && report.Failed > 0 {
+		err = failure{fmt.Errorf("%d of %d questions: closed form and simulation disagree", report.Failed, len(answers))}
+	}
+	return err
 }
