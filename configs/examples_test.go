@@ -101,7 +101,7 @@ func TestRingAllReduceClaims(t *testing.T) {
 	}
 }
 
-// 1f1b.toml says the same bubble as gpipe.toml, and less memory.
+// 1f1b.toml says much the same bubble as gpipe.toml, and less memory.
 func TestOneForwardOneBackwardClaims(t *testing.T) {
 	_, gpipe := example(t, "gpipe")
 	_, s := example(t, "1f1b")
