@@ -35,6 +35,10 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 		sets = append(sets, "schedule.whole_last=false")
 		changes = append(changes, "runs the last stage one microbatch at a time, not on all at once")
 	}
+	if c.Model.MegatronKernels() {
+		sets = append(sets, "model.kernels="+arch.KernelsFused)
+		changes = append(changes, "runs with kernels of its own, not Megatron's")
+	}
 	next, err := c.With(sets...)
 	if err != nil {
 		return nil, nil, err

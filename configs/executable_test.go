@@ -18,6 +18,7 @@ func TestExecutableChanges(t *testing.T) {
 		{[]string{"train.precision=bf16", "machine.device=a100-80gb-sxm"}, 1, []string{
 			"runs on 1 device instead of 2 stages", "runs in fp32, not bf16", "runs on the devices of this machine, not on a100-80gb-sxm"}},
 		{[]string{"schedule.name=gpipe", "schedule.whole_last=true", "machine.device=cpu-core"}, 2, []string{"runs the last stage one microbatch at a time, not on all at once"}},
+		{[]string{"model.kernels=megatron", "machine.device=cpu-core"}, 2, []string{"runs with kernels of its own, not Megatron's"}},
 		{[]string{"parallel.data=2", "machine.device=cpu-core"}, 2, []string{"runs on 2 devices instead of 2 stages × 2 replicas"}},
 	} {
 		next, changes, err := parse(t, network, c.sets...).Executable(c.devices)
@@ -58,4 +59,6 @@ func TestTensorNotMeasured(t *testing.T) {
 	c := parse(t, "[schedule]\nname = \"ddp\"\n[model]\npreset = \"llama2-7b\"\n[batch]\nglobal = 8\n[parallel]\ntensor = 4\n[machine]\ndevice = \"a100-80gb-sxm\"\n")
 	_, _, err := c.Trained()
 	require.ErrorContains(t, err, "parallel.tensor = 4: layers are measured whole")
+	_, _, err = parse(t, network, "model.kernels=megatron").Trained()
+	require.ErrorContains(t, err, `model.kernels = "megatron": layers are measured with kernels of psim's own; add --set model.kernels=fused`)
 }

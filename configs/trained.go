@@ -25,6 +25,9 @@ func (c *Config) Trained() (arch.Network, int64, error) {
 	if c.Parallel.Tensor > 1 {
 		return arch.Network{}, 0, c.problem("parallel", fmt.Errorf("tensor = %d: layers are measured whole; add --set parallel.tensor=1", c.Parallel.Tensor))
 	}
+	if c.Model.MegatronKernels() {
+		return arch.Network{}, 0, c.problem("model", errors.New(`kernels = "megatron": layers are measured with kernels of psim's own; add --set model.kernels=fused`))
+	}
 	network, err := c.network()
 	if err != nil {
 		return network, 0, c.problem("model", err)

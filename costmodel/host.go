@@ -158,7 +158,7 @@ func (w *walker) beside(products []arch.Op, p arch.Pass, exchange arch.Op, q arc
 func (w *walker) operations(ops []arch.Op, passes ...arch.Pass) {
 	for _, o := range ops {
 		for _, p := range passes {
-			w.kernels(o.Kernels(p), w.compute.Op(o, p, w.samples))
+			w.kernels(o.Kernels(p, w.samples), w.compute.Op(o, p, w.samples))
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (m Model) checkNumbers() error {
 		return fmt.Errorf("experts = %d: must be 1 to %d", m.Experts, maxExperts)
 	}
 	if m.transformer() {
-		if err := m.checkHeads(); err != nil {
+		if err := m.checkAttention(); err != nil {
 			return err
 		}
 	}
@@ -67,7 +67,12 @@ func (m Model) checkNumbers() error {
 	return nil
 }
 
-func (m Model) checkHeads() error {
+func (m Model) checkAttention() error {
+	if m.Kernels != "" {
+		if err := oneOf("kernels", m.Kernels, KernelsFused, KernelsMegatron); err != nil {
+			return err
+		}
+	}
 	if m.Heads%m.KVHeads != 0 {
 		return fmt.Errorf("kv_heads = %d: must divide heads = %d", m.KVHeads, m.Heads)
 	}

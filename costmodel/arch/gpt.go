@@ -64,18 +64,17 @@ func gptBlockParams(prefix string, h, q, f int) []Tensor {
 func gptBlockOps(m Model) []Op {
 	s, h, q, f := m.SequenceLength, m.Hidden, m.Heads*m.HeadDim, m.FFNHidden
 	ops := []Op{layerNorm("ln_1", s, h), linear("attn.c_attn", s, h, 3*q, true).enters()}
+	ops = append(ops, m.apart("attn.bias", 3*q, 2, 0)...)
 	ops = append(ops, attention("attn.", m)...)
 	ops = append(ops, linear("attn.c_proj", s, q, h, true).leaves())
-	ops = append(ops, m.dropout("attn.resid_dropout", s, h)...)
+	ops = append(ops, m.dropoutAdd("attn.resid_dropout", "attn.residual")...)
 	ops = append(ops,
-		residual("attn.residual", s, h),
 		layerNorm("ln_2", s, h),
 		linear("mlp.c_fc", s, h, f, true).enters(),
 		activation("mlp.gelu", s, f),
 		linear("mlp.c_proj", s, f, h, true).leaves(),
 	)
-	ops = append(ops, m.dropout("mlp.dropout", s, h)...)
-	return append(ops, residual("mlp.residual", s, h))
+	return append(ops, m.dropoutAdd("mlp.dropout", "mlp.residual")...)
 }
 
 // gptBlockBuffers: with f = 4h, F keeps 16sh + as² elements, and with dropout in

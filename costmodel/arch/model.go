@@ -30,6 +30,8 @@ type Model struct {
 	QKVBias         bool `toml:"qkv_bias"` // llama and mixtral: biases of queries, keys and values, as Qwen 2 has
 
 	Dropout float64 `toml:"dropout"` // rate of all dropout in gpt, 0 (none) to less than 1
+	// Kernels of a transformer: KernelsFused, the default, or KernelsMegatron.
+	Kernels string `toml:"kernels"`
 }
 
 const (
@@ -153,9 +155,9 @@ func (m *Model) fields() []field {
 func familyKeys(family string) []string {
 	switch family {
 	case familyGPT:
-		return []string{"layers", "hidden", "heads", "ffn_hidden", "vocab", "sequence_length", "positions", "tied", "dropout"}
+		return []string{"layers", "hidden", "heads", "ffn_hidden", "vocab", "sequence_length", "positions", "tied", "dropout", "kernels"}
 	case familyLlama:
-		return []string{"layers", "hidden", "heads", "kv_heads", "head_dim", "ffn_hidden", "vocab", "sequence_length", "tied", "qkv_bias"}
+		return []string{"layers", "hidden", "heads", "kv_heads", "head_dim", "ffn_hidden", "vocab", "sequence_length", "tied", "qkv_bias", "kernels"}
 	case familyMixtral:
 		return append(familyKeys(familyLlama), "experts", "experts_per_token")
 	case familyMLP:
@@ -180,6 +182,9 @@ func (m Model) checkKeys(source string, legal ...string) error {
 	if m.Dropout != 0 && !slices.Contains(legal, "dropout") {
 		return fmt.Errorf("dropout = %g: has no meaning with %s", m.Dropout, source)
 	}
+	if m.Kernels != "" && !slices.Contains(legal, "kernels") {
+		return fmt.Errorf("kernels = %q: has no meaning with %s", m.Kernels, source)
+	}
 	return nil
 }
 
@@ -196,6 +201,9 @@ func (m Model) overlay(base Model) Model {
 	}
 	if m.Dropout != 0 {
 		base.Dropout = m.Dropout
+	}
+	if m.Kernels != "" {
+		base.Kernels = m.Kernels
 	}
 	base.QKVBias = base.QKVBias || m.QKVBias
 	return base

@@ -43,7 +43,8 @@ type Op struct {
 	Function Function // of an Elementwise operation in a KindChain
 
 	// Product: Count products of Rows×Inner by Inner×Cols.
-	// Lookup: a table of Rows×Cols. Elementwise: Rows targets of a loss.
+	// Lookup: a table of Rows×Cols. Elementwise: Rows targets of a loss, Count
+	// matrices of attention.
 	Count, Rows, Inner, Cols int64
 
 	// Left is the number of elements of all left operands in memory where it
@@ -71,6 +72,10 @@ type Op struct {
 	// Moved is the number of elements read and written by each pass, indexed by
 	// Pass, for Elementwise and Lookup; 0 where a pass has no such kernel.
 	Moved [3]int64
+
+	// Unless, if not 0: the operation runs only over microbatches of a number of
+	// samples × Count that is no multiple of it (see KernelsMegatron).
+	Unless int64
 
 	// AttentionCore: run again under selective recomputation (the products and
 	// the softmax between q, k, v and the context).
@@ -135,7 +140,7 @@ func (o Op) FLOPs(p Pass) int64 {
 // A weight is read once per microbatch, activations once per sample. Adding a
 // weight gradient to that of earlier microbatches is left out.
 func (o Op) Traffic(p Pass, samples int64) int64 {
-	if samples < 1 {
+	if samples < 1 || !o.runs(samples) {
 		return 0
 	}
 	if o.Class != Product { // an Exchange moves nothing by itself
@@ -148,16 +153,23 @@ func (o Op) Traffic(p Pass, samples int64) int64 {
 	return n
 }
 
-// Kernels is how many kernels a pass launches: a product, an elementwise
-// operation and a collective are one each.
-func (o Op) Kernels(p Pass) int {
+// Kernels is how many kernels a pass over a microbatch launches: a product, an
+// elementwise operation and a collective are one each.
+func (o Op) Kernels(p Pass, samples int64) int {
 	switch {
+	case !o.runs(samples):
+		return 0
 	case o.Class == Product:
 		return int(o.products(p))
 	case o.Class == Exchange && o.Exchanges[p].Collective != NoCollective, o.Moved[p] > 0:
 		return 1
 	}
 	return 0
+}
+
+// runs reports whether there is something to do for so many samples.
+func (o Op) runs(samples int64) bool {
+	return o.Unless == 0 || samples*o.Count%o.Unless != 0
 }
 
 // products is how many products of the forward size a pass makes.

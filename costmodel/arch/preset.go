@@ -53,10 +53,11 @@ func gptPreset(name, summary string, layers, hidden, heads, positions int) Prese
 	}}
 }
 
-// megatronPreset has a vocabulary that is filled up to 51200, and dropout.
+// megatronPreset has a vocabulary that is filled up to 51200, dropout, and the
+// kernels of Megatron-LM.
 func megatronPreset(name, summary string, layers, hidden, heads int) Preset {
 	p := gptPreset(name, summary, layers, hidden, heads, 2048)
-	p.Model.Vocab, p.Model.Dropout = 51200, 0.1
+	p.Model.Vocab, p.Model.Dropout, p.Model.Kernels = 51200, 0.1, KernelsMegatron
 	return p
 }
 

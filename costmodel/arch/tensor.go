@@ -170,6 +170,9 @@ func (g Group) op(o Op, inside bool) Op {
 		}
 	case o.Sharded || g.Sequence && !inside && o.Class != Product:
 		o.Elements /= t
+		if o.Unless != 0 {
+			o.Count /= t
+		}
 		for p := range o.Moved {
 			o.Moved[p] /= t
 		}

@@ -73,13 +73,11 @@ func lookup(name string, n, s, h int, forward int64) Op {
 // square, in Heads products; scale and mask are part of the softmax kernel.
 func attention(prefix string, m Model) []Op {
 	a, s, d := int64(m.Heads), int64(m.SequenceLength), int64(m.HeadDim)
-	softmax := elementwise(prefix+"softmax", a*s*s, 2, 3)
-	ops := []Op{
-		{Name: prefix + "scores", Class: Product, Count: a, Rows: s, Inner: d, Cols: s},
-		softmax,
-	}
+	ops := []Op{{Name: prefix + "scores", Class: Product, Count: a, Rows: s, Inner: d, Cols: s}}
+	ops = append(ops, m.softmax(prefix+"softmax")...)
 	ops = append(ops, m.dropout(prefix+"attn_dropout", m.Heads, m.SequenceLength, m.SequenceLength)...)
 	ops = append(ops, Op{Name: prefix + "context", Class: Product, Count: a, Rows: s, Inner: s, Cols: d})
+	ops = append(ops, m.apart(prefix+"contiguous", m.Heads*m.HeadDim, 2, 2)...)
 	for i := range ops {
 		ops[i].AttentionCore, ops[i].Sharded = true, true
 	}
@@ -104,11 +102,9 @@ func attentionBuffers(prefix string, m Model) []Buffer {
 // its logarithms of probabilities in fp32 whatever the precision.
 func lmHead(m Model, embedding string) Layer {
 	s, h, v := m.SequenceLength, m.Hidden, m.Vocab
-	loss := crossEntropy(elements(s, v))
-	loss.Sharded, loss.Rows = true, int64(s)
 	head := Layer{
 		Name: "head", Kind: KindChain, Input: Shape{s, h}, Output: Shape{s, v},
-		Ops: []Op{linear("lm_head", s, h, v, false).enters(), loss},
+		Ops: append([]Op{linear("lm_head", s, h, v, false).enters()}, m.loss()...),
 		Buffers: []Buffer{
 			{Name: "lm_head.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight},
 			{Name: "loss.log_probabilities", Shape: Shape{s, v}, ElementBytes: 4, Sharded: true},

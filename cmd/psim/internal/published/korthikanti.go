@@ -68,6 +68,7 @@ stages = %d
 partition = %s
 %s[model]
 preset = "megatron-%s"
+kernels = "megatron"
 [batch]
 global = %d
 micro = %d

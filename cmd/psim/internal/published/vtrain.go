@@ -72,6 +72,7 @@ heads = %d
 vocab = %d
 sequence_length = %d
 dropout = 0.1
+kernels = "megatron"
 [batch]
 global = %d
 micro = %d

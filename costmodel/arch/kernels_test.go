@@ -1,0 +1,71 @@
+package arch
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// What Megatron's kernels do more than fused ones, by hand: nothing to products;
+// four kernels more around every softmax whose samples × heads of a device are no
+// multiple of four; a bias and a copy; five more for the loss; and one less for
+// every dropout.
+func TestMegatronKernels(t *testing.T) {
+	const s, v = 16, 64
+	rapid.Check(t, func(t *rapid.T) {
+		group := Group{Devices: rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "devices")}
+		heads := int64(rapid.IntRange(1, 9).Draw(t, "heads of a device"))
+		samples := rapid.Int64Range(1, 9).Draw(t, "samples")
+		all := group.devices() * int(heads)
+		m := Model{Family: familyGPT, Layers: 2, Hidden: all * 8, Heads: all, Vocab: v, SequenceLength: s, Dropout: 0.1}
+		fused, err := m.On(group)
+		require.NoError(t, err)
+		m.Kernels = KernelsMegatron
+		megatron, err := m.On(group)
+		require.NoError(t, err)
+		for i, l := range megatron.Layers {
+			for _, p := range []Pass{Forward, InputGradient, WeightGradient} {
+				var kernels int
+				var moved int64 // for a sample
+				block, head := l.Kind == KindGPTBlock, i == len(megatron.Layers)-1
+				context, square := 8*heads*s, heads*s*s
+				if block && heads*samples%4 != 0 && p != WeightGradient {
+					kernels, moved = 4, (3+4+4+3)*square
+				}
+				switch {
+				case block && p == Forward:
+					kernels += 1 + 1 - 2
+					moved += 2*3*context + 2*context - 2*2*s*int64(m.Hidden) - square/2
+				case block && p == InputGradient:
+					kernels++
+					moved += 2*context - square
+				}
+				logits := s * v / int64(group.devices())
+				switch {
+				case head && p == Forward:
+					kernels, moved = 5, (3+2+4+4+2+4-2)*logits
+				case head && p == InputGradient:
+					kernels, moved = 1, (3+4-2)*logits
+				}
+				assert.Equal(t, kernels, l.kernels(p, samples)-fused.Layers[i].kernels(p, samples), "%s %s", l.Name, p)
+				assert.Equal(t, moved*samples, l.Traffic(p, samples)-fused.Layers[i].Traffic(p, samples), "%s %s", l.Name, p)
+				assert.Equal(t, fused.Layers[i].FLOPs(p), l.FLOPs(p))
+			}
+		}
+	})
+}
+
+func (l Layer) kernels(p Pass, samples int64) (n int) {
+	for _, op := range l.Ops {
+		n += op.Kernels(p, samples)
+	}
+	return n
+}
+
+func TestKernelsErrors(t *testing.T) {
+	require.EqualError(t, Model{Preset: "gpt2", Kernels: "flash"}.Validate(), `kernels = "flash": must be one of fused, megatron`)
+	require.EqualError(t, Model{Preset: "mlp", Kernels: KernelsFused}.Validate(), `kernels = "fused": has no meaning with preset "mlp"`)
+	require.NoError(t, Model{Preset: "gpt2", Kernels: KernelsFused}.Validate())
+}
