@@ -125,7 +125,6 @@ host.waits = true
 `
 	constants := []constant{
 		{`compute.half_rows = %.1f`, 30},
-		{`compute.launch = "%.2fus"`, 20},
 		{`compute.unaligned = %.3f`, 0.3},
 		{`host.operation = "%.2fus"`, 50},
 		{`host.task = "%.3fms"`, 0.5},
@@ -154,7 +153,6 @@ nics_per_node = 8
 `
 	constants := []constant{
 		{`compute.flops = "%.1fTFLOP/s"`, 250},
-		{`compute.memory_bandwidth = "%.0fGB/s"`, 1500},
 		{`compute.launch = "%.2fus"`, 10},
 	}
 	fitMachine(t, "testdata/korthikanti_machine.toml", head, constants, func(machine string) []float64 {

@@ -19,7 +19,7 @@ func korthikantiTable5() Table {
 	return Table{
 		Name: "korthikanti-2022-table-5", Title: "iteration times of 22B to 1T parameters on 8 to 512 A100", Figure: "korthikanti-times",
 		Paper: korthikantiPaper, Place: "table 5; shapes from table 3",
-		Fitted: "the device's rate, launch and memory bandwidth, from the four rows with full recomputation; error on the four with selective recomputation and sequence parallelism",
+		Fitted: "the device's rate and launch, from the four rows with full recomputation; error on the four with selective recomputation and sequence parallelism",
 		Claim:  "Calculon (Isaev et al. 2023): 3.65 % mean and 8.87 % worst over all eight rows",
 		Note: "Exchanges of tensor parallelism are not overlapped with products (tensor_overlap = false), because products slow down beside them. " +
 			"korthikanti-2022-table-4 has the errors of single layers; what else is left is in the optimizer's part of the step, which 22B shows most, and in messages between many stages.",
@@ -68,7 +68,6 @@ stages = %d
 partition = %s
 %s[model]
 preset = "megatron-%s"
-kernels = "megatron"
 [batch]
 global = %d
 micro = %d

@@ -48,7 +48,6 @@ name = "1f1b"
 stages = 1
 [model]
 preset = "megatron-22b"
-kernels = "megatron"
 layers = %d
 [batch]
 global = 4

@@ -24,7 +24,8 @@ func TestFittedMachines(t *testing.T) {
 		require.NoError(t, err)
 		require.InEpsilon(t, want, got, 1e-3)
 	}
-	require.InEpsilon(t, float64(fitted.Device.MemoryBandwidth), float64(a100.MemoryBandwidth)*a100.Efficiency.Memory, 1e-3)
+	require.Equal(t, fitted.Device.MemoryBandwidth, a100.MemoryBandwidth)
+	require.Equal(t, fitted.Device.Efficiency.Memory, a100.Efficiency.Memory)
 	require.Equal(t, fitted.Device.Launch, a100.Launch)
 
 	example, err := configs.Load("megatron-deepspeed")
