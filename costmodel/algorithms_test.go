@@ -131,7 +131,7 @@ func TestCollectivesAreMonotone(t *testing.T) {
 // protocols are two protocols over two ranks, of which the second comes late: at
 // 1000 bytes the first takes 210 µs and the second 120.
 func protocols() costmodel.Link {
-	return costmodel.Link{Bandwidth: 1e6, Call: 4000, AllReduce: []costmodel.AllReduceRange{
+	return costmodel.Link{Bandwidth: 1e6, Call: 4000, AllReduce: []costmodel.CollectiveRange{
 		{Ranks: 2, From: 0, Call: 10_000, Bandwidth: 5e6},
 		{Ranks: 2, From: 1000, Call: 20_000, Bandwidth: 10e6},
 	}}
@@ -162,7 +162,7 @@ func TestFitAllReduce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		call := rapid.Int64Range(10_000, 100_000).Draw(t, "call") / 1000 * 1000
 		slow := rapid.IntRange(10, 100).Draw(t, "GB/s")
-		made := []costmodel.AllReduceRange{
+		made := []costmodel.CollectiveRange{
 			{Ranks: 4, Call: units.Duration(call), Bandwidth: units.Rate(slow) * 1e9},
 			{Ranks: 4, From: 8 << 20, Call: units.Duration(2 * call), Bandwidth: units.Rate(4*slow) * 1e9},
 		}
@@ -170,7 +170,7 @@ func TestFitAllReduce(t *testing.T) {
 		l := costmodel.Link{Bandwidth: 1, AllReduce: made[:1]}
 		for mb := int64(20); mb > 0; mb-- {
 			if l.AllReduce = made[:1]; mb >= 8 {
-				l.AllReduce = []costmodel.AllReduceRange{{Ranks: 4, Call: made[1].Call, Bandwidth: made[1].Bandwidth}}
+				l.AllReduce = []costmodel.CollectiveRange{{Ranks: 4, Call: made[1].Call, Bandwidth: made[1].Bandwidth}}
 			}
 			list = append(list, costmodel.AllReduceTiming{Ranks: 4, Bytes: mb << 20, Time: costmodel.CollectiveTime(schedules.AllReduce, l, 4, mb<<20)})
 		}
@@ -183,7 +183,7 @@ func TestFitAllReduce(t *testing.T) {
 			require.InEpsilon(t, float64(made[i].Bandwidth), float64(found[i].Bandwidth), 2e-3)
 		}
 	})
-	link := costmodel.FitLink([]costmodel.AllReduceRange{
+	link := costmodel.FitLink([]costmodel.CollectiveRange{
 		{Ranks: 2, Call: 12_000, Bandwidth: 5e9}, {Ranks: 2, From: 100, Call: 1, Bandwidth: 6e9}, {Ranks: 8, Call: 24_000, Bandwidth: 9e9},
 	})
 	require.Equal(t, []any{units.Duration(10_000), units.Duration(1000), units.Rate(6e9), units.Rate(9e9)}, []any{link.Call, link.Latency, link.Bandwidth, link.Collective})

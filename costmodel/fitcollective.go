@@ -34,12 +34,12 @@ const (
 // squares, for every number of ranks by itself. How many they are is decided by
 // the Bayesian information criterion (Schwarz 1978), so that a range must be worth
 // its three numbers.
-func FitAllReduce(list []AllReduceTiming) ([]AllReduceRange, error) {
+func FitAllReduce(list []AllReduceTiming) ([]CollectiveRange, error) {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b AllReduceTiming) int {
 		return cmp.Or(cmp.Compare(a.Ranks, b.Ranks), cmp.Compare(a.Bytes, b.Bytes))
 	})
-	var ranges []AllReduceRange
+	var ranges []CollectiveRange
 	for len(list) > 0 {
 		n := list[0].Ranks
 		end := slices.IndexFunc(list, func(t AllReduceTiming) bool { return t.Ranks != n })
@@ -64,13 +64,13 @@ func FitAllReduce(list []AllReduceTiming) ([]AllReduceRange, error) {
 // A rangesTo is the best way to price the first timings by some ranges.
 type rangesTo struct {
 	squares float64
-	ranges  []AllReduceRange
+	ranges  []CollectiveRange
 }
 
 // fitRanges fits the timings of one number of ranks, by size.
-func fitRanges(list []AllReduceTiming) []AllReduceRange {
+func fitRanges(list []AllReduceTiming) []CollectiveRange {
 	n := len(list)
-	best, least := []AllReduceRange(nil), math.Inf(1)
+	best, least := []CollectiveRange(nil), math.Inf(1)
 	before := []rangesTo{0: {}} // by the number of timings that are priced
 	for k := 1; k <= mostRanges; k++ {
 		cuts := make([]rangesTo, n+1)
@@ -114,7 +114,7 @@ func extend(list []AllReduceTiming, before []rangesTo, first bool) rangesTo {
 // fitRange fits one range to timings of one number of ranks, and returns its
 // relative squares. Where times show no influence of the bytes, those get so
 // little that it cannot be seen.
-func fitRange(list []AllReduceTiming) (AllReduceRange, float64) {
+func fitRange(list []AllReduceTiming) (CollectiveRange, float64) {
 	var rows [][]float64
 	var times []float64
 	n := float64(list[0].Ranks)
@@ -124,13 +124,13 @@ func fitRange(list []AllReduceTiming) (AllReduceRange, float64) {
 	per := leastSquares(rows, times, times)
 	last := len(rows) - 1
 	slope := max(per[1], steady*times[last]/max(1, rows[last][1]))
-	r := AllReduceRange{
+	r := CollectiveRange{
 		Ranks: list[0].Ranks, From: units.Bytes(list[0].Bytes),
 		Call: units.Duration(seconds(significant(per[0]))), Bandwidth: units.Rate(significant(1 / slope)),
 	}
 	var squares float64
 	for _, t := range list {
-		off := float64(r.at(schedules.AllReduce, 0, t.Bytes))/float64(t.Time) - 1
+		off := float64(r.at(schedules.AllReduce, t.Bytes))/float64(t.Time) - 1
 		squares += off * off
 	}
 	return r, squares
@@ -149,7 +149,7 @@ func significant(x float64) float64 {
 // ranks a start-up of one call and 2(n−1) steps is fitted to those of the table,
 // and the bandwidth is that of the most ranks. One transfer has the bandwidth of
 // two ranks, if they were measured.
-func FitLink(ranges []AllReduceRange) Link {
+func FitLink(ranges []CollectiveRange) Link {
 	var rows [][]float64
 	var calls []float64
 	l := Link{AllReduce: ranges}

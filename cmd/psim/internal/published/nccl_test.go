@@ -26,7 +26,7 @@ func TestCatalogIsTheFit(t *testing.T) {
 }
 
 // inTOML writes ranges as the catalog has them.
-func inTOML(ranges []costmodel.AllReduceRange) string {
+func inTOML(ranges []costmodel.CollectiveRange) string {
 	var b strings.Builder
 	for _, r := range ranges {
 		fmt.Fprintf(&b, "  {ranks = %d, from = %q, call = %q, bandwidth = %q},\n", r.Ranks, r.From, r.Call, r.Bandwidth)
