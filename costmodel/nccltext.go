@@ -88,29 +88,44 @@ func (t *ncclText) row(at string, words []string) error {
 		return errors.New(`a row before the lines "# Rank 0 … on HOST device …", which tell the number of ranks`)
 	}
 	row := ncclRow{at: at}
-	var count float64
+	var count float64 // which nothing needs, but which shows a row to be whole
 	for _, c := range []struct {
 		column string
 		value  *float64
-	}{{"size", &row.size}, {"count", &count}, {"time", &row.us}, {"algbw", &row.algbw}, {"busbw", &row.busbw}, {"#wrong", &row.wrong}} {
-		i := slices.Index(t.columns, c.column)
-		if i < 0 && c.value == &row.wrong { // old versions print the largest difference
-			continue
-		}
-		if i < 0 || i >= len(words) {
+	}{{"size", &row.size}, {"count", &count}, {"time", &row.us}, {"algbw", &row.algbw}, {"busbw", &row.busbw}} {
+		word, ok := t.cell(words, c.column)
+		if !ok {
 			return fmt.Errorf("the row has no %s", c.column)
 		}
-		if c.value == &row.wrong && words[i] == "N/A" {
-			continue
-		}
-		var err error
-		if *c.value, err = strconv.ParseFloat(words[i], 64); err != nil {
-			return fmt.Errorf("%s = %q: a number is wanted", c.column, words[i])
+		if err := parseCell(c.column, word, c.value); err != nil {
+			return err
 		}
 	}
-	if i := slices.Index(t.columns, "redop"); i >= 0 && i < len(words) {
-		row.redop = words[i]
+	row.redop, _ = t.cell(words, "redop")
+	// Old versions have no such column, but the largest difference.
+	if word, ok := t.cell(words, "#wrong"); ok && word != "N/A" {
+		if err := parseCell("#wrong", word, &row.wrong); err != nil {
+			return err
+		}
 	}
 	t.run().rows = append(t.run().rows, row)
+	return nil
+}
+
+// cell is the word of a row in a column, out of place where there are two.
+func (t *ncclText) cell(words []string, column string) (string, bool) {
+	i := slices.Index(t.columns, column)
+	if i < 0 || i >= len(words) {
+		return "", false
+	}
+	return words[i], true
+}
+
+func parseCell(column, word string, into *float64) error {
+	x, err := strconv.ParseFloat(word, 64)
+	if err != nil {
+		return fmt.Errorf("%s = %q: a number is wanted", column, word)
+	}
+	*into = x
 	return nil
 }
