@@ -17,7 +17,7 @@ type ncclTest struct {
 	reduces bool // it prints the operation, where others print none
 }
 
-var ncclTests = []ncclTest{
+var ncclTests = [...]ncclTest{
 	{"all_reduce_perf", schedules.AllReduce, "an all-reduce", true},
 	{"all_gather_perf", schedules.AllGather, "an all-gather", false},
 	{"reduce_scatter_perf", schedules.ReduceScatter, "a reduce-scatter", true},
