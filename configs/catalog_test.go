@@ -100,7 +100,7 @@ func TestLinks(t *testing.T) {
 		require.NoError(t, configs.WriteLink(&b, l, nil))
 		read, err := configs.ParseMachine(l.Name, b.Bytes())
 		require.NoError(t, err, "the catalog's values are legal in a configuration")
-		require.Equal(t, l.AllReduce, read.Link.AllReduce)
+		require.Equal(t, l.Tables(), read.Link.Tables())
 	}
 	require.True(t, seen["pcie4-no-p2p"] && seen["ib-hdr"], "these are in the contract")
 }

@@ -72,11 +72,13 @@ func WriteLink(w io.Writer, l costmodel.Link, comment []string) error {
 	return writeSections(w, comment, linkSections(l))
 }
 
-// linkSections are a link, and its measured all-reduces.
+// linkSections are a link, and its measured collectives.
 func linkSections(l costmodel.Link) []section {
 	sections := []section{{"[machine.link]", linkTable{l.Bandwidth, l.Latency, l.Collective, l.Call, l.Shared, l.Algorithm}}}
-	for _, r := range l.AllReduce {
-		sections = append(sections, section{"[[machine.link.all_reduce]]", r})
+	for _, t := range l.Tables() {
+		for _, r := range t.Ranges {
+			sections = append(sections, section{"[[machine.link." + t.Key + "]]", r})
+		}
 	}
 	return sections
 }

@@ -44,17 +44,17 @@ func measuredMachine(t *rapid.T) costmodel.Machine {
 	}
 	link := costmodel.Link{Name: "inline", Bandwidth: units.Rate(rate.Draw(t, "bandwidth")), Latency: duration.Draw(t, "latency"), Call: duration.Draw(t, "call")}
 	link.Algorithm = rapid.SampledFrom(append(costmodel.Algorithms(), "")).Draw(t, "algorithm")
-	link.AllReduce = drawRanges(t)
+	link.AllReduce, link.AllGather, link.ReduceScatter = drawRanges(t), drawRanges(t), drawRanges(t)
 	return costmodel.Machine{Device: d, Link: link}
 }
 
-// drawRanges draws a table of all-reduces, by ranks and sizes.
-func drawRanges(t *rapid.T) []costmodel.AllReduceRange {
-	var list []costmodel.AllReduceRange
+// drawRanges draws the table of one kind of collective, by ranks and sizes.
+func drawRanges(t *rapid.T) []costmodel.CollectiveRange {
+	var list []costmodel.CollectiveRange
 	for ranks := 2; ranks < 2+rapid.IntRange(0, 3).Draw(t, "numbers of ranks"); ranks++ {
 		from := units.Bytes(0)
 		for range rapid.IntRange(1, 3).Draw(t, "ranges") {
-			list = append(list, costmodel.AllReduceRange{
+			list = append(list, costmodel.CollectiveRange{
 				Ranks: ranks, From: from, Call: units.Duration(rapid.Int64Range(0, 1e15).Draw(t, "ns")),
 				Bandwidth: units.Rate(rapid.Float64Range(1e-3, 1e18).Draw(t, "bandwidth")),
 			})
@@ -101,7 +101,8 @@ func TestWriteMachine(t *testing.T) {
 
 			MeasuredModel: "chain-8x16",
 		},
-		Link: costmodel.Link{Bandwidth: 5e9, Latency: 3000, Algorithm: "auto", AllReduce: []costmodel.AllReduceRange{{Ranks: 2, From: 1 << 20, Call: 9000, Bandwidth: 4e9}}},
+		Link: costmodel.Link{Bandwidth: 5e9, Latency: 3000, Algorithm: "auto", AllReduce: []costmodel.CollectiveRange{{Ranks: 2, From: 1 << 20, Call: 9000, Bandwidth: 4e9}},
+			ReduceScatter: []costmodel.CollectiveRange{{Ranks: 2, Call: 8000, Bandwidth: 3e9}}},
 	}
 	var b bytes.Buffer
 	require.NoError(t, configs.WriteMachine(&b, m, []string{"On a test, 2 cores.", "", "bell\a"}))

@@ -99,10 +99,14 @@ func (s *source) table(p toml.Primitive) (map[string]toml.Primitive, bool) {
 }
 
 // valueError is the error for a value. Where that is a table which decodes
-// itself and the problem begins with a key in it, the error is that key's.
+// itself and the problem begins with a key in it, or with an entry of a list that
+// is one, the error is that key's.
 func (s *source) valueError(p toml.Primitive, dotted, problem string) *Error {
 	if key, rest, ok := strings.Cut(problem, ": "); ok && s.defines(dotted+"."+key) {
 		return s.at(s.find(dotted+"."+key), dotted+"."+key, rest)
+	}
+	if key, _, ok := strings.Cut(problem, "["); ok && s.defines(dotted+"."+key) {
+		return s.at(s.find(dotted+"."+key), dotted+"."+key, dotted+"."+problem)
 	}
 	return s.at(s.locate(p), dotted, problem)
 }

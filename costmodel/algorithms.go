@@ -36,7 +36,7 @@ type levels struct {
 }
 
 // CollectiveTime is how long a fused collective with a tensor of S bytes takes
-// over n ranks: what was measured, if the link has a table for n; else the
+// over n ranks: what was measured, if a table of the link has n; else the
 // closed form of the algorithm that the link names, a ring if it names none.
 // An algorithm that is not legal there gives way to the ring.
 func CollectiveTime(k schedules.Kind, l Link, n int, bytes int64) time.Duration {
@@ -55,8 +55,8 @@ func chosen(k schedules.Kind, l Link, n int, bytes int64) (time.Duration, string
 	if n < 2 {
 		return 0, RingAlgorithm
 	}
-	if ranges := l.ranges(n); ranges != nil {
-		return measured(k, l.Call, ranges, bytes), "measured"
+	if took, ok := l.measured(k, n, bytes); ok {
+		return took, "measured"
 	}
 	best, name := ringTime(k, l, n, bytes), RingAlgorithm
 	for _, other := range [...]string{TreeAlgorithm, HalvingDoubling, Hierarchical} {
@@ -91,11 +91,7 @@ func otherTime(algorithm string, k schedules.Kind, l Link, n int, bytes int64) (
 // Yuan 2009, section 3). On equal links, with a length that n divides, it is what
 // simulating schedules.Ring gives.
 func ringTime(k schedules.Kind, l Link, n int, bytes int64) time.Duration {
-	steps := n - 1
-	if k == schedules.AllReduce {
-		steps *= 2
-	}
-	return total(time.Duration(l.Call), repeated(steps, total(seconds(float64(bytes)/float64(n)/l.ring()), time.Duration(l.Latency))))
+	return total(time.Duration(l.Call), repeated(moves(k)*(n-1), total(seconds(float64(bytes)/float64(n)/l.ring()), time.Duration(l.Latency))))
 }
 
 // treeTime is an all-reduce through two binary trees of which each takes half of
@@ -129,10 +125,7 @@ func treeBytes(n int, bytes int64) float64 {
 // two ranks can exchange at full speed.
 func halvingTime(k schedules.Kind, l Link, n int, bytes int64) time.Duration {
 	power := 1 << (bits.Len(uint(n)) - 1)
-	rounds, folds := 1, 0
-	if k == schedules.AllReduce {
-		rounds = 2
-	}
+	rounds, folds := moves(k), 0
 	if n > power {
 		folds = rounds
 	}

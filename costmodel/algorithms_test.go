@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/costmodel"
-	"psim/internal/units"
 	"psim/schedules"
 )
 
@@ -131,7 +130,7 @@ func TestCollectivesAreMonotone(t *testing.T) {
 // protocols are two protocols over two ranks, of which the second comes late: at
 // 1000 bytes the first takes 210 µs and the second 120.
 func protocols() costmodel.Link {
-	return costmodel.Link{Bandwidth: 1e6, Call: 4000, AllReduce: []costmodel.AllReduceRange{
+	return costmodel.Link{Bandwidth: 1e6, Call: 4000, AllReduce: []costmodel.CollectiveRange{
 		{Ranks: 2, From: 0, Call: 10_000, Bandwidth: 5e6},
 		{Ranks: 2, From: 1000, Call: 20_000, Bandwidth: 10e6},
 	}}
@@ -152,66 +151,6 @@ func TestMeasuredAllReduce(t *testing.T) {
 		a, b := rapid.Int64Range(0, 3000).Draw(t, "a"), rapid.Int64Range(0, 3000).Draw(t, "b")
 		for kind := range rings {
 			require.LessOrEqual(t, costmodel.CollectiveTime(kind, l, 2, min(a, b)), costmodel.CollectiveTime(kind, l, 2, max(a, b)))
-		}
-	})
-}
-
-// The fit finds the two protocols that made the times, and the link's start-up
-// from two numbers of ranks.
-func TestFitAllReduce(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		call := rapid.Int64Range(10_000, 100_000).Draw(t, "call") / 1000 * 1000
-		slow := rapid.IntRange(10, 100).Draw(t, "GB/s")
-		made := []costmodel.AllReduceRange{
-			{Ranks: 4, Call: units.Duration(call), Bandwidth: units.Rate(slow) * 1e9},
-			{Ranks: 4, From: 8 << 20, Call: units.Duration(2 * call), Bandwidth: units.Rate(4*slow) * 1e9},
-		}
-		var list []costmodel.AllReduceTiming
-		l := costmodel.Link{Bandwidth: 1, AllReduce: made[:1]}
-		for mb := int64(20); mb > 0; mb-- {
-			if l.AllReduce = made[:1]; mb >= 8 {
-				l.AllReduce = []costmodel.AllReduceRange{{Ranks: 4, Call: made[1].Call, Bandwidth: made[1].Bandwidth}}
-			}
-			list = append(list, costmodel.AllReduceTiming{Ranks: 4, Bytes: mb << 20, Time: costmodel.CollectiveTime(schedules.AllReduce, l, 4, mb<<20)})
-		}
-		found, err := costmodel.FitAllReduce(list)
-		require.NoError(t, err)
-		require.Len(t, found, 2)
-		for i := range made {
-			require.Equal(t, made[i].From, found[i].From)
-			require.InEpsilon(t, float64(made[i].Call), float64(found[i].Call), 2e-3)
-			require.InEpsilon(t, float64(made[i].Bandwidth), float64(found[i].Bandwidth), 2e-3)
-		}
-	})
-	link := costmodel.FitLink([]costmodel.AllReduceRange{
-		{Ranks: 2, Call: 12_000, Bandwidth: 5e9}, {Ranks: 2, From: 100, Call: 1, Bandwidth: 6e9}, {Ranks: 8, Call: 24_000, Bandwidth: 9e9},
-	})
-	require.Equal(t, []any{units.Duration(10_000), units.Duration(1000), units.Rate(6e9), units.Rate(9e9)}, []any{link.Call, link.Latency, link.Bandwidth, link.Collective})
-	for _, bad := range [][]costmodel.AllReduceTiming{nil, {{Ranks: 1, Bytes: 1, Time: 1}}, {{Ranks: 2, Bytes: 0, Time: 1}}, {{Ranks: 2, Bytes: 1}}} {
-		_, err := costmodel.FitAllReduce(bad)
-		require.Error(t, err)
-	}
-}
-
-// Any positive timings have a fit, with a bandwidth and times that are no less
-// than nothing.
-func TestFitAllReduceOfAnything(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		list := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) costmodel.AllReduceTiming {
-			return costmodel.AllReduceTiming{
-				Ranks: rapid.IntRange(2, 4).Draw(t, "n"), Bytes: rapid.Int64Range(1, 1<<40).Draw(t, "S"),
-				Time: time.Duration(rapid.Int64Range(1, 1e15).Draw(t, "t")),
-			}
-		}), 1, 12).Draw(t, "timings")
-		ranges, err := costmodel.FitAllReduce(list)
-		require.NoError(t, err)
-		link := costmodel.FitLink(ranges)
-		require.Positive(t, link.Bandwidth)
-		for _, x := range list {
-			took, by := costmodel.CollectiveTime(schedules.AllReduce, link, x.Ranks, x.Bytes), costmodel.CollectiveAlgorithm(schedules.AllReduce, link, x.Ranks, x.Bytes)
-			require.Equal(t, "measured", by)
-			require.GreaterOrEqual(t, took, time.Duration(0))
-			require.Less(t, took, 1000*time.Hour*24)
 		}
 	})
 }

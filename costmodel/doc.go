@@ -11,7 +11,8 @@
 // longer of computing and moving memory (a roofline) at achievable rates; a layer
 // that was [Measured] on the device takes what it took. A
 // message takes latency plus bytes over bandwidth, and queues for its link. A
-// fused collective takes the closed form of a ring.
+// fused collective takes what was measured on its link, or else the closed form of
+// an algorithm.
 //
 // A rank stands for the devices of one tensor-parallel group, which do all the
 // same: memory, FLOPs and bytes are those of one of them, and what they exchange

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -13,10 +14,11 @@ import (
 	"psim/schedules"
 )
 
-// An AllReduceTiming is how long an all-reduce took.
-type AllReduceTiming struct {
+// A CollectiveTiming is how long a collective took.
+type CollectiveTiming struct {
+	Kind  schedules.Kind // AllReduce, AllGather or ReduceScatter
 	Ranks int
-	Bytes int64
+	Bytes int64 // of the whole tensor
 	Time  time.Duration
 }
 
@@ -30,33 +32,47 @@ const (
 	mostTimings  = 500 // of a number of ranks: the fit's time grows with their cube
 )
 
-// FitAllReduce finds the ranges that price all-reduces with the least relative
-// squares, for every number of ranks by itself. How many they are is decided by
-// the Bayesian information criterion (Schwarz 1978), so that a range must be worth
-// its three numbers.
-func FitAllReduce(list []AllReduceTiming) ([]AllReduceRange, error) {
-	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b AllReduceTiming) int {
-		return cmp.Or(cmp.Compare(a.Ranks, b.Ranks), cmp.Compare(a.Bytes, b.Bytes))
-	})
-	var ranges []AllReduceRange
-	for len(list) > 0 {
-		n := list[0].Ranks
-		end := slices.IndexFunc(list, func(t AllReduceTiming) bool { return t.Ranks != n })
-		if end < 0 {
-			end = len(list)
-		}
-		if n < 2 || slices.ContainsFunc(list[:end], func(t AllReduceTiming) bool { return t.Time <= 0 || t.Bytes <= 0 }) {
-			return nil, errors.New("an all-reduce has at least 2 ranks, and takes bytes and time")
-		}
-		if end > mostTimings {
-			return nil, fmt.Errorf("there are %d times of %d ranks, more than the %d that can be fitted; leave out some sizes", end, n, mostTimings)
-		}
-		ranges = append(ranges, fitRanges(list[:end])...)
-		list = list[end:]
+// FitLink fits a link to timings: a table for every kind of collective that was
+// timed, and for numbers of ranks that it has not what rest finds.
+func FitLink(timings []CollectiveTiming) (Link, error) {
+	var l Link
+	if len(timings) == 0 {
+		return l, errors.New("there is no timing to fit")
 	}
-	if len(ranges) == 0 {
-		return nil, errors.New("there is no timing to fit")
+	for _, t := range timings {
+		if !t.Kind.Collective() || t.Ranks < 2 || t.Time <= 0 || t.Bytes <= 0 {
+			return l, errors.New("a collective has at least 2 ranks, and takes bytes and time")
+		}
+	}
+	for _, table := range l.Tables() {
+		ranges, err := fitTable(table, timings)
+		if err != nil {
+			return Link{}, err
+		}
+		l.setTable(table.Kind, ranges)
+	}
+	return l.rest(), nil
+}
+
+// fitTable finds the ranges that price the collectives of one kind with the least
+// relative squares, for every number of ranks by itself. How many they are is
+// decided by the Bayesian information criterion (Schwarz 1978), so that a range
+// must be worth its three numbers.
+func fitTable(table CollectiveTable, timings []CollectiveTiming) ([]CollectiveRange, error) {
+	byRanks := map[int][]CollectiveTiming{}
+	for _, t := range timings {
+		if t.Kind == table.Kind {
+			byRanks[t.Ranks] = append(byRanks[t.Ranks], t)
+		}
+	}
+	var ranges []CollectiveRange
+	for _, n := range slices.Sorted(maps.Keys(byRanks)) {
+		list := byRanks[n]
+		if len(list) > mostTimings {
+			return nil, fmt.Errorf("there are %d times of %s over %d ranks, more than the %d that can be fitted; leave out some sizes", len(list), table.Key, n, mostTimings)
+		}
+		slices.SortStableFunc(list, func(a, b CollectiveTiming) int { return cmp.Compare(a.Bytes, b.Bytes) })
+		ranges = append(ranges, fitRanges(list)...)
 	}
 	return ranges, nil
 }
@@ -64,13 +80,13 @@ func FitAllReduce(list []AllReduceTiming) ([]AllReduceRange, error) {
 // A rangesTo is the best way to price the first timings by some ranges.
 type rangesTo struct {
 	squares float64
-	ranges  []AllReduceRange
+	ranges  []CollectiveRange
 }
 
-// fitRanges fits the timings of one number of ranks, by size.
-func fitRanges(list []AllReduceTiming) []AllReduceRange {
+// fitRanges fits the timings of one kind and number of ranks, by size.
+func fitRanges(list []CollectiveTiming) []CollectiveRange {
 	n := len(list)
-	best, least := []AllReduceRange(nil), math.Inf(1)
+	best, least := []CollectiveRange(nil), math.Inf(1)
 	before := []rangesTo{0: {}} // by the number of timings that are priced
 	for k := 1; k <= mostRanges; k++ {
 		cuts := make([]rangesTo, n+1)
@@ -90,7 +106,7 @@ func fitRanges(list []AllReduceTiming) []AllReduceRange {
 }
 
 // extend prices timings by the ranges of one of the cuts and one range more.
-func extend(list []AllReduceTiming, before []rangesTo, first bool) rangesTo {
+func extend(list []CollectiveTiming, before []rangesTo, first bool) rangesTo {
 	best := rangesTo{squares: math.Inf(1)}
 	for from := range list {
 		switch {
@@ -111,26 +127,26 @@ func extend(list []AllReduceTiming, before []rangesTo, first bool) rangesTo {
 	return best
 }
 
-// fitRange fits one range to timings of one number of ranks, and returns its
-// relative squares. Where times show no influence of the bytes, those get so
+// fitRange fits one range to timings of one kind and number of ranks, and returns
+// its relative squares. Where times show no influence of the bytes, those get so
 // little that it cannot be seen.
-func fitRange(list []AllReduceTiming) (AllReduceRange, float64) {
+func fitRange(list []CollectiveTiming) (CollectiveRange, float64) {
 	var rows [][]float64
 	var times []float64
-	n := float64(list[0].Ranks)
+	kind, n := list[0].Kind, float64(list[0].Ranks)
 	for _, t := range list {
-		rows, times = append(rows, []float64{1, 2 * (n - 1) / n * float64(t.Bytes)}), append(times, t.Time.Seconds())
+		rows, times = append(rows, []float64{1, float64(moves(kind)) * (n - 1) / n * float64(t.Bytes)}), append(times, t.Time.Seconds())
 	}
 	per := leastSquares(rows, times, times)
 	last := len(rows) - 1
 	slope := max(per[1], steady*times[last]/max(1, rows[last][1]))
-	r := AllReduceRange{
+	r := CollectiveRange{
 		Ranks: list[0].Ranks, From: units.Bytes(list[0].Bytes),
 		Call: units.Duration(seconds(significant(per[0]))), Bandwidth: units.Rate(significant(1 / slope)),
 	}
 	var squares float64
 	for _, t := range list {
-		off := float64(r.at(schedules.AllReduce, 0, t.Bytes))/float64(t.Time) - 1
+		off := float64(r.at(kind, t.Bytes))/float64(t.Time) - 1
 		squares += off * off
 	}
 	return r, squares
@@ -145,17 +161,19 @@ func significant(x float64) float64 {
 	return r
 }
 
-// FitLink makes a link of ranges: they are its table, and for other numbers of
-// ranks a start-up of one call and 2(n−1) steps is fitted to those of the table,
-// and the bandwidth is that of the most ranks. One transfer has the bandwidth of
-// two ranks, if they were measured.
-func FitLink(ranges []AllReduceRange) Link {
+// rest adds what prices numbers of ranks that the tables have not, by the table of
+// all-reduces or else by the first that there is: a start-up of one call and the
+// steps of a ring is fitted to those of the table, and the bandwidth is that of the
+// most ranks. One transfer has the bandwidth of two ranks, if they were measured.
+func (l Link) rest() Link {
+	tables := l.Tables()
+	from := slices.IndexFunc(tables, func(t CollectiveTable) bool { return len(t.Ranges) > 0 })
+	steps, ranges := float64(moves(tables[from].Kind)), tables[from].Ranges
 	var rows [][]float64
 	var calls []float64
-	l := Link{AllReduce: ranges}
 	for i, r := range ranges {
 		if r.From == 0 {
-			rows, calls = append(rows, []float64{1, 2 * float64(r.Ranks-1)}), append(calls, time.Duration(r.Call).Seconds())
+			rows, calls = append(rows, []float64{1, steps * float64(r.Ranks-1)}), append(calls, time.Duration(r.Call).Seconds())
 		}
 		if last := i+1 == len(ranges) || ranges[i+1].Ranks != r.Ranks; last {
 			l.Collective = r.Bandwidth

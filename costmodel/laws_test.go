@@ -146,7 +146,7 @@ func TestUnitOfBytes(t *testing.T) {
 		}
 		ranks := rapid.IntRange(2, 9).Draw(t, "ranks")
 		if rapid.Bool().Draw(t, "measured") {
-			l.AllReduce = []costmodel.AllReduceRange{
+			l.AllReduce = []costmodel.CollectiveRange{
 				{Ranks: 4, Call: 2e4, Bandwidth: 1e9}, {Ranks: 4, From: units.Bytes(rapid.Int64Range(1, 1e6).Draw(t, "from")), Call: 3e4, Bandwidth: 2e9},
 			}
 		}

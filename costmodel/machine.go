@@ -108,10 +108,14 @@ type Link struct {
 	Shared string `toml:"shared"`
 	// Algorithm is that of collectives, one of Algorithms; "" is a ring.
 	Algorithm string `toml:"algorithm"`
-	// AllReduce is what all-reduces took, by ranks and bytes. Numbers of ranks
-	// that are in it go by it alone.
-	AllReduce []AllReduceRange  `toml:"all_reduce"`
-	Source    map[string]string `toml:"source"`
+	// AllReduce, AllGather and ReduceScatter are what these took, by ranks and
+	// bytes. Numbers of ranks that a collective's own table has go by that alone;
+	// those that only AllReduce has take half of it to gather or to scatter.
+	AllReduce     []CollectiveRange `toml:"all_reduce"`
+	AllGather     []CollectiveRange `toml:"all_gather"`
+	ReduceScatter []CollectiveRange `toml:"reduce_scatter"`
+	// Source says, by key, where a value is from.
+	Source map[string]string `toml:"source"`
 
 	levels *levels // of a group over several nodes
 }
@@ -199,7 +203,7 @@ func (m *Machine) Slowest(ranks []int32) Link {
 		slow.Collective = min(slow.Collective, units.Rate(m.Link.ring()))
 		slow.Latency = max(m.Link.Latency, m.Network.Latency)
 		slow.Call = max(m.Link.Call, m.Network.Call)
-		slow.AllReduce = nil // which is for one rank on each node
+		slow.AllReduce, slow.AllGather, slow.ReduceScatter = nil, nil, nil // which are for one rank on each node
 	}
 	return slow
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel"
+	"psim/schedules"
 )
 
 // ncclText is a run as nccl-tests print it.
@@ -33,8 +34,8 @@ const (
 )
 
 func TestReadNCCLTests(t *testing.T) {
-	want := []costmodel.AllReduceTiming{
-		{Ranks: 4, Bytes: 1024, Time: 12_100 * time.Nanosecond}, {Ranks: 4, Bytes: 1 << 30, Time: 7_259_400 * time.Nanosecond},
+	want := []costmodel.CollectiveTiming{
+		{Kind: schedules.AllReduce, Ranks: 4, Bytes: 1024, Time: 12_100 * time.Nanosecond}, {Kind: schedules.AllReduce, Ranks: 4, Bytes: 1 << 30, Time: 7_259_400 * time.Nanosecond},
 	}
 	text := ncclText(4, smallRow, "node:1:2 [0] NCCL INFO something", largeRow)
 	list, err := costmodel.ReadNCCLTests("x", []byte(text))
@@ -51,7 +52,7 @@ func TestReadNCCLTests(t *testing.T) {
 	old := strings.NewReplacer("   root ", " ", "      -1 ", " ").Replace(ncclText(2, "           0             0     float     sum      -1     5.00    0.00    0.00      0", "     4194304       1048576     float     sum      -1    61.18   68.55   68.55      0"))
 	list, err = costmodel.ReadNCCLTests("x", []byte(text+old))
 	require.NoError(t, err)
-	require.Equal(t, append(want, costmodel.AllReduceTiming{Ranks: 2, Bytes: 4 << 20, Time: 61_180}), list)
+	require.Equal(t, append(want, costmodel.CollectiveTiming{Kind: schedules.AllReduce, Ranks: 2, Bytes: 4 << 20, Time: 61_180}), list)
 }
 
 // ncclJSON is a report as -J writes it: two processes of two GPUs.
@@ -65,7 +66,7 @@ const ncclJSON = `{"version":2,"args":["all_reduce_perf"],"config":{"nthreads":1
 func TestReadNCCLTestsJSON(t *testing.T) {
 	list, err := costmodel.ReadNCCLTests("x", []byte(" "+ncclJSON+"\n"+ncclJSON))
 	require.NoError(t, err)
-	want := []costmodel.AllReduceTiming{{Ranks: 4, Bytes: 1024, Time: 12_100}, {Ranks: 4, Bytes: 1 << 30, Time: 7_259_400}}
+	want := []costmodel.CollectiveTiming{{Kind: schedules.AllReduce, Ranks: 4, Bytes: 1024, Time: 12_100}, {Kind: schedules.AllReduce, Ranks: 4, Bytes: 1 << 30, Time: 7_259_400}}
 	require.Equal(t, append(want, want...), list)
 }
 
@@ -82,14 +83,23 @@ func TestReadNCCLTestsErrors(t *testing.T) {
 		{edit("12.10", "NaN"), fmt.Sprintf("x:%d: time = NaN: a number", first)},
 		{edit("12.10", "1e300"), fmt.Sprintf("x:%d: time = 1e+300: a number", first)},
 		{edit("        1024 ", "99999999999999999999 "), fmt.Sprintf("x:%d: size = 1e+20: a number of bytes is wanted", first)},
+		{edit("  256  ", "  2S6  "), fmt.Sprintf(`x:%d: count = "2S6": a number is wanted`, first)},
+		{edit("  1024  ", "  1O24  "), fmt.Sprintf(`x:%d: size = "1O24": a number is wanted`, first)},
+		{edit("221.86", "221.8G"), fmt.Sprintf(`x:%d: busbw = "221.8G": a number is wanted`, first+1)},
+		{edit(smallRow, "        1024"), fmt.Sprintf("x:%d: the row has no count", first)},
+		{edit("0.13      0", "0.13      3"), fmt.Sprintf("x:%d: 3 wrong results: the measurement is of a broken collective", first)},
+		{edit("0.13      0", "0.13      x"), fmt.Sprintf(`x:%d: #wrong = "x": a number is wanted`, first)},
 		{edit(smallRow, "        1024           256     float"), fmt.Sprintf("x:%d: the row has no time", first)},
-		{edit("221.86", "110.93"), fmt.Sprintf("x:%d: busbw is 0.75 times algbw, where an all-reduce over 4 ranks has 1.5; is it another collective", first+1)},
+		{edit("221.86", "333.85"), fmt.Sprintf("x:%d: busbw is 2.26 times algbw, where an all-reduce over 4 ranks has 1.5 and a reduce-scatter over 4 ranks has 0.75; is it another collective", first+1)},
 		{edit("7259.4", "7.2594"), fmt.Sprintf("x:%d: size = 1.073741824e+09 in time = 7.2594 microseconds are 1.48e+05 GB/s, where algbw is 148; is the time in another unit?", first+1)},
 		{edit("#  Rank  3", "#"), fmt.Sprintf("x:%d: busbw is 1.5 times algbw, where an all-reduce over 3 ranks has 1.33", first+1)},
 		{strings.ReplaceAll(text, "Rank", "GPU"), fmt.Sprintf("x:%d: a row before the lines", first)},
 		{strings.ReplaceAll(text, "busbw", "bus"), fmt.Sprintf("x:%d: a row before the heading", first)},
 		{strings.ReplaceAll(text, " time ", " cputime "), fmt.Sprintf("x:%d: these are times of the CPU", first-2)},
-		{ncclText(1, smallRow), "x:9: one rank has nothing to reduce with"},
+		{ncclText(1, smallRow), "x:9: one rank has nothing to exchange with"},
+		{strings.Replace(ncclJSON, `"nwrong":0`, `"nwrong":3.000000`, 1), "x: results[0]: 3 wrong results: the measurement"},
+		{strings.Replace(ncclJSON, `"nwrong":0`, `"wrong":2`, 1), "x: results[0]: 2 wrong results: the measurement"},
+		{strings.Replace(ncclJSON, "all_reduce_perf", "./build/alltoall_perf", 1), "x: this is the output of alltoall_perf, which prices no collective"},
 		{ncclJSON[:200], "x:3: the file ends within the JSON"},
 		{strings.Replace(ncclJSON, `"time":12.1`, `"time":"nan"`, 1), "x:3: results.out_of_place.time: is a string"},
 		{strings.Replace(ncclJSON, `"time":12.1`, `"time":-1`, 1), "x: results[0]: time = -1: a number of microseconds"},
@@ -106,20 +116,13 @@ func TestReadNCCLTestsErrors(t *testing.T) {
 	}
 }
 
-// Repeated by mistake, a file would keep the fit busy for hours.
-func TestTooManyTimings(t *testing.T) {
-	list := make([]costmodel.AllReduceTiming, 501)
-	for i := range list {
-		list[i] = costmodel.AllReduceTiming{Ranks: 2, Bytes: 1024, Time: time.Microsecond}
-	}
-	_, err := costmodel.FitAllReduce(list)
-	require.ErrorContains(t, err, "there are 501 times of 2 ranks, more than the 500 that can be fitted")
-}
-
 // Whatever a file holds, reading it ends with timings that can be fitted, or an
 // error that names the file.
 func FuzzReadNCCLTests(f *testing.F) {
 	f.Add([]byte(ncclText(4, smallRow, largeRow)))
+	f.Add([]byte(ncclRun(8, "all_gather_perf", "none", 7./8)))
+	f.Add([]byte(ncclRun(2, "", "sum", 0.5) + ncclRun(2, "", "sum", 1)))
+	f.Add([]byte("#  Rank 0 \n#  Rank 1 \n# size count time algbw busbw redop\n1 1 1 1 1\n"))
 	f.Add([]byte(ncclJSON))
 	f.Add([]byte("{\"config\":{}}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -130,7 +133,7 @@ func FuzzReadNCCLTests(f *testing.F) {
 		}
 		require.NotEmpty(t, list)
 		if len(list) < 50 {
-			_, err = costmodel.FitAllReduce(list)
+			_, err = costmodel.FitLink(list)
 			require.NoError(t, err)
 		}
 	})

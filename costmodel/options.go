@@ -95,18 +95,26 @@ func (l *Link) fill(table map[string]any) error {
 			l.Algorithm = s
 			return checkAlgorithm(s)
 		},
-		"all_reduce": func(string) (err error) {
-			l.AllReduce, err = readRanges(table["all_reduce"])
-			return err
-		},
 	}
-	legal := []string{"bandwidth", "latency", "collective_bandwidth", "collective_call", "shared", "algorithm", "all_reduce"}
+	legal := []string{"bandwidth", "latency", "collective_bandwidth", "collective_call", "shared", "algorithm"}
+	tables := map[string]CollectiveTable{}
+	for _, t := range l.Tables() {
+		tables[t.Key], legal = t, append(legal, t.Key)
+	}
 	keys := make([]string, 0, len(table))
 	for key := range table {
 		keys = append(keys, key)
 	}
 	slices.Sort(keys)
 	for _, key := range keys {
+		if t, ok := tables[key]; ok {
+			ranges, err := readRanges(key, table[key])
+			if err != nil {
+				return err
+			}
+			l.setTable(t.Kind, ranges)
+			continue
+		}
 		set, ok := parse[key]
 		if !ok {
 			return fmt.Errorf("%s: is no key of a link%s (legal are %s)", key, nearest.Suggest(key, legal), strings.Join(legal, ", "))

@@ -91,11 +91,18 @@ func TestMachineOptionsErrors(t *testing.T) {
 		_, err := o.Machine(catalog())
 		require.EqualError(t, err, want)
 	}
+	ranges := func(tables ...map[string]any) map[string]any { return map[string]any{"all_gather": tables} }
+	good := map[string]any{"ranks": int64(2), "bandwidth": "9GB/s"}
 	for want, value := range map[string]any{
-		`a link is a name (psim list devices), or a table with bandwidth = "25GB/s" and latency = "5us"`:                                                              int64(5),
-		`bandwidth: "5" has no unit; write for example "5GB/s"`:                                                                                                       map[string]any{"bandwidth": int64(5)},
-		`shared: "both" is unknown; legal are "device" and "node"`:                                                                                                    map[string]any{"shared": "both"},
-		`bandwith: is no key of a link; did you mean bandwidth? (legal are bandwidth, latency, collective_bandwidth, collective_call, shared, algorithm, all_reduce)`: map[string]any{"bandwith": "5GB/s"},
+		`all_gather[1].bandwidth is missing or zero; write for example bandwidth = "200GB/s"`:                                     ranges(good, map[string]any{"ranks": int64(4)}),
+		`all_gather[1].from: ranges of 2 ranks must be in the order of their sizes, each from a larger one than the range before`: ranges(good, good),
+		`all_gather[0].ranks = 1: a collective has at least 2`:                                                                    ranges(map[string]any{"ranks": int64(1), "bandwidth": "9GB/s"}),
+		`all_gather[0].call: "7" has no unit; write for example "7ms"`:                                                            ranges(map[string]any{"call": int64(7)}),
+		`reduce_scatter: is a list of tables`:                                                                                     map[string]any{"reduce_scatter": []any{int64(3)}},
+		`a link is a name (psim list devices), or a table with bandwidth = "25GB/s" and latency = "5us"`:                          int64(5),
+		`bandwidth: "5" has no unit; write for example "5GB/s"`:                                                                   map[string]any{"bandwidth": int64(5)},
+		`shared: "both" is unknown; legal are "device" and "node"`:                                                                map[string]any{"shared": "both"},
+		`bandwith: is no key of a link; did you mean bandwidth? (legal are bandwidth, latency, collective_bandwidth, collective_call, shared, algorithm, all_reduce, all_gather, reduce_scatter)`: map[string]any{"bandwith": "5GB/s"},
 	} {
 		var o costmodel.LinkOptions
 		require.EqualError(t, o.UnmarshalTOML(value), want)

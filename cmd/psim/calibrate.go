@@ -52,13 +52,16 @@ For other layers the file has rates that fit what was measured.
 CONFIG is a file or an example with a [model]; without it, the small GPT-2 of the
 example exec is measured. Nothing else should run meanwhile.
 
---nccl FILE instead fits a link to the output of nccl-tests' all_reduce_perf, text
-or JSON (-J): for every number of ranks a start-up and a bandwidth in up to three
-ranges of sizes. It prints the fit and its errors, and writes my-link.toml.`,
+--nccl FILE instead fits a link to the output of nccl-tests' all_reduce_perf,
+all_gather_perf and reduce_scatter_perf, text or JSON (-J), one test in a file or
+several: for every collective and number of ranks a start-up and a bandwidth in up
+to three ranges of sizes. It prints the fit and its errors, and writes my-link.toml.
+Without all_gather_perf and reduce_scatter_perf these take half of an all-reduce.`,
 		Example: `  psim calibrate --samples 1,2 --repeats 1
   psim run exec --set machine.file=my-machine.toml --set schedule.name=gpipe
   psim calibrate --set model.hidden=64 --quiet --repeats 1 --out small.toml
-  psim calibrate --nccl 2-gpus.txt --nccl 8-gpus.json --out nvlink.toml`,
+  psim calibrate --nccl 2-gpus.txt --nccl 8-gpus.json --out nvlink.toml
+  psim calibrate --nccl all_reduce.txt --nccl all_gather.txt --nccl reduce_scatter.txt`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return fmt.Errorf("calibrate takes one CONFIG or none, not %s\nsee \"psim calibrate --help\"", strings.Join(args, " "))

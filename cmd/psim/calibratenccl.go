@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,42 +10,59 @@ import (
 	"math"
 	"os"
 	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"psim/configs"
 	"psim/costmodel"
-	"psim/internal/units"
 	"psim/schedules"
 )
 
 // defaultLinkFile is where the link of psim calibrate --nccl is written to.
 const defaultLinkFile = "my-link.toml"
 
-// ncclCalibration is a link that was fitted to the output of nccl-tests. Errors
-// are absolute fractions of the measured times: of all sizes by the fit to all,
-// and, held out, of every second size by the fit to the others.
+// ncclCalibration is a link that was fitted to the output of nccl-tests.
 type ncclCalibration struct {
-	File         string         `json:"file"`
-	Command      string         `json:"command"`
-	Inputs       []string       `json:"inputs"`
-	Ranges       []ncclRange    `json:"ranges"`
-	Link         calibratedLink `json:"link"`
-	Sizes        int            `json:"sizes"` // times that were read
-	MeanError    float64        `json:"mean_error"`
-	WorstError   float64        `json:"worst_error"`
-	HeldOutError *float64       `json:"held_out_error,omitempty"` // mean; needs four sizes of a number of ranks
+	File    string         `json:"file"`
+	Command string         `json:"command"`
+	Inputs  []string       `json:"inputs"`
+	Ranges  []ncclRange    `json:"ranges"`
+	Link    calibratedLink `json:"link"`
+	ncclFit                // to all timings
+	Tables  []ncclTable    `json:"collectives"`
 
 	link costmodel.Link
 }
 
+// An ncclFit is how well a link fits timings. Errors are absolute fractions of the
+// measured times: of all sizes by the fit to all, and, held out, of every second
+// size by the fit to the others.
+type ncclFit struct {
+	Sizes        int      `json:"sizes"` // times that were read
+	MeanError    float64  `json:"mean_error"`
+	WorstError   float64  `json:"worst_error"`
+	HeldOutError *float64 `json:"held_out_error,omitempty"` // mean; needs four sizes of a number of ranks
+}
+
+// An ncclTable is the fit to one kind of collective.
+type ncclTable struct {
+	Collective string   `json:"collective"` // as in a link: all_reduce …
+	Inputs     []string `json:"inputs"`
+	ncclFit
+}
+
 // ncclRange is one range of sizes of one number of ranks.
 type ncclRange struct {
-	Ranks     int     `json:"ranks"`
-	From      int64   `json:"from_bytes"`
-	Call      float64 `json:"call_s"`
-	Bandwidth float64 `json:"bandwidth_bytes_per_s"`
+	Collective string  `json:"collective"`
+	Ranks      int     `json:"ranks"`
+	From       int64   `json:"from_bytes"`
+	Call       float64 `json:"call_s"`
+	Bandwidth  float64 `json:"bandwidth_bytes_per_s"`
+}
+
+// An ncclTiming is a time and the file that it is from.
+type ncclTiming struct {
+	costmodel.CollectiveTiming
+	input string
 }
 
 // runNCCL fits a link to files and writes it.
@@ -55,13 +73,15 @@ func (f calibrateFlags) runNCCL(ctx context.Context, args []string, stdout io.Wr
 	if err := f.check(); err != nil {
 		return err
 	}
-	var timings []costmodel.AllReduceTiming
+	var timings []ncclTiming
 	for _, path := range f.nccl {
 		list, err := readNCCL(path)
 		if err != nil {
 			return fmt.Errorf("--nccl %w", err)
 		}
-		timings = append(timings, list...)
+		for _, t := range list {
+			timings = append(timings, ncclTiming{t, path})
+		}
 	}
 	found, err := fitNCCL(timings)
 	if err != nil {
@@ -84,7 +104,7 @@ func (f calibrateFlags) runNCCL(ctx context.Context, args []string, stdout io.Wr
 	return found.write(stdout)
 }
 
-func readNCCL(path string) ([]costmodel.AllReduceTiming, error) {
+func readNCCL(path string) ([]costmodel.CollectiveTiming, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s", path, reason(err))
@@ -100,92 +120,99 @@ func readNCCL(path string) ([]costmodel.AllReduceTiming, error) {
 }
 
 // fitNCCL fits a link to all timings, and says how far off it is.
-func fitNCCL(timings []costmodel.AllReduceTiming) (*ncclCalibration, error) {
-	ranges, err := costmodel.FitAllReduce(timings)
+func fitNCCL(timings []ncclTiming) (*ncclCalibration, error) {
+	l, err := costmodel.FitLink(bare(timings))
 	if err != nil {
 		return nil, err
 	}
-	l := costmodel.FitLink(ranges)
 	l.Algorithm = costmodel.Auto
+	even, odd := halves(timings)
+	half := costmodel.Link{}
+	if len(odd) > 0 {
+		if half, err = costmodel.FitLink(bare(even)); err != nil {
+			return nil, err
+		}
+	}
 	c := &ncclCalibration{
-		Sizes: len(timings), link: l,
+		link: l, ncclFit: fitOf(l, timings, half, odd),
 		Link: calibratedLink{time.Duration(l.Latency).Seconds(), float64(l.Bandwidth), time.Duration(l.Call).Seconds(), float64(l.Collective)},
 	}
-	for _, r := range ranges {
-		c.Ranges = append(c.Ranges, ncclRange{r.Ranks, int64(r.From), time.Duration(r.Call).Seconds(), float64(r.Bandwidth)})
+	for _, t := range l.Tables() {
+		if len(t.Ranges) == 0 {
+			continue
+		}
+		own := of(t.Kind, timings)
+		table := ncclTable{Collective: t.Key, ncclFit: fitOf(l, own, half, of(t.Kind, odd))}
+		for _, x := range own {
+			if !slices.Contains(table.Inputs, x.input) {
+				table.Inputs = append(table.Inputs, x.input)
+			}
+		}
+		c.Tables = append(c.Tables, table)
+		for _, r := range t.Ranges {
+			c.Ranges = append(c.Ranges, ncclRange{t.Key, r.Ranks, int64(r.From), time.Duration(r.Call).Seconds(), float64(r.Bandwidth)})
+		}
 	}
-	c.MeanError, c.WorstError = ncclErrors(l, timings)
-	even, odd := halves(timings)
-	if len(odd) == 0 {
-		return c, nil
-	}
-	half, err := costmodel.FitAllReduce(even)
-	if err != nil {
-		return nil, err
-	}
-	heldOut, _ := ncclErrors(costmodel.FitLink(half), odd)
-	c.HeldOutError = &heldOut
 	return c, nil
 }
 
-// halves are every second size, and the others, of the numbers of ranks that
-// have at least four.
-func halves(timings []costmodel.AllReduceTiming) (even, odd []costmodel.AllReduceTiming) {
-	const least = 4
-	byRanks := map[int][]costmodel.AllReduceTiming{}
-	for _, t := range timings {
-		byRanks[t.Ranks] = append(byRanks[t.Ranks], t)
+// fitOf is how well a link fits timings, and the link of every second size those
+// that were held out.
+func fitOf(l costmodel.Link, timings []ncclTiming, half costmodel.Link, heldOut []ncclTiming) ncclFit {
+	fit := ncclFit{Sizes: len(timings)}
+	fit.MeanError, fit.WorstError = ncclErrors(l, timings)
+	if len(heldOut) > 0 {
+		mean, _ := ncclErrors(half, heldOut)
+		fit.HeldOutError = &mean
 	}
-	for _, list := range byRanks {
-		if len(list) < least {
-			continue
+	return fit
+}
+
+// of are the timings of one kind of collective.
+func of(k schedules.Kind, timings []ncclTiming) []ncclTiming {
+	return slices.DeleteFunc(slices.Clone(timings), func(t ncclTiming) bool { return t.Kind != k })
+}
+
+// bare are timings without their files.
+func bare(timings []ncclTiming) (list []costmodel.CollectiveTiming) {
+	for _, t := range timings {
+		list = append(list, t.CollectiveTiming)
+	}
+	return list
+}
+
+// halves are every second size, and the others, of the kinds and numbers of ranks
+// that have at least four.
+func halves(timings []ncclTiming) (even, odd []ncclTiming) {
+	const least = 4
+	list := slices.Clone(timings)
+	slices.SortStableFunc(list, func(a, b ncclTiming) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Ranks, b.Ranks), cmp.Compare(a.Bytes, b.Bytes))
+	})
+	for len(list) > 0 {
+		end := slices.IndexFunc(list, func(t ncclTiming) bool { return t.Kind != list[0].Kind || t.Ranks != list[0].Ranks })
+		if end < 0 {
+			end = len(list)
 		}
-		slices.SortStableFunc(list, func(a, b costmodel.AllReduceTiming) int { return int(min(1, max(-1, a.Bytes-b.Bytes))) })
-		for i, t := range list {
-			if i%2 == 0 {
+		for i, t := range list[:end] {
+			switch {
+			case end < least:
+			case i%2 == 0:
 				even = append(even, t)
-			} else {
+			default:
 				odd = append(odd, t)
 			}
 		}
+		list = list[end:]
 	}
 	return even, odd
 }
 
 // ncclErrors are the mean and the worst absolute error of a link.
-func ncclErrors(l costmodel.Link, timings []costmodel.AllReduceTiming) (mean, worst float64) {
+func ncclErrors(l costmodel.Link, timings []ncclTiming) (mean, worst float64) {
 	for _, t := range timings {
-		off := math.Abs(float64(costmodel.CollectiveTime(schedules.AllReduce, l, t.Ranks, t.Bytes))/float64(t.Time) - 1)
+		off := math.Abs(float64(costmodel.CollectiveTime(t.Kind, l, t.Ranks, t.Bytes))/float64(t.Time) - 1)
 		mean, worst = mean+off/float64(len(timings)), max(worst, off)
 	}
 	return mean, worst
-}
-
-// write prints the fit, and what to do next.
-func (c *ncclCalibration) write(w io.Writer) error {
-	fmt.Fprintf(w, "all-reduces: %d times from %s\n\n", c.Sizes, strings.Join(c.Inputs, ", "))
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "ranks\tfrom\tcall\tbus bandwidth\t")
-	for _, r := range c.Ranges {
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t\n", r.Ranks, units.Bytes(r.From), span(r.Call), units.FormatRate(r.Bandwidth))
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "\nother numbers of ranks  %s, %s for a call and %s for a step\n", units.FormatRate(c.Link.Collective), span(c.Link.Call), span(c.Link.Latency))
-	fmt.Fprintf(w, "error                   mean %.1f %%, worst %.1f %%", 100*c.MeanError, 100*c.WorstError)
-	if c.HeldOutError != nil {
-		fmt.Fprintf(w, "; fitted to every second size, %.1f %% on the others", 100**c.HeldOutError)
-	}
-	_, err := fmt.Fprintf(w, "\n\nwrote %s; use it with\n  psim run CONFIG --set %s --set machine.device=DEVICE\nwhere all devices are in one node, and otherwise with file = %q in [machine]\n", c.File, quoted("machine.file="+c.File), c.File)
-	return err
-}
-
-// comment heads the file.
-func (c *ncclCalibration) comment() []string {
-	return []string{
-		fmt.Sprintf("A link, fitted to %d all-reduces of nccl-tests by", c.Sizes),
-		"  " + c.Command,
-		fmt.Sprintf("Off by %.1f %% on average, %.1f %% at worst. Name the device beside this file.", 100*c.MeanError, 100*c.WorstError),
-	}
 }

@@ -103,7 +103,7 @@ func TestHelpExamples(t *testing.T) {
 		require.Zero(t, code, stderr)
 	}
 	saveMeasured(t, "out/measured")
-	for _, name := range []string{"2-gpus.txt", "8-gpus.json"} { // that psim calibrate's example reads; either name may hold text
+	for _, name := range []string{"2-gpus.txt", "8-gpus.json", "all_reduce.txt", "all_gather.txt", "reduce_scatter.txt"} { // that psim calibrate's examples read, whatever is in them
 		require.NoError(t, os.WriteFile(name, []byte(ncclOutput(2, 12, 50)), 0o644))
 	}
 	examples := 0

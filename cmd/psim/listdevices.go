@@ -42,20 +42,27 @@ func describeDevices(w io.Writer, c costmodel.Catalog) {
 	fmt.Fprintln(w, "\nlinks: of one direction, and between nodes of one network card")
 	for _, l := range c.Links {
 		describe(w, l.Name, l.Description, linkValues(l), l.Source)
-		listRanges(w, l.AllReduce)
+		for _, t := range l.Tables() {
+			listRanges(w, t, l.Source[t.Key])
+		}
 	}
 }
+
+// below leads to what stands below a value.
+const below = "\n                        "
 
 // describe prints the values of a device or a link, aligned, with their sources.
 func describe(w io.Writer, name, description string, values []sourced, source map[string]string) {
 	fmt.Fprintf(w, "\n%s: %s\n", name, description)
 	for _, v := range values {
-		if v.value == "" {
-			continue
+		if v.value != "" {
+			describeValue(w, v, source[v.key])
 		}
-		const indent = "\n                        "
-		fmt.Fprintf(w, "  %-20s  %s%s%s\n", v.key, v.value, indent, wrap.Text(source[v.key], 84, indent[1:]))
 	}
+}
+
+func describeValue(w io.Writer, v sourced, source string) {
+	fmt.Fprintf(w, "  %-20s  %s%s%s\n", v.key, v.value, below, wrap.Text(source, 84, below[1:]))
 }
 
 // deviceValues are the values of a device, empty where it has none.
@@ -84,13 +91,9 @@ func deviceValues(d costmodel.Device) []sourced {
 }
 
 func linkValues(l costmodel.Link) []sourced {
-	ranges := ""
-	if len(l.AllReduce) > 0 {
-		ranges = "call and bus bandwidth, by ranks and bytes"
-	}
 	return []sourced{
 		{"bandwidth", given(l.Bandwidth)}, {"latency", given(l.Latency)}, {"collective_bandwidth", given(l.Collective)},
-		{"collective_call", given(l.Call)}, {"shared", l.Shared}, {"algorithm", l.Algorithm}, {"all_reduce", ranges},
+		{"collective_call", given(l.Call)}, {"shared", l.Shared}, {"algorithm", l.Algorithm},
 	}
 }
 
@@ -103,10 +106,14 @@ func given[T comparable](value T) string {
 	return fmt.Sprint(value)
 }
 
-// listRanges prints measured all-reduces, a line for each range.
-func listRanges(w io.Writer, ranges []costmodel.AllReduceRange) {
-	for _, r := range ranges {
-		fmt.Fprintf(w, "                        over %d from %s: %s and %s\n", r.Ranks, r.From, r.Call, r.Bandwidth)
+// listRanges prints what was measured, a line for each range.
+func listRanges(w io.Writer, t costmodel.CollectiveTable, source string) {
+	if len(t.Ranges) == 0 {
+		return
+	}
+	describeValue(w, sourced{t.Key, "call and bus bandwidth, by ranks and bytes"}, source)
+	for _, r := range t.Ranges {
+		fmt.Fprintf(w, "%sover %d from %s: %s and %s\n", below[1:], r.Ranks, r.From, r.Call, r.Bandwidth)
 	}
 }
 

@@ -37,8 +37,10 @@ func TestListDevices(t *testing.T) {
 	}
 	for _, l := range configs.Catalog().Links {
 		contains(l.Name, l.Source, l.Bandwidth, l.Latency, l.Collective, l.Call, l.Shared, l.Algorithm)
-		for _, r := range l.AllReduce {
-			contains(l.Name, nil, fmt.Sprintf("over %d from %s: %s and %s", r.Ranks, r.From, r.Call, r.Bandwidth))
+		for _, table := range l.Tables() {
+			for _, r := range table.Ranges {
+				contains(l.Name, nil, fmt.Sprintf("over %d from %s: %s and %s", r.Ranks, r.From, r.Call, r.Bandwidth))
+			}
 		}
 	}
 }

@@ -39,7 +39,7 @@ func ncclTable(name, file, link string) Table {
 
 // An ncclTiming is a row of the NCCL tables.
 type ncclTiming struct {
-	costmodel.AllReduceTiming
+	costmodel.CollectiveTiming
 	used bool
 }
 
@@ -51,7 +51,7 @@ func ncclTimings(file string) []ncclTiming {
 	for _, r := range records(file) {
 		n := r.count("n_gpus")
 		seen[n]++
-		t := costmodel.AllReduceTiming{Ranks: n, Bytes: int64(r.count("size_bytes")), Time: time.Duration(r.count("time_ns"))}
+		t := costmodel.CollectiveTiming{Kind: schedules.AllReduce, Ranks: n, Bytes: int64(r.count("size_bytes")), Time: time.Duration(r.count("time_ns"))}
 		list = append(list, ncclTiming{t, seen[n]%2 == 1})
 	}
 	return list
@@ -98,12 +98,12 @@ func ncclOthers() Table {
 			var rows []Row
 			for _, source := range []string{"A", "B", "C", "D", "E"} {
 				list, hardware := ncclSource(source)
-				ranges, err := costmodel.FitAllReduce(usedTimings(list))
+				link, err := costmodel.FitLink(usedTimings(list))
 				if err != nil {
 					return nil, err
 				}
 				for _, t := range list {
-					row := t.row(costmodel.FitLink(ranges))
+					row := t.row(link)
 					row.Label = hardware + " " + row.Label
 					rows = append(rows, row)
 				}
@@ -121,17 +121,17 @@ func ncclSource(source string) (list []ncclTiming, hardware string) {
 		}
 		hardware = r.text("hw")
 		took := time.Duration(math.Round(1e3 * r.number("time_us")))
-		t := costmodel.AllReduceTiming{Ranks: r.count("n_gpus"), Bytes: int64(r.count("size_bytes")), Time: took}
+		t := costmodel.CollectiveTiming{Kind: schedules.AllReduce, Ranks: r.count("n_gpus"), Bytes: int64(r.count("size_bytes")), Time: took}
 		list = append(list, ncclTiming{t, len(list)%2 == 0})
 	}
 	return list, hardware
 }
 
 // usedTimings are those that a fit may see.
-func usedTimings(list []ncclTiming) (used []costmodel.AllReduceTiming) {
+func usedTimings(list []ncclTiming) (used []costmodel.CollectiveTiming) {
 	for _, t := range list {
 		if t.used {
-			used = append(used, t.AllReduceTiming)
+			used = append(used, t.CollectiveTiming)
 		}
 	}
 	return used

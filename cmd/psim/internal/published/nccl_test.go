@@ -17,16 +17,16 @@ func TestCatalogIsTheFit(t *testing.T) {
 		"nvlink3-a100": ncclTimings("nccl_a100.csv"), "nvlink2-v100": ncclTimings("nccl_v100.csv"),
 		"pcie3-no-p2p": others("A"), "nvlink4-h200": others("C"), "nvlink5-b200": others("D"),
 	} {
-		ranges, err := costmodel.FitAllReduce(usedTimings(list))
+		fit, err := costmodel.FitLink(usedTimings(list))
 		require.NoError(t, err)
 		link, err := catalogLink(name)
 		require.NoError(t, err)
-		require.Equal(t, inTOML(ranges), inTOML(link.AllReduce), "all_reduce of %s is to be:\n%s", name, inTOML(ranges))
+		require.Equal(t, inTOML(fit.AllReduce), inTOML(link.AllReduce), "all_reduce of %s is to be:\n%s", name, inTOML(fit.AllReduce))
 	}
 }
 
 // inTOML writes ranges as the catalog has them.
-func inTOML(ranges []costmodel.AllReduceRange) string {
+func inTOML(ranges []costmodel.CollectiveRange) string {
 	var b strings.Builder
 	for _, r := range ranges {
 		fmt.Fprintf(&b, "  {ranks = %d, from = %q, call = %q, bandwidth = %q},\n", r.Ranks, r.From, r.Call, r.Bandwidth)

@@ -1,0 +1,217 @@
+package costmodel
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"psim/internal/nearest"
+	"psim/internal/units"
+	"psim/schedules"
+)
+
+// A CollectiveRange is how long a library's collective over a number of ranks
+// takes, as measured, from a number of bytes on to the next range. Ranges differ
+// because libraries change protocol and algorithm with the size (NCCL: LL, LL128
+// and Simple, in rings and trees), and numbers of ranks because the topology
+// decides how many links their rings find.
+type CollectiveRange struct {
+	Ranks int            `toml:"ranks"`
+	From  units.Bytes    `toml:"from"` // of the whole tensor
+	Call  units.Duration `toml:"call"` // what it takes whatever its size
+	// Bandwidth is the bus bandwidth as nccl-tests define it: beside Call, a tensor
+	// of S bytes takes (n−1)/n · S over it to gather or to scatter, and twice that
+	// to reduce on all ranks. Where latency decides, it is above what the links
+	// carry.
+	Bandwidth units.Rate `toml:"bandwidth"`
+}
+
+// A CollectiveTable is how long the collectives of one kind take over a link.
+type CollectiveTable struct {
+	Kind   schedules.Kind
+	Key    string // in a link's TOML: all_reduce, all_gather or reduce_scatter
+	Ranges []CollectiveRange
+}
+
+// Tables are those of the link, of every kind, with or without ranges.
+func (l Link) Tables() []CollectiveTable {
+	return []CollectiveTable{
+		{schedules.AllReduce, "all_reduce", l.AllReduce},
+		{schedules.AllGather, "all_gather", l.AllGather},
+		{schedules.ReduceScatter, "reduce_scatter", l.ReduceScatter},
+	}
+}
+
+// table is that of a kind of collective.
+func (l Link) table(k schedules.Kind) []CollectiveRange {
+	switch k {
+	case schedules.AllReduce:
+		return l.AllReduce
+	case schedules.AllGather:
+		return l.AllGather
+	case schedules.ReduceScatter:
+		return l.ReduceScatter
+	}
+	return nil
+}
+
+func (l *Link) setTable(k schedules.Kind, ranges []CollectiveRange) {
+	switch k {
+	case schedules.AllReduce:
+		l.AllReduce = ranges
+	case schedules.AllGather:
+		l.AllGather = ranges
+	case schedules.ReduceScatter:
+		l.ReduceScatter = ranges
+	}
+}
+
+// moves is how often a collective over n ranks moves (n−1)/n of its tensor.
+func moves(k schedules.Kind) int {
+	if k == schedules.AllReduce {
+		return 2
+	}
+	return 1
+}
+
+// at is what a collective of S bytes takes by a range of its own table.
+func (r CollectiveRange) at(k schedules.Kind, bytes int64) time.Duration {
+	return total(time.Duration(r.Call), repeated(moves(k), r.moving(bytes)))
+}
+
+// half is what one of the two halves of an all-reduce takes, by a range of
+// all-reduces: half of the steps, but all of the link's own call.
+func (r CollectiveRange) half(call units.Duration, bytes int64) time.Duration {
+	once := min(call, r.Call)
+	return total(time.Duration(once+(r.Call-once)/2), r.moving(bytes))
+}
+
+// moving is how long (n−1)/n of a tensor takes.
+func (r CollectiveRange) moving(bytes int64) time.Duration {
+	n := float64(r.Ranks)
+	return seconds((n - 1) / n * float64(bytes) / float64(r.Bandwidth))
+}
+
+// rangesOf are those of a list for a number of ranks, by size.
+func rangesOf(list []CollectiveRange, ranks int) []CollectiveRange {
+	for i, r := range list {
+		if r.Ranks == ranks {
+			end := i + 1
+			for end < len(list) && list[end].Ranks == ranks {
+				end++
+			}
+			return list[i:end]
+		}
+	}
+	return nil
+}
+
+// measured is the time by the table of the collective's own kind, if it has the
+// number of ranks; else, of the halves of an all-reduce, by that of all-reduces.
+func (l Link) measured(k schedules.Kind, ranks int, bytes int64) (took time.Duration, ok bool) {
+	price := func(r CollectiveRange, bytes int64) time.Duration { return r.at(k, bytes) }
+	ranges := rangesOf(l.table(k), ranks)
+	if ranges == nil {
+		price = func(r CollectiveRange, bytes int64) time.Duration { return r.half(l.Call, bytes) }
+		ranges = rangesOf(l.AllReduce, ranks)
+	}
+	if ranges == nil {
+		return 0, false
+	}
+	return monotone(ranges, bytes, price), true
+}
+
+// monotone is the time by ranges. At the end of a range libraries are at times slower
+// than at the beginning of the next, because they change late; here no size takes
+// longer than a larger one.
+func monotone(ranges []CollectiveRange, bytes int64, price func(CollectiveRange, int64) time.Duration) time.Duration {
+	in := 0
+	for i, r := range ranges {
+		if bytes >= int64(r.From) {
+			in = i
+		}
+	}
+	took := price(ranges[in], bytes)
+	for _, r := range ranges[in+1:] {
+		took = min(took, price(r, int64(r.From)))
+	}
+	return took
+}
+
+// checkRanges refuses a table that is no function of ranks and bytes.
+func checkRanges(key string, list []CollectiveRange) error {
+	for i, r := range list {
+		at := fmt.Sprintf("%s[%d].", key, i)
+		switch {
+		case r.Ranks < 2:
+			return fmt.Errorf("%sranks = %d: a collective has at least 2", at, r.Ranks)
+		case r.Bandwidth <= 0:
+			return errors.New(at + `bandwidth is missing or zero; write for example bandwidth = "200GB/s"`)
+		}
+		switch of := rangesOf(list[:i], r.Ranks); {
+		case of == nil:
+		case list[i-1].Ranks != r.Ranks:
+			return fmt.Errorf("%sranks = %d: ranges of one number of ranks must stand together", at, r.Ranks)
+		case list[i-1].From >= r.From:
+			return fmt.Errorf("%sfrom: ranges of %d ranks must be in the order of their sizes, each from a larger one than the range before", at, r.Ranks)
+		}
+	}
+	return nil
+}
+
+// readRanges reads the value of a link's key for a table: a list of TOML tables.
+func readRanges(key string, value any) ([]CollectiveRange, error) {
+	var tables []map[string]any
+	switch v := value.(type) {
+	case []map[string]any:
+		tables = v
+	case []any:
+		for _, entry := range v {
+			table, ok := entry.(map[string]any)
+			if !ok {
+				return nil, errors.New(key + ": is a list of tables")
+			}
+			tables = append(tables, table)
+		}
+	default:
+		return nil, errors.New(key + `: is a list of tables; write for example [{ranks = 8, from = "0B", call = "70us", bandwidth = "220GB/s"}]`)
+	}
+	var list []CollectiveRange
+	for i, table := range tables {
+		r, err := readRange(table)
+		if err != nil {
+			return nil, fmt.Errorf("%s[%d].%w", key, i, err)
+		}
+		list = append(list, r)
+	}
+	return list, checkRanges(key, list)
+}
+
+func readRange(table map[string]any) (r CollectiveRange, err error) {
+	parse := map[string]func(any) error{
+		"ranks": func(v any) error {
+			n, ok := v.(int64)
+			if r.Ranks = int(n); !ok || n != int64(r.Ranks) {
+				return fmt.Errorf("%v is no number of ranks", v)
+			}
+			return nil
+		},
+		"from":      func(v any) error { return r.From.UnmarshalText(fmt.Append(nil, v)) },
+		"call":      func(v any) error { return r.Call.UnmarshalText(fmt.Append(nil, v)) },
+		"bandwidth": func(v any) error { return r.Bandwidth.UnmarshalText(fmt.Append(nil, v)) },
+	}
+	legal := []string{"ranks", "from", "call", "bandwidth"}
+	for _, key := range slices.Sorted(maps.Keys(table)) {
+		set, ok := parse[key]
+		if !ok {
+			return r, fmt.Errorf("%s: is no key of a range%s (legal are %s)", key, nearest.Suggest(key, legal), strings.Join(legal, ", "))
+		}
+		if err := set(table[key]); err != nil {
+			return r, fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return r, nil
+}

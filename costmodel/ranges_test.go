@@ -1,0 +1,121 @@
+package costmodel_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/costmodel"
+	"psim/internal/units"
+	"psim/schedules"
+)
+
+// drawTable draws the ranges of one kind of collective, over 2 to 5 ranks.
+func drawTable(t *rapid.T) []costmodel.CollectiveRange {
+	var list []costmodel.CollectiveRange
+	for _, ranks := range rapid.SliceOfNDistinct(rapid.IntRange(2, 5), 0, 3, rapid.ID[int]).Draw(t, "numbers of ranks") {
+		from := units.Bytes(0)
+		for range rapid.IntRange(1, 3).Draw(t, "ranges") {
+			list = append(list, costmodel.CollectiveRange{
+				Ranks: ranks, From: from, Call: units.Duration(rapid.Int64Range(0, 1e6).Draw(t, "call")),
+				Bandwidth: units.Rate(rapid.Float64Range(1e6, 1e12).Draw(t, "bandwidth")),
+			})
+			from += units.Bytes(rapid.Int64Range(1, 1e7).Draw(t, "bytes"))
+		}
+	}
+	return list
+}
+
+// drawTables draws a link with tables, some of which may be empty.
+func drawTables(t *rapid.T) costmodel.Link {
+	l := drawLink(t)
+	l.AllReduce, l.AllGather, l.ReduceScatter = drawTable(t), drawTable(t), drawTable(t)
+	return l
+}
+
+// A collective's own table goes before half of the all-reduce's, and that before
+// the ring, for every number of ranks by itself.
+func TestOwnTable(t *testing.T) {
+	l := costmodel.Link{
+		Bandwidth: 1e6, Latency: 1000, Call: 4000, // 1 byte per µs
+		AllReduce:     []costmodel.CollectiveRange{{Ranks: 2, Call: 10_000, Bandwidth: 5e6}, {Ranks: 4, Call: 20_000, Bandwidth: 10e6}},
+		AllGather:     []costmodel.CollectiveRange{{Ranks: 4, Call: 6000, Bandwidth: 15e6}},
+		ReduceScatter: []costmodel.CollectiveRange{{Ranks: 3, Call: 8000, Bandwidth: 2e6}},
+	}
+	for _, c := range []struct {
+		kind schedules.Kind
+		n    int
+		want time.Duration
+		by   string
+	}{
+		{schedules.AllReduce, 4, 20*us + 2*90*us, "measured"}, // 3/4 of 1200 bytes, twice
+		{schedules.AllGather, 4, 6*us + 60*us, "measured"},
+		{schedules.ReduceScatter, 4, (4+8)*us + 90*us, "measured"}, // half of 16 µs beside the call
+		{schedules.AllGather, 2, (4+3)*us + 120*us, "measured"},
+		{schedules.ReduceScatter, 3, 8*us + 400*us, "measured"},
+		{schedules.AllReduce, 3, 4*us + 4*401*us, costmodel.RingAlgorithm},
+		{schedules.AllGather, 3, 4*us + 2*401*us, costmodel.RingAlgorithm},
+	} {
+		require.Equal(t, c.want, costmodel.CollectiveTime(c.kind, l, c.n, 1200), "%s over %d", c.kind, c.n)
+		require.Equal(t, c.by, costmodel.CollectiveAlgorithm(c.kind, l, c.n, 1200), "%s over %d", c.kind, c.n)
+	}
+}
+
+// Where a collective has a table of its own, no other table matters.
+func TestOwnTableWins(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawTables(t)
+		bytes := rapid.Int64Range(0, 1e8).Draw(t, "S")
+		for _, table := range l.Tables() {
+			alone := l
+			alone.AllReduce, alone.AllGather, alone.ReduceScatter = nil, nil, nil
+			switch table.Kind {
+			case schedules.AllReduce:
+				alone.AllReduce = table.Ranges
+			case schedules.AllGather:
+				alone.AllGather = table.Ranges
+			default:
+				alone.ReduceScatter = table.Ranges
+			}
+			for _, r := range table.Ranges {
+				require.Equal(t, costmodel.CollectiveTime(table.Kind, alone, r.Ranks, bytes), costmodel.CollectiveTime(table.Kind, l, r.Ranks, bytes))
+			}
+		}
+	})
+}
+
+// By tables, too, time grows with bytes, and a doubled bandwidth never slows.
+func TestTablesAreMonotone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawTables(t)
+		bytes, n := rapid.Int64Range(0, 1e8).Draw(t, "S"), rapid.IntRange(2, 6).Draw(t, "n")
+		faster := l
+		faster.Bandwidth, faster.Collective = 2*l.Bandwidth, 2*l.Collective
+		for _, list := range []*[]costmodel.CollectiveRange{&faster.AllReduce, &faster.AllGather, &faster.ReduceScatter} {
+			*list = slices.Clone(*list)
+			for i := range *list {
+				(*list)[i].Bandwidth *= 2
+			}
+		}
+		for kind := range rings {
+			now := costmodel.CollectiveTime(kind, l, n, bytes)
+			require.LessOrEqual(t, now, costmodel.CollectiveTime(kind, l, n, bytes+bytes/2+1))
+			require.GreaterOrEqual(t, now, costmodel.CollectiveTime(kind, faster, n, bytes))
+		}
+	})
+}
+
+// A group with one rank on each node takes the network's tables; with several on
+// a node, no table is of such a group.
+func TestTablesOfAGroup(t *testing.T) {
+	m := nodes()
+	table := []costmodel.CollectiveRange{{Ranks: 2, Call: 5000, Bandwidth: 1e6}, {Ranks: 8, Call: 5000, Bandwidth: 1e6}}
+	m.Network.AllReduce, m.Network.AllGather, m.Network.ReduceScatter = table, table, table
+	for kind := range rings {
+		require.Equal(t, "measured", costmodel.CollectiveAlgorithm(kind, m.Group([]int32{0, 4}), 2, 100))
+		require.Equal(t, costmodel.RingAlgorithm, costmodel.CollectiveAlgorithm(kind, m.Group(group(8)), 8, 100))
+	}
+}
