@@ -68,6 +68,7 @@ func catalog() []Table {
 		zeroBubbleTable5(), zeroBubbleTable5Interleaved(), dualPipeBubbles(),
 		zeroBubbleTable4(), zeroBubbleTable4Bare(),
 		korthikantiTable5(),
+		narayananTable2(),
 		korthikantiTable4(),
 		korthikantiActivations(), korthikantiShares(),
 		vtrainSingleNode(),

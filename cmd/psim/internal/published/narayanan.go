@@ -1,0 +1,69 @@
+package published
+
+import (
+	"fmt"
+	"strings"
+)
+
+// narayananTable2 is rates of Megatron-LM on up to 2,240 GPUs.
+func narayananTable2() Table {
+	return Table{
+		Name: "narayanan-2021-table-2", Title: "rate of 175B and 530B parameters on 384 to 2,240 A100", Figure: "narayanan",
+		Paper: "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM, arXiv 2104.04473",
+		Place: "table 2, PTD-P",
+		Note: "No constant is from this table: the machine is that of korthikanti-2022-table-5, measured a year later. " +
+			"By the two papers' own numbers the layers of 175B ran 7 % faster there (162 TFLOP/s beside a bubble of 7/192, against 153 beside one of 11/384), which is what the predictions are off, whatever the number of replicas. " +
+			"The schedule is not named; 1F1B with one stage per rank is taken.",
+		Rows: func() ([]Row, error) {
+			var rows []Row
+			for _, r := range records("narayanan.csv") {
+				_, summary, err := simulate(r.ptdpConfig() + korthikantiMachine)
+				if err != nil {
+					return nil, err
+				}
+				rows = append(rows, Row{
+					Label: fmt.Sprintf("%s on %d GPUs", strings.ToUpper(r.text("model")), r.count("gpus")), Unit: "TFLOP/s",
+					Published: r.number("teraflops"),
+					Predicted: r.iterationFLOPs() / summary.StepTime.Seconds() / r.number("gpus") / 1e12,
+				})
+			}
+			return rows, nil
+		},
+	}
+}
+
+// iterationFLOPs is what the paper divides by the time: equation 3, which counts the
+// forward that recomputation repeats.
+func (r record) iterationFLOPs() float64 {
+	const s, v = 2048, 51200
+	l, h, batch := r.number("layers"), r.number("hidden"), r.number("global_batch")
+	return 96 * batch * s * l * h * h * (1 + s/(6*h) + v/(16*l*h))
+}
+
+// ptdpConfig is a row without its machine.
+func (r record) ptdpConfig() string {
+	t, p := r.count("tp"), r.count("pp")
+	return fmt.Sprintf(`
+[schedule]
+name = "1f1b"
+stages = %d
+partition = %s
+[model]
+preset = "megatron-%s"
+[batch]
+global = %d
+micro = %d
+[parallel]
+tensor = %d
+data = %d
+tensor_overlap = false
+overlap = false
+bucket = "1TB"
+[train]
+precision = "fp16"
+gradients = "fp32"
+optimizer = "adam"
+clip = true
+recompute = "full"
+`, p, equalBlocks(r.count("layers"), p), r.text("model"), r.count("global_batch"), r.count("micro_batch"), t, r.count("gpus")/t/p)
+}
