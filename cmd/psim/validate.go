@@ -25,9 +25,9 @@ training, each in two independent ways: by a closed form, and by simulating the
 task graph. It fails (exit code 1) if the two disagree. Without an ID it answers
 all; 3.3 stands for all of its parts.
 
---published instead predicts the rows of published tables, all or those of the
-NAMEs, and says how far off it was; --out DIR draws them. Rows that constants were
-fitted to are marked and not in the errors.
+--published instead predicts the rows of published tables and says how far off it
+was: a line for every table, or all rows of the NAMEs. --out DIR draws them. Rows
+that constants were fitted to are marked and not in the errors.
 
 --executed instead predicts steps of two networks, three schedules and 2, 4 and 8
 microbatches, runs them for real on --gpus devices, and says how far off it was.

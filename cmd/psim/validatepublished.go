@@ -51,6 +51,9 @@ func (f publishedFlags) run(ctx context.Context, names []string, stdout, stderr 
 		}
 		return report.WriteMarkdown(stdout, pictures)
 	}
+	if len(names) == 0 {
+		return report.WriteSummary(stdout)
+	}
 	return report.WriteText(stdout)
 }
 

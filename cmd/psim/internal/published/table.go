@@ -67,11 +67,9 @@ func catalog() []Table {
 	return []Table{
 		zeroBubbleTable5(), zeroBubbleTable5Interleaved(), dualPipeBubbles(),
 		zeroBubbleTable4(), zeroBubbleTable4Bare(),
-		korthikantiTable5(),
-		narayananTable2(),
-		korthikantiTable4(),
+		korthikantiTable5(), korthikantiTable4(),
 		korthikantiActivations(), korthikantiShares(),
-		vtrainSingleNode(),
+		narayananTable2(), vtrainSingleNode(),
 		gpt24090D(), coursePipeline(), cs1390Ratios(),
 		ncclTable("vtrain-2024-nccl-a100", "nccl_a100.csv", "nvlink3-a100"),
 		ncclTable("vtrain-2024-nccl-v100", "nccl_v100.csv", "nvlink2-v100"),

@@ -20,16 +20,28 @@ func (r Report) WriteText(w io.Writer) error {
 	for _, t := range r.Tables {
 		t.writeText(&b)
 	}
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	r.writeSummary(&b)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// WriteSummary writes a line for each table, and how to see its rows.
+func (r Report) WriteSummary(w io.Writer) error {
+	var b strings.Builder
+	r.writeSummary(&b)
+	b.WriteString("\nErrors are of rows that no constant was fitted to. For the rows of a table, what was fitted\n" +
+		"and what is known of the errors, name it: psim validate --published NAME\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (r Report) writeSummary(b *strings.Builder) {
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "table\trows\tmean\tmedian\tworst\tfitted")
 	for _, t := range r.Tables {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", t.Name, t.counted(), percent(t.MeanError), percent(t.MedianError), percent(t.WorstError), t.constants())
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	table.Flush() // into memory
 }
 
 func (t Result) writeText(b *strings.Builder) {
@@ -92,7 +104,7 @@ func (t Result) counted() string {
 
 func (t Result) constants() string {
 	if t.Fitted {
-		return "yes, see above"
+		return "yes"
 	}
 	return "nothing"
 }
