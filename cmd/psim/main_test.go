@@ -12,8 +12,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"psim/reports"
 )
 
 // TestContract checks the fields of the result that scripts rely on.
@@ -251,88 +249,6 @@ func TestInterrupted(t *testing.T) {
 	require.Equal(t, "psim: interrupted\n", stderr.String())
 	_, err := os.Stat("new")
 	require.True(t, os.IsNotExist(err))
-}
-
-// TestMemoryAdvice checks that the advice of a run that does not fit is true.
-func TestMemoryAdvice(t *testing.T) {
-	userFolder(t)
-	line := "psim run gpipe --set machine.device=rtx-2080ti --set train.precision=fp16 --set batch.global=64 --json"
-	stdout, _, code := psim(t, line)
-	require.Zero(t, code, "not fitting is a warning")
-	var r struct {
-		FitsMemory bool     `json:"fits_memory"`
-		Warnings   []string `json:"warnings"`
-	}
-	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
-	require.False(t, r.FitsMemory)
-	require.Len(t, r.Warnings, 2)
-	require.Contains(t, r.Warnings[0], "rank 3 needs 14.0 GB of memory and has 11.0 GB, 3.01 GB too little")
-	_, advice, found := strings.Cut(r.Warnings[1], "it would fit with ")
-	require.True(t, found, r.Warnings[1])
-	advice, _, _ = strings.Cut(advice, " (")
-	stdout, _, code = psim(t, line+" "+advice)
-	require.Zero(t, code)
-	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
-	require.True(t, r.FitsMemory)
-}
-
-// TestNothingFits checks what is said where no change makes a run fit.
-func TestNothingFits(t *testing.T) {
-	userFolder(t)
-	const line = "psim run gpipe --out - --set schedule.name=ddp --set schedule.stages=1 --set schedule.microbatches=8 --set batch.global=8 " +
-		"--set machine.compute.memory=1MB --set schedule.partition=[15]"
-	stdout, _, code := psim(t, line+" --set train.recompute=full")
-	require.Zero(t, code)
-	require.Contains(t, stdout, "nothing that saves memory is left to change")
-}
-
-// TestWouldFit checks every change that is said to make a run fit: with it the
-// run fits, and its peak, time and devices are those that were named.
-func TestWouldFit(t *testing.T) {
-	userFolder(t)
-	for _, line := range []string{
-		"psim run gpipe --json --set machine.memory_margin=0.9",
-		"psim run gpipe --json --set machine.compute.memory=1.5GB --set parallel.data=2 --set model.vocab=50304 --set batch.global=64",
-		"psim run gpipe --json --set schedule.name=ddp --set schedule.stages=1 --set batch.global=8 --set model.vocab=50304 --set machine.compute.memory=1.5GB",
-	} {
-		stdout, stderr, code := psim(t, line)
-		require.Zero(t, code, stderr)
-		before, err := reports.ReadResult(strings.NewReader(stdout))
-		require.NoError(t, err)
-		require.False(t, before.FitsMemory)
-		require.NotEmpty(t, before.WouldFit)
-		for _, change := range before.WouldFit {
-			stdout, stderr, code = psim(t, line+" --set "+strings.Join(change.Set, " --set "))
-			require.Zero(t, code, stderr)
-			after, err := reports.ReadResult(strings.NewReader(stdout))
-			require.NoError(t, err)
-			require.True(t, after.FitsMemory)
-			require.Empty(t, after.WouldFit)
-			peak := int64(0)
-			for _, r := range after.Ranks {
-				peak = max(peak, r.PeakMemory)
-			}
-			require.Equal(t, change, reports.Remedy{
-				Set: change.Set, PeakMemory: peak, StepTime: after.StepTime, Devices: len(after.Ranks) * after.TensorParallel,
-			})
-			require.Contains(t, strings.Join(before.Warnings, "\n"), "--set "+strings.Join(change.Set, " --set ")+" (")
-		}
-	}
-}
-
-// TestMargin checks that a margin counts as memory that is not there, and that a
-// run that fits closely without one says so.
-func TestMargin(t *testing.T) {
-	userFolder(t)
-	const tight = "psim run gpipe --out - --set machine.compute.memory=10GB" // its peak is 9.04 GB
-	stdout, _, _ := psim(t, tight)
-	require.Contains(t, stdout, "fits; the highest peak is 9.04 GB of 10.0 GB, on rank 3\n")
-	require.Contains(t, stdout, "warning: rank 3 has 10 % of its memory to spare, and fragmentation may take more: see machine.memory_margin\n")
-	stdout, _, _ = psim(t, tight+" --set machine.memory_margin=0.05")
-	require.Contains(t, stdout, "fits; the highest peak is 9.04 GB of 9.50 GB (a margin of 5.0 % stays free), on rank 3\n")
-	require.NotContains(t, stdout, "warning")
-	stdout, _, _ = psim(t, tight+" --set machine.memory_margin=0.1")
-	require.Contains(t, stdout, "warning: rank 3 needs 9.04 GB of memory and has 9.00 GB, ")
 }
 
 // TestPlot draws saved results again.

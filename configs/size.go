@@ -1,0 +1,72 @@
+package configs
+
+import (
+	"fmt"
+
+	"psim/schedules"
+)
+
+// checkSize refuses what would be too large before anything of that size is
+// made: every stage has a forward and a backward of every microbatch, in
+// every replica.
+func (c *Config) checkSize() error {
+	if tasks := 2 * c.stageMicrobatches(); tasks > schedules.MaxTasks {
+		stages := c.stages()
+		key, value := "microbatches", tasks/2/stages/float64(c.Parallel.Data)
+		if stages > value && c.Parallel.Zero < 3 {
+			key, value = "stages", stages
+		}
+		return fmt.Errorf("%s = %.0f: the graph would have at least %.2g tasks, more than %d", key, value, tasks, schedules.MaxTasks)
+	}
+	return nil
+}
+
+// Tasks estimates the size of the graph from above, before it is built.
+func (c *Config) Tasks() float64 {
+	if kind, err := c.work(); err == nil && kind == byCollective {
+		phases := 1.0
+		if c.Schedule.Name == schedules.RingAllReduce {
+			phases = 2
+		}
+		ranks := float64(c.Collective.Ranks)
+		return 2 * phases * ranks * max(0, ranks-1)
+	}
+	// F, I, W and a message after the first two; or with ZeRO 3 F, B, a gather
+	// before each and a sum.
+	const most = 5
+	return most * c.stageMicrobatches()
+}
+
+// Microbatches estimates the number of microbatches of a replica.
+func (c *Config) Microbatches() float64 {
+	microbatches := float64(max(1, c.Schedule.Microbatches))
+	if c.Batch.Micro > 0 {
+		microbatches = max(microbatches, float64(c.Batch.Global)/float64(c.Parallel.Data)/float64(c.Batch.Micro))
+	}
+	return microbatches
+}
+
+// stageMicrobatches is the number of stages times microbatches times replicas.
+func (c *Config) stageMicrobatches() float64 {
+	return c.stages() * c.Microbatches() * float64(c.Parallel.Data)
+}
+
+// stages is the number of stages: of ranks, or with ZeRO 3 of layers.
+func (c *Config) stages() float64 {
+	if c.Parallel.Zero == 3 {
+		if n, err := c.network(); err == nil { // if not, building will say so
+			return float64(len(n.Layers))
+		}
+	}
+	return float64(max(1, c.Schedule.Stages)) * float64(c.PerRank())
+}
+
+// PerRank is the number of stages of a rank, for which [times] and [memory] are
+// given one by one.
+func (c *Config) PerRank() int {
+	virtual := c.Schedule.VirtualStages
+	if s, err := findSchedule(c.Schedule.Name); err == nil {
+		virtual = c.shape(s, 1).Virtual
+	}
+	return max(1, virtual)
+}
