@@ -3,8 +3,11 @@ package costmodel
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"psim/costmodel/arch"
 	"psim/internal/units"
 	"psim/schedules"
 )
@@ -28,6 +31,8 @@ func (u MeasuredUpdate) Validate() error {
 	switch {
 	case u.Name == "":
 		return errors.New("name is missing: it is an optimizer's, as in train.optimizer")
+	case u.Name != Averaging && !slices.Contains(arch.Optimizers(), u.Name):
+		return fmt.Errorf("name = %q: must be one of %s, %s", u.Name, strings.Join(arch.Optimizers(), ", "), Averaging)
 	case u.Rate <= 0:
 		return errors.New("rate is missing or zero: it is the bytes of parameters per second")
 	case time.Duration(u.PerTensor) >= maxTime:

@@ -24,6 +24,9 @@ type Training struct {
 	Recompute string `toml:"recompute"`
 }
 
+// Optimizers are the legal values of Training.Optimizer.
+func Optimizers() []string { return []string{"sgd", "sgd-momentum", "adam", "adamw"} }
+
 // Validate reports the first key with a value that is not one of the legal
 // ones, and lists those.
 func (t Training) Validate() error {
@@ -31,7 +34,7 @@ func (t Training) Validate() error {
 	return firstError(
 		oneOf("precision", t.Precision, "fp32", "fp16", "bf16"),
 		oneOf("gradients", t.Gradients, gradientPrecisions(t.Precision)...),
-		oneOf("optimizer", t.Optimizer, "sgd", "sgd-momentum", "adam", "adamw"),
+		oneOf("optimizer", t.Optimizer, Optimizers()...),
 		oneOf("recompute", t.Recompute, "none", "selective", "full"),
 	)
 }
