@@ -101,7 +101,7 @@ func (s *scatterPlot) ticks() []float64 {
 
 // draw lays the picture out and writes it.
 func (s *scatterPlot) draw(w io.Writer, format string) error {
-	s.frame = chartFrame(80, 520)
+	s.frame = chartFrame(s.labelWidth(sans())+34, 520)
 	pic, legend, err := s.frame.picture(format, s.legend())
 	if err != nil {
 		return err
@@ -153,11 +153,22 @@ func (s *scatterPlot) legend() []legendEntry {
 	return entries
 }
 
+// tickLabel is the text at a tick.
+func tickLabel(tick float64) string { return strconv.FormatFloat(tick, 'g', 6, 64) }
+
+// labelWidth is the width of the widest label of the vertical axis.
+func (s *scatterPlot) labelWidth(t typeface) (width vg.Length) {
+	for _, tick := range s.ticks() {
+		width = max(width, t.width(tickLabel(tick), style{size: 9}))
+	}
+	return width
+}
+
 // drawAxes draws both axes with faint lines across the frame.
 func (s *scatterPlot) drawAxes(pic *picture) {
 	f := s.frame
 	for _, tick := range s.ticks() {
-		at, label := s.at(tick, tick), strconv.FormatFloat(tick, 'g', 6, 64)
+		at, label := s.at(tick, tick), tickLabel(tick)
 		pic.stroke(rgb(gridline), 0.5, nil, vg.Point{X: at.X, Y: f.top}, vg.Point{X: at.X, Y: f.bottom})
 		pic.stroke(rgb(gridline), 0.5, nil, vg.Point{X: f.left, Y: at.Y}, vg.Point{X: f.right, Y: at.Y})
 		pic.text(label, at.X, f.bottom+10, style{size: 9, align: 0.5, color: rgb(ink)})
