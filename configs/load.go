@@ -162,7 +162,11 @@ func (c *Config) problem(section string, err error) error {
 	for _, k := range []string{key, section} {
 		for i := len(c.sources) - 1; i >= 0; i-- {
 			if s := c.sources[i]; s.defines(k) {
-				return s.at(s.find(k), key, text)
+				at := s.find(k)
+				if p, ok := s.top[k]; ok { // a whole section: its name
+					at = s.keyPosition(p, k)
+				}
+				return s.at(at, key, text)
 			}
 		}
 	}

@@ -20,6 +20,7 @@ type CollectiveTiming struct {
 	Ranks int
 	Bytes int64 // of the whole tensor
 	Time  time.Duration
+	Nodes int // over which the ranks are; 0 where that is one, or not told
 }
 
 // Limits of the fit: a number of ranks has at most so many ranges, protocols and
@@ -137,8 +138,11 @@ func fitRange(list []CollectiveTiming) (CollectiveRange, float64) {
 	for _, t := range list {
 		rows, times = append(rows, []float64{1, float64(moves(kind)) * (n - 1) / n * float64(t.Bytes)}), append(times, t.Time.Seconds())
 	}
-	per := leastSquares(rows, times, times)
 	last := len(rows) - 1
+	per := leastSquares(rows, times, times)
+	if list[0].Bytes == list[last].Bytes { // which does not tell a start-up from bytes
+		per = leastSquares(withoutCall(rows), times, times)
+	}
 	slope := max(per[1], steady*times[last]/max(1, rows[last][1]))
 	r := CollectiveRange{
 		Ranks: list[0].Ranks, From: units.Bytes(list[0].Bytes),
@@ -150,6 +154,14 @@ func fitRange(list []CollectiveTiming) (CollectiveRange, float64) {
 		squares += off * off
 	}
 	return r, squares
+}
+
+// withoutCall are the rows of a fit in which all time is that of bytes.
+func withoutCall(rows [][]float64) (list [][]float64) {
+	for _, row := range rows {
+		list = append(list, []float64{0, row[1]})
+	}
+	return list
 }
 
 // significant rounds to four digits, which is more than a measurement tells.

@@ -66,6 +66,14 @@ func (r ncclReport) run(label string) (ncclRun, error) {
 	if err := r.checkProgram(); err != nil {
 		return run, err
 	}
+	for _, device := range r.Config.Devices {
+		var place struct {
+			Host string `json:"hostname"`
+		}
+		if json.Unmarshal(device, &place) == nil && place.Host != "" {
+			run.on(place.Host)
+		}
+	}
 	run.ranks = r.Config.Threads * r.Config.GPUs * max(1, len(r.Config.Devices))
 	for i, result := range r.Results {
 		o := result.OutOfPlace

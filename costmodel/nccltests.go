@@ -41,7 +41,24 @@ func ReadNCCLTests(label string, data []byte) ([]CollectiveTiming, error) {
 type ncclRun struct {
 	test  *ncclTest // nil where it is not named
 	ranks int
+	hosts map[string]bool // of the ranks, as far as they are told
 	rows  []ncclRow
+}
+
+// nodes is the number of hosts, or 0 if that is one or not told.
+func (r ncclRun) nodes() int {
+	if len(r.hosts) < 2 {
+		return 0
+	}
+	return len(r.hosts)
+}
+
+// on adds the host of a rank.
+func (r *ncclRun) on(host string) {
+	if r.hosts == nil {
+		r.hosts = map[string]bool{}
+	}
+	r.hosts[host] = true
 }
 
 // An ncclRow is one size of it.
@@ -78,7 +95,7 @@ func (r ncclRun) timings() ([]CollectiveTiming, error) {
 		if err := row.checkTest(*test, r.ranks, r.test != nil); err != nil {
 			return nil, fmt.Errorf("%s: %w", row.at, err)
 		}
-		list = append(list, CollectiveTiming{test.kind, r.ranks, int64(row.size), row.took()})
+		list = append(list, CollectiveTiming{test.kind, r.ranks, int64(row.size), row.took(), r.nodes()})
 	}
 	return list, nil
 }

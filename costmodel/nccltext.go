@@ -21,6 +21,7 @@ var (
 	mpirunTag  = regexp.MustCompile(`^\[\d+,\d+\]<std\w+>:\s?`)
 	ncclStart  = regexp.MustCompile(`^#\s*Collective test starting:\s*(\S+)`)
 	ncclRank   = regexp.MustCompile(`^#\s+Rank\s+\d+\s`)
+	ncclHost   = regexp.MustCompile(`\son\s+(\S+)\s+device\s`)
 	ncclEnd    = regexp.MustCompile(`^#\s*(Out of bounds values|Avg bus bandwidth)`)
 	ncclWhole  = regexp.MustCompile(`^\s*\d+\s+\d+\s`)
 	ncclNumber = regexp.MustCompile(`^\d[\d.]*$`)
@@ -53,6 +54,9 @@ func (t *ncclText) read(at, line string) error {
 			t.begin(nil)
 		}
 		t.run().ranks++
+		if host := ncclHost.FindStringSubmatch(line); host != nil {
+			t.run().on(host[1])
+		}
 	case strings.HasPrefix(line, "#") && slices.Contains(words, "size") && slices.Contains(words, "busbw"):
 		t.columns, t.rows = words, true
 		if slices.Contains(words, "cputime") {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"psim/configs"
 	"psim/costmodel"
+	"psim/internal/units"
 	"psim/schedules"
 )
 
@@ -29,6 +31,8 @@ type ncclCalibration struct {
 	Link    calibratedLink `json:"link"`
 	ncclFit                // to all timings
 	Tables  []ncclTable    `json:"collectives"`
+	// Warnings are of what the files leave open.
+	Warnings []string `json:"warnings,omitempty"`
 
 	link costmodel.Link
 }
@@ -47,6 +51,8 @@ type ncclFit struct {
 type ncclTable struct {
 	Collective string   `json:"collective"` // as in a link: all_reduce …
 	Inputs     []string `json:"inputs"`
+	Smallest   int64    `json:"smallest_bytes"`
+	Largest    int64    `json:"largest_bytes"`
 	ncclFit
 }
 
@@ -143,6 +149,8 @@ func fitNCCL(timings []ncclTiming) (*ncclCalibration, error) {
 		}
 		own := of(t.Kind, timings)
 		table := ncclTable{Collective: t.Key, ncclFit: fitOf(l, own, half, of(t.Kind, odd))}
+		table.Smallest, table.Largest = sizes(own)
+		c.Warnings = append(c.Warnings, ncclWarnings(table.name(), own)...)
 		for _, x := range own {
 			if !slices.Contains(table.Inputs, x.input) {
 				table.Inputs = append(table.Inputs, x.input)
@@ -166,6 +174,38 @@ func fitOf(l costmodel.Link, timings []ncclTiming, half costmodel.Link, heldOut 
 		fit.HeldOutError = &mean
 	}
 	return fit
+}
+
+// sizes are the smallest and the largest in bytes.
+func sizes(timings []ncclTiming) (smallest, largest int64) {
+	smallest = math.MaxInt64
+	for _, t := range timings {
+		smallest, largest = min(smallest, t.Bytes), max(largest, t.Bytes)
+	}
+	return smallest, largest
+}
+
+// ncclWarnings are of what timings of one kind leave open, by numbers of ranks.
+func ncclWarnings(name string, timings []ncclTiming) (list []string) {
+	const enough = 16 << 20 // bytes, from which on start-up counts for little
+	byRanks := map[int][]ncclTiming{}
+	for _, t := range timings {
+		byRanks[t.Ranks] = append(byRanks[t.Ranks], t)
+	}
+	for _, n := range slices.Sorted(maps.Keys(byRanks)) {
+		own := byRanks[n]
+		smallest, largest := sizes(own)
+		switch {
+		case smallest == largest:
+			list = append(list, fmt.Sprintf("%ss over %d ranks have one size, %v: all of its time counts for bandwidth and none for start-up; measure several, with -b 8 -e 1G -f 2", name, n, units.Bytes(largest)))
+		case largest < enough:
+			list = append(list, fmt.Sprintf("%ss over %d ranks end at %v: what larger tensors take is not known from them; measure up to -e 1G", name, n, units.Bytes(largest)))
+		}
+		if nodes := own[0].Nodes; nodes > 1 {
+			list = append(list, fmt.Sprintf("%ss over %d ranks are of %d nodes, and psim takes the link for one inside a node: leave machine.devices_per_node out, so that all devices count as one", name, n, nodes))
+		}
+	}
+	return list
 }
 
 // of are the timings of one kind of collective.

@@ -46,7 +46,7 @@ func TestCalibrateNCCL(t *testing.T) {
 	stdout, stderr, code := psim(t, "psim calibrate --nccl 2-gpus.txt --nccl 8-gpus.txt")
 	require.Zero(t, code, stderr)
 	require.Empty(t, stderr)
-	require.Contains(t, stdout, "all-reduces: 38 times from 2-gpus.txt, 8-gpus.txt\n")
+	require.Contains(t, stdout, "all-reduces: 38 times, of 1KiB to 256MiB, from 2-gpus.txt, 8-gpus.txt\n")
 	require.Contains(t, stdout, "80.0 GB/s, 10.0 µs for a call and 1.00 µs for a step\n")
 	require.Contains(t, stdout, "mean 0.0 %, worst 0.0 %; fitted to every second size, 0.0 % on the others\n")
 	data, err := os.ReadFile("my-link.toml")
@@ -102,7 +102,7 @@ func TestCalibrateNCCLCollectives(t *testing.T) {
 
 	data, err := os.ReadFile("my-link.toml")
 	require.NoError(t, err)
-	require.Contains(t, string(data), "\n# reduce_scatter is from 19 times in halves.txt: off by 0.0 % on average, 0.0 % at worst.\n")
+	require.Contains(t, string(data), "\n# reduce_scatter is from 19 times of 1KiB to 256MiB in halves.txt: off by 0.0 % on average, 0.0 % at worst.\n")
 	m, err := configs.ParseMachine("my-link.toml", data)
 	require.NoError(t, err)
 	require.Equal(t, "measured", costmodel.CollectiveAlgorithm(schedules.AllGather, m.Link, 8, 1<<20))
@@ -111,10 +111,44 @@ func TestCalibrateNCCLCollectives(t *testing.T) {
 
 	stdout, stderr, code = psim(t, "psim calibrate --nccl halves.txt")
 	require.Zero(t, code, stderr)
-	require.Contains(t, stdout, "all-gathers: 19 times from halves.txt\n")
-	require.Contains(t, stdout, "reduce-scatters: 19 times from halves.txt\n")
+	require.Contains(t, stdout, "all-gathers: 19 times, of 1KiB to 256MiB, from halves.txt\n")
+	require.Contains(t, stdout, "reduce-scatters: 19 times, of 1KiB to 256MiB, from halves.txt\n")
 	require.NotContains(t, stdout, "all-reduces")
 	require.Contains(t, stdout, "other numbers of ranks  90.0 GB/s")
+}
+
+// What files leave open is said, in the link's file too. The time of a single size
+// is all bandwidth.
+func TestCalibrateNCCLWarnings(t *testing.T) {
+	userFolder(t)
+	text := ncclOutput(4, 10, 100)
+	lines := strings.SplitAfter(text, "\n")
+	small := strings.Join(lines[:10], "")
+	one := strings.Replace(small, lines[8], "", 1)
+	one = strings.Replace(one, lines[9], "", 1)
+	hosts := strings.Replace(text, " node device", " other device", 1)
+	for name, c := range map[string][2]string{
+		"small.txt": {small, "all-reduces over 4 ranks end at 4KiB: what larger tensors take"},
+		"one.txt":   {one, "all-reduces over 4 ranks have one size, 1KiB: all of its time counts for bandwidth"},
+		"hosts.txt": {hosts, "all-reduces over 4 ranks are of 2 nodes, and psim takes the link for one inside a node"},
+	} {
+		require.NoError(t, os.WriteFile(name, []byte(c[0]), 0o644))
+		stdout, stderr, code := psim(t, "psim calibrate --nccl "+name+" --json")
+		require.Zero(t, code, stderr)
+		var read ncclCalibration
+		require.NoError(t, json.Unmarshal([]byte(stdout), &read))
+		require.Len(t, read.Warnings, 1, name)
+		require.Contains(t, read.Warnings[0], c[1])
+		data, err := os.ReadFile("my-link.toml")
+		require.NoError(t, err)
+		require.Contains(t, string(data), "\n# Warning: "+c[1])
+		stdout, _, _ = psim(t, "psim calibrate --nccl "+name)
+		require.Contains(t, stdout, "\nwarning: all-reduces over 4 ranks")
+		if name == "one.txt" {
+			require.Zero(t, read.Ranges[0].Call)
+			require.InEpsilon(t, 2*3./4*1024/(10e-6+2*3./4*1024/100e9), read.Ranges[0].Bandwidth, 1e-3)
+		}
+	}
 }
 
 // Wrong input leaves no file.
