@@ -56,7 +56,8 @@ example exec is measured. Nothing else should run meanwhile.
 all_gather_perf and reduce_scatter_perf, text or JSON (-J), one test in a file or
 several: for every collective and number of ranks a start-up and a bandwidth in up
 to three ranges of sizes. It prints the fit and its errors, and writes my-link.toml.
-Without all_gather_perf and reduce_scatter_perf these take half of an all-reduce.`,
+Without all_gather_perf and reduce_scatter_perf these take half of an all-reduce's
+steps, and the call. Messages between stages take the bandwidth of the fewest ranks.`,
 		Example: `  psim calibrate --samples 1,2 --repeats 1
   psim run exec --set machine.file=my-machine.toml --set schedule.name=gpipe
   psim calibrate --set model.hidden=64 --quiet --repeats 1 --out small.toml

@@ -45,7 +45,7 @@ func (f publishedFlags) run(ctx context.Context, names []string, stdout, stderr 
 	case f.json:
 		return report.WriteJSON(stdout)
 	case f.markdown:
-		pictures := "."
+		pictures := ""
 		if f.out != "" {
 			pictures = filepath.Base(f.out)
 		}

@@ -15,7 +15,8 @@ func korthikantiTable4() Table {
 	return Table{
 		Name: "korthikanti-2022-table-4", Title: "forward and backward of one layer of 22B", Figure: "korthikanti-layer",
 		Paper: korthikantiPaper, Place: "table 4",
-		Note: "No constant is from this table: the machine is that of korthikanti-2022-table-5, whose errors these are parts of.",
+		Device: "korthikanti-2022-table-5",
+		Note:   "No constant is from this table: the machine is that of korthikanti-2022-table-5, whose errors these are parts of.",
 		Rows: func() ([]Row, error) {
 			var rows []Row
 			for _, r := range records("korthikanti_layer.csv") {

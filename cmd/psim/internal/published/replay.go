@@ -29,6 +29,7 @@ type Result struct {
 	AllWorst   float64 `json:"all_rows_worst_error"`
 	Fitted     bool    `json:"fitted"`
 	FittedFrom string  `json:"fitted_from,omitempty"`
+	DeviceFrom string  `json:"device_from,omitempty"`
 	Title      string  `json:"title"`
 	Paper      string  `json:"paper"`
 	Place      string  `json:"place"`
@@ -57,7 +58,7 @@ func (t Table) replay() (Result, error) {
 		return Result{}, err
 	}
 	r := Result{
-		Name: t.Name, Rows: len(rows), Fitted: t.Fitted != "", FittedFrom: t.Fitted,
+		Name: t.Name, Rows: len(rows), Fitted: t.Fitted != "", FittedFrom: t.Fitted, DeviceFrom: t.Device,
 		Title: t.Title, Paper: t.Paper, Place: t.Place, Claim: t.Claim, Note: t.Note, Figure: t.Figure, Replayed: rows,
 	}
 	return r, r.summarize()

@@ -17,6 +17,9 @@ type Table struct {
 	// Fitted says which constants come from which rows; empty where nothing
 	// was fitted.
 	Fitted string
+	// Device says where a device's constants are from, which others were fitted
+	// to; empty where there are none.
+	Device string
 	// Claim is the best that any other tool says of the same or a like table,
 	// with its source; empty where none is known.
 	Claim string
