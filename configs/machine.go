@@ -95,6 +95,9 @@ func parseMachine(label string, data []byte) (costmodel.MachineOptions, error) {
 	if err := s.decode(&file); err != nil {
 		return file.Machine, err
 	}
+	if !s.defines("machine") {
+		return file.Machine, &Error{Label: label, Problem: "says nothing; a machine file has a [machine] section"}
+	}
 	if file.Machine.File != "" {
 		return file.Machine, errors.New("a machine file cannot name another")
 	}

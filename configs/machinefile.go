@@ -12,12 +12,18 @@ import (
 	"psim/internal/units"
 )
 
-// machineMark begins every machine file that psim writes.
-const machineMark = "# A machine file, written by psim calibrate."
+// What begins the machine files that psim writes: of measured layers, and of links.
+const (
+	machineMark = "# A machine file, written by psim calibrate."
+	linkMark    = "# A machine file, written by psim calibrate --nccl."
+)
 
-// WrittenMachine reports whether a text is a machine file that psim has
-// written, so that it may be replaced.
+// WrittenMachine reports whether a text is what WriteMachine has written, so that it
+// may be replaced.
 func WrittenMachine(data []byte) bool { return bytes.HasPrefix(data, []byte(machineMark)) }
+
+// WrittenLink is WrittenMachine for WriteLink.
+func WrittenLink(data []byte) bool { return bytes.HasPrefix(data, []byte(linkMark)) }
 
 // computeTable and linkTable are what is written of a device and a link.
 type computeTable struct {
@@ -63,13 +69,13 @@ func WriteMachine(w io.Writer, m costmodel.Machine, comment []string) error {
 	for _, x := range d.Measured {
 		sections = append(sections, section{"[[machine.measured]]", x})
 	}
-	return writeSections(w, comment, sections)
+	return writeSections(w, machineMark, comment, sections)
 }
 
 // WriteLink writes a machine file that has a link alone; the device is to be
 // named beside the file.
 func WriteLink(w io.Writer, l costmodel.Link, comment []string) error {
-	return writeSections(w, comment, linkSections(l))
+	return writeSections(w, linkMark, comment, linkSections(l))
 }
 
 // linkSections are a link, and its measured collectives.
@@ -84,9 +90,9 @@ func linkSections(l costmodel.Link) []section {
 }
 
 // writeSections writes the mark, the comment and the sections.
-func writeSections(w io.Writer, comment []string, sections []section) error {
+func writeSections(w io.Writer, mark string, comment []string, sections []section) error {
 	var b bytes.Buffer
-	fmt.Fprintln(&b, machineMark)
+	fmt.Fprintln(&b, mark)
 	for _, line := range comment {
 		fmt.Fprintln(&b, strings.TrimRight("# "+printable(line), " "))
 	}

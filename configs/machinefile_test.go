@@ -70,7 +70,7 @@ func TestLinkRoundTrip(t *testing.T) {
 		m := measuredMachine(t)
 		var b bytes.Buffer
 		require.NoError(t, configs.WriteLink(&b, m.Link, []string{"measured"}))
-		require.True(t, configs.WrittenMachine(b.Bytes()))
+		require.True(t, configs.WrittenLink(b.Bytes()))
 		read, err := configs.ParseMachine("m.toml", b.Bytes())
 		require.NoError(t, err, b.String())
 		require.Equal(t, m.Link, read.Link)

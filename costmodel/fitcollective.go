@@ -30,7 +30,7 @@ const (
 	mostRanges   = 3
 	leastInRange = 3
 	steady       = 0.001
-	mostTimings  = 500 // of a number of ranks: the fit's time grows with their cube
+	mostTimings  = 250 // of a number of ranks: the fit's time grows with their cube
 )
 
 // FitLink fits a link to timings: a table for every kind of collective that was

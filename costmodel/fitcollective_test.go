@@ -115,5 +115,5 @@ func TestTooManyTimings(t *testing.T) {
 		list[i] = costmodel.CollectiveTiming{Kind: schedules.AllGather, Ranks: 2, Bytes: 1024, Time: time.Microsecond}
 	}
 	_, err := costmodel.FitLink(list)
-	require.ErrorContains(t, err, "there are 501 times of all_gather over 2 ranks, more than the 500 that can be fitted")
+	require.ErrorContains(t, err, "there are 501 times of all_gather over 2 ranks, more than the 250 that can be fitted")
 }

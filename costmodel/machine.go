@@ -203,9 +203,9 @@ func (m *Machine) Slowest(ranks []int32) Link {
 		slow.Collective = min(slow.Collective, units.Rate(m.Link.ring()))
 		slow.Latency = max(m.Link.Latency, m.Network.Latency)
 		slow.Call = max(m.Link.Call, m.Network.Call)
-		slow.AllReduce, slow.AllGather, slow.ReduceScatter = nil, nil, nil // which are for one rank on each node
+		return slow.withoutTables() // which are for one rank on each node
 	}
-	return slow
+	return slow.sharedTables(float64(cards) / float64(siblings))
 }
 
 // Group is Slowest, with what CollectiveTime needs to know of a group over

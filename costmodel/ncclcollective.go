@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path"
+	"strconv"
 	"strings"
 
 	"psim/schedules"
@@ -35,7 +36,16 @@ func testNamed(program string) (*ncclTest, error) {
 			return &ncclTests[i], nil
 		}
 	}
-	return nil, fmt.Errorf("this is the output of %s, which prices no collective of a link; that of %s is wanted", path.Base(program), ncclNames)
+	return nil, fmt.Errorf("this is the output of %s, which prices no collective of a link; that of %s is wanted", printable(path.Base(program)), ncclNames)
+}
+
+// printable is a name from a file as a terminal may have it.
+func printable(name string) string {
+	const longest = 60
+	if quoted := strconv.QuoteToASCII(name); len(name) > longest || quoted != `"`+name+`"` {
+		return quoted[:min(len(quoted), longest)]
+	}
+	return name
 }
 
 // factor is busbw / algbw: how often the whole tensor passes the slowest link.

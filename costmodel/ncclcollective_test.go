@@ -106,6 +106,7 @@ func TestReadNCCLCollectivesErrors(t *testing.T) {
 	slow := ncclText(8, ncclSized(64, "none", 9.5, 7./8), ncclSized(128, "none", 9.5, 7./8))
 	for _, c := range [][2]string{
 		{ncclRun(4, "alltoall_perf", "none", 0.75), "x:2: this is the output of alltoall_perf, which prices no collective of a link; that of all_reduce_perf, all_gather_perf or reduce_scatter_perf is wanted"},
+		{"# Collective test starting: \x1b[31mevil\x07_perf", `x:1: this is the output of "\x1b[31mevil\a_perf", which`},
 		{ncclRun(2, "reduce_perf", "sum", 1), "x:2: this is the output of reduce_perf"},
 		{ncclRun(4, "all_gather_perf", "none", 1), "x:16: busbw is 1 times algbw, where an all-gather over 4 ranks has 0.75; is it another"},
 		{ncclRun(4, "", "none", 1), "x:15: busbw is 1 times algbw, where an all-gather over 4 ranks has 0.75; is it another"},

@@ -17,6 +17,9 @@ type ncclReport struct {
 		GPUs    int               `json:"ngpus"`
 		Devices []json.RawMessage `json:"devices"` // one for every process
 	} `json:"config"`
+	Verdict *struct {
+		OK *bool `json:"okay"`
+	} `json:"out_of_bounds"`
 	Results []struct {
 		Size       float64 `json:"size"`
 		Operation  string  `json:"redop"`
@@ -65,6 +68,9 @@ func (r ncclReport) run(label string) (ncclRun, error) {
 	}
 	if err := r.checkProgram(); err != nil {
 		return run, err
+	}
+	if r.Verdict != nil && r.Verdict.OK != nil && !*r.Verdict.OK {
+		return run, errors.New("out_of_bounds.okay is false: the measurement is of a broken collective, whose times mean nothing")
 	}
 	for _, device := range r.Config.Devices {
 		var place struct {

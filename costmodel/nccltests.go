@@ -16,6 +16,7 @@ import (
 // the label and, in text, the line.
 func ReadNCCLTests(label string, data []byte) ([]CollectiveTiming, error) {
 	read := readNCCLText
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '{' {
 		read = readNCCLJSON
 	}
@@ -100,9 +101,12 @@ func (r ncclRun) timings() ([]CollectiveTiming, error) {
 	return list, nil
 }
 
-// digits is how far off a quotient of printed numbers may be: bandwidths below
-// 1 GB/s, which are not checked, have fewer than three digits.
-const digits = 0.02
+// digits is how far off a quotient of printed numbers may be, and lastDigit how far
+// off a bandwidth itself, of which two decimals are printed.
+const (
+	digits    = 0.02
+	lastDigit = 0.006
+)
 
 func (r ncclRow) took() time.Duration { return seconds(r.us / 1e6) }
 
@@ -124,7 +128,7 @@ func (r ncclRow) check(ranks int) error {
 		return fmt.Errorf("#wrong = %v: a number of results is wanted, or N/A", r.wrong)
 	case r.wrong > 0:
 		return fmt.Errorf("%v wrong results: the measurement is of a broken collective, whose times mean nothing; a run with 0 is wanted", r.wrong)
-	case r.algbw >= 1 && !(math.Abs(r.rate()/r.algbw-1) < digits):
+	case !(r.algbw >= 0) || !(math.Abs(r.rate()-r.algbw) <= lastDigit+digits*r.algbw):
 		return fmt.Errorf("size = %v in time = %v microseconds are %.3g GB/s, where algbw is %.3g; is the time in another unit?", r.size, r.us, r.rate(), r.algbw)
 	}
 	return nil

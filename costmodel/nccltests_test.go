@@ -42,8 +42,14 @@ func TestReadNCCLTests(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, list)
 
-	tagged := "[1,0]<stdout>:" + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\r\n[1,0]<stdout>:")
-	list, err = costmodel.ReadNCCLTests("x", []byte(tagged))
+	for _, tag := range []string{"[1,0]<stdout>:", "[prterun-node1-4242@1,0]<stdout>: ", "0: ", "[0] "} { // Open MPI 4 and 5, srun -l, hydra
+		tagged := tag + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\r\n"+tag)
+		list, err = costmodel.ReadNCCLTests("x", []byte(tagged))
+		require.NoError(t, err)
+		require.Equal(t, want, list)
+	}
+	// A run that crashed before its first row does not count.
+	list, err = costmodel.ReadNCCLTests("x", []byte("\ufeff"+text[:strings.Index(text, "#\n#   ")]+text))
 	require.NoError(t, err)
 	require.Equal(t, want, list)
 
@@ -92,6 +98,12 @@ func TestReadNCCLTestsErrors(t *testing.T) {
 		{edit(smallRow, "        1024           256     float"), fmt.Sprintf("x:%d: the row has no time", first)},
 		{edit("221.86", "333.85"), fmt.Sprintf("x:%d: busbw is 2.26 times algbw, where an all-reduce over 4 ranks has 1.5 and a reduce-scatter over 4 ranks has 0.75; is it another collective", first+1)},
 		{edit("7259.4", "7.2594"), fmt.Sprintf("x:%d: size = 1.073741824e+09 in time = 7.2594 microseconds are 1.48e+05 GB/s, where algbw is 148; is the time in another unit?", first+1)},
+		{edit("#  Rank  1", "#"), "x:6: rank 2, where rank 1 is next: the number of ranks cannot be told; were lines lost"},
+		{edit("#  Rank  3", "#  Rank  2"), "x:7: rank 2, where rank 3 is next"},
+		{edit("values : 0 OK", "values : 12 FAILED"), fmt.Sprintf("x:%d: nccl-tests found wrong results: the measurement", first+2)},
+		{edit("    0.08    0.13 ", "    0.50    0.75 "), fmt.Sprintf("x:%d: size = 1024 in time = 12.1 microseconds are 0.0846 GB/s, where algbw is 0.5; is the time in another unit?", first)},
+		{edit("    0.08    0.13 ", "    -5    0.13 "), fmt.Sprintf("x:%d: size = 1024 in time = 12.1 microseconds are 0.0846 GB/s, where algbw is -5", first)},
+		{strings.Replace(ncclJSON, `"results":[`, `"out_of_bounds":{"count":4,"okay":false},"results":[`, 1), "x: out_of_bounds.okay is false: the measurement"},
 		{edit("#  Rank  3", "#"), fmt.Sprintf("x:%d: busbw is 1.5 times algbw, where an all-reduce over 3 ranks has 1.33", first+1)},
 		{strings.ReplaceAll(text, "Rank", "GPU"), fmt.Sprintf("x:%d: a row before the lines", first)},
 		{strings.ReplaceAll(text, "busbw", "bus"), fmt.Sprintf("x:%d: a row before the heading", first)},

@@ -17,10 +17,11 @@ type ncclText struct {
 }
 
 var (
-	// mpirunTag is what mpirun puts before lines that it tags.
-	mpirunTag  = regexp.MustCompile(`^\[\d+,\d+\]<std\w+>:\s?`)
+	// mpirunTag is what mpirun and others put before lines that they tag.
+	mpirunTag  = regexp.MustCompile(`^(\[[^\]]*\]<std\w+>:\s?|\d+:\s|\[\d+\]\s)`) // srun -l: "3: ", hydra: "[3] "
 	ncclStart  = regexp.MustCompile(`^#\s*Collective test starting:\s*(\S+)`)
-	ncclRank   = regexp.MustCompile(`^#\s+Rank\s+\d+\s`)
+	ncclRank   = regexp.MustCompile(`^#\s+Rank\s+(\d+)\s`)
+	ncclFailed = regexp.MustCompile(`^#\s*(Out of bounds values|Bitwise mismatches)\s*:\s*\d+\s+FAILED`)
 	ncclHost   = regexp.MustCompile(`\son\s+(\S+)\s+device\s`)
 	ncclEnd    = regexp.MustCompile(`^#\s*(Out of bounds values|Avg bus bandwidth)`)
 	ncclWhole  = regexp.MustCompile(`^\s*\d+\s+\d+\s`)
@@ -50,8 +51,12 @@ func (t *ncclText) read(at, line string) error {
 		t.begin(test)
 		return err
 	case ncclRank.MatchString(line):
-		if len(t.runs) == 0 || len(t.run().rows) > 0 {
+		rank := ncclRank.FindStringSubmatch(line)[1]
+		if len(t.runs) == 0 || len(t.run().rows) > 0 || rank == "0" && t.run().ranks > 0 {
 			t.begin(nil)
+		}
+		if next := strconv.Itoa(t.run().ranks); rank != next {
+			return fmt.Errorf("rank %s, where rank %s is next: the number of ranks cannot be told; were lines lost, or do several processes print into one file?", rank, next)
 		}
 		t.run().ranks++
 		if host := ncclHost.FindStringSubmatch(line); host != nil {
@@ -62,6 +67,8 @@ func (t *ncclText) read(at, line string) error {
 		if slices.Contains(words, "cputime") {
 			return errors.New("these are times of the CPU (-C), not of the collectives")
 		}
+	case ncclFailed.MatchString(line):
+		return errors.New("nccl-tests found wrong results: the measurement is of a broken collective, whose times mean nothing")
 	case ncclEnd.MatchString(line):
 		t.rows = false
 	case ncclWhole.MatchString(line) || t.rows && beginsRow(words):

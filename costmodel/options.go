@@ -50,7 +50,8 @@ type ComputeOptions struct {
 }
 
 // LinkOptions is a link by name, link = "pcie4", or in place, [machine.link].
-// Keys that come after a name change that link.
+// Keys that come after a name change that link; what they say of collectives goes
+// before what was measured of it, so that its tables are dropped.
 type LinkOptions struct {
 	Name string
 	keys map[string]any
@@ -214,6 +215,11 @@ func (o LinkOptions) link(c Catalog, key string) (Link, error) {
 		var ok bool
 		if l, ok = c.link(o.Name); !ok {
 			return l, fmt.Errorf("%s = %q: not in the catalog%s (psim list devices)", key, o.Name, nearest.Suggest(o.Name, c.linkNames()))
+		}
+	}
+	for _, key := range []string{"latency", "collective_bandwidth", "collective_call", "algorithm"} {
+		if _, given := o.keys[key]; given {
+			l = l.withoutTables()
 		}
 	}
 	if err := l.fill(o.keys); err != nil {

@@ -71,6 +71,24 @@ func TestLinkOptions(t *testing.T) {
 		require.Equal(t, e.want, m.Link)
 	}
 	require.Equal(t, map[string]any{"bandwidth": "10B/s", "latency": "5ns"}, table) // as it was
+
+	// What is said of collectives goes before what was measured; tables that are
+	// given with it stay.
+	measured := catalog()
+	ranges := []costmodel.CollectiveRange{{Ranks: 2, Bandwidth: 7}}
+	measured.Links[0].AllReduce, measured.Links[0].AllGather = ranges, ranges
+	for key, want := range map[string]int{"shared": 1, "bandwidth": 1, "latency": 0, "collective_bandwidth": 0, "collective_call": 0, "algorithm": 0} {
+		value := map[string]any{"shared": "device", "bandwidth": "9B/s", "latency": "9ns", "collective_bandwidth": "9B/s", "collective_call": "9ns", "algorithm": "tree"}[key]
+		m, err := costmodel.MachineOptions{Link: link(t, "wide", map[string]any{key: value})}.Machine(measured)
+		require.NoError(t, err)
+		require.Len(t, m.Link.AllReduce, want, key)
+		require.Len(t, m.Link.AllGather, want, key)
+	}
+	given := map[string]any{"latency": "9ns", "all_gather": []map[string]any{{"ranks": int64(2), "bandwidth": "7B/s"}}}
+	m, err := costmodel.MachineOptions{Link: link(t, "wide", given)}.Machine(measured)
+	require.NoError(t, err)
+	require.Empty(t, m.Link.AllReduce)
+	require.Equal(t, ranges, m.Link.AllGather)
 }
 
 func TestMachineOptionsErrors(t *testing.T) {

@@ -69,6 +69,25 @@ func (l *Link) setTable(k schedules.Kind, ranges []CollectiveRange) {
 	}
 }
 
+// withoutTables is the link with the closed forms alone.
+func (l Link) withoutTables() Link {
+	l.AllReduce, l.AllGather, l.ReduceScatter = nil, nil, nil
+	return l
+}
+
+// sharedTables is the link with tables of which a user gets a share of the
+// bandwidth.
+func (l Link) sharedTables(share float64) Link {
+	for _, t := range l.Tables() {
+		ranges := slices.Clone(t.Ranges)
+		for i, r := range ranges {
+			ranges[i].Bandwidth = units.Rate(float64(r.Bandwidth) * share)
+		}
+		l.setTable(t.Kind, ranges)
+	}
+	return l
+}
+
 // moves is how often a collective over n ranks moves (n−1)/n of its tensor.
 func moves(k schedules.Kind) int {
 	if k == schedules.AllReduce {

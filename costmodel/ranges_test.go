@@ -116,6 +116,11 @@ func TestTablesOfAGroup(t *testing.T) {
 	m.Network.AllReduce, m.Network.AllGather, m.Network.ReduceScatter = table, table, table
 	for kind := range rings {
 		require.Equal(t, "measured", costmodel.CollectiveAlgorithm(kind, m.Group([]int32{0, 4}), 2, 100))
+		// Devices of a tensor-parallel rank that share a card have a share of it.
+		shared := m
+		shared.Tensor, shared.NICsPerNode = 4, 2
+		took, alone := costmodel.CollectiveTime(kind, shared.Group([]int32{0, 1}), 2, 1000)-5000, costmodel.CollectiveTime(kind, m.Group([]int32{0, 4}), 2, 1000)-5000
+		require.Equal(t, 2*alone, took)
 		require.Equal(t, costmodel.RingAlgorithm, costmodel.CollectiveAlgorithm(kind, m.Group(group(8)), 8, 100))
 	}
 }

@@ -148,13 +148,18 @@ func (f calibrateFlags) check() error {
 			return fmt.Errorf("--samples %d: a microbatch has at least 1 sample", n)
 		}
 	}
+	if info, err := os.Stat(f.out); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return fmt.Errorf("--out %s: is not a regular file; name one", f.out)
+	}
 	data, err := os.ReadFile(f.out)
 	switch {
 	case f.out == "":
 		return errors.New("--out: name a file")
 	case isFolder(f.out):
 		return fmt.Errorf("--out %s: is a folder; name a file", f.out)
-	case err == nil && !configs.WrittenMachine(data):
+	case err == nil && len(f.nccl) > 0 && !configs.WrittenLink(data):
+		return fmt.Errorf("--out %s: is there, and psim calibrate --nccl has not written it; name another file", f.out)
+	case err == nil && len(f.nccl) == 0 && !configs.WrittenMachine(data):
 		return fmt.Errorf("--out %s: is there, and psim calibrate has not written it; name another file", f.out)
 	case err != nil && !os.IsNotExist(err):
 		return fmt.Errorf("--out %s: cannot be replaced: %s", f.out, reason(err))

@@ -110,6 +110,9 @@ func (f calibrateFlags) runNCCL(ctx context.Context, args []string, stdout io.Wr
 	return found.write(stdout)
 }
 
+// largestNCCL is the largest file in bytes that is read.
+const largestNCCL = 256 << 20
+
 func readNCCL(path string) ([]costmodel.CollectiveTiming, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -117,6 +120,9 @@ func readNCCL(path string) ([]costmodel.CollectiveTiming, error) {
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: is not a regular file", path)
+	}
+	if info.Size() > largestNCCL {
+		return nil, fmt.Errorf("%s: has %v, more than the output of any test; name a file of at most %v", path, units.Bytes(info.Size()), units.Bytes(largestNCCL))
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -159,6 +159,7 @@ func TestCalibrateNCCLErrors(t *testing.T) {
 	require.NoError(t, os.WriteFile("bad.txt", []byte(strings.Replace(text, " float sum -1 1", " float sum -1 x", 1)), 0o644))
 	require.NoError(t, os.WriteFile("other.txt", []byte(strings.Replace(text, "all_reduce", "alltoall", 1)), 0o644))
 	require.NoError(t, os.WriteFile("wrong.txt", []byte(strings.Replace(text, " 0\n", " 3\n", 1)), 0o644))
+	require.NoError(t, os.WriteFile("measured.toml", []byte("# A machine file, written by psim calibrate.\n"), 0o644))
 	for _, c := range [][2]string{
 		{"--nccl nowhere.txt", "--nccl nowhere.txt: no such file or directory"},
 		{"--nccl configs", "--nccl configs: is not a regular file"},
@@ -168,7 +169,9 @@ func TestCalibrateNCCLErrors(t *testing.T) {
 		{"--nccl wrong.txt", "--nccl wrong.txt:8: 3 wrong results: the measurement is of a broken collective"},
 		{"--nccl good.txt gpipe", "--nccl fits a link to files and measures nothing here; leave out CONFIG"},
 		{"--nccl good.txt --set model.layers=1", "leave out CONFIG, --set"},
-		{"--nccl good.txt --out my.toml", "--out my.toml: is there, and psim calibrate has not written it"},
+		{"--nccl good.txt --out my.toml", "--out my.toml: is there, and psim calibrate --nccl has not written it"},
+		{"--nccl good.txt --out measured.toml", "--out measured.toml: is there, and psim calibrate --nccl has not written it"},
+		{"--nccl good.txt --out " + os.DevNull, "is not a regular file; name one"},
 		{"--nccl good.txt --out nowhere/x.toml", "--out nowhere/x.toml: there is no folder"},
 	} {
 		stdout, stderr, code := psim(t, "psim calibrate "+c[0])

@@ -195,6 +195,7 @@ func TestErrors(t *testing.T) {
 		"psim validate --json --markdown",
 		"psim validate --published zero-bubble-2023-table-6",
 		"psim validate --published --executed",
+		"psim validate --published --gpus 3",
 		"psim validate --out figures",
 		"psim validate --published --out my.toml",
 	} {

@@ -42,20 +42,20 @@ times in all.`,
 			if asJSON && markdown {
 				return errors.New("--json and --markdown exclude each other: stdout holds one of them")
 			}
-			if p.published {
-				if executed {
-					return errors.New("--published and --executed exclude each other")
-				}
-				p.json, p.markdown = asJSON, markdown
-				return p.run(cmd.Context(), args, cmd.OutOrStdout(), cmd.ErrOrStderr())
-			}
-			if p.out != "" {
-				return fmt.Errorf("--out %s: is for --published", p.out)
+			if p.published && executed {
+				return errors.New("--published and --executed exclude each other")
 			}
 			for _, name := range executedFlags {
 				if cmd.Flags().Changed(name) && !executed {
 					return fmt.Errorf("--%s: is for the experiments of --executed, which is not given", name)
 				}
+			}
+			if p.published {
+				p.json, p.markdown = asJSON, markdown
+				return p.run(cmd.Context(), args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
+			if p.out != "" {
+				return fmt.Errorf("--out %s: is for --published", p.out)
 			}
 			if executed {
 				if len(args) > 0 {

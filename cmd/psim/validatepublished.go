@@ -31,6 +31,11 @@ func (f publishedFlags) run(ctx context.Context, names []string, stdout, stderr 
 	if err != nil {
 		return err
 	}
+	if f.out != "" {
+		if err := checkFolder(f.out); err != nil {
+			return err
+		}
+	}
 	report, err := published.Replay(tables)
 	if err != nil {
 		return failure{err}
@@ -59,9 +64,6 @@ func (f publishedFlags) run(ctx context.Context, names []string, stdout, stderr 
 
 // draw writes a scatter plot for every source.
 func (f publishedFlags) draw(ctx context.Context, r published.Report) error {
-	if err := checkFolder(f.out); err != nil {
-		return err
-	}
 	figures := r.Figures()
 	var files []file
 	for _, name := range slices.Sorted(maps.Keys(figures)) {
