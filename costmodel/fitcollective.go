@@ -21,6 +21,9 @@ type CollectiveTiming struct {
 	Bytes int64 // of the whole tensor
 	Time  time.Duration
 	Nodes int // over which the ranks are; 0 where that is one, or not told
+	// Guessed: no test is named, and the numbers are of an all-gather; those of
+	// alltoall are alike.
+	Guessed bool
 }
 
 // Limits of the fit: a number of ranks has at most so many ranges, protocols and

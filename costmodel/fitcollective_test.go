@@ -38,7 +38,7 @@ func TestFitLink(t *testing.T) {
 		}
 	})
 	for _, bad := range [][]costmodel.CollectiveTiming{
-		nil, {{schedules.AllReduce, 1, 1, 1, 0}}, {{schedules.AllReduce, 2, 0, 1, 0}}, {{schedules.AllGather, 2, 1, 0, 0}}, {{schedules.Send, 2, 1, 1, 0}},
+		nil, {{schedules.AllReduce, 1, 1, 1, 0, false}}, {{schedules.AllReduce, 2, 0, 1, 0, false}}, {{schedules.AllGather, 2, 1, 0, 0, false}}, {{schedules.Send, 2, 1, 1, 0, false}},
 	} {
 		_, err := costmodel.FitLink(bad)
 		require.Error(t, err)

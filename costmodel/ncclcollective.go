@@ -60,7 +60,9 @@ func (r ncclRow) checkTest(t ncclTest, ranks int, named bool) error {
 	switch factor := t.factor(ranks); {
 	case r.algbw >= 1 && !r.near(factor):
 		return fmt.Errorf("busbw is %.3g times algbw, where %s over %d ranks has %.3g; is it another collective, or are ranks missing?", r.busbw/r.algbw, t.article, ranks, factor)
-	case !named && r.redop != "" && t.reduces != r.reduces():
+	case named && r.redop != "" && t.reduces != r.reduces():
+		return fmt.Errorf("redop = %s, which %s does not print; is the file put together from two?", r.redop, t.name)
+	case r.redop != "" && t.reduces != r.reduces():
 		return fmt.Errorf("redop = %s, but other rows of the run are of %s; are these two runs?", r.redop, t.article)
 	}
 	return nil

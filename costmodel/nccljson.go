@@ -66,7 +66,8 @@ func (r ncclReport) run(label string) (ncclRun, error) {
 	if r.Config.Threads < 1 || r.Config.GPUs < 1 || r.Config.Threads > most || r.Config.GPUs > most {
 		return run, fmt.Errorf("config: nthreads = %d, ngpus = %d: at least 1 each is wanted", r.Config.Threads, r.Config.GPUs)
 	}
-	if err := r.checkProgram(); err != nil {
+	var err error
+	if run.test, err = r.program(); err != nil {
 		return run, err
 	}
 	if r.Verdict != nil && r.Verdict.OK != nil && !*r.Verdict.OK {
@@ -102,15 +103,14 @@ func (r ncclReport) run(label string) (ncclRun, error) {
 	return run, nil
 }
 
-// checkProgram refuses the report of a test that prices nothing. Arguments that
-// name no test tell nothing, as a program may have been renamed.
-func (r ncclReport) checkProgram() error {
+// program is the test that made the report, and an error if that prices nothing.
+// Arguments that name no test tell nothing, as a program may have been renamed.
+func (r ncclReport) program() (*ncclTest, error) {
 	var args []string
 	if json.Unmarshal(r.Args, &args) != nil || len(args) == 0 || !strings.Contains(args[0], "_perf") {
-		return nil
+		return nil, nil
 	}
-	_, err := testNamed(args[0])
-	return err
+	return testNamed(args[0])
 }
 
 // jsonError names the line of a mistake in the value that starts at a byte.

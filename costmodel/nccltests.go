@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"psim/schedules"
 )
 
 // ReadNCCLTests reads what nccl-tests' all_reduce_perf, all_gather_perf and
@@ -96,7 +98,7 @@ func (r ncclRun) timings() ([]CollectiveTiming, error) {
 		if err := row.checkTest(*test, r.ranks, r.test != nil); err != nil {
 			return nil, fmt.Errorf("%s: %w", row.at, err)
 		}
-		list = append(list, CollectiveTiming{test.kind, r.ranks, int64(row.size), row.took(), r.nodes()})
+		list = append(list, CollectiveTiming{test.kind, r.ranks, int64(row.size), row.took(), r.nodes(), r.test == nil && test.kind == schedules.AllGather})
 	}
 	return list, nil
 }

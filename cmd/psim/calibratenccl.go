@@ -207,6 +207,9 @@ func ncclWarnings(name string, timings []ncclTiming) (list []string) {
 		case largest < enough:
 			list = append(list, fmt.Sprintf("%ss over %d ranks end at %v: what larger tensors take is not known from them; measure up to -e 1G", name, n, units.Bytes(largest)))
 		}
+		if own[0].Guessed {
+			list = append(list, fmt.Sprintf("%ss over %d ranks are told by their numbers, and alltoall has the same: the file does not name its test, as nccl-tests do from 2.17 on", name, n))
+		}
 		if nodes := own[0].Nodes; nodes > 1 {
 			list = append(list, fmt.Sprintf("%ss over %d ranks are of %d nodes, and psim takes the link for one inside a node: leave machine.devices_per_node out, so that all devices count as one", name, n, nodes))
 		}
