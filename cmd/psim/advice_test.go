@@ -85,6 +85,8 @@ func TestMargin(t *testing.T) {
 	stdout, _, _ := psim(t, tight)
 	require.Contains(t, stdout, "fits; the highest peak is 9.04 GB of 10.0 GB, on rank 3\n")
 	require.Contains(t, stdout, "warning: rank 3 has 10 % of its memory to spare, and fragmentation may take more: see machine.memory_margin\n")
+	stdout, _, _ = psim(t, "psim search gpipe --set machine.compute.memory=2GB")
+	require.Regexp(t, `\nwarning: rank \d has \d+ % of its memory to spare, and fragmentation may take more: see machine.memory_margin\n`, stdout)
 	stdout, _, _ = psim(t, tight+" --set machine.memory_margin=0.05")
 	require.Contains(t, stdout, "fits; the highest peak is 9.04 GB of 9.50 GB (a margin of 5.0 % stays free), on rank 3\n")
 	require.NotContains(t, stdout, "warning")

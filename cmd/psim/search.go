@@ -204,6 +204,9 @@ func (s *planSearch) evaluate(ctx context.Context, c *configs.Config, sets []str
 	if err := e.leaveRoom(ctx); err != nil {
 		return err
 	}
+	if e.result.FitsMemory {
+		e.warnOfFragmentation()
+	}
 	s.plans.Evaluated++
 	s.plans.Plans = append(s.plans.Plans, reports.Plan{Result: e.result, Settings: sets})
 	return nil
