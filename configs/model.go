@@ -40,7 +40,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 		return nil, c.problem("machine", err)
 	}
 	plan := &Plan{Graph: graph, Costs: costs, Workload: w, Machine: machine, Samples: sum(w.Samples) * int64(c.Parallel.Data), Search: found}
-	plan.Warnings = slices.Concat(c.changes, c.joined(machine), unmeasured(w, machine.Device))
+	plan.Warnings = slices.Concat(c.changes, c.joined(machine), unmeasured(w, machine.Device), unusedRanges(machine, graph.Ranks()))
 	if tokens := w.Network.TokensPerSample; tokens > 1 {
 		plan.Tokens = plan.Samples * int64(tokens)
 	}
