@@ -111,7 +111,7 @@ func listRanges(w io.Writer, t costmodel.CollectiveTable, source string) {
 	if len(t.Ranges) == 0 {
 		return
 	}
-	describeValue(w, sourced{t.Key, "call and bus bandwidth, by ranks and bytes"}, source)
+	describeValue(w, sourced{t.Key, "call and bus bandwidth, by ranks and bytes; where that is above the link's, bytes hardly count"}, source)
 	for _, r := range t.Ranges {
 		fmt.Fprintf(w, "%sover %d from %s: %s and %s\n", below[1:], r.Ranks, r.From, r.Call, r.Bandwidth)
 	}
