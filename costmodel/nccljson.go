@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 )
 
@@ -113,6 +114,23 @@ func (r ncclReport) program() (*ncclTest, error) {
 	return testNamed(args[0])
 }
 
+// jsonWanted says in words what a kind of value is in JSON.
+func jsonWanted(k reflect.Kind) string {
+	switch k {
+	case reflect.Int:
+		return "a whole number"
+	case reflect.Float64:
+		return "a number"
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "a list"
+	}
+	return "an object"
+}
+
 // jsonError names the line of a mistake in the value that starts at a byte.
 func jsonError(label string, data []byte, start int64, err error) error {
 	at := start
@@ -121,10 +139,10 @@ func jsonError(label string, data []byte, start int64, err error) error {
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &syntax):
-		at = syntax.Offset
+		at, text = syntax.Offset, fmt.Sprintf("is no JSON: %v", err)
 	case errors.As(err, &wrong):
 		at += wrong.Offset
-		text = fmt.Sprintf("%s: is a %s; another type is wanted", wrong.Field, wrong.Value)
+		text = fmt.Sprintf("%s: %s is given; %s is wanted", wrong.Field, wrong.Value, jsonWanted(wrong.Type.Kind()))
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		at, text = int64(len(data)), "the file ends within the JSON"
 	}

@@ -113,13 +113,14 @@ func TestReadNCCLTestsErrors(t *testing.T) {
 		{strings.Replace(ncclJSON, `"nwrong":0`, `"wrong":2`, 1), "x: results[0]: 2 wrong results: the measurement"},
 		{strings.Replace(ncclJSON, "all_reduce_perf", "./build/alltoall_perf", 1), "x: this is the output of alltoall_perf, which prices no collective"},
 		{ncclJSON[:200], "x:3: the file ends within the JSON"},
-		{strings.Replace(ncclJSON, `"time":12.1`, `"time":"nan"`, 1), "x:3: results.out_of_place.time: is a string"},
+		{strings.Replace(ncclJSON, `"time":12.1`, `"time":"nan"`, 1), "x:3: results.out_of_place.time: string is given; a number is wanted"},
 		{strings.Replace(ncclJSON, `"time":12.1`, `"time":-1`, 1), "x: results[0]: time = -1: a number of microseconds"},
 		{strings.Replace(ncclJSON, `"time":12.1`, `"cpu_time":12`, 1), "x: results[0]: these are times of the CPU"},
 		{strings.Replace(ncclJSON, `"time":12.1,`, ``, 1), "x: results[0].out_of_place: time is missing"},
+		{strings.Replace(ncclJSON, `"ngpus":2`, `"ngpus":1.5`, 1), "x:1: config.ngpus: number 1.5 is given; a whole number is wanted"},
 		{strings.Replace(ncclJSON, `"ngpus":2`, `"ngpus":0`, 1), "x: config: nthreads = 1, ngpus = 0"},
 		{strings.Replace(ncclJSON, `"nthreads":1,"ngpus":2`, `"nthreads":1000000,"ngpus":1000000`, 1), "x: results[0]: 2000000000000 ranks are more than"},
-		{strings.Replace(ncclJSON, `"results":[`, `"results":[,`, 1), "x:2: invalid character"},
+		{strings.Replace(ncclJSON, `"results":[`, `"results":[,`, 1), "x:2: is no JSON: invalid character"},
 	} {
 		list, err := costmodel.ReadNCCLTests("x", []byte(c[0]))
 		require.ErrorContains(t, err, c[1])
