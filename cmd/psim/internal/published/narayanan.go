@@ -13,7 +13,7 @@ func narayananTable2() Table {
 		Place:  "table 2, PTD-P",
 		Device: "korthikanti-2022-table-5",
 		Note: "No constant is from this table: the machine is that of korthikanti-2022-table-5, measured a year later. " +
-			"By the two papers' own numbers the layers of 175B ran 7 % faster there (162 TFLOP/s beside a bubble of 7/192, against 153 beside one of 11/384), which is more than the predictions are off. " +
+			"By the two papers' own numbers the layers of 175B ran 7 % faster there (162 TFLOP/s beside a bubble of 7/192, against 153 beside one of 11/384), which is about what the predictions are off. " +
 			"With four times as many replicas 175B loses 8 % by the paper and 10 % here, and 530B 7 and 9 %. " +
 			"The schedule is not named; 1F1B with one stage per rank is taken.",
 		Rows: func() ([]Row, error) {
