@@ -67,9 +67,6 @@ func (c *Config) BuildReserving(ctx context.Context, reserve []int64) (*Plan, er
 	if err == nil && schedule.LeftOut != "" {
 		plan.Warnings = append(plan.Warnings, schedule.Name+": "+schedule.LeftOut)
 	}
-	if err == nil && kind == byModel && c.Model.MegatronKernels() && (c.Train.Precision == "" || c.Train.Precision == "fp32") {
-		plan.Warnings = append(plan.Warnings, `model.kernels = "megatron": these kernels are counted for 16-bit numbers, and train.precision is fp32`)
-	}
 	return plan, err
 }
 

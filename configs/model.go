@@ -40,7 +40,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 		return nil, c.problem("machine", err)
 	}
 	plan := &Plan{Graph: graph, Costs: costs, Workload: w, Machine: machine, Samples: sum(w.Samples) * int64(c.Parallel.Data), Search: found}
-	plan.Warnings = slices.Concat(c.changes, c.joined(machine), unmeasured(w, machine.Device), unusedRanges(machine, graph.Ranks()))
+	plan.Warnings = slices.Concat(c.changes, c.joined(machine), c.wideKernels(), unmeasured(w, machine.Device), unusedRanges(machine, graph.Ranks()))
 	if tokens := w.Network.TokensPerSample; tokens > 1 {
 		plan.Tokens = plan.Samples * int64(tokens)
 	}
@@ -48,6 +48,15 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 		plan.Capacity = slices.Repeat([]int64{machine.Device.Usable()}, graph.Ranks())
 	}
 	return plan, nil
+}
+
+// wideKernels warns of kernels that are counted for narrower numbers than the
+// network is trained in.
+func (c *Config) wideKernels() []string {
+	if !c.Model.MegatronKernels() || c.Train.Precision != "" && c.Train.Precision != "fp32" {
+		return nil
+	}
+	return []string{`model.kernels = "megatron": these kernels are counted for 16-bit numbers, and train.precision is fp32`}
 }
 
 // workload is the network, cut into stages and microbatches, and the machine
