@@ -46,15 +46,16 @@ func (r record) megatron(machine string, selective bool) (Row, error) {
 	if selective {
 		recompute, column = "selective", "selective_s"
 	}
-	_, summary, err := simulate(r.megatronConfig(recompute, selective) + machine)
+	_, summary, err := simulate(r.megatronConfig(recompute, selective, 1) + machine)
 	return Row{
 		Label: fmt.Sprintf("%s, %s recomputation", strings.ToUpper(r.text("model")), recompute), Unit: "s",
 		Published: r.number(column), Predicted: summary.StepTime.Seconds(),
 	}, err
 }
 
-// megatronConfig is a row without its machine.
-func (r record) megatronConfig(recompute string, sequence bool) string {
+// megatronConfig is a row without its machine, on so many replicas. Gradients are
+// summed at the end, all at once.
+func (r record) megatronConfig(recompute string, sequence bool, data int) string {
 	p, v := r.count("pp"), r.count("virtual_stages")
 	group := ""
 	schedule := "1f1b"
@@ -75,6 +76,9 @@ micro = %d
 tensor = %d
 sequence = %t
 tensor_overlap = false
+data = %d
+overlap = false
+bucket = "1TB"
 [train]
 precision = "fp16"
 gradients = "fp32"
@@ -82,5 +86,5 @@ optimizer = "adam"
 clip = true
 recompute = %q
 `, schedule, p, equalBlocks(r.count("layers"), p*v), group, r.text("model"), r.count("global_batch"), r.count("micro_batch"),
-		r.count("tp"), sequence, recompute)
+		r.count("tp"), sequence, data, recompute)
 }

@@ -17,19 +17,15 @@ func narayananTable2() Table {
 			"With four times as many replicas 175B loses 8 % by the paper and 10 % here, and 530B 7 and 9 %. " +
 			"The schedule is not named; 1F1B with one stage per rank is taken.",
 		Rows: func() ([]Row, error) {
-			var rows []Row
-			for _, r := range records("narayanan.csv") {
-				_, summary, err := simulate(r.ptdpConfig() + korthikantiMachine)
-				if err != nil {
-					return nil, err
-				}
-				rows = append(rows, Row{
-					Label: fmt.Sprintf("%s on %d GPUs", strings.ToUpper(r.text("model")), r.count("gpus")), Unit: "TFLOP/s",
+			return rowPer("narayanan.csv", func(_ int, r record) (Row, error) {
+				gpus := r.count("gpus")
+				_, summary, err := simulate(r.megatronConfig("full", false, gpus/r.count("tp")/r.count("pp")) + korthikantiMachine)
+				return Row{
+					Label: fmt.Sprintf("%s on %d GPUs", strings.ToUpper(r.text("model")), gpus), Unit: "TFLOP/s",
 					Published: r.number("teraflops"),
-					Predicted: r.iterationFLOPs() / summary.StepTime.Seconds() / r.number("gpus") / 1e12,
-				})
-			}
-			return rows, nil
+					Predicted: r.iterationFLOPs() / summary.StepTime.Seconds() / float64(gpus) / 1e12,
+				}, err
+			})
 		},
 	}
 }
@@ -40,32 +36,4 @@ func (r record) iterationFLOPs() float64 {
 	const s, v = 2048, 51200
 	l, h, batch := r.number("layers"), r.number("hidden"), r.number("global_batch")
 	return 96 * batch * s * l * h * h * (1 + s/(6*h) + v/(16*l*h))
-}
-
-// ptdpConfig is a row without its machine.
-func (r record) ptdpConfig() string {
-	t, p := r.count("tp"), r.count("pp")
-	return fmt.Sprintf(`
-[schedule]
-name = "1f1b"
-stages = %d
-partition = %s
-[model]
-preset = "megatron-%s"
-[batch]
-global = %d
-micro = %d
-[parallel]
-tensor = %d
-data = %d
-tensor_overlap = false
-overlap = false
-bucket = "1TB"
-[train]
-precision = "fp16"
-gradients = "fp32"
-optimizer = "adam"
-clip = true
-recompute = "full"
-`, p, equalBlocks(r.count("layers"), p), r.text("model"), r.count("global_batch"), r.count("micro_batch"), t, r.count("gpus")/t/p)
 }

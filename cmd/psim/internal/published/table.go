@@ -65,6 +65,19 @@ type Part struct {
 // published.
 func (r Row) Error() float64 { return r.Predicted/r.Published - 1 }
 
+// rowPer predicts a row for each record of a file, by its number from 0.
+func rowPer(file string, predict func(i int, r record) (Row, error)) ([]Row, error) {
+	var rows []Row
+	for i, r := range records(file) {
+		row, err := predict(i, r)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
 // catalog lists all tables.
 func catalog() []Table {
 	return []Table{

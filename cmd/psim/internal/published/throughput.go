@@ -47,15 +47,7 @@ func zeroBubbleTable4Bare() Table {
 		Name: "zero-bubble-2023-table-4-bare", Title: "the same, with nothing fitted", Figure: "zero-bubble-throughput",
 		Paper: zeroBubblePaper, Place: "table 4; times from table 9",
 		Rows: func() ([]Row, error) {
-			var rows []Row
-			for _, r := range records("zero_bubble.csv") {
-				row, err := r.throughput(0)
-				if err != nil {
-					return nil, err
-				}
-				rows = append(rows, row)
-			}
-			return rows, nil
+			return rowPer("zero_bubble.csv", func(_ int, r record) (Row, error) { return r.throughput(0) })
 		},
 	}
 }

@@ -27,19 +27,17 @@ func vtrainSingleNode() Table {
 			"Not explained: hosts differ by up to a third between degrees of tensor parallelism (h=2048 with t=4 is faster than h=1024, and all of t=8 is slower), " +
 			"and products of 16 matrices of attention (t=2 with 2 samples, t=4 with 4) take longer than those of 8 or 32.",
 		Rows: func() ([]Row, error) {
-			var rows []Row
-			for i, r := range records("vtrain_single_node.csv") {
+			return rowPer("vtrain_single_node.csv", func(i int, r record) (Row, error) {
 				row, err := r.iteration(vtrainMachine)
-				if err != nil {
-					return nil, err
-				}
-				row.Used = i%2 == 0
-				rows = append(rows, row)
-			}
-			return rows, nil
+				row.Used = vtrainUsed(i)
+				return row, err
+			})
 		},
 	}
 }
+
+// vtrainUsed says which rows a machine is fitted to, by their number.
+func vtrainUsed(i int) bool { return i%2 == 0 }
 
 // iteration simulates a row's training step on a machine.
 func (r record) iteration(machine string) (Row, error) {
@@ -55,7 +53,7 @@ func (r record) iteration(machine string) (Row, error) {
 // vtrainConfig is a row without its machine. Megatron gives every stage as many
 // blocks, and fills the vocabulary up to a multiple of 128 for every device of a
 // tensor-parallel group. On single devices it seems not to have been filled up: the
-// head's products take three to four times as long there.
+// head's products take twice as long there.
 func (r record) vtrainConfig() string {
 	t, p := r.count("tp"), r.count("pp")
 	vocab := 50257
