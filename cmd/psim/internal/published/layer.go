@@ -2,6 +2,7 @@ package published
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"psim/configs"
@@ -39,11 +40,33 @@ func korthikantiTable4() Table {
 	}
 }
 
+// layerParts splits the error of a row of 22B, whose step is one microbatch on one
+// stage: forwards and backwards of its layers, as table 4 has them, and the rest.
+func (r record) layerParts(row Row, machine string, selective bool) ([]Part, error) {
+	recompute := "full"
+	if selective {
+		recompute = "selective"
+	}
+	layers := r.number("layers")
+	for _, l := range records("korthikanti_layer.csv") {
+		if l.text("recompute") != recompute || l.text("sequence") != strconv.FormatBool(selective) {
+			continue
+		}
+		forward, backward, err := l.layer(machine)
+		share := func(predicted time.Duration, column string) float64 {
+			return layers * (predicted.Seconds() - l.number(column)/1e3) / row.Published
+		}
+		parts := []Part{{"forward of the layers", share(forward, "forward_ms")}, {"backward", share(backward, "backward_ms")}}
+		return append(parts, Part{"the rest", row.Error() - parts[0].Error - parts[1].Error}), err
+	}
+	return nil, fmt.Errorf("korthikanti_layer.csv has no layer with %s recomputation", recompute)
+}
+
 // layer is what a layer adds to F and B: 24 of them, divided by as many.
 func (r record) layer(machine string) (forward, backward time.Duration, err error) {
 	const few, many = 24, 48
 	for _, n := range []int{many, few} {
-		f, b, err := passes(fmt.Sprintf(`
+		plan, _, err := simulate(fmt.Sprintf(`
 [schedule]
 name = "1f1b"
 stages = 1
@@ -64,6 +87,10 @@ recompute = %q
 		if err != nil {
 			return 0, 0, err
 		}
+		f, b, err := passes(plan, allStages)
+		if err != nil {
+			return 0, 0, err
+		}
 		if n == few {
 			f, b = -f, -b
 		}
@@ -72,21 +99,19 @@ recompute = %q
 	return forward / (many - few), backward / (many - few), nil
 }
 
-// passes is how long the forwards and the backwards of a configuration take in all.
-func passes(config string) (forward, backward time.Duration, err error) {
-	c, err := configs.Parse("table", []byte(config))
-	if err != nil {
-		return 0, 0, err
-	}
-	plan, err := c.Build()
-	if err != nil {
-		return 0, 0, err
-	}
+// allStages stands for every stage.
+const allStages = -1
+
+// passes is how long the forwards and the backwards of a stage take.
+func passes(plan *configs.Plan, stage int) (forward, backward time.Duration, err error) {
 	trace, err := sim.Run(plan.Graph, plan.Costs)
 	if err != nil {
 		return 0, 0, err
 	}
 	for i, t := range plan.Graph.Tasks {
+		if stage != allStages && int(t.Stage) != stage {
+			continue
+		}
 		switch t.Kind {
 		case schedules.Forward:
 			forward += trace.Spans[i].Duration()

@@ -92,6 +92,25 @@ func made() Table {
 	}
 }
 
+// The parts of a row's error add up to it.
+func TestParts(t *testing.T) {
+	report, err := Replay([]Table{korthikantiTable5()})
+	require.NoError(t, err)
+	split := 0
+	for _, row := range report.Tables[0].Replayed {
+		if row.Parts == nil {
+			continue
+		}
+		split++
+		sum := 0.0
+		for _, p := range row.Parts {
+			sum += p.Error
+		}
+		require.InDelta(t, row.Error(), sum, 1e-9, row.Label)
+	}
+	require.Equal(t, 2, split)
+}
+
 // Errors are absolute, over the rows that were not used.
 func TestErrors(t *testing.T) {
 	report, err := Replay([]Table{made()})
