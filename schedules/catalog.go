@@ -307,9 +307,9 @@ func (s Schedule) Check(shape Shape) error {
 		return fmt.Errorf("virtual_stages = %d: there must be at least 1", shape.Virtual)
 	case shape.Group != 0 && !s.Grouped:
 		return fmt.Errorf("group = %d: %s has no groups of microbatches; remove group", shape.Group, s.Name)
-	case shape.Virtual > 1 && shape.tasksPerReplica() > MaxTasks:
+	case shape.Virtual > 1 && tasksPerReplica(shape) > MaxTasks:
 		return fmt.Errorf("stages = %d × virtual_stages = %d × microbatches = %d: more than %d tasks", shape.Ranks, shape.Virtual, shape.Microbatches, MaxTasks)
-	case shape.tasksPerReplica() > MaxTasks:
+	case tasksPerReplica(shape) > MaxTasks:
 		return fmt.Errorf("stages = %d × microbatches = %d: more than %d tasks", shape.Ranks, shape.Microbatches, MaxTasks)
 	case s.legal != nil:
 		return s.legal(shape)

@@ -56,3 +56,12 @@ func bySlot(all []slotted) []Action {
 	}
 	return actions
 }
+
+// upwards places stage s on rank P − 1 − s: the second copy.
+func upwards(s Shape) []int32 {
+	ranks := make([]int32, s.Ranks)
+	for stage := range ranks {
+		ranks[stage] = int32(s.Ranks - 1 - stage)
+	}
+	return ranks
+}

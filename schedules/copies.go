@@ -1,7 +1,5 @@
 package schedules
 
-import "fmt"
-
 // Some schedules hold every stage twice, and send the two halves of the
 // microbatches through the ranks in opposite directions: DualPipe and Chimera.
 // Stages keep their numbers; which copy an action runs on follows from its
@@ -58,39 +56,4 @@ func copyOf(second []int32, stage, microbatch int32, microbatches int) int {
 		return len(second) + int(stage)
 	}
 	return int(stage)
-}
-
-// rankOf is the rank of a stage for a microbatch.
-func (p *Pipeline) rankOf(stage, microbatch int32) int32 {
-	return rankOf(p.StageRank, p.SecondRank, stage, microbatch, p.Shape.Microbatches)
-}
-
-// copyOf is CopyOf before there is a graph.
-func (p *Pipeline) copyOf(stage, microbatch int32) int {
-	return copyOf(p.SecondRank, stage, microbatch, p.Shape.Microbatches)
-}
-
-// checkCopies reports a second placement that does not go with the first.
-func (p *Pipeline) checkCopies() error {
-	if p.SecondRank != nil && len(p.SecondRank) != len(p.StageRank) {
-		return fmt.Errorf("second copies of %d stages; there are %d", len(p.SecondRank), len(p.StageRank))
-	}
-	for s, r := range p.SecondRank {
-		switch {
-		case r < 0 || int(r) >= p.Shape.Ranks:
-			return fmt.Errorf("second copy on rank %d: the ranks are 0 to %d", r, p.Shape.Ranks-1)
-		case r == p.StageRank[s]:
-			return fmt.Errorf("both copies of stage %d are on rank %d", s, r)
-		}
-	}
-	return nil
-}
-
-// upwards places stage s on rank P − 1 − s: the second copy.
-func upwards(s Shape) []int32 {
-	ranks := make([]int32, s.Ranks)
-	for stage := range ranks {
-		ranks[stage] = int32(s.Ranks - 1 - stage)
-	}
-	return ranks
 }

@@ -57,12 +57,3 @@ func Custom(name string, o Order) (Schedule, Shape, error) {
 	}
 	return own, shape, nil
 }
-
-// actions is how many there are on all ranks.
-func (o Order) actions() int {
-	n := 0
-	for _, rank := range o {
-		n += len(rank)
-	}
-	return n
-}

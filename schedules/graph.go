@@ -139,3 +139,12 @@ func (g *Graph) Describe(i int32) string {
 	}
 	return fmt.Sprintf("%s (rank %d, stream %q)", name, t.Rank, g.Streams[t.Stream].Name)
 }
+
+// OneStagePerRank is the placement of stage s on rank s.
+func OneStagePerRank(ranks int) []int32 {
+	stageRank := make([]int32, ranks)
+	for s := range stageRank {
+		stageRank[s] = int32(s)
+	}
+	return stageRank
+}

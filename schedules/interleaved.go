@@ -21,8 +21,8 @@ func interleavedOneForwardOneBackward(s Shape, _ []int32) Order {
 	}
 	order := make(Order, s.Ranks)
 	for r := range order {
-		forwards, backwards := s.turns(r)
-		order[r] = inTurn(forwards, backwards, (s.Virtual-1)*s.round()+2*(s.Ranks-1-r))
+		forwards, backwards := turns(s, r)
+		order[r] = inTurn(forwards, backwards, (s.Virtual-1)*round(s)+2*(s.Ranks-1-r))
 	}
 	return order
 }
@@ -39,8 +39,8 @@ func interleavedOneForwardOneBackward(s Shape, _ []int32) Order {
 func interleavedZeroBubble(s Shape, _ []int32) Order {
 	order := make(Order, s.Ranks)
 	for r := range order {
-		forwards, backwards := s.turns(r)
-		warmUp := (max(1, s.Virtual)-1)*s.round() + s.Ranks - 1 - r
+		forwards, backwards := turns(s, r)
+		warmUp := (max(1, s.Virtual)-1)*round(s) + s.Ranks - 1 - r
 		order[r] = splitBackwards(inTurn(forwards, backwards, warmUp), r)
 	}
 	return order

@@ -7,8 +7,8 @@ package schedules
 //
 //	V = 2, rounds of 2:  F  0.0 0.1 1.0 1.1 | 0.2 0.3 1.2 1.3    chunk.microbatch
 //	                     B  1.0 1.1 0.0 0.1 | 1.2 1.3 0.2 0.3
-func (s Shape) turns(rank int) (forwards, backwards []Action) {
-	chunks, round := max(1, s.Virtual), s.round()
+func turns(s Shape, rank int) (forwards, backwards []Action) {
+	chunks, round := max(1, s.Virtual), round(s)
 	forwards = make([]Action, 0, chunks*s.Microbatches)
 	backwards = make([]Action, 0, chunks*s.Microbatches)
 	for first := 0; first < s.Microbatches; first += round {
@@ -24,7 +24,7 @@ func (s Shape) turns(rank int) (forwards, backwards []Action) {
 
 // round is the number of microbatches in a round: the group that is asked for,
 // or else as many equal rounds as hold at least P microbatches each.
-func (s Shape) round() int {
+func round(s Shape) int {
 	if s.Group > 0 {
 		return s.Group
 	}

@@ -10,7 +10,7 @@ package schedules
 func oneForwardOneBackward(s Shape, _ []int32) Order {
 	order := make(Order, s.Ranks)
 	for r := range order {
-		forwards, backwards := s.turns(r)
+		forwards, backwards := turns(s, r)
 		order[r] = inTurn(forwards, backwards, s.Ranks-1-r)
 	}
 	return order

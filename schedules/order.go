@@ -166,3 +166,12 @@ func missing(stage, microbatch int, d uint8) string {
 	}
 	return fmt.Sprintf("the backward %[1]dB%[2]d is missing (or %[1]dI%[2]d and %[1]dW%[2]d)", stage, microbatch)
 }
+
+// actions is how many there are on all ranks.
+func (o Order) actions() int {
+	n := 0
+	for _, rank := range o {
+		n += len(rank)
+	}
+	return n
+}

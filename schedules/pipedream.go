@@ -2,7 +2,6 @@ package schedules
 
 import (
 	"fmt"
-	"time"
 )
 
 // pipedream never lets the pipeline run empty: every backward updates its stage at
@@ -28,43 +27,4 @@ func oneReplica(s Shape) error {
 		return fmt.Errorf(`name = "pipedream": updates a stage after every microbatch, which is not modelled over replicas; set parallel.data = 1, not %d`, s.Replicas)
 	}
 	return nil
-}
-
-// checkStashing reports what cannot be updated stage by stage.
-func (p *Pipeline) checkStashing() error {
-	if !p.Stashing {
-		return nil
-	}
-	for _, t := range p.Tied {
-		if len(p.tiedRanks(t)) > 1 {
-			return fmt.Errorf("name = %q: stages %d and %d hold the same parameter, and would update it apart from each other; set model.tied = false, or schedule.stages = 1",
-				p.Name, t.Stages[0], t.Stages[1])
-		}
-	}
-	return oneReplica(p.Shape)
-}
-
-// update adds the optimizer's step after an action, where it has its own.
-func (w *rankWiring) update(a Action) {
-	if w.Stashing && w.Optimizer && (a.Kind == Backward || a.Kind == WeightGradient) {
-		w.add(Task{Kind: Optimizer, Rank: w.rank, Stream: w.compute, Stage: a.Stage, Microbatch: a.Microbatch, Peer: None})
-	}
-}
-
-// steadyMicrobatch is the time from one microbatch to the next without fill and
-// drain, where the pipeline has no flush: the mean of the times between the ends of
-// the first stage's backwards. 0 for other graphs, and for a single microbatch.
-func (t *Trace) steadyMicrobatch() time.Duration {
-	if !t.Graph.Stashing || t.Graph.Shape.Microbatches < 2 {
-		return 0
-	}
-	var first, last time.Duration
-	for i := range t.Graph.Tasks {
-		if task := &t.Graph.Tasks[i]; task.Kind == Backward && task.Stage == 0 {
-			if last = t.Spans[i].End; task.Microbatch == 0 {
-				first = last
-			}
-		}
-	}
-	return (last - first) / time.Duration(t.Graph.Shape.Microbatches-1)
 }

@@ -28,12 +28,3 @@ func stagesInWords(n int) string {
 	}
 	return fmt.Sprintf("%d stages", n)
 }
-
-// OneStagePerRank is the placement of stage s on rank s.
-func OneStagePerRank(ranks int) []int32 {
-	stageRank := make([]int32, ranks)
-	for s := range stageRank {
-		stageRank[s] = int32(s)
-	}
-	return stageRank
-}

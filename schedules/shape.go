@@ -19,6 +19,6 @@ func (s Schedule) Example() Shape {
 
 // tasksPerReplica bounds the number of tasks from below: a forward and a
 // backward for every stage and microbatch.
-func (s Shape) tasksPerReplica() float64 {
+func tasksPerReplica(s Shape) float64 {
 	return 2 * float64(s.Ranks) * float64(max(1, s.Virtual)) * float64(s.Microbatches)
 }

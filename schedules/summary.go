@@ -236,3 +236,21 @@ func (t *Trace) summarizeInFlight(ranks []RankSummary) {
 		}
 	}
 }
+
+// steadyMicrobatch is the time from one microbatch to the next without fill and
+// drain, where the pipeline has no flush: the mean of the times between the ends of
+// the first stage's backwards. 0 for other graphs, and for a single microbatch.
+func (t *Trace) steadyMicrobatch() time.Duration {
+	if !t.Graph.Stashing || t.Graph.Shape.Microbatches < 2 {
+		return 0
+	}
+	var first, last time.Duration
+	for i := range t.Graph.Tasks {
+		if task := &t.Graph.Tasks[i]; task.Kind == Backward && task.Stage == 0 {
+			if last = t.Spans[i].End; task.Microbatch == 0 {
+				first = last
+			}
+		}
+	}
+	return (last - first) / time.Duration(t.Graph.Shape.Microbatches-1)
+}

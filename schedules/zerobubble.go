@@ -25,7 +25,7 @@ func zbH2(s Shape, _ []int32) Order { return zeroBubble(s, 2) }
 func zeroBubble(s Shape, factor int) Order {
 	order := make(Order, s.Ranks)
 	for r := range order {
-		forwards, backwards := s.turns(r)
+		forwards, backwards := turns(s, r)
 		order[r] = splitBackwards(inTurn(forwards, backwards, factor*(s.Ranks-1-r)), factor*r)
 	}
 	return order
