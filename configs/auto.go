@@ -10,7 +10,9 @@ import (
 	"psim/costmodel"
 	"psim/internal/units"
 	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/schedules/search"
+	"psim/schedules/wiring"
 )
 
 // The schedules whose orders are found by search: for one stage per rank, and for
@@ -81,7 +83,7 @@ func (c *Config) findOrder(ctx context.Context, in search.Problem) (search.Resul
 }
 
 // searchTimes finds the order for explicit times.
-func (c *Config) searchTimes(ctx context.Context, shape schedules.Shape, stageRank []int32) (*search.Result, error) {
+func (c *Config) searchTimes(ctx context.Context, shape graph.Shape, stageRank []int32) (*search.Result, error) {
 	if err := c.checkAuto(stageRank); err != nil {
 		return nil, c.orderProblem(err)
 	}
@@ -113,23 +115,23 @@ func (c *Config) searchTimes(ctx context.Context, shape schedules.Shape, stageRa
 // searchModel finds the order for a network on a machine, under the memory that
 // persistent state leaves. What the search does not count, the room for messages
 // that wait, it keeps free: reserve bytes on each rank of a replica.
-func (c *Config) searchModel(ctx context.Context, shape schedules.Shape, w *costmodel.Workload, m costmodel.Machine, reserve []int64) (*search.Result, error) {
+func (c *Config) searchModel(ctx context.Context, shape graph.Shape, w *costmodel.Workload, m costmodel.Machine, reserve []int64) (*search.Result, error) {
 	if err := c.checkAuto(w.StageRank); err != nil {
 		return nil, c.orderProblem(err)
 	}
-	graph, err := schedules.Pipeline{
+	g, err := wiring.Pipeline{
 		Name: c.Schedule.Name, Shape: shape, StageRank: w.StageRank, Order: search.Split(shape.Ranks, shape.Microbatches, c.folded()),
 		Samples: w.Samples, Boundaries: w.Boundaries(),
 	}.Graph()
 	if err != nil {
 		return nil, c.problem("schedule", err)
 	}
-	costs, err := w.Costs(m, graph)
+	costs, err := w.Costs(m, g)
 	if err != nil {
 		return nil, c.problem("machine", err)
 	}
 	in := search.FromCosts(shape.Ranks, shape.Microbatches, c.folded(), costs)
-	in.Latency = boundaryTimes(graph, costs)
+	in.Latency = boundaryTimes(g, costs)
 	if m.Device.Memory > 0 {
 		for r := range shape.Ranks {
 			in.Limit = append(in.Limit, m.Device.Usable()-costs.Persistent[r])
@@ -149,7 +151,7 @@ func (c *Config) searchModel(ctx context.Context, shape schedules.Shape, w *cost
 }
 
 // boundaryTimes is how long the slowest message over every stage boundary takes.
-func boundaryTimes(g *schedules.Graph, costs schedules.Costs) []time.Duration {
+func boundaryTimes(g *graph.Graph, costs graph.Costs) []time.Duration {
 	times := make([]time.Duration, len(g.StageRank)-1)
 	for i := range g.Tasks {
 		t := &g.Tasks[i]
@@ -157,7 +159,7 @@ func boundaryTimes(g *schedules.Graph, costs schedules.Costs) []time.Duration {
 			continue
 		}
 		boundary := t.Stage
-		if t.Kind == schedules.SendBackward {
+		if t.Kind == graph.SendBackward {
 			boundary--
 		}
 		cost := costs.Task(t)

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/configs"
-	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/sim"
 )
 
@@ -86,7 +86,7 @@ func TestAutoIsSimulated(t *testing.T) {
 		require.NoError(t, err)
 		trace, err := sim.Run(plan.Graph, plan.Costs)
 		require.NoError(t, err)
-		s := schedules.Summarize(trace)
+		s := graph.Summarize(trace)
 		require.Equal(t, s.Makespan, plan.Search.Makespan)
 		var busy time.Duration
 		for r, rank := range s.Ranks {
@@ -121,7 +121,7 @@ func TestAutoModel(t *testing.T) {
 	require.NoError(t, err)
 	trace, err := sim.Run(tight.Graph, tight.Costs)
 	require.NoError(t, err)
-	for _, r := range schedules.Summarize(trace).Ranks {
+	for _, r := range graph.Summarize(trace).Ranks {
 		require.Equal(t, 1, r.PeakInFlight)
 	}
 }

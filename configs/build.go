@@ -10,7 +10,10 @@ import (
 	"psim/costmodel"
 	"psim/internal/nearest"
 	"psim/schedules"
+	"psim/schedules/collective"
+	"psim/schedules/graph"
 	"psim/schedules/search"
+	"psim/schedules/wiring"
 )
 
 // maxBytes keeps sums of a few sizes within 63 bits.
@@ -18,8 +21,8 @@ const maxBytes = 1 << 61
 
 // A Plan is an experiment ready to be simulated.
 type Plan struct {
-	Graph *schedules.Graph
-	Costs schedules.Costs
+	Graph *graph.Graph
+	Costs graph.Costs
 	// Samples and Tokens are what one step trains on, over all replicas; 0
 	// where the experiment does not say.
 	Samples, Tokens int64
@@ -73,7 +76,7 @@ func (c *Config) BuildReserving(ctx context.Context, reserve []int64) (*Plan, er
 // unknownSchedule is the error for a name that is not in the catalog.
 func (c *Config) unknownSchedule() error {
 	name := c.Schedule.Name
-	for _, r := range schedules.Collectives() {
+	for _, r := range collective.Collectives() {
 		if r.Name == name {
 			return fmt.Errorf("name = %q: a collective by itself needs [collective], not [times] or [model]", name)
 		}
@@ -87,8 +90,8 @@ func (c *Config) unknownSchedule() error {
 }
 
 // shape is the size of the schedule with a number of microbatches.
-func (c *Config) shape(s schedules.Schedule, microbatches int) schedules.Shape {
-	return s.Sized(schedules.Shape{
+func (c *Config) shape(s schedules.Schedule, microbatches int) graph.Shape {
+	return s.Sized(graph.Shape{
 		Ranks: c.Schedule.Stages, Virtual: c.Schedule.VirtualStages,
 		Microbatches: microbatches, Replicas: c.Parallel.Data, Group: c.Schedule.Group,
 	})
@@ -107,7 +110,7 @@ func (c *Config) orderProblem(err error) error {
 
 // pipeline is the schedule ready to be wired, or with schedule.name = "auto" or
 // "auto-v" what a search finds.
-func (c *Config) pipeline(s schedules.Schedule, shape schedules.Shape, stageRank []int32, find func() (*search.Result, error)) (schedules.Pipeline, *search.Result, error) {
+func (c *Config) pipeline(s schedules.Schedule, shape graph.Shape, stageRank []int32, find func() (*search.Result, error)) (wiring.Pipeline, *search.Result, error) {
 	if !IsSearched(s.Name) {
 		p, err := s.Pipeline(shape, stageRank)
 		if err != nil {
@@ -117,9 +120,9 @@ func (c *Config) pipeline(s schedules.Schedule, shape schedules.Shape, stageRank
 	}
 	found, err := find()
 	if err != nil {
-		return schedules.Pipeline{}, nil, err
+		return wiring.Pipeline{}, nil, err
 	}
-	return schedules.Pipeline{Name: s.Name, Shape: shape, StageRank: stageRank, Order: found.Order}, found, nil
+	return wiring.Pipeline{Name: s.Name, Shape: shape, StageRank: stageRank, Order: found.Order}, found, nil
 }
 
 // buildTimes prices by [times].
@@ -154,7 +157,7 @@ func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule) (*
 	if err := c.Times.Validate(stages, microbatches, pipeline.Order.Split()); err != nil {
 		return nil, c.problem("times", err)
 	}
-	if pipeline.Pairs, err = schedules.ParsePairing(c.Times.Pair); err != nil {
+	if pipeline.Pairs, err = wiring.ParsePairing(c.Times.Pair); err != nil {
 		return nil, c.problem("times", err)
 	}
 	if err := c.checkActivation(stages, microbatches); err != nil {
@@ -162,13 +165,13 @@ func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule) (*
 	}
 	pipeline.Samples, pipeline.Optimizer, pipeline.Synchronous = samples, c.Times.Optimizer > 0, c.Schedule.Synchronous
 	pipeline.WholeLast = c.Schedule.WholeLast
-	graph, err := pipeline.Graph()
+	g, err := pipeline.Graph()
 	if err != nil {
 		return nil, c.problem("schedule", err)
 	}
-	plan := &Plan{Graph: graph, Costs: c.Times.Costs(c.Memory), Samples: sum(samples), Search: found}
+	plan := &Plan{Graph: g, Costs: c.Times.Costs(c.Memory), Samples: sum(samples), Search: found}
 	if c.Memory.Limit > 0 {
-		plan.Capacity = slices.Repeat([]int64{int64(c.Memory.Limit)}, graph.Ranks())
+		plan.Capacity = slices.Repeat([]int64{int64(c.Memory.Limit)}, g.Ranks())
 	}
 	return plan, nil
 }
@@ -203,8 +206,8 @@ func (c *Config) placement(ranks int) ([]int32, error) {
 
 // buildRing builds a collective by itself.
 func (c *Config) buildRing() (*Plan, error) {
-	if i := slices.IndexFunc(schedules.Collectives(), func(r schedules.Collective) bool { return r.Name == c.Schedule.Name }); i < 0 {
-		return nil, c.problem("schedule", fmt.Errorf("name = %q: [collective] needs a collective, such as %s", c.Schedule.Name, schedules.RingAllReduce))
+	if i := slices.IndexFunc(collective.Collectives(), func(r collective.Collective) bool { return r.Name == c.Schedule.Name }); i < 0 {
+		return nil, c.problem("schedule", fmt.Errorf("name = %q: [collective] needs a collective, such as %s", c.Schedule.Name, collective.RingAllReduce))
 	}
 	if float64(c.Collective.Bytes) > maxBytes {
 		return nil, c.problem("collective", fmt.Errorf("bytes = %q: what all ranks send would be more than can be counted", c.Collective.Bytes))
@@ -223,18 +226,18 @@ func (c *Config) buildRing() (*Plan, error) {
 	if err != nil {
 		return nil, c.problem("machine", err)
 	}
-	graph, err := schedules.Ring{
+	g, err := collective.Ring{
 		Collective: c.Schedule.Name, Ranks: c.Collective.Ranks,
 		Length: int64(c.Collective.Bytes), Convention: c.Collective.Convention,
 	}.Graph()
 	if err != nil {
 		return nil, c.problem("collective", err)
 	}
-	costs, err := costmodel.RingCosts(machine, graph)
+	costs, err := costmodel.RingCosts(machine, g)
 	if err != nil {
 		return nil, c.problem("machine", err)
 	}
-	return &Plan{Graph: graph, Costs: costs, Machine: machine}, nil
+	return &Plan{Graph: g, Costs: costs, Machine: machine}, nil
 }
 
 func sum(values []int64) int64 {

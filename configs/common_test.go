@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/configs"
-	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/sim"
 )
 
@@ -49,14 +49,14 @@ func failure(c *configs.Config, err error) error {
 }
 
 // run builds and simulates.
-func run(t *testing.T, c *configs.Config) (*configs.Plan, schedules.Summary) {
+func run(t *testing.T, c *configs.Config) (*configs.Plan, graph.Summary) {
 	t.Helper()
 	plan, err := c.Build()
 	require.NoError(t, err)
 	require.NoError(t, plan.Graph.Validate())
 	trace, err := sim.Run(plan.Graph, plan.Costs)
 	require.NoError(t, err)
-	return plan, schedules.Summarize(trace)
+	return plan, graph.Summarize(trace)
 }
 
 // small is a pipeline by explicit times, and times is its last section.

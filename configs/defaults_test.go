@@ -7,6 +7,7 @@ import (
 
 	"psim/configs"
 	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // The defaults of the configuration contract.
@@ -22,7 +23,7 @@ func TestDefaults(t *testing.T) {
 	require.Zero(t, c.Memory.Limit)
 
 	plan, _ := run(t, c)
-	require.Equal(t, schedules.Shape{Ranks: 1, Virtual: 1, Microbatches: 1, Replicas: 1}, plan.Graph.Shape)
+	require.Equal(t, graph.Shape{Ranks: 1, Virtual: 1, Microbatches: 1, Replicas: 1}, plan.Graph.Shape)
 	require.EqualValues(t, 8, plan.Samples)
 	require.Zero(t, plan.Tokens) // not a language model
 	require.Equal(t, "pcie3", plan.Machine.Link.Name)

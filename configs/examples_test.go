@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/configs"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
-func example(t *testing.T, name string, sets ...string) (*configs.Plan, schedules.Summary) {
+func example(t *testing.T, name string, sets ...string) (*configs.Plan, graph.Summary) {
 	t.Helper()
 	c, err := configs.Load(name, sets...)
 	require.NoError(t, err)
@@ -153,7 +153,7 @@ func TestDDPClaims(t *testing.T) {
 	plan, s := example(t, "ddp")
 	var buckets []int64
 	for _, task := range plan.Graph.Tasks {
-		if task.Kind == schedules.AllReduce && task.Rank == 0 {
+		if task.Kind == graph.AllReduce && task.Rank == 0 {
 			buckets = append(buckets, task.Bytes)
 		}
 	}
@@ -170,13 +170,13 @@ func TestDDPClaims(t *testing.T) {
 // keeps a quarter, and the course's Gloo sends twice as much.
 func TestFSDPClaims(t *testing.T) {
 	plan, s := example(t, "fsdp")
-	counts := map[schedules.Kind]int{}
+	counts := map[graph.Kind]int{}
 	for _, task := range plan.Graph.Tasks {
 		counts[task.Kind]++
 	}
 	layers := 8 // of 14, those that have parameters
-	require.Equal(t, 4*2*layers, counts[schedules.AllGather])
-	require.Equal(t, 4*layers, counts[schedules.ReduceScatter])
+	require.Equal(t, 4*2*layers, counts[graph.AllGather])
+	require.Equal(t, 4*layers, counts[graph.ReduceScatter])
 	_, after := example(t, "fsdp", "parallel.overlap=false")
 	require.Less(t, s.Ranks[0].ExposedCommunication, after.Ranks[0].ExposedCommunication)
 	require.Greater(t, after.StepTime, s.StepTime)
@@ -227,7 +227,7 @@ func TestDataParallelHomeworkClaims(t *testing.T) {
 	plan, s := example(t, "gpt2-4090d-data-parallel")
 	count, bytes := 0, int64(0)
 	for _, task := range plan.Graph.Tasks {
-		if task.Kind == schedules.AllReduce && task.Rank == 0 {
+		if task.Kind == graph.AllReduce && task.Rank == 0 {
 			count, bytes = count+1, bytes+task.Bytes
 		}
 	}

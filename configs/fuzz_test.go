@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"psim/configs"
-	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/sim"
 )
 
@@ -67,7 +67,7 @@ func check(t *testing.T, c *configs.Config) {
 			t.Fatalf("rank %d ends with %d bytes more than it began with", r, level[r])
 		}
 	}
-	if s := schedules.Summarize(trace); s.StepTime < 0 {
+	if s := graph.Summarize(trace); s.StepTime < 0 {
 		t.Fatal(s.StepTime)
 	}
 }

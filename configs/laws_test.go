@@ -13,7 +13,7 @@ import (
 
 	"psim/configs"
 	"psim/costmodel"
-	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/sim"
 )
 
@@ -61,7 +61,7 @@ func drawExperiment(t *rapid.T) drawn {
 
 // summary simulates the experiment with every rate and time multiplied by a factor.
 // It also returns how much rounding may add up to: a nanosecond for every task.
-func (d drawn) summary(t require.TestingT, factor func(key string) float64) (s schedules.Summary, rounding time.Duration) {
+func (d drawn) summary(t require.TestingT, factor func(key string) float64) (s graph.Summary, rounding time.Duration) {
 	var text strings.Builder
 	for key, value := range d.sets {
 		fmt.Fprintf(&text, "%s = %s\n", key, value)
@@ -82,7 +82,7 @@ func (d drawn) summary(t require.TestingT, factor func(key string) float64) (s s
 	require.NoError(t, err)
 	trace, err := sim.Run(plan.Graph, plan.Costs)
 	require.NoError(t, err)
-	return schedules.Summarize(trace), time.Duration(len(plan.Graph.Tasks))
+	return graph.Summarize(trace), time.Duration(len(plan.Graph.Tasks))
 }
 
 func same(string) float64 { return 1 }

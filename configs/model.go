@@ -10,6 +10,8 @@ import (
 	"psim/costmodel"
 	"psim/costmodel/arch"
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/partition"
 	"psim/schedules/search"
 )
 
@@ -31,21 +33,21 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	pipeline.Samples, pipeline.Boundaries, pipeline.Sync, pipeline.Tied = w.Samples, w.Boundaries(), sync, w.Tied()
 	pipeline.Optimizer, pipeline.Synchronous = true, c.Schedule.Synchronous
 	pipeline.WholeLast = c.Schedule.WholeLast
-	graph, err := pipeline.Graph()
+	g, err := pipeline.Graph()
 	if err != nil {
 		return nil, c.problem("schedule", err)
 	}
-	costs, err := w.Costs(machine, graph)
+	costs, err := w.Costs(machine, g)
 	if err != nil {
 		return nil, c.problem("machine", err)
 	}
-	plan := &Plan{Graph: graph, Costs: costs, Workload: w, Machine: machine, Samples: sum(w.Samples) * int64(c.Parallel.Data), Search: found}
-	plan.Warnings = slices.Concat(c.changes, c.joined(machine), c.wideKernels(), unmeasured(w, machine.Device), unusedRanges(machine, graph.Ranks()))
+	plan := &Plan{Graph: g, Costs: costs, Workload: w, Machine: machine, Samples: sum(w.Samples) * int64(c.Parallel.Data), Search: found}
+	plan.Warnings = slices.Concat(c.changes, c.joined(machine), c.wideKernels(), unmeasured(w, machine.Device), unusedRanges(machine, g.Ranks()))
 	if tokens := w.Network.TokensPerSample; tokens > 1 {
 		plan.Tokens = plan.Samples * int64(tokens)
 	}
 	if machine.Device.Memory > 0 {
-		plan.Capacity = slices.Repeat([]int64{machine.Device.Usable()}, graph.Ranks())
+		plan.Capacity = slices.Repeat([]int64{machine.Device.Usable()}, g.Ranks())
 	}
 	return plan, nil
 }
@@ -140,20 +142,20 @@ func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine, schedule 
 	by := c.Schedule.Partition
 	switch {
 	case by.Layers != nil:
-		w.Layers, err = schedules.PartitionExplicit(by.Layers, n, len(stageRank))
+		w.Layers, err = partition.Explicit(by.Layers, n, len(stageRank))
 	case by.Rule == "course":
 		if c.Schedule.Placement != nil {
 			return errors.New(`placement: partition = "course" places the stages itself; remove one of the two`)
 		}
 		w.Layers, stageRank, err = coursePartition(w.Network, ranks)
 	case by.Rule == "equal":
-		w.Layers, err = schedules.PartitionEqual(n, len(stageRank))
+		w.Layers, err = partition.Equal(n, len(stageRank))
 	default:
 		var costs []float64
 		if costs, err = layerCosts(*w, m); err != nil {
 			return err
 		}
-		w.Layers, err = schedules.PartitionBalanced(costs, len(stageRank))
+		w.Layers, err = partition.Balanced(costs, len(stageRank))
 	}
 	w.StageRank, w.SecondRank = stageRank, schedule.SecondPlacement(shape)
 	if err != nil {
@@ -170,7 +172,7 @@ func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine, schedule 
 func coursePartition(n arch.Network, ranks int) ([]int, []int32, error) {
 	if strings.HasPrefix(n.Name, "vgg16-pipeline") {
 		layers, err := arch.VGG16Split(ranks)
-		return layers, schedules.OneStagePerRank(ranks), err
+		return layers, graph.OneStagePerRank(ranks), err
 	}
 	if !strings.HasPrefix(n.Name, "gpt2") {
 		return nil, nil, fmt.Errorf(`"course" is known for gpt2 and vgg16-pipeline, not for %s`, n.Name)

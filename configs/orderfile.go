@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
 )
 
 // ordered finds the schedule to build: the catalog's of that name, or that of
@@ -46,14 +48,14 @@ func (c *Config) ordered() (*Config, schedules.Schedule, error) {
 }
 
 // readOrder reads schedule.file.
-func (c *Config) readOrder() (schedules.Schedule, schedules.Shape, error) {
+func (c *Config) readOrder() (schedules.Schedule, graph.Shape, error) {
 	data, err := c.readBeside(c.Schedule.File)
 	if err != nil {
-		return schedules.Schedule{}, schedules.Shape{}, err
+		return schedules.Schedule{}, graph.Shape{}, err
 	}
-	order, err := schedules.ReadCSV(bytes.NewReader(data))
+	o, err := order.ReadCSV(bytes.NewReader(data))
 	if err != nil {
-		return schedules.Schedule{}, schedules.Shape{}, err
+		return schedules.Schedule{}, graph.Shape{}, err
 	}
-	return schedules.Custom(filepath.Base(c.Schedule.File), order)
+	return schedules.Custom(filepath.Base(c.Schedule.File), o)
 }

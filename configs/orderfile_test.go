@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/configs"
-	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
 )
 
 // withOrder writes an order beside a configuration, without schedule.name.
-func withOrder(t *testing.T, order, sections string) string {
+func withOrder(t *testing.T, o, sections string) string {
 	folder := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "mine.csv"), []byte(order), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "mine.csv"), []byte(o), 0o600))
 	path := filepath.Join(folder, "x.toml")
 	require.NoError(t, os.WriteFile(path, []byte("[schedule]\nfile = \"mine.csv\"\n"+sections), 0o600))
 	return path
@@ -32,10 +33,10 @@ func TestOrderFile(t *testing.T) {
 		sets := []string{"schedule.name=" + name, "schedule.virtual_stages=" + v, "times.backward_input=10ms", "times.backward_weight=10ms"}
 		text := "[schedule]\nname = \"gpipe\"\nstages = 2\nmicrobatches = 4\n"
 		plan, want := run(t, parse(t, text+ownTimes, sets...))
-		order := orderOf(plan.Graph)
-		withMessages, err := order.WithMessages()
+		ranks := orderOf(plan.Graph)
+		withMessages, err := ranks.WithMessages()
 		require.NoError(t, err)
-		for _, o := range []schedules.Order{order, withMessages} {
+		for _, o := range []order.Order{ranks, withMessages} {
 			c, err := configs.Load(withOrder(t, csv(t, o), ownTimes))
 			require.NoError(t, err)
 			own, got := run(t, c)
@@ -53,17 +54,17 @@ func TestOrderFile(t *testing.T) {
 }
 
 // orderOf reads the compute order off a graph.
-func orderOf(g *schedules.Graph) schedules.Order {
-	order := make(schedules.Order, g.Ranks())
+func orderOf(g *graph.Graph) order.Order {
+	o := make(order.Order, g.Ranks())
 	for _, task := range g.Tasks {
 		if task.Kind.Compute() {
-			order[task.Rank] = append(order[task.Rank], schedules.Action{Kind: task.Kind, Stage: task.Stage, Microbatch: task.Microbatch})
+			o[task.Rank] = append(o[task.Rank], order.Action{Kind: task.Kind, Stage: task.Stage, Microbatch: task.Microbatch})
 		}
 	}
-	return order
+	return o
 }
 
-func csv(t *testing.T, o schedules.Order) string {
+func csv(t *testing.T, o order.Order) string {
 	var b bytes.Buffer
 	require.NoError(t, o.WriteCSV(&b))
 	return b.String()
@@ -120,7 +121,7 @@ func TestVirtualStages(t *testing.T) {
 	require.EqualValues(t, (4*2+1)*30e6, s.Makespan)
 	plan, _ = run(t, parse(t, small, append(sets, `times.forward=["1ms","2ms","3ms","4ms"]`)...))
 	for i := range plan.Graph.Tasks {
-		if task := &plan.Graph.Tasks[i]; task.Kind == schedules.Forward {
+		if task := &plan.Graph.Tasks[i]; task.Kind == graph.Forward {
 			require.EqualValues(t, (task.Stage+1)*1e6, plan.Costs.Task(task).Busy)
 		}
 	}
@@ -148,8 +149,8 @@ func TestOrderFileWithSharding(t *testing.T) {
 	const plain = "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n"
 	const sharded = "0UNSHARD,0F0,0SEND_F0,0RECV_B0,0B0,0RESHARD,0REDUCE_GRAD\r\n1UNSHARD,1RECV_F0,1F0,1B0,1SEND_B0,1RESHARD,1REDUCE_GRAD\r\n"
 	times := "[times]\nforward = \"10ms\"\nbackward = \"20ms\"\n"
-	load := func(order string) *configs.Config {
-		c, err := configs.Load(withOrder(t, order, times))
+	load := func(o string) *configs.Config {
+		c, err := configs.Load(withOrder(t, o, times))
 		require.NoError(t, err)
 		return c
 	}

@@ -3,20 +3,21 @@ package configs
 import (
 	"fmt"
 
-	"psim/schedules"
+	"psim/schedules/collective"
+	"psim/schedules/graph"
 )
 
 // checkSize refuses what would be too large before anything of that size is
 // made: every stage has a forward and a backward of every microbatch, in
 // every replica.
 func (c *Config) checkSize() error {
-	if tasks := 2 * c.stageMicrobatches(); tasks > schedules.MaxTasks {
+	if tasks := 2 * c.stageMicrobatches(); tasks > graph.MaxTasks {
 		stages := c.stages()
 		key, value := "microbatches", tasks/2/stages/float64(c.Parallel.Data)
 		if stages > value && c.Parallel.Zero < 3 {
 			key, value = "stages", stages
 		}
-		return fmt.Errorf("%s = %.0f: the graph would have at least %.2g tasks, more than %d", key, value, tasks, schedules.MaxTasks)
+		return fmt.Errorf("%s = %.0f: the graph would have at least %.2g tasks, more than %d", key, value, tasks, graph.MaxTasks)
 	}
 	return nil
 }
@@ -25,7 +26,7 @@ func (c *Config) checkSize() error {
 func (c *Config) Tasks() float64 {
 	if kind, err := c.work(); err == nil && kind == byCollective {
 		phases := 1.0
-		if c.Schedule.Name == schedules.RingAllReduce {
+		if c.Schedule.Name == collective.RingAllReduce {
 			phases = 2
 		}
 		ranks := float64(c.Collective.Ranks)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"psim/schedules"
+	"psim/schedules/collective"
 )
 
 // work says what an experiment prices its tasks by.
@@ -73,7 +74,7 @@ func (c *Config) validateCollective() error {
 		}
 	}
 	var names []string
-	for _, k := range schedules.Conventions() {
+	for _, k := range collective.Conventions() {
 		names = append(names, k.Name)
 	}
 	if name := c.Collective.Convention; c.Defined("collective.convention") && !slices.Contains(names, name) {
@@ -174,7 +175,7 @@ func (c *Config) positiveQuantities() error {
 // legalNames lists what schedule.name may be.
 func legalNames() []string {
 	names := append(schedules.Names(), autoName, autoVName)
-	for _, c := range schedules.Collectives() {
+	for _, c := range collective.Collectives() {
 		names = append(names, c.Name)
 	}
 	return names

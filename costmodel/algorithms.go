@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"psim/internal/nearest"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // The algorithms of collectives that a link may name. Auto is the fastest of
@@ -39,19 +39,19 @@ type levels struct {
 // over n ranks: what was measured, if a table of the link has n; else the
 // closed form of the algorithm that the link names, a ring if it names none.
 // An algorithm that is not legal there gives way to the ring.
-func CollectiveTime(k schedules.Kind, l Link, n int, bytes int64) time.Duration {
+func CollectiveTime(k graph.Kind, l Link, n int, bytes int64) time.Duration {
 	took, _ := chosen(k, l, n, bytes)
 	return took
 }
 
 // CollectiveAlgorithm names what CollectiveTime takes: an algorithm, or
 // "measured".
-func CollectiveAlgorithm(k schedules.Kind, l Link, n int, bytes int64) string {
+func CollectiveAlgorithm(k graph.Kind, l Link, n int, bytes int64) string {
 	_, name := chosen(k, l, n, bytes)
 	return name
 }
 
-func chosen(k schedules.Kind, l Link, n int, bytes int64) (time.Duration, string) {
+func chosen(k graph.Kind, l Link, n int, bytes int64) (time.Duration, string) {
 	if n < 2 {
 		return 0, RingAlgorithm
 	}
@@ -73,12 +73,12 @@ func chosen(k schedules.Kind, l Link, n int, bytes int64) (time.Duration, string
 // otherTime is the time of an algorithm beside the ring, if it is legal. Only
 // all-reduces go through trees; two levels take several nodes and several ranks
 // on each.
-func otherTime(algorithm string, k schedules.Kind, l Link, n int, bytes int64) (took time.Duration, legal bool) {
+func otherTime(algorithm string, k graph.Kind, l Link, n int, bytes int64) (took time.Duration, legal bool) {
 	switch algorithm {
 	case HalvingDoubling:
 		return halvingTime(k, l, n, bytes), true
 	case TreeAlgorithm:
-		return treeTime(l, n, bytes), k == schedules.AllReduce
+		return treeTime(l, n, bytes), k == graph.AllReduce
 	}
 	if l.levels == nil {
 		return 0, false
@@ -90,7 +90,7 @@ func otherTime(algorithm string, k schedules.Kind, l Link, n int, bytes int64) (
 // reduce-scatter or an all-gather, twice that for an all-reduce (Patarasuk &
 // Yuan 2009, section 3). On equal links, with a length that n divides, it is what
 // simulating schedules.Ring gives.
-func ringTime(k schedules.Kind, l Link, n int, bytes int64) time.Duration {
+func ringTime(k graph.Kind, l Link, n int, bytes int64) time.Duration {
 	return total(time.Duration(l.Call), repeated(moves(k)*(n-1), total(seconds(float64(bytes)/float64(n)/l.ring()), time.Duration(l.Latency))))
 }
 
@@ -123,7 +123,7 @@ func treeBytes(n int, bytes int64) float64 {
 // sections 4.1 to 4.4). If n is no power of two, the ranks above the largest give
 // their tensors to others first and get the result at last. It supposes that any
 // two ranks can exchange at full speed.
-func halvingTime(k schedules.Kind, l Link, n int, bytes int64) time.Duration {
+func halvingTime(k graph.Kind, l Link, n int, bytes int64) time.Duration {
 	power := 1 << (bits.Len(uint(n)) - 1)
 	rounds, folds := moves(k), 0
 	if n > power {
@@ -139,12 +139,12 @@ func halvingTime(k schedules.Kind, l Link, n int, bytes int64) time.Duration {
 // rank has its share, and an all-gather within every node (Thakur et al. 2005
 // call for it on clusters of SMPs; NCCL, Horovod and BlueConnect have it). The
 // shares of a node's ranks go through all of its cards.
-func hierarchicalTime(k schedules.Kind, l Link, bytes int64) time.Duration {
+func hierarchicalTime(k graph.Kind, l Link, bytes int64) time.Duration {
 	v := l.levels
-	within := func(k schedules.Kind) time.Duration { return CollectiveTime(k, v.link, v.perNode, bytes) }
+	within := func(k graph.Kind) time.Duration { return CollectiveTime(k, v.link, v.perNode, bytes) }
 	across := ringTime(k, v.network, v.nodes, bytes)
-	if k == schedules.AllReduce {
-		return total(within(schedules.ReduceScatter), across, within(schedules.AllGather))
+	if k == graph.AllReduce {
+		return total(within(graph.ReduceScatter), across, within(graph.AllGather))
 	}
 	return total(within(k), across)
 }

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/costmodel"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 const us = time.Microsecond
@@ -38,42 +38,42 @@ func TestAlgorithms(t *testing.T) {
 	m := nodes()
 	for _, c := range []struct {
 		what, algorithm string
-		kind            schedules.Kind
+		kind            graph.Kind
 		link            costmodel.Link
 		n               int
 		bytes           int64
 		want            time.Duration
 	}{
-		{"14 steps of 1 and 10 µs", costmodel.RingAlgorithm, schedules.AllReduce, one, 8, 800, 7*us + 14*11*us},
-		{"up and down 3 levels, twice the bytes", costmodel.TreeAlgorithm, schedules.AllReduce, one, 8, 800, 7*us + 6*us + 160*us},
-		{"5 ranks make 3 levels", costmodel.TreeAlgorithm, schedules.AllReduce, one, 5, 800, 7*us + 6*us + 160*us},
-		{"two ranks exchange halves", costmodel.TreeAlgorithm, schedules.AllReduce, one, 2, 800, 7*us + 2*us + 80*us},
-		{"a tree scatters nothing: ring", costmodel.TreeAlgorithm, schedules.ReduceScatter, one, 8, 800, 7*us + 7*11*us},
-		{"3 halvings and 3 doublings", costmodel.HalvingDoubling, schedules.AllReduce, one, 8, 800, 7*us + 6*us + 140*us},
-		{"3 halvings", costmodel.HalvingDoubling, schedules.ReduceScatter, one, 8, 800, 7*us + 3*us + 70*us},
-		{"6 ranks: 4, and all bytes before and after", costmodel.HalvingDoubling, schedules.AllReduce, one, 6, 800, 7*us + (4+2)*us + (120+160)*us},
-		{"one node has one level: ring", costmodel.Hierarchical, schedules.AllReduce, m.Group(group(4)), 4, 800, 6 * 21 * us},
+		{"14 steps of 1 and 10 µs", costmodel.RingAlgorithm, graph.AllReduce, one, 8, 800, 7*us + 14*11*us},
+		{"up and down 3 levels, twice the bytes", costmodel.TreeAlgorithm, graph.AllReduce, one, 8, 800, 7*us + 6*us + 160*us},
+		{"5 ranks make 3 levels", costmodel.TreeAlgorithm, graph.AllReduce, one, 5, 800, 7*us + 6*us + 160*us},
+		{"two ranks exchange halves", costmodel.TreeAlgorithm, graph.AllReduce, one, 2, 800, 7*us + 2*us + 80*us},
+		{"a tree scatters nothing: ring", costmodel.TreeAlgorithm, graph.ReduceScatter, one, 8, 800, 7*us + 7*11*us},
+		{"3 halvings and 3 doublings", costmodel.HalvingDoubling, graph.AllReduce, one, 8, 800, 7*us + 6*us + 140*us},
+		{"3 halvings", costmodel.HalvingDoubling, graph.ReduceScatter, one, 8, 800, 7*us + 3*us + 70*us},
+		{"6 ranks: 4, and all bytes before and after", costmodel.HalvingDoubling, graph.AllReduce, one, 6, 800, 7*us + (4+2)*us + (120+160)*us},
+		{"one node has one level: ring", costmodel.Hierarchical, graph.AllReduce, m.Group(group(4)), 4, 800, 6 * 21 * us},
 		// In a node 3 steps of 1 + 20 µs, twice; between two nodes 2 steps of 3 µs
 		// and 400 bytes on 10 B/µs.
-		{"in nodes, between, in nodes", costmodel.Hierarchical, schedules.AllReduce, m.Group(group(8)), 8, 800, 2*3*21*us + 2*43*us},
-		{"in nodes, between", costmodel.Hierarchical, schedules.AllGather, m.Group(group(8)), 8, 800, 3*21*us + 43*us},
+		{"in nodes, between, in nodes", costmodel.Hierarchical, graph.AllReduce, m.Group(group(8)), 8, 800, 2*3*21*us + 2*43*us},
+		{"in nodes, between", costmodel.Hierarchical, graph.AllGather, m.Group(group(8)), 8, 800, 3*21*us + 43*us},
 		// Two nodes exchange 800 bytes on 10 B/µs; chains of four send 1600 on 10.
-		{"tree of nodes, chains in nodes", costmodel.TreeAlgorithm, schedules.AllReduce, m.Group(group(8)), 8, 800, 2*3*us + 6*us + 160*us},
+		{"tree of nodes, chains in nodes", costmodel.TreeAlgorithm, graph.AllReduce, m.Group(group(8)), 8, 800, 2*3*us + 6*us + 160*us},
 	} {
 		c.link.Algorithm = c.algorithm
 		require.Equal(t, c.want, costmodel.CollectiveTime(c.kind, c.link, c.n, c.bytes), "%s: %s", c.algorithm, c.what)
 	}
 	uneven := m.Group(group(6))
 	uneven.Algorithm = costmodel.Hierarchical
-	require.Equal(t, costmodel.RingAlgorithm, costmodel.CollectiveAlgorithm(schedules.AllReduce, uneven, 6, 800), "nodes of 4 and 2")
+	require.Equal(t, costmodel.RingAlgorithm, costmodel.CollectiveAlgorithm(graph.AllReduce, uneven, 6, 800), "nodes of 4 and 2")
 }
 
 // Auto is the fastest of what NCCL has; small tensors go up a tree, large ones
 // around a ring.
 func TestAuto(t *testing.T) {
 	l := costmodel.Link{Bandwidth: 1e11, Latency: 5000, Algorithm: costmodel.Auto}
-	require.Equal(t, costmodel.TreeAlgorithm, costmodel.CollectiveAlgorithm(schedules.AllReduce, l, 8, 1<<10))
-	require.Equal(t, costmodel.RingAlgorithm, costmodel.CollectiveAlgorithm(schedules.AllReduce, l, 8, 1<<30))
+	require.Equal(t, costmodel.TreeAlgorithm, costmodel.CollectiveAlgorithm(graph.AllReduce, l, 8, 1<<10))
+	require.Equal(t, costmodel.RingAlgorithm, costmodel.CollectiveAlgorithm(graph.AllReduce, l, 8, 1<<30))
 	rapid.Check(t, func(t *rapid.T) {
 		m, ranks := drawNodes(t)
 		auto := m.Group(ranks)
@@ -109,7 +109,7 @@ func TestCollectivesAreMonotone(t *testing.T) {
 		algorithm := rapid.SampledFrom(costmodel.Algorithms()).Draw(t, "algorithm")
 		took := func(m costmodel.Machine, bytes int64) (times [3]time.Duration) {
 			m.Link.Algorithm, m.Network.Algorithm = algorithm, algorithm
-			for i, kind := range []schedules.Kind{schedules.AllReduce, schedules.ReduceScatter, schedules.AllGather} {
+			for i, kind := range []graph.Kind{graph.AllReduce, graph.ReduceScatter, graph.AllGather} {
 				times[i] = costmodel.CollectiveTime(kind, m.Group(ranks), len(ranks), bytes)
 			}
 			return times
@@ -141,12 +141,12 @@ func protocols() costmodel.Link {
 func TestMeasuredAllReduce(t *testing.T) {
 	l := protocols()
 	for bytes, want := range map[int64]time.Duration{0: 10 * us, 100: 30 * us, 550: 120 * us, 999: 120 * us, 1000: 120 * us, 2000: 220 * us} {
-		require.Equal(t, want, costmodel.CollectiveTime(schedules.AllReduce, l, 2, bytes), "%d bytes", bytes)
+		require.Equal(t, want, costmodel.CollectiveTime(graph.AllReduce, l, 2, bytes), "%d bytes", bytes)
 	}
-	require.Equal(t, "measured", costmodel.CollectiveAlgorithm(schedules.AllReduce, l, 2, 1))
-	require.Equal(t, costmodel.RingAlgorithm, costmodel.CollectiveAlgorithm(schedules.AllReduce, l, 3, 1))
-	require.Equal(t, 7*us+10*us, costmodel.CollectiveTime(schedules.AllGather, l, 2, 100))
-	require.Equal(t, 12*us+100*us, costmodel.CollectiveTime(schedules.ReduceScatter, l, 2, 2000))
+	require.Equal(t, "measured", costmodel.CollectiveAlgorithm(graph.AllReduce, l, 2, 1))
+	require.Equal(t, costmodel.RingAlgorithm, costmodel.CollectiveAlgorithm(graph.AllReduce, l, 3, 1))
+	require.Equal(t, 7*us+10*us, costmodel.CollectiveTime(graph.AllGather, l, 2, 100))
+	require.Equal(t, 12*us+100*us, costmodel.CollectiveTime(graph.ReduceScatter, l, 2, 2000))
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Int64Range(0, 3000).Draw(t, "a"), rapid.Int64Range(0, 3000).Draw(t, "b")
 		for kind := range rings {

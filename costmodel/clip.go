@@ -1,6 +1,6 @@
 package costmodel
 
-import "psim/schedules"
+import "psim/schedules/graph"
 
 // normBytes is the square of a norm, in fp32.
 const normBytes = 4
@@ -24,7 +24,7 @@ func (p *pricer) priceClipping() {
 	if ranks == 1 {
 		link = p.machine.group()
 	}
-	sum := CollectiveTime(schedules.AllReduce, link, ranks*p.machine.tensor(), normBytes)
+	sum := CollectiveTime(graph.AllReduce, link, ranks*p.machine.tensor(), normBytes)
 	bytes := make([]int64, len(p.optimizer))
 	for s := range w.Layers {
 		for _, r := range w.holders(s) {

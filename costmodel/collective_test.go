@@ -10,13 +10,14 @@ import (
 
 	"psim/costmodel"
 	"psim/internal/units"
-	"psim/schedules"
+	"psim/schedules/collective"
+	"psim/schedules/graph"
 )
 
-var rings = map[schedules.Kind]string{
-	schedules.AllReduce:     schedules.RingAllReduce,
-	schedules.ReduceScatter: schedules.RingReduceScatter,
-	schedules.AllGather:     schedules.RingAllGather,
+var rings = map[graph.Kind]string{
+	graph.AllReduce:     collective.RingAllReduce,
+	graph.ReduceScatter: collective.RingReduceScatter,
+	graph.AllGather:     collective.RingAllGather,
 }
 
 func drawLink(t *rapid.T) costmodel.Link {
@@ -34,7 +35,7 @@ func TestCollectiveTimeIsTheRings(t *testing.T) {
 		n := rapid.IntRange(1, 16).Draw(t, "N")
 		bytes := int64(n) * rapid.Int64Range(0, 1e9).Draw(t, "S/N")
 		for kind, name := range rings {
-			g, err := schedules.Ring{Collective: name, Ranks: n, Length: bytes}.Graph()
+			g, err := collective.Ring{Collective: name, Ranks: n, Length: bytes}.Graph()
 			require.NoError(t, err)
 			costs, err := costmodel.RingCosts(costmodel.Machine{Link: link}, g)
 			require.NoError(t, err)
@@ -50,16 +51,16 @@ func TestCollectiveTime(t *testing.T) {
 		link := drawLink(t)
 		n := rapid.IntRange(2, 100).Draw(t, "N")
 		bytes := rapid.Int64Range(0, 1e12).Draw(t, "S")
-		all := costmodel.CollectiveTime(schedules.AllReduce, link, n, bytes)
-		half := costmodel.CollectiveTime(schedules.ReduceScatter, link, n, bytes)
-		require.Equal(t, half, costmodel.CollectiveTime(schedules.AllGather, link, n, bytes))
+		all := costmodel.CollectiveTime(graph.AllReduce, link, n, bytes)
+		half := costmodel.CollectiveTime(graph.ReduceScatter, link, n, bytes)
+		require.Equal(t, half, costmodel.CollectiveTime(graph.AllGather, link, n, bytes))
 		require.Equal(t, 2*half, all)
 		called := link
 		called.Call = 77
-		require.Equal(t, all+77, costmodel.CollectiveTime(schedules.AllReduce, called, n, bytes))
+		require.Equal(t, all+77, costmodel.CollectiveTime(graph.AllReduce, called, n, bytes))
 		ring := link
 		ring.Bandwidth, ring.Collective = 1, link.Bandwidth
-		require.Equal(t, all, costmodel.CollectiveTime(schedules.AllReduce, ring, n, bytes))
+		require.Equal(t, all, costmodel.CollectiveTime(graph.AllReduce, ring, n, bytes))
 	})
 	for kind := range rings {
 		require.Zero(t, costmodel.CollectiveTime(kind, costmodel.Link{Bandwidth: 1, Latency: 1, Call: 1}, 1, 1e9))
@@ -96,7 +97,7 @@ func TestNoOverflow(t *testing.T) {
 
 // A ring needs links; across nodes, a network.
 func TestRingCostsErrors(t *testing.T) {
-	g, err := schedules.Ring{Collective: schedules.RingAllReduce, Ranks: 4, Length: 8}.Graph()
+	g, err := collective.Ring{Collective: collective.RingAllReduce, Ranks: 4, Length: 8}.Graph()
 	require.NoError(t, err)
 	m := machine()
 	m.DevicesPerNode = 2

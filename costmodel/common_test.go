@@ -10,6 +10,10 @@ import (
 	"psim/costmodel"
 	"psim/costmodel/arch"
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
+	"psim/schedules/partition"
+	"psim/schedules/wiring"
 	"psim/sim"
 )
 
@@ -53,13 +57,13 @@ func mlp(t tester, layers, hidden int) arch.Network {
 // workload cuts a network into equal stages on the given ranks.
 func workload(t tester, n arch.Network, stageRank []int32, samples ...int64) costmodel.Workload {
 	t.Helper()
-	layers, err := schedules.PartitionEqual(len(n.Layers), len(stageRank))
+	layers, err := partition.Equal(len(n.Layers), len(stageRank))
 	require.NoError(t, err)
 	return costmodel.Workload{Network: n, Layers: layers, StageRank: stageRank, Samples: samples, Replicas: 1}
 }
 
-// order is the compute order of a schedule for a workload.
-func order(t tester, schedule string, w costmodel.Workload) schedules.Order {
+// orderOf is the compute order of a schedule for a workload.
+func orderOf(t tester, schedule string, w costmodel.Workload) order.Order {
 	t.Helper()
 	s, err := schedules.Find(schedule)
 	require.NoError(t, err)
@@ -68,14 +72,14 @@ func order(t tester, schedule string, w costmodel.Workload) schedules.Order {
 	return o
 }
 
-func shape(w costmodel.Workload) schedules.Shape {
-	return schedules.Shape{Ranks: int(slices.Max(w.StageRank)) + 1, Microbatches: len(w.Samples), Replicas: w.Replicas}
+func shape(w costmodel.Workload) graph.Shape {
+	return graph.Shape{Ranks: int(slices.Max(w.StageRank)) + 1, Microbatches: len(w.Samples), Replicas: w.Replicas}
 }
 
-// graph wires a workload in a compute order.
-func graph(t tester, w costmodel.Workload, o schedules.Order, sync schedules.Sync) *schedules.Graph {
+// graphOf wires a workload in a compute order.
+func graphOf(t tester, w costmodel.Workload, o order.Order, sync wiring.Sync) *graph.Graph {
 	t.Helper()
-	g, err := schedules.Pipeline{
+	g, err := wiring.Pipeline{
 		Name: "test", Shape: shape(w), StageRank: w.StageRank, Order: o, Samples: w.Samples,
 		Boundaries: w.Boundaries(), Sync: sync, Tied: w.Tied(), Optimizer: true,
 	}.Graph()
@@ -85,14 +89,14 @@ func graph(t tester, w costmodel.Workload, o schedules.Order, sync schedules.Syn
 }
 
 // simulate prices a graph and runs it.
-func simulate(t tester, w costmodel.Workload, m costmodel.Machine, g *schedules.Graph) *schedules.Trace {
+func simulate(t tester, w costmodel.Workload, m costmodel.Machine, g *graph.Graph) *graph.Trace {
 	t.Helper()
 	costs, err := w.Costs(m, g)
 	require.NoError(t, err)
 	return run(t, g, costs)
 }
 
-func run(t tester, g *schedules.Graph, costs schedules.Costs) *schedules.Trace {
+func run(t tester, g *graph.Graph, costs graph.Costs) *graph.Trace {
 	t.Helper()
 	trace, err := sim.Run(g, costs)
 	require.NoError(t, err)
@@ -101,7 +105,7 @@ func run(t tester, g *schedules.Graph, costs schedules.Costs) *schedules.Trace {
 
 // ledger follows the memory of every rank through a trace: it never falls
 // below what persists, and ends there. It returns the peaks above that.
-func ledger(t tester, trace *schedules.Trace) []int64 {
+func ledger(t tester, trace *graph.Trace) []int64 {
 	t.Helper()
 	level, peak := make([]int64, trace.Graph.Ranks()), make([]int64, trace.Graph.Ranks())
 	for _, e := range trace.Memory {
@@ -118,7 +122,7 @@ func ledger(t tester, trace *schedules.Trace) []int64 {
 }
 
 // costsOf prices a graph without running it.
-func costsOf(t *testing.T, w costmodel.Workload, m costmodel.Machine, g *schedules.Graph) schedules.Costs {
+func costsOf(t *testing.T, w costmodel.Workload, m costmodel.Machine, g *graph.Graph) graph.Costs {
 	t.Helper()
 	costs, err := w.Costs(m, g)
 	require.NoError(t, err)

@@ -7,11 +7,13 @@ import (
 
 	"psim/costmodel"
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
 // dualPipe cuts a network for DualPipe over four ranks.
-func dualPipe(t tester, replicas int) (costmodel.Workload, schedules.Pipeline) {
-	w := workload(t, smallGPT(t), schedules.OneStagePerRank(4), 2, 2, 2, 2, 2, 2, 2, 2)
+func dualPipe(t tester, replicas int) (costmodel.Workload, wiring.Pipeline) {
+	w := workload(t, smallGPT(t), graph.OneStagePerRank(4), 2, 2, 2, 2, 2, 2, 2, 2)
 	w.Replicas, w.SecondRank = replicas, []int32{3, 2, 1, 0}
 	s, err := schedules.Find("dualpipe")
 	require.NoError(t, err)
@@ -32,14 +34,14 @@ func TestSecondCopies(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, g.Validate())
 		whole := w.Network.Parameters()
-		require.Equal(t, []schedules.Tied{
+		require.Equal(t, []wiring.Tied{
 			{Stages: []int{0, 3}, Bytes: 4 * (w.Parameters(0) + w.Parameters(3))},
 			{Stages: []int{1, 2}, Bytes: 4 * (w.Parameters(1) + w.Parameters(2))},
 		}, w.Tied())
 		require.Equal(t, whole, w.Parameters(0)+w.Parameters(1)+w.Parameters(2)+w.Parameters(3))
 		trace := simulate(t, w, machine(), g)
 		peaks := ledger(t, trace)
-		s := schedules.Summarize(trace)
+		s := graph.Summarize(trace)
 		var persistent int64
 		for r, rank := range s.Ranks {
 			mirror := s.Ranks[r/4*4+3-r%4]

@@ -4,18 +4,18 @@ import (
 	"fmt"
 	"time"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // Costs prices the tasks of a graph that was built from this workload, on a
 // machine.
-func (w Workload) Costs(m Machine, g *schedules.Graph) (schedules.Costs, error) {
+func (w Workload) Costs(m Machine, g *graph.Graph) (graph.Costs, error) {
 	compute, err := m.Compute(w.Training)
 	if err != nil {
-		return schedules.Costs{}, err
+		return graph.Costs{}, err
 	}
 	if err := m.check(g); err != nil {
-		return schedules.Costs{}, err
+		return graph.Costs{}, err
 	}
 	p := &pricer{
 		workload: w, machine: m, compute: compute, graph: g,
@@ -28,14 +28,14 @@ func (w Workload) Costs(m Machine, g *schedules.Graph) (schedules.Costs, error) 
 	p.findShared()
 	p.followMemory()
 	if err := p.checkTimes(); err != nil {
-		return schedules.Costs{}, err
+		return graph.Costs{}, err
 	}
 	p.priceSlices()
 	p.priceOptimizers()
 	for _, ranks := range g.Groups {
 		p.slowest = append(p.slowest, m.Group(ranks))
 	}
-	costs := schedules.Costs{Task: p.task, Persistent: w.Persistent(g.Ranks())}
+	costs := graph.Costs{Task: p.task, Persistent: w.Persistent(g.Ranks())}
 	if costs.Host = m.threads(g); costs.Host != nil {
 		p.priceLaunches()
 		costs.Task = p.launching
@@ -44,7 +44,7 @@ func (w Workload) Costs(m Machine, g *schedules.Graph) (schedules.Costs, error) 
 }
 
 // check reports that the machine lacks a link that the graph needs.
-func (m *Machine) check(g *schedules.Graph) error {
+func (m *Machine) check(g *graph.Graph) error {
 	what, devices := "ranks", g.Ranks()*m.tensor()
 	if m.tensor() > 1 {
 		what = "devices"
@@ -64,12 +64,12 @@ func (m *Machine) check(g *schedules.Graph) error {
 
 // bucketsOf reads the sizes of the gradient buckets of every stage off the
 // first replica of a graph.
-func bucketsOf(g *schedules.Graph, stages int) [][]int64 {
+func bucketsOf(g *graph.Graph, stages int) [][]int64 {
 	buckets := make([][]int64, stages)
 	for i := range g.Tasks {
 		t := &g.Tasks[i]
-		sums := t.Kind == schedules.AllReduce || t.Kind == schedules.ReduceScatter
-		if sums && t.Stage != schedules.None && int(t.Rank) < g.Shape.Ranks && int(t.Part) == len(buckets[t.Stage]) {
+		sums := t.Kind == graph.AllReduce || t.Kind == graph.ReduceScatter
+		if sums && t.Stage != graph.None && int(t.Rank) < g.Shape.Ranks && int(t.Part) == len(buckets[t.Stage]) {
 			buckets[t.Stage] = append(buckets[t.Stage], t.Bytes)
 		}
 	}
@@ -81,7 +81,7 @@ type pricer struct {
 	workload  Workload
 	machine   Machine
 	compute   Compute
-	graph     *schedules.Graph
+	graph     *graph.Graph
 	buckets   [][]int64       // by stage: gradients in bytes
 	units     [][]int64       // by stage: parameters of what ZeRO 3 gathers
 	gathered  []int64         // by stage: the same in bytes, where the graph does
@@ -103,7 +103,7 @@ type pricer struct {
 type sliced struct {
 	microbatch int32             // whose backward it is; None for all
 	times      [][]time.Duration // by size of microbatch; nil where it is whole
-	inner      [][]schedules.Inner
+	inner      [][]graph.Inner
 }
 
 // priceStages prices every stage for every distinct size of microbatch.
@@ -130,7 +130,7 @@ func (p *pricer) priceStages() {
 }
 
 // slicesOf is into how many parts every stage's backward is cut.
-func slicesOf(g *schedules.Graph, stages int) []int {
+func slicesOf(g *graph.Graph, stages int) []int {
 	parts := make([]int, stages)
 	for i := range g.Tasks {
 		if t := &g.Tasks[i]; t.Kind.Compute() {
@@ -163,7 +163,7 @@ func (p *pricer) priceSlices() {
 		}
 		cut := sliced{microbatch: t.Microbatch}
 		if p.workload.Zero >= 2 {
-			cut.microbatch = schedules.None
+			cut.microbatch = graph.None
 		}
 		for size, n := range p.sizes {
 			times := p.workload.slice(p.compute, t.Kind, int(t.Stage), n, p.buckets[t.Stage])
@@ -175,7 +175,7 @@ func (p *pricer) priceSlices() {
 }
 
 // sliceOf is how backwards of a task's stage, on its copy, are cut.
-func (p *pricer) sliceOf(t *schedules.Task) *sliced {
+func (p *pricer) sliceOf(t *graph.Task) *sliced {
 	return &p.sliced[p.graph.CopyOf(t.Stage, t.Microbatch)]
 }
 
@@ -203,73 +203,73 @@ func (p *pricer) priceOptimizers() {
 }
 
 // task prices one task.
-func (p *pricer) task(t *schedules.Task) schedules.Cost {
+func (p *pricer) task(t *graph.Task) graph.Cost {
 	switch t.Kind {
-	case schedules.Forward, schedules.Backward, schedules.InputGradient, schedules.WeightGradient:
+	case graph.Forward, graph.Backward, graph.InputGradient, graph.WeightGradient:
 		cost := p.computeTask(t)
-		if p.versions.freed[action{t.Stage, t.Microbatch}] && t.Kind == schedules.Backward {
+		if p.versions.freed[action{t.Stage, t.Microbatch}] && t.Kind == graph.Backward {
 			cost.BytesAtEnd -= p.workload.weights(t.Stage)
 		}
 		return cost
-	case schedules.SendForward, schedules.SendBackward:
+	case graph.SendForward, graph.SendBackward:
 		cost := p.machine.message(t)
 		// Both sides hold the whole tensor, whatever part of it is sent.
-		if t.Kind == schedules.SendForward {
+		if t.Kind == graph.SendForward {
 			cost.BytesAtStart, cost.BytesAtEnd = p.lastOf(int(t.Stage), t).result, -p.lastOf(int(t.Stage), t).output
 		} else {
 			cost.BytesAtStart = p.lastOf(int(t.Stage)-1, t).result
 			cost.BytesAtEnd = -cost.BytesAtStart
 		}
 		return cost
-	case schedules.AllReduce, schedules.ReduceScatter, schedules.AllGather:
+	case graph.AllReduce, graph.ReduceScatter, graph.AllGather:
 		return p.collective(t)
-	case schedules.Average:
-		return schedules.Cost{Busy: p.average(t)}
-	case schedules.Optimizer:
-		cost := schedules.Cost{Busy: p.optimizer[int(t.Rank)%len(p.optimizer)]}
+	case graph.Average:
+		return graph.Cost{Busy: p.average(t)}
+	case graph.Optimizer:
+		cost := graph.Cost{Busy: p.optimizer[int(t.Rank)%len(p.optimizer)]}
 		if p.versions.kept[action{t.Stage, t.Microbatch}] {
 			cost.BytesAtStart = p.workload.weights(t.Stage)
 		}
 		return cost
 	}
-	return schedules.Cost{}
+	return graph.Cost{}
 }
 
 // collective prices a fused collective.
-func (p *pricer) collective(t *schedules.Task) schedules.Cost {
-	cost := schedules.Cost{Busy: CollectiveTime(t.Kind, p.slowest[t.Peer], len(p.graph.Groups[t.Peer]), t.Bytes)}
+func (p *pricer) collective(t *graph.Task) graph.Cost {
+	cost := graph.Cost{Busy: CollectiveTime(t.Kind, p.slowest[t.Peer], len(p.graph.Groups[t.Peer]), t.Bytes)}
 	cost.BytesAtStart, cost.BytesAtEnd = p.collectiveBytes(t)
 	return cost
 }
 
 // message prices a transfer between two ranks.
-func (m *Machine) message(t *schedules.Task) schedules.Cost {
+func (m *Machine) message(t *graph.Task) graph.Cost {
 	link, queue := m.Between(t.Rank, t.Peer)
-	return schedules.Cost{Busy: link.Transfer(t.Bytes), Delay: time.Duration(link.Latency), Link: queue}
+	return graph.Cost{Busy: link.Transfer(t.Bytes), Delay: time.Duration(link.Latency), Link: queue}
 }
 
 // lastOf is the segment whose result a stage hands on, for a task's microbatch.
-func (p *pricer) lastOf(stage int, t *schedules.Task) *segment {
+func (p *pricer) lastOf(stage int, t *graph.Task) *segment {
 	return p.prices[stage][p.sizeOf[t.Microbatch]].last()
 }
 
 // computeTask prices F, B, I and W. Parameters that were gathered for it are
 // freed at its end.
-func (p *pricer) computeTask(t *schedules.Task) schedules.Cost {
+func (p *pricer) computeTask(t *graph.Task) graph.Cost {
 	size := p.sizeOf[t.Microbatch]
 	price, rooms := &p.prices[t.Stage][size], &p.rooms[t.Stage][size]
-	var cost schedules.Cost
+	var cost graph.Cost
 	switch t.Kind {
-	case schedules.Forward:
+	case graph.Forward:
 		cost.Busy, cost.Inner = price.forward, some(&price.inner.forward)
 		rooms.forward.set(&cost)
-	case schedules.InputGradient:
+	case graph.InputGradient:
 		cost.Busy, cost.Inner = total(price.recompute, price.input), some(&price.inner.input)
 		rooms.input[p.held(t)].set(&cost)
 		cost.BytesAtEnd += p.stays(t)
-	case schedules.WeightGradient:
+	case graph.WeightGradient:
 		return p.part(t, price.weight, &price.inner.weight, rooms.weight, rooms.weights)
-	case schedules.Backward:
+	case graph.Backward:
 		cost = p.part(t, price.backward(), &price.inner.whole, rooms.backward[p.held(t)], rooms.backwards[p.held(t)])
 	}
 	cost.BytesAtEnd -= p.gathered[t.Stage]
@@ -279,10 +279,10 @@ func (p *pricer) computeTask(t *schedules.Task) schedules.Cost {
 // part prices a B or W, or a slice of one: the time up to its bucket, and the
 // memory of the segments that run in it. Under ZeRO 2 and 3 it also makes room for
 // the whole gradients, which are there until they have been reduced and scattered.
-func (p *pricer) part(t *schedules.Task, time time.Duration, inner *schedules.Inner, whole room, parts []room) schedules.Cost {
+func (p *pricer) part(t *graph.Task, time time.Duration, inner *graph.Inner, whole room, parts []room) graph.Cost {
 	cut, buckets := p.sliceOf(t), p.buckets[t.Stage]
-	cost, last := schedules.Cost{Busy: time, Inner: some(inner)}, true
-	if cut.times != nil && (cut.microbatch == t.Microbatch || cut.microbatch == schedules.None) {
+	cost, last := graph.Cost{Busy: time, Inner: some(inner)}, true
+	if cut.times != nil && (cut.microbatch == t.Microbatch || cut.microbatch == graph.None) {
 		cost.Busy = cut.times[p.sizeOf[t.Microbatch]][t.Part]
 		whole = parts[t.Part]
 		last = int(t.Part) == len(buckets)-1

@@ -9,16 +9,17 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/costmodel"
-	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
 // backwards sums the slices of every stage's and microbatch's B or W: their times,
 // and what is more or less at their end.
-func backwards(t tester, w costmodel.Workload, m costmodel.Machine, g *schedules.Graph, kind schedules.Kind) (sum map[[2]int32]schedules.Cost, parts int) {
+func backwards(t tester, w costmodel.Workload, m costmodel.Machine, g *graph.Graph, kind graph.Kind) (sum map[[2]int32]graph.Cost, parts int) {
 	t.Helper()
 	costs, err := w.Costs(m, g)
 	require.NoError(t, err)
-	sum = map[[2]int32]schedules.Cost{}
+	sum = map[[2]int32]graph.Cost{}
 	for i := range g.Tasks {
 		task := &g.Tasks[i]
 		if task.Kind != kind || int(task.Rank) >= g.Shape.Ranks {
@@ -45,13 +46,13 @@ func TestSlicesAddUp(t *testing.T) {
 		bucket := rapid.Int64Range(0, 100_000).Draw(t, "bucket")
 		m := machine()
 		m.Device.Launch = 0
-		o := order(t, "gpipe", w)
-		kind := schedules.Backward
+		o := orderOf(t, "gpipe", w)
+		kind := graph.Backward
 		if rapid.Bool().Draw(t, "split") {
-			o, kind = splitOrders(o)["zb-h1"], schedules.WeightGradient
+			o, kind = splitOrders(o)["zb-h1"], graph.WeightGradient
 		}
-		whole, n := backwards(t, w, m, graph(t, w, o, w.Sync(bucket, false)), kind)
-		sliced, parts := backwards(t, w, m, graph(t, w, o, w.Sync(bucket, true)), kind)
+		whole, n := backwards(t, w, m, graphOf(t, w, o, w.Sync(bucket, false)), kind)
+		sliced, parts := backwards(t, w, m, graphOf(t, w, o, w.Sync(bucket, true)), kind)
 		require.Equal(t, whole, sliced)
 		if bucket == 0 {
 			require.Greater(t, parts, n)
@@ -64,25 +65,25 @@ func TestSlicesAddUp(t *testing.T) {
 func TestSlicesFollowLayers(t *testing.T) {
 	w := workload(t, mlp(t, 2, 64), []int32{0}, 5)
 	w.Replicas = 2
-	g := graph(t, w, order(t, "ddp", w), w.Sync(4*64*65, true)) // one layer each
+	g := graphOf(t, w, orderOf(t, "ddp", w), w.Sync(4*64*65, true)) // one layer each
 	costs := costsOf(t, w, machine(), g)
 	c := compute(t, device())
 	layers := w.Stage(0)
 	for part, layer := range []int{1, 0} {
-		task := schedules.Task{Kind: schedules.Backward, Part: uint16(part)}
+		task := graph.Task{Kind: graph.Backward, Part: uint16(part)}
 		require.Equal(t, c.Layer(layers[layer], 1, 5)+c.Layer(layers[layer], 2, 5), costs.Task(&task).Busy)
 	}
 }
 
 // ddp is two replicas of a small GPT, slow enough on the link to matter.
-func ddp(t *testing.T, zero int, overlap bool, replicas int) (*schedules.Graph, schedules.Summary) {
+func ddp(t *testing.T, zero int, overlap bool, replicas int) (*graph.Graph, graph.Summary) {
 	t.Helper()
 	w := workload(t, smallGPT(t), []int32{0}, 8, 8)
 	w.Replicas, w.Zero = replicas, zero
-	g := graph(t, w, order(t, "ddp", w), w.Sync(10_000, overlap))
+	g := graphOf(t, w, orderOf(t, "ddp", w), w.Sync(10_000, overlap))
 	trace := simulate(t, w, machine(), g)
 	ledger(t, trace)
-	return g, schedules.Summarize(trace)
+	return g, graph.Summarize(trace)
 }
 
 // Gradients that leave during the backward are partly hidden behind it.
@@ -111,9 +112,9 @@ func TestOverlapNeverHurts(t *testing.T) {
 		w.Replicas = rapid.IntRange(2, 4).Draw(t, "replicas")
 		w.Zero = rapid.IntRange(0, 2).Draw(t, "zero")
 		bucket := rapid.Int64Range(0, 200_000).Draw(t, "bucket")
-		o := order(t, "ddp", w)
-		beside := simulate(t, w, m, graph(t, w, o, w.Sync(bucket, true))).End()
-		after := simulate(t, w, m, graph(t, w, o, w.Sync(bucket, false))).End()
+		o := orderOf(t, "ddp", w)
+		beside := simulate(t, w, m, graphOf(t, w, o, w.Sync(bucket, true))).End()
+		after := simulate(t, w, m, graphOf(t, w, o, w.Sync(bucket, false))).End()
 		require.LessOrEqual(t, beside, after)
 	})
 }
@@ -146,10 +147,10 @@ func TestOptimizer(t *testing.T) {
 	}{{"fp32", "adamw", 28}, {"bf16", "adam", 28}, {"fp16", "adam", 32}, {"fp32", "sgd", 12}, {"bf16", "sgd", 12}, {"fp32", "sgd-momentum", 20}} {
 		w := workload(t, mlp(t, 2, 64), []int32{0, 1}, 1)
 		w.Training.Precision, w.Training.Optimizer = e.precision, e.optimizer
-		costs := costsOf(t, w, machine(), graph(t, w, order(t, "gpipe", w), schedules.Sync{}))
+		costs := costsOf(t, w, machine(), graphOf(t, w, orderOf(t, "gpipe", w), wiring.Sync{}))
 		c, err := costmodel.NewCompute(device(), w.Training)
 		require.NoError(t, err)
-		got := costs.Task(&schedules.Task{Kind: schedules.Optimizer, Rank: 1}).Busy
+		got := costs.Task(&graph.Task{Kind: graph.Optimizer, Rank: 1}).Busy
 		require.Equal(t, c.Move(64*65*e.bytes), got, "%+v", e)
 	}
 }
@@ -164,15 +165,15 @@ func TestClipping(t *testing.T) {
 		w := workload(t, mlp(t, 2, 64), []int32{0, 1}, 1)
 		w.Replicas, w.Zero = int(e.replicas), int(e.zero)
 		w.Training.Precision, w.Training.Gradients = "fp16", e.gradients
-		g := graph(t, w, order(t, "gpipe", w), w.Sync(0, false))
+		g := graphOf(t, w, orderOf(t, "gpipe", w), w.Sync(0, false))
 		update := func() time.Duration {
-			return costsOf(t, w, machine(), g).Task(&schedules.Task{Kind: schedules.Optimizer, Rank: 1}).Busy
+			return costsOf(t, w, machine(), g).Task(&graph.Task{Kind: graph.Optimizer, Rank: 1}).Busy
 		}
 		plain := update()
 		w.Training.Clip = true
 		c, err := costmodel.NewCompute(device(), w.Training)
 		require.NoError(t, err)
-		norm := costmodel.CollectiveTime(schedules.AllReduce, machine().Link, int(e.ranks), 4)
+		norm := costmodel.CollectiveTime(graph.AllReduce, machine().Link, int(e.ranks), 4)
 		launch := time.Duration(device().Launch)
 		norms, scaled := c.Move(64*65*e.bytes), c.Move(2*64*65*e.bytes)-launch // the update launches anyway
 		require.InDelta(t, plain+norms+scaled+norm, update(), 1, "%+v, but for rounding", e)
@@ -187,24 +188,24 @@ func TestOtherTasks(t *testing.T) {
 	w.Replicas = 2
 	m := machine()
 	m.DevicesPerNode, m.Network = 1, costmodel.Link{Bandwidth: 1e9, Latency: 7}
-	g := graph(t, w, order(t, "ddp", w), w.Sync(0, false))
+	g := graphOf(t, w, orderOf(t, "ddp", w), w.Sync(0, false))
 	costs := costsOf(t, w, m, g)
-	require.Equal(t, compute(t, device()).Move(2000), costs.Task(&schedules.Task{Kind: schedules.Average, Bytes: 1000}).Busy)
+	require.Equal(t, compute(t, device()).Move(2000), costs.Task(&graph.Task{Kind: graph.Average, Bytes: 1000}).Busy)
 	for kind := range rings {
-		got := costs.Task(&schedules.Task{Kind: kind, Bytes: 1e6, Stage: 0, Microbatch: schedules.None})
-		want := schedules.Cost{Busy: costmodel.CollectiveTime(kind, m.Network, 2, 1e6)}
-		if kind != schedules.AllGather {
+		got := costs.Task(&graph.Task{Kind: kind, Bytes: 1e6, Stage: 0, Microbatch: graph.None})
+		want := graph.Cost{Busy: costmodel.CollectiveTime(kind, m.Network, 2, 1e6)}
+		if kind != graph.AllGather {
 			want.BytesAtStart, want.BytesAtEnd = 5e5, -5e5
 		}
 		require.Equal(t, want, got)
 	}
-	require.Equal(t, schedules.Cost{}, costs.Task(&schedules.Task{Kind: schedules.Reduce}))
+	require.Equal(t, graph.Cost{}, costs.Task(&graph.Task{Kind: graph.Reduce}))
 }
 
 // What cannot be priced is refused.
 func TestCostsErrors(t *testing.T) {
 	w := workload(t, mlp(t, 2, 4), []int32{0, 1}, 1)
-	g := graph(t, w, order(t, "gpipe", w), schedules.Sync{})
+	g := graphOf(t, w, orderOf(t, "gpipe", w), wiring.Sync{})
 	m := machine()
 	m.Device.Peak.FP32 = 0
 	_, err := w.Costs(m, g)
@@ -226,7 +227,7 @@ func TestCostsErrors(t *testing.T) {
 func TestPricingAllocatesNothing(t *testing.T) {
 	w := workload(t, smallGPT(t), []int32{0, 1, 0}, 4, 4)
 	w.Replicas = 2
-	g := graph(t, w, order(t, "gpipe", w), w.Sync(0, true))
+	g := graphOf(t, w, orderOf(t, "gpipe", w), w.Sync(0, true))
 	costs := costsOf(t, w, machine(), g)
 	require.Zero(t, testing.AllocsPerRun(10, func() {
 		for i := range g.Tasks {
@@ -244,11 +245,11 @@ func TestWholeGradientsUnderZero2(t *testing.T) {
 		w := workload(t, mlp(t, 2, 64), []int32{0}, 1, 1)
 		w.Replicas, w.Zero = 2, 2
 		const layer = 4 * 64 * 65
-		g := graph(t, w, order(t, "ddp", w), w.Sync(layer, overlap))
-		room := map[schedules.Kind][]int64{}
+		g := graphOf(t, w, orderOf(t, "ddp", w), w.Sync(layer, overlap))
+		room := map[graph.Kind][]int64{}
 		for _, e := range simulate(t, w, machine(), g).Memory {
 			k := g.Tasks[e.Task].Kind
-			if e.Rank == 0 && (k == schedules.Backward && e.Bytes >= layer || k == schedules.ReduceScatter) {
+			if e.Rank == 0 && (k == graph.Backward && e.Bytes >= layer || k == graph.ReduceScatter) {
 				room[k] = append(room[k], e.Bytes)
 			}
 		}
@@ -257,8 +258,8 @@ func TestWholeGradientsUnderZero2(t *testing.T) {
 			const gradient = 4 * 64
 			want = []int64{layer + gradient, layer, layer + gradient, layer}
 		}
-		require.Equal(t, want, room[schedules.Backward])
+		require.Equal(t, want, room[graph.Backward])
 		const chunk = layer / 2 // on its way
-		require.Equal(t, slices.Repeat([]int64{chunk, -chunk - layer}, 4), room[schedules.ReduceScatter])
+		require.Equal(t, slices.Repeat([]int64{chunk, -chunk - layer}, 4), room[graph.ReduceScatter])
 	}
 }

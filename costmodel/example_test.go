@@ -6,13 +6,15 @@ import (
 	"psim/costmodel"
 	"psim/costmodel/arch"
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
 	"psim/sim"
 )
 
 // Ten billion gradients of two bytes, summed over eight workers at 100 Gb/s.
 func ExampleCollectiveTime() {
 	link := costmodel.Link{Bandwidth: 12.5e9}
-	fmt.Println(costmodel.CollectiveTime(schedules.AllReduce, link, 8, 20e9))
+	fmt.Println(costmodel.CollectiveTime(graph.AllReduce, link, 8, 20e9))
 	// Output: 2.8s
 }
 
@@ -31,12 +33,12 @@ func ExampleWorkload() {
 	if err != nil {
 		panic(err)
 	}
-	shape := schedules.Shape{Ranks: 2, Microbatches: 4}
+	shape := graph.Shape{Ranks: 2, Microbatches: 4}
 	order, err := gpipe.Order(shape, w.StageRank)
 	if err != nil {
 		panic(err)
 	}
-	graph, err := schedules.Pipeline{
+	g, err := wiring.Pipeline{
 		Shape: shape, Order: order, Samples: w.Samples, Boundaries: w.Boundaries(), Tied: w.Tied(), Optimizer: true,
 	}.Graph()
 	if err != nil {
@@ -47,15 +49,15 @@ func ExampleWorkload() {
 			MemoryBandwidth: 1e12, Peak: costmodel.Peak{FP32: 20e12}, Efficiency: costmodel.Efficiency{FP32: 0.8, Memory: 0.8},
 		},
 		Link: costmodel.Link{Bandwidth: 25e9, Latency: 5000},
-	}, graph)
+	}, g)
 	if err != nil {
 		panic(err)
 	}
-	trace, err := sim.Run(graph, costs)
+	trace, err := sim.Run(g, costs)
 	if err != nil {
 		panic(err)
 	}
-	for _, rank := range schedules.Summarize(trace).Ranks {
+	for _, rank := range graph.Summarize(trace).Ranks {
 		fmt.Printf("rank %d: %.2f GB for good, %.2f GB at most\n", rank.Rank, float64(rank.PersistentMemory)/1e9, float64(rank.PeakMemory)/1e9)
 	}
 	// Output:

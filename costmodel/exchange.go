@@ -5,15 +5,15 @@ import (
 	"time"
 
 	"psim/costmodel/arch"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // What the devices of a tensor-parallel group exchange is part of the tasks of
 // their rank: every device waits for it, as the next operation does.
 
 // collectiveKinds are the tasks that cost what a collective within a rank does.
-var collectiveKinds = map[arch.Collective]schedules.Kind{
-	arch.AllReduce: schedules.AllReduce, arch.AllGather: schedules.AllGather, arch.ReduceScatter: schedules.ReduceScatter,
+var collectiveKinds = map[arch.Collective]graph.Kind{
+	arch.AllReduce: graph.AllReduce, arch.AllGather: graph.AllGather, arch.ReduceScatter: graph.ReduceScatter,
 }
 
 // exchange is the time of one pass of an exchange over a microbatch.
@@ -83,22 +83,22 @@ func hides(o arch.Op) bool { return o.Class == arch.Product && o.Weight }
 
 // passes is the communication within every pass of a stage over a microbatch.
 type passes struct {
-	forward, weight schedules.Inner
-	input           schedules.Inner // with what is repeated before
-	whole           schedules.Inner // input and weight in one piece
+	forward, weight graph.Inner
+	input           graph.Inner // with what is repeated before
+	whole           graph.Inner // input and weight in one piece
 }
 
 // of is that of the second half of a backward, or the whole.
-func (p passes) of(k schedules.Kind) inner {
-	if k == schedules.Backward {
+func (p passes) of(k graph.Kind) inner {
+	if k == graph.Backward {
 		return inner(p.whole)
 	}
 	return inner(p.weight)
 }
 
 // some is nil where nothing is communicated.
-func some(i *schedules.Inner) *schedules.Inner {
-	if *i == (schedules.Inner{}) {
+func some(i *graph.Inner) *graph.Inner {
+	if *i == (graph.Inner{}) {
 		return nil
 	}
 	return i
@@ -106,9 +106,9 @@ func some(i *schedules.Inner) *schedules.Inner {
 
 // add adds a layer's.
 func (p *passes) add(c Compute, l arch.Layer, t arch.Training, samples int64) {
-	in := func(ops []arch.Op, pass arch.Pass) schedules.Inner {
+	in := func(ops []arch.Op, pass arch.Pass) graph.Inner {
 		time := c.communication(ops, pass, samples)
-		return schedules.Inner{Communication: time, Exposed: time, SentBytes: c.sent(ops, pass, samples)}
+		return graph.Inner{Communication: time, Exposed: time, SentBytes: c.sent(ops, pass, samples)}
 	}
 	input, weight := in(l.Ops, arch.InputGradient), in(l.Ops, arch.WeightGradient)
 	whole := input.Plus(weight)
@@ -122,20 +122,20 @@ func (p *passes) add(c Compute, l arch.Layer, t arch.Training, samples int64) {
 // neighbour across a boundary: the activations before its forward where the
 // neighbour is the stage before, the gradients before its backward where it is
 // the one after.
-func (w Workload) received(c Compute, stage, neighbour int, samples int64) schedules.Inner {
+func (w Workload) received(c Compute, stage, neighbour int, samples int64) graph.Inner {
 	boundary := min(stage, neighbour)
 	parts := w.Network.Group.Parts()
 	if parts == 1 || boundary < 0 || boundary+1 == len(w.Layers) || w.StageRank[stage] == w.StageRank[neighbour] {
-		return schedules.Inner{}
+		return graph.Inner{}
 	}
 	layers := w.Stage(boundary)
 	bytes := layers[len(layers)-1].Output.Elements() * w.Training.ActivationElement() * samples
-	t := CollectiveTime(schedules.AllGather, c.link, parts, bytes)
-	return schedules.Inner{Communication: t, Exposed: t, SentBytes: bytes / int64(parts) * int64(parts-1)}
+	t := CollectiveTime(graph.AllGather, c.link, parts, bytes)
+	return graph.Inner{Communication: t, Exposed: t, SentBytes: bytes / int64(parts) * int64(parts-1)}
 }
 
 // gather adds the gathering of what a stage receives.
-func (p *price) gather(activations, gradients schedules.Inner) {
+func (p *price) gather(activations, gradients graph.Inner) {
 	p.forward = total(p.forward, activations.Exposed)
 	p.input, p.whole = total(p.input, gradients.Exposed), total(p.whole, gradients.Exposed)
 	p.inner.forward = p.inner.forward.Plus(activations)
@@ -143,25 +143,25 @@ func (p *price) gather(activations, gradients schedules.Inner) {
 }
 
 // inner is communication within a task that may be sliced.
-type inner schedules.Inner
+type inner graph.Inner
 
 // slices spreads communication over the slices of a task, by their times.
-func (i inner) slices(times []time.Duration) []schedules.Inner {
-	parts := make([]schedules.Inner, len(times))
+func (i inner) slices(times []time.Duration) []graph.Inner {
+	parts := make([]graph.Inner, len(times))
 	whole := total(times...)
-	var done schedules.Inner
+	var done graph.Inner
 	var at time.Duration
 	for k, t := range times {
 		at += t
-		upTo := schedules.Inner(i)
+		upTo := graph.Inner(i)
 		if k < len(times)-1 {
-			upTo = schedules.Inner{
+			upTo = graph.Inner{
 				Communication: time.Duration(fraction(int64(i.Communication), at, whole)),
 				Exposed:       time.Duration(fraction(int64(i.Exposed), at, whole)),
 				SentBytes:     fraction(i.SentBytes, at, whole),
 			}
 		}
-		parts[k] = schedules.Inner{
+		parts[k] = graph.Inner{
 			Communication: upTo.Communication - done.Communication,
 			Exposed:       upTo.Exposed - done.Exposed, SentBytes: upTo.SentBytes - done.SentBytes,
 		}

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"psim/internal/units"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // A CollectiveTiming is how long a collective took.
 type CollectiveTiming struct {
-	Kind  schedules.Kind // AllReduce, AllGather or ReduceScatter
+	Kind  graph.Kind // AllReduce, AllGather or ReduceScatter
 	Ranks int
 	Bytes int64 // of the whole tensor
 	Time  time.Duration

@@ -9,7 +9,7 @@ import (
 
 	"psim/costmodel"
 	"psim/internal/units"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // The fit finds the two protocols that made the times, of every kind of collective.
@@ -21,7 +21,7 @@ func TestFitLink(t *testing.T) {
 			{Ranks: 4, Call: units.Duration(call), Bandwidth: units.Rate(slow) * 1e9},
 			{Ranks: 4, From: 8 << 20, Call: units.Duration(2 * call), Bandwidth: units.Rate(4*slow) * 1e9},
 		}
-		kind := rapid.SampledFrom([]schedules.Kind{schedules.AllReduce, schedules.AllGather, schedules.ReduceScatter}).Draw(t, "kind")
+		kind := rapid.SampledFrom([]graph.Kind{graph.AllReduce, graph.AllGather, graph.ReduceScatter}).Draw(t, "kind")
 		found, err := costmodel.FitLink(append(timingsBy(kind, made[0], 1, 2, 3, 4, 5, 6, 7), timingsBy(kind, made[1], 20, 18, 15, 12, 10, 9, 8)...))
 		require.NoError(t, err)
 		for _, table := range found.Tables() {
@@ -38,7 +38,7 @@ func TestFitLink(t *testing.T) {
 		}
 	})
 	for _, bad := range [][]costmodel.CollectiveTiming{
-		nil, {{schedules.AllReduce, 1, 1, 1, 0, false}}, {{schedules.AllReduce, 2, 0, 1, 0, false}}, {{schedules.AllGather, 2, 1, 0, 0, false}}, {{schedules.Send, 2, 1, 1, 0, false}},
+		nil, {{graph.AllReduce, 1, 1, 1, 0, false}}, {{graph.AllReduce, 2, 0, 1, 0, false}}, {{graph.AllGather, 2, 1, 0, 0, false}}, {{graph.Send, 2, 1, 1, 0, false}},
 	} {
 		_, err := costmodel.FitLink(bad)
 		require.Error(t, err)
@@ -46,14 +46,14 @@ func TestFitLink(t *testing.T) {
 }
 
 // timingsBy are the times that a range makes, of sizes in MiB.
-func timingsBy(k schedules.Kind, r costmodel.CollectiveRange, sizes ...int64) (list []costmodel.CollectiveTiming) {
+func timingsBy(k graph.Kind, r costmodel.CollectiveRange, sizes ...int64) (list []costmodel.CollectiveTiming) {
 	r.From = 0
 	table := []costmodel.CollectiveRange{r}
 	l := costmodel.Link{Bandwidth: 1}
 	switch k {
-	case schedules.AllReduce:
+	case graph.AllReduce:
 		l.AllReduce = table
-	case schedules.AllGather:
+	case graph.AllGather:
 		l.AllGather = table
 	default:
 		l.ReduceScatter = table
@@ -69,13 +69,13 @@ func timingsBy(k schedules.Kind, r costmodel.CollectiveRange, sizes ...int64) (l
 func TestFitLinkBeyondTables(t *testing.T) {
 	two := costmodel.CollectiveRange{Ranks: 2, Call: 12_000, Bandwidth: 6e9}
 	eight := costmodel.CollectiveRange{Ranks: 8, Call: 24_000, Bandwidth: 9e9}
-	of := func(k schedules.Kind) []costmodel.CollectiveTiming {
+	of := func(k graph.Kind) []costmodel.CollectiveTiming {
 		return append(timingsBy(k, two, 1, 2, 4), timingsBy(k, eight, 1, 2, 4)...)
 	}
 	for _, c := range []struct {
 		timings []costmodel.CollectiveTiming
 		step    float64
-	}{{of(schedules.AllReduce), 1000}, {of(schedules.AllGather), 2000}, {append(of(schedules.ReduceScatter), of(schedules.AllReduce)...), 1000}} {
+	}{{of(graph.AllReduce), 1000}, {of(graph.AllGather), 2000}, {append(of(graph.ReduceScatter), of(graph.AllReduce)...), 1000}} {
 		l, err := costmodel.FitLink(c.timings)
 		require.NoError(t, err)
 		require.InDelta(t, 10_000, float64(l.Call), 20)
@@ -88,7 +88,7 @@ func TestFitLinkBeyondTables(t *testing.T) {
 // Any positive timings have a fit, with a bandwidth and times that are no less
 // than nothing.
 func TestFitLinkOfAnything(t *testing.T) {
-	kinds := []schedules.Kind{schedules.AllReduce, schedules.AllGather, schedules.ReduceScatter}
+	kinds := []graph.Kind{graph.AllReduce, graph.AllGather, graph.ReduceScatter}
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) costmodel.CollectiveTiming {
 			return costmodel.CollectiveTiming{
@@ -112,7 +112,7 @@ func TestFitLinkOfAnything(t *testing.T) {
 func TestTooManyTimings(t *testing.T) {
 	list := make([]costmodel.CollectiveTiming, 501)
 	for i := range list {
-		list[i] = costmodel.CollectiveTiming{Kind: schedules.AllGather, Ranks: 2, Bytes: 1024, Time: time.Microsecond}
+		list[i] = costmodel.CollectiveTiming{Kind: graph.AllGather, Ranks: 2, Bytes: 1024, Time: time.Microsecond}
 	}
 	_, err := costmodel.FitLink(list)
 	require.ErrorContains(t, err, "there are 501 times of all_gather over 2 ranks, more than the 250 that can be fitted")

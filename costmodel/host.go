@@ -8,7 +8,7 @@ import (
 
 	"psim/costmodel/arch"
 	"psim/internal/units"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // Host is [machine.host]: the threads that launch what devices compute. The
@@ -46,7 +46,7 @@ func (h Host) Validate() error {
 
 // threads is how the tasks of a graph are launched on a machine; nil where that
 // costs nothing.
-func (m *Machine) threads(g *schedules.Graph) *schedules.Host {
+func (m *Machine) threads(g *graph.Graph) *graph.Host {
 	h := m.Host
 	if h.Operation == 0 && h.Task == 0 {
 		return nil
@@ -58,7 +58,7 @@ func (m *Machine) threads(g *schedules.Graph) *schedules.Host {
 			thread[r] = m.node(int32(r))
 		}
 	}
-	return &schedules.Host{Before: schedules.LaunchOrder(g, thread), Queue: h.Queue, Waits: h.Waits}
+	return &graph.Host{Before: graph.LaunchOrder(g, thread), Queue: h.Queue, Waits: h.Waits}
 }
 
 // A launch is what launching a task's kernels takes: the thread, and the device
@@ -182,7 +182,7 @@ func (p *pricer) priceLaunches() {
 
 // launching adds to the price of computing tasks what their launch takes. A slice
 // of a backward has its share, by time.
-func (p *pricer) launching(t *schedules.Task) schedules.Cost {
+func (p *pricer) launching(t *graph.Task) graph.Cost {
 	cost := p.task(t)
 	if !t.Kind.Compute() {
 		return cost
@@ -192,11 +192,11 @@ func (p *pricer) launching(t *schedules.Task) schedules.Cost {
 	var l launch
 	var whole time.Duration
 	switch t.Kind {
-	case schedules.Forward:
+	case graph.Forward:
 		l, whole = launches.forward, price.forward
-	case schedules.InputGradient:
+	case graph.InputGradient:
 		l, whole = launches.input, total(price.recompute, price.input)
-	case schedules.WeightGradient:
+	case graph.WeightGradient:
 		l, whole = launches.weight, price.weight
 	default:
 		l, whole = launches.backward, price.backward()

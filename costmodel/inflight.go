@@ -1,21 +1,21 @@
 package costmodel
 
-import "psim/schedules"
+import "psim/schedules/graph"
 
 // collectiveBytes is how a collective changes the memory of each of its ranks
 // when it starts and ends. Units of ZeRO 3 travel one after another. Updated
 // parameters are gathered in their place and take no room.
-func (p *pricer) collectiveBytes(t *schedules.Task) (start, end int64) {
+func (p *pricer) collectiveBytes(t *graph.Task) (start, end int64) {
 	state := p.workload.state()
 	r := ringRoom{ranks: int64(len(p.graph.Groups[t.Peer]))}
 	switch zero := p.workload.Zero; {
-	case t.Kind == schedules.AllGather && t.Microbatch == schedules.None:
-	case t.Kind == schedules.AllGather:
+	case t.Kind == graph.AllGather && t.Microbatch == graph.None:
+	case t.Kind == graph.AllGather:
 		for _, n := range p.units[t.Stage] {
 			r.gather(n, state.Parameter)
 		}
-	case zero < 3 || t.Stage == schedules.None:
-		r.sum(t.Bytes/state.Gradient, state.Gradient, zero >= 2 && t.Stage != schedules.None)
+	case zero < 3 || t.Stage == graph.None:
+		r.sum(t.Bytes/state.Gradient, state.Gradient, zero >= 2 && t.Stage != graph.None)
 	default:
 		for _, n := range p.units[t.Stage] {
 			r.sum(n, state.Gradient, true)

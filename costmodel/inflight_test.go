@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // By hand: a layer of 12 parameters over 5 replicas travels as 5 chunks of 3, so
@@ -16,17 +16,17 @@ func TestRoomOfCollectives(t *testing.T) {
 	w := workload(t, mlp(t, 1, 3), []int32{0}, 1)
 	for _, e := range []struct {
 		replicas, zero int
-		kind           schedules.Kind
+		kind           graph.Kind
 		start, end     int64
 	}{
-		{5, 0, schedules.AllReduce, 4 * (3 + 3), -4 * (3 + 3)},
-		{3, 0, schedules.AllReduce, 4 * 4, -4 * 4},
-		{5, 2, schedules.ReduceScatter, 4 * (3 + 3), -4 * (3 + 3 + 12)},
-		{5, 3, schedules.AllGather, 4 * 12, 0},
-		{5, 3, schedules.ReduceScatter, 4 * (3 + 3), -4 * (3 + 3 + 12)},
+		{5, 0, graph.AllReduce, 4 * (3 + 3), -4 * (3 + 3)},
+		{3, 0, graph.AllReduce, 4 * 4, -4 * 4},
+		{5, 2, graph.ReduceScatter, 4 * (3 + 3), -4 * (3 + 3 + 12)},
+		{5, 3, graph.AllGather, 4 * 12, 0},
+		{5, 3, graph.ReduceScatter, 4 * (3 + 3), -4 * (3 + 3 + 12)},
 	} {
 		w.Replicas, w.Zero = e.replicas, e.zero
-		g := graph(t, w, order(t, "ddp", w), w.Sync(1<<20, false))
+		g := graphOf(t, w, orderOf(t, "ddp", w), w.Sync(1<<20, false))
 		costs, found := costsOf(t, w, machine(), g), 0
 		for i := range g.Tasks {
 			if task := &g.Tasks[i]; task.Kind == e.kind && task.Stage == 0 {

@@ -11,7 +11,7 @@ import (
 	"psim/costmodel"
 	"psim/costmodel/arch"
 	"psim/internal/units"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // drawModel draws a small transformer of any family that every group of drawGroup
@@ -53,7 +53,7 @@ func drawWorkload(t *rapid.T) (costmodel.Workload, costmodel.Machine) {
 }
 
 // times prices every task: how long it takes, its latency included.
-func times(t tester, w costmodel.Workload, m costmodel.Machine, g *schedules.Graph) []int64 {
+func times(t tester, w costmodel.Workload, m costmodel.Machine, g *graph.Graph) []int64 {
 	t.Helper()
 	costs, err := w.Costs(m, g)
 	require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestTimeIsMonotone(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		w, m := drawWorkload(t)
-		g := graph(t, w, order(t, "gpipe", w), w.Sync(100_000, false))
+		g := graphOf(t, w, orderOf(t, "gpipe", w), w.Sync(100_000, false))
 		base := times(t, w, m, g)
 		what := rapid.SampledFrom([]string{"flops", "memory", "link", "network", "launch", "half rows", "latency"}).Draw(t, "what")
 		by := rapid.SampledFrom([]float64{1.001, 2, 1e6}).Draw(t, "by")
@@ -103,7 +103,7 @@ func TestTimeIsMonotone(t *testing.T) {
 		}
 		more := w
 		more.Samples = []int64{w.Samples[0] + 1, w.Samples[1] + 1}
-		larger := graph(t, more, order(t, "gpipe", more), more.Sync(100_000, false))
+		larger := graphOf(t, more, orderOf(t, "gpipe", more), more.Sync(100_000, false))
 		base = times(t, w, m, g)
 		for i, after := range times(t, more, m, larger) {
 			require.GreaterOrEqual(t, after, base[i], "more samples: %s", g.Describe(int32(i)))
@@ -116,7 +116,7 @@ func TestTimeIsMonotone(t *testing.T) {
 func TestLaunchedBeforeItEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, m := drawWorkload(t)
-		g := graph(t, w, order(t, rapid.SampledFrom([]string{"gpipe", "zb-h1"}).Draw(t, "schedule"), w), w.Sync(0, false))
+		g := graphOf(t, w, orderOf(t, rapid.SampledFrom([]string{"gpipe", "zb-h1"}).Draw(t, "schedule"), w), w.Sync(0, false))
 		free, err := w.Costs(m, g)
 		require.NoError(t, err)
 		m.Host = costmodel.Host{
@@ -158,7 +158,7 @@ func TestUnitOfBytes(t *testing.T) {
 			scaled.AllReduce[i].Bandwidth *= k
 		}
 		bytes := rapid.Int64Range(0, 1e9).Draw(t, "bytes")
-		for _, kind := range []schedules.Kind{schedules.AllReduce, schedules.ReduceScatter, schedules.AllGather} {
+		for _, kind := range []graph.Kind{graph.AllReduce, graph.ReduceScatter, graph.AllGather} {
 			require.Equal(t, costmodel.CollectiveTime(kind, l, ranks, bytes), costmodel.CollectiveTime(kind, scaled, ranks, k*bytes), kind)
 		}
 	})
@@ -167,12 +167,12 @@ func TestUnitOfBytes(t *testing.T) {
 // forwards is the memory that the forwards of one microbatch keep, over all ranks.
 func forwards(t tester, w costmodel.Workload, m costmodel.Machine) int64 {
 	t.Helper()
-	g := graph(t, w, order(t, "gpipe", w), w.Sync(0, false))
+	g := graphOf(t, w, orderOf(t, "gpipe", w), w.Sync(0, false))
 	costs, err := w.Costs(m, g)
 	require.NoError(t, err)
 	var sum int64
 	for i := range g.Tasks {
-		if t := &g.Tasks[i]; t.Kind == schedules.Forward && t.Microbatch == 0 && int(t.Rank) < g.Shape.Ranks {
+		if t := &g.Tasks[i]; t.Kind == graph.Forward && t.Microbatch == 0 && int(t.Rank) < g.Shape.Ranks {
 			sum += costs.Task(t).BytesAtStart
 		}
 	}

@@ -10,24 +10,27 @@ import (
 	"psim/costmodel"
 	"psim/costmodel/arch"
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
+	"psim/schedules/wiring"
 )
 
 // splitOrders are the ways to write a 1F1B order with the backward in halves:
 // W at once, W as late as can be, and W delayed by the rank, as in ZB-H1 (Qi
 // et al. 2023).
-func splitOrders(o schedules.Order) map[string]schedules.Order {
-	delayed := func(by func(rank int) int) schedules.Order {
-		split := make(schedules.Order, len(o))
+func splitOrders(o order.Order) map[string]order.Order {
+	delayed := func(by func(rank int) int) order.Order {
+		split := make(order.Order, len(o))
 		for r, actions := range o {
-			var waiting []schedules.Action
+			var waiting []order.Action
 			for _, a := range actions {
-				if a.Kind == schedules.Forward {
+				if a.Kind == graph.Forward {
 					split[r] = append(split[r], a)
 					continue
 				}
-				a.Kind = schedules.InputGradient
+				a.Kind = graph.InputGradient
 				split[r] = append(split[r], a)
-				a.Kind = schedules.WeightGradient
+				a.Kind = graph.WeightGradient
 				if waiting = append(waiting, a); len(waiting) > by(r) {
 					split[r] = append(split[r], waiting[0])
 					waiting = waiting[1:]
@@ -37,7 +40,7 @@ func splitOrders(o schedules.Order) map[string]schedules.Order {
 		}
 		return split
 	}
-	return map[string]schedules.Order{
+	return map[string]order.Order{
 		"at once": delayed(func(int) int { return 0 }),
 		"last":    delayed(func(int) int { return 1 << 20 }),
 		"zb-h1":   delayed(func(r int) int { return r }),
@@ -45,9 +48,9 @@ func splitOrders(o schedules.Order) map[string]schedules.Order {
 }
 
 // orders lists what can run a placement: schedules by name and split orders.
-func orders(t *testing.T, w costmodel.Workload) map[string]schedules.Order {
+func orders(t *testing.T, w costmodel.Workload) map[string]order.Order {
 	t.Helper()
-	all := map[string]schedules.Order{}
+	all := map[string]order.Order{}
 	for _, s := range schedules.Catalog() {
 		of := shape(w)
 		if s.Virtual {
@@ -87,7 +90,7 @@ func TestLedger(t *testing.T) {
 				w := workload(t, n, placement, samples...)
 				for name, o := range orders(t, w) {
 					for _, w.Training.Recompute = range []string{"none", "selective", "full"} {
-						trace := simulate(t, w, machine(), graph(t, w, o, schedules.Sync{}))
+						trace := simulate(t, w, machine(), graphOf(t, w, o, wiring.Sync{}))
 						for r, peak := range ledger(t, trace) {
 							require.Positive(t, peak, "%s: rank %d", name, r)
 						}
@@ -105,13 +108,13 @@ func TestLedger(t *testing.T) {
 // a rank of its own: flatten and dropout take no time and own nothing.
 func TestLedgerOfReplicasAndSingleLayers(t *testing.T) {
 	for _, n := range []arch.Network{smallGPT(t), network(t, arch.Model{Preset: "vgg16-pipeline"}), network(t, arch.Model{Preset: "vgg16"})} {
-		for _, placement := range [][]int32{{0}, {0, 1, 0}, schedules.OneStagePerRank(len(n.Layers))} {
+		for _, placement := range [][]int32{{0}, {0, 1, 0}, graph.OneStagePerRank(len(n.Layers))} {
 			w := workload(t, n, placement, 2, 2, 1)
 			w.Replicas = 2
 			for _, w.Zero = range []int{0, 1, 2} {
 				for name, o := range orders(t, w) {
 					for _, bucket := range []int64{0, 5000} {
-						trace := simulate(t, w, machine(), graph(t, w, o, w.Sync(bucket, true)))
+						trace := simulate(t, w, machine(), graphOf(t, w, o, w.Sync(bucket, true)))
 						peaks := ledger(t, trace)
 						half := len(peaks) / 2
 						require.Equal(t, peaks[:half], peaks[half:], name)
@@ -157,15 +160,15 @@ func withoutNorms(n arch.Network) arch.Network {
 	return n
 }
 
-func peaksAtFixedTimes(t *testing.T, w costmodel.Workload, o schedules.Order) []int64 {
+func peaksAtFixedTimes(t *testing.T, w costmodel.Workload, o order.Order) []int64 {
 	t.Helper()
-	g := graph(t, w, o, schedules.Sync{})
+	g := graphOf(t, w, o, wiring.Sync{})
 	costs := costsOf(t, w, machine(), g)
 	price := costs.Task
-	costs.Task = func(t *schedules.Task) schedules.Cost {
+	costs.Task = func(t *graph.Task) graph.Cost {
 		c := price(t)
 		c.Busy = 10
-		if t.Kind != schedules.Forward {
+		if t.Kind != graph.Forward {
 			c.Busy = 13
 		}
 		return c
@@ -179,8 +182,8 @@ func TestRecomputeSavesMemory(t *testing.T) {
 	w := workload(t, smallGPT(t), []int32{0}, 4, 4)
 	var peaks []int64
 	for _, w.Training.Recompute = range []string{"none", "selective", "full"} {
-		o := order(t, "gpipe", w)
-		peaks = append(peaks, ledger(t, simulate(t, w, machine(), graph(t, w, o, schedules.Sync{})))[0])
+		o := orderOf(t, "gpipe", w)
+		peaks = append(peaks, ledger(t, simulate(t, w, machine(), graphOf(t, w, o, wiring.Sync{})))[0])
 	}
 	require.True(t, slices.IsSortedFunc(peaks, func(a, b int64) int { return int(b - a) }), fmt.Sprint(peaks))
 	require.Less(t, peaks[2], peaks[1])

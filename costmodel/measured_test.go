@@ -10,7 +10,8 @@ import (
 	"psim/costmodel"
 	"psim/costmodel/arch"
 	"psim/internal/units"
-	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
 // drawMeasured draws rising times of a layer at one to four sizes.
@@ -129,30 +130,30 @@ func TestPriceByMeasurements(t *testing.T) {
 	m := machine()
 	m.Device.Measured = list
 	m.Device.Updates = []costmodel.MeasuredUpdate{{Name: "adamw", PerTensor: 1000, Rate: 4e9}}
-	price := func(w costmodel.Workload, name string) map[schedules.Kind]time.Duration {
-		g := graph(t, w, order(t, name, w), schedules.Sync{})
+	price := func(w costmodel.Workload, name string) map[graph.Kind]time.Duration {
+		g := graphOf(t, w, orderOf(t, name, w), wiring.Sync{})
 		costs := costsOf(t, w, m, g)
-		times := map[schedules.Kind]time.Duration{}
+		times := map[graph.Kind]time.Duration{}
 		for i := range g.Tasks {
 			times[g.Tasks[i].Kind] = costs.Task(&g.Tasks[i]).Busy
 		}
 		return times
 	}
 	times := price(w, "gpipe")
-	require.EqualValues(t, 10*all, times[schedules.Forward])
-	require.EqualValues(t, 25*all, times[schedules.Backward])
+	require.EqualValues(t, 10*all, times[graph.Forward])
+	require.EqualValues(t, 25*all, times[graph.Backward])
 	const tensors = 2 + 2*12 + 2
-	require.EqualValues(t, tensors*1000+n.Parameters(), times[schedules.Optimizer], "1 ns per parameter of 4 bytes")
+	require.EqualValues(t, tensors*1000+n.Parameters(), times[graph.Optimizer], "1 ns per parameter of 4 bytes")
 
 	w.Training.Recompute = "full"
-	require.EqualValues(t, 25*all+10*2<<8, price(w, "gpipe")[schedules.Backward])
+	require.EqualValues(t, 25*all+10*2<<8, price(w, "gpipe")[graph.Backward])
 	w.Training.Recompute = "selective"
-	selective := price(w, "gpipe")[schedules.Backward]
+	selective := price(w, "gpipe")[graph.Backward]
 	require.Greater(t, selective, time.Duration(25*all))
 	require.Less(t, selective, time.Duration(25*all+10*2<<8))
 
 	w.Training = arch.Training{Optimizer: "sgd"}
-	require.NotEqual(t, times[schedules.Optimizer], price(w, "gpipe")[schedules.Optimizer], "sgd was not measured")
+	require.NotEqual(t, times[graph.Optimizer], price(w, "gpipe")[graph.Optimizer], "sgd was not measured")
 	compute, err := costmodel.NewCompute(m.Device, w.Training)
 	require.NoError(t, err)
 	var halves time.Duration
@@ -169,10 +170,10 @@ func TestMeasuredAverage(t *testing.T) {
 	w.Replicas = 2
 	m := machine()
 	average := func() time.Duration {
-		g := graph(t, w, order(t, "ddp", w), w.Sync(1<<30, false))
+		g := graphOf(t, w, orderOf(t, "ddp", w), w.Sync(1<<30, false))
 		costs := costsOf(t, w, m, g)
 		for i := range g.Tasks {
-			if g.Tasks[i].Kind == schedules.Average {
+			if g.Tasks[i].Kind == graph.Average {
 				return costs.Task(&g.Tasks[i]).Busy
 			}
 		}

@@ -7,21 +7,21 @@ import (
 	"strconv"
 	"strings"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // An ncclTest is a program of nccl-tests that measures what a link can price.
 type ncclTest struct {
 	name    string
-	kind    schedules.Kind
+	kind    graph.Kind
 	article string
 	reduces bool // it prints the operation, where others print none
 }
 
 var ncclTests = [...]ncclTest{
-	{"all_reduce_perf", schedules.AllReduce, "an all-reduce", true},
-	{"all_gather_perf", schedules.AllGather, "an all-gather", false},
-	{"reduce_scatter_perf", schedules.ReduceScatter, "a reduce-scatter", true},
+	{"all_reduce_perf", graph.AllReduce, "an all-reduce", true},
+	{"all_gather_perf", graph.AllGather, "an all-gather", false},
+	{"reduce_scatter_perf", graph.ReduceScatter, "a reduce-scatter", true},
 }
 
 // ncclNames are the tests that can be read.
@@ -88,7 +88,7 @@ func (r ncclRow) test(ranks int) (*ncclTest, error) {
 	var fits []*ncclTest
 	var expected []string
 	for i, t := range ncclTests {
-		if r.redop != "" && t.reduces != r.reduces() || r.redop == "" && t.kind == schedules.ReduceScatter {
+		if r.redop != "" && t.reduces != r.reduces() || r.redop == "" && t.kind == graph.ReduceScatter {
 			continue
 		}
 		factor := t.factor(ranks)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // ncclSized is a row of so many bytes, as a test with an operation and a factor
@@ -37,27 +37,27 @@ func TestReadNCCLCollectives(t *testing.T) {
 		ranks       int
 		name, redop string
 		factor      float64
-		want        schedules.Kind
+		want        graph.Kind
 	}{
-		{8, "", "none", 7. / 8, schedules.AllGather},
-		{8, "", "sum", 7. / 8, schedules.ReduceScatter},
-		{8, "", "avg", 14. / 8, schedules.AllReduce},
-		{2, "", "none", 0.5, schedules.AllGather},
-		{2, "", "max", 0.5, schedules.ReduceScatter},
-		{2, "", "sum", 1, schedules.AllReduce},
-		{256, "", "none", 255. / 256, schedules.AllGather},
-		{256, "", "sum", 255. / 256, schedules.ReduceScatter},
-		{8, "all_gather_perf", "none", 7. / 8, schedules.AllGather},
-		{8, "all_gather_perf_mpi", "none", 7. / 8, schedules.AllGather},
-		{8, "reduce_scatter_perf", "sum", 7. / 8, schedules.ReduceScatter},
-		{2, "all_reduce_perf", "sum", 1, schedules.AllReduce},
+		{8, "", "none", 7. / 8, graph.AllGather},
+		{8, "", "sum", 7. / 8, graph.ReduceScatter},
+		{8, "", "avg", 14. / 8, graph.AllReduce},
+		{2, "", "none", 0.5, graph.AllGather},
+		{2, "", "max", 0.5, graph.ReduceScatter},
+		{2, "", "sum", 1, graph.AllReduce},
+		{256, "", "none", 255. / 256, graph.AllGather},
+		{256, "", "sum", 255. / 256, graph.ReduceScatter},
+		{8, "all_gather_perf", "none", 7. / 8, graph.AllGather},
+		{8, "all_gather_perf_mpi", "none", 7. / 8, graph.AllGather},
+		{8, "reduce_scatter_perf", "sum", 7. / 8, graph.ReduceScatter},
+		{2, "all_reduce_perf", "sum", 1, graph.AllReduce},
 	} {
 		want := []costmodel.CollectiveTiming{
 			{Kind: c.want, Ranks: c.ranks, Bytes: 64, Time: 9500}, {Kind: c.want, Ranks: c.ranks, Bytes: 256, Time: 9750},
 			{Kind: c.want, Ranks: c.ranks, Bytes: 1 << 20, Time: 25_000}, {Kind: c.want, Ranks: c.ranks, Bytes: 1 << 26, Time: 800_000},
 		}
 		for i := range want { // alltoall has the same numbers
-			want[i].Guessed = c.name == "" && c.want == schedules.AllGather
+			want[i].Guessed = c.name == "" && c.want == graph.AllGather
 		}
 		list, err := costmodel.ReadNCCLTests("x", []byte(ncclRun(c.ranks, c.name, c.redop, c.factor)))
 		require.NoError(t, err, c)
@@ -72,14 +72,14 @@ func TestReadNCCLOperations(t *testing.T) {
 	require.NotContains(t, old, "redop")
 	list, err := costmodel.ReadNCCLTests("x", []byte(old))
 	require.NoError(t, err)
-	require.Equal(t, schedules.AllGather, list[3].Kind)
+	require.Equal(t, graph.AllGather, list[3].Kind)
 
 	gather := strings.NewReplacer(`"sum"`, `"none"`, "0.13", "0.06", "221.86", "110.93", "all_reduce_perf", "run").Replace(ncclJSON)
 	scatter := strings.NewReplacer("0.13", "0.06", "221.86", "110.93", `"out_of_place":{"time":7259.4`, `"redop":"sum","out_of_place":{"time":7259.4`, `"args"`, `"argv"`).Replace(ncclJSON)
 	list, err = costmodel.ReadNCCLTests("x", []byte(gather+scatter+ncclJSON))
 	require.NoError(t, err)
-	for i, kind := range []schedules.Kind{schedules.AllGather, schedules.ReduceScatter, schedules.AllReduce} {
-		guessed := kind == schedules.AllGather
+	for i, kind := range []graph.Kind{graph.AllGather, graph.ReduceScatter, graph.AllReduce} {
+		guessed := kind == graph.AllGather
 		require.Equal(t, costmodel.CollectiveTiming{Kind: kind, Ranks: 4, Bytes: 1024, Time: 12_100, Guessed: guessed}, list[2*i])
 		require.Equal(t, costmodel.CollectiveTiming{Kind: kind, Ranks: 4, Bytes: 1 << 30, Time: 7_259_400, Guessed: guessed}, list[2*i+1])
 	}
@@ -91,19 +91,19 @@ func TestReadNCCLMixed(t *testing.T) {
 	text := ncclRun(4, "all_gather_perf", "none", 0.75) + "3.25 seconds, 9 errors\n" + ncclRun(2, "", "sum", 0.5) + ncclRun(8, "all_reduce_perf", "sum", 1.75)
 	list, err := costmodel.ReadNCCLTests("x", []byte(text))
 	require.NoError(t, err)
-	var kinds []schedules.Kind
+	var kinds []graph.Kind
 	for _, r := range list {
 		kinds = append(kinds, r.Kind)
 	}
-	const g, s, r = schedules.AllGather, schedules.ReduceScatter, schedules.AllReduce
-	require.Equal(t, []schedules.Kind{g, g, g, g, s, s, s, s, r, r, r, r}, kinds)
+	const g, s, r = graph.AllGather, graph.ReduceScatter, graph.AllReduce
+	require.Equal(t, []graph.Kind{g, g, g, g, s, s, s, s, r, r, r, r}, kinds)
 }
 
 // Small bandwidths are enough where the factors are far apart.
 func TestReadNCCLSlow(t *testing.T) {
 	list, err := costmodel.ReadNCCLTests("x", []byte(ncclText(4, smallRow)))
 	require.NoError(t, err)
-	require.Equal(t, []costmodel.CollectiveTiming{{Kind: schedules.AllReduce, Ranks: 4, Bytes: 1024, Time: 12_100 * time.Nanosecond}}, list)
+	require.Equal(t, []costmodel.CollectiveTiming{{Kind: graph.AllReduce, Ranks: 4, Bytes: 1024, Time: 12_100 * time.Nanosecond}}, list)
 }
 
 func TestReadNCCLCollectivesErrors(t *testing.T) {

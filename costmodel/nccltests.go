@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // ReadNCCLTests reads what nccl-tests' all_reduce_perf, all_gather_perf and
@@ -98,7 +98,7 @@ func (r ncclRun) timings() ([]CollectiveTiming, error) {
 		if err := row.checkTest(*test, r.ranks, r.test != nil); err != nil {
 			return nil, fmt.Errorf("%s: %w", row.at, err)
 		}
-		list = append(list, CollectiveTiming{test.kind, r.ranks, int64(row.size), row.took(), r.nodes(), r.test == nil && test.kind == schedules.AllGather})
+		list = append(list, CollectiveTiming{test.kind, r.ranks, int64(row.size), row.took(), r.nodes(), r.test == nil && test.kind == graph.AllGather})
 	}
 	return list, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // ncclText is a run as nccl-tests print it.
@@ -35,7 +35,7 @@ const (
 
 func TestReadNCCLTests(t *testing.T) {
 	want := []costmodel.CollectiveTiming{
-		{Kind: schedules.AllReduce, Ranks: 4, Bytes: 1024, Time: 12_100 * time.Nanosecond}, {Kind: schedules.AllReduce, Ranks: 4, Bytes: 1 << 30, Time: 7_259_400 * time.Nanosecond},
+		{Kind: graph.AllReduce, Ranks: 4, Bytes: 1024, Time: 12_100 * time.Nanosecond}, {Kind: graph.AllReduce, Ranks: 4, Bytes: 1 << 30, Time: 7_259_400 * time.Nanosecond},
 	}
 	text := ncclText(4, smallRow, "node:1:2 [0] NCCL INFO something", largeRow)
 	list, err := costmodel.ReadNCCLTests("x", []byte(text))
@@ -58,7 +58,7 @@ func TestReadNCCLTests(t *testing.T) {
 	old := strings.NewReplacer("   root ", " ", "      -1 ", " ").Replace(ncclText(2, "           0             0     float     sum      -1     5.00    0.00    0.00      0", "     4194304       1048576     float     sum      -1    61.18   68.55   68.55      0"))
 	list, err = costmodel.ReadNCCLTests("x", []byte(text+old))
 	require.NoError(t, err)
-	require.Equal(t, append(want, costmodel.CollectiveTiming{Kind: schedules.AllReduce, Ranks: 2, Bytes: 4 << 20, Time: 61_180}), list)
+	require.Equal(t, append(want, costmodel.CollectiveTiming{Kind: graph.AllReduce, Ranks: 2, Bytes: 4 << 20, Time: 61_180}), list)
 }
 
 // ncclJSON is a report as -J writes it: two processes of two GPUs.
@@ -72,7 +72,7 @@ const ncclJSON = `{"version":2,"args":["all_reduce_perf"],"config":{"nthreads":1
 func TestReadNCCLTestsJSON(t *testing.T) {
 	list, err := costmodel.ReadNCCLTests("x", []byte(" "+ncclJSON+"\n"+ncclJSON))
 	require.NoError(t, err)
-	want := []costmodel.CollectiveTiming{{Kind: schedules.AllReduce, Ranks: 4, Bytes: 1024, Time: 12_100}, {Kind: schedules.AllReduce, Ranks: 4, Bytes: 1 << 30, Time: 7_259_400}}
+	want := []costmodel.CollectiveTiming{{Kind: graph.AllReduce, Ranks: 4, Bytes: 1024, Time: 12_100}, {Kind: graph.AllReduce, Ranks: 4, Bytes: 1 << 30, Time: 7_259_400}}
 	require.Equal(t, append(want, want...), list)
 }
 

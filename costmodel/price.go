@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"psim/costmodel/arch"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // price is what one stage costs for one size of microbatch.
@@ -42,17 +42,17 @@ func (w Workload) price(c Compute, stage int, samples int64) price {
 // slice cuts a stage's B or W where each of its gradient buckets, given in
 // bytes, is complete: a layer's time is spread over its own tensors by their
 // size, and a layer without any counts towards the next tensor.
-func (w Workload) slice(c Compute, k schedules.Kind, stage int, samples int64, buckets []int64) []time.Duration {
+func (w Workload) slice(c Compute, k graph.Kind, stage int, samples int64, buckets []int64) []time.Duration {
 	layers := w.Stage(stage)
 	var progress []progressPoint // time done when so many gradient bytes are complete
 	var done time.Duration
-	if k == schedules.Backward {
+	if k == graph.Backward {
 		done = w.received(c, stage, stage+1, samples).Exposed
 	}
 	var bytes int64
 	for i := len(layers) - 1; i >= 0; i-- {
 		l := layers[i]
-		if k == schedules.Backward {
+		if k == graph.Backward {
 			done = total(done, c.Backward(l, samples), c.Recompute(l, w.Training, samples))
 		} else {
 			done = total(done, c.Layer(l, arch.WeightGradient, samples))

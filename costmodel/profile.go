@@ -5,13 +5,13 @@ import (
 	"slices"
 	"time"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // taskKind tells apart the tasks of a graph that take different times: by what
 // they do, for which stage, for how many samples. Replicas do the same.
 type taskKind struct {
-	kind    schedules.Kind
+	kind    graph.Kind
 	rank    int32 // of the pipeline
 	stage   int32
 	samples int64
@@ -22,7 +22,7 @@ type taskKind struct {
 // by one: the median over all tasks of a kind in all traces. samples[m] is the
 // size of microbatch m. Memory and links are those of base; times have no
 // delays, since what a message takes was measured until it had arrived.
-func Profiled(base schedules.Costs, samples []int64, traces []*schedules.Trace) (schedules.Costs, error) {
+func Profiled(base graph.Costs, samples []int64, traces []*graph.Trace) (graph.Costs, error) {
 	if len(traces) == 0 {
 		return base, fmt.Errorf("there is no trace to take times from")
 	}
@@ -39,7 +39,7 @@ func Profiled(base schedules.Costs, samples []int64, traces []*schedules.Trace) 
 		medians[k] = median(list)
 	}
 	priced := base.Task
-	base.Task = func(t *schedules.Task) schedules.Cost {
+	base.Task = func(t *graph.Task) graph.Cost {
 		cost := priced(t)
 		cost.Busy, cost.Delay, cost.Link = medians[kindOf(g, t, samples)], 0, 0
 		return cost
@@ -48,12 +48,12 @@ func Profiled(base schedules.Costs, samples []int64, traces []*schedules.Trace) 
 }
 
 // kindOf classifies a task. The ranks of one collective are of one kind.
-func kindOf(g *schedules.Graph, t *schedules.Task, samples []int64) taskKind {
+func kindOf(g *graph.Graph, t *graph.Task, samples []int64) taskKind {
 	k := taskKind{kind: t.Kind, rank: t.Rank % int32(g.Shape.Ranks), stage: t.Stage, part: t.Part}
 	if t.Kind.Collective() {
 		k.rank = g.Groups[t.Peer][0] % int32(g.Shape.Ranks)
 	}
-	if t.Microbatch != schedules.None {
+	if t.Microbatch != graph.None {
 		k.samples = samples[t.Microbatch]
 	}
 	return k

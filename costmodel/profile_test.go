@@ -7,18 +7,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel"
-	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
 // Tasks of a kind are priced at their median, whatever each of them took, and
 // memory stays as it was.
 func TestProfiled(t *testing.T) {
 	w := workload(t, mlp(t, 4, 3), []int32{0, 1}, 2, 2, 2, 1)
-	g := graph(t, w, order(t, "1f1b", w), schedules.Sync{})
+	g := graphOf(t, w, orderOf(t, "1f1b", w), wiring.Sync{})
 	base := costsOf(t, w, machine(), g)
-	var traces []*schedules.Trace
+	var traces []*graph.Trace
 	for n := range 3 {
-		trace := &schedules.Trace{Graph: g, Spans: make([]schedules.Span, len(g.Tasks))}
+		trace := &graph.Trace{Graph: g, Spans: make([]graph.Span, len(g.Tasks))}
 		for i, task := range g.Tasks {
 			took := time.Duration(task.Kind)*time.Millisecond + time.Duration(task.Stage)*time.Microsecond
 			if task.Microbatch == 3 {
@@ -27,7 +28,7 @@ func TestProfiled(t *testing.T) {
 			if n == 1 {
 				took *= 10 // an outlier
 			}
-			trace.Spans[i] = schedules.Span{Start: time.Second, End: time.Second + took}
+			trace.Spans[i] = graph.Span{Start: time.Second, End: time.Second + took}
 		}
 		traces = append(traces, trace)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"psim/internal/nearest"
 	"psim/internal/units"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // A CollectiveRange is how long a library's collective over a number of ranks
@@ -31,7 +31,7 @@ type CollectiveRange struct {
 
 // A CollectiveTable is how long the collectives of one kind take over a link.
 type CollectiveTable struct {
-	Kind   schedules.Kind
+	Kind   graph.Kind
 	Key    string // in a link's TOML: all_reduce, all_gather or reduce_scatter
 	Ranges []CollectiveRange
 }
@@ -39,32 +39,32 @@ type CollectiveTable struct {
 // Tables are those of the link, of every kind, with or without ranges.
 func (l Link) Tables() []CollectiveTable {
 	return []CollectiveTable{
-		{schedules.AllReduce, "all_reduce", l.AllReduce},
-		{schedules.AllGather, "all_gather", l.AllGather},
-		{schedules.ReduceScatter, "reduce_scatter", l.ReduceScatter},
+		{graph.AllReduce, "all_reduce", l.AllReduce},
+		{graph.AllGather, "all_gather", l.AllGather},
+		{graph.ReduceScatter, "reduce_scatter", l.ReduceScatter},
 	}
 }
 
 // table is that of a kind of collective.
-func (l Link) table(k schedules.Kind) []CollectiveRange {
+func (l Link) table(k graph.Kind) []CollectiveRange {
 	switch k {
-	case schedules.AllReduce:
+	case graph.AllReduce:
 		return l.AllReduce
-	case schedules.AllGather:
+	case graph.AllGather:
 		return l.AllGather
-	case schedules.ReduceScatter:
+	case graph.ReduceScatter:
 		return l.ReduceScatter
 	}
 	return nil
 }
 
-func (l *Link) setTable(k schedules.Kind, ranges []CollectiveRange) {
+func (l *Link) setTable(k graph.Kind, ranges []CollectiveRange) {
 	switch k {
-	case schedules.AllReduce:
+	case graph.AllReduce:
 		l.AllReduce = ranges
-	case schedules.AllGather:
+	case graph.AllGather:
 		l.AllGather = ranges
-	case schedules.ReduceScatter:
+	case graph.ReduceScatter:
 		l.ReduceScatter = ranges
 	}
 }
@@ -89,15 +89,15 @@ func (l Link) sharedTables(share float64) Link {
 }
 
 // moves is how often a collective over n ranks moves (n−1)/n of its tensor.
-func moves(k schedules.Kind) int {
-	if k == schedules.AllReduce {
+func moves(k graph.Kind) int {
+	if k == graph.AllReduce {
 		return 2
 	}
 	return 1
 }
 
 // at is what a collective of S bytes takes by a range of its own table.
-func (r CollectiveRange) at(k schedules.Kind, bytes int64) time.Duration {
+func (r CollectiveRange) at(k graph.Kind, bytes int64) time.Duration {
 	return total(time.Duration(r.Call), repeated(moves(k), r.moving(bytes)))
 }
 
@@ -130,7 +130,7 @@ func rangesOf(list []CollectiveRange, ranks int) []CollectiveRange {
 
 // measured is the time by the table of the collective's own kind, if it has the
 // number of ranks; else, of the halves of an all-reduce, by that of all-reduces.
-func (l Link) measured(k schedules.Kind, ranks int, bytes int64) (took time.Duration, ok bool) {
+func (l Link) measured(k graph.Kind, ranks int, bytes int64) (took time.Duration, ok bool) {
 	price := func(r CollectiveRange, bytes int64) time.Duration { return r.at(k, bytes) }
 	ranges := rangesOf(l.table(k), ranks)
 	if ranges == nil {

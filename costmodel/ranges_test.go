@@ -10,7 +10,7 @@ import (
 
 	"psim/costmodel"
 	"psim/internal/units"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // drawTable draws the ranges of one kind of collective, over 2 to 5 ranks.
@@ -46,18 +46,18 @@ func TestOwnTable(t *testing.T) {
 		ReduceScatter: []costmodel.CollectiveRange{{Ranks: 3, Call: 8000, Bandwidth: 2e6}},
 	}
 	for _, c := range []struct {
-		kind schedules.Kind
+		kind graph.Kind
 		n    int
 		want time.Duration
 		by   string
 	}{
-		{schedules.AllReduce, 4, 20*us + 2*90*us, "measured"}, // 3/4 of 1200 bytes, twice
-		{schedules.AllGather, 4, 6*us + 60*us, "measured"},
-		{schedules.ReduceScatter, 4, (4+8)*us + 90*us, "measured"}, // half of 16 µs beside the call
-		{schedules.AllGather, 2, (4+3)*us + 120*us, "measured"},
-		{schedules.ReduceScatter, 3, 8*us + 400*us, "measured"},
-		{schedules.AllReduce, 3, 4*us + 4*401*us, costmodel.RingAlgorithm},
-		{schedules.AllGather, 3, 4*us + 2*401*us, costmodel.RingAlgorithm},
+		{graph.AllReduce, 4, 20*us + 2*90*us, "measured"}, // 3/4 of 1200 bytes, twice
+		{graph.AllGather, 4, 6*us + 60*us, "measured"},
+		{graph.ReduceScatter, 4, (4+8)*us + 90*us, "measured"}, // half of 16 µs beside the call
+		{graph.AllGather, 2, (4+3)*us + 120*us, "measured"},
+		{graph.ReduceScatter, 3, 8*us + 400*us, "measured"},
+		{graph.AllReduce, 3, 4*us + 4*401*us, costmodel.RingAlgorithm},
+		{graph.AllGather, 3, 4*us + 2*401*us, costmodel.RingAlgorithm},
 	} {
 		require.Equal(t, c.want, costmodel.CollectiveTime(c.kind, l, c.n, 1200), "%s over %d", c.kind, c.n)
 		require.Equal(t, c.by, costmodel.CollectiveAlgorithm(c.kind, l, c.n, 1200), "%s over %d", c.kind, c.n)
@@ -73,9 +73,9 @@ func TestOwnTableWins(t *testing.T) {
 			alone := l
 			alone.AllReduce, alone.AllGather, alone.ReduceScatter = nil, nil, nil
 			switch table.Kind {
-			case schedules.AllReduce:
+			case graph.AllReduce:
 				alone.AllReduce = table.Ranges
-			case schedules.AllGather:
+			case graph.AllGather:
 				alone.AllGather = table.Ranges
 			default:
 				alone.ReduceScatter = table.Ranges

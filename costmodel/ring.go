@@ -1,19 +1,19 @@
 package costmodel
 
 import (
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // RingCosts prices a spelled-out ring on a machine. What arrives is added or
 // copied while it is received, so only sending takes time.
-func RingCosts(m Machine, g *schedules.Graph) (schedules.Costs, error) {
+func RingCosts(m Machine, g *graph.Graph) (graph.Costs, error) {
 	if err := m.check(g); err != nil {
-		return schedules.Costs{}, err
+		return graph.Costs{}, err
 	}
-	return schedules.Costs{Task: func(t *schedules.Task) schedules.Cost {
+	return graph.Costs{Task: func(t *graph.Task) graph.Cost {
 		if t.Kind.Message() {
 			return m.message(t)
 		}
-		return schedules.Cost{}
+		return graph.Cost{}
 	}}, nil
 }

@@ -3,7 +3,7 @@ package costmodel
 import (
 	"slices"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // room is how the memory of a rank changes in the course of a task: the most on
@@ -17,7 +17,7 @@ func (r *room) then(start, end int64) {
 }
 
 // set gives a task's cost the bytes.
-func (r room) set(c *schedules.Cost) {
+func (r room) set(c *graph.Cost) {
 	c.BytesAtStart, c.BytesAtEnd = r.peak, r.level-r.peak
 }
 

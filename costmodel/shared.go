@@ -2,7 +2,7 @@ package costmodel
 
 import (
 	"psim/costmodel/arch"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // Where a stage keeps its output, and the next one is on the same rank and keeps
@@ -53,9 +53,9 @@ func (p *pricer) findShared() {
 			break
 		}
 		switch at := int(t.Stage)*m + int(t.Microbatch); {
-		case t.Kind == schedules.InputGradient || t.Kind == schedules.Backward:
+		case t.Kind == graph.InputGradient || t.Kind == graph.Backward:
 			gone[at] = true
-		case t.Kind == schedules.WeightGradient && p.shared[t.Stage] == untilWeight:
+		case t.Kind == graph.WeightGradient && p.shared[t.Stage] == untilWeight:
 			p.late[at] = gone[at-m]
 		}
 	}
@@ -63,19 +63,19 @@ func (p *pricer) findShared() {
 
 // stays is what of the bytes that a task would free the stage before has counted
 // and frees: its input.
-func (p *pricer) stays(t *schedules.Task) int64 {
+func (p *pricer) stays(t *graph.Task) int64 {
 	s := int(t.Stage)
 	switch own := p.shared[s]; {
-	case t.Kind == schedules.Backward && own != notShared,
-		t.Kind == schedules.InputGradient && own == untilInput,
-		t.Kind == schedules.WeightGradient && own == untilWeight && !p.late[s*len(p.workload.Samples)+int(t.Microbatch)]:
+	case t.Kind == graph.Backward && own != notShared,
+		t.Kind == graph.InputGradient && own == untilInput,
+		t.Kind == graph.WeightGradient && own == untilWeight && !p.late[s*len(p.workload.Samples)+int(t.Microbatch)]:
 		return p.received(s, int(p.sizeOf[t.Microbatch]), 0)
 	}
 	return 0
 }
 
 // held is 1 where the I or B of a stage leaves its result to a W of the next.
-func (p *pricer) held(t *schedules.Task) int {
+func (p *pricer) held(t *graph.Task) int {
 	at := (int(t.Stage)+1)*len(p.workload.Samples) + int(t.Microbatch)
 	if at < len(p.late) && p.late[at] {
 		return 1

@@ -9,7 +9,8 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
-	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
 // dividedGPT is a small GPT, and the machine, for groups of t devices.
@@ -23,18 +24,18 @@ func dividedGPT(t tester, g arch.Group) (arch.Network, costmodel.Machine) {
 }
 
 // tensorRun simulates it on two pipeline ranks.
-func tensorRun(t tester, g arch.Group, schedule, recompute string, change func(*costmodel.Machine)) (*schedules.Trace, schedules.Summary) {
+func tensorRun(t tester, g arch.Group, schedule, recompute string, change func(*costmodel.Machine)) (*graph.Trace, graph.Summary) {
 	t.Helper()
 	n, m := dividedGPT(t, g)
 	change(&m)
 	w := workload(t, n, []int32{0, 1}, 2, 2, 2)
 	w.Training.Recompute = recompute
-	o := order(t, "gpipe", w)
+	o := orderOf(t, "gpipe", w)
 	if schedule == "zb-h1" {
 		o = splitOrders(o)[schedule]
 	}
-	trace := simulate(t, w, m, graph(t, w, o, schedules.Sync{}))
-	return trace, schedules.Summarize(trace)
+	trace := simulate(t, w, m, graphOf(t, w, o, wiring.Sync{}))
+	return trace, graph.Summarize(trace)
 }
 
 func unchanged(*costmodel.Machine) {}
@@ -55,9 +56,9 @@ func TestBlockCommunication(t *testing.T) {
 		n, m := dividedGPT(t, e.group)
 		n.Layers = n.Layers[1:2]
 		w := costmodel.Workload{Network: n, Layers: []int{1}, StageRank: []int32{0}, Samples: []int64{3}}
-		g := graph(t, w, order(t, "ddp", w), schedules.Sync{})
-		s := schedules.Summarize(simulate(t, w, m, g))
-		one := costmodel.CollectiveTime(schedules.AllGather, m.Link, e.group.Devices, bytes)
+		g := graphOf(t, w, orderOf(t, "ddp", w), wiring.Sync{})
+		s := graph.Summarize(simulate(t, w, m, g))
+		one := costmodel.CollectiveTime(graph.AllGather, m.Link, e.group.Devices, bytes)
 		rank := s.Ranks[0]
 		require.Equal(t, time.Duration(e.communication)*one, rank.Communication, "%+v", e.group)
 		require.Equal(t, time.Duration(e.exposed)*one, rank.ExposedCommunication, "%+v", e.group)
@@ -69,7 +70,7 @@ func TestBlockCommunication(t *testing.T) {
 		m.Device.Launch = 1e6 // long products
 		n.Layers = n.Layers[1:2]
 		w.Network = n
-		hidden := schedules.Summarize(simulate(t, w, m, g)).Ranks[0]
+		hidden := graph.Summarize(simulate(t, w, m, g)).Ranks[0]
 		exposed := map[bool]int64{false: 4, true: 2 + 2 + 2}[e.group.Sequence]
 		require.Equal(t, rank.Communication, hidden.Communication)
 		require.Equal(t, time.Duration(exposed)*one, hidden.ExposedCommunication, "%+v", e.group)
@@ -110,8 +111,8 @@ func TestTensorParallel(t *testing.T) {
 }
 
 // innerOf sums the communication within tasks by rank.
-func innerOf(trace *schedules.Trace) []schedules.Inner {
-	sum := make([]schedules.Inner, trace.Graph.Ranks())
+func innerOf(trace *graph.Trace) []graph.Inner {
+	sum := make([]graph.Inner, trace.Graph.Ranks())
 	for i, inner := range trace.Inner {
 		r := trace.Graph.Tasks[i].Rank
 		sum[r] = sum[r].Plus(inner)
@@ -125,9 +126,9 @@ func TestSlicesShareCommunication(t *testing.T) {
 		n, m := dividedGPT(t, drawGroup(t))
 		w := workload(t, n, []int32{0, 1}, 3, 3)
 		w.Replicas = 2
-		o := order(t, "gpipe", w)
-		whole := innerOf(simulate(t, w, m, graph(t, w, o, w.Sync(0, false))))
-		sliced := innerOf(simulate(t, w, m, graph(t, w, o, w.Sync(rapid.Int64Range(0, 100_000).Draw(t, "bucket"), true))))
+		o := orderOf(t, "gpipe", w)
+		whole := innerOf(simulate(t, w, m, graphOf(t, w, o, w.Sync(0, false))))
+		sliced := innerOf(simulate(t, w, m, graphOf(t, w, o, w.Sync(rapid.Int64Range(0, 100_000).Draw(t, "bucket"), true))))
 		require.Equal(t, whole, sliced)
 	})
 }
@@ -189,7 +190,7 @@ func TestGroupAcrossNodes(t *testing.T) {
 	n, m := dividedGPT(t, arch.Group{Devices: 4})
 	m.DevicesPerNode, m.Network = 6, m.Link
 	w := workload(t, n, []int32{0, 1}, 1)
-	g := graph(t, w, order(t, "gpipe", w), schedules.Sync{})
+	g := graphOf(t, w, orderOf(t, "gpipe", w), wiring.Sync{})
 	_, err := w.Costs(m, g)
 	require.ErrorContains(t, err, "devices_per_node = 6: some groups of parallel.tensor = 4 would be in two nodes")
 	m.DevicesPerNode, m.Link = 0, costmodel.Link{}
@@ -204,7 +205,7 @@ func TestScatterGather(t *testing.T) {
 	_, whole := tensorRun(t, arch.Group{Devices: 4}, "gpipe", "none", unchanged)
 	trace, parts := tensorRun(t, arch.Group{Devices: 4, Scatter: true}, "gpipe", "none", unchanged)
 	_, m := dividedGPT(t, arch.Group{Devices: 4})
-	gather := costmodel.CollectiveTime(schedules.AllGather, m.Link, 4, boundary)
+	gather := costmodel.CollectiveTime(graph.AllGather, m.Link, 4, boundary)
 	for i, task := range trace.Graph.Tasks {
 		if task.Kind.Message() {
 			require.EqualValues(t, boundary/4, task.Bytes)

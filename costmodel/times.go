@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"psim/internal/units"
-	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
 // Times is the [times] section: explicit task times, without a model or a
@@ -179,7 +180,7 @@ func (t Times) Validate(stages, microbatches int, split bool) error {
 	if err := checkLongest("host", time.Duration(t.Host)); err != nil {
 		return err
 	}
-	if _, err := schedules.ParsePairing(t.Pair); err != nil {
+	if _, err := wiring.ParsePairing(t.Pair); err != nil {
 		return fmt.Errorf("pair = %w", err)
 	}
 	halves := t.InputGradient.Set() && t.WeightGradient.Set()
@@ -210,30 +211,30 @@ func (m ActivationMemory) Validate() error {
 
 // Costs prices tasks by the tables. Activations are allocated when F starts,
 // freed in part when I ends and for the rest when B or W ends.
-func (t Times) Costs(m ActivationMemory) schedules.Costs {
+func (t Times) Costs(m ActivationMemory) graph.Costs {
 	whole, early, host := int64(m.Activation), int64(m.FreedByInputGradient), time.Duration(t.Host)
-	price := func(task *schedules.Task) schedules.Cost {
+	price := func(task *graph.Task) graph.Cost {
 		switch s, mb := task.Stage, task.Microbatch; task.Kind {
-		case schedules.Forward:
-			return schedules.Cost{Busy: t.Forward.At(s, mb), BytesAtStart: whole}
-		case schedules.Backward:
+		case graph.Forward:
+			return graph.Cost{Busy: t.Forward.At(s, mb), BytesAtStart: whole}
+		case graph.Backward:
 			busy := t.Backward.At(s, mb) + t.InputGradient.At(s, mb) + t.WeightGradient.At(s, mb)
-			return schedules.Cost{Busy: busy, BytesAtEnd: -whole}
-		case schedules.InputGradient:
-			return schedules.Cost{Busy: t.InputGradient.At(s, mb), BytesAtEnd: -early}
-		case schedules.WeightGradient:
-			return schedules.Cost{Busy: t.WeightGradient.At(s, mb), BytesAtEnd: early - whole}
-		case schedules.SendForward, schedules.SendBackward:
-			return schedules.Cost{Delay: time.Duration(t.PointToPoint)}
-		case schedules.Optimizer:
-			return schedules.Cost{Busy: time.Duration(t.Optimizer)}
+			return graph.Cost{Busy: busy, BytesAtEnd: -whole}
+		case graph.InputGradient:
+			return graph.Cost{Busy: t.InputGradient.At(s, mb), BytesAtEnd: -early}
+		case graph.WeightGradient:
+			return graph.Cost{Busy: t.WeightGradient.At(s, mb), BytesAtEnd: early - whole}
+		case graph.SendForward, graph.SendBackward:
+			return graph.Cost{Delay: time.Duration(t.PointToPoint)}
+		case graph.Optimizer:
+			return graph.Cost{Busy: time.Duration(t.Optimizer)}
 		}
-		return schedules.Cost{}
+		return graph.Cost{}
 	}
 	if host == 0 {
-		return schedules.Costs{Task: price}
+		return graph.Costs{Task: price}
 	}
-	return schedules.Costs{Host: &schedules.Host{Waits: true}, Task: func(task *schedules.Task) schedules.Cost {
+	return graph.Costs{Host: &graph.Host{Waits: true}, Task: func(task *graph.Task) graph.Cost {
 		cost := price(task)
 		if task.Kind.Compute() {
 			cost.Launch, cost.Lead = host, host

@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel"
-	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
+	"psim/schedules/wiring"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -129,20 +131,20 @@ func TestTimesCosts(t *testing.T) {
 		Forward: table(t, []any{"1ms", []any{"2ms", "3ms"}}), InputGradient: costmodel.Uniform(4 * ms),
 		WeightGradient: costmodel.Uniform(5 * ms), PointToPoint: 6e6, Optimizer: 7e6,
 	}
-	cost := func(k schedules.Kind, stage, m int32) schedules.Cost {
-		return times.Costs(memory).Task(&schedules.Task{Kind: k, Stage: stage, Microbatch: m})
+	cost := func(k graph.Kind, stage, m int32) graph.Cost {
+		return times.Costs(memory).Task(&graph.Task{Kind: k, Stage: stage, Microbatch: m})
 	}
-	require.Equal(t, schedules.Cost{Busy: ms, BytesAtStart: 10}, cost(schedules.Forward, 0, 1))
-	require.Equal(t, schedules.Cost{Busy: 3 * ms, BytesAtStart: 10}, cost(schedules.Forward, 1, 1))
-	require.Equal(t, schedules.Cost{Busy: 4 * ms, BytesAtEnd: -4}, cost(schedules.InputGradient, 1, 0))
-	require.Equal(t, schedules.Cost{Busy: 5 * ms, BytesAtEnd: -6}, cost(schedules.WeightGradient, 1, 0))
-	require.Equal(t, schedules.Cost{Busy: 9 * ms, BytesAtEnd: -10}, cost(schedules.Backward, 1, 0)) // both halves
-	require.Equal(t, schedules.Cost{Delay: 6 * ms}, cost(schedules.SendForward, 0, 0))
-	require.Equal(t, schedules.Cost{Delay: 6 * ms}, cost(schedules.SendBackward, 1, 0))
-	require.Equal(t, schedules.Cost{Busy: 7 * ms}, cost(schedules.Optimizer, -1, -1))
-	require.Equal(t, schedules.Cost{}, cost(schedules.Average, -1, -1))
+	require.Equal(t, graph.Cost{Busy: ms, BytesAtStart: 10}, cost(graph.Forward, 0, 1))
+	require.Equal(t, graph.Cost{Busy: 3 * ms, BytesAtStart: 10}, cost(graph.Forward, 1, 1))
+	require.Equal(t, graph.Cost{Busy: 4 * ms, BytesAtEnd: -4}, cost(graph.InputGradient, 1, 0))
+	require.Equal(t, graph.Cost{Busy: 5 * ms, BytesAtEnd: -6}, cost(graph.WeightGradient, 1, 0))
+	require.Equal(t, graph.Cost{Busy: 9 * ms, BytesAtEnd: -10}, cost(graph.Backward, 1, 0)) // both halves
+	require.Equal(t, graph.Cost{Delay: 6 * ms}, cost(graph.SendForward, 0, 0))
+	require.Equal(t, graph.Cost{Delay: 6 * ms}, cost(graph.SendBackward, 1, 0))
+	require.Equal(t, graph.Cost{Busy: 7 * ms}, cost(graph.Optimizer, -1, -1))
+	require.Equal(t, graph.Cost{}, cost(graph.Average, -1, -1))
 	times = costmodel.Times{Forward: costmodel.Uniform(ms), Backward: costmodel.Uniform(2 * ms)}
-	require.Equal(t, schedules.Cost{Busy: 2 * ms, BytesAtEnd: -10}, cost(schedules.Backward, 0, 0))
+	require.Equal(t, graph.Cost{Busy: 2 * ms, BytesAtEnd: -10}, cost(graph.Backward, 0, 0))
 	require.Nil(t, times.Costs(memory).Persistent)
 }
 
@@ -152,8 +154,8 @@ func TestTimesLedger(t *testing.T) {
 	times := costmodel.Times{Forward: costmodel.Uniform(ms), InputGradient: costmodel.Uniform(ms), WeightGradient: costmodel.Uniform(ms)}
 	w := workload(t, mlp(t, 4, 4), []int32{0, 1, 2, 3}, 1, 1, 1, 1, 1, 1)
 	costs := times.Costs(costmodel.ActivationMemory{Activation: 10, FreedByInputGradient: 4})
-	o := order(t, "1f1b", w)
-	peaks := func(o schedules.Order) []int64 { return ledger(t, run(t, graph(t, w, o, schedules.Sync{}), costs)) }
+	o := orderOf(t, "1f1b", w)
+	peaks := func(o order.Order) []int64 { return ledger(t, run(t, graphOf(t, w, o, wiring.Sync{}), costs)) }
 	require.Equal(t, []int64{40, 30, 20, 10}, peaks(o))
 	require.Equal(t, []int64{40, 30, 20, 10}, peaks(splitOrders(o)["at once"]))
 	// The last rank holds all six of what W frees, and the one it is at.
@@ -167,7 +169,7 @@ func TestHostTime(t *testing.T) {
 	require.Nil(t, times.Costs(costmodel.ActivationMemory{}).Host)
 	times.Host = 2
 	costs := times.Costs(costmodel.ActivationMemory{})
-	require.Equal(t, &schedules.Host{Waits: true}, costs.Host)
-	require.Equal(t, schedules.Cost{Busy: 3, Launch: 2, Lead: 2}, costs.Task(&schedules.Task{Kind: schedules.Forward}))
-	require.Equal(t, schedules.Cost{Busy: 7}, costs.Task(&schedules.Task{Kind: schedules.Optimizer}))
+	require.Equal(t, &graph.Host{Waits: true}, costs.Host)
+	require.Equal(t, graph.Cost{Busy: 3, Launch: 2, Lead: 2}, costs.Task(&graph.Task{Kind: graph.Forward}))
+	require.Equal(t, graph.Cost{Busy: 7}, costs.Task(&graph.Task{Kind: graph.Optimizer}))
 }

@@ -3,7 +3,8 @@ package costmodel
 import (
 	"slices"
 
-	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
 // units lists what ZeRO 3 gathers and scatters for every stage. The tensors of
@@ -15,15 +16,15 @@ import (
 // GPT's head and the embedding's table, works on the owner's unit: it gathers
 // that one whole, beside its own if it has any, and its backward scatters
 // gradients for all of it, which are added to the owner's share.
-func (w Workload) units() []schedules.Unit {
+func (w Workload) units() []wiring.Unit {
 	state := w.state()
-	units := make([]schedules.Unit, len(w.Layers))
+	units := make([]wiring.Unit, len(w.Layers))
 	for s := range units {
 		used := int64(0)
 		for _, owner := range w.owners(s) {
 			used += w.padded(owner)
 		}
-		units[s] = schedules.Unit{
+		units[s] = wiring.Unit{
 			Gather: used * state.Parameter, Scatter: used * state.Gradient,
 			Share: w.share(w.padded(s)*state.Gradient, 3),
 		}
@@ -83,7 +84,7 @@ func (p *pricer) gatherUnits() {
 	}
 	for i := range p.graph.Tasks {
 		t := &p.graph.Tasks[i]
-		if t.Kind == schedules.AllGather && t.Microbatch != schedules.None {
+		if t.Kind == graph.AllGather && t.Microbatch != graph.None {
 			p.gathered[t.Stage] = sum(p.units[t.Stage]) * state.Parameter
 		}
 	}

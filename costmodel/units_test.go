@@ -7,7 +7,8 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
-	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
 // sharded is a network under ZeRO 3: a stage of every layer, all on one rank.
@@ -29,34 +30,34 @@ func untied(t tester) arch.Network {
 func TestUnits(t *testing.T) {
 	w := sharded(mlp(t, 2, 3), 5, 1)
 	w.Training = arch.Training{Precision: "bf16", Optimizer: "adam"}
-	unit := schedules.Unit{Gather: 15 * 2, Scatter: 15 * 2, Share: 3 * 2}
-	require.Equal(t, schedules.Sync{Overlap: true, Units: []schedules.Unit{unit, unit}}, w.Sync(0, true))
+	unit := wiring.Unit{Gather: 15 * 2, Scatter: 15 * 2, Share: 3 * 2}
+	require.Equal(t, wiring.Sync{Overlap: true, Units: []wiring.Unit{unit, unit}}, w.Sync(0, true))
 	require.Equal(t, []int64{96, 96, 96, 96, 96}, w.Persistent(5), "two layers, 3 parameters, 16 bytes each")
 	w.Replicas = 1
-	require.Equal(t, schedules.Sync{}, w.Sync(0, true))
+	require.Equal(t, wiring.Sync{}, w.Sync(0, true))
 }
 
 // A tied head works on the embedding's unit, positions and all; the embedding
 // keeps the sum. A head with a table of its own has a unit of its own.
 func TestUnitsOfATiedHead(t *testing.T) {
 	const embedding, table = (50 + 16) * 32, 50 * 32
-	head := func(n arch.Network) (schedules.Unit, schedules.Unit) {
+	head := func(n arch.Network) (wiring.Unit, wiring.Unit) {
 		units := sharded(n, 2, 1).Sync(0, false).Units
 		return units[0], units[len(units)-1]
 	}
 	first, last := head(smallGPT(t))
-	require.Equal(t, schedules.Unit{Gather: 4 * embedding, Scatter: 4 * embedding, Share: 2 * embedding}, first)
-	require.Equal(t, schedules.Unit{Gather: 4 * embedding, Scatter: 4 * embedding}, last)
+	require.Equal(t, wiring.Unit{Gather: 4 * embedding, Scatter: 4 * embedding, Share: 2 * embedding}, first)
+	require.Equal(t, wiring.Unit{Gather: 4 * embedding, Scatter: 4 * embedding}, last)
 	whole := workload(t, smallGPT(t), []int32{0}, 1)
 	whole.Replicas, whole.Zero = 2, 3
 	parameters := 4 * whole.Network.Parameters()
-	require.Equal(t, []schedules.Unit{{Gather: parameters, Scatter: parameters, Share: parameters / 2}}, whole.Sync(0, false).Units, "the head is in the embedding's unit")
+	require.Equal(t, []wiring.Unit{{Gather: parameters, Scatter: parameters, Share: parameters / 2}}, whole.Sync(0, false).Units, "the head is in the embedding's unit")
 	whole = workload(t, smallGPT(t), []int32{0, 1}, 1)
 	whole.Replicas, whole.Zero = 2, 3
 	require.Equal(t, 4*whole.Parameters(1), whole.Sync(0, false).Units[1].Gather, "a copy on another rank is its own")
 	first, last = head(untied(t))
-	require.Equal(t, schedules.Unit{Gather: 4 * embedding, Scatter: 4 * embedding, Share: 2 * embedding}, first)
-	require.Equal(t, schedules.Unit{Gather: 4 * table, Scatter: 4 * table, Share: 2 * table}, last)
+	require.Equal(t, wiring.Unit{Gather: 4 * embedding, Scatter: 4 * embedding, Share: 2 * embedding}, first)
+	require.Equal(t, wiring.Unit{Gather: 4 * table, Scatter: 4 * table, Share: 2 * table}, last)
 }
 
 // Memory returns to what persists, which is a share of what one device would
@@ -70,7 +71,7 @@ func TestLedgerOfUnits(t *testing.T) {
 						w := sharded(n, replicas, samples...)
 						sync := w.Sync(0, overlap)
 						sync.NoReduceScatter = gloo
-						trace := simulate(t, w, machine(), graph(t, w, order(t, "ddp", w), sync))
+						trace := simulate(t, w, machine(), graphOf(t, w, orderOf(t, "ddp", w), sync))
 						for _, peak := range ledger(t, trace) {
 							require.Positive(t, peak)
 						}
@@ -96,7 +97,7 @@ func TestLedgerOfUnits(t *testing.T) {
 func TestLedgerOfUnitsByHand(t *testing.T) {
 	w := sharded(mlp(t, 2, 3), 2, 2)
 	w.Training.Optimizer = "sgd"
-	trace := simulate(t, w, machine(), graph(t, w, order(t, "ddp", w), w.Sync(0, false)))
+	trace := simulate(t, w, machine(), graphOf(t, w, orderOf(t, "ddp", w), w.Sync(0, false)))
 	type change struct {
 		task  string
 		bytes int64
@@ -131,9 +132,9 @@ func TestVGG16Sends(t *testing.T) {
 			w.Zero = e.zero
 			sync := w.Sync(25_000_000, true)
 			sync.NoReduceScatter = e.gloo
-			trace := simulate(t, w, machine(), graph(t, w, order(t, "ddp", w), sync))
+			trace := simulate(t, w, machine(), graphOf(t, w, orderOf(t, "ddp", w), sync))
 			want := e.parts * (workers - 1) * bytes / workers
-			for _, r := range schedules.Summarize(trace).Ranks {
+			for _, r := range graph.Summarize(trace).Ranks {
 				require.InDelta(t, want, r.SentBytes, 200, "%+v", e)
 			}
 		}
@@ -144,11 +145,11 @@ func TestVGG16Sends(t *testing.T) {
 // the price of room for a second unit. Gloo differs in the time of the sums
 // alone.
 func TestUnitsOverlap(t *testing.T) {
-	run := func(overlap, gloo bool) schedules.Summary {
+	run := func(overlap, gloo bool) graph.Summary {
 		w := sharded(mlp(t, 6, 256), 4, 64, 64)
 		sync := w.Sync(0, overlap)
 		sync.NoReduceScatter = gloo
-		return schedules.Summarize(simulate(t, w, machine(), graph(t, w, order(t, "ddp", w), sync)))
+		return graph.Summarize(simulate(t, w, machine(), graphOf(t, w, orderOf(t, "ddp", w), sync)))
 	}
 	after, beside, gloo := run(false, false), run(true, false), run(false, true)
 	require.Less(t, beside.StepTime, after.StepTime)

@@ -9,7 +9,7 @@ import (
 
 	"psim/costmodel/arch"
 	"psim/internal/units"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // Averaging is the name of a MeasuredUpdate that is no optimizer's: the division
@@ -94,7 +94,7 @@ func (p *pricer) useMeasuredUpdates() {
 }
 
 // average is the time of dividing summed gradients.
-func (p *pricer) average(t *schedules.Task) time.Duration {
+func (p *pricer) average(t *graph.Task) time.Duration {
 	if took, ok := p.compute.Update(Averaging, p.tensors[int(t.Rank)%len(p.tensors)], t.Bytes); ok {
 		return took
 	}

@@ -1,6 +1,6 @@
 package costmodel
 
-import "psim/schedules"
+import "psim/schedules/graph"
 
 // action is what a stage does for a microbatch.
 type action struct{ stage, microbatch int32 }
@@ -16,7 +16,7 @@ type versions struct {
 
 // versionsOf follows the versions through the first replica of a graph; without
 // stashing there are none.
-func versionsOf(g *schedules.Graph) versions {
+func versionsOf(g *graph.Graph) versions {
 	v := versions{map[action]bool{}, map[action]bool{}}
 	if !g.Stashing {
 		return v
@@ -28,15 +28,15 @@ func versionsOf(g *schedules.Graph) versions {
 		t := &g.Tasks[i]
 		s, a := int(t.Stage), action{t.Stage, t.Microbatch}
 		switch {
-		case t.Microbatch == schedules.None:
-		case t.Kind == schedules.Forward:
+		case t.Microbatch == graph.None:
+		case t.Kind == graph.Forward:
 			took[a] = newest[s]
 			users[[2]int{s, newest[s]}]++
-		case t.Kind == schedules.Backward:
+		case t.Kind == graph.Backward:
 			with := [2]int{s, took[a]}
 			users[with]--
 			v.freed[a] = users[with] == 0 && took[a] < newest[s]
-		case t.Kind == schedules.Optimizer:
+		case t.Kind == graph.Optimizer:
 			v.kept[a] = users[[2]int{s, newest[s]}] > 0
 			newest[s]++
 		}

@@ -8,6 +8,8 @@ import (
 	"psim/costmodel"
 	"psim/costmodel/arch"
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/partition"
 )
 
 // With n = min(M, P − s) microbatches in flight, stage s holds n versions of its
@@ -22,9 +24,9 @@ func TestStashedVersions(t *testing.T) {
 	}
 	for p := 1; p <= 6; p++ {
 		for m := 1; m <= 14; m++ {
-			layers, err := schedules.PartitionEqual(len(network.Layers), p)
+			layers, err := partition.Equal(len(network.Layers), p)
 			require.NoError(t, err)
-			w := costmodel.Workload{Network: network, Training: arch.Training{Precision: "fp32", Optimizer: "sgd"}, Layers: layers, StageRank: schedules.OneStagePerRank(p)}
+			w := costmodel.Workload{Network: network, Training: arch.Training{Precision: "fp32", Optimizer: "sgd"}, Layers: layers, StageRank: graph.OneStagePerRank(p)}
 			for range m {
 				w.Samples = append(w.Samples, 1)
 			}
@@ -50,14 +52,14 @@ func TestStashedVersions(t *testing.T) {
 
 // priced is a graph with its costs.
 type priced struct {
-	schedules.Costs
-	graph *schedules.Graph
+	graph.Costs
+	graph *graph.Graph
 }
 
 func pricedAs(t *testing.T, w costmodel.Workload, m costmodel.Machine, name string, ranks, microbatches int) priced {
 	s, err := schedules.Find(name)
 	require.NoError(t, err)
-	p, err := s.Pipeline(schedules.Shape{Ranks: ranks, Microbatches: microbatches}, nil)
+	p, err := s.Pipeline(graph.Shape{Ranks: ranks, Microbatches: microbatches}, nil)
 	require.NoError(t, err)
 	p.Samples, p.Boundaries, p.Optimizer = w.Samples, w.Boundaries(), true
 	g, err := p.Graph()

@@ -8,6 +8,9 @@ import (
 
 	"psim/costmodel"
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
+	"psim/schedules/wiring"
 )
 
 // A last stage that takes all microbatches at once takes what one microbatch of
@@ -18,8 +21,8 @@ func TestWholeLastPrice(t *testing.T) {
 	price := func(whole bool, samples ...int64) (busy, launch map[int32]time.Duration) {
 		w := workload(t, smallGPT(t), []int32{0, 1, 0}, samples...)
 		w.WholeLast = whole
-		g, err := schedules.Pipeline{
-			Shape: schedules.Shape{Ranks: 2, Microbatches: len(samples)}, StageRank: w.StageRank, Samples: samples,
+		g, err := wiring.Pipeline{
+			Shape: graph.Shape{Ranks: 2, Microbatches: len(samples)}, StageRank: w.StageRank, Samples: samples,
 			Order: gpipeOrder(t, len(samples), w.StageRank), Boundaries: w.Boundaries(), WholeLast: whole,
 		}.Graph()
 		require.NoError(t, err)
@@ -46,10 +49,10 @@ func TestWholeLastPrice(t *testing.T) {
 	require.Equal(t, apartLaunch[1], launch[1])
 }
 
-func gpipeOrder(t tester, microbatches int, stageRank []int32) schedules.Order {
+func gpipeOrder(t tester, microbatches int, stageRank []int32) order.Order {
 	s, err := schedules.Find("gpipe")
 	require.NoError(t, err)
-	o, err := s.Order(schedules.Shape{Ranks: 2, Microbatches: microbatches}, stageRank)
+	o, err := s.Order(graph.Shape{Ranks: 2, Microbatches: microbatches}, stageRank)
 	require.NoError(t, err)
 	return o
 }

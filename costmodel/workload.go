@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"psim/costmodel/arch"
-	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
 // A Workload is a network cut into stages and trained in microbatches.
@@ -75,7 +76,7 @@ func (w Workload) split() arch.Split {
 }
 
 // homes names where every stage is.
-func (w Workload) homes() []int32 { return schedules.Homes(w.StageRank, w.SecondRank) }
+func (w Workload) homes() []int32 { return graph.Homes(w.StageRank, w.SecondRank) }
 
 // holders lists the ranks of a replica that hold a stage.
 func (w Workload) holders(stage int) []int32 {
@@ -91,14 +92,14 @@ func (w Workload) Stage(s int) []arch.Layer { return w.split().Stage(s) }
 // Boundaries is what crosses between stages, per sample: the activations of
 // the last layer before the cut and gradients of the same shape, or the part of
 // them that a device of a tensor-parallel group sends.
-func (w Workload) Boundaries() []schedules.Boundary {
-	boundaries := make([]schedules.Boundary, len(w.Layers)-1)
+func (w Workload) Boundaries() []wiring.Boundary {
+	boundaries := make([]wiring.Boundary, len(w.Layers)-1)
 	for s := range boundaries {
 		layers := w.Stage(s)
 		bytes := layers[len(layers)-1].Output.Elements() * w.Training.ActivationElement()
 		parts := int64(w.Network.Group.Parts())
 		bytes = (bytes + parts - 1) / parts
-		boundaries[s] = schedules.Boundary{Forward: bytes, Backward: bytes}
+		boundaries[s] = wiring.Boundary{Forward: bytes, Backward: bytes}
 	}
 	return boundaries
 }
@@ -116,14 +117,14 @@ func (w Workload) Parameters(s int) int64 {
 // Tied lists the parameters that more than one rank of a replica holds: by
 // being used in several stages, or all of a rank's where stages have second
 // copies.
-func (w Workload) Tied() []schedules.Tied {
+func (w Workload) Tied() []wiring.Tied {
 	tied, homes := w.copies(), w.homes()
 	for s := range w.Layers {
 		for _, l := range w.Stage(s) {
 			for _, t := range l.Tied {
 				if owner := w.split().Owner(t.Name); owner >= 0 && homes[owner] != homes[s] {
 					bytes := t.Shape.Elements() * w.state().Gradient
-					tied = append(tied, schedules.Tied{Stages: []int{owner, s}, Bytes: bytes})
+					tied = append(tied, wiring.Tied{Stages: []int{owner, s}, Bytes: bytes})
 				}
 			}
 		}
@@ -133,15 +134,15 @@ func (w Workload) Tied() []schedules.Tied {
 
 // copies lists what is summed over the two copies of all stages: for every pair
 // of ranks, which hold the same, all of their gradients.
-func (w Workload) copies() []schedules.Tied {
-	var copies []schedules.Tied
+func (w Workload) copies() []wiring.Tied {
+	var copies []wiring.Tied
 	at := map[int32]int{} // by home
 	for s := range w.SecondRank {
 		home := w.homes()[s]
 		i, ok := at[home]
 		if !ok {
 			i, at[home] = len(copies), len(copies)
-			copies = append(copies, schedules.Tied{})
+			copies = append(copies, wiring.Tied{})
 		}
 		copies[i].Stages = append(copies[i].Stages, s)
 		copies[i].Bytes += w.Parameters(s) * w.state().Gradient
@@ -152,20 +153,20 @@ func (w Workload) copies() []schedules.Tied {
 // Sync is how the replicas sum their gradients, in buckets of at least limit
 // bytes; a limit of 0 sends every tensor by itself. With ZeRO 3 a stage's
 // gradients travel whole, whatever the limit.
-func (w Workload) Sync(limit int64, overlap bool) schedules.Sync {
+func (w Workload) Sync(limit int64, overlap bool) wiring.Sync {
 	if w.Replicas < 2 {
-		return schedules.Sync{}
+		return wiring.Sync{}
 	}
 	if w.Zero == 3 {
-		return schedules.Sync{Overlap: overlap, Units: w.units()}
+		return wiring.Sync{Overlap: overlap, Units: w.units()}
 	}
-	sync := schedules.Sync{Overlap: overlap, Sharded: w.Zero > 0, EveryMicrobatch: w.Zero >= 2}
+	sync := wiring.Sync{Overlap: overlap, Sharded: w.Zero > 0, EveryMicrobatch: w.Zero >= 2}
 	for s := range w.Layers {
 		var sizes []int64
 		for _, t := range w.split().Completed(s) {
 			sizes = append(sizes, t.Shape.Elements()*w.state().Gradient)
 		}
-		sync.Buckets = append(sync.Buckets, schedules.Buckets(sizes, limit))
+		sync.Buckets = append(sync.Buckets, wiring.Buckets(sizes, limit))
 		sync.Parameters = append(sync.Parameters, w.Parameters(s)*w.state().Parameter)
 	}
 	return sync

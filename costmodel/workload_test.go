@@ -8,7 +8,8 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
-	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
 const (
@@ -42,15 +43,15 @@ func TestGPT2OnFourRanks(t *testing.T) {
 	require.Equal(t, "embed", w.Stage(0)[0].Name)
 	require.Equal(t, "h.3", w.Stage(1)[0].Name)
 	require.Equal(t, "head", w.Stage(3)[2].Name)
-	require.Equal(t, []schedules.Tied{{Stages: []int{0, 3}, Bytes: 4 * wte}}, w.Tied())
+	require.Equal(t, []wiring.Tied{{Stages: []int{0, 3}, Bytes: 4 * wte}}, w.Tied())
 	require.EqualValues(t, 12*768*768+13*768+2*768+wte, w.Parameters(3)) // h.11, ln_f, the copy
 	var sum int64
 	for s := range w.Layers {
 		sum += w.Parameters(s)
 	}
 	require.EqualValues(t, gpt2Parameters+wte, sum)
-	boundary := schedules.Boundary{Forward: 1024 * 768 * 4, Backward: 1024 * 768 * 4}
-	require.Equal(t, []schedules.Boundary{boundary, boundary, boundary}, w.Boundaries())
+	boundary := wiring.Boundary{Forward: 1024 * 768 * 4, Backward: 1024 * 768 * 4}
+	require.Equal(t, []wiring.Boundary{boundary, boundary, boundary}, w.Boundaries())
 	w.Training.Precision = "fp16"
 	require.EqualValues(t, 1024*768*2, w.Boundaries()[2].Forward)
 	require.EqualValues(t, 2*wte, w.Tied()[0].Bytes)
@@ -76,7 +77,7 @@ func TestGPT2CoursePlacement(t *testing.T) {
 // completes them.
 func TestSync(t *testing.T) {
 	w := workload(t, gpt2(t), []int32{0}, 1)
-	require.Equal(t, schedules.Sync{}, w.Sync(0, true)) // one replica
+	require.Equal(t, wiring.Sync{}, w.Sync(0, true)) // one replica
 	w.Replicas = 2
 	sync := w.Sync(0, false)
 	require.False(t, sync.Overlap)
@@ -94,10 +95,10 @@ func TestSync(t *testing.T) {
 	require.EqualValues(t, 497_759_232, total(sync.Buckets[0]))
 	require.Less(t, len(sync.Buckets[0]), 20)
 
-	g := graph(t, w, order(t, "ddp", w), w.Sync(0, false))
+	g := graphOf(t, w, orderOf(t, "ddp", w), w.Sync(0, false))
 	count := 0
 	for _, task := range g.Tasks {
-		if task.Kind == schedules.ReduceScatter && task.Rank == 1 {
+		if task.Kind == graph.ReduceScatter && task.Rank == 1 {
 			count++
 		}
 	}

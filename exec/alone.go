@@ -6,13 +6,13 @@ import (
 	"sync"
 	"time"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // OneByOne performs the tasks of a well-formed graph as Run does, but never two
 // at a time, except the ranks of one collective: so every task is measured
 // alone. It fails with the first task that does.
-func OneByOne(ctx context.Context, g *schedules.Graph, do Do, o RunOptions) (*schedules.Trace, error) {
+func OneByOne(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.Trace, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r := newRunner(g, do, cancel)
@@ -99,7 +99,7 @@ func (r *runner) together(ctx context.Context, tasks []int32) error {
 				return
 			}
 			r.trace.Ready[i] = from
-			r.trace.Spans[i] = schedules.Span{Start: from, End: time.Since(r.begin)}
+			r.trace.Spans[i] = graph.Span{Start: from, End: time.Since(r.begin)}
 		}
 		if len(tasks) == 1 {
 			perform()

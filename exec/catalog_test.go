@@ -9,6 +9,7 @@ import (
 
 	"psim/exec"
 	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // modesOf are the ways to run a schedule on so many devices: with one stage per
@@ -29,7 +30,7 @@ func modesOf(s schedules.Schedule, devices, layers int) []mode {
 	var modes []mode
 	for _, v := range chunks {
 		for _, m := range []int{2 * devices, 12, 24} { // divisors of the batch
-			shape := s.Sized(schedules.Shape{Ranks: devices, Virtual: v, Microbatches: m})
+			shape := s.Sized(graph.Shape{Ranks: devices, Virtual: v, Microbatches: m})
 			if s.Check(shape) == nil && shape.Stages() <= layers {
 				modes = append(modes, mode{schedule: s.Name, ranks: devices, replicas: 1, virtual: shape.Virtual, microbatches: m})
 				break

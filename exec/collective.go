@@ -7,14 +7,15 @@ import (
 
 	"psim/costmodel/arch"
 	"psim/exec/programs"
-	"psim/schedules"
+	"psim/schedules/collective"
+	"psim/schedules/graph"
 )
 
 // roundKey tells the collectives of a step apart. All ranks of one have the
 // same key.
 type roundKey struct {
 	group, stage, microbatch int32
-	kind                     schedules.Kind
+	kind                     graph.Kind
 	part                     uint16
 	tensor                   string
 }
@@ -37,7 +38,7 @@ func (r *round) release() {
 
 // enter hands a rank's chunks to a collective. The last rank runs the ring, the
 // others wait; all get their chunks back.
-func (s *step) enter(ctx context.Context, key roundKey, collective string, rank int32, chunks programs.List) (programs.List, error) {
+func (s *step) enter(ctx context.Context, key roundKey, kind string, rank int32, chunks programs.List) (programs.List, error) {
 	ranks := s.job.Graph.Groups[key.group]
 	at := slices.Index(ranks, rank)
 	s.mu.Lock()
@@ -51,7 +52,7 @@ func (s *step) enter(ctx context.Context, key roundKey, collective string, rank 
 	last := r.here == len(ranks)
 	s.mu.Unlock()
 	if last {
-		r.err = s.ring(ctx, collective, ranks, r.chunks)
+		r.err = s.ring(ctx, kind, ranks, r.chunks)
 		close(r.done)
 	}
 	select {
@@ -76,8 +77,8 @@ func (s *step) enter(ctx context.Context, key roundKey, collective string, rank 
 // copies a chunk to the neighbour's device, a Reduce adds it to the chunk there,
 // a Copy replaces that. A device has room for one chunk that arrives, so a Send
 // waits until the one before has been taken in.
-func (s *step) ring(ctx context.Context, collective string, ranks []int32, chunks []programs.List) error {
-	g, err := schedules.Ring{Collective: collective, Ranks: len(ranks), Length: int64(len(ranks)), Convention: "nccl"}.Graph()
+func (s *step) ring(ctx context.Context, kind string, ranks []int32, chunks []programs.List) error {
+	g, err := collective.Ring{Collective: kind, Ranks: len(ranks), Length: int64(len(ranks)), Convention: "nccl"}.Graph()
 	if err != nil {
 		return err
 	}
@@ -91,7 +92,7 @@ func (s *step) ring(ctx context.Context, collective string, ranks []int32, chunk
 		t := g.Tasks[i]
 		chunk := &chunks[t.Rank][t.Part]
 		switch t.Kind {
-		case schedules.Send:
+		case graph.Send:
 			select {
 			case room[t.Peer] <- struct{}{}:
 			case <-ctx.Done():
@@ -99,11 +100,11 @@ func (s *step) ring(ctx context.Context, collective string, ranks []int32, chunk
 			}
 			sent[i], err = (*chunk).CopyTo(s.devices[ranks[t.Peer]])
 			return err
-		case schedules.Reduce:
+		case graph.Reduce:
 			own := *chunk
 			*chunk = nil
 			*chunk, err = s.members[ranks[t.Rank]].arithmetic.Add(own, sent[g.Deps(i)[0]])
-		case schedules.Copy:
+		case graph.Copy:
 			(*chunk).Release()
 			*chunk = sent[g.Deps(i)[0]].Retain()
 		}
@@ -122,11 +123,11 @@ func (s *step) allReduce(ctx context.Context, i int32) error {
 	t := s.job.Graph.Tasks[i]
 	m := s.members[t.Rank]
 	names := s.plan.tied[i]
-	if t.Stage != schedules.None {
+	if t.Stage != graph.None {
 		names = s.plan.buckets[t.Stage][t.Part]
 	}
 	key := roundKey{group: t.Peer, stage: t.Stage, microbatch: t.Microbatch, kind: t.Kind, part: t.Part}
-	if t.Stage == schedules.None {
+	if t.Stage == graph.None {
 		key.tensor = names[0]
 	}
 	layout := programs.Layout{Chunks: len(s.job.Graph.Groups[t.Peer])}
@@ -144,7 +145,7 @@ func (s *step) allReduce(ctx context.Context, i int32) error {
 	if err != nil {
 		return err
 	}
-	if chunks, err = s.enter(ctx, key, schedules.RingAllReduce, t.Rank, chunks); err != nil {
+	if chunks, err = s.enter(ctx, key, collective.RingAllReduce, t.Rank, chunks); err != nil {
 		return err
 	}
 	return m.give(layout.Tensors, layout, chunks)

@@ -4,12 +4,12 @@ import (
 	"fmt"
 
 	"psim/exec/programs"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // forward runs F, segment by segment. The first stage takes its input from the
 // batch, the last one its targets, and leaves the loss.
-func (s *step) forward(t schedules.Task) error {
+func (s *step) forward(t graph.Task) error {
 	x, st := s.at(t, t.Stage), s.stage(t)
 	if t.Stage == 0 {
 		if err := s.load(x, st, t); err != nil {
@@ -49,7 +49,7 @@ func (s *step) forward(t schedules.Task) error {
 
 // parameters are those of a sharded stage, which the task uses up; nil for
 // others.
-func (s *step) parameters(t schedules.Task) (whole, error) {
+func (s *step) parameters(t graph.Task) (whole, error) {
 	if !s.plan.sharded || s.plan.units[t.Stage] == nil {
 		return nil, nil
 	}
@@ -69,7 +69,7 @@ func (st *stage) pick(g *segment, w whole, x *slot) programs.List {
 }
 
 // forwardSegment runs F of one segment.
-func (s *step) forwardSegment(x *slot, st *stage, k int, t schedules.Task, parameters whole) (output *programs.Tensor, err error) {
+func (s *step) forwardSegment(x *slot, st *stage, k int, t graph.Task, parameters whole) (output *programs.Tensor, err error) {
 	program := s.program(st.segments[k], t)
 	var targets *programs.Tensor
 	if program.Last() {
@@ -87,13 +87,13 @@ func (s *step) forwardSegment(x *slot, st *stage, k int, t schedules.Task, param
 }
 
 // draw is where a microbatch's dropout masks come from.
-func (s *step) draw(t schedules.Task) programs.Draw {
+func (s *step) draw(t graph.Task) programs.Draw {
 	first := s.inputs[s.piece(t)][0] / int(s.job.Network.Layers[0].Input.Elements())
 	return programs.Draw{Seed: s.job.Seed, Step: s.steps, Sample: first}
 }
 
 // load uploads a microbatch's input.
-func (s *step) load(x *slot, st *stage, t schedules.Task) (err error) {
+func (s *step) load(x *slot, st *stage, t graph.Task) (err error) {
 	at, dimensions := s.inputs[s.piece(t)], s.program(st.segments[0], t).InputDimensions()
 	if s.batch.Tokens != nil {
 		x.input, err = programs.Upload(st.device, s.batch.Tokens[at[0]:at[1]], dimensions...)
@@ -106,7 +106,7 @@ func (s *step) load(x *slot, st *stage, t schedules.Task) (err error) {
 // lose reads the sum of the losses, and makes the gradient that the backward
 // begins with: that of the mean over the replica's share of the batch, or where
 // every microbatch makes an update of its own, over the microbatch.
-func (s *step) lose(x *slot, st *stage, sum *programs.Tensor, t schedules.Task) error {
+func (s *step) lose(x *slot, st *stage, sum *programs.Tensor, t graph.Task) error {
 	values, err := programs.Read[float32](sum)
 	sum.Release()
 	if err != nil {
@@ -124,9 +124,9 @@ func (s *step) lose(x *slot, st *stage, sum *programs.Tensor, t schedules.Task) 
 
 // backward runs B or I of the segments that belong to the task's part, last
 // first. After the first segment the gradient goes to the stage before.
-func (s *step) backward(t schedules.Task) error {
+func (s *step) backward(t graph.Task) error {
 	x, st := s.at(t, t.Stage), s.stage(t)
-	if t.Kind == schedules.InputGradient {
+	if t.Kind == graph.InputGradient {
 		x.work = make([]*programs.Work, len(st.segments))
 	}
 	parameters, err := s.parameters(t)
@@ -174,19 +174,19 @@ func (s *step) backward(t schedules.Task) error {
 // runs reports whether a segment belongs to the part of a backward that a task
 // is. A backward that is one task runs them all, and so does the I of a backward
 // whose W is cut into parts.
-func (s *step) runs(t schedules.Task, g *segment) bool {
-	return t.Kind == schedules.InputGradient || !s.plan.sliced[[2]int32{t.Stage, t.Microbatch}] || g.part == t.Part
+func (s *step) runs(t graph.Task, g *segment) bool {
+	return t.Kind == graph.InputGradient || !s.plan.sliced[[2]int32{t.Stage, t.Microbatch}] || g.part == t.Part
 }
 
 // backwardSegment runs B or I of one segment, and replaces the gradient of its
 // output by that of its input.
-func (s *step) backwardSegment(x *slot, st *stage, k int, t schedules.Task, parameters, gradients whole) (err error) {
+func (s *step) backwardSegment(x *slot, st *stage, k int, t graph.Task, parameters, gradients whole) (err error) {
 	g, saved := st.segments[k], x.saved[k]
 	x.saved[k] = nil // used up, whatever comes of it
 	given := x.outputGradient
 	defer given.Release()
 	x.outputGradient = nil
-	if t.Kind == schedules.InputGradient {
+	if t.Kind == graph.InputGradient {
 		x.outputGradient, x.work[k], err = s.program(g, t).InputGradient(st.pick(g, parameters, x), saved, given)
 		return err
 	}
@@ -203,7 +203,7 @@ func (s *step) backwardSegment(x *slot, st *stage, k int, t schedules.Task, para
 }
 
 // weightGradient runs W of the segments of the task's part.
-func (s *step) weightGradient(t schedules.Task) (err error) {
+func (s *step) weightGradient(t graph.Task) (err error) {
 	x, st := s.at(t, t.Stage), s.stage(t)
 	for k := len(st.segments) - 1; k >= 0; k-- {
 		g := st.segments[k]

@@ -6,14 +6,16 @@ import (
 
 	"psim/exec"
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
 // The runner knows the graph; what a task does is the caller's.
 func ExampleRun() {
-	shape := schedules.Shape{Ranks: 2, Microbatches: 1}
+	shape := graph.Shape{Ranks: 2, Microbatches: 1}
 	schedule, _ := schedules.Find("gpipe")
 	order, _ := schedule.Order(shape, nil)
-	g, _ := schedules.Pipeline{Name: "gpipe", Shape: shape, Order: order}.Graph()
+	g, _ := wiring.Pipeline{Name: "gpipe", Shape: shape, Order: order}.Graph()
 	_, err := exec.Run(context.Background(), g, func(_ context.Context, i int32) error {
 		fmt.Println(g.Tasks[i])
 		return nil

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"psim/exec/programs"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // ledger records when the tensors of devices come and go.
@@ -17,7 +17,7 @@ type ledger struct {
 	held    []int64 // by rank, when it began
 
 	mu     sync.Mutex
-	events []schedules.MemoryEvent
+	events []graph.MemoryEvent
 }
 
 func watchLedger(devices []*programs.Device, begin time.Time) *ledger {
@@ -26,7 +26,7 @@ func watchLedger(devices []*programs.Device, begin time.Time) *ledger {
 		l.held = append(l.held, d.Bytes())
 		d.Observe(func(change int64) {
 			l.mu.Lock()
-			l.events = append(l.events, schedules.MemoryEvent{At: time.Since(begin), Bytes: change, Rank: int32(rank), Task: schedules.None})
+			l.events = append(l.events, graph.MemoryEvent{At: time.Since(begin), Bytes: change, Rank: int32(rank), Task: graph.None})
 			l.mu.Unlock()
 		})
 	}
@@ -35,12 +35,12 @@ func watchLedger(devices []*programs.Device, begin time.Time) *ledger {
 
 // end stops recording and returns the changes, by time, and what was held
 // before them.
-func (l *ledger) end() (events []schedules.MemoryEvent, persistent []int64) {
+func (l *ledger) end() (events []graph.MemoryEvent, persistent []int64) {
 	for _, d := range l.devices {
 		d.Observe(nil)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	slices.SortStableFunc(l.events, func(a, b schedules.MemoryEvent) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(l.events, func(a, b graph.MemoryEvent) int { return cmp.Compare(a.At, b.At) })
 	return l.events, l.held
 }

@@ -11,7 +11,7 @@ import (
 	"psim/costmodel/arch"
 	"psim/exec"
 	"psim/exec/programs"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // The memory that the cost model predicts is the bytes of the tensors that the
@@ -61,7 +61,7 @@ func ledgerModes() []mode {
 }
 
 // ledgers is the memory that is predicted for a step, and the devices' own.
-func ledgers(t *testing.T, m mode, n arch.Network) (predicted, measured *schedules.Trace) {
+func ledgers(t *testing.T, m mode, n arch.Network) (predicted, measured *graph.Trace) {
 	samples := []int{2, 2, 2, 2}
 	j := m.job(t, n, samples)
 	machine := costmodel.Machine{
@@ -71,22 +71,22 @@ func ledgers(t *testing.T, m mode, n arch.Network) (predicted, measured *schedul
 	costs, err := m.workload(t, n, samples).Costs(machine, j.Graph)
 	require.NoError(t, err)
 	measured = profile(t, j, batches(t, n, 8*m.replicas, 1)[0])
-	predicted = &schedules.Trace{Graph: j.Graph, Spans: measured.Spans, Persistent: costs.Persistent}
+	predicted = &graph.Trace{Graph: j.Graph, Spans: measured.Spans, Persistent: costs.Persistent}
 	addMemory(predicted, costs)
 	return predicted, measured
 }
 
-func peaks(trace *schedules.Trace) (list []int64) {
-	for _, r := range schedules.Summarize(trace).Ranks {
+func peaks(trace *graph.Trace) (list []int64) {
+	for _, r := range graph.Summarize(trace).Ranks {
 		list = append(list, r.PeakMemory)
 	}
 	return list
 }
 
 // addMemory changes the memory of a trace as its tasks cost.
-func addMemory(trace *schedules.Trace, costs schedules.Costs) {
+func addMemory(trace *graph.Trace, costs graph.Costs) {
 	add := func(at time.Duration, rank int32, bytes int64, task int) {
-		trace.Memory = append(trace.Memory, schedules.MemoryEvent{At: at, Rank: rank, Bytes: bytes, Task: int32(task)})
+		trace.Memory = append(trace.Memory, graph.MemoryEvent{At: at, Rank: rank, Bytes: bytes, Task: int32(task)})
 	}
 	for i := range trace.Graph.Tasks {
 		task := &trace.Graph.Tasks[i]
@@ -101,7 +101,7 @@ func addMemory(trace *schedules.Trace, costs schedules.Costs) {
 }
 
 // profile is a step whose tasks ran one by one.
-func profile(t *testing.T, j exec.Job, b exec.Batch) *schedules.Trace {
+func profile(t *testing.T, j exec.Job, b exec.Batch) *graph.Trace {
 	devices, err := exec.OpenDevices(j.Graph.Ranks(), exec.DeviceOptions{Oversubscribe: true})
 	require.NoError(t, err)
 	defer exec.CloseDevices(devices)

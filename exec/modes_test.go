@@ -13,6 +13,9 @@ import (
 	"psim/exec"
 	"psim/exec/programs"
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/partition"
+	"psim/schedules/wiring"
 )
 
 // training is what all tests train with.
@@ -31,7 +34,7 @@ type mode struct {
 	synchronous     bool // in clock cycles
 	virtual         int  // stages per rank; 0 is 1
 	microbatches    int  // 0: two or three
-	pairs           schedules.Pairing
+	pairs           wiring.Pairing
 }
 
 func (m mode) String() string {
@@ -46,8 +49,8 @@ func tiedGPT(t testing.TB) arch.Network {
 	return n
 }
 
-func (m mode) shape(samples []int) schedules.Shape {
-	return schedules.Shape{Ranks: m.ranks, Virtual: m.virtual, Microbatches: len(samples), Replicas: m.replicas}
+func (m mode) shape(samples []int) graph.Shape {
+	return graph.Shape{Ranks: m.ranks, Virtual: m.virtual, Microbatches: len(samples), Replicas: m.replicas}
 }
 
 // workload is what a configuration makes of a network.
@@ -56,7 +59,7 @@ func (m mode) workload(t testing.TB, n arch.Network, samples []int) costmodel.Wo
 	require.NoError(t, err)
 	w := costmodel.Workload{Network: n, Training: training, Replicas: m.replicas, PerLayer: m.perLayer, StageRank: s.Placement(m.shape(samples))}
 	w.SecondRank = s.SecondPlacement(m.shape(samples))
-	if w.Layers, err = schedules.PartitionEqual(len(n.Layers), len(w.StageRank)); m.course {
+	if w.Layers, err = partition.Equal(len(n.Layers), len(w.StageRank)); m.course {
 		var ranks []int
 		w.Layers, ranks, err = arch.GPT2CoursePlacement(n, m.ranks)
 		w.StageRank = nil
@@ -125,7 +128,7 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 		{schedule: "v-half", ranks: 2, replicas: 1, microbatches: 6}, {schedule: "v-half", ranks: 3, replicas: 2},
 		{schedule: "v-min", ranks: 2, replicas: 1}, {schedule: "v-min", ranks: 3, replicas: 1, microbatches: 6},
 		{schedule: "dualpipev", ranks: 2, replicas: 1, microbatches: 4}, {schedule: "dualpipev", ranks: 3, replicas: 1, microbatches: 6},
-		{schedule: "dualpipev", ranks: 2, replicas: 1, microbatches: 6, pairs: schedules.Overlap},
+		{schedule: "dualpipev", ranks: 2, replicas: 1, microbatches: 6, pairs: wiring.Overlap},
 		{schedule: "dualpipe", ranks: 2, replicas: 1, microbatches: 4}, {schedule: "dualpipe", ranks: 2, replicas: 1, microbatches: 6, perLayer: true},
 		{schedule: "chimera", ranks: 2, replicas: 1, microbatches: 4}, {schedule: "chimera", ranks: 2, replicas: 2, microbatches: 2, bucket: 2000, overlap: true},
 		{schedule: "chimera", ranks: 4, replicas: 1, microbatches: 4},

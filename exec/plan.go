@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"psim/costmodel/arch"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // plan is what a job's graph says about where tensors go.
@@ -55,13 +55,13 @@ func newPlan(j Job) (plan, error) {
 
 // gradientParts reads the gradient buckets of every stage, in bytes, off the
 // first replica of a graph, and into how many parts backwards are cut.
-func gradientParts(g *schedules.Graph, stages int) (sizes [][]int64, parts []int) {
+func gradientParts(g *graph.Graph, stages int) (sizes [][]int64, parts []int) {
 	sizes, parts = make([][]int64, stages), make([]int, stages)
 	for i := range g.Tasks {
 		t := &g.Tasks[i]
 		switch {
-		case t.Stage == schedules.None || int(t.Rank) >= g.Shape.Ranks:
-		case t.Kind == schedules.AllReduce && int(t.Part) == len(sizes[t.Stage]):
+		case t.Stage == graph.None || int(t.Rank) >= g.Shape.Ranks:
+		case t.Kind == graph.AllReduce && int(t.Part) == len(sizes[t.Stage]):
 			sizes[t.Stage] = append(sizes[t.Stage], t.Bytes)
 		case t.Kind.Compute():
 			parts[t.Stage] = max(parts[t.Stage], int(t.Part)+1)
@@ -149,7 +149,7 @@ func (p *plan) findTied(j Job) error {
 	next := make([]int, j.Graph.Ranks()) // by rank: how many names are matched
 	for i := range j.Graph.Tasks {
 		t := &j.Graph.Tasks[i]
-		if t.Kind != schedules.AllReduce || t.Stage != schedules.None {
+		if t.Kind != graph.AllReduce || t.Stage != graph.None {
 			continue
 		}
 		local := t.Rank % int32(j.Graph.Shape.Ranks)
@@ -176,7 +176,7 @@ func (p *plan) findTied(j Job) error {
 func (p *plan) findCopies(j Job) error {
 	for i := range j.Graph.Tasks {
 		t := &j.Graph.Tasks[i]
-		if t.Kind != schedules.AllReduce || t.Stage != schedules.None {
+		if t.Kind != graph.AllReduce || t.Stage != graph.None {
 			continue
 		}
 		for s := range j.Layers {

@@ -4,14 +4,14 @@ import (
 	"context"
 	"runtime"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // Profile measures every task alone: it runs steps one task after another,
 // drops the first, which warms up, and returns the traces of the others. The
 // trainer then begins anew, with its first parameters.
-func (t *Trainer) Profile(ctx context.Context, b Batch, repeats int) ([]*schedules.Trace, error) {
-	var traces []*schedules.Trace
+func (t *Trainer) Profile(ctx context.Context, b Batch, repeats int) ([]*graph.Trace, error) {
+	var traces []*graph.Trace
 	resume := holdGarbage()
 	defer resume()
 	for n := range repeats + 1 {

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // Do performs one task, the i-th of a graph, and returns when it is done. It
@@ -33,7 +33,7 @@ type RunOptions struct {
 
 // A TaskError is the first failure of a run.
 type TaskError struct {
-	Graph *schedules.Graph
+	Graph *graph.Graph
 	Task  int32
 	Err   error
 }
@@ -50,7 +50,7 @@ func (e *TaskError) Unwrap() error { return e.Err }
 // ctx ends, with its cause. Run returns only after every goroutine it started
 // has ended. With an error the trace holds what was measured until then, and a
 // task that did not end has an empty span.
-func Run(ctx context.Context, g *schedules.Graph, do Do, o RunOptions) (*schedules.Trace, error) {
+func Run(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.Trace, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r := newRunner(g, do, cancel)
@@ -77,10 +77,10 @@ func Run(ctx context.Context, g *schedules.Graph, do Do, o RunOptions) (*schedul
 
 // runner is the state of one run.
 type runner struct {
-	graph  *schedules.Graph
+	graph  *graph.Graph
 	do     Do
 	cancel context.CancelCauseFunc
-	trace  *schedules.Trace
+	trace  *graph.Trace
 	begin  time.Time
 
 	start, order []int32         // the tasks of every stream
@@ -92,11 +92,11 @@ type runner struct {
 	head     []int32 // by stream: how many of its tasks have ended
 }
 
-func newRunner(g *schedules.Graph, do Do, cancel context.CancelCauseFunc) *runner {
+func newRunner(g *graph.Graph, do Do, cancel context.CancelCauseFunc) *runner {
 	start, order := g.ByStream()
 	r := &runner{
 		graph: g, do: do, cancel: cancel, begin: time.Now(),
-		trace: &schedules.Trace{Graph: g, Spans: make([]schedules.Span, len(g.Tasks)), Ready: make([]time.Duration, len(g.Tasks))},
+		trace: &graph.Trace{Graph: g, Spans: make([]graph.Span, len(g.Tasks)), Ready: make([]time.Duration, len(g.Tasks))},
 		start: start, order: order, done: make([]chan struct{}, len(g.Tasks)), head: make([]int32, len(g.Streams)),
 	}
 	for i := range r.done {
@@ -135,7 +135,7 @@ func (r *runner) stream(ctx context.Context, s int) {
 			}
 			return
 		}
-		r.trace.Spans[i] = schedules.Span{Start: from, End: time.Since(r.begin)}
+		r.trace.Spans[i] = graph.Span{Start: from, End: time.Since(r.begin)}
 		r.advance(s, n+1)
 		close(r.done[i])
 	}

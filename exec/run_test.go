@@ -14,17 +14,19 @@ import (
 
 	"psim/exec"
 	"psim/schedules"
+	"psim/schedules/collective"
+	"psim/schedules/graph"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // pipeline builds the graph of a schedule.
-func pipeline(t require.TestingT, name string, p, m, replicas int) *schedules.Graph {
-	return wired(t, name, schedules.Shape{Ranks: p, Microbatches: m, Replicas: replicas})
+func pipeline(t require.TestingT, name string, p, m, replicas int) *graph.Graph {
+	return wired(t, name, graph.Shape{Ranks: p, Microbatches: m, Replicas: replicas})
 }
 
 // wired builds the graph of a schedule of any shape.
-func wired(t require.TestingT, name string, shape schedules.Shape) *schedules.Graph {
+func wired(t require.TestingT, name string, shape graph.Shape) *graph.Graph {
 	s, err := schedules.Find(name)
 	require.NoError(t, err)
 	whole, err := s.Pipeline(shape, nil)
@@ -43,7 +45,7 @@ func nothing(context.Context, int32) error { return nil }
 // checkRules holds a trace to the rules of a schedule: a task begins after
 // what it depends on and after the task before it on its stream has ended,
 // and a collective when all ranks of its group are ready.
-func checkRules(t require.TestingT, trace *schedules.Trace) {
+func checkRules(t require.TestingT, trace *graph.Trace) {
 	g := trace.Graph
 	start, order := g.ByStream()
 	for s := range g.Streams {
@@ -65,11 +67,11 @@ func checkRules(t require.TestingT, trace *schedules.Trace) {
 func TestRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.SampledFrom(schedules.Catalog()).Draw(t, "schedule")
-		var shapes []schedules.Shape
+		var shapes []graph.Shape
 		for p := 1; p <= 4; p++ {
 			for m := 1; m <= 8; m++ {
 				for v := 1; v <= 4; v++ {
-					if shape := s.Sized(schedules.Shape{Ranks: p, Microbatches: m, Virtual: v}); s.Check(shape) == nil {
+					if shape := s.Sized(graph.Shape{Ranks: p, Microbatches: m, Virtual: v}); s.Check(shape) == nil {
 						shapes = append(shapes, shape)
 					}
 				}
@@ -95,7 +97,7 @@ func TestRules(t *testing.T) {
 func TestRingOnNumbers(t *testing.T) {
 	for seed := range uint64(20) {
 		const n = 5
-		g, err := schedules.Ring{Collective: schedules.RingAllReduce, Ranks: n, Length: n, Convention: "gloo"}.Graph()
+		g, err := collective.Ring{Collective: collective.RingAllReduce, Ranks: n, Length: n, Convention: "gloo"}.Graph()
 		require.NoError(t, err)
 		var values [n][n]int // by rank and chunk
 		for r := range values {
@@ -107,11 +109,11 @@ func TestRingOnNumbers(t *testing.T) {
 		_, err = exec.Run(context.Background(), g, func(_ context.Context, i int32) error {
 			task := g.Tasks[i]
 			switch task.Kind {
-			case schedules.Send:
+			case graph.Send:
 				sent[i] = values[task.Rank][task.Part]
-			case schedules.Reduce:
+			case graph.Reduce:
 				values[task.Rank][task.Part] += sent[g.Deps(i)[0]]
-			case schedules.Copy:
+			case graph.Copy:
 				values[task.Rank][task.Part] = sent[g.Deps(i)[0]]
 			}
 			return nil
@@ -141,7 +143,7 @@ func TestFailure(t *testing.T) {
 		require.EqualValues(t, i, failed.Task)
 		require.ErrorIs(t, err, broken)
 		require.EqualError(t, err, g.Describe(int32(i))+": broken")
-		require.Equal(t, schedules.Span{}, trace.Spans[i])
+		require.Equal(t, graph.Span{}, trace.Spans[i])
 	}
 }
 
@@ -178,15 +180,15 @@ func TestCancelled(t *testing.T) {
 
 // A deadlock is found and shows the head of every stream.
 func TestDeadlock(t *testing.T) {
-	g := &schedules.Graph{Shape: schedules.Shape{Ranks: 2, Virtual: 1, Microbatches: 2, Replicas: 1}, StageRank: []int32{0, 1}}
+	g := &graph.Graph{Shape: graph.Shape{Ranks: 2, Virtual: 1, Microbatches: 2, Replicas: 1}, StageRank: []int32{0, 1}}
 	a, b := g.AddStream(0, "compute"), g.AddStream(1, "compute")
-	task := func(k schedules.Kind, rank, stream, microbatch int32) schedules.Task {
-		return schedules.Task{Kind: k, Rank: rank, Stream: stream, Stage: rank, Microbatch: microbatch, Peer: schedules.None}
+	task := func(k graph.Kind, rank, stream, microbatch int32) graph.Task {
+		return graph.Task{Kind: k, Rank: rank, Stream: stream, Stage: rank, Microbatch: microbatch, Peer: graph.None}
 	}
-	g.Add(task(schedules.Forward, 0, a, 0), 3) // waits for 1F1, which waits for 0F1
-	g.Add(task(schedules.Forward, 0, a, 1))
-	g.Add(task(schedules.Forward, 1, b, 0))
-	g.Add(task(schedules.Forward, 1, b, 1), 1)
+	g.Add(task(graph.Forward, 0, a, 0), 3) // waits for 1F1, which waits for 0F1
+	g.Add(task(graph.Forward, 0, a, 1))
+	g.Add(task(graph.Forward, 1, b, 0))
+	g.Add(task(graph.Forward, 1, b, 1), 1)
 	require.NoError(t, g.Validate())
 	_, err := exec.Run(context.Background(), g, nothing, exec.RunOptions{Stall: 20 * time.Millisecond})
 	var stuck *exec.StuckError
@@ -200,7 +202,7 @@ func TestDeadlock(t *testing.T) {
 func TestTaskThatHangs(t *testing.T) {
 	g := pipeline(t, "ddp", 1, 1, 2)
 	_, err := exec.Run(context.Background(), g, func(ctx context.Context, i int32) error {
-		if g.Tasks[i].Kind == schedules.Backward && g.Tasks[i].Rank == 1 {
+		if g.Tasks[i].Kind == graph.Backward && g.Tasks[i].Rank == 1 {
 			<-ctx.Done()
 			return ctx.Err()
 		}

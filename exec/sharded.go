@@ -7,7 +7,8 @@ import (
 
 	"psim/costmodel/arch"
 	"psim/exec/programs"
-	"psim/schedules"
+	"psim/schedules/collective"
+	"psim/schedules/graph"
 )
 
 // A unit is a stage whose parameters are sharded over the replicas: its tensors
@@ -24,7 +25,7 @@ type unit struct {
 func (p *plan) findUnits(j Job) {
 	own := make([]*unit, len(j.Layers))
 	for i := range j.Graph.Tasks {
-		if t := &j.Graph.Tasks[i]; t.Kind == schedules.AllGather && t.Microbatch != schedules.None {
+		if t := &j.Graph.Tasks[i]; t.Kind == graph.AllGather && t.Microbatch != graph.None {
 			p.sharded = true
 		}
 	}
@@ -97,14 +98,14 @@ func (w whole) put(g *segment, list programs.List) {
 type queue map[[2]int32][]whole
 
 // push and pop take turns in order: tasks of a stream are in order.
-func (s *step) push(q queue, t schedules.Task, w whole) {
+func (s *step) push(q queue, t graph.Task, w whole) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := [2]int32{t.Rank, t.Stage}
 	q[key] = append(q[key], w)
 }
 
-func (s *step) pop(q queue, t schedules.Task) (whole, error) {
+func (s *step) pop(q queue, t graph.Task) (whole, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := [2]int32{t.Rank, t.Stage}
@@ -126,14 +127,14 @@ func (q queue) release() {
 
 // gather makes the parameters of a stage whole: the shares of all replicas
 // travel around the ring.
-func (s *step) gather(ctx context.Context, t schedules.Task) error {
+func (s *step) gather(ctx context.Context, t graph.Task) error {
 	m := s.members[t.Rank]
 	at := slices.Index(s.job.Graph.Groups[t.Peer], t.Rank)
 	all := whole{}
 	for _, u := range s.plan.units[t.Stage] {
 		chunks := make(programs.List, u.layout.Chunks)
 		chunks[at] = m.parameters[m.index[u.name]].Retain()
-		chunks, err := s.enter(ctx, s.key(t, u), schedules.RingAllGather, t.Rank, chunks)
+		chunks, err := s.enter(ctx, s.key(t, u), collective.RingAllGather, t.Rank, chunks)
 		if err != nil {
 			all.release()
 			return err
@@ -152,7 +153,7 @@ func (s *step) gather(ctx context.Context, t schedules.Task) error {
 }
 
 // zeros are whole gradients of a stage's units, to begin with.
-func (s *step) zeros(t schedules.Task) (whole, error) {
+func (s *step) zeros(t graph.Task) (whole, error) {
 	all := whole{}
 	for _, u := range s.plan.units[t.Stage] {
 		list, err := programs.Zeros(s.members[t.Rank].device, u.layout.Tensors)
@@ -169,16 +170,16 @@ func (s *step) zeros(t schedules.Task) (whole, error) {
 
 // scatter sums the whole gradients of a stage over the replicas, of which each
 // adds its share to what it has.
-func (s *step) scatter(ctx context.Context, t schedules.Task) error {
+func (s *step) scatter(ctx context.Context, t graph.Task) error {
 	m := s.members[t.Rank]
 	at := slices.Index(s.job.Graph.Groups[t.Peer], t.Rank)
 	gradients, err := s.pop(s.scattered, t)
 	if err != nil {
 		return err
 	}
-	collective := schedules.RingReduceScatter
-	if t.Kind == schedules.AllReduce {
-		collective = schedules.RingAllReduce // for libraries that have no other
+	kind := collective.RingReduceScatter
+	if t.Kind == graph.AllReduce {
+		kind = collective.RingAllReduce // for libraries that have no other
 	}
 	for _, u := range s.plan.units[t.Stage] {
 		var list programs.List
@@ -189,7 +190,7 @@ func (s *step) scatter(ctx context.Context, t schedules.Task) error {
 		if err != nil {
 			return err
 		}
-		if chunks, err = s.enter(ctx, s.key(t, u), collective, t.Rank, chunks); err != nil {
+		if chunks, err = s.enter(ctx, s.key(t, u), kind, t.Rank, chunks); err != nil {
 			return err
 		}
 		sum := &m.gradients[m.index[u.name]]
@@ -205,7 +206,7 @@ func (s *step) scatter(ctx context.Context, t schedules.Task) error {
 }
 
 // key tells the collectives of several units of one task apart.
-func (s *step) key(t schedules.Task, u *unit) roundKey {
+func (s *step) key(t graph.Task, u *unit) roundKey {
 	return roundKey{group: t.Peer, stage: t.Stage, microbatch: t.Microbatch, kind: t.Kind, part: t.Part, tensor: u.name}
 }
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"psim/exec/programs"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // step is one step of a trainer. Its slots are written by one task and read
@@ -83,20 +83,20 @@ func (s *step) loss() float64 {
 func (s *step) replica(rank int32) int { return int(rank) / s.job.Graph.Shape.Ranks }
 
 // piece indexes what is there for every replica and microbatch.
-func (s *step) piece(t schedules.Task) int {
+func (s *step) piece(t graph.Task) int {
 	return s.replica(t.Rank)*len(s.job.Samples) + int(t.Microbatch)
 }
 
 // at is the slot of the task's microbatch at a stage.
-func (s *step) at(t schedules.Task, stage int32) *slot {
+func (s *step) at(t graph.Task, stage int32) *slot {
 	return &s.slots[(s.replica(t.Rank)*len(s.job.Layers)+int(stage))*len(s.job.Samples)+int(t.Microbatch)]
 }
 
 // stage is the task's stage, and its segments' programs.
-func (s *step) stage(t schedules.Task) *stage { return s.members[t.Rank].stages[t.Stage] }
+func (s *step) stage(t graph.Task) *stage { return s.members[t.Rank].stages[t.Stage] }
 
 // program of a segment for the task's microbatch.
-func (s *step) program(g *segment, t schedules.Task) *programs.Stage {
+func (s *step) program(g *segment, t graph.Task) *programs.Stage {
 	return g.bySize[s.job.Samples[t.Microbatch]]
 }
 
@@ -130,28 +130,28 @@ func (s *step) release() {
 func (s *step) do(ctx context.Context, i int32) error {
 	t := s.job.Graph.Tasks[i]
 	switch t.Kind {
-	case schedules.Forward:
+	case graph.Forward:
 		return s.forward(t)
-	case schedules.Backward, schedules.InputGradient:
+	case graph.Backward, graph.InputGradient:
 		return s.backward(t)
-	case schedules.WeightGradient:
+	case graph.WeightGradient:
 		return s.weightGradient(t)
-	case schedules.SendForward:
+	case graph.SendForward:
 		return s.send(&s.at(t, t.Stage).output, &s.at(t, t.Stage+1).input, t)
-	case schedules.SendBackward:
+	case graph.SendBackward:
 		return s.send(&s.at(t, t.Stage).inputGradient, &s.at(t, t.Stage-1).outputGradient, t)
-	case schedules.AllReduce:
+	case graph.AllReduce:
 		if s.plan.sharded {
 			return s.scatter(ctx, t)
 		}
 		return s.allReduce(ctx, i)
-	case schedules.AllGather:
+	case graph.AllGather:
 		return s.gather(ctx, t)
-	case schedules.ReduceScatter:
+	case graph.ReduceScatter:
 		return s.scatter(ctx, t)
-	case schedules.Average:
+	case graph.Average:
 		return s.members[t.Rank].scale(1 / float64(s.job.Graph.Shape.Replicas))
-	case schedules.Optimizer:
+	case graph.Optimizer:
 		return s.update(t.Rank)
 	}
 	return fmt.Errorf("%s is not executed yet", t.Kind)
@@ -167,7 +167,7 @@ func (s *step) update(rank int32) error {
 }
 
 // send copies a tensor to the device of another rank and frees it here.
-func (s *step) send(from, to **programs.Tensor, t schedules.Task) error {
+func (s *step) send(from, to **programs.Tensor, t graph.Task) error {
 	copied, err := (*from).CopyTo(s.devices[t.Peer])
 	if err != nil {
 		return err

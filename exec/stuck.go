@@ -6,13 +6,13 @@ import (
 	"strings"
 	"time"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // A StuckError says that nothing has begun or ended for a while: every stream
 // waits, or a task does not come back.
 type StuckError struct {
-	Graph *schedules.Graph
+	Graph *graph.Graph
 	Stall time.Duration
 	Heads []Head
 }
@@ -31,7 +31,7 @@ func (e *StuckError) Error() string {
 		fmt.Fprintf(&b, "\n  %s ", e.Graph.Describe(h.Task))
 		t := e.Graph.Tasks[h.Task]
 		switch {
-		case h.WaitsFor != schedules.None:
+		case h.WaitsFor != graph.None:
 			fmt.Fprintf(&b, "waits for %s", e.Graph.Describe(h.WaitsFor))
 		case t.Kind.Collective():
 			fmt.Fprintf(&b, "is at its collective or waits for the other ranks of group %v", e.Graph.Groups[t.Peer])
@@ -76,7 +76,7 @@ func (r *runner) heads() []Head {
 		if at == r.start[s+1] {
 			continue
 		}
-		h := Head{Task: r.order[at], WaitsFor: schedules.None}
+		h := Head{Task: r.order[at], WaitsFor: graph.None}
 		for _, d := range r.graph.Deps(h.Task) {
 			select {
 			case <-r.done[d]:

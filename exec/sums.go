@@ -9,6 +9,8 @@ import (
 	"psim/costmodel/arch"
 	"psim/exec/programs"
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
 // sumWidths are the widths of linear layers whose gradients are summed to see
@@ -56,7 +58,7 @@ func profileSum(ctx context.Context, devices []*programs.Device, width, repeats 
 	for _, trace := range traces {
 		var longest time.Duration // the ranks wait for each other
 		for i := range g.Tasks {
-			if g.Tasks[i].Kind == schedules.AllReduce {
+			if g.Tasks[i].Kind == graph.AllReduce {
 				longest = max(longest, trace.Spans[i].Duration())
 			}
 		}
@@ -68,18 +70,18 @@ func profileSum(ctx context.Context, devices []*programs.Device, width, repeats 
 
 // replicated is the graph of data parallelism with a microbatch of its own for
 // every replica and one bucket of gradients.
-func replicated(replicas int, bytes int64) (*schedules.Graph, error) {
+func replicated(replicas int, bytes int64) (*graph.Graph, error) {
 	s, err := schedules.Find("ddp")
 	if err != nil {
 		return nil, err
 	}
-	shape := schedules.Shape{Ranks: 1, Virtual: 1, Microbatches: 1, Replicas: replicas}
+	shape := graph.Shape{Ranks: 1, Virtual: 1, Microbatches: 1, Replicas: replicas}
 	order, err := s.Order(shape, nil)
 	if err != nil {
 		return nil, err
 	}
-	return schedules.Pipeline{
+	return wiring.Pipeline{
 		Name: "ddp", Shape: shape, Order: order, Samples: slices.Repeat([]int64{1}, shape.Microbatches),
-		Sync: schedules.Sync{Buckets: [][]int64{{bytes}}}, Optimizer: true,
+		Sync: wiring.Sync{Buckets: [][]int64{{bytes}}}, Optimizer: true,
 	}.Graph()
 }

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // TrainOptions say how long to train and what to keep.
@@ -34,7 +34,7 @@ func (o TrainOptions) Total() int {
 
 // Training is what a run leaves.
 type Training struct {
-	Traces []*schedules.Trace // of the measured steps
+	Traces []*graph.Trace // of the measured steps
 	Record *Record
 	// Heap is the most bytes that the process's own heap held at the end of a
 	// measured step, garbage included.
@@ -137,7 +137,7 @@ func heapBytes() int64 {
 
 // Launched is when the last forward or backward of every rank was begun, which
 // is where a clock stops that does not wait for the device.
-func Launched(trace *schedules.Trace) []time.Duration {
+func Launched(trace *graph.Trace) []time.Duration {
 	at := make([]time.Duration, trace.Graph.Ranks())
 	for i := range trace.Graph.Tasks {
 		if task := &trace.Graph.Tasks[i]; task.Kind.Compute() {

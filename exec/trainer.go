@@ -7,13 +7,13 @@ import (
 
 	"psim/costmodel/arch"
 	"psim/exec/programs"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // A Job is what a Trainer trains: a network cut into stages, and the graph of
 // one step over microbatches.
 type Job struct {
-	Graph   *schedules.Graph
+	Graph   *graph.Graph
 	Network arch.Network
 	// Layers[s] is the number of layers of stage s, as the graph has them.
 	Layers []int
@@ -99,7 +99,7 @@ func (j Job) check(devices int) error {
 
 // split is the network as it is cut and placed.
 func (j Job) split() arch.Split {
-	return arch.Split{Network: j.Network, Layers: j.Layers, Ranks: schedules.Homes(j.Graph.StageRank, j.Graph.SecondRank)}
+	return arch.Split{Network: j.Network, Layers: j.Layers, Ranks: graph.Homes(j.Graph.StageRank, j.Graph.SecondRank)}
 }
 
 // newMember makes a rank without its parameters.
@@ -224,16 +224,16 @@ func (t *Trainer) joinParameters() (map[string][]float32, error) {
 }
 
 // Runner runs the tasks of a graph: Run, or OneByOne.
-type Runner func(context.Context, *schedules.Graph, Do, RunOptions) (*schedules.Trace, error)
+type Runner func(context.Context, *graph.Graph, Do, RunOptions) (*graph.Trace, error)
 
 // Step trains on one batch by running the graph. It returns the trace, with
 // the memory of the devices' tensors over time, and the mean loss before the
 // step. After an error the trainer has to be Reset.
-func (t *Trainer) Step(ctx context.Context, b Batch, o RunOptions) (*schedules.Trace, float64, error) {
+func (t *Trainer) Step(ctx context.Context, b Batch, o RunOptions) (*graph.Trace, float64, error) {
 	return t.stepWith(ctx, Run, b, o, nil)
 }
 
-func (t *Trainer) stepWith(ctx context.Context, run Runner, b Batch, o RunOptions, keep *capture) (*schedules.Trace, float64, error) {
+func (t *Trainer) stepWith(ctx context.Context, run Runner, b Batch, o RunOptions, keep *capture) (*graph.Trace, float64, error) {
 	s, err := t.newStep(b)
 	if err != nil {
 		return nil, 0, err

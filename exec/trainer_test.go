@@ -13,6 +13,10 @@ import (
 	"psim/exec/data"
 	"psim/exec/programs"
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
+	"psim/schedules/partition"
+	"psim/schedules/wiring"
 )
 
 // miniGPT is a GPT-2 of two blocks whose head is a matrix of its own.
@@ -57,28 +61,28 @@ func batches(t testing.TB, n arch.Network, samples, count int) []exec.Batch {
 func job(t testing.TB, n arch.Network, name string, ranks int, samples []int, split bool) exec.Job {
 	s, err := schedules.Find(name)
 	require.NoError(t, err)
-	shape := schedules.Shape{Ranks: ranks, Microbatches: len(samples)}
-	order, err := s.Order(shape, nil)
+	shape := graph.Shape{Ranks: ranks, Microbatches: len(samples)}
+	o, err := s.Order(shape, nil)
 	require.NoError(t, err)
 	if split {
-		order = halves(order)
+		o = halves(o)
 	}
-	g, err := schedules.Pipeline{Name: name, Shape: shape, Order: order, Optimizer: true}.Graph()
+	g, err := wiring.Pipeline{Name: name, Shape: shape, Order: o, Optimizer: true}.Graph()
 	require.NoError(t, err)
-	layers, err := schedules.PartitionEqual(len(n.Layers), ranks)
+	layers, err := partition.Equal(len(n.Layers), ranks)
 	require.NoError(t, err)
 	return exec.Job{Graph: g, Network: n, Layers: layers, Samples: samples, Optimizer: programs.DefaultOptimizer("adamw"), Seed: 1390}
 }
 
 // halves runs I in the place of every B, and all W at the end.
-func halves(order schedules.Order) schedules.Order {
-	split := make(schedules.Order, len(order))
-	for r, actions := range order {
-		var later []schedules.Action
+func halves(o order.Order) order.Order {
+	split := make(order.Order, len(o))
+	for r, actions := range o {
+		var later []order.Action
 		for _, a := range actions {
-			if a.Kind == schedules.Backward {
-				later = append(later, schedules.Action{Kind: schedules.WeightGradient, Stage: a.Stage, Microbatch: a.Microbatch})
-				a.Kind = schedules.InputGradient
+			if a.Kind == graph.Backward {
+				later = append(later, order.Action{Kind: graph.WeightGradient, Stage: a.Stage, Microbatch: a.Microbatch})
+				a.Kind = graph.InputGradient
 			}
 			split[r] = append(split[r], a)
 		}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // The lanes of a rank in a timeline, from the top.
@@ -17,7 +17,7 @@ const (
 )
 
 // laneOf is the lane that a kind of task is drawn in.
-func laneOf(k schedules.Kind) int {
+func laneOf(k graph.Kind) int {
 	switch {
 	case k.Message():
 		return messageLane
@@ -29,8 +29,8 @@ func laneOf(k schedules.Kind) int {
 
 // A bar is a task that took time.
 type bar struct {
-	schedules.Span
-	kind   schedules.Kind // that it is coloured as
+	graph.Span
+	kind   graph.Kind // that it is coloured as
 	task   int32
 	joined bool    // with the slices that follow
 	tone   float64 // how light it is drawn
@@ -43,13 +43,13 @@ type rankBars [][lanes][]bar
 type panelBars struct {
 	bars  rankBars
 	used  [lanes]bool
-	kinds map[schedules.Kind]bool
+	kinds map[graph.Kind]bool
 	tones *tones
 }
 
 // collectBars finds the tasks of the first ranks that took time.
-func collectBars(t *schedules.Trace, ranks int) panelBars {
-	p := panelBars{bars: make(rankBars, ranks), kinds: map[schedules.Kind]bool{}, tones: newTones(t.Graph)}
+func collectBars(t *graph.Trace, ranks int) panelBars {
+	p := panelBars{bars: make(rankBars, ranks), kinds: map[graph.Kind]bool{}, tones: newTones(t.Graph)}
 	phase := phases(t.Graph)
 	for i := range t.Graph.Tasks {
 		task, span := &t.Graph.Tasks[i], t.Spans[i]
@@ -80,25 +80,25 @@ func collectBars(t *schedules.Trace, ranks int) panelBars {
 // what becomes of the chunk: a reduce-scatter adds it, an all-gather copies it.
 // The k-th time that a chunk is sent to a rank it arrives there for the k-th
 // time, so that this is known without dependencies too.
-func phases(g *schedules.Graph) map[int32]schedules.Kind {
+func phases(g *graph.Graph) map[int32]graph.Kind {
 	type place struct {
 		rank int32
 		part uint16
 	}
-	arrivals := map[place][]schedules.Kind{}
+	arrivals := map[place][]graph.Kind{}
 	for i := range g.Tasks {
 		switch t := &g.Tasks[i]; t.Kind {
-		case schedules.Reduce:
-			arrivals[place{t.Rank, t.Part}] = append(arrivals[place{t.Rank, t.Part}], schedules.ReduceScatter)
-		case schedules.Copy:
-			arrivals[place{t.Rank, t.Part}] = append(arrivals[place{t.Rank, t.Part}], schedules.AllGather)
+		case graph.Reduce:
+			arrivals[place{t.Rank, t.Part}] = append(arrivals[place{t.Rank, t.Part}], graph.ReduceScatter)
+		case graph.Copy:
+			arrivals[place{t.Rank, t.Part}] = append(arrivals[place{t.Rank, t.Part}], graph.AllGather)
 		}
 	}
-	phase := map[int32]schedules.Kind{}
+	phase := map[int32]graph.Kind{}
 	for i := range g.Tasks {
 		t := &g.Tasks[i]
 		at := place{t.Peer, t.Part}
-		if next := arrivals[at]; t.Kind == schedules.Send && len(next) > 0 {
+		if next := arrivals[at]; t.Kind == graph.Send && len(next) > 0 {
 			phase[int32(i)], arrivals[at] = next[0], next[1:]
 		}
 	}
@@ -107,7 +107,7 @@ func phases(g *schedules.Graph) map[int32]schedules.Kind {
 
 // actions joins the slices of one backward into one bar, where they follow
 // each other with no more than a gap between them.
-func (r rankBars) actions(g *schedules.Graph, gap time.Duration) rankBars {
+func (r rankBars) actions(g *graph.Graph, gap time.Duration) rankBars {
 	joined := make(rankBars, len(r))
 	for rank := range r {
 		for lane, bars := range r[rank] {
@@ -126,7 +126,7 @@ func (r rankBars) actions(g *schedules.Graph, gap time.Duration) rankBars {
 }
 
 // sameAction reports whether two tasks are slices of one.
-func sameAction(a, b schedules.Task) bool {
+func sameAction(a, b graph.Task) bool {
 	a.Part = b.Part
 	return a.Kind.Compute() && a == b
 }
@@ -134,13 +134,13 @@ func sameAction(a, b schedules.Task) bool {
 // numbered reports whether people tell a task from others of its kind by a
 // number: work by its microbatch, the steps of a spelled-out collective by
 // their chunk.
-func numbered(k schedules.Kind) bool {
-	return k.Compute() || k == schedules.Send || k == schedules.Reduce || k == schedules.Copy
+func numbered(k graph.Kind) bool {
+	return k.Compute() || k == graph.Send || k == graph.Reduce || k == graph.Copy
 }
 
 // typical is a duration of numbered tasks of a lane, such that all shorter
 // ones together take at most half of the time, and all longer ones too.
-func (r rankBars) typical(g *schedules.Graph, lane int) time.Duration {
+func (r rankBars) typical(g *graph.Graph, lane int) time.Duration {
 	var durations []time.Duration
 	var total, sum float64
 	for rank := range r {
@@ -161,7 +161,7 @@ func (r rankBars) typical(g *schedules.Graph, lane int) time.Duration {
 }
 
 // shortest is the duration of the shortest numbered task of a lane.
-func (r rankBars) shortest(g *schedules.Graph, lane int) time.Duration {
+func (r rankBars) shortest(g *graph.Graph, lane int) time.Duration {
 	var least time.Duration
 	for rank := range r {
 		for _, b := range r[rank][lane] {
@@ -175,6 +175,6 @@ func (r rankBars) shortest(g *schedules.Graph, lane int) time.Duration {
 
 // computes reports whether a graph holds any work. A collective by itself has
 // neither microbatches nor a bubble.
-func computes(g *schedules.Graph) bool {
-	return slices.ContainsFunc(g.Tasks, func(t schedules.Task) bool { return t.Kind.Compute() })
+func computes(g *graph.Graph) bool {
+	return slices.ContainsFunc(g.Tasks, func(t graph.Task) bool { return t.Kind.Compute() })
 }

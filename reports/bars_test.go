@@ -7,31 +7,32 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/schedules"
+	"psim/schedules/collective"
+	"psim/schedules/graph"
 )
 
 // work is a trace of one rank that works through tasks of the given times,
 // without a pause. Tasks of a kind are slices of one another.
-func work(kinds []schedules.Kind, times ...time.Duration) *schedules.Trace {
-	g := &schedules.Graph{Shape: schedules.Shape{Ranks: 1, Microbatches: 1}}
+func work(kinds []graph.Kind, times ...time.Duration) *graph.Trace {
+	g := &graph.Graph{Shape: graph.Shape{Ranks: 1, Microbatches: 1}}
 	g.AddStream(0, "compute")
-	trace := &schedules.Trace{Graph: g}
+	trace := &graph.Trace{Graph: g}
 	var now time.Duration
 	for i, d := range times {
-		g.Add(schedules.Task{Kind: kinds[min(i, len(kinds)-1)], Part: uint16(i), Peer: schedules.None})
-		trace.Spans = append(trace.Spans, schedules.Span{Start: now, End: now + d})
+		g.Add(graph.Task{Kind: kinds[min(i, len(kinds)-1)], Part: uint16(i), Peer: graph.None})
+		trace.Spans = append(trace.Spans, graph.Span{Start: now, End: now + d})
 		now += d
 	}
 	return trace
 }
 
 func TestSlicesAreOneAction(t *testing.T) {
-	trace := work([]schedules.Kind{schedules.Forward, schedules.Backward}, 4, 2, 2, 2)
+	trace := work([]graph.Kind{graph.Forward, graph.Backward}, 4, 2, 2, 2)
 	g, bars := trace.Graph, collectBars(trace, 1).bars
 	require.Len(t, bars[0][workLane], 4)
 	joined := bars.actions(g, 0)[0][workLane]
 	require.Equal(t, []bar{
-		{schedules.Span{Start: 0, End: 4}, schedules.Forward, 0, false, 0}, {schedules.Span{Start: 4, End: 10}, schedules.Backward, 1, true, 0},
+		{graph.Span{Start: 0, End: 4}, graph.Forward, 0, false, 0}, {graph.Span{Start: 4, End: 10}, graph.Backward, 1, true, 0},
 	}, joined)
 
 	trace.Spans[3].Start++ // a gap
@@ -60,7 +61,7 @@ func TestDense(t *testing.T) {
 		slices bool
 		dense  bool
 	}{{wide, false, false}, {narrow, false, true}, {narrow, true, false}} {
-		trace := work([]schedules.Kind{schedules.Forward}, c.times...)
+		trace := work([]graph.Kind{graph.Forward}, c.times...)
 		for i := range trace.Graph.Tasks {
 			if !c.slices {
 				trace.Graph.Tasks[i].Microbatch = int32(i)
@@ -76,12 +77,12 @@ func TestDense(t *testing.T) {
 }
 
 func TestSmallSharesAreSeen(t *testing.T) {
-	sum := map[schedules.Kind]float64{schedules.Forward: 0.01, schedules.Backward: 0.4, schedules.Optimizer: 1e-12}
+	sum := map[graph.Kind]float64{graph.Forward: 0.01, graph.Backward: 0.4, graph.Optimizer: 1e-12}
 	blocks := stack(sum, 0, 3, 0.1)
 	require.Len(t, blocks, 2)
 	require.Equal(t, 0.1, blocks[0].top)
 	require.Equal(t, 0.5, blocks[1].top)
-	sum[schedules.Backward] = 0.99
+	sum[graph.Backward] = 0.99
 	blocks = stack(sum, 0, 3, 0.1)
 	require.Equal(t, 1.0, blocks[1].top)
 	require.InDelta(t, 0.1, blocks[0].top, 0.01)
@@ -90,15 +91,15 @@ func TestSmallSharesAreSeen(t *testing.T) {
 // TestPhases checks the colours of a ring against the steps that it takes:
 // those of a read trace, which has no dependencies, as well.
 func TestPhases(t *testing.T) {
-	for _, convention := range schedules.Conventions() {
-		g, err := schedules.Ring{Collective: schedules.RingAllReduce, Ranks: 5, Length: 5, Convention: convention.Name}.Graph()
+	for _, convention := range collective.Conventions() {
+		g, err := collective.Ring{Collective: collective.RingAllReduce, Ranks: 5, Length: 5, Convention: convention.Name}.Graph()
 		require.NoError(t, err)
 		phase, sent := phases(g), make([]int, 5)
 		for i := range g.Tasks {
-			if task := &g.Tasks[i]; task.Kind == schedules.Send {
-				want := schedules.ReduceScatter
+			if task := &g.Tasks[i]; task.Kind == graph.Send {
+				want := graph.ReduceScatter
 				if sent[task.Rank] >= 4 {
-					want = schedules.AllGather
+					want = graph.AllGather
 				}
 				require.Equal(t, want, phase[int32(i)])
 				sent[task.Rank]++
@@ -106,30 +107,30 @@ func TestPhases(t *testing.T) {
 		}
 		require.Len(t, phase, 5*8)
 	}
-	lost := &schedules.Graph{}
-	lost.Add(schedules.Task{Kind: schedules.Send, Peer: schedules.None})
+	lost := &graph.Graph{}
+	lost.Add(graph.Task{Kind: graph.Send, Peer: graph.None})
 	require.Empty(t, phases(lost))
 }
 
 func TestRankName(t *testing.T) {
-	name := func(s schedules.Shape, rows, rank int) string {
-		p := timelinePanel{Panel: Panel{Trace: &schedules.Trace{Graph: &schedules.Graph{Shape: s}}}}
+	name := func(s graph.Shape, rows, rank int) string {
+		p := timelinePanel{Panel: Panel{Trace: &graph.Trace{Graph: &graph.Graph{Shape: s}}}}
 		p.bars = make(rankBars, rows)
 		return p.rankName(rank)
 	}
-	require.Equal(t, "rank 5", name(schedules.Shape{Ranks: 8}, 8, 5))
-	require.Equal(t, "rank 5", name(schedules.Shape{Ranks: 1, Replicas: 8}, 8, 5))
-	require.Equal(t, "rank 5 · replica 1", name(schedules.Shape{Ranks: 4, Replicas: 2}, 8, 5))
-	require.Equal(t, "5", name(schedules.Shape{Ranks: 32}, 32, 5))
-	require.Equal(t, "5 · 1", name(schedules.Shape{Ranks: 4, Replicas: 8}, 32, 5))
+	require.Equal(t, "rank 5", name(graph.Shape{Ranks: 8}, 8, 5))
+	require.Equal(t, "rank 5", name(graph.Shape{Ranks: 1, Replicas: 8}, 8, 5))
+	require.Equal(t, "rank 5 · replica 1", name(graph.Shape{Ranks: 4, Replicas: 2}, 8, 5))
+	require.Equal(t, "5", name(graph.Shape{Ranks: 32}, 32, 5))
+	require.Equal(t, "5 · 1", name(graph.Shape{Ranks: 4, Replicas: 8}, 32, 5))
 }
 
 func TestTitle(t *testing.T) {
-	trace := work([]schedules.Kind{schedules.Forward}, 10*time.Millisecond)
+	trace := work([]graph.Kind{graph.Forward}, 10*time.Millisecond)
 	trace.Graph.Name = "gpipe"
 	require.Equal(t, "gpipe  ·  P = 1, M = 1  ·  step 10.0 ms  ·  bubble 0.0 %", Title(trace, 1))
 	require.Equal(t, "gpipe  ·  P = 1, M = 1, T = 8  ·  step 10.0 ms  ·  bubble 0.0 %", Title(trace, 8))
-	trace = work([]schedules.Kind{schedules.Send}, 2800*time.Millisecond)
+	trace = work([]graph.Kind{graph.Send}, 2800*time.Millisecond)
 	trace.Graph.Name = "ring-allreduce"
 	trace.Graph.Shape.Ranks = 8
 	require.Equal(t, "ring-allreduce  ·  N = 8  ·  2.80 s", Title(trace, 1))

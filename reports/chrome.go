@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // AllRanks asks WriteChrome for one file of all ranks.
@@ -20,7 +20,7 @@ const AllRanks = -1
 // opens in Perfetto: a process per rank, a thread per stream, a counter of the
 // memory in use, and arrows from messages to what waited for them. Holistic
 // Trace Analysis wants a file per rank: give the rank, or AllRanks.
-func WriteChrome(w io.Writer, t *schedules.Trace, rank int) error {
+func WriteChrome(w io.Writer, t *graph.Trace, rank int) error {
 	if rank != AllRanks && (rank < 0 || rank >= t.Graph.Ranks()) {
 		return fmt.Errorf("rank %d is outside 0 to %d", rank, t.Graph.Ranks()-1)
 	}
@@ -44,7 +44,7 @@ func WriteChrome(w io.Writer, t *schedules.Trace, rank int) error {
 }
 
 // WriteChromeGzip is WriteChrome, compressed: a .json.gz.
-func WriteChromeGzip(w io.Writer, t *schedules.Trace, rank int) error {
+func WriteChromeGzip(w io.Writer, t *graph.Trace, rank int) error {
 	z := gzip.NewWriter(w)
 	if err := WriteChrome(z, t, rank); err != nil {
 		return err
@@ -55,7 +55,7 @@ func WriteChromeGzip(w io.Writer, t *schedules.Trace, rank int) error {
 // chrome is the writer of one file.
 type chrome struct {
 	out    *bufio.Writer
-	trace  *schedules.Trace
+	trace  *graph.Trace
 	rank   int
 	events int
 	thread []int // of every task
@@ -140,7 +140,7 @@ func (c *chrome) slice(i int32) {
 
 // chromeName is the name of a slice. Trace analysis takes for communication
 // what starts with nccl.
-func chromeName(t *schedules.Task) string {
+func chromeName(t *graph.Task) string {
 	switch {
 	case t.Kind.Compute():
 		return "PP:" + t.String()
@@ -158,7 +158,7 @@ func (c *chrome) details(i int32) string {
 		name string
 		n    int32
 	}{{"stage", t.Stage}, {"microbatch", t.Microbatch}, {"peer", t.Peer}} {
-		if field.n != schedules.None {
+		if field.n != graph.None {
 			s += fmt.Sprintf(`, "%s": %d`, field.name, field.n)
 		}
 	}

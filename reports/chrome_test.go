@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/reports"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // event is what the tests look at in a Chrome trace.
@@ -48,7 +48,7 @@ func TestChrome(t *testing.T) {
 func TestChromeLaws(t *testing.T) {
 	c := unit()
 	c.send = 2 * ms
-	for _, trace := range []*schedules.Trace{
+	for _, trace := range []*graph.Trace{
 		run(t, "1f1b", 4, 8, c), run(t, "gpipe", 4, 8, unit()), ddp(t), ring(t, 4), overlapping(t),
 	} {
 		var b bytes.Buffer
@@ -80,7 +80,7 @@ func TestChromeLaws(t *testing.T) {
 
 // overlapping is a trace as a measurement may give it, with a stream whose
 // tasks overlap.
-func overlapping(t *testing.T) *schedules.Trace {
+func overlapping(t *testing.T) *graph.Trace {
 	trace := run(t, "gpipe", 2, 4, unit())
 	for i := range trace.Spans {
 		trace.Spans[i].End += 5 * ms

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"io"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // A Run is a result and, where that is known, its trace.
 type Run struct {
 	Result Result
-	Trace  *schedules.Trace
+	Trace  *graph.Trace
 }
 
 // A Comparison says by how much B differs from A and which part of the step
@@ -147,9 +147,9 @@ func compareRanks(a, b RankResult, step float64) RankComparison {
 }
 
 // compareTasks fills what follows from the tasks themselves.
-func (c *Comparison) compareTasks(a, b *schedules.Trace) {
-	counts := map[schedules.Task]int{} // how many more A has
-	tally := func(t *schedules.Trace, sign int, add func(*KindComparison, float64)) {
+func (c *Comparison) compareTasks(a, b *graph.Trace) {
+	counts := map[graph.Task]int{} // how many more A has
+	tally := func(t *graph.Trace, sign int, add func(*KindComparison, float64)) {
 		for i, task := range t.Graph.Tasks {
 			kind := c.ByKind[task.Kind.String()]
 			add(&kind, t.Spans[i].Duration().Seconds())

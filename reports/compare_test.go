@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/reports"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // both are a prediction and its measurement.
@@ -39,17 +39,17 @@ func TestCompare(t *testing.T) {
 //	A  FFFFBBBB.O       idle 1
 //	B  .FFFF..BBBBO     ready at 0 and at 6: dispatch 2, waiting 1
 func TestCompareByHand(t *testing.T) {
-	trace := func(spans ...schedules.Span) *schedules.Trace {
-		g := &schedules.Graph{Name: "1f1b", Shape: schedules.Shape{Ranks: 1, Microbatches: 1}, StageRank: []int32{0}}
+	trace := func(spans ...graph.Span) *graph.Trace {
+		g := &graph.Graph{Name: "1f1b", Shape: graph.Shape{Ranks: 1, Microbatches: 1}, StageRank: []int32{0}}
 		s := g.AddStream(0, "compute")
-		for i, k := range []schedules.Kind{schedules.Forward, schedules.Backward, schedules.Optimizer} {
-			g.Add(schedules.Task{Kind: k, Stream: s, Peer: schedules.None})
+		for i, k := range []graph.Kind{graph.Forward, graph.Backward, graph.Optimizer} {
+			g.Add(graph.Task{Kind: k, Stream: s, Peer: graph.None})
 			spans[i].Start, spans[i].End = spans[i].Start*time.Second, spans[i].End*time.Second
 		}
-		return &schedules.Trace{Graph: g, Spans: spans, Persistent: []int64{100}}
+		return &graph.Trace{Graph: g, Spans: spans, Persistent: []int64{100}}
 	}
-	x := trace(schedules.Span{Start: 0, End: 4}, schedules.Span{Start: 4, End: 8}, schedules.Span{Start: 9, End: 10})
-	y := trace(schedules.Span{Start: 1, End: 5}, schedules.Span{Start: 7, End: 11}, schedules.Span{Start: 11, End: 12})
+	x := trace(graph.Span{Start: 0, End: 4}, graph.Span{Start: 4, End: 8}, graph.Span{Start: 9, End: 10})
+	y := trace(graph.Span{Start: 1, End: 5}, graph.Span{Start: 7, End: 11}, graph.Span{Start: 11, End: 12})
 	y.Ready = []time.Duration{0, 6 * time.Second, 11 * time.Second}
 	y.Persistent[0] = 125
 	before, after := result(x, nil), result(y, nil)

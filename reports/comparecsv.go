@@ -6,7 +6,7 @@ import (
 	"io"
 	"strconv"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // WriteCSV writes a comparison as a row per quantity: what it is of, its name
@@ -22,7 +22,7 @@ func (c Comparison) WriteCSV(w io.Writer) error {
 	for _, p := range c.parts() {
 		row("part", p.name, "time_s", p.a, p.b)
 	}
-	for k := schedules.Forward; k <= schedules.Optimizer; k++ {
+	for k := graph.Forward; k <= graph.Optimizer; k++ {
 		if x, ok := c.ByKind[k.String()]; ok {
 			row("kind", k, "count", float64(x.CountA), float64(x.CountB))
 			row("kind", k, "mean_s", x.MeanA, x.MeanB)

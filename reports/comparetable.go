@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"psim/internal/units"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // WriteTable prints a comparison for people: both runs side by side, what the
@@ -147,7 +147,7 @@ func writeParts(out *bufio.Writer, rows [][]string) {
 
 func (c Comparison) kindRows(a, b string) [][]string {
 	rows := [][]string{{"", a, b, "B against A", "tasks", "of A's step"}}
-	for k := schedules.Forward; k <= schedules.Optimizer; k++ {
+	for k := graph.Forward; k <= graph.Optimizer; k++ {
 		x, ok := c.ByKind[k.String()]
 		if !ok {
 			continue

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // A CriticalPath splits the chain of tasks that determines the step time into
@@ -23,7 +23,7 @@ type CriticalPath struct {
 // NewCriticalPath splits the time that a path of a trace covers. It follows the
 // path back from the end of the step, so that every moment counts once: where a
 // task waited for what a host thread launched before it, that one may still run.
-func NewCriticalPath(t *schedules.Trace, path []int32) *CriticalPath {
+func NewCriticalPath(t *graph.Trace, path []int32) *CriticalPath {
 	var compute, communication, optimizer, dispatch, latency time.Duration
 	now := t.End()
 	back := func(to time.Duration) time.Duration { // how long it is back to a moment
@@ -41,7 +41,7 @@ func NewCriticalPath(t *schedules.Trace, path []int32) *CriticalPath {
 			communication += exposed
 		case k.Compute():
 			compute += d
-		case k == schedules.Optimizer:
+		case k == graph.Optimizer:
 			optimizer += d
 		default:
 			communication += d

@@ -8,21 +8,22 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/sim"
 )
 
 func TestCriticalPath(t *testing.T) {
-	g := &schedules.Graph{Shape: schedules.Shape{Ranks: 1, Microbatches: 1}}
-	trace := &schedules.Trace{Graph: g}
-	for i, k := range []schedules.Kind{schedules.Forward, schedules.AllReduce, schedules.Backward, schedules.Optimizer} {
-		g.Tasks = append(g.Tasks, schedules.Task{Kind: k})
+	g := &graph.Graph{Shape: graph.Shape{Ranks: 1, Microbatches: 1}}
+	trace := &graph.Trace{Graph: g}
+	for i, k := range []graph.Kind{graph.Forward, graph.AllReduce, graph.Backward, graph.Optimizer} {
+		g.Tasks = append(g.Tasks, graph.Task{Kind: k})
 		start := 10e9 * float64(i) // of which the task takes 6, 7, 8, 9 seconds
-		trace.Spans = append(trace.Spans, schedules.Span{Start: time.Duration(start), End: time.Duration(start + 6e9 + 1e9*float64(i))})
+		trace.Spans = append(trace.Spans, graph.Span{Start: time.Duration(start), End: time.Duration(start + 6e9 + 1e9*float64(i))})
 	}
 	c := NewCriticalPath(trace, []int32{0, 1, 2, 3})
 	require.Equal(t, &CriticalPath{Compute: 14, Communication: 7, Optimizer: 9, Latency: 9}, c)
 	require.Equal(t, "35.9 % compute, 17.9 % communication, 23.1 % latency, 23.1 % optimizer", c.text(39))
-	trace.Inner = []schedules.Inner{{Communication: 9e9, Exposed: 2e9}, {}, {Exposed: 1e9}, {}}
+	trace.Inner = []graph.Inner{{Communication: 9e9, Exposed: 2e9}, {}, {Exposed: 1e9}, {}}
 	c = NewCriticalPath(trace, []int32{0, 1, 2, 3})
 	require.Equal(t, &CriticalPath{Compute: 11, Communication: 10, Optimizer: 9, Latency: 9}, c)
 	require.Empty(t, c.text(0))
@@ -37,23 +38,23 @@ func TestCriticalPathDispatch(t *testing.T) {
 		ranks := rapid.IntRange(1, 4).Draw(t, "ranks")
 		s, err := schedules.Find(name)
 		require.NoError(t, err)
-		p, err := s.Pipeline(s.Sized(schedules.Shape{Ranks: ranks, Microbatches: rapid.IntRange(1, 5).Draw(t, "microbatches")}), nil)
+		p, err := s.Pipeline(s.Sized(graph.Shape{Ranks: ranks, Microbatches: rapid.IntRange(1, 5).Draw(t, "microbatches")}), nil)
 		require.NoError(t, err)
 		g, err := p.Graph()
 		require.NoError(t, err)
 		launch := time.Duration(rapid.IntRange(0, 20).Draw(t, "launch"))
-		price := func(task *schedules.Task) schedules.Cost {
+		price := func(task *graph.Task) graph.Cost {
 			if task.Kind.Compute() {
-				return schedules.Cost{Busy: 10, Launch: launch, Lead: launch / 2}
+				return graph.Cost{Busy: 10, Launch: launch, Lead: launch / 2}
 			}
-			return schedules.Cost{Busy: 3}
+			return graph.Cost{Busy: 3}
 		}
 		threads := make([]int32, ranks)
 		for r := range threads {
 			threads[r] = rapid.Int32Range(0, 1).Draw(t, "thread")
 		}
-		host := &schedules.Host{Before: schedules.LaunchOrder(g, threads), Waits: rapid.Bool().Draw(t, "waits")}
-		trace, err := sim.Run(g, schedules.Costs{Task: price, Host: host})
+		host := &graph.Host{Before: graph.LaunchOrder(g, threads), Waits: rapid.Bool().Draw(t, "waits")}
+		trace, err := sim.Run(g, graph.Costs{Task: price, Host: host})
 		require.NoError(t, err)
 		c := NewCriticalPath(trace, sim.CriticalPath(trace))
 		for _, part := range []float64{c.Compute, c.Communication, c.Optimizer, c.Dispatch} {

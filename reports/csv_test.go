@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/reports"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 func TestTraceCSV(t *testing.T) {
@@ -24,7 +24,7 @@ func TestTraceCSV(t *testing.T) {
 // TestTraceCSVRoundTrip checks that what was read has the same metrics, is
 // drawn the same way and is written as the same bytes.
 func TestTraceCSVRoundTrip(t *testing.T) {
-	for name, trace := range map[string]*schedules.Trace{
+	for name, trace := range map[string]*graph.Trace{
 		"1f1b": run(t, "1f1b", 4, 8, unit()), "ddp": ddp(t), "split": split(t), "ring": ring(t, 5),
 		"measured": measure(t, run(t, "gpipe", 3, 8, unit()).Graph, unit(), 1.1),
 	} {
@@ -37,7 +37,7 @@ func TestTraceCSVRoundTrip(t *testing.T) {
 			require.NoError(t, reports.WriteTraceCSV(&second, again))
 			require.Equal(t, first.String(), second.String())
 
-			want, got := schedules.Summarize(trace), schedules.Summarize(again)
+			want, got := graph.Summarize(trace), graph.Summarize(again)
 			for r := range want.Ranks { // the file of the trace holds no memory
 				want.Ranks[r].PeakMemory, want.Ranks[r].PersistentMemory = 0, 0
 			}
@@ -57,7 +57,7 @@ func TestTraceCSVForeign(t *testing.T) {
 	require.Equal(t, `a, "b"`, trace.Graph.Streams[0].Name)
 	require.Equal(t, [][]int32{{0}}, trace.Graph.Groups)
 	require.Equal(t, []int32{0, 1}, trace.Graph.StageRank)
-	schedules.Summarize(trace)
+	graph.Summarize(trace)
 }
 
 func TestTraceCSVErrors(t *testing.T) {
@@ -109,7 +109,7 @@ func TestTraceCSVStreams(t *testing.T) {
 func TestMemoryCSV(t *testing.T) {
 	trace := run(t, "1f1b", 2, 2, unit())
 	curves := reports.MemoryCurves(trace)
-	for r, s := range schedules.Summarize(trace).Ranks {
+	for r, s := range graph.Summarize(trace).Ranks {
 		require.Equal(t, s.PeakMemory, curves[r].Peak())
 		require.Equal(t, s.PersistentMemory, curves[r].Persistent)
 	}
@@ -157,7 +157,7 @@ func FuzzReadTraceCSV(f *testing.F) {
 		if trace.Graph.Ranks() > 64 || len(trace.Graph.Tasks) > 1000 {
 			return // only reading is to be fast
 		}
-		schedules.Summarize(trace)
+		graph.Summarize(trace)
 		var b bytes.Buffer
 		require.NoError(t, reports.Gantt(io.Discard, trace, reports.GanttOptions{Color: true}))
 		require.NoError(t, reports.WriteChrome(&b, trace, reports.AllRanks))

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // A table reads a CSV file with known columns, row by row. The first error
@@ -114,7 +114,7 @@ func (t *table) numberOr(column string, low, high int64) int64 {
 // optional reads a small number, or None from an empty cell.
 func (t *table) optional(column string) int32 {
 	if t.text(column) == "" {
-		return schedules.None
+		return graph.None
 	}
 	return int32(t.number(column, 0, maxNumber))
 }

@@ -7,22 +7,24 @@ import (
 
 	"psim/reports"
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
 	"psim/sim"
 )
 
 func Example() {
-	shape := schedules.Shape{Ranks: 4, Microbatches: 6}
+	shape := graph.Shape{Ranks: 4, Microbatches: 6}
 	schedule, _ := schedules.Find("1f1b")
 	order, _ := schedule.Order(shape, nil)
-	graph, _ := schedules.Pipeline{Name: "1f1b", Shape: shape, Order: order}.Graph()
-	trace, _ := sim.Run(graph, schedules.Costs{Task: func(t *schedules.Task) schedules.Cost {
+	g, _ := wiring.Pipeline{Name: "1f1b", Shape: shape, Order: order}.Graph()
+	trace, _ := sim.Run(g, graph.Costs{Task: func(t *graph.Task) graph.Cost {
 		switch t.Kind {
-		case schedules.Forward:
-			return schedules.Cost{Busy: 10 * time.Millisecond}
-		case schedules.Backward:
-			return schedules.Cost{Busy: 20 * time.Millisecond}
+		case graph.Forward:
+			return graph.Cost{Busy: 10 * time.Millisecond}
+		case graph.Backward:
+			return graph.Cost{Busy: 20 * time.Millisecond}
 		}
-		return schedules.Cost{}
+		return graph.Cost{}
 	}})
 	reports.Gantt(os.Stdout, trace, reports.GanttOptions{})
 	// Output:
@@ -38,18 +40,18 @@ func Example() {
 // longer.
 func ExampleCompare() {
 	runAt := func(work time.Duration) reports.Run {
-		shape := schedules.Shape{Ranks: 2, Microbatches: 2}
+		shape := graph.Shape{Ranks: 2, Microbatches: 2}
 		schedule, _ := schedules.Find("gpipe")
 		order, _ := schedule.Order(shape, nil)
-		graph, _ := schedules.Pipeline{Name: "gpipe", Shape: shape, Order: order}.Graph()
-		trace, _ := sim.Run(graph, schedules.Costs{Task: func(t *schedules.Task) schedules.Cost {
+		g, _ := wiring.Pipeline{Name: "gpipe", Shape: shape, Order: order}.Graph()
+		trace, _ := sim.Run(g, graph.Costs{Task: func(t *graph.Task) graph.Cost {
 			if t.Kind.Compute() {
-				return schedules.Cost{Busy: work}
+				return graph.Cost{Busy: work}
 			}
-			return schedules.Cost{}
+			return graph.Cost{}
 		}})
 		info := reports.Info{Schedule: "gpipe", Stages: 2, Microbatches: 2}
-		return reports.Run{Result: reports.NewResult(reports.Predicted, trace, schedules.Summarize(trace), info), Trace: trace}
+		return reports.Run{Result: reports.NewResult(reports.Predicted, trace, graph.Summarize(trace), info), Trace: trace}
 	}
 	a, b := runAt(10*time.Millisecond), runAt(11*time.Millisecond)
 	reports.Compare(a, b).WriteTable(os.Stdout)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // GanttOptions say how Gantt prints.
@@ -24,7 +24,7 @@ type GanttOptions struct {
 // If tasks are too narrow to be seen one by one, the letters of a row are in
 // proportion to the time that the kinds of task take. Small letters are a
 // rank's every second stage.
-func Gantt(w io.Writer, t *schedules.Trace, o GanttOptions) error {
+func Gantt(w io.Writer, t *graph.Trace, o GanttOptions) error {
 	if o.Width <= 0 {
 		o.Width = 80
 	}
@@ -53,7 +53,7 @@ func Gantt(w io.Writer, t *schedules.Trace, o GanttOptions) error {
 
 // gantt is a Gantt in the making.
 type gantt struct {
-	trace   *schedules.Trace
+	trace   *graph.Trace
 	bars    rankBars // slices joined
 	color   bool
 	stages  []bool        // by stage: every second one of its rank
@@ -96,7 +96,7 @@ func gcd(a, b time.Duration) time.Duration {
 }
 
 // secondStages marks the second, fourth… stage of every rank.
-func secondStages(g *schedules.Graph) []bool {
+func secondStages(g *graph.Graph) []bool {
 	second := make([]bool, len(g.StageRank))
 	held := map[int32]int{}
 	for s, r := range g.StageRank {
@@ -107,21 +107,21 @@ func secondStages(g *schedules.Graph) []bool {
 }
 
 // label is a letter for the kind of task, and its microbatch.
-func (g *gantt) label(t *schedules.Task) string {
+func (g *gantt) label(t *graph.Task) string {
 	label := string(g.letter(t))
-	if t.Kind.Compute() && t.Microbatch != schedules.None {
+	if t.Kind.Compute() && t.Microbatch != graph.None {
 		label += strconv.Itoa(int(t.Microbatch))
 	}
 	return label
 }
 
-func (g *gantt) letter(t *schedules.Task) byte {
+func (g *gantt) letter(t *graph.Task) byte {
 	switch {
 	case t.Kind.Compute() && t.Stage >= 0 && int(t.Stage) < len(g.stages) && g.stages[t.Stage]:
 		return t.Kind.String()[0] + 'a' - 'A'
 	case t.Kind.Compute():
 		return t.Kind.String()[0]
-	case t.Kind == schedules.Optimizer:
+	case t.Kind == graph.Optimizer:
 		return 'O'
 	}
 	return '~'

@@ -7,7 +7,8 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"psim/internal/units"
-	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
 )
 
 // manyRows is the number of rows from which their labels are numbers alone.
@@ -130,7 +131,7 @@ func (t *timeline) fit(l labelling, p *timelinePanel, lane int, task time.Durati
 }
 
 // manyStages reports whether a rank holds several stages.
-func manyStages(g *schedules.Graph) bool {
+func manyStages(g *graph.Graph) bool {
 	held := map[int32]int32{}
 	for i := range g.Tasks {
 		t := &g.Tasks[i]
@@ -148,16 +149,16 @@ func manyStages(g *schedules.Graph) bool {
 // text is the label of a task: its microbatch, or in the notation 2F0 where
 // the stage must be told, or the chunk that it moves. A slice of a backward that
 // stands apart from the first has its number too.
-func (l labelling) text(t *schedules.Task) string {
+func (l labelling) text(t *graph.Task) string {
 	switch {
-	case t.Kind.Compute() && t.Microbatch == schedules.None:
+	case t.Kind.Compute() && t.Microbatch == graph.None:
 		return ""
 	case t.Kind.Compute() && t.Part > 0 && l.stages:
 		return t.String()
 	case t.Kind.Compute() && t.Part > 0:
 		return strconv.Itoa(int(t.Microbatch)) + "." + strconv.Itoa(int(t.Part))
 	case t.Kind.Compute() && l.stages:
-		return schedules.Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch}.String()
+		return order.Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch}.String()
 	case t.Kind.Compute():
 		return strconv.Itoa(int(t.Microbatch))
 	case numbered(t.Kind):
@@ -167,7 +168,7 @@ func (l labelling) text(t *schedules.Task) string {
 }
 
 // draw labels a block of a lane at y, if there is room.
-func (l labelling) draw(p *picture, t *schedules.Task, b block, y, height vg.Length) {
+func (l labelling) draw(p *picture, t *graph.Task, b block, y, height vg.Length) {
 	text, room := l.text(t), b.x1-b.x0
 	top, bottom := b.edges(y, height)
 	if l.size == 0 || text == "" || room < l.width+1 || bottom-top < l.size*0.8 {

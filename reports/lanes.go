@@ -5,7 +5,7 @@ import (
 
 	"gonum.org/v1/plot/vg"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // A block is a rectangle of one colour to be drawn in a lane: bottom and top
@@ -50,12 +50,12 @@ func single(bars []bar, x func(time.Duration) vg.Length) []block {
 func shares(bars []bar, to time.Duration, x func(time.Duration) vg.Length, column vg.Length, least float64) []block {
 	left := snap(x(0))
 	columns := int((x(to)-left)/column) + 1
-	sums := make([]map[schedules.Kind]float64, columns)
+	sums := make([]map[graph.Kind]float64, columns)
 	for _, b := range bars {
 		x0, x1 := x(b.Start)-left, x(b.End)-left
 		for c := int(x0 / column); c < columns && vg.Length(c)*column < x1; c++ {
 			if sums[c] == nil {
-				sums[c] = map[schedules.Kind]float64{}
+				sums[c] = map[graph.Kind]float64{}
 			}
 			low, high := vg.Length(c)*column, vg.Length(c+1)*column
 			sums[c][b.kind] += float64((min(x1, high) - max(x0, low)) / column)
@@ -71,14 +71,14 @@ func shares(bars []bar, to time.Duration, x func(time.Duration) vg.Length, colum
 
 // stack is one column of shares, in order of kind from the bottom. What is too
 // small to be more than a rounding error is left out.
-func stack(sum map[schedules.Kind]float64, x0, x1 vg.Length, least float64) []block {
+func stack(sum map[graph.Kind]float64, x0, x1 vg.Length, least float64) []block {
 	const rounding = 1e-6
 	var blocks []block
 	level := 0.0
-	for k := schedules.Forward; k <= schedules.Optimizer; k++ {
+	for k := graph.Forward; k <= graph.Optimizer; k++ {
 		if sum[k] > rounding && x1 > x0 {
 			top := level + max(least, sum[k])
-			blocks = append(blocks, block{x0, x1, level, top, bar{kind: k, task: schedules.None}})
+			blocks = append(blocks, block{x0, x1, level, top, bar{kind: k, task: graph.None}})
 			level = top
 		}
 	}

@@ -12,22 +12,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/reports"
-	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/sim"
 )
 
 // measure makes a trace that looks measured: every task takes a while to start
 // and some nanoseconds more or less than its cost, times a factor.
-func measure(t testing.TB, g *schedules.Graph, c times, factor float64) *schedules.Trace {
+func measure(t testing.TB, g *graph.Graph, c times, factor float64) *graph.Trace {
 	t.Helper()
-	random := func(task *schedules.Task) *rand.Rand {
+	random := func(task *graph.Task) *rand.Rand {
 		return rand.New(rand.NewPCG(uint64(task.Rank)<<8|uint64(task.Kind), uint64(task.Microbatch)<<32|uint64(task.Stage)<<8|uint64(task.Part)))
 	}
-	launch := func(task *schedules.Task) time.Duration {
+	launch := func(task *graph.Task) time.Duration {
 		return time.Duration((0.02 + 0.08*random(task).Float64()) * float64(c.f) * factor)
 	}
 	costs := c.costs(g.Ranks())
-	noisy := schedules.Costs{Persistent: costs.Persistent, Task: func(task *schedules.Task) schedules.Cost {
+	noisy := graph.Costs{Persistent: costs.Persistent, Task: func(task *graph.Task) graph.Cost {
 		cost := costs.Task(task)
 		cost.Busy = launch(task) + time.Duration(float64(cost.Busy)*factor*(0.95+0.1*random(task).Float64()))
 		return cost
@@ -44,7 +44,7 @@ func measure(t testing.TB, g *schedules.Graph, c times, factor float64) *schedul
 
 // measured is a measured result with everything in it, beside its trace and
 // the prediction's.
-func measured(t testing.TB, name string, p, m int) (r reports.Result, trace, predicted *schedules.Trace) {
+func measured(t testing.TB, name string, p, m int) (r reports.Result, trace, predicted *graph.Trace) {
 	c := unit()
 	c.send, c.optimizer = ms, 5*ms
 	predicted = run(t, name, p, m, c)
@@ -52,7 +52,7 @@ func measured(t testing.TB, name string, p, m int) (r reports.Result, trace, pre
 	before := result(predicted, nil)
 	r = result(trace, nil)
 	r.Kind, r.Predicted = reports.Measured, &before
-	step := schedules.Summarize(trace).StepTime
+	step := graph.Summarize(trace).StepTime
 	r.Measurement = reports.NewMeasurement(step-ms, step, step+4*ms)
 	weights, outputs, loss, tokens := 1.25e-7, 3e-8, 10.75, 61234.0
 	r.Backend, r.Devices, r.TimesComparable, r.HeapGrowth = "go", p, true, 3.25e9

@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // A MemoryCurve is the memory in use on one rank over time, as steps.
@@ -37,7 +37,7 @@ func (c MemoryCurve) Peak() int64 {
 }
 
 // MemoryCurves returns the memory of every rank of a trace.
-func MemoryCurves(t *schedules.Trace) []MemoryCurve {
+func MemoryCurves(t *graph.Trace) []MemoryCurve {
 	curves := make([]MemoryCurve, t.Graph.Ranks())
 	level := make([]int64, len(curves))
 	for r := range curves {

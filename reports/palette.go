@@ -3,7 +3,7 @@ package reports
 import (
 	"image/color"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // The colours of everything that is not a task.
@@ -33,68 +33,68 @@ func inkOn(fill color.RGBA) color.RGBA {
 
 // kindColor is the colour of a kind of task: the Okabe–Ito palette, with
 // PyTorch's hues for compute.
-func kindColor(k schedules.Kind) color.RGBA {
+func kindColor(k graph.Kind) color.RGBA {
 	switch k {
-	case schedules.Forward:
+	case graph.Forward:
 		return rgb(0x0072b2) // blue
-	case schedules.Backward:
+	case graph.Backward:
 		return rgb(0xe69f00) // orange
-	case schedules.InputGradient:
+	case graph.InputGradient:
 		return rgb(0x5cc8bd) // teal
-	case schedules.WeightGradient:
+	case graph.WeightGradient:
 		return rgb(0x00784f) // green
-	case schedules.SendForward, schedules.Send:
+	case graph.SendForward, graph.Send:
 		return rgb(0x7f8c99) // grey
-	case schedules.SendBackward:
+	case graph.SendBackward:
 		return rgb(0x9467bd) // purple
-	case schedules.Reduce:
+	case graph.Reduce:
 		return rgb(0x56b4e9) // sky blue
-	case schedules.Copy:
+	case graph.Copy:
 		return rgb(0xa9d8f4)
-	case schedules.AllReduce:
+	case graph.AllReduce:
 		return rgb(0xd55e00) // vermillion
-	case schedules.ReduceScatter:
+	case graph.ReduceScatter:
 		return rgb(0xcc79a7) // pink
-	case schedules.AllGather:
+	case graph.AllGather:
 		return rgb(0x882255) // wine
-	case schedules.Average:
+	case graph.Average:
 		return rgb(0x404040)
-	case schedules.Optimizer:
+	case graph.Optimizer:
 		return rgb(0xf0e442) // yellow
 	}
 	return rgb(0x000000)
 }
 
 // kindTitle is the name of a kind for people.
-func kindTitle(k schedules.Kind) string {
+func kindTitle(k graph.Kind) string {
 	switch k {
-	case schedules.Forward:
+	case graph.Forward:
 		return "forward"
-	case schedules.Backward:
+	case graph.Backward:
 		return "backward"
-	case schedules.InputGradient:
+	case graph.InputGradient:
 		return "input gradient"
-	case schedules.WeightGradient:
+	case graph.WeightGradient:
 		return "weight gradient"
-	case schedules.SendForward:
+	case graph.SendForward:
 		return "activations sent"
-	case schedules.SendBackward:
+	case graph.SendBackward:
 		return "gradients sent"
-	case schedules.Send:
+	case graph.Send:
 		return "chunk sent"
-	case schedules.Reduce:
+	case graph.Reduce:
 		return "reduce"
-	case schedules.Copy:
+	case graph.Copy:
 		return "copy"
-	case schedules.AllReduce:
+	case graph.AllReduce:
 		return "all-reduce"
-	case schedules.ReduceScatter:
+	case graph.ReduceScatter:
 		return "reduce-scatter"
-	case schedules.AllGather:
+	case graph.AllGather:
 		return "all-gather"
-	case schedules.Average:
+	case graph.Average:
 		return "average"
-	case schedules.Optimizer:
+	case graph.Optimizer:
 		return "optimizer"
 	}
 	return k.String()

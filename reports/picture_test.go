@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/reports"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // figures are what is drawn in the tests, in either format.
@@ -26,7 +26,7 @@ func figures(t testing.TB) map[string]func(w io.Writer, format string) error {
 	panels := func(p ...reports.Panel) func(io.Writer, string) error {
 		return func(w io.Writer, format string) error { return reports.Timeline(w, format, "", p...) }
 	}
-	memory := func(trace *schedules.Trace, capacity ...int64) func(io.Writer, string) error {
+	memory := func(trace *graph.Trace, capacity ...int64) func(io.Writer, string) error {
 		return func(w io.Writer, format string) error {
 			return reports.Memory(w, format, reports.MemoryFigure{
 				Title: reports.Title(trace, 1), Curves: reports.MemoryCurves(trace), End: trace.End(), Capacity: capacity,
@@ -144,7 +144,7 @@ func TestPictureErrors(t *testing.T) {
 // TestTimelineSizes draws what is at the limits: very short and very long
 // steps, many ranks, and measured tasks of a few nanoseconds between long ones.
 func TestTimelineSizes(t *testing.T) {
-	for _, trace := range []*schedules.Trace{
+	for _, trace := range []*graph.Trace{
 		run(t, "1f1b", 1, 1, times{f: 1}),
 		run(t, "1f1b", 2, 2, times{f: 1000 * time.Hour, b: 2000 * time.Hour}),
 		run(t, "1f1b", 520, 2, unit()),

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"psim/internal/units"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // The kinds of result.
@@ -129,7 +129,7 @@ type Info struct {
 
 // NewResult puts the metrics of a trace in the form of result.json. A rank
 // whose peak exceeds its capacity adds a warning.
-func NewResult(kind string, t *schedules.Trace, s schedules.Summary, info Info) Result {
+func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 	r := Result{
 		Kind: kind, Name: info.Name, Schedule: info.Schedule,
 		Stages: info.Stages, VirtualStages: info.VirtualStages, Microbatches: info.Microbatches,
@@ -152,7 +152,7 @@ func NewResult(kind string, t *schedules.Trace, s schedules.Summary, info Info) 
 	return r
 }
 
-func rankResult(s schedules.RankSummary) RankResult {
+func rankResult(s graph.RankSummary) RankResult {
 	return RankResult{
 		Rank: s.Rank, Compute: s.Compute.Seconds(),
 		Communication: s.Communication.Seconds(), ExposedCommunication: s.ExposedCommunication.Seconds(),

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/reports"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 func TestResultJSON(t *testing.T) {
@@ -82,10 +82,10 @@ func TestCapacity(t *testing.T) {
 
 func TestThroughput(t *testing.T) {
 	trace := run(t, "1f1b", 1, 1, times{f: 250 * ms, b: 250 * ms})
-	r := reports.NewResult(reports.Predicted, trace, schedules.Summarize(trace), reports.Info{Samples: 8, Tokens: 1024})
+	r := reports.NewResult(reports.Predicted, trace, graph.Summarize(trace), reports.Info{Samples: 8, Tokens: 1024})
 	require.Equal(t, reports.Throughput{Samples: 16, Tokens: 2048}, r.Throughput)
 	still := run(t, "1f1b", 1, 1, times{})
-	r = reports.NewResult(reports.Predicted, still, schedules.Summarize(still), reports.Info{Samples: 8})
+	r = reports.NewResult(reports.Predicted, still, graph.Summarize(still), reports.Info{Samples: 8})
 	require.Zero(t, r.Throughput)
 }
 

@@ -12,6 +12,10 @@ import (
 
 	"psim/reports"
 	"psim/schedules"
+	"psim/schedules/collective"
+	"psim/schedules/graph"
+	"psim/schedules/order"
+	"psim/schedules/wiring"
 	"psim/sim"
 )
 
@@ -41,46 +45,46 @@ type times struct {
 	activation, resident int64
 }
 
-func (c times) costs(ranks int) schedules.Costs {
+func (c times) costs(ranks int) graph.Costs {
 	persistent := make([]int64, ranks)
 	for r := range persistent {
 		persistent[r] = c.resident
 	}
-	return schedules.Costs{Persistent: persistent, Task: func(t *schedules.Task) schedules.Cost {
+	return graph.Costs{Persistent: persistent, Task: func(t *graph.Task) graph.Cost {
 		switch {
-		case t.Kind == schedules.Forward:
-			return schedules.Cost{Busy: c.f, BytesAtStart: c.activation}
-		case t.Kind == schedules.Backward && t.Part == 0:
-			return schedules.Cost{Busy: c.b, BytesAtEnd: -c.activation}
-		case t.Kind == schedules.Backward:
-			return schedules.Cost{Busy: c.b}
-		case t.Kind == schedules.InputGradient:
-			return schedules.Cost{Busy: c.i, BytesAtEnd: -c.activation / 2}
-		case t.Kind == schedules.WeightGradient:
-			return schedules.Cost{Busy: c.w, BytesAtEnd: -c.activation / 2}
+		case t.Kind == graph.Forward:
+			return graph.Cost{Busy: c.f, BytesAtStart: c.activation}
+		case t.Kind == graph.Backward && t.Part == 0:
+			return graph.Cost{Busy: c.b, BytesAtEnd: -c.activation}
+		case t.Kind == graph.Backward:
+			return graph.Cost{Busy: c.b}
+		case t.Kind == graph.InputGradient:
+			return graph.Cost{Busy: c.i, BytesAtEnd: -c.activation / 2}
+		case t.Kind == graph.WeightGradient:
+			return graph.Cost{Busy: c.w, BytesAtEnd: -c.activation / 2}
 		case t.Kind.Message():
-			return schedules.Cost{Busy: c.send}
+			return graph.Cost{Busy: c.send}
 		case t.Kind.Collective():
-			return schedules.Cost{Busy: c.collective}
-		case t.Kind == schedules.Optimizer:
-			return schedules.Cost{Busy: c.optimizer}
+			return graph.Cost{Busy: c.collective}
+		case t.Kind == graph.Optimizer:
+			return graph.Cost{Busy: c.optimizer}
 		}
-		return schedules.Cost{}
+		return graph.Cost{}
 	}}
 }
 
 // run simulates a schedule of the catalog.
-func run(t testing.TB, name string, p, m int, c times) *schedules.Trace {
+func run(t testing.TB, name string, p, m int, c times) *graph.Trace {
 	t.Helper()
 	s, err := schedules.Find(name)
 	require.NoError(t, err)
-	shape := schedules.Shape{Ranks: p, Microbatches: m}
-	order, err := s.Order(shape, nil)
+	shape := graph.Shape{Ranks: p, Microbatches: m}
+	o, err := s.Order(shape, nil)
 	require.NoError(t, err)
-	return runPipeline(t, schedules.Pipeline{Name: name, Shape: shape, Order: order, Optimizer: c.optimizer > 0}, c)
+	return runPipeline(t, wiring.Pipeline{Name: name, Shape: shape, Order: o, Optimizer: c.optimizer > 0}, c)
 }
 
-func runPipeline(t testing.TB, p schedules.Pipeline, c times) *schedules.Trace {
+func runPipeline(t testing.TB, p wiring.Pipeline, c times) *graph.Trace {
 	t.Helper()
 	g, err := p.Graph()
 	require.NoError(t, err)
@@ -91,16 +95,16 @@ func runPipeline(t testing.TB, p schedules.Pipeline, c times) *schedules.Trace {
 
 // ddp is two stages, each on three replicas, whose gradients leave in two
 // buckets.
-func ddp(t testing.TB) *schedules.Trace {
+func ddp(t testing.TB) *graph.Trace {
 	s, err := schedules.Find("1f1b")
 	require.NoError(t, err)
-	shape := schedules.Shape{Ranks: 2, Microbatches: 4, Replicas: 3}
-	order, err := s.Order(schedules.Shape{Ranks: 2, Microbatches: 4}, nil)
+	shape := graph.Shape{Ranks: 2, Microbatches: 4, Replicas: 3}
+	o, err := s.Order(graph.Shape{Ranks: 2, Microbatches: 4}, nil)
 	require.NoError(t, err)
-	return runPipeline(t, schedules.Pipeline{
-		Name: "1f1b", Shape: shape, Order: order, Optimizer: true,
-		Boundaries: []schedules.Boundary{{Forward: 1 << 20, Backward: 1 << 20}},
-		Sync: schedules.Sync{
+	return runPipeline(t, wiring.Pipeline{
+		Name: "1f1b", Shape: shape, Order: o, Optimizer: true,
+		Boundaries: []wiring.Boundary{{Forward: 1 << 20, Backward: 1 << 20}},
+		Sync: wiring.Sync{
 			Buckets:    [][]int64{{25e6, 25e6}, {25e6, 25e6}},
 			Parameters: []int64{50e6, 50e6}, Overlap: true, Sharded: true,
 		},
@@ -108,27 +112,27 @@ func ddp(t testing.TB) *schedules.Trace {
 }
 
 // ring is a spelled-out all-reduce.
-func ring(t testing.TB, ranks int) *schedules.Trace {
-	g, err := schedules.Ring{Collective: schedules.RingAllReduce, Ranks: ranks, Length: 8e9}.Graph()
+func ring(t testing.TB, ranks int) *graph.Trace {
+	g, err := collective.Ring{Collective: collective.RingAllReduce, Ranks: ranks, Length: 8e9}.Graph()
 	require.NoError(t, err)
-	trace, err := sim.Run(g, schedules.Costs{Task: func(t *schedules.Task) schedules.Cost {
-		if t.Kind == schedules.Send {
-			return schedules.Cost{Busy: 20 * ms}
+	trace, err := sim.Run(g, graph.Costs{Task: func(t *graph.Task) graph.Cost {
+		if t.Kind == graph.Send {
+			return graph.Cost{Busy: 20 * ms}
 		}
-		return schedules.Cost{Busy: 3 * ms}
+		return graph.Cost{Busy: 3 * ms}
 	}})
 	require.NoError(t, err)
 	return trace
 }
 
 // split is a schedule with I and W and two stages per rank, in a V.
-func split(t testing.TB) *schedules.Trace {
-	order, err := schedules.ReadCSV(bytes.NewReader([]byte(
+func split(t testing.TB) *graph.Trace {
+	o, err := order.ReadCSV(bytes.NewReader([]byte(
 		"0F0,3F0,0F1,3I0,3F1,0I0,3I1,0I1,3W0,0W0,3W1,0W1\n1F0,2F0,1F1,2F1,2I0,1I0,2I1,1I1,2W0,1W0,2W1,1W1\n")))
 	require.NoError(t, err)
-	return runPipeline(t, schedules.Pipeline{
-		Name: "zbv", Shape: schedules.Shape{Ranks: 2, Microbatches: 2, Virtual: 2},
-		StageRank: []int32{0, 1, 1, 0}, Order: order,
+	return runPipeline(t, wiring.Pipeline{
+		Name: "zbv", Shape: graph.Shape{Ranks: 2, Microbatches: 2, Virtual: 2},
+		StageRank: []int32{0, 1, 1, 0}, Order: o,
 	}, times{f: 10 * ms, i: 10 * ms, w: 10 * ms, activation: 1e9, resident: 3e9})
 }
 
@@ -136,9 +140,9 @@ func split(t testing.TB) *schedules.Trace {
 func unit() times { return times{f: 10 * ms, b: 20 * ms, activation: 2e9, resident: 1e9} }
 
 // result is a Result of a trace.
-func result(t *schedules.Trace, capacity []int64) reports.Result {
+func result(t *graph.Trace, capacity []int64) reports.Result {
 	shape := t.Graph.Shape
-	return reports.NewResult(reports.Predicted, t, schedules.Summarize(t), reports.Info{
+	return reports.NewResult(reports.Predicted, t, graph.Summarize(t), reports.Info{
 		Name: "sample", Schedule: t.Graph.Name, Stages: shape.Ranks, VirtualStages: max(1, shape.Virtual),
 		Microbatches: shape.Microbatches, DataParallel: max(1, shape.Replicas), TensorParallel: 1,
 		Samples: 32, Tokens: 32 * 128, Capacity: capacity,

@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/reports"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 func TestGantt(t *testing.T) {
 	c := unit()
 	c.send = 3 * ms
-	for name, trace := range map[string]*schedules.Trace{
+	for name, trace := range map[string]*graph.Trace{
 		"gantt-1f1b": run(t, "1f1b", 4, 8, unit()), "gantt-gpipe": run(t, "gpipe", 4, 8, times{f: ms, b: ms}),
 		"gantt-messages": run(t, "1f1b", 4, 8, c), "gantt-dense": run(t, "1f1b", 8, 64, unit()),
 		"gantt-ddp": ddp(t), "gantt-split": split(t), "gantt-ring": ring(t, 4),

@@ -9,12 +9,12 @@ import (
 
 	"gonum.org/v1/plot/vg"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // A Panel is one trace of a timeline.
 type Panel struct {
-	Trace *schedules.Trace
+	Trace *graph.Trace
 	Label string // stands above the panel; may be empty
 	// Unit, if not 0, is the length of time that counts as one unit where only
 	// the order matters: the axis has no seconds then.
@@ -187,7 +187,7 @@ func (t *timeline) legendEntries() []legendEntry {
 		p := &t.panels[i]
 		hidden, dense, computing = hidden+p.hidden, dense || p.dense, computing || computes(p.Trace.Graph)
 	}
-	for k := schedules.Forward; k <= schedules.Optimizer; k++ {
+	for k := graph.Forward; k <= graph.Optimizer; k++ {
 		if slices.ContainsFunc(t.panels, func(p timelinePanel) bool { return p.kinds[k] }) {
 			entries = append(entries, legendEntry{text: kindTitle(k), color: kindColor(k), swatch: true})
 		}

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"psim/internal/units"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // Title describes a trace in a line: its schedule, size, step time and bubble. A rank
 // is a group of so many tensor-parallel devices, which the trace does not know.
-func Title(t *schedules.Trace, tensor int) string {
+func Title(t *graph.Trace, tensor int) string {
 	size := sizeText(t.Graph)
 	if tensor > 1 {
 		size += fmt.Sprintf(", T = %d", tensor)
@@ -31,9 +31,9 @@ func nameText(name, schedule string) string {
 
 // UnitTitle is Title where one unit of time counts as 1, for orders without
 // costs.
-func UnitTitle(t *schedules.Trace, unit time.Duration) string {
+func UnitTitle(t *graph.Trace, unit time.Duration) string {
 	step := strconv.FormatFloat(float64(t.End())/float64(unit), 'g', -1, 64)
-	return join(t.Graph.Name, sizeText(t.Graph), fmt.Sprintf("%s units  ·  bubble %.1f %%", step, 100*schedules.Summarize(t).Bubble.Makespan))
+	return join(t.Graph.Name, sizeText(t.Graph), fmt.Sprintf("%s units  ·  bubble %.1f %%", step, 100*graph.Summarize(t).Bubble.Makespan))
 }
 
 // join puts dots between the parts that are not empty.
@@ -44,7 +44,7 @@ func join(parts ...string) string {
 
 // sizeText is the size of a schedule, or of a collective by itself, in the
 // literature's letters.
-func sizeText(g *schedules.Graph) string {
+func sizeText(g *graph.Graph) string {
 	if !computes(g) {
 		return fmt.Sprintf("N = %d", g.Ranks())
 	}
@@ -59,10 +59,10 @@ func sizeText(g *schedules.Graph) string {
 }
 
 // timeText is the step time and bubble, or how long a collective takes.
-func timeText(t *schedules.Trace) string {
+func timeText(t *graph.Trace) string {
 	if !computes(t.Graph) {
 		return units.FormatDuration(t.End())
 	}
-	s := schedules.Summarize(t)
+	s := graph.Summarize(t)
 	return fmt.Sprintf("step %s  ·  bubble %.1f %%", units.FormatDuration(s.StepTime), 100*s.Bubble.Makespan)
 }

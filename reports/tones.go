@@ -4,7 +4,7 @@ import (
 	"image/color"
 	"slices"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // maxTones is how many stages of a rank are told apart by tones.
@@ -13,13 +13,13 @@ const maxTones = 4
 // tones tells the stages of a rank apart: the first has the full colour of a
 // kind of work, the last the lightest. With second copies, the second is light.
 type tones struct {
-	graph *schedules.Graph
+	graph *graph.Graph
 	held  map[int32][]int // copies of stages by rank, in order
 }
 
 // newTones finds what every rank holds; nil if no rank holds several stages, or
 // one holds too many.
-func newTones(g *schedules.Graph) *tones {
+func newTones(g *graph.Graph) *tones {
 	t := &tones{g, map[int32][]int{}}
 	most := 1
 	for i := range g.Tasks {
@@ -42,7 +42,7 @@ func newTones(g *schedules.Graph) *tones {
 }
 
 // of is how light a task is drawn, from 0 to 1.
-func (t *tones) of(task *schedules.Task) float64 {
+func (t *tones) of(task *graph.Task) float64 {
 	if t == nil || !task.Kind.Compute() || len(t.held[task.Rank]) < 2 {
 		return 0
 	}
@@ -59,22 +59,22 @@ func (t *tones) legend() string {
 }
 
 // toneColor is the colour of a kind of task in a tone.
-func toneColor(k schedules.Kind, tone float64) color.RGBA {
+func toneColor(k graph.Kind, tone float64) color.RGBA {
 	full, light := kindColor(k), lightColor(k)
 	mix := func(a, b uint8) uint8 { return uint8(float64(a) + tone*(float64(b)-float64(a)) + 0.5) }
 	return color.RGBA{R: mix(full.R, light.R), G: mix(full.G, light.G), B: mix(full.B, light.B), A: 0xff}
 }
 
 // lightColor is the lightest tone of a kind of work. The greens stay apart.
-func lightColor(k schedules.Kind) color.RGBA {
+func lightColor(k graph.Kind) color.RGBA {
 	switch k {
-	case schedules.Forward:
+	case graph.Forward:
 		return rgb(0x7cbcec)
-	case schedules.Backward:
+	case graph.Backward:
 		return rgb(0xf8d690)
-	case schedules.InputGradient:
+	case graph.InputGradient:
 		return rgb(0xa6e3db)
-	case schedules.WeightGradient:
+	case graph.WeightGradient:
 		return rgb(0xa9cf6e)
 	}
 	return kindColor(k)

@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // wired is the graph of a schedule's example.
-func wired(t *testing.T, name string, virtual int) *schedules.Graph {
+func wired(t *testing.T, name string, virtual int) *graph.Graph {
 	s, err := schedules.Find(name)
 	require.NoError(t, err)
-	p, err := s.Pipeline(schedules.Shape{Ranks: 2, Virtual: virtual, Microbatches: 4}, nil)
+	p, err := s.Pipeline(graph.Shape{Ranks: 2, Virtual: virtual, Microbatches: 4}, nil)
 	require.NoError(t, err)
 	g, err := p.Graph()
 	require.NoError(t, err)
@@ -45,14 +46,14 @@ func TestTones(t *testing.T) {
 			require.InDelta(t, want, tones.of(task), 1e-12, "%s %s", name, task)
 		}
 	}
-	require.Zero(t, (*tones)(nil).of(&schedules.Task{}))
+	require.Zero(t, (*tones)(nil).of(&graph.Task{}))
 }
 
 // Every tone of every kind of work can be told from every other, and from idle
 // time: by 24 of 255 in one of red, green and blue.
 func TestTonesDiffer(t *testing.T) {
 	colors := []([3]uint8){{idleFill >> 16, idleFill >> 8 & 0xff, idleFill & 0xff}}
-	for k := schedules.Forward; k <= schedules.WeightGradient; k++ {
+	for k := graph.Forward; k <= graph.WeightGradient; k++ {
 		for i := range maxTones {
 			c := toneColor(k, float64(i)/(maxTones-1))
 			colors = append(colors, [3]uint8{c.R, c.G, c.B})

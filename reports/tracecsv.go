@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // maxNumber bounds the ranks, stages, microbatches and groups that a reader
@@ -27,7 +27,7 @@ const readyColumn = ",ready_ns"
 // WriteTraceCSV writes a row per task: rank, stream, kind, stage, microbatch,
 // start_ns, end_ns, bytes, part, peer, sorted by rank, stream and start, and
 // ready_ns where that is known. A cell is empty where a task has no such thing.
-func WriteTraceCSV(w io.Writer, t *schedules.Trace) error {
+func WriteTraceCSV(w io.Writer, t *graph.Trace) error {
 	out := bufio.NewWriter(w)
 	columns := traceColumns
 	if t.Ready == nil {
@@ -48,7 +48,7 @@ func WriteTraceCSV(w io.Writer, t *schedules.Trace) error {
 }
 
 // byRankAndStream lists the tasks by rank, stream, start and index.
-func byRankAndStream(t *schedules.Trace) []int32 {
+func byRankAndStream(t *graph.Trace) []int32 {
 	order := make([]int32, len(t.Graph.Tasks))
 	for i := range order {
 		order[i] = int32(i)
@@ -63,7 +63,7 @@ func byRankAndStream(t *schedules.Trace) []int32 {
 
 // optional prints a field that may be None.
 func optional(n int32) string {
-	if n == schedules.None {
+	if n == graph.None {
 		return ""
 	}
 	return strconv.Itoa(int(n))
@@ -82,7 +82,7 @@ func quoted(s string) string {
 // without the columns part and peer is read as one that leaves them empty, and
 // one without ready_ns as a trace that does not know when tasks were ready.
 // Errors name the line and the column.
-func ReadTraceCSV(r io.Reader) (*schedules.Trace, error) {
+func ReadTraceCSV(r io.Reader) (*graph.Trace, error) {
 	rows, err := newTable(r, traceColumns, len("rank,stream,kind,stage,microbatch,start_ns,end_ns,bytes"))
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ type streamKey struct {
 
 // traceBuilder collects the rows of a trace CSV.
 type traceBuilder struct {
-	trace     *schedules.Trace
+	trace     *graph.Trace
 	streams   map[streamKey]int32
 	stageRank map[int32]int32
 	groups    map[int32]map[int32]bool // members of every group
@@ -121,7 +121,7 @@ type traceBuilder struct {
 
 func newTraceBuilder() *traceBuilder {
 	b := &traceBuilder{
-		trace:     &schedules.Trace{Graph: &schedules.Graph{}},
+		trace:     &graph.Trace{Graph: &graph.Graph{}},
 		streams:   map[streamKey]int32{},
 		stageRank: map[int32]int32{},
 		groups:    map[int32]map[int32]bool{},
@@ -132,7 +132,7 @@ func newTraceBuilder() *traceBuilder {
 
 // add turns a row into a task.
 func (b *traceBuilder) add(row *table) {
-	kind, err := schedules.ParseKind(row.text("kind"))
+	kind, err := graph.ParseKind(row.text("kind"))
 	if err != nil {
 		row.fail("kind", err)
 	}
@@ -140,7 +140,7 @@ func (b *traceBuilder) add(row *table) {
 	if end < start {
 		row.fail("end_ns", fmt.Errorf("%d is before the start, %d", end, start))
 	}
-	task := schedules.Task{
+	task := graph.Task{
 		Kind: kind, Rank: int32(row.number("rank", 0, maxNumber)),
 		Stage: row.optional("stage"), Microbatch: row.optional("microbatch"), Peer: row.optional("peer"),
 		Bytes: row.numberOr("bytes", 0, math.MaxInt64), Part: uint16(row.numberOr("part", 0, math.MaxUint16)),
@@ -154,7 +154,7 @@ func (b *traceBuilder) add(row *table) {
 	task.Stream = b.stream(streamKey{task.Rank, row.text("stream")})
 	b.note(&task)
 	b.trace.Graph.Add(task)
-	b.trace.Spans = append(b.trace.Spans, schedules.Span{Start: time.Duration(start), End: time.Duration(end)})
+	b.trace.Spans = append(b.trace.Spans, graph.Span{Start: time.Duration(start), End: time.Duration(end)})
 }
 
 func (b *traceBuilder) stream(key streamKey) int32 {
@@ -167,11 +167,11 @@ func (b *traceBuilder) stream(key streamKey) int32 {
 }
 
 // note keeps what the graph's shape, placement and groups follow from.
-func (b *traceBuilder) note(t *schedules.Task) {
+func (b *traceBuilder) note(t *graph.Task) {
 	h := &b.highest
 	h.rank = max(h.rank, t.Rank)
 	h.stage, h.microbatch = max(h.stage, t.Stage), max(h.microbatch, t.Microbatch)
-	if rank, ok := b.stageRank[t.Stage]; t.Stage != schedules.None && (!ok || t.Rank < rank) {
+	if rank, ok := b.stageRank[t.Stage]; t.Stage != graph.None && (!ok || t.Rank < rank) {
 		b.stageRank[t.Stage] = t.Rank
 	}
 	switch {
@@ -212,7 +212,7 @@ func (b *traceBuilder) checkStreams() error {
 // finish fills in what is known only after the last row.
 func (b *traceBuilder) finish() {
 	g, h := b.trace.Graph, b.highest
-	g.Shape = schedules.Shape{Ranks: int(h.rank) + 1, Virtual: 1, Microbatches: int(h.microbatch) + 1, Replicas: 1}
+	g.Shape = graph.Shape{Ranks: int(h.rank) + 1, Virtual: 1, Microbatches: int(h.microbatch) + 1, Replicas: 1}
 	g.StageRank = make([]int32, h.stage+1)
 	for s, r := range b.stageRank {
 		g.StageRank[s] = r
@@ -226,7 +226,7 @@ func (b *traceBuilder) connectGroups() {
 	g := b.trace.Graph
 	g.Groups = make([][]int32, b.highest.group+1)
 	for group, members := range b.groups {
-		if group == schedules.None {
+		if group == graph.None {
 			continue
 		}
 		for r := range members {
@@ -237,7 +237,7 @@ func (b *traceBuilder) connectGroups() {
 	alone := map[int32]int32{}
 	for i := range g.Tasks {
 		t := &g.Tasks[i]
-		if !t.Kind.Collective() || t.Peer != schedules.None {
+		if !t.Kind.Collective() || t.Peer != graph.None {
 			continue
 		}
 		group, ok := alone[t.Rank]

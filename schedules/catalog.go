@@ -3,6 +3,10 @@ package schedules
 import (
 	"fmt"
 	"strings"
+
+	"psim/schedules/graph"
+	"psim/schedules/order"
+	"psim/schedules/wiring"
 )
 
 // A Schedule is one row of the catalog.
@@ -41,13 +45,13 @@ type Schedule struct {
 	// backward updates its stage (see Pipeline).
 	SerialBackward, Stashing bool
 
-	order func(Shape, []int32) Order
+	order func(graph.Shape, []int32) order.Order
 	// place puts stages on ranks; nil is stage s on rank s.
-	place func(Shape) []int32
+	place func(graph.Shape) []int32
 	// second puts second copies of all stages on ranks; nil is none.
-	second func(Shape) []int32
+	second func(graph.Shape) []int32
 	// legal reports a shape that the schedule cannot serve; nil is none.
-	legal func(Shape) error
+	legal func(graph.Shape) error
 }
 
 // Catalog lists the pipeline and data-parallel schedules.
@@ -98,7 +102,7 @@ func Catalog() []Schedule {
 				"stale weights and of up to P-r versions of them. What trains is not what a single device trains.",
 			Bubble: "(P-1)/(M+P-1), and 0 in steady state", Memory: "min(M, P-r)", Paper: "Narayanan et al. 2019, PipeDream",
 			Constraint: "no parameter on two stages, data = 1", Pipelined: true, Stashing: true,
-			order: pipedream, legal: oneReplica,
+			order: pipedream, legal: wiring.OneReplica,
 		},
 		{
 			Name: "interleaved-1f1b", Summary: "1F1B over V stages per rank, in rounds of R=M/⌊M/P⌋",
@@ -190,7 +194,7 @@ func Catalog() []Schedule {
 				"their gradients are summed over two ranks.",
 			Bubble: "(P-2)/(2M+P-2), F=B, P|M", Memory: "P/2+1+min(r, P-1-r), M>=P", Paper: "Li & Hoefler 2021, Chimera",
 			Constraint: "P and M even", Pipelined: true, order: chimera, second: upwards,
-			legal: func(s Shape) error { return evenShape("chimera", s) },
+			legal: func(s graph.Shape) error { return evenShape("chimera", s) },
 		},
 		{
 			Name: "hanayo", Summary: "V/2 waves down the ranks and up again; chimera's slots, no stage twice",
@@ -233,7 +237,7 @@ func Find(name string) (Schedule, error) {
 
 // Sized is a shape with the number of stages per rank that the schedule fixes,
 // if it is left to the schedule.
-func (s Schedule) Sized(shape Shape) Shape {
+func (s Schedule) Sized(shape graph.Shape) graph.Shape {
 	if s.PerRank > 0 && shape.Virtual <= 1 {
 		shape.Virtual = s.PerRank
 	}
@@ -241,16 +245,16 @@ func (s Schedule) Sized(shape Shape) Shape {
 }
 
 // Placement is where the schedule puts its stages: the rank of each.
-func (s Schedule) Placement(shape Shape) []int32 {
+func (s Schedule) Placement(shape graph.Shape) []int32 {
 	if s.place != nil {
 		return s.place(shape)
 	}
-	return OneStagePerRank(shape.Ranks)
+	return graph.OneStagePerRank(shape.Ranks)
 }
 
 // SecondPlacement is the rank of the second copy of every stage, nil where the
 // schedule has one copy.
-func (s Schedule) SecondPlacement(shape Shape) []int32 {
+func (s Schedule) SecondPlacement(shape graph.Shape) []int32 {
 	if s.second == nil {
 		return nil
 	}
@@ -259,7 +263,7 @@ func (s Schedule) SecondPlacement(shape Shape) []int32 {
 
 // Order generates the compute order for a shape. stageRank says where the
 // stages are; nil means the schedule's own Placement.
-func (s Schedule) Order(shape Shape, stageRank []int32) (Order, error) {
+func (s Schedule) Order(shape graph.Shape, stageRank []int32) (order.Order, error) {
 	if err := s.Check(shape); err != nil {
 		return nil, err
 	}
@@ -275,22 +279,22 @@ func (s Schedule) Order(shape Shape, stageRank []int32) (Order, error) {
 
 // Pipeline is the schedule of a shape, ready to be wired. stageRank is as for
 // Order.
-func (s Schedule) Pipeline(shape Shape, stageRank []int32) (Pipeline, error) {
-	order, err := s.Order(shape, stageRank)
+func (s Schedule) Pipeline(shape graph.Shape, stageRank []int32) (wiring.Pipeline, error) {
+	o, err := s.Order(shape, stageRank)
 	if err != nil {
-		return Pipeline{}, err
+		return wiring.Pipeline{}, err
 	}
 	if stageRank == nil {
 		stageRank = s.Placement(shape)
 	}
-	return Pipeline{
+	return wiring.Pipeline{
 		Name: s.Name, Shape: s.Sized(shape), StageRank: stageRank, SecondRank: s.SecondPlacement(shape),
-		Order: order, SerialBackward: s.SerialBackward, Stashing: s.Stashing,
+		Order: o, SerialBackward: s.SerialBackward, Stashing: s.Stashing,
 	}, nil
 }
 
 // Check reports a shape that the schedule cannot serve.
-func (s Schedule) Check(shape Shape) error {
+func (s Schedule) Check(shape graph.Shape) error {
 	shape = s.Sized(shape)
 	switch {
 	case shape.Ranks < 1:
@@ -307,10 +311,10 @@ func (s Schedule) Check(shape Shape) error {
 		return fmt.Errorf("virtual_stages = %d: there must be at least 1", shape.Virtual)
 	case shape.Group != 0 && !s.Grouped:
 		return fmt.Errorf("group = %d: %s has no groups of microbatches; remove group", shape.Group, s.Name)
-	case shape.Virtual > 1 && tasksPerReplica(shape) > MaxTasks:
-		return fmt.Errorf("stages = %d × virtual_stages = %d × microbatches = %d: more than %d tasks", shape.Ranks, shape.Virtual, shape.Microbatches, MaxTasks)
-	case tasksPerReplica(shape) > MaxTasks:
-		return fmt.Errorf("stages = %d × microbatches = %d: more than %d tasks", shape.Ranks, shape.Microbatches, MaxTasks)
+	case shape.Virtual > 1 && tasksPerReplica(shape) > graph.MaxTasks:
+		return fmt.Errorf("stages = %d × virtual_stages = %d × microbatches = %d: more than %d tasks", shape.Ranks, shape.Virtual, shape.Microbatches, graph.MaxTasks)
+	case tasksPerReplica(shape) > graph.MaxTasks:
+		return fmt.Errorf("stages = %d × microbatches = %d: more than %d tasks", shape.Ranks, shape.Microbatches, graph.MaxTasks)
 	case s.legal != nil:
 		return s.legal(shape)
 	}

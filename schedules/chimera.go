@@ -3,6 +3,9 @@ package schedules
 import (
 	"cmp"
 	"slices"
+
+	"psim/schedules/graph"
+	"psim/schedules/order"
 )
 
 // chimera sends the two halves of the microbatches through the ranks in
@@ -18,24 +21,24 @@ import (
 //	rank 1   · F f F f b B b B ·
 //	rank 2   · f F f F B b B b ·
 //	rank 3   f · f F B F B b · b
-func chimera(s Shape, _ []int32) Order {
-	order := make(Order, s.Ranks)
-	for r := range order {
-		order[r] = chimeraRank(r, s.Ranks, s.Microbatches)
+func chimera(s graph.Shape, _ []int32) order.Order {
+	ranks := make(order.Order, s.Ranks)
+	for r := range ranks {
+		ranks[r] = chimeraRank(r, s.Ranks, s.Microbatches)
 	}
-	return order
+	return ranks
 }
 
 // chimeraRank is the order of one rank: its passes by the slots they fill.
-func chimeraRank(r, p, m int) []Action {
+func chimeraRank(r, p, m int) []order.Action {
 	var all []slotted
 	for direction, stage := range []int{r, p - 1 - r} {
 		for i := range m / 2 {
 			unit, k := i/(p/2), i%(p/2)
 			first, microbatch := 2*p*unit+2*k, int32(direction*m/2+i)
 			all = append(all,
-				slotted{first + stage, Action{Kind: Forward, Stage: int32(stage), Microbatch: microbatch}},
-				slotted{first + 2*p - 1 - stage, Action{Kind: Backward, Stage: int32(stage), Microbatch: microbatch}})
+				slotted{first + stage, order.Action{Kind: graph.Forward, Stage: int32(stage), Microbatch: microbatch}},
+				slotted{first + 2*p - 1 - stage, order.Action{Kind: graph.Backward, Stage: int32(stage), Microbatch: microbatch}})
 		}
 	}
 	return bySlot(all)
@@ -44,13 +47,13 @@ func chimeraRank(r, p, m int) []Action {
 // slotted is an action and the slot of time that it fills.
 type slotted struct {
 	slot int
-	Action
+	order.Action
 }
 
 // bySlot lists actions by their slots.
-func bySlot(all []slotted) []Action {
+func bySlot(all []slotted) []order.Action {
 	slices.SortFunc(all, func(x, y slotted) int { return cmp.Compare(x.slot, y.slot) })
-	actions := make([]Action, len(all))
+	actions := make([]order.Action, len(all))
 	for i, e := range all {
 		actions[i] = e.Action
 	}
@@ -58,7 +61,7 @@ func bySlot(all []slotted) []Action {
 }
 
 // upwards places stage s on rank P − 1 − s: the second copy.
-func upwards(s Shape) []int32 {
+func upwards(s graph.Shape) []int32 {
 	ranks := make([]int32, s.Ranks)
 	for stage := range ranks {
 		ranks[stage] = int32(s.Ranks - 1 - stage)

@@ -8,6 +8,9 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
+	"psim/schedules/wiring"
 )
 
 func TestClocks(t *testing.T) {
@@ -27,13 +30,13 @@ func TestClocks(t *testing.T) {
 func TestClocksOfGPipe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, n := rapid.IntRange(1, 9).Draw(t, "m"), rapid.IntRange(1, 9).Draw(t, "n")
-		o := order(t, rapid.SampledFrom([]string{"gpipe", "torchgpipe"}).Draw(t, "schedule"), n, m)
+		o := orderOf(t, rapid.SampledFrom([]string{"gpipe", "torchgpipe"}).Draw(t, "schedule"), n, m)
 		clocks, err := o.Clocks()
 		require.NoError(t, err)
 		cycles := make([][]schedules.Cell, m+n-1)
 		for r, actions := range o {
 			for i, a := range actions {
-				if k := clocks[r][i]; a.Kind == schedules.Forward {
+				if k := clocks[r][i]; a.Kind == graph.Forward {
 					cycles[k] = append(cycles[k], schedules.Cell{Microbatch: int(a.Microbatch), Stage: int(a.Stage)})
 				}
 			}
@@ -49,7 +52,7 @@ func TestClocksOfACircle(t *testing.T) {
 		1F1 1F0 1B0 1B1`)
 	_, err := o.Clocks()
 	require.EqualError(t, err, "rank 0, step 1: 0B0 waits for ever: it needs 1B0, which is behind what waits for this rank\n  step      0   1   2   3\n  rank 0: 0F0 0B0 0F1 0B1\n              ^^^\n  rank 1: 1F1 1F0 1B0 1B1")
-	p := schedules.Pipeline{Shape: schedules.Shape{Ranks: 2, Microbatches: 2}, Order: o, Synchronous: true}
+	p := wiring.Pipeline{Shape: graph.Shape{Ranks: 2, Microbatches: 2}, Order: o, Synchronous: true}
 	_, err = p.Graph()
 	require.ErrorContains(t, err, "0B0 waits for ever")
 }
@@ -57,7 +60,7 @@ func TestClocksOfACircle(t *testing.T) {
 func TestSynchronousGraph(t *testing.T) {
 	p := pipeline(t, "gpipe", 3, 2)
 	p.Shape.Replicas, p.Synchronous = 2, true
-	golden(t, "synchronous_graph", dump(graph(t, p)))
+	golden(t, "synchronous_graph", dump(graphOf(t, p)))
 }
 
 // Barriers are counted before they are made.
@@ -70,7 +73,7 @@ func TestSynchronousSize(t *testing.T) {
 
 // drawSynchronous draws a pipeline of any schedule in clock cycles, with units
 // or buckets over replicas.
-func drawSynchronous(t *rapid.T) schedules.Pipeline {
+func drawSynchronous(t *rapid.T) wiring.Pipeline {
 	p := drawPipeline(t)
 	if rapid.Bool().Draw(t, "units") {
 		p = drawUnits(t)
@@ -91,24 +94,24 @@ func TestBarriers(t *testing.T) {
 		p := drawSynchronous(t)
 		clocks, err := p.Order.Clocks()
 		require.NoError(t, err)
-		of := map[schedules.Action]int32{}
+		of := map[order.Action]int32{}
 		for r, actions := range p.Order {
 			for i, a := range actions {
 				of[a] = clocks[r][i]
 			}
 		}
-		g := graph(t, p)
+		g := graphOf(t, p)
 		trace := relax(t, g, drawTimes(t))
 		ends := map[[2]int32]time.Duration{} // by replica and cycle
-		cycle := func(task schedules.Task) [2]int32 {
-			a := schedules.Action{Kind: task.Kind, Stage: task.Stage, Microbatch: task.Microbatch}
+		cycle := func(task graph.Task) [2]int32 {
+			a := order.Action{Kind: task.Kind, Stage: task.Stage, Microbatch: task.Microbatch}
 			switch {
-			case task.Kind == schedules.SendForward:
-				a.Kind = schedules.Forward
-			case task.Kind == schedules.SendBackward && p.Order.Split():
-				a.Kind = schedules.InputGradient
-			case task.Kind == schedules.SendBackward:
-				a.Kind = schedules.Backward
+			case task.Kind == graph.SendForward:
+				a.Kind = graph.Forward
+			case task.Kind == graph.SendBackward && p.Order.Split():
+				a.Kind = graph.InputGradient
+			case task.Kind == graph.SendBackward:
+				a.Kind = graph.Backward
 			}
 			return [2]int32{task.Rank / int32(p.Shape.Ranks), of[a]}
 		}
@@ -137,7 +140,7 @@ func TestSynchronousTime(t *testing.T) {
 		p := drawPipeline(t)
 		p.Synchronous, p.Optimizer = true, false
 		times := rapid.SliceOfN(rapid.IntRange(0, 9), 8, 8).Draw(t, "times")
-		cost := func(task *schedules.Task) time.Duration {
+		cost := func(task *graph.Task) time.Duration {
 			if task.Kind.Compute() {
 				return time.Duration(times[task.Kind] + times[int(task.Stage)%4+4])
 			}
@@ -149,14 +152,14 @@ func TestSynchronousTime(t *testing.T) {
 		for r, actions := range p.Order {
 			for i, a := range actions {
 				k := clocks[r][i]
-				longest[k] = max(longest[k], cost(&schedules.Task{Kind: a.Kind, Stage: a.Stage}))
+				longest[k] = max(longest[k], cost(&graph.Task{Kind: a.Kind, Stage: a.Stage}))
 			}
 		}
 		var want time.Duration
 		for _, d := range longest {
 			want += d
 		}
-		require.Equal(t, want, relax(t, graph(t, p), cost).End())
+		require.Equal(t, want, relax(t, graphOf(t, p), cost).End())
 	})
 }
 
@@ -166,7 +169,7 @@ func TestSynchronousGPipe(t *testing.T) {
 	end := func(name string, ranks, microbatches int, synchronous bool) time.Duration {
 		p := pipeline(t, name, ranks, microbatches)
 		p.Synchronous = synchronous
-		return relax(t, graph(t, p), unit).End()
+		return relax(t, graphOf(t, p), unit).End()
 	}
 	for _, ranks := range []int{1, 2, 3, 5} {
 		for _, m := range []int{1, 2, 4, 7} {
@@ -185,11 +188,11 @@ func TestSynchronousHW4(t *testing.T) {
 			p := pipeline(t, "hw4", 3, m, placement...)
 			p.Synchronous = true
 			n := len(placement)
-			trace := relax(t, graph(t, p), unit)
+			trace := relax(t, graphOf(t, p), unit)
 			require.GreaterOrEqual(t, int(trace.End()), m+n-1+2*m*n, "%v, M = %d", placement, m)
 			backwards := 0
 			for _, k := range trace.Graph.Tasks {
-				if k.Kind == schedules.Backward {
+				if k.Kind == graph.Backward {
 					backwards++
 				}
 			}

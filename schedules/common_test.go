@@ -12,6 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
+	"psim/schedules/wiring"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -43,18 +46,18 @@ type tb interface {
 	Helper()
 }
 
-// order generates the order of a schedule of the catalog.
-func order(t tb, name string, ranks, microbatches int, placement ...int32) schedules.Order {
+// orderOf generates the order of a schedule of the catalog.
+func orderOf(t tb, name string, ranks, microbatches int, placement ...int32) order.Order {
 	t.Helper()
 	s, err := schedules.Find(name)
 	require.NoError(t, err)
-	o, err := s.Order(schedules.Shape{Ranks: ranks, Microbatches: microbatches}, placement)
+	o, err := s.Order(graph.Shape{Ranks: ranks, Microbatches: microbatches}, placement)
 	require.NoError(t, err)
 	return o
 }
 
 // shaped generates the order of a schedule for any shape, and its placement.
-func shaped(t tb, name string, shape schedules.Shape) (schedules.Order, []int32) {
+func shaped(t tb, name string, shape graph.Shape) (order.Order, []int32) {
 	t.Helper()
 	s, err := schedules.Find(name)
 	require.NoError(t, err)
@@ -65,7 +68,7 @@ func shaped(t tb, name string, shape schedules.Shape) (schedules.Order, []int32)
 
 // looped is a schedule of the catalog with several stages per rank, ready to be
 // wired.
-func looped(t tb, name string, shape schedules.Shape) schedules.Pipeline {
+func looped(t tb, name string, shape graph.Shape) wiring.Pipeline {
 	t.Helper()
 	s, err := schedules.Find(name)
 	require.NoError(t, err)
@@ -75,13 +78,13 @@ func looped(t tb, name string, shape schedules.Shape) schedules.Pipeline {
 }
 
 // parse reads an order from the two-dimensional notation: a line per rank.
-func parse(t tb, text string) schedules.Order {
+func parse(t tb, text string) order.Order {
 	t.Helper()
-	var o schedules.Order
+	var o order.Order
 	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
-		var actions []schedules.Action
+		var actions []order.Action
 		for _, word := range strings.Fields(line) {
-			a, err := schedules.ParseAction(word)
+			a, err := order.ParseAction(word)
 			require.NoError(t, err)
 			actions = append(actions, a)
 		}
@@ -99,8 +102,8 @@ func text(s string) string {
 	return b.String()
 }
 
-// graph wires a pipeline and requires the result to be well formed.
-func graph(t tb, p schedules.Pipeline) *schedules.Graph {
+// graphOf wires a pipeline and requires the result to be well formed.
+func graphOf(t tb, p wiring.Pipeline) *graph.Graph {
 	t.Helper()
 	g, err := p.Graph()
 	require.NoError(t, err)
@@ -109,18 +112,18 @@ func graph(t tb, p schedules.Pipeline) *schedules.Graph {
 }
 
 // pipeline is a schedule of the catalog, ready to be wired.
-func pipeline(t tb, name string, ranks, microbatches int, placement ...int32) schedules.Pipeline {
+func pipeline(t tb, name string, ranks, microbatches int, placement ...int32) wiring.Pipeline {
 	t.Helper()
 	s, err := schedules.Find(name)
 	require.NoError(t, err)
-	p, err := s.Pipeline(schedules.Shape{Ranks: ranks, Microbatches: microbatches}, placement)
+	p, err := s.Pipeline(graph.Shape{Ranks: ranks, Microbatches: microbatches}, placement)
 	require.NoError(t, err)
 	p.StageRank = placement
 	return p
 }
 
 // dump writes every task of a graph with its index, stream and dependencies.
-func dump(g *schedules.Graph) string {
+func dump(g *graph.Graph) string {
 	var b strings.Builder
 	for i := range g.Tasks {
 		fmt.Fprintf(&b, "%d: %s", i, g.Describe(int32(i)))

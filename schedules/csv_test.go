@@ -9,16 +9,18 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
 )
 
-func write(t tb, o schedules.Order) string {
+func write(t tb, o order.Order) string {
 	var b bytes.Buffer
 	require.NoError(t, o.WriteCSV(&b))
 	return b.String()
 }
 
 func TestCSV(t *testing.T) {
-	require.Equal(t, "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n", write(t, order(t, "1f1b", 2, 2)))
+	require.Equal(t, "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n", write(t, orderOf(t, "1f1b", 2, 2)))
 
 	for name, in := range map[string]string{
 		"plain":                 "0F0,0B0\n1F0,1B0\n",
@@ -27,13 +29,13 @@ func TestCSV(t *testing.T) {
 		"byte order mark":       "\ufeff0F0,0B0\r\n1F0,1B0\r\n",
 		"no newline at the end": "0F0,0B0\n1F0,1B0",
 	} {
-		o, err := schedules.ReadCSV(strings.NewReader(in))
+		o, err := order.ReadCSV(strings.NewReader(in))
 		require.NoError(t, err, name)
 		require.Equal(t, parse(t, "0F0 0B0\n1F0 1B0"), o, name)
 	}
-	o, err := schedules.ReadCSV(strings.NewReader("0F0\n,,\n\n1F0\n"))
+	o, err := order.ReadCSV(strings.NewReader("0F0\n,,\n\n1F0\n"))
 	require.NoError(t, err)
-	require.Equal(t, schedules.Order{parse(t, "0F0")[0], nil, nil, parse(t, "1F0")[0]}, o, "ranks may idle")
+	require.Equal(t, order.Order{parse(t, "0F0")[0], nil, nil, parse(t, "1F0")[0]}, o, "ranks may idle")
 }
 
 func TestCSVErrors(t *testing.T) {
@@ -54,46 +56,46 @@ func TestCSVErrors(t *testing.T) {
 		"2147483648F0":                    `line 1, cell 1: "2147483648F0": stage 2147483648 is too large`,
 		"0F99999999999999999999999999999": `line 1, cell 1: "0F99999999999999999999999999999": microbatch 99999999999999999999999999999 is too large`,
 	} {
-		_, err := schedules.ReadCSV(strings.NewReader(in))
+		_, err := order.ReadCSV(strings.NewReader(in))
 		require.EqualError(t, err, want)
 	}
 	for _, cell := range []string{"x", "0X", "0F9", "0UNSHARD0", "0F0\x00", "(0F0)"} { // of what is no schedule a line may have any length
-		_, err := schedules.ReadCSV(strings.NewReader(strings.Repeat(cell, 1_000_000/len(cell))))
+		_, err := order.ReadCSV(strings.NewReader(strings.Repeat(cell, 1_000_000/len(cell))))
 		require.Error(t, err)
 		require.Less(t, len(err.Error()), 500, cell)
 	}
 }
 
 func TestCSVRoundTrip(t *testing.T) {
-	action := rapid.Custom(func(t *rapid.T) schedules.Action {
-		return schedules.Action{
-			Kind: rapid.SampledFrom([]schedules.Kind{
-				schedules.Forward, schedules.Backward, schedules.InputGradient, schedules.WeightGradient,
-				schedules.SendForward, schedules.ReceiveForward, schedules.SendBackward, schedules.ReceiveBackward,
+	action := rapid.Custom(func(t *rapid.T) order.Action {
+		return order.Action{
+			Kind: rapid.SampledFrom([]graph.Kind{
+				graph.Forward, graph.Backward, graph.InputGradient, graph.WeightGradient,
+				graph.SendForward, graph.ReceiveForward, graph.SendBackward, graph.ReceiveBackward,
 			}).Draw(t, "kind"),
 			Stage:      rapid.Int32Range(0, 1<<31-1).Draw(t, "stage"),
 			Microbatch: rapid.Int32Range(0, 1<<31-1).Draw(t, "microbatch"),
 		}
 	})
-	sharding := rapid.Custom(func(t *rapid.T) schedules.Action {
-		return schedules.Action{
-			Kind:       rapid.SampledFrom([]schedules.Kind{schedules.Unshard, schedules.Reshard, schedules.ReduceGradient}).Draw(t, "collective"),
+	sharding := rapid.Custom(func(t *rapid.T) order.Action {
+		return order.Action{
+			Kind:       rapid.SampledFrom([]graph.Kind{graph.Unshard, graph.Reshard, graph.ReduceGradient}).Draw(t, "collective"),
 			Stage:      rapid.Int32Range(0, 1<<31-1).Draw(t, "stage"),
-			Microbatch: schedules.None,
+			Microbatch: graph.None,
 		}
 	})
 	action = rapid.OneOf(action, action, sharding)
 	rapid.Check(t, func(t *rapid.T) {
 		rows := rapid.SliceOfN(rapid.SliceOfN(action, 0, 20), 1, 8).Draw(t, "order")
-		o := schedules.Order(rows)
+		o := order.Order(rows)
 		for _, row := range o {
 			for i := 1; i < len(row); i++ {
-				forward, backward := row[i-1].Kind == schedules.Forward, row[i].Kind == schedules.Backward
+				forward, backward := row[i-1].Kind == graph.Forward, row[i].Kind == graph.Backward
 				row[i-1].Pair = forward && backward && rapid.Bool().Draw(t, "pair")
 			}
 		}
 		csv := write(t, o)
-		back, err := schedules.ReadCSV(strings.NewReader(csv))
+		back, err := order.ReadCSV(strings.NewReader(csv))
 		require.NoError(t, err)
 		require.Equal(t, o.String(), back.String())
 		for r := range o {
@@ -103,18 +105,18 @@ func TestCSVRoundTrip(t *testing.T) {
 			}
 		}
 		require.Equal(t, csv, write(t, back))
-		crlf, err := schedules.ReadCSV(strings.NewReader(strings.ReplaceAll(csv, "\n", "\r\n")))
+		crlf, err := order.ReadCSV(strings.NewReader(strings.ReplaceAll(csv, "\n", "\r\n")))
 		require.NoError(t, err)
 		require.Equal(t, back, crlf)
 	})
 }
 
 // runs requires that a schedule's order, wired, reaches its end.
-func runs(t tb, s schedules.Schedule, shape schedules.Shape) {
+func runs(t tb, s schedules.Schedule, shape graph.Shape) {
 	t.Helper()
 	p, err := s.Pipeline(shape, nil)
 	require.NoError(t, err)
-	relax(t, graph(t, p), unit)
+	relax(t, graphOf(t, p), unit)
 }
 
 // The file of any schedule is that schedule: the same order, on the same ranks, and
@@ -126,7 +128,7 @@ func TestFilesOfSchedules(t *testing.T) {
 		for _, shape := range served(s, 6, 14, 4) {
 			want, err := s.Pipeline(shape, nil)
 			require.NoError(t, err)
-			read, err := schedules.ReadCSV(strings.NewReader(write(t, want.Order)))
+			read, err := order.ReadCSV(strings.NewReader(write(t, want.Order)))
 			require.NoError(t, err)
 			own, size, err := schedules.Custom("mine", read)
 			require.NoError(t, err, "%s %+v", s.Name, shape)
@@ -143,9 +145,9 @@ func TestFilesOfSchedules(t *testing.T) {
 			require.NoError(t, messages.Hang(true))
 			own, _, err = schedules.Custom("mine", messages)
 			require.NoError(t, err)
-			order, err := own.Order(size, nil)
+			o, err := own.Order(size, nil)
 			require.NoError(t, err)
-			require.Equal(t, strings.NewReplacer("(", "", ")OVERLAP_F_B", "", ";", " ").Replace(want.Order.String()), order.String())
+			require.Equal(t, strings.NewReplacer("(", "", ")OVERLAP_F_B", "", ";", " ").Replace(want.Order.String()), o.String())
 			require.Equal(t, want.SecondRank, own.SecondPlacement(size))
 		}
 	}
@@ -181,12 +183,12 @@ func FuzzReadCSV(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, in string) {
-		o, err := schedules.ReadCSV(strings.NewReader(in))
+		o, err := order.ReadCSV(strings.NewReader(in))
 		if err != nil {
 			require.NotEmpty(t, err.Error())
 			return
 		}
-		back, err := schedules.ReadCSV(strings.NewReader(write(t, o)))
+		back, err := order.ReadCSV(strings.NewReader(write(t, o)))
 		require.NoError(t, err)
 		require.Equal(t, o, back)
 		if s, shape, err := schedules.Custom("fuzz", o); err == nil {

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"psim/schedules/graph"
+	"psim/schedules/order"
 )
 
 // Custom is a schedule whose order is given, as by a file, and the shape that
@@ -11,36 +14,36 @@ import (
 // of the order, whose wiring sends every result at once; so are the collectives of
 // sharded parameters (see Schedule.LeftOut). An order that cannot
 // be run to its end is an *OrderError.
-func Custom(name string, o Order) (Schedule, Shape, error) {
-	p, err := o.places()
+func Custom(name string, o order.Order) (Schedule, graph.Shape, error) {
+	p, err := o.Places()
 	if err != nil {
-		return Schedule{}, Shape{}, err
+		return Schedule{}, graph.Shape{}, err
 	}
-	if r := slices.IndexFunc(o, func(actions []Action) bool { return len(actions) == 0 }); r >= 0 {
-		return Schedule{}, Shape{}, fmt.Errorf("rank %d has nothing to do: line %d is empty", r, r+1)
+	if r := slices.IndexFunc(o, func(actions []order.Action) bool { return len(actions) == 0 }); r >= 0 {
+		return Schedule{}, graph.Shape{}, fmt.Errorf("rank %d has nothing to do: line %d is empty", r, r+1)
 	}
 	compute := o.Compute()
-	if compute.actions() == 0 {
-		return Schedule{}, Shape{}, errors.New("no rank computes anything: there is no F, B, I or W")
+	if compute.Actions() == 0 {
+		return Schedule{}, graph.Shape{}, errors.New("no rank computes anything: there is no F, B, I or W")
 	}
-	shape := Shape{Ranks: len(o), Virtual: 1, Microbatches: o.Microbatches()}
-	if len(p.first)%shape.Ranks == 0 {
-		shape.Virtual = len(p.first) / shape.Ranks
+	shape := graph.Shape{Ranks: len(o), Virtual: 1, Microbatches: o.Microbatches()}
+	if len(p.First)%shape.Ranks == 0 {
+		shape.Virtual = len(p.First) / shape.Ranks
 	}
 	// A number that is too high is found before anything of that size is made.
-	if n := float64(len(p.first)) * float64(shape.Microbatches); n > float64(o.actions()) {
-		return Schedule{}, Shape{}, fmt.Errorf("stages 0 to %d and microbatches 0 to %d would have %.0f forwards; there are %d actions in all: number both from 0, without gaps", len(p.first)-1, shape.Microbatches-1, n, o.actions())
+	if n := float64(len(p.First)) * float64(shape.Microbatches); n > float64(o.Actions()) {
+		return Schedule{}, graph.Shape{}, fmt.Errorf("stages 0 to %d and microbatches 0 to %d would have %.0f forwards; there are %d actions in all: number both from 0, without gaps", len(p.First)-1, shape.Microbatches-1, n, o.Actions())
 	}
-	if err := compute.validate(p.rank, len(p.first), shape.Microbatches); err != nil {
-		return Schedule{}, Shape{}, err
+	if err := compute.ValidateOn(p.Rank, len(p.First), shape.Microbatches); err != nil {
+		return Schedule{}, graph.Shape{}, err
 	}
 	if o.HasMessages() {
-		if err := o.checkMessages(p); err != nil {
-			return Schedule{}, Shape{}, err
+		if err := o.CheckMessages(p); err != nil {
+			return Schedule{}, graph.Shape{}, err
 		}
 	}
 	if _, err := compute.Clocks(); err != nil {
-		return Schedule{}, Shape{}, err
+		return Schedule{}, graph.Shape{}, err
 	}
 	leftOut := ""
 	if o.HasSharding() {
@@ -49,11 +52,11 @@ func Custom(name string, o Order) (Schedule, Shape, error) {
 	own := Schedule{
 		LeftOut: leftOut,
 		Name:    name, Summary: "an order of one's own", Bubble: "-", Memory: "-", Paper: "-", Pipelined: true, Virtual: true,
-		order: func(Shape, []int32) Order { return compute },
-		place: func(Shape) []int32 { return p.first },
+		order: func(graph.Shape, []int32) order.Order { return compute },
+		place: func(graph.Shape) []int32 { return p.First },
 	}
-	if p.second != nil {
-		own.second = func(Shape) []int32 { return p.second }
+	if p.Second != nil {
+		own.second = func(graph.Shape) []int32 { return p.Second }
 	}
 	return own, shape, nil
 }

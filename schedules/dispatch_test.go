@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // late gives a trace made by hand the times at which its tasks were ready, so
 // much before their starts.
-func late(trace *schedules.Trace, by ...time.Duration) *schedules.Trace {
+func late(trace *graph.Trace, by ...time.Duration) *graph.Trace {
 	for i, span := range trace.Spans {
 		trace.Ready = append(trace.Ready, span.Start-by[i])
 	}
@@ -26,20 +26,20 @@ func late(trace *schedules.Trace, by ...time.Duration) *schedules.Trace {
 // optimizer   .........O   was ready at 7, while the rank was busy
 func TestDispatch(t *testing.T) {
 	trace := late(hand(1,
-		row{schedules.Forward, 0, 1, 4}, row{schedules.SendForward, 0, 4, 5},
-		row{schedules.Backward, 0, 6, 9}, row{schedules.Optimizer, 0, 9, 10}), 1, 1, 1, 2)
-	s := schedules.Summarize(trace).Ranks[0]
+		row{graph.Forward, 0, 1, 4}, row{graph.SendForward, 0, 4, 5},
+		row{graph.Backward, 0, 6, 9}, row{graph.Optimizer, 0, 9, 10}), 1, 1, 1, 2)
+	s := graph.Summarize(trace).Ranks[0]
 	require.EqualValues(t, 2, s.Idle)
 	require.EqualValues(t, 2, s.Dispatch)
 	require.Zero(t, s.Waiting)
 
 	trace.Ready[2] = 6 // the backward waited for its input instead
-	s = schedules.Summarize(trace).Ranks[0]
+	s = graph.Summarize(trace).Ranks[0]
 	require.EqualValues(t, 1, s.Dispatch)
 	require.EqualValues(t, 1, s.Waiting)
 
 	trace.Ready = nil
-	s = schedules.Summarize(trace).Ranks[0]
+	s = graph.Summarize(trace).Ranks[0]
 	require.Zero(t, s.Dispatch)
 	require.Equal(t, s.Idle, s.Waiting)
 }
@@ -53,16 +53,16 @@ func TestDispatchByInstant(t *testing.T) {
 		for range rapid.IntRange(1, 12).Draw(t, "tasks") {
 			start := rapid.IntRange(0, 20).Draw(t, "start")
 			rows = append(rows, row{
-				kind: rapid.SampledFrom([]schedules.Kind{schedules.Forward, schedules.Backward, schedules.SendForward, schedules.Optimizer}).Draw(t, "kind"),
+				kind: rapid.SampledFrom([]graph.Kind{graph.Forward, graph.Backward, graph.SendForward, graph.Optimizer}).Draw(t, "kind"),
 				rank: rapid.Int32Range(0, 1).Draw(t, "rank"), start: time.Duration(start),
 				end: time.Duration(start + rapid.IntRange(0, 6).Draw(t, "length")),
 			})
 			by = append(by, time.Duration(rapid.IntRange(0, start).Draw(t, "late")))
 		}
 		trace := late(hand(2, rows...), by...)
-		s := schedules.Summarize(trace)
+		s := graph.Summarize(trace)
 		trace.Ready = nil
-		plain := schedules.Summarize(trace)
+		plain := graph.Summarize(trace)
 		for r, rank := range s.Ranks {
 			var dispatch time.Duration
 			for now := range s.StepTime {

@@ -1,6 +1,11 @@
 package schedules
 
-import "fmt"
+import (
+	"fmt"
+
+	"psim/schedules/graph"
+	"psim/schedules/order"
+)
 
 // dualPipeV is DualPipe folded into a V, so that every stage is there once:
 // rank r holds stages r and 2P − 1 − r, and forwards of the one run beside
@@ -10,16 +15,16 @@ import "fmt"
 //
 //	rank 0   F F F f i w f (F b) (f B) b (f B) b I W I W
 //	rank 1   · F f F f F b (f B) (F b) (f B) b B i I w W
-func dualPipeV(s Shape, _ []int32) Order {
-	order := make(Order, s.Ranks)
-	for r := range order {
+func dualPipeV(s graph.Shape, _ []int32) order.Order {
+	ranks := make(order.Order, s.Ranks)
+	for r := range ranks {
 		m := int32(s.Microbatches)
-		order[r] = dualPhases(r, s.Ranks, [2]lane{
+		ranks[r] = dualPhases(r, s.Ranks, [2]lane{
 			{stage: int32(r), microbatches: m},
 			{stage: int32(2*s.Ranks - 1 - r), microbatches: m},
 		})
 	}
-	return order
+	return ranks
 }
 
 // dualPipe sends the first half of the microbatches down the ranks and the
@@ -30,23 +35,23 @@ func dualPipeV(s Shape, _ []int32) Order {
 //
 //	rank 0   F f F b (f B) b I W
 //	rank 1   f F f B (F b) B i w
-func dualPipe(s Shape, _ []int32) Order {
-	order := make(Order, s.Ranks)
+func dualPipe(s graph.Shape, _ []int32) order.Order {
+	ranks := make(order.Order, s.Ranks)
 	half := int32(s.Microbatches / 2)
-	for r := range order {
+	for r := range ranks {
 		down := lane{stage: int32(r), microbatches: half}
 		up := lane{stage: int32(s.Ranks - 1 - r), first: half, microbatches: half}
 		h, both := r, [2]lane{down, up}
 		if r >= s.Ranks/2 {
 			h, both = s.Ranks-1-r, [2]lane{up, down}
 		}
-		order[r] = dualPhases(h, s.Ranks/2, both)
+		ranks[r] = dualPhases(h, s.Ranks/2, both)
 	}
-	return order
+	return ranks
 }
 
 // dualPipeShape demands two directions that fill the ranks.
-func dualPipeShape(s Shape) error {
+func dualPipeShape(s graph.Shape) error {
 	if err := evenShape("dualpipe", s); err != nil {
 		return err
 	}
@@ -54,7 +59,7 @@ func dualPipeShape(s Shape) error {
 }
 
 // evenShape demands ranks and microbatches for two directions.
-func evenShape(name string, s Shape) error {
+func evenShape(name string, s graph.Shape) error {
 	switch {
 	case s.Ranks%2 != 0:
 		return fmt.Errorf("stages = %d: %s has two directions, which meet in the middle; %s", s.Ranks, name, nextEven(s.Ranks))
@@ -67,17 +72,17 @@ func evenShape(name string, s Shape) error {
 // dualPhases is the order of the rank at distance h from the end, of height
 // ranks from the end to where the lanes turn or meet, in DualPipe's eight
 // phases. Weight gradients wait in one queue for both lanes.
-func dualPhases(h, height int, of [2]lane) []Action {
+func dualPhases(h, height int, of [2]lane) []order.Action {
 	d := &dual{lanes: lanes{lane: of}}
-	d.do(2*(height-h-1), 0, Forward)
+	d.do(2*(height-h-1), 0, graph.Forward)
 	for range h + 1 {
-		d.do(1, 0, Forward)
-		d.do(1, 1, Forward)
+		d.do(1, 0, graph.Forward)
+		d.do(1, 1, graph.Forward)
 	}
 	for range height - h - 1 {
 		d.input(1)
 		d.weight()
-		d.do(1, 1, Forward)
+		d.do(1, 1, graph.Forward)
 	}
 	for i := range int(of[0].microbatches) - 2*height + h + 1 {
 		d.pair(0, i > 0 || h < height-1) // at the turn there is nothing yet to overlap with
@@ -107,21 +112,21 @@ func dualPhases(h, height int, of [2]lane) []Action {
 // dual is a rank's order while DualPipe makes it.
 type dual struct {
 	lanes
-	waiting []Action // weight gradients, first in, first out
+	waiting []order.Action // weight gradients, first in, first out
 }
 
 // backward appends the next B of a lane. It counts with the I.
 func (d *dual) backward(lane int) {
-	a, _ := d.lane[lane].take(InputGradient)
-	a.Kind = Backward
+	a, _ := d.lane[lane].take(graph.InputGradient)
+	a.Kind = graph.Backward
 	d.actions = append(d.actions, a)
 }
 
 // input appends the next I of a lane, whose W has to wait.
 func (d *dual) input(lane int) {
-	a, _ := d.lane[lane].take(InputGradient)
+	a, _ := d.lane[lane].take(graph.InputGradient)
 	d.actions = append(d.actions, a)
-	a.Kind = WeightGradient
+	a.Kind = graph.WeightGradient
 	d.waiting = append(d.waiting, a)
 }
 
@@ -133,7 +138,7 @@ func (d *dual) weight() {
 // pair appends the next F of a lane and the next B of the other, overlapped or
 // one after the other.
 func (d *dual) pair(lane int, overlapped bool) {
-	f, _ := d.lane[lane].take(Forward)
+	f, _ := d.lane[lane].take(graph.Forward)
 	f.Pair = overlapped
 	d.actions = append(d.actions, f)
 	d.backward(1 - lane)

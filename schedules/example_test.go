@@ -4,6 +4,9 @@ import (
 	"fmt"
 
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
+	"psim/schedules/wiring"
 )
 
 // The GPipe schedule of three stages and two microbatches, and what its second
@@ -13,20 +16,20 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	shape := schedules.Shape{Ranks: 3, Microbatches: 2}
-	order, err := gpipe.Order(shape, nil)
+	shape := graph.Shape{Ranks: 3, Microbatches: 2}
+	o, err := gpipe.Order(shape, nil)
 	if err != nil {
 		panic(err)
 	}
-	fmt.Print(order)
+	fmt.Print(o)
 
-	graph, err := schedules.Pipeline{Name: "gpipe", Shape: shape, Order: order}.Graph()
+	g, err := wiring.Pipeline{Name: "gpipe", Shape: shape, Order: o}.Graph()
 	if err != nil {
 		panic(err)
 	}
-	for i, task := range graph.Tasks {
+	for i, task := range g.Tasks {
 		if task.Rank == 1 {
-			fmt.Println(graph.Describe(int32(i)))
+			fmt.Println(g.Describe(int32(i)))
 		}
 	}
 	// Output:
@@ -61,11 +64,11 @@ func ExampleClockCycles() {
 
 // An illegal order is reported where it is wrong.
 func ExampleOrder_Validate() {
-	order := schedules.Order{{
-		{Kind: schedules.Forward, Stage: 0, Microbatch: 0},
-		{Kind: schedules.Backward, Stage: 0, Microbatch: 1},
+	o := order.Order{{
+		{Kind: graph.Forward, Stage: 0, Microbatch: 0},
+		{Kind: graph.Backward, Stage: 0, Microbatch: 1},
 	}}
-	fmt.Println(order.Validate([]int32{0}, 2))
+	fmt.Println(o.Validate([]int32{0}, 2))
 	// Output:
 	// rank 0, step 1: 0B1 comes before its forward 0F1
 	//   step      0   1

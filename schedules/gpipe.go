@@ -1,45 +1,50 @@
 package schedules
 
+import (
+	"psim/schedules/graph"
+	"psim/schedules/order"
+)
+
 // gpipe runs all forwards, then all backwards, first in, first out, as
 // PyTorch does (Huang et al. 2019, "GPipe", figure 2c). It also serves ranks
 // that hold several stages: forwards by stage, backwards by stage reversed.
-func gpipe(s Shape, stageRank []int32) Order {
-	order := make(Order, s.Ranks)
+func gpipe(s graph.Shape, stageRank []int32) order.Order {
+	ranks := make(order.Order, s.Ranks)
 	for stage, r := range stageRank {
-		order[r] = appendAll(order[r], Forward, stage, s.Microbatches)
+		ranks[r] = appendAll(ranks[r], graph.Forward, stage, s.Microbatches)
 	}
 	for stage := len(stageRank) - 1; stage >= 0; stage-- {
 		r := stageRank[stage]
-		order[r] = appendAll(order[r], Backward, stage, s.Microbatches)
+		ranks[r] = appendAll(ranks[r], graph.Backward, stage, s.Microbatches)
 	}
-	return order
+	return ranks
 }
 
 // appendAll appends one action per microbatch, in order.
-func appendAll(actions []Action, k Kind, stage, microbatches int) []Action {
+func appendAll(actions []order.Action, k graph.Kind, stage, microbatches int) []order.Action {
 	for m := range microbatches {
-		actions = append(actions, Action{Kind: k, Stage: int32(stage), Microbatch: int32(m)})
+		actions = append(actions, order.Action{Kind: k, Stage: int32(stage), Microbatch: int32(m)})
 	}
 	return actions
 }
 
 // torchgpipe takes the forwards from the clock cycles and runs the backwards
 // in exactly the reverse order, as autograd does (Kim et al. 2020).
-func torchgpipe(s Shape, stageRank []int32) Order {
-	order := make(Order, s.Ranks)
+func torchgpipe(s graph.Shape, stageRank []int32) order.Order {
+	ranks := make(order.Order, s.Ranks)
 	cycles := ClockCycles(s.Microbatches, s.Ranks)
 	for _, cycle := range cycles {
 		for _, c := range cycle {
-			order[c.Stage] = append(order[c.Stage], Action{Kind: Forward, Stage: int32(c.Stage), Microbatch: int32(c.Microbatch)})
+			ranks[c.Stage] = append(ranks[c.Stage], order.Action{Kind: graph.Forward, Stage: int32(c.Stage), Microbatch: int32(c.Microbatch)})
 		}
 	}
-	for r, forwards := range order {
+	for r, forwards := range ranks {
 		for i := len(forwards) - 1; i >= 0; i-- {
 			a := forwards[i]
-			order[r] = append(order[r], Action{Kind: Backward, Stage: a.Stage, Microbatch: a.Microbatch})
+			ranks[r] = append(ranks[r], order.Action{Kind: graph.Backward, Stage: a.Stage, Microbatch: a.Microbatch})
 		}
 	}
-	return order
+	return ranks
 }
 
 // A Cell is one forward of a clock cycle.

@@ -1,6 +1,11 @@
 package schedules
 
-import "fmt"
+import (
+	"fmt"
+
+	"psim/schedules/graph"
+	"psim/schedules/order"
+)
 
 // hanayo sends every microbatch down the ranks and up again, W times over: a
 // wave is a V of 2P stages (see vShape), and the next wave begins where it ended,
@@ -20,22 +25,22 @@ import "fmt"
 // With V = 2W stages per rank, P dividing M and no latency, a step takes
 // MV(F+B) + 2(P−1)(max(F,B) + (M/P−1)|F−B|): only where F = B do units leave no
 // gap between them.
-func hanayo(s Shape, stageRank []int32) Order {
-	order := make(Order, s.Ranks)
+func hanayo(s graph.Shape, stageRank []int32) order.Order {
+	ranks := make(order.Order, s.Ranks)
 	stages := len(stageRank)
 	slots := make([][]slotted, s.Ranks)
 	for stage, r := range stageRank {
 		for m := range s.Microbatches {
 			first := m/s.Ranks*2*stages + 2*(m%s.Ranks)
 			slots[r] = append(slots[r],
-				slotted{first + stage, Action{Kind: Forward, Stage: int32(stage), Microbatch: int32(m)}},
-				slotted{first + 2*stages - 1 - stage, Action{Kind: Backward, Stage: int32(stage), Microbatch: int32(m)}})
+				slotted{first + stage, order.Action{Kind: graph.Forward, Stage: int32(stage), Microbatch: int32(m)}},
+				slotted{first + 2*stages - 1 - stage, order.Action{Kind: graph.Backward, Stage: int32(stage), Microbatch: int32(m)}})
 		}
 	}
-	for r := range order {
-		order[r] = bySlot(slots[r])
+	for r := range ranks {
+		ranks[r] = bySlot(slots[r])
 	}
-	return order
+	return ranks
 }
 
 // waves places stages down the ranks and up again, once for every wave. With
@@ -43,7 +48,7 @@ func hanayo(s Shape, stageRank []int32) Order {
 //
 //	rank 0   0 3 4 7
 //	rank 1   1 2 5 6
-func waves(s Shape) []int32 {
+func waves(s graph.Shape) []int32 {
 	var stageRank []int32
 	for range max(1, s.Virtual/2) {
 		stageRank = append(stageRank, vShape(s)...)
@@ -52,7 +57,7 @@ func waves(s Shape) []int32 {
 }
 
 // wholeWaves demands an even number of stages per rank.
-func wholeWaves(s Shape) error {
+func wholeWaves(s graph.Shape) error {
 	if s.Virtual%2 != 0 {
 		return fmt.Errorf("virtual_stages = %d: a wave of hanayo goes down the ranks and up again, so it takes 2 per wave; %s",
 			s.Virtual, nextEven(s.Virtual))

@@ -8,22 +8,24 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
 )
 
 func TestHanayoOrder(t *testing.T) {
 	for _, c := range []struct {
-		shape  schedules.Shape
+		shape  graph.Shape
 		want   string
 		places []int32
 	}{
-		{schedules.Shape{Ranks: 2, Microbatches: 2}, `
+		{graph.Shape{Ranks: 2, Microbatches: 2}, `
 			0F0 0F1 3F0 3B0 3F1 3B1 0B0 0B1
 			1F0 2F0 1F1 2F1 2B0 1B0 2B1 1B1`, []int32{0, 1, 1, 0}},
-		{schedules.Shape{Ranks: 2, Microbatches: 2, Virtual: 4}, `
+		{graph.Shape{Ranks: 2, Microbatches: 2, Virtual: 4}, `
 			0F0 0F1 3F0 4F0 3F1 4F1 7F0 7B0 7F1 7B1 4B0 3B0 4B1 3B1 0B0 0B1
 			1F0 2F0 1F1 2F1 5F0 6F0 5F1 6F1 6B0 5B0 6B1 5B1 2B0 1B0 2B1 1B1`, []int32{0, 1, 1, 0, 0, 1, 1, 0}},
-		{schedules.Shape{Ranks: 1, Microbatches: 2}, `0F0 1F0 1B0 0B0 0F1 1F1 1B1 0B1`, []int32{0, 0}},
-		{schedules.Shape{Ranks: 3, Microbatches: 1}, `
+		{graph.Shape{Ranks: 1, Microbatches: 2}, `0F0 1F0 1B0 0B0 0F1 1F1 1B1 0B1`, []int32{0, 0}},
+		{graph.Shape{Ranks: 3, Microbatches: 1}, `
 			0F0 5F0 5B0 0B0
 			1F0 4F0 4B0 1B0
 			2F0 3F0 3B0 2B0`, []int32{0, 1, 2, 2, 1, 0}},
@@ -39,12 +41,12 @@ func TestHanayoOrder(t *testing.T) {
 // activations at most, Q being the microbatches of a unit.
 func TestHanayoLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		shape := schedules.Shape{
+		shape := graph.Shape{
 			Ranks: rapid.IntRange(1, 6).Draw(t, "ranks"), Virtual: 2 * rapid.IntRange(1, 3).Draw(t, "waves"),
 			Microbatches: rapid.IntRange(1, 15).Draw(t, "microbatches"),
 		}
 		p := looped(t, "hanayo", shape)
-		count, last := map[schedules.Action]int{}, map[[2]int32]int32{}
+		count, last := map[order.Action]int{}, map[[2]int32]int32{}
 		for _, actions := range p.Order {
 			for _, a := range actions {
 				count[a]++
@@ -67,10 +69,10 @@ func TestHanayoLaws(t *testing.T) {
 func TestOneWaveIsHalfOfChimera(t *testing.T) {
 	for p := 1; p <= 6; p++ {
 		for m := 1; m <= 14; m++ {
-			waves, stageRank := shaped(t, "hanayo", schedules.Shape{Ranks: p, Microbatches: m})
-			_, folded := shaped(t, "zbv", schedules.Shape{Ranks: p, Microbatches: m})
+			waves, stageRank := shaped(t, "hanayo", graph.Shape{Ranks: p, Microbatches: m})
+			_, folded := shaped(t, "zbv", graph.Shape{Ranks: p, Microbatches: m})
 			require.Equal(t, folded, stageRank)
-			chimera := order(t, "chimera", 2*p, 2*m)
+			chimera := orderOf(t, "chimera", 2*p, 2*m)
 			for r := range p {
 				for i, a := range chimera[r] {
 					a.Microbatch %= int32(m)
@@ -86,10 +88,10 @@ func TestHanayoRefuses(t *testing.T) {
 	s, err := schedules.Find("hanayo")
 	require.NoError(t, err)
 	for _, v := range []int{3, 5} {
-		require.EqualError(t, s.Check(schedules.Shape{Ranks: 2, Microbatches: 2, Virtual: v}), fmt.Sprintf(
+		require.EqualError(t, s.Check(graph.Shape{Ranks: 2, Microbatches: 2, Virtual: v}), fmt.Sprintf(
 			"virtual_stages = %d: a wave of hanayo goes down the ranks and up again, so it takes 2 per wave; the next even numbers are %d and %d", v, v-1, v+1))
 	}
-	require.EqualError(t, s.Check(schedules.Shape{Ranks: 2, Microbatches: 2, Group: 2}), "group = 2: hanayo has no groups of microbatches; remove group")
-	_, err = s.Order(schedules.Shape{Ranks: 2, Microbatches: 2, Virtual: 2}, []int32{0, 1, 0, 1})
+	require.EqualError(t, s.Check(graph.Shape{Ranks: 2, Microbatches: 2, Group: 2}), "group = 2: hanayo has no groups of microbatches; remove group")
+	_, err = s.Order(graph.Shape{Ranks: 2, Microbatches: 2, Virtual: 2}, []int32{0, 1, 0, 1})
 	require.EqualError(t, err, "placement of stage 2 on rank 0: hanayo needs it on rank 1 (gpipe and model-parallel take any placement)")
 }

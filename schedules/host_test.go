@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
 // One thread that drives both devices of a GPipe launches by clock cycle, as
@@ -13,20 +15,20 @@ import (
 func TestLaunchOrder(t *testing.T) {
 	schedule, err := schedules.Find("gpipe")
 	require.NoError(t, err)
-	shape := schedules.Shape{Ranks: 2, Virtual: 1, Microbatches: 3, Replicas: 1}
-	ranks := schedules.OneStagePerRank(2)
+	shape := graph.Shape{Ranks: 2, Virtual: 1, Microbatches: 3, Replicas: 1}
+	ranks := graph.OneStagePerRank(2)
 	order, err := schedule.Order(shape, ranks)
 	require.NoError(t, err)
-	g, err := schedules.Pipeline{Order: order, Shape: shape, StageRank: ranks}.Graph()
+	g, err := wiring.Pipeline{Order: order, Shape: shape, StageRank: ranks}.Graph()
 	require.NoError(t, err)
 
 	launched := func(threads ...int32) string {
-		before := schedules.LaunchOrder(g, threads)
+		before := graph.LaunchOrder(g, threads)
 		after := map[int32]int32{}
 		var first []int32
 		for i := range g.Tasks {
 			switch b := before[i]; {
-			case b != schedules.None:
+			case b != graph.None:
 				require.NotContains(t, after, b)
 				after[b] = int32(i)
 			case g.Tasks[i].Kind.Compute():

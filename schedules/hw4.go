@@ -2,6 +2,9 @@ package schedules
 
 import (
 	"slices"
+
+	"psim/schedules/graph"
+	"psim/schedules/order"
 )
 
 // hw4 is the pipeline of CMU's course 11-868, assignment 4, as PyTorch really
@@ -13,18 +16,18 @@ import (
 //	rank 1   ·  F0 F1 F2 F3 B3 B2 ·  B1 ·  B0 ·  ·    (B as long as F)
 //
 // A rank may hold several stages, as the course's placement of GPT-2 does.
-func hw4(s Shape, stageRank []int32) Order {
-	order := make(Order, s.Ranks)
+func hw4(s graph.Shape, stageRank []int32) order.Order {
+	ranks := make(order.Order, s.Ranks)
 	for _, cycle := range ClockCycles(s.Microbatches, len(stageRank)) {
 		for _, c := range cycle {
 			r := stageRank[c.Stage]
-			order[r] = append(order[r], Action{Kind: Forward, Stage: int32(c.Stage), Microbatch: int32(c.Microbatch)})
+			ranks[r] = append(ranks[r], order.Action{Kind: graph.Forward, Stage: int32(c.Stage), Microbatch: int32(c.Microbatch)})
 		}
 	}
-	for r, forwards := range order {
+	for r, forwards := range ranks {
 		for _, a := range slices.Backward(forwards) {
-			order[r] = append(order[r], Action{Kind: Backward, Stage: a.Stage, Microbatch: a.Microbatch})
+			ranks[r] = append(ranks[r], order.Action{Kind: graph.Backward, Stage: a.Stage, Microbatch: a.Microbatch})
 		}
 	}
-	return order
+	return ranks
 }

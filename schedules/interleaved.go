@@ -3,6 +3,9 @@ package schedules
 import (
 	"fmt"
 	"strings"
+
+	"psim/schedules/graph"
+	"psim/schedules/order"
 )
 
 // interleavedOneForwardOneBackward is 1F1B over ranks that hold V stages each,
@@ -15,16 +18,16 @@ import (
 //	P = 2, V = 2:
 //	rank 0: 0F0 0F1 2F0 2F1 0F2 2B0 0F3 2B1 2F2 0B0 2F3 0B1 2B2 2B3 0B2 0B3
 //	rank 1: 1F0 1F1 3F0 3B0 3F1 3B1 1F2 1B0 1F3 1B1 3F2 3B2 3F3 3B3 1B2 1B3
-func interleavedOneForwardOneBackward(s Shape, _ []int32) Order {
+func interleavedOneForwardOneBackward(s graph.Shape, _ []int32) order.Order {
 	if s.Virtual <= 1 {
 		return oneForwardOneBackward(s, nil)
 	}
-	order := make(Order, s.Ranks)
-	for r := range order {
+	o := make(order.Order, s.Ranks)
+	for r := range o {
 		forwards, backwards := turns(s, r)
-		order[r] = inTurn(forwards, backwards, (s.Virtual-1)*round(s)+2*(s.Ranks-1-r))
+		o[r] = inTurn(forwards, backwards, (s.Virtual-1)*round(s)+2*(s.Ranks-1-r))
 	}
-	return order
+	return o
 }
 
 // interleavedZeroBubble is the interleaved schedule with split backwards:
@@ -36,18 +39,18 @@ func interleavedOneForwardOneBackward(s Shape, _ []int32) Order {
 //	P = 2, V = 2:
 //	rank 0: 0F0 0F1 2F0 2F1 2I0 2W0 0F2 2I1 2W1 0F3 0I0 0W0 …
 //	rank 1: 1F0 1F1 3F0 3I0 3F1 3I1 3W0 1F2 1I0 3W1 1F3 1I1 1W0 …
-func interleavedZeroBubble(s Shape, _ []int32) Order {
-	order := make(Order, s.Ranks)
-	for r := range order {
+func interleavedZeroBubble(s graph.Shape, _ []int32) order.Order {
+	o := make(order.Order, s.Ranks)
+	for r := range o {
 		forwards, backwards := turns(s, r)
 		warmUp := (max(1, s.Virtual)-1)*round(s) + s.Ranks - 1 - r
-		order[r] = splitBackwards(inTurn(forwards, backwards, warmUp), r)
+		o[r] = splitBackwards(inTurn(forwards, backwards, warmUp), r)
 	}
-	return order
+	return o
 }
 
 // loopedStages places stage s on rank s mod P: chunk k of rank r is k·P + r.
-func loopedStages(s Shape) []int32 {
+func loopedStages(s graph.Shape) []int32 {
 	stageRank := make([]int32, s.Stages())
 	for stage := range stageRank {
 		stageRank[stage] = int32(stage % s.Ranks)
@@ -59,7 +62,7 @@ func loopedStages(s Shape) []int32 {
 // M/P rounds, rounded down, of equal size. A group, which is Megatron-LM's
 // microbatch-group-size-per-virtual-pipeline-stage, may leave a last round that
 // is smaller, but in which every rank still finds a microbatch.
-func legalRounds(s Shape) error {
+func legalRounds(s graph.Shape) error {
 	m, rounds := s.Microbatches, max(1, s.Microbatches/s.Ranks)
 	switch {
 	case s.Group != 0 && s.Virtual <= 1:
@@ -67,26 +70,26 @@ func legalRounds(s Shape) error {
 	case s.Group == 0 && (s.Virtual <= 1 || m%rounds == 0):
 		return nil
 	case s.Group == 0:
-		return fmt.Errorf("microbatches = %d: over %d ranks they go in %d rounds of equal size; the next numbers that do are %s", m, s.Ranks, rounds, s.nearestRounds())
+		return fmt.Errorf("microbatches = %d: over %d ranks they go in %d rounds of equal size; the next numbers that do are %s", m, s.Ranks, rounds, nearestRounds(s))
 	case m < s.Ranks:
 		return fmt.Errorf("group = %d: a group has a microbatch for each of the %d ranks, and there are %d; remove group", s.Group, s.Ranks, m)
 	case s.Group < s.Ranks || s.Group > m:
 		return fmt.Errorf("group = %d: must be from stages = %d to microbatches = %d", s.Group, s.Ranks, m)
-	case !s.groups(s.Group):
-		return fmt.Errorf("group = %d: of %d microbatches the last group would have %d, fewer than the %d ranks; legal are %s", s.Group, m, m%s.Group, s.Ranks, s.legalGroups())
+	case !groups(s, s.Group):
+		return fmt.Errorf("group = %d: of %d microbatches the last group would have %d, fewer than the %d ranks; legal are %s", s.Group, m, m%s.Group, s.Ranks, legalGroups(s))
 	}
 	return nil
 }
 
 // groups reports whether every group of so many microbatches has one for every
 // rank.
-func (s Shape) groups(group int) bool {
+func groups(s graph.Shape, group int) bool {
 	last := s.Microbatches % group
 	return last == 0 || last >= s.Ranks
 }
 
 // nearestRounds names the numbers of microbatches next to M that are legal.
-func (s Shape) nearestRounds() string {
+func nearestRounds(s graph.Shape) string {
 	legal := func(m int) bool { return m%max(1, m/s.Ranks) == 0 }
 	below, above := s.Microbatches-1, s.Microbatches+1
 	for !legal(below) {
@@ -99,11 +102,11 @@ func (s Shape) nearestRounds() string {
 }
 
 // legalGroups lists the sizes of group that are legal, the first few of them.
-func (s Shape) legalGroups() string {
+func legalGroups(s graph.Shape) string {
 	const most = 8
 	var legal []string
 	for n := s.Ranks; n <= s.Microbatches && len(legal) < most; n++ {
-		if s.groups(n) {
+		if groups(s, n) {
 			legal = append(legal, fmt.Sprint(n))
 		}
 	}

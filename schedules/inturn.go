@@ -1,5 +1,10 @@
 package schedules
 
+import (
+	"psim/schedules/graph"
+	"psim/schedules/order"
+)
+
 // turns lists the forwards of a rank and its full backwards, in the order in
 // which a looped schedule takes them. Microbatches go in rounds: a round passes
 // through all of the rank's chunks before the next begins, forwards from the
@@ -7,15 +12,15 @@ package schedules
 //
 //	V = 2, rounds of 2:  F  0.0 0.1 1.0 1.1 | 0.2 0.3 1.2 1.3    chunk.microbatch
 //	                     B  1.0 1.1 0.0 0.1 | 1.2 1.3 0.2 0.3
-func turns(s Shape, rank int) (forwards, backwards []Action) {
+func turns(s graph.Shape, rank int) (forwards, backwards []order.Action) {
 	chunks, round := max(1, s.Virtual), round(s)
-	forwards = make([]Action, 0, chunks*s.Microbatches)
-	backwards = make([]Action, 0, chunks*s.Microbatches)
+	forwards = make([]order.Action, 0, chunks*s.Microbatches)
+	backwards = make([]order.Action, 0, chunks*s.Microbatches)
 	for first := 0; first < s.Microbatches; first += round {
 		for k := range chunks {
 			for m := first; m < min(first+round, s.Microbatches); m++ {
-				forwards = append(forwards, Action{Kind: Forward, Stage: int32(k*s.Ranks + rank), Microbatch: int32(m)})
-				backwards = append(backwards, Action{Kind: Backward, Stage: int32((chunks-1-k)*s.Ranks + rank), Microbatch: int32(m)})
+				forwards = append(forwards, order.Action{Kind: graph.Forward, Stage: int32(k*s.Ranks + rank), Microbatch: int32(m)})
+				backwards = append(backwards, order.Action{Kind: graph.Backward, Stage: int32((chunks-1-k)*s.Ranks + rank), Microbatch: int32(m)})
 			}
 		}
 	}
@@ -24,7 +29,7 @@ func turns(s Shape, rank int) (forwards, backwards []Action) {
 
 // round is the number of microbatches in a round: the group that is asked for,
 // or else as many equal rounds as hold at least P microbatches each.
-func round(s Shape) int {
+func round(s graph.Shape) int {
 	if s.Group > 0 {
 		return s.Group
 	}
@@ -35,8 +40,8 @@ func round(s Shape) int {
 // the backwards that are left.
 //
 //	warmUp = 2:  F F  F B F B F B  B B
-func inTurn(forwards, backwards []Action, warmUp int) []Action {
-	actions := make([]Action, 0, len(forwards)+len(backwards))
+func inTurn(forwards, backwards []order.Action, warmUp int) []order.Action {
+	actions := make([]order.Action, 0, len(forwards)+len(backwards))
 	n := len(forwards)
 	warmUp = min(warmUp, n)
 	for k := range n + warmUp {
@@ -54,16 +59,16 @@ func inTurn(forwards, backwards []Action, warmUp int) []Action {
 // input gradients later, first in, first out. What is left comes at the end.
 //
 //	delay = 1:  F B F B B  →  F I0 F I1 W0 I2 W1 W2
-func splitBackwards(actions []Action, delay int) []Action {
-	split := make([]Action, 0, 2*len(actions))
-	var waiting []Action
+func splitBackwards(actions []order.Action, delay int) []order.Action {
+	split := make([]order.Action, 0, 2*len(actions))
+	var waiting []order.Action
 	for _, a := range actions {
-		if a.Kind != Backward {
+		if a.Kind != graph.Backward {
 			split = append(split, a)
 			continue
 		}
-		split = append(split, Action{Kind: InputGradient, Stage: a.Stage, Microbatch: a.Microbatch})
-		waiting = append(waiting, Action{Kind: WeightGradient, Stage: a.Stage, Microbatch: a.Microbatch})
+		split = append(split, order.Action{Kind: graph.InputGradient, Stage: a.Stage, Microbatch: a.Microbatch})
+		waiting = append(waiting, order.Action{Kind: graph.WeightGradient, Stage: a.Stage, Microbatch: a.Microbatch})
 		if len(waiting) > delay {
 			split, waiting = append(split, waiting[0]), waiting[1:]
 		}

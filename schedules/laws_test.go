@@ -8,21 +8,23 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
 )
 
 // drawServed draws a schedule of the catalog and a shape that it serves.
-func drawServed(t *rapid.T) (schedules.Schedule, schedules.Shape) {
+func drawServed(t *rapid.T) (schedules.Schedule, graph.Shape) {
 	s := rapid.SampledFrom(schedules.Catalog()).Draw(t, "schedule")
 	return s, rapid.SampledFrom(served(s, 6, 14, 4)).Draw(t, "shape")
 }
 
 // served are the shapes up to a size that a schedule serves.
-func served(s schedules.Schedule, ranks, microbatches, virtual int) []schedules.Shape {
-	var shapes []schedules.Shape
+func served(s schedules.Schedule, ranks, microbatches, virtual int) []graph.Shape {
+	var shapes []graph.Shape
 	for p := 1; p <= ranks; p++ {
 		for m := 1; m <= microbatches; m++ {
 			for v := 1; v <= virtual; v++ {
-				shape := s.Sized(schedules.Shape{Ranks: p, Microbatches: m, Virtual: v})
+				shape := s.Sized(graph.Shape{Ranks: p, Microbatches: m, Virtual: v})
 				if s.Check(shape) == nil {
 					shapes = append(shapes, shape)
 				}
@@ -40,11 +42,11 @@ func TestEachOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, shape := drawServed(t)
 		p := looped(t, s.Name, shape)
-		g := graph(t, p)
-		count := map[schedules.Action]int{}
+		g := graphOf(t, p)
+		count := map[order.Action]int{}
 		type list struct {
 			rank, stage int
-			kind        schedules.Kind
+			kind        graph.Kind
 		}
 		lists := map[list][]int32{}
 		for r, actions := range p.Order {
@@ -53,25 +55,25 @@ func TestEachOnce(t *testing.T) {
 				count[a]++
 				require.EqualValues(t, r, g.RankOf(a.Stage, a.Microbatch), "%v", a)
 				kind := a.Kind
-				if kind == schedules.InputGradient {
-					kind = schedules.Backward
+				if kind == graph.InputGradient {
+					kind = graph.Backward
 				}
 				lists[list{r, int(a.Stage), kind}] = append(lists[list{r, int(a.Stage), kind}], a.Microbatch)
 			}
 		}
 		for stage := range int32(len(p.StageRank)) {
 			for m := range int32(shape.Microbatches) {
-				of := func(k schedules.Kind) int {
-					return count[schedules.Action{Kind: k, Stage: stage, Microbatch: m}]
+				of := func(k graph.Kind) int {
+					return count[order.Action{Kind: k, Stage: stage, Microbatch: m}]
 				}
-				require.Equal(t, 1, of(schedules.Forward), "%dF%d", stage, m)
-				require.Equal(t, 1, of(schedules.Backward)+of(schedules.InputGradient), "%dB%d", stage, m)
-				require.Equal(t, of(schedules.InputGradient), of(schedules.WeightGradient), "%dW%d", stage, m)
+				require.Equal(t, 1, of(graph.Forward), "%dF%d", stage, m)
+				require.Equal(t, 1, of(graph.Backward)+of(graph.InputGradient), "%dB%d", stage, m)
+				require.Equal(t, of(graph.InputGradient), of(graph.WeightGradient), "%dW%d", stage, m)
 			}
 		}
 		for at, microbatches := range lists {
-			if at.kind != schedules.WeightGradient {
-				requireMonotone(t, microbatches, at.kind == schedules.Backward)
+			if at.kind != graph.WeightGradient {
+				requireMonotone(t, microbatches, at.kind == graph.Backward)
 			}
 		}
 	})
@@ -94,7 +96,7 @@ func TestCatalogRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, shape := drawServed(t)
 		p := looped(t, s.Name, shape)
-		back, err := schedules.ReadCSV(strings.NewReader(write(t, p.Order)))
+		back, err := order.ReadCSV(strings.NewReader(write(t, p.Order)))
 		require.NoError(t, err)
 		require.Equal(t, p.Order, back)
 		if p.SecondRank != nil {
@@ -107,7 +109,7 @@ func TestCatalogRoundTrip(t *testing.T) {
 
 		whole, err := p.Order.WithMessages()
 		require.NoError(t, err)
-		back, err = schedules.ReadCSV(strings.NewReader(write(t, whole)))
+		back, err = order.ReadCSV(strings.NewReader(write(t, whole)))
 		require.NoError(t, err)
 		require.Equal(t, whole, back)
 		own, size, err = schedules.Custom("mine.csv", back)
@@ -135,16 +137,16 @@ func TestShardingCells(t *testing.T) {
 		}
 		plain, err := p.Order.WithMessages()
 		require.NoError(t, err)
-		sprinkled := make(schedules.Order, len(plain))
+		sprinkled := make(order.Order, len(plain))
 		for r, actions := range plain {
 			for _, a := range actions {
 				if kind := rapid.IntRange(0, 9).Draw(t, "kind"); kind < 3 {
-					sprinkled[r] = append(sprinkled[r], schedules.Action{Kind: schedules.Unshard + schedules.Kind(kind), Stage: stageOn(p.StageRank, r), Microbatch: schedules.None})
+					sprinkled[r] = append(sprinkled[r], order.Action{Kind: graph.Unshard + graph.Kind(kind), Stage: stageOn(p.StageRank, r), Microbatch: graph.None})
 				}
 				sprinkled[r] = append(sprinkled[r], a)
 			}
 		}
-		back, err := schedules.ReadCSV(strings.NewReader(write(t, sprinkled)))
+		back, err := order.ReadCSV(strings.NewReader(write(t, sprinkled)))
 		require.NoError(t, err)
 		require.Equal(t, sprinkled, back)
 		require.NoError(t, back.Hang(false))
@@ -156,10 +158,10 @@ func TestShardingCells(t *testing.T) {
 		require.Equal(t, plain.Compute(), computed)
 
 		// Without messages they may stand too, and messages can be added.
-		withOut := make(schedules.Order, len(sprinkled))
+		withOut := make(order.Order, len(sprinkled))
 		for r, actions := range sprinkled {
 			for _, a := range actions {
-				if a.Kind.Compute() || a.Microbatch == schedules.None {
+				if a.Kind.Compute() || a.Microbatch == graph.None {
 					withOut[r] = append(withOut[r], a)
 				}
 			}
@@ -179,5 +181,5 @@ func stageOn(stageRank []int32, rank int) int32 {
 			return int32(s)
 		}
 	}
-	return schedules.None
+	return graph.None
 }

@@ -8,15 +8,17 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
 )
 
 // A file from before November 2024 has BW for the full backward and B for the
 // input gradient; one without any BW is read as it stands.
 func TestLegacyCSV(t *testing.T) {
-	o, err := schedules.ReadCSV(strings.NewReader("0F0,0F1, 0B0,0BW1,0W0\r\n1F0,1F1,1BW0,1BW1\r\n"))
+	o, err := order.ReadCSV(strings.NewReader("0F0,0F1, 0B0,0BW1,0W0\r\n1F0,1F1,1BW0,1BW1\r\n"))
 	require.NoError(t, err)
 	require.Equal(t, parse(t, "0F0 0F1 0I0 0B1 0W0\n1F0 1F1 1B0 1B1"), o)
-	o, err = schedules.ReadCSV(strings.NewReader("0F0,0B0"))
+	o, err = order.ReadCSV(strings.NewReader("0F0,0B0"))
 	require.NoError(t, err)
 	require.Equal(t, parse(t, "0F0 0B0"), o)
 }
@@ -24,7 +26,7 @@ func TestLegacyCSV(t *testing.T) {
 // 1F1B on two ranks with PyTorch's messages: rank 0 finds a RECV where it stood
 // when rank 1 sent.
 func TestWithMessages(t *testing.T) {
-	o := order(t, "1f1b", 2, 3)
+	o := orderOf(t, "1f1b", 2, 3)
 	all, err := o.WithMessages()
 	require.NoError(t, err)
 	require.Equal(t, text(`
@@ -50,13 +52,13 @@ func TestWithMessages(t *testing.T) {
 func TestMessagesOfSchedules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPipeline(t)
-		for _, add := range []func() (schedules.Order, error){p.Order.WithMessages, p.Order.WithLateReceives} {
+		for _, add := range []func() (order.Order, error){p.Order.WithMessages, p.Order.WithLateReceives} {
 			all, err := add()
 			if err != nil { // a placement that leaves a rank without stages
 				require.ErrorContains(t, err, "stage")
 				return
 			}
-			back, err := schedules.ReadCSV(strings.NewReader(write(t, all)))
+			back, err := order.ReadCSV(strings.NewReader(write(t, all)))
 			require.NoError(t, err)
 			require.Equal(t, all.String(), back.String())
 			require.Equal(t, p.Order.String(), back.Compute().String())
@@ -71,9 +73,9 @@ func TestMessagesOfSchedules(t *testing.T) {
 			for _, actions := range all {
 				for _, a := range actions {
 					switch a.Kind {
-					case schedules.SendForward, schedules.SendBackward:
+					case graph.SendForward, graph.SendBackward:
 						count++
-					case schedules.ReceiveForward, schedules.ReceiveBackward:
+					case graph.ReceiveForward, graph.ReceiveBackward:
 						count--
 					}
 				}
@@ -144,7 +146,7 @@ hangs after 0 of 1 messages
 // and its neighbour gradients; GPipe never does.
 func TestHangOfSchedules(t *testing.T) {
 	for name, hangs := range map[string]bool{"gpipe": false, "model-parallel": false, "1f1b": true, "zb-h1": true, "interleaved-1f1b": true} {
-		p := looped(t, name, schedules.Shape{Ranks: 4, Microbatches: 8})
+		p := looped(t, name, graph.Shape{Ranks: 4, Microbatches: 8})
 		late, err := p.Order.WithLateReceives()
 		require.NoError(t, err)
 		require.Equal(t, hangs, late.Hang(true) != nil, name)
@@ -172,10 +174,10 @@ func TestCustomErrors(t *testing.T) {
 		_, _, err := schedules.Custom("mine", parse(t, c.order))
 		require.ErrorContains(t, err, c.want)
 	}
-	_, _, err := schedules.Custom("mine", schedules.Order{parse(t, "0F0 0B0")[0], nil})
+	_, _, err := schedules.Custom("mine", order.Order{parse(t, "0F0 0B0")[0], nil})
 	require.EqualError(t, err, "rank 1 has nothing to do: line 2 is empty")
 	s, shape, err := schedules.Custom("mine", parse(t, "0F0 2F0 2B0 0B0\n1F0 3F0 3B0 1B0"))
 	require.NoError(t, err)
-	require.Equal(t, schedules.Shape{Ranks: 2, Virtual: 2, Microbatches: 1}, shape)
+	require.Equal(t, graph.Shape{Ranks: 2, Virtual: 2, Microbatches: 1}, shape)
 	require.Equal(t, []int32{0, 1, 0, 1}, s.Placement(shape))
 }

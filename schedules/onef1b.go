@@ -1,5 +1,10 @@
 package schedules
 
+import (
+	"psim/schedules/graph"
+	"psim/schedules/order"
+)
+
 // oneForwardOneBackward warms up with P − 1 − r forwards on rank r, then runs
 // one forward and one backward in turn (Narayanan et al. 2019 and 2021, the
 // flushed variant). Its bubble is GPipe's; its memory is bounded by P, not M.
@@ -7,11 +12,11 @@ package schedules
 //	rank 0: F0 F1 F2 B0 F3 B1 F4 B2 B3 B4
 //	rank 1: F0 F1 B0 F2 B1 F3 B2 F4 B3 B4
 //	rank 2: F0 B0 F1 B1 F2 B2 F3 B3 F4 B4
-func oneForwardOneBackward(s Shape, _ []int32) Order {
-	order := make(Order, s.Ranks)
-	for r := range order {
+func oneForwardOneBackward(s graph.Shape, _ []int32) order.Order {
+	o := make(order.Order, s.Ranks)
+	for r := range o {
 		forwards, backwards := turns(s, r)
-		order[r] = inTurn(forwards, backwards, s.Ranks-1-r)
+		o[r] = inTurn(forwards, backwards, s.Ranks-1-r)
 	}
-	return order
+	return o
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"psim/internal/units"
+	"psim/schedules/graph"
 )
 
 // Options is the [schedule] section.
@@ -122,8 +123,8 @@ func (b Batch) Samples(replicas, microbatches int) ([]int64, error) {
 	switch {
 	case b.Global == 0 && micro == 0:
 		return nil, errors.New("global is missing: give the samples per step (batch.global), or per microbatch (batch.micro)")
-	case b.Global == 0 && m > MaxTasks:
-		return nil, fmt.Errorf("micro = %d: schedule.microbatches = %d is more than the %d that are supported", micro, m, MaxTasks)
+	case b.Global == 0 && m > graph.MaxTasks:
+		return nil, fmt.Errorf("micro = %d: schedule.microbatches = %d is more than the %d that are supported", micro, m, graph.MaxTasks)
 	case b.Global == 0:
 		return repeat(micro, max(1, m)), nil
 	case micro == 0:
@@ -140,8 +141,8 @@ func (b Batch) Samples(replicas, microbatches int) ([]int64, error) {
 		}
 		return nil, fmt.Errorf("micro = %d: %d samples per replica (batch.global / parallel.data) make %d microbatches of that size, but schedule.microbatches = %d; remove one of the three", micro, perReplica, count, m)
 	}
-	if count > MaxTasks {
-		return nil, fmt.Errorf("global = %d: makes %d microbatches; at most %d are supported", b.Global, count, MaxTasks)
+	if count > graph.MaxTasks {
+		return nil, fmt.Errorf("global = %d: makes %d microbatches; at most %d are supported", b.Global, count, graph.MaxTasks)
 	}
 	samples := repeat(micro, count)
 	samples[count-1] = perReplica - micro*(count-1)

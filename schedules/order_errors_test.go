@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
 )
 
 // One stage per rank and two microbatches; every message is exact.
@@ -112,14 +113,14 @@ rank 1, step 5: 1W0 is there twice
 		t.Run(c.name, func(t *testing.T) {
 			err := parse(t, c.order).Validate([]int32{0, 1}, 2)
 			require.EqualError(t, err, strings.TrimPrefix(c.want, "\n"))
-			var place *schedules.OrderError
+			var place *order.Error
 			require.True(t, errors.As(err, &place))
 		})
 	}
 }
 
 func TestOrderErrorOfOtherKind(t *testing.T) {
-	o := schedules.Order{{{Kind: schedules.SendForward}}}
+	o := order.Order{{{Kind: graph.SendForward}}}
 	require.EqualError(t, o.Validate([]int32{0}, 1), `rank 0, step 0: SEND_F is not a compute action; only F, B, I and W are
   step           0
   rank 0: 0SEND_F0
@@ -131,16 +132,16 @@ func TestOrderErrorOfOtherKind(t *testing.T) {
 func TestOrderErrorsAreFound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks, m := rapid.IntRange(1, 5).Draw(t, "ranks"), rapid.IntRange(1, 6).Draw(t, "microbatches")
-		o := order(t, rapid.SampledFrom([]string{"gpipe", "1f1b", "torchgpipe"}).Draw(t, "name"), ranks, m)
-		stages := schedules.OneStagePerRank(ranks)
+		o := orderOf(t, rapid.SampledFrom([]string{"gpipe", "1f1b", "torchgpipe"}).Draw(t, "name"), ranks, m)
+		stages := graph.OneStagePerRank(ranks)
 		require.NoError(t, o.Validate(stages, m))
 		r := rapid.IntRange(0, ranks-1).Draw(t, "rank")
 		i := rapid.IntRange(0, len(o[r])-1).Draw(t, "index")
-		dropped := append(append([]schedules.Action{}, o[r][:i]...), o[r][i+1:]...)
-		doubled := append(append([]schedules.Action{}, o[r]...), o[r][i])
-		for _, row := range [][]schedules.Action{dropped, doubled} {
+		dropped := append(append([]order.Action{}, o[r][:i]...), o[r][i+1:]...)
+		doubled := append(append([]order.Action{}, o[r]...), o[r][i])
+		for _, row := range [][]order.Action{dropped, doubled} {
 			o[r] = row
-			var place *schedules.OrderError
+			var place *order.Error
 			require.ErrorAs(t, o.Validate(stages, m), &place)
 			require.Equal(t, r, place.Rank)
 		}

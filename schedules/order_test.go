@@ -9,6 +9,9 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
+	"psim/schedules/wiring"
 )
 
 func TestPublishedOrders(t *testing.T) {
@@ -23,7 +26,7 @@ func TestPublishedOrders(t *testing.T) {
 		require.Len(t, entries, count)
 		for _, e := range entries {
 			t.Run(fmt.Sprintf("%s P=%d M=%d V=%d", e.Schedule, e.P, e.M, e.V), func(t *testing.T) {
-				p := looped(t, e.Schedule, schedules.Shape{Ranks: e.P, Microbatches: e.M, Virtual: e.V})
+				p := looped(t, e.Schedule, graph.Shape{Ranks: e.P, Microbatches: e.M, Virtual: e.V})
 				require.Equal(t, strings.Join(e.Order, "\n")+"\n", p.Order.String())
 				require.Equal(t, e.Peak, peaks(t, p))
 			})
@@ -32,9 +35,9 @@ func TestPublishedOrders(t *testing.T) {
 }
 
 // peaks is the number of activations that every rank holds at most.
-func peaks(t tb, p schedules.Pipeline) []int {
+func peaks(t tb, p wiring.Pipeline) []int {
 	var peak []int
-	for _, r := range schedules.Summarize(relax(t, graph(t, p), unit)).Ranks {
+	for _, r := range graph.Summarize(relax(t, graphOf(t, p), unit)).Ranks {
 		peak = append(peak, r.PeakInFlight)
 	}
 	return peak
@@ -84,7 +87,7 @@ func TestOrders(t *testing.T) {
 			1F0 1F1 2F0 2F1 2B0 2B1 1B0 1B1`, []int{4, 4}},
 	} {
 		t.Run(fmt.Sprintf("%s P=%d M=%d %v", c.name, c.ranks, c.microbatches, c.placement), func(t *testing.T) {
-			require.Equal(t, text(c.want), order(t, c.name, c.ranks, c.microbatches, c.placement...).String())
+			require.Equal(t, text(c.want), orderOf(t, c.name, c.ranks, c.microbatches, c.placement...).String())
 			require.Equal(t, c.peak, peaks(t, pipeline(t, c.name, c.ranks, c.microbatches, c.placement...)))
 		})
 	}
@@ -124,7 +127,7 @@ func TestOrdersAreLegal(t *testing.T) {
 
 // checkCopies checks a schedule that holds every stage twice: what is needed is
 // there once, on the ranks that its microbatch goes through.
-func checkCopies(t *rapid.T, s schedules.Schedule, shape schedules.Shape) {
+func checkCopies(t *rapid.T, s schedules.Schedule, shape graph.Shape) {
 	p := looped(t, s.Name, shape)
 	for r, actions := range p.Order {
 		for _, a := range actions {
@@ -149,15 +152,15 @@ func checkCopies(t *rapid.T, s schedules.Schedule, shape schedules.Shape) {
 // Megatron-LM's own example of groups: five microbatches over two ranks with two
 // chunks each, in a group of three and one of two.
 func TestGroups(t *testing.T) {
-	o, stageRank := shaped(t, "interleaved-1f1b", schedules.Shape{Ranks: 2, Microbatches: 5, Virtual: 2, Group: 3})
+	o, stageRank := shaped(t, "interleaved-1f1b", graph.Shape{Ranks: 2, Microbatches: 5, Virtual: 2, Group: 3})
 	require.Equal(t, []int32{0, 1, 0, 1}, stageRank)
 	require.Equal(t, text(`
 		0F0 0F1 0F2 2F0 2F1 2F2 2B0 0F3 2B1 0F4 2B2 2F3 0B0 2F4 0B1 0B2 2B3 2B4 0B3 0B4
 		1F0 1F1 1F2 3F0 3B0 3F1 3B1 3F2 3B2 1F3 1B0 1F4 1B1 3F3 1B2 3F4 3B3 3B4 1B3 1B4`), o.String())
 
 	// As large as the rounds, a group changes nothing.
-	grouped, _ := shaped(t, "interleaved-1f1b", schedules.Shape{Ranks: 3, Microbatches: 8, Virtual: 2, Group: 4})
-	rounds, _ := shaped(t, "interleaved-1f1b", schedules.Shape{Ranks: 3, Microbatches: 8, Virtual: 2})
+	grouped, _ := shaped(t, "interleaved-1f1b", graph.Shape{Ranks: 3, Microbatches: 8, Virtual: 2, Group: 4})
+	rounds, _ := shaped(t, "interleaved-1f1b", graph.Shape{Ranks: 3, Microbatches: 8, Virtual: 2})
 	require.Equal(t, rounds, grouped)
 }
 
@@ -166,7 +169,7 @@ func TestOneChunk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks, m := rapid.IntRange(1, 9).Draw(t, "ranks"), rapid.IntRange(1, 24).Draw(t, "microbatches")
 		for looped, plain := range map[string]string{"interleaved-1f1b": "1f1b", "interleaved-zero-bubble": "zb-h1", "looped-bfs": "torchgpipe"} {
-			require.Equal(t, order(t, plain, ranks, m), order(t, looped, ranks, m), looped)
+			require.Equal(t, orderOf(t, plain, ranks, m), orderOf(t, looped, ranks, m), looped)
 		}
 	})
 }
@@ -191,25 +194,25 @@ func TestStages(t *testing.T) {
 		}
 		require.Equal(t, c.want, got)
 	}
-	_, err := schedules.Order{{{Kind: schedules.Forward, Stage: -1}}}.Stages()
+	_, err := order.Order{{{Kind: graph.Forward, Stage: -1}}}.Stages()
 	require.EqualError(t, err, "rank 0 has stage -1: the stages must be numbered from 0")
 	require.True(t, parse(t, "0F0 0I0 0W0").Split())
-	require.Zero(t, schedules.Order{}.Microbatches())
+	require.Zero(t, order.Order{}.Microbatches())
 }
 
 func TestScheduleErrors(t *testing.T) {
-	shape := func(ranks, microbatches int) schedules.Shape {
-		return schedules.Shape{Ranks: ranks, Microbatches: microbatches}
+	shape := func(ranks, microbatches int) graph.Shape {
+		return graph.Shape{Ranks: ranks, Microbatches: microbatches}
 	}
 	for _, c := range []struct {
 		name      string
-		shape     schedules.Shape
+		shape     graph.Shape
 		placement []int32
 		want      string
 	}{
 		{"1f1b", shape(0, 1), nil, "stages = 0: there must be at least 1"},
 		{"1f1b", shape(2, 0), nil, "microbatches = 0: there must be at least 1"},
-		{"1f1b", schedules.Shape{Ranks: 2, Virtual: 2, Microbatches: 2}, nil, "virtual_stages = 2: 1f1b holds one stage per rank; remove virtual_stages or set it to 1"},
+		{"1f1b", graph.Shape{Ranks: 2, Virtual: 2, Microbatches: 2}, nil, "virtual_stages = 2: 1f1b holds one stage per rank; remove virtual_stages or set it to 1"},
 		{"ddp", shape(2, 1), nil, "stages = 2: ddp does not split the network, so it takes 1; its copies are set by parallel.data"},
 		{"gpipe", shape(1<<16, 1<<16), nil, "stages = 65536 × microbatches = 65536: more than 2147483647 tasks"},
 		{"1f1b", shape(2, 2), []int32{0, 1, 0}, "1f1b cannot run 3 stages on 2 ranks: it needs one stage per rank (gpipe and model-parallel take any placement)"},
@@ -246,13 +249,13 @@ func TestScheduleErrors(t *testing.T) {
 	} {
 		s, err := schedules.Find(c.name)
 		require.NoError(t, err)
-		require.EqualError(t, s.Check(schedules.Shape{Ranks: c.ranks, Microbatches: c.m, Virtual: c.virtual, Group: c.grouping}), c.want)
+		require.EqualError(t, s.Check(graph.Shape{Ranks: c.ranks, Microbatches: c.m, Virtual: c.virtual, Group: c.grouping}), c.want)
 	}
 	bfs, err := schedules.Find("looped-bfs")
 	require.NoError(t, err)
-	_, err = bfs.Order(schedules.Shape{Ranks: 2, Microbatches: 2, Virtual: 2}, []int32{0, 1, 1, 0})
+	_, err = bfs.Order(graph.Shape{Ranks: 2, Microbatches: 2, Virtual: 2}, []int32{0, 1, 1, 0})
 	require.EqualError(t, err, "placement of stage 2 on rank 1: looped-bfs needs it on rank 0 (gpipe and model-parallel take any placement)")
-	_, err = bfs.Order(schedules.Shape{Ranks: 2, Microbatches: 2, Virtual: 2}, []int32{0, 1})
+	_, err = bfs.Order(graph.Shape{Ranks: 2, Microbatches: 2, Virtual: 2}, []int32{0, 1})
 	require.EqualError(t, err, "looped-bfs cannot run 2 stages on 2 ranks: it needs 2 stages per rank (gpipe and model-parallel take any placement)")
 	_, err = schedules.Find("fifo")
 	require.EqualError(t, err, `there is no schedule "fifo"; the schedules are `+strings.Join(schedules.Names(), ", "))

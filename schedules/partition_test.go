@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim/schedules"
+	"psim/schedules/partition"
 )
 
 func TestPartitions(t *testing.T) {
@@ -15,7 +15,7 @@ func TestPartitions(t *testing.T) {
 		n, stages int
 		want      []int
 	}{{7, 3, []int{3, 2, 2}}, {6, 3, []int{2, 2, 2}}, {3, 3, []int{1, 1, 1}}, {5, 1, []int{5}}} {
-		got, err := schedules.PartitionEqual(c.n, c.stages)
+		got, err := partition.Equal(c.n, c.stages)
 		require.NoError(t, err)
 		require.Equal(t, c.want, got)
 	}
@@ -29,7 +29,7 @@ func TestPartitions(t *testing.T) {
 		{[]float64{9, 1, 1, 1, 1, 1, 1}, []int{1, 3, 3}}, // any cut of the ones is as good for the bottleneck
 		{[]float64{0, 0, 5, 0, 5}, []int{2, 1, 2}},
 	} {
-		got, err := schedules.PartitionBalanced(c.costs, 3)
+		got, err := partition.Balanced(c.costs, 3)
 		require.NoError(t, err)
 		require.Equal(t, score(c.costs, c.want), score(c.costs, got), "%v %v", c.costs, got)
 	}
@@ -73,9 +73,9 @@ func TestPartitionBalancedIsBest(t *testing.T) {
 				best = s
 			}
 		})
-		got, err := schedules.PartitionBalanced(costs, stages)
+		got, err := partition.Balanced(costs, stages)
 		require.NoError(t, err)
-		_, err = schedules.PartitionExplicit(got, len(costs), stages)
+		_, err = partition.Explicit(got, len(costs), stages)
 		require.NoError(t, err)
 		require.Equal(t, best, score(costs, got))
 	})
@@ -88,9 +88,9 @@ func TestPartitionBalancedFractions(t *testing.T) {
 		stages := rapid.IntRange(1, len(costs)).Draw(t, "stages")
 		best := math.Inf(1)
 		compositions(len(costs), stages, nil, func(sizes []int) { best = min(best, score(costs, sizes)[0]) })
-		got, err := schedules.PartitionBalanced(costs, stages)
+		got, err := partition.Balanced(costs, stages)
 		require.NoError(t, err)
-		_, err = schedules.PartitionExplicit(got, len(costs), stages)
+		_, err = partition.Explicit(got, len(costs), stages)
 		require.NoError(t, err)
 		require.LessOrEqual(t, score(costs, got)[0], best*(1+1e-9))
 	})
@@ -100,9 +100,9 @@ func TestPartitionEqualLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 200).Draw(t, "layers")
 		stages := rapid.IntRange(1, n).Draw(t, "stages")
-		sizes, err := schedules.PartitionEqual(n, stages)
+		sizes, err := partition.Equal(n, stages)
 		require.NoError(t, err)
-		_, err = schedules.PartitionExplicit(sizes, n, stages)
+		_, err = partition.Explicit(sizes, n, stages)
 		require.NoError(t, err)
 		require.LessOrEqual(t, sizes[0]-sizes[stages-1], 1)
 		require.IsNonIncreasing(t, append(sizes, 0))
@@ -120,17 +120,17 @@ func TestPartitionErrors(t *testing.T) {
 		{[]int{1, 2, -1}, 2, 3, "the partition gives stage 2 -1 layers; every stage needs at least one"},
 		{[]int{1, 2}, 4, 2, "the partition adds up to 3 layers; the network has 4"},
 	} {
-		_, err := schedules.PartitionExplicit(c.sizes, c.n, c.stages)
+		_, err := partition.Explicit(c.sizes, c.n, c.stages)
 		require.EqualError(t, err, c.want)
 	}
-	_, err := schedules.PartitionEqual(3, 4)
+	_, err := partition.Equal(3, 4)
 	require.EqualError(t, err, "4 stages for a network of 3 layers: every stage needs at least one layer")
-	_, err = schedules.PartitionEqual(3, 0)
+	_, err = partition.Equal(3, 0)
 	require.EqualError(t, err, "0 stages: there must be at least 1")
-	_, err = schedules.PartitionBalanced(nil, 1)
+	_, err = partition.Balanced(nil, 1)
 	require.EqualError(t, err, "1 stage for a network of 0 layers: every stage needs at least one layer")
 	for cost, want := range map[float64]string{-1: "-1", math.NaN(): "NaN", math.Inf(1): "+Inf"} {
-		_, err = schedules.PartitionBalanced([]float64{1, cost}, 2)
+		_, err = partition.Balanced([]float64{1, cost}, 2)
 		require.EqualError(t, err, "layer 1 costs "+want+": a cost must be finite and not negative")
 	}
 }

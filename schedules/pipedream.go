@@ -1,7 +1,8 @@
 package schedules
 
 import (
-	"fmt"
+	"psim/schedules/graph"
+	"psim/schedules/order"
 )
 
 // pipedream never lets the pipeline run empty: every backward updates its stage at
@@ -19,12 +20,6 @@ import (
 // The forward of microbatch m on stage s thus has the weights after
 // max(0, m − (P − 1 − s)) updates. A graph is one run of M microbatches, which
 // fills and drains the pipeline once.
-func pipedream(s Shape, stageRank []int32) Order { return oneForwardOneBackward(s, stageRank) }
-
-// oneReplica refuses copies: their updates would have to be summed one by one.
-func oneReplica(s Shape) error {
-	if s.Replicas > 1 {
-		return fmt.Errorf(`name = "pipedream": updates a stage after every microbatch, which is not modelled over replicas; set parallel.data = 1, not %d`, s.Replicas)
-	}
-	return nil
+func pipedream(s graph.Shape, stageRank []int32) order.Order {
+	return oneForwardOneBackward(s, stageRank)
 }

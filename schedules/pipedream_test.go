@@ -7,6 +7,8 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
 // Every backward is followed by an update of its stage on the same stream, and by
@@ -15,10 +17,10 @@ import (
 func TestPipedreamUpdates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks, m := rapid.IntRange(1, 7).Draw(t, "ranks"), rapid.IntRange(1, 20).Draw(t, "microbatches")
-		p := looped(t, "pipedream", schedules.Shape{Ranks: ranks, Microbatches: m})
-		require.Equal(t, order(t, "1f1b", ranks, m), p.Order)
+		p := looped(t, "pipedream", graph.Shape{Ranks: ranks, Microbatches: m})
+		require.Equal(t, orderOf(t, "1f1b", ranks, m), p.Order)
 		p.Optimizer = true
-		g := graph(t, p)
+		g := graphOf(t, p)
 		require.True(t, g.Stashing)
 		updates := make([]int, ranks)
 		start, order := g.ByStream()
@@ -26,13 +28,13 @@ func TestPipedreamUpdates(t *testing.T) {
 			for n := start[s]; n < start[s+1]; n++ {
 				task := g.Tasks[order[n]]
 				switch task.Kind {
-				case schedules.Forward:
+				case graph.Forward:
 					require.Equal(t, max(0, int(task.Microbatch)-(ranks-1-int(stream.Rank))), updates[stream.Rank])
-				case schedules.Backward:
+				case graph.Backward:
 					next := g.Tasks[order[n+1]]
-					require.Equal(t, schedules.Optimizer, next.Kind)
+					require.Equal(t, graph.Optimizer, next.Kind)
 					require.Equal(t, [2]int32{task.Stage, task.Microbatch}, [2]int32{next.Stage, next.Microbatch})
-				case schedules.Optimizer:
+				case graph.Optimizer:
 					require.Equal(t, []int32{order[n-1]}, g.Deps(order[n]))
 					updates[stream.Rank]++
 				}
@@ -49,15 +51,15 @@ func TestPipedreamRefuses(t *testing.T) {
 	s, err := schedules.Find("pipedream")
 	require.NoError(t, err)
 	const apart = `name = "pipedream": updates a stage after every microbatch, which is not modelled over replicas; set parallel.data = 1, not 2`
-	require.EqualError(t, s.Check(schedules.Shape{Ranks: 2, Microbatches: 2, Replicas: 2}), apart)
-	p := looped(t, "pipedream", schedules.Shape{Ranks: 2, Microbatches: 2})
-	p.Tied = []schedules.Tied{{Stages: []int{0, 1}, Bytes: 4}}
+	require.EqualError(t, s.Check(graph.Shape{Ranks: 2, Microbatches: 2, Replicas: 2}), apart)
+	p := looped(t, "pipedream", graph.Shape{Ranks: 2, Microbatches: 2})
+	p.Tied = []wiring.Tied{{Stages: []int{0, 1}, Bytes: 4}}
 	_, err = p.Graph()
 	require.EqualError(t, err, `name = "pipedream": stages 0 and 1 hold the same parameter, and would update it apart from each other; set model.tied = false, or schedule.stages = 1`)
 	p.Tied, p.Shape.Replicas = nil, 2
 	_, err = p.Graph()
 	require.EqualError(t, err, apart)
-	p = looped(t, "pipedream", schedules.Shape{Ranks: 1, Microbatches: 2})
-	p.Tied = []schedules.Tied{{Stages: []int{0, 0}, Bytes: 4}}
-	graph(t, p)
+	p = looped(t, "pipedream", graph.Shape{Ranks: 1, Microbatches: 2})
+	p.Tied = []wiring.Tied{{Stages: []int{0, 0}, Bytes: 4}}
+	graphOf(t, p)
 }

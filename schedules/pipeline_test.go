@@ -8,11 +8,14 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
+	"psim/schedules/wiring"
 )
 
 // drawPipeline draws a legal pipeline: a plain order of the catalog, some of whose
 // full backwards are split, over any placement, replicas, and sizes.
-func drawPipeline(t *rapid.T) schedules.Pipeline {
+func drawPipeline(t *rapid.T) wiring.Pipeline {
 	s := rapid.SampledFrom(schedules.Catalog()).Filter(func(s schedules.Schedule) bool { return plain(t, s) }).Draw(t, "schedule")
 	shape := rapid.SampledFrom(served(s, 4, 5, 3)).Draw(t, "shape")
 	var placement []int32
@@ -29,9 +32,9 @@ func drawPipeline(t *rapid.T) schedules.Pipeline {
 		p.Order = split(p.Order)
 	}
 	p.Samples = rapid.SliceOfN(rapid.Int64Range(1, 9), m, m).Draw(t, "samples")
-	p.Boundaries = make([]schedules.Boundary, stages-1)
+	p.Boundaries = make([]wiring.Boundary, stages-1)
 	for s := range p.Boundaries {
-		p.Boundaries[s] = schedules.Boundary{Forward: int64(100 + s), Backward: int64(200 + s)}
+		p.Boundaries[s] = wiring.Boundary{Forward: int64(100 + s), Backward: int64(200 + s)}
 	}
 	p.Optimizer = rapid.Bool().Draw(t, "optimizer")
 	return p
@@ -48,7 +51,7 @@ func plain(t tb, s schedules.Schedule) bool {
 	require.NoError(t, err)
 	for _, actions := range o {
 		for _, a := range actions {
-			if a.Pair || a.Kind == schedules.Backward && o.Split() {
+			if a.Pair || a.Kind == graph.Backward && o.Split() {
 				return false
 			}
 		}
@@ -57,14 +60,14 @@ func plain(t tb, s schedules.Schedule) bool {
 }
 
 // split replaces every B by I and W.
-func split(o schedules.Order) schedules.Order {
-	halves := make(schedules.Order, len(o))
+func split(o order.Order) order.Order {
+	halves := make(order.Order, len(o))
 	for r, row := range o {
 		for _, a := range row {
-			if a.Kind == schedules.Backward {
+			if a.Kind == graph.Backward {
 				halves[r] = append(halves[r],
-					schedules.Action{Kind: schedules.InputGradient, Stage: a.Stage, Microbatch: a.Microbatch},
-					schedules.Action{Kind: schedules.WeightGradient, Stage: a.Stage, Microbatch: a.Microbatch})
+					order.Action{Kind: graph.InputGradient, Stage: a.Stage, Microbatch: a.Microbatch},
+					order.Action{Kind: graph.WeightGradient, Stage: a.Stage, Microbatch: a.Microbatch})
 			} else {
 				halves[r] = append(halves[r], a)
 			}
@@ -75,7 +78,7 @@ func split(o schedules.Order) schedules.Order {
 
 // needs lists, by the definitions alone, the names of what a task waits for:
 // named by replica, because the names of tasks repeat.
-func needs(g *schedules.Graph, task schedules.Task, isSplit bool) []string {
+func needs(g *graph.Graph, task graph.Task, isSplit bool) []string {
 	replica := int(task.Rank) / g.Shape.Ranks
 	backward := "B"
 	if isSplit {
@@ -95,15 +98,15 @@ func needs(g *schedules.Graph, task schedules.Task, isSplit bool) []string {
 		return []string{name(stage, kind)}
 	}
 	switch task.Kind {
-	case schedules.Forward:
+	case graph.Forward:
 		return from(task.Stage-1, "F", "SEND_F")
-	case schedules.Backward, schedules.InputGradient:
+	case graph.Backward, graph.InputGradient:
 		return append(from(task.Stage+1, backward, "SEND_B"), name(task.Stage, "F"))
-	case schedules.WeightGradient:
+	case graph.WeightGradient:
 		return []string{name(task.Stage, "I")}
-	case schedules.SendForward:
+	case graph.SendForward:
 		return []string{name(task.Stage, "F")}
-	case schedules.SendBackward:
+	case graph.SendBackward:
 		return []string{name(task.Stage, backward)}
 	}
 	return nil
@@ -112,7 +115,7 @@ func needs(g *schedules.Graph, task schedules.Task, isSplit bool) []string {
 func TestPipelineDependencies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPipeline(t)
-		g := graph(t, p)
+		g := graphOf(t, p)
 		for i, task := range g.Tasks {
 			var got []string
 			for _, d := range g.Deps(int32(i)) {
@@ -129,9 +132,9 @@ func TestPipelineDependencies(t *testing.T) {
 func TestPipelineTasks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPipeline(t)
-		g := graph(t, p)
-		var want, got []schedules.Task
-		computed := make(schedules.Order, g.Ranks())
+		g := graphOf(t, p)
+		var want, got []graph.Task
+		computed := make(order.Order, g.Ranks())
 		optimizers := 0
 		for _, task := range g.Tasks {
 			switch {
@@ -140,9 +143,9 @@ func TestPipelineTasks(t *testing.T) {
 				got = append(got, task)
 			case task.Kind.Compute():
 				require.Equal(t, "compute", g.Streams[task.Stream].Name)
-				computed[task.Rank] = append(computed[task.Rank], schedules.Action{Kind: task.Kind, Stage: task.Stage, Microbatch: task.Microbatch})
+				computed[task.Rank] = append(computed[task.Rank], order.Action{Kind: task.Kind, Stage: task.Stage, Microbatch: task.Microbatch})
 			default:
-				require.Equal(t, schedules.Optimizer, task.Kind)
+				require.Equal(t, graph.Optimizer, task.Kind)
 				optimizers++
 			}
 		}
@@ -153,8 +156,8 @@ func TestPipelineTasks(t *testing.T) {
 				for m := range int32(p.Shape.Microbatches) {
 					if from != to {
 						want = append(want,
-							schedules.Task{Kind: schedules.SendForward, Rank: from, Peer: to, Stage: s, Microbatch: m, Bytes: int64(100+s) * p.Samples[m]},
-							schedules.Task{Kind: schedules.SendBackward, Rank: to, Peer: from, Stage: s + 1, Microbatch: m, Bytes: int64(200+s) * p.Samples[m]})
+							graph.Task{Kind: graph.SendForward, Rank: from, Peer: to, Stage: s, Microbatch: m, Bytes: int64(100+s) * p.Samples[m]},
+							graph.Task{Kind: graph.SendBackward, Rank: to, Peer: from, Stage: s + 1, Microbatch: m, Bytes: int64(200+s) * p.Samples[m]})
 					}
 				}
 			}
@@ -173,9 +176,9 @@ func TestPipelineTasks(t *testing.T) {
 // in which the rank computes.
 func TestMessageStreams(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g := graph(t, drawPipeline(t))
+		g := graphOf(t, drawPipeline(t))
 		start, byStream := g.ByStream()
-		seen := map[schedules.Stream]bool{}
+		seen := map[graph.Stream]bool{}
 		for s, stream := range g.Streams {
 			require.False(t, seen[stream], "%v is there twice", stream)
 			seen[stream] = true
@@ -186,7 +189,7 @@ func TestMessageStreams(t *testing.T) {
 					require.Equal(t, "compute", stream.Name)
 					continue
 				}
-				letter := map[schedules.Kind]string{schedules.SendForward: "F", schedules.SendBackward: "B"}[task.Kind]
+				letter := map[graph.Kind]string{graph.SendForward: "F", graph.SendBackward: "B"}[task.Kind]
 				require.Equal(t, fmt.Sprintf("send %s to %d", letter, task.Peer), stream.Name)
 				require.Greater(t, g.Deps(i)[0], before)
 				before = g.Deps(i)[0]

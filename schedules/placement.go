@@ -1,9 +1,13 @@
 package schedules
 
-import "fmt"
+import (
+	"fmt"
+
+	"psim/schedules/graph"
+)
 
 // checkPlacement reports a placement that the schedule cannot serve.
-func (s Schedule) checkPlacement(stageRank []int32, shape Shape) error {
+func (s Schedule) checkPlacement(stageRank []int32, shape graph.Shape) error {
 	const advice = "(gpipe and model-parallel take any placement)"
 	own := s.Placement(shape)
 	if len(stageRank) != len(own) && !s.MultiStage {

@@ -5,15 +5,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // unit is the cost model F1 B2 I1 W1, everything else free.
-func unit(t *schedules.Task) time.Duration {
+func unit(t *graph.Task) time.Duration {
 	switch t.Kind {
-	case schedules.Forward, schedules.InputGradient, schedules.WeightGradient:
+	case graph.Forward, graph.InputGradient, graph.WeightGradient:
 		return 1
-	case schedules.Backward:
+	case graph.Backward:
 		return 2
 	}
 	return 0
@@ -22,9 +22,9 @@ func unit(t *schedules.Task) time.Duration {
 // relax runs a graph the slow way: it raises the start of every task until
 // every dependency and the task before it on its stream end earlier. Fused
 // collectives are taken for tasks of one rank.
-func relax(t tb, g *schedules.Graph, cost func(*schedules.Task) time.Duration) *schedules.Trace {
+func relax(t tb, g *graph.Graph, cost func(*graph.Task) time.Duration) *graph.Trace {
 	t.Helper()
-	spans := make([]schedules.Span, len(g.Tasks))
+	spans := make([]graph.Span, len(g.Tasks))
 	for round := 0; ; round++ {
 		require.LessOrEqual(t, round, len(g.Tasks), "deadlock")
 		moved := false
@@ -35,12 +35,12 @@ func relax(t tb, g *schedules.Graph, cost func(*schedules.Task) time.Duration) *
 			for _, d := range g.Deps(int32(i)) {
 				start = max(start, spans[d].End)
 			}
-			span := schedules.Span{Start: start, End: start + cost(task)}
+			span := graph.Span{Start: start, End: start + cost(task)}
 			moved = moved || span != spans[i]
 			spans[i], free[task.Stream] = span, span.End
 		}
 		if !moved {
-			return &schedules.Trace{Graph: g, Spans: spans}
+			return &graph.Trace{Graph: g, Spans: spans}
 		}
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim/schedules"
+	"psim/schedules/collective"
+	"psim/schedules/graph"
 )
 
 // The published rules: to whom rank r sends, which chunk it sends and which it
@@ -34,18 +35,18 @@ var ringRules = map[string]struct{ to, send, receive, gather func(r, i int) int 
 }
 
 func TestRingRules(t *testing.T) {
-	require.Len(t, schedules.Conventions(), len(ringRules))
+	require.Len(t, collective.Conventions(), len(ringRules))
 	for name, rules := range ringRules {
 		for n := 2; n <= 8; n++ {
 			mod := func(a int) int { return (a + 4*n) % n }
-			g := ring(t, schedules.RingAllReduce, n, int64(3*n+1), name)
+			g := ring(t, collective.RingAllReduce, n, int64(3*n+1), name)
 			sent, reduced := make([][]int, n), make([][]int, n)
 			for _, task := range g.Tasks {
 				switch task.Kind {
-				case schedules.Send:
+				case graph.Send:
 					require.Equal(t, int32(mod(rules.to(int(task.Rank), 0))), task.Peer)
 					sent[task.Rank] = append(sent[task.Rank], int(task.Part))
-				case schedules.Reduce:
+				case graph.Reduce:
 					reduced[task.Rank] = append(reduced[task.Rank], int(task.Part))
 				}
 			}
@@ -66,13 +67,13 @@ func TestRingRules(t *testing.T) {
 }
 
 func TestRingOwners(t *testing.T) {
-	owners := func(c schedules.Convention) (ranks []int) {
+	owners := func(c collective.Convention) (ranks []int) {
 		for chunk := range 4 {
 			ranks = append(ranks, c.Owner(chunk, 4))
 		}
 		return ranks
 	}
-	c := schedules.Conventions()
+	c := collective.Conventions()
 	require.Equal(t, "nccl", c[0].Name)
 	require.Equal(t, []int{0, 1, 2, 3}, owners(c[0]))
 	require.Equal(t, "gloo", c[1].Name)
@@ -87,9 +88,9 @@ func TestRingVolume(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 16).Draw(t, "ranks")
 		length := int64(rapid.IntRange(0, 100).Draw(t, "length"))
-		convention := rapid.SampledFrom(schedules.Conventions()).Draw(t, "convention").Name
-		for collective, phases := range map[string]int64{schedules.RingAllReduce: 2, schedules.RingReduceScatter: 1, schedules.RingAllGather: 1} {
-			s := schedules.Summarize(relax(t, ring(t, collective, n, length, convention), unit))
+		convention := rapid.SampledFrom(collective.Conventions()).Draw(t, "convention").Name
+		for kind, phases := range map[string]int64{collective.RingAllReduce: 2, collective.RingReduceScatter: 1, collective.RingAllGather: 1} {
+			s := graph.Summarize(relax(t, ring(t, kind, n, length, convention), unit))
 			steps := phases * int64(n-1)
 			require.Equal(t, n*int(steps), s.Messages)
 			var total int64
@@ -105,13 +106,13 @@ func TestRingVolume(t *testing.T) {
 }
 
 func TestRingChunks(t *testing.T) {
-	require.Equal(t, []int64{4, 3, 3}, schedules.RingChunks(10, 3))
-	require.Equal(t, []int64{1, 1, 0, 0}, schedules.RingChunks(2, 4))
-	require.Equal(t, []int64{0, 0}, schedules.RingChunks(0, 2))
+	require.Equal(t, []int64{4, 3, 3}, collective.RingChunks(10, 3))
+	require.Equal(t, []int64{1, 1, 0, 0}, collective.RingChunks(2, 4))
+	require.Equal(t, []int64{0, 0}, collective.RingChunks(0, 2))
 	rapid.Check(t, func(t *rapid.T) {
 		length, n := rapid.Int64Range(0, 1<<40).Draw(t, "length"), rapid.IntRange(1, 50).Draw(t, "ranks")
 		var total int64
-		chunks := schedules.RingChunks(length, n)
+		chunks := collective.RingChunks(length, n)
 		for _, c := range chunks {
 			total += c
 		}
@@ -122,25 +123,25 @@ func TestRingChunks(t *testing.T) {
 }
 
 func TestRingOfThree(t *testing.T) {
-	golden(t, "ring_graph", dump(ring(t, schedules.RingAllReduce, 3, 3, "")))
+	golden(t, "ring_graph", dump(ring(t, collective.RingAllReduce, 3, 3, "")))
 }
 
 func TestRingErrors(t *testing.T) {
 	for _, c := range []struct {
-		ring schedules.Ring
+		ring collective.Ring
 		want string
 	}{
-		{schedules.Ring{Collective: "broadcast", Ranks: 2}, `there is no collective "broadcast"; there are ring-allreduce, ring-reduce-scatter, ring-allgather`},
-		{schedules.Ring{Collective: schedules.RingAllReduce}, "ranks = 0: there must be at least 1"},
-		{schedules.Ring{Collective: schedules.RingAllReduce, Ranks: 1<<14 + 1}, "ranks = 16385: a ring of more than 16384 ranks would have more than 1073741823 tasks"},
-		{schedules.Ring{Collective: schedules.RingAllReduce, Ranks: 2, Length: -1}, "the tensor has -1 elements of 0 bytes: neither may be negative"},
-		{schedules.Ring{Collective: schedules.RingAllReduce, Ranks: 2, Element: -4}, "the tensor has 0 elements of -4 bytes: neither may be negative"},
-		{schedules.Ring{Collective: schedules.RingAllReduce, Ranks: 2, Convention: "mpi"}, `there is no convention "mpi"; there are nccl, gloo, baidu`},
+		{collective.Ring{Collective: "broadcast", Ranks: 2}, `there is no collective "broadcast"; there are ring-allreduce, ring-reduce-scatter, ring-allgather`},
+		{collective.Ring{Collective: collective.RingAllReduce}, "ranks = 0: there must be at least 1"},
+		{collective.Ring{Collective: collective.RingAllReduce, Ranks: 1<<14 + 1}, "ranks = 16385: a ring of more than 16384 ranks would have more than 1073741823 tasks"},
+		{collective.Ring{Collective: collective.RingAllReduce, Ranks: 2, Length: -1}, "the tensor has -1 elements of 0 bytes: neither may be negative"},
+		{collective.Ring{Collective: collective.RingAllReduce, Ranks: 2, Element: -4}, "the tensor has 0 elements of -4 bytes: neither may be negative"},
+		{collective.Ring{Collective: collective.RingAllReduce, Ranks: 2, Convention: "mpi"}, `there is no convention "mpi"; there are nccl, gloo, baidu`},
 	} {
 		_, err := c.ring.Graph()
 		require.EqualError(t, err, c.want)
 	}
-	g, err := schedules.Ring{Collective: schedules.RingAllReduce, Ranks: 1, Length: 5}.Graph()
+	g, err := collective.Ring{Collective: collective.RingAllReduce, Ranks: 1, Length: 5}.Graph()
 	require.NoError(t, err)
 	require.Empty(t, g.Tasks)
 }

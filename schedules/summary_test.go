@@ -7,14 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // 1F1B over 4 ranks with 8 microbatches, F 1 and B 2: the step lasts 33, each
 // rank computes 24, and their own spans idle 9, 6, 3, 0.
 func TestBubbles(t *testing.T) {
-	trace := relax(t, graph(t, pipeline(t, "1f1b", 4, 8)), unit)
-	s := schedules.Summarize(trace)
+	trace := relax(t, graphOf(t, pipeline(t, "1f1b", 4, 8)), unit)
+	s := graph.Summarize(trace)
 	require.EqualValues(t, 33, s.StepTime)
 	require.EqualValues(t, 33, s.Makespan)
 	require.InDelta(t, 0.2727, s.Bubble.Makespan, 5e-5)
@@ -32,7 +32,7 @@ func TestBubbles(t *testing.T) {
 }
 
 // ownSpan is from the first start to the last end of a rank's compute.
-func ownSpan(trace *schedules.Trace, rank int32) (first, last time.Duration) {
+func ownSpan(trace *graph.Trace, rank int32) (first, last time.Duration) {
 	first = time.Hour
 	for i, task := range trace.Graph.Tasks {
 		if task.Rank == rank && task.Kind.Compute() {
@@ -46,10 +46,10 @@ func ownSpan(trace *schedules.Trace, rank int32) (first, last time.Duration) {
 // so that the bubble is 1 − 8/16 by makespan and 1 − 8/10 by span.
 func TestBubbleBySpan(t *testing.T) {
 	trace := hand(2,
-		row{schedules.Forward, 0, 0, 2}, row{schedules.Backward, 0, 3, 5},
-		row{schedules.Forward, 1, 4, 6}, row{schedules.Backward, 1, 6, 8},
-		row{schedules.Optimizer, 1, 8, 10})
-	s := schedules.Summarize(trace)
+		row{graph.Forward, 0, 0, 2}, row{graph.Backward, 0, 3, 5},
+		row{graph.Forward, 1, 4, 6}, row{graph.Backward, 1, 6, 8},
+		row{graph.Optimizer, 1, 8, 10})
+	s := graph.Summarize(trace)
 	require.InDelta(t, 1-8.0/16, s.Bubble.Makespan, 1e-12)
 	require.InDelta(t, 1-8.0/10, s.Bubble.Span, 1e-12)
 	require.EqualValues(t, 8, s.Makespan)
@@ -61,10 +61,10 @@ func TestBubbleBySpan(t *testing.T) {
 // is busy from start to end.
 func TestInnerCommunication(t *testing.T) {
 	trace := hand(1,
-		row{schedules.Forward, 0, 0, 4}, row{schedules.Backward, 0, 5, 10},
-		row{schedules.SendForward, 0, 4, 5}, row{schedules.Optimizer, 0, 10, 12})
-	trace.Inner = []schedules.Inner{{Communication: 1, Exposed: 1, SentBytes: 10}, {Communication: 3, Exposed: 2, SentBytes: 7}, {}, {}}
-	s := schedules.Summarize(trace)
+		row{graph.Forward, 0, 0, 4}, row{graph.Backward, 0, 5, 10},
+		row{graph.SendForward, 0, 4, 5}, row{graph.Optimizer, 0, 10, 12})
+	trace.Inner = []graph.Inner{{Communication: 1, Exposed: 1, SentBytes: 10}, {Communication: 3, Exposed: 2, SentBytes: 7}, {}, {}}
+	s := graph.Summarize(trace)
 	rank := s.Ranks[0]
 	require.EqualValues(t, 9-3, rank.Compute)
 	require.EqualValues(t, 1+4, rank.Communication)
@@ -78,24 +78,24 @@ func TestInnerCommunication(t *testing.T) {
 // row is a task of a trace made by hand: what, on which rank, from when to
 // when.
 type row struct {
-	kind       schedules.Kind
+	kind       graph.Kind
 	rank       int32
 	start, end time.Duration
 }
 
 // hand makes a trace. Collectives run in a group of all ranks.
-func hand(ranks int, rows ...row) *schedules.Trace {
-	g := &schedules.Graph{Shape: schedules.Shape{Ranks: ranks, Microbatches: 1}, StageRank: schedules.OneStagePerRank(ranks)}
-	g.AddGroup(schedules.OneStagePerRank(ranks))
-	trace := &schedules.Trace{Graph: g}
+func hand(ranks int, rows ...row) *graph.Trace {
+	g := &graph.Graph{Shape: graph.Shape{Ranks: ranks, Microbatches: 1}, StageRank: graph.OneStagePerRank(ranks)}
+	g.AddGroup(graph.OneStagePerRank(ranks))
+	trace := &graph.Trace{Graph: g}
 	for _, r := range rows {
 		stream := g.AddStream(r.rank, r.kind.String())
-		task := schedules.Task{Kind: r.kind, Rank: r.rank, Stream: stream, Stage: r.rank}
-		if r.kind == schedules.AllGather {
-			task.Microbatch = schedules.None
+		task := graph.Task{Kind: r.kind, Rank: r.rank, Stream: stream, Stage: r.rank}
+		if r.kind == graph.AllGather {
+			task.Microbatch = graph.None
 		}
 		g.Add(task)
-		trace.Spans = append(trace.Spans, schedules.Span{Start: r.start, End: r.end})
+		trace.Spans = append(trace.Spans, graph.Span{Start: r.start, End: r.end})
 	}
 	return trace
 }
@@ -107,12 +107,12 @@ func hand(ranks int, rows ...row) *schedules.Trace {
 // average        ........v.
 // optimizer      .........O
 func TestOverlapOfCommunication(t *testing.T) {
-	s := schedules.Summarize(hand(1,
-		row{schedules.Forward, 0, 0, 3}, row{schedules.Backward, 0, 4, 7},
-		row{schedules.SendForward, 0, 1, 5}, row{schedules.SendBackward, 0, 7, 8},
-		row{schedules.AllReduce, 0, 5, 7}, row{schedules.Average, 0, 8, 9},
-		row{schedules.Optimizer, 0, 9, 10}))
-	require.Equal(t, schedules.RankSummary{
+	s := graph.Summarize(hand(1,
+		row{graph.Forward, 0, 0, 3}, row{graph.Backward, 0, 4, 7},
+		row{graph.SendForward, 0, 1, 5}, row{graph.SendBackward, 0, 7, 8},
+		row{graph.AllReduce, 0, 5, 7}, row{graph.Average, 0, 8, 9},
+		row{graph.Optimizer, 0, 9, 10}))
+	require.Equal(t, graph.RankSummary{
 		Compute: 6, Communication: 8, ExposedCommunication: 3, Optimizer: 1, Idle: 0, PeakInFlight: 1,
 	}, s.Ranks[0])
 	require.EqualValues(t, 9, s.Makespan)
@@ -122,14 +122,14 @@ func TestOverlapOfCommunication(t *testing.T) {
 
 // The makespan ends before the optimizer and the gathering of parameters.
 func TestMakespanAndStepTime(t *testing.T) {
-	s := schedules.Summarize(hand(1,
-		row{schedules.Forward, 0, 0, 2}, row{schedules.ReduceScatter, 0, 2, 5}, row{schedules.Average, 0, 5, 6},
-		row{schedules.Optimizer, 0, 6, 8}, row{schedules.AllGather, 0, 7, 11}))
+	s := graph.Summarize(hand(1,
+		row{graph.Forward, 0, 0, 2}, row{graph.ReduceScatter, 0, 2, 5}, row{graph.Average, 0, 5, 6},
+		row{graph.Optimizer, 0, 6, 8}, row{graph.AllGather, 0, 7, 11}))
 	require.EqualValues(t, 6, s.Makespan)
 	require.EqualValues(t, 11, s.StepTime)
-	require.Equal(t, schedules.RankSummary{Compute: 2, Communication: 8, ExposedCommunication: 7, Optimizer: 2, PeakInFlight: 1}, s.Ranks[0])
-	empty := schedules.Summarize(&schedules.Trace{Graph: &schedules.Graph{Shape: schedules.Shape{Ranks: 2}}})
-	require.Equal(t, schedules.Summary{Ranks: []schedules.RankSummary{{}, {Rank: 1}}}, empty)
+	require.Equal(t, graph.RankSummary{Compute: 2, Communication: 8, ExposedCommunication: 7, Optimizer: 2, PeakInFlight: 1}, s.Ranks[0])
+	empty := graph.Summarize(&graph.Trace{Graph: &graph.Graph{Shape: graph.Shape{Ranks: 2}}})
+	require.Equal(t, graph.Summary{Ranks: []graph.RankSummary{{}, {Rank: 1}}}, empty)
 }
 
 // The parts of the step time agree with a count instant by instant, and add
@@ -138,23 +138,23 @@ func TestPartsOfTheStep(t *testing.T) {
 	draw := rapid.Custom(func(t *rapid.T) row {
 		start := rapid.IntRange(0, 20).Draw(t, "start")
 		return row{
-			kind:  schedules.Kind(rapid.Uint8Range(0, uint8(schedules.Optimizer)).Draw(t, "kind")),
+			kind:  graph.Kind(rapid.Uint8Range(0, uint8(graph.Optimizer)).Draw(t, "kind")),
 			rank:  rapid.Int32Range(0, 2).Draw(t, "rank"),
 			start: time.Duration(start), end: time.Duration(start + rapid.IntRange(0, 8).Draw(t, "length")),
 		}
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		rows := rapid.SliceOfN(draw, 1, 15).Draw(t, "tasks")
-		s := schedules.Summarize(hand(3, rows...))
+		s := graph.Summarize(hand(3, rows...))
 		for r, rank := range s.Ranks {
-			want := schedules.RankSummary{Rank: r}
+			want := graph.RankSummary{Rank: r}
 			for now := range s.StepTime {
 				var compute, communication, optimizer bool
 				for _, row := range rows {
 					if row.rank == int32(r) && row.start <= now && now < row.end {
 						compute = compute || row.kind.Compute()
 						communication = communication || row.kind.Communication()
-						optimizer = optimizer || row.kind == schedules.Optimizer
+						optimizer = optimizer || row.kind == graph.Optimizer
 					}
 				}
 				if communication {

@@ -6,21 +6,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 func TestTask(t *testing.T) {
-	require.Equal(t, uintptr(32), unsafe.Sizeof(schedules.Task{}))
-	const none = schedules.None
-	for want, task := range map[string]schedules.Task{
-		"2F0":          {Kind: schedules.Forward, Stage: 2, Microbatch: 0},
-		"1SEND_F3":     {Kind: schedules.SendForward, Stage: 1, Microbatch: 3},
-		"2B5.1":        {Kind: schedules.Backward, Stage: 2, Microbatch: 5, Part: 1},
-		"3ALL_GATHER":  {Kind: schedules.AllGather, Stage: 3, Microbatch: none},
-		"SEND1.2":      {Kind: schedules.Send, Stage: none, Microbatch: 1, Part: 2},
-		"REDUCE.7":     {Kind: schedules.Reduce, Stage: none, Microbatch: none, Part: 7},
+	require.Equal(t, uintptr(32), unsafe.Sizeof(graph.Task{}))
+	const none = graph.None
+	for want, task := range map[string]graph.Task{
+		"2F0":          {Kind: graph.Forward, Stage: 2, Microbatch: 0},
+		"1SEND_F3":     {Kind: graph.SendForward, Stage: 1, Microbatch: 3},
+		"2B5.1":        {Kind: graph.Backward, Stage: 2, Microbatch: 5, Part: 1},
+		"3ALL_GATHER":  {Kind: graph.AllGather, Stage: 3, Microbatch: none},
+		"SEND1.2":      {Kind: graph.Send, Stage: none, Microbatch: 1, Part: 2},
+		"REDUCE.7":     {Kind: graph.Reduce, Stage: none, Microbatch: none, Part: 7},
 		"0Kind(200)0":  {Kind: 200},
-		"ALL_REDUCE.0": {Kind: schedules.AllReduce, Stage: none, Microbatch: none},
+		"ALL_REDUCE.0": {Kind: graph.AllReduce, Stage: none, Microbatch: none},
 	} {
 		require.Equal(t, want, task.String())
 	}
@@ -28,8 +28,8 @@ func TestTask(t *testing.T) {
 
 func TestKinds(t *testing.T) {
 	var compute, message, collective, communication []string
-	for k := schedules.Forward; k <= schedules.Optimizer; k++ {
-		back, err := schedules.ParseKind(k.String())
+	for k := graph.Forward; k <= graph.Optimizer; k++ {
+		back, err := graph.ParseKind(k.String())
 		require.NoError(t, err)
 		require.Equal(t, k, back)
 		for _, set := range []struct {
@@ -45,6 +45,6 @@ func TestKinds(t *testing.T) {
 	require.Equal(t, []string{"SEND_F", "SEND_B", "SEND"}, message)
 	require.Equal(t, []string{"ALL_REDUCE", "REDUCE_SCATTER", "ALL_GATHER"}, collective)
 	require.Equal(t, []string{"SEND_F", "SEND_B", "SEND", "REDUCE", "COPY", "ALL_REDUCE", "REDUCE_SCATTER", "ALL_GATHER", "AVERAGE"}, communication)
-	_, err := schedules.ParseKind("f")
+	_, err := graph.ParseKind("f")
 	require.ErrorContains(t, err, `unknown kind of task "f"; the kinds are [F B I W`)
 }

@@ -3,6 +3,9 @@ package schedules
 import (
 	"cmp"
 	"slices"
+
+	"psim/schedules/graph"
+	"psim/schedules/order"
 )
 
 // vMin and vHalf hold a third and a half of 1F1B's activations, for some
@@ -15,7 +18,7 @@ import (
 //	rank 1   · F · · · · f · · i · · · · I ·
 //	rank 2   · · F · · f · · · · i · · I · ·
 //	rank 3   · · · F f · · · · · · i I · · ·
-func vMin(s Shape, _ []int32) Order {
+func vMin(s graph.Shape, _ []int32) order.Order {
 	return fromBlocks(s, func(r, p int) [4]int {
 		gap := 0
 		if p%3 == 0 {
@@ -26,7 +29,7 @@ func vMin(s Shape, _ []int32) Order {
 }
 
 // vHalf is like vMin, with passes two slots apart on the way down.
-func vHalf(s Shape, _ []int32) Order {
+func vHalf(s graph.Shape, _ []int32) order.Order {
 	return fromBlocks(s, func(r, p int) [4]int {
 		gap := 0
 		if p%2 == 0 {
@@ -56,7 +59,7 @@ type blocks struct {
 // fromBlocks repeats a building block, given by rank, and compacts it: once
 // with weight gradients in the free slots, to fill the ramps, and once more
 // without, after which they take what slots are free.
-func fromBlocks(s Shape, block func(r, p int) [4]int) Order {
+func fromBlocks(s graph.Shape, block func(r, p int) [4]int) order.Order {
 	const interval = 6 // F, I and W of two stages
 	b := &blocks{ranks: s.Ranks, microbatches: s.Microbatches, slot: make([][passes][]int, s.Ranks)}
 	for r := range b.slot {
@@ -79,11 +82,11 @@ func fromBlocks(s Shape, block func(r, p int) [4]int) Order {
 			b.slot[r][passWeight] = nil
 		}
 	}
-	order := make(Order, s.Ranks)
-	for r := range order {
-		order[r] = b.actions(r)
+	ranks := make(order.Order, s.Ranks)
+	for r := range ranks {
+		ranks[r] = b.actions(r)
 	}
-	return order
+	return ranks
 }
 
 // pass is one entry of the slots.
@@ -113,7 +116,7 @@ func (b *blocks) timeline(rank int) []int {
 			end = max(end, at+1)
 		}
 	}
-	kinds := slices.Repeat([]int{None}, end)
+	kinds := slices.Repeat([]int{graph.None}, end)
 	for k, slots := range b.slot[rank] {
 		for _, at := range slots {
 			kinds[at] = k
@@ -131,7 +134,7 @@ func (b *blocks) addWeights() {
 			switch {
 			case at < len(timeline) && (timeline[at] == backUp || timeline[at] == backDown):
 				waiting++
-			case waiting > 0 && (at >= len(timeline) || timeline[at] == None):
+			case waiting > 0 && (at >= len(timeline) || timeline[at] == graph.None):
 				b.slot[r][passWeight] = append(b.slot[r][passWeight], at)
 				waiting--
 			}
@@ -236,7 +239,7 @@ func (b *blocks) squeeze() {
 
 // actions is the order of a rank, weight gradients in the free slots: of the
 // second stage before the first.
-func (b *blocks) actions(rank int) []Action {
+func (b *blocks) actions(rank int) []order.Action {
 	own := &lanes{lane: [2]lane{
 		{stage: int32(rank), microbatches: int32(b.microbatches)},
 		{stage: int32(2*b.ranks - 1 - rank), microbatches: int32(b.microbatches)},
@@ -245,7 +248,7 @@ func (b *blocks) actions(rank int) []Action {
 	weight := func() {
 		for l := 1; l >= 0; l-- {
 			if waiting[l] > 0 {
-				own.do(1, l, WeightGradient)
+				own.do(1, l, graph.WeightGradient)
 				waiting[l]--
 				return
 			}
@@ -254,9 +257,9 @@ func (b *blocks) actions(rank int) []Action {
 	for _, k := range b.timeline(rank) {
 		switch k {
 		case passDown, passUp:
-			own.do(1, k-passDown, Forward)
+			own.do(1, k-passDown, graph.Forward)
 		case backUp, backDown:
-			own.do(1, backDown-k, InputGradient)
+			own.do(1, backDown-k, graph.InputGradient)
 			waiting[backDown-k]++
 		default:
 			weight()

@@ -1,6 +1,11 @@
 package schedules
 
-import "fmt"
+import (
+	"fmt"
+
+	"psim/schedules/graph"
+	"psim/schedules/order"
+)
 
 // vShape folds 2P stages over P ranks: down the ranks and up again, so that
 // rank r holds stages r and 2P − 1 − r, and no message passes at the turn (Qi
@@ -10,7 +15,7 @@ import "fmt"
 //	rank 1   1 6
 //	rank 2   2 5
 //	rank 3   3 4
-func vShape(s Shape) []int32 {
+func vShape(s graph.Shape) []int32 {
 	stageRank := make([]int32, 2*s.Ranks)
 	for r := range int32(s.Ranks) {
 		stageRank[r], stageRank[2*s.Ranks-1-int(r)] = r, r
@@ -19,8 +24,8 @@ func vShape(s Shape) []int32 {
 }
 
 // twicePerRank demands at least two microbatches for every rank.
-func twicePerRank(name string) func(Shape) error {
-	return func(s Shape) error {
+func twicePerRank(name string) func(graph.Shape) error {
+	return func(s graph.Shape) error {
 		if s.Microbatches < 2*s.Ranks {
 			return fmt.Errorf("microbatches = %d: %s over %d ranks needs at least %d", s.Microbatches, name, s.Ranks, 2*s.Ranks)
 		}
@@ -32,24 +37,24 @@ func twicePerRank(name string) func(Shape) error {
 // how far the microbatches that take it have come. Kinds count by themselves.
 type lane struct {
 	stage, first, microbatches int32 // microbatches numbered from first
-	next                       [kinds]int32
+	next                       [graph.Kinds]int32
 }
 
 // take is the lane's next action of a kind; false if there is none left.
-func (l *lane) take(k Kind) (Action, bool) {
+func (l *lane) take(k graph.Kind) (order.Action, bool) {
 	m := l.next[k]
 	l.next[k]++
-	return Action{Kind: k, Stage: l.stage, Microbatch: l.first + m}, m < l.microbatches
+	return order.Action{Kind: k, Stage: l.stage, Microbatch: l.first + m}, m < l.microbatches
 }
 
 // lanes is a rank's order while it is made of two lanes.
 type lanes struct {
 	lane    [2]lane
-	actions []Action
+	actions []order.Action
 }
 
 // do appends the next action of each kind, times over, on lane 0 or 1.
-func (l *lanes) do(times, lane int, kinds ...Kind) {
+func (l *lanes) do(times, lane int, kinds ...graph.Kind) {
 	for range times {
 		for _, k := range kinds {
 			if a, ok := l.lane[lane].take(k); ok {

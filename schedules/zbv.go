@@ -1,5 +1,10 @@
 package schedules
 
+import (
+	"psim/schedules/graph"
+	"psim/schedules/order"
+)
+
 // zbv has no bubble where F, I and W take the same time: rank r holds stages r
 // (lane 0) and 2P − 1 − r (lane 1), and fills every gap with weight gradients
 // (Qi et al. 2024, "Pipeline Parallelism with Controllable Memory", section
@@ -9,40 +14,40 @@ package schedules
 //
 //	rank 0   F F F f i w f i w F I W f i w I W f i w I W I W
 //	rank 1   · F f F f i w F I W f i w F I W f i w I i I W w W
-func zbv(s Shape, _ []int32) Order {
-	order := make(Order, s.Ranks)
-	for r := range order {
-		order[r] = zbvRank(r, s.Ranks, s.Microbatches)
+func zbv(s graph.Shape, _ []int32) order.Order {
+	ranks := make(order.Order, s.Ranks)
+	for r := range ranks {
+		ranks[r] = zbvRank(r, s.Ranks, s.Microbatches)
 	}
-	return order
+	return ranks
 }
 
 // zbvRank is the order of one rank.
-func zbvRank(r, p, m int) []Action {
+func zbvRank(r, p, m int) []order.Action {
 	own := &lanes{lane: [2]lane{
 		{stage: int32(r), microbatches: int32(m)},
 		{stage: int32(2*p - 1 - r), microbatches: int32(m)},
 	}}
 	full := int32(max(m, 2*p-1))
-	own.do(2*(p-r)-1, 0, Forward)
+	own.do(2*(p-r)-1, 0, graph.Forward)
 	for range r {
-		own.do(1, 1, Forward)
-		own.do(1, 0, Forward)
+		own.do(1, 1, graph.Forward)
+		own.do(1, 0, graph.Forward)
 	}
-	own.do(p-r, 1, Forward, InputGradient, WeightGradient)
-	for own.lane[0].next[Forward] < full || own.lane[1].next[Forward] < full {
-		if own.lane[0].next[Forward] < full {
-			own.do(1, 0, Forward)
+	own.do(p-r, 1, graph.Forward, graph.InputGradient, graph.WeightGradient)
+	for own.lane[0].next[graph.Forward] < full || own.lane[1].next[graph.Forward] < full {
+		if own.lane[0].next[graph.Forward] < full {
+			own.do(1, 0, graph.Forward)
 		}
-		own.do(1, 0, InputGradient, WeightGradient)
-		own.do(1, 1, Forward, InputGradient, WeightGradient)
+		own.do(1, 0, graph.InputGradient, graph.WeightGradient)
+		own.do(1, 1, graph.Forward, graph.InputGradient, graph.WeightGradient)
 	}
 	for range r {
-		own.do(1, 0, InputGradient)
-		own.do(1, 1, InputGradient)
+		own.do(1, 0, graph.InputGradient)
+		own.do(1, 1, graph.InputGradient)
 	}
-	own.do(p-r, 0, InputGradient, WeightGradient)
-	own.do(int(full-own.lane[1].next[WeightGradient]), 1, WeightGradient)
-	own.do(int(full-own.lane[0].next[WeightGradient]), 0, WeightGradient)
+	own.do(p-r, 0, graph.InputGradient, graph.WeightGradient)
+	own.do(int(full-own.lane[1].next[graph.WeightGradient]), 1, graph.WeightGradient)
+	own.do(int(full-own.lane[0].next[graph.WeightGradient]), 0, graph.WeightGradient)
 	return own.actions
 }

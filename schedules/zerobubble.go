@@ -1,5 +1,10 @@
 package schedules
 
+import (
+	"psim/schedules/graph"
+	"psim/schedules/order"
+)
+
 // zbH1 is 1F1B with split backwards (Qi et al. 2023, "Zero Bubble Pipeline
 // Parallelism", section 2.1, figure 2): every rank warms up as in 1F1B, and
 // rank r runs every weight gradient r input gradients late, so that all ranks
@@ -8,7 +13,7 @@ package schedules
 //	rank 0: F0 F1 F2 I0 W0 F3 I1 W1 I2 W2 I3 W3
 //	rank 1: F0 F1 I0 F2 I1 W0 F3 I2 W1 I3 W2 W3
 //	rank 2: F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3
-func zbH1(s Shape, _ []int32) Order { return zeroBubble(s, 1) }
+func zbH1(s graph.Shape, _ []int32) order.Order { return zeroBubble(s, 1) }
 
 // zbH2 doubles ZB-H1's warm-up and lateness, and with them the memory, so that
 // the ramp at the start is filled with forwards and the one at the end with
@@ -18,15 +23,15 @@ func zbH1(s Shape, _ []int32) Order { return zeroBubble(s, 1) }
 //	rank 0: F0 F1 F2 F3 F4 I0 W0 F5 I1 W1 I2 W2 I3 W3 …
 //	rank 1: F0 F1 F2 I0 F3 I1 F4 I2 W0 F5 I3 W1 …
 //	rank 2: F0 I0 F1 I1 F2 I2 F3 I3 F4 I4 W0 F5 I5 W1 …
-func zbH2(s Shape, _ []int32) Order { return zeroBubble(s, 2) }
+func zbH2(s graph.Shape, _ []int32) order.Order { return zeroBubble(s, 2) }
 
 // zeroBubble counts with a factor how many forwards a rank runs ahead for every
 // rank behind it, and how late weight gradients are for every rank before it.
-func zeroBubble(s Shape, factor int) Order {
-	order := make(Order, s.Ranks)
-	for r := range order {
+func zeroBubble(s graph.Shape, factor int) order.Order {
+	o := make(order.Order, s.Ranks)
+	for r := range o {
 		forwards, backwards := turns(s, r)
-		order[r] = splitBackwards(inTurn(forwards, backwards, factor*(s.Ranks-1-r)), factor*r)
+		o[r] = splitBackwards(inTurn(forwards, backwards, factor*(s.Ranks-1-r)), factor*r)
 	}
-	return order
+	return o
 }

@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/sim"
 )
 
 // perTask repeats work on a graph and reports its speed and memory per task.
-func perTask(b *testing.B, g *schedules.Graph, work func()) {
+func perTask(b *testing.B, g *graph.Graph, work func()) {
 	b.ReportAllocs()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -25,7 +25,7 @@ func perTask(b *testing.B, g *schedules.Graph, work func()) {
 
 func BenchmarkRun(b *testing.B) {
 	g := build(b, "1f1b", 64, 1024)
-	simulate := func(costs schedules.Costs) func(*testing.B) {
+	simulate := func(costs graph.Costs) func(*testing.B) {
 		return func(b *testing.B) {
 			perTask(b, g, func() {
 				if _, err := sim.Run(g, costs); err != nil {
@@ -37,18 +37,18 @@ func BenchmarkRun(b *testing.B) {
 	free := uniform(10*time.Millisecond, 20*time.Millisecond, 0)
 	b.Run("build", func(b *testing.B) { perTask(b, g, func() { build(b, "1f1b", 64, 1024) }) })
 	b.Run("simulate", simulate(free))
-	b.Run("simulate links", simulate(schedules.Costs{Task: func(t *schedules.Task) schedules.Cost {
+	b.Run("simulate links", simulate(graph.Costs{Task: func(t *graph.Task) graph.Cost {
 		if t.Kind.Message() {
-			return schedules.Cost{Busy: time.Millisecond, Link: 1 + t.Rank/8}
+			return graph.Cost{Busy: time.Millisecond, Link: 1 + t.Rank/8}
 		}
 		return free.Task(t)
 	}}))
-	b.Run("simulate memory", simulate(schedules.Costs{Task: func(t *schedules.Task) schedules.Cost {
+	b.Run("simulate memory", simulate(graph.Costs{Task: func(t *graph.Task) graph.Cost {
 		c := free.Task(t)
 		switch t.Kind {
-		case schedules.Forward:
+		case graph.Forward:
 			c.BytesAtStart = 1
-		case schedules.Backward:
+		case graph.Backward:
 			c.BytesAtEnd = -1
 		}
 		return c

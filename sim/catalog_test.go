@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 func TestFormula(t *testing.T) {
@@ -56,7 +57,7 @@ func TestFormulasOfTheCatalog(t *testing.T) {
 				for _, k := range catalogCosts {
 					trace := run(t, g, halves(k.f, k.i, k.w, 0))
 					at := fmt.Sprintf("%s %+v %v", s.Name, shape, k)
-					summary := schedules.Summarize(trace)
+					summary := graph.Summarize(trace)
 					values := formulaValues(shape, k)
 					bubble.checkBubble(t, at, values, summary, longestSpan(trace))
 					for r, rank := range summary.Ranks {
@@ -76,8 +77,8 @@ func TestFormulasOfTheCatalog(t *testing.T) {
 }
 
 // servedShapes are small shapes that a schedule serves.
-func servedShapes(s schedules.Schedule) []schedules.Shape {
-	var shapes []schedules.Shape
+func servedShapes(s schedules.Schedule) []graph.Shape {
+	var shapes []graph.Shape
 	chunks := []int{1}
 	if s.Virtual {
 		chunks = []int{1, 2, 3, 4}
@@ -85,7 +86,7 @@ func servedShapes(s schedules.Schedule) []schedules.Shape {
 	for p := 1; p <= 8; p++ {
 		for m := 1; m <= 24; m++ {
 			for _, v := range chunks {
-				shape := s.Sized(schedules.Shape{Ranks: p, Microbatches: m, Virtual: v})
+				shape := s.Sized(graph.Shape{Ranks: p, Microbatches: m, Virtual: v})
 				if s.Check(shape) == nil {
 					shapes = append(shapes, shape)
 				}
@@ -96,7 +97,7 @@ func servedShapes(s schedules.Schedule) []schedules.Shape {
 }
 
 // formulaValues are what the names in a formula stand for.
-func formulaValues(shape schedules.Shape, k formCosts) map[string]float64 {
+func formulaValues(shape graph.Shape, k formCosts) map[string]float64 {
 	p, m := shape.Ranks, shape.Microbatches
 	return map[string]float64{
 		"P": float64(p), "M": float64(m), "V": float64(shape.Virtual), "R": float64(m / max(1, m/p)),
@@ -137,7 +138,7 @@ func newClaim(text string) *claim {
 
 // checkBubble compares the bubble of a trace: of the makespan, of the longest
 // span, or the idle time of rank 0.
-func (c *claim) checkBubble(t *testing.T, at string, values map[string]float64, s schedules.Summary, span time.Duration) {
+func (c *claim) checkBubble(t *testing.T, at string, values map[string]float64, s graph.Summary, span time.Duration) {
 	part, got := *c, s.Bubble.Makespan
 	values["T"] = float64(s.Makespan)
 	if value, ok := strings.CutSuffix(c.value, " of span"); ok {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/sim"
 )
 
@@ -22,14 +23,14 @@ var someCosts = []formCosts{
 
 // onGrid runs a schedule over many shapes and costs; form gets every run that
 // the schedule serves, and says whether it had anything to compare.
-func onGrid(t *testing.T, name string, virtual int, form func(t *testing.T, shape schedules.Shape, k formCosts, s schedules.Summary, span time.Duration) bool) {
+func onGrid(t *testing.T, name string, virtual int, form func(t *testing.T, shape graph.Shape, k formCosts, s graph.Summary, span time.Duration) bool) {
 	schedule, err := schedules.Find(name)
 	require.NoError(t, err)
 	compared := 0
 	for p := 1; p <= 8; p++ {
 		for m := 1; m <= 24; m++ {
 			for v := 1; v <= virtual; v++ {
-				shape := schedules.Shape{Ranks: p, Microbatches: m, Virtual: v}
+				shape := graph.Shape{Ranks: p, Microbatches: m, Virtual: v}
 				if schedule.Check(shape) != nil {
 					continue
 				}
@@ -39,7 +40,7 @@ func onGrid(t *testing.T, name string, virtual int, form func(t *testing.T, shap
 					require.NoError(t, err)
 					ok := true
 					at := fmt.Sprintf("%s P=%d M=%d V=%d %v", name, p, m, v, k)
-					if !t.Run(at, func(t *testing.T) { ok = form(t, shape, k, schedules.Summarize(trace), longestSpan(trace)) }) {
+					if !t.Run(at, func(t *testing.T) { ok = form(t, shape, k, graph.Summarize(trace), longestSpan(trace)) }) {
 						t.FailNow()
 					}
 					if ok {
@@ -55,7 +56,7 @@ func onGrid(t *testing.T, name string, virtual int, form func(t *testing.T, shap
 
 // longestSpan is the longest time from the first to the last compute task of a
 // rank.
-func longestSpan(trace *schedules.Trace) time.Duration {
+func longestSpan(trace *graph.Trace) time.Duration {
 	first, last := map[int32]time.Duration{}, map[int32]time.Duration{}
 	longest := time.Duration(0)
 	for i, task := range trace.Graph.Tasks {
@@ -75,7 +76,7 @@ func longestSpan(trace *schedules.Trace) time.Duration {
 // divides M and c is no longer than a task; with fewer microbatches than ranks
 // every further chunk waits for the pipeline to come around.
 func TestInterleavedClosedForm(t *testing.T) {
-	onGrid(t, "interleaved-1f1b", 4, func(t *testing.T, shape schedules.Shape, k formCosts, s schedules.Summary, _ time.Duration) bool {
+	onGrid(t, "interleaved-1f1b", 4, func(t *testing.T, shape graph.Shape, k formCosts, s graph.Summary, _ time.Duration) bool {
 		p, m, v := shape.Ranks, shape.Microbatches, shape.Virtual
 		round := m / max(1, m/p)
 		for r, rank := range s.Ranks {
@@ -102,7 +103,7 @@ func TestInterleavedClosedForm(t *testing.T) {
 // Looped BFS: the same time, GPipe's memory; a latency is paid once each way
 // if there are enough microbatches to hide the others behind.
 func TestLoopedBFSClosedForm(t *testing.T) {
-	onGrid(t, "looped-bfs", 4, func(t *testing.T, shape schedules.Shape, k formCosts, s schedules.Summary, _ time.Duration) bool {
+	onGrid(t, "looped-bfs", 4, func(t *testing.T, shape graph.Shape, k formCosts, s graph.Summary, _ time.Duration) bool {
 		p, m, v := shape.Ranks, shape.Microbatches, shape.Virtual
 		for _, rank := range s.Ranks {
 			require.Equal(t, m*v, rank.PeakInFlight)
@@ -123,7 +124,7 @@ func TestLoopedBFSClosedForm(t *testing.T) {
 // ZB-H1 for M >= P and W <= min(F, I): M(F+I+W) + (P-1)(F+I-W), and P
 // microbatches in flight on every rank.
 func TestZeroBubbleH1ClosedForm(t *testing.T) {
-	onGrid(t, "zb-h1", 1, func(t *testing.T, shape schedules.Shape, k formCosts, s schedules.Summary, _ time.Duration) bool {
+	onGrid(t, "zb-h1", 1, func(t *testing.T, shape graph.Shape, k formCosts, s graph.Summary, _ time.Duration) bool {
 		p, m := shape.Ranks, shape.Microbatches
 		for _, rank := range s.Ranks {
 			require.Equal(t, min(m, p), rank.PeakInFlight)
@@ -139,7 +140,7 @@ func TestZeroBubbleH1ClosedForm(t *testing.T) {
 // ZB-H2 for M >= 2P-1, W <= min(F, I) and 2c <= W: the longest span is
 // M(F+I+W) + max(0, (P-1)(F+I+2c-2W)).
 func TestZeroBubbleH2ClosedForm(t *testing.T) {
-	onGrid(t, "zb-h2", 1, func(t *testing.T, shape schedules.Shape, k formCosts, s schedules.Summary, span time.Duration) bool {
+	onGrid(t, "zb-h2", 1, func(t *testing.T, shape graph.Shape, k formCosts, s graph.Summary, span time.Duration) bool {
 		p, m := shape.Ranks, shape.Microbatches
 		for _, rank := range s.Ranks {
 			require.Equal(t, min(m, 2*p-1), rank.PeakInFlight)
@@ -155,7 +156,7 @@ func TestZeroBubbleH2ClosedForm(t *testing.T) {
 // Interleaved zero bubble, where P divides M and W <= min(F, I):
 // MV(F+I+W) + (P-1)(F+I-W), and VP chunks in flight on every rank.
 func TestInterleavedZeroBubbleClosedForm(t *testing.T) {
-	onGrid(t, "interleaved-zero-bubble", 4, func(t *testing.T, shape schedules.Shape, k formCosts, s schedules.Summary, _ time.Duration) bool {
+	onGrid(t, "interleaved-zero-bubble", 4, func(t *testing.T, shape graph.Shape, k formCosts, s graph.Summary, _ time.Duration) bool {
 		p, m, v := shape.Ranks, shape.Microbatches, shape.Virtual
 		for _, rank := range s.Ranks {
 			require.Equal(t, min((v-1)*(m/max(1, m/p))+p, m*v), rank.PeakInFlight)
@@ -178,13 +179,13 @@ func TestGroupsClosedForm(t *testing.T) {
 		for m := 1; m <= 20; m++ {
 			for v := 2; v <= 4; v++ {
 				for n := p; n <= m; n++ {
-					shape := schedules.Shape{Ranks: p, Microbatches: m, Virtual: v, Group: n}
+					shape := graph.Shape{Ranks: p, Microbatches: m, Virtual: v, Group: n}
 					if schedule.Check(shape) != nil {
 						continue
 					}
 					trace, err := sim.Run(buildShape(t, "interleaved-1f1b", shape), halves(3, 4, 3, 0))
 					require.NoError(t, err)
-					s := schedules.Summarize(trace)
+					s := graph.Summarize(trace)
 					require.EqualValues(t, (m*v+p-1)*10, s.Makespan, "%+v", shape)
 					for r, rank := range s.Ranks {
 						require.Equal(t, min((v-1)*n+2*(p-1-r)+1, m*v), rank.PeakInFlight, "%+v", shape)

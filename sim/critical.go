@@ -3,13 +3,13 @@ package sim
 import (
 	"slices"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // CriticalPath lists the tasks that determine when the step ends, from the
 // first to the last: each started when the one before it ended (or its delay
 // had passed), or when a host thread that launched the one before had launched it. Among tasks that end last it takes the first of the graph.
-func CriticalPath(t *schedules.Trace) []int32 {
+func CriticalPath(t *graph.Trace) []int32 {
 	last, end := none, t.End()
 	for i := range t.Spans {
 		if t.Spans[i].End == end {

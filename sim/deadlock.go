@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"strings"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // A DeadlockError says that a graph cannot be run to its end: every stream
 // that has tasks left is blocked.
 type DeadlockError struct {
-	Graph   *schedules.Graph
+	Graph   *graph.Graph
 	Done    int // tasks that could run
 	Blocked []BlockedStream
 }
@@ -36,7 +36,7 @@ func (e *DeadlockError) Error() string {
 			break
 		}
 		fmt.Fprintf(&b, "\n  %s waits for ", e.Graph.Describe(s.Head))
-		if s.WaitsFor == schedules.None {
+		if s.WaitsFor == graph.None {
 			t := e.Graph.Tasks[s.Head]
 			fmt.Fprintf(&b, "the other ranks of group %v", e.Graph.Groups[t.Peer])
 		} else {

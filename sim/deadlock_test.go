@@ -6,15 +6,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/sim"
 )
 
 // oneStream is GPipe over three ranks with two microbatches, by hand: every
 // rank has one in-order stream for all its messages. sends is the order of the
 // middle rank's messages.
-func oneStream(t *testing.T, sends string) *schedules.Graph {
-	g := &schedules.Graph{Shape: schedules.Shape{Ranks: 3, Microbatches: 2}, StageRank: []int32{0, 1, 2}}
+func oneStream(t *testing.T, sends string) *graph.Graph {
+	g := &graph.Graph{Shape: graph.Shape{Ranks: 3, Microbatches: 2}, StageRank: []int32{0, 1, 2}}
 	ids := map[string]int32{}
 	rows := []string{
 		"0F0 0F1 0B0 0B1", "0SEND_F0 0SEND_F1",
@@ -39,12 +39,12 @@ func oneStream(t *testing.T, sends string) *schedules.Graph {
 		rank := int32(i / 2)
 		stream := g.AddStream(rank, []string{"compute", "messages"}[i%2])
 		for _, name := range strings.Fields(names) {
-			kind, err := schedules.ParseKind(strings.Trim(name, "012"))
+			kind, err := graph.ParseKind(strings.Trim(name, "012"))
 			require.NoError(t, err)
-			task := schedules.Task{Kind: kind, Rank: rank, Stream: stream, Stage: rank, Microbatch: int32(name[len(name)-1] - '0'), Peer: schedules.None}
-			if kind == schedules.SendForward {
+			task := graph.Task{Kind: kind, Rank: rank, Stream: stream, Stage: rank, Microbatch: int32(name[len(name)-1] - '0'), Peer: graph.None}
+			if kind == graph.SendForward {
 				task.Peer = rank + 1
-			} else if kind == schedules.SendBackward {
+			} else if kind == graph.SendBackward {
 				task.Peer = rank - 1
 			}
 			var deps []int32
@@ -82,24 +82,24 @@ func TestSendsByMicrobatchDeadlock(t *testing.T) {
 }
 
 // ranks makes a graph of so many ranks with a stream and a group of all.
-func ranks(n int) *schedules.Graph {
-	g := &schedules.Graph{Shape: schedules.Shape{Ranks: n, Microbatches: 1}}
+func ranks(n int) *graph.Graph {
+	g := &graph.Graph{Shape: graph.Shape{Ranks: n, Microbatches: 1}}
 	for r := range int32(n) {
 		g.AddStream(r, "compute")
 	}
-	g.AddGroup(schedules.OneStagePerRank(n))
+	g.AddGroup(graph.OneStagePerRank(n))
 	return g
 }
 
-func task(k schedules.Kind, rank, peer int32) schedules.Task {
-	return schedules.Task{Kind: k, Rank: rank, Stream: rank, Stage: schedules.None, Microbatch: schedules.None, Peer: peer}
+func task(k graph.Kind, rank, peer int32) graph.Task {
+	return graph.Task{Kind: k, Rank: rank, Stream: rank, Stage: graph.None, Microbatch: graph.None, Peer: peer}
 }
 
 func TestGroupThatNeverArrives(t *testing.T) {
 	g := ranks(3)
-	g.Add(task(schedules.AllReduce, 0, 0))
-	g.Add(task(schedules.AllReduce, 2, 0))
-	g.Add(task(schedules.Optimizer, 2, schedules.None))
+	g.Add(task(graph.AllReduce, 0, 0))
+	g.Add(task(graph.AllReduce, 2, 0))
+	g.Add(task(graph.Optimizer, 2, graph.None))
 	_, err := sim.Run(g, uniform(1, 2, 0))
 	require.EqualError(t, err, `deadlock: 0 of 3 tasks ran, then every stream was blocked
   ALL_REDUCE.0 (rank 0, stream "compute") waits for the other ranks of group [0 1 2]
@@ -111,7 +111,7 @@ func TestGroupsInDifferentOrder(t *testing.T) {
 	g := ranks(2)
 	second := g.AddGroup([]int32{0, 1})
 	for _, call := range [][2]int32{{0, 0}, {0, second}, {1, second}, {1, 0}} {
-		g.Add(task(schedules.AllReduce, call[0], call[1]))
+		g.Add(task(graph.AllReduce, call[0], call[1]))
 	}
 	require.NoError(t, g.Validate())
 	_, err := sim.Run(g, uniform(1, 2, 0))
@@ -122,7 +122,7 @@ func TestGroupsInDifferentOrder(t *testing.T) {
 func TestLongDeadlock(t *testing.T) {
 	g := ranks(40)
 	for r := range int32(40) {
-		g.Add(task(schedules.Optimizer, r, schedules.None), (r+1)%40)
+		g.Add(task(graph.Optimizer, r, graph.None), (r+1)%40)
 	}
 	_, err := sim.Run(g, uniform(1, 2, 0))
 	lines := strings.Split(err.Error(), "\n")
@@ -140,7 +140,7 @@ func TestNegativeCost(t *testing.T) {
 }
 
 func TestEmptyGraph(t *testing.T) {
-	trace := run(t, &schedules.Graph{}, schedules.Costs{})
+	trace := run(t, &graph.Graph{}, graph.Costs{})
 	require.Zero(t, trace.End())
 	require.Empty(t, sim.CriticalPath(trace))
 }
@@ -155,10 +155,10 @@ func TestOverflow(t *testing.T) {
 // would otherwise.
 func TestDeadlockWithHost(t *testing.T) {
 	g := ranks(2)
-	g.Add(task(schedules.Forward, 0, 0), 1)
-	g.Add(task(schedules.Forward, 1, 0), 0)
-	g.Add(task(schedules.Forward, 1, 1))
-	host := &schedules.Host{Before: schedules.LaunchOrder(g, []int32{0, 0})}
+	g.Add(task(graph.Forward, 0, 0), 1)
+	g.Add(task(graph.Forward, 1, 0), 0)
+	g.Add(task(graph.Forward, 1, 1))
+	host := &graph.Host{Before: graph.LaunchOrder(g, []int32{0, 0})}
 	_, err := sim.Run(g, launching(uniform(1, 2, 0), 1, 1, host))
 	require.ErrorContains(t, err, "deadlock: 0 of 3 tasks ran")
 	require.ErrorContains(t, err, `(rank 0, stream "compute") waits for`)

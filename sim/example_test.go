@@ -5,13 +5,15 @@ import (
 	"time"
 
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
 	"psim/sim"
 )
 
 // Two stages, two microbatches, a forward of 10 ms and a backward of 20 ms,
 // and messages that arrive 1 ms after they left.
 func ExampleRun() {
-	shape := schedules.Shape{Ranks: 2, Microbatches: 2}
+	shape := graph.Shape{Ranks: 2, Microbatches: 2}
 	gpipe, err := schedules.Find("gpipe")
 	if err != nil {
 		panic(err)
@@ -20,32 +22,32 @@ func ExampleRun() {
 	if err != nil {
 		panic(err)
 	}
-	graph, err := schedules.Pipeline{Shape: shape, Order: order}.Graph()
+	g, err := wiring.Pipeline{Shape: shape, Order: order}.Graph()
 	if err != nil {
 		panic(err)
 	}
-	trace, err := sim.Run(graph, schedules.Costs{Task: func(t *schedules.Task) schedules.Cost {
+	trace, err := sim.Run(g, graph.Costs{Task: func(t *graph.Task) graph.Cost {
 		switch t.Kind {
-		case schedules.Forward:
-			return schedules.Cost{Busy: 10 * time.Millisecond}
-		case schedules.Backward:
-			return schedules.Cost{Busy: 20 * time.Millisecond}
+		case graph.Forward:
+			return graph.Cost{Busy: 10 * time.Millisecond}
+		case graph.Backward:
+			return graph.Cost{Busy: 20 * time.Millisecond}
 		}
-		return schedules.Cost{Delay: time.Millisecond}
+		return graph.Cost{Delay: time.Millisecond}
 	}})
 	if err != nil {
 		panic(err)
 	}
-	for i, task := range graph.Tasks {
+	for i, task := range g.Tasks {
 		if task.Kind.Compute() {
 			fmt.Printf("%v from %v to %v\n", task, trace.Spans[i].Start, trace.Spans[i].End)
 		}
 	}
-	summary := schedules.Summarize(trace)
+	summary := graph.Summarize(trace)
 	fmt.Printf("%v, %.0f %% bubble\n", summary.StepTime, 100*summary.Bubble.Makespan)
 	fmt.Print("critical path:")
 	for _, i := range sim.CriticalPath(trace) {
-		fmt.Print(" ", graph.Tasks[i])
+		fmt.Print(" ", g.Tasks[i])
 	}
 	// Output:
 	// 0F0 from 0s to 10ms

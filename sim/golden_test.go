@@ -11,7 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/schedules"
+	"psim/schedules/collective"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
 	"psim/sim"
 )
 
@@ -35,10 +37,10 @@ func readPublished(t *testing.T, file string, count int) []published {
 }
 
 // simulate runs a schedule and summarizes it.
-func (e published) simulate(t *testing.T, costs schedules.Costs) schedules.Summary {
-	trace, err := sim.Run(buildShape(t, e.Schedule, schedules.Shape{Ranks: e.P, Microbatches: e.M, Virtual: e.V}), costs)
+func (e published) simulate(t *testing.T, costs graph.Costs) graph.Summary {
+	trace, err := sim.Run(buildShape(t, e.Schedule, graph.Shape{Ranks: e.P, Microbatches: e.M, Virtual: e.V}), costs)
 	require.NoError(t, err)
-	s := schedules.Summarize(trace)
+	s := graph.Summarize(trace)
 	for r, peak := range e.Peak {
 		require.Equal(t, peak, s.Ranks[r].PeakInFlight)
 	}
@@ -48,7 +50,7 @@ func (e published) simulate(t *testing.T, costs schedules.Costs) schedules.Summa
 // The published makespans under equal and unequal costs, with and without
 // latency.
 func TestPublishedMakespans(t *testing.T) {
-	models := map[string]schedules.Costs{
+	models := map[string]graph.Costs{
 		"unit": halves(1, 1, 1, 0), "unit_comm1": halves(1, 1, 1, 1),
 		"hetero": halves(3, 4, 3, 0), "hetero_comm2": halves(3, 4, 3, 2),
 	}
@@ -66,20 +68,20 @@ func TestPublishedMakespans(t *testing.T) {
 
 // The same of schedules with overlapped pairs, in the three ways to run one.
 func TestPublishedPairs(t *testing.T) {
-	pairings := map[string]schedules.Pairing{"fused": schedules.Fused, "serial": schedules.Serial, "overlap": schedules.Overlap}
-	models := map[string]schedules.Costs{
+	pairings := map[string]wiring.Pairing{"fused": wiring.Fused, "serial": wiring.Serial, "overlap": wiring.Overlap}
+	models := map[string]graph.Costs{
 		"unit": halves(1, 1, 1, 0), "unit_comm1": halves(1, 1, 1, 1), "hetero": halves(3, 4, 3, 0), "hetero_comm2": halves(3, 4, 3, 2),
 	}
 	for _, e := range readPublished(t, "orders_pairs.json", 5) {
 		for name, want := range e.Makespan {
 			model, pair, _ := strings.Cut(strings.Replace(name, ", pair ", "/", 1), "/")
-			p := pipelineOf(t, e.Schedule, schedules.Shape{Ranks: e.P, Microbatches: e.M, Virtual: e.V})
+			p := pipelineOf(t, e.Schedule, graph.Shape{Ranks: e.P, Microbatches: e.M, Virtual: e.V})
 			p.Pairs = pairings[pair]
 			g, err := p.Graph()
 			require.NoError(t, err)
 			trace, err := sim.Run(g, models[model])
 			require.NoError(t, err)
-			s := schedules.Summarize(trace)
+			s := graph.Summarize(trace)
 			at := fmt.Sprintf("%s P=%d M=%d %s", e.Schedule, e.P, e.M, name)
 			require.JSONEq(t, string(want), fmt.Sprint(int64(s.Makespan)), at)
 			for r, peak := range e.Peak {
@@ -115,14 +117,14 @@ func TestCourseTimeline(t *testing.T) {
 	const cs = 10 * time.Millisecond
 	forward := [3][2]time.Duration{{158, 138}, {313, 292}, {58, 49}}
 	backward := [3][2]time.Duration{{580, 741}, {1258, 1307}, {253, 268}}
-	costs := schedules.Costs{Task: func(t *schedules.Task) schedules.Cost {
+	costs := graph.Costs{Task: func(t *graph.Task) graph.Cost {
 		switch t.Kind {
-		case schedules.Forward:
-			return schedules.Cost{Busy: forward[t.Stage][t.Microbatch] * cs}
-		case schedules.Backward:
-			return schedules.Cost{Busy: backward[t.Stage][t.Microbatch] * cs}
+		case graph.Forward:
+			return graph.Cost{Busy: forward[t.Stage][t.Microbatch] * cs}
+		case graph.Backward:
+			return graph.Cost{Busy: backward[t.Stage][t.Microbatch] * cs}
 		}
-		return schedules.Cost{}
+		return graph.Cost{}
 	}}
 	for name, want := range map[string]time.Duration{"gpipe": 43710 * time.Millisecond, "1f1b": 40880 * time.Millisecond} {
 		trace, err := sim.Run(build(t, name, 3, 2), costs)
@@ -134,18 +136,18 @@ func TestCourseTimeline(t *testing.T) {
 // 20 GB over 8 ranks at 100 Gbit/s: 14 steps of 2.5 GB, 0.2 s each.
 func TestRingAllReduce(t *testing.T) {
 	const bandwidth = 12.5e9 // bytes per second
-	costs := schedules.Costs{Task: func(t *schedules.Task) schedules.Cost {
-		if t.Kind == schedules.Send {
-			return schedules.Cost{Busy: time.Duration(float64(t.Bytes) / bandwidth * 1e9), Link: t.Rank + 1}
+	costs := graph.Costs{Task: func(t *graph.Task) graph.Cost {
+		if t.Kind == graph.Send {
+			return graph.Cost{Busy: time.Duration(float64(t.Bytes) / bandwidth * 1e9), Link: t.Rank + 1}
 		}
-		return schedules.Cost{}
+		return graph.Cost{}
 	}}
-	for _, c := range schedules.Conventions() {
-		g, err := schedules.Ring{Collective: schedules.RingAllReduce, Ranks: 8, Length: 5e9, Element: 4, Convention: c.Name}.Graph()
+	for _, c := range collective.Conventions() {
+		g, err := collective.Ring{Collective: collective.RingAllReduce, Ranks: 8, Length: 5e9, Element: 4, Convention: c.Name}.Graph()
 		require.NoError(t, err)
 		trace, err := sim.Run(g, costs)
 		require.NoError(t, err)
-		s := schedules.Summarize(trace)
+		s := graph.Summarize(trace)
 		require.Equal(t, 2800*time.Millisecond, s.StepTime)
 		require.Equal(t, 8*14, s.Messages)
 		for _, rank := range s.Ranks {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/sim"
 )
 
@@ -15,7 +15,7 @@ import (
 // (P-1)/(MV+P-1), which no order of these stages can undercut: the rank of the
 // turn begins P-1 stages late and ends P-1 stages early.
 func TestHanayoClosedForm(t *testing.T) {
-	onGrid(t, "hanayo", 6, func(t *testing.T, shape schedules.Shape, k formCosts, s schedules.Summary, _ time.Duration) bool {
+	onGrid(t, "hanayo", 6, func(t *testing.T, shape graph.Shape, k formCosts, s graph.Summary, _ time.Duration) bool {
 		p, m, v := time.Duration(shape.Ranks), time.Duration(shape.Microbatches), time.Duration(max(2, shape.Virtual))
 		if m%p != 0 || k.c != 0 {
 			return false
@@ -27,9 +27,9 @@ func TestHanayoClosedForm(t *testing.T) {
 	for p := 1; p <= 8; p++ {
 		for m := p; m <= 24; m += p {
 			for v := 2; v <= 6; v += 2 {
-				trace, err := sim.Run(buildShape(t, "hanayo", schedules.Shape{Ranks: p, Microbatches: m, Virtual: v}), uniform(5, 5, 0))
+				trace, err := sim.Run(buildShape(t, "hanayo", graph.Shape{Ranks: p, Microbatches: m, Virtual: v}), uniform(5, 5, 0))
 				require.NoError(t, err)
-				require.InDelta(t, float64(p-1)/float64(m*v+p-1), schedules.Summarize(trace).Bubble.Makespan, 1e-12, "P=%d M=%d V=%d", p, m, v)
+				require.InDelta(t, float64(p-1)/float64(m*v+p-1), graph.Summarize(trace).Bubble.Makespan, 1e-12, "P=%d M=%d V=%d", p, m, v)
 			}
 		}
 	}
@@ -42,9 +42,9 @@ func TestHanayoClosedForm(t *testing.T) {
 func TestHanayoPaperRatio(t *testing.T) {
 	for p := 2; p <= 8; p++ {
 		for w := 1; w <= 4; w++ {
-			trace, err := sim.Run(buildShape(t, "hanayo", schedules.Shape{Ranks: p, Microbatches: p, Virtual: 2 * w}), uniform(1, 2, 0))
+			trace, err := sim.Run(buildShape(t, "hanayo", graph.Shape{Ranks: p, Microbatches: p, Virtual: 2 * w}), uniform(1, 2, 0))
 			require.NoError(t, err)
-			bubble := schedules.Summarize(trace).Bubble.Makespan
+			bubble := graph.Summarize(trace).Bubble.Makespan
 			require.InDelta(t, float64(2*p-2)/float64(3*p*w+2*p-2), bubble, 1e-12, "P=%d W=%d", p, w)
 			require.Less(t, bubble, float64(2*p-2)/float64(3*p*w+p-1), "P=%d W=%d", p, w)
 		}
@@ -60,12 +60,12 @@ func TestOneWaveTakesChimerasTime(t *testing.T) {
 				if k.c != 0 {
 					continue // Chimera sends a message where hanayo turns
 				}
-				one, err := sim.Run(buildShape(t, "hanayo", schedules.Shape{Ranks: p, Microbatches: m}), halves(k.f, k.i, k.w, 0))
+				one, err := sim.Run(buildShape(t, "hanayo", graph.Shape{Ranks: p, Microbatches: m}), halves(k.f, k.i, k.w, 0))
 				require.NoError(t, err)
-				two, err := sim.Run(buildShape(t, "chimera", schedules.Shape{Ranks: 2 * p, Microbatches: 2 * m}), halves(k.f, k.i, k.w, 0))
+				two, err := sim.Run(buildShape(t, "chimera", graph.Shape{Ranks: 2 * p, Microbatches: 2 * m}), halves(k.f, k.i, k.w, 0))
 				require.NoError(t, err)
 				require.Equal(t, two.End(), one.End(), "P=%d M=%d %v", p, m, k)
-				require.InDelta(t, schedules.Summarize(two).Bubble.Makespan, schedules.Summarize(one).Bubble.Makespan, 1e-12)
+				require.InDelta(t, graph.Summarize(two).Bubble.Makespan, graph.Summarize(one).Bubble.Makespan, 1e-12)
 			}
 		}
 	}

@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // launchedBefore is the task that has to be launched before task i and has not
@@ -26,7 +26,7 @@ func (e *engine) threadBefore(i int32) int32 {
 
 // launch is when a task that is ready can start, and the task that this is due
 // to: its host thread has to have launched its kernels in time.
-func (e *engine) launch(i int32, ready time.Duration, cause int32, cost schedules.Cost) (time.Duration, int32) {
+func (e *engine) launch(i int32, ready time.Duration, cause int32, cost graph.Cost) (time.Duration, int32) {
 	if e.launched == nil {
 		return ready, cause
 	}

@@ -7,14 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // launching adds a cost of launching to every computing task.
-func launching(costs schedules.Costs, launch, lead time.Duration, host *schedules.Host) schedules.Costs {
+func launching(costs graph.Costs, launch, lead time.Duration, host *graph.Host) graph.Costs {
 	price := costs.Task
 	costs.Host = host
-	costs.Task = func(t *schedules.Task) schedules.Cost {
+	costs.Task = func(t *graph.Task) graph.Cost {
 		c := price(t)
 		if t.Kind.Compute() {
 			c.Launch, c.Lead = launch, lead
@@ -24,9 +24,9 @@ func launching(costs schedules.Costs, launch, lead time.Duration, host *schedule
 	return costs
 }
 
-func ownThreads(g *schedules.Graph) []int32 { return schedules.OneStagePerRank(g.Ranks()) }
+func ownThreads(g *graph.Graph) []int32 { return graph.OneStagePerRank(g.Ranks()) }
 
-func oneThread(g *schedules.Graph) []int32 { return make([]int32, g.Ranks()) }
+func oneThread(g *graph.Graph) []int32 { return make([]int32, g.Ranks()) }
 
 // One rank, F then B: what a thread adds to 10 and 20, by how long a launch
 // takes.
@@ -43,7 +43,7 @@ func TestLaunchOfOneRank(t *testing.T) {
 		{launch: 50, lead: 40, want: [4]time.Duration{40, 50, 90, 110}},          // both devices starve
 		{lead: 1, waits: true, want: [4]time.Duration{1, 11, 12, 32}},
 	} {
-		host := &schedules.Host{Before: schedules.LaunchOrder(g, ownThreads(g)), Waits: c.waits}
+		host := &graph.Host{Before: graph.LaunchOrder(g, ownThreads(g)), Waits: c.waits}
 		trace := run(t, g, launching(uniform(10, 20, 0), c.launch, c.lead, host))
 		f, b := trace.Spans[0], trace.Spans[1]
 		require.Equal(t, c.want, [4]time.Duration{f.Start, f.End, b.Start, b.End}, "%+v", c)
@@ -55,13 +55,13 @@ func TestLaunchOfOneRank(t *testing.T) {
 // A queue that is full of the slow one's tasks keeps it from launching the fast
 // one's.
 func TestLaunchQueue(t *testing.T) {
-	g := buildShape(t, "gpipe", schedules.Shape{Ranks: 1, Microbatches: 2, Replicas: 2})
-	price := func(task *schedules.Task) schedules.Cost {
-		return schedules.Cost{Busy: time.Duration(10 - 9*task.Rank)}
+	g := buildShape(t, "gpipe", graph.Shape{Ranks: 1, Microbatches: 2, Replicas: 2})
+	price := func(task *graph.Task) graph.Cost {
+		return graph.Cost{Busy: time.Duration(10 - 9*task.Rank)}
 	}
 	last := func(queue int) time.Duration { // of the fast rank
-		host := &schedules.Host{Before: schedules.LaunchOrder(g, oneThread(g)), Queue: queue}
-		trace := run(t, g, launching(schedules.Costs{Task: price}, 1, 1, host))
+		host := &graph.Host{Before: graph.LaunchOrder(g, oneThread(g)), Queue: queue}
+		trace := run(t, g, launching(graph.Costs{Task: price}, 1, 1, host))
 		var end time.Duration
 		for i, span := range trace.Spans {
 			if g.Tasks[i].Rank == 1 {
@@ -81,7 +81,7 @@ func TestLaunchQueue(t *testing.T) {
 func TestSharedThreadSerialises(t *testing.T) {
 	g := build(t, "gpipe", 2, 4)
 	end := func(threads []int32) time.Duration {
-		host := &schedules.Host{Before: schedules.LaunchOrder(g, threads)}
+		host := &graph.Host{Before: graph.LaunchOrder(g, threads)}
 		return run(t, g, launching(uniform(1, 2, 0), 58, 56, host)).End()
 	}
 	require.EqualValues(t, 2*4*2*58, end(oneThread(g)), "every launch of both ranks")
@@ -89,13 +89,13 @@ func TestSharedThreadSerialises(t *testing.T) {
 }
 
 // drawHost draws threads for the ranks of a graph and how they work.
-func drawHost(t *rapid.T, g *schedules.Graph) *schedules.Host {
+func drawHost(t *rapid.T, g *graph.Graph) *graph.Host {
 	threads := make([]int32, g.Ranks())
 	for r := range threads {
 		threads[r] = rapid.Int32Range(0, 1).Draw(t, "thread")
 	}
-	return &schedules.Host{
-		Before: schedules.LaunchOrder(g, threads), Queue: rapid.IntRange(0, 3).Draw(t, "queue"),
+	return &graph.Host{
+		Before: graph.LaunchOrder(g, threads), Queue: rapid.IntRange(0, 3).Draw(t, "queue"),
 		Waits: rapid.Bool().Draw(t, "waits"),
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/sim"
 )
 
@@ -15,7 +15,7 @@ import (
 func TestHW4ClosedForm(t *testing.T) {
 	for p := 1; p <= 6; p++ {
 		for m := 1; m <= 12; m++ {
-			g := buildShape(t, "hw4", schedules.Shape{Ranks: p, Microbatches: m})
+			g := buildShape(t, "hw4", graph.Shape{Ranks: p, Microbatches: m})
 			for _, c := range []struct{ f, b, latency time.Duration }{{1, 2, 0}, {3, 7, 0}, {5, 1, 0}, {3, 7, 2}} {
 				trace, err := sim.Run(g, uniform(c.f, c.b, c.latency))
 				require.NoError(t, err)

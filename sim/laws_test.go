@@ -7,11 +7,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/sim"
 )
 
-func run(t require.TestingT, g *schedules.Graph, costs schedules.Costs) *schedules.Trace {
+func run(t require.TestingT, g *graph.Graph, costs graph.Costs) *graph.Trace {
 	trace, err := sim.Run(g, costs)
 	require.NoError(t, err)
 	return trace
@@ -41,27 +41,27 @@ func TestMoreCostIsNeverFaster(t *testing.T) {
 // waits for it. If the first is delayed, the second overtakes it in the queue,
 // and the step ends earlier.
 func TestLinkAnomaly(t *testing.T) {
-	g := &schedules.Graph{Shape: schedules.Shape{Ranks: 2, Microbatches: 5}}
-	add := func(k schedules.Kind, rank int32, deps ...int32) int32 {
-		return g.Add(schedules.Task{Kind: k, Rank: rank, Stream: g.AddStream(rank, "s"), Stage: schedules.None, Microbatch: int32(len(g.Tasks)), Peer: 1 - rank}, deps...)
+	g := &graph.Graph{Shape: graph.Shape{Ranks: 2, Microbatches: 5}}
+	add := func(k graph.Kind, rank int32, deps ...int32) int32 {
+		return g.Add(graph.Task{Kind: k, Rank: rank, Stream: g.AddStream(rank, "s"), Stage: graph.None, Microbatch: int32(len(g.Tasks)), Peer: 1 - rank}, deps...)
 	}
-	first := add(schedules.Send, 0, add(schedules.Forward, 0))
-	second := add(schedules.Send, 1, add(schedules.Forward, 1))
-	work := add(schedules.Backward, 1, second)
+	first := add(graph.Send, 0, add(graph.Forward, 0))
+	second := add(graph.Send, 1, add(graph.Forward, 1))
+	work := add(graph.Backward, 1, second)
 	require.NoError(t, g.Validate())
-	cost := []schedules.Cost{{Busy: 0}, {Busy: 10, Link: 1}, {Busy: 1}, {Busy: 1, Link: 1}, {Busy: 20}}
+	cost := []graph.Cost{{Busy: 0}, {Busy: 10, Link: 1}, {Busy: 1}, {Busy: 1, Link: 1}, {Busy: 20}}
 	costs := random{g, cost}.costs()
 
 	trace := run(t, g, costs)
-	require.Equal(t, schedules.Span{Start: 0, End: 10}, trace.Spans[first])
-	require.Equal(t, schedules.Span{Start: 10, End: 11}, trace.Spans[second])
+	require.Equal(t, graph.Span{Start: 0, End: 10}, trace.Spans[first])
+	require.Equal(t, graph.Span{Start: 10, End: 11}, trace.Spans[second])
 	require.Equal(t, first, trace.Cause[second], "it waited for the link")
 	require.EqualValues(t, 31, trace.End())
 
 	cost[0].Busy = 2
 	trace = run(t, g, costs)
-	require.Equal(t, schedules.Span{Start: 2, End: 12}, trace.Spans[first])
-	require.Equal(t, schedules.Span{Start: 2, End: 22}, trace.Spans[work])
+	require.Equal(t, graph.Span{Start: 2, End: 12}, trace.Spans[first])
+	require.Equal(t, graph.Span{Start: 2, End: 22}, trace.Spans[work])
 	require.EqualValues(t, 22, trace.End())
 }
 
@@ -119,7 +119,7 @@ func TestLowerBounds(t *testing.T) {
 func TestSummaryBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawPipeline(t)
-		s := schedules.Summarize(run(t, g, drawPrices(t, g)))
+		s := graph.Summarize(run(t, g, drawPrices(t, g)))
 		require.LessOrEqual(t, s.Makespan, s.StepTime)
 		for _, r := range s.Ranks {
 			require.GreaterOrEqual(t, s.Makespan, r.Compute)

@@ -9,35 +9,35 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // A forward takes 10 when it starts and keeps them until its backward ends; a
 // message of 4 falls on the receiving rank when it starts, and the receiver's
 // task gives them back at its end.
-func keeping(t *schedules.Task) schedules.Cost {
+func keeping(t *graph.Task) graph.Cost {
 	switch t.Kind {
-	case schedules.Forward:
-		c := schedules.Cost{Busy: 1, BytesAtStart: 10}
+	case graph.Forward:
+		c := graph.Cost{Busy: 1, BytesAtStart: 10}
 		if t.Stage > 0 {
 			c.BytesAtEnd = -4
 		}
 		return c
-	case schedules.Backward:
-		c := schedules.Cost{Busy: 2, BytesAtEnd: -10}
+	case graph.Backward:
+		c := graph.Cost{Busy: 2, BytesAtEnd: -10}
 		if t.Stage == 0 {
 			c.BytesAtEnd -= 4
 		}
 		return c
 	}
-	return schedules.Cost{Busy: 1, BytesAtStart: 4}
+	return graph.Cost{Busy: 1, BytesAtStart: 4}
 }
 
 // Two ranks, one microbatch: 0F0 0–1, its message 1–2, 1F0 2–3, 1B0 3–5, the
 // gradient 5–6, 0B0 6–8.
 func TestMemory(t *testing.T) {
 	g := build(t, "gpipe", 2, 1)
-	trace := run(t, g, schedules.Costs{Task: keeping, Persistent: []int64{100, 200}})
+	trace := run(t, g, graph.Costs{Task: keeping, Persistent: []int64{100, 200}})
 	type event struct {
 		at    time.Duration
 		rank  int32
@@ -57,7 +57,7 @@ func TestMemory(t *testing.T) {
 		{5, 0, 4, "1SEND_B0"},
 		{8, 0, -14, "0B0"},
 	}, events)
-	s := schedules.Summarize(trace)
+	s := graph.Summarize(trace)
 	require.EqualValues(t, 114, s.Ranks[0].PeakMemory)
 	require.EqualValues(t, 214, s.Ranks[1].PeakMemory)
 	require.EqualValues(t, 200, s.Ranks[1].PersistentMemory)
@@ -65,18 +65,18 @@ func TestMemory(t *testing.T) {
 
 // 1F1B holds P − r activations where GPipe holds M.
 func TestPeakMemoryOfSchedules(t *testing.T) {
-	activations := schedules.Costs{Task: func(t *schedules.Task) schedules.Cost {
+	activations := graph.Costs{Task: func(t *graph.Task) graph.Cost {
 		switch t.Kind {
-		case schedules.Forward:
-			return schedules.Cost{Busy: 1, BytesAtStart: 10}
-		case schedules.Backward:
-			return schedules.Cost{Busy: 2, BytesAtEnd: -10}
+		case graph.Forward:
+			return graph.Cost{Busy: 1, BytesAtStart: 10}
+		case graph.Backward:
+			return graph.Cost{Busy: 2, BytesAtEnd: -10}
 		}
-		return schedules.Cost{}
+		return graph.Cost{}
 	}}
 	for name, want := range map[string][]int64{"gpipe": {80, 80, 80, 80}, "1f1b": {40, 30, 20, 10}} {
 		var peaks []int64
-		for _, r := range schedules.Summarize(run(t, build(t, name, 4, 8), activations)).Ranks {
+		for _, r := range graph.Summarize(run(t, build(t, name, 4, 8), activations)).Ranks {
 			peaks = append(peaks, r.PeakMemory)
 		}
 		require.Equal(t, want, peaks, name)
@@ -100,7 +100,7 @@ func TestMemoryEvents(t *testing.T) {
 		}
 		trace := run(t, r.Graph, r.costs())
 		require.Len(t, trace.Memory, want)
-		require.True(t, slices.IsSortedFunc(trace.Memory, func(a, b schedules.MemoryEvent) int { return cmp.Compare(a.At, b.At) }))
+		require.True(t, slices.IsSortedFunc(trace.Memory, func(a, b graph.MemoryEvent) int { return cmp.Compare(a.At, b.At) }))
 		for _, e := range trace.Memory {
 			task, span, cost := r.Tasks[e.Task], trace.Spans[e.Task], r.cost[e.Task]
 			if e.Bytes > 0 {
@@ -108,9 +108,9 @@ func TestMemoryEvents(t *testing.T) {
 				if task.Kind.Message() {
 					rank = task.Peer
 				}
-				require.Equal(t, schedules.MemoryEvent{At: span.Start, Bytes: cost.BytesAtStart, Rank: rank, Task: e.Task}, e)
+				require.Equal(t, graph.MemoryEvent{At: span.Start, Bytes: cost.BytesAtStart, Rank: rank, Task: e.Task}, e)
 			} else {
-				require.Equal(t, schedules.MemoryEvent{At: span.End, Bytes: cost.BytesAtEnd, Rank: task.Rank, Task: e.Task}, e)
+				require.Equal(t, graph.MemoryEvent{At: span.End, Bytes: cost.BytesAtEnd, Rank: task.Rank, Task: e.Task}, e)
 			}
 		}
 	})

@@ -3,16 +3,16 @@ package sim_test
 import (
 	"time"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // An oracle runs a graph the slow way: instant by instant, asking every stream
 // at every instant whether its head may start. Links are explicit queues.
 type oracle struct {
-	graph     *schedules.Graph
-	cost      []schedules.Cost // by task
-	left      [][]int32        // by stream: the tasks that have not started
-	spans     []schedules.Span
+	graph     *graph.Graph
+	cost      []graph.Cost // by task
+	left      [][]int32    // by stream: the tasks that have not started
+	spans     []graph.Span
 	started   []bool
 	ended     []time.Duration         // by stream: when its last task ends
 	linkFree  map[int32]time.Duration // when a link is free again
@@ -21,9 +21,9 @@ type oracle struct {
 }
 
 // slow runs a graph to its end, or as far as it goes.
-func slow(g *schedules.Graph, costs schedules.Costs) *oracle {
+func slow(g *graph.Graph, costs graph.Costs) *oracle {
 	o := &oracle{
-		graph: g, left: make([][]int32, len(g.Streams)), spans: make([]schedules.Span, len(g.Tasks)),
+		graph: g, left: make([][]int32, len(g.Streams)), spans: make([]graph.Span, len(g.Tasks)),
 		started: make([]bool, len(g.Tasks)), ended: make([]time.Duration, len(g.Streams)),
 		linkFree: map[int32]time.Duration{}, readySeen: map[int32]time.Duration{},
 	}
@@ -58,7 +58,7 @@ func (o *oracle) ready(stream int, now time.Duration) bool {
 
 func (o *oracle) start(stream int, now time.Duration) {
 	i := o.left[stream][0]
-	o.spans[i] = schedules.Span{Start: now, End: now + o.cost[i].Busy}
+	o.spans[i] = graph.Span{Start: now, End: now + o.cost[i].Busy}
 	o.started[i], o.ended[stream] = true, o.spans[i].End
 	o.left[stream] = o.left[stream][1:]
 	o.done++

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/sim"
 )
 
@@ -20,22 +21,22 @@ func TestPipedreamClosedForm(t *testing.T) {
 			for _, k := range []struct{ f, b, u time.Duration }{{1, 1, 0}, {1, 2, 0}, {10, 20, 3}, {7, 5, 1}, {4, 9, 4}} {
 				s, err := schedules.Find("pipedream")
 				require.NoError(t, err)
-				pipeline, err := s.Pipeline(schedules.Shape{Ranks: p, Microbatches: m}, nil)
+				pipeline, err := s.Pipeline(graph.Shape{Ranks: p, Microbatches: m}, nil)
 				require.NoError(t, err)
 				pipeline.Optimizer = true
 				g, err := pipeline.Graph()
 				require.NoError(t, err)
 				costs := uniform(k.f, k.b, 0)
 				plain := costs.Task
-				costs.Task = func(task *schedules.Task) schedules.Cost {
-					if task.Kind == schedules.Optimizer {
-						return schedules.Cost{Busy: k.u}
+				costs.Task = func(task *graph.Task) graph.Cost {
+					if task.Kind == graph.Optimizer {
+						return graph.Cost{Busy: k.u}
 					}
 					return plain(task)
 				}
 				trace, err := sim.Run(g, costs)
 				require.NoError(t, err)
-				got := schedules.Summarize(trace)
+				got := graph.Summarize(trace)
 				pd, md := time.Duration(p), time.Duration(m)
 				require.Equal(t, (md+pd-1)*(k.f+k.b)+(md-1)*k.u, got.Makespan, "P=%d M=%d %v", p, m, k)
 				require.Equal(t, got.Makespan+k.u, got.StepTime)
@@ -53,7 +54,7 @@ func TestPipedreamClosedForm(t *testing.T) {
 
 // Schedules that flush the pipeline have no such pace.
 func TestFlushedHasNoSteadyState(t *testing.T) {
-	trace, err := sim.Run(buildShape(t, "1f1b", schedules.Shape{Ranks: 2, Microbatches: 4}), uniform(1, 2, 0))
+	trace, err := sim.Run(buildShape(t, "1f1b", graph.Shape{Ranks: 2, Microbatches: 4}), uniform(1, 2, 0))
 	require.NoError(t, err)
-	require.Zero(t, schedules.Summarize(trace).SteadyMicrobatch)
+	require.Zero(t, graph.Summarize(trace).SteadyMicrobatch)
 }

@@ -8,11 +8,13 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
 // drawPipeline draws a small legal pipeline with replicas and gradient sums, of
 // any schedule whose stages have one copy.
-func drawPipeline(t *rapid.T) *schedules.Graph {
+func drawPipeline(t *rapid.T) *graph.Graph {
 	s := rapid.SampledFrom(schedules.Catalog()).Filter(func(s schedules.Schedule) bool {
 		return s.SecondPlacement(s.Example()) == nil && !s.Stashing // which has no sums and one optimizer per microbatch
 	}).Draw(t, "schedule")
@@ -34,13 +36,13 @@ func drawPipeline(t *rapid.T) *schedules.Graph {
 	if rapid.Bool().Draw(t, "units") {
 		for range placement {
 			n := rapid.Int64Range(0, 1).Draw(t, "unit")
-			p.Sync.Units = append(p.Sync.Units, schedules.Unit{Gather: n, Scatter: n})
+			p.Sync.Units = append(p.Sync.Units, wiring.Unit{Gather: n, Scatter: n})
 		}
 	}
 	p.Synchronous = rapid.Bool().Draw(t, "synchronous")
 	p.Sync.Overlap, p.Sync.Sharded = rapid.Bool().Draw(t, "overlap"), rapid.Bool().Draw(t, "sharded")
 	if len(placement) > 1 && rapid.Bool().Draw(t, "tied") {
-		p.Tied = []schedules.Tied{{Stages: []int{0, len(placement) - 1}}}
+		p.Tied = []wiring.Tied{{Stages: []int{0, len(placement) - 1}}}
 	}
 	g, err := p.Graph()
 	require.NoError(t, err)
@@ -49,21 +51,21 @@ func drawPipeline(t *rapid.T) *schedules.Graph {
 }
 
 // smallShapes are those of up to 4 ranks and as few microbatches.
-func smallShapes(s schedules.Schedule) []schedules.Shape {
-	return slices.DeleteFunc(servedShapes(s), func(shape schedules.Shape) bool {
+func smallShapes(s schedules.Schedule) []graph.Shape {
+	return slices.DeleteFunc(servedShapes(s), func(shape graph.Shape) bool {
 		return shape.Ranks > 4 || shape.Virtual > 3 || shape.Microbatches > max(4, 2*shape.Ranks)
 	})
 }
 
 // drawPrices draws a duration for every kind of task, a little different by
 // stage and microbatch; messages share one network card per sending rank.
-func drawPrices(t *rapid.T, g *schedules.Graph) schedules.Costs {
-	busy := rapid.SliceOfN(rapid.IntRange(0, 4), int(schedules.Optimizer)+1, -1).Draw(t, "busy")
+func drawPrices(t *rapid.T, g *graph.Graph) graph.Costs {
+	busy := rapid.SliceOfN(rapid.IntRange(0, 4), int(graph.Optimizer)+1, -1).Draw(t, "busy")
 	latency := rapid.IntRange(0, 3).Draw(t, "latency")
 	links := rapid.Bool().Draw(t, "links")
 	spread := rapid.IntRange(0, 2).Draw(t, "spread")
-	return schedules.Costs{Task: func(task *schedules.Task) schedules.Cost {
-		c := schedules.Cost{Busy: time.Duration(busy[task.Kind])}
+	return graph.Costs{Task: func(task *graph.Task) graph.Cost {
+		c := graph.Cost{Busy: time.Duration(busy[task.Kind])}
 		switch {
 		case task.Kind.Compute():
 			c.Busy += time.Duration(spread * int(3*task.Stage+task.Microbatch) % 4)

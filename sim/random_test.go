@@ -8,19 +8,19 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/sim"
 )
 
 // A random is a graph whose task i has microbatch i, so that a cost can be
 // given to every task by itself.
 type random struct {
-	*schedules.Graph
-	cost []schedules.Cost
+	*graph.Graph
+	cost []graph.Cost
 }
 
-func (r random) costs() schedules.Costs {
-	return schedules.Costs{Task: func(t *schedules.Task) schedules.Cost { return r.cost[t.Microbatch] }}
+func (r random) costs() graph.Costs {
+	return graph.Costs{Task: func(t *graph.Task) graph.Cost { return r.cost[t.Microbatch] }}
 }
 
 // drawGraph draws tasks on several streams of several ranks, with messages
@@ -29,14 +29,14 @@ func (r random) costs() schedules.Costs {
 func drawGraph(t *rapid.T, links int32, cycles bool) random {
 	ranks := rapid.Int32Range(1, 4).Draw(t, "ranks")
 	steps := rapid.IntRange(1, 25).Draw(t, "steps")
-	r := random{Graph: &schedules.Graph{Shape: schedules.Shape{Ranks: int(ranks), Microbatches: 4*steps + 1}}}
+	r := random{Graph: &graph.Graph{Shape: graph.Shape{Ranks: int(ranks), Microbatches: 4*steps + 1}}}
 	perRank := rapid.Int32Range(1, 3).Draw(t, "streams")
 	for rank := range ranks {
 		for range perRank {
 			r.AddStream(rank, "s")
 		}
 	}
-	all := schedules.OneStagePerRank(int(ranks))
+	all := graph.OneStagePerRank(int(ranks))
 	r.AddGroup(all)
 	r.AddGroup(all[rapid.IntRange(0, int(ranks)-1).Draw(t, "group"):])
 	for range steps {
@@ -45,23 +45,23 @@ func drawGraph(t *rapid.T, links int32, cycles bool) random {
 			cost, before := drawCost(t, 0), int32(len(r.Tasks))
 			for _, rank := range r.Groups[group] {
 				// a group has its own stream on every rank, where there are two
-				r.task(t, schedules.Task{Kind: schedules.AllReduce, Rank: rank, Stream: rank*perRank + group%perRank, Peer: group}, before, cost)
+				r.task(t, graph.Task{Kind: graph.AllReduce, Rank: rank, Stream: rank*perRank + group%perRank, Peer: group}, before, cost)
 			}
 			continue
 		}
 		rank := rapid.Int32Range(0, ranks-1).Draw(t, "rank")
-		kind, peer := schedules.Forward, int32(schedules.None)
+		kind, peer := graph.Forward, int32(graph.None)
 		if ranks > 1 && rapid.Bool().Draw(t, "message") {
-			kind, peer = schedules.Send, (rank+1)%ranks
+			kind, peer = graph.Send, (rank+1)%ranks
 		}
 		stream := rank*perRank + rapid.Int32Range(0, perRank-1).Draw(t, "stream")
 		before := int32(len(r.Tasks))
 		if cycles && rapid.IntRange(0, 20).Draw(t, "cycle") == 0 {
 			before += 2 // so that it may depend on the task after it
 		}
-		r.task(t, schedules.Task{Kind: kind, Rank: rank, Stream: stream, Peer: peer}, before, drawCost(t, links))
+		r.task(t, graph.Task{Kind: kind, Rank: rank, Stream: stream, Peer: peer}, before, drawCost(t, links))
 	}
-	last := schedules.Task{Kind: schedules.Optimizer, Peer: schedules.None}
+	last := graph.Task{Kind: graph.Optimizer, Peer: graph.None}
 	r.task(t, last, int32(len(r.Tasks)), drawCost(t, 0)) // the one before may depend on it
 	require.NoError(t, r.Validate())
 	return r
@@ -69,8 +69,8 @@ func drawGraph(t *rapid.T, links int32, cycles bool) random {
 
 // drawCost draws small numbers, so that ties are many. What uses a link takes
 // some time.
-func drawCost(t *rapid.T, links int32) schedules.Cost {
-	c := schedules.Cost{
+func drawCost(t *rapid.T, links int32) graph.Cost {
+	c := graph.Cost{
 		Busy:  time.Duration(rapid.IntRange(0, 5).Draw(t, "busy")),
 		Delay: time.Duration(max(0, rapid.IntRange(-3, 3).Draw(t, "delay"))),
 		Link:  max(0, rapid.Int32Range(-2, 2).Draw(t, "link")),
@@ -83,7 +83,7 @@ func drawCost(t *rapid.T, links int32) schedules.Cost {
 }
 
 // task adds a task that depends on up to three of those before the given one.
-func (r *random) task(t *rapid.T, task schedules.Task, before int32, cost schedules.Cost) {
+func (r *random) task(t *rapid.T, task graph.Task, before int32, cost graph.Cost) {
 	i := int32(len(r.Tasks))
 	var deps []int32
 	for range rapid.IntRange(0, 3).Draw(t, "dependencies") {
@@ -93,14 +93,14 @@ func (r *random) task(t *rapid.T, task schedules.Task, before int32, cost schedu
 			}
 		}
 	}
-	task.Stage, task.Microbatch = schedules.None, i
+	task.Stage, task.Microbatch = graph.None, i
 	r.Add(task, deps...)
 	r.cost = append(r.cost, cost)
 }
 
 // agree requires the simulator and the oracle to find the same spans, or both
 // a deadlock after the same number of tasks.
-func agree(t *rapid.T, g *schedules.Graph, costs schedules.Costs) {
+func agree(t *rapid.T, g *graph.Graph, costs graph.Costs) {
 	want := slow(g, costs)
 	trace, err := sim.Run(g, costs)
 	if want.done < len(g.Tasks) {

@@ -8,16 +8,18 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
 // drawScheduled draws a schedule of the catalog, a shape that it serves, and how
 // its pairs run, if it has any.
-func drawScheduled(t *rapid.T) (*schedules.Graph, schedules.Pairing) {
+func drawScheduled(t *rapid.T) (*graph.Graph, wiring.Pairing) {
 	s := rapid.SampledFrom(schedules.Catalog()).Draw(t, "schedule")
 	shape := rapid.SampledFrom(servedShapes(s)).Draw(t, "shape")
 	p, err := s.Pipeline(shape, nil)
 	require.NoError(t, err)
-	p.Pairs = rapid.SampledFrom([]schedules.Pairing{schedules.Fused, schedules.Serial, schedules.Overlap}).Draw(t, "pairs")
+	p.Pairs = rapid.SampledFrom([]wiring.Pairing{wiring.Fused, wiring.Serial, wiring.Overlap}).Draw(t, "pairs")
 	g, err := p.Graph()
 	require.NoError(t, err)
 	require.NoError(t, g.Validate())
@@ -39,11 +41,11 @@ func TestLawsOfSchedules(t *testing.T) {
 		require.GreaterOrEqual(t, run(t, g, more).End(), end)
 		k := draw(t, "factor")
 		require.Equal(t, k*end, run(t, g, halves(k*f, k*i, k*w, k*c)).End())
-		s := schedules.Summarize(run(t, g, halves(f, i, w, c)))
+		s := graph.Summarize(run(t, g, halves(f, i, w, c)))
 		if g.Shape.Ranks == 1 {
 			require.Zero(t, s.Bubble)
 		}
-		if pairs != schedules.Overlap { // of which the shorter half takes no time
+		if pairs != wiring.Overlap { // of which the shorter half takes no time
 			require.GreaterOrEqual(t, end, time.Duration(g.Shape.Microbatches*g.Shape.Virtual)*(f+i+w))
 		}
 	})
@@ -57,9 +59,9 @@ func TestDependenciesOfSchedules(t *testing.T) {
 		c := time.Duration(rapid.IntRange(0, 3).Draw(t, "latency"))
 		trace := run(t, g, halves(3, 2, 1, c))
 		type place struct{ stage, microbatch int32 }
-		done := map[schedules.Kind]map[place]schedules.Span{}
-		for k := schedules.Forward; k <= schedules.WeightGradient; k++ {
-			done[k] = map[place]schedules.Span{}
+		done := map[graph.Kind]map[place]graph.Span{}
+		for k := graph.Forward; k <= graph.WeightGradient; k++ {
+			done[k] = map[place]graph.Span{}
 		}
 		for i, task := range g.Tasks {
 			if task.Kind.Compute() {
@@ -69,7 +71,7 @@ func TestDependenciesOfSchedules(t *testing.T) {
 		last := int32(len(g.StageRank) - 1)
 		for i, task := range g.Tasks {
 			at, start := place{task.Stage, task.Microbatch}, trace.Spans[i].Start
-			after := func(k schedules.Kind, stage int32) {
+			after := func(k graph.Kind, stage int32) {
 				if span, there := done[k][place{stage, at.microbatch}]; there {
 					latency := time.Duration(0)
 					if g.RankOf(stage, at.microbatch) != task.Rank {
@@ -77,22 +79,22 @@ func TestDependenciesOfSchedules(t *testing.T) {
 					}
 					require.GreaterOrEqual(t, start, span.End+latency, "%s before %v of stage %d", task, k, stage)
 				} else {
-					require.NotEqual(t, schedules.Forward, k, "%s without its forward", task)
+					require.NotEqual(t, graph.Forward, k, "%s without its forward", task)
 				}
 			}
 			switch task.Kind {
-			case schedules.Forward:
+			case graph.Forward:
 				if at.stage > 0 {
-					after(schedules.Forward, at.stage-1)
+					after(graph.Forward, at.stage-1)
 				}
-			case schedules.Backward, schedules.InputGradient:
-				after(schedules.Forward, at.stage)
+			case graph.Backward, graph.InputGradient:
+				after(graph.Forward, at.stage)
 				if at.stage < last {
-					after(schedules.Backward, at.stage+1)
-					after(schedules.InputGradient, at.stage+1)
+					after(graph.Backward, at.stage+1)
+					after(graph.InputGradient, at.stage+1)
 				}
-			case schedules.WeightGradient:
-				after(schedules.InputGradient, at.stage)
+			case graph.WeightGradient:
+				after(graph.InputGradient, at.stage)
 			}
 		}
 	})

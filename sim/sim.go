@@ -22,13 +22,13 @@ import (
 	"slices"
 	"time"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // Run simulates a well-formed graph (see [schedules.Graph.Validate]). It fails
 // with a *DeadlockError if the graph cannot be run to its end, on a negative
 // cost, and when times overflow.
-func Run(g *schedules.Graph, costs schedules.Costs) (*schedules.Trace, error) {
+func Run(g *graph.Graph, costs graph.Costs) (*graph.Trace, error) {
 	e := newEngine(g, costs)
 	for s := range g.Streams {
 		e.wake(int32(s))
@@ -58,9 +58,9 @@ func Run(g *schedules.Graph, costs schedules.Costs) (*schedules.Trace, error) {
 
 // engine is the state of one run.
 type engine struct {
-	graph *schedules.Graph
-	costs schedules.Costs
-	trace *schedules.Trace
+	graph *graph.Graph
+	costs graph.Costs
+	trace *graph.Trace
 	done  int
 	// overflow is set when a time has exceeded what a Duration can hold.
 	overflow bool
@@ -87,7 +87,7 @@ type engine struct {
 }
 
 const (
-	none       = int32(schedules.None)
+	none       = int32(graph.None)
 	unfinished = time.Duration(-1)
 )
 
@@ -99,12 +99,12 @@ type groupCollected struct {
 	cause   int32
 }
 
-func newEngine(g *schedules.Graph, costs schedules.Costs) *engine {
+func newEngine(g *graph.Graph, costs graph.Costs) *engine {
 	start, order := g.ByStream()
 	n := len(g.Tasks)
 	e := &engine{
 		graph: g, costs: costs,
-		trace: &schedules.Trace{Graph: g, Spans: make([]schedules.Span, n), Cause: filled(n, none), Persistent: costs.Persistent},
+		trace: &graph.Trace{Graph: g, Spans: make([]graph.Span, n), Cause: filled(n, none), Persistent: costs.Persistent},
 		order: order, head: start[:len(g.Streams)], end: append([]int32(nil), start[1:]...),
 		free: make([]time.Duration, len(g.Streams)), last: filled(len(g.Streams), none),
 		waiting: filled(n, none), next: filled(len(g.Streams), none),
@@ -172,13 +172,13 @@ func (e *engine) advance(s int32) error {
 }
 
 // finish runs the head of a stream at a time and wakes what waited for it.
-func (e *engine) finish(i int32, start time.Duration, cause int32, cost schedules.Cost) {
+func (e *engine) finish(i int32, start time.Duration, cause int32, cost graph.Cost) {
 	t := &e.graph.Tasks[i]
 	end := start + cost.Busy
 	if end < start || end+cost.Delay < end {
 		e.overflow = true
 	}
-	e.trace.Spans[i] = schedules.Span{Start: start, End: end}
+	e.trace.Spans[i] = graph.Span{Start: start, End: end}
 	if e.trace.Ready != nil && (t.Kind.Collective() || cost.Link > 0) {
 		e.trace.Ready[i] = start
 	}
@@ -198,24 +198,24 @@ func (e *engine) finish(i int32, start time.Duration, cause int32, cost schedule
 }
 
 // noteInner records the communication within a task.
-func (e *engine) noteInner(i int32, inner schedules.Inner) {
+func (e *engine) noteInner(i int32, inner graph.Inner) {
 	if e.trace.Inner == nil {
-		e.trace.Inner = make([]schedules.Inner, len(e.graph.Tasks))
+		e.trace.Inner = make([]graph.Inner, len(e.graph.Tasks))
 	}
 	e.trace.Inner[i] = inner
 }
 
 // remember records how a task changes the memory in use.
-func (e *engine) remember(t *schedules.Task, i int32, cost schedules.Cost) {
+func (e *engine) remember(t *graph.Task, i int32, cost graph.Cost) {
 	if cost.BytesAtStart != 0 {
 		rank := t.Rank
 		if t.Kind.Message() {
 			rank = t.Peer
 		}
-		e.trace.Memory = append(e.trace.Memory, schedules.MemoryEvent{At: e.trace.Spans[i].Start, Bytes: cost.BytesAtStart, Rank: rank, Task: i})
+		e.trace.Memory = append(e.trace.Memory, graph.MemoryEvent{At: e.trace.Spans[i].Start, Bytes: cost.BytesAtStart, Rank: rank, Task: i})
 	}
 	if cost.BytesAtEnd != 0 {
-		e.trace.Memory = append(e.trace.Memory, schedules.MemoryEvent{At: e.trace.Spans[i].End, Bytes: cost.BytesAtEnd, Rank: t.Rank, Task: i})
+		e.trace.Memory = append(e.trace.Memory, graph.MemoryEvent{At: e.trace.Spans[i].End, Bytes: cost.BytesAtEnd, Rank: t.Rank, Task: i})
 	}
 }
 

@@ -7,51 +7,53 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
 	"psim/sim"
 )
 
 // uniform prices forwards, backwards and the latency of messages.
-func uniform(f, b, c time.Duration) schedules.Costs {
-	return schedules.Costs{Task: func(t *schedules.Task) schedules.Cost {
+func uniform(f, b, c time.Duration) graph.Costs {
+	return graph.Costs{Task: func(t *graph.Task) graph.Cost {
 		switch {
-		case t.Kind == schedules.Forward:
-			return schedules.Cost{Busy: f}
-		case t.Kind == schedules.Backward:
-			return schedules.Cost{Busy: b}
+		case t.Kind == graph.Forward:
+			return graph.Cost{Busy: f}
+		case t.Kind == graph.Backward:
+			return graph.Cost{Busy: b}
 		case t.Kind.Message():
-			return schedules.Cost{Delay: c}
+			return graph.Cost{Delay: c}
 		}
-		return schedules.Cost{}
+		return graph.Cost{}
 	}}
 }
 
 // halves prices forwards, both halves of backwards, together where they are not
 // split, and the latency of messages.
-func halves(f, i, w, c time.Duration) schedules.Costs {
+func halves(f, i, w, c time.Duration) graph.Costs {
 	whole := uniform(f, i+w, c)
-	return schedules.Costs{Task: func(t *schedules.Task) schedules.Cost {
+	return graph.Costs{Task: func(t *graph.Task) graph.Cost {
 		switch t.Kind {
-		case schedules.InputGradient:
-			return schedules.Cost{Busy: i}
-		case schedules.WeightGradient:
-			return schedules.Cost{Busy: w}
+		case graph.InputGradient:
+			return graph.Cost{Busy: i}
+		case graph.WeightGradient:
+			return graph.Cost{Busy: w}
 		}
 		return whole.Task(t)
 	}}
 }
 
-func build(t testing.TB, name string, p, m int) *schedules.Graph {
-	return buildShape(t, name, schedules.Shape{Ranks: p, Microbatches: m})
+func build(t testing.TB, name string, p, m int) *graph.Graph {
+	return buildShape(t, name, graph.Shape{Ranks: p, Microbatches: m})
 }
 
-func buildShape(t testing.TB, name string, shape schedules.Shape) *schedules.Graph {
+func buildShape(t testing.TB, name string, shape graph.Shape) *graph.Graph {
 	g, err := pipelineOf(t, name, shape).Graph()
 	require.NoError(t, err)
 	return g
 }
 
 // pipelineOf is a schedule of the catalog, ready to be wired.
-func pipelineOf(t testing.TB, name string, shape schedules.Shape) schedules.Pipeline {
+func pipelineOf(t testing.TB, name string, shape graph.Shape) wiring.Pipeline {
 	s, err := schedules.Find(name)
 	require.NoError(t, err)
 	p, err := s.Pipeline(shape, nil)
@@ -68,7 +70,7 @@ func TestClosedForms(t *testing.T) {
 				g := build(t, name, p, m)
 				trace, err := sim.Run(g, uniform(f, b, 0))
 				require.NoError(t, err)
-				s := schedules.Summarize(trace)
+				s := graph.Summarize(trace)
 				require.Equal(t, (M+P-1)*(f+b), s.Makespan, "%s P=%d M=%d", name, p, m)
 				require.InDelta(t, float64(p-1)/float64(m+p-1), s.Bubble.Makespan, 1e-12)
 				for r, rank := range s.Ranks {
@@ -98,11 +100,11 @@ func TestInnerIsRecorded(t *testing.T) {
 	trace, err := sim.Run(g, costs)
 	require.NoError(t, err)
 	require.Nil(t, trace.Inner)
-	inner := schedules.Inner{Communication: 2, Exposed: 1, SentBytes: 5}
+	inner := graph.Inner{Communication: 2, Exposed: 1, SentBytes: 5}
 	price := costs.Task
-	costs.Task = func(t *schedules.Task) schedules.Cost {
+	costs.Task = func(t *graph.Task) graph.Cost {
 		c := price(t)
-		if t.Kind == schedules.Backward {
+		if t.Kind == graph.Backward {
 			c.Inner = &inner
 		}
 		return c
@@ -111,8 +113,8 @@ func TestInnerIsRecorded(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, trace.Spans, again.Spans)
 	for i, task := range g.Tasks {
-		want := schedules.Inner{}
-		if task.Kind == schedules.Backward {
+		want := graph.Inner{}
+		if task.Kind == graph.Backward {
 			want = inner
 		}
 		require.Equal(t, want, again.Inner[i])

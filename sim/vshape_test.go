@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/sim"
 )
 
@@ -20,11 +20,11 @@ func TestPublishedVSpans(t *testing.T) {
 	}{
 		{"v-half", 4, 5, 6}, {"v-half", 8, 17, 10}, {"v-min", 4, 11, 4}, {"v-min", 8, 27, 8},
 	} {
-		trace, err := sim.Run(buildShape(t, c.name, schedules.Shape{Ranks: c.ranks, Microbatches: 24}), halves(1, 1, 1, 0))
+		trace, err := sim.Run(buildShape(t, c.name, graph.Shape{Ranks: c.ranks, Microbatches: 24}), halves(1, 1, 1, 0))
 		require.NoError(t, err)
 		require.EqualValues(t, 6*24+c.over, longestSpan(trace), "%+v", c)
 		peak := 0
-		for _, r := range schedules.Summarize(trace).Ranks {
+		for _, r := range graph.Summarize(trace).Ranks {
 			peak = max(peak, r.PeakInFlight)
 		}
 		require.Equal(t, c.peak, peak, "%+v", c)
@@ -37,10 +37,10 @@ func TestVPeaks(t *testing.T) {
 	for p := 1; p <= 9; p++ {
 		for m := 1; m <= 40; m += 3 {
 			for name, peak := range map[string]int{"v-half": 2 * ((p + 2) / 2), "v-min": 2 * ((p + 4) / 3)} {
-				trace, err := sim.Run(buildShape(t, name, schedules.Shape{Ranks: p, Microbatches: m}), halves(1, 1, 1, 0))
+				trace, err := sim.Run(buildShape(t, name, graph.Shape{Ranks: p, Microbatches: m}), halves(1, 1, 1, 0))
 				require.NoError(t, err)
 				most := 0
-				for _, r := range schedules.Summarize(trace).Ranks {
+				for _, r := range graph.Summarize(trace).Ranks {
 					most = max(most, r.PeakInFlight)
 				}
 				if m >= p {
@@ -58,7 +58,7 @@ func TestVPeaks(t *testing.T) {
 func TestZBVClosedForm(t *testing.T) {
 	for p := 1; p <= 8; p++ {
 		for m := 1; m <= 24; m++ {
-			g := buildShape(t, "zbv", schedules.Shape{Ranks: p, Microbatches: m})
+			g := buildShape(t, "zbv", graph.Shape{Ranks: p, Microbatches: m})
 			for _, unit := range []time.Duration{1, 7} {
 				trace, err := sim.Run(g, halves(unit, unit, unit, 0))
 				require.NoError(t, err)
@@ -67,7 +67,7 @@ func TestZBVClosedForm(t *testing.T) {
 				}
 				require.Equal(t, time.Duration(6*m+p-1)*unit, trace.End())
 				require.Equal(t, time.Duration(6*m)*unit, longestSpan(trace))
-				for _, r := range schedules.Summarize(trace).Ranks {
+				for _, r := range graph.Summarize(trace).Ranks {
 					require.Equal(t, min(2*p, 2*m), r.PeakInFlight, "P=%d M=%d", p, m)
 				}
 			}
@@ -85,10 +85,10 @@ func TestZBVClosedForm(t *testing.T) {
 func TestDualPipeClosedForm(t *testing.T) {
 	for p := 2; p <= 12; p += 2 {
 		for m := 2 * p; m <= 2*p+12; m += 2 {
-			for name, shape := range map[string]schedules.Shape{"dualpipe": {Ranks: p, Microbatches: m}, "dualpipev": {Ranks: p / 2, Microbatches: m}} {
+			for name, shape := range map[string]graph.Shape{"dualpipe": {Ranks: p, Microbatches: m}, "dualpipev": {Ranks: p / 2, Microbatches: m}} {
 				trace, err := sim.Run(buildShape(t, name, shape), halves(2, 2, 2, 0))
 				require.NoError(t, err)
-				s := schedules.Summarize(trace)
+				s := graph.Summarize(trace)
 				require.EqualValues(t, (p/2-1)*(6+4-3*2), s.Ranks[0].Idle, "%s %+v", name, shape)
 				for _, r := range s.Ranks {
 					require.Equal(t, p+1, r.PeakInFlight, "%s %+v", name, shape)
@@ -104,10 +104,10 @@ func TestChimeraClosedForm(t *testing.T) {
 	for p := 2; p <= 12; p += 2 {
 		for units := 1; units <= 4; units++ {
 			m := p * units
-			trace, err := sim.Run(buildShape(t, "chimera", schedules.Shape{Ranks: p, Microbatches: m}), uniform(1, 1, 0))
+			trace, err := sim.Run(buildShape(t, "chimera", graph.Shape{Ranks: p, Microbatches: m}), uniform(1, 1, 0))
 			require.NoError(t, err)
 			require.EqualValues(t, 2*m+p-2, trace.End(), "P=%d M=%d", p, m)
-			for r, rank := range schedules.Summarize(trace).Ranks {
+			for r, rank := range graph.Summarize(trace).Ranks {
 				require.LessOrEqual(t, rank.PeakInFlight, p, "P=%d M=%d", p, m)
 				if units == 1 {
 					require.Equal(t, p/2+1+min(r, p-1-r), rank.PeakInFlight, "P=%d rank %d", p, r)

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/sim"
 )
 
@@ -19,7 +20,7 @@ func TestWholeLast(t *testing.T) {
 		require.NoError(t, err)
 		ranks, m := rapid.IntRange(1, 4).Draw(t, "ranks"), rapid.IntRange(1, 5).Draw(t, "microbatches")
 		placement := rapid.SliceOfN(rapid.Int32Range(0, int32(ranks-1)), 1, 5).Draw(t, "placement")
-		p, err := s.Pipeline(schedules.Shape{Ranks: ranks, Microbatches: m}, placement)
+		p, err := s.Pipeline(graph.Shape{Ranks: ranks, Microbatches: m}, placement)
 		require.NoError(t, err)
 		p.WholeLast = true
 		g, err := p.Graph()
@@ -35,9 +36,9 @@ func TestWholeLast(t *testing.T) {
 			switch task := &g.Tasks[i]; {
 			case task.Stage == last && task.Kind.Compute():
 				head.add(at)
-			case task.Kind == schedules.Forward:
+			case task.Kind == graph.Forward:
 				into.add(at)
-			case task.Kind == schedules.Backward:
+			case task.Kind == graph.Backward:
 				out.add(at)
 			}
 		}
@@ -55,7 +56,7 @@ type span struct {
 	start, end time.Duration
 }
 
-func (s *span) add(at schedules.Span) {
+func (s *span) add(at graph.Span) {
 	if !s.any || at.Start < s.start {
 		s.start = at.Start
 	}
@@ -66,13 +67,13 @@ func (s *span) add(at schedules.Span) {
 func TestWholeLastRefused(t *testing.T) {
 	s, err := schedules.Find("1f1b")
 	require.NoError(t, err)
-	p, err := s.Pipeline(schedules.Shape{Ranks: 2, Microbatches: 4}, nil)
+	p, err := s.Pipeline(graph.Shape{Ranks: 2, Microbatches: 4}, nil)
 	require.NoError(t, err)
 	p.WholeLast = true
 	_, err = p.Graph()
 	require.ErrorContains(t, err, "whole_last = true: the last stage needs all forwards before its backwards")
 	if s, err = schedules.Find("gpipe"); err == nil {
-		p, err = s.Pipeline(schedules.Shape{Ranks: 2, Microbatches: 4}, nil)
+		p, err = s.Pipeline(graph.Shape{Ranks: 2, Microbatches: 4}, nil)
 	}
 	require.NoError(t, err)
 	p.WholeLast, p.Synchronous = true, true

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/sim"
 )
 
@@ -63,10 +63,10 @@ func readTable5(t *testing.T) []table5Row {
 // span.
 func (row table5Row) span(t *testing.T, name string, virtual int) (rate string, span time.Duration) {
 	v := time.Duration(virtual)
-	g := buildShape(t, name, schedules.Shape{Ranks: row.p, Microbatches: row.m, Virtual: virtual})
+	g := buildShape(t, name, graph.Shape{Ranks: row.p, Microbatches: row.m, Virtual: virtual})
 	trace, err := sim.Run(g, halves(row.f/v, row.i/v, row.w/v, row.c))
 	require.NoError(t, err)
-	return fmt.Sprintf("%.4f", schedules.Summarize(trace).Bubble.Span), longestSpan(trace)
+	return fmt.Sprintf("%.4f", graph.Summarize(trace).Bubble.Span), longestSpan(trace)
 }
 
 // The 36 rates of 1F1B, ZB-H1 and ZB-H2 in Zero Bubble's table 5 are those of

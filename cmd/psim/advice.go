@@ -11,7 +11,7 @@ import (
 	"psim/configs"
 	"psim/internal/units"
 	"psim/reports"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // advise adds what would make an experiment fit that does not, and warns of one
@@ -135,7 +135,7 @@ func (e *experiment) remedies(ctx context.Context) ([]reports.Remedy, string) {
 func (e *experiment) tasksOf(c *configs.Config) float64 {
 	sums := 0
 	for i := range e.plan.Graph.Tasks {
-		if k := e.plan.Graph.Tasks[i].Kind; k == schedules.AllReduce || k == schedules.ReduceScatter {
+		if k := e.plan.Graph.Tasks[i].Kind; k == graph.AllReduce || k == graph.ReduceScatter {
 			sums++
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"psim/configs"
 	"psim/costmodel"
 	"psim/internal/units"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // defaultLinkFile is where the link of psim calibrate --nccl is written to.
@@ -218,7 +218,7 @@ func ncclWarnings(name string, timings []ncclTiming) (list []string) {
 }
 
 // of are the timings of one kind of collective.
-func of(k schedules.Kind, timings []ncclTiming) []ncclTiming {
+func of(k graph.Kind, timings []ncclTiming) []ncclTiming {
 	return slices.DeleteFunc(slices.Clone(timings), func(t ncclTiming) bool { return t.Kind != k })
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"psim/cmd/psim/internal/wrap"
+	"psim/internal/wrap"
 	"psim/internal/units"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/reports"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // saveMeasured writes what an execution would leave in a folder: a prediction,
@@ -28,10 +28,10 @@ func saveMeasured(t *testing.T, folder string) {
 	for i, span := range prediction.Trace.Spans {
 		ready := span.Start * 11 / 10
 		trace.Ready = append(trace.Ready, ready)
-		trace.Spans[i] = schedules.Span{Start: min(ready+time.Millisecond, span.End*11/10), End: span.End * 11 / 10}
+		trace.Spans[i] = graph.Span{Start: min(ready+time.Millisecond, span.End*11/10), End: span.End * 11 / 10}
 	}
 	before := prediction.Result
-	r := reports.NewResult(reports.Measured, &trace, schedules.Summarize(&trace), reports.Info{
+	r := reports.NewResult(reports.Measured, &trace, graph.Summarize(&trace), reports.Info{
 		Name: before.Name, Schedule: before.Schedule, Stages: before.Stages, VirtualStages: before.VirtualStages,
 		Microbatches: before.Microbatches, DataParallel: before.DataParallel, TensorParallel: before.TensorParallel,
 	})

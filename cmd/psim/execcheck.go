@@ -9,6 +9,8 @@ import (
 	"psim/exec/programs"
 	"psim/reports"
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
 // The largest absolute differences from the unsplit run that pass.
@@ -73,7 +75,7 @@ func (s *session) replay(ctx context.Context, e *executed, devices []*programs.D
 // trainUnsplit trains the whole network on one device, a batch at a time.
 func (s *session) trainUnsplit(ctx context.Context, e *executed, devices []*programs.Device, source *exec.Source, o exec.TrainOptions) (*exec.Record, error) {
 	job := e.job(s.flags)
-	shape := schedules.Shape{Ranks: 1, Microbatches: 1}
+	shape := graph.Shape{Ranks: 1, Microbatches: 1}
 	gpipe, err := schedules.Find("gpipe")
 	if err != nil {
 		return nil, err
@@ -82,7 +84,7 @@ func (s *session) trainUnsplit(ctx context.Context, e *executed, devices []*prog
 	if err != nil {
 		return nil, err
 	}
-	if job.Graph, err = (schedules.Pipeline{Name: "unsplit", Shape: shape, Order: order, Optimizer: true}).Graph(); err != nil {
+	if job.Graph, err = (wiring.Pipeline{Name: "unsplit", Shape: shape, Order: order, Optimizer: true}).Graph(); err != nil {
 		return nil, err
 	}
 	job.Layers, job.Samples = []int{len(job.Network.Layers)}, []int{int(e.plan.Samples)}

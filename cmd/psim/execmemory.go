@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"psim/internal/units"
-	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/sim"
 )
 
@@ -17,7 +17,7 @@ func (e *executed) checkMemory() error {
 		return err
 	}
 	var need float64
-	for _, rank := range schedules.Summarize(trace).Ranks {
+	for _, rank := range graph.Summarize(trace).Ranks {
 		need += float64(rank.PeakMemory)
 	}
 	if have := availableMemory(); need > float64(have) {

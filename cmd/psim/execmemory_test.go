@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/exec"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // What psim exec predicts of memory is what the devices then hold, to the byte, on
@@ -41,7 +41,7 @@ func TestPredictedPeakIsTheLedgersPeak(t *testing.T) {
 }
 
 // runAlone is a step of an experiment whose tasks run one by one.
-func runAlone(t *testing.T, e *executed) *schedules.Trace {
+func runAlone(t *testing.T, e *executed) *graph.Trace {
 	devices, err := exec.OpenDevices(2, exec.DeviceOptions{Oversubscribe: true})
 	require.NoError(t, err)
 	defer exec.CloseDevices(devices)
@@ -56,10 +56,10 @@ func runAlone(t *testing.T, e *executed) *schedules.Trace {
 }
 
 // replay is the predicted memory of a step, at the times at which it ran.
-func replay(e *executed, measured *schedules.Trace) *schedules.Trace {
-	trace := &schedules.Trace{Graph: e.plan.Graph, Spans: measured.Spans, Persistent: e.plan.Costs.Persistent}
+func replay(e *executed, measured *graph.Trace) *graph.Trace {
+	trace := &graph.Trace{Graph: e.plan.Graph, Spans: measured.Spans, Persistent: e.plan.Costs.Persistent}
 	change := func(at time.Duration, rank int32, bytes int64, task int) {
-		trace.Memory = append(trace.Memory, schedules.MemoryEvent{At: at, Rank: rank, Bytes: bytes, Task: int32(task)})
+		trace.Memory = append(trace.Memory, graph.MemoryEvent{At: at, Rank: rank, Bytes: bytes, Task: int32(task)})
 	}
 	for i := range trace.Graph.Tasks {
 		task := &trace.Graph.Tasks[i]
@@ -75,8 +75,8 @@ func replay(e *executed, measured *schedules.Trace) *schedules.Trace {
 }
 
 // peaks lists the largest memory of every rank.
-func peaks(trace *schedules.Trace) (list []int64) {
-	for _, r := range schedules.Summarize(trace).Ranks {
+func peaks(trace *graph.Trace) (list []int64) {
+	for _, r := range graph.Summarize(trace).Ranks {
 		list = append(list, r.PeakMemory)
 	}
 	return list

@@ -15,7 +15,7 @@ import (
 	"psim/exec/programs"
 	"psim/internal/units"
 	"psim/reports"
-	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/sim"
 )
 
@@ -31,9 +31,9 @@ type session struct {
 type executed struct {
 	config    *configs.Config
 	plan      *configs.Plan
-	predicted *schedules.Trace
+	predicted *graph.Trace
 	training  *exec.Training
-	trace     *schedules.Trace // of the median step
+	trace     *graph.Trace // of the median step
 	checks    *reports.Checks
 	failures  []string       // what of the checks failed
 	result    reports.Result // measured, with the prediction in it
@@ -181,9 +181,9 @@ func (f execFlags) rate(optimizer string) float64 {
 }
 
 // medianStep is the trace whose step took the median time.
-func medianStep(traces []*schedules.Trace) *schedules.Trace {
+func medianStep(traces []*graph.Trace) *graph.Trace {
 	sorted := slices.Clone(traces)
-	slices.SortStableFunc(sorted, func(a, b *schedules.Trace) int { return int(a.End() - b.End()) })
+	slices.SortStableFunc(sorted, func(a, b *graph.Trace) int { return int(a.End() - b.End()) })
 	return sorted[(len(sorted)-1)/2]
 }
 
@@ -195,9 +195,9 @@ func (e *executed) summarize(f execFlags) {
 		steps = append(steps, t.End())
 	}
 	info := e.info()
-	predicted := reports.NewResult(reports.Predicted, e.predicted, schedules.Summarize(e.predicted), info)
+	predicted := reports.NewResult(reports.Predicted, e.predicted, graph.Summarize(e.predicted), info)
 	predicted.CriticalPath = reports.NewCriticalPath(e.predicted, sim.CriticalPath(e.predicted))
-	e.result = reports.NewResult(reports.Measured, e.trace, schedules.Summarize(e.trace), info)
+	e.result = reports.NewResult(reports.Measured, e.trace, graph.Summarize(e.trace), info)
 	e.result.Predicted = &predicted
 	m := reports.NewMeasurement(steps...)
 	m.Backend, m.Devices = f.backend, e.plan.Graph.Ranks()

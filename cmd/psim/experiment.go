@@ -10,7 +10,7 @@ import (
 
 	"psim/configs"
 	"psim/reports"
-	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/sim"
 )
 
@@ -18,7 +18,7 @@ import (
 type experiment struct {
 	config     *configs.Config
 	plan       *configs.Plan
-	trace      *schedules.Trace
+	trace      *graph.Trace
 	result     reports.Result
 	build, sim time.Duration
 }
@@ -107,7 +107,7 @@ func (e *experiment) summarize() {
 		Samples: e.plan.Samples, Tokens: e.plan.Tokens, Capacity: e.plan.Capacity,
 		Margin: e.plan.Machine.Device.Margin, Warnings: slices.Clone(e.plan.Warnings),
 	}
-	summary := schedules.Summarize(e.trace)
+	summary := graph.Summarize(e.trace)
 	e.result = reports.NewResult(reports.Predicted, e.trace, summary, info)
 	e.result.Search = searched(e.plan, e.trace)
 	e.result.CriticalPath = reports.NewCriticalPath(e.trace, sim.CriticalPath(e.trace))
@@ -129,7 +129,7 @@ func (e *experiment) overflow() int {
 
 // searched says how good the order is, where one was searched for. The span is
 // that of the simulation, in which messages may queue.
-func searched(plan *configs.Plan, t *schedules.Trace) *reports.Search {
+func searched(plan *configs.Plan, t *graph.Trace) *reports.Search {
 	if plan.Search == nil {
 		return nil
 	}
@@ -143,7 +143,7 @@ func searched(plan *configs.Plan, t *schedules.Trace) *reports.Search {
 
 // longestSpan is the longest time from a rank's first compute task to the end of
 // its last.
-func longestSpan(t *schedules.Trace) time.Duration {
+func longestSpan(t *graph.Trace) time.Duration {
 	var longest time.Duration
 	first := make([]time.Duration, t.Graph.Ranks())
 	seen := make([]bool, len(first))

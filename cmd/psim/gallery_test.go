@@ -12,9 +12,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/cmd/psim/internal/wrap"
+	"psim/internal/wrap"
 	"psim/reports"
 	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 const galleryIntroduction = `# Schedules
@@ -69,7 +70,7 @@ func TestGallery(t *testing.T) {
 }
 
 // galleryCommand draws a schedule.
-func galleryCommand(s schedules.Schedule, shape schedules.Shape) string {
+func galleryCommand(s schedules.Schedule, shape graph.Shape) string {
 	command := fmt.Sprintf("psim schedule %s --stages %d --microbatches %d", s.Name, shape.Ranks, shape.Microbatches)
 	if s.Virtual {
 		command += fmt.Sprintf(" --virtual %d", shape.Virtual)
@@ -78,10 +79,10 @@ func galleryCommand(s schedules.Schedule, shape schedules.Shape) string {
 }
 
 // galleryEntry is the section of a schedule.
-func galleryEntry(t *testing.T, s schedules.Schedule, shape schedules.Shape, command string) string {
+func galleryEntry(t *testing.T, s schedules.Schedule, shape graph.Shape, command string) string {
 	trace, err := written{Schedule: s, shape: shape}.trace()
 	require.NoError(t, err)
-	summary := schedules.Summarize(trace)
+	summary := graph.Summarize(trace)
 	peak := 0
 	for _, r := range summary.Ranks {
 		peak = max(peak, r.PeakInFlight)

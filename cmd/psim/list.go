@@ -9,13 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"psim/cmd/psim/internal/questions"
-	"psim/cmd/psim/internal/wrap"
+	"psim/internal/questions"
+	"psim/internal/wrap"
 	"psim/configs"
 	"psim/costmodel/arch"
 	"psim/internal/nearest"
 	"psim/internal/units"
 	"psim/schedules"
+	"psim/schedules/collective"
 )
 
 // listing is one thing that can be listed.
@@ -70,7 +71,7 @@ func listSchedules(w io.Writer, verbose bool) {
 	fmt.Fprintln(w, "auto\t-\twhat memory allows\tthe order of F, I and W with the shortest span that a search finds\ttimes\tQi et al. 2023, Zero Bubble")
 	fmt.Fprintln(w, "auto-v\t-\twhat memory allows\tthe same over the V of zbv\ttimes, 2 stages per rank\tQi et al. 2024, Controllable Memory")
 	fmt.Fprintln(w, "\ncollective\tsteps\tbytes sent per rank\twhat it does")
-	for _, c := range schedules.Collectives() {
+	for _, c := range collective.Collectives() {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Name, c.Steps, c.Sent, c.Summary)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"psim/cmd/psim/internal/wrap"
+	"psim/internal/wrap"
 	"psim/configs"
 	"psim/costmodel"
 	"psim/internal/units"

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"psim/reports"
-	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 func newPlot() *cobra.Command {
@@ -105,7 +105,7 @@ func timelineFigure(results []string, format string) (func(io.Writer) error, err
 }
 
 // loadTrace reads a result and its trace, which must be there.
-func loadTrace(path string) (reports.Result, *schedules.Trace, error) {
+func loadTrace(path string) (reports.Result, *graph.Trace, error) {
 	run, err := loadRun(path)
 	if err == nil && run.Trace == nil {
 		err = fmt.Errorf("%s: the result has no trace.csv beside it; run psim run again with --out", path)
@@ -115,7 +115,7 @@ func loadTrace(path string) (reports.Result, *schedules.Trace, error) {
 
 // pictureTitle is the title of a trace, with the name of its configuration, and
 // whether it was measured.
-func pictureTitle(r reports.Result, t *schedules.Trace) string {
+func pictureTitle(r reports.Result, t *graph.Trace) string {
 	title := reports.Title(t, r.TensorParallel)
 	if r.Name != "" && r.Name != t.Graph.Name {
 		title = r.Name + "  ·  " + title

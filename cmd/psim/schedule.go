@@ -14,11 +14,14 @@ import (
 	"psim/configs"
 	"psim/internal/nearest"
 	"psim/schedules"
+	"psim/schedules/collective"
+	"psim/schedules/graph"
+	"psim/schedules/order"
 )
 
 // scheduleFlags are the flags of psim schedule.
 type scheduleFlags struct {
-	shape              schedules.Shape
+	shape              graph.Shape
 	format, plot       string
 	messages, deadlock bool
 }
@@ -82,8 +85,8 @@ func (f *scheduleFlags) check() error {
 // written is a schedule's order, as it is to be printed, and what it is for.
 type written struct {
 	schedules.Schedule
-	shape schedules.Shape
-	order schedules.Order
+	shape graph.Shape
+	order order.Order
 }
 
 // find makes the order of a name, or reads that of a file.
@@ -114,7 +117,7 @@ func (f *scheduleFlags) read(cmd *cobra.Command, path string) (w written, err er
 			return w, fmt.Errorf("--%s: follows from %s; remove it", flag, path)
 		}
 	}
-	if w.order, err = readFile(path, schedules.ReadCSV); err == nil {
+	if w.order, err = readFile(path, order.ReadCSV); err == nil {
 		w.Schedule, w.shape, err = schedules.Custom(filepath.Base(path), w.order)
 	}
 	if os.IsNotExist(err) {
@@ -148,9 +151,9 @@ func unknownOrder(name string, err error) error {
 	if configs.IsSearched(name) {
 		return fmt.Errorf("%[1]s has no order before tasks have times: psim run CONFIG --set schedule.name=%[1]s finds one", name)
 	}
-	for _, c := range schedules.Collectives() {
+	for _, c := range collective.Collectives() {
 		if c.Name == name {
-			return fmt.Errorf("%s is a collective, which has no compute order; psim run %s simulates one", name, schedules.RingAllReduce)
+			return fmt.Errorf("%s is a collective, which has no compute order; psim run %s simulates one", name, collective.RingAllReduce)
 		}
 	}
 	if strings.ContainsAny(name, `/\.`) {
@@ -166,15 +169,15 @@ func flagError(err error) error {
 }
 
 // writeOrder prints an order in one of the three formats.
-func writeOrder(w io.Writer, format, name string, shape schedules.Shape, order schedules.Order) error {
+func writeOrder(w io.Writer, format, name string, shape graph.Shape, o order.Order) error {
 	switch format {
 	case "csv":
-		return order.WriteCSV(w)
+		return o.WriteCSV(w)
 	case "json":
-		return writeOrderJSON(w, name, shape, order)
+		return writeOrderJSON(w, name, shape, o)
 	}
-	width := len(fmt.Sprint(len(order) - 1))
-	for r, line := range strings.Split(strings.TrimSuffix(order.String(), "\n"), "\n") {
+	width := len(fmt.Sprint(len(o) - 1))
+	for r, line := range strings.Split(strings.TrimSuffix(o.String(), "\n"), "\n") {
 		if _, err := fmt.Fprintf(w, "rank %*d: %s\n", width, r, line); err != nil {
 			return err
 		}
@@ -183,10 +186,10 @@ func writeOrder(w io.Writer, format, name string, shape schedules.Shape, order s
 }
 
 // writeOrderJSON prints an order and its size as one JSON object.
-func writeOrderJSON(w io.Writer, name string, shape schedules.Shape, order schedules.Order) error {
-	ranks := make([][]string, len(order))
-	for r, actions := range order {
-		ranks[r] = schedules.Cells(actions)
+func writeOrderJSON(w io.Writer, name string, shape graph.Shape, o order.Order) error {
+	ranks := make([][]string, len(o))
+	for r, actions := range o {
+		ranks[r] = order.Cells(actions)
 	}
 	out := json.NewEncoder(w)
 	out.SetIndent("", "  ")

@@ -9,7 +9,9 @@ import (
 
 	"psim/costmodel"
 	"psim/reports"
-	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
+	"psim/schedules/wiring"
 	"psim/sim"
 )
 
@@ -35,16 +37,16 @@ func (w written) plot(ctx context.Context, path string) error {
 // trace runs the order: F, I and W take one unit of time, B two, messages none.
 // What is not a pipeline has four copies, and sums gradients in two halves that
 // take one each.
-func (w written) trace() (*schedules.Trace, error) {
+func (w written) trace() (*graph.Trace, error) {
 	pipeline, err := w.Pipeline(w.shape, nil)
 	if err != nil {
 		return nil, err
 	}
 	if !w.Pipelined {
 		pipeline.Shape.Replicas = 4
-		pipeline.Sync = schedules.Sync{Buckets: [][]int64{{1, 1}}, Overlap: true}
+		pipeline.Sync = wiring.Sync{Buckets: [][]int64{{1, 1}}, Overlap: true}
 	}
-	graph, err := pipeline.Graph()
+	g, err := pipeline.Graph()
 	if err != nil {
 		return nil, err
 	}
@@ -52,14 +54,14 @@ func (w written) trace() (*schedules.Trace, error) {
 	times := costmodel.Times{Forward: one, InputGradient: one, WeightGradient: one}
 	costs := times.Costs(costmodel.ActivationMemory{})
 	task := costs.Task
-	costs.Task = func(t *schedules.Task) schedules.Cost {
-		slice := !w.Pipelined && t.Kind == schedules.Backward && int(t.Microbatch) == w.shape.Microbatches-1
+	costs.Task = func(t *graph.Task) graph.Cost {
+		slice := !w.Pipelined && t.Kind == graph.Backward && int(t.Microbatch) == w.shape.Microbatches-1
 		if t.Kind.Collective() || slice {
-			return schedules.Cost{Busy: unit}
+			return graph.Cost{Busy: unit}
 		}
 		return task(t)
 	}
-	return sim.Run(graph, costs)
+	return sim.Run(g, costs)
 }
 
 // writeHangs prints whether the order runs to its end, for what its messages
@@ -67,7 +69,7 @@ func (w written) trace() (*schedules.Trace, error) {
 func (w written) writeHangs(out io.Writer) error {
 	variants := []struct {
 		title string
-		order func() (schedules.Order, error)
+		order func() (order.Order, error)
 	}{
 		{"every rank receives right before use:", w.order.WithLateReceives},
 		{"every rank receives when it is sent (--messages):", w.order.WithMessages},
@@ -75,10 +77,10 @@ func (w written) writeHangs(out io.Writer) error {
 	if w.order.HasMessages() {
 		variants = variants[:1]
 		variants[0].title = "messages where they are written:"
-		variants[0].order = func() (schedules.Order, error) { return w.order, nil }
+		variants[0].order = func() (order.Order, error) { return w.order, nil }
 	}
 	for _, v := range variants {
-		order, err := v.order()
+		o, err := v.order()
 		if err != nil {
 			return err
 		}
@@ -86,7 +88,7 @@ func (w written) writeHangs(out io.Writer) error {
 		for _, blocking := range []bool{false, true} {
 			how := map[bool]string{false: "buffered", true: "blocking"}[blocking]
 			verdict := "runs to its end"
-			if err := order.Hang(blocking); err != nil {
+			if err := o.Hang(blocking); err != nil {
 				verdict = strings.ReplaceAll(err.Error(), "\n", "\n  ")
 			}
 			if _, err := fmt.Fprintf(out, "  %s sends: %s\n", how, verdict); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"psim/configs"
 	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // combination is a plan to try: the settings that make it, or why there are none.
@@ -71,7 +72,7 @@ func candidates(c *configs.Config) []schedules.Schedule {
 	if c.Schedule.Stages <= 1 {
 		return []schedules.Schedule{{Name: c.Schedule.Name}}
 	}
-	shape := schedules.Shape{Ranks: c.Schedule.Stages, Microbatches: 1}
+	shape := graph.Shape{Ranks: c.Schedule.Stages, Microbatches: 1}
 	var list []schedules.Schedule
 	for _, s := range schedules.Catalog() {
 		own := !s.Stashing || s.Name == c.Schedule.Name

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"psim/cmd/psim/internal/published"
-	"psim/cmd/psim/internal/questions"
+	"psim/internal/published"
+	"psim/internal/questions"
 )
 
 func newValidate() *cobra.Command {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"psim/cmd/psim/internal/published"
+	"psim/internal/published"
 	"psim/reports"
 )
 

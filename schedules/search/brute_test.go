@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
 	"psim/sim"
 )
 
@@ -105,13 +106,13 @@ func TestBoundOutOfTurn(t *testing.T) {
 	ran := 0
 	rapid.Check(t, func(t *rapid.T) {
 		times := rapid.SliceOfN(rapid.IntRange(0, 9), 12, 12).Draw(t, "times")
-		in := Problem{Ranks: 2, Microbatches: 2, Latency: []time.Duration{2}, Step: func(a schedules.Action) schedules.Cost {
-			return schedules.Cost{Busy: time.Duration(times[4*slices.Index(passes[:], a.Kind)+int(2*a.Stage+a.Microbatch)])}
+		in := Problem{Ranks: 2, Microbatches: 2, Latency: []time.Duration{2}, Step: func(a order.Action) graph.Cost {
+			return graph.Cost{Busy: time.Duration(times[4*slices.Index(passes[:], a.Kind)+int(2*a.Stage+a.Microbatch)])}
 		}}
 		q, err := in.prepare()
 		require.NoError(t, err)
-		order := schedules.Order{mixed(t, 0), mixed(t, 1)}
-		span, _, _, err := simulate(in, order)
+		o := order.Order{mixed(t, 0), mixed(t, 1)}
+		span, _, _, err := simulate(in, o)
 		if err != nil { // the two wait for each other
 			return
 		}
@@ -122,15 +123,15 @@ func TestBoundOutOfTurn(t *testing.T) {
 }
 
 // mixed draws an order of two microbatches on a rank.
-func mixed(t *rapid.T, stage int32) []schedules.Action {
-	var actions []schedules.Action
+func mixed(t *rapid.T, stage int32) []order.Action {
+	var actions []order.Action
 	var done [2]int
 	for len(actions) < 6 {
 		m := rapid.IntRange(0, 1).Draw(t, "microbatch")
 		if done[m] == 3 {
 			m = 1 - m
 		}
-		actions = append(actions, schedules.Action{Kind: passes[done[m]], Stage: stage, Microbatch: int32(m)})
+		actions = append(actions, order.Action{Kind: passes[done[m]], Stage: stage, Microbatch: int32(m)})
 		done[m]++
 	}
 	return actions

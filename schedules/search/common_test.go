@@ -7,7 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
+	"psim/schedules/wiring"
 	"psim/sim"
 )
 
@@ -26,14 +28,14 @@ func unit(p, m int, limit int64) alike {
 }
 
 func (a alike) problem() Problem {
-	in := Problem{Ranks: a.p, Microbatches: a.m, Step: func(x schedules.Action) schedules.Cost {
+	in := Problem{Ranks: a.p, Microbatches: a.m, Step: func(x order.Action) graph.Cost {
 		switch x.Kind {
-		case schedules.Forward:
-			return schedules.Cost{Busy: a.f, BytesAtStart: a.whole}
-		case schedules.InputGradient:
-			return schedules.Cost{Busy: a.i, BytesAtEnd: a.late - a.whole}
+		case graph.Forward:
+			return graph.Cost{Busy: a.f, BytesAtStart: a.whole}
+		case graph.InputGradient:
+			return graph.Cost{Busy: a.i, BytesAtEnd: a.late - a.whole}
 		}
-		return schedules.Cost{Busy: a.w, BytesAtEnd: -a.late}
+		return graph.Cost{Busy: a.w, BytesAtEnd: -a.late}
 	}}
 	in.Latency = slices.Repeat([]time.Duration{a.c}, a.p-1)
 	if a.limit > 0 {
@@ -69,10 +71,10 @@ func (a alike) folded() Problem {
 func drawUnlike(t *rapid.T, folded bool) Problem {
 	in := Problem{Ranks: rapid.IntRange(1, 5).Draw(t, "ranks"), Microbatches: rapid.IntRange(1, 7).Draw(t, "microbatches"), Folded: folded}
 	n := in.stages() * in.Microbatches
-	var costs [3][]schedules.Cost
+	var costs [3][]graph.Cost
 	for k := range costs {
 		for range n {
-			c := schedules.Cost{Busy: time.Duration(rapid.IntRange(0, 9).Draw(t, "time"))}
+			c := graph.Cost{Busy: time.Duration(rapid.IntRange(0, 9).Draw(t, "time"))}
 			switch k {
 			case letterF:
 				c.BytesAtStart, c.BytesAtEnd = rapid.Int64Range(3, 6).Draw(t, "kept"), -rapid.Int64Range(0, 2).Draw(t, "sent")
@@ -86,7 +88,7 @@ func drawUnlike(t *rapid.T, folded bool) Problem {
 	for i := range n { // W gives the rest back
 		costs[letterW][i].BytesAtEnd = -(costs[0][i].BytesAtStart + costs[0][i].BytesAtEnd + costs[1][i].BytesAtStart + costs[1][i].BytesAtEnd)
 	}
-	in.Step = func(a schedules.Action) schedules.Cost {
+	in.Step = func(a order.Action) graph.Cost {
 		return costs[slices.Index(passes[:], a.Kind)][int(a.Stage)*in.Microbatches+int(a.Microbatch)]
 	}
 	for range in.stages() - 1 {
@@ -100,7 +102,7 @@ func drawUnlike(t *rapid.T, folded bool) Problem {
 
 // placement is the rank of every stage.
 func (in Problem) placement() []int32 {
-	stageRank := schedules.OneStagePerRank(in.Ranks)
+	stageRank := graph.OneStagePerRank(in.Ranks)
 	if in.Folded {
 		for r := in.Ranks - 1; r >= 0; r-- {
 			stageRank = append(stageRank, int32(r))
@@ -110,28 +112,28 @@ func (in Problem) placement() []int32 {
 }
 
 // simulated is simulate for an order that can be run.
-func simulated(t require.TestingT, in Problem, order schedules.Order) (span, makespan time.Duration, peaks []int64) {
-	span, makespan, peaks, err := simulate(in, order)
+func simulated(t require.TestingT, in Problem, o order.Order) (span, makespan time.Duration, peaks []int64) {
+	span, makespan, peaks, err := simulate(in, o)
 	require.NoError(t, err)
 	return span, makespan, peaks
 }
 
 // simulate runs an order with the engine, and returns the longest span, the
 // makespan and every rank's peak of memory.
-func simulate(in Problem, order schedules.Order) (span, makespan time.Duration, peaks []int64, err error) {
-	shape := schedules.Shape{Ranks: in.Ranks, Virtual: in.lanes(), Microbatches: in.Microbatches}
-	g, err := schedules.Pipeline{Shape: shape, StageRank: in.placement(), Order: order}.Graph()
+func simulate(in Problem, o order.Order) (span, makespan time.Duration, peaks []int64, err error) {
+	shape := graph.Shape{Ranks: in.Ranks, Virtual: in.lanes(), Microbatches: in.Microbatches}
+	g, err := wiring.Pipeline{Shape: shape, StageRank: in.placement(), Order: o}.Graph()
 	if err != nil {
 		return 0, 0, nil, err
 	}
-	trace, err := sim.Run(g, schedules.Costs{Task: func(task *schedules.Task) schedules.Cost {
+	trace, err := sim.Run(g, graph.Costs{Task: func(task *graph.Task) graph.Cost {
 		switch task.Kind {
-		case schedules.SendForward:
-			return schedules.Cost{Delay: in.Latency[task.Stage]}
-		case schedules.SendBackward:
-			return schedules.Cost{Delay: in.Latency[task.Stage-1]}
+		case graph.SendForward:
+			return graph.Cost{Delay: in.Latency[task.Stage]}
+		case graph.SendBackward:
+			return graph.Cost{Delay: in.Latency[task.Stage-1]}
 		}
-		return in.Step(schedules.Action{Kind: task.Kind, Stage: task.Stage, Microbatch: task.Microbatch})
+		return in.Step(order.Action{Kind: task.Kind, Stage: task.Stage, Microbatch: task.Microbatch})
 	}})
 	if err != nil {
 		return 0, 0, nil, err
@@ -147,7 +149,7 @@ func simulate(in Problem, order schedules.Order) (span, makespan time.Duration, 
 		last[task.Rank] = trace.Spans[i].End
 		span = max(span, last[task.Rank]-first[task.Rank])
 	}
-	summary := schedules.Summarize(trace)
+	summary := graph.Summarize(trace)
 	for _, r := range summary.Ranks {
 		peaks = append(peaks, r.PeakMemory)
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
 )
 
 // The work that a search over a V does, in passes placed and run again, and the
@@ -115,19 +117,19 @@ func (q *problem) publishedV() []words {
 		if err != nil {
 			continue
 		}
-		order, err := row.Order(schedules.Shape{Ranks: q.p, Microbatches: q.m}, nil)
+		o, err := row.Order(graph.Shape{Ranks: q.p, Microbatches: q.m}, nil)
 		if err != nil {
 			continue
 		}
-		list = append(list, q.spelled(order))
+		list = append(list, q.spelled(o))
 	}
 	return list
 }
 
 // spelled is an order as words.
-func (q *problem) spelled(order schedules.Order) words {
+func (q *problem) spelled(o order.Order) words {
 	w := make(words, q.p)
-	for r, actions := range order {
+	for r, actions := range o {
 		for _, a := range actions {
 			lane := byte(0)
 			if int(a.Stage) >= q.p {

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // publishedOf is the span and makespan of a row of the catalog over a V, and the
@@ -16,7 +17,7 @@ import (
 func publishedOf(t require.TestingT, name string, a alike) (span, makespan int64, peak int64) {
 	row, err := schedules.Find(name)
 	require.NoError(t, err)
-	order, err := row.Order(schedules.Shape{Ranks: a.p, Microbatches: a.m}, nil)
+	order, err := row.Order(graph.Shape{Ranks: a.p, Microbatches: a.m}, nil)
 	require.NoError(t, err)
 	s, m, peaks := simulated(t, a.folded(), order)
 	for _, p := range peaks {

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
 )
 
 // With a fixed order, no pass and no latency that gets longer makes anything end
@@ -17,12 +18,12 @@ func TestLongerIsNeverEarlier(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawUnlike(t, rapid.Bool().Draw(t, "folded"))
 		in.Limit = nil
-		order := find(t, in).Order
-		_, before, _ := simulated(t, in, order)
+		found := find(t, in).Order
+		_, before, _ := simulated(t, in, found)
 		longer := in
 		k := rapid.SampledFrom(passes[:]).Draw(t, "kind")
 		stage := int32(rapid.IntRange(0, in.stages()-1).Draw(t, "stage"))
-		longer.Step = func(a schedules.Action) schedules.Cost {
+		longer.Step = func(a order.Action) graph.Cost {
 			c := in.Step(a)
 			if a.Kind == k && a.Stage == stage {
 				c.Busy += 5
@@ -33,11 +34,11 @@ func TestLongerIsNeverEarlier(t *testing.T) {
 		for s := range longer.Latency {
 			longer.Latency[s] += time.Duration(rapid.IntRange(0, 3).Draw(t, "latency"))
 		}
-		_, after, _ := simulated(t, longer, order)
+		_, after, _ := simulated(t, longer, found)
 		require.GreaterOrEqual(t, after, before)
 		q, err := longer.prepare()
 		require.NoError(t, err)
-		require.LessOrEqual(t, before, time.Duration(newEvaluator(q).run(q.spelled(order)).makespan))
+		require.LessOrEqual(t, before, time.Duration(newEvaluator(q).run(q.spelled(found)).makespan))
 	})
 }
 

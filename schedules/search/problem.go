@@ -6,7 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/order"
 )
 
 // A Problem is what an order is sought for.
@@ -18,7 +19,7 @@ type Problem struct {
 	// Step prices F, I and W: how long each takes, and how it changes the memory
 	// in use on its rank when it starts and ends. Of a cost it reads Busy,
 	// BytesAtStart and BytesAtEnd.
-	Step func(schedules.Action) schedules.Cost
+	Step func(order.Action) graph.Cost
 	// Latency[s] is how long after its end the result of a pass reaches the
 	// neighbour across the boundary between stages s and s+1, either way; nil is
 	// at once. Within a rank, at the turn of the V, it is at once anyway.
@@ -32,19 +33,19 @@ type Problem struct {
 // folded as in [Problem].
 // A message counts with its time on the link and its latency, but as if it never
 // had to queue.
-func FromCosts(ranks, microbatches int, folded bool, costs schedules.Costs) Problem {
+func FromCosts(ranks, microbatches int, folded bool, costs graph.Costs) Problem {
 	p := Problem{Ranks: ranks, Microbatches: microbatches, Folded: folded}
 	q := &problem{p: ranks}
-	p.Step = func(a schedules.Action) schedules.Cost {
+	p.Step = func(a order.Action) graph.Cost {
 		rank := int32(q.rankOf(int(a.Stage)))
-		return costs.Task(&schedules.Task{Kind: a.Kind, Rank: rank, Stage: a.Stage, Microbatch: a.Microbatch, Peer: schedules.None})
+		return costs.Task(&graph.Task{Kind: a.Kind, Rank: rank, Stage: a.Stage, Microbatch: a.Microbatch, Peer: graph.None})
 	}
 	return p
 }
 
 // Split is an order that is legal for every size: one microbatch after another,
 // its backward in two halves, over one stage per rank or over a V.
-func Split(ranks, microbatches int, folded bool) schedules.Order {
+func Split(ranks, microbatches int, folded bool) order.Order {
 	q := &problem{p: ranks, m: microbatches, lanes: Problem{Folded: folded}.lanes()}
 	q.latency = make([]int64, max(0, q.stages()-1))
 	q.addSeats()
@@ -74,7 +75,7 @@ func (in Problem) Relaxed() Problem {
 }
 
 // passes are the kinds of a split step, in the order of their codes.
-var passes = [3]schedules.Kind{schedules.Forward, schedules.InputGradient, schedules.WeightGradient}
+var passes = [3]graph.Kind{graph.Forward, graph.InputGradient, graph.WeightGradient}
 
 // The letters of a word, which index passes. Those of a rank's second stage
 // follow in the same order.
@@ -192,7 +193,7 @@ func (in Problem) prepare() (*problem, error) {
 		n := q.stages() * q.m
 		q.time[k], q.start[k], q.end[k] = make([]int64, n), make([]int64, n), make([]int64, n)
 		for i := range n {
-			cost := in.Step(schedules.Action{Kind: kind, Stage: int32(i / q.m), Microbatch: int32(i % q.m)})
+			cost := in.Step(order.Action{Kind: kind, Stage: int32(i / q.m), Microbatch: int32(i % q.m)})
 			q.time[k][i], q.start[k][i], q.end[k][i] = int64(cost.Busy), cost.BytesAtStart, cost.BytesAtEnd
 			if cost.Busy < 0 || cost.Delay < 0 {
 				return nil, errors.New("a task takes less than no time")

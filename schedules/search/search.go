@@ -4,12 +4,12 @@ import (
 	"context"
 	"time"
 
-	"psim/schedules"
+	"psim/schedules/order"
 )
 
 // A Result is the best order that was found.
 type Result struct {
-	Order schedules.Order
+	Order order.Order
 	// Span is the longest of the ranks' own spans, from first start to last end.
 	Span, Makespan time.Duration
 	// LowerBound is a span that no order is below. It is proven, but not always

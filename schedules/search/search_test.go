@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim/schedules"
+	"psim/schedules/order"
 )
 
 func find(t require.TestingT, in Problem) Result {
@@ -110,7 +110,7 @@ func TestFoundWords(t *testing.T) {
 }
 
 // spelled is the letters of all ranks.
-func spelled(o schedules.Order) string {
+func spelled(o order.Order) string {
 	var ranks []string
 	for _, actions := range o {
 		word := ""

@@ -3,7 +3,7 @@ package search
 import (
 	"slices"
 
-	"psim/schedules"
+	"psim/schedules/order"
 )
 
 // A word is the order of one rank: letters for F, I and W of each of its stages.
@@ -20,18 +20,18 @@ func (w words) clone() words {
 }
 
 // order spells the words out.
-func (q *problem) order(w words) schedules.Order {
-	order := make(schedules.Order, len(w))
+func (q *problem) order(w words) order.Order {
+	o := make(order.Order, len(w))
 	for r, word := range w {
 		var done [letters]int32
-		order[r] = make([]schedules.Action, len(word))
+		o[r] = make([]order.Action, len(word))
 		for i, l := range word {
 			stage := int32(q.seat(r, int(l/3)).stage)
-			order[r][i] = schedules.Action{Kind: passes[kindOf[l]], Stage: stage, Microbatch: done[l]}
+			o[r][i] = order.Action{Kind: passes[kindOf[l]], Stage: stage, Microbatch: done[l]}
 			done[l]++
 		}
 	}
-	return order
+	return o
 }
 
 // legal reports whether a word never puts a pass before the one of its rank that

@@ -1,0 +1,123 @@
+package published
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"psim/configs"
+	"psim/schedules/graph"
+	"psim/sim"
+)
+
+// korthikantiTable4 is the times of a single layer, as parts of the step times of
+// table 5.
+func korthikantiTable4() Table {
+	return Table{
+		Name: "korthikanti-2022-table-4", Title: "forward and backward of one layer of 22B", Figure: "korthikanti-layer",
+		Paper: korthikantiPaper, Place: "table 4",
+		Device: "korthikanti-2022-table-5",
+		Note:   "No constant is from this table: the machine is that of korthikanti-2022-table-5, whose errors these are parts of.",
+		Rows: func() ([]Row, error) {
+			var rows []Row
+			for _, r := range records("korthikanti_layer.csv") {
+				forward, backward, err := r.layer(korthikantiMachine)
+				if err != nil {
+					return nil, err
+				}
+				for _, pass := range []struct {
+					name, column string
+					time         time.Duration
+				}{{"forward", "forward_ms", forward}, {"backward", "backward_ms", backward}} {
+					rows = append(rows, Row{
+						Label: r.text("experiment") + ", " + pass.name, Unit: "ms",
+						Published: r.number(pass.column), Predicted: pass.time.Seconds() * 1e3,
+					})
+				}
+			}
+			return rows, nil
+		},
+	}
+}
+
+// layerParts splits the error of a row of 22B, whose step is one microbatch on one
+// stage: forwards and backwards of its layers, as table 4 has them, and the rest.
+func (r record) layerParts(row Row, machine string, selective bool) ([]Part, error) {
+	recompute := "full"
+	if selective {
+		recompute = "selective"
+	}
+	layers := r.number("layers")
+	for _, l := range records("korthikanti_layer.csv") {
+		if l.text("recompute") != recompute || l.text("sequence") != strconv.FormatBool(selective) {
+			continue
+		}
+		forward, backward, err := l.layer(machine)
+		share := func(predicted time.Duration, column string) float64 {
+			return layers * (predicted.Seconds() - l.number(column)/1e3) / row.Published
+		}
+		parts := []Part{{"forward of the layers", share(forward, "forward_ms")}, {"backward", share(backward, "backward_ms")}}
+		return append(parts, Part{"the rest", row.Error() - parts[0].Error - parts[1].Error}), err
+	}
+	return nil, fmt.Errorf("korthikanti_layer.csv has no layer with %s recomputation", recompute)
+}
+
+// layer is what a layer adds to F and B: 24 of them, divided by as many.
+func (r record) layer(machine string) (forward, backward time.Duration, err error) {
+	const few, many = 24, 48
+	for _, n := range []int{many, few} {
+		plan, _, err := simulate(fmt.Sprintf(`
+[schedule]
+name = "1f1b"
+stages = 1
+[model]
+preset = "megatron-22b"
+layers = %d
+[batch]
+global = 4
+micro = 4
+[parallel]
+tensor = 8
+sequence = %s
+tensor_overlap = false
+[train]
+precision = "fp16"
+recompute = %q
+`, n, r.text("sequence"), r.text("recompute")) + machine)
+		if err != nil {
+			return 0, 0, err
+		}
+		f, b, err := passes(plan, allStages)
+		if err != nil {
+			return 0, 0, err
+		}
+		if n == few {
+			f, b = -f, -b
+		}
+		forward, backward = forward+f, backward+b
+	}
+	return forward / (many - few), backward / (many - few), nil
+}
+
+// allStages stands for every stage.
+const allStages = -1
+
+// passes is how long the forwards and the backwards of a stage take.
+func passes(plan *configs.Plan, stage int) (forward, backward time.Duration, err error) {
+	trace, err := sim.Run(plan.Graph, plan.Costs)
+	if err != nil {
+		return 0, 0, err
+	}
+	for i, t := range plan.Graph.Tasks {
+		if stage != allStages && int(t.Stage) != stage {
+			continue
+		}
+		switch t.Kind {
+		case graph.Forward:
+			forward += trace.Spans[i].Duration()
+		case graph.Backward:
+			backward += trace.Spans[i].Duration()
+		}
+	}
+	return forward, backward, nil
+}

@@ -1,0 +1,138 @@
+package published
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"psim/configs"
+	"psim/costmodel"
+	"psim/schedules/graph"
+)
+
+// ncclClaim is what the plain model does on the same rows: there is no other
+// tool that publishes its error on them.
+const ncclClaim = "none known; one latency and one bandwidth per number of GPUs, fitted to twelve sizes of the same rows, is 2.6 to 5.4 % off (A100) and 0.2 to 6.1 % (V100) on average"
+
+// ncclTable is a catalog link's all-reduces.
+func ncclTable(name, file, link string) Table {
+	return Table{
+		Name: name, Title: "NCCL all-reduce of 2 to 8 GPUs, 1 MiB to 1 GiB, " + link, Figure: name,
+		Paper: "Bang et al. 2024, vTrain, arXiv 2312.12391; its repository", Place: "NCCL tables in trace/, commit f8dda84",
+		Fitted: "call, bandwidth and first size of two or three ranges of sizes for every number of GPUs, from every second size (the 1st, 3rd, …); error on the others",
+		Claim:  ncclClaim,
+		Note: "A range stands for what the library does at its sizes: it changes protocol (LL128, then Simple) and algorithm. Where it changes so late that a longer message takes less time, " +
+			"the prediction does not follow: no size takes longer than a larger one. There, and where the time goes up by a stair (n · 3 MiB on A100), are the worst rows.",
+		Rows: func() ([]Row, error) {
+			l, err := catalogLink(link)
+			if err != nil {
+				return nil, err
+			}
+			var rows []Row
+			for _, t := range ncclTimings(file) {
+				rows = append(rows, t.row(l))
+			}
+			return rows, nil
+		},
+	}
+}
+
+// An ncclTiming is a row of the NCCL tables.
+type ncclTiming struct {
+	costmodel.CollectiveTiming
+	used bool
+}
+
+// ncclTimings reads a file; of every number of ranks the first, third, … size
+// are used to fit.
+func ncclTimings(file string) []ncclTiming {
+	var list []ncclTiming
+	seen := map[int]int{}
+	for _, r := range records(file) {
+		n := r.count("n_gpus")
+		seen[n]++
+		t := costmodel.CollectiveTiming{Kind: graph.AllReduce, Ranks: n, Bytes: int64(r.count("size_bytes")), Time: time.Duration(r.count("time_ns"))}
+		list = append(list, ncclTiming{t, seen[n]%2 == 1})
+	}
+	return list
+}
+
+func (t ncclTiming) row(l costmodel.Link) Row {
+	return Row{
+		Label: fmt.Sprintf("%d GPUs %s", t.Ranks, binary(t.Bytes)), Unit: "ms", Used: t.used,
+		Published: 1e3 * t.Time.Seconds(),
+		Predicted: 1e3 * costmodel.CollectiveTime(graph.AllReduce, l, t.Ranks, t.Bytes).Seconds(),
+	}
+}
+
+// catalogLink finds a link by name.
+func catalogLink(name string) (costmodel.Link, error) {
+	for _, l := range configs.Catalog().Links {
+		if l.Name == name {
+			return l, nil
+		}
+	}
+	return costmodel.Link{}, fmt.Errorf("there is no link %s in the catalog", name)
+}
+
+// binary prints a size as nccl-tests count: in powers of 1024.
+func binary(bytes int64) string {
+	unit := 0
+	for ; bytes >= 1024 && bytes%1024 == 0 && unit < 3; unit++ {
+		bytes /= 1024
+	}
+	return fmt.Sprint(bytes, []string{" B", " KiB", " MiB", " GiB"}[unit])
+}
+
+// ncclOthers are all-reduces of five more machines, by a link each that is
+// fitted here: a network's would hold for one shape of nodes alone, so that only
+// those of links are in the catalog.
+func ncclOthers() Table {
+	return Table{
+		Name: "nccl-other-machines", Title: "NCCL all-reduce of 2080 Ti, H100, H200 and B200, 8 B to 16 GiB", Figure: "nccl-other-machines",
+		Paper:  "stas00/ml-engineering, network README; ztan's NCCL test on GCP a3-mega; Anthony-Hoo's AutoDL test",
+		Place:  "tables of measurements, see testdata/nccl_other.csv",
+		Fitted: "one to three ranges of sizes for every machine, from every second size (the 1st, 3rd, …); error on the others",
+		Note:   "The two B200 tables are single runs that are not smooth: 8 GPUs take 96 µs for 4 MiB, 116 for 8 and 115 for 16.",
+		Rows: func() ([]Row, error) {
+			var rows []Row
+			for _, source := range []string{"A", "B", "C", "D", "E"} {
+				list, hardware := ncclSource(source)
+				link, err := costmodel.FitLink(usedTimings(list))
+				if err != nil {
+					return nil, err
+				}
+				for _, t := range list {
+					row := t.row(link)
+					row.Label = hardware + " " + row.Label
+					rows = append(rows, row)
+				}
+			}
+			return rows, nil
+		},
+	}
+}
+
+// ncclSource is one machine of nccl_other.csv; every second row is used.
+func ncclSource(source string) (list []ncclTiming, hardware string) {
+	for _, r := range records("nccl_other.csv") {
+		if r.text("src") != source {
+			continue
+		}
+		hardware = r.text("hw")
+		took := time.Duration(math.Round(1e3 * r.number("time_us")))
+		t := costmodel.CollectiveTiming{Kind: graph.AllReduce, Ranks: r.count("n_gpus"), Bytes: int64(r.count("size_bytes")), Time: took}
+		list = append(list, ncclTiming{t, len(list)%2 == 0})
+	}
+	return list, hardware
+}
+
+// usedTimings are those that a fit may see.
+func usedTimings(list []ncclTiming) (used []costmodel.CollectiveTiming) {
+	for _, t := range list {
+		if t.used {
+			used = append(used, t.CollectiveTiming)
+		}
+	}
+	return used
+}

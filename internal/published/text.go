@@ -1,0 +1,134 @@
+package published
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"psim/internal/wrap"
+)
+
+// textWidth is the width of lines of prose, in letters.
+const textWidth = 100
+
+// WriteText writes every table's rows, and a line for each table at the end.
+func (r Report) WriteText(w io.Writer) error {
+	var b strings.Builder
+	for _, t := range r.Tables {
+		t.writeText(&b)
+	}
+	r.writeSummary(&b)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// WriteSummary writes a line for each table, and how to see its rows.
+func (r Report) WriteSummary(w io.Writer) error {
+	var b strings.Builder
+	r.writeSummary(&b)
+	b.WriteString("\nErrors are of rows that no constant was fitted to. For the rows of a table, what was fitted\n" +
+		"and what is known of the errors, name it: psim validate --published NAME\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (r Report) writeSummary(b *strings.Builder) {
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "table\trows\tmean\tmedian\tworst\tfitted")
+	for _, t := range r.Tables {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", t.Name, t.counted(), percent(t.MeanError), percent(t.MedianError), percent(t.WorstError), t.constants())
+	}
+	table.Flush() // into memory
+}
+
+func (t Result) writeText(b *strings.Builder) {
+	fmt.Fprintf(b, "%s: %s\n%s; %s\n", t.Name, t.Title, t.Paper, t.Place)
+	if t.Fitted {
+		fmt.Fprintln(b, wrap.Text("fitted: "+t.FittedFrom, textWidth, "  "))
+	}
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "  row\tpredicted\tpublished\terror")
+	for _, row := range t.Replayed {
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s%s\n", row.Label, amount(row.Predicted, row.Unit), amount(row.Published, row.Unit), signed(row.Error()), row.remark())
+	}
+	table.Flush() // into memory
+	if t.Fitted {
+		fmt.Fprintf(b, "%s\n", t.allRows())
+	}
+	if t.Note != "" {
+		for paragraph := range strings.SplitSeq(t.Note, "\n\n") {
+			fmt.Fprintln(b, wrap.Text(paragraph, textWidth, ""))
+		}
+	}
+	fmt.Fprintln(b)
+}
+
+// allRows is a sentence on the errors of all rows.
+func (t Result) allRows() string {
+	return fmt.Sprintf("Over all %d rows, those used included: mean %s, worst %s.", t.Rows, percent(t.AllMean), percent(t.AllWorst))
+}
+
+// remark is what stands behind a row: that it was used, its error's parts, and the
+// errors of its alternatives.
+func (r Row) remark() string {
+	var parts []string
+	if r.Used {
+		parts = append(parts, "used for the fit")
+	}
+	for _, p := range r.Parts {
+		parts = append(parts, p.Name+" "+signed(p.Error))
+	}
+	for i, a := range r.Alternatives {
+		text := a.Name + " " + signed(a.Predicted/r.Published-1)
+		if i == 0 {
+			text = "otherwise explained: " + text
+		}
+		parts = append(parts, text)
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "  " + strings.Join(parts, ", ")
+}
+
+// counted is the number of rows, and of those that are in the errors.
+func (t Result) counted() string {
+	if t.Compared < t.Rows {
+		return fmt.Sprintf("%d of %d", t.Compared, t.Rows)
+	}
+	return strconv.Itoa(t.Rows)
+}
+
+func (t Result) constants() string {
+	if t.Fitted {
+		return "yes"
+	}
+	return "nothing"
+}
+
+// amount prints a number with four digits and its unit.
+func amount(x float64, unit string) string {
+	return strings.TrimSpace(figures(x) + " " + unit)
+}
+
+// figures prints a number with four digits, without an exponent.
+func figures(x float64) string {
+	const digits = 4
+	decimals := digits
+	if x != 0 {
+		decimals = max(0, digits-1-int(math.Floor(math.Log10(math.Abs(x)))))
+	}
+	return strconv.FormatFloat(x, 'f', decimals, 64)
+}
+
+func percent(x float64) string { return fmt.Sprintf("%.2f %%", 100*x) }
+
+func signed(x float64) string {
+	if math.Abs(x) < 0.5e-4 {
+		return "0.00 %"
+	}
+	return strings.Replace(fmt.Sprintf("%+.2f %%", 100*x), "-", "−", 1)
+}

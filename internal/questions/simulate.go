@@ -1,0 +1,207 @@
+package questions
+
+import (
+	"time"
+
+	"psim/costmodel"
+	"psim/costmodel/arch"
+	"psim/internal/units"
+	"psim/schedules"
+	"psim/schedules/collective"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
+	"psim/sim"
+)
+
+// A run is a simulated step.
+type run struct {
+	graph   *graph.Graph
+	summary graph.Summary
+}
+
+// execute simulates a graph.
+func execute(g *graph.Graph, costs graph.Costs) (run, error) {
+	trace, err := sim.Run(g, costs)
+	if err != nil {
+		return run{}, err
+	}
+	return run{trace.Graph, graph.Summarize(trace)}, nil
+}
+
+// bytes sums the payloads of the tasks of one kind, over all ranks.
+func (r run) bytes(k graph.Kind) int64 {
+	var sum int64
+	for _, t := range r.graph.Tasks {
+		if t.Kind == k {
+			sum += t.Bytes
+		}
+	}
+	return sum
+}
+
+// perRank reads one number off every rank.
+func (r run) perRank(read func(graph.RankSummary) int64) []int64 {
+	var numbers []int64
+	for _, rank := range r.summary.Ranks {
+		numbers = append(numbers, read(rank))
+	}
+	return numbers
+}
+
+func persistent(r graph.RankSummary) int64 { return r.PersistentMemory }
+func peak(r graph.RankSummary) int64       { return r.PeakMemory }
+func sent(r graph.RankSummary) int64       { return r.SentBytes }
+
+func sum(numbers []int64) int64 {
+	var total int64
+	for _, n := range numbers {
+		total += n
+	}
+	return total
+}
+
+// machine is devices of a round speed, joined by links of so many Gb/s. Memory
+// and traffic do not depend on it.
+func machine(gigabits int64, latency time.Duration) costmodel.Machine {
+	return costmodel.Machine{
+		Device: costmodel.Device{
+			Name:            "sample device",
+			MemoryBandwidth: 1e12,
+			Peak:            costmodel.Peak{FP32: 1e14, FP16: 1e14, BF16: 1e14},
+			Efficiency:      costmodel.Efficiency{FP32: 1, FP16: 1, BF16: 1, Memory: 1},
+		},
+		Link: costmodel.Link{
+			Name:      "sample link",
+			Bandwidth: units.Rate(float64(gigabits) * 1e9 / 8),
+			Latency:   units.Duration(latency),
+		},
+	}
+}
+
+// network is four layers without activations whose tensors, eight of different
+// sizes, hold so many parameters together. Up to sixteen workers share each of
+// them equally, so that sharding pads nothing.
+func network(parameters int64) arch.Network {
+	n := arch.Network{Name: "sample network", TokensPerSample: 1}
+	left := parameters
+	for i, name := range []string{"first", "second", "third", "last"} {
+		size := parameters * int64(i+1) / 160 * 16
+		if i == 3 {
+			size = left
+		}
+		left -= size
+		bias := size / 16
+		n.Layers = append(n.Layers, arch.Layer{
+			Name: name, Input: arch.Shape{1}, Output: arch.Shape{1},
+			Params: []arch.Tensor{
+				{Name: name + ".weight", Shape: arch.Shape{int(size - bias)}},
+				{Name: name + ".bias", Shape: arch.Shape{int(bias)}},
+			},
+			Ops: []arch.Op{{Name: name, Class: arch.Product, Count: 1, Rows: 1, Inner: size - bias, Cols: 1, Weight: true}},
+		})
+	}
+	return n
+}
+
+// trainer is a data-parallel step: what is trained, in which precision, and
+// from which ZeRO stage on its state is sharded. A zero state is the one that
+// training implies.
+type trainer struct {
+	parameters, workers int64
+	zero                int
+	state               arch.State
+	training            arch.Training
+}
+
+// run simulates the step: forward, backward, the gradients' sums, the update.
+func (t trainer) run() (run, error) {
+	w := costmodel.Workload{
+		Network: network(t.parameters), Training: t.training, State: t.state, Zero: t.zero,
+		Layers: []int{4}, StageRank: []int32{0}, Samples: []int64{1}, Replicas: int(t.workers),
+	}
+	if t.zero == 3 { // layer by layer
+		w.Layers, w.StageRank = []int{1, 1, 1, 1}, make([]int32, 4)
+	}
+	const bucket = 25 << 20
+	g, err := wire("ddp", wiring.Pipeline{
+		Shape:   graph.Shape{Ranks: 1, Microbatches: 1, Replicas: int(t.workers)},
+		Samples: w.Samples, Sync: w.Sync(bucket, true), Optimizer: true, StageRank: w.StageRank,
+	})
+	if err != nil {
+		return run{}, err
+	}
+	costs, err := w.Costs(machine(100, 0), g)
+	if err != nil {
+		return run{}, err
+	}
+	return execute(g, costs)
+}
+
+// wire turns a pipeline without a name and an order into the graph of a
+// schedule of the catalog.
+func wire(name string, p wiring.Pipeline) (*graph.Graph, error) {
+	schedule, err := schedules.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	p.Name = name
+	if p.Order, err = schedule.Order(p.Shape, p.StageRank); err != nil {
+		return nil, err
+	}
+	return p.Graph()
+}
+
+// ring is an all-reduce of elements over a ring of workers.
+type ring struct {
+	workers, length, elementBytes, gigabits int64
+	latency                                 time.Duration
+	convention                              string
+}
+
+// run simulates the all-reduce chunk by chunk.
+func (r ring) run() (run, error) {
+	g, err := collective.Ring{
+		Collective: collective.RingAllReduce, Ranks: int(r.workers),
+		Length: r.length, Element: r.elementBytes, Convention: r.convention,
+	}.Graph()
+	if err != nil {
+		return run{}, err
+	}
+	costs, err := costmodel.RingCosts(machine(r.gigabits, r.latency), g)
+	if err != nil {
+		return run{}, err
+	}
+	return execute(g, costs)
+}
+
+// pipeline is a schedule of explicit times.
+type pipeline struct {
+	schedule             string
+	stages, microbatches int64
+	times                costmodel.Times
+	samples              []int64
+	boundaries           []wiring.Boundary
+}
+
+// run simulates the pipeline. Crossing a boundary takes no time.
+func (p pipeline) run() (run, error) {
+	g, err := wire(p.schedule, wiring.Pipeline{
+		Shape:   graph.Shape{Ranks: int(p.stages), Microbatches: int(p.microbatches)},
+		Samples: p.samples, Boundaries: p.boundaries,
+	})
+	if err != nil {
+		return run{}, err
+	}
+	if err := p.times.Validate(int(p.stages), int(p.microbatches), false); err != nil {
+		return run{}, err
+	}
+	return execute(g, p.times.Costs(costmodel.ActivationMemory{}))
+}
+
+// uniform is stages of equal times.
+func uniform(forward, backward time.Duration) costmodel.Times {
+	return costmodel.Times{Forward: costmodel.Uniform(forward), Backward: costmodel.Uniform(backward)}
+}
+
+// inSeconds is exact to the last digit of the quotient.
+func inSeconds(d time.Duration) float64 { return float64(d) / 1e9 }

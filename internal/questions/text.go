@@ -1,0 +1,105 @@
+package questions
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"psim/internal/wrap"
+)
+
+// WriteText writes a table for the terminal: a line for every question, and
+// under it the values that the answer is for, the remark that goes with it, the
+// other readings and the checks that fail.
+func (r Report) WriteText(w io.Writer) error {
+	rows := [][]string{{"", "question", "formula", "closed form", "simulated", "checks", "ok"}}
+	for _, a := range r.Questions {
+		rows = append(rows, a.row())
+	}
+	lines := align(rows)
+	var b strings.Builder
+	b.WriteString(lines[0] + "\n")
+	for i, a := range r.Questions {
+		b.WriteString("\n" + lines[i+1] + "\n")
+		a.writeDetails(&b)
+	}
+	fmt.Fprintf(&b, "\n%d of %d questions agree.\n", r.Passed, len(r.Questions))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// row is the line of one question.
+func (a Answer) row() []string {
+	closedForm, simulated := pair(a.ClosedForm, a.Simulated, a.Unit, a.OK, figure)
+	agreeing, all := a.agreeing()
+	return []string{a.ID, a.Title, a.Formula, closedForm, simulated, fmt.Sprintf("%d/%d", agreeing, all), verdict(a.OK)}
+}
+
+const (
+	indent    = "      "
+	textWidth = 100
+)
+
+// writeDetails writes what stands under the line of a question.
+func (a Answer) writeDetails(b *strings.Builder) {
+	paragraph(b, "", a.sample())
+	paragraph(b, "", strings.TrimSpace(a.Verdict+" "+a.Note))
+	for _, r := range a.Readings {
+		text := r.Reading
+		if r.Value != nil {
+			text = figure(*r.Value, r.Unit) + ": " + text
+		}
+		paragraph(b, "or ", text)
+	}
+	for _, c := range a.Checks {
+		switch {
+		case c.OK:
+		case c.Unit == caseUnit:
+			fmt.Fprintf(b, "%sNO: %s: %s\n", indent, c.What, c.count())
+		default:
+			fmt.Fprintf(b, "%sNO: %s: closed form %s, simulated %s\n", indent, c.What, exact(c.ClosedForm, c.Unit), exact(c.Simulated, c.Unit))
+		}
+	}
+}
+
+// sample lists the values of the symbols that are in the formula, and the
+// answer for them.
+func (a Answer) sample() string {
+	var symbols []string
+	for _, s := range a.Given {
+		if slices.Contains(symbol.FindAllString(a.Formula, -1), s.Name) {
+			symbols = append(symbols, fmt.Sprintf("%s = %s", s.Name, number(s.Value)))
+		}
+	}
+	return "with " + strings.Join(symbols, ", ") + ": " + both(a.ClosedForm, a.Unit)
+}
+
+// paragraph writes a wrapped text whose first line begins with a mark.
+func paragraph(b *strings.Builder, mark, text string) {
+	for _, line := range wrap.Lines(text, textWidth-len(indent)-len(mark)) {
+		b.WriteString(indent + mark + line + "\n")
+		mark = strings.Repeat(" ", len(mark))
+	}
+}
+
+// align pads the cells of every column to its widest, with two spaces between
+// columns and none at the end of a line.
+func align(rows [][]string) []string {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var lines []string
+	for _, row := range rows {
+		var b strings.Builder
+		for i, cell := range row {
+			b.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
+		}
+		lines = append(lines, strings.TrimRight(b.String(), " "))
+	}
+	return lines
+}

@@ -1,0 +1,87 @@
+package questions
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// golden compares an output with testdata/name.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(path, got, 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err, "run go test ./internal/questions -update")
+	require.Equal(t, string(want), string(got))
+}
+
+func TestGolden(t *testing.T) {
+	r := NewReport(answers(t))
+	var text, markdown bytes.Buffer
+	require.NoError(t, r.WriteText(&text))
+	require.NoError(t, r.WriteMarkdown(&markdown))
+	data, err := json.MarshalIndent(r, "", "  ")
+	require.NoError(t, err)
+	golden(t, "all.txt", text.Bytes())
+	golden(t, "all.md", markdown.Bytes())
+	golden(t, "all.json", append(data, '\n'))
+}
+
+func TestTextFitsATerminal(t *testing.T) {
+	var text bytes.Buffer
+	require.NoError(t, NewReport(answers(t)).WriteText(&text))
+	for line := range strings.Lines(text.String()) {
+		line = strings.TrimSuffix(line, "\n")
+		require.Equal(t, strings.TrimRight(line, " "), line)
+		require.LessOrEqual(t, len([]rune(line)), 130, line)
+	}
+}
+
+// wrong is a report in which one question and its last check fail.
+func wrong(t *testing.T) Report {
+	for _, q := range catalog() {
+		if q.id == "1.4" {
+			right := q.closedForm
+			q.closedForm = func(v values) float64 { return right(v) + 1e-9 }
+			q.cases = q.cases[:1]
+			a, err := q.answer()
+			require.NoError(t, err)
+			return NewReport([]Answer{a})
+		}
+	}
+	panic("no question 1.4")
+}
+
+func TestFailuresAreShownWithAllDigits(t *testing.T) {
+	var text, markdown bytes.Buffer
+	require.NoError(t, wrong(t).WriteText(&text))
+	require.NoError(t, wrong(t).WriteMarkdown(&markdown))
+	require.Contains(t, text.String(), "640.000000001 GB  640 GB     0/3     NO\n")
+	require.Contains(t, text.String(), "      NO: W = 1: closed form 80.000000001 GB, simulated 80 GB\n")
+	require.Contains(t, text.String(), "0 of 1 questions agree.")
+	require.Contains(t, markdown.String(), "| W = 1 | 80.000000001 GB | 80 GB | NO |\n")
+	require.Contains(t, markdown.String(), "It gives 640 GB; **the two do not agree everywhere** (0 of 3 further checks do).")
+}
+
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+func TestWriteErrorsAreReturned(t *testing.T) {
+	r := NewReport(answers(t, "1.6"))
+	require.EqualError(t, r.WriteText(brokenPipe{}), "broken pipe")
+	require.EqualError(t, r.WriteMarkdown(brokenPipe{}), "broken pipe")
+}

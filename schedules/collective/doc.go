@@ -1,0 +1,2 @@
+// Package collective spells ring collectives out as task graphs, chunk by chunk.
+package collective

@@ -1,0 +1,172 @@
+package collective
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"psim/schedules/graph"
+)
+
+// The ring collectives.
+const (
+	RingAllReduce     = "ring-allreduce"
+	RingReduceScatter = "ring-reduce-scatter"
+	RingAllGather     = "ring-allgather"
+)
+
+// A Collective is one row of the list of collectives that can be spelled out.
+type Collective struct {
+	Name, Summary string
+	Steps, Sent   string // steps, and bytes sent per rank, for N ranks and S bytes
+}
+
+// Collectives lists the ring collectives.
+func Collectives() []Collective {
+	return []Collective{
+		{RingAllReduce, "reduce-scatter, then all-gather: every rank ends with the sum", "2(N-1)", "2(N-1)/N*S"},
+		{RingReduceScatter, "rank by rank sums around the ring: each rank ends with one chunk of the sum", "N-1", "(N-1)/N*S"},
+		{RingAllGather, "every rank's chunk travels around the ring to all others", "N-1", "(N-1)/N*S"},
+	}
+}
+
+// A Convention says which chunk a rank sends at which step. The published
+// implementations differ in direction and in which rank ends up owning which
+// chunk, and so in the order in which floating-point numbers are added.
+type Convention struct {
+	Name      string
+	Direction int // a rank sends to rank + Direction
+	// At step i of the reduce-scatter rank r sends chunk r + Reduce − i·Direction,
+	// and at step i of the all-gather chunk r + Gather − i·Direction, modulo N.
+	Reduce, Gather int
+}
+
+// Conventions lists NCCL's and MPICH's ring, Gloo's and Baidu's.
+func Conventions() []Convention {
+	return []Convention{
+		{Name: "nccl", Direction: 1, Reduce: -1, Gather: 0},
+		{Name: "gloo", Direction: -1, Reduce: 1, Gather: 0},
+		{Name: "baidu", Direction: 1, Reduce: 0, Gather: 1},
+	}
+}
+
+// Owner is the rank that holds the whole sum of a chunk after the
+// reduce-scatter, and contributes it to the all-gather.
+func (c Convention) Owner(chunk, ranks int) int { return mod(chunk-c.Gather, ranks) }
+
+// A Ring is a collective spelled out chunk by chunk (Patarasuk & Yuan 2009).
+type Ring struct {
+	Collective string // RingAllReduce, RingReduceScatter or RingAllGather
+	Ranks      int    // 1 or more
+	Length     int64  // elements of the whole tensor
+	Element    int64  // bytes of one; 0 means 1
+	Convention string // nccl, gloo or baidu; empty means nccl
+}
+
+// RingChunks splits a length over the ranks: the first length mod ranks
+// chunks are one element longer. Chunks may be empty.
+func RingChunks(length int64, ranks int) []int64 {
+	chunks := make([]int64, ranks)
+	for c := range chunks {
+		chunks[c] = length / int64(ranks)
+		if int64(c) < length%int64(ranks) {
+			chunks[c]++
+		}
+	}
+	return chunks
+}
+
+// Graph spells the collective out. Every step of every rank is one Send to a
+// neighbour, and on that neighbour one Reduce or Copy of what arrived, which
+// its next Send waits for. One rank alone has nothing to do.
+func (r Ring) Graph() (*graph.Graph, error) {
+	c, err := r.validate()
+	if err != nil {
+		return nil, err
+	}
+	b := &ringBuilder{
+		graph:      &graph.Graph{Name: r.Collective, Shape: graph.Shape{Ranks: r.Ranks, Virtual: 1, Microbatches: 1, Replicas: 1}},
+		convention: c, ranks: r.Ranks, chunks: RingChunks(r.Length, r.Ranks), element: max(1, r.Element),
+	}
+	if r.Ranks > 1 {
+		b.streams()
+	}
+	if r.Collective != RingAllGather {
+		b.steps(graph.Reduce, c.Reduce)
+	}
+	if r.Collective != RingReduceScatter {
+		b.steps(graph.Copy, c.Gather)
+	}
+	return b.graph, nil
+}
+
+// validate returns the convention or says what is wrong.
+func (r Ring) validate() (Convention, error) {
+	names := []string{}
+	for _, c := range Collectives() {
+		names = append(names, c.Name)
+	}
+	switch {
+	case !slices.Contains(names, r.Collective):
+		return Convention{}, fmt.Errorf("there is no collective %q; there are %s", r.Collective, strings.Join(names, ", "))
+	case r.Ranks < 1:
+		return Convention{}, fmt.Errorf("ranks = %d: there must be at least 1", r.Ranks)
+	case r.Ranks > 1<<14:
+		return Convention{}, fmt.Errorf("ranks = %d: a ring of more than %d ranks would have more than %d tasks", r.Ranks, 1<<14, graph.MaxTasks/2)
+	case r.Length < 0 || r.Element < 0:
+		return Convention{}, fmt.Errorf("the tensor has %d elements of %d bytes: neither may be negative", r.Length, r.Element)
+	}
+	names = nil
+	for _, c := range Conventions() {
+		if c.Name == r.Convention || r.Convention == "" {
+			return c, nil
+		}
+		names = append(names, c.Name)
+	}
+	return Convention{}, fmt.Errorf("there is no convention %q; there are %s", r.Convention, strings.Join(names, ", "))
+}
+
+// ringBuilder is the state of one Graph call.
+type ringBuilder struct {
+	graph      *graph.Graph
+	convention Convention
+	ranks      int
+	chunks     []int64 // elements
+	element    int64   // bytes
+	arrived    []int32 // by rank, the task that took in the last chunk
+}
+
+// streams makes one stream per rank for sending and one for reducing: the
+// streams of rank r are 2r and 2r+1.
+func (b *ringBuilder) streams() {
+	b.arrived = make([]int32, b.ranks)
+	for r := range b.ranks {
+		b.graph.AddStream(int32(r), fmt.Sprintf("send to %d", mod(r+b.convention.Direction, b.ranks)))
+		b.graph.AddStream(int32(r), "reduce")
+		b.arrived[r] = graph.None
+	}
+}
+
+// steps adds the N − 1 steps of one phase, in which rank r first sends chunk
+// r + first.
+func (b *ringBuilder) steps(arrival graph.Kind, first int) {
+	for i := range b.ranks - 1 {
+		arrived := make([]int32, b.ranks)
+		for r := range b.ranks {
+			chunk := mod(r+first-i*b.convention.Direction, b.ranks)
+			to := mod(r+b.convention.Direction, b.ranks)
+			bytes := b.chunks[chunk] * b.element
+			sent := b.graph.Add(graph.Task{
+				Kind: graph.Send, Part: uint16(chunk), Rank: int32(r), Stream: int32(2 * r),
+				Stage: graph.None, Microbatch: graph.None, Peer: int32(to), Bytes: bytes,
+			}, b.arrived[r])
+			arrived[to] = b.graph.Add(graph.Task{
+				Kind: arrival, Part: uint16(chunk), Rank: int32(to), Stream: int32(2*to + 1),
+				Stage: graph.None, Microbatch: graph.None, Peer: graph.None, Bytes: bytes,
+			}, sent)
+		}
+		b.arrived = arrived
+	}
+}
+
+func mod(a, n int) int { return ((a % n) + n) % n }

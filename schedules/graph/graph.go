@@ -1,0 +1,150 @@
+package graph
+
+import (
+	"fmt"
+	"math"
+)
+
+// A Stream is an in-order queue of a rank, like a CUDA stream: its tasks run
+// one at a time, in the order in which they stand in the graph.
+type Stream struct {
+	Rank int32
+	Name string // "compute", "send F to 1", …
+}
+
+// A Graph is a step of training as a value: what has to be done, by whom, in
+// which order and after what. It holds no times. Task i depends on the tasks
+// Deps(i) and follows the task before it on its stream.
+type Graph struct {
+	// Name is the schedule's.
+	Name string
+	// Shape is what the graph was built from.
+	Shape Shape
+	// StageRank is the rank of every stage in the first replica.
+	StageRank []int32
+	// SecondRank is the rank of every stage's second copy, nil where there are
+	// none; it runs the second half of the microbatches (see RankOf).
+	SecondRank []int32
+	// Stashing says that every backward is followed by an update of its stage,
+	// and uses the weights that its forward had (see Pipeline).
+	Stashing bool
+	Streams  []Stream
+	// Groups lists the ranks of every group that runs fused collectives.
+	Groups [][]int32
+	Tasks  []Task
+
+	depStart []uint32 // len(Tasks)+1 offsets into deps
+	deps     []int32
+}
+
+// Shape is the size of a schedule.
+type Shape struct {
+	Ranks        int // pipeline ranks of one replica
+	Virtual      int // stages per rank; 0 means 1
+	Microbatches int
+	Replicas     int // data-parallel copies; 0 means 1
+	// Group is the number of microbatches that go through a rank's chunks
+	// together, in schedules with several; 0 leaves it to the schedule.
+	Group int
+}
+
+// Stages is the number of stages of one replica when every rank holds the
+// same number of them.
+func (s Shape) Stages() int { return s.Ranks * max(1, s.Virtual) }
+
+// TotalRanks is the number of devices over all replicas.
+func (s Shape) TotalRanks() int { return s.Ranks * max(1, s.Replicas) }
+
+// MaxTasks is the size beyond which a graph is refused.
+const MaxTasks = math.MaxInt32
+
+// Grow reserves room for tasks and their dependencies, so that Add does not
+// have to.
+func (g *Graph) Grow(tasks, deps int) {
+	if cap(g.Tasks) < tasks {
+		g.Tasks = append(make([]Task, 0, tasks), g.Tasks...)
+		g.depStart = append(make([]uint32, 0, tasks+1), g.depStart...)
+	}
+	if cap(g.deps) < deps {
+		g.deps = append(make([]int32, 0, deps), g.deps...)
+	}
+}
+
+// Add appends a task and what it depends on, and returns its index. A
+// dependency may be a task that is added later; None is skipped.
+func (g *Graph) Add(t Task, deps ...int32) int32 {
+	g.Tasks = append(g.Tasks, t)
+	g.Connect(deps...)
+	return int32(len(g.Tasks) - 1)
+}
+
+// connect appends the dependencies of the first task that has none yet.
+func (g *Graph) Connect(deps ...int32) {
+	if len(g.depStart) == 0 {
+		g.depStart = append(g.depStart, 0)
+	}
+	for _, d := range deps {
+		if d != None {
+			g.deps = append(g.deps, d)
+		}
+	}
+	g.depStart = append(g.depStart, uint32(len(g.deps)))
+}
+
+// AddStream appends a stream of a rank and returns its index.
+func (g *Graph) AddStream(rank int32, name string) int32 {
+	g.Streams = append(g.Streams, Stream{Rank: rank, Name: name})
+	return int32(len(g.Streams) - 1)
+}
+
+// AddGroup appends a group of ranks and returns its index.
+func (g *Graph) AddGroup(ranks []int32) int32 {
+	g.Groups = append(g.Groups, ranks)
+	return int32(len(g.Groups) - 1)
+}
+
+// Deps lists the tasks that task i waits for, its stream aside. The slice
+// belongs to the graph.
+func (g *Graph) Deps(i int32) []int32 { return g.deps[g.depStart[i]:g.depStart[i+1]] }
+
+// Ranks is the number of devices.
+func (g *Graph) Ranks() int { return g.Shape.TotalRanks() }
+
+// ByStream returns the tasks of every stream in order: those of stream s are
+// order[start[s]:start[s+1]].
+func (g *Graph) ByStream() (start, order []int32) {
+	start = make([]int32, len(g.Streams)+1)
+	for i := range g.Tasks {
+		start[g.Tasks[i].Stream+1]++
+	}
+	for s := 1; s < len(start); s++ {
+		start[s] += start[s-1]
+	}
+	next := append([]int32(nil), start[:len(g.Streams)]...)
+	order = make([]int32, len(g.Tasks))
+	for i := range g.Tasks {
+		s := g.Tasks[i].Stream
+		order[next[s]] = int32(i)
+		next[s]++
+	}
+	return start, order
+}
+
+// Describe names task i with its rank and stream, for messages.
+func (g *Graph) Describe(i int32) string {
+	t := g.Tasks[i]
+	name := t.String()
+	if t.Kind.Message() {
+		name += fmt.Sprintf(" to rank %d", t.Peer)
+	}
+	return fmt.Sprintf("%s (rank %d, stream %q)", name, t.Rank, g.Streams[t.Stream].Name)
+}
+
+// OneStagePerRank is the placement of stage s on rank s.
+func OneStagePerRank(ranks int) []int32 {
+	stageRank := make([]int32, ranks)
+	for s := range stageRank {
+		stageRank[s] = int32(s)
+	}
+	return stageRank
+}

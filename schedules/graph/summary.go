@@ -1,0 +1,256 @@
+package graph
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// A Summary is everything that is measured of a trace.
+type Summary struct {
+	StepTime time.Duration // end of the last task
+	Makespan time.Duration // end of the last task before the optimizer
+	// Bubble is the idle share of the ranks' time, two ways. Only F, B, I and
+	// W count as busy, with the communication that is part of them.
+	Bubble   Bubble
+	Ranks    []RankSummary
+	Messages int // sends
+	// SteadyMicrobatch is the time per microbatch without fill and drain, where
+	// the pipeline is never flushed (pipedream); else 0.
+	SteadyMicrobatch time.Duration
+}
+
+// Bubble is 1 − busy / (ranks × time). Makespan takes the makespan as the
+// time; Span takes the longest of the ranks' own spans, last end − first
+// start of their compute, as the zero-bubble papers do (Qi et al. 2023).
+type Bubble struct{ Makespan, Span float64 }
+
+// A RankSummary is one rank's share. Compute, ExposedCommunication, Optimizer
+// and Idle add up to the step time.
+type RankSummary struct {
+	Rank    int
+	Compute time.Duration // F, B, I and W
+	// Communication is the time during which at least one of the rank's own
+	// communication tasks runs; exposed is the part beside neither compute
+	// nor optimizer. Both include the communication within tasks (see Inner),
+	// whose exposed part does not count as compute.
+	Communication, ExposedCommunication time.Duration
+	Optimizer, Idle                     time.Duration
+	// Dispatch and Waiting are the two parts of Idle. Dispatch is the idle time
+	// during which a task of the compute stream was ready and had not started:
+	// launching it, waking the one who runs it. Waiting is the rest, and all of
+	// it where the trace does not know when tasks were ready.
+	Dispatch, Waiting            time.Duration
+	PeakMemory, PersistentMemory int64
+	// PeakInFlight counts stage activations, from the start of F to the end
+	// of B or W.
+	PeakInFlight int
+	SentBytes    int64
+}
+
+// Summarize computes the metrics of a trace.
+func Summarize(t *Trace) Summary {
+	s := Summary{Ranks: make([]RankSummary, t.Graph.Ranks())}
+	byRank := make([]rankSpans, t.Graph.Ranks())
+	works := t.Graph.workStreams()
+	for i := range t.Graph.Tasks {
+		task, span := &t.Graph.Tasks[i], t.Spans[i]
+		s.StepTime = max(s.StepTime, span.End)
+		if !task.updates() {
+			s.Makespan = max(s.Makespan, span.End)
+		}
+		byRank[task.Rank].add(task.Kind, span)
+		if t.Ready != nil && works[task.Stream] && t.Ready[i] < span.Start {
+			byRank[task.Rank].starting = append(byRank[task.Rank].starting, Span{t.Ready[i], span.Start})
+		}
+		s.Ranks[task.Rank].SentBytes += t.Graph.sentBytes(task)
+		if task.Kind.Message() {
+			s.Messages++
+		}
+	}
+	var busy, longest time.Duration
+	for r := range s.Ranks {
+		rank, spans := &s.Ranks[r], &byRank[r]
+		rank.Rank = r
+		spans.summarize(rank, s.StepTime)
+		busy += rank.Compute
+		longest = max(longest, spans.computeEnd-spans.computeStart)
+	}
+	s.Bubble = Bubble{idleShare(busy, s.Makespan, len(s.Ranks)), idleShare(busy, longest, len(s.Ranks))}
+	t.summarizeMemory(s.Ranks)
+	t.summarizeInFlight(s.Ranks)
+	s.SteadyMicrobatch = t.steadyMicrobatch()
+	t.summarizeInner(s.Ranks)
+	return s
+}
+
+// summarizeInner takes the communication within tasks out of compute, where its
+// exposed part was counted.
+func (t *Trace) summarizeInner(ranks []RankSummary) {
+	exposed := make([]time.Duration, len(ranks))
+	for i, inner := range t.Inner {
+		r := t.Graph.Tasks[i].Rank
+		ranks[r].Communication += inner.Communication
+		ranks[r].SentBytes += inner.SentBytes
+		exposed[r] += inner.Exposed
+	}
+	for r := range ranks {
+		part := min(exposed[r], ranks[r].Compute) // less where tasks ran side by side
+		ranks[r].Compute -= part
+		ranks[r].ExposedCommunication += part
+	}
+}
+
+// workStreams marks the streams that compute or update parameters.
+func (g *Graph) workStreams() []bool {
+	works := make([]bool, len(g.Streams))
+	for i := range g.Tasks {
+		if t := &g.Tasks[i]; t.Kind.Compute() || t.Kind == Optimizer {
+			works[t.Stream] = true
+		}
+	}
+	return works
+}
+
+// updates reports whether a task belongs to the update of the parameters,
+// which comes after the makespan.
+func (t *Task) updates() bool {
+	return t.Kind == Optimizer || t.Kind == AllGather && t.Microbatch == None
+}
+
+func idleShare(busy, time time.Duration, ranks int) float64 {
+	if time <= 0 || ranks == 0 {
+		return 0
+	}
+	return max(0, 1-float64(busy)/(float64(ranks)*float64(time)))
+}
+
+// sentBytes is what a task makes its rank send. Fused collectives count as a
+// ring: 2(N−1)/N of the tensor for an all-reduce, half for the others,
+// rounded down to a byte.
+func (g *Graph) sentBytes(t *Task) int64 {
+	switch {
+	case t.Kind.Message():
+		return t.Bytes
+	case t.Kind.Collective():
+		n := int64(len(g.Groups[t.Peer]))
+		sent := t.Bytes / n * (n - 1)
+		sent += t.Bytes % n * (n - 1) / n
+		if t.Kind == AllReduce {
+			sent = t.Bytes/n*(n-1)*2 + t.Bytes%n*(n-1)*2/n
+		}
+		return sent
+	}
+	return 0
+}
+
+// rankSpans collects the spans of one rank by what they count as.
+type rankSpans struct {
+	compute, optimizer, communication []Span
+	starting                          []Span // ready, and not running yet
+	computeStart, computeEnd          time.Duration
+}
+
+func (r *rankSpans) add(k Kind, s Span) {
+	switch {
+	case k.Compute():
+		if len(r.compute) == 0 {
+			r.computeStart = s.Start
+		}
+		r.computeStart, r.computeEnd = min(r.computeStart, s.Start), max(r.computeEnd, s.End)
+		r.compute = append(r.compute, s)
+	case k == Optimizer:
+		r.optimizer = append(r.optimizer, s)
+	case k.Communication():
+		r.communication = append(r.communication, s)
+	}
+}
+
+func (r *rankSpans) summarize(rank *RankSummary, step time.Duration) {
+	compute, optimizer := union(r.compute), union(r.optimizer)
+	communication := union(r.communication)
+	working := union(append(slices.Clone(compute), optimizer...))
+	rank.Compute = total(compute)
+	rank.Optimizer = total(working) - rank.Compute
+	rank.Communication = total(communication)
+	busy := union(append(working, communication...))
+	rank.ExposedCommunication = total(busy) - rank.Compute - rank.Optimizer
+	rank.Idle = step - total(busy)
+	rank.Dispatch = total(union(append(slices.Clone(busy), r.starting...))) - total(busy)
+	rank.Waiting = rank.Idle - rank.Dispatch
+}
+
+// union merges spans into disjoint ones, in order of time.
+func union(spans []Span) []Span {
+	slices.SortFunc(spans, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
+	var merged []Span
+	for _, s := range spans {
+		if n := len(merged); n > 0 && s.Start <= merged[n-1].End {
+			merged[n-1].End = max(merged[n-1].End, s.End)
+		} else {
+			merged = append(merged, s)
+		}
+	}
+	return merged
+}
+
+func total(spans []Span) time.Duration {
+	var sum time.Duration
+	for _, s := range spans {
+		sum += s.Duration()
+	}
+	return sum
+}
+
+// summarizeMemory finds the highest level of every rank.
+func (t *Trace) summarizeMemory(ranks []RankSummary) {
+	level := make([]int64, len(ranks))
+	for r := range ranks {
+		if t.Persistent != nil {
+			level[r] = t.Persistent[r]
+		}
+		ranks[r].PersistentMemory, ranks[r].PeakMemory = level[r], level[r]
+	}
+	for _, e := range t.Memory {
+		level[e.Rank] += e.Bytes
+		ranks[e.Rank].PeakMemory = max(ranks[e.Rank].PeakMemory, level[e.Rank])
+	}
+}
+
+// summarizeInFlight counts activations held. A rank computes one task at a
+// time, so the order of the tasks is enough.
+func (t *Trace) summarizeInFlight(ranks []RankSummary) {
+	g := t.Graph
+	held := make([]int, g.Ranks())
+	for i := range g.Tasks {
+		task := &g.Tasks[i]
+		if task.Part > 0 || !task.Kind.Compute() {
+			continue
+		}
+		switch r := task.Rank; task.Kind {
+		case Forward:
+			held[r]++
+			ranks[r].PeakInFlight = max(ranks[r].PeakInFlight, held[r])
+		case Backward, WeightGradient:
+			held[r]--
+		}
+	}
+}
+
+// steadyMicrobatch is the time from one microbatch to the next without fill and
+// drain, where the pipeline has no flush: the mean of the times between the ends of
+// the first stage's backwards. 0 for other graphs, and for a single microbatch.
+func (t *Trace) steadyMicrobatch() time.Duration {
+	if !t.Graph.Stashing || t.Graph.Shape.Microbatches < 2 {
+		return 0
+	}
+	var first, last time.Duration
+	for i := range t.Graph.Tasks {
+		if task := &t.Graph.Tasks[i]; task.Kind == Backward && task.Stage == 0 {
+			if last = t.Spans[i].End; task.Microbatch == 0 {
+				first = last
+			}
+		}
+	}
+	return (last - first) / time.Duration(t.Graph.Shape.Microbatches-1)
+}

@@ -1,0 +1,113 @@
+package graph
+
+import "fmt"
+
+// Kind says what a task does. The letters are PyTorch's: B is the full
+// backward, I and W its two halves.
+type Kind uint8
+
+// The kinds of task.
+const (
+	Forward         Kind = iota // F: one stage's forward of one microbatch
+	Backward                    // B: its full backward, input and weight gradient together
+	InputGradient               // I: the half that the previous stage waits for
+	WeightGradient              // W: the half that nobody waits for
+	SendForward                 // activations to the rank of the next stage
+	SendBackward                // gradients to the rank of the previous stage
+	Send                        // one chunk of a spelled-out collective, to a neighbour
+	Reduce                      // adds a received chunk to the rank's own
+	Copy                        // puts a received chunk in its place
+	AllReduce                   // fused collective: every rank ends with the sum
+	ReduceScatter               // fused collective: every rank ends with its share of the sum
+	AllGather                   // fused collective: every rank ends with all shares
+	Average                     // divides summed gradients by the number of replicas
+	Optimizer                   // updates a rank's parameters
+	ReceiveForward              // receipt of activations: in written orders, never in a graph
+	ReceiveBackward             // receipt of gradients: likewise
+	Unshard                     // gather of a stage's sharded parameters: likewise
+	Reshard                     // end of their use: likewise
+	ReduceGradient              // sum of a stage's gradients: likewise
+	Kinds
+)
+
+var kindNames = [Kinds]string{
+	"F", "B", "I", "W", "SEND_F", "SEND_B", "SEND", "REDUCE", "COPY",
+	"ALL_REDUCE", "REDUCE_SCATTER", "ALL_GATHER", "AVERAGE", "OPTIMIZER", "RECV_F", "RECV_B",
+	"UNSHARD", "RESHARD", "REDUCE_GRAD",
+}
+
+// String returns the kind's notation: F, B, I, W, SEND_F, ALL_REDUCE….
+func (k Kind) String() string {
+	if k < Kinds {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("Kind(%d)", uint8(k))
+}
+
+// ParseKind is the inverse of String.
+func ParseKind(s string) (Kind, error) {
+	for k, name := range kindNames {
+		if name == s {
+			return Kind(k), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown kind of task %q; the kinds are %v", s, kindNames)
+}
+
+// Compute reports whether k is F, B, I or W: the work that counts as busy.
+func (k Kind) Compute() bool { return k <= WeightGradient }
+
+// Message reports whether k moves bytes from its rank to one other.
+func (k Kind) Message() bool { return k == SendForward || k == SendBackward || k == Send }
+
+// Collective reports whether k is a fused collective, which starts on all
+// ranks of its group at once.
+func (k Kind) Collective() bool { return k == AllReduce || k == ReduceScatter || k == AllGather }
+
+// Communication reports whether time spent in k counts as communication.
+// Averaging is part of synchronising gradients, so it does.
+func (k Kind) Communication() bool {
+	return k.Message() || k.Collective() || k == Reduce || k == Copy || k == Average
+}
+
+// None marks a field that a task does not have: no stage, no microbatch, no
+// peer.
+const None = -1
+
+// A Task is one unit of work. It is 32 bytes, because graphs of a hundred
+// million of them are meant to fit in memory.
+type Task struct {
+	Kind Kind
+	// Part numbers the pieces of one action, from 0: the buckets of a
+	// backward that is sliced so that gradients can leave early, or the
+	// chunk that a step of a collective moves.
+	Part uint16
+	// Rank is the device that the task belongs to.
+	Rank int32
+	// Stream indexes Graph.Streams.
+	Stream int32
+	// Stage and Microbatch are None for work that belongs to neither.
+	Stage, Microbatch int32
+	// Peer is the destination rank of a message, the group of a fused
+	// collective (an index into Graph.Groups), and None otherwise.
+	Peer int32
+	// Bytes is the payload of a message, or the tensor that a collective
+	// reduces or gathers, whole.
+	Bytes int64
+}
+
+// String prints the task as in the literature: 2F0 is the forward of stage 2,
+// microbatch 0; 1SEND_F3 sends stage 1's activations of microbatch 3.
+func (t Task) String() string {
+	switch {
+	case t.Stage != None && t.Microbatch != None && t.Part > 0:
+		return fmt.Sprintf("%d%s%d.%d", t.Stage, t.Kind, t.Microbatch, t.Part)
+	case t.Stage != None && t.Microbatch != None:
+		return fmt.Sprintf("%d%s%d", t.Stage, t.Kind, t.Microbatch)
+	case t.Stage != None:
+		return fmt.Sprintf("%d%s", t.Stage, t.Kind)
+	case t.Microbatch != None:
+		return fmt.Sprintf("%s%d.%d", t.Kind, t.Microbatch, t.Part)
+	}
+	return fmt.Sprintf("%s.%d", t.Kind, t.Part)
+}

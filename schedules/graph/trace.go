@@ -1,0 +1,124 @@
+package graph
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// A Span is when a task ran.
+type Span struct{ Start, End time.Duration }
+
+// Duration is the length of the span.
+func (s Span) Duration() time.Duration { return s.End - s.Start }
+
+// A Cost is what running one task takes.
+type Cost struct {
+	// Busy is how long the task holds its stream, and its link if it has one.
+	Busy time.Duration
+	// Delay postpones what depends on the task beyond its end, and holds
+	// nothing: the latency of a link.
+	Delay time.Duration
+	// BytesAtStart and BytesAtEnd change the memory in use on the task's rank
+	// when it starts and ends. Those at the start of a message fall on the
+	// receiving rank, which must have room for it.
+	BytesAtStart, BytesAtEnd int64
+	// Link is the shared queue that the task also waits for and holds while
+	// busy: a network card, a host bridge. 0 is none.
+	Link int32
+	// Launch is how long a host thread is busy launching the task's kernels, and
+	// Lead how long a device that is there when launching begins waits for them,
+	// all in all. They count where Costs.Host is given, for tasks that are
+	// neither collectives nor on a link.
+	Launch, Lead time.Duration
+	// Inner is communication that is part of the task itself; nil where there is
+	// none.
+	Inner *Inner
+}
+
+// Inner is communication within tasks, among the devices that a rank stands
+// for: those of a tensor-parallel group, which do all the same.
+type Inner struct {
+	// Communication is how long it takes; Exposed is the part in which the task
+	// computes nothing, and so a part of its Busy.
+	Communication, Exposed time.Duration
+	SentBytes              int64 // by every device
+}
+
+// Plus adds two tasks' communication.
+func (a Inner) Plus(b Inner) Inner {
+	return Inner{a.Communication + b.Communication, a.Exposed + b.Exposed, a.SentBytes + b.SentBytes}
+}
+
+// Costs is what a simulation needs to know beyond the graph.
+type Costs struct {
+	// Task prices a task. Tasks of one fused collective must cost the same.
+	Task func(t *Task) Cost
+	// Persistent is the memory of every rank that stays through the step:
+	// parameters, gradients, optimizer states. Nil means none.
+	Persistent []int64
+	// Host is how tasks are launched; nil where that costs nothing.
+	Host *Host
+}
+
+// A MemoryEvent is a change of the memory in use on a rank.
+type MemoryEvent struct {
+	At    time.Duration
+	Bytes int64
+	Rank  int32
+	Task  int32
+}
+
+// A Trace is a graph that has been run, in simulation or for real.
+type Trace struct {
+	Graph *Graph
+	// Spans[i] is when task i ran.
+	Spans []Span
+	// Ready[i] is when task i had everything it depends on and its turn on its
+	// stream; what is left until its span starts went into starting it. Nil if
+	// not known, as in a simulation without a Host, where no time passes between
+	// the two.
+	Ready []time.Duration
+	// Cause[i] is the task whose end let task i start: a dependency, or the
+	// one before it in a queue; None at time zero. Nil if not known.
+	Cause []int32
+	// Persistent is the memory of every rank outside the events.
+	Persistent []int64
+	// Inner[i] is the communication within task i; nil where no task has any.
+	Inner []Inner
+	// Memory is sorted by time; at equal times, ends come before starts.
+	Memory []MemoryEvent
+}
+
+// SortMemory puts the memory events of a trace in order: by time, ends of
+// earlier tasks before starts, starts before ends of tasks that take no time.
+func (t *Trace) SortMemory() {
+	phase := func(e MemoryEvent) int {
+		span := t.Spans[e.Task]
+		switch {
+		case span.Start == span.End:
+			return 1
+		case e.At == span.End:
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(t.Memory, func(a, b MemoryEvent) int {
+		if c := cmp.Compare(a.At, b.At); c != 0 {
+			return c
+		}
+		if c := cmp.Compare(phase(a), phase(b)); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.Task, b.Task)
+	})
+}
+
+// End is when the last task ended.
+func (t *Trace) End() time.Duration {
+	var end time.Duration
+	for i := range t.Spans {
+		end = max(end, t.Spans[i].End)
+	}
+	return end
+}

@@ -1,0 +1,123 @@
+package order
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"psim/schedules/graph"
+)
+
+// WriteCSV writes the order in PyTorch's schedule notation: a line per rank, a
+// cell per action, no header, no empty cells. It is PyTorch's compute-only form
+// if the order has no messages, otherwise the form with communication.
+func (o Order) WriteCSV(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	for _, rank := range o {
+		out.WriteString(strings.Join(Cells(rank), ","))
+		out.WriteByte('\n')
+	}
+	return out.Flush()
+}
+
+// ReadCSV reads PyTorch's schedule notation, compute-only or with
+// communication; UNSHARD, RESHARD and REDUCE_GRAD, which PyTorch adds to every
+// form with communication, are kept. Rows may differ in length and lines may end in CR LF; empty
+// cells, which PyTorch writes for idle slots, are skipped. A file in which BW
+// stands for the full backward, as before November 2024, has B for the input
+// gradient. Errors name the line and the cell.
+func ReadCSV(r io.Reader) (Order, error) {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // as spreadsheets write it
+	var order Order
+	legacy := legacyFile.Match(text)
+	for line := range strings.Lines(string(text)) {
+		var actions []Action
+		for c, cell := range strings.Split(line, ",") {
+			cell = strings.TrimSpace(cell)
+			if cell == "" {
+				continue
+			}
+			if legacy {
+				cell = modernize(cell)
+			}
+			some, err := ParseCell(cell)
+			if err != nil {
+				return nil, fmt.Errorf("line %d, cell %d: %w", len(order)+1, c+1, err)
+			}
+			actions = append(actions, some...)
+		}
+		order = append(order, actions)
+	}
+	if len(order) == 0 {
+		return nil, fmt.Errorf("the schedule is empty: one line per rank is needed, such as 0F0,0F1,0B0,0B1")
+	}
+	return order, nil
+}
+
+var (
+	legacyFile = regexp.MustCompile(`(?m)(?:^|,)\s*[0-9]+BW[0-9]`)
+	legacyCell = regexp.MustCompile(`^([0-9]+)(BW|B)([0-9]+)$`)
+)
+
+// modernize writes a cell of a file from before November 2024 as it is written
+// since: BW as B, B as I.
+func modernize(cell string) string {
+	m := legacyCell.FindStringSubmatch(cell)
+	switch {
+	case m == nil:
+		return cell
+	case m[2] == "BW":
+		return m[1] + graph.Backward.String() + m[3]
+	}
+	return m[1] + graph.InputGradient.String() + m[3]
+}
+
+var actionPattern = regexp.MustCompile(`^([0-9]+)([A-Z_]+)([0-9]*)$`)
+
+// ParseAction reads one action, such as 2F0 or 1SEND_F0.
+func ParseAction(s string) (Action, error) {
+	const legal = "an action is <stage><F, B, I or W><microbatch>, such as 2F0, or a SEND_F, RECV_F, SEND_B or RECV_B of that form; <stage>UNSHARD, RESHARD and REDUCE_GRAD have no microbatch"
+	m := actionPattern.FindStringSubmatch(s)
+	switch {
+	case m == nil:
+		return Action{}, fmt.Errorf("%q is not an action; %s", clip(s), legal)
+	}
+	kind, err := graph.ParseKind(m[2])
+	switch {
+	case err != nil || !written(kind):
+		return Action{}, fmt.Errorf("%q has the kind %s; %s", clip(s), clip(m[2]), legal)
+	case shards(kind) && m[3] != "":
+		return Action{}, fmt.Errorf("%q has a microbatch: a %s is for a whole stage, such as %s%s", clip(s), kind, clip(m[1]), kind)
+	case m[3] == "" && !shards(kind):
+		return Action{}, fmt.Errorf("%q has no microbatch; %s", clip(s), legal)
+	}
+	stage, err := strconv.ParseInt(m[1], 10, 32)
+	if err != nil {
+		return Action{}, fmt.Errorf("%q: stage %s is too large", clip(s), clip(m[1]))
+	}
+	if shards(kind) {
+		return Action{Kind: kind, Stage: int32(stage), Microbatch: graph.None}, nil
+	}
+	microbatch, err := strconv.ParseInt(m[3], 10, 32)
+	if err != nil {
+		return Action{}, fmt.Errorf("%q: microbatch %s is too large", clip(s), clip(m[3]))
+	}
+	return Action{Kind: kind, Stage: int32(stage), Microbatch: int32(microbatch)}, nil
+}
+
+// clip is the beginning of a text that may be no cell at all, and of any length.
+func clip(s string) string {
+	const most = 48
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}

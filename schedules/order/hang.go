@@ -1,0 +1,130 @@
+package order
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A HangError says where every rank stands when an order with messages comes to
+// a halt.
+type HangError struct {
+	Order Order
+	// Blocking says that a send lasts until it is received.
+	Blocking bool
+	// At is the action that every rank stands at, and the length of its row
+	// where it is done.
+	At []int
+	// Messages that have arrived, and of how many.
+	Arrived, Messages int
+}
+
+// Error names, for every rank that is not done, what it stands at and why.
+func (e *HangError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "hangs after %d of %d messages", e.Arrived, e.Messages)
+	const most = 16
+	shown := 0
+	for r, i := range e.At {
+		if i == len(e.Order[r]) {
+			continue
+		}
+		if shown++; shown > most {
+			b.WriteString("\n  …")
+			break
+		}
+		fmt.Fprintf(&b, "\n  rank %d stands at step %d, %s: %s", r, i, e.Order[r][i], e.reason(r, e.Order[r][i]))
+	}
+	return b.String()
+}
+
+// reason says what a rank that stands at a message waits for.
+func (e *HangError) reason(rank int, a Action) string {
+	end := other(a)
+	for r, actions := range e.Order {
+		for i, b := range actions {
+			if b != end {
+				continue
+			}
+			stands := fmt.Sprintf("%s, its step %d", end, i)
+			if e.At[r] < len(actions) {
+				return fmt.Sprintf("rank %d has not come to %s; it stands at %s", r, stands, actions[e.At[r]])
+			}
+		}
+	}
+	return fmt.Sprintf("no rank has %s", end)
+}
+
+// Hang runs an order with messages as a program on every rank would, one action
+// after another, and returns a *HangError if it does not come to its end. A RECV
+// waits for its SEND. A SEND is done at once, if there is a buffer for what it
+// sends; if blocking, it lasts until its receiver stands at the RECV, as a
+// rendezvous does.
+func (o Order) Hang(blocking bool) error {
+	h := hanging{order: o, blocking: blocking, at: make([]int, len(o)), rankOf: map[Action]int{}, sent: map[Action]bool{}}
+	messages := 0
+	for r, actions := range o {
+		for _, a := range actions {
+			if receives(a.Kind) || sends(a.Kind) {
+				h.rankOf[a] = r
+			}
+			if receives(a.Kind) {
+				messages++
+			}
+		}
+	}
+	for moved := true; moved; {
+		moved = false
+		for r := range o {
+			moved = h.advance(r) || moved
+		}
+	}
+	for r, actions := range o {
+		if h.at[r] < len(actions) {
+			return &HangError{Order: o, Blocking: blocking, At: h.at, Arrived: h.arrived, Messages: messages}
+		}
+	}
+	return nil
+}
+
+// hanging is the state of one Hang call.
+type hanging struct {
+	order    Order
+	blocking bool
+	at       []int          // by rank
+	rankOf   map[Action]int // of every message's two ends
+	sent     map[Action]bool
+	arrived  int
+}
+
+// advance takes a rank as far as it goes alone or with those it meets, and
+// reports whether that was anywhere.
+func (h *hanging) advance(rank int) bool {
+	moved := false
+	for ; h.at[rank] < len(h.order[rank]); h.at[rank]++ {
+		a := h.order[rank][h.at[rank]]
+		switch {
+		case a.Kind.Compute(), shards(a.Kind):
+		case h.blocking:
+			if !h.meets(other(a)) {
+				return moved
+			}
+			h.at[h.rankOf[other(a)]]++
+			h.arrived++
+		case sends(a.Kind):
+			h.sent[a] = true
+		default:
+			if !h.sent[other(a)] {
+				return moved
+			}
+			h.arrived++
+		}
+		moved = true
+	}
+	return moved
+}
+
+// meets reports whether the rank at the other end of a message stands at it.
+func (h *hanging) meets(end Action) bool {
+	r, ok := h.rankOf[end]
+	return ok && h.at[r] < len(h.order[r]) && h.order[r][h.at[r]] == end
+}
