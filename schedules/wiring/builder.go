@@ -48,8 +48,8 @@ type rankBuilder struct {
 	*builder
 	replica, pipelineRank         int
 	rank                          int32
-	compute                       int32 // stream
-	beside, gradients, parameters int32 // streams, None until they are needed
+	compute                       int32              // stream
+	beside, gradients, parameters int32              // streams, None until they are needed
 	sends                         map[[2]int32]int32 // streams by peer and kind
 }
 

@@ -82,8 +82,8 @@ func (p Pipeline) Graph() (*graph.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	routes := newRoutes(p.Placement)
-	size := p.size(routes)
+	made := newResults(&p)
+	size := p.size(made)
 	if size > graph.MaxTasks {
 		return nil, fmt.Errorf("the graph would have %d tasks; at most %d are supported: use fewer microbatches, stages or replicas", size, graph.MaxTasks)
 	}
@@ -97,7 +97,6 @@ func (p Pipeline) Graph() (*graph.Graph, error) {
 	}
 	g := &graph.Graph{Name: p.Name, Shape: p.Shape, Placement: p.Placement, Stashing: p.Stashing}
 	g.Grow(int(size), int(size)+int(size)/2)
-	made := newResults(&p, routes)
 	b := newBuilder(&p, g, made, cycles)
 	c := connector{Pipeline: &p, graph: g, made: made, whole: whole, turns: turns, cycles: cycles}
 	for d := range p.Shape.Replicas {
@@ -112,12 +111,12 @@ func (p Pipeline) Graph() (*graph.Graph, error) {
 }
 
 // size is the number of tasks, or a little more.
-func (p *Pipeline) size(r *routes) int64 {
+func (p *Pipeline) size(made *results) int64 {
 	var n int64
 	for _, actions := range p.Order {
 		n += int64(len(actions)) + 1 // the optimizer
 		for _, a := range actions {
-			if r.to(a) != graph.None {
+			if made.to(a) != graph.None {
 				n++
 			}
 			if p.Stashing && a.Kind != graph.Forward {

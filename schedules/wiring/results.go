@@ -5,29 +5,35 @@ import (
 	"psim/schedules/order"
 )
 
-// routes says where results go.
-type routes struct {
-	placement graph.Placement
-	// By stage and copy: the rank that activations and input gradients are sent
-	// to; None where they stay.
+// results knows which tasks of the replica at hand make activations and input
+// gradients, and where they are sent.
+type results struct {
+	placement    graph.Placement
+	microbatches int
+	// By stage and microbatch: the tasks. Where a message carries the result, it
+	// is the next task.
 	forward, backward []int32
+	// By stage and copy: the rank that the result is sent to; None where it stays.
+	forwardTo, backwardTo []int32
 }
 
-func newRoutes(p graph.Placement) *routes {
-	r := &routes{placement: p}
-	for i := range len(p.First) + len(p.Second) {
-		a := order.Action{Kind: graph.Forward, Stage: int32(i % p.Stages())}
-		if i >= p.Stages() {
-			a.Microbatch = p.Half
+func newResults(p *Pipeline) *results {
+	at, m := p.Placement, p.Shape.Microbatches
+	r := &results{placement: at, microbatches: m, forward: make([]int32, at.Stages()*m), backward: make([]int32, at.Stages()*m)}
+	for i := range len(at.First) + len(at.Second) {
+		a := order.Action{Kind: graph.Forward, Stage: int32(i % at.Stages())}
+		if i >= at.Stages() {
+			a.Microbatch = at.Half
 		}
-		r.forward = append(r.forward, destination(a, p))
+		r.forwardTo = append(r.forwardTo, destination(a, at))
 		a.Kind = graph.Backward
-		r.backward = append(r.backward, destination(a, p))
+		r.backwardTo = append(r.backwardTo, destination(a, at))
 	}
 	return r
 }
 
-// destination is to, from the rule of what needs what.
+// destination is the rank that an action's result is sent to, by the rule of what
+// needs what.
 func destination(a order.Action, p graph.Placement) int32 {
 	if _, leaves := a.Send(p); leaves {
 		return p.Rank(a.Feeds(p.Stages()), a.Microbatch)
@@ -36,28 +42,14 @@ func destination(a order.Action, p graph.Placement) int32 {
 }
 
 // to is the rank that an action's result is sent to; None where it stays.
-func (r *routes) to(a order.Action) int32 {
+func (r *results) to(a order.Action) int32 {
 	switch a.Kind {
 	case graph.Forward:
-		return r.forward[r.placement.Copy(a.Stage, a.Microbatch)]
+		return r.forwardTo[r.placement.Copy(a.Stage, a.Microbatch)]
 	case graph.WeightGradient:
 		return graph.None
 	}
-	return r.backward[r.placement.Copy(a.Stage, a.Microbatch)]
-}
-
-// results holds the tasks of the replica at hand that make activations and input
-// gradients, by stage and microbatch. Where a message carries the result, it is
-// the next task.
-type results struct {
-	*routes
-	microbatches      int
-	forward, backward []int32
-}
-
-func newResults(p *Pipeline, r *routes) *results {
-	m := p.Shape.Microbatches
-	return &results{r, m, make([]int32, p.Placement.Stages()*m), make([]int32, p.Placement.Stages()*m)}
+	return r.backwardTo[r.placement.Copy(a.Stage, a.Microbatch)]
 }
 
 // of is where the task of an F, B or I stands.
