@@ -47,7 +47,7 @@ func newList() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i := slices.Index(names, args[0])
 			if i < 0 {
-				return fmt.Errorf("there is no list of %q; there are %s%s", args[0], strings.Join(names, ", "), nearest.Suggest(args[0], names))
+				return fmt.Errorf("unknown list %q; use one of %s%s", args[0], strings.Join(names, ", "), nearest.Suggest(args[0], names))
 			}
 			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			listings()[i].write(table, verbose)

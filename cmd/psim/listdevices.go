@@ -65,7 +65,7 @@ func describeValue(w io.Writer, v sourced, source string) {
 	fmt.Fprintf(w, "  %-20s  %s%s%s\n", v.key, v.value, below, wrap.Text(source, 84, below[1:]))
 }
 
-// deviceValues are the values of a device, empty where it has none.
+// deviceValues returns the values of a device, empty where it has none.
 func deviceValues(d costmodel.Device) []sourced {
 	var peaks, shares []string
 	for _, p := range []struct {

@@ -96,7 +96,7 @@ func Select(ids []string) ([]string, error) {
 			}
 		}
 		if !known {
-			return nil, fmt.Errorf("%q: there is no such question; there are %s", id, strings.Join(all, ", "))
+			return nil, fmt.Errorf("unknown question %q; use one of %s", id, strings.Join(all, ", "))
 		}
 	}
 	return slices.DeleteFunc(all, func(id string) bool { return !wanted[id] }), nil
