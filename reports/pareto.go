@@ -31,7 +31,7 @@ func Pareto(w io.Writer, format string, p ParetoFigure) error {
 	var peak int64
 	var slowest float64
 	for _, plan := range p.Plans {
-		peak, slowest = max(peak, plan.peak()), max(slowest, plan.StepTime)
+		peak, slowest = max(peak, plan.PeakMemory()), max(slowest, plan.StepTime)
 	}
 	if peak <= 0 || slowest <= 0 {
 		return errors.New("no plan takes both time and memory: there is nothing to draw")
@@ -75,7 +75,7 @@ func (p ParetoFigure) draw(f *chart.Figure) {
 	points, labels := &plotter.Scatter{}, chart.Labels{}
 	var looks []draw.GlyphStyle
 	add := func(i int, radius vg.Length) plotter.XY {
-		at := plotter.XY{X: float64(p.Plans[i].peak()), Y: p.Plans[i].StepTime * float64(time.Second)}
+		at := plotter.XY{X: float64(p.Plans[i].PeakMemory()), Y: p.Plans[i].StepTime * float64(time.Second)}
 		points.XYs = append(points.XYs, at)
 		looks = append(looks, chart.Look(slices.Index(schedules, p.Plans[i].Schedule), radius))
 		return at
@@ -113,7 +113,7 @@ func paretoFront(plans []Plan) []int {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(plans[a].peak(), plans[b].peak()), cmp.Compare(plans[a].StepTime, plans[b].StepTime))
+		return cmp.Or(cmp.Compare(plans[a].PeakMemory(), plans[b].PeakMemory()), cmp.Compare(plans[a].StepTime, plans[b].StepTime))
 	})
 	var front []int
 	for _, i := range order {
