@@ -86,12 +86,12 @@ func TestFormulasOfTheCollectives(t *testing.T) {
 			g, err := collective.Ring{Collective: c.Name, Ranks: n, Length: length}.Graph()
 			require.NoError(t, err)
 			require.Len(t, g.Tasks, int(c.Tasks(n)))
-			trace := run(t, g, func(task *graph.Task) graph.Cost {
+			trace := run(t, g, graph.Costs{Task: func(task *graph.Task) graph.Cost {
 				if task.Kind == graph.Send {
 					return graph.Cost{Busy: 1}
 				}
 				return graph.Cost{}
-			})
+			}})
 			values := map[string]float64{"N": float64(n)}
 			steps, err := evaluate(c.Steps, values)
 			require.NoError(t, err)
