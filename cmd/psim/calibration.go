@@ -208,7 +208,10 @@ func span(seconds float64) string {
 }
 
 func giga(rate float64) string {
-	return orDash(rate > 0, strconv.FormatFloat(rate/1e9, 'f', 1, 64))
+	if rate == 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(rate/1e9, 'f', 1, 64)
 }
 
 func orUnlimited(rate float64) string {
