@@ -35,7 +35,7 @@ func (Host) Settings() []setting.Setting {
 	return []setting.Setting{
 		{Key: "operation", Default: "0us", Example: `"10us"`, Range: taskTime(), Text: "to launch one operation, such as a matrix product"},
 		{Key: "task", Default: "0us", Range: taskTime(), Text: "before the first kernel of every F, B, I and W"},
-		{Key: "threads", Default: "rank", OneOf: []string{"rank", "node"}, Text: "rank: every rank has one; node: the ranks of a node share one"},
+		{Key: "threads", Example: `"rank"`, Unset: "rank", OneOf: []string{"rank", "node"}, Text: "rank: every rank has one; node: the ranks of a node share one"},
 		{Key: "queue", Default: 0, Range: setting.Between(0, math.MaxInt32), Text: "tasks that a thread may be ahead of its device; 0: any number"},
 		{Key: "waits", Default: false, Text: "true: a thread waits for a task's inputs before it launches the task"},
 	}

@@ -45,7 +45,7 @@ func (MachineOptions) Settings() []setting.Setting {
 		{Key: "devices_per_node", Example: "8", Range: setting.Count(), Text: "devices of a node", Unset: "all are in one node"},
 		{Key: "link", Example: `"nvlink3-a100"`, Text: "inside a node: its name in the catalog, or [machine.link] describes one, or changes the named one", Unset: "the device's own"},
 		{Key: "network", Example: `"ib-hdr"`, Text: "between nodes, of one network card, in the same ways", Unset: "none"},
-		{Key: "nics_per_node", Default: 1, Range: setting.Count(), Text: "network cards of a node"},
+		{Key: "nics_per_node", Example: "1", Range: setting.Count(), Text: "network cards of a node", Unset: "1"},
 		{Key: "memory_margin", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true}, Text: "share of the memory to stay free for what is not counted: fragmentation (PyTorch's allocator: 0.15 on average, to 0.33, in Guo et al. 2024, GMLake), driver, workspaces"},
 		{Key: "measured_model", Example: `"gpt-6x192"`, Text: "the network whose layers [[machine.measured]] has, for warnings", Unset: "none"},
 		{Key: "compute", Text: "A device in place, or changes to the named one. Rates are achievable, not peak"},
