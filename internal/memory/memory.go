@@ -1,4 +1,6 @@
-package main
+// Package memory says how much of this machine's memory is free, and refuses
+// graphs that do not fit into it.
+package memory
 
 import (
 	"fmt"
@@ -13,10 +15,10 @@ import (
 // task, measured on 1F1B with 1 to 20 million tasks and rounded up.
 const bytesPerTask = 250
 
-// checkSize refuses a graph that would not fit in this machine's memory. The
-// number of tasks is an estimate from above.
-func checkSize(tasks float64) error {
-	need, have := tasks*bytesPerTask, float64(availableMemory())
+// CheckTasks refuses a graph that would not fit. The number of tasks is an
+// estimate from above.
+func CheckTasks(tasks float64) error {
+	need, have := tasks*bytesPerTask, float64(Free())
 	if need <= have {
 		return nil
 	}
@@ -26,9 +28,9 @@ func checkSize(tasks float64) error {
 
 var memAvailable = regexp.MustCompile(`(?m)^MemAvailable:\s+(\d+) kB`)
 
-// availableMemory is how many bytes can be used. Where the system does not
-// say so, it assumes those of a small machine.
-func availableMemory() int64 {
+// Free returns how many bytes can be used. Where the system does not say so, it
+// assumes those of a small machine.
+func Free() int64 {
 	const assumed = 8 << 30
 	data, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
