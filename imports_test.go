@@ -39,6 +39,7 @@ var arrows = map[string][]string{
 	"internal/units":       {},
 	"internal/nearest":     {},
 	"internal/wrap":        {},
+	"internal/setting":     {"internal/nearest", "internal/wrap"},
 	"internal/files":       {},
 	"internal/memory":      {"internal/units"},
 	"internal/published":   {"schedules", "schedules/graph", "schedules/order", "schedules/wiring", "schedules/collective", "configs", "costmodel", "costmodel/arch", "reports", "sim", "internal/units", "internal/nearest", "internal/wrap"},
