@@ -132,9 +132,5 @@ func (c *Config) validateModel() error {
 
 // scheduleNames lists what schedule.name may be.
 func scheduleNames() []string {
-	names := append(schedules.Names(), autoName, autoVName)
-	for _, c := range collective.Collectives() {
-		names = append(names, c.Name)
-	}
-	return names
+	return slices.Concat(schedules.Names(), []string{autoName, autoVName}, collective.Names())
 }

@@ -166,7 +166,7 @@ func (m Model) source() string {
 func (m Model) checkKeys(family string) error {
 	for s, value := range setting.Given(m) {
 		if s.Meaningless(family) {
-			return fmt.Errorf("%s = %v: has no meaning with %s", s.Key, value, m.source())
+			return fmt.Errorf("%s = %s: has no meaning with %s", s.Key, setting.Quote(value), m.source())
 		}
 	}
 	return nil

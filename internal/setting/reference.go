@@ -73,7 +73,7 @@ func (p *printer) table(s Setting, options reflect.Value, header, path string) {
 func (p *printer) key(s Setting, options reflect.Value, nested bool) {
 	value := s.Example
 	if value == "" {
-		value = quoted(s.Default)
+		value = Quote(s.Default)
 	}
 	line := s.Key + " = " + value
 	if nested || !s.Required && !s.Shown {
@@ -121,8 +121,8 @@ func (s Setting) words(t reflect.Type) string {
 	switch {
 	case s.Unset != "":
 		text += "; default: " + s.Unset
-	case s.Default != nil && s.Example != "" && quoted(s.Default) != s.Example:
-		text += "; default: " + quoted(s.Default)
+	case s.Default != nil && s.Example != "" && Quote(s.Default) != s.Example:
+		text += "; default: " + Quote(s.Default)
 	}
 	return text
 }

@@ -162,11 +162,11 @@ func (s Setting) Check(name string, value reflect.Value) error {
 	if problem == "" {
 		return nil
 	}
-	return fmt.Errorf("%s = %s: must be %s", name, quoted(value.Interface()), problem)
+	return fmt.Errorf("%s = %s: must be %s", name, Quote(value.Interface()), problem)
 }
 
-// quoted prints a value as TOML has it.
-func quoted(value any) string {
+// Quote prints a value as TOML has it.
+func Quote(value any) string {
 	switch value.(type) {
 	case string, fmt.Stringer:
 		return fmt.Sprintf("%q", value)
