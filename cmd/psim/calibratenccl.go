@@ -15,6 +15,7 @@ import (
 
 	"psim/configs"
 	"psim/costmodel"
+	"psim/exec/calibration"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
@@ -24,13 +25,13 @@ const defaultLinkFile = "my-link.toml"
 
 // ncclCalibration is a link that was fitted to the output of nccl-tests.
 type ncclCalibration struct {
-	File    string         `json:"file"`
-	Command string         `json:"command"`
-	Inputs  []string       `json:"inputs"`
-	Ranges  []ncclRange    `json:"ranges"`
-	Link    calibratedLink `json:"link"`
-	ncclFit                // to all timings
-	Tables  []ncclTable    `json:"collectives"`
+	File    string           `json:"file"`
+	Command string           `json:"command"`
+	Inputs  []string         `json:"inputs"`
+	Ranges  []ncclRange      `json:"ranges"`
+	Link    calibration.Link `json:"link"`
+	ncclFit                  // to all timings
+	Tables  []ncclTable      `json:"collectives"`
 	// Warnings are of what the files leave open.
 	Warnings []string `json:"warnings,omitempty"`
 
@@ -147,7 +148,10 @@ func fitNCCL(timings []ncclTiming) (*ncclCalibration, error) {
 	}
 	c := &ncclCalibration{
 		link: l, ncclFit: fitOf(l, timings, half, odd),
-		Link: calibratedLink{time.Duration(l.Latency).Seconds(), float64(l.Bandwidth), time.Duration(l.Call).Seconds(), float64(l.Collective)},
+		Link: calibration.Link{
+			Latency: time.Duration(l.Latency).Seconds(), Bandwidth: float64(l.Bandwidth),
+			Call: time.Duration(l.Call).Seconds(), Collective: float64(l.Collective),
+		},
 	}
 	for _, t := range l.Tables() {
 		if len(t.Ranges) == 0 {

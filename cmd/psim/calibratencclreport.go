@@ -6,8 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"psim/internal/wrap"
 	"psim/internal/units"
+	"psim/internal/wrap"
 )
 
 // write prints the fit, and what to do next.
@@ -23,7 +23,7 @@ func (c *ncclCalibration) write(w io.Writer) error {
 		}
 		fmt.Fprint(w, "\n\n")
 	}
-	fmt.Fprintf(w, "other numbers of ranks  %s, %s for a call and %s for a step\n", units.FormatRate(c.Link.Collective), span(c.Link.Call), span(c.Link.Latency))
+	fmt.Fprintf(w, "other numbers of ranks  %s, %s for a call and %s for a step\n", units.FormatRate(c.Link.Collective), units.FormatSeconds(c.Link.Call), units.FormatSeconds(c.Link.Latency))
 	for _, text := range c.Warnings {
 		fmt.Fprintf(w, "\nwarning: %s\n", wrap.Text(text, 90, "  "))
 	}
@@ -40,7 +40,7 @@ func (c *ncclCalibration) writeRanges(w io.Writer, collective string) error {
 	fmt.Fprintln(table, "ranks\tfrom\tcall\tbus bandwidth\t")
 	for _, r := range c.Ranges {
 		if r.Collective == collective {
-			fmt.Fprintf(table, "%d\t%s\t%s\t%s\t\n", r.Ranks, units.Bytes(r.From), span(r.Call), units.FormatRate(r.Bandwidth))
+			fmt.Fprintf(table, "%d\t%s\t%s\t%s\t\n", r.Ranks, units.Bytes(r.From), units.FormatSeconds(r.Call), units.FormatRate(r.Bandwidth))
 		}
 	}
 	return table.Flush()

@@ -131,12 +131,12 @@ func (s *session) measure(ctx context.Context, e *executed, devices []*programs.
 	return failed(err)
 }
 
-// failed marks an error of a run that is not the user's.
+// failed marks an error of a run, which is not the user's.
 func failed(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) {
-		return err
+	if ran := new(exec.RunError); errors.As(err, &ran) {
+		return failure{err}
 	}
-	return failure{err}
+	return err
 }
 
 // samplesPerReplica is the size of a replica's share of the batch.

@@ -77,7 +77,7 @@ func runExecuted(ctx context.Context, f execFlags, p *progress) (*executedReport
 			return nil, err
 		}
 	}
-	r := &executedReport{Flags: f.changes(), Machine: cpu(), Devices: f.gpus, SIMD: programs.SIMD()}
+	r := &executedReport{Flags: f.changes(), Machine: programs.Processor(), Devices: f.gpus, SIMD: programs.SIMD()}
 	for _, model := range executedModels {
 		for _, m := range executedMicrobatches {
 			var alone float64 // the makespan of model-parallel
