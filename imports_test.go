@@ -34,10 +34,13 @@ var arrows = map[string][]string{
 	"exec/data":            {},
 	"exec/programs":        {"costmodel/arch"},
 	"configs":              {"schedules", "schedules/graph", "schedules/order", "schedules/wiring", "schedules/collective", "schedules/partition", "schedules/search", "costmodel", "costmodel/arch"},
+	".":                    {"schedules", "schedules/graph", "schedules/wiring", "costmodel", "configs", "sim", "reports"},
 	"reports":              {"schedules/graph", "schedules/order", "schedules"},
 	"internal/units":       {},
 	"internal/nearest":     {},
 	"internal/wrap":        {},
+	"internal/files":       {},
+	"internal/memory":      {"internal/units"},
 	"internal/published":   {"schedules", "schedules/graph", "schedules/order", "schedules/wiring", "schedules/collective", "configs", "costmodel", "costmodel/arch", "reports", "sim", "internal/units", "internal/nearest", "internal/wrap"},
 	"internal/questions":   {"schedules", "schedules/partition", "schedules/graph", "schedules/order", "schedules/wiring", "schedules/collective", "costmodel", "costmodel/arch", "sim", "internal/units", "internal/wrap"},
 }
@@ -91,6 +94,9 @@ func forbidden(folder, name string) string {
 		}
 	}
 	inside, ok := strings.CutPrefix(name, "psim/")
+	if name == "psim" {
+		inside, ok = ".", true
+	}
 	if !ok || strings.HasPrefix(folder, "cmd/") {
 		return ""
 	}

@@ -122,7 +122,7 @@ func (c *Config) pipeline(s schedules.Schedule, shape graph.Shape, stageRank []i
 	if err != nil {
 		return wiring.Pipeline{}, nil, err
 	}
-	return wiring.Pipeline{Name: s.Name, Shape: shape, StageRank: stageRank, Order: found.Order}, found, nil
+	return wiring.Pipeline{Name: s.Name, Shape: shape, Placement: graph.Placement{First: stageRank}, Order: found.Order}, found, nil
 }
 
 // buildTimes prices by [times].
@@ -145,7 +145,7 @@ func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule) (*
 		return nil, c.problem("schedule", err)
 	}
 	if stageRank == nil {
-		stageRank = schedule.Placement(shape)
+		stageRank = schedule.Placement(shape).First
 	}
 	pipeline, found, err := c.pipeline(schedule, shape, stageRank, func() (*search.Result, error) {
 		return c.searchTimes(ctx, shape, stageRank)

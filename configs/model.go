@@ -22,7 +22,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 		return nil, err
 	}
 	shape := c.shape(schedule, len(w.Samples))
-	pipeline, found, err := c.pipeline(schedule, shape, w.StageRank, func() (*search.Result, error) {
+	pipeline, found, err := c.pipeline(schedule, shape, w.Placement.First, func() (*search.Result, error) {
 		return c.searchModel(ctx, shape, w, machine, reserve)
 	})
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *Config) layerByLayer(w *costmodel.Workload) error {
 	for range w.Network.Layers {
 		w.Layers = append(w.Layers, 1)
 	}
-	w.StageRank = make([]int32, len(w.Layers))
+	w.Placement.First = make([]int32, len(w.Layers))
 	return nil
 }
 
@@ -126,7 +126,8 @@ func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine, schedule 
 	if err := schedule.Check(shape); err != nil {
 		return err
 	}
-	if schedule.SecondPlacement(shape) != nil && c.Parallel.Zero > 0 {
+	own := schedule.Placement(shape)
+	if own.Second != nil && c.Parallel.Zero > 0 {
 		return fmt.Errorf("name = %q: holds every stage twice, which is not modelled with parallel.zero = %d; set it to 0", schedule.Name, c.Parallel.Zero)
 	}
 	stageRank, err := c.placement(ranks)
@@ -134,10 +135,10 @@ func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine, schedule 
 		return err
 	}
 	if stageRank == nil {
-		stageRank = schedule.Placement(shape)
+		stageRank = own.First
 	}
-	if own := len(stageRank); own > n {
-		return fmt.Errorf("virtual_stages = %d: %d stages in all, but %s has %d layers, and every stage needs at least one (%s)", c.Schedule.VirtualStages, own, w.Network.Name, n, layerNames(w.Network))
+	if len(stageRank) > n {
+		return fmt.Errorf("virtual_stages = %d: %d stages in all, but %s has %d layers, and every stage needs at least one (%s)", c.Schedule.VirtualStages, len(stageRank), w.Network.Name, n, layerNames(w.Network))
 	}
 	by := c.Schedule.Partition
 	switch {
@@ -157,7 +158,8 @@ func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine, schedule 
 		}
 		w.Layers, err = partition.Balanced(costs, len(stageRank))
 	}
-	w.StageRank, w.SecondRank = stageRank, schedule.SecondPlacement(shape)
+	w.Placement = own
+	w.Placement.First = stageRank
 	if err != nil {
 		key := "stages"
 		if c.Defined("schedule.partition") {
@@ -172,7 +174,7 @@ func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine, schedule 
 func coursePartition(n arch.Network, ranks int) ([]int, []int32, error) {
 	if strings.HasPrefix(n.Name, "vgg16-pipeline") {
 		layers, err := arch.VGG16Split(ranks)
-		return layers, graph.OneStagePerRank(ranks), err
+		return layers, graph.InOrder(ranks).First, err
 	}
 	if !strings.HasPrefix(n.Name, "gpt2") {
 		return nil, nil, fmt.Errorf(`"course" is known for gpt2 and vgg16-pipeline, not for %s`, n.Name)

@@ -27,7 +27,7 @@ func (p *pricer) priceClipping() {
 	sum := CollectiveTime(graph.AllReduce, link, ranks*p.machine.tensor(), normBytes)
 	bytes := make([]int64, len(p.optimizer))
 	for s := range w.Layers {
-		for _, r := range w.holders(s) {
+		for _, r := range w.Placement.Ranks(s) {
 			bytes[r] += w.share(w.padded(s)*w.state().Gradient, 1)
 		}
 	}

@@ -59,7 +59,7 @@ func workload(t tester, n arch.Network, stageRank []int32, samples ...int64) cos
 	t.Helper()
 	layers, err := partition.Equal(len(n.Layers), len(stageRank))
 	require.NoError(t, err)
-	return costmodel.Workload{Network: n, Layers: layers, StageRank: stageRank, Samples: samples, Replicas: 1}
+	return costmodel.Workload{Network: n, Layers: layers, Placement: graph.Placement{First: stageRank}, Samples: samples, Replicas: 1}
 }
 
 // orderOf is the compute order of a schedule for a workload.
@@ -67,20 +67,20 @@ func orderOf(t tester, schedule string, w costmodel.Workload) order.Order {
 	t.Helper()
 	s, err := schedules.Find(schedule)
 	require.NoError(t, err)
-	o, err := s.Order(shape(w), w.StageRank)
+	o, err := s.Order(shape(w), w.Placement.First)
 	require.NoError(t, err)
 	return o
 }
 
 func shape(w costmodel.Workload) graph.Shape {
-	return graph.Shape{Ranks: int(slices.Max(w.StageRank)) + 1, Microbatches: len(w.Samples), Replicas: w.Replicas}
+	return graph.Shape{Ranks: int(slices.Max(w.Placement.First)) + 1, Microbatches: len(w.Samples), Replicas: w.Replicas}
 }
 
 // graphOf wires a workload in a compute order.
 func graphOf(t tester, w costmodel.Workload, o order.Order, sync wiring.Sync) *graph.Graph {
 	t.Helper()
 	g, err := wiring.Pipeline{
-		Name: "test", Shape: shape(w), StageRank: w.StageRank, Order: o, Samples: w.Samples,
+		Name: "test", Shape: shape(w), Placement: w.Placement, Order: o, Samples: w.Samples,
 		Boundaries: w.Boundaries(), Sync: sync, Tied: w.Tied(), Optimizer: true,
 	}.Graph()
 	require.NoError(t, err)

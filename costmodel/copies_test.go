@@ -13,8 +13,8 @@ import (
 
 // dualPipe cuts a network for DualPipe over four ranks.
 func dualPipe(t tester, replicas int) (costmodel.Workload, wiring.Pipeline) {
-	w := workload(t, smallGPT(t), graph.OneStagePerRank(4), 2, 2, 2, 2, 2, 2, 2, 2)
-	w.Replicas, w.SecondRank = replicas, []int32{3, 2, 1, 0}
+	w := workload(t, smallGPT(t), graph.InOrder(4).First, 2, 2, 2, 2, 2, 2, 2, 2)
+	w.Replicas, w.Placement = replicas, graph.TwoCopies(w.Placement.First, []int32{3, 2, 1, 0}, len(w.Samples))
 	s, err := schedules.Find("dualpipe")
 	require.NoError(t, err)
 	p, err := s.Pipeline(shape(w), nil)

@@ -155,7 +155,7 @@ func (p *pricer) checkTimes() error {
 // priceSlices finds the backwards that every stage has in slices, and prices
 // them for every size of microbatch.
 func (p *pricer) priceSlices() {
-	p.sliced = make([]sliced, len(p.workload.Layers)+len(p.graph.SecondRank))
+	p.sliced = make([]sliced, len(p.workload.Layers)+len(p.graph.Placement.Second))
 	for i := range p.graph.Tasks {
 		t := &p.graph.Tasks[i]
 		if !t.Kind.Compute() || t.Part == 0 || p.sliceOf(t).times != nil {
@@ -176,7 +176,7 @@ func (p *pricer) priceSlices() {
 
 // sliceOf is how backwards of a task's stage, on its copy, are cut.
 func (p *pricer) sliceOf(t *graph.Task) *sliced {
-	return &p.sliced[p.graph.CopyOf(t.Stage, t.Microbatch)]
+	return &p.sliced[p.graph.Placement.Copy(t.Stage, t.Microbatch)]
 }
 
 // priceOptimizers prices the update of every rank's parameters: it reads the
@@ -189,7 +189,7 @@ func (p *pricer) priceOptimizers() {
 		perParameter += state.Parameter
 	}
 	for s := range p.workload.Layers {
-		for _, r := range p.workload.holders(s) {
+		for _, r := range p.workload.Placement.Ranks(s) {
 			bytes[r] += p.workload.share(p.workload.padded(s)*perParameter, 1)
 		}
 	}

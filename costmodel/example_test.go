@@ -25,7 +25,7 @@ func ExampleWorkload() {
 		panic(err)
 	}
 	w := costmodel.Workload{
-		Network: network, Layers: []int{7, 8}, StageRank: []int32{0, 1}, Samples: []int64{2, 2, 2, 2},
+		Network: network, Layers: []int{7, 8}, Placement: graph.Placement{First: []int32{0, 1}}, Samples: []int64{2, 2, 2, 2},
 	}
 	fmt.Printf("%d and %d parameters, %d of them twice\n", w.Parameters(0), w.Parameters(1), w.Tied()[0].Bytes/4)
 
@@ -34,7 +34,7 @@ func ExampleWorkload() {
 		panic(err)
 	}
 	shape := graph.Shape{Ranks: 2, Microbatches: 4}
-	order, err := gpipe.Order(shape, w.StageRank)
+	order, err := gpipe.Order(shape, w.Placement.First)
 	if err != nil {
 		panic(err)
 	}

@@ -125,7 +125,7 @@ func (p *passes) add(c Compute, l arch.Layer, t arch.Training, samples int64) {
 func (w Workload) received(c Compute, stage, neighbour int, samples int64) graph.Inner {
 	boundary := min(stage, neighbour)
 	parts := w.Network.Group.Parts()
-	if parts == 1 || boundary < 0 || boundary+1 == len(w.Layers) || w.StageRank[stage] == w.StageRank[neighbour] {
+	if parts == 1 || boundary < 0 || boundary+1 == len(w.Layers) || w.Placement.Together(stage, neighbour) {
 		return graph.Inner{}
 	}
 	layers := w.Stage(boundary)

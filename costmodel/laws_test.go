@@ -186,7 +186,7 @@ func TestMemoryAddsUp(t *testing.T) {
 		w, m := drawWorkload(t)
 		w.Zero = 0
 		one := w
-		one.Layers, one.StageRank = []int{len(w.Network.Layers)}, []int32{0}
+		one.Layers, one.Placement.First = []int{len(w.Network.Layers)}, []int32{0}
 		require.Equal(t, forwards(t, one, m), forwards(t, w, m))
 		var copies int64
 		for _, tied := range w.Tied() {

@@ -82,7 +82,7 @@ func TestLedgerByHandHandingOn(t *testing.T) {
 	require.EqualValues(t, -result, send.BytesAtEnd)
 	forward := func(placement []int32, stage int32) int64 {
 		w := w
-		w.StageRank = placement
+		w.Placement.First = placement
 		costs := costsOf(t, w, machine(), graphOf(t, w, orderOf(t, "gpipe", w), wiring.Sync{}))
 		return costs.Task(&graph.Task{Kind: graph.Forward, Stage: stage}).BytesAtStart
 	}

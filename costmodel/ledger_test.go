@@ -54,12 +54,12 @@ func orders(t *testing.T, w costmodel.Workload) map[string]order.Order {
 	for _, s := range schedules.Catalog() {
 		of := shape(w)
 		if s.Virtual {
-			of.Virtual = len(w.StageRank) / of.Ranks
+			of.Virtual = len(w.Placement.First) / of.Ranks
 		}
-		if s.SecondPlacement(of) != nil {
+		if s.Placement(of).Second != nil {
 			continue // see TestSecondCopies
 		}
-		o, err := s.Order(of, w.StageRank)
+		o, err := s.Order(of, w.Placement.First)
 		if err != nil {
 			continue
 		}
@@ -108,7 +108,7 @@ func TestLedger(t *testing.T) {
 // a rank of its own: flatten and dropout take no time and own nothing.
 func TestLedgerOfReplicasAndSingleLayers(t *testing.T) {
 	for _, n := range []arch.Network{smallGPT(t), network(t, arch.Model{Preset: "vgg16-pipeline"}), network(t, arch.Model{Preset: "vgg16"})} {
-		for _, placement := range [][]int32{{0}, {0, 1, 0}, graph.OneStagePerRank(len(n.Layers))} {
+		for _, placement := range [][]int32{{0}, {0, 1, 0}, graph.InOrder(len(n.Layers)).First} {
 			w := workload(t, n, placement, 2, 2, 1)
 			w.Replicas = 2
 			for _, w.Zero = range []int{0, 1, 2} {

@@ -142,7 +142,7 @@ func (p *pricer) received(s, size, k int) int64 {
 
 // sameRank reports whether no message brings a stage's input.
 func (p *pricer) sameRank(s int) bool {
-	return p.workload.StageRank[s-1] == p.workload.StageRank[s]
+	return p.workload.Placement.Together(s-1, s)
 }
 
 // shares reports whether a segment's input and the result that the one before

@@ -55,7 +55,7 @@ func TestBlockCommunication(t *testing.T) {
 	} {
 		n, m := dividedGPT(t, e.group)
 		n.Layers = n.Layers[1:2]
-		w := costmodel.Workload{Network: n, Layers: []int{1}, StageRank: []int32{0}, Samples: []int64{3}}
+		w := costmodel.Workload{Network: n, Layers: []int{1}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{3}}
 		g := graphOf(t, w, orderOf(t, "ddp", w), wiring.Sync{})
 		s := graph.Summarize(simulate(t, w, m, g))
 		one := costmodel.CollectiveTime(graph.AllGather, m.Link, e.group.Devices, bytes)

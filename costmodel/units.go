@@ -39,7 +39,7 @@ func (w Workload) owners(stage int) []int {
 	for _, l := range w.Stage(stage) {
 		for _, t := range l.Tied {
 			o := w.split().Owner(t.Name)
-			if o >= 0 && w.StageRank[o] == w.StageRank[stage] && !slices.Contains(owners, o) {
+			if o >= 0 && w.Placement.Together(o, stage) && !slices.Contains(owners, o) {
 				owners = append(owners, o)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 
 // sharded is a network under ZeRO 3: a stage of every layer, all on one rank.
 func sharded(n arch.Network, replicas int, samples ...int64) costmodel.Workload {
-	w := costmodel.Workload{Network: n, Samples: samples, Replicas: replicas, Zero: 3, StageRank: make([]int32, len(n.Layers))}
+	w := costmodel.Workload{Network: n, Samples: samples, Replicas: replicas, Zero: 3, Placement: graph.Placement{First: make([]int32, len(n.Layers))}}
 	for range n.Layers {
 		w.Layers = append(w.Layers, 1)
 	}

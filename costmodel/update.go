@@ -80,8 +80,8 @@ func (p *pricer) useMeasuredUpdates() {
 	w := p.workload
 	p.tensors = make([]int, len(p.optimizer))
 	bytes := make([]int64, len(p.optimizer))
-	for s := range w.StageRank {
-		for _, r := range w.holders(s) {
+	for s := range w.Placement.First {
+		for _, r := range w.Placement.Ranks(s) {
 			p.tensors[r] += len(w.split().Completed(s))
 			bytes[r] += w.share(w.padded(s)*w.state().Parameter, 1)
 		}

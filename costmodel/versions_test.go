@@ -26,7 +26,7 @@ func TestStashedVersions(t *testing.T) {
 		for m := 1; m <= 14; m++ {
 			layers, err := partition.Equal(len(network.Layers), p)
 			require.NoError(t, err)
-			w := costmodel.Workload{Network: network, Training: arch.Training{Precision: "fp32", Optimizer: "sgd"}, Layers: layers, StageRank: graph.OneStagePerRank(p)}
+			w := costmodel.Workload{Network: network, Training: arch.Training{Precision: "fp32", Optimizer: "sgd"}, Layers: layers, Placement: graph.InOrder(p)}
 			for range m {
 				w.Samples = append(w.Samples, 1)
 			}

@@ -15,11 +15,8 @@ type Workload struct {
 	Training arch.Training
 	// Layers[s] is the number of layers of stage s.
 	Layers []int
-	// StageRank[s] is the rank of stage s in every replica.
-	StageRank []int32
-	// SecondRank[s] is the rank of its second copy; nil where there are none
-	// (see schedules.Pipeline).
-	SecondRank []int32
+	// Placement is where the stages are in every replica.
+	Placement graph.Placement
 	// Samples[m] is the size of microbatch m.
 	Samples  []int64
 	Replicas int // 0 means 1
@@ -72,18 +69,7 @@ func (w Workload) Validate() error {
 
 // split is the network as it is cut and placed.
 func (w Workload) split() arch.Split {
-	return arch.Split{Network: w.Network, Layers: w.Layers, Ranks: w.homes()}
-}
-
-// homes names where every stage is.
-func (w Workload) homes() []int32 { return graph.Homes(w.StageRank, w.SecondRank) }
-
-// holders lists the ranks of a replica that hold a stage.
-func (w Workload) holders(stage int) []int32 {
-	if w.SecondRank == nil {
-		return w.StageRank[stage : stage+1]
-	}
-	return []int32{w.StageRank[stage], w.SecondRank[stage]}
+	return arch.Split{Network: w.Network, Layers: w.Layers, Ranks: w.Placement.LowestRanks()}
 }
 
 // Stage returns the layers of a stage.
@@ -118,11 +104,11 @@ func (w Workload) Parameters(s int) int64 {
 // being used in several stages, or all of a rank's where stages have second
 // copies.
 func (w Workload) Tied() []wiring.Tied {
-	tied, homes := w.copies(), w.homes()
+	tied, lowest := w.copies(), w.Placement.LowestRanks()
 	for s := range w.Layers {
 		for _, l := range w.Stage(s) {
 			for _, t := range l.Tied {
-				if owner := w.split().Owner(t.Name); owner >= 0 && homes[owner] != homes[s] {
+				if owner := w.split().Owner(t.Name); owner >= 0 && lowest[owner] != lowest[s] {
 					bytes := t.Shape.Elements() * w.state().Gradient
 					tied = append(tied, wiring.Tied{Stages: []int{owner, s}, Bytes: bytes})
 				}
@@ -136,12 +122,11 @@ func (w Workload) Tied() []wiring.Tied {
 // of ranks, which hold the same, all of their gradients.
 func (w Workload) copies() []wiring.Tied {
 	var copies []wiring.Tied
-	at := map[int32]int{} // by home
-	for s := range w.SecondRank {
-		home := w.homes()[s]
-		i, ok := at[home]
+	at, lowest := map[int32]int{}, w.Placement.LowestRanks() // which stand for their pairs
+	for s := range w.Placement.Second {
+		i, ok := at[lowest[s]]
 		if !ok {
-			i, at[home] = len(copies), len(copies)
+			i, at[lowest[s]] = len(copies), len(copies)
 			copies = append(copies, wiring.Tied{})
 		}
 		copies[i].Stages = append(copies[i].Stages, s)
@@ -181,7 +166,7 @@ func (w Workload) Persistent(ranks int) []int64 {
 	state := w.state()
 	for s := range w.Layers {
 		n := w.padded(s)
-		for _, r := range w.holders(s) {
+		for _, r := range w.Placement.Ranks(s) {
 			perReplica[r] += w.share(n*state.Parameter, 3) + w.share(n*state.Gradient, 2) + w.share(n*state.Optimizer, 1)
 		}
 	}

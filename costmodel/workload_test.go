@@ -63,12 +63,12 @@ func TestGPT2CoursePlacement(t *testing.T) {
 	layers, ranks, err := arch.GPT2CoursePlacement(n, 2)
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 1, 0}, ranks)
-	w := costmodel.Workload{Network: n, Layers: layers, StageRank: []int32{0, 1, 0}, Samples: []int64{1}}
+	w := costmodel.Workload{Network: n, Layers: layers, Placement: graph.Placement{First: []int32{0, 1, 0}}, Samples: []int64{1}}
 	require.Empty(t, w.Tied())
 	require.Zero(t, w.Parameters(2))
 	require.EqualValues(t, gpt2Parameters, w.Parameters(0)+w.Parameters(1))
 	require.Equal(t, []int64{16 * w.Parameters(0), 16 * w.Parameters(1)}, w.Persistent(2))
-	w.StageRank = []int32{0, 1, 1}
+	w.Placement.First = []int32{0, 1, 1}
 	require.Len(t, w.Tied(), 1)
 	require.EqualValues(t, wte, w.Parameters(2))
 }
@@ -117,7 +117,7 @@ func ten() arch.Network {
 // Adam (Rajbhandari et al. 2020, figure 1).
 func TestPersistent(t *testing.T) {
 	w := costmodel.Workload{
-		Network: ten(), Layers: []int{1}, StageRank: []int32{0}, Samples: []int64{1}, Replicas: 8,
+		Network: ten(), Layers: []int{1}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{1}, Replicas: 8,
 		Training: arch.Training{Precision: "fp16", Optimizer: "adam"},
 	}
 	for zero, want := range []int64{160e9, 55e9, 37.5e9, 20e9} {
@@ -138,7 +138,7 @@ func TestSharesAreRoundedUp(t *testing.T) {
 	n := ten()
 	n.Layers[0].Params[0].Shape = arch.Shape{1}
 	w := costmodel.Workload{
-		Network: n, Layers: []int{1}, StageRank: []int32{0}, Samples: []int64{1}, Replicas: 3,
+		Network: n, Layers: []int{1}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{1}, Replicas: 3,
 		State: arch.State{Parameter: 4, Gradient: 4, Optimizer: 8},
 	}
 	for zero, want := range []int64{16, 4 + 4 + 3, 4 + 2 + 3, 4 + 4 + 8} {

@@ -56,18 +56,17 @@ func (m mode) shape(samples []int) graph.Shape {
 func (m mode) workload(t testing.TB, n arch.Network, samples []int) costmodel.Workload {
 	s, err := schedules.Find(m.schedule)
 	require.NoError(t, err)
-	w := costmodel.Workload{Network: n, Training: training, Replicas: m.replicas, PerLayer: m.perLayer, StageRank: s.Placement(m.shape(samples))}
-	w.SecondRank = s.SecondPlacement(m.shape(samples))
-	if w.Layers, err = partition.Equal(len(n.Layers), len(w.StageRank)); m.course {
+	w := costmodel.Workload{Network: n, Training: training, Replicas: m.replicas, PerLayer: m.perLayer, Placement: s.Placement(m.shape(samples))}
+	if w.Layers, err = partition.Equal(len(n.Layers), len(w.Placement.First)); m.course {
 		var ranks []int
 		w.Layers, ranks, err = arch.GPT2CoursePlacement(n, m.ranks)
-		w.StageRank = nil
+		w.Placement.First = nil
 		for _, r := range ranks {
-			w.StageRank = append(w.StageRank, int32(r))
+			w.Placement.First = append(w.Placement.First, int32(r))
 		}
 	}
 	if m.sharded {
-		w.Zero, w.Layers, w.StageRank = 3, slices.Repeat([]int{1}, len(n.Layers)), make([]int32, len(n.Layers))
+		w.Zero, w.Layers, w.Placement.First = 3, slices.Repeat([]int{1}, len(n.Layers)), make([]int32, len(n.Layers))
 	}
 	require.NoError(t, err)
 	for _, n := range samples {
@@ -85,7 +84,7 @@ func (m mode) job(t testing.TB, n arch.Network, samples []int) exec.Job {
 	shape := m.shape(samples)
 	s, err := schedules.Find(m.schedule)
 	require.NoError(t, err)
-	p, err := s.Pipeline(shape, w.StageRank)
+	p, err := s.Pipeline(shape, w.Placement.First)
 	require.NoError(t, err)
 	p.Samples, p.Boundaries, p.Sync, p.Tied = w.Samples, w.Boundaries(), w.Sync(m.bucket, m.overlap), w.Tied()
 	p.Sync.NoReduceScatter, p.Optimizer, p.Synchronous = m.gloo, true, m.synchronous

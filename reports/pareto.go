@@ -39,7 +39,7 @@ func Pareto(w io.Writer, format string, f ParetoFigure) error {
 	var peak int64
 	var slowest float64
 	for _, plan := range f.Plans {
-		peak, slowest = max(peak, plan.peak()), max(slowest, plan.StepTime)
+		peak, slowest = max(peak, plan.PeakMemory()), max(slowest, plan.StepTime)
 		if !slices.Contains(p.schedules, plan.Schedule) {
 			p.schedules = append(p.schedules, plan.Schedule)
 		}
@@ -66,7 +66,7 @@ func paretoFront(plans []Plan) []int {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(plans[a].peak(), plans[b].peak()), cmp.Compare(plans[a].StepTime, plans[b].StepTime))
+		return cmp.Or(cmp.Compare(plans[a].PeakMemory(), plans[b].PeakMemory()), cmp.Compare(plans[a].StepTime, plans[b].StepTime))
 	})
 	var front []int
 	for _, i := range order {
@@ -79,7 +79,7 @@ func paretoFront(plans []Plan) []int {
 
 // at is where a plan's point is.
 func (p *paretoPlot) at(i int) vg.Point {
-	return vg.Point{X: p.x(p.Plans[i].peak()), Y: p.y(p.Plans[i].StepTime * float64(time.Second))}
+	return vg.Point{X: p.x(p.Plans[i].PeakMemory()), Y: p.y(p.Plans[i].StepTime * float64(time.Second))}
 }
 
 func (p *paretoPlot) x(bytes int64) vg.Length {

@@ -15,6 +15,7 @@ import (
 	"psim/configs"
 	"psim/exec"
 	"psim/exec/calibration"
+	"psim/internal/files"
 )
 
 // calibrateFlags are the flags of psim calibrate.
@@ -122,7 +123,7 @@ func (f calibrateFlags) run(ctx context.Context, args []string, stdout, stderr i
 	}
 	found.File, found.Command = f.out, f.command(name)
 	render := func(w io.Writer) error { return configs.WriteMachine(w, found.Machine, found.Comment()) }
-	if err := writeFiles(ctx, []file{{f.out, render}}); err != nil {
+	if err := files.Write(ctx, []files.File{{Path: f.out, Render: render}}); err != nil {
 		return failure{err}
 	}
 	if f.json {
@@ -148,19 +149,19 @@ func (f calibrateFlags) check() error {
 	switch {
 	case f.out == "":
 		return errors.New("--out: name a file")
-	case isFolder(f.out):
+	case files.IsFolder(f.out):
 		return fmt.Errorf("--out %s: is a folder; name a file", f.out)
 	case err == nil && len(f.nccl) > 0 && !configs.WrittenLink(data):
 		return fmt.Errorf("--out %s: is there, and psim calibrate --nccl has not written it; name another file", f.out)
 	case err == nil && len(f.nccl) == 0 && !configs.WrittenMachine(data):
 		return fmt.Errorf("--out %s: is there, and psim calibrate has not written it; name another file", f.out)
 	case err != nil && !os.IsNotExist(err):
-		return fmt.Errorf("--out %s: cannot be replaced: %s", f.out, reason(err))
-	case !isFolder(filepath.Dir(f.out)):
+		return fmt.Errorf("--out %s: cannot be replaced: %s", f.out, files.Reason(err))
+	case !files.IsFolder(filepath.Dir(f.out)):
 		return fmt.Errorf("--out %s: there is no folder %s", f.out, filepath.Dir(f.out))
 	}
-	if err := checkWritable(filepath.Dir(f.out)); err != nil {
-		return fmt.Errorf("--out %s: cannot be written: %s", f.out, reason(err))
+	if err := files.CheckWritable(filepath.Dir(f.out)); err != nil {
+		return fmt.Errorf("--out %s: cannot be written: %s", f.out, files.Reason(err))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	lib "psim"
 	"psim/internal/wrap"
 	"psim/reports"
 	"psim/schedules"
@@ -80,7 +81,7 @@ func galleryCommand(s schedules.Schedule, shape graph.Shape) string {
 
 // galleryEntry is the section of a schedule.
 func galleryEntry(t *testing.T, s schedules.Schedule, shape graph.Shape, command string) string {
-	trace, err := written{Schedule: s, shape: shape}.trace()
+	trace, err := lib.UnitTrace(s, shape)
 	require.NoError(t, err)
 	summary := graph.Summarize(trace)
 	peak := 0
@@ -88,7 +89,7 @@ func galleryEntry(t *testing.T, s schedules.Schedule, shape graph.Shape, command
 		peak = max(peak, r.PeakInFlight)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n## %s\n\n![%s](schedules/%s.png)\n\n%s\n\n", s.Name, reports.UnitTitle(trace, unit), s.Name, wrap.Text(s.About, 84, ""))
+	fmt.Fprintf(&b, "\n## %s\n\n![%s](schedules/%s.png)\n\n%s\n\n", s.Name, reports.UnitTitle(trace, lib.Unit), s.Name, wrap.Text(s.About, 84, ""))
 	fmt.Fprintf(&b, "- Bubble: `%s`; here %.1f %%", s.Bubble, 100*summary.Bubble.Makespan)
 	if summary.Bubble.Span != summary.Bubble.Makespan {
 		fmt.Fprintf(&b, ", and %.1f %% of the longest span", 100*summary.Bubble.Span)

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"psim/internal/wrap"
 	"psim/configs"
 	"psim/costmodel"
 	"psim/internal/units"
+	"psim/internal/wrap"
 )
 
 func listDevices(w io.Writer, verbose bool) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"psim"
 	"psim/costmodel"
 	"psim/costmodel/arch"
 	"psim/exec"
@@ -33,9 +34,9 @@ type Calibration struct {
 	Launch    float64 `json:"launch_s"`
 	FitError  float64 `json:"fit_error"`
 	// Call is what calling a program costs, included in the layers' times.
-	Call      float64 `json:"call_s"`
-	Optimizer Update  `json:"optimizer"`
-	Link      Link    `json:"link"`
+	Call      float64            `json:"call_s"`
+	Optimizer Update             `json:"optimizer"`
+	Link      psim.LinkConstants `json:"link"`
 
 	// Machine is what a machine file of it says.
 	Machine costmodel.Machine `json:"-"`
@@ -61,15 +62,6 @@ type Update struct {
 	Name      string  `json:"name"`
 	PerTensor float64 `json:"per_tensor_s"`
 	Rate      float64 `json:"bytes_per_s"`
-}
-
-// A Link is what copies between two devices take.
-type Link struct {
-	Latency   float64 `json:"latency_s"`
-	Bandwidth float64 `json:"bandwidth_bytes_per_s"`
-	// Of a collective, beside its steps' latency.
-	Call       float64 `json:"collective_call_s"`
-	Collective float64 `json:"collective_bandwidth_bytes_per_s"`
 }
 
 // Measure measures the layers of a network by themselves, with its optimizer, on a
@@ -160,7 +152,7 @@ func newCalibration(n arch.Network, optimizer string, p *exec.LayerProfile) (*Ca
 		Model: n.Name, CPU: programs.Processor(), Machine: costmodel.Machine{Device: d, Link: link},
 		FLOPS: float64(flops), Bandwidth: float64(d.MemoryBandwidth), Launch: seconds(d.Launch), FitError: constants.Error, Call: p.Call.Seconds(),
 		Optimizer: Update{optimizer, seconds(update.PerTensor), float64(update.Rate)},
-		Link:      Link{seconds(link.Latency), float64(link.Bandwidth), seconds(link.Call), float64(link.Collective)},
+		Link:      psim.Constants(link),
 	}
 	c.list(n, p, measured)
 	return c, nil

@@ -117,15 +117,15 @@ type trainer struct {
 func (t trainer) run() (run, error) {
 	w := costmodel.Workload{
 		Network: network(t.parameters), Training: t.training, State: t.state, Zero: t.zero,
-		Layers: []int{4}, StageRank: []int32{0}, Samples: []int64{1}, Replicas: int(t.workers),
+		Layers: []int{4}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{1}, Replicas: int(t.workers),
 	}
 	if t.zero == 3 { // layer by layer
-		w.Layers, w.StageRank = []int{1, 1, 1, 1}, make([]int32, 4)
+		w.Layers, w.Placement.First = []int{1, 1, 1, 1}, make([]int32, 4)
 	}
 	const bucket = 25 << 20
 	g, err := wire("ddp", wiring.Pipeline{
 		Shape:   graph.Shape{Ranks: 1, Microbatches: 1, Replicas: int(t.workers)},
-		Samples: w.Samples, Sync: w.Sync(bucket, true), Optimizer: true, StageRank: w.StageRank,
+		Samples: w.Samples, Sync: w.Sync(bucket, true), Optimizer: true, Placement: w.Placement,
 	})
 	if err != nil {
 		return run{}, err
@@ -145,7 +145,7 @@ func wire(name string, p wiring.Pipeline) (*graph.Graph, error) {
 		return nil, err
 	}
 	p.Name = name
-	if p.Order, err = schedule.Order(p.Shape, p.StageRank); err != nil {
+	if p.Order, err = schedule.Order(p.Shape, p.Placement.First); err != nil {
 		return nil, err
 	}
 	return p.Graph()

@@ -1,4 +1,4 @@
-package main
+package psim
 
 import (
 	"cmp"
@@ -8,10 +8,10 @@ import (
 
 // kinds lists the ways to save memory, those that need more devices last. The
 // first change of every kind is none, and a later one saves more.
-func (e *experiment) kinds() [][]change {
-	kinds := [][]change{e.schedules()}
-	if e.plan.Workload != nil {
-		kinds = append(kinds, e.recomputations(), e.smaller(), e.zeros(), e.tensor(), e.stages())
+func (p *Prediction) kinds() [][]change {
+	kinds := [][]change{p.schedules()}
+	if p.Plan.Workload != nil {
+		kinds = append(kinds, p.recomputations(), p.smaller(), p.zeros(), p.tensor(), p.stages())
 	}
 	return kinds
 }
@@ -70,17 +70,17 @@ func covers(a, b []int) bool {
 }
 
 // schedules lists schedules that hold fewer activations.
-func (e *experiment) schedules() []change {
-	if name := e.plan.Graph.Name; name == "gpipe" || name == "torchgpipe" {
+func (p *Prediction) schedules() []change {
+	if name := p.Plan.Graph.Name; name == "gpipe" || name == "torchgpipe" {
 		return []change{nil, {"schedule.name=1f1b"}}
 	}
 	return []change{nil}
 }
 
-// recomputations lists what keeps less than the experiment does.
-func (e *experiment) recomputations() []change {
+// recomputations lists what keeps less than the configuration does.
+func (p *Prediction) recomputations() []change {
 	list := []change{nil}
-	switch e.config.Train.Recompute {
+	switch p.Config.Train.Recompute {
 	case "none":
 		list = append(list, change{"train.recompute=selective"}, change{"train.recompute=full"})
 	case "selective":
@@ -89,29 +89,29 @@ func (e *experiment) recomputations() []change {
 	return list
 }
 
-// zeros lists higher ZeRO stages than the experiment's. Only ddp has the third.
-func (e *experiment) zeros() []change {
+// zeros lists higher ZeRO stages than the configuration's. Only ddp has the third.
+func (p *Prediction) zeros() []change {
 	list, highest := []change{nil}, 2
-	if e.plan.Graph.Name == "ddp" {
+	if p.Plan.Graph.Name == "ddp" {
 		highest = 3
 	}
-	for z := e.plan.Workload.Zero + 1; z <= highest && e.plan.Graph.Shape.Replicas > 1; z++ {
+	for z := p.Plan.Workload.Zero + 1; z <= highest && p.Plan.Graph.Shape.Replicas > 1; z++ {
 		list = append(list, change{fmt.Sprintf("parallel.zero=%d", z)})
 	}
 	return list
 }
 
 // smaller lists smaller microbatches, by halves.
-func (e *experiment) smaller() []change {
+func (p *Prediction) smaller() []change {
 	list := []change{nil}
-	micro, count := e.plan.Workload.Samples[0], e.plan.Graph.Shape.Microbatches
+	micro, count := p.Plan.Workload.Samples[0], p.Plan.Graph.Shape.Microbatches
 	for micro > 1 && count < budget {
 		micro, count = (micro+1)/2, count*2
 		var sets change
-		if e.config.Defined("batch.micro") {
+		if p.Config.Defined("batch.micro") {
 			sets = append(sets, fmt.Sprintf("batch.micro=%d", micro))
 		}
-		if e.config.Defined("schedule.microbatches") || len(sets) == 0 {
+		if p.Config.Defined("schedule.microbatches") || len(sets) == 0 {
 			sets = append(sets, fmt.Sprintf("schedule.microbatches=%d", count))
 		}
 		list = append(list, sets)
@@ -121,10 +121,10 @@ func (e *experiment) smaller() []change {
 
 // tensor lists larger tensor-parallel groups, up to the eight devices that a node
 // commonly has.
-func (e *experiment) tensor() []change {
+func (p *Prediction) tensor() []change {
 	const most = 8
 	list := []change{nil}
-	for t := 2 * max(1, e.config.Parallel.Tensor); t <= most; t *= 2 {
+	for t := 2 * max(1, p.Config.Parallel.Tensor); t <= most; t *= 2 {
 		list = append(list, change{fmt.Sprintf("parallel.tensor=%d", t)})
 	}
 	return list
@@ -132,20 +132,20 @@ func (e *experiment) tensor() []change {
 
 // stages lists deeper pipelines, by doubling, where it is not said which layers and
 // ranks every stage has. In place of ddp it is 1F1B, the usual choice.
-func (e *experiment) stages() []change {
+func (p *Prediction) stages() []change {
 	list := []change{nil}
-	shape := e.plan.Graph.Shape
-	if s := e.config.Schedule; s.Partition.Layers != nil || s.Placement != nil || s.File != "" {
+	shape := p.Plan.Graph.Shape
+	if s := p.Config.Schedule; s.Partition.Layers != nil || s.Placement != nil || s.File != "" {
 		return list
 	}
 	// Under ZeRO 3 a layer is a stage, all on one rank.
 	ranks, virtual, schedule := shape.Ranks, shape.Virtual, change(nil)
-	if e.plan.Graph.Name == "ddp" {
+	if p.Plan.Graph.Name == "ddp" {
 		ranks, virtual, schedule = 1, 1, change{"schedule.name=1f1b"}
 	}
-	layers := len(e.plan.Workload.Network.Layers)
-	for p := 2 * ranks; p*virtual <= layers; p *= 2 {
-		list = append(list, append(slices.Clone(schedule), fmt.Sprintf("schedule.stages=%d", p)))
+	layers := len(p.Plan.Workload.Network.Layers)
+	for n := 2 * ranks; n*virtual <= layers; n *= 2 {
+		list = append(list, append(slices.Clone(schedule), fmt.Sprintf("schedule.stages=%d", n)))
 	}
 	return list
 }
