@@ -65,6 +65,9 @@ func duringRun(err error) error {
 // ctx ends, or a run fails, it returns what was measured until then with the
 // error; it returns nil where nothing was.
 func Measure(ctx context.Context, job Job, o MeasureOptions) (*Measurement, error) {
+	if o.Steps < 1 {
+		return nil, fmt.Errorf("%d steps: at least 1 has to be measured", o.Steps)
+	}
 	o.Record = len(o.Checks) > 0
 	m := &Measurement{HeapGrowth: -Heap()}
 	o.say("opening %s", units.Plural(job.Graph.Ranks(), "device"))

@@ -119,7 +119,7 @@ func (f calibrateFlags) run(ctx context.Context, args []string, stdout, stderr i
 		return ctx.Err()
 	}
 	if err != nil {
-		return failed(fmt.Errorf("%s: %w", c.Name(), err))
+		return fmt.Errorf("%s: %w", c.Name(), err)
 	}
 	found.File, found.Command = f.out, f.command(name)
 	render := func(w io.Writer) error { return configs.WriteMachine(w, found.Machine, found.Comment()) }

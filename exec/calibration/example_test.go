@@ -24,4 +24,11 @@ func Example() {
 	}
 	fmt.Println("of a machine:", len(c.Machine.Device.Measured), "times,", c.Machine.Link.Bandwidth > 0)
 	// Output:
+	// fc0 1 1 true
+	// fc0 1 2 true
+	// fc1 1 1 true
+	// fc1 1 2 true
+	// fc2 1 1 true
+	// fc2 1 2 true
+	// of a machine: 6 times, true
 }
