@@ -5,50 +5,30 @@ import (
 	"slices"
 )
 
-// A vBlock is a building block: when each F and I of one microbatch is due on every
-// rank of a V. Repeated every period, passes of different
-// microbatches never meet (Qi et al. 2024, "Pipeline Parallelism with Controllable
-// Memory", section 3). Weight gradients have no place of their own; they fill what
-// is left.
-type vBlock struct {
+// A block says when each F and I of one microbatch is due on every rank of a V.
+// Repeated every period, passes of different microbatches never meet (Qi et al. 2024,
+// "Pipeline Parallelism with Controllable Memory", section 3, where it is a building
+// block). Weight gradients have no place of their own; they fill what is left.
+type block struct {
 	period int64
-	due    [][letters]int64 // when each starts, by rank
-	memory float64          // what is held on average on the fullest rank, as a share of its limit
+	due    [][operations]int64 // when each starts, by rank
+	memory float64             // what is held on average on the fullest rank, as a share of its limit
 }
 
-// vPhases are the ways of a microbatch through the ranks: down, up, and back.
-var vPhases = [4]byte{letterF, upF, upI, letterI}
+// phases are the ways of a microbatch through the ranks: down, up, and back.
+var phases = [4]op{opF, upF, upI, opI}
 
 // hops are the pauses between neighbouring ranks in each phase, in sixths of the
 // period: all 0 is V-Min; 1, 0, 1, 0 is V-Half; 3, 1, 3, 1 is ZBV.
 type hops [4]int64
 
-// A vPolicy settles what a building block leaves open.
-type vPolicy struct {
-	// strict runs F and I as the block has them. Otherwise whatever is ready may
-	// run earlier: the ramps have gaps, and times are not all alike.
-	strict bool
-	// patient lets no pass run earlier where that delays the next one by the block.
-	patient bool
-	squeeze squeeze
-}
-
-// vPolicies lists all combinations, the most promising first.
-func vPolicies() []vPolicy {
-	var list []vPolicy
-	for _, squeeze := range []squeeze{ifBehind, never, ifMostlyFits} {
-		list = append(list, vPolicy{strict: true, squeeze: squeeze}, vPolicy{patient: true, squeeze: squeeze}, vPolicy{squeeze: squeeze})
-	}
-	return list
-}
-
-// vBlocks lists building blocks, by families that take turns: for the times of the
+// blocks lists building blocks, by families that take turns: for the times of the
 // stages, and for passes that all take the same time, whose orders are the most
 // regular; filling the limit on average, or keeping some of it for when more is held.
-func (q *problem) vBlocks() []vBlock {
+func (q *problem) blocks() []block {
 	times, even := q.meanTimes(), q.evenTimes()
-	families := [][]vBlock{q.family(even, 1), q.family(times, 1), q.family(times, 0.9), q.family(even, 0.8), q.family(times, 0.8)}
-	var list []vBlock
+	families := [][]block{q.family(even, 1), q.family(times, 1), q.family(times, 0.9), q.family(even, 0.8), q.family(times, 0.8)}
+	var list []block
 	for n := range len(families[0]) + len(families[1]) {
 		for _, family := range families {
 			if n < len(family) {
@@ -62,26 +42,31 @@ func (q *problem) vBlocks() []vBlock {
 // family lists the blocks with all hops up to a few, without those that repeat
 // another: the shortest period first, and of equal ones the most memory. Where a
 // block would hold more than a share of the limit, its period is longer.
-func (q *problem) family(times [3][]int64, share float64) []vBlock {
+func (q *problem) family(times [3][]int64, share float64) []block {
 	const most = 4
-	var list []vBlock
+	var list []block
 	for n := range int64(most * most * most * most) {
 		h := hops{n % most, n / most % most, n / (most * most) % most, n / (most * most * most)}
-		b, ok := q.vBlock(times, h, 1)
+		b, ok := q.place(times, h, 1)
 		if ok && b.memory > share {
-			b, ok = q.vBlock(times, h, b.memory/share)
+			b, ok = q.place(times, h, b.memory/share)
 		}
 		if ok && !slices.ContainsFunc(list, b.equal) {
 			list = append(list, b)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b vBlock) int {
+	slices.SortStableFunc(list, func(a, b block) int {
 		return cmp.Or(cmp.Compare(a.period, b.period), cmp.Compare(b.memory, a.memory))
 	})
 	return list
 }
 
-func (b vBlock) equal(c vBlock) bool { return slices.Equal(b.due, c.due) }
+// at is when a rank should start an operation on a microbatch.
+func (b *block) at(r int, o op, microbatch int) int64 {
+	return b.due[r][o] + int64(microbatch)*b.period
+}
+
+func (b block) equal(c block) bool { return slices.Equal(b.due, c.due) }
 
 // meanTimes is what a pass of every kind takes on average on each stage.
 func (q *problem) meanTimes() [3][]int64 {
@@ -107,11 +92,11 @@ func (q *problem) evenTimes() [3][]int64 {
 	return times
 }
 
-// vBlock places the passes of a microbatch one after another, each as early as
-// its hop and what the rank does for other microbatches allow; false where there
-// is no room in the period.
-func (q *problem) vBlock(times [3][]int64, h hops, stretch float64) (vBlock, bool) {
-	b := vBlock{due: make([][letters]int64, q.p)}
+// place puts the passes of a microbatch one after another, each as early as its hop
+// and what the rank does for other microbatches allow; false where the period is too
+// short.
+func (q *problem) place(times [3][]int64, h hops, stretch float64) (block, bool) {
+	b := block{due: make([][operations]int64, q.p)}
 	for r := range q.p {
 		b.period = max(b.period, q.perMicrobatch(times, r))
 	}
@@ -121,7 +106,7 @@ func (q *problem) vBlock(times [3][]int64, h hops, stretch float64) (vBlock, boo
 		return b, false
 	}
 	var at int64
-	for phase, l := range vPhases {
+	for phase, o := range phases {
 		for n := range q.p {
 			r := n
 			if phase%2 == 1 {
@@ -130,22 +115,22 @@ func (q *problem) vBlock(times [3][]int64, h hops, stretch float64) (vBlock, boo
 			if n > 0 {
 				at += h[phase] * hop
 			}
-			own := q.seat(r, int(l/3))
-			long := times[kindOf[l]][own.stage]
+			own := q.slot(r, o.lane())
+			long := times[o.kind()][own.stage]
 			var ok bool
 			if at, ok = b.free(r, phase, at, long, times, q); !ok {
 				return b, false
 			}
-			b.due[r][l] = at
+			b.due[r][o] = at
 			at += long
-			if kindOf[l] == letterF {
+			if o.kind() == opF {
 				at += own.toAfter
 			} else {
 				at += own.toBefore
 			}
 		}
 	}
-	b.memory = q.vMemory(b, times)
+	b.memory = q.held(b, times)
 	return b, true
 }
 
@@ -154,7 +139,7 @@ func (q *problem) perMicrobatch(times [3][]int64, r int) int64 {
 	var sum int64
 	for lane := range q.lanes {
 		for k := range passes {
-			sum += times[k][q.seat(r, lane).stage]
+			sum += times[k][q.slot(r, lane).stage]
 		}
 	}
 	return sum
@@ -162,12 +147,12 @@ func (q *problem) perMicrobatch(times [3][]int64, r int) int64 {
 
 // free is the first time from at on when a rank can run a pass in every period,
 // beside those of the phases before.
-func (b *vBlock) free(r, phase int, at, long int64, times [3][]int64, q *problem) (int64, bool) {
+func (b *block) free(r, phase int, at, long int64, times [3][]int64, q *problem) (int64, bool) {
 	for tries := 0; tries <= 2*phase; tries++ {
 		clear := true
-		for _, l := range vPhases[:phase] {
-			other := times[kindOf[l]][q.seat(r, int(l/3)).stage]
-			after := mod(at-b.due[r][l], b.period) // since the other one started
+		for _, o := range phases[:phase] {
+			other := times[o.kind()][q.slot(r, o.lane()).stage]
+			after := mod(at-b.due[r][o], b.period) // since the other one started
 			if after < other {
 				at, clear = at+other-after, false
 			} else if after+long > b.period {
@@ -183,17 +168,17 @@ func (b *vBlock) free(r, phase int, at, long int64, times [3][]int64, q *problem
 
 func mod(a, b int64) int64 { return (a%b + b) % b }
 
-// vMemory estimates what the fullest rank holds on average.
-func (q *problem) vMemory(b vBlock, times [3][]int64) float64 {
+// held estimates what the fullest rank holds on average.
+func (q *problem) held(b block, times [3][]int64) float64 {
 	var most float64
 	for r := range q.p {
 		var area float64
 		for lane := range q.lanes {
-			own := q.seat(r, lane)
-			f, i := byte(3*lane)+letterF, byte(3*lane)+letterI
-			long := b.due[r][i] + times[letterI][own.stage] - b.due[r][f]
-			held := q.net(letterF, own.first)
-			area += float64(held)*float64(long) + float64(held+q.net(letterI, own.first))*float64(times[letterW][own.stage])
+			own := q.slot(r, lane)
+			f, i := op(3*lane)+opF, op(3*lane)+opI
+			long := b.due[r][i] + times[opI][own.stage] - b.due[r][f]
+			held := q.net(opF, own.first)
+			area += float64(held)*float64(long) + float64(held+q.net(opI, own.first))*float64(times[opW][own.stage])
 		}
 		most = max(most, area/float64(b.period)/float64(max(1, q.limit[r])))
 	}

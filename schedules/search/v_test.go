@@ -83,11 +83,11 @@ func TestFoundOrdersV(t *testing.T) {
 
 // Passes of different microbatches of a block never meet, and each comes after the
 // one it needs.
-func TestVBlocks(t *testing.T) {
+func TestBlocks(t *testing.T) {
 	found := 0 // for some times there is none, and the published orders have to do
 	rapid.Check(t, func(t *rapid.T) {
 		a := drawAlike(t, 6, 1)
-		a.limit = a.whole * rapid.Int64Range(2, 20).Draw(t, "room")
+		a.limit = a.whole * rapid.Int64Range(2, 20).Draw(t, "memory")
 		q, err := a.folded().prepare()
 		require.NoError(t, err)
 		times := q.meanTimes()
@@ -95,18 +95,18 @@ func TestVBlocks(t *testing.T) {
 		found += len(family)
 		for _, b := range family {
 			var end int64
-			for phase, l := range vPhases {
+			for phase, o := range phases {
 				for n := range q.p {
 					r := n
 					if phase%2 == 1 {
 						r = q.p - 1 - n
 					}
-					long := times[kindOf[l]][q.seat(r, int(l/3)).stage]
-					require.GreaterOrEqual(t, b.due[r][l], end)
-					end = b.due[r][l] + long
-					for _, other := range vPhases[:phase] {
-						since := mod(b.due[r][l]-b.due[r][other], b.period)
-						require.GreaterOrEqual(t, since, times[kindOf[other]][q.seat(r, int(other/3)).stage])
+					long := times[o.kind()][q.slot(r, o.lane()).stage]
+					require.GreaterOrEqual(t, b.due[r][o], end)
+					end = b.due[r][o] + long
+					for _, other := range phases[:phase] {
+						since := mod(b.due[r][o]-b.due[r][other], b.period)
+						require.GreaterOrEqual(t, since, times[other.kind()][q.slot(r, int(other/3)).stage])
 						require.LessOrEqual(t, since+long, b.period)
 					}
 				}
@@ -116,7 +116,7 @@ func TestVBlocks(t *testing.T) {
 	require.Positive(t, found)
 }
 
-// No order of a V is below the bound: all words of two ranks and one microbatch,
+// No order of a V is below the bound: all sequences of two ranks and one microbatch,
 // and of one rank and two.
 func TestBoundV(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
