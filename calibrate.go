@@ -108,11 +108,7 @@ func FitLink(paths ...string) (*LinkFit, error) {
 		own := all.of(t.Kind)
 		table := FittedTable{Collective: t.Key, FitErrors: own.errors(link, half, odd.of(t.Kind))}
 		table.Smallest, table.Largest = own.sizes()
-		for i, path := range paths {
-			if len(byFile[i].of(t.Kind)) > 0 {
-				table.Inputs = append(table.Inputs, path)
-			}
-		}
+		table.Inputs = inputs(t.Kind, paths, byFile)
 		f.Tables = append(f.Tables, table)
 		f.Warnings = append(f.Warnings, own.warnings(table.name())...)
 		for _, r := range t.Ranges {
@@ -120,6 +116,16 @@ func FitLink(paths ...string) (*LinkFit, error) {
 		}
 	}
 	return f, nil
+}
+
+// inputs are the files that have timings of a kind.
+func inputs(k graph.Kind, paths []string, byFile []timings) (list []string) {
+	for i, path := range paths {
+		if len(byFile[i].of(k)) > 0 {
+			list = append(list, path)
+		}
+	}
+	return list
 }
 
 // largestNCCL is the largest file in bytes that is read.

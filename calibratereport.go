@@ -64,9 +64,9 @@ func (f *LinkFit) writeRanges(w io.Writer, collective string) error {
 
 // comment heads the file.
 func (f *LinkFit) comment() []string {
-	lines := []string{
-		fmt.Sprintf("A link, fitted to %s of nccl-tests by", units.Plural(f.Sizes, "time")),
-		"  " + f.Command,
+	lines := []string{fmt.Sprintf("A link, fitted to %s of nccl-tests", units.Plural(f.Sizes, "time"))}
+	if f.Command != "" {
+		lines = []string{lines[0] + " by", "  " + f.Command}
 	}
 	for _, t := range f.Tables {
 		lines = append(lines, fmt.Sprintf("%s is from %s of %v to %v in %s: off by %.1f %% on average, %.1f %% at worst.",
