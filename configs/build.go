@@ -76,10 +76,8 @@ func (c *Config) BuildReserving(ctx context.Context, reserve []int64) (*Plan, er
 // unknownSchedule is the error for a name that is not in the catalog.
 func (c *Config) unknownSchedule() error {
 	name := c.Schedule.Name
-	for _, r := range collective.Collectives() {
-		if r.Name == name {
-			return fmt.Errorf("name = %q: a collective by itself needs [collective], not [times] or [model]", name)
-		}
+	if _, err := collective.Find(name); err == nil {
+		return fmt.Errorf("name = %q: a collective by itself needs [collective], not [times] or [model]", name)
 	}
 	names := legalNames()
 	hint := nearest.Suggest(name, names)
@@ -206,7 +204,7 @@ func (c *Config) placement(ranks int) ([]int32, error) {
 
 // buildRing builds a collective by itself.
 func (c *Config) buildRing() (*Plan, error) {
-	if i := slices.IndexFunc(collective.Collectives(), func(r collective.Collective) bool { return r.Name == c.Schedule.Name }); i < 0 {
+	if _, err := collective.Find(c.Schedule.Name); err != nil {
 		return nil, c.problem("schedule", fmt.Errorf("name = %q: [collective] needs a collective, such as %s", c.Schedule.Name, collective.RingAllReduce))
 	}
 	if float64(c.Collective.Bytes) > maxBytes {

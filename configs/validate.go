@@ -174,9 +174,5 @@ func (c *Config) positiveQuantities() error {
 
 // legalNames lists what schedule.name may be.
 func legalNames() []string {
-	names := append(schedules.Names(), autoName, autoVName)
-	for _, c := range collective.Collectives() {
-		names = append(names, c.Name)
-	}
-	return names
+	return slices.Concat(schedules.Names(), []string{autoName, autoVName}, collective.Names())
 }
