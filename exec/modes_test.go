@@ -1,7 +1,6 @@
 package exec_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -153,35 +152,5 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 				require.InDeltaSlice(t, wantLosses, losses, 1e-4)
 			})
 		}
-	}
-}
-
-// The last batch of a data set may be smaller than the others: fewer
-// microbatches, the last of them smaller still.
-func TestRaggedLastBatch(t *testing.T) {
-	n := tiedGPT(t)
-	whole, last := batches(t, n, 8, 2), batches(t, n, 5, 1)[0]
-	run := func(m mode, full, ragged []int) map[string][]float32 {
-		devices, err := exec.OpenDevices(m.ranks*m.replicas, exec.DeviceOptions{Oversubscribe: true})
-		require.NoError(t, err)
-		defer exec.CloseDevices(devices)
-		trainer, err := exec.NewTrainer(m.job(t, n, full), devices)
-		require.NoError(t, err)
-		defer trainer.Close()
-		for _, b := range whole {
-			_, _, err := trainer.Step(context.Background(), b, exec.RunOptions{})
-			require.NoError(t, err)
-		}
-		smaller, err := trainer.For(m.job(t, n, ragged))
-		require.NoError(t, err)
-		_, _, err = smaller.Step(context.Background(), last, exec.RunOptions{})
-		require.NoError(t, err)
-		parameters, err := trainer.Parameters(0)
-		require.NoError(t, err)
-		return parameters
-	}
-	want := run(mode{schedule: "gpipe", ranks: 1, replicas: 1}, []int{8}, []int{5})
-	for _, m := range []mode{{schedule: "1f1b", ranks: 2, replicas: 1}, {schedule: "gpipe", ranks: 3, replicas: 1, perLayer: true}} {
-		require.Less(t, difference(t, want, run(m, []int{3, 3, 2}, []int{3, 2})), 1e-5)
 	}
 }
