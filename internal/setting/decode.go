@@ -14,26 +14,26 @@ import (
 // decodes is a type that reads a TOML value itself.
 type decodes interface{ UnmarshalTOML(value any) error }
 
-// IsTable reports whether a field is a table of keys, and no value that reads
+// isTable reports whether a field is a table of keys, and no value that reads
 // itself.
-func IsTable(field reflect.Value) bool {
+func isTable(field reflect.Value) bool {
 	_, itself := reflect.New(field.Type()).Interface().(decodes)
 	return field.Kind() == reflect.Struct && !itself
 }
 
-// IsList reports whether a field is a list of tables, such as
+// isList reports whether a field is a list of tables, such as
 // [[machine.measured]].
-func IsList(field reflect.Value) bool {
+func isList(field reflect.Value) bool {
 	return field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct
 }
 
-// Fill sets the keys of a described struct from a TOML table, and checks them. An
-// error begins with the key.
-func Fill(options any, table map[string]any) error {
-	return fill(reflect.ValueOf(options).Elem(), table)
+// Fill sets the keys of a described struct, and of the structs and lists in it, from
+// a TOML table, and checks them. It returns what is wrong with any of them.
+func Fill(options any, table map[string]any) []*Error {
+	return fill(reflect.ValueOf(options).Elem(), table, "")
 }
 
-func fill(options reflect.Value, table map[string]any) error {
+func fill(options reflect.Value, table map[string]any, prefix string) (errs []*Error) {
 	var known []string
 	for _, s := range of(options) {
 		known = append(known, s.Key)
@@ -41,20 +41,66 @@ func fill(options reflect.Value, table map[string]any) error {
 	for _, key := range slices.Sorted(maps.Keys(table)) {
 		s, ok := Find(options, key)
 		if !ok {
-			return fmt.Errorf("%s: unknown key%s", key, Meant(key, known))
+			errs = append(errs, &Error{Key: prefix + key, Problem: Meant(key, known), Unknown: true})
+			continue
 		}
 		field, _ := Field(options, key)
-		if err := assign(field, table[key]); err != nil {
-			if IsList(field) {
-				return fmt.Errorf("%s%w", key, err)
-			}
-			return fmt.Errorf("%s: %w", key, err)
+		errs = append(errs, s.set(field, table[key], prefix+key)...)
+	}
+	return errs
+}
+
+// set gives a field a TOML value, and checks it.
+func (s Setting) set(field reflect.Value, value any, at string) []*Error {
+	if isTable(field) {
+		if table, ok := value.(map[string]any); ok {
+			return fill(field, table, at+".")
 		}
-		if err := s.Check(key, field); err != nil {
-			return err
-		}
+		return []*Error{{Key: at, Problem: fmt.Sprintf(": must be a table; write [%s] and its keys below it", at)}}
+	}
+	if isList(field) {
+		return s.setList(field, value, at)
+	}
+	var inside *Error
+	switch err := assign(field, value); {
+	case errors.As(err, &inside): // of a key of a table that reads itself
+		inside.Key = at + "." + inside.Key
+		return []*Error{inside}
+	case err != nil:
+		return []*Error{{Key: at, Problem: ": " + err.Error()}}
+	}
+	if e := s.check(at, field); e != nil {
+		return []*Error{e}
 	}
 	return nil
+}
+
+// setList gives a list of structs its entries.
+func (s Setting) setList(field reflect.Value, value any, at string) (errs []*Error) {
+	v := reflect.ValueOf(value)
+	how := fmt.Sprintf("write [[%s]] above the keys of each", at)
+	if s.Example != "" {
+		how = fmt.Sprintf("write for example %s = %s", s.Key, s.Example)
+	}
+	wrong := []*Error{{Key: at, Problem: ": must be a list of tables; " + how}}
+	if v.Kind() != reflect.Slice {
+		return wrong
+	}
+	list := reflect.MakeSlice(field.Type(), v.Len(), v.Len())
+	for i := range v.Len() {
+		table, ok := v.Index(i).Interface().(map[string]any)
+		if !ok {
+			return wrong
+		}
+		entry := fmt.Sprintf("%s[%d].", at, i)
+		wrong := fill(list.Index(i), table, entry)
+		if e := validate(list.Index(i), entry, ""); wrong == nil && e != nil {
+			wrong = []*Error{e}
+		}
+		errs = append(errs, wrong...)
+	}
+	field.Set(list)
+	return errs
 }
 
 // Meant ends an error about an unknown word: what it was meant to be, or else what
@@ -65,9 +111,6 @@ func Meant(word string, known []string) string {
 	}
 	return "; use " + either(known)
 }
-
-// Assign sets a field to a TOML value.
-func Assign(field reflect.Value, value any) error { return assign(field, value) }
 
 // Defaults sets what the fields of a struct have by default.
 func Defaults(options any) { defaults(reflect.ValueOf(options).Elem()) }
@@ -81,7 +124,7 @@ func defaults(options reflect.Value) {
 			if err := assign(field, s.Default); err != nil {
 				panic(fmt.Sprintf("the default of %s: %v", s.Key, err)) // it is part of the program
 			}
-		case IsTable(field):
+		case isTable(field):
 			defaults(field)
 		}
 	}
@@ -118,46 +161,21 @@ func assign(field reflect.Value, value any) error {
 		}
 		field.SetFloat(number(v))
 	case field.Kind() == reflect.Slice:
-		return assignList(field, value)
+		if v.Kind() != reflect.Slice {
+			return wrongType("a list", value)
+		}
+		list := reflect.MakeSlice(field.Type(), v.Len(), v.Len())
+		for i := range v.Len() {
+			if err := assign(list.Index(i), v.Index(i).Interface()); err != nil {
+				return err
+			}
+		}
+		field.Set(list)
 	case field.Kind() != v.Kind():
 		return wrongType(typeName(field.Interface()), value)
 	default:
 		field.Set(v.Convert(field.Type()))
 	}
-	return nil
-}
-
-// assignList sets a slice of numbers or of described structs.
-func assignList(field reflect.Value, value any) error {
-	v := reflect.ValueOf(value)
-	if v.Kind() != reflect.Slice {
-		if IsList(field) {
-			return errors.New(": must be a list of tables, not " + typeName(value))
-		}
-		return wrongType("a list", value)
-	}
-	list := reflect.MakeSlice(field.Type(), v.Len(), v.Len())
-	for i := range v.Len() {
-		entry := v.Index(i).Interface()
-		if !IsList(field) {
-			if err := assign(list.Index(i), entry); err != nil {
-				return err
-			}
-			continue
-		}
-		table, ok := entry.(map[string]any)
-		if !ok {
-			return errors.New(": must be a list of tables, not of " + typeName(entry))
-		}
-		err := fill(list.Index(i), table)
-		if err == nil {
-			err = validate(list.Index(i), "")
-		}
-		if err != nil {
-			return fmt.Errorf("[%d].%w", i, err)
-		}
-	}
-	field.Set(list)
 	return nil
 }
 

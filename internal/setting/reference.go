@@ -34,10 +34,10 @@ type printer struct {
 func (p *printer) tables(options reflect.Value, prefix string) {
 	for _, s := range of(options) {
 		field, ok := Field(options, s.Key)
-		if !ok || s.Example != "" && IsList(field) {
+		if !ok || s.Example != "" && isList(field) {
 			continue
 		}
-		if IsList(field) {
+		if isList(field) {
 			field = reflect.New(field.Type().Elem()).Elem()
 			p.table(s, field, "[["+prefix+s.Key+"]]", prefix+s.Key)
 		} else if _, ok := field.Interface().(Described); ok {
@@ -62,7 +62,7 @@ func (p *printer) table(s Setting, options reflect.Value, header, path string) {
 	p.seen[options.Type()] = path
 	fmt.Fprintf(&p.text, "\n# %s\n%s%s\n", wrap.Text(text, lineWidth-2, "# "), comment, header)
 	for _, key := range of(options) {
-		if field, ok := Field(options, key.Key); !ok || !IsTable(field) && !IsList(field) || key.Example != "" {
+		if field, ok := Field(options, key.Key); !ok || !isTable(field) && !isList(field) || key.Example != "" {
 			p.key(key, options, nested)
 		}
 	}

@@ -75,6 +75,20 @@ func Field(options reflect.Value, key string) (reflect.Value, bool) {
 	return reflect.Value{}, false
 }
 
+// IsKey reports whether a dotted key is that of a struct, or of one in it.
+func IsKey(options any, dotted string) bool {
+	v, ok := reflect.ValueOf(options), true
+	for key := range strings.SplitSeq(dotted, ".") {
+		if v.Kind() != reflect.Struct {
+			return false
+		}
+		if v, ok = Field(v, key); !ok {
+			return false
+		}
+	}
+	return true
+}
+
 // Given yields the settings of a struct that are not zero, and their values.
 func Given(options any) iter.Seq2[Setting, any] {
 	return func(yield func(Setting, any) bool) {
@@ -99,55 +113,65 @@ func Overlay[T any](base, over T) T {
 	return base
 }
 
+// An Error is a key that is unknown or missing, or whose value is wrong.
+type Error struct {
+	Key     string // dotted; [i] is an entry of a list
+	Problem string // what follows the key
+	Unknown bool   // the key itself; Problem then says what it was meant to be
+}
+
+// Error is the key and what is wrong with it.
+func (e *Error) Error() string {
+	if e.Unknown {
+		return e.Key + ": unknown key" + e.Problem
+	}
+	return e.Key + e.Problem
+}
+
 // Validate reports the first key of a struct, and of the structs and lists in it,
 // that is missing or has a value out of range. A zero is not given.
-func Validate(options any) error { return validate(reflect.ValueOf(options), "") }
+func Validate(options any) error { return orNil(validate(reflect.ValueOf(options), "", "")) }
 
 // ValidateWith is Validate of the keys that have a meaning only with an alternative
 // and some others. Here a number whose range is without 0 must be given.
 func ValidateWith(options any, alternative string) error {
-	return validate(reflect.ValueOf(options), alternative)
+	return orNil(validate(reflect.ValueOf(options), "", alternative))
 }
 
-func validate(options reflect.Value, with string) error {
+func orNil(e *Error) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+func validate(options reflect.Value, prefix, with string) (e *Error) {
 	for _, s := range of(options) {
 		field, ok := Field(options, s.Key)
 		if !ok || with != "" && !slices.Contains(s.With, with) {
 			continue
 		}
-		var err error
-		switch {
-		case IsTable(field):
-			if err = validate(field, ""); err != nil {
-				err = fmt.Errorf("%s.%w", s.Key, err)
-			}
-		case IsList(field):
-			for i := range field.Len() {
-				if err = validate(field.Index(i), ""); err != nil {
-					return fmt.Errorf("%s[%d].%w", s.Key, i, err)
-				}
+		switch at := prefix + s.Key; {
+		case isTable(field):
+			e = validate(field, at+".", "")
+		case isList(field):
+			for i := 0; i < field.Len() && e == nil; i++ {
+				e = validate(field.Index(i), fmt.Sprintf("%s[%d].", at, i), "")
 			}
 		case !field.IsZero():
-			err = s.Check(s.Key, field)
+			e = s.check(at, field)
 		case s.Required, with != "" && s.Range.Min > 0:
-			err = s.missing()
+			e = &Error{Key: at, Problem: fmt.Sprintf(" is missing; write for example %s = %s", s.Key, s.Example)}
 		}
-		if err != nil {
-			return err
+		if e != nil {
+			return e
 		}
 	}
 	return nil
 }
 
-func (s Setting) missing() error {
-	if s.Example == "" {
-		return fmt.Errorf("%s is missing", s.Key)
-	}
-	return fmt.Errorf("%s is missing; write for example %s = %s", s.Key, s.Key, s.Example)
-}
-
-// Check reports a value that is out of range; name is what the error calls the key.
-func (s Setting) Check(name string, value reflect.Value) error {
+// check reports a value that is out of range.
+func (s Setting) check(key string, value reflect.Value) *Error {
 	value = reflect.Indirect(value)
 	problem := ""
 	switch {
@@ -162,7 +186,7 @@ func (s Setting) Check(name string, value reflect.Value) error {
 	if problem == "" {
 		return nil
 	}
-	return fmt.Errorf("%s = %s: must be %s", name, Quote(value.Interface()), problem)
+	return &Error{Key: key, Problem: fmt.Sprintf(" = %s: must be %s", Quote(value.Interface()), problem)}
 }
 
 // Quote prints a value as TOML has it.

@@ -63,8 +63,9 @@ func Example() {
 	setting.Defaults(&o)
 	fmt.Println(o.Trays, o.Mode, o.Fan.On)
 	fmt.Println(setting.Validate(o))
-	fmt.Println(setting.Fill(&o, map[string]any{"trays": int64(0)}))
-	fmt.Println(setting.Fill(&o, map[string]any{"trayz": int64(1)}))
+	for _, err := range setting.Fill(&o, map[string]any{"trays": int64(0), "trayz": int64(1)}) {
+		fmt.Println(err)
+	}
 	if err := setting.WriteReference(os.Stdout, kitchen{}); err != nil {
 		fmt.Println(err)
 	}
@@ -103,11 +104,11 @@ func (kitchen) Settings() []setting.Setting {
 
 func TestFill(t *testing.T) {
 	var o oven
-	require.NoError(t, setting.Fill(&o, map[string]any{
+	require.Empty(t, setting.Fill(&o, map[string]any{
 		"trays": int64(3), "mode": "wood", "warm": int64(0), "time": "1s", "order": []any{int64(1), int64(0)},
-		"shelf": []any{map[string]any{"height": "2B"}},
+		"fan": map[string]any{"speed": int64(1)}, "shelf": []any{map[string]any{"height": "2B"}},
 	}))
-	require.Equal(t, oven{Trays: 3, Mode: "wood", Warm: new(float64), Time: 1e9, Order: []int32{1, 0}, Shelf: []shelf{{2}}}, o)
+	require.Equal(t, oven{Trays: 3, Mode: "wood", Warm: new(float64), Time: 1e9, Order: []int32{1, 0}, Fan: fan{Speed: 1}, Shelf: []shelf{{2}}}, o)
 	for want, table := range map[string]map[string]any{
 		`trays: must be an integer, not a string`:                                    {"trays": "3"},
 		`trays: must be an integer, not a fraction`:                                  {"trays": 3.5},
@@ -123,13 +124,16 @@ func TestFill(t *testing.T) {
 		`time = "0s": must be more than 0`:                                           {"time": "0s"},
 		`order: must be a list, not an integer`:                                      {"order": int64(3)},
 		`order: 4294967296 is out of range`:                                          {"order": []any{int64(1 << 32)}},
-		`shelf: must be a list of tables, not an integer`:                            {"shelf": int64(3)},
-		`shelf: must be a list of tables, not of an integer`:                         {"shelf": []any{int64(3)}},
+		`shelf: must be a list of tables; write [[shelf]] above the keys of each`:    {"shelf": int64(3)},
+		`fan: must be a table; write [fan] and its keys below it`:                    {"fan": int64(3)},
+		`fan.speed = 4: must be 0 to 3`:                                              {"fan": map[string]any{"speed": int64(4)}},
 		`shelf[1].height is missing; write for example height = "1B"`:                {"shelf": []map[string]any{{"height": "8B"}, {}}},
 		`shelf[0].height = "9B": must be 1B to 8B`:                                   {"shelf": []map[string]any{{"height": "9B"}}},
 		`hidden: unknown key; use one of trays, mode, warm, time, order, fan, shelf`: {"hidden": int64(1)},
 	} {
-		require.EqualError(t, setting.Fill(&oven{}, table), want)
+		errs := setting.Fill(&oven{}, table)
+		require.Len(t, errs, 1)
+		require.EqualError(t, errs[0], want)
 	}
 }
 
