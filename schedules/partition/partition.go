@@ -54,7 +54,7 @@ func Balanced(costs []float64, stages int) ([]int, error) {
 func best(sum []float64, stages int, limit float64, add func(before, load float64) float64) (float64, []int) {
 	n := len(sum) - 1
 	least := append([]float64{0}, slices.Repeat([]float64{math.Inf(1)}, n)...) // of the stages so far over the first i layers
-	cut := make([][]int, stages)                                              // where the last of them begins
+	cut := make([][]int, stages)                                               // where the last of them begins
 	for s := range cut {
 		next := slices.Repeat([]float64{math.Inf(1)}, n+1)
 		cut[s] = make([]int, n+1)
