@@ -27,11 +27,10 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	sync := w.Sync(int64(c.Parallel.Bucket), c.Parallel.Overlap)
 	sync.NoReduceScatter = c.Parallel.Collectives == "gloo"
 	pipeline.Samples, pipeline.Boundaries, pipeline.Sync, pipeline.Tied = w.Samples, w.Boundaries(), sync, w.Tied()
-	pipeline.Optimizer, pipeline.Synchronous = true, c.Schedule.Synchronous
-	pipeline.WholeLast = c.Schedule.WholeLast
-	g, err := pipeline.Graph()
+	pipeline.Optimizer = true
+	g, err := c.wire(pipeline)
 	if err != nil {
-		return nil, c.problem("schedule", err)
+		return nil, err
 	}
 	costs, err := w.Costs(machine, g)
 	if err != nil {
