@@ -11,6 +11,33 @@ import (
 	"psim/schedules/graph"
 )
 
+// csvWriter writes rows of cells under a header.
+type csvWriter struct {
+	*csv.Writer
+	cells []string
+}
+
+func newCSVWriter(w io.Writer, columns string) *csvWriter {
+	c := &csvWriter{Writer: csv.NewWriter(w)}
+	c.Write(strings.Split(columns, ","))
+	return c
+}
+
+// row writes a row. An error is kept until the end.
+func (c *csvWriter) row(cells ...any) {
+	c.cells = c.cells[:0]
+	for _, x := range cells {
+		c.cells = append(c.cells, fmt.Sprint(x))
+	}
+	c.Write(c.cells)
+}
+
+// end writes what is left, and returns the first error.
+func (c *csvWriter) end() error {
+	c.Flush()
+	return c.Error()
+}
+
 // A table reads a CSV file with known columns, row by row. The first error
 // stays in err and ends it.
 type table struct {

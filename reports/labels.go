@@ -135,7 +135,7 @@ func (l labelling) draw(c canvas, t *graph.Task, b block) {
 	if l.size == 0 || text == "" || width < l.width+1 || top-bottom < l.size*0.8 {
 		return
 	}
-	fill := toneColor(b.bar.kind, b.bar.tone)
+	fill := lookOf(b.bar.kind).tone(b.bar.tone)
 	write := func(text string, y, size vg.Length) {
 		s := chart.Text(size)
 		s.Color, s.XAlign = chart.InkOn(fill), draw.XCenter

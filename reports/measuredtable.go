@@ -123,10 +123,7 @@ func checks(r Result) string {
 			parts = append(parts, p.name+" by "+digits(*p.value, 3))
 		}
 	}
-	text := "FAILED"
-	if c.Passed {
-		text = "passed"
-	}
+	text := verdict(c.Passed)
 	if len(parts) > 0 {
 		text += fmt.Sprintf("; off %s at most: %s", cmp.Or(c.Reference, "the unsplit run"), strings.Join(parts, ", "))
 	}
@@ -148,7 +145,7 @@ func digits(x float64, precision int) string {
 func runRows(runs []Result) [][]string {
 	rows := [][]string{{"run", "step time", "±", "predicted", "error", "bubble", "checks"}}
 	for _, r := range runs {
-		row := []string{cmp.Or(r.Schedule, r.Name), duration(r.StepTime), "", "", "", percent(r.Bubble.Makespan), ""}
+		row := []string{mode(r), duration(r.StepTime), "", "", "", percent(r.Bubble.Makespan), ""}
 		if r.Measurement != nil && len(r.Steps) > 1 {
 			row[2] = duration(r.StepTimeStd)
 		}
@@ -159,10 +156,7 @@ func runRows(runs []Result) [][]string {
 			}
 		}
 		if r.Measurement != nil && r.Checks != nil {
-			row[6] = "FAILED"
-			if r.Checks.Passed {
-				row[6] = "passed"
-			}
+			row[6] = verdict(r.Checks.Passed)
 		}
 		rows = append(rows, row)
 	}

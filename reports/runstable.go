@@ -1,9 +1,7 @@
 package reports
 
 import (
-	"bufio"
 	"cmp"
-	"fmt"
 	"io"
 
 	"psim/internal/units"
@@ -13,19 +11,17 @@ import (
 // each for what was predicted and measured, where the error comes from, and the
 // checks.
 func WriteRuns(w io.Writer, runs []Result) error {
-	out := bufio.NewWriter(w)
+	out := newPage(w)
 	compared := make([]Comparison, len(runs))
 	for i, r := range runs {
 		if r.Predicted != nil {
 			compared[i] = Compare(Run{Result: *r.Predicted}, Run{Result: r})
 		}
 	}
-	writeAligned(out, beside(runs, compared))
-	fmt.Fprintln(out, "\nwhere the error comes from, as shares of the predicted step")
-	writeAligned(out, partRows(runs, compared))
+	out.table(beside(runs, compared))
+	out.section("where the error comes from, as shares of the predicted step", partRows(runs, compared))
 	if rows := checkRows(runs); len(rows) > 1 {
-		fmt.Fprintln(out, "\nlargest differences from the unsplit run")
-		writeAligned(out, rows)
+		out.section("largest differences from the unsplit run", rows)
 	}
 	return out.Flush()
 }

@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"math"
@@ -17,8 +16,8 @@ import (
 // a row per rank and per run, and the warnings. Of more than 16 ranks it shows the first
 // and last four, and the least, mean and greatest value of every column.
 func WriteTable(w io.Writer, r Result) error {
-	out := bufio.NewWriter(w)
-	fmt.Fprintln(out, headline(r))
+	out := newPage(w)
+	out.print("%s\n", headline(r))
 	for _, line := range [][2]string{
 		{"step time", stepTime(r)},
 		{"predicted", prediction(r)},
@@ -35,21 +34,16 @@ func WriteTable(w io.Writer, r Result) error {
 		{"checks", checks(r)},
 	} {
 		if line[1] != "" {
-			fmt.Fprintf(out, "  %-15s%s\n", line[0], line[1])
+			out.print("  %-15s%s\n", line[0], line[1])
 		}
 	}
-	fmt.Fprintln(out)
-	writeAligned(out, rankRows(r.Ranks))
+	out.print("\n")
+	out.table(rankRows(r.Ranks))
 	if len(r.Runs) > 0 {
-		fmt.Fprintln(out)
-		writeAligned(out, runRows(r.Runs))
+		out.print("\n")
+		out.table(runRows(r.Runs))
 	}
-	for i, warning := range r.Warnings {
-		if i == 0 {
-			fmt.Fprintln(out)
-		}
-		fmt.Fprintf(out, "warning: %s\n", warning)
-	}
+	out.warn(r.Warnings)
 	return out.Flush()
 }
 

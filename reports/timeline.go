@@ -215,7 +215,7 @@ func (t *timeline) explain(f *chart.Figure) {
 	some := func(is func(*timelinePanel) bool) bool { return slices.ContainsFunc(t.panels, is) }
 	for k := graph.Forward; k <= graph.Optimizer; k++ {
 		if some(func(p *timelinePanel) bool { return p.kinds[k] }) {
-			f.Explain(kindTitle(k), chart.Swatch{Color: kindColor(k)})
+			f.Explain(lookOf(k).title, chart.Swatch{Color: lookOf(k).tone(0)})
 		}
 	}
 	if i := slices.IndexFunc(t.panels, func(p *timelinePanel) bool { return p.tones != nil && !p.dense }); i >= 0 {

@@ -108,5 +108,5 @@ func (c canvas) edges(b block) (bottom, top vg.Length) {
 // block fills a block.
 func (c canvas) block(b block) {
 	bottom, top := c.edges(b)
-	chart.Fill(c.Canvas, toneColor(b.bar.kind, b.bar.tone), b.x0, bottom, b.x1, top)
+	chart.Fill(c.Canvas, lookOf(b.bar.kind).tone(b.bar.tone), b.x0, bottom, b.x1, top)
 }

@@ -1,10 +1,8 @@
 package reports
 
 import (
-	"image/color"
 	"slices"
 
-	"psim/reports/chart"
 	"psim/schedules/graph"
 )
 
@@ -57,26 +55,4 @@ func (t *tones) legend() string {
 		return "lighter: second direction"
 	}
 	return "lighter: later stages of a rank"
-}
-
-// toneColor is the colour of a kind of task in a tone.
-func toneColor(k graph.Kind, tone float64) color.RGBA {
-	full, light := kindColor(k), lightColor(k)
-	mix := func(a, b uint8) uint8 { return uint8(float64(a) + tone*(float64(b)-float64(a)) + 0.5) }
-	return color.RGBA{R: mix(full.R, light.R), G: mix(full.G, light.G), B: mix(full.B, light.B), A: 0xff}
-}
-
-// lightColor is the lightest tone of a kind of work. The greens stay apart.
-func lightColor(k graph.Kind) color.RGBA {
-	switch k {
-	case graph.Forward:
-		return chart.RGB(0x7cbcec)
-	case graph.Backward:
-		return chart.RGB(0xf8d690)
-	case graph.InputGradient:
-		return chart.RGB(0xa6e3db)
-	case graph.WeightGradient:
-		return chart.RGB(0xa9cf6e)
-	}
-	return kindColor(k)
 }
