@@ -27,7 +27,14 @@ func newCSVWriter(w io.Writer, columns string) *csvWriter {
 func (c *csvWriter) row(cells ...any) {
 	c.cells = c.cells[:0]
 	for _, x := range cells {
-		c.cells = append(c.cells, fmt.Sprint(x))
+		switch x := x.(type) {
+		case int64: // most cells, and much faster than by fmt
+			c.cells = append(c.cells, strconv.FormatInt(x, 10))
+		case string:
+			c.cells = append(c.cells, x)
+		default:
+			c.cells = append(c.cells, fmt.Sprint(x))
+		}
 	}
 	c.Write(c.cells)
 }

@@ -62,7 +62,7 @@ func WriteMemoryCSV(w io.Writer, curves []MemoryCurve) error {
 	for _, c := range curves {
 		out.row(c.Rank, 0, c.Persistent)
 		for _, p := range c.Points {
-			out.row(c.Rank, p.At.Nanoseconds(), p.Bytes)
+			out.row(int64(c.Rank), p.At.Nanoseconds(), p.Bytes)
 		}
 	}
 	return out.end()

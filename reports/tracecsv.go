@@ -34,8 +34,8 @@ func WriteTraceCSV(w io.Writer, t *graph.Trace) error {
 	out := newCSVWriter(w, columns)
 	for _, i := range byRankAndStream(t) {
 		task, span := &t.Graph.Tasks[i], t.Spans[i]
-		row := []any{task.Rank, t.Graph.Streams[task.Stream].Name, task.Kind, optional(task.Stage), optional(task.Microbatch),
-			span.Start.Nanoseconds(), span.End.Nanoseconds(), task.Bytes, task.Part, optional(task.Peer)}
+		row := []any{int64(task.Rank), t.Graph.Streams[task.Stream].Name, task.Kind.String(), optional(task.Stage), optional(task.Microbatch),
+			span.Start.Nanoseconds(), span.End.Nanoseconds(), task.Bytes, int64(task.Part), optional(task.Peer)}
 		if t.Ready != nil {
 			row = append(row, t.Ready[i].Nanoseconds())
 		}
