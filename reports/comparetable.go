@@ -29,7 +29,7 @@ func (c Comparison) WriteTable(w io.Writer) error {
 	return out.Flush()
 }
 
-// columns names both runs where a word each is enough.
+// columns heads the columns of both runs: predicted and measured, or A and B.
 func (c Comparison) columns() (a, b string) {
 	if c.A.Kind == c.B.Kind {
 		return "A", "B"
@@ -68,7 +68,7 @@ func (c Comparison) totalRows(a, b string) [][]string {
 	return rows
 }
 
-// peaks are the cells of two peaks. A peak of 0 is one that is not known.
+// peaks makes the cells of two peaks. A peak of 0 means that it is unknown.
 func peaks(a, b int64, difference float64) []string {
 	cells := []string{"–", "–", "–"}
 	if a > 0 {
@@ -101,7 +101,7 @@ func (c Comparison) partRows(a, b string) [][]string {
 	return rows
 }
 
-// part is a row of the split of the error.
+// part holds a row of the split of the error.
 type part struct {
 	name        string
 	a, b, error float64

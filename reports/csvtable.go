@@ -100,7 +100,7 @@ func (t *table) next() bool {
 	return true
 }
 
-// index is the position of a column, -1 where the file lacks it.
+// index finds the position of a column, -1 where the file lacks it.
 func (t *table) index(column string) int {
 	for i, c := range t.columns {
 		if c == column {
@@ -110,7 +110,7 @@ func (t *table) index(column string) int {
 	return -1
 }
 
-// text is the cell of a column, empty where the file lacks the column.
+// text returns the cell of a column, empty where the file lacks the column.
 func (t *table) text(column string) string {
 	if i := t.index(column); i >= 0 {
 		return t.row[i]
@@ -137,7 +137,7 @@ func (t *table) number(column string, low, high int64) int64 {
 	return n
 }
 
-// numberOr is number, or low for an empty cell.
+// numberOr reads a number, and takes an empty cell for low.
 func (t *table) numberOr(column string, low, high int64) int64 {
 	if t.text(column) == "" {
 		return low

@@ -13,7 +13,7 @@ const (
 	launchFill = 0xf2b8a8
 )
 
-// look is how a kind of task is drawn and what people call it. Light is the
+// look says how a kind of task is drawn and what people call it. Light is the
 // lightest tone of the colour, 0 for kinds that have one tone.
 type look struct {
 	color, light uint32
@@ -42,7 +42,7 @@ func lookOf(k graph.Kind) look {
 	}[k]
 }
 
-// tone is the colour between the full one, at 0, and the lightest, at 1.
+// tone mixes the full colour, at 0, with the lightest, at 1.
 func (l look) tone(light float64) color.RGBA {
 	a, b := chart.RGB(l.color), chart.RGB(l.light)
 	if l.light == 0 {

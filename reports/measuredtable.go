@@ -10,7 +10,7 @@ import (
 	"psim/internal/units"
 )
 
-// stepTime is the step time; of a measured result the mean over its steps,
+// stepTime tells the step time; of a measured result the mean over its steps,
 // their deviation, and which of them is shown.
 func stepTime(r Result) string {
 	if r.Measurement == nil || len(r.Steps) == 0 {
@@ -65,7 +65,8 @@ func SignedPercent(fraction float64) string {
 	return strings.Replace(text, "-", "−", 1) + " %"
 }
 
-// courseRate is a throughput that must not be taken for the one above.
+// courseRate tells the throughput as the course measures it, which must not be
+// taken for the one above.
 func courseRate(r Result) string {
 	if r.Measurement == nil {
 		return ""
@@ -77,7 +78,7 @@ func courseRate(r Result) string {
 	return text
 }
 
-// heapGrowth is what the process itself took, beside the ledger of the ranks.
+// heapGrowth tells what the process itself took, beside the ledger of the ranks.
 func heapGrowth(r Result) string {
 	switch {
 	case r.Measurement == nil || r.HeapGrowth == 0:
@@ -141,7 +142,7 @@ func digits(x float64, precision int) string {
 	return strconv.FormatFloat(x, 'g', precision, 64)
 }
 
-// runRows are the cells of the table of several runs.
+// runRows makes the table of several runs.
 func runRows(runs []Result) [][]string {
 	rows := [][]string{{"run", "step time", "±", "predicted", "error", "bubble", "checks"}}
 	for _, r := range runs {

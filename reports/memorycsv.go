@@ -98,7 +98,7 @@ func ReadMemoryCSV(r io.Reader) ([]MemoryCurve, error) {
 		}
 	}
 	if rows.err == nil && len(curves) == 0 {
-		return nil, fmt.Errorf("line 2: there are no ranks")
+		return nil, fmt.Errorf("line 2: no rank")
 	}
 	return curves, rows.err
 }

@@ -38,7 +38,7 @@ func (p page) table(rows [][]string) {
 	}
 }
 
-// section is a table under a title.
+// section prints a table under a title.
 func (p page) section(title string, rows [][]string) {
 	p.print("\n%s\n", title)
 	p.table(rows)

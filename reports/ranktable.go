@@ -69,7 +69,7 @@ func rankColumns(ranks []RankResult) []rankColumn {
 	})
 }
 
-// known is a number, or 0 where it is not known.
+// known reads a number that may be unknown as 0.
 func known(x *float64) float64 {
 	if x == nil {
 		return 0
@@ -77,8 +77,7 @@ func known(x *float64) float64 {
 	return *x
 }
 
-// rankRows are the cells of the table of ranks, and of many the spread of every
-// column.
+// rankRows makes the table of ranks, of many with the spread of every column.
 func rankRows(ranks []RankResult) [][]string {
 	columns := rankColumns(ranks)
 	heading := []string{"rank"}
@@ -98,7 +97,7 @@ func rankRows(ranks []RankResult) [][]string {
 	return append([][]string{heading}, rows...)
 }
 
-// spread is the least, the mean and the greatest value of every column.
+// spread adds the least, the mean and the greatest value of every column.
 func spread(ranks []RankResult, columns []rankColumn) [][]string {
 	rows := [][]string{{"min"}, {"mean"}, {"max"}}
 	for _, c := range columns {

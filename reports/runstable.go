@@ -26,7 +26,7 @@ func WriteRuns(w io.Writer, runs []Result) error {
 	return out.Flush()
 }
 
-// beside are the cells of predicted beside measured.
+// beside makes the table of predictions beside measurements.
 func beside(runs []Result, compared []Comparison) [][]string {
 	rows := [][]string{{"", "step time:", "predicted", "measured", "error", "bubble:", "predicted", "measured", "peak memory:", "predicted", "ledger"}}
 	for i, r := range runs {
@@ -40,7 +40,7 @@ func beside(runs []Result, compared []Comparison) [][]string {
 	return rows
 }
 
-// measuredStep is the step time and its deviation.
+// measuredStep tells the step time and its deviation.
 func measuredStep(r Result) string {
 	if r.Measurement == nil || len(r.Steps) < 2 {
 		return duration(r.StepTime)
@@ -51,7 +51,7 @@ func measuredStep(r Result) string {
 // mode names a run by its schedule.
 func mode(r Result) string { return cmp.Or(r.Schedule, r.Name) }
 
-// partRows are the cells of the error by part.
+// partRows makes the table of errors by part.
 func partRows(runs []Result, compared []Comparison) [][]string {
 	rows := [][]string{{"", "compute", "communication", "waiting", "dispatch", "together"}}
 	for i, r := range runs {
@@ -64,7 +64,7 @@ func partRows(runs []Result, compared []Comparison) [][]string {
 	return rows
 }
 
-// checkRows are the cells of the checks; only a heading if nothing was checked.
+// checkRows makes the table of checks; only a heading if nothing was checked.
 func checkRows(runs []Result) [][]string {
 	rows := [][]string{{"", "weights", "outputs", "gradients", "loss", "first loss", "last loss", "checks"}}
 	for _, r := range runs {

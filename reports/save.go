@@ -90,7 +90,7 @@ func (r Result) usesMemory() bool {
 	return slices.ContainsFunc(r.Ranks, func(rank RankResult) bool { return rank.PeakMemory > 0 })
 }
 
-// capacity is the memory of every rank, nil unless all are known.
+// capacity lists the memory of every rank, nil unless all are known.
 func (r Result) capacity() []int64 {
 	var list []int64
 	for _, rank := range r.Ranks {
@@ -143,7 +143,7 @@ func ComparisonFolder(path string) files.Folder {
 	return ownFolder(path, []string{"compare.png", "comparison.json"}, readComparison)
 }
 
-// ownFolder is a folder for files of some names, the last of which tells
+// ownFolder makes a folder for files of some names, the last of which tells
 // whether psim has written them.
 func ownFolder[T any](path string, names []string, read func(io.Reader) (T, error)) files.Folder {
 	return files.Folder{Path: path, Guarded: names, Earlier: func(folder string) []string {

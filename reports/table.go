@@ -66,7 +66,7 @@ func headline(r Result) string {
 	return fmt.Sprintf("%s: %s, %s", nameText(r.Name, r.Schedule), strings.Join(parts, ", "), r.Kind)
 }
 
-// bubble is empty where nothing is computed.
+// bubble tells the bubble, and nothing where nothing is computed.
 func bubble(r Result) string {
 	if !trains(r) {
 		return ""
@@ -74,7 +74,7 @@ func bubble(r Result) string {
 	return fmt.Sprintf("%s of the makespan, %s of the longest span", percent(r.Bubble.Makespan), percent(r.Bubble.Span))
 }
 
-// steadyState is the pace of a pipeline that is never flushed; nothing for others.
+// steadyState tells the pace of a pipeline that is never flushed; nothing for others.
 func steadyState(r Result) string {
 	if r.SteadyMicrobatch == 0 {
 		return ""
@@ -110,7 +110,7 @@ func duration(seconds float64) string {
 
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + " %" }
 
-// throughput is empty where it is not known.
+// throughput tells what is known of it.
 func throughput(t Throughput) string {
 	var parts []string
 	if t.Samples > 0 {

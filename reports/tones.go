@@ -6,7 +6,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// maxTones is how many stages of a rank are told apart by tones.
+// maxTones limits the stages of a rank that are told apart by tones.
 const maxTones = 4
 
 // tones tells the stages of a rank apart: the first has the full colour of a
@@ -40,7 +40,7 @@ func newTones(g *graph.Graph) *tones {
 	return t
 }
 
-// of is how light a task is drawn, from 0 to 1.
+// of returns how light a task is drawn, from 0 to 1.
 func (t *tones) of(task *graph.Task) float64 {
 	if t == nil || !task.Kind.Compute() || len(t.held[task.Rank]) < 2 {
 		return 0

@@ -17,10 +17,10 @@ import (
 // accepts, so that a damaged file cannot ask for all memory.
 const maxNumber = 1<<20 - 1
 
-// traceColumns is the header of a trace CSV. The last three may be missing.
+// traceColumns heads a trace CSV. The last three may be missing.
 const traceColumns = "rank,stream,kind,stage,microbatch,start_ns,end_ns,bytes,part,peer" + readyColumn
 
-// readyColumn stands only in traces that know when tasks were ready.
+// readyColumn appears only in traces that know when tasks were ready.
 const readyColumn = ",ready_ns"
 
 // WriteTraceCSV writes a row per task: rank, stream, kind, stage, microbatch,
