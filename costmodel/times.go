@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"psim/internal/duration"
 	"psim/internal/units"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
@@ -80,7 +81,7 @@ func (t Table) At(stage, microbatch int32) time.Duration {
 func (t *Table) UnmarshalTOML(value any) error {
 	list, isList := value.([]any)
 	if !isList {
-		d, err := duration(value)
+		d, err := readDuration(value)
 		*t = Uniform(d)
 		return err
 	}
@@ -102,7 +103,7 @@ func (t *Table) UnmarshalTOML(value any) error {
 func durations(entry any) ([]time.Duration, error) {
 	list, isList := entry.([]any)
 	if !isList {
-		d, err := duration(entry)
+		d, err := readDuration(entry)
 		return []time.Duration{d}, err
 	}
 	if len(list) == 0 {
@@ -110,7 +111,7 @@ func durations(entry any) ([]time.Duration, error) {
 	}
 	var row []time.Duration
 	for m, e := range list {
-		d, err := duration(e)
+		d, err := readDuration(e)
 		if err != nil {
 			return nil, fmt.Errorf("microbatch %d: %w", m, err)
 		}
@@ -119,13 +120,13 @@ func durations(entry any) ([]time.Duration, error) {
 	return row, nil
 }
 
-func duration(value any) (time.Duration, error) {
+func readDuration(value any) (time.Duration, error) {
 	switch value.(type) {
 	case string, int64, float64: // of which only a string has a unit
 		d, err := units.ParseDuration(fmt.Sprint(value))
 		return time.Duration(d), err
 	}
-	return 0, errors.New(`a duration in quotes is wanted, such as "10ms"`)
+	return 0, errors.New(`must be a duration in quotes, such as "10ms"`)
 }
 
 // check compares the table's size with the schedule's, and its entries with
@@ -151,8 +152,8 @@ func (t Table) check(key string, stages, microbatches int) error {
 }
 
 func checkLongest(key string, d time.Duration) error {
-	if d > maxTime {
-		return fmt.Errorf("%s = %q: longer than the %.0f hours that a task may take", key, units.Duration(d), time.Duration(maxTime).Hours())
+	if d > duration.Longest {
+		return fmt.Errorf("%s = %q: longer than the %.0f hours that a task may take", key, units.Duration(d), time.Duration(duration.Longest).Hours())
 	}
 	return nil
 }
@@ -171,18 +172,23 @@ func (t Times) Validate(stages, microbatches int, split bool) error {
 			}
 		}
 	}
-	if err := checkLongest("p2p", time.Duration(t.PointToPoint)); err != nil {
-		return err
-	}
-	if err := checkLongest("optimizer", time.Duration(t.Optimizer)); err != nil {
-		return err
-	}
-	if err := checkLongest("host", time.Duration(t.Host)); err != nil {
-		return err
+	for _, e := range []struct {
+		key string
+		d   units.Duration
+	}{{"p2p", t.PointToPoint}, {"optimizer", t.Optimizer}, {"host", t.Host}} {
+		if err := checkLongest(e.key, time.Duration(e.d)); err != nil {
+			return err
+		}
 	}
 	if _, err := wiring.ParsePairing(t.Pair); err != nil {
 		return fmt.Errorf("pair = %w", err)
 	}
+	return t.checkBackward(split)
+}
+
+// checkBackward checks that there is a forward, and one backward: the whole or its
+// halves, which a schedule that splits it needs.
+func (t Times) checkBackward(split bool) error {
 	halves := t.InputGradient.Set() && t.WeightGradient.Set()
 	switch {
 	case !t.Forward.Set():

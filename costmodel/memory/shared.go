@@ -1,7 +1,8 @@
-package costmodel
+package memory
 
 import (
 	"psim/costmodel/arch"
+	"psim/costmodel/stages"
 	"psim/schedules/graph"
 )
 
@@ -19,12 +20,12 @@ const (
 )
 
 // keepsInput finds the buffer that is the input of layers.
-func (w Workload) keepsInput(layers []arch.Layer) sharing {
-	for i, l := range layers {
-		if isIdle(layers[i : i+1]) {
+func keepsInput(p *stages.Plan, layers []arch.Layer) sharing {
+	for _, l := range layers {
+		if l.Idle() {
 			continue
 		}
-		switch b := inputOf(w.Training.Kept(l), l); {
+		switch b := inputOf(p.Training.Kept(l), l); {
 		case b == nil:
 			return notShared
 		case b.Lifetime == arch.ForwardToWeight:
@@ -38,46 +39,46 @@ func (w Workload) keepsInput(layers []arch.Layer) sharing {
 // findShared notes which stages share their inputs with the stage before, and
 // with which microbatches a W of such a stage comes after that one has given the
 // tensor up.
-func (p *pricer) findShared() {
-	n, m := len(p.workload.Layers), len(p.workload.Samples)
-	p.shared, p.late = make([]sharing, n), make([]bool, n*m)
-	for s := 1; s < n; s++ {
-		if p.shares(s, 0, 0) {
-			p.shared[s] = p.prices[s][0].segments[0].inputs
+func (l *Ledger) findShared() {
+	m := len(l.plan.Samples)
+	l.late = make([]bool, len(l.stages)*m)
+	for s := 1; s < len(l.stages); s++ {
+		if l.shares(s, 0, 0) {
+			l.stages[s].input = l.stages[s].sizes[0].segments[0].input
 		}
 	}
-	gone := make([]bool, n*m) // given up by the first stage
-	for i := range p.graph.Tasks {
-		t := &p.graph.Tasks[i]
-		if int(t.Rank) >= p.graph.Shape.Ranks {
+	gone := make([]bool, len(l.late)) // given up by the first stage
+	for i := range l.graph.Tasks {
+		t := &l.graph.Tasks[i]
+		if int(t.Rank) >= l.graph.Shape.Ranks {
 			break
 		}
 		switch at := int(t.Stage)*m + int(t.Microbatch); {
 		case t.Kind == graph.InputGradient || t.Kind == graph.Backward:
 			gone[at] = true
-		case t.Kind == graph.WeightGradient && p.shared[t.Stage] == untilWeight:
-			p.late[at] = gone[at-m]
+		case t.Kind == graph.WeightGradient && l.stages[t.Stage].input == untilWeight:
+			l.late[at] = gone[at-m]
 		}
 	}
 }
 
-// stays is what of the bytes that a task would free the stage before has counted
-// and frees: its input.
-func (p *pricer) stays(t *graph.Task) int64 {
+// sharedInput is what a task would free and the stage before has counted and frees:
+// its input.
+func (l *Ledger) sharedInput(t *graph.Task) int64 {
 	s := int(t.Stage)
-	switch own := p.shared[s]; {
+	switch own := l.stages[s].input; {
 	case t.Kind == graph.Backward && own != notShared,
 		t.Kind == graph.InputGradient && own == untilInput,
-		t.Kind == graph.WeightGradient && own == untilWeight && !p.late[s*len(p.workload.Samples)+int(t.Microbatch)]:
-		return p.received(s, int(p.sizeOf[t.Microbatch]), 0)
+		t.Kind == graph.WeightGradient && own == untilWeight && !l.late[s*len(l.plan.Samples)+int(t.Microbatch)]:
+		return l.inputBytes(s, int(l.plan.SizeOf[t.Microbatch]), 0)
 	}
 	return 0
 }
 
 // held is 1 where the I or B of a stage leaves its result to a W of the next.
-func (p *pricer) held(t *graph.Task) int {
-	at := (int(t.Stage)+1)*len(p.workload.Samples) + int(t.Microbatch)
-	if at < len(p.late) && p.late[at] {
+func (l *Ledger) held(t *graph.Task) int {
+	at := (int(t.Stage)+1)*len(l.plan.Samples) + int(t.Microbatch)
+	if at < len(l.late) && l.late[at] {
 		return 1
 	}
 	return 0

@@ -1,4 +1,4 @@
-package costmodel
+package calibrate
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"psim/internal/duration"
 	"psim/schedules/graph"
 )
 
@@ -110,7 +111,7 @@ const (
 	lastDigit = 0.006
 )
 
-func (r ncclRow) took() time.Duration { return seconds(r.us / 1e6) }
+func (r ncclRow) took() time.Duration { return duration.Seconds(r.us / 1e6) }
 
 // rate is the size over the time in GB/s, which algbw is when rounded.
 func (r ncclRow) rate() float64 { return r.size / (r.us * 1e3) }
@@ -124,7 +125,7 @@ func (r ncclRow) check(ranks int) error {
 		return fmt.Errorf("%d ranks are more than a configuration can have", ranks)
 	case !(r.size >= 0) || r.size > math.MaxInt64/2 || r.size != math.Trunc(r.size):
 		return fmt.Errorf("size = %v: a number of bytes is wanted", r.size)
-	case !(r.us > 0) || took <= 0 || took >= maxTime:
+	case !(r.us > 0) || took <= 0 || took >= duration.Longest:
 		return fmt.Errorf("time = %v: a number of microseconds above 0 is wanted", r.us)
 	case !(r.wrong >= 0):
 		return fmt.Errorf("#wrong = %v: a number of results is wanted, or N/A", r.wrong)

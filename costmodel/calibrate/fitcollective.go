@@ -1,4 +1,4 @@
-package costmodel
+package calibrate
 
 import (
 	"cmp"
@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"psim/costmodel/link"
+	"psim/internal/duration"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
@@ -26,20 +28,18 @@ type CollectiveTiming struct {
 	Guessed bool
 }
 
-// Limits of the fit: a number of ranks has at most so many ranges, protocols and
-// algorithms together, each of so many sizes; and differences below steady do
-// not speak for another range.
+// Limits of the fit, for each number of ranks.
 const (
-	mostRanges   = 3
-	leastInRange = 3
-	steady       = 0.001
-	mostTimings  = 250 // of a number of ranks: the fit's time grows with their cube
+	mostRanges   = 3     // protocols and algorithms together
+	leastInRange = 3     // sizes
+	steady       = 0.001 // relative differences below it do not speak for another range
+	mostTimings  = 250   // the fit's time grows with their cube
 )
 
 // FitLink fits a link to timings: a table for every kind of collective that was
-// timed, and for numbers of ranks that it has not what rest finds.
-func FitLink(timings []CollectiveTiming) (Link, error) {
-	var l Link
+// timed, and for numbers of ranks that it has not what extrapolate finds.
+func FitLink(timings []CollectiveTiming) (link.Link, error) {
+	var l link.Link
 	if len(timings) == 0 {
 		return l, errors.New("there is no timing to fit")
 	}
@@ -51,25 +51,25 @@ func FitLink(timings []CollectiveTiming) (Link, error) {
 	for _, table := range l.Tables() {
 		ranges, err := fitTable(table, timings)
 		if err != nil {
-			return Link{}, err
+			return link.Link{}, err
 		}
-		l.setTable(table.Kind, ranges)
+		l.SetTable(table.Kind, ranges)
 	}
-	return l.rest(), nil
+	return extrapolate(l), nil
 }
 
 // fitTable finds the ranges that price the collectives of one kind with the least
 // relative squares, for every number of ranks by itself. How many they are is
 // decided by the Bayesian information criterion (Schwarz 1978), so that a range
 // must be worth its three numbers.
-func fitTable(table CollectiveTable, timings []CollectiveTiming) ([]CollectiveRange, error) {
+func fitTable(table link.Table, timings []CollectiveTiming) ([]link.Range, error) {
 	byRanks := map[int][]CollectiveTiming{}
 	for _, t := range timings {
 		if t.Kind == table.Kind {
 			byRanks[t.Ranks] = append(byRanks[t.Ranks], t)
 		}
 	}
-	var ranges []CollectiveRange
+	var ranges []link.Range
 	for _, n := range slices.Sorted(maps.Keys(byRanks)) {
 		list := byRanks[n]
 		if len(list) > mostTimings {
@@ -84,13 +84,13 @@ func fitTable(table CollectiveTable, timings []CollectiveTiming) ([]CollectiveRa
 // A rangesTo is the best way to price the first timings by some ranges.
 type rangesTo struct {
 	squares float64
-	ranges  []CollectiveRange
+	ranges  []link.Range
 }
 
 // fitRanges fits the timings of one kind and number of ranks, by size.
-func fitRanges(list []CollectiveTiming) []CollectiveRange {
+func fitRanges(list []CollectiveTiming) []link.Range {
 	n := len(list)
-	best, least := []CollectiveRange(nil), math.Inf(1)
+	best, least := []link.Range(nil), math.Inf(1)
 	before := []rangesTo{0: {}} // by the number of timings that are priced
 	for k := 1; k <= mostRanges; k++ {
 		cuts := make([]rangesTo, n+1)
@@ -134,12 +134,12 @@ func extend(list []CollectiveTiming, before []rangesTo, first bool) rangesTo {
 // fitRange fits one range to timings of one kind and number of ranks, and returns
 // its relative squares. Where times show no influence of the bytes, those get so
 // little that it cannot be seen.
-func fitRange(list []CollectiveTiming) (CollectiveRange, float64) {
+func fitRange(list []CollectiveTiming) (link.Range, float64) {
 	var rows [][]float64
 	var times []float64
 	kind, n := list[0].Kind, float64(list[0].Ranks)
 	for _, t := range list {
-		rows, times = append(rows, []float64{1, float64(moves(kind)) * (n - 1) / n * float64(t.Bytes)}), append(times, t.Time.Seconds())
+		rows, times = append(rows, []float64{1, float64(link.Moves(kind)) * (n - 1) / n * float64(t.Bytes)}), append(times, t.Time.Seconds())
 	}
 	last := len(rows) - 1
 	per := leastSquares(rows, times, times)
@@ -147,13 +147,13 @@ func fitRange(list []CollectiveTiming) (CollectiveRange, float64) {
 		per = leastSquares(withoutCall(rows), times, times)
 	}
 	slope := max(per[1], steady*times[last]/max(1, rows[last][1]))
-	r := CollectiveRange{
+	r := link.Range{
 		Ranks: list[0].Ranks, From: units.Bytes(list[0].Bytes),
-		Call: units.Duration(seconds(significant(per[0]))), Bandwidth: units.Rate(significant(1 / slope)),
+		Call: units.Duration(duration.Seconds(significant(per[0]))), Bandwidth: units.Rate(significant(1 / slope)),
 	}
 	var squares float64
 	for _, t := range list {
-		off := float64(r.at(kind, t.Bytes))/float64(t.Time) - 1
+		off := float64(r.Time(kind, t.Bytes))/float64(t.Time) - 1
 		squares += off * off
 	}
 	return r, squares
@@ -176,14 +176,14 @@ func significant(x float64) float64 {
 	return r
 }
 
-// rest adds what prices numbers of ranks that the tables have not, by the table of
+// extrapolate adds what prices numbers of ranks that the tables have not, by the table of
 // all-reduces or else by the first that there is: a start-up of one call and the
 // steps of a ring is fitted to those of the table, and the bandwidth is that of the
 // most ranks. One transfer has the bandwidth of two ranks, if they were measured.
-func (l Link) rest() Link {
+func extrapolate(l link.Link) link.Link {
 	tables := l.Tables()
-	from := slices.IndexFunc(tables, func(t CollectiveTable) bool { return len(t.Ranges) > 0 })
-	steps, ranges := float64(moves(tables[from].Kind)), tables[from].Ranges
+	from := slices.IndexFunc(tables, func(t link.Table) bool { return len(t.Ranges) > 0 })
+	steps, ranges := float64(link.Moves(tables[from].Kind)), tables[from].Ranges
 	var rows [][]float64
 	var calls []float64
 	for i, r := range ranges {
@@ -199,6 +199,6 @@ func (l Link) rest() Link {
 	}
 	ones := slices.Repeat([]float64{1}, len(calls))
 	per := leastSquares(rows, calls, ones)
-	l.Call, l.Latency = units.Duration(seconds(significant(per[0]))), units.Duration(seconds(significant(per[1])))
+	l.Call, l.Latency = units.Duration(duration.Seconds(significant(per[0]))), units.Duration(duration.Seconds(significant(per[1])))
 	return l
 }

@@ -1,4 +1,4 @@
-package costmodel_test
+package calibrate_test
 
 import (
 	"testing"
@@ -17,12 +17,12 @@ func TestFitLink(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		call := rapid.Int64Range(10_000, 100_000).Draw(t, "call") / 1000 * 1000
 		slow := rapid.IntRange(10, 100).Draw(t, "GB/s")
-		made := []costmodel.CollectiveRange{
+		made := []link.Range{
 			{Ranks: 4, Call: units.Duration(call), Bandwidth: units.Rate(slow) * 1e9},
 			{Ranks: 4, From: 8 << 20, Call: units.Duration(2 * call), Bandwidth: units.Rate(4*slow) * 1e9},
 		}
 		kind := rapid.SampledFrom([]graph.Kind{graph.AllReduce, graph.AllGather, graph.ReduceScatter}).Draw(t, "kind")
-		found, err := costmodel.FitLink(append(timingsBy(kind, made[0], 1, 2, 3, 4, 5, 6, 7), timingsBy(kind, made[1], 20, 18, 15, 12, 10, 9, 8)...))
+		found, err := calibrate.FitLink(append(timingsBy(kind, made[0], 1, 2, 3, 4, 5, 6, 7), timingsBy(kind, made[1], 20, 18, 15, 12, 10, 9, 8)...))
 		require.NoError(t, err)
 		for _, table := range found.Tables() {
 			if table.Kind != kind {
@@ -37,19 +37,19 @@ func TestFitLink(t *testing.T) {
 			}
 		}
 	})
-	for _, bad := range [][]costmodel.CollectiveTiming{
+	for _, bad := range [][]calibrate.CollectiveTiming{
 		nil, {{graph.AllReduce, 1, 1, 1, 0, false}}, {{graph.AllReduce, 2, 0, 1, 0, false}}, {{graph.AllGather, 2, 1, 0, 0, false}}, {{graph.Send, 2, 1, 1, 0, false}},
 	} {
-		_, err := costmodel.FitLink(bad)
+		_, err := calibrate.FitLink(bad)
 		require.Error(t, err)
 	}
 }
 
 // timingsBy are the times that a range makes, of sizes in MiB.
-func timingsBy(k graph.Kind, r costmodel.CollectiveRange, sizes ...int64) (list []costmodel.CollectiveTiming) {
+func timingsBy(k graph.Kind, r link.Range, sizes ...int64) (list []calibrate.CollectiveTiming) {
 	r.From = 0
-	table := []costmodel.CollectiveRange{r}
-	l := costmodel.Link{Bandwidth: 1}
+	table := []link.Range{r}
+	l := link.Link{Bandwidth: 1}
 	switch k {
 	case graph.AllReduce:
 		l.AllReduce = table
@@ -59,7 +59,7 @@ func timingsBy(k graph.Kind, r costmodel.CollectiveRange, sizes ...int64) (list 
 		l.ReduceScatter = table
 	}
 	for _, mb := range sizes {
-		list = append(list, costmodel.CollectiveTiming{Kind: k, Ranks: r.Ranks, Bytes: mb << 20, Time: costmodel.CollectiveTime(k, l, r.Ranks, mb<<20)})
+		list = append(list, calibrate.CollectiveTiming{Kind: k, Ranks: r.Ranks, Bytes: mb << 20, Time: l.CollectiveTime(k, r.Ranks, mb<<20)})
 	}
 	return list
 }
@@ -67,16 +67,16 @@ func timingsBy(k graph.Kind, r costmodel.CollectiveRange, sizes ...int64) (list 
 // Numbers of ranks that were not measured go by all-reduces, of which a call has
 // 2(n−1) steps, and by all-gathers, with half as many, only where there are none.
 func TestFitLinkBeyondTables(t *testing.T) {
-	two := costmodel.CollectiveRange{Ranks: 2, Call: 12_000, Bandwidth: 6e9}
-	eight := costmodel.CollectiveRange{Ranks: 8, Call: 24_000, Bandwidth: 9e9}
-	of := func(k graph.Kind) []costmodel.CollectiveTiming {
+	two := link.Range{Ranks: 2, Call: 12_000, Bandwidth: 6e9}
+	eight := link.Range{Ranks: 8, Call: 24_000, Bandwidth: 9e9}
+	of := func(k graph.Kind) []calibrate.CollectiveTiming {
 		return append(timingsBy(k, two, 1, 2, 4), timingsBy(k, eight, 1, 2, 4)...)
 	}
 	for _, c := range []struct {
-		timings []costmodel.CollectiveTiming
+		timings []calibrate.CollectiveTiming
 		step    float64
 	}{{of(graph.AllReduce), 1000}, {of(graph.AllGather), 2000}, {append(of(graph.ReduceScatter), of(graph.AllReduce)...), 1000}} {
-		l, err := costmodel.FitLink(c.timings)
+		l, err := calibrate.FitLink(c.timings)
 		require.NoError(t, err)
 		require.InDelta(t, 10_000, float64(l.Call), 20)
 		require.InDelta(t, c.step, float64(l.Latency), 2)
@@ -90,17 +90,17 @@ func TestFitLinkBeyondTables(t *testing.T) {
 func TestFitLinkOfAnything(t *testing.T) {
 	kinds := []graph.Kind{graph.AllReduce, graph.AllGather, graph.ReduceScatter}
 	rapid.Check(t, func(t *rapid.T) {
-		list := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) costmodel.CollectiveTiming {
-			return costmodel.CollectiveTiming{
+		list := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) calibrate.CollectiveTiming {
+			return calibrate.CollectiveTiming{
 				Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Ranks: rapid.IntRange(2, 4).Draw(t, "n"), Bytes: rapid.Int64Range(1, 1<<40).Draw(t, "S"),
 				Time: time.Duration(rapid.Int64Range(1, 1e15).Draw(t, "t")),
 			}
 		}), 1, 12).Draw(t, "timings")
-		link, err := costmodel.FitLink(list)
+		link, err := calibrate.FitLink(list)
 		require.NoError(t, err)
 		require.Positive(t, link.Bandwidth)
 		for _, x := range list {
-			took, by := costmodel.CollectiveTime(x.Kind, link, x.Ranks, x.Bytes), costmodel.CollectiveAlgorithm(x.Kind, link, x.Ranks, x.Bytes)
+			took, by := link.CollectiveTime(x.Kind, x.Ranks, x.Bytes), costmodel.CollectiveAlgorithm(x.Kind, link, x.Ranks, x.Bytes)
 			require.Equal(t, "measured", by)
 			require.GreaterOrEqual(t, took, time.Duration(0))
 			require.Less(t, took, 1000*time.Hour*24)
@@ -110,10 +110,10 @@ func TestFitLinkOfAnything(t *testing.T) {
 
 // Repeated by mistake, a file would keep the fit busy for hours.
 func TestTooManyTimings(t *testing.T) {
-	list := make([]costmodel.CollectiveTiming, 501)
+	list := make([]calibrate.CollectiveTiming, 501)
 	for i := range list {
-		list[i] = costmodel.CollectiveTiming{Kind: graph.AllGather, Ranks: 2, Bytes: 1024, Time: time.Microsecond}
+		list[i] = calibrate.CollectiveTiming{Kind: graph.AllGather, Ranks: 2, Bytes: 1024, Time: time.Microsecond}
 	}
-	_, err := costmodel.FitLink(list)
+	_, err := calibrate.FitLink(list)
 	require.ErrorContains(t, err, "there are 501 times of all_gather over 2 ranks, more than the 250 that can be fitted")
 }

@@ -1,4 +1,4 @@
-package costmodel
+package calibrate
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"psim/costmodel/link"
 	"psim/schedules/graph"
 )
 
@@ -50,7 +51,7 @@ func printable(name string) string {
 
 // factor is busbw / algbw: how often the whole tensor passes the slowest link.
 func (t ncclTest) factor(ranks int) float64 {
-	return float64(moves(t.kind)) * float64(ranks-1) / float64(ranks)
+	return float64(link.Moves(t.kind)) * float64(ranks-1) / float64(ranks)
 }
 
 func (r ncclRow) reduces() bool { return r.redop != "" && r.redop != "none" }

@@ -1,6 +1,8 @@
-package costmodel
+package memory
 
-import "psim/schedules/graph"
+import (
+	"psim/schedules/graph"
+)
 
 // action is what a stage does for a microbatch.
 type action struct{ stage, microbatch int32 }
@@ -43,6 +45,3 @@ func versionsOf(g *graph.Graph) versions {
 	}
 	return v
 }
-
-// weights is the size of one version of a stage's parameters.
-func (w Workload) weights(stage int32) int64 { return w.Parameters(int(stage)) * w.state().Parameter }

@@ -1,4 +1,4 @@
-package costmodel_test
+package calibrate_test
 
 import (
 	"fmt"
@@ -52,14 +52,14 @@ func TestReadNCCLCollectives(t *testing.T) {
 		{8, "reduce_scatter_perf", "sum", 7. / 8, graph.ReduceScatter},
 		{2, "all_reduce_perf", "sum", 1, graph.AllReduce},
 	} {
-		want := []costmodel.CollectiveTiming{
+		want := []calibrate.CollectiveTiming{
 			{Kind: c.want, Ranks: c.ranks, Bytes: 64, Time: 9500}, {Kind: c.want, Ranks: c.ranks, Bytes: 256, Time: 9750},
 			{Kind: c.want, Ranks: c.ranks, Bytes: 1 << 20, Time: 25_000}, {Kind: c.want, Ranks: c.ranks, Bytes: 1 << 26, Time: 800_000},
 		}
 		for i := range want { // alltoall has the same numbers
 			want[i].Guessed = c.name == "" && c.want == graph.AllGather
 		}
-		list, err := costmodel.ReadNCCLTests("x", []byte(ncclRun(c.ranks, c.name, c.redop, c.factor)))
+		list, err := calibrate.ReadNCCLTests("x", []byte(ncclRun(c.ranks, c.name, c.redop, c.factor)))
 		require.NoError(t, err, c)
 		require.Equal(t, want, list, c)
 	}
@@ -70,18 +70,18 @@ func TestReadNCCLCollectives(t *testing.T) {
 func TestReadNCCLOperations(t *testing.T) {
 	old := strings.NewReplacer("  redop    root ", " ", "    none      -1", "").Replace(ncclRun(4, "", "none", 0.75))
 	require.NotContains(t, old, "redop")
-	list, err := costmodel.ReadNCCLTests("x", []byte(old))
+	list, err := calibrate.ReadNCCLTests("x", []byte(old))
 	require.NoError(t, err)
 	require.Equal(t, graph.AllGather, list[3].Kind)
 
 	gather := strings.NewReplacer(`"sum"`, `"none"`, "0.13", "0.06", "221.86", "110.93", "all_reduce_perf", "run").Replace(ncclJSON)
 	scatter := strings.NewReplacer("0.13", "0.06", "221.86", "110.93", `"out_of_place":{"time":7259.4`, `"redop":"sum","out_of_place":{"time":7259.4`, `"args"`, `"argv"`).Replace(ncclJSON)
-	list, err = costmodel.ReadNCCLTests("x", []byte(gather+scatter+ncclJSON))
+	list, err = calibrate.ReadNCCLTests("x", []byte(gather+scatter+ncclJSON))
 	require.NoError(t, err)
 	for i, kind := range []graph.Kind{graph.AllGather, graph.ReduceScatter, graph.AllReduce} {
 		guessed := kind == graph.AllGather
-		require.Equal(t, costmodel.CollectiveTiming{Kind: kind, Ranks: 4, Bytes: 1024, Time: 12_100, Guessed: guessed}, list[2*i])
-		require.Equal(t, costmodel.CollectiveTiming{Kind: kind, Ranks: 4, Bytes: 1 << 30, Time: 7_259_400, Guessed: guessed}, list[2*i+1])
+		require.Equal(t, calibrate.CollectiveTiming{Kind: kind, Ranks: 4, Bytes: 1024, Time: 12_100, Guessed: guessed}, list[2*i])
+		require.Equal(t, calibrate.CollectiveTiming{Kind: kind, Ranks: 4, Bytes: 1 << 30, Time: 7_259_400, Guessed: guessed}, list[2*i+1])
 	}
 }
 
@@ -89,7 +89,7 @@ func TestReadNCCLOperations(t *testing.T) {
 // programs print after a run is not read.
 func TestReadNCCLMixed(t *testing.T) {
 	text := ncclRun(4, "all_gather_perf", "none", 0.75) + "3.25 seconds, 9 errors\n" + ncclRun(2, "", "sum", 0.5) + ncclRun(8, "all_reduce_perf", "sum", 1.75)
-	list, err := costmodel.ReadNCCLTests("x", []byte(text))
+	list, err := calibrate.ReadNCCLTests("x", []byte(text))
 	require.NoError(t, err)
 	var kinds []graph.Kind
 	for _, r := range list {
@@ -101,9 +101,9 @@ func TestReadNCCLMixed(t *testing.T) {
 
 // Small bandwidths are enough where the factors are far apart.
 func TestReadNCCLSlow(t *testing.T) {
-	list, err := costmodel.ReadNCCLTests("x", []byte(ncclText(4, smallRow)))
+	list, err := calibrate.ReadNCCLTests("x", []byte(ncclText(4, smallRow)))
 	require.NoError(t, err)
-	require.Equal(t, []costmodel.CollectiveTiming{{Kind: graph.AllReduce, Ranks: 4, Bytes: 1024, Time: 12_100 * time.Nanosecond}}, list)
+	require.Equal(t, []calibrate.CollectiveTiming{{Kind: graph.AllReduce, Ranks: 4, Bytes: 1024, Time: 12_100 * time.Nanosecond}}, list)
 }
 
 func TestReadNCCLCollectivesErrors(t *testing.T) {
@@ -123,7 +123,7 @@ func TestReadNCCLCollectivesErrors(t *testing.T) {
 		{ncclText(4, ncclSized(1<<20, "sum", 25, 1.5), ncclSized(1<<26, "sum", 800, 0.75)), "x:12: busbw is 1.5 times algbw, where a reduce-scatter over 4 ranks has 0.75; is it another"},
 		{ncclText(4, ncclSized(1<<20, "sum", 25, 0.75), ncclSized(1<<26, "none", 800, 0.75)), "x:12: redop = sum, but other rows of the run are of an all-gather"},
 	} {
-		list, err := costmodel.ReadNCCLTests("x", []byte(c[0]))
+		list, err := calibrate.ReadNCCLTests("x", []byte(c[0]))
 		require.ErrorContains(t, err, c[1])
 		require.NotContains(t, err.Error(), "\n")
 		require.Empty(t, list)

@@ -1,4 +1,4 @@
-package costmodel_test
+package calibrate_test
 
 import (
 	"fmt"
@@ -34,31 +34,31 @@ const (
 )
 
 func TestReadNCCLTests(t *testing.T) {
-	want := []costmodel.CollectiveTiming{
+	want := []calibrate.CollectiveTiming{
 		{Kind: graph.AllReduce, Ranks: 4, Bytes: 1024, Time: 12_100 * time.Nanosecond}, {Kind: graph.AllReduce, Ranks: 4, Bytes: 1 << 30, Time: 7_259_400 * time.Nanosecond},
 	}
 	text := ncclText(4, smallRow, "node:1:2 [0] NCCL INFO something", largeRow)
-	list, err := costmodel.ReadNCCLTests("x", []byte(text))
+	list, err := calibrate.ReadNCCLTests("x", []byte(text))
 	require.NoError(t, err)
 	require.Equal(t, want, list)
 
 	for _, tag := range []string{"[1,0]<stdout>:", "[prterun-node1-4242@1,0]<stdout>: ", "0: ", "[0] "} { // Open MPI 4 and 5, srun -l, hydra
 		tagged := tag + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\r\n"+tag)
-		list, err = costmodel.ReadNCCLTests("x", []byte(tagged))
+		list, err = calibrate.ReadNCCLTests("x", []byte(tagged))
 		require.NoError(t, err)
 		require.Equal(t, want, list)
 	}
 	// A run that crashed before its first row does not count.
-	list, err = costmodel.ReadNCCLTests("x", []byte("\ufeff"+text[:strings.Index(text, "#\n#   ")]+text))
+	list, err = calibrate.ReadNCCLTests("x", []byte("\ufeff"+text[:strings.Index(text, "#\n#   ")]+text))
 	require.NoError(t, err)
 	require.Equal(t, want, list)
 
 	// Two runs in one file; sizes of 0 bytes are left out; old versions have no
 	// column for the root.
 	old := strings.NewReplacer("   root ", " ", "      -1 ", " ").Replace(ncclText(2, "           0             0     float     sum      -1     5.00    0.00    0.00      0", "     4194304       1048576     float     sum      -1    61.18   68.55   68.55      0"))
-	list, err = costmodel.ReadNCCLTests("x", []byte(text+old))
+	list, err = calibrate.ReadNCCLTests("x", []byte(text+old))
 	require.NoError(t, err)
-	require.Equal(t, append(want, costmodel.CollectiveTiming{Kind: graph.AllReduce, Ranks: 2, Bytes: 4 << 20, Time: 61_180}), list)
+	require.Equal(t, append(want, calibrate.CollectiveTiming{Kind: graph.AllReduce, Ranks: 2, Bytes: 4 << 20, Time: 61_180}), list)
 }
 
 // ncclJSON is a report as -J writes it: two processes of two GPUs.
@@ -70,9 +70,9 @@ const ncclJSON = `{"version":2,"args":["all_reduce_perf"],"config":{"nthreads":1
 ],"end_time":"x"}`
 
 func TestReadNCCLTestsJSON(t *testing.T) {
-	list, err := costmodel.ReadNCCLTests("x", []byte(" "+ncclJSON+"\n"+ncclJSON))
+	list, err := calibrate.ReadNCCLTests("x", []byte(" "+ncclJSON+"\n"+ncclJSON))
 	require.NoError(t, err)
-	want := []costmodel.CollectiveTiming{{Kind: graph.AllReduce, Ranks: 4, Bytes: 1024, Time: 12_100}, {Kind: graph.AllReduce, Ranks: 4, Bytes: 1 << 30, Time: 7_259_400}}
+	want := []calibrate.CollectiveTiming{{Kind: graph.AllReduce, Ranks: 4, Bytes: 1024, Time: 12_100}, {Kind: graph.AllReduce, Ranks: 4, Bytes: 1 << 30, Time: 7_259_400}}
 	require.Equal(t, append(want, want...), list)
 }
 
@@ -122,7 +122,7 @@ func TestReadNCCLTestsErrors(t *testing.T) {
 		{strings.Replace(ncclJSON, `"nthreads":1,"ngpus":2`, `"nthreads":1000000,"ngpus":1000000`, 1), "x: results[0]: 2000000000000 ranks are more than"},
 		{strings.Replace(ncclJSON, `"results":[`, `"results":[,`, 1), "x:2: is no JSON: invalid character"},
 	} {
-		list, err := costmodel.ReadNCCLTests("x", []byte(c[0]))
+		list, err := calibrate.ReadNCCLTests("x", []byte(c[0]))
 		require.ErrorContains(t, err, c[1])
 		require.NotContains(t, err.Error(), "\n")
 		require.Empty(t, list)
@@ -139,14 +139,14 @@ func FuzzReadNCCLTests(f *testing.F) {
 	f.Add([]byte(ncclJSON))
 	f.Add([]byte("{\"config\":{}}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		list, err := costmodel.ReadNCCLTests("x", data)
+		list, err := calibrate.ReadNCCLTests("x", data)
 		if err != nil {
 			require.True(t, strings.HasPrefix(err.Error(), "x:"), err.Error())
 			return
 		}
 		require.NotEmpty(t, list)
 		if len(list) < 50 {
-			_, err = costmodel.FitLink(list)
+			_, err = calibrate.FitLink(list)
 			require.NoError(t, err)
 		}
 	})

@@ -1,11 +1,13 @@
-package costmodel
+package calibrate
 
 import (
 	"errors"
 	"math"
 	"time"
 
+	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/internal/duration"
 	"psim/internal/units"
 )
 
@@ -37,9 +39,9 @@ const fitElement = 4
 
 // FitRoofline finds the constants that price the passes of layers with the
 // least squares, where a long pass may be off by more than a short one: the
-// square of a difference counts per second of the timing. An operation is bound by computing or by moving. With
-// that assumed of each (products compute, others move), times are linear in the
-// constants' reciprocals; with the constants found the assumption is made anew,
+// square of a difference counts per second of the timing. An operation is bound by
+// computing or by moving. With that assumed of each (products compute, others
+// move), times are linear in the constants' reciprocals; with the constants found the assumption is made anew,
 // until it stays. The launch is at most what calling a program took whose one
 // operation does nothing: what remains above that belongs to the work.
 func FitRoofline(timings []Timing, call time.Duration) (Constants, error) {
@@ -109,15 +111,22 @@ func fitOnce(timings []Timing, call time.Duration, computes func(o arch.Op, flop
 
 // constants turns reciprocals into rates.
 func constants(per []float64, timings []Timing) Constants {
-	c := Constants{FLOPS: units.FLOPS(reciprocal(per[0])), Bandwidth: units.Rate(reciprocal(per[1])), Launch: units.Duration(seconds(per[2]))}
+	c := Constants{FLOPS: units.FLOPS(reciprocal(per[0])), Bandwidth: units.Rate(reciprocal(per[1])), Launch: units.Duration(duration.Seconds(per[2]))}
 	if c.FLOPS == 0 {
 		c.Error = math.Inf(1)
 		return c
 	}
-	compute := Compute{flops: float64(c.FLOPS), bandwidth: float64(c.Bandwidth), launch: time.Duration(c.Launch), element: fitElement}
+	compute, err := costmodel.NewCompute(costmodel.Device{
+		Peak: costmodel.Peak{FP32: c.FLOPS}, MemoryBandwidth: c.Bandwidth, Launch: c.Launch,
+		Efficiency: costmodel.Efficiency{FP32: 1, Memory: 1},
+	}, arch.Training{})
+	if err != nil { // a rate without bounds
+		c.Error = math.Inf(1)
+		return c
+	}
 	var off, whole float64
 	for _, t := range timings {
-		price := compute.roofline(t.Layer.Ops, t.Pass, t.Samples)
+		price := compute.Layer(t.Layer, t.Pass, t.Samples)
 		off, whole = off+math.Abs(float64(price-t.Time)), whole+float64(t.Time)
 	}
 	c.Error = off / whole
@@ -153,5 +162,5 @@ func FitTransfers(list []Transfer) (perPiece units.Duration, rate units.Rate) {
 		return 0, 0
 	}
 	per := leastSquares(rows, times, times)
-	return units.Duration(seconds(per[0])), units.Rate(reciprocal(per[1]))
+	return units.Duration(duration.Seconds(per[0])), units.Rate(reciprocal(per[1]))
 }
