@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"psim/costmodel"
+	"psim/costmodel/memory"
+	"psim/costmodel/stages"
 	"psim/internal/units"
 	"psim/schedules"
 	"psim/schedules/graph"
@@ -57,7 +59,7 @@ func (c *Config) checkAuto(stageRank []int32) error {
 		return fmt.Errorf("synchronous = true: %s searches for an order without barriers; set it to false", name)
 	case c.Parallel.Zero == 3:
 		return fmt.Errorf("name = %q: parallel.zero = 3 makes stages of layers on one rank; use ddp", name)
-	case stageRank != nil && !slices.Equal(stageRank, own.Placement(c.shape(own, 1))):
+	case stageRank != nil && !slices.Equal(stageRank, own.Placement(c.shape(own, 1)).First):
 		needs := "one stage per rank, stage s on rank s"
 		if name == autoVName {
 			needs = "two stages per rank, in a V"
@@ -115,26 +117,30 @@ func (c *Config) searchTimes(ctx context.Context, shape graph.Shape, stageRank [
 // searchModel finds the order for a network on a machine, under the memory that
 // persistent state leaves. What the search does not count, the room for messages
 // that wait, it keeps free: reserve bytes on each rank of a replica.
-func (c *Config) searchModel(ctx context.Context, shape graph.Shape, w *costmodel.Workload, m costmodel.Machine, reserve []int64) (*search.Result, error) {
-	if err := c.checkAuto(w.StageRank); err != nil {
+func (c *Config) searchModel(ctx context.Context, shape graph.Shape, w *stages.Workload, m costmodel.Machine, reserve []int64) (*search.Result, error) {
+	if err := c.checkAuto(w.Placement.First); err != nil {
 		return nil, c.orderProblem(err)
 	}
+	alone := *w // the search counts no sums over replicas
+	alone.Replicas = 1
+	planned := alone.Plan()
 	g, err := wiring.Pipeline{
-		Name: c.Schedule.Name, Shape: shape, StageRank: w.StageRank, Order: search.Split(shape.Ranks, shape.Microbatches, c.folded()),
-		Samples: w.Samples, Boundaries: w.Boundaries(),
+		Name: c.Schedule.Name, Shape: shape, Placement: w.Placement, Order: search.Split(shape.Ranks, shape.Microbatches, c.folded()),
+		Samples: w.Samples, Boundaries: planned.Boundaries(),
 	}.Graph()
 	if err != nil {
 		return nil, c.problem("schedule", err)
 	}
-	costs, err := w.Costs(m, g)
+	costs, err := costmodel.StepCosts(m, planned, g)
 	if err != nil {
 		return nil, c.problem("machine", err)
 	}
 	in := search.FromCosts(shape.Ranks, shape.Microbatches, c.folded(), costs)
 	in.Latency = boundaryTimes(g, costs)
 	if m.Device.Memory > 0 {
+		persistent := memory.Persistent(w.Plan(), g.Ranks())
 		for r := range shape.Ranks {
-			in.Limit = append(in.Limit, m.Device.Usable()-costs.Persistent[r])
+			in.Limit = append(in.Limit, m.Device.Usable()-persistent[r])
 			if reserve != nil {
 				in.Limit[r] -= reserve[r]
 			}
@@ -152,7 +158,7 @@ func (c *Config) searchModel(ctx context.Context, shape graph.Shape, w *costmode
 
 // boundaryTimes is how long the slowest message over every stage boundary takes.
 func boundaryTimes(g *graph.Graph, costs graph.Costs) []time.Duration {
-	times := make([]time.Duration, len(g.StageRank)-1)
+	times := make([]time.Duration, g.Placement.Stages()-1)
 	for i := range g.Tasks {
 		t := &g.Tasks[i]
 		if !t.Kind.Message() {

@@ -55,7 +55,7 @@ func TestAutoVTimes(t *testing.T) {
 	require.Equal(t, plan.Search.Span, plan.Search.LowerBound)
 	require.Zero(t, s.Bubble.Span)
 	require.Equal(t, "auto-v", plan.Graph.Name)
-	require.Equal(t, []int32{0, 1, 2, 2, 1, 0}, plan.Graph.StageRank)
+	require.Equal(t, []int32{0, 1, 2, 2, 1, 0}, plan.Graph.Placement.First)
 	require.Equal(t, 2, plan.Graph.Shape.Virtual)
 
 	less, s := run(t, parse(t, searched, "schedule.name=auto-v"))

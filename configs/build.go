@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"psim/costmodel"
+	"psim/costmodel/stages"
 	"psim/internal/nearest"
 	"psim/schedules"
 	"psim/schedules/collective"
@@ -30,8 +31,8 @@ type Plan struct {
 	// unknown.
 	Capacity []int64
 	Warnings []string
-	// Workload is nil unless the experiment has a [model].
-	Workload *costmodel.Workload
+	// Workload is the plan of its stages, nil unless the experiment has a [model].
+	Workload *stages.Plan
 	Machine  costmodel.Machine
 	// Search is what was found where schedule.name is "auto" or "auto-v"; else nil.
 	Search *search.Result
@@ -122,7 +123,7 @@ func (c *Config) pipeline(s schedules.Schedule, shape graph.Shape, stageRank []i
 	if err != nil {
 		return wiring.Pipeline{}, nil, err
 	}
-	return wiring.Pipeline{Name: s.Name, Shape: shape, StageRank: stageRank, Order: found.Order}, found, nil
+	return wiring.Pipeline{Name: s.Name, Shape: shape, Placement: graph.Placement{First: stageRank}, Order: found.Order}, found, nil
 }
 
 // buildTimes prices by [times].
@@ -145,7 +146,7 @@ func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule) (*
 		return nil, c.problem("schedule", err)
 	}
 	if stageRank == nil {
-		stageRank = schedule.Placement(shape)
+		stageRank = schedule.Placement(shape).First
 	}
 	pipeline, found, err := c.pipeline(schedule, shape, stageRank, func() (*search.Result, error) {
 		return c.searchTimes(ctx, shape, stageRank)

@@ -10,6 +10,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"psim/costmodel"
+	"psim/costmodel/link"
 )
 
 //go:embed *.toml catalog/*.toml
@@ -57,7 +58,7 @@ var Catalog = sync.OnceValue(func() costmodel.Catalog {
 		d.Name = name
 		c.Devices = append(c.Devices, d)
 	}
-	links := map[string]costmodel.Link{}
+	links := map[string]link.Link{}
 	for _, name := range loadCatalog("catalog/links.toml", &links) {
 		l := links[name]
 		l.Name = name

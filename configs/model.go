@@ -9,6 +9,7 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/stages"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/partition"
@@ -22,27 +23,26 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 		return nil, err
 	}
 	shape := c.shape(schedule, len(w.Samples))
-	pipeline, found, err := c.pipeline(schedule, shape, w.StageRank, func() (*search.Result, error) {
+	pipeline, found, err := c.pipeline(schedule, shape, w.Placement.First, func() (*search.Result, error) {
 		return c.searchModel(ctx, shape, w, machine, reserve)
 	})
 	if err != nil {
 		return nil, err
 	}
-	sync := w.Sync(int64(c.Parallel.Bucket), c.Parallel.Overlap)
-	sync.NoReduceScatter = c.Parallel.Collectives == "gloo"
-	pipeline.Samples, pipeline.Boundaries, pipeline.Sync, pipeline.Tied = w.Samples, w.Boundaries(), sync, w.Tied()
+	planned := w.Plan()
+	pipeline.Samples, pipeline.Boundaries, pipeline.Sync, pipeline.Tied = w.Samples, planned.Boundaries(), planned.Sync(), planned.TiedSums()
 	pipeline.Optimizer, pipeline.Synchronous = true, c.Schedule.Synchronous
 	pipeline.WholeLast = c.Schedule.WholeLast
 	g, err := pipeline.Graph()
 	if err != nil {
 		return nil, c.problem("schedule", err)
 	}
-	costs, err := w.Costs(machine, g)
+	costs, err := costmodel.StepCosts(machine, planned, g)
 	if err != nil {
 		return nil, c.problem("machine", err)
 	}
-	plan := &Plan{Graph: g, Costs: costs, Workload: w, Machine: machine, Samples: sum(w.Samples) * int64(c.Parallel.Data), Search: found}
-	plan.Warnings = slices.Concat(c.changes, c.joined(machine), c.wideKernels(), unmeasured(w, machine.Device), unusedRanges(machine, g.Ranks()))
+	plan := &Plan{Graph: g, Costs: costs, Workload: planned, Machine: machine, Samples: sum(w.Samples) * int64(c.Parallel.Data), Search: found}
+	plan.Warnings = slices.Concat(c.changes, c.joined(machine), c.wideKernels(), unmeasured(planned, machine.Device), unusedRanges(machine, g.Ranks()))
 	if tokens := w.Network.TokensPerSample; tokens > 1 {
 		plan.Tokens = plan.Samples * int64(tokens)
 	}
@@ -63,7 +63,7 @@ func (c *Config) wideKernels() []string {
 
 // workload is the network, cut into stages and microbatches, and the machine
 // that it is trained on.
-func (c *Config) workload(schedule schedules.Schedule) (*costmodel.Workload, costmodel.Machine, error) {
+func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmodel.Machine, error) {
 	var machine costmodel.Machine
 	network, err := c.network()
 	if err != nil {
@@ -80,8 +80,9 @@ func (c *Config) workload(schedule schedules.Schedule) (*costmodel.Workload, cos
 	if _, err := machine.Compute(c.Train); err != nil {
 		return nil, machine, c.problem("train", err)
 	}
-	w := &costmodel.Workload{
+	w := &stages.Workload{
 		Network: network, Training: c.Train, Samples: samples, Replicas: c.Parallel.Data, Zero: c.Parallel.Zero,
+		Bucket: int64(c.Parallel.Bucket), Overlap: c.Parallel.Overlap, NoReduceScatter: c.Parallel.Collectives == "gloo",
 		WholeLast: c.Schedule.WholeLast,
 	}
 	if err := w.Validate(); err != nil {
@@ -103,7 +104,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*costmodel.Workload, cos
 
 // layerByLayer makes a stage of every layer, all on one rank: the units of
 // ZeRO 3.
-func (c *Config) layerByLayer(w *costmodel.Workload) error {
+func (c *Config) layerByLayer(w *stages.Workload) error {
 	for _, key := range []string{"partition", "placement"} {
 		if c.Defined("schedule." + key) {
 			return fmt.Errorf("%s: parallel.zero = 3 makes a unit of every layer by itself, on every rank; remove %s", key, key)
@@ -112,12 +113,12 @@ func (c *Config) layerByLayer(w *costmodel.Workload) error {
 	for range w.Network.Layers {
 		w.Layers = append(w.Layers, 1)
 	}
-	w.StageRank = make([]int32, len(w.Layers))
+	w.Placement.First = make([]int32, len(w.Layers))
 	return nil
 }
 
 // partition cuts the network into stages and places them.
-func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine, schedule schedules.Schedule) error {
+func (c *Config) partition(w *stages.Workload, m costmodel.Machine, schedule schedules.Schedule) error {
 	ranks, n := c.Schedule.Stages, len(w.Network.Layers)
 	if ranks > n {
 		return fmt.Errorf("stages = %d: %s has %d layers, and every stage needs at least one (%s)", ranks, w.Network.Name, n, layerNames(w.Network))
@@ -126,7 +127,8 @@ func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine, schedule 
 	if err := schedule.Check(shape); err != nil {
 		return err
 	}
-	if schedule.SecondPlacement(shape) != nil && c.Parallel.Zero > 0 {
+	own := schedule.Placement(shape)
+	if own.Second != nil && c.Parallel.Zero > 0 {
 		return fmt.Errorf("name = %q: holds every stage twice, which is not modelled with parallel.zero = %d; set it to 0", schedule.Name, c.Parallel.Zero)
 	}
 	stageRank, err := c.placement(ranks)
@@ -134,10 +136,10 @@ func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine, schedule 
 		return err
 	}
 	if stageRank == nil {
-		stageRank = schedule.Placement(shape)
+		stageRank = own.First
 	}
-	if own := len(stageRank); own > n {
-		return fmt.Errorf("virtual_stages = %d: %d stages in all, but %s has %d layers, and every stage needs at least one (%s)", c.Schedule.VirtualStages, own, w.Network.Name, n, layerNames(w.Network))
+	if len(stageRank) > n {
+		return fmt.Errorf("virtual_stages = %d: %d stages in all, but %s has %d layers, and every stage needs at least one (%s)", c.Schedule.VirtualStages, len(stageRank), w.Network.Name, n, layerNames(w.Network))
 	}
 	by := c.Schedule.Partition
 	switch {
@@ -157,7 +159,8 @@ func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine, schedule 
 		}
 		w.Layers, err = partition.Balanced(costs, len(stageRank))
 	}
-	w.StageRank, w.SecondRank = stageRank, schedule.SecondPlacement(shape)
+	w.Placement = own
+	w.Placement.First = stageRank
 	if err != nil {
 		key := "stages"
 		if c.Defined("schedule.partition") {
@@ -172,7 +175,7 @@ func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine, schedule 
 func coursePartition(n arch.Network, ranks int) ([]int, []int32, error) {
 	if strings.HasPrefix(n.Name, "vgg16-pipeline") {
 		layers, err := arch.VGG16Split(ranks)
-		return layers, graph.OneStagePerRank(ranks), err
+		return layers, graph.InOrder(ranks).First, err
 	}
 	if !strings.HasPrefix(n.Name, "gpt2") {
 		return nil, nil, fmt.Errorf(`"course" is known for gpt2 and vgg16-pipeline, not for %s`, n.Name)
@@ -187,7 +190,7 @@ func coursePartition(n arch.Network, ranks int) ([]int, []int32, error) {
 
 // layerCosts is the time of every layer, forward and backward, for the first
 // microbatch.
-func layerCosts(w costmodel.Workload, m costmodel.Machine) ([]float64, error) {
+func layerCosts(w stages.Workload, m costmodel.Machine) ([]float64, error) {
 	compute, err := m.Compute(w.Training)
 	if err != nil {
 		return nil, err

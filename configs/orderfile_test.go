@@ -117,7 +117,7 @@ func TestOrderFileExecutable(t *testing.T) {
 func TestVirtualStages(t *testing.T) {
 	sets := []string{"schedule.name=interleaved-1f1b", "schedule.virtual_stages=2"}
 	plan, s := run(t, parse(t, small, sets...))
-	require.Equal(t, []int32{0, 1, 0, 1}, plan.Graph.StageRank)
+	require.Equal(t, []int32{0, 1, 0, 1}, plan.Graph.Placement.First)
 	require.EqualValues(t, (4*2+1)*30e6, s.Makespan)
 	plan, _ = run(t, parse(t, small, append(sets, `times.forward=["1ms","2ms","3ms","4ms"]`)...))
 	for i := range plan.Graph.Tasks {
@@ -136,7 +136,7 @@ func TestVirtualStages(t *testing.T) {
 
 	plan, _ = run(t, parse(t, network, append(sets, "schedule.virtual_stages=3")...))
 	require.Len(t, plan.Workload.Layers, 6)
-	require.Equal(t, plan.Graph.StageRank, plan.Workload.StageRank)
+	require.Equal(t, plan.Graph.Placement.First, plan.Workload.Placement.First)
 	err = failure(configs.Parse("x.toml", []byte(network), append(sets, "schedule.virtual_stages=4")...))
 	require.ErrorContains(t, err, "schedule.virtual_stages = 4: 8 stages in all, but gpt-4x64 has 7 layers")
 	err = failure(configs.Parse("x.toml", []byte(small), append(sets, "schedule.virtual_stages=2000000000")...))

@@ -117,7 +117,7 @@ type slicePrices struct {
 // newPassPrices prices every stage for every distinct size of microbatch. It refuses
 // times that are cut off at the longest that can be added.
 func newPassPrices(c Compute, p *stages.Plan, g *graph.Graph) (*passPrices, error) {
-	list := &passPrices{plan: p, sliced: stages.SlicedIn(g), copyOf: g.CopyOf, slices: make([]slicePrices, len(p.Stages)+len(g.SecondRank))}
+	list := &passPrices{plan: p, sliced: stages.SlicedIn(g), copyOf: g.Placement.Copy, slices: make([]slicePrices, len(p.Stages)+len(g.Placement.Second))}
 	for s := range p.Stages {
 		var prices []price
 		for _, n := range p.Sizes {

@@ -128,7 +128,7 @@ func (p *passes) add(c Compute, l arch.Layer, t arch.Training, samples int64) {
 func received(c Compute, p *stages.Plan, stage, neighbour int, samples int64) graph.Inner {
 	boundary := min(stage, neighbour)
 	parts := p.Network.Group.Parts()
-	if parts == 1 || boundary < 0 || boundary+1 == len(p.Stages) || p.StageRank[stage] == p.StageRank[neighbour] {
+	if parts == 1 || boundary < 0 || boundary+1 == len(p.Stages) || p.Placement.Together(stage, neighbour) {
 		return graph.Inner{}
 	}
 	bytes := p.Activations(boundary, samples)

@@ -22,7 +22,7 @@ type Compute struct {
 	measured  curves
 	updates   []MeasuredUpdate
 	link      link.Link // among the devices of a rank
-	devices   int  // of a rank
+	devices   int       // of a rank
 }
 
 // NewCompute prices operations on d for a training precision. It fails where

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/stages"
 	"psim/exec"
 	"psim/exec/programs"
 	"psim/schedules"
@@ -54,21 +54,20 @@ func (m mode) shape(samples []int) graph.Shape {
 }
 
 // workload is what a configuration makes of a network.
-func (m mode) workload(t testing.TB, n arch.Network, samples []int) costmodel.Workload {
+func (m mode) workload(t testing.TB, n arch.Network, samples []int) stages.Workload {
 	s, err := schedules.Find(m.schedule)
 	require.NoError(t, err)
-	w := costmodel.Workload{Network: n, Training: training, Replicas: m.replicas, PerLayer: m.perLayer, StageRank: s.Placement(m.shape(samples))}
-	w.SecondRank = s.SecondPlacement(m.shape(samples))
-	if w.Layers, err = partition.Equal(len(n.Layers), len(w.StageRank)); m.course {
+	w := stages.Workload{Network: n, Training: training, Replicas: m.replicas, PerLayer: m.perLayer, Bucket: m.bucket, Overlap: m.overlap, NoReduceScatter: m.gloo, Placement: s.Placement(m.shape(samples))}
+	if w.Layers, err = partition.Equal(len(n.Layers), len(w.Placement.First)); m.course {
 		var ranks []int
 		w.Layers, ranks, err = arch.GPT2CoursePlacement(n, m.ranks)
-		w.StageRank = nil
+		w.Placement.First = nil
 		for _, r := range ranks {
-			w.StageRank = append(w.StageRank, int32(r))
+			w.Placement.First = append(w.Placement.First, int32(r))
 		}
 	}
 	if m.sharded {
-		w.Zero, w.Layers, w.StageRank = 3, slices.Repeat([]int{1}, len(n.Layers)), make([]int32, len(n.Layers))
+		w.Zero, w.Layers, w.Placement.First = 3, slices.Repeat([]int{1}, len(n.Layers)), make([]int32, len(n.Layers))
 	}
 	require.NoError(t, err)
 	for _, n := range samples {
@@ -86,10 +85,11 @@ func (m mode) job(t testing.TB, n arch.Network, samples []int) exec.Job {
 	shape := m.shape(samples)
 	s, err := schedules.Find(m.schedule)
 	require.NoError(t, err)
-	p, err := s.Pipeline(shape, w.StageRank)
+	p, err := s.Pipeline(shape, w.Placement.First)
 	require.NoError(t, err)
-	p.Samples, p.Boundaries, p.Sync, p.Tied = w.Samples, w.Boundaries(), w.Sync(m.bucket, m.overlap), w.Tied()
-	p.Sync.NoReduceScatter, p.Optimizer, p.Synchronous = m.gloo, true, m.synchronous
+	plan := w.Plan()
+	p.Samples, p.Boundaries, p.Sync, p.Tied = w.Samples, plan.Boundaries(), plan.Sync(), plan.TiedSums()
+	p.Optimizer, p.Synchronous = true, m.synchronous
 	p.Pairs = m.pairs
 	g, err := p.Graph()
 	require.NoError(t, err)

@@ -13,7 +13,7 @@ func (t *Trainer) For(job Job) (*Trainer, error) {
 	if err := job.check(len(t.devices)); err != nil {
 		return nil, err
 	}
-	same := slices.Equal(job.Layers, t.job.Layers) && slices.Equal(job.Graph.StageRank, t.job.Graph.StageRank) && slices.Equal(job.Graph.SecondRank, t.job.Graph.SecondRank) &&
+	same := slices.Equal(job.Layers, t.job.Layers) && job.Graph.Placement.Equal(t.job.Graph.Placement) &&
 		job.Graph.Shape.Replicas == t.job.Graph.Shape.Replicas && len(job.Network.Layers) == len(t.job.Network.Layers)
 	if !same {
 		return nil, errors.New("another job of a trainer must split the same network in the same way")

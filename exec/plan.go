@@ -131,7 +131,7 @@ func firstBucket(tensors []arch.Tensor, bucketOf map[string]int) (first int, ok 
 // findTied matches every all-reduce over stages with its tensor: both come in
 // the order of the stages that use them.
 func (p *plan) findTied(j Job) error {
-	if j.Graph.SecondRank != nil {
+	if j.Graph.Placement.Second != nil {
 		return p.findCopies(j)
 	}
 	var names []string // tied over ranks
@@ -139,9 +139,9 @@ func (p *plan) findTied(j Job) error {
 	for s := range j.Layers {
 		for _, l := range j.split().Stage(s) {
 			for _, t := range l.Tied {
-				if owner := j.split().Owner(t.Name); owner >= 0 && j.Graph.StageRank[owner] != j.Graph.StageRank[s] {
+				if owner := j.split().Owner(t.Name); owner >= 0 && !j.Graph.Placement.Together(owner, s) {
 					names = append(names, t.Name)
-					ranks[t.Name] = []int32{j.Graph.StageRank[owner], j.Graph.StageRank[s]}
+					ranks[t.Name] = []int32{j.Graph.Placement.First[owner], j.Graph.Placement.First[s]}
 				}
 			}
 		}
@@ -180,7 +180,7 @@ func (p *plan) findCopies(j Job) error {
 			continue
 		}
 		for s := range j.Layers {
-			if !j.Graph.Holds(t.Rank%int32(j.Graph.Shape.Ranks), int32(s)) {
+			if !j.Graph.Placement.Holds(t.Rank%int32(j.Graph.Shape.Ranks), int32(s)) {
 				continue
 			}
 			for _, x := range j.split().Completed(s) {

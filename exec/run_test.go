@@ -31,7 +31,7 @@ func wired(t require.TestingT, name string, shape graph.Shape) *graph.Graph {
 	require.NoError(t, err)
 	whole, err := s.Pipeline(shape, nil)
 	require.NoError(t, err)
-	for range whole.StageRank {
+	for range whole.Placement.First {
 		whole.Sync.Buckets = append(whole.Sync.Buckets, []int64{8, 4})
 	}
 	whole.Optimizer = true
@@ -180,7 +180,7 @@ func TestCancelled(t *testing.T) {
 
 // A deadlock is found and shows the head of every stream.
 func TestDeadlock(t *testing.T) {
-	g := &graph.Graph{Shape: graph.Shape{Ranks: 2, Virtual: 1, Microbatches: 2, Replicas: 1}, StageRank: []int32{0, 1}}
+	g := &graph.Graph{Shape: graph.Shape{Ranks: 2, Virtual: 1, Microbatches: 2, Replicas: 1}, Placement: graph.Placement{First: []int32{0, 1}}}
 	a, b := g.AddStream(0, "compute"), g.AddStream(1, "compute")
 	task := func(k graph.Kind, rank, stream, microbatch int32) graph.Task {
 		return graph.Task{Kind: k, Rank: rank, Stream: stream, Stage: rank, Microbatch: microbatch, Peer: graph.None}

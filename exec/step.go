@@ -180,5 +180,5 @@ func (s *step) send(from, to **programs.Tensor, t graph.Task) error {
 // sameRank reports whether two stages share a device, so that no message
 // passes between them.
 func (s *step) sameRank(a, b int32) bool {
-	return s.job.Graph.StageRank[a] == s.job.Graph.StageRank[b]
+	return s.job.Graph.Placement.Together(int(a), int(b))
 }

@@ -87,8 +87,8 @@ func (j Job) check(devices int) error {
 	switch {
 	case g.Ranks() != devices:
 		return fmt.Errorf("%d devices for a graph of %d ranks", devices, g.Ranks())
-	case len(j.Layers) != len(g.StageRank):
-		return fmt.Errorf("a split into %d stages for a graph of %d", len(j.Layers), len(g.StageRank))
+	case len(j.Layers) != g.Placement.Stages():
+		return fmt.Errorf("a split into %d stages for a graph of %d", len(j.Layers), g.Placement.Stages())
 	case layers != len(j.Network.Layers):
 		return fmt.Errorf("a split of %d layers for a network of %d", layers, len(j.Network.Layers))
 	case len(j.Samples) != g.Shape.Microbatches:
@@ -99,7 +99,7 @@ func (j Job) check(devices int) error {
 
 // split is the network as it is cut and placed.
 func (j Job) split() arch.Split {
-	return arch.Split{Network: j.Network, Layers: j.Layers, Ranks: graph.Homes(j.Graph.StageRank, j.Graph.SecondRank)}
+	return arch.Split{Network: j.Network, Layers: j.Layers, Ranks: j.Graph.Placement.LowestRanks()}
 }
 
 // newMember makes a rank without its parameters.
@@ -113,7 +113,7 @@ func (t *Trainer) newMember(rank int) (*member, error) {
 		}
 	}
 	for s := range t.job.Layers {
-		if !t.job.Graph.Holds(int32(rank%t.job.Graph.Shape.Ranks), int32(s)) {
+		if !t.job.Graph.Placement.Holds(int32(rank%t.job.Graph.Shape.Ranks), int32(s)) {
 			continue
 		}
 		m.stages[s] = &stage{member: m}

@@ -40,7 +40,7 @@ func TestCompare(t *testing.T) {
 //	B  .FFFF..BBBBO     ready at 0 and at 6: dispatch 2, waiting 1
 func TestCompareByHand(t *testing.T) {
 	trace := func(spans ...graph.Span) *graph.Trace {
-		g := &graph.Graph{Name: "1f1b", Shape: graph.Shape{Ranks: 1, Microbatches: 1}, StageRank: []int32{0}}
+		g := &graph.Graph{Name: "1f1b", Shape: graph.Shape{Ranks: 1, Microbatches: 1}, Placement: graph.Placement{First: []int32{0}}}
 		s := g.AddStream(0, "compute")
 		for i, k := range []graph.Kind{graph.Forward, graph.Backward, graph.Optimizer} {
 			g.Add(graph.Task{Kind: k, Stream: s, Peer: graph.None})

@@ -56,7 +56,7 @@ func TestTraceCSVForeign(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, `a, "b"`, trace.Graph.Streams[0].Name)
 	require.Equal(t, [][]int32{{0}}, trace.Graph.Groups)
-	require.Equal(t, []int32{0, 1}, trace.Graph.StageRank)
+	require.Equal(t, []int32{0, 1}, trace.Graph.Placement.First)
 	graph.Summarize(trace)
 }
 

@@ -97,9 +97,9 @@ func gcd(a, b time.Duration) time.Duration {
 
 // secondStages marks the second, fourth… stage of every rank.
 func secondStages(g *graph.Graph) []bool {
-	second := make([]bool, len(g.StageRank))
+	second := make([]bool, g.Placement.Stages())
 	held := map[int32]int{}
-	for s, r := range g.StageRank {
+	for s, r := range g.Placement.First {
 		second[s] = held[r]%2 == 1
 		held[r]++
 	}

@@ -132,7 +132,7 @@ func split(t testing.TB) *graph.Trace {
 	require.NoError(t, err)
 	return runPipeline(t, wiring.Pipeline{
 		Name: "zbv", Shape: graph.Shape{Ranks: 2, Microbatches: 2, Virtual: 2},
-		StageRank: []int32{0, 1, 1, 0}, Order: o,
+		Placement: graph.Placement{First: []int32{0, 1, 1, 0}}, Order: o,
 	}, times{f: 10 * ms, i: 10 * ms, w: 10 * ms, activation: 1e9, resident: 3e9})
 }
 

@@ -27,7 +27,7 @@ func newTones(g *graph.Graph) *tones {
 		if !task.Kind.Compute() {
 			continue
 		}
-		held, stage := t.held[task.Rank], g.CopyOf(task.Stage, task.Microbatch)
+		held, stage := t.held[task.Rank], g.Placement.Copy(task.Stage, task.Microbatch)
 		if at, known := slices.BinarySearch(held, stage); !known {
 			t.held[task.Rank] = slices.Insert(held, at, stage)
 			if most = max(most, len(held)+1); most > maxTones {
@@ -47,12 +47,12 @@ func (t *tones) of(task *graph.Task) float64 {
 		return 0
 	}
 	held := t.held[task.Rank]
-	return float64(slices.Index(held, t.graph.CopyOf(task.Stage, task.Microbatch))) / float64(len(held)-1)
+	return float64(slices.Index(held, t.graph.Placement.Copy(task.Stage, task.Microbatch))) / float64(len(held)-1)
 }
 
 // legend says what lighter colours mean.
 func (t *tones) legend() string {
-	if t.graph.SecondRank != nil {
+	if t.graph.Placement.Second != nil {
 		return "lighter: second direction"
 	}
 	return "lighter: later stages of a rank"

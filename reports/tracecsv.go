@@ -213,9 +213,9 @@ func (b *traceBuilder) checkStreams() error {
 func (b *traceBuilder) finish() {
 	g, h := b.trace.Graph, b.highest
 	g.Shape = graph.Shape{Ranks: int(h.rank) + 1, Virtual: 1, Microbatches: int(h.microbatch) + 1, Replicas: 1}
-	g.StageRank = make([]int32, h.stage+1)
+	g.Placement.First = make([]int32, h.stage+1)
 	for s, r := range b.stageRank {
-		g.StageRank[s] = r
+		g.Placement.First[s] = r
 	}
 	b.connectGroups()
 }

@@ -45,11 +45,9 @@ type Schedule struct {
 	// backward updates its stage (see Pipeline).
 	SerialBackward, Stashing bool
 
-	order func(graph.Shape, []int32) order.Order
+	order func(s graph.Shape, stageRank []int32) order.Order
 	// place puts stages on ranks; nil is stage s on rank s.
-	place func(graph.Shape) []int32
-	// second puts second copies of all stages on ranks; nil is none.
-	second func(graph.Shape) []int32
+	place func(graph.Shape) graph.Placement
 	// legal reports a shape that the schedule cannot serve; nil is none.
 	legal func(graph.Shape) error
 }
@@ -185,7 +183,7 @@ func Catalog() []Schedule {
 				"over two ranks.",
 			Bubble: "(P/2-1)(F&B+B-3W) of rank 0, F=I=W, F&B=F+B", Memory: "P+1", Paper: "DeepSeek-AI 2024, DeepSeek-V3",
 			Constraint: "P and M even, M>=2P", Pipelined: true,
-			order: dualPipe, second: upwards, legal: dualPipeShape,
+			order: dualPipe, place: opposite, legal: dualPipeShape,
 		},
 		{
 			Name: "chimera", Summary: "two opposite pipelines, every stage twice, in each other's gaps",
@@ -193,7 +191,7 @@ func Catalog() []Schedule {
 				"the other's gaps: about half of 1F1B's bubble where M = P. Parameters are held twice, and " +
 				"their gradients are summed over two ranks.",
 			Bubble: "(P-2)/(2M+P-2), F=B, P|M", Memory: "P/2+1+min(r, P-1-r), M>=P", Paper: "Li & Hoefler 2021, Chimera",
-			Constraint: "P and M even", Pipelined: true, order: chimera, second: upwards,
+			Constraint: "P and M even", Pipelined: true, order: chimera, place: opposite,
 			legal: func(s graph.Shape) error { return evenShape("chimera", s) },
 		},
 		{
@@ -244,21 +242,12 @@ func (s Schedule) Sized(shape graph.Shape) graph.Shape {
 	return shape
 }
 
-// Placement is where the schedule puts its stages: the rank of each.
-func (s Schedule) Placement(shape graph.Shape) []int32 {
+// Placement is where the schedule puts its stages.
+func (s Schedule) Placement(shape graph.Shape) graph.Placement {
 	if s.place != nil {
 		return s.place(shape)
 	}
-	return graph.OneStagePerRank(shape.Ranks)
-}
-
-// SecondPlacement is the rank of the second copy of every stage, nil where the
-// schedule has one copy.
-func (s Schedule) SecondPlacement(shape graph.Shape) []int32 {
-	if s.second == nil {
-		return nil
-	}
-	return s.second(shape)
+	return graph.InOrder(shape.Ranks)
 }
 
 // Order generates the compute order for a shape. stageRank says where the
@@ -269,9 +258,8 @@ func (s Schedule) Order(shape graph.Shape, stageRank []int32) (order.Order, erro
 	}
 	shape = s.Sized(shape)
 	if stageRank == nil {
-		stageRank = s.Placement(shape)
-	}
-	if err := s.checkPlacement(stageRank, shape); err != nil {
+		stageRank = s.Placement(shape).First
+	} else if err := s.checkPlacement(stageRank, shape); err != nil {
 		return nil, err
 	}
 	return s.order(shape, stageRank), nil
@@ -284,11 +272,13 @@ func (s Schedule) Pipeline(shape graph.Shape, stageRank []int32) (wiring.Pipelin
 	if err != nil {
 		return wiring.Pipeline{}, err
 	}
-	if stageRank == nil {
-		stageRank = s.Placement(shape)
+	shape = s.Sized(shape)
+	placement := s.Placement(shape)
+	if stageRank != nil {
+		placement.First = stageRank
 	}
 	return wiring.Pipeline{
-		Name: s.Name, Shape: s.Sized(shape), StageRank: stageRank, SecondRank: s.SecondPlacement(shape),
+		Name: s.Name, Shape: shape, Placement: placement,
 		Order: o, SerialBackward: s.SerialBackward, Stashing: s.Stashing,
 	}, nil
 }

@@ -60,11 +60,10 @@ func bySlot(all []slotted) []order.Action {
 	return actions
 }
 
-// upwards places stage s on rank P − 1 − s: the second copy.
-func upwards(s graph.Shape) []int32 {
-	ranks := make([]int32, s.Ranks)
-	for stage := range ranks {
-		ranks[stage] = int32(s.Ranks - 1 - stage)
-	}
-	return ranks
+// opposite places the second copy of stage s on rank P − 1 − s.
+func opposite(s graph.Shape) graph.Placement {
+	down := graph.InOrder(s.Ranks).First
+	up := slices.Clone(down)
+	slices.Reverse(up)
+	return graph.TwoCopies(down, up, s.Microbatches)
 }

@@ -63,7 +63,7 @@ func shaped(t tb, name string, shape graph.Shape) (order.Order, []int32) {
 	require.NoError(t, err)
 	o, err := s.Order(shape, nil)
 	require.NoError(t, err)
-	return o, s.Placement(shape)
+	return o, s.Placement(shape).First
 }
 
 // looped is a schedule of the catalog with several stages per rank, ready to be
@@ -118,7 +118,7 @@ func pipeline(t tb, name string, ranks, microbatches int, placement ...int32) wi
 	require.NoError(t, err)
 	p, err := s.Pipeline(graph.Shape{Ranks: ranks, Microbatches: microbatches}, placement)
 	require.NoError(t, err)
-	p.StageRank = placement
+	p.Placement = graph.Placement{First: placement}
 	return p
 }
 

@@ -135,8 +135,8 @@ func TestFilesOfSchedules(t *testing.T) {
 			got, err := own.Pipeline(size, nil)
 			require.NoError(t, err)
 			require.Equal(t, want.Order, got.Order)
-			require.Equal(t, want.StageRank, got.StageRank)
-			require.Equal(t, want.SecondRank, got.SecondRank)
+			require.Equal(t, want.Placement.First, got.Placement.First)
+			require.Equal(t, want.Placement.Second, got.Placement.Second)
 			require.Equal(t, want.Shape.Ranks, got.Shape.Ranks)
 			require.Equal(t, want.Shape.Microbatches, got.Shape.Microbatches)
 
@@ -148,7 +148,7 @@ func TestFilesOfSchedules(t *testing.T) {
 			o, err := own.Order(size, nil)
 			require.NoError(t, err)
 			require.Equal(t, strings.NewReplacer("(", "", ")OVERLAP_F_B", "", ";", " ").Replace(want.Order.String()), o.String())
-			require.Equal(t, want.SecondRank, own.SecondPlacement(size))
+			require.Equal(t, want.Placement.Second, own.Placement(size).Second)
 		}
 	}
 }
@@ -169,7 +169,7 @@ func TestCopiesInFiles(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err)
-		require.Equal(t, []int32{1, 0}, own.SecondPlacement(shape))
+		require.Equal(t, []int32{1, 0}, own.Placement(shape).Second)
 		runs(t, own, shape)
 	}
 	_, _, err := schedules.Custom("mine", parse(t, "0F0 1F1 1B1 0B0\n1F0 0F1 1B0"))

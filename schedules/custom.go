@@ -15,7 +15,7 @@ import (
 // sharded parameters (see Schedule.LeftOut). An order that cannot
 // be run to its end is an *OrderError.
 func Custom(name string, o order.Order) (Schedule, graph.Shape, error) {
-	p, err := o.Places()
+	p, err := o.Placement()
 	if err != nil {
 		return Schedule{}, graph.Shape{}, err
 	}
@@ -27,14 +27,14 @@ func Custom(name string, o order.Order) (Schedule, graph.Shape, error) {
 		return Schedule{}, graph.Shape{}, errors.New("no rank computes anything: there is no F, B, I or W")
 	}
 	shape := graph.Shape{Ranks: len(o), Virtual: 1, Microbatches: o.Microbatches()}
-	if len(p.First)%shape.Ranks == 0 {
-		shape.Virtual = len(p.First) / shape.Ranks
+	if p.Stages()%shape.Ranks == 0 {
+		shape.Virtual = p.Stages() / shape.Ranks
 	}
 	// A number that is too high is found before anything of that size is made.
-	if n := float64(len(p.First)) * float64(shape.Microbatches); n > float64(o.Actions()) {
-		return Schedule{}, graph.Shape{}, fmt.Errorf("stages 0 to %d and microbatches 0 to %d would have %.0f forwards; there are %d actions in all: number both from 0, without gaps", len(p.First)-1, shape.Microbatches-1, n, o.Actions())
+	if n := float64(p.Stages()) * float64(shape.Microbatches); n > float64(o.Actions()) {
+		return Schedule{}, graph.Shape{}, fmt.Errorf("stages 0 to %d and microbatches 0 to %d would have %.0f forwards; there are %d actions in all: number both from 0, without gaps", p.Stages()-1, shape.Microbatches-1, n, o.Actions())
 	}
-	if err := compute.ValidateOn(p.Rank, len(p.First), shape.Microbatches); err != nil {
+	if err := compute.Validate(p, shape.Microbatches); err != nil {
 		return Schedule{}, graph.Shape{}, err
 	}
 	if o.HasMessages() {
@@ -53,10 +53,7 @@ func Custom(name string, o order.Order) (Schedule, graph.Shape, error) {
 		LeftOut: leftOut,
 		Name:    name, Summary: "an order of one's own", Bubble: "-", Memory: "-", Paper: "-", Pipelined: true, Virtual: true,
 		order: func(graph.Shape, []int32) order.Order { return compute },
-		place: func(graph.Shape) []int32 { return p.First },
-	}
-	if p.Second != nil {
-		own.second = func(graph.Shape) []int32 { return p.Second }
+		place: func(graph.Shape) graph.Placement { return p },
 	}
 	return own, shape, nil
 }

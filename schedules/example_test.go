@@ -68,7 +68,7 @@ func ExampleOrder_Validate() {
 		{Kind: graph.Forward, Stage: 0, Microbatch: 0},
 		{Kind: graph.Backward, Stage: 0, Microbatch: 1},
 	}}
-	fmt.Println(o.Validate([]int32{0}, 2))
+	fmt.Println(o.Validate(graph.Placement{First: []int32{0}}, 2))
 	// Output:
 	// rank 0, step 1: 0B1 comes before its forward 0F1
 	//   step      0   1

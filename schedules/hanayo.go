@@ -48,12 +48,12 @@ func hanayo(s graph.Shape, stageRank []int32) order.Order {
 //
 //	rank 0   0 3 4 7
 //	rank 1   1 2 5 6
-func waves(s graph.Shape) []int32 {
+func waves(s graph.Shape) graph.Placement {
 	var stageRank []int32
 	for range max(1, s.Virtual/2) {
-		stageRank = append(stageRank, vShape(s)...)
+		stageRank = append(stageRank, vShape(s).First...)
 	}
-	return stageRank
+	return graph.Placement{First: stageRank}
 }
 
 // wholeWaves demands an even number of stages per rank.

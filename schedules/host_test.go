@@ -16,10 +16,10 @@ func TestLaunchOrder(t *testing.T) {
 	schedule, err := schedules.Find("gpipe")
 	require.NoError(t, err)
 	shape := graph.Shape{Ranks: 2, Virtual: 1, Microbatches: 3, Replicas: 1}
-	ranks := graph.OneStagePerRank(2)
+	ranks := graph.InOrder(2).First
 	order, err := schedule.Order(shape, ranks)
 	require.NoError(t, err)
-	g, err := wiring.Pipeline{Order: order, Shape: shape, StageRank: ranks}.Graph()
+	g, err := wiring.Pipeline{Order: order, Shape: shape, Placement: graph.Placement{First: ranks}}.Graph()
 	require.NoError(t, err)
 
 	launched := func(threads ...int32) string {

@@ -50,12 +50,12 @@ func interleavedZeroBubble(s graph.Shape, _ []int32) order.Order {
 }
 
 // loopedStages places stage s on rank s mod P: chunk k of rank r is k·P + r.
-func loopedStages(s graph.Shape) []int32 {
+func loopedStages(s graph.Shape) graph.Placement {
 	stageRank := make([]int32, s.Stages())
 	for stage := range stageRank {
 		stageRank[stage] = int32(stage % s.Ranks)
 	}
-	return stageRank
+	return graph.Placement{First: stageRank}
 }
 
 // legalRounds reports microbatches that cannot be taken in rounds. PyTorch wants

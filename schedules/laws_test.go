@@ -53,7 +53,7 @@ func TestEachOnce(t *testing.T) {
 			for _, a := range actions {
 				a.Pair = false
 				count[a]++
-				require.EqualValues(t, r, g.RankOf(a.Stage, a.Microbatch), "%v", a)
+				require.EqualValues(t, r, g.Placement.Rank(a.Stage, a.Microbatch), "%v", a)
 				kind := a.Kind
 				if kind == graph.InputGradient {
 					kind = graph.Backward
@@ -61,7 +61,7 @@ func TestEachOnce(t *testing.T) {
 				lists[list{r, int(a.Stage), kind}] = append(lists[list{r, int(a.Stage), kind}], a.Microbatch)
 			}
 		}
-		for stage := range int32(len(p.StageRank)) {
+		for stage := range int32(len(p.Placement.First)) {
 			for m := range int32(shape.Microbatches) {
 				of := func(k graph.Kind) int {
 					return count[order.Action{Kind: k, Stage: stage, Microbatch: m}]
@@ -99,12 +99,12 @@ func TestCatalogRoundTrip(t *testing.T) {
 		back, err := order.ReadCSV(strings.NewReader(write(t, p.Order)))
 		require.NoError(t, err)
 		require.Equal(t, p.Order, back)
-		if p.SecondRank != nil {
+		if p.Placement.Second != nil {
 			return // PyTorch's notation has one copy of a stage
 		}
 		own, size, err := schedules.Custom("mine.csv", back)
 		require.NoError(t, err)
-		require.Equal(t, p.StageRank, own.Placement(size))
+		require.Equal(t, p.Placement, own.Placement(size))
 		require.Equal(t, p.Shape, size)
 
 		whole, err := p.Order.WithMessages()
@@ -132,7 +132,7 @@ func TestShardingCells(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, shape := drawServed(t)
 		p := looped(t, s.Name, shape)
-		if p.SecondRank != nil {
+		if p.Placement.Second != nil {
 			t.Skip("PyTorch's notation has one copy of a stage")
 		}
 		plain, err := p.Order.WithMessages()
@@ -141,7 +141,7 @@ func TestShardingCells(t *testing.T) {
 		for r, actions := range plain {
 			for _, a := range actions {
 				if kind := rapid.IntRange(0, 9).Draw(t, "kind"); kind < 3 {
-					sprinkled[r] = append(sprinkled[r], order.Action{Kind: graph.Unshard + graph.Kind(kind), Stage: stageOn(p.StageRank, r), Microbatch: graph.None})
+					sprinkled[r] = append(sprinkled[r], order.Action{Kind: graph.Unshard + graph.Kind(kind), Stage: stageOn(p.Placement.First, r), Microbatch: graph.None})
 				}
 				sprinkled[r] = append(sprinkled[r], a)
 			}

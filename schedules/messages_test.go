@@ -158,7 +158,7 @@ func TestCustomErrors(t *testing.T) {
 	for _, c := range []struct{ order, want string }{
 		{"0F0 0SEND_F0 0RECV_B0 0B0\n1F0 1B0 1SEND_B0", "rank 1, step 0: 1F0 has no 1RECV_F0 before it, which brings what it needs\n"},
 		{"0F0 0RECV_B0 0B0\n1RECV_F0 1F0 1B0 1SEND_B0", "rank 0, step 0: 0SEND_F0 is missing, which sends what 0F0 makes\n"},
-		{"0F0 0SEND_F0 0SEND_F0 0RECV_B0 0B0\n1RECV_F0 1F0 1B0 1SEND_B0", "rank 0, step 2: 0SEND_F0 is there twice\n"},
+		{"0F0 0SEND_F0 0SEND_F0 0RECV_B0 0B0\n1RECV_F0 1F0 1B0 1SEND_B0", "rank 0, step 2: 0SEND_F0 appears twice\n"},
 		{"0SEND_F0 0F0 0RECV_B0 0B0\n1RECV_F0 1F0 1B0 1SEND_B0", "rank 0, step 0: 0SEND_F0 comes before 0F0, whose result it sends\n"},
 		{"0F0 0SEND_F0 0RECV_B0 0B0\n1RECV_F0 1F0 1SEND_F0 1B0 1SEND_B0", "rank 1, step 2: 1SEND_F0 is a message from or to a stage that does not exist; the stages are 0 to 1\n"},
 		{"0F0 1SEND_F0 0RECV_B0 0B0\n1RECV_F0 1F0 1B0 1SEND_B0", "rank 0, step 1: 1SEND_F0: stage 1 belongs to rank 1; a SEND has the sender's stage, a RECV the receiver's\n"},
@@ -179,5 +179,5 @@ func TestCustomErrors(t *testing.T) {
 	s, shape, err := schedules.Custom("mine", parse(t, "0F0 2F0 2B0 0B0\n1F0 3F0 3B0 1B0"))
 	require.NoError(t, err)
 	require.Equal(t, graph.Shape{Ranks: 2, Virtual: 2, Microbatches: 1}, shape)
-	require.Equal(t, []int32{0, 1, 0, 1}, s.Placement(shape))
+	require.Equal(t, []int32{0, 1, 0, 1}, s.Placement(shape).First)
 }

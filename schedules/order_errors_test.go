@@ -18,7 +18,7 @@ func TestOrderErrors(t *testing.T) {
 		{"twice", `
 			0F0 0F1 0B0 0F1 0B1
 			1F0 1B0 1F1 1B1`, `
-rank 0, step 3: 0F1 is there twice
+rank 0, step 3: 0F1 appears twice
   step      0   1   2   3   4
   rank 0: 0F0 0F1 0B0 0F1 0B1
                       ^^^
@@ -104,14 +104,14 @@ rank 1, step 4: microbatch 12 is outside 0 to 1
 		{"the middle of a long row", `
 			0F0 0F1 0B0 0B1
 			1F0 1F1 1I0 1I1 1W0 1W0 1B0 1B1 1B2 1B3`, `
-rank 1, step 5: 1W0 is there twice
+rank 1, step 5: 1W0 appears twice
   step      1   2   3   4   5   6   7   8
   rank 0: 0F1 0B0 0B1
   rank 1: 1F1 1I0 1I1 1W0 1W0 1B0 1B1 1B2 …
                           ^^^`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := parse(t, c.order).Validate([]int32{0, 1}, 2)
+			err := parse(t, c.order).Validate(graph.Placement{First: []int32{0, 1}}, 2)
 			require.EqualError(t, err, strings.TrimPrefix(c.want, "\n"))
 			var place *order.Error
 			require.True(t, errors.As(err, &place))
@@ -121,7 +121,7 @@ rank 1, step 5: 1W0 is there twice
 
 func TestOrderErrorOfOtherKind(t *testing.T) {
 	o := order.Order{{{Kind: graph.SendForward}}}
-	require.EqualError(t, o.Validate([]int32{0}, 1), `rank 0, step 0: SEND_F is not a compute action; only F, B, I and W are
+	require.EqualError(t, o.Validate(graph.Placement{First: []int32{0}}, 1), `rank 0, step 0: SEND_F is not a compute action; only F, B, I and W are
   step           0
   rank 0: 0SEND_F0
           ^^^^^^^^`)
@@ -133,8 +133,8 @@ func TestOrderErrorsAreFound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks, m := rapid.IntRange(1, 5).Draw(t, "ranks"), rapid.IntRange(1, 6).Draw(t, "microbatches")
 		o := orderOf(t, rapid.SampledFrom([]string{"gpipe", "1f1b", "torchgpipe"}).Draw(t, "name"), ranks, m)
-		stages := graph.OneStagePerRank(ranks)
-		require.NoError(t, o.Validate(stages, m))
+		stages := graph.InOrder(ranks).First
+		require.NoError(t, o.Validate(graph.Placement{First: stages}, m))
 		r := rapid.IntRange(0, ranks-1).Draw(t, "rank")
 		i := rapid.IntRange(0, len(o[r])-1).Draw(t, "index")
 		dropped := append(append([]order.Action{}, o[r][:i]...), o[r][i+1:]...)
@@ -142,7 +142,7 @@ func TestOrderErrorsAreFound(t *testing.T) {
 		for _, row := range [][]order.Action{dropped, doubled} {
 			o[r] = row
 			var place *order.Error
-			require.ErrorAs(t, o.Validate(stages, m), &place)
+			require.ErrorAs(t, o.Validate(graph.Placement{First: stages}, m), &place)
 			require.Equal(t, r, place.Rank)
 		}
 	})

@@ -98,11 +98,11 @@ func TestOrders(t *testing.T) {
 func TestOrdersAreLegal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, shape := drawServed(t)
-		if s.SecondPlacement(shape) != nil {
+		if s.Placement(shape).Second != nil {
 			checkCopies(t, s, shape)
 			return
 		}
-		placement, m := s.Placement(shape), shape.Microbatches
+		placement, m := s.Placement(shape).First, shape.Microbatches
 		if s.MultiStage {
 			extra := rapid.SliceOfN(rapid.Int32Range(0, int32(shape.Ranks-1)), 0, 5).Draw(t, "extra")
 			placement = rapid.Permutation(append(placement, extra...)).Draw(t, "placement")
@@ -117,10 +117,10 @@ func TestOrdersAreLegal(t *testing.T) {
 		}
 		o, err := s.Order(shape, placement)
 		require.NoError(t, err)
-		require.NoError(t, o.Validate(placement, m))
-		stages, err := o.Stages()
+		require.NoError(t, o.Validate(graph.Placement{First: placement}, m))
+		stages, err := o.Placement()
 		require.NoError(t, err)
-		require.Equal(t, placement, stages)
+		require.Equal(t, graph.Placement{First: placement}, stages)
 		require.Equal(t, m, o.Microbatches())
 	})
 }
@@ -138,13 +138,13 @@ func checkCopies(t *rapid.T, s schedules.Schedule, shape graph.Shape) {
 			require.EqualValues(t, rank, r)
 		}
 	}
-	p.SecondRank[0] = 0
+	p.Placement.Second[0] = 0
 	_, err := p.Graph()
 	require.EqualError(t, err, "both copies of stage 0 are on rank 0")
-	p.SecondRank[0] = int32(shape.Ranks)
+	p.Placement.Second[0] = int32(shape.Ranks)
 	_, err = p.Graph()
 	require.ErrorContains(t, err, "second copy on rank")
-	p.SecondRank = p.SecondRank[1:]
+	p.Placement.Second = p.Placement.Second[1:]
 	_, err = p.Graph()
 	require.ErrorContains(t, err, "second copies of")
 }
@@ -187,14 +187,14 @@ func TestStages(t *testing.T) {
 		{"1F0", "stage 0 is missing: the stages must be numbered 0 to 1"},
 		{"2147483647F0", "stage 0 is missing: the stages must be numbered 0 to 2147483647"},
 	} {
-		stages, err := parse(t, c.order).Stages()
-		got := fmt.Sprint(stages)
+		stages, err := parse(t, c.order).Placement()
+		got := fmt.Sprint(stages.First)
 		if err != nil {
 			got = err.Error()
 		}
 		require.Equal(t, c.want, got)
 	}
-	_, err := order.Order{{{Kind: graph.Forward, Stage: -1}}}.Stages()
+	_, err := order.Order{{{Kind: graph.Forward, Stage: -1}}}.Placement()
 	require.EqualError(t, err, "rank 0 has stage -1: the stages must be numbered from 0")
 	require.True(t, parse(t, "0F0 0I0 0W0").Split())
 	require.Zero(t, order.Order{}.Microbatches())

@@ -57,10 +57,10 @@ func TestPairings(t *testing.T) {
 func TestPairErrors(t *testing.T) {
 	o := parse(t, "0F0 0F1 0B0 0B1")
 	o[0][1].Pair = true
-	require.NoError(t, o.Validate([]int32{0}, 2))
+	require.NoError(t, o.Validate(graph.Placement{First: []int32{0}}, 2))
 	o = parse(t, "0F0 0B0 0F1 0B1")
 	o[0][1].Pair = true
-	require.ErrorContains(t, o.Validate([]int32{0}, 2), "rank 0, step 1: 0B0 begins no pair: an overlapped pair is an F and the B after it\n")
+	require.ErrorContains(t, o.Validate(graph.Placement{First: []int32{0}}, 2), "rank 0, step 1: 0B0 begins no pair: an overlapped pair is an F and the B after it\n")
 }
 
 // follow runs an order by the definition of the pairings alone: each rank does
@@ -153,7 +153,7 @@ func TestPairedGraphs(t *testing.T) {
 		}
 		for name, pairing := range pairings {
 			p.Pairs = pairing
-			want := follow(t, p.Order, int32(len(p.StageRank)), pairing, func(a order.Action) time.Duration { return cost(a.Kind, a.Stage, a.Microbatch) })
+			want := follow(t, p.Order, int32(len(p.Placement.First)), pairing, func(a order.Action) time.Duration { return cost(a.Kind, a.Stage, a.Microbatch) })
 			got := relax(t, graphOf(t, p), func(task *graph.Task) time.Duration {
 				if !task.Kind.Compute() {
 					return 0

@@ -27,7 +27,7 @@ func drawPipeline(t *rapid.T) wiring.Pipeline {
 	}
 	p, err := s.Pipeline(shape, placement)
 	require.NoError(t, err)
-	m, stages := shape.Microbatches, len(p.StageRank)
+	m, stages := shape.Microbatches, len(p.Placement.First)
 	if rapid.Bool().Draw(t, "split") {
 		p.Order = split(p.Order)
 	}
@@ -44,7 +44,7 @@ func drawPipeline(t *rapid.T) wiring.Pipeline {
 // stages have one copy, its backwards are all whole or all split, run beside each
 // other and update nothing, and there are no pairs.
 func plain(t tb, s schedules.Schedule) bool {
-	if s.SerialBackward || s.Stashing || s.SecondPlacement(s.Example()) != nil {
+	if s.SerialBackward || s.Stashing || s.Placement(s.Example()).Second != nil {
 		return false
 	}
 	o, err := s.Order(s.Example(), nil)
@@ -90,9 +90,9 @@ func needs(g *graph.Graph, task graph.Task, isSplit bool) []string {
 	// from names the result of another stage, or the message that carries it.
 	from := func(stage int32, kind, message string) []string {
 		switch {
-		case stage < 0 || int(stage) >= len(g.StageRank):
+		case stage < 0 || int(stage) >= len(g.Placement.First):
 			return nil
-		case g.StageRank[stage] != g.StageRank[task.Stage]:
+		case g.Placement.First[stage] != g.Placement.First[task.Stage]:
 			return []string{name(stage, message)}
 		}
 		return []string{name(stage, kind)}
@@ -152,7 +152,7 @@ func TestPipelineTasks(t *testing.T) {
 		for d := range int32(p.Shape.Replicas) {
 			first := d * int32(p.Shape.Ranks)
 			for s := range int32(len(p.Boundaries)) {
-				from, to := first+g.StageRank[s], first+g.StageRank[s+1]
+				from, to := first+g.Placement.First[s], first+g.Placement.First[s+1]
 				for m := range int32(p.Shape.Microbatches) {
 					if from != to {
 						want = append(want,

@@ -9,7 +9,7 @@ import (
 // checkPlacement reports a placement that the schedule cannot serve.
 func (s Schedule) checkPlacement(stageRank []int32, shape graph.Shape) error {
 	const advice = "(gpipe and model-parallel take any placement)"
-	own := s.Placement(shape)
+	own := s.Placement(shape).First
 	if len(stageRank) != len(own) && !s.MultiStage {
 		return fmt.Errorf("%s cannot run %d stages on %d ranks: it needs %s per rank %s", s.Name, len(stageRank), shape.Ranks, stagesInWords(len(own)/shape.Ranks), advice)
 	}

@@ -85,8 +85,8 @@ type row struct {
 
 // hand makes a trace. Collectives run in a group of all ranks.
 func hand(ranks int, rows ...row) *graph.Trace {
-	g := &graph.Graph{Shape: graph.Shape{Ranks: ranks, Microbatches: 1}, StageRank: graph.OneStagePerRank(ranks)}
-	g.AddGroup(graph.OneStagePerRank(ranks))
+	g := &graph.Graph{Shape: graph.Shape{Ranks: ranks, Microbatches: 1}, Placement: graph.InOrder(ranks)}
+	g.AddGroup(graph.InOrder(ranks).First)
 	trace := &graph.Trace{Graph: g}
 	for _, r := range rows {
 		stream := g.AddStream(r.rank, r.kind.String())

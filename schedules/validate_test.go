@@ -14,7 +14,7 @@ import (
 // message between them and an all-reduce of both. Its tasks are 0F0 (0),
 // 0SEND_F0 (1), all-reduce (2); 1F0 (3), all-reduce (4).
 func twoRanks() *graph.Graph {
-	g := &graph.Graph{Shape: graph.Shape{Ranks: 2, Microbatches: 1}, StageRank: []int32{0, 1}}
+	g := &graph.Graph{Shape: graph.Shape{Ranks: 2, Microbatches: 1}, Placement: graph.Placement{First: []int32{0, 1}}}
 	group := g.AddGroup([]int32{0, 1})
 	for rank := range int32(2) {
 		compute, sends := g.AddStream(rank, "compute"), g.AddStream(rank, "send")

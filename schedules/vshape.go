@@ -15,12 +15,12 @@ import (
 //	rank 1   1 6
 //	rank 2   2 5
 //	rank 3   3 4
-func vShape(s graph.Shape) []int32 {
+func vShape(s graph.Shape) graph.Placement {
 	stageRank := make([]int32, 2*s.Ranks)
 	for r := range int32(s.Ranks) {
 		stageRank[r], stageRank[2*s.Ranks-1-int(r)] = r, r
 	}
-	return stageRank
+	return graph.Placement{First: stageRank}
 }
 
 // twicePerRank demands at least two microbatches for every rank.

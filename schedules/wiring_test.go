@@ -62,7 +62,7 @@ func TestPipelineErrors(t *testing.T) {
 			p.Shape.Replicas, p.Optimizer = 2, true
 			p.Sync = wiring.Sync{Buckets: [][]int64{{1}, {1}}, Sharded: true}
 		}},
-		{"placement on rank 2: the ranks are 0 to 1", func(p *wiring.Pipeline) { p.StageRank = []int32{0, 2} }},
+		{"placement on rank 2: the ranks are 0 to 1", func(p *wiring.Pipeline) { p.Placement.First = []int32{0, 2} }},
 		{"tied parameter 0 names no stage", func(p *wiring.Pipeline) { p.Tied = []wiring.Tied{{}} }},
 		{"a tied parameter names a stage that does not exist", func(p *wiring.Pipeline) { p.Tied = []wiring.Tied{{Stages: []int{0, 2}}} }},
 		{"the graph would have 3758096384 tasks; at most 2147483647 are supported: use fewer microbatches, stages or replicas", func(p *wiring.Pipeline) { p.Shape.Replicas = 1 << 28 }},

@@ -14,7 +14,7 @@ import (
 // rank has one in-order stream for all its messages. sends is the order of the
 // middle rank's messages.
 func oneStream(t *testing.T, sends string) *graph.Graph {
-	g := &graph.Graph{Shape: graph.Shape{Ranks: 3, Microbatches: 2}, StageRank: []int32{0, 1, 2}}
+	g := &graph.Graph{Shape: graph.Shape{Ranks: 3, Microbatches: 2}, Placement: graph.Placement{First: []int32{0, 1, 2}}}
 	ids := map[string]int32{}
 	rows := []string{
 		"0F0 0F1 0B0 0B1", "0SEND_F0 0SEND_F1",
@@ -87,7 +87,7 @@ func ranks(n int) *graph.Graph {
 	for r := range int32(n) {
 		g.AddStream(r, "compute")
 	}
-	g.AddGroup(graph.OneStagePerRank(n))
+	g.AddGroup(graph.InOrder(n).First)
 	return g
 }
 

@@ -24,7 +24,7 @@ func launching(costs graph.Costs, launch, lead time.Duration, host *graph.Host) 
 	return costs
 }
 
-func ownThreads(g *graph.Graph) []int32 { return graph.OneStagePerRank(g.Ranks()) }
+func ownThreads(g *graph.Graph) []int32 { return graph.InOrder(g.Ranks()).First }
 
 func oneThread(g *graph.Graph) []int32 { return make([]int32, g.Ranks()) }
 

@@ -16,10 +16,10 @@ import (
 // any schedule whose stages have one copy.
 func drawPipeline(t *rapid.T) *graph.Graph {
 	s := rapid.SampledFrom(schedules.Catalog()).Filter(func(s schedules.Schedule) bool {
-		return s.SecondPlacement(s.Example()) == nil && !s.Stashing // which has no sums and one optimizer per microbatch
+		return s.Placement(s.Example()).Second == nil && !s.Stashing // which has no sums and one optimizer per microbatch
 	}).Draw(t, "schedule")
 	shape := rapid.SampledFrom(smallShapes(s)).Draw(t, "shape")
-	placement := s.Placement(shape)
+	placement := s.Placement(shape).First
 	if s.MultiStage && s.Pipelined {
 		placement = rapid.SliceOfN(rapid.Int32Range(0, int32(shape.Ranks-1)), 1, 5).Draw(t, "placement")
 	}

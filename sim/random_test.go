@@ -36,7 +36,7 @@ func drawGraph(t *rapid.T, links int32, cycles bool) random {
 			r.AddStream(rank, "s")
 		}
 	}
-	all := graph.OneStagePerRank(int(ranks))
+	all := graph.InOrder(int(ranks)).First
 	r.AddGroup(all)
 	r.AddGroup(all[rapid.IntRange(0, int(ranks)-1).Draw(t, "group"):])
 	for range steps {

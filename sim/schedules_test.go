@@ -68,13 +68,13 @@ func TestDependenciesOfSchedules(t *testing.T) {
 				done[task.Kind][place{task.Stage, task.Microbatch}] = trace.Spans[i]
 			}
 		}
-		last := int32(len(g.StageRank) - 1)
+		last := int32(len(g.Placement.First) - 1)
 		for i, task := range g.Tasks {
 			at, start := place{task.Stage, task.Microbatch}, trace.Spans[i].Start
 			after := func(k graph.Kind, stage int32) {
 				if span, there := done[k][place{stage, at.microbatch}]; there {
 					latency := time.Duration(0)
-					if g.RankOf(stage, at.microbatch) != task.Rank {
+					if g.Placement.Rank(stage, at.microbatch) != task.Rank {
 						latency = c
 					}
 					require.GreaterOrEqual(t, start, span.End+latency, "%s before %v of stage %d", task, k, stage)

@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"psim/configs"
-	"psim/costmodel"
+	"psim/costmodel/calibrate"
+	"psim/costmodel/link"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
@@ -34,7 +35,7 @@ type ncclCalibration struct {
 	// Warnings are of what the files leave open.
 	Warnings []string `json:"warnings,omitempty"`
 
-	link costmodel.Link
+	link link.Link
 }
 
 // An ncclFit is how well a link fits timings. Errors are absolute fractions of the
@@ -67,7 +68,7 @@ type ncclRange struct {
 
 // An ncclTiming is a time and the file that it is from.
 type ncclTiming struct {
-	costmodel.CollectiveTiming
+	calibrate.CollectiveTiming
 	input string
 }
 
@@ -113,7 +114,7 @@ func (f calibrateFlags) runNCCL(ctx context.Context, args []string, stdout io.Wr
 // largestNCCL is the largest file in bytes that is read.
 const largestNCCL = 256 << 20
 
-func readNCCL(path string) ([]costmodel.CollectiveTiming, error) {
+func readNCCL(path string) ([]calibrate.CollectiveTiming, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s", path, reason(err))
@@ -128,20 +129,20 @@ func readNCCL(path string) ([]costmodel.CollectiveTiming, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s", path, reason(err))
 	}
-	return costmodel.ReadNCCLTests(path, data)
+	return calibrate.ReadNCCLTests(path, data)
 }
 
 // fitNCCL fits a link to all timings, and says how far off it is.
 func fitNCCL(timings []ncclTiming) (*ncclCalibration, error) {
-	l, err := costmodel.FitLink(bare(timings))
+	l, err := calibrate.FitLink(bare(timings))
 	if err != nil {
 		return nil, err
 	}
-	l.Algorithm = costmodel.Auto
+	l.Algorithm = link.Auto
 	even, odd := halves(timings)
-	half := costmodel.Link{}
+	half := link.Link{}
 	if len(odd) > 0 {
-		if half, err = costmodel.FitLink(bare(even)); err != nil {
+		if half, err = calibrate.FitLink(bare(even)); err != nil {
 			return nil, err
 		}
 	}
@@ -172,7 +173,7 @@ func fitNCCL(timings []ncclTiming) (*ncclCalibration, error) {
 
 // fitOf is how well a link fits timings, and the link of every second size those
 // that were held out.
-func fitOf(l costmodel.Link, timings []ncclTiming, half costmodel.Link, heldOut []ncclTiming) ncclFit {
+func fitOf(l link.Link, timings []ncclTiming, half link.Link, heldOut []ncclTiming) ncclFit {
 	fit := ncclFit{Sizes: len(timings)}
 	fit.MeanError, fit.WorstError = ncclErrors(l, timings)
 	if len(heldOut) > 0 {
@@ -223,7 +224,7 @@ func of(k graph.Kind, timings []ncclTiming) []ncclTiming {
 }
 
 // bare are timings without their files.
-func bare(timings []ncclTiming) (list []costmodel.CollectiveTiming) {
+func bare(timings []ncclTiming) (list []calibrate.CollectiveTiming) {
 	for _, t := range timings {
 		list = append(list, t.CollectiveTiming)
 	}
@@ -258,9 +259,9 @@ func halves(timings []ncclTiming) (even, odd []ncclTiming) {
 }
 
 // ncclErrors are the mean and the worst absolute error of a link.
-func ncclErrors(l costmodel.Link, timings []ncclTiming) (mean, worst float64) {
+func ncclErrors(l link.Link, timings []ncclTiming) (mean, worst float64) {
 	for _, t := range timings {
-		off := math.Abs(float64(costmodel.CollectiveTime(t.Kind, l, t.Ranks, t.Bytes))/float64(t.Time) - 1)
+		off := math.Abs(float64(l.CollectiveTime(t.Kind, t.Ranks, t.Bytes))/float64(t.Time) - 1)
 		mean, worst = mean+off/float64(len(timings)), max(worst, off)
 	}
 	return mean, worst

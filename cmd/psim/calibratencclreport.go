@@ -6,8 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"psim/internal/wrap"
 	"psim/internal/units"
+	"psim/internal/wrap"
 )
 
 // write prints the fit, and what to do next.

@@ -70,8 +70,10 @@ func (s *session) execute(ctx context.Context, e *executed) error {
 		return err
 	}
 	if s.flags.perLayer {
-		e.plan.Workload.PerLayer = true
-		if e.plan.Costs, err = e.plan.Workload.Costs(e.plan.Machine, e.plan.Graph); err != nil {
+		w := e.plan.Workload.Workload
+		w.PerLayer = true
+		e.plan.Workload = w.Plan()
+		if e.plan.Costs, err = costmodel.StepCosts(e.plan.Machine, e.plan.Workload, e.plan.Graph); err != nil {
 			return err
 		}
 	}

@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"psim/internal/questions"
-	"psim/internal/wrap"
 	"psim/configs"
 	"psim/costmodel/arch"
 	"psim/internal/nearest"
+	"psim/internal/questions"
 	"psim/internal/units"
+	"psim/internal/wrap"
 	"psim/schedules"
 	"psim/schedules/collective"
 )

@@ -6,10 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"psim/internal/wrap"
 	"psim/configs"
 	"psim/costmodel"
+	"psim/costmodel/link"
 	"psim/internal/units"
+	"psim/internal/wrap"
 )
 
 func listDevices(w io.Writer, verbose bool) {
@@ -90,7 +91,7 @@ func deviceValues(d costmodel.Device) []sourced {
 	}
 }
 
-func linkValues(l costmodel.Link) []sourced {
+func linkValues(l link.Link) []sourced {
 	return []sourced{
 		{"bandwidth", given(l.Bandwidth)}, {"latency", given(l.Latency)}, {"collective_bandwidth", given(l.Collective)},
 		{"collective_call", given(l.Call)}, {"shared", l.Shared}, {"algorithm", l.Algorithm},
@@ -107,7 +108,7 @@ func given[T comparable](value T) string {
 }
 
 // listRanges prints what was measured, a line for each range.
-func listRanges(w io.Writer, t costmodel.CollectiveTable, source string) {
+func listRanges(w io.Writer, t link.Table, source string) {
 	if len(t.Ranges) == 0 {
 		return
 	}
@@ -117,7 +118,7 @@ func listRanges(w io.Writer, t costmodel.CollectiveTable, source string) {
 	}
 }
 
-func sharedBy(l costmodel.Link) string {
+func sharedBy(l link.Link) string {
 	if l.Shared == "" {
 		return "device"
 	}

@@ -76,7 +76,7 @@ func candidates(c *configs.Config) []schedules.Schedule {
 	var list []schedules.Schedule
 	for _, s := range schedules.Catalog() {
 		own := !s.Stashing || s.Name == c.Schedule.Name
-		if own && s.Pipelined && (c.Defined("model") || s.SecondPlacement(shape) == nil) {
+		if own && s.Pipelined && (c.Defined("model") || s.Placement(shape).Second == nil) {
 			list = append(list, s)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/calibrate"
 	"psim/internal/units"
 )
 

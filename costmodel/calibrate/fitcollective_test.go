@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim/costmodel"
+	"psim/costmodel/calibrate"
+	"psim/costmodel/link"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
@@ -96,11 +97,11 @@ func TestFitLinkOfAnything(t *testing.T) {
 				Time: time.Duration(rapid.Int64Range(1, 1e15).Draw(t, "t")),
 			}
 		}), 1, 12).Draw(t, "timings")
-		link, err := calibrate.FitLink(list)
+		l, err := calibrate.FitLink(list)
 		require.NoError(t, err)
-		require.Positive(t, link.Bandwidth)
+		require.Positive(t, l.Bandwidth)
 		for _, x := range list {
-			took, by := link.CollectiveTime(x.Kind, x.Ranks, x.Bytes), costmodel.CollectiveAlgorithm(x.Kind, link, x.Ranks, x.Bytes)
+			took, by := l.CollectiveTime(x.Kind, x.Ranks, x.Bytes), l.CollectiveAlgorithm(x.Kind, x.Ranks, x.Bytes)
 			require.Equal(t, "measured", by)
 			require.GreaterOrEqual(t, took, time.Duration(0))
 			require.Less(t, took, 1000*time.Hour*24)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel"
+	"psim/costmodel/calibrate"
 	"psim/schedules/graph"
 )
 

@@ -133,7 +133,7 @@ func (l *Ledger) inputBytes(s, size, k int) int64 {
 }
 
 // sameRank reports whether no message brings a stage's input.
-func (l *Ledger) sameRank(s int) bool { return l.plan.StageRank[s-1] == l.plan.StageRank[s] }
+func (l *Ledger) sameRank(s int) bool { return l.plan.Placement.Together(s-1, s) }
 
 // shares reports whether a segment's input and the result that the one before
 // keeps are one tensor.

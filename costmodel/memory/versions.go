@@ -23,7 +23,7 @@ func versionsOf(g *graph.Graph) versions {
 	if !g.Stashing {
 		return v
 	}
-	newest := make([]int, len(g.StageRank))
+	newest := make([]int, g.Placement.Stages())
 	took := map[action]int{}  // the version of every forward
 	users := map[[2]int]int{} // by stage and version: microbatches in flight
 	for i := range g.Tasks {

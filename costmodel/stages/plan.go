@@ -65,10 +65,7 @@ func (w Workload) Plan() *Plan {
 	}
 	split := w.split()
 	for s := range w.Layers {
-		st := Stage{Layers: split.Stage(s), Ranks: w.StageRank[s : s+1], Tensors: split.Completed(s)}
-		if w.SecondRank != nil {
-			st.Ranks = []int32{w.StageRank[s], w.SecondRank[s]}
-		}
+		st := Stage{Layers: split.Stage(s), Ranks: w.Placement.Ranks(s), Tensors: split.Completed(s)}
 		for _, l := range st.Layers {
 			st.Held = append(st.Held, split.Held(s, l))
 		}
@@ -84,7 +81,7 @@ func (w Workload) Plan() *Plan {
 		st.Segments = p.segments(&st)
 		p.Stages = append(p.Stages, st)
 	}
-	p.Tied = append(p.copies(), p.ties(split)...)
+	p.Tied = append(p.copies(split.Ranks), p.ties(split)...)
 	for _, n := range w.Samples {
 		i := slices.Index(p.Sizes, n)
 		if i < 0 {
@@ -98,7 +95,13 @@ func (w Workload) Plan() *Plan {
 func (p *Plan) replicas() int { return max(1, p.Replicas) }
 
 // Batch is the samples of one replica's step.
-func (p *Plan) Batch() int64 { return p.batch() }
+func (p *Plan) Batch() int64 {
+	var n int64
+	for _, samples := range p.Samples {
+		n += samples
+	}
+	return n
+}
 
 // Whole reports whether a stage takes all microbatches at once.
 func (p *Plan) Whole(stage int) bool { return p.WholeLast && stage == len(p.Stages)-1 }
@@ -125,7 +128,7 @@ func (p *Plan) owners(split arch.Split, stage int) []int {
 	for _, l := range split.Stage(stage) {
 		for _, t := range l.Tied {
 			o := split.Owner(t.Name)
-			if o >= 0 && p.StageRank[o] == p.StageRank[stage] && !slices.Contains(owners, o) {
+			if o >= 0 && p.Placement.Together(o, stage) && !slices.Contains(owners, o) {
 				owners = append(owners, o)
 			}
 		}
@@ -150,14 +153,13 @@ func (p *Plan) ties(split arch.Split) []Tied {
 
 // copies lists what is summed over the two copies of all stages: for every pair
 // of ranks, which hold the same, all of their gradients.
-func (p *Plan) copies() []Tied {
+func (p *Plan) copies(lowest []int32) []Tied {
 	var copies []Tied
 	at := map[int32]int{} // by the lower rank of the pair
-	for s := range p.SecondRank {
-		pair := min(p.StageRank[s], p.SecondRank[s])
-		i, ok := at[pair]
+	for s := range p.Placement.Second {
+		i, ok := at[lowest[s]]
 		if !ok {
-			i, at[pair] = len(copies), len(copies)
+			i, at[lowest[s]] = len(copies), len(copies)
 			copies = append(copies, Tied{})
 		}
 		c, st := &copies[i], &p.Stages[s]

@@ -13,7 +13,7 @@ type Sliced struct {
 // SlicedIn reads them off the first replica: which they are is the schedule's
 // matter, as the last backward of a stage may be of any microbatch.
 func SlicedIn(g *graph.Graph) Sliced {
-	s := Sliced{g.Shape.Microbatches, make([]bool, len(g.StageRank)*g.Shape.Microbatches)}
+	s := Sliced{g.Shape.Microbatches, make([]bool, g.Placement.Stages()*g.Shape.Microbatches)}
 	for i := range g.Tasks {
 		t := &g.Tasks[i]
 		if int(t.Rank) >= g.Shape.Ranks {

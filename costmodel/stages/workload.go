@@ -17,11 +17,8 @@ type Workload struct {
 	Training arch.Training
 	// Layers[s] is the number of layers of stage s.
 	Layers []int
-	// StageRank[s] is the rank of stage s in every replica.
-	StageRank []int32
-	// SecondRank[s] is the rank of its second copy; nil where there are none
-	// (see wiring.Pipeline).
-	SecondRank []int32
+	// Placement is where the stages are in every replica.
+	Placement graph.Placement
 	// Samples[m] is the size of microbatch m.
 	Samples  []int64
 	Replicas int // 0 means 1
@@ -60,23 +57,17 @@ func (w Workload) Validate() error {
 			perSample += float64(b.Bytes(8))
 		}
 	}
-	samples := float64(w.batch()) * float64(max(1, w.Replicas))
-	if samples*perSample > 1<<62 {
+	var samples float64
+	for _, n := range w.Samples {
+		samples += float64(n)
+	}
+	if samples *= float64(max(1, w.Replicas)); samples*perSample > 1<<62 {
 		return fmt.Errorf("%.0f samples per step of %s are more than can be counted in bytes: use fewer", samples, w.Network.Name)
 	}
 	return nil
 }
 
-// batch is the samples of one replica's step.
-func (w Workload) batch() int64 {
-	var n int64
-	for _, samples := range w.Samples {
-		n += samples
-	}
-	return n
-}
-
 // split is the network as it is cut and placed.
 func (w Workload) split() arch.Split {
-	return arch.Split{Network: w.Network, Layers: w.Layers, Ranks: graph.Homes(w.StageRank, w.SecondRank)}
+	return arch.Split{Network: w.Network, Layers: w.Layers, Ranks: w.Placement.LowestRanks()}
 }

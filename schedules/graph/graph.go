@@ -20,11 +20,8 @@ type Graph struct {
 	Name string
 	// Shape is what the graph was built from.
 	Shape Shape
-	// StageRank is the rank of every stage in the first replica.
-	StageRank []int32
-	// SecondRank is the rank of every stage's second copy, nil where there are
-	// none; it runs the second half of the microbatches (see RankOf).
-	SecondRank []int32
+	// Placement is where the stages are, in the first replica.
+	Placement Placement
 	// Stashing says that every backward is followed by an update of its stage,
 	// and uses the weights that its forward had (see Pipeline).
 	Stashing bool
@@ -78,7 +75,7 @@ func (g *Graph) Add(t Task, deps ...int32) int32 {
 	return int32(len(g.Tasks) - 1)
 }
 
-// connect appends the dependencies of the first task that has none yet.
+// Connect appends the dependencies of the first task that has none yet.
 func (g *Graph) Connect(deps ...int32) {
 	if len(g.depStart) == 0 {
 		g.depStart = append(g.depStart, 0)
@@ -138,13 +135,4 @@ func (g *Graph) Describe(i int32) string {
 		name += fmt.Sprintf(" to rank %d", t.Peer)
 	}
 	return fmt.Sprintf("%s (rank %d, stream %q)", name, t.Rank, g.Streams[t.Stream].Name)
-}
-
-// OneStagePerRank is the placement of stage s on rank s.
-func OneStagePerRank(ranks int) []int32 {
-	stageRank := make([]int32, ranks)
-	for s := range stageRank {
-		stageRank[s] = int32(s)
-	}
-	return stageRank
 }

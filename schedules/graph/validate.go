@@ -54,8 +54,8 @@ func (g *Graph) validateTask(i int32) error {
 		return fmt.Errorf("its stream belongs to rank %d, the task to rank %d", g.Streams[t.Stream].Rank, t.Rank)
 	case t.Bytes < 0:
 		return fmt.Errorf("%d bytes", t.Bytes)
-	case t.Stage < None || t.Stage != None && int(t.Stage) >= len(g.StageRank):
-		return fmt.Errorf("stage %d is outside 0 to %d", t.Stage, len(g.StageRank)-1)
+	case t.Stage < None || t.Stage != None && int(t.Stage) >= g.Placement.Stages():
+		return fmt.Errorf("stage %d is outside 0 to %d", t.Stage, g.Placement.Stages()-1)
 	case t.Microbatch < None || t.Microbatch != None && int(t.Microbatch) >= g.Shape.Microbatches:
 		return fmt.Errorf("microbatch %d is outside 0 to %d", t.Microbatch, g.Shape.Microbatches-1)
 	case t.Kind.Message() && (t.Peer < 0 || int(t.Peer) >= g.Ranks() || t.Peer == t.Rank):

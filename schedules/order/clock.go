@@ -11,17 +11,17 @@ import (
 // to the last has an action. GPipe's forwards fall into ClockCycles. It fails
 // with an *Error where ranks wait for each other in a circle.
 func (o Order) Clocks() ([][]int32, error) {
-	return o.ClocksAfter(func(Action) (Action, bool) { return Action{}, false })
+	return o.ClocksAfter(func(Action) Action { return nothing })
 }
 
-// clocksAfter is Clocks where an action also waits for its turn after a backward
+// ClocksAfter is Clocks where an action also waits for its turn after a backward
 // that its rank may not hold.
-func (o Order) ClocksAfter(turn func(Action) (before Action, waits bool)) ([][]int32, error) {
+func (o Order) ClocksAfter(turn func(Action) (before Action)) ([][]int32, error) {
 	c := clocking{order: o, turn: turn, clocks: make([][]int32, len(o)), ended: map[Action]int32{}}
 	for r, actions := range o {
 		c.clocks[r] = make([]int32, 0, len(actions))
 		for _, a := range actions {
-			c.stages = max(c.stages, a.Stage+1)
+			c.stages = max(c.stages, int(a.Stage)+1)
 		}
 	}
 	for moved := true; moved; {
@@ -32,7 +32,7 @@ func (o Order) ClocksAfter(turn func(Action) (before Action, waits bool)) ([][]i
 	}
 	for r, actions := range o {
 		if i := len(c.clocks[r]); i < len(actions) {
-			need, _ := c.need(actions[i])
+			_, need := actions[i].Needs(c.stages)
 			problem := fmt.Sprintf("%s waits for ever: it needs %s, which is behind what waits for this rank", actions[i], need)
 			return nil, &Error{Rank: r, Index: i, Order: o, Problem: problem}
 		}
@@ -43,35 +43,25 @@ func (o Order) ClocksAfter(turn func(Action) (before Action, waits bool)) ([][]i
 // clocking is the state of one Clocks call.
 type clocking struct {
 	order  Order
-	turn   func(Action) (Action, bool)
-	stages int32
+	turn   func(Action) Action
+	stages int
 	clocks [][]int32        // of the actions of every rank that could run so far
-	ended  map[Action]int32 // the cycle after an F or B (or I, as B)
-}
-
-// need is the action of another stage whose result an action needs, if there
-// is one.
-func (c *clocking) need(a Action) (need Action, needed bool) {
-	switch {
-	case a.Kind == graph.Forward && a.Stage > 0:
-		return Action{Kind: graph.Forward, Stage: a.Stage - 1, Microbatch: a.Microbatch}, true
-	case (a.Kind == graph.Backward || a.Kind == graph.InputGradient) && a.Stage < c.stages-1:
-		return Action{Kind: graph.Backward, Stage: a.Stage + 1, Microbatch: a.Microbatch}, true
-	}
-	return Action{}, false
+	ended  map[Action]int32 // the cycle after a result
 }
 
 // ready is the cycle from which an action can run; false if what it waits for has
 // not been run.
 func (c *clocking) ready(a Action) (clock int32, ok bool) {
-	for _, waiting := range []func(Action) (Action, bool){c.need, c.turn} {
-		if before, waits := waiting(a); waits {
-			ended, ok := c.ended[before]
-			if !ok {
-				return 0, false
-			}
-			clock = max(clock, ended)
+	_, need := a.Needs(c.stages)
+	for _, before := range [2]Action{need, c.turn(a)} {
+		if before.Stage == graph.None {
+			continue
 		}
+		ended, ok := c.ended[before]
+		if !ok {
+			return 0, false
+		}
+		clock = max(clock, ended)
 	}
 	return clock, true
 }
@@ -91,11 +81,8 @@ func (c *clocking) advance(rank int) bool {
 		clock = max(clock, ready)
 		c.clocks[rank] = append(c.clocks[rank], clock)
 		clock++
-		switch a.Kind {
-		case graph.Forward:
-			c.ended[Action{Kind: graph.Forward, Stage: a.Stage, Microbatch: a.Microbatch}] = clock
-		case graph.Backward, graph.InputGradient:
-			c.ended[Action{Kind: graph.Backward, Stage: a.Stage, Microbatch: a.Microbatch}] = clock
+		if a.Kind != graph.WeightGradient {
+			c.ended[a.result()] = clock
 		}
 	}
 	return len(c.clocks[rank]) > done

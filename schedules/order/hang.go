@@ -39,7 +39,7 @@ func (e *HangError) Error() string {
 
 // reason says what a rank that stands at a message waits for.
 func (e *HangError) reason(rank int, a Action) string {
-	end := other(a)
+	end := a.otherEnd()
 	for r, actions := range e.Order {
 		for i, b := range actions {
 			if b != end {
@@ -105,15 +105,15 @@ func (h *hanging) advance(rank int) bool {
 		switch {
 		case a.Kind.Compute(), shards(a.Kind):
 		case h.blocking:
-			if !h.meets(other(a)) {
+			if !h.meets(a.otherEnd()) {
 				return moved
 			}
-			h.at[h.rankOf[other(a)]]++
+			h.at[h.rankOf[a.otherEnd()]]++
 			h.arrived++
 		case sends(a.Kind):
 			h.sent[a] = true
 		default:
-			if !h.sent[other(a)] {
+			if !h.sent[a.otherEnd()] {
 				return moved
 			}
 			h.arrived++

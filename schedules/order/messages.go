@@ -56,49 +56,6 @@ func (o Order) Compute() Order {
 	return compute
 }
 
-// apart reports whether the action's result, or input, is of a stage on another
-// rank.
-func (p places) apart(a Action, stage int32) bool {
-	return p.Rank(stage, a.Microbatch) != p.Rank(a.Stage, a.Microbatch)
-}
-
-// input is the message that brings what a compute action needs from another
-// rank, as its receiver numbers it; false if it needs none.
-func (p places) input(a Action) (Action, bool) {
-	switch {
-	case a.Kind == graph.Forward && a.Stage > 0 && p.apart(a, a.Stage-1):
-		return Action{Kind: graph.ReceiveForward, Stage: a.Stage, Microbatch: a.Microbatch}, true
-	case (a.Kind == graph.Backward || a.Kind == graph.InputGradient) && int(a.Stage) < len(p.First)-1 && p.apart(a, a.Stage+1):
-		return Action{Kind: graph.ReceiveBackward, Stage: a.Stage, Microbatch: a.Microbatch}, true
-	}
-	return Action{}, false
-}
-
-// output is the message that a compute action's result leaves with, as its
-// sender numbers it; false if it stays.
-func (p places) output(a Action) (Action, bool) {
-	switch {
-	case a.Kind == graph.Forward && int(a.Stage) < len(p.First)-1 && p.apart(a, a.Stage+1):
-		return Action{Kind: graph.SendForward, Stage: a.Stage, Microbatch: a.Microbatch}, true
-	case (a.Kind == graph.Backward || a.Kind == graph.InputGradient) && a.Stage > 0 && p.apart(a, a.Stage-1):
-		return Action{Kind: graph.SendBackward, Stage: a.Stage, Microbatch: a.Microbatch}, true
-	}
-	return Action{}, false
-}
-
-// other is the same message as the rank at its other end numbers it.
-func other(a Action) Action {
-	switch a.Kind {
-	case graph.SendForward:
-		return Action{Kind: graph.ReceiveForward, Stage: a.Stage + 1, Microbatch: a.Microbatch}
-	case graph.ReceiveForward:
-		return Action{Kind: graph.SendForward, Stage: a.Stage - 1, Microbatch: a.Microbatch}
-	case graph.SendBackward:
-		return Action{Kind: graph.ReceiveBackward, Stage: a.Stage - 1, Microbatch: a.Microbatch}
-	}
-	return Action{Kind: graph.SendBackward, Stage: a.Stage + 1, Microbatch: a.Microbatch}
-}
-
 // WithMessages adds a SEND right after every result that another rank needs,
 // and its RECV where the receiver has come to by then, if the ranks take one
 // action each in turn: PyTorch's rule for its compute_comms form. No rank then
@@ -117,16 +74,16 @@ func (o Order) WithMessages() (Order, error) {
 	for moved := true; moved; {
 		moved = false
 		for r, actions := range o {
-			if next[r] == len(actions) || !p.ready(actions[next[r]], seen) {
+			if next[r] == len(actions) || !ready(actions[next[r]], p, seen) {
 				continue
 			}
 			a := actions[next[r]]
 			a.Pair = false
 			next[r], moved = next[r]+1, true
 			all[r] = append(all[r], a)
-			seen[result(a)] = true
-			if send, leaves := p.output(a); leaves {
-				receive := other(send)
+			seen[a.result()] = true
+			if send, leaves := a.Send(p); leaves {
+				receive := send.otherEnd()
 				to := p.Rank(receive.Stage, receive.Microbatch)
 				all[r], all[to] = append(all[r], send), append(all[to], receive)
 				seen[receive] = true
@@ -136,46 +93,32 @@ func (o Order) WithMessages() (Order, error) {
 	return all, nil
 }
 
-// result names what an action makes: B and I make the same for others.
-func result(a Action) Action {
-	kind := a.Kind
-	if kind == graph.InputGradient {
-		kind = graph.Backward
-	}
-	return Action{Kind: kind, Stage: a.Stage, Microbatch: a.Microbatch}
-}
-
 // ready reports whether what an action needs of other stages is there.
-func (p places) ready(a Action, seen map[Action]bool) bool {
-	if receive, needed := p.input(a); needed {
+func ready(a Action, p graph.Placement, seen map[Action]bool) bool {
+	if receive, needed := a.receive(p); needed {
 		return seen[receive]
 	}
-	switch {
-	case a.Kind == graph.Forward && a.Stage > 0:
-		return seen[Action{Kind: graph.Forward, Stage: a.Stage - 1, Microbatch: a.Microbatch}]
-	case (a.Kind == graph.Backward || a.Kind == graph.InputGradient) && int(a.Stage) < len(p.First)-1:
-		return seen[Action{Kind: graph.Backward, Stage: a.Stage + 1, Microbatch: a.Microbatch}]
-	}
-	return true
+	_, need := a.Needs(p.Stages())
+	return need.Stage == graph.None || seen[need]
 }
 
 // WithLateReceives adds a SEND right after every result that another rank needs
 // and a RECV right before its use, as a plain program has them. Overlapped pairs
 // become two actions.
 func (o Order) WithLateReceives() (Order, error) {
-	p, err := o.Places()
+	p, err := o.Placement()
 	if err != nil {
 		return nil, err
 	}
 	all := make(Order, len(o))
 	for r, actions := range o {
 		for _, a := range actions {
-			if receive, needed := p.input(a); needed {
+			if receive, needed := a.receive(p); needed {
 				all[r] = append(all[r], receive)
 			}
 			a.Pair = false
 			all[r] = append(all[r], a)
-			if send, leaves := p.output(a); leaves {
+			if send, leaves := a.Send(p); leaves {
 				all[r] = append(all[r], send)
 			}
 		}
@@ -185,8 +128,8 @@ func (o Order) WithLateReceives() (Order, error) {
 
 // runnable reports what keeps an order of compute actions from being run to its
 // end, and where the stages are if nothing does.
-func (o Order) runnable() (places, error) {
-	p, err := o.Places()
+func (o Order) runnable() (graph.Placement, error) {
+	p, err := o.Placement()
 	if err != nil {
 		return p, err
 	}
@@ -194,30 +137,30 @@ func (o Order) runnable() (places, error) {
 	if o.HasSharding() && !o.HasMessages() {
 		compute = o.Compute()
 	}
-	if err := compute.ValidateOn(p.Rank, len(p.First), p.microbatches); err != nil {
+	if err := compute.Validate(p, o.Microbatches()); err != nil {
 		return p, err
 	}
 	_, err = compute.Clocks()
 	return p, err
 }
 
-// checkMessages reports the first message that is in the wrong place: not
+// CheckMessages reports the first message that is in the wrong place: not
 // between ranks, there twice, sent before there is a result, received after its
 // use; or that is missing. The compute actions must be valid.
-func (o Order) CheckMessages(p places) error {
+func (o Order) CheckMessages(p graph.Placement) error {
 	seen := map[Action]bool{}
 	for r, actions := range o {
 		for i, a := range actions {
-			problem := p.checkMessage(a, int32(r), seen)
+			problem := checkMessage(a, p, int32(r), seen)
 			if problem != "" {
 				return &Error{Rank: r, Index: i, Problem: problem, Order: o}
 			}
-			seen[a], seen[result(a)] = true, true
+			seen[a], seen[a.result()] = true, true
 		}
 	}
 	for r, actions := range o {
 		for i, a := range actions {
-			if send, leaves := p.output(a); leaves && !seen[send] {
+			if send, leaves := a.Send(p); leaves && !seen[send] {
 				return &Error{Rank: r, Index: i, Order: o, Problem: fmt.Sprintf("%s is missing, which sends what %s makes", send, a)}
 			}
 		}
@@ -227,30 +170,29 @@ func (o Order) CheckMessages(p places) error {
 
 // checkMessage returns what is wrong with an action, given those before it on
 // its rank.
-func (p places) checkMessage(a Action, rank int32, seen map[Action]bool) string {
+func checkMessage(a Action, p graph.Placement, rank int32, seen map[Action]bool) string {
 	if shards(a.Kind) {
 		return ""
 	}
 	if a.Kind.Compute() {
-		if receive, needed := p.input(a); needed && !seen[receive] {
+		if receive, needed := a.receive(p); needed && !seen[receive] {
 			return fmt.Sprintf("%s has no %s before it, which brings what it needs", a, receive)
 		}
 		return ""
 	}
-	end := other(a)
-	maker := Action{Kind: graph.Forward, Stage: a.Stage, Microbatch: a.Microbatch}
+	end, maker := a.otherEnd(), a.on(a.Stage, graph.Forward)
 	if a.Kind == graph.SendBackward {
 		maker.Kind = graph.Backward
 	}
 	switch {
-	case int(a.Stage) < len(p.First) && p.Rank(a.Stage, a.Microbatch) != rank:
+	case int(a.Stage) < p.Stages() && p.Rank(a.Stage, a.Microbatch) != rank:
 		return fmt.Sprintf("%s: stage %d belongs to rank %d; a SEND has the sender's stage, a RECV the receiver's", a, a.Stage, p.Rank(a.Stage, a.Microbatch))
-	case int(a.Stage) >= len(p.First) || end.Stage < 0 || int(end.Stage) >= len(p.First):
-		return fmt.Sprintf("%s is a message from or to a stage that does not exist; the stages are 0 to %d", a, len(p.First)-1)
-	case !p.apart(a, end.Stage):
+	case int(a.Stage) >= p.Stages() || end.Stage < 0 || int(end.Stage) >= p.Stages():
+		return fmt.Sprintf("%s is a message from or to a stage that does not exist; the stages are 0 to %d", a, p.Stages()-1)
+	case p.Rank(end.Stage, a.Microbatch) == rank:
 		return fmt.Sprintf("%s: stages %d and %d are both on rank %d, so there is nothing to send", a, a.Stage, end.Stage, rank)
 	case seen[a]:
-		return fmt.Sprintf("%s is there twice", a)
+		return fmt.Sprintf("%s appears twice", a)
 	case sends(a.Kind) && !seen[maker]:
 		return fmt.Sprintf("%s comes before %s, whose result it sends", a, maker)
 	}

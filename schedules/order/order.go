@@ -38,42 +38,6 @@ func (o Order) String() string {
 	return b.String()
 }
 
-// Stages returns the number of stages and the rank of each, read off the
-// actions, messages aside. Stages must be numbered from 0 without gaps, each on one rank; an
-// action of a second rank is an *Error.
-func (o Order) Stages() ([]int32, error) {
-	rankOf := map[int32]int32{}
-	highest := int32(-1)
-	for r, actions := range o {
-		for i, a := range actions {
-			if sends(a.Kind) || receives(a.Kind) {
-				continue
-			}
-			if a.Stage < 0 {
-				return nil, fmt.Errorf("rank %d has stage %d: the stages must be numbered from 0", r, a.Stage)
-			}
-			if was, seen := rankOf[a.Stage]; seen && was != int32(r) {
-				problem := fmt.Sprintf("stage %d is on rank %d and on rank %d; a stage is on one rank, or all are on two, one for each half of the microbatches", a.Stage, was, r)
-				return nil, &Error{Rank: r, Index: i, Problem: problem, Order: o}
-			}
-			rankOf[a.Stage] = int32(r)
-			highest = max(highest, a.Stage)
-		}
-	}
-	if len(rankOf) != int(highest)+1 {
-		for s := range highest {
-			if _, ok := rankOf[s]; !ok {
-				return nil, fmt.Errorf("stage %d is missing: the stages must be numbered 0 to %d", s, highest)
-			}
-		}
-	}
-	stages := make([]int32, highest+1)
-	for s, r := range rankOf {
-		stages[s] = r
-	}
-	return stages, nil
-}
-
 // Microbatches is one more than the highest microbatch in the order.
 func (o Order) Microbatches() int {
 	highest := int32(-1)
@@ -98,62 +62,68 @@ func (o Order) Split() bool {
 }
 
 // Validate reports the first place where the order is not a training step of
-// the given numbers of stages and microbatches: an action out of range,
-// repeated, missing, on a rank that does not hold the stage, or before
-// another on the same rank that it needs.
-func (o Order) Validate(stageRank []int32, microbatches int) error {
-	return o.ValidateOn(func(stage, _ int32) int32 { return stageRank[stage] }, len(stageRank), microbatches)
-}
-
-// ValidateOn is Validate with the rank of a stage for a microbatch.
-func (o Order) ValidateOn(rankOf func(stage, microbatch int32) int32, stages, microbatches int) error {
-	done := make([]uint8, stages*microbatches) // a bit per kind
+// stages so placed and that many microbatches: an action out of range, repeated,
+// missing, on a rank that does not hold the stage, or before another on the same
+// rank that it needs.
+func (o Order) Validate(p graph.Placement, microbatches int) error {
+	v := validation{placement: p, microbatches: microbatches, done: make([]uint8, p.Stages()*microbatches)}
 	for r, actions := range o {
 		for i, a := range actions {
-			problem := o.check(a, int32(r), rankOf, stages, microbatches, done)
+			problem := v.check(a, int32(r))
 			if problem == "" && a.Pair && (a.Kind != graph.Forward || i+1 == len(actions) || actions[i+1].Kind != graph.Backward) {
 				problem = fmt.Sprintf("%s begins no pair: an overlapped pair is an F and the B after it", a)
 			}
 			if problem != "" {
 				return &Error{Rank: r, Index: i, Problem: problem, Order: o}
 			}
-			done[int(a.Stage)*microbatches+int(a.Microbatch)] |= 1 << a.Kind
+			*v.of(a) |= 1 << a.Kind
 		}
 	}
 	const full, split = 1<<graph.Forward | 1<<graph.Backward, 1<<graph.Forward | 1<<graph.InputGradient | 1<<graph.WeightGradient
-	for s := range stages {
-		for m := range microbatches {
-			if d := done[s*microbatches+m]; d != full && d != split {
-				return &Error{Rank: int(rankOf(int32(s), int32(m))), Index: -1, Order: o, Problem: missing(s, m, d)}
-			}
+	for at, d := range v.done {
+		if s, m := at/microbatches, at%microbatches; d != full && d != split {
+			return &Error{Rank: int(p.Rank(int32(s), int32(m))), Index: -1, Order: o, Problem: missing(s, m, d)}
 		}
 	}
 	return nil
 }
 
+// validation is the state of one Validate call.
+type validation struct {
+	placement    graph.Placement
+	microbatches int
+	done         []uint8 // by stage and microbatch: a bit per kind
+}
+
+// of is what has been done for an action's stage and microbatch.
+func (v *validation) of(a Action) *uint8 {
+	return &v.done[int(a.Stage)*v.microbatches+int(a.Microbatch)]
+}
+
 // check returns what is wrong with an action, given what has been done.
-func (o Order) check(a Action, rank int32, rankOf func(stage, microbatch int32) int32, stages, microbatches int, done []uint8) string {
+func (v *validation) check(a Action, rank int32) string {
+	stages := v.placement.Stages()
 	switch {
 	case !a.Kind.Compute():
 		return fmt.Sprintf("%s is not a compute action; only F, B, I and W are", a.Kind)
 	case a.Stage < 0 || int(a.Stage) >= stages:
 		return fmt.Sprintf("stage %d is outside 0 to %d", a.Stage, stages-1)
-	case a.Microbatch < 0 || int(a.Microbatch) >= microbatches:
-		return fmt.Sprintf("microbatch %d is outside 0 to %d", a.Microbatch, microbatches-1)
-	case rankOf(a.Stage, a.Microbatch) != rank:
-		return fmt.Sprintf("stage %d belongs to rank %d", a.Stage, rankOf(a.Stage, a.Microbatch))
+	case a.Microbatch < 0 || int(a.Microbatch) >= v.microbatches:
+		return fmt.Sprintf("microbatch %d is outside 0 to %d", a.Microbatch, v.microbatches-1)
+	case v.placement.Rank(a.Stage, a.Microbatch) != rank:
+		return fmt.Sprintf("stage %d belongs to rank %d", a.Stage, v.placement.Rank(a.Stage, a.Microbatch))
 	}
-	d := done[int(a.Stage)*microbatches+int(a.Microbatch)]
+	d := *v.of(a)
 	switch {
 	case d&(1<<a.Kind) != 0:
-		return fmt.Sprintf("%s is there twice", a)
+		return fmt.Sprintf("%s appears twice", a)
 	case a.Kind != graph.Forward && d&(1<<graph.Forward) == 0:
-		return fmt.Sprintf("%s comes before its forward %s", a, Action{Kind: graph.Forward, Stage: a.Stage, Microbatch: a.Microbatch})
+		return fmt.Sprintf("%s comes before its forward %s", a, a.on(a.Stage, graph.Forward))
 	case a.Kind == graph.Backward && d&(1<<graph.InputGradient|1<<graph.WeightGradient) != 0,
 		(a.Kind == graph.InputGradient || a.Kind == graph.WeightGradient) && d&(1<<graph.Backward) != 0:
 		return fmt.Sprintf("%s repeats part of another backward: a stage and microbatch has either one B, or one I and one W", a)
 	case a.Kind == graph.WeightGradient && d&(1<<graph.InputGradient) == 0:
-		return fmt.Sprintf("%s comes before its input gradient %s", a, Action{Kind: graph.InputGradient, Stage: a.Stage, Microbatch: a.Microbatch})
+		return fmt.Sprintf("%s comes before its input gradient %s", a, a.on(a.Stage, graph.InputGradient))
 	}
 	return ""
 }
@@ -169,7 +139,7 @@ func missing(stage, microbatch int, d uint8) string {
 	return fmt.Sprintf("the backward %[1]dB%[2]d is missing (or %[1]dI%[2]d and %[1]dW%[2]d)", stage, microbatch)
 }
 
-// actions is how many there are on all ranks.
+// Actions is how many there are on all ranks.
 func (o Order) Actions() int {
 	n := 0
 	for _, rank := range o {

@@ -100,15 +100,15 @@ func drawUnlike(t *rapid.T, folded bool) Problem {
 	return in
 }
 
-// placement is the rank of every stage.
-func (in Problem) placement() []int32 {
-	stageRank := graph.OneStagePerRank(in.Ranks)
+// placed is where the stages are.
+func (in Problem) placed() graph.Placement {
+	p := graph.InOrder(in.Ranks)
 	if in.Folded {
 		for r := in.Ranks - 1; r >= 0; r-- {
-			stageRank = append(stageRank, int32(r))
+			p.First = append(p.First, int32(r))
 		}
 	}
-	return stageRank
+	return p
 }
 
 // simulated is simulate for an order that can be run.
@@ -122,7 +122,7 @@ func simulated(t require.TestingT, in Problem, o order.Order) (span, makespan ti
 // makespan and every rank's peak of memory.
 func simulate(in Problem, o order.Order) (span, makespan time.Duration, peaks []int64, err error) {
 	shape := graph.Shape{Ranks: in.Ranks, Virtual: in.lanes(), Microbatches: in.Microbatches}
-	g, err := wiring.Pipeline{Shape: shape, StageRank: in.placement(), Order: o}.Graph()
+	g, err := wiring.Pipeline{Shape: shape, Placement: in.placed(), Order: o}.Graph()
 	if err != nil {
 		return 0, 0, nil, err
 	}

@@ -21,7 +21,7 @@ func find(t require.TestingT, in Problem) Result {
 // checkResult holds a result to the engine: the order is legal, takes what the
 // search says, respects the limit at every moment, and is not below the bound.
 func checkResult(t require.TestingT, in Problem, r Result) {
-	require.NoError(t, r.Order.Validate(in.placement(), in.Microbatches))
+	require.NoError(t, r.Order.Validate(in.placed(), in.Microbatches))
 	span, makespan, peaks := simulated(t, in, r.Order)
 	require.Equal(t, span, r.Span)
 	require.Equal(t, makespan, r.Makespan)

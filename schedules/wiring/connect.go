@@ -79,8 +79,8 @@ func (w *wiring) connectCompute(t *graph.Task, at *progress) {
 		w.graph.Connect(room, at.gathered)
 		return
 	}
-	first, second := w.needs(order.Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch})
-	deps := [5]int32{first, second, room, at.gathered, w.turnAfter(t)}
+	own, neighbour := w.needs(order.Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch})
+	deps := [5]int32{own, neighbour, room, at.gathered, w.turnAfter(t)}
 	switch {
 	case w.Synchronous:
 		w.graph.Connect(w.clocks.barrier(w.graph, t, at.actions, deps)...)
@@ -116,29 +116,24 @@ func (w *wiring) room(t *graph.Task, at *progress) int32 {
 	return at.closing
 }
 
-// needs names the results that an action waits for, None where there are
-// fewer.
-func (w *wiring) needs(a order.Action) (first, second int32) {
-	first, second = graph.None, graph.None
-	switch {
-	case a.Kind == graph.Forward && a.Stage > 0:
-		first = w.result(w.wholeNeed(order.Action{Kind: graph.Forward, Stage: a.Stage - 1, Microbatch: a.Microbatch}))
-	case a.Kind == graph.Backward || a.Kind == graph.InputGradient:
-		first = w.forward[w.at(a.Stage, a.Microbatch)]
-		if int(a.Stage) < len(w.StageRank)-1 {
-			second = w.result(w.wholeNeed(order.Action{Kind: graph.Backward, Stage: a.Stage + 1, Microbatch: a.Microbatch}))
-		}
-	case a.Kind == graph.WeightGradient:
-		first = w.backward[w.at(a.Stage, a.Microbatch)]
+// needs names the tasks whose results an action uses, None where there are fewer.
+func (w *wiring) needs(a order.Action) (own, neighbour int32) {
+	here, there := a.Needs(w.Placement.Stages())
+	own, neighbour = graph.None, graph.None
+	if here.Stage != graph.None {
+		own = w.made(here)
 	}
-	return first, second
+	if there.Stage != graph.None {
+		neighbour = w.result(w.wholeNeed(there))
+	}
+	return own, neighbour
 }
 
 // result is the task after which the result of an action is at hand on the
 // rank of the stage that needs it: the message, if there is one.
 func (w *wiring) result(a order.Action) int32 {
 	id := w.made(a)
-	if w.sends(a) {
+	if _, sent := a.Send(w.Placement); sent {
 		id++
 	}
 	return id

@@ -47,18 +47,18 @@ func (w *wiring) addIssue() error {
 // turnAfter is the task whose end a backward waits for, if backwards run one at
 // a time; otherwise None.
 func (w *wiring) turnAfter(t *graph.Task) int32 {
-	before, waits := w.issuedAfter(order.Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch})
-	if !waits {
+	before := w.issuedAfter(order.Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch})
+	if before.Stage == graph.None {
 		return graph.None
 	}
 	return w.result(before)
 }
 
-// issuedAfter is the backward that another one waits for, if they run one at a time.
-func (w *wiring) issuedAfter(a order.Action) (before order.Action, waits bool) {
+// issuedAfter is the backward that another one waits for, if they run one at a
+// time; otherwise its stage is None.
+func (w *wiring) issuedAfter(a order.Action) order.Action {
 	if w.issued == nil || a.Kind != graph.Backward && a.Kind != graph.InputGradient {
-		return order.Action{}, false
+		return order.Action{Stage: graph.None}
 	}
-	before = w.issued[w.at(a.Stage, a.Microbatch)]
-	return before, before.Stage != graph.None
+	return w.issued[w.at(a.Stage, a.Microbatch)]
 }

@@ -8,20 +8,20 @@ import (
 )
 
 // message adds the send of what an action made, and returns its index.
-func (w *rankWiring) message(a order.Action) int32 {
-	kind, letter, neighbour, boundary := graph.SendForward, "F", a.Stage+1, a.Stage
-	if a.Kind != graph.Forward {
-		kind, letter, neighbour, boundary = graph.SendBackward, "B", a.Stage-1, a.Stage-1
+func (w *rankWiring) message(send order.Action) int32 {
+	letter, to, boundary := "F", send.Stage+1, send.Stage
+	if send.Kind == graph.SendBackward {
+		letter, to, boundary = "B", send.Stage-1, send.Stage-1
 	}
-	peer := int32(w.replica*w.Shape.Ranks) + w.rankOf(neighbour, a.Microbatch)
-	stream, ok := w.sends[[2]int32{peer, int32(kind)}]
+	peer := int32(w.replica*w.Shape.Ranks) + w.Placement.Rank(to, send.Microbatch)
+	stream, ok := w.sends[[2]int32{peer, int32(send.Kind)}]
 	if !ok {
 		stream = w.graph.AddStream(w.rank, fmt.Sprintf("send %s to %d", letter, peer))
-		w.sends[[2]int32{peer, int32(kind)}] = stream
+		w.sends[[2]int32{peer, int32(send.Kind)}] = stream
 	}
 	return w.add(graph.Task{
-		Kind: kind, Rank: w.rank, Stream: stream, Stage: a.Stage, Microbatch: a.Microbatch,
-		Peer: peer, Bytes: w.payload(kind, boundary, a.Microbatch),
+		Kind: send.Kind, Rank: w.rank, Stream: stream, Stage: send.Stage, Microbatch: send.Microbatch,
+		Peer: peer, Bytes: w.payload(send.Kind, boundary, send.Microbatch),
 	})
 }
 

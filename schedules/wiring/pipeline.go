@@ -14,12 +14,9 @@ import (
 type Pipeline struct {
 	Name  string
 	Shape graph.Shape
-	// StageRank is the rank of every stage; nil means stage s on rank s.
-	StageRank []int32
-	// SecondRank is the rank of every stage's second copy, which runs the second
-	// half of the microbatches; nil means that there are none.
-	SecondRank []int32
-	Order      order.Order
+	// Placement is where the stages are; without stages it is stage s on rank s.
+	Placement graph.Placement
+	Order     order.Order
 	// Samples is the size of every microbatch; nil means 1.
 	Samples []int64
 	// Boundaries[s] is what crosses from stage s to s+1 and back, per sample;
@@ -72,8 +69,8 @@ type Tied struct {
 // the order in which the rank computes. (In another order, microbatch by
 // microbatch say, an in-order stream deadlocks.)
 func (p Pipeline) Graph() (*graph.Graph, error) {
-	if p.StageRank == nil {
-		p.StageRank = graph.OneStagePerRank(p.Shape.Ranks)
+	if p.Placement.First == nil {
+		p.Placement = graph.InOrder(p.Shape.Ranks)
 	}
 	p.Shape.Replicas = max(1, p.Shape.Replicas)
 	p.Shape.Virtual = max(1, p.Shape.Virtual)
@@ -84,11 +81,11 @@ func (p Pipeline) Graph() (*graph.Graph, error) {
 	w := &wiring{
 		Pipeline: p,
 		paired:   p.Pairs != Serial && !p.Synchronous && p.Order.Paired(),
-		graph:    &graph.Graph{Name: p.Name, Shape: p.Shape, StageRank: p.StageRank, SecondRank: p.SecondRank, Stashing: p.Stashing},
+		graph:    &graph.Graph{Name: p.Name, Shape: p.Shape, Placement: p.Placement, Stashing: p.Stashing},
 		last:     p.completions(),
 		stagesOn: p.stagesByRank(),
-		forward:  make([]int32, len(p.StageRank)*p.Shape.Microbatches),
-		backward: make([]int32, len(p.StageRank)*p.Shape.Microbatches),
+		forward:  make([]int32, p.Placement.Stages()*p.Shape.Microbatches),
+		backward: make([]int32, p.Placement.Stages()*p.Shape.Microbatches),
 	}
 	if err := w.addWholeLast(); err != nil {
 		return nil, err
@@ -127,21 +124,21 @@ func (p Pipeline) check() error {
 		return fmt.Errorf("the order has %d ranks, the shape %d", len(p.Order), p.Shape.Ranks)
 	case p.Samples != nil && len(p.Samples) != p.Shape.Microbatches:
 		return fmt.Errorf("%d microbatch sizes for %d microbatches", len(p.Samples), p.Shape.Microbatches)
-	case p.Boundaries != nil && len(p.Boundaries) != len(p.StageRank)-1:
-		return fmt.Errorf("%d boundaries for %d stages", len(p.Boundaries), len(p.StageRank))
-	case p.Sync.Units != nil && len(p.Sync.Units) != len(p.StageRank):
-		return fmt.Errorf("sharded units for %d stages; there are %d", len(p.Sync.Units), len(p.StageRank))
-	case p.Sync.Buckets != nil && len(p.Sync.Buckets) != len(p.StageRank):
-		return fmt.Errorf("gradient buckets for %d stages; there are %d", len(p.Sync.Buckets), len(p.StageRank))
-	case p.Optimizer && p.Sync.Sharded && p.Sync.Units == nil && p.Sync.active(p.Shape) && len(p.Sync.Parameters) != len(p.StageRank):
-		return fmt.Errorf("parameter sizes for %d stages; there are %d, and sharding gathers the parameters of each", len(p.Sync.Parameters), len(p.StageRank))
+	case p.Boundaries != nil && len(p.Boundaries) != p.Placement.Stages()-1:
+		return fmt.Errorf("%d boundaries for %d stages", len(p.Boundaries), p.Placement.Stages())
+	case p.Sync.Units != nil && len(p.Sync.Units) != p.Placement.Stages():
+		return fmt.Errorf("sharded units for %d stages; there are %d", len(p.Sync.Units), p.Placement.Stages())
+	case p.Sync.Buckets != nil && len(p.Sync.Buckets) != p.Placement.Stages():
+		return fmt.Errorf("gradient buckets for %d stages; there are %d", len(p.Sync.Buckets), p.Placement.Stages())
+	case p.Optimizer && p.Sync.Sharded && p.Sync.Units == nil && p.Sync.active(p.Shape) && len(p.Sync.Parameters) != p.Placement.Stages():
+		return fmt.Errorf("parameter sizes for %d stages; there are %d, and sharding gathers the parameters of each", len(p.Sync.Parameters), p.Placement.Stages())
 	}
 	for s, buckets := range p.Sync.Buckets {
 		if len(buckets) > math.MaxUint16 {
 			return fmt.Errorf("stage %d has %d gradient buckets; at most %d are supported: use larger buckets", s, len(buckets), math.MaxUint16)
 		}
 	}
-	for _, r := range p.StageRank {
+	for _, r := range p.Placement.First {
 		if r < 0 || int(r) >= p.Shape.Ranks {
 			return fmt.Errorf("placement on rank %d: the ranks are 0 to %d", r, p.Shape.Ranks-1)
 		}
@@ -151,7 +148,7 @@ func (p Pipeline) check() error {
 			return fmt.Errorf("tied parameter %d names no stage", i)
 		}
 		for _, s := range t.Stages {
-			if s < 0 || s >= len(p.StageRank) {
+			if s < 0 || s >= p.Placement.Stages() {
 				return errors.New("a tied parameter names a stage that does not exist")
 			}
 		}
@@ -162,17 +159,17 @@ func (p Pipeline) check() error {
 	if err := p.checkStashing(); err != nil {
 		return err
 	}
-	return p.Order.ValidateOn(p.rankOf, len(p.StageRank), p.Shape.Microbatches)
+	return p.Order.Validate(p.Placement, p.Shape.Microbatches)
 }
 
 // completions returns, by stage and copy, the index within its rank's order of
 // the action that completes its gradients.
 func (p *Pipeline) completions() []int {
-	last := make([]int, len(p.StageRank)+len(p.SecondRank))
+	last := make([]int, len(p.Placement.First)+len(p.Placement.Second))
 	for _, actions := range p.Order {
 		for i, a := range actions {
 			if a.Kind == graph.Backward || a.Kind == graph.WeightGradient {
-				last[p.copyOf(a.Stage, a.Microbatch)] = i
+				last[p.Placement.Copy(a.Stage, a.Microbatch)] = i
 			}
 		}
 	}
@@ -208,7 +205,7 @@ func (w *wiring) size() int64 {
 	for _, actions := range w.Order {
 		n += int64(len(actions)) + 1 // the optimizer
 		for _, a := range actions {
-			if w.sends(a) {
+			if _, sent := a.Send(w.Placement); sent {
 				n++
 			}
 			if w.Stashing && a.Kind != graph.Forward {
@@ -220,17 +217,6 @@ func (w *wiring) size() int64 {
 		n += int64(len(t.Stages))
 	}
 	return (n + w.Sync.size(w.Shape)) * int64(w.Shape.Replicas)
-}
-
-// sends reports whether another rank needs what the action makes.
-func (w *wiring) sends(a order.Action) bool {
-	switch a.Kind {
-	case graph.Forward:
-		return int(a.Stage) < len(w.StageRank)-1 && w.rankOf(a.Stage+1, a.Microbatch) != w.rankOf(a.Stage, a.Microbatch)
-	case graph.Backward, graph.InputGradient:
-		return a.Stage > 0 && w.rankOf(a.Stage-1, a.Microbatch) != w.rankOf(a.Stage, a.Microbatch)
-	}
-	return false
 }
 
 // rankWiring is one rank of one replica while its tasks are added.
@@ -276,8 +262,8 @@ func (w *rankWiring) action(i int, a order.Action) {
 		id := w.add(graph.Task{Kind: a.Kind, Part: uint16(part), Rank: w.rank, Stream: stream, Stage: a.Stage, Microbatch: a.Microbatch, Peer: graph.None})
 		if part == slices-1 {
 			w.note(a, id)
-			if w.wiring.sends(a) {
-				id = w.message(a)
+			if send, leaves := a.Send(w.Placement); leaves {
+				id = w.message(send)
 			}
 			w.clocks.ends(w.pipelineRank, i, id)
 		}

@@ -87,7 +87,7 @@ func (p *Pipeline) tiedRanks(t Tied) []int32 {
 	var ranks []int32
 	seen := map[int32]bool{}
 	for _, s := range t.Stages {
-		if r := p.StageRank[s]; !seen[r] {
+		if r := p.Placement.First[s]; !seen[r] {
 			seen[r] = true
 			ranks = append(ranks, r)
 		}
@@ -113,10 +113,10 @@ func (w *wiring) tiedOn(rank int32) []int {
 // in which their gradients are complete.
 func (p Pipeline) stagesByRank() [][]int32 {
 	on := make([][]int32, p.Shape.Ranks)
-	for s := len(p.StageRank) - 1; s >= 0; s-- {
-		on[p.StageRank[s]] = append(on[p.StageRank[s]], int32(s))
-		if p.SecondRank != nil {
-			on[p.SecondRank[s]] = append(on[p.SecondRank[s]], int32(s))
+	for s := len(p.Placement.First) - 1; s >= 0; s-- {
+		on[p.Placement.First[s]] = append(on[p.Placement.First[s]], int32(s))
+		if p.Placement.Second != nil {
+			on[p.Placement.Second[s]] = append(on[p.Placement.Second[s]], int32(s))
 		}
 	}
 	return on
@@ -145,7 +145,7 @@ func (w *rankWiring) leaves(i int, a order.Action) bool {
 	if a.Kind != graph.Backward && a.Kind != graph.WeightGradient || !w.Sync.active(w.Shape) || len(w.Sync.Buckets[a.Stage]) == 0 {
 		return false
 	}
-	return w.Sync.EveryMicrobatch || w.Sync.Overlap && w.last[w.copyOf(a.Stage, a.Microbatch)] == i
+	return w.Sync.EveryMicrobatch || w.Sync.Overlap && w.last[w.Placement.Copy(a.Stage, a.Microbatch)] == i
 }
 
 // tail adds what follows the last backward of a rank: tied gradients, the

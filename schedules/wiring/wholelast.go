@@ -20,7 +20,7 @@ func (w *wiring) addWholeLast() error {
 	if w.Synchronous {
 		return errors.New("whole_last = true: has no clock cycles; set synchronous = false")
 	}
-	last := int32(len(w.StageRank) - 1)
+	last := int32(len(w.Placement.First) - 1)
 	arranged := make(order.Order, len(w.Order))
 	for r, actions := range w.Order {
 		back := slices.IndexFunc(actions, func(a order.Action) bool { return a.Kind != graph.Forward })
@@ -50,7 +50,7 @@ func (w *wiring) comparePhase(a, b order.Action) int {
 		return 0
 	}
 	phase := func(a order.Action) int {
-		last := int(a.Stage) == len(w.StageRank)-1
+		last := int(a.Stage) == len(w.Placement.First)-1
 		switch {
 		case a.Kind == graph.Forward && !last:
 			return 0
@@ -67,7 +67,7 @@ func (w *wiring) comparePhase(a, b order.Action) int {
 // wholeNeed is what has to be there where an action's result is needed: of what
 // enters and leaves a last stage that takes all microbatches at once, the last one.
 func (w *wiring) wholeNeed(a order.Action) order.Action {
-	last := int32(len(w.StageRank) - 1)
+	last := int32(len(w.Placement.First) - 1)
 	switch {
 	case !w.WholeLast:
 	case a.Kind == graph.Forward && a.Stage == last-1:

@@ -1,0 +1,95 @@
+package graph
+
+import "slices"
+
+// A Placement says on which ranks of a replica the stages are.
+//
+// Some schedules hold every stage twice, and send the two halves of the
+// microbatches through the ranks in opposite directions: DualPipe and Chimera.
+// Stages keep their numbers; which copy an action runs on follows from its
+// microbatch:
+//
+//	rank 0   0F0 ·   ·   3F1        microbatch 0 goes down the ranks,
+//	rank 1   ·   1F0 2F1 ·          microbatch 1 comes up
+//	rank 2   ·   1F1 2F0 ·
+//	rank 3   0F1 ·   ·   3F0
+//
+// At the end of a step the two copies' gradients are summed over every pair of
+// ranks.
+type Placement struct {
+	// First is the rank of every stage, or of its first copy.
+	First []int32
+	// Second is the rank of every stage's second copy; nil where there is none.
+	Second []int32
+	// Half is the first microbatch that runs on second copies.
+	Half int32
+}
+
+// InOrder places stage s on rank s.
+func InOrder(ranks int) Placement {
+	p := Placement{First: make([]int32, ranks)}
+	for s := range p.First {
+		p.First[s] = int32(s)
+	}
+	return p
+}
+
+// TwoCopies places every stage twice, for one half of the microbatches each.
+func TwoCopies(first, second []int32, microbatches int) Placement {
+	return Placement{First: first, Second: second, Half: int32(microbatches+1) / 2}
+}
+
+// Stages is the number of stages.
+func (p Placement) Stages() int { return len(p.First) }
+
+// Equal reports whether all stages are on the same ranks.
+func (p Placement) Equal(q Placement) bool {
+	return slices.Equal(p.First, q.First) && slices.Equal(p.Second, q.Second)
+}
+
+// Rank is the rank of a stage for a microbatch.
+func (p Placement) Rank(stage, microbatch int32) int32 {
+	if p.Second != nil && microbatch >= p.Half {
+		return p.Second[stage]
+	}
+	return p.First[stage]
+}
+
+// Copy numbers the copies of all stages, first copies first: the one of a stage
+// that a microbatch runs on.
+func (p Placement) Copy(stage, microbatch int32) int {
+	if p.Second != nil && microbatch >= p.Half {
+		return len(p.First) + int(stage)
+	}
+	return int(stage)
+}
+
+// Ranks lists the ranks that hold a stage.
+func (p Placement) Ranks(stage int) []int32 {
+	if p.Second == nil {
+		return p.First[stage : stage+1]
+	}
+	return []int32{p.First[stage], p.Second[stage]}
+}
+
+// Holds reports whether a rank has a copy of a stage.
+func (p Placement) Holds(rank, stage int32) bool {
+	return p.First[stage] == rank || p.Second != nil && p.Second[stage] == rank
+}
+
+// Together reports whether two stages are on the same rank, as their second
+// copies then are too: no message passes between them.
+func (p Placement) Together(a, b int) bool { return p.First[a] == p.First[b] }
+
+// LowestRanks is, for every stage, the lowest rank that holds it. Stages with the
+// same one share all their ranks, as copies go in pairs.
+func (p Placement) LowestRanks() []int32 {
+	if p.Second == nil {
+		return p.First
+	}
+	lowest := make([]int32, len(p.First))
+	for s := range lowest {
+		lowest[s] = min(p.First[s], p.Second[s])
+	}
+	return lowest
+}
