@@ -120,7 +120,7 @@ func TestMachineOptionsErrors(t *testing.T) {
 		`reduce_scatter: must be a list of tables`:                                                                                map[string]any{"reduce_scatter": []any{int64(3)}},
 		`a link is a name (psim list devices), or a table with bandwidth = "25GB/s" and latency = "5us"`:                          int64(5),
 		`bandwidth: "5" has no unit; write for example "5GB/s"`:                                                                   map[string]any{"bandwidth": int64(5)},
-		`shared = "both": must be "device" or "node"`:                                                                             map[string]any{"shared": "both"},
+		`shared: unknown value "both"; use device or node`:                                                                        map[string]any{"shared": "both"},
 		`bandwith: unknown key of a link; did you mean bandwidth? (use one of bandwidth, latency, collective_bandwidth, collective_call, shared, algorithm, all_reduce, all_gather, reduce_scatter)`: map[string]any{"bandwith": "5GB/s"},
 	} {
 		var o link.Options

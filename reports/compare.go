@@ -124,10 +124,9 @@ func fraction(difference, of float64) float64 {
 }
 
 func newSide(r Result) Side {
-	s := Side{Name: r.Name, Schedule: r.Schedule, Kind: r.Kind, StepTime: r.StepTime, Bubble: r.Bubble.Makespan}
+	s := Side{Name: r.Name, Schedule: r.Schedule, Kind: r.Kind, StepTime: r.StepTime, Bubble: r.Bubble.Makespan, PeakMemory: r.PeakMemory()}
 	n := float64(len(r.Ranks))
 	for _, rank := range r.Ranks {
-		s.PeakMemory = max(s.PeakMemory, rank.PeakMemory)
 		s.Parts.Compute += (rank.Compute + rank.Optimizer) / n
 		s.Parts.Communication += rank.ExposedCommunication / n
 		s.Parts.Dispatch += known(rank.Dispatch) / n

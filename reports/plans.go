@@ -44,15 +44,6 @@ type LeftOut struct {
 	Reason   string `json:"reason"`
 }
 
-// peak is the highest memory of any rank.
-func (p Plan) peak() int64 {
-	var peak int64
-	for _, r := range p.Ranks {
-		peak = max(peak, r.PeakMemory)
-	}
-	return peak
-}
-
 // Sort puts the best plan first. Of plans with equal times, the one that needs
 // less memory comes first.
 func (p Plans) Sort() {
@@ -61,9 +52,9 @@ func (p Plans) Sort() {
 		case a.FitsMemory != b.FitsMemory:
 			return map[bool]int{true: -1, false: 1}[a.FitsMemory]
 		case a.FitsMemory:
-			return cmp.Or(cmp.Compare(a.StepTime, b.StepTime), cmp.Compare(a.peak(), b.peak()))
+			return cmp.Or(cmp.Compare(a.StepTime, b.StepTime), cmp.Compare(a.PeakMemory(), b.PeakMemory()))
 		}
-		return cmp.Or(cmp.Compare(a.peak(), b.peak()), cmp.Compare(a.StepTime, b.StepTime))
+		return cmp.Or(cmp.Compare(a.PeakMemory(), b.PeakMemory()), cmp.Compare(a.StepTime, b.StepTime))
 	})
 }
 
@@ -92,7 +83,7 @@ func (p Plans) WriteTable(w io.Writer, rows int) error {
 		}
 		table = append(table, []string{
 			plan.Schedule, strconv.Itoa(plan.VirtualStages), strconv.Itoa(plan.Microbatches), duration(plan.StepTime),
-			percent(plan.Bubble.Makespan), percent(plan.Bubble.Span), units.FormatBytes(plan.peak()), fits,
+			percent(plan.Bubble.Makespan), percent(plan.Bubble.Span), units.FormatBytes(plan.PeakMemory()), fits,
 		})
 	}
 	writeAligned(out, table)

@@ -152,6 +152,15 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 	return r
 }
 
+// PeakMemory is the highest memory of any rank.
+func (r Result) PeakMemory() int64 {
+	var peak int64
+	for _, rank := range r.Ranks {
+		peak = max(peak, rank.PeakMemory)
+	}
+	return peak
+}
+
 func rankResult(s graph.RankSummary) RankResult {
 	return RankResult{
 		Rank: s.Rank, Compute: s.Compute.Seconds(),

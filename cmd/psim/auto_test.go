@@ -1,15 +1,12 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"psim/configs"
 	"psim/reports"
 )
 
@@ -46,29 +43,4 @@ func TestAutoResult(t *testing.T) {
 	stdout, _, code = psim(t, "psim run gpipe --json")
 	require.Zero(t, code)
 	require.NotContains(t, stdout, "search")
-}
-
-// A device that messages would overfill gets an order that leaves them room.
-func TestAutoLeavesRoom(t *testing.T) {
-	c, err := configs.Load("gpipe", "schedule.name=auto", "schedule.stages=4", "schedule.microbatches=16", "batch.global=64")
-	require.NoError(t, err)
-	e := &experiment{config: c}
-	require.NoError(t, e.simulate(context.Background(), nil))
-	var most int64
-	for _, r := range e.result.Ranks {
-		most = max(most, r.PeakMemory)
-	}
-	searchedAgain := false
-	for percent := int64(99); percent > 50; percent -= 7 {
-		next, err := c.With(fmt.Sprintf("machine.compute.memory=%dB", most*percent/100))
-		require.NoError(t, err)
-		first := &experiment{config: next}
-		require.NoError(t, first.simulate(context.Background(), nil))
-		settled, err := simulate(context.Background(), next)
-		require.NoError(t, err)
-		if first.overflow() >= 0 && settled.overflow() < 0 {
-			searchedAgain = true
-		}
-	}
-	require.True(t, searchedAgain)
 }

@@ -17,6 +17,8 @@ import (
 	"psim/costmodel/arch"
 	"psim/exec"
 	"psim/exec/programs"
+	"psim/internal/files"
+	"psim/internal/memory"
 	"psim/internal/units"
 )
 
@@ -129,7 +131,7 @@ func (f calibrateFlags) run(ctx context.Context, args []string, stdout, stderr i
 	}
 	found.File, found.Command = f.out, f.command(name)
 	render := func(w io.Writer) error { return configs.WriteMachine(w, found.machine, found.comment()) }
-	if err := writeFiles(ctx, []file{{f.out, render}}); err != nil {
+	if err := files.Write(ctx, []files.File{{Path: f.out, Render: render}}); err != nil {
 		return failure{err}
 	}
 	if f.json {
@@ -155,19 +157,19 @@ func (f calibrateFlags) check() error {
 	switch {
 	case f.out == "":
 		return errors.New("--out: name a file")
-	case isFolder(f.out):
+	case files.IsFolder(f.out):
 		return fmt.Errorf("--out %s: is a folder; name a file", f.out)
 	case err == nil && len(f.nccl) > 0 && !configs.WrittenLink(data):
 		return fmt.Errorf("--out %s: is there, and psim calibrate --nccl has not written it; name another file", f.out)
 	case err == nil && len(f.nccl) == 0 && !configs.WrittenMachine(data):
 		return fmt.Errorf("--out %s: is there, and psim calibrate has not written it; name another file", f.out)
 	case err != nil && !os.IsNotExist(err):
-		return fmt.Errorf("--out %s: cannot be replaced: %s", f.out, reason(err))
-	case !isFolder(filepath.Dir(f.out)):
+		return fmt.Errorf("--out %s: cannot be replaced: %s", f.out, files.Reason(err))
+	case !files.IsFolder(filepath.Dir(f.out)):
 		return fmt.Errorf("--out %s: there is no folder %s", f.out, filepath.Dir(f.out))
 	}
-	if err := checkWritable(filepath.Dir(f.out)); err != nil {
-		return fmt.Errorf("--out %s: cannot be written: %s", f.out, reason(err))
+	if err := files.CheckWritable(filepath.Dir(f.out)); err != nil {
+		return fmt.Errorf("--out %s: cannot be written: %s", f.out, files.Reason(err))
 	}
 	return nil
 }
@@ -200,7 +202,7 @@ func checkLayers(n arch.Network, o exec.LayerOptions, t arch.Training) error {
 			need += most * float64(b.Bytes(element)) * temporaries
 		}
 	}
-	if have := float64(availableMemory()); need > have {
+	if have := float64(memory.Free()); need > have {
 		return fmt.Errorf("measuring microbatches of %.0f samples would need about %s of memory, of which %s are free here; use smaller --samples or a smaller model",
 			most, units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(int64(have)))
 	}

@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	lib "psim"
 	"psim/costmodel"
 	"psim/costmodel/arch"
 	"psim/costmodel/calibrate"
@@ -36,9 +37,9 @@ type calibration struct {
 	Launch    float64 `json:"launch_s"`
 	FitError  float64 `json:"fit_error"`
 	// Call is what calling a program costs, included in the layers' times.
-	Call      float64          `json:"call_s"`
-	Optimizer calibratedUpdate `json:"optimizer"`
-	Link      calibratedLink   `json:"link"`
+	Call      float64           `json:"call_s"`
+	Optimizer calibratedUpdate  `json:"optimizer"`
+	Link      lib.LinkConstants `json:"link"`
 
 	machine costmodel.Machine
 }
@@ -62,14 +63,6 @@ type calibratedUpdate struct {
 	Name      string  `json:"name"`
 	PerTensor float64 `json:"per_tensor_s"`
 	Rate      float64 `json:"bytes_per_s"`
-}
-
-type calibratedLink struct {
-	Latency   float64 `json:"latency_s"`
-	Bandwidth float64 `json:"bandwidth_bytes_per_s"`
-	// Of a collective, beside its steps' latency.
-	Call       float64 `json:"collective_call_s"`
-	Collective float64 `json:"collective_bandwidth_bytes_per_s"`
 }
 
 // newCalibration fits a machine to what was measured.
@@ -98,7 +91,7 @@ func newCalibration(n arch.Network, optimizer string, p *exec.LayerProfile) (*ca
 		Model: n.Name, CPU: cpu(), machine: costmodel.Machine{Device: d, Link: link},
 		FLOPS: float64(flops), Bandwidth: float64(d.MemoryBandwidth), Launch: time.Duration(d.Launch).Seconds(), FitError: constants.Error, Call: p.Call.Seconds(),
 		Optimizer: calibratedUpdate{optimizer, time.Duration(update.PerTensor).Seconds(), float64(update.Rate)},
-		Link:      calibratedLink{time.Duration(link.Latency).Seconds(), float64(link.Bandwidth), time.Duration(link.Call).Seconds(), float64(link.Collective)},
+		Link:      lib.Constants(link),
 	}
 	c.list(n, p, measured)
 	return c, nil

@@ -22,7 +22,7 @@ func saveMeasured(t *testing.T, folder string) {
 	t.Helper()
 	_, stderr, code := psim(t, "psim run gpipe --out "+folder+"/predicted")
 	require.Zero(t, code, stderr)
-	prediction, err := loadRun(folder + "/predicted")
+	prediction, err := reports.Load(folder + "/predicted")
 	require.NoError(t, err)
 	trace := *prediction.Trace
 	for i, span := range prediction.Trace.Spans {

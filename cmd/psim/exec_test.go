@@ -195,7 +195,7 @@ func TestExecInterrupted(t *testing.T) {
 	s := &session{flags: f, progress: &progress{w: &interrupter{at: "step 5 of", cancel: cancel}}}
 	require.ErrorIs(t, s.run(ctx, list), context.Canceled)
 	var out strings.Builder
-	require.NoError(t, checkFolder("o"))
+	require.NoError(t, reports.RunFolder("o").Check())
 	require.NoError(t, s.report(ctx, "o", &out, io.Discard))
 	r := readResultFile(t, "o/result.json")
 	require.True(t, r.Partial)

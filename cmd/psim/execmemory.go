@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"psim/internal/memory"
 	"psim/internal/units"
 	"psim/schedules/graph"
 	"psim/sim"
@@ -20,7 +21,7 @@ func (e *executed) checkMemory() error {
 	for _, rank := range graph.Summarize(trace).Ranks {
 		need += float64(rank.PeakMemory)
 	}
-	if have := availableMemory(); need > float64(have) {
+	if have := memory.Free(); need > float64(have) {
 		return fmt.Errorf("the tensors of all devices need %s at least, and %s of this machine's memory are free; train a smaller network or batch",
 			units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(have))
 	}

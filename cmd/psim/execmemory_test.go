@@ -28,7 +28,7 @@ func TestPredictedPeakIsTheLedgersPeak(t *testing.T) {
 		} {
 			settings := strings.Fields(model + " " + sets)
 			t.Run(strings.Join(settings, " "), func(t *testing.T) {
-				c, err := execFlags{gpus: 2, runFlags: runFlags{sets: settings[1:]}}.load(settings[0], io.Discard)
+				c, err := execFlags{gpus: 2, runFlags: runFlags{outputFlags: outputFlags{sets: settings[1:]}}}.load(settings[0], io.Discard)
 				require.NoError(t, err)
 				e := &executed{config: c}
 				e.plan, err = c.Build()

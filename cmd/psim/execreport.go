@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 
+	"psim/internal/files"
 	"psim/internal/units"
 	"psim/reports"
 )
@@ -113,73 +113,32 @@ func (e *executed) comparison() reports.Comparison {
 // write puts the files of all modes in their places: those of the main mode in
 // the folder itself, and with several modes each one's in a folder of its name.
 func (s *session) write(ctx context.Context, folder string) error {
-	var files []file
-	if folder != "" {
-		files = s.main().execFiles(folder)
-		files = files[:len(files)-1] // the session's result takes the place of the mode's
-	}
-	if len(s.done) > 1 && folder != "" {
+	list := s.main().files()
+	list = list[:len(list)-1] // the session's result takes the place of the mode's
+	if len(s.done) > 1 {
 		for _, e := range s.done {
-			files = append(files, e.execFiles(filepath.Join(folder, e.plan.Graph.Name))...)
+			for _, f := range e.files() {
+				f.Path = e.plan.Graph.Name + "/" + f.Path
+				list = append(list, f)
+			}
 		}
-		files = append(files, file{filepath.Join(folder, "modes.png"), s.drawModes})
+		list = append(list, files.File{Path: "modes.png", Render: s.drawModes})
 	}
-	if s.flags.trace != "" {
-		write := reports.WriteChrome
-		if strings.HasSuffix(s.flags.trace, ".gz") {
-			write = reports.WriteChromeGzip
-		}
-		files = append(files, file{s.flags.trace, func(w io.Writer) error { return write(w, s.main().trace, reports.AllRanks) }})
-	}
-	if folder == "" {
-		return writeFiles(ctx, files)
-	}
-	whole := s.whole()
-	files = append(files, file{filepath.Join(folder, "result.json"), func(w io.Writer) error { return whole.WriteJSON(w) }})
-	var folders []string
-	for _, f := range files {
-		if f.path != s.flags.trace {
-			folders = append(folders, filepath.Dir(f.path))
-		}
-	}
-	earlier := earlierResult(folder)
-	if err := writeFiles(ctx, files, folders...); err != nil {
-		return err
-	}
-	var names []string
-	for _, f := range files {
-		if name, err := filepath.Rel(folder, f.path); err == nil {
-			names = append(names, filepath.ToSlash(name))
-		}
-	}
-	return removeStale(folder, names, earlier)
+	list = append(list, files.File{Path: "result.json", Render: s.whole().WriteJSON})
+	return reports.RunFolder(folder).Write(ctx, list, s.flags.traceFile(s.main().measuredRun())...)
 }
 
-// execFiles lists the files of one mode, the result last.
-func (e *executed) execFiles(folder string) []file {
-	in := func(name string) string { return filepath.Join(folder, filepath.FromSlash(name)) }
-	title := pictureTitle(e.result, e.trace)
-	curves := reports.MemoryCurves(e.trace)
-	list := []file{
-		{in("predicted/trace.csv"), func(w io.Writer) error { return reports.WriteTraceCSV(w, e.predicted) }},
-		{in("predicted/result.json"), func(w io.Writer) error { return e.result.Predicted.WriteJSON(w) }},
-		{in("compare.png"), func(w io.Writer) error {
+// files lists the files of one mode, the result last.
+func (e *executed) files() []files.File {
+	list := []files.File{
+		{Path: "predicted/trace.csv", Render: func(w io.Writer) error { return reports.WriteTraceCSV(w, e.predicted) }},
+		{Path: "predicted/result.json", Render: e.result.Predicted.WriteJSON},
+		{Path: "compare.png", Render: func(w io.Writer) error {
 			return reports.CompareTimelines(w, reports.PNG, e.predictedRun(), e.measuredRun())
 		}},
-		{in("comparison.json"), func(w io.Writer) error { return e.comparison().WriteJSON(w) }},
-		{in("timeline.png"), func(w io.Writer) error {
-			return reports.Timeline(w, reports.PNG, title, reports.Panel{Trace: e.trace})
-		}},
-		{in("timeline.svg"), func(w io.Writer) error {
-			return reports.Timeline(w, reports.SVG, title, reports.Panel{Trace: e.trace})
-		}},
-		{in("trace.csv"), func(w io.Writer) error { return reports.WriteTraceCSV(w, e.trace) }},
-		{in("memory.png"), func(w io.Writer) error {
-			return reports.Memory(w, reports.PNG, reports.MemoryFigure{Title: "memory  ·  " + title, Curves: curves, End: e.trace.End()})
-		}},
-		{in("memory.csv"), func(w io.Writer) error { return reports.WriteMemoryCSV(w, curves) }},
+		{Path: "comparison.json", Render: e.comparison().WriteJSON},
 	}
-	return append(list, file{in("result.json"), func(w io.Writer) error { return e.result.WriteJSON(w) }})
+	return append(list, e.measuredRun().Files()...)
 }
 
 // drawModes draws all modes, predicted and measured, on one time axis.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"psim/costmodel"
 	"psim/exec"
 	"psim/exec/programs"
+	"psim/internal/memory"
 	"psim/internal/units"
 	"psim/reports"
 	"psim/schedules/graph"
@@ -62,7 +62,7 @@ func (s *session) close() { s.progress.clear() }
 
 // execute profiles, predicts, runs and checks one mode.
 func (s *session) execute(ctx context.Context, e *executed) error {
-	if err := checkSize(e.config.Tasks()); err != nil {
+	if err := memory.CheckTasks(e.config.Tasks()); err != nil {
 		return fmt.Errorf("%s: %w", e.config.Name(), err)
 	}
 	var err error
@@ -131,14 +131,6 @@ func (s *session) measure(ctx context.Context, e *executed, devices []*programs.
 	o.Progress = func(step, of int) { s.progress.say("%s: step %d of %d", name, step+1, of) }
 	e.training, err = trainer.Train(ctx, source, o)
 	return failed(err)
-}
-
-// failed marks an error of a run that is not the user's.
-func failed(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) {
-		return err
-	}
-	return failure{err}
 }
 
 // samplesPerReplica is the size of a replica's share of the batch.

@@ -3,10 +3,59 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
+
+// outputFlags are the flags that most verbs have: settings over a configuration,
+// and in which form results are printed and saved.
+type outputFlags struct {
+	sets      []string
+	json, csv bool
+	out       string
+	quiet     bool
+}
+
+// registerInput declares what a verb has that runs a configuration.
+func (f *outputFlags) registerInput(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.sets, "set", nil, "change a setting: KEY=VALUE with a dotted key; may be repeated")
+	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
+}
+
+// registerOutput declares the forms of output by their help, "" for those that a
+// verb does not have.
+func (f *outputFlags) registerOutput(flags *pflag.FlagSet, json, csv, out string) {
+	flags.BoolVar(&f.json, "json", false, json)
+	if csv != "" {
+		flags.BoolVar(&f.csv, "csv", false, csv)
+	}
+	flags.StringVar(&f.out, "out", "", out)
+}
+
+// exclusive refuses two forms of output at once.
+func (f *outputFlags) exclusive() error {
+	if f.json && f.csv {
+		return errors.New("--json and --csv exclude each other: stdout holds one of them")
+	}
+	return nil
+}
+
+// wrote says which files are where.
+func (f *outputFlags) wrote(stderr io.Writer, names, folder string) {
+	if !f.quiet {
+		fmt.Fprintf(stderr, "wrote %s in %s\n", names, folder)
+	}
+}
+
+// flagged names the flag that an error is about.
+func flagged(flag string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("--%s %w", flag, err)
+}
 
 // wanted says what the value of a flag must be, by the flag's type.
 var wanted = map[string]string{

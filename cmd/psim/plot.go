@@ -3,15 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"psim/internal/files"
 	"psim/reports"
-	"psim/schedules/graph"
 )
 
 func newPlot() *cobra.Command {
@@ -42,15 +40,20 @@ that was measured below its own prediction.`,
 			if err != nil {
 				return err
 			}
-			if err := writeFiles(cmd.Context(), []file{{out, draw}}); err != nil {
-				return fmt.Errorf("--out %w", err)
-			}
-			fmt.Fprintln(cmd.ErrOrStderr(), "wrote", out)
-			return nil
+			return writeOne(cmd, "out", out, draw)
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "file to write, .png or .svg (default KIND.png)")
 	return cmd
+}
+
+// writeOne writes the file of a flag, and says so.
+func writeOne(cmd *cobra.Command, flag, path string, render func(io.Writer) error) error {
+	if err := files.Write(cmd.Context(), []files.File{{Path: path, Render: render}}); err != nil {
+		return flagged(flag, err)
+	}
+	_, err := fmt.Fprintln(cmd.ErrOrStderr(), "wrote", path)
+	return err
 }
 
 // pictureFormat is the format that a file's name asks for, or nothing.
@@ -74,7 +77,8 @@ func figure(kind string, results []string, format string) (func(io.Writer) error
 		if len(results) > 1 {
 			return nil, fmt.Errorf("psim plot memory takes one RESULT, not %d", len(results))
 		}
-		return memoryFigure(results[0], format)
+		f, err := reports.LoadMemory(results[0])
+		return func(w io.Writer) error { return reports.Memory(w, format, f) }, err
 	case "compare":
 		return compareFigure(results, format)
 	}
@@ -83,118 +87,40 @@ func figure(kind string, results []string, format string) (func(io.Writer) error
 
 // timelineFigure loads the traces of results.
 func timelineFigure(results []string, format string) (func(io.Writer) error, error) {
-	var panels []reports.Panel
-	title := "timelines"
+	var runs []reports.Run
 	for _, path := range results {
-		r, trace, err := loadTrace(path)
-		if err != nil {
+		run, err := reports.Load(path)
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if trace.End() == 0 {
+		case run.Trace == nil:
+			return nil, fmt.Errorf("%s: the result has no trace.csv beside it; run psim run again with --out", path)
+		case !run.Drawable():
 			return nil, fmt.Errorf("%s: the run takes no time, so there is nothing to draw", path)
 		}
-		panel := reports.Panel{Trace: trace}
-		if len(results) > 1 {
-			panel.Label = panelLabel(r)
-		} else {
-			title = pictureTitle(r, trace)
-		}
-		panels = append(panels, panel)
+		runs = append(runs, run)
 	}
-	return func(w io.Writer) error { return reports.Timeline(w, format, title, panels...) }, nil
+	return func(w io.Writer) error { return reports.Timelines(w, format, runs...) }, nil
 }
 
-// loadTrace reads a result and its trace, which must be there.
-func loadTrace(path string) (reports.Result, *graph.Trace, error) {
-	run, err := loadRun(path)
-	if err == nil && run.Trace == nil {
-		err = fmt.Errorf("%s: the result has no trace.csv beside it; run psim run again with --out", path)
+// compareFigure loads two runs and returns the renderer of their timelines.
+func compareFigure(results []string, format string) (func(io.Writer) error, error) {
+	if len(results) > 2 {
+		return nil, fmt.Errorf("psim plot compare takes two results, or one that was measured, not %d", len(results))
 	}
-	return run.Result, run.Trace, err
-}
-
-// pictureTitle is the title of a trace, with the name of its configuration, and
-// whether it was measured.
-func pictureTitle(r reports.Result, t *graph.Trace) string {
-	title := reports.Title(t, r.TensorParallel)
-	if r.Name != "" && r.Name != t.Graph.Name {
-		title = r.Name + "  ·  " + title
-	}
-	if r.Kind == reports.Measured {
-		title += "  ·  measured"
-	}
-	return title
-}
-
-// panelLabel names one of several results.
-func panelLabel(r reports.Result) string {
-	name := r.Name
-	if r.Schedule != r.Name {
-		name += " (" + r.Schedule + ")"
-	}
-	return name + ", " + r.Kind
-}
-
-// memoryFigure loads the memory curves of a result.
-func memoryFigure(path, format string) (func(io.Writer) error, error) {
-	r, folder, err := loadResult(path)
+	a, b, err := reports.LoadPair(results...)
 	if err != nil {
 		return nil, err
 	}
-	title := "memory  ·  " + panelLabel(r)
-	curves, err := readFile(filepath.Join(folder, "memory.csv"), reports.ReadMemoryCSV)
-	if os.IsNotExist(err) {
-		return nil, fmt.Errorf("%s: the run has no memory.csv, because nothing in it uses memory; add [memory] or use [model]", path)
-	}
-	if err != nil {
-		return nil, err
-	}
-	f := reports.MemoryFigure{Title: title, Curves: curves, End: time.Duration(r.StepTime * float64(time.Second))}
-	for _, rank := range r.Ranks {
-		if rank.MemoryCapacity > 0 {
-			f.Capacity = append(f.Capacity, rank.MemoryCapacity)
+	for i, run := range []reports.Run{a, b} {
+		switch path := results[min(i, len(results)-1)]; {
+		case run.Trace == nil && i == 0 && len(results) == 1:
+			return nil, fmt.Errorf("%s: its prediction has no trace.csv, so there is nothing to draw", path)
+		case run.Trace == nil:
+			return nil, fmt.Errorf("%s: the result has no trace.csv beside it, so there is nothing to draw", path)
+		case !run.Drawable():
+			return nil, fmt.Errorf("%s: the run takes no time, so there is nothing to draw", path)
 		}
 	}
-	if len(f.Capacity) != len(r.Ranks) {
-		f.Capacity = nil
-	}
-	return func(w io.Writer) error { return reports.Memory(w, format, f) }, nil
-}
-
-// loadResult reads a result by its folder or file and returns the folder.
-func loadResult(path string) (reports.Result, string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return reports.Result{}, "", fmt.Errorf("%s: %s; a result is a folder that psim run has written, or the result.json in it", path, reason(err))
-	}
-	if info.IsDir() {
-		path = filepath.Join(path, "result.json")
-	}
-	r, err := readFile(path, reports.ReadResult)
-	if os.IsNotExist(err) {
-		return r, "", fmt.Errorf("%s: no such file; a result is a folder that psim run has written", path)
-	}
-	return r, filepath.Dir(path), err
-}
-
-// readFile opens a file and parses it; errors begin with its name.
-func readFile[T any](path string, read func(io.Reader) (T, error)) (T, error) {
-	var zero T
-	info, err := os.Stat(path)
-	if os.IsNotExist(err) {
-		return zero, err
-	}
-	if err == nil && !info.Mode().IsRegular() {
-		return zero, fmt.Errorf("%s: is not a regular file", path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return zero, fmt.Errorf("%s: %s", path, reason(err))
-	}
-	defer f.Close()
-	v, err := read(f)
-	if err != nil {
-		return zero, fmt.Errorf("%s: %w", path, err)
-	}
-	return v, nil
+	return func(w io.Writer) error { return reports.CompareTimelines(w, format, a, b) }, nil
 }

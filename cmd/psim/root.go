@@ -9,7 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"psim/internal/files"
 	"psim/internal/nearest"
+	"psim/sim"
 )
 
 // Exit codes.
@@ -25,6 +27,14 @@ type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }
 
+// failed marks an error as one that is not the user's. An interrupt stays one.
+func failed(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return failure{err}
+}
+
 // run is the whole program as a function.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
@@ -34,20 +44,28 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	if out.err != nil {
-		err = failure{fmt.Errorf("stdout: %s", reason(out.err))}
+		err = failure{fmt.Errorf("stdout: %s", files.Reason(out.err))}
 	}
+	code := exitCode(err)
+	switch {
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(stderr, "psim: interrupted")
+	case code != exitDone:
+		fmt.Fprintln(stderr, "psim:", err)
+	}
+	return code
+}
+
+// exitCode tells the user's errors from those that are not the user's.
+func exitCode(err error) int {
 	var failed failure
+	var deadlock *sim.DeadlockError
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(stderr, "psim: interrupted")
-		return exitFailed
-	case errors.As(err, &failed):
-		fmt.Fprintln(stderr, "psim:", err)
+	case errors.Is(err, context.Canceled), errors.As(err, &failed), errors.As(err, &deadlock):
 		return exitFailed
 	}
-	fmt.Fprintln(stderr, "psim:", err)
 	return exitUsage
 }
 

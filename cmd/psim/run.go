@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -13,19 +12,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	lib "psim"
 	"psim/configs"
+	"psim/internal/files"
 	"psim/reports"
 )
 
 // runFlags are the flags of psim run.
 type runFlags struct {
-	sets      []string
-	json, csv bool
-	out       string
-	trace     string
-	quiet     bool
-	exact     bool
-	limit     time.Duration
+	outputFlags
+	trace string
+	exact bool
+	limit time.Duration
 }
 
 func newRun() *cobra.Command {
@@ -60,22 +58,20 @@ the solver cbc (Debian's coinor-cbc), which proves the span of small pipelines.
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.sets, "set", nil, "change a setting: KEY=VALUE with a dotted key; may be repeated")
-	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object and nothing else")
-	flags.BoolVar(&f.csv, "csv", false, "print one row per rank as CSV and nothing else")
-	flags.StringVar(&f.out, "out", "", "folder to write the result and pictures to; - for none (default out/NAME)")
+	f.registerInput(flags)
+	f.registerOutput(flags, "print the result as one JSON object and nothing else", "print one row per rank as CSV and nothing else",
+		"folder to write the result and pictures to; - for none (default out/NAME)")
 	flags.StringVar(&f.trace, "trace", "", "also write the timeline for Perfetto or chrome://tracing: a .json or .json.gz file")
-	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
 	flags.BoolVar(&f.exact, "exact", false, "let the solver cbc prove the order of schedule.name = \"auto\", for small pipelines")
 	flags.DurationVar(&f.limit, "time-limit", time.Minute, "how long the solver of --exact may take")
 	return cmd
 }
 
 func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writer) error {
-	if f.json && f.csv {
-		return errors.New("--json and --csv exclude each other: stdout holds one of them")
+	if err := f.exclusive(); err != nil {
+		return err
 	}
-	c, err := configs.Load(path, f.sets...)
+	c, err := lib.Load(path, f.sets...)
 	if err != nil {
 		return err
 	}
@@ -85,28 +81,33 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	if err := f.prove(c); err != nil {
 		return err
 	}
-	e, err := simulate(ctx, c)
+	p, err := lib.Predict(ctx, c)
 	if err != nil {
 		return err
 	}
-	e.advise(ctx)
+	p.Advise(ctx)
 	folder, err := f.folder(c.Name(), stderr)
 	if err != nil {
 		return err
 	}
 	// Files come before the summary, so that a reader of it who leaves early
 	// (psim run … | head) still gets them.
-	names, err := f.write(ctx, e, folder)
-	if err != nil {
-		return failure{err}
+	names, err := p.Run().Save(ctx, folder, f.traceFile(p.Run())...)
+	if err == nil {
+		err = f.print(p, stdout)
 	}
-	if err := f.print(e, stdout); err != nil {
-		return failure{err}
+	if err == nil && folder != "" {
+		f.wrote(stderr, strings.Join(names, ", "), folder)
 	}
-	if folder != "" && !f.quiet {
-		fmt.Fprintf(stderr, "wrote %s in %s\n", strings.Join(names, ", "), folder)
+	return failed(err)
+}
+
+// traceFile is the file of --trace, if that is given.
+func (f runFlags) traceFile(r reports.Run) []files.File {
+	if f.trace == "" {
+		return nil
 	}
-	return nil
+	return []files.File{r.ChromeFile(f.trace)}
 }
 
 // prove asks for an exact search, where --exact does.
@@ -130,17 +131,14 @@ func (f runFlags) folder(name string, stderr io.Writer) (string, error) {
 	case f.out == "-" || f.out == "" && (f.json || f.csv):
 		return "", nil
 	case f.out != "":
-		if name := foreign(f.out); name != "" {
-			return "", fmt.Errorf("--out %s: holds a %s that psim has not written; name another folder", f.out, name)
-		}
-		return f.out, checkFolder(f.out)
+		return f.out, flagged("out", reports.RunFolder(f.out).Check())
 	}
-	folder := filepath.Join("out", folderName(name, f.sets))
-	if err := checkFolder(folder); err != nil {
+	folder := files.Folder{Path: filepath.Join("out", folderName(name, f.sets))}
+	if err := folder.Check(); err != nil {
 		fmt.Fprintf(stderr, "psim: no files are written: %v\n", err)
 		return "", nil
 	}
-	return folder, nil
+	return folder.Path, nil
 }
 
 // folderName joins a configuration's name and what was set, so
@@ -168,82 +166,22 @@ func folderName(name string, sets []string) string {
 	return name
 }
 
-// print writes the result to stdout in the wanted form.
-func (f runFlags) print(e *experiment, stdout io.Writer) error {
+// print writes the prediction to stdout in the wanted form.
+func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 	switch {
 	case f.json:
-		build, simulated := e.build.Seconds(), e.sim.Seconds()
-		r := e.result
+		build, simulated := p.BuildTime.Seconds(), p.SimulationTime.Seconds()
+		r := p.Result
 		r.Build, r.Simulation = &build, &simulated
 		return r.WriteJSON(stdout)
 	case f.csv:
-		return reports.WriteResultCSV(stdout, e.result)
+		return reports.WriteResultCSV(stdout, p.Result)
 	}
-	if err := reports.WriteTable(stdout, e.result); err != nil {
+	if err := reports.WriteTable(stdout, p.Result); err != nil {
 		return err
 	}
 	fmt.Fprintln(stdout)
-	return reports.Gantt(stdout, e.trace, reports.GanttOptions{Ranks: 32})
-}
-
-// write puts all files of a run in their places, and returns their names.
-func (f runFlags) write(ctx context.Context, e *experiment, folder string) ([]string, error) {
-	var files []file
-	var names, folders []string
-	if folder != "" {
-		folders = []string{folder}
-		for _, file := range e.files() {
-			names = append(names, file.path)
-			file.path = filepath.Join(folder, file.path)
-			files = append(files, file)
-		}
-	}
-	if f.trace != "" {
-		write := reports.WriteChrome
-		if strings.HasSuffix(f.trace, ".gz") {
-			write = reports.WriteChromeGzip
-		}
-		files = append(files, file{f.trace, func(w io.Writer) error { return write(w, e.trace, reports.AllRanks) }})
-	}
-	earlier := earlierResult(folder)
-	if err := writeFiles(ctx, files, folders...); err != nil {
-		return nil, err
-	}
-	return names, removeStale(folder, names, earlier)
-}
-
-// files lists what belongs to a run; a picture only if there is something to
-// draw. The result comes last, so that a folder with a result is complete.
-func (e *experiment) files() []file {
-	var list []file
-	title := pictureTitle(e.result, e.trace)
-	if e.trace.End() > 0 {
-		draw := func(format string) func(io.Writer) error {
-			return func(w io.Writer) error {
-				return reports.Timeline(w, format, title, reports.Panel{Trace: e.trace})
-			}
-		}
-		list = append(list, file{"timeline.png", draw(reports.PNG)}, file{"timeline.svg", draw(reports.SVG)})
-	}
-	list = append(list, file{"trace.csv", func(w io.Writer) error { return reports.WriteTraceCSV(w, e.trace) }})
-	if e.usesMemory() {
-		curves := reports.MemoryCurves(e.trace)
-		figure := reports.MemoryFigure{Title: "memory  ·  " + title, Curves: curves, End: e.trace.End(), Capacity: e.plan.Capacity}
-		list = append(list,
-			file{"memory.png", func(w io.Writer) error { return reports.Memory(w, reports.PNG, figure) }},
-			file{"memory.csv", func(w io.Writer) error { return reports.WriteMemoryCSV(w, curves) }})
-	}
-	return append(list, file{"result.json", func(w io.Writer) error { return e.result.WriteJSON(w) }})
-}
-
-// usesMemory reports whether any memory was modelled.
-func (e *experiment) usesMemory() bool {
-	for _, r := range e.result.Ranks {
-		if r.PeakMemory > 0 {
-			return true
-		}
-	}
-	return false
+	return reports.Gantt(stdout, p.Trace, reports.GanttOptions{Ranks: 32})
 }
 
 // checkTrace refuses a trace that cannot be written, or would overwrite what
@@ -252,32 +190,26 @@ func (f runFlags) checkTrace(config string) error {
 	if f.trace == "" {
 		return nil
 	}
+	run, measured := reports.RunFiles()
 	folder, base := filepath.Split(filepath.Clean(f.trace))
-	inOut := f.out != "" && f.out != "-" && samePath(filepath.Clean("./"+folder), f.out)
+	inOut := f.out != "" && f.out != "-" && files.Same(filepath.Clean("./"+folder), f.out)
 	switch {
 	case !strings.HasSuffix(f.trace, ".json") && !strings.HasSuffix(f.trace, ".json.gz"):
 		return fmt.Errorf("--trace %s: must end in .json or .json.gz, the formats that are written", f.trace)
-	case isFolder(f.trace) || samePath(f.trace, f.out):
+	case files.IsFolder(f.trace) || files.Same(f.trace, f.out):
 		return fmt.Errorf("--trace %s: is a folder; name a file", f.trace)
-	case folder != "" && !isFolder(folder) && !inOut:
+	case folder != "" && !files.IsFolder(folder) && !inOut:
 		return fmt.Errorf("--trace %s: there is no folder %s", f.trace, filepath.Clean(folder))
-	case samePath(f.trace, config):
+	case files.Same(f.trace, config):
 		return fmt.Errorf("--trace %s: is the configuration; name another file", f.trace)
-	case slices.Contains(runFiles[:], base) || slices.Contains(execOnly, base):
+	case slices.Contains(run, base) || slices.Contains(measured, base):
 		return fmt.Errorf("--trace %s: is the name of a file that a run writes into its folder; name another", f.trace)
 	}
-	if !isFolder(folder) && folder != "" { // that of --out, which is yet to be made
+	if !files.IsFolder(folder) && folder != "" { // that of --out, which is yet to be made
 		return nil
 	}
-	if err := checkWritable(filepath.Clean(folder)); err != nil {
-		return fmt.Errorf("--trace %s: cannot be written: %s", f.trace, reason(err))
+	if err := files.CheckWritable(filepath.Clean(folder)); err != nil {
+		return fmt.Errorf("--trace %s: cannot be written: %s", f.trace, files.Reason(err))
 	}
 	return nil
-}
-
-// samePath reports whether two paths name the same file, existing or not.
-func samePath(a, b string) bool {
-	absoluteA, errA := filepath.Abs(a)
-	absoluteB, errB := filepath.Abs(b)
-	return errA == nil && errB == nil && a != "" && b != "" && absoluteA == absoluteB
 }

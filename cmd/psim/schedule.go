@@ -11,8 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	lib "psim"
 	"psim/configs"
+	"psim/internal/files"
+	"psim/internal/memory"
 	"psim/internal/nearest"
+	"psim/reports"
 	"psim/schedules"
 	"psim/schedules/collective"
 	"psim/schedules/graph"
@@ -79,7 +83,7 @@ func (f *scheduleFlags) check() error {
 	case f.plot != "" && pictureFormat(f.plot) == "":
 		return fmt.Errorf("--plot %s: the file must end in .png or .svg", f.plot)
 	}
-	return checkSize(2 * float64(f.shape.Ranks) * float64(f.shape.Microbatches) * float64(f.shape.Virtual))
+	return memory.CheckTasks(2 * float64(f.shape.Ranks) * float64(f.shape.Microbatches) * float64(f.shape.Virtual))
 }
 
 // written is a schedule's order, as it is to be printed, and what it is for.
@@ -117,7 +121,7 @@ func (f *scheduleFlags) read(cmd *cobra.Command, path string) (w written, err er
 			return w, fmt.Errorf("--%s: follows from %s; remove it", flag, path)
 		}
 	}
-	if w.order, err = readFile(path, order.ReadCSV); err == nil {
+	if w.order, err = files.Read(path, order.ReadCSV); err == nil {
 		w.Schedule, w.shape, err = schedules.Custom(filepath.Base(path), w.order)
 	}
 	if os.IsNotExist(err) {
@@ -135,15 +139,26 @@ func (f *scheduleFlags) read(cmd *cobra.Command, path string) (w written, err er
 // write prints the order or what becomes of it, and draws it.
 func (f *scheduleFlags) write(cmd *cobra.Command, w written) error {
 	if f.plot != "" {
-		if err := w.plot(cmd.Context(), f.plot); err != nil {
+		if err := w.plot(cmd, f.plot); err != nil {
 			return err
 		}
-		defer fmt.Fprintln(cmd.ErrOrStderr(), "wrote", f.plot)
 	}
 	if f.deadlock {
 		return w.writeHangs(cmd.OutOrStdout())
 	}
 	return writeOrder(cmd.OutOrStdout(), f.format, w.Name, w.shape, w.order)
+}
+
+// plot draws the order.
+func (w written) plot(cmd *cobra.Command, path string) error {
+	trace, err := lib.UnitTrace(w.Schedule, w.shape)
+	if err != nil {
+		return err
+	}
+	title := reports.UnitTitle(trace, lib.Unit)
+	return writeOne(cmd, "plot", path, func(out io.Writer) error {
+		return reports.Timeline(out, pictureFormat(path), title, reports.Panel{Trace: trace, Unit: lib.Unit})
+	})
 }
 
 // unknownOrder is the error for a name that has no compute order.
@@ -197,4 +212,39 @@ func writeOrderJSON(w io.Writer, name string, shape graph.Shape, o order.Order) 
 		"schedule": name, "stages": shape.Ranks, "virtual_stages": shape.Virtual,
 		"microbatches": shape.Microbatches, "order": ranks,
 	})
+}
+
+// writeHangs prints whether the order runs to its end, for what its messages
+// may be.
+func (w written) writeHangs(out io.Writer) error {
+	variants := []struct {
+		title string
+		order func() (order.Order, error)
+	}{
+		{"every rank receives right before use:", w.order.WithLateReceives},
+		{"every rank receives when it is sent (--messages):", w.order.WithMessages},
+	}
+	if w.order.HasMessages() {
+		variants = variants[:1]
+		variants[0].title = "messages where they are written:"
+		variants[0].order = func() (order.Order, error) { return w.order, nil }
+	}
+	for _, v := range variants {
+		o, err := v.order()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(out, v.title)
+		for _, blocking := range []bool{false, true} {
+			how := map[bool]string{false: "buffered", true: "blocking"}[blocking]
+			verdict := "runs to its end"
+			if err := o.Hang(blocking); err != nil {
+				verdict = strings.ReplaceAll(err.Error(), "\n", "\n  ")
+			}
+			if _, err := fmt.Fprintf(out, "  %s sends: %s\n", how, verdict); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

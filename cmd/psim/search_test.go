@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	lib "psim"
 	"psim/configs"
 	"psim/reports"
 )
@@ -157,12 +158,16 @@ func TestSearchInterrupted(t *testing.T) {
 	c, err := configs.Load("gpipe")
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := searchPlans(ctx, c, &progress{w: &interrupter{at: "plan 6 of", cancel: cancel}})
+	found, err := lib.Search(ctx, c, func(plan, _ int, _ []string) {
+		if plan == 6 {
+			cancel()
+		}
+	})
 	require.ErrorIs(t, err, context.Canceled)
-	require.Len(t, s.plans.Plans, 5)
-	require.True(t, s.plans.Partial)
+	require.Len(t, found.Plans.Plans, 5)
+	require.True(t, found.Partial)
 	var out strings.Builder
-	require.NoError(t, s.report(context.WithoutCancel(ctx), c.Name(), searchFlags{out: "o", rows: 3}, time.Now(), &out, io.Discard))
+	require.NoError(t, outputFlags{out: "o"}.report(ctx, c.Name(), found, 3, time.Second, &out, io.Discard))
 	require.Contains(t, out.String(), "\nwarning: the search was interrupted; there may be better plans\n")
 	plans, err := reports.ReadPlans(strings.NewReader(contents(t, "o")["plans.json"]))
 	require.NoError(t, err)
@@ -205,7 +210,7 @@ func TestSearchLeavesOut(t *testing.T) {
 	require.Zero(t, code)
 	plans, err = reports.ReadPlans(strings.NewReader(stdout))
 	require.NoError(t, err)
-	require.Equal(t, reports.LeftOut{Schedule: "zbv", Reason: errUncut.Error()}, plans.LeftOut[0])
+	require.Equal(t, reports.LeftOut{Schedule: "zbv", Reason: "holds several stages per rank, and [times] or activations that differ from stage to stage, or do not divide, cannot be cut into them"}, plans.LeftOut[0])
 }
 
 // A group and a list of layers per stage are for one number of stages per rank, which
@@ -228,18 +233,4 @@ func TestSearchGroup(t *testing.T) {
 	}
 	_, stderr, code = psim(t, "psim run megatron-175b --out - --set batch.global=16 --set "+strings.Join(plans.Plans[0].Settings, " --set "))
 	require.Zero(t, code, stderr)
-}
-
-func TestSearchStops(t *testing.T) {
-	userFolder(t)
-	c, err := configs.Load("gpipe")
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_, err = searchPlans(ctx, c, newProgress(os.Stderr, true))
-	require.ErrorIs(t, err, context.Canceled)
-	auto, err := c.With("schedule.name=auto")
-	require.NoError(t, err)
-	_, err = simulate(ctx, auto)
-	require.ErrorIs(t, err, context.Canceled)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"psim/internal/files"
 	"psim/internal/published"
 	"psim/reports"
 )
@@ -32,8 +33,8 @@ func (f publishedFlags) run(ctx context.Context, names []string, stdout, stderr 
 		return err
 	}
 	if f.out != "" {
-		if err := checkFolder(f.out); err != nil {
-			return err
+		if err := (files.Folder{Path: f.out}).Check(); err != nil {
+			return flagged("out", err)
 		}
 	}
 	report, err := published.Replay(tables)
@@ -65,14 +66,11 @@ func (f publishedFlags) run(ctx context.Context, names []string, stdout, stderr 
 // draw writes a scatter plot for every source.
 func (f publishedFlags) draw(ctx context.Context, r published.Report) error {
 	figures := r.Figures()
-	var files []file
+	var list []files.File
 	for _, name := range slices.Sorted(maps.Keys(figures)) {
-		files = append(files, file{filepath.Join(f.out, name+".png"), func(w io.Writer) error {
+		list = append(list, files.File{Path: name + ".png", Render: func(w io.Writer) error {
 			return reports.Scatter(w, reports.PNG, figures[name])
 		}})
 	}
-	if err := writeFiles(ctx, files, f.out); err != nil {
-		return failure{err}
-	}
-	return nil
+	return failed(files.Folder{Path: f.out}.Write(ctx, list))
 }

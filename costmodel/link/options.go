@@ -116,14 +116,14 @@ func (l *Link) fill(table map[string]any) error {
 		text("collective_bandwidth", &l.Collective), text("collective_call", &l.Call),
 		{"shared", func(v any) error {
 			if l.Shared = fmt.Sprint(v); l.Shared != "device" && l.Shared != "node" {
-				return fmt.Errorf(`shared = %q: must be "device" or "node"`, l.Shared)
+				return fmt.Errorf("shared: unknown value %q; use device or node", l.Shared)
 			}
 			return nil
 		}},
 		{"algorithm", func(v any) error {
 			l.Algorithm = fmt.Sprint(v)
 			if all := Algorithms(); !slices.Contains(all, l.Algorithm) {
-				return fmt.Errorf("algorithm = %q: unknown algorithm%s (use one of %s)", l.Algorithm, nearest.Suggest(l.Algorithm, all), strings.Join(all, ", "))
+				return fmt.Errorf("algorithm: unknown algorithm %q%s (use one of %s)", l.Algorithm, nearest.Suggest(l.Algorithm, all), strings.Join(all, ", "))
 			}
 			return nil
 		}},

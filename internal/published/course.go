@@ -38,8 +38,8 @@ func (c courseRun) epoch() (float64, error) {
 }
 
 func (c courseRun) step(batch, microbatches int) (time.Duration, error) {
-	_, summary, err := simulate(c.config(batch, microbatches))
-	return summary.StepTime, err
+	s, err := simulate(c.config(batch, microbatches))
+	return s.Summary.StepTime, err
 }
 
 // config is the run's configuration, with the host's threads as PyTorch has them:

@@ -24,16 +24,16 @@ func dualPipeBubbles() Table {
 			var rows []Row
 			for _, stages := range []int{4, 8, 16} {
 				for _, m := range methods {
-					_, s, err := simulate(fmt.Sprintf("[schedule]\nname = %q\nstages = %d\nmicrobatches = %d\n"+
+					s, err := simulate(fmt.Sprintf("[schedule]\nname = %q\nstages = %d\nmicrobatches = %d\n"+
 						"[times]\nforward = \"%dms\"\nbackward_input = \"%dms\"\nbackward_weight = \"%dms\"\n",
 						m.schedule, stages/m.perRank, 4*stages, f, b-w, w))
 					if err != nil {
 						return nil, err
 					}
-					busy := 1e3 * s.Ranks[0].Compute.Seconds() // the same on all ranks
+					busy := 1e3 * s.Summary.Ranks[0].Compute.Seconds() // the same on all ranks
 					rows = append(rows, Row{
 						Label: fmt.Sprintf("%s PP=%d", m.name, stages), Unit: "ms",
-						Published: m.bubble(stages), Predicted: busy * s.Bubble.Span / (1 - s.Bubble.Span),
+						Published: m.bubble(stages), Predicted: busy * s.Summary.Bubble.Span / (1 - s.Summary.Bubble.Span),
 					})
 				}
 			}

@@ -19,11 +19,11 @@ func narayananTable2() Table {
 		Rows: func() ([]Row, error) {
 			return rowPer("narayanan.csv", func(_ int, r record) (Row, error) {
 				gpus := r.count("gpus")
-				_, summary, err := simulate(r.megatronConfig("full", false, gpus/r.count("tp")/r.count("pp")) + korthikantiMachine)
+				s, err := simulate(r.megatronConfig("full", false, gpus/r.count("tp")/r.count("pp")) + korthikantiMachine)
 				return Row{
 					Label: fmt.Sprintf("%s on %d GPUs", strings.ToUpper(r.text("model")), gpus), Unit: "TFLOP/s",
 					Published: r.number("teraflops"),
-					Predicted: r.iterationFLOPs() / summary.StepTime.Seconds() / float64(gpus) / 1e12,
+					Predicted: r.iterationFLOPs() / s.Summary.StepTime.Seconds() / float64(gpus) / 1e12,
 				}, err
 			})
 		},

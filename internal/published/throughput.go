@@ -55,13 +55,13 @@ func zeroBubbleTable4Bare() Table {
 // throughput simulates 1F1B with a row's times.
 func (r record) throughput(host time.Duration) (Row, error) {
 	p, m := r.count("p"), r.count("m")
-	_, summary, err := simulate(fmt.Sprintf("[schedule]\nname = \"1f1b\"\nstages = %d\nmicrobatches = %d\n"+
+	s, err := simulate(fmt.Sprintf("[schedule]\nname = \"1f1b\"\nstages = %d\nmicrobatches = %d\n"+
 		"[times]\nforward = %q\nbackward_input = %q\nbackward_weight = %q\np2p = %q\nhost = %q\n",
 		p, m, r.milliseconds("TF_ms"), r.milliseconds("TB_ms"), r.milliseconds("TW_ms"), r.milliseconds("Tcomm_ms"), host))
 	samples := float64(r.count("micro_batch") * m)
 	return Row{
 		Label: fmt.Sprintf("%s p=%d m=%d", r.text("model"), p, m), Unit: "samples/s per GPU",
-		Published: r.number("thr_1F1B"), Predicted: samples / float64(p) / summary.StepTime.Seconds(),
+		Published: r.number("thr_1F1B"), Predicted: samples / float64(p) / s.Summary.StepTime.Seconds(),
 	}, err
 }
 

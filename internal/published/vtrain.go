@@ -42,11 +42,11 @@ func vtrainUsed(i int) bool { return i%2 == 0 }
 // iteration simulates a row's training step on a machine.
 func (r record) iteration(machine string) (Row, error) {
 	t, d, p, micro := r.count("tp"), r.count("dp"), r.count("pp"), r.count("micro_batch")
-	_, summary, err := simulate(r.vtrainConfig() + machine)
+	s, err := simulate(r.vtrainConfig() + machine)
 	return Row{
 		Label: fmt.Sprintf("h=%d layers=%d batch=%d/%d t=%d d=%d p=%d", r.count("hidden"), r.count("layers"),
 			r.count("global_batch"), micro, t, d, p), Unit: "ms",
-		Published: r.number("iter_ms"), Predicted: summary.StepTime.Seconds() * 1e3,
+		Published: r.number("iter_ms"), Predicted: s.Summary.StepTime.Seconds() * 1e3,
 	}, err
 }
 

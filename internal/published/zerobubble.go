@@ -55,11 +55,11 @@ func zeroBubbleTable5Interleaved() Table {
 // rank.
 func (r record) bubble(schedule, column string, chunks int) (Row, error) {
 	each := func(column string) time.Duration { return r.milliseconds(column) / time.Duration(chunks) }
-	_, summary, err := simulate(fmt.Sprintf("[schedule]\nname = %q\nstages = %d\nmicrobatches = %d\nvirtual_stages = %d\n"+
+	s, err := simulate(fmt.Sprintf("[schedule]\nname = %q\nstages = %d\nmicrobatches = %d\nvirtual_stages = %d\n"+
 		"[times]\nforward = %q\nbackward_input = %q\nbackward_weight = %q\np2p = %q\n",
 		schedule, r.count("p"), r.count("m"), chunks, each("TF_ms"), each("TB_ms"), each("TW_ms"), r.milliseconds("Tcomm_ms")))
 	return Row{
 		Label:     fmt.Sprintf("%s p=%d m=%d %s", r.text("model"), r.count("p"), r.count("m"), schedule),
-		Published: r.number(column), Predicted: summary.Bubble.Span,
+		Published: r.number(column), Predicted: s.Summary.Bubble.Span,
 	}, err
 }

@@ -123,7 +123,7 @@ func gradientRing(v values) ring {
 // simulateRing is the makespan in seconds.
 func simulateRing(v values) (float64, error) {
 	r, err := gradientRing(v).run()
-	return inSeconds(r.summary.Makespan), err
+	return inSeconds(r.Summary.Makespan), err
 }
 
 // ringTime is question 1.5.
@@ -180,7 +180,7 @@ func ringTimeChecks(q question) ([]Check, error) {
 	}
 	closed := ringNanoseconds(v) + 2*(v["W"]-1)*int64(latency)
 	return append(sentChecks(plain, v),
-		check("with a latency of 1 ms per step", float64(closed)/1e9, inSeconds(delayed.summary.Makespan), "s", 0)), nil
+		check("with a latency of 1 ms per step", float64(closed)/1e9, inSeconds(delayed.Summary.Makespan), "s", 0)), nil
 }
 
 // sentChecks compares what every worker sends: in each of 2(W-1) steps one
@@ -188,7 +188,7 @@ func ringTimeChecks(q question) ([]Check, error) {
 func sentChecks(r run, v values) []Check {
 	own := r.perRank(sent)
 	sends := make([]int64, len(own))
-	for _, t := range r.graph.Tasks {
+	for _, t := range r.Plan.Graph.Tasks {
 		if t.Kind == graph.Send {
 			sends[t.Rank]++
 		}
@@ -245,7 +245,7 @@ func ringSecondsChecks(q question) ([]Check, error) {
 		if err != nil {
 			return nil, err
 		}
-		checks = append(checks, check("the ring as "+c.Name+" orders it", q.closedForm(v), inSeconds(r.summary.Makespan), "s", 0))
+		checks = append(checks, check("the ring as "+c.Name+" orders it", q.closedForm(v), inSeconds(r.Summary.Makespan), "s", 0))
 	}
 	return checks, nil
 }

@@ -26,7 +26,7 @@ func equalStages(schedule string, v values) pipeline {
 func simulateBubble(schedule string) func(values) (float64, error) {
 	return func(v values) (float64, error) {
 		r, err := equalStages(schedule, v).run()
-		return r.summary.Bubble.Makespan, err
+		return r.Summary.Bubble.Makespan, err
 	}
 }
 
@@ -67,8 +67,8 @@ func bubbleChecks(q question) ([]Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	makespan := r.summary.Makespan
-	ideal := r.summary.Ranks[0].Compute
+	makespan := r.Summary.Makespan
+	ideal := r.Summary.Ranks[0].Compute
 	grid, err := q.counted(gridName, bubbleGrid())
 	return []Check{
 		check("makespan, (M + K-1) * (tf + tb)", float64((v["M"]+v["K"]-1)*(v["tf"]+v["tb"]))/1e3, inSeconds(makespan), "s", 0),
@@ -121,8 +121,8 @@ func oneForwardOneBackwardChecks(q question) ([]Check, error) {
 		if err != nil {
 			return nil, err
 		}
-		checks = append(checks, check("bubble, "+schedule, q.closedForm(v), r.summary.Bubble.Makespan, "fraction", rounding))
-		for s, rank := range r.summary.Ranks {
+		checks = append(checks, check("bubble, "+schedule, q.closedForm(v), r.Summary.Bubble.Makespan, "fraction", rounding))
+		for s, rank := range r.Summary.Ranks {
 			held := v["M"]
 			if schedule == "1f1b" {
 				held = min(v["M"], v["K"]-int64(s))
@@ -181,7 +181,7 @@ func unequalChecks(forward, backward [][]time.Duration) ([]Check, error) {
 			return nil, err
 		}
 		longest := walk{fields(courseOrders()[schedule]), forward, backward}.longest()
-		checks = append(checks, check("makespan on unequal stages, "+schedule, inSeconds(longest), inSeconds(r.summary.Makespan), "s", 0))
+		checks = append(checks, check("makespan on unequal stages, "+schedule, inSeconds(longest), inSeconds(r.Summary.Makespan), "s", 0))
 	}
 	return checks, nil
 }

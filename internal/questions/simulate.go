@@ -3,6 +3,8 @@ package questions
 import (
 	"time"
 
+	"psim"
+	"psim/configs"
 	"psim/costmodel"
 	"psim/costmodel/arch"
 	"psim/costmodel/link"
@@ -12,28 +14,21 @@ import (
 	"psim/schedules/collective"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
-	"psim/sim"
 )
 
 // A run is a simulated step.
-type run struct {
-	graph   *graph.Graph
-	summary graph.Summary
-}
+type run struct{ psim.Simulation }
 
 // execute simulates a graph.
 func execute(g *graph.Graph, costs graph.Costs) (run, error) {
-	trace, err := sim.Run(g, costs)
-	if err != nil {
-		return run{}, err
-	}
-	return run{trace.Graph, graph.Summarize(trace)}, nil
+	s, err := psim.Simulate(&configs.Plan{Graph: g, Costs: costs})
+	return run{s}, err
 }
 
 // bytes sums the payloads of the tasks of one kind, over all ranks.
 func (r run) bytes(k graph.Kind) int64 {
 	var sum int64
-	for _, t := range r.graph.Tasks {
+	for _, t := range r.Plan.Graph.Tasks {
 		if t.Kind == k {
 			sum += t.Bytes
 		}
@@ -44,7 +39,7 @@ func (r run) bytes(k graph.Kind) int64 {
 // perRank reads one number off every rank.
 func (r run) perRank(read func(graph.RankSummary) int64) []int64 {
 	var numbers []int64
-	for _, rank := range r.summary.Ranks {
+	for _, rank := range r.Summary.Ranks {
 		numbers = append(numbers, read(rank))
 	}
 	return numbers

@@ -1,0 +1,170 @@
+package psim
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"psim/configs"
+	"psim/internal/units"
+	"psim/reports"
+	"psim/schedules/graph"
+)
+
+// Advise adds to the result what would make a prediction fit that does not, found
+// by simulating variants, and warns of one that fits so closely that fragmentation
+// may keep it from doing so.
+func (p *Prediction) Advise(ctx context.Context) {
+	if p.Result.FitsMemory {
+		p.warnOfFragmentation()
+		return
+	}
+	var s remedySearch
+	s.run(ctx, p)
+	p.Result.WouldFit = s.found
+	advice := s.failure(p)
+	if len(s.found) > 0 {
+		var texts []string
+		for _, r := range s.found {
+			texts = append(texts, p.describe(r))
+		}
+		advice = "it would fit with " + strings.Join(texts, "; or with ")
+	}
+	p.Result.Warnings = append(p.Result.Warnings, advice)
+}
+
+// describe is a remedy in words.
+func (p *Prediction) describe(r reports.Remedy) string {
+	text := fmt.Sprintf("--set %s (%s at most, step %s", strings.Join(r.Set, " --set "), units.FormatBytes(r.PeakMemory),
+		units.FormatDuration(time.Duration(math.Round(r.StepTime*1e9))))
+	if have := p.devices(); r.Devices != have {
+		text += fmt.Sprintf(", on %d devices in place of %d", r.Devices, have)
+	}
+	return text + ")"
+}
+
+// fragmentation is the share of the memory that PyTorch's caching allocator was
+// found to lose on average, training large models on A100 80 GB (Guo et al. 2024,
+// GMLake, abstract: 15 %, at most 33).
+const fragmentation = 0.15
+
+// warnOfFragmentation speaks up where no margin was asked for.
+func (p *Prediction) warnOfFragmentation() {
+	if p.Plan.Workload == nil || p.Plan.Capacity == nil || p.Config.Defined("machine.memory_margin") {
+		return
+	}
+	worst := slices.MaxFunc(p.Result.Ranks, func(a, b reports.RankResult) int {
+		return int(a.PeakMemory-a.MemoryCapacity) - int(b.PeakMemory-b.MemoryCapacity)
+	})
+	free := 1 - float64(worst.PeakMemory)/float64(worst.MemoryCapacity)
+	if free < fragmentation {
+		p.Result.Warnings = append(p.Result.Warnings, fmt.Sprintf(
+			"rank %d has %.0f %% of its memory to spare, and fragmentation may take more: see machine.memory_margin", worst.Rank, 100*free))
+	}
+}
+
+// devices is the number of devices that a prediction is for.
+func (p *Prediction) devices() int { return p.Plan.Graph.Ranks() * max(1, p.Config.Parallel.Tensor) }
+
+// A change is a way to save memory: settings to make, none for leaving things
+// as they are.
+type change []string
+
+// budget is the number of tasks that looking for advice may simulate in all, and
+// enough the number of remedies that are worth naming.
+const (
+	budget = 2_000_000
+	enough = 3
+)
+
+// remedySearch looks for the least changes under which every rank's memory
+// suffices: none of them is another with more changed.
+type remedySearch struct {
+	found        []reports.Remedy
+	fitting      [][]int // the combinations of those found
+	tried, large int     // combinations that were simulated, or too large for it
+	closest      change  // of those that do not fit
+	least        int64   // its highest peak
+	budget       float64 // tasks that may still be simulated
+}
+
+// run simulates one combination after another.
+func (s *remedySearch) run(ctx context.Context, p *Prediction) {
+	s.least, s.budget = math.MaxInt64, budget
+	kinds := p.kinds()
+	for _, chosen := range combinations(kinds) {
+		if len(s.found) == enough {
+			return
+		}
+		if slices.ContainsFunc(s.fitting, func(f []int) bool { return covers(chosen, f) }) {
+			continue
+		}
+		var sets change
+		for k, i := range chosen {
+			sets = append(sets, kinds[k][i]...)
+		}
+		if c, err := p.Config.With(sets...); err == nil && s.try(ctx, c, sets, p.tasksOf(c)) {
+			s.fitting = append(s.fitting, chosen)
+		}
+	}
+}
+
+// try simulates a variant of so many tasks, as far as the budget goes and its
+// settings are legal together, and reports whether it fits.
+func (s *remedySearch) try(ctx context.Context, c *configs.Config, sets change, tasks float64) bool {
+	if tasks > s.budget {
+		s.large++
+		return false
+	}
+	s.budget -= tasks
+	p, err := Predict(ctx, c)
+	if err != nil {
+		return false
+	}
+	s.tried++
+	peak := p.Result.PeakMemory()
+	if p.Result.FitsMemory {
+		s.found = append(s.found, reports.Remedy{Set: sets, PeakMemory: peak, StepTime: p.Result.StepTime, Devices: p.devices()})
+	} else if peak < s.least {
+		s.least, s.closest = peak, sets
+	}
+	return p.Result.FitsMemory
+}
+
+// failure says what was tried where nothing was found.
+func (s *remedySearch) failure(p *Prediction) string {
+	closest := strings.Join(s.closest, " --set ")
+	switch {
+	case p.Plan.Workload == nil && s.tried == 0:
+		return "[times] says how much each task holds, and no other schedule here holds less: raise memory.limit or lower memory.activation"
+	case s.large > 0:
+		return fmt.Sprintf("%d of %d changes that save memory were small enough to try, and none makes it fit", s.tried, s.tried+s.large)
+	case s.tried == 0:
+		return "nothing that saves memory is left to change: take a smaller model, shorter sequences or a device with more memory"
+	case s.tried == 1:
+		return fmt.Sprintf("the one change that saves memory, --set %s, does not make it fit: %s", closest, units.FormatBytes(s.least))
+	}
+	return fmt.Sprintf("none of %d changes that save memory makes it fit; the closest is --set %s, with %s", s.tried, closest, units.FormatBytes(s.least))
+}
+
+// tasksOf estimates the number of tasks of a variant of this prediction. The
+// sums of gradients are as many in each, or under ZeRO 2 for each microbatch.
+func (p *Prediction) tasksOf(c *configs.Config) float64 {
+	sums := 0
+	for i := range p.Plan.Graph.Tasks {
+		if k := p.Plan.Graph.Tasks[i].Kind; k == graph.AllReduce || k == graph.ReduceScatter {
+			sums++
+		}
+	}
+	collectives := float64(sums)
+	if p.Plan.Workload != nil && p.Plan.Workload.Zero >= 2 {
+		collectives /= float64(p.Plan.Graph.Shape.Microbatches)
+	}
+	if c.Parallel.Zero >= 2 {
+		collectives *= c.Microbatches()
+	}
+	return c.Tasks() + 2*collectives
+}

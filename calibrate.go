@@ -1,0 +1,240 @@
+package psim
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"time"
+
+	"psim/costmodel/calibrate"
+	"psim/costmodel/link"
+	"psim/internal/files"
+	"psim/internal/units"
+	"psim/schedules/graph"
+)
+
+// A LinkFit is a link that was fitted to the output of nccl-tests.
+type LinkFit struct {
+	// File and Command are where the link was written to, and by which command.
+	File    string        `json:"file"`
+	Command string        `json:"command"`
+	Inputs  []string      `json:"inputs"`
+	Ranges  []FittedRange `json:"ranges"`
+	Link    LinkConstants `json:"link"`
+	FitErrors
+	Tables []FittedTable `json:"collectives"`
+	// Warnings are of what the files leave open.
+	Warnings []string `json:"warnings,omitempty"`
+
+	link link.Link
+}
+
+// LinkConstants are a link's numbers, in seconds and bytes per second.
+type LinkConstants struct {
+	Latency   float64 `json:"latency_s"`
+	Bandwidth float64 `json:"bandwidth_bytes_per_s"`
+	// Of a collective, beside its steps' latency.
+	Call       float64 `json:"collective_call_s"`
+	Collective float64 `json:"collective_bandwidth_bytes_per_s"`
+}
+
+// Constants returns the numbers of a link.
+func Constants(l link.Link) LinkConstants {
+	return LinkConstants{time.Duration(l.Latency).Seconds(), float64(l.Bandwidth), time.Duration(l.Call).Seconds(), float64(l.Collective)}
+}
+
+// FitErrors say how well a link fits timings. They are absolute fractions of the
+// measured times: of all sizes by the fit to all, and, held out, of every second
+// size by the fit to the others.
+type FitErrors struct {
+	Sizes        int      `json:"sizes"` // times that were read
+	MeanError    float64  `json:"mean_error"`
+	WorstError   float64  `json:"worst_error"`
+	HeldOutError *float64 `json:"held_out_error,omitempty"` // mean; needs four sizes of a number of ranks
+}
+
+// A FittedTable is the fit to one kind of collective.
+type FittedTable struct {
+	Collective string   `json:"collective"` // as in a link: all_reduce …
+	Inputs     []string `json:"inputs"`
+	Smallest   int64    `json:"smallest_bytes"`
+	Largest    int64    `json:"largest_bytes"`
+	FitErrors
+}
+
+// A FittedRange is one range of sizes of one number of ranks.
+type FittedRange struct {
+	Collective string  `json:"collective"`
+	Ranks      int     `json:"ranks"`
+	From       int64   `json:"from_bytes"`
+	Call       float64 `json:"call_s"`
+	Bandwidth  float64 `json:"bandwidth_bytes_per_s"`
+}
+
+// timings are measured times of collectives.
+type timings []calibrate.CollectiveTiming
+
+// FitLink fits a link to files with the output of nccl-tests' all_reduce_perf,
+// all_gather_perf and reduce_scatter_perf, text or JSON, and says how far off it is.
+func FitLink(paths ...string) (*LinkFit, error) {
+	var all timings
+	byFile := make([]timings, len(paths))
+	for i, path := range paths {
+		var err error
+		if byFile[i], err = readNCCLTests(path); err != nil {
+			return nil, err
+		}
+		all = append(all, byFile[i]...)
+	}
+	fitted, err := calibrate.FitLink(all)
+	if err != nil {
+		return nil, err
+	}
+	fitted.Algorithm = link.Auto
+	even, odd := all.halves()
+	var half link.Link // fitted to every second size
+	if len(odd) > 0 {
+		if half, err = calibrate.FitLink(even); err != nil {
+			return nil, err
+		}
+	}
+	f := &LinkFit{link: fitted, Inputs: paths, Link: Constants(fitted), FitErrors: all.errors(fitted, half, odd)}
+	for _, t := range fitted.Tables() {
+		if len(t.Ranges) == 0 {
+			continue
+		}
+		own := all.of(t.Kind)
+		table := FittedTable{Collective: t.Key, FitErrors: own.errors(fitted, half, odd.of(t.Kind))}
+		table.Smallest, table.Largest = own.sizes()
+		table.Inputs = inputs(t.Kind, paths, byFile)
+		f.Tables = append(f.Tables, table)
+		f.Warnings = append(f.Warnings, own.warnings(table.name())...)
+		for _, r := range t.Ranges {
+			f.Ranges = append(f.Ranges, FittedRange{t.Key, r.Ranks, int64(r.From), time.Duration(r.Call).Seconds(), float64(r.Bandwidth)})
+		}
+	}
+	return f, nil
+}
+
+// inputs are the files that have timings of a kind.
+func inputs(k graph.Kind, paths []string, byFile []timings) (list []string) {
+	for i, path := range paths {
+		if len(byFile[i].of(k)) > 0 {
+			list = append(list, path)
+		}
+	}
+	return list
+}
+
+// largestNCCL is the largest file in bytes that is read.
+const largestNCCL = 256 << 20
+
+func readNCCLTests(path string) (timings, error) {
+	if info, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("%s: %s", path, files.Reason(err))
+	} else if info.Size() > largestNCCL {
+		return nil, fmt.Errorf("%s: has %v, more than the output of any test; name a file of at most %v", path, units.Bytes(info.Size()), units.Bytes(largestNCCL))
+	}
+	data, err := files.Read(path, io.ReadAll)
+	if err != nil {
+		return nil, err
+	}
+	return calibrate.ReadNCCLTests(path, data)
+}
+
+// errors are how far off a link is, and the link of every second size for those that
+// were held out.
+func (list timings) errors(l, half link.Link, heldOut timings) FitErrors {
+	e := FitErrors{Sizes: len(list)}
+	e.MeanError, e.WorstError = list.off(l)
+	if len(heldOut) > 0 {
+		mean, _ := heldOut.off(half)
+		e.HeldOutError = &mean
+	}
+	return e
+}
+
+// off is the mean and the worst absolute error of a link.
+func (list timings) off(l link.Link) (mean, worst float64) {
+	for _, t := range list {
+		off := math.Abs(float64(l.CollectiveTime(t.Kind, t.Ranks, t.Bytes))/float64(t.Time) - 1)
+		mean, worst = mean+off/float64(len(list)), max(worst, off)
+	}
+	return mean, worst
+}
+
+// sizes are the smallest and the largest in bytes.
+func (list timings) sizes() (smallest, largest int64) {
+	smallest = math.MaxInt64
+	for _, t := range list {
+		smallest, largest = min(smallest, t.Bytes), max(largest, t.Bytes)
+	}
+	return smallest, largest
+}
+
+// of are the timings of one kind of collective.
+func (list timings) of(k graph.Kind) timings {
+	return slices.DeleteFunc(slices.Clone(list), func(t calibrate.CollectiveTiming) bool { return t.Kind != k })
+}
+
+// groups are the timings of one kind and number of ranks together, by size.
+func (list timings) groups() (groups []timings) {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b calibrate.CollectiveTiming) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Ranks, b.Ranks), cmp.Compare(a.Bytes, b.Bytes))
+	})
+	for i, t := range list {
+		if i == 0 || t.Kind != list[i-1].Kind || t.Ranks != list[i-1].Ranks {
+			groups = append(groups, nil)
+		}
+		last := len(groups) - 1
+		groups[last] = append(groups[last], t)
+	}
+	return groups
+}
+
+// halves are every second size, and the others, of the kinds and numbers of ranks
+// that have at least four.
+func (list timings) halves() (even, odd timings) {
+	const least = 4
+	for _, group := range list.groups() {
+		for i, t := range group {
+			switch {
+			case len(group) < least:
+			case i%2 == 0:
+				even = append(even, t)
+			default:
+				odd = append(odd, t)
+			}
+		}
+	}
+	return even, odd
+}
+
+// warnings are of what timings of one kind leave open, by numbers of ranks.
+func (list timings) warnings(name string) (texts []string) {
+	const enough = 16 << 20 // bytes, from which on start-up counts for little
+	for _, group := range list.groups() {
+		n, nodes := group[0].Ranks, group[0].Nodes
+		add := func(format string, args ...any) {
+			texts = append(texts, fmt.Sprintf("%ss over %d ranks ", name, n)+fmt.Sprintf(format, args...))
+		}
+		smallest, largest := group.sizes()
+		switch {
+		case smallest == largest:
+			add("have one size, %v: all of its time counts for bandwidth and none for start-up; measure several, with -b 8 -e 1G -f 2", units.Bytes(largest))
+		case largest < enough:
+			add("end at %v: what larger tensors take is not known from them; measure up to -e 1G", units.Bytes(largest))
+		}
+		if group[0].Guessed {
+			add("are told by their numbers, and alltoall has the same: the file does not name its test, as nccl-tests do from 2.17 on")
+		}
+		if nodes > 1 {
+			add("are of %d nodes, and psim takes the link for one inside a node: leave machine.devices_per_node out, so that all devices count as one", nodes)
+		}
+	}
+	return texts
+}

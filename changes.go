@@ -1,0 +1,151 @@
+package psim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// kinds lists the ways to save memory, those that need more devices last. The
+// first change of every kind is none, and a later one saves more.
+func (p *Prediction) kinds() [][]change {
+	kinds := [][]change{p.schedules()}
+	if p.Plan.Workload != nil {
+		kinds = append(kinds, p.recomputations(), p.smaller(), p.zeros(), p.tensor(), p.stages())
+	}
+	return kinds
+}
+
+// combinations lists what can be changed together, as the number of the change of
+// every kind: fewest kinds first, the most thorough last. What needs more devices
+// comes after what does not.
+func combinations(kinds [][]change) [][]int {
+	list := [][]int{{}}
+	for _, kind := range kinds {
+		var next [][]int
+		for _, before := range list {
+			for i := range kind {
+				next = append(next, append(slices.Clone(before), i))
+			}
+		}
+		list = next
+	}
+	slices.SortStableFunc(list, func(a, b []int) int {
+		x, y := changed(a), changed(b)
+		return cmp.Or(cmp.Compare(x.weight, y.weight), slices.Compare(x.kinds, y.kinds), slices.Compare(a, b))
+	})
+	return list[1:] // without the combination that changes nothing
+}
+
+// changedKinds are the kinds that a combination changes, and how much that asks.
+type changedKinds struct {
+	weight int
+	kinds  []int
+}
+
+func changed(chosen []int) changedKinds {
+	const own = 4 // kinds that need no more devices
+	var c changedKinds
+	for k, i := range chosen {
+		switch {
+		case i > 0 && k < own:
+			c.weight++
+			c.kinds = append(c.kinds, k)
+		case i > 0:
+			c.weight += own + 1
+			c.kinds = append(c.kinds, k)
+		}
+	}
+	return c
+}
+
+// covers reports whether a combination changes all that another does, or more.
+func covers(a, b []int) bool {
+	for k := range a {
+		if a[k] < b[k] {
+			return false
+		}
+	}
+	return true
+}
+
+// schedules lists schedules that hold fewer activations.
+func (p *Prediction) schedules() []change {
+	if name := p.Plan.Graph.Name; name == "gpipe" || name == "torchgpipe" {
+		return []change{nil, {"schedule.name=1f1b"}}
+	}
+	return []change{nil}
+}
+
+// recomputations lists what keeps less than the configuration does.
+func (p *Prediction) recomputations() []change {
+	list := []change{nil}
+	switch p.Config.Train.Recompute {
+	case "none":
+		list = append(list, change{"train.recompute=selective"}, change{"train.recompute=full"})
+	case "selective":
+		list = append(list, change{"train.recompute=full"})
+	}
+	return list
+}
+
+// zeros lists higher ZeRO stages than the configuration's. Only ddp has the third.
+func (p *Prediction) zeros() []change {
+	list, highest := []change{nil}, 2
+	if p.Plan.Graph.Name == "ddp" {
+		highest = 3
+	}
+	for z := p.Plan.Workload.Zero + 1; z <= highest && p.Plan.Graph.Shape.Replicas > 1; z++ {
+		list = append(list, change{fmt.Sprintf("parallel.zero=%d", z)})
+	}
+	return list
+}
+
+// smaller lists smaller microbatches, by halves.
+func (p *Prediction) smaller() []change {
+	list := []change{nil}
+	micro, count := p.Plan.Workload.Samples[0], p.Plan.Graph.Shape.Microbatches
+	for micro > 1 && count < budget {
+		micro, count = (micro+1)/2, count*2
+		var sets change
+		if p.Config.Defined("batch.micro") {
+			sets = append(sets, fmt.Sprintf("batch.micro=%d", micro))
+		}
+		if p.Config.Defined("schedule.microbatches") || len(sets) == 0 {
+			sets = append(sets, fmt.Sprintf("schedule.microbatches=%d", count))
+		}
+		list = append(list, sets)
+	}
+	return list
+}
+
+// tensor lists larger tensor-parallel groups, up to the eight devices that a node
+// commonly has.
+func (p *Prediction) tensor() []change {
+	const most = 8
+	list := []change{nil}
+	for t := 2 * max(1, p.Config.Parallel.Tensor); t <= most; t *= 2 {
+		list = append(list, change{fmt.Sprintf("parallel.tensor=%d", t)})
+	}
+	return list
+}
+
+// stages lists deeper pipelines, by doubling, where it is not said which layers and
+// ranks every stage has. In place of ddp it is 1F1B, the usual choice.
+func (p *Prediction) stages() []change {
+	list := []change{nil}
+	shape := p.Plan.Graph.Shape
+	if s := p.Config.Schedule; s.Partition.Layers != nil || s.Placement != nil || s.File != "" {
+		return list
+	}
+	// Under ZeRO 3 a layer is a stage, all on one rank.
+	ranks, virtual, schedule := shape.Ranks, shape.Virtual, change(nil)
+	if p.Plan.Graph.Name == "ddp" {
+		ranks, virtual, schedule = 1, 1, change{"schedule.name=1f1b"}
+	}
+	layers := len(p.Plan.Workload.Network.Layers)
+	for n := 2 * ranks; n*virtual <= layers; n *= 2 {
+		list = append(list, append(slices.Clone(schedule), fmt.Sprintf("schedule.stages=%d", n)))
+	}
+	return list
+}

@@ -1,0 +1,69 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Read opens a file and parses it. Errors begin with its path, except that of
+// a file that is not there, which os.IsNotExist tells.
+func Read[T any](path string, parse func(io.Reader) (T, error)) (T, error) {
+	var none T
+	info, err := os.Stat(path)
+	if os.IsNotExist(err) {
+		return none, err
+	}
+	if err == nil && !info.Mode().IsRegular() {
+		return none, fmt.Errorf("%s: is not a regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return none, fmt.Errorf("%s: %s", path, Reason(err))
+	}
+	defer f.Close()
+	v, err := parse(f)
+	if err != nil {
+		return none, fmt.Errorf("%s: %w", path, err)
+	}
+	return v, nil
+}
+
+// CheckWritable makes and removes a file in a folder.
+func CheckWritable(folder string) error {
+	probe, err := os.CreateTemp(folder, ".psim-*")
+	if err != nil {
+		return err
+	}
+	probe.Close()
+	return os.Remove(probe.Name())
+}
+
+// IsFolder reports whether a path names a folder.
+func IsFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// Same reports whether two paths name the same file, existing or not.
+func Same(a, b string) bool {
+	absoluteA, errA := filepath.Abs(a)
+	absoluteB, errB := filepath.Abs(b)
+	return errA == nil && errB == nil && a != "" && b != "" && absoluteA == absoluteB
+}
+
+// Reason returns what the operating system says, without the path.
+func Reason(err error) string {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err.Error()
+	}
+	var link *os.LinkError
+	if errors.As(err, &link) {
+		return link.Err.Error()
+	}
+	return err.Error()
+}

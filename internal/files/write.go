@@ -1,0 +1,117 @@
+// Package files writes the files of a command all or none, and reads files
+// with errors that name them.
+package files
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// A File is one to be written: its path, and what writes its content.
+type File struct {
+	Path   string
+	Render func(io.Writer) error
+}
+
+// Write writes all files or none: it renders all into memory, saves them under
+// other names, and renames them, in order, only when all are saved. Replacing a
+// file is one step, so nobody sees half of one. The given folders are made for
+// them, and are gone again if it fails.
+func Write(ctx context.Context, list []File, folders ...string) (err error) {
+	for _, folder := range folders {
+		undo, problem := makeFolder(folder)
+		defer func() {
+			if err != nil {
+				undo()
+			}
+		}()
+		if problem != nil {
+			return fmt.Errorf("%s: cannot be made: %s", folder, Reason(problem))
+		}
+	}
+	contents, err := render(ctx, list)
+	if err != nil {
+		return err
+	}
+	return place(list, contents)
+}
+
+// render writes all files into memory.
+func render(ctx context.Context, list []File) ([]bytes.Buffer, error) {
+	contents := make([]bytes.Buffer, len(list))
+	for i, f := range list {
+		if IsFolder(f.Path) {
+			return nil, fmt.Errorf("%s: cannot be written: a folder of that name is in the way", f.Path)
+		}
+		if err := f.Render(&contents[i]); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Path, err)
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return contents, nil
+}
+
+// place saves all contents under temporary names before it renames the first.
+func place(list []File, contents []bytes.Buffer) error {
+	var temps []string
+	defer func() {
+		for _, t := range temps {
+			os.Remove(t) // nothing is there once it is renamed
+		}
+	}()
+	for i, f := range list {
+		temp, err := save(filepath.Dir(f.Path), contents[i].Bytes())
+		if temp != "" {
+			temps = append(temps, temp)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: cannot be written: %s", f.Path, Reason(err))
+		}
+	}
+	for i, f := range list {
+		if err := os.Rename(temps[i], f.Path); err != nil {
+			return fmt.Errorf("%s: cannot be replaced: %s", f.Path, Reason(err))
+		}
+	}
+	return nil
+}
+
+// save writes a file of a temporary name into a folder. It returns the name
+// even if writing fails.
+func save(folder string, data []byte) (string, error) {
+	temp, err := os.CreateTemp(folder, ".psim-*")
+	if err != nil {
+		return "", err
+	}
+	if _, err = temp.Write(data); err == nil {
+		err = temp.Chmod(0o644)
+	}
+	if closed := temp.Close(); err == nil {
+		err = closed
+	}
+	return temp.Name(), err
+}
+
+// makeFolder makes a folder and those above it. undo removes what it has made,
+// as far as nothing is in it.
+func makeFolder(folder string) (undo func(), err error) {
+	var made []string
+	for f := filepath.Clean(folder); ; f = filepath.Dir(f) {
+		if _, err := os.Lstat(f); err == nil || f == filepath.Dir(f) {
+			break
+		}
+		made = append(made, f)
+	}
+	undo = func() {
+		for _, f := range made {
+			os.Remove(f)
+		}
+	}
+	return undo, os.MkdirAll(folder, 0o755)
+}

@@ -1,0 +1,48 @@
+// Package memory says how much of this machine's memory is free, and refuses
+// graphs that do not fit into it.
+package memory
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+
+	"psim/internal/units"
+)
+
+// bytesPerTask is what building, simulating and writing a graph takes per
+// task, measured on 1F1B with 1 to 20 million tasks and rounded up.
+const bytesPerTask = 250
+
+// CheckTasks refuses a graph that would not fit. The number of tasks is an
+// estimate from above.
+func CheckTasks(tasks float64) error {
+	need, have := tasks*bytesPerTask, float64(Free())
+	if need <= have {
+		return nil
+	}
+	return fmt.Errorf("the graph would have about %.2g tasks and need about %s of memory, of which %s are free here; make it smaller",
+		tasks, units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(int64(have)))
+}
+
+var memAvailable = regexp.MustCompile(`(?m)^MemAvailable:\s+(\d+) kB`)
+
+// Free returns how many bytes can be used. Where the system does not say so, it
+// assumes those of a small machine.
+func Free() int64 {
+	const assumed = 8 << 30
+	data, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return assumed
+	}
+	m := memAvailable.FindSubmatch(data)
+	if m == nil {
+		return assumed
+	}
+	kib, err := strconv.ParseInt(string(m[1]), 10, 53)
+	if err != nil {
+		return assumed
+	}
+	return kib << 10
+}

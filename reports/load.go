@@ -1,0 +1,139 @@
+package reports
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"psim/internal/files"
+	"psim/schedules/graph"
+)
+
+// Load reads a saved run: its result, by the folder or the result.json in it,
+// and its trace, if that is there.
+func Load(path string) (Run, error) {
+	r, folder, err := loadResult(path)
+	if err != nil {
+		return Run{}, err
+	}
+	run := Run{Result: r}
+	trace, err := files.Read(filepath.Join(folder, "trace.csv"), ReadTraceCSV)
+	if os.IsNotExist(err) {
+		return run, nil
+	}
+	if err == nil {
+		err = sameRun(path, r, trace)
+	}
+	if err != nil {
+		return run, err
+	}
+	trace.Graph.Name = r.Schedule
+	if d := r.DataParallel; d > 1 && len(r.Ranks)%d == 0 {
+		trace.Graph.Shape.Ranks, trace.Graph.Shape.Replicas = len(r.Ranks)/d, d
+	}
+	run.Trace = trace
+	return run, nil
+}
+
+// sameRun refuses a trace that is not the one of a result.
+func sameRun(path string, r Result, trace *graph.Trace) error {
+	ranks, tasks, end := trace.Graph.Ranks(), len(trace.Graph.Tasks), trace.End().Seconds()
+	switch {
+	case ranks != len(r.Ranks):
+		return fmt.Errorf("%s: trace.csv has %d ranks and result.json %d; they are not of one run", path, ranks, len(r.Ranks))
+	case tasks != r.Tasks:
+		return fmt.Errorf("%s: trace.csv has %d tasks and result.json %d; they are not of one run", path, tasks, r.Tasks)
+	case end != r.StepTime:
+		return fmt.Errorf("%s: the step ends after %g s in trace.csv and %g s in result.json; they are not of one run", path, end, r.StepTime)
+	}
+	return nil
+}
+
+// loadResult reads a result by its folder or file and returns the folder.
+func loadResult(path string) (Result, string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return Result{}, "", fmt.Errorf("%s: %s; a result is a folder that psim run has written, or the result.json in it", path, files.Reason(err))
+	}
+	if info.IsDir() {
+		path = filepath.Join(path, "result.json")
+	}
+	r, err := files.Read(path, ReadResult)
+	if os.IsNotExist(err) {
+		return r, "", fmt.Errorf("%s: no such file; a result is a folder that psim run has written", path)
+	}
+	return r, filepath.Dir(path), err
+}
+
+// LoadPair reads two saved runs to compare: those of two paths, or of one the
+// measured run and, as a, the prediction that was made for it.
+func LoadPair(paths ...string) (a, b Run, err error) {
+	if len(paths) == 2 {
+		if a, err = Load(paths[0]); err == nil {
+			b, err = Load(paths[1])
+		}
+		return a, b, err
+	}
+	path := paths[0]
+	if b, err = Load(path); err != nil {
+		return a, b, err
+	}
+	if b.Result.Kind != Measured {
+		return a, b, fmt.Errorf("%s: is a prediction, so there is nothing to hold it against; name two results: psim compare A B", path)
+	}
+	a, err = loadPrediction(path, b.Result)
+	return a, b, err
+}
+
+// loadPrediction reads the prediction of a measured result: from the folder
+// predicted beside it, or without tasks from the result itself.
+func loadPrediction(path string, measured Result) (Run, error) {
+	folder := path
+	if !files.IsFolder(folder) {
+		folder = filepath.Dir(folder)
+	}
+	folder = filepath.Join(folder, "predicted")
+	if !files.IsFolder(folder) {
+		if measured.Predicted != nil {
+			return Run{Result: *measured.Predicted}, nil
+		}
+		return Run{}, fmt.Errorf("%s: holds no prediction; name two results: psim compare A B", path)
+	}
+	run, err := Load(folder)
+	if p := measured.Predicted; err == nil && p != nil && p.StepTime != run.Result.StepTime {
+		err = fmt.Errorf("%s: is not the prediction of %s, whose result.json holds another one; name two results: psim compare A B", folder, path)
+	}
+	return run, err
+}
+
+// LoadMemory reads the memory curves of a saved run.
+func LoadMemory(path string) (MemoryFigure, error) {
+	r, folder, err := loadResult(path)
+	if err != nil {
+		return MemoryFigure{}, err
+	}
+	curves, err := files.Read(filepath.Join(folder, "memory.csv"), ReadMemoryCSV)
+	if os.IsNotExist(err) {
+		err = fmt.Errorf("%s: the run has no memory.csv, because nothing in it uses memory; add [memory] or use [model]", path)
+	}
+	return MemoryFigure{
+		Title: "memory  ·  " + Run{Result: r}.label(), Curves: curves,
+		End: time.Duration(r.StepTime * float64(time.Second)), Capacity: r.capacity(),
+	}, err
+}
+
+// readComparison reads enough of a comparison.json to know that it is one.
+func readComparison(r io.Reader) (Comparison, error) {
+	var c struct {
+		ByPart *Parts `json:"by_part"`
+	}
+	err := json.NewDecoder(r).Decode(&c)
+	if err == nil && c.ByPart == nil {
+		err = errors.New("by_part is missing")
+	}
+	return Comparison{}, err
+}

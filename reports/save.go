@@ -1,0 +1,155 @@
+package reports
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"psim/internal/files"
+)
+
+// Files lists the files that show a run, which must have a trace: pictures only
+// where there is something to draw, the result last, so that a folder with a
+// result is complete.
+func (r Run) Files() []files.File {
+	var list []files.File
+	if r.Drawable() {
+		draw := func(format string) func(io.Writer) error {
+			return func(w io.Writer) error { return Timelines(w, format, r) }
+		}
+		list = append(list, files.File{Path: "timeline.png", Render: draw(PNG)}, files.File{Path: "timeline.svg", Render: draw(SVG)})
+	}
+	list = append(list, files.File{Path: "trace.csv", Render: func(w io.Writer) error { return WriteTraceCSV(w, r.Trace) }})
+	if r.Result.usesMemory() {
+		curves := MemoryCurves(r.Trace)
+		figure := MemoryFigure{Title: "memory  ·  " + r.title(), Curves: curves, End: r.Trace.End(), Capacity: r.Result.capacity()}
+		list = append(list,
+			files.File{Path: "memory.png", Render: func(w io.Writer) error { return Memory(w, PNG, figure) }},
+			files.File{Path: "memory.csv", Render: func(w io.Writer) error { return WriteMemoryCSV(w, curves) }})
+	}
+	return append(list, files.File{Path: "result.json", Render: r.Result.WriteJSON})
+}
+
+// Save writes the files of a run into a folder, and with them further ones
+// elsewhere, all or none. It returns the names of those in the folder. Without a
+// folder it writes only those elsewhere.
+func (r Run) Save(ctx context.Context, folder string, elsewhere ...files.File) (names []string, err error) {
+	var list []files.File
+	if folder != "" {
+		list = r.Files()
+	}
+	return save(ctx, RunFolder(folder), list, elsewhere...)
+}
+
+// Save writes a comparison, and its picture if there is something to draw, into a
+// folder, and returns the names of the files.
+func (c Comparison) Save(ctx context.Context, folder string, a, b Run) (names []string, err error) {
+	list := []files.File{{Path: "comparison.json", Render: c.WriteJSON}}
+	if a.Drawable() && b.Drawable() {
+		draw := func(w io.Writer) error { return CompareTimelines(w, PNG, a, b) }
+		list = append([]files.File{{Path: "compare.png", Render: draw}}, list...)
+	}
+	return save(ctx, ComparisonFolder(folder), list)
+}
+
+// Save writes plans, and their picture of so much memory per rank if there is
+// something to draw, into a folder, and returns the names of the files.
+func (p Plans) Save(ctx context.Context, folder, title string, capacity int64) (names []string, err error) {
+	list := []files.File{{Path: "plans.json", Render: p.WriteJSON}}
+	var picture bytes.Buffer
+	if Pareto(&picture, PNG, ParetoFigure{Title: title, Plans: p.Plans, Capacity: capacity}) == nil {
+		draw := func(w io.Writer) error { _, err := w.Write(picture.Bytes()); return err }
+		list = append([]files.File{{Path: "pareto.png", Render: draw}}, list...)
+	}
+	return save(ctx, PlansFolder(folder), list)
+}
+
+// save writes files into a folder and returns their names.
+func save(ctx context.Context, folder files.Folder, list []files.File, elsewhere ...files.File) (names []string, err error) {
+	for _, f := range list {
+		names = append(names, f.Path)
+	}
+	return names, folder.Write(ctx, list, elsewhere...)
+}
+
+// ChromeFile is the trace of a run for Perfetto, compressed where the path ends
+// in .gz.
+func (r Run) ChromeFile(path string) files.File {
+	write := WriteChrome
+	if strings.HasSuffix(path, ".gz") {
+		write = WriteChromeGzip
+	}
+	return files.File{Path: path, Render: func(w io.Writer) error { return write(w, r.Trace, AllRanks) }}
+}
+
+// usesMemory reports whether any memory was modelled.
+func (r Result) usesMemory() bool {
+	return slices.ContainsFunc(r.Ranks, func(rank RankResult) bool { return rank.PeakMemory > 0 })
+}
+
+// capacity is the memory of every rank, nil unless all are known.
+func (r Result) capacity() []int64 {
+	var list []int64
+	for _, rank := range r.Ranks {
+		if rank.MemoryCapacity == 0 {
+			return nil
+		}
+		list = append(list, rank.MemoryCapacity)
+	}
+	return list
+}
+
+// RunFiles names the files that psim run and psim exec write into a folder: of
+// one run, and beside it of a measured one.
+func RunFiles() (run, measured []string) {
+	return []string{"timeline.png", "timeline.svg", "trace.csv", "memory.png", "memory.csv", "result.json"},
+		[]string{"compare.png", "comparison.json", "modes.png", "predicted/trace.csv", "predicted/result.json"}
+}
+
+// RunFolder is a folder for the files of a run. Several runs that were measured
+// together have a folder each in it, by their schedules.
+func RunFolder(path string) files.Folder {
+	run, measured := RunFiles()
+	all := append(slices.Clone(run), measured...)
+	return files.Folder{Path: path, Guarded: run, Earlier: func(folder string) []string {
+		result, err := files.Read(filepath.Join(folder, "result.json"), ReadResult)
+		if err != nil {
+			return nil
+		}
+		list := slices.Clone(all)
+		for _, part := range result.Runs {
+			inner, err := files.Read(filepath.Join(folder, filepath.Base(part.Schedule), "result.json"), ReadResult)
+			if err != nil || inner.Schedule != part.Schedule {
+				continue
+			}
+			for _, name := range all {
+				list = append(list, filepath.Base(part.Schedule)+"/"+name)
+			}
+		}
+		return list
+	}}
+}
+
+// PlansFolder is a folder for the files of a search.
+func PlansFolder(path string) files.Folder {
+	return ownFolder(path, []string{"pareto.png", "plans.json"}, ReadPlans)
+}
+
+// ComparisonFolder is a folder for the files of a comparison.
+func ComparisonFolder(path string) files.Folder {
+	return ownFolder(path, []string{"compare.png", "comparison.json"}, readComparison)
+}
+
+// ownFolder is a folder for files of some names, the last of which tells
+// whether psim has written them.
+func ownFolder[T any](path string, names []string, read func(io.Reader) (T, error)) files.Folder {
+	return files.Folder{Path: path, Guarded: names, Earlier: func(folder string) []string {
+		if _, err := files.Read(filepath.Join(folder, names[len(names)-1]), read); err != nil {
+			return nil
+		}
+		return slices.Clone(names)
+	}}
+}

@@ -1,0 +1,106 @@
+package psim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"psim/configs"
+	"psim/schedules"
+	"psim/schedules/graph"
+)
+
+// combination is a plan to try: the settings that make it, or why there are none.
+type combination struct {
+	schedule string
+	sets     []string
+	err      error
+}
+
+// combine lists the settings of all plans: the configuration's own shape with
+// each schedule, number of microbatches and number of stages per rank.
+func combine(c *configs.Config) []combination {
+	var list []combination
+	for _, s := range candidates(c) {
+		for _, microbatches := range shares(c) {
+			for _, virtual := range perRanks(c) {
+				fixed := s.PerRank > 0 && !s.Virtual
+				if virtual < s.PerRank || fixed && virtual != s.PerRank || virtual > 1 && s.PerRank == 0 && !s.Virtual {
+					continue
+				}
+				times, ok := cut(c, virtual)
+				if !ok {
+					list = append(list, combination{schedule: s.Name, err: errUncut})
+					continue
+				}
+				sets := append([]string{"schedule.name=" + s.Name}, microbatches...)
+				if virtual > 1 && !fixed {
+					sets = append(sets, fmt.Sprintf("schedule.virtual_stages=%d", virtual))
+				} else if c.Defined("schedule.virtual_stages") {
+					sets = append(sets, "schedule.virtual_stages=1")
+				}
+				if c.Defined("schedule.group") && (!s.Grouped || virtual == 1) {
+					sets = append(sets, "schedule.group=0")
+				}
+				if n := len(c.Schedule.Partition.Layers); n > 0 && n != c.Schedule.Stages*virtual {
+					sets = append(sets, "schedule.partition=balanced")
+				}
+				list = append(list, combination{schedule: s.Name, sets: append(sets, times...)})
+			}
+		}
+	}
+	return list
+}
+
+var errUncut = errors.New("holds several stages per rank, and [times] or activations that differ from stage to stage, or do not divide, cannot be cut into them")
+
+// perRanks lists the numbers of stages per rank to try.
+func perRanks(c *configs.Config) []int {
+	list := []int{1, 2, 4}
+	if own := c.PerRank(); !slices.Contains(list, own) {
+		list = append(list, own)
+	}
+	return list
+}
+
+// candidates lists the schedules to try: all that spread stages over ranks, or
+// without ranks the configuration's own. With [times], which price a stage of one
+// copy, those that hold every stage twice do not do the same work. One that updates
+// without waiting for the whole batch trains something else, and is tried only if
+// it is the configuration's own.
+func candidates(c *configs.Config) []schedules.Schedule {
+	if c.Schedule.Stages <= 1 {
+		return []schedules.Schedule{{Name: c.Schedule.Name}}
+	}
+	shape := graph.Shape{Ranks: c.Schedule.Stages, Microbatches: 1}
+	var list []schedules.Schedule
+	for _, s := range schedules.Catalog() {
+		own := !s.Stashing || s.Name == c.Schedule.Name
+		if own && s.Pipelined && (c.Defined("model") || s.Placement(shape).Second == nil) {
+			list = append(list, s)
+		}
+	}
+	return append(list, configs.Searched()...)
+}
+
+// shares lists the ways to cut a replica's share of the batch into equal
+// microbatches. With [times], which price a microbatch as it is, there is one.
+func shares(c *configs.Config) [][]string {
+	const most = 1 << 12
+	perReplica := c.Batch.Global / int64(max(1, c.Parallel.Data))
+	if !c.Defined("model") || perReplica < 1 {
+		return [][]string{nil}
+	}
+	var list [][]string
+	for n := int64(1); n <= min(perReplica, most); n++ {
+		if perReplica%n != 0 {
+			continue
+		}
+		sets := []string{fmt.Sprintf("schedule.microbatches=%d", n)}
+		if c.Defined("batch.micro") {
+			sets = append(sets, fmt.Sprintf("batch.micro=%d", perReplica/n))
+		}
+		list = append(list, sets)
+	}
+	return list
+}
