@@ -35,7 +35,11 @@ var arrows = map[string][]string{
 	"costmodel/calibrate":  {"schedules/graph", "costmodel/arch", "costmodel/link", "costmodel"},
 	"sim":                  {"schedules/graph"},
 	"exec":                 {"schedules", "schedules/graph", "schedules/wiring", "schedules/collective", "costmodel/arch", "exec/programs", "exec/data"},
+	"exec/calibration":     {".", "costmodel", "costmodel/arch", "costmodel/calibrate", "costmodel/link", "exec", "exec/programs"},
 	"exec/data":            {},
+	"exec/doctor":          {"exec", "exec/programs"},
+	"exec/session":         {".", "configs", "costmodel", "exec", "exec/programs", "reports", "schedules/graph", "sim"},
+	"exec/validation":      {"configs", "exec", "exec/programs", "exec/session", "reports"},
 	"exec/programs":        {"costmodel/arch"},
 	"configs":              {"schedules", "schedules/graph", "schedules/order", "schedules/wiring", "schedules/collective", "schedules/partition", "schedules/search", "costmodel", "costmodel/arch", "costmodel/link", "costmodel/stages", "costmodel/memory"},
 	".":                    {"schedules", "schedules/graph", "schedules/wiring", "costmodel", "costmodel/link", "costmodel/calibrate", "configs", "sim", "reports"},
@@ -45,6 +49,7 @@ var arrows = map[string][]string{
 	"internal/duration":    {},
 	"internal/nearest":     {},
 	"internal/wrap":        {},
+	"internal/setting":     {"internal/nearest", "internal/wrap"},
 	"internal/files":       {},
 	"internal/memory":      {"internal/units"},
 	"internal/published":   {".", "schedules/graph", "configs", "costmodel", "costmodel/arch", "costmodel/calibrate", "costmodel/link", "costmodel/stages", "reports", "internal/units", "internal/nearest", "internal/wrap"},
@@ -116,7 +121,7 @@ func forbidden(folder, name string) string {
 // TestForbidden proves that the rules can be broken.
 func TestForbidden(t *testing.T) {
 	for _, c := range [][2]string{
-		{"sim", "psim/costmodel"}, {"schedules", "psim/sim"}, {"schedules/graph", "psim/schedules/order"}, {"exec", "psim/sim"}, {"reports", "psim/sim"},
+		{"sim", "psim/costmodel"}, {"schedules", "psim/sim"}, {"schedules/graph", "psim/schedules/order"}, {"exec", "psim/sim"}, {"exec", "psim"}, {"reports", "psim/sim"},
 		{"sim", "github.com/BurntSushi/toml"}, {"configs", "gonum.org/v1/plot/vg"}, {"sim", "github.com/stretchr/testify/require"},
 		{"internal/units", "psim/schedules"}, {"costmodel", "psim/configs"},
 	} {

@@ -7,6 +7,7 @@ import (
 
 	"psim/costmodel/link"
 	"psim/internal/nearest"
+	"psim/internal/setting"
 	"psim/internal/units"
 )
 
@@ -20,24 +21,41 @@ type Catalog struct {
 // the links.
 type MachineOptions struct {
 	Device         string         `toml:"device"`
-	File           string         `toml:"file"` // a machine file, to be read by the caller
+	File           string         `toml:"file"` // to be read by the caller
 	Compute        ComputeOptions `toml:"compute"`
-	DevicesPerNode int            `toml:"devices_per_node"` // 0: all in one node
+	DevicesPerNode int            `toml:"devices_per_node"`
 	Link           link.Options   `toml:"link"`
 	Network        link.Options   `toml:"network"`
 	NICsPerNode    int            `toml:"nics_per_node"`
 	Host           Host           `toml:"host"`
-	MemoryMargin   float64        `toml:"memory_margin"` // share of the memory to stay free
+	MemoryMargin   float64        `toml:"memory_margin"`
 	// Measured and Updates are entries of [[machine.measured]] and
-	// [[machine.optimizer]]: what layers and optimizers took on the device.
-	// MeasuredModel names the network whose layers these are.
+	// [[machine.optimizer]].
 	Measured      []Measured       `toml:"measured"`
 	MeasuredModel string           `toml:"measured_model"`
 	Updates       []MeasuredUpdate `toml:"optimizer"`
 }
 
+// Settings describes [machine].
+func (MachineOptions) Settings() []setting.Setting {
+	return []setting.Setting{
+		{Key: "device", Example: `"a100-80gb-sxm"`, Shown: true, Text: "its name in the catalog (psim list devices); or a machine of your own", Unset: "[machine.compute]"},
+		{Key: "file", Example: `"machine.toml"`, Text: "a file with a [machine] section, such as psim calibrate writes; keys beside it replace its own. Named by --set, it replaces all of [machine]", Unset: "none"},
+		{Key: "devices_per_node", Example: "8", Range: setting.Count(), Text: "devices of a node", Unset: "all are in one node"},
+		{Key: "link", Example: `"nvlink3-a100"`, Text: "inside a node: its name in the catalog, or [machine.link] describes one, or changes the named one", Unset: "the device's own"},
+		{Key: "network", Example: `"ib-hdr"`, Text: "between nodes, of one network card, in the same ways", Unset: "none"},
+		{Key: "nics_per_node", Example: "1", Range: setting.Count(), Text: "network cards of a node", Unset: "1"},
+		{Key: "memory_margin", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true}, Text: "share of the memory to stay free for what is not counted: fragmentation (PyTorch's allocator: 0.15 on average, to 0.33, in Guo et al. 2024, GMLake), driver, workspaces"},
+		{Key: "measured_model", Example: `"gpt-6x192"`, Text: "the network whose layers [[machine.measured]] has, for warnings", Unset: "none"},
+		{Key: "compute", Text: "A device in place, or changes to the named one. Rates are achievable, not peak"},
+		{Key: "host", Text: "The threads that launch kernels; by default they launch for nothing"},
+		{Key: "measured", Text: "What a layer took in fp32, as psim calibrate writes it; one entry for each size of microbatch. Between and beyond these sizes, times follow straight lines. Layers that were not measured are priced by [machine.compute]"},
+		{Key: "optimizer", Text: "What a step of an optimizer took in fp32"},
+	}
+}
+
 // ComputeOptions is [machine.compute]: a device described in place, or
-// changes to the named one. Rates are achievable, not peak.
+// changes to the named one.
 type ComputeOptions struct {
 	FLOPS           units.FLOPS     `toml:"flops"`
 	MemoryBandwidth units.Rate      `toml:"memory_bandwidth"`
@@ -47,19 +65,25 @@ type ComputeOptions struct {
 	Unaligned       *float64        `toml:"unaligned"`
 }
 
+// Settings describes [machine.compute].
+func (ComputeOptions) Settings() []setting.Setting {
+	return []setting.Setting{
+		{Key: "flops", Example: `"100TFLOP/s"`, Range: setting.Positive(), Text: "what large matrix products reach", Unset: "the device's"},
+		{Key: "memory_bandwidth", Example: `"1TB/s"`, Range: setting.Positive(), Text: "what large copies reach", Unset: "the device's, or unlimited"},
+		{Key: "memory", Example: `"40GB"`, Range: setting.Positive(), Text: "its capacity", Unset: "the device's, or not known, so that everything fits"},
+		{Key: "launch", Example: `"5us"`, Text: "what starting one operation costs", Unset: "the device's, or 0us"},
+		{Key: "half_rows", Example: "128.0", Range: setting.Between(0, math.MaxInt32), Text: "rows at which a matrix product reaches half of flops", Unset: "the device's, or 0"},
+		{Key: "unaligned", Example: "1.0", Range: setting.Range{Max: 1, AboveMin: true}, Text: "share of flops left to 16-bit products with a matrix whose rows are no multiple of 16 bytes", Unset: "the device's, or 1"},
+	}
+}
+
 // Machine looks the names up and puts the machine together.
 func (o MachineOptions) Machine(c Catalog) (Machine, error) {
 	m := Machine{DevicesPerNode: o.DevicesPerNode, NICsPerNode: o.NICsPerNode, Host: o.Host}
-	switch {
-	case o.DevicesPerNode < 0:
-		return m, fmt.Errorf("devices_per_node = %d: must be at least 1", o.DevicesPerNode)
-	case o.NICsPerNode < 0:
-		return m, fmt.Errorf("nics_per_node = %d: must be at least 1", o.NICsPerNode)
+	err := setting.Validate(o)
+	if err != nil {
+		return m, err
 	}
-	if err := o.Host.Validate(); err != nil {
-		return m, fmt.Errorf("host.%w", err)
-	}
-	var err error
 	if m.Device, err = o.device(c); err != nil {
 		return m, err
 	}
@@ -88,12 +112,7 @@ func (o MachineOptions) device(c Catalog) (Device, error) {
 		}
 		d = c.Devices[i]
 	}
-	if err := o.Compute.change(&d); err != nil {
-		return d, fmt.Errorf("compute.%w", err)
-	}
-	if !(o.MemoryMargin >= 0 && o.MemoryMargin < 1) {
-		return d, fmt.Errorf("memory_margin = %v: must be a share of the device's memory, from 0 to less than 1", o.MemoryMargin)
-	}
+	o.Compute.change(&d)
 	d.Margin = o.MemoryMargin
 	d.Measured, d.MeasuredModel, d.Updates = o.Measured, o.MeasuredModel, o.Updates
 	if _, err := newCurves(d.Measured); err != nil {
@@ -103,7 +122,7 @@ func (o MachineOptions) device(c Catalog) (Device, error) {
 }
 
 // change changes a device by the keys that are given.
-func (o ComputeOptions) change(d *Device) error {
+func (o ComputeOptions) change(d *Device) {
 	if o.FLOPS > 0 {
 		d.Peak = Peak{o.FLOPS, o.FLOPS, o.FLOPS, o.FLOPS}
 		d.Efficiency.FP32, d.Efficiency.FP16, d.Efficiency.BF16 = 1, 1, 1
@@ -117,17 +136,10 @@ func (o ComputeOptions) change(d *Device) error {
 	if o.Launch != nil {
 		d.Launch = *o.Launch
 	}
-	if h := o.HalfRows; h != nil {
-		if !(*h >= 0 && *h <= math.MaxInt32) {
-			return fmt.Errorf("half_rows = %v: must be a number of rows, 0 or more", *h)
-		}
-		d.HalfRows = *h
+	if o.HalfRows != nil {
+		d.HalfRows = *o.HalfRows
 	}
-	if u := o.Unaligned; u != nil {
-		if !(*u > 0 && *u <= 1) {
-			return fmt.Errorf("unaligned = %v: must be a share of the rate, above 0 and up to 1", *u)
-		}
-		d.Unaligned = *u
+	if o.Unaligned != nil {
+		d.Unaligned = *o.Unaligned
 	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"psim/exec"
 	"psim/internal/files"
 	"psim/internal/nearest"
 	"psim/sim"
@@ -60,10 +61,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func exitCode(err error) int {
 	var failed failure
 	var deadlock *sim.DeadlockError
+	var ran *exec.RunError
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.Is(err, context.Canceled), errors.As(err, &failed), errors.As(err, &deadlock):
+	case errors.Is(err, context.Canceled), errors.As(err, &failed), errors.As(err, &deadlock), errors.As(err, &ran):
 		return exitFailed
 	}
 	return exitUsage

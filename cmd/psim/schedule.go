@@ -166,10 +166,8 @@ func unknownOrder(name string, err error) error {
 	if configs.IsSearched(name) {
 		return fmt.Errorf("%[1]s has no order before tasks have times: psim run CONFIG --set schedule.name=%[1]s finds one", name)
 	}
-	for _, c := range collective.Collectives() {
-		if c.Name == name {
-			return fmt.Errorf("%s is a collective, which has no compute order; psim run %s simulates one", name, collective.RingAllReduce)
-		}
+	if _, err := collective.Find(name); err == nil {
+		return fmt.Errorf("%s is a collective, which has no compute order; psim run %s simulates one", name, collective.RingAllReduce)
 	}
 	if strings.ContainsAny(name, `/\.`) {
 		return fmt.Errorf("%s: the name of an order's file ends in .csv", name)

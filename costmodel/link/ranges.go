@@ -1,9 +1,12 @@
 package link
 
 import (
+	"fmt"
+	"math"
 	"time"
 
 	"psim/internal/duration"
+	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
@@ -22,6 +25,17 @@ type Range struct {
 	// to reduce on all ranks. Where latency decides, it is above what the links
 	// carry.
 	Bandwidth units.Rate `toml:"bandwidth"`
+}
+
+// Settings describes an entry of a link's all_reduce, all_gather or
+// reduce_scatter.
+func (Range) Settings() []setting.Setting {
+	return []setting.Setting{
+		{Key: "ranks", Required: true, Example: "8", Range: setting.Between(2, math.MaxInt32), Text: "of the collective"},
+		{Key: "from", Default: "0B", Text: "smallest size of the whole tensor"},
+		{Key: "call", Default: "0us", Text: "what it takes whatever its size"},
+		{Key: "bandwidth", Required: true, Example: `"200GB/s"`, Range: setting.Positive(), Text: "bus bandwidth, as nccl-tests define it"},
+	}
 }
 
 // A Table is how long the collectives of one kind take over a link.
@@ -135,4 +149,19 @@ func monotone(ranges []Range, bytes int64, price func(Range, int64) time.Duratio
 		took = min(took, price(r, int64(r.From)))
 	}
 	return took
+}
+
+// checkRanges refuses a table that is no function of ranks and bytes.
+func checkRanges(key string, list []Range) error {
+	for i, r := range list {
+		at := fmt.Sprintf("%s[%d].", key, i)
+		switch of := rangesOf(list[:i], r.Ranks); {
+		case of == nil:
+		case list[i-1].Ranks != r.Ranks:
+			return fmt.Errorf("%sranks = %d: ranges of one number of ranks must stand together", at, r.Ranks)
+		case list[i-1].From >= r.From:
+			return fmt.Errorf("%sfrom: ranges of %d ranks must be in the order of their sizes, each from a larger one than the range before", at, r.Ranks)
+		}
+	}
+	return nil
 }

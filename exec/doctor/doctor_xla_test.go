@@ -1,6 +1,6 @@
 //go:build xla && cgo && linux
 
-package main
+package doctor
 
 import (
 	"os/exec"
@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"psim/exec/programs"
 )
 
 // TestDoctorXLA examines the plugin without an accelerator that package exec's
@@ -19,13 +21,15 @@ func TestDoctorXLA(t *testing.T) {
 	}
 	headers, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/gomlx/go-xla").Output()
 	require.NoError(t, err)
-	file := filepath.Join(nowhere(t), "pjrt_c_api_stub_plugin.so")
+	folder := t.TempDir()
+	t.Setenv(programs.PluginVariable, folder)
+	file := filepath.Join(folder, "pjrt_c_api_stub_plugin.so")
 	out, err := exec.Command("cc", "-shared", "-fPIC", "-o", file, "-I"+filepath.Join(strings.TrimSpace(string(headers)), "pjrt"),
-		"../../exec/programs/testdata/stub/stub.c").CombinedOutput()
+		"../programs/testdata/stub/stub.c").CombinedOutput()
 	require.NoError(t, err, string(out))
 
-	stdout, stderr, code := psim(t, "psim doctor")
-	require.Zero(t, code, stderr)
+	var text strings.Builder
+	require.NoError(t, Examine("test", &text).Err())
 	require.Regexp(t, `(?s)backend xla +works
 .*
   plugins +`+file+`: PJRT 0\.104
@@ -33,10 +37,10 @@ func TestDoctorXLA(t *testing.T) {
  +xla, StubDevice.*
   matrix product +.* \(float32, 4096×4096, one device\)
   copies +numbers survive between every two devices
-`, stdout)
+`, text.String())
 
 	t.Setenv("STUB_CHANGE", "1")
-	stdout, _, code = psim(t, "psim doctor")
-	require.Zero(t, code, "XLA is not all there is")
-	require.Contains(t, stdout, "copying from device 0 to device 1 and back: 1009 numbers came back changed")
+	text.Reset()
+	require.NoError(t, Examine("test", &text).Err(), "XLA is not all there is")
+	require.Contains(t, text.String(), "copying from device 0 to device 1 and back: 1009 numbers came back changed")
 }

@@ -1,7 +1,7 @@
-package main
+package doctor
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"io"
 	"runtime"
@@ -12,14 +12,6 @@ import (
 	"psim/internal/units"
 )
 
-// verdict is a failure if nothing can be executed here.
-func (d *diagnosis) verdict() error {
-	if d.GoBack.Works {
-		return nil
-	}
-	return failure{errors.New("the backend go does not work: " + d.GoBack.Error)}
-}
-
 // row prints a line of a diagnosis. Further lines of a text stand below it.
 func row(w io.Writer, name, format string, values ...any) {
 	text := fmt.Sprintf(format, values...)
@@ -29,7 +21,7 @@ func row(w io.Writer, name, format string, values ...any) {
 	}
 }
 
-func (h goHealth) write(out io.Writer) {
+func (h GoBackend) write(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	defer w.Flush()
 	fmt.Fprintf(w, "backend go\t%s\n", works(h.Works))
@@ -47,16 +39,22 @@ func (h goHealth) write(out io.Writer) {
 	default:
 		row(w, "vector kernels", "there are none for %s", runtime.GOARCH)
 	}
-	if h.MatrixSpeed > 0 {
-		row(w, "matrix product", "%s (float32, %d×%d, one device)", units.FormatFLOPS(h.MatrixSpeed), matrixSize, matrixSize)
+	writeTrials(w, h.MatrixSpeed, matrixSize, h.Works && h.Devices > 1)
+}
+
+// writeTrials prints the speed of a matrix product, if it was measured, and whether
+// devices have copied to each other.
+func writeTrials(w io.Writer, speed float64, size int, copied bool) {
+	if speed > 0 {
+		row(w, "matrix product", "%s (float32, %d×%d, one device)", units.FormatFLOPS(speed), size, size)
 	}
-	if h.Works && h.Devices > 1 {
+	if copied {
 		row(w, "copies", "numbers survive between every two devices")
 	}
 	fmt.Fprintln(w)
 }
 
-// works is the verdict on a backend, in a word or two.
+// works judges a backend in a word or two.
 func works(yes bool) string {
 	if yes {
 		return "works"
@@ -64,7 +62,7 @@ func works(yes bool) string {
 	return "does not work"
 }
 
-func (x xlaState) write(out io.Writer) {
+func (x XLA) write(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	defer w.Flush()
 	if x.Compiled {
@@ -75,26 +73,20 @@ func (x xlaState) write(out io.Writer) {
 	if x.Error != "" {
 		row(w, "error", "%s", x.Error)
 	}
-	row(w, "C compiler", "%s", orNone(x.CCompiler))
+	row(w, "C compiler", "%s", cmp.Or(x.CCompiler, "none"))
 	var gpus []string
 	for _, g := range x.GPUs {
 		gpus = append(gpus, strings.TrimSpace(g.Device+" "+g.Model))
 	}
-	row(w, "GPUs", "%s", orNone(strings.Join(gpus, "\n")))
+	row(w, "GPUs", "%s", cmp.Or(strings.Join(gpus, "\n"), "none"))
 	x.writePlugins(w)
 	if len(x.Devices) > 0 {
 		row(w, "devices", "%s", strings.Join(x.Devices, "\n"))
 	}
-	if x.Speed > 0 {
-		row(w, "matrix product", "%s (float32, %d×%d, one device)", units.FormatFLOPS(x.Speed), gpuMatrixSize, gpuMatrixSize)
-	}
-	if x.Works && len(x.Devices) > 1 {
-		row(w, "copies", "numbers survive between every two devices")
-	}
-	fmt.Fprintln(w)
+	writeTrials(w, x.Speed, gpuMatrixSize, x.Works && len(x.Devices) > 1)
 }
 
-func (x xlaState) writePlugins(w io.Writer) {
+func (x XLA) writePlugins(w io.Writer) {
 	if len(x.Plugins) == 0 {
 		row(w, "plugins", "none")
 	}
@@ -119,16 +111,9 @@ func (x xlaState) writePlugins(w io.Writer) {
 	}
 }
 
-func orNone(text string) string {
-	if text == "" {
-		return "none"
-	}
-	return text
-}
-
 // advise says what to do about what does not work, as far as it could work on
 // this machine.
-func (d *diagnosis) advise(search programs.Search) {
+func (d *Diagnosis) advise(search programs.Search) {
 	add := func(format string, values ...any) { d.Advice = append(d.Advice, fmt.Sprintf(format, values...)) }
 	if !d.GoBack.SIMDCompiled && runtime.GOARCH == "amd64" {
 		add("to train about ten times as fast, build with GOEXPERIMENT=simd go build ./cmd/psim")
@@ -152,7 +137,7 @@ func (d *diagnosis) advise(search programs.Search) {
 	}
 }
 
-func (d *diagnosis) writeAdvice(w io.Writer) {
+func (d *Diagnosis) writeAdvice(w io.Writer) {
 	if len(d.Advice) == 0 {
 		fmt.Fprintln(w, "nothing to do")
 		return

@@ -1,26 +1,26 @@
-package main
+package validation
 
 import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"runtime"
 	"strings"
-	"time"
 
+	"psim/exec/session"
 	"psim/internal/units"
 	"psim/reports"
 )
 
-func (r *executedReport) writeJSON(w io.Writer) error {
+// WriteJSON prints the report as one object.
+func (r *Report) WriteJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(r)
 }
 
-// writeMarkdown prints the report as a document that says how to make it anew.
-func (r *executedReport) writeMarkdown(w io.Writer) error {
+// WriteMarkdown prints the report as a document that says how to make it anew.
+func (r *Report) WriteMarkdown(w io.Writer) error {
 	fmt.Fprintf(w, `# Predicted before it was run
 
 Every row is one experiment: its tasks were measured one by one, the step was
@@ -40,7 +40,7 @@ changed by more than 4 %% meanwhile, or the steps deviate by more.
 	fmt.Fprintln(w, "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
 	for _, row := range r.Rows {
 		fmt.Fprintf(w, "| %s | %s | %d | %s | %s | %s | %.1f %% | %s | %d | %d | %s | %.2f %% | %.2f× | %.2f× | %d |\n",
-			row.Model, row.Schedule, row.Microbatches, seconds(row.Predicted), row.measured(),
+			row.Model, row.Schedule, row.Microbatches, units.FormatSeconds(row.Predicted), row.measured(),
 			reports.SignedPercent(row.Error), 100*row.Bubble, reports.Points(row.BubbleError), row.PredictedPeak, row.Peak, units.FormatBytes(row.HeapGrowth),
 			100*row.Dispatch, row.SpeedUp, row.Ideal, row.Runs)
 	}
@@ -57,7 +57,7 @@ compiled programs, the batches, and garbage, which is not collected during a ste
 }
 
 // kernels names the instructions of the Go backend's matrix products.
-func (r *executedReport) kernels() string {
+func (r *Report) kernels() string {
 	if r.SIMD == "" {
 		return "plain Go"
 	}
@@ -65,21 +65,21 @@ func (r *executedReport) kernels() string {
 }
 
 // ended says whether the rows are all that was asked for.
-func (r *executedReport) ended() string {
+func (r *Report) ended() string {
 	if r.Partial {
-		return fmt.Sprintf("Ended early, after %d of %d experiments.\n", len(r.Rows), len(executedModels)*len(executedMicrobatches)*len(executedSchedules))
+		return fmt.Sprintf("Ended early, after %d of %d experiments.\n", len(r.Rows), len(models())*len(microbatches())*len(session.Modes()))
 	}
 	return ""
 }
 
-// writeText prints the rows in columns.
-func (r *executedReport) writeText(w io.Writer) error {
+// WriteText prints the rows in columns.
+func (r *Report) WriteText(w io.Writer) error {
 	const line = "%-10s  %-15s %2s  %9s  %18s  %8s  %13s  %11s  %4s\n"
 	fmt.Fprintf(w, "%s of %s\n\n", units.Plural(r.Devices, "device"), r.Machine)
 	fmt.Fprintf(w, line, "model", "schedule", "M", "predicted", "measured", "error", "bubble off by", "peak off by", "runs")
 	for _, row := range r.Rows {
 		peak := strings.Replace(fmt.Sprint(row.Peak-row.PredictedPeak), "-", "−", 1)
-		fmt.Fprintf(w, line, row.Model, row.Schedule, fmt.Sprint(row.Microbatches), seconds(row.Predicted), row.measured(),
+		fmt.Fprintf(w, line, row.Model, row.Schedule, fmt.Sprint(row.Microbatches), units.FormatSeconds(row.Predicted), row.measured(),
 			reports.SignedPercent(row.Error), reports.Points(row.BubbleError), peak+" B", fmt.Sprint(row.Runs))
 	}
 	_, err := fmt.Fprintf(w, `
@@ -89,15 +89,10 @@ runs: how often an experiment was run until the machine was not disturbed; the l
 	return err
 }
 
-// measured is the step time, and its deviation where several steps have one.
-func (r executedRow) measured() string {
+// measured prints the step time, and its deviation where several steps have one.
+func (r Row) measured() string {
 	if r.Steps < 2 {
-		return seconds(r.Measured)
+		return units.FormatSeconds(r.Measured)
 	}
-	return seconds(r.Measured) + " ± " + seconds(r.Deviation)
-}
-
-// seconds prints a time.
-func seconds(s float64) string {
-	return units.FormatDuration(time.Duration(math.Round(s * 1e9)))
+	return units.FormatSeconds(r.Measured) + " ± " + units.FormatSeconds(r.Deviation)
 }

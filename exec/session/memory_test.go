@@ -1,8 +1,7 @@
-package main
+package session
 
 import (
 	"context"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -28,42 +27,31 @@ func TestPredictedPeakIsTheLedgersPeak(t *testing.T) {
 		} {
 			settings := strings.Fields(model + " " + sets)
 			t.Run(strings.Join(settings, " "), func(t *testing.T) {
-				c, err := execFlags{gpus: 2, runFlags: runFlags{outputFlags: outputFlags{sets: settings[1:]}}}.load(settings[0], io.Discard)
+				c, _, err := Load(settings[0], 2, settings[1:]...)
 				require.NoError(t, err)
-				e := &executed{config: c}
-				e.plan, err = c.Build()
+				r := &Run{Config: c}
+				r.Plan, err = c.Build()
 				require.NoError(t, err)
-				measured := runAlone(t, e)
-				require.Equal(t, peaks(replay(e, measured)), peaks(measured))
+				m, err := exec.Measure(context.Background(), r.job(Options{}), exec.MeasureOptions{
+					Devices: exec.DeviceOptions{Oversubscribe: true}, TrainOptions: exec.TrainOptions{Steps: 1}, Repeats: 1,
+				})
+				require.NoError(t, err)
+				alone := m.Profile[0]
+				require.Equal(t, peaks(replay(r, alone)), peaks(alone))
 			})
 		}
 	}
 }
 
-// runAlone is a step of an experiment whose tasks run one by one.
-func runAlone(t *testing.T, e *executed) *graph.Trace {
-	devices, err := exec.OpenDevices(2, exec.DeviceOptions{Oversubscribe: true})
-	require.NoError(t, err)
-	defer exec.CloseDevices(devices)
-	source, err := exec.NewSource(exec.DataOptions{}, e.plan.Workload.Network, e.samplesPerReplica(), e.plan.Graph.Shape.Replicas, 1)
-	require.NoError(t, err)
-	trainer, err := exec.NewTrainer(e.job(execFlags{}), devices)
-	require.NoError(t, err)
-	defer trainer.Close()
-	traces, err := trainer.Profile(context.Background(), source.Batch(0), 1)
-	require.NoError(t, err)
-	return traces[0]
-}
-
 // replay is the predicted memory of a step, at the times at which it ran.
-func replay(e *executed, measured *graph.Trace) *graph.Trace {
-	trace := &graph.Trace{Graph: e.plan.Graph, Spans: measured.Spans, Persistent: e.plan.Costs.Persistent}
+func replay(r *Run, measured *graph.Trace) *graph.Trace {
+	trace := &graph.Trace{Graph: r.Plan.Graph, Spans: measured.Spans, Persistent: r.Plan.Costs.Persistent}
 	change := func(at time.Duration, rank int32, bytes int64, task int) {
 		trace.Memory = append(trace.Memory, graph.MemoryEvent{At: at, Rank: rank, Bytes: bytes, Task: int32(task)})
 	}
 	for i := range trace.Graph.Tasks {
 		task := &trace.Graph.Tasks[i]
-		cost, at := e.plan.Costs.Task(task), task.Rank
+		cost, at := r.Plan.Costs.Task(task), task.Rank
 		if task.Kind.Message() {
 			at = task.Peer
 		}
