@@ -119,7 +119,7 @@ func FitLink(paths ...string) (*LinkFit, error) {
 	return f, nil
 }
 
-// inputs are the files that have timings of a kind.
+// inputs lists the files that have timings of a kind.
 func inputs(k graph.Kind, paths []string, byFile []timings) (list []string) {
 	for i, path := range paths {
 		if len(byFile[i].of(k)) > 0 {
@@ -145,7 +145,7 @@ func readNCCLTests(path string) (timings, error) {
 	return calibrate.ReadNCCLTests(path, data)
 }
 
-// errors are how far off a link is, and the link of every second size for those that
+// errors measures how far off a link is, and the link of every second size for those that
 // were held out.
 func (list timings) errors(l, half link.Link, heldOut timings) FitErrors {
 	e := FitErrors{Sizes: len(list)}
@@ -157,7 +157,7 @@ func (list timings) errors(l, half link.Link, heldOut timings) FitErrors {
 	return e
 }
 
-// off is the mean and the worst absolute error of a link.
+// off returns the mean and the worst absolute error of a link.
 func (list timings) off(l link.Link) (mean, worst float64) {
 	for _, t := range list {
 		off := math.Abs(float64(l.CollectiveTime(t.Kind, t.Ranks, t.Bytes))/float64(t.Time) - 1)
@@ -166,7 +166,7 @@ func (list timings) off(l link.Link) (mean, worst float64) {
 	return mean, worst
 }
 
-// sizes are the smallest and the largest in bytes.
+// sizes returns the smallest and the largest in bytes.
 func (list timings) sizes() (smallest, largest int64) {
 	smallest = math.MaxInt64
 	for _, t := range list {
@@ -175,12 +175,12 @@ func (list timings) sizes() (smallest, largest int64) {
 	return smallest, largest
 }
 
-// of are the timings of one kind of collective.
+// of returns the timings of one kind of collective.
 func (list timings) of(k graph.Kind) timings {
 	return slices.DeleteFunc(slices.Clone(list), func(t calibrate.CollectiveTiming) bool { return t.Kind != k })
 }
 
-// groups are the timings of one kind and number of ranks together, by size.
+// groups returns the timings of one kind and number of ranks together, by size.
 func (list timings) groups() (groups []timings) {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b calibrate.CollectiveTiming) int {
@@ -196,7 +196,7 @@ func (list timings) groups() (groups []timings) {
 	return groups
 }
 
-// halves are every second size, and the others, of the kinds and numbers of ranks
+// halves returns every second size, and the others, of the kinds and numbers of ranks
 // that have at least four.
 func (list timings) halves() (even, odd timings) {
 	const least = 4
@@ -214,7 +214,7 @@ func (list timings) halves() (even, odd timings) {
 	return even, odd
 }
 
-// warnings are of what timings of one kind leave open, by numbers of ranks.
+// warnings says what timings of one kind leave open, by numbers of ranks.
 func (list timings) warnings(name string) (texts []string) {
 	const enough = 16 << 20 // bytes, from which on start-up counts for little
 	for _, group := range list.groups() {
