@@ -47,7 +47,7 @@ func (f *LinkFit) WriteTable(w io.Writer) error {
 	return nil
 }
 
-// name is how the collective is called in prose.
+// name returns the name of the collective as prose has it.
 func (t FittedTable) name() string { return strings.ReplaceAll(t.Collective, "_", "-") }
 
 // writeRanges prints the table of one kind of collective.
@@ -64,9 +64,9 @@ func (f *LinkFit) writeRanges(w io.Writer, collective string) error {
 
 // comment heads the file.
 func (f *LinkFit) comment() []string {
-	lines := []string{
-		fmt.Sprintf("A link, fitted to %s of nccl-tests by", units.Plural(f.Sizes, "time")),
-		"  " + f.Command,
+	lines := []string{fmt.Sprintf("A link, fitted to %s of nccl-tests", units.Plural(f.Sizes, "time"))}
+	if f.Command != "" {
+		lines = []string{lines[0] + " by", "  " + f.Command}
 	}
 	for _, t := range f.Tables {
 		lines = append(lines, fmt.Sprintf("%s is from %s of %v to %v in %s: off by %.1f %% on average, %.1f %% at worst.",

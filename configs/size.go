@@ -25,12 +25,8 @@ func (c *Config) checkSize() error {
 // Tasks estimates the size of the graph from above, before it is built.
 func (c *Config) Tasks() float64 {
 	if kind, err := c.work(); err == nil && kind == byCollective {
-		phases := 1.0
-		if c.Schedule.Name == collective.RingAllReduce {
-			phases = 2
-		}
-		ranks := float64(c.Collective.Ranks)
-		return 2 * phases * ranks * max(0, ranks-1)
+		ring, _ := collective.Find(c.Schedule.Name) // without a name there are no tasks
+		return ring.Tasks(c.Collective.Ranks)
 	}
 	// F, I, W and a message after the first two; or with ZeRO 3 F, B, a gather
 	// before each and a sum.

@@ -75,8 +75,8 @@ func (s *step) enter(ctx context.Context, key roundKey, kind string, rank int32,
 
 // ring runs a collective's graph on the chunks of a group, in place: a Send
 // copies a chunk to the neighbour's device, a Reduce adds it to the chunk there,
-// a Copy replaces that. A device has room for one chunk that arrives, so a Send
-// waits until the one before has been taken in.
+// a Copy replaces that. A device takes one chunk at a time, so a Send waits until
+// the one before has been taken in.
 func (s *step) ring(ctx context.Context, kind string, ranks []int32, chunks []programs.List) error {
 	g, err := collective.Ring{Collective: kind, Ranks: len(ranks), Length: int64(len(ranks)), Convention: "nccl"}.Graph()
 	if err != nil {
@@ -84,9 +84,9 @@ func (s *step) ring(ctx context.Context, kind string, ranks []int32, chunks []pr
 	}
 	sent := make([]*programs.Tensor, len(g.Tasks))
 	defer programs.List(sent).Release()
-	room := make([]chan struct{}, len(ranks)) // by rank: full while a chunk arrives
-	for r := range room {
-		room[r] = make(chan struct{}, 1)
+	inbox := make([]chan struct{}, len(ranks)) // by rank: full while a chunk arrives
+	for r := range inbox {
+		inbox[r] = make(chan struct{}, 1)
 	}
 	_, err = Run(ctx, g, func(ctx context.Context, i int32) (err error) {
 		t := g.Tasks[i]
@@ -94,7 +94,7 @@ func (s *step) ring(ctx context.Context, kind string, ranks []int32, chunks []pr
 		switch t.Kind {
 		case graph.Send:
 			select {
-			case room[t.Peer] <- struct{}{}:
+			case inbox[t.Peer] <- struct{}{}:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -111,7 +111,7 @@ func (s *step) ring(ctx context.Context, kind string, ranks []int32, chunks []pr
 		from := g.Deps(i)[0]
 		sent[from].Release()
 		sent[from] = nil
-		<-room[t.Rank]
+		<-inbox[t.Rank]
 		return err
 	}, RunOptions{})
 	return err

@@ -1,7 +1,7 @@
 package exec
 
 import (
-	"fmt"
+	"errors"
 
 	"psim/exec/programs"
 	"psim/schedules/graph"
@@ -94,12 +94,8 @@ func (s *step) draw(t graph.Task) programs.Draw {
 
 // load uploads a microbatch's input.
 func (s *step) load(x *slot, st *stage, t graph.Task) (err error) {
-	at, dimensions := s.inputs[s.piece(t)], s.program(st.segments[0], t).InputDimensions()
-	if s.batch.Tokens != nil {
-		x.input, err = programs.Upload(st.device, s.batch.Tokens[at[0]:at[1]], dimensions...)
-	} else {
-		x.input, err = programs.Upload(st.device, s.batch.Numbers[at[0]:at[1]], dimensions...)
-	}
+	at := s.inputs[s.piece(t)]
+	x.input, err = s.batch.upload(st.device, at[0], at[1], s.program(st.segments[0], t).InputDimensions())
 	return err
 }
 
@@ -152,14 +148,17 @@ func (s *step) backward(t graph.Task) error {
 		x.weights.Release()
 		x.weights = nil
 	}
-	if err != nil {
-		return err
+	if err != nil || x.saved[0] != nil || x.outputGradient == nil {
+		return err // without one, another part follows, or nothing was left for this one
 	}
-	if x.saved[0] != nil || x.outputGradient == nil {
-		return nil // another part follows, or nothing was left for this one
-	}
+	return s.passBack(x, t)
+}
+
+// passBack hands the input gradient to the stage before: at once if it is on the
+// same rank.
+func (s *step) passBack(x *slot, t graph.Task) error {
 	if t.Stage == 0 {
-		return fmt.Errorf("the first stage has made an input gradient")
+		return errors.New("the first stage has made an input gradient")
 	}
 	gradient := x.outputGradient
 	x.outputGradient = nil

@@ -52,12 +52,12 @@ func (o DeviceOptions) open(n int) ([]*programs.Device, error) {
 	case o.Backend == "" || o.Backend == "go":
 		return o.openGo(n)
 	case name != "xla":
-		return nil, fmt.Errorf("backend %q: there are go, xla and xla:/absolute/path/of/plugin.so", o.Backend)
+		return nil, fmt.Errorf("unknown backend %q; use go, xla or xla:/absolute/path/of/plugin.so", o.Backend)
 	case !programs.XLACompiled:
 		_, err := programs.OpenXLA(programs.Plugin{}, programs.ClientOptions{})
 		return nil, fmt.Errorf("backend %s: %w", o.Backend, err)
 	case hasFile && !filepath.IsAbs(file):
-		return nil, fmt.Errorf("backend %q: after xla: there must be the absolute path of a plugin, as in xla:/absolute/path/of/plugin.so", o.Backend)
+		return nil, fmt.Errorf("backend %q: the path of a plugin must be absolute, as in xla:/absolute/path/of/plugin.so", o.Backend)
 	}
 	plugin, err := programs.Search{Getenv: os.Getenv}.Find(file)
 	if err != nil {

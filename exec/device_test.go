@@ -41,7 +41,7 @@ func TestTooManyDevices(t *testing.T) {
 
 func TestBadBackend(t *testing.T) {
 	_, err := exec.OpenDevices(1, exec.DeviceOptions{Backend: "cuda"})
-	require.EqualError(t, err, `backend "cuda": there are go, xla and xla:/absolute/path/of/plugin.so`)
+	require.EqualError(t, err, `unknown backend "cuda"; use go, xla or xla:/absolute/path/of/plugin.so`)
 	_, err = exec.OpenDevices(1, exec.DeviceOptions{Backend: "go", Share: true})
 	require.EqualError(t, err, "--share is for the backend xla: a device of the backend go has a core of its own")
 	if !programs.XLACompiled {

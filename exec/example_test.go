@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"psim/costmodel/arch"
 	"psim/exec"
+	"psim/exec/programs"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
@@ -29,4 +31,37 @@ func ExampleRun() {
 	// 1SEND_B0
 	// 0B0
 	// <nil>
+}
+
+// A network is trained on two devices of this machine for three steps, of which
+// two are measured, and compared with an unsplit run.
+func ExampleMeasure() {
+	network, _ := arch.Model{Family: "mlp", Layers: 4, Hidden: 8}.Network()
+	shape := graph.Shape{Ranks: 2, Microbatches: 4}
+	schedule, _ := schedules.Find("1f1b")
+	order, _ := schedule.Order(shape, nil)
+	g, _ := wiring.Pipeline{Name: "1f1b", Shape: shape, Order: order, Optimizer: true}.Graph()
+	job := exec.Job{
+		Graph: g, Network: network, Layers: []int{2, 2}, Samples: []int{3, 3, 3, 3},
+		Optimizer: programs.DefaultOptimizer("adamw"), Seed: 1,
+	}
+	m, err := exec.Measure(context.Background(), job, exec.MeasureOptions{
+		Devices:      exec.DeviceOptions{Oversubscribe: true},
+		TrainOptions: exec.TrainOptions{Warmup: 1, Steps: 2},
+		Repeats:      1,
+		Checks:       exec.CheckNames(),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(len(m.Profile), "profile,", len(m.Traces), "steps,", len(m.Record.Losses), "losses")
+	fmt.Println("it took some time:", m.MedianStep().End() > 0)
+	fmt.Println("the ledger counted on both devices:", m.MedianStep().Persistent[0] > 0 && m.MedianStep().Persistent[1] > 0)
+	fmt.Println("checks:", m.Verdict.Err())
+	// Output:
+	// 1 profile, 2 steps, 4 losses
+	// it took some time: true
+	// the ledger counted on both devices: true
+	// checks: <nil>
 }

@@ -85,8 +85,8 @@ func ProfileLayers(ctx context.Context, n arch.Network, devices []*programs.Devi
 type profiler struct {
 	options    LayerOptions
 	device     *programs.Device
-	other      *programs.Device
-	benches    []*bench // by layer
+	second     *programs.Device // copies go to
+	benches    []*bench         // by layer
 	arithmetic *programs.Arithmetic
 
 	copies [][]time.Duration // by size in copied
@@ -95,7 +95,7 @@ type profiler struct {
 }
 
 func newProfiler(n arch.Network, devices []*programs.Device, o LayerOptions) (p *profiler, err error) {
-	p = &profiler{options: o, device: devices[0], other: devices[1], arithmetic: programs.NewArithmetic(devices[0].Backend)}
+	p = &profiler{options: o, device: devices[0], second: devices[1], arithmetic: programs.NewArithmetic(devices[0].Backend)}
 	defer func() {
 		if err != nil {
 			p.close()
@@ -146,7 +146,7 @@ func (p *profiler) profile(ctx context.Context) (*LayerProfile, error) {
 		if size := r % (sizes + 1); size < sizes {
 			err = p.passes(ctx, size, keep)
 		} else {
-			err = p.others(ctx, keep)
+			err = p.betweenPasses(ctx, keep)
 		}
 		if err != nil {
 			return nil, err
@@ -181,8 +181,9 @@ func (p *profiler) passes(ctx context.Context, size int, keep bool) error {
 	return nil
 }
 
-// others measures what is no pass of a layer.
-func (p *profiler) others(ctx context.Context, keep bool) error {
+// betweenPasses measures what is no pass of a layer: scaling, updates, copies and
+// calls.
+func (p *profiler) betweenPasses(ctx context.Context, keep bool) error {
 	for _, b := range p.benches {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -196,7 +197,7 @@ func (p *profiler) others(ctx context.Context, keep bool) error {
 	}
 	for i, t := range p.copied {
 		start := time.Now()
-		copied, err := t.CopyTo(p.other)
+		copied, err := t.CopyTo(p.second)
 		took := time.Since(start)
 		if err != nil {
 			return err

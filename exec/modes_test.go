@@ -1,7 +1,6 @@
 package exec_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -59,12 +58,7 @@ func (m mode) workload(t testing.TB, n arch.Network, samples []int) costmodel.Wo
 	require.NoError(t, err)
 	w := costmodel.Workload{Network: n, Training: training, Replicas: m.replicas, PerLayer: m.perLayer, Placement: s.Placement(m.shape(samples))}
 	if w.Layers, err = partition.Equal(len(n.Layers), len(w.Placement.First)); m.course {
-		var ranks []int
-		w.Layers, ranks, err = arch.GPT2CoursePlacement(n, m.ranks)
-		w.Placement.First = nil
-		for _, r := range ranks {
-			w.Placement.First = append(w.Placement.First, int32(r))
-		}
+		w.Layers, w.Placement.First, err = arch.GPT2Placement(n, m.ranks)
 	}
 	if m.sharded {
 		w.Zero, w.Layers, w.Placement.First = 3, slices.Repeat([]int{1}, len(n.Layers)), make([]int32, len(n.Layers))
@@ -158,35 +152,5 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 				require.InDeltaSlice(t, wantLosses, losses, 1e-4)
 			})
 		}
-	}
-}
-
-// The last batch of a data set may be smaller than the others: fewer
-// microbatches, the last of them smaller still.
-func TestRaggedLastBatch(t *testing.T) {
-	n := tiedGPT(t)
-	whole, last := batches(t, n, 8, 2), batches(t, n, 5, 1)[0]
-	run := func(m mode, full, ragged []int) map[string][]float32 {
-		devices, err := exec.OpenDevices(m.ranks*m.replicas, exec.DeviceOptions{Oversubscribe: true})
-		require.NoError(t, err)
-		defer exec.CloseDevices(devices)
-		trainer, err := exec.NewTrainer(m.job(t, n, full), devices)
-		require.NoError(t, err)
-		defer trainer.Close()
-		for _, b := range whole {
-			_, _, err := trainer.Step(context.Background(), b, exec.RunOptions{})
-			require.NoError(t, err)
-		}
-		smaller, err := trainer.For(m.job(t, n, ragged))
-		require.NoError(t, err)
-		_, _, err = smaller.Step(context.Background(), last, exec.RunOptions{})
-		require.NoError(t, err)
-		parameters, err := trainer.Parameters(0)
-		require.NoError(t, err)
-		return parameters
-	}
-	want := run(mode{schedule: "gpipe", ranks: 1, replicas: 1}, []int{8}, []int{5})
-	for _, m := range []mode{{schedule: "1f1b", ranks: 2, replicas: 1}, {schedule: "gpipe", ranks: 3, replicas: 1, perLayer: true}} {
-		require.Less(t, difference(t, want, run(m, []int{3, 3, 2}, []int{3, 2})), 1e-5)
 	}
 }

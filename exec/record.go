@@ -83,14 +83,10 @@ func (c *capture) keepGradients(replica int, m *member) error {
 	if c == nil || c.gradients == nil {
 		return nil
 	}
-	for i, t := range m.tensors {
-		values, err := programs.Read[float32](m.gradients[i])
-		if err != nil {
-			return fmt.Errorf("reading the gradient of %s: %w", t.Name, err)
-		}
-		c.mu.Lock()
-		c.gradients[replica][t.Name] = values
-		c.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := readInto(c.gradients[replica], m.tensors, m.gradients); err != nil {
+		return fmt.Errorf("gradients: %w", err)
 	}
 	return nil
 }
@@ -106,7 +102,7 @@ func (c *capture) keepOutputs(piece int, saved *programs.Saved) (err error) {
 	return err
 }
 
-// captureGradients makes room for those of every replica.
+// captureGradients prepares to keep those of every replica.
 func captureGradients(replicas int) *capture {
 	c := &capture{}
 	for range replicas {

@@ -93,14 +93,12 @@ func (r *replay) step(ctx context.Context, n int, b Batch, first, last bool) err
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		draw := programs.Draw{Seed: r.job.Seed, Step: n, Sample: from}
-		part := Batch{Targets: b.Targets[from*target : (from+samples)*target]}
-		if b.Tokens != nil {
-			part.Tokens = b.Tokens[from*input : (from+samples)*input]
-		} else {
-			part.Numbers = b.Numbers[from*input : (from+samples)*input]
+		x, err := b.upload(r.device, from*input, (from+samples)*input, r.stages[0].bySize[samples].InputDimensions())
+		if err != nil {
+			return err
 		}
-		sum, err := r.microbatch(m, samples, part, draw, last)
+		draw := programs.Draw{Seed: r.job.Seed, Step: n, Sample: from}
+		sum, err := r.microbatch(m, samples, x, b.Targets[from*target:(from+samples)*target], draw, last)
 		if err != nil {
 			return err
 		}
@@ -132,31 +130,14 @@ func (r *replay) version(stage, microbatch int) int {
 }
 
 // microbatch passes a microbatch through all stages and back, and returns the sum
-// of its losses.
-func (r *replay) microbatch(m, samples int, b Batch, draw programs.Draw, keep bool) (loss float64, err error) {
-	x, err := r.upload(r.stages[0].bySize[samples].InputDimensions(), b)
+// of its losses. It uses up the input.
+func (r *replay) microbatch(m, samples int, input *programs.Tensor, targets []int32, draw programs.Draw, keep bool) (loss float64, err error) {
+	sum, saved, err := r.forward(m, samples, input, targets, draw)
 	if err != nil {
 		return 0, err
 	}
-	saved := make([]*programs.Saved, len(r.stages))
-	for s, stage := range r.stages {
-		program := stage.bySize[samples]
-		var targets, y *programs.Tensor
-		if program.Last() {
-			if targets, err = programs.Upload(r.device, b.Targets, program.Targets()); err != nil {
-				return 0, err
-			}
-		}
-		y, saved[s], err = program.Forward(stage.versions[r.version(s, m)], x, targets, draw)
-		x.Release()
-		targets.Release()
-		if err != nil {
-			return 0, err
-		}
-		x = y
-	}
-	values, err := programs.Read[float32](x)
-	x.Release()
+	values, err := programs.Read[float32](sum)
+	sum.Release()
 	if err != nil {
 		return 0, err
 	}
@@ -167,7 +148,7 @@ func (r *replay) microbatch(m, samples int, b Batch, draw programs.Draw, keep bo
 		}
 		r.record.Outputs = append(r.record.Outputs, outputs...)
 	}
-	gradient, err := programs.Upload(r.device, []float32{1 / float32(len(b.Targets))})
+	gradient, err := programs.Upload(r.device, []float32{1 / float32(len(targets))})
 	for s := len(r.stages) - 1; s >= 0 && err == nil; s-- {
 		stage, given := r.stages[s], gradient
 		gradient, err = stage.bySize[samples].Backward(stage.versions[r.version(s, m)], saved[s], given, stage.gradients)
@@ -176,11 +157,28 @@ func (r *replay) microbatch(m, samples int, b Batch, draw programs.Draw, keep bo
 	return float64(values[0]), err
 }
 
-func (r *replay) upload(dimensions []int, b Batch) (*programs.Tensor, error) {
-	if b.Tokens != nil {
-		return programs.Upload(r.device, b.Tokens, dimensions...)
+// forward passes a microbatch through all stages. It returns the sum of the losses
+// and what every stage has saved.
+func (r *replay) forward(m, samples int, x *programs.Tensor, targets []int32, draw programs.Draw) (*programs.Tensor, []*programs.Saved, error) {
+	saved := make([]*programs.Saved, len(r.stages))
+	for s, stage := range r.stages {
+		program := stage.bySize[samples]
+		var given, y *programs.Tensor
+		var err error
+		if program.Last() {
+			if given, err = programs.Upload(r.device, targets, program.Targets()); err != nil {
+				return nil, nil, err
+			}
+		}
+		y, saved[s], err = program.Forward(stage.versions[r.version(s, m)], x, given, draw)
+		x.Release()
+		given.Release()
+		if err != nil {
+			return nil, nil, err
+		}
+		x = y
 	}
-	return programs.Upload(r.device, b.Numbers, dimensions...)
+	return x, saved, nil
 }
 
 // update makes a stage's next version after microbatch m, and drops what no later
@@ -210,12 +208,8 @@ func (r *replay) update(s, m int) error {
 func (r *replay) read(list func(*replayed) programs.List) (map[string][]float32, error) {
 	all := map[string][]float32{}
 	for _, s := range r.stages {
-		for i, t := range list(s) {
-			values, err := programs.Read[float32](t)
-			if err != nil {
-				return nil, fmt.Errorf("reading %s: %w", s.tensors[i].Name, err)
-			}
-			all[s.tensors[i].Name] = values
+		if err := readInto(all, s.tensors, list(s)); err != nil {
+			return nil, err
 		}
 	}
 	return all, nil

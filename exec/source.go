@@ -15,12 +15,13 @@ type DataOptions struct {
 	// Source is "synthetic" (or empty), "cifar10:FOLDER" or "pairs:FILE".
 	Source string
 	// Strided gives replica r the samples r, r+n, … in order; otherwise they
-	// are shuffled with the CMU course's seed and cut into shards.
+	// are shuffled, with the same seed always, and cut into shards.
 	Strided bool
 }
 
-// courseSeed is that of the CMU course's partitioner.
-const courseSeed = 1234
+// shuffleSeed deals out samples as the partitioner of CMU's course on machine
+// learning systems does.
+const shuffleSeed = 1234
 
 // A Source makes the batches of a run's steps.
 type Source struct {
@@ -45,7 +46,7 @@ func NewSource(o DataOptions, n arch.Network, perReplica, replicas, steps int) (
 	case kind == "pairs" && path != "":
 		err = s.loadPairs(path, n, whole*steps)
 	default:
-		return nil, fmt.Errorf("%q is no data; it is synthetic, cifar10:FOLDER or pairs:FILE", o.Source)
+		return nil, fmt.Errorf("unknown data source %q; use synthetic, cifar10:DIR or pairs:FILE", o.Source)
 	}
 	if err != nil {
 		return nil, err
@@ -57,13 +58,13 @@ func NewSource(o DataOptions, n arch.Network, perReplica, replicas, steps int) (
 func (s *Source) makeUp(n arch.Network, samples int) error {
 	if n.Layers[0].Kind == arch.KindEmbedding {
 		set, err := data.MakeTokens(data.TokenRecipe{
-			Samples: samples, Sequence: n.TokensPerSample, Vocabulary: n.Layers[0].Params[0].Shape[0], Seed: courseSeed,
+			Samples: samples, Sequence: n.TokensPerSample, Vocabulary: n.Layers[0].Params[0].Shape[0], Seed: shuffleSeed,
 		})
 		s.tokens = &set
 		return err
 	}
 	input, classes := n.Layers[0].Input, n.Layers[len(n.Layers)-1].Output
-	recipe := data.ImageRecipe{Samples: samples, Channels: int(input.Elements()), Height: 1, Width: 1, Classes: classes[len(classes)-1], Seed: courseSeed}
+	recipe := data.ImageRecipe{Samples: samples, Channels: int(input.Elements()), Height: 1, Width: 1, Classes: classes[len(classes)-1], Seed: shuffleSeed}
 	if len(input) == 3 {
 		recipe.Channels, recipe.Height, recipe.Width = input[0], input[1], input[2]
 	}
@@ -113,7 +114,7 @@ func (s *Source) cut(o DataOptions, perReplica, replicas, steps int) error {
 	}
 	shards, err := data.Strided(n, replicas)
 	if err == nil && !o.Strided {
-		shards, err = data.Partition(n, data.EqualFractions(replicas), courseSeed)
+		shards, err = data.Partition(n, data.EqualFractions(replicas), shuffleSeed)
 	}
 	if err != nil {
 		return err

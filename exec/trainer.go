@@ -39,6 +39,14 @@ type Batch struct {
 	Targets []int32
 }
 
+// upload copies inputs from one index to another to a device.
+func (b Batch) upload(d *programs.Device, from, to int, dimensions []int) (*programs.Tensor, error) {
+	if b.Tokens != nil {
+		return programs.Upload(d, b.Tokens[from:to], dimensions...)
+	}
+	return programs.Upload(d, b.Numbers[from:to], dimensions...)
+}
+
 // A Trainer runs the steps of a job. It holds the parameters of every stage
 // on the device of its rank.
 type Trainer struct {
@@ -46,7 +54,7 @@ type Trainer struct {
 	plan    plan
 	devices []*programs.Device // by rank
 	members []*member          // by rank
-	shop    *shop
+	cache   *programCache
 	steps   int // since the last Reset
 }
 
@@ -61,7 +69,7 @@ func NewTrainer(job Job, devices []*programs.Device) (*Trainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Trainer{job: job, plan: plan, devices: devices, shop: newShop(job)}
+	t := &Trainer{job: job, plan: plan, devices: devices, cache: newProgramCache(job)}
 	for rank := range devices {
 		m, err := t.newMember(rank)
 		if err != nil {
@@ -97,7 +105,7 @@ func (j Job) check(devices int) error {
 	return nil
 }
 
-// split is the network as it is cut and placed.
+// split returns the network as it is cut and placed.
 func (j Job) split() arch.Split {
 	return arch.Split{Network: j.Network, Layers: j.Layers, Ranks: j.Graph.Placement.LowestRanks()}
 }
@@ -119,7 +127,7 @@ func (t *Trainer) newMember(rank int) (*member, error) {
 		m.stages[s] = &stage{member: m}
 		layers, from := t.job.split().Stage(s), 0
 		for _, cut := range t.plan.cuts[s] {
-			g, err := t.shop.segment(d.Backend, layers[from:from+cut.layers], cut.part)
+			g, err := t.cache.segment(d.Backend, layers[from:from+cut.layers], cut.part)
 			if err != nil {
 				return nil, fmt.Errorf("stage %d: %w", s, err)
 			}
@@ -129,8 +137,8 @@ func (t *Trainer) newMember(rank int) (*member, error) {
 		}
 	}
 	var err error
-	m.arithmetic = t.shop.arithmetic(d.Backend)
-	m.updates, err = t.shop.updates(d.Backend, m.tensors)
+	m.arithmetic = t.cache.arithmetic(d.Backend)
+	m.updates, err = t.cache.updates(d.Backend, m.tensors)
 	return m, err
 }
 
@@ -184,7 +192,7 @@ func (t *Trainer) Close() {
 		m.release()
 	}
 	t.members = nil
-	t.shop.close()
+	t.cache.close()
 }
 
 // Parameters reads all parameters of a replica, by name.
@@ -195,15 +203,23 @@ func (t *Trainer) Parameters(replica int) (map[string][]float32, error) {
 	all := map[string][]float32{}
 	ranks := t.job.Graph.Shape.Ranks
 	for _, m := range t.members[replica*ranks : (replica+1)*ranks] {
-		for i, p := range m.tensors {
-			values, err := programs.Read[float32](m.parameters[i])
-			if err != nil {
-				return nil, fmt.Errorf("reading %s: %w", p.Name, err)
-			}
-			all[p.Name] = values
+		if err := readInto(all, m.tensors, m.parameters); err != nil {
+			return nil, err
 		}
 	}
 	return all, nil
+}
+
+// readInto reads tensors by their names.
+func readInto(all map[string][]float32, tensors []arch.Tensor, list programs.List) error {
+	for i, t := range tensors {
+		values, err := programs.Read[float32](list[i])
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", t.Name, err)
+		}
+		all[t.Name] = values
+	}
+	return nil
 }
 
 // joinParameters reads the shares of all replicas.
@@ -211,12 +227,8 @@ func (t *Trainer) joinParameters() (map[string][]float32, error) {
 	var shares []map[string][]float32
 	for _, m := range t.members {
 		own := map[string][]float32{}
-		for i, share := range m.tensors {
-			values, err := programs.Read[float32](m.parameters[i])
-			if err != nil {
-				return nil, fmt.Errorf("reading %s: %w", share.Name, err)
-			}
-			own[share.Name] = values
+		if err := readInto(own, m.tensors, m.parameters); err != nil {
+			return nil, err
 		}
 		shares = append(shares, own)
 	}

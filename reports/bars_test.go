@@ -67,7 +67,7 @@ func TestDense(t *testing.T) {
 				trace.Graph.Tasks[i].Microbatch = int32(i)
 			}
 		}
-		l, err := newTimeline("", []Panel{{Trace: trace}})
+		_, l, err := newTimeline("", []Panel{{Trace: trace}})
 		require.NoError(t, err)
 		require.Equal(t, c.dense, l.panels[0].dense)
 		var b bytes.Buffer

@@ -2,11 +2,12 @@ package reports
 
 import (
 	"strconv"
-	"time"
 
 	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
 
 	"psim/internal/units"
+	"psim/reports/chart"
 	"psim/schedules/graph"
 	"psim/schedules/order"
 )
@@ -37,46 +38,6 @@ func (p *timelinePanel) rankName(rank int) string {
 	return "rank " + name
 }
 
-// labelWidth is the room that the labels of the rows need.
-func (t *timeline) labelWidth() vg.Length {
-	var width vg.Length
-	for i := range t.panels {
-		p := &t.panels[i]
-		n := len(p.bars)
-		w := t.typeface.width(p.rankName(n-1), style{size: 10})
-		if n >= manyRows {
-			w += 16 // for the word rank
-		}
-		width = max(width, w)
-	}
-	return width + 6
-}
-
-// drawRankNames labels the rows, leaving out what would overlap.
-func (t *timeline) drawRankNames(p *picture, panel *timelinePanel) {
-	n := len(panel.bars)
-	size := min(10, max(6.5, panel.pitch*0.9))
-	every := 1
-	for vg.Length(every)*panel.pitch < size*1.15 {
-		every *= 2
-	}
-	var height vg.Length
-	for _, h := range panel.lane {
-		height += h
-	}
-	for r := 0; r < n; r += every {
-		y := panel.first + vg.Length(r)*panel.pitch + height/2
-		p.text(panel.rankName(r), t.frame.left-6, y, style{size: size, align: 1, color: rgb(ink)})
-	}
-	if n >= manyRows {
-		word := "rank"
-		if panel.replicated() {
-			word = "rank · replica"
-		}
-		p.textUp(word, 10, panel.first+vg.Length(n)*panel.pitch/2, style{size: 10, color: rgb(ink)})
-	}
-}
-
 // labelling says how the tasks of a lane are labelled: all in one size, that
 // in which the longest label fits a typical task.
 type labelling struct {
@@ -86,19 +47,20 @@ type labelling struct {
 	durations bool      // a second line says how long the task took
 }
 
-// labelling chooses how to label a lane of a panel.
-func (t *timeline) labelling(p *timelinePanel, lane int) labelling {
+// labelling chooses how to label a lane of a panel, in which a nanosecond is so
+// wide.
+func (p *timelinePanel) labelling(lane int, nanosecond vg.Length) labelling {
 	g := p.Trace.Graph
 	l := labelling{stages: manyStages(g)}
 	sizes := []vg.Length{10, 9, 8, 7, 6, 5}
 	if l.stages && p.tones != nil {
 		// Tones tell the stages too: rather no stage than small letters, or
 		// forwards without labels.
-		l = t.fit(l, p, lane, p.actions.shortest(g, lane), sizes[:2])
+		l = p.fit(l, lane, nanosecond*vg.Length(p.actions.shortest(g, lane)), sizes[:2])
 		l.stages = l.size > 0
 	}
 	if l.size == 0 {
-		l = t.fit(l, p, lane, p.actions.typical(g, lane), sizes)
+		l = p.fit(l, lane, nanosecond*vg.Length(p.actions.typical(g, lane)), sizes)
 	}
 	tasks := 0
 	for r := range p.actions {
@@ -108,9 +70,9 @@ func (t *timeline) labelling(p *timelinePanel, lane int) labelling {
 	return l
 }
 
-// fit sets the first of some sizes in which the longest label fits a task of that
-// length, if one does.
-func (t *timeline) fit(l labelling, p *timelinePanel, lane int, task time.Duration, sizes []vg.Length) labelling {
+// fit sets the first of some sizes in which the longest label fits a task of a
+// width, if one does.
+func (p *timelinePanel) fit(l labelling, lane int, task vg.Length, sizes []vg.Length) labelling {
 	g, longest := p.Trace.Graph, ""
 	for r := range p.actions {
 		for _, b := range p.actions[r][lane] {
@@ -119,10 +81,9 @@ func (t *timeline) fit(l labelling, p *timelinePanel, lane int, task time.Durati
 			}
 		}
 	}
-	room := (t.frame.right - t.frame.left) * vg.Length(float64(task)/t.axis.max)
 	for _, size := range sizes {
-		width := t.typeface.width(longest, style{size: size})
-		if size <= 0.85*p.lane[lane] && width+1.5 <= room && !p.dense {
+		width := chart.Text(size).Width(longest)
+		if size <= 0.85*p.lane[lane] && width+1.5 <= task && !p.dense {
 			l.size, l.width = size, width
 			break
 		}
@@ -167,29 +128,30 @@ func (l labelling) text(t *graph.Task) string {
 	return ""
 }
 
-// draw labels a block of a lane at y, if there is room.
-func (l labelling) draw(p *picture, t *graph.Task, b block, y, height vg.Length) {
-	text, room := l.text(t), b.x1-b.x0
-	top, bottom := b.edges(y, height)
-	if l.size == 0 || text == "" || room < l.width+1 || bottom-top < l.size*0.8 {
+// draw labels a block, if there is enough of it.
+func (l labelling) draw(c canvas, t *graph.Task, b block) {
+	text, width := l.text(t), b.x1-b.x0
+	bottom, top := c.edges(b)
+	if l.size == 0 || text == "" || width < l.width+1 || top-bottom < l.size*0.8 {
 		return
 	}
 	fill := toneColor(b.bar.kind, b.bar.tone)
 	write := func(text string, y, size vg.Length) {
-		s := style{size: size, align: 0.5, color: inkOn(fill)}
+		s := chart.Text(size)
+		s.Color, s.XAlign = chart.InkOn(fill), draw.XCenter
 		x := (b.x0 + b.x1) / 2
 		if b.bar.joined { // no line between slices runs through the label
-			half := p.width(text, s)/2 + 1
-			p.rect(fill, snap(x-half), snap(y-size/2), snap(x+half), snap(y+size/2))
+			half := s.Width(text)/2 + 1
+			chart.Fill(c.Canvas, fill, chart.Snap(x-half), chart.Snap(y-size/2), chart.Snap(x+half), chart.Snap(y+size/2))
 		}
-		p.text(text, x, y, s)
+		c.FillText(s, vg.Point{X: x, Y: y}, text)
 	}
 	const small = 6.5
 	middle := (top + bottom) / 2
 	duration := units.FormatDuration(b.bar.Duration())
-	if l.durations && bottom-top >= 22 && room >= p.width(duration, style{size: small})+3 {
-		write(duration, middle+6.5, small)
-		middle -= 4
+	if l.durations && top-bottom >= 22 && width >= chart.Text(small).Width(duration)+3 {
+		write(duration, middle-6.5, small)
+		middle += 4
 	}
 	write(text, middle, l.size)
 }

@@ -5,6 +5,7 @@ import (
 
 	"gonum.org/v1/plot/vg"
 
+	"psim/reports/chart"
 	"psim/schedules/graph"
 )
 
@@ -31,12 +32,12 @@ func single(bars []bar, x func(time.Duration) vg.Length) []block {
 		} else {
 			busy = b.End
 		}
-		x0, x1 := max(snap(x(b.Start)), painted[level]), snap(x(b.End))
+		x0, x1 := max(chart.Snap(x(b.Start)), painted[level]), chart.Snap(x(b.End))
 		if x1 <= x0 {
-			if snap(x(b.Start)) < painted[level] {
+			if chart.Snap(x(b.Start)) < painted[level] {
 				continue
 			}
-			x1 = x0 + pixel
+			x1 = x0 + chart.Pixel
 		}
 		painted[level] = x1
 		blocks = append(blocks, block{x0: x0, x1: x1, top: top, bar: b})
@@ -48,7 +49,7 @@ func single(bars []bar, x func(time.Duration) vg.Length) []block {
 // from the shares of its time that the kinds of task took. Shares smaller than
 // the least one are drawn as that.
 func shares(bars []bar, to time.Duration, x func(time.Duration) vg.Length, column vg.Length, least float64) []block {
-	left := snap(x(0))
+	left := chart.Snap(x(0))
 	columns := int((x(to)-left)/column) + 1
 	sums := make([]map[graph.Kind]float64, columns)
 	for _, b := range bars {
@@ -64,7 +65,7 @@ func shares(bars []bar, to time.Duration, x func(time.Duration) vg.Length, colum
 	var blocks []block
 	for c, sum := range sums {
 		x0 := left + vg.Length(c)*column
-		blocks = append(blocks, stack(sum, x0, min(x0+column, snap(x(to))), least)...)
+		blocks = append(blocks, stack(sum, x0, min(x0+column, chart.Snap(x(to))), least)...)
 	}
 	return blocks
 }

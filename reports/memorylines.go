@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"psim/internal/units"
+	"psim/reports/chart"
 )
 
 // memoryLine is a curve that the legend names, and all ranks that have it.
@@ -25,7 +26,7 @@ func memoryLines(curves []MemoryCurve) (lines []memoryLine, others bool) {
 	lines = distinctCurves(curves)
 	if len(lines) <= maxMemoryLines {
 		for i := range lines {
-			lines[i].name, lines[i].color = rankNames(lines[i].ranks), rankColor(i)
+			lines[i].name, lines[i].color = rankNames(lines[i].ranks), chart.Color(i)
 		}
 		return lines, false
 	}
@@ -35,7 +36,7 @@ func memoryLines(curves []MemoryCurve) (lines []memoryLine, others bool) {
 	for i, which := range []string{"highest", "median", "lowest"} {
 		l := &named[i]
 		l.name = fmt.Sprintf("%s (%s peak, %s)", rankNames(l.ranks), which, units.FormatBytes(l.Peak()))
-		l.color = rankColor(i)
+		l.color = chart.Color(i)
 	}
 	return named, true
 }

@@ -7,9 +7,17 @@ import (
 	"slices"
 	"time"
 
+	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 
+	"psim/reports/chart"
 	"psim/schedules/graph"
+)
+
+// The formats of pictures.
+const (
+	PNG = chart.PNG
+	SVG = chart.SVG
 )
 
 // A Panel is one trace of a timeline.
@@ -32,29 +40,18 @@ const maxTimelineRanks = 512
 // An empty title is replaced by the Title of the trace; where there are several
 // panels, their labels then tell the step times.
 func Timeline(w io.Writer, format, title string, panels ...Panel) error {
-	t, err := newTimeline(title, panels)
+	f, _, err := newTimeline(title, panels)
 	if err != nil {
 		return err
 	}
-	p, err := newPicture(format, t.width, t.height, t.typeface)
-	if err != nil {
-		return err
-	}
-	t.draw(p)
-	return p.writeTo(w)
+	return f.Write(w, format)
 }
 
-// timeline is the layout of a Timeline.
-type timeline struct {
-	typeface
-	title         string
-	width, height vg.Length
-	frame         frame
-	axis          axis
-	panels        []timelinePanel
-	legend        [][]legendEntry
-}
+// timeline plots panels one above the other.
+type timeline struct{ panels []*timelinePanel }
 
+// timelinePanel is a panel and where its parts go, measured from the top of the
+// data downwards.
 type timelinePanel struct {
 	Panel
 	panelBars
@@ -71,83 +68,87 @@ type timelinePanel struct {
 }
 
 // newTimeline lays the picture out.
-func newTimeline(title string, panels []Panel) (*timeline, error) {
+func newTimeline(title string, panels []Panel) (*chart.Figure, *timeline, error) {
 	if len(panels) == 0 {
-		return nil, errors.New("there is no trace to draw")
+		return nil, nil, errors.New("there is no trace to draw")
 	}
-	t := &timeline{typeface: sans(), title: title, width: 900}
-	if title == "" && len(panels) == 1 {
-		t.title = Title(panels[0].Trace, 1)
-	}
-	if title == "" && len(panels) > 1 {
-		g := panels[0].Trace.Graph
-		t.title = join(g.Name, sizeText(g))
-		panels = slices.Clone(panels)
-		for i, p := range panels {
-			panels[i].Label = join(p.Label, timeText(p.Trace))
-		}
-	}
+	title, panels = timelineTitle(title, panels)
+	t := &timeline{}
 	var end time.Duration
 	for _, p := range panels {
 		ranks := min(p.Trace.Graph.Ranks(), maxTimelineRanks/len(panels))
-		t.panels = append(t.panels, timelinePanel{
+		t.panels = append(t.panels, &timelinePanel{
 			Panel: p, panelBars: collectBars(p.Trace, ranks),
 			hidden: p.Trace.Graph.Ranks() - ranks, end: p.Trace.End(),
 		})
 		end = max(end, p.Trace.End())
 	}
 	if end <= 0 {
-		return nil, errors.New("the trace takes no time: there is nothing to draw")
+		return nil, nil, errors.New("the trace takes no time: there is nothing to draw")
 	}
-	t.axis = timeAxis(end, 10)
+	height := t.place()
+	f := chart.New(title, height)
+	chart.Time(&f.X, "time", end, 10)
 	if unit := panels[0].Unit; unit > 0 {
-		t.axis = newAxis(float64(end), []axisUnit{{"units", float64(unit), 0}}, 10)
+		chart.Numbers(&f.X, "time", "units", float64(unit), float64(end), 10)
 	}
-	t.place()
-	return t, nil
+	t.nameRanks(&f.Y, height)
+	width := f.DataWidth()
+	for _, p := range t.panels {
+		p.resolve(width, end)
+	}
+	f.Add(t)
+	t.explain(f)
+	return f, t, nil
 }
 
-// place decides where everything goes.
-func (t *timeline) place() {
-	const right, titleHeight = 20, 34
-	t.frame = frame{left: t.labelWidth() + 14, right: t.width - right, top: titleHeight}
-	y := t.frame.top
-	for i := range t.panels {
-		p := &t.panels[i]
+// timelineTitle fills in an empty title: what a single trace is, or what several
+// have in common, with their step times in the labels.
+func timelineTitle(title string, panels []Panel) (string, []Panel) {
+	switch {
+	case title != "":
+		return title, panels
+	case len(panels) == 1:
+		return Title(panels[0].Trace, 1), panels
+	}
+	labelled := slices.Clone(panels)
+	for i, p := range panels {
+		labelled[i].Label = join(p.Label, timeText(p.Trace))
+	}
+	g := panels[0].Trace.Graph
+	return join(g.Name, sizeText(g)), labelled
+}
+
+// place decides where the panels go, and returns how high they are together.
+func (t *timeline) place() vg.Length {
+	rows := 0
+	for _, p := range t.panels {
+		rows += len(p.bars)
+	}
+	var y vg.Length
+	for _, p := range t.panels {
 		p.top = y
 		if p.Label != "" {
 			y += 18
 		}
 		p.first = y
-		p.size(t.rows())
+		p.size(rows)
 		y += vg.Length(len(p.bars))*p.pitch + 8
-		t.resolve(p)
 	}
-	t.frame.bottom = y - 4
-	t.legend = wrapLegend(t.legendEntries(), t.frame.right-t.frame.left, t.typeface)
-	t.height = t.frame.bottom + 44 + vg.Length(len(t.legend))*legendLine
+	return chart.Snap(y - 4)
 }
 
 // resolve decides what of a panel can be told apart: whether the tasks that
 // take most of the time are wide enough to be seen, and how to label them.
-func (t *timeline) resolve(p *timelinePanel) {
+func (p *timelinePanel) resolve(width vg.Length, end time.Duration) {
 	const seen = 1 // the least width of a task, and of a gap
-	p.point = time.Duration(t.axis.max / float64(t.frame.right-t.frame.left))
+	p.point = time.Duration(float64(end) / float64(width))
 	p.actions = p.bars.actions(p.Trace.Graph, seen*p.point)
 	typical := p.actions.typical(p.Trace.Graph, workLane)
 	p.dense = typical > 0 && typical < seen*p.point
 	for lane := range p.label {
-		p.label[lane] = t.labelling(p, lane)
+		p.label[lane] = p.labelling(lane, width/vg.Length(end))
 	}
-}
-
-// rows is the number of rows of all panels.
-func (t *timeline) rows() int {
-	n := 0
-	for i := range t.panels {
-		n += len(t.panels[i].bars)
-	}
-	return n
 }
 
 // size chooses the heights of the lanes, given the number of rows in the
@@ -168,44 +169,72 @@ func (p *timelinePanel) size(rows int) {
 	unit := min(28, max(2, total/(vg.Length(rows)*sum)))
 	p.pitch = unit * gap
 	if unit > 4 {
-		p.pitch = snap(p.pitch)
+		p.pitch = chart.Snap(p.pitch)
 	}
 	for lane := range shares {
 		p.lane[lane] = unit * shares[lane]
 		if unit > 4 {
-			p.lane[lane] = snap(p.lane[lane])
+			p.lane[lane] = chart.Snap(p.lane[lane])
 		}
 		p.pitch += p.lane[lane]
 	}
 }
 
-// legendEntries lists what is in the picture.
-func (t *timeline) legendEntries() []legendEntry {
-	var entries []legendEntry
-	hidden, dense, computing := 0, false, false
-	for i := range t.panels {
-		p := &t.panels[i]
-		hidden, dense, computing = hidden+p.hidden, dense || p.dense, computing || computes(p.Trace.Graph)
-	}
-	for k := graph.Forward; k <= graph.Optimizer; k++ {
-		if slices.ContainsFunc(t.panels, func(p timelinePanel) bool { return p.kinds[k] }) {
-			entries = append(entries, legendEntry{text: kindTitle(k), color: kindColor(k), swatch: true})
+// nameRanks labels the rows on the vertical axis, leaving out what would
+// overlap.
+func (t *timeline) nameRanks(a *plot.Axis, height vg.Length) {
+	var ticks plot.ConstantTicks
+	for _, p := range t.panels {
+		size := min(10, max(6.5, p.pitch*0.9))
+		a.Tick.Label.Font.Size = size
+		every := 1
+		for vg.Length(every)*p.pitch < size*1.15 {
+			every *= 2
+		}
+		var middle vg.Length
+		for _, h := range p.lane {
+			middle += h / 2
+		}
+		for r := 0; r < len(p.bars); r += every {
+			y := p.first + vg.Length(r)*p.pitch + middle
+			ticks = append(ticks, plot.Tick{Value: float64(height - y), Label: p.rankName(r)})
+		}
+		if len(p.bars) >= manyRows && a.Label.Text != "rank · replica" {
+			a.Label.Text = "rank"
+			if p.replicated() {
+				a.Label.Text = "rank · replica"
+			}
 		}
 	}
-	if i := slices.IndexFunc(t.panels, func(p timelinePanel) bool { return p.tones != nil && !p.dense }); i >= 0 {
-		entries = append(entries, legendEntry{text: t.panels[i].tones.legend()})
+	a.Min, a.Max, a.Tick.Marker = 0, float64(height), ticks
+	chart.NoLine(a)
+}
+
+// explain says in the legend what is in the picture.
+func (t *timeline) explain(f *chart.Figure) {
+	some := func(is func(*timelinePanel) bool) bool { return slices.ContainsFunc(t.panels, is) }
+	for k := graph.Forward; k <= graph.Optimizer; k++ {
+		if some(func(p *timelinePanel) bool { return p.kinds[k] }) {
+			f.Explain(kindTitle(k), chart.Swatch{Color: kindColor(k)})
+		}
 	}
-	if computing {
-		entries = append(entries, legendEntry{text: "not computing", color: rgb(idleFill), swatch: true})
+	if i := slices.IndexFunc(t.panels, func(p *timelinePanel) bool { return p.tones != nil && !p.dense }); i >= 0 {
+		f.Explain(t.panels[i].tones.legend(), nil)
 	}
-	if slices.ContainsFunc(t.panels, func(p timelinePanel) bool { return p.launches() }) {
-		entries = append(entries, legendEntry{text: "ready, not started", color: rgb(launchFill), swatch: true})
+	if some(func(p *timelinePanel) bool { return computes(p.Trace.Graph) }) {
+		f.Explain("not computing", chart.Swatch{Color: chart.RGB(idleFill)})
 	}
-	if dense {
-		entries = append(entries, legendEntry{text: "columns show shares of time: single tasks are too narrow"})
+	if some((*timelinePanel).launches) {
+		f.Explain("ready, not started", chart.Swatch{Color: chart.RGB(launchFill)})
+	}
+	if some(func(p *timelinePanel) bool { return p.dense }) {
+		f.Explain("columns show shares of time: single tasks are too narrow", nil)
+	}
+	hidden := 0
+	for _, p := range t.panels {
+		hidden += p.hidden
 	}
 	if hidden > 0 {
-		entries = append(entries, legendEntry{text: fmt.Sprintf("%d more ranks are not shown", hidden)})
+		f.Explain(fmt.Sprintf("%d more ranks are not shown", hidden), nil)
 	}
-	return entries
 }

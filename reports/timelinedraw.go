@@ -1,68 +1,77 @@
 package reports
 
 import (
+	"image/color"
 	"slices"
 	"time"
 
+	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"psim/reports/chart"
 )
 
 // shareColumn is the width of a column of a dense lane.
 const shareColumn = vg.Length(3)
 
-// draw puts the laid out timeline on a picture.
-func (t *timeline) draw(p *picture) {
-	p.title(t.title, t.frame)
-	p.drawTimeAxis(t.frame, t.axis)
-	for i := range t.panels {
-		t.drawPanel(p, &t.panels[i])
-	}
-	p.drawLegend(t.legend, (t.frame.left+t.frame.right)/2, t.frame.bottom+42)
-}
-
-func (t *timeline) drawPanel(p *picture, panel *timelinePanel) {
-	if panel.Label != "" {
-		s := style{size: 10.5, bold: true, color: rgb(ink)}
-		p.text(p.shortened(panel.Label, t.frame.right-t.frame.left, s), t.frame.left, panel.top+9, s)
-	}
-	for r := range panel.bars {
-		y := panel.first + vg.Length(r)*panel.pitch
-		for lane, height := range panel.lane {
-			if height > 0 {
-				t.drawLane(p, panel, r, lane, y)
+// Plot draws the panels.
+func (t *timeline) Plot(c draw.Canvas, p *plot.Plot) {
+	x := func(at time.Duration) vg.Length { return c.X(p.X.Norm(float64(at))) }
+	for _, panel := range t.panels {
+		if panel.Label != "" {
+			s := chart.Bold(10.5)
+			c.FillText(s, vg.Point{X: c.Min.X, Y: c.Max.Y - panel.top - 9}, chart.Shorten(panel.Label, s, c.Max.X-c.Min.X))
+		}
+		for r := range panel.bars {
+			y := c.Max.Y - panel.first - vg.Length(r)*panel.pitch
+			for lane, height := range panel.lane {
+				if height > 0 {
+					panel.drawLane(canvas{c, x, y, height}, r, lane)
+				}
+				y -= height
 			}
-			y += height
 		}
 	}
-	t.drawRankNames(p, panel)
 }
 
-// drawLane draws a lane of a rank at a height.
-func (t *timeline) drawLane(p *picture, panel *timelinePanel, rank, lane int, y vg.Length) {
-	x := func(at time.Duration) vg.Length { return t.frame.x(t.axis, at) }
-	height, background := panel.lane[lane], rgb(idleFill)
+// canvas is where a lane is drawn.
+type canvas struct {
+	draw.Canvas
+	x           func(time.Duration) vg.Length
+	top, height vg.Length
+}
+
+// fill fills the height of the lane.
+func (c canvas) fill(fill color.Color, x0, x1 vg.Length) {
+	chart.Fill(c.Canvas, fill, x0, c.top-c.height, x1, c.top)
+}
+
+// drawLane draws a lane of a rank.
+func (p *timelinePanel) drawLane(c canvas, rank, lane int) {
+	background := chart.RGB(idleFill)
 	if lane != workLane {
-		background = rgb(laneFill)
+		background = chart.RGB(chart.Shade)
 	}
-	p.rect(background, snap(x(0)), y, snap(x(panel.end)), y+height)
-	bars := panel.bars[rank][lane]
-	if panel.dense && (lane == workLane || len(bars) > 500) {
+	c.fill(background, chart.Snap(c.x(0)), chart.Snap(c.x(p.end)))
+	bars := p.bars[rank][lane]
+	if p.dense && (lane == workLane || len(bars) > 500) {
 		const point = 1 // the least height that can be seen
-		for _, b := range shares(bars, panel.end, x, shareColumn, point/float64(height)) {
-			p.block(b, y, height)
+		for _, b := range shares(bars, p.end, c.x, shareColumn, point/float64(c.height)) {
+			c.block(b)
 		}
 		return
 	}
 	for _, b := range bars {
-		if x0, x1 := snap(x(panel.ready(b))), snap(x(b.Start)); x0 < x1 {
-			p.rect(rgb(launchFill), x0, y, x1, y+height)
+		if x0, x1 := chart.Snap(c.x(p.ready(b))), chart.Snap(c.x(b.Start)); x0 < x1 {
+			c.fill(chart.RGB(launchFill), x0, x1)
 		}
 	}
-	for _, b := range single(bars, x) {
-		p.block(b.apart(), y, height)
+	for _, b := range single(bars, c.x) {
+		c.block(b.apart())
 	}
-	for _, b := range single(panel.actions[rank][lane], x) {
-		panel.label[lane].draw(p, &panel.Trace.Graph.Tasks[b.bar.task], b.apart(), y, height)
+	for _, b := range single(p.actions[rank][lane], c.x) {
+		p.label[lane].draw(c, &p.Trace.Graph.Tasks[b.bar.task], b.apart())
 	}
 }
 
@@ -85,18 +94,19 @@ func (p *timelinePanel) launches() bool {
 // apart is a block with a gap to the next one, if it is wide enough.
 func (b block) apart() block {
 	if b.x1-b.x0 >= 4 {
-		b.x1 -= pixel
+		b.x1 -= chart.Pixel
 	}
 	return b
 }
 
-// edges are the top and bottom of a block in a lane at y.
-func (b block) edges(y, height vg.Length) (top, bottom vg.Length) {
-	return y + height*vg.Length(1-b.top), y + height*vg.Length(1-b.bottom)
+// edges are the bottom and top of a block.
+func (c canvas) edges(b block) (bottom, top vg.Length) {
+	low := c.top - c.height
+	return low + c.height*vg.Length(b.bottom), low + c.height*vg.Length(b.top)
 }
 
-// block fills a block of a lane at y.
-func (p *picture) block(b block, y, height vg.Length) {
-	top, bottom := b.edges(y, height)
-	p.rect(toneColor(b.bar.kind, b.bar.tone), b.x0, top, b.x1, bottom)
+// block fills a block.
+func (c canvas) block(b block) {
+	bottom, top := c.edges(b)
+	chart.Fill(c.Canvas, toneColor(b.bar.kind, b.bar.tone), b.x0, bottom, b.x1, top)
 }

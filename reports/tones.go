@@ -4,6 +4,7 @@ import (
 	"image/color"
 	"slices"
 
+	"psim/reports/chart"
 	"psim/schedules/graph"
 )
 
@@ -69,13 +70,13 @@ func toneColor(k graph.Kind, tone float64) color.RGBA {
 func lightColor(k graph.Kind) color.RGBA {
 	switch k {
 	case graph.Forward:
-		return rgb(0x7cbcec)
+		return chart.RGB(0x7cbcec)
 	case graph.Backward:
-		return rgb(0xf8d690)
+		return chart.RGB(0xf8d690)
 	case graph.InputGradient:
-		return rgb(0xa6e3db)
+		return chart.RGB(0xa6e3db)
 	case graph.WeightGradient:
-		return rgb(0xa9cf6e)
+		return chart.RGB(0xa9cf6e)
 	}
 	return kindColor(k)
 }

@@ -1,9 +1,6 @@
 package reports
 
 import (
-	"bytes"
-	"image"
-	"image/png"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -68,28 +65,6 @@ func TestTonesDiffer(t *testing.T) {
 				apart = max(apart, int(a[c])-int(b[c]), int(b[c])-int(a[c]))
 			}
 			require.GreaterOrEqual(t, apart, 24, "%v %v", a, b)
-		}
-	}
-}
-
-// A PNG has at most 256 colours: the most frequent stay as they are, the others
-// become the nearest of them.
-func TestPNGPalette(t *testing.T) {
-	full := image.NewRGBA(image.Rect(0, 0, 300, 2))
-	for x := range 300 { // 300 greens and blues; the first 200 twice
-		full.Set(x, 0, rgb(uint32(x)*0x55))
-		full.Set(x, 1, rgb(uint32(x%200)*0x55))
-	}
-	var b bytes.Buffer
-	require.NoError(t, writePNG(&b, full))
-	decoded, err := png.Decode(&b)
-	require.NoError(t, err)
-	palette := decoded.(*image.Paletted).Palette
-	require.Len(t, palette, 256)
-	for x := range 300 {
-		require.Equal(t, palette.Convert(full.At(x, 0)), decoded.At(x, 0))
-		if x < 200 {
-			require.Equal(t, full.At(x, 0), decoded.At(x, 0))
 		}
 	}
 }

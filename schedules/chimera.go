@@ -21,7 +21,19 @@ import (
 //	rank 1   · F f F f b B b B ·
 //	rank 2   · f F f F B b B b ·
 //	rank 3   f · f F B F B b · b
-func chimera(s graph.Shape, _ []int32) order.Order {
+func chimera() Schedule {
+	return Schedule{
+		Name: "chimera", Summary: "two opposite pipelines, every stage twice, in each other's gaps",
+		About: "Microbatches enter at both ends, through two copies of all stages, and each direction fills " +
+			"the other's gaps: about half of 1F1B's bubble where M = P. Parameters are held twice, and " +
+			"their gradients are summed over two ranks.",
+		Bubble: "(P-2)/(2M+P-2), F=B, P|M", Memory: "P/2+1+min(r, P-1-r), M>=P", Paper: "Li & Hoefler 2021, Chimera",
+		Constraint: "P and M even", Pipelined: true, order: chimeraOrder, place: opposite,
+		legal: func(s graph.Shape) error { return evenShape("chimera", s) },
+	}
+}
+
+func chimeraOrder(s graph.Shape, _ []int32) order.Order {
 	ranks := make(order.Order, s.Ranks)
 	for r := range ranks {
 		ranks[r] = chimeraRank(r, s.Ranks, s.Microbatches)
@@ -35,10 +47,10 @@ func chimeraRank(r, p, m int) []order.Action {
 	for direction, stage := range []int{r, p - 1 - r} {
 		for i := range m / 2 {
 			unit, k := i/(p/2), i%(p/2)
-			first, microbatch := 2*p*unit+2*k, int32(direction*m/2+i)
+			first, microbatch := 2*p*unit+2*k, direction*m/2+i
 			all = append(all,
-				slotted{first + stage, order.Action{Kind: graph.Forward, Stage: int32(stage), Microbatch: microbatch}},
-				slotted{first + 2*p - 1 - stage, order.Action{Kind: graph.Backward, Stage: int32(stage), Microbatch: microbatch}})
+				slotted{first + stage, order.F(stage, microbatch)},
+				slotted{first + 2*p - 1 - stage, order.B(stage, microbatch)})
 		}
 	}
 	return bySlot(all)

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/order"
 	"psim/schedules/wiring"
@@ -24,25 +23,6 @@ func TestClocks(t *testing.T) {
 		1F0 1I0 1W0`).Clocks()
 	require.NoError(t, err)
 	require.Equal(t, [][]int32{{0, 3, 4}, {1, 2, 3}}, clocks, "W holds nobody up")
-}
-
-// GPipe's forwards run in exactly the published clock cycles.
-func TestClocksOfGPipe(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m, n := rapid.IntRange(1, 9).Draw(t, "m"), rapid.IntRange(1, 9).Draw(t, "n")
-		o := orderOf(t, rapid.SampledFrom([]string{"gpipe", "torchgpipe"}).Draw(t, "schedule"), n, m)
-		clocks, err := o.Clocks()
-		require.NoError(t, err)
-		cycles := make([][]schedules.Cell, m+n-1)
-		for r, actions := range o {
-			for i, a := range actions {
-				if k := clocks[r][i]; a.Kind == graph.Forward {
-					cycles[k] = append(cycles[k], schedules.Cell{Microbatch: int(a.Microbatch), Stage: int(a.Stage)})
-				}
-			}
-		}
-		require.Equal(t, sorted(schedules.ClockCycles(m, n)), sorted(cycles))
-	})
 }
 
 // A circle between ranks has no cycles.

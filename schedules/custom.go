@@ -13,47 +13,53 @@ import (
 // it is for. Where messages are written their places are checked, and left out
 // of the order, whose wiring sends every result at once; so are the collectives of
 // sharded parameters (see Schedule.LeftOut). An order that cannot
-// be run to its end is an *OrderError.
+// be run to its end is an *order.Error.
 func Custom(name string, o order.Order) (Schedule, graph.Shape, error) {
 	p, err := o.Placement()
 	if err != nil {
 		return Schedule{}, graph.Shape{}, err
 	}
-	if r := slices.IndexFunc(o, func(actions []order.Action) bool { return len(actions) == 0 }); r >= 0 {
-		return Schedule{}, graph.Shape{}, fmt.Errorf("rank %d has nothing to do: line %d is empty", r, r+1)
-	}
 	compute := o.Compute()
-	if compute.Actions() == 0 {
-		return Schedule{}, graph.Shape{}, errors.New("no rank computes anything: there is no F, B, I or W")
+	if err := checkWritten(o, compute, p); err != nil {
+		return Schedule{}, graph.Shape{}, err
 	}
 	shape := graph.Shape{Ranks: len(o), Virtual: 1, Microbatches: o.Microbatches()}
 	if p.Stages()%shape.Ranks == 0 {
 		shape.Virtual = p.Stages() / shape.Ranks
 	}
-	// A number that is too high is found before anything of that size is made.
-	if n := float64(p.Stages()) * float64(shape.Microbatches); n > float64(o.Actions()) {
-		return Schedule{}, graph.Shape{}, fmt.Errorf("stages 0 to %d and microbatches 0 to %d would have %.0f forwards; there are %d actions in all: number both from 0, without gaps", p.Stages()-1, shape.Microbatches-1, n, o.Actions())
-	}
-	if err := compute.Validate(p, shape.Microbatches); err != nil {
-		return Schedule{}, graph.Shape{}, err
-	}
-	if o.HasMessages() {
-		if err := o.CheckMessages(p); err != nil {
-			return Schedule{}, graph.Shape{}, err
-		}
-	}
-	if _, err := compute.Clocks(); err != nil {
-		return Schedule{}, graph.Shape{}, err
-	}
-	leftOut := ""
-	if o.HasSharding() {
-		leftOut = "UNSHARD, RESHARD and REDUCE_GRAD are left out: psim sums gradients as [parallel] says"
-	}
 	own := Schedule{
-		LeftOut: leftOut,
-		Name:    name, Summary: "an order of one's own", Bubble: "-", Memory: "-", Paper: "-", Pipelined: true, Virtual: true,
+		Name: name, Summary: "an order of one's own", Bubble: "-", Memory: "-", Paper: "-", Pipelined: true, Virtual: true,
 		order: func(graph.Shape, []int32) order.Order { return compute },
 		place: func(graph.Shape) graph.Placement { return p },
 	}
+	if o.HasSharding() {
+		own.LeftOut = "UNSHARD, RESHARD and REDUCE_GRAD are left out: psim sums gradients as [parallel] says"
+	}
 	return own, shape, nil
+}
+
+// checkWritten reports what keeps a written order, of which compute is what it
+// computes, from being a training step that can be run to its end.
+func checkWritten(o, compute order.Order, p graph.Placement) error {
+	if r := slices.IndexFunc(o, func(actions []order.Action) bool { return len(actions) == 0 }); r >= 0 {
+		return fmt.Errorf("rank %d has nothing to do: line %d is empty", r, r+1)
+	}
+	if compute.Actions() == 0 {
+		return errors.New("no rank computes anything: there is no F, B, I or W")
+	}
+	microbatches := o.Microbatches()
+	// A number that is too high is found before anything of that size is made.
+	if n := float64(p.Stages()) * float64(microbatches); n > float64(o.Actions()) {
+		return fmt.Errorf("stages 0 to %d and microbatches 0 to %d would have %.0f forwards; there are %d actions in all: number both from 0, without gaps", p.Stages()-1, microbatches-1, n, o.Actions())
+	}
+	if err := compute.Validate(p, microbatches); err != nil {
+		return err
+	}
+	if o.HasMessages() {
+		if err := o.CheckMessages(p); err != nil {
+			return err
+		}
+	}
+	_, err := compute.Clocks()
+	return err
 }

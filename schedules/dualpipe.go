@@ -15,7 +15,19 @@ import (
 //
 //	rank 0   F F F f i w f (F b) (f B) b (f B) b I W I W
 //	rank 1   · F f F f F b (f B) (F b) (f B) b B i I w W
-func dualPipeV(s graph.Shape, _ []int32) order.Order {
+func dualPipeV() Schedule {
+	return Schedule{
+		Name: "dualpipev", Summary: "the V of zbv, with forwards and backwards in overlapped pairs",
+		About: "DualPipe cut in half: the V of zbv instead of two directions, so that every stage is on one " +
+			"rank only. A forward and a backward of different microbatches run as a pair, and the " +
+			"messages of one hide behind the work of the other.",
+		Bubble: "(P-1)(F&B+B-3W) of rank 0, F=I=W, F&B=F+B", Memory: "2P+1", Paper: "DeepSeek-AI 2025, DualPipe; Qi et al. 2025, Cut-in-half",
+		Constraint: "2 stages per rank, M>=2P", Pipelined: true, PerRank: 2,
+		order: dualPipeVOrder, place: vShape, legal: twicePerRank("dualpipev"),
+	}
+}
+
+func dualPipeVOrder(s graph.Shape, _ []int32) order.Order {
 	ranks := make(order.Order, s.Ranks)
 	for r := range ranks {
 		m := int32(s.Microbatches)
@@ -35,7 +47,20 @@ func dualPipeV(s graph.Shape, _ []int32) order.Order {
 //
 //	rank 0   F f F b (f B) b I W
 //	rank 1   f F f B (F b) B i w
-func dualPipe(s graph.Shape, _ []int32) order.Order {
+func dualPipe() Schedule {
+	return Schedule{
+		Name: "dualpipe", Summary: "two opposite pipelines, every stage twice, in overlapped pairs",
+		About: "Microbatches enter at both ends, through two copies of all stages, and a forward of one " +
+			"direction runs as a pair with a backward of the other. Made for expert parallelism, whose " +
+			"messages hide inside the pairs. Parameters are held twice, and their gradients are summed " +
+			"over two ranks.",
+		Bubble: "(P/2-1)(F&B+B-3W) of rank 0, F=I=W, F&B=F+B", Memory: "P+1", Paper: "DeepSeek-AI 2024, DeepSeek-V3",
+		Constraint: "P and M even, M>=2P", Pipelined: true,
+		order: dualPipeOrder, place: opposite, legal: dualPipeShape,
+	}
+}
+
+func dualPipeOrder(s graph.Shape, _ []int32) order.Order {
 	ranks := make(order.Order, s.Ranks)
 	half := int32(s.Microbatches / 2)
 	for r := range ranks {

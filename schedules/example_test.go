@@ -46,22 +46,6 @@ func Example() {
 	// 1SEND_B1 to rank 0 (rank 1, stream "send B to 0")
 }
 
-// Three microbatches over two stages: four cycles, of one or two forwards.
-func ExampleClockCycles() {
-	for k, cycle := range schedules.ClockCycles(3, 2) {
-		fmt.Printf("cycle %d:", k)
-		for _, c := range cycle {
-			fmt.Printf(" %dF%d", c.Stage, c.Microbatch)
-		}
-		fmt.Println()
-	}
-	// Output:
-	// cycle 0: 0F0
-	// cycle 1: 0F1 1F0
-	// cycle 2: 0F2 1F1
-	// cycle 3: 1F2
-}
-
 // An illegal order is reported where it is wrong.
 func ExampleOrder_Validate() {
 	o := order.Order{{

@@ -1,6 +1,8 @@
 package schedules
 
 import (
+	"slices"
+
 	"psim/schedules/graph"
 	"psim/schedules/order"
 )
@@ -8,61 +10,45 @@ import (
 // gpipe runs all forwards, then all backwards, first in, first out, as
 // PyTorch does (Huang et al. 2019, "GPipe", figure 2c). It also serves ranks
 // that hold several stages: forwards by stage, backwards by stage reversed.
-func gpipe(s graph.Shape, stageRank []int32) order.Order {
+func gpipe() Schedule {
+	return Schedule{
+		Name: "gpipe", Summary: "all forwards, then all backwards, first in, first out",
+		About: "A batch is cut into microbatches that follow each other through the stages, all forwards " +
+			"before any backward. It is the simplest pipeline; a rank keeps the activations of every " +
+			"microbatch, so more of them shrink the bubble and cost memory.",
+		Bubble: "(P-1)/(M+P-1)", Memory: "M", Paper: "Huang et al. 2019, GPipe",
+		MultiStage: true, Pipelined: true, order: gpipeOrder,
+	}
+}
+
+func gpipeOrder(s graph.Shape, stageRank []int32) order.Order {
+	ranks := forwardsByStage(s, stageRank)
+	for stage, r := range slices.Backward(stageRank) {
+		for m := range s.Microbatches {
+			ranks[r] = append(ranks[r], order.B(stage, m))
+		}
+	}
+	return ranks
+}
+
+// forwardsByStage takes all microbatches through a stage before the next.
+func forwardsByStage(s graph.Shape, stageRank []int32) order.Order {
 	ranks := make(order.Order, s.Ranks)
 	for stage, r := range stageRank {
-		ranks[r] = appendAll(ranks[r], graph.Forward, stage, s.Microbatches)
-	}
-	for stage := len(stageRank) - 1; stage >= 0; stage-- {
-		r := stageRank[stage]
-		ranks[r] = appendAll(ranks[r], graph.Backward, stage, s.Microbatches)
+		for m := range s.Microbatches {
+			ranks[r] = append(ranks[r], order.F(stage, m))
+		}
 	}
 	return ranks
 }
 
-// appendAll appends one action per microbatch, in order.
-func appendAll(actions []order.Action, k graph.Kind, stage, microbatches int) []order.Action {
-	for m := range microbatches {
-		actions = append(actions, order.Action{Kind: k, Stage: int32(stage), Microbatch: int32(m)})
-	}
-	return actions
-}
-
-// torchgpipe takes the forwards from the clock cycles and runs the backwards
-// in exactly the reverse order, as autograd does (Kim et al. 2020).
-func torchgpipe(s graph.Shape, stageRank []int32) order.Order {
-	ranks := make(order.Order, s.Ranks)
-	cycles := ClockCycles(s.Microbatches, s.Ranks)
-	for _, cycle := range cycles {
-		for _, c := range cycle {
-			ranks[c.Stage] = append(ranks[c.Stage], order.Action{Kind: graph.Forward, Stage: int32(c.Stage), Microbatch: int32(c.Microbatch)})
-		}
-	}
+// thenReversed lets every rank's forwards be followed by their backwards, in
+// exactly the reverse order.
+func thenReversed(ranks order.Order) order.Order {
 	for r, forwards := range ranks {
-		for i := len(forwards) - 1; i >= 0; i-- {
-			a := forwards[i]
-			ranks[r] = append(ranks[r], order.Action{Kind: graph.Backward, Stage: a.Stage, Microbatch: a.Microbatch})
+		for _, a := range slices.Backward(forwards) {
+			ranks[r] = append(ranks[r], order.B(int(a.Stage), int(a.Microbatch)))
 		}
 	}
 	return ranks
-}
-
-// A Cell is one forward of a clock cycle.
-type Cell struct{ Microbatch, Stage int }
-
-// ClockCycles lists which forwards of m microbatches over n stages run side
-// by side: cycle k holds every (i, j) with i + j = k, so there are exactly
-// m + n − 1 cycles, none of them empty (torchgpipe, section 3.2.1). Without
-// microbatches or stages there are none.
-func ClockCycles(m, n int) [][]Cell {
-	if m < 1 || n < 1 {
-		return nil
-	}
-	cycles := make([][]Cell, m+n-1)
-	for k := range cycles {
-		for j := max(0, k-m+1); j <= min(k, n-1); j++ {
-			cycles[k] = append(cycles[k], Cell{Microbatch: k - j, Stage: j})
-		}
-	}
-	return cycles
 }

@@ -25,7 +25,19 @@ import (
 // With V = 2W stages per rank, P dividing M and no latency, a step takes
 // MV(F+B) + 2(P−1)(max(F,B) + (M/P−1)|F−B|): only where F = B do units leave no
 // gap between them.
-func hanayo(s graph.Shape, stageRank []int32) order.Order {
+func hanayo() Schedule {
+	return Schedule{
+		Name: "hanayo", Summary: "V/2 waves down the ranks and up again; chimera's slots, no stage twice",
+		About: "Stages go down the ranks and up again, V/2 times, so that both directions of Chimera are one " +
+			"pipeline: its bubble, and less with more waves, without a second copy of any stage. Messages " +
+			"grow by V.",
+		Bubble: "(P-1)/(MV+P-1), F=B, P|M", Memory: "min((V-1)Q+1+r, VQ), Q=min(M, P)", Paper: "Liu et al. 2023, Hanayo",
+		Constraint: "V even: 2 stages per rank for each wave", Pipelined: true, Virtual: true, PerRank: 2,
+		order: hanayoOrder, place: waves, legal: wholeWaves,
+	}
+}
+
+func hanayoOrder(s graph.Shape, stageRank []int32) order.Order {
 	ranks := make(order.Order, s.Ranks)
 	stages := len(stageRank)
 	slots := make([][]slotted, s.Ranks)
@@ -33,8 +45,8 @@ func hanayo(s graph.Shape, stageRank []int32) order.Order {
 		for m := range s.Microbatches {
 			first := m/s.Ranks*2*stages + 2*(m%s.Ranks)
 			slots[r] = append(slots[r],
-				slotted{first + stage, order.Action{Kind: graph.Forward, Stage: int32(stage), Microbatch: int32(m)}},
-				slotted{first + 2*stages - 1 - stage, order.Action{Kind: graph.Backward, Stage: int32(stage), Microbatch: int32(m)}})
+				slotted{first + stage, order.F(stage, m)},
+				slotted{first + 2*stages - 1 - stage, order.B(stage, m)})
 		}
 	}
 	for r := range ranks {

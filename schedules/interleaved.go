@@ -8,7 +8,7 @@ import (
 	"psim/schedules/order"
 )
 
-// interleavedOneForwardOneBackward is 1F1B over ranks that hold V stages each,
+// interleaved is 1F1B over ranks that hold V stages each,
 // chunk k of rank r being stage k·P + r, which divides the bubble by V and costs
 // V times the messages (Narayanan et al. 2021, "Efficient Large-Scale Language
 // Model Training on GPU Clusters Using Megatron-LM", section 2.2). A rank warms
@@ -18,9 +18,21 @@ import (
 //	P = 2, V = 2:
 //	rank 0: 0F0 0F1 2F0 2F1 0F2 2B0 0F3 2B1 2F2 0B0 2F3 0B1 2B2 2B3 0B2 0B3
 //	rank 1: 1F0 1F1 3F0 3B0 3F1 3B1 1F2 1B0 1F3 1B1 3F2 3B2 3F3 3B3 1B2 1B3
-func interleavedOneForwardOneBackward(s graph.Shape, _ []int32) order.Order {
+func interleaved() Schedule {
+	return Schedule{
+		Name: "interleaved-1f1b", Summary: "1F1B over V stages per rank, in rounds of R=M/⌊M/P⌋",
+		About: "Every rank holds V shorter pieces of the network, so that the pipeline fills and drains V " +
+			"times as fast. The bubble shrinks by V; messages grow by V, and memory a little. For fast " +
+			"links.",
+		Bubble: "(P-1)/(MV+P-1), M>=P", Memory: "min((V-1)R+2(P-1-r)+1, MV), V>1", Paper: "Narayanan et al. 2021, Megatron-LM",
+		Constraint: "⌊M/P⌋ divides M, or group", Pipelined: true, Virtual: true, Grouped: true,
+		order: interleavedOrder, place: loopedStages, legal: legalRounds,
+	}
+}
+
+func interleavedOrder(s graph.Shape, _ []int32) order.Order {
 	if s.Virtual <= 1 {
-		return oneForwardOneBackward(s, nil)
+		return inTurnOrder(s, nil)
 	}
 	o := make(order.Order, s.Ranks)
 	for r := range o {
@@ -39,7 +51,18 @@ func interleavedOneForwardOneBackward(s graph.Shape, _ []int32) order.Order {
 //	P = 2, V = 2:
 //	rank 0: 0F0 0F1 2F0 2F1 2I0 2W0 0F2 2I1 2W1 0F3 0I0 0W0 …
 //	rank 1: 1F0 1F1 3F0 3I0 3F1 3I1 3W0 1F2 1I0 3W1 1F3 1I1 1W0 …
-func interleavedZeroBubble(s graph.Shape, _ []int32) order.Order {
+func interleavedZeroBubble() Schedule {
+	return Schedule{
+		Name: "interleaved-zero-bubble", Summary: "zb-h1 over V stages per rank, in such rounds",
+		About: "The two ideas together: several stages per rank, and weight gradients in the gaps. The " +
+			"bubble of zb-h1 divided by V, for more messages.",
+		Bubble: "(P-1)(F+I-W)/T, P|M", Memory: "min((V-1)R+P, MV)", Paper: "Qi et al. 2023; PyTorch",
+		Constraint: "⌊M/P⌋ divides M", Pipelined: true, Virtual: true,
+		order: interleavedZeroBubbleOrder, place: loopedStages, legal: legalRounds,
+	}
+}
+
+func interleavedZeroBubbleOrder(s graph.Shape, _ []int32) order.Order {
 	o := make(order.Order, s.Ranks)
 	for r := range o {
 		forwards, backwards := turns(s, r)

@@ -19,8 +19,8 @@ func turns(s graph.Shape, rank int) (forwards, backwards []order.Action) {
 	for first := 0; first < s.Microbatches; first += round {
 		for k := range chunks {
 			for m := first; m < min(first+round, s.Microbatches); m++ {
-				forwards = append(forwards, order.Action{Kind: graph.Forward, Stage: int32(k*s.Ranks + rank), Microbatch: int32(m)})
-				backwards = append(backwards, order.Action{Kind: graph.Backward, Stage: int32((chunks-1-k)*s.Ranks + rank), Microbatch: int32(m)})
+				forwards = append(forwards, order.F(k*s.Ranks+rank, m))
+				backwards = append(backwards, order.B((chunks-1-k)*s.Ranks+rank, m))
 			}
 		}
 	}
@@ -67,8 +67,9 @@ func splitBackwards(actions []order.Action, delay int) []order.Action {
 			split = append(split, a)
 			continue
 		}
-		split = append(split, order.Action{Kind: graph.InputGradient, Stage: a.Stage, Microbatch: a.Microbatch})
-		waiting = append(waiting, order.Action{Kind: graph.WeightGradient, Stage: a.Stage, Microbatch: a.Microbatch})
+		input, weight := a, a
+		input.Kind, weight.Kind = graph.InputGradient, graph.WeightGradient
+		split, waiting = append(split, input), append(waiting, weight)
 		if len(waiting) > delay {
 			split, waiting = append(split, waiting[0]), waiting[1:]
 		}

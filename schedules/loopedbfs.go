@@ -14,15 +14,17 @@ import (
 //	P = 2, V = 2:
 //	rank 0: 0F0 0F1 2F0 2F1 2B1 2B0 0B1 0B0
 //	rank 1: 1F0 1F1 3F0 3F1 3B1 3B0 1B1 1B0
-func loopedBFS(s graph.Shape, stageRank []int32) order.Order {
-	ranks := make(order.Order, s.Ranks)
-	for stage, r := range stageRank {
-		ranks[r] = appendAll(ranks[r], graph.Forward, stage, s.Microbatches)
+func loopedBFS() Schedule {
+	return Schedule{
+		Name: "looped-bfs", Summary: "all forwards of a chunk before the next chunk, then all back",
+		About: "The stages are looped over the ranks as in interleaved 1F1B, but a rank finishes all " +
+			"microbatches of one piece before the next. The bubble is as small and the memory is GPipe's; " +
+			"with sharded parameters, a piece is gathered once each way, not once for every round.",
+		Bubble: "(P-1)/(MV+P-1), M>=P", Memory: "MV", Paper: "Lamy-Poirier 2023, Breadth-First",
+		Pipelined: true, Virtual: true, order: breadthFirst, place: loopedStages,
 	}
-	for r, forwards := range ranks {
-		for i := len(forwards) - 1; i >= 0; i-- {
-			ranks[r] = append(ranks[r], order.Action{Kind: graph.Backward, Stage: forwards[i].Stage, Microbatch: forwards[i].Microbatch})
-		}
-	}
-	return ranks
+}
+
+func breadthFirst(s graph.Shape, stageRank []int32) order.Order {
+	return thenReversed(forwardsByStage(s, stageRank))
 }

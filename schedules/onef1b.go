@@ -12,7 +12,18 @@ import (
 //	rank 0: F0 F1 F2 B0 F3 B1 F4 B2 B3 B4
 //	rank 1: F0 F1 B0 F2 B1 F3 B2 F4 B3 B4
 //	rank 2: F0 B0 F1 B1 F2 B2 F3 B3 F4 B4
-func oneForwardOneBackward(s graph.Shape, _ []int32) order.Order {
+func oneForwardOneBackward() Schedule {
+	return Schedule{
+		Name: "1f1b", Summary: "a warm-up, then one forward and one backward in turn",
+		About: "A rank starts backwards as soon as one can run, and from then on alternates with forwards. " +
+			"The bubble is GPipe's, but rank r holds at most P-r microbatches, so M can grow: the usual " +
+			"choice.",
+		Bubble: "(P-1)/(M+P-1)", Memory: "min(M, P-r)", Paper: "Narayanan et al. 2021, PipeDream-flush",
+		Pipelined: true, order: inTurnOrder,
+	}
+}
+
+func inTurnOrder(s graph.Shape, _ []int32) order.Order {
 	o := make(order.Order, s.Ranks)
 	for r := range o {
 		forwards, backwards := turns(s, r)

@@ -1,9 +1,6 @@
 package schedules
 
-import (
-	"psim/schedules/graph"
-	"psim/schedules/order"
-)
+import "psim/schedules/wiring"
 
 // pipedream never lets the pipeline run empty: every backward updates its stage at
 // once, and the next microbatch's forward takes the weights as they are, so that a
@@ -20,6 +17,14 @@ import (
 // The forward of microbatch m on stage s thus has the weights after
 // max(0, m − (P − 1 − s)) updates. A graph is one run of M microbatches, which
 // fills and drains the pipeline once.
-func pipedream(s graph.Shape, stageRank []int32) order.Order {
-	return oneForwardOneBackward(s, stageRank)
+func pipedream() Schedule {
+	return Schedule{
+		Name: "pipedream", Summary: "1F1B without a flush: an update after every backward, weights stashed",
+		About: "The pipeline never empties: every backward updates the weights at once, and a microbatch's " +
+			"backward uses the version that its forward used. No bubble in steady state, at the price of " +
+			"stale weights and of up to P-r versions of them. What trains is not what a single device trains.",
+		Bubble: "(P-1)/(M+P-1), and 0 in steady state", Memory: "min(M, P-r)", Paper: "Narayanan et al. 2019, PipeDream",
+		Constraint: "no parameter on two stages, data = 1", Pipelined: true, Stashing: true,
+		order: inTurnOrder, legal: wiring.OneReplica,
+	}
 }

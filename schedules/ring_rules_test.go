@@ -131,12 +131,12 @@ func TestRingErrors(t *testing.T) {
 		ring collective.Ring
 		want string
 	}{
-		{collective.Ring{Collective: "broadcast", Ranks: 2}, `there is no collective "broadcast"; there are ring-allreduce, ring-reduce-scatter, ring-allgather`},
+		{collective.Ring{Collective: "broadcast", Ranks: 2}, `unknown collective "broadcast"; use one of ring-allreduce, ring-reduce-scatter, ring-allgather`},
 		{collective.Ring{Collective: collective.RingAllReduce}, "ranks = 0: there must be at least 1"},
 		{collective.Ring{Collective: collective.RingAllReduce, Ranks: 1<<14 + 1}, "ranks = 16385: a ring of more than 16384 ranks would have more than 1073741823 tasks"},
 		{collective.Ring{Collective: collective.RingAllReduce, Ranks: 2, Length: -1}, "the tensor has -1 elements of 0 bytes: neither may be negative"},
 		{collective.Ring{Collective: collective.RingAllReduce, Ranks: 2, Element: -4}, "the tensor has 0 elements of -4 bytes: neither may be negative"},
-		{collective.Ring{Collective: collective.RingAllReduce, Ranks: 2, Convention: "mpi"}, `there is no convention "mpi"; there are nccl, gloo, baidu`},
+		{collective.Ring{Collective: collective.RingAllReduce, Ranks: 2, Convention: "mpi"}, `unknown convention "mpi"; use one of nccl, gloo, baidu`},
 	} {
 		_, err := c.ring.Graph()
 		require.EqualError(t, err, c.want)

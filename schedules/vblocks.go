@@ -17,25 +17,41 @@ import (
 //	rank 1   · F · · · · f · · i · · · · I ·
 //	rank 2   · · F · · f · · · · i · · I · ·
 //	rank 3   · · · F f · · · · · · i I · · ·
-func vMin(s graph.Shape, _ []int32) order.Order {
-	return fromBlocks(s, func(r, p int) [4]int {
-		gap := 0
-		if p%3 == 0 {
-			gap = 2 // or passes of two microbatches would collide
-		}
-		return [4]int{r, 2*p - 1 - r, 2*p + gap + r, 4*p + gap - 1 - r}
-	})
+func vMin() Schedule {
+	return Schedule{
+		Name: "v-min", Summary: "the V of zbv with a third of the activations of 1F1B",
+		About: "The least memory of the V-shaped schedules: about a third of 1F1B's activations. Its bubble " +
+			"is a third less than 1F1B's where F, I and W are equal; it grows where they are not.",
+		Bubble: "at most (4P-5)F/T of span, F=I=W, M>=2P-1, P>1", Memory: "at most 2⌊(P+4)/3⌋", Paper: "Qi et al. 2024, Controllable Memory",
+		Constraint: "2 stages per rank", Pipelined: true, PerRank: 2, order: fromBlocks(vMinBlock), place: vShape,
+	}
+}
+
+func vMinBlock(r, p int) [4]int {
+	gap := 0
+	if p%3 == 0 {
+		gap = 2 // or passes of two microbatches would collide
+	}
+	return [4]int{r, 2*p - 1 - r, 2*p + gap + r, 4*p + gap - 1 - r}
 }
 
 // vHalf is like vMin, with passes two slots apart on the way down.
-func vHalf(s graph.Shape, _ []int32) order.Order {
-	return fromBlocks(s, func(r, p int) [4]int {
-		gap := 0
-		if p%2 == 0 {
-			gap = 3
-		}
-		return [4]int{2 * r, 3*p - 2 - r, 3*p + gap - 1 + 2*r, 6*p + gap - 2 - r}
-	})
+func vHalf() Schedule {
+	return Schedule{
+		Name: "v-half", Summary: "the V of zbv with half the activations of 1F1B",
+		About: "Passes are laid out so that about half of 1F1B's activations are held at a time, for about " +
+			"half of its bubble. Use it where memory, rather than time, decides what can be trained.",
+		Bubble: "at most (3P-4)F/T of span, F=I=W, M>=2P-1, P>1", Memory: "at most 2⌊(P+2)/2⌋", Paper: "Qi et al. 2024, Controllable Memory",
+		Constraint: "2 stages per rank", Pipelined: true, PerRank: 2, order: fromBlocks(vHalfBlock), place: vShape,
+	}
+}
+
+func vHalfBlock(r, p int) [4]int {
+	gap := 0
+	if p%2 == 0 {
+		gap = 3
+	}
+	return [4]int{2 * r, 3*p - 2 - r, 3*p + gap - 1 + 2*r, 6*p + gap - 2 - r}
 }
 
 // The passes of a microbatch on a rank, each after the one before: down the V
@@ -56,10 +72,15 @@ type blocks struct {
 	timeline            []timeline      // the same, by rank
 }
 
-// fromBlocks repeats a building block, given by rank, and compacts it: once
-// with weight gradients in the free slots, to fill the ramps, and once more
-// without, after which they take what slots are free.
-func fromBlocks(s graph.Shape, block func(r, p int) [4]int) order.Order {
+// fromBlocks is the order of a building block, given by rank.
+func fromBlocks(block func(r, p int) [4]int) func(graph.Shape, []int32) order.Order {
+	return func(s graph.Shape, _ []int32) order.Order { return repeated(s, block) }
+}
+
+// repeated repeats a building block and compacts it: once with weight gradients
+// in the free slots, to fill the ramps, and once more without, after which they
+// take what slots are free.
+func repeated(s graph.Shape, block func(r, p int) [4]int) order.Order {
 	const interval = 6 // F, I and W of two stages
 	b := &blocks{ranks: s.Ranks, microbatches: s.Microbatches, slot: make([][passes][]int, s.Ranks), timeline: make([]timeline, s.Ranks)}
 	for r := range b.slot {

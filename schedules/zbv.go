@@ -14,7 +14,19 @@ import (
 //
 //	rank 0   F F F f i w f i w F I W f i w I W f i w I W I W
 //	rank 1   · F f F f i w F I W f i w F I W f i w I i I W w W
-func zbv(s graph.Shape, _ []int32) order.Order {
+func zbv() Schedule {
+	return Schedule{
+		Name: "zbv", Summary: "stages folded into a V over the ranks; split backwards fill every gap",
+		About: "A rank holds two stages, one on the way down a V and one on the way up, so the last stage is " +
+			"on the first rank and its backward starts there. With equal times no rank waits between its " +
+			"first and last task, in 1F1B's memory.",
+		Bubble: "0 of span, F=I=W, M>=2P-1", Memory: "2P, M>=2P-1", Paper: "Qi et al. 2024, Controllable Memory",
+		Constraint: "2 stages per rank", Pipelined: true, PerRank: 2,
+		order: zbvOrder, place: vShape,
+	}
+}
+
+func zbvOrder(s graph.Shape, _ []int32) order.Order {
 	ranks := make(order.Order, s.Ranks)
 	for r := range ranks {
 		ranks[r] = zbvRank(r, s.Ranks, s.Microbatches)

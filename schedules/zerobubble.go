@@ -13,7 +13,16 @@ import (
 //	rank 0: F0 F1 F2 I0 W0 F3 I1 W1 I2 W2 I3 W3
 //	rank 1: F0 F1 I0 F2 I1 W0 F3 I2 W1 I3 W2 W3
 //	rank 2: F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3
-func zbH1(s graph.Shape, _ []int32) order.Order { return zeroBubble(s, 1) }
+func zbH1() Schedule {
+	return Schedule{
+		Name: "zb-h1", Summary: "1F1B with I and W in place of B, W up to r steps late",
+		About: "The backward is cut in two: the input gradient, for which the rank before waits, and the " +
+			"weight gradient, which nobody waits for and which fills gaps. A third of 1F1B's bubble where " +
+			"F, I and W are equal, with the memory of 1F1B's first rank on all.",
+		Bubble: "(P-1)(F+I-W)/T, M>=P", Memory: "min(M, P)", Paper: "Qi et al. 2023, Zero Bubble",
+		Pipelined: true, order: zeroBubble(1),
+	}
+}
 
 // zbH2 doubles ZB-H1's warm-up and lateness, and with them the memory, so that
 // the ramp at the start is filled with forwards and the one at the end with
@@ -23,15 +32,26 @@ func zbH1(s graph.Shape, _ []int32) order.Order { return zeroBubble(s, 1) }
 //	rank 0: F0 F1 F2 F3 F4 I0 W0 F5 I1 W1 I2 W2 I3 W3 …
 //	rank 1: F0 F1 F2 I0 F3 I1 F4 I2 W0 F5 I3 W1 …
 //	rank 2: F0 I0 F1 I1 F2 I2 F3 I3 F4 I4 W0 F5 I5 W1 …
-func zbH2(s graph.Shape, _ []int32) order.Order { return zeroBubble(s, 2) }
+func zbH2() Schedule {
+	return Schedule{
+		Name: "zb-h2", Summary: "twice zb-h1's warm-up, for no bubble in a rank's own span",
+		About: "With about twice the memory of zb-h1, enough forwards come first that a rank, once begun, " +
+			"never waits if times are equal. What remains are the ramps, which steps that follow each " +
+			"other can overlap if the optimizer does not make all ranks wait.",
+		Bubble: "max(0, (P-1)(F+I-2W))/T of span, M>=2P-1", Memory: "min(M, 2P-1)", Paper: "Qi et al. 2023, Zero Bubble",
+		Pipelined: true, order: zeroBubble(2),
+	}
+}
 
 // zeroBubble counts with a factor how many forwards a rank runs ahead for every
 // rank behind it, and how late weight gradients are for every rank before it.
-func zeroBubble(s graph.Shape, factor int) order.Order {
-	o := make(order.Order, s.Ranks)
-	for r := range o {
-		forwards, backwards := turns(s, r)
-		o[r] = splitBackwards(inTurn(forwards, backwards, factor*(s.Ranks-1-r)), factor*r)
+func zeroBubble(factor int) func(graph.Shape, []int32) order.Order {
+	return func(s graph.Shape, _ []int32) order.Order {
+		o := make(order.Order, s.Ranks)
+		for r := range o {
+			forwards, backwards := turns(s, r)
+			o[r] = splitBackwards(inTurn(forwards, backwards, factor*(s.Ranks-1-r)), factor*r)
+		}
+		return o
 	}
-	return o
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/schedules"
+	"psim/schedules/collective"
 	"psim/schedules/graph"
 )
 
@@ -73,6 +74,34 @@ func TestFormulasOfTheCatalog(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The formulas of the collectives too are what simulating gives, where a step takes
+// one unit of time.
+func TestFormulasOfTheCollectives(t *testing.T) {
+	const length = 840 // which every number of ranks divides
+	for _, c := range collective.Collectives() {
+		for n := 1; n <= 8; n++ {
+			g, err := collective.Ring{Collective: c.Name, Ranks: n, Length: length}.Graph()
+			require.NoError(t, err)
+			require.Len(t, g.Tasks, int(c.Tasks(n)))
+			trace := run(t, g, graph.Costs{Task: func(task *graph.Task) graph.Cost {
+				if task.Kind == graph.Send {
+					return graph.Cost{Busy: 1}
+				}
+				return graph.Cost{}
+			}})
+			values := map[string]float64{"N": float64(n)}
+			steps, err := evaluate(c.Steps, values)
+			require.NoError(t, err)
+			require.EqualValues(t, steps, trace.End(), "%s over %d ranks", c.Name, n)
+			sent, err := evaluate(strings.TrimSuffix(c.Sent, "*S"), values)
+			require.NoError(t, err)
+			for _, rank := range graph.Summarize(trace).Ranks {
+				require.InDelta(t, sent*length, rank.SentBytes, 1e-6, "%s over %d ranks", c.Name, n)
+			}
+		}
 	}
 }
 

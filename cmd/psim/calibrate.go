@@ -8,18 +8,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"psim/configs"
-	"psim/costmodel/arch"
 	"psim/exec"
-	"psim/exec/programs"
+	"psim/exec/calibration"
 	"psim/internal/files"
-	"psim/internal/memory"
-	"psim/internal/units"
 )
 
 // calibrateFlags are the flags of psim calibrate.
@@ -111,33 +107,29 @@ func (f calibrateFlags) run(ctx context.Context, args []string, stdout, stderr i
 	if err != nil {
 		return err
 	}
-	o := exec.LayerOptions{Samples: f.samples, Repeats: f.repeats, Optimizer: programs.DefaultOptimizer(c.Train.Optimizer)}
+	o := exec.LayerOptions{Samples: f.samples, Repeats: f.repeats}
 	if o.Samples == nil {
-		o.Samples = around(micro)
-	}
-	if err := checkLayers(network, o, c.Train); err != nil {
-		return fmt.Errorf("%s: %w", c.Name(), err)
+		o.Samples = calibration.Sizes(micro)
 	}
 	progress := newProgress(stderr, f.quiet)
 	o.Progress = func(done, of int) { progress.say("measuring layers: %d %%", 100*done/of) }
-	p, err := profileLayers(ctx, network, o)
+	found, err := calibration.Measure(ctx, network, c.Train, o)
 	progress.clear()
-	if err != nil {
-		return err
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	found, err := newCalibration(network, c.Train.Optimizer, p)
 	if err != nil {
-		return failure{fmt.Errorf("%s: %w", c.Name(), err)}
+		return fmt.Errorf("%s: %w", c.Name(), err)
 	}
 	found.File, found.Command = f.out, f.command(name)
-	render := func(w io.Writer) error { return configs.WriteMachine(w, found.machine, found.comment()) }
+	render := func(w io.Writer) error { return configs.WriteMachine(w, found.Machine, found.Comment()) }
 	if err := files.Write(ctx, []files.File{{Path: f.out, Render: render}}); err != nil {
 		return failure{err}
 	}
 	if f.json {
-		return found.writeJSON(stdout)
+		return found.WriteJSON(stdout)
 	}
-	return found.write(stdout, f.next(name))
+	return found.WriteText(stdout, f.next(name))
 }
 
 // check refuses what cannot be written before anything is measured.
@@ -172,55 +164,6 @@ func (f calibrateFlags) check() error {
 		return fmt.Errorf("--out %s: cannot be written: %s", f.out, files.Reason(err))
 	}
 	return nil
-}
-
-// around is half of a size, itself and twice it.
-func around(micro int64) []int {
-	if micro == 1 {
-		return []int{1, 2}
-	}
-	return []int{int(micro / 2), int(micro), int(2 * micro)}
-}
-
-// checkLayers refuses layers that cannot be executed, or would not fit in this
-// machine's memory.
-func checkLayers(n arch.Network, o exec.LayerOptions, t arch.Training) error {
-	const element, temporaries = 4, 2 // what a pass computes with beside what it keeps
-	state := t.State()
-	most := float64(slices.Max(o.Samples))
-	var need float64
-	for _, l := range n.Distinct() {
-		if l.Kind == arch.KindUnknown {
-			return fmt.Errorf("%s cannot be executed, so that its layers cannot be measured; there are programs for gpt, mlp and vgg16", n.Name)
-		}
-		parameters := float64(l.Parameters())
-		for _, tied := range l.Tied {
-			parameters += float64(tied.Shape.Elements())
-		}
-		need += parameters * float64(state.Parameter+2*state.Gradient+state.Optimizer)
-		for _, b := range l.Buffers {
-			need += most * float64(b.Bytes(element)) * temporaries
-		}
-	}
-	if have := float64(memory.Free()); need > have {
-		return fmt.Errorf("measuring microbatches of %.0f samples would need about %s of memory, of which %s are free here; use smaller --samples or a smaller model",
-			most, units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(int64(have)))
-	}
-	return nil
-}
-
-// profileLayers opens two devices and measures on them.
-func profileLayers(ctx context.Context, n arch.Network, o exec.LayerOptions) (*exec.LayerProfile, error) {
-	devices, err := exec.OpenDevices(2, exec.DeviceOptions{Oversubscribe: true}) // they take turns
-	if err != nil {
-		return nil, failure{err}
-	}
-	defer exec.CloseDevices(devices)
-	p, err := exec.ProfileLayers(ctx, n, devices, o)
-	if err != nil && ctx.Err() == nil {
-		err = failure{err}
-	}
-	return p, err
 }
 
 // command is the line that repeats the calibration.

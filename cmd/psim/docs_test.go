@@ -77,7 +77,7 @@ func TestREADME(t *testing.T) {
 	require.Equal(t, text, actual, "rewrite with: go test ./cmd/psim -update")
 	golden, err := os.ReadFile(filepath.Join(root, "docs", "gpipe.png"))
 	require.NoError(t, err)
-	require.True(t, bytes.Equal(golden, picture), "docs/gpipe.png differs from what psim draws; rewrite with: go test ./cmd/psim -update")
+	require.True(t, samePicture(t, golden, picture), "docs/gpipe.png differs from what psim draws; rewrite with: go test ./cmd/psim -update")
 }
 
 // readmeOutput is what a terminal shows after a command of the README.

@@ -14,32 +14,17 @@ import (
 	"psim/configs"
 	"psim/exec"
 	"psim/exec/programs"
+	"psim/exec/session"
 	"psim/internal/nearest"
+	"psim/reports"
 )
 
 // execFlags are the flags of psim exec.
 type execFlags struct {
 	runFlags
-	gpus                 int
-	backend              string
-	share, oversubscribe bool
-	steps, warmup        int
-	repeats, runs        int
-	check                []string
-	courseRates          bool
-	perLayer             bool
-	data                 string
-	strided              bool
-	seed                 uint64
-	learningRate         float64
-	stall                time.Duration
+	session.Options
+	gpus, runs int
 }
-
-// execModes are the schedules that run without CONFIG, the main one last.
-var execModes = []string{"model-parallel", "gpipe", "1f1b"}
-
-// checkNames are what --check takes.
-var checkNames = []string{"weights", "output", "grads", "loss"}
 
 func newExec() *cobra.Command {
 	var f execFlags
@@ -97,26 +82,24 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.IntVar(&f.gpus, "gpus", 0, "number of devices (default: as CONFIG says, 2 without)")
 	flags.IntVar(&f.gpus, "devices", 0, "the same as --gpus")
-	flags.StringVar(&f.backend, "backend", "go", "what computes: go, xla or xla:/absolute/path/of/plugin.so")
-	flags.BoolVar(&f.share, "share", false, "put all XLA devices on one GPU")
-	flags.BoolVar(&f.oversubscribe, "oversubscribe", false, "allow more devices than cores; times are then not comparable")
-	flags.IntVar(&f.steps, "steps", 5, "number of steps to measure")
-	flags.IntVar(&f.warmup, "warmup", 1, "number of steps to train before those that are measured")
-	flags.IntVar(&f.repeats, "repeats", 3, "how often every task is measured alone, for the prediction")
-	flags.StringSliceVar(&f.check, "check", nil, "compare with the unsplit run (pipedream: a serial replay): weights,output,grads,loss or all")
-	flags.BoolVar(&f.courseRates, "course-rates", false, "also print the rate as the courses report it, by a clock that does not wait for devices")
-	flags.BoolVar(&f.perLayer, "per-layer", false, "run backwards layer by layer, freeing activations as they go")
-	flags.StringVar(&f.data, "data", "synthetic", "what to train on: synthetic, cifar10:FOLDER or pairs:FILE")
-	flags.BoolVar(&f.strided, "strided", false, "give replica r the samples r, r+n, … instead of shuffled shards")
-	flags.Uint64Var(&f.seed, "seed", 1390, "seed of the first weights, and of dropout")
-	flags.Float64Var(&f.learningRate, "learning-rate", 0, "of the optimizer (default 1e-4 with adam and adamw, 1e-3 with sgd)")
-	flags.DurationVar(&f.stall, "stall", 10*time.Minute, "how long nothing may happen before a run counts as stuck")
-	flags.StringArrayVar(&f.sets, "set", nil, "change a setting: KEY=VALUE with a dotted key; may be repeated")
-	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object and nothing else")
-	flags.BoolVar(&f.csv, "csv", false, "print one row per rank, of all schedules that ran, as CSV and nothing else")
-	flags.StringVar(&f.out, "out", "", "folder to write results and pictures to; - for none (default out/exec or out/exec-NAME)")
+	flags.StringVar(&f.Devices.Backend, "backend", "go", "what computes: go, xla or xla:/absolute/path/of/plugin.so")
+	flags.BoolVar(&f.Devices.Share, "share", false, "put all XLA devices on one GPU")
+	flags.BoolVar(&f.Devices.Oversubscribe, "oversubscribe", false, "allow more devices than cores; times are then not comparable")
+	flags.IntVar(&f.Steps, "steps", 5, "number of steps to measure")
+	flags.IntVar(&f.Warmup, "warmup", 1, "number of steps to train before those that are measured")
+	flags.IntVar(&f.Repeats, "repeats", 3, "how often every task is measured alone, for the prediction")
+	flags.StringSliceVar(&f.Checks, "check", nil, "compare with the unsplit run (pipedream: a serial replay): weights,output,grads,loss or all")
+	flags.BoolVar(&f.UnwaitedRates, "course-rates", false, "also print the rate as the courses report it, by a clock that does not wait for devices")
+	flags.BoolVar(&f.PerLayer, "per-layer", false, "run backwards layer by layer, freeing activations as they go")
+	flags.StringVar(&f.Data.Source, "data", "synthetic", "what to train on: synthetic, cifar10:FOLDER or pairs:FILE")
+	flags.BoolVar(&f.Data.Strided, "strided", false, "give replica r the samples r, r+n, … instead of shuffled shards")
+	flags.Uint64Var(&f.Seed, "seed", 1390, "seed of the first weights, and of dropout")
+	flags.Float64Var(&f.LearningRate, "learning-rate", 0, "of the optimizer (default 1e-4 with adam and adamw, 1e-3 with sgd)")
+	flags.DurationVar(&f.Stall, "stall", 10*time.Minute, "how long nothing may happen before a run counts as stuck")
+	f.registerInput(flags)
+	f.registerOutput(flags, "print the result as one JSON object and nothing else", "print one row per rank, of all schedules that ran, as CSV and nothing else",
+		"folder to write results and pictures to; - for none (default out/exec or out/exec-NAME)")
 	flags.StringVar(&f.trace, "trace", "", "also write the measured timeline for Perfetto or chrome://tracing: a .json or .json.gz file")
-	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
 }
 
 // mostSteps bounds how often something is done of which everything is kept.
@@ -130,7 +113,7 @@ func (f *execFlags) given(cmd *cobra.Command) error {
 		return errors.New("--gpus and --devices are the same flag; give one of them")
 	case (gpus || devices) && f.gpus == 0:
 		return errors.New("--gpus 0: there must be at least 1 device")
-	case cmd.Flags().Changed("learning-rate") && f.learningRate == 0:
+	case cmd.Flags().Changed("learning-rate") && f.LearningRate == 0:
 		return errors.New("--learning-rate 0: must be above 0 and below 1000, such as 1e-3")
 	}
 	return nil
@@ -141,83 +124,67 @@ func (f *execFlags) validate() error {
 	for _, n := range []struct {
 		flag  string
 		value int
-	}{{"steps", f.steps}, {"warmup", f.warmup}, {"repeats", f.repeats}} {
+	}{{"steps", f.Steps}, {"warmup", f.Warmup}, {"repeats", f.Repeats}} {
 		if n.value > mostSteps {
 			return fmt.Errorf("--%s %d: must be at most %d", n.flag, n.value, mostSteps)
 		}
 	}
 	switch {
-	case f.json && f.csv:
-		return errors.New("--json and --csv exclude each other: stdout holds one of them")
 	case f.gpus < 0:
 		return fmt.Errorf("--gpus %d: there must be at least 1 device", f.gpus)
-	case f.steps < 1:
-		return fmt.Errorf("--steps %d: at least 1 step has to be measured", f.steps)
-	case f.warmup < 0 || f.warmup == 0 && len(f.check) > 0:
-		return fmt.Errorf("--warmup %d: must be 0 or more, and with --check at least 1, because the first step is slower", f.warmup)
-	case f.repeats < 1:
-		return fmt.Errorf("--repeats %d: every task has to be profiled at least once", f.repeats)
-	case f.stall < time.Second:
-		return fmt.Errorf("--stall %s: must be at least 1s", f.stall)
-	case !(f.learningRate >= 0 && f.learningRate < 1e3):
-		return fmt.Errorf("--learning-rate %g: must be above 0 and below 1000, such as 1e-3", f.learningRate)
-	case f.backend == "":
-		return errors.New("--backend: names nothing; there are go, xla and xla:/absolute/path/of/plugin.so")
+	case f.Steps < 1:
+		return fmt.Errorf("--steps %d: at least 1 step has to be measured", f.Steps)
+	case f.Warmup < 0 || f.Warmup == 0 && len(f.Checks) > 0:
+		return fmt.Errorf("--warmup %d: must be 0 or more, and with --check at least 1, because the first step is slower", f.Warmup)
+	case f.Repeats < 1:
+		return fmt.Errorf("--repeats %d: every task has to be profiled at least once", f.Repeats)
+	case f.Stall < time.Second:
+		return fmt.Errorf("--stall %s: must be at least 1s", f.Stall)
+	case !(f.LearningRate >= 0 && f.LearningRate < 1e3):
+		return fmt.Errorf("--learning-rate %g: must be above 0 and below 1000, such as 1e-3", f.LearningRate)
+	case f.Devices.Backend == "":
+		return errors.New("--backend: must not be empty; use go, xla or xla:/absolute/path/of/plugin.so")
 	}
-	for _, c := range f.check {
-		if c != "all" && !slices.Contains(checkNames, c) {
-			return fmt.Errorf("--check %s: there are %s, and all%s", c, strings.Join(checkNames, ", "), nearest.Suggest(c, checkNames))
+	names := exec.CheckNames()
+	for _, c := range f.Checks {
+		if c != "all" && !slices.Contains(names, c) {
+			return fmt.Errorf("--check %s: use %s or all%s", c, strings.Join(names, ", "), nearest.Suggest(c, names))
 		}
 	}
-	if slices.Contains(f.check, "all") {
-		f.check = checkNames
+	if slices.Contains(f.Checks, "all") {
+		f.Checks = names
 	}
-	return nil
+	return f.exclusive()
 }
 
-// checks reports whether something is checked.
-func (f execFlags) checks(name string) bool { return slices.Contains(f.check, name) }
-
-// devices is how the devices are opened.
-func (f execFlags) devices() exec.DeviceOptions {
-	return exec.DeviceOptions{Backend: f.backend, Oversubscribe: f.oversubscribe, Share: f.share}
-}
-
-// modes loads the configurations to run: CONFIG, or the built-in one with three
-// schedules.
-func (f execFlags) modes(args []string, stderr io.Writer) ([]*configs.Config, error) {
+// configs loads the configurations to run: CONFIG, or the built-in one with
+// several schedules. What was changed in them is told once.
+func (f execFlags) configs(args []string, stderr io.Writer) (list []*configs.Config, err error) {
+	name, variants := "exec", session.Modes()
 	if len(args) == 1 {
-		c, err := f.load(args[0], stderr)
-		return []*configs.Config{c}, err
+		name, variants = args[0], []string{""}
 	}
-	var list []*configs.Config
-	for _, schedule := range execModes {
-		c, err := f.load("exec", stderr, "schedule.name="+schedule)
+	for i, schedule := range variants {
+		sets := f.sets
+		if schedule != "" {
+			sets = append([]string{"schedule.name=" + schedule}, f.sets...)
+		}
+		c, changes, err := session.Load(name, f.gpus, sets...)
 		if err != nil {
 			return nil, err
 		}
-		list, stderr = append(list, c), io.Discard // what was changed is said once
+		for _, change := range changes {
+			if i == 0 && !f.quiet {
+				fmt.Fprintf(stderr, "%s: %s\n", c.Name(), change)
+			}
+		}
+		list = append(list, c)
 	}
 	return list, nil
 }
 
-// load reads a configuration and fits it to the number of devices.
-func (f execFlags) load(path string, stderr io.Writer, sets ...string) (*configs.Config, error) {
-	c, err := configs.Load(path, append(sets, f.sets...)...)
-	if err != nil {
-		return nil, err
-	}
-	c, changes, err := c.Executable(f.gpus)
-	if err == nil && !f.quiet {
-		for _, change := range changes {
-			fmt.Fprintf(stderr, "%s: %s\n", c.Name(), change)
-		}
-	}
-	return c, err
-}
-
 func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.Writer) error {
-	list, err := f.modes(args, stderr)
+	list, err := f.configs(args, stderr)
 	if err != nil {
 		return err
 	}
@@ -232,15 +199,41 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	if f.backend == "go" && !programs.SIMDCompiled && !f.quiet {
+	if f.Devices.Backend == "go" && !programs.SIMDCompiled && !f.quiet {
 		fmt.Fprintln(stderr, "psim: built without GOEXPERIMENT=simd, so that training takes about ten times as long as it could")
 	}
-	s := &session{flags: f, progress: newProgress(stderr, f.quiet || f.json || f.csv)}
-	defer s.close()
-	err = s.run(ctx, list)
-	s.progress.clear()
-	if len(s.done) == 0 {
+	progress := newProgress(stderr, f.quiet || f.json || f.csv)
+	s := &session.Session{Options: f.Options}
+	s.Stage = progress.tell
+	err = s.Run(ctx, list...)
+	progress.clear()
+	if len(s.Runs) == 0 {
 		return err
 	}
-	return errors.Join(s.report(ctx, folder, stdout, stderr), err)
+	return errors.Join(f.report(ctx, s, folder, stdout, stderr), err)
+}
+
+// report prints the results and writes the files. What was measured until an
+// interrupt is kept, and what cannot be written is printed all the same.
+func (f execFlags) report(ctx context.Context, s *session.Session, folder string, stdout, stderr io.Writer) error {
+	_, measured := s.Main().Sides()
+	written := s.Save(context.WithoutCancel(ctx), folder, f.traceFile(measured)...)
+	if err := errors.Join(f.print(s, stdout), written); err != nil {
+		return failure{err}
+	}
+	if folder != "" {
+		f.wrote(stderr, "result.json, compare.png, timeline.png, trace.csv, memory.png and more", folder)
+	}
+	return failed(s.Err())
+}
+
+// print writes to stdout in the wanted form.
+func (f execFlags) print(s *session.Session, stdout io.Writer) error {
+	switch {
+	case f.json:
+		return s.Result().WriteJSON(stdout)
+	case f.csv:
+		return reports.WriteResultCSV(stdout, s.Result())
+	}
+	return s.WriteText(stdout)
 }

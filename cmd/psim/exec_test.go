@@ -9,9 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"psim/exec"
+	"psim/exec/session"
 	"psim/reports"
 )
 
@@ -127,7 +128,7 @@ func TestExecAfterModes(t *testing.T) {
 	require.Zero(t, code, stderr)
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
 	require.Len(t, lines, 1+3*2)
-	for i, mode := range execModes {
+	for i, mode := range session.Modes() {
 		require.True(t, strings.HasSuffix(lines[1+2*i], ","+mode), lines[1+2*i])
 	}
 	require.FileExists(t, "o/model-parallel/predicted/result.json")
@@ -167,65 +168,14 @@ func TestExecWarnings(t *testing.T) {
 	}
 }
 
-// The report of a single step has no deviation, and says how often it ran.
-func TestValidateExecutedText(t *testing.T) {
-	r := executedReport{Machine: "a processor", Devices: 1, Rows: []executedRow{
-		{Model: "gpt-6x192", Schedule: "model-parallel", Microbatches: 2, Predicted: 0.783, Measured: 0.772, Deviation: 0.0266, Steps: 9, Error: -0.015, Runs: 3},
-		{Model: "mlp-16x640", Schedule: "gpipe", Microbatches: 8, Predicted: 0.272, Measured: 0.28, Steps: 1, Error: 0.028, BubbleError: -0.007, PredictedPeak: 10, Peak: 8, Runs: 1},
-	}}
-	r.summarize()
-	var text, markdown strings.Builder
-	require.NoError(t, r.writeText(&text))
-	golden(t, "executed.txt", text.String())
-	require.NoError(t, r.writeMarkdown(&markdown))
-	require.Contains(t, markdown.String(), "| 772 ms ± 26.6 ms | −1.5 % |")
-	require.Contains(t, markdown.String(), "| 280 ms | +2.8 % |")
-	require.Contains(t, markdown.String(), "was run on 1 device. Made")
-}
-
-// What was measured until an interrupt is kept, and marked.
+// An interrupt that has already come leaves no file.
 func TestExecInterrupted(t *testing.T) {
 	writeTinyMLP(t)
-	var f execFlags
-	f.register(&cobra.Command{})
-	f.oversubscribe, f.steps, f.out = true, 20, "o"
-	list, err := f.modes([]string{"mlp.toml"}, io.Discard)
-	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &session{flags: f, progress: &progress{w: &interrupter{at: "step 5 of", cancel: cancel}}}
-	require.ErrorIs(t, s.run(ctx, list), context.Canceled)
-	var out strings.Builder
-	require.NoError(t, reports.RunFolder("o").Check())
-	require.NoError(t, s.report(ctx, "o", &out, io.Discard))
-	r := readResultFile(t, "o/result.json")
-	require.True(t, r.Partial)
-	require.Len(t, r.Steps, 3)
-
-	code := run(ctx, strings.Fields("exec mlp.toml --oversubscribe --out p"), &out, io.Discard)
+	cancel()
+	code := run(ctx, strings.Fields("exec mlp.toml --oversubscribe --out p"), io.Discard, io.Discard)
 	require.Equal(t, exitFailed, code)
 	require.NoFileExists(t, "p/result.json")
-}
-
-// interrupter cancels when a text is written to it.
-type interrupter struct {
-	strings.Builder
-	at     string
-	cancel func()
-}
-
-func (i *interrupter) Write(p []byte) (int, error) {
-	if strings.Contains(string(p), i.at) {
-		i.cancel()
-	}
-	return i.Builder.Write(p)
-}
-
-func readResultFile(t *testing.T, path string) reports.Result {
-	data, err := os.ReadFile(path)
-	require.NoError(t, err)
-	r, err := reports.ReadResult(strings.NewReader(string(data)))
-	require.NoError(t, err)
-	return r
 }
 
 // What does not fit is refused before anything is allocated.
@@ -253,7 +203,7 @@ func TestExecDiverges(t *testing.T) {
 	r := execJSON(t, line)
 	require.Nil(t, r.Checks)
 	require.Regexp(t, `^the loss of step \d+ of 31 is (NaN|[+-]Inf): the training diverged`, r.Warnings[0])
-	for _, check := range checkNames {
+	for _, check := range exec.CheckNames() {
 		if check == "grads" { // of the first step, before anything diverges
 			continue
 		}
@@ -290,28 +240,4 @@ func TestExecInterruptedEarly(t *testing.T) {
 		require.NoDirExists(t, "a", line)
 		require.NoDirExists(t, "out", line)
 	}
-}
-
-// The experiments of validate --executed that were finished before an interrupt
-// are printed, and that they are not all.
-func TestExecutedInterrupted(t *testing.T) {
-	userFolder(t)
-	var f execFlags
-	f.registerExecuted(&cobra.Command{})
-	f.oversubscribe, f.steps, f.repeats = true, 1, 1
-	f.sets = []string{"model.hidden=16", "model.layers=2", "batch.global=8"}
-	ctx, cancel := context.WithCancel(context.Background())
-	r, err := runExecuted(ctx, f, &progress{w: &interrupter{at: "gpipe: step 1 of", cancel: cancel}})
-	require.ErrorIs(t, err, context.Canceled)
-	require.Len(t, r.Rows, 1)
-	require.True(t, r.Partial)
-	require.Equal(t, "model-parallel", r.Rows[0].Schedule)
-	for _, write := range []func(io.Writer) error{r.writeText, r.writeMarkdown} {
-		var out strings.Builder
-		require.NoError(t, write(&out))
-		require.Contains(t, out.String(), "\nEnded early, after 1 of 18 experiments.\n")
-	}
-	var out strings.Builder
-	require.NoError(t, r.writeJSON(&out))
-	require.Contains(t, out.String(), `"partial": true`)
 }

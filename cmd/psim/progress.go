@@ -30,11 +30,13 @@ func newProgress(w io.Writer, quiet bool) *progress {
 }
 
 // say tells what is being done.
-func (p *progress) say(format string, args ...any) {
+func (p *progress) say(format string, args ...any) { p.tell(fmt.Sprintf(format, args...)) }
+
+// tell tells what is being done.
+func (p *progress) tell(text string) {
 	if p.quiet {
 		return
 	}
-	text := fmt.Sprintf(format, args...)
 	switch {
 	case p.terminal:
 		fmt.Fprintf(p.w, "\r%-*s", p.width, text)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"psim/exec"
 	"psim/internal/files"
 	"psim/internal/nearest"
 	"psim/sim"
@@ -35,7 +36,7 @@ func failed(err error) error {
 	return failure{err}
 }
 
-// run is the whole program as a function.
+// run runs the whole program, so that tests call it as a function.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
@@ -60,10 +61,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func exitCode(err error) int {
 	var failed failure
 	var deadlock *sim.DeadlockError
+	var ran *exec.RunError
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.Is(err, context.Canceled), errors.As(err, &failed), errors.As(err, &deadlock):
+	case errors.Is(err, context.Canceled), errors.As(err, &failed), errors.As(err, &deadlock), errors.As(err, &ran):
 		return exitFailed
 	}
 	return exitUsage
@@ -102,7 +104,7 @@ replays.`,
 			if len(args) == 0 {
 				return nil
 			}
-			return fmt.Errorf("there is no verb %q%s\nsee \"psim --help\"", args[0], nearest.Suggest(args[0], verbs(cmd)))
+			return fmt.Errorf("unknown command %q%s\nsee \"psim --help\"", args[0], nearest.Suggest(args[0], verbs(cmd)))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -19,26 +19,12 @@ const (
 // data_batch_1.bin to data_batch_5.bin, in the order of the files. With a
 // limit above 0 it reads only so many, and no file that it does not need.
 func LoadCIFAR10(folder string, limit int) (Images, error) {
-	var names []string
-	for i := 1; i <= 5; i++ {
-		names = append(names, fmt.Sprintf("data_batch_%d.bin", i))
-	}
-	return loadCIFAR10(folder, names, limit)
-}
-
-// LoadCIFAR10Test reads the 10,000 test pictures from test_batch.bin.
-func LoadCIFAR10Test(folder string, limit int) (Images, error) {
-	return loadCIFAR10(folder, []string{"test_batch.bin"}, limit)
-}
-
-// loadCIFAR10 joins the pictures of several files.
-func loadCIFAR10(folder string, names []string, limit int) (Images, error) {
 	all := emptyCIFAR10()
-	for _, name := range names {
+	for i := 1; i <= 5; i++ {
 		if limit > 0 && all.Len() == limit {
 			break
 		}
-		if err := all.addFile(filepath.Join(folder, name), limit); err != nil {
+		if err := all.addFile(filepath.Join(folder, fmt.Sprintf("data_batch_%d.bin", i)), limit); err != nil {
 			return Images{}, err
 		}
 	}
@@ -58,16 +44,6 @@ func (s *Images) addFile(path string, limit int) error {
 	return s.addRecords(file, path, limit)
 }
 
-// ReadCIFAR10 reads CIFAR-10 records: a label byte and 3×32×32 pixel bytes
-// each. The name is for errors. With a limit above 0 it stops after so many.
-func ReadCIFAR10(r io.Reader, name string, limit int) (Images, error) {
-	s := emptyCIFAR10()
-	if err := s.addRecords(r, name, limit); err != nil {
-		return Images{}, err
-	}
-	return s, nil
-}
-
 // emptyCIFAR10 is CIFAR-10 without pictures, with its usual normalisation.
 func emptyCIFAR10() Images {
 	return Images{
@@ -77,7 +53,8 @@ func emptyCIFAR10() Images {
 	}
 }
 
-// addRecords appends records until the end, or until there are limit in all.
+// addRecords appends CIFAR-10 records, a label byte and 3×32×32 pixel bytes each,
+// until the end, or until there are limit in all.
 func (s *Images) addRecords(r io.Reader, name string, limit int) error {
 	buffered := bufio.NewReaderSize(r, 1<<16)
 	var record [cifarRecord]byte

@@ -2,6 +2,7 @@ package data_test
 
 import (
 	"fmt"
+	"slices"
 
 	"psim/exec/data"
 )
@@ -20,9 +21,8 @@ func Example() {
 		return
 	}
 	for rank, shard := range shards {
-		batches, _ := data.Cut(shard, 4)
-		for _, batch := range batches {
-			micro, _ := data.Cut(batch, 2)
+		for batch := range slices.Chunk(shard, 4) {
+			micro := slices.Collect(slices.Chunk(batch, 2))
 			last := set.Batch(micro[len(micro)-1])
 			fmt.Println("rank", rank, "microbatches", micro, "tokens in the last", len(last.Inputs))
 		}

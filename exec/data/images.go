@@ -6,7 +6,6 @@
 // a batch and a microbatch are lists of sample indices, cut from one another:
 //
 //	Partition or Strided   samples → one shard a rank
-//	Cut                    shard → batches, batch → microbatches
 //	Images.Batch           indices → numbers to feed
 //
 // The same arguments give the same numbers on every machine.

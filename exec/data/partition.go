@@ -77,13 +77,3 @@ func Strided(n, ranks int) ([][]int, error) {
 	}
 	return shards, nil
 }
-
-// Cut divides a shard into batches of a size, or a batch into microbatches.
-// The last is smaller if the size does not divide the number; no sample is
-// dropped. The pieces share the memory of the list.
-func Cut(indices []int, size int) ([][]int, error) {
-	if size < 1 {
-		return nil, fmt.Errorf("cut %d samples: batch or microbatch size is %d, want at least 1", len(indices), size)
-	}
-	return slices.Collect(slices.Chunk(indices, size)), nil
-}

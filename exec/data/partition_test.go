@@ -103,14 +103,13 @@ func TestPartitionInPowersOfTwoIsComplete(t *testing.T) {
 
 func TestPartitionErrors(t *testing.T) {
 	for want, call := range map[string]func() ([][]int, error){
-		"-1 samples":                 func() ([][]int, error) { return data.Partition(-1, []float64{1}, 0) },
-		"no fractions":               func() ([][]int, error) { return data.Partition(4, data.EqualFractions(0), 0) },
-		"fraction 2 of 2 is -0.5":    func() ([][]int, error) { return data.Partition(4, []float64{1, -0.5}, 0) },
-		"fraction 1 of 1 is NaN":     func() ([][]int, error) { return data.Partition(4, []float64{math.NaN()}, 0) },
-		"add up to 1.5":              func() ([][]int, error) { return data.Partition(4, []float64{1, 0.5}, 0) },
-		"-2 samples":                 func() ([][]int, error) { return data.Strided(-2, 1) },
-		"0 ranks":                    func() ([][]int, error) { return data.Strided(4, 0) },
-		"cut 3 samples: batch or mi": func() ([][]int, error) { return data.Cut([]int{1, 2, 3}, 0) },
+		"-1 samples":              func() ([][]int, error) { return data.Partition(-1, []float64{1}, 0) },
+		"no fractions":            func() ([][]int, error) { return data.Partition(4, data.EqualFractions(0), 0) },
+		"fraction 2 of 2 is -0.5": func() ([][]int, error) { return data.Partition(4, []float64{1, -0.5}, 0) },
+		"fraction 1 of 1 is NaN":  func() ([][]int, error) { return data.Partition(4, []float64{math.NaN()}, 0) },
+		"add up to 1.5":           func() ([][]int, error) { return data.Partition(4, []float64{1, 0.5}, 0) },
+		"-2 samples":              func() ([][]int, error) { return data.Strided(-2, 1) },
+		"0 ranks":                 func() ([][]int, error) { return data.Strided(4, 0) },
 	} {
 		_, err := call()
 		require.ErrorContains(t, err, want)
@@ -129,32 +128,6 @@ func TestStridedInterleaves(t *testing.T) {
 		}
 		require.Equal(t, upTo(n), total)
 		requireAllOnce(t, n, shards)
-	})
-}
-
-func TestCut(t *testing.T) {
-	batches, err := data.Cut(upTo(10), 4)
-	require.NoError(t, err)
-	require.Equal(t, [][]int{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9}}, batches)
-	micro, err := data.Cut(batches[2], 4)
-	require.NoError(t, err)
-	require.Equal(t, [][]int{{8, 9}}, micro)
-	none, err := data.Cut(nil, 4)
-	require.NoError(t, err)
-	require.Empty(t, none)
-}
-
-func TestCutLaws(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		shard := upTo(rapid.IntRange(0, 100).Draw(t, "n"))
-		size := rapid.IntRange(1, 120).Draw(t, "size")
-		batches, err := data.Cut(shard, size)
-		require.NoError(t, err)
-		require.Len(t, batches, (len(shard)+size-1)/size)
-		for i, b := range batches {
-			require.Len(t, b, min(size, len(shard)-i*size))
-		}
-		requireAllOnce(t, len(shard), batches)
 	})
 }
 

@@ -1,6 +1,7 @@
 package data_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -98,7 +99,7 @@ func TestMakeTokens(t *testing.T) {
 	require.Equal(t, []int32{36122, 6282, 785, 21987, 7852, 32981}, a.IDs[:6])
 
 	batch := a.Batch(upTo(200))
-	require.Equal(t, 200*128, batch.Counted())
+	require.Equal(t, slices.Repeat([]float32{1}, 200*128), batch.Mask)
 	follows := map[int32]map[int32]int{}
 	for i, in := range batch.Inputs {
 		if follows[in] == nil {

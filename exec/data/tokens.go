@@ -39,18 +39,6 @@ func (s Tokens) Batch(indices []int) TokenBatch {
 	return b
 }
 
-// Counted is the number of positions that count in the loss. It is zero where
-// no target token fits into the sequences: a mean over them does not exist.
-func (b TokenBatch) Counted() int {
-	n := 0
-	for _, m := range b.Mask {
-		if m != 0 {
-			n++
-		}
-	}
-	return n
-}
-
 // The byte-level vocabulary: a token below 256 is the byte itself.
 const (
 	EndOfSource    = 256 + iota // after the last byte of the source sentence

@@ -46,7 +46,7 @@ func (a *Arithmetic) program(name string, build func(*builder) []*Node) (*progra
 	if err != nil {
 		return nil, err
 	}
-	p.inPlace = all // what is used up makes room for the result
+	p.inPlace = all // the result takes the place of what is used up
 	a.programs[name] = p
 	return p, nil
 }

@@ -35,7 +35,7 @@ func (s *Stage) compile(backend compute.Backend) error {
 		if err != nil {
 			return err
 		}
-		made.inPlace, made.walk = isSum, sc.walk
+		made.inPlace, made.live = isSum, sc.live
 		*p.program = made
 	}
 	return nil
@@ -66,7 +66,7 @@ func (s *Stage) buildBackward(sc *scope) []*Node {
 		dy = s.units[i].input(sc, dy)
 		s.units[i].weight(sc)
 	}
-	sc.walk = s.walk(sc, false)
+	sc.live = s.liveBytes(sc, false)
 	return append([]*Node{dy}, s.sums(sc)...)
 }
 
@@ -79,11 +79,11 @@ func (s *Stage) buildInputGradient(sc *scope) []*Node {
 	s.passedOn = forWeight(s.savedSlots)
 	results := append([]*Node{dy}, nodes(sc, s.workSlots)...)
 	gradients := s.gradients(sc)
-	sc.walk = s.walk(sc, true)
+	sc.live = s.liveBytes(sc, true)
 	s.early = make([]bool, len(gradients))
 	for i, node := range gradients {
 		if s.early[i] = node != nil; node != nil {
-			sc.walk.make(s.ownerOf(s.parameters[i].Name), node.Shape().ByteSize(), true)
+			sc.live.make(s.ownerOf(s.parameters[i].Name), node.Shape().ByteSize(), true)
 		}
 	}
 	return append(results, gradients...)

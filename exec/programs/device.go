@@ -22,8 +22,8 @@ type Device struct {
 	Backend compute.Backend
 	Number  compute.DeviceNum // among the backend's devices
 
-	live, peak atomic.Int64
-	observer   atomic.Pointer[func(bytes int64)]
+	live     atomic.Int64
+	observer atomic.Pointer[func(bytes int64)]
 }
 
 // stdout is held while standard output is diverted, which is process-wide.
@@ -55,17 +55,10 @@ func OpenGo() (device *Device, err error) {
 // Bytes is the size of all tensors on the device.
 func (d *Device) Bytes() int64 { return d.live.Load() }
 
-// Peak is the largest size there was since the device was made or ResetPeak
-// was called.
-func (d *Device) Peak() int64 { return d.peak.Load() }
-
 // Description says which device it is, in the backend's words.
 func (d *Device) Description() string {
 	return d.Backend.Name() + ", " + d.Backend.DeviceDescription(d.Number)
 }
-
-// ResetPeak lets Peak begin anew.
-func (d *Device) ResetPeak() { d.peak.Store(d.live.Load()) }
 
 // Close frees the backend, for all of its devices; closing each of them is
 // fine. Tensors and stages come first.
@@ -89,9 +82,7 @@ func (d *Device) count(bytes int64) {
 	if f := d.observer.Load(); f != nil {
 		(*f)(bytes)
 	}
-	live := d.live.Add(bytes)
-	for peak := d.peak.Load(); live > peak && !d.peak.CompareAndSwap(peak, live); peak = d.peak.Load() {
-	}
+	d.live.Add(bytes)
 }
 
 // catch turns a panic of gomlx into an error that begins with what was done.

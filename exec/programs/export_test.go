@@ -1,6 +1,50 @@
 package programs
 
+import "psim/costmodel/arch"
+
 // Keep makes the mask of a microbatch whose samples have so many elements.
 func Keep(d Draw, layer, place string, rate float64, samples, elements int) []bool {
 	return mask{dropout{place, rate}, layer, []int{samples, elements}}.keep(d, samples)
+}
+
+// Initialize makes a stage's parameters as InitializeTensors does, in its type of
+// numbers.
+func (s *Stage) Initialize(d *Device, seed uint64) (List, error) {
+	list := make(List, len(s.parameters))
+	for i, t := range s.parameters {
+		var err error
+		if list[i], err = uploadInitial(d, s.dtype, seed, t); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// Item describes a held tensor.
+type Item struct {
+	Name     string // layer/buffer, as arch lists it
+	Lifetime arch.Lifetime
+	Bytes    int64
+}
+
+// Items lists the tensors in the order in which they were made. A tensor with
+// several names has the first one.
+func (h *held) Items() []Item {
+	var items []Item
+	for _, s := range h.slots {
+		items = append(items, Item{Name: s.name, Lifetime: s.lifetime, Bytes: s.shape.ByteSize()})
+	}
+	return items
+}
+
+// Watch returns a function that returns the most bytes that the device has held
+// since.
+func Watch(d *Device) (peak func() int64) {
+	live := d.Bytes()
+	most := live
+	d.Observe(func(change int64) { // of one goroutine
+		live += change
+		most = max(most, live)
+	})
+	return func() int64 { return most }
 }

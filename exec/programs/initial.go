@@ -12,23 +12,9 @@ import (
 	"github.com/gomlx/compute/shapes"
 )
 
-// Initialize makes a stage's parameters on a device. A tensor depends on the
-// seed, its name and its shape alone, so that every split of a network and
-// every copy begins the same.
-func (s *Stage) Initialize(d *Device, seed uint64) (List, error) {
-	list := make(List, len(s.parameters))
-	for i, t := range s.parameters {
-		var err error
-		if list[i], err = uploadInitial(d, s.dtype, seed, t); err != nil {
-			list.Release()
-			return nil, err
-		}
-	}
-	return list, nil
-}
-
-// InitializeTensors makes float32 parameters as Stage.Initialize does, whatever
-// stages use them.
+// InitializeTensors makes float32 parameters. A tensor depends on the seed, its
+// name and its shape alone, so that every split of a network and every copy begins
+// the same.
 func InitializeTensors(d *Device, tensors []arch.Tensor, seed uint64) (List, error) {
 	list := make(List, len(tensors))
 	for i, t := range tensors {

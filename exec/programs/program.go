@@ -19,8 +19,8 @@ type program struct {
 	graph   *graph.Graph
 	inputs  []string
 	outputs int
-	made    int64 // bytes of the outputs
-	walk    *walk // of a backward program
+	made    int64      // bytes of the outputs
+	live    *liveBytes // of a backward program
 	results []source
 	// inPlace names the inputs whose place outputs take once they are spent, so
 	// that they are not counted beside them.
@@ -135,12 +135,12 @@ func (p *program) execute(d *Device, inputs []*Tensor, spend func(string) bool) 
 			replaced += t.Bytes()
 		}
 	}
-	room := p.room(inputs, spent, spend)
-	d.count(room - replaced) // there must be room before it runs
+	peak := p.peak(inputs, spent, spend)
+	d.count(peak - replaced) // must fit before it runs
 	var outputs []*Tensor
 	defer func() {
 		if outputs == nil {
-			d.count(-room)
+			d.count(-peak)
 		}
 	}()
 	for _, value := range p.graph.RunWithBuffers(buffers, spent, d.Number) {
@@ -151,23 +151,23 @@ func (p *program) execute(d *Device, inputs []*Tensor, spend func(string) bool) 
 			t.discount() // the program had it, and it is gone
 		}
 	}
-	d.count(p.made - room)
+	d.count(p.made - peak)
 	return outputs, nil
 }
 
-// room is the bytes that are counted while the program runs: of its outputs and,
-// in a backward, on its way.
-func (p *program) room(inputs []*Tensor, spent []bool, spend func(string) bool) int64 {
-	if p.walk == nil {
+// peak returns the bytes that are counted while the program runs: of its outputs
+// and, in a backward, of what it makes on its way.
+func (p *program) peak(inputs []*Tensor, spent []bool, spend func(string) bool) int64 {
+	if p.live == nil {
 		return p.made
 	}
-	stays := map[string]int64{}
+	retained := map[string]int64{}
 	for i, name := range p.inputs {
-		if layer, ok := p.walk.usedUp[name]; ok && spend(name) && !spent[i] {
-			stays[layer] += inputs[i].Bytes()
+		if layer, ok := p.live.usedUp[name]; ok && spend(name) && !spent[i] {
+			retained[layer] += inputs[i].Bytes()
 		}
 	}
-	return p.made + p.walk.room(stays)
+	return p.made + p.live.peak(retained)
 }
 
 // arguments finds the buffers of the inputs, and which of them the program may

@@ -2,8 +2,6 @@ package programs
 
 import (
 	"strings"
-
-	"psim/costmodel/arch"
 )
 
 // Saved is what Forward holds for the backward passes of one microbatch.
@@ -30,28 +28,11 @@ func (s *Saved) Outputs() *Tensor {
 	return nil
 }
 
-// Item describes a held tensor.
-type Item struct {
-	Name     string // layer/buffer, as arch lists it
-	Lifetime arch.Lifetime
-	Bytes    int64
-}
-
 // held is a set of tensors between two passes.
 type held struct {
 	device *Device
 	slots  []slot
 	values map[string]*Tensor
-}
-
-// Items lists the tensors in the order in which they were made. A tensor with
-// several names has the first one.
-func (h *held) Items() []Item {
-	var items []Item
-	for _, s := range h.slots {
-		items = append(items, Item{Name: s.name, Lifetime: s.lifetime, Bytes: s.shape.ByteSize()})
-	}
-	return items
 }
 
 // Bytes is the size of all tensors. Those that are also the stage's input or

@@ -42,7 +42,7 @@ type scope struct {
 	gradients map[string]*Node // by parameter
 	rows      map[string]rows  // the same, beside gradients
 
-	walk *walk // of a backward program
+	live *liveBytes // of a backward program
 
 	muted     bool // save nothing: the backward will repeat this forward
 	repeating bool // it does

@@ -77,7 +77,7 @@ func (t *Tensor) CopyTo(d *Device) (copied *Tensor, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("copying a tensor: %w", err)
 	}
-	d.count(t.Bytes()) // there must be room before it comes
+	d.count(t.Bytes()) // must fit before it comes
 	defer func() {
 		if copied == nil {
 			d.count(-t.Bytes())

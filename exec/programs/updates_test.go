@@ -136,9 +136,9 @@ func TestStepInPlace(t *testing.T) {
 	var state programs.State
 	for range 2 {
 		gradients := programs.List{upload(t, d, make([]float64, 100), false, 100)}
-		d.ResetPeak()
+		peak := programs.Watch(d)
 		require.NoError(t, u.Step(parameters, gradients, &state))
-		require.EqualValues(t, 4*400+3*4, d.Peak())
+		require.EqualValues(t, 4*400+3*4, peak())
 		require.Equal(t, make([]float64, 100), read(t, gradients[0]), "ready for the next step")
 		gradients.Release()
 		require.EqualValues(t, 3*400, d.Bytes())

@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"time"
 
-	"psim/configs"
+	"psim"
 	"psim/internal/units"
-	"psim/schedules/graph"
 )
 
-// cs1390Ratios is how throughput grows with the workers in the reference graphs of
+// cs1390Ratios returns how throughput grows with the workers in the reference graphs of
 // Brown's CS1390: its axes differ, so each is relative to its one worker.
 func cs1390Ratios() Table {
 	return Table{
@@ -44,7 +43,7 @@ func cs1390Ratios() Table {
 	}
 }
 
-// cs1390Times is what the steps behind those ratios are made of.
+// cs1390Times returns what the steps behind those ratios are made of.
 func cs1390Times() Table {
 	return Table{
 		Name: "cs1390-times", Title: "seconds of the parts of a step of VGG16 on CPU workers", Figure: "cs1390-times",
@@ -58,10 +57,10 @@ func cs1390Times() Table {
 	}
 }
 
-// courseTime is a part of a step.
+// courseTime returns a part of a step.
 func (r record) courseTime() (Row, error) {
 	run, workers, part := r.text("run"), r.count("workers"), r.text("part")
-	plan, summary, err := simulateVGG16(run, workers)
+	s, err := simulateVGG16(run, workers)
 	if err != nil {
 		return Row{}, err
 	}
@@ -70,7 +69,7 @@ func (r record) courseTime() (Row, error) {
 		Published: r.number("seconds"), Used: r.text("used") == "yes",
 	}
 	var took time.Duration
-	switch first := summary.Ranks[0]; part { // all replicas do the same
+	switch first := s.Summary.Ranks[0]; part { // all replicas do the same
 	case "communication":
 		took = first.ExposedCommunication
 	case "computation and optimizer":
@@ -78,10 +77,7 @@ func (r record) courseTime() (Row, error) {
 	default:
 		stage := r.count("stage")
 		row.Label = fmt.Sprintf("%s, stage %d, %s", run, stage, part)
-		forward, backward, err := passes(plan, stage)
-		if err != nil {
-			return row, err
-		}
+		forward, backward := passes(s.Trace, stage)
 		if took = forward; part == "backward" {
 			took = backward
 		}
@@ -90,18 +86,18 @@ func (r record) courseTime() (Row, error) {
 	return row, nil
 }
 
-// vgg16 is the predicted throughput of a run of cs1390.csv, in samples per second.
+// vgg16 returns the predicted throughput of a run of cs1390.csv, in samples per second.
 func (r record) vgg16(workers int) (float64, error) {
-	plan, summary, err := simulateVGG16(r.text("run"), workers)
+	s, err := simulateVGG16(r.text("run"), workers)
 	if err != nil {
 		return 0, err
 	}
-	return float64(plan.Samples) / summary.StepTime.Seconds(), nil
+	return float64(s.Plan.Samples) / s.Summary.StepTime.Seconds(), nil
 }
 
-// simulateVGG16 is the example configuration of a run with so many workers. Data
+// simulateVGG16 returns the example configuration of a run with so many workers. Data
 // parallel ones have 64 samples each, pipelines in all.
-func simulateVGG16(run string, workers int) (*configs.Plan, graph.Summary, error) {
+func simulateVGG16(run string, workers int) (psim.Simulation, error) {
 	samples, key := 64, "schedule.stages"
 	if run == "ddp" || run == "fsdp" {
 		samples, key = 64*workers, "parallel.data"

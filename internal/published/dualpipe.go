@@ -2,7 +2,7 @@ package published
 
 import "fmt"
 
-// dualPipeBubbles is the comparison of bubbles in DualPipe's README: formulas,
+// dualPipeBubbles returns the comparison of bubbles in DualPipe's README: formulas,
 // here with F = I = W = 10 ms, so that B = 20 ms and a pair takes 30.
 func dualPipeBubbles() Table {
 	const f, b, w, pair = 10, 20, 10, 30
@@ -24,16 +24,16 @@ func dualPipeBubbles() Table {
 			var rows []Row
 			for _, stages := range []int{4, 8, 16} {
 				for _, m := range methods {
-					_, s, err := simulate(fmt.Sprintf("[schedule]\nname = %q\nstages = %d\nmicrobatches = %d\n"+
+					s, err := simulate(fmt.Sprintf("[schedule]\nname = %q\nstages = %d\nmicrobatches = %d\n"+
 						"[times]\nforward = \"%dms\"\nbackward_input = \"%dms\"\nbackward_weight = \"%dms\"\n",
 						m.schedule, stages/m.perRank, 4*stages, f, b-w, w))
 					if err != nil {
 						return nil, err
 					}
-					busy := 1e3 * s.Ranks[0].Compute.Seconds() // the same on all ranks
+					busy := 1e3 * s.Summary.Ranks[0].Compute.Seconds() // the same on all ranks
 					rows = append(rows, Row{
 						Label: fmt.Sprintf("%s PP=%d", m.name, stages), Unit: "ms",
-						Published: m.bubble(stages), Predicted: busy * s.Bubble.Span / (1 - s.Bubble.Span),
+						Published: m.bubble(stages), Predicted: busy * s.Summary.Bubble.Span / (1 - s.Summary.Bubble.Span),
 					})
 				}
 			}

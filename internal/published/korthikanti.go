@@ -14,7 +14,7 @@ var korthikantiMachine string
 
 const korthikantiPaper = "Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models, arXiv 2205.05198"
 
-// korthikantiTable5 is iteration times of Megatron-LM from 22B to 1T parameters.
+// korthikantiTable5 returns iteration times of Megatron-LM from 22B to 1T parameters.
 func korthikantiTable5() Table {
 	return Table{
 		Name: "korthikanti-2022-table-5", Title: "iteration times of 22B to 1T parameters on 8 to 512 A100", Figure: "korthikanti-times",
@@ -51,14 +51,14 @@ func (r record) megatron(machine string, selective bool) (Row, error) {
 	if selective {
 		recompute, column = "selective", "selective_s"
 	}
-	_, summary, err := simulate(r.megatronConfig(recompute, selective, 1) + machine)
+	s, err := simulate(r.megatronConfig(recompute, selective, 1) + machine)
 	return Row{
 		Label: fmt.Sprintf("%s, %s recomputation", strings.ToUpper(r.text("model")), recompute), Unit: "s",
-		Published: r.number(column), Predicted: summary.StepTime.Seconds(),
+		Published: r.number(column), Predicted: s.Summary.StepTime.Seconds(),
 	}, err
 }
 
-// megatronConfig is a row without its machine, on so many replicas. Gradients are
+// megatronConfig returns a row without its machine, on so many replicas. Gradients are
 // summed at the end, all at once.
 func (r record) megatronConfig(recompute string, sequence bool, data int) string {
 	p, v := r.count("pp"), r.count("virtual_stages")

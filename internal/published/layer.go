@@ -5,12 +5,10 @@ import (
 	"strconv"
 	"time"
 
-	"psim/configs"
 	"psim/schedules/graph"
-	"psim/sim"
 )
 
-// korthikantiTable4 is the times of a single layer, as parts of the step times of
+// korthikantiTable4 returns the times of a single layer, as parts of the step times of
 // table 5.
 func korthikantiTable4() Table {
 	return Table{
@@ -62,11 +60,11 @@ func (r record) layerParts(row Row, machine string, selective bool) ([]Part, err
 	return nil, fmt.Errorf("korthikanti_layer.csv has no layer with %s recomputation", recompute)
 }
 
-// layer is what a layer adds to F and B: 24 of them, divided by as many.
+// layer returns what a layer adds to F and B: 24 of them, divided by as many.
 func (r record) layer(machine string) (forward, backward time.Duration, err error) {
 	const few, many = 24, 48
 	for _, n := range []int{many, few} {
-		plan, _, err := simulate(fmt.Sprintf(`
+		s, err := simulate(fmt.Sprintf(`
 [schedule]
 name = "1f1b"
 stages = 1
@@ -87,10 +85,7 @@ recompute = %q
 		if err != nil {
 			return 0, 0, err
 		}
-		f, b, err := passes(plan, allStages)
-		if err != nil {
-			return 0, 0, err
-		}
+		f, b := passes(s.Trace, allStages)
 		if n == few {
 			f, b = -f, -b
 		}
@@ -102,13 +97,9 @@ recompute = %q
 // allStages stands for every stage.
 const allStages = -1
 
-// passes is how long the forwards and the backwards of a stage take.
-func passes(plan *configs.Plan, stage int) (forward, backward time.Duration, err error) {
-	trace, err := sim.Run(plan.Graph, plan.Costs)
-	if err != nil {
-		return 0, 0, err
-	}
-	for i, t := range plan.Graph.Tasks {
+// passes returns how long the forwards and the backwards of a stage take.
+func passes(trace *graph.Trace, stage int) (forward, backward time.Duration) {
+	for i, t := range trace.Graph.Tasks {
 		if stage != allStages && int(t.Stage) != stage {
 			continue
 		}
@@ -119,5 +110,5 @@ func passes(plan *configs.Plan, stage int) (forward, backward time.Duration, err
 			backward += trace.Spans[i].Duration()
 		}
 	}
-	return forward, backward, nil
+	return forward, backward
 }

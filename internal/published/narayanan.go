@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// narayananTable2 is rates of Megatron-LM on up to 2,240 GPUs.
+// narayananTable2 returns rates of Megatron-LM on up to 2,240 GPUs.
 func narayananTable2() Table {
 	return Table{
 		Name: "narayanan-2021-table-2", Title: "rate of 175B and 530B parameters on 384 to 2,240 A100", Figure: "narayanan",
@@ -19,18 +19,18 @@ func narayananTable2() Table {
 		Rows: func() ([]Row, error) {
 			return rowPer("narayanan.csv", func(_ int, r record) (Row, error) {
 				gpus := r.count("gpus")
-				_, summary, err := simulate(r.megatronConfig("full", false, gpus/r.count("tp")/r.count("pp")) + korthikantiMachine)
+				s, err := simulate(r.megatronConfig("full", false, gpus/r.count("tp")/r.count("pp")) + korthikantiMachine)
 				return Row{
 					Label: fmt.Sprintf("%s on %d GPUs", strings.ToUpper(r.text("model")), gpus), Unit: "TFLOP/s",
 					Published: r.number("teraflops"),
-					Predicted: r.iterationFLOPs() / summary.StepTime.Seconds() / float64(gpus) / 1e12,
+					Predicted: r.iterationFLOPs() / s.Summary.StepTime.Seconds() / float64(gpus) / 1e12,
 				}, err
 			})
 		},
 	}
 }
 
-// iterationFLOPs is what the paper divides by the time: equation 3, which counts the
+// iterationFLOPs returns what the paper divides by the time: equation 3, which counts the
 // forward that recomputation repeats.
 func (r record) iterationFLOPs() float64 {
 	const s, v = 2048, 51200

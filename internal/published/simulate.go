@@ -1,38 +1,29 @@
 package published
 
 import (
+	"context"
+
+	"psim"
 	"psim/configs"
-	"psim/schedules/graph"
-	"psim/sim"
 )
 
-// simulate predicts a configuration, given as psim run would be: TOML, and
-// settings KEY=VALUE over it.
-func simulate(config string, sets ...string) (*configs.Plan, graph.Summary, error) {
-	c, err := configs.Parse("table", []byte(config), sets...)
-	if err != nil {
-		return nil, graph.Summary{}, err
-	}
-	return simulateConfig(c)
+// simulate predicts a configuration in TOML.
+func simulate(config string) (psim.Simulation, error) {
+	return predict(configs.Parse("table", []byte(config)))
 }
 
 // simulateExample predicts an example, with settings over it.
-func simulateExample(name string, sets ...string) (*configs.Plan, graph.Summary, error) {
-	c, err := configs.Load(name, sets...)
-	if err != nil {
-		return nil, graph.Summary{}, err
-	}
-	return simulateConfig(c)
+func simulateExample(name string, sets ...string) (psim.Simulation, error) {
+	return predict(psim.Load(name, sets...))
 }
 
-func simulateConfig(c *configs.Config) (*configs.Plan, graph.Summary, error) {
-	plan, err := c.Build()
+func predict(c *configs.Config, err error) (psim.Simulation, error) {
 	if err != nil {
-		return nil, graph.Summary{}, err
+		return psim.Simulation{}, err
 	}
-	trace, err := sim.Run(plan.Graph, plan.Costs)
+	p, err := psim.Predict(context.Background(), c)
 	if err != nil {
-		return nil, graph.Summary{}, err
+		return psim.Simulation{}, err
 	}
-	return plan, graph.Summarize(trace), nil
+	return p.Simulation, nil
 }

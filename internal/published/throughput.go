@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// zeroBubbleTable4 is the measured throughput of 1F1B, predicted from the
+// zeroBubbleTable4 returns the measured throughput of 1F1B, predicted from the
 // profiled times and one constant for each model.
 func zeroBubbleTable4() Table {
 	return Table{
@@ -41,7 +41,7 @@ func zeroBubbleTable4() Table {
 	}
 }
 
-// zeroBubbleTable4Bare is the same without the constant.
+// zeroBubbleTable4Bare returns the same without the constant.
 func zeroBubbleTable4Bare() Table {
 	return Table{
 		Name: "zero-bubble-2023-table-4-bare", Title: "the same, with nothing fitted", Figure: "zero-bubble-throughput",
@@ -55,17 +55,17 @@ func zeroBubbleTable4Bare() Table {
 // throughput simulates 1F1B with a row's times.
 func (r record) throughput(host time.Duration) (Row, error) {
 	p, m := r.count("p"), r.count("m")
-	_, summary, err := simulate(fmt.Sprintf("[schedule]\nname = \"1f1b\"\nstages = %d\nmicrobatches = %d\n"+
+	s, err := simulate(fmt.Sprintf("[schedule]\nname = \"1f1b\"\nstages = %d\nmicrobatches = %d\n"+
 		"[times]\nforward = %q\nbackward_input = %q\nbackward_weight = %q\np2p = %q\nhost = %q\n",
 		p, m, r.milliseconds("TF_ms"), r.milliseconds("TB_ms"), r.milliseconds("TW_ms"), r.milliseconds("Tcomm_ms"), host))
 	samples := float64(r.count("micro_batch") * m)
 	return Row{
 		Label: fmt.Sprintf("%s p=%d m=%d", r.text("model"), p, m), Unit: "samples/s per GPU",
-		Published: r.number("thr_1F1B"), Predicted: samples / float64(p) / summary.StepTime.Seconds(),
+		Published: r.number("thr_1F1B"), Predicted: samples / float64(p) / s.Summary.StepTime.Seconds(),
 	}, err
 }
 
-// fitHost is the host time with which the prediction of a row is right, to a
+// fitHost returns the host time with which the prediction of a row is right, to a
 // microsecond.
 func (r record) fitHost() (time.Duration, error) {
 	low, high := time.Duration(0), time.Second

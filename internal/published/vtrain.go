@@ -12,7 +12,7 @@ import (
 //go:embed testdata/vtrain_machine.toml
 var vtrainMachine string
 
-// vtrainSingleNode is the iteration times that vTrain was validated with, on up
+// vtrainSingleNode returns the iteration times that vTrain was validated with, on up
 // to eight GPUs.
 func vtrainSingleNode() Table {
 	return Table{
@@ -42,15 +42,15 @@ func vtrainUsed(i int) bool { return i%2 == 0 }
 // iteration simulates a row's training step on a machine.
 func (r record) iteration(machine string) (Row, error) {
 	t, d, p, micro := r.count("tp"), r.count("dp"), r.count("pp"), r.count("micro_batch")
-	_, summary, err := simulate(r.vtrainConfig() + machine)
+	s, err := simulate(r.vtrainConfig() + machine)
 	return Row{
 		Label: fmt.Sprintf("h=%d layers=%d batch=%d/%d t=%d d=%d p=%d", r.count("hidden"), r.count("layers"),
 			r.count("global_batch"), micro, t, d, p), Unit: "ms",
-		Published: r.number("iter_ms"), Predicted: summary.StepTime.Seconds() * 1e3,
+		Published: r.number("iter_ms"), Predicted: s.Summary.StepTime.Seconds() * 1e3,
 	}, err
 }
 
-// vtrainConfig is a row without its machine. Megatron gives every stage as many
+// vtrainConfig returns a row without its machine. Megatron gives every stage as many
 // blocks, and fills the vocabulary up to a multiple of 128 for every device of a
 // tensor-parallel group. On single devices it seems not to have been filled up: the
 // head's products take twice as long there.
@@ -90,7 +90,7 @@ recompute = "full"
 		r.count("global_batch"), r.count("micro_batch"), t, r.count("dp"))
 }
 
-// equalBlocks is the partition of a GPT that gives every stage as many blocks:
+// equalBlocks returns the partition of a GPT that gives every stage as many blocks:
 // the first has the embedding as well, the last the final norm and the head.
 func equalBlocks(blocks, stages int) string {
 	sizes := make([]string, stages)

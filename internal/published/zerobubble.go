@@ -7,7 +7,7 @@ import (
 
 const zeroBubblePaper = "Qi et al. 2023, Zero Bubble Pipeline Parallelism, arXiv 2401.10241"
 
-// zeroBubbleTable5 is the bubble rates that the authors computed from profiled
+// zeroBubbleTable5 returns the bubble rates that the authors computed from profiled
 // times, for the three schedules whose orders the paper gives.
 func zeroBubbleTable5() Table {
 	return Table{
@@ -30,7 +30,7 @@ func zeroBubbleTable5() Table {
 	}
 }
 
-// zeroBubbleTable5Interleaved is the same for interleaved 1F1B.
+// zeroBubbleTable5Interleaved returns the same for interleaved 1F1B.
 func zeroBubbleTable5Interleaved() Table {
 	return Table{
 		Name: "zero-bubble-2023-table-5-interleaved", Title: "bubble rate of interleaved 1F1B", Figure: "zero-bubble-bubbles",
@@ -55,11 +55,11 @@ func zeroBubbleTable5Interleaved() Table {
 // rank.
 func (r record) bubble(schedule, column string, chunks int) (Row, error) {
 	each := func(column string) time.Duration { return r.milliseconds(column) / time.Duration(chunks) }
-	_, summary, err := simulate(fmt.Sprintf("[schedule]\nname = %q\nstages = %d\nmicrobatches = %d\nvirtual_stages = %d\n"+
+	s, err := simulate(fmt.Sprintf("[schedule]\nname = %q\nstages = %d\nmicrobatches = %d\nvirtual_stages = %d\n"+
 		"[times]\nforward = %q\nbackward_input = %q\nbackward_weight = %q\np2p = %q\n",
 		schedule, r.count("p"), r.count("m"), chunks, each("TF_ms"), each("TB_ms"), each("TW_ms"), r.milliseconds("Tcomm_ms")))
 	return Row{
 		Label:     fmt.Sprintf("%s p=%d m=%d %s", r.text("model"), r.count("p"), r.count("m"), schedule),
-		Published: r.number(column), Predicted: summary.Bubble.Span,
+		Published: r.number(column), Predicted: s.Summary.Bubble.Span,
 	}, err
 }

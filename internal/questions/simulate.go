@@ -3,6 +3,8 @@ package questions
 import (
 	"time"
 
+	"psim"
+	"psim/configs"
 	"psim/costmodel"
 	"psim/costmodel/arch"
 	"psim/internal/units"
@@ -10,28 +12,21 @@ import (
 	"psim/schedules/collective"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
-	"psim/sim"
 )
 
 // A run is a simulated step.
-type run struct {
-	graph   *graph.Graph
-	summary graph.Summary
-}
+type run struct{ psim.Simulation }
 
 // execute simulates a graph.
 func execute(g *graph.Graph, costs graph.Costs) (run, error) {
-	trace, err := sim.Run(g, costs)
-	if err != nil {
-		return run{}, err
-	}
-	return run{trace.Graph, graph.Summarize(trace)}, nil
+	s, err := psim.Simulate(&configs.Plan{Graph: g, Costs: costs})
+	return run{s}, err
 }
 
 // bytes sums the payloads of the tasks of one kind, over all ranks.
 func (r run) bytes(k graph.Kind) int64 {
 	var sum int64
-	for _, t := range r.graph.Tasks {
+	for _, t := range r.Plan.Graph.Tasks {
 		if t.Kind == k {
 			sum += t.Bytes
 		}
@@ -42,7 +37,7 @@ func (r run) bytes(k graph.Kind) int64 {
 // perRank reads one number off every rank.
 func (r run) perRank(read func(graph.RankSummary) int64) []int64 {
 	var numbers []int64
-	for _, rank := range r.summary.Ranks {
+	for _, rank := range r.Summary.Ranks {
 		numbers = append(numbers, read(rank))
 	}
 	return numbers
@@ -60,7 +55,7 @@ func sum(numbers []int64) int64 {
 	return total
 }
 
-// machine is devices of a round speed, joined by links of so many Gb/s. Memory
+// machine makes devices of a round speed, joined by links of so many Gb/s. Memory
 // and traffic do not depend on it.
 func machine(gigabits int64, latency time.Duration) costmodel.Machine {
 	return costmodel.Machine{
@@ -78,7 +73,7 @@ func machine(gigabits int64, latency time.Duration) costmodel.Machine {
 	}
 }
 
-// network is four layers without activations whose tensors, eight of different
+// network makes four layers without activations whose tensors, eight of different
 // sizes, hold so many parameters together. Up to sixteen workers share each of
 // them equally, so that sharding pads nothing.
 func network(parameters int64) arch.Network {
@@ -198,10 +193,10 @@ func (p pipeline) run() (run, error) {
 	return execute(g, p.times.Costs(costmodel.ActivationMemory{}))
 }
 
-// uniform is stages of equal times.
+// uniform makes stages of equal times.
 func uniform(forward, backward time.Duration) costmodel.Times {
 	return costmodel.Times{Forward: costmodel.Uniform(forward), Backward: costmodel.Uniform(backward)}
 }
 
-// inSeconds is exact to the last digit of the quotient.
+// inSeconds converts a time, exact to the last digit of the quotient.
 func inSeconds(d time.Duration) float64 { return float64(d) / 1e9 }

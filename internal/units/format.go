@@ -28,6 +28,11 @@ func FormatDuration(d time.Duration) string {
 	return sign + strconv.FormatUint(minutes/60, 10) + " h " + strconv.FormatUint(minutes%60, 10) + " min"
 }
 
+// FormatSeconds prints seconds as FormatDuration does, to the nanosecond.
+func FormatSeconds(s float64) string {
+	return FormatDuration(time.Duration(math.Round(s * 1e9)))
+}
+
 // FormatBytes prints n bytes for people, in decimal units with three
 // significant digits: "512 B", "1.25 GB", "-640 GB".
 func FormatBytes(n int64) string {

@@ -2,7 +2,6 @@ package collective
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"psim/schedules/graph"
@@ -15,19 +14,61 @@ const (
 	RingAllGather     = "ring-allgather"
 )
 
-// A Collective is one row of the list of collectives that can be spelled out.
+// A Collective is one row of the table of collectives that can be spelled out.
+// Graphs, lists, error messages and estimates of size follow from the row, and so
+// do the tests of its formulas.
 type Collective struct {
 	Name, Summary string
-	Steps, Sent   string // steps, and bytes sent per rank, for N ranks and S bytes
+	// Steps, and the bytes that a rank sends, are formulas in N ranks and S bytes.
+	Steps, Sent string
+
+	phases []phase
 }
 
 // Collectives lists the ring collectives.
 func Collectives() []Collective {
 	return []Collective{
-		{RingAllReduce, "reduce-scatter, then all-gather: every rank ends with the sum", "2(N-1)", "2(N-1)/N*S"},
-		{RingReduceScatter, "rank by rank sums around the ring: each rank ends with one chunk of the sum", "N-1", "(N-1)/N*S"},
-		{RingAllGather, "every rank's chunk travels around the ring to all others", "N-1", "(N-1)/N*S"},
+		{RingAllReduce, "reduce-scatter, then all-gather: every rank ends with the sum", "2(N-1)", "2(N-1)/N*S", []phase{reduceScatter, allGather}},
+		{RingReduceScatter, "rank by rank sums around the ring: each rank ends with one chunk of the sum", "N-1", "(N-1)/N*S", []phase{reduceScatter}},
+		{RingAllGather, "every rank's chunk travels around the ring to all others", "N-1", "(N-1)/N*S", []phase{allGather}},
 	}
+}
+
+// A phase is N − 1 steps, in each of which every rank sends a chunk to its
+// neighbour and takes one in.
+type phase struct {
+	arrival graph.Kind                 // what is done with a chunk that arrives
+	first   func(c Convention) (r int) // the chunk that rank 0 sends first; rank r sends the r-th after it
+}
+
+var (
+	reduceScatter = phase{graph.Reduce, func(c Convention) int { return c.Reduce }}
+	allGather     = phase{graph.Copy, func(c Convention) int { return c.Gather }}
+)
+
+// Names lists the names of the collectives.
+func Names() []string {
+	var names []string
+	for _, c := range Collectives() {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// Find returns the collective of that name.
+func Find(name string) (Collective, error) {
+	for _, c := range Collectives() {
+		if c.Name == name {
+			return c, nil
+		}
+	}
+	return Collective{}, fmt.Errorf("unknown collective %q; use one of %s", name, strings.Join(Names(), ", "))
+}
+
+// Tasks is the number of tasks of the collective over so many ranks.
+func (c Collective) Tasks(ranks int) float64 {
+	const ends = 2 // a send, and what is done on arrival
+	return ends * float64(len(c.phases)) * float64(ranks) * float64(max(0, ranks-1))
 }
 
 // A Convention says which chunk a rank sends at which step. The published
@@ -56,7 +97,7 @@ func (c Convention) Owner(chunk, ranks int) int { return mod(chunk-c.Gather, ran
 
 // A Ring is a collective spelled out chunk by chunk (Patarasuk & Yuan 2009).
 type Ring struct {
-	Collective string // RingAllReduce, RingReduceScatter or RingAllGather
+	Collective string // the name of a Collective
 	Ranks      int    // 1 or more
 	Length     int64  // elements of the whole tensor
 	Element    int64  // bytes of one; 0 means 1
@@ -80,6 +121,10 @@ func RingChunks(length int64, ranks int) []int64 {
 // neighbour, and on that neighbour one Reduce or Copy of what arrived, which
 // its next Send waits for. One rank alone has nothing to do.
 func (r Ring) Graph() (*graph.Graph, error) {
+	row, err := Find(r.Collective)
+	if err != nil {
+		return nil, err
+	}
 	c, err := r.validate()
 	if err != nil {
 		return nil, err
@@ -91,24 +136,15 @@ func (r Ring) Graph() (*graph.Graph, error) {
 	if r.Ranks > 1 {
 		b.streams()
 	}
-	if r.Collective != RingAllGather {
-		b.steps(graph.Reduce, c.Reduce)
-	}
-	if r.Collective != RingReduceScatter {
-		b.steps(graph.Copy, c.Gather)
+	for _, p := range row.phases {
+		b.steps(p.arrival, p.first(c))
 	}
 	return b.graph, nil
 }
 
 // validate returns the convention or says what is wrong.
 func (r Ring) validate() (Convention, error) {
-	names := []string{}
-	for _, c := range Collectives() {
-		names = append(names, c.Name)
-	}
 	switch {
-	case !slices.Contains(names, r.Collective):
-		return Convention{}, fmt.Errorf("there is no collective %q; there are %s", r.Collective, strings.Join(names, ", "))
 	case r.Ranks < 1:
 		return Convention{}, fmt.Errorf("ranks = %d: there must be at least 1", r.Ranks)
 	case r.Ranks > 1<<14:
@@ -116,14 +152,14 @@ func (r Ring) validate() (Convention, error) {
 	case r.Length < 0 || r.Element < 0:
 		return Convention{}, fmt.Errorf("the tensor has %d elements of %d bytes: neither may be negative", r.Length, r.Element)
 	}
-	names = nil
+	var names []string
 	for _, c := range Conventions() {
 		if c.Name == r.Convention || r.Convention == "" {
 			return c, nil
 		}
 		names = append(names, c.Name)
 	}
-	return Convention{}, fmt.Errorf("there is no convention %q; there are %s", r.Convention, strings.Join(names, ", "))
+	return Convention{}, fmt.Errorf("unknown convention %q; use one of %s", r.Convention, strings.Join(names, ", "))
 }
 
 // ringBuilder is the state of one Graph call.

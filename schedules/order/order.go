@@ -16,6 +16,16 @@ type Action struct {
 	Pair bool
 }
 
+// F is the forward of a stage and microbatch.
+func F(stage, microbatch int) Action {
+	return Action{Kind: graph.Forward, Stage: int32(stage), Microbatch: int32(microbatch)}
+}
+
+// B is the full backward of a stage and microbatch.
+func B(stage, microbatch int) Action {
+	return Action{Kind: graph.Backward, Stage: int32(stage), Microbatch: int32(microbatch)}
+}
+
 // String prints the action as PyTorch does: 2F0 is stage 2, forward,
 // microbatch 0.
 func (a Action) String() string {

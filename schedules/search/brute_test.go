@@ -13,24 +13,24 @@ import (
 	"psim/sim"
 )
 
-// optimum is the best score over all words under the problem's limit.
+// optimum is the best score over all sequences under the problem's limit.
 func optimum(q *problem) score {
-	choices := make([][][]byte, q.p)
+	choices := make([][]sequence, q.p)
 	for r := range choices {
-		choices[r] = q.allWords(r)
+		choices[r] = q.allSequences(r)
 	}
 	e, best := newEvaluator(q), impossible
-	w := make(words, q.p)
+	seqs := make(sequences, q.p)
 	var try func(r int)
 	try = func(r int) {
 		if r == q.p {
-			if got := e.run(w); got.better(best) {
+			if got := e.run(seqs); got.better(best) {
 				best = got
 			}
 			return
 		}
-		for _, word := range choices[r] {
-			w[r] = word
+		for _, seq := range choices[r] {
+			seqs[r] = seq
 			try(r + 1)
 		}
 	}
@@ -38,27 +38,27 @@ func optimum(q *problem) score {
 	return best
 }
 
-// allWords lists the legal words of a rank.
-func (q *problem) allWords(r int) [][]byte {
-	var list [][]byte
-	var extend func(word []byte, done [letters]int)
-	extend = func(word []byte, done [letters]int) {
-		if len(word) == 3*q.lanes*q.m {
-			if q.legal(r, word, q.limit[r]) {
-				list = append(list, append([]byte(nil), word...))
+// allSequences lists the legal sequences of a rank.
+func (q *problem) allSequences(r int) []sequence {
+	var list []sequence
+	var extend func(seq sequence, done [operations]int)
+	extend = func(seq sequence, done [operations]int) {
+		if len(seq) == 3*q.lanes*q.m {
+			if q.legal(r, seq, q.limit[r]) {
+				list = append(list, append(sequence(nil), seq...))
 			}
 			return
 		}
-		for l := range byte(3 * q.lanes) {
-			if done[l] == q.m || kindOf[l] != letterF && done[l] == done[l-1] {
+		for o := range op(3 * q.lanes) {
+			if done[o] == q.m || o.kind() != opF && done[o] == done[o-1] {
 				continue
 			}
 			next := done
-			next[l]++
-			extend(append(word, l), next)
+			next[o]++
+			extend(append(seq, o), next)
 		}
 	}
-	extend(nil, [letters]int{})
+	extend(nil, [operations]int{})
 	return list
 }
 
@@ -117,7 +117,7 @@ func TestBoundOutOfTurn(t *testing.T) {
 			return
 		}
 		ran++
-		require.LessOrEqual(t, q.bound(), int64(span))
+		require.LessOrEqual(t, q.lowerBound(), int64(span))
 	})
 	require.Positive(t, ran)
 }
@@ -146,9 +146,9 @@ func TestEvaluator(t *testing.T) {
 		in.Limit = nil
 		q, err := in.prepare()
 		require.NoError(t, err)
-		w := drawWords(t, q)
-		got := newEvaluator(q).run(w)
-		span, makespan, _, err := simulate(in, q.order(w))
+		seqs := drawSequences(t, q)
+		got := newEvaluator(q).run(seqs)
+		span, makespan, _, err := simulate(in, q.order(seqs))
 		if err != nil {
 			require.Equal(t, impossible, got)
 			return
@@ -156,37 +156,37 @@ func TestEvaluator(t *testing.T) {
 		ran++
 		require.Equal(t, int64(span), got.span)
 		require.Equal(t, int64(makespan), got.makespan)
-		require.Equal(t, got, newEvaluator(q).runWithin(w, got.span))
+		require.Equal(t, got, newEvaluator(q).runWithin(seqs, got.span))
 		if got.span > 0 {
-			require.Equal(t, impossible, newEvaluator(q).runWithin(w, got.span-1))
+			require.Equal(t, impossible, newEvaluator(q).runWithin(seqs, got.span-1))
 		}
 		require.LessOrEqual(t, q.lowerBound(), got.span)
 	})
 	require.Positive(t, ran)
 }
 
-// drawWords draws an order in which no rank puts a pass before the one of its own
+// drawSequences draws an order in which no rank puts a pass before the one of its own
 // that it needs.
-func drawWords(t *rapid.T, q *problem) words {
-	w := make(words, q.p)
-	for r := range w {
-		var done [letters]int
-		for len(w[r]) < 3*q.lanes*q.m {
-			l := rapid.Uint8Range(0, uint8(3*q.lanes-1)).Draw(t, "letter")
-			if done[l] < q.m && (kindOf[l] == letterF || done[l] < done[l-1]) {
-				w[r] = append(w[r], l)
-				done[l]++
+func drawSequences(t *rapid.T, q *problem) sequences {
+	seqs := make(sequences, q.p)
+	for r := range seqs {
+		var done [operations]int
+		for len(seqs[r]) < 3*q.lanes*q.m {
+			o := op(rapid.Uint8Range(0, uint8(3*q.lanes-1)).Draw(t, "operation"))
+			if done[o] < q.m && (o.kind() == opF || done[o] < done[o-1]) {
+				seqs[r] = append(seqs[r], o)
+				done[o]++
 			}
 		}
 	}
-	return w
+	return seqs
 }
 
 func TestEvaluatorDeadlock(t *testing.T) {
 	q, err := unit(2, 2, 0).problem().prepare()
 	require.NoError(t, err)
-	w := words{{letterF, letterI, letterW, letterF, letterI, letterW}, {letterF, letterF, letterI, letterW, letterI, letterW}}
-	require.Equal(t, impossible, newEvaluator(q).run(w))
-	_, _, _, err = simulate(unit(2, 2, 0).problem(), q.order(w))
+	seqs := sequences{{opF, opI, opW, opF, opI, opW}, {opF, opF, opI, opW, opI, opW}}
+	require.Equal(t, impossible, newEvaluator(q).run(seqs))
+	_, _, _, err = simulate(unit(2, 2, 0).problem(), q.order(seqs))
 	require.ErrorAs(t, err, new(*sim.DeadlockError))
 }

@@ -1,18 +1,18 @@
 package search
 
 // A clock holds a time for every rank and knows the earliest. Ranks stand in
-// blocks, each with the earliest of its own, because minima of a few numbers take
+// groups, each with the earliest of its own, because minima of a few numbers take
 // no branches, and a tree would.
 type clock struct {
 	times    []int64 // by rank; forever where there is none
-	earliest []int64 // by block
+	earliest []int64 // by group
 }
 
-const block = 8
+const groupSize = 8
 
 func newClock(ranks int) *clock {
-	blocks := (ranks + block - 1) / block
-	c := &clock{times: make([]int64, blocks*block), earliest: make([]int64, blocks)}
+	groups := (ranks + groupSize - 1) / groupSize
+	c := &clock{times: make([]int64, groups*groupSize), earliest: make([]int64, groups)}
 	for i := range c.times {
 		c.times[i] = forever
 	}
@@ -28,8 +28,8 @@ func (c *clock) at(r int) int64 { return c.times[r] }
 // set changes the time of a rank.
 func (c *clock) set(r int, at int64) {
 	c.times[r] = at
-	t := (*[block]int64)(c.times[r/block*block:])
-	c.earliest[r/block] = min(min(t[0], t[1], t[2], t[3]), min(t[4], t[5], t[6], t[7]))
+	t := (*[groupSize]int64)(c.times[r/groupSize*groupSize:])
+	c.earliest[r/groupSize] = min(min(t[0], t[1], t[2], t[3]), min(t[4], t[5], t[6], t[7]))
 }
 
 // first is the rank with the earliest time, the lowest of several.
@@ -37,7 +37,7 @@ func (c *clock) first() (rank int, at int64) {
 	at = forever
 	for b, t := range c.earliest {
 		if t < at {
-			rank, at = b*block, t
+			rank, at = b*groupSize, t
 		}
 	}
 	for c.times[rank] != at {

@@ -75,10 +75,10 @@ func drawUnlike(t *rapid.T, folded bool) Problem {
 	for k := range costs {
 		for range n {
 			c := graph.Cost{Busy: time.Duration(rapid.IntRange(0, 9).Draw(t, "time"))}
-			switch k {
-			case letterF:
+			switch op(k) {
+			case opF:
 				c.BytesAtStart, c.BytesAtEnd = rapid.Int64Range(3, 6).Draw(t, "kept"), -rapid.Int64Range(0, 2).Draw(t, "sent")
-			case letterI:
+			case opI:
 				c.BytesAtStart = rapid.Int64Range(0, 3).Draw(t, "gradient")
 				c.BytesAtEnd = -rapid.Int64Range(0, c.BytesAtStart+1).Draw(t, "freed")
 			}
@@ -86,7 +86,7 @@ func drawUnlike(t *rapid.T, folded bool) Problem {
 		}
 	}
 	for i := range n { // W gives the rest back
-		costs[letterW][i].BytesAtEnd = -(costs[0][i].BytesAtStart + costs[0][i].BytesAtEnd + costs[1][i].BytesAtStart + costs[1][i].BytesAtEnd)
+		costs[opW][i].BytesAtEnd = -(costs[0][i].BytesAtStart + costs[0][i].BytesAtEnd + costs[1][i].BytesAtStart + costs[1][i].BytesAtEnd)
 	}
 	in.Step = func(a order.Action) graph.Cost {
 		return costs[slices.Index(passes[:], a.Kind)][int(a.Stage)*in.Microbatches+int(a.Microbatch)]

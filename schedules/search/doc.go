@@ -14,7 +14,7 @@
 //
 // Microbatches of a stage run in order in every kind of pass. Where they are all
 // alike nothing is lost by that: two that run out of order can trade their
-// names. An order is then a word over F, I and W of a rank's stages, in which no
-// letter is ahead of the one before it, and a change of an order is the move of
-// a letter.
+// names. An order is then a sequence of F, I and W of a rank's stages, in which no
+// operation is ahead of the one before it, and a change of an order is the move of
+// one operation.
 package search

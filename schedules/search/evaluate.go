@@ -43,7 +43,7 @@ type evaluator struct {
 // progress is how far a rank has come.
 type progress struct {
 	position int
-	next     [letters]int // by letter: which microbatch of which stage
+	next     [operations]int // by operation: which microbatch of which stage
 	free     int64
 	idle     int64 // since its first pass started
 	slack    int64 // idle time after which the run is of no use
@@ -65,11 +65,11 @@ func newEvaluator(q *problem) *evaluator {
 }
 
 // run computes when everything starts, into at, and the score.
-func (e *evaluator) run(w words) score { return e.runWithin(w, impossible.span) }
+func (e *evaluator) run(seqs sequences) score { return e.runWithin(seqs, impossible.span) }
 
 // runWithin is run until a span is sure to become longer than most; such an order
 // counts as impossible.
-func (e *evaluator) runWithin(w words, most int64) score {
+func (e *evaluator) runWithin(seqs sequences, most int64) score {
 	for i := range e.arrivesF {
 		e.arrivesF[i], e.arrivesI[i] = notYet, notYet
 	}
@@ -84,7 +84,7 @@ func (e *evaluator) runWithin(w words, most int64) score {
 			return impossible
 		}
 		for lane := range e.lanes {
-			first := e.seat(r, lane).first
+			first := e.slot(r, lane).first
 			x.next[3*lane], x.next[3*lane+1], x.next[3*lane+2] = first, first, first
 		}
 		e.stack = append(e.stack, r)
@@ -92,15 +92,15 @@ func (e *evaluator) runWithin(w words, most int64) score {
 	for len(e.stack) > 0 {
 		r := e.stack[len(e.stack)-1]
 		e.stack = e.stack[:len(e.stack)-1]
-		if !e.advance(r, w[r]) {
+		if !e.advance(r, seqs[r]) {
 			return impossible
 		}
 		e.ranks[r].waiting = false
 	}
 	s := score{}
-	for r := range w {
+	for r := range seqs {
 		x := &e.ranks[r]
-		if x.position < len(w[r]) {
+		if x.position < len(seqs[r]) {
 			return impossible
 		}
 		span := x.free - e.at[r][0]
@@ -111,18 +111,18 @@ func (e *evaluator) runWithin(w words, most int64) score {
 
 // advance runs a rank until it has to wait for another, and reports whether the
 // run is still of use.
-func (e *evaluator) advance(r int, word []byte) bool {
-	x, at := &e.ranks[r], e.at[r][:len(word)]
+func (e *evaluator) advance(r int, seq sequence) bool {
+	x, at := &e.ranks[r], e.at[r][:len(seq)]
 	free, from := x.free, x.position
 	position := from
-	for ; position < len(word); position++ {
-		l := word[position]
-		i, k := x.next[l], kindOf[l]
+	for ; position < len(seq); position++ {
+		o := seq[position]
+		i, k := x.next[o], o.kind()
 		start := free
 		switch k {
-		case letterF:
+		case opF:
 			start = e.arrivesF[i]
-		case letterI:
+		case opI:
 			start = e.arrivesI[i]
 		}
 		if start == notYet {
@@ -138,9 +138,9 @@ func (e *evaluator) advance(r int, word []byte) bool {
 		}
 		at[position] = start
 		free = start + e.time[k][i]
-		x.next[l]++
-		if k != letterW {
-			e.deliver(e.seat(r, int(l/3)), k, i, free)
+		x.next[o]++
+		if k != opW {
+			e.deliver(e.slot(r, o.lane()), k, i, free)
 		}
 	}
 	e.ran += position - from
@@ -149,11 +149,11 @@ func (e *evaluator) advance(r int, word []byte) bool {
 }
 
 // deliver hands the result of an F or I to the rank that needs it.
-func (e *evaluator) deliver(own *seat, k byte, i int, end int64) {
+func (e *evaluator) deliver(own *slot, k op, i int, end int64) {
 	switch {
-	case k == letterF && own.after < 0:
+	case k == opF && own.after < 0:
 		e.arrivesI[i] = end
-	case k == letterF:
+	case k == opF:
 		e.arrivesF[i+e.m] = end + own.toAfter
 		e.wake(own.after)
 	case own.before >= 0:

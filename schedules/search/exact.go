@@ -78,7 +78,7 @@ func (m *model) solve(ctx context.Context, program string, limit time.Duration) 
 		return answer{}, ctx.Err()
 	}
 	if err != nil {
-		return answer{}, fmt.Errorf("%s: %w: %s", program, err, lastLine(said))
+		return answer{}, fmt.Errorf("%s: %seqs: %s", program, err, lastLine(said))
 	}
 	data, err := os.ReadFile(out)
 	if err != nil {
@@ -138,9 +138,9 @@ func readAnswer(solution, said string) (answer, error) {
 // is run again because its times are rounded.
 func (m *model) improved(found Result, a answer) Result {
 	s := &search{problem: m.problem, evaluator: newEvaluator(m.problem)}
-	s.best, s.score = m.words, s.evaluator.run(m.words)
-	if w := m.spell(a.values); w != nil && m.fit(w, m.limit) {
-		s.offer(w)
+	s.best, s.score = m.found, s.evaluator.run(m.found)
+	if seqs := m.spell(a.values); seqs != nil && m.fit(seqs, m.limit) {
+		s.offer(seqs)
 	}
 	const rounding = 1e-4
 	bound := int64(a.bound - rounding)
@@ -151,14 +151,14 @@ func (m *model) improved(found Result, a answer) Result {
 	return s.result()
 }
 
-// spell reads the words off the choices: a task stands behind as many as come
+// spell reads the sequences off the choices: a task stands behind as many as come
 // before it. It returns nil where there is no solution.
-func (m *model) spell(values map[string]float64) words {
+func (m *model) spell(values map[string]float64) sequences {
 	if len(values) == 0 {
 		return nil
 	}
-	w := make(words, m.p)
-	for r := range w {
+	seqs := make(sequences, m.p)
+	for r := range seqs {
 		tasks := m.tasks(r)
 		place := map[task]int{}
 		for _, a := range tasks {
@@ -172,8 +172,8 @@ func (m *model) spell(values map[string]float64) words {
 		}
 		slices.SortStableFunc(tasks, func(a, b task) int { return place[a] - place[b] })
 		for _, t := range tasks {
-			w[r] = append(w[r], byte(t.k))
+			seqs[r] = append(seqs[r], op(t.k))
 		}
 	}
-	return w
+	return seqs
 }

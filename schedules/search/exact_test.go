@@ -94,7 +94,7 @@ func TestReadAnswer(t *testing.T) {
 	}
 }
 
-// Every word can be spelled from the choices that it makes.
+// Every sequence can be spelled from the choices that it makes.
 func TestSpell(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawAlike(t, 4, 6).problem()
@@ -102,11 +102,11 @@ func TestSpell(t *testing.T) {
 		require.NoError(t, err)
 		m := newModel(q, find(t, in))
 		values := map[string]float64{"S": 1}
-		for r, word := range m.words {
+		for r, seq := range m.found {
 			at := map[task]int{}
 			var done [3]int
-			for i, k := range word {
-				at[task{int(k), r, done[k]}] = i
+			for i, k := range seq {
+				at[task{k, r, done[k]}] = i
 				done[k]++
 			}
 			m.eachChoiceOf(r, func(name string, a, b task) {
@@ -115,6 +115,6 @@ func TestSpell(t *testing.T) {
 				}
 			})
 		}
-		require.Equal(t, m.words, m.spell(values))
+		require.Equal(t, m.found, m.spell(values))
 	})
 }

@@ -2,19 +2,19 @@ package search
 
 import "slices"
 
-// A move takes the letter at from out of a rank's word and puts it back at to.
+// A move takes the operation at from out of a rank's sequence and puts it back at to.
 type move struct{ rank, from, to int }
 
 // apply makes the move, and reversed takes it back.
-func (v move) apply(w words) {
-	word := w[v.rank]
-	k := word[v.from]
+func (v move) apply(seqs sequences) {
+	seq := seqs[v.rank]
+	k := seq[v.from]
 	if v.from < v.to {
-		copy(word[v.from:v.to], word[v.from+1:v.to+1])
+		copy(seq[v.from:v.to], seq[v.from+1:v.to+1])
 	} else {
-		copy(word[v.to+1:v.from+1], word[v.to:v.from])
+		copy(seq[v.to+1:v.from+1], seq[v.to:v.from])
 	}
-	word[v.to] = k
+	seq[v.to] = k
 }
 
 func (v move) reversed() move { return move{v.rank, v.to, v.from} }
@@ -22,61 +22,62 @@ func (v move) reversed() move { return move{v.rank, v.to, v.from} }
 // improve moves single passes as long as that helps: into the gaps of the rank
 // with the longest span, and out of the way of what its gaps wait for. work
 // bounds the passes that are run again.
-func (s *search) improve(from words, limit []int64, work int) words {
-	w := from.clone()
+func (s *search) improve(from sequences, limit []int64, work int) sequences {
+	seqs := from.clone()
 	e := s.evaluator
-	score := e.run(w)
+	score := e.run(seqs)
 	for until := e.ran + work; score.span > s.bound; {
 		found := false
-		for _, v := range s.moves(w) {
+		for _, v := range s.moves(seqs) {
 			if e.ran > until {
-				return w
+				return seqs
 			}
-			v.apply(w)
-			if s.legal(v.rank, w[v.rank], limit[v.rank]) {
-				if got := e.runWithin(w, score.span); got.closer(score) {
+			v.apply(seqs)
+			if s.legal(v.rank, seqs[v.rank], limit[v.rank]) {
+				if got := e.runWithin(seqs, score.span); got.closer(score) {
 					score, found = got, true
 					break
 				}
 			}
-			v.reversed().apply(w)
+			v.reversed().apply(seqs)
 		}
 		if !found {
 			break
 		}
 	}
-	return w
+	return seqs
 }
 
 // moves lists what may help the rank with the longest span; the evaluator has
-// just run the words.
-func (s *search) moves(w words) []move {
+// just run the sequences.
+func (s *search) moves(seqs sequences) []move {
 	e := s.evaluator
 	longest := 0
-	for r := range w {
+	for r := range seqs {
 		if e.busy[r]+e.ranks[r].idle > e.busy[longest]+e.ranks[longest].idle {
 			longest = r
 		}
 	}
 	var list []move
-	for _, gap := range s.gaps(w, longest) {
-		for _, l := range []byte{letterW, letterF, letterI, upW, upF, upI}[:3*s.lanes] {
-			if n := slices.Index(w[longest][gap:], l); n > 0 {
+	preferred := []op{opW, opF, opI, upW, upF, upI}[:3*s.lanes]
+	for _, gap := range s.gaps(seqs, longest) {
+		for _, o := range preferred {
+			if n := slices.Index(seqs[longest][gap:], o); n > 0 {
 				list = append(list, move{longest, gap + n, gap})
 			}
 		}
-		list = append(list, s.chain(w, longest, gap)...)
+		list = append(list, s.chain(seqs, longest, gap)...)
 	}
 	return list
 }
 
-// gaps lists the positions of a rank's word that start late, the longest wait
+// gaps lists the positions of a rank's sequence that start late, the longest wait
 // first.
-func (s *search) gaps(w words, r int) []int {
+func (s *search) gaps(seqs sequences, r int) []int {
 	const most = 8
-	wait := make([]int64, len(w[r]))
+	wait := make([]int64, len(seqs[r]))
 	var list []int
-	s.walk(w[r], r, func(i int, _ byte, idle int64) {
+	s.walk(seqs[r], r, func(i int, _ op, idle int64) {
 		if i > 0 && idle > 0 {
 			wait[i] = idle
 			list = append(list, i)
@@ -86,44 +87,44 @@ func (s *search) gaps(w words, r int) []int {
 	return list[:min(most, len(list))]
 }
 
-// walk goes through a word with the time that the rank is idle before each
-// letter.
-func (s *search) walk(word []byte, r int, visit func(i int, l byte, idle int64)) {
-	var done [letters]int
+// walk goes through a sequence with the time that the rank is idle before each
+// operation.
+func (s *search) walk(seq sequence, r int, visit func(i int, o op, idle int64)) {
+	var done [operations]int
 	end := int64(0)
-	for i, l := range word {
+	for i, o := range seq {
 		at := s.evaluator.at[r][i]
-		visit(i, l, at-end)
-		end = at + s.time[kindOf[l]][s.seat(r, int(l/3)).first+done[l]]
-		done[l]++
+		visit(i, o, at-end)
+		end = at + s.time[o.kind()][s.slot(r, o.lane()).first+done[o]]
+		done[o]++
 	}
 }
 
-// chain follows what a late letter waits for, back through the ranks that keep
+// chain follows what a late operation waits for, back through the ranks that keep
 // each other waiting, and lists the moves that get something out of the way.
-func (s *search) chain(w words, r, i int) []move {
+func (s *search) chain(seqs sequences, r, i int) []move {
 	const longest = 60
 	var list []move
 	for len(list) < longest && i >= 0 {
-		l, n := w[r][i], count(w[r][:i], w[r][i])
-		stage, k := s.seat(r, int(l/3)).stage, kindOf[l]
+		o, n := seqs[r][i], count(seqs[r][:i], seqs[r][i])
+		stage, k := s.slot(r, o.lane()).stage, o.kind()
 		switch {
-		case k == letterF && stage > 0:
+		case k == opF && stage > 0:
 			stage--
-		case k == letterI && stage < s.stages()-1:
+		case k == opI && stage < s.stages()-1:
 			stage++
-		case k == letterI:
-			k = letterF
+		case k == opI:
+			k = opF
 		default:
 			return list
 		}
-		r, l = s.rankOf(stage), byte(3*(stage/s.p))+k
-		i = nth(w[r], l, n)
+		r, o = s.rankOf(stage), op(3*(stage/s.p))+k
+		i = nth(seqs[r], o, n)
 		feeds := i
 		late := make([]bool, i+1)
-		s.walk(w[r][:i+1], r, func(j int, _ byte, idle int64) { late[j] = idle > 0 })
+		s.walk(seqs[r][:i+1], r, func(j int, _ op, idle int64) { late[j] = idle > 0 })
 		for ; i > 0 && !late[i]; i-- {
-			if w[r][i-1] != l && len(list) < longest {
+			if seqs[r][i-1] != o && len(list) < longest {
 				list = append(list, move{r, i - 1, feeds})
 			}
 		}
@@ -131,21 +132,21 @@ func (s *search) chain(w words, r, i int) []move {
 	return list
 }
 
-// count is how often a letter occurs.
-func count(word []byte, k byte) int {
+// count is how often an operation occurs.
+func count(seq sequence, k op) int {
 	n := 0
-	for _, l := range word {
-		if l == k {
+	for _, o := range seq {
+		if o == k {
 			n++
 		}
 	}
 	return n
 }
 
-// nth is the position of the n-th letter of a kind, counted from 0.
-func nth(word []byte, k byte, n int) int {
-	for i, l := range word {
-		if l == k {
+// nth is the position of the n-th operation of a kind, counted from 0.
+func nth(seq sequence, k op, n int) int {
+	for i, o := range seq {
+		if o == k {
 			if n == 0 {
 				return i
 			}

@@ -38,7 +38,7 @@ func TestLongerIsNeverEarlier(t *testing.T) {
 		require.GreaterOrEqual(t, after, before)
 		q, err := longer.prepare()
 		require.NoError(t, err)
-		require.LessOrEqual(t, before, time.Duration(newEvaluator(q).run(q.spelled(found)).makespan))
+		require.LessOrEqual(t, before, time.Duration(newEvaluator(q).run(q.sequences(found)).makespan))
 	})
 }
 

@@ -11,8 +11,8 @@ import (
 // when the order is run, and spans end with the last W.
 type model struct {
 	*problem
-	words words // what is known to be possible
-	span  int64 // of that
+	found sequences // what is known to be possible
+	span  int64     // of that
 	bound int64
 	unit  int64 // of time: all times are multiples
 	head  []int64
@@ -20,10 +20,13 @@ type model struct {
 }
 
 // A task is one pass of a rank.
-type task struct{ k, r, m int }
+type task struct {
+	k    op
+	r, m int
+}
 
 func newModel(q *problem, found Result) *model {
-	m := &model{problem: q, span: int64(found.Span), bound: int64(found.LowerBound), head: make([]int64, q.p)}
+	m := &model{problem: q, span: int64(found.Span), bound: int64(found.LowerBound), found: q.sequences(found.Order), head: make([]int64, q.p)}
 	for _, times := range append(q.time[:], q.latency) {
 		for _, t := range times {
 			m.unit = divisor(m.unit, t)
@@ -31,18 +34,7 @@ func newModel(q *problem, found Result) *model {
 	}
 	m.unit = max(1, m.unit)
 	for r := 1; r < q.p; r++ {
-		m.head[r] = m.head[r-1] + q.time[letterF][(r-1)*q.m] + q.latency[r-1]
-	}
-	for _, actions := range found.Order {
-		var word []byte
-		for _, a := range actions {
-			for k, kind := range passes {
-				if a.Kind == kind {
-					word = append(word, byte(k))
-				}
-			}
-		}
-		m.words = append(m.words, word)
+		m.head[r] = m.head[r-1] + q.time[opF][(r-1)*q.m] + q.latency[r-1]
 	}
 	return m
 }
@@ -61,7 +53,7 @@ func (m *model) choices() int { return 3 * m.p * m.m * (m.m - 1) / 2 }
 // tasks lists the passes of a rank.
 func (m *model) tasks(r int) []task {
 	var list []task
-	for k := range passes {
+	for k := range opW + 1 {
 		for i := range m.m {
 			list = append(list, task{k, r, i})
 		}
@@ -105,12 +97,12 @@ func (m *model) text() string {
 		m.waits(r)
 		m.oneAtATime(r)
 		if m.limit[r] < unlimited {
-			m.room(r)
+			m.memory(r)
 		}
 	}
 	m.line("Bounds\n %d <= S <= %d\n", (m.bound+m.unit-1)/m.unit, m.span/m.unit)
 	for r := range m.p {
-		m.line(" %s = %d\n", task{letterF, r, 0}.name(), m.head[r]/m.unit)
+		m.line(" %s = %d\n", task{opF, r, 0}.name(), m.head[r]/m.unit)
 	}
 	m.line("Binaries\n")
 	m.eachChoice(func(name string, _, _ task) { m.line(" %s\n", name) })
@@ -122,7 +114,7 @@ func (m *model) line(format string, args ...any) { fmt.Fprintf(&m.out, format, a
 
 // spans makes S no less than a rank's span.
 func (m *model) spans(r int) {
-	last := task{letterW, r, m.m - 1}
+	last := task{opW, r, m.m - 1}
 	m.line(" S - %s >= %d\n", last.name(), m.time(last)-m.head[r]/m.unit)
 }
 
@@ -132,14 +124,14 @@ func (m *model) waits(r int) {
 		m.line(" %s - %s >= %d\n", b.name(), a.name(), m.time(a)+latency/m.unit)
 	}
 	for i := range m.m {
-		f, in, w := task{letterF, r, i}, task{letterI, r, i}, task{letterW, r, i}
+		f, in, w := task{opF, r, i}, task{opI, r, i}, task{opW, r, i}
 		after(in, f, 0)
 		after(w, in, 0)
 		if r < m.p-1 {
-			after(task{letterF, r + 1, i}, f, m.latency[r])
-			after(in, task{letterI, r + 1, i}, m.latency[r])
+			after(task{opF, r + 1, i}, f, m.latency[r])
+			after(in, task{opI, r + 1, i}, m.latency[r])
 		}
-		for k := range passes {
+		for k := range opW + 1 {
 			if i > 0 {
 				after(task{k, r, i}, task{k, r, i - 1}, 0)
 			}
@@ -181,9 +173,9 @@ func (m *model) oneAtATime(r int) {
 	})
 }
 
-// room keeps the level at the start of every pass within the limit: what all that
+// memory keeps the level at the start of every pass within the limit: what all that
 // come before have left, and what it takes itself.
-func (m *model) room(r int) {
+func (m *model) memory(r int) {
 	tasks := m.tasks(r)
 	for _, x := range tasks {
 		i := r*m.m + x.m

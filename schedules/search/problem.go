@@ -48,7 +48,7 @@ func FromCosts(ranks, microbatches int, folded bool, costs graph.Costs) Problem 
 func Split(ranks, microbatches int, folded bool) order.Order {
 	q := &problem{p: ranks, m: microbatches, lanes: Problem{Folded: folded}.lanes()}
 	q.latency = make([]int64, max(0, q.stages()-1))
-	q.addSeats()
+	q.placeStages()
 	return q.order(q.sequential())
 }
 
@@ -77,20 +77,31 @@ func (in Problem) Relaxed() Problem {
 // passes are the kinds of a split step, in the order of their codes.
 var passes = [3]graph.Kind{graph.Forward, graph.InputGradient, graph.WeightGradient}
 
-// The letters of a word, which index passes. Those of a rank's second stage
-// follow in the same order.
+// An op is what a rank does: an index of passes for its first stage, and those of its
+// second stage follow in the same order.
+type op uint8
+
 const (
-	letterF = iota
-	letterI
-	letterW
+	opF op = iota
+	opI
+	opW
 	upF
 	upI
 	upW
-	letters
+	none // of them
 )
 
-// kindOf is the letter of the first stage that stands for the same kind.
-var kindOf = [letters]byte{letterF, letterI, letterW, letterF, letterI, letterW}
+// operations is the number of different ones.
+const operations = int(none)
+
+// kind is the operation of the first stage that stands for the same kind.
+func (o op) kind() op { return kinds[o] }
+
+// A table, because searches ask for little else.
+var kinds = [operations]op{opF, opI, opW, opF, opI, opW}
+
+// lane says which of the rank's stages it is of.
+func (o op) lane() int { return int(o / 3) }
 
 // problem is a Problem with everything looked up. What belongs to stage s and
 // microbatch m stands at s·m + m of its slice.
@@ -101,11 +112,11 @@ type problem struct {
 	start, end [3][]int64 // bytes
 	latency    []int64    // by boundary; 0 within a rank
 	limit      []int64    // by rank
-	seats      []seat     // by rank, then lane
+	slots      []slot     // by rank, then lane
 }
 
-// A seat is one of a rank's stages.
-type seat struct {
+// A slot holds one stage of a rank.
+type slot struct {
 	stage int
 	first int // of the stage's microbatches: where 0 stands
 	// The ranks of the stages before and after, and how long messages to them
@@ -114,8 +125,8 @@ type seat struct {
 	toBefore, toAfter int64
 }
 
-// seat is the seat of a rank's stage.
-func (q *problem) seat(r, lane int) *seat { return &q.seats[r*q.lanes+lane] }
+// slot finds a rank's stage.
+func (q *problem) slot(r, lane int) *slot { return &q.slots[r*q.lanes+lane] }
 
 // stages is the number of stages of all ranks.
 func (q *problem) stages() int { return q.p * q.lanes }
@@ -128,13 +139,13 @@ func (q *problem) rankOf(stage int) int {
 	return 2*q.p - 1 - stage
 }
 
-// addSeats puts the stages on the ranks.
-func (q *problem) addSeats() {
-	q.seats = make([]seat, q.stages())
-	for s := range q.seats {
+// placeStages puts the stages on the ranks.
+func (q *problem) placeStages() {
+	q.slots = make([]slot, q.stages())
+	for s := range q.slots {
 		r := q.rankOf(s)
-		own := q.seat(r, s/q.p)
-		*own = seat{stage: s, first: s * q.m, before: -1, after: -1}
+		own := q.slot(r, s/q.p)
+		*own = slot{stage: s, first: s * q.m, before: -1, after: -1}
 		if s > 0 {
 			own.before, own.toBefore = q.rankOf(s-1), q.latency[s-1]
 		}
@@ -182,7 +193,7 @@ func (in Problem) prepare() (*problem, error) {
 			q.latency[s] = int64(c)
 		}
 	}
-	q.addSeats()
+	q.placeStages()
 	for r := range q.limit {
 		q.limit[r] = unlimited
 		if in.Limit != nil {
@@ -227,19 +238,19 @@ func (q *problem) fits() error {
 	return nil
 }
 
-// byItself is the word of one microbatch by itself: down the V and up, and back.
-func (q *problem) byItself() []byte {
+// byItself is the sequence of one microbatch by itself: down the V and up, and back.
+func (q *problem) byItself() sequence {
 	if q.lanes == 1 {
-		return []byte{letterF, letterI, letterW}
+		return sequence{opF, opI, opW}
 	}
-	return []byte{letterF, upF, upI, upW, letterI, letterW}
+	return sequence{opF, upF, upI, upW, opI, opW}
 }
 
 // alone is the highest level on a rank in one microbatch by itself.
 func (q *problem) alone(r, m int) int64 {
 	level, peak := int64(0), int64(0)
 	for _, l := range q.byItself() {
-		i, k := q.seat(r, int(l/3)).first+m, kindOf[l]
+		i, k := q.slot(r, l.lane()).first+m, l.kind()
 		peak = max(peak, level+q.start[k][i])
 		level += q.start[k][i] + q.end[k][i]
 	}
@@ -247,7 +258,7 @@ func (q *problem) alone(r, m int) int64 {
 }
 
 // net is how a pass changes the level.
-func (q *problem) net(k, i int) int64 { return q.start[k][i] + q.end[k][i] }
+func (q *problem) net(k op, i int) int64 { return q.start[k][i] + q.end[k][i] }
 
 // busy is what the passes of every rank take.
 func (q *problem) busy() []int64 {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/schedules/order"
 )
 
@@ -26,49 +28,31 @@ func (r Result) Gap() float64 {
 }
 
 // Find searches for the order with the shortest span, and among those the
-// shortest makespan. It tries the published orders that fit, builds others by
-// policies under several limits, and improves the best by moving passes. What it
-// does depends on nothing but the problem, so that equal input gives equal
-// orders.
+// shortest makespan. It tries the published orders that fit, builds others, by
+// policies under several limits or over a V by building blocks, and improves the best
+// by moving passes. What it does depends on nothing but the problem, so that equal
+// input gives equal orders.
 func Find(ctx context.Context, in Problem) (Result, error) {
 	q, err := in.prepare()
 	if err != nil {
 		return Result{}, err
 	}
-	if in.Folded {
-		return q.findFolded(ctx)
-	}
 	s := &search{problem: q, evaluator: newEvaluator(q), builder: newBuilder(q), bound: q.lowerBound()}
 	s.offer(q.sequential())
-	for _, w := range q.published() {
-		if q.fit(w, q.limit) {
-			s.offer(w)
+	for _, seqs := range q.published() {
+		if q.fit(seqs, q.limit) {
+			s.offer(seqs)
 		}
 	}
-	tries, levels := effort(3 * q.p * q.m)
-	for _, limit := range q.ladder(levels) {
-		s.level(limit, policies()[:tries], moveTasks/levels, levels == 1)
-		if err := ctx.Err(); err != nil {
-			return Result{}, err
-		}
+	if in.Folded {
+		err = s.tryBlocks(ctx)
+	} else {
+		err = s.tryLimits(ctx)
+	}
+	if err != nil {
+		return Result{}, err
 	}
 	return s.result(), nil
-}
-
-// The work that Find does, in passes placed and passes run again: about a
-// hundredth of a second each. Of policies it tries the fewest at least.
-const (
-	buildTasks = 450_000
-	moveTasks  = 700_000
-	fewest     = 12
-)
-
-// effort says how many policies to try under how many limits.
-func effort(tasks int) (tries, levels int) {
-	const mostLevels = 16
-	builds := buildTasks / tasks
-	tries = max(fewest, min(builds, len(policies())))
-	return tries, max(1, min(builds/tries, mostLevels))
 }
 
 // search is the state of one Find.
@@ -77,14 +61,14 @@ type search struct {
 	evaluator *evaluator
 	builder   *builder
 	bound     int64
-	best      words
+	best      sequences
 	score     score
 }
 
 // offer keeps an order if it is the best so far.
-func (s *search) offer(w words) {
-	if got := s.evaluator.run(w); s.best == nil || got.better(s.score) {
-		s.best, s.score = w, got
+func (s *search) offer(seqs sequences) {
+	if got := s.evaluator.run(seqs); s.best == nil || got.better(s.score) {
+		s.best, s.score = seqs, got
 	}
 }
 
@@ -95,56 +79,38 @@ func (s *search) result() Result {
 	}
 }
 
-// level searches under one limit: it builds an order by every policy, and moves
-// passes of the best. A search that has only this level goes on from what it knows.
-func (s *search) level(limit []int64, policies []policy, work int, only bool) {
-	best, score := words(nil), impossible
-	if only {
-		best, score = s.best, s.score
-	}
-	for i, p := range policies {
-		if i >= fewest && s.score.span <= s.bound {
-			break // only the makespan could still get shorter
+// published lists the orders that are known: 1F1B with the backward in two halves,
+// ZB-H1 and ZB-H2 (Qi et al. 2023, section 2), or over a V V-Min, V-Half and ZBV (Qi et
+// al. 2024). To make the first two of a V takes time with the square of its passes, so
+// that there is a most.
+func (q *problem) published() []sequences {
+	names := []string{"1f1b", "zb-h1", "zb-h2"}
+	const most = 1 << 16
+	if q.lanes > 1 {
+		names = []string{"v-min", "v-half", "zbv"}
+		if 6*q.p*q.m > most {
+			names = names[2:]
 		}
-		w := s.builder.build(p, limit, score.span)
-		if w == nil {
+	}
+	var list []sequences
+	for _, name := range names {
+		row, err := schedules.Find(name)
+		if err != nil {
 			continue
 		}
-		if got := s.evaluator.runWithin(w, score.span); got.better(score) {
-			best, score = w.clone(), got
+		if o, err := row.Order(graph.Shape{Ranks: q.p, Microbatches: q.m}, nil); err == nil {
+			list = append(list, q.sequences(o))
 		}
 	}
-	if best == nil {
-		return
-	}
-	s.offer(best)
-	if score.span > s.bound {
-		s.offer(s.improve(best, limit, work))
-	}
+	return list
 }
 
-// ladder lists the limits to search under: the given one and lower ones, because
-// the construction does not always gain by more room. They are whole multiples
-// of what one microbatch needs, and with few microbatches all of them; more
-// memory then only adds to the list.
-func (q *problem) ladder(levels int) [][]int64 {
-	unit, most := make([]int64, q.p), int64(1)
-	for r := range q.p {
-		for m := range q.m {
-			unit[r] = max(unit[r], q.alone(r, m))
-		}
-		if unit[r] > 0 {
-			most = max(most, min(int64(q.m), (q.limit[r]+unit[r]-1)/unit[r]))
-		}
+// try builds an order under a limit and runs it; it returns nil where its span becomes
+// longer than most, or it does not fit.
+func (s *search) try(p policy, limit []int64, most int64) (sequences, score) {
+	seqs := s.builder.build(p, limit, most)
+	if seqs == nil || !s.fit(seqs, s.limit) {
+		return nil, impossible
 	}
-	step := int64((q.m + levels - 1) / levels)
-	var list [][]int64
-	for n := step; n < most; n += step {
-		limit := make([]int64, q.p)
-		for r := range limit {
-			limit[r] = min(q.limit[r], n*unit[r])
-		}
-		list = append(list, limit)
-	}
-	return append(list, q.limit)
+	return seqs, s.evaluator.runWithin(seqs, most)
 }

@@ -109,15 +109,15 @@ func TestFoundWords(t *testing.T) {
 	}
 }
 
-// spelled is the letters of all ranks.
+// spelled is the operations of all ranks.
 func spelled(o order.Order) string {
 	var ranks []string
 	for _, actions := range o {
-		word := ""
+		seq := ""
 		for _, a := range actions {
-			word += a.Kind.String()
+			seq += a.Kind.String()
 		}
-		ranks = append(ranks, word)
+		ranks = append(ranks, seq)
 	}
 	return strings.Join(ranks, " ")
 }

@@ -2,6 +2,7 @@ package wiring
 
 import (
 	"fmt"
+	"slices"
 
 	"psim/schedules/graph"
 )
@@ -10,22 +11,22 @@ import (
 // they grow with the square of the ranks.
 const maxBarriers = 1 << 28
 
-// clockCycles is what a synchronous graph needs to know while a replica is
-// wired. The zero value is a graph without barriers.
-type clockCycles struct {
+// cycles holds the clock cycles of a synchronous graph. The zero value is of a
+// graph without barriers.
+type cycles struct {
 	of    [][]int32 // by pipeline rank and action
 	tasks [][]int32 // by cycle: with which its actions end in the replica at hand
 }
 
-// addClocks finds the cycles of a synchronous graph, and refuses one whose
-// barriers are more than can be counted.
-func (w *wiring) addClocks() error {
-	if !w.Synchronous {
-		return nil
+// cycles finds the cycles of a synchronous graph, and refuses one whose barriers
+// are more than can be counted.
+func (p *Pipeline) cycles(t turns) (*cycles, error) {
+	if !p.Synchronous {
+		return &cycles{}, nil
 	}
-	of, err := w.Order.ClocksAfter(w.issuedAfter)
+	of, err := p.Order.ClocksAfter(t.of)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var actions []int64 // by cycle
 	for _, clocks := range of {
@@ -40,16 +41,15 @@ func (w *wiring) addClocks() error {
 	for k := 1; k < len(actions); k++ {
 		deps += actions[k-1] * actions[k]
 	}
-	if deps > maxBarriers/int64(w.Shape.Replicas) {
-		return fmt.Errorf("synchronous = true: the barriers between %d clock cycles would be %d dependencies in each of %d replicas; at most %d in all are supported: use fewer stages, microbatches or replicas",
-			len(actions), deps, w.Shape.Replicas, maxBarriers)
+	if deps > maxBarriers/int64(p.Shape.Replicas) {
+		return nil, fmt.Errorf("synchronous = true: the barriers between %d clock cycles would be %d dependencies in each of %d replicas; at most %d in all are supported: use fewer stages, microbatches or replicas",
+			len(actions), deps, p.Shape.Replicas, maxBarriers)
 	}
-	w.clocks = clockCycles{of: of, tasks: make([][]int32, len(actions))}
-	return nil
+	return &cycles{of: of, tasks: make([][]int32, len(actions))}, nil
 }
 
 // restart forgets the tasks of the replica before.
-func (c *clockCycles) restart() {
+func (c *cycles) restart() {
 	for k := range c.tasks {
 		c.tasks[k] = c.tasks[k][:0]
 	}
@@ -57,26 +57,25 @@ func (c *clockCycles) restart() {
 
 // ends notes the task with which an action, the i-th of its rank, ends: its
 // message, or without one its compute task.
-func (c *clockCycles) ends(rank, i int, task int32) {
+func (c *cycles) ends(rank, i int, task int32) {
 	if c.of != nil {
 		k := c.of[rank][i]
 		c.tasks[k] = append(c.tasks[k], task)
 	}
 }
 
-// barrier lists what a compute task, the i-th action of its rank, waits for:
-// deps, and the clock cycle before but for what its own stream says anyway.
-func (c *clockCycles) barrier(g *graph.Graph, t *graph.Task, i int, deps [5]int32) []int32 {
-	all := deps[:]
-	k := c.of[int(t.Rank)%g.Shape.Ranks][i]
+// barrier adds the clock cycle before to what a compute task, the i-th action of
+// its rank, waits for, but for what its own stream and the results that it needs
+// say anyway.
+func (c *connector) barrier(deps []int32, t *graph.Task, i int, results []int32) []int32 {
+	k := c.cycles.of[int(t.Rank)%c.Shape.Ranks][i]
 	if k == 0 {
-		return all
+		return deps
 	}
-	for _, before := range c.tasks[k-1] {
-		known := before == deps[0] || before == deps[1] // a result, not a sum or an all-gather
-		if g.Tasks[before].Stream != t.Stream && !known {
-			all = append(all, before)
+	for _, before := range c.cycles.tasks[k-1] {
+		if c.graph.Tasks[before].Stream != t.Stream && !slices.Contains(results, before) {
+			deps = append(deps, before)
 		}
 	}
-	return all
+	return deps
 }

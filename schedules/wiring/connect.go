@@ -5,39 +5,50 @@ import (
 	"psim/schedules/order"
 )
 
-// connect adds the dependencies of a replica's tasks, whose indices are now
-// all known. Messages and gradient sums follow the compute task before them on
-// their rank; the average, the optimizer and the gathering of parameters each
-// follow what ends the step before them.
-func (w *wiring) connect(first int) {
+// connector adds dependencies to tasks that are all there.
+type connector struct {
+	*Pipeline
+	graph  *graph.Graph
+	made   *results
+	whole  wholeStage
+	turns  turns
+	cycles *cycles
+	deps   []int32 // of the compute task at hand
+}
+
+// connect adds the dependencies of a replica's tasks, from the first on. Messages
+// and gradient sums follow the compute task before them on their rank; the
+// average, the optimizer and the gathering of parameters each follow what ends the
+// step before them.
+func (c *connector) connect(first int) {
 	at := started(graph.None)
-	for i := first; i < len(w.graph.Tasks); i++ {
-		t := &w.graph.Tasks[i]
+	for i := first; i < len(c.graph.Tasks); i++ {
+		t := &c.graph.Tasks[i]
 		if t.Rank != at.rank {
 			at = started(t.Rank)
 		}
 		switch {
 		case t.Kind.Compute():
-			w.connectCompute(t, &at)
+			c.compute(t, &at)
 			at.compute(int32(i))
-			if w.paired {
-				w.ends(t, int32(i), &at)
+			if c.Pairs != Serial {
+				c.ends(t, int32(i), &at)
 			}
 		case t.Kind.Message():
-			w.graph.Connect(w.released(t, &at)...)
+			c.graph.Connect(c.released(t, &at))
 		case t.Kind == graph.AllGather && t.Microbatch != graph.None:
-			w.graph.Connect(w.turn(&at)...)
+			c.graph.Connect(c.beforeGather(&at))
 			at.gathered = int32(i)
 		case t.Kind == graph.AllGather:
-			w.graph.Connect(at.closing)
+			c.graph.Connect(at.closing)
 		case t.Kind.Collective():
-			w.graph.Connect(at.computed)
+			c.graph.Connect(at.computed)
 			at.closing = int32(i)
 			at.sums = [2]int32{at.sums[1], int32(i)}
 		case t.Microbatch != graph.None: // an update after every backward
-			w.graph.Connect(at.computed)
+			c.graph.Connect(at.computed)
 		default: // Average, Optimizer
-			w.graph.Connect(at.closing)
+			c.graph.Connect(at.closing)
 			at.closing = int32(i)
 		}
 	}
@@ -71,70 +82,78 @@ func (p *progress) compute(i int32) {
 	}
 }
 
-// connectCompute adds the dependencies of a compute task: results of other
-// tasks, room for gradients, its parameters, and the clock cycle before.
-func (w *wiring) connectCompute(t *graph.Task, at *progress) {
-	room := w.room(t, at)
+// compute adds the dependencies of a compute task, kind by kind: the other half
+// of a pair, results, limits on what may be whole, its turn, the clock cycle
+// before.
+func (c *connector) compute(t *graph.Task, at *progress) {
+	sum := c.limit(t, at)
 	if t.Part > 0 {
-		w.graph.Connect(room, at.gathered)
+		c.graph.Connect(sum, at.gathered)
 		return
 	}
-	own, neighbour := w.needs(order.Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch})
-	deps := [5]int32{own, neighbour, room, at.gathered, w.turnAfter(t)}
-	switch {
-	case w.Synchronous:
-		w.graph.Connect(w.clocks.barrier(w.graph, t, at.actions, deps)...)
-	case w.paired:
-		w.graph.Connect(append(w.pairNeeds(t, at), deps[:]...)...)
-	default:
-		w.graph.Connect(deps[:]...)
+	a := order.Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch}
+	deps := c.deps[:0]
+	if c.Pairs != Serial {
+		deps = c.partnerNeeds(deps, t, at)
 	}
+	needs := len(deps)
+	deps = c.needs(deps, a)
+	results := deps[needs:]
+	deps = append(deps, sum, at.gathered)
+	if before := c.turns.of(a); before.Stage != graph.None {
+		deps = append(deps, c.result(before))
+	}
+	if c.Synchronous {
+		deps = c.barrier(deps, t, at.actions, results)
+	}
+	c.graph.Connect(deps...)
+	c.deps = deps
 	at.actions++
 }
 
-// turn names the tasks that a unit's all-gather waits for: with overlap the
-// use before the last, for only two units have room; otherwise all before it.
-func (w *wiring) turn(at *progress) []int32 {
-	if w.Sync.Overlap {
-		return at.uses[:1]
+// needs adds the tasks whose results an action uses.
+func (c *connector) needs(deps []int32, a order.Action) []int32 {
+	own, neighbour := a.Needs(c.Placement.Stages())
+	if own.Stage != graph.None {
+		deps = append(deps, *c.made.of(own))
 	}
-	return []int32{at.computed, at.closing}
-}
-
-// room is the gradient sum that a compute task waits for under ZeRO 2 and 3,
-// where whole gradients have room but for one microbatch, or two units. Without
-// overlap any task waits for the sums of those before; with it the next one
-// that makes gradients does, or under ZeRO 3 the next but one.
-func (w *wiring) room(t *graph.Task, at *progress) int32 {
-	makes := (t.Kind == graph.Backward || t.Kind == graph.WeightGradient) && w.Sync.active(w.Shape) && len(w.Sync.Buckets[t.Stage]) > 0
-	switch {
-	case !w.Sync.EveryMicrobatch || t.Part > 0 || w.Sync.Overlap && !makes:
-		return graph.None
-	case w.Sync.Overlap && w.Sync.Units != nil:
-		return at.sums[0]
+	if neighbour.Stage != graph.None {
+		deps = append(deps, c.result(c.whole.last(neighbour)))
 	}
-	return at.closing
-}
-
-// needs names the tasks whose results an action uses, None where there are fewer.
-func (w *wiring) needs(a order.Action) (own, neighbour int32) {
-	here, there := a.Needs(w.Placement.Stages())
-	own, neighbour = graph.None, graph.None
-	if here.Stage != graph.None {
-		own = w.made(here)
-	}
-	if there.Stage != graph.None {
-		neighbour = w.result(w.wholeNeed(there))
-	}
-	return own, neighbour
+	return deps
 }
 
 // result is the task after which the result of an action is at hand on the
 // rank of the stage that needs it: the message, if there is one.
-func (w *wiring) result(a order.Action) int32 {
-	id := w.made(a)
-	if _, sent := a.Send(w.Placement); sent {
+func (c *connector) result(a order.Action) int32 {
+	id := *c.made.of(a)
+	if c.made.to(a) != graph.None {
 		id++
 	}
 	return id
+}
+
+// beforeGather names the tasks that a unit's all-gather waits for: with overlap
+// the use before the last, for only two units are whole at a time; otherwise all
+// before it.
+func (c *connector) beforeGather(at *progress) (computed, summed int32) {
+	if c.Sync.Overlap {
+		return at.uses[0], graph.None
+	}
+	return at.computed, at.closing
+}
+
+// limit is the gradient sum that a compute task waits for under ZeRO 2 and 3,
+// where the whole gradients of one microbatch, or two units, may be live. Without
+// overlap any task waits for the sums of those before; with it the next one
+// that makes gradients does, or under ZeRO 3 the next but one.
+func (c *connector) limit(t *graph.Task, at *progress) int32 {
+	makes := (t.Kind == graph.Backward || t.Kind == graph.WeightGradient) && c.Sync.active(c.Shape) && len(c.Sync.Buckets[t.Stage]) > 0
+	switch {
+	case !c.Sync.EveryMicrobatch || t.Part > 0 || c.Sync.Overlap && !makes:
+		return graph.None
+	case c.Sync.Overlap && c.Sync.Units != nil:
+		return at.sums[0]
+	}
+	return at.closing
 }

@@ -1,10 +1,5 @@
 package wiring
 
-import (
-	"psim/schedules/graph"
-	"psim/schedules/order"
-)
-
 // A Unit is a stage whose parameters are sharded over the replicas: ZeRO stage
 // 3, PyTorch's fully sharded data parallelism (Rajbhandari et al. 2020,
 // section 5.3; Zhao et al. 2023, "PyTorch FSDP").
@@ -44,30 +39,4 @@ func (s Sync) withUnits() Sync {
 		}
 	}
 	return s
-}
-
-// gathers reports whether an action needs parameters that have to be gathered.
-// A weight gradient needs none.
-func (w *rankWiring) gathers(a order.Action) bool {
-	return w.Sync.Units != nil && w.Sync.active(w.Shape) && a.Kind != graph.WeightGradient && w.Sync.Units[a.Stage].Gather > 0
-}
-
-// gather adds the all-gather before an action.
-func (w *rankWiring) gather(a order.Action) {
-	if w.parameters == graph.None {
-		w.parameters = w.graph.AddStream(w.rank, "parameters")
-	}
-	w.add(graph.Task{
-		Kind: graph.AllGather, Rank: w.rank, Stream: w.parameters, Stage: a.Stage, Microbatch: a.Microbatch,
-		Peer: w.groups.gather[w.pipelineRank], Bytes: w.Sync.Units[a.Stage].Gather,
-	})
-}
-
-// shares is the size of the gradients that a rank keeps for some stages.
-func (w *wiring) shares(stages []int32) int64 {
-	var bytes int64
-	for _, s := range stages {
-		bytes += w.Sync.Units[s].Share
-	}
-	return bytes
 }

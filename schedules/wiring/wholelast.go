@@ -1,7 +1,6 @@
 package wiring
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 
@@ -9,71 +8,70 @@ import (
 	"psim/schedules/order"
 )
 
-// addWholeLast puts the actions of the last stage between the forwards and the
-// backwards of the others, if it takes all microbatches at once, and notes what
-// both sides of it wait for. Messages between two stages arrive in order, so that
-// the last one stands for all.
-func (w *wiring) addWholeLast() error {
-	if !w.WholeLast {
-		return nil
+// wholeStage is a last stage that takes all microbatches at once. Messages between
+// two stages arrive in order, so that the last one stands for all.
+type wholeStage struct {
+	stage int32 // None where microbatches pass one by one
+	// in is the last microbatch to come to the stage, out the last whose gradient
+	// leaves it.
+	in, out int32
+}
+
+// arrange puts the actions of a whole last stage between the forwards and the
+// backwards of the others, if there is to be one.
+func (p *Pipeline) arrange() (wholeStage, error) {
+	w := wholeStage{stage: graph.None}
+	if !p.WholeLast {
+		return w, nil
 	}
-	if w.Synchronous {
-		return errors.New("whole_last = true: has no clock cycles; set synchronous = false")
+	if p.Synchronous {
+		return w, errors.New("whole_last = true: has no clock cycles; set synchronous = false")
 	}
-	last := int32(len(w.Placement.First) - 1)
-	arranged := make(order.Order, len(w.Order))
-	for r, actions := range w.Order {
+	w.stage = int32(p.Placement.Stages() - 1)
+	arranged := make(order.Order, len(p.Order))
+	for r, actions := range p.Order {
 		back := slices.IndexFunc(actions, func(a order.Action) bool { return a.Kind != graph.Forward })
 		if back >= 0 && slices.ContainsFunc(actions[back:], func(a order.Action) bool { return a.Kind == graph.Forward }) {
-			return errors.New("whole_last = true: the last stage needs all forwards before its backwards, but this schedule has backwards between them; use gpipe, torchgpipe, hw4 or looped-bfs")
+			return w, errors.New("whole_last = true: the last stage needs all forwards before its backwards, but this schedule has backwards between them; use gpipe, torchgpipe, hw4 or looped-bfs")
 		}
 		arranged[r] = slices.Clone(actions)
-		slices.SortStableFunc(arranged[r], w.comparePhase)
+		slices.SortStableFunc(arranged[r], func(a, b order.Action) int { return w.phase(a) - w.phase(b) })
 		for _, a := range arranged[r] {
 			switch {
-			case a.Kind == graph.Forward && a.Stage == last-1:
-				w.whole[0] = a.Microbatch
-			case (a.Kind == graph.Backward || a.Kind == graph.InputGradient) && a.Stage == last:
-				w.whole[1] = a.Microbatch
+			case a.Kind == graph.Forward && a.Stage == w.stage-1:
+				w.in = a.Microbatch
+			case (a.Kind == graph.Backward || a.Kind == graph.InputGradient) && a.Stage == w.stage:
+				w.out = a.Microbatch
 			}
 		}
 	}
-	w.Order = arranged
-	w.last = w.completions()
-	return nil
+	p.Order = arranged
+	return w, nil
 }
 
-// comparePhase orders actions by what comes first where the last stage takes all
-// microbatches at once: forwards, those of the last stage, its backwards, the rest.
-func (w *wiring) comparePhase(a, b order.Action) int {
-	if !w.WholeLast {
-		return 0
-	}
-	phase := func(a order.Action) int {
-		last := int(a.Stage) == len(w.Placement.First)-1
-		switch {
-		case a.Kind == graph.Forward && !last:
-			return 0
-		case a.Kind == graph.Forward:
-			return 1
-		case last:
-			return 2
-		}
-		return 3
-	}
-	return cmp.Compare(phase(a), phase(b))
-}
-
-// wholeNeed is what has to be there where an action's result is needed: of what
-// enters and leaves a last stage that takes all microbatches at once, the last one.
-func (w *wiring) wholeNeed(a order.Action) order.Action {
-	last := int32(len(w.Placement.First) - 1)
+// phase orders actions by what comes first around a whole last stage: forwards,
+// those of the stage, its backwards, the rest.
+func (w wholeStage) phase(a order.Action) int {
 	switch {
-	case !w.WholeLast:
-	case a.Kind == graph.Forward && a.Stage == last-1:
-		a.Microbatch = w.whole[0]
-	case a.Kind == graph.Backward && a.Stage == last:
-		a.Microbatch = w.whole[1]
+	case w.stage == graph.None || a.Kind == graph.Forward && a.Stage != w.stage:
+		return 0
+	case a.Kind == graph.Forward:
+		return 1
+	case a.Stage == w.stage:
+		return 2
+	}
+	return 3
+}
+
+// last is what has to be there where a result is needed: of what enters and
+// leaves a whole stage, the last.
+func (w wholeStage) last(a order.Action) order.Action {
+	switch {
+	case w.stage == graph.None:
+	case a.Kind == graph.Forward && a.Stage == w.stage-1:
+		a.Microbatch = w.in
+	case a.Kind == graph.Backward && a.Stage == w.stage:
+		a.Microbatch = w.out
 	}
 	return a
 }

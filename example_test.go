@@ -1,0 +1,161 @@
+package psim_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"psim"
+	"psim/reports"
+	"psim/schedules"
+	"psim/schedules/graph"
+)
+
+// A configuration in, a summary out.
+func ExamplePredict() {
+	c, err := psim.Load("course-timeline")
+	if err != nil {
+		log.Fatal(err)
+	}
+	p, err := psim.Predict(context.Background(), c)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("step %.0f ms, bubble %.1f %%\n", 1e3*p.Result.StepTime, 100*p.Result.Bubble.Makespan)
+	if err := reports.Gantt(os.Stdout, p.Trace, reports.GanttOptions{}); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// step 43710 ms, bubble 58.7 %
+	// rank 0 |F0-F1.................................B0-------............B1----------|
+	// rank 1 |...F0---F1--.....B0-------------------B1-------------------............|
+	// rank 2 |........F...FB0--B1---.................................................|
+	//        0                                                                  43.7 s
+	//        F forward   B backward   . idle
+}
+
+// What keeps a network out of a small device's memory, and what would help.
+func ExamplePrediction_Advise() {
+	ctx := context.Background()
+	c, err := psim.Load("gpipe", "machine.compute.memory=8GB")
+	if err != nil {
+		log.Fatal(err)
+	}
+	p, err := psim.Predict(ctx, c)
+	if err != nil {
+		log.Fatal(err)
+	}
+	p.Advise(ctx)
+	fmt.Println("fits:", p.Result.FitsMemory)
+	for _, remedy := range p.Result.WouldFit {
+		fmt.Printf("with %s: %.1f GB\n", strings.Join(remedy.Set, " "), float64(remedy.PeakMemory)/1e9)
+	}
+	// Output:
+	// fits: false
+	// with schedule.name=1f1b: 3.4 GB
+	// with train.recompute=full: 7.6 GB
+	// with schedule.stages=8: 7.3 GB
+}
+
+// The best plan for a network on four devices, and the picture of all.
+func ExampleSearch() {
+	ctx := context.Background()
+	c, err := psim.Load("gpipe", "batch.global=8")
+	if err != nil {
+		log.Fatal(err)
+	}
+	found, err := psim.Search(ctx, c, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	best := found.Plans.Plans[0]
+	fmt.Printf("%d plans; the best takes %.0f ms: %s\n", found.Evaluated, 1e3*best.StepTime, strings.Join(best.Settings, " "))
+	folder, err := os.MkdirTemp("", "psim")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	names, err := found.Save(ctx, folder, "gpipe")
+	fmt.Println(strings.Join(names, ", "), err)
+	// Output:
+	// 81 plans; the best takes 27 ms: schedule.name=auto-v schedule.microbatches=4
+	// pareto.png, plans.json <nil>
+}
+
+// Two schedules of the same network.
+func ExampleCompare() {
+	var runs []reports.Run
+	for _, schedule := range []string{"gpipe", "1f1b"} {
+		c, err := psim.Load("gpipe", "schedule.name="+schedule)
+		if err != nil {
+			log.Fatal(err)
+		}
+		p, err := psim.Predict(context.Background(), c)
+		if err != nil {
+			log.Fatal(err)
+		}
+		runs = append(runs, p.Run())
+	}
+	c := psim.Compare(runs[0], runs[1])
+	fmt.Printf("step %+.1f %%, peak memory %+.1f %%\n", 100*c.StepTimeError, 100*c.PeakMemoryError)
+	// Output:
+	// step -1.4 %, peak memory -62.4 %
+}
+
+// A link from the output of nccl-tests, as a machine file.
+func ExampleFitLink() {
+	fit, err := psim.FitLink(filepath.Join("testdata", "all_reduce.txt"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := fit.WriteTable(os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+	if err := fit.WriteMachine(os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// all-reduces: 10 times, of 1KiB to 256MiB, from testdata/all_reduce.txt
+	//
+	//   ranks  from     call  bus bandwidth
+	//       8    0B  24.0 µs      80.0 GB/s
+	//
+	// error  mean 0.0 %, worst 0.0 %; fitted to every second size, 0.0 % on the others
+	//
+	// other numbers of ranks  80.0 GB/s, 24.0 µs for a call and 0 s for a step
+	// # A machine file, written by psim calibrate --nccl.
+	// # A link, fitted to 10 times of nccl-tests
+	// # all_reduce is from 10 times of 1KiB to 256MiB in testdata/all_reduce.txt: off by 0.0 % on average, 0.0 % at worst.
+	// # The rest, for other numbers of ranks, is from all_reduce. Name the device beside this file.
+	//
+	// [machine.link]
+	// bandwidth = "80GB/s"
+	// latency = "0s"
+	// collective_bandwidth = "80GB/s"
+	// collective_call = "24us"
+	// algorithm = "auto"
+	//
+	// [[machine.link.all_reduce]]
+	// ranks = 8
+	// from = "0B"
+	// call = "24us"
+	// bandwidth = "80GB/s"
+}
+
+// The order of a schedule without any times, drawn in units.
+func ExampleUnitTrace() {
+	s, err := schedules.Find("1f1b")
+	if err != nil {
+		log.Fatal(err)
+	}
+	trace, err := psim.UnitTrace(s, graph.Shape{Ranks: 2, Microbatches: 4})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(reports.UnitTitle(trace, psim.Unit))
+	// Output:
+	// 1f1b  ·  P = 2, M = 4  ·  15 units  ·  bubble 20.0 %
+}

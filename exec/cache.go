@@ -1,0 +1,89 @@
+package exec
+
+import (
+	"fmt"
+
+	"psim/costmodel/arch"
+	"psim/exec/programs"
+
+	"github.com/gomlx/compute"
+)
+
+// A programCache compiles programs, and each only once for a backend, whose
+// devices then share it. It owns them all.
+type programCache struct {
+	job         Job
+	segments    map[segmentKey]*programs.Stage
+	arithmetics map[compute.Backend]*programs.Arithmetic
+	optimizers  map[optimizerKey]*programs.Updates
+}
+
+type segmentKey struct {
+	backend compute.Backend
+	first   string // layer
+	layers  int
+	samples int
+}
+
+type optimizerKey struct {
+	backend compute.Backend
+	tensors string
+}
+
+func newProgramCache(job Job) *programCache {
+	return &programCache{
+		job: job, segments: map[segmentKey]*programs.Stage{},
+		arithmetics: map[compute.Backend]*programs.Arithmetic{}, optimizers: map[optimizerKey]*programs.Updates{},
+	}
+}
+
+// segment compiles layers for every size of microbatch.
+func (c *programCache) segment(b compute.Backend, layers []arch.Layer, part uint16) (*segment, error) {
+	g := &segment{bySize: map[int]*programs.Stage{}, part: part}
+	for _, n := range c.job.Samples {
+		key := segmentKey{b, layers[0].Name, len(layers), n}
+		if c.segments[key] == nil {
+			made, err := programs.Compile(b, layers, programs.Options{Samples: n, Recompute: c.job.Recompute})
+			if err != nil {
+				return nil, err
+			}
+			c.segments[key] = made
+		}
+		g.bySize[n] = c.segments[key]
+	}
+	return g, nil
+}
+
+// arithmetic returns that of a backend.
+func (c *programCache) arithmetic(b compute.Backend) *programs.Arithmetic {
+	if c.arithmetics[b] == nil {
+		c.arithmetics[b] = programs.NewArithmetic(b)
+	}
+	return c.arithmetics[b]
+}
+
+// updates compiles the optimizer's steps of tensors.
+func (c *programCache) updates(b compute.Backend, tensors []arch.Tensor) (*programs.Updates, error) {
+	key := optimizerKey{b, fmt.Sprint(tensors)}
+	if c.optimizers[key] == nil {
+		made, err := programs.NewUpdates(b, tensors, c.job.Optimizer, false)
+		if err != nil {
+			return nil, err
+		}
+		c.optimizers[key] = made
+	}
+	return c.optimizers[key], nil
+}
+
+// close frees all programs.
+func (c *programCache) close() {
+	for _, p := range c.segments {
+		p.Close()
+	}
+	for _, p := range c.arithmetics {
+		p.Close()
+	}
+	for _, p := range c.optimizers {
+		p.Close()
+	}
+}

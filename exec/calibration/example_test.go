@@ -1,0 +1,34 @@
+package calibration_test
+
+import (
+	"context"
+	"fmt"
+
+	"psim/costmodel/arch"
+	"psim/exec"
+	"psim/exec/calibration"
+)
+
+// Every distinct layer of a small network is measured for two sizes of microbatch.
+func Example() {
+	n, _ := arch.Model{Family: "mlp", Layers: 3, Hidden: 16}.Network()
+	c, err := calibration.Measure(context.Background(), n, arch.Training{Optimizer: "sgd"}, exec.LayerOptions{
+		Samples: calibration.Sizes(1), Repeats: 1,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, l := range c.Layers {
+		fmt.Println(l.Layer, l.Count, l.Samples, l.Forward > 0)
+	}
+	fmt.Println("of a machine:", len(c.Machine.Device.Measured), "times,", c.Machine.Link.Bandwidth > 0)
+	// Output:
+	// fc0 1 1 true
+	// fc0 1 2 true
+	// fc1 1 1 true
+	// fc1 1 2 true
+	// fc2 1 1 true
+	// fc2 1 2 true
+	// of a machine: 6 times, true
+}

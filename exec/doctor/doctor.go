@@ -1,0 +1,168 @@
+// Package doctor tries the backends that execute a graph, and says what works on
+// this machine and what to do about what does not.
+package doctor
+
+import (
+	"fmt"
+	"io"
+	"os"
+	execute "os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"psim/exec"
+	"psim/exec/programs"
+)
+
+// A Diagnosis is what was found.
+type Diagnosis struct {
+	Psim   string    `json:"psim"` // its version
+	Go     string    `json:"go"`
+	System string    `json:"system"`
+	GoBack GoBackend `json:"go_backend"`
+	XLA    XLA       `json:"xla"`
+	Advice []string  `json:"advice"`
+}
+
+// GoBackend is about the backend that is always there.
+type GoBackend struct {
+	Works        bool    `json:"works"`
+	Error        string  `json:"error,omitempty"`
+	Devices      int     `json:"devices"` // one per core
+	SIMDCompiled bool    `json:"simd_compiled"`
+	SIMD         string  `json:"simd"`        // the instructions used
+	MatrixSpeed  float64 `json:"flops_per_s"` // of one device
+}
+
+// XLA is about the backend for GPUs.
+type XLA struct {
+	Compiled  bool           `json:"compiled"`
+	CCompiler string         `json:"c_compiler"`
+	GPUs      []programs.GPU `json:"gpus"`
+	Plugins   []Plugin       `json:"plugins"`
+	Looked    []string       `json:"looked_in"`
+	Works     bool           `json:"works"`
+	Error     string         `json:"error,omitempty"`
+	Devices   []string       `json:"devices"`
+	Speed     float64        `json:"flops_per_s"` // of the first device
+}
+
+// Plugin is about one plugin that was found.
+type Plugin struct {
+	File      string   `json:"file"`
+	Version   string   `json:"version,omitempty"` // of PJRT; where XLA is compiled in
+	Libraries []string `json:"libraries"`
+	Export    string   `json:"export,omitempty"`
+	Error     string   `json:"error,omitempty"`
+}
+
+// Examine tries the backends for a psim of a version. It writes what it finds as it
+// goes, because a plugin is C++ and may end the process.
+func Examine(version string, w io.Writer) Diagnosis {
+	d := Diagnosis{Psim: version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Advice: []string{}}
+	fmt.Fprintf(w, "psim %s, %s, %s\n\n", d.Psim, d.Go, d.System)
+	d.GoBack.examine()
+	d.GoBack.write(w)
+	search := programs.Search{Getenv: os.Getenv}
+	d.XLA.examine(search)
+	d.XLA.write(w)
+	d.advise(search)
+	d.writeAdvice(w)
+	return d
+}
+
+// Err is an error if nothing can be executed here.
+func (d Diagnosis) Err() error {
+	if d.GoBack.Works {
+		return nil
+	}
+	return fmt.Errorf("the backend go does not work: %s", d.GoBack.Error)
+}
+
+// The sizes of the matrices whose product is timed: on a core, large enough for the
+// kernels to reach their speed and small enough for a second without them; on a
+// GPU, what takes it about as long.
+const (
+	matrixSize    = 512
+	gpuMatrixSize = 4096
+	matrixTime    = 300 * time.Millisecond
+)
+
+// examine opens as many devices as there are cores, which copies numbers between
+// all of them.
+func (b *GoBackend) examine() {
+	*b = GoBackend{Devices: runtime.GOMAXPROCS(0), SIMDCompiled: programs.SIMDCompiled, SIMD: programs.SIMD()}
+	devices, err := exec.OpenDevices(b.Devices, exec.DeviceOptions{Backend: "go"})
+	if err == nil {
+		defer exec.CloseDevices(devices)
+		if err = devices[0].Try(); err == nil {
+			b.MatrixSpeed, err = devices[0].MatrixSpeed(matrixSize, matrixTime)
+		}
+	}
+	b.Works, b.Error = err == nil, message(err)
+}
+
+// examine looks for everything that XLA needs and, where it is compiled in, tries
+// the plugin that would be used.
+func (x *XLA) examine(search programs.Search) {
+	found, looked := search.Plugins()
+	*x = XLA{
+		Compiled: programs.XLACompiled, CCompiler: cCompiler(), Looked: looked,
+		GPUs: append([]programs.GPU{}, search.GPUs()...), Plugins: []Plugin{}, Devices: []string{},
+	}
+	for _, p := range found {
+		plugin := Plugin{File: p.File, Libraries: append([]string{}, p.Libraries...), Export: p.Export()}
+		if x.Compiled {
+			var err error
+			plugin.Version, err = programs.PluginVersion(p)
+			plugin.Error = message(err)
+		}
+		x.Plugins = append(x.Plugins, plugin)
+	}
+	if x.Compiled && len(found) > 0 {
+		err := x.try(found[0])
+		x.Works, x.Error = err == nil, message(err)
+	}
+}
+
+// try opens all devices of a plugin and copies numbers between them.
+func (x *XLA) try(plugin programs.Plugin) error {
+	devices, err := programs.OpenXLA(plugin, programs.ClientOptions{})
+	if err != nil {
+		return err
+	}
+	defer exec.CloseDevices(devices)
+	for _, device := range devices {
+		x.Devices = append(x.Devices, device.Description())
+	}
+	if err := exec.SelfTest(devices); err != nil {
+		return err
+	}
+	if x.Speed, err = devices[0].MatrixSpeed(gpuMatrixSize, matrixTime); err != nil {
+		return fmt.Errorf("measuring a matrix product: %w", err)
+	}
+	return nil
+}
+
+// cCompiler finds the C compiler that go build would use; "" if there is none.
+func cCompiler() string {
+	names := []string{"gcc", "clang", "cc"}
+	if set := strings.Fields(os.Getenv("CC")); len(set) > 0 {
+		names = set[:1]
+	}
+	for _, name := range names {
+		if path, err := execute.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// message returns an error's text; "" for none.
+func message(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

@@ -1,0 +1,46 @@
+//go:build xla && cgo && linux
+
+package doctor
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/exec/programs"
+)
+
+// TestDoctorXLA examines the plugin without an accelerator that package exec's
+// tests use.
+func TestDoctorXLA(t *testing.T) {
+	if _, err := exec.LookPath("cc"); err != nil {
+		t.Skip("this test makes a plugin of C code, and there is no C compiler (cc)")
+	}
+	headers, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/gomlx/go-xla").Output()
+	require.NoError(t, err)
+	folder := t.TempDir()
+	t.Setenv(programs.PluginVariable, folder)
+	file := filepath.Join(folder, "pjrt_c_api_stub_plugin.so")
+	out, err := exec.Command("cc", "-shared", "-fPIC", "-o", file, "-I"+filepath.Join(strings.TrimSpace(string(headers)), "pjrt"),
+		"../programs/testdata/stub/stub.c").CombinedOutput()
+	require.NoError(t, err, string(out))
+
+	var text strings.Builder
+	require.NoError(t, Examine("test", &text).Err())
+	require.Regexp(t, `(?s)backend xla +works
+.*
+  plugins +`+file+`: PJRT 0\.104
+  devices +xla, StubDevice.*
+ +xla, StubDevice.*
+  matrix product +.* \(float32, 4096×4096, one device\)
+  copies +numbers survive between every two devices
+`, text.String())
+
+	t.Setenv("STUB_CHANGE", "1")
+	text.Reset()
+	require.NoError(t, Examine("test", &text).Err(), "XLA is not all there is")
+	require.Contains(t, text.String(), "copying from device 0 to device 1 and back: 1009 numbers came back changed")
+}

@@ -1,0 +1,149 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+
+	"psim/exec/programs"
+	"psim/internal/units"
+)
+
+// row prints a line of a diagnosis. Further lines of a text stand below it.
+func row(w io.Writer, name, format string, values ...any) {
+	text := fmt.Sprintf(format, values...)
+	for line := range strings.Lines(text) {
+		fmt.Fprintf(w, "  %s\t%s\n", name, strings.TrimRight(line, "\n"))
+		name = ""
+	}
+}
+
+func (h GoBackend) write(out io.Writer) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	defer w.Flush()
+	fmt.Fprintf(w, "backend go\t%s\n", works(h.Works))
+	if h.Error != "" {
+		row(w, "error", "%s", h.Error)
+	}
+	row(w, "virtual devices", "%d, one per core", h.Devices)
+	switch {
+	case h.SIMD != "":
+		row(w, "vector kernels", "compiled in; they use %s", h.SIMD)
+	case h.SIMDCompiled:
+		row(w, "vector kernels", "compiled in, but this processor has no AVX2")
+	case runtime.GOARCH == "amd64":
+		row(w, "vector kernels", "not compiled in: built without GOEXPERIMENT=simd")
+	default:
+		row(w, "vector kernels", "there are none for %s", runtime.GOARCH)
+	}
+	writeTrials(w, h.MatrixSpeed, matrixSize, h.Works && h.Devices > 1)
+}
+
+// writeTrials prints the speed of a matrix product, if it was measured, and whether
+// devices have copied to each other.
+func writeTrials(w io.Writer, speed float64, size int, copied bool) {
+	if speed > 0 {
+		row(w, "matrix product", "%s (float32, %d×%d, one device)", units.FormatFLOPS(speed), size, size)
+	}
+	if copied {
+		row(w, "copies", "numbers survive between every two devices")
+	}
+	fmt.Fprintln(w)
+}
+
+// works judges a backend in a word or two.
+func works(yes bool) string {
+	if yes {
+		return "works"
+	}
+	return "does not work"
+}
+
+func (x XLA) write(out io.Writer) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	defer w.Flush()
+	if x.Compiled {
+		fmt.Fprintf(w, "backend xla\t%s\n", works(x.Works))
+	} else {
+		fmt.Fprintf(w, "backend xla\tnot compiled in\n")
+	}
+	if x.Error != "" {
+		row(w, "error", "%s", x.Error)
+	}
+	row(w, "C compiler", "%s", cmp.Or(x.CCompiler, "none"))
+	var gpus []string
+	for _, g := range x.GPUs {
+		gpus = append(gpus, strings.TrimSpace(g.Device+" "+g.Model))
+	}
+	row(w, "GPUs", "%s", cmp.Or(strings.Join(gpus, "\n"), "none"))
+	x.writePlugins(w)
+	if len(x.Devices) > 0 {
+		row(w, "devices", "%s", strings.Join(x.Devices, "\n"))
+	}
+	writeTrials(w, x.Speed, gpuMatrixSize, x.Works && len(x.Devices) > 1)
+}
+
+func (x XLA) writePlugins(w io.Writer) {
+	if len(x.Plugins) == 0 {
+		row(w, "plugins", "none")
+	}
+	name := "plugins"
+	for i, p := range x.Plugins {
+		remarks := []string{}
+		if p.Version != "" {
+			remarks = append(remarks, "PJRT "+p.Version)
+		}
+		if len(p.Libraries) > 0 {
+			remarks = append(remarks, fmt.Sprintf("%d folders of libraries beside it", len(p.Libraries)))
+		}
+		if p.Error != "" && (i > 0 || x.Error == "") {
+			remarks = append(remarks, p.Error)
+		}
+		text := p.File
+		if len(remarks) > 0 {
+			text += ": " + strings.Join(remarks, ", ")
+		}
+		row(w, name, "%s", text)
+		name = ""
+	}
+}
+
+// advise says what to do about what does not work, as far as it could work on
+// this machine.
+func (d *Diagnosis) advise(search programs.Search) {
+	add := func(format string, values ...any) { d.Advice = append(d.Advice, fmt.Sprintf(format, values...)) }
+	if !d.GoBack.SIMDCompiled && runtime.GOARCH == "amd64" {
+		add("to train about ten times as fast, build with GOEXPERIMENT=simd go build ./cmd/psim")
+	}
+	x := &d.XLA
+	if !x.Compiled && (len(x.GPUs) > 0 || len(x.Plugins) > 0) {
+		if x.CCompiler == "" {
+			add("to use GPUs, install a C compiler (such as gcc)")
+		}
+		add("to use GPUs, build with GOEXPERIMENT=simd CGO_ENABLED=1 go build -tags xla ./cmd/psim")
+	}
+	if len(x.Plugins) == 0 && len(x.GPUs) > 0 {
+		_, err := search.Find("")
+		add("to use GPUs: %s", message(err))
+	}
+	if x.Compiled && !x.Works && len(x.GPUs) == 0 {
+		add("there is no NVIDIA GPU here (no /dev/nvidia0), so --backend go is what there is; if there should be one, install its driver, or give the container access to it")
+	}
+	if x.Compiled && x.Error != "" && x.Plugins[0].Export != "" && !strings.Contains(x.Error, x.Plugins[0].Export) {
+		add("if the plugin misses a library, start psim after %s", x.Plugins[0].Export)
+	}
+}
+
+func (d *Diagnosis) writeAdvice(w io.Writer) {
+	if len(d.Advice) == 0 {
+		fmt.Fprintln(w, "nothing to do")
+		return
+	}
+	fmt.Fprintln(w, "to do")
+	for _, advice := range d.Advice {
+		fmt.Fprintf(w, "  - %s\n", strings.ReplaceAll(advice, "\n", "\n    "))
+	}
+}

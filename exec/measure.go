@@ -1,0 +1,155 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"psim/exec/programs"
+	"psim/internal/units"
+	"psim/schedules/graph"
+)
+
+// MeasureOptions say on what to run a job, with which data, and what to measure.
+type MeasureOptions struct {
+	Devices DeviceOptions
+	Data    DataOptions
+	TrainOptions
+	// Repeats is how often every task is measured alone, before the run; 0
+	// leaves that out. Profiled is then called with these traces, if it is set:
+	// an error of it ends the measurement before the run.
+	Repeats  int
+	Profiled func([]*graph.Trace) error
+	// Checks names what to compare with the unsplit run: CheckNames lists what
+	// there is. References keeps those runs for further jobs; nil keeps none.
+	Checks     []string
+	References References
+	// Stage is called when another part of the work begins, if it is set.
+	Stage func(what string)
+}
+
+// A Measurement is what running a job has shown.
+type Measurement struct {
+	// Training has the traces of the measured steps, with the memory that the
+	// devices' ledgers have counted, and the losses of all steps.
+	Training
+	// Profile has the traces in which every task was measured alone.
+	Profile []*graph.Trace
+	// HeapGrowth is by how much the process's own heap grew.
+	HeapGrowth int64
+	// Verdict compares with the unsplit run; nil if that was not asked for.
+	Verdict *Verdict
+}
+
+// A RunError is what ended a run that had begun: the job and the options are
+// not at fault.
+type RunError struct{ Err error }
+
+// Error is the message of what ended the run.
+func (e *RunError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what ended the run.
+func (e *RunError) Unwrap() error { return e.Err }
+
+// duringRun marks an error of a run, unless somebody has ended it.
+func duringRun(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &RunError{err}
+}
+
+// Measure runs a job on devices that it opens and closes: it measures every task
+// alone, trains some steps by running the graph, and checks what was trained. When
+// ctx ends, or a run fails, it returns what was measured until then with the
+// error; it returns nil where nothing was.
+func Measure(ctx context.Context, job Job, o MeasureOptions) (*Measurement, error) {
+	if o.Steps < 1 {
+		return nil, fmt.Errorf("%d steps: at least 1 has to be measured", o.Steps)
+	}
+	o.Record = len(o.Checks) > 0
+	m := &Measurement{HeapGrowth: -Heap()}
+	o.say("opening %s", units.Plural(job.Graph.Ranks(), "device"))
+	devices, err := OpenDevices(job.Graph.Ranks(), o.Devices)
+	if err != nil {
+		return nil, err
+	}
+	defer CloseDevices(devices)
+	source, err := NewSource(o.Data, job.Network, job.samples(), job.Graph.Shape.Replicas, o.Total())
+	if err != nil {
+		return nil, fmt.Errorf("--data %s: %w", o.Data.Source, err)
+	}
+	if err := m.run(ctx, job, devices, source, o); err != nil || !o.Record {
+		return m.orNil(), err
+	}
+	m.Verdict, err = o.check(ctx, job, devices[0], source, m.Record)
+	return m, err
+}
+
+// orNil returns the measurement if it has a step.
+func (m *Measurement) orNil() *Measurement {
+	if len(m.Traces) == 0 {
+		return nil
+	}
+	return m
+}
+
+// run profiles the tasks and trains.
+func (m *Measurement) run(ctx context.Context, job Job, devices []*programs.Device, source *Source, o MeasureOptions) error {
+	o.say("compiling")
+	trainer, err := NewTrainer(job, devices)
+	if err != nil {
+		return fmt.Errorf("%s: %w", job.Network.Name, err)
+	}
+	defer trainer.Close()
+	if o.Repeats > 0 {
+		o.say("profiling every task alone")
+		if m.Profile, err = trainer.Profile(ctx, source.Batch(0), o.Repeats); err != nil {
+			return duringRun(err)
+		}
+		if o.Profiled != nil {
+			if err := o.Profiled(m.Profile); err != nil {
+				return err
+			}
+		}
+	}
+	o.Progress = o.steps("")
+	training, err := trainer.Train(ctx, source, o.TrainOptions)
+	m.Training = *training
+	m.HeapGrowth = max(0, m.HeapGrowth+m.Heap)
+	return duringRun(err)
+}
+
+// MedianStep returns the trace whose step took the median time.
+func (t Training) MedianStep() *graph.Trace {
+	sorted := slices.Clone(t.Traces)
+	slices.SortStableFunc(sorted, func(a, b *graph.Trace) int { return int(a.End() - b.End()) })
+	return sorted[(len(sorted)-1)/2]
+}
+
+// samples returns the number of samples in a replica's share of the batch.
+func (j Job) samples() (n int) {
+	for _, m := range j.Samples {
+		n += m
+	}
+	return n
+}
+
+// say tells what is being done.
+func (o MeasureOptions) say(format string, args ...any) {
+	if o.Stage != nil {
+		o.Stage(fmt.Sprintf(format, args...))
+	}
+}
+
+// steps returns what tells of the steps of a run, beside what the caller has set.
+func (o MeasureOptions) steps(of string) func(step, total int) {
+	progress := o.Progress
+	return func(step, total int) {
+		o.say("%sstep %d of %d", of, step+1, total)
+		if progress != nil {
+			progress(step, total)
+		}
+	}
+}

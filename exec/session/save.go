@@ -1,0 +1,128 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"psim/internal/files"
+	"psim/internal/units"
+	"psim/reports"
+)
+
+// Main returns the run whose result stands for the session: the last.
+func (s *Session) Main() *Run { return s.Runs[len(s.Runs)-1] }
+
+// Result returns that of the session: of its main run, with all runs in it if there
+// are several, and then with the worst of their checks.
+func (s *Session) Result() reports.Result {
+	r := s.Main().Result
+	if len(s.Runs) == 1 {
+		return r
+	}
+	m := *r.Measurement
+	r.Measurement = &m
+	for _, run := range s.Runs {
+		r.Runs = append(r.Runs, run.Result)
+		if m.Checks != nil && run.Result.Checks != nil {
+			worst := m.Checks.Worst(*run.Result.Checks)
+			m.Checks = &worst
+		}
+	}
+	return r
+}
+
+// Err is an error if a check of a run failed.
+func (s *Session) Err() error {
+	for _, r := range s.Runs {
+		if err := r.Verdict.Err(); err != nil {
+			return fmt.Errorf("%s: %w", r.Plan.Graph.Name, err)
+		}
+	}
+	return nil
+}
+
+// Sides returns the prediction and the measurement as reports take them.
+func (r *Run) Sides() (predicted, measured reports.Run) {
+	return reports.Run{Result: *r.Result.Predicted, Trace: r.Predicted}, reports.Run{Result: r.Result, Trace: r.Measured}
+}
+
+// Save writes the files of all runs: those of the main one into the folder itself,
+// and with several runs each one's into a folder of its schedule's name. With them
+// it writes further ones elsewhere, all or none.
+func (s *Session) Save(ctx context.Context, folder string, elsewhere ...files.File) error {
+	list := s.Main().files()
+	list = list[:len(list)-1] // the session's result takes the place of the run's
+	if len(s.Runs) > 1 {
+		for _, r := range s.Runs {
+			for _, f := range r.files() {
+				f.Path = r.Plan.Graph.Name + "/" + f.Path
+				list = append(list, f)
+			}
+		}
+		list = append(list, files.File{Path: "modes.png", Render: s.draw})
+	}
+	list = append(list, files.File{Path: "result.json", Render: s.Result().WriteJSON})
+	return reports.RunFolder(folder).Write(ctx, list, elsewhere...)
+}
+
+// files lists the files of one run, the result last.
+func (r *Run) files() []files.File {
+	predicted, measured := r.Sides()
+	list := []files.File{
+		{Path: "predicted/trace.csv", Render: func(w io.Writer) error { return reports.WriteTraceCSV(w, r.Predicted) }},
+		{Path: "predicted/result.json", Render: r.Result.Predicted.WriteJSON},
+		{Path: "compare.png", Render: func(w io.Writer) error { return reports.CompareTimelines(w, reports.PNG, predicted, measured) }},
+		{Path: "comparison.json", Render: reports.Compare(predicted, measured).WriteJSON},
+	}
+	return append(list, measured.Files()...)
+}
+
+// draw draws all runs, predicted and measured, on one time axis.
+func (s *Session) draw(w io.Writer) error {
+	var panels []reports.Panel
+	for _, r := range s.Runs {
+		panels = append(panels,
+			reports.Panel{Trace: r.Predicted, Label: r.Plan.Graph.Name + ", predicted " + units.FormatDuration(r.Predicted.End())},
+			reports.Panel{Trace: r.Measured, Label: r.Plan.Graph.Name + ", measured " + units.FormatDuration(r.Measured.End())})
+	}
+	return reports.Timeline(w, reports.PNG, s.Main().Config.Name()+": predicted and measured", panels...)
+}
+
+// WriteText prints one run with its comparison, or a table of several.
+func (s *Session) WriteText(w io.Writer) error {
+	main := s.Main()
+	if len(s.Runs) == 1 {
+		if err := reports.WriteTable(w, main.Result); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+		return reports.Compare(main.Sides()).WriteTable(w)
+	}
+	result := s.Result()
+	fmt.Fprintf(w, "%s: %s on %s (backend %s), %s; predicted, then measured\n\n", main.Config.Name(), main.Plan.Workload.Network.Name,
+		units.Plural(result.Devices, "device"), result.Backend, units.Plural(result.Microbatches, "microbatch"))
+	if err := reports.WriteRuns(w, result.Runs); err != nil {
+		return err
+	}
+	s.writeRemarks(w)
+	return nil
+}
+
+// writeRemarks prints what the table of several runs does not have.
+func (s *Session) writeRemarks(w io.Writer) {
+	for _, r := range s.Runs {
+		if tokens := r.Result.CourseTokens; tokens != nil {
+			fmt.Fprintf(w, "%s: %.0f tokens/s by a clock that does not wait for devices; in truth %.0f\n", r.Plan.Graph.Name, *tokens, r.Result.Throughput.Tokens)
+		}
+		for _, warning := range r.Result.Warnings {
+			if !slices.Contains(r.Plan.Warnings, warning) {
+				fmt.Fprintf(w, "warning: %s: %s\n", r.Plan.Graph.Name, warning)
+			}
+		}
+	}
+	for _, warning := range s.Main().Plan.Warnings { // which all runs have
+		fmt.Fprintf(w, "warning: %s\n", warning)
+	}
+}

@@ -1,0 +1,181 @@
+// Package session predicts configurations and runs them, and holds the two beside
+// each other: it measures every task alone, predicts the step from these times,
+// runs the same graph, and compares.
+package session
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"psim"
+	"psim/configs"
+	"psim/costmodel"
+	"psim/exec"
+	"psim/exec/programs"
+	"psim/internal/memory"
+	"psim/internal/units"
+	"psim/reports"
+	"psim/schedules/graph"
+)
+
+// Options say how configurations are run.
+type Options struct {
+	exec.MeasureOptions
+	// Seed is that of the first weights, and of dropout.
+	Seed uint64
+	// LearningRate is the optimizer's; 0 is 1e-4 with adam and adamw, and 1e-3
+	// with others.
+	LearningRate float64
+	// PerLayer runs backwards layer by layer, freeing activations as they go.
+	PerLayer bool
+	// UnwaitedRates also reports the rates by a clock that does not wait for
+	// devices.
+	UnwaitedRates bool
+}
+
+// A Session runs configurations one after another. Those that have the same
+// unsplit run train it once.
+type Session struct {
+	Options
+	// Runs lists what was run, the main one last.
+	Runs []*Run
+}
+
+// A Run is a configuration that was predicted and then run.
+type Run struct {
+	Config *configs.Config
+	Plan   *configs.Plan
+	// Predicted and Measured are the traces of a step; of the measured ones, that
+	// of the median time.
+	Predicted, Measured *graph.Trace
+	// Result is the measured one, with the prediction in it.
+	Result reports.Result
+	// Verdict says whether the checks passed; nil if nothing was checked.
+	Verdict *exec.Verdict
+}
+
+// Modes names the schedules that a network is run with to compare them, the main
+// one last.
+func Modes() []string { return []string{"model-parallel", "gpipe", "1f1b"} }
+
+// Load reads a configuration and fits it to a number of devices, 0 for as many as
+// it asks for. It says what had to be changed for that.
+func Load(pathOrName string, devices int, sets ...string) (*configs.Config, []string, error) {
+	c, err := psim.Load(pathOrName, sets...)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.Executable(devices)
+}
+
+// Run predicts and runs configurations. It keeps what was measured until an error.
+func (s *Session) Run(ctx context.Context, list ...*configs.Config) error {
+	if s.References == nil {
+		s.References = exec.References{}
+	}
+	for _, c := range list {
+		r, err := s.run(ctx, c)
+		if r != nil {
+			s.Runs = append(s.Runs, r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run returns nil where nothing was measured.
+func (s *Session) run(ctx context.Context, c *configs.Config) (*Run, error) {
+	r := &Run{Config: c}
+	if err := r.build(s.Options); err != nil {
+		return nil, err
+	}
+	o := s.MeasureOptions
+	o.Profiled = r.predict
+	if s.Stage != nil {
+		o.Stage = func(what string) { s.Stage(r.Plan.Graph.Name + ": " + what) }
+	}
+	m, err := exec.Measure(ctx, r.job(s.Options), o)
+	if m == nil {
+		return nil, err
+	}
+	r.summarize(m, s.Options)
+	r.Result.Partial = err != nil
+	return r, err
+}
+
+// build makes the plan, and refuses what does not fit into this machine's memory.
+func (r *Run) build(o Options) (err error) {
+	if err := memory.CheckTasks(r.Config.Tasks()); err != nil {
+		return fmt.Errorf("%s: %w", r.Config.Name(), err)
+	}
+	if r.Plan, err = r.Config.Build(); err != nil {
+		return err
+	}
+	if o.PerLayer {
+		r.Plan.Workload.PerLayer = true
+		if r.Plan.Costs, err = r.Plan.Workload.Costs(r.Plan.Machine, r.Plan.Graph); err != nil {
+			return err
+		}
+	}
+	if strings.HasPrefix(o.Devices.Backend, "xla") {
+		return nil // its devices have memory of their own
+	}
+	if err := r.checkMemory(); err != nil {
+		return fmt.Errorf("%s: %w", r.Config.Name(), err)
+	}
+	return nil
+}
+
+// checkMemory refuses a run whose tensors alone would not fit into this machine's
+// memory, which all devices of the Go backend share.
+func (r *Run) checkMemory() error {
+	simulation, err := psim.Simulate(r.Plan)
+	if err != nil {
+		return err
+	}
+	var need float64
+	for _, rank := range simulation.Summary.Ranks {
+		need += float64(rank.PeakMemory)
+	}
+	if have := memory.Free(); need > float64(have) {
+		return fmt.Errorf("the tensors of all devices need %s at least, and %s of this machine's memory are free; train a smaller network or batch",
+			units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(have))
+	}
+	return nil
+}
+
+// predict simulates the step with the times of tasks that were measured alone.
+func (r *Run) predict(profile []*graph.Trace) (err error) {
+	plan := *r.Plan
+	if plan.Costs, err = costmodel.Profiled(plan.Costs, plan.Workload.Samples, profile); err != nil {
+		return err
+	}
+	simulation, err := psim.Simulate(&plan)
+	r.Predicted = simulation.Trace
+	return err
+}
+
+// job returns what is trained.
+func (r *Run) job(o Options) exec.Job {
+	w := r.Plan.Workload
+	j := exec.Job{
+		Graph: r.Plan.Graph, Network: w.Network, Layers: w.Layers,
+		Optimizer: programs.DefaultOptimizer(w.Training.Optimizer), Seed: o.Seed, PerLayer: o.PerLayer,
+	}
+	switch {
+	case o.LearningRate > 0:
+		j.Optimizer.LearningRate = o.LearningRate
+	case strings.HasPrefix(w.Training.Optimizer, "adam"):
+		j.Optimizer.LearningRate = 1e-4
+	}
+	for _, n := range w.Samples {
+		j.Samples = append(j.Samples, int(n))
+	}
+	if w.Training.Recompute == "full" {
+		j.Recompute = programs.RepeatLayer
+	}
+	return j
+}

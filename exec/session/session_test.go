@@ -1,0 +1,75 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/exec"
+	"psim/reports"
+)
+
+// tiny makes the network of an example so small that a test can train it.
+func tiny() []string {
+	return []string{"model.layers=4", "model.hidden=8", "batch.global=16"}
+}
+
+// options are those of two devices that may share a core.
+func options(steps int) Options {
+	return Options{Seed: 1, MeasureOptions: exec.MeasureOptions{
+		Devices:      exec.DeviceOptions{Backend: "go", Oversubscribe: true},
+		TrainOptions: exec.TrainOptions{Warmup: 1, Steps: steps}, Repeats: 1,
+	}}
+}
+
+// One configuration is predicted, run, compared and checked.
+func Example() {
+	c, _, err := Load("exec-mlp", 2, tiny()...)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	o := options(2)
+	o.Checks = exec.CheckNames()
+	s := &Session{Options: o}
+	if err := s.Run(context.Background(), c); err != nil {
+		fmt.Println(err)
+		return
+	}
+	predicted, measured := s.Main().Sides()
+	fmt.Println(predicted.Result.Kind, "and", measured.Result.Kind, len(measured.Result.Steps), "steps")
+	fmt.Println("of the same tasks:", predicted.Result.Tasks == measured.Result.Tasks)
+	fmt.Println("checks passed:", s.Err() == nil)
+	// Output:
+	// predicted and measured 2 steps
+	// of the same tasks: true
+	// checks passed: true
+}
+
+// What was measured until an interrupt is kept, and marked.
+func TestInterrupted(t *testing.T) {
+	c, _, err := Load("exec-mlp", 2, tiny()...)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Session{Options: options(20)}
+	s.Stage = func(what string) {
+		if strings.Contains(what, "step 5 of") {
+			cancel()
+		}
+	}
+	require.ErrorIs(t, s.Run(ctx, c), context.Canceled)
+	folder := t.TempDir()
+	require.NoError(t, s.Save(context.Background(), folder))
+	file, err := os.Open(filepath.Join(folder, "result.json"))
+	require.NoError(t, err)
+	defer file.Close()
+	r, err := reports.ReadResult(file)
+	require.NoError(t, err)
+	require.True(t, r.Partial)
+	require.Len(t, r.Steps, 3)
+}

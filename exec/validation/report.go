@@ -1,0 +1,98 @@
+package validation
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+
+	"psim/exec/session"
+	"psim/internal/units"
+	"psim/reports"
+)
+
+// WriteJSON prints the report as one object.
+func (r *Report) WriteJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(r)
+}
+
+// WriteMarkdown prints the report as a document that says how to make it anew.
+func (r *Report) WriteMarkdown(w io.Writer) error {
+	fmt.Fprintf(w, `# Predicted before it was run
+
+Every row is one experiment: its tasks were measured one by one, the step was
+predicted from that, and then the same graph was run on %s. Made by
+
+    GOEXPERIMENT=simd go run ./cmd/psim validate --executed --markdown%s > docs/executed.md
+
+on %s, with %s and kernels of %s. Step times are of the median of the measured
+steps, peaks of the rank that holds the most: predicted from the network alone,
+and counted by the devices' ledgers of all tensors. The speed-up is that of the
+makespan over model-parallel's; ideal is 2·M/(M+1), of equal stages. An experiment
+is run again if the machine was disturbed: if its speed at a fixed matrix product
+changed by more than 4 %% meanwhile, or the steps deviate by more.
+
+`, units.Plural(r.Devices, "device"), r.Flags, r.Machine, runtime.Version(), r.kernels())
+	fmt.Fprintln(w, "| model | schedule | M | predicted | measured | error | bubble | off by | peak predicted | ledger | heap | dispatch | speed-up | ideal | runs |")
+	fmt.Fprintln(w, "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
+	for _, row := range r.Rows {
+		fmt.Fprintf(w, "| %s | %s | %d | %s | %s | %s | %.1f %% | %s | %d | %d | %s | %.2f %% | %.2f× | %.2f× | %d |\n",
+			row.Model, row.Schedule, row.Microbatches, units.FormatSeconds(row.Predicted), row.measured(),
+			reports.SignedPercent(row.Error), 100*row.Bubble, reports.Points(row.BubbleError), row.PredictedPeak, row.Peak, units.FormatBytes(row.HeapGrowth),
+			100*row.Dispatch, row.SpeedUp, row.Ideal, row.Runs)
+	}
+	_, err := fmt.Fprintf(w, `
+Step time: median error %.1f %%, worst %.1f %%. Bubble: at worst %.1f points off.
+Peak memory: to the byte in %d of %d rows.
+%s
+The heap is that of the whole process, so of all devices together, and holds more
+than tensors: what programs need while they run (the ledger counts what they are
+given, what they return and what they make again) and keep for the next run,
+compiled programs, the batches, and garbage, which is not collected during a step.
+`, 100*r.MedianError, 100*r.WorstError, 100*r.WorstBubble, r.SamePeak, len(r.Rows), r.ended())
+	return err
+}
+
+// kernels names the instructions of the Go backend's matrix products.
+func (r *Report) kernels() string {
+	if r.SIMD == "" {
+		return "plain Go"
+	}
+	return r.SIMD
+}
+
+// ended says whether the rows are all that was asked for.
+func (r *Report) ended() string {
+	if r.Partial {
+		return fmt.Sprintf("Ended early, after %d of %d experiments.\n", len(r.Rows), len(models())*len(microbatches())*len(session.Modes()))
+	}
+	return ""
+}
+
+// WriteText prints the rows in columns.
+func (r *Report) WriteText(w io.Writer) error {
+	const line = "%-10s  %-15s %2s  %9s  %18s  %8s  %13s  %11s  %4s\n"
+	fmt.Fprintf(w, "%s of %s\n\n", units.Plural(r.Devices, "device"), r.Machine)
+	fmt.Fprintf(w, line, "model", "schedule", "M", "predicted", "measured", "error", "bubble off by", "peak off by", "runs")
+	for _, row := range r.Rows {
+		peak := strings.Replace(fmt.Sprint(row.Peak-row.PredictedPeak), "-", "−", 1)
+		fmt.Fprintf(w, line, row.Model, row.Schedule, fmt.Sprint(row.Microbatches), units.FormatSeconds(row.Predicted), row.measured(),
+			reports.SignedPercent(row.Error), reports.Points(row.BubbleError), peak+" B", fmt.Sprint(row.Runs))
+	}
+	_, err := fmt.Fprintf(w, `
+step time: median error %.1f %%, worst %.1f %%; bubble: at worst %.1f points; peak memory to the byte in %d of %d
+runs: how often an experiment was run until the machine was not disturbed; the last run counts
+%s`, 100*r.MedianError, 100*r.WorstError, 100*r.WorstBubble, r.SamePeak, len(r.Rows), r.ended())
+	return err
+}
+
+// measured prints the step time, and its deviation where several steps have one.
+func (r Row) measured() string {
+	if r.Steps < 2 {
+		return units.FormatSeconds(r.Measured)
+	}
+	return units.FormatSeconds(r.Measured) + " ± " + units.FormatSeconds(r.Deviation)
+}

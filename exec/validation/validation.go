@@ -1,0 +1,208 @@
+// Package validation predicts steps of two networks, three schedules and several
+// numbers of microbatches, runs them, and says how far off the predictions were.
+package validation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"psim/configs"
+	"psim/exec"
+	"psim/exec/programs"
+	"psim/exec/session"
+	"psim/reports"
+)
+
+// Options say how experiments are run.
+type Options struct {
+	session.Options
+	// Devices is how many an experiment has.
+	Devices int
+	// Runs is how often an experiment is run at most, until the machine is not
+	// disturbed.
+	Runs int
+	// Sets changes settings of all experiments.
+	Sets []string
+	// Flags is the text of what differs from the usual options.
+	Flags string
+}
+
+// A Row is one experiment that was predicted and then run.
+type Row struct {
+	Model        string  `json:"model"`
+	Schedule     string  `json:"schedule"`
+	Microbatches int     `json:"microbatches"`
+	Predicted    float64 `json:"predicted_s"`
+	Measured     float64 `json:"measured_s"`
+	Deviation    float64 `json:"measured_std_s"` // 0 for one step
+	Steps        int     `json:"steps"`
+	Error        float64 `json:"error"` // of the step time, of the predicted one
+	BubbleError  float64 `json:"bubble_error"`
+	Bubble       float64 `json:"bubble"` // measured, of the makespan
+	// PredictedPeak and Peak are the largest of any rank.
+	PredictedPeak int64   `json:"predicted_peak_bytes"`
+	Peak          int64   `json:"peak_bytes"`
+	HeapGrowth    int64   `json:"heap_growth_bytes"`
+	Dispatch      float64 `json:"dispatch"` // of the step, on the worst rank
+	// SpeedUp is that of the makespan over model-parallel's with the same
+	// microbatches, and Ideal what equal stages and free messages would give.
+	SpeedUp float64 `json:"speed_up"`
+	Ideal   float64 `json:"ideal_speed_up"`
+	// Runs is how often it was run, because the machine was disturbed.
+	Runs int `json:"runs"`
+
+	makespan float64
+}
+
+// A Report is what was found.
+type Report struct {
+	Machine     string  `json:"machine"`
+	Devices     int     `json:"devices"`
+	SIMD        string  `json:"simd"`
+	Flags       string  `json:"flags"` // that differ from the defaults
+	Rows        []Row   `json:"rows"`
+	Partial     bool    `json:"partial,omitempty"` // ended before the last row
+	MedianError float64 `json:"median_error"`      // absolute
+	WorstError  float64 `json:"worst_error"`
+	WorstBubble float64 `json:"worst_bubble_error"`
+	SamePeak    int     `json:"same_peak"` // rows whose ledger is as predicted, to the byte
+}
+
+// models lists the networks of the report, and microbatches the sizes of their
+// pipelines.
+func models() []string    { return []string{"exec", "exec-mlp"} }
+func microbatches() []int { return []int{2, 4, 8} }
+
+// Run predicts and runs every combination. What ends it early comes back as an
+// error, with the rows until then.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	for _, model := range models() { // before any of them takes time
+		if _, _, err := session.Load(model, o.Devices, o.Sets...); err != nil {
+			return nil, err
+		}
+	}
+	r := &Report{Flags: o.Flags, Machine: programs.Processor(), Devices: o.Devices, SIMD: programs.SIMD()}
+	defer r.summarize()
+	for _, model := range models() {
+		for _, m := range microbatches() {
+			if err := r.compare(ctx, o, model, m); err != nil {
+				r.Partial = true
+				return r, err
+			}
+		}
+	}
+	return r, nil
+}
+
+// compare adds the rows of a network with so many microbatches.
+func (r *Report) compare(ctx context.Context, o Options, model string, m int) error {
+	var alone float64 // the makespan of model-parallel
+	for _, schedule := range session.Modes() {
+		row, err := run(ctx, o, model, schedule, m)
+		if err != nil {
+			return err
+		}
+		row.Ideal = float64(o.Devices*m) / float64(m+o.Devices-1)
+		if schedule == "model-parallel" {
+			alone, row.Ideal = row.makespan, 1
+		}
+		row.SpeedUp = alone / row.makespan
+		r.Rows = append(r.Rows, row)
+	}
+	return nil
+}
+
+// run makes a row: it runs an experiment again if the machine was disturbed.
+func run(ctx context.Context, o Options, model, schedule string, m int) (Row, error) {
+	sets := append([]string{"schedule.name=" + schedule, fmt.Sprint("schedule.microbatches=", m)}, o.Sets...)
+	c, _, err := session.Load(model, o.Devices, sets...)
+	if err != nil {
+		return Row{}, err
+	}
+	for runs := 1; ; runs++ {
+		row, disturbed, err := try(ctx, o, c)
+		if row.Runs = runs; err != nil || runs == o.Runs || !disturbed {
+			return row, err
+		}
+	}
+}
+
+// An experiment is run again if the machine was disturbed: if its speed at a fixed
+// piece of work changed by more than this, or the steps deviate from each other by
+// more.
+const unsteady = 0.04
+
+// try runs an experiment once, and says whether the machine was disturbed.
+func try(ctx context.Context, o Options, c *configs.Config) (row Row, disturbed bool, err error) {
+	before, err := machineSpeed(o.Devices)
+	if err != nil {
+		return row, false, &exec.RunError{Err: err}
+	}
+	s := &session.Session{Options: o.Options}
+	if err := s.Run(ctx, c); err != nil {
+		return row, false, err
+	}
+	after, err := machineSpeed(o.Devices)
+	if err != nil {
+		return row, false, &exec.RunError{Err: err}
+	}
+	row = newRow(s.Main())
+	return row, math.Abs(after/before-1) > unsteady || row.Deviation > unsteady*row.Measured, nil
+}
+
+// machineSpeed returns the rate of matrix products in FLOP/s that the slowest of a
+// number of devices reaches when all compute at once.
+func machineSpeed(devices int) (float64, error) {
+	list, err := exec.OpenDevices(devices, exec.DeviceOptions{Oversubscribe: true})
+	if err != nil {
+		return 0, err
+	}
+	defer exec.CloseDevices(list)
+	speeds, errs := make([]float64, devices), make([]error, devices)
+	var all sync.WaitGroup
+	for i, d := range list {
+		all.Go(func() { speeds[i], errs[i] = d.MatrixSpeed(256, 50*time.Millisecond) })
+	}
+	all.Wait()
+	return slices.Min(speeds), errors.Join(errs...)
+}
+
+// newRow takes what a row has from a run.
+func newRow(run *session.Run) Row {
+	r, c := run.Result, reports.Compare(run.Sides())
+	row := Row{
+		Model: run.Plan.Workload.Network.Name, Schedule: r.Schedule, Microbatches: r.Microbatches,
+		Predicted: r.Predicted.StepTime, Measured: r.StepTime, Deviation: r.StepTimeStd, Steps: len(r.Steps),
+		Error: c.StepTimeError, BubbleError: c.BubbleError, Bubble: r.Bubble.Makespan,
+		PredictedPeak: c.A.PeakMemory, Peak: c.B.PeakMemory, HeapGrowth: r.HeapGrowth, makespan: r.Makespan,
+	}
+	for _, rank := range r.Ranks {
+		if rank.Dispatch != nil {
+			row.Dispatch = max(row.Dispatch, *rank.Dispatch/r.StepTime)
+		}
+	}
+	return row
+}
+
+// summarize fills in what is known of all rows.
+func (r *Report) summarize() {
+	var off []float64
+	for _, row := range r.Rows {
+		off = append(off, math.Abs(row.Error))
+		r.WorstBubble = max(r.WorstBubble, math.Abs(row.BubbleError))
+		if row.Peak == row.PredictedPeak {
+			r.SamePeak++
+		}
+	}
+	if len(off) == 0 {
+		return
+	}
+	slices.Sort(off)
+	n := len(off)
+	r.MedianError, r.WorstError = (off[(n-1)/2]+off[n/2])/2, off[n-1]
+}

@@ -1,0 +1,151 @@
+package chart
+
+import (
+	"image/color"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Pixel is the size of a pixel of a PNG, at 144 dots per inch. Edges of
+// rectangles are rounded to it in all formats.
+const Pixel = vg.Length(0.5)
+
+// Snap rounds a position to whole pixels.
+func Snap(x vg.Length) vg.Length { return Pixel * vg.Length(int(x/Pixel+0.5)) }
+
+// Fill fills the rectangle between two corners.
+func Fill(c draw.Canvas, fill color.Color, x0, y0, x1, y1 vg.Length) {
+	c.FillPolygon(fill, []vg.Point{{X: x0, Y: y0}, {X: x1, Y: y0}, {X: x1, Y: y1}, {X: x0, Y: y1}})
+}
+
+// Line joins points.
+func Line(style draw.LineStyle, points ...plotter.XY) *plotter.Line {
+	return &plotter.Line{XYs: points, LineStyle: style}
+}
+
+// Steps are levels that hold from each X to the next. Of what happens within a
+// grain it draws the highest level and the last, so that a million changes are
+// no more to draw than fit in the picture.
+type Steps struct {
+	plotter.XYs
+	draw.LineStyle
+	Grain vg.Length
+}
+
+// Plot draws the levels, the last as far as the right edge.
+func (s Steps) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	at := func(i int) vg.Length {
+		return min(c.Max.X, c.Min.X+s.Grain*vg.Length(int((x(s.XYs[i].X)-c.Min.X)/s.Grain+0.5)))
+	}
+	var line []vg.Point
+	for i := 0; i < len(s.XYs); {
+		from, last := at(i), s.XYs[i].Y
+		high := last
+		for ; i < len(s.XYs) && at(i) == from; i++ {
+			last = s.XYs[i].Y
+			high = max(high, last)
+		}
+		before := y(s.XYs[0].Y)
+		if len(line) > 0 {
+			before = line[len(line)-1].Y
+		}
+		line = append(line, vg.Point{X: from, Y: before}, vg.Point{X: from, Y: y(high)}, vg.Point{X: from, Y: y(last)})
+	}
+	if len(line) > 0 {
+		line = append(line, vg.Point{X: c.Max.X, Y: line[len(line)-1].Y})
+	}
+	c.StrokeLines(s.LineStyle, corners(line))
+}
+
+// corners leaves out the points of a line that it only passes on its way up,
+// down or along.
+func corners(line []vg.Point) []vg.Point {
+	var kept []vg.Point
+	for _, p := range line {
+		for n := len(kept); n > 1 && between(kept[n-2], kept[n-1], p); n-- {
+			kept = kept[:n-1]
+		}
+		kept = append(kept, p)
+	}
+	return kept
+}
+
+// between reports whether b lies on an upright or level line from a to c.
+func between(a, b, c vg.Point) bool {
+	within := func(a, b, c vg.Length) bool { return a <= b && b <= c || a >= b && b >= c }
+	return a.X == b.X && b.X == c.X && within(a.Y, b.Y, c.Y) || a.Y == b.Y && b.Y == c.Y && within(a.X, b.X, c.X)
+}
+
+// Thumbnail draws the sample for a legend.
+func (s Steps) Thumbnail(c *draw.Canvas) {
+	c.StrokeLine2(s.LineStyle, c.Min.X, c.Center().Y, c.Max.X, c.Center().Y)
+}
+
+// A Mark is the shape of a point. Its white rim tells it from those beneath.
+type Mark struct {
+	Shape  draw.GlyphDrawer
+	Hollow bool
+}
+
+// DrawGlyph draws the mark of a point.
+func (m Mark) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
+	part := func(fill color.Color, radius vg.Length) {
+		c.SetColor(fill)
+		m.Shape.DrawGlyph(c, draw.GlyphStyle{Color: fill, Radius: radius}, at)
+	}
+	part(color.White, style.Radius+0.7)
+	part(style.Color, style.Radius)
+	if m.Hollow {
+		part(color.White, style.Radius-0.9)
+	}
+}
+
+// Look is how the i-th of many series is marked: by colour and, as there are
+// more series than colours, by shape.
+func Look(i int, radius vg.Length) draw.GlyphStyle {
+	shapes := []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}}
+	return draw.GlyphStyle{Color: Color(i), Radius: radius, Shape: Mark{Shape: shapes[i/Series%len(shapes)]}}
+}
+
+// Labels write a text to the lower left of each point, except where it would
+// cover another point or the text of an earlier one.
+type Labels struct {
+	plotter.XYs
+	Texts []string
+}
+
+// Plot draws the labels.
+func (l Labels) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	style := Text(9)
+	style.XAlign = text.XRight
+	var taken []vg.Rectangle
+	for _, point := range l.XYs {
+		at := vg.Point{X: x(point.X), Y: y(point.Y)}
+		taken = append(taken, vg.Rectangle{Min: vg.Point{X: at.X - 4, Y: at.Y - 4}, Max: vg.Point{X: at.X + 4, Y: at.Y + 4}})
+	}
+	for i, point := range l.XYs {
+		at := vg.Point{X: x(point.X) - 5, Y: y(point.Y) - 9}
+		w := style.Width(l.Texts[i])
+		box := vg.Rectangle{Min: vg.Point{X: at.X - w - 2, Y: at.Y - 6}, Max: vg.Point{X: at.X, Y: at.Y + 4}}
+		if !covers(taken, box) {
+			c.FillText(style, at, l.Texts[i])
+			taken = append(taken, box)
+		}
+	}
+}
+
+// covers reports whether a box overlaps one of others.
+func covers(others []vg.Rectangle, box vg.Rectangle) bool {
+	for _, o := range others {
+		if box.Min.X < o.Max.X && o.Min.X < box.Max.X && box.Min.Y < o.Max.Y && o.Min.Y < box.Max.Y {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,156 @@
+package chart
+
+import (
+	"bytes"
+	"image"
+	"image/png"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/recorder"
+)
+
+// No two of 24 series look alike.
+func TestLooksDiffer(t *testing.T) {
+	seen := map[draw.GlyphStyle]bool{}
+	for i := range 3 * Series {
+		look := Look(i, 3)
+		require.False(t, seen[look], i)
+		seen[look] = true
+	}
+	require.Len(t, seen, 24)
+}
+
+// A PNG has at most 256 colours: the most frequent stay as they are, the others
+// become the nearest of them.
+func TestPNGPalette(t *testing.T) {
+	full := image.NewRGBA(image.Rect(0, 0, 300, 2))
+	for x := range 300 { // 300 greens and blues; the first 200 twice
+		full.Set(x, 0, RGB(uint32(x)*0x55))
+		full.Set(x, 1, RGB(uint32(x%200)*0x55))
+	}
+	var b bytes.Buffer
+	require.NoError(t, encodePNG(&b, full))
+	decoded, err := png.Decode(&b)
+	require.NoError(t, err)
+	palette := decoded.(*image.Paletted).Palette
+	require.Len(t, palette, 256)
+	for x := range 300 {
+		require.Equal(t, palette.Convert(full.At(x, 0)), decoded.At(x, 0))
+		if x < 200 {
+			require.Equal(t, full.At(x, 0), decoded.At(x, 0))
+		}
+	}
+}
+
+// labels lists those of an axis's ticks.
+func labels(a plot.Axis) []string {
+	var list []string
+	for _, tick := range a.Tick.Marker.Ticks(a.Min, a.Max) {
+		list = append(list, tick.Label)
+	}
+	return list
+}
+
+func TestAxes(t *testing.T) {
+	var a plot.Axis
+	Time(&a, "time", 93700*time.Microsecond, 10)
+	require.Equal(t, "time (ms)", a.Label.Text)
+	require.Equal(t, []string{"0", "10", "20", "30", "40", "50", "60", "70", "80", "90"}, labels(a))
+	Time(&a, "time", 1, 10)
+	require.Equal(t, "time (ns)", a.Label.Text)
+	require.Equal(t, "1.0", labels(a)[10])
+	Time(&a, "time", 250*time.Hour, 10)
+	require.Equal(t, "time (h)", a.Label.Text)
+	Bytes(&a, "memory", 1500e6, 6)
+	require.Equal(t, "memory (GB)", a.Label.Text)
+	require.Equal(t, []string{"0.0", "0.5", "1.0", "1.5"}, labels(a))
+	Numbers(&a, "time", "", 1, 7, 10)
+	require.Equal(t, "time", a.Label.Text)
+	require.Len(t, labels(a), 8)
+	Logarithmic(&a, "predicted", 45, 2100)
+	require.Equal(t, []string{"50", "100", "200", "500", "1000", "2000"}, labels(a))
+	Logarithmic(&a, "predicted", 0.9, 20000)
+	require.Equal(t, []string{"1", "10", "100", "1000", "10000"}, labels(a))
+}
+
+func TestLegendWraps(t *testing.T) {
+	var f Figure
+	for range 5 {
+		f.Explain("six letters and more", Swatch{RGB(Ink)})
+	}
+	w := f.legend[0].width()
+	require.Len(t, wrap(f.legend, 5*w), 1)
+	require.Len(t, wrap(f.legend, 5*w-entrySpace), 1, "no space after the last")
+	require.Len(t, wrap(f.legend, 5*w-entrySpace-1), 2)
+	require.Len(t, wrap(f.legend, 1), 5)
+	require.Empty(t, wrap(nil, 100))
+}
+
+// Of what happens within a grain the highest level and the last are drawn, and
+// no point on the way.
+func TestSteps(t *testing.T) {
+	p := plot.New()
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 10, 0, 10
+	s := Steps{XYs: plotter.XYs{{X: 0, Y: 1}, {X: 3.1, Y: 2}, {X: 3.2, Y: 9}, {X: 3.3, Y: 4}, {X: 6, Y: 4}, {X: 8, Y: 6}}, LineStyle: Stroke(RGB(Ink), 1), Grain: 1}
+	var c recorder.Canvas
+	s.Plot(draw.NewCanvas(&c, 10, 10), p)
+	var line vg.Path
+	for _, a := range c.Actions {
+		if stroke, ok := a.(*recorder.Stroke); ok {
+			line = stroke.Path
+		}
+	}
+	var points []vg.Point
+	for _, component := range line {
+		points = append(points, component.Pos)
+	}
+	require.Equal(t, []vg.Point{{X: 0, Y: 1}, {X: 3, Y: 1}, {X: 3, Y: 9}, {X: 3, Y: 4}, {X: 8, Y: 4}, {X: 8, Y: 6}, {X: 10, Y: 6}}, points)
+}
+
+// A label gives way to other points and earlier labels.
+func TestLabelsGiveWay(t *testing.T) {
+	p := plot.New()
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 100, 0, 100
+	l := Labels{XYs: plotter.XYs{{X: 90, Y: 90}, {X: 80, Y: 81}, {X: 50, Y: 50}, {X: 52, Y: 47}}, Texts: []string{"a", "b", "c", "d"}}
+	var c recorder.Canvas
+	l.Plot(draw.NewCanvas(&c, 100, 100), p)
+	var texts []string
+	for _, a := range c.Actions {
+		if text, ok := a.(*recorder.FillString); ok {
+			texts = append(texts, text.String)
+		}
+	}
+	require.Equal(t, []string{"b", "c"}, texts)
+}
+
+// A title that is too long is set smaller, and then cut.
+func TestTitleFits(t *testing.T) {
+	for text, size := range map[string]vg.Length{"short": 12, string(bytes.Repeat([]byte("long "), 33)): 11, string(bytes.Repeat([]byte("long "), 99)): 9} {
+		f := New(text, 10)
+		f.fitTitle()
+		require.Equal(t, size, f.Title.TextStyle.Font.Size)
+		require.LessOrEqual(t, f.Title.TextStyle.Width(f.Title.Text), width-2*margin)
+		require.Equal(t, size == 9, f.Title.Text != text)
+	}
+}
+
+// The data begin and end on whole pixels, whatever stands beside them.
+func TestDataOnPixels(t *testing.T) {
+	for _, label := range []string{"", "rank", "a longer label"} {
+		f := New("title", 123.5)
+		Time(&f.X, "time", 77*time.Millisecond, 10)
+		Bytes(&f.Y, label, 12345, 7)
+		_, data := f.layout(17)
+		for _, x := range []vg.Length{data.Min.X, data.Max.X, data.Min.Y, data.Max.Y} {
+			require.InDelta(t, float64(Snap(x)), float64(x), 1e-4)
+		}
+		require.InDelta(t, 123.5, float64(data.Max.Y-data.Min.Y), 1e-4)
+		require.Less(t, data.Max.X, width)
+	}
+}

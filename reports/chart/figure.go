@@ -1,0 +1,101 @@
+package chart
+
+import (
+	"image/color"
+	"io"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// The width of every figure and the margins around it.
+const (
+	width  = vg.Length(900)
+	margin = vg.Length(9)
+)
+
+// A Figure is a plot in the common style: what is added to it is drawn over a
+// faint grid, and its legend stands below.
+type Figure struct {
+	*plot.Plot
+	height vg.Length // of the data
+	legend []entry
+}
+
+// New makes an empty figure whose data will be so high.
+func New(title string, height vg.Length) *Figure {
+	f := &Figure{Plot: plot.New(), height: height}
+	f.Title.Text, f.Title.TextStyle, f.Title.Padding = title, Bold(12), 9
+	f.Title.TextStyle.XAlign, f.Title.TextStyle.YAlign = draw.XCenter, draw.YTop
+	for _, a := range []*plot.Axis{&f.X, &f.Y} {
+		label, tick := Text(10), Text(9)
+		label.XAlign, label.YAlign = a.Label.TextStyle.XAlign, a.Label.TextStyle.YAlign
+		tick.XAlign, tick.YAlign = a.Tick.Label.XAlign, a.Tick.Label.YAlign
+		a.Label.TextStyle, a.Label.Padding, a.Tick.Label = label, 4, tick
+		a.LineStyle, a.Tick.LineStyle, a.Tick.Length = Stroke(RGB(Faint), 0.6), Stroke(RGB(Faint), 0.6), 3
+		a.Padding = 0
+	}
+	f.Y.Tick.Label.YAlign = raisedCapitals
+	f.Add(&plotter.Grid{Vertical: Stroke(RGB(Grid), 0.5), Horizontal: Stroke(RGB(Grid), 0.5)})
+	return f
+}
+
+// NoLine leaves the line and the ticks of an axis away, but not its labels.
+func NoLine(a *plot.Axis) { a.Width, a.Tick.Length, a.Padding = 0, 0, 3 }
+
+// DataWidth returns how wide the data will be, once the axes are set.
+func (f *Figure) DataWidth() vg.Length {
+	_, data := f.layout(0)
+	return data.Max.X - data.Min.X
+}
+
+// layout places the plot above a legend, and its data within it. The corners of
+// the data are on whole pixels. How far labels reach beyond the data depends on
+// its size, so that it takes a few rounds to find.
+func (f *Figure) layout(legend vg.Length) (all, data vg.Rectangle) {
+	area := func(r vg.Rectangle) vg.Rectangle { return f.DataCanvas(draw.Canvas{Rectangle: r}).Rectangle }
+	all = vg.Rectangle{Min: vg.Point{X: margin, Y: legend + margin}, Max: vg.Point{X: width - margin, Y: 2 * f.height}}
+	for range 4 {
+		data = area(all)
+		rise := ceil(data.Min.Y) - data.Min.Y
+		all.Min.X += ceil(data.Min.X) - data.Min.X
+		all.Max.X -= data.Max.X + ceil(-data.Max.X)
+		all.Min.Y += rise
+		all.Max.Y += rise + f.height - (data.Max.Y - data.Min.Y)
+	}
+	return all, area(all)
+}
+
+// ceil rounds a position up to whole pixels, unless it is one already.
+func ceil(x vg.Length) vg.Length { return Pixel * vg.Length(math.Ceil(float64(x/Pixel)-1e-6)) }
+
+// Write draws the figure into a file of a format, PNG or SVG.
+func (f *Figure) Write(w io.Writer, format string) error {
+	lines := wrap(f.legend, f.DataWidth())
+	f.fitTitle()
+	all, data := f.layout(vg.Length(len(lines)) * legendLine)
+	c, err := newCanvas(format, width, vg.Length(math.Ceil(float64(all.Max.Y+margin))))
+	if err != nil {
+		return err
+	}
+	page := draw.New(c)
+	Fill(page, color.White, 0, 0, page.Max.X, page.Max.Y)
+	f.BackgroundColor = nil
+	f.Draw(draw.Canvas{Canvas: c, Rectangle: all})
+	drawLegend(page, lines, (data.Min.X+data.Max.X)/2)
+	return encode(w, c)
+}
+
+// fitTitle sets a title that is too long in smaller type, and cuts its end off
+// if even that is.
+func (f *Figure) fitTitle() {
+	const least = 9
+	s := &f.Title.TextStyle
+	for s.Font.Size > least && s.Width(f.Title.Text) > width-2*margin {
+		s.Font.Size -= 0.5
+	}
+	f.Title.Text = Shorten(f.Title.Text, *s, width-2*margin)
+}

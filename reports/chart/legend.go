@@ -1,0 +1,83 @@
+package chart
+
+import (
+	"image/color"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// entry is a sample and its meaning; the sample may be nil.
+type entry struct {
+	text   string
+	sample plot.Thumbnailer
+}
+
+// The measures of a legend.
+const (
+	legendLine  = vg.Length(15)
+	legendSize  = vg.Length(9.5)
+	sampleWidth = vg.Length(14)
+	sampleSpace = vg.Length(18)
+	entrySpace  = vg.Length(16) // after each
+)
+
+// Explain adds an entry to the legend: what is drawn like the sample, which may
+// be nil, means what the text says.
+func (f *Figure) Explain(text string, sample plot.Thumbnailer) {
+	f.legend = append(f.legend, entry{text, sample})
+}
+
+// width is that of the sample, the text and the space after it.
+func (e entry) width() vg.Length {
+	w := Text(legendSize).Width(e.text) + entrySpace
+	if e.sample != nil {
+		w += sampleSpace
+	}
+	return w
+}
+
+// wrap breaks a legend into lines of at most a width.
+func wrap(entries []entry, width vg.Length) [][]entry {
+	var lines [][]entry
+	var used vg.Length
+	for _, e := range entries {
+		w := e.width()
+		if len(lines) == 0 || used+w-entrySpace > width {
+			lines, used = append(lines, nil), 0
+		}
+		lines[len(lines)-1] = append(lines[len(lines)-1], e)
+		used += w
+	}
+	return lines
+}
+
+// drawLegend draws lines of entries at the bottom, each centred on x.
+func drawLegend(c draw.Canvas, lines [][]entry, x vg.Length) {
+	for i, entries := range lines {
+		all := -entrySpace
+		for _, e := range entries {
+			all += e.width()
+		}
+		at := vg.Point{X: Snap(x - all/2), Y: margin + (vg.Length(len(lines)-i)-0.5)*legendLine - 3}
+		for _, e := range entries {
+			text := at
+			if e.sample != nil {
+				box := vg.Rectangle{Min: vg.Point{X: at.X, Y: at.Y - 4}, Max: vg.Point{X: at.X + sampleWidth, Y: at.Y + 4}}
+				e.sample.Thumbnail(&draw.Canvas{Canvas: c.Canvas, Rectangle: box})
+				text.X += sampleSpace
+			}
+			c.FillText(Text(legendSize), text, e.text)
+			at.X += e.width()
+		}
+	}
+}
+
+// A Swatch is a sample of a filled area.
+type Swatch struct{ color.Color }
+
+// Thumbnail draws the sample for a legend.
+func (s Swatch) Thumbnail(c *draw.Canvas) {
+	Fill(*c, s.Color, Snap(c.Min.X), Snap(c.Min.Y), Snap(c.Max.X-1), Snap(c.Max.Y))
+}

@@ -1,0 +1,93 @@
+package chart
+
+import (
+	"image/color"
+
+	"golang.org/x/image/font"
+	"gonum.org/v1/plot"
+	plotfont "gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// The colours of what is no data, for RGB.
+const (
+	Ink   = 0x202020 // text
+	Faint = 0x707070 // axes, and lines that explain
+	Pale  = 0xc8c8c8 // data in the background
+	Grid  = 0xdcdcdc
+	Shade = 0xf5f5f5 // areas behind data
+	Alarm = 0xd55e00 // limits
+)
+
+// Series is how many colours Color has.
+const Series = 8
+
+// RGB makes an opaque colour from 0xRRGGBB.
+func RGB(hex uint32) color.RGBA {
+	return color.RGBA{R: uint8(hex >> 16), G: uint8(hex >> 8), B: uint8(hex), A: 0xff}
+}
+
+// Color returns the colour of the i-th series: those of Okabe and Ito, which
+// the colour-blind can tell apart, with the yellow darker.
+func Color(i int) color.RGBA {
+	return RGB([Series]uint32{0x0072b2, 0xe69f00, 0x009e73, 0xcc79a7, 0x56b4e9, 0xd55e00, 0xb8a900, 0x303030}[i%Series])
+}
+
+// InkOn returns the colour of text that can be read on a fill.
+func InkOn(fill color.RGBA) color.RGBA {
+	if 299*int(fill.R)+587*int(fill.G)+114*int(fill.B) < 128_000 {
+		return RGB(0xffffff)
+	}
+	return RGB(Ink)
+}
+
+// Where Liberation Sans has to be aligned to centre its capitals on a height
+// instead of the box of its line. Gonum raises the labels of a vertical axis by
+// the font's descent.
+const (
+	capitals       text.YAlignment = -0.394
+	raisedCapitals text.YAlignment = -0.584
+)
+
+// Text sets words in Liberation Sans, which has the widths of Arial, with the
+// capitals centred on its position.
+func Text(size vg.Length) text.Style {
+	return text.Style{
+		Color: RGB(Ink), Font: plotfont.Font{Typeface: "Liberation", Variant: "Sans", Size: size},
+		YAlign: capitals, Handler: plot.DefaultTextHandler,
+	}
+}
+
+// Bold is Text in bold.
+func Bold(size vg.Length) text.Style {
+	s := Text(size)
+	s.Font.Weight = font.WeightBold
+	return s
+}
+
+// Shorten cuts the end off a text that is wider than the space for it.
+func Shorten(txt string, s text.Style, space vg.Length) string {
+	runes := []rune(txt)
+	for n := len(runes); s.Width(txt) > space && n > 0; {
+		n--
+		txt = string(runes[:n]) + "…"
+	}
+	return txt
+}
+
+// Stroke draws solid lines.
+func Stroke(c color.Color, width vg.Length) draw.LineStyle {
+	return draw.LineStyle{Color: c, Width: width}
+}
+
+// Dashed draws dashed lines.
+func Dashed(c color.Color, width vg.Length) draw.LineStyle {
+	return draw.LineStyle{Color: c, Width: width, Dashes: []vg.Length{4, 2.5}}
+}
+
+// Dotted draws dotted lines.
+func Dotted(c color.Color, width vg.Length) draw.LineStyle {
+	return draw.LineStyle{Color: c, Width: width, Dashes: []vg.Length{1.5, 2}}
+}

@@ -1,0 +1,38 @@
+package reports_test
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// sameDrawing compares an SVG with testdata/name: the same elements and texts,
+// and the same numbers but for what processors round differently. Edges are
+// rounded to half a point, so one in a hundred may be that far off.
+func sameDrawing(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.WriteFile(path, got, 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err, "run go test ./reports -update")
+	number := regexp.MustCompile(`-?\d+(\.\d+)?(e-?\d+)?`)
+	require.Equal(t, number.ReplaceAllString(string(want), "#"), number.ReplaceAllString(string(got), "#"), name)
+	wanted, gotten := number.FindAllString(string(want), -1), number.FindAllString(string(got), -1)
+	moved := 0
+	for i := range wanted {
+		x, _ := strconv.ParseFloat(wanted[i], 64)
+		y, _ := strconv.ParseFloat(gotten[i], 64)
+		require.LessOrEqual(t, math.Abs(x-y), 0.51, "%s: %s became %s", name, wanted[i], gotten[i])
+		if math.Abs(x-y) > 0.011 {
+			moved++
+		}
+	}
+	require.LessOrEqual(t, moved, len(wanted)/100, "%s differs from what is drawn; rewrite with: go test ./reports -update", name)
+}

@@ -1,0 +1,87 @@
+package schedules
+
+import (
+	"fmt"
+
+	"psim/schedules/graph"
+	"psim/schedules/order"
+	"psim/schedules/wiring"
+)
+
+// Sized is a shape with the number of stages per rank that the schedule fixes,
+// if it is left to the schedule.
+func (s Schedule) Sized(shape graph.Shape) graph.Shape {
+	if s.PerRank > 0 && shape.Virtual <= 1 {
+		shape.Virtual = s.PerRank
+	}
+	return shape
+}
+
+// Placement is where the schedule puts its stages.
+func (s Schedule) Placement(shape graph.Shape) graph.Placement {
+	if s.place != nil {
+		return s.place(shape)
+	}
+	return graph.InOrder(shape.Ranks)
+}
+
+// Order generates the compute order for a shape. stageRank says where the
+// stages are; nil means the schedule's own Placement.
+func (s Schedule) Order(shape graph.Shape, stageRank []int32) (order.Order, error) {
+	if err := s.Check(shape); err != nil {
+		return nil, err
+	}
+	shape = s.Sized(shape)
+	if stageRank == nil {
+		stageRank = s.Placement(shape).First
+	} else if err := s.checkPlacement(stageRank, shape); err != nil {
+		return nil, err
+	}
+	return s.order(shape, stageRank), nil
+}
+
+// Pipeline is the schedule of a shape, ready to be wired. stageRank is as for
+// Order.
+func (s Schedule) Pipeline(shape graph.Shape, stageRank []int32) (wiring.Pipeline, error) {
+	o, err := s.Order(shape, stageRank)
+	if err != nil {
+		return wiring.Pipeline{}, err
+	}
+	shape = s.Sized(shape)
+	placement := s.Placement(shape)
+	if stageRank != nil {
+		placement.First = stageRank
+	}
+	return wiring.Pipeline{
+		Name: s.Name, Shape: shape, Placement: placement,
+		Order: o, SerialBackward: s.SerialBackward, Stashing: s.Stashing,
+	}, nil
+}
+
+// Check reports a shape that the schedule cannot serve.
+func (s Schedule) Check(shape graph.Shape) error {
+	shape = s.Sized(shape)
+	switch {
+	case shape.Ranks < 1:
+		return fmt.Errorf("stages = %d: there must be at least 1", shape.Ranks)
+	case shape.Microbatches < 1:
+		return fmt.Errorf("microbatches = %d: there must be at least 1", shape.Microbatches)
+	case s.PerRank > 0 && !s.Virtual && shape.Virtual > s.PerRank:
+		return fmt.Errorf("virtual_stages = %d: %s holds %d stages per rank; remove virtual_stages or set it to %d", shape.Virtual, s.Name, s.PerRank, s.PerRank)
+	case shape.Virtual > 1 && !s.Virtual && s.PerRank == 0:
+		return fmt.Errorf("virtual_stages = %d: %s holds one stage per rank; remove virtual_stages or set it to 1", shape.Virtual, s.Name)
+	case !s.Pipelined && shape.Ranks > 1:
+		return fmt.Errorf("stages = %d: %s does not split the network, so it takes 1; its copies are set by parallel.data", shape.Ranks, s.Name)
+	case shape.Virtual < 0:
+		return fmt.Errorf("virtual_stages = %d: there must be at least 1", shape.Virtual)
+	case shape.Group != 0 && !s.Grouped:
+		return fmt.Errorf("group = %d: %s has no groups of microbatches; remove group", shape.Group, s.Name)
+	case shape.Virtual > 1 && tasksPerReplica(shape) > graph.MaxTasks:
+		return fmt.Errorf("stages = %d × virtual_stages = %d × microbatches = %d: more than %d tasks", shape.Ranks, shape.Virtual, shape.Microbatches, graph.MaxTasks)
+	case tasksPerReplica(shape) > graph.MaxTasks:
+		return fmt.Errorf("stages = %d × microbatches = %d: more than %d tasks", shape.Ranks, shape.Microbatches, graph.MaxTasks)
+	case s.legal != nil:
+		return s.legal(shape)
+	}
+	return nil
+}

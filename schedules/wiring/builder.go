@@ -1,0 +1,158 @@
+package wiring
+
+import (
+	"fmt"
+
+	"psim/schedules/graph"
+	"psim/schedules/order"
+)
+
+// builder adds the tasks of a pipeline, without what they depend on.
+type builder struct {
+	*Pipeline
+	graph    *graph.Graph
+	made     *results
+	cycles   *cycles
+	groups   groups
+	last     []int     // by stage and copy: the action of its rank that completes its gradients
+	stagesOn [][]int32 // by pipeline rank, last first: the order in which gradients are complete
+}
+
+func newBuilder(p *Pipeline, g *graph.Graph, made *results, cycles *cycles) *builder {
+	b := &builder{
+		Pipeline: p, graph: g, made: made, cycles: cycles, groups: p.groups(g),
+		last:     make([]int, len(p.Placement.First)+len(p.Placement.Second)),
+		stagesOn: make([][]int32, p.Shape.Ranks),
+	}
+	for _, actions := range p.Order {
+		for i, a := range actions {
+			if makesGradients(a.Kind) {
+				b.last[p.Placement.Copy(a.Stage, a.Microbatch)] = i
+			}
+		}
+	}
+	for s := p.Placement.Stages() - 1; s >= 0; s-- {
+		for _, r := range p.Placement.Ranks(s) {
+			b.stagesOn[r] = append(b.stagesOn[r], int32(s))
+		}
+	}
+	return b
+}
+
+// makesGradients reports whether a task of that kind completes a microbatch's
+// share of a stage's gradients.
+func makesGradients(k graph.Kind) bool { return k == graph.Backward || k == graph.WeightGradient }
+
+// rankBuilder adds the tasks of one rank of one replica.
+type rankBuilder struct {
+	*builder
+	replica, pipelineRank         int
+	rank                          int32
+	compute                       int32              // stream
+	beside, gradients, parameters int32              // streams, None until they are needed
+	sends                         map[[2]int32]int32 // streams by peer and kind
+}
+
+// rank adds all tasks of one rank of one replica.
+func (b *builder) rank(replica, pipelineRank int) {
+	rank := int32(replica*b.Shape.Ranks + pipelineRank)
+	rb := &rankBuilder{
+		builder: b, replica: replica, pipelineRank: pipelineRank, rank: rank,
+		compute: b.graph.AddStream(rank, "compute"), beside: graph.None, gradients: graph.None, parameters: graph.None, sends: map[[2]int32]int32{},
+	}
+	for i, a := range b.Order[pipelineRank] {
+		rb.action(i, a)
+	}
+	rb.tail()
+}
+
+// stream is one of the rank's streams, made when first needed.
+func (b *rankBuilder) stream(of *int32, name string) int32 {
+	if *of == graph.None {
+		*of = b.graph.AddStream(b.rank, name)
+	}
+	return *of
+}
+
+// add appends a task of the rank and returns its index.
+func (b *rankBuilder) add(t graph.Task) int32 {
+	t.Rank = b.rank
+	b.graph.Tasks = append(b.graph.Tasks, t)
+	return int32(len(b.graph.Tasks) - 1)
+}
+
+// action adds the tasks of an action, the i-th of its rank, and what leaves
+// with them: one task, or with overlapping gradients a slice per bucket. Under
+// ZeRO 3 the parameters that it uses are gathered first.
+func (b *rankBuilder) action(i int, a order.Action) {
+	b.gather(a)
+	buckets, slices := 0, 1
+	if b.leaves(i, a) {
+		buckets = len(b.Sync.Buckets[a.Stage])
+		if b.Sync.Overlap {
+			slices = buckets
+		}
+	}
+	stream := b.streamOf(i)
+	for part := range slices {
+		id := b.add(graph.Task{Kind: a.Kind, Part: uint16(part), Stream: stream, Stage: a.Stage, Microbatch: a.Microbatch, Peer: graph.None})
+		if part == slices-1 {
+			b.ends(i, a, id)
+		}
+		if slices == buckets {
+			b.sum(a, part)
+		}
+	}
+	if slices < buckets {
+		for bucket := range buckets {
+			b.sum(a, bucket)
+		}
+	}
+	if b.Stashing && b.Optimizer && makesGradients(a.Kind) {
+		b.add(graph.Task{Kind: graph.Optimizer, Stream: b.compute, Stage: a.Stage, Microbatch: a.Microbatch, Peer: graph.None})
+	}
+}
+
+// ends notes the task that ends an action, the i-th of its rank, and sends what it
+// made.
+func (b *rankBuilder) ends(i int, a order.Action, id int32) {
+	if a.Kind != graph.WeightGradient {
+		*b.made.of(a) = id
+	}
+	if to := b.made.to(a); to != graph.None {
+		id = b.message(a, int32(b.replica*b.Shape.Ranks)+to)
+	}
+	b.cycles.ends(b.pipelineRank, i, id)
+}
+
+// message adds the send of what an action made to a rank, and returns its index.
+func (b *rankBuilder) message(a order.Action, to int32) int32 {
+	kind, direction, boundary := graph.SendForward, "F", a.Stage
+	if a.Kind != graph.Forward {
+		kind, direction, boundary = graph.SendBackward, "B", a.Stage-1
+	}
+	stream, ok := b.sends[[2]int32{to, int32(kind)}]
+	if !ok {
+		stream = b.graph.AddStream(b.rank, fmt.Sprintf("send %s to %d", direction, to))
+		b.sends[[2]int32{to, int32(kind)}] = stream
+	}
+	return b.add(graph.Task{
+		Kind: kind, Stream: stream, Stage: a.Stage, Microbatch: a.Microbatch,
+		Peer: to, Bytes: b.payload(kind, boundary, a.Microbatch),
+	})
+}
+
+// payload is the size in bytes of a message across a boundary.
+func (p *Pipeline) payload(k graph.Kind, boundary, microbatch int32) int64 {
+	if p.Boundaries == nil {
+		return 0
+	}
+	bytes := p.Boundaries[boundary].Forward
+	if k == graph.SendBackward {
+		bytes = p.Boundaries[boundary].Backward
+	}
+	if p.Samples != nil {
+		bytes *= p.Samples[microbatch]
+	}
+	return bytes
+}
