@@ -46,12 +46,9 @@ func blockShapes() []graph.Shape {
 // moves are tried.
 func TestBlocksWork(t *testing.T) {
 	shape := graph.Shape{Ranks: 60, Microbatches: 60}
-	for name, order := range map[string]func(){
-		"v-half": func() { vHalf(shape, nil) },
-		"v-min":  func() { vMin(shape, nil) },
-	} {
+	for _, s := range []Schedule{vHalf(), vMin()} {
 		lists := float64(150 * shape.Ranks)
-		require.Less(t, testing.AllocsPerRun(1, order), lists, name)
+		require.Less(t, testing.AllocsPerRun(1, func() { s.order(shape, nil) }), lists, s.Name)
 	}
 }
 
@@ -71,14 +68,11 @@ func TestNth(t *testing.T) {
 // BenchmarkBlocks lays out 300 ranks and 600 microbatches.
 func BenchmarkBlocks(b *testing.B) {
 	shape := graph.Shape{Ranks: 300, Microbatches: 600}
-	b.Run("v-half", func(b *testing.B) {
-		for b.Loop() {
-			vHalf(shape, nil)
-		}
-	})
-	b.Run("v-min", func(b *testing.B) {
-		for b.Loop() {
-			vMin(shape, nil)
-		}
-	})
+	for _, s := range []Schedule{vHalf(), vMin()} {
+		b.Run(s.Name, func(b *testing.B) {
+			for b.Loop() {
+				s.order(shape, nil)
+			}
+		})
+	}
 }
