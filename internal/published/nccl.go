@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"psim/configs"
-	"psim/costmodel"
+	"psim/costmodel/calibrate"
+	"psim/costmodel/link"
 	"psim/schedules/graph"
 )
 
@@ -14,7 +15,7 @@ import (
 // tool that publishes its error on them.
 const ncclClaim = "none known; one latency and one bandwidth per number of GPUs, fitted to twelve sizes of the same rows, is 2.6 to 5.4 % off (A100) and 0.2 to 6.1 % (V100) on average"
 
-// ncclTable is a catalog link's all-reduces.
+// ncclTable returns a catalog link's all-reduces.
 func ncclTable(name, file, link string) Table {
 	return Table{
 		Name: name, Title: "NCCL all-reduce of 2 to 8 GPUs, 1 MiB to 1 GiB, " + link, Figure: name,
@@ -39,7 +40,7 @@ func ncclTable(name, file, link string) Table {
 
 // An ncclTiming is a row of the NCCL tables.
 type ncclTiming struct {
-	costmodel.CollectiveTiming
+	calibrate.CollectiveTiming
 	used bool
 }
 
@@ -51,28 +52,28 @@ func ncclTimings(file string) []ncclTiming {
 	for _, r := range records(file) {
 		n := r.count("n_gpus")
 		seen[n]++
-		t := costmodel.CollectiveTiming{Kind: graph.AllReduce, Ranks: n, Bytes: int64(r.count("size_bytes")), Time: time.Duration(r.count("time_ns"))}
+		t := calibrate.CollectiveTiming{Kind: graph.AllReduce, Ranks: n, Bytes: int64(r.count("size_bytes")), Time: time.Duration(r.count("time_ns"))}
 		list = append(list, ncclTiming{t, seen[n]%2 == 1})
 	}
 	return list
 }
 
-func (t ncclTiming) row(l costmodel.Link) Row {
+func (t ncclTiming) row(l link.Link) Row {
 	return Row{
 		Label: fmt.Sprintf("%d GPUs %s", t.Ranks, binary(t.Bytes)), Unit: "ms", Used: t.used,
 		Published: 1e3 * t.Time.Seconds(),
-		Predicted: 1e3 * costmodel.CollectiveTime(graph.AllReduce, l, t.Ranks, t.Bytes).Seconds(),
+		Predicted: 1e3 * l.CollectiveTime(graph.AllReduce, t.Ranks, t.Bytes).Seconds(),
 	}
 }
 
 // catalogLink finds a link by name.
-func catalogLink(name string) (costmodel.Link, error) {
+func catalogLink(name string) (link.Link, error) {
 	for _, l := range configs.Catalog().Links {
 		if l.Name == name {
 			return l, nil
 		}
 	}
-	return costmodel.Link{}, fmt.Errorf("there is no link %s in the catalog", name)
+	return link.Link{}, fmt.Errorf("the catalog has no link %s", name)
 }
 
 // binary prints a size as nccl-tests count: in powers of 1024.
@@ -84,7 +85,7 @@ func binary(bytes int64) string {
 	return fmt.Sprint(bytes, []string{" B", " KiB", " MiB", " GiB"}[unit])
 }
 
-// ncclOthers are all-reduces of five more machines, by a link each that is
+// ncclOthers returns all-reduces of five more machines, by a link each that is
 // fitted here: a network's would hold for one shape of nodes alone, so that only
 // those of links are in the catalog.
 func ncclOthers() Table {
@@ -98,7 +99,7 @@ func ncclOthers() Table {
 			var rows []Row
 			for _, source := range []string{"A", "B", "C", "D", "E"} {
 				list, hardware := ncclSource(source)
-				link, err := costmodel.FitLink(usedTimings(list))
+				link, err := calibrate.FitLink(usedTimings(list))
 				if err != nil {
 					return nil, err
 				}
@@ -113,7 +114,7 @@ func ncclOthers() Table {
 	}
 }
 
-// ncclSource is one machine of nccl_other.csv; every second row is used.
+// ncclSource reads one machine of nccl_other.csv; every second row is used.
 func ncclSource(source string) (list []ncclTiming, hardware string) {
 	for _, r := range records("nccl_other.csv") {
 		if r.text("src") != source {
@@ -121,14 +122,14 @@ func ncclSource(source string) (list []ncclTiming, hardware string) {
 		}
 		hardware = r.text("hw")
 		took := time.Duration(math.Round(1e3 * r.number("time_us")))
-		t := costmodel.CollectiveTiming{Kind: graph.AllReduce, Ranks: r.count("n_gpus"), Bytes: int64(r.count("size_bytes")), Time: took}
+		t := calibrate.CollectiveTiming{Kind: graph.AllReduce, Ranks: r.count("n_gpus"), Bytes: int64(r.count("size_bytes")), Time: took}
 		list = append(list, ncclTiming{t, len(list)%2 == 0})
 	}
 	return list, hardware
 }
 
-// usedTimings are those that a fit may see.
-func usedTimings(list []ncclTiming) (used []costmodel.CollectiveTiming) {
+// usedTimings returns those that a fit may see.
+func usedTimings(list []ncclTiming) (used []calibrate.CollectiveTiming) {
 	for _, t := range list {
 		if t.used {
 			used = append(used, t.CollectiveTiming)

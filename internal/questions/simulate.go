@@ -7,6 +7,8 @@ import (
 	"psim/configs"
 	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/link"
+	"psim/costmodel/stages"
 	"psim/internal/units"
 	"psim/schedules"
 	"psim/schedules/collective"
@@ -55,7 +57,7 @@ func sum(numbers []int64) int64 {
 	return total
 }
 
-// machine is devices of a round speed, joined by links of so many Gb/s. Memory
+// machine makes devices of a round speed, joined by links of so many Gb/s. Memory
 // and traffic do not depend on it.
 func machine(gigabits int64, latency time.Duration) costmodel.Machine {
 	return costmodel.Machine{
@@ -65,7 +67,7 @@ func machine(gigabits int64, latency time.Duration) costmodel.Machine {
 			Peak:            costmodel.Peak{FP32: 1e14, FP16: 1e14, BF16: 1e14},
 			Efficiency:      costmodel.Efficiency{FP32: 1, FP16: 1, BF16: 1, Memory: 1},
 		},
-		Link: costmodel.Link{
+		Link: link.Link{
 			Name:      "sample link",
 			Bandwidth: units.Rate(float64(gigabits) * 1e9 / 8),
 			Latency:   units.Duration(latency),
@@ -73,7 +75,7 @@ func machine(gigabits int64, latency time.Duration) costmodel.Machine {
 	}
 }
 
-// network is four layers without activations whose tensors, eight of different
+// network makes four layers without activations whose tensors, eight of different
 // sizes, hold so many parameters together. Up to sixteen workers share each of
 // them equally, so that sharding pads nothing.
 func network(parameters int64) arch.Network {
@@ -110,22 +112,23 @@ type trainer struct {
 
 // run simulates the step: forward, backward, the gradients' sums, the update.
 func (t trainer) run() (run, error) {
-	w := costmodel.Workload{
+	w := stages.Workload{
 		Network: network(t.parameters), Training: t.training, State: t.state, Zero: t.zero,
 		Layers: []int{4}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{1}, Replicas: int(t.workers),
+		Bucket: 25 << 20, Overlap: true,
 	}
 	if t.zero == 3 { // layer by layer
 		w.Layers, w.Placement.First = []int{1, 1, 1, 1}, make([]int32, 4)
 	}
-	const bucket = 25 << 20
+	plan := w.Plan()
 	g, err := wire("ddp", wiring.Pipeline{
 		Shape:   graph.Shape{Ranks: 1, Microbatches: 1, Replicas: int(t.workers)},
-		Samples: w.Samples, Sync: w.Sync(bucket, true), Optimizer: true, Placement: w.Placement,
+		Samples: w.Samples, Sync: plan.Sync(), Optimizer: true, Placement: w.Placement,
 	})
 	if err != nil {
 		return run{}, err
 	}
-	costs, err := w.Costs(machine(100, 0), g)
+	costs, err := costmodel.StepCosts(machine(100, 0), plan, g)
 	if err != nil {
 		return run{}, err
 	}
@@ -193,10 +196,10 @@ func (p pipeline) run() (run, error) {
 	return execute(g, p.times.Costs(costmodel.ActivationMemory{}))
 }
 
-// uniform is stages of equal times.
+// uniform makes stages of equal times.
 func uniform(forward, backward time.Duration) costmodel.Times {
 	return costmodel.Times{Forward: costmodel.Uniform(forward), Backward: costmodel.Uniform(backward)}
 }
 
-// inSeconds is exact to the last digit of the quotient.
+// inSeconds converts a time, exact to the last digit of the quotient.
 func inSeconds(d time.Duration) float64 { return float64(d) / 1e9 }
