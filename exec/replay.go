@@ -35,7 +35,7 @@ func Replay(ctx context.Context, job Job, d *programs.Device, batch func(step in
 	return r.record, err
 }
 
-// replay is the state of a Replay.
+// A replay holds the state of a Replay.
 type replay struct {
 	job    Job
 	device *programs.Device
@@ -43,7 +43,7 @@ type replay struct {
 	record *Record
 }
 
-// replayed is one stage.
+// A replayed stage has the versions of its weights.
 type replayed struct {
 	bySize    map[int]*programs.Stage
 	tensors   []arch.Tensor
@@ -124,7 +124,7 @@ func (r *replay) step(ctx context.Context, n int, b Batch, first, last bool) err
 	return nil
 }
 
-// version is the one that a stage uses for a microbatch of a step.
+// version returns the one that a stage uses for a microbatch of a step.
 func (r *replay) version(stage, microbatch int) int {
 	return max(0, microbatch-(len(r.stages)-1-stage))
 }

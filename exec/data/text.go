@@ -74,7 +74,7 @@ func ReadPairs(r io.Reader, name string, keys Keys, limit int) ([]Pair, error) {
 	return pairs, nil
 }
 
-// sample is a line as it should be.
+// sample writes a line as it should be.
 func (k Keys) sample() string {
 	return fmt.Sprintf(`{%q: "…", %q: "…"}`, k.Source, k.Target)
 }
@@ -117,7 +117,7 @@ func parseObject(text []byte) (map[string]json.RawMessage, error) {
 	return object, nil
 }
 
-// stringAt is the string under a key.
+// stringAt returns the string under a key.
 func stringAt(object map[string]json.RawMessage, key string) (string, error) {
 	raw, ok := object[key]
 	if !ok {
