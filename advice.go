@@ -36,7 +36,7 @@ func (p *Prediction) Advise(ctx context.Context) {
 	p.Result.Warnings = append(p.Result.Warnings, advice)
 }
 
-// describe is a remedy in words.
+// describe returns a remedy in words.
 func (p *Prediction) describe(r reports.Remedy) string {
 	text := fmt.Sprintf("--set %s (%s at most, step %s", strings.Join(r.Set, " --set "), units.FormatBytes(r.PeakMemory),
 		units.FormatDuration(time.Duration(math.Round(r.StepTime*1e9))))
@@ -66,7 +66,7 @@ func (p *Prediction) warnOfFragmentation() {
 	}
 }
 
-// devices is the number of devices that a prediction is for.
+// devices returns the number of devices that a prediction is for.
 func (p *Prediction) devices() int { return p.Plan.Graph.Ranks() * max(1, p.Config.Parallel.Tensor) }
 
 // A change is a way to save memory: settings to make, none for leaving things

@@ -118,7 +118,7 @@ func FitLink(paths ...string) (*LinkFit, error) {
 	return f, nil
 }
 
-// inputs are the files that have timings of a kind.
+// inputs lists the files that have timings of a kind.
 func inputs(k graph.Kind, paths []string, byFile []timings) (list []string) {
 	for i, path := range paths {
 		if len(byFile[i].of(k)) > 0 {
@@ -144,7 +144,7 @@ func readNCCLTests(path string) (timings, error) {
 	return costmodel.ReadNCCLTests(path, data)
 }
 
-// errors are how far off a link is, and the link of every second size for those that
+// errors measures how far off a link is, and the link of every second size for those that
 // were held out.
 func (list timings) errors(l, half costmodel.Link, heldOut timings) FitErrors {
 	e := FitErrors{Sizes: len(list)}
@@ -156,7 +156,7 @@ func (list timings) errors(l, half costmodel.Link, heldOut timings) FitErrors {
 	return e
 }
 
-// off is the mean and the worst absolute error of a link.
+// off returns the mean and the worst absolute error of a link.
 func (list timings) off(l costmodel.Link) (mean, worst float64) {
 	for _, t := range list {
 		off := math.Abs(float64(costmodel.CollectiveTime(t.Kind, l, t.Ranks, t.Bytes))/float64(t.Time) - 1)
@@ -165,7 +165,7 @@ func (list timings) off(l costmodel.Link) (mean, worst float64) {
 	return mean, worst
 }
 
-// sizes are the smallest and the largest in bytes.
+// sizes returns the smallest and the largest in bytes.
 func (list timings) sizes() (smallest, largest int64) {
 	smallest = math.MaxInt64
 	for _, t := range list {
@@ -174,12 +174,12 @@ func (list timings) sizes() (smallest, largest int64) {
 	return smallest, largest
 }
 
-// of are the timings of one kind of collective.
+// of returns the timings of one kind of collective.
 func (list timings) of(k graph.Kind) timings {
 	return slices.DeleteFunc(slices.Clone(list), func(t costmodel.CollectiveTiming) bool { return t.Kind != k })
 }
 
-// groups are the timings of one kind and number of ranks together, by size.
+// groups returns the timings of one kind and number of ranks together, by size.
 func (list timings) groups() (groups []timings) {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b costmodel.CollectiveTiming) int {
@@ -195,7 +195,7 @@ func (list timings) groups() (groups []timings) {
 	return groups
 }
 
-// halves are every second size, and the others, of the kinds and numbers of ranks
+// halves returns every second size, and the others, of the kinds and numbers of ranks
 // that have at least four.
 func (list timings) halves() (even, odd timings) {
 	const least = 4
@@ -213,7 +213,7 @@ func (list timings) halves() (even, odd timings) {
 	return even, odd
 }
 
-// warnings are of what timings of one kind leave open, by numbers of ranks.
+// warnings says what timings of one kind leave open, by numbers of ranks.
 func (list timings) warnings(name string) (texts []string) {
 	const enough = 16 << 20 // bytes, from which on start-up counts for little
 	for _, group := range list.groups() {

@@ -47,7 +47,7 @@ func (f *LinkFit) WriteTable(w io.Writer) error {
 	return nil
 }
 
-// name is how the collective is called in prose.
+// name returns the name of the collective as prose has it.
 func (t FittedTable) name() string { return strings.ReplaceAll(t.Collective, "_", "-") }
 
 // writeRanges prints the table of one kind of collective.

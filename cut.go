@@ -8,7 +8,7 @@ import (
 	"psim/internal/units"
 )
 
-// cut is the settings with which every rank does the same work in another number of
+// cut makes the settings with which every rank does the same work in another number of
 // stages: [times] and [memory] count for one stage, of which there are then more or
 // fewer. It is false where that is not the same for all stages, or leaves parts of
 // nanoseconds or bytes.

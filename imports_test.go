@@ -44,6 +44,7 @@ var arrows = map[string][]string{
 	"internal/units":       {},
 	"internal/nearest":     {},
 	"internal/wrap":        {},
+	"internal/setting":     {"internal/nearest", "internal/wrap"},
 	"internal/files":       {},
 	"internal/memory":      {"internal/units"},
 	"internal/published":   {".", "schedules/graph", "configs", "costmodel", "costmodel/arch", "reports", "internal/units", "internal/nearest", "internal/wrap"},

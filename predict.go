@@ -65,7 +65,7 @@ func Predict(ctx context.Context, c *configs.Config) (*Prediction, error) {
 	return p, nil
 }
 
-// Run is the prediction as reports take it.
+// Run returns the prediction as reports take it.
 func (p *Prediction) Run() reports.Run { return reports.Run{Result: p.Result, Trace: p.Trace} }
 
 // Compare says by how much run b differs from run a, and where the difference comes
@@ -100,7 +100,7 @@ func (p *Prediction) simulate(ctx context.Context) (err error) {
 	return ctx.Err()
 }
 
-// info is what the result says that its trace does not.
+// info returns what the result says that its trace does not.
 func (p *Prediction) info() reports.Info {
 	shape := p.Plan.Graph.Shape
 	return reports.Info{
@@ -155,7 +155,7 @@ func found(plan *configs.Plan, t *graph.Trace) *reports.Search {
 	return s
 }
 
-// longestSpan is the longest time from a rank's first compute task to the end of
+// longestSpan returns the longest time from a rank's first compute task to the end of
 // its last.
 func longestSpan(t *graph.Trace) time.Duration {
 	var longest time.Duration

@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"psim/costmodel"
-	"psim/internal/nearest"
+	"psim/internal/setting"
 	"psim/schedules"
 	"psim/schedules/collective"
 	"psim/schedules/graph"
@@ -79,12 +78,7 @@ func (c *Config) unknownSchedule() error {
 	if _, err := collective.Find(name); err == nil {
 		return fmt.Errorf("name = %q: a collective by itself needs [collective], not [times] or [model]", name)
 	}
-	names := legalNames()
-	hint := nearest.Suggest(name, names)
-	if hint == "" {
-		hint = "; legal are " + strings.Join(names, ", ")
-	}
-	return fmt.Errorf("name = %q: there is no such schedule%s", name, hint)
+	return fmt.Errorf("name: unknown schedule %q%s", name, setting.Meant(name, scheduleNames()))
 }
 
 // shape is the size of the schedule with a number of microbatches.
@@ -209,16 +203,6 @@ func (c *Config) buildRing() (*Plan, error) {
 	}
 	if float64(c.Collective.Bytes) > maxBytes {
 		return nil, c.problem("collective", fmt.Errorf("bytes = %q: what all ranks send would be more than can be counted", c.Collective.Bytes))
-	}
-	for _, key := range []string{"ranks", "bytes"} {
-		if !c.Defined("collective." + key) {
-			return nil, c.problem("collective", fmt.Errorf("%s is missing", key))
-		}
-	}
-	for _, key := range []string{"stages", "microbatches", "virtual_stages", "partition", "placement", "synchronous", "whole_last", "group", "file"} {
-		if c.Defined("schedule." + key) {
-			return nil, c.problem("schedule", fmt.Errorf("%s: has no meaning for a collective, whose size is collective.ranks", key))
-		}
 	}
 	machine, err := c.machine(false)
 	if err != nil {

@@ -4,10 +4,12 @@
 package configs
 
 import (
+	"sync"
 	"time"
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/internal/setting"
 	"psim/schedules"
 )
 
@@ -30,15 +32,33 @@ type Config struct {
 	changes []string      // see Executable
 }
 
-// defaults is a Config in which nothing is given.
-func defaults() *Config {
-	const bucket = 25_000_000 // PyTorch's default, "25MB"
-	return &Config{
-		Schedule: schedules.Options{Stages: 1, VirtualStages: 1},
-		Parallel: schedules.Parallel{Data: 1, Tensor: 1, TensorOverlap: true, ScatterGather: true, Bucket: bucket, Overlap: true, Collectives: "nccl"},
-		Train:    arch.Training{Precision: "fp32", Optimizer: "adamw", Recompute: "none"},
+// Settings describes the sections. The schedule, its batch and how it is divided are
+// of every network; what tasks cost is said by [times], [model] or [collective].
+func (Config) Settings() []setting.Setting {
+	times, model, collective := string(byTimes), string(byModel), string(byCollective)
+	return []setting.Setting{
+		{Key: "schedule", Text: "Who computes what, in which order"},
+		{Key: "times", Text: "Explicit task times: no network, no machine"},
+		{Key: "memory", With: []string{times}, Text: "The activations of one microbatch on one stage"},
+		{Key: "model", Text: "A network, whose tasks are priced on a [machine]"},
+		{Key: "batch", With: []string{times, model}, Text: "How many samples; together with schedule.microbatches it must add up"},
+		{Key: "parallel", With: []string{times, model}, Text: "Over how many devices, beside the stages, and how these communicate"},
+		{Key: "train", With: []string{model}, Text: "What is kept for a parameter and an activation"},
+		{Key: "machine", With: []string{model, collective}, Text: "The devices, and the links between them"},
+		{Key: "collective", Text: "A collective by itself: schedule.name is ring-allreduce, ring-reduce-scatter or ring-allgather"},
 	}
 }
+
+// defaults is a Config in which nothing is given.
+func defaults() *Config {
+	c := withDefaults()
+	return &c
+}
+
+var withDefaults = sync.OnceValue(func() (c Config) {
+	setting.Defaults(&c)
+	return c
+})
 
 // Name is the file's name without its folder and extension.
 func (c *Config) Name() string { return c.name }

@@ -2,6 +2,8 @@ package configs_test
 
 import (
 	"fmt"
+	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,24 +23,33 @@ ranks = 4
 link = "pcie4"
 `
 
-// No count may be zero, negative or beyond 31 bits; leaving it out is another
-// matter.
+// No count may be zero, negative or beyond its largest value, at most 31 bits;
+// leaving it out is another matter.
 func TestCounts(t *testing.T) {
-	for key, text := range map[string]string{
-		"schedule.stages": small, "schedule.microbatches": small, "schedule.virtual_stages": small,
-		"batch.global": network, "batch.micro": network, "parallel.data": network, "parallel.tensor": network,
-		"machine.devices_per_node": network, "machine.nics_per_node": network,
-		"model.layers": network, "model.hidden": network, "model.heads": network, "model.kv_heads": network,
-		"model.head_dim": network, "model.ffn_hidden": network, "model.vocab": network,
-		"model.sequence_length": network, "model.positions": network, "collective.ranks": ring,
+	const size = 1 << 30
+	for key, most := range map[string]int64{
+		"schedule.stages": math.MaxInt32, "schedule.microbatches": math.MaxInt32, "schedule.virtual_stages": math.MaxInt32,
+		"batch.global": math.MaxInt32, "batch.micro": math.MaxInt32, "parallel.data": math.MaxInt32, "parallel.tensor": 65536,
+		"machine.devices_per_node": math.MaxInt32, "machine.nics_per_node": math.MaxInt32,
+		"model.layers": 10_000, "model.hidden": size, "model.heads": size, "model.kv_heads": size,
+		"model.head_dim": size, "model.ffn_hidden": size, "model.vocab": size,
+		"model.sequence_length": size, "model.positions": size, "collective.ranks": math.MaxInt32,
 	} {
-		for value, what := range map[int64]string{
-			0: "it must be at least 1", -1: "it must be at least 1", 1 << 31: "it must be at most 2147483647",
-			1 << 62: "it must be at most 2147483647",
-		} {
+		text := network
+		switch section, _, _ := strings.Cut(key, "."); section {
+		case "schedule":
+			text = small
+		case "collective":
+			text = ring
+		}
+		low, high := "at least 1", fmt.Sprintf("at most %d", most)
+		if most < size {
+			low, high = fmt.Sprintf("1 to %d", most), fmt.Sprintf("1 to %d", most)
+		}
+		for value, what := range map[int64]string{0: low, -1: low, most + 1: high, 1 << 62: high} {
 			set := fmt.Sprintf("%s=%d", key, value)
 			err := failure(configs.Parse("x.toml", []byte(text), set))
-			require.EqualError(t, err, fmt.Sprintf("--set %s: %s = %d: %s", set, key, value, what))
+			require.EqualError(t, err, fmt.Sprintf("--set %s: %s = %d: must be %s", set, key, value, what))
 		}
 		err := failure(configs.Parse("x.toml", []byte(text), key+"=99999999999999999999"))
 		require.ErrorContains(t, err, key)

@@ -10,17 +10,25 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"psim/costmodel"
+	"psim/internal/setting"
 )
 
 //go:embed *.toml catalog/*.toml
 var files embed.FS
 
-//go:embed reference.txt
-var reference string
-
-// Reference is every setting with its meaning and default, as a commented
+// Reference is every setting with its meaning, range and default, as a commented
 // configuration.
-func Reference() string { return reference }
+func Reference() string {
+	var b strings.Builder
+	b.WriteString(`# Every setting of a psim configuration. A file holds [schedule] and exactly one
+# of [times], [model] and [collective]. A line that is commented out shows the
+# default, or an example where the text names another. Quantities carry their
+# unit: "20ms", "25MB" (10^6), "80GiB" (2^30), "100Gb/s" (bits), "25GB/s" (bytes),
+# "312TFLOP/s".
+`)
+	setting.WriteReference(&b, Config{})
+	return b.String()
+}
 
 // Examples lists the embedded examples by name.
 func Examples() []string {

@@ -1,12 +1,8 @@
 package configs
 
 import (
-	"errors"
 	"fmt"
-	"regexp"
 	"strings"
-
-	"github.com/BurntSushi/toml"
 )
 
 // An Error is a problem with one key of a configuration.
@@ -39,33 +35,4 @@ func shorten(text string) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:longest/2], "") + " […] " + strings.ToValidUTF8(text[len(text)-longest/4:], "")
-}
-
-var incompatible = regexp.MustCompile(`incompatible types: TOML value has type (\S+?); destination has type (\S+)`)
-
-// typeNames says in words what the library calls the types of values and of
-// what they are to be.
-var typeNames = map[string]string{
-	"bool": "true or false", "int64": "an integer", "float64": "a number with a fraction", "string": "a string",
-	"time.Time": "a date", "[]any": "a list", "[]map[string]any": "a list of tables", "map[string]any": "a table",
-	"boolean": "true or false", "integer": "an integer", "float": "a number", "primitive": "a string", "slice": "a list",
-}
-
-// valueProblem rewords the library's message for a value of the wrong type.
-func valueProblem(err error) string {
-	var parse toml.ParseError
-	if errors.As(err, &parse) {
-		return parse.Message
-	}
-	if m := incompatible.FindStringSubmatch(err.Error()); m != nil {
-		return fmt.Sprintf("the value is %s; %s is wanted", typeName(m[1]), typeName(m[2]))
-	}
-	return strings.TrimPrefix(err.Error(), "toml: ")
-}
-
-func typeName(library string) string {
-	if name, ok := typeNames[library]; ok {
-		return name
-	}
-	return library
 }

@@ -7,13 +7,9 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
-)
 
-// listed reports whether a field is a list of tables, such as
-// [[machine.measured]].
-func listed(field reflect.Value) bool {
-	return field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct
-}
+	"psim/internal/setting"
+)
 
 // decodeList fills a list of tables, entry by entry, and checks each. A list
 // replaces what an earlier source gave.
@@ -23,7 +19,7 @@ func (s *source) decodeList(p toml.Primitive, into reflect.Value, dotted string)
 	err := s.meta.PrimitiveDecode(p, &tables)
 	for _, t := range tables {
 		if _, ok := t.(map[string]any); !ok {
-			err = fmt.Errorf("%v is no table", t)
+			err = fmt.Errorf("%v is not a table", t)
 		}
 	}
 	if err == nil {
@@ -67,11 +63,7 @@ func (s *source) decodeEntry(table map[string]toml.Primitive, into reflect.Value
 	if err != nil {
 		return err
 	}
-	checked, ok := into.Interface().(interface{ Validate() error })
-	if !ok {
-		return nil
-	}
-	if err := checked.Validate(); err != nil {
+	if err := setting.Validate(into.Interface()); err != nil {
 		problem, key := &Error{Label: s.label, Key: dotted, Problem: err.Error()}, ""
 		if m := keyAtStart.FindStringSubmatch(err.Error()); m != nil {
 			key = m[1]

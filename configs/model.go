@@ -5,13 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
 	"psim/schedules"
-	"psim/schedules/graph"
-	"psim/schedules/partition"
 	"psim/schedules/search"
 )
 
@@ -114,102 +110,4 @@ func (c *Config) layerByLayer(w *costmodel.Workload) error {
 	}
 	w.Placement.First = make([]int32, len(w.Layers))
 	return nil
-}
-
-// partition cuts the network into stages and places them.
-func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine, schedule schedules.Schedule) error {
-	ranks, n := c.Schedule.Stages, len(w.Network.Layers)
-	if ranks > n {
-		return fmt.Errorf("stages = %d: %s has %d layers, and every stage needs at least one (%s)", ranks, w.Network.Name, n, layerNames(w.Network))
-	}
-	shape := c.shape(schedule, len(w.Samples))
-	if err := schedule.Check(shape); err != nil {
-		return err
-	}
-	own := schedule.Placement(shape)
-	if own.Second != nil && c.Parallel.Zero > 0 {
-		return fmt.Errorf("name = %q: holds every stage twice, which is not modelled with parallel.zero = %d; set it to 0", schedule.Name, c.Parallel.Zero)
-	}
-	stageRank, err := c.placement(ranks)
-	if err != nil {
-		return err
-	}
-	if stageRank == nil {
-		stageRank = own.First
-	}
-	if len(stageRank) > n {
-		return fmt.Errorf("virtual_stages = %d: %d stages in all, but %s has %d layers, and every stage needs at least one (%s)", c.Schedule.VirtualStages, len(stageRank), w.Network.Name, n, layerNames(w.Network))
-	}
-	by := c.Schedule.Partition
-	switch {
-	case by.Layers != nil:
-		w.Layers, err = partition.Explicit(by.Layers, n, len(stageRank))
-	case by.Rule == "course":
-		if c.Schedule.Placement != nil {
-			return errors.New(`placement: partition = "course" places the stages itself; remove one of the two`)
-		}
-		w.Layers, stageRank, err = coursePartition(w.Network, ranks)
-	case by.Rule == "equal":
-		w.Layers, err = partition.Equal(n, len(stageRank))
-	default:
-		var costs []float64
-		if costs, err = layerCosts(*w, m); err != nil {
-			return err
-		}
-		w.Layers, err = partition.Balanced(costs, len(stageRank))
-	}
-	w.Placement = own
-	w.Placement.First = stageRank
-	if err != nil {
-		key := "stages"
-		if c.Defined("schedule.partition") {
-			key = "partition"
-		}
-		return fmt.Errorf("%s: %w (the %d layers of %s are %s)", key, err, n, w.Network.Name, layerNames(w.Network))
-	}
-	return nil
-}
-
-// coursePartition is the split that the network's course uses.
-func coursePartition(n arch.Network, ranks int) ([]int, []int32, error) {
-	if strings.HasPrefix(n.Name, "vgg16-pipeline") {
-		layers, err := arch.VGG16Split(ranks)
-		return layers, graph.InOrder(ranks).First, err
-	}
-	if !strings.HasPrefix(n.Name, "gpt2") {
-		return nil, nil, fmt.Errorf(`"course" is known for gpt2 and vgg16-pipeline, not for %s`, n.Name)
-	}
-	layers, rankOf, err := arch.GPT2CoursePlacement(n, ranks)
-	stageRank := make([]int32, len(rankOf))
-	for s, r := range rankOf {
-		stageRank[s] = int32(r)
-	}
-	return layers, stageRank, err
-}
-
-// layerCosts is the time of every layer, forward and backward, for the first
-// microbatch.
-func layerCosts(w costmodel.Workload, m costmodel.Machine) ([]float64, error) {
-	compute, err := m.Compute(w.Training)
-	if err != nil {
-		return nil, err
-	}
-	costs := make([]float64, len(w.Network.Layers))
-	for i, l := range w.Network.Layers {
-		n := w.Samples[0]
-		costs[i] = float64(compute.Layer(l, arch.Forward, n) + compute.Backward(l, n) + compute.Recompute(l, w.Training, n))
-	}
-	return costs, nil
-}
-
-// layerNames is a short list of a network's layers for messages.
-func layerNames(n arch.Network) string {
-	var names []string
-	for _, l := range n.Layers {
-		names = append(names, l.Name)
-	}
-	if len(names) > 6 {
-		names = append(append(names[:3:3], "…"), names[len(names)-2:]...)
-	}
-	return strings.Join(names, ", ")
 }

@@ -56,18 +56,18 @@ func TestSetErrors(t *testing.T) {
 		"":                         "--set : " + form,
 		"schedule.stages=1\nx.y=2": "--set schedule.stages=1\nx.y=2: " + form,
 		"schedule.stages=":         "--set schedule.stages=: schedule.stages: has no value",
-		"schedule.stages=two":      "--set schedule.stages=two: schedule.stages: the value is a string; an integer is wanted",
-		"schedule.stages=0":        "--set schedule.stages=0: schedule.stages = 0: it must be at least 1",
+		"schedule.stages=two":      "--set schedule.stages=two: schedule.stages: must be an integer, not a string",
+		"schedule.stages=0":        "--set schedule.stages=0: schedule.stages = 0: must be at least 1",
 		"schedule.stage=2":         `--set schedule.stage=2: unknown key "schedule.stage"; did you mean stages?`,
 		"shedule.stages=2":         `--set shedule.stages=2: unknown section "shedule"; did you mean schedule?`,
 		"times.forward=1":          `--set times.forward=1: times.forward: "1" has no unit; write for example "1ms"`,
-		"schedule.name.x=2":        "--set schedule.name.x=2: schedule.name: the value is a table; a string is wanted",
-		"schedule.name=[1]":        "--set schedule.name=[1]: schedule.name: the value is a list; a string is wanted",
-		"times.p2p=[1]":            "--set times.p2p=[1]: times.p2p: the value is a list; a string is wanted",
-		"schedule.stages=true":     "--set schedule.stages=true: schedule.stages: the value is true or false; an integer is wanted",
-		"schedule.stages=2.0":      "--set schedule.stages=2.0: schedule.stages: the value is a number with a fraction; an integer is wanted",
-		"schedule.name=2026-08-01": "--set schedule.name=2026-08-01: schedule.name: the value is a date; a string is wanted",
-		"schedule.name=gpip":       `--set schedule.name=gpip: schedule.name = "gpip": there is no such schedule; did you mean gpipe?`,
+		"schedule.name.x=2":        "--set schedule.name.x=2: schedule.name: must be a string, not a table",
+		"schedule.name=[1]":        "--set schedule.name=[1]: schedule.name: must be a string, not a list",
+		"times.p2p=[1]":            "--set times.p2p=[1]: times.p2p: must be a string with a unit, not a list",
+		"schedule.stages=true":     "--set schedule.stages=true: schedule.stages: must be an integer, not true or false",
+		"schedule.stages=2.0":      "--set schedule.stages=2.0: schedule.stages: must be an integer, not a fraction",
+		"schedule.name=2026-08-01": "--set schedule.name=2026-08-01: schedule.name: must be a string, not a date",
+		"schedule.name=gpip":       `--set schedule.name=gpip: schedule.name: unknown schedule "gpip"; did you mean gpipe?`,
 		"model.preset=gpt2":        "--set model.preset=gpt2: model: there is [times] and [model]; exactly one of them may say what the tasks cost",
 		"schedule.placement=[0,2]": "--set schedule.placement=[0,2]: schedule.placement = [0 2]: rank 2 is outside 0 to 1",
 	} {
@@ -102,7 +102,7 @@ func TestWith(t *testing.T) {
 	require.True(t, next.Defined("schedule.stages"))
 	require.False(t, next.Defined("schedule.placement"))
 	_, err = base.With("schedule.microbatches=0")
-	require.EqualError(t, err, "--set schedule.microbatches=0: schedule.microbatches = 0: it must be at least 1")
+	require.EqualError(t, err, "--set schedule.microbatches=0: schedule.microbatches = 0: must be at least 1")
 	_, err = base.With("schedule.x=0")
 	require.ErrorContains(t, err, "unknown key")
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
-	"psim/internal/nearest"
+	"psim/internal/setting"
 )
 
 // A source is one TOML text that was decoded into a Config: a file or the
@@ -55,32 +55,45 @@ func (s *source) decode(into any) error {
 }
 
 func (s *source) decodeTable(table map[string]toml.Primitive, into reflect.Value, prefix string) error {
-	fields := fieldsByKey(into)
 	for _, key := range s.inOrder(table, prefix) {
 		primitive, dotted := table[key], prefix+key
-		field, ok := fields[key]
+		field, ok := setting.Field(into, key)
 		if !ok {
-			return s.unknown(primitive, dotted, key, fields)
+			return s.unknown(primitive, dotted, key, into)
 		}
-		if nested(field) {
+		var err error
+		switch {
+		case setting.IsTable(field):
 			inner, ok := s.table(primitive)
 			if !ok {
 				return s.at(s.locate(primitive), dotted, fmt.Sprintf("must be a table: write [%s] and its keys below it", dotted))
 			}
-			if err := s.decodeTable(inner, field, dotted+"."); err != nil {
-				return err
-			}
-			continue
+			err = s.decodeTable(inner, field, dotted+".")
+		case setting.IsList(field):
+			err = s.decodeList(primitive, field, dotted)
+		default:
+			described, _ := setting.Find(into, key)
+			err = s.decodeValue(primitive, field, dotted, described)
 		}
-		if listed(field) {
-			if err := s.decodeList(primitive, field, dotted); err != nil {
-				return err
-			}
-			continue
+		if err != nil {
+			return err
 		}
-		if err := s.meta.PrimitiveDecode(primitive, field.Addr().Interface()); err != nil {
-			return s.valueError(primitive, dotted, valueProblem(err))
-		}
+	}
+	return nil
+}
+
+// decodeValue sets a field, and checks it.
+func (s *source) decodeValue(p toml.Primitive, field reflect.Value, dotted string, described setting.Setting) error {
+	var value any
+	err := s.meta.PrimitiveDecode(p, &value)
+	if err == nil {
+		err = setting.Assign(field, value)
+	}
+	if err == nil {
+		err = described.Check(dotted, field)
+	}
+	if err != nil {
+		return s.valueError(p, dotted, err.Error())
 	}
 	return nil
 }
@@ -102,8 +115,8 @@ func (s *source) table(p toml.Primitive) (map[string]toml.Primitive, bool) {
 // itself and the problem begins with a key in it, or with an entry of a list that
 // is one, the error is that key's.
 func (s *source) valueError(p toml.Primitive, dotted, problem string) *Error {
-	if key, rest, ok := strings.Cut(problem, ": "); ok && s.defines(dotted+"."+key) {
-		return s.at(s.find(dotted+"."+key), dotted+"."+key, rest)
+	if m := keyAtStart.FindStringSubmatch(problem); m != nil && s.defines(dotted+"."+m[1]) {
+		return s.at(s.find(dotted+"."+m[1]), dotted+"."+m[1], dotted+"."+problem)
 	}
 	if key, _, ok := strings.Cut(problem, "["); ok && s.defines(dotted+"."+key) {
 		return s.at(s.find(dotted+"."+key), dotted+"."+key, dotted+"."+problem)
@@ -111,37 +124,19 @@ func (s *source) valueError(p toml.Primitive, dotted, problem string) *Error {
 	return s.at(s.locate(p), dotted, problem)
 }
 
-// fieldsByKey maps the toml tags of a struct to its fields.
-func fieldsByKey(v reflect.Value) map[string]reflect.Value {
-	fields := map[string]reflect.Value{}
-	for i := range v.NumField() {
-		if tag := v.Type().Field(i).Tag.Get("toml"); tag != "" && tag != "-" {
-			fields[tag] = v.Field(i)
-		}
-	}
-	return fields
-}
-
 // isKey reports whether a dotted key exists.
 func isKey(dotted string) bool {
-	v := reflect.ValueOf(defaults()).Elem()
+	v := reflect.ValueOf(Config{})
 	for key := range strings.SplitSeq(dotted, ".") {
 		if v.Kind() != reflect.Struct {
 			return false
 		}
 		var ok bool
-		if v, ok = fieldsByKey(v)[key]; !ok {
+		if v, ok = setting.Field(v, key); !ok {
 			return false
 		}
 	}
 	return true
-}
-
-// nested reports whether a field is a table of its own, and not a value that
-// decodes itself.
-func nested(field reflect.Value) bool {
-	_, decodesItself := field.Addr().Interface().(toml.Unmarshaler)
-	return field.Kind() == reflect.Struct && !decodesItself
 }
 
 // inOrder lists the keys of a table as they stand in the text, so that the
@@ -162,9 +157,9 @@ func (s *source) inOrder(table map[string]toml.Primitive, prefix string) []strin
 }
 
 // unknown is the error for a key that does not exist.
-func (s *source) unknown(p toml.Primitive, dotted, key string, fields map[string]reflect.Value) error {
+func (s *source) unknown(p toml.Primitive, dotted, key string, into reflect.Value) error {
 	var known []string
-	for k := range fields {
+	for k := range setting.Fields(into) {
 		known = append(known, k)
 	}
 	slices.Sort(known)
@@ -172,11 +167,7 @@ func (s *source) unknown(p toml.Primitive, dotted, key string, fields map[string
 	if !strings.Contains(dotted, ".") {
 		what = "section"
 	}
-	problem := fmt.Sprintf("unknown %s %q%s", what, dotted, nearest.Suggest(key, known))
-	if !strings.Contains(problem, "did you mean") {
-		problem += "; known here are " + strings.Join(known, ", ")
-	}
-	return s.at(s.keyPosition(p, key), "", problem)
+	return s.at(s.keyPosition(p, key), "", fmt.Sprintf("unknown %s %q%s", what, dotted, setting.Meant(key, known)))
 }
 
 // keyPosition is where the name of a key stands, on the line of its value or,

@@ -1,14 +1,10 @@
 package costmodel
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
-	"slices"
-	"strings"
 	"time"
 
-	"psim/internal/nearest"
 	"psim/schedules/graph"
 )
 
@@ -23,7 +19,7 @@ const (
 	Hierarchical    = "hierarchical"
 )
 
-// Algorithms lists the legal values of a link's algorithm.
+// Algorithms lists what a link's algorithm may be.
 func Algorithms() []string {
 	return []string{RingAlgorithm, TreeAlgorithm, HalvingDoubling, Hierarchical, Auto}
 }
@@ -159,11 +155,3 @@ func repeated(steps int, step time.Duration) time.Duration {
 
 // log2 is the logarithm of n, rounded up.
 func log2(n int) int { return int(math.Ceil(math.Log2(float64(n)))) }
-
-// checkAlgorithm refuses a name that is not of an algorithm.
-func checkAlgorithm(name string) error {
-	if legal := Algorithms(); !slices.Contains(legal, name) {
-		return fmt.Errorf("%q is unknown%s; legal are %s", name, nearest.Suggest(name, legal), strings.Join(legal, ", "))
-	}
-	return nil
-}

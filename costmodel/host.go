@@ -1,12 +1,12 @@
 package costmodel
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"psim/costmodel/arch"
+	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
@@ -30,18 +30,15 @@ type Host struct {
 	Waits bool `toml:"waits"`
 }
 
-// Validate reports a key with a value that is none of the legal ones.
-func (h Host) Validate() error {
-	switch {
-	case h.Threads != "" && h.Threads != "rank" && h.Threads != "node":
-		return fmt.Errorf(`threads = %q: must be "rank" or "node"`, h.Threads)
-	case h.Queue < 0 || h.Queue > math.MaxInt32:
-		return fmt.Errorf("queue = %d: must be 0, for no limit, or a number of tasks up to %d", h.Queue, math.MaxInt32)
+// Settings describes [machine.host].
+func (Host) Settings() []setting.Setting {
+	return []setting.Setting{
+		{Key: "operation", Default: "0us", Example: `"10us"`, Range: taskTime(), Text: "to launch one operation, such as a matrix product"},
+		{Key: "task", Default: "0us", Range: taskTime(), Text: "before the first kernel of every F, B, I and W"},
+		{Key: "threads", Example: `"rank"`, Unset: "rank", OneOf: []string{"rank", "node"}, Text: "rank: every rank has one; node: the ranks of a node share one"},
+		{Key: "queue", Default: 0, Range: setting.Between(0, math.MaxInt32), Text: "tasks that a thread may be ahead of its device; 0: any number"},
+		{Key: "waits", Default: false, Text: "true: a thread waits for a task's inputs before it launches the task"},
 	}
-	if err := checkLongest("operation", time.Duration(h.Operation)); err != nil {
-		return err
-	}
-	return checkLongest("task", time.Duration(h.Task))
 }
 
 // threads is how the tasks of a graph are launched on a machine; nil where that

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"psim/costmodel/arch"
+	"psim/internal/setting"
 	"psim/internal/units"
 )
 
@@ -118,6 +119,21 @@ type Link struct {
 	Source map[string]string `toml:"source"`
 
 	levels *levels // of a group over several nodes
+}
+
+// Settings describes the keys of a link in a configuration.
+func (Link) Settings() []setting.Setting {
+	return []setting.Setting{
+		{Key: "bandwidth", Required: true, Example: `"25GB/s"`, Range: setting.Positive(), Text: "of one transfer, in one direction"},
+		{Key: "latency", Example: `"5us"`, Text: "of one transfer, or of one step of a collective", Unset: "0us"},
+		{Key: "collective_bandwidth", Example: `"20GB/s"`, Text: "of a ring, NCCL's bus bandwidth", Unset: "bandwidth"},
+		{Key: "collective_call", Example: `"20us"`, Text: "what a fused collective costs beside its steps", Unset: "0us"},
+		{Key: "shared", Example: `"device"`, OneOf: []string{"device", "node"}, Text: "which transfers queue for each other: those that leave one device, or all of a node", Unset: "device"},
+		{Key: "algorithm", Example: `"ring"`, OneOf: Algorithms(), Text: "of collectives: ring, tree, halving-doubling, hierarchical (in every node, then between them), or auto, the fastest of ring, tree and hierarchical. Where it does not apply, ring does", Unset: "ring"},
+		{Key: "all_reduce", Example: `[{ranks = 8, from = "0B", call = "70us", bandwidth = "220GB/s"}]`, Text: "what all-reduces took, as psim calibrate --nccl finds it: call + 2 (n-1)/n of the bytes over bandwidth, for whole tensors of at least from bytes. A named link loses its own lists where latency, algorithm or collective_* is set", Unset: "by algorithm"},
+		{Key: "all_gather", Example: "[]", Text: "the same of all-gathers, with (n-1)/n of the bytes. A number of ranks that only all_reduce has takes half of its steps and of collective_call", Unset: "by all_reduce"},
+		{Key: "reduce_scatter", Example: "[]", Text: "the same of reduce-scatters", Unset: "by all_reduce"},
+	}
 }
 
 // ring is the bandwidth that a ring collective sees.

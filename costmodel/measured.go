@@ -2,13 +2,13 @@ package costmodel
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"psim/costmodel/arch"
+	"psim/internal/setting"
 	"psim/internal/units"
 )
 
@@ -23,21 +23,17 @@ type Measured struct {
 	WeightGradient units.Duration `toml:"weight_gradient"`
 }
 
-// Validate reports the first key that is missing or out of range. Its error
-// begins with the key.
-func (m Measured) Validate() error {
-	switch {
-	case m.Layer == "":
-		return errors.New("layer is missing: it says what was measured, as psim calibrate writes it")
-	case m.Samples < 1 || m.Samples > maxSamples:
-		return fmt.Errorf("samples = %d: must be 1 to %d", m.Samples, maxSamples)
+// Settings describes [[machine.measured]].
+func (Measured) Settings() []setting.Setting {
+	limit := setting.Range{Max: maxTime, BelowMax: true}
+	return []setting.Setting{
+		{Key: "layer", Required: true, Example: `"chain 8x16 to 8x16, layer norm, parameters 16 16"`, Text: "what it computes, as psim calibrate writes it"},
+		{Key: "samples", Required: true, Example: "4", Range: setting.Between(1, maxSamples), Text: "of the microbatch"},
+		{Key: "forward", Default: "0us", Example: `"1ms"`, Range: limit, Text: "no size may take less time than a smaller one"},
+		{Key: "backward", Default: "0us", Example: `"2ms"`, Range: limit, Text: "in one piece"},
+		{Key: "input_gradient", Default: "0us", Example: `"1ms"`, Range: limit, Text: "its first half"},
+		{Key: "weight_gradient", Default: "0us", Example: `"1ms"`, Range: limit, Text: "its second half"},
 	}
-	for _, w := range passTimes {
-		if d := time.Duration(*w.of(&m)); d >= maxTime {
-			return fmt.Errorf("%s = %q: is too long to be added up", w.key, units.Duration(d))
-		}
-	}
-	return nil
 }
 
 // maxSamples keeps products with times and bytes small enough to be exact.
@@ -72,7 +68,7 @@ type curves map[string][]Measured
 func newCurves(list []Measured) (curves, error) {
 	c := curves{}
 	for i, m := range list {
-		if err := m.Validate(); err != nil {
+		if err := setting.Validate(m); err != nil {
 			return nil, fmt.Errorf("measured: entry %d: %w", i+1, err)
 		}
 		c[m.Layer] = append(c[m.Layer], m)
@@ -99,7 +95,7 @@ func rising(points []Measured) error {
 	for i := 1; i < len(points); i++ {
 		a, b := &points[i-1], &points[i]
 		if a.Samples == b.Samples {
-			return fmt.Errorf("there are two entries for %d samples", a.Samples)
+			return fmt.Errorf("%d samples appear twice", a.Samples)
 		}
 		for _, w := range passTimes {
 			if *w.of(b) < *w.of(a) {

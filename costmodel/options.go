@@ -6,9 +6,9 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"psim/internal/nearest"
+	"psim/internal/setting"
 	"psim/internal/units"
 )
 
@@ -22,24 +22,41 @@ type Catalog struct {
 // the links.
 type MachineOptions struct {
 	Device         string         `toml:"device"`
-	File           string         `toml:"file"` // a machine file, to be read by the caller
+	File           string         `toml:"file"` // to be read by the caller
 	Compute        ComputeOptions `toml:"compute"`
-	DevicesPerNode int            `toml:"devices_per_node"` // 0: all in one node
+	DevicesPerNode int            `toml:"devices_per_node"`
 	Link           LinkOptions    `toml:"link"`
 	Network        LinkOptions    `toml:"network"`
 	NICsPerNode    int            `toml:"nics_per_node"`
 	Host           Host           `toml:"host"`
-	MemoryMargin   float64        `toml:"memory_margin"` // share of the memory to stay free
+	MemoryMargin   float64        `toml:"memory_margin"`
 	// Measured and Updates are entries of [[machine.measured]] and
-	// [[machine.optimizer]]: what layers and optimizers took on the device.
-	// MeasuredModel names the network whose layers these are.
+	// [[machine.optimizer]].
 	Measured      []Measured       `toml:"measured"`
 	MeasuredModel string           `toml:"measured_model"`
 	Updates       []MeasuredUpdate `toml:"optimizer"`
 }
 
+// Settings describes [machine].
+func (MachineOptions) Settings() []setting.Setting {
+	return []setting.Setting{
+		{Key: "device", Example: `"a100-80gb-sxm"`, Shown: true, Text: "its name in the catalog (psim list devices); or a machine of your own", Unset: "[machine.compute]"},
+		{Key: "file", Example: `"machine.toml"`, Text: "a file with a [machine] section, such as psim calibrate writes; keys beside it replace its own. Named by --set, it replaces all of [machine]", Unset: "none"},
+		{Key: "devices_per_node", Example: "8", Range: setting.Count(), Text: "devices of a node", Unset: "all are in one node"},
+		{Key: "link", Example: `"nvlink3-a100"`, Text: "inside a node: its name in the catalog, or [machine.link] describes one, or changes the named one", Unset: "the device's own"},
+		{Key: "network", Example: `"ib-hdr"`, Text: "between nodes, of one network card, in the same ways", Unset: "none"},
+		{Key: "nics_per_node", Example: "1", Range: setting.Count(), Text: "network cards of a node", Unset: "1"},
+		{Key: "memory_margin", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true}, Text: "share of the memory to stay free for what is not counted: fragmentation (PyTorch's allocator: 0.15 on average, to 0.33, in Guo et al. 2024, GMLake), driver, workspaces"},
+		{Key: "measured_model", Example: `"gpt-6x192"`, Text: "the network whose layers [[machine.measured]] has, for warnings", Unset: "none"},
+		{Key: "compute", Text: "A device in place, or changes to the named one. Rates are achievable, not peak"},
+		{Key: "host", Text: "The threads that launch kernels; by default they launch for nothing"},
+		{Key: "measured", Text: "What a layer took in fp32, as psim calibrate writes it; one entry for each size of microbatch. Between and beyond these sizes, times follow straight lines. Layers that were not measured are priced by [machine.compute]"},
+		{Key: "optimizer", Text: "What a step of an optimizer took in fp32"},
+	}
+}
+
 // ComputeOptions is [machine.compute]: a device described in place, or
-// changes to the named one. Rates are achievable, not peak.
+// changes to the named one.
 type ComputeOptions struct {
 	FLOPS           units.FLOPS     `toml:"flops"`
 	MemoryBandwidth units.Rate      `toml:"memory_bandwidth"`
@@ -47,6 +64,18 @@ type ComputeOptions struct {
 	Launch          *units.Duration `toml:"launch"`
 	HalfRows        *float64        `toml:"half_rows"`
 	Unaligned       *float64        `toml:"unaligned"`
+}
+
+// Settings describes [machine.compute].
+func (ComputeOptions) Settings() []setting.Setting {
+	return []setting.Setting{
+		{Key: "flops", Example: `"100TFLOP/s"`, Range: setting.Positive(), Text: "what large matrix products reach", Unset: "the device's"},
+		{Key: "memory_bandwidth", Example: `"1TB/s"`, Range: setting.Positive(), Text: "what large copies reach", Unset: "the device's, or unlimited"},
+		{Key: "memory", Example: `"40GB"`, Range: setting.Positive(), Text: "its capacity", Unset: "the device's, or not known, so that everything fits"},
+		{Key: "launch", Example: `"5us"`, Text: "what starting one operation costs", Unset: "the device's, or 0us"},
+		{Key: "half_rows", Example: "128.0", Range: setting.Between(0, math.MaxInt32), Text: "rows at which a matrix product reaches half of flops", Unset: "the device's, or 0"},
+		{Key: "unaligned", Example: "1.0", Range: setting.Range{Max: 1, AboveMin: true}, Text: "share of flops left to 16-bit products with a matrix whose rows are no multiple of 16 bytes", Unset: "the device's, or 1"},
+	}
 }
 
 // LinkOptions is a link by name, link = "pcie4", or in place, [machine.link].
@@ -76,52 +105,20 @@ func (o *LinkOptions) UnmarshalTOML(value any) error {
 		o.keys = keys
 		return nil
 	}
-	return errors.New(`a link is a name (psim list devices), or a table with bandwidth = "25GB/s" and latency = "5us"`)
+	return errors.New(`must be a name (psim list devices), or a table with bandwidth = "25GB/s" and latency = "5us"`)
 }
 
-// fill sets the keys of a link.
+// Settings describes the keys of a link in place.
+func (LinkOptions) Settings() []setting.Setting { return Link{}.Settings() }
+
+// fill sets the keys of a link, and checks its measured collectives.
 func (l *Link) fill(table map[string]any) error {
-	parse := map[string]func(string) error{
-		"bandwidth":            func(s string) error { return l.Bandwidth.UnmarshalText([]byte(s)) },
-		"latency":              func(s string) error { return l.Latency.UnmarshalText([]byte(s)) },
-		"collective_bandwidth": func(s string) error { return l.Collective.UnmarshalText([]byte(s)) },
-		"collective_call":      func(s string) error { return l.Call.UnmarshalText([]byte(s)) },
-		"shared": func(s string) error {
-			if l.Shared = s; s != "device" && s != "node" {
-				return fmt.Errorf(`%q is unknown; legal are "device" and "node"`, s)
-			}
-			return nil
-		},
-		"algorithm": func(s string) error {
-			l.Algorithm = s
-			return checkAlgorithm(s)
-		},
+	if err := setting.Fill(l, table); err != nil {
+		return err
 	}
-	legal := []string{"bandwidth", "latency", "collective_bandwidth", "collective_call", "shared", "algorithm"}
-	tables := map[string]CollectiveTable{}
 	for _, t := range l.Tables() {
-		tables[t.Key], legal = t, append(legal, t.Key)
-	}
-	keys := make([]string, 0, len(table))
-	for key := range table {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
-		if t, ok := tables[key]; ok {
-			ranges, err := readRanges(key, table[key])
-			if err != nil {
-				return err
-			}
-			l.setTable(t.Kind, ranges)
-			continue
-		}
-		set, ok := parse[key]
-		if !ok {
-			return fmt.Errorf("%s: is no key of a link%s (legal are %s)", key, nearest.Suggest(key, legal), strings.Join(legal, ", "))
-		}
-		if err := set(fmt.Sprint(table[key])); err != nil {
-			return fmt.Errorf("%s: %w", key, err)
+		if err := checkRanges(t.Key, t.Ranges); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -130,16 +127,10 @@ func (l *Link) fill(table map[string]any) error {
 // Machine looks the names up and puts the machine together.
 func (o MachineOptions) Machine(c Catalog) (Machine, error) {
 	m := Machine{DevicesPerNode: o.DevicesPerNode, NICsPerNode: o.NICsPerNode, Host: o.Host}
-	switch {
-	case o.DevicesPerNode < 0:
-		return m, fmt.Errorf("devices_per_node = %d: there must be at least 1", o.DevicesPerNode)
-	case o.NICsPerNode < 0:
-		return m, fmt.Errorf("nics_per_node = %d: there must be at least 1", o.NICsPerNode)
+	err := setting.Validate(o)
+	if err != nil {
+		return m, err
 	}
-	if err := o.Host.Validate(); err != nil {
-		return m, fmt.Errorf("host.%w", err)
-	}
-	var err error
 	if m.Device, err = o.device(c); err != nil {
 		return m, err
 	}
@@ -169,9 +160,6 @@ func (o MachineOptions) device(c Catalog) (Device, error) {
 		d = c.Devices[i]
 	}
 	compute := o.Compute
-	if h := compute.HalfRows; h != nil && !(*h >= 0 && *h <= math.MaxInt32) {
-		return d, fmt.Errorf("compute.half_rows = %v: a number of rows, 0 or more, is wanted", *h)
-	}
 	if compute.FLOPS > 0 {
 		d.Peak = Peak{compute.FLOPS, compute.FLOPS, compute.FLOPS, compute.FLOPS}
 		d.Efficiency.FP32, d.Efficiency.FP16, d.Efficiency.BF16 = 1, 1, 1
@@ -188,14 +176,8 @@ func (o MachineOptions) device(c Catalog) (Device, error) {
 	if compute.HalfRows != nil {
 		d.HalfRows = *compute.HalfRows
 	}
-	if u := compute.Unaligned; u != nil {
-		if !(*u > 0 && *u <= 1) {
-			return d, fmt.Errorf("compute.unaligned = %v: a share of the rate, above 0 and up to 1, is wanted", *u)
-		}
-		d.Unaligned = *u
-	}
-	if !(o.MemoryMargin >= 0 && o.MemoryMargin < 1) {
-		return d, fmt.Errorf("memory_margin = %v: a share of the device's memory, from 0 to less than 1, is wanted", o.MemoryMargin)
+	if compute.Unaligned != nil {
+		d.Unaligned = *compute.Unaligned
 	}
 	d.Margin = o.MemoryMargin
 	d.Measured, d.MeasuredModel, d.Updates = o.Measured, o.MeasuredModel, o.Updates
@@ -225,8 +207,8 @@ func (o LinkOptions) link(c Catalog, key string) (Link, error) {
 	if err := l.fill(o.keys); err != nil {
 		return l, err
 	}
-	if l.Bandwidth <= 0 {
-		return l, fmt.Errorf(`%s: bandwidth is missing or zero; write for example bandwidth = "25GB/s"`, key)
+	if err := setting.Validate(l); err != nil {
+		return l, fmt.Errorf("%s: %w", key, err)
 	}
 	return l, nil
 }

@@ -1,14 +1,12 @@
 package costmodel
 
 import (
-	"errors"
 	"fmt"
-	"maps"
+	"math"
 	"slices"
-	"strings"
 	"time"
 
-	"psim/internal/nearest"
+	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
@@ -27,6 +25,17 @@ type CollectiveRange struct {
 	// to reduce on all ranks. Where latency decides, it is above what the links
 	// carry.
 	Bandwidth units.Rate `toml:"bandwidth"`
+}
+
+// Settings describes an entry of a link's all_reduce, all_gather or
+// reduce_scatter.
+func (CollectiveRange) Settings() []setting.Setting {
+	return []setting.Setting{
+		{Key: "ranks", Required: true, Example: "8", Range: setting.Between(2, math.MaxInt32), Text: "of the collective"},
+		{Key: "from", Default: "0B", Text: "smallest size of the whole tensor"},
+		{Key: "call", Default: "0us", Text: "what it takes whatever its size"},
+		{Key: "bandwidth", Required: true, Example: `"200GB/s"`, Range: setting.Positive(), Text: "bus bandwidth, as nccl-tests define it"},
+	}
 }
 
 // A CollectiveTable is how long the collectives of one kind take over a link.
@@ -164,12 +173,6 @@ func monotone(ranges []CollectiveRange, bytes int64, price func(CollectiveRange,
 func checkRanges(key string, list []CollectiveRange) error {
 	for i, r := range list {
 		at := fmt.Sprintf("%s[%d].", key, i)
-		switch {
-		case r.Ranks < 2:
-			return fmt.Errorf("%sranks = %d: a collective has at least 2", at, r.Ranks)
-		case r.Bandwidth <= 0:
-			return errors.New(at + `bandwidth is missing or zero; write for example bandwidth = "200GB/s"`)
-		}
 		switch of := rangesOf(list[:i], r.Ranks); {
 		case of == nil:
 		case list[i-1].Ranks != r.Ranks:
@@ -179,58 +182,4 @@ func checkRanges(key string, list []CollectiveRange) error {
 		}
 	}
 	return nil
-}
-
-// readRanges reads the value of a link's key for a table: a list of TOML tables.
-func readRanges(key string, value any) ([]CollectiveRange, error) {
-	var tables []map[string]any
-	switch v := value.(type) {
-	case []map[string]any:
-		tables = v
-	case []any:
-		for _, entry := range v {
-			table, ok := entry.(map[string]any)
-			if !ok {
-				return nil, errors.New(key + ": is a list of tables")
-			}
-			tables = append(tables, table)
-		}
-	default:
-		return nil, errors.New(key + `: is a list of tables; write for example [{ranks = 8, from = "0B", call = "70us", bandwidth = "220GB/s"}]`)
-	}
-	var list []CollectiveRange
-	for i, table := range tables {
-		r, err := readRange(table)
-		if err != nil {
-			return nil, fmt.Errorf("%s[%d].%w", key, i, err)
-		}
-		list = append(list, r)
-	}
-	return list, checkRanges(key, list)
-}
-
-func readRange(table map[string]any) (r CollectiveRange, err error) {
-	parse := map[string]func(any) error{
-		"ranks": func(v any) error {
-			n, ok := v.(int64)
-			if r.Ranks = int(n); !ok || n != int64(r.Ranks) {
-				return fmt.Errorf("%v is no number of ranks", v)
-			}
-			return nil
-		},
-		"from":      func(v any) error { return r.From.UnmarshalText(fmt.Append(nil, v)) },
-		"call":      func(v any) error { return r.Call.UnmarshalText(fmt.Append(nil, v)) },
-		"bandwidth": func(v any) error { return r.Bandwidth.UnmarshalText(fmt.Append(nil, v)) },
-	}
-	legal := []string{"ranks", "from", "call", "bandwidth"}
-	for _, key := range slices.Sorted(maps.Keys(table)) {
-		set, ok := parse[key]
-		if !ok {
-			return r, fmt.Errorf("%s: is no key of a range%s (legal are %s)", key, nearest.Suggest(key, legal), strings.Join(legal, ", "))
-		}
-		if err := set(table[key]); err != nil {
-			return r, fmt.Errorf("%s: %w", key, err)
-		}
-	}
-	return r, nil
 }

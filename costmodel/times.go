@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
@@ -17,20 +18,31 @@ type Times struct {
 	Forward Table `toml:"forward"`
 	// Backward is the full backward. InputGradient and WeightGradient are its
 	// halves; schedules that do not split it take their sum.
-	Backward       Table `toml:"backward"`
-	InputGradient  Table `toml:"backward_input"`
-	WeightGradient Table `toml:"backward_weight"`
-	// PointToPoint delays what crosses a stage boundary and occupies nobody.
-	PointToPoint units.Duration `toml:"p2p"`
-	Optimizer    units.Duration `toml:"optimizer"`
-	// Host is what a rank's host does between having a task's input and the
-	// task's first kernel, while the device waits: synchronous messages, the
-	// next batch, bookkeeping.
-	Host units.Duration `toml:"host"`
-	// Pair says how an overlapped forward-backward pair runs, by the name of a
-	// schedules.Pairing; the default is fused.
-	Pair string `toml:"pair"`
+	Backward       Table          `toml:"backward"`
+	InputGradient  Table          `toml:"backward_input"`
+	WeightGradient Table          `toml:"backward_weight"`
+	PointToPoint   units.Duration `toml:"p2p"`
+	Optimizer      units.Duration `toml:"optimizer"`
+	Host           units.Duration `toml:"host"`
+	Pair           string         `toml:"pair"` // a wiring.Pairing
 }
+
+// Settings describes [times].
+func (Times) Settings() []setting.Setting {
+	return []setting.Setting{
+		{Key: "forward", Required: true, Example: `"10ms"`, Text: `one for all, one per stage ["9ms", "12ms", …] (of all stages × virtual_stages, in the network's order), or one per stage and microbatch [["9ms", "8ms"], …]`},
+		{Key: "backward", Example: `"20ms"`, Shown: true, Text: "in the same forms; or both halves, which zero-bubble schedules need", Unset: "the sum of the halves"},
+		{Key: "backward_input", Example: `"10ms"`, Text: "I, the half that makes the gradient of the input", Unset: "none"},
+		{Key: "backward_weight", Example: `"10ms"`, Text: "W, the half that makes the gradients of the weights", Unset: "none"},
+		{Key: "p2p", Default: "0ms", Range: taskTime(), Text: "latency of a stage boundary; it occupies nobody, so that the wait for it counts as idle"},
+		{Key: "pair", Default: "fused", OneOf: wiring.Pairings(), Text: "how an overlapped pair of dualpipe and dualpipev runs: fused (F then B, from when both are ready), serial (as two tasks), overlap (side by side, to the end of the longer)"},
+		{Key: "host", Default: "0ms", Range: taskTime(), Text: "what the host does before every F, B, I and W while the device waits: synchronous messages, the next batch, bookkeeping"},
+		{Key: "optimizer", Default: "0ms", Range: taskTime(), Text: "the optimizer's step, after all else"},
+	}
+}
+
+// taskTime is how long a task may take.
+func taskTime() setting.Range { return setting.Between(0, maxTime) }
 
 // ActivationMemory is the [memory] section that goes with [times]: the
 // activations of one microbatch on one stage.
@@ -38,6 +50,15 @@ type ActivationMemory struct {
 	Activation           units.Bytes `toml:"activation"`
 	FreedByInputGradient units.Bytes `toml:"freed_by_input_gradient"` // part of Activation
 	Limit                units.Bytes `toml:"limit"`                   // per rank, activations only; 0 is unlimited
+}
+
+// Settings describes [memory].
+func (ActivationMemory) Settings() []setting.Setting {
+	return []setting.Setting{
+		{Key: "activation", Default: "0B", Example: `"2GB"`, Shown: true, Text: "of one microbatch on one stage; allocated when F starts"},
+		{Key: "freed_by_input_gradient", Default: "0B", Text: "this part of it is freed when I ends, the rest with W or B"},
+		{Key: "limit", Example: `"16GB"`, Range: setting.Positive(), Text: "of a rank, for activations alone", Unset: "none"},
+	}
 }
 
 // A Table is a duration: one for all, one per stage, or one per stage and
@@ -125,15 +146,15 @@ func duration(value any) (time.Duration, error) {
 		d, err := units.ParseDuration(fmt.Sprint(value))
 		return time.Duration(d), err
 	}
-	return 0, errors.New(`a duration in quotes is wanted, such as "10ms"`)
+	return 0, errors.New(`must be a duration in quotes, such as "10ms"`)
 }
 
 // check compares the table's size with the schedule's, and its entries with
 // the longest duration.
 func (t Table) check(key string, stages, microbatches int) error {
 	for _, row := range t.rows {
-		if err := checkLongest(key, slices.Max(row)); err != nil {
-			return err
+		if d := slices.Max(row); d > maxTime {
+			return fmt.Errorf("%s = %q: must be at most %s", key, units.Duration(d), units.Duration(maxTime))
 		}
 	}
 	if t.one {
@@ -146,13 +167,6 @@ func (t Table) check(key string, stages, microbatches int) error {
 		if len(row) != 1 && len(row) != microbatches {
 			return fmt.Errorf("%s = […]: stage %d has %d entries for %d microbatches", key, s, len(row), microbatches)
 		}
-	}
-	return nil
-}
-
-func checkLongest(key string, d time.Duration) error {
-	if d > maxTime {
-		return fmt.Errorf("%s = %q: longer than the %.0f hours that a task may take", key, units.Duration(d), time.Duration(maxTime).Hours())
 	}
 	return nil
 }
@@ -171,22 +185,11 @@ func (t Times) Validate(stages, microbatches int, split bool) error {
 			}
 		}
 	}
-	if err := checkLongest("p2p", time.Duration(t.PointToPoint)); err != nil {
+	if err := setting.Validate(t); err != nil {
 		return err
-	}
-	if err := checkLongest("optimizer", time.Duration(t.Optimizer)); err != nil {
-		return err
-	}
-	if err := checkLongest("host", time.Duration(t.Host)); err != nil {
-		return err
-	}
-	if _, err := wiring.ParsePairing(t.Pair); err != nil {
-		return fmt.Errorf("pair = %w", err)
 	}
 	halves := t.InputGradient.Set() && t.WeightGradient.Set()
 	switch {
-	case !t.Forward.Set():
-		return errors.New(`forward is missing: write for example forward = "10ms"`)
 	case t.Backward.Set() && (t.InputGradient.Set() || t.WeightGradient.Set()):
 		return errors.New("backward is given together with backward_input or backward_weight: give either the whole or both halves")
 	case t.InputGradient.Set() && !halves:
@@ -196,7 +199,7 @@ func (t Times) Validate(stages, microbatches int, split bool) error {
 	case split && !halves:
 		return errors.New(`backward_input is missing: the schedule splits the backward, so both backward_input and backward_weight are needed`)
 	case !t.Backward.Set() && !halves:
-		return errors.New(`backward is missing: write for example backward = "20ms"`)
+		return errors.New(`backward is missing; write for example backward = "20ms"`)
 	}
 	return nil
 }

@@ -1,13 +1,11 @@
 package costmodel
 
 import (
-	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"psim/costmodel/arch"
+	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
@@ -25,31 +23,24 @@ type MeasuredUpdate struct {
 	Rate      units.Rate     `toml:"rate"` // bytes of parameters per second
 }
 
-// Validate reports the first key that is missing or out of range. Its error
-// begins with the key.
-func (u MeasuredUpdate) Validate() error {
-	switch {
-	case u.Name == "":
-		return errors.New("name is missing: it is an optimizer's, as in train.optimizer")
-	case u.Name != Averaging && !slices.Contains(arch.Optimizers(), u.Name):
-		return fmt.Errorf("name = %q: must be one of %s, %s", u.Name, strings.Join(arch.Optimizers(), ", "), Averaging)
-	case u.Rate <= 0:
-		return errors.New("rate is missing or zero: it is the bytes of parameters per second")
-	case time.Duration(u.PerTensor) >= maxTime:
-		return fmt.Errorf("per_tensor = %q: is too long to be added up", u.PerTensor)
+// Settings describes [[machine.optimizer]].
+func (MeasuredUpdate) Settings() []setting.Setting {
+	return []setting.Setting{
+		{Key: "name", Required: true, Example: `"adamw"`, OneOf: append(arch.Optimizers(), Averaging), Text: "as train.optimizer has it; or average, the division of gradients that were summed over replicas"},
+		{Key: "per_tensor", Default: "0us", Example: `"20us"`, Range: setting.Range{Max: maxTime, BelowMax: true}, Text: "for every tensor of parameters"},
+		{Key: "rate", Required: true, Example: `"1GB/s"`, Range: setting.Positive(), Text: "bytes of parameters per second, beside that"},
 	}
-	return nil
 }
 
 // checkUpdates wants legal entries, one for each optimizer.
 func checkUpdates(list []MeasuredUpdate) error {
 	seen := map[string]bool{}
 	for i, u := range list {
-		if err := u.Validate(); err != nil {
+		if err := setting.Validate(u); err != nil {
 			return fmt.Errorf("optimizer: entry %d: %w", i+1, err)
 		}
 		if seen[u.Name] {
-			return fmt.Errorf("optimizer: there are two entries for %q", u.Name)
+			return fmt.Errorf("optimizer: %q appears twice", u.Name)
 		}
 		seen[u.Name] = true
 	}

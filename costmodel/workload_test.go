@@ -58,11 +58,11 @@ func TestGPT2OnFourRanks(t *testing.T) {
 }
 
 // The course puts the head back on rank 0, where the table is.
-func TestGPT2CoursePlacement(t *testing.T) {
+func TestGPT2Placement(t *testing.T) {
 	n := gpt2(t)
-	layers, ranks, err := arch.GPT2CoursePlacement(n, 2)
+	layers, ranks, err := arch.GPT2Placement(n, 2)
 	require.NoError(t, err)
-	require.Equal(t, []int{0, 1, 0}, ranks)
+	require.Equal(t, []int32{0, 1, 0}, ranks)
 	w := costmodel.Workload{Network: n, Layers: layers, Placement: graph.Placement{First: []int32{0, 1, 0}}, Samples: []int64{1}}
 	require.Empty(t, w.Tied())
 	require.Zero(t, w.Parameters(2))

@@ -58,12 +58,7 @@ func (m mode) workload(t testing.TB, n arch.Network, samples []int) costmodel.Wo
 	require.NoError(t, err)
 	w := costmodel.Workload{Network: n, Training: training, Replicas: m.replicas, PerLayer: m.perLayer, Placement: s.Placement(m.shape(samples))}
 	if w.Layers, err = partition.Equal(len(n.Layers), len(w.Placement.First)); m.course {
-		var ranks []int
-		w.Layers, ranks, err = arch.GPT2CoursePlacement(n, m.ranks)
-		w.Placement.First = nil
-		for _, r := range ranks {
-			w.Placement.First = append(w.Placement.First, int32(r))
-		}
+		w.Layers, w.Placement.First, err = arch.GPT2Placement(n, m.ranks)
 	}
 	if m.sharded {
 		w.Zero, w.Layers, w.Placement.First = 3, slices.Repeat([]int{1}, len(n.Layers)), make([]int32, len(n.Layers))

@@ -75,7 +75,7 @@ func save(ctx context.Context, folder files.Folder, list []files.File, elsewhere
 	return names, folder.Write(ctx, list, elsewhere...)
 }
 
-// ChromeFile is the trace of a run for Perfetto, compressed where the path ends
+// ChromeFile returns the trace of a run for Perfetto, compressed where the path ends
 // in .gz.
 func (r Run) ChromeFile(path string) files.File {
 	write := WriteChrome
@@ -90,7 +90,7 @@ func (r Result) usesMemory() bool {
 	return slices.ContainsFunc(r.Ranks, func(rank RankResult) bool { return rank.PeakMemory > 0 })
 }
 
-// capacity is the memory of every rank, nil unless all are known.
+// capacity returns the memory of every rank, nil unless all are known.
 func (r Result) capacity() []int64 {
 	var list []int64
 	for _, rank := range r.Ranks {
@@ -109,7 +109,7 @@ func RunFiles() (run, measured []string) {
 		[]string{"compare.png", "comparison.json", "modes.png", "predicted/trace.csv", "predicted/result.json"}
 }
 
-// RunFolder is a folder for the files of a run. Several runs that were measured
+// RunFolder returns a folder for the files of a run. Several runs that were measured
 // together have a folder each in it, by their schedules.
 func RunFolder(path string) files.Folder {
 	run, measured := RunFiles()
@@ -133,12 +133,12 @@ func RunFolder(path string) files.Folder {
 	}}
 }
 
-// PlansFolder is a folder for the files of a search.
+// PlansFolder returns a folder for the files of a search.
 func PlansFolder(path string) files.Folder {
 	return ownFolder(path, []string{"pareto.png", "plans.json"}, ReadPlans)
 }
 
-// ComparisonFolder is a folder for the files of a comparison.
+// ComparisonFolder returns a folder for the files of a comparison.
 func ComparisonFolder(path string) files.Folder {
 	return ownFolder(path, []string{"compare.png", "comparison.json"}, readComparison)
 }

@@ -3,8 +3,10 @@ package schedules
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
+	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
@@ -15,14 +17,28 @@ type Options struct {
 	Stages        int         `toml:"stages"` // pipeline ranks
 	Microbatches  int         `toml:"microbatches"`
 	VirtualStages int         `toml:"virtual_stages"` // stages per rank
-	Partition     PartitionBy `toml:"partition"`      // of the network's layers
-	Placement     []int32     `toml:"placement"`      // rank of every stage
-	Synchronous   bool        `toml:"synchronous"`    // a barrier between clock cycles
 	Group         int         `toml:"group"`          // microbatches that pass through a rank's chunks together
-	// WholeLast: the last stage takes all microbatches at once (see Pipeline).
-	WholeLast bool `toml:"whole_last"`
-	// File is a schedule in PyTorch's CSV notation, in place of a name.
-	File string `toml:"file"`
+	File          string      `toml:"file"`           // an order in PyTorch's CSV notation, in place of a name
+	Partition     PartitionBy `toml:"partition"`
+	Placement     []int32     `toml:"placement"` // rank of every stage
+	Synchronous   bool        `toml:"synchronous"`
+	WholeLast     bool        `toml:"whole_last"` // see wiring.Pipeline
+}
+
+// Settings describes [schedule].
+func (Options) Settings() []setting.Setting {
+	return []setting.Setting{
+		{Key: "name", Example: `"1f1b"`, Shown: true, Text: `psim list schedules; or "auto": the order of F, I and W with the shortest span under the memory of a rank; "auto-v": the same for two stages per rank, in a V`, Unset: "none; give a name or a file"},
+		{Key: "stages", Default: 1, Example: "4", Shown: true, Range: setting.Count(), Text: "pipeline ranks (P)"},
+		{Key: "microbatches", Example: "8", Shown: true, Range: setting.Count(), Text: "per replica and step (M)", Unset: "as [batch] has it, or 1"},
+		{Key: "virtual_stages", Default: 1, Range: setting.Count(), Text: "stages per rank (V) of the schedules that hold several; hanayo: 2 for each wave"},
+		{Key: "group", Example: "4", Range: setting.Between(0, math.MaxInt32), Text: "interleaved-1f1b: microbatches per round, as Megatron counts", Unset: "M/P rounds of equal size, as with 0"},
+		{Key: "file", Example: `"mine.csv"`, Text: "in place of name: any order, in PyTorch's notation, a line per rank, as psim schedule --format csv writes", Unset: "none"},
+		{Key: "partition", Example: `"balanced"`, With: []string{"[model]"}, Text: `of the layers: "balanced" (by time), "equal" (in number), "preset" (for gpt2, blocks in equal runs and the head back on rank 0; for vgg16-pipeline, a fixed cut for 1 to 6 ranks), or the layers per stage: [3, 4, 4, 4]`, Unset: "balanced"},
+		{Key: "placement", Example: "[0, 1, 2, 3]", Text: "the rank of every stage; several may share one", Unset: "the schedule's own"},
+		{Key: "synchronous", Default: false, Text: "true: a barrier after every clock cycle, as in Pipe"},
+		{Key: "whole_last", Default: false, Text: "true: the last stage takes all microbatches at once, where only the blocks before a head are pipelined"},
+	}
 }
 
 // Batch is the [batch] section: samples per step over all replicas, and per
@@ -32,22 +48,41 @@ type Batch struct {
 	Micro  int64 `toml:"micro"`
 }
 
+// Settings describes [batch].
+func (Batch) Settings() []setting.Setting {
+	return []setting.Setting{
+		{Key: "global", Example: "32", Shown: true, Range: setting.Count(), Text: "samples per step over all replicas", Unset: "micro × microbatches × replicas"},
+		{Key: "micro", Example: "4", Range: setting.Count(), Text: "samples per microbatch of one replica", Unset: "a replica's samples in schedule.microbatches parts"},
+	}
+}
+
 // Parallel is the [parallel] section.
 type Parallel struct {
-	Data     int  `toml:"data"`     // replicas
-	Tensor   int  `toml:"tensor"`   // devices of a tensor-parallel group, which is one rank
-	Sequence bool `toml:"sequence"` // sequence parallelism
-	// TensorOverlap lets what a tensor-parallel group exchanges in the backward
-	// run beside its products.
-	TensorOverlap bool `toml:"tensor_overlap"`
-	// ScatterGather: a group sends what goes to the next stage in parts.
+	Data          int      `toml:"data"`   // replicas
+	Tensor        int      `toml:"tensor"` // devices of a tensor-parallel group, which is one rank
+	Sequence      bool     `toml:"sequence"`
+	TensorOverlap bool     `toml:"tensor_overlap"`
 	ScatterGather bool     `toml:"scatter_gather"`
-	Zero          int      `toml:"zero"` // ZeRO stage
+	Zero          int      `toml:"zero"`
 	Bucket        BucketBy `toml:"bucket"`
-	Overlap       bool     `toml:"overlap"` // gradients travel beside the backward
-	// Collectives is the library whose collectives sum gradients: "nccl", or
-	// "gloo", which has no reduce-scatter. Empty means nccl.
-	Collectives string `toml:"collectives"`
+	Overlap       bool     `toml:"overlap"`
+	Collectives   string   `toml:"collectives"` // "" is nccl
+}
+
+// Settings describes [parallel]. The default bucket is PyTorch's.
+func (Parallel) Settings() []setting.Setting {
+	model := []string{"[model]"}
+	return []setting.Setting{
+		{Key: "data", Default: 1, Range: setting.Count(), Text: "replicas; stages × data × tensor devices in all"},
+		{Key: "tensor", Default: 1, Range: setting.Between(1, maxTensor), Text: "devices of a tensor-parallel group, as in Megatron: a rank stands for one group, whose devices do the same"},
+		{Key: "sequence", Default: false, Text: "with tensor above 1: norms, dropout and sums divided along the sequence"},
+		{Key: "tensor_overlap", Default: true, With: model, Text: "what the group exchanges in a backward runs beside weight gradients, as in Megatron since 2022"},
+		{Key: "scatter_gather", Default: true, With: model, Text: "without sequence, every device of the group sends its part to the next stage, which gathers them over link"},
+		{Key: "zero", Default: 0, Range: setting.Between(0, 3), With: model, Text: "0 DDP, 1 optimizer sharded, 2 gradients as well, 3 parameters too (FSDP; ddp only): every layer is gathered for its F and B, its gradients scattered"},
+		{Key: "bucket", Default: "25MB", With: model, Text: `of gradients; "tensor": every tensor by itself; no meaning with zero = 3, which sums whole layers`},
+		{Key: "overlap", Default: true, With: model, Text: "gradients travel beside the backward; with zero = 3 the next layer is gathered beside this one's work"},
+		{Key: "collectives", Default: "nccl", OneOf: []string{"nccl", "gloo"}, With: model, Text: "nccl, or gloo, which has no reduce-scatter: zero = 1 to 3 all-reduce instead"},
+	}
 }
 
 // CollectiveOptions is the [collective] section: a ring by itself.
@@ -57,20 +92,39 @@ type CollectiveOptions struct {
 	Convention string      `toml:"convention"`
 }
 
-// PartitionBy says how layers become stages: "balanced", "equal", "course",
-// or the number of layers of every stage.
+// Settings describes [collective].
+func (CollectiveOptions) Settings() []setting.Setting {
+	return []setting.Setting{
+		{Key: "bytes", Required: true, Example: `"20GB"`, Range: setting.Positive(), Text: "of the whole tensor"},
+		{Key: "ranks", Required: true, Example: "8", Range: setting.Count(), Text: "of the ring"},
+		{Key: "convention", Default: "nccl", OneOf: []string{"nccl", "gloo", "baidu"}, Text: "which chunk goes first"},
+	}
+}
+
+// The rules by which layers become stages.
+const (
+	BalancedPartition = "balanced"
+	EqualPartition    = "equal"
+	PresetPartition   = "preset" // the cut that belongs to the network (see arch.PresetSplit)
+)
+
+// PartitionBy says how layers become stages: by a rule, or by the number of
+// layers of every stage.
 type PartitionBy struct {
 	Rule   string
 	Layers []int
 }
 
-// UnmarshalTOML reads a rule or a list.
+// UnmarshalTOML reads a rule or a list. "course" is an older name of "preset".
 func (p *PartitionBy) UnmarshalTOML(value any) error {
-	const legal = `"balanced" (by cost), "equal" (layers), "course" (the courses' own), or the layers per stage, such as [3, 4, 4, 3]`
+	const use = `use "balanced" (by time), "equal" (in number), "preset" (the network's own), or the layers per stage, such as [3, 4, 4, 3]`
 	switch v := value.(type) {
 	case string:
-		if !slices.Contains([]string{"balanced", "equal", "course"}, v) {
-			return fmt.Errorf("%q is not a partition; legal are %s", v, legal)
+		if v == "course" {
+			v = PresetPartition
+		}
+		if !slices.Contains([]string{BalancedPartition, EqualPartition, PresetPartition}, v) {
+			return fmt.Errorf("unknown partition %q; %s", v, use)
 		}
 		*p = PartitionBy{Rule: v}
 		return nil
@@ -87,7 +141,7 @@ func (p *PartitionBy) UnmarshalTOML(value any) error {
 			return nil
 		}
 	}
-	return errors.New("a partition is " + legal)
+	return errors.New("must be a rule or a list: " + use)
 }
 
 // BucketBy is the limit of a gradient bucket in bytes; 0 sends one tensor at
@@ -126,7 +180,7 @@ func (b Batch) Samples(replicas, microbatches int) ([]int64, error) {
 	case b.Global == 0 && m > graph.MaxTasks:
 		return nil, fmt.Errorf("micro = %d: schedule.microbatches = %d is more than the %d that are supported", micro, m, graph.MaxTasks)
 	case b.Global == 0:
-		return repeat(micro, max(1, m)), nil
+		return slices.Repeat([]int64{micro}, int(max(1, m))), nil
 	case micro == 0:
 		micro = (perReplica + max(1, m) - 1) / max(1, m)
 	}
@@ -144,17 +198,9 @@ func (b Batch) Samples(replicas, microbatches int) ([]int64, error) {
 	if count > graph.MaxTasks {
 		return nil, fmt.Errorf("global = %d: makes %d microbatches; at most %d are supported", b.Global, count, graph.MaxTasks)
 	}
-	samples := repeat(micro, count)
+	samples := slices.Repeat([]int64{micro}, int(count))
 	samples[count-1] = perReplica - micro*(count-1)
 	return samples, nil
-}
-
-func repeat(value, count int64) []int64 {
-	s := make([]int64, count)
-	for i := range s {
-		s[i] = value
-	}
-	return s
 }
 
 // maxTensor is more devices than any model has heads.
@@ -162,19 +208,8 @@ const maxTensor = 1 << 16
 
 // Validate checks what no other section can change.
 func (p Parallel) Validate() error {
-	switch {
-	case p.Data < 1:
-		return fmt.Errorf("data = %d: there must be at least 1 replica", p.Data)
-	case p.Tensor < 1:
-		return fmt.Errorf("tensor = %d: a tensor-parallel group has at least 1 device", p.Tensor)
-	case p.Tensor > maxTensor:
-		return fmt.Errorf("tensor = %d: a tensor-parallel group has at most %d devices", p.Tensor, maxTensor)
-	case p.Sequence && p.Tensor == 1:
+	if p.Sequence && p.Tensor == 1 {
 		return errors.New("sequence = true: divides the sequence among a tensor-parallel group, and tensor = 1; set tensor above 1, or sequence = false")
-	case p.Zero < 0 || p.Zero > 3:
-		return fmt.Errorf("zero = %d: the ZeRO stages are 0 (DDP), 1 (optimizer), 2 (and gradients) and 3 (and parameters)", p.Zero)
-	case p.Collectives != "" && p.Collectives != "nccl" && p.Collectives != "gloo":
-		return fmt.Errorf("collectives = %q: legal are nccl and gloo (which all-reduces where nccl reduce-scatters)", p.Collectives)
 	}
 	return nil
 }

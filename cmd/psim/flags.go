@@ -37,7 +37,7 @@ func (f *outputFlags) registerOutput(flags *pflag.FlagSet, json, csv, out string
 // exclusive refuses two forms of output at once.
 func (f *outputFlags) exclusive() error {
 	if f.json && f.csv {
-		return errors.New("--json and --csv exclude each other: stdout holds one of them")
+		return errors.New("--json and --csv cannot be combined; stdout holds one of them")
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -27,8 +28,8 @@ type listing struct {
 
 func listings() []listing {
 	return []listing{
-		{"schedules", listSchedules}, {"models", listModels}, {"devices", listDevices},
-		{"examples", listExamples}, {"questions", listQuestions},
+		{"schedules", listSchedules}, {"models", listModels}, {"devices", configs.WriteDevices},
+		{"examples", listExamples}, {"questions", func(w io.Writer, _ bool) { questions.WriteList(w) }},
 	}
 }
 
@@ -47,7 +48,7 @@ func newList() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i := slices.Index(names, args[0])
 			if i < 0 {
-				return fmt.Errorf("there is no list of %q; there are %s%s", args[0], strings.Join(names, ", "), nearest.Suggest(args[0], names))
+				return fmt.Errorf("unknown list %q; use one of %s%s", args[0], strings.Join(names, ", "), nearest.Suggest(args[0], names))
 			}
 			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			listings()[i].write(table, verbose)
@@ -66,7 +67,7 @@ func listSchedules(w io.Writer, verbose bool) {
 	}
 	fmt.Fprintln(w, "schedule\tbubble\tin flight on rank r\twhat it does\tneeds\tpaper")
 	for _, s := range catalog {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.Bubble, s.Memory, s.Summary, orDash(s.Constraint != "", s.Constraint), s.Paper)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.Bubble, s.Memory, s.Summary, cmp.Or(s.Constraint, "-"), s.Paper)
 	}
 	fmt.Fprintln(w, "auto\t-\twhat memory allows\tthe order of F, I and W with the shortest span that a search finds\ttimes\tQi et al. 2023, Zero Bubble")
 	fmt.Fprintln(w, "auto-v\t-\twhat memory allows\tthe same over the V of zbv\ttimes, 2 stages per rank\tQi et al. 2024, Controllable Memory")
@@ -99,27 +100,9 @@ func listModels(w io.Writer, _ bool) {
 	}
 }
 
-func orDash(known bool, text string) string {
-	if known {
-		return text
-	}
-	return "-"
-}
-
 func listExamples(w io.Writer, _ bool) {
 	fmt.Fprintln(w, "example\twhat it is")
 	for _, name := range configs.Examples() {
 		fmt.Fprintf(w, "%s\t%s\n", name, configs.ExampleSummary(name))
-	}
-}
-
-func listQuestions(w io.Writer, _ bool) {
-	fmt.Fprintln(w, "question\twhat it asks")
-	answers, err := questions.Answers()
-	if err != nil {
-		return // answering everything cannot fail on its input
-	}
-	for _, a := range answers {
-		fmt.Fprintf(w, "%s\t%s\n", a.ID, a.Question)
 	}
 }

@@ -56,7 +56,7 @@ func writeOne(cmd *cobra.Command, flag, path string, render func(io.Writer) erro
 	return err
 }
 
-// pictureFormat is the format that a file's name asks for, or nothing.
+// pictureFormat returns the format that a file's name asks for, or nothing.
 func pictureFormat(path string) string {
 	format := strings.TrimPrefix(filepath.Ext(path), ".")
 	if format != reports.PNG && format != reports.SVG {
@@ -82,7 +82,7 @@ func figure(kind string, results []string, format string) (func(io.Writer) error
 	case "compare":
 		return compareFigure(results, format)
 	}
-	return nil, fmt.Errorf("there is no figure %q; there are timeline, memory and compare", kind)
+	return nil, fmt.Errorf("unknown figure %q; use timeline, memory or compare", kind)
 }
 
 // timelineFigure loads the traces of results.

@@ -36,7 +36,7 @@ func failed(err error) error {
 	return failure{err}
 }
 
-// run is the whole program as a function.
+// run runs the whole program, so that tests call it as a function.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
@@ -104,7 +104,7 @@ replays.`,
 			if len(args) == 0 {
 				return nil
 			}
-			return fmt.Errorf("there is no verb %q%s\nsee \"psim --help\"", args[0], nearest.Suggest(args[0], verbs(cmd)))
+			return fmt.Errorf("unknown command %q%s\nsee \"psim --help\"", args[0], nearest.Suggest(args[0], verbs(cmd)))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -102,7 +102,7 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	return failed(err)
 }
 
-// traceFile is the file of --trace, if that is given.
+// traceFile returns the file of --trace, if that is given.
 func (f runFlags) traceFile(r reports.Run) []files.File {
 	if f.trace == "" {
 		return nil

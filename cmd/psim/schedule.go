@@ -77,9 +77,9 @@ last until they are received; if not, where every rank stands.`,
 func (f *scheduleFlags) check() error {
 	switch {
 	case !slices.Contains([]string{"text", "csv", "json"}, f.format):
-		return fmt.Errorf("--format %s: legal are text, csv and json", f.format)
+		return fmt.Errorf("--format %s: use text, csv or json", f.format)
 	case f.shape.Virtual < 1:
-		return fmt.Errorf("--virtual %d: there must be at least 1", f.shape.Virtual)
+		return fmt.Errorf("--virtual %d: must be at least 1", f.shape.Virtual)
 	case f.plot != "" && pictureFormat(f.plot) == "":
 		return fmt.Errorf("--plot %s: the file must end in .png or .svg", f.plot)
 	}
@@ -114,7 +114,7 @@ func (f *scheduleFlags) find(cmd *cobra.Command, name string) (w written, err er
 	return w, err
 }
 
-// read is the order of a file, whose size is its own.
+// read reads the order of a file, whose size is its own.
 func (f *scheduleFlags) read(cmd *cobra.Command, path string) (w written, err error) {
 	for _, flag := range []string{"stages", "microbatches", "virtual", "group"} {
 		if cmd.Flags().Changed(flag) {
@@ -161,7 +161,7 @@ func (w written) plot(cmd *cobra.Command, path string) error {
 	})
 }
 
-// unknownOrder is the error for a name that has no compute order.
+// unknownOrder returns the error for a name that has no compute order.
 func unknownOrder(name string, err error) error {
 	if configs.IsSearched(name) {
 		return fmt.Errorf("%[1]s has no order before tasks have times: psim run CONFIG --set schedule.name=%[1]s finds one", name)

@@ -47,7 +47,7 @@ against the memory it needs. An interrupted search keeps what it has found.`,
 
 func runSearch(ctx context.Context, path string, f outputFlags, rows int, stdout, stderr io.Writer) error {
 	if rows < 1 {
-		return fmt.Errorf("--rows %d: at least 1 plan has to be printed", rows)
+		return fmt.Errorf("--rows %d: must be at least 1", rows)
 	}
 	c, err := lib.Load(path, f.sets...)
 	if err != nil {

@@ -134,7 +134,7 @@ func TestSearchErrors(t *testing.T) {
 	for line, want := range map[string]string{
 		"psim search":                                                     "takes one CONFIG",
 		"psim search nowhere.toml":                                        "no such file",
-		"psim search gpipe --rows 0":                                      "--rows 0: at least 1 plan",
+		"psim search gpipe --rows 0":                                      "--rows 0: must be at least 1",
 		"psim search gpipe --set schedule.file=mine.csv":                  "schedule.file gives the order, and a search chooses it; remove file",
 		"psim search ring-allreduce":                                      "[collective] has no schedule",
 		"psim search gpipe --out mine":                                    "holds a plans.json that psim has not written",

@@ -1,22 +1,32 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"psim/internal/files"
 	"psim/internal/published"
 	"psim/internal/questions"
+	"psim/reports"
 )
 
+// validateFlags are the flags of psim validate.
+type validateFlags struct {
+	execFlags
+	markdown, published, executed bool
+	figures                       string
+}
+
 func newValidate() *cobra.Command {
-	var asJSON, markdown, executed bool
-	var p publishedFlags
-	var f execFlags
+	var f validateFlags
 	cmd := &cobra.Command{
 		Use:   "validate [ID… | --published [NAME…]]",
 		Short: "answer the formula questions, each by closed form and by simulation",
@@ -39,44 +49,53 @@ times in all.`,
   psim validate --published zero-bubble --out figures
   psim validate --executed                            predictions against this machine`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if asJSON && markdown {
-				return errors.New("--json and --markdown exclude each other: stdout holds one of them")
+			if err := f.check(cmd, args); err != nil {
+				return err
 			}
-			if p.published && executed {
-				return errors.New("--published and --executed exclude each other")
+			ctx, stdout, stderr := cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+			switch {
+			case f.published:
+				return f.replay(ctx, args, stdout, stderr)
+			case f.executed:
+				return validateExecuted(ctx, f.execFlags, f.markdown, stdout, stderr)
 			}
-			for _, name := range executedFlags {
-				if cmd.Flags().Changed(name) && !executed {
-					return fmt.Errorf("--%s: is for the experiments of --executed, which is not given", name)
-				}
-			}
-			if p.published {
-				p.json, p.markdown = asJSON, markdown
-				return p.run(cmd.Context(), args, cmd.OutOrStdout(), cmd.ErrOrStderr())
-			}
-			if p.out != "" {
-				return fmt.Errorf("--out %s: is for --published", p.out)
-			}
-			if executed {
-				if len(args) > 0 {
-					return fmt.Errorf("--executed runs its own experiments; leave out %s", strings.Join(args, " "))
-				}
-				f.json = asJSON
-				return validateExecuted(cmd.Context(), f, markdown, cmd.OutOrStdout(), cmd.ErrOrStderr())
-			}
-			return answer(cmd.OutOrStdout(), args, asJSON, markdown)
+			return f.answer(args, stdout)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object and nothing else")
-	cmd.Flags().BoolVar(&markdown, "markdown", false, "print an answer sheet in Markdown")
-	p.register(cmd)
-	cmd.Flags().BoolVar(&executed, "executed", false, "predict steps, run them for real and compare")
+	flags := cmd.Flags()
+	flags.BoolVar(&f.json, "json", false, "print one JSON object and nothing else")
+	flags.BoolVar(&f.markdown, "markdown", false, "print an answer sheet in Markdown")
+	flags.BoolVar(&f.published, "published", false, "predict the rows of published tables")
+	flags.StringVar(&f.figures, "out", "", "folder for the scatter plots of --published")
+	flags.BoolVar(&f.executed, "executed", false, "predict steps, run them for real and compare")
 	f.registerExecuted(cmd)
 	return cmd
 }
 
+// check refuses flags and arguments that do not go together.
+func (f validateFlags) check(cmd *cobra.Command, args []string) error {
+	switch {
+	case f.json && f.markdown:
+		return errors.New("--json and --markdown cannot be combined; stdout holds one of them")
+	case f.published && f.executed:
+		return errors.New("--published and --executed cannot be combined")
+	}
+	for _, name := range executedFlags {
+		if cmd.Flags().Changed(name) && !f.executed {
+			return fmt.Errorf("--%s: is for the experiments of --executed, which is not given", name)
+		}
+	}
+	switch {
+	case f.figures != "" && !f.published:
+		return fmt.Errorf("--out %s: is for --published", f.figures)
+	case f.executed && len(args) > 0:
+		return fmt.Errorf("--executed runs its own experiments; leave out %s", strings.Join(args, " "))
+	}
+	return nil
+}
+
 // answer answers formula questions, all or those of some IDs.
-func answer(w io.Writer, ids []string, asJSON, markdown bool) error {
+func (f validateFlags) answer(ids []string, w io.Writer) error {
 	selected, err := questions.Select(ids)
 	if err != nil {
 		if _, other := published.Select(ids); other == nil {
@@ -90,11 +109,9 @@ func answer(w io.Writer, ids []string, asJSON, markdown bool) error {
 	}
 	report := questions.NewReport(answers)
 	switch {
-	case asJSON:
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(report)
-	case markdown:
+	case f.json:
+		err = report.WriteJSON(w)
+	case f.markdown:
 		err = report.WriteMarkdown(w)
 	default:
 		err = report.WriteText(w)
@@ -103,4 +120,53 @@ func answer(w io.Writer, ids []string, asJSON, markdown bool) error {
 		err = failure{fmt.Errorf("%d of %d questions: closed form and simulation disagree", report.Failed, len(answers))}
 	}
 	return err
+}
+
+// replay predicts the tables of some names, all if there are none.
+func (f validateFlags) replay(ctx context.Context, names []string, stdout, stderr io.Writer) error {
+	tables, err := published.Select(names)
+	if err != nil {
+		return err
+	}
+	if f.figures != "" {
+		if err := (files.Folder{Path: f.figures}).Check(); err != nil {
+			return flagged("out", err)
+		}
+	}
+	report, err := published.Replay(tables)
+	if err != nil {
+		return failure{err}
+	}
+	if f.figures != "" {
+		if err := f.draw(ctx, report); err != nil {
+			return err
+		}
+		fmt.Fprintln(stderr, "wrote", f.figures)
+	}
+	switch {
+	case f.json:
+		return report.WriteJSON(stdout)
+	case f.markdown:
+		pictures := ""
+		if f.figures != "" {
+			pictures = filepath.Base(f.figures)
+		}
+		return report.WriteMarkdown(stdout, pictures)
+	}
+	if len(names) == 0 {
+		return report.WriteSummary(stdout)
+	}
+	return report.WriteText(stdout)
+}
+
+// draw writes a scatter plot for every source.
+func (f validateFlags) draw(ctx context.Context, r published.Report) error {
+	figures := r.Figures()
+	var list []files.File
+	for _, name := range slices.Sorted(maps.Keys(figures)) {
+		list = append(list, files.File{Path: name + ".png", Render: func(w io.Writer) error {
+			return reports.Scatter(w, reports.PNG, figures[name])
+		}})
+	}
+	return failed(files.Folder{Path: f.figures}.Write(ctx, list))
 }

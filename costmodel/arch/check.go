@@ -3,6 +3,8 @@ package arch
 import (
 	"fmt"
 	"math"
+
+	"psim/internal/setting"
 )
 
 // defaults fills what may be left out. It leaves bad numbers to checkNumbers.
@@ -32,28 +34,14 @@ func orElse(value, otherwise int) int {
 	return otherwise
 }
 
-// checkNumbers wants every key of the family in 1 … maxSize and the heads to
-// fit one another.
+// checkNumbers wants every number of the family in its range and the heads to fit
+// one another.
 func (m Model) checkNumbers() error {
-	legal := familyKeys(m.Family)
 	if m.HeadDim == 0 && m.Heads > 0 && m.Hidden > 0 {
 		return fmt.Errorf("heads = %d: must divide hidden = %d", m.Heads, m.Hidden)
 	}
-	for _, f := range m.fields() {
-		for _, key := range legal {
-			if key == f.key && (*f.value < 1 || *f.value > maxSize) {
-				return fmt.Errorf("%s = %d: must be 1 to %d", f.key, *f.value, maxSize)
-			}
-		}
-	}
-	if !(m.Dropout >= 0 && m.Dropout < 1) {
-		return fmt.Errorf("dropout = %g: must be at least 0 and less than 1", m.Dropout)
-	}
-	if m.Layers > maxLayers {
-		return fmt.Errorf("layers = %d: must be 1 to %d", m.Layers, maxLayers)
-	}
-	if m.Experts > maxExperts {
-		return fmt.Errorf("experts = %d: must be 1 to %d", m.Experts, maxExperts)
+	if err := setting.ValidateWith(m, m.Family); err != nil {
+		return err
 	}
 	if m.transformer() {
 		if err := m.checkAttention(); err != nil {
@@ -68,11 +56,6 @@ func (m Model) checkNumbers() error {
 }
 
 func (m Model) checkAttention() error {
-	if m.Kernels != "" {
-		if err := oneOf("kernels", m.Kernels, KernelsFused, KernelsMegatron); err != nil {
-			return err
-		}
-	}
 	if m.Heads%m.KVHeads != 0 {
 		return fmt.Errorf("kv_heads = %d: must divide heads = %d", m.KVHeads, m.Heads)
 	}

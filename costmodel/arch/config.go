@@ -2,6 +2,7 @@ package arch
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ func parseGPT2(data []byte, sequence int) (Model, error) {
 	if err := unmarshal(data, &c); err != nil {
 		return Model{}, err
 	}
-	err := firstError(
+	err := cmp.Or(
 		positive("vocab_size", &c.Vocab), positive("n_positions", &c.Positions), positive("n_embd", &c.Hidden),
 		positive("n_layer", &c.Layers), positive("n_head", &c.Heads), positive("n_inner", c.Inner),
 		absent("add_cross_attention", c.CrossAttention),
@@ -122,7 +123,7 @@ func parseLlama(data []byte, sequence int, c llamaConfig) (Model, error) {
 	if err := unmarshal(data, &c); err != nil {
 		return Model{}, err
 	}
-	err := firstError(
+	err := cmp.Or(
 		positive("vocab_size", &c.Vocab), positive("max_position_embeddings", &c.Positions),
 		positive("hidden_size", &c.Hidden), positive("intermediate_size", &c.Inner),
 		positive("num_hidden_layers", &c.Layers), positive("num_attention_heads", &c.Heads),

@@ -74,7 +74,7 @@ func TestParseConfigErrors(t *testing.T) {
 		{`{"model_type": "gpt2"}`, -1, "sequence_length = -1"},
 		{`{"model_type": "llama", "attention_bias": true}`, 8, "attention_bias = true is not supported"},
 		{`{"model_type": "mixtral", "num_local_experts": 0}`, 8, "num_local_experts = 0"},
-		{`{"model_type": "mixtral", "num_local_experts": null}`, 8, "experts = 0: must be 1"},
+		{`{"model_type": "mixtral", "num_local_experts": null}`, 8, "experts is missing"},
 		{`{"model_type": "mixtral", "num_experts_per_tok": 9}`, 8, "experts_per_token = 9: must be at most experts = 8"},
 		{`{"model_type": "llama", "num_key_value_heads": 5}`, 8, "kv_heads = 5: must divide heads = 32"},
 		{`{"model_type": "llama", "hidden_size": 1e30}`, 8, "hidden_size"},

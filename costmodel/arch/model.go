@@ -2,8 +2,9 @@ package arch
 
 import (
 	"fmt"
-	"slices"
 	"strings"
+
+	"psim/internal/setting"
 )
 
 // Model is the [model] section. Exactly one of Preset, File and Family is
@@ -11,27 +12,50 @@ import (
 type Model struct {
 	Preset string `toml:"preset"` // a name of Presets; other keys given beside it replace the preset's
 	File   string `toml:"file"`   // path of a Hugging Face config.json, to be read by the caller for ParseConfig
-	Family string `toml:"family"` // gpt, llama, mixtral or mlp
+	Family string `toml:"family"`
 
-	Layers         int   `toml:"layers"`          // blocks; linear layers of the mlp
-	Hidden         int   `toml:"hidden"`          // features of a token
-	Heads          int   `toml:"heads"`           // query heads
-	KVHeads        int   `toml:"kv_heads"`        // key and value heads of llama and mixtral; default heads
-	HeadDim        int   `toml:"head_dim"`        // features of a head of llama and mixtral; default hidden / heads
-	FFNHidden      int   `toml:"ffn_hidden"`      // features inside the MLP, or an expert; default 4 × hidden for gpt, none for the others
-	Vocab          int   `toml:"vocab"`           // rows of the embedding
-	SequenceLength int   `toml:"sequence_length"` // tokens per sample; a preset has its training length
-	Positions      int   `toml:"positions"`       // rows of gpt's position table; default sequence_length
-	Tied           *bool `toml:"tied"`            // head shares the embedding's table; default true for gpt, false for the others
-	// Experts and ExpertsPerToken: a block of mixtral has so many MLPs, and every
-	// token goes through so many of them.
-	Experts         int  `toml:"experts"`
-	ExpertsPerToken int  `toml:"experts_per_token"`
-	QKVBias         bool `toml:"qkv_bias"` // llama and mixtral: biases of queries, keys and values, as Qwen 2 has
+	Layers          int     `toml:"layers"` // blocks; linear layers of the mlp
+	Hidden          int     `toml:"hidden"`
+	Heads           int     `toml:"heads"`
+	KVHeads         int     `toml:"kv_heads"`
+	HeadDim         int     `toml:"head_dim"`
+	FFNHidden       int     `toml:"ffn_hidden"` // of an expert, where there are several
+	Vocab           int     `toml:"vocab"`
+	SequenceLength  int     `toml:"sequence_length"` // a preset has its training length
+	Positions       int     `toml:"positions"`
+	Experts         int     `toml:"experts"`
+	ExpertsPerToken int     `toml:"experts_per_token"`
+	Tied            *bool   `toml:"tied"`
+	QKVBias         bool    `toml:"qkv_bias"` // as Qwen 2 has
+	Dropout         float64 `toml:"dropout"`
+	Kernels         string  `toml:"kernels"` // KernelsFused, the default, or KernelsMegatron
+}
 
-	Dropout float64 `toml:"dropout"` // rate of all dropout in gpt, 0 (none) to less than 1
-	// Kernels of a transformer: KernelsFused, the default, or KernelsMegatron.
-	Kernels string `toml:"kernels"`
+// Settings describes [model].
+func (Model) Settings() []setting.Setting {
+	gpt, llama, mixtral := []string{familyGPT}, []string{familyLlama, familyMixtral}, []string{familyMixtral}
+	transformers := []string{familyGPT, familyLlama, familyMixtral}
+	size := setting.Between(1, maxSize)
+	return []setting.Setting{
+		{Key: "preset", Example: `"gpt2"`, Shown: true, Text: "psim list models; other keys here replace its own", Unset: "file or family"},
+		{Key: "file", Example: `"config.json"`, Text: "or a Hugging Face configuration (gpt2, llama, mistral, mixtral, qwen2, gemma)", Unset: "preset or family"},
+		{Key: "family", Example: `"gpt"`, OneOf: append(transformers, familyMLP), Text: "or gpt, llama, mixtral, mlp with the keys below", Unset: "preset or file"},
+		{Key: "layers", Example: "12", Range: setting.Between(1, maxLayers), With: append(transformers, familyMLP), Text: "blocks, or linear layers", Unset: "the preset's"},
+		{Key: "hidden", Example: "768", Range: size, With: append(transformers, familyMLP), Text: "features of a token", Unset: "the preset's"},
+		{Key: "heads", Example: "12", Range: size, With: transformers, Text: "query heads", Unset: "the preset's"},
+		{Key: "kv_heads", Example: "12", Range: size, With: llama, Text: "key and value heads", Unset: "heads"},
+		{Key: "head_dim", Example: "64", Range: size, With: llama, Text: "features of a head", Unset: "hidden / heads"},
+		{Key: "ffn_hidden", Example: "3072", Range: size, With: transformers, Text: "features inside the MLP, or inside an expert", Unset: "the preset's; for gpt 4 × hidden"},
+		{Key: "vocab", Example: "50257", Range: size, With: transformers, Text: "rows of the embedding", Unset: "the preset's"},
+		{Key: "sequence_length", Example: "1024", Range: size, With: append(transformers, "file"), Text: "tokens per sample", Unset: "the preset's"},
+		{Key: "positions", Example: "1024", Range: size, With: gpt, Text: "rows of the position table", Unset: "sequence_length"},
+		{Key: "experts", Example: "8", Range: setting.Between(1, maxExperts), With: mixtral, Text: "MLPs of a block, all on every rank (expert parallelism is not modelled), and equally busy", Unset: "the preset's"},
+		{Key: "experts_per_token", Example: "2", Range: size, With: mixtral, Text: "of them, those that a token goes through", Unset: "the preset's"},
+		{Key: "tied", Example: "true", With: transformers, Text: "the head shares the embedding's table", Unset: "true for gpt, else false"},
+		{Key: "qkv_bias", Default: false, With: llama, Text: "biases of queries, keys and values"},
+		{Key: "dropout", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true}, With: gpt, Text: "rate after the embedding, on the attention and after both projections"},
+		{Key: "kernels", Example: `"fused"`, OneOf: []string{KernelsFused, KernelsMegatron}, With: transformers, Text: "fused: softmax and loss are one kernel each. megatron: what Megatron-LM launches in 16 bits (the loss in steps over fp32 logits; a bias, a copy; softmax in five where samples × heads of a device are no multiple of 4). Only times differ", Unset: "fused; megatron for presets megatron-*"},
+	}
 }
 
 const (
@@ -92,7 +116,7 @@ func (m Model) resolve() (Model, error) {
 		return Model{}, err
 	}
 	if m.File != "" {
-		return m, m.checkKeys("file", "sequence_length")
+		return m, m.checkKeys("file")
 	}
 	r := m
 	if m.Preset != "" {
@@ -100,9 +124,10 @@ func (m Model) resolve() (Model, error) {
 		if err != nil {
 			return Model{}, err
 		}
-		r = m.overlay(base.Model)
+		r = setting.Overlay(base.Model, m)
+		r.Preset = ""
 	}
-	if err := m.checkKeys(m.source(), familyKeys(r.Family)...); err != nil {
+	if err := m.checkKeys(r.Family); err != nil {
 		return Model{}, err
 	}
 	r = r.defaults()
@@ -121,7 +146,7 @@ func (m Model) checkSource() error {
 		return fmt.Errorf("preset = %q, file = %q, family = %q: exactly one of them must be given", m.Preset, m.File, m.Family)
 	}
 	if m.Family != "" {
-		return oneOf("family", m.Family, familyGPT, familyLlama, familyMixtral, familyMLP)
+		return setting.Validate(Model{Family: m.Family})
 	}
 	return nil
 }
@@ -136,77 +161,15 @@ func (m Model) source() string {
 	return fmt.Sprintf("family %q", m.Family)
 }
 
-type field struct {
-	key   string
-	value *int
-}
-
-// fields lists the numeric keys in the order of the struct.
-func (m *Model) fields() []field {
-	return []field{
-		{"layers", &m.Layers}, {"hidden", &m.Hidden}, {"heads", &m.Heads}, {"kv_heads", &m.KVHeads},
-		{"head_dim", &m.HeadDim}, {"ffn_hidden", &m.FFNHidden}, {"vocab", &m.Vocab},
-		{"sequence_length", &m.SequenceLength}, {"positions", &m.Positions},
-		{"experts", &m.Experts}, {"experts_per_token", &m.ExpertsPerToken},
-	}
-}
-
-// familyKeys lists the keys that mean something for a family.
-func familyKeys(family string) []string {
-	switch family {
-	case familyGPT:
-		return []string{"layers", "hidden", "heads", "ffn_hidden", "vocab", "sequence_length", "positions", "tied", "dropout", "kernels"}
-	case familyLlama:
-		return []string{"layers", "hidden", "heads", "kv_heads", "head_dim", "ffn_hidden", "vocab", "sequence_length", "tied", "qkv_bias", "kernels"}
-	case familyMixtral:
-		return append(familyKeys(familyLlama), "experts", "experts_per_token")
-	case familyMLP:
-		return []string{"layers", "hidden"}
-	}
-	return nil
-}
-
-// checkKeys refuses given keys that are not legal beside source.
-func (m Model) checkKeys(source string, legal ...string) error {
-	for _, f := range m.fields() {
-		if *f.value != 0 && !slices.Contains(legal, f.key) {
-			return fmt.Errorf("%s = %d: has no meaning with %s", f.key, *f.value, source)
+// checkKeys refuses given keys that have no meaning for a family of networks, or
+// for "file".
+func (m Model) checkKeys(family string) error {
+	for s, value := range setting.Given(m) {
+		if s.Meaningless(family) {
+			return fmt.Errorf("%s = %s: has no meaning with %s", s.Key, setting.Quote(value), m.source())
 		}
 	}
-	if m.Tied != nil && !slices.Contains(legal, "tied") {
-		return fmt.Errorf("tied = %v: has no meaning with %s", *m.Tied, source)
-	}
-	if m.QKVBias && !slices.Contains(legal, "qkv_bias") {
-		return fmt.Errorf("qkv_bias = true: has no meaning with %s", source)
-	}
-	if m.Dropout != 0 && !slices.Contains(legal, "dropout") {
-		return fmt.Errorf("dropout = %g: has no meaning with %s", m.Dropout, source)
-	}
-	if m.Kernels != "" && !slices.Contains(legal, "kernels") {
-		return fmt.Errorf("kernels = %q: has no meaning with %s", m.Kernels, source)
-	}
 	return nil
-}
-
-// overlay is base with the keys that m gives.
-func (m Model) overlay(base Model) Model {
-	own := m.fields()
-	for i, f := range base.fields() {
-		if *own[i].value != 0 {
-			*f.value = *own[i].value
-		}
-	}
-	if m.Tied != nil {
-		base.Tied = m.Tied
-	}
-	if m.Dropout != 0 {
-		base.Dropout = m.Dropout
-	}
-	if m.Kernels != "" {
-		base.Kernels = m.Kernels
-	}
-	base.QKVBias = base.QKVBias || m.QKVBias
-	return base
 }
 
 // name is the preset's, with what differs from it, or family-layersxhidden.
@@ -215,19 +178,14 @@ func (m Model) name() string {
 		return fmt.Sprintf("%s-%dx%d", m.Family, m.Layers, m.Hidden)
 	}
 	var changed []string
-	for _, f := range m.fields() {
-		if *f.value != 0 && f.key != "sequence_length" {
-			changed = append(changed, fmt.Sprintf("%s %d", f.key, *f.value))
+	for s, value := range setting.Given(m) {
+		switch s.Key {
+		case "preset", "sequence_length", "kernels":
+		case "qkv_bias":
+			changed = append(changed, s.Key)
+		default:
+			changed = append(changed, fmt.Sprintf("%s %v", s.Key, value))
 		}
-	}
-	if m.Tied != nil {
-		changed = append(changed, fmt.Sprintf("tied %v", *m.Tied))
-	}
-	if m.QKVBias {
-		changed = append(changed, "qkv_bias")
-	}
-	if m.Dropout != 0 {
-		changed = append(changed, fmt.Sprintf("dropout %g", m.Dropout))
 	}
 	if changed == nil {
 		return m.Preset

@@ -71,29 +71,29 @@ func TestVGG16TensorNames(t *testing.T) {
 	}, names, "torchvision's indices")
 }
 
-func TestGPT2CoursePlacement(t *testing.T) {
+func TestGPT2Placement(t *testing.T) {
 	n := preset(t, "gpt2")
 	for _, c := range []struct {
 		ranks  int
 		layers []int
-		rankOf []int
+		rankOf []int32
 	}{
-		{1, []int{15}, []int{0}},
-		{2, []int{7, 7, 1}, []int{0, 1, 0}},
-		{3, []int{5, 4, 5, 1}, []int{0, 1, 2, 0}},
-		{4, []int{4, 3, 3, 4, 1}, []int{0, 1, 2, 3, 0}},
-		{12, []int{2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 1}, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0}},
+		{1, []int{15}, []int32{0}},
+		{2, []int{7, 7, 1}, []int32{0, 1, 0}},
+		{3, []int{5, 4, 5, 1}, []int32{0, 1, 2, 0}},
+		{4, []int{4, 3, 3, 4, 1}, []int32{0, 1, 2, 3, 0}},
+		{12, []int{2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 1}, []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0}},
 	} {
-		layers, rankOf, err := GPT2CoursePlacement(n, c.ranks)
+		layers, rankOf, err := GPT2Placement(n, c.ranks)
 		require.NoError(t, err)
 		assert.Equal(t, c.layers, layers)
 		assert.Equal(t, c.rankOf, rankOf)
 	}
 	for ranks, want := range map[int]string{0: "must be 1 to 12", 13: "must be 1 to 12", 5: "leave rank 4 without one"} {
-		_, _, err := GPT2CoursePlacement(n, ranks)
+		_, _, err := GPT2Placement(n, ranks)
 		assert.ErrorContains(t, err, want)
 	}
-	_, _, err := GPT2CoursePlacement(preset(t, "llama2-7b"), 2)
+	_, _, err := GPT2Placement(preset(t, "llama2-7b"), 2)
 	assert.ErrorContains(t, err, `"llama2-7b" is not a GPT`)
 }
 
@@ -101,7 +101,7 @@ func TestPlacementCoversTheNetwork(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := network(t, drawGPT(t))
 		ranks := rapid.IntRange(1, 8).Draw(t, "ranks")
-		layers, rankOf, err := GPT2CoursePlacement(n, ranks)
+		layers, rankOf, err := GPT2Placement(n, ranks)
 		if err != nil {
 			return
 		}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"psim/internal/setting"
 )
 
 // Group is how many devices share every layer, as in Megatron: tensor
@@ -63,10 +65,13 @@ func (m Model) checkGroup(g Group) error {
 	if !m.transformer() {
 		return errors.New("tensor parallelism divides transformers alone (gpt, llama, mixtral); set parallel.tensor = 1")
 	}
-	for _, f := range m.fields() {
-		divided := slices.Contains([]string{"heads", "kv_heads", "ffn_hidden"}, f.key) || f.key == "sequence_length" && g.Sequence
-		if divided && *f.value%t != 0 {
-			return fmt.Errorf("%s = %d: parallel.tensor = %d must divide it", f.key, *f.value, t)
+	divided := []string{"heads", "kv_heads", "ffn_hidden"}
+	if g.Sequence {
+		divided = append(divided, "sequence_length")
+	}
+	for s, value := range setting.Given(m) {
+		if slices.Contains(divided, s.Key) && value.(int)%t != 0 {
+			return fmt.Errorf("%s = %d: parallel.tensor = %d must divide it", s.Key, value, t)
 		}
 	}
 	// The vocabulary comes last: it alone is easily changed.

@@ -2,41 +2,47 @@ package arch
 
 import (
 	"fmt"
-	"slices"
-	"strings"
+
+	"psim/internal/setting"
 )
 
 // Training is the [train] section: what decides the bytes of a parameter and of
 // an activation. The zero value is fp32, adamw, no recomputation.
 type Training struct {
-	// Precision: fp32 (default), or fp16 or bf16 for mixed precision with fp32
-	// master weights.
 	Precision string `toml:"precision"`
-	// Gradients: fp32, or as the parameters (default). Megatron adds gradients up
-	// in fp32 in mixed precision as well.
+	// Gradients: "" is as the parameters.
 	Gradients string `toml:"gradients"`
-	// Optimizer: sgd, sgd-momentum, adam or adamw (default).
 	Optimizer string `toml:"optimizer"`
-	// Clip: the update begins with the norm of all gradients.
-	Clip bool `toml:"clip"`
-	// Recompute: none (default), selective (the attention core, Korthikanti
-	// 2022) or full (all of a Repeatable layer but its input).
+	Clip      bool   `toml:"clip"`
+	// Recompute: selective is the attention core (Korthikanti 2022), full all of a
+	// Repeatable layer but its input.
 	Recompute string `toml:"recompute"`
 }
 
-// Optimizers are the legal values of Training.Optimizer.
+// Settings describes [train].
+func (Training) Settings() []setting.Setting {
+	return []setting.Setting{
+		{Key: "precision", Default: "fp32", OneOf: []string{"fp32", "fp16", "bf16"}, Text: "fp32, or mixed with fp32 master weights: fp16, bf16"},
+		{Key: "gradients", Example: `"fp32"`, OneOf: []string{"fp32", "fp16", "bf16"}, Text: "fp32, which Megatron adds them up in, or the precision", Unset: "as precision"},
+		{Key: "optimizer", Default: "adamw", OneOf: Optimizers(), Text: "how parameters are updated"},
+		{Key: "clip", Default: false, Text: "true: the update begins with the norm of all gradients"},
+		{Key: "recompute", Default: "none", OneOf: []string{"none", "selective", "full"}, Text: "none, selective (attention), full"},
+	}
+}
+
+// Optimizers lists what Training.Optimizer may be.
 func Optimizers() []string { return []string{"sgd", "sgd-momentum", "adam", "adamw"} }
 
-// Validate reports the first key with a value that is not one of the legal
-// ones, and lists those.
+// Validate reports the first key with a value that it may not have.
 func (t Training) Validate() error {
+	if err := setting.Validate(t); err != nil {
+		return err
+	}
 	t = t.defaults()
-	return firstError(
-		oneOf("precision", t.Precision, "fp32", "fp16", "bf16"),
-		oneOf("gradients", t.Gradients, gradientPrecisions(t.Precision)...),
-		oneOf("optimizer", t.Optimizer, Optimizers()...),
-		oneOf("recompute", t.Recompute, "none", "selective", "full"),
-	)
+	if t.Gradients != "fp32" && t.Gradients != t.Precision {
+		return fmt.Errorf("gradients = %q: must be fp32, or as precision = %q", t.Gradients, t.Precision)
+	}
+	return nil
 }
 
 // State is the memory of one parameter that lasts from step to step, in bytes.
@@ -141,31 +147,4 @@ func (t Training) defaults() Training {
 		t.Recompute = "none"
 	}
 	return t
-}
-
-// gradientPrecisions lists what gradients may be in.
-func gradientPrecisions(precision string) []string {
-	if precision == "fp32" {
-		return []string{"fp32"}
-	}
-	return []string{"fp32", precision}
-}
-
-func oneOf(key, value string, legal ...string) error {
-	if slices.Contains(legal, value) {
-		return nil
-	}
-	if len(legal) == 1 {
-		return fmt.Errorf("%s = %q: must be %s", key, value, legal[0])
-	}
-	return fmt.Errorf("%s = %q: must be one of %s", key, value, strings.Join(legal, ", "))
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"psim/costmodel/arch"
 )
 
-// korthikantiActivations is the activation memory of a device of the first stage.
+// korthikantiActivations returns the activation memory of a device of the first stage.
 func korthikantiActivations() Table {
 	return Table{
 		Name: "korthikanti-2022-figure-1", Title: "activation memory of a device, 22B to 1T parameters", Figure: "korthikanti-activations",
@@ -28,7 +28,7 @@ func korthikantiActivations() Table {
 	}
 }
 
-// korthikantiShares is what a layer keeps, as a share of what it keeps without
+// korthikantiShares returns what a layer keeps, as a share of what it keeps without
 // sequence parallelism and recomputation.
 func korthikantiShares() Table {
 	return Table{
@@ -72,7 +72,7 @@ func activationRows(ways []activations, value func(r record, layer float64) floa
 	return rows, nil
 }
 
-// kept is the bytes of fp16 that one of 8 devices keeps of a transformer layer for
+// kept returns the bytes of fp16 that one of 8 devices keeps of a transformer layer for
 // a microbatch.
 func (r record) kept(recompute string, sequence bool) (float64, error) {
 	n, err := arch.Model{Preset: "megatron-" + r.text("model")}.On(arch.Group{Devices: 8, Sequence: sequence})

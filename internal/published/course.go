@@ -42,7 +42,7 @@ func (c courseRun) step(batch, microbatches int) (time.Duration, error) {
 	return s.Summary.StepTime, err
 }
 
-// config is the run's configuration, with the host's threads as PyTorch has them:
+// config returns the run's configuration, with the host's threads as PyTorch has them:
 // a process for every replica, one interpreter for all ranks of a pipeline. As in
 // the course's program, only the blocks are pipelined.
 func (c courseRun) config(batch, microbatches int) string {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// coursePipeline is what pipelining made of model parallel epochs in the public
+// coursePipeline returns what pipelining made of model parallel epochs in the public
 // runs of the course.
 func coursePipeline() Table {
 	return Table{
@@ -45,7 +45,7 @@ func coursePipeline() Table {
 // courseHost is the row whose host is slow enough to matter with few microbatches.
 const courseHost = "odyssey2077/nano_data_pp_parallel RTX 4090D"
 
-// alternatives are what other explanations of a row predict.
+// alternatives lists what other explanations of a row predict.
 func (r record) alternatives(run courseRun, operations map[string]time.Duration) ([]Alternative, error) {
 	overlapped, prompt, slow := run, run, run
 	overlapped.schedule, prompt.operation = "gpipe", 0
@@ -67,7 +67,7 @@ func (r record) alternatives(run courseRun, operations map[string]time.Duration)
 	return list, add("the RTX 4090D's host", slow)
 }
 
-// copies is the schedule that follows from who issues the copies between devices.
+// copies returns the schedule that follows from who issues the copies between devices.
 func (r record) copies() string {
 	switch r.text("copies") {
 	case "worker thread", "single thread":
@@ -76,7 +76,7 @@ func (r record) copies() string {
 	return "hw4"
 }
 
-// pipelined is a pipeline parallel run on the machine that its model parallel
+// pipelined returns a pipeline parallel run on the machine that its model parallel
 // epoch shows. operations has the host of the rows before, and gets this one's.
 func (r record) pipelined(schedule string, operations map[string]time.Duration) (courseRun, error) {
 	run := courseRun{

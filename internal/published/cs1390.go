@@ -8,7 +8,7 @@ import (
 	"psim/internal/units"
 )
 
-// cs1390Ratios is how throughput grows with the workers in the reference graphs of
+// cs1390Ratios returns how throughput grows with the workers in the reference graphs of
 // Brown's CS1390: its axes differ, so each is relative to its one worker.
 func cs1390Ratios() Table {
 	return Table{
@@ -43,7 +43,7 @@ func cs1390Ratios() Table {
 	}
 }
 
-// cs1390Times is what the steps behind those ratios are made of.
+// cs1390Times returns what the steps behind those ratios are made of.
 func cs1390Times() Table {
 	return Table{
 		Name: "cs1390-times", Title: "seconds of the parts of a step of VGG16 on CPU workers", Figure: "cs1390-times",
@@ -57,7 +57,7 @@ func cs1390Times() Table {
 	}
 }
 
-// courseTime is a part of a step.
+// courseTime returns a part of a step.
 func (r record) courseTime() (Row, error) {
 	run, workers, part := r.text("run"), r.count("workers"), r.text("part")
 	s, err := simulateVGG16(run, workers)
@@ -86,7 +86,7 @@ func (r record) courseTime() (Row, error) {
 	return row, nil
 }
 
-// vgg16 is the predicted throughput of a run of cs1390.csv, in samples per second.
+// vgg16 returns the predicted throughput of a run of cs1390.csv, in samples per second.
 func (r record) vgg16(workers int) (float64, error) {
 	s, err := simulateVGG16(r.text("run"), workers)
 	if err != nil {
@@ -95,7 +95,7 @@ func (r record) vgg16(workers int) (float64, error) {
 	return float64(s.Plan.Samples) / s.Summary.StepTime.Seconds(), nil
 }
 
-// simulateVGG16 is the example configuration of a run with so many workers. Data
+// simulateVGG16 returns the example configuration of a run with so many workers. Data
 // parallel ones have 64 samples each, pipelines in all.
 func simulateVGG16(run string, workers int) (psim.Simulation, error) {
 	samples, key := 64, "schedule.stages"

@@ -44,16 +44,16 @@ func records(file string) []record {
 	return list
 }
 
-// text is the cell of a column.
+// text returns the cell of a column.
 func (r record) text(column string) string {
 	cell, ok := r.cells[column]
 	if !ok {
-		panic(fmt.Sprintf("testdata/%s: there is no column %q", r.file, column))
+		panic(fmt.Sprintf("testdata/%s: no column %q", r.file, column))
 	}
 	return cell
 }
 
-// number is a cell as a number.
+// number returns a cell as a number.
 func (r record) number(column string) float64 {
 	x, err := strconv.ParseFloat(r.text(column), 64)
 	if err != nil {
@@ -62,7 +62,7 @@ func (r record) number(column string) float64 {
 	return x
 }
 
-// count is a cell as a whole number.
+// count returns a cell as a whole number.
 func (r record) count(column string) int {
 	n, err := strconv.Atoi(r.text(column))
 	if err != nil {
@@ -71,7 +71,7 @@ func (r record) count(column string) int {
 	return n
 }
 
-// milliseconds is a cell with a number of them.
+// milliseconds returns a cell with a number of them.
 func (r record) milliseconds(column string) time.Duration {
 	d, err := time.ParseDuration(r.text(column) + "ms")
 	if err != nil {

@@ -2,7 +2,7 @@ package published
 
 import "fmt"
 
-// dualPipeBubbles is the comparison of bubbles in DualPipe's README: formulas,
+// dualPipeBubbles returns the comparison of bubbles in DualPipe's README: formulas,
 // here with F = I = W = 10 ms, so that B = 20 ms and a pair takes 30.
 func dualPipeBubbles() Table {
 	const f, b, w, pair = 10, 20, 10, 30

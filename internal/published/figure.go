@@ -2,7 +2,7 @@ package published
 
 import "psim/reports"
 
-// Figures are the scatter plots of a report, by name, one for every source.
+// Figures returns the scatter plots of a report, by name, one for every source.
 func (r Report) Figures() map[string]reports.ScatterFigure {
 	figures := map[string]reports.ScatterFigure{}
 	for _, t := range r.Tables {

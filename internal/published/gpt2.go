@@ -2,7 +2,7 @@ package published
 
 import "fmt"
 
-// gpt24090D is the course's four ways to train GPT-2 on two RTX 4090D.
+// gpt24090D returns the course's four ways to train GPT-2 on two RTX 4090D.
 func gpt24090D() Table {
 	return Table{
 		Name: "gpt2-4090d", Title: "epochs of GPT-2 124M in fp32 on two RTX 4090D", Figure: "gpt2-4090d",
@@ -39,7 +39,7 @@ func gpt24090D() Table {
 	}
 }
 
-// course is a run of gpt2_4090d.csv, without its host.
+// course reads a run of gpt2_4090d.csv, without its host.
 func (r record) course() courseRun {
 	run := courseRun{device: "rtx-4090d", batch: r.count("batch"), microbatches: r.count("microbatches")}
 	switch r.text("run") {

@@ -14,7 +14,7 @@ var korthikantiMachine string
 
 const korthikantiPaper = "Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models, arXiv 2205.05198"
 
-// korthikantiTable5 is iteration times of Megatron-LM from 22B to 1T parameters.
+// korthikantiTable5 returns iteration times of Megatron-LM from 22B to 1T parameters.
 func korthikantiTable5() Table {
 	return Table{
 		Name: "korthikanti-2022-table-5", Title: "iteration times of 22B to 1T parameters on 8 to 512 A100", Figure: "korthikanti-times",
@@ -58,7 +58,7 @@ func (r record) megatron(machine string, selective bool) (Row, error) {
 	}, err
 }
 
-// megatronConfig is a row without its machine, on so many replicas. Gradients are
+// megatronConfig returns a row without its machine, on so many replicas. Gradients are
 // summed at the end, all at once.
 func (r record) megatronConfig(recompute string, sequence bool, data int) string {
 	p, v := r.count("pp"), r.count("virtual_stages")

@@ -8,7 +8,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// korthikantiTable4 is the times of a single layer, as parts of the step times of
+// korthikantiTable4 returns the times of a single layer, as parts of the step times of
 // table 5.
 func korthikantiTable4() Table {
 	return Table{
@@ -60,7 +60,7 @@ func (r record) layerParts(row Row, machine string, selective bool) ([]Part, err
 	return nil, fmt.Errorf("korthikanti_layer.csv has no layer with %s recomputation", recompute)
 }
 
-// layer is what a layer adds to F and B: 24 of them, divided by as many.
+// layer returns what a layer adds to F and B: 24 of them, divided by as many.
 func (r record) layer(machine string) (forward, backward time.Duration, err error) {
 	const few, many = 24, 48
 	for _, n := range []int{many, few} {
@@ -97,7 +97,7 @@ recompute = %q
 // allStages stands for every stage.
 const allStages = -1
 
-// passes is how long the forwards and the backwards of a stage take.
+// passes returns how long the forwards and the backwards of a stage take.
 func passes(trace *graph.Trace, stage int) (forward, backward time.Duration) {
 	for i, t := range trace.Graph.Tasks {
 		if stage != allStages && int(t.Stage) != stage {

@@ -43,7 +43,7 @@ Everything here is made by ` + "`make accuracy`" + `; one table with its rows is
 	return err
 }
 
-// constantsFrom is the cell of constants.
+// constantsFrom returns the cell of constants.
 func (t Result) constantsFrom() string {
 	switch {
 	case t.Fitted:

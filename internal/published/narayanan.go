@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// narayananTable2 is rates of Megatron-LM on up to 2,240 GPUs.
+// narayananTable2 returns rates of Megatron-LM on up to 2,240 GPUs.
 func narayananTable2() Table {
 	return Table{
 		Name: "narayanan-2021-table-2", Title: "rate of 175B and 530B parameters on 384 to 2,240 A100", Figure: "narayanan",
@@ -30,7 +30,7 @@ func narayananTable2() Table {
 	}
 }
 
-// iterationFLOPs is what the paper divides by the time: equation 3, which counts the
+// iterationFLOPs returns what the paper divides by the time: equation 3, which counts the
 // forward that recomputation repeats.
 func (r record) iterationFLOPs() float64 {
 	const s, v = 2048, 51200

@@ -14,7 +14,7 @@ import (
 // tool that publishes its error on them.
 const ncclClaim = "none known; one latency and one bandwidth per number of GPUs, fitted to twelve sizes of the same rows, is 2.6 to 5.4 % off (A100) and 0.2 to 6.1 % (V100) on average"
 
-// ncclTable is a catalog link's all-reduces.
+// ncclTable returns a catalog link's all-reduces.
 func ncclTable(name, file, link string) Table {
 	return Table{
 		Name: name, Title: "NCCL all-reduce of 2 to 8 GPUs, 1 MiB to 1 GiB, " + link, Figure: name,
@@ -72,7 +72,7 @@ func catalogLink(name string) (costmodel.Link, error) {
 			return l, nil
 		}
 	}
-	return costmodel.Link{}, fmt.Errorf("there is no link %s in the catalog", name)
+	return costmodel.Link{}, fmt.Errorf("the catalog has no link %s", name)
 }
 
 // binary prints a size as nccl-tests count: in powers of 1024.
@@ -84,7 +84,7 @@ func binary(bytes int64) string {
 	return fmt.Sprint(bytes, []string{" B", " KiB", " MiB", " GiB"}[unit])
 }
 
-// ncclOthers are all-reduces of five more machines, by a link each that is
+// ncclOthers returns all-reduces of five more machines, by a link each that is
 // fitted here: a network's would hold for one shape of nodes alone, so that only
 // those of links are in the catalog.
 func ncclOthers() Table {
@@ -113,7 +113,7 @@ func ncclOthers() Table {
 	}
 }
 
-// ncclSource is one machine of nccl_other.csv; every second row is used.
+// ncclSource reads one machine of nccl_other.csv; every second row is used.
 func ncclSource(source string) (list []ncclTiming, hardware string) {
 	for _, r := range records("nccl_other.csv") {
 		if r.text("src") != source {
@@ -127,7 +127,7 @@ func ncclSource(source string) (list []ncclTiming, hardware string) {
 	return list, hardware
 }
 
-// usedTimings are those that a fit may see.
+// usedTimings returns those that a fit may see.
 func usedTimings(list []ncclTiming) (used []costmodel.CollectiveTiming) {
 	for _, t := range list {
 		if t.used {

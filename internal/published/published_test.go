@@ -73,7 +73,7 @@ func TestSelect(t *testing.T) {
 	require.Equal(t, []string{"zero-bubble-2023-table-5"}, names("zero-bubble-2023-table-5"))
 	require.Subset(t, names("zero-bubble"), []string{"zero-bubble-2023-table-5", "zero-bubble-2023-table-5-interleaved"})
 	_, err := Select([]string{"zero-bubble-2023-table-6"})
-	require.ErrorContains(t, err, `no published table "zero-bubble-2023-table-6"; did you mean`)
+	require.ErrorContains(t, err, `unknown published table "zero-bubble-2023-table-6"; did you mean`)
 	_, err = Select([]string{"zero-b"})
 	require.Error(t, err)
 }

@@ -61,7 +61,7 @@ type Part struct {
 	Error float64 `json:"error"`
 }
 
-// Error is by how much the prediction is too high, as a fraction of what was
+// Error returns by how much the prediction is too high, as a fraction of what was
 // published.
 func (r Row) Error() float64 { return r.Predicted/r.Published - 1 }
 
@@ -129,7 +129,7 @@ func unknown(name string, all []Table) error {
 		known = append(known, t.Name)
 	}
 	if suggestion := nearest.Suggest(name, known); suggestion != "" {
-		return fmt.Errorf("there is no published table %q%s", name, suggestion)
+		return fmt.Errorf("unknown published table %q%s", name, suggestion)
 	}
-	return fmt.Errorf("there is no published table %q; there are %s", name, strings.Join(known, ", "))
+	return fmt.Errorf("unknown published table %q; use one of %s", name, strings.Join(known, ", "))
 }

@@ -11,7 +11,7 @@ import (
 	"psim/internal/wrap"
 )
 
-// textWidth is the width of lines of prose, in letters.
+// textWidth is the width of lines of prose, in characters.
 const textWidth = 100
 
 // WriteText writes every table's rows, and a line for each table at the end.
@@ -66,12 +66,12 @@ func (t Result) writeText(b *strings.Builder) {
 	fmt.Fprintln(b)
 }
 
-// allRows is a sentence on the errors of all rows.
+// allRows returns a sentence on the errors of all rows.
 func (t Result) allRows() string {
 	return fmt.Sprintf("Over all %d rows, those used included: mean %s, worst %s.", t.Rows, percent(t.AllMean), percent(t.AllWorst))
 }
 
-// remark is what stands behind a row: that it was used, its error's parts, and the
+// remark lists what stands behind a row: that it was used, its error's parts, and the
 // errors of its alternatives.
 func (r Row) remark() string {
 	var parts []string
@@ -94,7 +94,7 @@ func (r Row) remark() string {
 	return "  " + strings.Join(parts, ", ")
 }
 
-// counted is the number of rows, and of those that are in the errors.
+// counted returns the number of rows, and of those that are in the errors.
 func (t Result) counted() string {
 	if t.Compared < t.Rows {
 		return fmt.Sprintf("%d of %d", t.Compared, t.Rows)

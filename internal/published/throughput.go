@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// zeroBubbleTable4 is the measured throughput of 1F1B, predicted from the
+// zeroBubbleTable4 returns the measured throughput of 1F1B, predicted from the
 // profiled times and one constant for each model.
 func zeroBubbleTable4() Table {
 	return Table{
@@ -41,7 +41,7 @@ func zeroBubbleTable4() Table {
 	}
 }
 
-// zeroBubbleTable4Bare is the same without the constant.
+// zeroBubbleTable4Bare returns the same without the constant.
 func zeroBubbleTable4Bare() Table {
 	return Table{
 		Name: "zero-bubble-2023-table-4-bare", Title: "the same, with nothing fitted", Figure: "zero-bubble-throughput",
@@ -65,7 +65,7 @@ func (r record) throughput(host time.Duration) (Row, error) {
 	}, err
 }
 
-// fitHost is the host time with which the prediction of a row is right, to a
+// fitHost returns the host time with which the prediction of a row is right, to a
 // microsecond.
 func (r record) fitHost() (time.Duration, error) {
 	low, high := time.Duration(0), time.Second

@@ -12,7 +12,7 @@ import (
 //go:embed testdata/vtrain_machine.toml
 var vtrainMachine string
 
-// vtrainSingleNode is the iteration times that vTrain was validated with, on up
+// vtrainSingleNode returns the iteration times that vTrain was validated with, on up
 // to eight GPUs.
 func vtrainSingleNode() Table {
 	return Table{
@@ -50,7 +50,7 @@ func (r record) iteration(machine string) (Row, error) {
 	}, err
 }
 
-// vtrainConfig is a row without its machine. Megatron gives every stage as many
+// vtrainConfig returns a row without its machine. Megatron gives every stage as many
 // blocks, and fills the vocabulary up to a multiple of 128 for every device of a
 // tensor-parallel group. On single devices it seems not to have been filled up: the
 // head's products take twice as long there.
@@ -90,7 +90,7 @@ recompute = "full"
 		r.count("global_batch"), r.count("micro_batch"), t, r.count("dp"))
 }
 
-// equalBlocks is the partition of a GPT that gives every stage as many blocks:
+// equalBlocks returns the partition of a GPT that gives every stage as many blocks:
 // the first has the embedding as well, the last the final norm and the head.
 func equalBlocks(blocks, stages int) string {
 	sizes := make([]string, stages)

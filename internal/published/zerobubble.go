@@ -7,7 +7,7 @@ import (
 
 const zeroBubblePaper = "Qi et al. 2023, Zero Bubble Pipeline Parallelism, arXiv 2401.10241"
 
-// zeroBubbleTable5 is the bubble rates that the authors computed from profiled
+// zeroBubbleTable5 returns the bubble rates that the authors computed from profiled
 // times, for the three schedules whose orders the paper gives.
 func zeroBubbleTable5() Table {
 	return Table{
@@ -30,7 +30,7 @@ func zeroBubbleTable5() Table {
 	}
 }
 
-// zeroBubbleTable5Interleaved is the same for interleaved 1F1B.
+// zeroBubbleTable5Interleaved returns the same for interleaved 1F1B.
 func zeroBubbleTable5Interleaved() Table {
 	return Table{
 		Name: "zero-bubble-2023-table-5-interleaved", Title: "bubble rate of interleaved 1F1B", Figure: "zero-bubble-bubbles",

@@ -53,7 +53,7 @@ func figure(x float64, unit string) string {
 	return strconv.FormatFloat(x, 'g', 4, 64) + " " + plural(x, unit)
 }
 
-// plural is a unit as it stands after a number. Units of one letter have no
+// plural writes a unit as it stands after a number. Units of one letter have no
 // plural.
 func plural(x float64, unit string) string {
 	switch {
@@ -91,7 +91,7 @@ func readable(x float64, unit string) string {
 	return exact(rounded, unit)
 }
 
-// both is readable, and beside it the size of many bytes and the percentage of
+// both prints as readable does, and beside it the size of many bytes and the percentage of
 // a fraction.
 func both(x float64, unit string) string {
 	if unit == "fraction" || unit == "bytes" && x >= 1000 {
@@ -109,7 +109,7 @@ func pair(closedForm, simulated float64, unit string, ok bool, form func(float64
 	return form(closedForm, unit), form(simulated, unit)
 }
 
-// verdict is the word for a comparison.
+// verdict returns the word for a comparison.
 func verdict(ok bool) string {
 	if ok {
 		return "yes"

@@ -22,7 +22,7 @@ type walk struct {
 	forward, backward [][]time.Duration
 }
 
-// longest is when the last action of any stage ends.
+// longest returns when the last action of any stage ends.
 func (w walk) longest() time.Duration {
 	var last time.Duration
 	for s, order := range w.orders {
@@ -31,7 +31,7 @@ func (w walk) longest() time.Duration {
 	return last
 }
 
-// end is when an action of a stage ends. It starts when the one before it on
+// end returns when an action of a stage ends. It starts when the one before it on
 // the stage has ended; a forward also after the same microbatch's on the stage
 // before, a backward after its own forward and after the same microbatch's
 // backward on the next stage. Nothing is remembered: it is for small pipelines.

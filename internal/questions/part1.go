@@ -11,7 +11,7 @@ import (
 
 const gibibyte = 1 << 30
 
-// replicatedMemory is question 1.3.
+// replicatedMemory returns question 1.3.
 func replicatedMemory() question {
 	return question{
 		id: "1.3", title: "memory of all workers, data parallel",
@@ -38,7 +38,7 @@ func replicatedMemory() question {
 	}
 }
 
-// replicas is whole copies in one precision.
+// replicas trains whole copies in one precision.
 func replicas(v values) trainer {
 	bytes := v["S"] / 8
 	return trainer{
@@ -63,7 +63,7 @@ func replicatedChecks(q question) ([]Check, error) {
 	}, nil
 }
 
-// replicatedGigabytes is question 1.4.
+// replicatedGigabytes returns question 1.4.
 func replicatedGigabytes() question {
 	return question{
 		id: "1.4", title: "memory of plain SGD, 10e9 parameters",
@@ -103,30 +103,30 @@ func replicatedGigabytes() question {
 	}
 }
 
-// mixedBytes is what one worker keeps of a model in mixed precision, unsharded.
+// mixedBytes returns what one worker keeps of a model in mixed precision, unsharded.
 func mixedBytes(v values) int64 { return v["P"] * (v["Sp"] + v["Sg"] + v["K"]*v["So"]) / 8 }
 
-// mixedReplicas is FP16 training by SGD with a master copy.
+// mixedReplicas trains in FP16 by SGD with a master copy.
 func mixedReplicas(v values) trainer {
 	return trainer{parameters: v["P"], workers: v["W"], training: arch.Training{Precision: "fp16", Optimizer: "sgd"}}
 }
 
-// ringNanoseconds is the time of a ring all-reduce of the gradients: bits over
+// ringNanoseconds returns the time of a ring all-reduce of the gradients: bits over
 // Gb/s are nanoseconds.
 func ringNanoseconds(v values) int64 { return 2 * (v["W"] - 1) * v["P"] * v["Sg"] / (v["W"] * v["B"]) }
 
-// gradientRing is the all-reduce that the symbols describe.
+// gradientRing returns the all-reduce that the symbols describe.
 func gradientRing(v values) ring {
 	return ring{workers: v["W"], length: v["P"], elementBytes: v["Sg"] / 8, gigabits: v["B"]}
 }
 
-// simulateRing is the makespan in seconds.
+// simulateRing returns the makespan in seconds.
 func simulateRing(v values) (float64, error) {
 	r, err := gradientRing(v).run()
 	return inSeconds(r.Summary.Makespan), err
 }
 
-// ringTime is question 1.5.
+// ringTime returns question 1.5.
 func ringTime() question {
 	const step = "2*(W-1)/W * P*Sg"
 	return question{
@@ -153,7 +153,7 @@ func ringTime() question {
 	}
 }
 
-// ringSizes is all numbers of workers from 1 to 16 but one.
+// ringSizes lists all numbers of workers from 1 to 16 but one.
 func ringSizes(but int64) []values {
 	var cases []values
 	for w := int64(1); w <= 16; w++ {
@@ -203,7 +203,7 @@ func sentChecks(r run, v values) []Check {
 	}
 }
 
-// ringSeconds is question 1.6.
+// ringSeconds returns question 1.6.
 func ringSeconds() question {
 	return question{
 		id: "1.6", title: "ring all-reduce, 8 workers at 100 Gb/s",

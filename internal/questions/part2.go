@@ -9,7 +9,7 @@ import (
 	"psim/schedules/wiring"
 )
 
-// boundaryTraffic is question 2.3: what partitions of a network exchange.
+// boundaryTraffic returns question 2.3: what partitions of a network exchange.
 func boundaryTraffic() []question {
 	// Sizes of GPT-2 small at 128 tokens: activations in FP32, gradients here
 	// in half of that, so that the two directions cannot be confused.
@@ -53,7 +53,7 @@ func boundaryTraffic() []question {
 	return []question{forward, backward}
 }
 
-// cut is the pipeline that a cut of equal layers gives. A symbol that a
+// cut returns the pipeline that a cut of equal layers gives. A symbol that a
 // question does not have is 0: there is nothing to send in that direction.
 func cut(schedule string, v values) (pipeline, error) {
 	layers, err := partition.Equal(int(v["L"]), int(v["P"]))

@@ -16,7 +16,7 @@ type sharding struct {
 	bytes func(parameters, gradients, states, workers int64) int64
 }
 
-// shardings are ZeRO stages 0 to 3.
+// shardings lists ZeRO stages 0 to 3.
 func shardings() []sharding {
 	return []sharding{
 		{
@@ -44,7 +44,7 @@ const (
 	shardedTo3 = "Counted is what stays. The peak shown is that of four layers without activations, of a tenth to four tenths of the parameters: two are gathered at a time, with the gradients of two."
 )
 
-// shardedSymbolic is question 3.2, in which every number has S bits and the
+// shardedSymbolic returns question 3.2, in which every number has S bits and the
 // optimizer is Adam with a copy of the parameters.
 func shardedSymbolic() []question {
 	samples := [][2]float64{{200e9, 160e9}, {95e9, 90e9}, {60e9, 55e9}, {25e9, 20e9}} // of K = 3 and K = 2
@@ -77,7 +77,7 @@ func shardedSymbolic() []question {
 	return questions
 }
 
-// shardedMixed is question 3.3: the same in mixed precision.
+// shardedMixed returns question 3.3: the same in mixed precision.
 func shardedMixed() []question {
 	samples := [][2]float64{{160e9, 120e9}, {55e9, 50e9}, {37.5e9, 32.5e9}, {20e9, 15e9}} // of K = 3 and K = 2
 	adam := func(v values) trainer {

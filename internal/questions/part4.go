@@ -11,10 +11,10 @@ import (
 // rounding is how far two fractions may be apart.
 const rounding = 1e-12
 
-// bubble is the idle share of a pipeline whose stages are equal.
+// bubble returns the idle share of a pipeline whose stages are equal.
 func bubble(v values) float64 { return float64(v["K"]-1) / float64(v["M"]+v["K"]-1) }
 
-// equalStages is a pipeline whose stages are equal.
+// equalStages returns a pipeline whose stages are equal.
 func equalStages(schedule string, v values) pipeline {
 	return pipeline{
 		schedule: schedule, stages: v["K"], microbatches: v["M"],
@@ -30,7 +30,7 @@ func simulateBubble(schedule string) func(values) (float64, error) {
 	}
 }
 
-// equalStagesGiven is the symbols of questions 4.3 and 4.4.
+// equalStagesGiven returns the symbols of questions 4.3 and 4.4.
 func equalStagesGiven() []Symbol {
 	return []Symbol{
 		{"K", "partitions", 4}, {"M", "microbatches", 8},
@@ -38,7 +38,7 @@ func equalStagesGiven() []Symbol {
 	}
 }
 
-// bubbleSize is question 4.3.
+// bubbleSize returns question 4.3.
 func bubbleSize() question {
 	return question{
 		id: "4.3", title: "bubble of GPipe",
@@ -91,7 +91,7 @@ func bubbleGrid() []values {
 	return grid
 }
 
-// oneForwardOneBackward is question 4.4.
+// oneForwardOneBackward returns question 4.4.
 func oneForwardOneBackward() question {
 	return question{
 		id: "4.4", title: "bubble of 1F1B",
@@ -139,7 +139,7 @@ func oneForwardOneBackwardChecks(q question) ([]Check, error) {
 	return slices.Concat(checks, []Check{grid}, course), err
 }
 
-// courseOrders is what each of three workers does with two microbatches.
+// courseOrders lists what each of three workers does with two microbatches.
 func courseOrders() map[string][]string {
 	return map[string][]string{
 		"gpipe": {
@@ -155,7 +155,7 @@ func courseOrders() map[string][]string {
 	}
 }
 
-// courseTimes is the measured VGG16 pipeline of the course's reference
+// courseTimes returns the measured VGG16 pipeline of the course's reference
 // timeline, by stage and microbatch.
 func courseTimes() (forward, backward [][]time.Duration) {
 	const ms = time.Millisecond

@@ -49,7 +49,7 @@ func catalog() []question {
 	)
 }
 
-// sample is the values that the question states.
+// sample returns the values that the question states.
 func (q question) sample() values {
 	v := values{}
 	for _, s := range q.given {
@@ -118,7 +118,7 @@ func check(what string, closedForm, simulated float64, unit string, tolerance fl
 // agree compares two numbers. What is not a number agrees with nothing.
 func agree(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance }
 
-// counted is a check over many cases: how many there are, and for how many of
+// counted makes a check over many cases: how many there are, and for how many of
 // them the two answers agree.
 func (q question) counted(what string, cases []values) (Check, error) {
 	sample, agreeing := q.sample(), 0
@@ -135,7 +135,7 @@ func (q question) counted(what string, cases []values) (Check, error) {
 	return check(what, float64(len(cases)), float64(agreeing), caseUnit, 0), nil
 }
 
-// reading is a reading with a number.
+// reading makes a reading with a number.
 func reading(text, formula string, value float64, unit string) Reading {
 	return Reading{Reading: text, Formula: formula, Value: &value, Unit: unit}
 }

@@ -1,7 +1,9 @@
 package questions
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 )
@@ -79,6 +81,14 @@ func IDs() []string {
 	return ids
 }
 
+// WriteList prints what every question asks, in columns between tabs.
+func WriteList(w io.Writer) {
+	fmt.Fprintln(w, "question\twhat it asks")
+	for _, q := range catalog() {
+		fmt.Fprintf(w, "%s\t%s\n", q.id, q.text)
+	}
+}
+
 // Select turns arguments into question ids, each once and in the order of
 // IDs. The number of a question that has parts, such as 3.3, stands for all of
 // them. Without arguments it selects every question.
@@ -96,7 +106,7 @@ func Select(ids []string) ([]string, error) {
 			}
 		}
 		if !known {
-			return nil, fmt.Errorf("%q: there is no such question; there are %s", id, strings.Join(all, ", "))
+			return nil, fmt.Errorf("unknown question %q; use one of %s", id, strings.Join(all, ", "))
 		}
 	}
 	return slices.DeleteFunc(all, func(id string) bool { return !wanted[id] }), nil
@@ -144,4 +154,11 @@ func NewReport(answers []Answer) Report {
 		}
 	}
 	return r
+}
+
+// WriteJSON writes the report as one JSON object.
+func (r Report) WriteJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(r)
 }

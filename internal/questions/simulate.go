@@ -55,7 +55,7 @@ func sum(numbers []int64) int64 {
 	return total
 }
 
-// machine is devices of a round speed, joined by links of so many Gb/s. Memory
+// machine makes devices of a round speed, joined by links of so many Gb/s. Memory
 // and traffic do not depend on it.
 func machine(gigabits int64, latency time.Duration) costmodel.Machine {
 	return costmodel.Machine{
@@ -73,7 +73,7 @@ func machine(gigabits int64, latency time.Duration) costmodel.Machine {
 	}
 }
 
-// network is four layers without activations whose tensors, eight of different
+// network makes four layers without activations whose tensors, eight of different
 // sizes, hold so many parameters together. Up to sixteen workers share each of
 // them equally, so that sharding pads nothing.
 func network(parameters int64) arch.Network {
@@ -193,10 +193,10 @@ func (p pipeline) run() (run, error) {
 	return execute(g, p.times.Costs(costmodel.ActivationMemory{}))
 }
 
-// uniform is stages of equal times.
+// uniform makes stages of equal times.
 func uniform(forward, backward time.Duration) costmodel.Times {
 	return costmodel.Times{Forward: costmodel.Uniform(forward), Backward: costmodel.Uniform(backward)}
 }
 
-// inSeconds is exact to the last digit of the quotient.
+// inSeconds converts a time, exact to the last digit of the quotient.
 func inSeconds(d time.Duration) float64 { return float64(d) / 1e9 }

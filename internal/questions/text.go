@@ -30,7 +30,7 @@ func (r Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// row is the line of one question.
+// row returns the line of one question.
 func (a Answer) row() []string {
 	closedForm, simulated := pair(a.ClosedForm, a.Simulated, a.Unit, a.OK, figure)
 	agreeing, all := a.agreeing()

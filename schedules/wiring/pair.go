@@ -25,16 +25,17 @@ const (
 	Overlap
 )
 
-var pairingNames = []string{"fused", "serial", "overlap"}
+// Pairings lists their names.
+func Pairings() []string { return []string{"fused", "serial", "overlap"} }
 
 // ParsePairing reads a pairing by name; the empty one is fused.
 func ParsePairing(name string) (Pairing, error) {
-	for p, n := range pairingNames {
+	for p, n := range Pairings() {
 		if name == n || name == "" {
 			return Pairing(p), nil
 		}
 	}
-	return 0, fmt.Errorf("%q: must be one of %s", name, strings.Join(pairingNames, ", "))
+	return 0, fmt.Errorf("%q: must be one of %s", name, strings.Join(Pairings(), ", "))
 }
 
 // partner is the other half of an overlapped pair, given the i-th action of a

@@ -1,4 +1,4 @@
-package schedules_test
+package wiring_test
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package schedules_test
+package graph_test
 
 import (
 	"testing"
@@ -47,4 +47,13 @@ func TestKinds(t *testing.T) {
 	require.Equal(t, []string{"SEND_F", "SEND_B", "SEND", "REDUCE", "COPY", "ALL_REDUCE", "REDUCE_SCATTER", "ALL_GATHER", "AVERAGE"}, communication)
 	_, err := graph.ParseKind("f")
 	require.ErrorContains(t, err, `unknown kind of task "f"; the kinds are [F B I W`)
+}
+
+func TestShape(t *testing.T) {
+	s := graph.Shape{Ranks: 4, Microbatches: 2}
+	require.Equal(t, 4, s.Stages())
+	require.Equal(t, 4, s.TotalRanks())
+	s.Virtual, s.Replicas = 2, 3
+	require.Equal(t, 8, s.Stages())
+	require.Equal(t, 12, s.TotalRanks())
 }

@@ -1,4 +1,4 @@
-package schedules_test
+package order_test
 
 import (
 	"errors"

@@ -1,32 +1,34 @@
-package main
+package configs
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
-	"psim/configs"
 	"psim/costmodel"
 	"psim/internal/units"
 	"psim/internal/wrap"
 )
 
-func listDevices(w io.Writer, verbose bool) {
-	catalog := configs.Catalog()
+// WriteDevices prints the catalog of devices and links in columns between tabs, or in
+// full: every value, and where it is from.
+func WriteDevices(w io.Writer, verbose bool) {
+	catalog := Catalog()
 	if verbose {
 		describeDevices(w, catalog)
 		return
 	}
 	fmt.Fprintln(w, "device\tmemory\tbandwidth\tpeak fp32\tpeak fp16\tpeak bf16\tlink\twhat it is")
 	for _, d := range catalog.Devices {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Name, orDash(d.Memory > 0, units.FormatBytes(int64(d.Memory))),
-			units.FormatRate(float64(d.MemoryBandwidth)), rate(d.Peak.FP32), rate(d.Peak.FP16), rate(d.Peak.BF16), d.Link, d.Description)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Name, orDash(d.Memory, units.FormatBytes),
+			units.FormatRate(float64(d.MemoryBandwidth)), orDash(d.Peak.FP32, units.FormatFLOPS), orDash(d.Peak.FP16, units.FormatFLOPS), orDash(d.Peak.BF16, units.FormatFLOPS), d.Link, d.Description)
 	}
 	fmt.Fprintln(w, "\nlink\tbandwidth\tof a collective\tlatency\tshared by\twhat it is")
 	for _, l := range catalog.Links {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, units.FormatRate(float64(l.Bandwidth)),
-			orDash(l.Collective > 0, units.FormatRate(float64(l.Collective))), units.FormatDuration(time.Duration(l.Latency)), sharedBy(l), l.Description)
+			orDash(l.Collective, units.FormatRate), units.FormatDuration(time.Duration(l.Latency)), sharedBy(l), l.Description)
 	}
 }
 
@@ -65,7 +67,7 @@ func describeValue(w io.Writer, v sourced, source string) {
 	fmt.Fprintf(w, "  %-20s  %s%s%s\n", v.key, v.value, below, wrap.Text(source, 84, below[1:]))
 }
 
-// deviceValues are the values of a device, empty where it has none.
+// deviceValues returns the values of a device, empty where it has none.
 func deviceValues(d costmodel.Device) []sourced {
 	var peaks, shares []string
 	for _, p := range []struct {
@@ -117,11 +119,13 @@ func listRanges(w io.Writer, t costmodel.CollectiveTable, source string) {
 	}
 }
 
-func sharedBy(l costmodel.Link) string {
-	if l.Shared == "" {
-		return "device"
-	}
-	return l.Shared
-}
+// sharedBy says what shares a link.
+func sharedBy(l costmodel.Link) string { return cmp.Or(l.Shared, "device") }
 
-func rate(r units.FLOPS) string { return orDash(r > 0, units.FormatFLOPS(float64(r))) }
+// orDash prints a quantity, or a dash for none.
+func orDash[Q ~int64 | ~float64, N int64 | float64](q Q, format func(N) string) string {
+	if q == 0 {
+		return "-"
+	}
+	return format(N(q))
+}

@@ -1,4 +1,4 @@
-package schedules_test
+package wiring_test
 
 import (
 	"fmt"
@@ -52,15 +52,6 @@ func TestPairings(t *testing.T) {
 		}
 		require.Equal(t, want, strings.Join(got, ", "), name)
 	}
-}
-
-func TestPairErrors(t *testing.T) {
-	o := parse(t, "0F0 0F1 0B0 0B1")
-	o[0][1].Pair = true
-	require.NoError(t, o.Validate(graph.Placement{First: []int32{0}}, 2))
-	o = parse(t, "0F0 0B0 0F1 0B1")
-	o[0][1].Pair = true
-	require.ErrorContains(t, o.Validate(graph.Placement{First: []int32{0}}, 2), "rank 0, step 1: 0B0 begins no pair: an overlapped pair is an F and the B after it\n")
 }
 
 // follow runs an order by the definition of the pairings alone: each rank does

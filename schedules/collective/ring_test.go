@@ -1,4 +1,4 @@
-package schedules_test
+package collective_test
 
 import (
 	"testing"

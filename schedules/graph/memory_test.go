@@ -1,4 +1,4 @@
-package schedules_test
+package graph_test
 
 import (
 	"testing"

@@ -1,11 +1,10 @@
-package schedules_test
+package wiring_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"psim/schedules/graph"
 	"psim/schedules/wiring"
 )
 
@@ -76,13 +75,4 @@ func TestPipelineErrors(t *testing.T) {
 	}
 	_, err := legal().Graph()
 	require.NoError(t, err)
-}
-
-func TestShape(t *testing.T) {
-	s := graph.Shape{Ranks: 4, Microbatches: 2}
-	require.Equal(t, 4, s.Stages())
-	require.Equal(t, 4, s.TotalRanks())
-	s.Virtual, s.Replicas = 2, 3
-	require.Equal(t, 8, s.Stages())
-	require.Equal(t, 12, s.TotalRanks())
 }

@@ -1,12 +1,52 @@
-package schedules_test
+package collective_test
 
 import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"psim/schedules/graph"
 )
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// golden compares text with a file of testdata, or writes it.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
+}
+
+// tb is what *testing.T and *rapid.T share.
+type tb interface {
+	require.TestingT
+	Helper()
+}
+
+// dump writes every task of a graph with its index, stream and dependencies.
+func dump(g *graph.Graph) string {
+	var b strings.Builder
+	for i := range g.Tasks {
+		fmt.Fprintf(&b, "%d: %s", i, g.Describe(int32(i)))
+		for j, d := range g.Deps(int32(i)) {
+			b.WriteString([]string{" after ", ", "}[min(j, 1)])
+			fmt.Fprintf(&b, "%d: %s", d, g.Tasks[d])
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
 
 // unit is the cost model F1 B2 I1 W1, everything else free.
 func unit(t *graph.Task) time.Duration {

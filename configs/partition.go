@@ -1,0 +1,114 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"psim/costmodel"
+	"psim/costmodel/arch"
+	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/partition"
+)
+
+// partition cuts the network into stages and places them.
+func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine, schedule schedules.Schedule) error {
+	n := len(w.Network.Layers)
+	if c.Schedule.Stages > n {
+		return fmt.Errorf("stages = %d: %s", c.Schedule.Stages, tooFewLayers(w.Network))
+	}
+	shape := c.shape(schedule, len(w.Samples))
+	if err := schedule.Check(shape); err != nil {
+		return err
+	}
+	w.Placement = schedule.Placement(shape)
+	if w.Placement.Second != nil && c.Parallel.Zero > 0 {
+		return fmt.Errorf("name = %q: holds every stage twice, which is not modelled with parallel.zero = %d; set it to 0", schedule.Name, c.Parallel.Zero)
+	}
+	stageRank, err := c.placement(c.Schedule.Stages)
+	if err != nil {
+		return err
+	}
+	if stageRank != nil {
+		w.Placement.First = stageRank
+	}
+	if stages := len(w.Placement.First); stages > n {
+		return fmt.Errorf("virtual_stages = %d: %d stages in all, but %s", c.Schedule.VirtualStages, stages, tooFewLayers(w.Network))
+	}
+	if stageRank != nil && c.Schedule.Partition.Rule == schedules.PresetPartition {
+		return errors.New(`placement: partition = "preset" places the stages itself; remove one of the two`)
+	}
+	if err := c.cut(w, m); err != nil {
+		key := "stages"
+		if c.Defined("schedule.partition") {
+			key = "partition"
+		}
+		return fmt.Errorf("%s: %w (the %d layers of %s are %s)", key, err, n, w.Network.Name, layerNames(w.Network))
+	}
+	return nil
+}
+
+// cut decides how many layers every stage has. The network's own cut also decides
+// where its stages are.
+func (c *Config) cut(w *costmodel.Workload, m costmodel.Machine) (err error) {
+	n, stages, by := len(w.Network.Layers), len(w.Placement.First), c.Schedule.Partition
+	switch {
+	case by.Layers != nil:
+		w.Layers, err = partition.Explicit(by.Layers, n, stages)
+	case by.Rule == schedules.PresetPartition:
+		w.Layers, w.Placement.First, err = presetPartition(w.Network, c.Schedule.Stages)
+	case by.Rule == schedules.EqualPartition:
+		w.Layers, err = partition.Equal(n, stages)
+	default:
+		var costs []float64
+		if costs, err = layerCosts(*w, m); err == nil {
+			w.Layers, err = partition.Balanced(costs, stages)
+		}
+	}
+	return err
+}
+
+// presetPartition is the cut, and the placement, that belongs to a network.
+func presetPartition(n arch.Network, ranks int) ([]int, []int32, error) {
+	if strings.HasPrefix(n.Name, "vgg16-pipeline") {
+		layers, err := arch.VGG16Split(ranks)
+		return layers, graph.InOrder(ranks).First, err
+	}
+	if !strings.HasPrefix(n.Name, "gpt2") {
+		return nil, nil, fmt.Errorf(`gpt2 and vgg16-pipeline have a partition "preset", %s has none`, n.Name)
+	}
+	return arch.GPT2Placement(n, ranks)
+}
+
+// layerCosts is the time of every layer, forward and backward, for the first
+// microbatch.
+func layerCosts(w costmodel.Workload, m costmodel.Machine) ([]float64, error) {
+	compute, err := m.Compute(w.Training)
+	if err != nil {
+		return nil, err
+	}
+	costs := make([]float64, len(w.Network.Layers))
+	for i, l := range w.Network.Layers {
+		n := w.Samples[0]
+		costs[i] = float64(compute.Layer(l, arch.Forward, n) + compute.Backward(l, n) + compute.Recompute(l, w.Training, n))
+	}
+	return costs, nil
+}
+
+// tooFewLayers says that a network cannot be cut into so many stages.
+func tooFewLayers(n arch.Network) string {
+	return fmt.Sprintf("%s has %d layers, and every stage needs at least one (%s)", n.Name, len(n.Layers), layerNames(n))
+}
+
+// layerNames is a short list of a network's layers for messages.
+func layerNames(n arch.Network) string {
+	var names []string
+	for _, l := range n.Layers {
+		names = append(names, l.Name)
+	}
+	if len(names) > 6 {
+		names = append(append(names[:3:3], "…"), names[len(names)-2:]...)
+	}
+	return strings.Join(names, ", ")
+}
