@@ -24,7 +24,7 @@ fuzz: ## every fuzz target for FUZZTIME
 	done
 
 golden: ## rewrite golden files, and the output and picture in the README; read the diff
-	$(GO) test ./cmd/psim ./internal/questions ./configs ./costmodel ./reports ./schedules -update
+	$(GO) test ./cmd/psim ./internal/questions ./configs ./costmodel ./reports ./schedules/wiring ./schedules/collective -update
 
 gallery: ## draw and describe every schedule: docs/schedules.md
 	$(GO) test ./cmd/psim -run TestGallery -update

@@ -5,7 +5,6 @@ import (
 
 	"psim/schedules"
 	"psim/schedules/graph"
-	"psim/schedules/order"
 	"psim/schedules/wiring"
 )
 
@@ -44,18 +43,4 @@ func Example() {
 	// 1SEND_B0 to rank 0 (rank 1, stream "send B to 0")
 	// 1B1 (rank 1, stream "compute")
 	// 1SEND_B1 to rank 0 (rank 1, stream "send B to 0")
-}
-
-// An illegal order is reported where it is wrong.
-func ExampleOrder_Validate() {
-	o := order.Order{{
-		{Kind: graph.Forward, Stage: 0, Microbatch: 0},
-		{Kind: graph.Backward, Stage: 0, Microbatch: 1},
-	}}
-	fmt.Println(o.Validate(graph.Placement{First: []int32{0}}, 2))
-	// Output:
-	// rank 0, step 1: 0B1 comes before its forward 0F1
-	//   step      0   1
-	//   rank 0: 0F0 0B1
-	//               ^^^
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"psim/schedules/graph"
-	"psim/schedules/order"
 )
 
 // interleaved is 1F1B over ranks that hold V stages each,
@@ -26,20 +25,17 @@ func interleaved() Schedule {
 			"links.",
 		Bubble: "(P-1)/(MV+P-1), M>=P", Memory: "min((V-1)R+2(P-1-r)+1, MV), V>1", Paper: "Narayanan et al. 2021, Megatron-LM",
 		Constraint: "⌊M/P⌋ divides M, or group", Pipelined: true, Virtual: true, Grouped: true,
-		order: interleavedOrder, place: loopedStages, legal: legalRounds,
+		order: inTurn(interleavedWarmUp, nil), place: loopedStages, legal: legalRounds,
 	}
 }
 
-func interleavedOrder(s graph.Shape, _ []int32) order.Order {
+// interleavedWarmUp counts two forwards for every rank behind, or one if a rank has
+// a single chunk.
+func interleavedWarmUp(s graph.Shape, rank int) int {
 	if s.Virtual <= 1 {
-		return inTurnOrder(s, nil)
+		return ahead(1)(s, rank)
 	}
-	o := make(order.Order, s.Ranks)
-	for r := range o {
-		forwards, backwards := turns(s, r)
-		o[r] = inTurn(forwards, backwards, (s.Virtual-1)*round(s)+2*(s.Ranks-1-r))
-	}
-	return o
+	return (s.Virtual-1)*round(s) + ahead(2)(s, rank)
 }
 
 // interleavedZeroBubble is the interleaved schedule with split backwards:
@@ -58,18 +54,12 @@ func interleavedZeroBubble() Schedule {
 			"bubble of zb-h1 divided by V, for more messages.",
 		Bubble: "(P-1)(F+I-W)/T, P|M", Memory: "min((V-1)R+P, MV)", Paper: "Qi et al. 2023; PyTorch",
 		Constraint: "⌊M/P⌋ divides M", Pipelined: true, Virtual: true,
-		order: interleavedZeroBubbleOrder, place: loopedStages, legal: legalRounds,
+		order: inTurn(zeroBubbleWarmUp, behind(1)), place: loopedStages, legal: legalRounds,
 	}
 }
 
-func interleavedZeroBubbleOrder(s graph.Shape, _ []int32) order.Order {
-	o := make(order.Order, s.Ranks)
-	for r := range o {
-		forwards, backwards := turns(s, r)
-		warmUp := (max(1, s.Virtual)-1)*round(s) + s.Ranks - 1 - r
-		o[r] = splitBackwards(inTurn(forwards, backwards, warmUp), r)
-	}
-	return o
+func zeroBubbleWarmUp(s graph.Shape, rank int) int {
+	return (max(1, s.Virtual)-1)*round(s) + ahead(1)(s, rank)
 }
 
 // loopedStages places stage s on rank s mod P: chunk k of rank r is k·P + r.

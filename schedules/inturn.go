@@ -5,6 +5,34 @@ import (
 	"psim/schedules/order"
 )
 
+// inTurn is the order of a family of schedules: 1F1B, its interleaved form, and
+// those with split backwards. warmUp is how many forwards a rank runs before its
+// first backward; late how many input gradients a weight gradient waits, and nil
+// where backwards are whole.
+func inTurn(warmUp, late func(s graph.Shape, rank int) int) func(graph.Shape, []int32) order.Order {
+	return func(s graph.Shape, _ []int32) order.Order {
+		o := make(order.Order, s.Ranks)
+		for r := range o {
+			forwards, backwards := turns(s, r)
+			o[r] = alternate(forwards, backwards, warmUp(s, r))
+			if late != nil {
+				o[r] = splitBackwards(o[r], late(s, r))
+			}
+		}
+		return o
+	}
+}
+
+// ahead is a warm-up with so many forwards for every rank behind a rank.
+func ahead(factor int) func(graph.Shape, int) int {
+	return func(s graph.Shape, rank int) int { return factor * (s.Ranks - 1 - rank) }
+}
+
+// behind is as many input gradients for every rank before a rank.
+func behind(factor int) func(graph.Shape, int) int {
+	return func(_ graph.Shape, rank int) int { return factor * rank }
+}
+
 // turns lists the forwards of a rank and its full backwards, in the order in
 // which a looped schedule takes them. Microbatches go in rounds: a round passes
 // through all of the rank's chunks before the next begins, forwards from the
@@ -36,11 +64,11 @@ func round(s graph.Shape) int {
 	return s.Microbatches / max(1, s.Microbatches/s.Ranks)
 }
 
-// inTurn runs warmUp forwards, then one forward and one backward in turn, then
+// alternate runs warmUp forwards, then one forward and one backward in turn, then
 // the backwards that are left.
 //
 //	warmUp = 2:  F F  F B F B F B  B B
-func inTurn(forwards, backwards []order.Action, warmUp int) []order.Action {
+func alternate(forwards, backwards []order.Action, warmUp int) []order.Action {
 	actions := make([]order.Action, 0, len(forwards)+len(backwards))
 	n := len(forwards)
 	warmUp = min(warmUp, n)

@@ -1,10 +1,5 @@
 package schedules
 
-import (
-	"psim/schedules/graph"
-	"psim/schedules/order"
-)
-
 // oneForwardOneBackward warms up with P − 1 − r forwards on rank r, then runs
 // one forward and one backward in turn (Narayanan et al. 2019 and 2021, the
 // flushed variant). Its bubble is GPipe's; its memory is bounded by P, not M.
@@ -19,15 +14,6 @@ func oneForwardOneBackward() Schedule {
 			"The bubble is GPipe's, but rank r holds at most P-r microbatches, so M can grow: the usual " +
 			"choice.",
 		Bubble: "(P-1)/(M+P-1)", Memory: "min(M, P-r)", Paper: "Narayanan et al. 2021, PipeDream-flush",
-		Pipelined: true, order: inTurnOrder,
+		Pipelined: true, order: inTurn(ahead(1), nil),
 	}
-}
-
-func inTurnOrder(s graph.Shape, _ []int32) order.Order {
-	o := make(order.Order, s.Ranks)
-	for r := range o {
-		forwards, backwards := turns(s, r)
-		o[r] = inTurn(forwards, backwards, s.Ranks-1-r)
-	}
-	return o
 }

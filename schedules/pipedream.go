@@ -25,6 +25,6 @@ func pipedream() Schedule {
 			"stale weights and of up to P-r versions of them. What trains is not what a single device trains.",
 		Bubble: "(P-1)/(M+P-1), and 0 in steady state", Memory: "min(M, P-r)", Paper: "Narayanan et al. 2019, PipeDream",
 		Constraint: "no parameter on two stages, data = 1", Pipelined: true, Stashing: true,
-		order: inTurnOrder, legal: wiring.OneReplica,
+		order: inTurn(ahead(1), nil), legal: wiring.OneReplica,
 	}
 }

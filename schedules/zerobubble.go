@@ -1,10 +1,5 @@
 package schedules
 
-import (
-	"psim/schedules/graph"
-	"psim/schedules/order"
-)
-
 // zbH1 is 1F1B with split backwards (Qi et al. 2023, "Zero Bubble Pipeline
 // Parallelism", section 2.1, figure 2): every rank warms up as in 1F1B, and
 // rank r runs every weight gradient r input gradients late, so that all ranks
@@ -20,7 +15,7 @@ func zbH1() Schedule {
 			"weight gradient, which nobody waits for and which fills gaps. A third of 1F1B's bubble where " +
 			"F, I and W are equal, with the memory of 1F1B's first rank on all.",
 		Bubble: "(P-1)(F+I-W)/T, M>=P", Memory: "min(M, P)", Paper: "Qi et al. 2023, Zero Bubble",
-		Pipelined: true, order: zeroBubble(1),
+		Pipelined: true, order: inTurn(ahead(1), behind(1)),
 	}
 }
 
@@ -39,19 +34,6 @@ func zbH2() Schedule {
 			"never waits if times are equal. What remains are the ramps, which steps that follow each " +
 			"other can overlap if the optimizer does not make all ranks wait.",
 		Bubble: "max(0, (P-1)(F+I-2W))/T of span, M>=2P-1", Memory: "min(M, 2P-1)", Paper: "Qi et al. 2023, Zero Bubble",
-		Pipelined: true, order: zeroBubble(2),
-	}
-}
-
-// zeroBubble counts with a factor how many forwards a rank runs ahead for every
-// rank behind it, and how late weight gradients are for every rank before it.
-func zeroBubble(factor int) func(graph.Shape, []int32) order.Order {
-	return func(s graph.Shape, _ []int32) order.Order {
-		o := make(order.Order, s.Ranks)
-		for r := range o {
-			forwards, backwards := turns(s, r)
-			o[r] = splitBackwards(inTurn(forwards, backwards, factor*(s.Ranks-1-r)), factor*r)
-		}
-		return o
+		Pipelined: true, order: inTurn(ahead(2), behind(2)),
 	}
 }

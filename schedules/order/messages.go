@@ -2,7 +2,6 @@ package order
 
 import (
 	"fmt"
-	"slices"
 
 	"psim/schedules/graph"
 )
@@ -24,23 +23,12 @@ func shards(k graph.Kind) bool {
 }
 
 // HasSharding reports whether the order has any of these collectives.
-func (o Order) HasSharding() bool {
-	return slices.ContainsFunc(o, func(rank []Action) bool {
-		return slices.ContainsFunc(rank, func(a Action) bool { return shards(a.Kind) })
-	})
-}
+func (o Order) HasSharding() bool { return o.has(func(a Action) bool { return shards(a.Kind) }) }
 
 // HasMessages reports whether the order says when messages are sent and
 // received. Those of schedules do not: they say what is computed.
 func (o Order) HasMessages() bool {
-	for _, actions := range o {
-		for _, a := range actions {
-			if sends(a.Kind) || receives(a.Kind) {
-				return true
-			}
-		}
-	}
-	return false
+	return o.has(func(a Action) bool { return sends(a.Kind) || receives(a.Kind) })
 }
 
 // Compute is the order without its messages and collectives.

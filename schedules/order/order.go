@@ -2,6 +2,7 @@ package order
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"psim/schedules/graph"
@@ -59,17 +60,18 @@ func (o Order) Microbatches() int {
 	return int(highest) + 1
 }
 
+// has reports whether any rank has such an action.
+func (o Order) has(such func(Action) bool) bool {
+	return slices.ContainsFunc(o, func(rank []Action) bool { return slices.ContainsFunc(rank, such) })
+}
+
 // Split reports whether the order uses I and W in place of B.
 func (o Order) Split() bool {
-	for _, rank := range o {
-		for _, a := range rank {
-			if a.Kind == graph.InputGradient || a.Kind == graph.WeightGradient {
-				return true
-			}
-		}
-	}
-	return false
+	return o.has(func(a Action) bool { return a.Kind == graph.InputGradient || a.Kind == graph.WeightGradient })
 }
+
+// Paired reports whether the order has overlapped pairs.
+func (o Order) Paired() bool { return o.has(func(a Action) bool { return a.Pair }) }
 
 // Validate reports the first place where the order is not a training step of
 // stages so placed and that many microbatches: an action out of range, repeated,

@@ -54,15 +54,3 @@ func ParseCell(cell string) ([]Action, error) {
 func notPair(cell string) error {
 	return fmt.Errorf("%q is not a pair; a pair is a forward and a backward, such as (0F3;3B1)%s", clip(cell), overlapped)
 }
-
-// Paired reports whether an order has overlapped pairs.
-func (o Order) Paired() bool {
-	for _, rank := range o {
-		for _, a := range rank {
-			if a.Pair {
-				return true
-			}
-		}
-	}
-	return false
-}

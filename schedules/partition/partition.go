@@ -4,11 +4,12 @@ package partition
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"psim/internal/units"
 )
 
-// PartitionEqual cuts n layers into stages of equal size, the first n mod
+// Equal cuts n layers into stages of equal size, the first n mod
 // stages one layer larger. It returns the number of layers of every stage.
 func Equal(n, stages int) ([]int, error) {
 	if err := check(n, stages); err != nil {
@@ -24,7 +25,7 @@ func Equal(n, stages int) ([]int, error) {
 	return sizes, nil
 }
 
-// PartitionBalanced cuts layers of the given costs into contiguous stages so
+// Balanced cuts layers of the given costs into contiguous stages so
 // that the most expensive stage is as cheap as it can be; among those cuts it
 // takes the one whose stages are the most even, by the sum of squares. Every
 // stage gets at least one layer. Costs are finite and not negative. It takes
@@ -41,62 +42,44 @@ func Balanced(costs []float64, stages int) ([]int, error) {
 		}
 		sum[i+1] = sum[i] + c
 	}
-	limit := bottleneck(sum, stages)
-	// best[s][i] is the least sum of squares of s stages over the first i
-	// layers with no stage above the limit; cut is where the last one begins.
-	const infinite = 1e300
-	best := make([][]float64, stages+1)
-	cut := make([][]int, stages+1)
-	for s := range best {
-		best[s], cut[s] = make([]float64, n+1), make([]int, n+1)
-		for i := range best[s] {
-			best[s][i] = infinite
-		}
-	}
-	best[0][0] = 0
-	for s := 1; s <= stages; s++ {
-		for i := s; i <= n; i++ {
-			for j := i - 1; j >= s-1; j-- {
-				load := sum[i] - sum[j]
-				if load > limit*(1+1e-12) {
-					break
-				}
-				if v := best[s-1][j] + load*load; v < best[s][i] {
-					best[s][i], cut[s][i] = v, j
-				}
-			}
-		}
-	}
-	sizes := make([]int, stages)
-	for s, i := stages, n; s > 0; s-- {
-		sizes[s-1] = i - cut[s][i]
-		i = cut[s][i]
-	}
+	bottleneck, _ := best(sum, stages, math.Inf(1), func(before, load float64) float64 { return max(before, load) })
+	limit := bottleneck * (1 + 1e-12)
+	_, sizes := best(sum, stages, limit, func(before, load float64) float64 { return before + load*load })
 	return sizes, nil
 }
 
-// bottleneck is the least possible cost of the most expensive of the stages,
-// given prefix sums of the layers' costs.
-func bottleneck(sum []float64, stages int) float64 {
+// best cuts layers, given by prefix sums of their costs, so that the worth of the
+// stages is the least: add is that of some stages and one more. No stage is above
+// the limit.
+func best(sum []float64, stages int, limit float64, add func(before, load float64) float64) (float64, []int) {
 	n := len(sum) - 1
-	least := append([]float64(nil), sum...) // of one stage over the first i layers
-	for s := 2; s <= stages; s++ {
-		for i := n; i >= s; i-- {
-			b := max(least[i-1], sum[i]-sum[i-1])
-			for j := i - 2; j >= s-1; j-- {
+	least := append([]float64{0}, slices.Repeat([]float64{math.Inf(1)}, n)...) // of the stages so far over the first i layers
+	cut := make([][]int, stages)                                               // where the last of them begins
+	for s := range cut {
+		next := slices.Repeat([]float64{math.Inf(1)}, n+1)
+		cut[s] = make([]int, n+1)
+		for i := s + 1; i <= n; i++ {
+			for j := i - 1; j >= s; j-- {
 				load := sum[i] - sum[j]
-				if load >= b {
+				if load > limit || add(0, load) >= next[i] { // and so for all that are longer
 					break
 				}
-				b = min(b, max(least[j], load))
+				if v := add(least[j], load); v < next[i] {
+					next[i], cut[s][i] = v, j
+				}
 			}
-			least[i] = b
 		}
+		least = next
 	}
-	return least[n]
+	sizes := make([]int, stages)
+	for s, i := stages-1, n; s >= 0; s-- {
+		sizes[s] = i - cut[s][i]
+		i = cut[s][i]
+	}
+	return least[n], sizes
 }
 
-// PartitionExplicit checks a list of layers per stage against the number of
+// Explicit checks a list of layers per stage against the number of
 // layers.
 func Explicit(sizes []int, n, stages int) ([]int, error) {
 	if len(sizes) != stages {

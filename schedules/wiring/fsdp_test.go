@@ -1,0 +1,229 @@
+package wiring_test
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
+)
+
+// fsdp is three stages on every rank, the middle one without parameters.
+func fsdp(t tb, replicas, microbatches int, overlap bool) wiring.Pipeline {
+	p := pipeline(t, "ddp", 1, microbatches, 0, 0, 0)
+	p.Shape.Replicas, p.Optimizer = replicas, true
+	p.Sync = wiring.Sync{Overlap: overlap, Units: []wiring.Unit{
+		{Gather: 40, Scatter: 20, Share: 10}, {}, {Gather: 80, Scatter: 60, Share: 30},
+	}}
+	return p
+}
+
+func TestUnits(t *testing.T) {
+	g := graphOf(t, fsdp(t, 2, 1, true))
+	streams := strings.Split(synchronised(g), "1 compute")[0]
+	require.Equal(t, text(`
+		0 compute: 0F0 1F0 2F0 2B0 1B0 0B0 AVERAGE.0 OPTIMIZER.0
+		0 parameters: 0ALL_GATHER0 2ALL_GATHER0 2ALL_GATHER0 0ALL_GATHER0
+		0 gradients: 2REDUCE_SCATTER0 0REDUCE_SCATTER0`), streams)
+	require.Equal(t, [][]int32{{0, 1}, {0, 1}}, g.Groups)
+	golden(t, "units_overlap_graph", dump(g))
+	for _, task := range g.Tasks {
+		switch task.Kind {
+		case graph.AllGather:
+			require.Equal(t, []int64{40, 0, 80}[task.Stage], task.Bytes)
+		case graph.ReduceScatter:
+			require.Equal(t, []int64{20, 0, 60}[task.Stage], task.Bytes)
+		case graph.Average:
+			require.EqualValues(t, 40, task.Bytes, "of shares")
+		}
+	}
+	golden(t, "units_graph", dump(graphOf(t, fsdp(t, 2, 1, false))))
+}
+
+// One replica shards nothing, and a rank without parameters sums nothing.
+func TestUnitsOfOneReplica(t *testing.T) {
+	require.Equal(t, "0 compute: 0F0 1F0 2F0 2B0 1B0 0B0 OPTIMIZER.0\n", synchronised(graphOf(t, fsdp(t, 1, 1, true))))
+	p := fsdp(t, 2, 1, true)
+	p.Sync.Units = make([]wiring.Unit, 3)
+	require.NotContains(t, synchronised(graphOf(t, p)), "GATHER")
+	p.Sync.Units = p.Sync.Units[:2]
+	_, err := p.Graph()
+	require.EqualError(t, err, "sharded units for 2 stages; there are 3")
+}
+
+// drawUnits shards a pipeline of any schedule, some backwards in halves.
+func drawUnits(t *rapid.T) wiring.Pipeline {
+	p := drawPipeline(t)
+	p.Shape.Replicas = rapid.IntRange(2, 3).Draw(t, "sharding replicas")
+	p.Sync.Overlap = rapid.Bool().Draw(t, "overlap")
+	p.Sync.Units = make([]wiring.Unit, len(p.Boundaries)+1)
+	for s := range p.Sync.Units {
+		if n := rapid.Int64Range(0, 3).Draw(t, "unit"); n > 0 {
+			p.Sync.Units[s] = wiring.Unit{Gather: 12 * n, Scatter: 6 * n, Share: 6 * n / int64(p.Shape.Replicas)}
+		}
+	}
+	return p
+}
+
+// drawTimes draws a duration by kind and stage.
+func drawTimes(t *rapid.T) func(*graph.Task) time.Duration {
+	times := rapid.SliceOfN(rapid.IntRange(0, 9), 15, 15).Draw(t, "times")
+	spread := rapid.IntRange(0, 5).Draw(t, "spread")
+	return func(task *graph.Task) time.Duration {
+		return time.Duration(times[task.Kind] + spread*int(task.Stage+1)%4)
+	}
+}
+
+// held is the most spans that hold something at one instant; spans of no
+// length hold nothing.
+func held(spans []graph.Span) int {
+	type change struct {
+		at time.Duration
+		by int
+	}
+	var changes []change
+	for _, s := range spans {
+		if s.End > s.Start {
+			changes = append(changes, change{s.Start, 1}, change{s.End, -1})
+		}
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), a.by-b.by) })
+	level, most := 0, 0
+	for _, c := range changes {
+		level += c.by
+		most = max(most, level)
+	}
+	return most
+}
+
+// Whatever the times, a use finds its unit gathered, and nothing else is. No more than two units
+// are whole at once, and two units' gradients; without overlap it is one, and
+// no two tasks of a rank run beside each other but for messages.
+func TestUnitsAtHand(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawUnits(t)
+		g := graphOf(t, p)
+		trace := relax(t, g, drawTimes(t))
+		most := 1
+		if p.Sync.Overlap {
+			most = 2
+		}
+		for r := range int32(g.Ranks()) {
+			var whole, gradients, all []graph.Span
+			start := map[graph.Task]time.Duration{} // of gathers and backwards, by what they are for
+			for i, task := range g.Tasks {
+				span, use := trace.Spans[i], graph.Task{Stage: task.Stage, Microbatch: task.Microbatch}
+				if task.Rank != r || task.Kind.Message() {
+					continue
+				}
+				all = append(all, span)
+				unit := task.Stage != graph.None && p.Sync.Units[task.Stage].Gather > 0
+				makes := task.Kind == graph.Backward || task.Kind == graph.WeightGradient
+				switch {
+				case task.Kind == graph.AllGather:
+					use.Kind = graph.AllGather
+					start[use] = span.Start
+					require.GreaterOrEqual(t, trace.Spans[i+1].Start, span.End)
+				case task.Kind == graph.ReduceScatter:
+					use.Kind = graph.ReduceScatter
+					gradients = append(gradients, graph.Span{Start: start[use], End: span.End})
+				case unit && makes:
+					use.Kind = graph.ReduceScatter
+					start[use] = span.Start
+				}
+				if unit && task.Kind.Compute() && task.Kind != graph.WeightGradient {
+					use.Kind = graph.AllGather
+					require.Contains(t, start, use, "%s was not gathered", task)
+					whole = append(whole, graph.Span{Start: start[use], End: span.End})
+				}
+			}
+			gathers := 0
+			for _, task := range g.Tasks {
+				if task.Rank == r && task.Kind == graph.AllGather {
+					gathers++
+				}
+			}
+			require.Len(t, whole, gathers, "each gather has a use, a weight gradient none")
+			require.LessOrEqual(t, held(whole), most)
+			require.LessOrEqual(t, held(gradients), most)
+			if !p.Sync.Overlap {
+				require.LessOrEqual(t, held(all), 1)
+			}
+		}
+	})
+}
+
+// L equal layers hide all collectives behind compute that takes longer, but for
+// the first gather and the last sum. Gathers that take longer than the forwards
+// follow each other without a gap, and are all there is to be seen.
+func TestUnitsTime(t *testing.T) {
+	end := func(layers, microbatches int, times map[graph.Kind]time.Duration) time.Duration {
+		p := pipeline(t, "ddp", 1, microbatches, make([]int32, layers)...)
+		p.Shape.Replicas, p.Sync.Overlap = 2, true
+		for range layers {
+			p.Sync.Units = append(p.Sync.Units, wiring.Unit{Gather: 2, Scatter: 2, Share: 1})
+		}
+		return relax(t, graphOf(t, p), func(task *graph.Task) time.Duration { return times[task.Kind] }).End()
+	}
+	for layers := 1; layers <= 5; layers++ {
+		for m := 1; m <= 3; m++ {
+			got := end(layers, m, map[graph.Kind]time.Duration{
+				graph.Forward: 10, graph.Backward: 20, graph.AllGather: 4, graph.ReduceScatter: 7,
+			})
+			require.EqualValues(t, 4+m*layers*(10+20)+7, got, "%d layers, %d microbatches", layers, m)
+		}
+		got := end(layers, 1, map[graph.Kind]time.Duration{graph.Forward: 10, graph.AllGather: 30})
+		require.EqualValues(t, 30*2*layers, got, "%d layers", layers)
+	}
+}
+
+// Each microbatch gathers twice and scatters once: 3(W−1)/W of the parameters,
+// and 4(W−1)/W where the scatter is an all-reduce.
+func TestUnitsSend(t *testing.T) {
+	for _, w := range []int64{2, 4} {
+		for _, m := range []int64{1, 3} {
+			for _, gloo := range []bool{false, true} {
+				p := pipeline(t, "ddp", 1, int(m), 0, 0)
+				p.Shape.Replicas = int(w)
+				p.Sync = wiring.Sync{Units: []wiring.Unit{{Gather: 80, Scatter: 80, Share: 80 / w}, {Gather: 16, Scatter: 16, Share: 16 / w}}, NoReduceScatter: gloo}
+				g := graphOf(t, p)
+				want := 3 * m * 96 * (w - 1) / w
+				if gloo {
+					want = 4 * m * 96 * (w - 1) / w
+				}
+				for _, rank := range graph.Summarize(relax(t, g, unit)).Ranks {
+					require.Equal(t, want, rank.SentBytes)
+				}
+			}
+		}
+	}
+}
+
+// Without a reduce-scatter the graph is the same but for the kind of the sums,
+// at every ZeRO stage.
+func TestNoReduceScatter(t *testing.T) {
+	zero1 := ddp(t, 3, 2, 30, 20)
+	zero1.Sync.Sharded, zero1.Sync.Parameters = true, []int64{40}
+	zero2 := zero1
+	zero2.Sync.EveryMicrobatch = true
+	for _, p := range []wiring.Pipeline{zero1, zero2, fsdp(t, 3, 2, true), fsdp(t, 3, 2, false)} {
+		want := graphOf(t, p)
+		p.Sync.NoReduceScatter = true
+		got := graphOf(t, p)
+		require.NotContains(t, dump(got), "SCATTER")
+		require.Equal(t, strings.ReplaceAll(dump(want), "REDUCE_SCATTER", "ALL_REDUCE"), dump(got))
+		for i := range want.Tasks {
+			require.Equal(t, want.Tasks[i].Bytes, got.Tasks[i].Bytes)
+		}
+	}
+	zero0 := ddp(t, 3, 2, 30, 20)
+	want := dump(graphOf(t, zero0))
+	zero0.Sync.NoReduceScatter = true
+	require.Equal(t, want, dump(graphOf(t, zero0)))
+}
