@@ -9,6 +9,7 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/link"
 	"psim/exec"
 	"psim/exec/programs"
 	"psim/schedules/graph"
@@ -66,9 +67,9 @@ func ledgers(t *testing.T, m mode, n arch.Network) (predicted, measured *graph.T
 	j := m.job(t, n, samples)
 	machine := costmodel.Machine{
 		Device: costmodel.Device{Peak: costmodel.Peak{FP32: 1e9}, Efficiency: costmodel.Efficiency{FP32: 1}},
-		Link:   costmodel.Link{Bandwidth: 1e9},
+		Link:   link.Link{Bandwidth: 1e9},
 	}
-	costs, err := m.workload(t, n, samples).Costs(machine, j.Graph)
+	costs, err := costmodel.StepCosts(machine, m.workload(t, n, samples).Plan(), j.Graph)
 	require.NoError(t, err)
 	measured = alone(t, j, batches(t, n, 8*m.replicas, 1)[0])
 	predicted = &graph.Trace{Graph: j.Graph, Spans: measured.Spans, Persistent: costs.Persistent}
