@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel"
+	"psim/costmodel/link"
 	"psim/internal/setting"
 )
 
@@ -44,8 +44,8 @@ func TestDescribed(t *testing.T) {
 		}
 	}
 	check("", reflect.ValueOf(Config{}))
-	check("link.", reflect.ValueOf(costmodel.Link{}))
-	check("range.", reflect.ValueOf(costmodel.CollectiveRange{}))
+	check("link.", reflect.ValueOf(link.Link{}))
+	check("range.", reflect.ValueOf(link.Range{}))
 }
 
 func count(facts ...bool) (n int) {
@@ -124,9 +124,9 @@ func allKeys(v reflect.Value, prefix string) []string {
 }
 
 func isTable(field reflect.Value) bool {
-	_, link := field.Interface().(costmodel.LinkOptions) // a name as well
+	_, named := field.Interface().(link.Options) // a name as well
 	_, described := field.Interface().(setting.Described)
-	return described && !link
+	return described && !named
 }
 
 func isList(field reflect.Value) bool {
