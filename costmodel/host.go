@@ -198,10 +198,10 @@ func (p *pricer) launching(t *graph.Task) graph.Cost {
 	default:
 		l, whole = launches.backward, price.backward()
 	}
-	cost.Launch, cost.Lead = l.thread, l.lead
+	cost.Launch, cost.LaunchLead = l.thread, l.lead
 	if cost.Busy < whole {
 		share := float64(cost.Busy) / float64(whole)
-		cost.Launch, cost.Lead = nanoseconds(share*float64(l.thread)), nanoseconds(share*float64(l.lead))
+		cost.Launch, cost.LaunchLead = nanoseconds(share*float64(l.thread)), nanoseconds(share*float64(l.lead))
 	}
 	return cost
 }

@@ -36,7 +36,7 @@ func vMinBlock(r, p int) [4]int {
 	return [4]int{r, 2*p - 1 - r, 2*p + gap + r, 4*p + gap - 1 - r}
 }
 
-// vHalf is like vMin, with passes two slots apart on the way down.
+// vHalf differs from vMin in passes two slots apart on the way down.
 func vHalf() Schedule {
 	return Schedule{
 		Name: "v-half", Summary: "the V of zbv with half the activations of 1F1B",
@@ -66,13 +66,13 @@ const (
 	passes
 )
 
-// blocks is the slots of every pass while an order is made of blocks.
+// blocks holds the slots of every pass while an order is made of blocks.
 type blocks struct {
 	ranks, microbatches int
 	slot                [][passes][]int // by rank, pass and microbatch
 }
 
-// fromBlocks is the order of a building block, given by rank.
+// fromBlocks orders by a building block, given by rank.
 func fromBlocks(block func(r, p int) [4]int) func(graph.Shape, []int32) order.Order {
 	return func(s graph.Shape, _ []int32) order.Order { return repeated(s, block) }
 }
@@ -110,7 +110,7 @@ func repeated(s graph.Shape, block func(r, p int) [4]int) order.Order {
 	return ranks
 }
 
-// pass is one entry of the slots.
+// A pass is one entry of the slots.
 type pass struct{ slot, rank, kind, microbatch int }
 
 // inOrder lists all passes by slot, then rank, then kind.
@@ -129,7 +129,7 @@ func (b *blocks) inOrder() []pass {
 	return all
 }
 
-// timeline is the kind of pass in every slot of a rank, or None.
+// timeline lists the kind of pass in every slot of a rank, or None.
 func (b *blocks) timeline(rank int) []int {
 	end := 0
 	for _, slots := range b.slot[rank] {
@@ -163,7 +163,7 @@ func (b *blocks) addWeights() {
 	}
 }
 
-// peak is the number of activations that a rank holds at most. Without weight
+// peak counts the activations that a rank holds at most. Without weight
 // gradients of their own, they run in the first free slots.
 func (b *blocks) peak(rank int, withWeights bool) int {
 	held, waiting, peak := 0, 0, 0
@@ -220,7 +220,7 @@ func (b *blocks) compact(withWeights bool) {
 	}
 }
 
-// after is the last slot that a pass has to come after, or −1.
+// after finds the last slot that a pass has to come after, or −1.
 func (b *blocks) after(x pass) int {
 	last := -1
 	need := func(rank, kind, microbatch int) {
@@ -258,7 +258,7 @@ func (b *blocks) squeeze() {
 	}
 }
 
-// actions is the order of a rank, weight gradients in the free slots: of the
+// actions lists the order of a rank, weight gradients in the free slots: of the
 // second stage before the first.
 func (b *blocks) actions(rank int) []order.Action {
 	own := &lanes{lane: [2]lane{

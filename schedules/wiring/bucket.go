@@ -1,6 +1,6 @@
 package wiring
 
-// firstBucket is the limit of the first bucket, which PyTorch keeps small so
+// firstBucket limits the first bucket, which PyTorch keeps small so
 // that the first collective starts early.
 const firstBucket = 1 << 20
 
