@@ -1,8 +1,7 @@
 package schedules
 
 import (
-	"cmp"
-	"slices"
+	"sort"
 
 	"psim/schedules/graph"
 	"psim/schedules/order"
@@ -69,7 +68,8 @@ const (
 // blocks holds the slots of every pass while an order is made of blocks.
 type blocks struct {
 	ranks, microbatches int
-	slot                [][passes][]int // by rank, pass and microbatch
+	slot                [][passes][]int // by rank, pass and microbatch; ascending
+	timeline            []timeline      // the same, by rank
 }
 
 // fromBlocks orders by a building block, given by rank.
@@ -82,27 +82,22 @@ func fromBlocks(block func(r, p int) [4]int) func(graph.Shape, []int32) order.Or
 // take what slots are free.
 func repeated(s graph.Shape, block func(r, p int) [4]int) order.Order {
 	const interval = 6 // F, I and W of two stages
-	b := &blocks{ranks: s.Ranks, microbatches: s.Microbatches, slot: make([][passes][]int, s.Ranks)}
+	b := &blocks{ranks: s.Ranks, microbatches: s.Microbatches, slot: make([][passes][]int, s.Ranks), timeline: make([]timeline, s.Ranks)}
 	for r := range b.slot {
 		for k, first := range block(r, s.Ranks) {
 			for m := range s.Microbatches {
-				b.slot[r][k] = append(b.slot[r][k], first+interval*m)
+				b.put(r, k, first+interval*m)
 			}
 		}
 	}
-	for _, withWeights := range []bool{true, false} {
-		if withWeights {
-			b.addWeights()
-		}
-		b.compact(withWeights)
-		if !withWeights {
-			b.addWeights()
-		}
-		b.squeeze()
-		for r := range b.slot {
-			b.slot[r][passWeight] = nil
-		}
-	}
+	b.addWeights()
+	b.compact(true)
+	b.squeeze()
+	b.dropWeights()
+	b.compact(false)
+	b.addWeights()
+	b.squeeze()
+	b.dropWeights()
 	ranks := make(order.Order, s.Ranks)
 	for r := range ranks {
 		ranks[r] = b.actions(r)
@@ -110,93 +105,84 @@ func repeated(s graph.Shape, block func(r, p int) [4]int) order.Order {
 	return ranks
 }
 
+// put adds the next microbatch's pass.
+func (b *blocks) put(rank, kind, at int) {
+	b.slot[rank][kind] = append(b.slot[rank][kind], at)
+	b.timeline[rank].put(at, kind)
+}
+
+// move takes a pass to another slot.
+func (b *blocks) move(x pass, to int) {
+	b.slot[x.rank][x.kind][x.microbatch] = to
+	b.timeline[x.rank][x.slot] = graph.None
+	b.timeline[x.rank].put(to, x.kind)
+}
+
 // A pass is one entry of the slots.
 type pass struct{ slot, rank, kind, microbatch int }
 
-// inOrder lists all passes by slot, then rank, then kind.
-func (b *blocks) inOrder() []pass {
-	var all []pass
-	for r := range b.slot {
-		for k, slots := range b.slot[r] {
-			for m, at := range slots {
-				all = append(all, pass{at, r, k, m})
+// inOrder goes through all passes by slot, then rank. What it has come to may be
+// moved to any slot before.
+func (b *blocks) inOrder(yield func(pass) bool) {
+	next, end := make([][passes]int, b.ranks), 0
+	for _, t := range b.timeline {
+		end = max(end, len(t))
+	}
+	for at := range end {
+		for r, t := range b.timeline {
+			if at >= len(t) || t[at] == graph.None {
+				continue
+			}
+			k := int(t[at])
+			m := next[r][k]
+			next[r][k]++
+			if !yield(pass{at, r, k, m}) {
+				return
 			}
 		}
 	}
-	slices.SortFunc(all, func(x, y pass) int {
-		return cmp.Or(cmp.Compare(x.slot, y.slot), cmp.Compare(x.rank, y.rank), cmp.Compare(x.kind, y.kind))
-	})
-	return all
-}
-
-// timeline lists the kind of pass in every slot of a rank, or None.
-func (b *blocks) timeline(rank int) []int {
-	end := 0
-	for _, slots := range b.slot[rank] {
-		for _, at := range slots {
-			end = max(end, at+1)
-		}
-	}
-	kinds := slices.Repeat([]int{graph.None}, end)
-	for k, slots := range b.slot[rank] {
-		for _, at := range slots {
-			kinds[at] = k
-		}
-	}
-	return kinds
 }
 
 // addWeights puts weight gradients into the first free slots after their input
 // gradients.
 func (b *blocks) addWeights() {
 	for r := range b.slot {
-		waiting, timeline := 0, b.timeline(r)
-		for at := 0; at < len(timeline) || waiting > 0; at++ {
-			switch {
-			case at < len(timeline) && (timeline[at] == backUp || timeline[at] == backDown):
+		waiting, end := 0, len(b.timeline[r])
+		for at := 0; at < end || waiting > 0; at++ {
+			switch k := b.timeline[r].kind(at); {
+			case k == backUp || k == backDown:
 				waiting++
-			case waiting > 0 && (at >= len(timeline) || timeline[at] == graph.None):
-				b.slot[r][passWeight] = append(b.slot[r][passWeight], at)
+			case waiting > 0 && k == graph.None:
+				b.put(r, passWeight, at)
 				waiting--
 			}
 		}
 	}
 }
 
-// peak counts the activations that a rank holds at most. Without weight
-// gradients of their own, they run in the first free slots.
-func (b *blocks) peak(rank int, withWeights bool) int {
-	held, waiting, peak := 0, 0, 0
-	for _, k := range b.timeline(rank) {
-		switch {
-		case k == passDown || k == passUp:
-			held++
-		case k == backUp || k == backDown:
-			waiting++
-		case k == passWeight || !withWeights && waiting > 0:
-			held--
-			waiting--
+// dropWeights takes the weight gradients out again.
+func (b *blocks) dropWeights() {
+	for r := range b.slot {
+		for _, at := range b.slot[r][passWeight] {
+			b.timeline[r][at] = graph.None
 		}
-		peak = max(peak, held)
+		b.slot[r][passWeight] = nil
+		b.timeline[r].trim()
 	}
-	return peak
 }
 
 // compact moves the passes of the ramps, before the first microbatch is back
 // on rank 0 and after the last has started there, to earlier free slots where
 // no rank comes to hold more than some rank has held.
 func (b *blocks) compact(withWeights bool) {
-	limit := 0
-	for r := range b.slot {
-		limit = max(limit, b.peak(r, withWeights))
-	}
-	taken := make([]map[int]bool, b.ranks)
-	for r := range taken {
-		taken[r] = map[int]bool{}
+	loads, limit := make([]load, b.ranks), 0
+	for r, t := range b.timeline {
+		loads[r] = t.load(withWeights)
+		limit = max(limit, loads[r].peak())
 	}
 	const warmUp, steady, coolDown = 0, 1, 2
 	phase := warmUp
-	for _, x := range b.inOrder() {
+	for x := range b.inOrder {
 		if phase == warmUp && x.kind == backDown && x.rank == 0 {
 			phase = steady
 		}
@@ -204,19 +190,15 @@ func (b *blocks) compact(withWeights bool) {
 		if phase == steady && x.kind == passDown && x.microbatch == b.microbatches-1 {
 			phase = coolDown
 		}
-		own := &b.slot[x.rank][x.kind][x.microbatch]
-		if moves {
-			for at := b.after(x) + 1; at < x.slot; at++ {
-				if taken[x.rank][at] {
-					continue
-				}
-				if *own = at; b.peak(x.rank, withWeights) <= limit {
-					break
-				}
-				*own = x.slot
+		if !moves {
+			continue
+		}
+		for at := b.after(x) + 1; at < x.slot; at++ {
+			if b.timeline[x.rank][at] == graph.None && loads[x.rank].move(x, at, limit) {
+				b.move(x, at)
+				break
 			}
 		}
-		taken[x.rank][*own] = true
 	}
 }
 
@@ -235,9 +217,7 @@ func (b *blocks) after(x pass) int {
 	case passUp, backDown:
 		need(x.rank+1, x.kind, x.microbatch)
 	case passWeight:
-		back := slices.Concat(b.slot[x.rank][backUp], b.slot[x.rank][backDown])
-		slices.Sort(back)
-		return max(last, back[x.microbatch])
+		return max(last, nth(b.slot[x.rank][backUp], b.slot[x.rank][backDown], x.microbatch))
 	}
 	if x.kind > passDown {
 		need(x.rank, x.kind-1, x.microbatch)
@@ -245,16 +225,34 @@ func (b *blocks) after(x pass) int {
 	return last
 }
 
+// nth finds the element n, from 0, of what two ascending lists hold together.
+func nth(x, y []int, n int) int {
+	// The first i of x come before element n, and with them n − i of y.
+	least, most := max(0, n-len(y)), min(n, len(x))
+	i := least + sort.Search(most-least, func(i int) bool { return x[least+i] > y[n-1-least-i] })
+	switch {
+	case i == len(x):
+		return y[n-i]
+	case n-i == len(y):
+		return x[i]
+	}
+	return min(x[i], y[n-i])
+}
+
 // squeeze starts every pass as early as it can be in the order that the slots
 // have.
 func (b *blocks) squeeze() {
 	free := make([]int, b.ranks)
-	for _, x := range b.inOrder() {
+	for x := range b.inOrder {
 		at := free[x.rank]
 		if x.kind != passWeight {
 			at = max(at, b.after(x)+1)
 		}
-		b.slot[x.rank][x.kind][x.microbatch], free[x.rank] = at, at+1
+		b.move(x, at)
+		free[x.rank] = at + 1
+	}
+	for r := range b.timeline {
+		b.timeline[r].trim()
 	}
 }
 
@@ -275,8 +273,8 @@ func (b *blocks) actions(rank int) []order.Action {
 			}
 		}
 	}
-	for _, k := range b.timeline(rank) {
-		switch k {
+	for _, k := range b.timeline[rank] {
+		switch k := int(k); k {
 		case passDown, passUp:
 			own.do(1, k-passDown, graph.Forward)
 		case backUp, backDown:

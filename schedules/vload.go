@@ -1,0 +1,106 @@
+package schedules
+
+import "psim/schedules/graph"
+
+// A timeline is the kind of pass in every slot of a rank of a V, or None.
+type timeline []int8
+
+// kind is what a slot has; the timeline has no end.
+func (t timeline) kind(at int) int {
+	if at < len(t) {
+		return int(t[at])
+	}
+	return graph.None
+}
+
+// put fills a slot.
+func (t *timeline) put(at, kind int) {
+	for at >= len(*t) {
+		*t = append(*t, graph.None)
+	}
+	(*t)[at] = int8(kind)
+}
+
+// trim ends the timeline with its last pass.
+func (t *timeline) trim() {
+	for n := len(*t); n > 0 && (*t)[n-1] == graph.None; n-- {
+		*t = (*t)[:n-1]
+	}
+}
+
+// holding is how many activations a rank holds after a slot, and how many of
+// their microbatches wait for a weight gradient.
+type holding struct{ held, waiting int32 }
+
+// after is what a rank holds after one more slot with a pass of a kind. Where
+// the timeline has no weight gradients of their own, they run in free slots.
+func (h holding) after(kind int, withWeights bool) holding {
+	switch {
+	case kind == passDown || kind == passUp:
+		h.held++
+	case kind == backUp || kind == backDown:
+		h.waiting++
+	case kind == passWeight || !withWeights && h.waiting > 0:
+		h.held--
+		h.waiting--
+	}
+	return h
+}
+
+// A load follows what a rank holds, slot by slot, while its passes move. Trying a
+// move costs as many slots as it changes.
+type load struct {
+	timeline    timeline
+	after       []holding
+	withWeights bool
+	changed     []holding // what a move that is tried changes
+}
+
+// load is what a rank with this timeline holds.
+func (t timeline) load(withWeights bool) load {
+	l := load{timeline: t, after: make([]holding, len(t)), withWeights: withWeights}
+	var h holding
+	for at, k := range t {
+		h = h.after(int(k), withWeights)
+		l.after[at] = h
+	}
+	return l
+}
+
+// peak is the number of activations that are held at most.
+func (l *load) peak() int {
+	peak := int32(0)
+	for _, h := range l.after {
+		peak = max(peak, h.held)
+	}
+	return int(peak)
+}
+
+// move takes a pass to an earlier free slot and reports true, unless the rank
+// would then hold more than the limit, which it does not before. The timeline
+// itself is the caller's to change.
+func (l *load) move(x pass, to, limit int) bool {
+	var h holding
+	if to > 0 {
+		h = l.after[to-1]
+	}
+	l.changed = l.changed[:0]
+	for at := to; at < len(l.timeline); at++ {
+		k := int(l.timeline[at])
+		switch at {
+		case to:
+			k = x.kind
+		case x.slot:
+			k = graph.None
+		}
+		if h = h.after(k, l.withWeights); int(h.held) > limit {
+			return false
+		}
+		if at >= x.slot && h == l.after[at] {
+			break // from here on nothing is different
+		}
+		l.changed = append(l.changed, h)
+	}
+	copy(l.after[to:], l.changed)
+	return true
+}
