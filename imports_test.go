@@ -134,6 +134,20 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
+// TestPredictionKnowsNoExecution: what predicts reaches neither package exec nor the
+// libraries that it executes with, however long the way.
+func TestPredictionKnowsNoExecution(t *testing.T) {
+	reached := []string{".", "configs", "sim", "costmodel", "reports", "internal/published", "internal/questions"}
+	for i := 0; i < len(reached); i++ {
+		require.False(t, reached[i] == "exec" || strings.HasPrefix(reached[i], "exec/"), "%s is reached", reached[i])
+		for _, next := range arrows[reached[i]] {
+			if !slices.Contains(reached, next) {
+				reached = append(reached, next)
+			}
+		}
+	}
+}
+
 // goFiles lists the Go files of the repository, with slashes.
 func goFiles(t *testing.T) []string {
 	var files []string

@@ -125,7 +125,7 @@ func idleShare(busy, time time.Duration, ranks int) float64 {
 	return max(0, 1-float64(busy)/(float64(ranks)*float64(time)))
 }
 
-// sentBytes is what a task makes its rank send. Fused collectives count as a
+// sentBytes counts what a task makes its rank send. Fused collectives count as a
 // ring: 2(N−1)/N of the tensor for an all-reduce, half for the others,
 // rounded down to a byte.
 func (g *Graph) sentBytes(t *Task) int64 {
@@ -237,7 +237,7 @@ func (t *Trace) summarizeInFlight(ranks []RankSummary) {
 	}
 }
 
-// steadyMicrobatch is the time from one microbatch to the next without fill and
+// steadyMicrobatch measures the time from one microbatch to the next without fill and
 // drain, where the pipeline has no flush: the mean of the times between the ends of
 // the first stage's backwards. 0 for other graphs, and for a single microbatch.
 func (t *Trace) steadyMicrobatch() time.Duration {
