@@ -34,8 +34,10 @@ func TestPNGPalette(t *testing.T) {
 		full.Set(x, 0, RGB(uint32(x)*0x55))
 		full.Set(x, 1, RGB(uint32(x%200)*0x55))
 	}
-	var b bytes.Buffer
+	var b, again bytes.Buffer
 	require.NoError(t, encodePNG(&b, full))
+	require.NoError(t, encodePNG(&again, full))
+	require.Equal(t, b.Bytes(), again.Bytes())
 	decoded, err := png.Decode(&b)
 	require.NoError(t, err)
 	palette := decoded.(*image.Paletted).Palette
