@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
@@ -116,7 +117,7 @@ func TestHelpExamples(t *testing.T) {
 				continue // for minutes, under the race detector, and what calibrate would have written
 			}
 			if strings.HasPrefix(command, "psim validate --executed") {
-				command += " --oversubscribe --steps 1 --runs 1 --set model.layers=4 --set model.hidden=16"
+				command += " --oversubscribe --steps 1 --runs 1 --set model.layers=4 --set model.hidden=16 --set model.heads=2 --set model.vocab=32 --set model.sequence_length=8"
 			}
 			if strings.HasPrefix(command, "psim exec") {
 				if strings.Contains(command, "xla") {
@@ -124,7 +125,9 @@ func TestHelpExamples(t *testing.T) {
 				}
 				command += tiny
 			}
+			began := time.Now()
 			_, stderr, code := psim(t, command)
+			t.Log(time.Since(began), command)
 			require.Zero(t, code, "%s: %s", command, stderr)
 			examples++
 		}
