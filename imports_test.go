@@ -60,6 +60,7 @@ var arrows = map[string][]string{
 var owners = map[string]string{
 	"github.com/BurntSushi/toml": "configs",
 	"gonum.org/v1/plot":          "reports",
+	"golang.org/x/image":         "reports/chart",
 	"gonum.org/v1/gonum":         "costmodel",
 	"github.com/spf13/cobra":     "cmd",
 	"github.com/gomlx/":          "exec",

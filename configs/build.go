@@ -73,7 +73,7 @@ func (c *Config) BuildReserving(ctx context.Context, reserve []int64) (*Plan, er
 	return plan, err
 }
 
-// unknownSchedule is the error for a name that is not in the catalog.
+// unknownSchedule says what a name that is not in the catalog may have meant.
 func (c *Config) unknownSchedule() error {
 	name := c.Schedule.Name
 	if _, err := collective.Find(name); err == nil {
@@ -82,7 +82,7 @@ func (c *Config) unknownSchedule() error {
 	return fmt.Errorf("name: unknown schedule %q%s", name, setting.Meant(name, scheduleNames()))
 }
 
-// shape is the size of the schedule with a number of microbatches.
+// shape sizes the schedule for a number of microbatches.
 func (c *Config) shape(s schedules.Schedule, microbatches int) graph.Shape {
 	return s.Sized(graph.Shape{
 		Ranks: c.Schedule.Stages, Virtual: c.Schedule.VirtualStages,
@@ -90,8 +90,8 @@ func (c *Config) shape(s schedules.Schedule, microbatches int) graph.Shape {
 	})
 }
 
-// orderProblem is an error about an order that cannot be made. Where it names
-// no key, it is about the placement.
+// orderProblem reports an order that cannot be made. Where the error names no key,
+// the placement is to blame.
 func (c *Config) orderProblem(err error) error {
 	for _, key := range []string{"placement", "partition"} {
 		if c.Defined("schedule."+key) && !keyAtStart.MatchString(err.Error()) {
@@ -101,8 +101,8 @@ func (c *Config) orderProblem(err error) error {
 	return c.problem("schedule", err)
 }
 
-// pipeline is the schedule ready to be wired, or with schedule.name = "auto" or
-// "auto-v" what a search finds.
+// pipeline readies the schedule for wiring; with schedule.name = "auto" or "auto-v"
+// it searches for one.
 func (c *Config) pipeline(s schedules.Schedule, shape graph.Shape, stageRank []int32, find func() (*search.Result, error)) (wiring.Pipeline, *search.Result, error) {
 	if !IsSearched(s.Name) {
 		p, err := s.Pipeline(shape, stageRank)
@@ -118,27 +118,21 @@ func (c *Config) pipeline(s schedules.Schedule, shape graph.Shape, stageRank []i
 	return wiring.Pipeline{Name: s.Name, Shape: shape, Placement: graph.Placement{First: stageRank}, Order: found.Order}, found, nil
 }
 
-// buildTimes prices by [times].
-func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule) (*Plan, error) {
-	microbatches := max(1, c.Schedule.Microbatches)
-	var samples []int64
-	if c.Defined("batch") {
-		var err error
-		if samples, err = c.Batch.Samples(1, c.Schedule.Microbatches); err != nil {
-			return nil, c.problem("batch", err)
-		}
-		microbatches = len(samples)
-	}
-	stageRank, err := c.placement(c.Schedule.Stages)
+// wire makes the graph of a pipeline.
+func (c *Config) wire(p wiring.Pipeline) (*graph.Graph, error) {
+	p.Synchronous, p.WholeLast = c.Schedule.Synchronous, c.Schedule.WholeLast
+	g, err := p.Graph()
 	if err != nil {
 		return nil, c.problem("schedule", err)
 	}
-	shape := c.shape(schedule, microbatches)
-	if err := schedule.Check(shape); err != nil {
-		return nil, c.problem("schedule", err)
-	}
-	if stageRank == nil {
-		stageRank = schedule.Placement(shape).First
+	return g, nil
+}
+
+// buildTimes prices by [times].
+func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule) (*Plan, error) {
+	samples, shape, stageRank, err := c.timesShape(schedule)
+	if err != nil {
+		return nil, err
 	}
 	pipeline, found, err := c.pipeline(schedule, shape, stageRank, func() (*search.Result, error) {
 		return c.searchTimes(ctx, shape, stageRank)
@@ -146,21 +140,16 @@ func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule) (*
 	if err != nil {
 		return nil, err
 	}
-	stages := len(stageRank)
-	if err := c.Times.Validate(stages, microbatches, pipeline.Order.Split()); err != nil {
-		return nil, c.problem("times", err)
+	if err := c.checkTimes(len(stageRank), shape.Microbatches, pipeline.Order.Split()); err != nil {
+		return nil, err
 	}
 	if pipeline.Pairs, err = wiring.ParsePairing(c.Times.Pair); err != nil {
 		return nil, c.problem("times", err)
 	}
-	if err := c.checkActivation(stages, microbatches); err != nil {
-		return nil, err
-	}
-	pipeline.Samples, pipeline.Optimizer, pipeline.Synchronous = samples, c.Times.Optimizer > 0, c.Schedule.Synchronous
-	pipeline.WholeLast = c.Schedule.WholeLast
-	g, err := pipeline.Graph()
+	pipeline.Samples, pipeline.Optimizer = samples, c.Times.Optimizer > 0
+	g, err := c.wire(pipeline)
 	if err != nil {
-		return nil, c.problem("schedule", err)
+		return nil, err
 	}
 	plan := &Plan{Graph: g, Costs: c.Times.Costs(c.Memory), Samples: sum(samples), Search: found}
 	if c.Memory.Limit > 0 {
@@ -169,15 +158,42 @@ func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule) (*
 	return plan, nil
 }
 
-// checkActivation refuses activations that cannot be added up.
-func (c *Config) checkActivation(stages, microbatches int) error {
+// timesShape sizes an experiment with [times], and places its stages. Samples are
+// nil unless there is a [batch].
+func (c *Config) timesShape(schedule schedules.Schedule) (samples []int64, shape graph.Shape, stageRank []int32, err error) {
+	microbatches := max(1, c.Schedule.Microbatches)
+	if c.Defined("batch") {
+		if samples, err = c.Batch.Samples(1, c.Schedule.Microbatches); err != nil {
+			return nil, shape, nil, c.problem("batch", err)
+		}
+		microbatches = len(samples)
+	}
+	shape = c.shape(schedule, microbatches)
+	if stageRank, err = c.placement(c.Schedule.Stages); err == nil {
+		err = schedule.Check(shape)
+	}
+	if err != nil {
+		return nil, shape, nil, c.problem("schedule", err)
+	}
+	if stageRank == nil {
+		stageRank = schedule.Placement(shape).First
+	}
+	return samples, shape, stageRank, nil
+}
+
+// checkTimes compares [times] with the size of the order, and refuses activations
+// that cannot be added up.
+func (c *Config) checkTimes(stages, microbatches int, split bool) error {
+	if err := c.Times.Validate(stages, microbatches, split); err != nil {
+		return c.problem("times", err)
+	}
 	if whole := float64(c.Memory.Activation) * float64(stages*microbatches); whole > maxBytes {
 		return c.problem("memory", fmt.Errorf("activation = %q: all microbatches together would take %.2g bytes, more than can be counted", c.Memory.Activation, whole))
 	}
 	return nil
 }
 
-// placement is schedule.placement, or nil. stages is the number of ranks.
+// placement checks schedule.placement, if it is given, against the number of ranks.
 func (c *Config) placement(ranks int) ([]int32, error) {
 	if c.Schedule.Placement == nil {
 		return nil, nil

@@ -7,10 +7,11 @@ import (
 	"os"
 
 	"psim/costmodel"
+	"psim/internal/setting"
 )
 
-// machine is [machine]: the machine file if it names one, and over it the
-// keys given here, beside or after the file's name.
+// machine puts [machine] together: the machine file if it names one, and over it
+// the keys given here, beside or after the file's name.
 func (c *Config) machine(needsDevice bool) (costmodel.Machine, error) {
 	options := c.Machine
 	if options.File != "" {
@@ -77,11 +78,17 @@ func (c *Config) readMachine(path string, by *source) ([]byte, error) {
 	return c.readBeside(path)
 }
 
+// A machineFile holds one section.
+type machineFile struct {
+	Machine costmodel.MachineOptions `toml:"machine"`
+}
+
+// Settings describes it.
+func (machineFile) Settings() []setting.Setting { return []setting.Setting{{Key: "machine"}} }
+
 // parseMachine reads the [machine] section of a machine file.
 func parseMachine(label string, data []byte) (costmodel.MachineOptions, error) {
-	var file struct {
-		Machine costmodel.MachineOptions `toml:"machine"`
-	}
+	var file machineFile
 	if len(bytes.TrimSpace(data)) == 0 {
 		return file.Machine, &Error{Label: label, Problem: "is empty; a machine file has a [machine] section"}
 	}

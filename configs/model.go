@@ -27,11 +27,10 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	}
 	planned := w.Plan()
 	pipeline.Samples, pipeline.Boundaries, pipeline.Sync, pipeline.Tied = w.Samples, planned.Boundaries(), planned.Sync(), planned.TiedSums()
-	pipeline.Optimizer, pipeline.Synchronous = true, c.Schedule.Synchronous
-	pipeline.WholeLast = c.Schedule.WholeLast
-	g, err := pipeline.Graph()
+	pipeline.Optimizer = true
+	g, err := c.wire(pipeline)
 	if err != nil {
-		return nil, c.problem("schedule", err)
+		return nil, err
 	}
 	costs, err := costmodel.StepCosts(machine, planned, g)
 	if err != nil {
@@ -57,8 +56,8 @@ func (c *Config) wideKernels() []string {
 	return []string{`model.kernels = "megatron": these kernels are counted for 16-bit numbers, and train.precision is fp32`}
 }
 
-// workload is the network, cut into stages and microbatches, and the machine
-// that it is trained on.
+// workload cuts the network into stages and microbatches, for the machine that it is
+// trained on.
 func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmodel.Machine, error) {
 	var machine costmodel.Machine
 	network, err := c.network()
