@@ -4,6 +4,7 @@
 package configs
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -11,19 +12,20 @@ import (
 	"psim/costmodel/arch"
 	"psim/internal/setting"
 	"psim/schedules"
+	"psim/schedules/collective"
 )
 
 // A Config is one experiment.
 type Config struct {
-	Schedule   schedules.Options           `toml:"schedule"`
-	Times      costmodel.Times             `toml:"times"`
-	Memory     costmodel.ActivationMemory  `toml:"memory"`
-	Model      arch.Model                  `toml:"model"`
-	Batch      schedules.Batch             `toml:"batch"`
-	Parallel   schedules.Parallel          `toml:"parallel"`
-	Train      arch.Training               `toml:"train"`
-	Machine    costmodel.MachineOptions    `toml:"machine"`
-	Collective schedules.CollectiveOptions `toml:"collective"`
+	Schedule   schedules.Options          `toml:"schedule"`
+	Times      costmodel.Times            `toml:"times"`
+	Memory     costmodel.ActivationMemory `toml:"memory"`
+	Model      arch.Model                 `toml:"model"`
+	Batch      schedules.Batch            `toml:"batch"`
+	Parallel   schedules.Parallel         `toml:"parallel"`
+	Train      arch.Training              `toml:"train"`
+	Machine    costmodel.MachineOptions   `toml:"machine"`
+	Collective collective.Options         `toml:"collective"`
 
 	name    string
 	folder  string // that paths in the file are relative to; empty for embedded ones
@@ -35,7 +37,7 @@ type Config struct {
 // Settings describes the sections. The schedule, its batch and how it is divided are
 // of every network; what tasks cost is said by [times], [model] or [collective].
 func (Config) Settings() []setting.Setting {
-	times, model, collective := string(byTimes), string(byModel), string(byCollective)
+	times, model := string(byTimes), string(byModel)
 	return []setting.Setting{
 		{Key: "schedule", Text: "Who computes what, in which order"},
 		{Key: "times", Text: "Explicit task times: no network, no machine"},
@@ -44,8 +46,8 @@ func (Config) Settings() []setting.Setting {
 		{Key: "batch", With: []string{times, model}, Text: "How many samples; together with schedule.microbatches it must add up"},
 		{Key: "parallel", With: []string{times, model}, Text: "Over how many devices, beside the stages, and how these communicate"},
 		{Key: "train", With: []string{model}, Text: "What is kept for a parameter and an activation"},
-		{Key: "machine", With: []string{model, collective}, Text: "The devices, and the links between them"},
-		{Key: "collective", Text: "A collective by itself: schedule.name is ring-allreduce, ring-reduce-scatter or ring-allgather"},
+		{Key: "machine", With: []string{model, string(byCollective)}, Text: "The devices, and the links between them"},
+		{Key: "collective", Text: "A collective by itself, of which schedule.name is one: " + strings.Join(collective.Names(), ", ")},
 	}
 }
 
