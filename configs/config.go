@@ -37,7 +37,8 @@ type Config struct {
 // Settings describes the sections. The schedule, its batch and how it is divided are
 // of every network; what tasks cost is said by [times], [model] or [collective].
 func (Config) Settings() []setting.Setting {
-	times, model := string(byTimes), string(byModel)
+	times, model, rings := string(byTimes), string(byModel), collective.Names()
+	last := len(rings) - 1
 	return []setting.Setting{
 		{Key: "schedule", Text: "Who computes what, in which order"},
 		{Key: "times", Text: "Explicit task times: no network, no machine"},
@@ -47,7 +48,7 @@ func (Config) Settings() []setting.Setting {
 		{Key: "parallel", With: []string{times, model}, Text: "Over how many devices, beside the stages, and how these communicate"},
 		{Key: "train", With: []string{model}, Text: "What is kept for a parameter and an activation"},
 		{Key: "machine", With: []string{model, string(byCollective)}, Text: "The devices, and the links between them"},
-		{Key: "collective", Text: "A collective by itself, of which schedule.name is one: " + strings.Join(collective.Names(), ", ")},
+		{Key: "collective", Text: "A collective by itself: schedule.name is " + strings.Join(rings[:last], ", ") + " or " + rings[last]},
 	}
 }
 
