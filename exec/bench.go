@@ -24,7 +24,7 @@ type bench struct {
 	scaled  []time.Duration
 }
 
-// sized is what a bench has for one size of microbatch.
+// sized holds what a bench has for one size of microbatch.
 type sized struct {
 	*programs.Stage
 	batch Batch            // inputs, and for the last layer targets
