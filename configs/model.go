@@ -26,9 +26,8 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 		return nil, err
 	}
 	planned := w.Plan()
-	pipeline.Samples, pipeline.Boundaries, pipeline.Sync, pipeline.Tied = w.Samples, planned.Boundaries(), planned.Sync(), planned.TiedSums()
+	planned.Fill(&pipeline)
 	pipeline.Optimizer, pipeline.Synchronous = true, c.Schedule.Synchronous
-	pipeline.WholeLast = c.Schedule.WholeLast
 	g, err := pipeline.Graph()
 	if err != nil {
 		return nil, c.problem("schedule", err)

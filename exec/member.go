@@ -32,9 +32,9 @@ type stage struct {
 
 // segment is layers that are compiled together.
 type segment struct {
-	bySize map[int]*programs.Stage // by samples of a microbatch
-	names  []string                // of its parameters
-	at     []int                   // its parameters among the member's
+	bySize map[int64]*programs.Stage // by samples of a microbatch
+	names  []string                  // of its parameters
+	at     []int                     // its parameters among the member's
 	// part of the stage's backward that runs the segment.
 	part uint16
 }
