@@ -71,7 +71,7 @@ func ledgers(t *testing.T, m mode, n arch.Network) (predicted, measured *graph.T
 	}
 	costs, err := costmodel.StepCosts(machine, m.workload(t, n, samples).Plan(), j.Graph)
 	require.NoError(t, err)
-	measured = profile(t, j, batches(t, n, 8*m.replicas, 1)[0])
+	measured = alone(t, j, batches(t, n, 8*m.replicas, 1)[0])
 	predicted = &graph.Trace{Graph: j.Graph, Spans: measured.Spans, Persistent: costs.Persistent}
 	addMemory(predicted, costs)
 	return predicted, measured
@@ -101,15 +101,15 @@ func addMemory(trace *graph.Trace, costs graph.Costs) {
 	trace.SortMemory()
 }
 
-// profile is a step whose tasks ran one by one.
-func profile(t *testing.T, j exec.Job, b exec.Batch) *graph.Trace {
+// alone is a step whose tasks ran one by one.
+func alone(t *testing.T, j exec.Job, b exec.Batch) *graph.Trace {
 	devices, err := exec.OpenDevices(j.Graph.Ranks(), exec.DeviceOptions{Oversubscribe: true})
 	require.NoError(t, err)
 	defer exec.CloseDevices(devices)
 	trainer, err := exec.NewTrainer(j, devices)
 	require.NoError(t, err)
 	defer trainer.Close()
-	traces, err := trainer.Profile(context.Background(), b, 1)
+	trace, err := trainer.StepAlone(context.Background(), b)
 	require.NoError(t, err)
-	return traces[0]
+	return trace
 }

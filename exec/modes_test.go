@@ -132,7 +132,7 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 		if testing.Short() && kind != "gpt" {
 			continue // one network goes through all of it
 		}
-		const samples, steps = 12, 5
+		const samples, steps = 12, 3
 		all := batches(t, n, samples, steps)
 		want, wantLosses := train(t, job(t, n, "gpipe", 1, []int{samples}, false), all, 0)
 		for _, m := range modes {

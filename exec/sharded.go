@@ -56,7 +56,7 @@ func (p *taskPlan) shares() []arch.Tensor {
 	return list
 }
 
-// whole is the tensors of a unit's stage by name, at hand for one task.
+// whole holds the tensors of a unit's stage by name, for one task.
 type whole map[string]*programs.Tensor
 
 func (w whole) release() {
@@ -140,7 +140,7 @@ func (s *step) gather(ctx context.Context, t graph.Task) error {
 	return nil
 }
 
-// zeros are whole gradients of a stage's units, to begin with.
+// zeros makes whole gradients of a stage's units, to begin with.
 func (s *step) zeros(t graph.Task) (whole, error) {
 	all := whole{}
 	for _, u := range s.plan.units[t.Stage] {

@@ -12,7 +12,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// sumWidths are the widths of linear layers whose gradients are summed to see
+// sumWidths lists the widths of linear layers whose gradients are summed to see
 // what a sum over two devices takes: 4 KB, 260 KB and 4.2 MB.
 var sumWidths = [...]int{32, 256, 1024}
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"psim/internal/files"
 	"psim/schedules/graph"
 )
 
@@ -115,7 +116,7 @@ func Compare(a, b Run) Comparison {
 	return c
 }
 
-// fraction is a difference as a share of a whole, 0 where that is 0.
+// fraction divides a difference by a whole; a whole of 0 gives 0.
 func fraction(difference, of float64) float64 {
 	if of == 0 {
 		return 0
@@ -202,19 +203,19 @@ func (c *Comparison) warn(a, b Run) {
 	}
 }
 
-// graphText is what of a result says which graph ran.
+// graphText says which graph a result is of.
 func graphText(r Result) string {
 	text := fmt.Sprintf("%s with P = %d, M = %d", r.Schedule, r.Stages, r.Microbatches)
 	for _, x := range []struct {
-		letter string
+		symbol string
 		size   int
 	}{{"V", r.VirtualStages}, {"D", r.DataParallel}, {"T", r.TensorParallel}} {
 		if x.size > 1 {
-			text += fmt.Sprintf(", %s = %d", x.letter, x.size)
+			text += fmt.Sprintf(", %s = %d", x.symbol, x.size)
 		}
 	}
 	return text
 }
 
 // WriteJSON writes the comparison as an indented JSON object.
-func (c Comparison) WriteJSON(w io.Writer) error { return writeJSON(w, c) }
+func (c Comparison) WriteJSON(w io.Writer) error { return files.WriteJSON(w, c) }

@@ -35,12 +35,8 @@ const (
 	defaultMachineFile = "my-machine.toml"
 )
 
-func newCalibrate() *cobra.Command {
-	var f calibrateFlags
-	cmd := &cobra.Command{
-		Use:   "calibrate [CONFIG]",
-		Short: "measure layers here, or fit nccl-tests, and write a machine file that psim run accepts",
-		Long: `calibrate runs every layer of a network by itself on one core of this machine,
+// calibrateManual tells what psim help calibrate prints.
+const calibrateManual = `calibrate runs every layer of a network by itself on one core of this machine,
 with gomlx's Go backend, for a few sizes of microbatch: its forward, its backward
 and both halves of that, and the optimizer's step. It measures copies between two
 devices too. The medians go into a machine file, so that psim run predicts other
@@ -55,7 +51,14 @@ all_gather_perf and reduce_scatter_perf, text or JSON (-J), one test in a file o
 several: for every collective and number of ranks a start-up and a bandwidth in up
 to three ranges of sizes. It prints the fit and its errors, and writes my-link.toml.
 Without all_gather_perf and reduce_scatter_perf these take half of an all-reduce's
-steps, and the call. Messages between stages take the bandwidth of the fewest ranks.`,
+steps, and the call. Messages between stages take the bandwidth of the fewest ranks.`
+
+func newCalibrate() *cobra.Command {
+	var f calibrateFlags
+	cmd := &cobra.Command{
+		Use:   "calibrate [CONFIG]",
+		Short: "measure layers here, or fit nccl-tests, and write a machine file that psim run accepts",
+		Long:  calibrateManual,
 		Example: `  psim calibrate --samples 1,2 --repeats 1
   psim run exec --set machine.file=my-machine.toml --set schedule.name=gpipe
   psim calibrate --set model.hidden=64 --quiet --repeats 1 --out small.toml
@@ -152,9 +155,9 @@ func (f calibrateFlags) check() error {
 	case files.IsFolder(f.out):
 		return fmt.Errorf("--out %s: is a folder; name a file", f.out)
 	case err == nil && len(f.nccl) > 0 && !configs.WrittenLink(data):
-		return fmt.Errorf("--out %s: is there, and psim calibrate --nccl has not written it; name another file", f.out)
+		return fmt.Errorf("--out %s: exists and was not written by psim calibrate --nccl; name another file", f.out)
 	case err == nil && len(f.nccl) == 0 && !configs.WrittenMachine(data):
-		return fmt.Errorf("--out %s: is there, and psim calibrate has not written it; name another file", f.out)
+		return fmt.Errorf("--out %s: exists and was not written by psim calibrate; name another file", f.out)
 	case err != nil && !os.IsNotExist(err):
 		return fmt.Errorf("--out %s: cannot be replaced: %s", f.out, files.Reason(err))
 	case !files.IsFolder(filepath.Dir(f.out)):
@@ -166,7 +169,7 @@ func (f calibrateFlags) check() error {
 	return nil
 }
 
-// command is the line that repeats the calibration.
+// command writes the line that repeats the calibration.
 func (f calibrateFlags) command(name string) string {
 	line := append([]string{"psim calibrate", quoted(name)}, f.settings()...)
 	if f.samples != nil {
@@ -175,13 +178,13 @@ func (f calibrateFlags) command(name string) string {
 	return strings.Join(append(line, fmt.Sprintf("--repeats %d --out %s", f.repeats, quoted(f.out))), " ")
 }
 
-// next is the command that uses the file.
+// next writes the command that uses the file.
 func (f calibrateFlags) next(name string) string {
 	line := append([]string{"psim run", quoted(name)}, f.settings()...)
 	return strings.Join(append(line, "--set", quoted("machine.file="+f.out)), " ")
 }
 
-// settings are the flags --set as they were given.
+// settings lists the flags --set as they were given.
 func (f calibrateFlags) settings() []string {
 	var words []string
 	for _, s := range f.sets {
@@ -190,7 +193,7 @@ func (f calibrateFlags) settings() []string {
 	return words
 }
 
-// quoted is a word for a shell.
+// quoted writes a word for a shell.
 func quoted(word string) string {
 	plain := func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=./,:+%", r))

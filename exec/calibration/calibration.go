@@ -231,7 +231,7 @@ func (c *Calibration) list(n arch.Network, p *exec.LayerProfile, measured []cost
 // seconds turns a duration into a number for JSON.
 func seconds(d units.Duration) float64 { return time.Duration(d).Seconds() }
 
-// perSecond is a rate; 0 where nothing took time.
+// perSecond returns a rate; 0 where nothing took time.
 func perSecond(amount, seconds float64) float64 {
 	if seconds == 0 {
 		return 0

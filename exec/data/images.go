@@ -25,9 +25,8 @@ type Images struct {
 
 // ImageBatch is what a training step is fed of an image set.
 type ImageBatch struct {
-	Samples int
-	Pixels  []float32 // samples × channels × height × width, (value/255 − mean)/std
-	Labels  []int32   // one a sample
+	Pixels []float32 // samples × channels × height × width, (value/255 − mean)/std
+	Labels []int32   // one a sample
 }
 
 // Len is the number of samples.
@@ -39,9 +38,8 @@ func (s Images) Batch(indices []int) ImageBatch {
 	size := s.Channels * plane
 	scale := s.scale()
 	b := ImageBatch{
-		Samples: len(indices),
-		Pixels:  make([]float32, 0, len(indices)*size),
-		Labels:  make([]int32, 0, len(indices)),
+		Pixels: make([]float32, 0, len(indices)*size),
+		Labels: make([]int32, 0, len(indices)),
 	}
 	for _, i := range indices {
 		sample := s.Pixels[i*size : (i+1)*size]
@@ -55,7 +53,7 @@ func (s Images) Batch(indices []int) ImageBatch {
 	return b
 }
 
-// scale is the normalised value of each byte in each channel, rounded to
+// scale returns the normalised value of each byte in each channel, rounded to
 // float32 after every operation, as torchvision does.
 func (s Images) scale() [][256]float32 {
 	tables := make([][256]float32, s.Channels)
@@ -87,7 +85,7 @@ func atLeastOne(what string, sizes ...quantity) error {
 	return nil
 }
 
-// quantity is a number and what it is called in an error.
+// A quantity is a number and what it is called in an error.
 type quantity struct {
 	name  string
 	value int

@@ -67,7 +67,7 @@ type TokenRecipe struct {
 	Seed       uint64
 }
 
-// words is the number of different tokens in a made-up set. It is small, so
+// words counts the different tokens in a made-up set. It is small, so
 // that a model with a large vocabulary has something to learn at once.
 const words = 64
 
@@ -76,7 +76,7 @@ const words = 64
 // in seven of eight cases, any of them in the eighth. The loss of a model that
 // knows this is 0.88 (for 64 tokens); that of one that knows nothing is the
 // logarithm of the vocabulary. More samples of the same recipe begin with the
-// same samples. Every target counts.
+// same samples.
 func MakeTokens(r TokenRecipe) (Tokens, error) {
 	if err := atLeastOne("synthetic tokens", quantity{"sequence", r.Sequence}, quantity{"samples", r.Samples}); err != nil {
 		return Tokens{}, err
@@ -89,10 +89,6 @@ func MakeTokens(r TokenRecipe) (Tokens, error) {
 	next := random.permutation(used)
 	s := Tokens{Sequence: r.Sequence, Vocabulary: r.Vocabulary}
 	s.IDs = make([]int32, 0, r.Samples*(r.Sequence+1))
-	s.Mask = make([]float32, r.Samples*r.Sequence)
-	for i := range s.Mask {
-		s.Mask[i] = 1
-	}
 	for range r.Samples {
 		word := random.below(used)
 		for range r.Sequence + 1 {
@@ -107,11 +103,11 @@ func MakeTokens(r TokenRecipe) (Tokens, error) {
 	return s, nil
 }
 
-// splitmix is the generator SplitMix64 (Steele, Lea and Flood, OOPSLA 2014):
+// splitmix generates numbers as SplitMix64 does (Steele, Lea and Flood, OOPSLA 2014):
 // integers only, so it gives the same numbers everywhere.
 type splitmix struct{ state uint64 }
 
-// next is the next 64 random bits.
+// next returns 64 random bits.
 func (s *splitmix) next() uint64 {
 	s.state += 0x9e3779b97f4a7c15
 	z := s.state
@@ -120,13 +116,13 @@ func (s *splitmix) next() uint64 {
 	return z ^ z>>31
 }
 
-// below is a number of 0 … n−1. Its bias is n/2⁶⁴.
+// below returns a number of 0 … n−1. Its bias is n/2⁶⁴.
 func (s *splitmix) below(n int) int {
 	high, _ := bits.Mul64(s.next(), uint64(n))
 	return int(high)
 }
 
-// permutation is 0 … n−1 in random order.
+// permutation returns 0 … n−1 in random order.
 func (s *splitmix) permutation(n int) []int {
 	p := make([]int, n)
 	for i := range p {

@@ -40,7 +40,7 @@ func (o Order) ClocksAfter(turn func(Action) (before Action)) ([][]int32, error)
 	return c.clocks, nil
 }
 
-// clocking is the state of one Clocks call.
+// clocking holds the state of one Clocks call.
 type clocking struct {
 	order  Order
 	turn   func(Action) Action
@@ -49,7 +49,7 @@ type clocking struct {
 	ended  map[Action]int32 // the cycle after a result
 }
 
-// ready is the cycle from which an action can run; false if what it waits for has
+// ready finds the cycle from which an action can run; false if what it waits for has
 // not been run.
 func (c *clocking) ready(a Action) (clock int32, ok bool) {
 	_, need := a.Needs(c.stages)
