@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"psim/internal/setting"
 )
 
 // maxSize is the size beyond which a file is not a configuration.
@@ -156,17 +158,14 @@ var keyAtStart = regexp.MustCompile(`^([a-z_.]+)(?: = | is |: )`)
 // with a position. By convention such errors begin with the key they mean.
 func (c *Config) problem(section string, err error) error {
 	text, key := err.Error(), section
-	if m := keyAtStart.FindStringSubmatch(text); m != nil && isKey(section+"."+m[1]) {
+	if m := keyAtStart.FindStringSubmatch(text); m != nil && setting.IsKey(Config{}, section+"."+m[1]) {
 		key, text = section+"."+m[1], section+"."+text
 	}
 	for _, k := range []string{key, section} {
 		for i := len(c.sources) - 1; i >= 0; i-- {
 			if s := c.sources[i]; s.defines(k) {
-				at := s.find(k)
-				if p, ok := s.top[k]; ok { // a whole section: its name
-					at = s.keyPosition(p, k)
-				}
-				return s.at(at, key, text)
+				at, _ := s.find(k)
+				return s.at(at.value, key, text)
 			}
 		}
 	}

@@ -27,10 +27,10 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	}
 	planned := w.Plan()
 	planned.Fill(&pipeline)
-	pipeline.Optimizer, pipeline.Synchronous = true, c.Schedule.Synchronous
-	g, err := pipeline.Graph()
+	pipeline.Optimizer = true
+	g, err := c.wire(pipeline)
 	if err != nil {
-		return nil, c.problem("schedule", err)
+		return nil, err
 	}
 	costs, err := costmodel.StepCosts(machine, planned, g)
 	if err != nil {

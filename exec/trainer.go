@@ -93,12 +93,16 @@ func (t *Trainer) newMember(rank int) (*member, error) {
 			continue
 		}
 		m.stages[s] = &stage{member: m}
+		var whole []arch.Tensor
+		if m.sharded {
+			whole = t.plan.wholeTensors(s)
+		}
 		for _, planned := range t.job.Stages[s].Segments {
 			g, err := t.cache.segment(d.Backend, planned)
 			if err != nil {
 				return nil, fmt.Errorf("stage %d: %w", s, err)
 			}
-			m.learn(g, g.any().Parameters())
+			m.learn(g, g.any().Parameters(), whole)
 			m.stages[s].segments = append(m.stages[s].segments, g)
 		}
 	}
