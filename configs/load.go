@@ -17,7 +17,7 @@ import (
 const maxSize = 1 << 20
 
 // maxDots bounds how deeply a line can nest: a list of decimal numbers, one
-// per microbatch, has many dots and is legal.
+// per microbatch, may have many dots.
 const maxDots = 5000
 
 // Load reads an experiment: a file, or an embedded example by its bare name.
@@ -93,7 +93,7 @@ func readFile(path string) ([]byte, error) {
 	return data, nil
 }
 
-// cause is the operating system's reason, without the path.
+// cause takes the path off the operating system's reason.
 func cause(err error) string {
 	text := err.Error()
 	return text[strings.LastIndex(text, ": ")+1:][1:]

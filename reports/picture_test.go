@@ -71,8 +71,10 @@ func slices(t testing.TB) (a, b reports.Run) {
 
 func TestSVG(t *testing.T) {
 	for name, draw := range figures(t) {
-		var b bytes.Buffer
+		var b, again bytes.Buffer
 		require.NoError(t, draw(&b, reports.SVG))
+		require.NoError(t, draw(&again, reports.SVG))
+		require.True(t, bytes.Equal(b.Bytes(), again.Bytes()), name)
 		require.NoError(t, wellFormed(b.Bytes()))
 		if name == "timeline-dense" || strings.HasPrefix(name, "compare-") && name != "compare-2x4" && name != "compare-3x8" || name == "memory-16" {
 			require.Less(t, b.Len(), 2<<20)
