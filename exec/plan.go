@@ -54,7 +54,7 @@ func (p *taskPlan) findTied(j Job) error {
 	return nil
 }
 
-// tiedFrom is the first entry of the plan's Tied, from an index on, that a rank
+// tiedFrom finds the first entry of the plan's Tied, from an index on, that a rank
 // holds.
 func (j Job) tiedFrom(k int, rank int32) int {
 	for ; k < len(j.Tied); k++ {
