@@ -34,7 +34,7 @@ var arrows = map[string][]string{
 	"costmodel":            {"schedules/graph", "schedules/wiring", "costmodel/arch", "costmodel/link", "costmodel/stages", "costmodel/memory"},
 	"costmodel/calibrate":  {"schedules/graph", "costmodel/arch", "costmodel/link", "costmodel"},
 	"sim":                  {"schedules/graph"},
-	"exec":                 {"schedules", "schedules/graph", "schedules/wiring", "schedules/collective", "costmodel/arch", "exec/programs", "exec/data"},
+	"exec":                 {"schedules", "schedules/graph", "schedules/wiring", "schedules/collective", "costmodel/arch", "costmodel/stages", "exec/programs", "exec/data"},
 	"exec/calibration":     {".", "costmodel", "costmodel/arch", "costmodel/calibrate", "costmodel/link", "exec", "exec/programs"},
 	"exec/data":            {},
 	"exec/doctor":          {"exec", "exec/programs"},
