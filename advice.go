@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"psim/configs"
 	"psim/internal/units"
@@ -38,8 +37,7 @@ func (p *Prediction) Advise(ctx context.Context) {
 
 // describe returns a remedy in words.
 func (p *Prediction) describe(r reports.Remedy) string {
-	text := fmt.Sprintf("--set %s (%s at most, step %s", strings.Join(r.Set, " --set "), units.FormatBytes(r.PeakMemory),
-		units.FormatDuration(time.Duration(math.Round(r.StepTime*1e9))))
+	text := fmt.Sprintf("--set %s (%s at most, step %s", strings.Join(r.Set, " --set "), units.FormatBytes(r.PeakMemory), units.FormatSeconds(r.StepTime))
 	if have := p.devices(); r.Devices != have {
 		text += fmt.Sprintf(", on %d devices in place of %d", r.Devices, have)
 	}

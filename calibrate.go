@@ -9,7 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"psim/costmodel"
+	"psim/costmodel/calibrate"
+	"psim/costmodel/link"
 	"psim/internal/files"
 	"psim/internal/units"
 	"psim/schedules/graph"
@@ -28,7 +29,7 @@ type LinkFit struct {
 	// Warnings are of what the files leave open.
 	Warnings []string `json:"warnings,omitempty"`
 
-	link costmodel.Link
+	link link.Link
 }
 
 // LinkConstants are a link's numbers, in seconds and bytes per second.
@@ -41,7 +42,7 @@ type LinkConstants struct {
 }
 
 // Constants returns the numbers of a link.
-func Constants(l costmodel.Link) LinkConstants {
+func Constants(l link.Link) LinkConstants {
 	return LinkConstants{time.Duration(l.Latency).Seconds(), float64(l.Bandwidth), time.Duration(l.Call).Seconds(), float64(l.Collective)}
 }
 
@@ -74,7 +75,7 @@ type FittedRange struct {
 }
 
 // timings are measured times of collectives.
-type timings []costmodel.CollectiveTiming
+type timings []calibrate.CollectiveTiming
 
 // FitLink fits a link to files with the output of nccl-tests' all_reduce_perf,
 // all_gather_perf and reduce_scatter_perf, text or JSON, and says how far off it is.
@@ -88,25 +89,25 @@ func FitLink(paths ...string) (*LinkFit, error) {
 		}
 		all = append(all, byFile[i]...)
 	}
-	link, err := costmodel.FitLink(all)
+	fitted, err := calibrate.FitLink(all)
 	if err != nil {
 		return nil, err
 	}
-	link.Algorithm = costmodel.Auto
+	fitted.Algorithm = link.Auto
 	even, odd := all.halves()
-	var half costmodel.Link // fitted to every second size
+	var half link.Link // fitted to every second size
 	if len(odd) > 0 {
-		if half, err = costmodel.FitLink(even); err != nil {
+		if half, err = calibrate.FitLink(even); err != nil {
 			return nil, err
 		}
 	}
-	f := &LinkFit{link: link, Inputs: paths, Link: Constants(link), FitErrors: all.errors(link, half, odd)}
-	for _, t := range link.Tables() {
+	f := &LinkFit{link: fitted, Inputs: paths, Link: Constants(fitted), FitErrors: all.errors(fitted, half, odd)}
+	for _, t := range fitted.Tables() {
 		if len(t.Ranges) == 0 {
 			continue
 		}
 		own := all.of(t.Kind)
-		table := FittedTable{Collective: t.Key, FitErrors: own.errors(link, half, odd.of(t.Kind))}
+		table := FittedTable{Collective: t.Key, FitErrors: own.errors(fitted, half, odd.of(t.Kind))}
 		table.Smallest, table.Largest = own.sizes()
 		table.Inputs = inputs(t.Kind, paths, byFile)
 		f.Tables = append(f.Tables, table)
@@ -141,12 +142,12 @@ func readNCCLTests(path string) (timings, error) {
 	if err != nil {
 		return nil, err
 	}
-	return costmodel.ReadNCCLTests(path, data)
+	return calibrate.ReadNCCLTests(path, data)
 }
 
 // errors measures how far off a link is, and the link of every second size for those that
 // were held out.
-func (list timings) errors(l, half costmodel.Link, heldOut timings) FitErrors {
+func (list timings) errors(l, half link.Link, heldOut timings) FitErrors {
 	e := FitErrors{Sizes: len(list)}
 	e.MeanError, e.WorstError = list.off(l)
 	if len(heldOut) > 0 {
@@ -157,9 +158,9 @@ func (list timings) errors(l, half costmodel.Link, heldOut timings) FitErrors {
 }
 
 // off returns the mean and the worst absolute error of a link.
-func (list timings) off(l costmodel.Link) (mean, worst float64) {
+func (list timings) off(l link.Link) (mean, worst float64) {
 	for _, t := range list {
-		off := math.Abs(float64(costmodel.CollectiveTime(t.Kind, l, t.Ranks, t.Bytes))/float64(t.Time) - 1)
+		off := math.Abs(float64(l.CollectiveTime(t.Kind, t.Ranks, t.Bytes))/float64(t.Time) - 1)
 		mean, worst = mean+off/float64(len(list)), max(worst, off)
 	}
 	return mean, worst
@@ -176,13 +177,13 @@ func (list timings) sizes() (smallest, largest int64) {
 
 // of returns the timings of one kind of collective.
 func (list timings) of(k graph.Kind) timings {
-	return slices.DeleteFunc(slices.Clone(list), func(t costmodel.CollectiveTiming) bool { return t.Kind != k })
+	return slices.DeleteFunc(slices.Clone(list), func(t calibrate.CollectiveTiming) bool { return t.Kind != k })
 }
 
 // groups returns the timings of one kind and number of ranks together, by size.
 func (list timings) groups() (groups []timings) {
 	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b costmodel.CollectiveTiming) int {
+	slices.SortStableFunc(list, func(a, b calibrate.CollectiveTiming) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Ranks, b.Ranks), cmp.Compare(a.Bytes, b.Bytes))
 	})
 	for i, t := range list {

@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"psim/configs"
 	"psim/internal/units"
@@ -40,7 +38,7 @@ func (f *LinkFit) WriteTable(w io.Writer) error {
 		}
 		fmt.Fprint(w, "\n\n")
 	}
-	fmt.Fprintf(w, "other numbers of ranks  %s, %s for a call and %s for a step\n", units.FormatRate(f.Link.Collective), seconds(f.Link.Call), seconds(f.Link.Latency))
+	fmt.Fprintf(w, "other numbers of ranks  %s, %s for a call and %s for a step\n", units.FormatRate(f.Link.Collective), units.FormatSeconds(f.Link.Call), units.FormatSeconds(f.Link.Latency))
 	for _, text := range f.Warnings {
 		fmt.Fprintf(w, "\nwarning: %s\n", wrap.Text(text, 90, "  "))
 	}
@@ -56,7 +54,7 @@ func (f *LinkFit) writeRanges(w io.Writer, collective string) error {
 	fmt.Fprintln(table, "ranks\tfrom\tcall\tbus bandwidth\t")
 	for _, r := range f.Ranges {
 		if r.Collective == collective {
-			fmt.Fprintf(table, "%d\t%s\t%s\t%s\t\n", r.Ranks, units.Bytes(r.From), seconds(r.Call), units.FormatRate(r.Bandwidth))
+			fmt.Fprintf(table, "%d\t%s\t%s\t%s\t\n", r.Ranks, units.Bytes(r.From), units.FormatSeconds(r.Call), units.FormatRate(r.Bandwidth))
 		}
 	}
 	return table.Flush()
@@ -76,8 +74,4 @@ func (f *LinkFit) comment() []string {
 		lines = append(lines, "Warning: "+text+".")
 	}
 	return append(lines, "The rest, for other numbers of ranks, is from "+f.Tables[0].Collective+". Name the device beside this file.")
-}
-
-func seconds(s float64) string {
-	return units.FormatDuration(time.Duration(math.Round(s * 1e9)))
 }

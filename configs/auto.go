@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"psim/costmodel"
+	"psim/costmodel/memory"
+	"psim/costmodel/stages"
 	"psim/internal/units"
 	"psim/schedules"
 	"psim/schedules/graph"
@@ -115,26 +117,30 @@ func (c *Config) searchTimes(ctx context.Context, shape graph.Shape, stageRank [
 // searchModel finds the order for a network on a machine, under the memory that
 // persistent state leaves. What the search does not count, the room for messages
 // that wait, it keeps free: reserve bytes on each rank of a replica.
-func (c *Config) searchModel(ctx context.Context, shape graph.Shape, w *costmodel.Workload, m costmodel.Machine, reserve []int64) (*search.Result, error) {
+func (c *Config) searchModel(ctx context.Context, shape graph.Shape, w *stages.Workload, m costmodel.Machine, reserve []int64) (*search.Result, error) {
 	if err := c.checkAuto(w.Placement.First); err != nil {
 		return nil, c.orderProblem(err)
 	}
+	alone := *w // the search counts no sums over replicas
+	alone.Replicas = 1
+	planned := alone.Plan()
 	g, err := wiring.Pipeline{
 		Name: c.Schedule.Name, Shape: shape, Placement: w.Placement, Order: search.Split(shape.Ranks, shape.Microbatches, c.folded()),
-		Samples: w.Samples, Boundaries: w.Boundaries(),
+		Samples: w.Samples, Boundaries: planned.Boundaries(),
 	}.Graph()
 	if err != nil {
 		return nil, c.problem("schedule", err)
 	}
-	costs, err := w.Costs(m, g)
+	costs, err := costmodel.StepCosts(m, planned, g)
 	if err != nil {
 		return nil, c.problem("machine", err)
 	}
 	in := search.FromCosts(shape.Ranks, shape.Microbatches, c.folded(), costs)
 	in.Latency = boundaryTimes(g, costs)
 	if m.Device.Memory > 0 {
+		persistent := memory.Persistent(w.Plan(), g.Ranks())
 		for r := range shape.Ranks {
-			in.Limit = append(in.Limit, m.Device.Usable()-costs.Persistent[r])
+			in.Limit = append(in.Limit, m.Device.Usable()-persistent[r])
 			if reserve != nil {
 				in.Limit[r] -= reserve[r]
 			}

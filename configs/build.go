@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"psim/costmodel"
+	"psim/costmodel/stages"
 	"psim/internal/setting"
 	"psim/schedules"
 	"psim/schedules/collective"
@@ -29,8 +30,8 @@ type Plan struct {
 	// unknown.
 	Capacity []int64
 	Warnings []string
-	// Workload is nil unless the experiment has a [model].
-	Workload *costmodel.Workload
+	// Workload is the plan of its stages, nil unless the experiment has a [model].
+	Workload *stages.Plan
 	Machine  costmodel.Machine
 	// Search is what was found where schedule.name is "auto" or "auto-v"; else nil.
 	Search *search.Result

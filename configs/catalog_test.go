@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/configs"
-	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/link"
 )
 
 var name = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9.]+)*$`)
@@ -51,7 +51,7 @@ func TestDevices(t *testing.T) {
 		require.False(t, seen[d.Name])
 		seen[d.Name] = true
 		require.NotEmpty(t, d.Description, d.Name)
-		require.True(t, slices.ContainsFunc(catalog.Links, func(l costmodel.Link) bool { return l.Name == d.Link }), d.Name)
+		require.True(t, slices.ContainsFunc(catalog.Links, func(l link.Link) bool { return l.Name == d.Link }), d.Name)
 		require.Positive(t, d.MemoryBandwidth, d.Name)
 		require.Positive(t, d.Launch, d.Name)
 		require.GreaterOrEqual(t, d.HalfRows, 1.0, d.Name)

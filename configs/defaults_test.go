@@ -29,7 +29,7 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, "pcie3", plan.Machine.Link.Name)
 	require.Zero(t, plan.Machine.Network.Bandwidth)
 	require.Equal(t, []int64{16e9}, plan.Capacity)
-	require.EqualValues(t, 8*(1024*1024+1024), plan.Workload.Parameters(0))
+	require.EqualValues(t, 8*(1024*1024+1024), plan.Workload.Stages[0].Parameters)
 }
 
 // Each default can be said as well, without a difference.

@@ -10,6 +10,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"psim/costmodel"
+	"psim/costmodel/link"
 	"psim/internal/setting"
 )
 
@@ -65,7 +66,7 @@ var Catalog = sync.OnceValue(func() costmodel.Catalog {
 		d.Name = name
 		c.Devices = append(c.Devices, d)
 	}
-	links := map[string]costmodel.Link{}
+	links := map[string]link.Link{}
 	for _, name := range loadCatalog("catalog/links.toml", &links) {
 		l := links[name]
 		l.Name = name

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/configs"
-	"psim/costmodel"
+	"psim/costmodel/link"
 	"psim/schedules/graph"
 	"psim/sim"
 )
@@ -38,8 +38,8 @@ func drawExperiment(t *rapid.T) drawn {
 		"parallel.zero": choose("zero", "0", "1", "2"), "parallel.overlap": choose("overlap", "true", "false"), "parallel.bucket": `"100kB"`,
 		"train.precision": name("precision", "fp32", "bf16"), "train.recompute": name("recompute", "none", "selective", "full"),
 		"train.clip": choose("clip", "true", "false"), "machine.compute.half_rows": choose("half_rows", "0.0", "64.0"),
-		"machine.devices_per_node": choose("devices_per_node", "2", "4"), "machine.link.algorithm": name("link", costmodel.Algorithms()...),
-		"machine.network.algorithm": name("network", costmodel.Algorithms()...), "machine.host.threads": name("threads", "rank", "node"),
+		"machine.devices_per_node": choose("devices_per_node", "2", "4"), "machine.link.algorithm": name("link", link.Algorithms()...),
+		"machine.network.algorithm": name("network", link.Algorithms()...), "machine.host.threads": name("threads", "rank", "node"),
 		"machine.host.queue": choose("queue", "0", "2"), "machine.host.waits": choose("waits", "true", "false"),
 	}}
 	if d.sets["model.family"] == `"mixtral"` {

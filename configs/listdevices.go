@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"psim/costmodel"
+	"psim/costmodel/link"
 	"psim/internal/units"
 	"psim/internal/wrap"
 )
@@ -92,7 +93,7 @@ func deviceValues(d costmodel.Device) []sourced {
 	}
 }
 
-func linkValues(l costmodel.Link) []sourced {
+func linkValues(l link.Link) []sourced {
 	return []sourced{
 		{"bandwidth", given(l.Bandwidth)}, {"latency", given(l.Latency)}, {"collective_bandwidth", given(l.Collective)},
 		{"collective_call", given(l.Call)}, {"shared", l.Shared}, {"algorithm", l.Algorithm},
@@ -109,7 +110,7 @@ func given[T comparable](value T) string {
 }
 
 // listRanges prints what was measured, a line for each range.
-func listRanges(w io.Writer, t costmodel.CollectiveTable, source string) {
+func listRanges(w io.Writer, t link.Table, source string) {
 	if len(t.Ranges) == 0 {
 		return
 	}
@@ -120,7 +121,7 @@ func listRanges(w io.Writer, t costmodel.CollectiveTable, source string) {
 }
 
 // sharedBy says what shares a link.
-func sharedBy(l costmodel.Link) string { return cmp.Or(l.Shared, "device") }
+func sharedBy(l link.Link) string { return cmp.Or(l.Shared, "device") }
 
 // orDash prints a quantity, or a dash for none.
 func orDash[Q ~int64 | ~float64, N int64 | float64](q Q, format func(N) string) string {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/configs"
-	"psim/costmodel"
+	"psim/costmodel/link"
 )
 
 // withFile writes network with another [machine] next to testdata's files.
@@ -30,7 +30,7 @@ func withFile(t *testing.T, machine string, sets ...string) *configs.Plan {
 	return plan
 }
 
-func catalogLink(t *testing.T, name string) costmodel.Link {
+func catalogLink(t *testing.T, name string) link.Link {
 	t.Helper()
 	for _, l := range configs.Catalog().Links {
 		if l.Name == name {
@@ -38,7 +38,7 @@ func catalogLink(t *testing.T, name string) costmodel.Link {
 		}
 	}
 	require.Fail(t, "no link "+name)
-	return costmodel.Link{}
+	return link.Link{}
 }
 
 // A machine file is read beside the configuration, whose own keys go over it.
@@ -80,10 +80,10 @@ func TestLinkFile(t *testing.T) {
 // A key of a link that comes after a name or a table changes that key alone.
 func TestLinkKeys(t *testing.T) {
 	inline := "device = \"t4\"\n[machine.link]\nbandwidth = \"10GB/s\"\nlatency = \"7us\"\nshared = \"node\""
-	link := withFile(t, inline).Machine.Link
-	require.Equal(t, costmodel.Link{Name: "inline", Bandwidth: 1e10, Latency: 7000, Shared: "node"}, link)
-	link = withFile(t, inline, "machine.link.bandwidth=20GB/s", "machine.link.collective_call=1us").Machine.Link
-	require.Equal(t, costmodel.Link{Name: "inline", Bandwidth: 2e10, Latency: 7000, Shared: "node", Call: 1000}, link)
+	l := withFile(t, inline).Machine.Link
+	require.Equal(t, link.Link{Name: "inline", Bandwidth: 1e10, Latency: 7000, Shared: "node"}, l)
+	l = withFile(t, inline, "machine.link.bandwidth=20GB/s", "machine.link.collective_call=1us").Machine.Link
+	require.Equal(t, link.Link{Name: "inline", Bandwidth: 2e10, Latency: 7000, Shared: "node", Call: 1000}, l)
 	require.Equal(t, catalogLink(t, "pcie4"), withFile(t, inline, "machine.link=pcie4").Machine.Link)
 
 	want := catalogLink(t, "pcie3")

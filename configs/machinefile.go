@@ -9,6 +9,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"psim/costmodel"
+	"psim/costmodel/link"
 	"psim/internal/units"
 )
 
@@ -74,12 +75,12 @@ func WriteMachine(w io.Writer, m costmodel.Machine, comment []string) error {
 
 // WriteLink writes a machine file that has a link alone; the device is to be
 // named beside the file.
-func WriteLink(w io.Writer, l costmodel.Link, comment []string) error {
+func WriteLink(w io.Writer, l link.Link, comment []string) error {
 	return writeSections(w, linkMark, comment, linkSections(l))
 }
 
 // linkSections are a link, and its measured collectives.
-func linkSections(l costmodel.Link) []section {
+func linkSections(l link.Link) []section {
 	sections := []section{{"[machine.link]", linkTable{l.Bandwidth, l.Latency, l.Collective, l.Call, l.Shared, l.Algorithm}}}
 	for _, t := range l.Tables() {
 		for _, r := range t.Ranges {

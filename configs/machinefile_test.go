@@ -12,6 +12,7 @@ import (
 
 	"psim/configs"
 	"psim/costmodel"
+	"psim/costmodel/link"
 	"psim/internal/units"
 )
 
@@ -42,19 +43,19 @@ func measuredMachine(t *rapid.T) costmodel.Machine {
 	if rapid.Bool().Draw(t, "optimizer") {
 		d.Updates = []costmodel.MeasuredUpdate{{Name: "adamw", PerTensor: duration.Draw(t, "per tensor"), Rate: units.Rate(rate.Draw(t, "rate"))}}
 	}
-	link := costmodel.Link{Name: "inline", Bandwidth: units.Rate(rate.Draw(t, "bandwidth")), Latency: duration.Draw(t, "latency"), Call: duration.Draw(t, "call")}
-	link.Algorithm = rapid.SampledFrom(append(costmodel.Algorithms(), "")).Draw(t, "algorithm")
-	link.AllReduce, link.AllGather, link.ReduceScatter = drawRanges(t), drawRanges(t), drawRanges(t)
-	return costmodel.Machine{Device: d, Link: link}
+	l := link.Link{Name: "inline", Bandwidth: units.Rate(rate.Draw(t, "bandwidth")), Latency: duration.Draw(t, "latency"), Call: duration.Draw(t, "call")}
+	l.Algorithm = rapid.SampledFrom(append(link.Algorithms(), "")).Draw(t, "algorithm")
+	l.AllReduce, l.AllGather, l.ReduceScatter = drawRanges(t), drawRanges(t), drawRanges(t)
+	return costmodel.Machine{Device: d, Link: l}
 }
 
 // drawRanges draws the table of one kind of collective, by ranks and sizes.
-func drawRanges(t *rapid.T) []costmodel.CollectiveRange {
-	var list []costmodel.CollectiveRange
+func drawRanges(t *rapid.T) []link.Range {
+	var list []link.Range
 	for ranks := 2; ranks < 2+rapid.IntRange(0, 3).Draw(t, "numbers of ranks"); ranks++ {
 		from := units.Bytes(0)
 		for range rapid.IntRange(1, 3).Draw(t, "ranges") {
-			list = append(list, costmodel.CollectiveRange{
+			list = append(list, link.Range{
 				Ranks: ranks, From: from, Call: units.Duration(rapid.Int64Range(0, 1e15).Draw(t, "ns")),
 				Bandwidth: units.Rate(rapid.Float64Range(1e-3, 1e18).Draw(t, "bandwidth")),
 			})
@@ -101,8 +102,8 @@ func TestWriteMachine(t *testing.T) {
 
 			MeasuredModel: "chain-8x16",
 		},
-		Link: costmodel.Link{Bandwidth: 5e9, Latency: 3000, Algorithm: "auto", AllReduce: []costmodel.CollectiveRange{{Ranks: 2, From: 1 << 20, Call: 9000, Bandwidth: 4e9}},
-			ReduceScatter: []costmodel.CollectiveRange{{Ranks: 2, Call: 8000, Bandwidth: 3e9}}},
+		Link: link.Link{Bandwidth: 5e9, Latency: 3000, Algorithm: "auto", AllReduce: []link.Range{{Ranks: 2, From: 1 << 20, Call: 9000, Bandwidth: 4e9}},
+			ReduceScatter: []link.Range{{Ranks: 2, Call: 8000, Bandwidth: 3e9}}},
 	}
 	var b bytes.Buffer
 	require.NoError(t, configs.WriteMachine(&b, m, []string{"On a test, 2 cores.", "", "bell\a"}))

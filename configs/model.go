@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"psim/costmodel"
+	"psim/costmodel/stages"
 	"psim/schedules"
 	"psim/schedules/search"
 )
@@ -24,21 +25,20 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	if err != nil {
 		return nil, err
 	}
-	sync := w.Sync(int64(c.Parallel.Bucket), c.Parallel.Overlap)
-	sync.NoReduceScatter = c.Parallel.Collectives == "gloo"
-	pipeline.Samples, pipeline.Boundaries, pipeline.Sync, pipeline.Tied = w.Samples, w.Boundaries(), sync, w.Tied()
+	planned := w.Plan()
+	pipeline.Samples, pipeline.Boundaries, pipeline.Sync, pipeline.Tied = w.Samples, planned.Boundaries(), planned.Sync(), planned.TiedSums()
 	pipeline.Optimizer, pipeline.Synchronous = true, c.Schedule.Synchronous
 	pipeline.WholeLast = c.Schedule.WholeLast
 	g, err := pipeline.Graph()
 	if err != nil {
 		return nil, c.problem("schedule", err)
 	}
-	costs, err := w.Costs(machine, g)
+	costs, err := costmodel.StepCosts(machine, planned, g)
 	if err != nil {
 		return nil, c.problem("machine", err)
 	}
-	plan := &Plan{Graph: g, Costs: costs, Workload: w, Machine: machine, Samples: sum(w.Samples) * int64(c.Parallel.Data), Search: found}
-	plan.Warnings = slices.Concat(c.changes, c.joined(machine), c.wideKernels(), unmeasured(w, machine.Device), unusedRanges(machine, g.Ranks()))
+	plan := &Plan{Graph: g, Costs: costs, Workload: planned, Machine: machine, Samples: sum(w.Samples) * int64(c.Parallel.Data), Search: found}
+	plan.Warnings = slices.Concat(c.changes, c.joined(machine), c.wideKernels(), unmeasured(planned, machine.Device), unusedRanges(machine, g.Ranks()))
 	if tokens := w.Network.TokensPerSample; tokens > 1 {
 		plan.Tokens = plan.Samples * int64(tokens)
 	}
@@ -59,7 +59,7 @@ func (c *Config) wideKernels() []string {
 
 // workload is the network, cut into stages and microbatches, and the machine
 // that it is trained on.
-func (c *Config) workload(schedule schedules.Schedule) (*costmodel.Workload, costmodel.Machine, error) {
+func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmodel.Machine, error) {
 	var machine costmodel.Machine
 	network, err := c.network()
 	if err != nil {
@@ -76,8 +76,9 @@ func (c *Config) workload(schedule schedules.Schedule) (*costmodel.Workload, cos
 	if _, err := machine.Compute(c.Train); err != nil {
 		return nil, machine, c.problem("train", err)
 	}
-	w := &costmodel.Workload{
+	w := &stages.Workload{
 		Network: network, Training: c.Train, Samples: samples, Replicas: c.Parallel.Data, Zero: c.Parallel.Zero,
+		Bucket: int64(c.Parallel.Bucket), Overlap: c.Parallel.Overlap, NoReduceScatter: c.Parallel.Collectives == "gloo",
 		WholeLast: c.Schedule.WholeLast,
 	}
 	if err := w.Validate(); err != nil {
@@ -99,7 +100,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*costmodel.Workload, cos
 
 // layerByLayer makes a stage of every layer, all on one rank: the units of
 // ZeRO 3.
-func (c *Config) layerByLayer(w *costmodel.Workload) error {
+func (c *Config) layerByLayer(w *stages.Workload) error {
 	for _, key := range []string{"partition", "placement"} {
 		if c.Defined("schedule." + key) {
 			return fmt.Errorf("%s: parallel.zero = 3 makes a unit of every layer by itself, on every rank; remove %s", key, key)

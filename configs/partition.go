@@ -7,13 +7,14 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/stages"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/partition"
 )
 
 // partition cuts the network into stages and places them.
-func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine, schedule schedules.Schedule) error {
+func (c *Config) partition(w *stages.Workload, m costmodel.Machine, schedule schedules.Schedule) error {
 	n := len(w.Network.Layers)
 	if c.Schedule.Stages > n {
 		return fmt.Errorf("stages = %d: %s", c.Schedule.Stages, tooFewLayers(w.Network))
@@ -51,7 +52,7 @@ func (c *Config) partition(w *costmodel.Workload, m costmodel.Machine, schedule 
 
 // cut decides how many layers every stage has. The network's own cut also decides
 // where its stages are.
-func (c *Config) cut(w *costmodel.Workload, m costmodel.Machine) (err error) {
+func (c *Config) cut(w *stages.Workload, m costmodel.Machine) (err error) {
 	n, stages, by := len(w.Network.Layers), len(w.Placement.First), c.Schedule.Partition
 	switch {
 	case by.Layers != nil:
@@ -83,7 +84,7 @@ func presetPartition(n arch.Network, ranks int) ([]int, []int32, error) {
 
 // layerCosts is the time of every layer, forward and backward, for the first
 // microbatch.
-func layerCosts(w costmodel.Workload, m costmodel.Machine) ([]float64, error) {
+func layerCosts(w stages.Workload, m costmodel.Machine) ([]float64, error) {
 	compute, err := m.Compute(w.Training)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel"
+	"psim/costmodel/link"
 	"psim/internal/setting"
 )
 
@@ -44,8 +44,8 @@ func TestDescribed(t *testing.T) {
 		}
 	}
 	check("", reflect.ValueOf(Config{}))
-	check("link.", reflect.ValueOf(costmodel.Link{}))
-	check("range.", reflect.ValueOf(costmodel.CollectiveRange{}))
+	check("link.", reflect.ValueOf(link.Link{}))
+	check("range.", reflect.ValueOf(link.Range{}))
 }
 
 func count(facts ...bool) (n int) {

@@ -4,11 +4,12 @@ import (
 	"fmt"
 
 	"psim/costmodel"
+	"psim/costmodel/stages"
 )
 
 // unmeasured warns where a machine has times of measured layers, but not those
 // of this network: what it predicts of them is then far less certain.
-func unmeasured(w *costmodel.Workload, d costmodel.Device) []string {
+func unmeasured(w *stages.Plan, d costmodel.Device) []string {
 	if len(d.Measured) == 0 {
 		return nil
 	}

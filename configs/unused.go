@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"psim/costmodel"
+	"psim/costmodel/link"
 	"psim/internal/units"
 )
 
@@ -16,12 +17,12 @@ func unusedRanges(m costmodel.Machine, ranks int) []string {
 		return nil
 	}
 	var warnings []string
-	warn := func(key string, l costmodel.Link, most int, why string) {
+	warn := func(key string, l link.Link, most int, why string) {
 		for _, t := range l.Tables() {
 			if len(t.Ranges) == 0 {
 				continue
 			}
-			fewest := slices.MinFunc(t.Ranges, func(a, b costmodel.CollectiveRange) int { return a.Ranks - b.Ranks })
+			fewest := slices.MinFunc(t.Ranges, func(a, b link.Range) int { return a.Ranks - b.Ranks })
 			if fewest.Ranks > most {
 				warnings = append(warnings, fmt.Sprintf("machine.%s.%s of %d ranks prices nothing here: %s", key, t.Key, fewest.Ranks, why))
 			}

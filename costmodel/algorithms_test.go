@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/costmodel"
+	"psim/costmodel/link"
 	"psim/schedules/graph"
 )
 
@@ -18,8 +19,8 @@ const us = time.Microsecond
 func nodes() costmodel.Machine {
 	return costmodel.Machine{
 		DevicesPerNode: 4, NICsPerNode: 2,
-		Link:    costmodel.Link{Bandwidth: 10e6, Latency: 1000},
-		Network: costmodel.Link{Bandwidth: 5e6, Latency: 3000},
+		Link:    link.Link{Bandwidth: 10e6, Latency: 1000},
+		Network: link.Link{Bandwidth: 5e6, Latency: 3000},
 	}
 }
 
@@ -34,59 +35,59 @@ func group(n int) []int32 {
 
 // Closed forms with numbers that can be followed by hand.
 func TestAlgorithms(t *testing.T) {
-	one := costmodel.Link{Bandwidth: 10e6, Latency: 1000, Call: 7000} // 10 bytes per µs
+	one := link.Link{Bandwidth: 10e6, Latency: 1000, Call: 7000} // 10 bytes per µs
 	m := nodes()
 	for _, c := range []struct {
 		what, algorithm string
 		kind            graph.Kind
-		link            costmodel.Link
+		link            link.Link
 		n               int
 		bytes           int64
 		want            time.Duration
 	}{
-		{"14 steps of 1 and 10 µs", costmodel.RingAlgorithm, graph.AllReduce, one, 8, 800, 7*us + 14*11*us},
-		{"up and down 3 levels, twice the bytes", costmodel.TreeAlgorithm, graph.AllReduce, one, 8, 800, 7*us + 6*us + 160*us},
-		{"5 ranks make 3 levels", costmodel.TreeAlgorithm, graph.AllReduce, one, 5, 800, 7*us + 6*us + 160*us},
-		{"two ranks exchange halves", costmodel.TreeAlgorithm, graph.AllReduce, one, 2, 800, 7*us + 2*us + 80*us},
-		{"a tree scatters nothing: ring", costmodel.TreeAlgorithm, graph.ReduceScatter, one, 8, 800, 7*us + 7*11*us},
-		{"3 halvings and 3 doublings", costmodel.HalvingDoubling, graph.AllReduce, one, 8, 800, 7*us + 6*us + 140*us},
-		{"3 halvings", costmodel.HalvingDoubling, graph.ReduceScatter, one, 8, 800, 7*us + 3*us + 70*us},
-		{"6 ranks: 4, and all bytes before and after", costmodel.HalvingDoubling, graph.AllReduce, one, 6, 800, 7*us + (4+2)*us + (120+160)*us},
-		{"one node has one level: ring", costmodel.Hierarchical, graph.AllReduce, m.Group(group(4)), 4, 800, 6 * 21 * us},
+		{"14 steps of 1 and 10 µs", link.RingAlgorithm, graph.AllReduce, one, 8, 800, 7*us + 14*11*us},
+		{"up and down 3 levels, twice the bytes", link.TreeAlgorithm, graph.AllReduce, one, 8, 800, 7*us + 6*us + 160*us},
+		{"5 ranks make 3 levels", link.TreeAlgorithm, graph.AllReduce, one, 5, 800, 7*us + 6*us + 160*us},
+		{"two ranks exchange halves", link.TreeAlgorithm, graph.AllReduce, one, 2, 800, 7*us + 2*us + 80*us},
+		{"a tree scatters nothing: ring", link.TreeAlgorithm, graph.ReduceScatter, one, 8, 800, 7*us + 7*11*us},
+		{"3 halvings and 3 doublings", link.HalvingDoubling, graph.AllReduce, one, 8, 800, 7*us + 6*us + 140*us},
+		{"3 halvings", link.HalvingDoubling, graph.ReduceScatter, one, 8, 800, 7*us + 3*us + 70*us},
+		{"6 ranks: 4, and all bytes before and after", link.HalvingDoubling, graph.AllReduce, one, 6, 800, 7*us + (4+2)*us + (120+160)*us},
+		{"one node has one level: ring", link.Hierarchical, graph.AllReduce, m.Group(group(4)), 4, 800, 6 * 21 * us},
 		// In a node 3 steps of 1 + 20 µs, twice; between two nodes 2 steps of 3 µs
 		// and 400 bytes on 10 B/µs.
-		{"in nodes, between, in nodes", costmodel.Hierarchical, graph.AllReduce, m.Group(group(8)), 8, 800, 2*3*21*us + 2*43*us},
-		{"in nodes, between", costmodel.Hierarchical, graph.AllGather, m.Group(group(8)), 8, 800, 3*21*us + 43*us},
+		{"in nodes, between, in nodes", link.Hierarchical, graph.AllReduce, m.Group(group(8)), 8, 800, 2*3*21*us + 2*43*us},
+		{"in nodes, between", link.Hierarchical, graph.AllGather, m.Group(group(8)), 8, 800, 3*21*us + 43*us},
 		// Two nodes exchange 800 bytes on 10 B/µs; chains of four send 1600 on 10.
-		{"tree of nodes, chains in nodes", costmodel.TreeAlgorithm, graph.AllReduce, m.Group(group(8)), 8, 800, 2*3*us + 6*us + 160*us},
+		{"tree of nodes, chains in nodes", link.TreeAlgorithm, graph.AllReduce, m.Group(group(8)), 8, 800, 2*3*us + 6*us + 160*us},
 	} {
 		c.link.Algorithm = c.algorithm
-		require.Equal(t, c.want, costmodel.CollectiveTime(c.kind, c.link, c.n, c.bytes), "%s: %s", c.algorithm, c.what)
+		require.Equal(t, c.want, c.link.CollectiveTime(c.kind, c.n, c.bytes), "%s: %s", c.algorithm, c.what)
 	}
 	uneven := m.Group(group(6))
-	uneven.Algorithm = costmodel.Hierarchical
-	require.Equal(t, costmodel.RingAlgorithm, costmodel.CollectiveAlgorithm(graph.AllReduce, uneven, 6, 800), "nodes of 4 and 2")
+	uneven.Algorithm = link.Hierarchical
+	require.Equal(t, link.RingAlgorithm, uneven.CollectiveAlgorithm(graph.AllReduce, 6, 800), "nodes of 4 and 2")
 }
 
 // Auto is the fastest of what NCCL has; small tensors go up a tree, large ones
 // around a ring.
 func TestAuto(t *testing.T) {
-	l := costmodel.Link{Bandwidth: 1e11, Latency: 5000, Algorithm: costmodel.Auto}
-	require.Equal(t, costmodel.TreeAlgorithm, costmodel.CollectiveAlgorithm(graph.AllReduce, l, 8, 1<<10))
-	require.Equal(t, costmodel.RingAlgorithm, costmodel.CollectiveAlgorithm(graph.AllReduce, l, 8, 1<<30))
+	l := link.Link{Bandwidth: 1e11, Latency: 5000, Algorithm: link.Auto}
+	require.Equal(t, link.TreeAlgorithm, l.CollectiveAlgorithm(graph.AllReduce, 8, 1<<10))
+	require.Equal(t, link.RingAlgorithm, l.CollectiveAlgorithm(graph.AllReduce, 8, 1<<30))
 	rapid.Check(t, func(t *rapid.T) {
 		m, ranks := drawNodes(t)
 		auto := m.Group(ranks)
 		bytes := rapid.Int64Range(0, 1e10).Draw(t, "S")
 		for kind := range rings {
 			least := time.Duration(1 << 62)
-			for _, name := range []string{costmodel.RingAlgorithm, costmodel.TreeAlgorithm, costmodel.Hierarchical} {
+			for _, name := range []string{link.RingAlgorithm, link.TreeAlgorithm, link.Hierarchical} {
 				named := auto
 				named.Algorithm = name
-				least = min(least, costmodel.CollectiveTime(kind, named, len(ranks), bytes))
+				least = min(least, named.CollectiveTime(kind, len(ranks), bytes))
 			}
-			auto.Algorithm = costmodel.Auto
-			require.Equal(t, least, costmodel.CollectiveTime(kind, auto, len(ranks), bytes))
+			auto.Algorithm = link.Auto
+			require.Equal(t, least, auto.CollectiveTime(kind, len(ranks), bytes))
 		}
 	})
 }
@@ -106,11 +107,11 @@ func TestCollectivesAreMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, ranks := drawNodes(t)
 		bytes := rapid.Int64Range(0, 1e10).Draw(t, "S")
-		algorithm := rapid.SampledFrom(costmodel.Algorithms()).Draw(t, "algorithm")
+		algorithm := rapid.SampledFrom(link.Algorithms()).Draw(t, "algorithm")
 		took := func(m costmodel.Machine, bytes int64) (times [3]time.Duration) {
 			m.Link.Algorithm, m.Network.Algorithm = algorithm, algorithm
 			for i, kind := range []graph.Kind{graph.AllReduce, graph.ReduceScatter, graph.AllGather} {
-				times[i] = costmodel.CollectiveTime(kind, m.Group(ranks), len(ranks), bytes)
+				times[i] = m.Group(ranks).CollectiveTime(kind, len(ranks), bytes)
 			}
 			return times
 		}
@@ -129,8 +130,8 @@ func TestCollectivesAreMonotone(t *testing.T) {
 
 // protocols are two protocols over two ranks, of which the second comes late: at
 // 1000 bytes the first takes 210 µs and the second 120.
-func protocols() costmodel.Link {
-	return costmodel.Link{Bandwidth: 1e6, Call: 4000, AllReduce: []costmodel.CollectiveRange{
+func protocols() link.Link {
+	return link.Link{Bandwidth: 1e6, Call: 4000, AllReduce: []link.Range{
 		{Ranks: 2, From: 0, Call: 10_000, Bandwidth: 5e6},
 		{Ranks: 2, From: 1000, Call: 20_000, Bandwidth: 10e6},
 	}}
@@ -141,16 +142,16 @@ func protocols() costmodel.Link {
 func TestMeasuredAllReduce(t *testing.T) {
 	l := protocols()
 	for bytes, want := range map[int64]time.Duration{0: 10 * us, 100: 30 * us, 550: 120 * us, 999: 120 * us, 1000: 120 * us, 2000: 220 * us} {
-		require.Equal(t, want, costmodel.CollectiveTime(graph.AllReduce, l, 2, bytes), "%d bytes", bytes)
+		require.Equal(t, want, l.CollectiveTime(graph.AllReduce, 2, bytes), "%d bytes", bytes)
 	}
-	require.Equal(t, "measured", costmodel.CollectiveAlgorithm(graph.AllReduce, l, 2, 1))
-	require.Equal(t, costmodel.RingAlgorithm, costmodel.CollectiveAlgorithm(graph.AllReduce, l, 3, 1))
-	require.Equal(t, 7*us+10*us, costmodel.CollectiveTime(graph.AllGather, l, 2, 100))
-	require.Equal(t, 12*us+100*us, costmodel.CollectiveTime(graph.ReduceScatter, l, 2, 2000))
+	require.Equal(t, "measured", l.CollectiveAlgorithm(graph.AllReduce, 2, 1))
+	require.Equal(t, link.RingAlgorithm, l.CollectiveAlgorithm(graph.AllReduce, 3, 1))
+	require.Equal(t, 7*us+10*us, l.CollectiveTime(graph.AllGather, 2, 100))
+	require.Equal(t, 12*us+100*us, l.CollectiveTime(graph.ReduceScatter, 2, 2000))
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Int64Range(0, 3000).Draw(t, "a"), rapid.Int64Range(0, 3000).Draw(t, "b")
 		for kind := range rings {
-			require.LessOrEqual(t, costmodel.CollectiveTime(kind, l, 2, min(a, b)), costmodel.CollectiveTime(kind, l, 2, max(a, b)))
+			require.LessOrEqual(t, l.CollectiveTime(kind, 2, min(a, b)), l.CollectiveTime(kind, 2, max(a, b)))
 		}
 	})
 }

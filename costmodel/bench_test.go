@@ -5,15 +5,15 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
-	"psim/schedules/wiring"
 )
 
 // BenchmarkTask prices the tasks of GPT-2 over two replicas of four ranks.
 func BenchmarkTask(b *testing.B) {
 	w := workload(b, gpt2(b), []int32{0, 1, 2, 3}, 4, 4, 4, 4, 4, 4, 4, 4)
 	w.Replicas = 2
-	g := graphOf(b, w, orderOf(b, "1f1b", w), w.Sync(0, true))
-	costs, err := w.Costs(machine(), g)
+	w = synced(w, 0, true)
+	g := graphOf(b, w, orderOf(b, "1f1b", w))
+	costs, err := costmodel.StepCosts(machine(), w.Plan(), g)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -30,10 +30,10 @@ func BenchmarkTask(b *testing.B) {
 // BenchmarkCosts prepares the prices of such a graph.
 func BenchmarkCosts(b *testing.B) {
 	w := workload(b, gpt2(b), []int32{0, 1, 2, 3}, 4, 4, 4, 4)
-	g := graphOf(b, w, orderOf(b, "1f1b", w), wiring.Sync{})
+	g := graphOf(b, w, orderOf(b, "1f1b", w))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := w.Costs(machine(), g); err != nil {
+		if _, err := costmodel.StepCosts(machine(), w.Plan(), g); err != nil {
 			b.Fatal(err)
 		}
 	}

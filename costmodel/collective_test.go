@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/costmodel"
+	"psim/costmodel/link"
 	"psim/internal/units"
 	"psim/schedules/collective"
 	"psim/schedules/graph"
@@ -20,8 +21,8 @@ var rings = map[graph.Kind]string{
 	graph.AllGather:     collective.RingAllGather,
 }
 
-func drawLink(t *rapid.T) costmodel.Link {
-	return costmodel.Link{
+func drawLink(t *rapid.T) link.Link {
+	return link.Link{
 		Bandwidth: units.Rate(rapid.Float64Range(1e6, 1e12).Draw(t, "bandwidth")),
 		Latency:   units.Duration(rapid.IntRange(0, 100_000).Draw(t, "latency")),
 	}
@@ -31,15 +32,15 @@ func drawLink(t *rapid.T) costmodel.Link {
 // the nanosecond.
 func TestCollectiveTimeIsTheRings(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		link := drawLink(t)
+		l := drawLink(t)
 		n := rapid.IntRange(1, 16).Draw(t, "N")
 		bytes := int64(n) * rapid.Int64Range(0, 1e9).Draw(t, "S/N")
 		for kind, name := range rings {
 			g, err := collective.Ring{Collective: name, Ranks: n, Length: bytes}.Graph()
 			require.NoError(t, err)
-			costs, err := costmodel.RingCosts(costmodel.Machine{Link: link}, g)
+			costs, err := costmodel.RingCosts(costmodel.Machine{Link: l}, g)
 			require.NoError(t, err)
-			require.Equal(t, run(t, g, costs).End(), costmodel.CollectiveTime(kind, link, n, bytes), "%s", name)
+			require.Equal(t, run(t, g, costs).End(), l.CollectiveTime(kind, n, bytes), "%s", name)
 		}
 	})
 }
@@ -48,49 +49,49 @@ func TestCollectiveTimeIsTheRings(t *testing.T) {
 // beside either; a ring has its own bandwidth.
 func TestCollectiveTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		link := drawLink(t)
+		l := drawLink(t)
 		n := rapid.IntRange(2, 100).Draw(t, "N")
 		bytes := rapid.Int64Range(0, 1e12).Draw(t, "S")
-		all := costmodel.CollectiveTime(graph.AllReduce, link, n, bytes)
-		half := costmodel.CollectiveTime(graph.ReduceScatter, link, n, bytes)
-		require.Equal(t, half, costmodel.CollectiveTime(graph.AllGather, link, n, bytes))
+		all := l.CollectiveTime(graph.AllReduce, n, bytes)
+		half := l.CollectiveTime(graph.ReduceScatter, n, bytes)
+		require.Equal(t, half, l.CollectiveTime(graph.AllGather, n, bytes))
 		require.Equal(t, 2*half, all)
-		called := link
+		called := l
 		called.Call = 77
-		require.Equal(t, all+77, costmodel.CollectiveTime(graph.AllReduce, called, n, bytes))
-		ring := link
-		ring.Bandwidth, ring.Collective = 1, link.Bandwidth
-		require.Equal(t, all, costmodel.CollectiveTime(graph.AllReduce, ring, n, bytes))
+		require.Equal(t, all+77, called.CollectiveTime(graph.AllReduce, n, bytes))
+		ring := l
+		ring.Bandwidth, ring.Collective = 1, l.Bandwidth
+		require.Equal(t, all, ring.CollectiveTime(graph.AllReduce, n, bytes))
 	})
 	for kind := range rings {
-		require.Zero(t, costmodel.CollectiveTime(kind, costmodel.Link{Bandwidth: 1, Latency: 1, Call: 1}, 1, 1e9))
+		require.Zero(t, link.Link{Bandwidth: 1, Latency: 1, Call: 1}.CollectiveTime(kind, 1, 1e9))
 	}
 }
 
 // 12.5 GB take a second at 100 Gb/s.
 func TestTransfer(t *testing.T) {
-	link := costmodel.Link{Latency: 5000, Collective: 1}
-	require.NoError(t, link.Bandwidth.UnmarshalText([]byte("100Gb/s")))
-	require.Equal(t, time.Second, link.Transfer(12_500_000_000))
-	require.Equal(t, 80*time.Nanosecond, link.Transfer(1000))
-	require.Zero(t, link.Transfer(0))
-	require.Equal(t, time.Nanosecond, costmodel.Link{Bandwidth: 1e9}.Transfer(1))
-	require.Zero(t, costmodel.Link{Bandwidth: 1e10}.Transfer(4)) // 0.4 ns
+	l := link.Link{Latency: 5000, Collective: 1}
+	require.NoError(t, l.Bandwidth.UnmarshalText([]byte("100Gb/s")))
+	require.Equal(t, time.Second, l.Transfer(12_500_000_000))
+	require.Equal(t, 80*time.Nanosecond, l.Transfer(1000))
+	require.Zero(t, l.Transfer(0))
+	require.Equal(t, time.Nanosecond, link.Link{Bandwidth: 1e9}.Transfer(1))
+	require.Zero(t, link.Link{Bandwidth: 1e10}.Transfer(4)) // 0.4 ns
 }
 
 // What takes too long to be counted is long, not negative.
 func TestNoOverflow(t *testing.T) {
-	slow := costmodel.Link{Bandwidth: 5e-324, Latency: math.MaxInt64, Call: math.MaxInt64}
+	slow := link.Link{Bandwidth: 5e-324, Latency: math.MaxInt64, Call: math.MaxInt64}
 	require.Positive(t, slow.Transfer(math.MaxInt64))
 	require.Positive(t, slow.Transfer(0)+slow.Transfer(1))
-	require.GreaterOrEqual(t, costmodel.Link{}.Transfer(0), time.Duration(0))
+	require.GreaterOrEqual(t, link.Link{}.Transfer(0), time.Duration(0))
 	for kind := range rings {
 		for _, n := range []int{2, 3, 1 << 14, math.MaxInt32} {
-			got := costmodel.CollectiveTime(kind, slow, n, math.MaxInt64)
+			got := slow.CollectiveTime(kind, n, math.MaxInt64)
 			require.Greater(t, got, 365*24*time.Hour)
 			require.Positive(t, 50*got)
 			slow.Latency, slow.Call = 0, 0
-			require.Positive(t, costmodel.CollectiveTime(kind, slow, n, 1))
+			require.Positive(t, slow.CollectiveTime(kind, n, 1))
 		}
 	}
 }
@@ -105,7 +106,7 @@ func TestRingCostsErrors(t *testing.T) {
 	require.ErrorContains(t, err, "network: 4 ranks take 2 nodes")
 	_, err = costmodel.RingCosts(costmodel.Machine{}, g)
 	require.ErrorContains(t, err, "link: 4 ranks need one")
-	m.Network = costmodel.Link{Bandwidth: 1e9}
+	m.Network = link.Link{Bandwidth: 1e9}
 	costs, err := costmodel.RingCosts(m, g)
 	require.NoError(t, err)
 	// Sends of 2 bytes inside a node take 0.2 ns and 2 µs of latency, between

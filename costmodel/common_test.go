@@ -9,6 +9,8 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/link"
+	"psim/costmodel/stages"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/order"
@@ -33,7 +35,7 @@ func device() costmodel.Device {
 
 // machine is devices on a link of 10 GB/s and 2 µs.
 func machine() costmodel.Machine {
-	return costmodel.Machine{Device: device(), Link: costmodel.Link{Name: "test", Bandwidth: 1e10, Latency: 2000}}
+	return costmodel.Machine{Device: device(), Link: link.Link{Name: "test", Bandwidth: 1e10, Latency: 2000}}
 }
 
 // network builds a model.
@@ -55,15 +57,15 @@ func mlp(t tester, layers, hidden int) arch.Network {
 }
 
 // workload cuts a network into equal stages on the given ranks.
-func workload(t tester, n arch.Network, stageRank []int32, samples ...int64) costmodel.Workload {
+func workload(t tester, n arch.Network, stageRank []int32, samples ...int64) stages.Workload {
 	t.Helper()
 	layers, err := partition.Equal(len(n.Layers), len(stageRank))
 	require.NoError(t, err)
-	return costmodel.Workload{Network: n, Layers: layers, Placement: graph.Placement{First: stageRank}, Samples: samples, Replicas: 1}
+	return stages.Workload{Network: n, Layers: layers, Placement: graph.Placement{First: stageRank}, Samples: samples, Replicas: 1}
 }
 
 // orderOf is the compute order of a schedule for a workload.
-func orderOf(t tester, schedule string, w costmodel.Workload) order.Order {
+func orderOf(t tester, schedule string, w stages.Workload) order.Order {
 	t.Helper()
 	s, err := schedules.Find(schedule)
 	require.NoError(t, err)
@@ -72,26 +74,42 @@ func orderOf(t tester, schedule string, w costmodel.Workload) order.Order {
 	return o
 }
 
-func shape(w costmodel.Workload) graph.Shape {
+func shape(w stages.Workload) graph.Shape {
 	return graph.Shape{Ranks: int(slices.Max(w.Placement.First)) + 1, Microbatches: len(w.Samples), Replicas: w.Replicas}
 }
 
 // graphOf wires a workload in a compute order.
-func graphOf(t tester, w costmodel.Workload, o order.Order, sync wiring.Sync) *graph.Graph {
+func graphOf(t tester, w stages.Workload, o order.Order) *graph.Graph {
 	t.Helper()
+	plan := w.Plan()
 	g, err := wiring.Pipeline{
 		Name: "test", Shape: shape(w), Placement: w.Placement, Order: o, Samples: w.Samples,
-		Boundaries: w.Boundaries(), Sync: sync, Tied: w.Tied(), Optimizer: true,
+		Boundaries: plan.Boundaries(), Sync: plan.Sync(), Tied: plan.TiedSums(), Optimizer: true,
 	}.Graph()
 	require.NoError(t, err)
 	require.NoError(t, g.Validate())
 	return g
 }
 
-// simulate prices a graph and runs it.
-func simulate(t tester, w costmodel.Workload, m costmodel.Machine, g *graph.Graph) *graph.Trace {
+// synced has the replicas sum gradients in buckets.
+func synced(w stages.Workload, bucket int64, overlap bool) stages.Workload {
+	w.Bucket, w.Overlap = bucket, overlap
+	return w
+}
+
+// parameters is the number that the rank of a stage holds for it.
+func parameters(w stages.Workload, stage int) int64 { return w.Plan().Stages[stage].Parameters }
+
+// stepOf wires a workload, prices the graph and runs it.
+func stepOf(t tester, w stages.Workload, m costmodel.Machine, o order.Order) *graph.Trace {
 	t.Helper()
-	costs, err := w.Costs(m, g)
+	return simulate(t, w, m, graphOf(t, w, o))
+}
+
+// simulate prices a graph and runs it.
+func simulate(t tester, w stages.Workload, m costmodel.Machine, g *graph.Graph) *graph.Trace {
+	t.Helper()
+	costs, err := costmodel.StepCosts(m, w.Plan(), g)
 	require.NoError(t, err)
 	return run(t, g, costs)
 }
@@ -122,9 +140,9 @@ func ledger(t tester, trace *graph.Trace) []int64 {
 }
 
 // costsOf prices a graph without running it.
-func costsOf(t *testing.T, w costmodel.Workload, m costmodel.Machine, g *graph.Graph) graph.Costs {
+func costsOf(t *testing.T, w stages.Workload, m costmodel.Machine, g *graph.Graph) graph.Costs {
 	t.Helper()
-	costs, err := w.Costs(m, g)
+	costs, err := costmodel.StepCosts(m, w.Plan(), g)
 	require.NoError(t, err)
 	return costs
 }

@@ -5,21 +5,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel"
+	"psim/costmodel/stages"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
 )
 
 // dualPipe cuts a network for DualPipe over four ranks.
-func dualPipe(t tester, replicas int) (costmodel.Workload, wiring.Pipeline) {
+func dualPipe(t tester, replicas int) (stages.Workload, wiring.Pipeline) {
 	w := workload(t, smallGPT(t), graph.InOrder(4).First, 2, 2, 2, 2, 2, 2, 2, 2)
 	w.Replicas, w.Placement = replicas, graph.TwoCopies(w.Placement.First, []int32{3, 2, 1, 0}, len(w.Samples))
 	s, err := schedules.Find("dualpipe")
 	require.NoError(t, err)
 	p, err := s.Pipeline(shape(w), nil)
 	require.NoError(t, err)
-	p.Samples, p.Boundaries, p.Sync, p.Tied, p.Optimizer = w.Samples, w.Boundaries(), w.Sync(5000, true), w.Tied(), true
+	w.Bucket, w.Overlap = 5000, true
+	plan := w.Plan()
+	p.Samples, p.Boundaries, p.Sync, p.Tied, p.Optimizer = w.Samples, plan.Boundaries(), plan.Sync(), plan.TiedSums(), true
 	return w, p
 }
 
@@ -35,10 +37,10 @@ func TestSecondCopies(t *testing.T) {
 		require.NoError(t, g.Validate())
 		whole := w.Network.Parameters()
 		require.Equal(t, []wiring.Tied{
-			{Stages: []int{0, 3}, Bytes: 4 * (w.Parameters(0) + w.Parameters(3))},
-			{Stages: []int{1, 2}, Bytes: 4 * (w.Parameters(1) + w.Parameters(2))},
-		}, w.Tied())
-		require.Equal(t, whole, w.Parameters(0)+w.Parameters(1)+w.Parameters(2)+w.Parameters(3))
+			{Stages: []int{0, 3}, Bytes: 4 * (parameters(w, 0) + parameters(w, 3))},
+			{Stages: []int{1, 2}, Bytes: 4 * (parameters(w, 1) + parameters(w, 2))},
+		}, w.Plan().TiedSums())
+		require.Equal(t, whole, parameters(w, 0)+parameters(w, 1)+parameters(w, 2)+parameters(w, 3))
 		trace := simulate(t, w, machine(), g)
 		peaks := ledger(t, trace)
 		s := graph.Summarize(trace)

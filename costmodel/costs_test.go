@@ -9,15 +9,16 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/costmodel"
+	"psim/costmodel/link"
+	"psim/costmodel/stages"
 	"psim/schedules/graph"
-	"psim/schedules/wiring"
 )
 
 // backwards sums the slices of every stage's and microbatch's B or W: their times,
 // and what is more or less at their end.
-func backwards(t tester, w costmodel.Workload, m costmodel.Machine, g *graph.Graph, kind graph.Kind) (sum map[[2]int32]graph.Cost, parts int) {
+func backwards(t tester, w stages.Workload, m costmodel.Machine, g *graph.Graph, kind graph.Kind) (sum map[[2]int32]graph.Cost, parts int) {
 	t.Helper()
-	costs, err := w.Costs(m, g)
+	costs, err := costmodel.StepCosts(m, w.Plan(), g)
 	require.NoError(t, err)
 	sum = map[[2]int32]graph.Cost{}
 	for i := range g.Tasks {
@@ -51,8 +52,9 @@ func TestSlicesAddUp(t *testing.T) {
 		if rapid.Bool().Draw(t, "split") {
 			o, kind = splitOrders(o)["zb-h1"], graph.WeightGradient
 		}
-		whole, n := backwards(t, w, m, graphOf(t, w, o, w.Sync(bucket, false)), kind)
-		sliced, parts := backwards(t, w, m, graphOf(t, w, o, w.Sync(bucket, true)), kind)
+		after, beside := synced(w, bucket, false), synced(w, bucket, true)
+		whole, n := backwards(t, after, m, graphOf(t, after, o), kind)
+		sliced, parts := backwards(t, beside, m, graphOf(t, beside, o), kind)
 		require.Equal(t, whole, sliced)
 		if bucket == 0 {
 			require.Greater(t, parts, n)
@@ -65,10 +67,11 @@ func TestSlicesAddUp(t *testing.T) {
 func TestSlicesFollowLayers(t *testing.T) {
 	w := workload(t, mlp(t, 2, 64), []int32{0}, 5)
 	w.Replicas = 2
-	g := graphOf(t, w, orderOf(t, "ddp", w), w.Sync(4*64*65, true)) // one layer each
+	w = synced(w, 4*64*65, true)
+	g := graphOf(t, w, orderOf(t, "ddp", w)) // one layer each
 	costs := costsOf(t, w, machine(), g)
 	c := compute(t, device())
-	layers := w.Stage(0)
+	layers := w.Plan().Stages[0].Layers
 	for part, layer := range []int{1, 0} {
 		task := graph.Task{Kind: graph.Backward, Part: uint16(part)}
 		require.Equal(t, c.Layer(layers[layer], 1, 5)+c.Layer(layers[layer], 2, 5), costs.Task(&task).Busy)
@@ -80,7 +83,8 @@ func ddp(t *testing.T, zero int, overlap bool, replicas int) (*graph.Graph, grap
 	t.Helper()
 	w := workload(t, smallGPT(t), []int32{0}, 8, 8)
 	w.Replicas, w.Zero = replicas, zero
-	g := graphOf(t, w, orderOf(t, "ddp", w), w.Sync(10_000, overlap))
+	w = synced(w, 10_000, overlap)
+	g := graphOf(t, w, orderOf(t, "ddp", w))
 	trace := simulate(t, w, machine(), g)
 	ledger(t, trace)
 	return g, graph.Summarize(trace)
@@ -113,8 +117,8 @@ func TestOverlapNeverHurts(t *testing.T) {
 		w.Zero = rapid.IntRange(0, 2).Draw(t, "zero")
 		bucket := rapid.Int64Range(0, 200_000).Draw(t, "bucket")
 		o := orderOf(t, "ddp", w)
-		beside := simulate(t, w, m, graphOf(t, w, o, w.Sync(bucket, true))).End()
-		after := simulate(t, w, m, graphOf(t, w, o, w.Sync(bucket, false))).End()
+		beside := stepOf(t, synced(w, bucket, true), m, o).End()
+		after := stepOf(t, synced(w, bucket, false), m, o).End()
 		require.LessOrEqual(t, beside, after)
 	})
 }
@@ -147,7 +151,7 @@ func TestOptimizer(t *testing.T) {
 	}{{"fp32", "adamw", 28}, {"bf16", "adam", 28}, {"fp16", "adam", 32}, {"fp32", "sgd", 12}, {"bf16", "sgd", 12}, {"fp32", "sgd-momentum", 20}} {
 		w := workload(t, mlp(t, 2, 64), []int32{0, 1}, 1)
 		w.Training.Precision, w.Training.Optimizer = e.precision, e.optimizer
-		costs := costsOf(t, w, machine(), graphOf(t, w, orderOf(t, "gpipe", w), wiring.Sync{}))
+		costs := costsOf(t, w, machine(), graphOf(t, w, orderOf(t, "gpipe", w)))
 		c, err := costmodel.NewCompute(device(), w.Training)
 		require.NoError(t, err)
 		got := costs.Task(&graph.Task{Kind: graph.Optimizer, Rank: 1}).Busy
@@ -165,7 +169,8 @@ func TestClipping(t *testing.T) {
 		w := workload(t, mlp(t, 2, 64), []int32{0, 1}, 1)
 		w.Replicas, w.Zero = int(e.replicas), int(e.zero)
 		w.Training.Precision, w.Training.Gradients = "fp16", e.gradients
-		g := graphOf(t, w, orderOf(t, "gpipe", w), w.Sync(0, false))
+		w = synced(w, 0, false)
+		g := graphOf(t, w, orderOf(t, "gpipe", w))
 		update := func() time.Duration {
 			return costsOf(t, w, machine(), g).Task(&graph.Task{Kind: graph.Optimizer, Rank: 1}).Busy
 		}
@@ -173,7 +178,7 @@ func TestClipping(t *testing.T) {
 		w.Training.Clip = true
 		c, err := costmodel.NewCompute(device(), w.Training)
 		require.NoError(t, err)
-		norm := costmodel.CollectiveTime(graph.AllReduce, machine().Link, int(e.ranks), 4)
+		norm := machine().Link.CollectiveTime(graph.AllReduce, int(e.ranks), 4)
 		launch := time.Duration(device().Launch)
 		norms, scaled := c.Move(64*65*e.bytes), c.Move(2*64*65*e.bytes)-launch // the update launches anyway
 		require.InDelta(t, plain+norms+scaled+norm, update(), 1, "%+v, but for rounding", e)
@@ -187,13 +192,14 @@ func TestOtherTasks(t *testing.T) {
 	w := workload(t, mlp(t, 2, 64), []int32{0}, 1)
 	w.Replicas = 2
 	m := machine()
-	m.DevicesPerNode, m.Network = 1, costmodel.Link{Bandwidth: 1e9, Latency: 7}
-	g := graphOf(t, w, orderOf(t, "ddp", w), w.Sync(0, false))
+	m.DevicesPerNode, m.Network = 1, link.Link{Bandwidth: 1e9, Latency: 7}
+	w = synced(w, 0, false)
+	g := graphOf(t, w, orderOf(t, "ddp", w))
 	costs := costsOf(t, w, m, g)
 	require.Equal(t, compute(t, device()).Move(2000), costs.Task(&graph.Task{Kind: graph.Average, Bytes: 1000}).Busy)
 	for kind := range rings {
 		got := costs.Task(&graph.Task{Kind: kind, Bytes: 1e6, Stage: 0, Microbatch: graph.None})
-		want := graph.Cost{Busy: costmodel.CollectiveTime(kind, m.Network, 2, 1e6)}
+		want := graph.Cost{Busy: m.Network.CollectiveTime(kind, 2, 1e6)}
 		if kind != graph.AllGather {
 			want.BytesAtStart, want.BytesAtEnd = 5e5, -5e5
 		}
@@ -205,21 +211,21 @@ func TestOtherTasks(t *testing.T) {
 // What cannot be priced is refused.
 func TestCostsErrors(t *testing.T) {
 	w := workload(t, mlp(t, 2, 4), []int32{0, 1}, 1)
-	g := graphOf(t, w, orderOf(t, "gpipe", w), wiring.Sync{})
+	g := graphOf(t, w, orderOf(t, "gpipe", w))
 	m := machine()
 	m.Device.Peak.FP32 = 0
-	_, err := w.Costs(m, g)
+	_, err := costmodel.StepCosts(m, w.Plan(), g)
 	require.ErrorContains(t, err, "no rate")
 	m = machine()
-	m.Link = costmodel.Link{}
-	_, err = w.Costs(m, g)
+	m.Link = link.Link{}
+	_, err = costmodel.StepCosts(m, w.Plan(), g)
 	require.ErrorContains(t, err, "link: 2 ranks need one between them")
 	m = machine()
 	m.DevicesPerNode = 1
-	_, err = w.Costs(m, g)
+	_, err = costmodel.StepCosts(m, w.Plan(), g)
 	require.ErrorContains(t, err, "network: 2 ranks take 2 nodes (devices_per_node = 1)")
-	m.Link, m.Network = costmodel.Link{}, machine().Link // no link is needed inside a node of one
-	_, err = w.Costs(m, g)
+	m.Link, m.Network = link.Link{}, machine().Link // no link is needed inside a node of one
+	_, err = costmodel.StepCosts(m, w.Plan(), g)
 	require.NoError(t, err)
 }
 
@@ -227,7 +233,8 @@ func TestCostsErrors(t *testing.T) {
 func TestPricingAllocatesNothing(t *testing.T) {
 	w := workload(t, smallGPT(t), []int32{0, 1, 0}, 4, 4)
 	w.Replicas = 2
-	g := graphOf(t, w, orderOf(t, "gpipe", w), w.Sync(0, true))
+	w = synced(w, 0, true)
+	g := graphOf(t, w, orderOf(t, "gpipe", w))
 	costs := costsOf(t, w, machine(), g)
 	require.Zero(t, testing.AllocsPerRun(10, func() {
 		for i := range g.Tasks {
@@ -245,7 +252,8 @@ func TestWholeGradientsUnderZero2(t *testing.T) {
 		w := workload(t, mlp(t, 2, 64), []int32{0}, 1, 1)
 		w.Replicas, w.Zero = 2, 2
 		const layer = 4 * 64 * 65
-		g := graphOf(t, w, orderOf(t, "ddp", w), w.Sync(layer, overlap))
+		w = synced(w, layer, overlap)
+		g := graphOf(t, w, orderOf(t, "ddp", w))
 		room := map[graph.Kind][]int64{}
 		for _, e := range simulate(t, w, machine(), g).Memory {
 			k := g.Tasks[e.Task].Kind

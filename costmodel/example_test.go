@@ -5,29 +5,25 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/link"
+	"psim/costmodel/stages"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
 	"psim/sim"
 )
 
-// Ten billion gradients of two bytes, summed over eight workers at 100 Gb/s.
-func ExampleCollectiveTime() {
-	link := costmodel.Link{Bandwidth: 12.5e9}
-	fmt.Println(costmodel.CollectiveTime(graph.AllReduce, link, 8, 20e9))
-	// Output: 2.8s
-}
-
 // GPT-2 in two stages, four microbatches of two samples each.
-func ExampleWorkload() {
+func ExampleStepCosts() {
 	network, err := arch.Model{Preset: "gpt2", SequenceLength: 128}.Network()
 	if err != nil {
 		panic(err)
 	}
-	w := costmodel.Workload{
+	w := stages.Workload{
 		Network: network, Layers: []int{7, 8}, Placement: graph.Placement{First: []int32{0, 1}}, Samples: []int64{2, 2, 2, 2},
 	}
-	fmt.Printf("%d and %d parameters, %d of them twice\n", w.Parameters(0), w.Parameters(1), w.Tied()[0].Bytes/4)
+	plan := w.Plan()
+	fmt.Printf("%d and %d parameters, %d of them twice\n", plan.Stages[0].Parameters, plan.Stages[1].Parameters, plan.Tied[0].Bytes/4)
 
 	gpipe, err := schedules.Find("gpipe")
 	if err != nil {
@@ -39,17 +35,17 @@ func ExampleWorkload() {
 		panic(err)
 	}
 	g, err := wiring.Pipeline{
-		Shape: shape, Order: order, Samples: w.Samples, Boundaries: w.Boundaries(), Tied: w.Tied(), Optimizer: true,
+		Shape: shape, Order: order, Samples: w.Samples, Boundaries: plan.Boundaries(), Tied: plan.TiedSums(), Optimizer: true,
 	}.Graph()
 	if err != nil {
 		panic(err)
 	}
-	costs, err := w.Costs(costmodel.Machine{
+	costs, err := costmodel.StepCosts(costmodel.Machine{
 		Device: costmodel.Device{
 			MemoryBandwidth: 1e12, Peak: costmodel.Peak{FP32: 20e12}, Efficiency: costmodel.Efficiency{FP32: 0.8, Memory: 0.8},
 		},
-		Link: costmodel.Link{Bandwidth: 25e9, Latency: 5000},
-	}, g)
+		Link: link.Link{Bandwidth: 25e9, Latency: 5000},
+	}, plan, g)
 	if err != nil {
 		panic(err)
 	}

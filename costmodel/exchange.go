@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"psim/costmodel/arch"
+	"psim/costmodel/stages"
+	"psim/internal/duration"
 	"psim/schedules/graph"
 )
 
@@ -22,7 +24,7 @@ func (c Compute) exchange(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	if t.Collective == arch.NoCollective {
 		return 0
 	}
-	return CollectiveTime(collectiveKinds[t.Collective], c.link, c.devices, t.Bytes(int64(c.element), samples))
+	return c.link.CollectiveTime(collectiveKinds[t.Collective], c.devices, t.Bytes(int64(c.element), samples))
 }
 
 // sent is what every device sends in one pass of operations: as a ring does.
@@ -49,15 +51,16 @@ func (c Compute) communication(ops []arch.Op, p arch.Pass, samples int64) time.D
 	var sum time.Duration
 	for _, o := range ops {
 		if o.Class == arch.Exchange {
-			sum = total(sum, c.exchange(o, p, samples))
+			sum = duration.Sum(sum, c.exchange(o, p, samples))
 		}
 	}
 	return sum
 }
 
-// hidden is how much of a layer's exchanges runs beside products in a whole
-// backward: that of I beside W of the products that follow in forward order, and
-// that of W beside their I.
+// hidden is how much of the time of a layer's exchanges its whole backward does not
+// wait for. An exchange may run beside the products that follow it in forward order:
+// what I exchanges beside their weight gradients, what W exchanges beside their input
+// gradients. As much of it as those take is hidden.
 func (c Compute) hidden(ops []arch.Op, samples int64) time.Duration {
 	var sum time.Duration
 	for i, o := range ops {
@@ -69,10 +72,10 @@ func (c Compute) hidden(ops []arch.Op, samples int64) time.Duration {
 			if !hides(next) {
 				break
 			}
-			input = total(input, c.Op(next, arch.InputGradient, samples))
-			weight = total(weight, c.Op(next, arch.WeightGradient, samples))
+			input = duration.Sum(input, c.Op(next, arch.InputGradient, samples))
+			weight = duration.Sum(weight, c.Op(next, arch.WeightGradient, samples))
 		}
-		sum = total(sum, min(weight, c.exchange(o, arch.InputGradient, samples)), min(input, c.exchange(o, arch.WeightGradient, samples)))
+		sum = duration.Sum(sum, min(weight, c.exchange(o, arch.InputGradient, samples)), min(input, c.exchange(o, arch.WeightGradient, samples)))
 	}
 	return sum
 }
@@ -88,7 +91,7 @@ type passes struct {
 	whole           graph.Inner // input and weight in one piece
 }
 
-// of is that of the second half of a backward, or the whole.
+// of is the communication of W, or of a whole backward.
 func (p passes) of(k graph.Kind) inner {
 	if k == graph.Backward {
 		return inner(p.whole)
@@ -104,7 +107,7 @@ func some(i *graph.Inner) *graph.Inner {
 	return i
 }
 
-// add adds a layer's.
+// add adds the communication of a layer.
 func (p *passes) add(c Compute, l arch.Layer, t arch.Training, samples int64) {
 	in := func(ops []arch.Op, pass arch.Pass) graph.Inner {
 		time := c.communication(ops, pass, samples)
@@ -122,22 +125,21 @@ func (p *passes) add(c Compute, l arch.Layer, t arch.Training, samples int64) {
 // neighbour across a boundary: the activations before its forward where the
 // neighbour is the stage before, the gradients before its backward where it is
 // the one after.
-func (w Workload) received(c Compute, stage, neighbour int, samples int64) graph.Inner {
+func received(c Compute, p *stages.Plan, stage, neighbour int, samples int64) graph.Inner {
 	boundary := min(stage, neighbour)
-	parts := w.Network.Group.Parts()
-	if parts == 1 || boundary < 0 || boundary+1 == len(w.Layers) || w.Placement.Together(stage, neighbour) {
+	parts := p.Network.Group.Parts()
+	if parts == 1 || boundary < 0 || boundary+1 == len(p.Stages) || p.Placement.Together(stage, neighbour) {
 		return graph.Inner{}
 	}
-	layers := w.Stage(boundary)
-	bytes := layers[len(layers)-1].Output.Elements() * w.Training.ActivationElement() * samples
-	t := CollectiveTime(graph.AllGather, c.link, parts, bytes)
+	bytes := p.Activations(boundary, samples)
+	t := c.link.CollectiveTime(graph.AllGather, parts, bytes)
 	return graph.Inner{Communication: t, Exposed: t, SentBytes: bytes / int64(parts) * int64(parts-1)}
 }
 
 // gather adds the gathering of what a stage receives.
 func (p *price) gather(activations, gradients graph.Inner) {
-	p.forward = total(p.forward, activations.Exposed)
-	p.input, p.whole = total(p.input, gradients.Exposed), total(p.whole, gradients.Exposed)
+	p.forward = duration.Sum(p.forward, activations.Exposed)
+	p.input, p.whole = duration.Sum(p.input, gradients.Exposed), duration.Sum(p.whole, gradients.Exposed)
 	p.inner.forward = p.inner.forward.Plus(activations)
 	p.inner.input, p.inner.whole = p.inner.input.Plus(gradients), p.inner.whole.Plus(gradients)
 }
@@ -148,7 +150,7 @@ type inner graph.Inner
 // slices spreads communication over the slices of a task, by their times.
 func (i inner) slices(times []time.Duration) []graph.Inner {
 	parts := make([]graph.Inner, len(times))
-	whole := total(times...)
+	whole := duration.Sum(times...)
 	var done graph.Inner
 	var at time.Duration
 	for k, t := range times {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"psim/costmodel/arch"
+	"psim/costmodel/stages"
+	"psim/internal/duration"
 	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/schedules/graph"
@@ -66,19 +68,19 @@ type launch struct{ thread, lead time.Duration }
 type launches struct{ forward, input, weight, backward launch }
 
 // launchesOf walks through the passes of a stage.
-func (w Workload) launchesOf(c Compute, h Host, stage int, samples int64) launches {
+func launchesOf(c Compute, h Host, plan *stages.Plan, stage int, samples int64) launches {
 	walkers := [4]walker{}
 	for i := range walkers {
 		walkers[i] = walker{compute: c, host: h, samples: samples, launched: time.Duration(h.Task)}
 	}
 	forward, input, weight, backward := &walkers[0], &walkers[1], &walkers[2], &walkers[3]
-	layers := w.Stage(stage)
+	layers := plan.Stages[stage].Layers
 	for _, l := range layers {
 		forward.layer(l, arch.Forward)
 	}
 	for _, l := range slices.Backward(layers) {
 		for _, half := range []*walker{input, backward} {
-			half.operations(w.Training.Repeated(l), arch.Forward)
+			half.operations(plan.Training.Repeated(l), arch.Forward)
 		}
 		input.layer(l, arch.InputGradient)
 		weight.layer(l, arch.WeightGradient)
@@ -161,47 +163,45 @@ func (w *walker) operations(ops []arch.Op, passes ...arch.Pass) {
 }
 
 func (w *walker) kernels(n int, busy time.Duration) {
-	w.launched = total(w.launched, time.Duration(n)*time.Duration(w.host.Operation))
-	w.ends = total(max(w.ends, w.launched), busy)
-	w.busy = total(w.busy, busy)
+	w.launched = duration.Sum(w.launched, time.Duration(n)*time.Duration(w.host.Operation))
+	w.ends = duration.Sum(max(w.ends, w.launched), busy)
+	w.busy = duration.Sum(w.busy, busy)
 }
 
-// priceLaunches prices the launches of every stage and size of microbatch.
-func (p *pricer) priceLaunches() {
-	for s := range p.workload.Layers {
+// launchPrices are those of all stages, by stage and size of microbatch.
+type launchPrices struct {
+	plan   *stages.Plan
+	prices [][]launches
+}
+
+func newLaunches(h Host, c Compute, p *stages.Plan) launchPrices {
+	l := launchPrices{plan: p}
+	for s := range p.Stages {
 		var list []launches
-		for _, n := range p.sizes {
-			list = append(list, p.workload.taskLaunches(p.compute, p.machine.Host, s, n))
+		for _, n := range p.Sizes {
+			list = append(list, taskLaunch(c, h, p, s, n))
 		}
-		p.launches = append(p.launches, list)
+		l.prices = append(l.prices, list)
 	}
+	return l
 }
 
-// launching adds to the price of computing tasks what their launch takes. A slice
-// of a backward has its share, by time.
-func (p *pricer) launching(t *graph.Task) graph.Cost {
-	cost := p.task(t)
-	if !t.Kind.Compute() {
-		return cost
-	}
-	size := p.sizeOf[t.Microbatch]
-	launches, price := &p.launches[t.Stage][size], &p.prices[t.Stage][size]
-	var l launch
-	var whole time.Duration
+// task is what launching a task takes. A slice of a backward has its share, by
+// time.
+func (p launchPrices) task(t *graph.Task, busy, whole time.Duration) (thread, lead time.Duration) {
+	launches := &p.prices[t.Stage][p.plan.SizeOf[t.Microbatch]]
+	l := launches.backward
 	switch t.Kind {
 	case graph.Forward:
-		l, whole = launches.forward, price.forward
+		l = launches.forward
 	case graph.InputGradient:
-		l, whole = launches.input, total(price.recompute, price.input)
+		l = launches.input
 	case graph.WeightGradient:
-		l, whole = launches.weight, price.weight
-	default:
-		l, whole = launches.backward, price.backward()
+		l = launches.weight
 	}
-	cost.Launch, cost.Lead = l.thread, l.lead
-	if cost.Busy < whole {
-		share := float64(cost.Busy) / float64(whole)
-		cost.Launch, cost.Lead = nanoseconds(share*float64(l.thread)), nanoseconds(share*float64(l.lead))
+	if busy < whole {
+		share := float64(busy) / float64(whole)
+		return duration.Nanoseconds(share * float64(l.thread)), duration.Nanoseconds(share * float64(l.lead))
 	}
-	return cost
+	return l.thread, l.lead
 }

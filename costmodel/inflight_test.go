@@ -26,7 +26,8 @@ func TestRoomOfCollectives(t *testing.T) {
 		{5, 3, graph.ReduceScatter, 4 * (3 + 3), -4 * (3 + 3 + 12)},
 	} {
 		w.Replicas, w.Zero = e.replicas, e.zero
-		g := graphOf(t, w, orderOf(t, "ddp", w), w.Sync(1<<20, false))
+		w = synced(w, 1<<20, false)
+		g := graphOf(t, w, orderOf(t, "ddp", w))
 		costs, found := costsOf(t, w, machine(), g), 0
 		for i := range g.Tasks {
 			if task := &g.Tasks[i]; task.Kind == e.kind && task.Stage == 0 {

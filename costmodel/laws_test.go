@@ -10,6 +10,9 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/link"
+	"psim/costmodel/memory"
+	"psim/costmodel/stages"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
@@ -30,7 +33,7 @@ func drawModel(t *rapid.T) arch.Model {
 }
 
 // drawWorkload draws the training of one, over two pipeline ranks and replicas.
-func drawWorkload(t *rapid.T) (costmodel.Workload, costmodel.Machine) {
+func drawWorkload(t *rapid.T) (stages.Workload, costmodel.Machine) {
 	g := arch.Group{Devices: 1}
 	if rapid.Bool().Draw(t, "divided") {
 		g = drawGroup(t)
@@ -53,9 +56,9 @@ func drawWorkload(t *rapid.T) (costmodel.Workload, costmodel.Machine) {
 }
 
 // times prices every task: how long it takes, its latency included.
-func times(t tester, w costmodel.Workload, m costmodel.Machine, g *graph.Graph) []int64 {
+func times(t tester, w stages.Workload, m costmodel.Machine, g *graph.Graph) []int64 {
 	t.Helper()
-	costs, err := w.Costs(m, g)
+	costs, err := costmodel.StepCosts(m, w.Plan(), g)
 	require.NoError(t, err)
 	list := make([]int64, len(g.Tasks))
 	for i := range g.Tasks {
@@ -93,7 +96,8 @@ func TestTimeIsMonotone(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		w, m := drawWorkload(t)
-		g := graphOf(t, w, orderOf(t, "gpipe", w), w.Sync(100_000, false))
+		w = synced(w, 100_000, false)
+		g := graphOf(t, w, orderOf(t, "gpipe", w))
 		base := times(t, w, m, g)
 		what := rapid.SampledFrom([]string{"flops", "memory", "link", "network", "launch", "half rows", "latency"}).Draw(t, "what")
 		by := rapid.SampledFrom([]float64{1.001, 2, 1e6}).Draw(t, "by")
@@ -103,7 +107,8 @@ func TestTimeIsMonotone(t *testing.T) {
 		}
 		more := w
 		more.Samples = []int64{w.Samples[0] + 1, w.Samples[1] + 1}
-		larger := graphOf(t, more, orderOf(t, "gpipe", more), more.Sync(100_000, false))
+		more = synced(more, 100_000, false)
+		larger := graphOf(t, more, orderOf(t, "gpipe", more))
 		base = times(t, w, m, g)
 		for i, after := range times(t, more, m, larger) {
 			require.GreaterOrEqual(t, after, base[i], "more samples: %s", g.Describe(int32(i)))
@@ -116,13 +121,14 @@ func TestTimeIsMonotone(t *testing.T) {
 func TestLaunchedBeforeItEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, m := drawWorkload(t)
-		g := graphOf(t, w, orderOf(t, rapid.SampledFrom([]string{"gpipe", "zb-h1"}).Draw(t, "schedule"), w), w.Sync(0, false))
-		free, err := w.Costs(m, g)
+		w = synced(w, 0, false)
+		g := graphOf(t, w, orderOf(t, rapid.SampledFrom([]string{"gpipe", "zb-h1"}).Draw(t, "schedule"), w))
+		free, err := costmodel.StepCosts(m, w.Plan(), g)
 		require.NoError(t, err)
 		m.Host = costmodel.Host{
 			Operation: units.Duration(rapid.Int64Range(0, 100_000).Draw(t, "operation")), Task: units.Duration(rapid.Int64Range(1, 100_000).Draw(t, "task")),
 		}
-		costs, err := w.Costs(m, g)
+		costs, err := costmodel.StepCosts(m, w.Plan(), g)
 		require.NoError(t, err)
 		for i := range g.Tasks {
 			c := costs.Task(&g.Tasks[i])
@@ -140,13 +146,13 @@ func TestLaunchedBeforeItEnds(t *testing.T) {
 func TestUnitOfBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const k = 1024
-		l := costmodel.Link{
+		l := link.Link{
 			Bandwidth: units.Rate(rapid.Float64Range(1e6, 1e12).Draw(t, "bandwidth")), Latency: units.Duration(rapid.Int64Range(0, 1e5).Draw(t, "latency")),
-			Call: units.Duration(rapid.Int64Range(0, 1e5).Draw(t, "call")), Algorithm: rapid.SampledFrom(costmodel.Algorithms()).Draw(t, "algorithm"),
+			Call: units.Duration(rapid.Int64Range(0, 1e5).Draw(t, "call")), Algorithm: rapid.SampledFrom(link.Algorithms()).Draw(t, "algorithm"),
 		}
 		ranks := rapid.IntRange(2, 9).Draw(t, "ranks")
 		if rapid.Bool().Draw(t, "measured") {
-			l.AllReduce = []costmodel.CollectiveRange{
+			l.AllReduce = []link.Range{
 				{Ranks: 4, Call: 2e4, Bandwidth: 1e9}, {Ranks: 4, From: units.Bytes(rapid.Int64Range(1, 1e6).Draw(t, "from")), Call: 3e4, Bandwidth: 2e9},
 			}
 		}
@@ -159,16 +165,17 @@ func TestUnitOfBytes(t *testing.T) {
 		}
 		bytes := rapid.Int64Range(0, 1e9).Draw(t, "bytes")
 		for _, kind := range []graph.Kind{graph.AllReduce, graph.ReduceScatter, graph.AllGather} {
-			require.Equal(t, costmodel.CollectiveTime(kind, l, ranks, bytes), costmodel.CollectiveTime(kind, scaled, ranks, k*bytes), kind)
+			require.Equal(t, l.CollectiveTime(kind, ranks, bytes), scaled.CollectiveTime(kind, ranks, k*bytes), kind)
 		}
 	})
 }
 
 // forwards is the memory that the forwards of one microbatch keep, over all ranks.
-func forwards(t tester, w costmodel.Workload, m costmodel.Machine) int64 {
+func forwards(t tester, w stages.Workload, m costmodel.Machine) int64 {
 	t.Helper()
-	g := graphOf(t, w, orderOf(t, "gpipe", w), w.Sync(0, false))
-	costs, err := w.Costs(m, g)
+	w = synced(w, 0, false)
+	g := graphOf(t, w, orderOf(t, "gpipe", w))
+	costs, err := costmodel.StepCosts(m, w.Plan(), g)
 	require.NoError(t, err)
 	var sum int64
 	for i := range g.Tasks {
@@ -189,11 +196,11 @@ func TestMemoryAddsUp(t *testing.T) {
 		one.Layers, one.Placement.First = []int{len(w.Network.Layers)}, []int32{0}
 		require.Equal(t, forwards(t, one, m), forwards(t, w, m))
 		var copies int64
-		for _, tied := range w.Tied() {
+		for _, tied := range w.Plan().TiedSums() {
 			copies += tied.Bytes / w.Training.State().Gradient
 		}
 		state := w.Training.State()
 		perParameter := state.Parameter + state.Gradient + state.Optimizer
-		require.Equal(t, total(one.Persistent(w.Replicas))+copies*perParameter*int64(w.Replicas), total(w.Persistent(2*w.Replicas)))
+		require.Equal(t, total(memory.Persistent(one.Plan(), w.Replicas))+copies*perParameter*int64(w.Replicas), total(memory.Persistent(w.Plan(), 2*w.Replicas)))
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/schedules/graph"
-	"psim/schedules/wiring"
 )
 
 // loss is the scalar that the last stage has of a microbatch.
@@ -21,10 +20,10 @@ func TestLedgerByHandOneStage(t *testing.T) {
 	w := workload(t, mlp(t, 2, 3), []int32{0}, 2)
 	w.Training.Optimizer = "sgd"
 	o := orderOf(t, "gpipe", w)
-	trace := simulate(t, w, machine(), graphOf(t, w, o, wiring.Sync{}))
+	trace := simulate(t, w, machine(), graphOf(t, w, o))
 	require.Equal(t, []int64{2*(12+12+12+4) + loss}, ledger(t, trace))
 	require.Equal(t, []int64{2 * 12 * 8}, trace.Persistent) // 12 parameters a layer: value and gradient
-	trace = simulate(t, w, machine(), graphOf(t, w, splitOrders(o)["at once"], wiring.Sync{}))
+	trace = simulate(t, w, machine(), graphOf(t, w, splitOrders(o)["at once"]))
 	require.Equal(t, []int64{2*(12+12+12+4+12) + loss}, ledger(t, trace)) // fc1's I frees 16 before fc0's needs 12
 }
 
@@ -49,7 +48,7 @@ func TestLedgerByHandTwoStages(t *testing.T) {
 	}
 	w := workload(t, mlp(t, 2, 3), []int32{0, 1}, 2)
 	o := orderOf(t, "gpipe", w)
-	trace := simulate(t, w, machine(), graphOf(t, w, o, wiring.Sync{}))
+	trace := simulate(t, w, machine(), graphOf(t, w, o))
 	require.Equal(t, []change{
 		{"0F0", 0, 48}, {"0SEND_F0", 1, 24}, {"1F0", 1, 36},
 		{"1B0", 1, 24}, {"1B0", 1, -60}, {"1SEND_B0", 0, 24}, {"1SEND_B0", 1, -24}, {"0B0", 0, -72},
@@ -57,7 +56,7 @@ func TestLedgerByHandTwoStages(t *testing.T) {
 	require.Equal(t, []int64{72, 80 + loss}, ledger(t, trace))
 
 	// In halves: I makes room for the output gradients of 24, too.
-	trace = simulate(t, w, machine(), graphOf(t, w, splitOrders(o)["at once"], wiring.Sync{}))
+	trace = simulate(t, w, machine(), graphOf(t, w, splitOrders(o)["at once"]))
 	require.Equal(t, []int64{96, 104 + loss}, ledger(t, trace))
 }
 
@@ -67,7 +66,7 @@ func TestLedgerByHandRecompute(t *testing.T) {
 	w := workload(t, mlp(t, 3, 3), []int32{0}, 2)
 	w.Training.Recompute = "full"
 	o := orderOf(t, "gpipe", w)
-	trace := simulate(t, w, machine(), graphOf(t, w, o, wiring.Sync{}))
+	trace := simulate(t, w, machine(), graphOf(t, w, o))
 	require.Equal(t, []int64{2*(12+12+12+12+4) + loss}, ledger(t, trace))
 }
 
@@ -76,14 +75,14 @@ func TestLedgerByHandRecompute(t *testing.T) {
 func TestLedgerByHandHandingOn(t *testing.T) {
 	w := workload(t, smallGPT(t), []int32{0, 1, 0}, 1)
 	const result = 16 * 32 * 4
-	costs := costsOf(t, w, machine(), graphOf(t, w, orderOf(t, "gpipe", w), wiring.Sync{}))
+	costs := costsOf(t, w, machine(), graphOf(t, w, orderOf(t, "gpipe", w)))
 	send := costs.Task(&graph.Task{Kind: graph.SendForward, Stage: 0, Rank: 0, Peer: 1, Bytes: result})
 	require.EqualValues(t, result, send.BytesAtStart)
 	require.EqualValues(t, -result, send.BytesAtEnd)
 	forward := func(placement []int32, stage int32) int64 {
 		w := w
 		w.Placement.First = placement
-		costs := costsOf(t, w, machine(), graphOf(t, w, orderOf(t, "gpipe", w), wiring.Sync{}))
+		costs := costsOf(t, w, machine(), graphOf(t, w, orderOf(t, "gpipe", w)))
 		return costs.Task(&graph.Task{Kind: graph.Forward, Stage: stage}).BytesAtStart
 	}
 	require.Equal(t, forward([]int32{0, 1, 0}, 1), forward([]int32{0, 0, 1}, 1)) // taken over either way

@@ -7,12 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/memory"
+	"psim/costmodel/stages"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/order"
-	"psim/schedules/wiring"
 )
 
 // splitOrders are the ways to write a 1F1B order with the backward in halves:
@@ -48,7 +48,7 @@ func splitOrders(o order.Order) map[string]order.Order {
 }
 
 // orders lists what can run a placement: schedules by name and split orders.
-func orders(t *testing.T, w costmodel.Workload) map[string]order.Order {
+func orders(t *testing.T, w stages.Workload) map[string]order.Order {
 	t.Helper()
 	all := map[string]order.Order{}
 	for _, s := range schedules.Catalog() {
@@ -90,11 +90,11 @@ func TestLedger(t *testing.T) {
 				w := workload(t, n, placement, samples...)
 				for name, o := range orders(t, w) {
 					for _, w.Training.Recompute = range []string{"none", "selective", "full"} {
-						trace := simulate(t, w, machine(), graphOf(t, w, o, wiring.Sync{}))
+						trace := simulate(t, w, machine(), graphOf(t, w, o))
 						for r, peak := range ledger(t, trace) {
 							require.Positive(t, peak, "%s: rank %d", name, r)
 						}
-						require.Equal(t, w.Persistent(trace.Graph.Ranks()), trace.Persistent)
+						require.Equal(t, memory.Persistent(w.Plan(), trace.Graph.Ranks()), trace.Persistent)
 						count++
 					}
 				}
@@ -114,7 +114,7 @@ func TestLedgerOfReplicasAndSingleLayers(t *testing.T) {
 			for _, w.Zero = range []int{0, 1, 2} {
 				for name, o := range orders(t, w) {
 					for _, bucket := range []int64{0, 5000} {
-						trace := simulate(t, w, machine(), graphOf(t, w, o, w.Sync(bucket, true)))
+						trace := stepOf(t, synced(w, bucket, true), machine(), o)
 						peaks := ledger(t, trace)
 						half := len(peaks) / 2
 						require.Equal(t, peaks[:half], peaks[half:], name)
@@ -160,9 +160,9 @@ func withoutNorms(n arch.Network) arch.Network {
 	return n
 }
 
-func peaksAtFixedTimes(t *testing.T, w costmodel.Workload, o order.Order) []int64 {
+func peaksAtFixedTimes(t *testing.T, w stages.Workload, o order.Order) []int64 {
 	t.Helper()
-	g := graphOf(t, w, o, wiring.Sync{})
+	g := graphOf(t, w, o)
 	costs := costsOf(t, w, machine(), g)
 	price := costs.Task
 	costs.Task = func(t *graph.Task) graph.Cost {
@@ -183,7 +183,7 @@ func TestRecomputeSavesMemory(t *testing.T) {
 	var peaks []int64
 	for _, w.Training.Recompute = range []string{"none", "selective", "full"} {
 		o := orderOf(t, "gpipe", w)
-		peaks = append(peaks, ledger(t, simulate(t, w, machine(), graphOf(t, w, o, wiring.Sync{})))[0])
+		peaks = append(peaks, ledger(t, simulate(t, w, machine(), graphOf(t, w, o)))[0])
 	}
 	require.True(t, slices.IsSortedFunc(peaks, func(a, b int64) int { return int(b - a) }), fmt.Sprint(peaks))
 	require.Less(t, peaks[2], peaks[1])

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"psim/costmodel/arch"
-	"psim/internal/setting"
+	"psim/costmodel/link"
 	"psim/internal/units"
 )
 
@@ -92,69 +92,17 @@ func (d Device) Achievable(precision string) (float64, error) {
 // Usable is the memory of the device without its margin, in bytes; 0 is not known.
 func (d Device) Usable() int64 { return int64(float64(d.Memory) * (1 - d.Margin)) }
 
-// A Link joins two devices of a node, or two nodes.
-type Link struct {
-	Name        string         `toml:"-"`
-	Description string         `toml:"description"`
-	Bandwidth   units.Rate     `toml:"bandwidth"` // one transfer, one direction
-	Latency     units.Duration `toml:"latency"`   // of one transfer, or one step of a collective
-	// Collective is the bandwidth of a ring over such links where it differs
-	// from Bandwidth: NCCL's "bus bandwidth". 0 means the same.
-	Collective units.Rate `toml:"collective_bandwidth"`
-	// Call is what a fused collective costs beside its steps.
-	Call units.Duration `toml:"collective_call"`
-	// Shared says which transfers queue for each other: those that leave one
-	// device ("device", the default), or all of the node ("node"), as where
-	// they pass through host memory.
-	Shared string `toml:"shared"`
-	// Algorithm is that of collectives, one of Algorithms; "" is a ring.
-	Algorithm string `toml:"algorithm"`
-	// AllReduce, AllGather and ReduceScatter are what these took, by ranks and
-	// bytes. Numbers of ranks that a collective's own table has go by that alone;
-	// those that only AllReduce has take half of it to gather or to scatter.
-	AllReduce     []CollectiveRange `toml:"all_reduce"`
-	AllGather     []CollectiveRange `toml:"all_gather"`
-	ReduceScatter []CollectiveRange `toml:"reduce_scatter"`
-	// Source says, by key, where a value is from.
-	Source map[string]string `toml:"source"`
-
-	levels *levels // of a group over several nodes
-}
-
-// Settings describes the keys of a link in a configuration.
-func (Link) Settings() []setting.Setting {
-	return []setting.Setting{
-		{Key: "bandwidth", Required: true, Example: `"25GB/s"`, Range: setting.Positive(), Text: "of one transfer, in one direction"},
-		{Key: "latency", Example: `"5us"`, Text: "of one transfer, or of one step of a collective", Unset: "0us"},
-		{Key: "collective_bandwidth", Example: `"20GB/s"`, Text: "of a ring, NCCL's bus bandwidth", Unset: "bandwidth"},
-		{Key: "collective_call", Example: `"20us"`, Text: "what a fused collective costs beside its steps", Unset: "0us"},
-		{Key: "shared", Example: `"device"`, OneOf: []string{"device", "node"}, Text: "which transfers queue for each other: those that leave one device, or all of a node", Unset: "device"},
-		{Key: "algorithm", Example: `"ring"`, OneOf: Algorithms(), Text: "of collectives: ring, tree, halving-doubling, hierarchical (in every node, then between them), or auto, the fastest of ring, tree and hierarchical. Where it does not apply, ring does", Unset: "ring"},
-		{Key: "all_reduce", Example: `[{ranks = 8, from = "0B", call = "70us", bandwidth = "220GB/s"}]`, Text: "what all-reduces took, as psim calibrate --nccl finds it: call + 2 (n-1)/n of the bytes over bandwidth, for whole tensors of at least from bytes. A named link loses its own lists where latency, algorithm or collective_* is set", Unset: "by algorithm"},
-		{Key: "all_gather", Example: "[]", Text: "the same of all-gathers, with (n-1)/n of the bytes. A number of ranks that only all_reduce has takes half of its steps and of collective_call", Unset: "by all_reduce"},
-		{Key: "reduce_scatter", Example: "[]", Text: "the same of reduce-scatters", Unset: "by all_reduce"},
-	}
-}
-
-// ring is the bandwidth that a ring collective sees.
-func (l Link) ring() float64 {
-	if l.Collective > 0 {
-		return float64(l.Collective)
-	}
-	return float64(l.Bandwidth)
-}
-
 // A Machine is equal devices in equal nodes, counted node by node. A rank
 // stands for the T devices of its tensor-parallel group, which all do the same:
 // rank r is devices r·T to r·T + T − 1.
 type Machine struct {
 	Device         Device
-	Tensor         int  // devices of a rank (T); 0 means 1
-	DevicesPerNode int  // 0: all in one node
-	Link           Link // inside a node
-	Network        Link // between nodes, per network card
-	NICsPerNode    int  // 0 means 1
-	Host           Host // what launches tasks
+	Tensor         int       // devices of a rank (T); 0 means 1
+	DevicesPerNode int       // 0: all in one node
+	Link           link.Link // inside a node
+	Network        link.Link // between nodes, per network card
+	NICsPerNode    int       // 0 means 1
+	Host           Host      // what launches tasks
 }
 
 // tensor is the number of devices of a rank.
@@ -177,28 +125,21 @@ func (m *Machine) siblings() int {
 	return min(m.tensor(), m.DevicesPerNode)
 }
 
-// shared is a link of which devices that use it at the same time get a share.
-func (l Link) shared(share float64) Link {
-	l.Bandwidth = units.Rate(float64(l.Bandwidth) * share)
-	l.Collective = units.Rate(float64(l.Collective) * share)
-	return l
-}
-
 // Between is the link that a message between two ranks takes, and the queue
 // it shares with others: a number from 1 that is the same for transfers that
 // wait for each other. The devices of a rank all send at once: where they share
 // cards or a node, each has its part of the bandwidth.
-func (m *Machine) Between(from, to int32) (Link, int32) {
+func (m *Machine) Between(from, to int32) (link.Link, int32) {
 	// Queues are numbered so that the kinds do not meet: 3k+1 for devices,
 	// 3k+2 for nodes, 3k+3 for network cards.
 	if node := m.node(from); node != m.node(to) {
 		nics := min(max(1, m.NICsPerNode), m.DevicesPerNode) // more have nothing to do
 		card := int(node)*nics + int(from)*m.tensor()%m.DevicesPerNode%nics
 		cards := min(nics, m.siblings())
-		return m.Network.shared(float64(cards) / float64(m.siblings())), int32(3*card + 3)
+		return m.Network.Share(float64(cards) / float64(m.siblings())), int32(3*card + 3)
 	}
 	if m.Link.Shared == "node" {
-		return m.Link.shared(1 / float64(m.siblings())), 3*m.node(from) + 2
+		return m.Link.Share(1 / float64(m.siblings())), 3*m.node(from) + 2
 	}
 	return m.Link, 3*from + 1
 }
@@ -206,7 +147,7 @@ func (m *Machine) Between(from, to int32) (Link, int32) {
 // Slowest is the link that bounds a ring over a group of ranks. Between nodes
 // a group uses as many network cards as it has ranks on a node, if there are
 // so many; groups that share a card are not slowed down by each other.
-func (m *Machine) Slowest(ranks []int32) Link {
+func (m *Machine) Slowest(ranks []int32) link.Link {
 	nodes := m.perNode(ranks)
 	if len(nodes) < 2 {
 		return m.Link
@@ -214,23 +155,24 @@ func (m *Machine) Slowest(ranks []int32) Link {
 	siblings := m.siblings()
 	cards := max(1, min(m.NICsPerNode, len(ranks)/len(nodes)*siblings))
 	slow := m.Network
-	slow.Collective = units.Rate(m.Network.ring() * float64(cards) / float64(siblings))
+	slow.Collective = units.Rate(m.Network.BusBandwidth() * float64(cards) / float64(siblings))
 	if len(ranks) > len(nodes) { // some steps stay inside a node
-		slow.Collective = min(slow.Collective, units.Rate(m.Link.ring()))
+		slow.Collective = min(slow.Collective, units.Rate(m.Link.BusBandwidth()))
 		slow.Latency = max(m.Link.Latency, m.Network.Latency)
 		slow.Call = max(m.Link.Call, m.Network.Call)
-		return slow.withoutTables() // which are for one rank on each node
+		return slow.WithoutTables() // which are for one rank on each node
 	}
-	return slow.sharedTables(float64(cards) / float64(siblings))
+	return slow.ShareTables(float64(cards) / float64(siblings))
 }
 
 // Group is Slowest, with what CollectiveTime needs to know of a group over
 // several nodes to choose among algorithms.
-func (m *Machine) Group(ranks []int32) Link {
+func (m *Machine) Group(ranks []int32) link.Link {
 	slow, nodes := m.Slowest(ranks), m.perNode(ranks)
 	if perNode := len(ranks) / max(1, len(nodes)); len(nodes) > 1 && perNode > 1 && equal(nodes, perNode) {
-		slow.levels = &levels{nodes: len(nodes), perNode: perNode, link: m.Link, network: m.Network}
-		slow.levels.network.Collective = units.Rate(m.Network.ring() * float64(max(1, min(m.NICsPerNode, perNode))))
+		across := m.Network
+		across.Collective = units.Rate(across.BusBandwidth() * float64(max(1, min(m.NICsPerNode, perNode))))
+		return slow.WithLevels(len(nodes), perNode, m.Link, across)
 	}
 	return slow
 }
@@ -262,8 +204,8 @@ func (m *Machine) Nodes(ranks int) int {
 	return (ranks*m.tensor() + m.DevicesPerNode - 1) / m.DevicesPerNode
 }
 
-// group is the link that bounds a ring over the devices of one rank.
-func (m *Machine) group() Link {
+// inner is the link that bounds a ring over the devices of one rank.
+func (m *Machine) inner() link.Link {
 	single := *m
 	single.Tensor = 1
 	devices := make([]int32, m.tensor())
@@ -277,6 +219,6 @@ func (m *Machine) group() Link {
 // a rank exchange.
 func (m *Machine) Compute(t arch.Training) (Compute, error) {
 	c, err := NewCompute(m.Device, t)
-	c.link, c.devices = m.group(), m.tensor()
+	c.link, c.devices = m.inner(), m.tensor()
 	return c, err
 }

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/costmodel"
+	"psim/costmodel/link"
 	"psim/internal/units"
 )
 
@@ -14,8 +15,8 @@ import (
 func cluster() costmodel.Machine {
 	return costmodel.Machine{
 		DevicesPerNode: 4, NICsPerNode: 2,
-		Link:    costmodel.Link{Name: "link", Bandwidth: 100, Latency: 1, Call: 5},
-		Network: costmodel.Link{Name: "network", Bandwidth: 10, Latency: 3, Call: 2},
+		Link:    link.Link{Name: "link", Bandwidth: 100, Latency: 1, Call: 5},
+		Network: link.Link{Name: "network", Bandwidth: 10, Latency: 3, Call: 2},
 	}
 }
 
@@ -27,12 +28,12 @@ func queue(m costmodel.Machine, from, to int32) int32 {
 
 func TestBetween(t *testing.T) {
 	m := cluster()
-	link, _ := m.Between(0, 3)
-	require.Equal(t, m.Link, link)
-	link, _ = m.Between(3, 4)
-	require.Equal(t, m.Network, link)
-	link, _ = m.Between(4, 0)
-	require.Equal(t, m.Network, link)
+	l, _ := m.Between(0, 3)
+	require.Equal(t, m.Link, l)
+	l, _ = m.Between(3, 4)
+	require.Equal(t, m.Network, l)
+	l, _ = m.Between(4, 0)
+	require.Equal(t, m.Network, l)
 
 	// Inside a node, what leaves one device queues, wherever it goes.
 	require.Equal(t, queue(m, 0, 1), queue(m, 0, 3))
@@ -108,7 +109,7 @@ func TestSlowest(t *testing.T) {
 	m := cluster()
 	require.Equal(t, m.Link, m.Slowest([]int32{0, 1, 2, 3}))
 	require.Equal(t, m.Link, m.Slowest([]int32{5, 6}))
-	ring := func(bandwidth float64, latency, call units.Duration) costmodel.Link {
+	ring := func(bandwidth float64, latency, call units.Duration) link.Link {
 		l := m.Network
 		l.Collective, l.Latency, l.Call = units.Rate(bandwidth), latency, call
 		return l

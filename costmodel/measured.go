@@ -3,11 +3,11 @@ package costmodel
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
 	"psim/costmodel/arch"
+	"psim/internal/duration"
 	"psim/internal/setting"
 	"psim/internal/units"
 )
@@ -25,7 +25,7 @@ type Measured struct {
 
 // Settings describes [[machine.measured]].
 func (Measured) Settings() []setting.Setting {
-	limit := setting.Range{Max: maxTime, BelowMax: true}
+	limit := setting.Range{Max: float64(duration.Longest), BelowMax: true}
 	return []setting.Setting{
 		{Key: "layer", Required: true, Example: `"chain 8x16 to 8x16, layer norm, parameters 16 16"`, Text: "what it computes, as psim calibrate writes it"},
 		{Key: "samples", Required: true, Example: "4", Range: setting.Between(1, maxSamples), Text: "of the microbatch"},
@@ -39,20 +39,15 @@ func (Measured) Settings() []setting.Setting {
 // maxSamples keeps products with times and bytes small enough to be exact.
 const maxSamples = 1 << 31
 
-// passTime is one of the four times of a Measured.
-type passTime struct {
-	key string
-	of  func(*Measured) *units.Duration
+// Times are those of the passes, in the order of passKeys.
+func (m *Measured) Times() [4]*units.Duration {
+	return [4]*units.Duration{&m.Forward, &m.Backward, &m.InputGradient, &m.WeightGradient}
 }
 
-var passTimes = [...]passTime{
-	{"forward", func(m *Measured) *units.Duration { return &m.Forward }},
-	{"backward", func(m *Measured) *units.Duration { return &m.Backward }},
-	{"input_gradient", func(m *Measured) *units.Duration { return &m.InputGradient }},
-	{"weight_gradient", func(m *Measured) *units.Duration { return &m.WeightGradient }},
-}
+// passKeys are the keys of Times.
+var passKeys = [4]string{"forward", "backward", "input_gradient", "weight_gradient"}
 
-// Indices into passTimes.
+// Indices into Times.
 const (
 	forwardTime = iota
 	backwardTime
@@ -97,10 +92,11 @@ func rising(points []Measured) error {
 		if a.Samples == b.Samples {
 			return fmt.Errorf("%d samples appear twice", a.Samples)
 		}
-		for _, w := range passTimes {
-			if *w.of(b) < *w.of(a) {
+		before := a.Times()
+		for k, d := range b.Times() {
+			if *d < *before[k] {
 				return fmt.Errorf("%s of %d samples is %s, less than the %s of %d samples; no size may take less time than a smaller one",
-					w.key, b.Samples, *w.of(b), *w.of(a), a.Samples)
+					passKeys[k], b.Samples, *d, *before[k], a.Samples)
 			}
 		}
 	}
@@ -117,22 +113,22 @@ func (c curves) at(l arch.Layer, which int, samples int64) (time.Duration, bool)
 	if points == nil {
 		return 0, false
 	}
-	return interpolate(points, passTimes[which].of, samples), true
+	return interpolate(points, which, samples), true
 }
 
 // interpolate joins the points by lines. Beyond the last, the last line goes on.
 // Before the first, the first line is followed, or where that would fall below
 // zero a line to the origin; so does a single point in both directions.
-func interpolate(points []Measured, of func(*Measured) *units.Duration, samples int64) time.Duration {
+func interpolate(points []Measured, which int, samples int64) time.Duration {
 	x := func(i int) float64 { return float64(points[i].Samples) }
-	y := func(i int) float64 { return float64(*of(&points[i])) }
+	y := func(i int) float64 { return float64(*points[i].Times()[which]) }
 	n, last := float64(samples), len(points)-1
 	i := 0 // the first point at or after n, or the last
 	for i < last && n > x(i) {
 		i++
 	}
 	if n == x(i) {
-		return time.Duration(*of(&points[i]))
+		return time.Duration(*points[i].Times()[which])
 	}
 	slope := y(0) / x(0)
 	if last > 0 {
@@ -142,60 +138,5 @@ func interpolate(points []Measured, of func(*Measured) *units.Duration, samples 
 	if i == 0 && n < x(0) {
 		slope = min(slope, y(0)/x(0))
 	}
-	return nanoseconds(y(i) + slope*(n-x(i)))
-}
-
-// nanoseconds rounds, as seconds does.
-func nanoseconds(ns float64) time.Duration {
-	if ns = math.Round(ns); ns < maxTime {
-		return time.Duration(ns)
-	}
-	return maxTime
-}
-
-// Smooth makes measured times fit for a machine file: where a size took less
-// time than a smaller one, which is noise, both get their mean.
-func Smooth(list []Measured) []Measured {
-	smooth := slices.Clone(list)
-	slices.SortStableFunc(smooth, bySamples)
-	byLayer := map[string][]*Measured{}
-	for i := range smooth {
-		byLayer[smooth[i].Layer] = append(byLayer[smooth[i].Layer], &smooth[i])
-	}
-	for _, points := range byLayer {
-		for _, w := range passTimes {
-			poolViolators(points, w.of)
-		}
-	}
-	// In the order of the list, for readers.
-	order := map[string]int{}
-	for _, m := range list {
-		if _, ok := order[m.Layer]; !ok {
-			order[m.Layer] = len(order)
-		}
-	}
-	slices.SortStableFunc(smooth, func(a, b Measured) int { return cmp.Compare(order[a.Layer], order[b.Layer]) })
-	return smooth
-}
-
-// poolViolators is the rising sequence that is nearest in the least squares
-// (Ayer et al. 1955): neighbours that fall are replaced by their mean.
-func poolViolators(points []*Measured, of func(*Measured) *units.Duration) {
-	type block struct{ sum, n int64 }
-	var blocks []block
-	for _, p := range points {
-		blocks = append(blocks, block{int64(*of(p)), 1})
-		for k := len(blocks) - 1; k > 0 && blocks[k].sum/blocks[k].n < blocks[k-1].sum/blocks[k-1].n; k-- {
-			blocks[k-1].sum += blocks[k].sum
-			blocks[k-1].n += blocks[k].n
-			blocks = blocks[:k]
-		}
-	}
-	i := 0
-	for _, b := range blocks {
-		for range b.n {
-			*of(points[i]) = units.Duration(b.sum / b.n)
-			i++
-		}
-	}
+	return duration.Nanoseconds(y(i) + slope*(n-x(i)))
 }

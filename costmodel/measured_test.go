@@ -9,9 +9,10 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/calibrate"
+	"psim/costmodel/stages"
 	"psim/internal/units"
 	"psim/schedules/graph"
-	"psim/schedules/wiring"
 )
 
 // drawMeasured draws rising times of a layer at one to four sizes.
@@ -97,7 +98,7 @@ func TestSmooth(t *testing.T) {
 	layer := mlp(t, 2, 3).Layers[1]
 	rapid.Check(t, func(t *rapid.T) {
 		rising := drawMeasured(t, layer)
-		require.Equal(t, rising, costmodel.Smooth(rising))
+		require.Equal(t, rising, calibrate.Smooth(rising))
 		noisy := make([]costmodel.Measured, len(rising))
 		var sum, smooth units.Duration
 		for i, m := range rising {
@@ -105,7 +106,7 @@ func TestSmooth(t *testing.T) {
 			sum += m.Forward
 			noisy[i] = m
 		}
-		fixed := costmodel.Smooth(noisy)
+		fixed := calibrate.Smooth(noisy)
 		measuredOn(t, fixed, arch.Training{})
 		for _, m := range fixed {
 			smooth += m.Forward
@@ -130,8 +131,8 @@ func TestPriceByMeasurements(t *testing.T) {
 	m := machine()
 	m.Device.Measured = list
 	m.Device.Updates = []costmodel.MeasuredUpdate{{Name: "adamw", PerTensor: 1000, Rate: 4e9}}
-	price := func(w costmodel.Workload, name string) map[graph.Kind]time.Duration {
-		g := graphOf(t, w, orderOf(t, name, w), wiring.Sync{})
+	price := func(w stages.Workload, name string) map[graph.Kind]time.Duration {
+		g := graphOf(t, w, orderOf(t, name, w))
 		costs := costsOf(t, w, m, g)
 		times := map[graph.Kind]time.Duration{}
 		for i := range g.Tasks {
@@ -170,7 +171,8 @@ func TestMeasuredAverage(t *testing.T) {
 	w.Replicas = 2
 	m := machine()
 	average := func() time.Duration {
-		g := graphOf(t, w, orderOf(t, "ddp", w), w.Sync(1<<30, false))
+		w = synced(w, 1<<30, false)
+		g := graphOf(t, w, orderOf(t, "ddp", w))
 		costs := costsOf(t, w, m, g)
 		for i := range g.Tasks {
 			if g.Tasks[i].Kind == graph.Average {

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"psim/costmodel/arch"
+	"psim/costmodel/link"
+	"psim/internal/duration"
 )
 
 // Compute prices operations on a device, for one precision: a roofline with
@@ -19,8 +21,8 @@ type Compute struct {
 	element   float64 // bytes of an activation
 	measured  curves
 	updates   []MeasuredUpdate
-	link      Link // among the devices of a rank
-	devices   int  // of a rank
+	link      link.Link // among the devices of a rank
+	devices   int       // of a rank
 }
 
 // NewCompute prices operations on d for a training precision. It fails where
@@ -68,7 +70,7 @@ func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
 			computing /= c.unaligned
 		}
 	}
-	return total(c.launch, seconds(max(computing, c.moving(moved))))
+	return duration.Sum(c.launch, duration.Seconds(max(computing, c.moving(moved))))
 }
 
 // moving is the time in seconds to move bytes to or from memory.
@@ -85,7 +87,7 @@ func (c Compute) Move(bytes int64) time.Duration {
 	if bytes == 0 {
 		return 0
 	}
-	return total(c.launch, seconds(c.moving(float64(bytes))))
+	return duration.Sum(c.launch, duration.Seconds(c.moving(float64(bytes))))
 }
 
 // Layer is the time of one pass of a layer over a microbatch.
@@ -103,7 +105,7 @@ func (c Compute) Backward(l arch.Layer, samples int64) time.Duration {
 	if t, ok := c.measured.at(l, backwardTime, samples); ok {
 		return t
 	}
-	both := total(c.Layer(l, arch.InputGradient, samples), c.Layer(l, arch.WeightGradient, samples))
+	both := duration.Sum(c.Layer(l, arch.InputGradient, samples), c.Layer(l, arch.WeightGradient, samples))
 	return both - c.hidden(l.Ops, samples)
 }
 
@@ -111,7 +113,7 @@ func (c Compute) Backward(l arch.Layer, samples int64) time.Duration {
 func (c Compute) roofline(ops []arch.Op, p arch.Pass, samples int64) time.Duration {
 	var sum time.Duration
 	for _, o := range ops {
-		sum = total(sum, c.Op(o, p, samples))
+		sum = duration.Sum(sum, c.Op(o, p, samples))
 	}
 	return sum
 }
@@ -130,7 +132,7 @@ func (c Compute) Recompute(l arch.Layer, t arch.Training, samples int64) time.Du
 	}
 	repeated := c.roofline(again, arch.Forward, samples)
 	if whole := c.roofline(l.Ops, arch.Forward, samples); ok && whole > 0 {
-		return nanoseconds(float64(forward) * float64(repeated) / float64(whole))
+		return duration.Nanoseconds(float64(forward) * float64(repeated) / float64(whole))
 	}
 	return repeated
 }

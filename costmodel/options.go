@@ -1,12 +1,11 @@
 package costmodel
 
 import (
-	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 
+	"psim/costmodel/link"
 	"psim/internal/nearest"
 	"psim/internal/setting"
 	"psim/internal/units"
@@ -15,7 +14,7 @@ import (
 // A Catalog is the devices and links that are known by name.
 type Catalog struct {
 	Devices []Device
-	Links   []Link
+	Links   []link.Link
 }
 
 // MachineOptions is the [machine] section: a device by name or inline, and
@@ -25,8 +24,8 @@ type MachineOptions struct {
 	File           string         `toml:"file"` // to be read by the caller
 	Compute        ComputeOptions `toml:"compute"`
 	DevicesPerNode int            `toml:"devices_per_node"`
-	Link           LinkOptions    `toml:"link"`
-	Network        LinkOptions    `toml:"network"`
+	Link           link.Options   `toml:"link"`
+	Network        link.Options   `toml:"network"`
 	NICsPerNode    int            `toml:"nics_per_node"`
 	Host           Host           `toml:"host"`
 	MemoryMargin   float64        `toml:"memory_margin"`
@@ -78,52 +77,6 @@ func (ComputeOptions) Settings() []setting.Setting {
 	}
 }
 
-// LinkOptions is a link by name, link = "pcie4", or in place, [machine.link].
-// Keys that come after a name change that link; what they say of collectives goes
-// before what was measured of it, so that its tables are dropped.
-type LinkOptions struct {
-	Name string
-	keys map[string]any
-}
-
-// UnmarshalTOML reads a name or a table, over what is there.
-func (o *LinkOptions) UnmarshalTOML(value any) error {
-	switch v := value.(type) {
-	case string:
-		*o = LinkOptions{Name: v}
-		return nil
-	case map[string]any:
-		if err := new(Link).fill(v); err != nil {
-			return err
-		}
-		keys := maps.Clone(v)
-		for key, value := range o.keys {
-			if _, given := keys[key]; !given {
-				keys[key] = value
-			}
-		}
-		o.keys = keys
-		return nil
-	}
-	return errors.New(`must be a name (psim list devices), or a table with bandwidth = "25GB/s" and latency = "5us"`)
-}
-
-// Settings describes the keys of a link in place.
-func (LinkOptions) Settings() []setting.Setting { return Link{}.Settings() }
-
-// fill sets the keys of a link, and checks its measured collectives.
-func (l *Link) fill(table map[string]any) error {
-	if err := setting.Fill(l, table); err != nil {
-		return err
-	}
-	for _, t := range l.Tables() {
-		if err := checkRanges(t.Key, t.Ranges); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Machine looks the names up and puts the machine together.
 func (o MachineOptions) Machine(c Catalog) (Machine, error) {
 	m := Machine{DevicesPerNode: o.DevicesPerNode, NICsPerNode: o.NICsPerNode, Host: o.Host}
@@ -134,14 +87,14 @@ func (o MachineOptions) Machine(c Catalog) (Machine, error) {
 	if m.Device, err = o.device(c); err != nil {
 		return m, err
 	}
-	link := o.Link
-	if link.Name == "" && link.keys == nil {
-		link.Name = m.Device.Link
+	inNode := o.Link
+	if !inNode.Given() {
+		inNode.Name = m.Device.Link
 	}
-	if m.Link, err = link.link(c, "link"); err != nil {
+	if m.Link, err = inNode.Link(c.Links, "link"); err != nil {
 		return m, err
 	}
-	m.Network, err = o.Network.link(c, "network")
+	m.Network, err = o.Network.Link(c.Links, "network")
 	return m, err
 }
 
@@ -159,26 +112,7 @@ func (o MachineOptions) device(c Catalog) (Device, error) {
 		}
 		d = c.Devices[i]
 	}
-	compute := o.Compute
-	if compute.FLOPS > 0 {
-		d.Peak = Peak{compute.FLOPS, compute.FLOPS, compute.FLOPS, compute.FLOPS}
-		d.Efficiency.FP32, d.Efficiency.FP16, d.Efficiency.BF16 = 1, 1, 1
-	}
-	if compute.MemoryBandwidth > 0 {
-		d.MemoryBandwidth, d.Efficiency.Memory = compute.MemoryBandwidth, 1
-	}
-	if compute.Memory > 0 {
-		d.Memory = compute.Memory
-	}
-	if compute.Launch != nil {
-		d.Launch = *compute.Launch
-	}
-	if compute.HalfRows != nil {
-		d.HalfRows = *compute.HalfRows
-	}
-	if compute.Unaligned != nil {
-		d.Unaligned = *compute.Unaligned
-	}
+	o.Compute.change(&d)
 	d.Margin = o.MemoryMargin
 	d.Measured, d.MeasuredModel, d.Updates = o.Measured, o.MeasuredModel, o.Updates
 	if _, err := newCurves(d.Measured); err != nil {
@@ -187,44 +121,25 @@ func (o MachineOptions) device(c Catalog) (Device, error) {
 	return d, checkUpdates(d.Updates)
 }
 
-// link puts a link together; without a name and keys there is none.
-func (o LinkOptions) link(c Catalog, key string) (Link, error) {
-	if o.Name == "" && o.keys == nil {
-		return Link{}, nil
+// change changes a device by the keys that are given.
+func (o ComputeOptions) change(d *Device) {
+	if o.FLOPS > 0 {
+		d.Peak = Peak{o.FLOPS, o.FLOPS, o.FLOPS, o.FLOPS}
+		d.Efficiency.FP32, d.Efficiency.FP16, d.Efficiency.BF16 = 1, 1, 1
 	}
-	l := Link{Name: "inline"}
-	if o.Name != "" {
-		var ok bool
-		if l, ok = c.link(o.Name); !ok {
-			return l, fmt.Errorf("%s = %q: not in the catalog%s (psim list devices)", key, o.Name, nearest.Suggest(o.Name, c.linkNames()))
-		}
+	if o.MemoryBandwidth > 0 {
+		d.MemoryBandwidth, d.Efficiency.Memory = o.MemoryBandwidth, 1
 	}
-	for _, key := range []string{"latency", "collective_bandwidth", "collective_call", "algorithm"} {
-		if _, given := o.keys[key]; given {
-			l = l.withoutTables()
-		}
+	if o.Memory > 0 {
+		d.Memory = o.Memory
 	}
-	if err := l.fill(o.keys); err != nil {
-		return l, err
+	if o.Launch != nil {
+		d.Launch = *o.Launch
 	}
-	if err := setting.Validate(l); err != nil {
-		return l, fmt.Errorf("%s: %w", key, err)
+	if o.HalfRows != nil {
+		d.HalfRows = *o.HalfRows
 	}
-	return l, nil
-}
-
-func (c Catalog) link(name string) (Link, bool) {
-	i := slices.IndexFunc(c.Links, func(l Link) bool { return l.Name == name })
-	if i < 0 {
-		return Link{}, false
+	if o.Unaligned != nil {
+		d.Unaligned = *o.Unaligned
 	}
-	return c.Links[i], true
-}
-
-func (c Catalog) linkNames() []string {
-	var names []string
-	for _, l := range c.Links {
-		names = append(names, l.Name)
-	}
-	return names
 }

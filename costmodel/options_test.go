@@ -7,20 +7,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel"
+	"psim/costmodel/link"
 	"psim/internal/units"
 )
 
 func catalog() costmodel.Catalog {
 	return costmodel.Catalog{
 		Devices: []costmodel.Device{device(), {Name: "fast", Link: "wide", MemoryBandwidth: 5, Peak: costmodel.Peak{FP32: 3}, Efficiency: costmodel.Efficiency{FP32: 0.5, Memory: 0.5}}},
-		Links:   []costmodel.Link{{Name: "wide", Bandwidth: 100, Latency: 1, Shared: "node"}, {Name: "thin", Bandwidth: 1}},
+		Links:   []link.Link{{Name: "wide", Bandwidth: 100, Latency: 1, Shared: "node"}, {Name: "thin", Bandwidth: 1}},
 	}
 }
 
-// link decodes one or more values, one over the other.
-func link(t *testing.T, values ...any) costmodel.LinkOptions {
+// linkOf decodes one or more values, one over the other.
+func linkOf(t *testing.T, values ...any) link.Options {
 	t.Helper()
-	var o costmodel.LinkOptions
+	var o link.Options
 	for _, v := range values {
 		require.NoError(t, o.UnmarshalTOML(v))
 	}
@@ -28,7 +29,7 @@ func link(t *testing.T, values ...any) costmodel.LinkOptions {
 }
 
 func TestMachineOptions(t *testing.T) {
-	m, err := costmodel.MachineOptions{Device: "fast", DevicesPerNode: 2, NICsPerNode: 3, Network: link(t, "thin")}.Machine(catalog())
+	m, err := costmodel.MachineOptions{Device: "fast", DevicesPerNode: 2, NICsPerNode: 3, Network: linkOf(t, "thin")}.Machine(catalog())
 	require.NoError(t, err)
 	require.Equal(t, costmodel.Machine{
 		Device: catalog().Devices[1], DevicesPerNode: 2, NICsPerNode: 3, Link: catalog().Links[0], Network: catalog().Links[1],
@@ -37,7 +38,7 @@ func TestMachineOptions(t *testing.T) {
 	launch, rows := units.Duration(0), 7.0
 	m, err = costmodel.MachineOptions{Device: "fast", Compute: costmodel.ComputeOptions{
 		FLOPS: 8, MemoryBandwidth: 9, Memory: 10, Launch: &launch, HalfRows: &rows,
-	}, Link: link(t, "thin")}.Machine(catalog())
+	}, Link: linkOf(t, "thin")}.Machine(catalog())
 	require.NoError(t, err)
 	require.Equal(t, "thin", m.Link.Name)
 	require.Equal(t, costmodel.Efficiency{FP32: 1, FP16: 1, BF16: 1, Memory: 1}, m.Device.Efficiency)
@@ -49,7 +50,7 @@ func TestMachineOptions(t *testing.T) {
 	m, err = costmodel.MachineOptions{}.Machine(costmodel.Catalog{})
 	require.NoError(t, err)
 	require.Equal(t, "inline", m.Device.Name)
-	require.Equal(t, costmodel.Link{}, m.Link)
+	require.Equal(t, link.Link{}, m.Link)
 }
 
 // Keys go over a name, or over keys before them; a name starts again.
@@ -57,16 +58,16 @@ func TestLinkOptions(t *testing.T) {
 	table := map[string]any{"bandwidth": "10B/s", "latency": "5ns"}
 	for _, e := range []struct {
 		values []any
-		want   costmodel.Link
+		want   link.Link
 	}{
-		{[]any{table}, costmodel.Link{Name: "inline", Bandwidth: 10, Latency: 5}},
-		{[]any{table, map[string]any{"latency": "6ns"}}, costmodel.Link{Name: "inline", Bandwidth: 10, Latency: 6}},
+		{[]any{table}, link.Link{Name: "inline", Bandwidth: 10, Latency: 5}},
+		{[]any{table, map[string]any{"latency": "6ns"}}, link.Link{Name: "inline", Bandwidth: 10, Latency: 6}},
 		{[]any{table, "wide"}, catalog().Links[0]},
-		{[]any{"wide", map[string]any{"latency": "6ns", "shared": "device"}}, costmodel.Link{Name: "wide", Bandwidth: 100, Latency: 6, Shared: "device"}},
+		{[]any{"wide", map[string]any{"latency": "6ns", "shared": "device"}}, link.Link{Name: "wide", Bandwidth: 100, Latency: 6, Shared: "device"}},
 		{[]any{"wide", map[string]any{"collective_bandwidth": "3B/s"}, map[string]any{"collective_call": "4ns"}},
-			costmodel.Link{Name: "wide", Bandwidth: 100, Latency: 1, Shared: "node", Collective: 3, Call: 4}},
+			link.Link{Name: "wide", Bandwidth: 100, Latency: 1, Shared: "node", Collective: 3, Call: 4}},
 	} {
-		m, err := costmodel.MachineOptions{Link: link(t, e.values...)}.Machine(catalog())
+		m, err := costmodel.MachineOptions{Link: linkOf(t, e.values...)}.Machine(catalog())
 		require.NoError(t, err)
 		require.Equal(t, e.want, m.Link)
 	}
@@ -75,17 +76,17 @@ func TestLinkOptions(t *testing.T) {
 	// What is said of collectives goes before what was measured; tables that are
 	// given with it stay.
 	measured := catalog()
-	ranges := []costmodel.CollectiveRange{{Ranks: 2, Bandwidth: 7}}
+	ranges := []link.Range{{Ranks: 2, Bandwidth: 7}}
 	measured.Links[0].AllReduce, measured.Links[0].AllGather = ranges, ranges
 	for key, want := range map[string]int{"shared": 1, "bandwidth": 1, "latency": 0, "collective_bandwidth": 0, "collective_call": 0, "algorithm": 0} {
 		value := map[string]any{"shared": "device", "bandwidth": "9B/s", "latency": "9ns", "collective_bandwidth": "9B/s", "collective_call": "9ns", "algorithm": "tree"}[key]
-		m, err := costmodel.MachineOptions{Link: link(t, "wide", map[string]any{key: value})}.Machine(measured)
+		m, err := costmodel.MachineOptions{Link: linkOf(t, "wide", map[string]any{key: value})}.Machine(measured)
 		require.NoError(t, err)
 		require.Len(t, m.Link.AllReduce, want, key)
 		require.Len(t, m.Link.AllGather, want, key)
 	}
 	given := map[string]any{"latency": "9ns", "all_gather": []map[string]any{{"ranks": int64(2), "bandwidth": "7B/s"}}}
-	m, err := costmodel.MachineOptions{Link: link(t, "wide", given)}.Machine(measured)
+	m, err := costmodel.MachineOptions{Link: linkOf(t, "wide", given)}.Machine(measured)
 	require.NoError(t, err)
 	require.Empty(t, m.Link.AllReduce)
 	require.Equal(t, ranges, m.Link.AllGather)
@@ -96,12 +97,12 @@ func TestMachineOptionsErrors(t *testing.T) {
 	for want, o := range map[string]costmodel.MachineOptions{
 		`device = "zzz": not in the catalog (psim list devices)`:                       {Device: "zzz"},
 		`device = "fasst": not in the catalog; did you mean fast? (psim list devices)`: {Device: "fasst"},
-		`link = "wid": not in the catalog; did you mean wide? (psim list devices)`:     {Link: link(t, "wid")},
-		`network = "x": not in the catalog (psim list devices)`:                        {Network: link(t, "x")},
+		`link = "wid": not in the catalog; did you mean wide? (psim list devices)`:     {Link: linkOf(t, "wid")},
+		`network = "x": not in the catalog (psim list devices)`:                        {Network: linkOf(t, "x")},
 		`devices_per_node = -1: must be at least 1`:                                    {DevicesPerNode: -1},
 		`nics_per_node = -1: must be at least 1`:                                       {NICsPerNode: -1},
-		`link: bandwidth is missing; write for example bandwidth = "25GB/s"`:           {Link: link(t, map[string]any{"latency": "1ns"})},
-		`network: bandwidth is missing; write for example bandwidth = "25GB/s"`:        {Network: link(t, map[string]any{"latency": "1ns"})},
+		`link: bandwidth is missing; write for example bandwidth = "25GB/s"`:           {Link: linkOf(t, map[string]any{"latency": "1ns"})},
+		`network: bandwidth is missing; write for example bandwidth = "25GB/s"`:        {Network: linkOf(t, map[string]any{"latency": "1ns"})},
 		`compute.half_rows = -1: must be at least 0`:                                   {Compute: costmodel.ComputeOptions{HalfRows: &negative}},
 		`compute.half_rows = +Inf: must be at most 2147483647`:                         {Compute: costmodel.ComputeOptions{HalfRows: &infinite}},
 		`compute.half_rows = NaN: must be at least 0`:                                  {Compute: costmodel.ComputeOptions{HalfRows: &nan}},
@@ -123,7 +124,7 @@ func TestMachineOptionsErrors(t *testing.T) {
 		`shared = "both": must be device or node`:                                                                                 map[string]any{"shared": "both"},
 		`bandwith: unknown key; did you mean bandwidth?`:                                                                          map[string]any{"bandwith": "5GB/s"},
 	} {
-		var o costmodel.LinkOptions
+		var o link.Options
 		require.EqualError(t, o.UnmarshalTOML(value), want)
 	}
 }

@@ -1,9 +1,12 @@
 package costmodel
 
 import (
+	"slices"
 	"time"
 
 	"psim/costmodel/arch"
+	"psim/costmodel/stages"
+	"psim/internal/duration"
 	"psim/schedules/graph"
 )
 
@@ -11,74 +14,67 @@ import (
 type price struct {
 	forward, input, weight, recompute time.Duration
 	whole                             time.Duration // input and weight in one piece
-
-	segments []segment
 	// inner is what the devices of the rank exchange in each pass.
 	inner passes
 }
 
-// last is the segment whose result the stage hands on.
-func (p *price) last() *segment { return &p.segments[len(p.segments)-1] }
-
 // backward is the time of the whole backward.
-func (p price) backward() time.Duration { return total(p.recompute, p.whole) }
+func (p price) backward() time.Duration { return duration.Sum(p.recompute, p.whole) }
 
-// price prices a stage for a microbatch of the given number of samples, but for
-// its memory.
-func (w Workload) price(c Compute, stage int, samples int64) price {
+// priceOf prices a stage for a microbatch of the given number of samples.
+func priceOf(c Compute, plan *stages.Plan, stage int, samples int64) price {
 	var p price
-	for _, l := range w.Stage(stage) {
-		p.forward = total(p.forward, c.Layer(l, arch.Forward, samples))
-		p.input = total(p.input, c.Layer(l, arch.InputGradient, samples))
-		p.weight = total(p.weight, c.Layer(l, arch.WeightGradient, samples))
-		p.whole = total(p.whole, c.Backward(l, samples))
-		p.recompute = total(p.recompute, c.Recompute(l, w.Training, samples))
-		p.inner.add(c, l, w.Training, samples)
+	for _, l := range plan.Stages[stage].Layers {
+		p.forward = duration.Sum(p.forward, c.Layer(l, arch.Forward, samples))
+		p.input = duration.Sum(p.input, c.Layer(l, arch.InputGradient, samples))
+		p.weight = duration.Sum(p.weight, c.Layer(l, arch.WeightGradient, samples))
+		p.whole = duration.Sum(p.whole, c.Backward(l, samples))
+		p.recompute = duration.Sum(p.recompute, c.Recompute(l, plan.Training, samples))
+		p.inner.add(c, l, plan.Training, samples)
 	}
-	p.gather(w.received(c, stage, stage-1, samples), w.received(c, stage, stage+1, samples))
+	p.gather(received(c, plan, stage, stage-1, samples), received(c, plan, stage, stage+1, samples))
 	return p
 }
 
-// slice cuts a stage's B or W where each of its gradient buckets, given in
-// bytes, is complete: a layer's time is spread over its own tensors by their
-// size, and a layer without any counts towards the next tensor.
-func (w Workload) slice(c Compute, k graph.Kind, stage int, samples int64, buckets []int64) []time.Duration {
-	layers := w.Stage(stage)
+// slice cuts a stage's B or W where each of its gradient buckets is complete: a
+// layer's time is spread over its own tensors by their size, and a layer without any
+// counts towards the next tensor.
+func slice(c Compute, plan *stages.Plan, k graph.Kind, stage int, samples int64) []time.Duration {
+	st := &plan.Stages[stage]
 	var progress []progressPoint // time done when so many gradient bytes are complete
 	var done time.Duration
 	if k == graph.Backward {
-		done = w.received(c, stage, stage+1, samples).Exposed
+		done = received(c, plan, stage, stage+1, samples).Exposed
 	}
 	var bytes int64
-	for i := len(layers) - 1; i >= 0; i-- {
-		l := layers[i]
+	for i, l := range slices.Backward(st.Layers) {
 		if k == graph.Backward {
-			done = total(done, c.Backward(l, samples), c.Recompute(l, w.Training, samples))
+			done = duration.Sum(done, c.Backward(l, samples), c.Recompute(l, plan.Training, samples))
 		} else {
-			done = total(done, c.Layer(l, arch.WeightGradient, samples))
+			done = duration.Sum(done, c.Layer(l, arch.WeightGradient, samples))
 		}
 		own := int64(0)
-		for _, t := range w.split().Held(stage, l) {
-			own += t.Shape.Elements() * w.state().Gradient
+		for _, t := range st.Held[i] {
+			own += t.Shape.Elements() * plan.PerParameter.Gradient
 		}
 		if own > 0 {
 			bytes += own
 			progress = append(progress, progressPoint{bytes, done})
 		}
 	}
-	slices := make([]time.Duration, len(buckets))
+	times := make([]time.Duration, len(st.Buckets))
 	var complete int64
 	var before time.Duration
-	for k, b := range buckets {
-		complete += b
+	for k, b := range st.Buckets {
+		complete += b.Bytes
 		at := timeAt(progress, complete)
-		if k == len(buckets)-1 {
+		if k == len(st.Buckets)-1 {
 			at = done
 		}
-		slices[k] = at - before
+		times[k] = at - before
 		before = at
 	}
-	return slices
+	return times
 }
 
 // progressPoint says that after a time so many bytes of gradients are there.

@@ -8,14 +8,13 @@ import (
 
 	"psim/costmodel"
 	"psim/schedules/graph"
-	"psim/schedules/wiring"
 )
 
 // Tasks of a kind are priced at their median, whatever each of them took, and
 // memory stays as it was.
 func TestProfiled(t *testing.T) {
 	w := workload(t, mlp(t, 4, 3), []int32{0, 1}, 2, 2, 2, 1)
-	g := graphOf(t, w, orderOf(t, "1f1b", w), wiring.Sync{})
+	g := graphOf(t, w, orderOf(t, "1f1b", w))
 	base := costsOf(t, w, machine(), g)
 	var traces []*graph.Trace
 	for n := range 3 {

@@ -8,18 +8,18 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim/costmodel"
+	"psim/costmodel/link"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
 // drawTable draws the ranges of one kind of collective, over 2 to 5 ranks.
-func drawTable(t *rapid.T) []costmodel.CollectiveRange {
-	var list []costmodel.CollectiveRange
+func drawTable(t *rapid.T) []link.Range {
+	var list []link.Range
 	for _, ranks := range rapid.SliceOfNDistinct(rapid.IntRange(2, 5), 0, 3, rapid.ID[int]).Draw(t, "numbers of ranks") {
 		from := units.Bytes(0)
 		for range rapid.IntRange(1, 3).Draw(t, "ranges") {
-			list = append(list, costmodel.CollectiveRange{
+			list = append(list, link.Range{
 				Ranks: ranks, From: from, Call: units.Duration(rapid.Int64Range(0, 1e6).Draw(t, "call")),
 				Bandwidth: units.Rate(rapid.Float64Range(1e6, 1e12).Draw(t, "bandwidth")),
 			})
@@ -30,7 +30,7 @@ func drawTable(t *rapid.T) []costmodel.CollectiveRange {
 }
 
 // drawTables draws a link with tables, some of which may be empty.
-func drawTables(t *rapid.T) costmodel.Link {
+func drawTables(t *rapid.T) link.Link {
 	l := drawLink(t)
 	l.AllReduce, l.AllGather, l.ReduceScatter = drawTable(t), drawTable(t), drawTable(t)
 	return l
@@ -39,11 +39,11 @@ func drawTables(t *rapid.T) costmodel.Link {
 // A collective's own table goes before half of the all-reduce's, and that before
 // the ring, for every number of ranks by itself.
 func TestOwnTable(t *testing.T) {
-	l := costmodel.Link{
+	l := link.Link{
 		Bandwidth: 1e6, Latency: 1000, Call: 4000, // 1 byte per µs
-		AllReduce:     []costmodel.CollectiveRange{{Ranks: 2, Call: 10_000, Bandwidth: 5e6}, {Ranks: 4, Call: 20_000, Bandwidth: 10e6}},
-		AllGather:     []costmodel.CollectiveRange{{Ranks: 4, Call: 6000, Bandwidth: 15e6}},
-		ReduceScatter: []costmodel.CollectiveRange{{Ranks: 3, Call: 8000, Bandwidth: 2e6}},
+		AllReduce:     []link.Range{{Ranks: 2, Call: 10_000, Bandwidth: 5e6}, {Ranks: 4, Call: 20_000, Bandwidth: 10e6}},
+		AllGather:     []link.Range{{Ranks: 4, Call: 6000, Bandwidth: 15e6}},
+		ReduceScatter: []link.Range{{Ranks: 3, Call: 8000, Bandwidth: 2e6}},
 	}
 	for _, c := range []struct {
 		kind graph.Kind
@@ -56,11 +56,11 @@ func TestOwnTable(t *testing.T) {
 		{graph.ReduceScatter, 4, (4+8)*us + 90*us, "measured"}, // half of 16 µs beside the call
 		{graph.AllGather, 2, (4+3)*us + 120*us, "measured"},
 		{graph.ReduceScatter, 3, 8*us + 400*us, "measured"},
-		{graph.AllReduce, 3, 4*us + 4*401*us, costmodel.RingAlgorithm},
-		{graph.AllGather, 3, 4*us + 2*401*us, costmodel.RingAlgorithm},
+		{graph.AllReduce, 3, 4*us + 4*401*us, link.RingAlgorithm},
+		{graph.AllGather, 3, 4*us + 2*401*us, link.RingAlgorithm},
 	} {
-		require.Equal(t, c.want, costmodel.CollectiveTime(c.kind, l, c.n, 1200), "%s over %d", c.kind, c.n)
-		require.Equal(t, c.by, costmodel.CollectiveAlgorithm(c.kind, l, c.n, 1200), "%s over %d", c.kind, c.n)
+		require.Equal(t, c.want, l.CollectiveTime(c.kind, c.n, 1200), "%s over %d", c.kind, c.n)
+		require.Equal(t, c.by, l.CollectiveAlgorithm(c.kind, c.n, 1200), "%s over %d", c.kind, c.n)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestOwnTableWins(t *testing.T) {
 				alone.ReduceScatter = table.Ranges
 			}
 			for _, r := range table.Ranges {
-				require.Equal(t, costmodel.CollectiveTime(table.Kind, alone, r.Ranks, bytes), costmodel.CollectiveTime(table.Kind, l, r.Ranks, bytes))
+				require.Equal(t, alone.CollectiveTime(table.Kind, r.Ranks, bytes), l.CollectiveTime(table.Kind, r.Ranks, bytes))
 			}
 		}
 	})
@@ -94,16 +94,16 @@ func TestTablesAreMonotone(t *testing.T) {
 		bytes, n := rapid.Int64Range(0, 1e8).Draw(t, "S"), rapid.IntRange(2, 6).Draw(t, "n")
 		faster := l
 		faster.Bandwidth, faster.Collective = 2*l.Bandwidth, 2*l.Collective
-		for _, list := range []*[]costmodel.CollectiveRange{&faster.AllReduce, &faster.AllGather, &faster.ReduceScatter} {
+		for _, list := range []*[]link.Range{&faster.AllReduce, &faster.AllGather, &faster.ReduceScatter} {
 			*list = slices.Clone(*list)
 			for i := range *list {
 				(*list)[i].Bandwidth *= 2
 			}
 		}
 		for kind := range rings {
-			now := costmodel.CollectiveTime(kind, l, n, bytes)
-			require.LessOrEqual(t, now, costmodel.CollectiveTime(kind, l, n, bytes+bytes/2+1))
-			require.GreaterOrEqual(t, now, costmodel.CollectiveTime(kind, faster, n, bytes))
+			now := l.CollectiveTime(kind, n, bytes)
+			require.LessOrEqual(t, now, l.CollectiveTime(kind, n, bytes+bytes/2+1))
+			require.GreaterOrEqual(t, now, faster.CollectiveTime(kind, n, bytes))
 		}
 	})
 }
@@ -112,15 +112,15 @@ func TestTablesAreMonotone(t *testing.T) {
 // a node, no table is of such a group.
 func TestTablesOfAGroup(t *testing.T) {
 	m := nodes()
-	table := []costmodel.CollectiveRange{{Ranks: 2, Call: 5000, Bandwidth: 1e6}, {Ranks: 8, Call: 5000, Bandwidth: 1e6}}
+	table := []link.Range{{Ranks: 2, Call: 5000, Bandwidth: 1e6}, {Ranks: 8, Call: 5000, Bandwidth: 1e6}}
 	m.Network.AllReduce, m.Network.AllGather, m.Network.ReduceScatter = table, table, table
 	for kind := range rings {
-		require.Equal(t, "measured", costmodel.CollectiveAlgorithm(kind, m.Group([]int32{0, 4}), 2, 100))
+		require.Equal(t, "measured", m.Group([]int32{0, 4}).CollectiveAlgorithm(kind, 2, 100))
 		// Devices of a tensor-parallel rank that share a card have a share of it.
 		shared := m
 		shared.Tensor, shared.NICsPerNode = 4, 2
-		took, alone := costmodel.CollectiveTime(kind, shared.Group([]int32{0, 1}), 2, 1000)-5000, costmodel.CollectiveTime(kind, m.Group([]int32{0, 4}), 2, 1000)-5000
+		took, alone := shared.Group([]int32{0, 1}).CollectiveTime(kind, 2, 1000)-5000, m.Group([]int32{0, 4}).CollectiveTime(kind, 2, 1000)-5000
 		require.Equal(t, 2*alone, took)
-		require.Equal(t, costmodel.RingAlgorithm, costmodel.CollectiveAlgorithm(kind, m.Group(group(8)), 8, 100))
+		require.Equal(t, link.RingAlgorithm, m.Group(group(8)).CollectiveAlgorithm(kind, 8, 100))
 	}
 }

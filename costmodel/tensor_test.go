@@ -9,8 +9,9 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/link"
+	"psim/costmodel/stages"
 	"psim/schedules/graph"
-	"psim/schedules/wiring"
 )
 
 // dividedGPT is a small GPT, and the machine, for groups of t devices.
@@ -34,7 +35,7 @@ func tensorRun(t tester, g arch.Group, schedule, recompute string, change func(*
 	if schedule == "zb-h1" {
 		o = splitOrders(o)[schedule]
 	}
-	trace := simulate(t, w, m, graphOf(t, w, o, wiring.Sync{}))
+	trace := simulate(t, w, m, graphOf(t, w, o))
 	return trace, graph.Summarize(trace)
 }
 
@@ -55,10 +56,10 @@ func TestBlockCommunication(t *testing.T) {
 	} {
 		n, m := dividedGPT(t, e.group)
 		n.Layers = n.Layers[1:2]
-		w := costmodel.Workload{Network: n, Layers: []int{1}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{3}}
-		g := graphOf(t, w, orderOf(t, "ddp", w), wiring.Sync{})
+		w := stages.Workload{Network: n, Layers: []int{1}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{3}}
+		g := graphOf(t, w, orderOf(t, "ddp", w))
 		s := graph.Summarize(simulate(t, w, m, g))
-		one := costmodel.CollectiveTime(graph.AllGather, m.Link, e.group.Devices, bytes)
+		one := m.Link.CollectiveTime(graph.AllGather, e.group.Devices, bytes)
 		rank := s.Ranks[0]
 		require.Equal(t, time.Duration(e.communication)*one, rank.Communication, "%+v", e.group)
 		require.Equal(t, time.Duration(e.exposed)*one, rank.ExposedCommunication, "%+v", e.group)
@@ -102,7 +103,7 @@ func TestTensorParallel(t *testing.T) {
 		g.Overlap = false
 		_, apart := tensorRun(t, g, schedule, recompute, unchanged)
 		require.LessOrEqual(t, s.StepTime, apart.StepTime)
-		_, free := tensorRun(t, g, schedule, recompute, func(m *costmodel.Machine) { m.Link = costmodel.Link{Bandwidth: 1e30} })
+		_, free := tensorRun(t, g, schedule, recompute, func(m *costmodel.Machine) { m.Link = link.Link{Bandwidth: 1e30} })
 		require.LessOrEqual(t, free.StepTime, s.StepTime)
 		for _, r := range free.Ranks {
 			require.Zero(t, r.Communication)
@@ -127,8 +128,8 @@ func TestSlicesShareCommunication(t *testing.T) {
 		w := workload(t, n, []int32{0, 1}, 3, 3)
 		w.Replicas = 2
 		o := orderOf(t, "gpipe", w)
-		whole := innerOf(simulate(t, w, m, graphOf(t, w, o, w.Sync(0, false))))
-		sliced := innerOf(simulate(t, w, m, graphOf(t, w, o, w.Sync(rapid.Int64Range(0, 100_000).Draw(t, "bucket"), true))))
+		whole := innerOf(stepOf(t, synced(w, 0, false), m, o))
+		sliced := innerOf(stepOf(t, synced(w, rapid.Int64Range(0, 100_000).Draw(t, "bucket"), true), m, o))
 		require.Equal(t, whole, sliced)
 	})
 }
@@ -138,7 +139,7 @@ func TestSlicesShareCommunication(t *testing.T) {
 func TestRanksOfDevices(t *testing.T) {
 	m := costmodel.Machine{
 		Device: device(), Tensor: 4, DevicesPerNode: 8, NICsPerNode: 8,
-		Link: costmodel.Link{Bandwidth: 100, Collective: 80}, Network: costmodel.Link{Bandwidth: 10},
+		Link: link.Link{Bandwidth: 100, Collective: 80}, Network: link.Link{Bandwidth: 10},
 	}
 	require.Equal(t, 2, m.Nodes(3))
 	require.Equal(t, 2, m.Nodes(4))
@@ -148,8 +149,8 @@ func TestRanksOfDevices(t *testing.T) {
 		card int32
 	}{{8, 10, 4}, {4, 10, 0}, {2, 5, 0}, {1, 2.5, 0}, {0, 2.5, 0}} {
 		m.NICsPerNode = e.nics
-		link, queue := m.Between(1, 2)
-		require.EqualValues(t, e.rate, link.Bandwidth, "%d cards", e.nics)
+		l, queue := m.Between(1, 2)
+		require.EqualValues(t, e.rate, l.Bandwidth, "%d cards", e.nics)
 		require.Equal(t, 3*e.card+3, queue)
 	}
 	inside, _ := m.Between(2, 3)
@@ -169,15 +170,15 @@ func TestRanksOfDevices(t *testing.T) {
 
 	m.Tensor = 16 // a rank of two nodes
 	require.Equal(t, 2, m.Nodes(1))
-	link, _ := m.Between(0, 1)
-	require.EqualValues(t, 10, link.Bandwidth)
+	l, _ := m.Between(0, 1)
+	require.EqualValues(t, 10, l.Bandwidth)
 }
 
 // A group that is larger than a node exchanges over the network.
 func TestGroupLink(t *testing.T) {
 	step := func(devicesPerNode int) time.Duration {
 		_, s := tensorRun(t, arch.Group{Devices: 4}, "gpipe", "none", func(m *costmodel.Machine) {
-			m.DevicesPerNode, m.Network = devicesPerNode, costmodel.Link{Bandwidth: 1e8, Latency: 1e5}
+			m.DevicesPerNode, m.Network = devicesPerNode, link.Link{Bandwidth: 1e8, Latency: 1e5}
 		})
 		return s.StepTime
 	}
@@ -190,11 +191,11 @@ func TestGroupAcrossNodes(t *testing.T) {
 	n, m := dividedGPT(t, arch.Group{Devices: 4})
 	m.DevicesPerNode, m.Network = 6, m.Link
 	w := workload(t, n, []int32{0, 1}, 1)
-	g := graphOf(t, w, orderOf(t, "gpipe", w), wiring.Sync{})
-	_, err := w.Costs(m, g)
+	g := graphOf(t, w, orderOf(t, "gpipe", w))
+	_, err := costmodel.StepCosts(m, w.Plan(), g)
 	require.ErrorContains(t, err, "devices_per_node = 6: some groups of parallel.tensor = 4 would be in two nodes")
-	m.DevicesPerNode, m.Link = 0, costmodel.Link{}
-	_, err = w.Costs(m, g)
+	m.DevicesPerNode, m.Link = 0, link.Link{}
+	_, err = costmodel.StepCosts(m, w.Plan(), g)
 	require.ErrorContains(t, err, "link: 8 devices need one between them")
 }
 
@@ -205,7 +206,7 @@ func TestScatterGather(t *testing.T) {
 	_, whole := tensorRun(t, arch.Group{Devices: 4}, "gpipe", "none", unchanged)
 	trace, parts := tensorRun(t, arch.Group{Devices: 4, Scatter: true}, "gpipe", "none", unchanged)
 	_, m := dividedGPT(t, arch.Group{Devices: 4})
-	gather := costmodel.CollectiveTime(graph.AllGather, m.Link, 4, boundary)
+	gather := m.Link.CollectiveTime(graph.AllGather, 4, boundary)
 	for i, task := range trace.Graph.Tasks {
 		if task.Kind.Message() {
 			require.EqualValues(t, boundary/4, task.Bytes)

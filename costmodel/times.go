@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"psim/internal/duration"
 	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/schedules/graph"
@@ -42,7 +43,7 @@ func (Times) Settings() []setting.Setting {
 }
 
 // taskTime is how long a task may take.
-func taskTime() setting.Range { return setting.Between(0, maxTime) }
+func taskTime() setting.Range { return setting.Between(0, float64(duration.Longest)) }
 
 // ActivationMemory is the [memory] section that goes with [times]: the
 // activations of one microbatch on one stage.
@@ -101,7 +102,7 @@ func (t Table) At(stage, microbatch int32) time.Duration {
 func (t *Table) UnmarshalTOML(value any) error {
 	list, isList := value.([]any)
 	if !isList {
-		d, err := duration(value)
+		d, err := readDuration(value)
 		*t = Uniform(d)
 		return err
 	}
@@ -123,7 +124,7 @@ func (t *Table) UnmarshalTOML(value any) error {
 func durations(entry any) ([]time.Duration, error) {
 	list, isList := entry.([]any)
 	if !isList {
-		d, err := duration(entry)
+		d, err := readDuration(entry)
 		return []time.Duration{d}, err
 	}
 	if len(list) == 0 {
@@ -131,7 +132,7 @@ func durations(entry any) ([]time.Duration, error) {
 	}
 	var row []time.Duration
 	for m, e := range list {
-		d, err := duration(e)
+		d, err := readDuration(e)
 		if err != nil {
 			return nil, fmt.Errorf("microbatch %d: %w", m, err)
 		}
@@ -140,7 +141,7 @@ func durations(entry any) ([]time.Duration, error) {
 	return row, nil
 }
 
-func duration(value any) (time.Duration, error) {
+func readDuration(value any) (time.Duration, error) {
 	switch value.(type) {
 	case string, int64, float64: // of which only a string has a unit
 		d, err := units.ParseDuration(fmt.Sprint(value))
@@ -153,8 +154,8 @@ func duration(value any) (time.Duration, error) {
 // the longest duration.
 func (t Table) check(key string, stages, microbatches int) error {
 	for _, row := range t.rows {
-		if d := slices.Max(row); d > maxTime {
-			return fmt.Errorf("%s = %q: must be at most %s", key, units.Duration(d), units.Duration(maxTime))
+		if d := slices.Max(row); d > duration.Longest {
+			return fmt.Errorf("%s = %q: must be at most %s", key, units.Duration(d), units.Duration(duration.Longest))
 		}
 	}
 	if t.one {

@@ -13,7 +13,6 @@ import (
 	"psim/costmodel"
 	"psim/schedules/graph"
 	"psim/schedules/order"
-	"psim/schedules/wiring"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -155,7 +154,7 @@ func TestTimesLedger(t *testing.T) {
 	w := workload(t, mlp(t, 4, 4), []int32{0, 1, 2, 3}, 1, 1, 1, 1, 1, 1)
 	costs := times.Costs(costmodel.ActivationMemory{Activation: 10, FreedByInputGradient: 4})
 	o := orderOf(t, "1f1b", w)
-	peaks := func(o order.Order) []int64 { return ledger(t, run(t, graphOf(t, w, o, wiring.Sync{}), costs)) }
+	peaks := func(o order.Order) []int64 { return ledger(t, run(t, graphOf(t, w, o), costs)) }
 	require.Equal(t, []int64{40, 30, 20, 10}, peaks(o))
 	require.Equal(t, []int64{40, 30, 20, 10}, peaks(splitOrders(o)["at once"]))
 	// The last rank holds all six of what W frees, and the one it is at.

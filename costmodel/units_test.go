@@ -5,15 +5,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/memory"
+	"psim/costmodel/stages"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
 )
 
 // sharded is a network under ZeRO 3: a stage of every layer, all on one rank.
-func sharded(n arch.Network, replicas int, samples ...int64) costmodel.Workload {
-	w := costmodel.Workload{Network: n, Samples: samples, Replicas: replicas, Zero: 3, Placement: graph.Placement{First: make([]int32, len(n.Layers))}}
+func sharded(n arch.Network, replicas int, samples ...int64) stages.Workload {
+	w := stages.Workload{Network: n, Samples: samples, Replicas: replicas, Zero: 3, Placement: graph.Placement{First: make([]int32, len(n.Layers))}}
 	for range n.Layers {
 		w.Layers = append(w.Layers, 1)
 	}
@@ -31,10 +32,10 @@ func TestUnits(t *testing.T) {
 	w := sharded(mlp(t, 2, 3), 5, 1)
 	w.Training = arch.Training{Precision: "bf16", Optimizer: "adam"}
 	unit := wiring.Unit{Gather: 15 * 2, Scatter: 15 * 2, Share: 3 * 2}
-	require.Equal(t, wiring.Sync{Overlap: true, Units: []wiring.Unit{unit, unit}}, w.Sync(0, true))
-	require.Equal(t, []int64{96, 96, 96, 96, 96}, w.Persistent(5), "two layers, 3 parameters, 16 bytes each")
+	require.Equal(t, wiring.Sync{Overlap: true, Units: []wiring.Unit{unit, unit}}, synced(w, 0, true).Plan().Sync())
+	require.Equal(t, []int64{96, 96, 96, 96, 96}, memory.Persistent(w.Plan(), 5), "two layers, 3 parameters, 16 bytes each")
 	w.Replicas = 1
-	require.Equal(t, wiring.Sync{}, w.Sync(0, true))
+	require.Equal(t, wiring.Sync{}, synced(w, 0, true).Plan().Sync())
 }
 
 // A tied head works on the embedding's unit, positions and all; the embedding
@@ -42,7 +43,7 @@ func TestUnits(t *testing.T) {
 func TestUnitsOfATiedHead(t *testing.T) {
 	const embedding, table = (50 + 16) * 32, 50 * 32
 	head := func(n arch.Network) (wiring.Unit, wiring.Unit) {
-		units := sharded(n, 2, 1).Sync(0, false).Units
+		units := sharded(n, 2, 1).Plan().Sync().Units
 		return units[0], units[len(units)-1]
 	}
 	first, last := head(smallGPT(t))
@@ -50,11 +51,11 @@ func TestUnitsOfATiedHead(t *testing.T) {
 	require.Equal(t, wiring.Unit{Gather: 4 * embedding, Scatter: 4 * embedding}, last)
 	whole := workload(t, smallGPT(t), []int32{0}, 1)
 	whole.Replicas, whole.Zero = 2, 3
-	parameters := 4 * whole.Network.Parameters()
-	require.Equal(t, []wiring.Unit{{Gather: parameters, Scatter: parameters, Share: parameters / 2}}, whole.Sync(0, false).Units, "the head is in the embedding's unit")
+	bytes := 4 * whole.Network.Parameters()
+	require.Equal(t, []wiring.Unit{{Gather: bytes, Scatter: bytes, Share: bytes / 2}}, whole.Plan().Sync().Units, "the head is in the embedding's unit")
 	whole = workload(t, smallGPT(t), []int32{0, 1}, 1)
 	whole.Replicas, whole.Zero = 2, 3
-	require.Equal(t, 4*whole.Parameters(1), whole.Sync(0, false).Units[1].Gather, "a copy on another rank is its own")
+	require.Equal(t, 4*parameters(whole, 1), whole.Plan().Sync().Units[1].Gather, "a copy on another rank is its own")
 	first, last = head(untied(t))
 	require.Equal(t, wiring.Unit{Gather: 4 * embedding, Scatter: 4 * embedding, Share: 2 * embedding}, first)
 	require.Equal(t, wiring.Unit{Gather: 4 * table, Scatter: 4 * table, Share: 2 * table}, last)
@@ -69,9 +70,8 @@ func TestLedgerOfUnits(t *testing.T) {
 				for _, overlap := range []bool{false, true} {
 					for _, gloo := range []bool{false, true} {
 						w := sharded(n, replicas, samples...)
-						sync := w.Sync(0, overlap)
-						sync.NoReduceScatter = gloo
-						trace := simulate(t, w, machine(), graphOf(t, w, orderOf(t, "ddp", w), sync))
+						w.Bucket, w.Overlap, w.NoReduceScatter = 0, overlap, gloo
+						trace := simulate(t, w, machine(), graphOf(t, w, orderOf(t, "ddp", w)))
 						for _, peak := range ledger(t, trace) {
 							require.Positive(t, peak)
 						}
@@ -97,7 +97,7 @@ func TestLedgerOfUnits(t *testing.T) {
 func TestLedgerOfUnitsByHand(t *testing.T) {
 	w := sharded(mlp(t, 2, 3), 2, 2)
 	w.Training.Optimizer = "sgd"
-	trace := simulate(t, w, machine(), graphOf(t, w, orderOf(t, "ddp", w), w.Sync(0, false)))
+	trace := stepOf(t, synced(w, 0, false), machine(), orderOf(t, "ddp", w))
 	type change struct {
 		task  string
 		bytes int64
@@ -130,9 +130,8 @@ func TestVGG16Sends(t *testing.T) {
 		}{{0, false, 2}, {1, false, 2}, {1, true, 3}, {3, false, 3}, {3, true, 4}} {
 			w := sharded(network(t, arch.Model{Preset: "vgg16"}), int(workers), 1)
 			w.Zero = e.zero
-			sync := w.Sync(25_000_000, true)
-			sync.NoReduceScatter = e.gloo
-			trace := simulate(t, w, machine(), graphOf(t, w, orderOf(t, "ddp", w), sync))
+			w.Bucket, w.Overlap, w.NoReduceScatter = 25_000_000, true, e.gloo
+			trace := simulate(t, w, machine(), graphOf(t, w, orderOf(t, "ddp", w)))
 			want := e.parts * (workers - 1) * bytes / workers
 			for _, r := range graph.Summarize(trace).Ranks {
 				require.InDelta(t, want, r.SentBytes, 200, "%+v", e)
@@ -147,9 +146,8 @@ func TestVGG16Sends(t *testing.T) {
 func TestUnitsOverlap(t *testing.T) {
 	run := func(overlap, gloo bool) graph.Summary {
 		w := sharded(mlp(t, 6, 256), 4, 64, 64)
-		sync := w.Sync(0, overlap)
-		sync.NoReduceScatter = gloo
-		return graph.Summarize(simulate(t, w, machine(), graphOf(t, w, orderOf(t, "ddp", w), sync)))
+		w.Bucket, w.Overlap, w.NoReduceScatter = 0, overlap, gloo
+		return graph.Summarize(simulate(t, w, machine(), graphOf(t, w, orderOf(t, "ddp", w))))
 	}
 	after, beside, gloo := run(false, false), run(true, false), run(false, true)
 	require.Less(t, beside.StepTime, after.StepTime)

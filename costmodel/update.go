@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"psim/costmodel/arch"
+	"psim/costmodel/stages"
+	"psim/internal/duration"
 	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/schedules/graph"
@@ -27,12 +29,12 @@ type MeasuredUpdate struct {
 func (MeasuredUpdate) Settings() []setting.Setting {
 	return []setting.Setting{
 		{Key: "name", Required: true, Example: `"adamw"`, OneOf: append(arch.Optimizers(), Averaging), Text: "as train.optimizer has it; or average, the division of gradients that were summed over replicas"},
-		{Key: "per_tensor", Default: "0us", Example: `"20us"`, Range: setting.Range{Max: maxTime, BelowMax: true}, Text: "for every tensor of parameters"},
+		{Key: "per_tensor", Default: "0us", Example: `"20us"`, Range: setting.Range{Max: float64(duration.Longest), BelowMax: true}, Text: "for every tensor of parameters"},
 		{Key: "rate", Required: true, Example: `"1GB/s"`, Range: setting.Positive(), Text: "bytes of parameters per second, beside that"},
 	}
 }
 
-// checkUpdates wants legal entries, one for each optimizer.
+// checkUpdates refuses entries that are out of range, and two for one optimizer.
 func checkUpdates(list []MeasuredUpdate) error {
 	seen := map[string]bool{}
 	for i, u := range list {
@@ -49,7 +51,7 @@ func checkUpdates(list []MeasuredUpdate) error {
 
 // Time of a step.
 func (u MeasuredUpdate) Time(tensors int, bytes int64) time.Duration {
-	return nanoseconds(float64(tensors)*float64(u.PerTensor) + float64(bytes)/float64(u.Rate)*1e9)
+	return duration.Nanoseconds(float64(tensors)*float64(u.PerTensor) + float64(bytes)/float64(u.Rate)*1e9)
 }
 
 // Update is the time of an optimizer's step, and false if it was not measured.
@@ -65,29 +67,79 @@ func (c Compute) Update(optimizer string, tensors int, bytes int64) (time.Durati
 	return 0, false
 }
 
-// useMeasuredUpdates prices every rank's optimizer by what its kind took, if
-// that was measured.
-func (p *pricer) useMeasuredUpdates() {
-	w := p.workload
-	p.tensors = make([]int, len(p.optimizer))
-	bytes := make([]int64, len(p.optimizer))
-	for s := range w.Placement.First {
-		for _, r := range w.Placement.Ranks(s) {
-			p.tensors[r] += len(w.split().Completed(s))
-			bytes[r] += w.share(w.padded(s)*w.state().Parameter, 1)
-		}
-	}
-	for r := range p.optimizer {
-		if t, ok := p.compute.Update(w.Training.Optimizer, p.tensors[r], bytes[r]); ok {
-			p.optimizer[r] = t
-		}
-	}
+// updates are the times of what ends a step, by rank of a replica.
+type updates struct {
+	compute Compute
+	times   []time.Duration // of the optimizer
+	tensors []int           // of parameters
 }
 
+// newUpdates prices the update of every rank's parameters: it reads the
+// gradients and reads and writes the state, of its share. An optimizer that was
+// measured takes what it took.
+func newUpdates(m Machine, c Compute, p *stages.Plan, g *graph.Graph) updates {
+	ranks := g.Ranks() / max(1, p.Replicas)
+	u := updates{c, make([]time.Duration, ranks), make([]int, ranks)}
+	moved, parameters, gradients := make([]int64, ranks), make([]int64, ranks), make([]int64, ranks)
+	per := p.PerParameter
+	perParameter := per.Gradient*(1+p.Training.GradientPasses()) + 2*per.Optimizer + per.Parameter
+	if per.Parameter == 4 { // without a master copy the parameter itself is read too
+		perParameter += per.Parameter
+	}
+	for _, s := range p.Stages {
+		for _, r := range s.Ranks {
+			u.tensors[r] += len(s.Tensors)
+			moved[r] += p.Share(s.Stored*perParameter, 1)
+			parameters[r] += p.Share(s.Stored*per.Parameter, 1)
+			gradients[r] += p.Share(s.Stored*per.Gradient, 1)
+		}
+	}
+	var sum time.Duration
+	if p.Training.Clip {
+		sum = m.sumOfNorms(p.Zero > 0, g)
+	}
+	for r := range u.times {
+		u.times[r] = c.Move(moved[r])
+		if t, ok := c.Update(p.Training.Optimizer, u.tensors[r], parameters[r]); ok {
+			u.times[r] = t
+		}
+		if p.Training.Clip {
+			u.times[r] = duration.Sum(u.times[r], c.Move(gradients[r]), sum)
+		}
+	}
+	return u
+}
+
+// normBytes is the square of a norm, in fp32.
+const normBytes = 4
+
+// sumOfNorms is how long clipping sums one number over all devices that hold
+// different gradients: those of a replica, or of all where ZeRO shards them. Beside
+// that and scaling, clipping reads the gradients. Ranks do not wait for each other
+// there: the sum of gradients has made them already.
+func (m *Machine) sumOfNorms(sharded bool, g *graph.Graph) time.Duration {
+	n := g.Shape.Ranks
+	if sharded {
+		n = g.Ranks()
+	}
+	ranks := make([]int32, n)
+	for r := range ranks {
+		ranks[r] = int32(r)
+	}
+	l := m.Slowest(ranks)
+	if n == 1 {
+		l = m.inner()
+	}
+	return l.CollectiveTime(graph.AllReduce, n*m.tensor(), normBytes)
+}
+
+// step is the time of an optimizer's task.
+func (u updates) step(t *graph.Task) time.Duration { return u.times[int(t.Rank)%len(u.times)] }
+
 // average is the time of dividing summed gradients.
-func (p *pricer) average(t *graph.Task) time.Duration {
-	if took, ok := p.compute.Update(Averaging, p.tensors[int(t.Rank)%len(p.tensors)], t.Bytes); ok {
+func (u updates) average(t *graph.Task) time.Duration {
+	if took, ok := u.compute.Update(Averaging, u.tensors[int(t.Rank)%len(u.tensors)], t.Bytes); ok {
 		return took
 	}
-	return p.compute.Move(2 * t.Bytes)
+	return u.compute.Move(2 * t.Bytes)
 }

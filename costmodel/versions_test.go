@@ -7,6 +7,8 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/link"
+	"psim/costmodel/stages"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/partition"
@@ -20,13 +22,13 @@ func TestStashedVersions(t *testing.T) {
 	require.NoError(t, err)
 	machine := costmodel.Machine{
 		Device: costmodel.Device{Peak: costmodel.Peak{FP32: 1e9}, Efficiency: costmodel.Efficiency{FP32: 1}},
-		Link:   costmodel.Link{Bandwidth: 1e9},
+		Link:   link.Link{Bandwidth: 1e9},
 	}
 	for p := 1; p <= 6; p++ {
 		for m := 1; m <= 14; m++ {
 			layers, err := partition.Equal(len(network.Layers), p)
 			require.NoError(t, err)
-			w := costmodel.Workload{Network: network, Training: arch.Training{Precision: "fp32", Optimizer: "sgd"}, Layers: layers, Placement: graph.InOrder(p)}
+			w := stages.Workload{Network: network, Training: arch.Training{Precision: "fp32", Optimizer: "sgd"}, Layers: layers, Placement: graph.InOrder(p)}
 			for range m {
 				w.Samples = append(w.Samples, 1)
 			}
@@ -43,8 +45,8 @@ func TestStashedVersions(t *testing.T) {
 			for s := range p {
 				n := min(m, p-s)
 				require.Zero(t, held[s], "P=%d M=%d stage %d", p, m, s)
-				require.EqualValues(t, min(n, m-n+2), 1+most[s]/(4*w.Parameters(s)), "P=%d M=%d stage %d", p, m, s)
-				require.Zero(t, most[s]%(4*w.Parameters(s)))
+				require.EqualValues(t, min(n, m-n+2), 1+most[s]/(4*parameters(w, s)), "P=%d M=%d stage %d", p, m, s)
+				require.Zero(t, most[s]%(4*parameters(w, s)))
 			}
 		}
 	}
@@ -56,15 +58,15 @@ type priced struct {
 	graph *graph.Graph
 }
 
-func pricedAs(t *testing.T, w costmodel.Workload, m costmodel.Machine, name string, ranks, microbatches int) priced {
+func pricedAs(t *testing.T, w stages.Workload, m costmodel.Machine, name string, ranks, microbatches int) priced {
 	s, err := schedules.Find(name)
 	require.NoError(t, err)
 	p, err := s.Pipeline(graph.Shape{Ranks: ranks, Microbatches: microbatches}, nil)
 	require.NoError(t, err)
-	p.Samples, p.Boundaries, p.Optimizer = w.Samples, w.Boundaries(), true
+	p.Samples, p.Boundaries, p.Optimizer = w.Samples, w.Plan().Boundaries(), true
 	g, err := p.Graph()
 	require.NoError(t, err)
-	costs, err := w.Costs(m, g)
+	costs, err := costmodel.StepCosts(m, w.Plan(), g)
 	require.NoError(t, err)
 	return priced{costs, g}
 }

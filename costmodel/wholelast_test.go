@@ -23,10 +23,10 @@ func TestWholeLastPrice(t *testing.T) {
 		w.WholeLast = whole
 		g, err := wiring.Pipeline{
 			Shape: graph.Shape{Ranks: 2, Microbatches: len(samples)}, Placement: w.Placement, Samples: samples,
-			Order: gpipeOrder(t, len(samples), w.Placement.First), Boundaries: w.Boundaries(), WholeLast: whole,
+			Order: gpipeOrder(t, len(samples), w.Placement.First), Boundaries: w.Plan().Boundaries(), WholeLast: whole,
 		}.Graph()
 		require.NoError(t, err)
-		costs, err := w.Costs(host, g)
+		costs, err := costmodel.StepCosts(host, w.Plan(), g)
 		require.NoError(t, err)
 		busy, launch = map[int32]time.Duration{}, map[int32]time.Duration{}
 		for i := range g.Tasks {

@@ -3,11 +3,13 @@ package costmodel_test
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/memory"
+	"psim/costmodel/stages"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
 )
@@ -28,11 +30,11 @@ func total(values []int64) int64 {
 // On one rank the embedding's table is also the head's: it counts once.
 func TestGPT2OnOneRank(t *testing.T) {
 	w := workload(t, gpt2(t), []int32{0}, 1)
-	require.EqualValues(t, gpt2Parameters, w.Parameters(0))
-	require.Empty(t, w.Tied())
-	require.Empty(t, w.Boundaries())
-	require.Len(t, w.Stage(0), 15)
-	require.Equal(t, []int64{16 * gpt2Parameters}, w.Persistent(1)) // fp32 adamw
+	require.EqualValues(t, gpt2Parameters, parameters(w, 0))
+	require.Empty(t, w.Plan().TiedSums())
+	require.Empty(t, w.Plan().Boundaries())
+	require.Len(t, w.Plan().Stages[0].Layers, 15)
+	require.Equal(t, []int64{16 * gpt2Parameters}, memory.Persistent(w.Plan(), 1)) // fp32 adamw
 }
 
 // Over four ranks the last one has a copy, whose gradient is summed with the
@@ -40,21 +42,21 @@ func TestGPT2OnOneRank(t *testing.T) {
 func TestGPT2OnFourRanks(t *testing.T) {
 	w := workload(t, gpt2(t), []int32{0, 1, 2, 3}, 1)
 	require.Equal(t, []int{4, 4, 4, 3}, w.Layers)
-	require.Equal(t, "embed", w.Stage(0)[0].Name)
-	require.Equal(t, "h.3", w.Stage(1)[0].Name)
-	require.Equal(t, "head", w.Stage(3)[2].Name)
-	require.Equal(t, []wiring.Tied{{Stages: []int{0, 3}, Bytes: 4 * wte}}, w.Tied())
-	require.EqualValues(t, 12*768*768+13*768+2*768+wte, w.Parameters(3)) // h.11, ln_f, the copy
+	require.Equal(t, "embed", w.Plan().Stages[0].Layers[0].Name)
+	require.Equal(t, "h.3", w.Plan().Stages[1].Layers[0].Name)
+	require.Equal(t, "head", w.Plan().Stages[3].Layers[2].Name)
+	require.Equal(t, []wiring.Tied{{Stages: []int{0, 3}, Bytes: 4 * wte}}, w.Plan().TiedSums())
+	require.EqualValues(t, 12*768*768+13*768+2*768+wte, parameters(w, 3)) // h.11, ln_f, the copy
 	var sum int64
 	for s := range w.Layers {
-		sum += w.Parameters(s)
+		sum += parameters(w, s)
 	}
 	require.EqualValues(t, gpt2Parameters+wte, sum)
 	boundary := wiring.Boundary{Forward: 1024 * 768 * 4, Backward: 1024 * 768 * 4}
-	require.Equal(t, []wiring.Boundary{boundary, boundary, boundary}, w.Boundaries())
+	require.Equal(t, []wiring.Boundary{boundary, boundary, boundary}, w.Plan().Boundaries())
 	w.Training.Precision = "fp16"
-	require.EqualValues(t, 1024*768*2, w.Boundaries()[2].Forward)
-	require.EqualValues(t, 2*wte, w.Tied()[0].Bytes)
+	require.EqualValues(t, 1024*768*2, w.Plan().Boundaries()[2].Forward)
+	require.EqualValues(t, 2*wte, w.Plan().TiedSums()[0].Bytes)
 }
 
 // The course puts the head back on rank 0, where the table is.
@@ -63,23 +65,23 @@ func TestGPT2Placement(t *testing.T) {
 	layers, ranks, err := arch.GPT2Placement(n, 2)
 	require.NoError(t, err)
 	require.Equal(t, []int32{0, 1, 0}, ranks)
-	w := costmodel.Workload{Network: n, Layers: layers, Placement: graph.Placement{First: []int32{0, 1, 0}}, Samples: []int64{1}}
-	require.Empty(t, w.Tied())
-	require.Zero(t, w.Parameters(2))
-	require.EqualValues(t, gpt2Parameters, w.Parameters(0)+w.Parameters(1))
-	require.Equal(t, []int64{16 * w.Parameters(0), 16 * w.Parameters(1)}, w.Persistent(2))
+	w := stages.Workload{Network: n, Layers: layers, Placement: graph.Placement{First: []int32{0, 1, 0}}, Samples: []int64{1}}
+	require.Empty(t, w.Plan().TiedSums())
+	require.Zero(t, parameters(w, 2))
+	require.EqualValues(t, gpt2Parameters, parameters(w, 0)+parameters(w, 1))
+	require.Equal(t, []int64{16 * parameters(w, 0), 16 * parameters(w, 1)}, memory.Persistent(w.Plan(), 2))
 	w.Placement.First = []int32{0, 1, 1}
-	require.Len(t, w.Tied(), 1)
-	require.EqualValues(t, wte, w.Parameters(2))
+	require.Len(t, w.Plan().TiedSums(), 1)
+	require.EqualValues(t, wte, parameters(w, 2))
 }
 
 // Bucket "tensor" sends 148 tensors of GPT-2, in the order in which a backward
 // completes them.
 func TestSync(t *testing.T) {
 	w := workload(t, gpt2(t), []int32{0}, 1)
-	require.Equal(t, wiring.Sync{}, w.Sync(0, true)) // one replica
+	require.Equal(t, wiring.Sync{}, synced(w, 0, true).Plan().Sync()) // one replica
 	w.Replicas = 2
-	sync := w.Sync(0, false)
+	sync := w.Plan().Sync()
 	require.False(t, sync.Overlap)
 	require.False(t, sync.Sharded)
 	require.Len(t, sync.Buckets[0], 148)
@@ -89,13 +91,14 @@ func TestSync(t *testing.T) {
 	require.Equal(t, []int64{497_759_232}, sync.Parameters)
 
 	w.Zero = 1
-	sync = w.Sync(25_000_000, true)
+	sync = synced(w, 25_000_000, true).Plan().Sync()
 	require.True(t, sync.Overlap)
 	require.True(t, sync.Sharded)
 	require.EqualValues(t, 497_759_232, total(sync.Buckets[0]))
 	require.Less(t, len(sync.Buckets[0]), 20)
 
-	g := graphOf(t, w, orderOf(t, "ddp", w), w.Sync(0, false))
+	w = synced(w, 0, false)
+	g := graphOf(t, w, orderOf(t, "ddp", w))
 	count := 0
 	for _, task := range g.Tasks {
 		if task.Kind == graph.ReduceScatter && task.Rank == 1 {
@@ -116,20 +119,20 @@ func ten() arch.Network {
 // The course's question 3.3: ten billion parameters over 8 workers, fp16 with
 // Adam (Rajbhandari et al. 2020, figure 1).
 func TestPersistent(t *testing.T) {
-	w := costmodel.Workload{
+	w := stages.Workload{
 		Network: ten(), Layers: []int{1}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{1}, Replicas: 8,
 		Training: arch.Training{Precision: "fp16", Optimizer: "adam"},
 	}
 	for zero, want := range []int64{160e9, 55e9, 37.5e9, 20e9} {
 		w.Zero = zero
-		persistent := w.Persistent(8)
+		persistent := memory.Persistent(w.Plan(), 8)
 		require.Len(t, persistent, 8)
 		for _, p := range persistent {
 			require.Equal(t, want, p, "zero %d", zero)
 		}
 	}
 	w.Zero, w.State = 1, arch.State{Parameter: 4, Gradient: 4, Optimizer: 12} // question 3.2
-	require.EqualValues(t, 95e9, w.Persistent(8)[3])
+	require.EqualValues(t, 95e9, memory.Persistent(w.Plan(), 8)[3])
 }
 
 // A share of what does not divide is rounded up, kind by kind, but with ZeRO 3
@@ -137,16 +140,16 @@ func TestPersistent(t *testing.T) {
 func TestSharesAreRoundedUp(t *testing.T) {
 	n := ten()
 	n.Layers[0].Params[0].Shape = arch.Shape{1}
-	w := costmodel.Workload{
+	w := stages.Workload{
 		Network: n, Layers: []int{1}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{1}, Replicas: 3,
 		State: arch.State{Parameter: 4, Gradient: 4, Optimizer: 8},
 	}
 	for zero, want := range []int64{16, 4 + 4 + 3, 4 + 2 + 3, 4 + 4 + 8} {
 		w.Zero = zero
-		require.Equal(t, []int64{want, want, want}, w.Persistent(3), "zero %d", zero)
+		require.Equal(t, []int64{want, want, want}, memory.Persistent(w.Plan(), 3), "zero %d", zero)
 	}
 	w.Replicas = 0 // means 1
-	require.Equal(t, []int64{16}, w.Persistent(1))
+	require.Equal(t, []int64{16}, memory.Persistent(w.Plan(), 1))
 }
 
 // Times of stages are those of their layers.
@@ -154,14 +157,22 @@ func TestStageTimes(t *testing.T) {
 	w := workload(t, smallGPT(t), []int32{0, 1}, 2)
 	w.Training.Recompute = "selective"
 	c := compute(t, device())
-	forward, backward := w.StageTimes(c, 2)
-	for s := range w.Layers {
-		for _, l := range w.Stage(s) {
-			forward[s] -= c.Layer(l, arch.Forward, 2)
-			backward[s] -= c.Layer(l, arch.InputGradient, 2) + c.Layer(l, arch.WeightGradient, 2) + c.Recompute(l, w.Training, 2)
+	g := graphOf(t, w, orderOf(t, "gpipe", w))
+	costs := costsOf(t, w, machine(), g)
+	took := map[graph.Kind]map[int32]time.Duration{graph.Forward: {}, graph.Backward: {}}
+	for i := range g.Tasks {
+		if task := &g.Tasks[i]; task.Kind.Compute() {
+			took[task.Kind][task.Stage] = costs.Task(task).Busy
 		}
-		require.Zero(t, forward[s])
-		require.Zero(t, backward[s])
+	}
+	for s := range int32(2) {
+		forward, backward := took[graph.Forward][s], took[graph.Backward][s]
+		for _, l := range w.Plan().Stages[s].Layers {
+			forward -= c.Layer(l, arch.Forward, 2)
+			backward -= c.Layer(l, arch.InputGradient, 2) + c.Layer(l, arch.WeightGradient, 2) + c.Recompute(l, w.Training, 2)
+		}
+		require.Zero(t, forward)
+		require.Zero(t, backward)
 	}
 }
 

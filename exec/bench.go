@@ -8,7 +8,7 @@ import (
 	"psim/exec/programs"
 )
 
-// bench is one layer under measurement.
+// A bench is one layer under measurement.
 type bench struct {
 	layer      arch.Layer
 	stages     []*programs.Stage // by size of microbatch
@@ -30,10 +30,10 @@ type bench struct {
 	scaled  []time.Duration
 }
 
-// passTimes are measurements of one size.
+// passTimes holds the measurements of one size.
 type passTimes struct{ forward, backward, input, weight []time.Duration }
 
-// seed of the numbers that layers are measured with.
+// benchSeed makes the numbers that layers are measured with.
 const benchSeed = 1
 
 // prepare compiles the layer for every size and makes its data. What it has made

@@ -36,7 +36,7 @@ type Verdict struct {
 // result.
 type References map[string]*Record
 
-// serialReplay is what stashed weights are compared with: what they train depends
+// serialReplay names what stashed weights are compared with: what they train depends
 // on how the network is split.
 const serialReplay = "the serial replay"
 

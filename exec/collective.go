@@ -20,7 +20,7 @@ type roundKey struct {
 	tensor                   string
 }
 
-// round is one collective under way: what every rank has brought, chunk by
+// A round is one collective under way: what every rank has brought, chunk by
 // chunk, and later the result.
 type round struct {
 	chunks []programs.List // by position in the group

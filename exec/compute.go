@@ -47,7 +47,7 @@ func (s *step) forward(t graph.Task) error {
 	return nil
 }
 
-// parameters are those of a sharded stage, which the task uses up; nil for
+// parameters returns those of a sharded stage, which the task uses up; nil for
 // others.
 func (s *step) parameters(t graph.Task) (whole, error) {
 	if !s.plan.sharded || s.plan.units[t.Stage] == nil {
@@ -86,7 +86,7 @@ func (s *step) forwardSegment(x *slot, st *stage, k int, t graph.Task, parameter
 	return output, err
 }
 
-// draw is where a microbatch's dropout masks come from.
+// draw says where a microbatch's dropout masks come from.
 func (s *step) draw(t graph.Task) programs.Draw {
 	first := s.inputs[s.piece(t)][0] / int(s.job.Network.Layers[0].Input.Elements())
 	return programs.Draw{Seed: s.job.Seed, Step: s.steps, Sample: first}

@@ -103,7 +103,7 @@ func openAll(n int, plugin programs.Plugin) ([]*programs.Device, error) {
 	return devices[:n], nil
 }
 
-// sharedMemory is the part of a GPU's memory that devices share. The rest is
+// sharedMemory says which part of a GPU's memory devices share. The rest is
 // for what CUDA itself needs, once per client.
 const sharedMemory = 0.8
 

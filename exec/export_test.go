@@ -1,6 +1,17 @@
 package exec
 
-import "psim/exec/programs"
+import (
+	"context"
+
+	"psim/exec/programs"
+	"psim/schedules/graph"
+)
+
+// StepAlone trains on one batch, one task after another.
+func (t *Trainer) StepAlone(ctx context.Context, b Batch) (*graph.Trace, error) {
+	trace, _, err := t.stepWith(ctx, OneByOne, b, RunOptions{}, nil)
+	return trace, err
+}
 
 // Copies reads, for tests, every copy of every parameter: of all replicas, of
 // second copies of stages, and of tied parameters on several ranks.

@@ -81,7 +81,7 @@ func ProfileLayers(ctx context.Context, n arch.Network, devices []*programs.Devi
 	return result, err
 }
 
-// profiler is the layers under measurement, and what was measured.
+// A profiler holds the layers under measurement, and what was measured.
 type profiler struct {
 	options    LayerOptions
 	device     *programs.Device
@@ -118,7 +118,7 @@ func newProfiler(n arch.Network, devices []*programs.Device, o LayerOptions) (p 
 	return p, nil
 }
 
-// copySizes are those of activations between layers, and smaller and larger
+// copySizes returns those of activations between layers, and smaller and larger
 // ones, in bytes.
 func copySizes(n arch.Network, samples []int) []int64 {
 	const small, element = 4096, 4
@@ -252,7 +252,7 @@ func (p *profiler) result() *LayerProfile {
 	return r
 }
 
-// middle is the median; it sorts the list.
+// middle returns the median; it sorts the list.
 func middle(list []time.Duration) time.Duration {
 	if len(list) == 0 {
 		return 0

@@ -10,7 +10,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// ledger records when the tensors of devices come and go.
+// A ledger records when the tensors of devices come and go.
 type ledger struct {
 	devices []*programs.Device
 	begin   time.Time

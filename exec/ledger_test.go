@@ -9,6 +9,7 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/link"
 	"psim/exec"
 	"psim/exec/programs"
 	"psim/schedules/graph"
@@ -66,11 +67,11 @@ func ledgers(t *testing.T, m mode, n arch.Network) (predicted, measured *graph.T
 	j := m.job(t, n, samples)
 	machine := costmodel.Machine{
 		Device: costmodel.Device{Peak: costmodel.Peak{FP32: 1e9}, Efficiency: costmodel.Efficiency{FP32: 1}},
-		Link:   costmodel.Link{Bandwidth: 1e9},
+		Link:   link.Link{Bandwidth: 1e9},
 	}
-	costs, err := m.workload(t, n, samples).Costs(machine, j.Graph)
+	costs, err := costmodel.StepCosts(machine, m.workload(t, n, samples).Plan(), j.Graph)
 	require.NoError(t, err)
-	measured = profile(t, j, batches(t, n, 8*m.replicas, 1)[0])
+	measured = alone(t, j, batches(t, n, 8*m.replicas, 1)[0])
 	predicted = &graph.Trace{Graph: j.Graph, Spans: measured.Spans, Persistent: costs.Persistent}
 	addMemory(predicted, costs)
 	return predicted, measured
@@ -100,15 +101,15 @@ func addMemory(trace *graph.Trace, costs graph.Costs) {
 	trace.SortMemory()
 }
 
-// profile is a step whose tasks ran one by one.
-func profile(t *testing.T, j exec.Job, b exec.Batch) *graph.Trace {
+// alone is a step whose tasks ran one by one.
+func alone(t *testing.T, j exec.Job, b exec.Batch) *graph.Trace {
 	devices, err := exec.OpenDevices(j.Graph.Ranks(), exec.DeviceOptions{Oversubscribe: true})
 	require.NoError(t, err)
 	defer exec.CloseDevices(devices)
 	trainer, err := exec.NewTrainer(j, devices)
 	require.NoError(t, err)
 	defer trainer.Close()
-	traces, err := trainer.Profile(context.Background(), b, 1)
+	trace, err := trainer.StepAlone(context.Background(), b)
 	require.NoError(t, err)
-	return traces[0]
+	return trace
 }

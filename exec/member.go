@@ -5,7 +5,7 @@ import (
 	"psim/exec/programs"
 )
 
-// member is one rank of one replica: a device, what it holds from step to
+// A member is one rank of one replica: a device, what it holds from step to
 // step, and the stages that it runs. A tensor that two stages of the rank use
 // is there once.
 type member struct {
@@ -24,13 +24,13 @@ type member struct {
 	state      programs.State
 }
 
-// stage is consecutive segments, in forward order.
+// A stage is consecutive segments, in forward order.
 type stage struct {
 	*member
 	segments []*segment
 }
 
-// segment is layers that are compiled together.
+// A segment is layers that are compiled together.
 type segment struct {
 	bySize map[int]*programs.Stage // by samples of a microbatch
 	names  []string                // of its parameters
@@ -39,7 +39,7 @@ type segment struct {
 	part uint16
 }
 
-// any is the programs of some size.
+// any returns the programs of some size.
 func (g *segment) any() *programs.Stage {
 	for _, p := range g.bySize {
 		return p

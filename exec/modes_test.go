@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/stages"
 	"psim/exec"
 	"psim/exec/programs"
 	"psim/schedules"
@@ -53,10 +53,10 @@ func (m mode) shape(samples []int) graph.Shape {
 }
 
 // workload is what a configuration makes of a network.
-func (m mode) workload(t testing.TB, n arch.Network, samples []int) costmodel.Workload {
+func (m mode) workload(t testing.TB, n arch.Network, samples []int) stages.Workload {
 	s, err := schedules.Find(m.schedule)
 	require.NoError(t, err)
-	w := costmodel.Workload{Network: n, Training: training, Replicas: m.replicas, PerLayer: m.perLayer, Placement: s.Placement(m.shape(samples))}
+	w := stages.Workload{Network: n, Training: training, Replicas: m.replicas, PerLayer: m.perLayer, Bucket: m.bucket, Overlap: m.overlap, NoReduceScatter: m.gloo, Placement: s.Placement(m.shape(samples))}
 	if w.Layers, err = partition.Equal(len(n.Layers), len(w.Placement.First)); m.course {
 		w.Layers, w.Placement.First, err = arch.GPT2Placement(n, m.ranks)
 	}
@@ -81,8 +81,9 @@ func (m mode) job(t testing.TB, n arch.Network, samples []int) exec.Job {
 	require.NoError(t, err)
 	p, err := s.Pipeline(shape, w.Placement.First)
 	require.NoError(t, err)
-	p.Samples, p.Boundaries, p.Sync, p.Tied = w.Samples, w.Boundaries(), w.Sync(m.bucket, m.overlap), w.Tied()
-	p.Sync.NoReduceScatter, p.Optimizer, p.Synchronous = m.gloo, true, m.synchronous
+	plan := w.Plan()
+	p.Samples, p.Boundaries, p.Sync, p.Tied = w.Samples, plan.Boundaries(), plan.Sync(), plan.TiedSums()
+	p.Optimizer, p.Synchronous = true, m.synchronous
 	p.Pairs = m.pairs
 	g, err := p.Graph()
 	require.NoError(t, err)
@@ -132,7 +133,7 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 		if testing.Short() && kind != "gpt" {
 			continue // one network goes through all of it
 		}
-		const samples, steps = 12, 5
+		const samples, steps = 12, 3
 		all := batches(t, n, samples, steps)
 		want, wantLosses := train(t, job(t, n, "gpipe", 1, []int{samples}, false), all, 0)
 		for _, m := range modes {

@@ -8,7 +8,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// plan is what a job's graph says about where tensors go.
+// A plan is what a job's graph says about where tensors go.
 type plan struct {
 	cuts    [][]cut      // by stage
 	buckets [][][]string // by stage and bucket: the tensors, as backwards complete them
@@ -23,7 +23,7 @@ type plan struct {
 	units   [][]*unit // by stage: what it gathers
 }
 
-// cut is consecutive layers of a stage that are compiled together, and the part
+// A cut is consecutive layers of a stage that are compiled together, and the part
 // of the stage's backward that runs them.
 type cut struct {
 	layers int
@@ -118,7 +118,7 @@ func (j Job) cutStage(s int, buckets [][]string, parts int) []cut {
 	return cuts
 }
 
-// firstBucket is the first bucket that waits for one of a layer's tensors.
+// firstBucket finds the first bucket that waits for one of a layer's tensors.
 func firstBucket(tensors []arch.Tensor, bucketOf map[string]int) (first int, ok bool) {
 	for _, t := range tensors {
 		if k, has := bucketOf[t.Name]; has && (!ok || k < first) {

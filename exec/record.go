@@ -63,7 +63,7 @@ func (r *Record) Difference(unsplit *Record) (Differences, error) {
 	return d, err
 }
 
-// larger is the larger of two numbers; what is no number counts as infinite.
+// larger returns the larger of two numbers; what is no number counts as infinite.
 func larger(a, b float64) float64 {
 	if math.IsNaN(b) {
 		return math.Inf(1)
@@ -71,7 +71,7 @@ func larger(a, b float64) float64 {
 	return max(a, b)
 }
 
-// capture collects what a step shall leave beside its loss.
+// A capture collects what a step shall leave beside its loss.
 type capture struct {
 	mu        sync.Mutex
 	gradients []map[string][]float32 // by replica; nil if they are not wanted

@@ -16,7 +16,8 @@ import (
 // from that gradient. It knows the job's network, layers, samples and optimizer,
 // but not its graph, and returns what Train records of a run that was told to.
 func Replay(ctx context.Context, job Job, d *programs.Device, batch func(step int) Batch, o TrainOptions) (*Record, error) {
-	r := &replay{job: job, device: d, record: &Record{}}
+	job.Recompute = programs.SaveAll
+	r := &replay{job: job, device: d, cache: newProgramCache(job), record: &Record{}}
 	defer r.close()
 	if err := r.open(); err != nil {
 		return nil, err
@@ -35,15 +36,16 @@ func Replay(ctx context.Context, job Job, d *programs.Device, batch func(step in
 	return r.record, err
 }
 
-// replay is the state of a Replay.
+// A replay holds the state of a Replay.
 type replay struct {
 	job    Job
 	device *programs.Device
+	cache  *programCache
 	stages []*replayed
 	record *Record
 }
 
-// replayed is one stage.
+// A replayed stage has the versions of its weights.
 type replayed struct {
 	bySize    map[int]*programs.Stage
 	tensors   []arch.Tensor
@@ -56,18 +58,13 @@ type replayed struct {
 // open compiles the stages and makes their first weights.
 func (r *replay) open() error {
 	for s := range r.job.Layers {
-		stage := &replayed{bySize: map[int]*programs.Stage{}}
+		stage := &replayed{}
 		r.stages = append(r.stages, stage)
-		for _, n := range r.job.Samples {
-			if stage.bySize[n] != nil {
-				continue
-			}
-			made, err := programs.Compile(r.device.Backend, r.job.split().Stage(s), programs.Options{Samples: n})
-			if err != nil {
-				return fmt.Errorf("stage %d: %w", s, err)
-			}
-			stage.bySize[n], stage.tensors = made, made.Parameters()
+		compiled, err := r.cache.segment(r.device.Backend, r.job.split().Stage(s), 0)
+		if err != nil {
+			return fmt.Errorf("stage %d: %w", s, err)
 		}
+		stage.bySize, stage.tensors = compiled.bySize, compiled.any().Parameters()
 		first, err := programs.InitializeTensors(r.device, stage.tensors, r.job.Seed)
 		if err != nil {
 			return err
@@ -76,7 +73,7 @@ func (r *replay) open() error {
 		if stage.gradients, err = programs.Zeros(r.device, stage.tensors); err != nil {
 			return err
 		}
-		if stage.updates, err = programs.NewUpdates(r.device.Backend, stage.tensors, r.job.Optimizer, false); err != nil {
+		if stage.updates, err = r.cache.updates(r.device.Backend, stage.tensors); err != nil {
 			return err
 		}
 	}
@@ -124,7 +121,7 @@ func (r *replay) step(ctx context.Context, n int, b Batch, first, last bool) err
 	return nil
 }
 
-// version is the one that a stage uses for a microbatch of a step.
+// version returns the one that a stage uses for a microbatch of a step.
 func (r *replay) version(stage, microbatch int) int {
 	return max(0, microbatch-(len(r.stages)-1-stage))
 }
@@ -223,11 +220,6 @@ func (r *replay) close() {
 		}
 		s.gradients.Release()
 		s.state.Release()
-		for _, p := range s.bySize {
-			p.Close()
-		}
-		if s.updates != nil {
-			s.updates.Close()
-		}
 	}
+	r.cache.close()
 }

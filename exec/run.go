@@ -75,7 +75,7 @@ func Run(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.Trace
 	return r.trace, nil
 }
 
-// runner is the state of one run.
+// A runner holds the state of one run.
 type runner struct {
 	graph  *graph.Graph
 	do     Do
@@ -141,7 +141,7 @@ func (r *runner) stream(ctx context.Context, s int) {
 	}
 }
 
-// ready is when everything that a task waited for had ended: what it depends
+// ready returns when everything that a task waited for had ended: what it depends
 // on, and the task before it on its stream.
 func (r *runner) ready(s, n int, i int32) time.Duration {
 	var at time.Duration

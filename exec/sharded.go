@@ -68,7 +68,7 @@ func (p *plan) shares() []arch.Tensor {
 	return list
 }
 
-// whole is the tensors of a unit's stage by name, at hand for one task.
+// whole holds the tensors of a unit's stage by name, for one task.
 type whole map[string]*programs.Tensor
 
 func (w whole) release() {
@@ -152,7 +152,7 @@ func (s *step) gather(ctx context.Context, t graph.Task) error {
 	return nil
 }
 
-// zeros are whole gradients of a stage's units, to begin with.
+// zeros makes whole gradients of a stage's units, to begin with.
 func (s *step) zeros(t graph.Task) (whole, error) {
 	all := whole{}
 	for _, u := range s.plan.units[t.Stage] {

@@ -95,7 +95,7 @@ func (s *Source) loadPairs(file string, n arch.Network, limit int) error {
 	if v := n.Layers[0].Params[0].Shape[0]; v < data.ByteVocabulary {
 		return fmt.Errorf("%s has a vocabulary of %d; text as bytes needs %d", n.Name, v, data.ByteVocabulary)
 	}
-	pairs, err := data.LoadPairs(file, data.Keys{}, limit)
+	pairs, err := data.LoadPairs(file, limit)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// step is one step of a trainer. Its slots are written by one task and read
+// A step is one of a trainer. Its slots are written by one task and read
 // by another that depends on it, so they need no lock.
 type step struct {
 	*Trainer
@@ -28,7 +28,7 @@ type step struct {
 	gathered, scattered queue
 }
 
-// slot is what a stage has of a microbatch between two tasks.
+// A slot is what a stage has of a microbatch between two tasks.
 type slot struct {
 	weights        programs.List     // from F until B or I, where they are stashed
 	input          *programs.Tensor  // until F
@@ -70,7 +70,7 @@ func (t *Trainer) newStep(b Batch) (*step, error) {
 	return s, nil
 }
 
-// loss is the mean over the batch, as far as it has been computed.
+// loss returns the mean over the batch, as far as it has been computed.
 func (s *step) loss() float64 {
 	sum := 0.0
 	for _, l := range s.losses {
@@ -79,23 +79,23 @@ func (s *step) loss() float64 {
 	return sum / float64(len(s.batch.Targets))
 }
 
-// replica is that of a rank.
+// replica returns that of a rank.
 func (s *step) replica(rank int32) int { return int(rank) / s.job.Graph.Shape.Ranks }
 
-// piece indexes what is there for every replica and microbatch.
+// piece indexes what there is for every replica and microbatch.
 func (s *step) piece(t graph.Task) int {
 	return s.replica(t.Rank)*len(s.job.Samples) + int(t.Microbatch)
 }
 
-// at is the slot of the task's microbatch at a stage.
+// at returns the slot of the task's microbatch at a stage.
 func (s *step) at(t graph.Task, stage int32) *slot {
 	return &s.slots[(s.replica(t.Rank)*len(s.job.Layers)+int(stage))*len(s.job.Samples)+int(t.Microbatch)]
 }
 
-// stage is the task's stage, and its segments' programs.
+// stage returns the task's stage.
 func (s *step) stage(t graph.Task) *stage { return s.members[t.Rank].stages[t.Stage] }
 
-// program of a segment for the task's microbatch.
+// program returns that of a segment for the task's microbatch.
 func (s *step) program(g *segment, t graph.Task) *programs.Stage {
 	return g.bySize[s.job.Samples[t.Microbatch]]
 }

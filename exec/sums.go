@@ -13,7 +13,7 @@ import (
 	"psim/schedules/wiring"
 )
 
-// sumWidths are the widths of linear layers whose gradients are summed to see
+// sumWidths lists the widths of linear layers whose gradients are summed to see
 // what a sum over two devices takes: 4 KB, 260 KB and 4.2 MB.
 var sumWidths = [...]int{32, 256, 1024}
 
@@ -68,7 +68,7 @@ func profileSum(ctx context.Context, devices []*programs.Device, width, repeats 
 	return result, nil
 }
 
-// replicated is the graph of data parallelism with a microbatch of its own for
+// replicated makes the graph of data parallelism with a microbatch of its own for
 // every replica and one bucket of gradients.
 func replicated(replicas int, bytes int64) (*graph.Graph, error) {
 	s, err := schedules.Find("ddp")

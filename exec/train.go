@@ -75,7 +75,7 @@ func (t *Trainer) Train(ctx context.Context, source *Source, o TrainOptions) (*T
 	return result, t.recordParameters(result.Record)
 }
 
-// keepAt is what step n shall leave.
+// keepAt says what step n shall leave.
 func (t *Trainer) keepAt(n int, o TrainOptions) *capture {
 	replicas := t.job.Graph.Shape.Replicas
 	switch {
@@ -108,7 +108,7 @@ func (t *Trainer) recordParameters(r *Record) error {
 	return nil
 }
 
-// garbage is how many bytes may gather before they are collected in the middle
+// garbage limits the bytes that may gather before they are collected in the middle
 // of a step.
 const garbage = 4 << 30
 

@@ -16,7 +16,7 @@ const (
 	lanes
 )
 
-// laneOf is the lane that a kind of task is drawn in.
+// laneOf returns the lane that a kind of task is drawn in.
 func laneOf(k graph.Kind) int {
 	switch {
 	case k.Message():
@@ -36,10 +36,10 @@ type bar struct {
 	tone   float64 // how light it is drawn
 }
 
-// rankBars are the bars of every rank and lane, in order of start.
+// rankBars holds the bars of every rank and lane, in order of start.
 type rankBars [][lanes][]bar
 
-// panelBars is what a panel of a timeline shows.
+// panelBars holds what a panel of a timeline shows.
 type panelBars struct {
 	bars  rankBars
 	used  [lanes]bool
@@ -138,7 +138,7 @@ func numbered(k graph.Kind) bool {
 	return k.Compute() || k == graph.Send || k == graph.Reduce || k == graph.Copy
 }
 
-// typical is a duration of numbered tasks of a lane, such that all shorter
+// typical returns a duration of numbered tasks of a lane, such that all shorter
 // ones together take at most half of the time, and all longer ones too.
 func (r rankBars) typical(g *graph.Graph, lane int) time.Duration {
 	var durations []time.Duration
@@ -160,7 +160,7 @@ func (r rankBars) typical(g *graph.Graph, lane int) time.Duration {
 	return 0
 }
 
-// shortest is the duration of the shortest numbered task of a lane.
+// shortest returns the duration of the shortest numbered task of a lane.
 func (r rankBars) shortest(g *graph.Graph, lane int) time.Duration {
 	var least time.Duration
 	for rank := range r {

@@ -52,7 +52,7 @@ func WriteChromeGzip(w io.Writer, t *graph.Trace, rank int) error {
 	return z.Close()
 }
 
-// chrome is the writer of one file.
+// chrome writes one file.
 type chrome struct {
 	out    *bufio.Writer
 	trace  *graph.Trace
@@ -125,7 +125,7 @@ func (c *chrome) slices() {
 	}
 }
 
-// lane is a thread and when it is free.
+// lane tells when a thread is free.
 type lane struct {
 	id  int
 	end time.Duration
@@ -138,7 +138,7 @@ func (c *chrome) slice(i int32) {
 		jsonString(chromeName(t)), t.Rank, c.thread[i], micros(span.Start), micros(span.Duration()), c.details(i))
 }
 
-// chromeName is the name of a slice. Trace analysis takes for communication
+// chromeName names a slice. Trace analysis takes for communication
 // what starts with nccl.
 func chromeName(t *graph.Task) string {
 	switch {
@@ -150,7 +150,7 @@ func chromeName(t *graph.Task) string {
 	return t.String()
 }
 
-// details are the arguments of a slice.
+// details lists the arguments of a slice.
 func (c *chrome) details(i int32) string {
 	t := &c.trace.Graph.Tasks[i]
 	s := fmt.Sprintf(`"device": %d, "stream": %d, "correlation": %d, "kind": "%s"`, t.Rank, t.Stream, i, t.Kind)

@@ -115,7 +115,7 @@ func Compare(a, b Run) Comparison {
 	return c
 }
 
-// fraction is a difference as a share of a whole, 0 where that is 0.
+// fraction divides a difference by a whole; a whole of 0 gives 0.
 func fraction(difference, of float64) float64 {
 	if of == 0 {
 		return 0
@@ -202,15 +202,15 @@ func (c *Comparison) warn(a, b Run) {
 	}
 }
 
-// graphText is what of a result says which graph ran.
+// graphText says which graph a result is of.
 func graphText(r Result) string {
 	text := fmt.Sprintf("%s with P = %d, M = %d", r.Schedule, r.Stages, r.Microbatches)
 	for _, x := range []struct {
-		letter string
+		symbol string
 		size   int
 	}{{"V", r.VirtualStages}, {"D", r.DataParallel}, {"T", r.TensorParallel}} {
 		if x.size > 1 {
-			text += fmt.Sprintf(", %s = %d", x.letter, x.size)
+			text += fmt.Sprintf(", %s = %d", x.symbol, x.size)
 		}
 	}
 	return text

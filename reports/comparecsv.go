@@ -1,8 +1,6 @@
 package reports
 
 import (
-	"bufio"
-	"fmt"
 	"io"
 	"strconv"
 
@@ -12,10 +10,9 @@ import (
 // WriteCSV writes a comparison as a row per quantity: what it is of, its name
 // and unit, its value in A and B, and B − A.
 func (c Comparison) WriteCSV(w io.Writer) error {
-	out := bufio.NewWriter(w)
-	out.WriteString("of,item,quantity,a,b,difference\n")
+	out := newCSVWriter(w, "of,item,quantity,a,b,difference")
 	row := func(of string, item any, quantity string, a, b float64) {
-		fmt.Fprintf(out, "%s,%v,%s,%s,%s,%s\n", of, item, quantity, plain(a), plain(b), plain(b-a))
+		out.row(of, item, quantity, plain(a), plain(b), plain(b-a))
 	}
 	row("step", "", "time_s", c.A.StepTime, c.B.StepTime)
 	row("step", "", "bubble", c.A.Bubble, c.B.Bubble)
@@ -34,7 +31,7 @@ func (c Comparison) WriteCSV(w io.Writer) error {
 		row("rank", r.Rank, "idle_s", r.IdleA, r.IdleB)
 		row("rank", r.Rank, "peak_memory_bytes", float64(r.PeakMemoryA), float64(r.PeakMemoryB))
 	}
-	return out.Flush()
+	return out.end()
 }
 
 // plain prints a number without an exponent.

@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"math"
@@ -15,30 +14,22 @@ import (
 // WriteTable prints a comparison for people: both runs side by side, what the
 // difference is made of, by kind of task and by rank, and the warnings.
 func (c Comparison) WriteTable(w io.Writer) error {
-	out := bufio.NewWriter(w)
+	out := newPage(w)
 	a, b := c.columns()
-	fmt.Fprintf(out, "%s\n", c.headline())
-	writeAligned(out, c.totalRows(a, b))
-	fmt.Fprintf(out, "\nwhat the step is made of, averaged over the ranks\n")
-	writeParts(out, c.partRows(a, b))
+	out.print("%s\n", c.headline())
+	out.table(c.totalRows(a, b))
+	out.section("what the step is made of, averaged over the ranks", c.partRows(a, b))
 	if len(c.ByKind) > 0 {
-		fmt.Fprintf(out, "\nby kind of task, on average\n")
-		writeAligned(out, c.kindRows(a, b))
+		out.section("by kind of task, on average", c.kindRows(a, b))
 	}
 	if len(c.ByRank) > 0 {
-		fmt.Fprintf(out, "\nby rank\n")
-		writeAligned(out, c.rankRows(a, b))
+		out.section("by rank", c.rankRows(a, b))
 	}
-	for i, warning := range c.Warnings {
-		if i == 0 {
-			fmt.Fprintln(out)
-		}
-		fmt.Fprintf(out, "warning: %s\n", warning)
-	}
+	out.warn(c.Warnings)
 	return out.Flush()
 }
 
-// columns names both runs where a word each is enough.
+// columns heads the columns of both runs: predicted and measured, or A and B.
 func (c Comparison) columns() (a, b string) {
 	if c.A.Kind == c.B.Kind {
 		return "A", "B"
@@ -77,7 +68,7 @@ func (c Comparison) totalRows(a, b string) [][]string {
 	return rows
 }
 
-// peaks are the cells of two peaks. A peak of 0 is one that is not known.
+// peaks makes the cells of two peaks. A peak of 0 means that it is unknown.
 func peaks(a, b int64, difference float64) []string {
 	cells := []string{"–", "–", "–"}
 	if a > 0 {
@@ -99,10 +90,18 @@ func (c Comparison) partRows(a, b string) [][]string {
 	for _, p := range c.parts() {
 		rows = append(rows, []string{p.name, duration(p.a), duration(p.b), SignedPercent(p.error), p.meaning})
 	}
-	return append(rows, []string{"together", duration(c.A.StepTime), duration(c.B.StepTime), SignedPercent(c.StepTimeError), ""})
+	rows = append(rows, []string{"together", duration(c.A.StepTime), duration(c.B.StepTime), SignedPercent(c.StepTimeError), ""})
+	longest := 0
+	for _, row := range rows {
+		longest = max(longest, len(row[4]))
+	}
+	for _, row := range rows { // flush left, as prose is
+		row[4] += strings.Repeat(" ", longest-len(row[4]))
+	}
+	return rows
 }
 
-// part is a row of the split of the error.
+// part holds a row of the split of the error.
 type part struct {
 	name        string
 	a, b, error float64
@@ -132,19 +131,6 @@ func (c Comparison) parts() []part {
 	return list
 }
 
-// writeParts is writeAligned with a last column of prose, flush left.
-func writeParts(out *bufio.Writer, rows [][]string) {
-	longest := 0
-	for _, row := range rows {
-		longest = max(longest, len(row[len(row)-1]))
-	}
-	for _, row := range rows {
-		last := &row[len(row)-1]
-		*last += strings.Repeat(" ", longest-len(*last))
-	}
-	writeAligned(out, rows)
-}
-
 func (c Comparison) kindRows(a, b string) [][]string {
 	rows := [][]string{{"", a, b, "B against A", "tasks", "of A's step"}}
 	for k := graph.Forward; k <= graph.Optimizer; k++ {
@@ -170,24 +156,19 @@ func (c Comparison) kindRows(a, b string) [][]string {
 	return rows
 }
 
-// rankRows leaves out the middle of many ranks.
+// rankRows compares the ranks, and has no peaks where none is known.
 func (c Comparison) rankRows(a, b string) [][]string {
-	const most, ends = 16, 4
 	rows := [][]string{{"", "busy", "", "", "idle", "", "", "peak memory", "", ""}, {"rank"}}
 	for _, of := range []string{"of A's step", "of A's step", "B against A"} {
 		rows[1] = append(rows[1], a, b, of)
 	}
-	for i, r := range c.ByRank {
-		switch {
-		case len(c.ByRank) <= most || i < ends || i >= len(c.ByRank)-ends:
-			rows = append(rows, append([]string{
-				strconv.Itoa(r.Rank), duration(r.BusyA), duration(r.BusyB), SignedPercent(r.BusyError),
-				duration(r.IdleA), duration(r.IdleB), SignedPercent(r.IdleError),
-			}, peaks(r.PeakMemoryA, r.PeakMemoryB, r.PeakMemoryError)...))
-		case i == ends:
-			rows = append(rows, []string{"…"})
-		}
-	}
+	ranks, _ := rowsOf(c.ByRank, func(r RankComparison) []string {
+		return append([]string{
+			strconv.Itoa(r.Rank), duration(r.BusyA), duration(r.BusyB), SignedPercent(r.BusyError),
+			duration(r.IdleA), duration(r.IdleB), SignedPercent(r.IdleError),
+		}, peaks(r.PeakMemoryA, r.PeakMemoryB, r.PeakMemoryError)...)
+	})
+	rows = append(rows, ranks...)
 	if c.A.PeakMemory == 0 && c.B.PeakMemory == 0 {
 		for i := range rows {
 			rows[i] = rows[i][:min(len(rows[i]), 7)]

@@ -125,7 +125,7 @@ func TestMemoryCSVErrors(t *testing.T) {
 	const header = "rank,time_ns,bytes\n"
 	for input, want := range map[string]string{
 		"":                               "the file is empty",
-		header:                           "line 2: there are no ranks",
+		header:                           "line 2: no rank",
 		header + "0,5,1\n":               "line 2, column time_ns: 5; the first row of rank 0 must be its level at time 0",
 		header + "1,0,1\n0,0,1\n":        "line 3, column rank: 0 comes after 1",
 		header + "0,0,1\n0,7,2\n0,6,3\n": "line 4, column time_ns: 6 comes after 7",

@@ -11,6 +11,40 @@ import (
 	"psim/schedules/graph"
 )
 
+// csvWriter writes rows of cells under a header.
+type csvWriter struct {
+	*csv.Writer
+	cells []string
+}
+
+func newCSVWriter(w io.Writer, columns string) *csvWriter {
+	c := &csvWriter{Writer: csv.NewWriter(w)}
+	c.Write(strings.Split(columns, ","))
+	return c
+}
+
+// row writes a row. An error is kept until the end.
+func (c *csvWriter) row(cells ...any) {
+	c.cells = c.cells[:0]
+	for _, x := range cells {
+		switch x := x.(type) {
+		case int64: // most cells, and much faster than by fmt
+			c.cells = append(c.cells, strconv.FormatInt(x, 10))
+		case string:
+			c.cells = append(c.cells, x)
+		default:
+			c.cells = append(c.cells, fmt.Sprint(x))
+		}
+	}
+	c.Write(c.cells)
+}
+
+// end writes what is left, and returns the first error.
+func (c *csvWriter) end() error {
+	c.Flush()
+	return c.Error()
+}
+
 // A table reads a CSV file with known columns, row by row. The first error
 // stays in err and ends it.
 type table struct {
@@ -66,7 +100,7 @@ func (t *table) next() bool {
 	return true
 }
 
-// index is the position of a column, -1 where the file lacks it.
+// index finds the position of a column, -1 where the file lacks it.
 func (t *table) index(column string) int {
 	for i, c := range t.columns {
 		if c == column {
@@ -76,7 +110,7 @@ func (t *table) index(column string) int {
 	return -1
 }
 
-// text is the cell of a column, empty where the file lacks the column.
+// text returns the cell of a column, empty where the file lacks the column.
 func (t *table) text(column string) string {
 	if i := t.index(column); i >= 0 {
 		return t.row[i]
@@ -103,7 +137,7 @@ func (t *table) number(column string, low, high int64) int64 {
 	return n
 }
 
-// numberOr is number, or low for an empty cell.
+// numberOr reads a number, and takes an empty cell for low.
 func (t *table) numberOr(column string, low, high int64) int64 {
 	if t.text(column) == "" {
 		return low

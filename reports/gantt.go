@@ -51,7 +51,7 @@ func Gantt(w io.Writer, t *graph.Trace, o GanttOptions) error {
 	return out.Flush()
 }
 
-// gantt is a Gantt in the making.
+// gantt holds a Gantt in the making.
 type gantt struct {
 	trace   *graph.Trace
 	bars    rankBars // slices joined
@@ -65,9 +65,9 @@ type gantt struct {
 
 // scale chooses the number of columns. Slices of a backward that are less than
 // half a column apart count as one task.
-func (g *gantt) scale(room int) {
+func (g *gantt) scale(width int) {
 	g.end = g.trace.End()
-	g.bars = collectBars(g.trace, g.trace.Graph.Ranks()).bars.actions(g.trace.Graph, g.end/time.Duration(2*room))
+	g.bars = collectBars(g.trace, g.trace.Graph.Ranks()).bars.actions(g.trace.Graph, g.end/time.Duration(2*width))
 	var unit time.Duration // greatest common divisor of all times of work
 	longest := 1
 	for r := range g.bars {
@@ -78,13 +78,13 @@ func (g *gantt) scale(room int) {
 	}
 	worked := unit > 0
 	unit = gcd(unit, g.end)
-	g.columns = room
-	if worked && int64(g.end/unit) <= int64(room) {
+	g.columns = width
+	if worked && int64(g.end/unit) <= int64(width) {
 		units := int(g.end / unit)
-		g.columns = units * min(room/units, longest)
+		g.columns = units * min(width/units, longest)
 	} else {
 		typical := g.bars.typical(g.trace.Graph, workLane)
-		g.dense = typical > 0 && float64(typical)*float64(room) < 1.5*float64(g.end)
+		g.dense = typical > 0 && float64(typical)*float64(width) < 1.5*float64(g.end)
 	}
 }
 
@@ -106,7 +106,7 @@ func secondStages(g *graph.Graph) []bool {
 	return second
 }
 
-// label is a letter for the kind of task, and its microbatch.
+// label names a task by a letter for its kind, and its microbatch.
 func (g *gantt) label(t *graph.Task) string {
 	label := string(g.letter(t))
 	if t.Kind.Compute() && t.Microbatch != graph.None {
@@ -162,7 +162,7 @@ func (g *gantt) draw(row []byte, shares []map[byte]float64, bars []bar, work boo
 	}
 }
 
-// column is the position of a time, in columns.
+// column converts a time to columns.
 func (g *gantt) column(t time.Duration) float64 {
 	return float64(t) / float64(g.end) * float64(g.columns)
 }

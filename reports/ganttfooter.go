@@ -58,7 +58,7 @@ func (g *gantt) paint(row []byte) string {
 	return b.String()
 }
 
-// ansi is the colour that a cell switches to; digits and dashes keep the one
+// ansi returns the colour that a cell switches to; digits and dashes keep the one
 // before.
 func ansi(cell byte) (code string, starts bool) {
 	switch cell {

@@ -12,7 +12,7 @@ import (
 	"psim/schedules/order"
 )
 
-// manyRows is the number of rows from which their labels are numbers alone.
+// manyRows sets from how many rows on their labels are numbers alone.
 const manyRows = 17
 
 // replicated reports whether ranks are told apart by their replica too.
@@ -21,7 +21,7 @@ func (p *timelinePanel) replicated() bool {
 	return shape.Replicas > 1 && shape.Ranks > 1
 }
 
-// rankName is the label of a row.
+// rankName labels a row.
 func (p *timelinePanel) rankName(rank int) string {
 	name, replica := strconv.Itoa(rank), ""
 	if p.replicated() {
@@ -107,7 +107,7 @@ func manyStages(g *graph.Graph) bool {
 	return false
 }
 
-// text is the label of a task: its microbatch, or in the notation 2F0 where
+// text labels a task with its microbatch, or in the notation 2F0 where
 // the stage must be told, or the chunk that it moves. A slice of a backward that
 // stands apart from the first has its number too.
 func (l labelling) text(t *graph.Task) string {
@@ -135,7 +135,7 @@ func (l labelling) draw(c canvas, t *graph.Task, b block) {
 	if l.size == 0 || text == "" || width < l.width+1 || top-bottom < l.size*0.8 {
 		return
 	}
-	fill := toneColor(b.bar.kind, b.bar.tone)
+	fill := lookOf(b.bar.kind).tone(b.bar.tone)
 	write := func(text string, y, size vg.Length) {
 		s := chart.Text(size)
 		s.Color, s.XAlign = chart.InkOn(fill), draw.XCenter

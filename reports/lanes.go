@@ -70,7 +70,7 @@ func shares(bars []bar, to time.Duration, x func(time.Duration) vg.Length, colum
 	return blocks
 }
 
-// stack is one column of shares, in order of kind from the bottom. What is too
+// stack piles up one column of shares, in order of kind from the bottom. What is too
 // small to be more than a rounding error is left out.
 func stack(sum map[graph.Kind]float64, x0, x1 vg.Length, least float64) []block {
 	const rounding = 1e-6

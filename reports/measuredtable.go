@@ -10,7 +10,7 @@ import (
 	"psim/internal/units"
 )
 
-// stepTime is the step time; of a measured result the mean over its steps,
+// stepTime tells the step time; of a measured result the mean over its steps,
 // their deviation, and which of them is shown.
 func stepTime(r Result) string {
 	if r.Measurement == nil || len(r.Steps) == 0 {
@@ -65,7 +65,8 @@ func SignedPercent(fraction float64) string {
 	return strings.Replace(text, "-", "−", 1) + " %"
 }
 
-// courseRate is a throughput that must not be taken for the one above.
+// courseRate tells the throughput as the course measures it, which must not be
+// taken for the one above.
 func courseRate(r Result) string {
 	if r.Measurement == nil {
 		return ""
@@ -77,7 +78,7 @@ func courseRate(r Result) string {
 	return text
 }
 
-// heapGrowth is what the process itself took, beside the ledger of the ranks.
+// heapGrowth tells what the process itself took, beside the ledger of the ranks.
 func heapGrowth(r Result) string {
 	switch {
 	case r.Measurement == nil || r.HeapGrowth == 0:
@@ -123,10 +124,7 @@ func checks(r Result) string {
 			parts = append(parts, p.name+" by "+digits(*p.value, 3))
 		}
 	}
-	text := "FAILED"
-	if c.Passed {
-		text = "passed"
-	}
+	text := verdict(c.Passed)
 	if len(parts) > 0 {
 		text += fmt.Sprintf("; off %s at most: %s", cmp.Or(c.Reference, "the unsplit run"), strings.Join(parts, ", "))
 	}
@@ -144,11 +142,11 @@ func digits(x float64, precision int) string {
 	return strconv.FormatFloat(x, 'g', precision, 64)
 }
 
-// runRows are the cells of the table of several runs.
+// runRows makes the table of several runs.
 func runRows(runs []Result) [][]string {
 	rows := [][]string{{"run", "step time", "±", "predicted", "error", "bubble", "checks"}}
 	for _, r := range runs {
-		row := []string{cmp.Or(r.Schedule, r.Name), duration(r.StepTime), "", "", "", percent(r.Bubble.Makespan), ""}
+		row := []string{mode(r), duration(r.StepTime), "", "", "", percent(r.Bubble.Makespan), ""}
 		if r.Measurement != nil && len(r.Steps) > 1 {
 			row[2] = duration(r.StepTimeStd)
 		}
@@ -159,10 +157,7 @@ func runRows(runs []Result) [][]string {
 			}
 		}
 		if r.Measurement != nil && r.Checks != nil {
-			row[6] = "FAILED"
-			if r.Checks.Passed {
-				row[6] = "passed"
-			}
+			row[6] = verdict(r.Checks.Passed)
 		}
 		rows = append(rows, row)
 	}

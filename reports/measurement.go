@@ -57,8 +57,8 @@ func NewMeasurement(steps ...time.Duration) *Measurement {
 }
 
 // Checks compares a run with the unsplit one. A number is nil where it was not
-// checked. JSON has no word for what is not a number, or infinite: the largest
-// number stands for both in files.
+// checked. JSON cannot express NaN or infinity: the largest number
+// stands for both in files.
 type Checks struct {
 	// Weights, Outputs and Gradients are the largest absolute differences.
 	Weights   *float64 `json:"weights,omitempty"`
@@ -78,15 +78,15 @@ type Checks struct {
 // Worst joins the checks of several runs: the largest differences, and passed
 // only if both did. Losses and the reference, which belong to one run, are the
 // receiver's.
-func (c Checks) Worst(other Checks) Checks {
-	c.Weights, c.Outputs = larger(c.Weights, other.Weights), larger(c.Outputs, other.Outputs)
-	c.Gradients, c.LossDifference = larger(c.Gradients, other.Gradients), larger(c.LossDifference, other.LossDifference)
-	c.Passed = c.Passed && other.Passed
+func (c Checks) Worst(d Checks) Checks {
+	c.Weights, c.Outputs = larger(c.Weights, d.Weights), larger(c.Outputs, d.Outputs)
+	c.Gradients, c.LossDifference = larger(c.Gradients, d.Gradients), larger(c.LossDifference, d.LossDifference)
+	c.Passed = c.Passed && d.Passed
 	return c
 }
 
-// larger is the larger one of two numbers that may be unknown. What is not a
-// number is larger than all.
+// larger returns the larger of two numbers that may be unknown. NaN counts as
+// larger than all.
 func larger(a, b *float64) *float64 {
 	switch {
 	case a == nil:
@@ -99,7 +99,7 @@ func larger(a, b *float64) *float64 {
 	return a
 }
 
-// writable is the measurement without what JSON has no word for.
+// writable replaces what JSON cannot express.
 func (m *Measurement) writable() *Measurement {
 	if m == nil {
 		return nil

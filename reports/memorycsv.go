@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"math"
@@ -59,15 +58,14 @@ const memoryColumns = "rank,time_ns,bytes"
 // level in bytes after it. Every rank starts with its persistent memory at
 // time 0.
 func WriteMemoryCSV(w io.Writer, curves []MemoryCurve) error {
-	out := bufio.NewWriter(w)
-	out.WriteString(memoryColumns + "\n")
+	out := newCSVWriter(w, memoryColumns)
 	for _, c := range curves {
-		fmt.Fprintf(out, "%d,0,%d\n", c.Rank, c.Persistent)
+		out.row(c.Rank, 0, c.Persistent)
 		for _, p := range c.Points {
-			fmt.Fprintf(out, "%d,%d,%d\n", c.Rank, p.At.Nanoseconds(), p.Bytes)
+			out.row(int64(c.Rank), p.At.Nanoseconds(), p.Bytes)
 		}
 	}
-	return out.Flush()
+	return out.end()
 }
 
 // ReadMemoryCSV reads what WriteMemoryCSV writes. Errors name the line and the
@@ -100,7 +98,7 @@ func ReadMemoryCSV(r io.Reader) ([]MemoryCurve, error) {
 		}
 	}
 	if rows.err == nil && len(curves) == 0 {
-		return nil, fmt.Errorf("line 2: there are no ranks")
+		return nil, fmt.Errorf("line 2: no rank")
 	}
 	return curves, rows.err
 }

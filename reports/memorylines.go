@@ -12,7 +12,7 @@ import (
 	"psim/reports/chart"
 )
 
-// memoryLine is a curve that the legend names, and all ranks that have it.
+// memoryLine holds a curve that the legend names, and all ranks that have it.
 type memoryLine struct {
 	MemoryCurve
 	ranks []int

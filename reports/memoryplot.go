@@ -25,7 +25,7 @@ type MemoryFigure struct {
 	Capacity []int64
 }
 
-// maxMemoryLines is how many different curves get a colour of their own.
+// maxMemoryLines limits the different curves that get a colour of their own.
 const maxMemoryLines = 8
 
 // Memory draws the memory in use on every rank, a line for each of up to
@@ -34,7 +34,7 @@ const maxMemoryLines = 8
 // that stays, and the capacity. Format is PNG or SVG.
 func Memory(w io.Writer, format string, m MemoryFigure) error {
 	if len(m.Curves) == 0 {
-		return errors.New("there is no rank whose memory could be drawn")
+		return errors.New("no rank has a memory curve to draw")
 	}
 	end, peak := m.End, int64(0)
 	for _, c := range m.Curves {
@@ -80,7 +80,7 @@ func (m MemoryFigure) capacities(peak int64) []int64 {
 	return slices.Compact(list)
 }
 
-// steps is the curve as it is drawn.
+// steps makes the curve a plotter.
 func (c MemoryCurve) steps(style draw.LineStyle, grain vg.Length) chart.Steps {
 	s := chart.Steps{XYs: plotter.XYs{{Y: float64(c.Persistent)}}, LineStyle: style, Grain: grain}
 	for _, p := range c.Points {
@@ -89,7 +89,7 @@ func (c MemoryCurve) steps(style draw.LineStyle, grain vg.Length) chart.Steps {
 	return s
 }
 
-// across is a level line from edge to edge.
+// across draws a level line from edge to edge.
 func across(f *chart.Figure, bytes int64, style draw.LineStyle) *plotter.Line {
 	return chart.Line(style, plotter.XY{Y: float64(bytes)}, plotter.XY{X: f.X.Max, Y: float64(bytes)})
 }

@@ -96,7 +96,8 @@ func (p ParetoFigure) draw(f *chart.Figure) {
 	f.Explain("no plan is better in both (M microbatches, V stages per rank)", border)
 }
 
-// sizes are a plan's microbatches, and its stages per rank if there are several.
+// sizes labels a plan with its microbatches, and its stages per rank if there are
+// several.
 func sizes(p Plan) string {
 	text := fmt.Sprintf("M=%d", p.Microbatches)
 	if p.VirtualStages > 1 {

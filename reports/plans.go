@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"bufio"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -74,39 +73,36 @@ func (p Plans) WriteTable(w io.Writer, rows int) error {
 		_, err := fmt.Fprintf(w, "no plan fits: of all %d, parameters, gradients and optimizer state alone need more than a rank's memory\n", p.Pruned)
 		return err
 	}
-	out := bufio.NewWriter(w)
+	best, out := p.Plans[0], newPage(w)
 	table := [][]string{{"schedule", "virtual", "microbatches", "step time", "bubble", "of the span", "peak memory", "fits"}}
 	for _, plan := range p.Plans[:min(rows, len(p.Plans))] {
-		fits := "no"
-		if plan.FitsMemory {
-			fits = "yes"
-		}
 		table = append(table, []string{
 			plan.Schedule, strconv.Itoa(plan.VirtualStages), strconv.Itoa(plan.Microbatches), duration(plan.StepTime),
-			percent(plan.Bubble.Makespan), percent(plan.Bubble.Span), units.FormatBytes(plan.PeakMemory()), fits,
+			percent(plan.Bubble.Makespan), percent(plan.Bubble.Span), units.FormatBytes(plan.PeakMemory()),
+			map[bool]string{true: "yes", false: "no"}[plan.FitsMemory],
 		})
 	}
-	writeAligned(out, table)
+	out.table(table)
 	if more := len(p.Plans) - rows; more > 0 {
-		fmt.Fprintf(out, "  … and %d more\n", more)
+		out.print("  … and %d more\n", more)
 	}
-	verdict := "the best: --set "
-	if !p.Plans[0].FitsMemory {
-		verdict = "none fits in memory; the least is needed with --set "
+	verdict := "the best:"
+	if !best.FitsMemory {
+		verdict = "none fits in memory; the least is needed with"
 	}
-	fmt.Fprintf(out, "\n%s%s\n", verdict, strings.Join(p.Plans[0].Settings, " --set "))
-	for _, warning := range p.Plans[0].Warnings {
-		fmt.Fprintf(out, "warning: %s\n", warning)
+	out.print("\n%s --set %s\n", verdict, strings.Join(best.Settings, " --set "))
+	for _, warning := range best.Warnings {
+		out.print("warning: %s\n", warning)
 	}
 	if p.Partial {
-		fmt.Fprintln(out, "warning: the search was interrupted; there may be better plans")
+		out.print("warning: the search was interrupted; there may be better plans\n")
 	}
 	if len(p.LeftOut) > 0 {
 		var names []string
 		for _, l := range p.LeftOut {
 			names = append(names, l.Schedule)
 		}
-		fmt.Fprintf(out, "not possible here (--json says why): %s\n", strings.Join(names, ", "))
+		out.print("not possible here (--json says why): %s\n", strings.Join(names, ", "))
 	}
 	return out.Flush()
 }

@@ -1,14 +1,10 @@
 package reports
 
 import (
-	"bufio"
-	"fmt"
 	"io"
 	"math"
 	"slices"
 	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"psim/internal/units"
 )
@@ -17,36 +13,31 @@ import (
 // two parts of the idle time are columns only where they are known. Of several
 // runs it writes the ranks of all, with the schedule as the last column.
 func WriteResultCSV(w io.Writer, r Result) error {
-	out := bufio.NewWriter(w)
-	runs := r.Runs
-	if runs == nil {
-		runs = []Result{r}
-	}
-	out.WriteString("rank,compute_s,communication_s,exposed_communication_s,optimizer_s,idle_s," +
-		"peak_memory_bytes,persistent_memory_bytes,peak_in_flight,sent_bytes")
+	columns := "rank,compute_s,communication_s,exposed_communication_s,optimizer_s,idle_s," +
+		"peak_memory_bytes,persistent_memory_bytes,peak_in_flight,sent_bytes"
 	split := slices.ContainsFunc(r.Ranks, func(x RankResult) bool { return x.Dispatch != nil || x.Waiting != nil })
 	if split {
-		out.WriteString(",dispatch_s,waiting_s")
+		columns += ",dispatch_s,waiting_s"
 	}
+	runs := []Result{r}
 	if r.Runs != nil {
-		out.WriteString(",schedule")
+		columns, runs = columns+",schedule", r.Runs
 	}
-	out.WriteString("\n")
+	out := newCSVWriter(w, columns)
 	for _, run := range runs {
 		for _, x := range run.Ranks {
-			fmt.Fprintf(out, "%d,%v,%v,%v,%v,%v,%d,%d,%d,%d", x.Rank,
-				x.Compute, x.Communication, x.ExposedCommunication, x.Optimizer, x.Idle,
-				x.PeakMemory, x.PersistentMemory, x.PeakInFlight, x.SentBytes)
+			row := []any{x.Rank, x.Compute, x.Communication, x.ExposedCommunication, x.Optimizer, x.Idle,
+				x.PeakMemory, x.PersistentMemory, x.PeakInFlight, x.SentBytes}
 			if split {
-				fmt.Fprintf(out, ",%v,%v", known(x.Dispatch), known(x.Waiting))
+				row = append(row, known(x.Dispatch), known(x.Waiting))
 			}
 			if r.Runs != nil {
-				out.WriteString("," + run.Schedule)
+				row = append(row, run.Schedule)
 			}
-			out.WriteString("\n")
+			out.row(row...)
 		}
 	}
-	return out.Flush()
+	return out.end()
 }
 
 // A rankColumn is a column of the table of ranks.
@@ -78,7 +69,7 @@ func rankColumns(ranks []RankResult) []rankColumn {
 	})
 }
 
-// known is a number, or 0 where it is not known.
+// known reads a number that may be unknown as 0.
 func known(x *float64) float64 {
 	if x == nil {
 		return 0
@@ -86,35 +77,27 @@ func known(x *float64) float64 {
 	return *x
 }
 
-// rankRows are the cells of the table of ranks. Beyond so many ranks it holds
-// only the first and last, and the spread of every column.
+// rankRows makes the table of ranks, of many with the spread of every column.
 func rankRows(ranks []RankResult) [][]string {
-	const most, ends = 16, 4
-	rows := [][]string{{"rank"}}
 	columns := rankColumns(ranks)
+	heading := []string{"rank"}
 	for _, c := range columns {
-		rows[0] = append(rows[0], c.title)
+		heading = append(heading, c.title)
 	}
-	for i, r := range ranks {
-		switch {
-		case len(ranks) <= most || i < ends || i >= len(ranks)-ends:
-			row := []string{strconv.Itoa(r.Rank)}
-			for _, c := range columns {
-				row = append(row, c.format(c.value(r)))
-			}
-			rows = append(rows, row)
-		case i == ends:
-			rows = append(rows, []string{"…"})
+	rows, all := rowsOf(ranks, func(r RankResult) []string {
+		row := []string{strconv.Itoa(r.Rank)}
+		for _, c := range columns {
+			row = append(row, c.format(c.value(r)))
 		}
+		return row
+	})
+	if !all {
+		rows = append(append(rows, nil), spread(ranks, columns)...)
 	}
-	if len(ranks) > most {
-		rows = append(rows, nil)
-		rows = append(rows, spread(ranks, columns)...)
-	}
-	return rows
+	return append([][]string{heading}, rows...)
 }
 
-// spread is the least, the mean and the greatest value of every column.
+// spread adds the least, the mean and the greatest value of every column.
 func spread(ranks []RankResult, columns []rankColumn) [][]string {
 	rows := [][]string{{"min"}, {"mean"}, {"max"}}
 	for _, c := range columns {
@@ -128,26 +111,4 @@ func spread(ranks []RankResult, columns []rankColumn) [][]string {
 		rows[2] = append(rows[2], c.format(high))
 	}
 	return rows
-}
-
-// writeAligned prints rows in columns, all but the first column flush right.
-func writeAligned(out *bufio.Writer, rows [][]string) {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	for _, row := range rows {
-		var line strings.Builder
-		for i, cell := range row {
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if i == 0 {
-				line.WriteString("  " + cell + pad)
-			} else {
-				line.WriteString("  " + pad + cell)
-			}
-		}
-		fmt.Fprintln(out, strings.TrimRight(line.String(), " "))
-	}
 }

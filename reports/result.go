@@ -59,8 +59,8 @@ type Result struct {
 	Warnings   []string `json:"warnings"`
 }
 
-// A Remedy is settings under which every rank has room, and what a run with them
-// predicts.
+// A Remedy is settings under which every rank's memory suffices, and what is
+// predicted with them.
 type Remedy struct {
 	Set        []string `json:"set"` // KEY=VALUE, as psim run --set takes them
 	PeakMemory int64    `json:"peak_memory_bytes"`

@@ -98,7 +98,7 @@ func TestReadResultErrors(t *testing.T) {
 		"rank,stream\n":                "not a JSON object",
 		"{\"kind\": \"predicted\",\n":  "line 2, column 1: unexpected end of JSON input",
 		"{\n  \"kind\": predicted\n}":  "line 2, column 11: invalid character 'p'",
-		"{\n  \"stages\": \"four\"\n}": "line 2, column 18: stages is a JSON string; a whole number below 2⁶³ is wanted",
+		"{\n  \"stages\": \"four\"\n}": "line 2, column 18: stages is a JSON string; it must be a whole number below 2⁶³",
 		"{} {}":                        "line 1, column 4: invalid character '{' after top-level value",
 		"{}":                           `kind is ""; a result has kind "predicted" or "measured"`,
 		`{"kind": "measured"}`:         "ranks is empty or missing",
@@ -108,10 +108,10 @@ func TestReadResultErrors(t *testing.T) {
 		`{"kind": "measured", "ranks": [{}, {"idle_s": 1e308}]}`:                                                "ranks[1]: a time is negative or above 1e+10",
 		`{"kind": "measured", "ranks": [{"dispatch_s": -1}]}`:                                                   "ranks[0]: a time is negative",
 		`{"kind": "measured", "ranks": [{}], "predicted": {"kind": "predicted", "ranks": [{"compute_s": -1}]}}`: "predicted: ranks[0]: a time is negative",
-		`{"tasks": 9223372036854775808}`:                                                                        "column 29: tasks is a JSON number; a whole number below 2⁶³ is wanted",
-		`{"step_time_s": 1e999}`:                                                                                "column 21: step_time_s is a JSON number; a number below 1.8e308 is wanted",
-		`{"ranks": 3}`:                                                                                          "ranks is a JSON number; an array is wanted",
-		`{"bubble": 3}`:                                                                                         "bubble is a JSON number; an object is wanted",
+		`{"tasks": 9223372036854775808}`:                                                                        "column 29: tasks is a JSON number; it must be a whole number below 2⁶³",
+		`{"step_time_s": 1e999}`:                                                                                "column 21: step_time_s is a JSON number; it must be a number below 1.8e308",
+		`{"ranks": 3}`:                                                                                          "ranks is a JSON number; it must be an array",
+		`{"bubble": 3}`:                                                                                         "bubble is a JSON number; it must be an object",
 	} {
 		_, err := reports.ReadResult(strings.NewReader(input))
 		require.ErrorContains(t, err, want, "%q", input)

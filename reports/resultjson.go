@@ -23,8 +23,8 @@ func writeJSON(w io.Writer, value any) error {
 	return enc.Encode(value)
 }
 
-// writable is the result without anything that JSON has no word for, and with
-// empty lists for the ones that always stand there.
+// writable replaces what JSON cannot express, and writes lists that are always
+// there as empty rather than null.
 func (r Result) writable() Result {
 	if r.Warnings == nil {
 		r.Warnings = []string{}
@@ -79,7 +79,7 @@ func jsonError(data []byte, err error) error {
 	case errors.As(err, &kind):
 		offset = kind.Offset
 		value, _, _ := strings.Cut(kind.Value, " ")
-		err = fmt.Errorf("%s is a JSON %s; %s is wanted", kind.Field, value, wanted(kind.Type.Kind()))
+		err = fmt.Errorf("%s is a JSON %s; it must be %s", kind.Field, value, expected(kind.Type.Kind()))
 	default:
 		return err
 	}
@@ -89,8 +89,8 @@ func jsonError(data []byte, err error) error {
 	return fmt.Errorf("line %d, column %d: %s", line, max(1, column), strings.TrimPrefix(err.Error(), "json: "))
 }
 
-// wanted names what JSON must have for a kind of Go value.
-func wanted(kind reflect.Kind) string {
+// expected names the JSON that a kind of Go value is read from.
+func expected(kind reflect.Kind) string {
 	switch kind {
 	case reflect.Int, reflect.Int64:
 		return "a whole number below 2⁶³"
@@ -106,8 +106,8 @@ func wanted(kind reflect.Kind) string {
 	return "an object"
 }
 
-// longest bounds times, in seconds: more than the 292 years that a trace can
-// hold, and few enough that sums and percentages of them are finite.
+// longest is the limit of times, in seconds: above the 292 years that a trace can
+// hold, and low enough that sums and percentages of them stay finite.
 const longest = 1e10
 
 // validate reports what keeps a JSON object from being a result.
@@ -140,7 +140,7 @@ func (r Result) validate() error {
 	return nil
 }
 
-// outside reports whether one of some times, in seconds, is none.
+// outside reports whether any of some values, in seconds, cannot be a time.
 func outside(times ...float64) bool {
 	return slices.ContainsFunc(times, func(t float64) bool { return t < 0 || t > longest })
 }

@@ -1,9 +1,7 @@
 package reports
 
 import (
-	"bufio"
 	"cmp"
-	"fmt"
 	"io"
 
 	"psim/internal/units"
@@ -13,24 +11,22 @@ import (
 // each for what was predicted and measured, where the error comes from, and the
 // checks.
 func WriteRuns(w io.Writer, runs []Result) error {
-	out := bufio.NewWriter(w)
+	out := newPage(w)
 	compared := make([]Comparison, len(runs))
 	for i, r := range runs {
 		if r.Predicted != nil {
 			compared[i] = Compare(Run{Result: *r.Predicted}, Run{Result: r})
 		}
 	}
-	writeAligned(out, beside(runs, compared))
-	fmt.Fprintln(out, "\nwhere the error comes from, as shares of the predicted step")
-	writeAligned(out, partRows(runs, compared))
+	out.table(beside(runs, compared))
+	out.section("where the error comes from, as shares of the predicted step", partRows(runs, compared))
 	if rows := checkRows(runs); len(rows) > 1 {
-		fmt.Fprintln(out, "\nlargest differences from the unsplit run")
-		writeAligned(out, rows)
+		out.section("largest differences from the unsplit run", rows)
 	}
 	return out.Flush()
 }
 
-// beside are the cells of predicted beside measured.
+// beside makes the table of predictions beside measurements.
 func beside(runs []Result, compared []Comparison) [][]string {
 	rows := [][]string{{"", "step time:", "predicted", "measured", "error", "bubble:", "predicted", "measured", "peak memory:", "predicted", "ledger"}}
 	for i, r := range runs {
@@ -44,7 +40,7 @@ func beside(runs []Result, compared []Comparison) [][]string {
 	return rows
 }
 
-// measuredStep is the step time and its deviation.
+// measuredStep tells the step time and its deviation.
 func measuredStep(r Result) string {
 	if r.Measurement == nil || len(r.Steps) < 2 {
 		return duration(r.StepTime)
@@ -55,7 +51,7 @@ func measuredStep(r Result) string {
 // mode names a run by its schedule.
 func mode(r Result) string { return cmp.Or(r.Schedule, r.Name) }
 
-// partRows are the cells of the error by part.
+// partRows makes the table of errors by part.
 func partRows(runs []Result, compared []Comparison) [][]string {
 	rows := [][]string{{"", "compute", "communication", "waiting", "dispatch", "together"}}
 	for i, r := range runs {
@@ -68,7 +64,7 @@ func partRows(runs []Result, compared []Comparison) [][]string {
 	return rows
 }
 
-// checkRows are the cells of the checks; only a heading if nothing was checked.
+// checkRows makes the table of checks; only a heading if nothing was checked.
 func checkRows(runs []Result) [][]string {
 	rows := [][]string{{"", "weights", "outputs", "gradients", "loss", "first loss", "last loss", "checks"}}
 	for _, r := range runs {

@@ -33,7 +33,7 @@ type ScatterPoint struct {
 	Used                 bool
 }
 
-// wideRange is the ratio of the largest to the smallest number from which on the
+// wideRange sets from which ratio of the largest to the smallest number on the
 // axes are logarithmic.
 const wideRange = 20
 

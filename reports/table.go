@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"math"
@@ -17,8 +16,8 @@ import (
 // a row per rank and per run, and the warnings. Of more than 16 ranks it shows the first
 // and last four, and the least, mean and greatest value of every column.
 func WriteTable(w io.Writer, r Result) error {
-	out := bufio.NewWriter(w)
-	fmt.Fprintln(out, headline(r))
+	out := newPage(w)
+	out.print("%s\n", headline(r))
 	for _, line := range [][2]string{
 		{"step time", stepTime(r)},
 		{"predicted", prediction(r)},
@@ -35,21 +34,16 @@ func WriteTable(w io.Writer, r Result) error {
 		{"checks", checks(r)},
 	} {
 		if line[1] != "" {
-			fmt.Fprintf(out, "  %-15s%s\n", line[0], line[1])
+			out.print("  %-15s%s\n", line[0], line[1])
 		}
 	}
-	fmt.Fprintln(out)
-	writeAligned(out, rankRows(r.Ranks))
+	out.print("\n")
+	out.table(rankRows(r.Ranks))
 	if len(r.Runs) > 0 {
-		fmt.Fprintln(out)
-		writeAligned(out, runRows(r.Runs))
+		out.print("\n")
+		out.table(runRows(r.Runs))
 	}
-	for i, warning := range r.Warnings {
-		if i == 0 {
-			fmt.Fprintln(out)
-		}
-		fmt.Fprintf(out, "warning: %s\n", warning)
-	}
+	out.warn(r.Warnings)
 	return out.Flush()
 }
 
@@ -72,7 +66,7 @@ func headline(r Result) string {
 	return fmt.Sprintf("%s: %s, %s", nameText(r.Name, r.Schedule), strings.Join(parts, ", "), r.Kind)
 }
 
-// bubble is empty where nothing is computed.
+// bubble tells the bubble, and nothing where nothing is computed.
 func bubble(r Result) string {
 	if !trains(r) {
 		return ""
@@ -80,7 +74,7 @@ func bubble(r Result) string {
 	return fmt.Sprintf("%s of the makespan, %s of the longest span", percent(r.Bubble.Makespan), percent(r.Bubble.Span))
 }
 
-// steadyState is the pace of a pipeline that is never flushed; nothing for others.
+// steadyState tells the pace of a pipeline that is never flushed; nothing for others.
 func steadyState(r Result) string {
 	if r.SteadyMicrobatch == 0 {
 		return ""
@@ -116,7 +110,7 @@ func duration(seconds float64) string {
 
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + " %" }
 
-// throughput is empty where it is not known.
+// throughput tells what is known of it.
 func throughput(t Throughput) string {
 	var parts []string
 	if t.Samples > 0 {

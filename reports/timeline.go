@@ -29,7 +29,7 @@ type Panel struct {
 	Unit time.Duration
 }
 
-// maxTimelineRanks is how many ranks a timeline shows, over all panels.
+// maxTimelineRanks limits the ranks that a timeline shows, over all panels.
 const maxTimelineRanks = 512
 
 // Timeline draws when every rank does what: the panels one above the other on
@@ -50,8 +50,8 @@ func Timeline(w io.Writer, format, title string, panels ...Panel) error {
 // timeline plots panels one above the other.
 type timeline struct{ panels []*timelinePanel }
 
-// timelinePanel is a panel and where its parts go, measured from the top of the
-// data downwards.
+// timelinePanel places the parts of a panel, measured from the top of the data
+// downwards.
 type timelinePanel struct {
 	Panel
 	panelBars
@@ -70,7 +70,7 @@ type timelinePanel struct {
 // newTimeline lays the picture out.
 func newTimeline(title string, panels []Panel) (*chart.Figure, *timeline, error) {
 	if len(panels) == 0 {
-		return nil, nil, errors.New("there is no trace to draw")
+		return nil, nil, errors.New("no trace to draw")
 	}
 	title, panels = timelineTitle(title, panels)
 	t := &timeline{}
@@ -215,7 +215,7 @@ func (t *timeline) explain(f *chart.Figure) {
 	some := func(is func(*timelinePanel) bool) bool { return slices.ContainsFunc(t.panels, is) }
 	for k := graph.Forward; k <= graph.Optimizer; k++ {
 		if some(func(p *timelinePanel) bool { return p.kinds[k] }) {
-			f.Explain(kindTitle(k), chart.Swatch{Color: kindColor(k)})
+			f.Explain(lookOf(k).title, chart.Swatch{Color: lookOf(k).tone(0)})
 		}
 	}
 	if i := slices.IndexFunc(t.panels, func(p *timelinePanel) bool { return p.tones != nil && !p.dense }); i >= 0 {

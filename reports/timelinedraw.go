@@ -12,7 +12,7 @@ import (
 	"psim/reports/chart"
 )
 
-// shareColumn is the width of a column of a dense lane.
+// shareColumn sets the width of a column of a dense lane.
 const shareColumn = vg.Length(3)
 
 // Plot draws the panels.
@@ -35,7 +35,7 @@ func (t *timeline) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// canvas is where a lane is drawn.
+// canvas draws in the place of a lane.
 type canvas struct {
 	draw.Canvas
 	x           func(time.Duration) vg.Length
@@ -75,8 +75,8 @@ func (p *timelinePanel) drawLane(c canvas, rank, lane int) {
 	}
 }
 
-// ready is when the task of a bar could have started: its start, except where
-// it is known to have been ready before. Only of what counts as dispatch.
+// ready returns when the task of a bar could have started: its start, except
+// where work is known to have been ready before.
 func (p *timelinePanel) ready(b bar) time.Duration {
 	if p.Trace.Ready == nil || laneOf(b.kind) != workLane {
 		return b.Start
@@ -91,7 +91,7 @@ func (p *timelinePanel) launches() bool {
 	})
 }
 
-// apart is a block with a gap to the next one, if it is wide enough.
+// apart leaves a gap to the next block, if this one is wide enough.
 func (b block) apart() block {
 	if b.x1-b.x0 >= 4 {
 		b.x1 -= chart.Pixel
@@ -99,7 +99,7 @@ func (b block) apart() block {
 	return b
 }
 
-// edges are the bottom and top of a block.
+// edges returns the bottom and top of a block.
 func (c canvas) edges(b block) (bottom, top vg.Length) {
 	low := c.top - c.height
 	return low + c.height*vg.Length(b.bottom), low + c.height*vg.Length(b.top)
@@ -108,5 +108,5 @@ func (c canvas) edges(b block) (bottom, top vg.Length) {
 // block fills a block.
 func (c canvas) block(b block) {
 	bottom, top := c.edges(b)
-	chart.Fill(c.Canvas, toneColor(b.bar.kind, b.bar.tone), b.x0, bottom, b.x1, top)
+	chart.Fill(c.Canvas, lookOf(b.bar.kind).tone(b.bar.tone), b.x0, bottom, b.x1, top)
 }

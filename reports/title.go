@@ -42,8 +42,8 @@ func join(parts ...string) string {
 	return strings.Join(parts, "  ·  ")
 }
 
-// sizeText is the size of a schedule, or of a collective by itself, in the
-// literature's letters.
+// sizeText tells the size of a schedule, or of a collective by itself, in the
+// symbols of the literature.
 func sizeText(g *graph.Graph) string {
 	if !computes(g) {
 		return fmt.Sprintf("N = %d", g.Ranks())
@@ -58,7 +58,7 @@ func sizeText(g *graph.Graph) string {
 	return text
 }
 
-// timeText is the step time and bubble, or how long a collective takes.
+// timeText tells the step time and bubble, or how long a collective takes.
 func timeText(t *graph.Trace) string {
 	if !computes(t.Graph) {
 		return units.FormatDuration(t.End())

@@ -1,14 +1,12 @@
 package reports
 
 import (
-	"image/color"
 	"slices"
 
-	"psim/reports/chart"
 	"psim/schedules/graph"
 )
 
-// maxTones is how many stages of a rank are told apart by tones.
+// maxTones limits the stages of a rank that are told apart by tones.
 const maxTones = 4
 
 // tones tells the stages of a rank apart: the first has the full colour of a
@@ -42,7 +40,7 @@ func newTones(g *graph.Graph) *tones {
 	return t
 }
 
-// of is how light a task is drawn, from 0 to 1.
+// of returns how light a task is drawn, from 0 to 1.
 func (t *tones) of(task *graph.Task) float64 {
 	if t == nil || !task.Kind.Compute() || len(t.held[task.Rank]) < 2 {
 		return 0
@@ -57,26 +55,4 @@ func (t *tones) legend() string {
 		return "lighter: second direction"
 	}
 	return "lighter: later stages of a rank"
-}
-
-// toneColor is the colour of a kind of task in a tone.
-func toneColor(k graph.Kind, tone float64) color.RGBA {
-	full, light := kindColor(k), lightColor(k)
-	mix := func(a, b uint8) uint8 { return uint8(float64(a) + tone*(float64(b)-float64(a)) + 0.5) }
-	return color.RGBA{R: mix(full.R, light.R), G: mix(full.G, light.G), B: mix(full.B, light.B), A: 0xff}
-}
-
-// lightColor is the lightest tone of a kind of work. The greens stay apart.
-func lightColor(k graph.Kind) color.RGBA {
-	switch k {
-	case graph.Forward:
-		return chart.RGB(0x7cbcec)
-	case graph.Backward:
-		return chart.RGB(0xf8d690)
-	case graph.InputGradient:
-		return chart.RGB(0xa6e3db)
-	case graph.WeightGradient:
-		return chart.RGB(0xa9cf6e)
-	}
-	return kindColor(k)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/reports/chart"
 	"psim/schedules"
 	"psim/schedules/graph"
 )
@@ -52,11 +53,11 @@ func TestTonesDiffer(t *testing.T) {
 	colors := []([3]uint8){{idleFill >> 16, idleFill >> 8 & 0xff, idleFill & 0xff}}
 	for k := graph.Forward; k <= graph.WeightGradient; k++ {
 		for i := range maxTones {
-			c := toneColor(k, float64(i)/(maxTones-1))
+			c := lookOf(k).tone(float64(i) / (maxTones - 1))
 			colors = append(colors, [3]uint8{c.R, c.G, c.B})
 		}
-		require.Equal(t, kindColor(k), toneColor(k, 0))
-		require.Equal(t, lightColor(k), toneColor(k, 1))
+		require.Equal(t, chart.RGB(lookOf(k).color), lookOf(k).tone(0))
+		require.Equal(t, chart.RGB(lookOf(k).light), lookOf(k).tone(1))
 	}
 	for i, a := range colors {
 		for _, b := range colors[:i] {

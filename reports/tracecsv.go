@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
 	"io"
@@ -18,33 +17,31 @@ import (
 // accepts, so that a damaged file cannot ask for all memory.
 const maxNumber = 1<<20 - 1
 
-// traceColumns is the header of a trace CSV. The last three may be missing.
+// traceColumns heads a trace CSV. The last three may be missing.
 const traceColumns = "rank,stream,kind,stage,microbatch,start_ns,end_ns,bytes,part,peer" + readyColumn
 
-// readyColumn stands only in traces that know when tasks were ready.
+// readyColumn appears only in traces that know when tasks were ready.
 const readyColumn = ",ready_ns"
 
 // WriteTraceCSV writes a row per task: rank, stream, kind, stage, microbatch,
 // start_ns, end_ns, bytes, part, peer, sorted by rank, stream and start, and
 // ready_ns where that is known. A cell is empty where a task has no such thing.
 func WriteTraceCSV(w io.Writer, t *graph.Trace) error {
-	out := bufio.NewWriter(w)
 	columns := traceColumns
 	if t.Ready == nil {
 		columns = strings.TrimSuffix(columns, readyColumn)
 	}
-	out.WriteString(columns + "\n")
+	out := newCSVWriter(w, columns)
 	for _, i := range byRankAndStream(t) {
 		task, span := &t.Graph.Tasks[i], t.Spans[i]
-		fmt.Fprintf(out, "%d,%s,%s,%s,%s,%d,%d,%d,%d,%s",
-			task.Rank, quoted(t.Graph.Streams[task.Stream].Name), task.Kind, optional(task.Stage), optional(task.Microbatch),
-			span.Start.Nanoseconds(), span.End.Nanoseconds(), task.Bytes, task.Part, optional(task.Peer))
+		row := []any{int64(task.Rank), t.Graph.Streams[task.Stream].Name, task.Kind.String(), optional(task.Stage), optional(task.Microbatch),
+			span.Start.Nanoseconds(), span.End.Nanoseconds(), task.Bytes, int64(task.Part), optional(task.Peer)}
 		if t.Ready != nil {
-			fmt.Fprintf(out, ",%d", t.Ready[i].Nanoseconds())
+			row = append(row, t.Ready[i].Nanoseconds())
 		}
-		out.WriteString("\n")
+		out.row(row...)
 	}
-	return out.Flush()
+	return out.end()
 }
 
 // byRankAndStream lists the tasks by rank, stream, start and index.
@@ -67,14 +64,6 @@ func optional(n int32) string {
 		return ""
 	}
 	return strconv.Itoa(int(n))
-}
-
-// quoted is a CSV cell.
-func quoted(s string) string {
-	if strings.ContainsAny(s, ",\"\r\n") || strings.TrimSpace(s) != s {
-		return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
-	}
-	return s
 }
 
 // ReadTraceCSV reads what WriteTraceCSV writes. The trace's graph has streams
@@ -203,7 +192,7 @@ func (b *traceBuilder) checkStreams() error {
 		stream := t.Graph.Tasks[i].Stream
 		if stream == t.Graph.Tasks[before].Stream && t.Spans[i].Start < t.Spans[before].End {
 			return fmt.Errorf("row %d after the header starts at %d ns, but row %d is on the same stream, %s of rank %d, until %d ns", i+1,
-				t.Spans[i].Start.Nanoseconds(), before+1, quoted(t.Graph.Streams[stream].Name), t.Graph.Tasks[i].Rank, t.Spans[before].End.Nanoseconds())
+				t.Spans[i].Start.Nanoseconds(), before+1, t.Graph.Streams[stream].Name, t.Graph.Tasks[i].Rank, t.Spans[before].End.Nanoseconds())
 		}
 	}
 	return nil

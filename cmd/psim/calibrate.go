@@ -152,9 +152,9 @@ func (f calibrateFlags) check() error {
 	case files.IsFolder(f.out):
 		return fmt.Errorf("--out %s: is a folder; name a file", f.out)
 	case err == nil && len(f.nccl) > 0 && !configs.WrittenLink(data):
-		return fmt.Errorf("--out %s: is there, and psim calibrate --nccl has not written it; name another file", f.out)
+		return fmt.Errorf("--out %s: exists and was not written by psim calibrate --nccl; name another file", f.out)
 	case err == nil && len(f.nccl) == 0 && !configs.WrittenMachine(data):
-		return fmt.Errorf("--out %s: is there, and psim calibrate has not written it; name another file", f.out)
+		return fmt.Errorf("--out %s: exists and was not written by psim calibrate; name another file", f.out)
 	case err != nil && !os.IsNotExist(err):
 		return fmt.Errorf("--out %s: cannot be replaced: %s", f.out, files.Reason(err))
 	case !files.IsFolder(filepath.Dir(f.out)):
@@ -166,7 +166,7 @@ func (f calibrateFlags) check() error {
 	return nil
 }
 
-// command is the line that repeats the calibration.
+// command writes the line that repeats the calibration.
 func (f calibrateFlags) command(name string) string {
 	line := append([]string{"psim calibrate", quoted(name)}, f.settings()...)
 	if f.samples != nil {
@@ -175,13 +175,13 @@ func (f calibrateFlags) command(name string) string {
 	return strings.Join(append(line, fmt.Sprintf("--repeats %d --out %s", f.repeats, quoted(f.out))), " ")
 }
 
-// next is the command that uses the file.
+// next writes the command that uses the file.
 func (f calibrateFlags) next(name string) string {
 	line := append([]string{"psim run", quoted(name)}, f.settings()...)
 	return strings.Join(append(line, "--set", quoted("machine.file="+f.out)), " ")
 }
 
-// settings are the flags --set as they were given.
+// settings lists the flags --set as they were given.
 func (f calibrateFlags) settings() []string {
 	var words []string
 	for _, s := range f.sets {
@@ -190,7 +190,7 @@ func (f calibrateFlags) settings() []string {
 	return words
 }
 
-// quoted is a word for a shell.
+// quoted writes a word for a shell.
 func quoted(word string) string {
 	plain := func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=./,:+%", r))

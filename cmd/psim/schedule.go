@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	lib "psim"
 	"psim/configs"
@@ -62,15 +63,20 @@ last until they are received; if not, where every rank stands.`,
 			return f.write(cmd, s)
 		},
 	}
-	cmd.Flags().IntVar(&f.shape.Ranks, "stages", 4, "pipeline ranks")
-	cmd.Flags().IntVar(&f.shape.Microbatches, "microbatches", 8, "microbatches")
-	cmd.Flags().IntVar(&f.shape.Virtual, "virtual", 1, "stages per rank")
-	cmd.Flags().IntVar(&f.shape.Group, "group", 0, "interleaved-1f1b: microbatches per round, as Megatron counts (default: equal rounds)")
-	cmd.Flags().StringVar(&f.format, "format", "text", "text, csv or json")
-	cmd.Flags().BoolVar(&f.messages, "messages", false, "with SEND and RECV, where PyTorch puts them")
-	cmd.Flags().BoolVar(&f.deadlock, "deadlock", false, "instead of the order, whether and where it hangs")
-	cmd.Flags().StringVar(&f.plot, "plot", "", "also draw the order, every action of one unit (B of two), to a .png or .svg")
+	f.register(cmd.Flags())
 	return cmd
+}
+
+// register declares the flags.
+func (f *scheduleFlags) register(flags *pflag.FlagSet) {
+	flags.IntVar(&f.shape.Ranks, "stages", 4, "pipeline ranks")
+	flags.IntVar(&f.shape.Microbatches, "microbatches", 8, "microbatches")
+	flags.IntVar(&f.shape.Virtual, "virtual", 1, "stages per rank")
+	flags.IntVar(&f.shape.Group, "group", 0, "interleaved-1f1b: microbatches per round, as Megatron counts (default: equal rounds)")
+	flags.StringVar(&f.format, "format", "text", "text, csv or json")
+	flags.BoolVar(&f.messages, "messages", false, "with SEND and RECV, where PyTorch puts them")
+	flags.BoolVar(&f.deadlock, "deadlock", false, "instead of the order, whether and where it hangs")
+	flags.StringVar(&f.plot, "plot", "", "also draw the order, every action of one unit (B of two), to a .png or .svg")
 }
 
 // check refuses what need not be tried.
@@ -86,15 +92,15 @@ func (f *scheduleFlags) check() error {
 	return memory.CheckTasks(2 * float64(f.shape.Ranks) * float64(f.shape.Microbatches) * float64(f.shape.Virtual))
 }
 
-// written is a schedule's order, as it is to be printed, and what it is for.
-type written struct {
+// namedOrder is an order to print, and the schedule and size that it is of.
+type namedOrder struct {
 	schedules.Schedule
 	shape graph.Shape
 	order order.Order
 }
 
 // find makes the order of a name, or reads that of a file.
-func (f *scheduleFlags) find(cmd *cobra.Command, name string) (w written, err error) {
+func (f *scheduleFlags) find(cmd *cobra.Command, name string) (w namedOrder, err error) {
 	if strings.HasSuffix(name, ".csv") {
 		return f.read(cmd, name)
 	}
@@ -115,7 +121,7 @@ func (f *scheduleFlags) find(cmd *cobra.Command, name string) (w written, err er
 }
 
 // read reads the order of a file, whose size is its own.
-func (f *scheduleFlags) read(cmd *cobra.Command, path string) (w written, err error) {
+func (f *scheduleFlags) read(cmd *cobra.Command, path string) (w namedOrder, err error) {
 	for _, flag := range []string{"stages", "microbatches", "virtual", "group"} {
 		if cmd.Flags().Changed(flag) {
 			return w, fmt.Errorf("--%s: follows from %s; remove it", flag, path)
@@ -137,7 +143,7 @@ func (f *scheduleFlags) read(cmd *cobra.Command, path string) (w written, err er
 }
 
 // write prints the order or what becomes of it, and draws it.
-func (f *scheduleFlags) write(cmd *cobra.Command, w written) error {
+func (f *scheduleFlags) write(cmd *cobra.Command, w namedOrder) error {
 	if f.plot != "" {
 		if err := w.plot(cmd, f.plot); err != nil {
 			return err
@@ -150,7 +156,7 @@ func (f *scheduleFlags) write(cmd *cobra.Command, w written) error {
 }
 
 // plot draws the order.
-func (w written) plot(cmd *cobra.Command, path string) error {
+func (w namedOrder) plot(cmd *cobra.Command, path string) error {
 	trace, err := lib.UnitTrace(w.Schedule, w.shape)
 	if err != nil {
 		return err
@@ -214,7 +220,7 @@ func writeOrderJSON(w io.Writer, name string, shape graph.Shape, o order.Order) 
 
 // writeHangs prints whether the order runs to its end, for what its messages
 // may be.
-func (w written) writeHangs(out io.Writer) error {
+func (w namedOrder) writeHangs(out io.Writer) error {
 	variants := []struct {
 		title string
 		order func() (order.Order, error)

@@ -67,6 +67,10 @@ type Layer struct {
 	Repeatable bool
 }
 
+// Idle reports whether the layer hands on what it is given, such as a dropout of
+// rate 0.
+func (l Layer) Idle() bool { return len(l.Ops) == 0 && len(l.Input) == len(l.Output) }
+
 // FLOPs of one pass, per sample.
 func (l Layer) FLOPs(p Pass) int64 {
 	var n int64

@@ -1,6 +1,8 @@
 package arch
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // Lifetime says which pass allocates a buffer and which one frees it.
 type Lifetime uint8

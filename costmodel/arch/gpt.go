@@ -1,6 +1,8 @@
 package arch
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // gpt is GPT-2: learned positions, norm before each half of a block, GELU in
 // the tanh form, biases everywhere, and a head that is usually tied to wte.

@@ -1,6 +1,8 @@
 package arch
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // Kind says how the operations of a layer are put together. With Ops, Params
 // and Input it is what an executor needs to know.

@@ -1,6 +1,8 @@
 package arch
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // llama is the family of Llama, Mistral, Qwen 2 and Gemma: RMSNorm, rotary
 // positions, grouped queries, a gated MLP with SiLU or GELU, no biases but maybe

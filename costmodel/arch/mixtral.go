@@ -1,6 +1,8 @@
 package arch
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // A mixture of experts in the place of a Llama block's MLP (Mixtral, Jiang et
 // al. 2024): a router picks k of E gated MLPs for every token and weights their

@@ -1,6 +1,8 @@
 package arch
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // mlp is layers linear layers of hidden×hidden, equal so that any split into
 // equal stages is balanced. All but the last end with a ReLU, the last with a

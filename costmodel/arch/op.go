@@ -1,6 +1,8 @@
 package arch
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // Pass is one of the three passes of a layer over a microbatch.
 type Pass uint8

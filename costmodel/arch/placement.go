@@ -1,6 +1,8 @@
 package arch
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // VGG16Split is the number of consecutive layers of vgg16-pipeline on each of 1
 // to 6 workers, as the code that the preset comes from cuts it (CS1390's training

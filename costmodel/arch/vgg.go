@@ -1,6 +1,8 @@
 package arch
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // vgg16 is torchvision's VGG16 (configuration D, no batch norm) on CIFAR-10
 // images of 3×32×32, in 13 layers that are cut before each pooling:

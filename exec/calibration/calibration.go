@@ -12,6 +12,8 @@ import (
 	"psim"
 	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/calibrate"
+	"psim/costmodel/link"
 	"psim/exec"
 	"psim/exec/programs"
 	"psim/internal/memory"
@@ -128,7 +130,7 @@ func check(n arch.Network, t arch.Training, samples int) error {
 // newCalibration fits a machine to what was measured.
 func newCalibration(n arch.Network, optimizer string, p *exec.LayerProfile) (*Calibration, error) {
 	measured, timings := measurements(p)
-	constants, err := costmodel.FitRoofline(timings, p.Call)
+	constants, err := calibrate.FitRoofline(timings, p.Call)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +146,7 @@ func newCalibration(n arch.Network, optimizer string, p *exec.LayerProfile) (*Ca
 			d.Updates = append(d.Updates, u)
 		}
 	}
-	link := costmodel.Link{}
+	link := link.Link{}
 	link.Latency, link.Bandwidth = fitTransfers(p.Copies)
 	link.Call, link.Collective = fitTransfers(p.Sums)
 	link.Call = max(0, link.Call-2*link.Latency) // over two devices, two steps send all of the bytes together
@@ -161,7 +163,7 @@ func newCalibration(n arch.Network, optimizer string, p *exec.LayerProfile) (*Ca
 // measurements returns the profile's layers as a machine file has them, and as the
 // fit takes them. The backward in one piece is not fitted: it does what its
 // halves do.
-func measurements(p *exec.LayerProfile) (measured []costmodel.Measured, timings []costmodel.Timing) {
+func measurements(p *exec.LayerProfile) (measured []costmodel.Measured, timings []calibrate.Timing) {
 	for _, l := range p.Layers {
 		measured = append(measured, costmodel.Measured{
 			Layer: l.Layer.Signature(), Samples: int64(l.Samples),
@@ -169,19 +171,19 @@ func measurements(p *exec.LayerProfile) (measured []costmodel.Measured, timings 
 			InputGradient: units.Duration(l.InputGradient), WeightGradient: units.Duration(l.WeightGradient),
 		})
 		for pass, took := range map[arch.Pass]time.Duration{arch.Forward: l.Forward, arch.InputGradient: l.InputGradient, arch.WeightGradient: l.WeightGradient} {
-			timings = append(timings, costmodel.Timing{Layer: l.Layer, Pass: pass, Samples: int64(l.Samples), Time: took})
+			timings = append(timings, calibrate.Timing{Layer: l.Layer, Pass: pass, Samples: int64(l.Samples), Time: took})
 		}
 	}
-	return costmodel.Smooth(measured), timings
+	return calibrate.Smooth(measured), timings
 }
 
 // fitTransfers fits a time for each tensor and a rate.
 func fitTransfers(list []exec.Batched) (units.Duration, units.Rate) {
-	var transfers []costmodel.Transfer
+	var transfers []calibrate.Transfer
 	for _, b := range list {
-		transfers = append(transfers, costmodel.Transfer{Pieces: b.Tensors, Bytes: b.Bytes, Time: b.Time})
+		transfers = append(transfers, calibrate.Transfer{Pieces: b.Tensors, Bytes: b.Bytes, Time: b.Time})
 	}
-	perPiece, rate := costmodel.FitTransfers(transfers)
+	perPiece, rate := calibrate.FitTransfers(transfers)
 	return perPiece, units.Rate(rounded(float64(rate)))
 }
 
@@ -229,7 +231,7 @@ func (c *Calibration) list(n arch.Network, p *exec.LayerProfile, measured []cost
 // seconds turns a duration into a number for JSON.
 func seconds(d units.Duration) float64 { return time.Duration(d).Seconds() }
 
-// perSecond is a rate; 0 where nothing took time.
+// perSecond returns a rate; 0 where nothing took time.
 func perSecond(amount, seconds float64) float64 {
 	if seconds == 0 {
 		return 0

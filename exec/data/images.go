@@ -55,7 +55,7 @@ func (s Images) Batch(indices []int) ImageBatch {
 	return b
 }
 
-// scale is the normalised value of each byte in each channel, rounded to
+// scale returns the normalised value of each byte in each channel, rounded to
 // float32 after every operation, as torchvision does.
 func (s Images) scale() [][256]float32 {
 	tables := make([][256]float32, s.Channels)
@@ -87,7 +87,7 @@ func atLeastOne(what string, sizes ...quantity) error {
 	return nil
 }
 
-// quantity is a number and what it is called in an error.
+// A quantity is a number and what it is called in an error.
 type quantity struct {
 	name  string
 	value int

@@ -7,14 +7,14 @@ const (
 	mtShift = 397 // distance of the words that are mixed
 )
 
-// mersenne is the Mersenne Twister MT19937 (Matsumoto and Nishimura 1998),
+// mersenne holds the Mersenne Twister MT19937 (Matsumoto and Nishimura 1998),
 // seeded and read as the module random of CPython does.
 type mersenne struct {
 	state [mtWords]uint32
 	next  int // word of the state that is read next
 }
 
-// newMersenne is random.Random(seed): the key is the absolute value of the
+// newMersenne makes random.Random(seed): the key is the absolute value of the
 // seed in words of 32 bits, the lowest first.
 func newMersenne(seed int64) *mersenne {
 	magnitude := uint64(seed)
@@ -30,7 +30,7 @@ func newMersenne(seed int64) *mersenne {
 	return m
 }
 
-// seedByNumber is init_genrand of the authors' mt19937ar.c.
+// seedByNumber does what init_genrand of the authors' mt19937ar.c does.
 func (m *mersenne) seedByNumber(seed uint32) {
 	m.state[0] = seed
 	for i := 1; i < mtWords; i++ {
@@ -39,7 +39,7 @@ func (m *mersenne) seedByNumber(seed uint32) {
 	}
 }
 
-// seedByArray is init_by_array of mt19937ar.c for keys of at most 624 words.
+// seedByArray does what init_by_array of mt19937ar.c does, for keys of at most 624 words.
 func (m *mersenne) seedByArray(key []uint32) {
 	m.seedByNumber(19650218)
 	i := 1
@@ -55,13 +55,13 @@ func (m *mersenne) seedByArray(key []uint32) {
 	m.state[0] = 1 << 31
 }
 
-// mixed is the word before word i, folded.
+// mixed returns the word before word i, folded.
 func (m *mersenne) mixed(i int) uint32 {
 	before := m.state[i-1]
 	return before ^ before>>30
 }
 
-// after is the word to seed after word i. Past the end it starts again at word
+// after returns the word to seed after word i. Past the end it starts again at word
 // 1, and word 0 takes the value of the last.
 func (m *mersenne) after(i int) int {
 	if i+1 < mtWords {
@@ -93,7 +93,7 @@ func (m *mersenne) twist() {
 	m.next = 0
 }
 
-// getrandbits is a number of k random bits, 1 to 64: the high bits of a word,
+// getrandbits returns a number of k random bits, 1 to 64: the high bits of a word,
 // and above 32 bits a whole word for the low half first.
 func (m *mersenne) getrandbits(k int) uint64 {
 	if k <= 32 {
@@ -103,7 +103,7 @@ func (m *mersenne) getrandbits(k int) uint64 {
 	return uint64(m.uint32()>>(64-k))<<32 | low
 }
 
-// randbelow is a number of 0 … n−1, drawn again until it is below n.
+// randbelow returns a number of 0 … n−1, drawn again until it is below n.
 func (m *mersenne) randbelow(n uint64) uint64 {
 	k := bits.Len64(n)
 	r := m.getrandbits(k)
@@ -113,7 +113,7 @@ func (m *mersenne) randbelow(n uint64) uint64 {
 	return r
 }
 
-// shuffle is Python's: Fisher and Yates, from the end.
+// shuffle does what Python's does: Fisher and Yates, from the end.
 func (m *mersenne) shuffle(list []int) {
 	for i := len(list) - 1; i > 0; i-- {
 		j := m.randbelow(uint64(i + 1))

@@ -34,7 +34,7 @@ func Partition(n int, fractions []float64, seed int64) ([][]int, error) {
 	return shards, nil
 }
 
-// slack is how far above 1 rounding may lift a sum of fractions.
+// slack says how far above 1 rounding may lift a sum of fractions.
 const slack = 1e-9
 
 // checkFractions refuses what cannot be cut without overlap.

@@ -67,7 +67,7 @@ type TokenRecipe struct {
 	Seed       uint64
 }
 
-// words is the number of different tokens in a made-up set. It is small, so
+// words counts the different tokens in a made-up set. It is small, so
 // that a model with a large vocabulary has something to learn at once.
 const words = 64
 
@@ -107,11 +107,11 @@ func MakeTokens(r TokenRecipe) (Tokens, error) {
 	return s, nil
 }
 
-// splitmix is the generator SplitMix64 (Steele, Lea and Flood, OOPSLA 2014):
+// splitmix generates numbers as SplitMix64 does (Steele, Lea and Flood, OOPSLA 2014):
 // integers only, so it gives the same numbers everywhere.
 type splitmix struct{ state uint64 }
 
-// next is the next 64 random bits.
+// next returns 64 random bits.
 func (s *splitmix) next() uint64 {
 	s.state += 0x9e3779b97f4a7c15
 	z := s.state
@@ -120,13 +120,13 @@ func (s *splitmix) next() uint64 {
 	return z ^ z>>31
 }
 
-// below is a number of 0 … n−1. Its bias is n/2⁶⁴.
+// below returns a number of 0 … n−1. Its bias is n/2⁶⁴.
 func (s *splitmix) below(n int) int {
 	high, _ := bits.Mul64(s.next(), uint64(n))
 	return int(high)
 }
 
-// permutation is 0 … n−1 in random order.
+// permutation returns 0 … n−1 in random order.
 func (s *splitmix) permutation(n int) []int {
 	p := make([]int, n)
 	for i := range p {

@@ -18,37 +18,28 @@ import (
 // Pair is a sentence and its translation.
 type Pair struct{ Source, Target string }
 
-// Keys names the two strings of a JSON object. An empty Source means "de", an
-// empty Target "en".
-type Keys struct{ Source, Target string }
-
-// orDefault fills in what is not said.
-func (k Keys) orDefault() Keys {
-	if k.Source == "" {
-		k.Source = "de"
-	}
-	if k.Target == "" {
-		k.Target = "en"
-	}
-	return k
-}
+// The keys of a pair's strings, and a line as it should be.
+const (
+	sourceKey = "de"
+	targetKey = "en"
+	wanted    = `{"de": "…", "en": "…"}`
+)
 
 // LoadPairs is ReadPairs of a file.
-func LoadPairs(path string, keys Keys, limit int) ([]Pair, error) {
+func LoadPairs(path string, limit int) ([]Pair, error) {
 	file, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	return ReadPairs(file, path, keys, limit)
+	return ReadPairs(file, path, limit)
 }
 
 // ReadPairs reads JSON lines: on each line one object with two strings,
 // {"de": …, "en": …}, or that object under the key "translation". Other keys
 // and empty lines are passed over. The name is for errors. With a limit above
 // 0 it stops after so many pairs.
-func ReadPairs(r io.Reader, name string, keys Keys, limit int) ([]Pair, error) {
-	keys = keys.orDefault()
+func ReadPairs(r io.Reader, name string, limit int) ([]Pair, error) {
 	lines := bufio.NewReaderSize(r, 1<<16)
 	var pairs []Pair
 	var end error
@@ -62,44 +53,39 @@ func ReadPairs(r io.Reader, name string, keys Keys, limit int) ([]Pair, error) {
 		if len(line) == 0 {
 			continue
 		}
-		pair, err := parsePair(line, keys)
+		pair, err := parsePair(line)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
 		pairs = append(pairs, pair)
 	}
 	if len(pairs) == 0 {
-		return nil, fmt.Errorf("%s: no sentence pairs; want lines like %s", name, keys.sample())
+		return nil, fmt.Errorf("%s: no sentence pairs; want lines like %s", name, wanted)
 	}
 	return pairs, nil
 }
 
-// sample is a line as it should be.
-func (k Keys) sample() string {
-	return fmt.Sprintf(`{%q: "…", %q: "…"}`, k.Source, k.Target)
-}
-
 // parsePair reads one line.
-func parsePair(line []byte, keys Keys) (Pair, error) {
+func parsePair(line []byte) (Pair, error) {
 	if !utf8.Valid(line) {
 		return Pair{}, errors.New("the line is not UTF-8")
 	}
 	object, err := parseObject(line)
 	if err != nil {
-		return Pair{}, fmt.Errorf("%w; want %s", err, keys.sample())
+		return Pair{}, fmt.Errorf("%w; want %s", err, wanted)
 	}
-	_, hasSource := object[keys.Source]
-	_, hasTarget := object[keys.Target]
+	_, hasSource := object[sourceKey]
+	_, hasTarget := object[targetKey]
 	if inner, ok := object["translation"]; ok && !hasSource && !hasTarget {
 		if object, err = parseObject(inner); err != nil {
-			return Pair{}, fmt.Errorf("under %q: %w; want %s", "translation", err, keys.sample())
+			return Pair{}, fmt.Errorf("under %q: %w; want %s", "translation", err, wanted)
 		}
 	}
-	source, err := stringAt(object, keys.Source)
+	source, err := stringAt(object, sourceKey)
 	if err != nil {
 		return Pair{}, err
 	}
-	target, err := stringAt(object, keys.Target)
+	target, err := stringAt(object, targetKey)
 	return Pair{Source: source, Target: target}, err
 }
 
@@ -117,7 +103,7 @@ func parseObject(text []byte) (map[string]json.RawMessage, error) {
 	return object, nil
 }
 
-// stringAt is the string under a key.
+// stringAt returns the string under a key.
 func stringAt(object map[string]json.RawMessage, key string) (string, error) {
 	raw, ok := object[key]
 	if !ok {

@@ -71,7 +71,7 @@ func EncodePairs(pairs []Pair, sequence int) (Tokens, error) {
 	return s, nil
 }
 
-// encode is the tokens of a pair, exactly length of them.
+// encode returns the tokens of a pair, exactly length of them.
 func encode(p Pair, length int) []int32 {
 	var ids []int32
 	for _, b := range []byte(p.Source) {

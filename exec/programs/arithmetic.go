@@ -111,8 +111,18 @@ func (l Layout) key() string {
 
 // Flatten turns tensors into chunks. The tensors are used up.
 func (a *Arithmetic) Flatten(l Layout, list List) (List, error) {
+	return a.convert("flattening into "+l.key(), func(b *builder) []*Node { return buildFlatten(b, l) }, list)
+}
+
+// Unflatten turns chunks back into tensors. The chunks are used up.
+func (a *Arithmetic) Unflatten(l Layout, chunks List) (List, error) {
+	return a.convert("tensors from "+l.key(), func(b *builder) []*Node { return buildUnflatten(b, l) }, chunks)
+}
+
+// convert runs a program on a list, which it uses up.
+func (a *Arithmetic) convert(name string, build func(*builder) []*Node, list List) (List, error) {
 	defer list.Release()
-	p, err := a.program("flattening into "+l.key(), func(b *builder) []*Node { return buildFlatten(b, l) })
+	p, err := a.program(name, build)
 	if err != nil {
 		return nil, err
 	}
@@ -121,20 +131,6 @@ func (a *Arithmetic) Flatten(l Layout, list List) (List, error) {
 		given[itemKey(i)] = t
 	}
 	return run(p, list[0], given, all)
-}
-
-// Unflatten turns chunks back into tensors. The chunks are used up.
-func (a *Arithmetic) Unflatten(l Layout, chunks List) (List, error) {
-	defer chunks.Release()
-	p, err := a.program("tensors from "+l.key(), func(b *builder) []*Node { return buildUnflatten(b, l) })
-	if err != nil {
-		return nil, err
-	}
-	given := map[string]*Tensor{}
-	for i, t := range chunks {
-		given[itemKey(i)] = t
-	}
-	return run(p, chunks[0], given, all)
 }
 
 func itemKey(i int) string { return fmt.Sprint("item ", i) }

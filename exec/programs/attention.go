@@ -10,7 +10,7 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 )
 
-// attention is the causal core between c_attn's and c_proj's products. Its
+// attention computes the causal core between c_attn's and c_proj's products. Its
 // matrices are one per sample and head. The saved q is scaled already.
 type attention struct {
 	samples, heads, sequence, width int // width is that of a head
@@ -58,7 +58,7 @@ func (a attention) split(x *Node, part int) *Node {
 	return graph.Reshape(graph.Transpose(x, 1, 2), a.samples*a.heads, a.sequence, a.width)
 }
 
-// join is the inverse of split.
+// join undoes split.
 func (a attention) join(x *Node) *Node {
 	x = graph.Reshape(x, a.samples, a.heads, a.sequence, a.width)
 	return graph.Reshape(graph.Transpose(x, 1, 2), a.samples*a.sequence, a.heads*a.width)
@@ -79,12 +79,12 @@ func softmax(x *Node) *Node {
 	return graph.Div(e, rowSums(e))
 }
 
-// exponentials are exp(x - the row's largest).
+// exponentials returns exp(x - the row's largest).
 func exponentials(x *Node) *Node {
 	return graph.OnePlus(graph.Expm1(graph.Sub(x, largest(x))))
 }
 
-// largest of each row, with the axis kept.
+// largest returns that of each row, with the axis kept.
 func largest(x *Node) *Node {
 	return graph.ReduceAndKeep(x, graph.ReduceMax, -1)
 }

@@ -41,7 +41,7 @@ func (s *Stage) compile(backend compute.Backend) error {
 	return nil
 }
 
-// name of the stage for errors.
+// name names the stage in errors.
 func (s *Stage) name() string {
 	first, last := s.layers[0].Name, s.layers[len(s.layers)-1].Name
 	if first == last {
@@ -101,7 +101,7 @@ func (s *Stage) buildWeightGradient(sc *scope) []*Node {
 	return s.sums(sc)
 }
 
-// forward of a unit; one that will be repeated saves its input alone.
+// forward builds that of a unit; one that will be repeated saves its input alone.
 func (u unit) forward(s *scope, x *Node) *Node {
 	if u.repeat && !s.repeating {
 		s.enter(u.layers[0])

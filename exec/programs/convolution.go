@@ -6,7 +6,7 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 )
 
-// convolution is 3×3 with padding 1 and a bias, as one product: a row of nine
+// convolution computes 3×3 with padding 1 and a bias, as one product: a row of nine
 // pixels for each pixel. Its weight is [out, in, 3, 3].
 type convolution struct {
 	name  string // of buffers, and of parameters less .weight and .bias
@@ -23,7 +23,7 @@ func (l convolution) forward(s *scope, x *Node) *Node {
 	return graph.Reshape(y, d[0], d[1], d[2], out)
 }
 
-// input is the convolution of dy with the weight turned by half a turn.
+// input convolves dy with the weight turned by half a turn.
 func (l convolution) input(s *scope, dy *Node) *Node {
 	s.keep(l.name+".output_gradient", dy)
 	if l.first {

@@ -26,7 +26,7 @@ type Device struct {
 	observer atomic.Pointer[func(bytes int64)]
 }
 
-// stdout is held while standard output is diverted, which is process-wide.
+// stdout guards the time while standard output is diverted, which is process-wide.
 var stdout sync.Mutex
 
 // OpenGo makes a device of one core: a Go backend of its own. The backend says

@@ -44,7 +44,7 @@ func (d Draw) Keep(keep []bool, layer, place string, rate float64) {
 	}
 }
 
-// mask is one dropout of a layer, for all samples of a microbatch.
+// A mask is one dropout of a layer, for all samples of a microbatch.
 type mask struct {
 	dropout
 	layer      string

@@ -13,7 +13,7 @@ type dropout struct {
 	rate  float64
 }
 
-// dropouts is a dropout, or nothing where the rate is 0.
+// dropouts returns a dropout, or nothing where the rate is 0.
 func dropouts(place string, rate float64) chain {
 	if rate == 0 {
 		return nil

@@ -10,14 +10,7 @@ func Keep(d Draw, layer, place string, rate float64, samples, elements int) []bo
 // Initialize makes a stage's parameters as InitializeTensors does, in its type of
 // numbers.
 func (s *Stage) Initialize(d *Device, seed uint64) (List, error) {
-	list := make(List, len(s.parameters))
-	for i, t := range s.parameters {
-		var err error
-		if list[i], err = uploadInitial(d, s.dtype, seed, t); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
+	return each(s.parameters, func(t arch.Tensor) (*Tensor, error) { return uploadInitial(d, s.dtype, seed, t) })
 }
 
 // Item describes a held tensor.

@@ -8,7 +8,7 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 )
 
-// gelu is GPT-2's "GELU-new", x·(1+tanh(u))/2 with u = √(2/π)(x + 0.044715x³).
+// gelu computes GPT-2's "GELU-new", x·(1+tanh(u))/2 with u = √(2/π)(x + 0.044715x³).
 // As (1+tanh(u))/2 = 1 - 1/(exp(2u)+1) it is x times a gate, built on Expm1,
 // which stays fast after a matrix product where Exp and Tanh do not.
 type gelu struct {
@@ -37,7 +37,7 @@ func (l gelu) input(s *scope, dy *Node) *Node {
 
 func (gelu) weight(*scope) {}
 
-// geluGate is 1 - 1/(exp(2u)+1). An overflow of exp gives 1.
+// geluGate returns 1 - 1/(exp(2u)+1). An overflow of exp gives 1.
 func geluGate(x, square *Node) *Node {
 	scale := 2 * math.Sqrt(2/math.Pi)
 	twice := graph.Mul(x, graph.AddScalar(graph.MulScalar(square, scale*geluCubic), scale))

@@ -89,14 +89,13 @@ func TestAllWaysAgree(t *testing.T) {
 						continue
 					}
 					for _, recompute := range []programs.Recompute{programs.SaveAll, programs.RepeatLayer, programs.RepeatStage} {
-						for _, halves := range []bool{false, true} {
-							p := newPipe(t, d, n, programs.Options{Samples: samples, Recompute: recompute}, cuts...)
-							p.halves = halves
+						p := newPipe(t, d, n, programs.Options{Samples: samples, Recompute: recompute}, cuts...)
+						for _, p.halves = range []bool{false, true} {
 							got, all := p.step(t, b)
-							require.InDelta(t, loss, got, 1e-5, "%v %d %v %v", cuts, samples, recompute, halves)
+							require.InDelta(t, loss, got, 1e-5, "%v %d %v %v", cuts, samples, recompute, p.halves)
 							near(t, gradients, all, 1e-5)
-							p.close()
 						}
+						p.close()
 					}
 				}
 			}
@@ -114,16 +113,15 @@ func TestHalvesAndRecomputationBitwise(t *testing.T) {
 			d, b := device(t), makeData(n, 2)
 			var want map[string][]float64
 			for _, recompute := range []programs.Recompute{programs.SaveAll, programs.RepeatLayer, programs.RepeatStage} {
-				for _, halves := range []bool{false, true} {
-					p := newPipe(t, d, n, programs.Options{Samples: 2, Recompute: recompute}, 1)
-					p.halves = halves
+				p := newPipe(t, d, n, programs.Options{Samples: 2, Recompute: recompute}, 1)
+				for _, p.halves = range []bool{false, true} {
 					_, all := p.step(t, b)
 					if want == nil {
 						want = all
 					}
 					require.Equal(t, want, all)
-					p.close()
 				}
+				p.close()
 			}
 		})
 	}

@@ -16,23 +16,20 @@ import (
 // name and its shape alone, so that every split of a network and every copy begins
 // the same.
 func InitializeTensors(d *Device, tensors []arch.Tensor, seed uint64) (List, error) {
-	list := make(List, len(tensors))
-	for i, t := range tensors {
-		var err error
-		if list[i], err = uploadInitial(d, dtypes.Float32, seed, t); err != nil {
-			list.Release()
-			return nil, err
-		}
-	}
-	return list, nil
+	return each(tensors, func(t arch.Tensor) (*Tensor, error) { return uploadInitial(d, dtypes.Float32, seed, t) })
 }
 
 // Zeros makes float32 tensors of zeros.
 func Zeros(d *Device, tensors []arch.Tensor) (List, error) {
+	return each(tensors, func(t arch.Tensor) (*Tensor, error) { return uploadZeros(d, shapes.Make(dtypes.Float32, t.Shape...)) })
+}
+
+// each makes a list of tensors, or none.
+func each(tensors []arch.Tensor, upload func(arch.Tensor) (*Tensor, error)) (List, error) {
 	list := make(List, len(tensors))
 	for i, t := range tensors {
 		var err error
-		if list[i], err = uploadZeros(d, shapes.Make(dtypes.Float32, t.Shape...)); err != nil {
+		if list[i], err = upload(t); err != nil {
 			list.Release()
 			return nil, err
 		}

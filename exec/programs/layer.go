@@ -7,7 +7,7 @@ import (
 	"psim/costmodel/arch"
 )
 
-// layer is a layer of arch and what runs it.
+// A layer is one of arch, with what runs it.
 type layer struct {
 	arch.Layer
 	chain
@@ -93,7 +93,7 @@ func productModule(l arch.Layer, op arch.Op) (module, error) {
 	return nil, fmt.Errorf("no program for a weight of shape %v", shape)
 }
 
-// targetsBuffer is the name of the loss's targets, which differs for tokens and
+// targetsBuffer names the loss's targets, which differ for tokens and
 // classes.
 func targetsBuffer(l arch.Layer) string {
 	for _, b := range l.Buffers {

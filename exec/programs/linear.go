@@ -44,7 +44,7 @@ func (l linear) weight(s *scope) {
 	}
 }
 
-// times is x·w, or x·wᵀ. Both are laid out as the backend's kernels want them.
+// times returns x·w, or x·wᵀ. Both are laid out as the backend's kernels want them.
 func (linear) times(x, w *Node, rowsFirst bool) *Node {
 	if rowsFirst {
 		return product(x, w)
@@ -52,19 +52,19 @@ func (linear) times(x, w *Node, rowsFirst bool) *Node {
 	return productTransposed(x, w)
 }
 
-// product is a·b of matrices, or of each pair in two lists of matrices.
+// product returns a·b of matrices, or of each pair in two lists of matrices.
 func product(a, b *Node) *Node {
 	last := a.Rank() - 1
 	return graph.Dot(a, b).General([]int{last}, leading(last-1), []int{last - 1}, leading(last-1))
 }
 
-// productTransposed is a·bᵀ.
+// productTransposed returns a·bᵀ.
 func productTransposed(a, b *Node) *Node {
 	last := a.Rank() - 1
 	return graph.Dot(a, b).General([]int{last}, leading(last-1), []int{last}, leading(last-1))
 }
 
-// outer is aᵀ·b for matrices of as many rows. One of a and the result has to be
+// outer returns aᵀ·b for matrices of as many rows. One of a and the result has to be
 // transposed: the smaller way.
 func outer(a, b *Node) *Node {
 	rows, m, n := a.Shape().Dim(0), a.Shape().Dim(1), b.Shape().Dim(1)
@@ -74,7 +74,7 @@ func outer(a, b *Node) *Node {
 	return graph.Transpose(product(graph.Transpose(b, 0, 1), a), 0, 1)
 }
 
-// columnSums is [1, n] for a matrix [m, n], by a product with ones: fast, and
+// columnSums turns [m, n] into [1, n], by a product with ones: fast, and
 // more exact than ReduceSum, which adds in order.
 func columnSums(x *Node) *Node {
 	return product(ones(x, 1, x.Shape().Dim(0)), x)
@@ -92,7 +92,7 @@ func ones(like *Node, dims ...int) *Node {
 	return graph.BroadcastToDims(graph.ScalarOne(like.Graph(), like.DType()), dims...)
 }
 
-// leading are the axes 0 to n-1.
+// leading lists the axes 0 to n-1.
 func leading(n int) []int {
 	axes := make([]int, n)
 	for i := range axes {

@@ -8,7 +8,7 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 )
 
-// crossEntropy is the sum over all rows of logits of -log p(target). Its output
+// crossEntropy sums -log p(target) over all rows of logits. Its output
 // gradient is a scalar that scales the gradient of that sum.
 type crossEntropy struct {
 	targetsName string // of the buffer
@@ -28,7 +28,7 @@ func (l crossEntropy) forward(s *scope, x *Node) *Node {
 	return graph.Neg(graph.Reshape(columnSums(graph.Reshape(picked, rows, 1))))
 }
 
-// input is (probabilities - 1 at the target)·scale.
+// input returns (probabilities - 1 at the target)·scale.
 func (l crossEntropy) input(s *scope, dy *Node) *Node {
 	logs := s.saved(logProbabilities)
 	dx := graph.Mul(graph.OnePlus(graph.Expm1(logs)), dy)
@@ -39,7 +39,7 @@ func (l crossEntropy) input(s *scope, dy *Node) *Node {
 
 func (crossEntropy) weight(*scope) {}
 
-// places are the pairs (row, target).
+// places returns the pairs (row, target).
 func places(targets *Node) *Node {
 	n := targets.Shape().Dim(0)
 	rows := graph.Iota(targets.Graph(), shapes.Make(dtypes.Int32, n, 1), 0)

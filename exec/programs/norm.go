@@ -13,7 +13,7 @@ type layerNorm struct {
 	key  string // of its parameters, less .weight and .bias
 }
 
-// normEpsilon is GPT-2's.
+// normEpsilon has GPT-2's value.
 const normEpsilon = 1e-5
 
 func (l layerNorm) forward(s *scope, x *Node) *Node {
@@ -42,7 +42,7 @@ func normalise(x *Node) (normal, inverse *Node) {
 	return graph.Mul(centred, inverse), inverse
 }
 
-// mean of each row, as a column.
+// mean returns that of each row, as a column.
 func mean(x *Node) *Node {
 	return graph.MulScalar(rowSums(x), 1/float64(x.Shape().Dim(-1)))
 }

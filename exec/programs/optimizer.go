@@ -48,7 +48,7 @@ func (o Optimizer) Validate() error {
 	return nil
 }
 
-// moments is how many tensors are remembered for each parameter, -1 for an
+// moments returns how many tensors are remembered for each parameter, -1 for an
 // unknown optimizer.
 func (o Optimizer) moments() int {
 	switch o.Name {
@@ -69,7 +69,7 @@ const (
 	inflateKey = "inflate" // what the root of the second moment is multiplied by
 )
 
-// scalars of a step, counted from 1.
+// scalars returns those of a step, counted from 1.
 func (o Optimizer) scalars(step int) map[string]float64 {
 	scalars := map[string]float64{rateKey: o.LearningRate}
 	if o.moments() == 2 {
@@ -82,7 +82,7 @@ func (o Optimizer) scalars(step int) map[string]float64 {
 	return scalars
 }
 
-// biasCorrection of a moment after a number of steps.
+// biasCorrection returns that of a moment after a number of steps.
 func biasCorrection(beta float64, steps int) float64 { return 1 - math.Pow(beta, float64(steps)) }
 
 // build returns the new parameter and the new moments.
@@ -108,7 +108,7 @@ func (o Optimizer) build(b *builder, shape shapes.Shape) []*Node {
 	return []*Node{graph.Sub(p, graph.Div(graph.Mul(m, rate), root)), m, v}
 }
 
-// blend is beta·old + (1-beta)·new.
+// blend returns beta·old + (1-beta)·new.
 func blend(old, new *Node, beta float64) *Node {
 	return graph.Add(graph.MulScalar(old, beta), graph.MulScalar(new, 1-beta))
 }

@@ -112,7 +112,7 @@ func (s *Stage) inputs(parameters List, others map[string]*Tensor) (map[string]*
 	return given, nil
 }
 
-// run a program of the stage on the device of one of its inputs, with the masks
+// run runs a program of the stage on the device of one of its inputs, with the masks
 // that it takes.
 func (s *Stage) run(p *program, at *Tensor, given map[string]*Tensor, draw Draw, spend func(string) bool) ([]*Tensor, error) {
 	if at == nil {
@@ -126,7 +126,7 @@ func (s *Stage) run(p *program, at *Tensor, given map[string]*Tensor, draw Draw,
 	return run(p, at, given, func(name string) bool { return spend(name) || isMask(name) })
 }
 
-// run a program on the device of one of its inputs.
+// run runs a program on the device of one of its inputs.
 func run(p *program, at *Tensor, given map[string]*Tensor, spend func(string) bool) ([]*Tensor, error) {
 	if at == nil {
 		return nil, fmt.Errorf("%s: no input", p.name)

@@ -33,7 +33,7 @@ type Search struct {
 	Root string
 }
 
-// pluginNames are patterns of plugin files: those that gomlx's installer and
+// pluginNames lists patterns of plugin files: those that gomlx's installer and
 // JAX's CUDA packages use, CUDA first.
 var pluginNames = []string{"xla_cuda*plugin.so", "pjrt_c_api_cuda*_plugin.so", "pjrt_c_api_*_plugin.so", "pjrt-plugin-*.so", "pjrt_plugin_*.so"}
 
@@ -72,7 +72,7 @@ func pluginsIn(place string) (files []string) {
 	return files
 }
 
-// places are where plugins are: where the user says or, usually, in Python's
+// places lists where plugins are: where the user says or, usually, in Python's
 // packages and where gomlx's installer puts them.
 func (s Search) places() (places []string) {
 	if set := s.Getenv(PluginVariable); set != "" {
@@ -87,7 +87,7 @@ func (s Search) places() (places []string) {
 	return append(places, filepath.Join(s.Root, "/usr/local/lib/go-xla"), filepath.Join(s.Root, "/usr/local/lib/go-xla/nvidia"))
 }
 
-// pythons are patterns of the folders that Python's packages are in: the active
+// pythons lists patterns of the folders that Python's packages are in: the active
 // environment, the user's own, the system's.
 func (s Search) pythons() (patterns []string) {
 	below := func(folder string, elements ...string) {

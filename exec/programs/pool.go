@@ -23,7 +23,7 @@ func (l maxPool) forward(s *scope, x *Node) *Node {
 	return y
 }
 
-// quarters are the pixels at the four places of each square.
+// quarters returns the pixels at the four places of each square.
 func quarters(x *Node) [4]*Node {
 	d := x.Shape().Dimensions
 	x = graph.Reshape(x, d[0], d[1]/2, 2, d[2]/2, 2, d[3])

@@ -12,7 +12,7 @@ import (
 // Node is a value within a program that is being built.
 type Node = graph.Node
 
-// program is a compiled graph with named inputs. A result is an output of the
+// A program is a compiled graph with named inputs. A result is an output of the
 // graph or, where it is one of the inputs unchanged, that tensor itself.
 type program struct {
 	name    string
@@ -27,21 +27,21 @@ type program struct {
 	inPlace func(name string) bool
 }
 
-// source says where a result comes from. The zero value is a result that is not
+// A source says where a result comes from. The zero value is a result that is not
 // there.
 type source struct {
 	input  int // 1 + index, or 0
 	output int // 1 + index, or 0
 }
 
-// builder collects the inputs of a program as they are asked for.
+// A builder collects the inputs of a program as they are asked for.
 type builder struct {
 	graph  *graph.Graph
 	inputs []string
 	nodes  map[string]*Node
 }
 
-// input is the program's input of that name.
+// input returns the program's input of that name.
 func (b *builder) input(name string, shape shapes.Shape) *Node {
 	if node, ok := b.nodes[name]; ok {
 		return node

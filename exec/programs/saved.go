@@ -28,7 +28,7 @@ func (s *Saved) Outputs() *Tensor {
 	return nil
 }
 
-// held is a set of tensors between two passes.
+// held keeps a set of tensors between two passes.
 type held struct {
 	device *Device
 	slots  []slot

@@ -10,7 +10,7 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 )
 
-// module is a part of a layer with its three passes. Tensors go from one pass
+// A module is a part of a layer with its three passes. Tensors go from one pass
 // to another by name, through the scope.
 type module interface {
 	// forward saves what the other passes need and returns the output.
@@ -22,14 +22,14 @@ type module interface {
 	weight(s *scope)
 }
 
-// slot is a tensor that goes from one pass to another.
+// A slot is a tensor that goes from one pass to another.
 type slot struct {
 	name     string // layer/buffer
 	lifetime arch.Lifetime
 	shape    shapes.Shape
 }
 
-// scope is what modules see of the program that they are building.
+// A scope is what modules see of the program that they are building.
 type scope struct {
 	*builder
 	stage *Stage
@@ -48,7 +48,7 @@ type scope struct {
 	repeating bool // it does
 }
 
-// rows are a gradient of a table that is 0 but in a few rows, which are added to
+// rows make a gradient of a table that is 0 but in a few rows, which are added to
 // the sum in its place: with GPT-2's vocabulary in 8 ms where a whole table of
 // zeros with a few rows takes 47.
 type rows struct{ index, values *Node }
@@ -76,7 +76,7 @@ func (s *scope) save(name string, lifetime arch.Lifetime, node *Node) {
 // keep hands an output gradient to weight.
 func (s *scope) keep(name string, node *Node) { s.save(name, arch.InputToWeight, node) }
 
-// pin is save for what recomputation cannot make again.
+// pin saves what recomputation cannot make again.
 func (s *scope) pin(name string, lifetime arch.Lifetime, node *Node) {
 	if !s.repeating {
 		s.put(s.layer+"/"+name, lifetime, node)
@@ -91,7 +91,7 @@ func (s *scope) put(key string, lifetime arch.Lifetime, node *Node) {
 	s.made = append(s.made, key)
 }
 
-// saved is what save, keep or pin was given, in this program or in one before.
+// saved returns what save, keep or pin was given, in this program or in one before.
 func (s *scope) saved(name string) *Node { return s.get(s.layer + "/" + name) }
 
 func (s *scope) get(key string) *Node {
@@ -105,7 +105,7 @@ func (s *scope) get(key string) *Node {
 	return s.input(slot.name, slot.shape)
 }
 
-// parameter is a parameter of the stage by its tensor name.
+// parameter returns a parameter of the stage by its tensor name.
 func (s *scope) parameter(name string) *Node {
 	i, ok := s.stage.index[name]
 	if !ok {
@@ -114,7 +114,7 @@ func (s *scope) parameter(name string) *Node {
 	return s.input(parameterKey+name, shapes.Make(s.stage.dtype, s.stage.parameters[i].Shape...))
 }
 
-// shape of a parameter.
+// shape returns that of a parameter.
 func (s *scope) shape(name string) []int { return s.stage.parameters[s.stage.index[name]].Shape }
 
 // gradient adds to the gradient of a parameter.
@@ -125,7 +125,7 @@ func (s *scope) gradient(name string, node *Node) {
 	s.gradients[name] = node
 }
 
-// targets are the classes or tokens that the loss compares with, saved by name.
+// targets returns the classes or tokens that the loss compares with, saved by name.
 func (s *scope) targets(name string, n int) *Node {
 	if s.repeating {
 		return s.saved(name)
@@ -133,7 +133,7 @@ func (s *scope) targets(name string, n int) *Node {
 	return s.input(targetsKey, shapes.Make(dtypes.Int32, n))
 }
 
-// mask of a dropout is made by the host whenever a program asks for it.
+// mask asks for that of a dropout, which the host makes for every program.
 func (s *scope) mask(d dropout, dimensions []int) *Node {
 	key := maskKey + s.layer + "/" + d.place
 	s.stage.masks[key] = mask{d, s.layer, dimensions}

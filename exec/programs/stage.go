@@ -57,7 +57,7 @@ type Stage struct {
 	forward, backward, inputGradient, weightGradient *program
 }
 
-// unit is a run of layers that are repeated together, or a layer that is not
+// A unit is a run of layers that are repeated together, or a layer that is not
 // repeated.
 type unit struct {
 	layers []layer

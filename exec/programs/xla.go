@@ -19,7 +19,7 @@ import (
 // XLACompiled says whether this program can use XLA.
 const XLACompiled = true
 
-// opening is held while the process's environment and standard output are
+// opening guards the time while the process's environment and standard output are
 // those that a plugin is to see.
 var opening sync.Mutex
 
@@ -75,7 +75,7 @@ func keepsBits(backend compute.Backend, device string) error {
 	return nil
 }
 
-// config is the text that gomlx configures a client with. Products keep all
+// config writes the text that gomlx configures a client with. Products keep all
 // bits of float32, because numbers are compared between devices; memory is
 // taken as it is needed, because that is measured; and nothing is shared with
 // the host, which gomlx would guess from the letters "cpu" in the path.

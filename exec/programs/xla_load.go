@@ -58,7 +58,7 @@ import (
 	"unsafe"
 )
 
-// knownMajor is the major version of PJRT that gomlx is written for.
+// knownMajor names the major version of PJRT that gomlx is written for.
 const knownMajor = 0
 
 // divertOutput lets everything that the process prints on standard output go
@@ -76,7 +76,7 @@ func divertOutput() (restore func()) {
 	}
 }
 
-// libraries are those that JAX loads for its CUDA plugin.
+// libraries lists those that JAX loads for its CUDA plugin.
 var libraries = []string{
 	"libcudart", "libnvJitLink", "libnvrtc", "libcublasLt", "libcublas", "libcusparse", "libcusolver",
 	"libcufft", "libcupti", "libcudnn", "libnccl", "libnvshmem_host",

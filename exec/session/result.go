@@ -12,8 +12,7 @@ import (
 	"psim/sim"
 )
 
-// restless is the deviation of steps from their mean that a quiet machine stays
-// below.
+// restless bounds the deviation of steps from their mean on a quiet machine.
 const restless = 0.08
 
 // summarize fills the result.

@@ -115,8 +115,10 @@ func (r *Run) build(o Options) (err error) {
 		return err
 	}
 	if o.PerLayer {
-		r.Plan.Workload.PerLayer = true
-		if r.Plan.Costs, err = r.Plan.Workload.Costs(r.Plan.Machine, r.Plan.Graph); err != nil {
+		w := r.Plan.Workload.Workload
+		w.PerLayer = true
+		r.Plan.Workload = w.Plan()
+		if r.Plan.Costs, err = costmodel.StepCosts(r.Plan.Machine, r.Plan.Workload, r.Plan.Graph); err != nil {
 			return err
 		}
 	}

@@ -56,8 +56,7 @@ type activations struct {
 }
 
 func activationRows(ways []activations, value func(r record, layer float64) float64, unit string) ([]Row, error) {
-	var rows []Row
-	for _, r := range records("korthikanti_memory.csv") {
+	return rowsPer("korthikanti_memory.csv", func(r record) (rows []Row, err error) {
 		for _, w := range ways {
 			layer, err := r.kept(w.recompute, w.sequence)
 			if err != nil {
@@ -68,8 +67,8 @@ func activationRows(ways []activations, value func(r record, layer float64) floa
 				Published: r.number(w.column), Predicted: value(r, layer),
 			})
 		}
-	}
-	return rows, nil
+		return rows, nil
+	})
 }
 
 // kept returns the bytes of fp16 that one of 8 devices keeps of a transformer layer for

@@ -19,25 +19,18 @@ func coursePipeline() Table {
 			"hambone53 is as fast as Mingowzm on the same sort of GPU although its copies are in the main thread (non-blocking): as if backwards overlapped, and its host were a tenth faster. " +
 			"Two stages on one device (RTX 3090) took as long as model parallel; psim charges the small products 8 % more.",
 		Rows: func() ([]Row, error) {
-			var list []Row
 			operations := map[string]time.Duration{}
-			for _, r := range records("course_pipeline.csv") {
+			return rowPer("course_pipeline.csv", func(_ int, r record) (Row, error) {
 				run, err := r.pipelined(r.copies(), operations)
 				if err != nil {
-					return nil, err
+					return Row{}, err
 				}
 				row, err := r.pipelineRow(run)
-				if err != nil {
-					return nil, err
+				if row.Used = r.text("host") == "fit"; err == nil && r.text("settled") == "no" {
+					row.Alternatives, err = r.alternatives(run, operations)
 				}
-				if row.Used = r.text("host") == "fit"; r.text("settled") == "no" {
-					if row.Alternatives, err = r.alternatives(run, operations); err != nil {
-						return nil, err
-					}
-				}
-				list = append(list, row)
-			}
-			return list, nil
+				return row, err
+			})
 		},
 	}
 }

@@ -20,25 +20,20 @@ func cs1390Ratios() Table {
 			"From one worker to two and four, a step of FSDP takes 46 and 93 % longer. With the bandwidth that DDP shows, gathering every layer twice and summing its gradients would add 11 and 16 % (throughput 32 and 67 % too high): its gathers, which are all that DDP does not do, take nine times longer for every byte. " +
 			"Why is not known; each worker keeps a whole model beside its shard, so that memory may have run short. That one bandwidth meets both runs to 6 % says that the time grows with the bytes, not that this is the cause.",
 		Rows: func() ([]Row, error) {
-			var list []Row
 			var published, predicted float64 // of one worker
-			for _, r := range records("cs1390.csv") {
+			return rowsPer("cs1390.csv", func(r record) ([]Row, error) {
 				workers := r.count("workers")
 				throughput, err := r.vgg16(workers)
-				if err != nil {
-					return nil, err
-				}
 				if workers == 1 {
 					published, predicted = r.number("throughput"), throughput
-					continue
+					return nil, err
 				}
-				list = append(list, Row{
+				return []Row{{
 					Used:      r.text("run") == "ddp" && workers == 4 || r.text("run") == "fsdp",
 					Label:     fmt.Sprintf("%s, %d workers", r.text("run"), workers),
 					Published: r.number("throughput") / published, Predicted: throughput / predicted,
-				})
-			}
-			return list, nil
+				}}, err
+			})
 		},
 	}
 }

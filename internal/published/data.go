@@ -55,27 +55,22 @@ func (r record) text(column string) string {
 
 // number returns a cell as a number.
 func (r record) number(column string) float64 {
-	x, err := strconv.ParseFloat(r.text(column), 64)
-	if err != nil {
-		panic(fmt.Sprintf("testdata/%s, row %d, %s: %v", r.file, r.line, column, err))
-	}
-	return x
+	return cell(r, column, func(text string) (float64, error) { return strconv.ParseFloat(text, 64) })
 }
 
 // count returns a cell as a whole number.
-func (r record) count(column string) int {
-	n, err := strconv.Atoi(r.text(column))
-	if err != nil {
-		panic(fmt.Sprintf("testdata/%s, row %d, %s: %v", r.file, r.line, column, err))
-	}
-	return n
-}
+func (r record) count(column string) int { return cell(r, column, strconv.Atoi) }
 
 // milliseconds returns a cell with a number of them.
 func (r record) milliseconds(column string) time.Duration {
-	d, err := time.ParseDuration(r.text(column) + "ms")
+	return cell(r, column, func(text string) (time.Duration, error) { return time.ParseDuration(text + "ms") })
+}
+
+// cell parses the cell of a column.
+func cell[T any](r record, column string, parse func(string) (T, error)) T {
+	v, err := parse(r.text(column))
 	if err != nil {
 		panic(fmt.Sprintf("testdata/%s, row %d, %s: %v", r.file, r.line, column, err))
 	}
-	return d
+	return v
 }

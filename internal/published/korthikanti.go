@@ -24,8 +24,7 @@ func korthikantiTable5() Table {
 		Note: "Exchanges of tensor parallelism are not overlapped with products (tensor_overlap = false), because products slow down beside them. " +
 			"The errors of 22B are split by what the paper's table 4 has of its layers; the rest of that step is the embedding, the head, the loss, clipping and the optimizer.",
 		Rows: func() ([]Row, error) {
-			var rows []Row
-			for _, r := range records("korthikanti.csv") {
+			return rowsPer("korthikanti.csv", func(r record) (rows []Row, err error) {
 				for _, selective := range []bool{false, true} {
 					row, err := r.megatron(korthikantiMachine, selective)
 					if err != nil {
@@ -39,8 +38,8 @@ func korthikantiTable5() Table {
 					}
 					rows = append(rows, row)
 				}
-			}
-			return rows, nil
+				return rows, nil
+			})
 		},
 	}
 }

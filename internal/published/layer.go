@@ -17,23 +17,16 @@ func korthikantiTable4() Table {
 		Device: "korthikanti-2022-table-5",
 		Note:   "No constant is from this table: the machine is that of korthikanti-2022-table-5, whose errors these are parts of.",
 		Rows: func() ([]Row, error) {
-			var rows []Row
-			for _, r := range records("korthikanti_layer.csv") {
+			return rowsPer("korthikanti_layer.csv", func(r record) ([]Row, error) {
 				forward, backward, err := r.layer(korthikantiMachine)
-				if err != nil {
-					return nil, err
+				row := func(pass string, predicted time.Duration) Row {
+					return Row{
+						Label: r.text("experiment") + ", " + pass, Unit: "ms",
+						Published: r.number(pass + "_ms"), Predicted: predicted.Seconds() * 1e3,
+					}
 				}
-				for _, pass := range []struct {
-					name, column string
-					time         time.Duration
-				}{{"forward", "forward_ms", forward}, {"backward", "backward_ms", backward}} {
-					rows = append(rows, Row{
-						Label: r.text("experiment") + ", " + pass.name, Unit: "ms",
-						Published: r.number(pass.column), Predicted: pass.time.Seconds() * 1e3,
-					})
-				}
-			}
-			return rows, nil
+				return []Row{row("forward", forward), row("backward", backward)}, err
+			})
 		},
 	}
 }

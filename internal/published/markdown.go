@@ -1,6 +1,7 @@
 package published
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -22,7 +23,7 @@ Everything here is made by ` + "`make accuracy`" + `; one table with its rows is
 `)
 	for _, t := range r.Tables {
 		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s | %s | %s | %s | %s |\n", t.Name, t.Name, t.Title, t.counted(),
-			percent(t.MeanError), percent(t.MedianError), percent(t.WorstError), t.constantsFrom(), orElse(t.Claim, "–"))
+			percent(t.MeanError), percent(t.MedianError), percent(t.WorstError), t.constantsFrom(), cmp.Or(t.Claim, "–"))
 	}
 	for i, t := range r.Tables {
 		fmt.Fprintf(&b, "\n## %s\n\n%s.\n%s. Worst row: %s.\n", t.Name, strings.TrimSuffix(t.Paper, "."), upper(t.Place), t.WorstRow)
@@ -52,13 +53,6 @@ func (t Result) constantsFrom() string {
 		return "none from this table; the device's are from " + t.DeviceFrom
 	}
 	return "nothing fitted"
-}
-
-func orElse(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
 }
 
 // upper begins a sentence.

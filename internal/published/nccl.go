@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"psim/configs"
-	"psim/costmodel"
+	"psim/costmodel/calibrate"
+	"psim/costmodel/link"
 	"psim/schedules/graph"
 )
 
@@ -39,7 +40,7 @@ func ncclTable(name, file, link string) Table {
 
 // An ncclTiming is a row of the NCCL tables.
 type ncclTiming struct {
-	costmodel.CollectiveTiming
+	calibrate.CollectiveTiming
 	used bool
 }
 
@@ -51,28 +52,28 @@ func ncclTimings(file string) []ncclTiming {
 	for _, r := range records(file) {
 		n := r.count("n_gpus")
 		seen[n]++
-		t := costmodel.CollectiveTiming{Kind: graph.AllReduce, Ranks: n, Bytes: int64(r.count("size_bytes")), Time: time.Duration(r.count("time_ns"))}
+		t := calibrate.CollectiveTiming{Kind: graph.AllReduce, Ranks: n, Bytes: int64(r.count("size_bytes")), Time: time.Duration(r.count("time_ns"))}
 		list = append(list, ncclTiming{t, seen[n]%2 == 1})
 	}
 	return list
 }
 
-func (t ncclTiming) row(l costmodel.Link) Row {
+func (t ncclTiming) row(l link.Link) Row {
 	return Row{
 		Label: fmt.Sprintf("%d GPUs %s", t.Ranks, binary(t.Bytes)), Unit: "ms", Used: t.used,
 		Published: 1e3 * t.Time.Seconds(),
-		Predicted: 1e3 * costmodel.CollectiveTime(graph.AllReduce, l, t.Ranks, t.Bytes).Seconds(),
+		Predicted: 1e3 * l.CollectiveTime(graph.AllReduce, t.Ranks, t.Bytes).Seconds(),
 	}
 }
 
 // catalogLink finds a link by name.
-func catalogLink(name string) (costmodel.Link, error) {
+func catalogLink(name string) (link.Link, error) {
 	for _, l := range configs.Catalog().Links {
 		if l.Name == name {
 			return l, nil
 		}
 	}
-	return costmodel.Link{}, fmt.Errorf("the catalog has no link %s", name)
+	return link.Link{}, fmt.Errorf("the catalog has no link %s", name)
 }
 
 // binary prints a size as nccl-tests count: in powers of 1024.
@@ -98,7 +99,7 @@ func ncclOthers() Table {
 			var rows []Row
 			for _, source := range []string{"A", "B", "C", "D", "E"} {
 				list, hardware := ncclSource(source)
-				link, err := costmodel.FitLink(usedTimings(list))
+				link, err := calibrate.FitLink(usedTimings(list))
 				if err != nil {
 					return nil, err
 				}
@@ -121,14 +122,14 @@ func ncclSource(source string) (list []ncclTiming, hardware string) {
 		}
 		hardware = r.text("hw")
 		took := time.Duration(math.Round(1e3 * r.number("time_us")))
-		t := costmodel.CollectiveTiming{Kind: graph.AllReduce, Ranks: r.count("n_gpus"), Bytes: int64(r.count("size_bytes")), Time: took}
+		t := calibrate.CollectiveTiming{Kind: graph.AllReduce, Ranks: r.count("n_gpus"), Bytes: int64(r.count("size_bytes")), Time: took}
 		list = append(list, ncclTiming{t, len(list)%2 == 0})
 	}
 	return list, hardware
 }
 
 // usedTimings returns those that a fit may see.
-func usedTimings(list []ncclTiming) (used []costmodel.CollectiveTiming) {
+func usedTimings(list []ncclTiming) (used []calibrate.CollectiveTiming) {
 	for _, t := range list {
 		if t.used {
 			used = append(used, t.CollectiveTiming)

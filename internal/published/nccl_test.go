@@ -7,7 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel"
+	"psim/costmodel/calibrate"
+	"psim/costmodel/link"
 )
 
 // The catalog's ranges are the fit to the rows that are used, and to no other.
@@ -17,7 +18,7 @@ func TestCatalogIsTheFit(t *testing.T) {
 		"nvlink3-a100": ncclTimings("nccl_a100.csv"), "nvlink2-v100": ncclTimings("nccl_v100.csv"),
 		"pcie3-no-p2p": others("A"), "nvlink4-h200": others("C"), "nvlink5-b200": others("D"),
 	} {
-		fit, err := costmodel.FitLink(usedTimings(list))
+		fit, err := calibrate.FitLink(usedTimings(list))
 		require.NoError(t, err)
 		link, err := catalogLink(name)
 		require.NoError(t, err)
@@ -26,7 +27,7 @@ func TestCatalogIsTheFit(t *testing.T) {
 }
 
 // inTOML writes ranges as the catalog has them.
-func inTOML(ranges []costmodel.CollectiveRange) string {
+func inTOML(ranges []link.Range) string {
 	var b strings.Builder
 	for _, r := range ranges {
 		fmt.Fprintf(&b, "  {ranks = %d, from = %q, call = %q, bandwidth = %q},\n", r.Ranks, r.From, r.Call, r.Bandwidth)

@@ -65,17 +65,27 @@ type Part struct {
 // published.
 func (r Row) Error() float64 { return r.Predicted/r.Published - 1 }
 
-// rowPer predicts a row for each record of a file, by its number from 0.
-func rowPer(file string, predict func(i int, r record) (Row, error)) ([]Row, error) {
+// rowsPer predicts rows for each record of a file.
+func rowsPer(file string, predict func(r record) ([]Row, error)) ([]Row, error) {
 	var rows []Row
-	for i, r := range records(file) {
-		row, err := predict(i, r)
+	for _, r := range records(file) {
+		more, err := predict(r)
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, row)
+		rows = append(rows, more...)
 	}
 	return rows, nil
+}
+
+// rowPer predicts a row for each record of a file, by its number from 0.
+func rowPer(file string, predict func(i int, r record) (Row, error)) ([]Row, error) {
+	i := -1
+	return rowsPer(file, func(r record) ([]Row, error) {
+		i++
+		row, err := predict(i, r)
+		return []Row{row}, err
+	})
 }
 
 // catalog lists all tables.

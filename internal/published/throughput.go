@@ -16,27 +16,21 @@ func zeroBubbleTable4() Table {
 			"1.0 to 1.5 ms for every F and every B, on all four models. Megatron-LM waits for every message on the host before it launches what the message is for, and does the next batch's bookkeeping there; " +
 			"the device has nothing to do meanwhile. The constant is that time.",
 		Rows: func() ([]Row, error) {
-			var rows []Row
 			var model string
 			var host time.Duration
-			for _, r := range records("zero_bubble.csv") {
+			return rowPer("zero_bubble.csv", func(_ int, r record) (row Row, err error) {
 				first := r.text("model") != model
 				if first {
 					model = r.text("model")
-					var err error
 					if host, err = r.fitHost(); err != nil {
-						return nil, err
+						return row, err
 					}
 				}
-				row, err := r.throughput(host)
-				if err != nil {
-					return nil, err
-				}
+				row, err = r.throughput(host)
 				row.Label = fmt.Sprintf("%s, %.2f ms of host", row.Label, host.Seconds()*1e3)
 				row.Used = first
-				rows = append(rows, row)
-			}
-			return rows, nil
+				return row, err
+			})
 		},
 	}
 }

@@ -15,8 +15,7 @@ func zeroBubbleTable5() Table {
 		Paper: zeroBubblePaper, Place: "table 5; times from table 9",
 		Note: "Rates are printed with four digits, and ours are the same four: the errors are those of rounding.",
 		Rows: func() ([]Row, error) {
-			var rows []Row
-			for _, r := range records("zero_bubble.csv") {
+			return rowsPer("zero_bubble.csv", func(r record) (rows []Row, err error) {
 				for _, s := range [][2]string{{"1f1b", "bubble_1F1B"}, {"zb-h1", "bubble_ZBH1"}, {"zb-h2", "bubble_ZBH2"}} {
 					row, err := r.bubble(s[0], s[1], 1)
 					if err != nil {
@@ -24,8 +23,8 @@ func zeroBubbleTable5() Table {
 					}
 					rows = append(rows, row)
 				}
-			}
-			return rows, nil
+				return rows, nil
+			})
 		},
 	}
 }
@@ -37,16 +36,10 @@ func zeroBubbleTable5Interleaved() Table {
 		Paper: zeroBubblePaper, Place: "table 5; times from table 9",
 		Note: "One layer per chunk. The paper's spans are shorter than ours by exactly p messages, one turn around the ranks, which it seems not to count.",
 		Rows: func() ([]Row, error) {
-			var rows []Row
-			for _, r := range records("zero_bubble.csv") {
+			return rowPer("zero_bubble.csv", func(_ int, r record) (Row, error) {
 				// The first and the last stage have one layer less.
-				row, err := r.bubble("interleaved-1f1b", "bubble_1F1BI", (r.count("layers")+2)/r.count("p"))
-				if err != nil {
-					return nil, err
-				}
-				rows = append(rows, row)
-			}
-			return rows, nil
+				return r.bubble("interleaved-1f1b", "bubble_1F1BI", (r.count("layers")+2)/r.count("p"))
+			})
 		},
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"psim/internal/units"
 )
@@ -44,7 +43,7 @@ func figure(x float64, unit string) string {
 	case unit == "s" && x >= 10 && x < 60:
 		return strconv.FormatFloat(x, 'f', 2, 64) + " s"
 	case unit == "s" && x < 1e6:
-		return units.FormatDuration(time.Duration(math.Round(x * 1e9)))
+		return units.FormatSeconds(x)
 	case unit == "s":
 		return strconv.FormatFloat(x/1e6, 'g', 3, 64) + " million s"
 	case unit == "fraction":

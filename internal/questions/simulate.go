@@ -7,6 +7,8 @@ import (
 	"psim/configs"
 	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/link"
+	"psim/costmodel/stages"
 	"psim/internal/units"
 	"psim/schedules"
 	"psim/schedules/collective"
@@ -65,7 +67,7 @@ func machine(gigabits int64, latency time.Duration) costmodel.Machine {
 			Peak:            costmodel.Peak{FP32: 1e14, FP16: 1e14, BF16: 1e14},
 			Efficiency:      costmodel.Efficiency{FP32: 1, FP16: 1, BF16: 1, Memory: 1},
 		},
-		Link: costmodel.Link{
+		Link: link.Link{
 			Name:      "sample link",
 			Bandwidth: units.Rate(float64(gigabits) * 1e9 / 8),
 			Latency:   units.Duration(latency),
@@ -110,22 +112,23 @@ type trainer struct {
 
 // run simulates the step: forward, backward, the gradients' sums, the update.
 func (t trainer) run() (run, error) {
-	w := costmodel.Workload{
+	w := stages.Workload{
 		Network: network(t.parameters), Training: t.training, State: t.state, Zero: t.zero,
 		Layers: []int{4}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{1}, Replicas: int(t.workers),
+		Bucket: 25 << 20, Overlap: true,
 	}
 	if t.zero == 3 { // layer by layer
 		w.Layers, w.Placement.First = []int{1, 1, 1, 1}, make([]int32, 4)
 	}
-	const bucket = 25 << 20
+	plan := w.Plan()
 	g, err := wire("ddp", wiring.Pipeline{
 		Shape:   graph.Shape{Ranks: 1, Microbatches: 1, Replicas: int(t.workers)},
-		Samples: w.Samples, Sync: w.Sync(bucket, true), Optimizer: true, Placement: w.Placement,
+		Samples: w.Samples, Sync: plan.Sync(), Optimizer: true, Placement: w.Placement,
 	})
 	if err != nil {
 		return run{}, err
 	}
-	costs, err := w.Costs(machine(100, 0), g)
+	costs, err := costmodel.StepCosts(machine(100, 0), plan, g)
 	if err != nil {
 		return run{}, err
 	}

@@ -5,7 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
+	"text/tabwriter"
 
 	"psim/internal/wrap"
 )
@@ -84,22 +84,13 @@ func paragraph(b *strings.Builder, mark, text string) {
 	}
 }
 
-// align pads the cells of every column to its widest, with two spaces between
-// columns and none at the end of a line.
+// align puts the cells of rows in columns.
 func align(rows [][]string) []string {
-	widths := make([]int, len(rows[0]))
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
+		fmt.Fprintln(table, strings.Join(row, "\t"))
 	}
-	var lines []string
-	for _, row := range rows {
-		var b strings.Builder
-		for i, cell := range row {
-			b.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
-		}
-		lines = append(lines, strings.TrimRight(b.String(), " "))
-	}
-	return lines
+	table.Flush() // into memory
+	return strings.Split(b.String(), "\n")
 }

@@ -27,9 +27,9 @@ func Line(style draw.LineStyle, points ...plotter.XY) *plotter.Line {
 	return &plotter.Line{XYs: points, LineStyle: style}
 }
 
-// Steps are levels that hold from each X to the next. Of what happens within a
-// grain it draws the highest level and the last, so that a million changes are
-// no more to draw than fit in the picture.
+// Steps are levels that hold from each X to the next, the first from the left
+// edge. Of what happens within a grain they show the highest level and the last,
+// so that a million changes are no more to draw than fit in the picture.
 type Steps struct {
 	plotter.XYs
 	draw.LineStyle
@@ -42,43 +42,24 @@ func (s Steps) Plot(c draw.Canvas, p *plot.Plot) {
 	at := func(i int) vg.Length {
 		return min(c.Max.X, c.Min.X+s.Grain*vg.Length(int((x(s.XYs[i].X)-c.Min.X)/s.Grain+0.5)))
 	}
-	var line []vg.Point
+	level := y(s.XYs[0].Y)
+	line := []vg.Point{{X: c.Min.X, Y: level}}
 	for i := 0; i < len(s.XYs); {
-		from, last := at(i), s.XYs[i].Y
-		high := last
+		from, before, high := at(i), level, level
 		for ; i < len(s.XYs) && at(i) == from; i++ {
-			last = s.XYs[i].Y
-			high = max(high, last)
+			level = y(s.XYs[i].Y)
+			high = max(high, level)
 		}
-		before := y(s.XYs[0].Y)
-		if len(line) > 0 {
-			before = line[len(line)-1].Y
+		if high == before && level == before {
+			continue
 		}
-		line = append(line, vg.Point{X: from, Y: before}, vg.Point{X: from, Y: y(high)}, vg.Point{X: from, Y: y(last)})
-	}
-	if len(line) > 0 {
-		line = append(line, vg.Point{X: c.Max.X, Y: line[len(line)-1].Y})
-	}
-	c.StrokeLines(s.LineStyle, corners(line))
-}
-
-// corners leaves out the points of a line that it only passes on its way up,
-// down or along.
-func corners(line []vg.Point) []vg.Point {
-	var kept []vg.Point
-	for _, p := range line {
-		for n := len(kept); n > 1 && between(kept[n-2], kept[n-1], p); n-- {
-			kept = kept[:n-1]
+		line = append(line, vg.Point{X: from, Y: before})
+		if high != before && high != level {
+			line = append(line, vg.Point{X: from, Y: high})
 		}
-		kept = append(kept, p)
+		line = append(line, vg.Point{X: from, Y: level})
 	}
-	return kept
-}
-
-// between reports whether b lies on an upright or level line from a to c.
-func between(a, b, c vg.Point) bool {
-	within := func(a, b, c vg.Length) bool { return a <= b && b <= c || a >= b && b >= c }
-	return a.X == b.X && b.X == c.X && within(a.Y, b.Y, c.Y) || a.Y == b.Y && b.Y == c.Y && within(a.X, b.X, c.X)
+	c.StrokeLines(s.LineStyle, append(line, vg.Point{X: c.Max.X, Y: level}))
 }
 
 // Thumbnail draws the sample for a legend.

@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// entry is a sample and its meaning; the sample may be nil.
+// entry explains a sample, which may be nil.
 type entry struct {
 	text   string
 	sample plot.Thumbnailer
@@ -29,7 +29,7 @@ func (f *Figure) Explain(text string, sample plot.Thumbnailer) {
 	f.legend = append(f.legend, entry{text, sample})
 }
 
-// width is that of the sample, the text and the space after it.
+// width adds up the sample, the text and the space after it.
 func (e entry) width() vg.Length {
 	w := Text(legendSize).Width(e.text) + entrySpace
 	if e.sample != nil {

@@ -1,0 +1,68 @@
+package calibrate
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// leastSquares finds the numbers x, none negative, for which rows·x comes
+// nearest to times, when the difference of a row is divided by its scale. The few
+// columns allow to try every set of those that are not zero, of which one holds
+// the best solution.
+func leastSquares(rows [][]float64, times, scales []float64) []float64 {
+	columns := 0
+	if len(rows) > 0 {
+		columns = len(rows[0])
+	}
+	best, least := make([]float64, columns), math.Inf(1)
+	for set := 1; set < 1<<columns; set++ {
+		x, squares, ok := solveSet(rows, times, scales, set, columns)
+		if ok && squares < least {
+			best, least = x, squares
+		}
+	}
+	return best
+}
+
+// solveSet solves for the columns of a bit set alone. It fails where they do
+// not tell each other apart, or a number would be negative.
+func solveSet(rows [][]float64, times, scales []float64, set, columns int) (x []float64, squares float64, ok bool) {
+	var used []int
+	for c := range columns {
+		if set>>c&1 == 1 {
+			used = append(used, c)
+		}
+	}
+	if len(used) > len(rows) {
+		return nil, 0, false
+	}
+	a, b, unit := mat.NewDense(len(rows), len(used), nil), mat.NewVecDense(len(rows), nil), make([]float64, len(used))
+	for j, c := range used {
+		for i, row := range rows {
+			unit[j] = max(unit[j], row[c]/scales[i])
+		}
+		if unit[j] == 0 {
+			return nil, 0, false
+		}
+		for i, row := range rows {
+			a.Set(i, j, row[c]/scales[i]/unit[j])
+		}
+	}
+	for i := range rows {
+		b.SetVec(i, times[i]/scales[i])
+	}
+	var solution, residual mat.VecDense
+	if err := solution.SolveVec(a, b); err != nil {
+		return nil, 0, false
+	}
+	x = make([]float64, columns)
+	for j, c := range used {
+		if x[c] = solution.AtVec(j) / unit[j]; !(x[c] >= 0) || math.IsInf(x[c], 0) {
+			return nil, 0, false
+		}
+	}
+	residual.MulVec(a, &solution)
+	residual.SubVec(b, &residual)
+	return x, mat.Dot(&residual, &residual), true
+}

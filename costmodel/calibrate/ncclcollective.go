@@ -1,0 +1,111 @@
+package calibrate
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+
+	"psim/costmodel/link"
+	"psim/schedules/graph"
+)
+
+// An ncclTest is a program of nccl-tests that measures what a link can price.
+type ncclTest struct {
+	name    string
+	kind    graph.Kind
+	article string
+	reduces bool // it prints the operation, where others print none
+}
+
+var ncclTests = [...]ncclTest{
+	{"all_reduce_perf", graph.AllReduce, "an all-reduce", true},
+	{"all_gather_perf", graph.AllGather, "an all-gather", false},
+	{"reduce_scatter_perf", graph.ReduceScatter, "a reduce-scatter", true},
+}
+
+// ncclNames are the tests that can be read.
+const ncclNames = "all_reduce_perf, all_gather_perf or reduce_scatter_perf"
+
+// testNamed finds the test of a program, which may have a path and, as builds
+// with MPI do, more behind its name.
+func testNamed(program string) (*ncclTest, error) {
+	name, _, _ := strings.Cut(path.Base(program), "_perf")
+	for i := range ncclTests {
+		if ncclTests[i].name == name+"_perf" {
+			return &ncclTests[i], nil
+		}
+	}
+	return nil, fmt.Errorf("this is the output of %s, which prices no collective of a link; that of %s is wanted", printable(path.Base(program)), ncclNames)
+}
+
+// printable is a name from a file as a terminal may have it.
+func printable(name string) string {
+	const longest = 60
+	if quoted := strconv.QuoteToASCII(name); len(name) > longest || quoted != `"`+name+`"` {
+		return quoted[:min(len(quoted), longest)]
+	}
+	return name
+}
+
+// factor is busbw / algbw: how often the whole tensor passes the slowest link.
+func (t ncclTest) factor(ranks int) float64 {
+	return float64(link.Moves(t.kind)) * float64(ranks-1) / float64(ranks)
+}
+
+func (r ncclRow) reduces() bool { return r.redop != "" && r.redop != "none" }
+
+// checkTest refuses a row that is not of a test.
+func (r ncclRow) checkTest(t ncclTest, ranks int, named bool) error {
+	switch factor := t.factor(ranks); {
+	case r.algbw >= 1 && !r.near(factor):
+		return fmt.Errorf("busbw is %.3g times algbw, where %s over %d ranks has %.3g; is it another collective, or are ranks missing?", r.busbw/r.algbw, t.article, ranks, factor)
+	case named && r.redop != "" && t.reduces != r.reduces():
+		return fmt.Errorf("redop = %s, which %s does not print; is the file put together from two?", r.redop, t.name)
+	case r.redop != "" && t.reduces != r.reduces():
+		return fmt.Errorf("redop = %s, but other rows of the run are of %s; are these two runs?", r.redop, t.article)
+	}
+	return nil
+}
+
+// near reports whether bandwidths have a factor between them.
+func (r ncclRow) near(factor float64) bool { return math.Abs(r.busbw/r.algbw/factor-1) < digits }
+
+// exactly reports whether bandwidths may have a factor between them, as far as the
+// two decimals tell that are printed. Of small ones the size and the time have more.
+func (r ncclRow) exactly(factor float64) bool {
+	const half = 0.005
+	if r.algbw < 1 {
+		return math.Abs(r.busbw-factor*r.rate()) <= half+0.001*factor*r.rate()
+	}
+	return math.Abs(r.busbw-factor*r.algbw) <= half+half*factor+0.0001*r.busbw
+}
+
+// test finds out which test a row is of, by its operation and the factor between
+// its bandwidths. Without an operation it is no reduce-scatter: where versions
+// leave it out, they do so for tests that do not reduce.
+func (r ncclRow) test(ranks int) (*ncclTest, error) {
+	var fits []*ncclTest
+	var expected []string
+	for i, t := range ncclTests {
+		if r.redop != "" && t.reduces != r.reduces() || r.redop == "" && t.kind == graph.ReduceScatter {
+			continue
+		}
+		factor := t.factor(ranks)
+		expected = append(expected, fmt.Sprintf("%s over %d ranks has %.3g", t.article, ranks, factor))
+		if r.exactly(factor) || r.algbw >= 1 && r.near(factor) {
+			fits = append(fits, &ncclTests[i])
+		}
+	}
+	// Reduce, broadcast and sendrecv have a factor of 1. So has an all-reduce over
+	// two ranks, and any reduction over two that has it is taken for one.
+	other := r.exactly(1) && !(ranks == 2 && r.reduces())
+	switch {
+	case len(fits) == 1 && !other:
+		return fits[0], nil
+	case len(fits) == 0, len(fits) == 1 && !r.exactly(fits[0].factor(ranks)):
+		return nil, fmt.Errorf("busbw is %.3g times algbw, where %s; is it another collective, or are ranks missing?", r.busbw/r.rate(), strings.Join(expected, " and "))
+	}
+	return nil, fmt.Errorf("busbw = %.3g is too small or too near to algbw to tell %s from other collectives; larger sizes are wanted, or a version of nccl-tests that prints \"# Collective test starting\"", r.busbw, fits[0].article)
+}

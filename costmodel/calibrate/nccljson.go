@@ -1,0 +1,151 @@
+package calibrate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+)
+
+// ncclReport is what of a JSON report is read.
+type ncclReport struct {
+	Args   json.RawMessage `json:"args"` // the program's name first, or anything else
+	Config *struct {
+		Threads int               `json:"nthreads"`
+		GPUs    int               `json:"ngpus"`
+		Devices []json.RawMessage `json:"devices"` // one for every process
+	} `json:"config"`
+	Verdict *struct {
+		OK *bool `json:"okay"`
+	} `json:"out_of_bounds"`
+	Results []struct {
+		Size       float64 `json:"size"`
+		Operation  string  `json:"redop"`
+		OutOfPlace *struct {
+			Time   *float64 `json:"time"`
+			AlgBW  float64  `json:"alg_bw"`
+			BusBW  float64  `json:"bus_bw"`
+			Launch *float64 `json:"cpu_time"`
+			// How many results were wrong; null where they were not checked.
+			Wrong  *float64 `json:"nwrong"`
+			Errors *float64 `json:"wrong"`
+		} `json:"out_of_place"`
+	} `json:"results"`
+}
+
+func readNCCLJSON(label string, data []byte) ([]ncclRun, error) {
+	var runs []ncclRun
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	for {
+		var r ncclReport
+		start := decoder.InputOffset()
+		err := decoder.Decode(&r)
+		if errors.Is(err, io.EOF) {
+			return runs, nil
+		}
+		if err != nil {
+			return nil, jsonError(label, data, start, err)
+		}
+		run, err := r.run(label)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", label, err)
+		}
+		runs = append(runs, run)
+	}
+}
+
+// run is that of one report.
+func (r ncclReport) run(label string) (ncclRun, error) {
+	var run ncclRun
+	if r.Config == nil {
+		return run, errors.New("config is missing, which tells the number of ranks")
+	}
+	const most = 1 << 20
+	if r.Config.Threads < 1 || r.Config.GPUs < 1 || r.Config.Threads > most || r.Config.GPUs > most {
+		return run, fmt.Errorf("config: nthreads = %d, ngpus = %d: at least 1 each is wanted", r.Config.Threads, r.Config.GPUs)
+	}
+	var err error
+	if run.test, err = r.program(); err != nil {
+		return run, err
+	}
+	if r.Verdict != nil && r.Verdict.OK != nil && !*r.Verdict.OK {
+		return run, errors.New("out_of_bounds.okay is false: the measurement is of a broken collective, whose times mean nothing")
+	}
+	for _, device := range r.Config.Devices {
+		var place struct {
+			Host string `json:"hostname"`
+		}
+		if json.Unmarshal(device, &place) == nil && place.Host != "" {
+			run.on(place.Host)
+		}
+	}
+	run.ranks = r.Config.Threads * r.Config.GPUs * max(1, len(r.Config.Devices))
+	for i, result := range r.Results {
+		o := result.OutOfPlace
+		switch {
+		case o == nil:
+			continue // in place alone
+		case o.Launch != nil:
+			return run, fmt.Errorf("results[%d]: these are times of the CPU (-C), not of the collectives", i)
+		case o.Time == nil:
+			return run, fmt.Errorf("results[%d].out_of_place: time is missing", i)
+		}
+		row := ncclRow{at: fmt.Sprintf("%s: results[%d]", label, i), redop: result.Operation, size: result.Size, us: *o.Time, algbw: o.AlgBW, busbw: o.BusBW}
+		for _, wrong := range []*float64{o.Wrong, o.Errors} {
+			if wrong != nil {
+				row.wrong += *wrong
+			}
+		}
+		run.rows = append(run.rows, row)
+	}
+	return run, nil
+}
+
+// program is the test that made the report, and an error if that prices nothing.
+// Arguments that name no test tell nothing, as a program may have been renamed.
+func (r ncclReport) program() (*ncclTest, error) {
+	var args []string
+	if json.Unmarshal(r.Args, &args) != nil || len(args) == 0 || !strings.Contains(args[0], "_perf") {
+		return nil, nil
+	}
+	return testNamed(args[0])
+}
+
+// jsonWanted says in words what a kind of value is in JSON.
+func jsonWanted(k reflect.Kind) string {
+	switch k {
+	case reflect.Int:
+		return "a whole number"
+	case reflect.Float64:
+		return "a number"
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "a list"
+	}
+	return "an object"
+}
+
+// jsonError names the line of a mistake in the value that starts at a byte.
+func jsonError(label string, data []byte, start int64, err error) error {
+	at := start
+	text := err.Error()
+	var syntax *json.SyntaxError
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		at, text = syntax.Offset, fmt.Sprintf("is no JSON: %v", err)
+	case errors.As(err, &wrong):
+		at += wrong.Offset
+		text = fmt.Sprintf("%s: %s is given; %s is wanted", wrong.Field, wrong.Value, jsonWanted(wrong.Type.Kind()))
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		at, text = int64(len(data)), "the file ends within the JSON"
+	}
+	at = min(max(0, at), int64(len(data)))
+	return fmt.Errorf("%s:%d: %s", label, 1+bytes.Count(data[:at], []byte("\n")), text)
+}

@@ -1,0 +1,145 @@
+package link
+
+import (
+	"math"
+	"math/bits"
+	"time"
+
+	"psim/internal/duration"
+	"psim/schedules/graph"
+)
+
+// The algorithms of collectives that a link may name. Auto is the fastest of
+// those that NCCL has (ring, tree, and in two levels where there are several
+// nodes); halving-doubling is MPI's and Gloo's, and is taken only by name.
+const (
+	Auto            = "auto"
+	RingAlgorithm   = "ring"
+	TreeAlgorithm   = "tree"
+	HalvingDoubling = "halving-doubling"
+	Hierarchical    = "hierarchical"
+)
+
+// Algorithms lists the legal values of a link's algorithm.
+func Algorithms() []string {
+	return []string{RingAlgorithm, TreeAlgorithm, HalvingDoubling, Hierarchical, Auto}
+}
+
+// CollectiveTime is how long a fused collective with a tensor of S bytes takes
+// over n ranks: what was measured, if a table of the link has n; else the
+// closed form of the algorithm that the link names, a ring if it names none.
+// An algorithm that is not legal there gives way to the ring.
+func (l Link) CollectiveTime(k graph.Kind, n int, bytes int64) time.Duration {
+	took, _ := l.choose(k, n, bytes)
+	return took
+}
+
+// CollectiveAlgorithm names what CollectiveTime takes: an algorithm, or
+// "measured".
+func (l Link) CollectiveAlgorithm(k graph.Kind, n int, bytes int64) string {
+	_, name := l.choose(k, n, bytes)
+	return name
+}
+
+// choose finds the algorithm and its time.
+func (l Link) choose(k graph.Kind, n int, bytes int64) (time.Duration, string) {
+	if n < 2 {
+		return 0, RingAlgorithm
+	}
+	if took, ok := l.measured(k, n, bytes); ok {
+		return took, "measured"
+	}
+	best, name := l.ringTime(k, n, bytes), RingAlgorithm
+	for _, candidate := range [...]string{TreeAlgorithm, HalvingDoubling, Hierarchical} {
+		if l.Algorithm != candidate && (l.Algorithm != Auto || candidate == HalvingDoubling) {
+			continue
+		}
+		if took, legal := l.alternative(candidate, k, n, bytes); legal && (took < best || l.Algorithm == candidate) {
+			best, name = took, candidate
+		}
+	}
+	return best, name
+}
+
+// alternative is the time of an algorithm beside the ring, if it is legal. Only
+// all-reduces go through trees; two levels take several nodes and several ranks
+// on each.
+func (l Link) alternative(algorithm string, k graph.Kind, n int, bytes int64) (took time.Duration, legal bool) {
+	switch algorithm {
+	case HalvingDoubling:
+		return l.halvingTime(k, n, bytes), true
+	case TreeAlgorithm:
+		return l.treeTime(n, bytes), k == graph.AllReduce
+	}
+	if l.levels == nil {
+		return 0, false
+	}
+	return l.hierarchicalTime(k, bytes), true
+}
+
+// ringTime is the closed form of a ring: n − 1 steps of S/n bytes for a
+// reduce-scatter or an all-gather, twice that for an all-reduce (Patarasuk &
+// Yuan 2009, section 3). On equal links, with a length that n divides, it is what
+// simulating collective.Ring gives.
+func (l Link) ringTime(k graph.Kind, n int, bytes int64) time.Duration {
+	step := duration.Sum(duration.Seconds(float64(bytes)/float64(n)/l.BusBandwidth()), time.Duration(l.Latency))
+	return duration.Sum(time.Duration(l.Call), duration.Repeat(Moves(k)*(n-1), step))
+}
+
+// treeTime is an all-reduce through two binary trees of which each takes half of
+// the tensor, up and down, in pieces so small that levels overlap: 2⌈log₂ n⌉
+// steps of latency, and every rank sends its half up one tree and down the other
+// to two children, 2S in all (Sanders, Speck & Träff 2009; NCCL 2.4). Two ranks
+// have one child between them and send S. Over nodes the trees are of nodes, and
+// within one the ranks make a chain; the slower of both levels bounds the flow.
+func (l Link) treeTime(n int, bytes int64) time.Duration {
+	if l.levels == nil {
+		return duration.Sum(time.Duration(l.Call), duration.Repeat(2*log2(n), time.Duration(l.Latency)), duration.Seconds(treeBytes(n, bytes)/l.BusBandwidth()))
+	}
+	v := l.levels
+	flow := max(treeBytes(v.nodes, bytes)/v.across.BusBandwidth(), treeBytes(v.perNode, bytes)/v.within.BusBandwidth())
+	return duration.Sum(time.Duration(l.Call), duration.Repeat(2*log2(v.nodes), time.Duration(v.across.Latency)),
+		duration.Repeat(2*(v.perNode-1), time.Duration(v.within.Latency)), duration.Seconds(flow))
+}
+
+// treeBytes is what the busiest rank of two trees sends.
+func treeBytes(n int, bytes int64) float64 {
+	if n == 2 {
+		return float64(bytes)
+	}
+	return 2 * float64(bytes)
+}
+
+// halvingTime is recursive halving, doubling, or one after the other: log₂ n
+// steps each, with as many bytes as a ring (Thakur, Rabenseifner & Gropp 2005,
+// sections 4.1 to 4.4). If n is no power of two, the ranks above the largest give
+// their tensors to others first and get the result at last. It supposes that any
+// two ranks can exchange at full speed.
+func (l Link) halvingTime(k graph.Kind, n int, bytes int64) time.Duration {
+	power := 1 << (bits.Len(uint(n)) - 1)
+	rounds, folds := Moves(k), 0
+	if n > power {
+		folds = rounds
+	}
+	share := float64(power-1) / float64(power)
+	moved := (float64(rounds)*share + float64(folds)) * float64(bytes)
+	return duration.Sum(time.Duration(l.Call), duration.Repeat(rounds*log2(power)+folds, time.Duration(l.Latency)), duration.Seconds(moved/l.BusBandwidth()))
+}
+
+// hierarchicalTime is a collective in two levels, one after the other: a
+// reduce-scatter within every node, the collective between nodes, in which every
+// rank has its share, and an all-gather within every node (Thakur et al. 2005
+// call for it on clusters of SMPs; NCCL, Horovod and BlueConnect have it). The
+// shares of a node's ranks go through all of its cards.
+func (l Link) hierarchicalTime(k graph.Kind, bytes int64) time.Duration {
+	v := l.levels
+	within := func(k graph.Kind) time.Duration { return v.within.CollectiveTime(k, v.perNode, bytes) }
+	between := v.across.ringTime(k, v.nodes, bytes)
+	if k == graph.AllReduce {
+		return duration.Sum(within(graph.ReduceScatter), between, within(graph.AllGather))
+	}
+	return duration.Sum(within(k), between)
+}
+
+// log2 is the logarithm of n, rounded up.
+func log2(n int) int { return int(math.Ceil(math.Log2(float64(n)))) }

@@ -1,0 +1,89 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"psim/internal/nearest"
+	"psim/internal/setting"
+)
+
+// Options is a link by name, link = "pcie4", or in place, [machine.link].
+// Keys that come after a name change that link; what they say of collectives goes
+// before what was measured of it, so that its tables are dropped.
+type Options struct {
+	Name string
+	keys map[string]any
+}
+
+// UnmarshalTOML reads a name or a table, over what is there.
+func (o *Options) UnmarshalTOML(value any) error {
+	switch v := value.(type) {
+	case string:
+		*o = Options{Name: v}
+		return nil
+	case map[string]any:
+		if err := new(Link).fill(v); err != nil {
+			return err
+		}
+		keys := map[string]any{}
+		maps.Copy(keys, o.keys)
+		maps.Copy(keys, v)
+		o.keys = keys
+		return nil
+	}
+	return errors.New(`must be a name (psim list devices), or a table with bandwidth = "25GB/s" and latency = "5us"`)
+}
+
+// Settings describes the keys of a link in place.
+func (Options) Settings() []setting.Setting { return Link{}.Settings() }
+
+// fill sets the keys of a link, and checks its measured collectives.
+func (l *Link) fill(table map[string]any) error {
+	if err := setting.Fill(l, table); err != nil {
+		return err
+	}
+	for _, t := range l.Tables() {
+		if err := checkRanges(t.Key, t.Ranges); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Given reports whether the options name or describe a link.
+func (o Options) Given() bool { return o.Name != "" || o.keys != nil }
+
+// Link puts a link together from those that are known by name; without options
+// there is none. Errors begin with the key.
+func (o Options) Link(known []Link, key string) (Link, error) {
+	if !o.Given() {
+		return Link{}, nil
+	}
+	l := Link{Name: "inline"}
+	if o.Name != "" {
+		var names []string
+		for _, k := range known {
+			names = append(names, k.Name)
+		}
+		i := slices.Index(names, o.Name)
+		if i < 0 {
+			return l, fmt.Errorf("%s = %q: not in the catalog%s (psim list devices)", key, o.Name, nearest.Suggest(o.Name, names))
+		}
+		l = known[i]
+	}
+	for _, key := range []string{"latency", "collective_bandwidth", "collective_call", "algorithm"} {
+		if _, given := o.keys[key]; given {
+			l = l.WithoutTables()
+		}
+	}
+	if err := l.fill(o.keys); err != nil {
+		return l, err
+	}
+	if err := setting.Validate(l); err != nil {
+		return l, fmt.Errorf("%s: %w", key, err)
+	}
+	return l, nil
+}

@@ -1,0 +1,167 @@
+package link
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"psim/internal/duration"
+	"psim/internal/setting"
+	"psim/internal/units"
+	"psim/schedules/graph"
+)
+
+// A Range is how long a library's collective over a number of ranks
+// takes, as measured, from a number of bytes on to the next range. Ranges differ
+// because libraries change protocol and algorithm with the size (NCCL: LL, LL128
+// and Simple, in rings and trees), and numbers of ranks because the topology
+// decides how many links their rings find.
+type Range struct {
+	Ranks int            `toml:"ranks"`
+	From  units.Bytes    `toml:"from"` // of the whole tensor
+	Call  units.Duration `toml:"call"` // what it takes whatever its size
+	// Bandwidth is the bus bandwidth as nccl-tests define it: beside Call, a tensor
+	// of S bytes takes (n−1)/n · S over it to gather or to scatter, and twice that
+	// to reduce on all ranks. Where latency decides, it is above what the links
+	// carry.
+	Bandwidth units.Rate `toml:"bandwidth"`
+}
+
+// Settings describes an entry of a link's all_reduce, all_gather or
+// reduce_scatter.
+func (Range) Settings() []setting.Setting {
+	return []setting.Setting{
+		{Key: "ranks", Required: true, Example: "8", Range: setting.Between(2, math.MaxInt32), Text: "of the collective"},
+		{Key: "from", Default: "0B", Text: "smallest size of the whole tensor"},
+		{Key: "call", Default: "0us", Text: "what it takes whatever its size"},
+		{Key: "bandwidth", Required: true, Example: `"200GB/s"`, Range: setting.Positive(), Text: "bus bandwidth, as nccl-tests define it"},
+	}
+}
+
+// A Table is how long the collectives of one kind take over a link.
+type Table struct {
+	Kind   graph.Kind
+	Key    string // in a link's TOML: all_reduce, all_gather or reduce_scatter
+	Ranges []Range
+}
+
+// Tables are those of the link, of every kind, with or without ranges.
+func (l Link) Tables() []Table {
+	return []Table{
+		{graph.AllReduce, "all_reduce", l.AllReduce},
+		{graph.AllGather, "all_gather", l.AllGather},
+		{graph.ReduceScatter, "reduce_scatter", l.ReduceScatter},
+	}
+}
+
+// table is that of a kind of collective.
+func (l Link) table(k graph.Kind) []Range {
+	switch k {
+	case graph.AllReduce:
+		return l.AllReduce
+	case graph.AllGather:
+		return l.AllGather
+	case graph.ReduceScatter:
+		return l.ReduceScatter
+	}
+	return nil
+}
+
+// SetTable replaces the table of a kind of collective.
+func (l *Link) SetTable(k graph.Kind, ranges []Range) {
+	switch k {
+	case graph.AllReduce:
+		l.AllReduce = ranges
+	case graph.AllGather:
+		l.AllGather = ranges
+	case graph.ReduceScatter:
+		l.ReduceScatter = ranges
+	}
+}
+
+// Moves is how often a collective over n ranks moves (n−1)/n of its tensor.
+func Moves(k graph.Kind) int {
+	if k == graph.AllReduce {
+		return 2
+	}
+	return 1
+}
+
+// Time is what a collective of S bytes takes by a range of its own table.
+func (r Range) Time(k graph.Kind, bytes int64) time.Duration {
+	return duration.Sum(time.Duration(r.Call), duration.Repeat(Moves(k), r.moving(bytes)))
+}
+
+// half is what one of the two halves of an all-reduce takes, by a range of
+// all-reduces: half of the steps, but all of the link's own call.
+func (r Range) half(call units.Duration, bytes int64) time.Duration {
+	once := min(call, r.Call)
+	return duration.Sum(time.Duration(once+(r.Call-once)/2), r.moving(bytes))
+}
+
+// moving is how long (n−1)/n of a tensor takes.
+func (r Range) moving(bytes int64) time.Duration {
+	n := float64(r.Ranks)
+	return duration.Seconds((n - 1) / n * float64(bytes) / float64(r.Bandwidth))
+}
+
+// rangesOf are those of a list for a number of ranks, by size.
+func rangesOf(list []Range, ranks int) []Range {
+	for i, r := range list {
+		if r.Ranks == ranks {
+			end := i + 1
+			for end < len(list) && list[end].Ranks == ranks {
+				end++
+			}
+			return list[i:end]
+		}
+	}
+	return nil
+}
+
+// measured is the time by the table of the collective's own kind, if it has the
+// number of ranks; else, of the halves of an all-reduce, by that of all-reduces.
+func (l Link) measured(k graph.Kind, ranks int, bytes int64) (took time.Duration, ok bool) {
+	price := func(r Range, bytes int64) time.Duration { return r.Time(k, bytes) }
+	ranges := rangesOf(l.table(k), ranks)
+	if ranges == nil {
+		price = func(r Range, bytes int64) time.Duration { return r.half(l.Call, bytes) }
+		ranges = rangesOf(l.AllReduce, ranks)
+	}
+	if ranges == nil {
+		return 0, false
+	}
+	return monotone(ranges, bytes, price), true
+}
+
+// monotone is the time by ranges. At the end of a range libraries are at times slower
+// than at the beginning of the next, because they change late; here no size takes
+// longer than a larger one.
+func monotone(ranges []Range, bytes int64, price func(Range, int64) time.Duration) time.Duration {
+	in := 0
+	for i, r := range ranges {
+		if bytes >= int64(r.From) {
+			in = i
+		}
+	}
+	took := price(ranges[in], bytes)
+	for _, r := range ranges[in+1:] {
+		took = min(took, price(r, int64(r.From)))
+	}
+	return took
+}
+
+// checkRanges refuses a table that is no function of ranks and bytes.
+func checkRanges(key string, list []Range) error {
+	for i, r := range list {
+		at := fmt.Sprintf("%s[%d].", key, i)
+		switch of := rangesOf(list[:i], r.Ranks); {
+		case of == nil:
+		case list[i-1].Ranks != r.Ranks:
+			return fmt.Errorf("%sranks = %d: ranges of one number of ranks must stand together", at, r.Ranks)
+		case list[i-1].From >= r.From:
+			return fmt.Errorf("%sfrom: ranges of %d ranks must be in the order of their sizes, each from a larger one than the range before", at, r.Ranks)
+		}
+	}
+	return nil
+}

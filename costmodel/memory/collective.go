@@ -1,0 +1,56 @@
+package memory
+
+import (
+	"psim/schedules/graph"
+)
+
+// collective is how a collective changes the live bytes of each of its ranks. Units
+// of ZeRO 3 travel one after another. Updated parameters are gathered in their
+// place.
+func (l *Ledger) collective(t *graph.Task) (start, end int64) {
+	p := l.plan
+	r := ring{ranks: int64(len(l.graph.Groups[t.Peer]))}
+	switch {
+	case t.Kind == graph.AllGather && t.Microbatch == graph.None:
+	case t.Kind == graph.AllGather:
+		for _, owner := range p.Stages[t.Stage].Units {
+			r.gather(p.Stages[owner].Parameters, p.PerParameter.Parameter)
+		}
+	case p.Zero < 3 || t.Stage == graph.None:
+		r.sum(t.Bytes/p.PerParameter.Gradient, p.PerParameter.Gradient, p.Zero >= 2 && t.Stage != graph.None)
+	default:
+		for _, owner := range p.Stages[t.Stage].Units {
+			r.sum(p.Stages[owner].Parameters, p.PerParameter.Gradient, true)
+		}
+	}
+	return r.bytes()
+}
+
+// ring follows the live bytes of a rank through ring collectives (see
+// collective.Ring). A tensor is filled up with zeros and cut into one chunk for each
+// rank. One chunk is on its way to a rank at a time, until it is added to its own
+// or takes its place.
+type ring struct {
+	change
+	ranks int64
+}
+
+func (r *ring) chunk(elements int64) int64 { return (elements + r.ranks - 1) / r.ranks }
+
+// gather makes a tensor of which the rank holds one chunk anyway.
+func (r *ring) gather(elements, bytes int64) {
+	most := max((r.ranks-1)*r.chunk(elements), elements) * bytes
+	r.then(most, elements*bytes-most)
+}
+
+// sum adds up a tensor, which is then freed if the rank's own sum is elsewhere.
+func (r *ring) sum(elements, bytes int64, frees bool) {
+	most := (r.ranks*r.chunk(elements) - elements) * bytes
+	if r.ranks > 1 {
+		most += r.chunk(elements) * bytes
+	}
+	r.then(most, -most)
+	if frees {
+		r.left -= elements * bytes
+	}
+}

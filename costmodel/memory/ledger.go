@@ -1,0 +1,137 @@
+// Package memory follows the bytes in use on every rank: what lasts from step to
+// step, and what each task of a graph takes and gives back. It counts what the
+// layers of package arch list as kept, so that execution has the same bytes.
+package memory
+
+import (
+	"psim/costmodel/stages"
+	"psim/schedules/graph"
+)
+
+// A Ledger says how the tasks of a graph change the live bytes of their ranks.
+type Ledger struct {
+	plan     *stages.Plan
+	graph    *graph.Graph
+	stages   []stage
+	versions versions // of weights that are stashed
+	sliced   stages.Sliced
+	// late tells, by stage and microbatch, whether the W of a stage that shares its
+	// input comes after the stage before has given that up.
+	late []bool
+}
+
+// stage is what tasks of a stage look up.
+type stage struct {
+	sizes     []passes // by size of microbatch
+	gradients []int64  // by bucket: whole gradients that ZeRO 2 and 3 hold for a while
+	gathered  int64    // parameters that are whole for one task
+	weights   int64    // one version of the parameters
+	input     sharing  // whether the stage before keeps the input as well
+}
+
+// NewLedger follows the memory of all stages of a plan.
+func NewLedger(p *stages.Plan, g *graph.Graph) *Ledger {
+	l := &Ledger{plan: p, graph: g, stages: make([]stage, len(p.Stages)), versions: versionsOf(g), sliced: stages.SlicedIn(g)}
+	for s := range p.Stages {
+		l.stages[s] = l.stage(s)
+	}
+	for s := range p.Stages {
+		for size := range p.Sizes {
+			l.follow(s, size)
+		}
+	}
+	l.findShared()
+	return l
+}
+
+// stage finds what does not depend on other stages.
+func (l *Ledger) stage(s int) stage {
+	p, planned := l.plan, &l.plan.Stages[s]
+	st := stage{weights: planned.Parameters * p.PerParameter.Parameter}
+	for _, b := range planned.Buckets {
+		st.gradients = append(st.gradients, b.Bytes)
+	}
+	if p.Gathers() {
+		var used int64 // without the zeros that travel with it
+		for _, owner := range planned.Units {
+			used += p.Stages[owner].Parameters
+		}
+		st.gathered = used * p.PerParameter.Parameter
+		if used > 0 {
+			st.gradients = []int64{used * p.PerParameter.Gradient}
+		}
+	}
+	for _, n := range p.Sizes {
+		st.sizes = append(st.sizes, passes{segments: segmentsOf(p, s, n)})
+	}
+	return st
+}
+
+// at is what a task looks up: its stage, for its size of microbatch.
+func (l *Ledger) at(stage int, t *graph.Task) *passes {
+	return &l.stages[stage].sizes[l.plan.SizeOf[t.Microbatch]]
+}
+
+// Task is how the live bytes change when a task starts and when it ends. Those of a
+// message change at its start on the receiver, at its end on the sender.
+func (l *Ledger) Task(t *graph.Task) (start, end int64) {
+	switch t.Kind {
+	case graph.Forward, graph.Backward, graph.InputGradient, graph.WeightGradient:
+		return l.compute(t)
+	case graph.SendForward: // both sides hold the whole tensor, whatever part of it is sent
+		from := l.at(int(t.Stage), t).last()
+		return from.result, -from.output
+	case graph.SendBackward:
+		result := l.at(int(t.Stage)-1, t).last().result
+		return result, -result
+	case graph.AllReduce, graph.ReduceScatter, graph.AllGather:
+		return l.collective(t)
+	case graph.Optimizer:
+		if l.versions.kept[action{t.Stage, t.Microbatch}] {
+			return l.stages[t.Stage].weights, 0
+		}
+	}
+	return 0, 0
+}
+
+// compute is how F, B, I and W change the live bytes. Parameters that were gathered
+// are freed after F, B and I, and stashed ones after the last B that needs them.
+func (l *Ledger) compute(t *graph.Task) (start, end int64) {
+	st, p := &l.stages[t.Stage], l.at(int(t.Stage), t)
+	switch t.Kind {
+	case graph.Forward:
+		start, end = p.forward.bytes()
+	case graph.InputGradient:
+		start, end = p.input[l.held(t)].bytes()
+		end += l.sharedInput(t)
+	case graph.WeightGradient:
+		return l.part(t, p.weight, p.weights)
+	case graph.Backward:
+		start, end = l.part(t, p.backward[l.held(t)], p.backwards[l.held(t)])
+		if l.versions.freed[action{t.Stage, t.Microbatch}] {
+			end -= st.weights
+		}
+	}
+	return start, end - st.gathered
+}
+
+// part is how B or W changes the live bytes, or a slice of one, in which some
+// segments run. Under ZeRO 2 and 3 it also takes the whole gradients, which are
+// there until they have been reduced and scattered.
+func (l *Ledger) part(t *graph.Task, whole change, parts []change) (start, end int64) {
+	gradients, last := l.stages[t.Stage].gradients, true
+	if l.sliced.Has(t) {
+		whole, last = parts[t.Part], int(t.Part) == len(gradients)-1
+		gradients = gradients[t.Part : t.Part+1]
+	}
+	start, end = whole.bytes()
+	if last {
+		end += l.sharedInput(t)
+	}
+	if l.plan.Zero >= 2 {
+		for _, bytes := range gradients {
+			start += bytes
+		}
+	}
+	return start, end
+}

@@ -1,0 +1,143 @@
+package memory
+
+import (
+	"slices"
+)
+
+// A change is what a task does to the live bytes of its rank: the most on the way
+// and what is left, above where it began.
+type change struct{ peak, left int64 }
+
+// then goes on: bytes are taken, of which some are given back.
+func (c *change) then(start, end int64) {
+	c.peak = max(c.peak, c.left+start)
+	c.left += start + end
+}
+
+// bytes splits the change between the start and the end of a task.
+func (c change) bytes() (start, end int64) { return c.peak, c.left - c.peak }
+
+// passes are the changes by a stage's tasks for one size of microbatch; those of
+// slices are by part. I and B have two: the second where the result of the stage
+// outlives them, because the W of the next stage on the same rank still needs it.
+type passes struct {
+	segments        []segment
+	forward, weight change
+	input, backward [2]change
+	backwards       [2][]change
+	weights         []change
+}
+
+// last is the segment whose result the stage hands on.
+func (p *passes) last() *segment { return &p.segments[len(p.segments)-1] }
+
+// follow goes through the segments of a stage, pass by pass.
+func (l *Ledger) follow(s, size int) {
+	p := &l.stages[s].sizes[size]
+	parts := max(1, len(l.stages[s].gradients))
+	p.forward, p.weights = l.forward(s, size), make([]change, parts)
+	for held := range 2 {
+		p.input[held] = l.inputGradient(s, size, held)
+		p.backwards[held] = make([]change, parts)
+		l.followBackward(p, s, size, held)
+	}
+	for _, g := range slices.Backward(p.segments) {
+		freed := g.keptForWeight + g.recomputedForWeight + g.between
+		p.weight.then(0, -freed)
+		p.weights[g.part].then(0, -freed)
+	}
+}
+
+// followBackward goes through B: a segment takes the bytes of the gradient that it
+// hands on, and frees the one it received. Its input is freed by the segment before
+// if that keeps it as its result.
+func (l *Ledger) followBackward(p *passes, s, size, held int) {
+	for k, g := range slices.Backward(p.segments) {
+		peak := g.backwardPeak[0]
+		end := -g.keptForInput - g.keptForWeight - g.result
+		if held == 1 && k == len(p.segments)-1 {
+			peak = g.backwardPeak[1]
+			end += g.result
+		}
+		given := l.inputBytes(s, size, k)
+		if k > 0 && l.shares(s, size, k) {
+			end += given
+		}
+		p.backward[held].then(given+peak, end-peak)
+		p.backwards[held][g.part].then(given+peak, end-peak)
+	}
+}
+
+// forward goes through F: a segment takes over the buffer its input came in, or
+// frees it at its end, and takes the bytes of what it keeps and its output.
+func (l *Ledger) forward(s, size int) (c change) {
+	for k, g := range l.stages[s].sizes[size].segments {
+		var given int64
+		if b := l.before(s, size, k); b != nil {
+			given = b.output
+			if message := k == 0 && !l.sameRank(s); message || l.shares(s, size, k) {
+				given = b.result
+			}
+		}
+		start, end := g.keptForInput+g.keptForWeight+g.output, int64(0)
+		if g.input == notShared && !g.idle {
+			end -= given
+		} else {
+			start -= given
+		}
+		c.then(start, end)
+	}
+	return c
+}
+
+// inputGradient goes through I, as followBackward does.
+func (l *Ledger) inputGradient(s, size, held int) (c change) {
+	segments := l.stages[s].sizes[size].segments
+	for k, g := range slices.Backward(segments) {
+		peak := g.inputPeak[0]
+		end := g.recomputedForWeight + g.between - g.keptForInput - g.result
+		outlives := held == 1
+		if k < len(segments)-1 { // the W of the next segment is still to come
+			outlives = l.shares(s, size, k+1) && segments[k+1].input == untilWeight
+		}
+		if outlives {
+			peak = g.inputPeak[1]
+			end += g.result
+		}
+		given := l.inputBytes(s, size, k)
+		if k > 0 && l.shares(s, size, k) && g.input == untilInput {
+			end += given
+		}
+		c.then(given+peak, end-peak)
+	}
+	return c
+}
+
+// before is the segment whose result a segment gets; nil for the first of all.
+func (l *Ledger) before(s, size, k int) *segment {
+	if k > 0 {
+		return &l.stages[s].sizes[size].segments[k-1]
+	}
+	if s == 0 {
+		return nil
+	}
+	return l.stages[s-1].sizes[size].last()
+}
+
+// inputBytes is the size of a segment's input, and of the gradient it hands on.
+func (l *Ledger) inputBytes(s, size, k int) int64 {
+	if b := l.before(s, size, k); b != nil {
+		return b.result
+	}
+	return 0
+}
+
+// sameRank reports whether no message brings a stage's input.
+func (l *Ledger) sameRank(s int) bool { return l.plan.Placement.Together(s-1, s) }
+
+// shares reports whether a segment's input and the result that the one before
+// keeps are one tensor.
+func (l *Ledger) shares(s, size, k int) bool {
+	b := l.before(s, size, k)
+	return b != nil && (k > 0 || l.sameRank(s)) && b.keepsOutput && l.stages[s].sizes[size].segments[k].input != notShared
+}

@@ -1,0 +1,167 @@
+package memory
+
+import (
+	"slices"
+	"strings"
+
+	"psim/costmodel/arch"
+	"psim/costmodel/stages"
+)
+
+// segment is the memory of a planned segment for one size of microbatch.
+type segment struct {
+	// keptForInput and keptForWeight last from F to the end of I and of W;
+	// recomputedForWeight and between, which I makes, last to the end of W.
+	keptForInput, keptForWeight  int64
+	recomputedForWeight, between int64
+	// inputPeak and backwardPeak are the most that I and B need beyond what
+	// was kept, as they go from the last layer to the first, recomputing and
+	// freeing each: first where the result, which is kept for I, is freed with its
+	// layer, second where it is not because the next one's W needs it.
+	inputPeak, backwardPeak [2]int64
+	// output is the result on its way to the next segment or stage, 0 where this
+	// one keeps it anyway; result is its size.
+	output, result int64
+	// input says until when the input is kept. keepsOutput: the result is kept
+	// for I, whoever else keeps it; idle: the result is the input.
+	input             sharing
+	keepsOutput, idle bool
+	part              uint16 // of the stage's backward that it is in
+}
+
+// segmentsOf follows the memory of all segments of a stage.
+func segmentsOf(p *stages.Plan, s int, samples int64) []segment {
+	var list []segment
+	planned := p.Stages[s].Segments
+	for k, g := range planned {
+		last := s == len(p.Stages)-1 && k == len(planned)-1
+		list = append(list, segmentOf(p, g, samples, last))
+	}
+	return list
+}
+
+// lossBytes is the loss of a microbatch, and then its gradient: a scalar that
+// the last stage has from F to I.
+const lossBytes = 4
+
+// segmentOf follows the memory of layers, the network's last ones or others.
+func segmentOf(p *stages.Plan, planned stages.Segment, samples int64, last bool) segment {
+	layers, element := planned.Layers, p.Training.ActivationElement()
+	g := segment{input: keepsInput(p, layers), idle: !slices.ContainsFunc(layers, works), part: planned.Part}
+	for _, l := range layers {
+		kept := bytesOf(p.Training.Kept(l), element, samples)
+		g.keptForInput += kept[arch.ForwardToInput]
+		g.keptForWeight += kept[arch.ForwardToWeight]
+	}
+	if last {
+		g.keptForInput += lossBytes
+	} else {
+		g.result = layers[len(layers)-1].Output.Elements() * element * samples
+		g.output = g.result
+		switch atWork := layers[lastAtWork(layers)]; {
+		case atWork.KeepsOutput && !p.Training.Repeats(atWork):
+			g.keepsOutput = true
+			g.keptForInput += g.result
+			g.output = 0
+		case listsOutput(p, atWork):
+			g.output = 0
+		}
+	}
+	for held := range 2 {
+		g.walkBack(p, layers, samples, held)
+	}
+	return g
+}
+
+// listsOutput reports whether a layer's result is among its buffers, as that of a
+// convolution's ReLU.
+func listsOutput(p *stages.Plan, l arch.Layer) bool {
+	for _, b := range p.Training.Kept(l) {
+		if n := len(l.Ops); n > 0 && b.Name == l.Ops[n-1].Name+".output" {
+			return true
+		}
+	}
+	return false
+}
+
+// works reports whether a layer does more than hand on what it is given.
+func works(l arch.Layer) bool { return !l.Idle() }
+
+// lastAtWork is the last layer that computes anything, or the first.
+func lastAtWork(layers []arch.Layer) int {
+	for i := len(layers) - 1; i > 0; i-- {
+		if len(layers[i].Ops) > 0 {
+			return i
+		}
+	}
+	return 0
+}
+
+// walkBack follows the memory of I and of B from the last layer to the first, with
+// the result freed with its layer (held 0) or not (1). Where the last layer's W
+// needs the gradient of the result, I does not free that.
+func (g *segment) walkBack(p *stages.Plan, layers []arch.Layer, samples int64, held int) {
+	element := p.Training.ActivationElement()
+	g.recomputedForWeight, g.between = 0, 0
+	var input, backward int64 // levels, 0 when the backward starts
+	last := lastAtWork(layers)
+	if layers[last].KeepsGradient {
+		input -= g.result
+	}
+	for i := len(layers) - 1; i >= 0; i-- {
+		l := layers[i]
+		kept := bytesOf(p.Training.Kept(l), element, samples)
+		whole := bytesOf(l.Buffers, element, samples)
+		if p.Training.Repeats(l) {
+			whole[arch.ForwardToInput] += unlisted(l) * element * samples
+		}
+		forInput := whole[arch.ForwardToInput] - kept[arch.ForwardToInput]
+		forWeight := whole[arch.ForwardToWeight] - kept[arch.ForwardToWeight]
+		between := whole[arch.InputToWeight] + l.NormParameters()*p.PerParameter.Gradient
+		g.recomputedForWeight += forWeight
+		g.between += between
+
+		input += forInput + forWeight + between
+		g.inputPeak[held] = max(g.inputPeak[held], input)
+		input -= whole[arch.ForwardToInput]
+
+		backward += forInput + forWeight
+		g.backwardPeak[held] = max(g.backwardPeak[held], backward)
+		backward -= whole[arch.ForwardToInput] + whole[arch.ForwardToWeight]
+
+		if i == last && g.keepsOutput && held == 0 {
+			input, backward = input-g.result, backward-g.result
+		}
+	}
+}
+
+// unlisted is the elements per sample that a repeated layer has beside its
+// buffers: its output, apart from what the next layer keeps, and its input.
+func unlisted(l arch.Layer) (elements int64) {
+	if l.KeepsOutput {
+		elements += l.Output.Elements()
+	}
+	if inputOf(l.Buffers, l) == nil {
+		elements += l.Input.Elements()
+	}
+	return elements
+}
+
+// inputOf finds a layer's input among its buffers; nil if none is that.
+func inputOf(buffers []arch.Buffer, l arch.Layer) *arch.Buffer {
+	for i, b := range buffers {
+		if strings.HasSuffix(b.Name, "input") && b.Shape.Elements() == l.Input.Elements() {
+			return &buffers[i]
+		}
+	}
+	return nil
+}
+
+// bytesOf sums buffers by lifetime for a microbatch.
+func bytesOf(buffers []arch.Buffer, element, samples int64) [3]int64 {
+	var sum [3]int64
+	for _, b := range buffers {
+		sum[b.Lifetime] += b.Bytes(element) * samples
+	}
+	return sum
+}

@@ -1,0 +1,85 @@
+package memory
+
+import (
+	"psim/costmodel/arch"
+	"psim/costmodel/stages"
+	"psim/schedules/graph"
+)
+
+// Where a stage keeps its output, and the next one is on the same rank and keeps
+// its input, that is one tensor. It goes with the later of the two tasks that
+// give it up: the I or B of the first stage, the B, I or W of the second.
+
+// sharing says until when a segment keeps its input.
+type sharing uint8
+
+const (
+	notShared   sharing = iota // not beyond F
+	untilInput                 // until I
+	untilWeight                // until W
+)
+
+// keepsInput finds the buffer that is the input of layers.
+func keepsInput(p *stages.Plan, layers []arch.Layer) sharing {
+	for _, l := range layers {
+		if l.Idle() {
+			continue
+		}
+		switch b := inputOf(p.Training.Kept(l), l); {
+		case b == nil:
+			return notShared
+		case b.Lifetime == arch.ForwardToWeight:
+			return untilWeight
+		}
+		return untilInput
+	}
+	return notShared
+}
+
+// findShared notes which stages share their inputs with the stage before, and
+// with which microbatches a W of such a stage comes after that one has given the
+// tensor up.
+func (l *Ledger) findShared() {
+	m := len(l.plan.Samples)
+	l.late = make([]bool, len(l.stages)*m)
+	for s := 1; s < len(l.stages); s++ {
+		if l.shares(s, 0, 0) {
+			l.stages[s].input = l.stages[s].sizes[0].segments[0].input
+		}
+	}
+	gone := make([]bool, len(l.late)) // given up by the first stage
+	for i := range l.graph.Tasks {
+		t := &l.graph.Tasks[i]
+		if int(t.Rank) >= l.graph.Shape.Ranks {
+			break
+		}
+		switch at := int(t.Stage)*m + int(t.Microbatch); {
+		case t.Kind == graph.InputGradient || t.Kind == graph.Backward:
+			gone[at] = true
+		case t.Kind == graph.WeightGradient && l.stages[t.Stage].input == untilWeight:
+			l.late[at] = gone[at-m]
+		}
+	}
+}
+
+// sharedInput is what a task would free and the stage before has counted and frees:
+// its input.
+func (l *Ledger) sharedInput(t *graph.Task) int64 {
+	s := int(t.Stage)
+	switch own := l.stages[s].input; {
+	case t.Kind == graph.Backward && own != notShared,
+		t.Kind == graph.InputGradient && own == untilInput,
+		t.Kind == graph.WeightGradient && own == untilWeight && !l.late[s*len(l.plan.Samples)+int(t.Microbatch)]:
+		return l.inputBytes(s, int(l.plan.SizeOf[t.Microbatch]), 0)
+	}
+	return 0
+}
+
+// held is 1 where the I or B of a stage leaves its result to a W of the next.
+func (l *Ledger) held(t *graph.Task) int {
+	at := (int(t.Stage)+1)*len(l.plan.Samples) + int(t.Microbatch)
+	if at < len(l.late) && l.late[at] {
+		return 1
+	}
+	return 0
+}

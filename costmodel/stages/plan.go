@@ -1,0 +1,173 @@
+package stages
+
+import (
+	"slices"
+
+	"psim/costmodel/arch"
+)
+
+// A Plan is a workload with all that follows from it for every stage.
+type Plan struct {
+	Workload
+	Stages []Stage
+	Tied   []Tied
+	// PerParameter is the bytes that a parameter takes.
+	PerParameter arch.State
+	// Sizes are the distinct sizes of microbatches, and SizeOf tells by
+	// microbatch which it has.
+	Sizes  []int64
+	SizeOf []int32
+}
+
+// A Stage is consecutive layers that are a rank's work for a microbatch.
+type Stage struct {
+	Layers []arch.Layer
+	// Held lists the tensors that each layer brings to its rank (see arch.Split).
+	Held [][]arch.Tensor
+	// Ranks of a replica hold it: one, or two where there are second copies.
+	Ranks []int32
+	// Tensors are all of Held in the order in which a backward completes their
+	// gradients, with Parameters elements in all.
+	Tensors    []arch.Tensor
+	Parameters int64
+	// Stored is the number of parameters that are stored for it over all replicas:
+	// with ZeRO 3 a multiple of their number.
+	Stored int64
+	// Buckets are what the replicas sum, as a backward completes it. There are
+	// none without replicas, and under ZeRO 3.
+	Buckets []Bucket
+	// Units names, under ZeRO 3, the stages whose parameters are gathered for this
+	// one: itself, and the owners of what it is tied to.
+	Units []int
+	// Segments are the layers in groups that run together.
+	Segments []Segment
+}
+
+// A Bucket is gradients that travel together.
+type Bucket struct {
+	Tensors []string
+	Bytes   int64
+}
+
+// Tied is parameters that more than one rank of a replica holds, and whose
+// gradients are summed over them.
+type Tied struct {
+	Stages  []int
+	Tensors []string
+	Bytes   int64 // of the gradients
+}
+
+// Plan derives the plan.
+func (w Workload) Plan() *Plan {
+	p := &Plan{Workload: w, PerParameter: w.State}
+	if w.State == (arch.State{}) {
+		p.PerParameter = w.Training.State()
+	}
+	split := w.split()
+	for s := range w.Layers {
+		st := Stage{Layers: split.Stage(s), Ranks: w.Placement.Ranks(s), Tensors: split.Completed(s)}
+		for _, l := range st.Layers {
+			st.Held = append(st.Held, split.Held(s, l))
+		}
+		for _, t := range st.Tensors {
+			st.Parameters += t.Shape.Elements()
+		}
+		st.Stored = st.Parameters
+		if replicas := int64(p.replicas()); w.Zero >= 3 {
+			st.Stored, st.Units = roundUp(st.Parameters, replicas), p.owners(split, s)
+		} else if replicas > 1 {
+			st.Buckets = p.buckets(st.Tensors)
+		}
+		st.Segments = p.segments(&st)
+		p.Stages = append(p.Stages, st)
+	}
+	p.Tied = append(p.copies(split.Ranks), p.ties(split)...)
+	for _, n := range w.Samples {
+		i := slices.Index(p.Sizes, n)
+		if i < 0 {
+			i, p.Sizes = len(p.Sizes), append(p.Sizes, n)
+		}
+		p.SizeOf = append(p.SizeOf, int32(i))
+	}
+	return p
+}
+
+func (p *Plan) replicas() int { return max(1, p.Replicas) }
+
+// Batch is the samples of one replica's step.
+func (p *Plan) Batch() int64 {
+	var n int64
+	for _, samples := range p.Samples {
+		n += samples
+	}
+	return n
+}
+
+// Whole reports whether a stage takes all microbatches at once.
+func (p *Plan) Whole(stage int) bool { return p.WholeLast && stage == len(p.Stages)-1 }
+
+// Gathers reports whether parameters are sharded, so that every use gathers them.
+func (p *Plan) Gathers() bool { return p.Zero >= 3 && p.Replicas > 1 }
+
+// Share is what one replica holds of bytes that are sharded from a ZeRO stage
+// on, rounded up.
+func (p *Plan) Share(bytes int64, from int) int64 {
+	if p.Zero < from {
+		return bytes
+	}
+	return roundUp(bytes, int64(p.replicas())) / int64(p.replicas())
+}
+
+// roundUp is the next multiple.
+func roundUp(n, of int64) int64 { return (n + of - 1) / of * of }
+
+// owners lists the stages of its rank whose tensors a stage uses: itself, and
+// the owners of what is tied.
+func (p *Plan) owners(split arch.Split, stage int) []int {
+	owners := []int{stage}
+	for _, l := range split.Stage(stage) {
+		for _, t := range l.Tied {
+			o := split.Owner(t.Name)
+			if o >= 0 && p.Placement.Together(o, stage) && !slices.Contains(owners, o) {
+				owners = append(owners, o)
+			}
+		}
+	}
+	return owners
+}
+
+// ties lists the parameters that stages on several ranks use.
+func (p *Plan) ties(split arch.Split) []Tied {
+	var tied []Tied
+	for s := range p.Stages {
+		for _, l := range p.Stages[s].Layers {
+			for _, t := range l.Tied {
+				if owner := split.Owner(t.Name); owner >= 0 && split.Ranks[owner] != split.Ranks[s] {
+					tied = append(tied, Tied{[]int{owner, s}, []string{t.Name}, t.Shape.Elements() * p.PerParameter.Gradient})
+				}
+			}
+		}
+	}
+	return tied
+}
+
+// copies lists what is summed over the two copies of all stages: for every pair
+// of ranks, which hold the same, all of their gradients.
+func (p *Plan) copies(lowest []int32) []Tied {
+	var copies []Tied
+	at := map[int32]int{} // by the lower rank of the pair
+	for s := range p.Placement.Second {
+		i, ok := at[lowest[s]]
+		if !ok {
+			i, at[lowest[s]] = len(copies), len(copies)
+			copies = append(copies, Tied{})
+		}
+		c, st := &copies[i], &p.Stages[s]
+		c.Stages = append(c.Stages, s)
+		c.Bytes += st.Parameters * p.PerParameter.Gradient
+		for _, t := range st.Tensors {
+			c.Tensors = append(c.Tensors, t.Name)
+		}
+	}
+	return copies
+}

@@ -1,0 +1,63 @@
+package stages
+
+import (
+	"psim/costmodel/arch"
+)
+
+// A Segment is consecutive layers of a stage that run together, and are compiled
+// together: all of the stage, or what completes a gradient bucket, or one layer.
+type Segment struct {
+	Layers []arch.Layer
+	// Part of the stage's backward that runs them, where it is cut into parts.
+	Part uint16
+}
+
+// Parts is the number of parts into which the backward of a stage is cut when its
+// gradients leave: one for each bucket that leaves before the next is computed.
+func (p *Plan) Parts(s *Stage) int {
+	if !p.Overlap {
+		return 1
+	}
+	return max(1, len(s.Buckets))
+}
+
+// segments cuts a stage where a part of its backward ends, or with PerLayer at
+// every layer. A layer's backward is in the part that waits for the first of its
+// gradients, or a later one. A layer that computes nothing goes with the one
+// before it, whose result it hands on.
+func (p *Plan) segments(st *Stage) []Segment {
+	of, parts := bucketOf(st.Buckets), p.Parts(st)
+	var segments []Segment // last first
+	part, end := 0, len(st.Layers)
+	for first := end - 1; first >= 0; first-- {
+		if parts > 1 {
+			part = max(part, firstOf(st.Held[first], of))
+		}
+		if first > 0 && st.Layers[first].Idle() {
+			continue
+		}
+		n := len(segments)
+		if n > 0 && !p.PerLayer && int(segments[n-1].Part) == part {
+			last := &segments[n-1]
+			last.Layers = st.Layers[first : end+len(last.Layers)]
+		} else {
+			segments = append(segments, Segment{st.Layers[first:end], uint16(part)})
+		}
+		end = first
+	}
+	for a, b := 0, len(segments)-1; a < b; a, b = a+1, b-1 {
+		segments[a], segments[b] = segments[b], segments[a]
+	}
+	return segments
+}
+
+// firstOf is the first bucket with one of the tensors, or 0.
+func firstOf(tensors []arch.Tensor, bucketOf map[string]int) int {
+	first := -1
+	for _, t := range tensors {
+		if k, ok := bucketOf[t.Name]; ok && (first < 0 || k < first) {
+			first = k
+		}
+	}
+	return max(first, 0)
+}

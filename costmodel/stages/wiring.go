@@ -1,0 +1,81 @@
+package stages
+
+import (
+	"psim/schedules/wiring"
+)
+
+// Boundaries is what crosses between stages, per sample: the activations of
+// the last layer before the cut and gradients of the same shape, or the part of
+// them that a device of a tensor-parallel group sends.
+func (p *Plan) Boundaries() []wiring.Boundary {
+	boundaries := make([]wiring.Boundary, len(p.Stages)-1)
+	for s := range boundaries {
+		parts := int64(p.Network.Group.Parts())
+		bytes := roundUp(p.Activations(s, 1), parts) / parts
+		boundaries[s] = wiring.Boundary{Forward: bytes, Backward: bytes}
+	}
+	return boundaries
+}
+
+// Activations is the size in bytes of what a stage hands on for a microbatch, over
+// all devices of a tensor-parallel group.
+func (p *Plan) Activations(stage int, samples int64) int64 {
+	layers := p.Stages[stage].Layers
+	return layers[len(layers)-1].Output.Elements() * p.Training.ActivationElement() * samples
+}
+
+// Sync is how the replicas sum their gradients.
+func (p *Plan) Sync() wiring.Sync {
+	if p.Replicas < 2 {
+		return wiring.Sync{}
+	}
+	sync := wiring.Sync{Overlap: p.Overlap, NoReduceScatter: p.NoReduceScatter}
+	if p.Zero >= 3 {
+		sync.Units = p.units()
+		return sync
+	}
+	sync.Sharded, sync.EveryMicrobatch = p.Zero > 0, p.Zero >= 2
+	for s := range p.Stages {
+		st := &p.Stages[s]
+		var sizes []int64
+		for _, b := range st.Buckets {
+			sizes = append(sizes, b.Bytes)
+		}
+		sync.Buckets = append(sync.Buckets, sizes)
+		sync.Parameters = append(sync.Parameters, st.Parameters*p.PerParameter.Parameter)
+	}
+	return sync
+}
+
+// units lists what ZeRO 3 gathers and scatters for every stage. The tensors of
+// a stage, in the order in which its layers list them, are one vector, filled up
+// with zeros to a multiple of the replicas. The first replica keeps the first of
+// the equal parts, and so on; what it scatters is added to what it keeps.
+//
+// A stage that uses a tensor which another stage of its rank owns, such as a
+// GPT's head and the embedding's table, works on the owner's unit: it gathers
+// that one whole, beside its own if it has any, and its backward scatters
+// gradients for all of it, which are added to the owner's share.
+func (p *Plan) units() []wiring.Unit {
+	units := make([]wiring.Unit, len(p.Stages))
+	for s := range units {
+		used := int64(0)
+		for _, owner := range p.Stages[s].Units {
+			used += p.Stages[owner].Stored
+		}
+		units[s] = wiring.Unit{
+			Gather: used * p.PerParameter.Parameter, Scatter: used * p.PerParameter.Gradient,
+			Share: p.Share(p.Stages[s].Stored*p.PerParameter.Gradient, 3),
+		}
+	}
+	return units
+}
+
+// TiedSums lists what the ranks of a replica sum among themselves.
+func (p *Plan) TiedSums() []wiring.Tied {
+	var sums []wiring.Tied
+	for _, t := range p.Tied {
+		sums = append(sums, wiring.Tied{Stages: t.Stages, Bytes: t.Bytes})
+	}
+	return sums
+}

@@ -1,0 +1,73 @@
+// Package stages plans how a network is trained in stages: which layers every
+// stage runs together, which gradients travel together, what the replicas shard
+// and which parameters several ranks hold. The plan is made once. Wiring, prices,
+// memory and execution all read it, so that they cannot disagree.
+package stages
+
+import (
+	"fmt"
+
+	"psim/costmodel/arch"
+	"psim/schedules/graph"
+)
+
+// A Workload is a network cut into stages and trained in microbatches.
+type Workload struct {
+	Network  arch.Network
+	Training arch.Training
+	// Layers[s] is the number of layers of stage s.
+	Layers []int
+	// Placement is where the stages are in every replica.
+	Placement graph.Placement
+	// Samples[m] is the size of microbatch m.
+	Samples  []int64
+	Replicas int // 0 means 1
+	// Zero is the ZeRO stage: 1 shards the optimizer's state over the
+	// replicas, 2 the gradients as well, 3 everything, stage by stage (see
+	// wiring.Unit).
+	Zero int
+	// Bucket is the size in bytes that closes a bucket of gradients (see
+	// Buckets); 0 sends every tensor by itself. With ZeRO 3 a stage's gradients
+	// travel whole.
+	Bucket int64
+	// Overlap has gradients leave before the backward ends, bucket by bucket.
+	Overlap bool
+	// NoReduceScatter is for libraries without that collective, such as Gloo.
+	NoReduceScatter bool
+	// WholeLast has the last stage take all microbatches at once (see
+	// wiring.Pipeline); each has its share of what that takes.
+	WholeLast bool
+	// PerLayer has stages run layer by layer, as psim exec --per-layer does, and
+	// hold what passes between the layers.
+	PerLayer bool
+	// State overrides the bytes per parameter that Training implies, for
+	// precisions it cannot express. The zero value does not.
+	State arch.State
+}
+
+// Validate reports a step so large that its bytes cannot be counted.
+func (w Workload) Validate() error {
+	var perSample float64 // no less than the bytes that any pass moves or keeps
+	for _, l := range w.Network.Layers {
+		for _, p := range []arch.Pass{arch.Forward, arch.InputGradient, arch.WeightGradient} {
+			perSample += 8 * float64(l.Traffic(p, 1))
+		}
+		perSample += 8 * float64(l.Input.Elements()+l.Output.Elements())
+		for _, b := range l.Buffers {
+			perSample += float64(b.Bytes(8))
+		}
+	}
+	var samples float64
+	for _, n := range w.Samples {
+		samples += float64(n)
+	}
+	if samples *= float64(max(1, w.Replicas)); samples*perSample > 1<<62 {
+		return fmt.Errorf("%.0f samples per step of %s are more than can be counted in bytes: use fewer", samples, w.Network.Name)
+	}
+	return nil
+}
+
+// split is the network as it is cut and placed.
+func (w Workload) split() arch.Split {
+	return arch.Split{Network: w.Network, Layers: w.Layers, Ranks: w.Placement.LowestRanks()}
+}
