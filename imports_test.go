@@ -51,6 +51,7 @@ var arrows = map[string][]string{
 	"internal/wrap":        {},
 	"internal/setting":     {"internal/nearest", "internal/wrap"},
 	"internal/files":       {},
+	"internal/interrupt":   {},
 	"internal/memory":      {"internal/units"},
 	"internal/published":   {".", "schedules/graph", "configs", "costmodel", "costmodel/arch", "costmodel/calibrate", "costmodel/link", "costmodel/stages", "reports", "internal/units", "internal/nearest", "internal/wrap"},
 	"internal/questions":   {".", "schedules", "schedules/partition", "schedules/graph", "schedules/order", "schedules/wiring", "schedules/collective", "configs", "costmodel", "costmodel/arch", "costmodel/link", "costmodel/stages", "internal/units", "internal/wrap"},
