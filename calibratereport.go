@@ -1,23 +1,19 @@
 package psim
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
 
 	"psim/configs"
+	"psim/internal/files"
 	"psim/internal/units"
 	"psim/internal/wrap"
 )
 
 // WriteJSON writes the fit as an indented JSON object.
-func (f *LinkFit) WriteJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(f)
-}
+func (f *LinkFit) WriteJSON(w io.Writer) error { return files.WriteJSON(w, f) }
 
 // WriteMachine writes the link as a machine file, beside which a configuration names
 // the device.

@@ -32,6 +32,13 @@ func Simulate(plan *configs.Plan) (Simulation, error) {
 	return Simulation{plan, trace, graph.Summarize(trace)}, nil
 }
 
+// Result puts a simulation in the form of result.json.
+func (s Simulation) Result(info reports.Info) reports.Result {
+	r := reports.NewResult(reports.Predicted, s.Trace, s.Summary, info)
+	r.CriticalPath = reports.NewCriticalPath(s.Trace, sim.CriticalPath(s.Trace))
+	return r
+}
+
 // A Prediction is a configuration that has been built and simulated.
 type Prediction struct {
 	Simulation
@@ -114,21 +121,20 @@ func (p *Prediction) simulateWhole() (err error) {
 		return err
 	}
 	p.SimulationTime += time.Since(start)
-	p.Result = reports.NewResult(reports.Predicted, p.Trace, p.Summary, p.info())
-	p.Result.Search = found(p.Plan, p.Trace)
-	p.Result.CriticalPath = reports.NewCriticalPath(p.Trace, sim.CriticalPath(p.Trace))
+	p.Result = p.Simulation.Result(Info(p.Config, p.Plan))
+	p.Result.Search = p.found()
 	return nil
 }
 
-// info returns what the result says that its trace does not.
-func (p *Prediction) info() reports.Info {
-	shape := p.Plan.Graph.Shape
+// Info returns what the result of a plan says that its trace does not.
+func Info(c *configs.Config, plan *configs.Plan) reports.Info {
+	shape := plan.Graph.Shape
 	return reports.Info{
-		Name: p.Config.Name(), Schedule: p.Plan.Graph.Name,
+		Name: c.Name(), Schedule: plan.Graph.Name,
 		Stages: shape.Ranks, VirtualStages: shape.Virtual, Microbatches: shape.Microbatches,
-		DataParallel: max(1, shape.Replicas), TensorParallel: max(1, p.Config.Parallel.Tensor),
-		Samples: p.Plan.Samples, Tokens: p.Plan.Tokens, Capacity: p.Plan.Capacity,
-		Margin: p.Plan.Machine.Device.Margin, Warnings: slices.Clone(p.Plan.Warnings),
+		DataParallel: max(1, shape.Replicas), TensorParallel: max(1, c.Parallel.Tensor),
+		Samples: plan.Samples, Tokens: plan.Tokens, Capacity: plan.Capacity,
+		Margin: plan.Machine.Device.Margin, Warnings: slices.Clone(plan.Warnings),
 	}
 }
 
@@ -163,33 +169,14 @@ func (p *Prediction) reserveForMessages(ctx context.Context) error {
 
 // found says how good the order is, where one was searched for. The span is that of
 // the simulation, in which messages may queue.
-func found(plan *configs.Plan, t *graph.Trace) *reports.Search {
-	if plan.Search == nil {
+func (p *Prediction) found() *reports.Search {
+	if p.Plan.Search == nil {
 		return nil
 	}
-	s := &reports.Search{LowerBound: plan.Search.LowerBound.Seconds(), Span: longestSpan(t).Seconds()}
+	s := &reports.Search{LowerBound: p.Plan.Search.LowerBound.Seconds(), Span: p.Summary.LongestSpan.Seconds()}
 	if s.LowerBound > 0 {
 		s.Gap = max(0, s.Span/s.LowerBound-1)
 	}
-	s.Order = strings.Split(strings.TrimSuffix(plan.Search.Order.String(), "\n"), "\n")
+	s.Order = strings.Split(strings.TrimSuffix(p.Plan.Search.Order.String(), "\n"), "\n")
 	return s
-}
-
-// longestSpan returns the longest time from a rank's first compute task to the end of
-// its last.
-func longestSpan(t *graph.Trace) time.Duration {
-	var longest time.Duration
-	first := make([]time.Duration, t.Graph.Ranks())
-	seen := make([]bool, len(first))
-	for i := range t.Graph.Tasks { // a rank's tasks stand in its order
-		task := &t.Graph.Tasks[i]
-		if !task.Kind.Compute() {
-			continue
-		}
-		if r := task.Rank; !seen[r] {
-			seen[r], first[r] = true, t.Spans[i].Start
-		}
-		longest = max(longest, t.Spans[i].End-first[task.Rank])
-	}
-	return longest
 }

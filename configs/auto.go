@@ -76,32 +76,15 @@ func (c *Config) folded() bool { return c.Schedule.Name == autoVName }
 // long at most; 0 leaves it at the heuristic.
 func (c *Config) Exact(limit time.Duration) { c.exact = limit }
 
-// findOrder searches as thoroughly as is wanted.
-func (c *Config) findOrder(ctx context.Context, in search.Problem) (search.Result, error) {
+// findOrder searches, with the solver if it is to prove the order.
+func (c *Config) findOrder(ctx context.Context, in search.Problem) (*search.Result, error) {
+	find := search.Find
 	if c.exact > 0 {
-		return search.Exact(ctx, in, c.exact)
+		find = func(ctx context.Context, in search.Problem) (search.Result, error) {
+			return search.Exact(ctx, in, c.exact)
+		}
 	}
-	return search.Find(ctx, in)
-}
-
-// searchTimes finds the order for explicit times.
-func (c *Config) searchTimes(ctx context.Context, shape graph.Shape, stageRank []int32) (*search.Result, error) {
-	if err := c.checkAuto(stageRank); err != nil {
-		return nil, c.orderProblem(err)
-	}
-	stages := len(stageRank)
-	if err := c.Times.Validate(stages, shape.Microbatches, true); err != nil {
-		return nil, c.problem("times", err)
-	}
-	if err := c.checkActivation(stages, shape.Microbatches); err != nil {
-		return nil, err
-	}
-	in := search.FromCosts(shape.Ranks, shape.Microbatches, c.folded(), c.Times.Costs(c.Memory))
-	in.Latency = slices.Repeat([]time.Duration{time.Duration(c.Times.PointToPoint)}, stages-1)
-	if c.Memory.Limit > 0 {
-		in.Limit = slices.Repeat([]int64{int64(c.Memory.Limit)}, shape.Ranks)
-	}
-	found, err := c.findOrder(ctx, in)
+	found, err := find(ctx, in)
 	var full *search.MemoryError
 	switch {
 	case ctx.Err() != nil:
@@ -114,9 +97,26 @@ func (c *Config) searchTimes(ctx context.Context, shape graph.Shape, stageRank [
 	return &found, nil
 }
 
+// searchTimes finds the order for explicit times.
+func (c *Config) searchTimes(ctx context.Context, shape graph.Shape, stageRank []int32) (*search.Result, error) {
+	if err := c.checkAuto(stageRank); err != nil {
+		return nil, c.orderProblem(err)
+	}
+	stages := len(stageRank)
+	if err := c.checkTimes(stages, shape.Microbatches, true); err != nil {
+		return nil, err
+	}
+	in := search.FromCosts(shape.Ranks, shape.Microbatches, c.folded(), c.Times.Costs(c.Memory))
+	in.Latency = slices.Repeat([]time.Duration{time.Duration(c.Times.PointToPoint)}, stages-1)
+	if c.Memory.Limit > 0 {
+		in.Limit = slices.Repeat([]int64{int64(c.Memory.Limit)}, shape.Ranks)
+	}
+	return c.findOrder(ctx, in)
+}
+
 // searchModel finds the order for a network on a machine, under the memory that
-// persistent state leaves. What the search does not count, the room for messages
-// that wait, it keeps free: reserve bytes on each rank of a replica.
+// persistent state leaves. Messages that wait to be used are not counted by the
+// search, so reserve bytes are kept free for them on each rank of a replica.
 func (c *Config) searchModel(ctx context.Context, shape graph.Shape, w *stages.Workload, m costmodel.Machine, reserve []int64) (*search.Result, error) {
 	if err := c.checkAuto(w.Placement.First); err != nil {
 		return nil, c.orderProblem(err)
@@ -146,14 +146,7 @@ func (c *Config) searchModel(ctx context.Context, shape graph.Shape, w *stages.W
 			}
 		}
 	}
-	found, err := c.findOrder(ctx, in.Relaxed())
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	if err != nil {
-		return nil, c.problem("schedule", fmt.Errorf("name = %q: %w", c.Schedule.Name, err))
-	}
-	return &found, nil
+	return c.findOrder(ctx, in.Relaxed())
 }
 
 // boundaryTimes is how long the slowest message over every stage boundary takes.

@@ -118,27 +118,21 @@ func (c *Config) pipeline(s schedules.Schedule, shape graph.Shape, stageRank []i
 	return wiring.Pipeline{Name: s.Name, Shape: shape, Placement: graph.Placement{First: stageRank}, Order: found.Order}, found, nil
 }
 
-// buildTimes prices by [times].
-func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule) (*Plan, error) {
-	microbatches := max(1, c.Schedule.Microbatches)
-	var samples []int64
-	if c.Defined("batch") {
-		var err error
-		if samples, err = c.Batch.Samples(1, c.Schedule.Microbatches); err != nil {
-			return nil, c.problem("batch", err)
-		}
-		microbatches = len(samples)
-	}
-	stageRank, err := c.placement(c.Schedule.Stages)
+// wire makes the graph of a pipeline.
+func (c *Config) wire(p wiring.Pipeline) (*graph.Graph, error) {
+	p.Synchronous, p.WholeLast = c.Schedule.Synchronous, c.Schedule.WholeLast
+	g, err := p.Graph()
 	if err != nil {
 		return nil, c.problem("schedule", err)
 	}
-	shape := c.shape(schedule, microbatches)
-	if err := schedule.Check(shape); err != nil {
-		return nil, c.problem("schedule", err)
-	}
-	if stageRank == nil {
-		stageRank = schedule.Placement(shape).First
+	return g, nil
+}
+
+// buildTimes prices by [times].
+func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule) (*Plan, error) {
+	samples, shape, stageRank, err := c.timesShape(schedule)
+	if err != nil {
+		return nil, err
 	}
 	pipeline, found, err := c.pipeline(schedule, shape, stageRank, func() (*search.Result, error) {
 		return c.searchTimes(ctx, shape, stageRank)
@@ -146,21 +140,16 @@ func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule) (*
 	if err != nil {
 		return nil, err
 	}
-	stages := len(stageRank)
-	if err := c.Times.Validate(stages, microbatches, pipeline.Order.Split()); err != nil {
-		return nil, c.problem("times", err)
+	if err := c.checkTimes(len(stageRank), shape.Microbatches, pipeline.Order.Split()); err != nil {
+		return nil, err
 	}
 	if pipeline.Pairs, err = wiring.ParsePairing(c.Times.Pair); err != nil {
 		return nil, c.problem("times", err)
 	}
-	if err := c.checkActivation(stages, microbatches); err != nil {
-		return nil, err
-	}
-	pipeline.Samples, pipeline.Optimizer, pipeline.Synchronous = samples, c.Times.Optimizer > 0, c.Schedule.Synchronous
-	pipeline.WholeLast = c.Schedule.WholeLast
-	g, err := pipeline.Graph()
+	pipeline.Samples, pipeline.Optimizer = samples, c.Times.Optimizer > 0
+	g, err := c.wire(pipeline)
 	if err != nil {
-		return nil, c.problem("schedule", err)
+		return nil, err
 	}
 	plan := &Plan{Graph: g, Costs: c.Times.Costs(c.Memory), Samples: sum(samples), Search: found}
 	if c.Memory.Limit > 0 {
@@ -169,8 +158,35 @@ func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule) (*
 	return plan, nil
 }
 
-// checkActivation refuses activations that cannot be added up.
-func (c *Config) checkActivation(stages, microbatches int) error {
+// timesShape is the size of an experiment with [times], and the rank of every stage.
+// Samples are nil unless there is a [batch].
+func (c *Config) timesShape(schedule schedules.Schedule) (samples []int64, shape graph.Shape, stageRank []int32, err error) {
+	microbatches := max(1, c.Schedule.Microbatches)
+	if c.Defined("batch") {
+		if samples, err = c.Batch.Samples(1, c.Schedule.Microbatches); err != nil {
+			return nil, shape, nil, c.problem("batch", err)
+		}
+		microbatches = len(samples)
+	}
+	shape = c.shape(schedule, microbatches)
+	if stageRank, err = c.placement(c.Schedule.Stages); err == nil {
+		err = schedule.Check(shape)
+	}
+	if err != nil {
+		return nil, shape, nil, c.problem("schedule", err)
+	}
+	if stageRank == nil {
+		stageRank = schedule.Placement(shape).First
+	}
+	return samples, shape, stageRank, nil
+}
+
+// checkTimes compares [times] with the size of the order, and refuses activations
+// that cannot be added up.
+func (c *Config) checkTimes(stages, microbatches int, split bool) error {
+	if err := c.Times.Validate(stages, microbatches, split); err != nil {
+		return c.problem("times", err)
+	}
 	if whole := float64(c.Memory.Activation) * float64(stages*microbatches); whole > maxBytes {
 		return c.problem("memory", fmt.Errorf("activation = %q: all microbatches together would take %.2g bytes, more than can be counted", c.Memory.Activation, whole))
 	}

@@ -38,7 +38,7 @@ func checkDepth(label, text string) error {
 		}
 		if depth+dots > maxDepth {
 			return &Error{Label: label, Line: line, Col: utf8.RuneCountInString(text[start:i]) + 1,
-				Problem: fmt.Sprintf("brackets, braces or dotted keys nest more than %d levels deep; no setting needs more than 4", maxDepth)}
+				Problem: fmt.Sprintf("brackets, braces or dotted keys nest more than %d levels deep; no setting nests so deeply", maxDepth)}
 		}
 	}
 	return nil
@@ -69,7 +69,9 @@ func endOfString(text string, i int) int {
 		case text[i] == quote && size == 1:
 			return i + 1
 		case len(text) >= i+3 && text[i] == quote && text[i+1] == quote && text[i+2] == quote && size == 3:
-			return i + 3
+			for i += 3; i < len(text) && text[i] == quote; i++ { // two more are its last characters
+			}
+			return i
 		}
 	}
 	return len(text)

@@ -9,14 +9,12 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"psim/internal/setting"
 )
 
 // maxSize is the size beyond which a file is not a configuration.
 const maxSize = 1 << 20
-
-// maxDots bounds how deeply a line can nest: a list of decimal numbers, one
-// per microbatch, has many dots and is legal.
-const maxDots = 5000
 
 // Load reads an experiment: a file, or an embedded example by its bare name.
 // sets are --set flags, KEY=VALUE with a dotted key, applied in order.
@@ -56,7 +54,7 @@ func read(pathOrName string) (data []byte, label, folder string, err error) {
 	problem := func(text string) error { return &Error{Label: pathOrName, Problem: text} }
 	info, err := os.Stat(pathOrName)
 	if err == nil && !info.IsDir() {
-		data, err = readFile(pathOrName)
+		data, err = readFile(pathOrName, maxSize)
 		if err != nil {
 			return nil, "", "", problem(err.Error())
 		}
@@ -75,18 +73,18 @@ func read(pathOrName string) (data []byte, label, folder string, err error) {
 }
 
 // readFile reads a file, or a pipe, that is not too large.
-func readFile(path string) ([]byte, error) {
+func readFile(path string, most int) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot be read: %s", cause(err))
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	data, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("cannot be read: %s", cause(err))
-	case len(data) > maxSize:
-		return nil, fmt.Errorf("has more than %d bytes; that is too large", maxSize)
+	case len(data) > most:
+		return nil, fmt.Errorf("has more than %d bytes; that is too large", most)
 	}
 	return data, nil
 }
@@ -109,12 +107,8 @@ func checkText(label string, data []byte) error {
 		if !utf8.Valid(line) {
 			return &Error{Label: label, Line: n + 1, Col: 1, Problem: "the line is not UTF-8; save the file as UTF-8"}
 		}
-		// A key or table of thousands of levels would cost the decoder gigabytes.
-		if bytes.Count(line, []byte(".")) > maxDots || bytes.Count(line, []byte("{")) > maxDots {
-			return &Error{Label: label, Line: n + 1, Col: 1, Problem: fmt.Sprintf("the line has more than %d dots or braces; no setting is nested so deeply", maxDots)}
-		}
 	}
-	return nil
+	return checkDepth(label, string(data))
 }
 
 // add decodes one more text over what is there.
@@ -129,6 +123,9 @@ func (c *Config) add(label, data string, lines bool) error {
 
 var setPattern = regexp.MustCompile(`^([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+)\s*=(.*)$`)
 
+// tooLarge tells a number that TOML cannot hold from what is no TOML.
+var tooLarge = regexp.MustCompile(` is out of range for (?:int|float)64$`)
+
 // set applies KEY=VALUE. The value is TOML where it parses as such, and a
 // string otherwise, so that quotes may be left out.
 func (c *Config) set(flag string) error {
@@ -142,7 +139,11 @@ func (c *Config) set(flag string) error {
 		return &Error{Label: label, Key: key, Problem: "has no value"}
 	}
 	text := key + " = " + value
-	if _, err := newSource(label, text, false); err != nil {
+	if err := checkDepth(label, text); err != nil {
+		return err
+	}
+	_, err := newSource(label, text, false)
+	if err != nil && !tooLarge.MatchString(err.Error()) {
 		text = fmt.Sprintf("%s = %q", key, value)
 	}
 	return c.add(label, text, false)
@@ -156,17 +157,14 @@ var keyAtStart = regexp.MustCompile(`^([a-z_.]+)(?: = | is |: )`)
 // with a position. By convention such errors begin with the key they mean.
 func (c *Config) problem(section string, err error) error {
 	text, key := err.Error(), section
-	if m := keyAtStart.FindStringSubmatch(text); m != nil && isKey(section+"."+m[1]) {
+	if m := keyAtStart.FindStringSubmatch(text); m != nil && setting.IsKey(Config{}, section+"."+m[1]) {
 		key, text = section+"."+m[1], section+"."+text
 	}
 	for _, k := range []string{key, section} {
 		for i := len(c.sources) - 1; i >= 0; i-- {
 			if s := c.sources[i]; s.defines(k) {
-				at := s.find(k)
-				if p, ok := s.top[k]; ok { // a whole section: its name
-					at = s.keyPosition(p, k)
-				}
-				return s.at(at, key, text)
+				at, _ := s.find(k)
+				return s.at(at.value, key, text)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"psim/costmodel"
+	"psim/internal/setting"
 )
 
 // machine is [machine]: the machine file if it names one, and over it the
@@ -72,16 +73,22 @@ func (c *Config) joined(m costmodel.Machine) []string {
 // otherwise beside the configuration.
 func (c *Config) readMachine(path string, by *source) ([]byte, error) {
 	if _, err := os.Stat(path); err == nil && !by.lines {
-		return readRegular(path)
+		return readRegular(path, maxSize)
 	}
-	return c.readBeside(path)
+	return c.readBeside(path, maxSize)
 }
+
+// machineFile is what a machine file may hold.
+type machineFile struct {
+	Machine costmodel.MachineOptions `toml:"machine"`
+}
+
+// Settings describes the one section.
+func (machineFile) Settings() []setting.Setting { return []setting.Setting{{Key: "machine"}} }
 
 // parseMachine reads the [machine] section of a machine file.
 func parseMachine(label string, data []byte) (costmodel.MachineOptions, error) {
-	var file struct {
-		Machine costmodel.MachineOptions `toml:"machine"`
-	}
+	var file machineFile
 	if len(bytes.TrimSpace(data)) == 0 {
 		return file.Machine, &Error{Label: label, Problem: "is empty; a machine file has a [machine] section"}
 	}

@@ -27,11 +27,10 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	}
 	planned := w.Plan()
 	pipeline.Samples, pipeline.Boundaries, pipeline.Sync, pipeline.Tied = w.Samples, planned.Boundaries(), planned.Sync(), planned.TiedSums()
-	pipeline.Optimizer, pipeline.Synchronous = true, c.Schedule.Synchronous
-	pipeline.WholeLast = c.Schedule.WholeLast
-	g, err := pipeline.Graph()
+	pipeline.Optimizer = true
+	g, err := c.wire(pipeline)
 	if err != nil {
-		return nil, c.problem("schedule", err)
+		return nil, err
 	}
 	costs, err := costmodel.StepCosts(machine, planned, g)
 	if err != nil {

@@ -130,7 +130,7 @@ func TestVirtualStages(t *testing.T) {
 	err = failure(configs.Parse("x.toml", []byte(small), append(sets, "schedule.microbatches=5", "schedule.stages=3", "schedule.microbatches=7")...))
 	require.ErrorContains(t, err, "schedule.microbatches = 7: over 3 ranks they go in 2 rounds of equal size; the next numbers that do are 6 and 8")
 	err = failure(configs.Parse("x.toml", []byte(small), append(sets, "schedule.group=3")...))
-	require.ErrorContains(t, err, "--set schedule.group=3: schedule.group = 3: of 4 microbatches the last group would have 1, fewer than the 2 ranks; legal are 2, 4")
+	require.ErrorContains(t, err, "--set schedule.group=3: schedule.group = 3: of 4 microbatches the last group would have 1, fewer than the 2 ranks; use one of 2, 4")
 	err = failure(configs.Parse("x.toml", []byte(small), append(sets, "schedule.placement=[0,0,1,1]")...))
 	require.ErrorContains(t, err, "schedule.placement: placement of stage 1 on rank 0: interleaved-1f1b needs it on rank 1")
 

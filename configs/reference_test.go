@@ -25,21 +25,21 @@ func TestDescribed(t *testing.T) {
 			at := path + s.Key
 			require.False(t, keys[s.Key], "%s is described twice", at)
 			keys[s.Key] = true
-			field, ok := setting.Field(options, s.Key)
+			field, ok := fields(options)[s.Key]
 			require.True(t, ok, "%s is described and does not exist", at)
 			require.NotEmpty(t, s.Text, at)
 			require.NotRegexp(t, `\.$`, s.Text, at)
 			switch {
-			case setting.IsTable(field):
+			case isTable(field):
 				check(at+".", field)
-			case setting.IsList(field) && s.Example == "":
+			case isList(field) && s.Example == "":
 				check(at+".", reflect.New(field.Type().Elem()).Elem())
 			default:
 				require.False(t, s.Example == "" && s.Default == nil, "%s has no value to show", at)
 				require.Equal(t, 1, count(s.Default != nil, s.Unset != "", s.Required), "%s: either a default, or what holds without one, or it is required", at)
 			}
 		}
-		for key := range setting.Fields(options) {
+		for key := range fields(options) {
 			require.True(t, keys[key] || path == "link." && (key == "description" || key == "source"), "%s%s is not described", path, key)
 		}
 	}
@@ -110,15 +110,36 @@ func TestReferenceIsValid(t *testing.T) {
 // allKeys lists the dotted keys of a struct, by its toml tags.
 func allKeys(v reflect.Value, prefix string) []string {
 	var keys []string
-	for key, field := range setting.Fields(v) {
+	for key, field := range fields(v) {
 		switch {
-		case setting.IsTable(field):
+		case isTable(field):
 			keys = append(keys, allKeys(field, prefix+key+".")...)
-		case setting.IsList(field):
+		case isList(field):
 			keys = append(keys, allKeys(reflect.New(field.Type().Elem()).Elem(), prefix+key+".")...)
 		default:
 			keys = append(keys, prefix+key)
 		}
 	}
 	return keys
+}
+
+func isTable(field reflect.Value) bool {
+	_, named := field.Interface().(link.Options) // a name as well
+	_, described := field.Interface().(setting.Described)
+	return described && !named
+}
+
+func isList(field reflect.Value) bool {
+	return field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct
+}
+
+// fields are those of a struct by key.
+func fields(v reflect.Value) map[string]reflect.Value {
+	byKey := map[string]reflect.Value{}
+	for i := range v.NumField() {
+		if key := v.Type().Field(i).Tag.Get("toml"); key != "" && key != "-" {
+			byKey[key] = v.Field(i)
+		}
+	}
+	return byKey
 }

@@ -65,7 +65,7 @@ func TestSetErrors(t *testing.T) {
 		"schedule.name=[1]":        "--set schedule.name=[1]: schedule.name: must be a string, not a list",
 		"times.p2p=[1]":            "--set times.p2p=[1]: times.p2p: must be a string with a unit, not a list",
 		"schedule.stages=true":     "--set schedule.stages=true: schedule.stages: must be an integer, not true or false",
-		"schedule.stages=2.0":      "--set schedule.stages=2.0: schedule.stages: must be an integer, not a fraction",
+		"schedule.stages=2.0":      "--set schedule.stages=2.0: schedule.stages: must be an integer, not a decimal number",
 		"schedule.name=2026-08-01": "--set schedule.name=2026-08-01: schedule.name: must be a string, not a date",
 		"schedule.name=gpip":       `--set schedule.name=gpip: schedule.name: unknown schedule "gpip"; did you mean gpipe?`,
 		"model.preset=gpt2":        "--set model.preset=gpt2: model: there is [times] and [model]; exactly one of them may say what the tasks cost",

@@ -3,7 +3,6 @@ package configs
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -87,19 +86,18 @@ func (c *Config) validate() error {
 
 // checkMeaning refuses settings that would be ignored.
 func (c *Config) checkMeaning(kind work) error {
-	for key, field := range setting.Fields(reflect.ValueOf(*c)) {
-		section, _ := setting.Find(reflect.ValueOf(*c), key)
+	for section, options := range setting.Each(*c) {
+		name := section.Key
 		switch {
-		case !c.Defined(key) || key == kind.section():
+		case !c.Defined(name) || name == kind.section():
 			continue
 		case section.Meaningless(string(kind)):
-			return c.problem(key, errors.New("the section "+kind.beside()))
+			return c.problem(name, errors.New("the section "+kind.beside()))
 		}
-		for inner := range setting.Fields(field) {
-			s, _ := setting.Find(field, inner)
-			order := key == "schedule" && inner != "name" // of which a collective has none
-			if c.Defined(key+"."+inner) && (s.Meaningless(string(kind)) || order && kind == byCollective) {
-				return c.problem(key, fmt.Errorf("%s: %s", inner, kind.beside()))
+		for s := range setting.Each(options) {
+			order := name == "schedule" && s.Key != "name" // of which a collective has none
+			if c.Defined(name+"."+s.Key) && (s.Meaningless(string(kind)) || order && kind == byCollective) {
+				return c.problem(name, fmt.Errorf("%s: %s", s.Key, kind.beside()))
 			}
 		}
 	}

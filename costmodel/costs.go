@@ -52,7 +52,7 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 		costs.Task = func(t *graph.Task) graph.Cost {
 			c := price(t)
 			if t.Kind.Compute() {
-				c.Launch, c.Lead = launches.task(t, c.Busy, passes.whole(t))
+				c.Launch, c.LaunchLead = launches.task(t, c.Busy, passes.whole(t))
 			}
 			return c
 		}

@@ -134,8 +134,8 @@ func TestLaunchedBeforeItEnds(t *testing.T) {
 			c := costs.Task(&g.Tasks[i])
 			require.Equal(t, free.Task(&g.Tasks[i]).Busy, c.Busy)
 			if g.Tasks[i].Kind.Compute() {
-				require.GreaterOrEqual(t, c.Lead+c.Busy, c.Launch, g.Describe(int32(i)))
-				require.GreaterOrEqual(t, c.Lead, time.Duration(m.Host.Task))
+				require.GreaterOrEqual(t, c.LaunchLead+c.Busy, c.Launch, g.Describe(int32(i)))
+				require.GreaterOrEqual(t, c.LaunchLead, time.Duration(m.Host.Task))
 			}
 		}
 	})

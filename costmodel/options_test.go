@@ -113,16 +113,16 @@ func TestMachineOptionsErrors(t *testing.T) {
 	ranges := func(tables ...map[string]any) map[string]any { return map[string]any{"all_gather": tables} }
 	good := map[string]any{"ranks": int64(2), "bandwidth": "9GB/s"}
 	for want, value := range map[string]any{
-		`all_gather[1].bandwidth is missing; write for example bandwidth = "200GB/s"`:                                             ranges(good, map[string]any{"ranks": int64(4)}),
-		`all_gather[1].from: ranges of 2 ranks must be in the order of their sizes, each from a larger one than the range before`: ranges(good, good),
-		`all_gather[0].ranks = 1: must be at least 2`:                                                                             ranges(map[string]any{"ranks": int64(1), "bandwidth": "9GB/s"}),
-		`all_gather[0].call: "7" has no unit; write for example "7ms"`:                                                            ranges(map[string]any{"call": int64(7)}),
-		`reduce_scatter: must be a list of tables, not of an integer`:                                                             map[string]any{"reduce_scatter": []any{int64(3)}},
-		`must be a name (psim list devices), or a table with bandwidth = "25GB/s" and latency = "5us"`:                            int64(5),
-		`bandwidth = "0B/s": must be more than 0`:                                                                                 map[string]any{"bandwidth": "0B/s"},
-		`bandwidth: "5" has no unit; write for example "5GB/s"`:                                                                   map[string]any{"bandwidth": int64(5)},
-		`shared = "both": must be device or node`:                                                                                 map[string]any{"shared": "both"},
-		`bandwith: unknown key; did you mean bandwidth?`:                                                                          map[string]any{"bandwith": "5GB/s"},
+		`all_gather[1].bandwidth is missing; write for example bandwidth = "200GB/s"`:                                                                   ranges(good, map[string]any{"ranks": int64(4)}),
+		`all_gather[1].from: ranges of 2 ranks must be in the order of their sizes, each from a larger one than the range before`:                       ranges(good, good),
+		`all_gather[0].ranks = 1: must be at least 2`:                                                                                                   ranges(map[string]any{"ranks": int64(1), "bandwidth": "9GB/s"}),
+		`all_gather[0].call: "7" has no unit; write for example "7ms"`:                                                                                  ranges(map[string]any{"call": int64(7)}),
+		`reduce_scatter: must be a list of tables; write for example reduce_scatter = [{ranks = 8, from = "0B", call = "40us", bandwidth = "230GB/s"}]`: map[string]any{"reduce_scatter": []any{int64(3)}},
+		`must be a name (psim list devices), or a table with bandwidth = "25GB/s" and latency = "5us"`:                                                  int64(5),
+		`bandwidth = "0B/s": must be more than 0`:                                                                                                       map[string]any{"bandwidth": "0B/s"},
+		`bandwidth: "5" has no unit; write for example "5GB/s"`:                                                                                         map[string]any{"bandwidth": int64(5)},
+		`shared = "both": must be device or node`:                                                                                                       map[string]any{"shared": "both"},
+		`bandwith: unknown key; did you mean bandwidth?`:                                                                                                map[string]any{"bandwith": "5GB/s"},
 	} {
 		var o link.Options
 		require.EqualError(t, o.UnmarshalTOML(value), want)

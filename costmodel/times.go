@@ -241,7 +241,7 @@ func (t Times) Costs(m ActivationMemory) graph.Costs {
 	return graph.Costs{Host: &graph.Host{Waits: true}, Task: func(task *graph.Task) graph.Cost {
 		cost := price(task)
 		if task.Kind.Compute() {
-			cost.Launch, cost.Lead = host, host
+			cost.Launch, cost.LaunchLead = host, host
 		}
 		return cost
 	}}

@@ -169,6 +169,6 @@ func TestHostTime(t *testing.T) {
 	times.Host = 2
 	costs := times.Costs(costmodel.ActivationMemory{})
 	require.Equal(t, &graph.Host{Waits: true}, costs.Host)
-	require.Equal(t, graph.Cost{Busy: 3, Launch: 2, Lead: 2}, costs.Task(&graph.Task{Kind: graph.Forward}))
+	require.Equal(t, graph.Cost{Busy: 3, Launch: 2, LaunchLead: 2}, costs.Task(&graph.Task{Kind: graph.Forward}))
 	require.Equal(t, graph.Cost{Busy: 7}, costs.Task(&graph.Task{Kind: graph.Optimizer}))
 }

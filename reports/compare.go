@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"psim/internal/files"
 	"psim/schedules/graph"
 )
 
@@ -217,4 +218,4 @@ func graphText(r Result) string {
 }
 
 // WriteJSON writes the comparison as an indented JSON object.
-func (c Comparison) WriteJSON(w io.Writer) error { return writeJSON(w, c) }
+func (c Comparison) WriteJSON(w io.Writer) error { return files.WriteJSON(w, c) }

@@ -45,7 +45,7 @@ func TestCriticalPathDispatch(t *testing.T) {
 		launch := time.Duration(rapid.IntRange(0, 20).Draw(t, "launch"))
 		price := func(task *graph.Task) graph.Cost {
 			if task.Kind.Compute() {
-				return graph.Cost{Busy: 10, Launch: launch, Lead: launch / 2}
+				return graph.Cost{Busy: 10, Launch: launch, LaunchLead: launch / 2}
 			}
 			return graph.Cost{Busy: 3}
 		}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"psim/internal/files"
 	"psim/internal/units"
 )
 
@@ -64,7 +65,7 @@ func (p Plans) WriteJSON(w io.Writer) error {
 		list[i] = Plan{plan.Result.writable(), plan.Settings}
 	}
 	p.Plans = list
-	return writeJSON(w, p)
+	return files.WriteJSON(w, p)
 }
 
 // WriteTable prints the first of the plans for people, and how to run the best.

@@ -10,18 +10,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"psim/internal/files"
 )
 
 // WriteJSON writes the result as an indented JSON object.
-func (r Result) WriteJSON(w io.Writer) error { return writeJSON(w, r.writable()) }
-
-// writeJSON writes an indented JSON value.
-func writeJSON(w io.Writer, value any) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(value)
-}
+func (r Result) WriteJSON(w io.Writer) error { return files.WriteJSON(w, r.writable()) }
 
 // writable replaces what JSON cannot express, and writes lists that are always
 // there as empty rather than null.

@@ -41,7 +41,7 @@ func chimeraOrder(s graph.Shape, _ []int32) order.Order {
 	return ranks
 }
 
-// chimeraRank is the order of one rank: its passes by the slots they fill.
+// chimeraRank orders the passes of one rank by the slots that they fill.
 func chimeraRank(r, p, m int) []order.Action {
 	var all []slotted
 	for direction, stage := range []int{r, p - 1 - r} {
@@ -56,7 +56,7 @@ func chimeraRank(r, p, m int) []order.Action {
 	return bySlot(all)
 }
 
-// slotted is an action and the slot of time that it fills.
+// A slotted action knows the slot of time that it fills.
 type slotted struct {
 	slot int
 	order.Action

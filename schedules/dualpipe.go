@@ -7,7 +7,7 @@ import (
 	"psim/schedules/order"
 )
 
-// dualPipeV is DualPipe folded into a V, so that every stage is there once:
+// dualPipeV folds DualPipe into a V, so that every stage is there once:
 // rank r holds stages r and 2P − 1 − r, and forwards of the one run beside
 // backwards of the other in overlapped pairs (Qi et al. 2025, "Cut-in-half";
 // DeepSeek-AI 2025, the DualPipe repository). With P = 2 and M = 4 (second stage
@@ -94,7 +94,7 @@ func evenShape(name string, s graph.Shape) error {
 	return nil
 }
 
-// dualPhases is the order of the rank at distance h from the end, of height
+// dualPhases orders the rank at distance h from the end, of height
 // ranks from the end to where the lanes turn or meet, in DualPipe's eight
 // phases. Weight gradients wait in one queue for both lanes.
 func dualPhases(h, height int, of [2]lane) []order.Action {
@@ -134,7 +134,7 @@ func dualPhases(h, height int, of [2]lane) []order.Action {
 	return d.actions
 }
 
-// dual is a rank's order while DualPipe makes it.
+// dual makes a rank's order as DualPipe does.
 type dual struct {
 	lanes
 	waiting []order.Action // weight gradients, first in, first out

@@ -1,7 +1,7 @@
 package schedules
 
-// hw4 is the pipeline of CMU's course 11-868, assignment 4, as PyTorch really
-// runs it: the forwards overlap by clock cycles, as in torchgpipe, but autograd
+// hw4 runs the pipeline of CMU's course 11-868, assignment 4, as PyTorch really
+// does: the forwards overlap by clock cycles, as in torchgpipe, but autograd
 // issues the backwards from one queue, in exactly the reverse order, and copies
 // between devices block, so that backwards run one at a time.
 //

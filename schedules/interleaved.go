@@ -7,7 +7,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// interleaved is 1F1B over ranks that hold V stages each,
+// interleaved runs 1F1B over ranks that hold V stages each,
 // chunk k of rank r being stage k·P + r, which divides the bubble by V and costs
 // V times the messages (Narayanan et al. 2021, "Efficient Large-Scale Language
 // Model Training on GPU Clusters Using Megatron-LM", section 2.2). A rank warms
@@ -38,7 +38,7 @@ func interleavedWarmUp(s graph.Shape, rank int) int {
 	return (s.Virtual-1)*round(s) + ahead(2)(s, rank)
 }
 
-// interleavedZeroBubble is the interleaved schedule with split backwards:
+// interleavedZeroBubble splits the backwards of the interleaved schedule:
 // input gradients go back without waiting for weight gradients, so that half
 // the warm-up per rank is enough, and rank r runs every weight gradient r input
 // gradients late (Qi et al. 2023, ZB-H1, over several stages per rank as
@@ -89,7 +89,7 @@ func legalRounds(s graph.Shape) error {
 	case s.Group < s.Ranks || s.Group > m:
 		return fmt.Errorf("group = %d: must be from stages = %d to microbatches = %d", s.Group, s.Ranks, m)
 	case !groups(s, s.Group):
-		return fmt.Errorf("group = %d: of %d microbatches the last group would have %d, fewer than the %d ranks; legal are %s", s.Group, m, m%s.Group, s.Ranks, legalGroups(s))
+		return fmt.Errorf("group = %d: of %d microbatches the last group would have %d, fewer than the %d ranks; use one of %s", s.Group, m, m%s.Group, s.Ranks, legalGroups(s))
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"psim/schedules/order"
 )
 
-// inTurn is the order of a family of schedules: 1F1B, its interleaved form, and
+// inTurn orders a family of schedules: 1F1B, its interleaved form, and
 // those with split backwards. warmUp is how many forwards a rank runs before its
 // first backward; late how many input gradients a weight gradient waits, and nil
 // where backwards are whole.
@@ -23,12 +23,12 @@ func inTurn(warmUp, late func(s graph.Shape, rank int) int) func(graph.Shape, []
 	}
 }
 
-// ahead is a warm-up with so many forwards for every rank behind a rank.
+// ahead warms up with so many forwards for every rank behind a rank.
 func ahead(factor int) func(graph.Shape, int) int {
 	return func(s graph.Shape, rank int) int { return factor * (s.Ranks - 1 - rank) }
 }
 
-// behind is as many input gradients for every rank before a rank.
+// behind delays by so many input gradients for every rank before a rank.
 func behind(factor int) func(graph.Shape, int) int {
 	return func(_ graph.Shape, rank int) int { return factor * rank }
 }
@@ -55,7 +55,7 @@ func turns(s graph.Shape, rank int) (forwards, backwards []order.Action) {
 	return forwards, backwards
 }
 
-// round is the number of microbatches in a round: the group that is asked for,
+// round counts the microbatches of a round: the group that is asked for,
 // or else as many equal rounds as hold at least P microbatches each.
 func round(s graph.Shape) int {
 	if s.Group > 0 {

@@ -35,7 +35,7 @@ func vMinBlock(r, p int) [4]int {
 	return [4]int{r, 2*p - 1 - r, 2*p + gap + r, 4*p + gap - 1 - r}
 }
 
-// vHalf is like vMin, with passes two slots apart on the way down.
+// vHalf differs from vMin in passes two slots apart on the way down.
 func vHalf() Schedule {
 	return Schedule{
 		Name: "v-half", Summary: "the V of zbv with half the activations of 1F1B",
@@ -65,14 +65,14 @@ const (
 	passes
 )
 
-// blocks is the slots of every pass while an order is made of blocks.
+// blocks holds the slots of every pass while an order is made of blocks.
 type blocks struct {
 	ranks, microbatches int
 	slot                [][passes][]int // by rank, pass and microbatch; ascending
 	timeline            []timeline      // the same, by rank
 }
 
-// fromBlocks is the order of a building block, given by rank.
+// fromBlocks orders by a building block, given by rank.
 func fromBlocks(block func(r, p int) [4]int) func(graph.Shape, []int32) order.Order {
 	return func(s graph.Shape, _ []int32) order.Order { return repeated(s, block) }
 }
@@ -118,7 +118,7 @@ func (b *blocks) move(x pass, to int) {
 	b.timeline[x.rank].put(to, x.kind)
 }
 
-// pass is one entry of the slots.
+// A pass is one entry of the slots.
 type pass struct{ slot, rank, kind, microbatch int }
 
 // inOrder goes through all passes by slot, then rank. What it has come to may be
@@ -202,7 +202,7 @@ func (b *blocks) compact(withWeights bool) {
 	}
 }
 
-// after is the last slot that a pass has to come after, or −1.
+// after finds the last slot that a pass has to come after, or −1.
 func (b *blocks) after(x pass) int {
 	last := -1
 	need := func(rank, kind, microbatch int) {
@@ -225,7 +225,7 @@ func (b *blocks) after(x pass) int {
 	return last
 }
 
-// nth is the element n, from 0, of what two ascending lists hold together.
+// nth finds the element n, from 0, of what two ascending lists hold together.
 func nth(x, y []int, n int) int {
 	// The first i of x come before element n, and with them n − i of y.
 	least, most := max(0, n-len(y)), min(n, len(x))
@@ -256,7 +256,7 @@ func (b *blocks) squeeze() {
 	}
 }
 
-// actions is the order of a rank, weight gradients in the free slots: of the
+// actions lists the order of a rank, weight gradients in the free slots: of the
 // second stage before the first.
 func (b *blocks) actions(rank int) []order.Action {
 	own := &lanes{lane: [2]lane{

@@ -40,14 +40,14 @@ type lane struct {
 	next                       [graph.Kinds]int32
 }
 
-// take is the lane's next action of a kind; false if there is none left.
+// take returns the lane's next action of a kind; false if there is none left.
 func (l *lane) take(k graph.Kind) (order.Action, bool) {
 	m := l.next[k]
 	l.next[k]++
 	return order.Action{Kind: k, Stage: l.stage, Microbatch: l.first + m}, m < l.microbatches
 }
 
-// lanes is a rank's order while it is made of two lanes.
+// lanes makes a rank's order of two lanes.
 type lanes struct {
 	lane    [2]lane
 	actions []order.Action

@@ -34,7 +34,7 @@ func zbvOrder(s graph.Shape, _ []int32) order.Order {
 	return ranks
 }
 
-// zbvRank is the order of one rank.
+// zbvRank orders one rank.
 func zbvRank(r, p, m int) []order.Action {
 	own := &lanes{lane: [2]lane{
 		{stage: int32(r), microbatches: int32(m)},

@@ -1,6 +1,6 @@
 package schedules
 
-// zbH1 is 1F1B with split backwards (Qi et al. 2023, "Zero Bubble Pipeline
+// zbH1 splits the backwards of 1F1B (Qi et al. 2023, "Zero Bubble Pipeline
 // Parallelism", section 2.1, figure 2): every rank warms up as in 1F1B, and
 // rank r runs every weight gradient r input gradients late, so that all ranks
 // hold P microbatches at most, as rank 0 of 1F1B does.

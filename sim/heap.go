@@ -13,7 +13,7 @@ func (a event) before(b event) bool {
 	return a.ready < b.ready || a.ready == b.ready && a.task < b.task
 }
 
-// heap is a 4-ary heap of events, the earliest first. It is typed and by
+// A heap holds events, the earliest first, with four children to a parent. It is typed and by
 // value because container/heap takes twice the time.
 type heap struct{ events []event }
 

@@ -6,7 +6,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// launchedBefore is the task that has to be launched before task i and has not
+// launchedBefore finds the task that has to be launched before task i and has not
 // been, or none.
 func (e *engine) launchedBefore(i int32) int32 {
 	if b := e.threadBefore(i); b != none && e.released[b] == unfinished {
@@ -15,7 +15,7 @@ func (e *engine) launchedBefore(i int32) int32 {
 	return none
 }
 
-// threadBefore is the task that the thread of task i launches before it, or
+// threadBefore finds the task that the thread of task i launches before it, or
 // none.
 func (e *engine) threadBefore(i int32) int32 {
 	if e.costs.Host == nil || e.costs.Host.Before == nil {
@@ -24,7 +24,7 @@ func (e *engine) threadBefore(i int32) int32 {
 	return e.costs.Host.Before[i]
 }
 
-// launch is when a task that is ready can start, and the task that this is due
+// launch finds when a task that is ready can start, and the task that this is due
 // to: its host thread has to have launched its kernels in time.
 func (e *engine) launch(i int32, ready time.Duration, cause int32, cost graph.Cost) (time.Duration, int32) {
 	if e.launched == nil {
@@ -49,7 +49,7 @@ func (e *engine) launch(i int32, ready time.Duration, cause int32, cost graph.Co
 		later(e.trace.Spans[full].Start, full)
 	}
 	e.launched[i] = begin + cost.Launch
-	if start := begin + cost.Lead; start > ready {
+	if start := begin + cost.LaunchLead; start > ready {
 		return start, why
 	}
 	return ready, cause

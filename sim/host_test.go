@@ -17,7 +17,7 @@ func launching(costs graph.Costs, launch, lead time.Duration, host *graph.Host) 
 	costs.Task = func(t *graph.Task) graph.Cost {
 		c := price(t)
 		if t.Kind.Compute() {
-			c.Launch, c.Lead = launch, lead
+			c.Launch, c.LaunchLead = launch, lead
 		}
 		return c
 	}

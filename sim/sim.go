@@ -25,7 +25,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// Run simulates a well-formed graph (see [schedules.Graph.Validate]). It fails
+// Run simulates a well-formed graph (see [graph.Graph.Validate]). It fails
 // with a *DeadlockError if the graph cannot be run to its end, on a negative
 // cost, and when times overflow.
 func Run(g *graph.Graph, costs graph.Costs) (*graph.Trace, error) {
@@ -56,13 +56,13 @@ func Run(g *graph.Graph, costs graph.Costs) (*graph.Trace, error) {
 	return e.trace, nil
 }
 
-// engine is the state of one run.
+// engine holds the state of one run.
 type engine struct {
 	graph *graph.Graph
 	costs graph.Costs
 	trace *graph.Trace
 	done  int
-	// overflow is set when a time has exceeded what a Duration can hold.
+	// overflow says that a time has exceeded what a Duration can hold.
 	overflow bool
 
 	// The tasks of stream s are order[head[s]:end[s]] from its head on.
@@ -91,7 +91,7 @@ const (
 	unfinished = time.Duration(-1)
 )
 
-// groupCollected is how far the ranks of a group have come to their next
+// groupCollected tells how far the ranks of a group have come to their next
 // fused collective.
 type groupCollected struct {
 	streams []int32 // parked, each at its head
@@ -145,11 +145,8 @@ func (e *engine) advance(s int32) error {
 		}
 		t := &e.graph.Tasks[i]
 		cost := e.costs.Task(t)
-		if cost.Busy < 0 || cost.Delay < 0 {
-			return fmt.Errorf("the cost of %s is negative: busy %v, delay %v", e.graph.Describe(i), cost.Busy, cost.Delay)
-		}
-		if cost.Launch < 0 || cost.Lead < 0 {
-			return fmt.Errorf("the cost of launching %s is negative: %v, its first kernel after %v", e.graph.Describe(i), cost.Launch, cost.Lead)
+		if cost.Busy < 0 || cost.Delay < 0 || cost.Launch < 0 || cost.LaunchLead < 0 {
+			return e.negative(i, cost)
 		}
 		if before := e.launchedBefore(i); before != none {
 			e.next[s], e.waiting[before] = e.waiting[before], s
@@ -169,6 +166,14 @@ func (e *engine) advance(s int32) error {
 		}
 	}
 	return nil
+}
+
+// negative makes the error for a cost that is less than nothing.
+func (e *engine) negative(i int32, c graph.Cost) error {
+	if c.Busy < 0 || c.Delay < 0 {
+		return fmt.Errorf("the cost of %s is negative: busy %v, delay %v", e.graph.Describe(i), c.Busy, c.Delay)
+	}
+	return fmt.Errorf("the cost of launching %s is negative: %v, its first kernel after %v", e.graph.Describe(i), c.Launch, c.LaunchLead)
 }
 
 // finish runs the head of a stream at a time and wakes what waited for it.

@@ -35,12 +35,8 @@ const (
 	defaultMachineFile = "my-machine.toml"
 )
 
-func newCalibrate() *cobra.Command {
-	var f calibrateFlags
-	cmd := &cobra.Command{
-		Use:   "calibrate [CONFIG]",
-		Short: "measure layers here, or fit nccl-tests, and write a machine file that psim run accepts",
-		Long: `calibrate runs every layer of a network by itself on one core of this machine,
+// calibrateManual tells what psim help calibrate prints.
+const calibrateManual = `calibrate runs every layer of a network by itself on one core of this machine,
 with gomlx's Go backend, for a few sizes of microbatch: its forward, its backward
 and both halves of that, and the optimizer's step. It measures copies between two
 devices too. The medians go into a machine file, so that psim run predicts other
@@ -55,7 +51,14 @@ all_gather_perf and reduce_scatter_perf, text or JSON (-J), one test in a file o
 several: for every collective and number of ranks a start-up and a bandwidth in up
 to three ranges of sizes. It prints the fit and its errors, and writes my-link.toml.
 Without all_gather_perf and reduce_scatter_perf these take half of an all-reduce's
-steps, and the call. Messages between stages take the bandwidth of the fewest ranks.`,
+steps, and the call. Messages between stages take the bandwidth of the fewest ranks.`
+
+func newCalibrate() *cobra.Command {
+	var f calibrateFlags
+	cmd := &cobra.Command{
+		Use:   "calibrate [CONFIG]",
+		Short: "measure layers here, or fit nccl-tests, and write a machine file that psim run accepts",
+		Long:  calibrateManual,
 		Example: `  psim calibrate --samples 1,2 --repeats 1
   psim run exec --set machine.file=my-machine.toml --set schedule.name=gpipe
   psim calibrate --set model.hidden=64 --quiet --repeats 1 --out small.toml

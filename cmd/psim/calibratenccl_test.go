@@ -169,8 +169,8 @@ func TestCalibrateNCCLErrors(t *testing.T) {
 		{"--nccl wrong.txt", "--nccl wrong.txt:8: 3 wrong results: the measurement is of a broken collective"},
 		{"--nccl good.txt gpipe", "--nccl fits a link to files and measures nothing here; leave out CONFIG"},
 		{"--nccl good.txt --set model.layers=1", "leave out CONFIG, --set"},
-		{"--nccl good.txt --out my.toml", "--out my.toml: is there, and psim calibrate --nccl has not written it"},
-		{"--nccl good.txt --out measured.toml", "--out measured.toml: is there, and psim calibrate --nccl has not written it"},
+		{"--nccl good.txt --out my.toml", "--out my.toml: exists and was not written by psim calibrate --nccl"},
+		{"--nccl good.txt --out measured.toml", "--out measured.toml: exists and was not written by psim calibrate --nccl"},
 		{"--nccl good.txt --out " + os.DevNull, "is not a regular file; name one"},
 		{"--nccl good.txt --out nowhere/x.toml", "--out nowhere/x.toml: there is no folder"},
 	} {

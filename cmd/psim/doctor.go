@@ -1,12 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"io"
 
 	"github.com/spf13/cobra"
 
 	"psim/exec/doctor"
+	"psim/internal/files"
 )
 
 func newDoctor() *cobra.Command {
@@ -28,10 +28,7 @@ backend does not work.`,
 			}
 			d := doctor.Examine(version, text)
 			if asJSON {
-				encoder := json.NewEncoder(cmd.OutOrStdout())
-				encoder.SetIndent("", "  ")
-				encoder.SetEscapeHTML(false)
-				if err := encoder.Encode(d); err != nil {
+				if err := files.WriteJSON(cmd.OutOrStdout(), d); err != nil {
 					return err
 				}
 			}

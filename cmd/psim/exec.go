@@ -26,12 +26,8 @@ type execFlags struct {
 	gpus, runs int
 }
 
-func newExec() *cobra.Command {
-	var f execFlags
-	cmd := &cobra.Command{
-		Use:   "exec [CONFIG]",
-		Short: "run the same task graph for real, and hold it against its prediction",
-		Long: `exec trains the network of CONFIG for a few steps by running the task graph that
+// execManual tells what psim help exec prints.
+const execManual = `exec trains the network of CONFIG for a few steps by running the task graph that
 psim run simulates, on devices of this machine. First it measures every kind of
 task alone, and from that predicts the step; then it runs the graph and shows both
 beside each other, with the error split into its parts.
@@ -49,7 +45,14 @@ tensors that it holds. The predicted one follows from the network alone.
 the last step (they may differ by 1e-5), output (1e-4), grads of the first step
 (1e-5, and bitwise equal on all replicas), and loss, which must also fall. For
 pipedream, which no unsplit run equals, it compares with a serial replay of the
-same microbatches with the same versions of the weights.`,
+same microbatches with the same versions of the weights.`
+
+func newExec() *cobra.Command {
+	var f execFlags
+	cmd := &cobra.Command{
+		Use:   "exec [CONFIG]",
+		Short: "run the same task graph for real, and hold it against its prediction",
+		Long:  execManual,
 		Example: `  psim exec --gpus 2
   psim exec --gpus 2 --check weights,output,grads,loss
   psim exec gpipe --gpus 2 --set batch.global=4 --set schedule.microbatches=2

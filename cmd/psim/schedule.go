@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -221,9 +220,7 @@ func writeOrderJSON(w io.Writer, name string, shape graph.Shape, o order.Order) 
 	for r, actions := range o {
 		ranks[r] = order.Cells(actions)
 	}
-	out := json.NewEncoder(w)
-	out.SetIndent("", "  ")
-	return out.Encode(map[string]any{
+	return files.WriteJSON(w, map[string]any{
 		"schedule": name, "stages": shape.Ranks, "virtual_stages": shape.Virtual,
 		"microbatches": shape.Microbatches, "order": ranks,
 	})

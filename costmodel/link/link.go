@@ -51,8 +51,8 @@ func (Link) Settings() []setting.Setting {
 		{Key: "shared", Example: `"device"`, OneOf: []string{"device", "node"}, Text: "which transfers queue for each other: those that leave one device, or all of a node", Unset: "device"},
 		{Key: "algorithm", Example: `"ring"`, OneOf: Algorithms(), Text: "of collectives: ring, tree, halving-doubling, hierarchical (in every node, then between them), or auto, the fastest of ring, tree and hierarchical. Where it does not apply, ring does", Unset: "ring"},
 		{Key: "all_reduce", Example: `[{ranks = 8, from = "0B", call = "70us", bandwidth = "220GB/s"}]`, Text: "what all-reduces took, as psim calibrate --nccl finds it: call + 2 (n-1)/n of the bytes over bandwidth, for whole tensors of at least from bytes. A named link loses its own lists where latency, algorithm or collective_* is set", Unset: "by algorithm"},
-		{Key: "all_gather", Example: "[]", Text: "the same of all-gathers, with (n-1)/n of the bytes. A number of ranks that only all_reduce has takes half of its steps and of collective_call", Unset: "by all_reduce"},
-		{Key: "reduce_scatter", Example: "[]", Text: "the same of reduce-scatters", Unset: "by all_reduce"},
+		{Key: "all_gather", Example: `[{ranks = 8, from = "0B", call = "40us", bandwidth = "230GB/s"}]`, Text: "the same of all-gathers, with (n-1)/n of the bytes. A number of ranks that only all_reduce has takes half of its steps and of collective_call", Unset: "by all_reduce"},
+		{Key: "reduce_scatter", Example: `[{ranks = 8, from = "0B", call = "40us", bandwidth = "230GB/s"}]`, Text: "the same of reduce-scatters", Unset: "by all_reduce"},
 	}
 }
 

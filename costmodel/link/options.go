@@ -42,11 +42,11 @@ func (Options) Settings() []setting.Setting { return Link{}.Settings() }
 
 // fill sets the keys of a link, and checks its measured collectives.
 func (l *Link) fill(table map[string]any) error {
-	if err := setting.Fill(l, table); err != nil {
-		return err
+	if errs := setting.Fill(l, table); errs != nil {
+		return errs[0]
 	}
 	for _, t := range l.Tables() {
-		if err := checkRanges(t.Key, t.Ranges); err != nil {
+		if err := t.check(); err != nil {
 			return err
 		}
 	}

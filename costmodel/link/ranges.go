@@ -151,16 +151,16 @@ func monotone(ranges []Range, bytes int64, price func(Range, int64) time.Duratio
 	return took
 }
 
-// checkRanges refuses a table that is no function of ranks and bytes.
-func checkRanges(key string, list []Range) error {
-	for i, r := range list {
-		at := fmt.Sprintf("%s[%d].", key, i)
-		switch of := rangesOf(list[:i], r.Ranks); {
+// check refuses a table that is no function of ranks and bytes.
+func (t Table) check() error {
+	for i, r := range t.Ranges {
+		at := fmt.Sprintf("%s[%d].", t.Key, i)
+		switch of := rangesOf(t.Ranges[:i], r.Ranks); {
 		case of == nil:
-		case list[i-1].Ranks != r.Ranks:
-			return fmt.Errorf("%sranks = %d: ranges of one number of ranks must stand together", at, r.Ranks)
-		case list[i-1].From >= r.From:
-			return fmt.Errorf("%sfrom: ranges of %d ranks must be in the order of their sizes, each from a larger one than the range before", at, r.Ranks)
+		case t.Ranges[i-1].Ranks != r.Ranks:
+			return &setting.Error{Key: at + "ranks", Problem: fmt.Sprintf(" = %d: ranges of one number of ranks must stand together", r.Ranks)}
+		case t.Ranges[i-1].From >= r.From:
+			return &setting.Error{Key: at + "from", Problem: fmt.Sprintf(": ranges of %d ranks must be in the order of their sizes, each from a larger one than the range before", r.Ranks)}
 		}
 	}
 	return nil

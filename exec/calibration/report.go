@@ -1,7 +1,6 @@
 package calibration
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
@@ -9,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"psim/exec/programs"
+	"psim/internal/files"
 	"psim/internal/units"
 )
 
@@ -56,12 +56,7 @@ func orUnlimited(rate float64) string {
 }
 
 // WriteJSON prints everything as one object.
-func (c *Calibration) WriteJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(c)
-}
+func (c *Calibration) WriteJSON(w io.Writer) error { return files.WriteJSON(w, c) }
 
 // Comment returns the lines that head the machine file.
 func (c *Calibration) Comment() []string {

@@ -34,8 +34,7 @@ func Example() {
 	// rank 1 microbatches [[1 7] [12]] tokens in the last 8
 }
 
-// A translation becomes one sequence; only the target sentence and its end
-// count in the loss.
+// A translation becomes one sequence: source, target, each with its end.
 func ExampleEncodePairs() {
 	set, err := data.EncodePairs([]data.Pair{{Source: "ja", Target: "yes"}}, 8)
 	if err != nil {
@@ -45,9 +44,7 @@ func ExampleEncodePairs() {
 	b := set.Batch([]int{0})
 	fmt.Println(b.Inputs)
 	fmt.Println(b.Targets)
-	fmt.Println(b.Mask)
 	// Output:
 	// [106 97 256 121 101 115 257 258]
 	// [97 256 121 101 115 257 258 258]
-	// [0 0 1 1 1 1 0 0]
 }

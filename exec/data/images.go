@@ -25,9 +25,8 @@ type Images struct {
 
 // ImageBatch is what a training step is fed of an image set.
 type ImageBatch struct {
-	Samples int
-	Pixels  []float32 // samples × channels × height × width, (value/255 − mean)/std
-	Labels  []int32   // one a sample
+	Pixels []float32 // samples × channels × height × width, (value/255 − mean)/std
+	Labels []int32   // one a sample
 }
 
 // Len is the number of samples.
@@ -39,9 +38,8 @@ func (s Images) Batch(indices []int) ImageBatch {
 	size := s.Channels * plane
 	scale := s.scale()
 	b := ImageBatch{
-		Samples: len(indices),
-		Pixels:  make([]float32, 0, len(indices)*size),
-		Labels:  make([]int32, 0, len(indices)),
+		Pixels: make([]float32, 0, len(indices)*size),
+		Labels: make([]int32, 0, len(indices)),
 	}
 	for _, i := range indices {
 		sample := s.Pixels[i*size : (i+1)*size]

@@ -76,7 +76,7 @@ const words = 64
 // in seven of eight cases, any of them in the eighth. The loss of a model that
 // knows this is 0.88 (for 64 tokens); that of one that knows nothing is the
 // logarithm of the vocabulary. More samples of the same recipe begin with the
-// same samples. Every target counts.
+// same samples.
 func MakeTokens(r TokenRecipe) (Tokens, error) {
 	if err := atLeastOne("synthetic tokens", quantity{"sequence", r.Sequence}, quantity{"samples", r.Samples}); err != nil {
 		return Tokens{}, err
@@ -89,10 +89,6 @@ func MakeTokens(r TokenRecipe) (Tokens, error) {
 	next := random.permutation(used)
 	s := Tokens{Sequence: r.Sequence, Vocabulary: r.Vocabulary}
 	s.IDs = make([]int32, 0, r.Samples*(r.Sequence+1))
-	s.Mask = make([]float32, r.Samples*r.Sequence)
-	for i := range s.Mask {
-		s.Mask[i] = 1
-	}
 	for range r.Samples {
 		word := random.below(used)
 		for range r.Sequence + 1 {

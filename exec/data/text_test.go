@@ -78,7 +78,6 @@ func TestEncodePairs(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 4, set.Len())
 	b := set.Batch([]int{0, 1, 2, 3})
-	require.Equal(t, 4, b.Samples)
 	require.Equal(t, []int32{
 		'a', 'b', s, 'c', e, p,
 		'a', 'b', 'c', s, 'd', 'e',
@@ -91,13 +90,6 @@ func TestEncodePairs(t *testing.T) {
 		'b', 'c', 'd', 'e', 'f', s,
 		e, p, p, p, p, p,
 	}, b.Targets)
-	require.Equal(t, []float32{
-		0, 0, 1, 1, 0, 0,
-		0, 0, 0, 1, 1, 1,
-		0, 0, 0, 0, 0, 0,
-		1, 0, 0, 0, 0, 0,
-	}, b.Mask)
-	require.NotContains(t, set.Batch([]int{2}).Mask, float32(1))
 
 	_, err = data.EncodePairs(nil, 6)
 	require.ErrorContains(t, err, "number of pairs is 0, want at least 1")
@@ -114,22 +106,28 @@ func TestEncodePairsLaws(t *testing.T) {
 		require.NoError(t, err)
 		b := set.Batch([]int{0})
 		require.Equal(t, b.Inputs[1:], b.Targets[:sequence-1])
-		var counted []byte
-		ended := false
-		for i, m := range b.Mask {
-			require.Less(t, b.Targets[i], int32(set.Vocabulary))
+		var source, target []byte
+		into, ended := &source, false
+		for _, token := range append(b.Inputs[:1:1], b.Targets...) {
+			require.Less(t, token, int32(set.Vocabulary))
 			switch {
-			case m == 1 && b.Targets[i] == data.EndOfTarget:
+			case ended:
+				require.EqualValues(t, data.Padding, token)
+			case token == data.EndOfSource:
+				into = &target
+			case token == data.EndOfTarget:
 				ended = true
-			case m == 1:
-				counted = append(counted, byte(b.Targets[i]))
+			default:
+				*into = append(*into, byte(token))
 			}
 		}
-		require.True(t, strings.HasPrefix(p.Target, string(counted)))
+		require.True(t, strings.HasPrefix(p.Source, string(source)))
+		require.True(t, strings.HasPrefix(p.Target, string(target)))
 		fits := len(p.Source)+len(p.Target)+2 <= sequence+1
 		require.Equal(t, fits, ended)
 		if fits {
-			require.Equal(t, p.Target, string(counted))
+			require.Equal(t, p.Source, string(source))
+			require.Equal(t, p.Target, string(target))
 		}
 	})
 }

@@ -3,19 +3,16 @@ package data
 // Tokens is a set of token sequences of one length. Input and target overlap
 // in all but one token, so each sample is kept once.
 type Tokens struct {
-	Sequence   int       // positions of a sample
-	Vocabulary int       // every token is below it
-	IDs        []int32   // Sequence+1 a sample
-	Mask       []float32 // Sequence a sample: 1 where the target counts in the loss, 0 elsewhere
+	Sequence   int     // positions of a sample
+	Vocabulary int     // every token is below it
+	IDs        []int32 // Sequence+1 a sample
 }
 
-// TokenBatch is what a training step is fed of a token set. All three lists
-// are samples × sequence.
+// TokenBatch is what a training step is fed of a token set. Both lists are
+// samples × sequence.
 type TokenBatch struct {
-	Samples int
 	Inputs  []int32
-	Targets []int32   // the inputs, one token further on
-	Mask    []float32 // 1 where the target counts, 0 elsewhere
+	Targets []int32 // the inputs, one token further on
 }
 
 // Len is the number of samples.
@@ -25,16 +22,13 @@ func (s Tokens) Len() int { return len(s.IDs) / (s.Sequence + 1) }
 func (s Tokens) Batch(indices []int) TokenBatch {
 	total := len(indices) * s.Sequence
 	b := TokenBatch{
-		Samples: len(indices),
 		Inputs:  make([]int32, 0, total),
 		Targets: make([]int32, 0, total),
-		Mask:    make([]float32, 0, total),
 	}
 	for _, i := range indices {
 		sample := s.IDs[i*(s.Sequence+1) : (i+1)*(s.Sequence+1)]
 		b.Inputs = append(b.Inputs, sample[:s.Sequence]...)
 		b.Targets = append(b.Targets, sample[1:]...)
-		b.Mask = append(b.Mask, s.Mask[i*s.Sequence:(i+1)*s.Sequence]...)
 	}
 	return b
 }
@@ -49,24 +43,15 @@ const (
 
 // EncodePairs makes one sample of each sentence pair: the bytes of the source,
 // EndOfSource, the bytes of the target, EndOfTarget, cut or padded to
-// sequence+1 tokens. Targets that count are the target sentence and its end.
+// sequence+1 tokens.
 func EncodePairs(pairs []Pair, sequence int) (Tokens, error) {
 	if err := atLeastOne("encode sentence pairs", quantity{"number of pairs", len(pairs)}, quantity{"sequence", sequence}); err != nil {
 		return Tokens{}, err
 	}
 	s := Tokens{Sequence: sequence, Vocabulary: ByteVocabulary}
 	s.IDs = make([]int32, 0, len(pairs)*(sequence+1))
-	s.Mask = make([]float32, 0, len(pairs)*sequence)
 	for _, p := range pairs {
 		s.IDs = append(s.IDs, encode(p, sequence+1)...)
-		first, end := len(p.Source)+1, len(p.Source)+1+len(p.Target)+1
-		for target := 1; target <= sequence; target++ {
-			counts := float32(0)
-			if first <= target && target < end {
-				counts = 1
-			}
-			s.Mask = append(s.Mask, counts)
-		}
 	}
 	return s, nil
 }

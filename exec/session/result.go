@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"psim"
 	"psim/exec"
 	"psim/reports"
 	"psim/schedules/graph"
-	"psim/sim"
 )
 
 // restless bounds the deviation of steps from their mean on a quiet machine.
@@ -18,9 +18,8 @@ const restless = 0.08
 // summarize fills the result.
 func (r *Run) summarize(m *exec.Measurement, o Options) {
 	r.Measured, r.Verdict = m.MedianStep(), m.Verdict
-	info := r.info()
-	predicted := reports.NewResult(reports.Predicted, r.Predicted, graph.Summarize(r.Predicted), info)
-	predicted.CriticalPath = reports.NewCriticalPath(r.Predicted, sim.CriticalPath(r.Predicted))
+	info := psim.Info(r.Config, r.Plan)
+	predicted := r.simulation.Result(info)
 	r.Result = reports.NewResult(reports.Measured, r.Measured, graph.Summarize(r.Measured), info)
 	r.Result.Predicted = &predicted
 	var steps []time.Duration
@@ -77,16 +76,6 @@ func checks(m *exec.Measurement, names []string) *reports.Checks {
 		}
 	}
 	return c
-}
-
-// info returns what a result says that its trace does not.
-func (r *Run) info() reports.Info {
-	shape := r.Plan.Graph.Shape
-	return reports.Info{
-		Name: r.Config.Name(), Schedule: r.Plan.Graph.Name, Stages: shape.Ranks, VirtualStages: shape.Virtual,
-		Microbatches: shape.Microbatches, DataParallel: max(1, shape.Replicas), TensorParallel: 1,
-		Samples: r.Plan.Samples, Tokens: r.Plan.Tokens, Warnings: slices.Clone(r.Plan.Warnings),
-	}
 }
 
 // unwaitedRates returns the samples and tokens of a step over the time until a rank

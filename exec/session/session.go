@@ -53,6 +53,8 @@ type Run struct {
 	Result reports.Result
 	// Verdict says whether the checks passed; nil if nothing was checked.
 	Verdict *exec.Verdict
+
+	simulation psim.Simulation // of the predicted trace
 }
 
 // Modes names the schedules that a network is run with to compare them, the main
@@ -155,8 +157,8 @@ func (r *Run) predict(profile []*graph.Trace) (err error) {
 	if plan.Costs, err = costmodel.Profiled(plan.Costs, plan.Workload.Samples, profile); err != nil {
 		return err
 	}
-	simulation, err := psim.Simulate(&plan)
-	r.Predicted = simulation.Trace
+	r.simulation, err = psim.Simulate(&plan)
+	r.Predicted = r.simulation.Trace
 	return err
 }
 

@@ -1,11 +1,12 @@
 package published
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"slices"
+
+	"psim/internal/files"
 )
 
 // A Report is tables that have been replayed.
@@ -93,9 +94,4 @@ func (t *Result) summarize() error {
 }
 
 // WriteJSON writes the report as one JSON object.
-func (r Report) WriteJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(r)
-}
+func (r Report) WriteJSON(w io.Writer) error { return files.WriteJSON(w, r) }

@@ -25,7 +25,7 @@ func boundaryTraffic() []question {
 		given:   given("N_f", "bytes of a layer's input, per sample", 393_216),
 		formula: "(P-1) * B * N_f", unit: "bytes",
 		closedForm: func(v values) float64 { return float64((v["P"] - 1) * v["B"] * v["N_f"]) },
-		simulate:   traffic(graph.SendForward),
+		simulate:   traffic(graph.SendForward), cases: trafficCases(), further: trafficChecks(graph.SendForward),
 		simulation: "gpipe over the boundaries that the cut of the layers gives; the sizes of all messages of the forward are added up.",
 		note:       "There are P-1 boundaries however many layers lie between them, and microbatches only cut the same bytes into more messages.",
 		readings: []Reading{
@@ -39,18 +39,19 @@ func boundaryTraffic() []question {
 		given:   given("N_b", "bytes of the gradient of a layer's output, per sample", 196_608),
 		formula: "(P-1) * B * N_b", unit: "bytes",
 		closedForm: func(v values) float64 { return float64((v["P"] - 1) * v["B"] * v["N_b"]) },
-		simulate:   traffic(graph.SendBackward),
+		simulate:   traffic(graph.SendBackward), cases: trafficCases(), further: trafficChecks(graph.SendBackward),
 		simulation: "gpipe over the boundaries that the cut of the layers gives; the sizes of all messages of the backward are added up.",
 		note:       "Each boundary carries the gradient of the earlier partition's output, in the opposite direction.",
 		readings: []Reading{
 			reading("N_b is the tensor of the whole batch", "(P-1) * N_b", 589_824, "bytes"),
 		},
 	}
-	for _, q := range []*question{&forward, &backward} {
-		q.cases = []values{{"P": 1}, {"P": 2}, {"P": 8, "L": 24}, {"P": 6, "L": 48}, {"B": 64}, {"B": 1, "M": 1}, {"M": 1}}
-	}
-	forward.further, backward.further = trafficChecks(graph.SendForward), trafficChecks(graph.SendBackward)
 	return []question{forward, backward}
+}
+
+// trafficCases are the cases of both directions.
+func trafficCases() []values {
+	return []values{{"P": 1}, {"P": 2}, {"P": 8, "L": 24}, {"P": 6, "L": 48}, {"B": 64}, {"B": 1, "M": 1}, {"M": 1}}
 }
 
 // cut returns the pipeline that a cut of equal layers gives. A symbol that a

@@ -1,11 +1,12 @@
 package questions
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+
+	"psim/internal/files"
 )
 
 // An Answer is a question with both of its answers.
@@ -157,8 +158,4 @@ func NewReport(answers []Answer) Report {
 }
 
 // WriteJSON writes the report as one JSON object.
-func (r Report) WriteJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(r)
-}
+func (r Report) WriteJSON(w io.Writer) error { return files.WriteJSON(w, r) }

@@ -32,16 +32,13 @@ type printer struct {
 
 // tables prints the fields of a struct that are tables, or may be.
 func (p *printer) tables(options reflect.Value, prefix string) {
-	for _, s := range of(options) {
-		field, ok := Field(options, s.Key)
-		if !ok || s.Example != "" && IsList(field) {
-			continue
+	for s, field := range each(options) {
+		header := "[" + prefix + s.Key + "]"
+		if isList(field) {
+			header, field = "["+header+"]", reflect.New(field.Type().Elem()).Elem()
 		}
-		if IsList(field) {
-			field = reflect.New(field.Type().Elem()).Elem()
-			p.table(s, field, "[["+prefix+s.Key+"]]", prefix+s.Key)
-		} else if _, ok := field.Interface().(Described); ok {
-			p.table(s, field, "["+prefix+s.Key+"]", prefix+s.Key)
+		if settings(field) != nil {
+			p.table(s, field, header, prefix+s.Key)
 		}
 	}
 }
@@ -50,38 +47,39 @@ func (p *printer) tables(options reflect.Value, prefix string) {
 // out.
 func (p *printer) table(s Setting, options reflect.Value, header, path string) {
 	nested := strings.Contains(path, ".")
-	comment := ""
 	if nested {
-		comment = "# "
+		header = "# " + header
 	}
 	text := strings.ToUpper(s.Text[:1]) + s.Text[1:] + s.with()
-	if as, ok := p.seen[options.Type()]; ok {
-		fmt.Fprintf(&p.text, "\n# %s\n%s%s\n", wrap.Text(text+"; its keys are those of ["+as+"]", lineWidth-2, "# "), comment, header)
+	as, seen := p.seen[options.Type()]
+	if seen {
+		text += "; its keys are those of [" + as + "]"
+	}
+	fmt.Fprintf(&p.text, "\n# %s\n%s\n", wrap.Text(text, lineWidth-2, "# "), header)
+	if seen {
 		return
 	}
 	p.seen[options.Type()] = path
-	fmt.Fprintf(&p.text, "\n# %s\n%s%s\n", wrap.Text(text, lineWidth-2, "# "), comment, header)
-	for _, key := range of(options) {
-		if field, ok := Field(options, key.Key); !ok || !IsTable(field) && !IsList(field) || key.Example != "" {
-			p.key(key, options, nested)
+	types := map[string]reflect.Type{}
+	for s, field := range each(options) {
+		types[s.Key] = field.Type()
+	}
+	for _, s := range settings(options) {
+		if s.Example != "" || s.Default != nil {
+			p.key(s, types[s.Key], nested)
 		}
 	}
 	p.tables(options, path+".")
 }
 
 // key prints one key, with its meaning in a column beside it.
-func (p *printer) key(s Setting, options reflect.Value, nested bool) {
-	value := s.Example
-	if value == "" {
-		value = Quote(s.Default)
+func (p *printer) key(s Setting, t reflect.Type, nested bool) {
+	line := s.Key + " = " + s.Example
+	if s.Example == "" {
+		line += Quote(s.Default)
 	}
-	line := s.Key + " = " + value
 	if nested || !s.Required && !s.Shown {
 		line = "# " + line
-	}
-	t := reflect.TypeFor[float64]()
-	if field, ok := Field(options, s.Key); ok {
-		t = field.Type()
 	}
 	indent := max(keyWidth, utf8.RuneCountInString(line)+2)
 	column := strings.Repeat(" ", keyWidth)
@@ -90,8 +88,7 @@ func (p *printer) key(s Setting, options reflect.Value, nested bool) {
 	} else {
 		line += strings.Repeat(" ", indent-utf8.RuneCountInString(line))
 	}
-	lines := wrap.Lines(s.words(t), lineWidth-indent-2)
-	fmt.Fprintf(&p.text, "%s# %s\n", line, strings.Join(lines, "\n"+column+"# "))
+	fmt.Fprintf(&p.text, "%s# %s\n", line, wrap.Text(s.words(t), lineWidth-indent-2, column+"# "))
 }
 
 // with says beside what a setting has a meaning.
@@ -102,26 +99,31 @@ func (s Setting) with() string {
 	return "; only with " + strings.Join(s.With, " or ")
 }
 
-// words is the meaning of a setting of a type, what it may be, and its default.
+// words is the meaning of a setting of a type (nil: not known), what it may be, and
+// its default.
 func (s Setting) words(t reflect.Type) string {
 	text := s.Text
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
 	for _, choice := range s.OneOf {
 		if !strings.Contains(text, choice) {
 			text += "; " + either(s.OneOf)
 			break
 		}
 	}
-	if quantity := t.Implements(reflect.TypeFor[fmt.Stringer]()); s.Range != (Range{}) && !(quantity && s.Range.whole()) {
-		text += "; " + s.Range.words(t)
+	if s.Range != (Range{}) {
+		if t == nil {
+			t = reflect.TypeFor[float64]()
+		} else if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		all := s.Range.Min == 0 && !s.Range.AboveMin && s.Range.unlimited()
+		if !all || !t.Implements(reflect.TypeFor[fmt.Stringer]()) { // a quantity is never negative
+			text += "; " + s.Range.words(t)
+		}
 	}
 	text += s.with()
-	switch {
-	case s.Unset != "":
+	if s.Unset != "" {
 		text += "; default: " + s.Unset
-	case s.Default != nil && s.Example != "" && Quote(s.Default) != s.Example:
+	} else if s.Default != nil && s.Example != "" {
 		text += "; default: " + Quote(s.Default)
 	}
 	return text

@@ -2,7 +2,7 @@
 // hold them. From one description follow the check of a value, the default, the
 // words of an error, and the text of psim help config.
 //
-// A struct says its keys by toml tags and describes them in a method Settings.
+// A struct names its keys by toml tags and describes them in a method Settings.
 package setting
 
 import (
@@ -33,136 +33,80 @@ type Setting struct {
 	Shown    bool // in the reference without a comment sign, as Required ones are
 }
 
+// Meaningless reports a setting that has no meaning beside an alternative.
+func (s Setting) Meaningless(beside string) bool {
+	return s.With != nil && !slices.Contains(s.With, beside)
+}
+
 // Described is a struct that describes its keys.
 type Described interface{ Settings() []Setting }
 
-// Find returns the description of a key of a struct.
-func Find(options reflect.Value, key string) (Setting, bool) {
-	for _, s := range of(options) {
-		if s.Key == key {
-			return s, true
+// Each yields the settings of a described struct and their values, and nothing of
+// any other.
+func Each(options any) iter.Seq2[Setting, any] {
+	return func(yield func(Setting, any) bool) {
+		for s, field := range each(reflect.ValueOf(options)) {
+			if !yield(s, field.Interface()) {
+				return
+			}
 		}
 	}
-	return Setting{}, false
 }
 
-func of(options reflect.Value) []Setting {
+// Given is Each of the values that are not zero; it follows pointers.
+func Given(options any) iter.Seq2[Setting, any] {
+	return func(yield func(Setting, any) bool) {
+		for s, field := range each(reflect.ValueOf(options)) {
+			if !field.IsZero() && !yield(s, reflect.Indirect(field).Interface()) {
+				return
+			}
+		}
+	}
+}
+
+// each yields the settings of a struct that have a field.
+func each(options reflect.Value) iter.Seq2[Setting, reflect.Value] {
+	return func(yield func(Setting, reflect.Value) bool) {
+		fields := map[string]reflect.Value{}
+		for i := range options.NumField() {
+			key, _, _ := strings.Cut(options.Type().Field(i).Tag.Get("toml"), ",")
+			fields[key] = options.Field(i)
+		}
+		for _, s := range settings(options) {
+			if field, ok := fields[s.Key]; ok && !yield(s, field) {
+				return
+			}
+		}
+	}
+}
+
+func settings(options reflect.Value) []Setting {
 	if d, ok := options.Interface().(Described); ok {
 		return d.Settings()
 	}
 	return nil
 }
 
-// Fields yields the fields of a struct that have a key.
-func Fields(options reflect.Value) iter.Seq2[string, reflect.Value] {
-	return func(yield func(string, reflect.Value) bool) {
-		for i := range options.NumField() {
-			key, _, _ := strings.Cut(options.Type().Field(i).Tag.Get("toml"), ",")
-			if key != "" && key != "-" && !yield(key, options.Field(i)) {
-				return
-			}
+// IsKey reports whether a dotted key is that of a struct, or of one in it.
+func IsKey(options any, dotted string) bool {
+	key, rest, nested := strings.Cut(dotted, ".")
+	for s, value := range Each(options) {
+		if s.Key == key {
+			return !nested || reflect.TypeOf(value).Kind() == reflect.Struct && IsKey(value, rest)
 		}
 	}
-}
-
-// Field returns the field of a key.
-func Field(options reflect.Value, key string) (reflect.Value, bool) {
-	for k, field := range Fields(options) {
-		if k == key {
-			return field, true
-		}
-	}
-	return reflect.Value{}, false
-}
-
-// Given yields the settings of a struct that are not zero, and their values.
-func Given(options any) iter.Seq2[Setting, any] {
-	return func(yield func(Setting, any) bool) {
-		v := reflect.ValueOf(options)
-		for _, s := range of(v) {
-			if field, ok := Field(v, s.Key); ok && !field.IsZero() && !yield(s, reflect.Indirect(field).Interface()) {
-				return
-			}
-		}
-	}
+	return false
 }
 
 // Overlay returns a struct with what another of its type gives.
 func Overlay[T any](base, over T) T {
-	to := reflect.ValueOf(&base).Elem()
-	for key, field := range Fields(reflect.ValueOf(over)) {
-		if !field.IsZero() {
-			into, _ := Field(to, key)
-			into.Set(field)
+	to, from := reflect.ValueOf(&base).Elem(), reflect.ValueOf(over)
+	for i := range from.NumField() {
+		if field := from.Field(i); !field.IsZero() {
+			to.Field(i).Set(field)
 		}
 	}
 	return base
-}
-
-// Validate reports the first key of a struct, and of the structs and lists in it,
-// that is missing or has a value out of range. A zero is not given.
-func Validate(options any) error { return validate(reflect.ValueOf(options), "") }
-
-// ValidateWith is Validate of the keys that have a meaning only with an alternative
-// and some others. Here a number whose range is without 0 must be given.
-func ValidateWith(options any, alternative string) error {
-	return validate(reflect.ValueOf(options), alternative)
-}
-
-func validate(options reflect.Value, with string) error {
-	for _, s := range of(options) {
-		field, ok := Field(options, s.Key)
-		if !ok || with != "" && !slices.Contains(s.With, with) {
-			continue
-		}
-		var err error
-		switch {
-		case IsTable(field):
-			if err = validate(field, ""); err != nil {
-				err = fmt.Errorf("%s.%w", s.Key, err)
-			}
-		case IsList(field):
-			for i := range field.Len() {
-				if err = validate(field.Index(i), ""); err != nil {
-					return fmt.Errorf("%s[%d].%w", s.Key, i, err)
-				}
-			}
-		case !field.IsZero():
-			err = s.Check(s.Key, field)
-		case s.Required, with != "" && s.Range.Min > 0:
-			err = s.missing()
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s Setting) missing() error {
-	if s.Example == "" {
-		return fmt.Errorf("%s is missing", s.Key)
-	}
-	return fmt.Errorf("%s is missing; write for example %s = %s", s.Key, s.Key, s.Example)
-}
-
-// Check reports a value that is out of range; name is what the error calls the key.
-func (s Setting) Check(name string, value reflect.Value) error {
-	value = reflect.Indirect(value)
-	problem := ""
-	switch {
-	case !value.IsValid():
-	case s.OneOf != nil && value.Kind() == reflect.String:
-		if v := value.String(); v != "" && !slices.Contains(s.OneOf, v) {
-			problem = either(s.OneOf) + nearest.Suggest(v, s.OneOf)
-		}
-	case s.Range != Range{}:
-		problem = s.Range.problem(value)
-	}
-	if problem == "" {
-		return nil
-	}
-	return fmt.Errorf("%s = %s: must be %s", name, Quote(value.Interface()), problem)
 }
 
 // Quote prints a value as TOML has it.
@@ -174,15 +118,19 @@ func Quote(value any) string {
 	return fmt.Sprint(value)
 }
 
+// Meant ends an error about an unknown word: what it was meant to be, or else what
+// it may be.
+func Meant(word string, known []string) string {
+	if hint := nearest.Suggest(word, known); hint != "" {
+		return hint
+	}
+	return "; use " + either(known)
+}
+
 // either lists alternatives.
 func either(names []string) string {
 	if len(names) < 3 {
 		return strings.Join(names, " or ")
 	}
 	return "one of " + strings.Join(names, ", ")
-}
-
-// Meaningless reports a setting that has no meaning beside an alternative.
-func (s Setting) Meaningless(beside string) bool {
-	return s.With != nil && !slices.Contains(s.With, beside)
 }

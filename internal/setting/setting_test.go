@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -63,8 +62,9 @@ func Example() {
 	setting.Defaults(&o)
 	fmt.Println(o.Trays, o.Mode, o.Fan.On)
 	fmt.Println(setting.Validate(o))
-	fmt.Println(setting.Fill(&o, map[string]any{"trays": int64(0)}))
-	fmt.Println(setting.Fill(&o, map[string]any{"trayz": int64(1)}))
+	for _, err := range setting.Fill(&o, map[string]any{"trays": int64(0), "trayz": int64(1)}) {
+		fmt.Println(err)
+	}
 	if err := setting.WriteReference(os.Stdout, kitchen{}); err != nil {
 		fmt.Println(err)
 	}
@@ -103,33 +103,36 @@ func (kitchen) Settings() []setting.Setting {
 
 func TestFill(t *testing.T) {
 	var o oven
-	require.NoError(t, setting.Fill(&o, map[string]any{
+	require.Empty(t, setting.Fill(&o, map[string]any{
 		"trays": int64(3), "mode": "wood", "warm": int64(0), "time": "1s", "order": []any{int64(1), int64(0)},
-		"shelf": []any{map[string]any{"height": "2B"}},
+		"fan": map[string]any{"speed": int64(1)}, "shelf": []any{map[string]any{"height": "2B"}},
 	}))
-	require.Equal(t, oven{Trays: 3, Mode: "wood", Warm: new(float64), Time: 1e9, Order: []int32{1, 0}, Shelf: []shelf{{2}}}, o)
+	require.Equal(t, oven{Trays: 3, Mode: "wood", Warm: new(float64), Time: 1e9, Order: []int32{1, 0}, Fan: fan{Speed: 1}, Shelf: []shelf{{2}}}, o)
 	for want, table := range map[string]map[string]any{
 		`trays: must be an integer, not a string`:                                    {"trays": "3"},
-		`trays: must be an integer, not a fraction`:                                  {"trays": 3.5},
+		`trays: must be an integer, not a decimal number`:                            {"trays": 3.5},
 		`trays = 4294967296: must be at most 2147483647`:                             {"trays": int64(1 << 32)},
 		`mode = "coal": must be one of gas, electric, wood`:                          {"mode": "coal"},
 		`mode = "wod": must be one of gas, electric, wood; did you mean wood?`:       {"mode": "wod"},
 		`mode: must be a string, not true or false`:                                  {"mode": true},
 		`warm = 1: must be at least 0 and less than 1`:                               {"warm": 1.0},
 		`warm = NaN: must be at least 0 and less than 1`:                             {"warm": math.NaN()},
-		`warm: must be a number, not a table`:                                        {"warm": map[string]any{}},
+		`warm: must be a decimal number, not a table`:                                {"warm": map[string]any{}},
 		`time: "1" has no unit; write for example "1ms"`:                             {"time": int64(1)},
 		`time: must be a string with a unit, not a list`:                             {"time": []any{}},
 		`time = "0s": must be more than 0`:                                           {"time": "0s"},
 		`order: must be a list, not an integer`:                                      {"order": int64(3)},
 		`order: 4294967296 is out of range`:                                          {"order": []any{int64(1 << 32)}},
-		`shelf: must be a list of tables, not an integer`:                            {"shelf": int64(3)},
-		`shelf: must be a list of tables, not of an integer`:                         {"shelf": []any{int64(3)}},
+		`shelf: must be a list of tables; write [[shelf]] above the keys of each`:    {"shelf": int64(3)},
+		`fan: must be a table; write [fan] and its keys below it`:                    {"fan": int64(3)},
+		`fan.speed = 4: must be 0 to 3`:                                              {"fan": map[string]any{"speed": int64(4)}},
 		`shelf[1].height is missing; write for example height = "1B"`:                {"shelf": []map[string]any{{"height": "8B"}, {}}},
 		`shelf[0].height = "9B": must be 1B to 8B`:                                   {"shelf": []map[string]any{{"height": "9B"}}},
 		`hidden: unknown key; use one of trays, mode, warm, time, order, fan, shelf`: {"hidden": int64(1)},
 	} {
-		require.EqualError(t, setting.Fill(&oven{}, table), want)
+		errs := setting.Fill(&oven{}, table)
+		require.Len(t, errs, 1)
+		require.EqualError(t, errs[0], want)
 	}
 }
 
@@ -153,14 +156,15 @@ func TestValidate(t *testing.T) {
 func TestGivenAndOverlay(t *testing.T) {
 	half := 0.5
 	over := setting.Overlay(oven{Trays: 2, Mode: "gas", Hidden: 1}, oven{Mode: "wood", Warm: &half, Hidden: 2})
-	require.Equal(t, oven{Trays: 2, Mode: "wood", Warm: &half, Hidden: 1}, over)
+	require.Equal(t, oven{Trays: 2, Mode: "wood", Warm: &half, Hidden: 2}, over)
 	var given []string
 	for s, value := range setting.Given(over) {
 		given = append(given, fmt.Sprint(s.Key, "=", value))
 	}
 	require.Equal(t, "trays=2 mode=wood warm=0.5", strings.Join(given, " "))
-	s, ok := setting.Find(reflect.ValueOf(over), "time")
-	require.True(t, ok)
+	require.True(t, setting.IsKey(over, "fan.speed"))
+	require.False(t, setting.IsKey(over, "fan.mode"))
+	s := setting.Setting{With: []string{"cake", "pie"}}
 	require.True(t, s.Meaningless("bread"))
 	require.False(t, s.Meaningless("pie"))
 }

@@ -162,7 +162,7 @@ func (r Ring) validate() (Convention, error) {
 	return Convention{}, fmt.Errorf("unknown convention %q; use one of %s", r.Convention, strings.Join(names, ", "))
 }
 
-// ringBuilder is the state of one Graph call.
+// ringBuilder holds the state of one Graph call.
 type ringBuilder struct {
 	graph      *graph.Graph
 	convention Convention

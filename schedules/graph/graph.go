@@ -55,7 +55,7 @@ func (s Shape) TotalRanks() int { return s.Ranks * max(1, s.Replicas) }
 // MaxTasks is the size beyond which a graph is refused.
 const MaxTasks = math.MaxInt32
 
-// Grow reserves room for tasks and their dependencies, so that Add does not
+// Grow reserves memory for tasks and their dependencies, so that Add does not
 // have to.
 func (g *Graph) Grow(tasks, deps int) {
 	if cap(g.Tasks) < tasks {

@@ -11,7 +11,7 @@ import (
 // streams: it may be ahead of its devices, and a device whose thread is behind
 // stands still.
 //
-// A task starts when it is ready, but no earlier than its lead after its launch
+// A task starts when it is ready, but no earlier than its launch lead after its launch
 // begins. So spans show what devices do, and the gap before them what they wait
 // for, although that is really spread over the task.
 type Host struct {
@@ -55,7 +55,7 @@ func LaunchOrder(g *Graph, thread []int32) []int32 {
 	return before
 }
 
-// cycles is when every task would end if computing tasks took one unit of time
+// cycles tells when every task would end if computing tasks took one unit of time
 // and others none. Those of tasks that can never run come last.
 func (g *Graph) cycles() []int32 {
 	w := newWaits(g)
@@ -79,7 +79,7 @@ func (g *Graph) cycles() []int32 {
 	return w.cycle
 }
 
-// waits is which tasks wait for which. The tasks of one fused collective are a
+// waits knows which tasks wait for which. The tasks of one fused collective are a
 // single node, named by the first of them.
 type waits struct {
 	node    []int32

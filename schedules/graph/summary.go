@@ -12,9 +12,12 @@ type Summary struct {
 	Makespan time.Duration // end of the last task before the optimizer
 	// Bubble is the idle share of the ranks' time, two ways. Only F, B, I and
 	// W count as busy, with the communication that is part of them.
-	Bubble   Bubble
-	Ranks    []RankSummary
-	Messages int // sends
+	Bubble Bubble
+	// LongestSpan is the longest of the ranks' own spans, last end − first start
+	// of their compute.
+	LongestSpan time.Duration
+	Ranks       []RankSummary
+	Messages    int // sends
 	// SteadyMicrobatch is the time per microbatch without fill and drain, where
 	// the pipeline is never flushed (pipedream); else 0.
 	SteadyMicrobatch time.Duration
@@ -68,15 +71,15 @@ func Summarize(t *Trace) Summary {
 			s.Messages++
 		}
 	}
-	var busy, longest time.Duration
+	var busy time.Duration
 	for r := range s.Ranks {
 		rank, spans := &s.Ranks[r], &byRank[r]
 		rank.Rank = r
 		spans.summarize(rank, s.StepTime)
 		busy += rank.Compute
-		longest = max(longest, spans.computeEnd-spans.computeStart)
+		s.LongestSpan = max(s.LongestSpan, spans.computeEnd-spans.computeStart)
 	}
-	s.Bubble = Bubble{idleShare(busy, s.Makespan, len(s.Ranks)), idleShare(busy, longest, len(s.Ranks))}
+	s.Bubble = Bubble{idleShare(busy, s.Makespan, len(s.Ranks)), idleShare(busy, s.LongestSpan, len(s.Ranks))}
 	t.summarizeMemory(s.Ranks)
 	t.summarizeInFlight(s.Ranks)
 	s.SteadyMicrobatch = t.steadyMicrobatch()
@@ -125,7 +128,7 @@ func idleShare(busy, time time.Duration, ranks int) float64 {
 	return max(0, 1-float64(busy)/(float64(ranks)*float64(time)))
 }
 
-// sentBytes is what a task makes its rank send. Fused collectives count as a
+// sentBytes counts what a task makes its rank send. Fused collectives count as a
 // ring: 2(N−1)/N of the tensor for an all-reduce, half for the others,
 // rounded down to a byte.
 func (g *Graph) sentBytes(t *Task) int64 {
@@ -237,7 +240,7 @@ func (t *Trace) summarizeInFlight(ranks []RankSummary) {
 	}
 }
 
-// steadyMicrobatch is the time from one microbatch to the next without fill and
+// steadyMicrobatch measures the time from one microbatch to the next without fill and
 // drain, where the pipeline has no flush: the mean of the times between the ends of
 // the first stage's backwards. 0 for other graphs, and for a single microbatch.
 func (t *Trace) steadyMicrobatch() time.Duration {

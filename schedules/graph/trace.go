@@ -21,16 +21,16 @@ type Cost struct {
 	Delay time.Duration
 	// BytesAtStart and BytesAtEnd change the memory in use on the task's rank
 	// when it starts and ends. Those at the start of a message fall on the
-	// receiving rank, which must have room for it.
+	// receiving rank, which must be able to hold it.
 	BytesAtStart, BytesAtEnd int64
 	// Link is the shared queue that the task also waits for and holds while
 	// busy: a network card, a host bridge. 0 is none.
 	Link int32
 	// Launch is how long a host thread is busy launching the task's kernels, and
-	// Lead how long a device that is there when launching begins waits for them,
+	// LaunchLead how long a device that is there when launching begins waits for them,
 	// all in all. They count where Costs.Host is given, for tasks that are
 	// neither collectives nor on a link.
-	Launch, Lead time.Duration
+	Launch, LaunchLead time.Duration
 	// Inner is communication that is part of the task itself; nil where there is
 	// none.
 	Inner *Inner

@@ -40,7 +40,7 @@ func (o Order) ClocksAfter(turn func(Action) (before Action)) ([][]int32, error)
 	return c.clocks, nil
 }
 
-// clocking is the state of one Clocks call.
+// clocking holds the state of one Clocks call.
 type clocking struct {
 	order  Order
 	turn   func(Action) Action
@@ -51,7 +51,7 @@ type clocking struct {
 	waits  map[Action][]int // ranks that wait, by what they wait for
 }
 
-// ready is the cycle from which an action can run; false if what it waits for,
+// ready finds the cycle from which an action can run; false if what it waits for,
 // which is then named, has not been run.
 func (c *clocking) ready(a Action) (clock int32, missing Action, ok bool) {
 	_, need := a.Needs(c.stages)

@@ -120,7 +120,7 @@ func ParseAction(s string) (Action, error) {
 	return Action{Kind: kind, Stage: int32(stage), Microbatch: int32(microbatch)}, nil
 }
 
-// clip is the beginning of a text that may be no cell at all, and of any length.
+// clip takes the beginning of a text that may be no cell at all, and of any length.
 func clip(s string) string {
 	const most = 48
 	if len(s) > most {

@@ -86,7 +86,7 @@ func (o Order) Hang(blocking bool) error {
 	return nil
 }
 
-// hanging is the state of one Hang call.
+// hanging holds the state of one Hang call.
 type hanging struct {
 	order    Order
 	blocking bool

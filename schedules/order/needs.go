@@ -27,7 +27,7 @@ func (a Action) Needs(stages int) (own, neighbour Action) {
 	return own, neighbour
 }
 
-// Feeds is the stage that needs an action's result as its neighbour's; None where
+// Feeds names the stage that needs an action's result as its neighbour's; None where
 // there is none. It is Needs, read the other way.
 func (a Action) Feeds(stages int) int32 {
 	switch {
@@ -39,10 +39,10 @@ func (a Action) Feeds(stages int) int32 {
 	return graph.None
 }
 
-// nothing is what an action needs that needs nothing.
+// nothing stands for what is not needed.
 var nothing = Action{Stage: graph.None, Microbatch: graph.None}
 
-// on is another action on the same microbatch.
+// on names another action on the same microbatch.
 func (a Action) on(stage int32, k graph.Kind) Action {
 	return Action{Kind: k, Stage: stage, Microbatch: a.Microbatch}
 }
@@ -55,7 +55,7 @@ func (a Action) result() Action {
 	return a.on(a.Stage, a.Kind)
 }
 
-// Send is the message with which an action's result leaves for another rank, as
+// Send names the message with which an action's result leaves for another rank, as
 // its sender numbers it; false if it stays.
 func (a Action) Send(p graph.Placement) (Action, bool) {
 	to := a.Feeds(p.Stages())
@@ -68,7 +68,7 @@ func (a Action) Send(p graph.Placement) (Action, bool) {
 	return a.on(a.Stage, graph.SendBackward), true
 }
 
-// receive is the message that brings what an action needs from another rank, as
+// receive names the message that brings what an action needs from another rank, as
 // its receiver numbers it; false if it needs none.
 func (a Action) receive(p graph.Placement) (Action, bool) {
 	_, need := a.Needs(p.Stages())
@@ -79,7 +79,7 @@ func (a Action) receive(p graph.Placement) (Action, bool) {
 	return send.otherEnd(), leaves
 }
 
-// otherEnd is the same message as the rank at its other end numbers it.
+// otherEnd names the same message as the rank at its other end numbers it.
 func (a Action) otherEnd() Action {
 	switch a.Kind {
 	case graph.SendForward:

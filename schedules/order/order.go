@@ -100,14 +100,14 @@ func (o Order) Validate(p graph.Placement, microbatches int) error {
 	return nil
 }
 
-// validation is the state of one Validate call.
+// validation holds the state of one Validate call.
 type validation struct {
 	placement    graph.Placement
 	microbatches int
 	done         []uint8 // by stage and microbatch: a bit per kind
 }
 
-// of is what has been done for an action's stage and microbatch.
+// of tells what has been done for an action's stage and microbatch.
 func (v *validation) of(a Action) *uint8 {
 	return &v.done[int(a.Stage)*v.microbatches+int(a.Microbatch)]
 }

@@ -28,7 +28,7 @@ const (
 	ranksBefore, ranksAfter = 4, 4
 )
 
-// grid is the excerpt.
+// grid prints the excerpt.
 func (e *Error) grid() string {
 	from := max(0, e.Index-stepsBefore)
 	w := gridWindow{order: e.Order, from: from, to: from + steps}
@@ -47,7 +47,7 @@ func (e *Error) grid() string {
 	return strings.Join(lines, "\n")
 }
 
-// gridWindow is some steps of an order, in columns of equal width.
+// gridWindow shows some steps of an order, in columns of equal width.
 type gridWindow struct {
 	order       Order
 	from, to    int // steps

@@ -10,81 +10,80 @@ import (
 // one rank, or each on two, one for each half of the microbatches. Stages must be
 // numbered from 0 without gaps; an action of a second rank is an *Error.
 func (o Order) Placement() (graph.Placement, error) {
-	p := graph.TwoCopies(nil, nil, o.Microbatches())
-	rankOf := map[int32]int32{}          // of every stage, as first met
-	halves := [2]map[int32]int32{{}, {}} // the same for the halves of the microbatches
-	two := o.Microbatches()%2 == 0
+	one, first, second := rankOf{}, rankOf{}, rankOf{}
+	half := graph.TwoCopies(nil, nil, o.Microbatches()).Half
 	var conflict error
+	two := o.Microbatches()%2 == 0
 	for r, actions := range o {
 		for i, a := range actions {
-			if sends(a.Kind) || receives(a.Kind) {
+			switch {
+			case sends(a.Kind) || receives(a.Kind):
 				continue
-			}
-			if a.Stage < 0 {
+			case a.Stage < 0:
 				return graph.Placement{}, fmt.Errorf("rank %d has stage %d: the stages must be numbered from 0", r, a.Stage)
-			}
-			if was := meet(rankOf, a.Stage, r); was != int32(r) && conflict == nil {
-				problem := fmt.Sprintf("stage %d is on rank %d and on rank %d; a stage is on one rank, or all are on two, one for each half of the microbatches", a.Stage, was, r)
+			case !one.put(a.Stage, r) && conflict == nil:
+				problem := fmt.Sprintf("stage %d is on rank %d and on rank %d; a stage is on one rank, or all are on two, one for each half of the microbatches", a.Stage, one[a.Stage], r)
 				conflict = &Error{Rank: r, Index: i, Problem: problem, Order: o}
 			}
-			if a.Kind.Compute() && a.Microbatch >= 0 {
-				half := halves[0]
-				if a.Microbatch >= p.Half {
-					half = halves[1]
-				}
-				two = two && meet(half, a.Stage, r) == int32(r)
+			switch {
+			case !a.Kind.Compute() || a.Microbatch < 0:
+			case a.Microbatch < half:
+				two = first.put(a.Stage, r) && two
+			default:
+				two = second.put(a.Stage, r) && two
 			}
 		}
 	}
-	var err error
-	switch p.First, err = list(rankOf); {
-	case conflict == nil:
-		return graph.Placement{First: p.First}, err
-	case err != nil || !two || len(halves[0]) != len(rankOf) || len(halves[1]) != len(rankOf):
+	stages, err := one.list()
+	if conflict == nil {
+		return graph.Placement{First: stages}, err
+	}
+	if err != nil || !two || len(first) != len(one) || !inPairs(first, second) {
 		return graph.Placement{}, conflict
 	}
-	p.First, _ = list(halves[0])
-	p.Second, _ = list(halves[1])
-	if !paired(p) {
-		return graph.Placement{}, conflict
-	}
+	p := graph.Placement{Half: half}
+	p.First, _ = first.list()
+	p.Second, _ = second.list()
 	return p, nil
 }
 
-// meet notes the rank of a stage, and returns the first that was noted.
-func meet(rankOf map[int32]int32, stage int32, r int) int32 {
-	if was, seen := rankOf[stage]; seen {
-		return was
+// rankOf holds the rank of every stage that was met.
+type rankOf map[int32]int32
+
+// put notes the rank of a stage; false if it has another.
+func (m rankOf) put(stage int32, r int) bool {
+	if was, seen := m[stage]; seen {
+		return was == int32(r)
 	}
-	rankOf[stage] = int32(r)
-	return int32(r)
+	m[stage] = int32(r)
+	return true
 }
 
-// list is the rank of every stage, in order, if none is missing.
-func list(rankOf map[int32]int32) ([]int32, error) {
+// list puts the ranks in the order of the stages, if none is missing.
+func (m rankOf) list() ([]int32, error) {
 	highest := int32(-1)
-	for s := range rankOf {
+	for s := range m {
 		highest = max(highest, s)
 	}
 	for s := range highest {
-		if _, ok := rankOf[s]; !ok {
+		if _, ok := m[s]; !ok {
 			return nil, fmt.Errorf("stage %d is missing: the stages must be numbered 0 to %d", s, highest)
 		}
 	}
-	stages := make([]int32, highest+1)
-	for s, r := range rankOf {
-		stages[s] = r
+	ranks := make([]int32, highest+1)
+	for s, r := range m {
+		ranks[s] = r
 	}
-	return stages, nil
+	return ranks, nil
 }
 
-// paired reports whether the two ranks of every stage share all stages that
+// inPairs reports whether every stage is on two ranks, which share all stages that
 // either of them has.
-func paired(p graph.Placement) bool {
-	partner := map[int32]int32{}
-	for s, a := range p.First {
-		b := p.Second[s]
-		if a == b || meet(partner, a, int(b)) != b || meet(partner, b, int(a)) != a {
+func inPairs(first, second rankOf) bool {
+	partner := rankOf{}
+	for s, a := range first {
+		b, ok := second[s]
+		if !ok || a == b || !partner.put(a, int(b)) || !partner.put(b, int(a)) {
 			return false
 		}
 	}

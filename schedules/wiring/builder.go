@@ -66,7 +66,7 @@ func (b *builder) rank(replica, pipelineRank int) {
 	rb.tail()
 }
 
-// stream is one of the rank's streams, made when first needed.
+// stream returns one of the rank's streams, made when first needed.
 func (b *rankBuilder) stream(of *int32, name string) int32 {
 	if *of == graph.None {
 		*of = b.graph.AddStream(b.rank, name)
@@ -142,7 +142,7 @@ func (b *rankBuilder) message(a order.Action, to int32) int32 {
 	})
 }
 
-// payload is the size in bytes of a message across a boundary.
+// payload gives the size in bytes of a message across a boundary.
 func (p *Pipeline) payload(k graph.Kind, boundary, microbatch int32) int64 {
 	if p.Boundaries == nil {
 		return 0

@@ -54,7 +54,7 @@ func (c *connector) connect(first int) {
 	}
 }
 
-// progress is how far connecting a rank's tasks has come. Tasks that are not
+// progress tells how far connecting a rank's tasks has come. Tasks that are not
 // there yet are None.
 type progress struct {
 	rank              int32
@@ -68,7 +68,7 @@ type progress struct {
 	ended, before [2]int32
 }
 
-// started is the progress before the first task of a rank.
+// started makes the progress before the first task of a rank.
 func started(rank int32) progress {
 	none := [2]int32{graph.None, graph.None}
 	return progress{rank: rank, computed: graph.None, closing: graph.None, gathered: graph.None, uses: none, sums: none, ended: none, before: none}
@@ -123,7 +123,7 @@ func (c *connector) needs(deps []int32, a order.Action) []int32 {
 	return deps
 }
 
-// result is the task after which the result of an action is at hand on the
+// result finds the task after which the result of an action is at hand on the
 // rank of the stage that needs it: the message, if there is one.
 func (c *connector) result(a order.Action) int32 {
 	id := *c.made.of(a)
@@ -143,7 +143,7 @@ func (c *connector) beforeGather(at *progress) (computed, summed int32) {
 	return at.computed, at.closing
 }
 
-// limit is the gradient sum that a compute task waits for under ZeRO 2 and 3,
+// limit finds the gradient sum that a compute task waits for under ZeRO 2 and 3,
 // where the whole gradients of one microbatch, or two units, may be live. Without
 // overlap any task waits for the sums of those before; with it the next one
 // that makes gradients does, or under ZeRO 3 the next but one.

@@ -38,7 +38,7 @@ func ParsePairing(name string) (Pairing, error) {
 	return 0, fmt.Errorf("%q: must be one of %s", name, strings.Join(Pairings(), ", "))
 }
 
-// partner is the other half of an overlapped pair, given the i-th action of a
+// partner finds the other half of an overlapped pair, given the i-th action of a
 // rank.
 func (p *Pipeline) partner(rank int32, i int) (order.Action, bool) {
 	actions := p.Order[int(rank)%p.Shape.Ranks]
@@ -51,7 +51,7 @@ func (p *Pipeline) partner(rank int32, i int) (order.Action, bool) {
 	return order.Action{}, false
 }
 
-// streamOf is the stream of the i-th action: the backward of an overlapped
+// streamOf chooses the stream of the i-th action: the backward of an overlapped
 // pair has one beside the forward's.
 func (b *rankBuilder) streamOf(i int) int32 {
 	if b.Pairs != Overlap {
@@ -95,9 +95,9 @@ func (c *connector) ends(t *graph.Task, i int32, at *progress) {
 	at.ended[half] = i
 }
 
-// released is what a message waits for: the compute task before it, and the
+// released lists what a message waits for: the compute task before it, and the
 // other half of an overlapped pair.
-func (c *connector) released(t *graph.Task, at *progress) (computed, other int32) {
+func (c *connector) released(t *graph.Task, at *progress) (computed, partner int32) {
 	if c.Pairs == Overlap {
 		if partner, ok := c.partner(t.Rank, at.actions-1); ok {
 			return at.computed, *c.made.of(partner)

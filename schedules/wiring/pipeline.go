@@ -67,14 +67,7 @@ type Tied struct {
 // the order in which the rank computes. (In another order, microbatch by
 // microbatch say, an in-order stream deadlocks.)
 func (p Pipeline) Graph() (*graph.Graph, error) {
-	if p.Placement.First == nil {
-		p.Placement = graph.InOrder(p.Shape.Ranks)
-	}
-	p.Shape.Replicas, p.Shape.Virtual = max(1, p.Shape.Replicas), max(1, p.Shape.Virtual)
-	p.Sync = p.Sync.withUnits()
-	if p.Synchronous || !p.Order.Paired() {
-		p.Pairs = Serial
-	}
+	p.fill()
 	if err := p.check(); err != nil {
 		return nil, err
 	}
@@ -110,7 +103,19 @@ func (p Pipeline) Graph() (*graph.Graph, error) {
 	return g, nil
 }
 
-// size is the number of tasks, or a little more.
+// fill puts values in place of those that are left out or implied by others.
+func (p *Pipeline) fill() {
+	if p.Placement.First == nil {
+		p.Placement = graph.InOrder(p.Shape.Ranks)
+	}
+	p.Shape.Replicas, p.Shape.Virtual = max(1, p.Shape.Replicas), max(1, p.Shape.Virtual)
+	p.Sync = p.Sync.withUnits()
+	if p.Synchronous || !p.Order.Paired() {
+		p.Pairs = Serial
+	}
+}
+
+// size counts the tasks, or a little more.
 func (p *Pipeline) size(made *results) int64 {
 	var n int64
 	for _, actions := range p.Order {

@@ -32,7 +32,7 @@ func newResults(p *Pipeline) *results {
 	return r
 }
 
-// destination is the rank that an action's result is sent to, by the rule of what
+// destination finds the rank that an action's result is sent to, by the rule of what
 // needs what.
 func destination(a order.Action, p graph.Placement) int32 {
 	if _, leaves := a.Send(p); leaves {
@@ -41,7 +41,7 @@ func destination(a order.Action, p graph.Placement) int32 {
 	return graph.None
 }
 
-// to is the rank that an action's result is sent to; None where it stays.
+// to tells the rank that an action's result is sent to; None where it stays.
 func (r *results) to(a order.Action) int32 {
 	switch a.Kind {
 	case graph.Forward:
@@ -52,7 +52,7 @@ func (r *results) to(a order.Action) int32 {
 	return r.backwardTo[r.placement.Copy(a.Stage, a.Microbatch)]
 }
 
-// of is where the task of an F, B or I stands.
+// of points to where the task of an F, B or I stands.
 func (r *results) of(a order.Action) *int32 {
 	at := int(a.Stage)*r.microbatches + int(a.Microbatch)
 	if a.Kind == graph.Forward {

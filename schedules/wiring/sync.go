@@ -34,7 +34,7 @@ type Sync struct {
 // active reports whether there is anything to sum.
 func (s Sync) active(shape graph.Shape) bool { return s.Buckets != nil && shape.Replicas > 1 }
 
-// kind is the collective that sums gradients.
+// kind chooses the collective that sums gradients.
 func (s Sync) kind() graph.Kind {
 	if s.Sharded && !s.NoReduceScatter {
 		return graph.ReduceScatter

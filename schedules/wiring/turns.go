@@ -53,7 +53,7 @@ func (p *Pipeline) turns(whole wholeStage) (turns, error) {
 
 func (t *turns) at(a order.Action) int { return int(a.Stage)*t.microbatches + int(a.Microbatch) }
 
-// of is the backward that an action waits for; its stage is None where there is
+// of finds the backward that an action waits for; its stage is None where there is
 // none.
 func (t *turns) of(a order.Action) order.Action {
 	if t.before == nil || a.Kind != graph.Backward && a.Kind != graph.InputGradient {

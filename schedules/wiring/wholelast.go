@@ -8,7 +8,7 @@ import (
 	"psim/schedules/order"
 )
 
-// wholeStage is a last stage that takes all microbatches at once. Messages between
+// A wholeStage is a last stage that takes all microbatches at once. Messages between
 // two stages arrive in order, so that the last one stands for all.
 type wholeStage struct {
 	stage int32 // None where microbatches pass one by one
@@ -63,7 +63,7 @@ func (w wholeStage) phase(a order.Action) int {
 	return 3
 }
 
-// last is what has to be there where a result is needed: of what enters and
+// last names what has to be there where a result is needed: of what enters and
 // leaves a whole stage, the last.
 func (w wholeStage) last(a order.Action) order.Action {
 	switch {
