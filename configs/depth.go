@@ -12,7 +12,7 @@ const maxDepth = 100
 
 // checkDepth refuses a text that nests too deeply, wherever its lines end. Strings
 // and comments do not nest.
-func checkDepth(label, text string) error {
+func checkDepth(label, text string) *Error {
 	line, start, depth, dots := 1, 0, 0, 0
 	for i := 0; i < len(text); i++ {
 		switch text[i] {

@@ -2,6 +2,7 @@ package configs
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -108,7 +109,10 @@ func checkText(label string, data []byte) error {
 			return &Error{Label: label, Line: n + 1, Col: 1, Problem: "the line is not UTF-8; save the file as UTF-8"}
 		}
 	}
-	return checkDepth(label, string(data))
+	if e := checkDepth(label, string(data)); e != nil {
+		return e
+	}
+	return nil
 }
 
 // add decodes one more text over what is there.
@@ -123,9 +127,6 @@ func (c *Config) add(label, data string, lines bool) error {
 
 var setPattern = regexp.MustCompile(`^([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+)\s*=(.*)$`)
 
-// tooLarge tells a number that TOML cannot hold from what is no TOML.
-var tooLarge = regexp.MustCompile(` is out of range for (?:int|float)64$`)
-
 // set applies KEY=VALUE. The value is TOML where it parses as such, and a
 // string otherwise, so that quotes may be left out.
 func (c *Config) set(flag string) error {
@@ -139,11 +140,16 @@ func (c *Config) set(flag string) error {
 		return &Error{Label: label, Key: key, Problem: "has no value"}
 	}
 	text := key + " = " + value
-	if err := checkDepth(label, text); err != nil {
-		return err
+	if e := checkDepth(label, text); e != nil {
+		e.Line, e.Col = 0, 0
+		return e
 	}
-	_, err := newSource(label, text, false)
-	if err != nil && !tooLarge.MatchString(err.Error()) {
+	if _, err := newSource(label, text, false); err != nil {
+		var e *Error
+		if errors.As(err, &e) && strings.HasPrefix(e.Problem, value+" is out of range") {
+			e.Key = key // a number that is too large, and no string
+			return e
+		}
 		text = fmt.Sprintf("%s = %q", key, value)
 	}
 	return c.add(label, text, false)
