@@ -31,32 +31,26 @@ func combinations(kinds [][]change) [][]int {
 		list = next
 	}
 	slices.SortStableFunc(list, func(a, b []int) int {
-		x, y := changed(a), changed(b)
-		return cmp.Or(cmp.Compare(x.weight, y.weight), slices.Compare(x.kinds, y.kinds), slices.Compare(a, b))
+		x, kindsA := changed(a)
+		y, kindsB := changed(b)
+		return cmp.Or(cmp.Compare(x, y), slices.Compare(kindsA, kindsB), slices.Compare(a, b))
 	})
 	return list[1:] // without the combination that changes nothing
 }
 
-// changedKinds are the kinds that a combination changes, and how much that asks.
-type changedKinds struct {
-	weight int
-	kinds  []int
-}
-
-func changed(chosen []int) changedKinds {
+// changed returns the kinds that a combination changes, and how much that asks.
+func changed(chosen []int) (weight int, kinds []int) {
 	const own = 4 // kinds that need no more devices
-	var c changedKinds
 	for k, i := range chosen {
-		switch {
-		case i > 0 && k < own:
-			c.weight++
-			c.kinds = append(c.kinds, k)
-		case i > 0:
-			c.weight += own + 1
-			c.kinds = append(c.kinds, k)
+		if i == 0 {
+			continue
+		}
+		kinds = append(kinds, k)
+		if weight++; k >= own {
+			weight += own
 		}
 	}
-	return c
+	return weight, kinds
 }
 
 // covers reports whether a combination changes all that another does, or more.

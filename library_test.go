@@ -1,52 +1,14 @@
 package psim_test
 
 import (
-	"go/parser"
-	"go/token"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
-
-// TestPredictsWithoutBackend follows the imports of package psim: predicting needs
-// neither gomlx nor what executes.
-func TestPredictsWithoutBackend(t *testing.T) {
-	imports := map[string][]string{} // of the program code of a folder
-	for _, file := range goFiles(t) {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
-		require.NoError(t, err)
-		for _, spec := range parsed.Imports {
-			name, err := strconv.Unquote(spec.Path.Value)
-			require.NoError(t, err)
-			imports[path.Dir(file)] = append(imports[path.Dir(file)], name)
-		}
-	}
-	seen := map[string]bool{}
-	var visit func(folder string)
-	visit = func(folder string) {
-		seen[folder] = true
-		for _, name := range imports[folder] {
-			require.False(t, strings.HasPrefix(name, "github.com/gomlx/"), "psim reaches %s through %s", name, folder)
-			if inside, ok := strings.CutPrefix(name, "psim/"); ok && !seen[inside] {
-				visit(inside)
-			}
-		}
-	}
-	visit(".")
-	require.True(t, seen["configs"] && seen["sim"] && seen["reports"])
-	for folder := range seen {
-		require.False(t, folder == "exec" || strings.HasPrefix(folder, "exec/"), "psim reaches %s", folder)
-	}
-}
 
 // TestOtherModule builds and runs a program of another module that predicts,
 // searches and plots through the library.

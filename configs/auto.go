@@ -149,7 +149,7 @@ func (c *Config) searchModel(ctx context.Context, shape graph.Shape, w *stages.W
 	return c.findOrder(ctx, in.Relaxed())
 }
 
-// boundaryTimes is how long the slowest message over every stage boundary takes.
+// boundaryTimes finds the slowest message over every stage boundary.
 func boundaryTimes(g *graph.Graph, costs graph.Costs) []time.Duration {
 	times := make([]time.Duration, g.Placement.Stages()-1)
 	for i := range g.Tasks {

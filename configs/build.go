@@ -73,7 +73,7 @@ func (c *Config) BuildReserving(ctx context.Context, reserve []int64) (*Plan, er
 	return plan, err
 }
 
-// unknownSchedule is the error for a name that is not in the catalog.
+// unknownSchedule says what a name that is not in the catalog may have meant.
 func (c *Config) unknownSchedule() error {
 	name := c.Schedule.Name
 	if _, err := collective.Find(name); err == nil {
@@ -82,7 +82,7 @@ func (c *Config) unknownSchedule() error {
 	return fmt.Errorf("name: unknown schedule %q%s", name, setting.Meant(name, scheduleNames()))
 }
 
-// shape is the size of the schedule with a number of microbatches.
+// shape sizes the schedule for a number of microbatches.
 func (c *Config) shape(s schedules.Schedule, microbatches int) graph.Shape {
 	return s.Sized(graph.Shape{
 		Ranks: c.Schedule.Stages, Virtual: c.Schedule.VirtualStages,
@@ -90,8 +90,8 @@ func (c *Config) shape(s schedules.Schedule, microbatches int) graph.Shape {
 	})
 }
 
-// orderProblem is an error about an order that cannot be made. Where it names
-// no key, it is about the placement.
+// orderProblem reports an order that cannot be made. Where the error names no key,
+// the placement is to blame.
 func (c *Config) orderProblem(err error) error {
 	for _, key := range []string{"placement", "partition"} {
 		if c.Defined("schedule."+key) && !keyAtStart.MatchString(err.Error()) {
@@ -101,8 +101,8 @@ func (c *Config) orderProblem(err error) error {
 	return c.problem("schedule", err)
 }
 
-// pipeline is the schedule ready to be wired, or with schedule.name = "auto" or
-// "auto-v" what a search finds.
+// pipeline readies the schedule for wiring; with schedule.name = "auto" or "auto-v"
+// it searches for one.
 func (c *Config) pipeline(s schedules.Schedule, shape graph.Shape, stageRank []int32, find func() (*search.Result, error)) (wiring.Pipeline, *search.Result, error) {
 	if !IsSearched(s.Name) {
 		p, err := s.Pipeline(shape, stageRank)
@@ -158,8 +158,8 @@ func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule) (*
 	return plan, nil
 }
 
-// timesShape is the size of an experiment with [times], and the rank of every stage.
-// Samples are nil unless there is a [batch].
+// timesShape sizes an experiment with [times], and places its stages. Samples are
+// nil unless there is a [batch].
 func (c *Config) timesShape(schedule schedules.Schedule) (samples []int64, shape graph.Shape, stageRank []int32, err error) {
 	microbatches := max(1, c.Schedule.Microbatches)
 	if c.Defined("batch") {
@@ -193,7 +193,7 @@ func (c *Config) checkTimes(stages, microbatches int, split bool) error {
 	return nil
 }
 
-// placement is schedule.placement, or nil. stages is the number of ranks.
+// placement checks schedule.placement, if it is given, against the number of ranks.
 func (c *Config) placement(ranks int) ([]int32, error) {
 	if c.Schedule.Placement == nil {
 		return nil, nil

@@ -49,7 +49,7 @@ func (Config) Settings() []setting.Setting {
 	}
 }
 
-// defaults is a Config in which nothing is given.
+// defaults makes a Config in which nothing is given.
 func defaults() *Config {
 	c := withDefaults()
 	return &c

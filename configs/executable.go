@@ -50,7 +50,7 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 	return next, changes, next.refuse()
 }
 
-// machineName is what to call a machine; "" for none.
+// machineName says what to call a machine; "" for none.
 func machineName(o costmodel.MachineOptions) string {
 	switch {
 	case o.Device == "" && o.File == "" && o.Compute.FLOPS > 0:

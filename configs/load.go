@@ -90,7 +90,7 @@ func readFile(path string, most int) ([]byte, error) {
 	return data, nil
 }
 
-// cause is the operating system's reason, without the path.
+// cause takes the path off the operating system's reason.
 func cause(err error) string {
 	text := err.Error()
 	return text[strings.LastIndex(text, ": ")+1:][1:]

@@ -10,8 +10,8 @@ import (
 	"psim/internal/setting"
 )
 
-// machine is [machine]: the machine file if it names one, and over it the
-// keys given here, beside or after the file's name.
+// machine puts [machine] together: the machine file if it names one, and over it
+// the keys given here, beside or after the file's name.
 func (c *Config) machine(needsDevice bool) (costmodel.Machine, error) {
 	options := c.Machine
 	if options.File != "" {
@@ -78,12 +78,12 @@ func (c *Config) readMachine(path string, by *source) ([]byte, error) {
 	return c.readBeside(path, maxSize)
 }
 
-// machineFile is what a machine file may hold.
+// A machineFile holds one section.
 type machineFile struct {
 	Machine costmodel.MachineOptions `toml:"machine"`
 }
 
-// Settings describes the one section.
+// Settings describes it.
 func (machineFile) Settings() []setting.Setting { return []setting.Setting{{Key: "machine"}} }
 
 // parseMachine reads the [machine] section of a machine file.

@@ -23,7 +23,7 @@ const (
 // may be replaced.
 func WrittenMachine(data []byte) bool { return bytes.HasPrefix(data, []byte(machineMark)) }
 
-// WrittenLink is WrittenMachine for WriteLink.
+// WrittenLink reports the same of WriteLink.
 func WrittenLink(data []byte) bool { return bytes.HasPrefix(data, []byte(linkMark)) }
 
 // computeTable and linkTable are what is written of a device and a link.
@@ -79,7 +79,7 @@ func WriteLink(w io.Writer, l link.Link, comment []string) error {
 	return writeSections(w, linkMark, comment, linkSections(l))
 }
 
-// linkSections are a link, and its measured collectives.
+// linkSections makes the tables of a link and of its measured collectives.
 func linkSections(l link.Link) []section {
 	sections := []section{{"[machine.link]", linkTable{l.Bandwidth, l.Latency, l.Collective, l.Call, l.Shared, l.Algorithm}}}
 	for _, t := range l.Tables() {
@@ -107,7 +107,7 @@ func writeSections(w io.Writer, mark string, comment []string, sections []sectio
 	return err
 }
 
-// section is a table to be written.
+// A section is a table to be written.
 type section struct {
 	header string
 	table  any

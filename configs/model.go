@@ -56,8 +56,8 @@ func (c *Config) wideKernels() []string {
 	return []string{`model.kernels = "megatron": these kernels are counted for 16-bit numbers, and train.precision is fp32`}
 }
 
-// workload is the network, cut into stages and microbatches, and the machine
-// that it is trained on.
+// workload cuts the network into stages and microbatches, for the machine that it is
+// trained on.
 func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmodel.Machine, error) {
 	var machine costmodel.Machine
 	network, err := c.network()

@@ -70,7 +70,7 @@ func (c *Config) cut(w *stages.Workload, m costmodel.Machine) (err error) {
 	return err
 }
 
-// presetPartition is the cut, and the placement, that belongs to a network.
+// presetPartition finds the cut, and the placement, that belongs to a network.
 func presetPartition(n arch.Network, ranks int) ([]int, []int32, error) {
 	if strings.HasPrefix(n.Name, "vgg16-pipeline") {
 		layers, err := arch.VGG16Split(ranks)
@@ -82,8 +82,7 @@ func presetPartition(n arch.Network, ranks int) ([]int, []int32, error) {
 	return arch.GPT2Placement(n, ranks)
 }
 
-// layerCosts is the time of every layer, forward and backward, for the first
-// microbatch.
+// layerCosts prices every layer, forward and backward, for the first microbatch.
 func layerCosts(w stages.Workload, m costmodel.Machine) ([]float64, error) {
 	compute, err := m.Compute(w.Training)
 	if err != nil {
@@ -102,7 +101,7 @@ func tooFewLayers(n arch.Network) string {
 	return fmt.Sprintf("%s has %d layers, and every stage needs at least one (%s)", n.Name, len(n.Layers), layerNames(n))
 }
 
-// layerNames is a short list of a network's layers for messages.
+// layerNames lists a network's layers for messages, shortened.
 func layerNames(n arch.Network) string {
 	var names []string
 	for _, l := range n.Layers {

@@ -43,12 +43,12 @@ func (c *Config) Microbatches() float64 {
 	return microbatches
 }
 
-// stageMicrobatches is the number of stages times microbatches times replicas.
+// stageMicrobatches counts stages times microbatches times replicas.
 func (c *Config) stageMicrobatches() float64 {
 	return c.stages() * c.Microbatches() * float64(c.Parallel.Data)
 }
 
-// stages is the number of stages: of ranks, or with ZeRO 3 of layers.
+// stages counts the stages: those of ranks, or with ZeRO 3 the layers.
 func (c *Config) stages() float64 {
 	if c.Parallel.Zero == 3 {
 		if n, err := c.network(); err == nil { // if not, building will say so
@@ -58,7 +58,7 @@ func (c *Config) stages() float64 {
 	return float64(max(1, c.Schedule.Stages)) * float64(c.PerRank())
 }
 
-// PerRank is the number of stages of a rank, for which [times] and [memory] are
+// PerRank counts the stages of a rank, for which [times] and [memory] are
 // given one by one.
 func (c *Config) PerRank() int {
 	virtual := c.Schedule.VirtualStages

@@ -119,12 +119,12 @@ func places(text string) map[string]place {
 	return found
 }
 
-// plainKey is a dotted key without quotes and spaces.
+// plainKey takes quotes and spaces out of a dotted key.
 func plainKey(key string) string {
 	return strings.NewReplacer(" ", "", "\t", "", `"`, "", "'", "").Replace(key)
 }
 
-// find is where a key stands, or else the nearest thing around it that has a place:
+// find says where a key stands, or else the nearest thing around it that has a place:
 // its entry, its table, or the first key in a table without a header.
 func (s *source) find(key string) (place, string) {
 	for around := key; around != ""; around = around[:max(0, strings.LastIndexAny(around, ".["))] {

@@ -17,7 +17,7 @@ func (c *Config) Trained() (arch.Network, int64, error) {
 		return arch.Network{}, 0, err
 	}
 	if kind != byModel {
-		return arch.Network{}, 0, &Error{Label: c.sources[0].label, Problem: "there is no [model], whose layers could be measured"}
+		return arch.Network{}, 0, &Error{Label: c.sources[0].label, Problem: "has no [model] whose layers could be measured"}
 	}
 	if c.Train.Precision != "fp32" {
 		return arch.Network{}, 0, c.problem("train", fmt.Errorf("precision = %q: layers are measured in fp32; add --set train.precision=fp32", c.Train.Precision))

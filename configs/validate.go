@@ -37,7 +37,7 @@ func (c *Config) work() (work, error) {
 	return "", c.problem(work(given[len(given)-1]).section(), fmt.Errorf("there is %s; exactly one of them may say what the tasks cost", strings.Join(given, " and ")))
 }
 
-// section is the name without brackets.
+// section takes the brackets off the name.
 func (w work) section() string { return strings.Trim(string(w), "[]") }
 
 // beside says why a setting has no meaning.

@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,9 +22,8 @@ func OneByOne(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.
 	}
 	next := append([]int32(nil), r.start[:len(g.Streams)]...)
 	ended := make([]bool, len(g.Tasks))
-	waiting := make([]int, len(g.Groups)) // by group: ranks that are ready
 	for done := 0; done < len(g.Tasks); {
-		tasks := r.pick(next, ended, waiting)
+		tasks := r.pick(next, ended)
 		if len(tasks) == 0 {
 			return r.trace, errors.New("the graph deadlocks")
 		}
@@ -40,49 +40,26 @@ func OneByOne(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.
 }
 
 // pick finds a task that may run, or all ranks of a collective.
-func (r *runner) pick(next []int32, ended []bool, waiting []int) []int32 {
-	clear(waiting)
+func (r *runner) pick(next []int32, ended []bool) []int32 {
+	waiting := map[int32][]int32{} // by group: the tasks of ranks that are ready
 	for s := range r.graph.Streams {
 		if next[s] == r.start[s+1] {
 			continue
 		}
 		i := r.order[next[s]]
 		t := &r.graph.Tasks[i]
-		switch {
-		case !r.satisfied(i, ended):
-		case !t.Kind.Collective():
+		if slices.ContainsFunc(r.graph.Deps(i), func(d int32) bool { return !ended[d] }) {
+			continue
+		}
+		if !t.Kind.Collective() {
 			return []int32{i}
-		default:
-			if waiting[t.Peer]++; waiting[t.Peer] == len(r.graph.Groups[t.Peer]) {
-				return r.meeting(t.Peer, next, ended)
-			}
+		}
+		waiting[t.Peer] = append(waiting[t.Peer], i)
+		if len(waiting[t.Peer]) == len(r.graph.Groups[t.Peer]) {
+			return waiting[t.Peer]
 		}
 	}
 	return nil
-}
-
-func (r *runner) satisfied(i int32, ended []bool) bool {
-	for _, d := range r.graph.Deps(i) {
-		if !ended[d] {
-			return false
-		}
-	}
-	return true
-}
-
-// meeting lists the heads of the streams of a group, which are all ready.
-func (r *runner) meeting(group int32, next []int32, ended []bool) []int32 {
-	var tasks []int32
-	for s := range r.graph.Streams {
-		if next[s] == r.start[s+1] {
-			continue
-		}
-		i := r.order[next[s]]
-		if t := &r.graph.Tasks[i]; t.Kind.Collective() && t.Peer == group && r.satisfied(i, ended) {
-			tasks = append(tasks, i)
-		}
-	}
-	return tasks
 }
 
 // together performs tasks side by side and waits for all.

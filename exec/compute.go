@@ -20,7 +20,7 @@ func (s *step) forward(t graph.Task) error {
 	if err != nil {
 		return err
 	}
-	defer parameters.release()
+	defer parameters.Release()
 	if s.job.Graph.Stashing {
 		x.weights = st.stash()
 	}
@@ -49,7 +49,7 @@ func (s *step) forward(t graph.Task) error {
 
 // parameters returns those of a sharded stage, which the task uses up; nil for
 // others.
-func (s *step) parameters(t graph.Task) (whole, error) {
+func (s *step) parameters(t graph.Task) (programs.List, error) {
 	if !s.plan.sharded || s.plan.units[t.Stage] == nil {
 		return nil, nil
 	}
@@ -58,10 +58,10 @@ func (s *step) parameters(t graph.Task) (whole, error) {
 
 // pick takes a segment's parameters: of a sharded stage, those that the
 // microbatch's forward had, or the member's.
-func (st *stage) pick(g *segment, w whole, x *slot) programs.List {
+func (st *stage) pick(g *segment, whole programs.List, x *slot) programs.List {
 	switch {
 	case st.sharded:
-		return w.pick(g)
+		return g.pick(whole)
 	case x.weights != nil:
 		return g.pick(x.weights)
 	}
@@ -69,7 +69,7 @@ func (st *stage) pick(g *segment, w whole, x *slot) programs.List {
 }
 
 // forwardSegment runs F of one segment.
-func (s *step) forwardSegment(x *slot, st *stage, k int, t graph.Task, parameters whole) (output *programs.Tensor, err error) {
+func (s *step) forwardSegment(x *slot, st *stage, k int, t graph.Task, parameters programs.List) (output *programs.Tensor, err error) {
 	program := s.program(st.segments[k], t)
 	var targets *programs.Tensor
 	if program.Last() {
@@ -129,10 +129,10 @@ func (s *step) backward(t graph.Task) error {
 	if err != nil {
 		return err
 	}
-	defer parameters.release()
-	var gradients whole
+	defer parameters.Release()
+	var gradients programs.List
 	if parameters != nil {
-		if gradients, err = s.zeros(t); err != nil {
+		if gradients, err = programs.Zeros(st.device, s.plan.wholeTensors(int(t.Stage))); err != nil {
 			return err
 		}
 	}
@@ -179,7 +179,7 @@ func (s *step) runs(t graph.Task, g *segment) bool {
 
 // backwardSegment runs B or I of one segment, and replaces the gradient of its
 // output by that of its input.
-func (s *step) backwardSegment(x *slot, st *stage, k int, t graph.Task, parameters, gradients whole) (err error) {
+func (s *step) backwardSegment(x *slot, st *stage, k int, t graph.Task, parameters, gradients programs.List) (err error) {
 	g, saved := st.segments[k], x.saved[k]
 	x.saved[k] = nil // used up, whatever comes of it
 	given := x.outputGradient
@@ -189,15 +189,12 @@ func (s *step) backwardSegment(x *slot, st *stage, k int, t graph.Task, paramete
 		x.outputGradient, x.work[k], err = s.program(g, t).InputGradient(st.pick(g, parameters, x), saved, given)
 		return err
 	}
-	if st.sharded {
-		sums := gradients.pick(g)
-		x.outputGradient, err = s.program(g, t).Backward(st.pick(g, parameters, x), saved, given, sums)
-		gradients.put(g, sums)
-		return err
+	if !st.sharded {
+		gradients = st.gradients
 	}
-	sums := g.pick(st.gradients)
+	sums := g.pick(gradients)
 	x.outputGradient, err = s.program(g, t).Backward(st.pick(g, parameters, x), saved, given, sums)
-	g.put(sums, st.gradients)
+	g.put(sums, gradients)
 	return err
 }
 

@@ -1,6 +1,8 @@
 package exec
 
 import (
+	"slices"
+
 	"psim/costmodel/arch"
 	"psim/exec/programs"
 )
@@ -33,8 +35,7 @@ type stage struct {
 // A segment is layers that are compiled together.
 type segment struct {
 	bySize map[int]*programs.Stage // by samples of a microbatch
-	names  []string                // of its parameters
-	at     []int                   // its parameters among the member's
+	at     []int                   // its parameters among the member's, or the units' of its stage
 	// part of the stage's backward that runs the segment.
 	part uint16
 }
@@ -47,15 +48,14 @@ func (g *segment) any() *programs.Stage {
 	return nil
 }
 
-// learn adds a segment's tensors to the member's.
-func (m *member) learn(g *segment, tensors []arch.Tensor) {
+// learn adds a segment's tensors to the member's, unless they are whole for one
+// task at a time.
+func (m *member) learn(g *segment, tensors, whole []arch.Tensor) {
 	for _, t := range tensors {
-		g.names = append(g.names, t.Name)
-	}
-	if m.sharded {
-		return
-	}
-	for _, t := range tensors {
+		if m.sharded {
+			g.at = append(g.at, slices.IndexFunc(whole, func(x arch.Tensor) bool { return x.Name == t.Name }))
+			continue
+		}
 		i, ok := m.index[t.Name]
 		if !ok {
 			i = len(m.tensors)
@@ -66,8 +66,7 @@ func (m *member) learn(g *segment, tensors []arch.Tensor) {
 	}
 }
 
-// pick takes a segment's tensors from one of the member's lists, which keeps
-// them.
+// pick takes a segment's tensors from a list, which keeps them.
 func (g *segment) pick(from programs.List) programs.List {
 	list := make(programs.List, len(g.at))
 	for i, at := range g.at {

@@ -68,59 +68,42 @@ func (p *plan) shares() []arch.Tensor {
 	return list
 }
 
-// whole holds the tensors of a unit's stage by name, for one task.
-type whole map[string]*programs.Tensor
-
-func (w whole) release() {
-	for _, t := range w {
-		t.Release()
-	}
-}
-
-// pick takes a segment's tensors.
-func (w whole) pick(g *segment) programs.List {
-	list := make(programs.List, len(g.names))
-	for i, name := range g.names {
-		list[i] = w[name]
+// wholeTensors lists those of all units of a stage, end to end.
+func (p *plan) wholeTensors(stage int) (list []arch.Tensor) {
+	for _, u := range p.units[stage] {
+		list = append(list, u.layout.Tensors...)
 	}
 	return list
 }
 
-// put gives tensors that have replaced the picked ones back.
-func (w whole) put(g *segment, list programs.List) {
-	for i, name := range g.names {
-		w[name] = list[i]
-	}
-}
-
 // queue holds whole tensors between the task that makes them and the one that
 // uses them up, by rank and stage.
-type queue map[[2]int32][]whole
+type queue map[[2]int32][]programs.List
 
 // push and pop take turns in order: tasks of a stream are in order.
-func (s *step) push(q queue, t graph.Task, w whole) {
+func (s *step) push(q queue, t graph.Task, whole programs.List) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := [2]int32{t.Rank, t.Stage}
-	q[key] = append(q[key], w)
+	q[key] = append(q[key], whole)
 }
 
-func (s *step) pop(q queue, t graph.Task) (whole, error) {
+func (s *step) pop(q queue, t graph.Task) (programs.List, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := [2]int32{t.Rank, t.Stage}
 	if len(q[key]) == 0 {
 		return nil, fmt.Errorf("stage %d has not been gathered", t.Stage)
 	}
-	w := q[key][0]
+	whole := q[key][0]
 	q[key] = q[key][1:]
-	return w, nil
+	return whole, nil
 }
 
 func (q queue) release() {
 	for _, list := range q {
-		for _, w := range list {
-			w.release()
+		for _, whole := range list {
+			whole.Release()
 		}
 	}
 }
@@ -130,42 +113,22 @@ func (q queue) release() {
 func (s *step) gather(ctx context.Context, t graph.Task) error {
 	m := s.members[t.Rank]
 	at := slices.Index(s.job.Graph.Groups[t.Peer], t.Rank)
-	all := whole{}
+	var all programs.List
 	for _, u := range s.plan.units[t.Stage] {
 		chunks := make(programs.List, u.layout.Chunks)
 		chunks[at] = m.parameters[m.index[u.name]].Retain()
 		chunks, err := s.enter(ctx, s.key(t, u), collective.RingAllGather, t.Rank, chunks)
+		if err == nil {
+			chunks, err = m.arithmetic.Unflatten(u.layout, chunks)
+		}
 		if err != nil {
-			all.release()
+			all.Release()
 			return err
 		}
-		list, err := m.arithmetic.Unflatten(u.layout, chunks)
-		if err != nil {
-			all.release()
-			return err
-		}
-		for i, tensor := range u.layout.Tensors {
-			all[tensor.Name] = list[i]
-		}
+		all = append(all, chunks...)
 	}
 	s.push(s.gathered, t, all)
 	return nil
-}
-
-// zeros makes whole gradients of a stage's units, to begin with.
-func (s *step) zeros(t graph.Task) (whole, error) {
-	all := whole{}
-	for _, u := range s.plan.units[t.Stage] {
-		list, err := programs.Zeros(s.members[t.Rank].device, u.layout.Tensors)
-		if err != nil {
-			all.release()
-			return nil, err
-		}
-		for i, tensor := range u.layout.Tensors {
-			all[tensor.Name] = list[i]
-		}
-	}
-	return all, nil
 }
 
 // scatter sums the whole gradients of a stage over the replicas, of which each
@@ -182,11 +145,9 @@ func (s *step) scatter(ctx context.Context, t graph.Task) error {
 		kind = collective.RingAllReduce // for libraries that have no other
 	}
 	for _, u := range s.plan.units[t.Stage] {
-		var list programs.List
-		for _, tensor := range u.layout.Tensors {
-			list = append(list, gradients[tensor.Name])
-		}
-		chunks, err := m.arithmetic.Flatten(u.layout, list)
+		own := len(u.layout.Tensors)
+		chunks, err := m.arithmetic.Flatten(u.layout, gradients[:own:own])
+		gradients = gradients[own:]
 		if err != nil {
 			return err
 		}

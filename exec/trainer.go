@@ -126,13 +126,17 @@ func (t *Trainer) newMember(rank int) (*member, error) {
 		}
 		m.stages[s] = &stage{member: m}
 		layers, from := t.job.split().Stage(s), 0
+		var whole []arch.Tensor
+		if m.sharded {
+			whole = t.plan.wholeTensors(s)
+		}
 		for _, cut := range t.plan.cuts[s] {
 			g, err := t.cache.segment(d.Backend, layers[from:from+cut.layers], cut.part)
 			if err != nil {
 				return nil, fmt.Errorf("stage %d: %w", s, err)
 			}
 			from += cut.layers
-			m.learn(g, g.any().Parameters())
+			m.learn(g, g.any().Parameters(), whole)
 			m.stages[s].segments = append(m.stages[s].segments, g)
 		}
 	}

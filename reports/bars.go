@@ -138,39 +138,33 @@ func numbered(k graph.Kind) bool {
 	return k.Compute() || k == graph.Send || k == graph.Reduce || k == graph.Copy
 }
 
-// typical returns a duration of numbered tasks of a lane, such that all shorter
-// ones together take at most half of the time, and all longer ones too.
-func (r rankBars) typical(g *graph.Graph, lane int) time.Duration {
-	var durations []time.Duration
-	var total, sum float64
+// durations lists those of the numbered tasks of a lane, the shortest first.
+func (r rankBars) durations(g *graph.Graph, lane int) []time.Duration {
+	var list []time.Duration
 	for rank := range r {
 		for _, b := range r[rank][lane] {
 			if numbered(g.Tasks[b.task].Kind) {
-				durations = append(durations, b.Duration())
-				total += float64(b.Duration())
+				list = append(list, b.Duration())
 			}
 		}
 	}
-	slices.Sort(durations)
+	slices.Sort(list)
+	return list
+}
+
+// typical returns one of some sorted durations, such that all shorter ones
+// together take at most half of the time, and all longer ones too.
+func typical(durations []time.Duration) time.Duration {
+	var total, sum float64
+	for _, d := range durations {
+		total += float64(d)
+	}
 	for _, d := range durations {
 		if sum += float64(d); 2*sum > total {
 			return d
 		}
 	}
 	return 0
-}
-
-// shortest returns the duration of the shortest numbered task of a lane.
-func (r rankBars) shortest(g *graph.Graph, lane int) time.Duration {
-	var least time.Duration
-	for rank := range r {
-		for _, b := range r[rank][lane] {
-			if d := b.Duration(); numbered(g.Tasks[b.task].Kind) && (least == 0 || d < least) {
-				least = d
-			}
-		}
-	}
-	return least
 }
 
 // computes reports whether a graph holds any work. A collective by itself has

@@ -83,8 +83,8 @@ func (g *gantt) scale(width int) {
 		units := int(g.end / unit)
 		g.columns = units * min(width/units, longest)
 	} else {
-		typical := g.bars.typical(g.trace.Graph, workLane)
-		g.dense = typical > 0 && float64(typical)*float64(width) < 1.5*float64(g.end)
+		task := typical(g.bars.durations(g.trace.Graph, workLane))
+		g.dense = task > 0 && float64(task)*float64(width) < 1.5*float64(g.end)
 	}
 }
 
@@ -178,16 +178,6 @@ func fill(cells []byte, label string) {
 		cells[i] = rest
 	}
 	copy(cells, label)
-}
-
-// addShare adds a task to the shares of the columns that it covers.
-func addShare(shares []map[byte]float64, letter byte, from, to float64) {
-	for c := int(from); c < len(shares) && float64(c) < to; c++ {
-		if shares[c] == nil {
-			shares[c] = map[byte]float64{}
-		}
-		shares[c][letter] += min(to, float64(c+1)) - max(from, float64(c))
-	}
 }
 
 // diffuse gives every column the letter that lags furthest behind its share of

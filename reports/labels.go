@@ -51,16 +51,17 @@ type labelling struct {
 // wide.
 func (p *timelinePanel) labelling(lane int, nanosecond vg.Length) labelling {
 	g := p.Trace.Graph
-	l := labelling{stages: manyStages(g)}
+	l := labelling{stages: p.tones.most > 1}
 	sizes := []vg.Length{10, 9, 8, 7, 6, 5}
-	if l.stages && p.tones != nil {
+	durations := p.actions.durations(g, lane)
+	if l.stages && p.tones.told() && len(durations) > 0 {
 		// Tones tell the stages too: rather no stage than small letters, or
 		// forwards without labels.
-		l = p.fit(l, lane, nanosecond*vg.Length(p.actions.shortest(g, lane)), sizes[:2])
+		l = p.fit(l, lane, nanosecond*vg.Length(durations[0]), sizes[:2])
 		l.stages = l.size > 0
 	}
 	if l.size == 0 {
-		l = p.fit(l, lane, nanosecond*vg.Length(p.actions.typical(g, lane)), sizes)
+		l = p.fit(l, lane, nanosecond*vg.Length(typical(durations)), sizes)
 	}
 	tasks := 0
 	for r := range p.actions {
@@ -89,22 +90,6 @@ func (p *timelinePanel) fit(l labelling, lane int, task vg.Length, sizes []vg.Le
 		}
 	}
 	return l
-}
-
-// manyStages reports whether a rank holds several stages.
-func manyStages(g *graph.Graph) bool {
-	held := map[int32]int32{}
-	for i := range g.Tasks {
-		t := &g.Tasks[i]
-		if !t.Kind.Compute() {
-			continue
-		}
-		if stage, ok := held[t.Rank]; ok && stage != t.Stage {
-			return true
-		}
-		held[t.Rank] = t.Stage
-	}
-	return false
 }
 
 // text labels a task with its microbatch, or in the notation 2F0 where

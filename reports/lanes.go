@@ -53,14 +53,7 @@ func shares(bars []bar, to time.Duration, x func(time.Duration) vg.Length, colum
 	columns := int((x(to)-left)/column) + 1
 	sums := make([]map[graph.Kind]float64, columns)
 	for _, b := range bars {
-		x0, x1 := x(b.Start)-left, x(b.End)-left
-		for c := int(x0 / column); c < columns && vg.Length(c)*column < x1; c++ {
-			if sums[c] == nil {
-				sums[c] = map[graph.Kind]float64{}
-			}
-			low, high := vg.Length(c)*column, vg.Length(c+1)*column
-			sums[c][b.kind] += float64((min(x1, high) - max(x0, low)) / column)
-		}
+		addShare(sums, b.kind, float64((x(b.Start)-left)/column), float64((x(b.End)-left)/column))
 	}
 	var blocks []block
 	for c, sum := range sums {
@@ -68,6 +61,17 @@ func shares(bars []bar, to time.Duration, x func(time.Duration) vg.Length, colum
 		blocks = append(blocks, stack(sum, x0, min(x0+column, chart.Snap(x(to))), least)...)
 	}
 	return blocks
+}
+
+// addShare adds a task, from and to in columns, to the shares of those that it
+// covers.
+func addShare[K comparable](shares []map[K]float64, key K, from, to float64) {
+	for c := int(from); c < len(shares) && float64(c) < to; c++ {
+		if shares[c] == nil {
+			shares[c] = map[K]float64{}
+		}
+		shares[c][key] += min(to, float64(c+1)) - max(from, float64(c))
+	}
 }
 
 // stack piles up one column of shares, in order of kind from the bottom. What is too

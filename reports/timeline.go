@@ -144,8 +144,8 @@ func (p *timelinePanel) resolve(width vg.Length, end time.Duration) {
 	const seen = 1 // the least width of a task, and of a gap
 	p.point = time.Duration(float64(end) / float64(width))
 	p.actions = p.bars.actions(p.Trace.Graph, seen*p.point)
-	typical := p.actions.typical(p.Trace.Graph, workLane)
-	p.dense = typical > 0 && typical < seen*p.point
+	task := typical(p.actions.durations(p.Trace.Graph, workLane))
+	p.dense = task > 0 && task < seen*p.point
 	for lane := range p.label {
 		p.label[lane] = p.labelling(lane, width/vg.Length(end))
 	}
@@ -218,7 +218,7 @@ func (t *timeline) explain(f *chart.Figure) {
 			f.Explain(lookOf(k).title, chart.Swatch{Color: lookOf(k).tone(0)})
 		}
 	}
-	if i := slices.IndexFunc(t.panels, func(p *timelinePanel) bool { return p.tones != nil && !p.dense }); i >= 0 {
+	if i := slices.IndexFunc(t.panels, func(p *timelinePanel) bool { return p.tones.told() && !p.dense }); i >= 0 {
 		f.Explain(t.panels[i].tones.legend(), nil)
 	}
 	if some(func(p *timelinePanel) bool { return computes(p.Trace.Graph) }) {

@@ -14,13 +14,12 @@ const maxTones = 4
 type tones struct {
 	graph *graph.Graph
 	held  map[int32][]int // copies of stages by rank, in order
+	most  int             // held by any rank
 }
 
-// newTones finds what every rank holds; nil if no rank holds several stages, or
-// one holds too many.
+// newTones finds what every rank holds.
 func newTones(g *graph.Graph) *tones {
-	t := &tones{g, map[int32][]int{}}
-	most := 1
+	t := &tones{graph: g, held: map[int32][]int{}}
 	for i := range g.Tasks {
 		task := &g.Tasks[i]
 		if !task.Kind.Compute() {
@@ -29,24 +28,23 @@ func newTones(g *graph.Graph) *tones {
 		held, stage := t.held[task.Rank], g.Placement.Copy(task.Stage, task.Microbatch)
 		if at, known := slices.BinarySearch(held, stage); !known {
 			t.held[task.Rank] = slices.Insert(held, at, stage)
-			if most = max(most, len(held)+1); most > maxTones {
-				return nil
-			}
+			t.most = max(t.most, len(held)+1)
 		}
-	}
-	if most == 1 {
-		return nil
 	}
 	return t
 }
 
+// told reports whether some rank holds several stages, and none too many.
+func (t *tones) told() bool { return t.most > 1 && t.most <= maxTones }
+
 // of returns how light a task is drawn, from 0 to 1.
 func (t *tones) of(task *graph.Task) float64 {
-	if t == nil || !task.Kind.Compute() || len(t.held[task.Rank]) < 2 {
+	held := t.held[task.Rank]
+	if !t.told() || !task.Kind.Compute() || len(held) < 2 {
 		return 0
 	}
-	held := t.held[task.Rank]
-	return float64(slices.Index(held, t.graph.Placement.Copy(task.Stage, task.Microbatch))) / float64(len(held)-1)
+	at, _ := slices.BinarySearch(held, t.graph.Placement.Copy(task.Stage, task.Microbatch))
+	return float64(at) / float64(len(held)-1)
 }
 
 // legend says what lighter colours mean.

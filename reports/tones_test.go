@@ -24,8 +24,8 @@ func wired(t *testing.T, name string, virtual int) *graph.Graph {
 // The first stage of a rank has the full colour, the last the lightest; the
 // second direction is light; what holds one stage, or too many, has no tones.
 func TestTones(t *testing.T) {
-	require.Nil(t, newTones(wired(t, "1f1b", 1)))
-	require.Nil(t, newTones(wired(t, "looped-bfs", maxTones+1)))
+	require.False(t, newTones(wired(t, "1f1b", 1)).told())
+	require.False(t, newTones(wired(t, "looped-bfs", maxTones+1)).told())
 	for name, virtual := range map[string]int{"looped-bfs": 3, "zbv": 2, "chimera": 1} {
 		g := wired(t, name, virtual)
 		tones := newTones(g)
@@ -44,7 +44,8 @@ func TestTones(t *testing.T) {
 			require.InDelta(t, want, tones.of(task), 1e-12, "%s %s", name, task)
 		}
 	}
-	require.Zero(t, (*tones)(nil).of(&graph.Task{}))
+	single := wired(t, "1f1b", 1)
+	require.Zero(t, newTones(single).of(&single.Tasks[0]))
 }
 
 // Every tone of every kind of work can be told from every other, and from idle

@@ -34,42 +34,39 @@ func chimera() Schedule {
 }
 
 func chimeraOrder(s graph.Shape, _ []int32) order.Order {
-	ranks := make(order.Order, s.Ranks)
-	for r := range ranks {
-		ranks[r] = chimeraRank(r, s.Ranks, s.Microbatches)
-	}
-	return ranks
+	return bySlot(s, opposite(s), s.Ranks/2)
 }
 
-// chimeraRank orders the passes of one rank by the slots that they fill.
-func chimeraRank(r, p, m int) []order.Action {
-	var all []slotted
-	for direction, stage := range []int{r, p - 1 - r} {
-		for i := range m / 2 {
-			unit, k := i/(p/2), i%(p/2)
-			first, microbatch := 2*p*unit+2*k, direction*m/2+i
-			all = append(all,
-				slotted{first + stage, order.F(stage, microbatch)},
-				slotted{first + 2*p - 1 - stage, order.B(stage, microbatch)})
+// bySlot orders forwards and backwards by the slots of time that they fill, if F
+// and B take one each: a microbatch goes through all stages and back in a slot for
+// each, two slots after the one before, and so many make a unit, which begins where
+// the first microbatch of the unit before has come back. The microbatches of second
+// copies are counted by themselves.
+func bySlot(s graph.Shape, at graph.Placement, unit int) order.Order {
+	type slotted struct {
+		slot int
+		order.Action
+	}
+	slots := make([][]slotted, s.Ranks)
+	back := 2 * at.Stages()
+	for stage := range at.Stages() {
+		for m := range s.Microbatches {
+			r, i := at.Rank(int32(stage), int32(m)), m
+			if at.Second != nil {
+				i %= int(at.Half)
+			}
+			first := i/unit*back + 2*(i%unit)
+			slots[r] = append(slots[r], slotted{first + stage, order.F(stage, m)}, slotted{first + back - 1 - stage, order.B(stage, m)})
 		}
 	}
-	return bySlot(all)
-}
-
-// A slotted action knows the slot of time that it fills.
-type slotted struct {
-	slot int
-	order.Action
-}
-
-// bySlot lists actions by their slots.
-func bySlot(all []slotted) []order.Action {
-	slices.SortFunc(all, func(x, y slotted) int { return cmp.Compare(x.slot, y.slot) })
-	actions := make([]order.Action, len(all))
-	for i, e := range all {
-		actions[i] = e.Action
+	ranks := make(order.Order, s.Ranks)
+	for r := range ranks {
+		slices.SortFunc(slots[r], func(x, y slotted) int { return cmp.Compare(x.slot, y.slot) })
+		for _, e := range slots[r] {
+			ranks[r] = append(ranks[r], e.Action)
+		}
 	}
-	return actions
+	return ranks
 }
 
 // opposite places the second copy of stage s on rank P − 1 − s.

@@ -38,21 +38,7 @@ func hanayo() Schedule {
 }
 
 func hanayoOrder(s graph.Shape, stageRank []int32) order.Order {
-	ranks := make(order.Order, s.Ranks)
-	stages := len(stageRank)
-	slots := make([][]slotted, s.Ranks)
-	for stage, r := range stageRank {
-		for m := range s.Microbatches {
-			first := m/s.Ranks*2*stages + 2*(m%s.Ranks)
-			slots[r] = append(slots[r],
-				slotted{first + stage, order.F(stage, m)},
-				slotted{first + 2*stages - 1 - stage, order.B(stage, m)})
-		}
-	}
-	for r := range ranks {
-		ranks[r] = bySlot(slots[r])
-	}
-	return ranks
+	return bySlot(s, graph.Placement{First: stageRank}, s.Ranks)
 }
 
 // waves places stages down the ranks and up again, once for every wave. With

@@ -119,7 +119,7 @@ func TestCalibrateErrors(t *testing.T) {
 	}
 	_, stderr, code := psim(t, "psim calibrate course-timeline")
 	require.Equal(t, exitUsage, code)
-	require.Equal(t, "psim: course-timeline: there is no [model], whose layers could be measured\n", stderr)
+	require.Equal(t, "psim: course-timeline: has no [model] whose layers could be measured\n", stderr)
 	_, stderr, code = psim(t, "psim calibrate tiny.toml --quiet --set model.family=llama --set model.ffn_hidden=32")
 	require.Equal(t, exitUsage, code)
 	require.Equal(t, "psim: tiny: llama-2x16 cannot be executed, so that its layers cannot be measured; there are programs for gpt, mlp and vgg16\n", stderr)

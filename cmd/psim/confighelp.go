@@ -8,7 +8,7 @@ import (
 	"psim/configs"
 )
 
-// newConfigHelp makes the help topic "psim help config": no verb, only a text.
+// newConfigHelp makes the help topic "psim help config": no command, only a text.
 func newConfigHelp() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// outputFlags are the flags that most verbs have: settings over a configuration,
+// outputFlags are the flags that most commands have: settings over a configuration,
 // and in which form results are printed and saved.
 type outputFlags struct {
 	sets      []string
@@ -18,14 +18,14 @@ type outputFlags struct {
 	quiet     bool
 }
 
-// registerInput declares what a verb has that runs a configuration.
+// registerInput declares what a command has that runs a configuration.
 func (f *outputFlags) registerInput(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.sets, "set", nil, "change a setting: KEY=VALUE with a dotted key; may be repeated")
 	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
 }
 
 // registerOutput declares the forms of output by their help, "" for those that a
-// verb does not have.
+// command does not have.
 func (f *outputFlags) registerOutput(flags *pflag.FlagSet, json, csv, out string) {
 	flags.BoolVar(&f.json, "json", false, json)
 	if csv != "" {

@@ -20,25 +20,25 @@ const (
 // A GPT-2 block, batch 8 of 128 tokens, hidden 768: 14.9 GFLOP forward. The
 // targets are F 0.6 s, I and W 0.55 s on one core, with GOEXPERIMENT=simd.
 func BenchmarkBlock(b *testing.B) {
-	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: 128})
+	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: tokens()})
 	benchmarkPasses(b, n.Layers[1:2], 8, pytorchBlock)
 }
 
 // The same block with dropout, and its masks.
 func BenchmarkBlockDropout(b *testing.B) {
-	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: 128, Dropout: 0.1})
+	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: tokens(), Dropout: 0.1})
 	benchmarkPasses(b, n.Layers[1:2], 8, pytorchBlock)
 }
 
 // The head of GPT-2 on 4 samples of 128 tokens, with its loss over 50257 words.
 func BenchmarkHead(b *testing.B) {
-	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: 128})
+	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: tokens()})
 	benchmarkPasses(b, n.Layers[len(n.Layers)-1:], 4, 0)
 }
 
 // GPT-2's embedding of 8 samples of 128 tokens.
 func BenchmarkEmbedding(b *testing.B) {
-	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: 128})
+	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: tokens()})
 	benchmarkPasses(b, n.Layers[:1], 8, 0)
 }
 
@@ -49,12 +49,23 @@ func BenchmarkConvolutions(b *testing.B) {
 	benchmarkPasses(b, n.Layers[:5], 16, pytorchConvolutions)
 }
 
+// tokens returns the length of a sequence.
+func tokens() int {
+	if testing.Short() {
+		return 4
+	}
+	return 128
+}
+
 // benchmarkPasses times every pass by itself, and F, I and W together. It
 // reports how fast the products of F, I and W are made (recomputation does not
 // count), and how many times as long as at another speed they take.
 func benchmarkPasses(b *testing.B, layers []arch.Layer, samples int, other float64) {
 	for _, pass := range []string{"F", "I", "W", "F+I+W", "B", "B repeating"} {
 		b.Run(pass, func(b *testing.B) {
+			if testing.Short() {
+				samples = 1 // to see that it still runs
+			}
 			o := programs.Options{Samples: samples}
 			if pass == "B repeating" {
 				o.Recompute = programs.RepeatStage

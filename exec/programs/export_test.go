@@ -41,3 +41,19 @@ func Watch(d *Device) (peak func() int64) {
 	})
 	return func() int64 { return most }
 }
+
+// Bytes that the optimizer's moments take.
+func (s *State) Bytes() int64 { return s.moments[0].Bytes() + s.moments[1].Bytes() }
+
+// Bytes is the size of all that Work holds.
+func (w *Work) Bytes() int64 { return w.held.Bytes() + w.gradients.Bytes() }
+
+// Bytes is the size of all tensors. Those that are also the stage's input or
+// output or the gradient it was given are included.
+func (h *held) Bytes() int64 {
+	var n int64
+	for _, s := range h.slots {
+		n += s.shape.ByteSize()
+	}
+	return n
+}

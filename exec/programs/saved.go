@@ -35,16 +35,6 @@ type held struct {
 	values map[string]*Tensor
 }
 
-// Bytes is the size of all tensors. Those that are also the stage's input or
-// output or the gradient it was given are included.
-func (h *held) Bytes() int64 {
-	var n int64
-	for _, s := range h.slots {
-		n += s.shape.ByteSize()
-	}
-	return n
-}
-
 // Release frees the tensors of a microbatch whose backward will not run.
 func (h *held) Release() {
 	for _, t := range h.values {
@@ -68,6 +58,3 @@ func (w *Work) Release() {
 	w.gradients.Release()
 	w.gradients = nil
 }
-
-// Bytes is the size of all that Work holds.
-func (w *Work) Bytes() int64 { return w.held.Bytes() + w.gradients.Bytes() }

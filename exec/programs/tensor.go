@@ -131,9 +131,6 @@ func wrap(d *Device, value *tensors.Tensor) *Tensor {
 	return t
 }
 
-// Device is where the tensor is.
-func (t *Tensor) Device() *Device { return t.device }
-
 // Dimensions of the tensor, not to be changed.
 func (t *Tensor) Dimensions() []int { return t.shape.Dimensions }
 

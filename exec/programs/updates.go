@@ -148,9 +148,6 @@ func (u *Updates) scalars(d *Device, step int) (map[string]*Tensor, error) {
 	return scalars, nil
 }
 
-// Bytes that the optimizer's moments take.
-func (s *State) Bytes() int64 { return s.moments[0].Bytes() + s.moments[1].Bytes() }
-
 // Release frees the moments.
 func (s *State) Release() {
 	s.moments[0].Release()

@@ -8,7 +8,7 @@ import (
 
 // sharding is one of the ways in which the third part shares memory out.
 type sharding struct {
-	letter, title, text string
+	part, title, text string
 	// formula and adam without a master copy, for equal and mixed precision.
 	equal, equalMoments, mixed, mixedMoments string
 	// bytes is what a worker holds of parameters, gradients and optimizer
@@ -51,7 +51,7 @@ func shardedSymbolic() []question {
 	var questions []question
 	for zero, s := range shardings() {
 		q := question{
-			id: "3.2" + s.letter, title: "memory of a worker, " + s.title,
+			id: "3.2" + s.part, title: "memory of a worker, " + s.title,
 			text: "Adam keeps three variables per parameter, namely a copy of it, momentum and variance, and all numbers have S bits: how many bytes does each of W workers hold " + s.text + "?",
 			given: []Symbol{
 				{"P", "parameters", 10e9}, {"S", "bits per number", 32}, {"W", "workers", 8},
@@ -86,7 +86,7 @@ func shardedMixed() []question {
 	var questions []question
 	for zero, s := range shardings() {
 		q := question{
-			id: "3.3" + s.letter, title: "mixed precision, " + s.title,
+			id: "3.3" + s.part, title: "mixed precision, " + s.title,
 			text: "Ten billion parameters are trained on eight workers with parameters and gradients in FP16 and Adam's three variables in FP32: how many bytes does each worker hold " + s.text + "?",
 			given: []Symbol{
 				{"P", "parameters", 10e9}, {"W", "workers", 8}, {"K", "optimizer variables", 3},

@@ -99,8 +99,8 @@ func (s Setting) with() string {
 	return "; only with " + strings.Join(s.With, " or ")
 }
 
-// words is the meaning of a setting of a type (nil: not known), what it may be, and
-// its default.
+// words says what a setting of a type (nil: not known) means, what it may be, and its
+// default.
 func (s Setting) words(t reflect.Type) string {
 	text := s.Text
 	for _, choice := range s.OneOf {

@@ -20,7 +20,7 @@ type Setting struct {
 	Key  string
 	Text string // what it means; without a full stop
 	// Default is what holds where the key is not given: a string (of a quantity, too),
-	// a number or a bool. Where that is no one value, Unset says it in words.
+	// a number or a bool. Where that is not one value, Unset says it in words.
 	Default any
 	Unset   string
 	Example string   // a value as TOML, to be shown where the default teaches little
@@ -53,7 +53,7 @@ func Each(options any) iter.Seq2[Setting, any] {
 	}
 }
 
-// Given is Each of the values that are not zero; it follows pointers.
+// Given yields what Each does, but no zeros; it follows pointers.
 func Given(options any) iter.Seq2[Setting, any] {
 	return func(yield func(Setting, any) bool) {
 		for s, field := range each(reflect.ValueOf(options)) {

@@ -17,7 +17,7 @@ type Error struct {
 	Unknown bool   // the key itself; Problem then says what it was meant to be
 }
 
-// Error is the key and what is wrong with it.
+// Error prints the key and what is wrong with it.
 func (e *Error) Error() string {
 	if e.Unknown {
 		return e.Key + ": unknown key" + e.Problem
@@ -29,8 +29,8 @@ func (e *Error) Error() string {
 // that is missing or has a value out of range. A zero is not given.
 func Validate(options any) error { return ValidateWith(options, "") }
 
-// ValidateWith is Validate of the keys that have a meaning only with an alternative
-// and some others. Here a number whose range is without 0 must be given.
+// ValidateWith validates only the keys that have a meaning with an alternative, and
+// not with all. Here a number whose range is without 0 must be given.
 func ValidateWith(options any, alternative string) error {
 	if e := validate(reflect.ValueOf(options), "", alternative); e != nil {
 		return e

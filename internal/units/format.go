@@ -105,5 +105,5 @@ func magnitude(n int64) (uint64, string) {
 	return uint64(n), ""
 }
 
-// rounded is n/step to the nearest whole number, half up.
+// rounded divides n by step, to the nearest whole number, half up.
 func rounded(n, step uint64) uint64 { return (n + step/2) / step }

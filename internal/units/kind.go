@@ -25,7 +25,7 @@ type use uint8
 
 const (
 	printed use = iota // String may choose it
-	listed             // errors list it among the legal units
+	listed             // errors list it
 	alias              // only read
 )
 

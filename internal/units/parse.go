@@ -93,14 +93,14 @@ func (k *kind) malformed(s, number, rest string) error {
 	return nil
 }
 
-// badUnit says why name is no unit of the kind and what would be one.
+// badUnit says why name is not a unit of the kind, and what would be.
 func (k *kind) badUnit(s, number, name string) error {
 	if _, ok := k.find(name + "/s"); ok {
 		return fmt.Errorf("%q is not per second; write %q", s, number+name+"/s")
 	}
 	for _, other := range kinds {
 		if _, ok := other.find(name); ok {
-			return fmt.Errorf("%q is a %s; a %s is wanted, for example %q", s, other.name, k.name, k.example)
+			return fmt.Errorf("%q is a %s, not a %s; write for example %q", s, other.name, k.name, k.example)
 		}
 	}
 	if bytes := byteUnit(name); bytes != "" && k == &sizes {
@@ -110,7 +110,7 @@ func (k *kind) badUnit(s, number, name string) error {
 	if near := k.near(name); near != nil {
 		return fmt.Errorf("unknown unit %q in %q; did you mean %s?", name, s, either(near))
 	}
-	return fmt.Errorf("unknown unit %q in %q; a %s is in %s", name, s, k.name, either(k.legal()))
+	return fmt.Errorf("unknown unit %q in %q; a %s is in %s", name, s, k.name, either(k.listed()))
 }
 
 // byteUnit returns the size unit with bytes for name's bits, or "": GB for Gb
@@ -120,7 +120,7 @@ func byteUnit(name string) string {
 	if !ok {
 		prefix, ok = strings.CutSuffix(name, "b")
 	}
-	if _, legal := sizes.find(prefix + "B"); !ok || !legal {
+	if _, known := sizes.find(prefix + "B"); !ok || !known {
 		return ""
 	}
 	return prefix + "B"
@@ -152,8 +152,8 @@ func (k *kind) near(name string) []string {
 	return longer
 }
 
-// legal returns the units that are worth listing.
-func (k *kind) legal() []string {
+// listed returns the units that are worth listing.
+func (k *kind) listed() []string {
 	var names []string
 	for _, u := range k.units {
 		if u.use != alias {

@@ -69,28 +69,28 @@ func (r Rate) String() string { return dataRates.printFloat(float64(r)) }
 // String returns the shortest exact spelling, in FLOP/s, kFLOP/s…EFLOP/s.
 func (f FLOPS) String() string { return computeRates.printFloat(float64(f)) }
 
-// MarshalText is String, or an error if ParseDuration would refuse that.
+// MarshalText returns String, or an error if ParseDuration would refuse that.
 func (d Duration) MarshalText() ([]byte, error) { return marshal(d.String(), ParseDuration) }
 
-// MarshalText is String, or an error if ParseBytes would refuse that.
+// MarshalText returns String, or an error if ParseBytes would refuse that.
 func (b Bytes) MarshalText() ([]byte, error) { return marshal(b.String(), ParseBytes) }
 
-// MarshalText is String, or an error if ParseRate would refuse that.
+// MarshalText returns String, or an error if ParseRate would refuse that.
 func (r Rate) MarshalText() ([]byte, error) { return marshal(r.String(), ParseRate) }
 
-// MarshalText is String, or an error if ParseFLOPS would refuse that.
+// MarshalText returns String, or an error if ParseFLOPS would refuse that.
 func (f FLOPS) MarshalText() ([]byte, error) { return marshal(f.String(), ParseFLOPS) }
 
-// UnmarshalText is ParseDuration; on an error it leaves d as it was.
+// UnmarshalText reads as ParseDuration does; on an error it leaves d as it was.
 func (d *Duration) UnmarshalText(text []byte) error { return unmarshal(d, text, ParseDuration) }
 
-// UnmarshalText is ParseBytes; on an error it leaves b as it was.
+// UnmarshalText reads as ParseBytes does; on an error it leaves b as it was.
 func (b *Bytes) UnmarshalText(text []byte) error { return unmarshal(b, text, ParseBytes) }
 
-// UnmarshalText is ParseRate; on an error it leaves r as it was.
+// UnmarshalText reads as ParseRate does; on an error it leaves r as it was.
 func (r *Rate) UnmarshalText(text []byte) error { return unmarshal(r, text, ParseRate) }
 
-// UnmarshalText is ParseFLOPS; on an error it leaves f as it was.
+// UnmarshalText reads as ParseFLOPS does; on an error it leaves f as it was.
 func (f *FLOPS) UnmarshalText(text []byte) error { return unmarshal(f, text, ParseFLOPS) }
 
 func marshal[T any](s string, parse func(string) (T, error)) ([]byte, error) {

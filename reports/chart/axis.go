@@ -66,13 +66,18 @@ func set(a *plot.Axis, label string, max float64, intervals int, list []unit) {
 	a.Min, a.Max, a.Label.Text, a.Tick.Marker = 0, max, label, u
 }
 
-// Ticks lists the multiples of the step, all with as many decimals as it needs.
+// Ticks lists the multiples of the step, all with as many decimals as it needs,
+// or with an exponent where those are many.
 func (u units) Ticks(_, max float64) []plot.Tick {
-	decimals := int(math.Max(0, -math.Floor(math.Log10(u.step/u.size)+1e-9)))
+	const most = 6
+	verb, digits := byte('f'), int(math.Max(0, -math.Floor(math.Log10(u.step/u.size)+1e-9)))
+	if digits > most {
+		verb, digits = 'g', most
+	}
 	var ticks []plot.Tick
 	for i := 0; float64(i)*u.step <= max*(1+1e-9); i++ {
 		value := float64(i) * u.step
-		ticks = append(ticks, plot.Tick{Value: value, Label: strconv.FormatFloat(value/u.size, 'f', decimals, 64)})
+		ticks = append(ticks, plot.Tick{Value: value, Label: strconv.FormatFloat(value/u.size, verb, digits, 64)})
 	}
 	return ticks
 }

@@ -34,8 +34,10 @@ func TestPNGPalette(t *testing.T) {
 		full.Set(x, 0, RGB(uint32(x)*0x55))
 		full.Set(x, 1, RGB(uint32(x%200)*0x55))
 	}
-	var b bytes.Buffer
+	var b, again bytes.Buffer
 	require.NoError(t, encodePNG(&b, full))
+	require.NoError(t, encodePNG(&again, full))
+	require.Equal(t, b.Bytes(), again.Bytes())
 	decoded, err := png.Decode(&b)
 	require.NoError(t, err)
 	palette := decoded.(*image.Paletted).Palette
@@ -70,6 +72,8 @@ func TestAxes(t *testing.T) {
 	Bytes(&a, "memory", 1500e6, 6)
 	require.Equal(t, "memory (GB)", a.Label.Text)
 	require.Equal(t, []string{"0.0", "0.5", "1.0", "1.5"}, labels(a))
+	Numbers(&a, "share", "", 1, 2.2e-7, 3)
+	require.Equal(t, []string{"0", "1e-07", "2e-07"}, labels(a))
 	Numbers(&a, "time", "", 1, 7, 10)
 	require.Equal(t, "time", a.Label.Text)
 	require.Len(t, labels(a), 8)

@@ -26,7 +26,8 @@ const (
 // Explain adds an entry to the legend: what is drawn like the sample, which may
 // be nil, means what the text says.
 func (f *Figure) Explain(text string, sample plot.Thumbnailer) {
-	f.legend = append(f.legend, entry{text, sample})
+	const most = 700 // of the width
+	f.legend = append(f.legend, entry{Shorten(text, Text(legendSize), most), sample})
 }
 
 // width adds up the sample, the text and the space after it.

@@ -49,9 +49,6 @@ type Shape struct {
 // same number of them.
 func (s Shape) Stages() int { return s.Ranks * max(1, s.Virtual) }
 
-// TotalRanks is the number of devices over all replicas.
-func (s Shape) TotalRanks() int { return s.Ranks * max(1, s.Replicas) }
-
 // MaxTasks is the size beyond which a graph is refused.
 const MaxTasks = math.MaxInt32
 
@@ -104,8 +101,8 @@ func (g *Graph) AddGroup(ranks []int32) int32 {
 // belongs to the graph.
 func (g *Graph) Deps(i int32) []int32 { return g.deps[g.depStart[i]:g.depStart[i+1]] }
 
-// Ranks is the number of devices.
-func (g *Graph) Ranks() int { return g.Shape.TotalRanks() }
+// Ranks is the number of devices over all replicas.
+func (g *Graph) Ranks() int { return g.Shape.Ranks * max(1, g.Shape.Replicas) }
 
 // ByStream returns the tasks of every stream in order: those of stream s are
 // order[start[s]:start[s+1]].

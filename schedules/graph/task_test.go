@@ -52,8 +52,8 @@ func TestKinds(t *testing.T) {
 func TestShape(t *testing.T) {
 	s := graph.Shape{Ranks: 4, Microbatches: 2}
 	require.Equal(t, 4, s.Stages())
-	require.Equal(t, 4, s.TotalRanks())
+	require.Equal(t, 4, (&graph.Graph{Shape: s}).Ranks())
 	s.Virtual, s.Replicas = 2, 3
 	require.Equal(t, 8, s.Stages())
-	require.Equal(t, 12, s.TotalRanks())
+	require.Equal(t, 12, (&graph.Graph{Shape: s}).Ranks())
 }

@@ -1,0 +1,61 @@
+package published
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/reports"
+)
+
+// replayed is all tables, replayed once for the tests that read them.
+var replayed = sync.OnceValues(func() (Report, error) { return Replay(catalog()) })
+
+// TestAccuracy compares docs/accuracy.md and its pictures with what make accuracy
+// would write.
+func TestAccuracy(t *testing.T) {
+	r, err := replayed()
+	require.NoError(t, err)
+	var text strings.Builder
+	require.NoError(t, r.WriteMarkdown(&text, "accuracy"))
+	saved, err := os.ReadFile("../../docs/accuracy.md")
+	require.NoError(t, err)
+	require.Equal(t, string(saved), text.String(), "rewrite with: make accuracy")
+	figures := r.Figures()
+	for name, figure := range figures {
+		var drawn bytes.Buffer
+		require.NoError(t, reports.Scatter(&drawn, reports.PNG, figure))
+		saved, err := os.ReadFile(filepath.Join("../../docs/accuracy", name+".png"))
+		require.NoError(t, err, "draw with: make accuracy")
+		if runtime.GOARCH == "amd64" { // others round differently
+			require.True(t, bytes.Equal(saved, drawn.Bytes()), "docs/accuracy/%s.png differs from what psim draws; rewrite with: make accuracy", name)
+		}
+	}
+	pictures, err := os.ReadDir("../../docs/accuracy")
+	require.NoError(t, err)
+	require.Len(t, pictures, len(figures), "a picture of docs/accuracy is no longer drawn")
+}
+
+// No table's mean error is above its ceiling, which is little more than the error
+// when it was last lowered: lower it where predictions get better.
+func TestCeilings(t *testing.T) {
+	r, err := replayed()
+	require.NoError(t, err)
+	ceilings := map[string]float64{}
+	for _, row := range records("ceilings.csv") {
+		ceilings[row.text("table")] = row.number("mean_percent")
+	}
+	require.Len(t, ceilings, len(r.Tables), "every table has a ceiling")
+	for _, table := range r.Tables {
+		ceiling, ok := ceilings[table.Name]
+		require.True(t, ok, "%s: has no ceiling in testdata/ceilings.csv", table.Name)
+		require.LessOrEqual(t, 100*table.MeanError, ceiling, "%s: predictions got worse", table.Name)
+		require.GreaterOrEqual(t, 100*table.MeanError*1.5+0.1, ceiling, "%s: predictions got better; lower the ceiling", table.Name)
+	}
+}
