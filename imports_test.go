@@ -34,7 +34,7 @@ var arrows = map[string][]string{
 	"costmodel":            {"schedules/graph", "schedules/wiring", "costmodel/arch", "costmodel/link", "costmodel/stages", "costmodel/memory"},
 	"costmodel/calibrate":  {"schedules/graph", "costmodel/arch", "costmodel/link", "costmodel"},
 	"sim":                  {"schedules/graph"},
-	"exec":                 {"schedules", "schedules/graph", "schedules/wiring", "schedules/collective", "costmodel/arch", "exec/programs", "exec/data"},
+	"exec":                 {"schedules", "schedules/graph", "schedules/wiring", "schedules/collective", "costmodel/arch", "costmodel/stages", "exec/programs", "exec/data"},
 	"exec/calibration":     {".", "costmodel", "costmodel/arch", "costmodel/calibrate", "costmodel/link", "exec", "exec/programs"},
 	"exec/data":            {},
 	"exec/doctor":          {"exec", "exec/programs"},
@@ -54,6 +54,7 @@ var arrows = map[string][]string{
 	"internal/interrupt":   {},
 	"internal/memory":      {"internal/units"},
 	"internal/published":   {".", "schedules/graph", "configs", "costmodel", "costmodel/arch", "costmodel/calibrate", "costmodel/link", "costmodel/stages", "reports", "internal/files", "internal/units", "internal/nearest", "internal/wrap"},
+	"internal/gen/fit":     {"internal/published"},
 	"internal/questions":   {".", "schedules", "schedules/partition", "schedules/graph", "schedules/wiring", "schedules/collective", "configs", "costmodel", "costmodel/arch", "costmodel/link", "costmodel/stages", "internal/files", "internal/units", "internal/wrap"},
 }
 

@@ -4,6 +4,7 @@
 package configs
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"psim/costmodel/arch"
 	"psim/internal/setting"
 	"psim/schedules"
+	"psim/schedules/collective"
 )
 
 // A Config is one experiment.
@@ -35,7 +37,8 @@ type Config struct {
 // Settings describes the sections. The schedule, its batch and how it is divided are
 // of every network; what tasks cost is said by [times], [model] or [collective].
 func (Config) Settings() []setting.Setting {
-	times, model, collective := string(byTimes), string(byModel), string(byCollective)
+	times, model, rings := string(byTimes), string(byModel), collective.Names()
+	last := len(rings) - 1
 	return []setting.Setting{
 		{Key: "schedule", Text: "Who computes what, in which order"},
 		{Key: "times", Text: "Explicit task times: no network, no machine"},
@@ -44,8 +47,8 @@ func (Config) Settings() []setting.Setting {
 		{Key: "batch", With: []string{times, model}, Text: "How many samples; together with schedule.microbatches it must add up"},
 		{Key: "parallel", With: []string{times, model}, Text: "Over how many devices, beside the stages, and how these communicate"},
 		{Key: "train", With: []string{model}, Text: "What is kept for a parameter and an activation"},
-		{Key: "machine", With: []string{model, collective}, Text: "The devices, and the links between them"},
-		{Key: "collective", Text: "A collective by itself: schedule.name is ring-allreduce, ring-reduce-scatter or ring-allgather"},
+		{Key: "machine", With: []string{model, string(byCollective)}, Text: "The devices, and the links between them"},
+		{Key: "collective", Text: "A collective by itself: schedule.name is " + strings.Join(rings[:last], ", ") + " or " + rings[last]},
 	}
 }
 

@@ -85,3 +85,53 @@ func (s Schedule) Check(shape graph.Shape) error {
 	}
 	return nil
 }
+
+// checkPlacement reports a placement that the schedule cannot serve.
+func (s Schedule) checkPlacement(stageRank []int32, shape graph.Shape) error {
+	const advice = "(gpipe and model-parallel take any placement)"
+	own := s.Placement(shape).First
+	if len(stageRank) != len(own) && !s.MultiStage {
+		return fmt.Errorf("%s cannot run %d stages on %d ranks: it needs %s per rank %s", s.Name, len(stageRank), shape.Ranks, stagesInWords(len(own)/shape.Ranks), advice)
+	}
+	for stage, r := range stageRank {
+		switch {
+		case r < 0 || int(r) >= shape.Ranks:
+			return fmt.Errorf("placement of stage %d on rank %d: the ranks are 0 to %d", stage, r, shape.Ranks-1)
+		case !s.MultiStage && r != own[stage] && s.place == nil:
+			return fmt.Errorf("placement of stage %d on rank %d: %s needs stage s on rank s %s", stage, r, s.Name, advice)
+		case !s.MultiStage && r != own[stage]:
+			return fmt.Errorf("placement of stage %d on rank %d: %s needs it on rank %d %s", stage, r, s.Name, own[stage], advice)
+		}
+	}
+	return nil
+}
+
+func stagesInWords(n int) string {
+	if n == 1 {
+		return "one stage"
+	}
+	return fmt.Sprintf("%d stages", n)
+}
+
+// Example is a small shape that shows what the schedule does: 4 ranks, 8
+// microbatches and 2 stages per rank if it is made for several, or the next
+// shape that it serves.
+func (s Schedule) Example() graph.Shape {
+	for _, virtual := range []int{2, 1, 4, 3} {
+		for _, ranks := range []int{4, 2, 1} {
+			for _, microbatches := range []int{8, 12, 4, 1} {
+				shape := s.Sized(graph.Shape{Ranks: ranks, Virtual: virtual, Microbatches: microbatches})
+				if s.Check(shape) == nil {
+					return shape
+				}
+			}
+		}
+	}
+	return graph.Shape{Ranks: 1, Virtual: 1, Microbatches: 1}
+}
+
+// tasksPerReplica bounds the number of tasks from below: a forward and a
+// backward for every stage and microbatch.
+func tasksPerReplica(s graph.Shape) float64 {
+	return 2 * float64(s.Ranks) * float64(max(1, s.Virtual)) * float64(s.Microbatches)
+}

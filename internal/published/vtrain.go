@@ -7,7 +7,7 @@ import (
 )
 
 // vtrainMachine is the [machine] that was fitted to every second row; see
-// TestFitVTrain.
+// fits.
 //
 //go:embed testdata/vtrain_machine.toml
 var vtrainMachine string

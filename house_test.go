@@ -1,0 +1,215 @@
+package psim_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A source is a file of the program, tests included.
+type source struct {
+	name   string // with slashes
+	lines  int
+	parsed *ast.File
+	set    *token.FileSet
+}
+
+func (s source) test() bool { return strings.HasSuffix(s.name, "_test.go") }
+
+// sources parses all files.
+func sources(t *testing.T) []source {
+	var list []source
+	for _, name := range goFiles(t) {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		set := token.NewFileSet()
+		parsed, err := parser.ParseFile(set, name, text, parser.ParseComments)
+		require.NoError(t, err)
+		list = append(list, source{name, strings.Count(string(text), "\n"), parsed, set})
+	}
+	return list
+}
+
+// long allows functions more lines. The list only gets shorter.
+var long = map[string]int{
+	"cmd/psim/validate.go newValidate": 46, "costmodel/calibrate/nccljson.go run": 45, "costmodel/costs.go StepCosts": 47,
+}
+
+// Files have up to 300 lines and functions up to 40, tests aside.
+func TestLengths(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test() {
+			continue
+		}
+		if s.lines > 300 {
+			t.Errorf("%s has %d lines, more than 300", s.name, s.lines)
+		}
+		for _, d := range s.parsed.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			from, to := s.set.Position(f.Pos()), s.set.Position(f.End())
+			if n := to.Line - from.Line + 1; n > max(40, long[s.name+" "+f.Name.Name]) {
+				t.Errorf("%s: %s has %d lines, more than 40", from, f.Name.Name, n)
+			}
+		}
+	}
+}
+
+// A name is one that a file declares, of a package or of a type of it.
+type name struct {
+	at       token.Position
+	receiver string // of a method
+	name     string
+	doc      string // without the comment's marks
+	function bool
+}
+
+// names lists what a file declares at the top.
+func (s source) names() []name {
+	var list []name
+	for _, d := range s.parsed.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			receiver := ""
+			if d.Recv != nil {
+				receiver = typeName(d.Recv.List[0].Type)
+			}
+			list = append(list, name{s.set.Position(d.Pos()), receiver, d.Name.Name, d.Doc.Text(), true})
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					list = append(list, name{s.set.Position(spec.Pos()), "", spec.Name.Name, d.Doc.Text() + spec.Doc.Text(), false})
+				case *ast.ValueSpec:
+					for _, n := range spec.Names {
+						list = append(list, name{s.set.Position(n.Pos()), "", n.Name, d.Doc.Text() + spec.Doc.Text() + spec.Comment.Text(), false})
+					}
+				}
+			}
+		}
+	}
+	return list
+}
+
+func typeName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return typeName(e.X)
+	case *ast.IndexExpr:
+		return typeName(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
+// Every exported name has a comment; of a group of constants or variables one is
+// enough. So has every package.
+func TestDocumented(t *testing.T) {
+	packages := map[string]bool{}
+	for _, s := range sources(t) {
+		if s.test() {
+			continue
+		}
+		packages[path.Dir(s.name)] = packages[path.Dir(s.name)] || s.parsed.Doc != nil
+		for _, n := range s.names() {
+			if ast.IsExported(n.name) && (n.receiver == "" || ast.IsExported(n.receiver)) && n.doc == "" {
+				t.Errorf("%s: %s has no comment", n.at, n.name)
+			}
+		}
+	}
+	for folder, documented := range packages {
+		require.True(t, documented, "package %s has no comment", folder)
+	}
+}
+
+// Comments on unexported names begin with the verb or with what the name is, not "x
+// is": of a function the first word after its name is what it does.
+func TestCommentsDefine(t *testing.T) {
+	count := map[string]int{}
+	for _, s := range sources(t) {
+		if s.test() {
+			continue
+		}
+		for _, n := range s.names() {
+			if !ast.IsExported(n.name) && regexp.MustCompile(`^`+regexp.QuoteMeta(n.name)+` (is|are)\b`).MatchString(n.doc) {
+				count[path.Dir(s.name)]++
+			}
+		}
+	}
+	for folder, n := range count {
+		if n > definedByIs[folder] {
+			t.Errorf(`%s: %d unexported comments begin "x is", more than %d; begin with what it does or holds`, folder, n, definedByIs[folder])
+		}
+	}
+}
+
+// definedByIs allows packages so many comments that begin "x is". The numbers only
+// get smaller.
+var definedByIs = map[string]int{
+	".": 7, "cmd/psim": 13, "configs": 26, "costmodel": 39, "costmodel/arch": 28, "costmodel/calibrate": 16, "costmodel/link": 13,
+	"costmodel/memory": 17, "costmodel/stages": 3, "exec/data": 2, "internal/memory": 1, "internal/published": 6,
+	"internal/questions": 10, "internal/setting": 2, "internal/units": 1, "reports": 2, "schedules": 6, "schedules/search": 39,
+}
+
+// called lists exported functions and methods that no code of psim calls, and who does.
+var called = map[string]string{
+	"Unwrap":      "errors.Is and As",
+	"MarshalText": "encoding/json, for library users' results",
+	"Ticks":       "gonum/plot, an axis",
+
+	"MiniVGG":             "tests of several packages",
+	"ParseMachine":        "tests of several packages",
+	"ActiveParameters":    "only tests: to be used or removed",
+	"ActivationBytes":     "only tests: to be used or removed",
+	"CollectiveAlgorithm": "only tests: to be used or removed",
+}
+
+// No exported function or method is without a caller outside tests. A name that is
+// used anywhere else counts, so that two of one name are one.
+func TestCalled(t *testing.T) {
+	used, declared := map[string]bool{}, map[string][]name{}
+	for _, s := range sources(t) {
+		if s.test() {
+			continue
+		}
+		defining := map[*ast.Ident]bool{}
+		for _, d := range s.parsed.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok {
+				defining[f.Name] = true
+			}
+		}
+		ast.Inspect(s.parsed, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok && !defining[id] {
+				used[id.Name] = true
+			}
+			return true
+		})
+		for _, n := range s.names() {
+			if n.function && ast.IsExported(n.name) {
+				declared[n.name] = append(declared[n.name], n)
+			}
+		}
+	}
+	for id, list := range declared {
+		if used[id] || called[id] != "" {
+			continue
+		}
+		for _, n := range list {
+			t.Errorf("%s: nothing but tests calls %s", n.at, id)
+		}
+	}
+	for id := range called {
+		require.False(t, used[id], "%s is called; take it off the list", id)
+		require.NotEmpty(t, declared[id], "%s is gone; take it off the list", id)
+	}
+}
