@@ -44,7 +44,7 @@ func checkDepth(label, text string) *Error {
 	return nil
 }
 
-// endOfLine is where the line of position i ends.
+// endOfLine finds where the line of position i ends.
 func endOfLine(text string, i int) int {
 	for i < len(text) && text[i] != '\n' {
 		i++
@@ -52,7 +52,7 @@ func endOfLine(text string, i int) int {
 	return i
 }
 
-// endOfString is the position after the string that begins at i: in one quote or
+// endOfString finds the position after the string that begins at i: in one quote or
 // three, with escapes if they are double. A string in one quote that is not closed
 // ends with its line, where the decoder will complain.
 func endOfString(text string, i int) int {

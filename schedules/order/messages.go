@@ -69,7 +69,7 @@ func (o Order) WithMessages() (Order, error) {
 	return t.all, nil
 }
 
-// taking is the state of one WithMessages call. Only ranks that are not waiting
+// taking holds the state of one WithMessages call. Only ranks that are not waiting
 // have a turn.
 type taking struct {
 	order        Order
@@ -122,7 +122,7 @@ func (t *taking) see(made Action, by int) {
 	t.round = slices.Insert(t.round, t.turn+1+at, rank)
 }
 
-// arrives is what has to be there of other stages before an action: a RECV, or a
+// arrives names what has to be there of other stages before an action: a RECV, or a
 // result of the same rank. Its stage is None where there is nothing.
 func (a Action) arrives(p graph.Placement) Action {
 	if receive, needed := a.receive(p); needed {
