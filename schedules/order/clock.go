@@ -8,8 +8,8 @@ import (
 
 // Clocks is the clock cycle of every action of every rank: the step in which
 // it would run if every action took one and messages none. Every cycle from 0
-// to the last has an action. GPipe's forwards fall into ClockCycles. It fails
-// with an *Error where ranks wait for each other in a circle.
+// to the last has an action; GPipe's forward of microbatch m on stage s is in
+// cycle m + s. It fails with an *Error where ranks wait for each other in a circle.
 func (o Order) Clocks() ([][]int32, error) {
 	return o.ClocksAfter(func(Action) Action { return nothing })
 }

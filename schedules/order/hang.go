@@ -9,8 +9,6 @@ import (
 // a halt.
 type HangError struct {
 	Order Order
-	// Blocking says that a send lasts until it is received.
-	Blocking bool
 	// At is the action that every rank stands at, and the length of its row
 	// where it is done.
 	At []int
@@ -80,7 +78,7 @@ func (o Order) Hang(blocking bool) error {
 	}
 	for r, actions := range o {
 		if h.at[r] < len(actions) {
-			return &HangError{Order: o, Blocking: blocking, At: h.at, Arrived: h.arrived, Messages: messages}
+			return &HangError{Order: o, At: h.at, Arrived: h.arrived, Messages: messages}
 		}
 	}
 	return nil
