@@ -184,7 +184,7 @@ func TestNoXLAPlugin(t *testing.T) {
 		folder + "/none.so": "there is no such file",
 		text:                "it does not load: ",
 		library:             "it is no PJRT plugin: it has no function GetPjrtApi\nNVIDIA's libraries are not beside it",
-		"relative.so":       "after xla: there must be the absolute path of a plugin",
+		"relative.so":       "the path of a plugin must be absolute",
 	} {
 		_, err := psim.OpenDevices(1, psim.DeviceOptions{Backend: "xla:" + file})
 		require.ErrorContains(t, err, want)
