@@ -17,15 +17,15 @@ import (
 
 // A Config is one experiment.
 type Config struct {
-	Schedule   schedules.Options           `toml:"schedule"`
-	Times      costmodel.Times             `toml:"times"`
-	Memory     costmodel.ActivationMemory  `toml:"memory"`
-	Model      arch.Model                  `toml:"model"`
-	Batch      schedules.Batch             `toml:"batch"`
-	Parallel   schedules.Parallel          `toml:"parallel"`
-	Train      arch.Training               `toml:"train"`
-	Machine    costmodel.MachineOptions    `toml:"machine"`
-	Collective schedules.CollectiveOptions `toml:"collective"`
+	Schedule   schedules.Options          `toml:"schedule"`
+	Times      costmodel.Times            `toml:"times"`
+	Memory     costmodel.ActivationMemory `toml:"memory"`
+	Model      arch.Model                 `toml:"model"`
+	Batch      schedules.Batch            `toml:"batch"`
+	Parallel   schedules.Parallel         `toml:"parallel"`
+	Train      arch.Training              `toml:"train"`
+	Machine    costmodel.MachineOptions   `toml:"machine"`
+	Collective collective.Options         `toml:"collective"`
 
 	name    string
 	folder  string // that paths in the file are relative to; empty for embedded ones

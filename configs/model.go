@@ -26,7 +26,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 		return nil, err
 	}
 	planned := w.Plan()
-	pipeline.Samples, pipeline.Boundaries, pipeline.Sync, pipeline.Tied = w.Samples, planned.Boundaries(), planned.Sync(), planned.TiedSums()
+	planned.Fill(&pipeline)
 	pipeline.Optimizer = true
 	g, err := c.wire(pipeline)
 	if err != nil {

@@ -81,11 +81,9 @@ func shape(w stages.Workload) graph.Shape {
 // graphOf wires a workload in a compute order.
 func graphOf(t tester, w stages.Workload, o order.Order) *graph.Graph {
 	t.Helper()
-	plan := w.Plan()
-	g, err := wiring.Pipeline{
-		Name: "test", Shape: shape(w), Placement: w.Placement, Order: o, Samples: w.Samples,
-		Boundaries: plan.Boundaries(), Sync: plan.Sync(), Tied: plan.TiedSums(), Optimizer: true,
-	}.Graph()
+	p := wiring.Pipeline{Name: "test", Shape: shape(w), Order: o, Optimizer: true}
+	w.Plan().Fill(&p)
+	g, err := p.Graph()
 	require.NoError(t, err)
 	require.NoError(t, g.Validate())
 	return g
@@ -99,6 +97,13 @@ func synced(w stages.Workload, bucket int64, overlap bool) stages.Workload {
 
 // parameters is the number that the rank of a stage holds for it.
 func parameters(w stages.Workload, stage int) int64 { return w.Plan().Stages[stage].Parameters }
+
+// tiedSums is what the ranks of a replica sum among themselves.
+func tiedSums(w stages.Workload) []wiring.Tied {
+	var p wiring.Pipeline
+	w.Plan().Fill(&p)
+	return p.Tied
+}
 
 // stepOf wires a workload, prices the graph and runs it.
 func stepOf(t tester, w stages.Workload, m costmodel.Machine, o order.Order) *graph.Trace {

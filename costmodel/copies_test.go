@@ -20,8 +20,8 @@ func dualPipe(t tester, replicas int) (stages.Workload, wiring.Pipeline) {
 	p, err := s.Pipeline(shape(w), nil)
 	require.NoError(t, err)
 	w.Bucket, w.Overlap = 5000, true
-	plan := w.Plan()
-	p.Samples, p.Boundaries, p.Sync, p.Tied, p.Optimizer = w.Samples, plan.Boundaries(), plan.Sync(), plan.TiedSums(), true
+	w.Plan().Fill(&p)
+	p.Optimizer = true
 	return w, p
 }
 
@@ -39,7 +39,7 @@ func TestSecondCopies(t *testing.T) {
 		require.Equal(t, []wiring.Tied{
 			{Stages: []int{0, 3}, Bytes: 4 * (parameters(w, 0) + parameters(w, 3))},
 			{Stages: []int{1, 2}, Bytes: 4 * (parameters(w, 1) + parameters(w, 2))},
-		}, w.Plan().TiedSums())
+		}, tiedSums(w))
 		require.Equal(t, whole, parameters(w, 0)+parameters(w, 1)+parameters(w, 2)+parameters(w, 3))
 		trace := simulate(t, w, machine(), g)
 		peaks := ledger(t, trace)

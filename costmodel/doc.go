@@ -1,7 +1,7 @@
 // Package costmodel says what the tasks of a graph cost: how long they take
 // and how they change the memory in use.
 //
-// There are three sources of costs, all giving a [schedules.Costs]:
+// There are three sources of costs, all giving a [graph.Costs]:
 //
 //   - [Times], explicit durations, which need neither a network nor a machine;
 //   - [Workload.Costs], a network of package arch trained on a [Machine];
@@ -16,5 +16,5 @@
 //
 // A rank stands for the devices of one tensor-parallel group, which do all the
 // same: memory, FLOPs and bytes are those of one of them, and what they exchange
-// is part of a task's time (see [schedules.Inner]).
+// is part of a task's time (see [graph.Inner]).
 package costmodel

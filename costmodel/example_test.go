@@ -34,9 +34,9 @@ func ExampleStepCosts() {
 	if err != nil {
 		panic(err)
 	}
-	g, err := wiring.Pipeline{
-		Shape: shape, Order: order, Samples: w.Samples, Boundaries: plan.Boundaries(), Tied: plan.TiedSums(), Optimizer: true,
-	}.Graph()
+	pipeline := wiring.Pipeline{Shape: shape, Order: order, Optimizer: true}
+	plan.Fill(&pipeline)
+	g, err := pipeline.Graph()
 	if err != nil {
 		panic(err)
 	}

@@ -186,6 +186,17 @@ func newLaunches(h Host, c Compute, p *stages.Plan) launchPrices {
 	return l
 }
 
+// added adds to the price of computing tasks what launching them takes.
+func (p launchPrices) added(price func(*graph.Task) graph.Cost, passes *passPrices) func(*graph.Task) graph.Cost {
+	return func(t *graph.Task) graph.Cost {
+		c := price(t)
+		if t.Kind.Compute() {
+			c.Launch, c.LaunchLead = p.task(t, c.Busy, passes.whole(t))
+		}
+		return c
+	}
+}
+
 // task is what launching a task takes. A slice of a backward has its share, by
 // time.
 func (p launchPrices) task(t *graph.Task, busy, whole time.Duration) (thread, lead time.Duration) {

@@ -196,7 +196,7 @@ func TestMemoryAddsUp(t *testing.T) {
 		one.Layers, one.Placement.First = []int{len(w.Network.Layers)}, []int32{0}
 		require.Equal(t, forwards(t, one, m), forwards(t, w, m))
 		var copies int64
-		for _, tied := range w.Plan().TiedSums() {
+		for _, tied := range tiedSums(w) {
 			copies += tied.Bytes / w.Training.State().Gradient
 		}
 		state := w.Training.State()

@@ -3,10 +3,11 @@ package exec
 import (
 	"fmt"
 
-	"psim/costmodel/arch"
-	"psim/exec/programs"
-
 	"github.com/gomlx/compute"
+
+	"psim/costmodel/arch"
+	"psim/costmodel/stages"
+	"psim/exec/programs"
 )
 
 // A programCache compiles programs, and each only once for a backend, whose
@@ -22,7 +23,7 @@ type segmentKey struct {
 	backend compute.Backend
 	first   string // layer
 	layers  int
-	samples int
+	samples int64
 }
 
 type optimizerKey struct {
@@ -38,12 +39,12 @@ func newProgramCache(job Job) *programCache {
 }
 
 // segment compiles layers for every size of microbatch.
-func (c *programCache) segment(b compute.Backend, layers []arch.Layer, part uint16) (*segment, error) {
-	g := &segment{bySize: map[int]*programs.Stage{}, part: part}
-	for _, n := range c.job.Samples {
+func (c *programCache) segment(b compute.Backend, planned stages.Segment) (*segment, error) {
+	g, layers := &segment{bySize: map[int64]*programs.Stage{}, part: planned.Part}, planned.Layers
+	for _, n := range c.job.Sizes {
 		key := segmentKey{b, layers[0].Name, len(layers), n}
 		if c.segments[key] == nil {
-			made, err := programs.Compile(b, layers, programs.Options{Samples: n, Recompute: c.job.Recompute})
+			made, err := programs.Compile(b, layers, programs.Options{Samples: int(n), Recompute: c.job.Recompute})
 			if err != nil {
 				return nil, err
 			}

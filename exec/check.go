@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"psim/costmodel/stages"
 	"psim/exec/programs"
 	"psim/schedules"
 	"psim/schedules/graph"
@@ -44,7 +45,7 @@ const serialReplay = "the serial replay"
 // stashed, with the serial replay of the same versions.
 func (o MeasureOptions) check(ctx context.Context, job Job, d *programs.Device, source *Source, got *Record) (*Verdict, error) {
 	reference := ""
-	key := fmt.Sprint(job.Network.Name, job.samples(), job.Graph.Shape.Replicas, job.Optimizer, job.Seed, o.Data, o.Total())
+	key := fmt.Sprint(job.Network.Name, job.Batch(), job.Graph.Shape.Replicas, job.Optimizer, job.Seed, o.Data, o.Total())
 	if job.Graph.Stashing {
 		reference = serialReplay
 		key = fmt.Sprint(key, job.Layers, job.Samples)
@@ -101,10 +102,12 @@ func (j Job) unsplit() (Job, error) {
 	if err != nil {
 		return j, err
 	}
-	whole := j.samples() * j.Graph.Shape.Replicas
+	w := stages.Workload{
+		Network: j.Network, Training: j.Training, Layers: []int{len(j.Network.Layers)}, Placement: graph.InOrder(1),
+		Samples: []int64{j.Batch() * int64(j.Graph.Shape.Replicas)},
+	}
 	j.Graph, err = wiring.Pipeline{Name: "unsplit", Shape: shape, Order: order, Optimizer: true}.Graph()
-	j.Layers, j.Samples = []int{len(j.Network.Layers)}, []int{whole}
-	j.Recompute, j.PerLayer = programs.SaveAll, false
+	j.Plan, j.Recompute = w.Plan(), programs.SaveAll
 	return j, err
 }
 

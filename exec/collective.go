@@ -124,7 +124,7 @@ func (s *step) allReduce(ctx context.Context, i int32) error {
 	m := s.members[t.Rank]
 	names := s.plan.tied[i]
 	if t.Stage != graph.None {
-		names = s.plan.buckets[t.Stage][t.Part]
+		names = s.job.Stages[t.Stage].Buckets[t.Part].Tensors
 	}
 	key := roundKey{group: t.Peer, stage: t.Stage, microbatch: t.Microbatch, kind: t.Kind, part: t.Part}
 	if t.Stage == graph.None {

@@ -50,7 +50,7 @@ func (s *step) forward(t graph.Task) error {
 // parameters returns those of a sharded stage, which the task uses up; nil for
 // others.
 func (s *step) parameters(t graph.Task) (programs.List, error) {
-	if !s.plan.sharded || s.plan.units[t.Stage] == nil {
+	if !s.job.Gathers() || s.plan.units[t.Stage] == nil {
 		return nil, nil
 	}
 	return s.pop(s.gathered, t)
@@ -174,7 +174,7 @@ func (s *step) passBack(x *slot, t graph.Task) error {
 // is. A backward that is one task runs them all, and so does the I of a backward
 // whose W is cut into parts.
 func (s *step) runs(t graph.Task, g *segment) bool {
-	return t.Kind == graph.InputGradient || !s.plan.sliced[[2]int32{t.Stage, t.Microbatch}] || g.part == t.Part
+	return t.Kind == graph.InputGradient || !s.plan.sliced.Has(&t) || g.part == t.Part
 }
 
 // backwardSegment runs B or I of one segment, and replaces the gradient of its

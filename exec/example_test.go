@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"psim/costmodel/arch"
+	"psim/costmodel/stages"
 	"psim/exec"
 	"psim/exec/programs"
 	"psim/schedules"
@@ -40,11 +41,12 @@ func ExampleMeasure() {
 	shape := graph.Shape{Ranks: 2, Microbatches: 4}
 	schedule, _ := schedules.Find("1f1b")
 	order, _ := schedule.Order(shape, nil)
-	g, _ := wiring.Pipeline{Name: "1f1b", Shape: shape, Order: order, Optimizer: true}.Graph()
-	job := exec.Job{
-		Graph: g, Network: network, Layers: []int{2, 2}, Samples: []int{3, 3, 3, 3},
-		Optimizer: programs.DefaultOptimizer("adamw"), Seed: 1,
-	}
+	work := stages.Workload{Network: network, Layers: []int{2, 2}, Placement: graph.InOrder(2), Samples: []int64{3, 3, 3, 3}}
+	plan := work.Plan()
+	pipeline := wiring.Pipeline{Name: "1f1b", Shape: shape, Order: order, Optimizer: true}
+	plan.Fill(&pipeline)
+	g, _ := pipeline.Graph()
+	job := exec.Job{Graph: g, Plan: plan, Optimizer: programs.DefaultOptimizer("adamw"), Seed: 1}
 	m, err := exec.Measure(context.Background(), job, exec.MeasureOptions{
 		Devices:      exec.DeviceOptions{Oversubscribe: true},
 		TrainOptions: exec.TrainOptions{Warmup: 1, Steps: 2},

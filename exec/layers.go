@@ -235,7 +235,7 @@ func (p *profiler) result() *LayerProfile {
 	r := &LayerProfile{Call: middle(p.calls)}
 	for _, b := range p.benches {
 		for size, samples := range p.options.Samples {
-			t := &b.times[size]
+			t := &b.sizes[size]
 			r.Layers = append(r.Layers, LayerTime{
 				Layer: b.layer, Samples: samples,
 				Forward: middle(t.forward), Backward: middle(t.backward), InputGradient: middle(t.input), WeightGradient: middle(t.weight),

@@ -76,7 +76,7 @@ func Measure(ctx context.Context, job Job, o MeasureOptions) (*Measurement, erro
 		return nil, err
 	}
 	defer CloseDevices(devices)
-	source, err := NewSource(o.Data, job.Network, job.samples(), job.Graph.Shape.Replicas, o.Total())
+	source, err := NewSource(o.Data, job.Network, int(job.Batch()), job.Graph.Shape.Replicas, o.Total())
 	if err != nil {
 		return nil, fmt.Errorf("--data %s: %w", o.Data.Source, err)
 	}
@@ -126,14 +126,6 @@ func (t Training) MedianStep() *graph.Trace {
 	sorted := slices.Clone(t.Traces)
 	slices.SortStableFunc(sorted, func(a, b *graph.Trace) int { return int(a.End() - b.End()) })
 	return sorted[(len(sorted)-1)/2]
-}
-
-// samples returns the number of samples in a replica's share of the batch.
-func (j Job) samples() (n int) {
-	for _, m := range j.Samples {
-		n += m
-	}
-	return n
 }
 
 // say tells what is being done.

@@ -34,8 +34,8 @@ type stage struct {
 
 // A segment is layers that are compiled together.
 type segment struct {
-	bySize map[int]*programs.Stage // by samples of a microbatch
-	at     []int                   // its parameters among the member's, or the units' of its stage
+	bySize map[int64]*programs.Stage // by samples of a microbatch
+	at     []int                     // its parameters among the member's, or the units' of its stage
 	// part of the stage's backward that runs the segment.
 	part uint16
 }

@@ -82,14 +82,13 @@ func (m mode) job(t testing.TB, n arch.Network, samples []int) exec.Job {
 	p, err := s.Pipeline(shape, w.Placement.First)
 	require.NoError(t, err)
 	plan := w.Plan()
-	p.Samples, p.Boundaries, p.Sync, p.Tied = w.Samples, plan.Boundaries(), plan.Sync(), plan.TiedSums()
+	plan.Fill(&p)
 	p.Optimizer, p.Synchronous = true, m.synchronous
 	p.Pairs = m.pairs
 	g, err := p.Graph()
 	require.NoError(t, err)
 	return exec.Job{
-		Graph: g, Network: n, Layers: w.Layers, Samples: samples, Optimizer: programs.DefaultOptimizer("adamw"),
-		Recompute: m.recompute, PerLayer: m.perLayer, Seed: 1390,
+		Graph: g, Plan: plan, Optimizer: programs.DefaultOptimizer("adamw"), Recompute: m.recompute, Seed: 1390,
 	}
 }
 

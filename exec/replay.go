@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"psim/costmodel/arch"
+	"psim/costmodel/stages"
 	"psim/exec/programs"
 )
 
@@ -47,7 +48,7 @@ type replay struct {
 
 // A replayed stage has the versions of its weights.
 type replayed struct {
-	bySize    map[int]*programs.Stage
+	bySize    map[int64]*programs.Stage
 	tensors   []arch.Tensor
 	updates   *programs.Updates
 	versions  []programs.List // those after the step's first updates; nil where no longer needed
@@ -57,10 +58,10 @@ type replayed struct {
 
 // open compiles the stages and makes their first weights.
 func (r *replay) open() error {
-	for s := range r.job.Layers {
+	for s := range r.job.Stages {
 		stage := &replayed{}
 		r.stages = append(r.stages, stage)
-		compiled, err := r.cache.segment(r.device.Backend, r.job.split().Stage(s), 0)
+		compiled, err := r.cache.segment(r.device.Backend, stages.Segment{Layers: r.job.Stages[s].Layers})
 		if err != nil {
 			return fmt.Errorf("stage %d: %w", s, err)
 		}
@@ -86,11 +87,12 @@ func (r *replay) step(ctx context.Context, n int, b Batch, first, last bool) err
 	output := layers[len(layers)-1].Output
 	input, target := int(layers[0].Input.Elements()), int(output.Elements())/output[len(output)-1]
 	from, loss := 0, 0.0
-	for m, samples := range r.job.Samples {
+	for m, size := range r.job.Samples {
+		samples := int(size)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		x, err := b.upload(r.device, from*input, (from+samples)*input, r.stages[0].bySize[samples].InputDimensions())
+		x, err := b.upload(r.device, from*input, (from+samples)*input, r.stages[0].bySize[int64(samples)].InputDimensions())
 		if err != nil {
 			return err
 		}
@@ -148,7 +150,7 @@ func (r *replay) microbatch(m, samples int, input *programs.Tensor, targets []in
 	gradient, err := programs.Upload(r.device, []float32{1 / float32(len(targets))})
 	for s := len(r.stages) - 1; s >= 0 && err == nil; s-- {
 		stage, given := r.stages[s], gradient
-		gradient, err = stage.bySize[samples].Backward(stage.versions[r.version(s, m)], saved[s], given, stage.gradients)
+		gradient, err = stage.bySize[int64(samples)].Backward(stage.versions[r.version(s, m)], saved[s], given, stage.gradients)
 		given.Release()
 	}
 	return float64(values[0]), err
@@ -159,7 +161,7 @@ func (r *replay) microbatch(m, samples int, input *programs.Tensor, targets []in
 func (r *replay) forward(m, samples int, x *programs.Tensor, targets []int32, draw programs.Draw) (*programs.Tensor, []*programs.Saved, error) {
 	saved := make([]*programs.Saved, len(r.stages))
 	for s, stage := range r.stages {
-		program := stage.bySize[samples]
+		program := stage.bySize[int64(samples)]
 		var given, y *programs.Tensor
 		var err error
 		if program.Last() {

@@ -22,43 +22,31 @@ type unit struct {
 // findUnits lists the units of every stage that the graph gathers: its own and
 // those of the stages whose tensors it also uses. There are none unless
 // parameters are sharded.
-func (p *plan) findUnits(j Job) {
-	own := make([]*unit, len(j.Layers))
-	for i := range j.Graph.Tasks {
-		if t := &j.Graph.Tasks[i]; t.Kind == graph.AllGather && t.Microbatch != graph.None {
-			p.sharded = true
-		}
-	}
-	if !p.sharded {
+func (p *taskPlan) findUnits(j Job) {
+	if !j.Gathers() {
 		return
 	}
-	for s := range own {
+	p.own, p.units = make([]*unit, len(j.Stages)), make([][]*unit, len(j.Stages))
+	for s := range j.Stages {
 		u := &unit{name: fmt.Sprint("unit ", s), layout: programs.Layout{Chunks: j.Graph.Shape.Replicas}}
-		for _, l := range j.split().Stage(s) {
+		for _, l := range j.Stages[s].Layers {
 			u.layout.Tensors = append(u.layout.Tensors, l.Params...)
 		}
 		if len(u.layout.Tensors) > 0 {
-			own[s] = u
+			p.own[s] = u
 		}
 	}
-	p.units = make([][]*unit, len(own))
-	for s := range own {
-		if own[s] != nil {
-			p.units[s] = append(p.units[s], own[s])
-		}
-		for _, l := range j.split().Stage(s) {
-			for _, t := range l.Tied {
-				if o := j.split().Owner(t.Name); o >= 0 && o != s && !slices.Contains(p.units[s], own[o]) {
-					p.units[s] = append(p.units[s], own[o])
-				}
+	for s := range j.Stages {
+		for _, owner := range j.Stages[s].Units {
+			if p.own[owner] != nil {
+				p.units[s] = append(p.units[s], p.own[owner])
 			}
 		}
 	}
-	p.own = own
 }
 
 // shares lists what a rank holds: a part of every unit.
-func (p *plan) shares() []arch.Tensor {
+func (p *taskPlan) shares() []arch.Tensor {
 	var list []arch.Tensor
 	for _, u := range p.own {
 		if u != nil {
@@ -69,7 +57,7 @@ func (p *plan) shares() []arch.Tensor {
 }
 
 // wholeTensors lists those of all units of a stage, end to end.
-func (p *plan) wholeTensors(stage int) (list []arch.Tensor) {
+func (p *taskPlan) wholeTensors(stage int) (list []arch.Tensor) {
 	for _, u := range p.units[stage] {
 		list = append(list, u.layout.Tensors...)
 	}
@@ -204,7 +192,7 @@ func (t *Trainer) resetShares() error {
 }
 
 // join puts the shares of all replicas, by unit, together to tensors by name.
-func (p *plan) join(shares []map[string][]float32) map[string][]float32 {
+func (p *taskPlan) join(shares []map[string][]float32) map[string][]float32 {
 	all := map[string][]float32{}
 	for _, u := range p.own {
 		if u == nil {

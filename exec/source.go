@@ -75,7 +75,7 @@ func (s *Source) makeUp(n arch.Network, samples int) error {
 
 func (s *Source) loadImages(folder string, n arch.Network, limit int) error {
 	if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) { // told before what the network lacks
-		return errors.New("there is no such folder")
+		return errors.New("no such folder")
 	}
 	if in := n.Layers[0].Input; len(in) != 3 || in[0] != 3 || in[1] != 32 || in[2] != 32 {
 		return fmt.Errorf("%s takes samples of shape %v; CIFAR-10's are 3×32×32 pictures", n.Name, in)
@@ -87,7 +87,7 @@ func (s *Source) loadImages(folder string, n arch.Network, limit int) error {
 
 func (s *Source) loadPairs(file string, n arch.Network, limit int) error {
 	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) { // told before what the network lacks
-		return errors.New("there is no such file")
+		return errors.New("no such file")
 	}
 	if n.Layers[0].Kind != arch.KindEmbedding {
 		return fmt.Errorf("%s does not take text", n.Name)

@@ -44,13 +44,13 @@ func (t *Trainer) newStep(b Batch) (*step, error) {
 	g := t.job.Graph
 	replicas, microbatches := g.Shape.Replicas, len(t.job.Samples)
 	s := &step{
-		Trainer: t, batch: b, slots: make([]slot, replicas*len(t.job.Layers)*microbatches),
+		Trainer: t, batch: b, slots: make([]slot, replicas*len(t.job.Stages)*microbatches),
 		losses: make([]float64, replicas*microbatches), rounds: map[roundKey]*round{},
 		gathered: queue{}, scattered: queue{},
 	}
 	samples := 0
 	for _, n := range t.job.Samples {
-		samples += n
+		samples += int(n)
 	}
 	samples *= replicas
 	last := t.job.Network.Layers[len(t.job.Network.Layers)-1].Output
@@ -62,9 +62,9 @@ func (t *Trainer) newStep(b Batch) (*step, error) {
 	from := 0
 	for range replicas {
 		for _, n := range t.job.Samples {
-			s.inputs = append(s.inputs, [2]int{from * input, (from + n) * input})
-			s.targets = append(s.targets, [2]int{from * target, (from + n) * target})
-			from += n
+			s.inputs = append(s.inputs, [2]int{from * input, (from + int(n)) * input})
+			s.targets = append(s.targets, [2]int{from * target, (from + int(n)) * target})
+			from += int(n)
 		}
 	}
 	return s, nil
@@ -89,7 +89,7 @@ func (s *step) piece(t graph.Task) int {
 
 // at returns the slot of the task's microbatch at a stage.
 func (s *step) at(t graph.Task, stage int32) *slot {
-	return &s.slots[(s.replica(t.Rank)*len(s.job.Layers)+int(stage))*len(s.job.Samples)+int(t.Microbatch)]
+	return &s.slots[(s.replica(t.Rank)*len(s.job.Stages)+int(stage))*len(s.job.Samples)+int(t.Microbatch)]
 }
 
 // stage returns the task's stage.
@@ -141,7 +141,7 @@ func (s *step) do(ctx context.Context, i int32) error {
 	case graph.SendBackward:
 		return s.send(&s.at(t, t.Stage).inputGradient, &s.at(t, t.Stage-1).outputGradient, t)
 	case graph.AllReduce:
-		if s.plan.sharded {
+		if s.job.Gathers() {
 			return s.scatter(ctx, t)
 		}
 		return s.allReduce(ctx, i)

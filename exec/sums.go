@@ -3,14 +3,13 @@ package exec
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"psim/costmodel/arch"
+	"psim/costmodel/stages"
 	"psim/exec/programs"
 	"psim/schedules"
 	"psim/schedules/graph"
-	"psim/schedules/wiring"
 )
 
 // sumWidths lists the widths of linear layers whose gradients are summed to see
@@ -38,13 +37,15 @@ func profileSum(ctx context.Context, devices []*programs.Device, width, repeats 
 		return Batched{}, err
 	}
 	result := Batched{Tensors: 1, Bytes: 4 * n.Parameters()}
-	g, err := replicated(len(devices), result.Bytes)
+	w := stages.Workload{ // with one bucket of gradients
+		Network: n, Layers: []int{1}, Placement: graph.InOrder(1), Samples: []int64{1}, Replicas: len(devices), Bucket: result.Bytes,
+	}
+	plan := w.Plan()
+	g, err := replicated(plan)
 	if err != nil {
 		return Batched{}, err
 	}
-	t, err := NewTrainer(Job{
-		Graph: g, Network: n, Layers: []int{1}, Samples: []int{1}, Optimizer: programs.DefaultOptimizer("sgd"), Seed: benchSeed,
-	}, devices)
+	t, err := NewTrainer(Job{Graph: g, Plan: plan, Optimizer: programs.DefaultOptimizer("sgd"), Seed: benchSeed}, devices)
 	if err != nil {
 		return Batched{}, err
 	}
@@ -68,20 +69,18 @@ func profileSum(ctx context.Context, devices []*programs.Device, width, repeats 
 	return result, nil
 }
 
-// replicated makes the graph of data parallelism with a microbatch of its own for
-// every replica and one bucket of gradients.
-func replicated(replicas int, bytes int64) (*graph.Graph, error) {
+// replicated wires data parallelism with a microbatch of its own for every replica.
+func replicated(plan *stages.Plan) (*graph.Graph, error) {
 	s, err := schedules.Find("ddp")
 	if err != nil {
 		return nil, err
 	}
-	shape := graph.Shape{Ranks: 1, Virtual: 1, Microbatches: 1, Replicas: replicas}
-	order, err := s.Order(shape, nil)
+	shape := graph.Shape{Ranks: 1, Virtual: 1, Microbatches: len(plan.Samples), Replicas: plan.Replicas}
+	p, err := s.Pipeline(shape, nil)
 	if err != nil {
 		return nil, err
 	}
-	return wiring.Pipeline{
-		Name: "ddp", Shape: shape, Order: order, Samples: slices.Repeat([]int64{1}, shape.Microbatches),
-		Sync: wiring.Sync{Buckets: [][]int64{{bytes}}}, Optimizer: true,
-	}.Graph()
+	plan.Fill(&p)
+	p.Optimizer = true
+	return p.Graph()
 }

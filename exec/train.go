@@ -59,7 +59,7 @@ func (t *Trainer) Train(ctx context.Context, source *Source, o TrainOptions) (*T
 		}
 		result.Record.Losses = append(result.Record.Losses, loss)
 		if keep != nil {
-			if t.plan.sharded && keep.gradients != nil {
+			if t.job.Gathers() && keep.gradients != nil {
 				keep.gradients = []map[string][]float32{t.plan.join(keep.gradients)}
 			}
 			result.Record.take(keep)

@@ -6,26 +6,19 @@ import (
 	"time"
 
 	"psim/costmodel/arch"
+	"psim/costmodel/stages"
 	"psim/exec/programs"
 	"psim/schedules/graph"
 )
 
-// A Job is what a Trainer trains: a network cut into stages, and the graph of
-// one step over microbatches.
+// A Job is what a Trainer trains: the graph of one step, and the plan of stages
+// that it was wired from, by which it is also priced.
 type Job struct {
-	Graph   *graph.Graph
-	Network arch.Network
-	// Layers[s] is the number of layers of stage s, as the graph has them.
-	Layers []int
-	// Samples[m] is the size of microbatch m of one replica.
-	Samples   []int
+	Graph *graph.Graph
+	*stages.Plan
 	Optimizer programs.Optimizer
 	// Recompute says which activations the forward does not keep.
 	Recompute programs.Recompute
-	// PerLayer runs a stage layer by layer, so that a backward makes as many
-	// gradient calls as the stage has layers and frees each one's activations
-	// as it goes.
-	PerLayer bool
 	// Seed of the parameters and of dropout, which do not depend on the split.
 	Seed uint64
 }
@@ -51,7 +44,7 @@ func (b Batch) upload(d *programs.Device, from, to int, dimensions []int) (*prog
 // on the device of its rank.
 type Trainer struct {
 	job     Job
-	plan    plan
+	plan    taskPlan
 	devices []*programs.Device // by rank
 	members []*member          // by rank
 	cache   *programCache
@@ -62,10 +55,10 @@ type Trainer struct {
 // the first replica's from the seed, which are then copied to the others. The
 // devices stay the caller's.
 func NewTrainer(job Job, devices []*programs.Device) (*Trainer, error) {
-	if err := job.check(len(devices)); err != nil {
-		return nil, err
+	if n := job.Graph.Ranks(); n != len(devices) {
+		return nil, fmt.Errorf("%d devices for a graph of %d ranks", len(devices), n)
 	}
-	plan, err := newPlan(job)
+	plan, err := planTasks(job)
 	if err != nil {
 		return nil, err
 	}
@@ -85,57 +78,30 @@ func NewTrainer(job Job, devices []*programs.Device) (*Trainer, error) {
 	return t, nil
 }
 
-// check compares the parts of a job with each other.
-func (j Job) check(devices int) error {
-	layers := 0
-	for _, n := range j.Layers {
-		layers += n
-	}
-	g := j.Graph
-	switch {
-	case g.Ranks() != devices:
-		return fmt.Errorf("%d devices for a graph of %d ranks", devices, g.Ranks())
-	case len(j.Layers) != g.Placement.Stages():
-		return fmt.Errorf("a split into %d stages for a graph of %d", len(j.Layers), g.Placement.Stages())
-	case layers != len(j.Network.Layers):
-		return fmt.Errorf("a split of %d layers for a network of %d", layers, len(j.Network.Layers))
-	case len(j.Samples) != g.Shape.Microbatches:
-		return fmt.Errorf("%d sizes for %d microbatches", len(j.Samples), g.Shape.Microbatches)
-	}
-	return nil
-}
-
-// split returns the network as it is cut and placed.
-func (j Job) split() arch.Split {
-	return arch.Split{Network: j.Network, Layers: j.Layers, Ranks: j.Graph.Placement.LowestRanks()}
-}
-
 // newMember makes a rank without its parameters.
 func (t *Trainer) newMember(rank int) (*member, error) {
 	d := t.devices[rank]
-	m := &member{device: d, index: map[string]int{}, stages: make([]*stage, len(t.job.Layers)), sharded: t.plan.sharded}
+	m := &member{device: d, index: map[string]int{}, stages: make([]*stage, len(t.job.Stages)), sharded: t.job.Gathers()}
 	if m.sharded {
 		m.tensors = t.plan.shares()
 		for i, share := range m.tensors {
 			m.index[share.Name] = i
 		}
 	}
-	for s := range t.job.Layers {
+	for s := range t.job.Stages {
 		if !t.job.Graph.Placement.Holds(int32(rank%t.job.Graph.Shape.Ranks), int32(s)) {
 			continue
 		}
 		m.stages[s] = &stage{member: m}
-		layers, from := t.job.split().Stage(s), 0
 		var whole []arch.Tensor
 		if m.sharded {
 			whole = t.plan.wholeTensors(s)
 		}
-		for _, cut := range t.plan.cuts[s] {
-			g, err := t.cache.segment(d.Backend, layers[from:from+cut.layers], cut.part)
+		for _, planned := range t.job.Stages[s].Segments {
+			g, err := t.cache.segment(d.Backend, planned)
 			if err != nil {
 				return nil, fmt.Errorf("stage %d: %w", s, err)
 			}
-			from += cut.layers
 			m.learn(g, g.any().Parameters(), whole)
 			m.stages[s].segments = append(m.stages[s].segments, g)
 		}
@@ -154,7 +120,7 @@ func (t *Trainer) Reset() error {
 	for _, m := range t.members {
 		m.release()
 	}
-	if t.plan.sharded {
+	if t.job.Gathers() {
 		if err := t.resetShares(); err != nil {
 			return fmt.Errorf("shares of parameters: %w", err)
 		}
@@ -201,7 +167,7 @@ func (t *Trainer) Close() {
 
 // Parameters reads all parameters of a replica, by name.
 func (t *Trainer) Parameters(replica int) (map[string][]float32, error) {
-	if t.plan.sharded {
+	if t.job.Gathers() {
 		return t.joinParameters()
 	}
 	all := map[string][]float32{}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel/arch"
+	"psim/costmodel/stages"
 	"psim/exec"
 	"psim/exec/data"
 	"psim/exec/programs"
@@ -71,7 +72,11 @@ func job(t testing.TB, n arch.Network, name string, ranks int, samples []int, sp
 	require.NoError(t, err)
 	layers, err := partition.Equal(len(n.Layers), ranks)
 	require.NoError(t, err)
-	return exec.Job{Graph: g, Network: n, Layers: layers, Samples: samples, Optimizer: programs.DefaultOptimizer("adamw"), Seed: 1390}
+	w := stages.Workload{Network: n, Layers: layers, Placement: graph.InOrder(ranks)}
+	for _, m := range samples {
+		w.Samples = append(w.Samples, int64(m))
+	}
+	return exec.Job{Graph: g, Plan: w.Plan(), Optimizer: programs.DefaultOptimizer("adamw"), Seed: 1390}
 }
 
 // halves runs I in the place of every B, and all W at the end.
@@ -178,9 +183,14 @@ func TestRefusedJobs(t *testing.T) {
 		_, err := exec.NewTrainer(j, devices)
 		require.ErrorContains(t, err, message)
 	}
-	refuse(func(j *exec.Job) { j.Layers = []int{1, 1} }, "a split of 2 layers for a network of 4")
-	refuse(func(j *exec.Job) { j.Layers = []int{4} }, "a split into 1 stages for a graph of 2")
-	refuse(func(j *exec.Job) { j.Samples = []int{2} }, "1 sizes for 2 microbatches")
+	replan := func(j *exec.Job, change func(*stages.Workload)) {
+		w := j.Workload
+		change(&w)
+		j.Plan = w.Plan()
+	}
+	refuse(func(j *exec.Job) { replan(j, func(w *stages.Workload) { w.Layers = []int{1, 1} }) }, "a split of 2 layers for a network of 4")
+	refuse(func(j *exec.Job) { replan(j, func(w *stages.Workload) { w.Layers = []int{4} }) }, "a split into 1 stages for a graph of 2")
+	refuse(func(j *exec.Job) { replan(j, func(w *stages.Workload) { w.Samples = []int64{2} }) }, "1 sizes for 2 microbatches")
 	refuse(func(j *exec.Job) { j.Graph = pipeline(t, "gpipe", 3, 2, 1) }, "2 devices for a graph of 3 ranks")
 	refuse(func(j *exec.Job) { j.Optimizer.LearningRate = -1 }, "learning")
 	refuse(func(j *exec.Job) {

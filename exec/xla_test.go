@@ -71,7 +71,7 @@ func TestXLAIsFound(t *testing.T) {
 	psim.CloseDevices(devices)
 	t.Setenv(programs.PluginVariable, t.TempDir())
 	_, err = psim.OpenDevices(1, psim.DeviceOptions{Backend: "xla"})
-	require.ErrorContains(t, err, "there is no XLA plugin")
+	require.ErrorContains(t, err, "no XLA plugin was found")
 }
 
 // Devices that share one have clients of their own, with a part of its memory.
@@ -181,9 +181,9 @@ func TestNoXLAPlugin(t *testing.T) {
 	require.NoError(t, os.WriteFile(empty, []byte("int something_else;\n"), 0o644))
 	library := compileC(t, folder+"/cuda/library.so", empty)
 	for file, want := range map[string]string{
-		folder + "/none.so": "there is no such file",
+		folder + "/none.so": "no such file",
 		text:                "it does not load: ",
-		library:             "it is no PJRT plugin: it has no function GetPjrtApi\nNVIDIA's libraries are not beside it",
+		library:             "not a PJRT plugin: it lacks the function GetPjrtApi\nNVIDIA's libraries are not beside it",
 		"relative.so":       "the path of a plugin must be absolute",
 	} {
 		_, err := psim.OpenDevices(1, psim.DeviceOptions{Backend: "xla:" + file})

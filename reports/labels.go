@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"fmt"
 	"strconv"
 
 	"gonum.org/v1/plot/vg"
@@ -97,20 +98,18 @@ func (p *timelinePanel) fit(l labelling, lane int, task vg.Length, sizes []vg.Le
 // stands apart from the first has its number too.
 func (l labelling) text(t *graph.Task) string {
 	switch {
-	case t.Kind.Compute() && t.Microbatch == graph.None:
+	case !numbered(t.Kind) || t.Kind.Compute() && t.Microbatch == graph.None:
 		return ""
-	case t.Kind.Compute() && t.Part > 0 && l.stages:
-		return t.String()
-	case t.Kind.Compute() && t.Part > 0:
-		return strconv.Itoa(int(t.Microbatch)) + "." + strconv.Itoa(int(t.Part))
-	case t.Kind.Compute() && l.stages:
-		return order.Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch}.String()
-	case t.Kind.Compute():
-		return strconv.Itoa(int(t.Microbatch))
-	case numbered(t.Kind):
+	case !t.Kind.Compute():
 		return strconv.Itoa(int(t.Part))
+	case l.stages && t.Part > 0:
+		return t.String()
+	case l.stages:
+		return order.Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch}.String()
+	case t.Part > 0:
+		return fmt.Sprintf("%d.%d", t.Microbatch, t.Part)
 	}
-	return ""
+	return strconv.Itoa(int(t.Microbatch))
 }
 
 // draw labels a block, if there is enough of it.

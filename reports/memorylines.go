@@ -44,17 +44,12 @@ func memoryLines(curves []MemoryCurve) (lines []memoryLine, others bool) {
 // distinctCurves lists every curve once, with its ranks.
 func distinctCurves(curves []MemoryCurve) []memoryLine {
 	var lines []memoryLine
-	byPeak := map[int64][]int{} // lines that may be equal
 	for _, c := range curves {
-		peak := c.Peak()
-		same := slices.IndexFunc(byPeak[peak], func(i int) bool { return c.equal(lines[i].MemoryCurve) })
-		if same >= 0 {
-			l := &lines[byPeak[peak][same]]
-			l.ranks = append(l.ranks, c.Rank)
-			continue
+		same := slices.IndexFunc(lines, func(l memoryLine) bool { return c.equal(l.MemoryCurve) })
+		if same < 0 {
+			same, lines = len(lines), append(lines, memoryLine{MemoryCurve: c})
 		}
-		byPeak[peak] = append(byPeak[peak], len(lines))
-		lines = append(lines, memoryLine{MemoryCurve: c, ranks: []int{c.Rank}})
+		lines[same].ranks = append(lines[same].ranks, c.Rank)
 	}
 	return lines
 }

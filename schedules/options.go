@@ -85,22 +85,6 @@ func (Parallel) Settings() []setting.Setting {
 	}
 }
 
-// CollectiveOptions is the [collective] section: a ring by itself.
-type CollectiveOptions struct {
-	Bytes      units.Bytes `toml:"bytes"`
-	Ranks      int         `toml:"ranks"`
-	Convention string      `toml:"convention"`
-}
-
-// Settings describes [collective].
-func (CollectiveOptions) Settings() []setting.Setting {
-	return []setting.Setting{
-		{Key: "bytes", Required: true, Example: `"20GB"`, Range: setting.Positive(), Text: "of the whole tensor"},
-		{Key: "ranks", Required: true, Example: "8", Range: setting.Count(), Text: "of the ring"},
-		{Key: "convention", Default: "nccl", OneOf: []string{"nccl", "gloo", "baidu"}, Text: "which chunk goes first"},
-	}
-}
-
 // The rules by which layers become stages.
 const (
 	BalancedPartition = "balanced"

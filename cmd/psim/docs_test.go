@@ -116,7 +116,7 @@ func TestHelpExamples(t *testing.T) {
 				continue // for minutes, under the race detector, and what calibrate would have written
 			}
 			if strings.HasPrefix(command, "psim validate --executed") {
-				command += " --oversubscribe --steps 1 --runs 1 --set model.layers=4 --set model.hidden=16 --set model.heads=2 --set model.vocab=32 --set model.sequence_length=8"
+				command += " --oversubscribe --steps 1 --runs 1 --set model.layers=4 --set model.hidden=16"
 			}
 			if strings.HasPrefix(command, "psim exec") {
 				if strings.Contains(command, "xla") {

@@ -62,6 +62,12 @@ times in all.`,
 			return f.answer(args, stdout)
 		},
 	}
+	f.register(cmd)
+	return cmd
+}
+
+// register declares the flags; some are for --executed alone.
+func (f *validateFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.json, "json", false, "print one JSON object and nothing else")
 	flags.BoolVar(&f.markdown, "markdown", false, "print an answer sheet in Markdown")
@@ -69,7 +75,6 @@ times in all.`,
 	flags.StringVar(&f.figures, "out", "", "folder for the scatter plots of --published")
 	flags.BoolVar(&f.executed, "executed", false, "predict steps, run them for real and compare")
 	f.registerExecuted(cmd)
-	return cmd
 }
 
 // check refuses flags and arguments that do not go together.

@@ -4,6 +4,15 @@ import (
 	"psim/schedules/wiring"
 )
 
+// Fill gives a pipeline what it needs of the plan.
+func (p *Plan) Fill(w *wiring.Pipeline) {
+	w.Placement, w.Samples, w.WholeLast = p.Placement, p.Samples, p.WholeLast
+	w.Boundaries, w.Sync = p.Boundaries(), p.Sync()
+	for _, t := range p.Tied {
+		w.Tied = append(w.Tied, wiring.Tied{Stages: t.Stages, Bytes: t.Bytes})
+	}
+}
+
 // Boundaries is what crosses between stages, per sample: the activations of
 // the last layer before the cut and gradients of the same shape, or the part of
 // them that a device of a tensor-parallel group sends.
@@ -35,16 +44,22 @@ func (p *Plan) Sync() wiring.Sync {
 		return sync
 	}
 	sync.Sharded, sync.EveryMicrobatch = p.Zero > 0, p.Zero >= 2
+	sync.Buckets = p.sums()
 	for s := range p.Stages {
-		st := &p.Stages[s]
-		var sizes []int64
-		for _, b := range st.Buckets {
-			sizes = append(sizes, b.Bytes)
-		}
-		sync.Buckets = append(sync.Buckets, sizes)
-		sync.Parameters = append(sync.Parameters, st.Parameters*p.PerParameter.Parameter)
+		sync.Parameters = append(sync.Parameters, p.Stages[s].Parameters*p.PerParameter.Parameter)
 	}
 	return sync
+}
+
+// sums lists the bytes that the replicas sum, by stage and bucket.
+func (p *Plan) sums() [][]int64 {
+	sums := make([][]int64, len(p.Stages))
+	for s := range p.Stages {
+		for _, b := range p.Stages[s].Buckets {
+			sums[s] = append(sums[s], b.Bytes)
+		}
+	}
+	return sums
 }
 
 // units lists what ZeRO 3 gathers and scatters for every stage. The tensors of
@@ -69,13 +84,4 @@ func (p *Plan) units() []wiring.Unit {
 		}
 	}
 	return units
-}
-
-// TiedSums lists what the ranks of a replica sum among themselves.
-func (p *Plan) TiedSums() []wiring.Tied {
-	var sums []wiring.Tied
-	for _, t := range p.Tied {
-		sums = append(sums, wiring.Tied{Stages: t.Stages, Bytes: t.Bytes})
-	}
-	return sums
 }

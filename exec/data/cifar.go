@@ -62,7 +62,7 @@ func (s *Images) addRecords(r io.Reader, name string, limit int) error {
 		n, err := io.ReadFull(buffered, record[:])
 		switch {
 		case errors.Is(err, io.EOF) && number == 1:
-			return fmt.Errorf("%s: empty, want CIFAR-10 records of %d bytes", name, cifarRecord)
+			return fmt.Errorf("%s: empty; expected CIFAR-10 records of %d bytes", name, cifarRecord)
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(err, io.ErrUnexpectedEOF):
@@ -70,7 +70,7 @@ func (s *Images) addRecords(r io.Reader, name string, limit int) error {
 		case err != nil:
 			return fmt.Errorf("%s: record %d: %w", name, number, err)
 		case record[0] >= cifarClasses:
-			return fmt.Errorf("%s: record %d has label %d, want 0 to %d (is this a CIFAR-10 file, and not cut?)", name, number, record[0], cifarClasses-1)
+			return fmt.Errorf("%s: record %d has label %d; it must be 0 to %d (is this a CIFAR-10 file, and not cut?)", name, number, record[0], cifarClasses-1)
 		}
 		s.Labels = append(s.Labels, int32(record[0]))
 		s.Pixels = append(s.Pixels, record[1:]...)

@@ -75,9 +75,9 @@ func TestLoadCIFAR10(t *testing.T) {
 func TestCIFAR10Errors(t *testing.T) {
 	good := record(1, 2, 3, 4)
 	for want, text := range map[string][]byte{
-		"x.bin: empty, want CIFAR-10 records of 3073 bytes":                             nil,
-		"x.bin: ends after 5 bytes of record 2; the length must be a multiple of 3073":  append(good, 1, 2, 3, 4, 5),
-		"x.bin: record 2 has label 10, want 0 to 9 (is this a CIFAR-10 file, and not c": append(good, record(10, 0, 0, 0)...),
+		"x.bin: empty; expected CIFAR-10 records of 3073 bytes":                               nil,
+		"x.bin: ends after 5 bytes of record 2; the length must be a multiple of 3073":        append(good, 1, 2, 3, 4, 5),
+		"x.bin: record 2 has label 10; it must be 0 to 9 (is this a CIFAR-10 file, and not c": append(good, record(10, 0, 0, 0)...),
 	} {
 		_, err := data.ReadCIFAR10(bytes.NewReader(text), "x.bin", 0)
 		require.ErrorContains(t, err, want)

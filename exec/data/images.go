@@ -75,7 +75,7 @@ func atLeastOne(what string, sizes ...quantity) error {
 	product := 1
 	for _, q := range sizes {
 		if q.value < 1 {
-			return fmt.Errorf("%s: %s is %d, want at least 1", what, q.name, q.value)
+			return fmt.Errorf("%s: %s is %d; it must be at least 1", what, q.name, q.value)
 		}
 		if q.value > maxValues/product {
 			return fmt.Errorf("%s: %s of %d makes the set larger than %d values; make fewer or smaller samples", what, q.name, q.value, maxValues)

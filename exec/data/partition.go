@@ -40,20 +40,20 @@ const slack = 1e-9
 // checkFractions refuses what cannot be cut without overlap.
 func checkFractions(n int, fractions []float64) error {
 	if n < 0 {
-		return fmt.Errorf("partition: %d samples, want 0 or more", n)
+		return fmt.Errorf("partition: %d samples; must be 0 or more", n)
 	}
 	if len(fractions) == 0 {
-		return fmt.Errorf("partition: no fractions, want one for each rank")
+		return fmt.Errorf("partition: no fractions; give one for each rank")
 	}
 	sum := 0.0
 	for i, f := range fractions {
 		if !(f >= 0 && f <= 1) {
-			return fmt.Errorf("partition: fraction %d of %d is %g, want 0 to 1", i+1, len(fractions), f)
+			return fmt.Errorf("partition: fraction %d of %d is %g; must be 0 to 1", i+1, len(fractions), f)
 		}
 		sum += f
 	}
 	if sum > 1+slack {
-		return fmt.Errorf("partition: the fractions add up to %g, want at most 1", sum)
+		return fmt.Errorf("partition: the fractions add up to %g; must be at most 1", sum)
 	}
 	return nil
 }
@@ -63,10 +63,10 @@ func checkFractions(n int, fractions []float64) error {
 // multiple of ranks.
 func Strided(n, ranks int) ([][]int, error) {
 	if n < 0 {
-		return nil, fmt.Errorf("strided partition: %d samples, want 0 or more", n)
+		return nil, fmt.Errorf("strided partition: %d samples; must be 0 or more", n)
 	}
 	if ranks < 1 {
-		return nil, fmt.Errorf("strided partition: %d ranks, want at least 1", ranks)
+		return nil, fmt.Errorf("strided partition: %d ranks; must be at least 1", ranks)
 	}
 	shards := make([][]int, ranks)
 	for r := range shards {

@@ -132,11 +132,11 @@ func TestMakeTokensOfSmallVocabularies(t *testing.T) {
 func TestRecipeErrors(t *testing.T) {
 	good := data.ImageRecipe{Samples: 1, Channels: 1, Height: 1, Width: 1, Classes: 1}
 	for want, change := range map[string]func(*data.ImageRecipe){
-		"synthetic images: samples is 0, want at least 1": func(r *data.ImageRecipe) { r.Samples = 0 },
-		"height is -3, want at least 1":                   func(r *data.ImageRecipe) { r.Height = -3 },
-		"classes is 0, want at least 1":                   func(r *data.ImageRecipe) { r.Classes = 0 },
-		"samples of 1073741824 makes the set larger than": func(r *data.ImageRecipe) { r.Samples, r.Width = 1<<30, 2 },
-		"classes of 100000000 makes the set larger than":  func(r *data.ImageRecipe) { r.Classes = 1e8 },
+		"synthetic images: samples is 0; it must be at least 1": func(r *data.ImageRecipe) { r.Samples = 0 },
+		"height is -3; it must be at least 1":                   func(r *data.ImageRecipe) { r.Height = -3 },
+		"classes is 0; it must be at least 1":                   func(r *data.ImageRecipe) { r.Classes = 0 },
+		"samples of 1073741824 makes the set larger than":       func(r *data.ImageRecipe) { r.Samples, r.Width = 1<<30, 2 },
+		"classes of 100000000 makes the set larger than":        func(r *data.ImageRecipe) { r.Classes = 1e8 },
 	} {
 		r := good
 		change(&r)

@@ -60,7 +60,7 @@ func ReadPairs(r io.Reader, name string, limit int) ([]Pair, error) {
 		pairs = append(pairs, pair)
 	}
 	if len(pairs) == 0 {
-		return nil, fmt.Errorf("%s: no sentence pairs; want lines like %s", name, wanted)
+		return nil, fmt.Errorf("%s: no sentence pairs; expected lines like %s", name, wanted)
 	}
 	return pairs, nil
 }
@@ -72,13 +72,13 @@ func parsePair(line []byte) (Pair, error) {
 	}
 	object, err := parseObject(line)
 	if err != nil {
-		return Pair{}, fmt.Errorf("%w; want %s", err, wanted)
+		return Pair{}, fmt.Errorf("%w; expected %s", err, wanted)
 	}
 	_, hasSource := object[sourceKey]
 	_, hasTarget := object[targetKey]
 	if inner, ok := object["translation"]; ok && !hasSource && !hasTarget {
 		if object, err = parseObject(inner); err != nil {
-			return Pair{}, fmt.Errorf("under %q: %w; want %s", "translation", err, wanted)
+			return Pair{}, fmt.Errorf("under %q: %w; expected %s", "translation", err, wanted)
 		}
 	}
 	source, err := stringAt(object, sourceKey)

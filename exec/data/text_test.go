@@ -50,9 +50,9 @@ func TestLoadPairs(t *testing.T) {
 
 func TestReadPairsErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"\n \n":                                  `x: no sentence pairs; want lines like {"de": "…", "en": "…"}`,
+		"\n \n":                                  `x: no sentence pairs; expected lines like {"de": "…", "en": "…"}`,
 		"\n{\"de\": \"a\"":                       `x:2: byte 10 of the line is not JSON`,
-		`["a", "b"]`:                             `x:1: not a JSON object; want {"de": "…", "en": "…"}`,
+		`["a", "b"]`:                             `x:1: not a JSON object; expected {"de": "…", "en": "…"}`,
 		`null`:                                   `x:1: not a JSON object`,
 		`{}`:                                     `x:1: no key "de": the object is empty`,
 		`{"de": "a", "eng": "b"}`:                `x:1: no key "en"; the object has "de", "eng"`,
@@ -92,9 +92,9 @@ func TestEncodePairs(t *testing.T) {
 	}, b.Targets)
 
 	_, err = data.EncodePairs(nil, 6)
-	require.ErrorContains(t, err, "number of pairs is 0, want at least 1")
+	require.ErrorContains(t, err, "number of pairs is 0; it must be at least 1")
 	_, err = data.EncodePairs(linesPairs, 0)
-	require.ErrorContains(t, err, "sequence is 0, want at least 1")
+	require.ErrorContains(t, err, "sequence is 0; it must be at least 1")
 }
 
 // TestEncodePairsLaws decodes again what was encoded.

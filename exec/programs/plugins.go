@@ -119,7 +119,7 @@ func PluginAt(file string) (Plugin, error) {
 	info, err := os.Stat(file)
 	switch {
 	case os.IsNotExist(err):
-		return Plugin{}, fmt.Errorf("plugin %s: there is no such file", file)
+		return Plugin{}, fmt.Errorf("plugin %s: no such file", file)
 	case err != nil:
 		return Plugin{}, fmt.Errorf("plugin %s: %w", file, err)
 	case !info.Mode().IsRegular():
@@ -173,7 +173,7 @@ func (s Search) Find(file string) (Plugin, error) {
 		return found[0], nil
 	}
 	if set := s.Getenv(PluginVariable); set != "" {
-		return Plugin{}, fmt.Errorf("there is no XLA plugin: %s=%s names none by an absolute path: correct it, or unset it to search the usual places", PluginVariable, set)
+		return Plugin{}, fmt.Errorf("no XLA plugin was found: %s=%s names none by an absolute path: correct it, or unset it to search the usual places", PluginVariable, set)
 	}
-	return Plugin{}, fmt.Errorf("there is no XLA plugin: install JAX's (pip install \"jax[cuda12]\"), or set %s to the plugin's file or folder\nlooked in:\n  %s", PluginVariable, strings.Join(looked, "\n  "))
+	return Plugin{}, fmt.Errorf("no XLA plugin was found: install JAX's (pip install \"jax[cuda12]\"), or set %s to the plugin's file or folder\nlooked in:\n  %s", PluginVariable, strings.Join(looked, "\n  "))
 }

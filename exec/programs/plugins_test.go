@@ -76,7 +76,7 @@ func TestPluginVariable(t *testing.T) {
 	require.Equal(t, []string{root + "/two", other}, looked)
 
 	_, err := search(root, map[string]string{programs.PluginVariable: root + "/empty"}).Find("")
-	require.EqualError(t, err, "there is no XLA plugin: PJRT_PLUGIN_LIBRARY_PATH="+root+"/empty names none by an absolute path: correct it, or unset it to search the usual places")
+	require.EqualError(t, err, "no XLA plugin was found: PJRT_PLUGIN_LIBRARY_PATH="+root+"/empty names none by an absolute path: correct it, or unset it to search the usual places")
 }
 
 func TestNoPlugin(t *testing.T) {
@@ -97,7 +97,7 @@ func TestPluginAt(t *testing.T) {
 	comma := touch(t, root, "a,b/plugin.so")
 	for file, want := range map[string]string{
 		"plugin.so":       `plugin "plugin.so": the path must be absolute`,
-		root + "/none.so": "plugin " + root + "/none.so: there is no such file",
+		root + "/none.so": "plugin " + root + "/none.so: no such file",
 		root:              "plugin " + root + ": not a file; give the path of the shared library (.so) itself",
 		comma:             "plugin " + comma + ": gomlx ends a path at a comma; give one without, such as a symbolic link",
 	} {

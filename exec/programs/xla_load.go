@@ -126,7 +126,7 @@ func probe(file string) (major, minor int, err error) {
 	defer C.free(unsafe.Pointer(name))
 	function := C.dlsym(handle, name)
 	if function == nil {
-		return 0, 0, errors.New("it is no PJRT plugin: it has no function GetPjrtApi")
+		return 0, 0, errors.New("not a PJRT plugin: it lacks the function GetPjrtApi")
 	}
 	head := C.get_head(function)
 	if head == nil {

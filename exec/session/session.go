@@ -166,17 +166,14 @@ func (r *Run) predict(profile []*graph.Trace) (err error) {
 func (r *Run) job(o Options) exec.Job {
 	w := r.Plan.Workload
 	j := exec.Job{
-		Graph: r.Plan.Graph, Network: w.Network, Layers: w.Layers,
-		Optimizer: programs.DefaultOptimizer(w.Training.Optimizer), Seed: o.Seed, PerLayer: o.PerLayer,
+		Graph: r.Plan.Graph, Plan: w,
+		Optimizer: programs.DefaultOptimizer(w.Training.Optimizer), Seed: o.Seed,
 	}
 	switch {
 	case o.LearningRate > 0:
 		j.Optimizer.LearningRate = o.LearningRate
 	case strings.HasPrefix(w.Training.Optimizer, "adam"):
 		j.Optimizer.LearningRate = 1e-4
-	}
-	for _, n := range w.Samples {
-		j.Samples = append(j.Samples, int(n))
 	}
 	if w.Training.Recompute == "full" {
 		j.Recompute = programs.RepeatLayer

@@ -62,11 +62,6 @@ func (s Steps) Plot(c draw.Canvas, p *plot.Plot) {
 	c.StrokeLines(s.LineStyle, append(line, vg.Point{X: c.Max.X, Y: level}))
 }
 
-// Thumbnail draws the sample for a legend.
-func (s Steps) Thumbnail(c *draw.Canvas) {
-	c.StrokeLine2(s.LineStyle, c.Min.X, c.Center().Y, c.Max.X, c.Center().Y)
-}
-
 // A Mark is the shape of a point. Its white rim tells it from those beneath.
 type Mark struct {
 	Shape  draw.GlyphDrawer
@@ -90,7 +85,7 @@ func (m Mark) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
 // more series than colours, by shape.
 func Look(i int, radius vg.Length) draw.GlyphStyle {
 	shapes := []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}}
-	return draw.GlyphStyle{Color: Color(i), Radius: radius, Shape: Mark{Shape: shapes[i/Series%len(shapes)]}}
+	return draw.GlyphStyle{Color: Color(i), Radius: radius, Shape: Mark{Shape: shapes[i/series%len(shapes)]}}
 }
 
 // Labels write a text to the lower left of each point, except where it would

@@ -18,7 +18,7 @@ import (
 // No two of 24 series look alike.
 func TestLooksDiffer(t *testing.T) {
 	seen := map[draw.GlyphStyle]bool{}
-	for i := range 3 * Series {
+	for i := range 3 * series {
 		look := Look(i, 3)
 		require.False(t, seen[look], i)
 		seen[look] = true

@@ -20,7 +20,7 @@ func Example() {
 		LineStyle: chart.Stroke(chart.Color(0), 1.4), Grain: chart.Pixel,
 	}
 	f.Add(curve)
-	f.Explain("rank 0", curve)
+	f.Explain("rank 0", chart.Line(curve.LineStyle))
 	var picture bytes.Buffer
 	fmt.Println(f.Write(&picture, chart.SVG))
 	fmt.Println(bytes.Contains(picture.Bytes(), []byte("memory (GB)")))

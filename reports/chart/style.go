@@ -21,8 +21,8 @@ const (
 	Alarm = 0xd55e00 // limits
 )
 
-// Series is how many colours Color has.
-const Series = 8
+// series counts the colours of Color.
+const series = 8
 
 // RGB makes an opaque colour from 0xRRGGBB.
 func RGB(hex uint32) color.RGBA {
@@ -32,7 +32,7 @@ func RGB(hex uint32) color.RGBA {
 // Color returns the colour of the i-th series: those of Okabe and Ito, which
 // the colour-blind can tell apart, with the yellow darker.
 func Color(i int) color.RGBA {
-	return RGB([Series]uint32{0x0072b2, 0xe69f00, 0x009e73, 0xcc79a7, 0x56b4e9, 0xd55e00, 0xb8a900, 0x303030}[i%Series])
+	return RGB([series]uint32{0x0072b2, 0xe69f00, 0x009e73, 0xcc79a7, 0x56b4e9, 0xd55e00, 0xb8a900, 0x303030}[i%series])
 }
 
 // InkOn returns the colour of text that can be read on a fill.

@@ -1,0 +1,87 @@
+package stages
+
+import (
+	"fmt"
+
+	"psim/schedules/graph"
+)
+
+// Check reports where a graph is not wired from the plan: of other stages or
+// microbatches, with other gradients that travel together, or with backwards cut
+// elsewhere. What is executed then is what was priced.
+func (p *Plan) Check(g *graph.Graph) error {
+	layers := 0
+	for _, n := range p.Layers {
+		layers += n
+	}
+	switch {
+	case len(p.Stages) != g.Placement.Stages():
+		return fmt.Errorf("a split into %d stages for a graph of %d", len(p.Stages), g.Placement.Stages())
+	case layers != len(p.Network.Layers):
+		return fmt.Errorf("a split of %d layers for a network of %d", layers, len(p.Network.Layers))
+	case len(p.Samples) != g.Shape.Microbatches:
+		return fmt.Errorf("%d sizes for %d microbatches", len(p.Samples), g.Shape.Microbatches)
+	case p.replicas() != g.Shape.Replicas:
+		return fmt.Errorf("a plan for %d replicas and a graph of %d", p.replicas(), g.Shape.Replicas)
+	case !p.Placement.Equal(g.Placement):
+		return fmt.Errorf("stages on ranks %v, in the graph on %v", p.Placement.First, g.Placement.First)
+	}
+	sums := p.sums()
+	if p.Gathers() {
+		for s, u := range p.units() {
+			if u.Scatter > 0 {
+				sums[s] = []int64{u.Scatter}
+			}
+		}
+	}
+	if err := checkSums(sums, g); err != nil {
+		return err
+	}
+	return p.checkParts(g)
+}
+
+// checkSums compares the gradients that the first replica sums with the others, by
+// stage and bucket, with what is planned.
+func checkSums(planned [][]int64, g *graph.Graph) error {
+	seen := make([][]bool, len(planned))
+	for s := range planned {
+		seen[s] = make([]bool, len(planned[s]))
+	}
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		if int(t.Rank) >= g.Shape.Ranks {
+			break
+		}
+		if t.Stage == graph.None || t.Kind != graph.AllReduce && t.Kind != graph.ReduceScatter {
+			continue
+		}
+		if int(t.Part) >= len(planned[t.Stage]) || planned[t.Stage][t.Part] != t.Bytes {
+			return fmt.Errorf("%s sums %d bytes, which is no planned bucket of gradients", g.Describe(int32(i)), t.Bytes)
+		}
+		seen[t.Stage][t.Part] = true
+	}
+	for s := range seen {
+		for k, there := range seen[s] {
+			if !there {
+				return fmt.Errorf("stage %d: the graph does not sum bucket %d of its gradients", s, k)
+			}
+		}
+	}
+	return nil
+}
+
+// checkParts compares the parts into which backwards are cut.
+func (p *Plan) checkParts(g *graph.Graph) error {
+	parts := make([]int, len(p.Stages))
+	for i := range g.Tasks {
+		if t := &g.Tasks[i]; t.Kind.Compute() {
+			parts[t.Stage] = max(parts[t.Stage], int(t.Part)+1)
+		}
+	}
+	for s := range p.Stages {
+		if want := p.Parts(&p.Stages[s]); parts[s] != want {
+			return fmt.Errorf("stage %d: the graph cuts its backward into %d parts, planned are %d", s, parts[s], want)
+		}
+	}
+	return nil
+}
