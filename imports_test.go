@@ -51,6 +51,7 @@ var arrows = map[string][]string{
 	"internal/wrap":        {},
 	"internal/setting":     {"internal/nearest", "internal/wrap"},
 	"internal/files":       {},
+	"internal/interrupt":   {},
 	"internal/memory":      {"internal/units"},
 	"internal/published":   {".", "schedules/graph", "configs", "costmodel", "costmodel/arch", "costmodel/calibrate", "costmodel/link", "costmodel/stages", "reports", "internal/files", "internal/units", "internal/nearest", "internal/wrap"},
 	"internal/gen/fit":     {"internal/published"},

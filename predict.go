@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"psim/configs"
+	"psim/internal/interrupt"
 	"psim/internal/memory"
 	"psim/reports"
 	"psim/schedules/graph"
@@ -86,7 +87,12 @@ func (p *Prediction) build(ctx context.Context, reserve []int64) (err error) {
 		return fmt.Errorf("%s: %w", p.Config.Name(), err)
 	}
 	start := time.Now()
-	p.Plan, err = p.Config.BuildReserving(ctx, reserve)
+	build := func() (*configs.Plan, error) { return p.Config.BuildReserving(ctx, reserve) }
+	if configs.IsSearched(p.Config.Schedule.Name) { // a search has a solver to end
+		p.Plan, err = build()
+	} else {
+		p.Plan, err = interrupt.Await(ctx, build)
+	}
 	p.BuildTime += time.Since(start)
 	if err == nil {
 		err = ctx.Err()
@@ -95,7 +101,21 @@ func (p *Prediction) build(ctx context.Context, reserve []int64) (err error) {
 }
 
 // simulate runs the plan and fills the result.
-func (p *Prediction) simulate(ctx context.Context) (err error) {
+func (p *Prediction) simulate(ctx context.Context) error {
+	done, err := interrupt.Await(ctx, func() (Prediction, error) {
+		simulated := *p
+		err := simulated.simulateWhole()
+		return simulated, err
+	})
+	if err == nil {
+		*p = done
+		err = ctx.Err()
+	}
+	return err
+}
+
+// simulateWhole is simulate, uninterrupted.
+func (p *Prediction) simulateWhole() (err error) {
 	start := time.Now()
 	if p.Simulation, err = Simulate(p.Plan); err != nil {
 		return err
@@ -103,7 +123,7 @@ func (p *Prediction) simulate(ctx context.Context) (err error) {
 	p.SimulationTime += time.Since(start)
 	p.Result = p.Simulation.Result(Info(p.Config, p.Plan))
 	p.Result.Search = p.found()
-	return ctx.Err()
+	return nil
 }
 
 // Info returns what the result of a plan says that its trace does not.

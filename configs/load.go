@@ -2,6 +2,7 @@ package configs
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,10 +16,6 @@ import (
 
 // maxSize is the size beyond which a file is not a configuration.
 const maxSize = 1 << 20
-
-// maxDots bounds how deeply a line can nest: a list of decimal numbers, one
-// per microbatch, may have many dots.
-const maxDots = 5000
 
 // Load reads an experiment: a file, or an embedded example by its bare name.
 // sets are --set flags, KEY=VALUE with a dotted key, applied in order.
@@ -58,7 +55,7 @@ func read(pathOrName string) (data []byte, label, folder string, err error) {
 	problem := func(text string) error { return &Error{Label: pathOrName, Problem: text} }
 	info, err := os.Stat(pathOrName)
 	if err == nil && !info.IsDir() {
-		data, err = readFile(pathOrName)
+		data, err = readFile(pathOrName, maxSize)
 		if err != nil {
 			return nil, "", "", problem(err.Error())
 		}
@@ -77,18 +74,18 @@ func read(pathOrName string) (data []byte, label, folder string, err error) {
 }
 
 // readFile reads a file, or a pipe, that is not too large.
-func readFile(path string) ([]byte, error) {
+func readFile(path string, most int) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot be read: %s", cause(err))
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	data, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("cannot be read: %s", cause(err))
-	case len(data) > maxSize:
-		return nil, fmt.Errorf("has more than %d bytes; that is too large", maxSize)
+	case len(data) > most:
+		return nil, fmt.Errorf("has more than %d bytes; that is too large", most)
 	}
 	return data, nil
 }
@@ -111,10 +108,9 @@ func checkText(label string, data []byte) error {
 		if !utf8.Valid(line) {
 			return &Error{Label: label, Line: n + 1, Col: 1, Problem: "the line is not UTF-8; save the file as UTF-8"}
 		}
-		// A key or table of thousands of levels would cost the decoder gigabytes.
-		if bytes.Count(line, []byte(".")) > maxDots || bytes.Count(line, []byte("{")) > maxDots {
-			return &Error{Label: label, Line: n + 1, Col: 1, Problem: fmt.Sprintf("the line has more than %d dots or braces; no setting is nested so deeply", maxDots)}
-		}
+	}
+	if e := checkDepth(label, string(data)); e != nil {
+		return e
 	}
 	return nil
 }
@@ -144,7 +140,16 @@ func (c *Config) set(flag string) error {
 		return &Error{Label: label, Key: key, Problem: "has no value"}
 	}
 	text := key + " = " + value
+	if e := checkDepth(label, text); e != nil {
+		e.Line, e.Col = 0, 0
+		return e
+	}
 	if _, err := newSource(label, text, false); err != nil {
+		var e *Error
+		if errors.As(err, &e) && strings.HasPrefix(e.Problem, value+" is out of range") {
+			e.Key = key // a number that is too large, and no string
+			return e
+		}
 		text = fmt.Sprintf("%s = %q", key, value)
 	}
 	return c.add(label, text, false)

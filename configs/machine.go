@@ -73,9 +73,9 @@ func (c *Config) joined(m costmodel.Machine) []string {
 // otherwise beside the configuration.
 func (c *Config) readMachine(path string, by *source) ([]byte, error) {
 	if _, err := os.Stat(path); err == nil && !by.lines {
-		return readRegular(path)
+		return readRegular(path, maxSize)
 	}
-	return c.readBeside(path)
+	return c.readBeside(path, maxSize)
 }
 
 // A machineFile holds one section.

@@ -20,7 +20,7 @@ func (c *Config) network() (arch.Network, error) {
 		return arch.Network{}, err
 	}
 	if model.File != "" {
-		data, err := c.readBeside(model.File)
+		data, err := c.readBeside(model.File, maxSize)
 		if err != nil {
 			return arch.Network{}, fmt.Errorf("file = %q: %w", model.File, err)
 		}
@@ -35,18 +35,18 @@ func (c *Config) network() (arch.Network, error) {
 }
 
 // readBeside reads a file that the configuration names, relative to its own
-// folder.
-func (c *Config) readBeside(path string) ([]byte, error) {
+// folder, and that has at most so many bytes.
+func (c *Config) readBeside(path string, most int) ([]byte, error) {
 	if !filepath.IsAbs(path) && c.folder != "" {
 		path = filepath.Join(c.folder, path)
 	}
-	return readRegular(path)
+	return readRegular(path, most)
 }
 
 // readRegular reads a file that is neither a folder nor a device.
-func readRegular(path string) ([]byte, error) {
+func readRegular(path string, most int) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, errors.New("is not a file but a " + map[bool]string{true: "directory", false: "device"}[info.IsDir()])
 	}
-	return readFile(path)
+	return readFile(path, most)
 }

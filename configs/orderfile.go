@@ -49,7 +49,7 @@ func (c *Config) ordered() (*Config, schedules.Schedule, error) {
 
 // readOrder reads schedule.file.
 func (c *Config) readOrder() (schedules.Schedule, graph.Shape, error) {
-	data, err := c.readBeside(c.Schedule.File)
+	data, err := c.readBeside(c.Schedule.File, order.MaxFile)
 	if err != nil {
 		return schedules.Schedule{}, graph.Shape{}, err
 	}

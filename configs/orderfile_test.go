@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -94,6 +95,11 @@ func TestOrderFileErrors(t *testing.T) {
 		}
 		require.ErrorContains(t, failure(configs.Load(withOrder(t, c.order, ownTimes), sets...)), c.want)
 	}
+	large := strings.Repeat(",", order.MaxFile)
+	require.ErrorContains(t, failure(configs.Load(withOrder(t, large+good, ownTimes))), `schedule.file = "mine.csv": has more than 33554432 bytes; that is too large`)
+	c, err := configs.Load(withOrder(t, large[:2<<20]+good, ownTimes))
+	require.NoError(t, err)
+	run(t, c)
 	require.ErrorContains(t, failure(configs.Load(withOrder(t, good, ownModel), "parallel.zero=3")), "or remove schedule.file")
 	split := "[times]\nforward = \"1ms\"\nbackward = \"2ms\"\n"
 	require.ErrorContains(t, failure(configs.Load(withOrder(t, "0F0,0I0,0W0", split))), "times.backward_input is missing: the schedule splits the backward")

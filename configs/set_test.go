@@ -1,6 +1,7 @@
 package configs_test
 
 import (
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -50,26 +51,28 @@ func TestLaterSetsWin(t *testing.T) {
 func TestSetErrors(t *testing.T) {
 	const form = "must be KEY=VALUE with a dotted key, such as schedule.microbatches=16"
 	for set, want := range map[string]string{
-		"schedule.stages":          "--set schedule.stages: " + form,
-		"stages=2":                 "--set stages=2: " + form,
-		"=2":                       "--set =2: " + form,
-		"":                         "--set : " + form,
-		"schedule.stages=1\nx.y=2": "--set schedule.stages=1\nx.y=2: " + form,
-		"schedule.stages=":         "--set schedule.stages=: schedule.stages: has no value",
-		"schedule.stages=two":      "--set schedule.stages=two: schedule.stages: must be an integer, not a string",
-		"schedule.stages=0":        "--set schedule.stages=0: schedule.stages = 0: must be at least 1",
-		"schedule.stage=2":         `--set schedule.stage=2: unknown key "schedule.stage"; did you mean stages?`,
-		"shedule.stages=2":         `--set shedule.stages=2: unknown section "shedule"; did you mean schedule?`,
-		"times.forward=1":          `--set times.forward=1: times.forward: "1" has no unit; write for example "1ms"`,
-		"schedule.name.x=2":        "--set schedule.name.x=2: schedule.name: must be a string, not a table",
-		"schedule.name=[1]":        "--set schedule.name=[1]: schedule.name: must be a string, not a list",
-		"times.p2p=[1]":            "--set times.p2p=[1]: times.p2p: must be a string with a unit, not a list",
-		"schedule.stages=true":     "--set schedule.stages=true: schedule.stages: must be an integer, not true or false",
-		"schedule.stages=2.0":      "--set schedule.stages=2.0: schedule.stages: must be an integer, not a decimal number",
-		"schedule.name=2026-08-01": "--set schedule.name=2026-08-01: schedule.name: must be a string, not a date",
-		"schedule.name=gpip":       `--set schedule.name=gpip: schedule.name: unknown schedule "gpip"; did you mean gpipe?`,
-		"model.preset=gpt2":        "--set model.preset=gpt2: model: there is [times] and [model]; exactly one of them may say what the tasks cost",
-		"schedule.placement=[0,2]": "--set schedule.placement=[0,2]: schedule.placement = [0 2]: rank 2 is outside 0 to 1",
+		"schedule.stages":                      "--set schedule.stages: " + form,
+		"stages=2":                             "--set stages=2: " + form,
+		"=2":                                   "--set =2: " + form,
+		"":                                     "--set : " + form,
+		"schedule.stages=1\nx.y=2":             "--set schedule.stages=1\nx.y=2: " + form,
+		"schedule.stages=":                     "--set schedule.stages=: schedule.stages: has no value",
+		"schedule.stages=99999999999999999999": "--set schedule.stages=99999999999999999999: schedule.stages: 99999999999999999999 is out of range for int64",
+		"memory.activation=99999999999999999999B": `--set memory.activation=99999999999999999999B: memory.activation: "99999999999999999999B" is too large; the largest size is about 9.22EB`,
+		"schedule.stages=two":                     "--set schedule.stages=two: schedule.stages: must be an integer, not a string",
+		"schedule.stages=0":                       "--set schedule.stages=0: schedule.stages = 0: must be at least 1",
+		"schedule.stage=2":                        `--set schedule.stage=2: unknown key "schedule.stage"; did you mean stages?`,
+		"shedule.stages=2":                        `--set shedule.stages=2: unknown section "shedule"; did you mean schedule?`,
+		"times.forward=1":                         `--set times.forward=1: times.forward: "1" has no unit; write for example "1ms"`,
+		"schedule.name.x=2":                       "--set schedule.name.x=2: schedule.name: must be a string, not a table",
+		"schedule.name=[1]":                       "--set schedule.name=[1]: schedule.name: must be a string, not a list",
+		"times.p2p=[1]":                           "--set times.p2p=[1]: times.p2p: must be a string with a unit, not a list",
+		"schedule.stages=true":                    "--set schedule.stages=true: schedule.stages: must be an integer, not true or false",
+		"schedule.stages=2.0":                     "--set schedule.stages=2.0: schedule.stages: must be an integer, not a decimal number",
+		"schedule.name=2026-08-01":                "--set schedule.name=2026-08-01: schedule.name: must be a string, not a date",
+		"schedule.name=gpip":                      `--set schedule.name=gpip: schedule.name: unknown schedule "gpip"; did you mean gpipe?`,
+		"model.preset=gpt2":                       "--set model.preset=gpt2: model: there is [times] and [model]; exactly one of them may say what the tasks cost",
+		"schedule.placement=[0,2]":                "--set schedule.placement=[0,2]: schedule.placement = [0 2]: rank 2 is outside 0 to 1",
 	} {
 		require.EqualError(t, failure(configs.Parse("x.toml", []byte(small), set)), want)
 	}
@@ -129,4 +132,12 @@ func TestWithIsConcurrent(t *testing.T) {
 	_, err := again.Build()
 	require.NoError(t, err)
 	require.Equal(t, base.Schedule, again.Schedule)
+}
+
+// A flag nests no deeper than a file.
+func TestSetTooDeep(t *testing.T) {
+	for _, set := range []string{"x.y=" + strings.Repeat("[{a=", 20_000), "x" + strings.Repeat(".a", 200) + "=1"} {
+		err := failure(configs.Parse("x.toml", []byte(small), set))
+		require.ErrorContains(t, err, ": brackets, braces or dotted keys nest more than 100 levels deep; no setting nests so deeply")
+	}
 }

@@ -5,7 +5,7 @@ import "psim/schedules/graph"
 // A timeline is the kind of pass in every slot of a rank of a V, or None.
 type timeline []int8
 
-// kind is what a slot has; the timeline has no end.
+// kind says what a slot has; the timeline has no end.
 func (t timeline) kind(at int) int {
 	if at < len(t) {
 		return int(t[at])
@@ -28,11 +28,11 @@ func (t *timeline) trim() {
 	}
 }
 
-// holding is how many activations a rank holds after a slot, and how many of
+// holding counts how many activations a rank holds after a slot, and how many of
 // their microbatches wait for a weight gradient.
 type holding struct{ held, waiting int32 }
 
-// after is what a rank holds after one more slot with a pass of a kind. Where
+// after says what a rank holds after one more slot with a pass of a kind. Where
 // the timeline has no weight gradients of their own, they run in free slots.
 func (h holding) after(kind int, withWeights bool) holding {
 	switch {
@@ -56,7 +56,7 @@ type load struct {
 	changed     []holding // what a move that is tried changes
 }
 
-// load is what a rank with this timeline holds.
+// load follows what a rank with this timeline holds.
 func (t timeline) load(withWeights bool) load {
 	l := load{timeline: t, after: make([]holding, len(t)), withWeights: withWeights}
 	var h holding
@@ -67,7 +67,7 @@ func (t timeline) load(withWeights bool) load {
 	return l
 }
 
-// peak is the number of activations that are held at most.
+// peak finds the number of activations that are held at most.
 func (l *load) peak() int {
 	peak := int32(0)
 	for _, h := range l.after {

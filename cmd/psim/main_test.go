@@ -250,6 +250,15 @@ func TestInterrupted(t *testing.T) {
 	require.Equal(t, "psim: interrupted\n", stderr.String())
 	_, err := os.Stat("new")
 	require.True(t, os.IsNotExist(err))
+
+	require.NoError(t, os.WriteFile("mine.csv", []byte("0F0,0B0\n"), 0o644))
+	for _, name := range []string{"v-half", "mine.csv"} {
+		stderr.Reset()
+		var stdout strings.Builder
+		require.Equal(t, exitFailed, run(ctx, []string{"schedule", name}, &stdout, &stderr))
+		require.Equal(t, "psim: interrupted\n", stderr.String())
+		require.Empty(t, stdout.String())
+	}
 }
 
 // TestPlot draws saved results again.

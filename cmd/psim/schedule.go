@@ -14,6 +14,7 @@ import (
 	lib "psim"
 	"psim/configs"
 	"psim/internal/files"
+	"psim/internal/interrupt"
 	"psim/internal/memory"
 	"psim/internal/nearest"
 	"psim/reports"
@@ -55,11 +56,11 @@ last until they are received; if not, where every rank stands.`,
 			if err := f.check(); err != nil {
 				return err
 			}
-			s, err := f.find(cmd, args[0])
+			w, err := interrupt.Await(cmd.Context(), func() (namedOrder, error) { return f.find(cmd, args[0]) })
 			if err != nil {
 				return err
 			}
-			return f.write(cmd, s)
+			return f.write(cmd, w)
 		},
 	}
 	f.register(cmd.Flags())
@@ -148,15 +149,25 @@ func (f *scheduleFlags) write(cmd *cobra.Command, w namedOrder) error {
 			return err
 		}
 	}
-	if f.deadlock {
-		return w.writeHangs(cmd.OutOrStdout())
+	text, err := interrupt.Await(cmd.Context(), func() (string, error) {
+		var text strings.Builder
+		if f.deadlock {
+			err := w.writeHangs(&text)
+			return text.String(), err
+		}
+		err := writeOrder(&text, f.format, w.Name, w.shape, w.order)
+		return text.String(), err
+	})
+	if err != nil {
+		return err
 	}
-	return writeOrder(cmd.OutOrStdout(), f.format, w.Name, w.shape, w.order)
+	_, err = io.WriteString(cmd.OutOrStdout(), text)
+	return err
 }
 
 // plot draws the order.
 func (w namedOrder) plot(cmd *cobra.Command, path string) error {
-	trace, err := lib.UnitTrace(w.Schedule, w.shape)
+	trace, err := interrupt.Await(cmd.Context(), func() (*graph.Trace, error) { return lib.UnitTrace(w.Schedule, w.shape) })
 	if err != nil {
 		return err
 	}

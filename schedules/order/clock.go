@@ -17,18 +17,18 @@ func (o Order) Clocks() ([][]int32, error) {
 // ClocksAfter is Clocks where an action also waits for its turn after a backward
 // that its rank may not hold.
 func (o Order) ClocksAfter(turn func(Action) (before Action)) ([][]int32, error) {
-	c := clocking{order: o, turn: turn, clocks: make([][]int32, len(o)), ended: map[Action]int32{}}
+	c := clocking{order: o, turn: turn, clocks: make([][]int32, len(o)), ended: map[Action]int32{}, waits: map[Action][]int{}}
 	for r, actions := range o {
+		c.due = append(c.due, r)
 		c.clocks[r] = make([]int32, 0, len(actions))
 		for _, a := range actions {
 			c.stages = max(c.stages, int(a.Stage)+1)
 		}
 	}
-	for moved := true; moved; {
-		moved = false
-		for r := range o {
-			moved = c.advance(r) || moved
-		}
+	for len(c.due) > 0 {
+		r := c.due[len(c.due)-1]
+		c.due = c.due[:len(c.due)-1]
+		c.advance(r)
 	}
 	for r, actions := range o {
 		if i := len(c.clocks[r]); i < len(actions) {
@@ -47,11 +47,13 @@ type clocking struct {
 	stages int
 	clocks [][]int32        // of the actions of every rank that could run so far
 	ended  map[Action]int32 // the cycle after a result
+	due    []int            // ranks that may go on
+	waits  map[Action][]int // ranks that wait, by what they wait for
 }
 
-// ready finds the cycle from which an action can run; false if what it waits for has
-// not been run.
-func (c *clocking) ready(a Action) (clock int32, ok bool) {
+// ready finds the cycle from which an action can run; false if what it waits for,
+// which is then named, has not been run.
+func (c *clocking) ready(a Action) (clock int32, missing Action, ok bool) {
 	_, need := a.Needs(c.stages)
 	for _, before := range [2]Action{need, c.turn(a)} {
 		if before.Stage == graph.None {
@@ -59,31 +61,34 @@ func (c *clocking) ready(a Action) (clock int32, ok bool) {
 		}
 		ended, ok := c.ended[before]
 		if !ok {
-			return 0, false
+			return 0, before, false
 		}
 		clock = max(clock, ended)
 	}
-	return clock, true
+	return clock, nothing, true
 }
 
-// advance runs what a rank can run, and reports whether that was anything.
-func (c *clocking) advance(rank int) bool {
+// advance runs what a rank can run, after which others may go on.
+func (c *clocking) advance(rank int) {
 	actions, done := c.order[rank], len(c.clocks[rank])
 	clock := int32(0)
 	if done > 0 {
 		clock = c.clocks[rank][done-1] + 1
 	}
 	for _, a := range actions[done:] {
-		ready, ok := c.ready(a)
+		ready, missing, ok := c.ready(a)
 		if !ok {
-			break
+			c.waits[missing] = append(c.waits[missing], rank)
+			return
 		}
 		clock = max(clock, ready)
 		c.clocks[rank] = append(c.clocks[rank], clock)
 		clock++
 		if a.Kind != graph.WeightGradient {
-			c.ended[a.result()] = clock
+			result := a.result()
+			c.ended[result] = clock
+			c.due = append(c.due, c.waits[result]...)
+			delete(c.waits, result)
 		}
 	}
-	return len(c.clocks[rank]) > done
 }

@@ -24,6 +24,10 @@ func (o Order) WriteCSV(w io.Writer) error {
 	return out.Flush()
 }
 
+// MaxFile is the size in bytes beyond which a file is refused: about five million
+// actions, ten times what 300 ranks do with 600 microbatches.
+const MaxFile = 32 << 20
+
 // ReadCSV reads PyTorch's schedule notation, compute-only or with
 // communication; UNSHARD, RESHARD and REDUCE_GRAD, which PyTorch adds to every
 // form with communication, are kept. Rows may differ in length and lines may end in CR LF; empty
@@ -31,13 +35,16 @@ func (o Order) WriteCSV(w io.Writer) error {
 // stands for the full backward, as before November 2024, has B for the input
 // gradient. Errors name the line and the cell.
 func ReadCSV(r io.Reader) (Order, error) {
-	text, err := io.ReadAll(r)
-	if err != nil {
+	text, err := io.ReadAll(io.LimitReader(r, MaxFile+1))
+	switch {
+	case err != nil:
 		return nil, err
+	case len(text) > MaxFile:
+		return nil, fmt.Errorf("is larger than %d MiB, which is the most that a schedule file may have", MaxFile>>20)
 	}
 	text = bytes.TrimPrefix(text, []byte("\ufeff")) // as spreadsheets write it
 	var order Order
-	legacy := legacyFile.Match(text)
+	legacy := bytes.Contains(text, []byte("BW")) && legacyFile.Match(text)
 	for line := range strings.Lines(string(text)) {
 		var actions []Action
 		for c, cell := range strings.Split(line, ",") {

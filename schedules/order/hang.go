@@ -58,9 +58,10 @@ func (e *HangError) reason(rank int, a Action) string {
 // sends; if blocking, it lasts until its receiver stands at the RECV, as a
 // rendezvous does.
 func (o Order) Hang(blocking bool) error {
-	h := hanging{order: o, blocking: blocking, at: make([]int, len(o)), rankOf: map[Action]int{}, sent: map[Action]bool{}}
+	h := hanging{order: o, blocking: blocking, at: make([]int, len(o)), rankOf: map[Action]int{}, sent: map[Action]bool{}, waits: map[Action][]int{}}
 	messages := 0
 	for r, actions := range o {
+		h.due = append(h.due, r)
 		for _, a := range actions {
 			if receives(a.Kind) || sends(a.Kind) {
 				h.rankOf[a] = r
@@ -70,11 +71,10 @@ func (o Order) Hang(blocking bool) error {
 			}
 		}
 	}
-	for moved := true; moved; {
-		moved = false
-		for r := range o {
-			moved = h.advance(r) || moved
-		}
+	for len(h.due) > 0 {
+		r := h.due[len(h.due)-1]
+		h.due = h.due[:len(h.due)-1]
+		h.advance(r)
 	}
 	for r, actions := range o {
 		if h.at[r] < len(actions) {
@@ -92,33 +92,47 @@ type hanging struct {
 	rankOf   map[Action]int // of every message's two ends
 	sent     map[Action]bool
 	arrived  int
+	due      []int            // ranks that may go on
+	waits    map[Action][]int // ranks that wait, by the message's end that they wait for
 }
 
-// advance takes a rank as far as it goes alone or with those it meets, and
-// reports whether that was anywhere.
-func (h *hanging) advance(rank int) bool {
-	moved := false
+// advance takes a rank as far as it goes alone or with those it meets, after which
+// others may go on.
+func (h *hanging) advance(rank int) {
 	for ; h.at[rank] < len(h.order[rank]); h.at[rank]++ {
 		a := h.order[rank][h.at[rank]]
+		end := a.otherEnd()
 		switch {
 		case a.Kind.Compute(), shards(a.Kind):
 		case h.blocking:
-			if !h.meets(a.otherEnd()) {
-				return moved
+			if !h.meets(end) {
+				h.wait(rank, end)
+				h.wake(a) // who waits for this rank to stand here
+				return
 			}
-			h.at[h.rankOf[a.otherEnd()]]++
+			h.at[h.rankOf[end]]++
+			h.due = append(h.due, h.rankOf[end])
 			h.arrived++
 		case sends(a.Kind):
 			h.sent[a] = true
+			h.wake(a)
 		default:
-			if !h.sent[a.otherEnd()] {
-				return moved
+			if !h.sent[end] {
+				h.wait(rank, end)
+				return
 			}
 			h.arrived++
 		}
-		moved = true
 	}
-	return moved
+}
+
+// wait notes what a rank waits for.
+func (h *hanging) wait(rank int, end Action) { h.waits[end] = append(h.waits[end], rank) }
+
+// wake lets those go on that wait for an end of a message.
+func (h *hanging) wake(end Action) {
+	h.due = append(h.due, h.waits[end]...)
+	delete(h.waits, end)
 }
 
 // meets reports whether the rank at the other end of a message stands at it.

@@ -2,6 +2,7 @@ package order
 
 import (
 	"fmt"
+	"slices"
 
 	"psim/schedules/graph"
 )
@@ -54,40 +55,81 @@ func (o Order) WithMessages() (Order, error) {
 	if err != nil {
 		return nil, err
 	}
-	var (
-		all  = make(Order, len(o))
-		next = make([]int, len(o))
-		seen = map[Action]bool{} // RECVs, and results that stay on their rank
-	)
-	for moved := true; moved; {
-		moved = false
-		for r, actions := range o {
-			if next[r] == len(actions) || !ready(actions[next[r]], p, seen) {
-				continue
-			}
-			a := actions[next[r]]
-			a.Pair = false
-			next[r], moved = next[r]+1, true
-			all[r] = append(all[r], a)
-			seen[a.result()] = true
-			if send, leaves := a.Send(p); leaves {
-				receive := send.otherEnd()
-				to := p.Rank(receive.Stage, receive.Microbatch)
-				all[r], all[to] = append(all[r], send), append(all[to], receive)
-				seen[receive] = true
-			}
-		}
+	t := taking{order: o, placement: p, next: make([]int, len(o)), all: make(Order, len(o)), seen: map[Action]bool{}, waits: map[Action]int{}}
+	for r := range o {
+		t.round = append(t.round, r)
 	}
-	return all, nil
+	for len(t.round) > 0 {
+		for t.turn = 0; t.turn < len(t.round); t.turn++ {
+			t.take(t.round[t.turn])
+		}
+		slices.Sort(t.later)
+		t.round, t.later = t.later, t.round[:0]
+	}
+	return t.all, nil
 }
 
-// ready reports whether what an action needs of other stages is there.
-func ready(a Action, p graph.Placement, seen map[Action]bool) bool {
+// taking holds the state of one WithMessages call. Only ranks that are not waiting
+// have a turn.
+type taking struct {
+	order        Order
+	placement    graph.Placement
+	next         []int // by rank
+	all          Order
+	seen         map[Action]bool // RECVs, and results that stay on their rank
+	waits        map[Action]int  // the rank that waits, by what for
+	round, later []int           // whose turn it is in this round, ascending, and in the next
+	turn         int             // in the round
+}
+
+// take takes a rank's next action, if it has one and need not wait.
+func (t *taking) take(rank int) {
+	if t.next[rank] == len(t.order[rank]) {
+		return
+	}
+	a := t.order[rank][t.next[rank]]
+	a.Pair = false
+	if need := a.arrives(t.placement); need.Stage != graph.None && !t.seen[need] {
+		t.waits[need] = rank
+		return
+	}
+	t.next[rank]++
+	t.later = append(t.later, rank)
+	t.all[rank] = append(t.all[rank], a)
+	t.see(a.result(), rank)
+	if send, leaves := a.Send(t.placement); leaves {
+		receive := send.otherEnd()
+		to := t.placement.Rank(receive.Stage, receive.Microbatch)
+		t.all[rank], t.all[to] = append(t.all[rank], send), append(t.all[to], receive)
+		t.see(receive, rank)
+	}
+}
+
+// see gives who waits for what a rank has made a turn, in this round if it is yet
+// to come.
+func (t *taking) see(made Action, by int) {
+	t.seen[made] = true
+	rank, waits := t.waits[made]
+	if !waits {
+		return
+	}
+	delete(t.waits, made)
+	if rank < by {
+		t.later = append(t.later, rank)
+		return
+	}
+	at, _ := slices.BinarySearch(t.round[t.turn+1:], rank)
+	t.round = slices.Insert(t.round, t.turn+1+at, rank)
+}
+
+// arrives names what has to be there of other stages before an action: a RECV, or a
+// result of the same rank. Its stage is None where there is nothing.
+func (a Action) arrives(p graph.Placement) Action {
 	if receive, needed := a.receive(p); needed {
-		return seen[receive]
+		return receive
 	}
 	_, need := a.Needs(p.Stages())
-	return need.Stage == graph.None || seen[need]
+	return need
 }
 
 // WithLateReceives adds a SEND right after every result that another rank needs
