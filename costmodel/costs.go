@@ -99,7 +99,7 @@ func (m *Machine) message(t *graph.Task) graph.Cost {
 	return graph.Cost{Busy: l.Transfer(t.Bytes), Delay: time.Duration(l.Latency), Link: queue}
 }
 
-// passPrices are the prices of F, B, I and W.
+// passPrices hold the prices of F, B, I and W.
 type passPrices struct {
 	plan   *stages.Plan
 	prices [][]price // by stage and size of microbatch
@@ -108,7 +108,7 @@ type passPrices struct {
 	copyOf func(stage, microbatch int32) int
 }
 
-// slicePrices are those of a backward that is cut, by size of microbatch.
+// slicePrices hold the prices of a backward that is cut, by size of microbatch.
 type slicePrices struct {
 	times [][]time.Duration
 	inner [][]graph.Inner
@@ -169,7 +169,7 @@ func (p *passPrices) task(t *graph.Task) graph.Cost {
 	return graph.Cost{Busy: price.backward(), Inner: some(&price.inner.whole)}
 }
 
-// whole is the time of the pass that a task is, or is a slice of.
+// whole returns the time of the pass that a task is, or is a slice of.
 func (p *passPrices) whole(t *graph.Task) time.Duration {
 	price := &p.prices[t.Stage][p.plan.SizeOf[t.Microbatch]]
 	switch t.Kind {

@@ -18,7 +18,7 @@ import (
 	"psim/internal/files"
 )
 
-// calibrateFlags are the flags of psim calibrate.
+// calibrateFlags holds the flags of psim calibrate.
 type calibrateFlags struct {
 	sets    []string
 	out     string

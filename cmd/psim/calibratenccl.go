@@ -10,7 +10,7 @@ import (
 	"psim/internal/files"
 )
 
-// defaultLinkFile is where the link of psim calibrate --nccl is written to.
+// defaultLinkFile says where the link of psim calibrate --nccl is written to.
 const defaultLinkFile = "my-link.toml"
 
 // runNCCL fits a link to files and writes it.

@@ -19,7 +19,7 @@ import (
 	"psim/reports"
 )
 
-// execFlags are the flags of psim exec.
+// execFlags holds the flags of psim exec.
 type execFlags struct {
 	runFlags
 	session.Options

@@ -33,7 +33,7 @@ func (f *execFlags) registerExecuted(cmd *cobra.Command) {
 	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
 }
 
-// changes are the flags of --executed that were given other values.
+// changes lists the flags of --executed that were given other values.
 func (f execFlags) changes() (text string) {
 	if f.gpus != 2 {
 		text += fmt.Sprintf(" --gpus %d", f.gpus)

@@ -97,7 +97,7 @@ func parseGPT2(data []byte, keys configKeys, sequence int) (Model, error) {
 	return m, inConfig(m.Validate())
 }
 
-// llamaConfig is what the configuration classes of the Llama family have in
+// A llamaConfig is what the configuration classes of the Llama family have in
 // common, and what Mixtral adds.
 type llamaConfig struct {
 	Vocab         int  `json:"vocab_size"`
@@ -118,7 +118,7 @@ type llamaConfig struct {
 	qkvBias bool
 }
 
-// llamaTypes are the defaults of LlamaConfig, MistralConfig, MixtralConfig,
+// llamaTypes lists the defaults of LlamaConfig, MistralConfig, MixtralConfig,
 // Qwen2Config and GemmaConfig of transformers, by model_type.
 func llamaTypes() map[string]llamaConfig {
 	return map[string]llamaConfig{

@@ -44,7 +44,7 @@ func (s *Images) addFile(path string, limit int) error {
 	return s.addRecords(file, path, limit)
 }
 
-// emptyCIFAR10 is CIFAR-10 without pictures, with its usual normalisation.
+// emptyCIFAR10 makes CIFAR-10 without pictures, with its usual normalisation.
 func emptyCIFAR10() Images {
 	return Images{
 		Channels: 3, Height: cifarSide, Width: cifarSide, Classes: cifarClasses,

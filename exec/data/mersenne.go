@@ -71,7 +71,7 @@ func (m *mersenne) after(i int) int {
 	return 1
 }
 
-// uint32 is the next 32 random bits.
+// uint32 returns the next 32 random bits.
 func (m *mersenne) uint32() uint32 {
 	if m.next == mtWords {
 		m.twist()
