@@ -51,7 +51,7 @@ func Balanced(costs []float64, stages int) ([]int, error) {
 	return sizes, nil
 }
 
-// rounding is the share by which what is equal may differ, as added up in different
+// rounding bounds the share by which what is equal may differ, as added up in different
 // orders.
 const rounding = 1e-12
 
