@@ -121,10 +121,9 @@ func (t trainer) run() (run, error) {
 		w.Layers, w.Placement.First = []int{1, 1, 1, 1}, make([]int32, 4)
 	}
 	plan := w.Plan()
-	g, err := wire("ddp", wiring.Pipeline{
-		Shape:   graph.Shape{Ranks: 1, Microbatches: 1, Replicas: int(t.workers)},
-		Samples: w.Samples, Sync: plan.Sync(), Optimizer: true, Placement: w.Placement,
-	})
+	p := wiring.Pipeline{Shape: graph.Shape{Ranks: 1, Microbatches: 1, Replicas: int(t.workers)}, Optimizer: true}
+	plan.Fill(&p)
+	g, err := wire("ddp", p)
 	if err != nil {
 		return run{}, err
 	}
