@@ -12,6 +12,10 @@ import (
 // none. Clock cycles are what a step takes in which every computing task takes one
 // unit of time and others none.
 func launchOrder(g *graph.Graph, thread []int32) ([]int32, error) {
+	before, last := filled(len(g.Tasks), none), map[int32]int32{}
+	if thread == nil {
+		return before, nil
+	}
 	cycles, err := Run(g, graph.Costs{Task: func(t *graph.Task) graph.Cost {
 		if t.Kind.Compute() {
 			return graph.Cost{Busy: 1}
@@ -30,7 +34,6 @@ func launchOrder(g *graph.Graph, thread []int32) ([]int32, error) {
 	slices.SortStableFunc(order, func(a, b int32) int {
 		return cmp.Or(cmp.Compare(cycles.Spans[a].End, cycles.Spans[b].End), cmp.Compare(g.Tasks[a].Stage, g.Tasks[b].Stage))
 	})
-	before, last := filled(len(g.Tasks), none), map[int32]int32{}
 	for _, i := range order {
 		t := thread[g.Tasks[i].Rank]
 		if b, ok := last[t]; ok {

@@ -73,7 +73,8 @@ type Host struct {
 	// Thread is that of every rank. Several ranks may have the same, as where one
 	// process drives several devices. It launches computing tasks by clock cycle,
 	// counted as if every task took one, and in a cycle by stage: the order of
-	// torchgpipe's loop (Kim et al. 2020, section 3.2).
+	// torchgpipe's loop (Kim et al. 2020, section 3.2). Nil means that no task is
+	// launched after another, as is right for threads that wait.
 	Thread []int32
 	// Queue is how far a thread may be ahead: it begins to launch a task when
 	// the one so many places before it on its stream has started. 0 is no limit.
