@@ -22,6 +22,8 @@ type source struct {
 	meta   toml.MetaData
 	top    map[string]any
 	places func() map[string]place // only errors need them
+	// outOfRange holds what is wrong unless a later source replaces it.
+	outOfRange []*setting.Error
 }
 
 // newSource parses a text. Syntax errors carry the position.
@@ -50,11 +52,57 @@ func (s *source) at(p toml.Position, key, problem string) *Error {
 
 func (s *source) defines(key string) bool { return s.meta.IsDefined(strings.Split(key, ".")...) }
 
-// decode fills a described struct. Of several errors it returns the first in the
-// text.
+// decode fills a described struct. Values out of range it leaves to inRange.
 func (s *source) decode(into any) error {
-	var first *Error
+	s.outOfRange = nil
+	var wrong []*setting.Error
 	for _, e := range setting.Fill(into, s.top) {
+		if e.OutOfRange {
+			s.outOfRange = append(s.outOfRange, e)
+		} else {
+			wrong = append(wrong, e)
+		}
+	}
+	return s.first(wrong)
+}
+
+// inRange reports a value out of range that stays where later sources lie over it.
+func inRange(sources []*source) error {
+	for i, s := range sources {
+		var stays []*setting.Error
+		for _, e := range s.outOfRange {
+			if !slices.ContainsFunc(sources[i+1:], func(later *source) bool { return later.replaces(e.Key) }) {
+				stays = append(stays, e)
+			}
+		}
+		if err := s.first(stays); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaces reports whether a source gives a key, or another value to a table that the
+// key is in.
+func (s *source) replaces(key string) bool {
+	list, _, _ := strings.Cut(key, "[")
+	var value any = s.top
+	for part := range strings.SplitSeq(list, ".") {
+		table, ok := value.(map[string]any)
+		if !ok {
+			break
+		}
+		if value, ok = table[part]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// first returns the error that comes first in the text.
+func (s *source) first(wrong []*setting.Error) error {
+	var first *Error
+	for _, e := range wrong {
 		if at := s.error(e); first == nil || at.Line < first.Line || at.Line == first.Line && at.Col < first.Col {
 			first = at
 		}

@@ -46,16 +46,9 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 		c.BytesAtStart, c.BytesAtEnd = ledger.Task(t)
 		return c
 	}
-	costs := graph.Costs{Task: price, Persistent: memory.Persistent(p, g.Ranks())}
-	if costs.Host = m.threads(g); costs.Host != nil {
-		launches := newLaunches(m.Host, compute, p)
-		costs.Task = func(t *graph.Task) graph.Cost {
-			c := price(t)
-			if t.Kind.Compute() {
-				c.Launch, c.LaunchLead = launches.task(t, c.Busy, passes.whole(t))
-			}
-			return c
-		}
+	costs := graph.Costs{Task: price, Persistent: memory.Persistent(p, g.Ranks()), Host: m.threads(g)}
+	if costs.Host != nil {
+		costs.Task = newLaunches(m.Host, compute, p).added(price, passes)
 	}
 	return costs, nil
 }
@@ -99,7 +92,7 @@ func (m *Machine) message(t *graph.Task) graph.Cost {
 	return graph.Cost{Busy: l.Transfer(t.Bytes), Delay: time.Duration(l.Latency), Link: queue}
 }
 
-// passPrices are the prices of F, B, I and W.
+// passPrices hold the prices of F, B, I and W.
 type passPrices struct {
 	plan   *stages.Plan
 	prices [][]price // by stage and size of microbatch
@@ -108,7 +101,7 @@ type passPrices struct {
 	copyOf func(stage, microbatch int32) int
 }
 
-// slicePrices are those of a backward that is cut, by size of microbatch.
+// slicePrices hold the prices of a backward that is cut, by size of microbatch.
 type slicePrices struct {
 	times [][]time.Duration
 	inner [][]graph.Inner
@@ -169,7 +162,7 @@ func (p *passPrices) task(t *graph.Task) graph.Cost {
 	return graph.Cost{Busy: price.backward(), Inner: some(&price.inner.whole)}
 }
 
-// whole is the time of the pass that a task is, or is a slice of.
+// whole returns the time of the pass that a task is, or is a slice of.
 func (p *passPrices) whole(t *graph.Task) time.Duration {
 	price := &p.prices[t.Stage][p.plan.SizeOf[t.Microbatch]]
 	switch t.Kind {

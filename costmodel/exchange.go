@@ -13,12 +13,12 @@ import (
 // What the devices of a tensor-parallel group exchange is part of the tasks of
 // their rank: every device waits for it, as the next operation does.
 
-// collectiveKinds are the tasks that cost what a collective within a rank does.
+// collectiveKinds lists the tasks that cost what a collective within a rank does.
 var collectiveKinds = map[arch.Collective]graph.Kind{
 	arch.AllReduce: graph.AllReduce, arch.AllGather: graph.AllGather, arch.ReduceScatter: graph.ReduceScatter,
 }
 
-// exchange is the time of one pass of an exchange over a microbatch.
+// exchange returns the time of one pass of an exchange over a microbatch.
 func (c Compute) exchange(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	t := o.Exchanges[p]
 	if t.Collective == arch.NoCollective {
@@ -27,7 +27,7 @@ func (c Compute) exchange(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	return c.link.CollectiveTime(collectiveKinds[t.Collective], c.devices, t.Bytes(int64(c.element), samples))
 }
 
-// sent is what every device sends in one pass of operations: as a ring does.
+// sent counts what every device sends in one pass of operations: as a ring does.
 func (c Compute) sent(ops []arch.Op, p arch.Pass, samples int64) int64 {
 	var sum int64
 	for _, o := range ops {
@@ -45,7 +45,7 @@ func (c Compute) sent(ops []arch.Op, p arch.Pass, samples int64) int64 {
 	return sum
 }
 
-// communication is the time that one pass of operations spends in exchanges,
+// communication returns the time that one pass of operations spends in exchanges,
 // one after another.
 func (c Compute) communication(ops []arch.Op, p arch.Pass, samples int64) time.Duration {
 	var sum time.Duration
@@ -57,7 +57,7 @@ func (c Compute) communication(ops []arch.Op, p arch.Pass, samples int64) time.D
 	return sum
 }
 
-// hidden is how much of the time of a layer's exchanges its whole backward does not
+// hidden returns how much of the time of a layer's exchanges its whole backward does not
 // wait for. An exchange may run beside the products that follow it in forward order:
 // what I exchanges beside their weight gradients, what W exchanges beside their input
 // gradients. As much of it as those take is hidden.
@@ -84,14 +84,14 @@ func (c Compute) hidden(ops []arch.Op, samples int64) time.Duration {
 // parameters, of which I and W do not need each other.
 func hides(o arch.Op) bool { return o.Class == arch.Product && o.Weight }
 
-// passes is the communication within every pass of a stage over a microbatch.
+// passes hold what is communicated within every pass of a stage over a microbatch.
 type passes struct {
 	forward, weight graph.Inner
 	input           graph.Inner // with what is repeated before
 	whole           graph.Inner // input and weight in one piece
 }
 
-// of is the communication of W, or of a whole backward.
+// of returns the communication of W, or of a whole backward.
 func (p passes) of(k graph.Kind) inner {
 	if k == graph.Backward {
 		return inner(p.whole)
@@ -99,7 +99,7 @@ func (p passes) of(k graph.Kind) inner {
 	return inner(p.weight)
 }
 
-// some is nil where nothing is communicated.
+// some returns what is communicated, nil where that is nothing.
 func some(i *graph.Inner) *graph.Inner {
 	if *i == (graph.Inner{}) {
 		return nil
@@ -121,7 +121,7 @@ func (p *passes) add(c Compute, l arch.Layer, t arch.Training, samples int64) {
 	p.input, p.whole = p.input.Plus(repeated).Plus(input), p.whole.Plus(repeated).Plus(whole)
 }
 
-// received is the gathering of a tensor that came to a stage in parts from its
+// received prices the gathering of a tensor that came to a stage in parts from its
 // neighbour across a boundary: the activations before its forward where the
 // neighbour is the stage before, the gradients before its backward where it is
 // the one after.
@@ -144,7 +144,7 @@ func (p *price) gather(activations, gradients graph.Inner) {
 	p.inner.input, p.inner.whole = p.inner.input.Plus(gradients), p.inner.whole.Plus(gradients)
 }
 
-// inner is communication within a task that may be sliced.
+// An inner is communication within a task that may be sliced.
 type inner graph.Inner
 
 // slices spreads communication over the slices of a task, by their times.
@@ -172,7 +172,7 @@ func (i inner) slices(times []time.Duration) []graph.Inner {
 	return parts
 }
 
-// fraction is n·a/b, rounded down, for a up to b, none of them negative; of
+// fraction computes n·a/b, rounded down, for a up to b, none of them negative; of
 // nothing, 0.
 func fraction(n int64, a, b time.Duration) int64 {
 	if b == 0 {

@@ -43,7 +43,7 @@ func (Host) Settings() []setting.Setting {
 	}
 }
 
-// threads is how the tasks of a graph are launched on a machine; nil where that
+// threads tells how the tasks of a graph are launched on a machine; nil where that
 // costs nothing.
 func (m *Machine) threads(g *graph.Graph) *graph.Host {
 	h := m.Host
@@ -64,7 +64,7 @@ func (m *Machine) threads(g *graph.Graph) *graph.Host {
 // that waits for them, if it is there when launching begins.
 type launch struct{ thread, lead time.Duration }
 
-// launches are those of the passes of a stage over a microbatch.
+// launches hold what launching takes for the passes of a stage over a microbatch.
 type launches struct{ forward, input, weight, backward launch }
 
 // launchesOf walks through the passes of a stage.
@@ -168,7 +168,7 @@ func (w *walker) kernels(n int, busy time.Duration) {
 	w.busy = duration.Sum(w.busy, busy)
 }
 
-// launchPrices are those of all stages, by stage and size of microbatch.
+// launchPrices hold the launches of all stages, by stage and size of microbatch.
 type launchPrices struct {
 	plan   *stages.Plan
 	prices [][]launches
@@ -197,7 +197,7 @@ func (p launchPrices) added(price func(*graph.Task) graph.Cost, passes *passPric
 	}
 }
 
-// task is what launching a task takes. A slice of a backward has its share, by
+// task returns what launching a task takes. A slice of a backward has its share, by
 // time.
 func (p launchPrices) task(t *graph.Task, busy, whole time.Duration) (thread, lead time.Duration) {
 	launches := &p.prices[t.Stage][p.plan.SizeOf[t.Microbatch]]

@@ -105,10 +105,10 @@ type Machine struct {
 	Host           Host      // what launches tasks
 }
 
-// tensor is the number of devices of a rank.
+// tensor counts the devices of a rank.
 func (m *Machine) tensor() int { return max(1, m.Tensor) }
 
-// node is the node of a rank's first device.
+// node returns the node of a rank's first device.
 func (m *Machine) node(rank int32) int32 {
 	if m.DevicesPerNode == 0 {
 		return 0
@@ -116,7 +116,7 @@ func (m *Machine) node(rank int32) int32 {
 	return int32(int(rank) * m.tensor() / m.DevicesPerNode)
 }
 
-// siblings is how many devices of a rank are in one node and communicate at the
+// siblings counts how many devices of a rank are in one node and communicate at the
 // same time, each with its peer.
 func (m *Machine) siblings() int {
 	if m.DevicesPerNode == 0 {
@@ -204,7 +204,7 @@ func (m *Machine) Nodes(ranks int) int {
 	return (ranks*m.tensor() + m.DevicesPerNode - 1) / m.DevicesPerNode
 }
 
-// inner is the link that bounds a ring over the devices of one rank.
+// inner finds the link that bounds a ring over the devices of one rank.
 func (m *Machine) inner() link.Link {
 	single := *m
 	single.Tensor = 1

@@ -44,7 +44,7 @@ func (m *Measured) Times() [4]*units.Duration {
 	return [4]*units.Duration{&m.Forward, &m.Backward, &m.InputGradient, &m.WeightGradient}
 }
 
-// passKeys are the keys of Times.
+// passKeys lists the keys of Times.
 var passKeys = [4]string{"forward", "backward", "input_gradient", "weight_gradient"}
 
 // Indices into Times.
@@ -55,7 +55,7 @@ const (
 	weightTime
 )
 
-// curves are measured times as a function of samples, by signature.
+// curves hold measured times as a function of samples, by signature.
 type curves map[string][]Measured
 
 // newCurves sorts measurements. Within a layer, sizes differ, and more samples
@@ -103,7 +103,7 @@ func rising(points []Measured) error {
 	return nil
 }
 
-// at is one of a layer's times for a number of samples, and false if the layer
+// at finds one of a layer's times for a number of samples, and false if the layer
 // was not measured.
 func (c curves) at(l arch.Layer, which int, samples int64) (time.Duration, bool) {
 	if len(c) == 0 || samples < 1 {

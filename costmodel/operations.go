@@ -73,7 +73,7 @@ func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	return duration.Sum(c.launch, duration.Seconds(max(computing, c.moving(moved))))
 }
 
-// moving is the time in seconds to move bytes to or from memory.
+// moving returns the time in seconds to move bytes to or from memory.
 func (c Compute) moving(bytes float64) float64 {
 	if c.bandwidth <= 0 {
 		return 0
@@ -109,7 +109,7 @@ func (c Compute) Backward(l arch.Layer, samples int64) time.Duration {
 	return both - c.hidden(l.Ops, samples)
 }
 
-// roofline is the time of one pass of operations, one after another.
+// roofline returns the time of one pass of operations, one after another.
 func (c Compute) roofline(ops []arch.Op, p arch.Pass, samples int64) time.Duration {
 	var sum time.Duration
 	for _, o := range ops {

@@ -98,7 +98,7 @@ func (o MachineOptions) Machine(c Catalog) (Machine, error) {
 	return m, err
 }
 
-// device is the named one, with the changes of [machine.compute].
+// device finds the named device, with the changes of [machine.compute].
 func (o MachineOptions) device(c Catalog) (Device, error) {
 	d := Device{Name: "inline", Efficiency: Efficiency{1, 1, 1, 1}}
 	if o.Device != "" {

@@ -10,7 +10,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// price is what one stage costs for one size of microbatch.
+// A price is what a stage costs for one size of microbatch.
 type price struct {
 	forward, input, weight, recompute time.Duration
 	whole                             time.Duration // input and weight in one piece
@@ -18,7 +18,7 @@ type price struct {
 	inner passes
 }
 
-// backward is the time of the whole backward.
+// backward returns the time of the whole backward.
 func (p price) backward() time.Duration { return duration.Sum(p.recompute, p.whole) }
 
 // priceOf prices a stage for a microbatch of the given number of samples.

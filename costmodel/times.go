@@ -42,7 +42,7 @@ func (Times) Settings() []setting.Setting {
 	}
 }
 
-// taskTime is how long a task may take.
+// taskTime bounds how long a task may take.
 func taskTime() setting.Range { return setting.Between(0, float64(duration.Longest)) }
 
 // ActivationMemory is the [memory] section that goes with [times]: the

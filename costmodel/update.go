@@ -67,7 +67,7 @@ func (c Compute) Update(optimizer string, tensors int, bytes int64) (time.Durati
 	return 0, false
 }
 
-// updates are the times of what ends a step, by rank of a replica.
+// updates hold the times of what ends a step, by rank of a replica.
 type updates struct {
 	compute Compute
 	times   []time.Duration // of the optimizer
@@ -110,10 +110,10 @@ func newUpdates(m Machine, c Compute, p *stages.Plan, g *graph.Graph) updates {
 	return u
 }
 
-// normBytes is the square of a norm, in fp32.
+// normBytes counts the bytes of the square of a norm, in fp32.
 const normBytes = 4
 
-// sumOfNorms is how long clipping sums one number over all devices that hold
+// sumOfNorms returns how long clipping sums one number over all devices that hold
 // different gradients: those of a replica, or of all where ZeRO shards them. Beside
 // that and scaling, clipping reads the gradients. Ranks do not wait for each other
 // there: the sum of gradients has made them already.
@@ -133,10 +133,10 @@ func (m *Machine) sumOfNorms(sharded bool, g *graph.Graph) time.Duration {
 	return l.CollectiveTime(graph.AllReduce, n*m.tensor(), normBytes)
 }
 
-// step is the time of an optimizer's task.
+// step returns the time of an optimizer's task.
 func (u updates) step(t *graph.Task) time.Duration { return u.times[int(t.Rank)%len(u.times)] }
 
-// average is the time of dividing summed gradients.
+// average returns the time of dividing summed gradients.
 func (u updates) average(t *graph.Task) time.Duration {
 	if took, ok := u.compute.Update(Averaging, u.tensors[int(t.Rank)%len(u.tensors)], t.Bytes); ok {
 		return took

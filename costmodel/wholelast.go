@@ -7,7 +7,7 @@ import (
 	"psim/internal/duration"
 )
 
-// taskPrice is what a stage costs for a microbatch: a share of the whole batch's
+// taskPrice returns what a stage costs for a microbatch: a share of the whole batch's
 // price where the stage takes all microbatches at once.
 func taskPrice(c Compute, plan *stages.Plan, stage int, samples int64) price {
 	if !plan.Whole(stage) {
@@ -21,7 +21,7 @@ func taskPrice(c Compute, plan *stages.Plan, stage int, samples int64) price {
 	return p
 }
 
-// taskLaunch is what launching a stage's kernels takes, shared likewise.
+// taskLaunch returns what launching a stage's kernels takes, shared likewise.
 func taskLaunch(c Compute, h Host, plan *stages.Plan, stage int, samples int64) launches {
 	if !plan.Whole(stage) {
 		return launchesOf(c, h, plan, stage, samples)
@@ -34,7 +34,7 @@ func taskLaunch(c Compute, h Host, plan *stages.Plan, stage int, samples int64) 
 	return l
 }
 
-// share is the part of the time of all samples that some have.
+// share returns the part of the time of all samples that some have.
 func share(t time.Duration, samples, all int64) time.Duration {
 	return duration.Nanoseconds(float64(t) * float64(samples) / float64(all))
 }

@@ -68,7 +68,7 @@ func (m Model) checkAttention() error {
 	return nil
 }
 
-// estimate is no less than the FLOPs of any pass over one sample and than the
+// estimate returns no less than the FLOPs of any pass over one sample and than the
 // bytes of the parameters with gradients and optimizer state, in floating point
 // so that it cannot overflow.
 func (m Model) estimate() float64 {

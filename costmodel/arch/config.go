@@ -80,7 +80,7 @@ func parseGPT2(data []byte, sequence int) (Model, error) {
 	return m, inConfig(m.Validate())
 }
 
-// llamaConfig is what the configuration classes of the Llama family have in
+// A llamaConfig is what the configuration classes of the Llama family have in
 // common, and what Mixtral adds.
 type llamaConfig struct {
 	Vocab         int  `json:"vocab_size"`
@@ -100,7 +100,7 @@ type llamaConfig struct {
 	qkvBias bool
 }
 
-// llamaTypes are the defaults of LlamaConfig, MistralConfig, MixtralConfig,
+// llamaTypes lists the defaults of LlamaConfig, MistralConfig, MixtralConfig,
 // Qwen2Config and GemmaConfig of transformers, by model_type.
 func llamaTypes() map[string]llamaConfig {
 	return map[string]llamaConfig{

@@ -17,7 +17,7 @@ func (m Model) dropout(name string, shape ...int) []Op {
 	return []Op{op}
 }
 
-// dropoutMask is what a dropout keeps; it is not needed for its own output.
+// dropoutMask lists what a dropout keeps; it is not needed for its own output.
 func (m Model) dropoutMask(name string, shape ...int) []Buffer {
 	if m.Dropout == 0 {
 		return nil

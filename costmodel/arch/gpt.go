@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// gpt is GPT-2: learned positions, norm before each half of a block, GELU in
+// gpt makes GPT-2: learned positions, norm before each half of a block, GELU in
 // the tanh form, biases everywhere, and a head that is usually tied to wte.
 // Layers: embed, h.0 …, ln_f, head. Tensors are named as in Hugging Face's
 // checkpoint without its "transformer." prefix.
@@ -107,7 +107,7 @@ func layerNormParams(name string, h int) []Tensor {
 	return []Tensor{{Name: name + ".weight", Shape: Shape{h}, Norm: true}, {Name: name + ".bias", Shape: Shape{h}, Norm: true}}
 }
 
-// column is a weight [in, out] that tensor parallelism cuts along out, with its
+// column names a weight [in, out] that tensor parallelism cuts along out, with its
 // bias.
 func column(name string, in, out int) []Tensor {
 	return []Tensor{
@@ -116,7 +116,7 @@ func column(name string, in, out int) []Tensor {
 	}
 }
 
-// row is a weight [in, out] that tensor parallelism cuts along in: every rank
+// row names a weight [in, out] that tensor parallelism cuts along in: every rank
 // has the whole bias.
 func row(name string, in, out int) []Tensor {
 	return []Tensor{

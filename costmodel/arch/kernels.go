@@ -44,7 +44,7 @@ func (m Model) softmax(name string) []Op {
 	return []Op{step("to_fp32", 3), step("scale", 4), step("mask", 4), fused, step("to_fp16", 3)}
 }
 
-// apart is an operation on s × n elements that other frameworks have in the
+// apart makes an operation on s × n elements that other frameworks have in the
 // product beside it.
 func (m Model) apart(name string, n int, forward, input int64) []Op {
 	if !m.megatron() {
@@ -55,7 +55,7 @@ func (m Model) apart(name string, n int, forward, input int64) []Op {
 	return []Op{op}
 }
 
-// loss is the cross-entropy over the vocabulary. Megatron's goes over the logits
+// loss returns the cross-entropy over the vocabulary. Megatron's goes over the logits
 // for their maximum and to subtract it, for exponentials and their sum, and to
 // divide by that; I multiplies the result, and converts it back.
 func (m Model) loss() []Op {
@@ -76,7 +76,7 @@ func (m Model) loss() []Op {
 	return ops
 }
 
-// dropoutAdd is a dropout and the sum of its result and the residual stream. What
+// dropoutAdd makes a dropout and the sum of its result and the residual stream. What
 // one kernel does in F writes the mask and no result of the dropout.
 func (m Model) dropoutAdd(dropout, sum string) []Op {
 	s, h := m.SequenceLength, m.Hidden

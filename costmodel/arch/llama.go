@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// llama is the family of Llama, Mistral, Qwen 2 and Gemma: RMSNorm, rotary
+// llama makes a network of the family of Llama, Mistral, Qwen 2 and Gemma: RMSNorm, rotary
 // positions, grouped queries, a gated MLP with SiLU or GELU, no biases but maybe
 // of queries, keys and values, usually an untied head. With experts it is the
 // family of Mixtral (see mixtral.go). Layers:
@@ -137,7 +137,7 @@ func llamaBlockBuffers(m Model) []Buffer {
 	return append(buffers, Buffer{Name: "mlp.down_proj.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight})
 }
 
-// gatedBuffers are those inside a gated MLP over n tokens. The activation
+// gatedBuffers lists the buffers inside a gated MLP over n tokens. The activation
 // function and the gate are two kernels, so that the gate keeps both its factors.
 func gatedBuffers(prefix string, n, f int) []Buffer {
 	return []Buffer{

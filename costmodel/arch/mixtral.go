@@ -12,7 +12,7 @@ import (
 // tensor-parallel group divides each expert as it would one MLP, and each of its
 // devices routes all tokens.
 
-// expertParams are named as in Hugging Face's checkpoint.
+// expertParams lists the tensors of experts, named as in Hugging Face's checkpoint.
 func expertParams(m Model) []Tensor {
 	h, f := m.Hidden, m.FFNHidden
 	params := []Tensor{{Name: "block_sparse_moe.gate.weight", Shape: Shape{m.Experts, h}}}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// mlp is layers linear layers of hidden×hidden, equal so that any split into
+// mlp makes as many linear layers as the model has of hidden×hidden, equal so that any split into
 // equal stages is balanced. All but the last end with a ReLU, the last with a
 // cross-entropy loss over hidden classes.
 func mlp(m Model) Network {
@@ -24,7 +24,7 @@ func mlp(m Model) Network {
 	return n
 }
 
-// dense is nn.Linear on one vector: weight [out, in] and bias.
+// dense makes nn.Linear on one vector: weight [out, in] and bias.
 func dense(name, tensor string, in, out int) Layer {
 	return Layer{
 		Name: name, Kind: KindChain,

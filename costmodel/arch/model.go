@@ -172,7 +172,7 @@ func (m Model) checkKeys(family string) error {
 	return nil
 }
 
-// name is the preset's, with what differs from it, or family-layersxhidden.
+// name returns the preset's name, with what differs from it, or family-layersxhidden.
 func (m Model) name() string {
 	if m.Preset == "" {
 		return fmt.Sprintf("%s-%dx%d", m.Family, m.Layers, m.Hidden)

@@ -174,7 +174,7 @@ func (o Op) runs(samples int64) bool {
 	return o.Unless == 0 || samples*o.Count%o.Unless != 0
 }
 
-// products is how many products of the forward size a pass makes.
+// products counts how many products of the forward size a pass makes.
 func (o Op) products(p Pass) int64 {
 	switch {
 	case p == Forward:

@@ -82,7 +82,7 @@ func (m Model) checkGroup(g Group) error {
 	return nil
 }
 
-// layer is one device's part of a layer.
+// layer makes one device's part of a layer.
 func (g Group) layer(l Layer, last bool) Layer {
 	t := g.devices()
 	l.Heads /= t
@@ -157,7 +157,7 @@ func (g Group) ops(whole []Op) []Op {
 	return ops
 }
 
-// op is one device's part of an operation. What is not sharded is divided by
+// op makes one device's part of an operation. What is not sharded is divided by
 // sequence parallelism, outside the parts that are.
 func (g Group) op(o Op, inside bool) Op {
 	t := int64(g.devices())
@@ -185,7 +185,7 @@ func (g Group) op(o Op, inside bool) Op {
 	return o
 }
 
-// enter is f: nothing in F and an all-reduce of the input gradients in I, or
+// enter makes Megatron's f: nothing in F and an all-reduce of the input gradients in I, or
 // with sequence parallelism an all-gather in F and a reduce-scatter in I. The
 // gathered input is not kept: W gathers it again.
 func (g Group) enter(first Op) Op {
@@ -203,7 +203,7 @@ func (g Group) enter(first Op) Op {
 	return op
 }
 
-// leave is g: an all-reduce of the results in F, or with sequence parallelism
+// leave makes Megatron's g: an all-reduce of the results in F, or with sequence parallelism
 // a reduce-scatter, and an all-gather of their gradients in I.
 func (g Group) leave(last Op) Op {
 	n := last.Elements
@@ -220,7 +220,7 @@ func (g Group) leave(last Op) Op {
 	return op
 }
 
-// loss is what a cross-entropy over a divided vocabulary exchanges in F: for
+// loss returns what a cross-entropy over a divided vocabulary exchanges in F: for
 // every token the largest logit, the target's, and the sum, in fp32.
 func (g Group) loss(o Op) []Op {
 	var ops []Op

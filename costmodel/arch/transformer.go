@@ -41,7 +41,7 @@ func elementwise(name string, n int64, forward, input int64) Op {
 // input's and once for the gains' gradient.
 func norm(name string, s, h int) Op { return elementwise(name, elements(s, h), 2, 5) }
 
-// layerNorm is a norm with gain and bias.
+// layerNorm makes a norm with gain and bias.
 func layerNorm(name string, s, h int) Op {
 	op := norm(name, s, h)
 	op.Function = LayerNorm
@@ -69,7 +69,7 @@ func lookup(name string, n, s, h int, forward int64) Op {
 	}
 }
 
-// attention is the core between the projections: softmax(q·kᵀ)·v over the whole
+// attention makes the core between the projections: softmax(q·kᵀ)·v over the whole
 // square, in Heads products; scale and mask are part of the softmax kernel.
 func attention(prefix string, m Model) []Op {
 	a, s, d := int64(m.Heads), int64(m.SequenceLength), int64(m.HeadDim)
@@ -84,7 +84,7 @@ func attention(prefix string, m Model) []Op {
 	return ops
 }
 
-// attentionBuffers are those of the core, and the context, which is the input
+// attentionBuffers lists the buffers of the core, and the context, which is the input
 // of the output projection.
 func attentionBuffers(prefix string, m Model) []Buffer {
 	s, q, kv := m.SequenceLength, m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
@@ -127,7 +127,7 @@ func crossEntropy(n int64) Op {
 	return op
 }
 
-// tokenIDs are 4 bytes each, for W of the embedding or I of the loss.
+// tokenIDs keeps 4 bytes for each token, for W of the embedding or I of the loss.
 func tokenIDs(name string, s int, lt Lifetime) Buffer {
 	return Buffer{Name: name, Shape: Shape{s}, Lifetime: lt, ElementBytes: 4}
 }

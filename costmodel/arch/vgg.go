@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// vgg16 is torchvision's VGG16 (configuration D, no batch norm) on CIFAR-10
+// vgg16 makes torchvision's VGG16 (configuration D, no batch norm) on CIFAR-10
 // images of 3×32×32, in 13 layers that are cut before each pooling:
 //
 //	conv1 conv2 conv3 conv4 conv5 flatten fc1 relu1 dropout1 fc2 relu2 dropout2 fc3
@@ -43,7 +43,7 @@ func vgg(blocks [][]int, hidden int, pooled bool) Network {
 	return Network{TokensPerSample: 1, Layers: append(layers, vggClassifier(features, hidden)...)}
 }
 
-// vggBlock is block number b; index is its first convolution's place in
+// vggBlock makes block number b; index is its first convolution's place in
 // torchvision's features, in and size the channels and the side of its input.
 func vggBlock(b, index, in, size int, channels []int) Layer {
 	l := Layer{Name: fmt.Sprintf("conv%d", b), Kind: KindChain, Input: Shape{in, size, size}, Repeatable: true}

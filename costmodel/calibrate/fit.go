@@ -30,11 +30,11 @@ type Constants struct {
 	Error float64
 }
 
-// fitRounds is more than the operations ever took to find their side of the
+// fitRounds allows more rounds than the operations ever took to find their side of the
 // roofline.
 const fitRounds = 30
 
-// fitElement is the size of an activation in fp32.
+// fitElement counts the bytes of an activation in fp32.
 const fitElement = 4
 
 // FitRoofline finds the constants that price the passes of layers with the
@@ -74,7 +74,7 @@ func FitRoofline(timings []Timing, call time.Duration) (Constants, error) {
 	return best, nil
 }
 
-// fitOnce is the seconds per FLOP, per byte and per operation, with every
+// fitOnce finds the seconds per FLOP, per byte and per operation, with every
 // operation on one side of the roofline.
 func fitOnce(timings []Timing, call time.Duration, computes func(o arch.Op, flops, bytes float64) bool) []float64 {
 	var rows [][]float64

@@ -159,7 +159,7 @@ func fitRange(list []CollectiveTiming) (link.Range, float64) {
 	return r, squares
 }
 
-// withoutCall are the rows of a fit in which all time is that of bytes.
+// withoutCall returns the rows of a fit in which all time is that of bytes.
 func withoutCall(rows [][]float64) (list [][]float64) {
 	for _, row := range rows {
 		list = append(list, []float64{0, row[1]})

@@ -25,7 +25,7 @@ var ncclTests = [...]ncclTest{
 	{"reduce_scatter_perf", graph.ReduceScatter, "a reduce-scatter", true},
 }
 
-// ncclNames are the tests that can be read.
+// ncclNames lists the tests that can be read.
 const ncclNames = "all_reduce_perf, all_gather_perf or reduce_scatter_perf"
 
 // testNamed finds the test of a program, which may have a path and, as builds
@@ -37,10 +37,10 @@ func testNamed(program string) (*ncclTest, error) {
 			return &ncclTests[i], nil
 		}
 	}
-	return nil, fmt.Errorf("this is the output of %s, which prices no collective of a link; that of %s is wanted", printable(path.Base(program)), ncclNames)
+	return nil, fmt.Errorf("this is the output of %s, which prices no collective of a link; use that of %s", printable(path.Base(program)), ncclNames)
 }
 
-// printable is a name from a file as a terminal may have it.
+// printable shows a name from a file as a terminal may have it.
 func printable(name string) string {
 	const longest = 60
 	if quoted := strconv.QuoteToASCII(name); len(name) > longest || quoted != `"`+name+`"` {
@@ -49,7 +49,7 @@ func printable(name string) string {
 	return name
 }
 
-// factor is busbw / algbw: how often the whole tensor passes the slowest link.
+// factor returns busbw / algbw: how often the whole tensor passes the slowest link.
 func (t ncclTest) factor(ranks int) float64 {
 	return float64(link.Moves(t.kind)) * float64(ranks-1) / float64(ranks)
 }
@@ -107,5 +107,5 @@ func (r ncclRow) test(ranks int) (*ncclTest, error) {
 	case len(fits) == 0, len(fits) == 1 && !r.exactly(fits[0].factor(ranks)):
 		return nil, fmt.Errorf("busbw is %.3g times algbw, where %s; is it another collective, or are ranks missing?", r.busbw/r.rate(), strings.Join(expected, " and "))
 	}
-	return nil, fmt.Errorf("busbw = %.3g is too small or too near to algbw to tell %s from other collectives; larger sizes are wanted, or a version of nccl-tests that prints \"# Collective test starting\"", r.busbw, fits[0].article)
+	return nil, fmt.Errorf("busbw = %.3g is too small or too near to algbw to tell %s from other collectives; measure larger sizes, or use a version of nccl-tests that prints \"# Collective test starting\"", r.busbw, fits[0].article)
 }

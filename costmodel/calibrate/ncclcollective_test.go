@@ -109,7 +109,7 @@ func TestReadNCCLSlow(t *testing.T) {
 func TestReadNCCLCollectivesErrors(t *testing.T) {
 	slow := ncclText(8, ncclSized(64, "none", 9.5, 7./8), ncclSized(128, "none", 9.5, 7./8))
 	for _, c := range [][2]string{
-		{ncclRun(4, "alltoall_perf", "none", 0.75), "x:2: this is the output of alltoall_perf, which prices no collective of a link; that of all_reduce_perf, all_gather_perf or reduce_scatter_perf is wanted"},
+		{ncclRun(4, "alltoall_perf", "none", 0.75), "x:2: this is the output of alltoall_perf, which prices no collective of a link; use that of all_reduce_perf, all_gather_perf or reduce_scatter_perf"},
 		{"# Collective test starting: \x1b[31mevil\x07_perf", `x:1: this is the output of "\x1b[31mevil\a_perf", which`},
 		{ncclRun(2, "reduce_perf", "sum", 1), "x:2: this is the output of reduce_perf"},
 		{ncclRun(4, "all_gather_perf", "none", 1), "x:16: busbw is 1 times algbw, where an all-gather over 4 ranks has 0.75; is it another"},
@@ -119,7 +119,7 @@ func TestReadNCCLCollectivesErrors(t *testing.T) {
 		{ncclRun(256, "", "none", 1), "x:267: busbw is 1 times algbw, where an all-gather over 256 ranks has 0.996; is it another"},
 		{ncclRun(4, "", "none", 1.5), "x:15: busbw is 1.5 times algbw, where an all-gather over 4 ranks has 0.75"},
 		{ncclRun(4, "", "sum", 1), "an all-reduce over 4 ranks has 1.5 and a reduce-scatter over 4 ranks has 0.75"},
-		{slow, "x:17: busbw = 0.01 is too small or too near to algbw to tell an all-gather from other collectives; larger sizes are wanted"},
+		{slow, "x:17: busbw = 0.01 is too small or too near to algbw to tell an all-gather from other collectives; measure larger sizes"},
 		{ncclText(4, ncclSized(1<<20, "sum", 25, 1.5), ncclSized(1<<26, "sum", 800, 0.75)), "x:12: busbw is 1.5 times algbw, where a reduce-scatter over 4 ranks has 0.75; is it another"},
 		{ncclText(4, ncclSized(1<<20, "sum", 25, 0.75), ncclSized(1<<26, "none", 800, 0.75)), "x:12: redop = sum, but other rows of the run are of an all-gather"},
 	} {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// ncclReport is what of a JSON report is read.
+// An ncclReport is what is read of a JSON report.
 type ncclReport struct {
 	Args   json.RawMessage `json:"args"` // the program's name first, or anything else
 	Config *struct {
@@ -57,7 +57,7 @@ func readNCCLJSON(label string, data []byte) ([]ncclRun, error) {
 	}
 }
 
-// run is that of one report.
+// run reads one report.
 func (r ncclReport) run(label string) (ncclRun, error) {
 	var run ncclRun
 	if r.Config == nil {
@@ -65,7 +65,7 @@ func (r ncclReport) run(label string) (ncclRun, error) {
 	}
 	const most = 1 << 20
 	if r.Config.Threads < 1 || r.Config.GPUs < 1 || r.Config.Threads > most || r.Config.GPUs > most {
-		return run, fmt.Errorf("config: nthreads = %d, ngpus = %d: at least 1 each is wanted", r.Config.Threads, r.Config.GPUs)
+		return run, fmt.Errorf("config: nthreads = %d, ngpus = %d: each must be at least 1", r.Config.Threads, r.Config.GPUs)
 	}
 	var err error
 	if run.test, err = r.program(); err != nil {
@@ -83,15 +83,21 @@ func (r ncclReport) run(label string) (ncclRun, error) {
 		}
 	}
 	run.ranks = r.Config.Threads * r.Config.GPUs * max(1, len(r.Config.Devices))
+	run.rows, err = r.rows(label)
+	return run, err
+}
+
+// rows reads the sizes of a report that were measured out of place.
+func (r ncclReport) rows(label string) (rows []ncclRow, err error) {
 	for i, result := range r.Results {
 		o := result.OutOfPlace
 		switch {
 		case o == nil:
 			continue // in place alone
 		case o.Launch != nil:
-			return run, fmt.Errorf("results[%d]: these are times of the CPU (-C), not of the collectives", i)
+			return nil, fmt.Errorf("results[%d]: these are times of the CPU (-C), not of the collectives", i)
 		case o.Time == nil:
-			return run, fmt.Errorf("results[%d].out_of_place: time is missing", i)
+			return nil, fmt.Errorf("results[%d].out_of_place: time is missing", i)
 		}
 		row := ncclRow{at: fmt.Sprintf("%s: results[%d]", label, i), redop: result.Operation, size: result.Size, us: *o.Time, algbw: o.AlgBW, busbw: o.BusBW}
 		for _, wrong := range []*float64{o.Wrong, o.Errors} {
@@ -99,12 +105,12 @@ func (r ncclReport) run(label string) (ncclRun, error) {
 				row.wrong += *wrong
 			}
 		}
-		run.rows = append(run.rows, row)
+		rows = append(rows, row)
 	}
-	return run, nil
+	return rows, nil
 }
 
-// program is the test that made the report, and an error if that prices nothing.
+// program finds the test that made the report, and an error if that prices nothing.
 // Arguments that name no test tell nothing, as a program may have been renamed.
 func (r ncclReport) program() (*ncclTest, error) {
 	var args []string
@@ -118,7 +124,7 @@ func (r ncclReport) program() (*ncclTest, error) {
 func jsonWanted(k reflect.Kind) string {
 	switch k {
 	case reflect.Int:
-		return "a whole number"
+		return "an integer"
 	case reflect.Float64:
 		return "a number"
 	case reflect.String:
@@ -139,10 +145,10 @@ func jsonError(label string, data []byte, start int64, err error) error {
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &syntax):
-		at, text = syntax.Offset, fmt.Sprintf("is no JSON: %v", err)
+		at, text = syntax.Offset, fmt.Sprintf("invalid JSON: %v", err)
 	case errors.As(err, &wrong):
 		at += wrong.Offset
-		text = fmt.Sprintf("%s: %s is given; %s is wanted", wrong.Field, wrong.Value, jsonWanted(wrong.Type.Kind()))
+		text = fmt.Sprintf("%s: must be %s, not %s", wrong.Field, jsonWanted(wrong.Type.Kind()), wrong.Value)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		at, text = int64(len(data)), "the file ends within the JSON"
 	}

@@ -36,7 +36,7 @@ func ReadNCCLTests(label string, data []byte) ([]CollectiveTiming, error) {
 		list = append(list, timings...)
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%s: holds no times; the output of nccl-tests' %s is wanted, as text or as its -J writes it", label, ncclNames)
+		return nil, fmt.Errorf("%s: holds no times; give the output of nccl-tests' %s, as text or as its -J writes it", label, ncclNames)
 	}
 	return list, nil
 }
@@ -49,7 +49,7 @@ type ncclRun struct {
 	rows  []ncclRow
 }
 
-// nodes is the number of hosts, or 0 if that is one or not told.
+// nodes counts the hosts; 0 if there is one, or they are not told.
 func (r ncclRun) nodes() int {
 	if len(r.hosts) < 2 {
 		return 0
@@ -104,7 +104,7 @@ func (r ncclRun) timings() ([]CollectiveTiming, error) {
 	return list, nil
 }
 
-// digits is how far off a quotient of printed numbers may be, and lastDigit how far
+// digits says how far off a quotient of printed numbers may be, and lastDigit how far
 // off a bandwidth itself, of which two decimals are printed.
 const (
 	digits    = 0.02
@@ -113,24 +113,24 @@ const (
 
 func (r ncclRow) took() time.Duration { return duration.Seconds(r.us / 1e6) }
 
-// rate is the size over the time in GB/s, which algbw is when rounded.
+// rate returns the size over the time in GB/s, which algbw is when rounded.
 func (r ncclRow) rate() float64 { return r.size / (r.us * 1e3) }
 
 // check refuses what no measurement has.
 func (r ncclRow) check(ranks int) error {
 	switch took := r.took(); {
 	case ranks < 2:
-		return errors.New("one rank has nothing to exchange with; 2 or more are wanted")
+		return errors.New("one rank has nothing to exchange with; measure over 2 or more")
 	case ranks > math.MaxInt32:
 		return fmt.Errorf("%d ranks are more than a configuration can have", ranks)
 	case !(r.size >= 0) || r.size > math.MaxInt64/2 || r.size != math.Trunc(r.size):
-		return fmt.Errorf("size = %v: a number of bytes is wanted", r.size)
+		return fmt.Errorf("size = %v: must be a number of bytes", r.size)
 	case !(r.us > 0) || took <= 0 || took >= duration.Longest:
-		return fmt.Errorf("time = %v: a number of microseconds above 0 is wanted", r.us)
+		return fmt.Errorf("time = %v: must be a number of microseconds above 0", r.us)
 	case !(r.wrong >= 0):
-		return fmt.Errorf("#wrong = %v: a number of results is wanted, or N/A", r.wrong)
+		return fmt.Errorf("#wrong = %v: must be a number of results, or N/A", r.wrong)
 	case r.wrong > 0:
-		return fmt.Errorf("%v wrong results: the measurement is of a broken collective, whose times mean nothing; a run with 0 is wanted", r.wrong)
+		return fmt.Errorf("%v wrong results: the measurement is of a broken collective, whose times mean nothing; measure again until there are 0", r.wrong)
 	case !(r.algbw >= 0) || !(math.Abs(r.rate()-r.algbw) <= lastDigit+digits*r.algbw):
 		return fmt.Errorf("size = %v in time = %v microseconds are %.3g GB/s, where algbw is %.3g; is the time in another unit?", r.size, r.us, r.rate(), r.algbw)
 	}

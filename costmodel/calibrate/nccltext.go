@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// ncclText is the state of reading text.
+// An ncclText is the state of reading text.
 type ncclText struct {
 	runs    []ncclRun // of which the last is being read
 	columns []string  // of its rows
@@ -17,7 +17,7 @@ type ncclText struct {
 }
 
 var (
-	// mpirunTag is what mpirun and others put before lines that they tag.
+	// mpirunTag matches what mpirun and others put before lines that they tag.
 	mpirunTag  = regexp.MustCompile(`^(\[[^\]]*\]<std\w+>:\s?|\d+:\s|\[\d+\]\s)`) // srun -l: "3: ", hydra: "[3] "
 	ncclStart  = regexp.MustCompile(`^#\s*Collective test starting:\s*(\S+)`)
 	ncclRank   = regexp.MustCompile(`^#\s+Rank\s+(\d+)\s`)
@@ -123,7 +123,7 @@ func (t *ncclText) row(at string, words []string) error {
 	return nil
 }
 
-// cell is the word of a row in a column, out of place where there are two.
+// cell finds the word of a row in a column, out of place where there are two.
 func (t *ncclText) cell(words []string, column string) (string, bool) {
 	i := slices.Index(t.columns, column)
 	if i < 0 || i >= len(words) {
@@ -135,7 +135,7 @@ func (t *ncclText) cell(words []string, column string) (string, bool) {
 func parseCell(column, word string, into *float64) error {
 	x, err := strconv.ParseFloat(word, 64)
 	if err != nil {
-		return fmt.Errorf("%s = %q: a number is wanted", column, word)
+		return fmt.Errorf("%s = %q: must be a number", column, word)
 	}
 	*into = x
 	return nil

@@ -20,7 +20,7 @@ const (
 	Hierarchical    = "hierarchical"
 )
 
-// Algorithms lists the legal values of a link's algorithm.
+// Algorithms lists what a link's algorithm may be.
 func Algorithms() []string {
 	return []string{RingAlgorithm, TreeAlgorithm, HalvingDoubling, Hierarchical, Auto}
 }
@@ -28,7 +28,7 @@ func Algorithms() []string {
 // CollectiveTime is how long a fused collective with a tensor of S bytes takes
 // over n ranks: what was measured, if a table of the link has n; else the
 // closed form of the algorithm that the link names, a ring if it names none.
-// An algorithm that is not legal there gives way to the ring.
+// An algorithm that is not possible there gives way to the ring.
 func (l Link) CollectiveTime(k graph.Kind, n int, bytes int64) time.Duration {
 	took, _ := l.choose(k, n, bytes)
 	return took
@@ -54,17 +54,17 @@ func (l Link) choose(k graph.Kind, n int, bytes int64) (time.Duration, string) {
 		if l.Algorithm != candidate && (l.Algorithm != Auto || candidate == HalvingDoubling) {
 			continue
 		}
-		if took, legal := l.alternative(candidate, k, n, bytes); legal && (took < best || l.Algorithm == candidate) {
+		if took, possible := l.alternative(candidate, k, n, bytes); possible && (took < best || l.Algorithm == candidate) {
 			best, name = took, candidate
 		}
 	}
 	return best, name
 }
 
-// alternative is the time of an algorithm beside the ring, if it is legal. Only
+// alternative prices an algorithm beside the ring, if it is possible there. Only
 // all-reduces go through trees; two levels take several nodes and several ranks
 // on each.
-func (l Link) alternative(algorithm string, k graph.Kind, n int, bytes int64) (took time.Duration, legal bool) {
+func (l Link) alternative(algorithm string, k graph.Kind, n int, bytes int64) (took time.Duration, possible bool) {
 	switch algorithm {
 	case HalvingDoubling:
 		return l.halvingTime(k, n, bytes), true
@@ -77,7 +77,7 @@ func (l Link) alternative(algorithm string, k graph.Kind, n int, bytes int64) (t
 	return l.hierarchicalTime(k, bytes), true
 }
 
-// ringTime is the closed form of a ring: n − 1 steps of S/n bytes for a
+// ringTime evaluates the closed form of a ring: n − 1 steps of S/n bytes for a
 // reduce-scatter or an all-gather, twice that for an all-reduce (Patarasuk &
 // Yuan 2009, section 3). On equal links, with a length that n divides, it is what
 // simulating collective.Ring gives.
@@ -86,7 +86,7 @@ func (l Link) ringTime(k graph.Kind, n int, bytes int64) time.Duration {
 	return duration.Sum(time.Duration(l.Call), duration.Repeat(Moves(k)*(n-1), step))
 }
 
-// treeTime is an all-reduce through two binary trees of which each takes half of
+// treeTime prices an all-reduce through two binary trees of which each takes half of
 // the tensor, up and down, in pieces so small that levels overlap: 2⌈log₂ n⌉
 // steps of latency, and every rank sends its half up one tree and down the other
 // to two children, 2S in all (Sanders, Speck & Träff 2009; NCCL 2.4). Two ranks
@@ -102,7 +102,7 @@ func (l Link) treeTime(n int, bytes int64) time.Duration {
 		duration.Repeat(2*(v.perNode-1), time.Duration(v.within.Latency)), duration.Seconds(flow))
 }
 
-// treeBytes is what the busiest rank of two trees sends.
+// treeBytes counts what the busiest rank of two trees sends.
 func treeBytes(n int, bytes int64) float64 {
 	if n == 2 {
 		return float64(bytes)
@@ -110,7 +110,7 @@ func treeBytes(n int, bytes int64) float64 {
 	return 2 * float64(bytes)
 }
 
-// halvingTime is recursive halving, doubling, or one after the other: log₂ n
+// halvingTime prices recursive halving, doubling, or one after the other: log₂ n
 // steps each, with as many bytes as a ring (Thakur, Rabenseifner & Gropp 2005,
 // sections 4.1 to 4.4). If n is no power of two, the ranks above the largest give
 // their tensors to others first and get the result at last. It supposes that any
@@ -126,7 +126,7 @@ func (l Link) halvingTime(k graph.Kind, n int, bytes int64) time.Duration {
 	return duration.Sum(time.Duration(l.Call), duration.Repeat(rounds*log2(power)+folds, time.Duration(l.Latency)), duration.Seconds(moved/l.BusBandwidth()))
 }
 
-// hierarchicalTime is a collective in two levels, one after the other: a
+// hierarchicalTime prices a collective in two levels, one after the other: a
 // reduce-scatter within every node, the collective between nodes, in which every
 // rank has its share, and an all-gather within every node (Thakur et al. 2005
 // call for it on clusters of SMPs; NCCL, Horovod and BlueConnect have it). The
@@ -141,5 +141,5 @@ func (l Link) hierarchicalTime(k graph.Kind, bytes int64) time.Duration {
 	return duration.Sum(within(k), between)
 }
 
-// log2 is the logarithm of n, rounded up.
+// log2 returns the logarithm of n, rounded up.
 func log2(n int) int { return int(math.Ceil(math.Log2(float64(n)))) }

@@ -54,7 +54,7 @@ func (l Link) Tables() []Table {
 	}
 }
 
-// table is that of a kind of collective.
+// table finds the table of a kind of collective.
 func (l Link) table(k graph.Kind) []Range {
 	switch k {
 	case graph.AllReduce:
@@ -92,20 +92,20 @@ func (r Range) Time(k graph.Kind, bytes int64) time.Duration {
 	return duration.Sum(time.Duration(r.Call), duration.Repeat(Moves(k), r.moving(bytes)))
 }
 
-// half is what one of the two halves of an all-reduce takes, by a range of
+// half returns what one of the two halves of an all-reduce takes, by a range of
 // all-reduces: half of the steps, but all of the link's own call.
 func (r Range) half(call units.Duration, bytes int64) time.Duration {
 	once := min(call, r.Call)
 	return duration.Sum(time.Duration(once+(r.Call-once)/2), r.moving(bytes))
 }
 
-// moving is how long (n−1)/n of a tensor takes.
+// moving returns how long (n−1)/n of a tensor takes.
 func (r Range) moving(bytes int64) time.Duration {
 	n := float64(r.Ranks)
 	return duration.Seconds((n - 1) / n * float64(bytes) / float64(r.Bandwidth))
 }
 
-// rangesOf are those of a list for a number of ranks, by size.
+// rangesOf finds the ranges of a list for a number of ranks, by size.
 func rangesOf(list []Range, ranks int) []Range {
 	for i, r := range list {
 		if r.Ranks == ranks {
@@ -119,7 +119,7 @@ func rangesOf(list []Range, ranks int) []Range {
 	return nil
 }
 
-// measured is the time by the table of the collective's own kind, if it has the
+// measured finds the time by the table of the collective's own kind, if it has the
 // number of ranks; else, of the halves of an all-reduce, by that of all-reduces.
 func (l Link) measured(k graph.Kind, ranks int, bytes int64) (took time.Duration, ok bool) {
 	price := func(r Range, bytes int64) time.Duration { return r.Time(k, bytes) }
@@ -134,7 +134,7 @@ func (l Link) measured(k graph.Kind, ranks int, bytes int64) (took time.Duration
 	return monotone(ranges, bytes, price), true
 }
 
-// monotone is the time by ranges. At the end of a range libraries are at times slower
+// monotone finds the time by ranges. At the end of a range libraries are at times slower
 // than at the beginning of the next, because they change late; here no size takes
 // longer than a larger one.
 func monotone(ranges []Range, bytes int64, price func(Range, int64) time.Duration) time.Duration {

@@ -4,7 +4,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// collective is how a collective changes the live bytes of each of its ranks. Units
+// collective says how a collective changes the live bytes of each of its ranks. Units
 // of ZeRO 3 travel one after another. Updated parameters are gathered in their
 // place.
 func (l *Ledger) collective(t *graph.Task) (start, end int64) {

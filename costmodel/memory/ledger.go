@@ -20,7 +20,7 @@ type Ledger struct {
 	late []bool
 }
 
-// stage is what tasks of a stage look up.
+// A stage holds what its tasks look up.
 type stage struct {
 	sizes     []passes // by size of microbatch
 	gradients []int64  // by bucket: whole gradients that ZeRO 2 and 3 hold for a while
@@ -67,7 +67,7 @@ func (l *Ledger) stage(s int) stage {
 	return st
 }
 
-// at is what a task looks up: its stage, for its size of microbatch.
+// at finds what a task looks up: its stage, for its size of microbatch.
 func (l *Ledger) at(stage int, t *graph.Task) *passes {
 	return &l.stages[stage].sizes[l.plan.SizeOf[t.Microbatch]]
 }
@@ -94,7 +94,7 @@ func (l *Ledger) Task(t *graph.Task) (start, end int64) {
 	return 0, 0
 }
 
-// compute is how F, B, I and W change the live bytes. Parameters that were gathered
+// compute says how F, B, I and W change the live bytes. Parameters that were gathered
 // are freed after F, B and I, and stashed ones after the last B that needs them.
 func (l *Ledger) compute(t *graph.Task) (start, end int64) {
 	st, p := &l.stages[t.Stage], l.at(int(t.Stage), t)
@@ -115,7 +115,7 @@ func (l *Ledger) compute(t *graph.Task) (start, end int64) {
 	return start, end - st.gathered
 }
 
-// part is how B or W changes the live bytes, or a slice of one, in which some
+// part says how B or W changes the live bytes, or a slice of one, in which some
 // segments run. Under ZeRO 2 and 3 it also takes the whole gradients, which are
 // there until they have been reduced and scattered.
 func (l *Ledger) part(t *graph.Task, whole change, parts []change) (start, end int64) {

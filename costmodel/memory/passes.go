@@ -17,7 +17,7 @@ func (c *change) then(start, end int64) {
 // bytes splits the change between the start and the end of a task.
 func (c change) bytes() (start, end int64) { return c.peak, c.left - c.peak }
 
-// passes are the changes by a stage's tasks for one size of microbatch; those of
+// passes hold the changes by a stage's tasks for one size of microbatch; those of
 // slices are by part. I and B have two: the second where the result of the stage
 // outlives them, because the W of the next stage on the same rank still needs it.
 type passes struct {
@@ -28,7 +28,7 @@ type passes struct {
 	weights         []change
 }
 
-// last is the segment whose result the stage hands on.
+// last returns the segment whose result the stage hands on.
 func (p *passes) last() *segment { return &p.segments[len(p.segments)-1] }
 
 // follow goes through the segments of a stage, pass by pass.
@@ -113,7 +113,7 @@ func (l *Ledger) inputGradient(s, size, held int) (c change) {
 	return c
 }
 
-// before is the segment whose result a segment gets; nil for the first of all.
+// before finds the segment whose result a segment gets; nil for the first of all.
 func (l *Ledger) before(s, size, k int) *segment {
 	if k > 0 {
 		return &l.stages[s].sizes[size].segments[k-1]
@@ -124,7 +124,7 @@ func (l *Ledger) before(s, size, k int) *segment {
 	return l.stages[s-1].sizes[size].last()
 }
 
-// inputBytes is the size of a segment's input, and of the gradient it hands on.
+// inputBytes returns the size of a segment's input, and of the gradient it hands on.
 func (l *Ledger) inputBytes(s, size, k int) int64 {
 	if b := l.before(s, size, k); b != nil {
 		return b.result

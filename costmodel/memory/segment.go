@@ -8,7 +8,7 @@ import (
 	"psim/costmodel/stages"
 )
 
-// segment is the memory of a planned segment for one size of microbatch.
+// A segment holds the memory of a planned segment for one size of microbatch.
 type segment struct {
 	// keptForInput and keptForWeight last from F to the end of I and of W;
 	// recomputedForWeight and between, which I makes, last to the end of W.
@@ -40,7 +40,7 @@ func segmentsOf(p *stages.Plan, s int, samples int64) []segment {
 	return list
 }
 
-// lossBytes is the loss of a microbatch, and then its gradient: a scalar that
+// lossBytes counts the bytes of the loss of a microbatch, and then its gradient: a scalar that
 // the last stage has from F to I.
 const lossBytes = 4
 
@@ -87,7 +87,7 @@ func listsOutput(p *stages.Plan, l arch.Layer) bool {
 // works reports whether a layer does more than hand on what it is given.
 func works(l arch.Layer) bool { return !l.Idle() }
 
-// lastAtWork is the last layer that computes anything, or the first.
+// lastAtWork finds the last layer that computes anything, or the first.
 func lastAtWork(layers []arch.Layer) int {
 	for i := len(layers) - 1; i > 0; i-- {
 		if len(layers[i].Ops) > 0 {
@@ -135,7 +135,7 @@ func (g *segment) walkBack(p *stages.Plan, layers []arch.Layer, samples int64, h
 	}
 }
 
-// unlisted is the elements per sample that a repeated layer has beside its
+// unlisted counts the elements per sample that a repeated layer has beside its
 // buffers: its output, apart from what the next layer keeps, and its input.
 func unlisted(l arch.Layer) (elements int64) {
 	if l.KeepsOutput {

@@ -62,7 +62,7 @@ func (l *Ledger) findShared() {
 	}
 }
 
-// sharedInput is what a task would free and the stage before has counted and frees:
+// sharedInput returns what a task would free and the stage before has counted and frees:
 // its input.
 func (l *Ledger) sharedInput(t *graph.Task) int64 {
 	s := int(t.Stage)
@@ -75,7 +75,7 @@ func (l *Ledger) sharedInput(t *graph.Task) int64 {
 	return 0
 }
 
-// held is 1 where the I or B of a stage leaves its result to a W of the next.
+// held returns 1 where the I or B of a stage leaves its result to a W of the next.
 func (l *Ledger) held(t *graph.Task) int {
 	at := (int(t.Stage)+1)*len(l.plan.Samples) + int(t.Microbatch)
 	if at < len(l.late) && l.late[at] {

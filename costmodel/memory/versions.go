@@ -4,10 +4,10 @@ import (
 	"psim/schedules/graph"
 )
 
-// action is what a stage does for a microbatch.
+// An action is what a stage does for a microbatch.
 type action struct{ stage, microbatch int32 }
 
-// versions is where stashed weights come and go (Narayanan et al. 2019,
+// versions tell where stashed weights come and go (Narayanan et al. 2019,
 // "PipeDream", section 3.3). Microbatches that took the same version share it, so
 // that a stage of P − s microbatches in flight holds P − s versions, the newest
 // among them, where M is at least 2(P − s − 1); the first ones share theirs.

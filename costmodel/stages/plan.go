@@ -118,7 +118,7 @@ func (p *Plan) Share(bytes int64, from int) int64 {
 	return roundUp(bytes, int64(p.replicas())) / int64(p.replicas())
 }
 
-// roundUp is the next multiple.
+// roundUp finds the next multiple.
 func roundUp(n, of int64) int64 { return (n + of - 1) / of * of }
 
 // owners lists the stages of its rank whose tensors a stage uses: itself, and

@@ -2,6 +2,7 @@ package stages_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -214,4 +215,17 @@ func TestCheck(t *testing.T) {
 	alone, _ := wire(t, gpipe, stages.Workload{Network: networks(t)[0], Replicas: 2})
 	alone.g.Tasks = slices.DeleteFunc(alone.g.Tasks, func(task graph.Task) bool { return task.Kind == graph.AllReduce && task.Stage == 1 })
 	require.ErrorContains(t, alone.plan.Check(alone.g), "stage 1: the graph does not sum bucket 0 of its gradients")
+}
+
+// A step whose bytes do not fit in 63 bits is refused.
+func TestWorkloadValidate(t *testing.T) {
+	n := network(t, arch.Model{Preset: "gpt2"})
+	w := stages.Workload{Network: n, Layers: []int{len(n.Layers)}, Placement: graph.InOrder(1), Samples: []int64{1 << 20}, Replicas: 1}
+	require.NoError(t, w.Validate())
+	for _, samples := range [][]int64{{1 << 40}, {1 << 31, 1 << 31}, {math.MaxInt64, math.MaxInt64}} {
+		w.Samples = samples
+		require.ErrorContains(t, w.Validate(), "more than can be counted in bytes")
+	}
+	w.Samples, w.Replicas = []int64{1 << 20}, 1<<20
+	require.ErrorContains(t, w.Validate(), "1099511627776 samples per step of gpt2")
 }

@@ -51,7 +51,7 @@ func (p *Plan) segments(st *Stage) []Segment {
 	return segments
 }
 
-// firstOf is the first bucket with one of the tensors, or 0.
+// firstOf finds the first bucket with one of the tensors, or 0.
 func firstOf(tensors []arch.Tensor, bucketOf map[string]int) int {
 	first := -1
 	for _, t := range tensors {

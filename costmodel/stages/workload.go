@@ -67,7 +67,7 @@ func (w Workload) Validate() error {
 	return nil
 }
 
-// split is the network as it is cut and placed.
+// split returns the network as it is cut and placed.
 func (w Workload) split() arch.Split {
 	return arch.Split{Network: w.Network, Layers: w.Layers, Ranks: w.Placement.LowestRanks()}
 }

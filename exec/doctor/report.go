@@ -21,25 +21,25 @@ func row(w io.Writer, name, format string, values ...any) {
 	}
 }
 
-func (h GoBackend) write(out io.Writer) {
+func (b GoBackend) write(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	defer w.Flush()
-	fmt.Fprintf(w, "backend go\t%s\n", works(h.Works))
-	if h.Error != "" {
-		row(w, "error", "%s", h.Error)
+	fmt.Fprintf(w, "backend go\t%s\n", works(b.Works))
+	if b.Error != "" {
+		row(w, "error", "%s", b.Error)
 	}
-	row(w, "virtual devices", "%d, one per core", h.Devices)
+	row(w, "virtual devices", "%d, one per core", b.Devices)
 	switch {
-	case h.SIMD != "":
-		row(w, "vector kernels", "compiled in; they use %s", h.SIMD)
-	case h.SIMDCompiled:
+	case b.SIMD != "":
+		row(w, "vector kernels", "compiled in; they use %s", b.SIMD)
+	case b.SIMDCompiled:
 		row(w, "vector kernels", "compiled in, but this processor has no AVX2")
 	case runtime.GOARCH == "amd64":
 		row(w, "vector kernels", "not compiled in: built without GOEXPERIMENT=simd")
 	default:
 		row(w, "vector kernels", "there are none for %s", runtime.GOARCH)
 	}
-	writeTrials(w, h.MatrixSpeed, matrixSize, h.Works && h.Devices > 1)
+	writeTrials(w, b.MatrixSpeed, matrixSize, b.Works && b.Devices > 1)
 }
 
 // writeTrials prints the speed of a matrix product, if it was measured, and whether

@@ -20,25 +20,25 @@ const (
 // A GPT-2 block, batch 8 of 128 tokens, hidden 768: 14.9 GFLOP forward. The
 // targets are F 0.6 s, I and W 0.55 s on one core, with GOEXPERIMENT=simd.
 func BenchmarkBlock(b *testing.B) {
-	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: tokens()})
+	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: tokens(), Vocab: words()})
 	benchmarkPasses(b, n.Layers[1:2], 8, pytorchBlock)
 }
 
 // The same block with dropout, and its masks.
 func BenchmarkBlockDropout(b *testing.B) {
-	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: tokens(), Dropout: 0.1})
+	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: tokens(), Vocab: words(), Dropout: 0.1})
 	benchmarkPasses(b, n.Layers[1:2], 8, pytorchBlock)
 }
 
 // The head of GPT-2 on 4 samples of 128 tokens, with its loss over 50257 words.
 func BenchmarkHead(b *testing.B) {
-	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: tokens()})
+	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: tokens(), Vocab: words()})
 	benchmarkPasses(b, n.Layers[len(n.Layers)-1:], 4, 0)
 }
 
 // GPT-2's embedding of 8 samples of 128 tokens.
 func BenchmarkEmbedding(b *testing.B) {
-	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: tokens()})
+	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: tokens(), Vocab: words()})
 	benchmarkPasses(b, n.Layers[:1], 8, 0)
 }
 
@@ -47,6 +47,14 @@ func BenchmarkEmbedding(b *testing.B) {
 func BenchmarkConvolutions(b *testing.B) {
 	n := network(b, arch.Model{Preset: "vgg16-pipeline"})
 	benchmarkPasses(b, n.Layers[:5], 16, pytorchConvolutions)
+}
+
+// words returns the number that a network knows, where it is not the preset's.
+func words() int {
+	if testing.Short() {
+		return 100
+	}
+	return 0
 }
 
 // tokens returns the length of a sequence.

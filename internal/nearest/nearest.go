@@ -23,7 +23,7 @@ func Word(word string, candidates []string) (string, bool) {
 	return best, best != ""
 }
 
-// Suggest is ", did you mean X?" or nothing.
+// Suggest returns "; did you mean X?", or nothing.
 func Suggest(word string, candidates []string) string {
 	if best, ok := Word(word, candidates); ok {
 		return "; did you mean " + best + "?"

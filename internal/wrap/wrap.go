@@ -21,7 +21,7 @@ func Lines(text string, width int) []string {
 	return lines
 }
 
-// Text is these lines as one text, with a prefix before all but the first.
+// Text joins these lines, with a prefix before all but the first.
 func Text(text string, width int, prefix string) string {
 	return strings.Join(Lines(text, width), "\n"+prefix)
 }

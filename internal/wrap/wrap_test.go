@@ -15,8 +15,8 @@ func TestLines(t *testing.T) {
 	require.Equal(t, "a b\n  c", Text("a b c", 3, "  "))
 }
 
-// No word is lost, no line is too long unless it is one word, and no line has room
-// for the first word of the next.
+// No word is lost, no line is too long unless it is one word, and no line could
+// take the first word of the next.
 func TestLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOf(rapid.StringMatching(`[a-zµ]{1,12}`)).Draw(t, "words")

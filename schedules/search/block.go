@@ -15,10 +15,10 @@ type block struct {
 	memory float64             // what is held on average on the fullest rank, as a share of its limit
 }
 
-// phases are the ways of a microbatch through the ranks: down, up, and back.
+// phases lists the ways of a microbatch through the ranks: down, up, and back.
 var phases = [4]op{opF, upF, upI, opI}
 
-// hops are the pauses between neighbouring ranks in each phase, in sixths of the
+// hops holds the pauses between neighbouring ranks in each phase, in sixths of the
 // period: all 0 is V-Min; 1, 0, 1, 0 is V-Half; 3, 1, 3, 1 is ZBV.
 type hops [4]int64
 
@@ -61,14 +61,14 @@ func (q *problem) family(times [3][]int64, share float64) []block {
 	return list
 }
 
-// at is when a rank should start an operation on a microbatch.
+// at returns when a rank should start an operation on a microbatch.
 func (b *block) at(r int, o op, microbatch int) int64 {
 	return b.due[r][o] + int64(microbatch)*b.period
 }
 
 func (b block) equal(c block) bool { return slices.Equal(b.due, c.due) }
 
-// meanTimes is what a pass of every kind takes on average on each stage.
+// meanTimes returns what a pass of every kind takes on average on each stage.
 func (q *problem) meanTimes() [3][]int64 {
 	var times [3][]int64
 	for k := range passes {
@@ -134,7 +134,7 @@ func (q *problem) place(times [3][]int64, h hops, stretch float64) (block, bool)
 	return b, true
 }
 
-// perMicrobatch is the work of a rank for one microbatch.
+// perMicrobatch returns the work of a rank for one microbatch.
 func (q *problem) perMicrobatch(times [3][]int64, r int) int64 {
 	var sum int64
 	for lane := range q.lanes {
@@ -145,7 +145,7 @@ func (q *problem) perMicrobatch(times [3][]int64, r int) int64 {
 	return sum
 }
 
-// free is the first time from at on when a rank can run a pass in every period,
+// free returns the first time from at on when a rank can run a pass in every period,
 // beside those of the phases before.
 func (b *block) free(r, phase int, at, long int64, times [3][]int64, q *problem) (int64, bool) {
 	for tries := 0; tries <= 2*phase; tries++ {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// lowerBound is a span that no order is below, of any kind: the largest that holds
+// lowerBound returns a span that no order is below, of any kind: the largest that holds
 // for one rank.
 //
 // A rank is busy for the sum of its passes. Beside that it waits where what it
@@ -76,7 +76,7 @@ func (q *problem) rankBound(r int, t trip, busy int64) int64 {
 	return best
 }
 
-// mostForwards is how many forwards a rank can run at most before its first I.
+// mostForwards counts how many forwards a rank can run at most before its first I.
 func (q *problem) mostForwards(r int) int {
 	least, first := int64(math.MaxInt64), int64(math.MaxInt64)
 	for lane := range q.lanes {
@@ -92,7 +92,7 @@ func (q *problem) mostForwards(r int) int {
 	return int(max(1, min(int64(q.lanes*q.m), n+1)))
 }
 
-// warmUp is what so many forwards take at most: the longest of one stage, or over a V
+// warmUp bounds what so many forwards take: the longest of one stage, or over a V
 // as many as the longest of both.
 func (q *problem) warmUp(r, forwards int) int64 {
 	var times []int64
@@ -128,7 +128,7 @@ func (q *problem) plain(first int) (whole, late int64, ok bool) {
 	return whole, late, ok
 }
 
-// idleAfter is how long a rank waits at least after the start of its last F. That
+// idleAfter returns how long a rank waits at least after the start of its last F. That
 // microbatch still takes a trip; the work that is left besides belongs to what
 // is held at that moment, which memory limits.
 func (q *problem) idleAfter(r int, trip int64) int64 {
@@ -153,7 +153,7 @@ func (q *problem) idleAfter(r int, trip int64) int64 {
 	return trip + in + w - f - int64(left)
 }
 
-// idleAfterV is the same over a V, after the start of the last F of the first stage.
+// idleAfterV returns the same over a V, after the start of the last F of the first stage.
 func (q *problem) idleAfterV(r int, trip int64) int64 {
 	down, up := q.slot(r, 0).first, q.slot(r, 1).first
 	a0, late0, ok0 := q.plain(down)

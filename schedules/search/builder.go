@@ -189,7 +189,7 @@ func (b *builder) fitsNext(r int, o op) bool {
 	}
 }
 
-// arrival is when the next pass of an operation can start at the earliest, as far as
+// arrival returns when the next pass of an operation can start at the earliest, as far as
 // is known: forever where none is left or its own forward comes first, and later than
 // now where what it waits for has not run, even if that takes no time.
 func (b *builder) arrival(r int, o op, now int64) int64 {
@@ -208,7 +208,7 @@ func (b *builder) arrival(r int, o op, now int64) int64 {
 	return max(now+1, max(now, b.ranks[own.after].free)+b.time[opI][i+b.m]+own.toAfter)
 }
 
-// wait is when a rank decides again if nothing new becomes known.
+// wait returns when a rank decides again if nothing new becomes known.
 func (b *builder) wait(r int, now int64) int64 {
 	until, x := forever, &b.ranks[r]
 	for o := range op(3 * b.lanes) {

@@ -22,7 +22,7 @@ func newClock(ranks int) *clock {
 	return c
 }
 
-// at is the time of a rank.
+// at returns the time of a rank.
 func (c *clock) at(r int) int64 { return c.times[r] }
 
 // set changes the time of a rank.
@@ -32,7 +32,7 @@ func (c *clock) set(r int, at int64) {
 	c.earliest[r/groupSize] = min(min(t[0], t[1], t[2], t[3]), min(t[4], t[5], t[6], t[7]))
 }
 
-// first is the rank with the earliest time, the lowest of several.
+// first returns the rank with the earliest time, the lowest of several.
 func (c *clock) first() (rank int, at int64) {
 	at = forever
 	for b, t := range c.earliest {

@@ -24,7 +24,7 @@ func (s score) closer(t score) bool {
 	return s.makespan < t.makespan
 }
 
-// impossible is the score of an order that deadlocks.
+// impossible scores an order that deadlocks.
 var impossible = score{1 << 62, 1 << 62, 1 << 62}
 
 // An evaluator runs orders: every pass starts when the one before it on its rank
@@ -40,7 +40,7 @@ type evaluator struct {
 	ran                int     // passes, by all runs
 }
 
-// progress is how far a rank has come.
+// progress says how far a rank has come.
 type progress struct {
 	position int
 	next     [operations]int // by operation: which microbatch of which stage
@@ -67,7 +67,7 @@ func newEvaluator(q *problem) *evaluator {
 // run computes when everything starts, into at, and the score.
 func (e *evaluator) run(seqs sequences) score { return e.runWithin(seqs, impossible.span) }
 
-// runWithin is run until a span is sure to become longer than most; such an order
+// runWithin runs until a span is sure to become longer than most; such an order
 // counts as impossible.
 func (e *evaluator) runWithin(seqs sequences, most int64) score {
 	for i := range e.arrivesF {

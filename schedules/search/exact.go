@@ -55,7 +55,7 @@ func Exact(ctx context.Context, in Problem, limit time.Duration) (Result, error)
 	return model.improved(found, answer), nil
 }
 
-// answer is what the solver says, in the model's unit of time.
+// answer holds what the solver says, in the model's unit of time.
 type answer struct {
 	values map[string]float64
 	bound  float64
@@ -134,7 +134,7 @@ func readAnswer(solution, said string) (answer, error) {
 	return a, nil
 }
 
-// improved is the better of what was found and what the solver says, whose order
+// improved returns the better of what was found and what the solver says, whose order
 // is run again because its times are rounded.
 func (m *model) improved(found Result, a answer) Result {
 	s := &search{problem: m.problem, evaluator: newEvaluator(m.problem)}

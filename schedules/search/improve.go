@@ -132,7 +132,7 @@ func (s *search) chain(seqs sequences, r, i int) []move {
 	return list
 }
 
-// count is how often an operation occurs.
+// count returns how often an operation occurs.
 func count(seq sequence, k op) int {
 	n := 0
 	for _, o := range seq {
@@ -143,7 +143,7 @@ func count(seq sequence, k op) int {
 	return n
 }
 
-// nth is the position of the n-th operation of a kind, counted from 0.
+// nth returns the position of the n-th operation of a kind, counted from 0.
 func nth(seq sequence, k op, n int) int {
 	for i, o := range seq {
 		if o == k {

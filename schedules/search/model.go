@@ -39,7 +39,7 @@ func newModel(q *problem, found Result) *model {
 	return m
 }
 
-// divisor is the greatest common divisor.
+// divisor returns the greatest common divisor.
 func divisor(a, b int64) int64 {
 	for b != 0 {
 		a, b = b, a%b
@@ -47,7 +47,7 @@ func divisor(a, b int64) int64 {
 	return a
 }
 
-// choices is the number of variables of 0 or 1.
+// choices counts the variables of 0 or 1.
 func (m *model) choices() int { return 3 * m.p * m.m * (m.m - 1) / 2 }
 
 // tasks lists the passes of a rank.
@@ -88,7 +88,7 @@ func (t task) name() string { return fmt.Sprintf("t%d_%d_%d", t.k, t.r, t.m) }
 
 func (m *model) time(t task) int64 { return m.problem.time[t.k][t.r*m.m+t.m] / m.unit }
 
-// text is the program in the LP format.
+// text writes the program in the LP format.
 func (m *model) text() string {
 	m.out.Reset()
 	m.line("Minimize\n span: S\nSubject To\n")

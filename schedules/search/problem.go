@@ -74,7 +74,7 @@ func (in Problem) Relaxed() Problem {
 	return in
 }
 
-// passes are the kinds of a split step, in the order of their codes.
+// passes lists the kinds of a split step, in the order of their codes.
 var passes = [3]graph.Kind{graph.Forward, graph.InputGradient, graph.WeightGradient}
 
 // An op is what a rank does: an index of passes for its first stage, and those of its
@@ -91,10 +91,10 @@ const (
 	none // of them
 )
 
-// operations is the number of different ones.
+// operations counts the different ones.
 const operations = int(none)
 
-// kind is the operation of the first stage that stands for the same kind.
+// kind returns the operation of the first stage that stands for the same kind.
 func (o op) kind() op { return kinds[o] }
 
 // A table, because searches ask for little else.
@@ -103,7 +103,7 @@ var kinds = [operations]op{opF, opI, opW, opF, opI, opW}
 // lane says which of the rank's stages it is of.
 func (o op) lane() int { return int(o / 3) }
 
-// problem is a Problem with everything looked up. What belongs to stage s and
+// problem holds a Problem with everything looked up. What belongs to stage s and
 // microbatch m stands at s·m + m of its slice.
 type problem struct {
 	p, m       int
@@ -128,10 +128,10 @@ type slot struct {
 // slot finds a rank's stage.
 func (q *problem) slot(r, lane int) *slot { return &q.slots[r*q.lanes+lane] }
 
-// stages is the number of stages of all ranks.
+// stages counts the stages of all ranks.
 func (q *problem) stages() int { return q.p * q.lanes }
 
-// rankOf is the rank of a stage: of two lanes, the second runs back up the V.
+// rankOf returns the rank of a stage: of two lanes, the second runs back up the V.
 func (q *problem) rankOf(stage int) int {
 	if stage < q.p {
 		return stage
@@ -155,13 +155,13 @@ func (q *problem) placeStages() {
 	}
 }
 
-// unlimited is more memory than any sum of steps needs.
+// unlimited exceeds the memory that any sum of steps needs.
 const unlimited = int64(1) << 62
 
 // MaxTasks bounds the problems that are searched.
 const MaxTasks = 1 << 22
 
-// lanes is the number of stages per rank.
+// lanes counts the stages per rank.
 func (in Problem) lanes() int {
 	if in.Folded {
 		return 2
@@ -169,7 +169,7 @@ func (in Problem) lanes() int {
 	return 1
 }
 
-// stages is the number of stages of all ranks.
+// stages counts the stages of all ranks.
 func (in Problem) stages() int { return in.Ranks * in.lanes() }
 
 // prepare looks everything up.
@@ -238,7 +238,7 @@ func (q *problem) fits() error {
 	return nil
 }
 
-// byItself is the sequence of one microbatch by itself: down the V and up, and back.
+// byItself returns the sequence of one microbatch by itself: down the V and up, and back.
 func (q *problem) byItself() sequence {
 	if q.lanes == 1 {
 		return sequence{opF, opI, opW}
@@ -246,7 +246,7 @@ func (q *problem) byItself() sequence {
 	return sequence{opF, upF, upI, upW, opI, opW}
 }
 
-// alone is the highest level on a rank in one microbatch by itself.
+// alone returns the highest level on a rank in one microbatch by itself.
 func (q *problem) alone(r, m int) int64 {
 	level, peak := int64(0), int64(0)
 	for _, l := range q.byItself() {
@@ -257,10 +257,10 @@ func (q *problem) alone(r, m int) int64 {
 	return peak
 }
 
-// net is how a pass changes the level.
+// net returns how a pass changes the level.
 func (q *problem) net(k op, i int) int64 { return q.start[k][i] + q.end[k][i] }
 
-// busy is what the passes of every rank take.
+// busy returns what the passes of every rank take.
 func (q *problem) busy() []int64 {
 	busy := make([]int64, q.p)
 	for k := range passes {

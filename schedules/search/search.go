@@ -55,7 +55,7 @@ func Find(ctx context.Context, in Problem) (Result, error) {
 	return s.result(), nil
 }
 
-// search is the state of one Find.
+// search holds the state of one Find.
 type search struct {
 	*problem
 	evaluator *evaluator

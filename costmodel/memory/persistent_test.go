@@ -1,0 +1,56 @@
+package memory_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/costmodel/arch"
+	"psim/costmodel/memory"
+	"psim/costmodel/stages"
+	"psim/schedules/graph"
+)
+
+// ten is a network of 1e10 parameters.
+func ten() arch.Network {
+	return arch.Network{Name: "ten", Layers: []arch.Layer{{
+		Name: "all", Input: arch.Shape{1}, Output: arch.Shape{1},
+		Params: []arch.Tensor{{Name: "w", Shape: arch.Shape{100_000, 100_000}}},
+	}}}
+}
+
+// The course's question 3.3: ten billion parameters over 8 workers, fp16 with
+// Adam (Rajbhandari et al. 2020, figure 1).
+func TestPersistent(t *testing.T) {
+	w := stages.Workload{
+		Network: ten(), Layers: []int{1}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{1}, Replicas: 8,
+		Training: arch.Training{Precision: "fp16", Optimizer: "adam"},
+	}
+	for zero, want := range []int64{160e9, 55e9, 37.5e9, 20e9} {
+		w.Zero = zero
+		persistent := memory.Persistent(w.Plan(), 8)
+		require.Len(t, persistent, 8)
+		for _, p := range persistent {
+			require.Equal(t, want, p, "zero %d", zero)
+		}
+	}
+	w.Zero, w.State = 1, arch.State{Parameter: 4, Gradient: 4, Optimizer: 12} // question 3.2
+	require.EqualValues(t, 95e9, memory.Persistent(w.Plan(), 8)[3])
+}
+
+// A share of what does not divide is rounded up, kind by kind, but with ZeRO 3
+// to whole parameters.
+func TestSharesAreRoundedUp(t *testing.T) {
+	n := ten()
+	n.Layers[0].Params[0].Shape = arch.Shape{1}
+	w := stages.Workload{
+		Network: n, Layers: []int{1}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{1}, Replicas: 3,
+		State: arch.State{Parameter: 4, Gradient: 4, Optimizer: 8},
+	}
+	for zero, want := range []int64{16, 4 + 4 + 3, 4 + 2 + 3, 4 + 4 + 8} {
+		w.Zero = zero
+		require.Equal(t, []int64{want, want, want}, memory.Persistent(w.Plan(), 3), "zero %d", zero)
+	}
+	w.Replicas = 0 // means 1
+	require.Equal(t, []int64{16}, memory.Persistent(w.Plan(), 1))
+}
