@@ -115,7 +115,7 @@ func (f validateFlags) answer(ids []string, w io.Writer) error {
 	report := questions.NewReport(answers)
 	switch {
 	case f.json:
-		err = report.WriteJSON(w)
+		err = files.WriteJSON(w, report)
 	case f.markdown:
 		err = report.WriteMarkdown(w)
 	default:
