@@ -45,15 +45,15 @@ func batches(t testing.TB, n arch.Network, samples, count int) []exec.Batch {
 		if n.Layers[0].Kind == arch.KindEmbedding {
 			set, err := data.MakeTokens(data.TokenRecipe{Samples: samples, Sequence: n.TokensPerSample, Vocabulary: n.Layers[0].Params[0].Shape[0], Seed: 1})
 			require.NoError(t, err)
-			b := set.Batch(indices)
-			list = append(list, exec.Batch{Tokens: b.Inputs, Targets: b.Targets})
+			inputs, targets := set.Batch(indices)
+			list = append(list, exec.Batch{Tokens: inputs, Targets: targets})
 			continue
 		}
 		features, last := int(n.Layers[0].Input.Elements()), n.Layers[len(n.Layers)-1].Output
 		set, err := data.MakeImages(data.ImageRecipe{Samples: samples, Channels: features, Height: 1, Width: 1, Classes: last[len(last)-1], Seed: 1})
 		require.NoError(t, err)
-		b := set.Batch(indices)
-		list = append(list, exec.Batch{Numbers: b.Pixels, Targets: b.Labels})
+		pixels, labels := set.Batch(indices)
+		list = append(list, exec.Batch{Numbers: pixels, Targets: labels})
 	}
 	return list
 }
