@@ -46,7 +46,7 @@ func (c *Config) machineFile(path string) (costmodel.MachineOptions, error) {
 	if err != nil {
 		return costmodel.MachineOptions{}, err
 	}
-	options, err := parseMachine(path, data)
+	options, file, err := parseMachine(path, data)
 	if err != nil {
 		return costmodel.MachineOptions{}, err
 	}
@@ -56,17 +56,7 @@ func (c *Config) machineFile(path string) (costmodel.MachineOptions, error) {
 			return costmodel.MachineOptions{}, err
 		}
 	}
-	return over.Machine, nil
-}
-
-// joined warns where a machine file named by --set makes one node of several, by
-// replacing the section that tells them apart.
-func (c *Config) joined(m costmodel.Machine) []string {
-	if c.Machine.DevicesPerNode == 0 || m.DevicesPerNode > 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("machine.file = %q replaces all of [machine], and so the network between nodes of %d devices: all are in one node now; "+
-		"write file = %[1]q into [machine] instead, beside the keys that are to stay", c.Machine.File, c.Machine.DevicesPerNode)}
+	return over.Machine, inRange(append([]*source{file}, c.sources[named:]...))
 }
 
 // readMachine finds a machine file where psim runs, if a flag names it, and
@@ -86,34 +76,37 @@ type machineFile struct {
 // Settings describes it.
 func (machineFile) Settings() []setting.Setting { return []setting.Setting{{Key: "machine"}} }
 
-// parseMachine reads the [machine] section of a machine file.
-func parseMachine(label string, data []byte) (costmodel.MachineOptions, error) {
-	var file machineFile
+// parseMachine reads the [machine] section of a machine file; its values may still be
+// out of range.
+func parseMachine(label string, data []byte) (options costmodel.MachineOptions, s *source, err error) {
+	problem := func(text string) error { return &Error{Label: label, Problem: text} }
 	if len(bytes.TrimSpace(data)) == 0 {
-		return file.Machine, &Error{Label: label, Problem: "is empty; a machine file has a [machine] section"}
+		return options, nil, problem("is empty; a machine file has a [machine] section")
 	}
 	if err := checkText(label, data); err != nil {
-		return file.Machine, err
+		return options, nil, err
 	}
-	s, err := newSource(label, string(data), true)
-	if err != nil {
-		return file.Machine, err
+	if s, err = newSource(label, string(data), true); err != nil {
+		return options, nil, err
 	}
-	if err := s.decode(&file); err != nil {
-		return file.Machine, err
+	var file machineFile
+	switch err := s.decode(&file); {
+	case err != nil:
+		return options, nil, err
+	case !s.defines("machine"):
+		return options, nil, problem("says nothing; a machine file has a [machine] section")
+	case file.Machine.File != "":
+		return options, nil, errors.New("a machine file cannot name another")
 	}
-	if !s.defines("machine") {
-		return file.Machine, &Error{Label: label, Problem: "says nothing; a machine file has a [machine] section"}
-	}
-	if file.Machine.File != "" {
-		return file.Machine, errors.New("a machine file cannot name another")
-	}
-	return file.Machine, nil
+	return file.Machine, s, nil
 }
 
 // ParseMachine reads a machine file from memory; label names it in errors.
 func ParseMachine(label string, data []byte) (costmodel.Machine, error) {
-	options, err := parseMachine(label, data)
+	options, s, err := parseMachine(label, data)
+	if err == nil {
+		err = inRange([]*source{s})
+	}
 	if err != nil {
 		return costmodel.Machine{}, err
 	}

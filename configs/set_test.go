@@ -1,6 +1,8 @@
 package configs_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -46,6 +48,49 @@ func TestLaterSetsWin(t *testing.T) {
 	c, err := c.With("schedule.stages=2")
 	require.NoError(t, err)
 	require.Equal(t, 2, c.Schedule.Stages)
+}
+
+// A value out of range does no harm where a later one replaces it, in a list, a table
+// or a machine file, too. Wrong types do.
+func TestSetReplacesOutOfRange(t *testing.T) {
+	bad := strings.Replace(small, "stages = 2", "stages = 0", 1)
+	require.Equal(t, 3, parse(t, bad, "schedule.stages=3").Schedule.Stages)
+	for sets, want := range map[string]string{
+		"schedule.microbatches=3":            "x.toml:4:10: schedule.stages = 0: must be at least 1",
+		"schedule.stages=-1":                 "--set schedule.stages=-1: schedule.stages = -1: must be at least 1",
+		"schedule.stages=0 times.forward=1s": "--set schedule.stages=0: schedule.stages = 0: must be at least 1",
+		"schedule.stages=x":                  "--set schedule.stages=x: schedule.stages: must be an integer, not a string",
+	} {
+		_, err := configs.Parse("x.toml", []byte(bad), strings.Fields(sets)...)
+		require.EqualError(t, err, want)
+	}
+
+	folder := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		return path
+	}
+	write("m.toml", "[machine]\ndevice = \"t4\"\n[machine.link]\nbandwidth = \"0B/s\"\nlatency = \"5us\"\n[[machine.optimizer]]\nname = \"sgd\"\nrate = \"0B/s\"\n")
+	path := write("x.toml", strings.Replace(network, "device = \"t4\"", "file = \"m.toml\"", 1))
+	const rate = `machine.optimizer=[{name="sgd", rate="1GB/s"}]`
+	for _, c := range []struct {
+		sets []string
+		want string
+	}{
+		{[]string{rate, "machine.link.bandwidth=9GB/s"}, ""},
+		{[]string{rate, "machine.link=pcie4"}, ""},
+		{[]string{rate, "machine.link.latency=1us"}, `m.toml:4:14: machine.link.bandwidth = "0B/s": must be more than 0`},
+		{[]string{"machine.link=pcie4"}, `m.toml:8:9: machine.optimizer[0].rate = "0B/s": must be more than 0`},
+	} {
+		loaded, err := configs.Load(path, c.sets...)
+		require.NoError(t, err)
+		if _, err = loaded.Build(); c.want == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, c.want)
+		}
+	}
 }
 
 func TestSetErrors(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/BurntSushi/toml"
 
@@ -20,7 +21,9 @@ type source struct {
 	lines  bool // whether positions within the text help
 	meta   toml.MetaData
 	top    map[string]any
-	places map[string]place
+	places func() map[string]place // only errors need them
+	// outOfRange holds what is wrong unless a later source replaces it.
+	outOfRange []*setting.Error
 }
 
 // newSource parses a text. Syntax errors carry the position.
@@ -34,7 +37,7 @@ func newSource(label string, data string, lines bool) (*source, error) {
 		}
 		return nil, &Error{Label: label, Problem: err.Error()}
 	}
-	s.meta, s.places = meta, places(data)
+	s.meta, s.places = meta, sync.OnceValue(func() map[string]place { return places(data) })
 	return s, nil
 }
 
@@ -49,11 +52,57 @@ func (s *source) at(p toml.Position, key, problem string) *Error {
 
 func (s *source) defines(key string) bool { return s.meta.IsDefined(strings.Split(key, ".")...) }
 
-// decode fills a described struct. Of several errors it returns the first in the
-// text.
+// decode fills a described struct. Values out of range it leaves to inRange.
 func (s *source) decode(into any) error {
-	var first *Error
+	s.outOfRange = nil
+	var wrong []*setting.Error
 	for _, e := range setting.Fill(into, s.top) {
+		if e.OutOfRange {
+			s.outOfRange = append(s.outOfRange, e)
+		} else {
+			wrong = append(wrong, e)
+		}
+	}
+	return s.first(wrong)
+}
+
+// inRange reports a value out of range that stays where later sources lie over it.
+func inRange(sources []*source) error {
+	for i, s := range sources {
+		var stays []*setting.Error
+		for _, e := range s.outOfRange {
+			if !slices.ContainsFunc(sources[i+1:], func(later *source) bool { return later.replaces(e.Key) }) {
+				stays = append(stays, e)
+			}
+		}
+		if err := s.first(stays); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaces reports whether a source gives a key, or another value to a table that the
+// key is in.
+func (s *source) replaces(key string) bool {
+	list, _, _ := strings.Cut(key, "[")
+	var value any = s.top
+	for part := range strings.SplitSeq(list, ".") {
+		table, ok := value.(map[string]any)
+		if !ok {
+			break
+		}
+		if value, ok = table[part]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// first returns the error that comes first in the text.
+func (s *source) first(wrong []*setting.Error) error {
+	var first *Error
+	for _, e := range wrong {
 		if at := s.error(e); first == nil || at.Line < first.Line || at.Line == first.Line && at.Col < first.Col {
 			first = at
 		}
@@ -80,17 +129,14 @@ func (s *source) error(e *setting.Error) *Error {
 // A place is where a key stands, and its value; for a table both are its header.
 type place struct{ key, value toml.Position }
 
-const word = `(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')`
-
-var (
-	keyLine   = regexp.MustCompile(`^\s*(` + word + `(?:\s*\.\s*` + word + `)*)\s*=\s*`)
-	tableLine = regexp.MustCompile(`^\s*\[\s*(` + word + `(?:\s*\.\s*` + word + `)*)\s*\]`)
-	entryLine = regexp.MustCompile(`^\s*\[(\[\s*(` + word + `(?:\s*\.\s*` + word + `)*)\s*\]\])`)
-)
-
 // places finds the keys of a text by its lines, since the library tells positions
 // only in errors. Entries of a list of tables are numbered: "machine.measured[0]".
 func places(text string) map[string]place {
+	const word = `(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')`
+	const dotted = word + `(?:\s*\.\s*` + word + `)*`
+	keyLine := regexp.MustCompile(`^\s*(` + dotted + `)\s*=\s*`)
+	tableLine := regexp.MustCompile(`^\s*\[\s*(` + dotted + `)\s*\]`)
+	entryLine := regexp.MustCompile(`^\s*\[(\[\s*(` + dotted + `)\s*\]\])`)
 	found := map[string]place{}
 	entries := map[string]int{}
 	header := ""
@@ -132,11 +178,11 @@ func (s *source) find(key string) (place, string) {
 		if i := strings.LastIndex(around, "["); strings.HasSuffix(around, "]") {
 			named = around[:i]
 		}
-		if p, ok := s.places[around]; ok {
+		if p, ok := s.places()[around]; ok {
 			return p, named
 		}
 		var inside []place
-		for path, p := range s.places {
+		for path, p := range s.places() {
 			if strings.HasPrefix(path, around+".") {
 				inside = append(inside, p)
 			}

@@ -54,6 +54,9 @@ func (w work) beside() string {
 // validate checks what can be said before anything is built. Values by themselves
 // were checked when they were read.
 func (c *Config) validate() error {
+	if err := inRange(c.sources); err != nil {
+		return err
+	}
 	kind, err := c.work()
 	if err != nil {
 		return err

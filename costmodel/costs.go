@@ -46,16 +46,9 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 		c.BytesAtStart, c.BytesAtEnd = ledger.Task(t)
 		return c
 	}
-	costs := graph.Costs{Task: price, Persistent: memory.Persistent(p, g.Ranks())}
-	if costs.Host = m.threads(g); costs.Host != nil {
-		launches := newLaunches(m.Host, compute, p)
-		costs.Task = func(t *graph.Task) graph.Cost {
-			c := price(t)
-			if t.Kind.Compute() {
-				c.Launch, c.LaunchLead = launches.task(t, c.Busy, passes.whole(t))
-			}
-			return c
-		}
+	costs := graph.Costs{Task: price, Persistent: memory.Persistent(p, g.Ranks()), Host: m.threads(g)}
+	if costs.Host != nil {
+		costs.Task = newLaunches(m.Host, compute, p).added(price, passes)
 	}
 	return costs, nil
 }

@@ -115,7 +115,7 @@ func (f validateFlags) answer(ids []string, w io.Writer) error {
 	report := questions.NewReport(answers)
 	switch {
 	case f.json:
-		err = report.WriteJSON(w)
+		err = files.WriteJSON(w, report)
 	case f.markdown:
 		err = report.WriteMarkdown(w)
 	default:
@@ -150,7 +150,7 @@ func (f validateFlags) replay(ctx context.Context, names []string, stdout, stder
 	}
 	switch {
 	case f.json:
-		return report.WriteJSON(stdout)
+		return files.WriteJSON(stdout, report)
 	case f.markdown:
 		pictures := ""
 		if f.figures != "" {

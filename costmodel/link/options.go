@@ -25,14 +25,11 @@ func (o *Options) UnmarshalTOML(value any) error {
 		*o = Options{Name: v}
 		return nil
 	case map[string]any:
-		if err := new(Link).fill(v); err != nil {
-			return err
-		}
 		keys := map[string]any{}
 		maps.Copy(keys, o.keys)
 		maps.Copy(keys, v)
-		o.keys = keys
-		return nil
+		o.keys = keys // even where one is out of range: a later table may replace it
+		return new(Link).fill(v)
 	}
 	return errors.New(`must be a name (psim list devices), or a table with bandwidth = "25GB/s" and latency = "5us"`)
 }

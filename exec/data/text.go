@@ -50,6 +50,9 @@ func ReadPairs(r io.Reader, name string, limit int) ([]Pair, error) {
 		if end != nil && !errors.Is(end, io.EOF) {
 			return nil, fmt.Errorf("%s:%d: %w", name, number, end)
 		}
+		if number == 1 {
+			line = bytes.TrimPrefix(line, []byte("\ufeff"))
+		}
 		line = bytes.TrimSpace(line)
 		if len(line) == 0 {
 			continue

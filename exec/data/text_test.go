@@ -21,6 +21,9 @@ const lines = `{"de": "Guten Tag", "en": "Good day"}
 var linesPairs = []data.Pair{{Source: "Guten Tag", Target: "Good day"}, {Source: "ja", Target: "yes"}, {Source: "ü"}}
 
 func TestReadPairs(t *testing.T) {
+	marked, err := data.ReadPairs(strings.NewReader("\ufeff"+lines), "x", 0)
+	require.NoError(t, err)
+	require.Equal(t, linesPairs, marked)
 	pairs, err := data.ReadPairs(strings.NewReader(lines), "x", 0)
 	require.NoError(t, err)
 	require.Equal(t, linesPairs, pairs)

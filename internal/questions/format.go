@@ -17,7 +17,7 @@ func number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// symbol is a name in a formula.
+// symbol matches a name in a formula.
 var symbol = regexp.MustCompile(`\b[A-Za-z]\w*`)
 
 // substitute replaces the symbols of a formula by their values. What is no
@@ -108,7 +108,6 @@ func pair(closedForm, simulated float64, unit string, ok bool, form func(float64
 	return form(closedForm, unit), form(simulated, unit)
 }
 
-// verdict returns the word for a comparison.
 func verdict(ok bool) string {
 	if ok {
 		return "yes"

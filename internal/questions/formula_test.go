@@ -48,7 +48,7 @@ func TestLongestPathOfTheCourseByHand(t *testing.T) {
 	const ms = time.Millisecond
 	forward, backward := courseTimes()
 	longest := func(schedule string) time.Duration {
-		return walk{fields(courseOrders()[schedule]), forward, backward}.longest()
+		return walk{courseOrders()[schedule], forward, backward}.longest()
 	}
 	require.Equal(t, 1580*ms+3130*ms+2920*ms+490*ms+2530*ms+12580*ms+13070*ms+7410*ms, longest("gpipe"))
 	require.Equal(t, 1580*ms+3130*ms+580*ms+2530*ms+12580*ms+13070*ms+7410*ms, longest("1f1b"))

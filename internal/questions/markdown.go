@@ -20,7 +20,6 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-// writeSection writes one question.
 func (a Answer) writeSection(b *strings.Builder) {
 	fmt.Fprintf(b, "\n## %s: %s\n\n%s\n\n", a.ID, a.Title, a.Question)
 	b.WriteString("| symbol | meaning | value |\n|---|---|---:|\n")
@@ -41,7 +40,6 @@ func (a Answer) writeSection(b *strings.Builder) {
 	a.writeChecks(b)
 }
 
-// conclusion says whether the two answers agree.
 func (a Answer) conclusion() string {
 	agreeing, all := a.agreeing()
 	if a.OK {

@@ -1,7 +1,6 @@
 package questions
 
 import (
-	"slices"
 	"time"
 
 	"psim/costmodel/arch"
@@ -22,10 +21,8 @@ func replicatedMemory() question {
 		},
 		formula: "W * (2 + K) * P * S / 8", unit: "bytes",
 		closedForm: func(v values) float64 { return float64(v["W"] * (2 + v["K"]) * v["P"] * v["S"] / 8) },
-		simulate: func(v values) (float64, error) {
-			r, err := replicas(v).run()
-			return float64(sum(r.perRank(persistent))), err
-		},
+		run:        func(v values) (run, error) { return replicas(v).run() },
+		read:       func(r run) float64 { return sum(r.perRank(persistent)) },
 		simulation: "A ddp step of a four-layer network with P parameters and no activations; the persistent memory of all ranks is added up.",
 		cases: []values{
 			{"W": 1}, {"W": 2}, {"W": 4}, {"W": 16}, {"K": 0}, {"K": 1, "S": 64}, {"K": 3, "S": 16},
@@ -48,19 +45,12 @@ func replicas(v values) trainer {
 }
 
 // replicatedChecks looks at single workers and at what they exchange.
-func replicatedChecks(q question) ([]Check, error) {
+func replicatedChecks(q question, r run) ([]Check, error) {
 	v := q.sample()
-	r, err := replicas(v).run()
-	if err != nil {
-		return nil, err
-	}
-	own := r.perRank(persistent)
 	perWorker := float64((2 + v["K"]) * v["P"] * v["S"] / 8)
-	return []Check{
-		check("per worker, the fullest", perWorker, float64(slices.Max(own)), "bytes", 0),
-		check("per worker, the emptiest", perWorker, float64(slices.Min(own)), "bytes", 0),
-		check("gradients that one worker has summed", float64(v["P"]*v["S"]/8), float64(r.bytes(graph.AllReduce)/v["W"]), "bytes", 0),
-	}, nil
+	checks := extremes("per worker, the fullest", "per worker, the emptiest", perWorker, r.perRank(persistent), "bytes")
+	summed := r.bytes(graph.AllReduce) / float64(v["W"])
+	return append(checks, check("gradients that one worker has summed", float64(v["P"]*v["S"]/8), summed, "bytes")), nil
 }
 
 // replicatedGigabytes returns question 1.4.
@@ -73,24 +63,17 @@ func replicatedGigabytes() question {
 			{"Sp", "bits of a parameter", 16}, {"Sg", "bits of a gradient", 16}, {"So", "bits of an optimizer variable", 32},
 		},
 		formula: "W * P * (Sp + Sg + K*So) / 8 / 1e9", unit: "GB",
-		closedForm: func(v values) float64 { return float64(v["W"]*mixedBytes(v)) / 1e9 },
-		simulate: func(v values) (float64, error) {
-			r, err := mixedReplicas(v).run()
-			return float64(sum(r.perRank(persistent))) / 1e9, err
+		closedForm: func(v values) float64 { return float64(v["W"]*v["P"]*(v["Sp"]+v["Sg"]+v["K"]*v["So"])/8) / 1e9 },
+		run: func(v values) (run, error) {
+			return trainer{parameters: v["P"], workers: v["W"], training: arch.Training{Precision: "fp16", Optimizer: "sgd"}}.run()
 		},
+		read:       func(r run) float64 { return sum(r.perRank(gigabytes)) },
 		simulation: `A ddp step with precision = "fp16" and optimizer = "sgd"; the persistent memory of all ranks is added up.`,
 		note:       "The wording asks for the memory to run the training, so the eight workers count together; what has to fit on one of them is the reading per worker.",
 		cases:      []values{{"W": 1}, {"W": 2}, {"W": 4}},
-		further: func(q question) ([]Check, error) {
-			r, err := mixedReplicas(q.sample()).run()
-			if err != nil {
-				return nil, err
-			}
-			own, one := r.perRank(persistent), q.closedForm(q.sample().with(values{"W": 1}))
-			return []Check{
-				check("per worker, the fullest", one, float64(slices.Max(own))/1e9, "GB", 0),
-				check("per worker, the emptiest", one, float64(slices.Min(own))/1e9, "GB", 0),
-			}, nil
+		further: func(q question, r run) ([]Check, error) {
+			one := q.closedForm(q.sample().with(values{"W": 1}))
+			return extremes("per worker, the fullest", "per worker, the emptiest", one, r.perRank(gigabytes), "GB"), nil
 		},
 		readings: []Reading{
 			reading("per worker", "P * (Sp + Sg + K*So) / 8 / 1e9", 80, "GB"),
@@ -103,14 +86,6 @@ func replicatedGigabytes() question {
 	}
 }
 
-// mixedBytes returns what one worker keeps of a model in mixed precision, unsharded.
-func mixedBytes(v values) int64 { return v["P"] * (v["Sp"] + v["Sg"] + v["K"]*v["So"]) / 8 }
-
-// mixedReplicas trains in FP16 by SGD with a master copy.
-func mixedReplicas(v values) trainer {
-	return trainer{parameters: v["P"], workers: v["W"], training: arch.Training{Precision: "fp16", Optimizer: "sgd"}}
-}
-
 // ringNanoseconds returns the time of a ring all-reduce of the gradients: bits over
 // Gb/s are nanoseconds.
 func ringNanoseconds(v values) int64 { return 2 * (v["W"] - 1) * v["P"] * v["Sg"] / (v["W"] * v["B"]) }
@@ -120,16 +95,19 @@ func gradientRing(v values) ring {
 	return ring{workers: v["W"], length: v["P"], elementBytes: v["Sg"] / 8, gigabits: v["B"]}
 }
 
-// simulateRing returns the makespan in seconds.
-func simulateRing(v values) (float64, error) {
-	r, err := gradientRing(v).run()
-	return inSeconds(r.Summary.Makespan), err
+// answeredByRing adds to a question both ways to the time of the gradients' ring.
+func answeredByRing(q question) question {
+	q.closedForm = func(v values) float64 { return float64(ringNanoseconds(v)) / 1e9 }
+	q.run = func(v values) (run, error) { return gradientRing(v).run() }
+	q.read = run.makespan
+	q.unit, q.simulation = "s", "The ring spelled out as one send per worker and step on links without latency; its makespan."
+	return q
 }
 
 // ringTime returns question 1.5.
 func ringTime() question {
 	const step = "2*(W-1)/W * P*Sg"
-	return question{
+	return answeredByRing(question{
 		id: "1.5", title: "time of a ring all-reduce",
 		text: "How many seconds does it take W workers to sum the gradients of P parameters by ring all-reduce, when any two of them are joined by B Gb/s?",
 		given: []Symbol{
@@ -137,20 +115,17 @@ func ringTime() question {
 			{"Sg", "bits of a gradient", 16}, {"Sp", "bits of a parameter; does not enter", 16},
 			{"So", "bits of an optimizer variable; does not enter", 32}, {"K", "optimizer variables; do not enter", 2},
 		},
-		formula: step + " / (B*1e9)", unit: "s",
-		closedForm: func(v values) float64 { return float64(ringNanoseconds(v)) / 1e9 },
-		simulate:   simulateRing,
-		simulation: "The ring spelled out as one send per worker and step on links without latency; its makespan.",
-		note:       "Only gradients travel. Every number of workers from 1 to 16 divides P, so that all chunks are equal and the comparison is exact.",
-		cases:      ringSizes(4),
-		further:    ringTimeChecks,
+		formula: step + " / (B*1e9)",
+		note:    "Only gradients travel. Every number of workers from 1 to 16 divides P, so that all chunks are equal and the comparison is exact.",
+		cases:   ringSizes(4),
+		further: ringTimeChecks,
 		readings: []Reading{
 			reading("B is already in bit/s", step+" / B", 432_432_000, "s"),
 			reading("the limit of many workers", "2*P*Sg / (B*1e9)", 0.576576, "s"),
 			reading("half-duplex links, which cannot send and receive at once", "4*(W-1)/W * P*Sg / (B*1e9)", 0.864864, "s"),
 			reading("with a latency of 1 ms per step", "2*(W-1) * (1e-3 + P*Sg/(W*B*1e9))", 0.438432, "s"),
 		},
-	}
+	})
 }
 
 // ringSizes lists all numbers of workers from 1 to 16 but one.
@@ -165,13 +140,9 @@ func ringSizes(but int64) []values {
 }
 
 // ringTimeChecks adds the messages, and links with a latency.
-func ringTimeChecks(q question) ([]Check, error) {
-	v := q.sample()
-	plain, err := gradientRing(v).run()
-	if err != nil {
-		return nil, err
-	}
+func ringTimeChecks(q question, plain run) ([]Check, error) {
 	const latency = time.Millisecond
+	v := q.sample()
 	late := gradientRing(v)
 	late.latency = latency
 	delayed, err := late.run()
@@ -179,15 +150,13 @@ func ringTimeChecks(q question) ([]Check, error) {
 		return nil, err
 	}
 	closed := ringNanoseconds(v) + 2*(v["W"]-1)*int64(latency)
-	return append(sentChecks(plain, v),
-		check("with a latency of 1 ms per step", float64(closed)/1e9, inSeconds(delayed.Summary.Makespan), "s", 0)), nil
+	return append(sentChecks(plain, v), check("with a latency of 1 ms per step", float64(closed)/1e9, delayed.makespan(), "s")), nil
 }
 
 // sentChecks compares what every worker sends: in each of 2(W-1) steps one
 // chunk of the gradients.
 func sentChecks(r run, v values) []Check {
-	own := r.perRank(sent)
-	sends := make([]int64, len(own))
+	sends := make([]float64, v["W"])
 	for _, t := range r.Plan.Graph.Tasks {
 		if t.Kind == graph.Send {
 			sends[t.Rank]++
@@ -195,30 +164,23 @@ func sentChecks(r run, v values) []Check {
 	}
 	steps := 2 * (v["W"] - 1)
 	bytes := float64(steps * v["P"] * v["Sg"] / 8 / v["W"])
-	return []Check{
-		check("sends, the busiest worker", float64(steps), float64(slices.Max(sends)), "sends", 0),
-		check("sends, the idlest worker", float64(steps), float64(slices.Min(sends)), "sends", 0),
-		check("bytes sent, the busiest worker", bytes, float64(slices.Max(own)), "bytes", 0),
-		check("bytes sent, the idlest worker", bytes, float64(slices.Min(own)), "bytes", 0),
-	}
+	return append(extremes("sends, the busiest worker", "sends, the idlest worker", float64(steps), sends, "sends"),
+		extremes("bytes sent, the busiest worker", "bytes sent, the idlest worker", bytes, r.perRank(sent), "bytes")...)
 }
 
 // ringSeconds returns question 1.6.
 func ringSeconds() question {
-	return question{
+	return answeredByRing(question{
 		id: "1.6", title: "ring all-reduce, 8 workers at 100 Gb/s",
 		text: "How many seconds does the ring all-reduce of ten billion FP16 gradients take eight workers with 100 Gb/s between any two?",
 		given: []Symbol{
 			{"W", "workers", 8}, {"P", "parameters", 10e9}, {"B", "bandwidth between two workers, Gb/s", 100},
 			{"Sg", "bits of a gradient", 16},
 		},
-		formula: "2*(W-1)/W * P*Sg / (B*1e9)", unit: "s",
-		closedForm: func(v values) float64 { return float64(ringNanoseconds(v)) / 1e9 },
-		simulate:   simulateRing,
-		simulation: "The ring spelled out as one send per worker and step on links without latency; its makespan.",
-		note:       "20 GB of gradients are cut into 8 chunks of 2.5 GB. At 12.5 GB/s a chunk takes 0.2 s, and there are 7 + 7 steps.",
-		cases:      []values{{"W": 2}, {"W": 16}, {"B": 400}},
-		further:    ringSecondsChecks,
+		formula: "2*(W-1)/W * P*Sg / (B*1e9)",
+		note:    "20 GB of gradients are cut into 8 chunks of 2.5 GB. At 12.5 GB/s a chunk takes 0.2 s, and there are 7 + 7 steps.",
+		cases:   []values{{"W": 2}, {"W": 16}, {"B": 400}},
+		further: ringSecondsChecks,
 		readings: []Reading{
 			reading("the limit of many workers, without (W-1)/W", "2 * P*Sg / (B*1e9)", 3.2, "s"),
 			reading("the reduce-scatter half alone", "(W-1)/W * P*Sg / (B*1e9)", 1.4, "s"),
@@ -227,16 +189,12 @@ func ringSeconds() question {
 			reading("half-duplex links", "4*(W-1)/W * P*Sg / (B*1e9)", 5.6, "s"),
 			reading("bits taken for bytes, so 100 GB/s", "2*(W-1)/W * P*Sg/8 / (B*1e9)", 0.35, "s"),
 		},
-	}
+	})
 }
 
 // ringSecondsChecks adds the messages, and the ring as others order it.
-func ringSecondsChecks(q question) ([]Check, error) {
+func ringSecondsChecks(q question, r run) ([]Check, error) {
 	v := q.sample()
-	r, err := gradientRing(v).run()
-	if err != nil {
-		return nil, err
-	}
 	checks := sentChecks(r, v)
 	for _, c := range collective.Conventions() {
 		other := gradientRing(v)
@@ -245,7 +203,7 @@ func ringSecondsChecks(q question) ([]Check, error) {
 		if err != nil {
 			return nil, err
 		}
-		checks = append(checks, check("the ring as "+c.Name+" orders it", q.closedForm(v), inSeconds(r.Summary.Makespan), "s", 0))
+		checks = append(checks, check("the ring as "+c.Name+" orders it", q.closedForm(v), r.makespan(), "s"))
 	}
 	return checks, nil
 }

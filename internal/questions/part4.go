@@ -3,16 +3,11 @@ package questions
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"psim/costmodel"
 )
-
-// rounding is how far two fractions may be apart.
-const rounding = 1e-12
-
-// bubble returns the idle share of a pipeline whose stages are equal.
-func bubble(v values) float64 { return float64(v["K"]-1) / float64(v["M"]+v["K"]-1) }
 
 // equalStages returns a pipeline whose stages are equal.
 func equalStages(schedule string, v values) pipeline {
@@ -22,30 +17,24 @@ func equalStages(schedule string, v values) pipeline {
 	}
 }
 
-// simulateBubble reads the bubble off a pipeline with equal stages.
-func simulateBubble(schedule string) func(values) (float64, error) {
-	return func(v values) (float64, error) {
-		r, err := equalStages(schedule, v).run()
-		return r.Summary.Bubble.Makespan, err
-	}
-}
-
-// equalStagesGiven returns the symbols of questions 4.3 and 4.4.
-func equalStagesGiven() []Symbol {
-	return []Symbol{
+// onEqualStages adds to a question on the bubble what both have in common.
+func onEqualStages(schedule string, q question) question {
+	q.given = []Symbol{
 		{"K", "partitions", 4}, {"M", "microbatches", 8},
 		{"tf", "ms of one forward; does not enter", 10}, {"tb", "ms of one backward; does not enter", 20},
 	}
+	q.formula, q.unit = "(K-1) / (M + K-1)", "fraction"
+	q.closedForm = func(v values) float64 { return float64(v["K"]-1) / float64(v["M"]+v["K"]-1) }
+	q.run = func(v values) (run, error) { return equalStages(schedule, v).run() }
+	q.read = run.bubble
+	return q
 }
 
 // bubbleSize returns question 4.3.
 func bubbleSize() question {
-	return question{
+	return onEqualStages("gpipe", question{
 		id: "4.3", title: "bubble of GPipe",
-		text:    "What share of the devices' time is idle when GPipe sends M microbatches through K partitions?",
-		given:   equalStagesGiven(),
-		formula: "(K-1) / (M + K-1)", unit: "fraction", tolerance: rounding,
-		closedForm: bubble, simulate: simulateBubble("gpipe"),
+		text:       "What share of the devices' time is idle when GPipe sends M microbatches through K partitions?",
 		simulation: "gpipe with equal stages and free communication; one minus busy time over ranks times makespan.",
 		note:       "The forwards fill M + K-1 slots, in which each device works M times and waits K-1. The backwards mirror them with slots of another length, so the share stays. The schedule is drawn in the paper's Figure 2c; the assignment points to 2a. Equal stages and free communication are assumed.",
 		cases: []values{
@@ -57,22 +46,17 @@ func bubbleSize() question {
 			reading("idle slots of the forward, of K*(M + K-1) = 44", "K * (K-1)", 12, "slots"),
 			reading("idle slots of forward and backward, of 88", "2 * K * (K-1)", 24, "slots"),
 		},
-	}
+	})
 }
 
 // bubbleChecks adds the makespan, the reading of Megatron-LM and a grid.
-func bubbleChecks(q question) ([]Check, error) {
+func bubbleChecks(q question, r run) ([]Check, error) {
 	v := q.sample()
-	r, err := equalStages("gpipe", v).run()
-	if err != nil {
-		return nil, err
-	}
-	makespan := r.Summary.Makespan
-	ideal := r.Summary.Ranks[0].Compute
+	makespan, ideal := r.Summary.Makespan, r.Summary.Ranks[0].Compute
 	grid, err := q.counted(gridName, bubbleGrid())
 	return []Check{
-		check("makespan, (M + K-1) * (tf + tb)", float64((v["M"]+v["K"]-1)*(v["tf"]+v["tb"]))/1e3, inSeconds(makespan), "s", 0),
-		check("idle time over the ideal time", float64(v["K"]-1)/float64(v["M"]), float64(makespan-ideal)/float64(ideal), "fraction", rounding),
+		check("makespan, (M + K-1) * (tf + tb)", float64((v["M"]+v["K"]-1)*(v["tf"]+v["tb"]))/1e3, r.makespan(), "s"),
+		check("idle time over the ideal time", float64(v["K"]-1)/float64(v["M"]), float64(makespan-ideal)/float64(ideal), "fraction"),
 		grid,
 	}, err
 }
@@ -93,12 +77,9 @@ func bubbleGrid() []values {
 
 // oneForwardOneBackward returns question 4.4.
 func oneForwardOneBackward() question {
-	return question{
+	return onEqualStages("1f1b", question{
 		id: "4.4", title: "bubble of 1F1B",
-		text:    "Is the bubble of 1F1B smaller than GPipe's, and if it is not, what does 1F1B save in activations held at a time?",
-		given:   equalStagesGiven(),
-		formula: "(K-1) / (M + K-1)", unit: "fraction", tolerance: rounding,
-		closedForm: bubble, simulate: simulateBubble("1f1b"),
+		text:       "Is the bubble of 1F1B smaller than GPipe's, and if it is not, what does 1F1B save in activations held at a time?",
 		simulation: "1f1b and gpipe with equal stages and free communication; bubble and the most microbatches in flight on each rank. Unequal stages are those of the course's pipeline timeline, against a recursion over both orders.",
 		verdict:    "No: the bubble is the same, 27.3 %, but at most 4 microbatches are in flight on a stage instead of 8.",
 		note:       "With a flush every step and equal stages both wait equally long. GPipe holds the activations of M microbatches on every stage (8, 8, 8, 8), and 1F1B those of min(M, K-s) on stage s, at most K (4, 3, 2, 1).",
@@ -110,10 +91,10 @@ func oneForwardOneBackward() question {
 			reading("unequal stages, flushed (the same): makespan of 1F1B, which is faster there", "", 40.88, "s"),
 			{Reading: "an earlier wording asked how 1F1B makes the bubble smaller and what it stores in return: then PipeDream is meant"},
 		},
-	}
+	})
 }
 
-func oneForwardOneBackwardChecks(q question) ([]Check, error) {
+func oneForwardOneBackwardChecks(q question, _ run) ([]Check, error) {
 	var checks []Check
 	v := q.sample()
 	for _, schedule := range []string{"gpipe", "1f1b"} {
@@ -121,14 +102,14 @@ func oneForwardOneBackwardChecks(q question) ([]Check, error) {
 		if err != nil {
 			return nil, err
 		}
-		checks = append(checks, check("bubble, "+schedule, q.closedForm(v), r.Summary.Bubble.Makespan, "fraction", rounding))
+		checks = append(checks, check("bubble, "+schedule, q.closedForm(v), r.bubble(), "fraction"))
 		for s, rank := range r.Summary.Ranks {
 			held := v["M"]
 			if schedule == "1f1b" {
 				held = min(v["M"], v["K"]-int64(s))
 			}
 			what := fmt.Sprintf("in flight on rank %d, %s", s, schedule)
-			checks = append(checks, check(what, float64(held), float64(rank.PeakInFlight), "microbatches", 0))
+			checks = append(checks, check(what, float64(held), float64(rank.PeakInFlight), "microbatches"))
 		}
 	}
 	grid, err := q.counted("1f1b, "+gridName, bubbleGrid())
@@ -142,16 +123,8 @@ func oneForwardOneBackwardChecks(q question) ([]Check, error) {
 // courseOrders lists what each of three workers does with two microbatches.
 func courseOrders() map[string][]string {
 	return map[string][]string{
-		"gpipe": {
-			"F0 F1 B0 B1",
-			"F0 F1 B0 B1",
-			"F0 F1 B0 B1",
-		},
-		"1f1b": {
-			"F0 F1 B0 B1",
-			"F0 F1 B0 B1",
-			"F0 B0 F1 B1",
-		},
+		"gpipe": {"F0 F1 B0 B1", "F0 F1 B0 B1", "F0 F1 B0 B1"},
+		"1f1b":  {"F0 F1 B0 B1", "F0 F1 B0 B1", "F0 B0 F1 B1"},
 	}
 }
 
@@ -180,8 +153,8 @@ func unequalChecks(forward, backward [][]time.Duration) ([]Check, error) {
 		if err != nil {
 			return nil, err
 		}
-		longest := walk{fields(courseOrders()[schedule]), forward, backward}.longest()
-		checks = append(checks, check("makespan on unequal stages, "+schedule, inSeconds(longest), inSeconds(r.Summary.Makespan), "s", 0))
+		longest := walk{courseOrders()[schedule], forward, backward}.longest()
+		checks = append(checks, check("makespan on unequal stages, "+schedule, inSeconds(longest), r.makespan(), "s"))
 	}
 	return checks, nil
 }
@@ -197,4 +170,43 @@ func table(rows [][]time.Duration) []any {
 		list = append(list, entries)
 	}
 	return list
+}
+
+// walk holds a pipeline as the recursion sees it: stage s runs orders[s], actions
+// such as F0, from left to right.
+type walk struct {
+	orders            []string
+	forward, backward [][]time.Duration
+}
+
+// longest returns when the last action of any stage ends.
+func (w walk) longest() time.Duration {
+	var last time.Duration
+	for s, order := range w.orders {
+		last = max(last, w.end(s, order[len(order)-2:]))
+	}
+	return last
+}
+
+// end returns when an action of a stage ends. It starts when the one before it on
+// the stage has ended; a forward also after the same microbatch's on the stage
+// before, a backward after its own forward and after the same microbatch's
+// backward on the next stage. Nothing is remembered: it is for small pipelines.
+func (w walk) end(stage int, action string) time.Duration {
+	var start time.Duration
+	if before, _, found := strings.Cut(w.orders[stage], " "+action); found {
+		start = w.end(stage, before[len(before)-2:])
+	}
+	microbatch := int(action[1] - '0')
+	if action[0] == 'F' {
+		if stage > 0 {
+			start = max(start, w.end(stage-1, action))
+		}
+		return start + w.forward[stage][microbatch]
+	}
+	start = max(start, w.end(stage, "F"+action[1:]))
+	if stage < len(w.orders)-1 {
+		start = max(start, w.end(stage+1, action))
+	}
+	return start + w.backward[stage][microbatch]
 }

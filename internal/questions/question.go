@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// values are the symbols of a question. A map, because the assignment uses the
+// values gives a number to each symbol. It is a map, because the assignment uses the
 // same letters for different things: P counts parameters in one part and
 // partitions in another.
 type values map[string]int64
@@ -25,18 +25,17 @@ type question struct {
 	id, title, text string
 	given           []Symbol
 	formula, unit   string
-	// tolerance is how far the two answers may be apart: 0 for bytes and for
-	// times in whole nanoseconds.
-	tolerance float64
 	// verdict answers what is not asked for a number alone.
 	simulation, verdict, note string
-	// closedForm and simulate answer for any values of the symbols.
+	// closedForm answers for any values of the symbols, and so does what is read
+	// off a run.
 	closedForm func(values) float64
-	simulate   func(values) (float64, error)
+	run        func(values) (run, error)
+	read       func(run) float64
 	// cases are changes of the sample for which both answers are compared.
 	cases []values
-	// further makes the checks of other quantities; nil if there are none.
-	further  func(question) ([]Check, error)
+	// further makes the checks of other quantities, such as those of the sample's run.
+	further  func(q question, sample run) ([]Check, error)
 	readings []Reading
 }
 
@@ -58,45 +57,44 @@ func (q question) sample() values {
 	return v
 }
 
-// answer computes both sides and compares them.
 func (q question) answer() (Answer, error) {
 	sample := q.sample()
 	a := Answer{
 		ID: q.id, Title: q.title, Question: q.text, Given: q.given,
 		Formula: q.formula, Substitution: substitute(q.formula, sample), Unit: q.unit,
 		Simulation: q.simulation, Verdict: q.verdict, Note: q.note, Readings: append([]Reading{}, q.readings...),
-		ClosedForm: q.closedForm(sample),
+		ClosedForm: q.closedForm(sample), Checks: []Check{},
 	}
-	var err error
-	if a.Simulated, err = q.simulate(sample); err != nil {
+	r, err := q.run(sample)
+	if err != nil {
 		return Answer{}, err
 	}
-	if a.Checks, err = q.checks(sample); err != nil {
+	a.Simulated = q.read(r)
+	for _, changes := range q.cases {
+		c, err := q.check(changes)
+		if err != nil {
+			return Answer{}, err
+		}
+		a.Checks = append(a.Checks, c)
+	}
+	further, err := q.further(q, r)
+	if err != nil {
 		return Answer{}, err
 	}
-	a.OK = agree(a.ClosedForm, a.Simulated, q.tolerance)
-	for _, c := range a.Checks {
-		a.OK = a.OK && c.OK
-	}
+	a.Checks = append(a.Checks, further...)
+	agreeing, all := a.agreeing()
+	a.OK = agree(a.ClosedForm, a.Simulated, q.unit) && agreeing == all
 	return a, nil
 }
 
-// checks compares the two answers for the cases, and what further adds.
-func (q question) checks(sample values) ([]Check, error) {
-	checks := []Check{}
-	for _, changes := range q.cases {
-		v := sample.with(changes)
-		simulated, err := q.simulate(v)
-		if err != nil {
-			return nil, err
-		}
-		checks = append(checks, check(q.describe(changes), q.closedForm(v), simulated, q.unit, q.tolerance))
+// check compares the two answers for changed values.
+func (q question) check(changes values) (Check, error) {
+	v := q.sample().with(changes)
+	r, err := q.run(v)
+	if err != nil {
+		return Check{}, err
 	}
-	if q.further == nil {
-		return checks, nil
-	}
-	more, err := q.further(q)
-	return append(checks, more...), err
+	return check(q.describe(changes), q.closedForm(v), q.read(r), q.unit), nil
 }
 
 // describe names a case by what it changes, in the order of the symbols.
@@ -110,32 +108,43 @@ func (q question) describe(changes values) string {
 	return strings.Join(parts, ", ")
 }
 
-// check compares a quantity.
-func check(what string, closedForm, simulated float64, unit string, tolerance float64) Check {
-	return Check{What: what, ClosedForm: closedForm, Simulated: simulated, Unit: unit, OK: agree(closedForm, simulated, tolerance)}
+func check(what string, closedForm, simulated float64, unit string) Check {
+	return Check{What: what, ClosedForm: closedForm, Simulated: simulated, Unit: unit, OK: agree(closedForm, simulated, unit)}
 }
 
+// extremes compares the largest and the smallest of what all ranks should have alike.
+func extremes(most, least string, closedForm float64, simulated []float64, unit string) []Check {
+	return []Check{check(most, closedForm, slices.Max(simulated), unit), check(least, closedForm, slices.Min(simulated), unit)}
+}
+
+// rounding bounds how far two fractions may be apart. Bytes, counts and times, in
+// whole nanoseconds, must be the same.
+const rounding = 1e-12
+
 // agree compares two numbers. What is not a number agrees with nothing.
-func agree(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance }
+func agree(a, b float64, unit string) bool {
+	if unit == "fraction" {
+		return math.Abs(a-b) <= rounding
+	}
+	return math.Abs(a-b) == 0
+}
 
 // counted makes a check over many cases: how many there are, and for how many of
 // them the two answers agree.
 func (q question) counted(what string, cases []values) (Check, error) {
-	sample, agreeing := q.sample(), 0
+	agreeing := 0
 	for _, changes := range cases {
-		v := sample.with(changes)
-		simulated, err := q.simulate(v)
+		c, err := q.check(changes)
 		if err != nil {
 			return Check{}, err
 		}
-		if agree(q.closedForm(v), simulated, q.tolerance) {
+		if c.OK {
 			agreeing++
 		}
 	}
-	return check(what, float64(len(cases)), float64(agreeing), caseUnit, 0), nil
+	return check(what, float64(len(cases)), float64(agreeing), caseUnit), nil
 }
 
-// reading makes a reading with a number.
 func reading(text, formula string, value float64, unit string) Reading {
 	return Reading{Reading: text, Formula: formula, Value: &value, Unit: unit}
 }

@@ -1,3 +1,13 @@
+// Package questions answers the formula questions of Brown's CS1390 training
+// assignment, each of them twice: by a closed form, and by running psim's own
+// schedules through the simulator and reading memory, messages and times off
+// the result. Neither way knows the other, so that they agree says something.
+//
+// A question is a row of data (see question): its symbols with sample values,
+// the formula as text and as a function, a simulation as a function of the same
+// symbols, and other values of the symbols for which the two are compared as
+// well. Some wordings can be read in more than one way; the closed form takes
+// the first reading, and the others are listed beside it.
 package questions
 
 import (
@@ -5,8 +15,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-
-	"psim/internal/files"
 )
 
 // An Answer is a question with both of its answers.
@@ -49,8 +57,8 @@ type Reading struct {
 	Unit    string   `json:"unit,omitempty"`
 }
 
-// caseUnit is the unit of a check of many cases: ClosedForm is how many there
-// are, and Simulated in how many of them the simulation gives the closed form.
+// caseUnit marks a check of many cases: ClosedForm is how many there are, and
+// Simulated in how many of them the simulation gives the closed form.
 const caseUnit = "cases"
 
 // A Check is one more comparison: the question's own for other values, or a
@@ -143,19 +151,12 @@ type Report struct {
 
 // NewReport counts.
 func NewReport(answers []Answer) Report {
-	r := Report{Questions: answers}
-	if answers == nil {
-		r.Questions = []Answer{}
-	}
+	r := Report{Questions: append([]Answer{}, answers...)}
 	for _, a := range answers {
 		if a.OK {
 			r.Passed++
-		} else {
-			r.Failed++
 		}
 	}
+	r.Failed = len(answers) - r.Passed
 	return r
 }
-
-// WriteJSON writes the report as one JSON object.
-func (r Report) WriteJSON(w io.Writer) error { return files.WriteJSON(w, r) }

@@ -19,38 +19,39 @@ import (
 // A run is a simulated step.
 type run struct{ psim.Simulation }
 
-// execute simulates a graph.
 func execute(g *graph.Graph, costs graph.Costs) (run, error) {
 	s, err := psim.Simulate(&configs.Plan{Graph: g, Costs: costs})
 	return run{s}, err
 }
 
+func (r run) makespan() float64 { return inSeconds(r.Summary.Makespan) }
+func (r run) bubble() float64   { return r.Summary.Bubble.Makespan }
+
 // bytes sums the payloads of the tasks of one kind, over all ranks.
-func (r run) bytes(k graph.Kind) int64 {
-	var sum int64
+func (r run) bytes(k graph.Kind) (total float64) {
 	for _, t := range r.Plan.Graph.Tasks {
 		if t.Kind == k {
-			sum += t.Bytes
+			total += float64(t.Bytes)
 		}
 	}
-	return sum
+	return total
 }
 
 // perRank reads one number off every rank.
-func (r run) perRank(read func(graph.RankSummary) int64) []int64 {
-	var numbers []int64
+func (r run) perRank(read func(graph.RankSummary) float64) []float64 {
+	var numbers []float64
 	for _, rank := range r.Summary.Ranks {
 		numbers = append(numbers, read(rank))
 	}
 	return numbers
 }
 
-func persistent(r graph.RankSummary) int64 { return r.PersistentMemory }
-func peak(r graph.RankSummary) int64       { return r.PeakMemory }
-func sent(r graph.RankSummary) int64       { return r.SentBytes }
+func persistent(r graph.RankSummary) float64 { return float64(r.PersistentMemory) }
+func gigabytes(r graph.RankSummary) float64  { return persistent(r) / 1e9 }
+func peak(r graph.RankSummary) float64       { return float64(r.PeakMemory) }
+func sent(r graph.RankSummary) float64       { return float64(r.SentBytes) }
 
-func sum(numbers []int64) int64 {
-	var total int64
+func sum(numbers []float64) (total float64) {
 	for _, n := range numbers {
 		total += n
 	}
@@ -100,8 +101,8 @@ func network(parameters int64) arch.Network {
 	return n
 }
 
-// trainer is a data-parallel step: what is trained, in which precision, and
-// from which ZeRO stage on its state is sharded. A zero state is the one that
+// trainer describes a data-parallel step: what is trained, in which precision, and
+// at which ZeRO stage. A zero state is the one that
 // training implies.
 type trainer struct {
 	parameters, workers int64
@@ -121,10 +122,9 @@ func (t trainer) run() (run, error) {
 		w.Layers, w.Placement.First = []int{1, 1, 1, 1}, make([]int32, 4)
 	}
 	plan := w.Plan()
-	g, err := wire("ddp", wiring.Pipeline{
-		Shape:   graph.Shape{Ranks: 1, Microbatches: 1, Replicas: int(t.workers)},
-		Samples: w.Samples, Sync: plan.Sync(), Optimizer: true, Placement: w.Placement,
-	})
+	p := wiring.Pipeline{Shape: graph.Shape{Ranks: 1, Microbatches: 1, Replicas: int(t.workers)}, Optimizer: true}
+	plan.Fill(&p)
+	g, err := wire("ddp", p)
 	if err != nil {
 		return run{}, err
 	}
@@ -149,7 +149,7 @@ func wire(name string, p wiring.Pipeline) (*graph.Graph, error) {
 	return p.Graph()
 }
 
-// ring is an all-reduce of elements over a ring of workers.
+// ring describes an all-reduce of elements.
 type ring struct {
 	workers, length, elementBytes, gigabits int64
 	latency                                 time.Duration
@@ -172,7 +172,7 @@ func (r ring) run() (run, error) {
 	return execute(g, costs)
 }
 
-// pipeline is a schedule of explicit times.
+// pipeline runs a schedule with explicit times.
 type pipeline struct {
 	schedule             string
 	stages, microbatches int64

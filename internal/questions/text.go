@@ -30,7 +30,6 @@ func (r Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// row returns the line of one question.
 func (a Answer) row() []string {
 	closedForm, simulated := pair(a.ClosedForm, a.Simulated, a.Unit, a.OK, figure)
 	agreeing, all := a.agreeing()
@@ -84,7 +83,6 @@ func paragraph(b *strings.Builder, mark, text string) {
 	}
 }
 
-// align puts the cells of rows in columns.
 func align(rows [][]string) []string {
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

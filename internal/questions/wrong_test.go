@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"psim/schedules/graph"
 )
 
 // off is the least error that has to be noticed, by unit.
@@ -40,11 +38,8 @@ func TestAClosedFormThatIsRightInTheSampleAloneIsNotOK(t *testing.T) {
 
 func TestAWrongSimulationIsNotOK(t *testing.T) {
 	for _, q := range catalog() {
-		right := q.simulate
-		q.simulate = func(v values) (float64, error) {
-			x, err := right(v)
-			return x - off[q.unit], err
-		}
+		right := q.read
+		q.read = func(r run) float64 { return right(r) - off[q.unit] }
 		a, err := q.answer()
 		require.NoError(t, err)
 		require.False(t, a.OK, q.id)
@@ -54,9 +49,9 @@ func TestAWrongSimulationIsNotOK(t *testing.T) {
 func TestOneWrongCheckIsEnough(t *testing.T) {
 	for _, q := range catalog() {
 		right := q.further
-		q.further = func(q question) ([]Check, error) {
-			checks, err := right(q)
-			return append(checks, check("one more", 1, 2, "s", 0)), err
+		q.further = func(q question, sample run) ([]Check, error) {
+			checks, err := right(q, sample)
+			return append(checks, check("one more", 1, 2, "s")), err
 		}
 		a, err := q.answer()
 		require.NoError(t, err)
@@ -95,12 +90,14 @@ func TestAGridWithOneWrongPipelineIsNotOK(t *testing.T) {
 }
 
 func TestAgree(t *testing.T) {
-	require.True(t, agree(640, 640, 0))
-	require.False(t, agree(640, math.Nextafter(640, 0), 0))
-	require.True(t, agree(0.5, 0.5+9e-13, rounding))
-	require.False(t, agree(0.5, 0.5+2e-12, rounding))
-	require.False(t, agree(math.NaN(), math.NaN(), 1))
-	require.False(t, agree(math.Inf(1), math.Inf(1), 1))
+	require.True(t, agree(640, 640, "GB"))
+	require.False(t, agree(640, math.Nextafter(640, 0), "GB"))
+	require.True(t, agree(0.5, 0.5+9e-13, "fraction"))
+	require.False(t, agree(0.5, 0.5+2e-12, "fraction"))
+	for _, unit := range []string{"s", "fraction"} {
+		require.False(t, agree(math.NaN(), math.NaN(), unit))
+		require.False(t, agree(math.Inf(1), math.Inf(1), unit))
+	}
 }
 
 func TestASimulationThatCannotRunIsAnError(t *testing.T) {
@@ -110,10 +107,10 @@ func TestASimulationThatCannotRunIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "forward")
 	_, err = ring{workers: 0}.run()
 	require.ErrorContains(t, err, "ranks = 0")
-	_, err = traffic(graph.SendForward)(values{"P": 3, "L": 2, "B": 1, "M": 1})
+	_, err = cut("gpipe", values{"P": 3, "L": 2, "B": 1, "M": 1})
 	require.Error(t, err, "more partitions than layers")
 	for _, q := range catalog() {
-		q.simulate = func(values) (float64, error) { return 0, errors.New("cannot run") }
+		q.run = func(values) (run, error) { return run{}, errors.New("cannot run") }
 		_, err := q.answer()
 		require.EqualError(t, err, "cannot run", q.id)
 	}

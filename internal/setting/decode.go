@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// decodes is a type that reads a TOML value itself.
+// decodes marks a type that reads a TOML value itself.
 type decodes interface{ UnmarshalTOML(value any) error }
 
 // isTable reports whether a field is a table of keys, and no value that reads
@@ -41,7 +41,8 @@ func defaults(options reflect.Value) {
 }
 
 // Fill sets the keys of a described struct, and of the structs and lists in it, from
-// a TOML table, and checks them. It returns what is wrong with any of them.
+// a TOML table, and checks them. It returns what is wrong with any of them; those
+// that are out of range are set all the same.
 func Fill(options any, table map[string]any) []*Error {
 	return fill(reflect.ValueOf(options).Elem(), table, "")
 }

@@ -12,9 +12,10 @@ import (
 
 // An Error is a key that is unknown or missing, or whose value is wrong.
 type Error struct {
-	Key     string // dotted; [i] is an entry of a list
-	Problem string // what follows the key
-	Unknown bool   // the key itself; Problem then says what it was meant to be
+	Key        string // dotted; [i] is an entry of a list
+	Problem    string // what follows the key
+	Unknown    bool   // the key itself; Problem then says what it was meant to be
+	OutOfRange bool   // a value of the right type
 }
 
 // Error prints the key and what is wrong with it.
@@ -73,7 +74,7 @@ func (s Setting) check(key string, value reflect.Value) *Error {
 	if problem == "" {
 		return nil
 	}
-	return &Error{Key: key, Problem: fmt.Sprintf(" = %s: must be %s", Quote(value.Interface()), problem)}
+	return &Error{Key: key, Problem: fmt.Sprintf(" = %s: must be %s", Quote(value.Interface()), problem), OutOfRange: true}
 }
 
 // A Range is the numbers from Min to Max; quantities count in their own unit:
