@@ -7,7 +7,7 @@ import (
 	"psim/costmodel/link"
 	"psim/costmodel/memory"
 	"psim/costmodel/stages"
-	"psim/internal/duration"
+	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
@@ -115,8 +115,8 @@ func newPassPrices(c Compute, p *stages.Plan, g *graph.Graph) (*passPrices, erro
 		var prices []price
 		for _, n := range p.Sizes {
 			price := taskPrice(c, p, s, n)
-			if price.forward >= duration.Longest || price.backward() >= duration.Longest {
-				return nil, fmt.Errorf("compute: stage %d would take more than %.0f hours for a microbatch on this device; check its rates and launch cost", s, duration.Longest.Hours())
+			if price.forward >= units.Longest || price.backward() >= units.Longest {
+				return nil, fmt.Errorf("compute: stage %d would take more than %.0f hours for a microbatch on this device; check its rates and launch cost", s, units.Longest.Hours())
 			}
 			prices = append(prices, price)
 		}
@@ -169,7 +169,7 @@ func (p *passPrices) whole(t *graph.Task) time.Duration {
 	case graph.Forward:
 		return price.forward
 	case graph.InputGradient:
-		return duration.Sum(price.recompute, price.input)
+		return units.Sum(price.recompute, price.input)
 	case graph.WeightGradient:
 		return price.weight
 	}

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"psim/costmodel/stages"
-	"psim/internal/duration"
+	"psim/internal/units"
 )
 
 // taskPrice returns what a stage costs for a microbatch: a share of the whole batch's
@@ -36,5 +36,5 @@ func taskLaunch(c Compute, h Host, plan *stages.Plan, stage int, samples int64) 
 
 // share returns the part of the time of all samples that some have.
 func share(t time.Duration, samples, all int64) time.Duration {
-	return duration.Nanoseconds(float64(t) * float64(samples) / float64(all))
+	return units.Nanoseconds(float64(t) * float64(samples) / float64(all))
 }
