@@ -81,6 +81,9 @@ func (s *planSearch) note(schedule string, err error) {
 	}
 	if s.first == nil {
 		s.first = err
+		if errors.Is(err, errUncut) {
+			s.first = fmt.Errorf("%s %w", schedule, err)
+		}
 	}
 	s.refused[schedule], _, _ = strings.Cut(err.Error(), "\n")
 }

@@ -54,10 +54,15 @@ func combine(c *configs.Config) []combination {
 
 var errUncut = errors.New("holds several stages per rank, and [times] or activations that differ from stage to stage, or do not divide, cannot be cut into them")
 
-// perRanks lists the numbers of stages per rank to try.
+// perRanks lists the numbers of stages per rank to try. A single rank has nothing to
+// gain from several, but may be configured so.
 func perRanks(c *configs.Config) []int {
+	own := c.PerRank()
+	if c.Schedule.Stages <= 1 {
+		return slices.Compact([]int{own, 1})
+	}
 	list := []int{1, 2, 4}
-	if own := c.PerRank(); !slices.Contains(list, own) {
+	if !slices.Contains(list, own) {
 		list = append(list, own)
 	}
 	return list
@@ -70,7 +75,11 @@ func perRanks(c *configs.Config) []int {
 // it is the configuration's own.
 func candidates(c *configs.Config) []schedules.Schedule {
 	if c.Schedule.Stages <= 1 {
-		return []schedules.Schedule{{Name: c.Schedule.Name}}
+		all := append(schedules.Catalog(), configs.Searched()...)
+		if i := slices.IndexFunc(all, func(s schedules.Schedule) bool { return s.Name == c.Schedule.Name }); i >= 0 {
+			return all[i : i+1]
+		}
+		return []schedules.Schedule{{Name: c.Schedule.Name, Virtual: true}} // building says that there is none
 	}
 	shape := graph.Shape{Ranks: c.Schedule.Stages, Microbatches: 1}
 	var list []schedules.Schedule

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/BurntSushi/toml"
 
@@ -20,7 +21,7 @@ type source struct {
 	lines  bool // whether positions within the text help
 	meta   toml.MetaData
 	top    map[string]any
-	places map[string]place
+	places func() map[string]place // only errors need them
 	// outOfRange holds what is wrong unless a later source replaces it.
 	outOfRange []*setting.Error
 }
@@ -36,7 +37,7 @@ func newSource(label string, data string, lines bool) (*source, error) {
 		}
 		return nil, &Error{Label: label, Problem: err.Error()}
 	}
-	s.meta, s.places = meta, places(data)
+	s.meta, s.places = meta, sync.OnceValue(func() map[string]place { return places(data) })
 	return s, nil
 }
 
@@ -128,17 +129,14 @@ func (s *source) error(e *setting.Error) *Error {
 // A place is where a key stands, and its value; for a table both are its header.
 type place struct{ key, value toml.Position }
 
-const word = `(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')`
-
-var (
-	keyLine   = regexp.MustCompile(`^\s*(` + word + `(?:\s*\.\s*` + word + `)*)\s*=\s*`)
-	tableLine = regexp.MustCompile(`^\s*\[\s*(` + word + `(?:\s*\.\s*` + word + `)*)\s*\]`)
-	entryLine = regexp.MustCompile(`^\s*\[(\[\s*(` + word + `(?:\s*\.\s*` + word + `)*)\s*\]\])`)
-)
-
 // places finds the keys of a text by its lines, since the library tells positions
 // only in errors. Entries of a list of tables are numbered: "machine.measured[0]".
 func places(text string) map[string]place {
+	const word = `(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')`
+	const dotted = word + `(?:\s*\.\s*` + word + `)*`
+	keyLine := regexp.MustCompile(`^\s*(` + dotted + `)\s*=\s*`)
+	tableLine := regexp.MustCompile(`^\s*\[\s*(` + dotted + `)\s*\]`)
+	entryLine := regexp.MustCompile(`^\s*\[(\[\s*(` + dotted + `)\s*\]\])`)
 	found := map[string]place{}
 	entries := map[string]int{}
 	header := ""
@@ -180,11 +178,11 @@ func (s *source) find(key string) (place, string) {
 		if i := strings.LastIndex(around, "["); strings.HasSuffix(around, "]") {
 			named = around[:i]
 		}
-		if p, ok := s.places[around]; ok {
+		if p, ok := s.places()[around]; ok {
 			return p, named
 		}
 		var inside []place
-		for path, p := range s.places {
+		for path, p := range s.places() {
 			if strings.HasPrefix(path, around+".") {
 				inside = append(inside, p)
 			}
