@@ -17,7 +17,7 @@ import (
 // value of a --set flag.
 type source struct {
 	label  string // "configs/gpipe.toml", or `--set schedule.name=1f1b`
-	lines  bool // whether positions within the text help
+	lines  bool   // whether positions within the text help
 	meta   toml.MetaData
 	top    map[string]any
 	places func() map[string]place // only errors need them
