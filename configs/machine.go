@@ -59,16 +59,6 @@ func (c *Config) machineFile(path string) (costmodel.MachineOptions, error) {
 	return over.Machine, inRange(append([]*source{file}, c.sources[named:]...))
 }
 
-// joined warns where a machine file named by --set makes one node of several, by
-// replacing the section that tells them apart.
-func (c *Config) joined(m costmodel.Machine) []string {
-	if c.Machine.DevicesPerNode == 0 || m.DevicesPerNode > 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("machine.file = %q replaces all of [machine], and so the network between nodes of %d devices: all are in one node now; "+
-		"write file = %[1]q into [machine] instead, beside the keys that are to stay", c.Machine.File, c.Machine.DevicesPerNode)}
-}
-
 // readMachine finds a machine file where psim runs, if a flag names it, and
 // otherwise beside the configuration.
 func (c *Config) readMachine(path string, by *source) ([]byte, error) {

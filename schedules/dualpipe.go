@@ -28,15 +28,7 @@ func dualPipeV() Schedule {
 }
 
 func dualPipeVOrder(s graph.Shape, _ []int32) order.Order {
-	ranks := make(order.Order, s.Ranks)
-	for r := range ranks {
-		m := int32(s.Microbatches)
-		ranks[r] = dualPhases(r, s.Ranks, [2]lane{
-			{stage: int32(r), microbatches: m},
-			{stage: int32(2*s.Ranks - 1 - r), microbatches: m},
-		})
-	}
-	return ranks
+	return eachRank(s, func(r int) []order.Action { return dualPhases(r, s.Ranks, vLanes(r, s.Ranks, s.Microbatches)) })
 }
 
 // dualPipe sends the first half of the microbatches down the ranks and the
@@ -61,18 +53,15 @@ func dualPipe() Schedule {
 }
 
 func dualPipeOrder(s graph.Shape, _ []int32) order.Order {
-	ranks := make(order.Order, s.Ranks)
 	half := int32(s.Microbatches / 2)
-	for r := range ranks {
+	return eachRank(s, func(r int) []order.Action {
 		down := lane{stage: int32(r), microbatches: half}
 		up := lane{stage: int32(s.Ranks - 1 - r), first: half, microbatches: half}
-		h, both := r, [2]lane{down, up}
 		if r >= s.Ranks/2 {
-			h, both = s.Ranks-1-r, [2]lane{up, down}
+			return dualPhases(s.Ranks-1-r, s.Ranks/2, [2]lane{up, down})
 		}
-		ranks[r] = dualPhases(h, s.Ranks/2, both)
-	}
-	return ranks
+		return dualPhases(r, s.Ranks/2, [2]lane{down, up})
+	})
 }
 
 // dualPipeShape demands two directions that fill the ranks.

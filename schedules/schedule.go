@@ -135,3 +135,12 @@ func (s Schedule) Example() graph.Shape {
 func tasksPerReplica(s graph.Shape) float64 {
 	return 2 * float64(s.Ranks) * float64(max(1, s.Virtual)) * float64(s.Microbatches)
 }
+
+// eachRank makes an order rank by rank.
+func eachRank(s graph.Shape, actions func(rank int) []order.Action) order.Order {
+	o := make(order.Order, s.Ranks)
+	for r := range o {
+		o[r] = actions(r)
+	}
+	return o
+}

@@ -76,13 +76,17 @@ func (l *load) peak() int {
 	return int(peak)
 }
 
-// move takes a pass to an earlier free slot and reports true, unless the rank
-// would then hold more than the limit, which it does not before. The timeline
-// itself is the caller's to change.
+// move takes a pass to an earlier free slot and reports true, unless it is a weight
+// gradient that would come before its input gradient, or the rank would then hold
+// more than the limit, which it does not before. The timeline itself is the
+// caller's to change.
 func (l *load) move(x pass, to, limit int) bool {
 	var h holding
 	if to > 0 {
 		h = l.after[to-1]
+	}
+	if x.kind == passWeight && h.waiting == 0 {
+		return false
 	}
 	l.changed = l.changed[:0]
 	for at := to; at < len(l.timeline); at++ {

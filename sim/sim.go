@@ -30,6 +30,13 @@ import (
 // cost, and when times overflow.
 func Run(g *graph.Graph, costs graph.Costs) (*graph.Trace, error) {
 	e := newEngine(g, costs)
+	if costs.Host != nil {
+		before, err := launchOrder(g, costs.Host.Thread)
+		if err != nil {
+			return nil, err
+		}
+		e.before = before
+	}
 	for s := range g.Streams {
 		e.wake(int32(s))
 	}
@@ -82,6 +89,7 @@ type engine struct {
 	groups   []groupCollected // by group
 
 	launched []time.Duration // by task: when its launch ended; nil without a host
+	before   []int32         // by task: the one that its thread launches before it; nil without a host
 	first    []int32         // by stream: its first task, as an index of order
 }
 
@@ -147,9 +155,11 @@ func (e *engine) advance(s int32) error {
 		if cost.Busy < 0 || cost.Delay < 0 || cost.Launch < 0 || cost.LaunchLead < 0 {
 			return e.negative(i, cost)
 		}
-		if before := e.launchedBefore(i); before != none {
-			e.next[s], e.waiting[before] = e.waiting[before], s
-			return nil
+		if e.before != nil {
+			if b := e.before[i]; b != none && e.released[b] == unfinished {
+				e.next[s], e.waiting[b] = e.waiting[b], s
+				return nil
+			}
 		}
 		switch {
 		case t.Kind.Collective():

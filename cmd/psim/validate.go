@@ -150,7 +150,7 @@ func (f validateFlags) replay(ctx context.Context, names []string, stdout, stder
 	}
 	switch {
 	case f.json:
-		return report.WriteJSON(stdout)
+		return files.WriteJSON(stdout, report)
 	case f.markdown:
 		pictures := ""
 		if f.figures != "" {

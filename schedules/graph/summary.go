@@ -137,12 +137,11 @@ func (g *Graph) sentBytes(t *Task) int64 {
 		return t.Bytes
 	case t.Kind.Collective():
 		n := int64(len(g.Groups[t.Peer]))
-		sent := t.Bytes / n * (n - 1)
-		sent += t.Bytes % n * (n - 1) / n
+		chunks := n - 1
 		if t.Kind == AllReduce {
-			sent = t.Bytes/n*(n-1)*2 + t.Bytes%n*(n-1)*2/n
+			chunks *= 2
 		}
-		return sent
+		return t.Bytes/n*chunks + t.Bytes%n*chunks/n
 	}
 	return 0
 }
