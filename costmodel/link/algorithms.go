@@ -30,35 +30,22 @@ func Algorithms() []string {
 // closed form of the algorithm that the link names, a ring if it names none.
 // An algorithm that is not possible there gives way to the ring.
 func (l Link) CollectiveTime(k graph.Kind, n int, bytes int64) time.Duration {
-	took, _ := l.choose(k, n, bytes)
-	return took
-}
-
-// CollectiveAlgorithm names what CollectiveTime takes: an algorithm, or
-// "measured".
-func (l Link) CollectiveAlgorithm(k graph.Kind, n int, bytes int64) string {
-	_, name := l.choose(k, n, bytes)
-	return name
-}
-
-// choose finds the algorithm and its time.
-func (l Link) choose(k graph.Kind, n int, bytes int64) (time.Duration, string) {
 	if n < 2 {
-		return 0, RingAlgorithm
+		return 0
 	}
 	if took, ok := l.measured(k, n, bytes); ok {
-		return took, "measured"
+		return took
 	}
-	best, name := l.ringTime(k, n, bytes), RingAlgorithm
+	best := l.ringTime(k, n, bytes)
 	for _, candidate := range [...]string{TreeAlgorithm, HalvingDoubling, Hierarchical} {
 		if l.Algorithm != candidate && (l.Algorithm != Auto || candidate == HalvingDoubling) {
 			continue
 		}
 		if took, possible := l.alternative(candidate, k, n, bytes); possible && (took < best || l.Algorithm == candidate) {
-			best, name = took, candidate
+			best = took
 		}
 	}
-	return best, name
+	return best
 }
 
 // alternative prices an algorithm beside the ring, if it is possible there. Only
