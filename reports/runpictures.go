@@ -1,0 +1,87 @@
+package reports
+
+import (
+	"fmt"
+	"io"
+)
+
+// Timelines draws the traces of runs one above the other on one time axis.
+func Timelines(w io.Writer, format string, runs ...Run) error {
+	if len(runs) == 1 {
+		return Timeline(w, format, runs[0].title(), Panel{Trace: runs[0].Trace})
+	}
+	var panels []Panel
+	for _, r := range runs {
+		panels = append(panels, Panel{Trace: r.Trace, Label: r.label()})
+	}
+	return Timeline(w, format, "timelines", panels...)
+}
+
+// Drawable reports whether a run has a timeline.
+func (r Run) Drawable() bool { return r.Trace != nil && r.Trace.End() > 0 }
+
+// title describes a run by its configuration and trace, and says whether it was
+// measured.
+func (r Run) title() string {
+	title := Title(r.Trace, r.Result.TensorParallel)
+	if r.Result.Name != "" && r.Result.Name != r.Trace.Graph.Name {
+		title = r.Result.Name + "  ·  " + title
+	}
+	if r.Result.Kind == Measured {
+		title += "  ·  measured"
+	}
+	return title
+}
+
+func (r Run) label() string {
+	name := r.Result.Name
+	if r.Result.Schedule != name {
+		name += " (" + r.Result.Schedule + ")"
+	}
+	return name + ", " + r.Result.Kind
+}
+
+// CompareTimelines draws the timelines of two runs one above the other on one
+// time axis, A on top, and says in the title by how much B differs. Both runs
+// need a trace. Format is PNG or SVG.
+func CompareTimelines(w io.Writer, format string, a, b Run) error {
+	for i, run := range []Run{a, b} {
+		if run.Trace == nil {
+			return fmt.Errorf("%c has no trace to draw", 'A'+i)
+		}
+	}
+	c := Compare(a, b)
+	return Timeline(w, format, c.title(a, b),
+		Panel{Trace: a.Trace, Label: panelLabel("A", a, c)}, Panel{Trace: b.Trace, Label: panelLabel("B", b, c)})
+}
+
+// title says what is compared and how it came out.
+func (c Comparison) title(a, b Run) string {
+	difference := "step " + SignedPercent(c.StepTimeError)
+	if c.computes() {
+		difference += ", bubble " + Points(c.BubbleError)
+	}
+	first, second := c.columns()
+	name, size := "", ""
+	switch x, y := a.Result, b.Result; {
+	case graphText(x) == graphText(y) && x.Name == y.Name:
+		name, size = nameText(x.Name, x.Schedule), sizeText(b.Trace.Graph)
+	case graphText(x) == graphText(y):
+		name, size = x.Schedule, sizeText(b.Trace.Graph)
+	case x.Schedule != y.Schedule:
+		first, second = x.Schedule+" (A)", y.Schedule+" (B)"
+	default:
+		name = x.Schedule
+	}
+	return join(name, size, second+" against "+first+": "+difference)
+}
+
+// panelLabel names a side, and its step time and bubble. What both sides have in
+// common is in the title.
+func panelLabel(side string, r Run, c Comparison) string {
+	name := r.Result.Kind
+	if first, _ := c.columns(); first == "A" || c.A.Name != c.B.Name || c.A.Schedule != c.B.Schedule {
+		name = nameText(r.Result.Name, r.Result.Schedule) + ", " + name
+	}
+	return side + ":  " + join(name, timeText(r.Trace))
+}
