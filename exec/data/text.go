@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -136,4 +137,17 @@ func noKey(have []string, key string) error {
 		names = append(names, "…")
 	}
 	return fmt.Errorf("no key %q; the object has %s%s", key, strings.Join(names, ", "), hint)
+}
+
+// openRegular opens a file. It refuses what never ends, or for which it would
+// wait: a folder, a device, a pipe.
+func openRegular(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: is not a regular file", path)
+	}
+	return os.Open(path)
 }
