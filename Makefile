@@ -23,11 +23,11 @@ fuzz: ## every fuzz target for FUZZTIME
 		done || exit 1; \
 	done
 
-golden: ## rewrite golden files, and the output and picture in the README; read the diff
+golden: gallery ## rewrite golden files, and the output and picture in the README; read the diff
 	$(GO) test ./cmd/psim ./internal/questions ./configs ./costmodel ./reports ./schedules/wiring ./schedules/collective -update
 
 gallery: ## draw and describe every schedule: docs/schedules.md
-	$(GO) test ./cmd/psim -run TestGallery -update
+	$(GO) run ./internal/gen/gallery
 
 lint:
 	gofmt -l .

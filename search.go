@@ -64,7 +64,6 @@ func Search(ctx context.Context, c *configs.Config, progress func(plan, of int, 
 	return &s.Ranking, ctx.Err()
 }
 
-// planSearch is a search under way.
 type planSearch struct {
 	Ranking
 	seen    map[string]bool   // plans by what tells them apart
@@ -81,6 +80,9 @@ func (s *planSearch) note(schedule string, err error) {
 	}
 	if s.first == nil {
 		s.first = err
+		if errors.Is(err, errUncut) {
+			s.first = fmt.Errorf("%s %w", schedule, err)
+		}
 	}
 	s.refused[schedule], _, _ = strings.Cut(err.Error(), "\n")
 }

@@ -4,13 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"psim/configs"
+	"psim/costmodel"
+	"psim/internal/units"
 	"psim/schedules"
 	"psim/schedules/graph"
 )
 
-// combination is a plan to try: the settings that make it, or why there are none.
+// combination holds the settings that make a plan to try, or why there are none.
 type combination struct {
 	schedule string
 	sets     []string
@@ -54,10 +57,15 @@ func combine(c *configs.Config) []combination {
 
 var errUncut = errors.New("holds several stages per rank, and [times] or activations that differ from stage to stage, or do not divide, cannot be cut into them")
 
-// perRanks lists the numbers of stages per rank to try.
+// perRanks lists the numbers of stages per rank to try. A single rank has nothing to
+// gain from several, but may be configured so.
 func perRanks(c *configs.Config) []int {
+	own := c.PerRank()
+	if c.Schedule.Stages <= 1 {
+		return slices.Compact([]int{own, 1})
+	}
 	list := []int{1, 2, 4}
-	if own := c.PerRank(); !slices.Contains(list, own) {
+	if !slices.Contains(list, own) {
 		list = append(list, own)
 	}
 	return list
@@ -70,7 +78,11 @@ func perRanks(c *configs.Config) []int {
 // it is the configuration's own.
 func candidates(c *configs.Config) []schedules.Schedule {
 	if c.Schedule.Stages <= 1 {
-		return []schedules.Schedule{{Name: c.Schedule.Name}}
+		all := append(schedules.Catalog(), configs.Searched()...)
+		if i := slices.IndexFunc(all, func(s schedules.Schedule) bool { return s.Name == c.Schedule.Name }); i >= 0 {
+			return all[i : i+1]
+		}
+		return []schedules.Schedule{{Name: c.Schedule.Name, Virtual: true}} // building says that there is none
 	}
 	shape := graph.Shape{Ranks: c.Schedule.Stages, Microbatches: 1}
 	var list []schedules.Schedule
@@ -103,4 +115,47 @@ func shares(c *configs.Config) [][]string {
 		list = append(list, sets)
 	}
 	return list
+}
+
+// cut makes the settings with which every rank does the same work in another number of
+// stages: [times] and [memory] count for one stage, of which there are then more or
+// fewer. It is false where that is not the same for all stages, or leaves parts of
+// nanoseconds or bytes.
+func cut(c *configs.Config, perRank int) (sets []string, ok bool) {
+	own := c.PerRank()
+	if c.Defined("model") || perRank == own {
+		return nil, true
+	}
+	for _, t := range []struct {
+		key   string
+		table costmodel.Table
+	}{
+		{"forward", c.Times.Forward}, {"backward", c.Times.Backward},
+		{"backward_input", c.Times.InputGradient}, {"backward_weight", c.Times.WeightGradient},
+	} {
+		if !t.table.Set() {
+			continue
+		}
+		one, same := t.table.Same()
+		all := one * time.Duration(own)
+		if !same || all%time.Duration(perRank) != 0 {
+			return nil, false
+		}
+		sets = append(sets, "times."+t.key+"="+units.Duration(all/time.Duration(perRank)).String())
+	}
+	for _, b := range []struct {
+		key   string
+		bytes units.Bytes
+	}{
+		{"activation", c.Memory.Activation}, {"freed_by_input_gradient", c.Memory.FreedByInputGradient},
+	} {
+		all := b.bytes * units.Bytes(own)
+		if all%units.Bytes(perRank) != 0 {
+			return nil, false
+		}
+		if b.bytes > 0 {
+			sets = append(sets, "memory."+b.key+"="+(all/units.Bytes(perRank)).String())
+		}
+	}
+	return sets, true
 }

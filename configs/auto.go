@@ -37,31 +37,26 @@ func IsSearched(name string) bool { return name == autoName || name == autoVName
 
 // findSchedule looks a name up in the catalog, and beside it.
 func findSchedule(name string) (schedules.Schedule, error) {
-	for _, s := range Searched() {
-		if s.Name == name {
-			return s, nil
-		}
+	searched := Searched()
+	if i := slices.IndexFunc(searched, func(s schedules.Schedule) bool { return s.Name == name }); i >= 0 {
+		return searched[i], nil
 	}
 	return schedules.Find(name)
 }
 
 // checkAuto refuses settings that the search does not serve.
-func (c *Config) checkAuto(stageRank []int32) error {
-	name := c.Schedule.Name
-	own, err := findSchedule(name)
-	if err != nil {
-		return err
-	}
+func (c *Config) checkAuto(own schedules.Schedule, stageRank []int32) error {
+	name := own.Name
 	switch {
-	case c.Schedule.VirtualStages > 1 && name == autoName:
+	case c.Schedule.VirtualStages > 1 && !c.folded():
 		return fmt.Errorf("virtual_stages = %d: auto searches orders for one stage per rank; remove virtual_stages or set it to 1", c.Schedule.VirtualStages)
 	case c.Schedule.Synchronous:
 		return fmt.Errorf("synchronous = true: %s searches for an order without barriers; set it to false", name)
 	case c.Parallel.Zero == 3:
 		return fmt.Errorf("name = %q: parallel.zero = 3 makes stages of layers on one rank; use ddp", name)
-	case stageRank != nil && !slices.Equal(stageRank, own.Placement(c.shape(own, 1)).First):
+	case !slices.Equal(stageRank, own.Placement(c.shape(own, 1)).First):
 		needs := "one stage per rank, stage s on rank s"
-		if name == autoVName {
+		if c.folded() {
 			needs = "two stages per rank, in a V"
 		}
 		return fmt.Errorf("%s cannot run stages on the ranks %v: it needs %s", name, stageRank, needs)
@@ -99,9 +94,6 @@ func (c *Config) findOrder(ctx context.Context, in search.Problem) (*search.Resu
 
 // searchTimes finds the order for explicit times.
 func (c *Config) searchTimes(ctx context.Context, shape graph.Shape, stageRank []int32) (*search.Result, error) {
-	if err := c.checkAuto(stageRank); err != nil {
-		return nil, c.orderProblem(err)
-	}
 	stages := len(stageRank)
 	if err := c.checkTimes(stages, shape.Microbatches, true); err != nil {
 		return nil, err
@@ -118,9 +110,6 @@ func (c *Config) searchTimes(ctx context.Context, shape graph.Shape, stageRank [
 // persistent state leaves. Messages that wait to be used are not counted by the
 // search, so reserve bytes are kept free for them on each rank of a replica.
 func (c *Config) searchModel(ctx context.Context, shape graph.Shape, w *stages.Workload, m costmodel.Machine, reserve []int64) (*search.Result, error) {
-	if err := c.checkAuto(w.Placement.First); err != nil {
-		return nil, c.orderProblem(err)
-	}
 	alone := *w // the search counts no sums over replicas
 	alone.Replicas = 1
 	planned := alone.Plan()

@@ -111,6 +111,9 @@ func (c *Config) pipeline(s schedules.Schedule, shape graph.Shape, stageRank []i
 		}
 		return p, nil, err
 	}
+	if err := c.checkAuto(s, stageRank); err != nil {
+		return wiring.Pipeline{}, nil, c.orderProblem(err)
+	}
 	found, err := find()
 	if err != nil {
 		return wiring.Pipeline{}, nil, err

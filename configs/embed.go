@@ -3,6 +3,7 @@ package configs
 import (
 	"embed"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -33,15 +34,9 @@ func Reference() string {
 
 // Examples lists the embedded examples by name.
 func Examples() []string {
-	entries, err := files.ReadDir(".")
-	if err != nil {
-		panic(err) // the embedded folder always has a root
-	}
-	var names []string
-	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), ".toml"); ok {
-			names = append(names, name)
-		}
+	names, _ := fs.Glob(files, "*.toml") // fails only for a bad pattern
+	for i, name := range names {
+		names[i] = strings.TrimSuffix(name, ".toml")
 	}
 	slices.Sort(names) // of files, "exec-mlp.toml" is before "exec.toml"
 	return names

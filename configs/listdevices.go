@@ -9,6 +9,7 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/link"
+	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/internal/wrap"
 )
@@ -29,24 +30,34 @@ func WriteDevices(w io.Writer, verbose bool) {
 	fmt.Fprintln(w, "\nlink\tbandwidth\tof a collective\tlatency\tshared by\twhat it is")
 	for _, l := range catalog.Links {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, units.FormatRate(float64(l.Bandwidth)),
-			orDash(l.Collective, units.FormatRate), units.FormatDuration(time.Duration(l.Latency)), sharedBy(l), l.Description)
+			orDash(l.Collective, units.FormatRate), units.FormatDuration(time.Duration(l.Latency)), cmp.Or(l.Shared, "device"), l.Description)
 	}
 }
-
-// A sourced is a value of the catalog, by its key there.
-type sourced struct{ key, value string }
 
 // describeDevices prints every value of the catalog, and below it where it is from.
 func describeDevices(w io.Writer, c costmodel.Catalog) {
 	fmt.Fprintln(w, "devices: dense peaks, and the share of them that is reached")
 	for _, d := range c.Devices {
-		describe(w, d.Name, d.Description, deviceValues(d), d.Source)
+		fmt.Fprintf(w, "\n%s: %s\n", d.Name, d.Description)
+		for _, v := range deviceValues(d) {
+			if v.text != "" {
+				describe(w, v.key, v.text, d.Source)
+			}
+		}
 	}
 	fmt.Fprintln(w, "\nlinks: of one direction, and between nodes of one network card")
 	for _, l := range c.Links {
-		describe(w, l.Name, l.Description, linkValues(l), l.Source)
-		for _, t := range l.Tables() {
-			listRanges(w, t, l.Source[t.Key])
+		fmt.Fprintf(w, "\n%s: %s\n", l.Name, l.Description)
+		for s, value := range setting.Given(l) {
+			ranges, measured := value.([]link.Range)
+			if !measured {
+				describe(w, s.Key, fmt.Sprint(value), l.Source)
+				continue
+			}
+			describe(w, s.Key, "call and bus bandwidth, by ranks and bytes; where that is above the link's, bytes hardly count", l.Source)
+			for _, r := range ranges {
+				fmt.Fprintf(w, "%sover %d from %s: %s and %s\n", below[1:], r.Ranks, r.From, r.Call, r.Bandwidth)
+			}
 		}
 	}
 }
@@ -54,22 +65,16 @@ func describeDevices(w io.Writer, c costmodel.Catalog) {
 // below leads to what stands below a value.
 const below = "\n                        "
 
-// describe prints the values of a device or a link, aligned, with their sources.
-func describe(w io.Writer, name, description string, values []sourced, source map[string]string) {
-	fmt.Fprintf(w, "\n%s: %s\n", name, description)
-	for _, v := range values {
-		if v.value != "" {
-			describeValue(w, v, source[v.key])
-		}
-	}
+// describe prints a value, aligned, with its source.
+func describe(w io.Writer, key, value string, sources map[string]string) {
+	fmt.Fprintf(w, "  %-20s  %s%s%s\n", key, value, below, wrap.Text(sources[key], 84, below[1:]))
 }
 
-func describeValue(w io.Writer, v sourced, source string) {
-	fmt.Fprintf(w, "  %-20s  %s%s%s\n", v.key, v.value, below, wrap.Text(source, 84, below[1:]))
-}
+// A value is one of the catalog, by its key there.
+type value struct{ key, text string }
 
 // deviceValues returns the values of a device, empty where it has none.
-func deviceValues(d costmodel.Device) []sourced {
+func deviceValues(d costmodel.Device) []value {
 	var peaks, shares []string
 	for _, p := range []struct {
 		name  string
@@ -86,21 +91,14 @@ func deviceValues(d costmodel.Device) []sourced {
 			shares = append(shares, fmt.Sprintf("%s %v", p.name, p.share))
 		}
 	}
-	return []sourced{
+	return []value{
 		{"memory", given(d.Memory)}, {"memory_bandwidth", given(d.MemoryBandwidth)},
 		{"flops", strings.Join(peaks, ", ")}, {"efficiency", strings.Join(shares, ", ")},
 		{"launch", given(d.Launch)}, {"half_rows", given(d.HalfRows)}, {"link", d.Link},
 	}
 }
 
-func linkValues(l link.Link) []sourced {
-	return []sourced{
-		{"bandwidth", given(l.Bandwidth)}, {"latency", given(l.Latency)}, {"collective_bandwidth", given(l.Collective)},
-		{"collective_call", given(l.Call)}, {"shared", l.Shared}, {"algorithm", l.Algorithm},
-	}
-}
-
-// given is a value as the catalog has it, or nothing for one that it has not.
+// given prints a value as the catalog has it, and nothing for one that it has not.
 func given[T comparable](value T) string {
 	var none T
 	if value == none {
@@ -108,20 +106,6 @@ func given[T comparable](value T) string {
 	}
 	return fmt.Sprint(value)
 }
-
-// listRanges prints what was measured, a line for each range.
-func listRanges(w io.Writer, t link.Table, source string) {
-	if len(t.Ranges) == 0 {
-		return
-	}
-	describeValue(w, sourced{t.Key, "call and bus bandwidth, by ranks and bytes; where that is above the link's, bytes hardly count"}, source)
-	for _, r := range t.Ranges {
-		fmt.Fprintf(w, "%sover %d from %s: %s and %s\n", below[1:], r.Ranks, r.From, r.Call, r.Bandwidth)
-	}
-}
-
-// sharedBy says what shares a link.
-func sharedBy(l link.Link) string { return cmp.Or(l.Shared, "device") }
 
 // orDash prints a quantity, or a dash for none.
 func orDash[Q ~int64 | ~float64, N int64 | float64](q Q, format func(N) string) string {

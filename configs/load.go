@@ -14,7 +14,7 @@ import (
 	"psim/internal/setting"
 )
 
-// maxSize is the size beyond which a file is not a configuration.
+// maxSize bounds a configuration.
 const maxSize = 1 << 20
 
 // Load reads an experiment: a file, or an embedded example by its bare name.
@@ -68,7 +68,7 @@ func read(pathOrName string) (data []byte, label, folder string, err error) {
 	case err == nil:
 		return nil, "", "", problem("is a directory; name a .toml file in it")
 	case !os.IsNotExist(err):
-		return nil, "", "", problem("cannot be read: " + cause(err))
+		return nil, "", "", problem("cannot be read: " + errors.Unwrap(err).Error())
 	}
 	return nil, "", "", problem("no such file, and no example of that name; the examples are " + strings.Join(Examples(), ", "))
 }
@@ -77,23 +77,34 @@ func read(pathOrName string) (data []byte, label, folder string, err error) {
 func readFile(path string, most int) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("cannot be read: %s", cause(err))
+		return nil, fmt.Errorf("cannot be read: %w", errors.Unwrap(err))
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("cannot be read: %s", cause(err))
+		return nil, fmt.Errorf("cannot be read: %w", errors.Unwrap(err))
 	case len(data) > most:
 		return nil, fmt.Errorf("has more than %d bytes; that is too large", most)
 	}
 	return data, nil
 }
 
-// cause takes the path off the operating system's reason.
-func cause(err error) string {
-	text := err.Error()
-	return text[strings.LastIndex(text, ": ")+1:][1:]
+// readBeside reads a file that the configuration names, relative to its own
+// folder, and that has at most so many bytes.
+func (c *Config) readBeside(path string, most int) ([]byte, error) {
+	if !filepath.IsAbs(path) && c.folder != "" {
+		path = filepath.Join(c.folder, path)
+	}
+	return readRegular(path, most)
+}
+
+// readRegular reads a file that is neither a folder nor a device.
+func readRegular(path string, most int) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, errors.New("is not a file but a " + map[bool]string{true: "directory", false: "device"}[info.IsDir()])
+	}
+	return readFile(path, most)
 }
 
 // checkText refuses what is not a text at all.
@@ -122,7 +133,8 @@ func (c *Config) add(label, data string, lines bool) error {
 		return err
 	}
 	c.sources = append(c.sources, s)
-	return s.decode(c)
+	s.outOfRange, err = s.decode(c)
+	return err
 }
 
 var setPattern = regexp.MustCompile(`^([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+)\s*=(.*)$`)
@@ -175,4 +187,36 @@ func (c *Config) problem(section string, err error) error {
 		}
 	}
 	return &Error{Label: c.sources[0].label, Key: key, Problem: text}
+}
+
+// An Error is a problem with one key of a configuration.
+type Error struct {
+	Label     string // the file or flag
+	Line, Col int    // 0 where there is no position
+	Key       string // dotted; empty where the whole file is meant
+	Problem   string
+}
+
+// Error prints "file:line:column: key: problem", as far as it is known.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Label)
+	if e.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", e.Line, e.Col)
+	}
+	b.WriteString(": ")
+	if e.Key != "" && !strings.HasPrefix(e.Problem, e.Key) {
+		b.WriteString(e.Key + ": ")
+	}
+	b.WriteString(e.Problem)
+	return shorten(b.String())
+}
+
+// shorten cuts the middle out of a message that quotes an enormous value.
+func shorten(text string) string {
+	const longest = 2000
+	if len(text) <= longest {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longest/2], "") + " […] " + strings.ToValidUTF8(text[len(text)-longest/4:], "")
 }

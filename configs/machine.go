@@ -52,21 +52,11 @@ func (c *Config) machineFile(path string) (costmodel.MachineOptions, error) {
 	}
 	over := Config{Machine: options}
 	for _, s := range c.sources[named:] {
-		if err := s.decode(&over); err != nil {
+		if _, err := s.decode(&over); err != nil {
 			return costmodel.MachineOptions{}, err
 		}
 	}
 	return over.Machine, inRange(append([]*source{file}, c.sources[named:]...))
-}
-
-// joined warns where a machine file named by --set makes one node of several, by
-// replacing the section that tells them apart.
-func (c *Config) joined(m costmodel.Machine) []string {
-	if c.Machine.DevicesPerNode == 0 || m.DevicesPerNode > 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("machine.file = %q replaces all of [machine], and so the network between nodes of %d devices: all are in one node now; "+
-		"write file = %[1]q into [machine] instead, beside the keys that are to stay", c.Machine.File, c.Machine.DevicesPerNode)}
 }
 
 // readMachine finds a machine file where psim runs, if a flag names it, and
@@ -100,7 +90,7 @@ func parseMachine(label string, data []byte) (options costmodel.MachineOptions, 
 		return options, nil, err
 	}
 	var file machineFile
-	switch err := s.decode(&file); {
+	switch s.outOfRange, err = s.decode(&file); {
 	case err != nil:
 		return options, nil, err
 	case !s.defines("machine"):

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"psim/costmodel"
+	"psim/costmodel/arch"
 	"psim/costmodel/stages"
 	"psim/schedules"
 	"psim/schedules/search"
@@ -45,15 +46,6 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 		plan.Capacity = slices.Repeat([]int64{machine.Device.Usable()}, g.Ranks())
 	}
 	return plan, nil
-}
-
-// wideKernels warns of kernels that are counted for narrower numbers than the
-// network is trained in.
-func (c *Config) wideKernels() []string {
-	if !c.Model.MegatronKernels() || c.Train.Precision != "" && c.Train.Precision != "fp32" {
-		return nil
-	}
-	return []string{`model.kernels = "megatron": these kernels are counted for 16-bit numbers, and train.precision is fp32`}
 }
 
 // workload cuts the network into stages and microbatches, for the machine that it is
@@ -110,4 +102,29 @@ func (c *Config) layerByLayer(w *stages.Workload) error {
 	}
 	w.Placement.First = make([]int32, len(w.Layers))
 	return nil
+}
+
+// network reads [model], and the file it names. Its layers are those of one
+// device of a tensor-parallel group.
+func (c *Config) network() (arch.Network, error) {
+	model := c.Model
+	if model.Preset == "" && model.File == "" && model.Family == "" {
+		return arch.Network{}, errors.New("preset is missing: name one (psim list models), or give file or family")
+	}
+	if err := model.Validate(); err != nil {
+		return arch.Network{}, err
+	}
+	if model.File != "" {
+		data, err := c.readBeside(model.File, maxSize)
+		if err != nil {
+			return arch.Network{}, fmt.Errorf("file = %q: %w", model.File, err)
+		}
+		if model, err = arch.ParseConfig(data, model.SequenceLength); err != nil {
+			return arch.Network{}, fmt.Errorf("file = %q: %w", c.Model.File, err)
+		}
+	}
+	return model.On(arch.Group{
+		Devices: c.Parallel.Tensor, Sequence: c.Parallel.Sequence,
+		Overlap: c.Parallel.TensorOverlap, Scatter: c.Parallel.ScatterGather,
+	})
 }

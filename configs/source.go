@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/BurntSushi/toml"
 
@@ -16,18 +17,17 @@ import (
 // value of a --set flag.
 type source struct {
 	label  string // "configs/gpipe.toml", or `--set schedule.name=1f1b`
-	text   string
-	lines  bool // whether positions within the text help
+	lines  bool   // whether positions within the text help
 	meta   toml.MetaData
 	top    map[string]any
-	places map[string]place
+	places func() map[string]place // only errors need them
 	// outOfRange holds what is wrong unless a later source replaces it.
 	outOfRange []*setting.Error
 }
 
 // newSource parses a text. Syntax errors carry the position.
 func newSource(label string, data string, lines bool) (*source, error) {
-	s := &source{label: label, text: data, lines: lines}
+	s := &source{label: label, lines: lines}
 	meta, err := toml.Decode(data, &s.top)
 	if err != nil {
 		var parse toml.ParseError
@@ -36,7 +36,7 @@ func newSource(label string, data string, lines bool) (*source, error) {
 		}
 		return nil, &Error{Label: label, Problem: err.Error()}
 	}
-	s.meta, s.places = meta, places(data)
+	s.meta, s.places = meta, sync.OnceValue(func() map[string]place { return places(data) })
 	return s, nil
 }
 
@@ -51,29 +51,25 @@ func (s *source) at(p toml.Position, key, problem string) *Error {
 
 func (s *source) defines(key string) bool { return s.meta.IsDefined(strings.Split(key, ".")...) }
 
-// decode fills a described struct. Values out of range it leaves to inRange.
-func (s *source) decode(into any) error {
-	s.outOfRange = nil
+// decode fills a described struct. Values out of range are left to inRange.
+func (s *source) decode(into any) (outOfRange []*setting.Error, err error) {
 	var wrong []*setting.Error
 	for _, e := range setting.Fill(into, s.top) {
 		if e.OutOfRange {
-			s.outOfRange = append(s.outOfRange, e)
+			outOfRange = append(outOfRange, e)
 		} else {
 			wrong = append(wrong, e)
 		}
 	}
-	return s.first(wrong)
+	return outOfRange, s.first(wrong)
 }
 
 // inRange reports a value out of range that stays where later sources lie over it.
 func inRange(sources []*source) error {
 	for i, s := range sources {
-		var stays []*setting.Error
-		for _, e := range s.outOfRange {
-			if !slices.ContainsFunc(sources[i+1:], func(later *source) bool { return later.replaces(e.Key) }) {
-				stays = append(stays, e)
-			}
-		}
+		stays := slices.DeleteFunc(slices.Clone(s.outOfRange), func(e *setting.Error) bool {
+			return slices.ContainsFunc(sources[i+1:], func(later *source) bool { return later.replaces(e.Key) })
+		})
 		if err := s.first(stays); err != nil {
 			return err
 		}
@@ -128,17 +124,14 @@ func (s *source) error(e *setting.Error) *Error {
 // A place is where a key stands, and its value; for a table both are its header.
 type place struct{ key, value toml.Position }
 
-const word = `(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')`
-
-var (
-	keyLine   = regexp.MustCompile(`^\s*(` + word + `(?:\s*\.\s*` + word + `)*)\s*=\s*`)
-	tableLine = regexp.MustCompile(`^\s*\[\s*(` + word + `(?:\s*\.\s*` + word + `)*)\s*\]`)
-	entryLine = regexp.MustCompile(`^\s*\[(\[\s*(` + word + `(?:\s*\.\s*` + word + `)*)\s*\]\])`)
-)
-
 // places finds the keys of a text by its lines, since the library tells positions
 // only in errors. Entries of a list of tables are numbered: "machine.measured[0]".
 func places(text string) map[string]place {
+	const word = `(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')`
+	const dotted = word + `(?:\s*\.\s*` + word + `)*`
+	keyLine := regexp.MustCompile(`^\s*(` + dotted + `)\s*=\s*`)
+	tableLine := regexp.MustCompile(`^\s*\[\s*(` + dotted + `)\s*\]`)
+	entryLine := regexp.MustCompile(`^\s*\[(\[\s*(` + dotted + `)\s*\]\])`)
 	found := map[string]place{}
 	entries := map[string]int{}
 	header := ""
@@ -180,11 +173,11 @@ func (s *source) find(key string) (place, string) {
 		if i := strings.LastIndex(around, "["); strings.HasSuffix(around, "]") {
 			named = around[:i]
 		}
-		if p, ok := s.places[around]; ok {
+		if p, ok := s.places()[around]; ok {
 			return p, named
 		}
 		var inside []place
-		for path, p := range s.places {
+		for path, p := range s.places() {
 			if strings.HasPrefix(path, around+".") {
 				inside = append(inside, p)
 			}

@@ -54,7 +54,7 @@ func TestPlaces(t *testing.T) {
 
 func TestPlacesOfTables(t *testing.T) {
 	found := places("a.b = 1\n[ c . \"d\" ] # e\n 'f' = [\n \"g = 1\"]\n[[h]]\ni={j=1}\n[[h]]\ni = 1")
-	s := &source{places: found}
+	s := &source{places: func() map[string]place { return found }}
 	for key, want := range map[string][]int{
 		"a.b": {1, 7}, "a": {1, 1}, "c.d": {2, 3}, "c.d.f": {3, 9}, "c.d.f[2].x": {3, 9}, "c": {2, 3},
 		"h[0]": {5, 1}, "h[0].i.j": {6, 4}, "h[1].k": {7, 1}, "h[1].i": {8, 5}, "h": {7, 1}, "x.y": {0, 0},

@@ -56,7 +56,7 @@ func (m *Machine) threads(g *graph.Graph) *graph.Host {
 			thread[r] = m.node(int32(r))
 		}
 	}
-	return &graph.Host{Before: graph.LaunchOrder(g, thread), Queue: h.Queue, Waits: h.Waits}
+	return &graph.Host{Thread: thread, Queue: h.Queue, Waits: h.Waits}
 }
 
 // A launch is what launching a task's kernels takes: the thread, and the device

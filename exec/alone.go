@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -16,11 +17,8 @@ import (
 func OneByOne(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.Trace, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := newRunner(g, do, cancel)
-	if !o.Begin.IsZero() {
-		r.begin = o.Begin
-	}
-	next := append([]int32(nil), r.start[:len(g.Streams)]...)
+	r := newRunner(g, do, cancel, o)
+	next := slices.Clone(r.start[:len(g.Streams)])
 	ended := make([]bool, len(g.Tasks))
 	for done := 0; done < len(g.Tasks); {
 		tasks := r.pick(next, ended)
@@ -86,4 +84,24 @@ func (r *runner) together(ctx context.Context, tasks []int32) error {
 	}
 	all.Wait()
 	return context.Cause(ctx)
+}
+
+// Profile measures every task alone: it runs steps one task after another,
+// drops the first, which warms up, and returns the traces of the others. The
+// trainer then begins anew, with its first parameters.
+func (t *Trainer) Profile(ctx context.Context, b Batch, repeats int) ([]*graph.Trace, error) {
+	var traces []*graph.Trace
+	resume := holdGarbage()
+	defer resume()
+	for n := range repeats + 1 {
+		runtime.GC()
+		trace, _, err := t.stepWith(ctx, OneByOne, b, RunOptions{}, nil)
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			traces = append(traces, trace)
+		}
+	}
+	return traces, t.Reset()
 }

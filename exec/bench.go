@@ -157,16 +157,11 @@ func (b *bench) weightGradient(size int, keep bool) error {
 }
 
 // scale measures the multiplication of all gradients by a number.
-func (b *bench) scale(a *programs.Arithmetic, keep bool) (err error) {
+func (b *bench) scale(a *programs.Arithmetic, keep bool) error {
 	start := time.Now()
-	for i, t := range b.gradients {
-		b.gradients[i] = nil
-		if b.gradients[i], err = a.Scale(t, 1); err != nil {
-			return err
-		}
-	}
+	err := a.Scale(b.gradients, 1)
 	record(&b.scaled, start, keep)
-	return nil
+	return err
 }
 
 // update measures the optimizer's step.
@@ -187,12 +182,8 @@ func record(list *[]time.Duration, start time.Time, keep bool) {
 }
 
 func (b *bench) close() {
-	if b.saved != nil {
-		b.saved.Release()
-	}
-	if b.work != nil {
-		b.work.Release()
-	}
+	b.saved.Release()
+	b.work.Release()
 	b.parameters.Release()
 	b.gradients.Release()
 	b.state.Release()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"psim/costmodel/arch"
 	"psim/exec/programs"
 	"psim/schedules/collective"
 	"psim/schedules/graph"
@@ -148,17 +147,11 @@ func (s *step) allReduce(ctx context.Context, i int32) error {
 	if chunks, err = s.enter(ctx, key, collective.RingAllReduce, t.Rank, chunks); err != nil {
 		return err
 	}
-	return m.give(layout.Tensors, layout, chunks)
-}
-
-// give makes chunks gradients again.
-func (m *member) give(tensors []arch.Tensor, l programs.Layout, chunks programs.List) error {
-	list, err := m.arithmetic.Unflatten(l, chunks)
-	if err != nil {
+	if list, err = m.arithmetic.Unflatten(layout, chunks); err != nil {
 		return err
 	}
-	for k, t := range tensors {
-		m.gradients[m.index[t.Name]] = list[k]
+	for k, name := range names {
+		m.gradients[m.index[name]] = list[k]
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func (s *step) forward(t graph.Task) error {
 	}
 	defer parameters.Release()
 	if s.job.Graph.Stashing {
-		x.weights = st.stash()
+		x.weights = st.member.parameters.Retain() // as they are now: updates leave them alone
 	}
 	x.saved = make([]*programs.Saved, len(st.segments))
 	for k, g := range st.segments {

@@ -78,12 +78,17 @@ func (o DeviceOptions) openGo(n int) ([]*programs.Device, error) {
 	case n > cores && !o.Oversubscribe:
 		return nil, fmt.Errorf("%s on %s: a device computes on a core of its own; use at most %d, or --oversubscribe where times do not matter", units.Plural(n, "device"), units.Plural(cores, "core"), cores)
 	}
+	return openEach(n, "", programs.OpenGo)
+}
+
+// openEach opens n devices one by one, of which an error says where they are.
+func openEach(n int, where string, open func() (*programs.Device, error)) ([]*programs.Device, error) {
 	var devices []*programs.Device
 	for rank := range n {
-		d, err := programs.OpenGo()
+		d, err := open()
 		if err != nil {
 			CloseDevices(devices)
-			return nil, fmt.Errorf("device %d: %w", rank, err)
+			return nil, fmt.Errorf("device %d%s: %w", rank, where, err)
 		}
 		devices = append(devices, d)
 	}
@@ -109,16 +114,13 @@ const sharedMemory = 0.8
 
 // shareFirst opens n clients that see the first device only.
 func shareFirst(n int, plugin programs.Plugin) ([]*programs.Device, error) {
-	var devices []*programs.Device
-	for rank := range n {
+	return openEach(n, fmt.Sprintf(" of %d on one GPU", n), func() (*programs.Device, error) {
 		opened, err := programs.OpenXLA(plugin, programs.ClientOptions{Visible: []int{0}, MemoryFraction: sharedMemory / float64(n)})
 		if err != nil {
-			CloseDevices(devices)
-			return nil, fmt.Errorf("device %d of %d on one GPU: %w", rank, n, err)
+			return nil, err
 		}
-		devices = append(devices, opened[0])
-	}
-	return devices, nil
+		return opened[0], nil
+	})
 }
 
 // CloseDevices ends the backends. Tensors on them must be released before.

@@ -7,6 +7,11 @@ import (
 	"psim/schedules/graph"
 )
 
+// Step trains on one batch by running the graph.
+func (t *Trainer) Step(ctx context.Context, b Batch, o RunOptions) (*graph.Trace, float64, error) {
+	return t.stepWith(ctx, Run, b, o, nil)
+}
+
 // StepAlone trains on one batch, one task after another.
 func (t *Trainer) StepAlone(ctx context.Context, b Batch) (*graph.Trace, error) {
 	trace, _, err := t.stepWith(ctx, OneByOne, b, RunOptions{}, nil)

@@ -198,14 +198,11 @@ func (p *profiler) betweenPasses(ctx context.Context, keep bool) error {
 	for i, t := range p.copied {
 		start := time.Now()
 		copied, err := t.CopyTo(p.second)
-		took := time.Since(start)
+		record(&p.copies[i], start, keep)
 		if err != nil {
 			return err
 		}
 		copied.Release()
-		if keep {
-			p.copies[i] = append(p.copies[i], took)
-		}
 	}
 	return p.call(keep)
 }
@@ -216,17 +213,18 @@ func (p *profiler) call(keep bool) error {
 	if err != nil {
 		return err
 	}
+	list := programs.List{x}
+	defer list.Release()
 	const calls = 100
 	start := time.Now()
 	for range calls {
-		if x, err = p.arithmetic.Scale(x, 1); err != nil {
+		if err := p.arithmetic.Scale(list, 1); err != nil {
 			return err
 		}
 	}
 	if took := time.Since(start) / calls; keep {
 		p.calls = append(p.calls, took)
 	}
-	x.Release()
 	return nil
 }
 

@@ -82,26 +82,6 @@ func (g *segment) put(list, to programs.List) {
 	}
 }
 
-// stash holds the parameters as they are now, which updates then leave alone.
-func (m *member) stash() programs.List {
-	held := make(programs.List, len(m.parameters))
-	for i, t := range m.parameters {
-		held[i] = t.Retain()
-	}
-	return held
-}
-
-// scale multiplies every gradient by a number.
-func (m *member) scale(factor float64) (err error) {
-	for i, t := range m.gradients {
-		m.gradients[i] = nil
-		if m.gradients[i], err = m.arithmetic.Scale(t, factor); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // start makes gradients and the optimizer's state zero.
 func (m *member) start() (err error) {
 	if m.gradients, err = programs.Zeros(m.device, m.tensors); err != nil {

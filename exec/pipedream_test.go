@@ -16,6 +16,7 @@ import (
 // recorded trains a job with stashed weights for real, and keeps what there is to
 // compare.
 func recorded(t *testing.T, j exec.Job, all []exec.Batch, shuffle uint64) *exec.Record {
+	shuffleStreams(j.Graph, shuffle)
 	devices, err := exec.OpenDevices(j.Graph.Ranks(), exec.DeviceOptions{Oversubscribe: true})
 	require.NoError(t, err)
 	defer exec.CloseDevices(devices)
@@ -23,7 +24,7 @@ func recorded(t *testing.T, j exec.Job, all []exec.Batch, shuffle uint64) *exec.
 	require.NoError(t, err)
 	r := &exec.Record{}
 	for _, b := range all {
-		trace, loss, err := trainer.Step(context.Background(), b, exec.RunOptions{Shuffle: shuffle})
+		trace, loss, err := trainer.Step(context.Background(), b, exec.RunOptions{})
 		require.NoError(t, err)
 		checkRules(t, trace)
 		r.Losses = append(r.Losses, loss)

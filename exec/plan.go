@@ -13,7 +13,7 @@ type taskPlan struct {
 	// share, or all of a rank's where stages have second copies.
 	tied   map[int32][]string
 	sliced stages.Sliced // the backwards that are cut into parts
-	own    []*unit       // by stage; nil where it has no parameters
+	own    []*unit       // those of all stages that have parameters
 	units  [][]*unit     // by stage: what it gathers
 }
 

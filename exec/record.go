@@ -85,6 +85,9 @@ func (c *capture) keepGradients(replica int, m *member) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.gradients[replica] == nil {
+		c.gradients[replica] = map[string][]float32{}
+	}
 	if err := readInto(c.gradients[replica], m.tensors, m.gradients); err != nil {
 		return fmt.Errorf("gradients: %w", err)
 	}
@@ -100,13 +103,4 @@ func (c *capture) keepOutputs(piece int, saved *programs.Saved) (err error) {
 		c.outputs[piece], err = programs.Read[float32](t)
 	}
 	return err
-}
-
-// captureGradients prepares to keep those of every replica.
-func captureGradients(replicas int) *capture {
-	c := &capture{}
-	for range replicas {
-		c.gradients = append(c.gradients, map[string][]float32{})
-	}
-	return c
 }

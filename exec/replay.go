@@ -184,10 +184,7 @@ func (r *replay) forward(m, samples int, x *programs.Tensor, targets []int32, dr
 // microbatch needs.
 func (r *replay) update(s, m int) error {
 	stage := r.stages[s]
-	var next programs.List
-	for _, t := range stage.versions[m] {
-		next = append(next, t.Retain())
-	}
+	next := stage.versions[m].Retain()
 	err := stage.updates.Step(next, stage.gradients, &stage.state)
 	stage.versions = append(stage.versions, next)
 	for v := range min(m+1, r.version(s, m+1)) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -23,10 +22,6 @@ type RunOptions struct {
 	// Stall is how long nothing may begin or end before the run counts as
 	// stuck; 0 waits for ever.
 	Stall time.Duration
-	// Shuffle starts the goroutines of the streams in an order drawn from
-	// this seed; 0 starts them in the graph's order. The result must not
-	// depend on it.
-	Shuffle uint64
 	// Begin is the time zero of the trace; the zero value is when Run begins.
 	Begin time.Time
 }
@@ -53,12 +48,9 @@ func (e *TaskError) Unwrap() error { return e.Err }
 func Run(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.Trace, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := newRunner(g, do, cancel)
-	if !o.Begin.IsZero() {
-		r.begin = o.Begin
-	}
+	r := newRunner(g, do, cancel, o)
 	var streams sync.WaitGroup
-	for _, s := range r.startOrder(o.Shuffle) {
+	for s := range g.Streams {
 		streams.Go(func() { r.stream(ctx, s) })
 	}
 	ended := make(chan struct{})
@@ -69,10 +61,7 @@ func Run(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.Trace
 	streams.Wait()
 	close(ended)
 	watchdog.Wait()
-	if err := context.Cause(ctx); err != nil {
-		return r.trace, err
-	}
-	return r.trace, nil
+	return r.trace, context.Cause(ctx)
 }
 
 // A runner holds the state of one run.
@@ -92,10 +81,13 @@ type runner struct {
 	head     []int32 // by stream: how many of its tasks have ended
 }
 
-func newRunner(g *graph.Graph, do Do, cancel context.CancelCauseFunc) *runner {
+func newRunner(g *graph.Graph, do Do, cancel context.CancelCauseFunc, o RunOptions) *runner {
+	if o.Begin.IsZero() {
+		o.Begin = time.Now()
+	}
 	start, order := g.ByStream()
 	r := &runner{
-		graph: g, do: do, cancel: cancel, begin: time.Now(),
+		graph: g, do: do, cancel: cancel, begin: o.Begin,
 		trace: &graph.Trace{Graph: g, Spans: make([]graph.Span, len(g.Tasks)), Ready: make([]time.Duration, len(g.Tasks))},
 		start: start, order: order, done: make([]chan struct{}, len(g.Tasks)), head: make([]int32, len(g.Streams)),
 	}
@@ -106,18 +98,6 @@ func newRunner(g *graph.Graph, do Do, cancel context.CancelCauseFunc) *runner {
 		r.groups = append(r.groups, newMeeting(len(ranks)))
 	}
 	return r
-}
-
-// startOrder lists the streams in the order in which to start them.
-func (r *runner) startOrder(seed uint64) []int {
-	order := make([]int, len(r.graph.Streams))
-	for s := range order {
-		order[s] = s
-	}
-	if seed != 0 {
-		rand.New(rand.NewPCG(seed, seed)).Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-	}
-	return order
 }
 
 // stream runs the tasks of one stream until all are done or the run ends.

@@ -26,20 +26,22 @@ func (p *taskPlan) findUnits(j Job) {
 	if !j.Gathers() {
 		return
 	}
-	p.own, p.units = make([]*unit, len(j.Stages)), make([][]*unit, len(j.Stages))
+	own := make([]*unit, len(j.Stages)) // by stage; nil where it has no parameters
 	for s := range j.Stages {
 		u := &unit{name: fmt.Sprint("unit ", s), layout: programs.Layout{Chunks: j.Graph.Shape.Replicas}}
 		for _, l := range j.Stages[s].Layers {
 			u.layout.Tensors = append(u.layout.Tensors, l.Params...)
 		}
 		if len(u.layout.Tensors) > 0 {
-			p.own[s] = u
+			own[s] = u
+			p.own = append(p.own, u)
 		}
 	}
+	p.units = make([][]*unit, len(j.Stages))
 	for s := range j.Stages {
 		for _, owner := range j.Stages[s].Units {
-			if p.own[owner] != nil {
-				p.units[s] = append(p.units[s], p.own[owner])
+			if own[owner] != nil {
+				p.units[s] = append(p.units[s], own[owner])
 			}
 		}
 	}
@@ -49,9 +51,7 @@ func (p *taskPlan) findUnits(j Job) {
 func (p *taskPlan) shares() []arch.Tensor {
 	var list []arch.Tensor
 	for _, u := range p.own {
-		if u != nil {
-			list = append(list, arch.Tensor{Name: u.name, Shape: arch.Shape{u.layout.Chunk()}})
-		}
+		list = append(list, arch.Tensor{Name: u.name, Shape: arch.Shape{u.layout.Chunk()}})
 	}
 	return list
 }
@@ -164,9 +164,6 @@ func (s *step) key(t graph.Task, u *unit) roundKey {
 func (t *Trainer) resetShares() error {
 	first := t.members[0]
 	for _, u := range t.plan.own {
-		if u == nil {
-			continue
-		}
 		list, err := programs.InitializeTensors(first.device, u.layout.Tensors, t.job.Seed)
 		if err != nil {
 			return err
@@ -176,13 +173,12 @@ func (t *Trainer) resetShares() error {
 			return err
 		}
 		for r, m := range t.members {
-			share := chunks[r].Retain()
-			if r > 0 {
-				share.Release()
-				if share, err = chunks[r].CopyTo(m.device); err != nil {
-					chunks.Release()
-					return err
-				}
+			share := chunks[r]
+			if r == 0 {
+				share.Retain()
+			} else if share, err = share.CopyTo(m.device); err != nil {
+				chunks.Release()
+				return err
 			}
 			m.parameters = append(m.parameters, share)
 		}
@@ -195,9 +191,6 @@ func (t *Trainer) resetShares() error {
 func (p *taskPlan) join(shares []map[string][]float32) map[string][]float32 {
 	all := map[string][]float32{}
 	for _, u := range p.own {
-		if u == nil {
-			continue
-		}
 		var flat []float32
 		for _, of := range shares {
 			flat = append(flat, of[u.name]...)

@@ -106,7 +106,7 @@ func (s *Source) loadPairs(file string, n arch.Network, limit int) error {
 
 // cut shares the samples among the replicas and deals them out to the steps.
 func (s *Source) cut(o DataOptions, perReplica, replicas, steps int) error {
-	n := 0
+	n := 0 // samples of the set
 	if s.images != nil {
 		n = s.images.Len()
 	} else {
@@ -138,11 +138,11 @@ func (s *Source) cut(o DataOptions, perReplica, replicas, steps int) error {
 // too, so that replicas and microbatches may be compared with the whole batch.
 func (s *Source) Batch(step int) Batch {
 	if s.images != nil {
-		b := s.images.Batch(s.steps[step])
-		return Batch{Numbers: channelsLast(b.Pixels, s.images.Channels, s.images.Height*s.images.Width), Targets: b.Labels}
+		pixels, labels := s.images.Batch(s.steps[step])
+		return Batch{Numbers: channelsLast(pixels, s.images.Channels, s.images.Height*s.images.Width), Targets: labels}
 	}
-	b := s.tokens.Batch(s.steps[step])
-	return Batch{Tokens: b.Inputs, Targets: b.Targets}
+	inputs, targets := s.tokens.Batch(s.steps[step])
+	return Batch{Tokens: inputs, Targets: targets}
 }
 
 // channelsLast turns pictures of channels × pixels into pixels × channels.

@@ -109,14 +109,10 @@ func (s *step) release() {
 		}
 		x.weights.Release()
 		for _, saved := range x.saved {
-			if saved != nil {
-				saved.Release()
-			}
+			saved.Release()
 		}
 		for _, work := range x.work {
-			if work != nil {
-				work.Release()
-			}
+			work.Release()
 		}
 	}
 	for _, r := range s.rounds {
@@ -150,7 +146,8 @@ func (s *step) do(ctx context.Context, i int32) error {
 	case graph.ReduceScatter:
 		return s.scatter(ctx, t)
 	case graph.Average:
-		return s.members[t.Rank].scale(1 / float64(s.job.Graph.Shape.Replicas))
+		m := s.members[t.Rank]
+		return m.arithmetic.Scale(m.gradients, 1/float64(s.job.Graph.Shape.Replicas))
 	case graph.Optimizer:
 		return s.update(t.Rank)
 	}

@@ -170,8 +170,7 @@ func (t *Trainer) Parameters(replica int) (map[string][]float32, error) {
 	if t.job.Gathers() {
 		return t.joinParameters()
 	}
-	all := map[string][]float32{}
-	ranks := t.job.Graph.Shape.Ranks
+	all, ranks := map[string][]float32{}, t.job.Graph.Shape.Ranks
 	for _, m := range t.members[replica*ranks : (replica+1)*ranks] {
 		if err := readInto(all, m.tensors, m.parameters); err != nil {
 			return nil, err
@@ -205,17 +204,13 @@ func (t *Trainer) joinParameters() (map[string][]float32, error) {
 	return t.plan.join(shares), nil
 }
 
-// Runner runs the tasks of a graph: Run, or OneByOne.
-type Runner func(context.Context, *graph.Graph, Do, RunOptions) (*graph.Trace, error)
+// A runFunc runs the tasks of a graph: Run, or OneByOne.
+type runFunc func(context.Context, *graph.Graph, Do, RunOptions) (*graph.Trace, error)
 
-// Step trains on one batch by running the graph. It returns the trace, with
+// stepWith trains on one batch by running the graph. It returns the trace, with
 // the memory of the devices' tensors over time, and the mean loss before the
 // step. After an error the trainer has to be Reset.
-func (t *Trainer) Step(ctx context.Context, b Batch, o RunOptions) (*graph.Trace, float64, error) {
-	return t.stepWith(ctx, Run, b, o, nil)
-}
-
-func (t *Trainer) stepWith(ctx context.Context, run Runner, b Batch, o RunOptions, keep *capture) (*graph.Trace, float64, error) {
+func (t *Trainer) stepWith(ctx context.Context, run runFunc, b Batch, o RunOptions, keep *capture) (*graph.Trace, float64, error) {
 	s, err := t.newStep(b)
 	if err != nil {
 		return nil, 0, err

@@ -53,7 +53,7 @@ func TestCriticalPathDispatch(t *testing.T) {
 		for r := range threads {
 			threads[r] = rapid.Int32Range(0, 1).Draw(t, "thread")
 		}
-		host := &graph.Host{Before: graph.LaunchOrder(g, threads), Waits: rapid.Bool().Draw(t, "waits")}
+		host := &graph.Host{Thread: threads, Waits: rapid.Bool().Draw(t, "waits")}
 		trace, err := sim.Run(g, graph.Costs{Task: price, Host: host})
 		require.NoError(t, err)
 		c := NewCriticalPath(trace, sim.CriticalPath(trace))

@@ -187,7 +187,7 @@ func (b Batch) Samples(replicas, microbatches int) ([]int64, error) {
 	return samples, nil
 }
 
-// maxTensor is more devices than any model has heads.
+// maxTensor bounds a tensor-parallel group: no model has as many heads.
 const maxTensor = 1 << 16
 
 // Validate checks what no other section can change.

@@ -135,3 +135,14 @@ func (s Schedule) Example() graph.Shape {
 func tasksPerReplica(s graph.Shape) float64 {
 	return 2 * float64(s.Ranks) * float64(max(1, s.Virtual)) * float64(s.Microbatches)
 }
+
+// byRank orders every rank by itself.
+func byRank(actions func(s graph.Shape, rank int) []order.Action) func(graph.Shape, []int32) order.Order {
+	return func(s graph.Shape, _ []int32) order.Order {
+		o := make(order.Order, s.Ranks)
+		for r := range o {
+			o[r] = actions(s, r)
+		}
+		return o
+	}
+}

@@ -1,8 +1,6 @@
 package schedules
 
 import (
-	"sort"
-
 	"psim/schedules/graph"
 	"psim/schedules/order"
 )
@@ -175,10 +173,12 @@ func (b *blocks) dropWeights() {
 // on rank 0 and after the last has started there, to earlier free slots where
 // no rank comes to hold more than some rank has held.
 func (b *blocks) compact(withWeights bool) {
-	loads, limit := make([]load, b.ranks), 0
+	loads, limit := make([]load, b.ranks), int32(0)
 	for r, t := range b.timeline {
 		loads[r] = t.load(withWeights)
-		limit = max(limit, loads[r].peak())
+		for _, h := range loads[r].after {
+			limit = max(limit, h.held)
+		}
 	}
 	const warmUp, steady, coolDown = 0, 1, 2
 	phase := warmUp
@@ -202,7 +202,8 @@ func (b *blocks) compact(withWeights bool) {
 	}
 }
 
-// after finds the last slot that a pass has to come after, or −1.
+// after finds the last slot that a pass has to come after, or −1: of a weight
+// gradient that of the one before it (see load.move).
 func (b *blocks) after(x pass) int {
 	last := -1
 	need := func(rank, kind, microbatch int) {
@@ -216,27 +217,11 @@ func (b *blocks) after(x pass) int {
 		need(x.rank-1, x.kind, x.microbatch)
 	case passUp, backDown:
 		need(x.rank+1, x.kind, x.microbatch)
-	case passWeight:
-		return max(last, nth(b.slot[x.rank][backUp], b.slot[x.rank][backDown], x.microbatch))
 	}
-	if x.kind > passDown {
+	if x.kind > passDown && x.kind < passWeight {
 		need(x.rank, x.kind-1, x.microbatch)
 	}
 	return last
-}
-
-// nth finds the element n, from 0, of what two ascending lists hold together.
-func nth(x, y []int, n int) int {
-	// The first i of x come before element n, and with them n − i of y.
-	least, most := max(0, n-len(y)), min(n, len(x))
-	i := least + sort.Search(most-least, func(i int) bool { return x[least+i] > y[n-1-least-i] })
-	switch {
-	case i == len(x):
-		return y[n-i]
-	case n-i == len(y):
-		return x[i]
-	}
-	return min(x[i], y[n-i])
 }
 
 // squeeze starts every pass as early as it can be in the order that the slots
@@ -259,10 +244,7 @@ func (b *blocks) squeeze() {
 // actions lists the order of a rank, weight gradients in the free slots: of the
 // second stage before the first.
 func (b *blocks) actions(rank int) []order.Action {
-	own := &lanes{lane: [2]lane{
-		{stage: int32(rank), microbatches: int32(b.microbatches)},
-		{stage: int32(2*b.ranks - 1 - rank), microbatches: int32(b.microbatches)},
-	}}
+	own := &lanes{lane: vLanes(rank, b.ranks, b.microbatches)}
 	waiting := [2]int{}
 	weight := func() {
 		for l := 1; l >= 0; l-- {

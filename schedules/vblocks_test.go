@@ -3,11 +3,9 @@ package schedules
 import (
 	"crypto/sha256"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"psim/schedules/graph"
 )
@@ -50,19 +48,6 @@ func TestBlocksWork(t *testing.T) {
 		lists := float64(150 * shape.Ranks)
 		require.Less(t, testing.AllocsPerRun(1, func() { s.order(shape, nil) }), lists, s.Name)
 	}
-}
-
-func TestNth(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		x := rapid.SliceOfN(rapid.IntRange(0, 20), 0, 8).Draw(t, "x")
-		y := rapid.SliceOfN(rapid.IntRange(0, 20), 0, 8).Draw(t, "y")
-		slices.Sort(x)
-		slices.Sort(y)
-		both := slices.Sorted(slices.Values(slices.Concat(x, y)))
-		for n, want := range both {
-			require.Equal(t, want, nth(x, y, n))
-		}
-	})
 }
 
 // BenchmarkBlocks lays out 300 ranks and 600 microbatches.

@@ -1,9 +1,73 @@
 package schedules
 
 import (
+	"fmt"
+
 	"psim/schedules/graph"
 	"psim/schedules/order"
 )
+
+// vShape folds 2P stages over P ranks: down the ranks and up again, so that
+// rank r holds stages r and 2P − 1 − r, and no message passes at the turn (Qi
+// et al. 2024, "Pipeline Parallelism with Controllable Memory", section 3.1).
+//
+//	rank 0   0 7
+//	rank 1   1 6
+//	rank 2   2 5
+//	rank 3   3 4
+func vShape(s graph.Shape) graph.Placement {
+	stageRank := make([]int32, 2*s.Ranks)
+	for r := range int32(s.Ranks) {
+		stageRank[r], stageRank[2*s.Ranks-1-int(r)] = r, r
+	}
+	return graph.Placement{First: stageRank}
+}
+
+// twicePerRank demands at least two microbatches for every rank.
+func twicePerRank(name string) func(graph.Shape) error {
+	return func(s graph.Shape) error {
+		if s.Microbatches < 2*s.Ranks {
+			return fmt.Errorf("microbatches = %d: %s over %d ranks needs at least %d", s.Microbatches, name, s.Ranks, 2*s.Ranks)
+		}
+		return nil
+	}
+}
+
+// A lane is one of the two ways through a rank: the rank's stage of it, and
+// how far the microbatches that take it have come. Kinds count by themselves.
+type lane struct {
+	stage, first, microbatches int32 // microbatches numbered from first
+	next                       [graph.Kinds]int32
+}
+
+// vLanes makes the two lanes of a rank of a V.
+func vLanes(r, p, m int) [2]lane {
+	return [2]lane{{stage: int32(r), microbatches: int32(m)}, {stage: int32(2*p - 1 - r), microbatches: int32(m)}}
+}
+
+// take returns the lane's next action of a kind; false if there is none left.
+func (l *lane) take(k graph.Kind) (order.Action, bool) {
+	m := l.next[k]
+	l.next[k]++
+	return order.Action{Kind: k, Stage: l.stage, Microbatch: l.first + m}, m < l.microbatches
+}
+
+// lanes makes a rank's order of two lanes.
+type lanes struct {
+	lane    [2]lane
+	actions []order.Action
+}
+
+// do appends the next action of each kind, times over, on lane 0 or 1.
+func (l *lanes) do(times, lane int, kinds ...graph.Kind) {
+	for range times {
+		for _, k := range kinds {
+			if a, ok := l.lane[lane].take(k); ok {
+				l.actions = append(l.actions, a)
+			}
+		}
+	}
+}
 
 // zbv has no bubble where F, I and W take the same time: rank r holds stages r
 // (lane 0) and 2P − 1 − r (lane 1), and fills every gap with weight gradients
@@ -22,24 +86,13 @@ func zbv() Schedule {
 			"first and last task, in 1F1B's memory.",
 		Bubble: "0 of span, F=I=W, M>=2P-1", Memory: "2P, M>=2P-1", Paper: "Qi et al. 2024, Controllable Memory",
 		Constraint: "2 stages per rank", Pipelined: true, PerRank: 2,
-		order: zbvOrder, place: vShape,
+		order: byRank(zbvRank), place: vShape,
 	}
 }
 
-func zbvOrder(s graph.Shape, _ []int32) order.Order {
-	ranks := make(order.Order, s.Ranks)
-	for r := range ranks {
-		ranks[r] = zbvRank(r, s.Ranks, s.Microbatches)
-	}
-	return ranks
-}
-
-// zbvRank orders one rank.
-func zbvRank(r, p, m int) []order.Action {
-	own := &lanes{lane: [2]lane{
-		{stage: int32(r), microbatches: int32(m)},
-		{stage: int32(2*p - 1 - r), microbatches: int32(m)},
-	}}
+func zbvRank(s graph.Shape, r int) []order.Action {
+	p, m := s.Ranks, s.Microbatches
+	own := &lanes{lane: vLanes(r, p, m)}
 	full := int32(max(m, 2*p-1))
 	own.do(2*(p-r)-1, 0, graph.Forward)
 	for range r {

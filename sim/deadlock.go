@@ -60,9 +60,6 @@ func (e *engine) deadlock() error {
 				break
 			}
 		}
-		if b.WaitsFor == none {
-			b.WaitsFor = e.launchedBefore(b.Head)
-		}
 		err.Blocked = append(err.Blocked, b)
 	}
 	return err

@@ -158,7 +158,7 @@ func TestDeadlockWithHost(t *testing.T) {
 	g.Add(task(graph.Forward, 0, 0), 1)
 	g.Add(task(graph.Forward, 1, 0), 0)
 	g.Add(task(graph.Forward, 1, 1))
-	host := &graph.Host{Before: graph.LaunchOrder(g, []int32{0, 0})}
+	host := &graph.Host{Thread: []int32{0, 0}}
 	_, err := sim.Run(g, launching(uniform(1, 2, 0), 1, 1, host))
 	require.ErrorContains(t, err, "deadlock: 0 of 3 tasks ran")
 	require.ErrorContains(t, err, `(rank 0, stream "compute") waits for`)

@@ -1,27 +1,47 @@
 package sim
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"psim/schedules/graph"
 )
 
-// launchedBefore finds the task that has to be launched before task i and has not
-// been, or none.
-func (e *engine) launchedBefore(i int32) int32 {
-	if b := e.threadBefore(i); b != none && e.released[b] == unfinished {
-		return b
+// launchOrder finds the task that the thread of every task launches before it, or
+// none. Clock cycles are what a step takes in which every computing task takes one
+// unit of time and others none.
+func launchOrder(g *graph.Graph, thread []int32) ([]int32, error) {
+	before, last := filled(len(g.Tasks), none), map[int32]int32{}
+	if thread == nil {
+		return before, nil
 	}
-	return none
-}
-
-// threadBefore finds the task that the thread of task i launches before it, or
-// none.
-func (e *engine) threadBefore(i int32) int32 {
-	if e.costs.Host == nil || e.costs.Host.Before == nil {
-		return none
+	cycles, err := Run(g, graph.Costs{Task: func(t *graph.Task) graph.Cost {
+		if t.Kind.Compute() {
+			return graph.Cost{Busy: 1}
+		}
+		return graph.Cost{}
+	}})
+	if err != nil {
+		return nil, err
 	}
-	return e.costs.Host.Before[i]
+	var order []int32
+	for i := range g.Tasks {
+		if g.Tasks[i].Kind.Compute() {
+			order = append(order, int32(i))
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(cycles.Spans[a].End, cycles.Spans[b].End), cmp.Compare(g.Tasks[a].Stage, g.Tasks[b].Stage))
+	})
+	for _, i := range order {
+		t := thread[g.Tasks[i].Rank]
+		if b, ok := last[t]; ok {
+			before[i] = b
+		}
+		last[t] = i
+	}
+	return before, nil
 }
 
 // launch finds when a task that is ready can start, and the task that this is due
@@ -37,7 +57,7 @@ func (e *engine) launch(i int32, ready time.Duration, cause int32, cost graph.Co
 			begin, why = at, task
 		}
 	}
-	if b := e.threadBefore(i); b != none {
+	if b := e.before[i]; b != none {
 		later(e.launched[b], b)
 	}
 	if e.costs.Host.Waits {

@@ -1,6 +1,8 @@
 package sim_test
 
 import (
+	"cmp"
+	"slices"
 	"testing"
 	"time"
 
@@ -43,12 +45,49 @@ func TestLaunchOfOneRank(t *testing.T) {
 		{launch: 50, lead: 40, want: [4]time.Duration{40, 50, 90, 110}},          // both devices starve
 		{lead: 1, waits: true, want: [4]time.Duration{1, 11, 12, 32}},
 	} {
-		host := &graph.Host{Before: graph.LaunchOrder(g, ownThreads(g)), Waits: c.waits}
+		host := &graph.Host{Thread: ownThreads(g), Waits: c.waits}
 		trace := run(t, g, launching(uniform(10, 20, 0), c.launch, c.lead, host))
 		f, b := trace.Spans[0], trace.Spans[1]
 		require.Equal(t, c.want, [4]time.Duration{f.Start, f.End, b.Start, b.End}, "%+v", c)
 		require.Equal(t, []time.Duration{0, trace.Spans[0].End}, trace.Ready[:2])
 	}
+}
+
+// Threads that wait launch a task when it is ready, whether or not it is known who
+// they are.
+func TestLaunchWithoutThreads(t *testing.T) {
+	g := build(t, "gpipe", 2, 3)
+	spans := func(threads []int32) []graph.Span {
+		return run(t, g, launching(uniform(10, 20, 0), 1, 1, &graph.Host{Thread: threads, Waits: true})).Spans
+	}
+	require.Equal(t, spans(ownThreads(g)), spans(nil))
+}
+
+// One thread that drives both devices of a GPipe launches by clock cycle, as
+// torchgpipe's loop does; two threads launch what their device runs. Launching
+// takes so long that tasks start in the order in which they are launched.
+func TestLaunchOrder(t *testing.T) {
+	g := build(t, "gpipe", 2, 3)
+	launched := func(threads ...int32) string {
+		trace := run(t, g, launching(uniform(1, 1, 0), 1000, 1000, &graph.Host{Thread: threads}))
+		byThread := make([][]int, 2)
+		for i := range g.Tasks {
+			if task := &g.Tasks[i]; task.Kind.Compute() {
+				byThread[threads[task.Rank]] = append(byThread[threads[task.Rank]], i)
+			}
+		}
+		text := ""
+		for _, tasks := range byThread {
+			slices.SortFunc(tasks, func(a, b int) int { return cmp.Compare(trace.Spans[a].Start, trace.Spans[b].Start) })
+			for _, i := range tasks {
+				text += g.Tasks[i].String() + " "
+			}
+			text += "| "
+		}
+		return text
+	}
+	require.Equal(t, "0F0 0F1 1F0 0F2 1F1 1F2 1B0 0B0 1B1 0B1 1B2 0B2 | | ", launched(0, 0))
+	require.Equal(t, "0F0 0F1 0F2 0B0 0B1 0B2 | 1F0 1F1 1F2 1B0 1B1 1B2 | ", launched(0, 1))
 }
 
 // One thread launches for a slow and a fast rank that do not depend on each other.
@@ -60,7 +99,7 @@ func TestLaunchQueue(t *testing.T) {
 		return graph.Cost{Busy: time.Duration(10 - 9*task.Rank)}
 	}
 	last := func(queue int) time.Duration { // of the fast rank
-		host := &graph.Host{Before: graph.LaunchOrder(g, oneThread(g)), Queue: queue}
+		host := &graph.Host{Thread: oneThread(g), Queue: queue}
 		trace := run(t, g, launching(graph.Costs{Task: price}, 1, 1, host))
 		var end time.Duration
 		for i, span := range trace.Spans {
@@ -81,7 +120,7 @@ func TestLaunchQueue(t *testing.T) {
 func TestSharedThreadSerialises(t *testing.T) {
 	g := build(t, "gpipe", 2, 4)
 	end := func(threads []int32) time.Duration {
-		host := &graph.Host{Before: graph.LaunchOrder(g, threads)}
+		host := &graph.Host{Thread: threads}
 		return run(t, g, launching(uniform(1, 2, 0), 58, 56, host)).End()
 	}
 	require.EqualValues(t, 2*4*2*58, end(oneThread(g)), "every launch of both ranks")
@@ -95,7 +134,7 @@ func drawHost(t *rapid.T, g *graph.Graph) *graph.Host {
 		threads[r] = rapid.Int32Range(0, 1).Draw(t, "thread")
 	}
 	return &graph.Host{
-		Before: graph.LaunchOrder(g, threads), Queue: rapid.IntRange(0, 3).Draw(t, "queue"),
+		Thread: threads, Queue: rapid.IntRange(0, 3).Draw(t, "queue"),
 		Waits: rapid.Bool().Draw(t, "waits"),
 	}
 }

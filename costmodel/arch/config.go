@@ -12,7 +12,9 @@ import (
 // ParseConfig turns the contents of a Hugging Face config.json into a Model of
 // a family. model_type must be one of configTypes. A key that is missing or null
 // has the default of that type's configuration class in transformers; only
-// num_key_value_heads is the number of heads where it is null.
+// num_key_value_heads is the number of heads where it is null. Keys have the names
+// and the case that transformers reads; a second name of its attribute_map serves as
+// the first. Experts of a type that has none and quantization are refused.
 // sequence is the number of tokens per sample; 0 means the longest that the
 // file declares. Sliding windows, dropout and the auxiliary losses of routers are
 // ignored.
@@ -28,6 +30,7 @@ func ParseConfig(data []byte, sequence int) (Model, error) {
 }
 
 func parseConfig(data []byte, sequence int) (Model, error) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if len(bytes.TrimSpace(data)) == 0 {
 		return Model{}, errors.New("is empty")
 	}
@@ -37,7 +40,11 @@ func parseConfig(data []byte, sequence int) (Model, error) {
 	var head struct {
 		ModelType *string `json:"model_type"`
 	}
-	if err := unmarshal(data, &head); err != nil {
+	keys, err := readKeys(data)
+	if err == nil {
+		err = keys.fill(data, &head)
+	}
+	if err != nil {
 		return Model{}, err
 	}
 	if head.ModelType == nil {
@@ -46,9 +53,9 @@ func parseConfig(data []byte, sequence int) (Model, error) {
 	c, known := llamaTypes()[*head.ModelType]
 	switch {
 	case *head.ModelType == "gpt2":
-		return parseGPT2(data, sequence)
+		return parseGPT2(data, keys, sequence)
 	case known:
-		return parseLlama(data, sequence, c)
+		return parseLlama(data, keys, sequence, *head.ModelType, c)
 	}
 	return Model{}, fmt.Errorf("model_type %q is not supported; must be one of %s", *head.ModelType, strings.Join(configTypes, ", "))
 }
@@ -66,14 +73,24 @@ type gpt2Config struct {
 	Inner          *int `json:"n_inner"`
 	Tied           bool `json:"tie_word_embeddings"`
 	CrossAttention bool `json:"add_cross_attention"`
+
+	// GPT2Config's attribute_map: other names of four of these.
+	MaxPositions *int `json:"max_position_embeddings"`
+	HiddenSize   *int `json:"hidden_size"`
+	HiddenLayers *int `json:"num_hidden_layers"`
+	AllHeads     *int `json:"num_attention_heads"`
 }
 
-func parseGPT2(data []byte, sequence int) (Model, error) {
+func parseGPT2(data []byte, keys configKeys, sequence int) (Model, error) {
 	c := gpt2Config{Vocab: 50257, Positions: 1024, Hidden: 768, Layers: 12, Heads: 12, Tied: true}
-	if err := unmarshal(data, &c); err != nil {
+	if err := cmp.Or(keys.dense("gpt2"), keys.fill(data, &c)); err != nil {
 		return Model{}, err
 	}
 	err := cmp.Or(
+		alias{"n_positions", &c.Positions, "max_position_embeddings", c.MaxPositions}.resolve(keys),
+		alias{"n_embd", &c.Hidden, "hidden_size", c.HiddenSize}.resolve(keys),
+		alias{"n_layer", &c.Layers, "num_hidden_layers", c.HiddenLayers}.resolve(keys),
+		alias{"n_head", &c.Heads, "num_attention_heads", c.AllHeads}.resolve(keys),
 		positive("vocab_size", &c.Vocab), positive("n_positions", &c.Positions), positive("n_embd", &c.Hidden),
 		positive("n_layer", &c.Layers), positive("n_head", &c.Heads), positive("n_inner", c.Inner),
 		absent("add_cross_attention", c.CrossAttention),
@@ -103,6 +120,7 @@ type llamaConfig struct {
 	AttentionBias bool `json:"attention_bias"`
 	MLPBias       bool `json:"mlp_bias"`
 	Experts       *int `json:"num_local_experts"`
+	ExpertsToo    *int `json:"num_experts"` // MixtralConfig's attribute_map
 	PerToken      *int `json:"num_experts_per_tok"`
 
 	qkvBias bool
@@ -126,12 +144,24 @@ func llamaTypes() map[string]llamaConfig {
 	}
 }
 
-func parseLlama(data []byte, sequence int, c llamaConfig) (Model, error) {
+func parseLlama(data []byte, keys configKeys, sequence int, modelType string, c llamaConfig) (Model, error) {
 	mixed := c.Experts != nil // by its type: other types have no such key
-	if err := unmarshal(data, &c); err != nil {
+	if !mixed {
+		if err := keys.dense(modelType); err != nil {
+			return Model{}, err
+		}
+	}
+	if err := keys.fill(data, &c); err != nil {
 		return Model{}, err
 	}
+	switch {
+	case !mixed:
+		c.Experts, c.ExpertsToo = nil, nil // 0 or 1, which is none
+	case c.Experts == nil && c.ExpertsToo != nil:
+		c.Experts = new(int)
+	}
 	err := cmp.Or(
+		alias{"num_local_experts", c.Experts, "num_experts", c.ExpertsToo}.resolve(keys),
 		positive("vocab_size", &c.Vocab), positive("max_position_embeddings", &c.Positions),
 		positive("hidden_size", &c.Hidden), positive("intermediate_size", &c.Inner),
 		positive("num_hidden_layers", &c.Layers), positive("num_attention_heads", &c.Heads),

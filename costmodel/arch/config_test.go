@@ -26,7 +26,13 @@ func TestParseConfig(t *testing.T) {
 		{"mistral, null kv heads", `{"model_type": "mistral", "num_key_value_heads": null, "num_hidden_layers": 1}`, 8,
 			2*32000*4096 + 4*4096*4096 + 3*4096*14336 + 3*4096, 8},
 		{"mixtral by defaults", `{"model_type": "mixtral"}`, 4096, 46_702_792_704, 4096},
-		{"a llama has no experts", `{"model_type": "llama", "num_local_experts": 8}`, 128, 6_738_415_616, 128},
+		{"one expert is none", `{"model_type": "llama", "num_local_experts": 1, "num_experts": 0}`, 128, 6_738_415_616, 128},
+		{"gpt2-medium by its other names", `{"model_type": "gpt2", "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16,
+			"max_position_embeddings": 1024}`, 0, 354_823_168, 1024},
+		{"both names, the same", `{"model_type": "gpt2", "n_embd": 1024, "hidden_size": 1024, "n_layer": 24, "n_head": 16}`, 128, 354_823_168, 128},
+		{"mixtral, its other name", `{"model_type": "mixtral", "num_experts": 8}`, 4096, 46_702_792_704, 4096},
+		{"mixtral, its other name alone", `{"model_type": "mixtral", "num_local_experts": null, "num_experts": 8}`, 4096, 46_702_792_704, 4096},
+		{"byte order mark", "\ufeff" + `{"model_type": "gpt2", "quantization_config": null}`, 128, 124_439_808, 128},
 		{"qwen2-7b", `{"model_type": "qwen2", "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28,
 			"num_attention_heads": 28, "num_key_value_heads": 4, "vocab_size": 152064, "use_sliding_window": false}`, 128, 7_615_616_512, 128},
 		{"qwen2.5-0.5b", `{"model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24,
@@ -72,6 +78,18 @@ func TestParseConfigErrors(t *testing.T) {
 		{`{"model_type": "gpt2", "add_cross_attention": true}`, 8, "add_cross_attention = true is not supported"},
 		{`{"model_type": "gpt2"}`, 2048, "sequence_length = 2048: must be at most positions = 1024"},
 		{`{"model_type": "gpt2"}`, -1, "sequence_length = -1"},
+		{`{"model_type": "gpt2", "n_embd": 768, "hidden_size": 1024}`, 8, "n_embd = 768 and hidden_size = 1024 are the same setting; remove one"},
+		{`{"model_type": "gpt2", "hidden_size": "1024"}`, 8, "hidden_size is string: must be int"},
+		{`{"model_type": "gpt2", "num_hidden_layers": 0}`, 8, "num_hidden_layers = 0: must be at least 1"},
+		{`{"model_type": "gpt2", "N_Layer": 24}`, 8, `unknown key "N_Layer"; write "n_layer"`},
+		{`{"Model_Type": "gpt2"}`, 8, `unknown key "Model_Type"; write "model_type"`},
+		{`{"model_type": "llama", "HIDDEN_SIZE": 64}`, 8, `unknown key "HIDDEN_SIZE"; write "hidden_size"`},
+		{`{"model_type": "llama", "num_local_experts": 8}`, 8, `num_local_experts = 8 is not supported with model_type "llama"; use model_type "mixtral", or remove it`},
+		{`{"model_type": "mistral", "num_experts": 4}`, 8, `num_experts = 4 is not supported with model_type "mistral"`},
+		{`{"model_type": "gpt2", "Num_Experts": 4}`, 8, `unknown key "Num_Experts"; write "num_experts"`},
+		{`{"model_type": "mixtral", "num_local_experts": 8, "num_experts": 4}`, 8, "num_local_experts = 8 and num_experts = 4 are the same setting"},
+		{`{"model_type": "llama", "quantization_config": {"bits": 4}}`, 8, "quantization_config is not supported: weights have the precision of [train]; remove it"},
+		{`{"model_type": "llama", "Quantization_Config": {"bits": 4}}`, 8, `unknown key "Quantization_Config"; write "quantization_config"`},
 		{`{"model_type": "llama", "attention_bias": true}`, 8, "attention_bias = true is not supported"},
 		{`{"model_type": "mixtral", "num_local_experts": 0}`, 8, "num_local_experts = 0"},
 		{`{"model_type": "mixtral", "num_local_experts": null}`, 8, "experts is missing"},
@@ -93,6 +111,8 @@ func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte(`{"model_type": "mistral", "vocab_size": 1073741824}`), 1<<30)
 	f.Add([]byte(`{"model_type": "mixtral", "num_local_experts": 1000000000}`), 8)
 	f.Add([]byte(`{"model_type": "gpt2", "n_positions": null, "n_inner": 9999999999}`), 0)
+	f.Add([]byte(`{"model_type": "mixtral", "num_local_experts": null, "num_experts": 4, "N_LAYER": 3}`), 8)
+	f.Add([]byte(`{"model_type": "gpt2", "hidden_size": 64, "num_attention_heads": 4, "quantization_config": null}`), 8)
 	f.Add([]byte("\xff\xfe{"), -1)
 	f.Fuzz(func(t *testing.T, data []byte, sequence int) {
 		m, err := ParseConfig(data, sequence)

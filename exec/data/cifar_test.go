@@ -39,16 +39,16 @@ func TestCIFAR10Normalised(t *testing.T) {
 	s, err := data.ReadCIFAR10(bytes.NewReader(append(record(3, 0, 128, 255), record(9, 255, 0, 1)...)), "x.bin", 0)
 	require.NoError(t, err)
 	require.Equal(t, 2, s.Len())
-	b := s.Batch([]int{1, 0, 1})
-	require.Equal(t, []int32{9, 3, 9}, b.Labels)
-	require.Len(t, b.Pixels, 3*3*32*32)
-	second := b.Pixels[3*1024 : 6*1024]
+	pixels, labels := s.Batch([]int{1, 0, 1})
+	require.Equal(t, []int32{9, 3, 9}, labels)
+	require.Len(t, pixels, 3*3*32*32)
+	second := pixels[3*1024 : 6*1024]
 	for plane, want := range []float64{(0 - 0.4914) / 0.2023, (128.0/255 - 0.4822) / 0.1994, (1 - 0.4465) / 0.2010} {
 		for _, v := range second[plane*1024 : (plane+1)*1024] {
 			require.InDelta(t, want, v, 1e-6)
 		}
 	}
-	require.Equal(t, b.Pixels[:3*1024], b.Pixels[6*1024:])
+	require.Equal(t, pixels[:3*1024], pixels[6*1024:])
 }
 
 func TestLoadCIFAR10(t *testing.T) {

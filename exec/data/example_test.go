@@ -23,8 +23,8 @@ func Example() {
 	for rank, shard := range shards {
 		for batch := range slices.Chunk(shard, 4) {
 			micro := slices.Collect(slices.Chunk(batch, 2))
-			last := set.Batch(micro[len(micro)-1])
-			fmt.Println("rank", rank, "microbatches", micro, "tokens in the last", len(last.Inputs))
+			last, _ := set.Batch(micro[len(micro)-1])
+			fmt.Println("rank", rank, "microbatches", micro, "tokens in the last", len(last))
 		}
 	}
 	// Output:
@@ -41,9 +41,9 @@ func ExampleEncodePairs() {
 		fmt.Println(err)
 		return
 	}
-	b := set.Batch([]int{0})
-	fmt.Println(b.Inputs)
-	fmt.Println(b.Targets)
+	inputs, targets := set.Batch([]int{0})
+	fmt.Println(inputs)
+	fmt.Println(targets)
 	// Output:
 	// [106 97 256 121 101 115 257 258]
 	// [97 256 121 101 115 257 258 258]

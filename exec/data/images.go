@@ -23,34 +23,26 @@ type Images struct {
 	Mean, Std               []float32 // of each channel, of pixel values scaled to 0…1
 }
 
-// ImageBatch is what a training step is fed of an image set.
-type ImageBatch struct {
-	Pixels []float32 // samples × channels × height × width, (value/255 − mean)/std
-	Labels []int32   // one a sample
-}
-
 // Len is the number of samples.
 func (s Images) Len() int { return len(s.Labels) }
 
-// Batch copies the samples with these indices, which are below Len.
-func (s Images) Batch(indices []int) ImageBatch {
+// Batch copies the samples with these indices, which are below Len: their pixels,
+// samples × channels × height × width, as (value/255 − mean)/std, and a label each.
+func (s Images) Batch(indices []int) (pixels []float32, labels []int32) {
 	plane := s.Height * s.Width
 	size := s.Channels * plane
 	scale := s.scale()
-	b := ImageBatch{
-		Pixels: make([]float32, 0, len(indices)*size),
-		Labels: make([]int32, 0, len(indices)),
-	}
+	pixels, labels = make([]float32, 0, len(indices)*size), make([]int32, 0, len(indices))
 	for _, i := range indices {
 		sample := s.Pixels[i*size : (i+1)*size]
 		for c := range s.Channels {
 			for _, v := range sample[c*plane : (c+1)*plane] {
-				b.Pixels = append(b.Pixels, scale[c][v])
+				pixels = append(pixels, scale[c][v])
 			}
 		}
-		b.Labels = append(b.Labels, s.Labels[i])
+		labels = append(labels, s.Labels[i])
 	}
-	return b
+	return pixels, labels
 }
 
 // scale returns the normalised value of each byte in each channel, rounded to

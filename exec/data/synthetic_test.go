@@ -39,11 +39,12 @@ func TestMakeImagesCanBeLearned(t *testing.T) {
 		s, err := data.MakeImages(r)
 		require.NoError(t, err)
 		half := r.Samples / 2
-		means := classMeans(s.Batch(upTo(half)), r.Classes)
+		pixels, labels := s.Batch(upTo(half))
+		means := classMeans(pixels, labels, r.Classes)
 		right := 0
 		for i := half; i < r.Samples; i++ {
-			b := s.Batch([]int{i})
-			if nearestMean(means, b.Pixels) == int(b.Labels[0]) {
+			pixels, labels := s.Batch([]int{i})
+			if nearestMean(means, pixels) == int(labels[0]) {
 				right++
 			}
 		}
@@ -52,15 +53,15 @@ func TestMakeImagesCanBeLearned(t *testing.T) {
 }
 
 // classMeans is the mean picture of each class.
-func classMeans(b data.ImageBatch, classes int) [][]float64 {
-	size := len(b.Pixels) / len(b.Labels)
+func classMeans(pixels []float32, labels []int32, classes int) [][]float64 {
+	size := len(pixels) / len(labels)
 	means, count := make([][]float64, classes), make([]float64, classes)
 	for c := range means {
 		means[c] = make([]float64, size)
 	}
-	for i, label := range b.Labels {
+	for i, label := range labels {
 		count[label]++
-		for j, v := range b.Pixels[i*size : (i+1)*size] {
+		for j, v := range pixels[i*size : (i+1)*size] {
 			means[label][j] += float64(v)
 		}
 	}
@@ -97,13 +98,13 @@ func TestMakeTokens(t *testing.T) {
 	require.Equal(t, a.IDs, b.IDs[:len(a.IDs)])
 	require.Equal(t, []int32{36122, 6282, 785, 21987, 7852, 32981}, a.IDs[:6])
 
-	batch := a.Batch(upTo(200))
+	inputs, targets := a.Batch(upTo(200))
 	follows := map[int32]map[int32]int{}
-	for i, in := range batch.Inputs {
+	for i, in := range inputs {
 		if follows[in] == nil {
 			follows[in] = map[int32]int{}
 		}
-		follows[in][batch.Targets[i]]++
+		follows[in][targets[i]]++
 	}
 	require.Len(t, follows, 64)
 	for token, next := range follows {

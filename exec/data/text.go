@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -48,6 +49,9 @@ func ReadPairs(r io.Reader, name string, limit int) ([]Pair, error) {
 		line, end = lines.ReadBytes('\n')
 		if end != nil && !errors.Is(end, io.EOF) {
 			return nil, fmt.Errorf("%s:%d: %w", name, number, end)
+		}
+		if number == 1 {
+			line = bytes.TrimPrefix(line, []byte("\ufeff"))
 		}
 		line = bytes.TrimSpace(line)
 		if len(line) == 0 {
@@ -133,4 +137,17 @@ func noKey(have []string, key string) error {
 		names = append(names, "…")
 	}
 	return fmt.Errorf("no key %q; the object has %s%s", key, strings.Join(names, ", "), hint)
+}
+
+// openRegular opens a file. It refuses what never ends, or for which it would
+// wait: a folder, a device, a pipe.
+func openRegular(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: is not a regular file", path)
+	}
+	return os.Open(path)
 }

@@ -21,6 +21,9 @@ const lines = `{"de": "Guten Tag", "en": "Good day"}
 var linesPairs = []data.Pair{{Source: "Guten Tag", Target: "Good day"}, {Source: "ja", Target: "yes"}, {Source: "ü"}}
 
 func TestReadPairs(t *testing.T) {
+	marked, err := data.ReadPairs(strings.NewReader("\ufeff"+lines), "x", 0)
+	require.NoError(t, err)
+	require.Equal(t, linesPairs, marked)
 	pairs, err := data.ReadPairs(strings.NewReader(lines), "x", 0)
 	require.NoError(t, err)
 	require.Equal(t, linesPairs, pairs)
@@ -77,19 +80,19 @@ func TestEncodePairs(t *testing.T) {
 	set, err := data.EncodePairs([]data.Pair{{Source: "ab", Target: "c"}, {Source: "abc", Target: "def"}, {Source: "abcdef", Target: "g"}, {}}, 6)
 	require.NoError(t, err)
 	require.Equal(t, 4, set.Len())
-	b := set.Batch([]int{0, 1, 2, 3})
+	inputs, targets := set.Batch([]int{0, 1, 2, 3})
 	require.Equal(t, []int32{
 		'a', 'b', s, 'c', e, p,
 		'a', 'b', 'c', s, 'd', 'e',
 		'a', 'b', 'c', 'd', 'e', 'f',
 		s, e, p, p, p, p,
-	}, b.Inputs)
+	}, inputs)
 	require.Equal(t, []int32{
 		'b', s, 'c', e, p, p,
 		'b', 'c', s, 'd', 'e', 'f',
 		'b', 'c', 'd', 'e', 'f', s,
 		e, p, p, p, p, p,
-	}, b.Targets)
+	}, targets)
 
 	_, err = data.EncodePairs(nil, 6)
 	require.ErrorContains(t, err, "number of pairs is 0; it must be at least 1")
@@ -104,11 +107,11 @@ func TestEncodePairsLaws(t *testing.T) {
 		sequence := rapid.IntRange(1, 60).Draw(t, "sequence")
 		set, err := data.EncodePairs([]data.Pair{p}, sequence)
 		require.NoError(t, err)
-		b := set.Batch([]int{0})
-		require.Equal(t, b.Inputs[1:], b.Targets[:sequence-1])
+		inputs, targets := set.Batch([]int{0})
+		require.Equal(t, inputs[1:], targets[:sequence-1])
 		var source, target []byte
 		into, ended := &source, false
-		for _, token := range append(b.Inputs[:1:1], b.Targets...) {
+		for _, token := range append(inputs[:1:1], targets...) {
 			require.Less(t, token, int32(set.Vocabulary))
 			switch {
 			case ended:

@@ -8,29 +8,20 @@ type Tokens struct {
 	IDs        []int32 // Sequence+1 a sample
 }
 
-// TokenBatch is what a training step is fed of a token set. Both lists are
-// samples × sequence.
-type TokenBatch struct {
-	Inputs  []int32
-	Targets []int32 // the inputs, one token further on
-}
-
 // Len is the number of samples.
 func (s Tokens) Len() int { return len(s.IDs) / (s.Sequence + 1) }
 
-// Batch copies the samples with these indices, which are below Len.
-func (s Tokens) Batch(indices []int) TokenBatch {
+// Batch copies the samples with these indices, which are below Len: inputs and, one
+// token further on, targets, each samples × sequence.
+func (s Tokens) Batch(indices []int) (inputs, targets []int32) {
 	total := len(indices) * s.Sequence
-	b := TokenBatch{
-		Inputs:  make([]int32, 0, total),
-		Targets: make([]int32, 0, total),
-	}
+	inputs, targets = make([]int32, 0, total), make([]int32, 0, total)
 	for _, i := range indices {
 		sample := s.IDs[i*(s.Sequence+1) : (i+1)*(s.Sequence+1)]
-		b.Inputs = append(b.Inputs, sample[:s.Sequence]...)
-		b.Targets = append(b.Targets, sample[1:]...)
+		inputs = append(inputs, sample[:s.Sequence]...)
+		targets = append(targets, sample[1:]...)
 	}
-	return b
+	return inputs, targets
 }
 
 // The byte-level vocabulary: a token below 256 is the byte itself.

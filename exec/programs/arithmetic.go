@@ -2,6 +2,7 @@ package programs
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"psim/costmodel/arch"
@@ -41,8 +42,7 @@ func (a *Arithmetic) program(name string, build func(*builder) []*Node) (*progra
 	if p, ok := a.programs[name]; ok {
 		return p, nil
 	}
-	where := ""
-	p, err := compile(a.backend, name, &where, build)
+	p, err := compile(a.backend, name, build)
 	if err != nil {
 		return nil, err
 	}
@@ -51,35 +51,46 @@ func (a *Arithmetic) program(name string, build func(*builder) []*Node) (*progra
 	return p, nil
 }
 
+// run runs a program on the device of its first tensors, which it uses up.
+func (a *Arithmetic) run(name string, build func(*builder) []*Node, spent List, others ...*Tensor) (List, error) {
+	defer spent.Release()
+	p, err := a.program(name, build)
+	if err != nil {
+		return nil, err
+	}
+	given := map[string]*Tensor{}
+	for i, t := range slices.Concat(spent, others) {
+		given[itemKey(i)] = t
+	}
+	return p.run(spent[0].device, given, func(name string) bool { return !slices.Contains(others, given[name]) })
+}
+
+func itemKey(i int) string { return fmt.Sprint("item ", i) }
+
 // Add adds b to a in a's place. a is used up, b is not.
 func (a *Arithmetic) Add(to, b *Tensor) (*Tensor, error) {
-	defer to.Release()
-	p, err := a.program("adding "+to.shape.String(), func(build *builder) []*Node {
-		return []*Node{graph.Add(build.input(sumKey, to.shape), build.input("term", to.shape))}
-	})
+	sum, err := a.run("adding "+to.shape.String(), func(build *builder) []*Node {
+		return []*Node{graph.Add(build.input(itemKey(0), to.shape), build.input(itemKey(1), to.shape))}
+	}, List{to}, b)
 	if err != nil {
 		return nil, err
 	}
-	return first(run(p, to, map[string]*Tensor{sumKey: to, "term": b}, isSum))
+	return sum[0], nil
 }
 
-// Scale multiplies a tensor by a number, in its place. It is used up.
-func (a *Arithmetic) Scale(t *Tensor, factor float64) (*Tensor, error) {
-	defer t.Release()
-	p, err := a.program(fmt.Sprintf("%g times %s", factor, t.shape), func(build *builder) []*Node {
-		return []*Node{graph.MulScalar(build.input(sumKey, t.shape), factor)}
-	})
-	if err != nil {
-		return nil, err
+// Scale multiplies tensors by a number, in their places.
+func (a *Arithmetic) Scale(list List, factor float64) error {
+	for i, t := range list {
+		list[i] = nil
+		product, err := a.run(fmt.Sprintf("%g times %s", factor, t.shape), func(build *builder) []*Node {
+			return []*Node{graph.MulScalar(build.input(itemKey(0), t.shape), factor)}
+		}, List{t})
+		if err != nil {
+			return err
+		}
+		list[i] = product[0]
 	}
-	return first(run(p, t, map[string]*Tensor{sumKey: t}, isSum))
-}
-
-func first(results []*Tensor, err error) (*Tensor, error) {
-	if err != nil {
-		return nil, err
-	}
-	return results[0], nil
+	return nil
 }
 
 // A Layout lays float32 tensors end to end and cuts them into equal chunks, of
@@ -111,29 +122,13 @@ func (l Layout) key() string {
 
 // Flatten turns tensors into chunks. The tensors are used up.
 func (a *Arithmetic) Flatten(l Layout, list List) (List, error) {
-	return a.convert("flattening into "+l.key(), func(b *builder) []*Node { return buildFlatten(b, l) }, list)
+	return a.run("flattening into "+l.key(), func(b *builder) []*Node { return buildFlatten(b, l) }, list)
 }
 
 // Unflatten turns chunks back into tensors. The chunks are used up.
 func (a *Arithmetic) Unflatten(l Layout, chunks List) (List, error) {
-	return a.convert("tensors from "+l.key(), func(b *builder) []*Node { return buildUnflatten(b, l) }, chunks)
+	return a.run("tensors from "+l.key(), func(b *builder) []*Node { return buildUnflatten(b, l) }, chunks)
 }
-
-// convert runs a program on a list, which it uses up.
-func (a *Arithmetic) convert(name string, build func(*builder) []*Node, list List) (List, error) {
-	defer list.Release()
-	p, err := a.program(name, build)
-	if err != nil {
-		return nil, err
-	}
-	given := map[string]*Tensor{}
-	for i, t := range list {
-		given[itemKey(i)] = t
-	}
-	return run(p, list[0], given, all)
-}
-
-func itemKey(i int) string { return fmt.Sprint("item ", i) }
 
 func buildFlatten(b *builder, l Layout) []*Node {
 	var flat []*Node

@@ -19,10 +19,10 @@ func TestAddAndScale(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 24, peak(), "the sum takes the place of its first term")
 	y.Release()
-	x, err = a.Scale(x, 0.5)
-	require.NoError(t, err)
-	require.Equal(t, []float64{5.5, 11, 16.5}, read(t, x))
-	x.Release()
+	list := programs.List{x}
+	require.NoError(t, a.Scale(list, 0.5))
+	require.Equal(t, []float64{5.5, 11, 16.5}, read(t, list[0]))
+	list.Release()
 }
 
 // Tensors laid end to end and cut come back, whatever the number of chunks.

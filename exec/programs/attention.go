@@ -43,8 +43,6 @@ func (a attention) input(s *scope, dy *Node) *Node {
 	return graph.Concatenate([]*Node{a.join(dq), a.join(dk), a.join(dv)}, 1)
 }
 
-func (attention) weight(*scope) {}
-
 func (a attention) scale() float64 { return 1 / math.Sqrt(float64(a.width)) }
 
 // split takes the part-th of the column blocks, which is as wide as all heads,

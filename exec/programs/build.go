@@ -26,10 +26,8 @@ func (s *Stage) compile(backend compute.Backend) error {
 		{"weight gradient", &s.weightGradient, s.buildWeightGradient},
 	} {
 		var sc *scope
-		at := new(string)
-		made, err := compile(backend, s.name()+", "+p.name, at, func(b *builder) []*Node {
+		made, err := compile(backend, s.name()+", "+p.name, func(b *builder) []*Node {
 			sc = newScope(s, b)
-			sc.at = at
 			return p.build(sc)
 		})
 		if err != nil {

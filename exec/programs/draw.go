@@ -6,9 +6,11 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"psim/costmodel/arch"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
-	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/core/graph"
 )
 
 // Draw is what the dropout masks of a microbatch are drawn from. Each sample
@@ -71,7 +73,7 @@ func (s *Stage) draw(d *Device, p *program, draw Draw, given map[string]*Tensor)
 			continue
 		}
 		m := s.masks[name]
-		t, err := uploadMask(d, m.keep(draw, s.options.Samples), m.dimensions, p.returns(i))
+		t, err := fromFlat(d, m.keep(draw, s.options.Samples), shapes.Make(dtypes.Bool, m.dimensions...), p.returns(i))
 		if err != nil {
 			masks.Release()
 			return nil, fmt.Errorf("%s: the mask of %s: %w", p.name, m.place, err)
@@ -82,23 +84,33 @@ func (s *Stage) draw(d *Device, p *program, draw Draw, given map[string]*Tensor)
 	return masks, nil
 }
 
-func uploadMask(d *Device, keep []bool, dimensions []int, counted bool) (t *Tensor, err error) {
-	defer catch("uploading", &err)
-	if counted {
-		return Upload(d, keep, dimensions...)
-	}
-	shape := shapes.Make(dtypes.Bool, dimensions...)
-	buffer, err := d.Backend.BufferFromFlatData(d.Number, keep, shape)
-	if err != nil {
-		return nil, err
-	}
-	value, err := tensors.FromBuffer(buffer)
-	if err != nil {
-		return nil, err
-	}
-	t = &Tensor{device: d, value: value, shape: shape}
-	t.holders.Store(1)
-	return t, nil
+func isMask(name string) bool { return strings.HasPrefix(name, maskKey) }
+
+// dropout zeroes elements where its mask says so and scales the others. Its
+// mask comes from the host (Draw), so that it is the same on any backend.
+type dropout struct {
+	place string // in the layer
+	rate  float64
 }
 
-func isMask(name string) bool { return strings.HasPrefix(name, maskKey) }
+// dropouts returns a dropout, or nothing where the rate is 0.
+func dropouts(place string, rate float64) chain {
+	if rate == 0 {
+		return nil
+	}
+	return chain{dropout{place, rate}}
+}
+
+func (l dropout) forward(s *scope, x *Node) *Node {
+	mask := s.mask(l, x.Shape().Dimensions)
+	s.save(l.place+".mask", arch.ForwardToInput, mask)
+	return l.apply(x, mask)
+}
+
+func (l dropout) input(s *scope, dy *Node) *Node {
+	return l.apply(dy, s.saved(l.place+".mask"))
+}
+
+func (l dropout) apply(x, mask *Node) *Node {
+	return graph.Where(mask, graph.MulScalar(x, 1/(1-l.rate)), graph.ScalarZero(x.Graph(), x.DType()))
+}

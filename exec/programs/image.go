@@ -1,8 +1,115 @@
 package programs
 
 import (
+	"psim/costmodel/arch"
+
+	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/graph"
 )
+
+// convolution computes 3×3 with padding 1 and a bias, as one product: a row of nine
+// pixels for each pixel. Its weight is [out, in, 3, 3].
+type convolution struct {
+	name  string // of buffers, and of parameters less .weight and .bias
+	first bool   // no input gradient is wanted
+}
+
+func (l convolution) forward(s *scope, x *Node) *Node {
+	s.save(l.name+".input", arch.ForwardToWeight, x)
+	w := s.parameter(l.name + ".weight")
+	out := w.Shape().Dim(0)
+	w = graph.Reshape(graph.TransposeAllAxes(w, 0, 2, 3, 1), out, -1)
+	y := graph.Add(productTransposed(patches(x), w), row(s.parameter(l.name+".bias")))
+	d := x.Shape().Dimensions
+	return graph.Reshape(y, d[0], d[1], d[2], out)
+}
+
+// input convolves dy with the weight turned by half a turn.
+func (l convolution) input(s *scope, dy *Node) *Node {
+	s.keep(l.name+".output_gradient", dy)
+	if l.first {
+		return nil
+	}
+	w := s.parameter(l.name + ".weight")
+	in := w.Shape().Dim(1)
+	w = graph.Reshape(graph.TransposeAllAxes(graph.Reverse(w, 2, 3), 1, 2, 3, 0), in, -1)
+	d := dy.Shape().Dimensions
+	return graph.Reshape(productTransposed(patches(dy), w), d[0], d[1], d[2], in)
+}
+
+func (l convolution) weight(s *scope) {
+	x, dy := s.saved(l.name+".input"), s.saved(l.name+".output_gradient")
+	in, out := x.Shape().Dim(3), dy.Shape().Dim(3)
+	dy = graph.Reshape(dy, -1, out)
+	dw := graph.Reshape(outer(dy, patches(x)), out, 3, 3, in)
+	s.gradient(l.name+".weight", graph.TransposeAllAxes(dw, 0, 3, 1, 2))
+	s.gradient(l.name+".bias", graph.Reshape(columnSums(dy), -1))
+}
+
+// patches has a row for each pixel: the nine pixels around it, zero outside the
+// image.
+func patches(x *Node) *Node {
+	d := x.Shape().Dimensions
+	n, height, width, channels := d[0], d[1], d[2], d[3]
+	side := zeros(x, n, height, 1, channels)
+	x = graph.Concatenate([]*Node{side, x, side}, 2)
+	end := zeros(x, n, 1, width+2, channels)
+	x = graph.Concatenate([]*Node{end, x, end}, 1)
+	var around []*Node
+	for i := range 3 {
+		for j := range 3 {
+			all := graph.AxisRange()
+			around = append(around, graph.Slice(x, all, graph.AxisRange(i, i+height), graph.AxisRange(j, j+width), all))
+		}
+	}
+	return graph.Reshape(graph.Concatenate(around, 3), n*height*width, 9*channels)
+}
+
+// maxPool takes the largest of 2×2 pixels. It saves which one that was, the
+// first where several are, as a number from 0 to 3.
+type maxPool struct{ name string }
+
+func (l maxPool) forward(s *scope, x *Node) *Node {
+	parts := quarters(x)
+	y := graph.Max(graph.Max(parts[0], parts[1]), graph.Max(parts[2], parts[3]))
+	g := x.Graph()
+	index := graph.BroadcastToDims(graph.Scalar(g, dtypes.Int64, 3), y.Shape().Dimensions...)
+	for i := 2; i >= 0; i-- {
+		index = graph.Where(graph.Equal(parts[i], y), graph.Scalar(g, dtypes.Int64, i), index)
+	}
+	s.save(l.name+".indices", arch.ForwardToInput, index)
+	return y
+}
+
+// quarters returns the pixels at the four places of each square.
+func quarters(x *Node) [4]*Node {
+	d := x.Shape().Dimensions
+	x = graph.Reshape(x, d[0], d[1]/2, 2, d[2]/2, 2, d[3])
+	var parts [4]*Node
+	for i := range parts {
+		all := graph.AxisRange()
+		part := graph.Slice(x, all, all, graph.AxisElem(i/2), all, graph.AxisElem(i%2), all)
+		parts[i] = graph.Reshape(part, d[0], d[1]/2, d[2]/2, d[3])
+	}
+	return parts
+}
+
+// input puts each gradient where the largest pixel was.
+func (l maxPool) input(s *scope, dy *Node) *Node {
+	index := s.saved(l.name + ".indices")
+	g, d := dy.Graph(), dy.Shape().Dimensions
+	zero := graph.ScalarZero(g, dy.DType())
+	var rows [2]*Node
+	for i := range rows {
+		var pair [2]*Node
+		for j := range pair {
+			here := graph.Equal(index, graph.Scalar(g, dtypes.Int64, 2*i+j))
+			pair[j] = graph.Reshape(graph.Where(here, dy, zero), d[0], d[1], 1, d[2], 1, d[3])
+		}
+		rows[i] = graph.Concatenate(pair[:], 4)
+	}
+	return graph.Reshape(graph.Concatenate(rows[:], 2), d[0], 2*d[1], 2*d[2], d[3])
+}
 
 // flatten turns images into rows, channel by channel as PyTorch does.
 type flatten struct{ height, width int }
@@ -20,8 +127,6 @@ func (l flatten) input(_ *scope, dy *Node) *Node {
 	}
 	return graph.TransposeAllAxes(dx, 0, 2, 3, 1)
 }
-
-func (flatten) weight(*scope) {}
 
 // channelsFirst turns rows × columns × channels into channels × rows × columns.
 func channelsFirst(x *Node) *Node {
@@ -44,5 +149,3 @@ func (l spread) input(_ *scope, dy *Node) *Node {
 	sums := graph.ReduceSum(graph.Reshape(dy, d[0], l.height*l.width, d[3]), 1)
 	return graph.Reshape(sums, d[0], 1, 1, d[3])
 }
-
-func (spread) weight(*scope) {}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"psim/costmodel/arch"
+
+	"github.com/gomlx/gomlx/core/graph"
 )
 
 // A layer is one of arch, with what runs it.
@@ -133,4 +135,36 @@ func blockModules(l arch.Layer, samples int) (chain, error) {
 			norm("ln_2"), column("mlp.c_fc"), gelu{"mlp.gelu", "mlp.c_proj.input"}, column("mlp.c_proj"), dropouts("mlp.dropout", l.Dropout),
 		}},
 	}, nil
+}
+
+// residual adds its input to what its modules make of it.
+type residual struct{ chain }
+
+func (r residual) forward(s *scope, x *Node) *Node { return graph.Add(x, r.chain.forward(s, x)) }
+
+func (r residual) input(s *scope, dy *Node) *Node { return graph.Add(dy, r.chain.input(s, dy)) }
+
+// chain runs modules one after another.
+type chain []module
+
+func (c chain) forward(s *scope, x *Node) *Node {
+	for _, m := range c {
+		x = m.forward(s, x)
+	}
+	return x
+}
+
+func (c chain) input(s *scope, dy *Node) *Node {
+	for i := len(c) - 1; i >= 0; i-- {
+		dy = c[i].input(s, dy)
+	}
+	return dy
+}
+
+func (c chain) weight(s *scope) {
+	for i := len(c) - 1; i >= 0; i-- {
+		if m, ok := c[i].(weighted); ok {
+			m.weight(s)
+		}
+	}
 }

@@ -1,6 +1,10 @@
 package programs
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"strings"
+)
 
 // Forward runs F on a microbatch. The last stage needs targets, others none,
 // and its output is the sum of the losses. Saved holds input and targets as far
@@ -28,7 +32,7 @@ func (s *Stage) Backward(parameters List, saved *Saved, outputGradient *Tensor, 
 	}
 	given[outputGradientKey] = outputGradient
 	s.give(given, sumKey, sums)
-	spend := func(name string) bool { return saved.has(name) || isSum(name) }
+	spend := func(name string) bool { return saved.values[name] != nil || isSum(name) }
 	results, err := s.run(s.backward, outputGradient, given, saved.draw, spend)
 	if err != nil {
 		return nil, err
@@ -65,7 +69,7 @@ func (s *Stage) InputGradient(parameters List, saved *Saved, outputGradient *Ten
 	for _, slot := range s.passedOn {
 		later[slot.name] = true
 	}
-	spend := func(name string) bool { return saved.has(name) && !later[name] }
+	spend := func(name string) bool { return saved.values[name] != nil && !later[name] }
 	results, err := s.run(s.inputGradient, outputGradient, given, saved.draw, spend)
 	if err != nil {
 		return nil, nil, err
@@ -83,13 +87,10 @@ func (s *Stage) InputGradient(parameters List, saved *Saved, outputGradient *Ten
 // Backward does. It uses up work.
 func (s *Stage) WeightGradient(work *Work, sums List) error {
 	defer work.Release()
-	given := map[string]*Tensor{}
-	for name, t := range work.values {
-		given[name] = t
-	}
+	given := maps.Clone(work.values)
 	s.give(given, earlyKey, work.gradients)
 	s.give(given, sumKey, sums)
-	results, err := s.weightGradient.run(work.device, func(name string) *Tensor { return given[name] }, all)
+	results, err := s.weightGradient.run(work.device, given, all)
 	if err != nil {
 		return err
 	}
@@ -103,9 +104,7 @@ func (s *Stage) inputs(parameters List, others map[string]*Tensor) (map[string]*
 		return nil, fmt.Errorf("%s: %d parameters, not %d", s.name(), len(parameters), len(s.parameters))
 	}
 	given := make(map[string]*Tensor, len(parameters)+len(others)+1)
-	for name, t := range others {
-		given[name] = t
-	}
+	maps.Copy(given, others)
 	for i, t := range parameters {
 		given[parameterKey+s.parameters[i].Name] = t
 	}
@@ -123,20 +122,71 @@ func (s *Stage) run(p *program, at *Tensor, given map[string]*Tensor, draw Draw,
 		return nil, err
 	}
 	defer masks.Release()
-	return run(p, at, given, func(name string) bool { return spend(name) || isMask(name) })
-}
-
-// run runs a program on the device of one of its inputs.
-func run(p *program, at *Tensor, given map[string]*Tensor, spend func(string) bool) ([]*Tensor, error) {
-	if at == nil {
-		return nil, fmt.Errorf("%s: no input", p.name)
-	}
-	return p.run(at.device, func(name string) *Tensor { return given[name] }, spend)
-}
-
-// has reports whether an input of a program is one of the held tensors.
-func (h *held) has(name string) bool {
-	return h.values[name] != nil
+	return p.run(at.device, given, func(name string) bool { return spend(name) || isMask(name) })
 }
 
 func nothing(string) bool { return false }
+
+// Saved is what Forward holds for the backward passes of one microbatch.
+type Saved struct {
+	held
+	draw Draw // for a forward that the backward repeats
+}
+
+// Work is what InputGradient leaves to WeightGradient.
+type Work struct {
+	held
+	gradients List // made already, of norms; others nil
+}
+
+// Outputs is what the network makes of the microbatch before its loss: the
+// logarithms of the classes' (tokens') probabilities, a row for each target. It
+// is nil except on the last stage and stays Saved's.
+func (s *Saved) Outputs() *Tensor {
+	for name, t := range s.values {
+		if strings.HasSuffix(name, "/"+logProbabilities) {
+			return t
+		}
+	}
+	return nil
+}
+
+// held keeps a set of tensors between two passes.
+type held struct {
+	device *Device
+	slots  []slot
+	values map[string]*Tensor
+}
+
+func (h *held) release() {
+	for _, t := range h.values {
+		t.Release()
+	}
+	h.slots, h.values = nil, nil
+}
+
+// take holds the results of a program as the given slots.
+func take(d *Device, slots []slot, results []*Tensor) held {
+	h := held{device: d, slots: slots, values: map[string]*Tensor{}}
+	for i, s := range slots {
+		h.values[s.name] = results[i]
+	}
+	return h
+}
+
+// Release frees the tensors of a microbatch whose backward will not run. It does
+// nothing to nil.
+func (s *Saved) Release() {
+	if s != nil {
+		s.held.release()
+	}
+}
+
+// Release frees what was left to WeightGradient. It does nothing to nil.
+func (w *Work) Release() {
+	if w != nil {
+		w.held.release()
+		w.gradients.Release()
+		w.gradients = nil
+	}
+}

@@ -177,3 +177,13 @@ func (s Search) Find(file string) (Plugin, error) {
 	}
 	return Plugin{}, fmt.Errorf("no XLA plugin was found: install JAX's (pip install \"jax[cuda12]\"), or set %s to the plugin's file or folder\nlooked in:\n  %s", PluginVariable, strings.Join(looked, "\n  "))
 }
+
+// ClientOptions configure one XLA client, which is what owns memory on devices.
+type ClientOptions struct {
+	// Visible are the numbers of the devices that the client may use; nil
+	// means all.
+	Visible []int
+	// MemoryFraction is the part of a device's memory that the client may
+	// use, in (0, 1]; 0 leaves it to XLA (three quarters).
+	MemoryFraction float64
+}

@@ -39,6 +39,7 @@ type builder struct {
 	graph  *graph.Graph
 	inputs []string
 	nodes  map[string]*Node
+	at     string // the part that is being built, for errors
 }
 
 // input returns the program's input of that name.
@@ -53,16 +54,16 @@ func (b *builder) input(name string, shape shapes.Shape) *Node {
 }
 
 // compile builds a program that returns the nodes made by build, of which some
-// may be nil, the same or inputs. where says which part is being built, for
-// errors.
-func compile(backend compute.Backend, name string, where *string, build func(*builder) []*Node) (p *program, err error) {
+// may be nil, the same or inputs.
+func compile(backend compute.Backend, name string, build func(*builder) []*Node) (p *program, err error) {
+	b := &builder{nodes: map[string]*Node{}}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("compiling %s%s: %w", name, *where, err)
+			err = fmt.Errorf("compiling %s%s: %w", name, b.at, err)
 		}
 	}()
 	defer catch("gomlx", &err)
-	b := &builder{graph: graph.NewGraph(backend, name), nodes: map[string]*Node{}}
+	b.graph = graph.NewGraph(backend, name)
 	results := build(b)
 	p = &program{name: name, graph: b.graph, inputs: b.inputs}
 	outputs := p.place(results, b)
@@ -92,14 +93,14 @@ func (p *program) place(results []*Node, b *builder) (outputs []*Node) {
 	return outputs
 }
 
-// run executes the program on the device and waits for it. get finds an input
-// by name; its memory is given to the program if spend says so and nobody else
-// holds it. The results are held by the caller.
-func (p *program) run(d *Device, get func(name string) *Tensor, spend func(name string) bool) (results []*Tensor, err error) {
+// run executes the program on the device and waits for it. The memory of an input
+// is given to the program if spend says so and nobody else holds it. The results
+// are held by the caller.
+func (p *program) run(d *Device, given map[string]*Tensor, spend func(name string) bool) (results []*Tensor, err error) {
 	defer catch(p.name, &err)
 	inputs := make([]*Tensor, len(p.inputs))
 	for i, name := range p.inputs {
-		if inputs[i] = get(name); inputs[i] == nil {
+		if inputs[i] = given[name]; inputs[i] == nil {
 			return nil, fmt.Errorf("%s: no tensor for %s", p.name, name)
 		}
 	}

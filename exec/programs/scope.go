@@ -10,17 +10,18 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 )
 
-// A module is a part of a layer with its three passes. Tensors go from one pass
-// to another by name, through the scope.
+// A module is a part of a layer with its passes. Tensors go from one pass to
+// another by name, through the scope.
 type module interface {
 	// forward saves what the other passes need and returns the output.
 	forward(s *scope, x *Node) *Node
 	// input turns the output gradient into the input gradient, keeps what weight
 	// needs of it, and makes the gradients of norms.
 	input(s *scope, dy *Node) *Node
-	// weight makes the gradients of the parameters.
-	weight(s *scope)
 }
+
+// A weighted module also has products, whose parameters' gradients are W's.
+type weighted interface{ weight(s *scope) }
 
 // A slot is a tensor that goes from one pass to another.
 type slot struct {
@@ -33,8 +34,7 @@ type slot struct {
 type scope struct {
 	*builder
 	stage *Stage
-	layer string  // the name of the layer at work
-	at    *string // the same for error messages
+	layer string // the name of the layer at work
 
 	local     map[string]*Node // made in this program, by slot name
 	made      []string         // the keys of local in order
@@ -61,10 +61,7 @@ func newScope(s *Stage, b *builder) *scope {
 }
 
 // enter makes a layer the one at work.
-func (s *scope) enter(l layer) {
-	s.layer = l.Name
-	*s.at = ", layer " + l.Name
-}
+func (s *scope) enter(l layer) { s.layer, s.at = l.Name, ", layer "+l.Name }
 
 // save hands a tensor made in forward to the passes behind.
 func (s *scope) save(name string, lifetime arch.Lifetime, node *Node) {

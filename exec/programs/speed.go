@@ -1,6 +1,8 @@
 package programs
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gomlx/gomlx/core/graph"
@@ -19,7 +21,7 @@ func (d *Device) MatrixSpeed(size int, budget time.Duration) (flops float64, err
 		return 0, err
 	}
 	defer x.Release()
-	p, err := compile(d.Backend, "a matrix product", new(string), func(b *builder) []*Node {
+	p, err := compile(d.Backend, "a matrix product", func(b *builder) []*Node {
 		node := b.input("x", x.shape)
 		return []*Node{graph.MatMul(node, node)}
 	})
@@ -31,7 +33,7 @@ func (d *Device) MatrixSpeed(size int, budget time.Duration) (flops float64, err
 	// The first run also prepares memory.
 	for start, runs := time.Now(), 0; runs < 2 || time.Since(start) < budget; runs++ {
 		begin := time.Now()
-		results, err := p.run(d, func(string) *Tensor { return x }, func(string) bool { return false })
+		results, err := p.run(d, map[string]*Tensor{"x": x}, nothing)
 		if err != nil {
 			return 0, err
 		}
@@ -43,4 +45,36 @@ func (d *Device) MatrixSpeed(size int, budget time.Duration) (flops float64, err
 	}
 	n := float64(size)
 	return 2 * n * n * n / max(best, time.Nanosecond).Seconds(), nil
+}
+
+// Try compiles a tiny program and runs it on the device, which shows at once
+// what would otherwise fail in the middle of a training step.
+func (d *Device) Try() error {
+	in, want := make([]int32, 37), make([]int32, 37)
+	for i := range in {
+		in[i], want[i] = int32(i*i-100), 2*int32(i*i-100)
+	}
+	x, err := Upload(d, in, len(in))
+	if err != nil {
+		return err
+	}
+	defer x.Release()
+	p, err := compile(d.Backend, "a trial program", func(b *builder) []*Node {
+		node := b.input("x", x.shape)
+		return []*Node{graph.Add(node, node)}
+	})
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	results, err := p.run(d, map[string]*Tensor{"x": x}, nothing)
+	if err != nil {
+		return err
+	}
+	defer List(results).Release()
+	got, err := Read[int32](results[0])
+	if err == nil && !slices.Equal(got, want) {
+		err = fmt.Errorf("a trial program computed %v and so on instead of %v", got[:3], want[:3])
+	}
+	return err
 }

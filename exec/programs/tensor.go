@@ -31,6 +31,15 @@ func (l List) Release() {
 	}
 }
 
+// Retain adds a holder to each tensor and returns them as a list of its own.
+func (l List) Retain() List {
+	held := make(List, len(l))
+	for i, t := range l {
+		held[i] = t.Retain()
+	}
+	return held
+}
+
 // Bytes is the size of all tensors.
 func (l List) Bytes() int64 {
 	var n int64
@@ -42,17 +51,32 @@ func (l List) Bytes() int64 {
 
 // Upload copies values to the device. Their number is the product of the
 // dimensions; none make a scalar.
-func Upload[T gotype.Supported](d *Device, values []T, dimensions ...int) (t *Tensor, err error) {
-	defer catch("uploading a tensor", &err)
+func Upload[T gotype.Supported](d *Device, values []T, dimensions ...int) (*Tensor, error) {
 	shape := shapes.Make(dtypes.FromGenericsType[T](), dimensions...)
 	if shape.Size() != len(values) {
 		return nil, fmt.Errorf("uploading a tensor: %d values for the shape %v", len(values), dimensions)
 	}
-	buffer, err := d.Backend.BufferFromFlatData(d.Number, values, shape)
+	return fromFlat(d, values, shape, true)
+}
+
+// fromFlat uploads a slice, and counts it unless it is as short-lived as a
+// program's temporaries.
+func fromFlat(d *Device, flat any, shape shapes.Shape, counted bool) (t *Tensor, err error) {
+	defer catch("uploading a tensor", &err)
+	buffer, err := d.Backend.BufferFromFlatData(d.Number, flat, shape)
 	if err != nil {
 		return nil, fmt.Errorf("uploading a tensor: %w", err)
 	}
-	return newTensor(d, buffer)
+	value, err := tensors.FromBuffer(buffer)
+	if err != nil {
+		return nil, fmt.Errorf("uploading a tensor: %w", err)
+	}
+	if counted {
+		d.count(shape.ByteSize())
+	}
+	t = wrap(d, value)
+	t.counted = counted
+	return t, nil
 }
 
 // Read copies a tensor's values from its device.
@@ -100,28 +124,18 @@ func (t *Tensor) CopyTo(d *Device) (copied *Tensor, err error) {
 }
 
 func throughHost(from compute.Buffer, to *Device, shape shapes.Shape) (compute.Buffer, error) {
+	var flat any
+	var err error
 	if from.Backend().HasSharedBuffers() {
-		flat, err := from.Data()
-		if err != nil {
-			return nil, err
-		}
-		return to.Backend.BufferFromFlatData(to.Number, flat, shape)
+		flat, err = from.Data()
+	} else {
+		flat = dtypes.MakeAnySlice(shape.DType, shape.Size())
+		err = from.ToFlatData(flat)
 	}
-	flat := dtypes.MakeAnySlice(shape.DType, shape.Size())
-	if err := from.ToFlatData(flat); err != nil {
-		return nil, err
-	}
-	return to.Backend.BufferFromFlatData(to.Number, flat, shape)
-}
-
-// newTensor takes over a buffer.
-func newTensor(d *Device, buffer compute.Buffer) (*Tensor, error) {
-	value, err := tensors.FromBuffer(buffer)
 	if err != nil {
 		return nil, err
 	}
-	d.count(value.Shape().ByteSize())
-	return wrap(d, value), nil
+	return to.Backend.BufferFromFlatData(to.Number, flat, shape)
 }
 
 // wrap makes a tensor that the device has counted already.

@@ -2,6 +2,7 @@ package programs
 
 import (
 	"fmt"
+	"maps"
 
 	"psim/costmodel/arch"
 
@@ -56,8 +57,7 @@ func NewUpdates(backend compute.Backend, parameters []arch.Tensor, optimizer Opt
 }
 
 func compileStep(backend compute.Backend, shape shapes.Shape, optimizer Optimizer) (*program, error) {
-	where := ""
-	made, err := compile(backend, optimizer.Name+" step of "+shape.String(), &where, func(b *builder) []*Node {
+	made, err := compile(backend, optimizer.Name+" step of "+shape.String(), func(b *builder) []*Node {
 		return append([]*Node{graph.Zeros(b.graph, shape)}, optimizer.build(b, shape)...)
 	})
 	if err == nil {
@@ -115,16 +115,14 @@ func (u *Updates) Begin(d *Device, state *State) error {
 
 func (u *Updates) stepOne(i int, parameters, gradients List, state *State, scalars map[string]*Tensor) error {
 	given := map[string]*Tensor{stepParameterKey: parameters[i], gradientKey: gradients[i]}
-	for name, t := range scalars {
-		given[name] = t
-	}
+	maps.Copy(given, scalars)
 	old := []**Tensor{&gradients[i], &parameters[i]}
 	for m := range u.Optimizer.moments() {
 		given[momentKeys[m]] = state.moments[m][i]
 		old = append(old, &state.moments[m][i])
 	}
 	spend := func(name string) bool { return scalars[name] == nil }
-	results, err := run(u.programs[u.shapes[i].String()], parameters[i], given, spend)
+	results, err := u.programs[u.shapes[i].String()].run(parameters[i].device, given, spend)
 	if err != nil {
 		return err
 	}
@@ -163,11 +161,7 @@ func (u *Updates) Close() {
 }
 
 func uploadZeros(d *Device, shape shapes.Shape) (*Tensor, error) {
-	buffer, err := d.Backend.BufferFromFlatData(d.Number, dtypes.MakeAnySlice(shape.DType, shape.Size()), shape)
-	if err != nil {
-		return nil, fmt.Errorf("making an optimizer's state: %w", err)
-	}
-	return newTensor(d, buffer)
+	return fromFlat(d, dtypes.MakeAnySlice(shape.DType, shape.Size()), shape, true)
 }
 
 // uploadNumbers converts to the shape's type.

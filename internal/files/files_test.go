@@ -89,3 +89,14 @@ func TestRead(t *testing.T) {
 	require.EqualError(t, err, path+": not a number")
 	require.True(t, files.Same(path, filepath.Join(folder, ".", "x")) && !files.Same("", ""))
 }
+
+// A byte order mark is no part of a file; half of one is.
+func TestReadMarked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x")
+	for text, want := range map[string]string{"\ufeff{}": "{}", "\ufeff": "", "\xef\xbb": "\xef\xbb", "{}": "{}", "": ""} {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		got, err := files.Read(path, io.ReadAll)
+		require.NoError(t, err)
+		require.Equal(t, want, string(got))
+	}
+}

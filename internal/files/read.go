@@ -1,6 +1,7 @@
 package files
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,8 @@ import (
 )
 
 // Read opens a file and parses it. Errors begin with its path, except that of
-// a file that is not there, which os.IsNotExist tells.
+// a file that is not there, which os.IsNotExist tells. A byte order mark, as
+// editors under Windows write it, is no part of the text.
 func Read[T any](path string, parse func(io.Reader) (T, error)) (T, error) {
 	var none T
 	info, err := os.Stat(path)
@@ -25,7 +27,11 @@ func Read[T any](path string, parse func(io.Reader) (T, error)) (T, error) {
 		return none, fmt.Errorf("%s: %s", path, Reason(err))
 	}
 	defer f.Close()
-	v, err := parse(f)
+	text := bufio.NewReader(f)
+	if mark, err := text.Peek(3); err == nil && string(mark) == "\ufeff" {
+		text.Discard(len(mark))
+	}
+	v, err := parse(text)
 	if err != nil {
 		return none, fmt.Errorf("%s: %w", path, err)
 	}

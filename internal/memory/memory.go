@@ -5,8 +5,7 @@ package memory
 import (
 	"fmt"
 	"os"
-	"regexp"
-	"strconv"
+	"strings"
 
 	"psim/internal/units"
 )
@@ -26,8 +25,6 @@ func CheckTasks(tasks float64) error {
 		tasks, units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(int64(have)))
 }
 
-var memAvailable = regexp.MustCompile(`(?m)^MemAvailable:\s+(\d+) kB`)
-
 // Free returns how many bytes can be used. Where the system does not say so, it
 // assumes those of a small machine.
 func Free() int64 {
@@ -36,13 +33,11 @@ func Free() int64 {
 	if err != nil {
 		return assumed
 	}
-	m := memAvailable.FindSubmatch(data)
-	if m == nil {
-		return assumed
+	for line := range strings.Lines(string(data)) {
+		var kib int64
+		if n, _ := fmt.Sscanf(line, "MemAvailable: %d kB", &kib); n == 1 {
+			return kib << 10
+		}
 	}
-	kib, err := strconv.ParseInt(string(m[1]), 10, 53)
-	if err != nil {
-		return assumed
-	}
-	return kib << 10
+	return assumed
 }

@@ -39,35 +39,28 @@ func korthikantiShares() Table {
 				{"sequence parallel", "sequence_pct", "none", true}, {"selective", "selective_pct", "selective", false},
 				{"selective, sequence parallel", "selective_sequence_pct", "selective", true}, {"full", "full_pct", "full", false},
 			}, func(r record, layer float64) float64 {
-				whole, err := r.kept("none", false)
-				if err != nil {
-					return 0 // as the layer itself had
-				}
+				whole, _ := r.kept("none", false) // fails only where the layer does
 				return 100 * layer / whole
 			}, "%")
 		},
 	}
 }
 
-// activations is a way to keep less of a layer, and the column that has it.
+// activations names a way to keep less of a layer, and the column that has it.
 type activations struct {
 	name, column, recompute string
 	sequence                bool
 }
 
 func activationRows(ways []activations, value func(r record, layer float64) float64, unit string) ([]Row, error) {
-	return rowsPer("korthikanti_memory.csv", func(r record) (rows []Row, err error) {
-		for _, w := range ways {
+	return rowsPer(records("korthikanti_memory.csv"), func(r record) ([]Row, error) {
+		return rowPer(ways, func(w activations) (Row, error) {
 			layer, err := r.kept(w.recompute, w.sequence)
-			if err != nil {
-				return nil, err
-			}
-			rows = append(rows, Row{
+			return Row{
 				Label: strings.ToUpper(r.text("model")) + ", " + w.name, Unit: unit,
 				Published: r.number(w.column), Predicted: value(r, layer),
-			})
-		}
-		return rows, nil
+			}, err
+		})
 	})
 }
 

@@ -20,7 +20,7 @@ func coursePipeline() Table {
 			"Two stages on one device (RTX 3090) took as long as model parallel; psim charges the small products 8 % more.",
 		Rows: func() ([]Row, error) {
 			operations := map[string]time.Duration{}
-			return rowPer("course_pipeline.csv", func(_ int, r record) (Row, error) {
+			return rowPer(records("course_pipeline.csv"), func(r record) (Row, error) {
 				run, err := r.pipelined(r.copies(), operations)
 				if err != nil {
 					return Row{}, err
@@ -35,7 +35,7 @@ func coursePipeline() Table {
 	}
 }
 
-// courseHost is the row whose host is slow enough to matter with few microbatches.
+// courseHost names the row whose host is slow enough to matter with few microbatches.
 const courseHost = "odyssey2077/nano_data_pp_parallel RTX 4090D"
 
 // alternatives lists what other explanations of a row predict.

@@ -21,7 +21,7 @@ func cs1390Ratios() Table {
 			"Why is not known; each worker keeps a whole model beside its shard, so that memory may have run short. That one bandwidth meets both runs to 6 % says that the time grows with the bytes, not that this is the cause.",
 		Rows: func() ([]Row, error) {
 			var published, predicted float64 // of one worker
-			return rowsPer("cs1390.csv", func(r record) ([]Row, error) {
+			return rowsPer(records("cs1390.csv"), func(r record) ([]Row, error) {
 				workers := r.count("workers")
 				throughput, err := r.vgg16(workers)
 				if workers == 1 {
@@ -47,7 +47,7 @@ func cs1390Times() Table {
 		Note: "Backwards of the timeline took 3.85 times their forwards, and not twice, probably because the course's program takes the gradients of a block's parameters and of its input in two passes. " +
 			"The ratios of cs1390-ratios do not show that, because every one of them has it above and below. DDP has one backward for all, and agrees.",
 		Rows: func() ([]Row, error) {
-			return rowPer("cs1390_times.csv", func(_ int, r record) (Row, error) { return r.courseTime() })
+			return rowPer(records("cs1390_times.csv"), record.courseTime)
 		},
 	}
 }

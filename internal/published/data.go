@@ -1,11 +1,15 @@
 package published
 
 import (
+	"context"
 	"embed"
 	"encoding/csv"
 	"fmt"
 	"strconv"
 	"time"
+
+	"psim"
+	"psim/configs"
 )
 
 //go:embed testdata/*.csv
@@ -14,7 +18,7 @@ var data embed.FS
 // A record is a line of a table's data, by column.
 type record struct {
 	file  string
-	line  int
+	line  int // of the rows, from 1
 	cells map[string]string
 }
 
@@ -44,7 +48,10 @@ func records(file string) []record {
 	return list
 }
 
-// text returns the cell of a column.
+// odd reports whether the row is the first, the third and so on, to which a machine is
+// fitted where every second row is.
+func (r record) odd() bool { return r.line%2 == 1 }
+
 func (r record) text(column string) string {
 	cell, ok := r.cells[column]
 	if !ok {
@@ -53,18 +60,19 @@ func (r record) text(column string) string {
 	return cell
 }
 
-// number returns a cell as a number.
 func (r record) number(column string) float64 {
 	return cell(r, column, func(text string) (float64, error) { return strconv.ParseFloat(text, 64) })
 }
 
-// count returns a cell as a whole number.
 func (r record) count(column string) int { return cell(r, column, strconv.Atoi) }
 
-// milliseconds returns a cell with a number of them.
-func (r record) milliseconds(column string) time.Duration {
-	return cell(r, column, func(text string) (time.Duration, error) { return time.ParseDuration(text + "ms") })
+// duration returns a cell with a number of ns, us or ms.
+func (r record) duration(column, unit string) time.Duration {
+	return cell(r, column, func(text string) (time.Duration, error) { return time.ParseDuration(text + unit) })
 }
+
+// milliseconds returns a cell with a number of them.
+func (r record) milliseconds(column string) time.Duration { return r.duration(column, "ms") }
 
 // cell parses the cell of a column.
 func cell[T any](r record, column string, parse func(string) (T, error)) T {
@@ -73,4 +81,25 @@ func cell[T any](r record, column string, parse func(string) (T, error)) T {
 		panic(fmt.Sprintf("testdata/%s, row %d, %s: %v", r.file, r.line, column, err))
 	}
 	return v
+}
+
+// simulate predicts a configuration in TOML.
+func simulate(config string) (psim.Simulation, error) {
+	return predict(configs.Parse("table", []byte(config)))
+}
+
+// simulateExample predicts an example, with settings over it.
+func simulateExample(name string, sets ...string) (psim.Simulation, error) {
+	return predict(psim.Load(name, sets...))
+}
+
+func predict(c *configs.Config, err error) (psim.Simulation, error) {
+	if err != nil {
+		return psim.Simulation{}, err
+	}
+	p, err := psim.Predict(context.Background(), c)
+	if err != nil {
+		return psim.Simulation{}, err
+	}
+	return p.Simulation, nil
 }

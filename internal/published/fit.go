@@ -6,6 +6,7 @@ import (
 	"math/rand"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -28,12 +29,7 @@ type fit struct {
 // fits lists the machines of testdata: vTrain's is fitted to the rows that are marked
 // as used, Korthikanti's A100 to the four rows with full recomputation.
 func fits() []fit {
-	var used []record
-	for i, r := range records("vtrain_single_node.csv") {
-		if vtrainUsed(i) {
-			used = append(used, r)
-		}
-	}
+	used := slices.DeleteFunc(records("vtrain_single_node.csv"), func(r record) bool { return !r.odd() })
 	return []fit{{
 		file: "vtrain_machine.toml",
 		head: `# Fitted to every second row of vtrain_single_node.csv by make fit.
@@ -114,10 +110,7 @@ func (f fit) error(machine string) (sum float64) {
 // descend looks for a minimum from zero on: along every axis with a step that
 // grows where it helps and shrinks where it does not, and in random directions.
 func descend(n, rounds int, f func([]float64) float64) []float64 {
-	x, step := make([]float64, n), make([]float64, n)
-	for i := range step {
-		step[i] = 0.3
-	}
+	x, step := make([]float64, n), slices.Repeat([]float64{0.3}, n)
 	best, random := f(x), rand.New(rand.NewSource(1))
 	try := func(y []float64) bool {
 		v := f(y)
@@ -131,7 +124,7 @@ func descend(n, rounds int, f func([]float64) float64) []float64 {
 		for i := range x {
 			moved := false
 			for _, sign := range []float64{1, -1} {
-				y := append([]float64(nil), x...)
+				y := slices.Clone(x)
 				y[i] += sign * step[i]
 				if moved = try(y); moved {
 					step[i] *= 1.5 * sign
@@ -143,7 +136,7 @@ func descend(n, rounds int, f func([]float64) float64) []float64 {
 			}
 		}
 		for range n {
-			y, width := append([]float64(nil), x...), math.Exp(-2-4*random.Float64())
+			y, width := slices.Clone(x), math.Exp(-2-4*random.Float64())
 			for i := range y {
 				y[i] += width * random.NormFloat64()
 			}

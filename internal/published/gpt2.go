@@ -17,40 +17,33 @@ func gpt24090D() Table {
 			if err := pipeline.fitOperation(rows[len(rows)-1].number("epoch_s")); err != nil {
 				return nil, err
 			}
-			var list []Row
-			for _, r := range rows {
+			return rowPer(rows, func(r record) (Row, error) {
 				run := r.course()
 				run.operation = pipeline.operation
 				seconds, err := run.epoch()
-				if err != nil {
-					return nil, err
-				}
 				label := r.text("run")
 				if run.schedule == "hw4" {
 					label += fmt.Sprintf(", %.0f µs of host for every kernel", run.operation.Seconds()*1e6)
 				}
-				list = append(list, Row{
+				return Row{
 					Label: label, Unit: "s", Published: r.number("epoch_s"), Predicted: seconds,
 					Used: run.schedule != "model-parallel",
-				})
-			}
-			return list, nil
+				}, err
+			})
 		},
 	}
 }
 
 // course reads a run of gpt2_4090d.csv, without its host.
 func (r record) course() courseRun {
-	run := courseRun{device: "rtx-4090d", batch: r.count("batch"), microbatches: r.count("microbatches")}
+	run := courseRun{schedule: "ddp", device: "rtx-4090d", batch: r.count("batch"), microbatches: r.count("microbatches")}
 	switch r.text("run") {
 	case "data parallel":
-		run.schedule, run.replicas = "ddp", 2
+		run.replicas = 2
 	case "model parallel":
 		run.schedule = "model-parallel"
 	case "pipeline parallel":
 		run.schedule = "hw4"
-	default:
-		run.schedule = "ddp"
 	}
 	return run
 }

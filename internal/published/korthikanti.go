@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// korthikantiMachine is the [machine] that was fitted to the rows with full
-// recomputation; see TestFitKorthikanti.
+// korthikantiMachine holds the [machine] that was fitted to the rows with full
+// recomputation; see fits.
 //
 //go:embed testdata/korthikanti_machine.toml
 var korthikantiMachine string
@@ -24,21 +24,14 @@ func korthikantiTable5() Table {
 		Note: "Exchanges of tensor parallelism are not overlapped with products (tensor_overlap = false), because products slow down beside them. " +
 			"The errors of 22B are split by what the paper's table 4 has of its layers; the rest of that step is the embedding, the head, the loss, clipping and the optimizer.",
 		Rows: func() ([]Row, error) {
-			return rowsPer("korthikanti.csv", func(r record) (rows []Row, err error) {
-				for _, selective := range []bool{false, true} {
+			return rowsPer(records("korthikanti.csv"), func(r record) ([]Row, error) {
+				return rowPer([]bool{false, true}, func(selective bool) (Row, error) {
 					row, err := r.megatron(korthikantiMachine, selective)
-					if err != nil {
-						return nil, err
+					if row.Used = !selective; err == nil && r.text("model") == "22b" {
+						row.Parts, err = r.layerParts(row, korthikantiMachine, selective)
 					}
-					row.Used = !selective
-					if r.text("model") == "22b" {
-						if row.Parts, err = r.layerParts(row, korthikantiMachine, selective); err != nil {
-							return nil, err
-						}
-					}
-					rows = append(rows, row)
-				}
-				return rows, nil
+					return row, err
+				})
 			})
 		},
 	}
@@ -61,8 +54,7 @@ func (r record) megatron(machine string, selective bool) (Row, error) {
 // summed at the end, all at once.
 func (r record) megatronConfig(recompute string, sequence bool, data int) string {
 	p, v := r.count("pp"), r.count("virtual_stages")
-	group := ""
-	schedule := "1f1b"
+	schedule, group := "1f1b", ""
 	if v > 1 {
 		schedule, group = "interleaved-1f1b", fmt.Sprintf("virtual_stages = %d\ngroup = %d\n", v, p)
 	}
@@ -91,4 +83,37 @@ clip = true
 recompute = %q
 `, schedule, p, equalBlocks(r.count("layers"), p*v), group, r.text("model"), r.count("global_batch"), r.count("micro_batch"),
 		r.count("tp"), sequence, data, recompute)
+}
+
+// narayananTable2 returns rates of Megatron-LM on up to 2,240 GPUs.
+func narayananTable2() Table {
+	return Table{
+		Name: "narayanan-2021-table-2", Title: "rate of 175B and 530B parameters on 384 to 2,240 A100", Figure: "narayanan",
+		Paper:  "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM, arXiv 2104.04473",
+		Place:  "table 2, PTD-P",
+		Device: "korthikanti-2022-table-5",
+		Note: "No constant is from this table: the machine is that of korthikanti-2022-table-5, measured a year later. " +
+			"By the two papers' own numbers the layers of 175B ran 7 % faster there (162 TFLOP/s beside a bubble of 7/192, against 153 beside one of 11/384), which is about what the predictions are off. " +
+			"With four times as many replicas 175B loses 8 % by the paper and 10 % here, and 530B 7 and 9 %. " +
+			"The schedule is not named; 1F1B with one stage per rank is taken.",
+		Rows: func() ([]Row, error) {
+			return rowPer(records("narayanan.csv"), func(r record) (Row, error) {
+				gpus := r.count("gpus")
+				s, err := simulate(r.megatronConfig("full", false, gpus/r.count("tp")/r.count("pp")) + korthikantiMachine)
+				return Row{
+					Label: fmt.Sprintf("%s on %d GPUs", strings.ToUpper(r.text("model")), gpus), Unit: "TFLOP/s",
+					Published: r.number("teraflops"),
+					Predicted: r.iterationFLOPs() / s.Summary.StepTime.Seconds() / float64(gpus) / 1e12,
+				}, err
+			})
+		},
+	}
+}
+
+// iterationFLOPs returns what the paper divides by the time: equation 3, which counts the
+// forward that recomputation repeats.
+func (r record) iterationFLOPs() float64 {
+	const s, v = 2048, 51200
+	l, h, batch := r.number("layers"), r.number("hidden"), r.number("global_batch")
+	return 96 * batch * s * l * h * h * (1 + s/(6*h) + v/(16*l*h))
 }

@@ -17,7 +17,7 @@ func korthikantiTable4() Table {
 		Device: "korthikanti-2022-table-5",
 		Note:   "No constant is from this table: the machine is that of korthikanti-2022-table-5, whose errors these are parts of.",
 		Rows: func() ([]Row, error) {
-			return rowsPer("korthikanti_layer.csv", func(r record) ([]Row, error) {
+			return rowsPer(records("korthikanti_layer.csv"), func(r record) ([]Row, error) {
 				forward, backward, err := r.layer(korthikantiMachine)
 				row := func(pass string, predicted time.Duration) Row {
 					return Row{

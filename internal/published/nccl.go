@@ -2,8 +2,7 @@ package published
 
 import (
 	"fmt"
-	"math"
-	"time"
+	"slices"
 
 	"psim/configs"
 	"psim/costmodel/calibrate"
@@ -11,7 +10,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// ncclClaim is what the plain model does on the same rows: there is no other
+// ncclClaim tells what the plain model does on the same rows: there is no other
 // tool that publishes its error on them.
 const ncclClaim = "none known; one latency and one bandwidth per number of GPUs, fitted to twelve sizes of the same rows, is 2.6 to 5.4 % off (A100) and 0.2 to 6.1 % (V100) on average"
 
@@ -29,11 +28,7 @@ func ncclTable(name, file, link string) Table {
 			if err != nil {
 				return nil, err
 			}
-			var rows []Row
-			for _, t := range ncclTimings(file) {
-				rows = append(rows, t.row(l))
-			}
-			return rows, nil
+			return rowPer(ncclTimings(records(file), "ns"), func(t ncclTiming) (Row, error) { return t.row(l), nil })
 		},
 	}
 }
@@ -44,15 +39,15 @@ type ncclTiming struct {
 	used bool
 }
 
-// ncclTimings reads a file; of every number of ranks the first, third, … size
-// are used to fit.
-func ncclTimings(file string) []ncclTiming {
+// ncclTimings reads rows with times in a unit; of every number of ranks the first,
+// third, … size are used to fit.
+func ncclTimings(rows []record, unit string) []ncclTiming {
 	var list []ncclTiming
 	seen := map[int]int{}
-	for _, r := range records(file) {
+	for _, r := range rows {
 		n := r.count("n_gpus")
 		seen[n]++
-		t := calibrate.CollectiveTiming{Kind: graph.AllReduce, Ranks: n, Bytes: int64(r.count("size_bytes")), Time: time.Duration(r.count("time_ns"))}
+		t := calibrate.CollectiveTiming{Kind: graph.AllReduce, Ranks: n, Bytes: int64(r.count("size_bytes")), Time: r.duration("time_"+unit, unit)}
 		list = append(list, ncclTiming{t, seen[n]%2 == 1})
 	}
 	return list
@@ -66,7 +61,6 @@ func (t ncclTiming) row(l link.Link) Row {
 	}
 }
 
-// catalogLink finds a link by name.
 func catalogLink(name string) (link.Link, error) {
 	for _, l := range configs.Catalog().Links {
 		if l.Name == name {
@@ -96,36 +90,26 @@ func ncclOthers() Table {
 		Fitted: "one to three ranges of sizes for every machine, from every second size (the 1st, 3rd, …); error on the others",
 		Note:   "The two B200 tables are single runs that are not smooth: 8 GPUs take 96 µs for 4 MiB, 116 for 8 and 115 for 16.",
 		Rows: func() ([]Row, error) {
-			var rows []Row
-			for _, source := range []string{"A", "B", "C", "D", "E"} {
-				list, hardware := ncclSource(source)
+			return rowsPer([]string{"A", "B", "C", "D", "E"}, func(source string) ([]Row, error) {
+				machine := ncclMachine(source)
+				list := ncclTimings(machine, "us")
 				link, err := calibrate.FitLink(usedTimings(list))
 				if err != nil {
 					return nil, err
 				}
-				for _, t := range list {
+				return rowPer(list, func(t ncclTiming) (Row, error) {
 					row := t.row(link)
-					row.Label = hardware + " " + row.Label
-					rows = append(rows, row)
-				}
-			}
-			return rows, nil
+					row.Label = machine[0].text("hw") + " " + row.Label
+					return row, nil
+				})
+			})
 		},
 	}
 }
 
-// ncclSource reads one machine of nccl_other.csv; every second row is used.
-func ncclSource(source string) (list []ncclTiming, hardware string) {
-	for _, r := range records("nccl_other.csv") {
-		if r.text("src") != source {
-			continue
-		}
-		hardware = r.text("hw")
-		took := time.Duration(math.Round(1e3 * r.number("time_us")))
-		t := calibrate.CollectiveTiming{Kind: graph.AllReduce, Ranks: r.count("n_gpus"), Bytes: int64(r.count("size_bytes")), Time: took}
-		list = append(list, ncclTiming{t, len(list)%2 == 0})
-	}
-	return list, hardware
+// ncclMachine returns the rows of one machine of nccl_other.csv.
+func ncclMachine(source string) []record {
+	return slices.DeleteFunc(records("nccl_other.csv"), func(r record) bool { return r.text("src") != source })
 }
 
 // usedTimings returns those that a fit may see.

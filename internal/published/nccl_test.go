@@ -13,9 +13,9 @@ import (
 
 // The catalog's ranges are the fit to the rows that are used, and to no other.
 func TestCatalogIsTheFit(t *testing.T) {
-	others := func(source string) []ncclTiming { list, _ := ncclSource(source); return list }
+	others := func(source string) []ncclTiming { return ncclTimings(ncclMachine(source), "us") }
 	for name, list := range map[string][]ncclTiming{
-		"nvlink3-a100": ncclTimings("nccl_a100.csv"), "nvlink2-v100": ncclTimings("nccl_v100.csv"),
+		"nvlink3-a100": ncclTimings(records("nccl_a100.csv"), "ns"), "nvlink2-v100": ncclTimings(records("nccl_v100.csv"), "ns"),
 		"pcie3-no-p2p": others("A"), "nvlink4-h200": others("C"), "nvlink5-b200": others("D"),
 	} {
 		fit, err := calibrate.FitLink(usedTimings(list))

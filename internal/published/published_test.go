@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/files"
 	"psim/reports"
 )
 
@@ -136,7 +137,7 @@ func TestErrors(t *testing.T) {
 	require.NoError(t, report.WriteMarkdown(&document, "pictures"))
 	require.Contains(t, document.String(), "| 2 of 3 | 15.00 % | 15.00 % | 20.00 % | one rate, from row b | – |\n")
 	require.Contains(t, document.String(), "](pictures/made.png)")
-	require.NoError(t, report.WriteJSON(&object))
+	require.NoError(t, files.WriteJSON(&object, report))
 	var read struct {
 		Tables []map[string]any `json:"tables"`
 	}

@@ -1,3 +1,10 @@
+// Package published replays tables that others have published: every row is
+// predicted and compared with what the paper says.
+//
+// A table is one file with a function that returns a Table, a row in catalog
+// (table.go), and its data in testdata, with the paper, the table and the place
+// it was read from at the head of the file. Where constants are fitted, rows that
+// the fit has used say so and are left out of the errors.
 package published
 
 import (
@@ -65,11 +72,11 @@ type Part struct {
 // published.
 func (r Row) Error() float64 { return r.Predicted/r.Published - 1 }
 
-// rowsPer predicts rows for each record of a file.
-func rowsPer(file string, predict func(r record) ([]Row, error)) ([]Row, error) {
+// rowsPer predicts rows for each entry of a list.
+func rowsPer[T any](list []T, predict func(T) ([]Row, error)) ([]Row, error) {
 	var rows []Row
-	for _, r := range records(file) {
-		more, err := predict(r)
+	for _, entry := range list {
+		more, err := predict(entry)
 		if err != nil {
 			return nil, err
 		}
@@ -78,12 +85,10 @@ func rowsPer(file string, predict func(r record) ([]Row, error)) ([]Row, error) 
 	return rows, nil
 }
 
-// rowPer predicts a row for each record of a file, by its number from 0.
-func rowPer(file string, predict func(i int, r record) (Row, error)) ([]Row, error) {
-	i := -1
-	return rowsPer(file, func(r record) ([]Row, error) {
-		i++
-		row, err := predict(i, r)
+// rowPer predicts a row for each.
+func rowPer[T any](list []T, predict func(T) (Row, error)) ([]Row, error) {
+	return rowsPer(list, func(entry T) ([]Row, error) {
+		row, err := predict(entry)
 		return []Row{row}, err
 	})
 }

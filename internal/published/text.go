@@ -1,6 +1,7 @@
 package published
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -11,7 +12,6 @@ import (
 	"psim/internal/wrap"
 )
 
-// textWidth is the width of lines of prose, in characters.
 const textWidth = 100
 
 // WriteText writes every table's rows, and a line for each table at the end.
@@ -39,7 +39,8 @@ func (r Report) writeSummary(b *strings.Builder) {
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "table\trows\tmean\tmedian\tworst\tfitted")
 	for _, t := range r.Tables {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", t.Name, t.counted(), percent(t.MeanError), percent(t.MedianError), percent(t.WorstError), t.constants())
+		fitted := map[bool]string{true: "yes", false: "nothing"}[t.Fitted]
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", t.Name, t.counted(), percent(t.MeanError), percent(t.MedianError), percent(t.WorstError), fitted)
 	}
 	table.Flush() // into memory
 }
@@ -102,26 +103,14 @@ func (t Result) counted() string {
 	return strconv.Itoa(t.Rows)
 }
 
-func (t Result) constants() string {
-	if t.Fitted {
-		return "yes"
-	}
-	return "nothing"
-}
-
-// amount prints a number with four digits and its unit.
+// amount prints a number with four digits, without an exponent, and its unit.
 func amount(x float64, unit string) string {
-	return strings.TrimSpace(figures(x) + " " + unit)
-}
-
-// figures prints a number with four digits, without an exponent.
-func figures(x float64) string {
 	const digits = 4
 	decimals := digits
 	if x != 0 {
 		decimals = max(0, digits-1-int(math.Floor(math.Log10(math.Abs(x)))))
 	}
-	return strconv.FormatFloat(x, 'f', decimals, 64)
+	return strings.TrimSpace(strconv.FormatFloat(x, 'f', decimals, 64) + " " + unit)
 }
 
 func percent(x float64) string { return fmt.Sprintf("%.2f %%", 100*x) }
@@ -132,3 +121,53 @@ func signed(x float64) string {
 	}
 	return strings.Replace(fmt.Sprintf("%+.2f %%", 100*x), "-", "−", 1)
 }
+
+// WriteMarkdown writes docs/accuracy.md: one table, and a section with what is
+// fitted for every one of its rows. Pictures are in a folder beside it; "" is without.
+func (r Report) WriteMarkdown(w io.Writer, pictures string) error {
+	var b strings.Builder
+	b.WriteString(`# Accuracy
+
+Published tables, and how far off psim's predictions are. Errors are absolute, in
+percent of the published number, over the rows that no constant was fitted to.
+Everything here is made by ` + "`make accuracy`" + `; one table with its rows is
+` + "`psim validate --published NAME`" + `.
+
+| table | what | rows | mean | median | worst | constants | best claim of another tool |
+|---|---|--:|--:|--:|--:|---|---|
+`)
+	for _, t := range r.Tables {
+		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s | %s | %s | %s | %s |\n", t.Name, t.Name, t.Title, t.counted(),
+			percent(t.MeanError), percent(t.MedianError), percent(t.WorstError), t.constantsFrom(), cmp.Or(t.Claim, "–"))
+	}
+	for i, t := range r.Tables {
+		fmt.Fprintf(&b, "\n## %s\n\n%s.\n%s. Worst row: %s.\n", t.Name, strings.TrimSuffix(t.Paper, "."), upper(t.Place), t.WorstRow)
+		if t.Fitted {
+			fmt.Fprintf(&b, "%s\n", t.allRows())
+		}
+		if t.Note != "" {
+			fmt.Fprintf(&b, "\n%s\n", t.Note)
+		}
+		if pictures == "" {
+			continue
+		}
+		if last := i+1 == len(r.Tables) || r.Tables[i+1].Figure != t.Figure; last {
+			fmt.Fprintf(&b, "\n![predicted against published](%s/%s.png)\n", pictures, t.Figure)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (t Result) constantsFrom() string {
+	switch {
+	case t.Fitted:
+		return t.FittedFrom
+	case t.DeviceFrom != "":
+		return "none from this table; the device's are from " + t.DeviceFrom
+	}
+	return "nothing fitted"
+}
+
+// upper begins a sentence.
+func upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

@@ -18,7 +18,7 @@ func zeroBubbleTable4() Table {
 		Rows: func() ([]Row, error) {
 			var model string
 			var host time.Duration
-			return rowPer("zero_bubble.csv", func(_ int, r record) (row Row, err error) {
+			return rowPer(records("zero_bubble.csv"), func(r record) (row Row, err error) {
 				first := r.text("model") != model
 				if first {
 					model = r.text("model")
@@ -41,7 +41,7 @@ func zeroBubbleTable4Bare() Table {
 		Name: "zero-bubble-2023-table-4-bare", Title: "the same, with nothing fitted", Figure: "zero-bubble-throughput",
 		Paper: zeroBubblePaper, Place: "table 4; times from table 9",
 		Rows: func() ([]Row, error) {
-			return rowPer("zero_bubble.csv", func(_ int, r record) (Row, error) { return r.throughput(0) })
+			return rowPer(records("zero_bubble.csv"), func(r record) (Row, error) { return r.throughput(0) })
 		},
 	}
 }

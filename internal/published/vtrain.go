@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// vtrainMachine is the [machine] that was fitted to every second row; see
-// fits.
+// vtrainMachine holds the [machine] that was fitted to every second row; see fits.
 //
 //go:embed testdata/vtrain_machine.toml
 var vtrainMachine string
@@ -27,17 +26,14 @@ func vtrainSingleNode() Table {
 			"Not explained: hosts differ by up to a third between degrees of tensor parallelism (h=2048 with t=4 is faster than h=1024, and all of t=8 is slower), " +
 			"and products of 16 matrices of attention (t=2 with 2 samples, t=4 with 4) take longer than those of 8 or 32.",
 		Rows: func() ([]Row, error) {
-			return rowPer("vtrain_single_node.csv", func(i int, r record) (Row, error) {
+			return rowPer(records("vtrain_single_node.csv"), func(r record) (Row, error) {
 				row, err := r.iteration(vtrainMachine)
-				row.Used = vtrainUsed(i)
+				row.Used = r.odd()
 				return row, err
 			})
 		},
 	}
 }
-
-// vtrainUsed says which rows a machine is fitted to, by their number.
-func vtrainUsed(i int) bool { return i%2 == 0 }
 
 // iteration simulates a row's training step on a machine.
 func (r record) iteration(machine string) (Row, error) {

@@ -28,16 +28,17 @@ func golden(t *testing.T, name string, got []byte) {
 	require.Equal(t, string(want), string(got))
 }
 
+// One answer in each unit; what the answers have to be stands in published.
 func TestGolden(t *testing.T) {
-	r := NewReport(answers(t))
+	r := NewReport(answers(t, "1.3", "1.4", "1.5", "4.4"))
 	var text, markdown bytes.Buffer
 	require.NoError(t, r.WriteText(&text))
 	require.NoError(t, r.WriteMarkdown(&markdown))
 	data, err := json.MarshalIndent(r, "", "  ")
 	require.NoError(t, err)
-	golden(t, "all.txt", text.Bytes())
-	golden(t, "all.md", markdown.Bytes())
-	golden(t, "all.json", append(data, '\n'))
+	golden(t, "some.txt", text.Bytes())
+	golden(t, "some.md", markdown.Bytes())
+	golden(t, "some.json", append(data, '\n'))
 }
 
 func TestTextFitsATerminal(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// decodes is a type that reads a TOML value itself.
+// decodes marks a type that reads a TOML value itself.
 type decodes interface{ UnmarshalTOML(value any) error }
 
 // isTable reports whether a field is a table of keys, and no value that reads

@@ -67,6 +67,18 @@ func FormatCount(n int64) string {
 	return b.String()
 }
 
+// Plural prints a number of things: "1 device", "2 devices", "3 microbatches".
+func Plural(n int, word string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(word, "ch"):
+		word += "es"
+	default:
+		word += "s"
+	}
+	return strconv.Itoa(n) + " " + word
+}
+
 // three prints x with three significant digits, ties to even, in the unit
 // that leaves one to three of them before the point. Each unit is a thousand
 // of the one before. What lies far outside them is printed with an exponent.

@@ -1,6 +1,9 @@
 package units
 
-import "math/big"
+import (
+	"math/big"
+	"slices"
+)
 
 // A kind is one of the four physical quantities and the units it comes in.
 type kind struct {
@@ -45,12 +48,12 @@ var durations = kind{
 
 var sizes = kind{
 	name: "size", example: "80GB", unit: "GB", zero: "0B", step: "1B", limit: "about 9.22EB",
-	units: join(decimal("B", one, printed), binary("B")),
+	units: slices.Concat(decimal("B", one, printed), binary("B")),
 }
 
 var dataRates = kind{
 	name: "data rate", example: "25GB/s", unit: "GB/s", zero: "0B/s", step: "5e-324B/s", limit: "about 1.8e308B/s",
-	units: join(
+	units: slices.Concat(
 		decimal("B/s", one, printed), binary("B/s"), decimal("Bps", one, alias),
 		decimal("b/s", bit, listed), decimal("bit/s", bit, alias), decimal("bps", bit, alias),
 	),
@@ -59,7 +62,7 @@ var dataRates = kind{
 var computeRates = kind{
 	name: "compute rate", example: "312TFLOP/s", unit: "TFLOP/s", zero: "0FLOP/s",
 	step: "5e-324FLOP/s", limit: "about 1.8e308FLOP/s",
-	units: join(decimal("FLOP/s", one, printed), decimal("FLOPS", one, alias)),
+	units: slices.Concat(decimal("FLOP/s", one, printed), decimal("FLOPS", one, alias)),
 }
 
 var kinds = []*kind{&durations, &sizes, &dataRates, &computeRates}
@@ -87,14 +90,6 @@ func binary(base string) []unit {
 		units = append(units, unit{string(prefix) + "i" + base, scale, printed})
 	}
 	return units
-}
-
-func join(lists ...[]unit) []unit {
-	var all []unit
-	for _, l := range lists {
-		all = append(all, l...)
-	}
-	return all
 }
 
 // find returns the unit spelled name.

@@ -7,7 +7,9 @@
 // is a bit and B a byte. ParseX and String are inverses, and every error reads
 // well after a prefix such as "configs/x.toml:4:11: times.forward: ".
 //
-// The FormatX functions print for people, with three significant digits.
+// The FormatX functions print for people, with three significant digits. Sums and
+// multiples of times never overflow: what would be longer than [Longest] counts as
+// that.
 package units
 
 import (
@@ -144,14 +146,13 @@ func (k *kind) printFloat(f float64) string {
 	return k.print(r)
 }
 
-// Longest is the longest time of a task, a little over three years. The functions
-// below calculate with times that never overflow: what would be longer is that.
+// Longest is the longest time of a task, a little over three years.
 const Longest time.Duration = 1e17
 
-// Seconds is that number of seconds, rounded to whole nanoseconds.
+// Seconds rounds to whole nanoseconds.
 func Seconds(s float64) time.Duration { return Nanoseconds(s * 1e9) }
 
-// Nanoseconds is that number of nanoseconds, rounded to whole ones.
+// Nanoseconds rounds to whole nanoseconds.
 func Nanoseconds(ns float64) time.Duration {
 	if ns = math.Round(ns); ns < float64(Longest) {
 		return time.Duration(ns)

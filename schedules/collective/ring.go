@@ -1,9 +1,14 @@
+// Package collective spells ring collectives out as task graphs, chunk by chunk. A
+// collective is a row of [Collectives]; graphs ([Ring.Graph]), lists, error messages
+// and estimates of size follow from it.
 package collective
 
 import (
 	"fmt"
 	"strings"
 
+	"psim/internal/setting"
+	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
@@ -94,6 +99,26 @@ func Conventions() []Convention {
 // Owner is the rank that holds the whole sum of a chunk after the
 // reduce-scatter, and contributes it to the all-gather.
 func (c Convention) Owner(chunk, ranks int) int { return mod(chunk-c.Gather, ranks) }
+
+// Options is the [collective] section: a collective by itself.
+type Options struct {
+	Bytes      units.Bytes `toml:"bytes"`
+	Ranks      int         `toml:"ranks"`
+	Convention string      `toml:"convention"`
+}
+
+// Settings describes [collective].
+func (Options) Settings() []setting.Setting {
+	var conventions []string
+	for _, c := range Conventions() {
+		conventions = append(conventions, c.Name)
+	}
+	return []setting.Setting{
+		{Key: "bytes", Required: true, Example: `"20GB"`, Range: setting.Positive(), Text: "of the whole tensor"},
+		{Key: "ranks", Required: true, Example: "8", Range: setting.Count(), Text: "of the ring"},
+		{Key: "convention", Default: "nccl", OneOf: conventions, Text: "which chunk goes first"},
+	}
+}
 
 // A Ring is a collective spelled out chunk by chunk (Patarasuk & Yuan 2009).
 type Ring struct {

@@ -1,8 +1,17 @@
+// Package graph is the plain data that all of psim shares: a [Task], the
+// [Graph] of one training step, the [Placement] of its stages, the [Costs] that a
+// simulation takes, the [Trace] that a run leaves, and its [Summary]. It imports
+// nothing of psim.
+//
+// A task may start when every task it depends on has ended, and when it is at
+// the head of its stream: the tasks of one stream run one at a time, in graph
+// order, as on a CUDA stream.
 package graph
 
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // A Stream is an in-order queue of a rank, like a CUDA stream: its tasks run
@@ -52,16 +61,12 @@ func (s Shape) Stages() int { return s.Ranks * max(1, s.Virtual) }
 // MaxTasks is the size beyond which a graph is refused.
 const MaxTasks = math.MaxInt32
 
-// Grow reserves memory for tasks and their dependencies, so that Add does not
-// have to.
+// Grow reserves memory for so many more tasks and dependencies, so that Add does
+// not have to.
 func (g *Graph) Grow(tasks, deps int) {
-	if cap(g.Tasks) < tasks {
-		g.Tasks = append(make([]Task, 0, tasks), g.Tasks...)
-		g.depStart = append(make([]uint32, 0, tasks+1), g.depStart...)
-	}
-	if cap(g.deps) < deps {
-		g.deps = append(make([]int32, 0, deps), g.deps...)
-	}
+	g.Tasks = slices.Grow(g.Tasks, tasks)
+	g.depStart = slices.Grow(g.depStart, tasks+1)
+	g.deps = slices.Grow(g.deps, deps)
 }
 
 // Add appends a task and what it depends on, and returns its index. A
@@ -114,7 +119,7 @@ func (g *Graph) ByStream() (start, order []int32) {
 	for s := 1; s < len(start); s++ {
 		start[s] += start[s-1]
 	}
-	next := append([]int32(nil), start[:len(g.Streams)]...)
+	next := slices.Clone(start)
 	order = make([]int32, len(g.Tasks))
 	for i := range g.Tasks {
 		s := g.Tasks[i].Stream

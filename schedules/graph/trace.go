@@ -61,6 +61,29 @@ type Costs struct {
 	Host *Host
 }
 
+// A Host is the threads that launch tasks on devices. A thread launches its
+// tasks one after another and does not wait for them to run, as with CUDA's
+// streams: it may be ahead of its devices, and a device whose thread is behind
+// stands still.
+//
+// A task starts when it is ready, but no earlier than its launch lead after its launch
+// begins. So spans show what devices do, and the gap before them what they wait
+// for, although that is really spread over the task.
+type Host struct {
+	// Thread is that of every rank. Several ranks may have the same, as where one
+	// process drives several devices. It launches computing tasks by clock cycle,
+	// counted as if every task took one, and in a cycle by stage: the order of
+	// torchgpipe's loop (Kim et al. 2020, section 3.2). Nil means that no task is
+	// launched after another, as is right for threads that wait.
+	Thread []int32
+	// Queue is how far a thread may be ahead: it begins to launch a task when
+	// the one so many places before it on its stream has started. 0 is no limit.
+	Queue int
+	// Waits says that a thread begins to launch a task when it is ready, as
+	// where messages are received synchronously.
+	Waits bool
+}
+
 // A MemoryEvent is a change of the memory in use on a rank.
 type MemoryEvent struct {
 	At    time.Duration
@@ -94,23 +117,16 @@ type Trace struct {
 // earlier tasks before starts, starts before ends of tasks that take no time.
 func (t *Trace) SortMemory() {
 	phase := func(e MemoryEvent) int {
-		span := t.Spans[e.Task]
-		switch {
-		case span.Start == span.End:
-			return 1
-		case e.At == span.End:
+		if span := t.Spans[e.Task]; span.Start != span.End && e.At == span.End {
 			return 0
 		}
 		return 1
 	}
 	slices.SortStableFunc(t.Memory, func(a, b MemoryEvent) int {
-		if c := cmp.Compare(a.At, b.At); c != 0 {
-			return c
+		if a.At != b.At {
+			return cmp.Compare(a.At, b.At)
 		}
-		if c := cmp.Compare(phase(a), phase(b)); c != 0 {
-			return c
-		}
-		return cmp.Compare(a.Task, b.Task)
+		return cmp.Or(phase(a)-phase(b), cmp.Compare(a.Task, b.Task))
 	})
 }
 

@@ -12,6 +12,54 @@ import (
 	"psim/schedules/graph"
 )
 
+const overlapped = "OVERLAP_F_B"
+
+// Cells prints actions as PyTorch does, an overlapped pair in one cell:
+// (0F3;3B1)OVERLAP_F_B.
+func Cells(actions []Action) []string {
+	cells := make([]string, 0, len(actions))
+	for i := 0; i < len(actions); i++ {
+		cell := actions[i].String()
+		if actions[i].Pair && i+1 < len(actions) {
+			i++
+			cell = "(" + cell + ";" + actions[i].String() + ")" + overlapped
+		}
+		cells = append(cells, cell)
+	}
+	return cells
+}
+
+// ParseCell is the inverse of Cells for one cell: an action, or two that are
+// a pair.
+func ParseCell(cell string) ([]Action, error) {
+	inner, isPair := strings.CutSuffix(cell, ")"+overlapped)
+	if !isPair || !strings.HasPrefix(inner, "(") {
+		a, err := ParseAction(cell)
+		return []Action{a}, err
+	}
+	first, second, two := strings.Cut(inner[1:], ";")
+	if !two {
+		return nil, notPair(cell)
+	}
+	f, err := ParseAction(first)
+	if err != nil {
+		return nil, err
+	}
+	b, err := ParseAction(second)
+	if err != nil {
+		return nil, err
+	}
+	if f.Kind != graph.Forward || b.Kind != graph.Backward {
+		return nil, notPair(cell)
+	}
+	f.Pair = true
+	return []Action{f, b}, nil
+}
+
+func notPair(cell string) error {
+	return fmt.Errorf("%q is not a pair; a pair is a forward and a backward, such as (0F3;3B1)%s", clip(cell), overlapped)
+}
+
 // WriteCSV writes the order in PyTorch's schedule notation: a line per rank, a
 // cell per action, no header, no empty cells. It is PyTorch's compute-only form
 // if the order has no messages, otherwise the form with communication.
@@ -93,8 +141,7 @@ var actionPattern = regexp.MustCompile(`^([0-9]+)([A-Z_]+)([0-9]*)$`)
 func ParseAction(s string) (Action, error) {
 	const legal = "an action is <stage><F, B, I or W><microbatch>, such as 2F0, or a SEND_F, RECV_F, SEND_B or RECV_B of that form; <stage>UNSHARD, RESHARD and REDUCE_GRAD have no microbatch"
 	m := actionPattern.FindStringSubmatch(s)
-	switch {
-	case m == nil:
+	if m == nil {
 		return Action{}, fmt.Errorf("%q is not an action; %s", clip(s), legal)
 	}
 	kind, err := graph.ParseKind(m[2])
@@ -110,12 +157,11 @@ func ParseAction(s string) (Action, error) {
 	if err != nil {
 		return Action{}, fmt.Errorf("%q: stage %s is too large", clip(s), clip(m[1]))
 	}
-	if shards(kind) {
-		return Action{Kind: kind, Stage: int32(stage), Microbatch: graph.None}, nil
-	}
-	microbatch, err := strconv.ParseInt(m[3], 10, 32)
-	if err != nil {
-		return Action{}, fmt.Errorf("%q: microbatch %s is too large", clip(s), clip(m[3]))
+	microbatch := int64(graph.None)
+	if m[3] != "" {
+		if microbatch, err = strconv.ParseInt(m[3], 10, 32); err != nil {
+			return Action{}, fmt.Errorf("%q: microbatch %s is too large", clip(s), clip(m[3]))
+		}
 	}
 	return Action{Kind: kind, Stage: int32(stage), Microbatch: int32(microbatch)}, nil
 }

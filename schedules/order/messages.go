@@ -2,7 +2,6 @@ package order
 
 import (
 	"fmt"
-	"slices"
 
 	"psim/schedules/graph"
 )
@@ -55,71 +54,55 @@ func (o Order) WithMessages() (Order, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := taking{order: o, placement: p, next: make([]int, len(o)), all: make(Order, len(o)), seen: map[Action]bool{}, waits: map[Action]int{}}
-	for r := range o {
-		t.round = append(t.round, r)
-	}
-	for len(t.round) > 0 {
-		for t.turn = 0; t.turn < len(t.round); t.turn++ {
-			t.take(t.round[t.turn])
+	t := taking{order: o, placement: p, next: make([]int, len(o)), all: make(Order, len(o)), seen: map[Action]bool{}, waits: map[Action]int{}, waiting: make([]bool, len(o))}
+	for taken := true; taken; {
+		taken = false
+		for r, actions := range o {
+			if !t.waiting[r] && t.next[r] < len(actions) {
+				taken = t.take(r) || taken
+			}
 		}
-		slices.Sort(t.later)
-		t.round, t.later = t.later, t.round[:0]
 	}
 	return t.all, nil
 }
 
-// taking holds the state of one WithMessages call. Only ranks that are not waiting
-// have a turn.
+// taking holds the state of one WithMessages call.
 type taking struct {
-	order        Order
-	placement    graph.Placement
-	next         []int // by rank
-	all          Order
-	seen         map[Action]bool // RECVs, and results that stay on their rank
-	waits        map[Action]int  // the rank that waits, by what for
-	round, later []int           // whose turn it is in this round, ascending, and in the next
-	turn         int             // in the round
+	order     Order
+	placement graph.Placement
+	next      []int // by rank
+	all       Order
+	seen      map[Action]bool // RECVs, and results that stay on their rank
+	waits     map[Action]int  // the rank that waits, by what for
+	waiting   []bool          // by rank
 }
 
-// take takes a rank's next action, if it has one and need not wait.
-func (t *taking) take(rank int) {
-	if t.next[rank] == len(t.order[rank]) {
-		return
-	}
+// take takes a rank's next action, unless it has to wait.
+func (t *taking) take(rank int) bool {
 	a := t.order[rank][t.next[rank]]
 	a.Pair = false
 	if need := a.arrives(t.placement); need.Stage != graph.None && !t.seen[need] {
-		t.waits[need] = rank
-		return
+		t.waits[need], t.waiting[rank] = rank, true
+		return false
 	}
 	t.next[rank]++
-	t.later = append(t.later, rank)
 	t.all[rank] = append(t.all[rank], a)
-	t.see(a.result(), rank)
+	t.see(a.result())
 	if send, leaves := a.Send(t.placement); leaves {
 		receive := send.otherEnd()
 		to := t.placement.Rank(receive.Stage, receive.Microbatch)
 		t.all[rank], t.all[to] = append(t.all[rank], send), append(t.all[to], receive)
-		t.see(receive, rank)
+		t.see(receive)
 	}
+	return true
 }
 
-// see gives who waits for what a rank has made a turn, in this round if it is yet
-// to come.
-func (t *taking) see(made Action, by int) {
+// see lets the rank go on that waits for what is made.
+func (t *taking) see(made Action) {
 	t.seen[made] = true
-	rank, waits := t.waits[made]
-	if !waits {
-		return
+	if rank, ok := t.waits[made]; ok {
+		t.waiting[rank] = false
 	}
-	delete(t.waits, made)
-	if rank < by {
-		t.later = append(t.later, rank)
-		return
-	}
-	at, _ := slices.BinarySearch(t.round[t.turn+1:], rank)
-	t.round = slices.Insert(t.round, t.turn+1+at, rank)
 }
 
 // arrives names what has to be there of other stages before an action: a RECV, or a

@@ -27,26 +27,33 @@ func Equal(n, stages int) ([]int, error) {
 
 // Balanced cuts layers of the given costs into contiguous stages so
 // that the most expensive stage is as cheap as it can be; among those cuts it
-// takes the one whose stages are the most even, by the sum of squares. Every
-// stage gets at least one layer. Costs are finite and not negative. It takes
-// time n² · stages.
+// takes the one whose stages are the most even, by the sum of squares; and among
+// those, whatever the unit of costs, always the same one. Every stage gets at least
+// one layer. Costs are finite and not negative. It takes time n² · stages.
 func Balanced(costs []float64, stages int) ([]int, error) {
 	n := len(costs)
 	if err := check(n, stages); err != nil {
 		return nil, err
 	}
-	sum := make([]float64, n+1)
 	for i, c := range costs {
 		if !(c >= 0 && c <= math.MaxFloat64) {
 			return nil, fmt.Errorf("layer %d costs %v: a cost must be finite and not negative", i, c)
 		}
-		sum[i+1] = sum[i] + c
+	}
+	_, exponent := math.Frexp(slices.Max(costs)) // for squares that are neither 0 nor infinite
+	sum := make([]float64, n+1)
+	for i, c := range costs {
+		sum[i+1] = sum[i] + math.Ldexp(c, -exponent)
 	}
 	bottleneck, _ := best(sum, stages, math.Inf(1), func(before, load float64) float64 { return max(before, load) })
-	limit := bottleneck * (1 + 1e-12)
+	limit := bottleneck * (1 + rounding)
 	_, sizes := best(sum, stages, limit, func(before, load float64) float64 { return before + load*load })
 	return sizes, nil
 }
+
+// rounding bounds the share by which what is equal may differ, as added up in different
+// orders.
+const rounding = 1e-12
 
 // best cuts layers, given by prefix sums of their costs, so that the worth of the
 // stages is the least: add is that of some stages and one more. No stage is above
@@ -64,7 +71,7 @@ func best(sum []float64, stages int, limit float64, add func(before, load float6
 				if load > limit || add(0, load) >= next[i] { // and so for all that are longer
 					break
 				}
-				if v := add(least[j], load); v < next[i] {
+				if v := add(least[j], load); v < next[i]*(1-rounding) {
 					next[i], cut[s][i] = v, j
 				}
 			}

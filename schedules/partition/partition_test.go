@@ -96,6 +96,29 @@ func TestPartitionBalancedFractions(t *testing.T) {
 	})
 }
 
+// The unit of costs makes no difference: not even where cuts are equally even, but
+// for how their squares are rounded.
+func TestPartitionBalancedScale(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		costs := rapid.SliceOfN(rapid.Float64Range(0, 4), 1, 12).Draw(t, "costs")
+		scale := rapid.Float64Range(1e-3, 1e3).Draw(t, "scale")
+		if rapid.Bool().Draw(t, "huge") {
+			scale = rapid.SampledFrom([]float64{1e-280, 1e-160, 1e160, 1e300}).Draw(t, "huge scale")
+		}
+		scaled := make([]float64, len(costs))
+		for i, c := range costs {
+			costs[i] = math.Round(c)
+			scaled[i] = costs[i] * scale
+		}
+		stages := rapid.IntRange(1, len(costs)).Draw(t, "stages")
+		want, err := partition.Balanced(costs, stages)
+		require.NoError(t, err)
+		got, err := partition.Balanced(scaled, stages)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	})
+}
+
 func TestPartitionEqualLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 200).Draw(t, "layers")

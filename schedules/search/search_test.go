@@ -73,8 +73,9 @@ func TestMemoryNeverHurts(t *testing.T) {
 
 // What is published is never better where it fits.
 func TestNoWorseThanPublished(t *testing.T) {
-	fitting := 0
+	drawn, fitting := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
+		drawn++
 		in := drawAlike(t, 6, 20).problem()
 		q, err := in.prepare()
 		require.NoError(t, err)
@@ -92,7 +93,7 @@ func TestNoWorseThanPublished(t *testing.T) {
 			}
 		}
 	})
-	require.Greater(t, fitting, 50)
+	require.Greater(t, 2*fitting, drawn) // however many problems are drawn
 }
 
 // What is found, against silent change.

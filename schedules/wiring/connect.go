@@ -148,7 +148,7 @@ func (c *connector) beforeGather(at *progress) (computed, summed int32) {
 // overlap any task waits for the sums of those before; with it the next one
 // that makes gradients does, or under ZeRO 3 the next but one.
 func (c *connector) limit(t *graph.Task, at *progress) int32 {
-	makes := (t.Kind == graph.Backward || t.Kind == graph.WeightGradient) && c.Sync.active(c.Shape) && len(c.Sync.Buckets[t.Stage]) > 0
+	makes := c.sums(t.Kind, t.Stage)
 	switch {
 	case !c.Sync.EveryMicrobatch || t.Part > 0 || c.Sync.Overlap && !makes:
 		return graph.None

@@ -59,10 +59,13 @@ func (p *Pipeline) tiedRanks(t Tied) []int32 {
 // rank, and not only after the last: with every backward, or with the one that
 // completes them if they leave early.
 func (b *rankBuilder) leaves(i int, a order.Action) bool {
-	if !makesGradients(a.Kind) || !b.Sync.active(b.Shape) || len(b.Sync.Buckets[a.Stage]) == 0 {
-		return false
-	}
-	return b.Sync.EveryMicrobatch || b.Sync.Overlap && b.last[b.Placement.Copy(a.Stage, a.Microbatch)] == i
+	return b.sums(a.Kind, a.Stage) && (b.Sync.EveryMicrobatch || b.Sync.Overlap && b.last[b.Placement.Copy(a.Stage, a.Microbatch)] == i)
+}
+
+// sums reports whether tasks of a kind and stage make gradients that are summed over
+// replicas.
+func (p *Pipeline) sums(k graph.Kind, stage int32) bool {
+	return makesGradients(k) && p.Sync.active(p.Shape) && len(p.Sync.Buckets[stage]) > 0
 }
 
 // sum adds the collective of one gradient bucket: with units of an action's

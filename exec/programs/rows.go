@@ -3,6 +3,8 @@ package programs
 import (
 	"psim/costmodel/arch"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/graph"
 )
 
@@ -32,8 +34,6 @@ func (l layerNorm) input(s *scope, dy *Node) *Node {
 	return graph.Mul(graph.Sub(graph.Sub(dn, mean(dn)), graph.Mul(normal, slope)), inverse)
 }
 
-func (layerNorm) weight(*scope) {}
-
 // normalise makes rows of mean 0 and variance 1, and the inverse deviations.
 func normalise(x *Node) (normal, inverse *Node) {
 	centred := graph.Sub(x, mean(x))
@@ -49,3 +49,39 @@ func mean(x *Node) *Node {
 
 // row makes a vector a matrix of one row.
 func row(x *Node) *Node { return graph.Reshape(x, 1, -1) }
+
+// crossEntropy sums -log p(target) over all rows of logits. Its output
+// gradient is a scalar that scales the gradient of that sum.
+type crossEntropy struct {
+	targetsName string // of the buffer
+}
+
+const logProbabilities = "loss.log_probabilities"
+
+func (l crossEntropy) forward(s *scope, x *Node) *Node {
+	rows := x.Shape().Dim(0)
+	targets := s.targets(l.targetsName, rows)
+	shifted := graph.Sub(x, largest(x))
+	sums := rowSums(graph.OnePlus(graph.Expm1(shifted)))
+	logs := graph.Sub(shifted, graph.Log(sums))
+	s.save(logProbabilities, arch.ForwardToInput, logs)
+	s.pin(l.targetsName, arch.ForwardToInput, targets)
+	picked := graph.Gather(logs, places(targets))
+	return graph.Neg(graph.Reshape(columnSums(graph.Reshape(picked, rows, 1))))
+}
+
+// input returns (probabilities - 1 at the target)·scale.
+func (l crossEntropy) input(s *scope, dy *Node) *Node {
+	logs := s.saved(logProbabilities)
+	dx := graph.Mul(graph.OnePlus(graph.Expm1(logs)), dy)
+	rows := logs.Shape().Dim(0)
+	less := graph.BroadcastToDims(graph.Neg(dy), rows)
+	return graph.ScatterSum(dx, places(s.saved(l.targetsName)), less, false, true)
+}
+
+// places returns the pairs (row, target).
+func places(targets *Node) *Node {
+	n := targets.Shape().Dim(0)
+	rows := graph.Iota(targets.Graph(), shapes.Make(dtypes.Int32, n, 1), 0)
+	return graph.Concatenate([]*Node{rows, graph.Reshape(targets, n, 1)}, 1)
+}

@@ -35,11 +35,24 @@ func (l gelu) input(s *scope, dy *Node) *Node {
 	return graph.Mul(dy, graph.Mul(gate, graph.OnePlus(rest)))
 }
 
-func (gelu) weight(*scope) {}
-
 // geluGate returns 1 - 1/(exp(2u)+1). An overflow of exp gives 1.
 func geluGate(x, square *Node) *Node {
 	scale := 2 * math.Sqrt(2/math.Pi)
 	twice := graph.Mul(x, graph.AddScalar(graph.MulScalar(square, scale*geluCubic), scale))
 	return graph.OneMinus(graph.Reciprocal(graph.AddScalar(graph.Expm1(twice), 2.0)))
+}
+
+// relu saves its output, which is mostly the next layer's saved input as well.
+type relu struct{ name string }
+
+func (l relu) forward(s *scope, x *Node) *Node {
+	y := graph.MaxScalar(x, 0.0)
+	s.save(l.name+".output", arch.ForwardToInput, y)
+	return y
+}
+
+func (l relu) input(s *scope, dy *Node) *Node {
+	y := s.saved(l.name + ".output")
+	zero := graph.ScalarZero(y.Graph(), y.DType())
+	return graph.Where(graph.GreaterThan(y, zero), dy, zero)
 }

@@ -1,0 +1,82 @@
+package configs
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"psim/costmodel"
+	"psim/costmodel/link"
+	"psim/costmodel/stages"
+	"psim/internal/units"
+)
+
+// joined warns where a machine file named by --set makes one node of several, by
+// replacing the section that tells them apart.
+func (c *Config) joined(m costmodel.Machine) []string {
+	if c.Machine.DevicesPerNode == 0 || m.DevicesPerNode > 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("machine.file = %q replaces all of [machine], and so the network between nodes of %d devices: all are in one node now; "+
+		"write file = %[1]q into [machine] instead, beside the keys that are to stay", c.Machine.File, c.Machine.DevicesPerNode)}
+}
+
+// wideKernels warns of kernels that are counted for narrower numbers than the
+// network is trained in.
+func (c *Config) wideKernels() []string {
+	if !c.Model.MegatronKernels() || c.Train.Precision != "" && c.Train.Precision != "fp32" {
+		return nil
+	}
+	return []string{`model.kernels = "megatron": these kernels are counted for 16-bit numbers, and train.precision is fp32`}
+}
+
+// unmeasured warns where a machine has times of measured layers, but not those
+// of this network: what it predicts of them is then far less certain.
+func unmeasured(w *stages.Plan, d costmodel.Device) []string {
+	if len(d.Measured) == 0 {
+		return nil
+	}
+	if p := w.Training.Precision; p != "" && p != "fp32" {
+		return []string{fmt.Sprintf("the machine's layers were measured in fp32, so that their times are not used for %s", p)}
+	}
+	known := map[string]bool{}
+	for _, m := range d.Measured {
+		known[m.Layer] = true
+	}
+	var missing []string
+	for _, l := range w.Network.Layers {
+		if !known[l.Signature()] {
+			missing = append(missing, l.Name)
+		}
+	}
+	if missing == nil {
+		return nil
+	}
+	of := cmp.Or(d.MeasuredModel, "another network")
+	return []string{fmt.Sprintf("the machine's measured layers are those of %s: of the %d layers of %s, %d were not measured, the first of them %s, and are priced by rates alone; psim calibrate measures them",
+		of, len(w.Network.Layers), w.Network.Name, len(missing), missing[0])}
+}
+
+// unusedRanges warns of measured collectives that no group of the experiment can be
+// priced by: a link's are those within a node, a network's of one rank on each.
+func unusedRanges(m costmodel.Machine, ranks int) []string {
+	nodes := m.Nodes(ranks)
+	if nodes < 2 {
+		return nil
+	}
+	var warnings []string
+	warn := func(key string, l link.Link, most int, why string) {
+		for _, t := range l.Tables() {
+			if len(t.Ranges) == 0 {
+				continue
+			}
+			fewest := slices.MinFunc(t.Ranges, func(a, b link.Range) int { return a.Ranks - b.Ranks })
+			if fewest.Ranks > most {
+				warnings = append(warnings, fmt.Sprintf("machine.%s.%s of %d ranks prices nothing here: %s", key, t.Key, fewest.Ranks, why))
+			}
+		}
+	}
+	warn("link", m.Link, m.DevicesPerNode, fmt.Sprintf("it is for collectives inside a node, which has %s", units.Plural(m.DevicesPerNode, "device")))
+	warn("network", m.Network, nodes, fmt.Sprintf("it is for one rank on each of %s", units.Plural(nodes, "node")))
+	return warnings
+}
