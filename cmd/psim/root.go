@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"psim/configs"
 	"psim/exec"
 	"psim/internal/files"
 	"psim/internal/nearest"
@@ -134,4 +135,15 @@ func exactly(n int, usage string) cobra.PositionalArgs {
 		}
 		return fmt.Errorf("%s takes %s, not %s\nsee \"%s --help\"", cmd.Name(), usage, got, cmd.CommandPath())
 	}
+}
+
+func oneConfigOrNone(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return fmt.Errorf("%s takes one CONFIG or none, not %s\nsee \"%s --help\"", cmd.Name(), strings.Join(args, " "), cmd.CommandPath())
+	}
+	return nil
+}
+
+func completeExamples(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return configs.Examples(), cobra.ShellCompDirectiveDefault
 }

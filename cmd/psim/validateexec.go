@@ -50,7 +50,6 @@ func (f execFlags) changes() (text string) {
 	return text
 }
 
-// validateExecuted makes and prints the report.
 func validateExecuted(ctx context.Context, f execFlags, markdown bool, stdout, stderr io.Writer) error {
 	if f.gpus == 0 {
 		return errors.New("--gpus 0: there must be at least 1 device")
