@@ -52,7 +52,6 @@ func WriteChromeGzip(w io.Writer, t *graph.Trace, rank int) error {
 	return z.Close()
 }
 
-// chrome writes one file.
 type chrome struct {
 	out    *bufio.Writer
 	trace  *graph.Trace
@@ -64,7 +63,6 @@ type chrome struct {
 // shows reports whether a rank is part of the file.
 func (c *chrome) shows(rank int32) bool { return c.rank == AllRanks || int(rank) == c.rank }
 
-// event writes one event, given its fields.
 func (c *chrome) event(format string, args ...any) {
 	if c.events > 0 {
 		c.out.WriteByte(',')
@@ -75,7 +73,6 @@ func (c *chrome) event(format string, args ...any) {
 	c.out.WriteByte('}')
 }
 
-// names writes the names of processes and threads.
 func (c *chrome) names() {
 	for r := range int32(c.trace.Graph.Ranks()) {
 		if c.shows(r) {
@@ -131,7 +128,6 @@ type lane struct {
 	end time.Duration
 }
 
-// slice writes one task.
 func (c *chrome) slice(i int32) {
 	t, span := &c.trace.Graph.Tasks[i], c.trace.Spans[i]
 	c.event(`"ph": "X", "cat": "kernel", "name": %s, "pid": %d, "tid": %d, "ts": %s, "dur": %s, "args": {%s}`,

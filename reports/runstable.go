@@ -40,7 +40,6 @@ func beside(runs []Result, compared []Comparison) [][]string {
 	return rows
 }
 
-// measuredStep tells the step time and its deviation.
 func measuredStep(r Result) string {
 	if r.Measurement == nil || len(r.Steps) < 2 {
 		return duration(r.StepTime)
@@ -48,10 +47,8 @@ func measuredStep(r Result) string {
 	return duration(r.StepTime) + " ± " + duration(r.StepTimeStd)
 }
 
-// mode names a run by its schedule.
 func mode(r Result) string { return cmp.Or(r.Schedule, r.Name) }
 
-// partRows makes the table of errors by part.
 func partRows(runs []Result, compared []Comparison) [][]string {
 	rows := [][]string{{"", "compute", "communication", "waiting", "dispatch", "together"}}
 	for i, r := range runs {

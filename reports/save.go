@@ -67,7 +67,6 @@ func (p Plans) Save(ctx context.Context, folder, title string, capacity int64) (
 	return save(ctx, PlansFolder(folder), list)
 }
 
-// save writes files into a folder and returns their names.
 func save(ctx context.Context, folder files.Folder, list []files.File, elsewhere ...files.File) (names []string, err error) {
 	for _, f := range list {
 		names = append(names, f.Path)
@@ -143,8 +142,8 @@ func ComparisonFolder(path string) files.Folder {
 	return ownFolder(path, []string{"compare.png", "comparison.json"}, readComparison)
 }
 
-// ownFolder is a folder for files of some names, the last of which tells
-// whether psim has written them.
+// ownFolder guards files of some names, the last of which tells whether psim has
+// written them.
 func ownFolder[T any](path string, names []string, read func(io.Reader) (T, error)) files.Folder {
 	return files.Folder{Path: path, Guarded: names, Earlier: func(folder string) []string {
 		if _, err := files.Read(filepath.Join(folder, names[len(names)-1]), read); err != nil {

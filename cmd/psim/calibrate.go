@@ -63,7 +63,7 @@ func newCalibrate() *cobra.Command {
   psim calibrate --set model.hidden=64 --quiet --repeats 1 --out small.toml
   psim calibrate --nccl 2-gpus.txt --nccl 8-gpus.json --out nvlink.toml
   psim calibrate --nccl all_reduce.txt --nccl all_gather.txt --nccl reduce_scatter.txt`,
-		Args:              oneConfigOrNone,
+		Args:              between(0, 1, "one CONFIG or none"),
 		ValidArgsFunction: completeExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(f.nccl) > 0 {
@@ -125,36 +125,6 @@ func (f calibrateFlags) run(ctx context.Context, args []string, stdout, stderr i
 		return found.WriteJSON(stdout)
 	}
 	return found.WriteText(stdout, f.next(name))
-}
-
-func (f calibrateFlags) runNCCL(ctx context.Context, args []string, stdout io.Writer) error {
-	if len(args) > 0 || len(f.sets) > 0 || f.samples != nil {
-		return errors.New("--nccl fits a link to files and measures nothing here; leave out CONFIG, --set and --samples")
-	}
-	if err := f.check(); err != nil {
-		return err
-	}
-	fit, err := lib.FitLink(f.nccl...)
-	if err != nil {
-		return flagged("nccl", err)
-	}
-	fit.File, fit.Command = f.out, "psim calibrate"
-	for _, path := range f.nccl {
-		fit.Command += " --nccl " + quoted(path)
-	}
-	fit.Command += " --out " + quoted(f.out)
-	if err := files.Write(ctx, []files.File{{Path: f.out, Render: fit.WriteMachine}}); err != nil {
-		return failure{err}
-	}
-	if f.json {
-		return fit.WriteJSON(stdout)
-	}
-	if err := fit.WriteTable(stdout); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(stdout, "\nwrote %s; use it with\n  psim run CONFIG --set %s --set machine.device=DEVICE\nwhere all devices are in one node, and otherwise with file = %q in [machine]\n",
-		f.out, quoted("machine.file="+f.out), f.out)
-	return err
 }
 
 // check refuses what cannot be written before anything is measured.
@@ -224,4 +194,34 @@ func quoted(word string) string {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+func (f calibrateFlags) runNCCL(ctx context.Context, args []string, stdout io.Writer) error {
+	if len(args) > 0 || len(f.sets) > 0 || f.samples != nil {
+		return errors.New("--nccl fits a link to files and measures nothing here; leave out CONFIG, --set and --samples")
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	fit, err := lib.FitLink(f.nccl...)
+	if err != nil {
+		return flagged("nccl", err)
+	}
+	fit.File, fit.Command = f.out, "psim calibrate"
+	for _, path := range f.nccl {
+		fit.Command += " --nccl " + quoted(path)
+	}
+	fit.Command += " --out " + quoted(f.out)
+	if err := files.Write(ctx, []files.File{{Path: f.out, Render: fit.WriteMachine}}); err != nil {
+		return failure{err}
+	}
+	if f.json {
+		return fit.WriteJSON(stdout)
+	}
+	if err := fit.WriteTable(stdout); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "\nwrote %s; use it with\n  psim run CONFIG --set %s --set machine.device=DEVICE\nwhere all devices are in one node, and otherwise with file = %q in [machine]\n",
+		f.out, quoted("machine.file="+f.out), f.out)
+	return err
 }

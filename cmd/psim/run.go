@@ -18,7 +18,6 @@ import (
 	"psim/reports"
 )
 
-// runFlags are the flags of psim run.
 type runFlags struct {
 	outputFlags
 	trace string
