@@ -21,7 +21,7 @@ func (p *Prediction) Advise(ctx context.Context) {
 		p.warnOfFragmentation()
 		return
 	}
-	var s remedySearch
+	s := remedySearch{least: math.MaxInt64, budget: budget}
 	s.run(ctx, p)
 	p.Result.WouldFit = s.found
 	advice := s.failure(p)
@@ -35,7 +35,6 @@ func (p *Prediction) Advise(ctx context.Context) {
 	p.Result.Warnings = append(p.Result.Warnings, advice)
 }
 
-// describe returns a remedy in words.
 func (p *Prediction) describe(r reports.Remedy) string {
 	text := fmt.Sprintf("--set %s (%s at most, step %s", strings.Join(r.Set, " --set "), units.FormatBytes(r.PeakMemory), units.FormatSeconds(r.StepTime))
 	if have := p.devices(); r.Devices != have {
@@ -44,7 +43,7 @@ func (p *Prediction) describe(r reports.Remedy) string {
 	return text + ")"
 }
 
-// fragmentation is the share of the memory that PyTorch's caching allocator was
+// fragmentation estimates the share of the memory that PyTorch's caching allocator was
 // found to lose on average, training large models on A100 80 GB (Guo et al. 2024,
 // GMLake, abstract: 15 %, at most 33).
 const fragmentation = 0.15
@@ -71,8 +70,8 @@ func (p *Prediction) devices() int { return p.Plan.Graph.Ranks() * max(1, p.Conf
 // as they are.
 type change []string
 
-// budget is the number of tasks that looking for advice may simulate in all, and
-// enough the number of remedies that are worth naming.
+// budget bounds the tasks that looking for advice may simulate in all, and enough the
+// remedies that are worth naming.
 const (
 	budget = 2_000_000
 	enough = 3
@@ -89,9 +88,7 @@ type remedySearch struct {
 	budget       float64 // tasks that may still be simulated
 }
 
-// run simulates one combination after another.
 func (s *remedySearch) run(ctx context.Context, p *Prediction) {
-	s.least, s.budget = math.MaxInt64, budget
 	kinds := p.kinds()
 	for _, chosen := range combinations(kinds) {
 		if len(s.found) == enough {

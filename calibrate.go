@@ -74,7 +74,6 @@ type FittedRange struct {
 	Bandwidth  float64 `json:"bandwidth_bytes_per_s"`
 }
 
-// timings are measured times of collectives.
 type timings []calibrate.CollectiveTiming
 
 // FitLink fits a link to files with the output of nccl-tests' all_reduce_perf,
@@ -129,7 +128,7 @@ func inputs(k graph.Kind, paths []string, byFile []timings) (list []string) {
 	return list
 }
 
-// largestNCCL is the largest file in bytes that is read.
+// largestNCCL bounds the bytes of a file.
 const largestNCCL = 256 << 20
 
 func readNCCLTests(path string) (timings, error) {
@@ -166,7 +165,6 @@ func (list timings) off(l link.Link) (mean, worst float64) {
 	return mean, worst
 }
 
-// sizes returns the smallest and the largest in bytes.
 func (list timings) sizes() (smallest, largest int64) {
 	smallest = math.MaxInt64
 	for _, t := range list {
@@ -175,7 +173,6 @@ func (list timings) sizes() (smallest, largest int64) {
 	return smallest, largest
 }
 
-// of returns the timings of one kind of collective.
 func (list timings) of(k graph.Kind) timings {
 	return slices.DeleteFunc(slices.Clone(list), func(t calibrate.CollectiveTiming) bool { return t.Kind != k })
 }

@@ -44,7 +44,6 @@ func (f *LinkFit) WriteTable(w io.Writer) error {
 // name returns the name of the collective as prose has it.
 func (t FittedTable) name() string { return strings.ReplaceAll(t.Collective, "_", "-") }
 
-// writeRanges prints the table of one kind of collective.
 func (f *LinkFit) writeRanges(w io.Writer, collective string) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "ranks\tfrom\tcall\tbus bandwidth\t")
@@ -56,7 +55,6 @@ func (f *LinkFit) writeRanges(w io.Writer, collective string) error {
 	return table.Flush()
 }
 
-// comment heads the file.
 func (f *LinkFit) comment() []string {
 	lines := []string{fmt.Sprintf("A link, fitted to %s of nccl-tests", units.Plural(f.Sizes, "time"))}
 	if f.Command != "" {

@@ -13,6 +13,9 @@ func (p *Prediction) kinds() [][]change {
 	if p.Plan.Workload != nil {
 		kinds = append(kinds, p.recomputations(), p.smaller(), p.zeros(), p.tensor(), p.stages())
 	}
+	for k := range kinds {
+		kinds[k] = slices.Insert(kinds[k], 0, nil)
+	}
 	return kinds
 }
 
@@ -66,26 +69,25 @@ func covers(a, b []int) bool {
 // schedules lists schedules that hold fewer activations.
 func (p *Prediction) schedules() []change {
 	if name := p.Plan.Graph.Name; name == "gpipe" || name == "torchgpipe" {
-		return []change{nil, {"schedule.name=1f1b"}}
+		return []change{{"schedule.name=1f1b"}}
 	}
-	return []change{nil}
+	return nil
 }
 
 // recomputations lists what keeps less than the configuration does.
 func (p *Prediction) recomputations() []change {
-	list := []change{nil}
 	switch p.Config.Train.Recompute {
 	case "none":
-		list = append(list, change{"train.recompute=selective"}, change{"train.recompute=full"})
+		return []change{{"train.recompute=selective"}, {"train.recompute=full"}}
 	case "selective":
-		list = append(list, change{"train.recompute=full"})
+		return []change{{"train.recompute=full"}}
 	}
-	return list
+	return nil
 }
 
 // zeros lists higher ZeRO stages than the configuration's. Only ddp has the third.
-func (p *Prediction) zeros() []change {
-	list, highest := []change{nil}, 2
+func (p *Prediction) zeros() (list []change) {
+	highest := 2
 	if p.Plan.Graph.Name == "ddp" {
 		highest = 3
 	}
@@ -96,8 +98,7 @@ func (p *Prediction) zeros() []change {
 }
 
 // smaller lists smaller microbatches, by halves.
-func (p *Prediction) smaller() []change {
-	list := []change{nil}
+func (p *Prediction) smaller() (list []change) {
 	micro, count := p.Plan.Workload.Samples[0], p.Plan.Graph.Shape.Microbatches
 	for micro > 1 && count < budget {
 		micro, count = (micro+1)/2, count*2
@@ -115,9 +116,8 @@ func (p *Prediction) smaller() []change {
 
 // tensor lists larger tensor-parallel groups, up to the eight devices that a node
 // commonly has.
-func (p *Prediction) tensor() []change {
+func (p *Prediction) tensor() (list []change) {
 	const most = 8
-	list := []change{nil}
 	for t := 2 * max(1, p.Config.Parallel.Tensor); t <= most; t *= 2 {
 		list = append(list, change{fmt.Sprintf("parallel.tensor=%d", t)})
 	}
@@ -126,11 +126,10 @@ func (p *Prediction) tensor() []change {
 
 // stages lists deeper pipelines, by doubling, where it is not said which layers and
 // ranks every stage has. In place of ddp it is 1F1B, the usual choice.
-func (p *Prediction) stages() []change {
-	list := []change{nil}
+func (p *Prediction) stages() (list []change) {
 	shape := p.Plan.Graph.Shape
 	if s := p.Config.Schedule; s.Partition.Layers != nil || s.Placement != nil || s.File != "" {
-		return list
+		return nil
 	}
 	// Under ZeRO 3 a layer is a stage, all on one rank.
 	ranks, virtual, schedule := shape.Ranks, shape.Virtual, change(nil)

@@ -166,11 +166,8 @@ var called = map[string]string{
 	"MarshalText": "encoding/json, for library users' results",
 	"Ticks":       "gonum/plot, an axis",
 
-	"MiniVGG":             "tests of several packages",
-	"ParseMachine":        "tests of several packages",
-	"ActiveParameters":    "only tests: to be used or removed",
-	"ActivationBytes":     "only tests: to be used or removed",
-	"CollectiveAlgorithm": "only tests: to be used or removed",
+	"MiniVGG":      "tests of several packages",
+	"ParseMachine": "tests of several packages",
 }
 
 // No exported function or method is without a caller outside tests. A name that is

@@ -1,3 +1,16 @@
+// Package psim predicts how a distributed training step runs: its time, bubbles,
+// memory and communication. Load reads a configuration, and the rest is one call
+// each:
+//
+//   - Predict builds its task graph, simulates that and sums up what happened;
+//     Prediction.Advise says what would make it fit in memory;
+//   - Search does so for every plan that the configuration allows, and ranks them;
+//   - Compare holds two predictions, or saved results, against each other;
+//   - FitLink calibrates a link from the output of nccl-tests.
+//
+// Results, tables, pictures and files are those of package reports. Package exec
+// runs the same graphs for real; psim never imports it, so that a program which
+// predicts needs neither gomlx nor a backend.
 package psim
 
 import (
@@ -8,10 +21,13 @@ import (
 	"time"
 
 	"psim/configs"
+	"psim/costmodel"
 	"psim/internal/interrupt"
 	"psim/internal/memory"
 	"psim/reports"
+	"psim/schedules"
 	"psim/schedules/graph"
+	"psim/schedules/wiring"
 	"psim/sim"
 )
 
@@ -179,4 +195,37 @@ func (p *Prediction) found() *reports.Search {
 	}
 	s.Order = strings.Split(strings.TrimSuffix(p.Plan.Search.Order.String(), "\n"), "\n")
 	return s
+}
+
+// Unit is the time that counts as one where only order matters; any would do.
+const Unit = time.Second
+
+// UnitTrace runs the order of a schedule without costs: F, I and W take one unit of
+// time, B two, messages none. What is not a pipeline has four copies, and sums gradients in two halves that
+// take one each.
+func UnitTrace(s schedules.Schedule, shape graph.Shape) (*graph.Trace, error) {
+	pipeline, err := s.Pipeline(shape, nil)
+	if err != nil {
+		return nil, err
+	}
+	if !s.Pipelined {
+		pipeline.Shape.Replicas = 4
+		pipeline.Sync = wiring.Sync{Buckets: [][]int64{{1, 1}}, Overlap: true}
+	}
+	g, err := pipeline.Graph()
+	if err != nil {
+		return nil, err
+	}
+	one := costmodel.Uniform(Unit)
+	times := costmodel.Times{Forward: one, InputGradient: one, WeightGradient: one}
+	costs := times.Costs(costmodel.ActivationMemory{})
+	task := costs.Task
+	costs.Task = func(t *graph.Task) graph.Cost {
+		slice := !s.Pipelined && t.Kind == graph.Backward && int(t.Microbatch) == shape.Microbatches-1
+		if t.Kind.Collective() || slice {
+			return graph.Cost{Busy: Unit}
+		}
+		return task(t)
+	}
+	return sim.Run(g, costs)
 }

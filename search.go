@@ -64,7 +64,6 @@ func Search(ctx context.Context, c *configs.Config, progress func(plan, of int, 
 	return &s.Ranking, ctx.Err()
 }
 
-// planSearch is a search under way.
 type planSearch struct {
 	Ranking
 	seen    map[string]bool   // plans by what tells them apart

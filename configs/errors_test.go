@@ -82,6 +82,19 @@ func TestWindowsText(t *testing.T) {
 	require.Equal(t, want, summary)
 	err := failure(configs.Parse("x.toml", []byte(text), "times.forward=1"))
 	require.ErrorContains(t, err, "no unit")
+
+	path := withOrder(t, "\ufeff0F0,0B0\r\n", ownTimes)
+	c, err := configs.Load(path)
+	require.NoError(t, err)
+	run(t, c)
+	_, err = configs.ParseMachine("m.toml", []byte("\ufeff[machine]\r\ndevice = \"t4\"\r\n"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(path), "m.json"), []byte("\ufeff{\"model_type\": \"gpt2\"}\r\n"), 0o600))
+	model := "\ufeff[schedule]\nname = \"ddp\"\n[model]\nfile = \"m.json\"\n[batch]\nglobal = 1\n[machine]\ndevice = \"t4\"\n"
+	require.NoError(t, os.WriteFile(path, []byte(model), 0o600))
+	c, err = configs.Load(path)
+	require.NoError(t, err)
+	run(t, c)
 }
 
 func TestUnreadableFiles(t *testing.T) {

@@ -52,7 +52,7 @@ func (c *Config) machineFile(path string) (costmodel.MachineOptions, error) {
 	}
 	over := Config{Machine: options}
 	for _, s := range c.sources[named:] {
-		if err := s.decode(&over); err != nil {
+		if _, err := s.decode(&over); err != nil {
 			return costmodel.MachineOptions{}, err
 		}
 	}
@@ -90,7 +90,7 @@ func parseMachine(label string, data []byte) (options costmodel.MachineOptions, 
 		return options, nil, err
 	}
 	var file machineFile
-	switch err := s.decode(&file); {
+	switch s.outOfRange, err = s.decode(&file); {
 	case err != nil:
 		return options, nil, err
 	case !s.defines("machine"):

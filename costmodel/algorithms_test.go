@@ -66,15 +66,15 @@ func TestAlgorithms(t *testing.T) {
 	}
 	uneven := m.Group(group(6))
 	uneven.Algorithm = link.Hierarchical
-	require.Equal(t, link.RingAlgorithm, uneven.CollectiveAlgorithm(graph.AllReduce, 6, 800), "nodes of 4 and 2")
+	require.Equal(t, link.RingAlgorithm, algorithmOf(uneven, graph.AllReduce, 6, 800), "nodes of 4 and 2")
 }
 
 // Auto is the fastest of what NCCL has; small tensors go up a tree, large ones
 // around a ring.
 func TestAuto(t *testing.T) {
 	l := link.Link{Bandwidth: 1e11, Latency: 5000, Algorithm: link.Auto}
-	require.Equal(t, link.TreeAlgorithm, l.CollectiveAlgorithm(graph.AllReduce, 8, 1<<10))
-	require.Equal(t, link.RingAlgorithm, l.CollectiveAlgorithm(graph.AllReduce, 8, 1<<30))
+	require.Equal(t, link.TreeAlgorithm, algorithmOf(l, graph.AllReduce, 8, 1<<10))
+	require.Equal(t, link.RingAlgorithm, algorithmOf(l, graph.AllReduce, 8, 1<<30))
 	rapid.Check(t, func(t *rapid.T) {
 		m, ranks := drawNodes(t)
 		auto := m.Group(ranks)
@@ -144,8 +144,8 @@ func TestMeasuredAllReduce(t *testing.T) {
 	for bytes, want := range map[int64]time.Duration{0: 10 * us, 100: 30 * us, 550: 120 * us, 999: 120 * us, 1000: 120 * us, 2000: 220 * us} {
 		require.Equal(t, want, l.CollectiveTime(graph.AllReduce, 2, bytes), "%d bytes", bytes)
 	}
-	require.Equal(t, "measured", l.CollectiveAlgorithm(graph.AllReduce, 2, 1))
-	require.Equal(t, link.RingAlgorithm, l.CollectiveAlgorithm(graph.AllReduce, 3, 1))
+	require.Equal(t, "measured", algorithmOf(l, graph.AllReduce, 2, 1))
+	require.Equal(t, link.RingAlgorithm, algorithmOf(l, graph.AllReduce, 3, 1))
 	require.Equal(t, 7*us+10*us, l.CollectiveTime(graph.AllGather, 2, 100))
 	require.Equal(t, 12*us+100*us, l.CollectiveTime(graph.ReduceScatter, 2, 2000))
 	rapid.Check(t, func(t *rapid.T) {

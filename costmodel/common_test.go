@@ -151,3 +151,14 @@ func costsOf(t *testing.T, w stages.Workload, m costmodel.Machine, g *graph.Grap
 	require.NoError(t, err)
 	return costs
 }
+
+// algorithmOf names the algorithm whose time a link takes, or "measured".
+func algorithmOf(l link.Link, k graph.Kind, n int, bytes int64) string {
+	took, bare := l.CollectiveTime(k, n, bytes), l.WithoutTables()
+	for _, name := range []string{link.RingAlgorithm, link.TreeAlgorithm, link.Hierarchical, link.HalvingDoubling} {
+		if bare.Algorithm = name; bare.CollectiveTime(k, n, bytes) == took {
+			return name
+		}
+	}
+	return "measured"
+}

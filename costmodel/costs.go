@@ -1,3 +1,22 @@
+// Package costmodel says what the tasks of a graph cost: how long they take
+// and how they change the memory in use.
+//
+// There are three sources of costs, all giving a [graph.Costs]:
+//
+//   - [Times], explicit durations, which need neither a network nor a machine;
+//   - [StepCosts], a network of package arch trained on a [Machine];
+//   - [RingCosts], the links of a machine alone, for spelled-out collectives.
+//
+// A compute task takes the sum over its operations of a launch cost and the
+// longer of computing and moving memory (a roofline) at achievable rates; a layer
+// that was [Measured] on the device takes what it took. A
+// message takes latency plus bytes over bandwidth, and queues for its link. A
+// fused collective takes what was measured on its link, or else the closed form of
+// an algorithm.
+//
+// A rank stands for the devices of one tensor-parallel group, which do all the
+// same: memory, FLOPs and bytes are those of one of them, and what they exchange
+// is part of a task's time (see [graph.Inner]).
 package costmodel
 
 import (
@@ -7,7 +26,7 @@ import (
 	"psim/costmodel/link"
 	"psim/costmodel/memory"
 	"psim/costmodel/stages"
-	"psim/internal/duration"
+	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
@@ -115,8 +134,8 @@ func newPassPrices(c Compute, p *stages.Plan, g *graph.Graph) (*passPrices, erro
 		var prices []price
 		for _, n := range p.Sizes {
 			price := taskPrice(c, p, s, n)
-			if price.forward >= duration.Longest || price.backward() >= duration.Longest {
-				return nil, fmt.Errorf("compute: stage %d would take more than %.0f hours for a microbatch on this device; check its rates and launch cost", s, duration.Longest.Hours())
+			if price.forward >= units.Longest || price.backward() >= units.Longest {
+				return nil, fmt.Errorf("compute: stage %d would take more than %.0f hours for a microbatch on this device; check its rates and launch cost", s, units.Longest.Hours())
 			}
 			prices = append(prices, price)
 		}
@@ -169,7 +188,7 @@ func (p *passPrices) whole(t *graph.Task) time.Duration {
 	case graph.Forward:
 		return price.forward
 	case graph.InputGradient:
-		return duration.Sum(price.recompute, price.input)
+		return units.Sum(price.recompute, price.input)
 	case graph.WeightGradient:
 		return price.weight
 	}

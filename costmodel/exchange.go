@@ -6,7 +6,7 @@ import (
 
 	"psim/costmodel/arch"
 	"psim/costmodel/stages"
-	"psim/internal/duration"
+	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
@@ -51,7 +51,7 @@ func (c Compute) communication(ops []arch.Op, p arch.Pass, samples int64) time.D
 	var sum time.Duration
 	for _, o := range ops {
 		if o.Class == arch.Exchange {
-			sum = duration.Sum(sum, c.exchange(o, p, samples))
+			sum = units.Sum(sum, c.exchange(o, p, samples))
 		}
 	}
 	return sum
@@ -72,10 +72,10 @@ func (c Compute) hidden(ops []arch.Op, samples int64) time.Duration {
 			if !hides(next) {
 				break
 			}
-			input = duration.Sum(input, c.Op(next, arch.InputGradient, samples))
-			weight = duration.Sum(weight, c.Op(next, arch.WeightGradient, samples))
+			input = units.Sum(input, c.Op(next, arch.InputGradient, samples))
+			weight = units.Sum(weight, c.Op(next, arch.WeightGradient, samples))
 		}
-		sum = duration.Sum(sum, min(weight, c.exchange(o, arch.InputGradient, samples)), min(input, c.exchange(o, arch.WeightGradient, samples)))
+		sum = units.Sum(sum, min(weight, c.exchange(o, arch.InputGradient, samples)), min(input, c.exchange(o, arch.WeightGradient, samples)))
 	}
 	return sum
 }
@@ -138,8 +138,8 @@ func received(c Compute, p *stages.Plan, stage, neighbour int, samples int64) gr
 
 // gather adds the gathering of what a stage receives.
 func (p *price) gather(activations, gradients graph.Inner) {
-	p.forward = duration.Sum(p.forward, activations.Exposed)
-	p.input, p.whole = duration.Sum(p.input, gradients.Exposed), duration.Sum(p.whole, gradients.Exposed)
+	p.forward = units.Sum(p.forward, activations.Exposed)
+	p.input, p.whole = units.Sum(p.input, gradients.Exposed), units.Sum(p.whole, gradients.Exposed)
 	p.inner.forward = p.inner.forward.Plus(activations)
 	p.inner.input, p.inner.whole = p.inner.input.Plus(gradients), p.inner.whole.Plus(gradients)
 }
@@ -150,7 +150,7 @@ type inner graph.Inner
 // slices spreads communication over the slices of a task, by their times.
 func (i inner) slices(times []time.Duration) []graph.Inner {
 	parts := make([]graph.Inner, len(times))
-	whole := duration.Sum(times...)
+	whole := units.Sum(times...)
 	var done graph.Inner
 	var at time.Duration
 	for k, t := range times {

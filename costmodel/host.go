@@ -7,7 +7,6 @@ import (
 
 	"psim/costmodel/arch"
 	"psim/costmodel/stages"
-	"psim/internal/duration"
 	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/schedules/graph"
@@ -163,9 +162,9 @@ func (w *walker) operations(ops []arch.Op, passes ...arch.Pass) {
 }
 
 func (w *walker) kernels(n int, busy time.Duration) {
-	w.launched = duration.Sum(w.launched, time.Duration(n)*time.Duration(w.host.Operation))
-	w.ends = duration.Sum(max(w.ends, w.launched), busy)
-	w.busy = duration.Sum(w.busy, busy)
+	w.launched = units.Sum(w.launched, time.Duration(n)*time.Duration(w.host.Operation))
+	w.ends = units.Sum(max(w.ends, w.launched), busy)
+	w.busy = units.Sum(w.busy, busy)
 }
 
 // launchPrices hold the launches of all stages, by stage and size of microbatch.
@@ -212,7 +211,7 @@ func (p launchPrices) task(t *graph.Task, busy, whole time.Duration) (thread, le
 	}
 	if busy < whole {
 		share := float64(busy) / float64(whole)
-		return duration.Nanoseconds(share * float64(l.thread)), duration.Nanoseconds(share * float64(l.lead))
+		return units.Nanoseconds(share * float64(l.thread)), units.Nanoseconds(share * float64(l.lead))
 	}
 	return l.thread, l.lead
 }

@@ -6,7 +6,7 @@ import (
 
 	"psim/costmodel/arch"
 	"psim/costmodel/stages"
-	"psim/internal/duration"
+	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
@@ -19,17 +19,17 @@ type price struct {
 }
 
 // backward returns the time of the whole backward.
-func (p price) backward() time.Duration { return duration.Sum(p.recompute, p.whole) }
+func (p price) backward() time.Duration { return units.Sum(p.recompute, p.whole) }
 
 // priceOf prices a stage for a microbatch of the given number of samples.
 func priceOf(c Compute, plan *stages.Plan, stage int, samples int64) price {
 	var p price
 	for _, l := range plan.Stages[stage].Layers {
-		p.forward = duration.Sum(p.forward, c.Layer(l, arch.Forward, samples))
-		p.input = duration.Sum(p.input, c.Layer(l, arch.InputGradient, samples))
-		p.weight = duration.Sum(p.weight, c.Layer(l, arch.WeightGradient, samples))
-		p.whole = duration.Sum(p.whole, c.Backward(l, samples))
-		p.recompute = duration.Sum(p.recompute, c.Recompute(l, plan.Training, samples))
+		p.forward = units.Sum(p.forward, c.Layer(l, arch.Forward, samples))
+		p.input = units.Sum(p.input, c.Layer(l, arch.InputGradient, samples))
+		p.weight = units.Sum(p.weight, c.Layer(l, arch.WeightGradient, samples))
+		p.whole = units.Sum(p.whole, c.Backward(l, samples))
+		p.recompute = units.Sum(p.recompute, c.Recompute(l, plan.Training, samples))
 		p.inner.add(c, l, plan.Training, samples)
 	}
 	p.gather(received(c, plan, stage, stage-1, samples), received(c, plan, stage, stage+1, samples))
@@ -49,9 +49,9 @@ func slice(c Compute, plan *stages.Plan, k graph.Kind, stage int, samples int64)
 	var bytes int64
 	for i, l := range slices.Backward(st.Layers) {
 		if k == graph.Backward {
-			done = duration.Sum(done, c.Backward(l, samples), c.Recompute(l, plan.Training, samples))
+			done = units.Sum(done, c.Backward(l, samples), c.Recompute(l, plan.Training, samples))
 		} else {
-			done = duration.Sum(done, c.Layer(l, arch.WeightGradient, samples))
+			done = units.Sum(done, c.Layer(l, arch.WeightGradient, samples))
 		}
 		own := int64(0)
 		for _, t := range st.Held[i] {
@@ -94,4 +94,36 @@ func timeAt(points []progressPoint, bytes int64) time.Duration {
 		from = to
 	}
 	return from.time
+}
+
+// taskPrice returns what a stage costs for a microbatch: a share of the whole batch's
+// price where the stage takes all microbatches at once.
+func taskPrice(c Compute, plan *stages.Plan, stage int, samples int64) price {
+	if !plan.Whole(stage) {
+		return priceOf(c, plan, stage, samples)
+	}
+	all := plan.Batch()
+	p := priceOf(c, plan, stage, all)
+	for _, t := range []*time.Duration{&p.forward, &p.input, &p.weight, &p.recompute, &p.whole} {
+		*t = share(*t, samples, all)
+	}
+	return p
+}
+
+// taskLaunch returns what launching a stage's kernels takes, shared likewise.
+func taskLaunch(c Compute, h Host, plan *stages.Plan, stage int, samples int64) launches {
+	if !plan.Whole(stage) {
+		return launchesOf(c, h, plan, stage, samples)
+	}
+	all := plan.Batch()
+	l := launchesOf(c, h, plan, stage, all)
+	for _, pass := range []*launch{&l.forward, &l.input, &l.weight, &l.backward} {
+		pass.thread, pass.lead = share(pass.thread, samples, all), share(pass.lead, samples, all)
+	}
+	return l
+}
+
+// share returns the part of the time of all samples that some have.
+func share(t time.Duration, samples, all int64) time.Duration {
+	return units.Nanoseconds(float64(t) * float64(samples) / float64(all))
 }

@@ -60,7 +60,7 @@ func TestOwnTable(t *testing.T) {
 		{graph.AllGather, 3, 4*us + 2*401*us, link.RingAlgorithm},
 	} {
 		require.Equal(t, c.want, l.CollectiveTime(c.kind, c.n, 1200), "%s over %d", c.kind, c.n)
-		require.Equal(t, c.by, l.CollectiveAlgorithm(c.kind, c.n, 1200), "%s over %d", c.kind, c.n)
+		require.Equal(t, c.by, algorithmOf(l, c.kind, c.n, 1200), "%s over %d", c.kind, c.n)
 	}
 }
 
@@ -115,12 +115,12 @@ func TestTablesOfAGroup(t *testing.T) {
 	table := []link.Range{{Ranks: 2, Call: 5000, Bandwidth: 1e6}, {Ranks: 8, Call: 5000, Bandwidth: 1e6}}
 	m.Network.AllReduce, m.Network.AllGather, m.Network.ReduceScatter = table, table, table
 	for kind := range rings {
-		require.Equal(t, "measured", m.Group([]int32{0, 4}).CollectiveAlgorithm(kind, 2, 100))
+		require.Equal(t, "measured", algorithmOf(m.Group([]int32{0, 4}), kind, 2, 100))
 		// Devices of a tensor-parallel rank that share a card have a share of it.
 		shared := m
 		shared.Tensor, shared.NICsPerNode = 4, 2
 		took, alone := shared.Group([]int32{0, 1}).CollectiveTime(kind, 2, 1000)-5000, m.Group([]int32{0, 4}).CollectiveTime(kind, 2, 1000)-5000
 		require.Equal(t, 2*alone, took)
-		require.Equal(t, link.RingAlgorithm, m.Group(group(8)).CollectiveAlgorithm(kind, 8, 100))
+		require.Equal(t, link.RingAlgorithm, algorithmOf(m.Group(group(8)), kind, 8, 100))
 	}
 }

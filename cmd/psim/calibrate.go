@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	lib "psim"
 	"psim/configs"
 	"psim/exec"
 	"psim/exec/calibration"
@@ -33,6 +34,7 @@ type calibrateFlags struct {
 const (
 	defaultNetwork     = "exec"
 	defaultMachineFile = "my-machine.toml"
+	defaultLinkFile    = "my-link.toml" // of --nccl
 )
 
 // calibrateManual tells what psim help calibrate prints.
@@ -64,15 +66,8 @@ func newCalibrate() *cobra.Command {
   psim calibrate --set model.hidden=64 --quiet --repeats 1 --out small.toml
   psim calibrate --nccl 2-gpus.txt --nccl 8-gpus.json --out nvlink.toml
   psim calibrate --nccl all_reduce.txt --nccl all_gather.txt --nccl reduce_scatter.txt`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return fmt.Errorf("calibrate takes one CONFIG or none, not %s\nsee \"psim calibrate --help\"", strings.Join(args, " "))
-			}
-			return nil
-		},
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return configs.Examples(), cobra.ShellCompDirectiveDefault
-		},
+		Args:              between(0, 1, "one CONFIG or none"),
+		ValidArgsFunction: completeExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(f.nccl) > 0 {
 				if !cmd.Flags().Changed("out") {
@@ -202,4 +197,35 @@ func quoted(word string) string {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// runNCCL fits a link to files and writes it.
+func (f calibrateFlags) runNCCL(ctx context.Context, args []string, stdout io.Writer) error {
+	if len(args) > 0 || len(f.sets) > 0 || f.samples != nil {
+		return errors.New("--nccl fits a link to files and measures nothing here; leave out CONFIG, --set and --samples")
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	fit, err := lib.FitLink(f.nccl...)
+	if err != nil {
+		return flagged("nccl", err)
+	}
+	fit.File, fit.Command = f.out, "psim calibrate"
+	for _, path := range f.nccl {
+		fit.Command += " --nccl " + quoted(path)
+	}
+	fit.Command += " --out " + quoted(f.out)
+	if err := files.Write(ctx, []files.File{{Path: f.out, Render: fit.WriteMachine}}); err != nil {
+		return failure{err}
+	}
+	if f.json {
+		return fit.WriteJSON(stdout)
+	}
+	if err := fit.WriteTable(stdout); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "\nwrote %s; use it with\n  psim run CONFIG --set %s --set machine.device=DEVICE\nwhere all devices are in one node, and otherwise with file = %q in [machine]\n",
+		f.out, quoted("machine.file="+f.out), f.out)
+	return err
 }

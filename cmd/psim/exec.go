@@ -57,15 +57,8 @@ func newExec() *cobra.Command {
   psim exec --gpus 2 --check weights,output,grads,loss
   psim exec gpipe --gpus 2 --set batch.global=4 --set schedule.microbatches=2
   psim exec --backend xla --gpus 2 --share            two devices on one GPU`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return fmt.Errorf("exec takes one CONFIG or none, not %s\nsee \"psim exec --help\"", strings.Join(args, " "))
-			}
-			return nil
-		},
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return configs.Examples(), cobra.ShellCompDirectiveDefault
-		},
+		Args:              between(0, 1, "one CONFIG or none"),
+		ValidArgsFunction: completeExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.given(cmd); err != nil {
 				return err

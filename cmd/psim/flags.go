@@ -7,9 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"psim/configs"
 )
 
-// outputFlags are the flags that most commands have: settings over a configuration,
+// outputFlags holds what most commands have: settings over a configuration,
 // and in which form results are printed and saved.
 type outputFlags struct {
 	sets      []string
@@ -47,6 +49,11 @@ func (f *outputFlags) wrote(stderr io.Writer, names, folder string) {
 	if !f.quiet {
 		fmt.Fprintf(stderr, "wrote %s in %s\n", names, folder)
 	}
+}
+
+// completeExamples completes a CONFIG.
+func completeExamples(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return configs.Examples(), cobra.ShellCompDirectiveDefault
 }
 
 // flagged names the flag that an error is about.

@@ -20,7 +20,6 @@ import (
 	"psim/schedules/collective"
 )
 
-// listing is one thing that can be listed.
 type listing struct {
 	name  string
 	write func(w io.Writer, verbose bool)

@@ -36,7 +36,7 @@ that was measured below its own prediction.`,
 			if out == "" {
 				out = kind + ".png"
 			}
-			draw, err := figure(kind, results, strings.TrimPrefix(filepath.Ext(out), "."))
+			draw, err := figure(kind, results, pictureFormat(out))
 			if err != nil {
 				return err
 			}
@@ -67,7 +67,7 @@ func pictureFormat(path string) string {
 
 // figure loads what a kind of figure needs and returns its renderer.
 func figure(kind string, results []string, format string) (func(io.Writer) error, error) {
-	if format != reports.PNG && format != reports.SVG {
+	if format == "" {
 		return nil, fmt.Errorf("--out: the file must end in .png or .svg")
 	}
 	switch kind {
@@ -85,7 +85,6 @@ func figure(kind string, results []string, format string) (func(io.Writer) error
 	return nil, fmt.Errorf("unknown figure %q; use timeline, memory or compare", kind)
 }
 
-// timelineFigure loads the traces of results.
 func timelineFigure(results []string, format string) (func(io.Writer) error, error) {
 	var runs []reports.Run
 	for _, path := range results {

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"psim/configs"
 	"psim/exec"
 	"psim/internal/files"
 	"psim/internal/nearest"
@@ -22,7 +25,7 @@ const (
 	exitUsage  = 2 // wrong usage or bad input
 )
 
-// failure is an error that is not the user's: a check that failed, a schedule
+// failure marks an error that is not the user's: a check that failed, a schedule
 // that deadlocks.
 type failure struct{ error }
 
@@ -113,7 +116,6 @@ replays.`,
 	return root
 }
 
-// verbs lists the names of a command's subcommands.
 func verbs(cmd *cobra.Command) []string {
 	var names []string
 	for _, c := range cmd.Commands() {
@@ -123,9 +125,11 @@ func verbs(cmd *cobra.Command) []string {
 }
 
 // exactly refuses any other number of arguments, saying which are wanted.
-func exactly(n int, usage string) cobra.PositionalArgs {
+func exactly(n int, usage string) cobra.PositionalArgs { return between(n, n, usage) }
+
+func between(least, most int, usage string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == n {
+		if least <= len(args) && len(args) <= most {
 			return nil
 		}
 		got := "nothing"
@@ -134,4 +138,36 @@ func exactly(n int, usage string) cobra.PositionalArgs {
 		}
 		return fmt.Errorf("%s takes %s, not %s\nsee \"%s --help\"", cmd.Name(), usage, got, cmd.CommandPath())
 	}
+}
+
+// version names the release; CHANGELOG.md says what is in it.
+const version = "0.1.0"
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "print the version", Example: "  psim version", Args: exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			revision := ""
+			if info, ok := debug.ReadBuildInfo(); ok {
+				for _, s := range info.Settings {
+					if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+						revision = " " + s.Value[:12]
+					}
+				}
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "psim %s%s %s %s/%s\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+}
+
+// newConfigHelp makes the help topic "psim help config": no command, only a text,
+// which is made when it is asked for, because every start of psim comes here.
+func newConfigHelp() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "config",
+		Short: "all settings of a configuration, with their meaning and default",
+	}
+	c.SetHelpFunc(func(cmd *cobra.Command, _ []string) { fmt.Fprint(cmd.OutOrStdout(), configs.Reference()) })
+	return c
 }

@@ -18,7 +18,6 @@ import (
 	"psim/reports"
 )
 
-// runFlags are the flags of psim run.
 type runFlags struct {
 	outputFlags
 	trace string
@@ -49,10 +48,8 @@ the solver cbc (Debian's coinor-cbc), which proves the span of small pipelines.
   psim run gpipe --set schedule.name=1f1b --set schedule.microbatches=16
   psim run configs/course-timeline.toml --json
   psim run my.toml --out results/my --trace my.json`,
-		Args: exactly(1, "one CONFIG, a file or the name of an example"),
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return configs.Examples(), cobra.ShellCompDirectiveDefault
-		},
+		Args:              exactly(1, "one CONFIG, a file or the name of an example"),
+		ValidArgsFunction: completeExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runRun(cmd.Context(), args[0], f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},

@@ -24,7 +24,6 @@ import (
 	"psim/schedules/order"
 )
 
-// scheduleFlags are the flags of psim schedule.
 type scheduleFlags struct {
 	shape              graph.Shape
 	format, plot       string
@@ -67,7 +66,6 @@ last until they are received; if not, where every rank stands.`,
 	return cmd
 }
 
-// register declares the flags.
 func (f *scheduleFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&f.shape.Ranks, "stages", 4, "pipeline ranks")
 	flags.IntVar(&f.shape.Microbatches, "microbatches", 8, "microbatches")
@@ -92,7 +90,7 @@ func (f *scheduleFlags) check() error {
 	return memory.CheckTasks(2 * float64(f.shape.Ranks) * float64(f.shape.Microbatches) * float64(f.shape.Virtual))
 }
 
-// namedOrder is an order to print, and the schedule and size that it is of.
+// namedOrder holds an order to print, and the schedule and size that it is of.
 type namedOrder struct {
 	schedules.Schedule
 	shape graph.Shape
@@ -165,7 +163,6 @@ func (f *scheduleFlags) write(cmd *cobra.Command, w namedOrder) error {
 	return err
 }
 
-// plot draws the order.
 func (w namedOrder) plot(cmd *cobra.Command, path string) error {
 	trace, err := interrupt.Await(cmd.Context(), func() (*graph.Trace, error) { return lib.UnitTrace(w.Schedule, w.shape) })
 	if err != nil {

@@ -18,19 +18,14 @@ import (
 	"psim/reports"
 )
 
-// validateFlags are the flags of psim validate.
 type validateFlags struct {
 	execFlags
 	markdown, published, executed bool
 	figures                       string
 }
 
-func newValidate() *cobra.Command {
-	var f validateFlags
-	cmd := &cobra.Command{
-		Use:   "validate [ID… | --published [NAME…]]",
-		Short: "answer the formula questions, each by closed form and by simulation",
-		Long: `validate answers the formula questions of Brown's CS1390 assignment on parallel
+// validateManual tells what psim help validate prints.
+const validateManual = `validate answers the formula questions of Brown's CS1390 assignment on parallel
 training, each in two independent ways: by a closed form, and by simulating the
 task graph. It fails (exit code 1) if the two disagree. Without an ID it answers
 all; 3.3 stands for all of its parts.
@@ -42,7 +37,14 @@ that constants were fitted to are marked and not in the errors.
 --executed instead predicts steps of two networks, three schedules and 2, 4 and 8
 microbatches, runs them for real on --gpus devices, and says how far off it was.
 An experiment during which the machine was disturbed is run again, up to --runs
-times in all.`,
+times in all.`
+
+func newValidate() *cobra.Command {
+	var f validateFlags
+	cmd := &cobra.Command{
+		Use:   "validate [ID… | --published [NAME…]]",
+		Short: "answer the formula questions, each by closed form and by simulation",
+		Long:  validateManual,
 		Example: `  psim validate
   psim validate 1.6 4.4
   psim validate --markdown > answers.md
@@ -57,7 +59,7 @@ times in all.`,
 			case f.published:
 				return f.replay(ctx, args, stdout, stderr)
 			case f.executed:
-				return validateExecuted(ctx, f.execFlags, f.markdown, stdout, stderr)
+				return f.execute(ctx, stdout, stderr)
 			}
 			return f.answer(args, stdout)
 		},
@@ -113,18 +115,22 @@ func (f validateFlags) answer(ids []string, w io.Writer) error {
 		return failure{err}
 	}
 	report := questions.NewReport(answers)
-	switch {
-	case f.json:
-		err = files.WriteJSON(w, report)
-	case f.markdown:
-		err = report.WriteMarkdown(w)
-	default:
-		err = report.WriteText(w)
-	}
+	err = f.print(w, report, report.WriteMarkdown, report.WriteText)
 	if err == nil && report.Failed > 0 {
 		err = failure{fmt.Errorf("%d of %d questions: closed form and simulation disagree", report.Failed, len(answers))}
 	}
 	return err
+}
+
+// print writes a report in the wanted form.
+func (f validateFlags) print(w io.Writer, report any, markdown, text func(io.Writer) error) error {
+	switch {
+	case f.json:
+		return files.WriteJSON(w, report)
+	case f.markdown:
+		return markdown(w)
+	}
+	return text(w)
 }
 
 // replay predicts the tables of some names, all if there are none.
@@ -148,20 +154,17 @@ func (f validateFlags) replay(ctx context.Context, names []string, stdout, stder
 		}
 		fmt.Fprintln(stderr, "wrote", f.figures)
 	}
-	switch {
-	case f.json:
-		return files.WriteJSON(stdout, report)
-	case f.markdown:
+	markdown, text := func(w io.Writer) error {
 		pictures := ""
 		if f.figures != "" {
 			pictures = filepath.Base(f.figures)
 		}
-		return report.WriteMarkdown(stdout, pictures)
-	}
+		return report.WriteMarkdown(w, pictures)
+	}, report.WriteText
 	if len(names) == 0 {
-		return report.WriteSummary(stdout)
+		text = report.WriteSummary
 	}
-	return report.WriteText(stdout)
+	return f.print(stdout, report, markdown, text)
 }
 
 // draw writes a scatter plot for every source.

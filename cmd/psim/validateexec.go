@@ -11,7 +11,7 @@ import (
 	"psim/exec/validation"
 )
 
-// executedSteps are measured unless --steps says otherwise, and an experiment is run
+// executedSteps many steps are measured unless --steps says otherwise, and an experiment is run
 // executedRuns times at most unless --runs does.
 const (
 	executedSteps = 9
@@ -50,8 +50,8 @@ func (f execFlags) changes() (text string) {
 	return text
 }
 
-// validateExecuted makes and prints the report.
-func validateExecuted(ctx context.Context, f execFlags, markdown bool, stdout, stderr io.Writer) error {
+// execute runs the experiments and prints the report.
+func (f validateFlags) execute(ctx context.Context, stdout, stderr io.Writer) error {
 	if f.gpus == 0 {
 		return errors.New("--gpus 0: there must be at least 1 device")
 	}
@@ -68,12 +68,5 @@ func validateExecuted(ctx context.Context, f execFlags, markdown bool, stdout, s
 	if r == nil || len(r.Rows) == 0 {
 		return err
 	}
-	write := r.WriteText
-	switch {
-	case f.json:
-		write = r.WriteJSON
-	case markdown:
-		write = r.WriteMarkdown
-	}
-	return errors.Join(write(stdout), err)
+	return errors.Join(f.print(stdout, r, r.WriteMarkdown, r.WriteText), err)
 }

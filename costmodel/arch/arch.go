@@ -35,7 +35,6 @@ type Tensor struct {
 	Shape   Shape
 	Sharded bool // divided among the devices of a Megatron tensor-parallel group
 	Axis    int  // the dimension that is divided
-	Expert  bool // of one of the layer's Experts
 	Norm    bool // a gain or bias of a norm, whose gradient I makes
 }
 
@@ -51,9 +50,7 @@ type Layer struct {
 	Input   Shape    // elements of one sample, from the layer before
 	Output  Shape    // elements of one sample, to the layer after; the last layer's logits
 	Ops     []Op     // in forward order; the last layer's end with the loss
-	// Experts is the number of MLPs that a token may go through, and Active how
-	// many it goes through; 0 where there is no choice.
-	Experts, Active int
+	Experts int      // MLPs that a token may go through; 0 where there is no choice
 	// Buffers are what this layer keeps for its backward passes. A tensor that
 	// two layers need is listed once, by the later one.
 	Buffers []Buffer
@@ -65,6 +62,22 @@ type Layer struct {
 	KeepsGradient bool
 	// Repeatable: full recomputation keeps only Input and runs F again.
 	Repeatable bool
+}
+
+// Kind says how the operations of a layer are put together. With Ops, Params
+// and Input it is what an executor needs to know.
+type Kind uint8
+
+const (
+	KindUnknown   Kind = iota // not described well enough to be executed: llama
+	KindChain                 // each of Ops takes the result of the one before; without Ops the input is passed on, in the shape of Output
+	KindEmbedding             // the sum of rows of two tables, by token and by position
+	KindGPTBlock              // x + attention(norm(x)), then x + MLP(norm(x))
+)
+
+// String names the kind in lower case.
+func (k Kind) String() string {
+	return nameOf("Kind", uint8(k), "unknown", "chain", "embedding", "gpt block")
 }
 
 // Idle reports whether the layer hands on what it is given, such as a dropout of
@@ -110,18 +123,6 @@ func (l Layer) NormParameters() int64 {
 	return n
 }
 
-// ActivationBytes is the size per sample of the buffers with lifetime lt, where
-// an activation takes elementBytes (see Training.ActivationElement).
-func (l Layer) ActivationBytes(elementBytes int64, lt Lifetime) int64 {
-	var n int64
-	for _, b := range l.Buffers {
-		if b.Lifetime == lt {
-			n += b.Bytes(elementBytes)
-		}
-	}
-	return n
-}
-
 // Network is a chain of layers: each one's Output is the next one's Input.
 type Network struct {
 	Name            string
@@ -137,21 +138,6 @@ func (n Network) Parameters() int64 {
 	var sum int64
 	for _, l := range n.Layers {
 		sum += l.Parameters()
-	}
-	return sum
-}
-
-// ActiveParameters is the number of parameters that one token goes through:
-// those of experts count in part.
-func (n Network) ActiveParameters() int64 {
-	sum := n.Parameters()
-	for _, l := range n.Layers {
-		for _, t := range l.Params {
-			if t.Expert {
-				size := t.Shape.Elements()
-				sum -= size - size/int64(l.Experts)*int64(l.Active)
-			}
-		}
 	}
 	return sum
 }

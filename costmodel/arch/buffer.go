@@ -1,9 +1,5 @@
 package arch
 
-import (
-	"fmt"
-)
-
 // Lifetime says which pass allocates a buffer and which one frees it.
 type Lifetime uint8
 
@@ -15,11 +11,7 @@ const (
 
 // String is the letters of the two passes, e.g. "F→W".
 func (lt Lifetime) String() string {
-	names := []string{"F→I", "F→W", "I→W"}
-	if int(lt) < len(names) {
-		return names[lt]
-	}
-	return fmt.Sprintf("Lifetime(%d)", uint8(lt))
+	return nameOf("Lifetime", uint8(lt), "F→I", "F→W", "I→W")
 }
 
 // Buffer is a tensor that a layer holds between two of its passes, listed as an
@@ -48,4 +40,14 @@ func (b Buffer) Bytes(elementBytes int64) int64 {
 		elementBytes = int64(b.ElementBytes)
 	}
 	return b.Shape.Elements() * elementBytes
+}
+
+// BufferBytes sums buffers by lifetime for a microbatch, where an activation takes
+// elementBytes (see Training.ActivationElement).
+func BufferBytes(buffers []Buffer, elementBytes, samples int64) [3]int64 {
+	var sum [3]int64
+	for _, b := range buffers {
+		sum[b.Lifetime] += b.Bytes(elementBytes) * samples
+	}
+	return sum
 }

@@ -54,8 +54,8 @@ func TestZeroBubbleMemory(t *testing.T) {
 		m := drawGPT(t)
 		block := network(t, m).Layers[1]
 		sh := int64(m.SequenceLength) * int64(m.Hidden)
-		assert.Equal(t, 14*sh, block.ActivationBytes(2, ForwardToWeight))
-		assert.Equal(t, 18*sh, block.ActivationBytes(2, InputToWeight))
+		assert.Equal(t, 14*sh, BufferBytes(block.Buffers, 2, 1)[ForwardToWeight])
+		assert.Equal(t, 18*sh, BufferBytes(block.Buffers, 2, 1)[InputToWeight])
 	})
 }
 
@@ -74,8 +74,8 @@ func TestWeightGradientFindsItsOperands(t *testing.T) {
 				}
 			}
 			if inputs > 0 {
-				assert.Equal(t, inputs, l.ActivationBytes(1, ForwardToWeight), "%s %s", p.Name, l.Name)
-				assert.Equal(t, gradients, l.ActivationBytes(1, InputToWeight), "%s %s", p.Name, l.Name)
+				assert.Equal(t, inputs, BufferBytes(l.Buffers, 1, 1)[ForwardToWeight], "%s %s", p.Name, l.Name)
+				assert.Equal(t, gradients, BufferBytes(l.Buffers, 1, 1)[InputToWeight], "%s %s", p.Name, l.Name)
 			}
 		}
 	}
@@ -84,9 +84,9 @@ func TestWeightGradientFindsItsOperands(t *testing.T) {
 func TestFixedElementBytes(t *testing.T) {
 	n := network(t, Model{Preset: "gpt2", SequenceLength: 128})
 	embed, head := n.Layers[0], n.Layers[14]
-	assert.EqualValues(t, 4*128, embed.ActivationBytes(2, ForwardToWeight), "token ids")
+	assert.EqualValues(t, 4*128, BufferBytes(embed.Buffers, 2, 1)[ForwardToWeight], "token ids")
 	for _, bytes := range []int64{2, 4} {
-		assert.EqualValues(t, 4*128*50257+4*128, head.ActivationBytes(bytes, ForwardToInput), "loss in fp32")
+		assert.EqualValues(t, 4*128*50257+4*128, BufferBytes(head.Buffers, bytes, 1)[ForwardToInput], "loss in fp32")
 	}
 	pool := preset(t, "vgg16-pipeline").Layers[1].Buffers[0]
 	assert.EqualValues(t, 8*64*16*16, pool.Bytes(4))
@@ -96,18 +96,18 @@ func TestLlamaMemory(t *testing.T) {
 	n := network(t, Model{Preset: "llama3-8b", SequenceLength: 512})
 	const s, a, h, kv, f = 512, 32, 4096, 1024, 14336
 	block := n.Layers[1]
-	assert.EqualValues(t, s*(2*h+h+2*kv+3*f)+a*s*s, block.ActivationBytes(1, ForwardToInput))
-	assert.EqualValues(t, s*(3*h+f), block.ActivationBytes(1, ForwardToWeight))
-	assert.EqualValues(t, s*(3*h+2*kv+2*f), block.ActivationBytes(1, InputToWeight))
+	assert.EqualValues(t, s*(2*h+h+2*kv+3*f)+a*s*s, BufferBytes(block.Buffers, 1, 1)[ForwardToInput])
+	assert.EqualValues(t, s*(3*h+f), BufferBytes(block.Buffers, 1, 1)[ForwardToWeight])
+	assert.EqualValues(t, s*(3*h+2*kv+2*f), BufferBytes(block.Buffers, 1, 1)[InputToWeight])
 }
 
 // A ReLU's output is kept once: by the next layer where that is linear, else by
 // its own. Pooling keeps 8-byte indices.
 func TestReLUMemory(t *testing.T) {
 	layers := preset(t, "vgg16-pipeline").Layers
-	assert.EqualValues(t, 2*64*32*32, layers[0].ActivationBytes(2, ForwardToInput))
-	assert.EqualValues(t, 2*(3+64)*32*32, layers[0].ActivationBytes(2, ForwardToWeight))
-	assert.EqualValues(t, 2*512*2*2+8*512*(2*2+1), layers[4].ActivationBytes(2, ForwardToInput))
+	assert.EqualValues(t, 2*64*32*32, BufferBytes(layers[0].Buffers, 2, 1)[ForwardToInput])
+	assert.EqualValues(t, 2*(3+64)*32*32, BufferBytes(layers[0].Buffers, 2, 1)[ForwardToWeight])
+	assert.EqualValues(t, 2*512*2*2+8*512*(2*2+1), BufferBytes(layers[4].Buffers, 2, 1)[ForwardToInput])
 	var keeps []string
 	for _, l := range append(layers, preset(t, "mlp").Layers[5:]...) {
 		if l.KeepsOutput {

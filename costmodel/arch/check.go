@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -12,10 +13,10 @@ func (m Model) defaults() Model {
 	switch m.Family {
 	case familyGPT:
 		m.KVHeads = m.Heads
-		m.FFNHidden = orElse(m.FFNHidden, 4*min(m.Hidden, maxSize))
-		m.Positions = orElse(m.Positions, m.SequenceLength)
+		m.FFNHidden = cmp.Or(m.FFNHidden, 4*min(m.Hidden, maxSize))
+		m.Positions = cmp.Or(m.Positions, m.SequenceLength)
 	case familyLlama, familyMixtral:
-		m.KVHeads = orElse(m.KVHeads, m.Heads)
+		m.KVHeads = cmp.Or(m.KVHeads, m.Heads)
 	}
 	if m.HeadDim == 0 && m.Heads > 0 && m.Hidden%m.Heads == 0 {
 		m.HeadDim = m.Hidden / m.Heads
@@ -25,13 +26,6 @@ func (m Model) defaults() Model {
 		m.Tied = &tied
 	}
 	return m
-}
-
-func orElse(value, otherwise int) int {
-	if value != 0 {
-		return value
-	}
-	return otherwise
 }
 
 // checkNumbers wants every number of the family in its range and the heads to fit

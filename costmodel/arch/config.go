@@ -92,7 +92,7 @@ func parseGPT2(data []byte, keys configKeys, sequence int) (Model, error) {
 	}
 	m := Model{
 		Family: familyGPT, Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads, FFNHidden: value(c.Inner),
-		Vocab: c.Vocab, Positions: c.Positions, SequenceLength: orElse(sequence, c.Positions), Tied: &c.Tied,
+		Vocab: c.Vocab, Positions: c.Positions, SequenceLength: cmp.Or(sequence, c.Positions), Tied: &c.Tied,
 	}
 	return m, inConfig(m.Validate())
 }
@@ -167,7 +167,7 @@ func parseLlama(data []byte, keys configKeys, sequence int, modelType string, c 
 	m := Model{
 		Family: familyLlama, QKVBias: c.qkvBias, Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads, KVHeads: value(c.KVHeads),
 		HeadDim: value(c.HeadDim), FFNHidden: c.Inner, Vocab: c.Vocab,
-		SequenceLength: orElse(sequence, c.Positions), Tied: &c.Tied,
+		SequenceLength: cmp.Or(sequence, c.Positions), Tied: &c.Tied,
 	}
 	if mixed {
 		m.Family, m.Experts, m.ExpertsPerToken = familyMixtral, value(c.Experts), value(c.PerToken)

@@ -18,7 +18,7 @@ func Example() {
 
 	block := n.Layers[1]
 	for _, lt := range []arch.Lifetime{arch.ForwardToInput, arch.ForwardToWeight, arch.InputToWeight} {
-		fmt.Printf("%s %s: %d bytes per sample\n", block.Name, lt, block.ActivationBytes(4, lt))
+		fmt.Printf("%s %s: %d bytes per sample\n", block.Name, lt, arch.BufferBytes(block.Buffers, 4, 1)[lt])
 	}
 	// Output:
 	// gpt2 124439808 parameters in 148 tensors

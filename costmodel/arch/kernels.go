@@ -50,9 +50,7 @@ func (m Model) apart(name string, n int, forward, input int64) []Op {
 	if !m.megatron() {
 		return nil
 	}
-	op := elementwise(name, elements(m.SequenceLength, n), forward, input)
-	op.Sharded = true
-	return []Op{op}
+	return []Op{elementwise(name, elements(m.SequenceLength, n), forward, input).sharded()}
 }
 
 // loss returns the cross-entropy over the vocabulary. Megatron's goes over the logits

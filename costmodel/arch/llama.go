@@ -37,7 +37,7 @@ func llama(m Model) Network {
 func llamaBlock(m Model, i int) Layer {
 	name := fmt.Sprintf("layers.%d", i)
 	return Layer{
-		Name: name, Params: llamaBlockParams(name+".", m), Experts: m.Experts, Active: m.ExpertsPerToken,
+		Name: name, Params: llamaBlockParams(name+".", m), Experts: m.Experts,
 		Input: Shape{m.SequenceLength, m.Hidden}, Output: Shape{m.SequenceLength, m.Hidden},
 		Ops: llamaBlockOps(m), Buffers: llamaBlockBuffers(m), Repeatable: true, KeepsGradient: true,
 	}
@@ -46,14 +46,11 @@ func llamaBlock(m Model, i int) Layer {
 func llamaBlockParams(prefix string, m Model) []Tensor {
 	h, q, kv := m.Hidden, m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
 	params := []Tensor{{Name: "input_layernorm.weight", Shape: Shape{h}, Norm: true}}
-	for _, p := range []struct {
-		name  string
-		width int
-	}{{"q", q}, {"k", kv}, {"v", kv}} {
-		name := "self_attn." + p.name + "_proj"
-		params = append(params, Tensor{Name: name + ".weight", Shape: Shape{p.width, h}, Sharded: true})
+	for i, width := range []int{q, kv, kv} {
+		name := "self_attn." + "qkv"[i:i+1] + "_proj"
+		params = append(params, Tensor{Name: name + ".weight", Shape: Shape{width, h}, Sharded: true})
 		if m.QKVBias {
-			params = append(params, Tensor{Name: name + ".bias", Shape: Shape{p.width}, Sharded: true})
+			params = append(params, Tensor{Name: name + ".bias", Shape: Shape{width}, Sharded: true})
 		}
 	}
 	params = append(params,
@@ -88,7 +85,7 @@ func llamaBlockOps(m Model) []Op {
 		linear("self_attn.q_proj", s, h, q, m.QKVBias).enters(),
 		linear("self_attn.k_proj", s, h, kv, m.QKVBias),
 		linear("self_attn.v_proj", s, h, kv, m.QKVBias),
-		rotary("self_attn.rotary", s, q+kv),
+		elementwise("self_attn.rotary", elements(s, q+kv), 2, 2).sharded(), // in place of q and k
 	}
 	ops = append(ops, attention("self_attn.", m)...)
 	ops = append(ops,
@@ -149,16 +146,7 @@ func gatedBuffers(prefix string, n, f int) []Buffer {
 	}
 }
 
-// rotary turns q and k in place of themselves: read and write in F and in I.
-func rotary(name string, s, width int) Op {
-	op := elementwise(name, elements(s, width), 2, 2)
-	op.Sharded = true
-	return op
-}
-
 // gate multiplies two tensors; its I reads both and the gradient and writes two.
 func gate(name string, s, f int) Op {
-	op := elementwise(name, elements(s, f), 3, 5)
-	op.Sharded = true
-	return op
+	return elementwise(name, elements(s, f), 3, 5).sharded()
 }

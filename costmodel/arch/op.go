@@ -15,7 +15,7 @@ const (
 
 // String is the letter used for the pass in schedules.
 func (p Pass) String() string {
-	return letter("FIW", uint8(p), "Pass")
+	return nameOf("Pass", uint8(p), "F", "I", "W")
 }
 
 // Class says what bounds an operation and how its FLOPs and traffic follow.
@@ -30,11 +30,24 @@ const (
 
 // String names the class in lower case.
 func (c Class) String() string {
-	names := []string{"product", "elementwise", "lookup", "exchange"}
-	if int(c) < len(names) {
-		return names[c]
-	}
-	return fmt.Sprintf("Class(%d)", uint8(c))
+	return nameOf("Class", uint8(c), "product", "elementwise", "lookup", "exchange")
+}
+
+// Function is what an Elementwise operation in a KindChain computes.
+type Function uint8
+
+const (
+	NoFunction   Function = iota // not described
+	ReLU                         // max(x, 0)
+	MaxPool                      // the largest of 2×2 pixels
+	Spread                       // one pixel repeated over the output's square
+	LayerNorm                    // of the last axis, with gain and bias
+	CrossEntropy                 // of logits and a target, at the network's end
+)
+
+// String names the function in lower case.
+func (f Function) String() string {
+	return nameOf("Function", uint8(f), "none", "relu", "max pool", "spread", "layer norm", "cross entropy")
 }
 
 // Op is one operation of the size of a kernel. Which fields count depends on
@@ -215,9 +228,10 @@ func (o Op) tableGradient(p Pass) int64 {
 	return 0
 }
 
-func letter(letters string, i uint8, kind string) string {
-	if int(i) < len(letters) {
-		return letters[i : i+1]
+// nameOf finds the name of a constant, or writes type and number of what is none.
+func nameOf(constants string, i uint8, names ...string) string {
+	if int(i) < len(names) {
+		return names[i]
 	}
-	return fmt.Sprintf("%s(%d)", kind, i)
+	return fmt.Sprintf("%s(%d)", constants, i)
 }

@@ -8,21 +8,11 @@ import (
 // to 6 workers, as the code that the preset comes from cuts it (CS1390's training
 // assignment, fa26, split_vgg16).
 func VGG16Split(workers int) ([]int, error) {
-	switch workers {
-	case 1:
-		return []int{13}, nil
-	case 2:
-		return []int{5, 8}, nil
-	case 3:
-		return []int{2, 3, 8}, nil
-	case 4:
-		return []int{2, 2, 3, 6}, nil
-	case 5:
-		return []int{1, 2, 2, 3, 5}, nil
-	case 6:
-		return []int{1, 1, 2, 2, 2, 5}, nil
+	splits := [][]int{{13}, {5, 8}, {2, 3, 8}, {2, 2, 3, 6}, {1, 2, 2, 3, 5}, {1, 1, 2, 2, 2, 5}}
+	if workers < 1 || workers > len(splits) {
+		return nil, fmt.Errorf("no VGG16 split for %d workers: must be 1 to %d", workers, len(splits))
 	}
-	return nil, fmt.Errorf("no VGG16 split for %d workers: must be 1 to 6", workers)
+	return splits[workers-1], nil
 }
 
 // GPT2Placement puts the head of GPT-2 where its table is, as LLM Systems' homework

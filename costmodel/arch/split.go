@@ -1,5 +1,9 @@
 package arch
 
+import (
+	"slices"
+)
+
 // Split is a network cut into stages that are placed on ranks. Prediction and
 // execution both read from it what a rank holds.
 type Split struct {
@@ -21,10 +25,8 @@ func (p Split) Stage(s int) []Layer {
 func (p Split) Owner(name string) int {
 	for s := range p.Layers {
 		for _, l := range p.Stage(s) {
-			for _, t := range l.Params {
-				if t.Name == name {
-					return s
-				}
+			if slices.ContainsFunc(l.Params, func(t Tensor) bool { return t.Name == name }) {
+				return s
 			}
 		}
 	}
@@ -34,7 +36,7 @@ func (p Split) Owner(name string) int {
 // Held lists the tensors that a layer brings to the rank of its stage: those it
 // owns, and those it is tied to whose owner is on another rank.
 func (p Split) Held(stage int, l Layer) []Tensor {
-	held := append([]Tensor(nil), l.Params...)
+	held := slices.Clone(l.Params)
 	for _, t := range l.Tied {
 		if owner := p.Owner(t.Name); owner < 0 || p.Ranks[owner] != p.Ranks[stage] {
 			held = append(held, t)
@@ -49,11 +51,9 @@ func (p Split) Held(stage int, l Layer) []Tensor {
 // with its owner.
 func (p Split) Completed(s int) []Tensor {
 	var tensors []Tensor
-	layers := p.Stage(s)
-	for i := len(layers) - 1; i >= 0; i-- {
-		own := p.Held(s, layers[i])
-		for j := len(own) - 1; j >= 0; j-- {
-			tensors = append(tensors, own[j])
+	for _, l := range slices.Backward(p.Stage(s)) {
+		for _, t := range slices.Backward(p.Held(s, l)) {
+			tensors = append(tensors, t)
 		}
 	}
 	return tensors

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"cmp"
 	"fmt"
 
 	"psim/internal/setting"
@@ -134,17 +135,9 @@ func (t Training) Repeated(l Layer) []Op {
 }
 
 func (t Training) defaults() Training {
-	if t.Precision == "" {
-		t.Precision = "fp32"
-	}
-	if t.Gradients == "" {
-		t.Gradients = t.Precision
-	}
-	if t.Optimizer == "" {
-		t.Optimizer = "adamw"
-	}
-	if t.Recompute == "" {
-		t.Recompute = "none"
-	}
+	t.Precision = cmp.Or(t.Precision, "fp32")
+	t.Gradients = cmp.Or(t.Gradients, t.Precision)
+	t.Optimizer = cmp.Or(t.Optimizer, "adamw")
+	t.Recompute = cmp.Or(t.Recompute, "none")
 	return t
 }

@@ -24,6 +24,12 @@ func (o Op) leaves() Op {
 	return o
 }
 
+// sharded marks what a tensor-parallel group divides.
+func (o Op) sharded() Op {
+	o.Sharded = true
+	return o
+}
+
 // vocabulary looks tokens up in a table whose rows a tensor-parallel group
 // divides: every device writes all s rows, zeros where it does not have them.
 func vocabulary(name string, n, s, h int) Op {
@@ -53,9 +59,7 @@ func residual(name string, s, h int) Op { return elementwise(name, elements(s, h
 
 // activation reads x and writes y; its I reads x and the gradient.
 func activation(name string, s, f int) Op {
-	op := elementwise(name, elements(s, f), 2, 3)
-	op.Sharded = true
-	return op
+	return elementwise(name, elements(s, f), 2, 3).sharded()
 }
 
 // lookup gathers s rows of an n×h table; forward is the number of elements
@@ -96,6 +100,42 @@ func attentionBuffers(prefix string, m Model) []Buffer {
 	}
 	buffers = append(buffers, m.attentionDropout(prefix)...)
 	return append(buffers, Buffer{Name: prefix + "context", Shape: Shape{s, q}, Lifetime: ForwardToWeight, Sharded: true})
+}
+
+// dropout zeroes elements at random and scales the others, unless the model has
+// none. GPT-2 has it at one rate after the sum of the embeddings, on the
+// attention's probabilities, and after both projections of a block. F writes a mask, which I reads: a byte beside each element, counted as
+// a quarter of one.
+func (m Model) dropout(name string, shape ...int) []Op {
+	if m.Dropout == 0 {
+		return nil
+	}
+	n := elements(shape...)
+	op := elementwise(name, n, 2, 2)
+	op.Moved[Forward] += n / 4
+	op.Moved[InputGradient] += n / 4
+	return []Op{op}
+}
+
+// dropoutMask lists what a dropout keeps; it is not needed for its own output.
+func (m Model) dropoutMask(name string, shape ...int) []Buffer {
+	if m.Dropout == 0 {
+		return nil
+	}
+	return []Buffer{{Name: name + ".mask", Shape: shape, ElementBytes: 1}}
+}
+
+// attentionDropout keeps its output as well, for the gradient of v.
+func (m Model) attentionDropout(prefix string) []Buffer {
+	name := prefix + "attn_dropout"
+	buffers := m.dropoutMask(name, m.Heads, m.SequenceLength, m.SequenceLength)
+	for _, mask := range buffers {
+		buffers = append(buffers, Buffer{Name: name + ".output", Shape: mask.Shape})
+	}
+	for i := range buffers {
+		buffers[i].AttentionCore, buffers[i].Sharded = true, true
+	}
+	return buffers
 }
 
 // lmHead makes the logits and the cross-entropy loss over them. The loss keeps

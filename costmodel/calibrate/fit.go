@@ -1,3 +1,6 @@
+// Package calibrate turns measurements into what package costmodel prices with:
+// timings of layers into the rates of a roofline, transfers into the rate of a
+// copy, and the output of nccl-tests into links with tables of collectives.
 package calibrate
 
 import (
@@ -7,7 +10,6 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
-	"psim/internal/duration"
 	"psim/internal/units"
 )
 
@@ -111,7 +113,7 @@ func fitOnce(timings []Timing, call time.Duration, computes func(o arch.Op, flop
 
 // constants turns reciprocals into rates.
 func constants(per []float64, timings []Timing) Constants {
-	c := Constants{FLOPS: units.FLOPS(reciprocal(per[0])), Bandwidth: units.Rate(reciprocal(per[1])), Launch: units.Duration(duration.Seconds(per[2]))}
+	c := Constants{FLOPS: units.FLOPS(reciprocal(per[0])), Bandwidth: units.Rate(reciprocal(per[1])), Launch: units.Duration(units.Seconds(per[2]))}
 	if c.FLOPS == 0 {
 		c.Error = math.Inf(1)
 		return c
@@ -162,5 +164,5 @@ func FitTransfers(list []Transfer) (perPiece units.Duration, rate units.Rate) {
 		return 0, 0
 	}
 	per := leastSquares(rows, times, times)
-	return units.Duration(duration.Seconds(per[0])), units.Rate(reciprocal(per[1]))
+	return units.Duration(units.Seconds(per[0])), units.Rate(reciprocal(per[1]))
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"psim/costmodel/link"
-	"psim/internal/duration"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
@@ -149,7 +148,7 @@ func fitRange(list []CollectiveTiming) (link.Range, float64) {
 	slope := max(per[1], steady*times[last]/max(1, rows[last][1]))
 	r := link.Range{
 		Ranks: list[0].Ranks, From: units.Bytes(list[0].Bytes),
-		Call: units.Duration(duration.Seconds(significant(per[0]))), Bandwidth: units.Rate(significant(1 / slope)),
+		Call: units.Duration(units.Seconds(significant(per[0]))), Bandwidth: units.Rate(significant(1 / slope)),
 	}
 	var squares float64
 	for _, t := range list {
@@ -199,6 +198,6 @@ func extrapolate(l link.Link) link.Link {
 	}
 	ones := slices.Repeat([]float64{1}, len(calls))
 	per := leastSquares(rows, calls, ones)
-	l.Call, l.Latency = units.Duration(duration.Seconds(significant(per[0]))), units.Duration(duration.Seconds(significant(per[1])))
+	l.Call, l.Latency = units.Duration(units.Seconds(significant(per[0]))), units.Duration(units.Seconds(significant(per[1])))
 	return l
 }

@@ -70,7 +70,7 @@ const ncclJSON = `{"version":2,"args":["all_reduce_perf"],"config":{"nthreads":1
 ],"end_time":"x"}`
 
 func TestReadNCCLTestsJSON(t *testing.T) {
-	list, err := calibrate.ReadNCCLTests("x", []byte(" "+ncclJSON+"\n"+ncclJSON))
+	list, err := calibrate.ReadNCCLTests("x", []byte("\ufeff "+ncclJSON+"\n"+ncclJSON))
 	require.NoError(t, err)
 	want := []calibrate.CollectiveTiming{{Kind: graph.AllReduce, Ranks: 4, Bytes: 1024, Time: 12_100}, {Kind: graph.AllReduce, Ranks: 4, Bytes: 1 << 30, Time: 7_259_400}}
 	require.Equal(t, append(want, want...), list)

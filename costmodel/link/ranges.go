@@ -5,7 +5,6 @@ import (
 	"math"
 	"time"
 
-	"psim/internal/duration"
 	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/schedules/graph"
@@ -89,20 +88,20 @@ func Moves(k graph.Kind) int {
 
 // Time is what a collective of S bytes takes by a range of its own table.
 func (r Range) Time(k graph.Kind, bytes int64) time.Duration {
-	return duration.Sum(time.Duration(r.Call), duration.Repeat(Moves(k), r.moving(bytes)))
+	return units.Sum(time.Duration(r.Call), units.Repeat(Moves(k), r.moving(bytes)))
 }
 
 // half returns what one of the two halves of an all-reduce takes, by a range of
 // all-reduces: half of the steps, but all of the link's own call.
 func (r Range) half(call units.Duration, bytes int64) time.Duration {
 	once := min(call, r.Call)
-	return duration.Sum(time.Duration(once+(r.Call-once)/2), r.moving(bytes))
+	return units.Sum(time.Duration(once+(r.Call-once)/2), r.moving(bytes))
 }
 
 // moving returns how long (n−1)/n of a tensor takes.
 func (r Range) moving(bytes int64) time.Duration {
 	n := float64(r.Ranks)
-	return duration.Seconds((n - 1) / n * float64(bytes) / float64(r.Bandwidth))
+	return units.Seconds((n - 1) / n * float64(bytes) / float64(r.Bandwidth))
 }
 
 // rangesOf finds the ranges of a list for a number of ranks, by size.

@@ -49,7 +49,7 @@ func segmentOf(p *stages.Plan, planned stages.Segment, samples int64, last bool)
 	layers, element := planned.Layers, p.Training.ActivationElement()
 	g := segment{input: keepsInput(p, layers), idle: !slices.ContainsFunc(layers, works), part: planned.Part}
 	for _, l := range layers {
-		kept := bytesOf(p.Training.Kept(l), element, samples)
+		kept := arch.BufferBytes(p.Training.Kept(l), element, samples)
 		g.keptForInput += kept[arch.ForwardToInput]
 		g.keptForWeight += kept[arch.ForwardToWeight]
 	}
@@ -110,8 +110,8 @@ func (g *segment) walkBack(p *stages.Plan, layers []arch.Layer, samples int64, h
 	}
 	for i := len(layers) - 1; i >= 0; i-- {
 		l := layers[i]
-		kept := bytesOf(p.Training.Kept(l), element, samples)
-		whole := bytesOf(l.Buffers, element, samples)
+		kept := arch.BufferBytes(p.Training.Kept(l), element, samples)
+		whole := arch.BufferBytes(l.Buffers, element, samples)
 		if p.Training.Repeats(l) {
 			whole[arch.ForwardToInput] += unlisted(l) * element * samples
 		}
@@ -155,13 +155,4 @@ func inputOf(buffers []arch.Buffer, l arch.Layer) *arch.Buffer {
 		}
 	}
 	return nil
-}
-
-// bytesOf sums buffers by lifetime for a microbatch.
-func bytesOf(buffers []arch.Buffer, element, samples int64) [3]int64 {
-	var sum [3]int64
-	for _, b := range buffers {
-		sum[b.Lifetime] += b.Bytes(element) * samples
-	}
-	return sum
 }

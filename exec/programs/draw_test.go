@@ -136,7 +136,7 @@ func TestRepeatedMasks(t *testing.T) {
 // the largest layer, or of all.
 func again(n arch.Network, recompute programs.Recompute) (bytes int64) {
 	for _, l := range n.Layers {
-		own := 2 * l.ActivationBytes(4, arch.ForwardToInput)
+		own := 2 * arch.BufferBytes(l.Buffers, 4, 1)[arch.ForwardToInput]
 		switch {
 		case recompute == programs.RepeatStage:
 			bytes += own

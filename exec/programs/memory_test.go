@@ -73,7 +73,7 @@ func keptBytes(layers []arch.Layer, samples int64, recompute programs.Recompute)
 // workBytes are the buffers that W reads, and the gradients of norms.
 func workBytes(layers []arch.Layer, samples int64) (sum int64) {
 	for _, l := range layers {
-		sum += samples * (l.ActivationBytes(4, arch.ForwardToWeight) + l.ActivationBytes(4, arch.InputToWeight))
+		sum += samples * (arch.BufferBytes(l.Buffers, 4, 1)[arch.ForwardToWeight] + arch.BufferBytes(l.Buffers, 4, 1)[arch.InputToWeight])
 		for _, p := range l.Params {
 			if isNorm(p.Name) {
 				sum += 4 * p.Shape.Elements()
