@@ -55,8 +55,8 @@ func example(name string) ([]byte, bool) {
 // files. The machine of a configuration has its values without their Source.
 var Catalog = sync.OnceValue(func() costmodel.Catalog { return loadCatalog(true) })
 
-// unsourced is the catalog without what says where its values are from. That is most
-// of its text, and takes longer to decode than a small pipeline to simulate.
+// unsourced leaves out of the catalog what says where its values are from. That is
+// most of its text, and takes longer to decode than a small pipeline to simulate.
 var unsourced = sync.OnceValue(func() costmodel.Catalog { return loadCatalog(false) })
 
 func loadCatalog(sources bool) (c costmodel.Catalog) {
