@@ -160,7 +160,6 @@ var definedByIs = map[string]int{
 // called lists exported functions and methods that no code of psim calls, and who does.
 var called = map[string]string{
 	"MarshalText": "encoding/json, for library users' results",
-	"Ticks":       "gonum/plot, an axis",
 
 	"MiniVGG":      "tests of several packages",
 	"ParseMachine": "tests of several packages",
