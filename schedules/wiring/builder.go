@@ -53,7 +53,6 @@ type rankBuilder struct {
 	sends                         map[[2]int32]int32 // streams by peer and kind
 }
 
-// rank adds all tasks of one rank of one replica.
 func (b *builder) rank(replica, pipelineRank int) {
 	rank := int32(replica*b.Shape.Ranks + pipelineRank)
 	rb := &rankBuilder{
@@ -74,7 +73,6 @@ func (b *rankBuilder) stream(of *int32, name string) int32 {
 	return *of
 }
 
-// add appends a task of the rank and returns its index.
 func (b *rankBuilder) add(t graph.Task) int32 {
 	t.Rank = b.rank
 	b.graph.Tasks = append(b.graph.Tasks, t)
