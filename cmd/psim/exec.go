@@ -19,7 +19,6 @@ import (
 	"psim/reports"
 )
 
-// execFlags holds the flags of psim exec.
 type execFlags struct {
 	runFlags
 	session.Options
@@ -73,7 +72,6 @@ func newExec() *cobra.Command {
 	return cmd
 }
 
-// register declares the flags.
 func (f *execFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.IntVar(&f.gpus, "gpus", 0, "number of devices (default: as CONFIG says, 2 without)")
@@ -223,7 +221,6 @@ func (f execFlags) report(ctx context.Context, s *session.Session, folder string
 	return failed(s.Err())
 }
 
-// print writes to stdout in the wanted form.
 func (f execFlags) print(s *session.Session, stdout io.Writer) error {
 	switch {
 	case f.json:
