@@ -67,7 +67,7 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 	}
 	costs := graph.Costs{Task: price, Persistent: memory.Persistent(p, g.Ranks()), Host: m.threads(g)}
 	if costs.Host != nil {
-		costs.Task = newLaunches(m.Host, compute, p).added(price, passes)
+		costs.Task = passes.withLaunches(m.Host, compute, price)
 	}
 	return costs, nil
 }
