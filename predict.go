@@ -130,7 +130,7 @@ func (p *Prediction) simulate(ctx context.Context) error {
 	return err
 }
 
-// simulateWhole is simulate, uninterrupted.
+// simulateWhole does so uninterrupted.
 func (p *Prediction) simulateWhole() (err error) {
 	start := time.Now()
 	if p.Simulation, err = Simulate(p.Plan); err != nil {

@@ -29,7 +29,6 @@ func newProgress(w io.Writer, quiet bool) *progress {
 	return p
 }
 
-// say tells what is being done.
 func (p *progress) say(format string, args ...any) { p.tell(fmt.Sprintf(format, args...)) }
 
 // tell tells what is being done.
@@ -47,7 +46,6 @@ func (p *progress) tell(text string) {
 	}
 }
 
-// clear removes the line.
 func (p *progress) clear() {
 	if p.terminal && p.width > 0 {
 		fmt.Fprintf(p.w, "\r%*s\r", p.width, "")

@@ -50,7 +50,6 @@ func (f execFlags) changes() (text string) {
 	return text
 }
 
-// execute runs the experiments and prints the report.
 func (f validateFlags) execute(ctx context.Context, stdout, stderr io.Writer) error {
 	if f.gpus == 0 {
 		return errors.New("--gpus 0: there must be at least 1 device")

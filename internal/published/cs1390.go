@@ -97,5 +97,5 @@ func simulateVGG16(run string, workers int) (psim.Simulation, error) {
 	if run == "ddp" || run == "fsdp" {
 		samples, key = 64*workers, "parallel.data"
 	}
-	return simulateExample("vgg16-cpu-"+run, fmt.Sprintf("%s=%d", key, workers), fmt.Sprintf("batch.global=%d", samples))
+	return predict(psim.Load("vgg16-cpu-"+run, fmt.Sprintf("%s=%d", key, workers), fmt.Sprintf("batch.global=%d", samples)))
 }

@@ -9,7 +9,6 @@ import (
 	"psim/costmodel"
 )
 
-// equalStages returns a pipeline whose stages are equal.
 func equalStages(schedule string, v values) pipeline {
 	return pipeline{
 		schedule: schedule, stages: v["K"], microbatches: v["M"],
@@ -179,7 +178,6 @@ type walk struct {
 	forward, backward [][]time.Duration
 }
 
-// longest returns when the last action of any stage ends.
 func (w walk) longest() time.Duration {
 	var last time.Duration
 	for s, order := range w.orders {
