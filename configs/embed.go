@@ -42,7 +42,6 @@ func Examples() []string {
 	return names
 }
 
-// example returns the text of an embedded example.
 func example(name string) ([]byte, bool) {
 	if strings.ContainsAny(name, `/\`) { // the catalog is no example
 		return nil, false

@@ -116,33 +116,25 @@ func (c *Config) refuse() error {
 // Trained is the network of an experiment with a [model], and the size of its
 // largest microbatch, in samples: what has to be known to measure its layers,
 // on whatever machine.
-func (c *Config) Trained() (arch.Network, int64, error) {
-	kind, err := c.work()
+func (c *Config) Trained() (n arch.Network, samples int64, err error) {
+	switch kind, err := c.work(); {
+	case err != nil:
+		return n, 0, err
+	case kind != byModel:
+		return n, 0, &Error{Label: c.sources[0].label, Problem: "has no [model] whose layers could be measured"}
+	case c.Train.Precision != "fp32":
+		return n, 0, c.problem("train", fmt.Errorf("precision = %q: layers are measured in fp32; add --set train.precision=fp32", c.Train.Precision))
+	case c.Parallel.Tensor > 1:
+		return n, 0, c.problem("parallel", fmt.Errorf("tensor = %d: layers are measured whole; add --set parallel.tensor=1", c.Parallel.Tensor))
+	case c.Model.MegatronKernels():
+		return n, 0, c.problem("model", errors.New(`kernels = "megatron": layers are measured with kernels of psim's own; add --set model.kernels=fused`))
+	}
+	if n, err = c.network(); err != nil {
+		return n, 0, c.problem("model", err)
+	}
+	microbatches, err := c.Batch.Samples(c.Parallel.Data, c.Schedule.Microbatches)
 	if err != nil {
-		return arch.Network{}, 0, err
+		return n, 0, c.problem("batch", err)
 	}
-	if kind != byModel {
-		return arch.Network{}, 0, &Error{Label: c.sources[0].label, Problem: "has no [model] whose layers could be measured"}
-	}
-	if c.Train.Precision != "fp32" {
-		return arch.Network{}, 0, c.problem("train", fmt.Errorf("precision = %q: layers are measured in fp32; add --set train.precision=fp32", c.Train.Precision))
-	}
-	if c.Parallel.Tensor > 1 {
-		return arch.Network{}, 0, c.problem("parallel", fmt.Errorf("tensor = %d: layers are measured whole; add --set parallel.tensor=1", c.Parallel.Tensor))
-	}
-	if c.Model.MegatronKernels() {
-		return arch.Network{}, 0, c.problem("model", errors.New(`kernels = "megatron": layers are measured with kernels of psim's own; add --set model.kernels=fused`))
-	}
-	network, err := c.network()
-	if err != nil {
-		return network, 0, c.problem("model", err)
-	}
-	samples, err := c.Batch.Samples(c.Parallel.Data, c.Schedule.Microbatches)
-	if err != nil {
-		return network, 0, c.problem("batch", err)
-	}
-	if len(samples) == 0 {
-		return network, 0, c.problem("batch", errors.New("there are no samples"))
-	}
-	return network, slices.Max(samples), nil
+	return n, slices.Max(microbatches), nil
 }

@@ -152,7 +152,6 @@ func (k *kind) near(name string) []string {
 	return longer
 }
 
-// listed returns the units that are worth listing.
 func (k *kind) listed() []string {
 	var names []string
 	for _, u := range k.units {
