@@ -207,7 +207,6 @@ func (p *profiler) betweenPasses(ctx context.Context, keep bool) error {
 	return p.call(keep)
 }
 
-// call measures a program of one number.
 func (p *profiler) call(keep bool) error {
 	x, err := programs.Upload(p.device, []float32{1}, 1)
 	if err != nil {
@@ -228,7 +227,6 @@ func (p *profiler) call(keep bool) error {
 	return nil
 }
 
-// result takes the medians.
 func (p *profiler) result() *LayerProfile {
 	r := &LayerProfile{Call: middle(p.calls)}
 	for _, b := range p.benches {

@@ -103,7 +103,6 @@ func (m *Measurement) orNil() *Measurement {
 	return m
 }
 
-// run profiles the tasks and trains.
 func (m *Measurement) run(ctx context.Context, job Job, devices []*programs.Device, source *Source, o MeasureOptions) error {
 	o.say("compiling")
 	trainer, err := NewTrainer(job, devices)
@@ -136,7 +135,6 @@ func (t Training) MedianStep() *graph.Trace {
 	return sorted[(len(sorted)-1)/2]
 }
 
-// say tells what is being done.
 func (o MeasureOptions) say(format string, args ...any) {
 	if o.Stage != nil {
 		o.Stage(fmt.Sprintf(format, args...))

@@ -56,7 +56,6 @@ type replayed struct {
 	state     programs.State
 }
 
-// open compiles the stages and makes their first weights.
 func (r *replay) open() error {
 	for s := range r.job.Stages {
 		stage := &replayed{}
@@ -200,7 +199,6 @@ func (r *replay) update(s, m int) error {
 	return err
 }
 
-// read reads tensors of all stages, by name.
 func (r *replay) read(list func(*replayed) programs.List) (map[string][]float32, error) {
 	all := map[string][]float32{}
 	for _, s := range r.stages {
@@ -211,7 +209,6 @@ func (r *replay) read(list func(*replayed) programs.List) (map[string][]float32,
 	return all, nil
 }
 
-// close frees everything.
 func (r *replay) close() {
 	for _, s := range r.stages {
 		for _, v := range s.versions {

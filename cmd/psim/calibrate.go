@@ -32,7 +32,6 @@ const (
 	defaultLinkFile    = "my-link.toml" // of --nccl
 )
 
-// calibrateManual tells what psim help calibrate prints.
 const calibrateManual = `calibrate runs every layer of a network by itself on one core of this machine,
 with gomlx's Go backend, for a few sizes of microbatch: its forward, its backward
 and both halves of that, and the optimizer's step. It measures copies between two

@@ -25,7 +25,6 @@ type execFlags struct {
 	gpus, runs int
 }
 
-// execManual tells what psim help exec prints.
 const execManual = `exec trains the network of CONFIG for a few steps by running the task graph that
 psim run simulates, on devices of this machine. First it measures every kind of
 task alone, and from that predicts the step; then it runs the graph and shows both

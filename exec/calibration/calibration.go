@@ -127,7 +127,6 @@ func check(n arch.Network, t arch.Training, samples int) error {
 	return nil
 }
 
-// newCalibration fits a machine to what was measured.
 func newCalibration(n arch.Network, optimizer string, p *exec.LayerProfile) (*Calibration, error) {
 	measured, timings := measurements(p)
 	constants, err := calibrate.FitRoofline(timings, p.Call)
@@ -187,7 +186,6 @@ func fitTransfers(list []exec.Batched) (units.Duration, units.Rate) {
 	return perPiece, units.Rate(rounded(float64(rate)))
 }
 
-// fitUpdate fits an update of that name.
 func fitUpdate(name string, list []exec.Batched) costmodel.MeasuredUpdate {
 	u := costmodel.MeasuredUpdate{Name: name}
 	u.PerTensor, u.Rate = fitTransfers(list)
@@ -203,7 +201,6 @@ func rounded(x float64) float64 {
 	return r
 }
 
-// list fills the table of layers.
 func (c *Calibration) list(n arch.Network, p *exec.LayerProfile, measured []costmodel.Measured) {
 	count := map[string]int{}
 	for _, l := range n.Layers {
