@@ -58,25 +58,16 @@ var Catalog = sync.OnceValue(func() costmodel.Catalog { return loadCatalog(true)
 // most of its text, and takes longer to decode than a small pipeline to simulate.
 var unsourced = sync.OnceValue(func() costmodel.Catalog { return loadCatalog(false) })
 
-func loadCatalog(sources bool) (c costmodel.Catalog) {
-	devices := map[string]costmodel.Device{}
-	for _, name := range decodeCatalog("catalog/devices.toml", sources, &devices) {
-		d := devices[name]
-		d.Name = name
-		c.Devices = append(c.Devices, d)
+func loadCatalog(sources bool) costmodel.Catalog {
+	return costmodel.Catalog{
+		Devices: decodeCatalog("catalog/devices.toml", sources, func(d *costmodel.Device, name string) { d.Name = name }),
+		Links:   decodeCatalog("catalog/links.toml", sources, func(l *link.Link, name string) { l.Name = name }),
 	}
-	links := map[string]link.Link{}
-	for _, name := range decodeCatalog("catalog/links.toml", sources, &links) {
-		l := links[name]
-		l.Name = name
-		c.Links = append(c.Links, l)
-	}
-	return c
 }
 
-// decodeCatalog decodes an embedded file of named tables and returns the names
-// in order. The files are part of the program, so a mistake in them is ours.
-func decodeCatalog(path string, sources bool, into any) []string {
+// decodeCatalog decodes an embedded file of named tables, in its order. The files are
+// part of the program, so a mistake in them is ours.
+func decodeCatalog[T any](path string, sources bool, setName func(*T, string)) (entries []T) {
 	data, err := files.ReadFile(path)
 	if err != nil {
 		panic(err)
@@ -91,17 +82,19 @@ func decodeCatalog(path string, sources bool, into any) []string {
 			text.WriteString(line)
 		}
 	}
-	meta, err := toml.Decode(text.String(), into)
+	tables := map[string]T{}
+	meta, err := toml.Decode(text.String(), &tables)
 	if err != nil || len(meta.Undecoded()) > 0 {
 		panic(fmt.Sprintf("%s: %v, unknown keys %v", path, err, meta.Undecoded()))
 	}
-	var names []string
 	for _, key := range meta.Keys() {
 		if len(key) == 1 {
-			names = append(names, key[0])
+			entry := tables[key[0]]
+			setName(&entry, key[0])
+			entries = append(entries, entry)
 		}
 	}
-	return names
+	return entries
 }
 
 // ExampleSummary is the comment at the head of an embedded example, up to the

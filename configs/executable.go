@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -52,13 +53,10 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 
 // machineName says what to call a machine; "" for none.
 func machineName(o costmodel.MachineOptions) string {
-	switch {
-	case o.Device == "" && o.File == "" && o.Compute.FLOPS > 0:
+	if o.Device == "" && o.File == "" && o.Compute.FLOPS > 0 {
 		return "the one of [machine.compute]"
-	case o.Device == "":
-		return o.File
 	}
-	return o.Device
+	return cmp.Or(o.Device, o.File)
 }
 
 // fit finds the settings that use so many devices.

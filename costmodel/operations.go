@@ -1,6 +1,7 @@
 package costmodel
 
 import (
+	"cmp"
 	"time"
 
 	"psim/costmodel/arch"
@@ -28,10 +29,7 @@ type Compute struct {
 // NewCompute prices operations on d for a training precision. It fails where
 // the device has no rate for it.
 func NewCompute(d Device, t arch.Training) (Compute, error) {
-	precision := t.Precision
-	if precision == "" {
-		precision = "fp32"
-	}
+	precision := cmp.Or(t.Precision, "fp32")
 	flops, err := d.Achievable(precision)
 	if err != nil {
 		return Compute{}, err

@@ -157,7 +157,7 @@ func (t Table) check(key string, stages, microbatches int) error {
 			return fmt.Errorf("%s = %q: must be at most %s", key, units.Duration(d), units.Duration(units.Longest))
 		}
 	}
-	if t.one {
+	if t.one || !t.Set() {
 		return nil
 	}
 	if len(t.rows) != stages {
@@ -179,10 +179,8 @@ func (t Times) Validate(stages, microbatches int, split bool) error {
 		table Table
 	}{{"forward", t.Forward}, {"backward", t.Backward}, {"backward_input", t.InputGradient}, {"backward_weight", t.WeightGradient}}
 	for _, e := range tables {
-		if e.table.Set() {
-			if err := e.table.check(e.key, stages, microbatches); err != nil {
-				return err
-			}
+		if err := e.table.check(e.key, stages, microbatches); err != nil {
+			return err
 		}
 	}
 	if err := setting.Validate(t); err != nil {

@@ -1,6 +1,7 @@
 package costmodel
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -55,11 +56,8 @@ func (u MeasuredUpdate) Time(tensors int, bytes int64) time.Duration {
 
 // Update is the time of an optimizer's step, and false if it was not measured.
 func (c Compute) Update(optimizer string, tensors int, bytes int64) (time.Duration, bool) {
-	if optimizer == "" {
-		optimizer = "adamw"
-	}
 	for _, u := range c.updates {
-		if u.Name == optimizer {
+		if u.Name == cmp.Or(optimizer, "adamw") {
 			return u.Time(tensors, bytes), true
 		}
 	}

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
+	"psim/internal/files"
 	"psim/schedules/graph"
 )
 
@@ -43,13 +45,19 @@ func WriteChrome(w io.Writer, t *graph.Trace, rank int) error {
 	return c.out.Flush()
 }
 
-// WriteChromeGzip is WriteChrome, compressed: a .json.gz.
-func WriteChromeGzip(w io.Writer, t *graph.Trace, rank int) error {
-	z := gzip.NewWriter(w)
-	if err := WriteChrome(z, t, rank); err != nil {
-		return err
-	}
-	return z.Close()
+// ChromeFile returns the trace of a run for Perfetto, compressed where the path ends
+// in .gz.
+func (r Run) ChromeFile(path string) files.File {
+	return files.File{Path: path, Render: func(w io.Writer) error {
+		if !strings.HasSuffix(path, ".gz") {
+			return WriteChrome(w, r.Trace, AllRanks)
+		}
+		z := gzip.NewWriter(w)
+		if err := WriteChrome(z, r.Trace, AllRanks); err != nil {
+			return err
+		}
+		return z.Close()
+	}}
 }
 
 type chrome struct {

@@ -69,17 +69,17 @@ func (c Comparison) totalRows(a, b string) [][]string {
 
 // peaks makes the cells of two peaks. A peak of 0 means that it is unknown.
 func peaks(a, b int64, difference float64) []string {
-	cells := []string{"–", "–", "–"}
-	if a > 0 {
-		cells[0] = units.FormatBytes(a)
+	return []string{
+		cell(a > 0, units.FormatBytes(a)), cell(b > 0, units.FormatBytes(b)), cell(a > 0 && b > 0, SignedPercent(difference)),
 	}
-	if b > 0 {
-		cells[1] = units.FormatBytes(b)
+}
+
+// cell shows a dash for what is not known.
+func cell(known bool, text string) string {
+	if !known {
+		return "–"
 	}
-	if a > 0 && b > 0 {
-		cells[2] = SignedPercent(difference)
-	}
-	return cells
+	return text
 }
 
 // partRows split the step and the error; the last column says what each part
@@ -137,20 +137,14 @@ func (c Comparison) kindRows(a, b string) [][]string {
 		if !ok {
 			continue
 		}
-		row := []string{k.String(), "–", "–", "–", strconv.Itoa(x.CountA), SignedPercent(x.OfStep)}
-		if x.CountA > 0 {
-			row[1] = duration(x.MeanA)
-		}
-		if x.CountB > 0 {
-			row[2] = duration(x.MeanB)
-		}
-		if x.MeanA > 0 && x.CountB > 0 {
-			row[3] = SignedPercent(x.Error)
-		}
+		tasks := strconv.Itoa(x.CountA)
 		if x.CountA != x.CountB {
-			row[4] += " → " + strconv.Itoa(x.CountB)
+			tasks += " → " + strconv.Itoa(x.CountB)
 		}
-		rows = append(rows, row)
+		rows = append(rows, []string{
+			k.String(), cell(x.CountA > 0, duration(x.MeanA)), cell(x.CountB > 0, duration(x.MeanB)),
+			cell(x.MeanA > 0 && x.CountB > 0, SignedPercent(x.Error)), tasks, SignedPercent(x.OfStep),
+		})
 	}
 	return rows
 }

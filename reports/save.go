@@ -6,7 +6,6 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"psim/internal/files"
 )
@@ -72,16 +71,6 @@ func save(ctx context.Context, folder files.Folder, list []files.File, elsewhere
 		names = append(names, f.Path)
 	}
 	return names, folder.Write(ctx, list, elsewhere...)
-}
-
-// ChromeFile returns the trace of a run for Perfetto, compressed where the path ends
-// in .gz.
-func (r Run) ChromeFile(path string) files.File {
-	write := WriteChrome
-	if strings.HasSuffix(path, ".gz") {
-		write = WriteChromeGzip
-	}
-	return files.File{Path: path, Render: func(w io.Writer) error { return write(w, r.Trace, AllRanks) }}
 }
 
 // usesMemory reports whether any memory was modelled.

@@ -21,7 +21,6 @@ const (
 // executedFlags change what --executed runs, and nothing without it.
 var executedFlags = []string{"gpus", "steps", "runs", "oversubscribe", "set"}
 
-// registerExecuted declares the flags that --executed takes beside.
 func (f *execFlags) registerExecuted(cmd *cobra.Command) {
 	f.register(&cobra.Command{}) // for the defaults
 	flags := cmd.Flags()

@@ -113,9 +113,8 @@ func fitOnce(timings []Timing, call time.Duration, computes func(o arch.Op, flop
 
 // constants turns reciprocals into rates.
 func constants(per []float64, timings []Timing) Constants {
-	c := Constants{FLOPS: units.FLOPS(reciprocal(per[0])), Bandwidth: units.Rate(reciprocal(per[1])), Launch: units.Duration(units.Seconds(per[2]))}
+	c := Constants{FLOPS: units.FLOPS(reciprocal(per[0])), Bandwidth: units.Rate(reciprocal(per[1])), Launch: units.Duration(units.Seconds(per[2])), Error: math.Inf(1)}
 	if c.FLOPS == 0 {
-		c.Error = math.Inf(1)
 		return c
 	}
 	compute, err := costmodel.NewCompute(costmodel.Device{
@@ -123,7 +122,6 @@ func constants(per []float64, timings []Timing) Constants {
 		Efficiency: costmodel.Efficiency{FP32: 1, Memory: 1},
 	}, arch.Training{})
 	if err != nil { // a rate without bounds
-		c.Error = math.Inf(1)
 		return c
 	}
 	var off, whole float64

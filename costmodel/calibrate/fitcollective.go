@@ -142,8 +142,11 @@ func fitRange(list []CollectiveTiming) (link.Range, float64) {
 	}
 	last := len(rows) - 1
 	per := leastSquares(rows, times, times)
-	if list[0].Bytes == list[last].Bytes { // which does not tell a start-up from bytes
-		per = leastSquares(withoutCall(rows), times, times)
+	if list[0].Bytes == list[last].Bytes { // which does not tell a start-up from bytes: all is that of bytes
+		for _, row := range rows {
+			row[0] = 0
+		}
+		per = leastSquares(rows, times, times)
 	}
 	slope := max(per[1], steady*times[last]/max(1, rows[last][1]))
 	r := link.Range{
@@ -156,14 +159,6 @@ func fitRange(list []CollectiveTiming) (link.Range, float64) {
 		squares += off * off
 	}
 	return r, squares
-}
-
-// withoutCall returns the rows of a fit in which all time is that of bytes.
-func withoutCall(rows [][]float64) (list [][]float64) {
-	for _, row := range rows {
-		list = append(list, []float64{0, row[1]})
-	}
-	return list
 }
 
 // significant rounds to four digits, which is more than a measurement tells.

@@ -54,29 +54,18 @@ func (l Link) Tables() []Table {
 }
 
 // table finds the table of a kind of collective.
-func (l Link) table(k graph.Kind) []Range {
+func (l *Link) table(k graph.Kind) *[]Range {
 	switch k {
-	case graph.AllReduce:
-		return l.AllReduce
 	case graph.AllGather:
-		return l.AllGather
+		return &l.AllGather
 	case graph.ReduceScatter:
-		return l.ReduceScatter
+		return &l.ReduceScatter
 	}
-	return nil
+	return &l.AllReduce
 }
 
 // SetTable replaces the table of a kind of collective.
-func (l *Link) SetTable(k graph.Kind, ranges []Range) {
-	switch k {
-	case graph.AllReduce:
-		l.AllReduce = ranges
-	case graph.AllGather:
-		l.AllGather = ranges
-	case graph.ReduceScatter:
-		l.ReduceScatter = ranges
-	}
-}
+func (l *Link) SetTable(k graph.Kind, ranges []Range) { *l.table(k) = ranges }
 
 // Moves is how often a collective over n ranks moves (n−1)/n of its tensor.
 func Moves(k graph.Kind) int {
@@ -122,7 +111,7 @@ func rangesOf(list []Range, ranks int) []Range {
 // number of ranks; else, of the halves of an all-reduce, by that of all-reduces.
 func (l Link) measured(k graph.Kind, ranks int, bytes int64) (took time.Duration, ok bool) {
 	price := func(r Range, bytes int64) time.Duration { return r.Time(k, bytes) }
-	ranges := rangesOf(l.table(k), ranks)
+	ranges := rangesOf(*l.table(k), ranks)
 	if ranges == nil {
 		price = func(r Range, bytes int64) time.Duration { return r.half(l.Call, bytes) }
 		ranges = rangesOf(l.AllReduce, ranks)

@@ -52,7 +52,6 @@ func cs1390Times() Table {
 	}
 }
 
-// courseTime returns a part of a step.
 func (r record) courseTime() (Row, error) {
 	run, workers, part := r.text("run"), r.count("workers"), r.text("part")
 	s, err := simulateVGG16(run, workers)

@@ -8,6 +8,7 @@
 package published
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -124,19 +125,12 @@ func Select(names []string) ([]Table, error) {
 			}
 		}
 		if !found {
-			return nil, unknown(name, all)
+			var known []string
+			for _, t := range all {
+				known = append(known, t.Name)
+			}
+			return nil, fmt.Errorf("unknown published table %q%s", name, cmp.Or(nearest.Suggest(name, known), "; use one of "+strings.Join(known, ", ")))
 		}
 	}
 	return slices.DeleteFunc(all, func(t Table) bool { return !wanted[t.Name] }), nil
-}
-
-func unknown(name string, all []Table) error {
-	var known []string
-	for _, t := range all {
-		known = append(known, t.Name)
-	}
-	if suggestion := nearest.Suggest(name, known); suggestion != "" {
-		return fmt.Errorf("unknown published table %q%s", name, suggestion)
-	}
-	return fmt.Errorf("unknown published table %q; use one of %s", name, strings.Join(known, ", "))
 }

@@ -29,7 +29,6 @@ func onEqualStages(schedule string, q question) question {
 	return q
 }
 
-// bubbleSize returns question 4.3.
 func bubbleSize() question {
 	return onEqualStages("gpipe", question{
 		id: "4.3", title: "bubble of GPipe",
@@ -74,7 +73,6 @@ func bubbleGrid() []values {
 	return grid
 }
 
-// oneForwardOneBackward returns question 4.4.
 func oneForwardOneBackward() question {
 	return onEqualStages("1f1b", question{
 		id: "4.4", title: "bubble of 1F1B",
