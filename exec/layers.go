@@ -188,10 +188,11 @@ func (p *profiler) betweenPasses(ctx context.Context, keep bool) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := b.scale(p.arithmetic, keep); err != nil {
-			return fmt.Errorf("layer %s: %w", b.layer.Name, err)
+		err := b.scale(p.arithmetic, keep)
+		if err == nil {
+			err = b.update(keep)
 		}
-		if err := b.update(keep); err != nil {
+		if err != nil {
 			return fmt.Errorf("layer %s: %w", b.layer.Name, err)
 		}
 	}

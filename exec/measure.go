@@ -88,19 +88,14 @@ func Measure(ctx context.Context, job Job, o MeasureOptions) (*Measurement, erro
 	if err != nil {
 		return nil, fmt.Errorf("--data %s: %w", o.Data.Source, err)
 	}
-	if err := m.run(ctx, job, devices, source, o); err != nil || !o.Record {
-		return m.orNil(), err
-	}
-	m.Verdict, err = o.check(ctx, job, devices[0], source, m.Record)
-	return m, err
-}
-
-// orNil returns the measurement if it has a step.
-func (m *Measurement) orNil() *Measurement {
+	err = m.run(ctx, job, devices, source, o)
 	if len(m.Traces) == 0 {
-		return nil
+		return nil, err
 	}
-	return m
+	if err == nil && o.Record {
+		m.Verdict, err = o.check(ctx, job, devices[0], source, m.Record)
+	}
+	return m, err
 }
 
 func (m *Measurement) run(ctx context.Context, job Job, devices []*programs.Device, source *Source, o MeasureOptions) error {

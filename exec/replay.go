@@ -186,15 +186,13 @@ func (r *replay) update(s, m int) error {
 	next := stage.versions[m].Retain()
 	err := stage.updates.Step(next, stage.gradients, &stage.state)
 	stage.versions = append(stage.versions, next)
-	for v := range min(m+1, r.version(s, m+1)) {
+	used := min(m+1, r.version(s, m+1))
+	if m == len(r.job.Samples)-1 { // the step ends
+		used = m + 1
+	}
+	for v := range used {
 		stage.versions[v].Release()
 		stage.versions[v] = nil
-	}
-	if m == len(r.job.Samples)-1 { // the step ends
-		for v := range stage.versions[:m+1] {
-			stage.versions[v].Release()
-			stage.versions[v] = nil
-		}
 	}
 	return err
 }

@@ -48,11 +48,7 @@ func (t *Trainer) newStep(b Batch) (*step, error) {
 		losses: make([]float64, replicas*microbatches), rounds: map[roundKey]*round{},
 		gathered: queue{}, scattered: queue{},
 	}
-	samples := 0
-	for _, n := range t.job.Samples {
-		samples += int(n)
-	}
-	samples *= replicas
+	samples := int(t.job.Batch()) * replicas
 	last := t.job.Network.Layers[len(t.job.Network.Layers)-1].Output
 	input, target := int(t.job.Network.Layers[0].Input.Elements()), int(last.Elements())/last[len(last)-1]
 	if given := max(len(b.Tokens), len(b.Numbers)); given != samples*input || len(b.Targets) != samples*target {
