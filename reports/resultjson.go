@@ -115,10 +115,15 @@ func (r Result) validate() error {
 		return fmt.Errorf("bubble is beyond %g", longest)
 	case len(r.Ranks) == 0:
 		return errors.New("ranks is empty or missing; a result has one entry per rank")
+	case negative(r.Stages, r.VirtualStages, r.Microbatches, r.DataParallel, r.TensorParallel, r.Tasks):
+		return errors.New("stages, virtual_stages, microbatches, data_parallel, tensor_parallel or tasks is negative")
 	}
 	for i, rank := range r.Ranks {
 		if outside(rank.Compute, rank.Communication, rank.ExposedCommunication, rank.Optimizer, rank.Idle, known(rank.Dispatch)) {
 			return fmt.Errorf("ranks[%d]: a time is negative or above %g", i, longest)
+		}
+		if negative(rank.PeakMemory, rank.PersistentMemory, rank.MemoryCapacity, rank.SentBytes, int64(rank.PeakInFlight)) {
+			return fmt.Errorf("ranks[%d]: a number of bytes, or peak_in_flight, is negative", i)
 		}
 	}
 	if r.Predicted != nil {
@@ -132,6 +137,11 @@ func (r Result) validate() error {
 		}
 	}
 	return nil
+}
+
+// negative reports whether any of some counts is.
+func negative[N int | int64](counts ...N) bool {
+	return slices.ContainsFunc(counts, func(n N) bool { return n < 0 })
 }
 
 // outside reports whether any of some values, in seconds, cannot be a time.

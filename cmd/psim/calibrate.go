@@ -125,8 +125,8 @@ func (f calibrateFlags) run(ctx context.Context, args []string, stdout, stderr i
 
 // check refuses what cannot be written before anything is measured.
 func (f calibrateFlags) check() error {
-	if f.repeats < 1 {
-		return fmt.Errorf("--repeats %d: must be at least 1", f.repeats)
+	if f.repeats < 1 || f.repeats > mostSteps {
+		return fmt.Errorf("--repeats %d: must be between 1 and %d", f.repeats, mostSteps)
 	}
 	for _, n := range f.samples {
 		if n < 1 {

@@ -106,7 +106,7 @@ func TestCalibrateErrors(t *testing.T) {
 		{"--out tiny.toml", "was not written by psim calibrate"},
 		{"--out folder", "--out folder: is a folder; name a file"},
 		{"--out none/m.toml", "--out none/m.toml: there is no folder none"},
-		{"--repeats 0", "--repeats 0: must be at least 1"},
+		{"--repeats 0", "--repeats 0: must be between 1 and 100000"},
 		{"--samples 2,0", "--samples 0: a microbatch has at least 1 sample"},
 		{"--samples 1000000000", "would need about"},
 		{"--set train.precision=bf16", "--set train.precision=bf16: train.precision = \"bf16\": layers are measured in fp32"},

@@ -168,7 +168,7 @@ func (f execFlags) configs(args []string, stderr io.Writer) (list []*configs.Con
 		}
 		for _, change := range changes {
 			if i == 0 && !f.quiet {
-				fmt.Fprintf(stderr, "%s: %s\n", c.Name(), change)
+				fmt.Fprintf(stderr, "%s: %s\n", visible(c.Name()), change)
 			}
 		}
 		list = append(list, c)

@@ -47,7 +47,7 @@ func (f *outputFlags) exclusive() error {
 // wrote says which files are where.
 func (f *outputFlags) wrote(stderr io.Writer, names, folder string) {
 	if !f.quiet {
-		fmt.Fprintf(stderr, "wrote %s in %s\n", names, folder)
+		fmt.Fprintf(stderr, "wrote %s in %s\n", names, visible(folder))
 	}
 }
 

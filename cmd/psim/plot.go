@@ -52,7 +52,7 @@ func writeOne(cmd *cobra.Command, flag, path string, render func(io.Writer) erro
 	if err := files.Write(cmd.Context(), []files.File{{Path: path, Render: render}}); err != nil {
 		return flagged(flag, err)
 	}
-	_, err := fmt.Fprintln(cmd.ErrOrStderr(), "wrote", path)
+	_, err := fmt.Fprintln(cmd.ErrOrStderr(), "wrote", visible(path))
 	return err
 }
 

@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(stderr, "psim: interrupted")
 	case code != exitDone:
-		fmt.Fprintln(stderr, "psim:", err)
+		fmt.Fprintln(stderr, "psim:", visible(err.Error()))
 	}
 	return code
 }
@@ -74,19 +74,22 @@ func exitCode(err error) int {
 	return exitUsage
 }
 
-// watched remembers the first error of writing, which not every printer
-// reports.
+// watched makes what is written visible, and remembers the first error of writing,
+// which not every printer reports.
 type watched struct {
 	io.Writer
 	err error
 }
 
 func (w *watched) Write(p []byte) (int, error) {
-	n, err := w.Writer.Write(p)
+	n, err := io.WriteString(w.Writer, visible(string(p)))
 	if err != nil && w.err == nil {
 		w.err = err
 	}
-	return n, err
+	if err == nil {
+		return len(p), nil // of more bytes where some were made visible
+	}
+	return min(n, len(p)), err
 }
 
 func newRoot() *cobra.Command {
@@ -113,7 +116,25 @@ replays.`,
 	}
 	root.AddCommand(newRun(), newExec(), newValidate(), newSchedule(), newCompare(), newSearch(), newPlot(), newCalibrate(), newList(), newDoctor(), newVersion(), newConfigHelp())
 	root.SetFlagErrorFunc(badFlag)
+	refuseShells(root)
 	return root
+}
+
+// refuseShells makes an unknown shell of completion an error, where cobra prints
+// help alone.
+func refuseShells(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	c, _, err := root.Find([]string{"completion"})
+	if err != nil || c == root {
+		return
+	}
+	c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	c.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return fmt.Errorf("unknown shell %q; use one of %s", args[0], strings.Join(verbs(cmd), ", "))
+	}
 }
 
 func verbs(cmd *cobra.Command) []string {

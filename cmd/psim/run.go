@@ -131,7 +131,7 @@ func (f runFlags) folder(name string, stderr io.Writer) (string, error) {
 	}
 	folder := files.Folder{Path: filepath.Join("out", folderName(name, f.sets))}
 	if err := folder.Check(); err != nil {
-		fmt.Fprintf(stderr, "psim: no files are written: %v\n", err)
+		fmt.Fprintf(stderr, "psim: no files are written: %s\n", visible(err.Error()))
 		return "", nil
 	}
 	return folder.Path, nil

@@ -150,7 +150,7 @@ func (f validateFlags) replay(ctx context.Context, names []string, stdout, stder
 		if err := f.draw(ctx, report); err != nil {
 			return err
 		}
-		fmt.Fprintln(stderr, "wrote", f.figures)
+		fmt.Fprintln(stderr, "wrote", visible(f.figures))
 	}
 	markdown, text := func(w io.Writer) error {
 		pictures := ""

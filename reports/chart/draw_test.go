@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"image"
 	"image/png"
+	"strings"
 	"testing"
 	"time"
 
@@ -157,4 +158,13 @@ func TestDataOnPixels(t *testing.T) {
 		require.InDelta(t, 123.5, float64(data.Max.Y-data.Min.Y), 1e-4)
 		require.Less(t, data.Max.X, width)
 	}
+}
+
+// TestLongTitle checks that what has no space is not measured rune by rune.
+func TestLongTitle(t *testing.T) {
+	start := time.Now()
+	text := Shorten(strings.Repeat("x", 60_000), Text(9), width)
+	require.LessOrEqual(t, Text(9).Width(text), width)
+	require.True(t, strings.HasSuffix(text, "…"))
+	require.Less(t, time.Since(start), 5*time.Second)
 }

@@ -69,7 +69,12 @@ func Bold(size vg.Length) text.Style {
 
 // Shorten cuts the end off a text that is wider than the space for it.
 func Shorten(txt string, s text.Style, space vg.Length) string {
+	const most = 1000 // runes, more than fit in any space
 	runes := []rune(txt)
+	if len(runes) > most {
+		runes = runes[:most]
+		txt = string(runes) + "…"
+	}
 	for n := len(runes); s.Width(txt) > space && n > 0; {
 		n--
 		txt = string(runes[:n]) + "…"
