@@ -43,11 +43,11 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 	if err != nil {
 		return graph.Costs{}, err
 	}
-	var groups []link.Link
-	for _, ranks := range g.Groups {
-		groups = append(groups, m.Group(ranks))
-	}
+	groups := m.groups(g)
 	updates, ledger := newUpdates(m, compute, p, g), memory.NewLedger(p, g)
+	if err := m.checkTimes(g, groups, updates); err != nil {
+		return graph.Costs{}, err
+	}
 	price := func(t *graph.Task) graph.Cost {
 		var c graph.Cost
 		switch t.Kind {
@@ -72,10 +72,22 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 	return costs, nil
 }
 
+// groups finds what the collectives of every group go through.
+func (m *Machine) groups(g *graph.Graph) []link.Link {
+	var groups []link.Link
+	for _, ranks := range g.Groups {
+		groups = append(groups, m.Group(ranks))
+	}
+	return groups
+}
+
 // RingCosts prices a spelled-out ring on a machine. What arrives is added or
 // copied while it is received, so only sending takes time.
 func RingCosts(m Machine, g *graph.Graph) (graph.Costs, error) {
 	if err := m.check(g); err != nil {
+		return graph.Costs{}, err
+	}
+	if err := m.checkMessages(g); err != nil {
 		return graph.Costs{}, err
 	}
 	return graph.Costs{Task: func(t *graph.Task) graph.Cost {
