@@ -15,7 +15,7 @@ import (
 // takes per task, measured on 1F1B with 1 to 20 million tasks and rounded up.
 const bytesPerTask = 420
 
-// alwaysFits is a need for which it is not worth asking how much is free.
+// alwaysFits bounds the needs for which it is not worth asking how much is free.
 const alwaysFits = 16 << 20
 
 // CheckTasks refuses a graph that would not fit. The number of tasks may be an
@@ -37,7 +37,7 @@ func CheckTasks(tasks float64) error {
 // if that has fewer left.
 func Free() int64 { return freeIn(os.DirFS("/")) }
 
-// freeIn is Free with the files of the system under root.
+// freeIn finds what Free does in the files of a system under root.
 func freeIn(root fs.FS) int64 { return min(system(root), container(root)) }
 
 // system returns how many bytes the system has. Where it does not say so, those of a
