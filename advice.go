@@ -63,7 +63,6 @@ func (p *Prediction) warnOfFragmentation() {
 	}
 }
 
-// devices returns the number of devices that a prediction is for.
 func (p *Prediction) devices() int { return p.Plan.Graph.Ranks() * max(1, p.Config.Parallel.Tensor) }
 
 // A change is a way to save memory: settings to make, none for leaving things

@@ -156,7 +156,6 @@ func (list timings) errors(l, half link.Link, heldOut timings) FitErrors {
 	return e
 }
 
-// off returns the mean and the worst absolute error of a link.
 func (list timings) off(l link.Link) (mean, worst float64) {
 	for _, t := range list {
 		off := math.Abs(float64(l.CollectiveTime(t.Kind, t.Ranks, t.Bytes))/float64(t.Time) - 1)

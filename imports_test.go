@@ -46,7 +46,6 @@ var arrows = map[string][]string{
 	"reports":              {"schedules/graph", "schedules/order", "schedules", "reports/chart"},
 	"reports/chart":        {},
 	"internal/units":       {},
-	"internal/duration":    {},
 	"internal/nearest":     {},
 	"internal/wrap":        {},
 	"internal/setting":     {"internal/nearest", "internal/wrap"},

@@ -116,7 +116,6 @@ func (p *Prediction) build(ctx context.Context, reserve []int64) (err error) {
 	return err
 }
 
-// simulate runs the plan and fills the result.
 func (p *Prediction) simulate(ctx context.Context) error {
 	done, err := interrupt.Await(ctx, func() (Prediction, error) {
 		simulated := *p
@@ -130,7 +129,6 @@ func (p *Prediction) simulate(ctx context.Context) error {
 	return err
 }
 
-// simulateWhole is simulate, uninterrupted.
 func (p *Prediction) simulateWhole() (err error) {
 	start := time.Now()
 	if p.Simulation, err = Simulate(p.Plan); err != nil {
@@ -201,8 +199,8 @@ func (p *Prediction) found() *reports.Search {
 const Unit = time.Second
 
 // UnitTrace runs the order of a schedule without costs: F, I and W take one unit of
-// time, B two, messages none. What is not a pipeline has four copies, and sums gradients in two halves that
-// take one each.
+// time, B two, messages none. What is not a pipeline has four copies, and sums
+// gradients in two halves that take one each.
 func UnitTrace(s schedules.Schedule, shape graph.Shape) (*graph.Trace, error) {
 	pipeline, err := s.Pipeline(shape, nil)
 	if err != nil {

@@ -92,7 +92,6 @@ func (c *Config) findOrder(ctx context.Context, in search.Problem) (*search.Resu
 	return &found, nil
 }
 
-// searchTimes finds the order for explicit times.
 func (c *Config) searchTimes(ctx context.Context, shape graph.Shape, stageRank []int32) (*search.Result, error) {
 	stages := len(stageRank)
 	if err := c.checkTimes(stages, shape.Microbatches, true); err != nil {

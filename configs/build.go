@@ -121,7 +121,6 @@ func (c *Config) pipeline(s schedules.Schedule, shape graph.Shape, stageRank []i
 	return wiring.Pipeline{Name: s.Name, Shape: shape, Placement: graph.Placement{First: stageRank}, Order: found.Order}, found, nil
 }
 
-// wire makes the graph of a pipeline.
 func (c *Config) wire(p wiring.Pipeline) (*graph.Graph, error) {
 	p.Synchronous, p.WholeLast = c.Schedule.Synchronous, c.Schedule.WholeLast
 	g, err := p.Graph()
@@ -131,7 +130,6 @@ func (c *Config) wire(p wiring.Pipeline) (*graph.Graph, error) {
 	return g, nil
 }
 
-// buildTimes prices by [times].
 func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule) (*Plan, error) {
 	samples, shape, stageRank, err := c.timesShape(schedule)
 	if err != nil {
@@ -201,22 +199,20 @@ func (c *Config) placement(ranks int) ([]int32, error) {
 	if c.Schedule.Placement == nil {
 		return nil, nil
 	}
-	used := make([]bool, min(ranks, len(c.Schedule.Placement)+1))
 	for _, r := range c.Schedule.Placement {
 		if r < 0 || int(r) >= ranks {
 			return nil, fmt.Errorf("placement = %v: rank %d is outside 0 to %d", c.Schedule.Placement, r, ranks-1)
 		}
-		if int(r) < len(used) {
-			used[r] = true
-		}
 	}
-	if r := slices.Index(used, false); r >= 0 {
-		return nil, fmt.Errorf("placement = %v: rank %d has no stage", c.Schedule.Placement, r)
+	used := slices.Compact(slices.Sorted(slices.Values(c.Schedule.Placement)))
+	for r := range ranks { // up to the first that is not used
+		if r == len(used) || int(used[r]) != r {
+			return nil, fmt.Errorf("placement = %v: rank %d has no stage", c.Schedule.Placement, r)
+		}
 	}
 	return c.Schedule.Placement, nil
 }
 
-// buildRing builds a collective by itself.
 func (c *Config) buildRing() (*Plan, error) {
 	if _, err := collective.Find(c.Schedule.Name); err != nil {
 		return nil, c.problem("schedule", fmt.Errorf("name = %q: [collective] needs a collective, such as %s", c.Schedule.Name, collective.RingAllReduce))

@@ -4,6 +4,7 @@
 package configs
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -81,8 +82,9 @@ func (c *Config) Defined(key string) bool {
 func (c *Config) With(sets ...string) (*Config, error) {
 	next := defaults()
 	next.name, next.folder, next.exact = c.name, c.folder, c.exact
-	for _, s := range c.sources { // read again, for decoding writes into a source
-		if err := next.add(s.label, s.text, s.lines); err != nil {
+	next.sources = slices.Clone(c.sources)
+	for _, s := range c.sources {
+		if _, err := s.decode(next); err != nil {
 			return nil, err
 		}
 	}

@@ -42,7 +42,6 @@ func Examples() []string {
 	return names
 }
 
-// example returns the text of an embedded example.
 func example(name string) ([]byte, bool) {
 	if strings.ContainsAny(name, `/\`) { // the catalog is no example
 		return nil, false
@@ -52,38 +51,50 @@ func example(name string) ([]byte, bool) {
 }
 
 // Catalog is the embedded catalog of devices and links, in the order of its
-// files.
-var Catalog = sync.OnceValue(func() costmodel.Catalog {
-	var c costmodel.Catalog
-	devices := map[string]costmodel.Device{}
-	for _, name := range loadCatalog("catalog/devices.toml", &devices) {
-		d := devices[name]
-		d.Name = name
-		c.Devices = append(c.Devices, d)
-	}
-	links := map[string]link.Link{}
-	for _, name := range loadCatalog("catalog/links.toml", &links) {
-		l := links[name]
-		l.Name = name
-		c.Links = append(c.Links, l)
-	}
-	return c
-})
+// files. The machine of a configuration has its values without their Source.
+var Catalog = sync.OnceValue(func() costmodel.Catalog { return loadCatalog(true) })
 
-// loadCatalog decodes an embedded file of named tables and returns the names
-// in order. The files are part of the program, so a mistake in them is ours.
-func loadCatalog(path string, into any) []string {
-	meta, err := toml.DecodeFS(files, path, into)
+// unsourced leaves out of the catalog what says where its values are from. That is
+// most of its text, and takes longer to decode than a small pipeline to simulate.
+var unsourced = sync.OnceValue(func() costmodel.Catalog { return loadCatalog(false) })
+
+func loadCatalog(sources bool) costmodel.Catalog {
+	return costmodel.Catalog{
+		Devices: decodeCatalog("catalog/devices.toml", sources, func(d *costmodel.Device, name string) { d.Name = name }),
+		Links:   decodeCatalog("catalog/links.toml", sources, func(l *link.Link, name string) { l.Name = name }),
+	}
+}
+
+// decodeCatalog decodes an embedded file of named tables, in its order. The files are
+// part of the program, so a mistake in them is ours.
+func decodeCatalog[T any](path string, sources bool, setName func(*T, string)) (entries []T) {
+	data, err := files.ReadFile(path)
+	if err != nil {
+		panic(err)
+	}
+	var text strings.Builder
+	keep := true
+	for line := range strings.Lines(string(data)) {
+		if strings.HasPrefix(line, "[") {
+			keep = sources || !strings.HasSuffix(line, ".source]\n")
+		}
+		if keep {
+			text.WriteString(line)
+		}
+	}
+	tables := map[string]T{}
+	meta, err := toml.Decode(text.String(), &tables)
 	if err != nil || len(meta.Undecoded()) > 0 {
 		panic(fmt.Sprintf("%s: %v, unknown keys %v", path, err, meta.Undecoded()))
 	}
-	var names []string
 	for _, key := range meta.Keys() {
 		if len(key) == 1 {
-			names = append(names, key[0])
+			entry := tables[key[0]]
+			setName(&entry, key[0])
+			entries = append(entries, entry)
 		}
 	}
-	return names
+	return entries
 }
 
 // ExampleSummary is the comment at the head of an embedded example, up to the

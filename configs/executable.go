@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -52,13 +53,10 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 
 // machineName says what to call a machine; "" for none.
 func machineName(o costmodel.MachineOptions) string {
-	switch {
-	case o.Device == "" && o.File == "" && o.Compute.FLOPS > 0:
+	if o.Device == "" && o.File == "" && o.Compute.FLOPS > 0 {
 		return "the one of [machine.compute]"
-	case o.Device == "":
-		return o.File
 	}
-	return o.Device
+	return cmp.Or(o.Device, o.File)
 }
 
 // fit finds the settings that use so many devices.
@@ -116,33 +114,25 @@ func (c *Config) refuse() error {
 // Trained is the network of an experiment with a [model], and the size of its
 // largest microbatch, in samples: what has to be known to measure its layers,
 // on whatever machine.
-func (c *Config) Trained() (arch.Network, int64, error) {
-	kind, err := c.work()
+func (c *Config) Trained() (n arch.Network, samples int64, err error) {
+	switch kind, err := c.work(); {
+	case err != nil:
+		return n, 0, err
+	case kind != byModel:
+		return n, 0, &Error{Label: c.sources[0].label, Problem: "has no [model] whose layers could be measured"}
+	case c.Train.Precision != "fp32":
+		return n, 0, c.problem("train", fmt.Errorf("precision = %q: layers are measured in fp32; add --set train.precision=fp32", c.Train.Precision))
+	case c.Parallel.Tensor > 1:
+		return n, 0, c.problem("parallel", fmt.Errorf("tensor = %d: layers are measured whole; add --set parallel.tensor=1", c.Parallel.Tensor))
+	case c.Model.MegatronKernels():
+		return n, 0, c.problem("model", errors.New(`kernels = "megatron": layers are measured with kernels of psim's own; add --set model.kernels=fused`))
+	}
+	if n, err = c.network(); err != nil {
+		return n, 0, c.problem("model", err)
+	}
+	microbatches, err := c.Batch.Samples(c.Parallel.Data, c.Schedule.Microbatches)
 	if err != nil {
-		return arch.Network{}, 0, err
+		return n, 0, c.problem("batch", err)
 	}
-	if kind != byModel {
-		return arch.Network{}, 0, &Error{Label: c.sources[0].label, Problem: "has no [model] whose layers could be measured"}
-	}
-	if c.Train.Precision != "fp32" {
-		return arch.Network{}, 0, c.problem("train", fmt.Errorf("precision = %q: layers are measured in fp32; add --set train.precision=fp32", c.Train.Precision))
-	}
-	if c.Parallel.Tensor > 1 {
-		return arch.Network{}, 0, c.problem("parallel", fmt.Errorf("tensor = %d: layers are measured whole; add --set parallel.tensor=1", c.Parallel.Tensor))
-	}
-	if c.Model.MegatronKernels() {
-		return arch.Network{}, 0, c.problem("model", errors.New(`kernels = "megatron": layers are measured with kernels of psim's own; add --set model.kernels=fused`))
-	}
-	network, err := c.network()
-	if err != nil {
-		return network, 0, c.problem("model", err)
-	}
-	samples, err := c.Batch.Samples(c.Parallel.Data, c.Schedule.Microbatches)
-	if err != nil {
-		return network, 0, c.problem("batch", err)
-	}
-	if len(samples) == 0 {
-		return network, 0, c.problem("batch", errors.New("there are no samples"))
-	}
-	return network, slices.Max(samples), nil
+	return n, slices.Max(microbatches), nil
 }

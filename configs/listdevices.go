@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"time"
 
@@ -39,11 +40,7 @@ func describeDevices(w io.Writer, c costmodel.Catalog) {
 	fmt.Fprintln(w, "devices: dense peaks, and the share of them that is reached")
 	for _, d := range c.Devices {
 		fmt.Fprintf(w, "\n%s: %s\n", d.Name, d.Description)
-		for _, v := range deviceValues(d) {
-			if v.text != "" {
-				describe(w, v.key, v.text, d.Source)
-			}
-		}
+		describeDevice(w, d)
 	}
 	fmt.Fprintln(w, "\nlinks: of one direction, and between nodes of one network card")
 	for _, l := range c.Links {
@@ -51,7 +48,7 @@ func describeDevices(w io.Writer, c costmodel.Catalog) {
 		for s, value := range setting.Given(l) {
 			ranges, measured := value.([]link.Range)
 			if !measured {
-				describe(w, s.Key, fmt.Sprint(value), l.Source)
+				describe(w, s.Key, value, l.Source)
 				continue
 			}
 			describe(w, s.Key, "call and bus bandwidth, by ranks and bytes; where that is above the link's, bytes hardly count", l.Source)
@@ -66,15 +63,12 @@ func describeDevices(w io.Writer, c costmodel.Catalog) {
 const below = "\n                        "
 
 // describe prints a value, aligned, with its source.
-func describe(w io.Writer, key, value string, sources map[string]string) {
-	fmt.Fprintf(w, "  %-20s  %s%s%s\n", key, value, below, wrap.Text(sources[key], 84, below[1:]))
+func describe(w io.Writer, key string, value any, sources map[string]string) {
+	fmt.Fprintf(w, "  %-20s  %v%s%s\n", key, value, below, wrap.Text(sources[key], 84, below[1:]))
 }
 
-// A value is one of the catalog, by its key there.
-type value struct{ key, text string }
-
-// deviceValues returns the values of a device, empty where it has none.
-func deviceValues(d costmodel.Device) []value {
+// describeDevice prints the values that a device has.
+func describeDevice(w io.Writer, d costmodel.Device) {
 	var peaks, shares []string
 	for _, p := range []struct {
 		name  string
@@ -91,20 +85,17 @@ func deviceValues(d costmodel.Device) []value {
 			shares = append(shares, fmt.Sprintf("%s %v", p.name, p.share))
 		}
 	}
-	return []value{
-		{"memory", given(d.Memory)}, {"memory_bandwidth", given(d.MemoryBandwidth)},
-		{"flops", strings.Join(peaks, ", ")}, {"efficiency", strings.Join(shares, ", ")},
-		{"launch", given(d.Launch)}, {"half_rows", given(d.HalfRows)}, {"link", d.Link},
+	for _, v := range []struct {
+		key   string
+		value any
+	}{
+		{"memory", d.Memory}, {"memory_bandwidth", d.MemoryBandwidth}, {"flops", strings.Join(peaks, ", ")},
+		{"efficiency", strings.Join(shares, ", ")}, {"launch", d.Launch}, {"half_rows", d.HalfRows}, {"link", d.Link},
+	} {
+		if !reflect.ValueOf(v.value).IsZero() {
+			describe(w, v.key, v.value, d.Source)
+		}
 	}
-}
-
-// given prints a value as the catalog has it, and nothing for one that it has not.
-func given[T comparable](value T) string {
-	var none T
-	if value == none {
-		return ""
-	}
-	return fmt.Sprint(value)
 }
 
 // orDash prints a quantity, or a dash for none.

@@ -133,7 +133,8 @@ func (c *Config) add(label, data string, lines bool) error {
 		return err
 	}
 	c.sources = append(c.sources, s)
-	return s.decode(c)
+	s.outOfRange, err = s.decode(c)
+	return err
 }
 
 var setPattern = regexp.MustCompile(`^([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+)\s*=(.*)$`)

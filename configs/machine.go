@@ -26,7 +26,7 @@ func (c *Config) machine(needsDevice bool) (costmodel.Machine, error) {
 		}
 		return costmodel.Machine{}, errors.New(`device is missing: name one (psim list devices), or give [machine.compute] flops = "10TFLOP/s"`)
 	}
-	m, err := options.Machine(Catalog())
+	m, err := options.Machine(unsourced())
 	if err != nil && c.Machine.File != "" {
 		err = fmt.Errorf("file = %q, with the keys given here: %w", c.Machine.File, err)
 	}
@@ -52,7 +52,7 @@ func (c *Config) machineFile(path string) (costmodel.MachineOptions, error) {
 	}
 	over := Config{Machine: options}
 	for _, s := range c.sources[named:] {
-		if err := s.decode(&over); err != nil {
+		if _, err := s.decode(&over); err != nil {
 			return costmodel.MachineOptions{}, err
 		}
 	}
@@ -90,7 +90,7 @@ func parseMachine(label string, data []byte) (options costmodel.MachineOptions, 
 		return options, nil, err
 	}
 	var file machineFile
-	switch err := s.decode(&file); {
+	switch s.outOfRange, err = s.decode(&file); {
 	case err != nil:
 		return options, nil, err
 	case !s.defines("machine"):
@@ -110,7 +110,7 @@ func ParseMachine(label string, data []byte) (costmodel.Machine, error) {
 	if err != nil {
 		return costmodel.Machine{}, err
 	}
-	m, err := options.Machine(Catalog())
+	m, err := options.Machine(unsourced())
 	if err != nil {
 		err = fmt.Errorf("%s: machine.%w", label, err)
 	}

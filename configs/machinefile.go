@@ -90,7 +90,6 @@ func linkSections(l link.Link) []section {
 	return sections
 }
 
-// writeSections writes the mark, the comment and the sections.
 func writeSections(w io.Writer, mark string, comment []string, sections []section) error {
 	var b bytes.Buffer
 	fmt.Fprintln(&b, mark)
@@ -107,7 +106,6 @@ func writeSections(w io.Writer, mark string, comment []string, sections []sectio
 	return err
 }
 
-// A section is a table to be written.
 type section struct {
 	header string
 	table  any

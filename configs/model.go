@@ -13,7 +13,6 @@ import (
 	"psim/schedules/search"
 )
 
-// buildModel prices a network on a machine.
 func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, reserve []int64) (*Plan, error) {
 	w, machine, err := c.workload(schedule)
 	if err != nil {

@@ -47,7 +47,6 @@ func (c *Config) ordered() (*Config, schedules.Schedule, error) {
 	return &filled, schedule, nil
 }
 
-// readOrder reads schedule.file.
 func (c *Config) readOrder() (schedules.Schedule, graph.Shape, error) {
 	data, err := c.readBeside(c.Schedule.File, order.MaxFile)
 	if err != nil {

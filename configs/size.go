@@ -43,7 +43,6 @@ func (c *Config) Microbatches() float64 {
 	return microbatches
 }
 
-// stageMicrobatches counts stages times microbatches times replicas.
 func (c *Config) stageMicrobatches() float64 {
 	return c.stages() * c.Microbatches() * float64(c.Parallel.Data)
 }

@@ -17,8 +17,7 @@ import (
 // value of a --set flag.
 type source struct {
 	label  string // "configs/gpipe.toml", or `--set schedule.name=1f1b`
-	text   string
-	lines  bool // whether positions within the text help
+	lines  bool   // whether positions within the text help
 	meta   toml.MetaData
 	top    map[string]any
 	places func() map[string]place // only errors need them
@@ -28,7 +27,7 @@ type source struct {
 
 // newSource parses a text. Syntax errors carry the position.
 func newSource(label string, data string, lines bool) (*source, error) {
-	s := &source{label: label, text: data, lines: lines}
+	s := &source{label: label, lines: lines}
 	meta, err := toml.Decode(data, &s.top)
 	if err != nil {
 		var parse toml.ParseError
@@ -52,29 +51,25 @@ func (s *source) at(p toml.Position, key, problem string) *Error {
 
 func (s *source) defines(key string) bool { return s.meta.IsDefined(strings.Split(key, ".")...) }
 
-// decode fills a described struct. Values out of range it leaves to inRange.
-func (s *source) decode(into any) error {
-	s.outOfRange = nil
+// decode fills a described struct. Values out of range are left to inRange.
+func (s *source) decode(into any) (outOfRange []*setting.Error, err error) {
 	var wrong []*setting.Error
 	for _, e := range setting.Fill(into, s.top) {
 		if e.OutOfRange {
-			s.outOfRange = append(s.outOfRange, e)
+			outOfRange = append(outOfRange, e)
 		} else {
 			wrong = append(wrong, e)
 		}
 	}
-	return s.first(wrong)
+	return outOfRange, s.first(wrong)
 }
 
 // inRange reports a value out of range that stays where later sources lie over it.
 func inRange(sources []*source) error {
 	for i, s := range sources {
-		var stays []*setting.Error
-		for _, e := range s.outOfRange {
-			if !slices.ContainsFunc(sources[i+1:], func(later *source) bool { return later.replaces(e.Key) }) {
-				stays = append(stays, e)
-			}
-		}
+		stays := slices.DeleteFunc(slices.Clone(s.outOfRange), func(e *setting.Error) bool {
+			return slices.ContainsFunc(sources[i+1:], func(later *source) bool { return later.replaces(e.Key) })
+		})
 		if err := s.first(stays); err != nil {
 			return err
 		}

@@ -75,16 +75,12 @@ func (c *Config) validate() error {
 			return c.problem(e.section, e.err)
 		}
 	}
-	switch kind {
-	case byTimes:
-		return c.validateTimes()
-	case byModel:
-		return c.validateModel()
+	if kind == byCollective {
+		if err := setting.Validate(c.Collective); err != nil {
+			return c.problem("collective", err)
+		}
 	}
-	if err := setting.Validate(c.Collective); err != nil {
-		return c.problem("collective", err)
-	}
-	return nil
+	return c.checkParallel(kind)
 }
 
 // checkMeaning refuses settings that would be ignored.
@@ -107,28 +103,25 @@ func (c *Config) checkMeaning(kind work) error {
 	return nil
 }
 
-// validateTimes refuses what [times] cannot know.
-func (c *Config) validateTimes() error {
-	switch {
-	case c.Parallel.Tensor > 1:
-		return c.problem("parallel", fmt.Errorf("tensor = %d: the times of [times] are those of a whole stage, however many devices it is divided among; use [model] or set tensor = 1", c.Parallel.Tensor))
-	case c.Parallel.Data > 1:
-		return c.problem("parallel", fmt.Errorf("data = %d: [times] does not say how large the gradients are; use [model]", c.Parallel.Data))
-	}
-	return nil
-}
-
-// validateModel refuses ZeRO 3 with another schedule than ddp.
-func (c *Config) validateModel() error {
+// checkParallel refuses what [times] cannot know, and ZeRO 3 with another schedule
+// than ddp.
+func (c *Config) checkParallel(kind work) error {
 	const only = `zero = 3: parameters are sharded layer by layer only with schedule.name = "ddp", not with `
+	sharded := kind == byModel && c.Parallel.Zero == 3
+	var err error
 	switch {
-	case c.Parallel.Zero < 3:
-	case c.Schedule.File != "":
-		return c.problem("parallel", errors.New(only+"an order of one's own; set zero = 2, or remove schedule.file"))
-	case c.Schedule.Name != "ddp" && slices.Contains(schedules.Names(), c.Schedule.Name):
-		return c.problem("parallel", errors.New(only+c.Schedule.Name+`; set zero = 2, or schedule.name = "ddp"`))
+	case kind == byTimes && c.Parallel.Tensor > 1:
+		err = fmt.Errorf("tensor = %d: the times of [times] are those of a whole stage, however many devices it is divided among; use [model] or set tensor = 1", c.Parallel.Tensor)
+	case kind == byTimes && c.Parallel.Data > 1:
+		err = fmt.Errorf("data = %d: [times] does not say how large the gradients are; use [model]", c.Parallel.Data)
+	case sharded && c.Schedule.File != "":
+		err = errors.New(only + "an order of one's own; set zero = 2, or remove schedule.file")
+	case sharded && c.Schedule.Name != "ddp" && slices.Contains(schedules.Names(), c.Schedule.Name):
+		err = errors.New(only + c.Schedule.Name + `; set zero = 2, or schedule.name = "ddp"`)
+	default:
+		return nil
 	}
-	return nil
+	return c.problem("parallel", err)
 }
 
 // scheduleNames lists what schedule.name may be.

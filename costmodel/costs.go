@@ -26,7 +26,7 @@ import (
 	"psim/costmodel/link"
 	"psim/costmodel/memory"
 	"psim/costmodel/stages"
-	"psim/internal/duration"
+	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
@@ -67,7 +67,7 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 	}
 	costs := graph.Costs{Task: price, Persistent: memory.Persistent(p, g.Ranks()), Host: m.threads(g)}
 	if costs.Host != nil {
-		costs.Task = newLaunches(m.Host, compute, p).added(price, passes)
+		costs.Task = passes.withLaunches(m.Host, compute, price)
 	}
 	return costs, nil
 }
@@ -134,8 +134,8 @@ func newPassPrices(c Compute, p *stages.Plan, g *graph.Graph) (*passPrices, erro
 		var prices []price
 		for _, n := range p.Sizes {
 			price := taskPrice(c, p, s, n)
-			if price.forward >= duration.Longest || price.backward() >= duration.Longest {
-				return nil, fmt.Errorf("compute: stage %d would take more than %.0f hours for a microbatch on this device; check its rates and launch cost", s, duration.Longest.Hours())
+			if price.time.forward >= units.Longest || price.time.backward >= units.Longest {
+				return nil, fmt.Errorf("compute: stage %d would take more than %.0f hours for a microbatch on this device; check its rates and launch cost", s, units.Longest.Hours())
 			}
 			prices = append(prices, price)
 		}
@@ -159,38 +159,21 @@ func (p *passPrices) slice(c Compute, t *graph.Task) {
 	for size, n := range p.plan.Sizes {
 		times := slice(c, p.plan, t.Kind, int(t.Stage), n)
 		inner := p.prices[t.Stage][size].inner.of(t.Kind)
-		cut.times, cut.inner = append(cut.times, times), append(cut.inner, inner.slices(times))
+		cut.times, cut.inner = append(cut.times, times), append(cut.inner, spread(*inner, times))
 	}
 }
 
 // task prices F, B, I or W, or a slice of one.
 func (p *passPrices) task(t *graph.Task) graph.Cost {
 	size := p.plan.SizeOf[t.Microbatch]
-	price := &p.prices[t.Stage][size]
-	switch {
-	case t.Kind == graph.Forward:
-		return graph.Cost{Busy: price.forward, Inner: some(&price.inner.forward)}
-	case t.Kind == graph.InputGradient:
-		return graph.Cost{Busy: p.whole(t), Inner: some(&price.inner.input)}
-	case p.sliced.Has(t):
+	if (t.Kind == graph.Backward || t.Kind == graph.WeightGradient) && p.sliced.Has(t) {
 		cut := &p.slices[p.copyOf(t.Stage, t.Microbatch)]
 		return graph.Cost{Busy: cut.times[size][t.Part], Inner: some(&cut.inner[size][t.Part])}
-	case t.Kind == graph.WeightGradient:
-		return graph.Cost{Busy: price.weight, Inner: some(&price.inner.weight)}
 	}
-	return graph.Cost{Busy: price.backward(), Inner: some(&price.inner.whole)}
+	return graph.Cost{Busy: p.whole(t), Inner: some(p.prices[t.Stage][size].inner.of(t.Kind))}
 }
 
 // whole returns the time of the pass that a task is, or is a slice of.
 func (p *passPrices) whole(t *graph.Task) time.Duration {
-	price := &p.prices[t.Stage][p.plan.SizeOf[t.Microbatch]]
-	switch t.Kind {
-	case graph.Forward:
-		return price.forward
-	case graph.InputGradient:
-		return duration.Sum(price.recompute, price.input)
-	case graph.WeightGradient:
-		return price.weight
-	}
-	return price.backward()
+	return *p.prices[t.Stage][p.plan.SizeOf[t.Microbatch]].time.of(t.Kind)
 }

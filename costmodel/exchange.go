@@ -6,7 +6,7 @@ import (
 
 	"psim/costmodel/arch"
 	"psim/costmodel/stages"
-	"psim/internal/duration"
+	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
@@ -51,7 +51,7 @@ func (c Compute) communication(ops []arch.Op, p arch.Pass, samples int64) time.D
 	var sum time.Duration
 	for _, o := range ops {
 		if o.Class == arch.Exchange {
-			sum = duration.Sum(sum, c.exchange(o, p, samples))
+			sum = units.Sum(sum, c.exchange(o, p, samples))
 		}
 	}
 	return sum
@@ -72,10 +72,10 @@ func (c Compute) hidden(ops []arch.Op, samples int64) time.Duration {
 			if !hides(next) {
 				break
 			}
-			input = duration.Sum(input, c.Op(next, arch.InputGradient, samples))
-			weight = duration.Sum(weight, c.Op(next, arch.WeightGradient, samples))
+			input = units.Sum(input, c.Op(next, arch.InputGradient, samples))
+			weight = units.Sum(weight, c.Op(next, arch.WeightGradient, samples))
 		}
-		sum = duration.Sum(sum, min(weight, c.exchange(o, arch.InputGradient, samples)), min(input, c.exchange(o, arch.WeightGradient, samples)))
+		sum = units.Sum(sum, min(weight, c.exchange(o, arch.InputGradient, samples)), min(input, c.exchange(o, arch.WeightGradient, samples)))
 	}
 	return sum
 }
@@ -83,21 +83,6 @@ func (c Compute) hidden(ops []arch.Op, samples int64) time.Duration {
 // hides reports whether exchanges may run beside an operation: a product with
 // parameters, of which I and W do not need each other.
 func hides(o arch.Op) bool { return o.Class == arch.Product && o.Weight }
-
-// passes hold what is communicated within every pass of a stage over a microbatch.
-type passes struct {
-	forward, weight graph.Inner
-	input           graph.Inner // with what is repeated before
-	whole           graph.Inner // input and weight in one piece
-}
-
-// of returns the communication of W, or of a whole backward.
-func (p passes) of(k graph.Kind) inner {
-	if k == graph.Backward {
-		return inner(p.whole)
-	}
-	return inner(p.weight)
-}
 
 // some returns what is communicated, nil where that is nothing.
 func some(i *graph.Inner) *graph.Inner {
@@ -107,8 +92,8 @@ func some(i *graph.Inner) *graph.Inner {
 	return i
 }
 
-// add adds the communication of a layer.
-func (p *passes) add(c Compute, l arch.Layer, t arch.Training, samples int64) {
+// exchange adds the communication of a layer.
+func (p *price) exchange(c Compute, l arch.Layer, t arch.Training, samples int64) {
 	in := func(ops []arch.Op, pass arch.Pass) graph.Inner {
 		time := c.communication(ops, pass, samples)
 		return graph.Inner{Communication: time, Exposed: time, SentBytes: c.sent(ops, pass, samples)}
@@ -117,8 +102,8 @@ func (p *passes) add(c Compute, l arch.Layer, t arch.Training, samples int64) {
 	whole := input.Plus(weight)
 	whole.Exposed -= c.hidden(l.Ops, samples)
 	repeated := in(t.Repeated(l), arch.Forward)
-	p.forward, p.weight = p.forward.Plus(in(l.Ops, arch.Forward)), p.weight.Plus(weight)
-	p.input, p.whole = p.input.Plus(repeated).Plus(input), p.whole.Plus(repeated).Plus(whole)
+	p.inner.forward, p.inner.weight = p.inner.forward.Plus(in(l.Ops, arch.Forward)), p.inner.weight.Plus(weight)
+	p.inner.input, p.inner.backward = p.inner.input.Plus(repeated).Plus(input), p.inner.backward.Plus(repeated).Plus(whole)
 }
 
 // received prices the gathering of a tensor that came to a stage in parts from its
@@ -138,24 +123,25 @@ func received(c Compute, p *stages.Plan, stage, neighbour int, samples int64) gr
 
 // gather adds the gathering of what a stage receives.
 func (p *price) gather(activations, gradients graph.Inner) {
-	p.forward = duration.Sum(p.forward, activations.Exposed)
-	p.input, p.whole = duration.Sum(p.input, gradients.Exposed), duration.Sum(p.whole, gradients.Exposed)
-	p.inner.forward = p.inner.forward.Plus(activations)
-	p.inner.input, p.inner.whole = p.inner.input.Plus(gradients), p.inner.whole.Plus(gradients)
+	for _, k := range []graph.Kind{graph.Forward, graph.InputGradient, graph.Backward} {
+		received := gradients
+		if k == graph.Forward {
+			received = activations
+		}
+		time, inner := p.time.of(k), p.inner.of(k)
+		*time, *inner = units.Sum(*time, received.Exposed), inner.Plus(received)
+	}
 }
 
-// An inner is communication within a task that may be sliced.
-type inner graph.Inner
-
-// slices spreads communication over the slices of a task, by their times.
-func (i inner) slices(times []time.Duration) []graph.Inner {
+// spread divides communication among the slices of a task, by their times.
+func spread(i graph.Inner, times []time.Duration) []graph.Inner {
 	parts := make([]graph.Inner, len(times))
-	whole := duration.Sum(times...)
+	whole := units.Sum(times...)
 	var done graph.Inner
 	var at time.Duration
 	for k, t := range times {
 		at += t
-		upTo := graph.Inner(i)
+		upTo := i
 		if k < len(times)-1 {
 			upTo = graph.Inner{
 				Communication: time.Duration(fraction(int64(i.Communication), at, whole)),

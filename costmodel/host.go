@@ -7,7 +7,6 @@ import (
 
 	"psim/costmodel/arch"
 	"psim/costmodel/stages"
-	"psim/internal/duration"
 	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/schedules/graph"
@@ -64,11 +63,8 @@ func (m *Machine) threads(g *graph.Graph) *graph.Host {
 // that waits for them, if it is there when launching begins.
 type launch struct{ thread, lead time.Duration }
 
-// launches hold what launching takes for the passes of a stage over a microbatch.
-type launches struct{ forward, input, weight, backward launch }
-
-// launchesOf walks through the passes of a stage.
-func launchesOf(c Compute, h Host, plan *stages.Plan, stage int, samples int64) launches {
+// launchesOf walks through the passes of a stage over a microbatch.
+func launchesOf(c Compute, h Host, plan *stages.Plan, stage int, samples int64) byPass[launch] {
 	walkers := [4]walker{}
 	for i := range walkers {
 		walkers[i] = walker{compute: c, host: h, samples: samples, launched: time.Duration(h.Task)}
@@ -86,7 +82,7 @@ func launchesOf(c Compute, h Host, plan *stages.Plan, stage int, samples int64) 
 		weight.layer(l, arch.WeightGradient)
 		backward.layer(l, arch.InputGradient, arch.WeightGradient)
 	}
-	return launches{forward.launch(), input.launch(), weight.launch(), backward.launch()}
+	return byPass[launch]{forward.launch(), input.launch(), weight.launch(), backward.launch()}
 }
 
 // A walker follows a thread and a device through kernels, from when the thread
@@ -163,56 +159,31 @@ func (w *walker) operations(ops []arch.Op, passes ...arch.Pass) {
 }
 
 func (w *walker) kernels(n int, busy time.Duration) {
-	w.launched = duration.Sum(w.launched, time.Duration(n)*time.Duration(w.host.Operation))
-	w.ends = duration.Sum(max(w.ends, w.launched), busy)
-	w.busy = duration.Sum(w.busy, busy)
+	w.launched = units.Sum(w.launched, time.Duration(n)*time.Duration(w.host.Operation))
+	w.ends = units.Sum(max(w.ends, w.launched), busy)
+	w.busy = units.Sum(w.busy, busy)
 }
 
-// launchPrices hold the launches of all stages, by stage and size of microbatch.
-type launchPrices struct {
-	plan   *stages.Plan
-	prices [][]launches
-}
-
-func newLaunches(h Host, c Compute, p *stages.Plan) launchPrices {
-	l := launchPrices{plan: p}
-	for s := range p.Stages {
-		var list []launches
-		for _, n := range p.Sizes {
-			list = append(list, taskLaunch(c, h, p, s, n))
+// withLaunches adds to the price of computing tasks what launching them takes. A
+// slice of a backward has its share, by time.
+func (p *passPrices) withLaunches(h Host, c Compute, price func(*graph.Task) graph.Cost) func(*graph.Task) graph.Cost {
+	launches := make([][]byPass[launch], len(p.plan.Stages)) // by stage and size of microbatch
+	for s := range launches {
+		for _, n := range p.plan.Sizes {
+			launches[s] = append(launches[s], taskLaunch(c, h, p.plan, s, n))
 		}
-		l.prices = append(l.prices, list)
 	}
-	return l
-}
-
-// added adds to the price of computing tasks what launching them takes.
-func (p launchPrices) added(price func(*graph.Task) graph.Cost, passes *passPrices) func(*graph.Task) graph.Cost {
 	return func(t *graph.Task) graph.Cost {
-		c := price(t)
-		if t.Kind.Compute() {
-			c.Launch, c.LaunchLead = p.task(t, c.Busy, passes.whole(t))
+		cost := price(t)
+		if !t.Kind.Compute() {
+			return cost
 		}
-		return c
+		l := *launches[t.Stage][p.plan.SizeOf[t.Microbatch]].of(t.Kind)
+		if whole := p.whole(t); cost.Busy < whole {
+			share := float64(cost.Busy) / float64(whole)
+			l.thread, l.lead = units.Nanoseconds(share*float64(l.thread)), units.Nanoseconds(share*float64(l.lead))
+		}
+		cost.Launch, cost.LaunchLead = l.thread, l.lead
+		return cost
 	}
-}
-
-// task returns what launching a task takes. A slice of a backward has its share, by
-// time.
-func (p launchPrices) task(t *graph.Task, busy, whole time.Duration) (thread, lead time.Duration) {
-	launches := &p.prices[t.Stage][p.plan.SizeOf[t.Microbatch]]
-	l := launches.backward
-	switch t.Kind {
-	case graph.Forward:
-		l = launches.forward
-	case graph.InputGradient:
-		l = launches.input
-	case graph.WeightGradient:
-		l = launches.weight
-	}
-	if busy < whole {
-		share := float64(busy) / float64(whole)
-		return duration.Nanoseconds(share * float64(l.thread)), duration.Nanoseconds(share * float64(l.lead))
-	}
-	return l.thread, l.lead
 }

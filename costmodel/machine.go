@@ -3,7 +3,9 @@ package costmodel
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"psim/costmodel/arch"
@@ -63,22 +65,16 @@ type Efficiency struct {
 // Achievable is the rate in FLOP/s of large matrix products in a precision of
 // arch.Training.
 func (d Device) Achievable(precision string) (float64, error) {
-	peak, share := d.Peak.FP32, d.Efficiency.FP32
-	switch precision {
-	case "fp16":
-		peak, share = d.Peak.FP16, d.Efficiency.FP16
-	case "bf16":
-		peak, share = d.Peak.BF16, d.Efficiency.BF16
-	}
-	if rate := float64(peak) * share; rate > 0 && !math.IsInf(rate, 0) {
-		return rate, nil
-	}
 	var has []string
 	for _, p := range []struct {
-		name string
-		rate units.FLOPS
-	}{{"fp32", d.Peak.FP32}, {"fp16", d.Peak.FP16}, {"bf16", d.Peak.BF16}} {
-		if p.rate > 0 {
+		name  string
+		peak  units.FLOPS
+		share float64
+	}{{"fp32", d.Peak.FP32, d.Efficiency.FP32}, {"fp16", d.Peak.FP16, d.Efficiency.FP16}, {"bf16", d.Peak.BF16, d.Efficiency.BF16}} {
+		if rate := float64(p.peak) * p.share; p.name == precision && rate > 0 && !math.IsInf(rate, 0) {
+			return rate, nil
+		}
+		if p.peak > 0 {
 			has = append(has, p.name)
 		}
 	}
@@ -169,7 +165,11 @@ func (m *Machine) Slowest(ranks []int32) link.Link {
 // several nodes to choose among algorithms.
 func (m *Machine) Group(ranks []int32) link.Link {
 	slow, nodes := m.Slowest(ranks), m.perNode(ranks)
-	if perNode := len(ranks) / max(1, len(nodes)); len(nodes) > 1 && perNode > 1 && equal(nodes, perNode) {
+	if len(nodes) < 2 {
+		return slow
+	}
+	most := slices.Max(slices.Collect(maps.Values(nodes)))
+	if perNode := len(ranks) / len(nodes); perNode > 1 && most*len(nodes) == len(ranks) { // as many on each
 		across := m.Network
 		across.Collective = units.Rate(across.BusBandwidth() * float64(max(1, min(m.NICsPerNode, perNode))))
 		return slow.WithLevels(len(nodes), perNode, m.Link, across)
@@ -184,16 +184,6 @@ func (m *Machine) perNode(ranks []int32) map[int32]int {
 		nodes[m.node(r)]++
 	}
 	return nodes
-}
-
-// equal reports whether every node has so many ranks.
-func equal(nodes map[int32]int, perNode int) bool {
-	for _, n := range nodes {
-		if n != perNode {
-			return false
-		}
-	}
-	return true
 }
 
 // Nodes is the number of nodes that a number of ranks takes.

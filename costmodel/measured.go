@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"psim/costmodel/arch"
-	"psim/internal/duration"
 	"psim/internal/setting"
 	"psim/internal/units"
 )
@@ -25,7 +24,7 @@ type Measured struct {
 
 // Settings describes [[machine.measured]].
 func (Measured) Settings() []setting.Setting {
-	limit := setting.Range{Max: float64(duration.Longest), BelowMax: true}
+	limit := setting.Range{Max: float64(units.Longest), BelowMax: true}
 	return []setting.Setting{
 		{Key: "layer", Required: true, Example: `"chain 8x16 to 8x16, layer norm, parameters 16 16"`, Text: "what it computes, as psim calibrate writes it"},
 		{Key: "samples", Required: true, Example: "4", Range: setting.Between(1, maxSamples), Text: "of the microbatch"},
@@ -138,5 +137,5 @@ func interpolate(points []Measured, which int, samples int64) time.Duration {
 	if i == 0 && n < x(0) {
 		slope = min(slope, y(0)/x(0))
 	}
-	return duration.Nanoseconds(y(i) + slope*(n-x(i)))
+	return units.Nanoseconds(y(i) + slope*(n-x(i)))
 }

@@ -1,11 +1,12 @@
 package costmodel
 
 import (
+	"cmp"
 	"time"
 
 	"psim/costmodel/arch"
 	"psim/costmodel/link"
-	"psim/internal/duration"
+	"psim/internal/units"
 )
 
 // Compute prices operations on a device, for one precision: a roofline with
@@ -28,10 +29,7 @@ type Compute struct {
 // NewCompute prices operations on d for a training precision. It fails where
 // the device has no rate for it.
 func NewCompute(d Device, t arch.Training) (Compute, error) {
-	precision := t.Precision
-	if precision == "" {
-		precision = "fp32"
-	}
+	precision := cmp.Or(t.Precision, "fp32")
 	flops, err := d.Achievable(precision)
 	if err != nil {
 		return Compute{}, err
@@ -70,7 +68,7 @@ func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
 			computing /= c.unaligned
 		}
 	}
-	return duration.Sum(c.launch, duration.Seconds(max(computing, c.moving(moved))))
+	return units.Sum(c.launch, units.Seconds(max(computing, c.moving(moved))))
 }
 
 // moving returns the time in seconds to move bytes to or from memory.
@@ -87,7 +85,7 @@ func (c Compute) Move(bytes int64) time.Duration {
 	if bytes == 0 {
 		return 0
 	}
-	return duration.Sum(c.launch, duration.Seconds(c.moving(float64(bytes))))
+	return units.Sum(c.launch, units.Seconds(c.moving(float64(bytes))))
 }
 
 // Layer is the time of one pass of a layer over a microbatch.
@@ -105,7 +103,7 @@ func (c Compute) Backward(l arch.Layer, samples int64) time.Duration {
 	if t, ok := c.measured.at(l, backwardTime, samples); ok {
 		return t
 	}
-	both := duration.Sum(c.Layer(l, arch.InputGradient, samples), c.Layer(l, arch.WeightGradient, samples))
+	both := units.Sum(c.Layer(l, arch.InputGradient, samples), c.Layer(l, arch.WeightGradient, samples))
 	return both - c.hidden(l.Ops, samples)
 }
 
@@ -113,7 +111,7 @@ func (c Compute) Backward(l arch.Layer, samples int64) time.Duration {
 func (c Compute) roofline(ops []arch.Op, p arch.Pass, samples int64) time.Duration {
 	var sum time.Duration
 	for _, o := range ops {
-		sum = duration.Sum(sum, c.Op(o, p, samples))
+		sum = units.Sum(sum, c.Op(o, p, samples))
 	}
 	return sum
 }
@@ -132,7 +130,7 @@ func (c Compute) Recompute(l arch.Layer, t arch.Training, samples int64) time.Du
 	}
 	repeated := c.roofline(again, arch.Forward, samples)
 	if whole := c.roofline(l.Ops, arch.Forward, samples); ok && whole > 0 {
-		return duration.Nanoseconds(float64(forward) * float64(repeated) / float64(whole))
+		return units.Nanoseconds(float64(forward) * float64(repeated) / float64(whole))
 	}
 	return repeated
 }

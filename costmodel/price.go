@@ -6,31 +6,46 @@ import (
 
 	"psim/costmodel/arch"
 	"psim/costmodel/stages"
-	"psim/internal/duration"
+	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
 // A price is what a stage costs for one size of microbatch.
 type price struct {
-	forward, input, weight, recompute time.Duration
-	whole                             time.Duration // input and weight in one piece
+	time      byPass[time.Duration]
+	recompute time.Duration // before I or B
 	// inner is what the devices of the rank exchange in each pass.
-	inner passes
+	inner byPass[graph.Inner]
 }
 
-// backward returns the time of the whole backward.
-func (p price) backward() time.Duration { return duration.Sum(p.recompute, p.whole) }
+// byPass tells apart the passes of a stage over a microbatch. The whole backward may
+// be less than its halves, and both it and I begin with what is repeated.
+type byPass[T any] struct{ forward, input, weight, backward T }
 
-// priceOf prices a stage for a microbatch of the given number of samples.
+// of finds what is known of F, I, W or B.
+func (p *byPass[T]) of(k graph.Kind) *T {
+	switch k {
+	case graph.Forward:
+		return &p.forward
+	case graph.InputGradient:
+		return &p.input
+	case graph.WeightGradient:
+		return &p.weight
+	}
+	return &p.backward
+}
+
+// priceOf prices a stage for a microbatch of the given number of samples, with
+// recomputation apart.
 func priceOf(c Compute, plan *stages.Plan, stage int, samples int64) price {
 	var p price
 	for _, l := range plan.Stages[stage].Layers {
-		p.forward = duration.Sum(p.forward, c.Layer(l, arch.Forward, samples))
-		p.input = duration.Sum(p.input, c.Layer(l, arch.InputGradient, samples))
-		p.weight = duration.Sum(p.weight, c.Layer(l, arch.WeightGradient, samples))
-		p.whole = duration.Sum(p.whole, c.Backward(l, samples))
-		p.recompute = duration.Sum(p.recompute, c.Recompute(l, plan.Training, samples))
-		p.inner.add(c, l, plan.Training, samples)
+		p.time.forward = units.Sum(p.time.forward, c.Layer(l, arch.Forward, samples))
+		p.time.input = units.Sum(p.time.input, c.Layer(l, arch.InputGradient, samples))
+		p.time.weight = units.Sum(p.time.weight, c.Layer(l, arch.WeightGradient, samples))
+		p.time.backward = units.Sum(p.time.backward, c.Backward(l, samples))
+		p.recompute = units.Sum(p.recompute, c.Recompute(l, plan.Training, samples))
+		p.exchange(c, l, plan.Training, samples)
 	}
 	p.gather(received(c, plan, stage, stage-1, samples), received(c, plan, stage, stage+1, samples))
 	return p
@@ -49,9 +64,9 @@ func slice(c Compute, plan *stages.Plan, k graph.Kind, stage int, samples int64)
 	var bytes int64
 	for i, l := range slices.Backward(st.Layers) {
 		if k == graph.Backward {
-			done = duration.Sum(done, c.Backward(l, samples), c.Recompute(l, plan.Training, samples))
+			done = units.Sum(done, c.Backward(l, samples), c.Recompute(l, plan.Training, samples))
 		} else {
-			done = duration.Sum(done, c.Layer(l, arch.WeightGradient, samples))
+			done = units.Sum(done, c.Layer(l, arch.WeightGradient, samples))
 		}
 		own := int64(0)
 		for _, t := range st.Held[i] {
@@ -99,19 +114,23 @@ func timeAt(points []progressPoint, bytes int64) time.Duration {
 // taskPrice returns what a stage costs for a microbatch: a share of the whole batch's
 // price where the stage takes all microbatches at once.
 func taskPrice(c Compute, plan *stages.Plan, stage int, samples int64) price {
-	if !plan.Whole(stage) {
-		return priceOf(c, plan, stage, samples)
+	priced := samples
+	if plan.Whole(stage) {
+		priced = plan.Batch()
 	}
-	all := plan.Batch()
-	p := priceOf(c, plan, stage, all)
-	for _, t := range []*time.Duration{&p.forward, &p.input, &p.weight, &p.recompute, &p.whole} {
-		*t = share(*t, samples, all)
+	p := priceOf(c, plan, stage, priced)
+	times := &p.time
+	if priced != samples {
+		for _, t := range []*time.Duration{&times.forward, &times.input, &times.weight, &times.backward, &p.recompute} {
+			*t = share(*t, samples, priced)
+		}
 	}
+	times.input, times.backward = units.Sum(p.recompute, times.input), units.Sum(p.recompute, times.backward)
 	return p
 }
 
 // taskLaunch returns what launching a stage's kernels takes, shared likewise.
-func taskLaunch(c Compute, h Host, plan *stages.Plan, stage int, samples int64) launches {
+func taskLaunch(c Compute, h Host, plan *stages.Plan, stage int, samples int64) byPass[launch] {
 	if !plan.Whole(stage) {
 		return launchesOf(c, h, plan, stage, samples)
 	}
@@ -125,5 +144,5 @@ func taskLaunch(c Compute, h Host, plan *stages.Plan, stage int, samples int64) 
 
 // share returns the part of the time of all samples that some have.
 func share(t time.Duration, samples, all int64) time.Duration {
-	return duration.Nanoseconds(float64(t) * float64(samples) / float64(all))
+	return units.Nanoseconds(float64(t) * float64(samples) / float64(all))
 }

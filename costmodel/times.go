@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"psim/internal/duration"
 	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/schedules/graph"
@@ -43,7 +42,7 @@ func (Times) Settings() []setting.Setting {
 }
 
 // taskTime bounds how long a task may take.
-func taskTime() setting.Range { return setting.Between(0, float64(duration.Longest)) }
+func taskTime() setting.Range { return setting.Between(0, float64(units.Longest)) }
 
 // ActivationMemory is the [memory] section that goes with [times]: the
 // activations of one microbatch on one stage.
@@ -154,11 +153,11 @@ func readDuration(value any) (time.Duration, error) {
 // the longest duration.
 func (t Table) check(key string, stages, microbatches int) error {
 	for _, row := range t.rows {
-		if d := slices.Max(row); d > duration.Longest {
-			return fmt.Errorf("%s = %q: must be at most %s", key, units.Duration(d), units.Duration(duration.Longest))
+		if d := slices.Max(row); d > units.Longest {
+			return fmt.Errorf("%s = %q: must be at most %s", key, units.Duration(d), units.Duration(units.Longest))
 		}
 	}
-	if t.one {
+	if t.one || !t.Set() {
 		return nil
 	}
 	if len(t.rows) != stages {
@@ -180,10 +179,8 @@ func (t Times) Validate(stages, microbatches int, split bool) error {
 		table Table
 	}{{"forward", t.Forward}, {"backward", t.Backward}, {"backward_input", t.InputGradient}, {"backward_weight", t.WeightGradient}}
 	for _, e := range tables {
-		if e.table.Set() {
-			if err := e.table.check(e.key, stages, microbatches); err != nil {
-				return err
-			}
+		if err := e.table.check(e.key, stages, microbatches); err != nil {
+			return err
 		}
 	}
 	if err := setting.Validate(t); err != nil {

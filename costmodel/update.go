@@ -1,12 +1,12 @@
 package costmodel
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
 	"psim/costmodel/arch"
 	"psim/costmodel/stages"
-	"psim/internal/duration"
 	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/schedules/graph"
@@ -29,7 +29,7 @@ type MeasuredUpdate struct {
 func (MeasuredUpdate) Settings() []setting.Setting {
 	return []setting.Setting{
 		{Key: "name", Required: true, Example: `"adamw"`, OneOf: append(arch.Optimizers(), Averaging), Text: "as train.optimizer has it; or average, the division of gradients that were summed over replicas"},
-		{Key: "per_tensor", Default: "0us", Example: `"20us"`, Range: setting.Range{Max: float64(duration.Longest), BelowMax: true}, Text: "for every tensor of parameters"},
+		{Key: "per_tensor", Default: "0us", Example: `"20us"`, Range: setting.Range{Max: float64(units.Longest), BelowMax: true}, Text: "for every tensor of parameters"},
 		{Key: "rate", Required: true, Example: `"1GB/s"`, Range: setting.Positive(), Text: "bytes of parameters per second, beside that"},
 	}
 }
@@ -51,16 +51,13 @@ func checkUpdates(list []MeasuredUpdate) error {
 
 // Time of a step.
 func (u MeasuredUpdate) Time(tensors int, bytes int64) time.Duration {
-	return duration.Nanoseconds(float64(tensors)*float64(u.PerTensor) + float64(bytes)/float64(u.Rate)*1e9)
+	return units.Nanoseconds(float64(tensors)*float64(u.PerTensor) + float64(bytes)/float64(u.Rate)*1e9)
 }
 
 // Update is the time of an optimizer's step, and false if it was not measured.
 func (c Compute) Update(optimizer string, tensors int, bytes int64) (time.Duration, bool) {
-	if optimizer == "" {
-		optimizer = "adamw"
-	}
 	for _, u := range c.updates {
-		if u.Name == optimizer {
+		if u.Name == cmp.Or(optimizer, "adamw") {
 			return u.Time(tensors, bytes), true
 		}
 	}
@@ -104,7 +101,7 @@ func newUpdates(m Machine, c Compute, p *stages.Plan, g *graph.Graph) updates {
 			u.times[r] = t
 		}
 		if p.Training.Clip {
-			u.times[r] = duration.Sum(u.times[r], c.Move(gradients[r]), sum)
+			u.times[r] = units.Sum(u.times[r], c.Move(gradients[r]), sum)
 		}
 	}
 	return u

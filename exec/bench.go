@@ -54,11 +54,10 @@ func (b *bench) prepare(d *programs.Device, o LayerOptions) error {
 	if b.gradients, err = programs.Zeros(d, tensors); err != nil || len(tensors) == 0 {
 		return err
 	}
-	b.updates, err = programs.NewUpdates(d.Backend, tensors, o.Optimizer, false)
+	b.updates, err = programs.NewUpdates(d.Backend, tensors, o.Optimizer)
 	return err
 }
 
-// invent makes a stage's input and targets.
 func (b *bench) invent(s *programs.Stage) (batch Batch) {
 	r := rand.New(rand.NewPCG(benchSeed, uint64(len(b.sizes)+1)))
 	size := 1
@@ -123,7 +122,6 @@ func (b *bench) forward(d *programs.Device, size int, keep bool) error {
 	return err
 }
 
-// backward measures B.
 func (b *bench) backward(size int, keep bool) error {
 	s, saved := &b.sizes[size], b.saved
 	b.saved = nil
@@ -134,7 +132,6 @@ func (b *bench) backward(size int, keep bool) error {
 	return err
 }
 
-// inputGradient measures I.
 func (b *bench) inputGradient(size int, keep bool) error {
 	s, saved := &b.sizes[size], b.saved
 	b.saved = nil
@@ -146,7 +143,6 @@ func (b *bench) inputGradient(size int, keep bool) error {
 	return err
 }
 
-// weightGradient measures W.
 func (b *bench) weightGradient(size int, keep bool) error {
 	s, work := &b.sizes[size], b.work
 	b.work = nil
@@ -164,7 +160,6 @@ func (b *bench) scale(a *programs.Arithmetic, keep bool) error {
 	return err
 }
 
-// update measures the optimizer's step.
 func (b *bench) update(keep bool) error {
 	if b.updates == nil {
 		return nil

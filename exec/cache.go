@@ -55,7 +55,6 @@ func (c *programCache) segment(b compute.Backend, planned stages.Segment) (*segm
 	return g, nil
 }
 
-// arithmetic returns that of a backend.
 func (c *programCache) arithmetic(b compute.Backend) *programs.Arithmetic {
 	if c.arithmetics[b] == nil {
 		c.arithmetics[b] = programs.NewArithmetic(b)
@@ -63,11 +62,10 @@ func (c *programCache) arithmetic(b compute.Backend) *programs.Arithmetic {
 	return c.arithmetics[b]
 }
 
-// updates compiles the optimizer's steps of tensors.
 func (c *programCache) updates(b compute.Backend, tensors []arch.Tensor) (*programs.Updates, error) {
 	key := optimizerKey{b, fmt.Sprint(tensors)}
 	if c.optimizers[key] == nil {
-		made, err := programs.NewUpdates(b, tensors, c.job.Optimizer, false)
+		made, err := programs.NewUpdates(b, tensors, c.job.Optimizer)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +74,6 @@ func (c *programCache) updates(b compute.Backend, tensors []arch.Tensor) (*progr
 	return c.optimizers[key], nil
 }
 
-// close frees all programs.
 func (c *programCache) close() {
 	for _, p := range c.segments {
 		p.Close()

@@ -67,7 +67,6 @@ func (o MeasureOptions) check(ctx context.Context, job Job, d *programs.Device, 
 	return &Verdict{difference, reference, difference.failures(o.Checks, got.Losses, reference)}, nil
 }
 
-// reference trains what a job is compared with.
 func (o MeasureOptions) reference(ctx context.Context, job Job, d *programs.Device, source *Source) (*Record, error) {
 	if job.Graph.Stashing {
 		o.Progress = o.steps("replay, to compare with: ")

@@ -68,7 +68,6 @@ func (st *stage) pick(g *segment, whole programs.List, x *slot) programs.List {
 	return g.pick(st.member.parameters)
 }
 
-// forwardSegment runs F of one segment.
 func (s *step) forwardSegment(x *slot, st *stage, k int, t graph.Task, parameters programs.List) (output *programs.Tensor, err error) {
 	program := s.program(st.segments[k], t)
 	var targets *programs.Tensor
@@ -92,7 +91,6 @@ func (s *step) draw(t graph.Task) programs.Draw {
 	return programs.Draw{Seed: s.job.Seed, Step: s.steps, Sample: first}
 }
 
-// load uploads a microbatch's input.
 func (s *step) load(x *slot, st *stage, t graph.Task) (err error) {
 	at := s.inputs[s.piece(t)]
 	x.input, err = s.batch.upload(st.device, at[0], at[1], s.program(st.segments[0], t).InputDimensions())
@@ -198,7 +196,6 @@ func (s *step) backwardSegment(x *slot, st *stage, k int, t graph.Task, paramete
 	return err
 }
 
-// weightGradient runs W of the segments of the task's part.
 func (s *step) weightGradient(t graph.Task) (err error) {
 	x, st := s.at(t, t.Stage), s.stage(t)
 	for k := len(st.segments) - 1; k >= 0; k-- {

@@ -45,7 +45,6 @@ func OpenDevices(n int, o DeviceOptions) ([]*programs.Device, error) {
 	return devices, nil
 }
 
-// open opens n devices of the backend.
 func (o DeviceOptions) open(n int) ([]*programs.Device, error) {
 	name, file, hasFile := strings.Cut(o.Backend, ":")
 	switch {
@@ -69,7 +68,6 @@ func (o DeviceOptions) open(n int) ([]*programs.Device, error) {
 	return openAll(n, plugin)
 }
 
-// openGo opens n backends of one core.
 func (o DeviceOptions) openGo(n int) ([]*programs.Device, error) {
 	cores := runtime.GOMAXPROCS(0)
 	switch {
@@ -95,7 +93,6 @@ func openEach(n int, where string, open func() (*programs.Device, error)) ([]*pr
 	return devices, nil
 }
 
-// openAll opens n devices of one client.
 func openAll(n int, plugin programs.Plugin) ([]*programs.Device, error) {
 	devices, err := programs.OpenXLA(plugin, programs.ClientOptions{})
 	if err != nil {
@@ -145,7 +142,6 @@ func SelfTest(devices []*programs.Device) error {
 	return nil
 }
 
-// copyThereAndBack checks that a pattern survives two copies.
 func copyThereAndBack(from, to *programs.Device, seed int32) error {
 	pattern := make([]int32, 1009)
 	for i := range pattern {

@@ -188,10 +188,11 @@ func (p *profiler) betweenPasses(ctx context.Context, keep bool) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := b.scale(p.arithmetic, keep); err != nil {
-			return fmt.Errorf("layer %s: %w", b.layer.Name, err)
+		err := b.scale(p.arithmetic, keep)
+		if err == nil {
+			err = b.update(keep)
 		}
-		if err := b.update(keep); err != nil {
+		if err != nil {
 			return fmt.Errorf("layer %s: %w", b.layer.Name, err)
 		}
 	}
@@ -207,7 +208,6 @@ func (p *profiler) betweenPasses(ctx context.Context, keep bool) error {
 	return p.call(keep)
 }
 
-// call measures a program of one number.
 func (p *profiler) call(keep bool) error {
 	x, err := programs.Upload(p.device, []float32{1}, 1)
 	if err != nil {
@@ -228,7 +228,6 @@ func (p *profiler) call(keep bool) error {
 	return nil
 }
 
-// result takes the medians.
 func (p *profiler) result() *LayerProfile {
 	r := &LayerProfile{Call: middle(p.calls)}
 	for _, b := range p.benches {

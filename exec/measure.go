@@ -88,22 +88,16 @@ func Measure(ctx context.Context, job Job, o MeasureOptions) (*Measurement, erro
 	if err != nil {
 		return nil, fmt.Errorf("--data %s: %w", o.Data.Source, err)
 	}
-	if err := m.run(ctx, job, devices, source, o); err != nil || !o.Record {
-		return m.orNil(), err
+	err = m.run(ctx, job, devices, source, o)
+	if len(m.Traces) == 0 {
+		return nil, err
 	}
-	m.Verdict, err = o.check(ctx, job, devices[0], source, m.Record)
+	if err == nil && o.Record {
+		m.Verdict, err = o.check(ctx, job, devices[0], source, m.Record)
+	}
 	return m, err
 }
 
-// orNil returns the measurement if it has a step.
-func (m *Measurement) orNil() *Measurement {
-	if len(m.Traces) == 0 {
-		return nil
-	}
-	return m
-}
-
-// run profiles the tasks and trains.
 func (m *Measurement) run(ctx context.Context, job Job, devices []*programs.Device, source *Source, o MeasureOptions) error {
 	o.say("compiling")
 	trainer, err := NewTrainer(job, devices)
@@ -136,7 +130,6 @@ func (t Training) MedianStep() *graph.Trace {
 	return sorted[(len(sorted)-1)/2]
 }
 
-// say tells what is being done.
 func (o MeasureOptions) say(format string, args ...any) {
 	if o.Stage != nil {
 		o.Stage(fmt.Sprintf(format, args...))

@@ -40,7 +40,6 @@ type segment struct {
 	part uint16
 }
 
-// any returns the programs of some size.
 func (g *segment) any() *programs.Stage {
 	for _, p := range g.bySize {
 		return p

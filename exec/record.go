@@ -78,7 +78,6 @@ type capture struct {
 	outputs   [][]float32            // by replica and microbatch; nil likewise
 }
 
-// keepGradients reads a member's gradients.
 func (c *capture) keepGradients(replica int, m *member) error {
 	if c == nil || c.gradients == nil {
 		return nil

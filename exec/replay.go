@@ -56,7 +56,6 @@ type replayed struct {
 	state     programs.State
 }
 
-// open compiles the stages and makes their first weights.
 func (r *replay) open() error {
 	for s := range r.job.Stages {
 		stage := &replayed{}
@@ -187,20 +186,17 @@ func (r *replay) update(s, m int) error {
 	next := stage.versions[m].Retain()
 	err := stage.updates.Step(next, stage.gradients, &stage.state)
 	stage.versions = append(stage.versions, next)
-	for v := range min(m+1, r.version(s, m+1)) {
+	used := min(m+1, r.version(s, m+1))
+	if m == len(r.job.Samples)-1 { // the step ends
+		used = m + 1
+	}
+	for v := range used {
 		stage.versions[v].Release()
 		stage.versions[v] = nil
-	}
-	if m == len(r.job.Samples)-1 { // the step ends
-		for v := range stage.versions[:m+1] {
-			stage.versions[v].Release()
-			stage.versions[v] = nil
-		}
 	}
 	return err
 }
 
-// read reads tensors of all stages, by name.
 func (r *replay) read(list func(*replayed) programs.List) (map[string][]float32, error) {
 	all := map[string][]float32{}
 	for _, s := range r.stages {
@@ -211,7 +207,6 @@ func (r *replay) read(list func(*replayed) programs.List) (map[string][]float32,
 	return all, nil
 }
 
-// close frees everything.
 func (r *replay) close() {
 	for _, s := range r.stages {
 		for _, v := range s.versions {

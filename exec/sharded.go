@@ -56,7 +56,6 @@ func (p *taskPlan) shares() []arch.Tensor {
 	return list
 }
 
-// wholeTensors lists those of all units of a stage, end to end.
 func (p *taskPlan) wholeTensors(stage int) (list []arch.Tensor) {
 	for _, u := range p.units[stage] {
 		list = append(list, u.layout.Tensors...)

@@ -54,7 +54,6 @@ func NewSource(o DataOptions, n arch.Network, perReplica, replicas, steps int) (
 	return s, s.cut(o, perReplica, replicas, steps)
 }
 
-// makeUp makes one batch.
 func (s *Source) makeUp(n arch.Network, samples int) error {
 	if n.Layers[0].Kind == arch.KindEmbedding {
 		set, err := data.MakeTokens(data.TokenRecipe{

@@ -48,11 +48,7 @@ func (t *Trainer) newStep(b Batch) (*step, error) {
 		losses: make([]float64, replicas*microbatches), rounds: map[roundKey]*round{},
 		gathered: queue{}, scattered: queue{},
 	}
-	samples := 0
-	for _, n := range t.job.Samples {
-		samples += int(n)
-	}
-	samples *= replicas
+	samples := int(t.job.Batch()) * replicas
 	last := t.job.Network.Layers[len(t.job.Network.Layers)-1].Output
 	input, target := int(t.job.Network.Layers[0].Input.Elements()), int(last.Elements())/last[len(last)-1]
 	if given := max(len(b.Tokens), len(b.Numbers)); given != samples*input || len(b.Targets) != samples*target {
@@ -79,7 +75,6 @@ func (s *step) loss() float64 {
 	return sum / float64(len(s.batch.Targets))
 }
 
-// replica returns that of a rank.
 func (s *step) replica(rank int32) int { return int(rank) / s.job.Graph.Shape.Ranks }
 
 // piece indexes what there is for every replica and microbatch.
@@ -92,15 +87,12 @@ func (s *step) at(t graph.Task, stage int32) *slot {
 	return &s.slots[(s.replica(t.Rank)*len(s.job.Stages)+int(stage))*len(s.job.Samples)+int(t.Microbatch)]
 }
 
-// stage returns the task's stage.
 func (s *step) stage(t graph.Task) *stage { return s.members[t.Rank].stages[t.Stage] }
 
-// program returns that of a segment for the task's microbatch.
 func (s *step) program(g *segment, t graph.Task) *programs.Stage {
 	return g.bySize[s.job.Samples[t.Microbatch]]
 }
 
-// release frees what an unfinished step has left.
 func (s *step) release() {
 	for i := range s.slots {
 		x := &s.slots[i]
@@ -122,7 +114,6 @@ func (s *step) release() {
 	s.scattered.release()
 }
 
-// do performs one task of the graph.
 func (s *step) do(ctx context.Context, i int32) error {
 	t := s.job.Graph.Tasks[i]
 	switch t.Kind {
@@ -154,7 +145,6 @@ func (s *step) do(ctx context.Context, i int32) error {
 	return fmt.Errorf("%s is not executed yet", t.Kind)
 }
 
-// update takes the optimizer's step on a rank.
 func (s *step) update(rank int32) error {
 	m := s.members[rank]
 	if err := s.keep.keepGradients(s.replica(rank), m); err != nil {

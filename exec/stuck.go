@@ -66,7 +66,6 @@ func (r *runner) watch(ctx context.Context, ended <-chan struct{}, stall time.Du
 	}
 }
 
-// heads lists where the streams are.
 func (r *runner) heads() []Head {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -55,15 +55,13 @@ func profileSum(ctx context.Context, devices []*programs.Device, width, repeats 
 	if err != nil {
 		return Batched{}, err
 	}
-	var times []time.Duration
-	for _, trace := range traces {
-		var longest time.Duration // the ranks wait for each other
+	times := make([]time.Duration, len(traces))
+	for n, trace := range traces {
 		for i := range g.Tasks {
 			if g.Tasks[i].Kind == graph.AllReduce {
-				longest = max(longest, trace.Spans[i].Duration())
+				times[n] = max(times[n], trace.Spans[i].Duration()) // the ranks wait for each other
 			}
 		}
-		times = append(times, longest)
 	}
 	result.Time = middle(times)
 	return result, nil

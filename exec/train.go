@@ -79,7 +79,6 @@ func (t *Trainer) Train(ctx context.Context, source *Source, o TrainOptions) (*T
 	return result, t.recordParameters(result.Record)
 }
 
-// keepAt says what step n shall leave.
 func (t *Trainer) keepAt(n int, o TrainOptions) *capture {
 	replicas := t.job.Graph.Shape.Replicas
 	switch {
@@ -91,7 +90,6 @@ func (t *Trainer) keepAt(n int, o TrainOptions) *capture {
 	return nil
 }
 
-// take moves what a step has left into the record.
 func (r *Record) take(c *capture) {
 	if c.gradients != nil {
 		r.Gradients = c.gradients

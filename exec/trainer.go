@@ -78,7 +78,6 @@ func NewTrainer(job Job, devices []*programs.Device) (*Trainer, error) {
 	return t, nil
 }
 
-// newMember makes a rank without its parameters.
 func (t *Trainer) newMember(rank int) (*member, error) {
 	d := t.devices[rank]
 	m := &member{device: d, index: map[string]int{}, stages: make([]*stage, len(t.job.Stages)), sharded: t.job.Gathers()}
@@ -191,7 +190,6 @@ func readInto(all map[string][]float32, tensors []arch.Tensor, list programs.Lis
 	return nil
 }
 
-// joinParameters reads the shares of all replicas.
 func (t *Trainer) joinParameters() (map[string][]float32, error) {
 	var shares []map[string][]float32
 	for _, m := range t.members {

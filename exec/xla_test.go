@@ -109,7 +109,7 @@ func TestXLAPrograms(t *testing.T) {
 			stage, err := programs.Compile(backend, n.Layers, programs.Options{Samples: 2, Recompute: recompute})
 			require.NoError(t, err, "%s, recompute %d", name, recompute)
 			for _, optimizer := range []string{"sgd", "sgd-momentum", "adam", "adamw"} {
-				updates, err := programs.NewUpdates(backend, stage.Parameters(), programs.DefaultOptimizer(optimizer), false)
+				updates, err := programs.NewUpdates(backend, stage.Parameters(), programs.DefaultOptimizer(optimizer))
 				require.NoError(t, err, "%s, %s", name, optimizer)
 				updates.Close()
 			}

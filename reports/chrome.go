@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
+	"psim/internal/files"
 	"psim/schedules/graph"
 )
 
@@ -43,16 +45,21 @@ func WriteChrome(w io.Writer, t *graph.Trace, rank int) error {
 	return c.out.Flush()
 }
 
-// WriteChromeGzip is WriteChrome, compressed: a .json.gz.
-func WriteChromeGzip(w io.Writer, t *graph.Trace, rank int) error {
-	z := gzip.NewWriter(w)
-	if err := WriteChrome(z, t, rank); err != nil {
-		return err
-	}
-	return z.Close()
+// ChromeFile returns the trace of a run for Perfetto, compressed where the path ends
+// in .gz.
+func (r Run) ChromeFile(path string) files.File {
+	return files.File{Path: path, Render: func(w io.Writer) error {
+		if !strings.HasSuffix(path, ".gz") {
+			return WriteChrome(w, r.Trace, AllRanks)
+		}
+		z := gzip.NewWriter(w)
+		if err := WriteChrome(z, r.Trace, AllRanks); err != nil {
+			return err
+		}
+		return z.Close()
+	}}
 }
 
-// chrome writes one file.
 type chrome struct {
 	out    *bufio.Writer
 	trace  *graph.Trace
@@ -64,7 +71,6 @@ type chrome struct {
 // shows reports whether a rank is part of the file.
 func (c *chrome) shows(rank int32) bool { return c.rank == AllRanks || int(rank) == c.rank }
 
-// event writes one event, given its fields.
 func (c *chrome) event(format string, args ...any) {
 	if c.events > 0 {
 		c.out.WriteByte(',')
@@ -75,7 +81,6 @@ func (c *chrome) event(format string, args ...any) {
 	c.out.WriteByte('}')
 }
 
-// names writes the names of processes and threads.
 func (c *chrome) names() {
 	for r := range int32(c.trace.Graph.Ranks()) {
 		if c.shows(r) {
@@ -131,7 +136,6 @@ type lane struct {
 	end time.Duration
 }
 
-// slice writes one task.
 func (c *chrome) slice(i int32) {
 	t, span := &c.trace.Graph.Tasks[i], c.trace.Spans[i]
 	c.event(`"ph": "X", "cat": "kernel", "name": %s, "pid": %d, "tid": %d, "ts": %s, "dur": %s, "args": {%s}`,

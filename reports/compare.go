@@ -203,7 +203,6 @@ func (c *Comparison) warn(a, b Run) {
 	}
 }
 
-// graphText says which graph a result is of.
 func graphText(r Result) string {
 	text := fmt.Sprintf("%s with P = %d, M = %d", r.Schedule, r.Stages, r.Microbatches)
 	for _, x := range []struct {

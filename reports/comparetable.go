@@ -37,7 +37,6 @@ func (c Comparison) columns() (a, b string) {
 	return c.A.Kind, c.B.Kind
 }
 
-// headline says what is held against what.
 func (c Comparison) headline() string {
 	a, b := nameText(c.A.Name, c.A.Schedule), nameText(c.B.Name, c.B.Schedule)
 	if a == b {
@@ -70,17 +69,17 @@ func (c Comparison) totalRows(a, b string) [][]string {
 
 // peaks makes the cells of two peaks. A peak of 0 means that it is unknown.
 func peaks(a, b int64, difference float64) []string {
-	cells := []string{"–", "–", "–"}
-	if a > 0 {
-		cells[0] = units.FormatBytes(a)
+	return []string{
+		cell(a > 0, units.FormatBytes(a)), cell(b > 0, units.FormatBytes(b)), cell(a > 0 && b > 0, SignedPercent(difference)),
 	}
-	if b > 0 {
-		cells[1] = units.FormatBytes(b)
+}
+
+// cell shows a dash for what is not known.
+func cell(known bool, text string) string {
+	if !known {
+		return "–"
 	}
-	if a > 0 && b > 0 {
-		cells[2] = SignedPercent(difference)
-	}
-	return cells
+	return text
 }
 
 // partRows split the step and the error; the last column says what each part
@@ -138,20 +137,14 @@ func (c Comparison) kindRows(a, b string) [][]string {
 		if !ok {
 			continue
 		}
-		row := []string{k.String(), "–", "–", "–", strconv.Itoa(x.CountA), SignedPercent(x.OfStep)}
-		if x.CountA > 0 {
-			row[1] = duration(x.MeanA)
-		}
-		if x.CountB > 0 {
-			row[2] = duration(x.MeanB)
-		}
-		if x.MeanA > 0 && x.CountB > 0 {
-			row[3] = SignedPercent(x.Error)
-		}
+		tasks := strconv.Itoa(x.CountA)
 		if x.CountA != x.CountB {
-			row[4] += " → " + strconv.Itoa(x.CountB)
+			tasks += " → " + strconv.Itoa(x.CountB)
 		}
-		rows = append(rows, row)
+		rows = append(rows, []string{
+			k.String(), cell(x.CountA > 0, duration(x.MeanA)), cell(x.CountB > 0, duration(x.MeanB)),
+			cell(x.MeanA > 0 && x.CountB > 0, SignedPercent(x.Error)), tasks, SignedPercent(x.OfStep),
+		})
 	}
 	return rows
 }
@@ -176,3 +169,33 @@ func (c Comparison) rankRows(a, b string) [][]string {
 	}
 	return rows
 }
+
+// WriteCSV writes a comparison as a row per quantity: what it is of, its name
+// and unit, its value in A and B, and B − A.
+func (c Comparison) WriteCSV(w io.Writer) error {
+	out := newCSVWriter(w, "of,item,quantity,a,b,difference")
+	row := func(of string, item any, quantity string, a, b float64) {
+		out.row(of, item, quantity, plain(a), plain(b), plain(b-a))
+	}
+	row("step", "", "time_s", c.A.StepTime, c.B.StepTime)
+	row("step", "", "bubble", c.A.Bubble, c.B.Bubble)
+	for _, p := range c.parts() {
+		row("part", p.name, "time_s", p.a, p.b)
+	}
+	for k := graph.Forward; k <= graph.Optimizer; k++ {
+		if x, ok := c.ByKind[k.String()]; ok {
+			row("kind", k, "count", float64(x.CountA), float64(x.CountB))
+			row("kind", k, "mean_s", x.MeanA, x.MeanB)
+			row("kind", k, "total_s", x.TotalA, x.TotalB)
+		}
+	}
+	for _, r := range c.ByRank {
+		row("rank", r.Rank, "busy_s", r.BusyA, r.BusyB)
+		row("rank", r.Rank, "idle_s", r.IdleA, r.IdleB)
+		row("rank", r.Rank, "peak_memory_bytes", float64(r.PeakMemoryA), float64(r.PeakMemoryB))
+	}
+	return out.end()
+}
+
+// plain prints a number without an exponent.
+func plain(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }

@@ -77,8 +77,5 @@ func (c *CriticalPath) text(step float64) string {
 			parts = append(parts, percent(p.seconds/step)+" "+p.name)
 		}
 	}
-	if len(parts) == 0 {
-		return ""
-	}
 	return strings.Join(parts, ", ")
 }

@@ -159,7 +159,7 @@ func FuzzReadTraceCSV(f *testing.F) {
 		}
 		graph.Summarize(trace)
 		var b bytes.Buffer
-		require.NoError(t, reports.Gantt(io.Discard, trace, reports.GanttOptions{Color: true}))
+		require.NoError(t, reports.Gantt(io.Discard, trace, reports.GanttOptions{}))
 		require.NoError(t, reports.WriteChrome(&b, trace, reports.AllRanks))
 		require.True(t, json.Valid(b.Bytes()))
 		if trace.End() > 0 {

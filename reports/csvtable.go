@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
 	"psim/schedules/graph"
 )
 
-// csvWriter writes rows of cells under a header.
 type csvWriter struct {
 	*csv.Writer
 	cells []string
@@ -101,14 +101,7 @@ func (t *table) next() bool {
 }
 
 // index finds the position of a column, -1 where the file lacks it.
-func (t *table) index(column string) int {
-	for i, c := range t.columns {
-		if c == column {
-			return i
-		}
-	}
-	return -1
-}
+func (t *table) index(column string) int { return slices.Index(t.columns, column) }
 
 // text returns the cell of a column, empty where the file lacks the column.
 func (t *table) text(column string) string {

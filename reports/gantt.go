@@ -2,20 +2,22 @@ package reports
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
 // GanttOptions say how Gantt prints.
 type GanttOptions struct {
-	Width int  // of a line in columns; 0 is 80
-	Ranks int  // at most so many ranks, the first and the last; 0 is 64
-	Color bool // ANSI colours
+	Width int // of a line in columns; 0 is 80
+	Ranks int // at most so many ranks, the first and the last; 0 is 64
 }
 
 // Gantt prints when every rank does what, a row per rank: F, B, I and W with
@@ -32,7 +34,7 @@ func Gantt(w io.Writer, t *graph.Trace, o GanttOptions) error {
 		o.Ranks = 64
 	}
 	ranks := t.Graph.Ranks()
-	g := &gantt{trace: t, stages: secondStages(t.Graph), color: o.Color, prefix: len("rank ") + len(strconv.Itoa(max(0, ranks-1))) + 1}
+	g := &gantt{trace: t, stages: secondStages(t.Graph), prefix: len("rank ") + len(strconv.Itoa(max(0, ranks-1))) + 1}
 	g.scale(max(10, o.Width-g.prefix-2))
 	rows := g.rows()
 	out := bufio.NewWriter(w)
@@ -42,7 +44,7 @@ func Gantt(w io.Writer, t *graph.Trace, o GanttOptions) error {
 	}
 	for r, row := range rows {
 		if r < head || r >= ranks-(o.Ranks-head) {
-			fmt.Fprintf(out, "rank %-*d|%s|\n", g.prefix-len("rank "), r, g.paint(row))
+			fmt.Fprintf(out, "rank %-*d|%s|\n", g.prefix-len("rank "), r, row)
 		} else if r == head {
 			fmt.Fprintf(out, "%*s … %d more ranks\n", g.prefix, "", ranks-o.Ranks)
 		}
@@ -54,8 +56,7 @@ func Gantt(w io.Writer, t *graph.Trace, o GanttOptions) error {
 // gantt holds a Gantt in the making.
 type gantt struct {
 	trace   *graph.Trace
-	bars    rankBars // slices joined
-	color   bool
+	bars    rankBars      // slices joined
 	stages  []bool        // by stage: every second one of its rank
 	prefix  int           // columns before the bar that starts a row
 	columns int           // columns of time
@@ -206,5 +207,29 @@ func diffuse(row []byte, shares []map[byte]float64) {
 		}
 		row[c] = letters[first]
 		lag[first]--
+	}
+}
+
+// footer prints the time axis and the meaning of the letters.
+func (g *gantt) footer(out *bufio.Writer, rows [][]byte) {
+	end := units.FormatDuration(g.end)
+	gap := max(1, g.columns+2-len("0")-len([]rune(end)))
+	fmt.Fprintf(out, "%*s0%*s%s\n", g.prefix, "", gap, "", end)
+	seen := string(bytes.ToUpper(bytes.Join(rows, nil)))
+	var legend []string
+	for _, l := range []struct{ letter, meaning string }{
+		{"F", "forward"}, {"B", "backward"}, {"I", "input gradient"}, {"W", "weight gradient"},
+		{"O", "optimizer"}, {"~", "communication"}, {".", "idle"},
+	} {
+		if strings.Contains(seen, l.letter) {
+			legend = append(legend, l.letter+" "+l.meaning)
+		}
+	}
+	fmt.Fprintf(out, "%*s%s\n", g.prefix, "", strings.Join(legend, "   "))
+	if slices.Contains(g.stages, true) {
+		fmt.Fprintf(out, "%*ssmall letters: every second stage of a rank\n", g.prefix, "")
+	}
+	if g.dense {
+		fmt.Fprintf(out, "%*stasks are narrower than a column: letters stand for shares of time\n", g.prefix, "")
 	}
 }

@@ -22,21 +22,15 @@ func (p *timelinePanel) replicated() bool {
 	return shape.Replicas > 1 && shape.Ranks > 1
 }
 
-// rankName labels a row.
 func (p *timelinePanel) rankName(rank int) string {
-	name, replica := strconv.Itoa(rank), ""
+	name, replica := "rank "+strconv.Itoa(rank), " · replica "
+	if len(p.bars) >= manyRows {
+		name, replica = strconv.Itoa(rank), " · "
+	}
 	if p.replicated() {
-		replica = strconv.Itoa(rank / p.Trace.Graph.Shape.Ranks)
+		name += replica + strconv.Itoa(rank/p.Trace.Graph.Shape.Ranks)
 	}
-	switch many := len(p.bars) >= manyRows; {
-	case many && replica != "":
-		return name + " · " + replica
-	case many:
-		return name
-	case replica != "":
-		return "rank " + name + " · replica " + replica
-	}
-	return "rank " + name
+	return name
 }
 
 // labelling says how the tasks of a lane are labelled: all in one size, that

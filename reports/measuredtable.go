@@ -142,7 +142,6 @@ func digits(x float64, precision int) string {
 	return strconv.FormatFloat(x, 'g', precision, 64)
 }
 
-// runRows makes the table of several runs.
 func runRows(runs []Result) [][]string {
 	rows := [][]string{{"run", "step time", "±", "predicted", "error", "bubble", "checks"}}
 	for _, r := range runs {

@@ -45,18 +45,15 @@ func memoryLines(curves []MemoryCurve) (lines []memoryLine, others bool) {
 func distinctCurves(curves []MemoryCurve) []memoryLine {
 	var lines []memoryLine
 	for _, c := range curves {
-		same := slices.IndexFunc(lines, func(l memoryLine) bool { return c.equal(l.MemoryCurve) })
+		same := slices.IndexFunc(lines, func(l memoryLine) bool {
+			return l.Persistent == c.Persistent && slices.Equal(l.Points, c.Points)
+		})
 		if same < 0 {
 			same, lines = len(lines), append(lines, memoryLine{MemoryCurve: c})
 		}
 		lines[same].ranks = append(lines[same].ranks, c.Rank)
 	}
 	return lines
-}
-
-// equal reports whether two ranks use the same memory at all times.
-func (c MemoryCurve) equal(d MemoryCurve) bool {
-	return c.Persistent == d.Persistent && slices.Equal(c.Points, d.Points)
 }
 
 // rankNames lists ranks in ascending order: rank 3, ranks 1, 2, ranks 0–7. Of a

@@ -92,7 +92,6 @@ func (m MemoryFigure) capacities(peak int64) []int64 {
 	return slices.Compact(list)
 }
 
-// steps makes the curve a plotter.
 func (c MemoryCurve) steps(style draw.LineStyle, grain vg.Length) chart.Steps {
 	s := chart.Steps{XYs: plotter.XYs{{Y: float64(c.Persistent)}}, LineStyle: style, Grain: grain}
 	for _, p := range c.Points {
@@ -123,7 +122,6 @@ func addPersistent(f *chart.Figure, lines []memoryLine) {
 	}
 }
 
-// explain fills the legend.
 func (m MemoryFigure) explain(f *chart.Figure, lines []memoryLine, others bool, capacities []int64) {
 	for _, l := range lines {
 		f.Explain(l.name, chart.Line(chart.Stroke(l.color, 1.6)))

@@ -13,7 +13,6 @@ type page struct{ *bufio.Writer }
 
 func newPage(w io.Writer) page { return page{bufio.NewWriter(w)} }
 
-// print writes as fmt.Printf does.
 func (p page) print(format string, args ...any) { fmt.Fprintf(p, format, args...) }
 
 // table prints rows in columns, all but the first column flush right.
@@ -38,7 +37,6 @@ func (p page) table(rows [][]string) {
 	}
 }
 
-// section prints a table under a title.
 func (p page) section(title string, rows [][]string) {
 	p.print("\n%s\n", title)
 	p.table(rows)

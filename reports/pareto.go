@@ -74,14 +74,14 @@ func (p ParetoFigure) draw(f *chart.Figure) {
 	border.StepStyle = plotter.PostStep
 	points, labels := &plotter.Scatter{}, chart.Labels{}
 	var looks []draw.GlyphStyle
-	add := func(i int, radius vg.Length) plotter.XY {
+	add := func(i int32, radius vg.Length) plotter.XY {
 		at := plotter.XY{X: float64(p.Plans[i].PeakMemory()), Y: p.Plans[i].StepTime * float64(time.Second)}
 		points.XYs = append(points.XYs, at)
 		looks = append(looks, chart.Look(slices.Index(schedules, p.Plans[i].Schedule), radius))
 		return at
 	}
 	for i := range slices.Backward(p.Plans) {
-		add(i, 3)
+		add(int32(i), 3)
 	}
 	for _, i := range front {
 		at := add(i, 4.5)
@@ -108,15 +108,11 @@ func sizes(p Plan) string {
 
 // paretoFront lists the plans that no other beats both in memory and in time, by
 // memory.
-func paretoFront(plans []Plan) []int {
-	order := make([]int, len(plans))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
+func paretoFront(plans []Plan) []int32 {
+	order := sorted(len(plans), func(a, b int32) int {
 		return cmp.Or(cmp.Compare(plans[a].PeakMemory(), plans[b].PeakMemory()), cmp.Compare(plans[a].StepTime, plans[b].StepTime))
 	})
-	var front []int
+	var front []int32
 	for _, i := range order {
 		if len(front) == 0 || plans[i].StepTime < plans[front[len(front)-1]].StepTime {
 			front = append(front, i)

@@ -1,3 +1,12 @@
+// Package reports turns traces into what people read: a text Gantt (Gantt),
+// tables (WriteTable, WriteResultCSV), pictures (Timeline, Memory, Pareto and
+// Scatter, which look as reports/chart has it), trace files for Perfetto
+// (WriteChrome), and the files of a run (Result, WriteTraceCSV, WriteMemoryCSV),
+// which it also reads back. It does not care whether a trace was predicted or
+// measured, so both look the same and go in one picture (CompareTimelines), and
+// one can be held against the other (Compare).
+//
+// Equal input gives equal bytes, pictures included.
 package reports
 
 import (
@@ -142,7 +151,12 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 		Warnings: append([]string{}, info.Warnings...),
 	}
 	for i, rank := range s.Ranks {
-		r.Ranks[i] = rankResult(rank)
+		r.Ranks[i] = RankResult{
+			Rank: rank.Rank, Compute: rank.Compute.Seconds(), Optimizer: rank.Optimizer.Seconds(), Idle: rank.Idle.Seconds(),
+			Communication: rank.Communication.Seconds(), ExposedCommunication: rank.ExposedCommunication.Seconds(),
+			PeakMemory: rank.PeakMemory, PersistentMemory: rank.PersistentMemory,
+			PeakInFlight: rank.PeakInFlight, SentBytes: rank.SentBytes,
+		}
 		if t.Ready != nil {
 			dispatch, waiting := rank.Dispatch.Seconds(), rank.Waiting.Seconds()
 			r.Ranks[i].Dispatch, r.Ranks[i].Waiting = &dispatch, &waiting
@@ -159,16 +173,6 @@ func (r Result) PeakMemory() int64 {
 		peak = max(peak, rank.PeakMemory)
 	}
 	return peak
-}
-
-func rankResult(s graph.RankSummary) RankResult {
-	return RankResult{
-		Rank: s.Rank, Compute: s.Compute.Seconds(),
-		Communication: s.Communication.Seconds(), ExposedCommunication: s.ExposedCommunication.Seconds(),
-		Optimizer: s.Optimizer.Seconds(), Idle: s.Idle.Seconds(),
-		PeakMemory: s.PeakMemory, PersistentMemory: s.PersistentMemory,
-		PeakInFlight: s.PeakInFlight, SentBytes: s.SentBytes,
-	}
 }
 
 func perSecond(n int64, d time.Duration) float64 {

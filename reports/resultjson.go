@@ -100,7 +100,7 @@ func expected(kind reflect.Kind) string {
 	return "an object"
 }
 
-// longest is the limit of times, in seconds: above the 292 years that a trace can
+// longest limits times, in seconds: above the 292 years that a trace can
 // hold, and low enough that sums and percentages of them stay finite.
 const longest = 1e10
 

@@ -30,9 +30,12 @@ func WriteRuns(w io.Writer, runs []Result) error {
 func beside(runs []Result, compared []Comparison) [][]string {
 	rows := [][]string{{"", "step time:", "predicted", "measured", "error", "bubble:", "predicted", "measured", "peak memory:", "predicted", "ledger"}}
 	for i, r := range runs {
-		c := compared[i]
+		c, measured := compared[i], duration(r.StepTime)
+		if r.Measurement != nil && len(r.Steps) > 1 {
+			measured += " ± " + duration(r.StepTimeStd)
+		}
 		rows = append(rows, []string{
-			mode(r), "", duration(c.A.StepTime), measuredStep(r), SignedPercent(c.StepTimeError),
+			mode(r), "", duration(c.A.StepTime), measured, SignedPercent(c.StepTimeError),
 			"", percent(c.A.Bubble), percent(r.Bubble.Makespan),
 			"", units.FormatBytes(c.A.PeakMemory), units.FormatBytes(c.B.PeakMemory),
 		})
@@ -40,18 +43,8 @@ func beside(runs []Result, compared []Comparison) [][]string {
 	return rows
 }
 
-// measuredStep tells the step time and its deviation.
-func measuredStep(r Result) string {
-	if r.Measurement == nil || len(r.Steps) < 2 {
-		return duration(r.StepTime)
-	}
-	return duration(r.StepTime) + " ± " + duration(r.StepTimeStd)
-}
-
-// mode names a run by its schedule.
 func mode(r Result) string { return cmp.Or(r.Schedule, r.Name) }
 
-// partRows makes the table of errors by part.
 func partRows(runs []Result, compared []Comparison) [][]string {
 	rows := [][]string{{"", "compute", "communication", "waiting", "dispatch", "together"}}
 	for i, r := range runs {

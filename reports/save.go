@@ -6,7 +6,6 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"psim/internal/files"
 )
@@ -68,22 +67,11 @@ func (p Plans) Save(ctx context.Context, folder, title string, capacity int64) (
 	return save(ctx, PlansFolder(folder), list)
 }
 
-// save writes files into a folder and returns their names.
 func save(ctx context.Context, folder files.Folder, list []files.File, elsewhere ...files.File) (names []string, err error) {
 	for _, f := range list {
 		names = append(names, f.Path)
 	}
 	return names, folder.Write(ctx, list, elsewhere...)
-}
-
-// ChromeFile returns the trace of a run for Perfetto, compressed where the path ends
-// in .gz.
-func (r Run) ChromeFile(path string) files.File {
-	write := WriteChrome
-	if strings.HasSuffix(path, ".gz") {
-		write = WriteChromeGzip
-	}
-	return files.File{Path: path, Render: func(w io.Writer) error { return write(w, r.Trace, AllRanks) }}
 }
 
 // usesMemory reports whether any memory was modelled.
@@ -167,7 +155,7 @@ func ComparisonFolder(path string) files.Folder {
 	return ownFolder(path, "compare", []string{"compare.png", "comparison.json"}, readComparison)
 }
 
-// ownFolder makes a folder for files of some names, the last of which tells
+// ownFolder guards files of some names, the last of which tells
 // whether psim has written them.
 func ownFolder[T any](path, owner string, names []string, read func(io.Reader) (T, error)) files.Folder {
 	return files.Folder{Path: path, Owner: owner, Guarded: names, Earlier: func(folder string) (string, []string) {

@@ -69,7 +69,6 @@ func Scatter(w io.Writer, format string, s ScatterFigure) error {
 	return f.Write(w, format)
 }
 
-// axis names an axis and the unit.
 func (s ScatterFigure) axis(name string) string {
 	if s.Unit == "" {
 		return name

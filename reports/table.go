@@ -47,7 +47,6 @@ func WriteTable(w io.Writer, r Result) error {
 	return out.Flush()
 }
 
-// headline says what was run.
 func headline(r Result) string {
 	parts := []string{units.Plural(r.Stages, "stage")}
 	if r.VirtualStages > 1 {

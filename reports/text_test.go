@@ -30,19 +30,6 @@ func TestGantt(t *testing.T) {
 	}
 }
 
-func TestGanttColor(t *testing.T) {
-	var plain, colored bytes.Buffer
-	trace := run(t, "1f1b", 4, 8, unit())
-	require.NoError(t, reports.Gantt(&plain, trace, reports.GanttOptions{Width: 100}))
-	require.NoError(t, reports.Gantt(&colored, trace, reports.GanttOptions{Width: 100, Color: true}))
-	require.NotContains(t, plain.String(), "\x1b")
-	s := colored.String()
-	for _, code := range []string{"0", "90", "94", "33"} {
-		s = strings.ReplaceAll(s, "\x1b["+code+"m", "")
-	}
-	require.Equal(t, plain.String(), s)
-}
-
 // TestGanttShares checks that a dense row tells how the time was spent: the
 // columns alone would show every third task, always of the same kind.
 func TestGanttShares(t *testing.T) {

@@ -42,12 +42,10 @@ type canvas struct {
 	top, height vg.Length
 }
 
-// fill fills the height of the lane.
 func (c canvas) fill(fill color.Color, x0, x1 vg.Length) {
 	chart.Fill(c.Canvas, fill, x0, c.top-c.height, x1, c.top)
 }
 
-// drawLane draws a lane of a rank.
 func (p *timelinePanel) drawLane(c canvas, rank, lane int) {
 	background := chart.RGB(idleFill)
 	if lane != workLane {
@@ -99,13 +97,11 @@ func (b block) apart() block {
 	return b
 }
 
-// edges returns the bottom and top of a block.
 func (c canvas) edges(b block) (bottom, top vg.Length) {
 	low := c.top - c.height
 	return low + c.height*vg.Length(b.bottom), low + c.height*vg.Length(b.top)
 }
 
-// block fills a block.
 func (c canvas) block(b block) {
 	bottom, top := c.edges(b)
 	chart.Fill(c.Canvas, lookOf(b.bar.kind).tone(b.bar.tone), b.x0, bottom, b.x1, top)

@@ -46,15 +46,19 @@ func WriteTraceCSV(w io.Writer, t *graph.Trace) error {
 
 // byRankAndStream lists the tasks by rank, stream, start and index.
 func byRankAndStream(t *graph.Trace) []int32 {
-	order := make([]int32, len(t.Graph.Tasks))
+	return sorted(len(t.Spans), func(a, b int32) int {
+		x, y := &t.Graph.Tasks[a], &t.Graph.Tasks[b]
+		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Stream, y.Stream), cmp.Compare(t.Spans[a].Start, t.Spans[b].Start))
+	})
+}
+
+// sorted puts the numbers below n in an order, equal ones as they come.
+func sorted(n int, compare func(a, b int32) int) []int32 {
+	order := make([]int32, n)
 	for i := range order {
 		order[i] = int32(i)
 	}
-	slices.SortFunc(order, func(a, b int32) int {
-		x, y := &t.Graph.Tasks[a], &t.Graph.Tasks[b]
-		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Stream, y.Stream),
-			cmp.Compare(t.Spans[a].Start, t.Spans[b].Start), cmp.Compare(a, b))
-	})
+	slices.SortFunc(order, func(a, b int32) int { return cmp.Or(compare(a, b), cmp.Compare(a, b)) })
 	return order
 }
 
@@ -93,7 +97,6 @@ func ReadTraceCSV(r io.Reader) (*graph.Trace, error) {
 	return b.trace, nil
 }
 
-// streamKey names a stream of a rank.
 type streamKey struct {
 	rank int32
 	name string
@@ -119,7 +122,6 @@ func newTraceBuilder() *traceBuilder {
 	return b
 }
 
-// add turns a row into a task.
 func (b *traceBuilder) add(row *table) {
 	kind, err := graph.ParseKind(row.text("kind"))
 	if err != nil {
@@ -179,11 +181,7 @@ func (b *traceBuilder) note(t *graph.Task) {
 // runs one after another.
 func (b *traceBuilder) checkStreams() error {
 	t := b.trace
-	order := make([]int32, len(t.Spans))
-	for i := range order {
-		order[i] = int32(i)
-	}
-	slices.SortFunc(order, func(x, y int32) int {
+	order := sorted(len(t.Spans), func(x, y int32) int {
 		return cmp.Or(cmp.Compare(t.Graph.Tasks[x].Stream, t.Graph.Tasks[y].Stream),
 			cmp.Compare(t.Spans[x].Start, t.Spans[y].Start), cmp.Compare(t.Spans[x].End, t.Spans[y].End))
 	})

@@ -28,13 +28,10 @@ func chimera() Schedule {
 			"the other's gaps: about half of 1F1B's bubble where M = P. Parameters are held twice, and " +
 			"their gradients are summed over two ranks.",
 		Bubble: "(P-2)/(2M+P-2), F=B, P|M", Memory: "P/2+1+min(r, P-1-r), M>=P", Paper: "Li & Hoefler 2021, Chimera",
-		Constraint: "P and M even", Pipelined: true, order: chimeraOrder, place: opposite,
+		Constraint: "P and M even", Pipelined: true, place: opposite,
+		order: func(s graph.Shape, _ []int32) order.Order { return bySlot(s, opposite(s), s.Ranks/2) },
 		legal: func(s graph.Shape) error { return evenShape("chimera", s) },
 	}
-}
-
-func chimeraOrder(s graph.Shape, _ []int32) order.Order {
-	return bySlot(s, opposite(s), s.Ranks/2)
 }
 
 // bySlot orders forwards and backwards by the slots of time that they fill, if F

@@ -12,7 +12,7 @@
 //	order       orders, their notation, the rule of what an action needs
 //	wiring      order → graph: messages, gradient sums, the optimizer
 //	collective  rings, spelled out as graphs of their own
-//	schedules   the catalog: a file for each schedule, with its row of [Catalog]
+//	schedules   the catalog: a file for each schedule or family, with rows of [Catalog]
 //
 // A new schedule is a file with a function that returns a [Schedule], and its name
 // in the list of Catalog. An order of one's own, from a file, is another row

@@ -1,6 +1,7 @@
 package schedules
 
 import (
+	"cmp"
 	"fmt"
 
 	"psim/schedules/graph"
@@ -23,12 +24,12 @@ func dualPipeV() Schedule {
 			"messages of one hide behind the work of the other.",
 		Bubble: "(P-1)(F&B+B-3W) of rank 0, F=I=W, F&B=F+B", Memory: "2P+1", Paper: "DeepSeek-AI 2025, DualPipe; Qi et al. 2025, Cut-in-half",
 		Constraint: "2 stages per rank, M>=2P", Pipelined: true, PerRank: 2,
-		order: dualPipeVOrder, place: vShape, legal: twicePerRank("dualpipev"),
+		order: byRank(dualPipeVRank), place: vShape, legal: twicePerRank("dualpipev"),
 	}
 }
 
-func dualPipeVOrder(s graph.Shape, _ []int32) order.Order {
-	return eachRank(s, func(r int) []order.Action { return dualPhases(r, s.Ranks, vLanes(r, s.Ranks, s.Microbatches)) })
+func dualPipeVRank(s graph.Shape, r int) []order.Action {
+	return dualPhases(r, s.Ranks, vLanes(r, s.Ranks, s.Microbatches))
 }
 
 // dualPipe sends the first half of the microbatches down the ranks and the
@@ -48,28 +49,19 @@ func dualPipe() Schedule {
 			"over two ranks.",
 		Bubble: "(P/2-1)(F&B+B-3W) of rank 0, F=I=W, F&B=F+B", Memory: "P+1", Paper: "DeepSeek-AI 2024, DeepSeek-V3",
 		Constraint: "P and M even, M>=2P", Pipelined: true,
-		order: dualPipeOrder, place: opposite, legal: dualPipeShape,
+		order: byRank(dualPipeRank), place: opposite,
+		legal: func(s graph.Shape) error { return cmp.Or(evenShape("dualpipe", s), twicePerRank("dualpipe")(s)) },
 	}
 }
 
-func dualPipeOrder(s graph.Shape, _ []int32) order.Order {
+func dualPipeRank(s graph.Shape, r int) []order.Action {
 	half := int32(s.Microbatches / 2)
-	return eachRank(s, func(r int) []order.Action {
-		down := lane{stage: int32(r), microbatches: half}
-		up := lane{stage: int32(s.Ranks - 1 - r), first: half, microbatches: half}
-		if r >= s.Ranks/2 {
-			return dualPhases(s.Ranks-1-r, s.Ranks/2, [2]lane{up, down})
-		}
-		return dualPhases(r, s.Ranks/2, [2]lane{down, up})
-	})
-}
-
-// dualPipeShape demands two directions that fill the ranks.
-func dualPipeShape(s graph.Shape) error {
-	if err := evenShape("dualpipe", s); err != nil {
-		return err
+	down := lane{stage: int32(r), microbatches: half}
+	up := lane{stage: int32(s.Ranks - 1 - r), first: half, microbatches: half}
+	if r >= s.Ranks/2 {
+		return dualPhases(s.Ranks-1-r, s.Ranks/2, [2]lane{up, down})
 	}
-	return twicePerRank("dualpipe")(s)
+	return dualPhases(r, s.Ranks/2, [2]lane{down, up})
 }
 
 // evenShape demands ranks and microbatches for two directions.

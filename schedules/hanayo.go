@@ -33,12 +33,11 @@ func hanayo() Schedule {
 			"grow by V.",
 		Bubble: "(P-1)/(MV+P-1), F=B, P|M", Memory: "min((V-1)Q+1+r, VQ), Q=min(M, P)", Paper: "Liu et al. 2023, Hanayo",
 		Constraint: "V even: 2 stages per rank for each wave", Pipelined: true, Virtual: true, PerRank: 2,
-		order: hanayoOrder, place: waves, legal: wholeWaves,
+		place: waves, legal: wholeWaves,
+		order: func(s graph.Shape, stageRank []int32) order.Order {
+			return bySlot(s, graph.Placement{First: stageRank}, s.Ranks)
+		},
 	}
-}
-
-func hanayoOrder(s graph.Shape, stageRank []int32) order.Order {
-	return bySlot(s, graph.Placement{First: stageRank}, s.Ranks)
 }
 
 // waves places stages down the ranks and up again, once for every wave. With

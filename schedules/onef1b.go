@@ -94,16 +94,14 @@ func zbH2() Schedule {
 // first backward; late how many input gradients a weight gradient waits, and nil
 // where backwards are whole.
 func inTurn(warmUp, late func(s graph.Shape, rank int) int) func(graph.Shape, []int32) order.Order {
-	return func(s graph.Shape, _ []int32) order.Order {
-		return eachRank(s, func(r int) []order.Action {
-			forwards, backwards := turns(s, r)
-			actions := alternate(forwards, backwards, warmUp(s, r))
-			if late == nil {
-				return actions
-			}
-			return splitBackwards(actions, late(s, r))
-		})
-	}
+	return byRank(func(s graph.Shape, r int) []order.Action {
+		forwards, backwards := turns(s, r)
+		actions := alternate(forwards, backwards, warmUp(s, r))
+		if late == nil {
+			return actions
+		}
+		return splitBackwards(actions, late(s, r))
+	})
 }
 
 // ahead warms up with so many forwards for every rank behind a rank.

@@ -136,11 +136,13 @@ func tasksPerReplica(s graph.Shape) float64 {
 	return 2 * float64(s.Ranks) * float64(max(1, s.Virtual)) * float64(s.Microbatches)
 }
 
-// eachRank makes an order rank by rank.
-func eachRank(s graph.Shape, actions func(rank int) []order.Action) order.Order {
-	o := make(order.Order, s.Ranks)
-	for r := range o {
-		o[r] = actions(r)
+// byRank orders every rank by itself.
+func byRank(actions func(s graph.Shape, rank int) []order.Action) func(graph.Shape, []int32) order.Order {
+	return func(s graph.Shape, _ []int32) order.Order {
+		o := make(order.Order, s.Ranks)
+		for r := range o {
+			o[r] = actions(s, r)
+		}
+		return o
 	}
-	return o
 }

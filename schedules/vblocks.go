@@ -96,7 +96,11 @@ func repeated(s graph.Shape, block func(r, p int) [4]int) order.Order {
 	b.addWeights()
 	b.squeeze()
 	b.dropWeights()
-	return eachRank(s, b.actions)
+	ranks := make(order.Order, s.Ranks)
+	for r := range ranks {
+		ranks[r] = b.actions(r)
+	}
+	return ranks
 }
 
 // put adds the next microbatch's pass.
@@ -169,10 +173,12 @@ func (b *blocks) dropWeights() {
 // on rank 0 and after the last has started there, to earlier free slots where
 // no rank comes to hold more than some rank has held.
 func (b *blocks) compact(withWeights bool) {
-	loads, limit := make([]load, b.ranks), 0
+	loads, limit := make([]load, b.ranks), int32(0)
 	for r, t := range b.timeline {
 		loads[r] = t.load(withWeights)
-		limit = max(limit, loads[r].peak())
+		for _, h := range loads[r].after {
+			limit = max(limit, h.held)
+		}
 	}
 	const warmUp, steady, coolDown = 0, 1, 2
 	phase := warmUp

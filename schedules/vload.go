@@ -13,7 +13,6 @@ func (t timeline) kind(at int) int {
 	return graph.None
 }
 
-// put fills a slot.
 func (t *timeline) put(at, kind int) {
 	for at >= len(*t) {
 		*t = append(*t, graph.None)
@@ -67,20 +66,11 @@ func (t timeline) load(withWeights bool) load {
 	return l
 }
 
-// peak finds the number of activations that are held at most.
-func (l *load) peak() int {
-	peak := int32(0)
-	for _, h := range l.after {
-		peak = max(peak, h.held)
-	}
-	return int(peak)
-}
-
 // move takes a pass to an earlier free slot and reports true, unless it is a weight
 // gradient that would come before its input gradient, or the rank would then hold
 // more than the limit, which it does not before. The timeline itself is the
 // caller's to change.
-func (l *load) move(x pass, to, limit int) bool {
+func (l *load) move(x pass, to int, limit int32) bool {
 	var h holding
 	if to > 0 {
 		h = l.after[to-1]
@@ -97,7 +87,7 @@ func (l *load) move(x pass, to, limit int) bool {
 		case x.slot:
 			k = graph.None
 		}
-		if h = h.after(k, l.withWeights); int(h.held) > limit {
+		if h = h.after(k, l.withWeights); h.held > limit {
 			return false
 		}
 		if at >= x.slot && h == l.after[at] {

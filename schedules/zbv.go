@@ -86,15 +86,12 @@ func zbv() Schedule {
 			"first and last task, in 1F1B's memory.",
 		Bubble: "0 of span, F=I=W, M>=2P-1", Memory: "2P, M>=2P-1", Paper: "Qi et al. 2024, Controllable Memory",
 		Constraint: "2 stages per rank", Pipelined: true, PerRank: 2,
-		order: zbvOrder, place: vShape,
+		order: byRank(zbvRank), place: vShape,
 	}
 }
 
-func zbvOrder(s graph.Shape, _ []int32) order.Order {
-	return eachRank(s, func(r int) []order.Action { return zbvRank(r, s.Ranks, s.Microbatches) })
-}
-
-func zbvRank(r, p, m int) []order.Action {
+func zbvRank(s graph.Shape, r int) []order.Action {
+	p, m := s.Ranks, s.Microbatches
 	own := &lanes{lane: vLanes(r, p, m)}
 	full := int32(max(m, 2*p-1))
 	own.do(2*(p-r)-1, 0, graph.Forward)

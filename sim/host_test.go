@@ -53,6 +53,16 @@ func TestLaunchOfOneRank(t *testing.T) {
 	}
 }
 
+// Threads that wait launch a task when it is ready, whether or not it is known who
+// they are.
+func TestLaunchWithoutThreads(t *testing.T) {
+	g := build(t, "gpipe", 2, 3)
+	spans := func(threads []int32) []graph.Span {
+		return run(t, g, launching(uniform(10, 20, 0), 1, 1, &graph.Host{Thread: threads, Waits: true})).Spans
+	}
+	require.Equal(t, spans(ownThreads(g)), spans(nil))
+}
+
 // One thread that drives both devices of a GPipe launches by clock cycle, as
 // torchgpipe's loop does; two threads launch what their device runs. Launching
 // takes so long that tasks start in the order in which they are launched.

@@ -63,7 +63,6 @@ func Run(g *graph.Graph, costs graph.Costs) (*graph.Trace, error) {
 	return e.trace, nil
 }
 
-// engine holds the state of one run.
 type engine struct {
 	graph *graph.Graph
 	costs graph.Costs
@@ -178,7 +177,6 @@ func (e *engine) advance(s int32) error {
 	return nil
 }
 
-// negative makes the error for a cost that is less than nothing.
 func (e *engine) negative(i int32, c graph.Cost) error {
 	if c.Busy < 0 || c.Delay < 0 {
 		return fmt.Errorf("the cost of %s is negative: busy %v, delay %v", e.graph.Describe(i), c.Busy, c.Delay)
@@ -212,7 +210,6 @@ func (e *engine) finish(i int32, start time.Duration, cause int32, cost graph.Co
 	e.waiting[i] = none
 }
 
-// noteInner records the communication within a task.
 func (e *engine) noteInner(i int32, inner graph.Inner) {
 	if e.trace.Inner == nil {
 		e.trace.Inner = make([]graph.Inner, len(e.graph.Tasks))
@@ -220,7 +217,6 @@ func (e *engine) noteInner(i int32, inner graph.Inner) {
 	e.trace.Inner[i] = inner
 }
 
-// remember records how a task changes the memory in use.
 func (e *engine) remember(t *graph.Task, i int32, cost graph.Cost) {
 	if cost.BytesAtStart != 0 {
 		rank := t.Rank
@@ -273,4 +269,19 @@ func (e *engine) join(s int32, ready time.Duration, cause int32) bool {
 		}
 	}
 	return true
+}
+
+// CriticalPath lists the tasks that determine when the step ends, from the
+// first to the last: each started when the one before it ended (or its delay had
+// passed), or when a host thread that launched the one before had launched it.
+// Among tasks that end last it takes the first of the graph.
+func CriticalPath(t *graph.Trace) []int32 {
+	end := t.End()
+	last := slices.IndexFunc(t.Spans, func(s graph.Span) bool { return s.End == end })
+	var path []int32
+	for i := int32(last); i != none; i = t.Cause[i] {
+		path = append(path, i)
+	}
+	slices.Reverse(path)
+	return path
 }

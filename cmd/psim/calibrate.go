@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,14 +18,10 @@ import (
 	"psim/internal/files"
 )
 
-// calibrateFlags holds the flags of psim calibrate.
 type calibrateFlags struct {
-	sets    []string
-	out     string
+	outputFlags
 	samples []int
 	repeats int
-	json    bool
-	quiet   bool
 	nccl    []string
 }
 
@@ -37,7 +32,6 @@ const (
 	defaultLinkFile    = "my-link.toml" // of --nccl
 )
 
-// calibrateManual tells what psim help calibrate prints.
 const calibrateManual = `calibrate runs every layer of a network by itself on one core of this machine,
 with gomlx's Go backend, for a few sizes of microbatch: its forward, its backward
 and both halves of that, and the optimizer's step. It measures copies between two
@@ -79,13 +73,12 @@ func newCalibrate() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.sets, "set", nil, "change a setting: KEY=VALUE with a dotted key; may be repeated")
+	f.registerInput(flags)
 	flags.StringVar(&f.out, "out", defaultMachineFile, "machine file to write")
 	flags.StringArrayVar(&f.nccl, "nccl", nil, "fit a link to this output of nccl-tests; may be repeated")
 	flags.IntSliceVar(&f.samples, "samples", nil, "sizes of microbatches to measure (default the configuration's, half and twice that)")
 	flags.IntVar(&f.repeats, "repeats", 9, "measurements of each time, of which the median counts")
 	flags.BoolVar(&f.json, "json", false, "print what was measured as one JSON object and nothing else")
-	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
 	return cmd
 }
 
@@ -188,18 +181,16 @@ func (f calibrateFlags) settings() []string {
 	return words
 }
 
-// quoted writes a word for a shell.
 func quoted(word string) string {
-	plain := func(r rune) bool {
+	special := func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=./,:+%", r))
 	}
-	if word != "" && bytes.IndexFunc([]byte(word), plain) < 0 {
+	if word != "" && strings.IndexFunc(word, special) < 0 {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// runNCCL fits a link to files and writes it.
 func (f calibrateFlags) runNCCL(ctx context.Context, args []string, stdout io.Writer) error {
 	if len(args) > 0 || len(f.sets) > 0 || f.samples != nil {
 		return errors.New("--nccl fits a link to files and measures nothing here; leave out CONFIG, --set and --samples")

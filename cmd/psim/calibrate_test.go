@@ -90,7 +90,7 @@ func TestCalibrateDefault(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, micro)
 	require.GreaterOrEqual(t, len(n.Distinct()), 4)
-	require.Contains(t, calibrateFlags{out: "x y.toml"}.next(defaultNetwork), "psim run exec --set 'machine.file=x y.toml'")
+	require.Contains(t, calibrateFlags{outputFlags: outputFlags{out: "x y.toml"}}.next(defaultNetwork), "psim run exec --set 'machine.file=x y.toml'")
 	require.Equal(t, []int{1, 2}, calibration.Sizes(1))
 	require.Equal(t, []int{1, 3, 6}, calibration.Sizes(3))
 }

@@ -21,14 +21,12 @@ import (
 	"psim/reports"
 )
 
-// execFlags holds the flags of psim exec.
 type execFlags struct {
 	runFlags
 	session.Options
 	gpus, runs int
 }
 
-// execManual tells what psim help exec prints.
 const execManual = `exec trains the network of CONFIG for a few steps by running the task graph that
 psim run simulates, on devices of this machine. First it measures every kind of
 task alone, and from that predicts the step; then it runs the graph and shows both
@@ -75,7 +73,6 @@ func newExec() *cobra.Command {
 	return cmd
 }
 
-// register declares the flags.
 func (f *execFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.IntVar(&f.gpus, "gpus", 0, "number of devices (default: as CONFIG says, 2 without)")
@@ -240,7 +237,6 @@ func (f execFlags) report(ctx context.Context, s *session.Session, folder files.
 	return failed(s.Err())
 }
 
-// print writes to stdout in the wanted form.
 func (f execFlags) print(s *session.Session, stdout io.Writer) error {
 	switch {
 	case f.json:

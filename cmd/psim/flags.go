@@ -51,7 +51,6 @@ func (f *outputFlags) wrote(stderr io.Writer, names, folder string) {
 	}
 }
 
-// completeExamples completes a CONFIG.
 func completeExamples(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return configs.Examples(), cobra.ShellCompDirectiveDefault
 }

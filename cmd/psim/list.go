@@ -76,7 +76,6 @@ func listSchedules(w io.Writer, verbose bool) {
 	}
 }
 
-// describeSchedules prints all that the catalog says, a paragraph for each.
 func describeSchedules(w io.Writer, catalog []schedules.Schedule) {
 	for _, s := range catalog {
 		fmt.Fprintf(w, "%s: %s\n  %s\n", s.Name, s.Summary, wrap.Text(s.About, 84, "  "))

@@ -114,7 +114,6 @@ func timelineFigure(results []string, format string) (func(io.Writer) error, err
 	return func(w io.Writer) error { return reports.Timelines(w, format, runs...) }, nil
 }
 
-// compareFigure loads two runs and returns the renderer of their timelines.
 func compareFigure(results []string, format string) (func(io.Writer) error, error) {
 	if len(results) > 2 {
 		return nil, fmt.Errorf("psim plot compare takes two results, or one that was measured, not %d", len(results))

@@ -13,15 +13,15 @@ type progress struct {
 	w        io.Writer
 	quiet    bool
 	terminal bool
-	between  time.Duration // lines, where it is not a terminal
 	last     time.Time
 	width    int
 }
 
+// betweenLines passes before the next line, where it is not a terminal.
 const betweenLines = 5 * time.Second
 
 func newProgress(w io.Writer, quiet bool) *progress {
-	p := &progress{w: w, quiet: quiet, between: betweenLines, last: time.Now()}
+	p := &progress{w: w, quiet: quiet, last: time.Now()}
 	if f, ok := w.(*os.File); ok {
 		info, err := f.Stat()
 		p.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
@@ -29,7 +29,6 @@ func newProgress(w io.Writer, quiet bool) *progress {
 	return p
 }
 
-// say tells what is being done.
 func (p *progress) say(format string, args ...any) { p.tell(fmt.Sprintf(format, args...)) }
 
 // tell tells what is being done.
@@ -41,13 +40,12 @@ func (p *progress) tell(text string) {
 	case p.terminal:
 		fmt.Fprintf(p.w, "\r%-*s", p.width, text)
 		p.width = len(text)
-	case time.Since(p.last) > p.between:
+	case time.Since(p.last) > betweenLines:
 		p.last = time.Now()
 		fmt.Fprintln(p.w, text)
 	}
 }
 
-// clear removes the line.
 func (p *progress) clear() {
 	if p.terminal && p.width > 0 {
 		fmt.Fprintf(p.w, "\r%*s\r", p.width, "")

@@ -105,7 +105,6 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	return failed(errors.Join(err, unwritable, written))
 }
 
-// traceFile returns the file of --trace, if that is given.
 func (f runFlags) traceFile(r reports.Run) []files.File {
 	if f.trace == "" {
 		return nil
@@ -169,7 +168,6 @@ func folderName(name string, sets []string) string {
 	return name
 }
 
-// print writes the prediction to stdout in the wanted form.
 func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 	switch {
 	case f.json:

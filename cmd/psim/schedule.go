@@ -77,7 +77,6 @@ func (f *scheduleFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.plot, "plot", "", "also draw the order, every action of one unit (B of two), to a .png or .svg")
 }
 
-// check refuses what need not be tried.
 func (f *scheduleFlags) check() error {
 	switch {
 	case !slices.Contains([]string{"text", "csv", "json"}, f.format):
@@ -194,7 +193,6 @@ func flagError(err error) error {
 	return fmt.Errorf("--%s", strings.Replace(flags.Replace(err.Error()), " = ", " ", 1))
 }
 
-// writeOrder prints an order in one of the three formats.
 func writeOrder(w io.Writer, format, name string, shape graph.Shape, o order.Order) error {
 	switch format {
 	case "csv":
@@ -211,7 +209,6 @@ func writeOrder(w io.Writer, format, name string, shape graph.Shape, o order.Ord
 	return nil
 }
 
-// writeOrderJSON prints an order and its size as one JSON object.
 func writeOrderJSON(w io.Writer, name string, shape graph.Shape, o order.Order) error {
 	ranks := make([][]string, len(o))
 	for r, actions := range o {

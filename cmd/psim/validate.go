@@ -101,7 +101,6 @@ func (f validateFlags) check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// answer answers formula questions, all or those of some IDs.
 func (f validateFlags) answer(ids []string, w io.Writer) error {
 	selected, err := questions.Select(ids)
 	if err != nil {
@@ -122,7 +121,6 @@ func (f validateFlags) answer(ids []string, w io.Writer) error {
 	return err
 }
 
-// print writes a report in the wanted form.
 func (f validateFlags) print(w io.Writer, report any, markdown, text func(io.Writer) error) error {
 	switch {
 	case f.json:
@@ -167,7 +165,6 @@ func (f validateFlags) replay(ctx context.Context, names []string, stdout, stder
 	return errors.Join(f.print(stdout, report, markdown, text), written)
 }
 
-// draw writes a scatter plot for every source.
 func (f validateFlags) draw(ctx context.Context, r published.Report) error {
 	figures := r.Figures()
 	var list []files.File

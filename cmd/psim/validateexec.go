@@ -21,7 +21,6 @@ const (
 // executedFlags change what --executed runs, and nothing without it.
 var executedFlags = []string{"gpus", "steps", "runs", "oversubscribe", "set"}
 
-// registerExecuted declares the flags that --executed takes beside.
 func (f *execFlags) registerExecuted(cmd *cobra.Command) {
 	f.register(&cobra.Command{}) // for the defaults
 	flags := cmd.Flags()
@@ -50,7 +49,6 @@ func (f execFlags) changes() (text string) {
 	return text
 }
 
-// execute runs the experiments and prints the report.
 func (f validateFlags) execute(ctx context.Context, stdout, stderr io.Writer) error {
 	if f.gpus == 0 {
 		return errors.New("--gpus 0: there must be at least 1 device")

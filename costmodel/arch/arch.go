@@ -86,30 +86,18 @@ func (l Layer) Idle() bool { return len(l.Ops) == 0 && len(l.Input) == len(l.Out
 
 // FLOPs of one pass, per sample.
 func (l Layer) FLOPs(p Pass) int64 {
-	var n int64
-	for _, op := range l.Ops {
-		n += op.FLOPs(p)
-	}
-	return n
+	return sum(l.Ops, func(op Op) int64 { return op.FLOPs(p) })
 }
 
 // Traffic is the number of elements that one pass over a microbatch of samples
 // moves to and from memory.
 func (l Layer) Traffic(p Pass, samples int64) int64 {
-	var n int64
-	for _, op := range l.Ops {
-		n += op.Traffic(p, samples)
-	}
-	return n
+	return sum(l.Ops, func(op Op) int64 { return op.Traffic(p, samples) })
 }
 
 // Parameters is the number of parameters the layer owns.
 func (l Layer) Parameters() int64 {
-	var n int64
-	for _, t := range l.Params {
-		n += t.Shape.Elements()
-	}
-	return n
+	return sum(l.Params, func(t Tensor) int64 { return t.Shape.Elements() })
 }
 
 // NormParameters is the number of those whose gradients I makes.
@@ -135,11 +123,7 @@ type Network struct {
 
 // Parameters is the number of parameters, tied ones counted once.
 func (n Network) Parameters() int64 {
-	var sum int64
-	for _, l := range n.Layers {
-		sum += l.Parameters()
-	}
-	return sum
+	return sum(n.Layers, Layer.Parameters)
 }
 
 // ParameterTensors lists the owned tensors in the order of the layers.
@@ -153,9 +137,13 @@ func (n Network) ParameterTensors() []Tensor {
 
 // FLOPs of one pass, per sample.
 func (n Network) FLOPs(p Pass) int64 {
-	var sum int64
-	for _, l := range n.Layers {
-		sum += l.FLOPs(p)
+	return sum(n.Layers, func(l Layer) int64 { return l.FLOPs(p) })
+}
+
+func sum[T any](list []T, of func(T) int64) int64 {
+	var n int64
+	for _, x := range list {
+		n += of(x)
 	}
-	return sum
+	return n
 }

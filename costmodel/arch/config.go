@@ -19,12 +19,23 @@ import (
 // file declares. Sliding windows, dropout and the auxiliary losses of routers are
 // ignored.
 func ParseConfig(data []byte, sequence int) (Model, error) {
+	if sequence < 0 {
+		return Model{}, fmt.Errorf("sequence_length = %d: must be at least 1", sequence)
+	}
+	m, err := parseConfig(data, sequence)
+	if err != nil {
+		return m, fmt.Errorf("config.json: %w", err)
+	}
+	return m, nil
+}
+
+func parseConfig(data []byte, sequence int) (Model, error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if len(bytes.TrimSpace(data)) == 0 {
-		return Model{}, errors.New("config.json: is empty")
+		return Model{}, errors.New("is empty")
 	}
 	if bytes.IndexByte(data, 0) >= 0 {
-		return Model{}, errors.New("config.json: is a binary file, not JSON")
+		return Model{}, errors.New("is a binary file, not JSON")
 	}
 	var head struct {
 		ModelType *string `json:"model_type"`
@@ -37,10 +48,7 @@ func ParseConfig(data []byte, sequence int) (Model, error) {
 		return Model{}, err
 	}
 	if head.ModelType == nil {
-		return Model{}, fmt.Errorf("config.json: has no model_type; must be one of %s", strings.Join(configTypes, ", "))
-	}
-	if sequence < 0 {
-		return Model{}, fmt.Errorf("sequence_length = %d: must be at least 1", sequence)
+		return Model{}, fmt.Errorf("has no model_type; must be one of %s", strings.Join(configTypes, ", "))
 	}
 	c, known := llamaTypes()[*head.ModelType]
 	switch {
@@ -49,7 +57,7 @@ func ParseConfig(data []byte, sequence int) (Model, error) {
 	case known:
 		return parseLlama(data, keys, sequence, *head.ModelType, c)
 	}
-	return Model{}, fmt.Errorf("config.json: model_type %q is not supported; must be one of %s", *head.ModelType, strings.Join(configTypes, ", "))
+	return Model{}, fmt.Errorf("model_type %q is not supported; must be one of %s", *head.ModelType, strings.Join(configTypes, ", "))
 }
 
 // configTypes lists the values of model_type that ParseConfig knows.
@@ -94,7 +102,7 @@ func parseGPT2(data []byte, keys configKeys, sequence int) (Model, error) {
 		Family: familyGPT, Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads, FFNHidden: value(c.Inner),
 		Vocab: c.Vocab, Positions: c.Positions, SequenceLength: cmp.Or(sequence, c.Positions), Tied: &c.Tied,
 	}
-	return m, inConfig(m.Validate())
+	return m, m.Validate()
 }
 
 // A llamaConfig is what the configuration classes of the Llama family have in
@@ -172,7 +180,7 @@ func parseLlama(data []byte, keys configKeys, sequence int, modelType string, c 
 	if mixed {
 		m.Family, m.Experts, m.ExpertsPerToken = familyMixtral, value(c.Experts), value(c.PerToken)
 	}
-	return m, inConfig(m.Validate())
+	return m, m.Validate()
 }
 
 func unmarshal(data []byte, into any) error {
@@ -180,30 +188,23 @@ func unmarshal(data []byte, into any) error {
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &wrong) && wrong.Field != "":
-		return fmt.Errorf("config.json: %s is %s: must be %s", wrong.Field, wrong.Value, wrong.Type)
+		return fmt.Errorf("%s is %s: must be %s", wrong.Field, wrong.Value, wrong.Type)
 	case errors.As(err, &wrong):
-		return fmt.Errorf("config.json: is %s: must be an object", wrong.Value)
+		return fmt.Errorf("is %s: must be an object", wrong.Value)
 	}
-	return inConfig(err)
+	return err
 }
 
 func positive(key string, v *int) error {
 	if v != nil && *v < 1 {
-		return fmt.Errorf("config.json: %s = %d: must be at least 1", key, *v)
+		return fmt.Errorf("%s = %d: must be at least 1", key, *v)
 	}
 	return nil
 }
 
 func absent(key string, present bool) error {
 	if present {
-		return fmt.Errorf("config.json: %s = true is not supported; must be false", key)
-	}
-	return nil
-}
-
-func inConfig(err error) error {
-	if err != nil {
-		return fmt.Errorf("config.json: %w", err)
+		return fmt.Errorf("%s = true is not supported; must be false", key)
 	}
 	return nil
 }

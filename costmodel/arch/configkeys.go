@@ -31,7 +31,7 @@ func readKeys(data []byte) (configKeys, error) {
 	}
 	for _, key := range quantized {
 		if keys.given(key) {
-			return nil, fmt.Errorf("config.json: %s is not supported: weights have the precision of [train]; remove it", key)
+			return nil, fmt.Errorf("%s is not supported: weights have the precision of [train]; remove it", key)
 		}
 	}
 	return keys, nil
@@ -45,7 +45,7 @@ func (k configKeys) dense(modelType string) error {
 	}
 	for _, key := range experts {
 		if text := string(k[key]); k.given(key) && text != "0" && text != "1" {
-			return fmt.Errorf("config.json: %s = %.20s is not supported with model_type %q; use model_type \"mixtral\", or remove it", key, text, modelType)
+			return fmt.Errorf("%s = %.20s is not supported with model_type %q; use model_type \"mixtral\", or remove it", key, text, modelType)
 		}
 	}
 	return nil
@@ -71,7 +71,7 @@ func (k configKeys) checkCase(known []string) error {
 	for _, key := range slices.Sorted(maps.Keys(k)) {
 		for _, right := range known {
 			if key != right && strings.EqualFold(key, right) {
-				return fmt.Errorf("config.json: unknown key %q; write %q", key, right)
+				return fmt.Errorf("unknown key %q; write %q", key, right)
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func (a alias) resolve(keys configKeys) error {
 		return nil
 	}
 	if keys.given(a.key) && *a.value != *a.other {
-		return fmt.Errorf("config.json: %s = %d and %s = %d are the same setting; remove one", a.key, *a.value, a.name, *a.other)
+		return fmt.Errorf("%s = %d and %s = %d are the same setting; remove one", a.key, *a.value, a.name, *a.other)
 	}
 	*a.value = *a.other
 	return positive(a.name, a.other)

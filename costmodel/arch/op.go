@@ -159,7 +159,11 @@ func (o Op) Traffic(p Pass, samples int64) int64 {
 		return 0
 	}
 	if o.Class != Product { // an Exchange moves nothing by itself
-		return samples*o.Moved[p] + o.tableGradient(p)
+		n := samples * o.Moved[p]
+		if o.Class == Lookup && p == WeightGradient { // zeros fill the whole table's gradient before rows are added
+			n += o.Rows * o.Cols
+		}
+		return n
 	}
 	n := o.products(p) * (samples*(o.left()+o.out()) + o.right(samples))
 	if o.Bias && p == WeightGradient {
@@ -218,15 +222,6 @@ func (o Op) right(samples int64) int64 {
 }
 
 func (o Op) out() int64 { return o.Count * o.Rows * o.Cols }
-
-// tableGradient: W of a lookup fills the whole table's gradient with zeros,
-// once per microbatch, before it adds rows.
-func (o Op) tableGradient(p Pass) int64 {
-	if o.Class == Lookup && p == WeightGradient {
-		return o.Rows * o.Cols
-	}
-	return 0
-}
 
 // nameOf finds the name of a constant, or writes type and number of what is none.
 func nameOf(constants string, i uint8, names ...string) string {

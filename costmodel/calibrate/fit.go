@@ -10,7 +10,6 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
-	"psim/internal/duration"
 	"psim/internal/units"
 )
 
@@ -114,9 +113,8 @@ func fitOnce(timings []Timing, call time.Duration, computes func(o arch.Op, flop
 
 // constants turns reciprocals into rates.
 func constants(per []float64, timings []Timing) Constants {
-	c := Constants{FLOPS: units.FLOPS(reciprocal(per[0])), Bandwidth: units.Rate(reciprocal(per[1])), Launch: units.Duration(duration.Seconds(per[2]))}
+	c := Constants{FLOPS: units.FLOPS(reciprocal(per[0])), Bandwidth: units.Rate(reciprocal(per[1])), Launch: units.Duration(units.Seconds(per[2])), Error: math.Inf(1)}
 	if c.FLOPS == 0 {
-		c.Error = math.Inf(1)
 		return c
 	}
 	compute, err := costmodel.NewCompute(costmodel.Device{
@@ -124,7 +122,6 @@ func constants(per []float64, timings []Timing) Constants {
 		Efficiency: costmodel.Efficiency{FP32: 1, Memory: 1},
 	}, arch.Training{})
 	if err != nil { // a rate without bounds
-		c.Error = math.Inf(1)
 		return c
 	}
 	var off, whole float64
@@ -165,5 +162,5 @@ func FitTransfers(list []Transfer) (perPiece units.Duration, rate units.Rate) {
 		return 0, 0
 	}
 	per := leastSquares(rows, times, times)
-	return units.Duration(duration.Seconds(per[0])), units.Rate(reciprocal(per[1]))
+	return units.Duration(units.Seconds(per[0])), units.Rate(reciprocal(per[1]))
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"psim/costmodel/link"
-	"psim/internal/duration"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
@@ -143,13 +142,16 @@ func fitRange(list []CollectiveTiming) (link.Range, float64) {
 	}
 	last := len(rows) - 1
 	per := leastSquares(rows, times, times)
-	if list[0].Bytes == list[last].Bytes { // which does not tell a start-up from bytes
-		per = leastSquares(withoutCall(rows), times, times)
+	if list[0].Bytes == list[last].Bytes { // which does not tell a start-up from bytes: all is that of bytes
+		for _, row := range rows {
+			row[0] = 0
+		}
+		per = leastSquares(rows, times, times)
 	}
 	slope := max(per[1], steady*times[last]/max(1, rows[last][1]))
 	r := link.Range{
 		Ranks: list[0].Ranks, From: units.Bytes(list[0].Bytes),
-		Call: units.Duration(duration.Seconds(significant(per[0]))), Bandwidth: units.Rate(significant(1 / slope)),
+		Call: units.Duration(units.Seconds(significant(per[0]))), Bandwidth: units.Rate(significant(1 / slope)),
 	}
 	var squares float64
 	for _, t := range list {
@@ -157,14 +159,6 @@ func fitRange(list []CollectiveTiming) (link.Range, float64) {
 		squares += off * off
 	}
 	return r, squares
-}
-
-// withoutCall returns the rows of a fit in which all time is that of bytes.
-func withoutCall(rows [][]float64) (list [][]float64) {
-	for _, row := range rows {
-		list = append(list, []float64{0, row[1]})
-	}
-	return list
 }
 
 // significant rounds to four digits, which is more than a measurement tells.
@@ -199,6 +193,6 @@ func extrapolate(l link.Link) link.Link {
 	}
 	ones := slices.Repeat([]float64{1}, len(calls))
 	per := leastSquares(rows, calls, ones)
-	l.Call, l.Latency = units.Duration(duration.Seconds(significant(per[0]))), units.Duration(duration.Seconds(significant(per[1])))
+	l.Call, l.Latency = units.Duration(units.Seconds(significant(per[0]))), units.Duration(units.Seconds(significant(per[1])))
 	return l
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"psim/internal/duration"
+	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
@@ -111,7 +111,7 @@ const (
 	lastDigit = 0.006
 )
 
-func (r ncclRow) took() time.Duration { return duration.Seconds(r.us / 1e6) }
+func (r ncclRow) took() time.Duration { return units.Seconds(r.us / 1e6) }
 
 // rate returns the size over the time in GB/s, which algbw is when rounded.
 func (r ncclRow) rate() float64 { return r.size / (r.us * 1e3) }
@@ -125,7 +125,7 @@ func (r ncclRow) check(ranks int) error {
 		return fmt.Errorf("%d ranks are more than a configuration can have", ranks)
 	case !(r.size >= 0) || r.size > math.MaxInt64/2 || r.size != math.Trunc(r.size):
 		return fmt.Errorf("size = %v: must be a number of bytes", r.size)
-	case !(r.us > 0) || took <= 0 || took >= duration.Longest:
+	case !(r.us > 0) || took <= 0 || took >= units.Longest:
 		return fmt.Errorf("time = %v: must be a number of microseconds above 0", r.us)
 	case !(r.wrong >= 0):
 		return fmt.Errorf("#wrong = %v: must be a number of results, or N/A", r.wrong)

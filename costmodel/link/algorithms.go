@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"time"
 
-	"psim/internal/duration"
+	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
@@ -69,8 +69,8 @@ func (l Link) alternative(algorithm string, k graph.Kind, n int, bytes int64) (t
 // Yuan 2009, section 3). On equal links, with a length that n divides, it is what
 // simulating collective.Ring gives.
 func (l Link) ringTime(k graph.Kind, n int, bytes int64) time.Duration {
-	step := duration.Sum(duration.Seconds(float64(bytes)/float64(n)/l.BusBandwidth()), time.Duration(l.Latency))
-	return duration.Sum(time.Duration(l.Call), duration.Repeat(Moves(k)*(n-1), step))
+	step := units.Sum(units.Seconds(float64(bytes)/float64(n)/l.BusBandwidth()), time.Duration(l.Latency))
+	return units.Sum(time.Duration(l.Call), units.Repeat(Moves(k)*(n-1), step))
 }
 
 // treeTime prices an all-reduce through two binary trees of which each takes half of
@@ -81,12 +81,12 @@ func (l Link) ringTime(k graph.Kind, n int, bytes int64) time.Duration {
 // within one the ranks make a chain; the slower of both levels bounds the flow.
 func (l Link) treeTime(n int, bytes int64) time.Duration {
 	if l.levels == nil {
-		return duration.Sum(time.Duration(l.Call), duration.Repeat(2*log2(n), time.Duration(l.Latency)), duration.Seconds(treeBytes(n, bytes)/l.BusBandwidth()))
+		return units.Sum(time.Duration(l.Call), units.Repeat(2*log2(n), time.Duration(l.Latency)), units.Seconds(treeBytes(n, bytes)/l.BusBandwidth()))
 	}
 	v := l.levels
 	flow := max(treeBytes(v.nodes, bytes)/v.across.BusBandwidth(), treeBytes(v.perNode, bytes)/v.within.BusBandwidth())
-	return duration.Sum(time.Duration(l.Call), duration.Repeat(2*log2(v.nodes), time.Duration(v.across.Latency)),
-		duration.Repeat(2*(v.perNode-1), time.Duration(v.within.Latency)), duration.Seconds(flow))
+	return units.Sum(time.Duration(l.Call), units.Repeat(2*log2(v.nodes), time.Duration(v.across.Latency)),
+		units.Repeat(2*(v.perNode-1), time.Duration(v.within.Latency)), units.Seconds(flow))
 }
 
 // treeBytes counts what the busiest rank of two trees sends.
@@ -110,7 +110,7 @@ func (l Link) halvingTime(k graph.Kind, n int, bytes int64) time.Duration {
 	}
 	share := float64(power-1) / float64(power)
 	moved := (float64(rounds)*share + float64(folds)) * float64(bytes)
-	return duration.Sum(time.Duration(l.Call), duration.Repeat(rounds*log2(power)+folds, time.Duration(l.Latency)), duration.Seconds(moved/l.BusBandwidth()))
+	return units.Sum(time.Duration(l.Call), units.Repeat(rounds*log2(power)+folds, time.Duration(l.Latency)), units.Seconds(moved/l.BusBandwidth()))
 }
 
 // hierarchicalTime prices a collective in two levels, one after the other: a
@@ -123,9 +123,9 @@ func (l Link) hierarchicalTime(k graph.Kind, bytes int64) time.Duration {
 	within := func(k graph.Kind) time.Duration { return v.within.CollectiveTime(k, v.perNode, bytes) }
 	between := v.across.ringTime(k, v.nodes, bytes)
 	if k == graph.AllReduce {
-		return duration.Sum(within(graph.ReduceScatter), between, within(graph.AllGather))
+		return units.Sum(within(graph.ReduceScatter), between, within(graph.AllGather))
 	}
-	return duration.Sum(within(k), between)
+	return units.Sum(within(k), between)
 }
 
 // log2 returns the logarithm of n, rounded up.

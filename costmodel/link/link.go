@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"psim/internal/duration"
 	"psim/internal/setting"
 	"psim/internal/units"
 )
@@ -73,7 +72,7 @@ func (l Link) WithLevels(nodes, perNode int, within, across Link) Link {
 
 // Transfer is how long a link is busy with a message.
 func (l Link) Transfer(bytes int64) time.Duration {
-	return duration.Seconds(float64(bytes) / float64(l.Bandwidth))
+	return units.Seconds(float64(bytes) / float64(l.Bandwidth))
 }
 
 // BusBandwidth is the bandwidth that a ring collective sees, in bytes per second.

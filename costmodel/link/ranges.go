@@ -5,7 +5,6 @@ import (
 	"math"
 	"time"
 
-	"psim/internal/duration"
 	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/schedules/graph"
@@ -55,29 +54,18 @@ func (l Link) Tables() []Table {
 }
 
 // table finds the table of a kind of collective.
-func (l Link) table(k graph.Kind) []Range {
+func (l *Link) table(k graph.Kind) *[]Range {
 	switch k {
-	case graph.AllReduce:
-		return l.AllReduce
 	case graph.AllGather:
-		return l.AllGather
+		return &l.AllGather
 	case graph.ReduceScatter:
-		return l.ReduceScatter
+		return &l.ReduceScatter
 	}
-	return nil
+	return &l.AllReduce
 }
 
 // SetTable replaces the table of a kind of collective.
-func (l *Link) SetTable(k graph.Kind, ranges []Range) {
-	switch k {
-	case graph.AllReduce:
-		l.AllReduce = ranges
-	case graph.AllGather:
-		l.AllGather = ranges
-	case graph.ReduceScatter:
-		l.ReduceScatter = ranges
-	}
-}
+func (l *Link) SetTable(k graph.Kind, ranges []Range) { *l.table(k) = ranges }
 
 // Moves is how often a collective over n ranks moves (n−1)/n of its tensor.
 func Moves(k graph.Kind) int {
@@ -89,20 +77,20 @@ func Moves(k graph.Kind) int {
 
 // Time is what a collective of S bytes takes by a range of its own table.
 func (r Range) Time(k graph.Kind, bytes int64) time.Duration {
-	return duration.Sum(time.Duration(r.Call), duration.Repeat(Moves(k), r.moving(bytes)))
+	return units.Sum(time.Duration(r.Call), units.Repeat(Moves(k), r.moving(bytes)))
 }
 
 // half returns what one of the two halves of an all-reduce takes, by a range of
 // all-reduces: half of the steps, but all of the link's own call.
 func (r Range) half(call units.Duration, bytes int64) time.Duration {
 	once := min(call, r.Call)
-	return duration.Sum(time.Duration(once+(r.Call-once)/2), r.moving(bytes))
+	return units.Sum(time.Duration(once+(r.Call-once)/2), r.moving(bytes))
 }
 
 // moving returns how long (n−1)/n of a tensor takes.
 func (r Range) moving(bytes int64) time.Duration {
 	n := float64(r.Ranks)
-	return duration.Seconds((n - 1) / n * float64(bytes) / float64(r.Bandwidth))
+	return units.Seconds((n - 1) / n * float64(bytes) / float64(r.Bandwidth))
 }
 
 // rangesOf finds the ranges of a list for a number of ranks, by size.
@@ -123,7 +111,7 @@ func rangesOf(list []Range, ranks int) []Range {
 // number of ranks; else, of the halves of an all-reduce, by that of all-reduces.
 func (l Link) measured(k graph.Kind, ranks int, bytes int64) (took time.Duration, ok bool) {
 	price := func(r Range, bytes int64) time.Duration { return r.Time(k, bytes) }
-	ranges := rangesOf(l.table(k), ranks)
+	ranges := rangesOf(*l.table(k), ranks)
 	if ranges == nil {
 		price = func(r Range, bytes int64) time.Duration { return r.half(l.Call, bytes) }
 		ranges = rangesOf(l.AllReduce, ranks)

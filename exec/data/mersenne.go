@@ -71,7 +71,6 @@ func (m *mersenne) after(i int) int {
 	return 1
 }
 
-// uint32 returns the next 32 random bits.
 func (m *mersenne) uint32() uint32 {
 	if m.next == mtWords {
 		m.twist()
@@ -84,7 +83,6 @@ func (m *mersenne) uint32() uint32 {
 	return y ^ y>>18
 }
 
-// twist makes the next 624 words.
 func (m *mersenne) twist() {
 	for i := range m.state {
 		y := m.state[i]&(1<<31) | m.state[(i+1)%mtWords]&(1<<31-1)

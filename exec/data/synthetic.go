@@ -47,7 +47,6 @@ func MakeImages(r ImageRecipe) (Images, error) {
 	return s, nil
 }
 
-// draw appends the pixels of one picture.
 func (s *Images) draw(fields []byte, random *splitmix) {
 	for c := range s.Channels {
 		for y := range s.Height {
@@ -107,7 +106,6 @@ func MakeTokens(r TokenRecipe) (Tokens, error) {
 // integers only, so it gives the same numbers everywhere.
 type splitmix struct{ state uint64 }
 
-// next returns 64 random bits.
 func (s *splitmix) next() uint64 {
 	s.state += 0x9e3779b97f4a7c15
 	z := s.state
@@ -122,7 +120,6 @@ func (s *splitmix) below(n int) int {
 	return int(high)
 }
 
-// permutation returns 0 … n−1 in random order.
 func (s *splitmix) permutation(n int) []int {
 	p := make([]int, n)
 	for i := range p {

@@ -69,7 +69,6 @@ func ReadPairs(r io.Reader, name string, limit int) ([]Pair, error) {
 	return pairs, nil
 }
 
-// parsePair reads one line.
 func parsePair(line []byte) (Pair, error) {
 	if !utf8.Valid(line) {
 		return Pair{}, errors.New("the line is not UTF-8")
@@ -107,7 +106,6 @@ func parseObject(text []byte) (map[string]json.RawMessage, error) {
 	return object, nil
 }
 
-// stringAt returns the string under a key.
 func stringAt(object map[string]json.RawMessage, key string) (string, error) {
 	raw, ok := object[key]
 	if !ok {

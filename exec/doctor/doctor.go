@@ -159,7 +159,6 @@ func cCompiler() string {
 	return ""
 }
 
-// message returns an error's text; "" for none.
 func message(err error) string {
 	if err == nil {
 		return ""

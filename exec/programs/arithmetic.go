@@ -111,7 +111,6 @@ func (l Layout) size() int {
 	return n
 }
 
-// key names the programs of a layout.
 func (l Layout) key() string {
 	key := fmt.Sprintf("%d chunks of", l.Chunks)
 	for _, t := range l.Tensors {

@@ -222,7 +222,7 @@ func (w *work) after() {
 func BenchmarkAdam(b *testing.B) {
 	tensor := arch.Tensor{Name: "weight", Shape: arch.Shape{10000, 1000}}
 	d := device(b)
-	u, err := programs.NewUpdates(d.Backend, []arch.Tensor{tensor}, programs.DefaultOptimizer("adam"), false)
+	u, err := programs.NewUpdates(d.Backend, []arch.Tensor{tensor}, programs.DefaultOptimizer("adam"))
 	require.NoError(b, err)
 	defer u.Close()
 	var state programs.State

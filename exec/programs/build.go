@@ -39,7 +39,6 @@ func (s *Stage) compile(backend compute.Backend) error {
 	return nil
 }
 
-// name names the stage in errors.
 func (s *Stage) name() string {
 	first, last := s.layers[0].Name, s.layers[len(s.layers)-1].Name
 	if first == last {
@@ -169,13 +168,11 @@ func slotsOf(sc *scope) []slot {
 	return made
 }
 
-// slot finds a slot by any of its names.
 func (s *Stage) slot(name string) (slot, bool) {
 	found, ok := s.slots[s.names[name]]
 	return found, ok
 }
 
-// forWeight picks what WeightGradient reads.
 func forWeight(slots []slot) []slot {
 	var picked []slot
 	for _, s := range slots {
@@ -226,7 +223,6 @@ func (s *Stage) sums(sc *scope) []*Node {
 	return list
 }
 
-// shapeOf a parameter.
 func (s *Stage) shapeOf(i int) shapes.Shape { return shapes.Make(s.dtype, s.parameters[i].Shape...) }
 
 func isSum(name string) bool { return strings.HasPrefix(name, sumKey) }

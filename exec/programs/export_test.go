@@ -1,6 +1,11 @@
 package programs
 
-import "psim/costmodel/arch"
+import (
+	"psim/costmodel/arch"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+)
 
 // Keep makes the mask of a microbatch whose samples have so many elements.
 func Keep(d Draw, layer, place string, rate float64, samples, elements int) []bool {
@@ -10,7 +15,26 @@ func Keep(d Draw, layer, place string, rate float64, samples, elements int) []bo
 // Initialize makes a stage's parameters as InitializeTensors does, in its type of
 // numbers.
 func (s *Stage) Initialize(d *Device, seed uint64) (List, error) {
-	return each(s.parameters, func(t arch.Tensor) (*Tensor, error) { return uploadInitial(d, s.dtype, seed, t) })
+	return each(s.parameters, func(t arch.Tensor) (*Tensor, error) {
+		if s.dtype == dtypes.Float64 {
+			return Upload(d, Initial[float64](seed, t), t.Shape...)
+		}
+		return Upload(d, Initial[float32](seed, t), t.Shape...)
+	})
+}
+
+// Double has a stage compute with float64.
+func (o Options) Double() Options {
+	o.dtype = dtypes.Float64
+	return o
+}
+
+// IsDouble reports whether Double was asked for.
+func (o Options) IsDouble() bool { return o.dtype == dtypes.Float64 }
+
+// NewDoubleUpdates makes updates of float64 parameters.
+func NewDoubleUpdates(backend compute.Backend, parameters []arch.Tensor, optimizer Optimizer) (*Updates, error) {
+	return newUpdates(backend, parameters, optimizer, dtypes.Float64)
 }
 
 // Item describes a held tensor.

@@ -17,7 +17,7 @@ func TestGradientsAgainstDifferences(t *testing.T) {
 	}
 	for name, n := range networks(t) {
 		t.Run(name, func(t *testing.T) {
-			p := newPipe(t, device(t), n, programs.Options{Samples: 2, Double: true})
+			p := newPipe(t, device(t), n, programs.Options{Samples: 2}.Double())
 			defer p.close()
 			b := makeData(n, 2)
 			p.shake(t)
@@ -41,7 +41,7 @@ func (p *pipe) shake(t testing.TB) {
 			for k := range values {
 				values[k] += 0.2 * source.NormFloat64()
 			}
-			list[i] = upload(t, p.device, values, p.options.Double, x.Dimensions()...)
+			list[i] = upload(t, p.device, values, p.options.IsDouble(), x.Dimensions()...)
 			x.Release()
 		}
 	}

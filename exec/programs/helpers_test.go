@@ -175,7 +175,7 @@ func (p *pipe) close() {
 // forward of one microbatch from a sample on.
 func (p *pipe) forward(t testing.TB, b data, from int) (loss float64, saved []*programs.Saved) {
 	n := p.options.Samples
-	x := b.part(t, p.device, p.stages[0], p.options.Double, from, n)
+	x := b.part(t, p.device, p.stages[0], p.options.IsDouble(), from, n)
 	for i, s := range p.stages {
 		var targets *programs.Tensor
 		if s.Last() {
@@ -195,7 +195,7 @@ func (p *pipe) forward(t testing.TB, b data, from int) (loss float64, saved []*p
 // backward of one microbatch; scale is that of the loss.
 func (p *pipe) backward(t testing.TB, saved []*programs.Saved, scale float64) map[string][]float64 {
 	all := map[string][]float64{}
-	dy := upload(t, p.device, []float64{scale}, p.options.Double)
+	dy := upload(t, p.device, []float64{scale}, p.options.IsDouble())
 	for i := len(p.stages) - 1; i >= 0; i-- {
 		gradients := p.zeros(t, i)
 		dx := p.stageBackward(t, i, saved[i], dy, gradients)
@@ -212,7 +212,7 @@ func (p *pipe) backward(t testing.TB, saved []*programs.Saved, scale float64) ma
 func (p *pipe) zeros(t testing.TB, i int) programs.List {
 	var list programs.List
 	for _, tensor := range p.stages[i].Parameters() {
-		list = append(list, upload(t, p.device, make([]float64, tensor.Shape.Elements()), p.options.Double, tensor.Shape...))
+		list = append(list, upload(t, p.device, make([]float64, tensor.Shape.Elements()), p.options.IsDouble(), tensor.Shape...))
 	}
 	return list
 }

@@ -16,7 +16,7 @@ import (
 // name and its shape alone, so that every split of a network and every copy begins
 // the same.
 func InitializeTensors(d *Device, tensors []arch.Tensor, seed uint64) (List, error) {
-	return each(tensors, func(t arch.Tensor) (*Tensor, error) { return uploadInitial(d, dtypes.Float32, seed, t) })
+	return each(tensors, func(t arch.Tensor) (*Tensor, error) { return Upload(d, Initial[float32](seed, t), t.Shape...) })
 }
 
 // Zeros makes float32 tensors of zeros.
@@ -35,13 +35,6 @@ func each(tensors []arch.Tensor, upload func(arch.Tensor) (*Tensor, error)) (Lis
 		}
 	}
 	return list, nil
-}
-
-func uploadInitial(d *Device, dtype dtypes.DType, seed uint64, t arch.Tensor) (*Tensor, error) {
-	if dtype == dtypes.Float64 {
-		return Upload(d, Initial[float64](seed, t), t.Shape...)
-	}
-	return Upload(d, Initial[float32](seed, t), t.Shape...)
 }
 
 // Initial values of a parameter: biases 0, gains 1; GPT-2's matrices are normal

@@ -58,7 +58,6 @@ func product(a, b *Node) *Node {
 	return graph.Dot(a, b).General([]int{last}, leading(last-1), []int{last - 1}, leading(last-1))
 }
 
-// productTransposed returns a·bᵀ.
 func productTransposed(a, b *Node) *Node {
 	last := a.Rank() - 1
 	return graph.Dot(a, b).General([]int{last}, leading(last-1), []int{last}, leading(last-1))
@@ -92,7 +91,6 @@ func ones(like *Node, dims ...int) *Node {
 	return graph.BroadcastToDims(graph.ScalarOne(like.Graph(), like.DType()), dims...)
 }
 
-// leading lists the axes 0 to n-1.
 func leading(n int) []int {
 	axes := make([]int, n)
 	for i := range axes {

@@ -43,7 +43,6 @@ func (s *Stage) liveBytes(sc *scope, split bool) *liveBytes {
 	return w
 }
 
-// make notes a tensor that a layer makes.
 func (w *liveBytes) make(layer string, bytes int64, left bool) {
 	w.made[layer] += bytes
 	if left {
@@ -67,7 +66,6 @@ func (w *liveBytes) peak(retained map[string]int64) int64 {
 	return max(most, level) - w.left
 }
 
-// ownerOf names the layer that owns or uses a parameter.
 func (s *Stage) ownerOf(parameter string) string {
 	for _, l := range s.layers {
 		for _, t := range append(l.Params[:len(l.Params):len(l.Params)], l.Tied...) {
@@ -79,7 +77,6 @@ func (s *Stage) ownerOf(parameter string) string {
 	return ""
 }
 
-// layer names the one that a slot belongs to.
 func (s slot) layer() string {
 	name, _, _ := strings.Cut(s.name, "/")
 	return name

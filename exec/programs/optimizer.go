@@ -82,10 +82,8 @@ func (o Optimizer) scalars(step int) map[string]float64 {
 	return scalars
 }
 
-// biasCorrection returns that of a moment after a number of steps.
 func biasCorrection(beta float64, steps int) float64 { return 1 - math.Pow(beta, float64(steps)) }
 
-// build returns the new parameter and the new moments.
 func (o Optimizer) build(b *builder, shape shapes.Shape) []*Node {
 	p, g := b.input(stepParameterKey, shape), b.input(gradientKey, shape)
 	scalar := func(name string) *Node { return b.input(name, shapes.Make(shape.DType)) }

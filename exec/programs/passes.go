@@ -41,7 +41,6 @@ func (s *Stage) Backward(parameters List, saved *Saved, outputGradient *Tensor, 
 	return results[0], nil
 }
 
-// replace puts other tensors in the places of a list's.
 func (l List) replace(by []*Tensor) {
 	for i, t := range by {
 		l[i].Release()

@@ -42,7 +42,6 @@ type builder struct {
 	at     string // the part that is being built, for errors
 }
 
-// input returns the program's input of that name.
 func (b *builder) input(name string, shape shapes.Shape) *Node {
 	if node, ok := b.nodes[name]; ok {
 		return node
@@ -190,7 +189,6 @@ func (p *program) arguments(d *Device, inputs []*Tensor, spend func(string) bool
 	return buffers, spent, nil
 }
 
-// returns reports whether an input is also a result.
 func (p *program) returns(input int) bool {
 	for _, from := range p.results {
 		if from.input == input+1 {
@@ -200,7 +198,6 @@ func (p *program) returns(input int) bool {
 	return false
 }
 
-// close frees the compiled graph.
 func (p *program) close() {
 	if p != nil {
 		p.graph.Finalize()

@@ -14,7 +14,7 @@ import (
 func TestLossAgainstLoops(t *testing.T) {
 	for name, n := range networks(t) {
 		t.Run(name, func(t *testing.T) {
-			p := newPipe(t, device(t), n, programs.Options{Samples: 2, Double: true})
+			p := newPipe(t, device(t), n, programs.Options{Samples: 2}.Double())
 			defer p.close()
 			p.shake(t)
 			r := loops{network: n, values: map[string][]float64{}, draw: programs.Draw{Seed: 42}}

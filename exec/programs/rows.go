@@ -42,12 +42,10 @@ func normalise(x *Node) (normal, inverse *Node) {
 	return graph.Mul(centred, inverse), inverse
 }
 
-// mean returns that of each row, as a column.
 func mean(x *Node) *Node {
 	return graph.MulScalar(rowSums(x), 1/float64(x.Shape().Dim(-1)))
 }
 
-// row makes a vector a matrix of one row.
 func row(x *Node) *Node { return graph.Reshape(x, 1, -1) }
 
 // crossEntropy sums -log p(target) over all rows of logits. Its output

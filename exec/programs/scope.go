@@ -60,7 +60,6 @@ func newScope(s *Stage, b *builder) *scope {
 	}
 }
 
-// enter makes a layer the one at work.
 func (s *scope) enter(l layer) { s.layer, s.at = l.Name, ", layer "+l.Name }
 
 // save hands a tensor made in forward to the passes behind.
@@ -102,7 +101,6 @@ func (s *scope) get(key string) *Node {
 	return s.input(slot.name, slot.shape)
 }
 
-// parameter returns a parameter of the stage by its tensor name.
 func (s *scope) parameter(name string) *Node {
 	i, ok := s.stage.index[name]
 	if !ok {
@@ -111,7 +109,6 @@ func (s *scope) parameter(name string) *Node {
 	return s.input(parameterKey+name, shapes.Make(s.stage.dtype, s.stage.parameters[i].Shape...))
 }
 
-// shape returns that of a parameter.
 func (s *scope) shape(name string) []int { return s.stage.parameters[s.stage.index[name]].Shape }
 
 // gradient adds to the gradient of a parameter.

@@ -1,6 +1,7 @@
 package programs
 
 import (
+	"cmp"
 	"fmt"
 
 	"psim/costmodel/arch"
@@ -17,8 +18,7 @@ type Options struct {
 	Samples int
 	// Recompute says what Forward does not save.
 	Recompute Recompute
-	// Double makes all numbers float64 instead of float32.
-	Double bool
+	dtype     dtypes.DType // of numbers; float32 except in tests
 }
 
 // Recompute says what Forward does not save, so that the backward makes it
@@ -70,10 +70,7 @@ func Compile(backend compute.Backend, layers []arch.Layer, options Options) (*St
 	if len(layers) == 0 || options.Samples < 1 {
 		return nil, fmt.Errorf("a stage of %d layers and %d samples: must be at least 1 each", len(layers), options.Samples)
 	}
-	s := &Stage{options: options, dtype: dtypes.Float32, index: map[string]int{}, slots: map[string]slot{}, names: map[string]string{}, masks: map[string]mask{}}
-	if options.Double {
-		s.dtype = dtypes.Float64
-	}
+	s := &Stage{options: options, dtype: cmp.Or(options.dtype, dtypes.Float32), index: map[string]int{}, slots: map[string]slot{}, names: map[string]string{}, masks: map[string]mask{}}
 	for _, l := range layers {
 		made, err := newLayer(l, options.Samples)
 		if err != nil {

@@ -32,16 +32,17 @@ type State struct {
 }
 
 // NewUpdates compiles the programs for tensors of the given shapes.
-func NewUpdates(backend compute.Backend, parameters []arch.Tensor, optimizer Optimizer, double bool) (*Updates, error) {
+func NewUpdates(backend compute.Backend, parameters []arch.Tensor, optimizer Optimizer) (*Updates, error) {
+	return newUpdates(backend, parameters, optimizer, dtypes.Float32)
+}
+
+func newUpdates(backend compute.Backend, parameters []arch.Tensor, optimizer Optimizer, dtype dtypes.DType) (*Updates, error) {
 	if err := optimizer.Validate(); err != nil {
 		return nil, err
 	}
-	u := &Updates{Optimizer: optimizer, dtype: dtypes.Float32, programs: map[string]*program{}}
-	if double {
-		u.dtype = dtypes.Float64
-	}
+	u := &Updates{Optimizer: optimizer, dtype: dtype, programs: map[string]*program{}}
 	for _, t := range parameters {
-		shape := shapes.Make(u.dtype, t.Shape...)
+		shape := shapes.Make(dtype, t.Shape...)
 		u.shapes = append(u.shapes, shape)
 		if _, ok := u.programs[shape.String()]; ok {
 			continue
@@ -137,7 +138,7 @@ func (u *Updates) stepOne(i int, parameters, gradients List, state *State, scala
 func (u *Updates) scalars(d *Device, step int) (map[string]*Tensor, error) {
 	scalars := map[string]*Tensor{}
 	for name, value := range u.Optimizer.scalars(step) {
-		t, err := uploadNumbers(d, []float64{value}, shapes.Make(u.dtype))
+		t, err := uploadScalar(d, value, u.dtype)
 		if err != nil {
 			return nil, err
 		}
@@ -164,16 +165,11 @@ func uploadZeros(d *Device, shape shapes.Shape) (*Tensor, error) {
 	return fromFlat(d, dtypes.MakeAnySlice(shape.DType, shape.Size()), shape, true)
 }
 
-// uploadNumbers converts to the shape's type.
-func uploadNumbers(d *Device, values []float64, shape shapes.Shape) (*Tensor, error) {
-	if shape.DType == dtypes.Float64 {
-		return Upload(d, values, shape.Dimensions...)
+func uploadScalar(d *Device, value float64, dtype dtypes.DType) (*Tensor, error) {
+	if dtype == dtypes.Float64 {
+		return Upload(d, []float64{value})
 	}
-	single := make([]float32, len(values))
-	for i, v := range values {
-		single[i] = float32(v)
-	}
-	return Upload(d, single, shape.Dimensions...)
+	return Upload(d, []float32{float32(value)})
 }
 
 func all(string) bool { return true }

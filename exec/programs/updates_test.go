@@ -18,7 +18,7 @@ func TestOptimizers(t *testing.T) {
 			o := programs.DefaultOptimizer(name)
 			o.LearningRate, o.WeightDecay = 0.3, decay
 			tensors := []arch.Tensor{{Name: "a", Shape: arch.Shape{2, 1}}, {Name: "b", Shape: arch.Shape{1}}}
-			u, err := programs.NewUpdates(d.Backend, tensors, o, true)
+			u, err := programs.NewDoubleUpdates(d.Backend, tensors, o)
 			require.NoError(t, err)
 			want := []float64{1, -2, 3}
 			var memory [3][2]float64
@@ -91,7 +91,7 @@ func TestTraining(t *testing.T) {
 				defer p.close()
 				o := programs.DefaultOptimizer(optimizer)
 				o.LearningRate = 0.01
-				u, err := programs.NewUpdates(d.Backend, p.stages[0].Parameters(), o, false)
+				u, err := programs.NewUpdates(d.Backend, p.stages[0].Parameters(), o)
 				require.NoError(t, err)
 				defer u.Close()
 				var state programs.State
@@ -129,7 +129,7 @@ func (p *pipe) train(t testing.TB, b data, u *programs.Updates, state *programs.
 func TestStepInPlace(t *testing.T) {
 	d := device(t)
 	tensors := []arch.Tensor{{Name: "a", Shape: arch.Shape{100}}}
-	u, err := programs.NewUpdates(d.Backend, tensors, programs.DefaultOptimizer("adamw"), false)
+	u, err := programs.NewUpdates(d.Backend, tensors, programs.DefaultOptimizer("adamw"))
 	require.NoError(t, err)
 	defer u.Close()
 	parameters := programs.List{upload(t, d, make([]float64, 100), false, 100)}

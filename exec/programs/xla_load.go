@@ -116,7 +116,6 @@ func open(file string) (unsafe.Pointer, error) {
 	return handle, nil
 }
 
-// probe loads a plugin and reads its version.
 func probe(file string) (major, minor int, err error) {
 	handle, err := open(file)
 	if err != nil {

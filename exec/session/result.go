@@ -15,7 +15,6 @@ import (
 // restless bounds the deviation of steps from their mean on a quiet machine.
 const restless = 0.08
 
-// summarize fills the result.
 func (r *Run) summarize(m *exec.Measurement, o Options) {
 	r.Measured, r.Verdict = m.MedianStep(), m.Verdict
 	info := psim.Info(r.Config, r.Plan)
@@ -38,7 +37,6 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 	r.warn(m.Record.Losses, o)
 }
 
-// warn adds warnings of what was measured.
 func (r *Run) warn(losses []float64, o Options) {
 	warn := func(format string, args ...any) {
 		r.Result.Warnings = append(r.Result.Warnings, fmt.Sprintf(format, args...))

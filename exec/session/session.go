@@ -162,7 +162,6 @@ func (r *Run) predict(profile []*graph.Trace) (err error) {
 	return err
 }
 
-// job returns what is trained.
 func (r *Run) job(o Options) exec.Job {
 	w := r.Plan.Workload
 	j := exec.Job{

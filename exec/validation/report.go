@@ -1,6 +1,7 @@
 package validation
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"runtime"
@@ -31,7 +32,7 @@ makespan over model-parallel's; ideal is 2·M/(M+1), of equal stages. An experim
 is run again if the machine was disturbed: if its speed at a fixed matrix product
 changed by more than 4 %% meanwhile, or the steps deviate by more.
 
-`, units.Plural(r.Devices, "device"), r.Flags, r.Machine, runtime.Version(), r.kernels())
+`, units.Plural(r.Devices, "device"), r.Flags, r.Machine, runtime.Version(), cmp.Or(r.SIMD, "plain Go"))
 	fmt.Fprintln(w, "| model | schedule | M | predicted | measured | error | bubble | off by | peak predicted | ledger | heap | dispatch | speed-up | ideal | runs |")
 	fmt.Fprintln(w, "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
 	for _, row := range r.Rows {
@@ -50,14 +51,6 @@ given, what they return and what they make again) and keep for the next run,
 compiled programs, the batches, and garbage, which is not collected during a step.
 `, 100*r.MedianError, 100*r.WorstError, 100*r.WorstBubble, r.SamePeak, len(r.Rows), r.ended())
 	return err
-}
-
-// kernels names the instructions of the Go backend's matrix products.
-func (r *Report) kernels() string {
-	if r.SIMD == "" {
-		return "plain Go"
-	}
-	return r.SIMD
 }
 
 // ended says whether the rows are all that was asked for.

@@ -99,7 +99,6 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// compare adds the rows of a network with so many microbatches.
 func (r *Report) compare(ctx context.Context, o Options, model string, m int) error {
 	var alone float64 // the makespan of model-parallel
 	for _, schedule := range session.Modes() {
@@ -172,7 +171,6 @@ func machineSpeed(devices int) (float64, error) {
 	return slices.Min(speeds), errors.Join(errs...)
 }
 
-// newRow takes what a row has from a run.
 func newRow(run *session.Run) Row {
 	r, c := run.Result, reports.Compare(run.Sides())
 	row := Row{
@@ -189,7 +187,6 @@ func newRow(run *session.Run) Row {
 	return row
 }
 
-// summarize fills in what is known of all rows.
 func (r *Report) summarize() {
 	var off []float64
 	for _, row := range r.Rows {

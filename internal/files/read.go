@@ -64,11 +64,11 @@ func Same(a, b string) bool {
 // Reason returns what the operating system says, without the path.
 func Reason(err error) string {
 	var path *fs.PathError
-	if errors.As(err, &path) {
-		return path.Err.Error()
-	}
 	var link *os.LinkError
-	if errors.As(err, &link) {
+	switch {
+	case errors.As(err, &path):
+		return path.Err.Error()
+	case errors.As(err, &link):
 		return link.Err.Error()
 	}
 	return err.Error()

@@ -5,6 +5,7 @@ package files
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -41,7 +42,6 @@ func Write(ctx context.Context, list []File, folders ...string) (err error) {
 	return place(list, contents)
 }
 
-// render writes all files into memory.
 func render(ctx context.Context, list []File) ([]bytes.Buffer, error) {
 	contents := make([]bytes.Buffer, len(list))
 	for i, f := range list {
@@ -104,4 +104,12 @@ func makeFolder(folder string) (undo func(), err error) {
 		}
 	}
 	return undo, os.MkdirAll(folder, 0o777)
+}
+
+// WriteJSON writes an indented JSON value.
+func WriteJSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
 }

@@ -10,7 +10,7 @@ import (
 	"psim/internal/units"
 )
 
-// bytesPerTask is what building, simulating and writing a graph takes per
+// bytesPerTask bounds what building, simulating and writing a graph takes per
 // task, measured on 1F1B with 1 to 20 million tasks and rounded up.
 const bytesPerTask = 250
 

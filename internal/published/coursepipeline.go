@@ -38,7 +38,6 @@ func coursePipeline() Table {
 // courseHost names the row whose host is slow enough to matter with few microbatches.
 const courseHost = "odyssey2077/nano_data_pp_parallel RTX 4090D"
 
-// alternatives lists what other explanations of a row predict.
 func (r record) alternatives(run courseRun, operations map[string]time.Duration) ([]Alternative, error) {
 	overlapped, prompt, slow := run, run, run
 	overlapped.schedule, prompt.operation = "gpipe", 0
@@ -92,7 +91,6 @@ func (r record) pipelined(schedule string, operations map[string]time.Duration) 
 	return run, nil
 }
 
-// pipelineRow predicts the pipeline parallel epoch of a row.
 func (r record) pipelineRow(run courseRun) (Row, error) {
 	seconds, err := run.epoch()
 	label := fmt.Sprintf("%s: B=%d, M=%d, %s", r.text("repository"), run.batch, run.microbatches, r.text("copies"))

@@ -52,7 +52,6 @@ func cs1390Times() Table {
 	}
 }
 
-// courseTime returns a part of a step.
 func (r record) courseTime() (Row, error) {
 	run, workers, part := r.text("run"), r.count("workers"), r.text("part")
 	s, err := simulateVGG16(run, workers)
@@ -97,5 +96,5 @@ func simulateVGG16(run string, workers int) (psim.Simulation, error) {
 	if run == "ddp" || run == "fsdp" {
 		samples, key = 64*workers, "parallel.data"
 	}
-	return simulateExample("vgg16-cpu-"+run, fmt.Sprintf("%s=%d", key, workers), fmt.Sprintf("batch.global=%d", samples))
+	return predict(psim.Load("vgg16-cpu-"+run, fmt.Sprintf("%s=%d", key, workers), fmt.Sprintf("batch.global=%d", samples)))
 }

@@ -74,7 +74,6 @@ func (r record) duration(column, unit string) time.Duration {
 // milliseconds returns a cell with a number of them.
 func (r record) milliseconds(column string) time.Duration { return r.duration(column, "ms") }
 
-// cell parses the cell of a column.
 func cell[T any](r record, column string, parse func(string) (T, error)) T {
 	v, err := parse(r.text(column))
 	if err != nil {
@@ -86,11 +85,6 @@ func cell[T any](r record, column string, parse func(string) (T, error)) T {
 // simulate predicts a configuration in TOML.
 func simulate(config string) (psim.Simulation, error) {
 	return predict(configs.Parse("table", []byte(config)))
-}
-
-// simulateExample predicts an example, with settings over it.
-func simulateExample(name string, sets ...string) (psim.Simulation, error) {
-	return predict(psim.Load(name, sets...))
 }
 
 func predict(c *configs.Config, err error) (psim.Simulation, error) {

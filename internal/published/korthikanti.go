@@ -37,7 +37,6 @@ func korthikantiTable5() Table {
 	}
 }
 
-// megatron simulates a row's iteration on a machine.
 func (r record) megatron(machine string, selective bool) (Row, error) {
 	recompute, column := "full", "full_s"
 	if selective {

@@ -8,6 +8,7 @@
 package published
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,7 +86,6 @@ func rowsPer[T any](list []T, predict func(T) ([]Row, error)) ([]Row, error) {
 	return rows, nil
 }
 
-// rowPer predicts a row for each.
 func rowPer[T any](list []T, predict func(T) (Row, error)) ([]Row, error) {
 	return rowsPer(list, func(entry T) ([]Row, error) {
 		row, err := predict(entry)
@@ -93,7 +93,6 @@ func rowPer[T any](list []T, predict func(T) (Row, error)) ([]Row, error) {
 	})
 }
 
-// catalog lists all tables.
 func catalog() []Table {
 	return []Table{
 		zeroBubbleTable5(), zeroBubbleTable5Interleaved(), dualPipeBubbles(),
@@ -118,33 +117,20 @@ func Select(names []string) ([]Table, error) {
 	}
 	wanted := map[string]bool{}
 	for _, name := range names {
-		meant := Table.within
-		if slices.ContainsFunc(all, func(t Table) bool { return t.Name == name }) {
-			meant = func(t Table, name string) bool { return t.Name == name }
-		}
+		exact := slices.ContainsFunc(all, func(t Table) bool { return t.Name == name })
 		found := false
 		for _, t := range all {
-			if meant(t, name) {
+			if t.Name == name || !exact && strings.HasPrefix(t.Name, name+"-") {
 				found, wanted[t.Name] = true, true
 			}
 		}
 		if !found {
-			return nil, unknown(name, all)
+			var known []string
+			for _, t := range all {
+				known = append(known, t.Name)
+			}
+			return nil, fmt.Errorf("unknown published table %q%s", name, cmp.Or(nearest.Suggest(name, known), "; use one of "+strings.Join(known, ", ")))
 		}
 	}
 	return slices.DeleteFunc(all, func(t Table) bool { return !wanted[t.Name] }), nil
-}
-
-// within reports whether a name is the beginning of the table's.
-func (t Table) within(name string) bool { return strings.HasPrefix(t.Name, name+"-") }
-
-func unknown(name string, all []Table) error {
-	var known []string
-	for _, t := range all {
-		known = append(known, t.Name)
-	}
-	if suggestion := nearest.Suggest(name, known); suggestion != "" {
-		return fmt.Errorf("unknown published table %q%s", name, suggestion)
-	}
-	return fmt.Errorf("unknown published table %q; use one of %s", name, strings.Join(known, ", "))
 }

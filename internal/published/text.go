@@ -67,7 +67,6 @@ func (t Result) writeText(b *strings.Builder) {
 	fmt.Fprintln(b)
 }
 
-// allRows returns a sentence on the errors of all rows.
 func (t Result) allRows() string {
 	return fmt.Sprintf("Over all %d rows, those used included: mean %s, worst %s.", t.Rows, percent(t.AllMean), percent(t.AllWorst))
 }
@@ -169,5 +168,4 @@ func (t Result) constantsFrom() string {
 	return "nothing fitted"
 }
 
-// upper begins a sentence.
 func upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

@@ -35,7 +35,6 @@ func vtrainSingleNode() Table {
 	}
 }
 
-// iteration simulates a row's training step on a machine.
 func (r record) iteration(machine string) (Row, error) {
 	t, d, p, micro := r.count("tp"), r.count("dp"), r.count("pp"), r.count("micro_batch")
 	s, err := simulate(r.vtrainConfig() + machine)

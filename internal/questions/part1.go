@@ -10,7 +10,6 @@ import (
 
 const gibibyte = 1 << 30
 
-// replicatedMemory returns question 1.3.
 func replicatedMemory() question {
 	return question{
 		id: "1.3", title: "memory of all workers, data parallel",
@@ -53,7 +52,6 @@ func replicatedChecks(q question, r run) ([]Check, error) {
 	return append(checks, check("gradients that one worker has summed", float64(v["P"]*v["S"]/8), summed, "bytes")), nil
 }
 
-// replicatedGigabytes returns question 1.4.
 func replicatedGigabytes() question {
 	return question{
 		id: "1.4", title: "memory of plain SGD, 10e9 parameters",
@@ -90,7 +88,6 @@ func replicatedGigabytes() question {
 // Gb/s are nanoseconds.
 func ringNanoseconds(v values) int64 { return 2 * (v["W"] - 1) * v["P"] * v["Sg"] / (v["W"] * v["B"]) }
 
-// gradientRing returns the all-reduce that the symbols describe.
 func gradientRing(v values) ring {
 	return ring{workers: v["W"], length: v["P"], elementBytes: v["Sg"] / 8, gigabits: v["B"]}
 }
@@ -104,7 +101,6 @@ func answeredByRing(q question) question {
 	return q
 }
 
-// ringTime returns question 1.5.
 func ringTime() question {
 	const step = "2*(W-1)/W * P*Sg"
 	return answeredByRing(question{
@@ -168,7 +164,6 @@ func sentChecks(r run, v values) []Check {
 		extremes("bytes sent, the busiest worker", "bytes sent, the idlest worker", bytes, r.perRank(sent), "bytes")...)
 }
 
-// ringSeconds returns question 1.6.
 func ringSeconds() question {
 	return answeredByRing(question{
 		id: "1.6", title: "ring all-reduce, 8 workers at 100 Gb/s",

@@ -9,7 +9,6 @@ import (
 	"psim/costmodel"
 )
 
-// equalStages returns a pipeline whose stages are equal.
 func equalStages(schedule string, v values) pipeline {
 	return pipeline{
 		schedule: schedule, stages: v["K"], microbatches: v["M"],
@@ -30,7 +29,6 @@ func onEqualStages(schedule string, q question) question {
 	return q
 }
 
-// bubbleSize returns question 4.3.
 func bubbleSize() question {
 	return onEqualStages("gpipe", question{
 		id: "4.3", title: "bubble of GPipe",
@@ -75,7 +73,6 @@ func bubbleGrid() []values {
 	return grid
 }
 
-// oneForwardOneBackward returns question 4.4.
 func oneForwardOneBackward() question {
 	return onEqualStages("1f1b", question{
 		id: "4.4", title: "bubble of 1F1B",
@@ -179,7 +176,6 @@ type walk struct {
 	forward, backward [][]time.Duration
 }
 
-// longest returns when the last action of any stage ends.
 func (w walk) longest() time.Duration {
 	var last time.Duration
 	for s, order := range w.orders {

@@ -13,7 +13,6 @@ import (
 // partitions in another.
 type values map[string]int64
 
-// with returns a copy with some values replaced.
 func (v values) with(changes values) values {
 	merged := maps.Clone(v)
 	maps.Copy(merged, changes)
@@ -39,7 +38,6 @@ type question struct {
 	readings []Reading
 }
 
-// catalog lists all questions.
 func catalog() []question {
 	return slices.Concat(
 		[]question{replicatedMemory(), replicatedGigabytes(), ringTime(), ringSeconds()},

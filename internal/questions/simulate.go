@@ -37,7 +37,6 @@ func (r run) bytes(k graph.Kind) (total float64) {
 	return total
 }
 
-// perRank reads one number off every rank.
 func (r run) perRank(read func(graph.RankSummary) float64) []float64 {
 	var numbers []float64
 	for _, rank := range r.Summary.Ranks {
@@ -196,7 +195,6 @@ func (p pipeline) run() (run, error) {
 	return execute(g, p.times.Costs(costmodel.ActivationMemory{}))
 }
 
-// uniform makes stages of equal times.
 func uniform(forward, backward time.Duration) costmodel.Times {
 	return costmodel.Times{Forward: costmodel.Uniform(forward), Backward: costmodel.Uniform(backward)}
 }

@@ -41,7 +41,6 @@ const (
 	textWidth = 100
 )
 
-// writeDetails writes what stands under the line of a question.
 func (a Answer) writeDetails(b *strings.Builder) {
 	paragraph(b, "", a.sample())
 	paragraph(b, "", strings.TrimSpace(a.Verdict+" "+a.Note))

@@ -26,16 +26,14 @@ func isList(field reflect.Value) bool {
 }
 
 // Defaults sets what the fields of a struct have by default.
-func Defaults(options any) { defaults(reflect.ValueOf(options).Elem()) }
-
-func defaults(options reflect.Value) {
-	for s, field := range each(options) {
+func Defaults(options any) {
+	for s, field := range each(reflect.ValueOf(options).Elem()) {
 		if s.Default != nil {
 			if err := assign(field, s.Default); err != nil {
 				panic(fmt.Sprintf("the default of %s: %v", s.Key, err)) // it is part of the program
 			}
 		} else if isTable(field) {
-			defaults(field)
+			Defaults(field.Addr().Interface())
 		}
 	}
 }
@@ -145,7 +143,6 @@ func assign(field reflect.Value, value any) error {
 	return nil
 }
 
-// typeName says in words what a TOML value is.
 func typeName(v reflect.Value) string {
 	switch {
 	case v.CanInt():

@@ -127,7 +127,6 @@ func Meant(word string, known []string) string {
 	return "; use " + either(known)
 }
 
-// either lists alternatives.
 func either(names []string) string {
 	if len(names) < 3 {
 		return strings.Join(names, " or ")

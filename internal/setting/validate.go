@@ -111,7 +111,6 @@ func (r Range) problem(value reflect.Value) string {
 // counted.
 func (r Range) unlimited() bool { return r.Max >= 1<<30 }
 
-// words says what a number in the range is.
 func (r Range) words(t reflect.Type) string {
 	low := bound(r.Min, t)
 	switch {
@@ -128,7 +127,6 @@ func (r Range) words(t reflect.Type) string {
 	return low + " and " + r.upper(t)
 }
 
-// upper says what the upper end is.
 func (r Range) upper(t reflect.Type) string {
 	if r.BelowMax {
 		return "less than " + bound(r.Max, t)

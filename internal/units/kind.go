@@ -92,7 +92,6 @@ func binary(base string) []unit {
 	return units
 }
 
-// find returns the unit spelled name.
 func (k *kind) find(name string) (unit, bool) {
 	for _, u := range k.units {
 		if u.name == name {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"regexp"
 	"strings"
 	"unicode"
 )
@@ -11,6 +12,9 @@ import (
 // maxLength bounds the work spent on one value, and the length of messages
 // that quote it. The longest spelling that String returns is shorter.
 const maxLength = 400
+
+// leading matches the number before a unit.
+var leading = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?`)
 
 // parseInt reads s in steps of the kind's first unit, rounding half up.
 func (k *kind) parseInt(s string) (int64, error) {
@@ -50,7 +54,8 @@ func (k *kind) parse(s string) (*big.Rat, error) {
 	if len(s) > maxLength {
 		return nil, fmt.Errorf("a %s of %d characters is too long; write for example %q", k.name, len(s), k.example)
 	}
-	number, name := split(s)
+	number := leading.FindString(s)
+	name := s[len(number):]
 	if u, ok := k.find(strings.TrimPrefix(name, " ")); ok && number != "" {
 		r, _ := new(big.Rat).SetString(number)
 		return r.Mul(r, u.scale), nil
@@ -61,27 +66,12 @@ func (k *kind) parse(s string) (*big.Rat, error) {
 	return nil, k.badUnit(s, number, strings.TrimPrefix(name, " "))
 }
 
-// split cuts s behind its leading number: digits, or digits, a point and
-// digits. Without one the number is empty.
-func split(s string) (number, rest string) {
-	end := digits(s)
-	if end > 0 && end < len(s) && s[end] == '.' {
-		if n := digits(s[end+1:]); n > 0 {
-			end += 1 + n
-		}
-	}
-	return s[:end], s[end:]
-}
-
-// digits counts the decimal digits that s begins with.
-func digits(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
-
 // malformed says what is wrong with the form of s, whatever its unit.
 func (k *kind) malformed(s, number, rest string) error {
 	switch {
 	case strings.TrimSpace(s) == "":
 		return fmt.Errorf("the value is empty; write for example %q", k.example)
-	case s[0] == '-' && digits(s[1:]) > 0:
+	case s[0] == '-' && leading.MatchString(s[1:]):
 		return fmt.Errorf("%q is negative; a %s is zero or more", s, k.name)
 	case number != "" && strings.TrimSpace(rest) == "":
 		return fmt.Errorf("%q has no unit; write for example %q", s, number+k.unit)
@@ -152,7 +142,6 @@ func (k *kind) near(name string) []string {
 	return longer
 }
 
-// listed returns the units that are worth listing.
 func (k *kind) listed() []string {
 	var names []string
 	for _, u := range k.units {

@@ -7,10 +7,13 @@
 // is a bit and B a byte. ParseX and String are inverses, and every error reads
 // well after a prefix such as "configs/x.toml:4:11: times.forward: ".
 //
-// The FormatX functions print for people, with three significant digits.
+// The FormatX functions print for people, with three significant digits. Sums and
+// multiples of times never overflow: what would be longer than [Longest] counts as
+// that.
 package units
 
 import (
+	"math"
 	"math/big"
 	"strconv"
 	"time"
@@ -141,4 +144,35 @@ func (k *kind) printFloat(f float64) string {
 		return s + k.units[0].name
 	}
 	return k.print(r)
+}
+
+// Longest is the longest time of a task, a little over three years.
+const Longest time.Duration = 1e17
+
+// Seconds rounds to whole nanoseconds.
+func Seconds(s float64) time.Duration { return Nanoseconds(s * 1e9) }
+
+// Nanoseconds rounds to whole nanoseconds.
+func Nanoseconds(ns float64) time.Duration {
+	if ns = math.Round(ns); ns < float64(Longest) {
+		return time.Duration(ns)
+	}
+	return Longest
+}
+
+// Sum adds times.
+func Sum(times ...time.Duration) time.Duration {
+	var sum time.Duration
+	for _, t := range times {
+		sum = min(sum+min(t, Longest), Longest)
+	}
+	return sum
+}
+
+// Repeat is the time of a number of equal steps.
+func Repeat(steps int, step time.Duration) time.Duration {
+	if steps > 0 && step > Longest/time.Duration(steps) {
+		return Longest
+	}
+	return time.Duration(steps) * step
 }

@@ -15,12 +15,6 @@ type unit struct {
 	from float64 // the shortest axis that it serves
 }
 
-// units marks round numbers of a unit.
-type units struct {
-	unit
-	step float64 // from tick to tick
-}
-
 // Time makes an axis of times from 0 to max, in ns, µs, ms, s, minutes or hours.
 func Time(a *plot.Axis, label string, max time.Duration, intervals int) {
 	set(a, label, float64(max), intervals, []unit{
@@ -46,37 +40,38 @@ func Numbers(a *plot.Axis, label, name string, size, max float64, intervals int)
 // set chooses the last unit that serves max, and the finest round step of it
 // that makes at most so many intervals.
 func set(a *plot.Axis, label string, max float64, intervals int, list []unit) {
-	u := units{unit: list[0]}
+	u := list[0]
 	for _, candidate := range list {
 		if max >= candidate.from {
-			u.unit = candidate
+			u = candidate
 		}
 	}
+	var step float64 // from tick to tick
 	rough := max / u.size / float64(intervals)
 	power := math.Pow(10, math.Floor(math.Log10(rough)))
 	for _, digit := range []float64{1, 2, 5, 10} {
 		if digit*power >= rough*(1-1e-9) {
-			u.step = digit * power * u.size
+			step = digit * power * u.size
 			break
 		}
 	}
 	if u.name != "" {
 		label += " (" + u.name + ")"
 	}
-	a.Min, a.Max, a.Label.Text, a.Tick.Marker = 0, max, label, u
+	a.Min, a.Max, a.Label.Text, a.Tick.Marker = 0, max, label, plot.TickerFunc(func(_, max float64) []plot.Tick { return u.ticks(step, max) })
 }
 
-// Ticks lists the multiples of the step, all with as many decimals as it needs,
-// or with an exponent where those are many.
-func (u units) Ticks(_, max float64) []plot.Tick {
+// ticks lists the multiples of a step, all with as many decimals as it needs, or with
+// an exponent where those are many.
+func (u unit) ticks(step, max float64) []plot.Tick {
 	const most = 6
-	verb, digits := byte('f'), int(math.Max(0, -math.Floor(math.Log10(u.step/u.size)+1e-9)))
+	verb, digits := byte('f'), int(math.Max(0, -math.Floor(math.Log10(step/u.size)+1e-9)))
 	if digits > most {
 		verb, digits = 'g', most
 	}
 	var ticks []plot.Tick
-	for i := 0; float64(i)*u.step <= max*(1+1e-9); i++ {
-		value := float64(i) * u.step
+	for i := 0; float64(i)*step <= max*(1+1e-9); i++ {
+		value := float64(i) * step
 		ticks = append(ticks, plot.Tick{Value: value, Label: strconv.FormatFloat(value/u.size, verb, digits, 64)})
 	}
 	return ticks

@@ -2,6 +2,7 @@ package chart
 
 import (
 	"image/color"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -109,19 +110,12 @@ func (l Labels) Plot(c draw.Canvas, p *plot.Plot) {
 		at := vg.Point{X: x(point.X) - 5, Y: y(point.Y) - 9}
 		w := style.Width(l.Texts[i])
 		box := vg.Rectangle{Min: vg.Point{X: at.X - w - 2, Y: at.Y - 6}, Max: vg.Point{X: at.X, Y: at.Y + 4}}
-		if !covers(taken, box) {
+		overlaps := func(o vg.Rectangle) bool {
+			return box.Min.X < o.Max.X && o.Min.X < box.Max.X && box.Min.Y < o.Max.Y && o.Min.Y < box.Max.Y
+		}
+		if !slices.ContainsFunc(taken, overlaps) {
 			c.FillText(style, at, l.Texts[i])
 			taken = append(taken, box)
 		}
 	}
-}
-
-// covers reports whether a box overlaps one of others.
-func covers(others []vg.Rectangle, box vg.Rectangle) bool {
-	for _, o := range others {
-		if box.Min.X < o.Max.X && o.Min.X < box.Max.X && box.Min.Y < o.Max.Y && o.Min.Y < box.Max.Y {
-			return true
-		}
-	}
-	return false
 }

@@ -96,6 +96,14 @@ func Conventions() []Convention {
 	}
 }
 
+func conventionNames() []string {
+	var names []string
+	for _, c := range Conventions() {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
 // Owner is the rank that holds the whole sum of a chunk after the
 // reduce-scatter, and contributes it to the all-gather.
 func (c Convention) Owner(chunk, ranks int) int { return mod(chunk-c.Gather, ranks) }
@@ -109,14 +117,10 @@ type Options struct {
 
 // Settings describes [collective].
 func (Options) Settings() []setting.Setting {
-	var conventions []string
-	for _, c := range Conventions() {
-		conventions = append(conventions, c.Name)
-	}
 	return []setting.Setting{
 		{Key: "bytes", Required: true, Example: `"20GB"`, Range: setting.Positive(), Text: "of the whole tensor"},
 		{Key: "ranks", Required: true, Example: "8", Range: setting.Count(), Text: "of the ring"},
-		{Key: "convention", Default: "nccl", OneOf: conventions, Text: "which chunk goes first"},
+		{Key: "convention", Default: "nccl", OneOf: conventionNames(), Text: "which chunk goes first"},
 	}
 }
 
@@ -177,14 +181,12 @@ func (r Ring) validate() (Convention, error) {
 	case r.Length < 0 || r.Element < 0:
 		return Convention{}, fmt.Errorf("the tensor has %d elements of %d bytes: neither may be negative", r.Length, r.Element)
 	}
-	var names []string
 	for _, c := range Conventions() {
 		if c.Name == r.Convention || r.Convention == "" {
 			return c, nil
 		}
-		names = append(names, c.Name)
 	}
-	return Convention{}, fmt.Errorf("unknown convention %q; use one of %s", r.Convention, strings.Join(names, ", "))
+	return Convention{}, fmt.Errorf("unknown convention %q; use one of %s", r.Convention, strings.Join(conventionNames(), ", "))
 }
 
 // ringBuilder holds the state of one Graph call.

@@ -75,9 +75,8 @@ func Summarize(t *Trace) Summary {
 	for r := range s.Ranks {
 		rank, spans := &s.Ranks[r], &byRank[r]
 		rank.Rank = r
-		spans.summarize(rank, s.StepTime)
+		s.LongestSpan = max(s.LongestSpan, spans.summarize(rank, s.StepTime))
 		busy += rank.Compute
-		s.LongestSpan = max(s.LongestSpan, spans.computeEnd-spans.computeStart)
 	}
 	s.Bubble = Bubble{idleShare(busy, s.Makespan, len(s.Ranks)), idleShare(busy, s.LongestSpan, len(s.Ranks))}
 	t.summarizeMemory(s.Ranks)
@@ -150,16 +149,11 @@ func (g *Graph) sentBytes(t *Task) int64 {
 type rankSpans struct {
 	compute, optimizer, communication []Span
 	starting                          []Span // ready, and not running yet
-	computeStart, computeEnd          time.Duration
 }
 
 func (r *rankSpans) add(k Kind, s Span) {
 	switch {
 	case k.Compute():
-		if len(r.compute) == 0 {
-			r.computeStart = s.Start
-		}
-		r.computeStart, r.computeEnd = min(r.computeStart, s.Start), max(r.computeEnd, s.End)
 		r.compute = append(r.compute, s)
 	case k == Optimizer:
 		r.optimizer = append(r.optimizer, s)
@@ -168,7 +162,8 @@ func (r *rankSpans) add(k Kind, s Span) {
 	}
 }
 
-func (r *rankSpans) summarize(rank *RankSummary, step time.Duration) {
+// summarize fills in the times of a rank, and returns the span of its compute.
+func (r *rankSpans) summarize(rank *RankSummary, step time.Duration) time.Duration {
 	compute, optimizer := union(r.compute), union(r.optimizer)
 	communication := union(r.communication)
 	working := union(append(slices.Clone(compute), optimizer...))
@@ -180,6 +175,10 @@ func (r *rankSpans) summarize(rank *RankSummary, step time.Duration) {
 	rank.Idle = step - total(busy)
 	rank.Dispatch = total(union(append(slices.Clone(busy), r.starting...))) - total(busy)
 	rank.Waiting = rank.Idle - rank.Dispatch
+	if len(compute) == 0 {
+		return 0
+	}
+	return compute[len(compute)-1].End - compute[0].Start
 }
 
 // union merges spans into disjoint ones, in order of time.

@@ -1,6 +1,9 @@
 package graph
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Kind says what a task does. The letters are PyTorch's: B is the full
 // backward, I and W its two halves.
@@ -46,10 +49,8 @@ func (k Kind) String() string {
 
 // ParseKind is the inverse of String.
 func ParseKind(s string) (Kind, error) {
-	for k, name := range kindNames {
-		if name == s {
-			return Kind(k), nil
-		}
+	if k := slices.Index(kindNames[:], s); k >= 0 {
+		return Kind(k), nil
 	}
 	return 0, fmt.Errorf("unknown kind of task %q; the kinds are %v", s, kindNames)
 }

@@ -28,7 +28,6 @@ const (
 	ranksBefore, ranksAfter = 4, 4
 )
 
-// grid prints the excerpt.
 func (e *Error) grid() string {
 	from := max(0, e.Index-stepsBefore)
 	w := gridWindow{order: e.Order, from: from, to: from + steps}
@@ -68,7 +67,6 @@ func (w *gridWindow) measure(first, last int) {
 	w.label = len(fmt.Sprintf("  rank %d:", last))
 }
 
-// header numbers the steps.
 func (w *gridWindow) header() string {
 	line := fmt.Sprintf("%-*s", w.label, "  step")
 	for i := w.from; i < w.to; i++ {
@@ -77,7 +75,6 @@ func (w *gridWindow) header() string {
 	return line
 }
 
-// row prints a rank's actions.
 func (w *gridWindow) row(rank int) string {
 	actions := w.order[rank]
 	line := fmt.Sprintf("%-*s", w.label, fmt.Sprintf("  rank %d:", rank))

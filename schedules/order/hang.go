@@ -40,12 +40,8 @@ func (e *HangError) reason(rank int, a Action) string {
 	end := a.otherEnd()
 	for r, actions := range e.Order {
 		for i, b := range actions {
-			if b != end {
-				continue
-			}
-			stands := fmt.Sprintf("%s, its step %d", end, i)
-			if e.At[r] < len(actions) {
-				return fmt.Sprintf("rank %d has not come to %s; it stands at %s", r, stands, actions[e.At[r]])
+			if b == end && e.At[r] < len(actions) {
+				return fmt.Sprintf("rank %d has not come to %s, its step %d; it stands at %s", r, end, i, actions[e.At[r]])
 			}
 		}
 	}
@@ -126,7 +122,6 @@ func (h *hanging) advance(rank int) {
 	}
 }
 
-// wait notes what a rank waits for.
 func (h *hanging) wait(rank int, end Action) { h.waits[end] = append(h.waits[end], rank) }
 
 // wake lets those go on that wait for an end of a message.

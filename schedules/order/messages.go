@@ -81,7 +81,11 @@ type taking struct {
 func (t *taking) take(rank int) bool {
 	a := t.order[rank][t.next[rank]]
 	a.Pair = false
-	if need := a.arrives(t.placement); need.Stage != graph.None && !t.seen[need] {
+	_, need := a.Needs(t.placement.Stages())
+	if receive, needed := a.receive(t.placement); needed {
+		need = receive
+	}
+	if need.Stage != graph.None && !t.seen[need] {
 		t.waits[need], t.waiting[rank] = rank, true
 		return false
 	}
@@ -103,16 +107,6 @@ func (t *taking) see(made Action) {
 	if rank, ok := t.waits[made]; ok {
 		t.waiting[rank] = false
 	}
-}
-
-// arrives names what has to be there of other stages before an action: a RECV, or a
-// result of the same rank. Its stage is None where there is nothing.
-func (a Action) arrives(p graph.Placement) Action {
-	if receive, needed := a.receive(p); needed {
-		return receive
-	}
-	_, need := a.Needs(p.Stages())
-	return need
 }
 
 // WithLateReceives adds a SEND right after every result that another rank needs
@@ -147,7 +141,7 @@ func (o Order) runnable() (graph.Placement, error) {
 		return p, err
 	}
 	compute := o
-	if o.HasSharding() && !o.HasMessages() {
+	if !o.HasMessages() {
 		compute = o.Compute()
 	}
 	if err := compute.Validate(p, o.Microbatches()); err != nil {

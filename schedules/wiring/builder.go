@@ -18,9 +18,9 @@ type builder struct {
 	stagesOn [][]int32 // by pipeline rank, last first: the order in which gradients are complete
 }
 
-func newBuilder(p *Pipeline, g *graph.Graph, made *results, cycles *cycles) *builder {
+func newBuilder(p *Pipeline, g *graph.Graph, cycles *cycles) *builder {
 	b := &builder{
-		Pipeline: p, graph: g, made: made, cycles: cycles, groups: p.groups(g),
+		Pipeline: p, graph: g, made: newResults(p), cycles: cycles, groups: p.groups(g),
 		last:     make([]int, len(p.Placement.First)+len(p.Placement.Second)),
 		stagesOn: make([][]int32, p.Shape.Ranks),
 	}
@@ -53,7 +53,6 @@ type rankBuilder struct {
 	sends                         map[[2]int32]int32 // streams by peer and kind
 }
 
-// rank adds all tasks of one rank of one replica.
 func (b *builder) rank(replica, pipelineRank int) {
 	rank := int32(replica*b.Shape.Ranks + pipelineRank)
 	rb := &rankBuilder{
@@ -74,7 +73,6 @@ func (b *rankBuilder) stream(of *int32, name string) int32 {
 	return *of
 }
 
-// add appends a task of the rank and returns its index.
 func (b *rankBuilder) add(t graph.Task) int32 {
 	t.Rank = b.rank
 	b.graph.Tasks = append(b.graph.Tasks, t)
@@ -119,7 +117,7 @@ func (b *rankBuilder) ends(i int, a order.Action, id int32) {
 	if a.Kind != graph.WeightGradient {
 		*b.made.of(a) = id
 	}
-	if to := b.made.to(a); to != graph.None {
+	if to := b.destination(a); to != graph.None {
 		id = b.message(a, int32(b.replica*b.Shape.Ranks)+to)
 	}
 	b.cycles.ends(b.pipelineRank, i, id)
@@ -155,4 +153,35 @@ func (p *Pipeline) payload(k graph.Kind, boundary, microbatch int32) int64 {
 		bytes *= p.Samples[microbatch]
 	}
 	return bytes
+}
+
+// destination finds the rank that an action's result is sent to; None where it
+// stays.
+func (p *Pipeline) destination(a order.Action) int32 {
+	if _, leaves := a.Send(p.Placement); leaves {
+		return p.Placement.Rank(a.Feeds(p.Placement.Stages()), a.Microbatch)
+	}
+	return graph.None
+}
+
+// results holds, by stage and microbatch, the tasks of the replica at hand that make
+// activations and input gradients. Where a message carries the result, it is the
+// next task.
+type results struct {
+	microbatches      int
+	forward, backward []int32
+}
+
+func newResults(p *Pipeline) *results {
+	n := p.Placement.Stages() * p.Shape.Microbatches
+	return &results{microbatches: p.Shape.Microbatches, forward: make([]int32, n), backward: make([]int32, n)}
+}
+
+// of points to where the task of an F, B or I stands.
+func (r *results) of(a order.Action) *int32 {
+	at := int(a.Stage)*r.microbatches + int(a.Microbatch)
+	if a.Kind == graph.Forward {
+		return &r.forward[at]
+	}
+	return &r.backward[at]
 }

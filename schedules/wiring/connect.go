@@ -7,13 +7,10 @@ import (
 
 // connector adds dependencies to tasks that are all there.
 type connector struct {
-	*Pipeline
-	graph  *graph.Graph
-	made   *results
-	whole  wholeStage
-	turns  turns
-	cycles *cycles
-	deps   []int32 // of the compute task at hand
+	*builder
+	whole wholeStage
+	turns turns
+	deps  []int32 // of the compute task at hand
 }
 
 // connect adds the dependencies of a replica's tasks, from the first on. Messages
@@ -127,7 +124,7 @@ func (c *connector) needs(deps []int32, a order.Action) []int32 {
 // rank of the stage that needs it: the message, if there is one.
 func (c *connector) result(a order.Action) int32 {
 	id := *c.made.of(a)
-	if c.made.to(a) != graph.None {
+	if c.destination(a) != graph.None {
 		id++
 	}
 	return id

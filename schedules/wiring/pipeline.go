@@ -86,8 +86,7 @@ func (p Pipeline) Graph() (*graph.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	made := newResults(&p)
-	size := p.size(made)
+	size := p.size()
 	if size > graph.MaxTasks {
 		return nil, fmt.Errorf("the graph would have %d tasks; at most %d are supported: use fewer microbatches, stages or replicas", size, graph.MaxTasks)
 	}
@@ -101,8 +100,8 @@ func (p Pipeline) Graph() (*graph.Graph, error) {
 	}
 	g := &graph.Graph{Name: p.Name, Shape: p.Shape, Placement: p.Placement, Stashing: p.Stashing}
 	g.Grow(int(size), int(size)+int(size)/2)
-	b := newBuilder(&p, g, made, cycles)
-	c := connector{Pipeline: &p, graph: g, made: made, whole: whole, turns: turns, cycles: cycles}
+	b := newBuilder(&p, g, cycles)
+	c := connector{builder: b, whole: whole, turns: turns}
 	for d := range p.Shape.Replicas {
 		first := len(g.Tasks)
 		cycles.restart()
@@ -127,12 +126,12 @@ func (p *Pipeline) fill() {
 }
 
 // size counts the tasks, or a little more.
-func (p *Pipeline) size(made *results) int64 {
+func (p *Pipeline) size() int64 {
 	var n int64
 	for _, actions := range p.Order {
 		n += int64(len(actions)) + 1 // the optimizer
 		for _, a := range actions {
-			if made.to(a) != graph.None {
+			if p.destination(a) != graph.None {
 				n++
 			}
 			if p.Stashing && a.Kind != graph.Forward {

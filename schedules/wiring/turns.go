@@ -8,22 +8,18 @@ import (
 	"psim/schedules/order"
 )
 
-// turns holds the backward that every other one waits for, if they run one at a
-// time; the zero value has none.
-type turns struct {
-	microbatches int
-	before       []order.Action // by stage and microbatch
-}
+// turns holds the backward that every other one waits for, by stage and microbatch,
+// if they run one at a time; nil has none.
+type turns map[[2]int32]order.Action
 
 // turns finds the order of backwards that run one at a time.
 func (p *Pipeline) turns(whole wholeStage) (turns, error) {
-	t := turns{microbatches: p.Shape.Microbatches}
 	if !p.SerialBackward {
-		return t, nil
+		return nil, nil
 	}
 	clocks, err := p.Order.Clocks()
 	if err != nil {
-		return t, err
+		return nil, err
 	}
 	type issue struct {
 		clock int32
@@ -40,24 +36,21 @@ func (p *Pipeline) turns(whole wholeStage) (turns, error) {
 	slices.SortFunc(forwards, func(x, y issue) int {
 		return cmp.Or(whole.phase(x.Action)-whole.phase(y.Action), cmp.Compare(x.clock, y.clock), cmp.Compare(x.Stage, y.Stage))
 	})
-	t.before = make([]order.Action, p.Placement.Stages()*t.microbatches)
-	for i, f := range forwards {
-		before := order.Action{Stage: graph.None}
-		if i+1 < len(forwards) {
-			before = order.Action{Kind: graph.Backward, Stage: forwards[i+1].Stage, Microbatch: forwards[i+1].Microbatch}
-		}
-		t.before[t.at(f.Action)] = before
+	t := turns{}
+	for i := range len(forwards) - 1 {
+		next := forwards[i+1]
+		t[[2]int32{forwards[i].Stage, forwards[i].Microbatch}] = order.Action{Kind: graph.Backward, Stage: next.Stage, Microbatch: next.Microbatch}
 	}
 	return t, nil
 }
 
-func (t *turns) at(a order.Action) int { return int(a.Stage)*t.microbatches + int(a.Microbatch) }
-
 // of finds the backward that an action waits for; its stage is None where there is
 // none.
-func (t *turns) of(a order.Action) order.Action {
-	if t.before == nil || a.Kind != graph.Backward && a.Kind != graph.InputGradient {
-		return order.Action{Stage: graph.None}
+func (t turns) of(a order.Action) order.Action {
+	if a.Kind == graph.Backward || a.Kind == graph.InputGradient {
+		if before, ok := t[[2]int32{a.Stage, a.Microbatch}]; ok {
+			return before
+		}
 	}
-	return t.before[t.at(a)]
+	return order.Action{Stage: graph.None}
 }
