@@ -65,6 +65,14 @@ func (p *Prediction) warnOfFragmentation() {
 
 func (p *Prediction) devices() int { return p.Plan.Graph.Ranks() * max(1, p.Config.Parallel.Tensor) }
 
+// batch counts the samples of a step over all replicas; 0 where no network is known.
+func (p *Prediction) batch() int64 {
+	if p.Plan.Workload == nil {
+		return 0
+	}
+	return samples(p.Plan.Workload.Samples) * int64(p.Plan.Graph.Shape.Replicas)
+}
+
 // A change is a way to save memory: settings to make, none for leaving things
 // as they are.
 type change []string
@@ -100,22 +108,24 @@ func (s *remedySearch) run(ctx context.Context, p *Prediction) {
 		for k, i := range chosen {
 			sets = append(sets, kinds[k][i]...)
 		}
-		if c, err := p.Config.With(sets...); err == nil && s.try(ctx, c, sets, p.tasksOf(c)) {
+		if c, err := p.Config.With(sets...); err == nil && s.try(ctx, p, c, sets) {
 			s.fitting = append(s.fitting, chosen)
 		}
 	}
 }
 
-// try simulates a variant of so many tasks, as far as the budget goes and its
-// settings are legal together, and reports whether it fits.
-func (s *remedySearch) try(ctx context.Context, c *configs.Config, sets change, tasks float64) bool {
+// try simulates a variant of a prediction, as far as the budget goes and its settings
+// are legal together, and reports whether it fits. A variant with another batch is
+// another training, and no advice.
+func (s *remedySearch) try(ctx context.Context, before *Prediction, c *configs.Config, sets change) bool {
+	tasks := before.tasksOf(c)
 	if tasks > s.budget {
 		s.large++
 		return false
 	}
 	s.budget -= tasks
 	p, err := Predict(ctx, c)
-	if err != nil {
+	if err != nil || p.batch() != before.batch() {
 		return false
 	}
 	s.tried++

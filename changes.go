@@ -97,21 +97,38 @@ func (p *Prediction) zeros() (list []change) {
 	return list
 }
 
-// smaller lists smaller microbatches, by halves.
+// smaller lists smaller microbatches, by halves, or where the batch is given by its
+// microbatches, by less: then they have to divide it.
 func (p *Prediction) smaller() (list []change) {
-	micro, count := p.Plan.Workload.Samples[0], p.Plan.Graph.Shape.Microbatches
+	micro, count := p.Plan.Workload.Samples[0], int64(p.Plan.Graph.Shape.Microbatches)
+	total := samples(p.Plan.Workload.Samples)
+	global, own := p.Config.Defined("batch.global"), p.Config.Defined("batch.micro")
 	for micro > 1 && count < budget {
 		micro, count = (micro+1)/2, count*2
+		for !global && total%micro != 0 {
+			micro--
+		}
+		if own {
+			count = (total + micro - 1) / micro
+		}
 		var sets change
-		if p.Config.Defined("batch.micro") {
+		if own {
 			sets = append(sets, fmt.Sprintf("batch.micro=%d", micro))
 		}
-		if p.Config.Defined("schedule.microbatches") || len(sets) == 0 {
+		if p.Config.Defined("schedule.microbatches") || !global || len(sets) == 0 {
 			sets = append(sets, fmt.Sprintf("schedule.microbatches=%d", count))
 		}
 		list = append(list, sets)
 	}
 	return list
+}
+
+// samples adds up the samples of microbatches.
+func samples(microbatches []int64) (sum int64) {
+	for _, n := range microbatches {
+		sum += n
+	}
+	return sum
 }
 
 // tensor lists larger tensor-parallel groups, up to the eight devices that a node

@@ -93,3 +93,39 @@ func TestMargin(t *testing.T) {
 	stdout, _, _ = psim(t, tight+" --set machine.memory_margin=0.1")
 	require.Contains(t, stdout, "warning: rank 3 needs 9.04 GB of memory and has 9.00 GB, ")
 }
+
+// TestAdviceKeepsBatch checks that no advice changes the samples of a step, where
+// halves of the microbatches do not divide it or only its microbatches are given.
+func TestAdviceKeepsBatch(t *testing.T) {
+	const line = "psim run testdata/advice-changes-batch.toml --json"
+	for _, c := range []struct {
+		sets    string
+		samples float64
+		want    []string // of the remedies' settings
+	}{
+		{"", 56, []string{"batch.micro=4", "schedule.microbatches=14"}},
+		{" --set schedule.microbatches=1 --set machine.compute.memory=3.5GB", 7, []string{"batch.micro=1", "schedule.microbatches=7"}},
+		{" --set batch.global=56", 56, []string{"batch.micro=4", "schedule.microbatches=14"}},
+	} {
+		before := predicted(t, line+c.sets)
+		require.False(t, before.FitsMemory)
+		require.NotEmpty(t, before.WouldFit)
+		var sets []string
+		for _, change := range before.WouldFit {
+			after := predicted(t, line+c.sets+" --set "+strings.Join(change.Set, " --set "))
+			require.True(t, after.FitsMemory)
+			require.InDelta(t, c.samples, after.Throughput.Samples*after.StepTime, 1e-6, change.Set)
+			sets = append(sets, change.Set...)
+		}
+		require.Subset(t, sets, c.want, before.WouldFit)
+	}
+}
+
+func predicted(t *testing.T, line string) reports.Result {
+	t.Helper()
+	stdout, stderr, code := psim(t, line)
+	require.Zero(t, code, stderr)
+	r, err := reports.ReadResult(strings.NewReader(stdout))
+	require.NoError(t, err)
+	return r
+}

@@ -56,9 +56,21 @@ func (t ncclTest) factor(ranks int) float64 {
 
 func (r ncclRow) reduces() bool { return r.redop != "" && r.redop != "none" }
 
+// rooted reports whether one rank is the root, as of a reduce, broadcast, gather
+// or scatter. The tests that can be read print -1.
+func (r ncclRow) rooted() bool { return r.root != "" && r.root != "-1" && r.root != "N/A" }
+
+func (r ncclRow) rootError() error {
+	return fmt.Errorf("root = %s, so this is a reduce, broadcast, gather or scatter, which prices no collective of a link; use the output of %s", printable(r.root), ncclNames)
+}
+
 // checkTest refuses a row that is not of a test.
 func (r ncclRow) checkTest(t ncclTest, ranks int, named bool) error {
 	switch factor := t.factor(ranks); {
+	case r.rooted() && named:
+		return fmt.Errorf("root = %s, where %s has none; is the file put together from two?", printable(r.root), t.name)
+	case r.rooted():
+		return r.rootError()
 	case r.algbw >= 1 && !r.near(factor):
 		return fmt.Errorf("busbw is %.3g times algbw, where %s over %d ranks has %.3g; is it another collective, or are ranks missing?", r.busbw/r.algbw, t.article, ranks, factor)
 	case named && r.redop != "" && t.reduces != r.reduces():
@@ -86,6 +98,9 @@ func (r ncclRow) exactly(factor float64) bool {
 // its bandwidths. Without an operation it is no reduce-scatter: where versions
 // leave it out, they do so for tests that do not reduce.
 func (r ncclRow) test(ranks int) (*ncclTest, error) {
+	if r.rooted() {
+		return nil, r.rootError()
+	}
 	var fits []*ncclTest
 	var expected []string
 	for i, t := range ncclTests {

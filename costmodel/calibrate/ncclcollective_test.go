@@ -2,6 +2,7 @@ package calibrate_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -128,4 +129,22 @@ func TestReadNCCLCollectivesErrors(t *testing.T) {
 		require.NotContains(t, err.Error(), "\n")
 		require.Empty(t, list)
 	}
+}
+
+// A gather has the factor of an all-gather, and a reduce over two ranks that of an
+// all-reduce: only the root tells them.
+func TestReadNCCLRooted(t *testing.T) {
+	for _, file := range []string{"testdata/gather_unnamed_8.txt", "testdata/reduce_unnamed_2_ranks.txt"} {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		list, err := calibrate.ReadNCCLTests("x", data)
+		require.ErrorContains(t, err, "root = 0, so this is a reduce, broadcast, gather or scatter, which prices no collective of a link; use the output of all_reduce_perf")
+		require.Empty(t, list)
+	}
+	for _, root := range []string{`"     3"`, "3"} {
+		_, err := calibrate.ReadNCCLTests("x", []byte(strings.Replace(ncclJSON, `"    -1"`, root, 1)))
+		require.ErrorContains(t, err, "x: results[0]: root = 3, where all_reduce_perf has none; is the file put together from two?")
+	}
+	_, err := calibrate.ReadNCCLTests("x", []byte(strings.Replace(ncclJSON, `"    -1"`, "-1", 1)))
+	require.NoError(t, err)
 }

@@ -24,6 +24,7 @@ type ncclReport struct {
 	Results []struct {
 		Size       float64 `json:"size"`
 		Operation  string  `json:"redop"`
+		Root       any     `json:"root"` // a number, or text with spaces
 		OutOfPlace *struct {
 			Time   *float64 `json:"time"`
 			AlgBW  float64  `json:"alg_bw"`
@@ -100,6 +101,9 @@ func (r ncclReport) rows(label string) (rows []ncclRow, err error) {
 			return nil, fmt.Errorf("results[%d].out_of_place: time is missing", i)
 		}
 		row := ncclRow{at: fmt.Sprintf("%s: results[%d]", label, i), redop: result.Operation, size: result.Size, us: *o.Time, algbw: o.AlgBW, busbw: o.BusBW}
+		if result.Root != nil {
+			row.root = strings.TrimSpace(fmt.Sprint(result.Root))
+		}
 		for _, wrong := range []*float64{o.Wrong, o.Errors} {
 			if wrong != nil {
 				row.wrong += *wrong

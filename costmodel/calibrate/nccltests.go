@@ -69,6 +69,7 @@ func (r *ncclRun) on(host string) {
 type ncclRow struct {
 	at                     string // file and line
 	redop                  string // "" where it is not told
+	root                   string // "" where it is not told, -1 where the test has none
 	size, us, algbw, busbw float64
 	wrong                  float64 // results, 0 where they were not checked
 }

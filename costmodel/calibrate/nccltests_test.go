@@ -76,6 +76,23 @@ func TestReadNCCLTestsJSON(t *testing.T) {
 	require.Equal(t, append(want, want...), list)
 }
 
+// A row that other output is glued to is read, or refused where it is not whole.
+func TestReadNCCLGlued(t *testing.T) {
+	const info = "node:1:2 [0] NCCL INFO Channel 00/02 : 0 1"
+	want, err := calibrate.ReadNCCLTests("x", []byte(ncclText(4, smallRow, largeRow)))
+	require.NoError(t, err)
+	for _, row := range []string{info + smallRow, smallRow + info, info + smallRow + info} {
+		list, err := calibrate.ReadNCCLTests("x", []byte(ncclText(4, row, largeRow)))
+		require.NoError(t, err, row)
+		require.Equal(t, want, list, row)
+	}
+	half := strings.Index(smallRow, " 12.10")
+	_, err = calibrate.ReadNCCLTests("x", []byte(ncclText(4, info+smallRow[:half], smallRow[half:], largeRow)))
+	require.ErrorContains(t, err, "x:12: the row has no time")
+	_, err = calibrate.ReadNCCLTests("x", []byte(ncclText(4, info+smallRow[:half]+info, smallRow[half:], largeRow)))
+	require.ErrorContains(t, err, `x:12: time = "node:1:2": must be a number`)
+}
+
 func TestReadNCCLTestsErrors(t *testing.T) {
 	text := ncclText(4, smallRow, largeRow)
 	first := 3 + 4 + 4 + 1 // the line of the first row

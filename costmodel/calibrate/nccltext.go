@@ -25,6 +25,9 @@ var (
 	ncclHost   = regexp.MustCompile(`\son\s+(\S+)\s+device\s`)
 	ncclEnd    = regexp.MustCompile(`^#\s*(Out of bounds values|Avg bus bandwidth)`)
 	ncclWhole  = regexp.MustCompile(`^\s*\d+\s+\d+\s`)
+	// ncclGlued matches a row behind other output, which NCCL_DEBUG=INFO of another
+	// process may leave without an end of its line.
+	ncclGlued  = regexp.MustCompile(`\d+\s+\d+\s+(u?int\d+|half|float|double|bfloat16|f\w*8\w*)\s.*`)
 	ncclNumber = regexp.MustCompile(`^\d[\d.]*$`)
 )
 
@@ -73,6 +76,8 @@ func (t *ncclText) read(at, line string) error {
 		t.rows = false
 	case ncclWhole.MatchString(line) || t.rows && beginsRow(words):
 		return t.row(at, words)
+	case t.rows && ncclGlued.MatchString(line):
+		return t.row(at, strings.Fields(ncclGlued.FindString(line)))
 	}
 	return nil
 }
@@ -113,6 +118,7 @@ func (t *ncclText) row(at string, words []string) error {
 		}
 	}
 	row.redop, _ = t.cell(words, "redop")
+	row.root, _ = t.cell(words, "root")
 	// Old versions have no such column, but the largest difference.
 	if word, ok := t.cell(words, "#wrong"); ok && word != "N/A" {
 		if err := parseCell("#wrong", word, &row.wrong); err != nil {

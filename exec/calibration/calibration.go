@@ -3,6 +3,7 @@
 package calibration
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -176,13 +177,20 @@ func measurements(p *exec.LayerProfile) (measured []costmodel.Measured, timings 
 	return calibrate.Smooth(measured), timings
 }
 
-// fitTransfers fits a time for each tensor and a rate.
+// fitTransfers fits a time for each tensor and a rate. Where noise hides that more
+// bytes take longer, the rate is that of the largest transfer, which is what was seen.
 func fitTransfers(list []exec.Batched) (units.Duration, units.Rate) {
 	var transfers []calibrate.Transfer
 	for _, b := range list {
 		transfers = append(transfers, calibrate.Transfer{Pieces: b.Tensors, Bytes: b.Bytes, Time: b.Time})
 	}
 	perPiece, rate := calibrate.FitTransfers(transfers)
+	if rate == 0 && len(list) > 0 {
+		largest := slices.MaxFunc(list, func(a, b exec.Batched) int { return cmp.Compare(a.Bytes, b.Bytes) })
+		if largest.Time > 0 {
+			perPiece, rate = 0, units.Rate(float64(largest.Bytes)/largest.Time.Seconds())
+		}
+	}
 	return perPiece, units.Rate(rounded(float64(rate)))
 }
 

@@ -64,7 +64,7 @@ func TestInterrupted(t *testing.T) {
 	}
 	require.ErrorIs(t, s.Run(ctx, c), context.Canceled)
 	folder := t.TempDir()
-	require.NoError(t, s.Save(context.Background(), folder))
+	require.NoError(t, s.Save(context.Background(), reports.RunFolder(folder, reports.Measured)))
 	file, err := os.Open(filepath.Join(folder, "result.json"))
 	require.NoError(t, err)
 	defer file.Close()
