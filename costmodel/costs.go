@@ -1,11 +1,12 @@
 // Package costmodel says what the tasks of a graph cost: how long they take
 // and how they change the memory in use.
 //
-// There are three sources of costs, all giving a [graph.Costs]:
+// There are four sources of costs, all giving a [graph.Costs]:
 //
 //   - [Times], explicit durations, which need neither a network nor a machine;
 //   - [StepCosts], a network of package arch trained on a [Machine];
-//   - [RingCosts], the links of a machine alone, for spelled-out collectives.
+//   - [RingCosts], the links of a machine alone, for spelled-out collectives;
+//   - [Profiled], what every task took when it was measured alone.
 //
 // A compute task takes the sum over its operations of a launch cost and the
 // longer of computing and moving memory (a roofline) at achievable rates; a layer
