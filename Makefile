@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench fuzz golden gallery fit lint report accuracy ci
+.PHONY: run test bench fuzz kill golden gallery fit lint report accuracy ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -22,6 +22,9 @@ fuzz: ## every fuzz target for FUZZTIME
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
 		done || exit 1; \
 	done
+
+kill: ## kill writers of one folder at 300 moments
+	PSIM_KILLS=300 $(GO) test ./internal/files -run '^TestKilled$$' -count 1 -v
 
 golden: gallery ## rewrite golden files, and the output and picture in the README; read the diff
 	$(GO) test ./cmd/psim ./internal/questions ./configs ./costmodel ./reports ./schedules/wiring ./schedules/collective -update
@@ -47,4 +50,5 @@ report: ## predict and run 18 experiments on this machine: docs/executed.md; tak
 accuracy: ## replay the published tables: docs/accuracy.md and its pictures
 	rm -rf docs/accuracy
 	$(GO) run ./cmd/psim validate --published --markdown --out docs/accuracy > docs/accuracy.md.new
+	rm docs/accuracy/.psim.json
 	mv docs/accuracy.md.new docs/accuracy.md

@@ -28,6 +28,9 @@ func Load(path string) (Run, error) {
 	if err == nil {
 		err = sameRun(path, r, trace)
 	}
+	if err == nil {
+		err = files.Verify(folder, "result.json", "trace.csv")
+	}
 	if err != nil {
 		return run, err
 	}
@@ -119,6 +122,8 @@ func LoadMemory(path string) (MemoryFigure, error) {
 	curves, err := files.Read(filepath.Join(folder, "memory.csv"), ReadMemoryCSV)
 	if os.IsNotExist(err) {
 		err = fmt.Errorf("%s: the run has no memory.csv, because nothing in it uses memory; add [memory] or use [model]", path)
+	} else if err == nil {
+		err = files.Verify(folder, "result.json", "memory.csv")
 	}
 	return MemoryFigure{
 		Title: "memory  ·  " + Run{Result: r}.label(), Curves: curves,

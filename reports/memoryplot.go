@@ -28,6 +28,24 @@ type MemoryFigure struct {
 // maxMemoryLines limits the different curves that get a colour of their own.
 const maxMemoryLines = 8
 
+// extent returns where the curves end, and their peak.
+func (m MemoryFigure) extent() (end time.Duration, peak int64) {
+	end = m.End
+	for _, c := range m.Curves {
+		peak = max(peak, c.Peak())
+		if n := len(c.Points); n > 0 {
+			end = max(end, c.Points[n-1].At)
+		}
+	}
+	return end, peak
+}
+
+// Drawable reports whether there is memory to draw, and time to draw it over.
+func (m MemoryFigure) Drawable() bool {
+	end, peak := m.extent()
+	return peak > 0 && end > 0
+}
+
 // Memory draws the memory in use on every rank, a line for each of up to
 // eight different curves; of more it names those with the highest, the median
 // and the lowest peak and draws the others grey. Dashed lines are the memory
@@ -36,14 +54,8 @@ func Memory(w io.Writer, format string, m MemoryFigure) error {
 	if len(m.Curves) == 0 {
 		return errors.New("no rank has a memory curve to draw")
 	}
-	end, peak := m.End, int64(0)
-	for _, c := range m.Curves {
-		peak = max(peak, c.Peak())
-		if n := len(c.Points); n > 0 {
-			end = max(end, c.Points[n-1].At)
-		}
-	}
-	if peak <= 0 || end <= 0 {
+	end, peak := m.extent()
+	if !m.Drawable() {
 		return errors.New("the trace uses no memory: there is nothing to draw")
 	}
 	lines, others := memoryLines(m.Curves)

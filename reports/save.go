@@ -6,6 +6,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"psim/internal/files"
 )
@@ -22,12 +23,13 @@ func (r Run) Files() []files.File {
 		list = append(list, files.File{Path: "timeline.png", Render: draw(PNG)}, files.File{Path: "timeline.svg", Render: draw(SVG)})
 	}
 	list = append(list, files.File{Path: "trace.csv", Render: func(w io.Writer) error { return WriteTraceCSV(w, r.Trace) }})
-	if r.Result.usesMemory() {
+	if r.Drawable() && r.Result.usesMemory() {
 		curves := MemoryCurves(r.Trace)
 		figure := MemoryFigure{Title: "memory  ·  " + r.title(), Curves: curves, End: r.Trace.End(), Capacity: r.Result.capacity()}
-		list = append(list,
-			files.File{Path: "memory.png", Render: func(w io.Writer) error { return Memory(w, PNG, figure) }},
-			files.File{Path: "memory.csv", Render: func(w io.Writer) error { return WriteMemoryCSV(w, curves) }})
+		list = append(list, files.File{Path: "memory.png", Render: func(w io.Writer) error { return Memory(w, PNG, figure) }})
+	}
+	if r.Result.usesMemory() {
+		list = append(list, files.File{Path: "memory.csv", Render: func(w io.Writer) error { return WriteMemoryCSV(w, MemoryCurves(r.Trace)) }})
 	}
 	return append(list, files.File{Path: "result.json", Render: r.Result.WriteJSON})
 }
@@ -40,7 +42,7 @@ func (r Run) Save(ctx context.Context, folder string, elsewhere ...files.File) (
 	if folder != "" {
 		list = r.Files()
 	}
-	return save(ctx, RunFolder(folder), list, elsewhere...)
+	return save(ctx, RunFolder(folder, r.Result.Kind), list, elsewhere...)
 }
 
 // Save writes a comparison, and its picture if there is something to draw, into a
@@ -97,47 +99,70 @@ func RunFiles() (run, measured []string) {
 		[]string{"compare.png", "comparison.json", "modes.png", "predicted/trace.csv", "predicted/result.json"}
 }
 
-// RunFolder returns a folder for the files of a run. Several runs that were measured
-// together have a folder each in it, by their schedules.
-func RunFolder(path string) files.Folder {
+// RunFolder returns a folder for the files of predictions or of measurements, which
+// do not replace each other. Several runs that were measured together have a folder
+// each in it, by their schedules.
+func RunFolder(path, kind string, schedules ...string) files.Folder {
 	run, measured := RunFiles()
 	all := append(slices.Clone(run), measured...)
-	return files.Folder{Path: path, Guarded: run, Earlier: func(folder string) []string {
-		result, err := files.Read(filepath.Join(folder, "result.json"), ReadResult)
-		if err != nil {
-			return nil
+	f := files.Folder{Path: path, Owner: "run", Guarded: run, Earlier: earlierRun}
+	if kind == Measured {
+		f.Owner, f.Guarded = "exec", all
+		f.Keep = func(name string) bool { return strings.Contains(name, "/") && !strings.HasPrefix(name, "predicted/") }
+	}
+	for _, schedule := range schedules {
+		f.Guarded = append(f.Guarded, inFolder(schedule, all)...)
+	}
+	return f
+}
+
+// inFolder puts names into a folder.
+func inFolder(folder string, names []string) (list []string) {
+	for _, name := range names {
+		list = append(list, folder+"/"+name)
+	}
+	return list
+}
+
+// earlierRun lists the files of a result of which no manifest does.
+func earlierRun(folder string) (owner string, names []string) {
+	result, err := files.Read(filepath.Join(folder, "result.json"), ReadResult)
+	if err != nil {
+		return "", nil
+	}
+	run, measured := RunFiles()
+	if result.Kind != Measured {
+		return "run", run
+	}
+	all := append(run, measured...)
+	names = slices.Clone(all)
+	for _, part := range result.Runs {
+		base := filepath.Base(part.Schedule)
+		inner, err := files.Read(filepath.Join(folder, base, "result.json"), ReadResult)
+		if err == nil && inner.Schedule == part.Schedule {
+			names = append(names, inFolder(base, all)...)
 		}
-		list := slices.Clone(all)
-		for _, part := range result.Runs {
-			inner, err := files.Read(filepath.Join(folder, filepath.Base(part.Schedule), "result.json"), ReadResult)
-			if err != nil || inner.Schedule != part.Schedule {
-				continue
-			}
-			for _, name := range all {
-				list = append(list, filepath.Base(part.Schedule)+"/"+name)
-			}
-		}
-		return list
-	}}
+	}
+	return "exec", names
 }
 
 // PlansFolder returns a folder for the files of a search.
 func PlansFolder(path string) files.Folder {
-	return ownFolder(path, []string{"pareto.png", "plans.json"}, ReadPlans)
+	return ownFolder(path, "search", []string{"pareto.png", "plans.json"}, ReadPlans)
 }
 
 // ComparisonFolder returns a folder for the files of a comparison.
 func ComparisonFolder(path string) files.Folder {
-	return ownFolder(path, []string{"compare.png", "comparison.json"}, readComparison)
+	return ownFolder(path, "compare", []string{"compare.png", "comparison.json"}, readComparison)
 }
 
-// ownFolder guards files of some names, the last of which tells whether psim has
-// written them.
-func ownFolder[T any](path string, names []string, read func(io.Reader) (T, error)) files.Folder {
-	return files.Folder{Path: path, Guarded: names, Earlier: func(folder string) []string {
+// ownFolder guards files of some names, the last of which tells
+// whether psim has written them.
+func ownFolder[T any](path, owner string, names []string, read func(io.Reader) (T, error)) files.Folder {
+	return files.Folder{Path: path, Owner: owner, Guarded: names, Earlier: func(folder string) (string, []string) {
 		if _, err := files.Read(filepath.Join(folder, names[len(names)-1]), read); err != nil {
-			return nil
+			return "", nil
 		}
-		return slices.Clone(names)
+		return owner, names
 	}}
 }

@@ -138,8 +138,8 @@ func (f calibrateFlags) check() error {
 	}
 	data, err := os.ReadFile(f.out)
 	switch {
-	case f.out == "":
-		return errors.New("--out: name a file")
+	case f.out == "" || f.out == "-":
+		return fmt.Errorf("--out %s: name a file; calibrate has no other output of it", f.out)
 	case files.IsFolder(f.out):
 		return fmt.Errorf("--out %s: is a folder; name a file", f.out)
 	case err == nil && len(f.nccl) > 0 && !configs.WrittenLink(data):

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	lib "psim"
+	"psim/internal/files"
 	"psim/reports"
 )
 
@@ -54,16 +56,22 @@ func runCompare(ctx context.Context, args []string, f outputFlags, stdout, stder
 		return err
 	}
 	c := lib.Compare(a, b)
+	var written error
 	if f.out != "" {
-		if err := reports.ComparisonFolder(f.out).Check(); err != nil {
+		err := reports.ComparisonFolder(f.out).Check()
+		if err != nil && !errors.As(err, new(files.Unwritable)) {
 			return flagged("out", err)
 		}
-		names, err := c.Save(ctx, f.out, a, b)
-		if err != nil {
-			return failure{err}
+		var names []string
+		if names, written = c.Save(ctx, f.out, a, b); written == nil {
+			f.wrote(stderr, strings.Join(names, ", "), f.out)
 		}
-		f.wrote(stderr, strings.Join(names, ", "), f.out)
 	}
+	return errors.Join(f.printComparison(c, stdout), failed(written))
+}
+
+// printComparison writes a comparison to stdout in the wanted form.
+func (f outputFlags) printComparison(c reports.Comparison, stdout io.Writer) error {
 	switch {
 	case f.json:
 		return c.WriteJSON(stdout)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"psim/exec"
 	"psim/exec/programs"
 	"psim/exec/session"
+	"psim/internal/files"
 	"psim/internal/nearest"
 	"psim/reports"
 )
@@ -91,7 +93,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&f.Stall, "stall", 10*time.Minute, "how long nothing may happen before a run counts as stuck")
 	f.registerInput(flags)
 	f.registerOutput(flags, "print the result as one JSON object and nothing else", "print one row per rank, of all schedules that ran, as CSV and nothing else",
-		"folder to write results and pictures to; - for none (default out/exec or out/exec-NAME)")
+		"folder to write results and pictures to; - for none (default out/measured or out/measured-NAME)")
 	flags.StringVar(&f.trace, "trace", "", "also write the measured timeline for Perfetto or chrome://tracing: a .json or .json.gz file")
 }
 
@@ -184,13 +186,13 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 	if err := f.checkTrace(strings.Join(args, "")); err != nil {
 		return err
 	}
-	name := "exec"
+	name := "measured"
 	if len(args) == 1 {
-		name = "exec-" + list[0].Name()
+		name += "-" + list[0].Name()
 	}
-	folder, err := f.folder(name, stderr)
-	if err != nil {
-		return err
+	folder, unwritable, err := f.folder(reports.RunFolder(filepath.Join("out", folderName(name, f.sets)), reports.Measured, modes(list)...))
+	if err != nil || unwritable != nil && f.out != "" {
+		return errors.Join(err, unwritable)
 	}
 	if f.Devices.Backend == "go" && !programs.SIMDCompiled && !f.quiet {
 		fmt.Fprintln(stderr, "psim: built without GOEXPERIMENT=simd, so that training takes about ten times as long as it could")
@@ -203,19 +205,34 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 	if len(s.Runs) == 0 {
 		return err
 	}
-	return errors.Join(f.report(ctx, s, folder, stdout, stderr), err)
+	if err != nil {
+		folder = folder.Aside()
+	}
+	return errors.Join(f.report(ctx, s, folder, stdout, stderr), failed(unwritable), err)
+}
+
+// modes returns the schedules of several configurations.
+func modes(list []*configs.Config) (names []string) {
+	if len(list) > 1 {
+		names = session.Modes()
+	}
+	return names
 }
 
 // report prints the results and writes the files. What was measured until an
 // interrupt is kept, and what cannot be written is printed all the same.
-func (f execFlags) report(ctx context.Context, s *session.Session, folder string, stdout, stderr io.Writer) error {
+func (f execFlags) report(ctx context.Context, s *session.Session, folder files.Folder, stdout, stderr io.Writer) error {
 	_, measured := s.Main().Sides()
 	written := s.Save(context.WithoutCancel(ctx), folder, f.traceFile(measured)...)
 	if err := errors.Join(f.print(s, stdout), written); err != nil {
 		return failure{err}
 	}
-	if folder != "" {
-		f.wrote(stderr, "result.json, compare.png, timeline.png, trace.csv, memory.png and more", folder)
+	if folder.Path != "" {
+		what := "result.json, compare.png, timeline.png, trace.csv, memory.png and more"
+		if folder.Partial {
+			what += ", of what was measured until the interrupt,"
+		}
+		f.wrote(stderr, what, folder.Path)
 	}
 	return failed(s.Err())
 }

@@ -120,8 +120,8 @@ func TestExecWithoutConfig(t *testing.T) {
 	}
 }
 
-// One mode in the folder of three removes what psim has left there, and nothing
-// else. As CSV, three modes are the ranks of all.
+// One mode in the folder of three leaves the folders of the others, and a prediction
+// does not replace a measurement, nor a measurement a prediction. As CSV, three modes are the ranks of all.
 func TestExecAfterModes(t *testing.T) {
 	userFolder(t)
 	stdout, stderr, code := psim(t, "psim exec --gpus 2 --csv --out o"+tiny)
@@ -142,16 +142,20 @@ func TestExecAfterModes(t *testing.T) {
 	require.FileExists(t, "o/compare.png")
 	require.FileExists(t, "o/gpipe/mine.txt")
 	require.FileExists(t, "o/zb-h1/timeline.png")
-	for _, gone := range []string{"o/modes.png", "o/gpipe/result.json", "o/gpipe/predicted"} {
-		require.NoFileExists(t, gone)
+	require.NoFileExists(t, "o/modes.png")
+	for _, mode := range session.Modes() {
+		require.FileExists(t, filepath.Join("o", mode, "predicted/result.json"))
 	}
-	for _, gone := range []string{"o/model-parallel", "o/1f1b"} {
-		require.NoDirExists(t, gone)
-	}
+	before := contents(t, "o")
 	_, stderr, code = psim(t, "psim run mlp.toml --out o")
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "psim: --out o: holds a timeline.png of psim exec; name another folder\n", stderr)
+	require.Equal(t, before, contents(t, "o"))
+	_, stderr, code = psim(t, "psim run mlp.toml --out p")
 	require.Zero(t, code, stderr)
-	require.NoFileExists(t, "o/compare.png")
-	require.NoDirExists(t, "o/predicted")
+	_, stderr, code = psim(t, "psim exec mlp.toml --out p")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "of psim run; name another folder")
 }
 
 // What exec changes in a configuration is in the result, and is said before.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -37,6 +38,10 @@ that was measured below its own prediction.`,
 				out = kind + ".png"
 			}
 			draw, err := figure(kind, results, pictureFormat(out))
+			if nothing := new(nothingToDraw); errors.As(err, nothing) {
+				_, err := fmt.Fprintf(cmd.ErrOrStderr(), "psim: no picture is drawn: %v\n", nothing)
+				return err
+			}
 			if err != nil {
 				return err
 			}
@@ -46,6 +51,10 @@ that was measured below its own prediction.`,
 	cmd.Flags().StringVar(&out, "out", "", "file to write, .png or .svg (default KIND.png)")
 	return cmd
 }
+
+// nothingToDraw says that a figure would be empty, which is worth a warning, as
+// in psim run.
+type nothingToDraw struct{ error }
 
 // writeOne writes the file of a flag, and says so.
 func writeOne(cmd *cobra.Command, flag, path string, render func(io.Writer) error) error {
@@ -78,6 +87,9 @@ func figure(kind string, results []string, format string) (func(io.Writer) error
 			return nil, fmt.Errorf("psim plot memory takes one RESULT, not %d", len(results))
 		}
 		f, err := reports.LoadMemory(results[0])
+		if err == nil && !f.Drawable() {
+			err = nothingToDraw{fmt.Errorf("%s: the run takes no time or no memory, so there is nothing to draw", results[0])}
+		}
 		return func(w io.Writer) error { return reports.Memory(w, format, f) }, err
 	case "compare":
 		return compareFigure(results, format)
@@ -95,7 +107,7 @@ func timelineFigure(results []string, format string) (func(io.Writer) error, err
 		case run.Trace == nil:
 			return nil, fmt.Errorf("%s: the result has no trace.csv beside it; run psim run again with --out", path)
 		case !run.Drawable():
-			return nil, fmt.Errorf("%s: the run takes no time, so there is nothing to draw", path)
+			return nil, nothingToDraw{fmt.Errorf("%s: the run takes no time, so there is nothing to draw", path)}
 		}
 		runs = append(runs, run)
 	}
@@ -117,7 +129,7 @@ func compareFigure(results []string, format string) (func(io.Writer) error, erro
 		case run.Trace == nil:
 			return nil, fmt.Errorf("%s: the result has no trace.csv beside it, so there is nothing to draw", path)
 		case !run.Drawable():
-			return nil, fmt.Errorf("%s: the run takes no time, so there is nothing to draw", path)
+			return nil, nothingToDraw{fmt.Errorf("%s: the run takes no time, so there is nothing to draw", path)}
 		}
 	}
 	return func(w io.Writer) error { return reports.CompareTimelines(w, format, a, b) }, nil

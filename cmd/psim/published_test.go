@@ -13,8 +13,9 @@ func TestPublishedPictures(t *testing.T) {
 	stdout, stderr, code := psim(t, "psim validate --published --markdown --out accuracy zero-bubble-2023-table-5")
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "](accuracy/zero-bubble-bubbles.png)")
-	pictures, err := os.ReadDir("accuracy")
-	require.NoError(t, err)
-	require.Len(t, pictures, 1)
-	require.Equal(t, "zero-bubble-bubbles.png", pictures[0].Name())
+	require.Len(t, contents(t, "accuracy"), 1)
+	require.NoError(t, os.WriteFile("accuracy/.psim.json", nil, 0o644)) // as if somebody else's
+	_, stderr, code = psim(t, "psim validate --published --out accuracy zero-bubble-2023-table-5")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stderr, "holds a zero-bubble-bubbles.png that psim has not written")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -83,20 +84,25 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 		return err
 	}
 	p.Advise(ctx)
-	folder, err := f.folder(c.Name(), stderr)
+	folder, unwritable, err := f.folder(reports.RunFolder(filepath.Join("out", folderName(c.Name(), f.sets)), reports.Predicted))
 	if err != nil {
 		return err
 	}
 	// Files come before the summary, so that a reader of it who leaves early
-	// (psim run … | head) still gets them.
-	names, err := p.Run().Save(ctx, folder, f.traceFile(p.Run())...)
-	if err == nil {
-		err = f.print(p, stdout)
+	// (psim run … | head) still gets them. That they cannot be written does not
+	// keep the summary back.
+	names, written := p.Run().Save(ctx, folder.Path, f.traceFile(p.Run())...)
+	if errors.Is(written, context.Canceled) {
+		return written
 	}
-	if err == nil && folder != "" {
-		f.wrote(stderr, strings.Join(names, ", "), folder)
+	err = f.print(p, stdout)
+	if folder.Path != "" && !p.Run().Drawable() {
+		fmt.Fprintln(stderr, "psim: no picture is drawn: the run takes no time, so there is nothing to draw")
 	}
-	return failed(err)
+	if written == nil && folder.Path != "" {
+		f.wrote(stderr, strings.Join(names, ", "), folder.Path)
+	}
+	return failed(errors.Join(err, unwritable, written))
 }
 
 func (f runFlags) traceFile(r reports.Run) []files.File {
@@ -120,21 +126,21 @@ func (f runFlags) prove(c *configs.Config) error {
 	return nil
 }
 
-// folder prepares the folder that files go to; empty for none. That the
-// default one cannot be made is worth a warning, not a failure.
-func (f runFlags) folder(name string, stderr io.Writer) (string, error) {
-	switch {
-	case f.out == "-" || f.out == "" && (f.json || f.csv):
-		return "", nil
-	case f.out != "":
-		return f.out, flagged("out", reports.RunFolder(f.out).Check())
+// folder prepares the folder that files go to, by default the given one; its path
+// is empty for none. That it cannot be written to is a failure only once all
+// that was computed is printed.
+func (f runFlags) folder(to files.Folder) (folder files.Folder, unwritable, err error) {
+	if f.out == "-" || f.out == "" && (f.json || f.csv) {
+		return files.Folder{}, nil, nil
 	}
-	folder := files.Folder{Path: filepath.Join("out", folderName(name, f.sets))}
-	if err := folder.Check(); err != nil {
-		fmt.Fprintf(stderr, "psim: no files are written: %s\n", visible(err.Error()))
-		return "", nil
+	if f.out != "" {
+		to.Path = f.out
 	}
-	return folder.Path, nil
+	err = to.Check()
+	if errors.As(err, new(files.Unwritable)) || err != nil && f.out == "" {
+		return files.Folder{}, fmt.Errorf("no files are written: %w", err), nil
+	}
+	return to, nil, flagged("out", err)
 }
 
 // folderName joins a configuration's name and what was set, so

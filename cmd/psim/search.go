@@ -65,23 +65,28 @@ func runSearch(ctx context.Context, path string, f outputFlags, rows int, stdout
 	if found == nil {
 		return err
 	}
+	if f.out != "" && err != nil {
+		f.out = reports.PlansFolder(f.out).Aside().Path
+	}
 	return errors.Join(f.report(ctx, c.Name(), found, rows, time.Since(start), stdout, stderr), err)
 }
 
 // report prints what was found, and writes it into the folder. What was found until
 // an interrupt is kept.
 func (f outputFlags) report(ctx context.Context, name string, found *lib.Ranking, rows int, took time.Duration, stdout, stderr io.Writer) error {
+	var written error
 	if f.out != "" {
 		names, err := found.Save(context.WithoutCancel(ctx), f.out, name+" · plans")
 		if err != nil {
-			return failure{err}
+			written = failure{err}
+		} else {
+			f.wrote(stderr, strings.Join(names, ", "), f.out)
 		}
-		f.wrote(stderr, strings.Join(names, ", "), f.out)
 	}
 	if !f.json {
-		return found.WriteTable(stdout, rows)
+		return errors.Join(found.WriteTable(stdout, rows), written)
 	}
 	seconds := took.Seconds()
 	found.Seconds = &seconds
-	return found.WriteJSON(stdout)
+	return errors.Join(found.WriteJSON(stdout), written)
 }

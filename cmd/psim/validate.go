@@ -138,7 +138,7 @@ func (f validateFlags) replay(ctx context.Context, names []string, stdout, stder
 		return err
 	}
 	if f.figures != "" {
-		if err := (files.Folder{Path: f.figures}).Check(); err != nil {
+		if err := (files.Folder{Path: f.figures, Owner: "validate"}).Check(); err != nil {
 			return flagged("out", err)
 		}
 	}
@@ -146,11 +146,11 @@ func (f validateFlags) replay(ctx context.Context, names []string, stdout, stder
 	if err != nil {
 		return failure{err}
 	}
+	var written error
 	if f.figures != "" {
-		if err := f.draw(ctx, report); err != nil {
-			return err
+		if written = f.draw(ctx, report); written == nil {
+			fmt.Fprintln(stderr, "wrote", visible(f.figures))
 		}
-		fmt.Fprintln(stderr, "wrote", visible(f.figures))
 	}
 	markdown, text := func(w io.Writer) error {
 		pictures := ""
@@ -162,7 +162,7 @@ func (f validateFlags) replay(ctx context.Context, names []string, stdout, stder
 	if len(names) == 0 {
 		text = report.WriteSummary
 	}
-	return f.print(stdout, report, markdown, text)
+	return errors.Join(f.print(stdout, report, markdown, text), written)
 }
 
 func (f validateFlags) draw(ctx context.Context, r published.Report) error {
@@ -173,5 +173,5 @@ func (f validateFlags) draw(ctx context.Context, r published.Report) error {
 			return reports.Scatter(w, reports.PNG, figures[name])
 		}})
 	}
-	return failed(files.Folder{Path: f.figures}.Write(ctx, list))
+	return failed(files.Folder{Path: f.figures, Owner: "validate"}.Write(ctx, list))
 }

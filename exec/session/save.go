@@ -11,12 +11,21 @@ import (
 	"psim/reports"
 )
 
-// Main returns the run whose result stands for the session: the last.
-func (s *Session) Main() *Run { return s.Runs[len(s.Runs)-1] }
+// Main returns the run whose result stands for the session: the last, or nil if
+// nothing was run.
+func (s *Session) Main() *Run {
+	if len(s.Runs) == 0 {
+		return nil
+	}
+	return s.Runs[len(s.Runs)-1]
+}
 
 // Result returns that of the session: of its main run, with all runs in it if there
 // are several, and then with the worst of their checks.
 func (s *Session) Result() reports.Result {
+	if len(s.Runs) == 0 {
+		return reports.Result{}
+	}
 	r := s.Main().Result
 	if len(s.Runs) == 1 {
 		return r
@@ -51,7 +60,7 @@ func (r *Run) Sides() (predicted, measured reports.Run) {
 // Save writes the files of all runs: those of the main one into the folder itself,
 // and with several runs each one's into a folder of its schedule's name. With them
 // it writes further ones elsewhere, all or none.
-func (s *Session) Save(ctx context.Context, folder string, elsewhere ...files.File) error {
+func (s *Session) Save(ctx context.Context, folder files.Folder, elsewhere ...files.File) error {
 	list := s.Main().files()
 	list = list[:len(list)-1] // the session's result takes the place of the run's
 	if len(s.Runs) > 1 {
@@ -64,7 +73,7 @@ func (s *Session) Save(ctx context.Context, folder string, elsewhere ...files.Fi
 		list = append(list, files.File{Path: "modes.png", Render: s.draw})
 	}
 	list = append(list, files.File{Path: "result.json", Render: s.Result().WriteJSON})
-	return reports.RunFolder(folder).Write(ctx, list, elsewhere...)
+	return folder.Write(ctx, list, elsewhere...)
 }
 
 // files lists the files of one run, the result last.

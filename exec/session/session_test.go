@@ -64,7 +64,7 @@ func TestInterrupted(t *testing.T) {
 	}
 	require.ErrorIs(t, s.Run(ctx, c), context.Canceled)
 	folder := t.TempDir()
-	require.NoError(t, s.Save(context.Background(), folder))
+	require.NoError(t, s.Save(context.Background(), reports.RunFolder(folder, reports.Measured)))
 	file, err := os.Open(filepath.Join(folder, "result.json"))
 	require.NoError(t, err)
 	defer file.Close()
@@ -72,4 +72,17 @@ func TestInterrupted(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, r.Partial)
 	require.Len(t, r.Steps, 3)
+}
+
+// What nobody set is refused before anything is trained, and an empty session has no
+// result.
+func TestZeroSession(t *testing.T) {
+	c, _, err := Load("exec-mlp", 2, tiny()...)
+	require.NoError(t, err)
+	var s Session
+	require.ErrorContains(t, s.Run(t.Context(), c), "0 repeats")
+	s.Repeats = 1
+	require.ErrorContains(t, s.Run(t.Context(), c), "0 steps")
+	require.Nil(t, s.Main())
+	require.Zero(t, s.Result().Name)
 }

@@ -27,13 +27,13 @@ func ExampleFolder() {
 		panic(err)
 	}
 	defer os.RemoveAll(folder)
-	f := files.Folder{Path: folder, Earlier: func(string) []string { return []string{"a.txt", "in/b.txt"} }}
+	f := files.Folder{Path: folder, Owner: "run"}
 	for _, list := range [][]files.File{{text("a.txt", "1"), text("in/b.txt", "1")}, {text("a.txt", "2")}} {
 		if err := f.Write(context.Background(), list); err != nil {
 			panic(err)
 		}
 	}
-	left, _ := filepath.Glob(filepath.Join(folder, "*"))
+	left, _ := filepath.Glob(filepath.Join(folder, "[a-z]*"))
 	data, err := os.ReadFile(filepath.Join(folder, "a.txt"))
 	fmt.Println(len(left), string(data), err)
 	// Output: 1 2 <nil>
@@ -71,7 +71,7 @@ func TestCheck(t *testing.T) {
 	require.NoError(t, os.MkdirAll(folder, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "mine.txt"), nil, 0o644))
 	require.EqualError(t, f.Check(), folder+": holds a mine.txt that psim has not written; name another folder")
-	f.Earlier = func(string) []string { return f.Guarded }
+	f.Owner, f.Earlier = "run", func(string) (string, []string) { return "run", f.Guarded }
 	require.NoError(t, f.Check())
 	f.Path = filepath.Join(folder, "mine.txt")
 	require.EqualError(t, files.Folder{Path: f.Path}.Check(), f.Path+": is a file; name a folder")

@@ -1,97 +1,190 @@
 package files
 
 import (
-	"cmp"
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 )
 
-// A Folder holds the files of one run of a command. A later run replaces all of
-// an earlier one's, and nothing else.
+// A Folder holds the files of one run of a command. A later run of the command
+// replaces all of an earlier one's, and nothing else.
 type Folder struct {
 	Path string
-	// Guarded names the files that are not replaced unless psim wrote them.
+	// Owner is the command whose files they are. Several may write into a folder.
+	Owner string
+	// Guarded names the files that Check looks for, which are not replaced
+	// unless the owner wrote them.
 	Guarded []string
-	// Earlier lists the files that an earlier run may have left in a folder,
-	// with slashes; none where psim has not written it. It may be nil.
-	Earlier func(folder string) []string
+	// Earlier says of a folder without a manifest who wrote which files, with
+	// slashes; none where psim has not written it. It may be nil.
+	Earlier func(folder string) (owner string, names []string)
+	// Keep says of a file of an earlier run that it stays although this one has
+	// not written it again. It may be nil.
+	Keep func(name string) bool
+	// Partial says that the files are not those of a finished run.
+	Partial bool
 }
+
+// An Unwritable error says that a folder cannot be made or written to.
+type Unwritable struct{ error }
 
 // Check reports whether the files of a run can be written, without a trace: a
 // folder that is not there is made only when there are files.
 func (f Folder) Check() error {
-	if len(f.earlier()) == 0 {
-		for _, name := range f.Guarded {
-			if info, err := os.Lstat(filepath.Join(f.Path, name)); err == nil && !info.IsDir() {
-				return fmt.Errorf("%s: holds a %s that psim has not written; name another folder", f.Path, name)
-			}
-		}
+	if err := f.guard(f.Guarded); err != nil {
+		return err
 	}
 	if info, err := os.Stat(f.Path); err == nil && !info.IsDir() {
 		return fmt.Errorf("%s: is a file; name a folder", f.Path)
 	}
 	undo, err := makeFolder(f.Path)
 	defer undo()
-	if err != nil {
+	if errors.Is(err, syscall.ENOTDIR) {
 		return fmt.Errorf("%s: cannot be made: %s", f.Path, Reason(err))
 	}
+	if err != nil {
+		return Unwritable{fmt.Errorf("%s: cannot be made: %s", f.Path, Reason(err))}
+	}
 	if err := CheckWritable(f.Path); err != nil {
-		return fmt.Errorf("%s: cannot be written to: %s", f.Path, Reason(err))
+		return Unwritable{fmt.Errorf("%s: cannot be written to: %s", f.Path, Reason(err))}
 	}
 	return nil
 }
 
+// guard refuses to replace files of some names that are not the owner's.
+func (f Folder) guard(names []string) error {
+	owners := f.owners(f.Path)
+	for _, name := range names {
+		info, err := os.Lstat(filepath.Join(f.Path, filepath.FromSlash(name)))
+		switch owner := owners[name]; {
+		case err != nil || info.IsDir() || owner == f.Owner && owner != "":
+		case owner != "":
+			return fmt.Errorf("%s: holds a %s of psim %s; name another folder", f.Path, name, owner)
+		default:
+			return fmt.Errorf("%s: holds a %s that psim has not written; name another folder", f.Path, name)
+		}
+	}
+	return nil
+}
+
+// owners returns who has written the files of a folder, a run that was killed
+// while it moved them into place among them.
+func (f Folder) owners(folder string) map[string]string {
+	owners := readManifest(folder).owners()
+	maps.Copy(owners, readManifest(filepath.Join(folder, staging)).owners())
+	if len(owners) == 0 && f.Earlier != nil {
+		owner, names := f.Earlier(folder)
+		for _, name := range names {
+			owners[name] = owner
+		}
+	}
+	return owners
+}
+
+// finished reports whether the owner's files of a finished run are in the folder.
+func (f Folder) finished() bool {
+	if set, ok := readManifest(f.Path).Sets[f.Owner]; ok {
+		return !set.Partial
+	}
+	return slices.Contains(slices.Collect(maps.Values(f.owners(f.Path))), f.Owner)
+}
+
+// Aside returns the folder for files of a run that was interrupted: one beside f,
+// if f holds those of a finished one, which they do not replace.
+func (f Folder) Aside() Folder {
+	f.Partial = true
+	if f.Path != "" && f.finished() {
+		if full, err := filepath.Abs(f.Path); err == nil && strings.HasPrefix(filepath.Base(f.Path), ".") {
+			f.Path = full
+		}
+		f.Path = filepath.Clean(f.Path) + ".partial"
+	}
+	return f
+}
+
 // Write puts files, whose paths are names in the folder, and further ones
-// elsewhere in their places, all or none. Then it removes what an earlier run
-// left and this one has not written again, which would pass for this one's.
+// elsewhere in their places, or none of those in the folder. What an earlier run
+// left and this one has not written again, which would pass for this one's, goes.
 // Without a path it writes only those elsewhere.
 func (f Folder) Write(ctx context.Context, list []File, elsewhere ...File) error {
 	if f.Path == "" {
 		return Write(ctx, elsewhere)
 	}
-	var names, folders []string
-	all := slices.Clone(elsewhere)
-	for _, file := range list {
-		names = append(names, file.Path)
-		file.Path = filepath.Join(f.Path, filepath.FromSlash(file.Path))
-		all, folders = append(all, file), append(folders, filepath.Dir(file.Path))
+	inside := slices.Clone(list)
+	for i := range inside {
+		inside[i].Path = filepath.Join(f.Path, filepath.FromSlash(list[i].Path))
 	}
-	stale := slices.DeleteFunc(f.earlier(), func(name string) bool { return slices.Contains(names, name) })
-	if err := Write(ctx, all, append(folders, f.Path)...); err != nil {
+	contents, err := render(ctx, append(inside, elsewhere...))
+	if err != nil {
 		return err
 	}
-	return f.remove(stale)
+	if err := f.put(list, contents[:len(list)]); err != nil {
+		return err
+	}
+	return place(elsewhere, contents[len(list):])
 }
 
-func (f Folder) earlier() []string {
-	if f.Earlier == nil {
-		return nil
+// put makes the files those of the folder, which no other process does meanwhile.
+func (f Folder) put(list []File, contents []bytes.Buffer) (err error) {
+	if target, problem := filepath.EvalSymlinks(f.Path); problem == nil {
+		f.Path = target
 	}
-	return f.Earlier(f.Path)
+	undo, err := makeFolder(f.Path)
+	defer func() {
+		if err != nil {
+			undo()
+		}
+	}()
+	if err != nil {
+		return fmt.Errorf("%s: cannot be made: %s", f.Path, Reason(err))
+	}
+	unlock, locked := lock(filepath.Dir(f.Path))
+	defer unlock()
+	if locked {
+		f.recover()
+	}
+	var names []string
+	for _, file := range list {
+		names = append(names, file.Path)
+	}
+	if err := f.guard(names); err != nil {
+		return err
+	}
+	c := change{Folder: f, owners: f.owners(f.Path), contents: map[string][]byte{}}
+	for i, name := range names {
+		c.contents[name] = contents[i].Bytes()
+	}
+	if err = c.swap(); errors.Is(err, errInPlace) {
+		err = c.inPlace()
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: cannot be written: %s", f.Path, Reason(err))
+	}
+	return err
 }
 
-// remove removes files, and the folders below f that are then empty.
-func (f Folder) remove(names []string) error {
-	var folders []string
-	for _, name := range names {
-		full := filepath.Join(f.Path, filepath.FromSlash(name))
-		if IsFolder(full) {
-			continue
-		}
-		if err := os.Remove(full); err != nil && !os.IsNotExist(err) {
-			return fmt.Errorf("%s: cannot be removed: %s", full, Reason(err))
-		}
-		for d := path.Dir(name); d != "."; d = path.Dir(d) {
-			folders = append(folders, d)
+// stays reports whether a file of the folder is in it after the change.
+func (c change) stays(name string) bool {
+	if c.owners[name] != c.Owner {
+		return true
+	}
+	return c.Keep != nil && c.Keep(name) && !c.rewrites(name)
+}
+
+// rewrites reports whether the folder of a name, if it is in one, has new files.
+func (c change) rewrites(name string) bool {
+	part, _, _ := strings.Cut(name, "/")
+	for written := range c.contents {
+		if strings.HasPrefix(written, part+"/") {
+			return true
 		}
 	}
-	slices.SortFunc(folders, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	for _, folder := range folders {
-		os.Remove(filepath.Join(f.Path, filepath.FromSlash(folder))) // only if it is empty
-	}
-	return nil
+	return false
 }

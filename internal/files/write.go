@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 )
@@ -66,11 +67,8 @@ func place(list []File, contents []bytes.Buffer) error {
 		}
 	}()
 	for i, f := range list {
-		temp, err := save(filepath.Dir(f.Path), contents[i].Bytes())
-		if temp != "" {
-			temps = append(temps, temp)
-		}
-		if err != nil {
+		temps = append(temps, filepath.Join(filepath.Dir(f.Path), fmt.Sprintf(".psim-%d-%d", os.Getpid(), rand.Uint64())))
+		if err := os.WriteFile(temps[i], contents[i].Bytes(), 0o666); err != nil {
 			return fmt.Errorf("%s: cannot be written: %s", f.Path, Reason(err))
 		}
 	}
@@ -82,20 +80,12 @@ func place(list []File, contents []bytes.Buffer) error {
 	return nil
 }
 
-// save writes a file of a temporary name into a folder. It returns the name
-// even if writing fails.
-func save(folder string, data []byte) (string, error) {
-	temp, err := os.CreateTemp(folder, ".psim-*")
-	if err != nil {
-		return "", err
+// writeFile writes a file, and makes its folder, as the umask allows.
+func writeFile(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
 	}
-	if _, err = temp.Write(data); err == nil {
-		err = temp.Chmod(0o644)
-	}
-	if closed := temp.Close(); err == nil {
-		err = closed
-	}
-	return temp.Name(), err
+	return os.WriteFile(path, data, 0o666)
 }
 
 // makeFolder makes a folder and those above it. undo removes what it has made,
@@ -113,7 +103,7 @@ func makeFolder(folder string) (undo func(), err error) {
 			os.Remove(f)
 		}
 	}
-	return undo, os.MkdirAll(folder, 0o755)
+	return undo, os.MkdirAll(folder, 0o777)
 }
 
 // WriteJSON writes an indented JSON value.

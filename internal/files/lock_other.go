@@ -1,0 +1,6 @@
+//go:build !linux && !darwin
+
+package files
+
+// lock does nothing where folders cannot be locked.
+func lock(string) (unlock func(), locked bool) { return func() {}, false }

@@ -1,0 +1,28 @@
+//go:build linux || darwin
+
+package files
+
+import (
+	"os"
+	"syscall"
+	"time"
+)
+
+// patience limits how long lock waits for another process.
+const patience = 30 * time.Second
+
+// lock keeps other processes of psim from writing into folders of a folder. The
+// system lifts it when the process ends, however it does. locked is false where
+// that is not possible.
+func lock(folder string) (unlock func(), locked bool) {
+	f, err := os.Open(folder)
+	if err != nil {
+		return func() {}, false
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err != syscall.EWOULDBLOCK && err != syscall.EINTR || time.Now().After(end) {
+			return func() { f.Close() }, err == nil
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package files
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+)
+
+// Manifest names the file of a folder that lists what psim has written there:
+// by command, every file with its hash.
+const Manifest = ".psim.json"
+
+// staging names the folder in which files wait to be moved into place where a
+// folder cannot be swapped as a whole.
+const staging = ".psim-new"
+
+type manifest struct {
+	Sets map[string]fileSet `json:"sets"`
+}
+
+// fileSet holds what one command has written: hashes by name.
+type fileSet struct {
+	Partial bool              `json:"partial,omitempty"`
+	Files   map[string]string `json:"files"`
+}
+
+// readManifest reads the manifest of a folder; empty where there is none.
+func readManifest(folder string) manifest {
+	m, err := Read(filepath.Join(folder, Manifest), func(r io.Reader) (m manifest, err error) {
+		return m, json.NewDecoder(io.LimitReader(r, 16<<20)).Decode(&m)
+	})
+	if err != nil || m.Sets == nil {
+		return manifest{Sets: map[string]fileSet{}}
+	}
+	for owner, set := range m.Sets {
+		for name := range set.Files {
+			if !filepath.IsLocal(filepath.FromSlash(name)) {
+				delete(set.Files, name)
+			}
+		}
+		m.Sets[owner] = set
+	}
+	return m
+}
+
+// owners returns who has written which file.
+func (m manifest) owners() map[string]string {
+	owners := map[string]string{}
+	for owner, set := range m.Sets {
+		for name := range set.Files {
+			owners[name] = owner
+		}
+	}
+	return owners
+}
+
+func (m manifest) write(folder string) error {
+	var text bytes.Buffer
+	if err := WriteJSON(&text, m); err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(folder, Manifest), text.Bytes())
+}
+
+func hash(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
+
+// Verify refuses files of a folder that psim has not written together: those
+// that differ from what its manifest, or that of a folder above, says of them.
+// Without a manifest it believes them, and it passes those that are not there.
+func Verify(folder string, names ...string) error {
+	prefix, root := "", folder
+	if full, err := filepath.Abs(folder); err == nil {
+		root = full
+	}
+	for range 3 { // a mode of several, and its prediction
+		if _, err := os.Stat(filepath.Join(root, Manifest)); err == nil {
+			break
+		}
+		prefix, root = filepath.Base(root)+"/"+prefix, filepath.Dir(root)
+	}
+	listed := map[string]string{}
+	for _, set := range readManifest(root).Sets {
+		for name, sum := range set.Files {
+			listed[name] = sum
+		}
+	}
+	for _, name := range names {
+		want, ok := listed[path.Join(prefix, name)]
+		if !ok {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(folder, name))
+		if err == nil && hash(data) != want {
+			return fmt.Errorf("%s: %s is not the one that psim wrote with the other files there; run it again", folder, name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package files
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// recover cleans what runs that were killed have left beside the folder or in it.
+// It is called while no other process writes.
+func (f Folder) recover() {
+	entries, err := os.ReadDir(filepath.Dir(f.Path))
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		if entry.IsDir() && strings.HasPrefix(entry.Name(), f.prefix()) {
+			f.clean(filepath.Join(filepath.Dir(f.Path), entry.Name()))
+		}
+	}
+}
+
+// clean removes a folder that psim has made to take the place of f, or that f has
+// taken the place of: the files that psim lists in it, and links to those in f.
+// Others, which somebody put there meanwhile, move to f.
+func (f Folder) clean(folder string) {
+	owners := f.owners(folder)
+	var below []string
+	filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		name, problem := filepath.Rel(folder, path)
+		switch {
+		case err != nil || problem != nil:
+			return nil
+		case entry.IsDir():
+			below = append(below, path)
+			return nil
+		case name == Manifest:
+			return nil
+		}
+		f.drop(path, filepath.Join(f.Path, name), owners[filepath.ToSlash(name)] == f.Owner)
+		return nil
+	})
+	slices.Reverse(below)
+	for _, path := range below {
+		if path == folder && isAlone(folder, Manifest) {
+			os.Remove(filepath.Join(folder, Manifest))
+		}
+		os.Remove(path) // only if it is empty
+	}
+}
+
+// drop removes a file, if it is psim's or there is a link to it, or else moves it
+// to its place, if nothing is there.
+func (f Folder) drop(path, place string, own bool) {
+	if own {
+		os.Remove(path)
+		return
+	}
+	mine, err := os.Lstat(path)
+	if err != nil {
+		return
+	}
+	there, err := os.Lstat(place)
+	switch {
+	case err == nil && os.SameFile(mine, there):
+		os.Remove(path)
+	case os.IsNotExist(err):
+		if os.MkdirAll(filepath.Dir(place), 0o777) == nil {
+			os.Rename(path, place)
+		}
+	}
+}
+
+// isAlone reports whether a folder holds nothing but one file.
+func isAlone(folder, name string) bool {
+	entries, err := os.ReadDir(folder)
+	return err == nil && len(entries) == 1 && entries[0].Name() == name
+}
+
+// removeFile removes a file of a folder, and those below it that are then empty.
+func removeFile(folder, name string) {
+	path := filepath.Join(folder, filepath.FromSlash(name))
+	if os.Remove(path) != nil {
+		return
+	}
+	for d := filepath.Dir(path); d != filepath.Clean(folder) && os.Remove(d) == nil; d = filepath.Dir(d) {
+	}
+}

@@ -1,0 +1,194 @@
+package files
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// errInPlace says that a folder cannot be swapped as a whole: it is a mount, or
+// the current folder, or one in which there is what cannot be linked.
+var errInPlace = errors.New("the folder cannot be swapped")
+
+// mostLinks limits how much of others' a folder may hold that is linked into the
+// one that replaces it.
+const mostLinks = 1000
+
+// A change replaces the files of a folder's owner.
+type change struct {
+	Folder
+	owners   map[string]string // of what is in the folder
+	contents map[string][]byte // of the new files
+}
+
+// manifest lists the folder's files after the change.
+func (c change) manifest() manifest {
+	m := readManifest(c.Path)
+	set := fileSet{Partial: c.Partial, Files: map[string]string{}}
+	for name, sum := range m.Sets[c.Owner].Files {
+		if c.stays(name) {
+			set.Files[name] = sum
+		}
+	}
+	for name, owner := range c.owners { // without a manifest
+		if _, listed := m.Sets[owner]; owner == c.Owner && !listed && c.stays(name) {
+			if data, err := os.ReadFile(filepath.Join(c.Path, filepath.FromSlash(name))); err == nil {
+				set.Files[name] = hash(data)
+			}
+		}
+	}
+	for name, data := range c.contents {
+		set.Files[name] = hash(data)
+	}
+	m.Sets[c.Owner] = set
+	return m
+}
+
+// swap makes a folder beside the old one, with the new files and links to those
+// that stay, and swaps them in one step.
+func (c change) swap() error {
+	if c.current() {
+		return errInPlace
+	}
+	info, err := os.Stat(c.Path)
+	if err != nil {
+		return err
+	}
+	fresh, err := os.MkdirTemp(filepath.Dir(c.Path), c.prefix()+"*")
+	if err != nil {
+		return errInPlace
+	}
+	defer c.clean(fresh)
+	if err := c.manifest().write(fresh); err != nil { // first, so that a kill leaves what can be cleaned
+		return err
+	}
+	for name, data := range c.contents {
+		if err := writeFile(filepath.Join(fresh, filepath.FromSlash(name)), data); err != nil {
+			return err
+		}
+	}
+	if err := c.link(fresh); err != nil {
+		return err
+	}
+	if err := os.Chmod(fresh, info.Mode().Perm()); err != nil {
+		return errInPlace
+	}
+	if exchange(fresh, c.Path) != nil {
+		return errInPlace
+	}
+	return nil
+}
+
+// current reports whether the folder is the current one or above it, of which a
+// shell would not see that it was replaced.
+func (c change) current() bool {
+	here, err := os.Getwd()
+	if err != nil {
+		return true
+	}
+	folder, err := filepath.Abs(c.Path)
+	if resolved, problem := filepath.EvalSymlinks(here); problem == nil {
+		here = resolved
+	}
+	if resolved, problem := filepath.EvalSymlinks(folder); problem == nil {
+		folder = resolved
+	}
+	below, problem := filepath.Rel(folder, here)
+	return err != nil || problem != nil || below != ".." && !strings.HasPrefix(below, ".."+string(filepath.Separator))
+}
+
+// prefix begins the names of the folders that are made beside f.
+func (f Folder) prefix() string { return "." + filepath.Base(f.Path) + ".psim-" }
+
+// link puts links to all files that stay into the fresh folder.
+func (c change) link(fresh string) error {
+	links := 0
+	return filepath.WalkDir(c.Path, func(path string, entry fs.DirEntry, err error) error {
+		name, problem := filepath.Rel(c.Path, path)
+		if err != nil || problem != nil {
+			return errInPlace
+		}
+		to := filepath.Join(fresh, name)
+		links++
+		switch name = filepath.ToSlash(name); {
+		case name == "." || name == Manifest:
+			return nil
+		case links > mostLinks || entry.Name() == Manifest || entry.Name() == staging:
+			return errInPlace
+		case entry.IsDir():
+			if c.ours(name) {
+				return nil
+			}
+			err = os.MkdirAll(to, 0o777)
+		case !c.stays(name):
+			return nil
+		case entry.Type().IsRegular():
+			if err = os.MkdirAll(filepath.Dir(to), 0o777); err == nil {
+				err = os.Link(path, to)
+			}
+		default:
+			return errInPlace
+		}
+		if err != nil {
+			return errInPlace
+		}
+		return nil
+	})
+}
+
+// ours reports whether the owner has written a file into a folder in the folder.
+func (c change) ours(folder string) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(c.owners)), func(name string) bool {
+		return c.owners[name] == c.Owner && strings.HasPrefix(name, folder+"/")
+	})
+}
+
+// inPlace puts the files into the folder as it is: it saves all before it renames
+// the first, and writes the manifest last, which tells torn ones.
+func (c change) inPlace() error {
+	m, fresh := c.manifest(), filepath.Join(c.Path, staging)
+	if err := os.MkdirAll(fresh, 0o777); err != nil {
+		return err
+	}
+	defer c.clean(fresh)
+	if err := m.write(fresh); err != nil {
+		return err
+	}
+	for name, data := range c.contents {
+		if err := writeFile(filepath.Join(fresh, filepath.FromSlash(name)), data); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.contents)) {
+		to := filepath.Join(c.Path, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
+			return err
+		}
+		if err := os.Rename(filepath.Join(fresh, filepath.FromSlash(name)), to); err != nil {
+			return err
+		}
+	}
+	for name := range c.owners {
+		if _, again := c.contents[name]; !again && !c.stays(name) {
+			removeFile(c.Path, name)
+		}
+	}
+	return os.Rename(filepath.Join(fresh, Manifest), filepath.Join(c.Path, Manifest))
+}
+
+// exchangeInSteps swaps two folders where the system has no one step for it.
+func exchangeInSteps(fresh, old string) error {
+	aside := fresh + "-old"
+	if err := os.Rename(old, aside); err != nil {
+		return err
+	}
+	if err := os.Rename(fresh, old); err != nil {
+		os.Rename(aside, old)
+		return err
+	}
+	return os.Rename(aside, fresh)
+}
