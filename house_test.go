@@ -37,9 +37,6 @@ func sources(t *testing.T) []source {
 	return list
 }
 
-// long allows functions more lines. The list only gets shorter.
-var long = map[string]int{}
-
 // Files have up to 300 lines and functions up to 40, tests aside.
 func TestLengths(t *testing.T) {
 	for _, s := range sources(t) {
@@ -55,7 +52,7 @@ func TestLengths(t *testing.T) {
 				continue
 			}
 			from, to := s.set.Position(f.Pos()), s.set.Position(f.End())
-			if n := to.Line - from.Line + 1; n > max(40, long[s.name+" "+f.Name.Name]) {
+			if n := to.Line - from.Line + 1; n > 40 {
 				t.Errorf("%s: %s has %d lines, more than 40", from, f.Name.Name, n)
 			}
 		}
@@ -133,28 +130,16 @@ func TestDocumented(t *testing.T) {
 // Comments on unexported names begin with the verb or with what the name is, not "x
 // is": of a function the first word after its name is what it does.
 func TestCommentsDefine(t *testing.T) {
-	count := map[string]int{}
 	for _, s := range sources(t) {
 		if s.test() {
 			continue
 		}
 		for _, n := range s.names() {
 			if !ast.IsExported(n.name) && regexp.MustCompile(`^`+regexp.QuoteMeta(n.name)+` (is|are)\b`).MatchString(n.doc) {
-				count[path.Dir(s.name)]++
+				t.Errorf(`%s: the comment on %s begins "x is"; begin with what it does or holds`, n.at, n.name)
 			}
 		}
 	}
-	for folder, n := range count {
-		if n > definedByIs[folder] {
-			t.Errorf(`%s: %d unexported comments begin "x is", more than %d; begin with what it does or holds`, folder, n, definedByIs[folder])
-		}
-	}
-}
-
-// definedByIs allows packages so many comments that begin "x is". The numbers only
-// get smaller.
-var definedByIs = map[string]int{
-	"reports": 2,
 }
 
 // called lists exported functions and methods that no code of psim calls, and who does.

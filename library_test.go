@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"psim"
+	"psim/configs"
 )
 
 // TestOtherModule builds and runs a program of another module that predicts,
@@ -34,4 +37,10 @@ func TestOtherModule(t *testing.T) {
 	for _, file := range []string{"both.svg", "plans/pareto.png", "plans/plans.json"} {
 		require.FileExists(t, filepath.Join(folder, filepath.FromSlash(file)))
 	}
+}
+
+// TestEmptyConfig: a configuration that nothing has read is an error, and no panic.
+func TestEmptyConfig(t *testing.T) {
+	_, err := psim.Predict(t.Context(), &configs.Config{})
+	require.ErrorContains(t, err, "Load or Parse")
 }

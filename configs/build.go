@@ -235,7 +235,7 @@ func (c *Config) buildRing() (*Plan, error) {
 	if err != nil {
 		return nil, c.problem("machine", err)
 	}
-	return &Plan{Graph: g, Costs: costs, Machine: machine}, nil
+	return &Plan{Graph: g, Costs: costs, Machine: machine, Warnings: c.onlyFused()}, nil
 }
 
 func sum(values []int64) int64 {

@@ -16,7 +16,8 @@ import (
 	"psim/schedules/collective"
 )
 
-// A Config is one experiment.
+// A Config is one experiment, as Load or Parse make it: the zero value has no source
+// that errors could name.
 type Config struct {
 	Schedule   schedules.Options          `toml:"schedule"`
 	Times      costmodel.Times            `toml:"times"`

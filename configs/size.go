@@ -22,7 +22,8 @@ func (c *Config) checkSize() error {
 	return nil
 }
 
-// Tasks estimates the size of the graph from above, before it is built.
+// Tasks estimates the size of the graph before its order is made, without what
+// replicas sum in the end; wiring counts all before it makes any.
 func (c *Config) Tasks() float64 {
 	if kind, err := c.work(); err == nil && kind == byCollective {
 		ring, _ := collective.Find(c.Schedule.Name) // without a name there are no tasks

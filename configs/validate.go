@@ -28,10 +28,12 @@ func (c *Config) work() (work, error) {
 			given = append(given, string(w))
 		}
 	}
-	switch len(given) {
-	case 0:
+	switch {
+	case len(c.sources) == 0:
+		return "", errors.New("an empty configuration; Load or Parse makes one")
+	case len(given) == 0:
 		return "", &Error{Label: c.sources[0].label, Problem: "there is neither [times], [model] nor [collective]; exactly one of them says what the tasks cost"}
-	case 1:
+	case len(given) == 1:
 		return work(given[0]), nil
 	}
 	return "", c.problem(work(given[len(given)-1]).section(), fmt.Errorf("there is %s; exactly one of them may say what the tasks cost", strings.Join(given, " and ")))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"psim/costmodel"
 	"psim/costmodel/link"
@@ -79,4 +80,21 @@ func unusedRanges(m costmodel.Machine, ranks int) []string {
 	warn("link", m.Link, m.DevicesPerNode, fmt.Sprintf("it is for collectives inside a node, which has %s", units.Plural(m.DevicesPerNode, "device")))
 	warn("network", m.Network, nodes, fmt.Sprintf("it is for one rank on each of %s", units.Plural(nodes, "node")))
 	return warnings
+}
+
+// onlyFused warns of keys of links that price fused collectives, in an experiment
+// that spells its collective out.
+func (c *Config) onlyFused() []string {
+	var given []string
+	for _, section := range []string{"machine.link.", "machine.network."} {
+		for _, key := range []string{"collective_bandwidth", "collective_call", "algorithm", "all_reduce", "all_gather", "reduce_scatter"} {
+			if c.Defined(section + key) {
+				given = append(given, section+key)
+			}
+		}
+	}
+	if given == nil {
+		return nil
+	}
+	return []string{strings.Join(given, ", ") + ": no effect here; [collective] simulates a ring message by message, with bandwidth and latency alone"}
 }

@@ -30,3 +30,25 @@ func TestUnusedRanges(t *testing.T) {
 		require.Equal(t, c.want, plan.Warnings)
 	}
 }
+
+// A collective by itself goes by bandwidth and latency, and keys that price fused
+// ones do nothing, which is said; links of the catalog may have them.
+func TestOnlyFused(t *testing.T) {
+	const text = "[schedule]\nname = \"ring-allreduce\"\n[collective]\nbytes = \"1GB\"\nranks = 8\n[machine]\ndevice = \"a100-80gb-sxm\"\n"
+	const why = ": no effect here; [collective] simulates a ring message by message, with bandwidth and latency alone"
+	for _, c := range []struct {
+		sets []string
+		want []string
+	}{
+		{nil, nil},
+		{[]string{"machine.link.bandwidth=1GB/s", "machine.link.latency=5us"}, nil},
+		{[]string{"machine.link.bandwidth=1GB/s", "machine.link.collective_bandwidth=1GB/s", "machine.link.algorithm=tree"},
+			[]string{"machine.link.collective_bandwidth, machine.link.algorithm" + why}},
+		{[]string{"machine.network=ib-hdr", "machine.network.collective_call=5us", "machine.devices_per_node=4"},
+			[]string{"machine.network.collective_call" + why}},
+	} {
+		plan, err := parse(t, text, c.sets...).Build()
+		require.NoError(t, err)
+		require.Equal(t, c.want, plan.Warnings)
+	}
+}

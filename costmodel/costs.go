@@ -1,11 +1,12 @@
 // Package costmodel says what the tasks of a graph cost: how long they take
 // and how they change the memory in use.
 //
-// There are three sources of costs, all giving a [graph.Costs]:
+// There are four sources of costs, all giving a [graph.Costs]:
 //
 //   - [Times], explicit durations, which need neither a network nor a machine;
 //   - [StepCosts], a network of package arch trained on a [Machine];
-//   - [RingCosts], the links of a machine alone, for spelled-out collectives.
+//   - [RingCosts], the links of a machine alone, for spelled-out collectives;
+//   - [Profiled], what every task took when it was measured alone.
 //
 // A compute task takes the sum over its operations of a launch cost and the
 // longer of computing and moving memory (a roofline) at achievable rates; a layer
@@ -43,11 +44,11 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 	if err != nil {
 		return graph.Costs{}, err
 	}
-	var groups []link.Link
-	for _, ranks := range g.Groups {
-		groups = append(groups, m.Group(ranks))
-	}
+	groups := m.groups(g)
 	updates, ledger := newUpdates(m, compute, p, g), memory.NewLedger(p, g)
+	if err := m.checkTimes(g, groups, updates); err != nil {
+		return graph.Costs{}, err
+	}
 	price := func(t *graph.Task) graph.Cost {
 		var c graph.Cost
 		switch t.Kind {
@@ -72,10 +73,22 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 	return costs, nil
 }
 
+// groups finds what the collectives of every group go through.
+func (m *Machine) groups(g *graph.Graph) []link.Link {
+	var groups []link.Link
+	for _, ranks := range g.Groups {
+		groups = append(groups, m.Group(ranks))
+	}
+	return groups
+}
+
 // RingCosts prices a spelled-out ring on a machine. What arrives is added or
 // copied while it is received, so only sending takes time.
 func RingCosts(m Machine, g *graph.Graph) (graph.Costs, error) {
 	if err := m.check(g); err != nil {
+		return graph.Costs{}, err
+	}
+	if err := m.checkMessages(g); err != nil {
 		return graph.Costs{}, err
 	}
 	return graph.Costs{Task: func(t *graph.Task) graph.Cost {

@@ -6,7 +6,7 @@
 //	rank 0: 0F0 0F1 0B0 0B1      stage 0: forward of microbatches 0 and 1, …
 //	rank 1: 1F0 1B0 1F1 1B1
 //
-// Five packages make a step of it, each of which knows those before it:
+// Five packages make a step of it; none knows those after it:
 //
 //	graph       plain data: tasks, graphs, placements, traces, their summary
 //	order       orders, their notation, the rule of what an action needs

@@ -11,12 +11,21 @@ import (
 	"psim/reports"
 )
 
-// Main returns the run whose result stands for the session: the last.
-func (s *Session) Main() *Run { return s.Runs[len(s.Runs)-1] }
+// Main returns the run whose result stands for the session: the last, or nil if
+// nothing was run.
+func (s *Session) Main() *Run {
+	if len(s.Runs) == 0 {
+		return nil
+	}
+	return s.Runs[len(s.Runs)-1]
+}
 
 // Result returns that of the session: of its main run, with all runs in it if there
 // are several, and then with the worst of their checks.
 func (s *Session) Result() reports.Result {
+	if len(s.Runs) == 0 {
+		return reports.Result{}
+	}
 	r := s.Main().Result
 	if len(s.Runs) == 1 {
 		return r

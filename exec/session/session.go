@@ -19,7 +19,8 @@ import (
 	"psim/schedules/graph"
 )
 
-// Options say how configurations are run.
+// Options say how configurations are run. Steps and Repeats must be at least 1:
+// without tasks that were measured alone there is nothing to predict from.
 type Options struct {
 	exec.MeasureOptions
 	// Seed is that of the first weights, and of dropout.
@@ -73,7 +74,12 @@ func Load(pathOrName string, devices int, sets ...string) (*configs.Config, []st
 
 // Run predicts and runs configurations. It keeps what was measured until an error.
 func (s *Session) Run(ctx context.Context, list ...*configs.Config) error {
-	if s.References == nil {
+	switch {
+	case s.Repeats < 1:
+		return fmt.Errorf("%d repeats: every task has to be measured alone at least once, for the prediction", s.Repeats)
+	case s.Steps < 1:
+		return fmt.Errorf("%d steps: at least 1 has to be measured", s.Steps)
+	case s.References == nil:
 		s.References = exec.References{}
 	}
 	for _, c := range list {

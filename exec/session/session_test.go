@@ -73,3 +73,16 @@ func TestInterrupted(t *testing.T) {
 	require.True(t, r.Partial)
 	require.Len(t, r.Steps, 3)
 }
+
+// What nobody set is refused before anything is trained, and an empty session has no
+// result.
+func TestZeroSession(t *testing.T) {
+	c, _, err := Load("exec-mlp", 2, tiny()...)
+	require.NoError(t, err)
+	var s Session
+	require.ErrorContains(t, s.Run(t.Context(), c), "0 repeats")
+	s.Repeats = 1
+	require.ErrorContains(t, s.Run(t.Context(), c), "0 steps")
+	require.Nil(t, s.Main())
+	require.Zero(t, s.Result().Name)
+}

@@ -8,13 +8,9 @@ import (
 	"strings"
 
 	"psim/exec/session"
-	"psim/internal/files"
 	"psim/internal/units"
 	"psim/reports"
 )
-
-// WriteJSON prints the report as one object.
-func (r *Report) WriteJSON(w io.Writer) error { return files.WriteJSON(w, r) }
 
 // WriteMarkdown prints the report as a document that says how to make it anew.
 func (r *Report) WriteMarkdown(w io.Writer) error {

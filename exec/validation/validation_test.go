@@ -11,6 +11,7 @@ import (
 
 	"psim/exec"
 	"psim/exec/session"
+	"psim/internal/files"
 )
 
 // example is a report of two rows: one of a single step, which has no deviation.
@@ -68,6 +69,6 @@ func TestInterrupted(t *testing.T) {
 		require.Contains(t, out.String(), "\nEnded early, after 1 of 18 experiments.\n")
 	}
 	var out strings.Builder
-	require.NoError(t, r.WriteJSON(&out))
+	require.NoError(t, files.WriteJSON(&out, r))
 	require.Contains(t, out.String(), `"partial": true`)
 }

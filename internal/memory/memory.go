@@ -4,20 +4,28 @@ package memory
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 
 	"psim/internal/units"
 )
 
-// bytesPerTask bounds what building, simulating and writing a graph takes per
-// task, measured on 1F1B with 1 to 20 million tasks and rounded up.
-const bytesPerTask = 250
+// bytesPerTask bounds what building and simulating a graph and writing its files
+// takes per task, measured on 1F1B with 1 to 20 million tasks and rounded up.
+const bytesPerTask = 420
 
-// CheckTasks refuses a graph that would not fit. The number of tasks is an
-// estimate from above.
+// alwaysFits bounds the needs for which it is not worth asking how much is free.
+const alwaysFits = 16 << 20
+
+// CheckTasks refuses a graph that would not fit. The number of tasks may be an
+// estimate.
 func CheckTasks(tasks float64) error {
-	need, have := tasks*bytesPerTask, float64(Free())
+	need := tasks * bytesPerTask
+	if need <= alwaysFits {
+		return nil
+	}
+	have := float64(Free())
 	if need <= have {
 		return nil
 	}
@@ -25,11 +33,18 @@ func CheckTasks(tasks float64) error {
 		tasks, units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(int64(have)))
 }
 
-// Free returns how many bytes can be used. Where the system does not say so, it
-// assumes those of a small machine.
-func Free() int64 {
+// Free returns how many bytes can be used: those of the system, or of the container
+// if that has fewer left.
+func Free() int64 { return freeIn(os.DirFS("/")) }
+
+// freeIn finds what Free does in the files of a system under root.
+func freeIn(root fs.FS) int64 { return min(system(root), container(root)) }
+
+// system returns how many bytes the system has. Where it does not say so, those of a
+// small machine are assumed.
+func system(root fs.FS) int64 {
 	const assumed = 8 << 30
-	data, err := os.ReadFile("/proc/meminfo")
+	data, err := fs.ReadFile(root, "proc/meminfo")
 	if err != nil {
 		return assumed
 	}

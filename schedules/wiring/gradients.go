@@ -81,10 +81,15 @@ func (b *rankBuilder) sum(a order.Action, bucket int) {
 	})
 }
 
-// gather adds the all-gather of the parameters that an action needs, if they are
-// sharded. A weight gradient needs none.
+// gathers reports whether the parameters that an action needs are sharded. A weight
+// gradient needs none.
+func (p *Pipeline) gathers(a order.Action) bool {
+	return p.Sync.Units != nil && p.Sync.active(p.Shape) && a.Kind != graph.WeightGradient && p.Sync.Units[a.Stage].Gather > 0
+}
+
+// gather adds the all-gather of the parameters that an action needs.
 func (b *rankBuilder) gather(a order.Action) {
-	if b.Sync.Units == nil || !b.Sync.active(b.Shape) || a.Kind == graph.WeightGradient || b.Sync.Units[a.Stage].Gather == 0 {
+	if !b.gathers(a) {
 		return
 	}
 	b.add(graph.Task{

@@ -14,6 +14,7 @@ package wiring
 import (
 	"fmt"
 
+	"psim/internal/memory"
 	"psim/schedules/graph"
 	"psim/schedules/order"
 )
@@ -98,6 +99,9 @@ func (p Pipeline) Graph() (*graph.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := memory.CheckTasks(float64(size)); err != nil {
+		return nil, err
+	}
 	g := &graph.Graph{Name: p.Name, Shape: p.Shape, Placement: p.Placement, Stashing: p.Stashing}
 	g.Grow(int(size), int(size)+int(size)/2)
 	b := newBuilder(&p, g, cycles)
@@ -125,22 +129,60 @@ func (p *Pipeline) fill() {
 	}
 }
 
-// size counts the tasks, or a little more.
+// size counts the tasks.
 func (p *Pipeline) size() int64 {
 	var n int64
 	for _, actions := range p.Order {
-		n += int64(len(actions)) + 1 // the optimizer
 		for _, a := range actions {
-			if p.destination(a) != graph.None {
-				n++
-			}
-			if p.Stashing && a.Kind != graph.Forward {
-				n++ // an update
-			}
+			n += p.tasksOf(a)
+		}
+		if p.Optimizer && !p.Stashing {
+			n++
 		}
 	}
 	for _, t := range p.Tied {
-		n += int64(len(t.Stages))
+		if ranks := p.tiedRanks(t); len(ranks) > 1 {
+			n += int64(len(ranks))
+		}
 	}
-	return (n + p.Sync.size(p.Shape)) * int64(p.Shape.Replicas)
+	return (n + p.syncTasks()) * int64(p.Shape.Replicas)
+}
+
+// tasksOf counts the tasks of an action without those that only the last of a stage
+// has: itself, its message and its update, and what is gathered before or summed
+// after every one.
+func (p *Pipeline) tasksOf(a order.Action) int64 {
+	n := int64(1)
+	if p.destination(a) != graph.None {
+		n++
+	}
+	if p.Stashing && p.Optimizer && makesGradients(a.Kind) {
+		n++
+	}
+	if p.gathers(a) {
+		n++
+	}
+	if p.Sync.EveryMicrobatch && p.sums(a.Kind, a.Stage) {
+		n += p.Sync.leaving(a.Stage)
+	}
+	return n
+}
+
+// syncTasks counts what a replica does once for its share of the gradients: the sums,
+// the average, and the gathering of updated parameters.
+func (p *Pipeline) syncTasks() int64 {
+	if !p.Sync.active(p.Shape) {
+		return 0
+	}
+	n := int64(p.Shape.Ranks)
+	for s := range p.Placement.Stages() {
+		copies := int64(len(p.Placement.Ranks(s)))
+		if !p.Sync.EveryMicrobatch {
+			n += copies * p.Sync.leaving(int32(s))
+		}
+		if p.Optimizer && !p.Stashing && p.Sync.Sharded && p.Sync.Units == nil {
+			n += copies
+		}
+	}
+	return n
 }

@@ -42,20 +42,14 @@ func (s Sync) kind() graph.Kind {
 	return graph.AllReduce
 }
 
-// size bounds the number of tasks that synchronising adds to one replica.
-func (s Sync) size(shape graph.Shape) int64 {
-	if !s.active(shape) {
-		return 0
+// leaving counts the tasks with which the gradients of a stage leave: a sum per
+// bucket, and with Overlap a slice of the backward for each but the first.
+func (s Sync) leaving(stage int32) int64 {
+	buckets := int64(len(s.Buckets[stage]))
+	if s.Overlap && buckets > 0 {
+		return 2*buckets - 1
 	}
-	times := int64(1)
-	if s.EveryMicrobatch {
-		times = int64(shape.Microbatches)
-	}
-	n := int64(shape.Ranks)
-	for _, buckets := range s.Buckets {
-		n += 2*int64(len(buckets))*times + 1
-	}
-	return n + 2*int64(len(s.Units))*times
+	return buckets
 }
 
 // A Unit is a stage whose parameters are sharded over the replicas: ZeRO stage

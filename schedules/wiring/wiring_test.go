@@ -64,7 +64,7 @@ func TestPipelineErrors(t *testing.T) {
 		{"placement on rank 2: the ranks are 0 to 1", func(p *wiring.Pipeline) { p.Placement.First = []int32{0, 2} }},
 		{"tied parameter 0 names no stage", func(p *wiring.Pipeline) { p.Tied = []wiring.Tied{{}} }},
 		{"a tied parameter names a stage that does not exist", func(p *wiring.Pipeline) { p.Tied = []wiring.Tied{{Stages: []int{0, 2}}} }},
-		{"the graph would have 3758096384 tasks; at most 2147483647 are supported: use fewer microbatches, stages or replicas", func(p *wiring.Pipeline) { p.Shape.Replicas = 1 << 28 }},
+		{"the graph would have 3221225472 tasks; at most 2147483647 are supported: use fewer microbatches, stages or replicas", func(p *wiring.Pipeline) { p.Shape.Replicas = 1 << 28 }},
 		{"1152921504606846976 replicas: at most 2147483647 tasks are supported", func(p *wiring.Pipeline) { p.Shape.Replicas = 1 << 60 }},
 		{"rank 0: 0F2 is missing\n  step      0   1   2   3\n  rank 0: 0F0 0F1 0B0 0B1\n  ^^^^^^\n  rank 1: 1F0 1B0 1F1 1B1", func(p *wiring.Pipeline) { p.Shape.Microbatches = 3 }},
 	} {

@@ -1,0 +1,40 @@
+package psim_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim"
+	"psim/internal/memory"
+)
+
+// Communication that takes longer than can be added, and graphs that do not fit, are
+// refused, and keys without effect are named.
+func TestAttackRefused(t *testing.T) {
+	const hours = " would take more than 27778 hours; check bandwidth"
+	for _, c := range []struct {
+		file, want string
+		sets       []string
+	}{
+		{"base_coll", "machine.link: a message of 125 MB from rank 0 to rank 1" + hours, []string{"machine.link.bandwidth=1B/s"}},
+		{"base_modelcustom", "machine.link: the ALL_REDUCE of 1.05 MB over 2 ranks" + hours, []string{"machine.link.collective_call=28000h"}},
+		{"base_modelcustom", "machine.link: the ALL_REDUCE of 1.05 MB over 2 ranks" + hours, []string{"machine.link.collective_call=1000000h"}},
+		{"base_modelcustom", "schedule: the graph would have about 1.8e+09 tasks and need about 757 GB of memory, of which ", []string{"model.layers=1000", "parallel.data=100000", "parallel.bucket=tensor", "batch.global=400000"}},
+	} {
+		if memory.Free() > 600<<30 {
+			t.Skip("this machine has memory for the last one")
+		}
+		config, err := psim.Load("testdata/attack/"+c.file+".toml", c.sets...)
+		require.NoError(t, err)
+		_, err = psim.Predict(context.Background(), config)
+		require.ErrorContains(t, err, c.want)
+	}
+	config, err := psim.Load("testdata/attack/base_coll.toml", "machine.link.algorithm=tree")
+	require.NoError(t, err)
+	p, err := psim.Predict(context.Background(), config)
+	require.NoError(t, err)
+	require.Len(t, p.Result.Warnings, 1)
+	require.Contains(t, p.Result.Warnings[0], "machine.link.algorithm: no effect here")
+}

@@ -1,0 +1,79 @@
+package costmodel
+
+import (
+	"fmt"
+	"slices"
+
+	"psim/costmodel/link"
+	"psim/internal/units"
+	"psim/schedules/graph"
+)
+
+// Times are cut off at the longest that can be added. What would be cut off is
+// refused.
+
+// tooLong returns the error for what would be cut off.
+func tooLong(key, what, check string) error {
+	return fmt.Errorf("%s: %s would take more than %.0f hours; check %s", key, what, units.Longest.Hours(), check)
+}
+
+// checkTimes refuses messages, collectives and updates that would be cut off.
+func (m *Machine) checkTimes(g *graph.Graph, groups []link.Link, u updates) error {
+	if slices.Max(u.times) >= units.Longest {
+		return tooLong("compute", "the optimizer's step", "what it takes, and with clip the link")
+	}
+	if err := m.checkMessages(g); err != nil {
+		return err
+	}
+	return m.checkCollectives(g, groups)
+}
+
+// checkMessages refuses messages that would be cut off. Those of a stream go from one
+// rank to one other, so the largest of each stands for all.
+func (m *Machine) checkMessages(g *graph.Graph) error {
+	largest := make([]*graph.Task, len(g.Streams))
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		if t.Kind.Message() && (largest[t.Stream] == nil || t.Bytes > largest[t.Stream].Bytes) {
+			largest[t.Stream] = t
+		}
+	}
+	for _, t := range largest {
+		if t == nil {
+			continue
+		}
+		cost := m.message(t)
+		if units.Sum(cost.Busy, cost.Delay) >= units.Longest {
+			what := fmt.Sprintf("a message of %s from rank %d to rank %d", units.FormatBytes(t.Bytes), t.Rank, t.Peer)
+			return tooLong(m.linkKey(t.Rank, t.Peer), what, "bandwidth and latency")
+		}
+	}
+	return nil
+}
+
+// checkCollectives refuses collectives that would be cut off: of each kind and group
+// the largest.
+func (m *Machine) checkCollectives(g *graph.Graph, groups []link.Link) error {
+	priced := make([][graph.Kinds]int64, len(groups)) // the largest so far, and one byte: 0 is none
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		if !t.Kind.Collective() || t.Bytes < priced[t.Peer][t.Kind] {
+			continue
+		}
+		priced[t.Peer][t.Kind] = t.Bytes + 1
+		ranks := g.Groups[t.Peer]
+		if groups[t.Peer].CollectiveTime(t.Kind, len(ranks), t.Bytes) >= units.Longest {
+			what := fmt.Sprintf("the %s of %s over %d ranks", t.Kind, units.FormatBytes(t.Bytes), len(ranks))
+			return tooLong(m.linkKey(ranks[0], ranks[len(ranks)-1]), what, "bandwidth, latency and collective_call")
+		}
+	}
+	return nil
+}
+
+// linkKey names the link between two ranks as a configuration does.
+func (m *Machine) linkKey(from, to int32) string {
+	if m.node(from) != m.node(to) {
+		return "network"
+	}
+	return "link"
+}

@@ -1,0 +1,42 @@
+package costmodel_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/costmodel"
+	"psim/internal/units"
+	"psim/schedules/collective"
+)
+
+// Communication that would be cut off at the longest time is refused, as compute is.
+func TestTooLong(t *testing.T) {
+	w := synced(workload(t, smallGPT(t), []int32{0, 1}, 1, 1), 0, true)
+	w.Replicas = 2
+	g := graphOf(t, w, orderOf(t, "gpipe", w))
+	price := func(change func(*costmodel.Machine)) error {
+		m := machine()
+		change(&m)
+		_, err := costmodel.StepCosts(m, w.Plan(), g)
+		return err
+	}
+	require.NoError(t, price(func(m *costmodel.Machine) { m.Link.Call = units.Duration(units.Longest / 2) }))
+	require.ErrorContains(t, price(func(m *costmodel.Machine) { m.Link.Call = units.Duration(units.Longest) }), "link: the ALL_REDUCE of ")
+	require.ErrorContains(t, price(func(m *costmodel.Machine) { m.Link.Bandwidth = 1e-6 }), "link: a message of ")
+	require.ErrorContains(t, price(func(m *costmodel.Machine) { m.Link.Latency = units.Duration(units.Longest) }), "would take more than 27778 hours; check bandwidth and latency")
+	require.ErrorContains(t, price(func(m *costmodel.Machine) {
+		m.DevicesPerNode, m.Network = 1, m.Link
+		m.Network.Bandwidth = 1e-6
+	}), "network: a message of ")
+
+	ring, err := collective.Ring{Collective: collective.RingAllReduce, Ranks: 8, Length: 1e9}.Graph()
+	require.NoError(t, err)
+	m := machine()
+	m.Link.Bandwidth = 1
+	_, err = costmodel.RingCosts(m, ring)
+	require.EqualError(t, err, "link: a message of 125 MB from rank 0 to rank 1 would take more than 27778 hours; check bandwidth and latency")
+	m.Link.Bandwidth = 2
+	_, err = costmodel.RingCosts(m, ring)
+	require.NoError(t, err)
+}
