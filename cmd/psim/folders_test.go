@@ -88,3 +88,28 @@ func TestCalibrateOut(t *testing.T) {
 	require.Contains(t, stderr, "--out -: name a file")
 	require.NoFileExists(t, "-")
 }
+
+// A picture replaces one that psim drew, and no other.
+func TestPlotForeign(t *testing.T) {
+	userFolder(t)
+	for _, line := range []string{"psim run gpipe --out a", "psim run 1f1b --out b", "psim plot timeline a --out p.svg", "psim plot timeline b --out p.svg", "psim plot timeline a --out a/timeline.svg"} {
+		_, stderr, code := psim(t, line)
+		require.Zero(t, code, stderr)
+	}
+	require.NoError(t, os.WriteFile("mine.svg", []byte("mine"), 0o644))
+	for line, want := range map[string]string{
+		"psim plot timeline a --out mine.svg":       "psim: --out .: holds a mine.svg that psim has not written; name another file\n",
+		"psim plot timeline b --out a/timeline.svg": "psim: --out a: holds a timeline.svg of psim run; name another file\n",
+		"psim schedule gpipe --plot mine.svg":       "psim: --plot .: holds a mine.svg that psim has not written; name another file\n",
+	} {
+		_, stderr, code := psim(t, line)
+		require.Equal(t, exitUsage, code, line)
+		require.Equal(t, want, stderr)
+	}
+	require.Equal(t, "mine", contents(t, ".")["mine.svg"])
+	_, stderr, code := psim(t, "psim plot timeline a --out q.svg")
+	require.Zero(t, code, stderr)
+	require.FileExists(t, "p.svg")
+	_, stderr, code = psim(t, "psim run gpipe --out a")
+	require.Zero(t, code, stderr)
+}

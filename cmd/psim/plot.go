@@ -58,7 +58,14 @@ type nothingToDraw struct{ error }
 
 // writeOne writes the file of a flag, and says so.
 func writeOne(cmd *cobra.Command, flag, path string, render func(io.Writer) error) error {
-	if err := files.Write(cmd.Context(), []files.File{{Path: path, Render: render}}); err != nil {
+	folder, name := filepath.Split(filepath.Clean(path))
+	f := files.Folder{Path: filepath.Clean(folder), Owner: "plot", InPlace: true, Keep: func(string) bool { return true }}
+	file := files.File{Path: name, Render: render}
+	if !files.IsFolder(f.Path) { // for the error
+		f.Path, file.Path = "", path
+		return flagged(flag, f.Write(cmd.Context(), nil, file))
+	}
+	if err := f.Write(cmd.Context(), []files.File{file}); err != nil {
 		return flagged(flag, err)
 	}
 	_, err := fmt.Fprintln(cmd.ErrOrStderr(), "wrote", visible(path))

@@ -28,6 +28,8 @@ type Folder struct {
 	// Keep says of a file of an earlier run that it stays although this one has
 	// not written it again. It may be nil.
 	Keep func(name string) bool
+	// InPlace says that the folder is the user's, so that it is not swapped.
+	InPlace bool
 	// Partial says that the files are not those of a finished run.
 	Partial bool
 }
@@ -60,15 +62,18 @@ func (f Folder) Check() error {
 
 // guard refuses to replace files of some names that are not the owner's.
 func (f Folder) guard(names []string) error {
-	owners := f.owners(f.Path)
+	owners, another := f.owners(f.Path), "folder"
+	if f.InPlace {
+		another = "file"
+	}
 	for _, name := range names {
 		info, err := os.Lstat(filepath.Join(f.Path, filepath.FromSlash(name)))
 		switch owner := owners[name]; {
 		case err != nil || info.IsDir() || owner == f.Owner && owner != "":
 		case owner != "":
-			return fmt.Errorf("%s: holds a %s of psim %s; name another folder", f.Path, name, owner)
+			return fmt.Errorf("%s: holds a %s of psim %s; name another %s", f.Path, name, owner, another)
 		default:
-			return fmt.Errorf("%s: holds a %s that psim has not written; name another folder", f.Path, name)
+			return fmt.Errorf("%s: holds a %s that psim has not written; name another %s", f.Path, name, another)
 		}
 	}
 	return nil
@@ -150,16 +155,19 @@ func (f Folder) put(list []File, contents []bytes.Buffer) (err error) {
 	if locked {
 		f.recover()
 	}
-	var names []string
-	for _, file := range list {
-		names = append(names, file.Path)
-	}
-	if err := f.guard(names); err != nil {
-		return err
-	}
 	c := change{Folder: f, owners: f.owners(f.Path), contents: map[string][]byte{}}
-	for i, name := range names {
-		c.contents[name] = contents[i].Bytes()
+	var changed []string
+	for i, file := range list {
+		old, err := os.ReadFile(filepath.Join(f.Path, filepath.FromSlash(file.Path)))
+		same := err == nil && bytes.Equal(old, contents[i].Bytes())
+		if same && c.owners[file.Path] != f.Owner {
+			continue // somebody else's stays so
+		}
+		c.contents[file.Path] = contents[i].Bytes()
+		changed = append(changed, file.Path)
+	}
+	if err := f.guard(changed); err != nil {
+		return err
 	}
 	if err = c.swap(); errors.Is(err, errInPlace) {
 		err = c.inPlace()

@@ -145,7 +145,7 @@ func TestOwners(t *testing.T) {
 	require.NoError(t, run.Write(ctx, version(2)))
 	require.FileExists(t, filepath.Join(folder, "c.txt"))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "mine.txt"), nil, 0o644))
-	require.ErrorContains(t, run.Write(ctx, []files.File{text("mine.txt", "")}), "that psim has not written")
+	require.ErrorContains(t, run.Write(ctx, []files.File{text("mine.txt", "new")}), "that psim has not written")
 }
 
 // Modes of files and folders are as the umask says, and those of a folder stay.

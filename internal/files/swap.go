@@ -51,7 +51,7 @@ func (c change) manifest() manifest {
 // swap makes a folder beside the old one, with the new files and links to those
 // that stay, and swaps them in one step.
 func (c change) swap() error {
-	if c.current() {
+	if c.InPlace || c.current() {
 		return errInPlace
 	}
 	info, err := os.Stat(c.Path)
