@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 )
 
@@ -30,11 +31,11 @@ func TestMeanTimesByHand(t *testing.T) {
 // shortest and the longest; the mean of equal runs is each of them.
 func TestMeanTimesLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g := graphOf(t, pipeline(t, "1f1b", 2, 3))
+		g := ordertest.Graph(t, ordertest.Pipeline(t, "1f1b", 2, 3))
 		var runs []graph.Summary
 		for range rapid.IntRange(1, 4).Draw(t, "steps") {
 			times := rapid.SliceOfN(rapid.IntRange(0, 50), 7, 7).Draw(t, "times")
-			runs = append(runs, graph.Summarize(relax(t, g, func(task *graph.Task) time.Duration {
+			runs = append(runs, graph.Summarize(ordertest.Relax(t, g, func(task *graph.Task) time.Duration {
 				return time.Duration(times[(5*int(task.Kind)+3*int(task.Stage)+int(task.Microbatch))%len(times)])
 			})))
 		}
