@@ -93,7 +93,7 @@ func median(times []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// stepCount is the number of measured steps; 0 for a prediction.
+// stepCount returns the number of measured steps; 0 for a prediction.
 func (r Result) stepCount() int {
 	if r.Kind != Measured || r.Measurement == nil {
 		return 0
@@ -101,7 +101,7 @@ func (r Result) stepCount() int {
 	return len(r.Steps)
 }
 
-// shown is how long the step takes that the result's trace and pictures show.
+// shown returns how long the step takes that the result's trace and pictures show.
 func (r Result) shown() float64 {
 	if r.stepCount() == 0 {
 		return r.StepTime
