@@ -24,9 +24,8 @@ type Measurement struct {
 	StepTimeMedian float64 `json:"step_time_median_s"`
 	// Checks compares what was trained with the unsplit run; nil if not done.
 	Checks *Checks `json:"checks,omitempty"`
-	// Backend computed, on so many Devices.
+	// Backend is what computed.
 	Backend string `json:"backend"`
-	Devices int    `json:"devices"`
 	// TimesComparable is false where devices shared cores, so that the times
 	// say little about devices of their own.
 	TimesComparable bool `json:"times_comparable"`
@@ -53,8 +52,22 @@ func NewMeasured(traces []*graph.Trace, info Info) (Result, *graph.Trace) {
 	}
 	shown := slices.Index(steps, lowerMedian(steps))
 	r := NewResult(Measured, traces[shown], summaries[shown].MeanTimes(summaries), info)
+	r.meanGroups(traces, info)
 	r.Measurement = NewMeasurement(steps...)
 	return r, traces[shown]
+}
+
+// meanGroups averages the time of communication by group over the steps.
+func (r *Result) meanGroups(traces []*graph.Trace, info Info) {
+	sums := map[[2]string]float64{}
+	for _, t := range traces {
+		for _, g := range groups(t, info) {
+			sums[[2]string{g.Dimension, g.Collective}] += g.Time
+		}
+	}
+	for k, g := range r.Groups {
+		r.Groups[k].Time = sums[[2]string{g.Dimension, g.Collective}] / float64(len(traces))
+	}
 }
 
 // NewMeasurement is a measurement of steps, with their mean, deviation and median.

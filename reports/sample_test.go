@@ -126,7 +126,7 @@ func info(g *graph.Graph, capacity []int64) reports.Info {
 	return reports.Info{
 		Name: "sample", Schedule: g.Name, Stages: g.Shape.Ranks, VirtualStages: max(1, g.Shape.Virtual),
 		Microbatches: g.Shape.Microbatches, DataParallel: max(1, g.Shape.Replicas), TensorParallel: 1,
-		Samples: 32, Tokens: 32 * 128, Capacity: capacity,
+		Samples: 32, Tokens: 32 * 128, Limits: reports.Limits{Capacity: capacity},
 	}
 }
 

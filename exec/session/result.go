@@ -22,8 +22,8 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 	r.Result, r.Measured = reports.NewMeasured(m.Traces, info)
 	r.Result.Predicted = &predicted
 	measurement := r.Result.Measurement
-	measurement.Backend, measurement.Devices = o.Devices.Backend, r.Plan.Graph.Ranks()
-	measurement.TimesComparable = exec.Comparable(measurement.Devices, o.Devices)
+	measurement.Backend = o.Devices.Backend
+	measurement.TimesComparable = exec.Comparable(r.Plan.Graph.Ranks(), o.Devices)
 	measurement.HeapGrowth = m.HeapGrowth
 	measurement.Checks = checks(m, o.Checks)
 	if o.UnwaitedRates {
