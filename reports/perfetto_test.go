@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"psim/internal/golden"
 	"psim/reports"
 	"psim/schedules/graph"
 )
@@ -128,7 +129,7 @@ func replicas(t *testing.T) *graph.Trace {
 
 func TestPerfetto(t *testing.T) {
 	_, text := perfettoText(t, replicas(t))
-	golden(t, "perfetto.txt", []byte(text))
+	golden.Equal(t, "perfetto.txt", []byte(text))
 }
 
 // Perfetto's own compiler reads the same as the test's decoder.
