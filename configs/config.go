@@ -33,7 +33,8 @@ type Config struct {
 	folder  string // that paths in the file are relative to; empty for embedded ones
 	sources []*source
 	exact   time.Duration // see Exact
-	changes []string      // see Executable
+	changes []string      // see Executable, and settle
+	dropped []string      // keys of the file that a typed name of the schedule overrules
 }
 
 // Settings describes the sections. The schedule, its batch and how it is divided are
@@ -71,6 +72,9 @@ func (c *Config) Name() string { return c.name }
 // Defined reports whether a dotted key or a section is given, in the file or
 // by Set.
 func (c *Config) Defined(key string) bool {
+	if slices.Contains(c.dropped, key) {
+		return false
+	}
 	for _, s := range c.sources {
 		if s.defines(key) {
 			return true
@@ -81,6 +85,11 @@ func (c *Config) Defined(key string) bool {
 
 // With returns the experiment with further KEY=VALUE settings over it.
 func (c *Config) With(sets ...string) (*Config, error) {
+	return c.with(func(set string) string { return "--set " + set }, sets...)
+}
+
+// with is With where errors name settings by other labels.
+func (c *Config) with(label func(set string) string, sets ...string) (*Config, error) {
 	next := defaults()
 	next.name, next.folder, next.exact = c.name, c.folder, c.exact
 	next.sources = slices.Clone(c.sources)
@@ -90,7 +99,7 @@ func (c *Config) With(sets ...string) (*Config, error) {
 		}
 	}
 	for _, set := range sets {
-		if err := next.set(set); err != nil {
+		if err := next.set(label(set), set); err != nil {
 			return nil, err
 		}
 	}

@@ -43,7 +43,7 @@ func Parse(label string, data []byte, sets ...string) (*Config, error) {
 		return nil, err
 	}
 	for _, set := range sets {
-		if err := c.set(set); err != nil {
+		if err := c.set("--set "+set, set); err != nil {
 			return nil, err
 		}
 	}
@@ -139,10 +139,9 @@ func (c *Config) add(label, data string, lines bool) error {
 
 var setPattern = regexp.MustCompile(`^([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+)\s*=(.*)$`)
 
-// set applies KEY=VALUE. The value is TOML where it parses as such, and a
+// set applies KEY=VALUE, which errors name by its label. The value is TOML where it parses as such, and a
 // string otherwise, so that quotes may be left out.
-func (c *Config) set(flag string) error {
-	label := "--set " + flag
+func (c *Config) set(label, flag string) error {
 	m := setPattern.FindStringSubmatch(strings.TrimSpace(flag))
 	if m == nil {
 		return &Error{Label: label, Problem: "must be KEY=VALUE with a dotted key, such as schedule.microbatches=16"}
