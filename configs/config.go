@@ -88,7 +88,7 @@ func (c *Config) With(sets ...string) (*Config, error) {
 	return c.with(func(set string) string { return "--set " + set }, sets...)
 }
 
-// with is With where errors name settings by other labels.
+// with does what With does, but errors name settings by other labels.
 func (c *Config) with(label func(set string) string, sets ...string) (*Config, error) {
 	next := defaults()
 	next.name, next.folder, next.exact = c.name, c.folder, c.exact

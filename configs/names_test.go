@@ -96,3 +96,14 @@ func TestReplicasOnDevices(t *testing.T) {
 	_, err = run.Build()
 	require.ErrorContains(t, err, "--gpus 20: schedule.stages = 20: gpt2 has 15 layers")
 }
+
+// FSDP holds one microbatch at a time, however many layers it has.
+func TestShardedInFlight(t *testing.T) {
+	for _, name := range []string{"ddp", "fsdp"} {
+		plan, s := example(t, name, "batch.global=64", "batch.micro=2")
+		require.Greater(t, plan.Graph.Shape.Microbatches, 1)
+		for _, r := range s.Ranks {
+			require.Equal(t, 1, r.PeakInFlight)
+		}
+	}
+}

@@ -34,8 +34,10 @@ beside each other, with the error split into its parts.
 
 Devices are the machine's cores (--backend go, gomlx's Go backend), or GPUs
 (--backend xla). psim doctor says which there are. The [machine] of CONFIG is not
-used. Training is in fp32, on made-up data unless --data names others. Without
-CONFIG the example exec, a small GPT-2, runs in three ways: model-parallel, gpipe
+used. Training is in fp32, on made-up data unless --data names others. With other
+--gpus than CONFIG has, a pipeline gets as many stages, and copies (ddp, fsdp) keep
+the samples of each; --set batch.global gives the total instead. Without CONFIG the
+example exec, a small GPT-2, runs in three ways: model-parallel, gpipe
 and 1f1b. What had to be changed in CONFIG is a warning of the result.
 
 The memory that is measured is the ledger's: every device counts the bytes of all
