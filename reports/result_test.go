@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/golden"
 	"psim/reports"
 	"psim/schedules/graph"
 )
@@ -16,7 +17,7 @@ func TestResultJSON(t *testing.T) {
 	r := result(run(t, "1f1b", 4, 8, unit()), nil)
 	var b bytes.Buffer
 	require.NoError(t, r.WriteJSON(&b))
-	golden(t, "result.json", b.Bytes())
+	golden.Equal(t, "result.json", b.Bytes())
 	require.NotContains(t, b.String(), "build_s")
 
 	again, err := reports.ReadResult(&b)
