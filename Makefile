@@ -30,7 +30,7 @@ full-disk: ## write onto disks that fill at any write; skipped where nothing can
 	PSIM_FULL_DISK=1 $(GO) test ./cmd/psim -run '^TestFullDisk$$' -count 1 -v
 
 golden: gallery ## rewrite golden files, and the output and picture in the README; read the diff
-	$(GO) test ./cmd/psim ./internal/questions ./configs ./costmodel ./reports ./schedules/wiring ./schedules/collective -update
+	$(GO) test $$(git grep -lE '^\s"psim/internal/golden"' | xargs dirname | sort -u | sed 's|^|./|') -update
 
 gallery: ## draw and describe every schedule: docs/schedules.md
 	$(GO) run ./internal/gen/gallery

@@ -2,9 +2,6 @@ package reports_test
 
 import (
 	"bytes"
-	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -19,22 +16,7 @@ import (
 	"psim/sim"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
-
 const ms = time.Millisecond
-
-// golden compares an output with testdata/name.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(path, got, 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "run go test ./reports -update")
-	require.Equal(t, string(want), string(got))
-}
 
 // times are the costs of a sample: per kind of task, and the bytes that an
 // activation takes.
@@ -139,12 +121,16 @@ func split(t testing.TB) *graph.Trace {
 // unit is the literature's cost: a backward takes twice a forward.
 func unit() times { return times{f: 10 * ms, b: 20 * ms, activation: 2e9, resident: 1e9} }
 
+// info is what results of traces of a graph say.
+func info(g *graph.Graph, capacity []int64) reports.Info {
+	return reports.Info{
+		Name: "sample", Schedule: g.Name, Stages: g.Shape.Ranks, VirtualStages: max(1, g.Shape.Virtual),
+		Microbatches: g.Shape.Microbatches, DataParallel: max(1, g.Shape.Replicas), TensorParallel: 1,
+		Samples: 32, Tokens: 32 * 128, Limits: reports.Limits{Capacity: capacity},
+	}
+}
+
 // result is a Result of a trace.
 func result(t *graph.Trace, capacity []int64) reports.Result {
-	shape := t.Graph.Shape
-	return reports.NewResult(reports.Predicted, t, graph.Summarize(t), reports.Info{
-		Name: "sample", Schedule: t.Graph.Name, Stages: shape.Ranks, VirtualStages: max(1, shape.Virtual),
-		Microbatches: shape.Microbatches, DataParallel: max(1, shape.Replicas), TensorParallel: 1,
-		Samples: 32, Tokens: 32 * 128, Capacity: capacity,
-	})
+	return reports.NewResult(reports.Predicted, t, graph.Summarize(t), info(t.Graph, capacity))
 }
