@@ -29,7 +29,7 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 	measurement.Backend, measurement.Devices = o.Devices.Backend, r.Plan.Graph.Ranks()
 	measurement.TimesComparable = exec.Comparable(measurement.Devices, o.Devices)
 	measurement.HeapGrowth = m.HeapGrowth
-	measurement.Checks = checks(m, o.Checks)
+	measurement.Checks, measurement.Losses = checks(m, o.Checks), m.Record.Losses
 	if o.UnwaitedRates {
 		measurement.CourseTokens, measurement.CourseSamples = r.unwaitedRates(m.Traces)
 	}

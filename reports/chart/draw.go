@@ -11,9 +11,9 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Pixel is the size of a pixel of a PNG, at 144 dots per inch. Edges of
-// rectangles are rounded to it in all formats.
-const Pixel = vg.Length(0.5)
+// Pixel is the size of a pixel of a PNG. Edges of rectangles are rounded to it in
+// all formats.
+const Pixel = vg.Inch / dotsPerInch
 
 // Snap rounds a position to whole pixels.
 func Snap(x vg.Length) vg.Length { return Pixel * vg.Length(int(x/Pixel+0.5)) }
