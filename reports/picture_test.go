@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/golden"
 	"psim/reports"
 	"psim/schedules/graph"
 )
@@ -80,7 +81,7 @@ func TestSVG(t *testing.T) {
 			require.Less(t, b.Len(), 2<<20)
 			continue // too large for a golden file
 		}
-		sameDrawing(t, name+".svg", b.Bytes())
+		golden.Drawing(t, name+".svg", b.Bytes())
 	}
 }
 

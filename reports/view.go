@@ -74,19 +74,22 @@ func (v View) rows(g *graph.Graph, most int) (rows []int, hidden string) {
 	case others == 0:
 		return rows, ""
 	case whole || per == 1:
-		return rows, fmt.Sprintf("replica %s of %d", rankNumbers(rows, per), replicas)
+		return rows, fmt.Sprintf("%s of %d; the others are not shown", replicaNames(rows, per), replicas)
 	default:
 		return rows, fmt.Sprintf("%s not shown", map[bool]string{true: "1 other rank is", false: fmt.Sprintf("%d other ranks are", others)}[others == 1])
 	}
 }
 
-// rankNumbers names the replicas that rows are of.
-func rankNumbers(rows []int, per int) string {
+// replicaNames names the replicas that rows are of.
+func replicaNames(rows []int, per int) string {
 	first, last := rows[0]/per, rows[len(rows)-1]/per
-	if first == last {
-		return fmt.Sprint(first)
+	switch {
+	case first == last:
+		return fmt.Sprintf("replica %d", first)
+	case last-first+1 == len(rows)/per:
+		return fmt.Sprintf("replicas %d–%d", first, last)
 	}
-	return fmt.Sprintf("%d–%d", first, last)
+	return units.Plural(len(rows)/per, "replica")
 }
 
 // allRanks lists the ranks of a graph.

@@ -38,7 +38,7 @@ func (b Bars) Plot(c draw.Canvas, p *plot.Plot) {
 }
 
 // BarTexts writes what stands in the upper ends of bars, or above those that are too
-// short, where it is not wider than they are.
+// short or narrow.
 type BarTexts []Bar
 
 // Plot writes the texts.
@@ -47,12 +47,12 @@ func (b BarTexts) Plot(c draw.Canvas, p *plot.Plot) {
 	for _, bar := range b {
 		style := Text(7.5)
 		style.XAlign = text.XCenter
-		half := style.Width(bar.Text)/2 + 1
-		if bar.Text == "" || 2*half > (x(bar.Width)-x(0))*1.15 {
+		half, room := style.Width(bar.Text)/2+1, x(bar.Width)-x(0)
+		if bar.Text == "" || half > room {
 			continue
 		}
 		at, behind := vg.Point{X: x(bar.X), Y: y(bar.To-bar.Error) - 7}, color.Color(bar.Color)
-		if style.Color = InkOn(bar.Color); at.Y-5 < y(bar.From) {
+		if style.Color = InkOn(bar.Color); at.Y-5 < y(bar.From) || 2*half > room {
 			at.Y, behind, style.Color = y(max(bar.From, bar.To+bar.Error))+6, color.White, RGB(Ink)
 		}
 		Fill(c, behind, at.X-half, at.Y-4, at.X+half, at.Y+4)
@@ -69,4 +69,3 @@ func whisker(c draw.Canvas, x, low, high vg.Length) {
 		c.StrokeLine2(line, x-cap, y, x+cap, y)
 	}
 }
-

@@ -89,6 +89,16 @@ func Look(i int, radius vg.Length) draw.GlyphStyle {
 	return draw.GlyphStyle{Color: Color(i), Radius: radius, Shape: Mark{Shape: shapes[i/series%len(shapes)]}}
 }
 
+// Lines tells how the i-th of several lines looks, and the marks on it: by colour, by
+// dashes and by shape.
+func Lines(i int) (draw.LineStyle, draw.GlyphStyle) {
+	line, look := Stroke(Color(i), 1.2), Look(i, 3.2)
+	line.Dashes = [][]vg.Length{nil, {5, 2}, {1.5, 1.5}, {6, 2, 1.5, 2}}[i%4]
+	shapes := []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.CircleGlyph{}}
+	look.Shape = Mark{Shape: shapes[i%4], Hollow: i%4 == 3}
+	return line, look
+}
+
 // Labels write a text to the lower left of each point, except where it would
 // cover another point or the text of an earlier one.
 type Labels struct {

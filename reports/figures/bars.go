@@ -28,6 +28,7 @@ type barChart struct {
 	line func(*Item) (float64, bool)
 	// lineText says in the legend what that is.
 	lineText string
+	level    bool // it is one line, across
 }
 
 // look tells how the bars of a kind of result are filled.
@@ -104,6 +105,11 @@ func (b barChart) figure() *chart.Figure {
 	f.Columns("", labels(b.groups))
 	f.Add(bars)
 	for _, l := range lines {
+		if b.level {
+			l.XYs = plotter.XYs{point(f.X.Min, l.XYs[0].Y), point(f.X.Max, l.XYs[0].Y)}
+			f.Add(l)
+			break
+		}
 		f.Add(l, &plotter.Scatter{XYs: l.XYs, GlyphStyle: draw.GlyphStyle{Color: chart.RGB(chart.Ink), Radius: 2, Shape: chart.Mark{Shape: draw.CircleGlyph{}}}})
 	}
 	f.Add(chart.BarTexts(bars))
@@ -161,6 +167,3 @@ func labels(groups []group) (names []string) {
 	}
 	return names
 }
-
-// mark tells how the points of line i look.
-func mark(i int) draw.GlyphStyle { return chart.Look(i, 3) }

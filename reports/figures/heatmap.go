@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"gonum.org/v1/plot/vg"
@@ -35,7 +36,10 @@ func (t table) heatmap() *chart.Figure {
 	f.Rows(up.key, up.values)
 	cells, unfit := chart.Cells{}, false
 	best := t.best(up)
-	low, high := slices.Min(t.values), slices.Max(t.values)
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, k := range best {
+		low, high = min(low, t.values[k]), max(high, t.values[k])
+	}
 	for at, k := range best {
 		level := 0.5
 		if high > low {

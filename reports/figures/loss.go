@@ -41,7 +41,8 @@ func lossFigure(items []Item, groups []group) *chart.Figure {
 	chart.Numbers(&f.Y, "loss, before the step", "", 1, max(most, 1e-9), 6)
 	f.X.Min, f.X.Max, f.Y.Max = 0.5, float64(steps)+0.5, f.Y.Max*1.05
 	for i, g := range groups {
-		line, points := chart.Line(chart.Stroke(chart.Color(i), 1.2)), &plotter.Scatter{GlyphStyle: mark(i)}
+		style, look := chart.Lines(i)
+		line, points := chart.Line(style), &plotter.Scatter{GlyphStyle: look}
 		for n, l := range g.measured.Run.Result.Losses {
 			if l < math.MaxFloat64 { // what diverged leaves the picture
 				line.XYs = append(line.XYs, point(float64(n+1), l))

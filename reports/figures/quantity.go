@@ -53,7 +53,7 @@ func short(x float64) string {
 
 // ofKey tells how the number of a key in result.json is drawn.
 func ofKey(key string) quantity {
-	label := strings.ReplaceAll(key, "_", " ")
+	label := strings.ReplaceAll(strings.TrimPrefix(key, "ranks."), "_", " ")
 	switch {
 	case strings.HasSuffix(key, "_per_s"):
 		label = strings.TrimSuffix(label[strings.LastIndex(label, ".")+1:], " per s") + " per second"

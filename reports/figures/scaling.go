@@ -121,6 +121,7 @@ func efficiency(r Request) (Picture, error) {
 	}
 	b.values = shares
 	b.line = func(*Item) (float64, bool) { return 1, true }
+	b.level = true
 	b.lineText = "ideal: as much as on the fewest devices"
 	b.text = func(x float64) string { return fmt.Sprintf("%.0f %%", math.Round(100*x)) }
 	return b.picture(), nil

@@ -123,8 +123,8 @@ func (t table) figure() *chart.Figure {
 	f.Columns(t.across.key, names)
 	lines, unfit := t.curves(), &plotter.Scatter{GlyphStyle: draw.GlyphStyle{Color: chart.RGB(chart.Alarm), Radius: 4.5, Shape: draw.CrossGlyph{}}}
 	for i, c := range lines {
-		look := chart.Stroke(chart.Color(i), 1.2)
-		line, points := chart.Line(look), &plotter.Scatter{GlyphStyle: mark(i)}
+		style, look := chart.Lines(i)
+		line, points := chart.Line(style), &plotter.Scatter{GlyphStyle: look}
 		if i >= maxCurves {
 			line = chart.Line(chart.Stroke(chart.RGB(chart.Pale), 0.6))
 		}
