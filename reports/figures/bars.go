@@ -104,23 +104,28 @@ func (b barChart) figure() *chart.Figure {
 	f.Y.Min, f.Y.Max = least*b.scale*1.08, most*b.scale*1.12
 	f.Columns("", labels(b.groups))
 	f.Add(bars)
-	for _, l := range lines {
-		if b.level {
-			l.XYs = plotter.XYs{point(f.X.Min, l.XYs[0].Y), point(f.X.Max, l.XYs[0].Y)}
-			f.Add(l)
-			break
-		}
-		f.Add(l, &plotter.Scatter{XYs: l.XYs, GlyphStyle: draw.GlyphStyle{Color: chart.RGB(chart.Ink), Radius: 2, Shape: chart.Mark{Shape: draw.CircleGlyph{}}}})
-	}
-	f.Add(chart.BarTexts(bars))
 	explainKinds(f, b.groups)
-	if len(lines) > 0 {
-		f.Explain(b.lineText, lines[0])
-	}
+	b.addLines(f, lines)
+	f.Add(chart.BarTexts(bars))
 	if deviates {
 		f.Explain("whiskers: ± a standard deviation of the steps", nil)
 	}
 	return f
+}
+
+// addLines draws what would be ideal.
+func (b barChart) addLines(f *chart.Figure, lines []*plotter.Line) {
+	if len(lines) > 0 {
+		f.Explain(b.lineText, lines[0])
+	}
+	for _, l := range lines {
+		if b.level {
+			l.XYs = plotter.XYs{point(f.X.Min, l.XYs[0].Y), point(f.X.Max, l.XYs[0].Y)}
+			f.Add(l)
+			return
+		}
+		f.Add(l, &plotter.Scatter{XYs: l.XYs, GlyphStyle: draw.GlyphStyle{Color: chart.RGB(chart.Ink), Radius: 2, Shape: chart.Mark{Shape: draw.CircleGlyph{}}}})
+	}
 }
 
 // explainKinds tells predictions from measurements, where there are both.
@@ -156,7 +161,7 @@ func (b barChart) lines() (list []*plotter.Line) {
 	return list
 }
 
-// Picture draws the bars.
+// picture draws the bars.
 func (b barChart) picture() Picture {
 	return func(w io.Writer, format string) error { return b.figure().Write(w, format) }
 }
