@@ -40,5 +40,8 @@ func label(path string) string {
 
 // devices counts those that an item's step runs on.
 func (i Item) devices() int {
-	return len(i.Run.Result.Ranks) * max(1, i.Run.Result.TensorParallel)
+	if n := i.Run.Result.Devices; n > 0 {
+		return n
+	}
+	return len(i.Run.Result.Ranks) * max(1, i.Run.Result.TensorParallel) // of an earlier format
 }

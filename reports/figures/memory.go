@@ -45,10 +45,27 @@ func (i Item) memoryFigure() (reports.MemoryFigure, error) {
 // memoryLayers lists the categories of memory, or where a result does not know them
 // what lasts and what comes and goes.
 func memoryLayers(items []Item) []layer {
-	return []layer{
-		{"persistent", chart.Series(0), func(i *Item) float64 { return float64(fullest(i).PersistentMemory) }},
-		{"activations and buffers", chart.Series(1), func(i *Item) float64 { return float64(fullest(i).PeakMemory - fullest(i).PersistentMemory) }},
+	if slices.ContainsFunc(items, func(i Item) bool { return fullest(&i).Memory == nil }) {
+		return []layer{
+			{"persistent", chart.Series(0), func(i *Item) float64 { return float64(fullest(i).PersistentMemory) }},
+			{"activations and buffers", chart.Series(1), func(i *Item) float64 { return float64(fullest(i).PeakMemory - fullest(i).PersistentMemory) }},
+		}
 	}
+	var list []layer
+	for k, c := range []struct {
+		name string
+		of   func(reports.MemoryBytes) int64
+	}{
+		{"parameters", func(m reports.MemoryBytes) int64 { return m.Parameters }},
+		{"gradients", func(m reports.MemoryBytes) int64 { return m.Gradients }},
+		{"optimizer", func(m reports.MemoryBytes) int64 { return m.Optimizer }},
+		{"activations", func(m reports.MemoryBytes) int64 { return m.Activations }},
+		{"buffers", func(m reports.MemoryBytes) int64 { return m.Buffers }},
+		{"context", func(m reports.MemoryBytes) int64 { return m.Context }},
+	} {
+		list = append(list, layer{c.name, chart.Series(k), func(i *Item) float64 { return float64(c.of(*fullest(i).Memory)) }})
+	}
+	return list
 }
 
 // fullest returns the rank of a result with the highest peak.
