@@ -37,7 +37,7 @@ type Graph struct {
 	// Layered says that stages are the layers of a network that no rank has a part
 	// of, as under ZeRO 3: a microbatch in flight is one activation, not one for each.
 	Layered bool
-	Streams  []Stream
+	Streams []Stream
 	// Groups lists the ranks of every group that runs fused collectives.
 	Groups [][]int32
 	Tasks  []Task
