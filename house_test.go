@@ -146,7 +146,6 @@ func TestCommentsDefine(t *testing.T) {
 var called = map[string]string{
 	"MarshalText": "encoding/json, for library users' results",
 
-	"MiniVGG":      "tests of several packages",
 	"ParseMachine": "tests of several packages",
 }
 

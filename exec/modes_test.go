@@ -128,7 +128,7 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 		{schedule: "hanayo", ranks: 2, replicas: 1, virtual: 2}, {schedule: "hanayo", ranks: 2, replicas: 2, virtual: 2, bucket: 2000, overlap: true},
 		{schedule: "hanayo", ranks: 3, replicas: 1, virtual: 2, microbatches: 6}, {schedule: "hanayo", ranks: 1, replicas: 1, virtual: 4, perLayer: true},
 	}
-	for kind, n := range map[string]arch.Network{"gpt": tiedGPT(t), "vgg": arch.MiniVGG(false)} {
+	for kind, n := range map[string]arch.Network{"gpt": tiedGPT(t), "vgg": preset(t, "vgg-mini-pipeline")} {
 		if testing.Short() && kind != "gpt" {
 			continue // one network goes through all of it
 		}
