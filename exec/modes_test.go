@@ -93,7 +93,8 @@ func (m mode) job(t testing.TB, n arch.Network, samples []int) exec.Job {
 }
 
 // Every way to spread a step trains to the weights of the unsplit run, on every
-// replica.
+// replica, also where microbatches and replicas have unequal numbers of targets that
+// count.
 func TestModesTrainAsUnsplit(t *testing.T) {
 	modes := []mode{
 		{schedule: "ddp", ranks: 1, replicas: 2}, {schedule: "ddp", ranks: 1, replicas: 3},

@@ -132,6 +132,33 @@ func TestUntrainedLoss(t *testing.T) {
 	}
 }
 
+// A target below 0 counts neither in the loss nor in the gradients: by hand, with
+// logits that are the inputs.
+func TestIgnoredTargets(t *testing.T) {
+	n := network(t, arch.Model{Family: "mlp", Layers: 1, Hidden: 3})
+	p := newPipe(t, device(t), n, programs.Options{Samples: 3})
+	defer p.close()
+	p.params[0][0].Release()
+	p.params[0][0] = upload(t, p.device, []float64{1, 0, 0, 0, 1, 0, 0, 0, 1}, false, 3, 3)
+	ln2, ln3, ln6 := math.Log(2), math.Log(3), math.Log(6)
+	b := data{
+		network: n, samples: 3,
+		numbers: []float64{0, ln2, 0, ln3, 0, 0, 0, 0, ln6}, // probabilities ¼ ½ ¼, 3/5 1/5 1/5, ⅛ ⅛ ¾
+		targets: []int32{1, -1, 0},
+	}
+	for _, p.halves = range []bool{false, true} {
+		loss, saved := p.forward(t, b, 0)
+		require.InDelta(t, math.Log(2)+math.Log(8), loss, 1e-6)
+		gradients := p.backward(t, saved, 0.5)
+		require.InDeltaSlice(t, []float64{-5. / 16, -3. / 16, 1. / 2}, gradients["fc0.bias"], 1e-6)
+		require.InDeltaSlice(t, []float64{
+			0, ln2 / 8, -ln6 * 7 / 16,
+			0, -ln2 / 4, ln6 / 16,
+			0, ln2 / 8, ln6 * 3 / 8,
+		}, gradients["fc0.weight"], 1e-6)
+	}
+}
+
 // Huge logits and activations overflow neither loss nor gradients.
 func TestExtremes(t *testing.T) {
 	for name, n := range map[string]arch.Network{"gpt": tinyGPT(t), "mlp": tinyMLP(t)} {
