@@ -27,7 +27,7 @@ kill: ## kill writers of one folder at 300 moments
 	PSIM_KILLS=300 $(GO) test ./internal/files -run '^TestKilled$$' -count 1 -v
 
 golden: gallery ## rewrite golden files, and the output and picture in the README; read the diff
-	$(GO) test ./cmd/psim ./internal/questions ./configs ./costmodel ./reports ./schedules/wiring ./schedules/collective -update
+	$(GO) test $$(git grep -lE '^\s"psim/internal/golden"' | xargs dirname | sort -u | sed 's|^|./|') -update
 
 gallery: ## draw and describe every schedule: docs/schedules.md
 	$(GO) run ./internal/gen/gallery

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,7 +22,10 @@ type source struct {
 	set    *token.FileSet
 }
 
-func (s source) test() bool { return strings.HasSuffix(s.name, "_test.go") }
+// test reports whether the file is a test, or of a package for tests.
+func (s source) test() bool {
+	return strings.HasSuffix(s.name, "_test.go") || slices.Contains(testPackages, path.Dir(s.name))
+}
 
 // sources parses all files.
 func sources(t *testing.T) []source {

@@ -1,10 +1,6 @@
 package configs_test
 
 import (
-	"flag"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,24 +9,6 @@ import (
 	"psim/schedules/graph"
 	"psim/sim"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
-
-// golden compares with a file of testdata, or writes it with -update.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "write it with: go test ./configs -update")
-	wanted, lines := strings.Split(string(want), "\n"), strings.Split(got, "\n")
-	for i := range min(len(wanted), len(lines)) { // one line of a difference is enough to read
-		require.Equal(t, wanted[i], lines[i], "%s, line %d", path, i+1)
-	}
-	require.Len(t, lines, len(wanted), path)
-}
 
 // parse reads a configuration that must be good.
 func parse(t *testing.T, text string, sets ...string) *configs.Config {

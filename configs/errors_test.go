@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/configs"
+	"psim/internal/golden"
 )
 
 // Every file of testdata/errors is wrong in one way; errors.golden lists what
@@ -29,7 +30,7 @@ func TestErrorMessages(t *testing.T) {
 		checkPosition(t, path, problem)
 		fmt.Fprintf(&b, "%s\n", strings.TrimPrefix(err.Error(), "testdata/errors/"))
 	}
-	golden(t, "errors.golden", b.String())
+	golden.Equal(t, "errors.golden", b.String())
 }
 
 var unknownKey = regexp.MustCompile(`^unknown (?:key|section) "(?:.*\.)?(.*?)"`)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/configs"
+	"psim/internal/golden"
 	"psim/schedules/graph"
 )
 
@@ -42,7 +43,7 @@ func TestExamples(t *testing.T) {
 		fmt.Fprintf(&b, "%-26s %6d tasks, step %v, makespan %v, bubble %.6f, peak %d B, sent %d B, %d samples, %d tokens\n",
 			name, len(plan.Graph.Tasks), s.StepTime, s.Makespan, s.Bubble.Makespan, peak, sent, plan.Samples, plan.Tokens)
 	}
-	golden(t, "examples.golden", b.String())
+	golden.Equal(t, "examples.golden", b.String())
 }
 
 // An example on disk and the embedded one are the same.

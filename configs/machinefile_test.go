@@ -13,6 +13,7 @@ import (
 	"psim/configs"
 	"psim/costmodel"
 	"psim/costmodel/link"
+	"psim/internal/golden"
 	"psim/internal/units"
 )
 
@@ -107,7 +108,7 @@ func TestWriteMachine(t *testing.T) {
 	}
 	var b bytes.Buffer
 	require.NoError(t, configs.WriteMachine(&b, m, []string{"On a test, 2 cores.", "", "bell\a"}))
-	golden(t, "machine-file.golden", b.String())
+	golden.Equal(t, "machine-file.golden", b.String())
 	require.ErrorContains(t, configs.WriteMachine(&b, costmodel.Machine{}, nil), "no rate")
 	require.False(t, configs.WrittenMachine([]byte("# mine\n[machine]\n")))
 }

@@ -1,7 +1,6 @@
 package configs_test
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/configs"
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 	"psim/schedules/order"
 )
@@ -38,7 +38,7 @@ func TestOrderFile(t *testing.T) {
 		withMessages, err := ranks.WithMessages()
 		require.NoError(t, err)
 		for _, o := range []order.Order{ranks, withMessages} {
-			c, err := configs.Load(withOrder(t, csv(t, o), ownTimes))
+			c, err := configs.Load(withOrder(t, ordertest.CSV(t, o), ownTimes))
 			require.NoError(t, err)
 			own, got := run(t, c)
 			require.Equal(t, want, got, name)
@@ -47,7 +47,7 @@ func TestOrderFile(t *testing.T) {
 		}
 		model := text + ownModel
 		plan, want = run(t, parse(t, model, sets[:2]...))
-		c, err := configs.Load(withOrder(t, csv(t, orderOf(plan.Graph)), ownModel))
+		c, err := configs.Load(withOrder(t, ordertest.CSV(t, orderOf(plan.Graph)), ownModel))
 		require.NoError(t, err)
 		_, got := run(t, c)
 		require.Equal(t, want, got, name)
@@ -63,12 +63,6 @@ func orderOf(g *graph.Graph) order.Order {
 		}
 	}
 	return o
-}
-
-func csv(t *testing.T, o order.Order) string {
-	var b bytes.Buffer
-	require.NoError(t, o.WriteCSV(&b))
-	return b.String()
 }
 
 func TestOrderFileErrors(t *testing.T) {

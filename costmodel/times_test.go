@@ -1,9 +1,7 @@
 package costmodel_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -11,23 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel"
+	"psim/internal/golden"
 	"psim/schedules/graph"
 	"psim/schedules/order"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
-
-// golden compares with a file of testdata, or writes it with -update.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := "testdata/" + name
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "write it with: go test ./costmodel -update")
-	require.Equal(t, string(want), got)
-}
 
 // table decodes a value as the TOML library hands it over.
 func table(t *testing.T, value any) costmodel.Table {
@@ -106,7 +91,7 @@ func TestTimesErrors(t *testing.T) {
 	err := costmodel.ActivationMemory{Activation: 5, FreedByInputGradient: 6}.Validate()
 	require.Error(t, err)
 	fmt.Fprintf(&b, "%-24s %v\n", "freed more", err)
-	golden(t, "times-errors.golden", b.String())
+	golden.Equal(t, "times-errors.golden", b.String())
 }
 
 func TestTimesValidate(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/golden"
 	"psim/reports"
 	"psim/schedules/graph"
 )
@@ -32,7 +33,7 @@ func TestChrome(t *testing.T) {
 	c.send = 2*ms + 345
 	var b bytes.Buffer
 	require.NoError(t, reports.WriteChrome(&b, run(t, "1f1b", 2, 2, c), reports.AllRanks))
-	golden(t, "chrome.json", b.Bytes())
+	golden.Equal(t, "chrome.json", b.Bytes())
 
 	var zipped bytes.Buffer
 	require.NoError(t, reports.Run{Trace: run(t, "1f1b", 2, 2, c)}.ChromeFile("x.json.gz").Render(&zipped))

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/golden"
 	"psim/reports"
 	"psim/schedules/graph"
 )
@@ -26,11 +27,11 @@ func TestCompare(t *testing.T) {
 	c := reports.Compare(a, b)
 	var json, table, csv bytes.Buffer
 	require.NoError(t, c.WriteJSON(&json))
-	golden(t, "compare.json", json.Bytes())
+	golden.Equal(t, "compare.json", json.Bytes())
 	require.NoError(t, c.WriteTable(&table))
-	golden(t, "compare.txt", table.Bytes())
+	golden.Equal(t, "compare.txt", table.Bytes())
 	require.NoError(t, c.WriteCSV(&csv))
-	golden(t, "compare.csv", csv.Bytes())
+	golden.Equal(t, "compare.csv", csv.Bytes())
 }
 
 // TestCompareByHand checks every number of a comparison that fits on a page:
@@ -164,7 +165,7 @@ func TestCompareWhatDiffers(t *testing.T) {
 	measuredOnly.Ranks = append([]reports.RankResult{}, measuredOnly.Ranks...)
 	measuredOnly.Ranks[0].Dispatch = nil
 	require.Contains(t, reports.Compare(a, reports.Run{Result: measuredOnly}).Warnings, "B does not know when tasks were ready, so that its dispatch counts as waiting")
-	golden(t, "compare-differs.txt", out.Bytes())
+	golden.Equal(t, "compare-differs.txt", out.Bytes())
 }
 
 // TestCompareTitles checks that a picture of two runs says which is which.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/golden"
 	"psim/reports"
 	"psim/schedules/graph"
 )
@@ -18,7 +19,7 @@ func TestTraceCSV(t *testing.T) {
 	c.send = 2 * ms
 	var b bytes.Buffer
 	require.NoError(t, reports.WriteTraceCSV(&b, run(t, "1f1b", 2, 2, c)))
-	golden(t, "trace.csv", b.Bytes())
+	golden.Equal(t, "trace.csv", b.Bytes())
 }
 
 // TestTraceCSVRoundTrip checks that what was read has the same metrics, is
@@ -115,7 +116,7 @@ func TestMemoryCSV(t *testing.T) {
 	}
 	var b bytes.Buffer
 	require.NoError(t, reports.WriteMemoryCSV(&b, curves))
-	golden(t, "memory.csv", b.Bytes())
+	golden.Equal(t, "memory.csv", b.Bytes())
 	again, err := reports.ReadMemoryCSV(&b)
 	require.NoError(t, err)
 	require.Equal(t, curves, again)

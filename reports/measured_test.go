@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/golden"
 	"psim/reports"
 	"psim/schedules/graph"
 	"psim/sim"
@@ -65,7 +66,7 @@ func TestMeasuredResult(t *testing.T) {
 	r, _, _ := measured(t, "gpipe", 2, 4)
 	var b bytes.Buffer
 	require.NoError(t, r.WriteJSON(&b))
-	golden(t, "measured.json", b.Bytes())
+	golden.Equal(t, "measured.json", b.Bytes())
 	again, err := reports.ReadResult(&b)
 	require.NoError(t, err)
 	require.Equal(t, r, again)
@@ -75,10 +76,10 @@ func TestMeasuredResult(t *testing.T) {
 	}
 	b.Reset()
 	require.NoError(t, reports.WriteResultCSV(&b, r))
-	golden(t, "measured.csv", b.Bytes())
+	golden.Equal(t, "measured.csv", b.Bytes())
 	b.Reset()
 	require.NoError(t, reports.WriteTable(&b, r))
-	golden(t, "table-steps.txt", b.Bytes())
+	golden.Equal(t, "table-steps.txt", b.Bytes())
 }
 
 // TestMeasuredContract checks the names that scripts rely on.
@@ -152,7 +153,7 @@ func TestRunsTable(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, reports.WriteTable(&b, r))
 	require.NoError(t, reports.WriteTable(&b, gpipe))
-	golden(t, "table-runs.txt", b.Bytes())
+	golden.Equal(t, "table-runs.txt", b.Bytes())
 
 	b.Reset()
 	require.NoError(t, reports.WriteResultCSV(&b, r))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/golden"
 	"psim/reports"
 )
 
@@ -48,7 +49,7 @@ func TestPlans(t *testing.T) {
 	require.False(t, p.Plans[len(p.Plans)-1].FitsMemory)
 	var table, saved bytes.Buffer
 	require.NoError(t, p.WriteTable(&table, 4))
-	golden(t, "plans.txt", table.Bytes())
+	golden.Equal(t, "plans.txt", table.Bytes())
 	require.NoError(t, p.WriteJSON(&saved))
 	require.NotContains(t, saved.String(), "seconds")
 	for _, key := range []string{`"evaluated": 9`, `"pruned": 0`, `"settings": [`, `"kind": "predicted"`} {

@@ -2,13 +2,13 @@ package reports_test
 
 import (
 	"math"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"psim/internal/golden"
 )
 
 // sameDrawing compares an SVG with testdata/name: the same elements and texts,
@@ -16,12 +16,7 @@ import (
 // rounded to half a point, so one in a hundred may be that far off.
 func sameDrawing(t *testing.T, name string, got []byte) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.WriteFile(path, got, 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "run go test ./reports -update")
+	want := golden.Read(t, name, got)
 	number := regexp.MustCompile(`-?\d+(\.\d+)?(e-?\d+)?`)
 	require.Equal(t, number.ReplaceAllString(string(want), "#"), number.ReplaceAllString(string(got), "#"), name)
 	wanted, gotten := number.FindAllString(string(want), -1), number.FindAllString(string(got), -1)
@@ -34,5 +29,5 @@ func sameDrawing(t *testing.T, name string, got []byte) {
 			moved++
 		}
 	}
-	require.LessOrEqual(t, moved, len(wanted)/100, "%s differs from what is drawn; rewrite with: go test ./reports -update", name)
+	require.LessOrEqual(t, moved, len(wanted)/100, "%s differs from what is drawn; rewrite it with: go test -update", name)
 }

@@ -2,9 +2,6 @@ package reports_test
 
 import (
 	"bytes"
-	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -19,22 +16,7 @@ import (
 	"psim/sim"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
-
 const ms = time.Millisecond
-
-// golden compares an output with testdata/name.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(path, got, 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "run go test ./reports -update")
-	require.Equal(t, string(want), string(got))
-}
 
 // times are the costs of a sample: per kind of task, and the bytes that an
 // activation takes.
@@ -145,6 +127,6 @@ func result(t *graph.Trace, capacity []int64) reports.Result {
 	return reports.NewResult(reports.Predicted, t, graph.Summarize(t), reports.Info{
 		Name: "sample", Schedule: t.Graph.Name, Stages: shape.Ranks, VirtualStages: max(1, shape.Virtual),
 		Microbatches: shape.Microbatches, DataParallel: max(1, shape.Replicas), TensorParallel: 1,
-		Samples: 32, Tokens: 32 * 128, Capacity: capacity,
+		Samples: 32, Tokens: 32 * 128, Limits: reports.Limits{Capacity: capacity},
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/golden"
 	"psim/reports"
 	"psim/schedules/graph"
 )
@@ -23,7 +24,7 @@ func TestGantt(t *testing.T) {
 	} {
 		var b bytes.Buffer
 		require.NoError(t, reports.Gantt(&b, trace, reports.GanttOptions{}))
-		golden(t, name+".txt", b.Bytes())
+		golden.Equal(t, name+".txt", b.Bytes())
 		for line := range strings.Lines(b.String()) {
 			require.LessOrEqual(t, utf8.RuneCountInString(line), 81, name)
 		}
@@ -59,11 +60,11 @@ func TestTable(t *testing.T) {
 	} {
 		var b bytes.Buffer
 		require.NoError(t, reports.WriteTable(&b, r))
-		golden(t, name+".txt", b.Bytes())
+		golden.Equal(t, name+".txt", b.Bytes())
 	}
 	var b bytes.Buffer
 	require.NoError(t, reports.WriteResultCSV(&b, result(ddp(t), nil)))
-	golden(t, "result.csv", b.Bytes())
+	golden.Equal(t, "result.csv", b.Bytes())
 }
 
 func TestMemoryVerdict(t *testing.T) {

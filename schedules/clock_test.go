@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 )
 
@@ -19,8 +20,8 @@ type cell struct{ microbatch, stage int }
 
 // clockCycles lists the forwards of every clock cycle of a schedule, by stage: the
 // cycles after the last forward are left out.
-func clockCycles(t tb, schedule string, microbatches, stages int) [][]cell {
-	o := orderOf(t, schedule, stages, microbatches)
+func clockCycles(t rapid.TB, schedule string, microbatches, stages int) [][]cell {
+	o := ordertest.Order(t, schedule, stages, microbatches)
 	clocks, err := o.Clocks()
 	require.NoError(t, err)
 	var cycles [][]cell

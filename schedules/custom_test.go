@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/ordertest"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/order"
-	"psim/schedules/wiring"
 )
 
 // An order of one's own is checked, messages and all.
@@ -31,23 +31,23 @@ func TestCustomErrors(t *testing.T) {
 		{"0SEND_F0\n1RECV_F0", "no rank computes anything: there is no F, B, I or W"},
 		{"0F0\n0B0", "stage 0 is on rank 0 and on rank 1"},
 	} {
-		_, _, err := schedules.Custom("mine", parse(t, c.order))
+		_, _, err := schedules.Custom("mine", ordertest.Parse(t, c.order))
 		require.ErrorContains(t, err, c.want)
 	}
-	_, _, err := schedules.Custom("mine", order.Order{parse(t, "0F0 0B0")[0], nil})
+	_, _, err := schedules.Custom("mine", order.Order{ordertest.Parse(t, "0F0 0B0")[0], nil})
 	require.EqualError(t, err, "rank 1 has nothing to do: line 2 is empty")
-	s, shape, err := schedules.Custom("mine", parse(t, "0F0 2F0 2B0 0B0\n1F0 3F0 3B0 1B0"))
+	s, shape, err := schedules.Custom("mine", ordertest.Parse(t, "0F0 2F0 2B0 0B0\n1F0 3F0 3B0 1B0"))
 	require.NoError(t, err)
 	require.Equal(t, graph.Shape{Ranks: 2, Virtual: 2, Microbatches: 1}, shape)
 	require.Equal(t, []int32{0, 1, 0, 1}, s.Placement(shape).First)
 }
 
 // runs requires that a schedule's order, wired, reaches its end.
-func runs(t tb, s schedules.Schedule, shape graph.Shape) {
+func runs(t rapid.TB, s schedules.Schedule, shape graph.Shape) {
 	t.Helper()
 	p, err := s.Pipeline(shape, nil)
 	require.NoError(t, err)
-	relax(t, graphOf(t, p), unit)
+	ordertest.Relax(t, ordertest.Graph(t, p), ordertest.Unit)
 }
 
 // The file of any schedule is that schedule: the same order, on the same ranks, and
@@ -56,10 +56,10 @@ func runs(t tb, s schedules.Schedule, shape graph.Shape) {
 // received.
 func TestFilesOfSchedules(t *testing.T) {
 	for _, s := range schedules.Catalog() {
-		for _, shape := range served(s, 6, 14, 4) {
+		for _, shape := range ordertest.Served(s, 6, 14, 4) {
 			want, err := s.Pipeline(shape, nil)
 			require.NoError(t, err)
-			read, err := order.ReadCSV(strings.NewReader(write(t, want.Order)))
+			read, err := order.ReadCSV(strings.NewReader(ordertest.CSV(t, want.Order)))
 			require.NoError(t, err)
 			own, size, err := schedules.Custom("mine", read)
 			require.NoError(t, err, "%s %+v", s.Name, shape)
@@ -94,7 +94,7 @@ func TestCopiesInFiles(t *testing.T) {
 		"one stage is once": "0F0 1F1 1B1 0B0 1F0 1B0\n0F1 0B1",
 		"not in pairs":      "0F0 2F1 2B1 0B0\n1F0 0F1 0B1 1B0\n2F0 1F1 1B1 2B0",
 	} {
-		own, shape, err := schedules.Custom("mine", parse(t, c))
+		own, shape, err := schedules.Custom("mine", ordertest.Parse(t, c))
 		if name != "legal" {
 			require.ErrorContains(t, err, "; a stage is on one rank, or all are on two, one for each half of the microbatches\n", name)
 			continue
@@ -103,7 +103,7 @@ func TestCopiesInFiles(t *testing.T) {
 		require.Equal(t, []int32{1, 0}, own.Placement(shape).Second)
 		runs(t, own, shape)
 	}
-	_, _, err := schedules.Custom("mine", parse(t, "0F0 1F1 1B1 0B0\n1F0 0F1 1B0"))
+	_, _, err := schedules.Custom("mine", ordertest.Parse(t, "0F0 1F1 1B1 0B0\n1F0 0F1 1B0"))
 	require.ErrorContains(t, err, "rank 1: the backward 0B1 is missing")
 }
 
@@ -119,7 +119,7 @@ func FuzzReadCSV(f *testing.F) {
 			require.NotEmpty(t, err.Error())
 			return
 		}
-		back, err := order.ReadCSV(strings.NewReader(write(t, o)))
+		back, err := order.ReadCSV(strings.NewReader(ordertest.CSV(t, o)))
 		require.NoError(t, err)
 		require.Equal(t, o, back)
 		if s, shape, err := schedules.Custom("fuzz", o); err == nil {
@@ -135,14 +135,14 @@ func FuzzReadCSV(f *testing.F) {
 // other end, and PyTorch's places never make anybody wait in a circle.
 func TestMessagesOfSchedules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := drawPipeline(t)
+		p := ordertest.Draw(t)
 		for _, add := range []func() (order.Order, error){p.Order.WithMessages, p.Order.WithLateReceives} {
 			all, err := add()
 			if err != nil { // a placement that leaves a rank without stages
 				require.ErrorContains(t, err, "stage")
 				return
 			}
-			back, err := order.ReadCSV(strings.NewReader(write(t, all)))
+			back, err := order.ReadCSV(strings.NewReader(ordertest.CSV(t, all)))
 			require.NoError(t, err)
 			require.Equal(t, all.String(), back.String())
 			require.Equal(t, p.Order.String(), back.Compute().String())
@@ -170,67 +170,4 @@ func TestMessagesOfSchedules(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, all.Hang(true), "PyTorch's places need no buffers")
 	})
-}
-
-// drawPipeline draws a legal pipeline: a plain order of the catalog, some of whose
-// full backwards are split, over any placement, replicas, and sizes.
-func drawPipeline(t *rapid.T) wiring.Pipeline {
-	s := rapid.SampledFrom(schedules.Catalog()).Filter(func(s schedules.Schedule) bool { return plain(t, s) }).Draw(t, "schedule")
-	shape := rapid.SampledFrom(served(s, 4, 5, 3)).Draw(t, "shape")
-	var placement []int32
-	if s.MultiStage && s.Pipelined {
-		placement = rapid.SliceOfN(rapid.Int32Range(0, int32(shape.Ranks-1)), 1, 6).Draw(t, "placement")
-	}
-	if shape.Replicas = rapid.IntRange(1, 3).Draw(t, "replicas"); s.Check(shape) != nil {
-		shape.Replicas = 1
-	}
-	p, err := s.Pipeline(shape, placement)
-	require.NoError(t, err)
-	m, stages := shape.Microbatches, len(p.Placement.First)
-	if rapid.Bool().Draw(t, "split") {
-		p.Order = split(p.Order)
-	}
-	p.Samples = rapid.SliceOfN(rapid.Int64Range(1, 9), m, m).Draw(t, "samples")
-	p.Boundaries = make([]wiring.Boundary, stages-1)
-	for s := range p.Boundaries {
-		p.Boundaries[s] = wiring.Boundary{Forward: int64(100 + s), Backward: int64(200 + s)}
-	}
-	p.Optimizer = rapid.Bool().Draw(t, "optimizer")
-	return p
-}
-
-// plain reports whether the wiring of a schedule follows from its order alone: its
-// stages have one copy, its backwards are all whole or all split, run beside each
-// other and update nothing, and there are no pairs.
-func plain(t tb, s schedules.Schedule) bool {
-	if s.SerialBackward || s.Stashing || s.Placement(s.Example()).Second != nil {
-		return false
-	}
-	o, err := s.Order(s.Example(), nil)
-	require.NoError(t, err)
-	for _, actions := range o {
-		for _, a := range actions {
-			if a.Pair || a.Kind == graph.Backward && o.Split() {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// split replaces every B by I and W.
-func split(o order.Order) order.Order {
-	halves := make(order.Order, len(o))
-	for r, row := range o {
-		for _, a := range row {
-			if a.Kind == graph.Backward {
-				halves[r] = append(halves[r],
-					order.Action{Kind: graph.InputGradient, Stage: a.Stage, Microbatch: a.Microbatch},
-					order.Action{Kind: graph.WeightGradient, Stage: a.Stage, Microbatch: a.Microbatch})
-			} else {
-				halves[r] = append(halves[r], a)
-			}
-		}
-	}
-	return halves
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/ordertest"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/order"
@@ -30,9 +31,9 @@ func TestHanayoOrder(t *testing.T) {
 			1F0 4F0 4B0 1B0
 			2F0 3F0 3B0 2B0`, []int32{0, 1, 2, 2, 1, 0}},
 	} {
-		o, stageRank := shaped(t, "hanayo", c.shape)
-		require.Equal(t, text(c.want), o.String(), "%+v", c.shape)
-		require.Equal(t, c.places, stageRank, "%+v", c.shape)
+		p := ordertest.Shaped(t, "hanayo", c.shape)
+		require.Equal(t, ordertest.Text(c.want), p.Order.String(), "%+v", c.shape)
+		require.Equal(t, c.places, p.Placement.First, "%+v", c.shape)
 	}
 }
 
@@ -45,7 +46,7 @@ func TestHanayoLaws(t *testing.T) {
 			Ranks: rapid.IntRange(1, 6).Draw(t, "ranks"), Virtual: 2 * rapid.IntRange(1, 3).Draw(t, "waves"),
 			Microbatches: rapid.IntRange(1, 15).Draw(t, "microbatches"),
 		}
-		p := looped(t, "hanayo", shape)
+		p := ordertest.Shaped(t, "hanayo", shape)
 		count, last := map[order.Action]int{}, map[[2]int32]int32{}
 		for _, actions := range p.Order {
 			for _, a := range actions {
@@ -57,7 +58,7 @@ func TestHanayoLaws(t *testing.T) {
 		}
 		require.Len(t, count, 2*shape.Stages()*shape.Microbatches)
 		q := min(shape.Microbatches, shape.Ranks)
-		for r, peak := range peaks(t, p) { // they are of a run, which a deadlock would end
+		for r, peak := range ordertest.Peaks(t, p) { // they are of a run, which a deadlock would end
 			require.Equal(t, min((shape.Virtual-1)*q+1+r, shape.Virtual*q), peak, "rank %d", r)
 		}
 	})
@@ -69,16 +70,16 @@ func TestHanayoLaws(t *testing.T) {
 func TestOneWaveIsHalfOfChimera(t *testing.T) {
 	for p := 1; p <= 6; p++ {
 		for m := 1; m <= 14; m++ {
-			waves, stageRank := shaped(t, "hanayo", graph.Shape{Ranks: p, Microbatches: m})
-			_, folded := shaped(t, "zbv", graph.Shape{Ranks: p, Microbatches: m})
-			require.Equal(t, folded, stageRank)
-			chimera := orderOf(t, "chimera", 2*p, 2*m)
+			waves := ordertest.Shaped(t, "hanayo", graph.Shape{Ranks: p, Microbatches: m})
+			folded := ordertest.Shaped(t, "zbv", graph.Shape{Ranks: p, Microbatches: m})
+			require.Equal(t, folded.Placement, waves.Placement)
+			chimera := ordertest.Order(t, "chimera", 2*p, 2*m)
 			for r := range p {
 				for i, a := range chimera[r] {
 					a.Microbatch %= int32(m)
-					require.Equal(t, a, waves[r][i], "P=%d M=%d rank %d", p, m, r)
+					require.Equal(t, a, waves.Order[r][i], "P=%d M=%d rank %d", p, m, r)
 				}
-				require.Len(t, waves[r], len(chimera[r]))
+				require.Len(t, waves.Order[r], len(chimera[r]))
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/ordertest"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/order"
@@ -15,23 +16,7 @@ import (
 // drawServed draws a schedule of the catalog and a shape that it serves.
 func drawServed(t *rapid.T) (schedules.Schedule, graph.Shape) {
 	s := rapid.SampledFrom(schedules.Catalog()).Draw(t, "schedule")
-	return s, rapid.SampledFrom(served(s, 6, 14, 4)).Draw(t, "shape")
-}
-
-// served are the shapes up to a size that a schedule serves.
-func served(s schedules.Schedule, ranks, microbatches, virtual int) []graph.Shape {
-	var shapes []graph.Shape
-	for p := 1; p <= ranks; p++ {
-		for m := 1; m <= microbatches; m++ {
-			for v := 1; v <= virtual; v++ {
-				shape := s.Sized(graph.Shape{Ranks: p, Microbatches: m, Virtual: v})
-				if s.Check(shape) == nil {
-					shapes = append(shapes, shape)
-				}
-			}
-		}
-	}
-	return shapes
+	return s, rapid.SampledFrom(ordertest.Served(s, 6, 14, 4)).Draw(t, "shape")
 }
 
 // Every stage and microbatch has one forward, and one backward, whole or in its
@@ -41,8 +26,8 @@ func served(s schedules.Schedule, ranks, microbatches, virtual int) []graph.Shap
 func TestEachOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, shape := drawServed(t)
-		p := looped(t, s.Name, shape)
-		g := graphOf(t, p)
+		p := ordertest.Shaped(t, s.Name, shape)
+		g := ordertest.Graph(t, p)
 		count := map[order.Action]int{}
 		type list struct {
 			rank, stage int
@@ -95,8 +80,8 @@ func requireMonotone(t *rapid.T, list []int32, mayFall bool) {
 func TestCatalogRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, shape := drawServed(t)
-		p := looped(t, s.Name, shape)
-		back, err := order.ReadCSV(strings.NewReader(write(t, p.Order)))
+		p := ordertest.Shaped(t, s.Name, shape)
+		back, err := order.ReadCSV(strings.NewReader(ordertest.CSV(t, p.Order)))
 		require.NoError(t, err)
 		require.Equal(t, p.Order, back)
 		if p.Placement.Second != nil {
@@ -109,7 +94,7 @@ func TestCatalogRoundTrip(t *testing.T) {
 
 		whole, err := p.Order.WithMessages()
 		require.NoError(t, err)
-		back, err = order.ReadCSV(strings.NewReader(write(t, whole)))
+		back, err = order.ReadCSV(strings.NewReader(ordertest.CSV(t, whole)))
 		require.NoError(t, err)
 		require.Equal(t, whole, back)
 		own, size, err = schedules.Custom("mine.csv", back)
@@ -131,7 +116,7 @@ func TestCatalogRoundTrip(t *testing.T) {
 func TestShardingCells(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, shape := drawServed(t)
-		p := looped(t, s.Name, shape)
+		p := ordertest.Shaped(t, s.Name, shape)
 		if p.Placement.Second != nil {
 			t.Skip("PyTorch's notation has one copy of a stage")
 		}
@@ -146,7 +131,7 @@ func TestShardingCells(t *testing.T) {
 				sprinkled[r] = append(sprinkled[r], a)
 			}
 		}
-		back, err := order.ReadCSV(strings.NewReader(write(t, sprinkled)))
+		back, err := order.ReadCSV(strings.NewReader(ordertest.CSV(t, sprinkled)))
 		require.NoError(t, err)
 		require.Equal(t, sprinkled, back)
 		require.NoError(t, back.Hang(false))

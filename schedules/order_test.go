@@ -1,17 +1,29 @@
 package schedules_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/ordertest"
 	"psim/schedules"
 	"psim/schedules/graph"
-	"psim/schedules/wiring"
 )
+
+// readJSON decodes a file of testdata.
+func readJSON[T any](t *testing.T, name string) (v T) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &v))
+	return v
+}
 
 func TestPublishedOrders(t *testing.T) {
 	type entry struct {
@@ -25,21 +37,12 @@ func TestPublishedOrders(t *testing.T) {
 		require.Len(t, entries, count)
 		for _, e := range entries {
 			t.Run(fmt.Sprintf("%s P=%d M=%d V=%d", e.Schedule, e.P, e.M, e.V), func(t *testing.T) {
-				p := looped(t, e.Schedule, graph.Shape{Ranks: e.P, Microbatches: e.M, Virtual: e.V})
+				p := ordertest.Shaped(t, e.Schedule, graph.Shape{Ranks: e.P, Microbatches: e.M, Virtual: e.V})
 				require.Equal(t, strings.Join(e.Order, "\n")+"\n", p.Order.String())
-				require.Equal(t, e.Peak, peaks(t, p))
+				require.Equal(t, e.Peak, ordertest.Peaks(t, p))
 			})
 		}
 	}
-}
-
-// peaks is the number of activations that every rank holds at most.
-func peaks(t tb, p wiring.Pipeline) []int {
-	var peak []int
-	for _, r := range graph.Summarize(relax(t, graphOf(t, p), unit)).Ranks {
-		peak = append(peak, r.PeakInFlight)
-	}
-	return peak
 }
 
 func TestOrders(t *testing.T) {
@@ -86,8 +89,8 @@ func TestOrders(t *testing.T) {
 			1F0 1F1 2F0 2F1 2B0 2B1 1B0 1B1`, []int{4, 4}},
 	} {
 		t.Run(fmt.Sprintf("%s P=%d M=%d %v", c.name, c.ranks, c.microbatches, c.placement), func(t *testing.T) {
-			require.Equal(t, text(c.want), orderOf(t, c.name, c.ranks, c.microbatches, c.placement...).String())
-			require.Equal(t, c.peak, peaks(t, pipeline(t, c.name, c.ranks, c.microbatches, c.placement...)))
+			require.Equal(t, ordertest.Text(c.want), ordertest.Order(t, c.name, c.ranks, c.microbatches, c.placement...).String())
+			require.Equal(t, c.peak, ordertest.Peaks(t, ordertest.Pipeline(t, c.name, c.ranks, c.microbatches, c.placement...)))
 		})
 	}
 }
@@ -127,7 +130,7 @@ func TestOrdersAreLegal(t *testing.T) {
 // checkCopies checks a schedule that holds every stage twice: what is needed is
 // there once, on the ranks that its microbatch goes through.
 func checkCopies(t *rapid.T, s schedules.Schedule, shape graph.Shape) {
-	p := looped(t, s.Name, shape)
+	p := ordertest.Shaped(t, s.Name, shape)
 	for r, actions := range p.Order {
 		for _, a := range actions {
 			rank := a.Stage
@@ -151,16 +154,16 @@ func checkCopies(t *rapid.T, s schedules.Schedule, shape graph.Shape) {
 // Megatron-LM's own example of groups: five microbatches over two ranks with two
 // chunks each, in a group of three and one of two.
 func TestGroups(t *testing.T) {
-	o, stageRank := shaped(t, "interleaved-1f1b", graph.Shape{Ranks: 2, Microbatches: 5, Virtual: 2, Group: 3})
-	require.Equal(t, []int32{0, 1, 0, 1}, stageRank)
-	require.Equal(t, text(`
+	p := ordertest.Shaped(t, "interleaved-1f1b", graph.Shape{Ranks: 2, Microbatches: 5, Virtual: 2, Group: 3})
+	require.Equal(t, []int32{0, 1, 0, 1}, p.Placement.First)
+	require.Equal(t, ordertest.Text(`
 		0F0 0F1 0F2 2F0 2F1 2F2 2B0 0F3 2B1 0F4 2B2 2F3 0B0 2F4 0B1 0B2 2B3 2B4 0B3 0B4
-		1F0 1F1 1F2 3F0 3B0 3F1 3B1 3F2 3B2 1F3 1B0 1F4 1B1 3F3 1B2 3F4 3B3 3B4 1B3 1B4`), o.String())
+		1F0 1F1 1F2 3F0 3B0 3F1 3B1 3F2 3B2 1F3 1B0 1F4 1B1 3F3 1B2 3F4 3B3 3B4 1B3 1B4`), p.Order.String())
 
 	// As large as the rounds, a group changes nothing.
-	grouped, _ := shaped(t, "interleaved-1f1b", graph.Shape{Ranks: 3, Microbatches: 8, Virtual: 2, Group: 4})
-	rounds, _ := shaped(t, "interleaved-1f1b", graph.Shape{Ranks: 3, Microbatches: 8, Virtual: 2})
-	require.Equal(t, rounds, grouped)
+	grouped := ordertest.Shaped(t, "interleaved-1f1b", graph.Shape{Ranks: 3, Microbatches: 8, Virtual: 2, Group: 4})
+	rounds := ordertest.Shaped(t, "interleaved-1f1b", graph.Shape{Ranks: 3, Microbatches: 8, Virtual: 2})
+	require.Equal(t, rounds.Order, grouped.Order)
 }
 
 // With one stage per rank, looped schedules are those that they grew from.
@@ -168,7 +171,7 @@ func TestOneChunk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks, m := rapid.IntRange(1, 9).Draw(t, "ranks"), rapid.IntRange(1, 24).Draw(t, "microbatches")
 		for looped, plain := range map[string]string{"interleaved-1f1b": "1f1b", "interleaved-zero-bubble": "zb-h1", "looped-bfs": "torchgpipe"} {
-			require.Equal(t, orderOf(t, plain, ranks, m), orderOf(t, looped, ranks, m), looped)
+			require.Equal(t, ordertest.Order(t, plain, ranks, m), ordertest.Order(t, looped, ranks, m), looped)
 		}
 	})
 }

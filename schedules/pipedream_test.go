@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/ordertest"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
@@ -17,10 +18,10 @@ import (
 func TestPipedreamUpdates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks, m := rapid.IntRange(1, 7).Draw(t, "ranks"), rapid.IntRange(1, 20).Draw(t, "microbatches")
-		p := looped(t, "pipedream", graph.Shape{Ranks: ranks, Microbatches: m})
-		require.Equal(t, orderOf(t, "1f1b", ranks, m), p.Order)
+		p := ordertest.Shaped(t, "pipedream", graph.Shape{Ranks: ranks, Microbatches: m})
+		require.Equal(t, ordertest.Order(t, "1f1b", ranks, m), p.Order)
 		p.Optimizer = true
-		g := graphOf(t, p)
+		g := ordertest.Graph(t, p)
 		require.True(t, g.Stashing)
 		updates := make([]int, ranks)
 		start, order := g.ByStream()
@@ -40,7 +41,7 @@ func TestPipedreamUpdates(t *testing.T) {
 				}
 			}
 		}
-		for r, peak := range peaks(t, p) {
+		for r, peak := range ordertest.Peaks(t, p) {
 			require.Equal(t, m, updates[r])
 			require.Equal(t, min(m, ranks-r), peak)
 		}
@@ -52,14 +53,14 @@ func TestPipedreamRefuses(t *testing.T) {
 	require.NoError(t, err)
 	const apart = `name = "pipedream": updates a stage after every microbatch, which is not modelled over replicas; set parallel.data = 1, not 2`
 	require.EqualError(t, s.Check(graph.Shape{Ranks: 2, Microbatches: 2, Replicas: 2}), apart)
-	p := looped(t, "pipedream", graph.Shape{Ranks: 2, Microbatches: 2})
+	p := ordertest.Shaped(t, "pipedream", graph.Shape{Ranks: 2, Microbatches: 2})
 	p.Tied = []wiring.Tied{{Stages: []int{0, 1}, Bytes: 4}}
 	_, err = p.Graph()
 	require.EqualError(t, err, `name = "pipedream": stages 0 and 1 hold the same parameter, and would update it apart from each other; set model.tied = false, or schedule.stages = 1`)
 	p.Tied, p.Shape.Replicas = nil, 2
 	_, err = p.Graph()
 	require.EqualError(t, err, apart)
-	p = looped(t, "pipedream", graph.Shape{Ranks: 1, Microbatches: 2})
+	p = ordertest.Shaped(t, "pipedream", graph.Shape{Ranks: 1, Microbatches: 2})
 	p.Tied = []wiring.Tied{{Stages: []int{0, 0}, Bytes: 4}}
-	graphOf(t, p)
+	ordertest.Graph(t, p)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/ordertest"
 	"psim/schedules"
 	"psim/schedules/collective"
 	"psim/schedules/graph"
@@ -106,24 +107,7 @@ func TestFormulasOfTheCollectives(t *testing.T) {
 }
 
 // servedShapes are small shapes that a schedule serves.
-func servedShapes(s schedules.Schedule) []graph.Shape {
-	var shapes []graph.Shape
-	chunks := []int{1}
-	if s.Virtual {
-		chunks = []int{1, 2, 3, 4}
-	}
-	for p := 1; p <= 8; p++ {
-		for m := 1; m <= 24; m++ {
-			for _, v := range chunks {
-				shape := s.Sized(graph.Shape{Ranks: p, Microbatches: m, Virtual: v})
-				if s.Check(shape) == nil {
-					shapes = append(shapes, shape)
-				}
-			}
-		}
-	}
-	return shapes
-}
+func servedShapes(s schedules.Schedule) []graph.Shape { return ordertest.Served(s, 8, 24, 4) }
 
 // formulaValues are what the names in a formula stand for.
 func formulaValues(shape graph.Shape, k formCosts) map[string]float64 {

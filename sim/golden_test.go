@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/ordertest"
 	"psim/schedules/collective"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
@@ -75,7 +76,7 @@ func TestPublishedPairs(t *testing.T) {
 	for _, e := range readPublished(t, "orders_pairs.json", 5) {
 		for name, want := range e.Makespan {
 			model, pair, _ := strings.Cut(strings.Replace(name, ", pair ", "/", 1), "/")
-			p := pipelineOf(t, e.Schedule, graph.Shape{Ranks: e.P, Microbatches: e.M, Virtual: e.V})
+			p := ordertest.Shaped(t, e.Schedule, graph.Shape{Ranks: e.P, Microbatches: e.M, Virtual: e.V})
 			p.Pairs = pairings[pair]
 			g, err := p.Graph()
 			require.NoError(t, err)

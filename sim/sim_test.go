@@ -6,9 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/schedules"
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
-	"psim/schedules/wiring"
 	"psim/sim"
 )
 
@@ -47,18 +46,9 @@ func build(t testing.TB, name string, p, m int) *graph.Graph {
 }
 
 func buildShape(t testing.TB, name string, shape graph.Shape) *graph.Graph {
-	g, err := pipelineOf(t, name, shape).Graph()
+	g, err := ordertest.Shaped(t, name, shape).Graph()
 	require.NoError(t, err)
 	return g
-}
-
-// pipelineOf is a schedule of the catalog, ready to be wired.
-func pipelineOf(t testing.TB, name string, shape graph.Shape) wiring.Pipeline {
-	s, err := schedules.Find(name)
-	require.NoError(t, err)
-	p, err := s.Pipeline(shape, nil)
-	require.NoError(t, err)
-	return p
 }
 
 func TestClosedForms(t *testing.T) {

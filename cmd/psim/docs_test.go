@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
-)
 
-var update = flag.Bool("update", false, "rewrite golden files, the README's output and picture")
+	"psim/internal/golden"
+)
 
 // psim runs a command line as the program would, and returns what it prints.
 func psim(t *testing.T, line string) (stdout, stderr string, code int) {
@@ -69,15 +68,15 @@ func TestREADME(t *testing.T) {
 	require.Greater(t, commands, 5)
 	picture, err := os.ReadFile("out/gpipe/timeline.png")
 	require.NoError(t, err, "the README's first command writes the picture")
-	if *update {
+	if golden.Updating() {
 		require.NoError(t, os.WriteFile(path, []byte(actual), 0o644))
 		require.NoError(t, os.WriteFile(filepath.Join(root, "docs", "gpipe.png"), picture, 0o644))
 		return
 	}
 	require.Equal(t, text, actual, "rewrite with: go test ./cmd/psim -update")
-	golden, err := os.ReadFile(filepath.Join(root, "docs", "gpipe.png"))
+	kept, err := os.ReadFile(filepath.Join(root, "docs", "gpipe.png"))
 	require.NoError(t, err)
-	require.True(t, samePicture(t, golden, picture), "docs/gpipe.png differs from what psim draws; rewrite with: go test ./cmd/psim -update")
+	require.True(t, samePicture(t, kept, picture), "docs/gpipe.png differs from what psim draws; rewrite with: go test ./cmd/psim -update")
 }
 
 // readmeOutput is what a terminal shows after a command of the README.
@@ -156,21 +155,7 @@ func TestHelp(t *testing.T) {
 		require.Zero(t, code)
 		all.WriteString("$ " + command + "\n" + stdout + "\n")
 	}
-	golden(t, "help.txt", all.String())
-}
-
-// golden compares with testdata/name.
-func golden(t *testing.T, name, actual string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(actual), 0o644))
-		return
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, string(want), actual, "rewrite with: go test ./cmd/psim -update")
+	golden.Equal(t, "help.txt", all.String())
 }
 
 // TestREADMEPredictions recomputes the predicted steps of the README's table.

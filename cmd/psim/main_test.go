@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"psim/internal/golden"
 )
 
 // TestContract checks the fields of the result that scripts rely on.
@@ -206,7 +208,7 @@ func TestErrors(t *testing.T) {
 	}
 	require.Equal(t, before, contents(t, "."), "wrong usage leaves no files")
 	t.Chdir(filepath.Join(mustRoot(t), "cmd", "psim"))
-	golden(t, "errors.txt", all.String())
+	golden.Equal(t, "errors.txt", all.String())
 }
 
 // mustRoot finds the repository from a user's folder.

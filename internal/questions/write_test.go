@@ -4,29 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"psim/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-// golden compares an output with testdata/name.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(path, got, 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "run go test ./internal/questions -update")
-	require.Equal(t, string(want), string(got))
-}
 
 // One answer in each unit; what the answers have to be stands in published.
 func TestGolden(t *testing.T) {
@@ -36,9 +20,9 @@ func TestGolden(t *testing.T) {
 	require.NoError(t, r.WriteMarkdown(&markdown))
 	data, err := json.MarshalIndent(r, "", "  ")
 	require.NoError(t, err)
-	golden(t, "some.txt", text.Bytes())
-	golden(t, "some.md", markdown.Bytes())
-	golden(t, "some.json", append(data, '\n'))
+	golden.Equal(t, "some.txt", text.Bytes())
+	golden.Equal(t, "some.md", markdown.Bytes())
+	golden.Equal(t, "some.json", append(data, '\n'))
 }
 
 func TestTextFitsATerminal(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"psim/schedules/graph"
 )
 
-func ring(t tb, kind string, ranks int, length int64, convention string) *graph.Graph {
+func ring(t rapid.TB, kind string, ranks int, length int64, convention string) *graph.Graph {
 	t.Helper()
 	g, err := collective.Ring{Collective: kind, Ranks: ranks, Length: length, Element: 4, Convention: convention}.Graph()
 	require.NoError(t, err)
@@ -20,7 +20,7 @@ func ring(t tb, kind string, ranks int, length int64, convention string) *graph.
 
 // replay runs a ring on numbers: memory[r] is the tensor of rank r. pick
 // chooses among the tasks that may start, so that a missing dependency shows.
-func replay(t tb, g *graph.Graph, memory [][]int64, pick func(heads []int32) int32) {
+func replay(t rapid.TB, g *graph.Graph, memory [][]int64, pick func(heads []int32) int32) {
 	ranks := len(memory)
 	flying := make([][]int64, len(g.Tasks)) // by send: the numbers under way
 	start, order := g.ByStream()
@@ -50,7 +50,7 @@ func replay(t tb, g *graph.Graph, memory [][]int64, pick func(heads []int32) int
 }
 
 // arrive adds what was sent to a chunk, or puts it in its place.
-func arrive(t tb, g *graph.Graph, i int32, chunk []int64, flying [][]int64) {
+func arrive(t rapid.TB, g *graph.Graph, i int32, chunk []int64, flying [][]int64) {
 	task := g.Tasks[i]
 	require.Len(t, g.Deps(i), 1)
 	sent := g.Tasks[g.Deps(i)[0]]
@@ -97,7 +97,7 @@ func chunkOf(row []int64, ranks, chunk int) []int64 {
 }
 
 // checkRing replays all three collectives.
-func checkRing(t tb, convention collective.Convention, ranks, length int, pick func([]int32) int32) {
+func checkRing(t rapid.TB, convention collective.Convention, ranks, length int, pick func([]int32) int32) {
 	memory, sum := initial(ranks, length)
 	replay(t, ring(t, collective.RingAllReduce, ranks, int64(length), convention.Name), memory, pick)
 	for r := range memory {

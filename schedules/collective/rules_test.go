@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/golden"
+	"psim/internal/ordertest"
 	"psim/schedules/collective"
 	"psim/schedules/graph"
 )
@@ -90,7 +92,7 @@ func TestRingVolume(t *testing.T) {
 		length := int64(rapid.IntRange(0, 100).Draw(t, "length"))
 		convention := rapid.SampledFrom(collective.Conventions()).Draw(t, "convention").Name
 		for kind, phases := range map[string]int64{collective.RingAllReduce: 2, collective.RingReduceScatter: 1, collective.RingAllGather: 1} {
-			s := graph.Summarize(relax(t, ring(t, kind, n, length, convention), unit))
+			s := graph.Summarize(ordertest.Relax(t, ring(t, kind, n, length, convention), ordertest.Unit))
 			steps := phases * int64(n-1)
 			require.Equal(t, n*int(steps), s.Messages)
 			var total int64
@@ -123,7 +125,7 @@ func TestRingChunks(t *testing.T) {
 }
 
 func TestRingOfThree(t *testing.T) {
-	golden(t, "ring_graph", dump(ring(t, collective.RingAllReduce, 3, 3, "")))
+	golden.Equal(t, "ring_graph.golden", ordertest.Dump(ring(t, collective.RingAllReduce, 3, 3, "")))
 }
 
 func TestRingErrors(t *testing.T) {

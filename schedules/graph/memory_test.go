@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 )
 
@@ -83,13 +84,13 @@ func TestSortMemoryLaws(t *testing.T) {
 // A rank's activations are held from the start of F to the end of B or W, so
 // splitting the backward does not lower the peak.
 func TestPeakInFlight(t *testing.T) {
-	p := pipeline(t, "1f1b", 3, 4)
-	require.Equal(t, []int{3, 2, 1}, peaks(t, p))
-	p.Order = split(p.Order)
-	require.Equal(t, []int{3, 2, 1}, peaks(t, p))
-	p.Order = parse(t, "0F0 0F1 0I0 0F2 0W0 0I1 0W1 0I2 0W2")
+	p := ordertest.Pipeline(t, "1f1b", 3, 4)
+	require.Equal(t, []int{3, 2, 1}, ordertest.Peaks(t, p))
+	p.Order = ordertest.Split(p.Order)
+	require.Equal(t, []int{3, 2, 1}, ordertest.Peaks(t, p))
+	p.Order = ordertest.Parse(t, "0F0 0F1 0I0 0F2 0W0 0I1 0W1 0I2 0W2")
 	p.Shape = graph.Shape{Ranks: 1, Microbatches: 3}
-	require.Equal(t, []int{3}, peaks(t, p), "0F2 starts before 0W0 has ended")
+	require.Equal(t, []int{3}, ordertest.Peaks(t, p), "0F2 starts before 0W0 has ended")
 
 	sliced := hand(1,
 		row{graph.Forward, 0, 0, 1}, row{graph.Backward, 0, 1, 2}, row{graph.Backward, 0, 2, 3},

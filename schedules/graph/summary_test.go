@@ -7,13 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 )
 
 // 1F1B over 4 ranks with 8 microbatches, F 1 and B 2: the step lasts 33, each
 // rank computes 24, and their own spans idle 9, 6, 3, 0.
 func TestBubbles(t *testing.T) {
-	trace := relax(t, graphOf(t, pipeline(t, "1f1b", 4, 8)), unit)
+	trace := ordertest.Relax(t, ordertest.Graph(t, ordertest.Pipeline(t, "1f1b", 4, 8)), ordertest.Unit)
 	s := graph.Summarize(trace)
 	require.EqualValues(t, 33, s.StepTime)
 	require.EqualValues(t, 33, s.Makespan)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 )
 
@@ -80,9 +81,9 @@ func TestByStream(t *testing.T) {
 
 func TestGrow(t *testing.T) {
 	g := twoRanks()
-	before := dump(g)
+	before := ordertest.Dump(g)
 	g.Grow(100, 100)
-	require.Equal(t, before, dump(g))
+	require.Equal(t, before, ordertest.Dump(g))
 	at := &g.Tasks[0]
 	g.Add(graph.Task{Rank: 1, Stream: 2, Peer: graph.None}, 3)
 	require.Same(t, at, &g.Tasks[0], "the tasks have not moved")

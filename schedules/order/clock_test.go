@@ -5,17 +5,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
 )
 
 func TestClocks(t *testing.T) {
-	clocks, err := parse(t, `
+	clocks, err := ordertest.Parse(t, `
 		0F0 0F1 0B0 0B1
 		1F0 1B0 1F1 1B1`).Clocks()
 	require.NoError(t, err)
 	require.Equal(t, [][]int32{{0, 1, 3, 5}, {1, 2, 3, 4}}, clocks)
-	clocks, err = parse(t, `
+	clocks, err = ordertest.Parse(t, `
 		0F0 0I0 0W0
 		1F0 1I0 1W0`).Clocks()
 	require.NoError(t, err)
@@ -24,7 +25,7 @@ func TestClocks(t *testing.T) {
 
 // A circle between ranks has no cycles.
 func TestClocksOfACircle(t *testing.T) {
-	o := parse(t, `
+	o := ordertest.Parse(t, `
 		0F0 0B0 0F1 0B1
 		1F1 1F0 1B0 1B1`)
 	_, err := o.Clocks()

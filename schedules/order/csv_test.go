@@ -1,25 +1,19 @@
 package order_test
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 	"psim/schedules/order"
 )
 
-func write(t tb, o order.Order) string {
-	var b bytes.Buffer
-	require.NoError(t, o.WriteCSV(&b))
-	return b.String()
-}
-
 func TestCSV(t *testing.T) {
-	require.Equal(t, "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n", write(t, orderOf(t, "1f1b", 2, 2)))
+	require.Equal(t, "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n", ordertest.CSV(t, ordertest.Order(t, "1f1b", 2, 2)))
 
 	for name, in := range map[string]string{
 		"plain":                 "0F0,0B0\n1F0,1B0\n",
@@ -30,11 +24,11 @@ func TestCSV(t *testing.T) {
 	} {
 		o, err := order.ReadCSV(strings.NewReader(in))
 		require.NoError(t, err, name)
-		require.Equal(t, parse(t, "0F0 0B0\n1F0 1B0"), o, name)
+		require.Equal(t, ordertest.Parse(t, "0F0 0B0\n1F0 1B0"), o, name)
 	}
 	o, err := order.ReadCSV(strings.NewReader("0F0\n,,\n\n1F0\n"))
 	require.NoError(t, err)
-	require.Equal(t, order.Order{parse(t, "0F0")[0], nil, nil, parse(t, "1F0")[0]}, o, "ranks may idle")
+	require.Equal(t, order.Order{ordertest.Parse(t, "0F0")[0], nil, nil, ordertest.Parse(t, "1F0")[0]}, o, "ranks may idle")
 }
 
 func TestCSVErrors(t *testing.T) {
@@ -93,7 +87,7 @@ func TestCSVRoundTrip(t *testing.T) {
 				row[i-1].Pair = forward && backward && rapid.Bool().Draw(t, "pair")
 			}
 		}
-		csv := write(t, o)
+		csv := ordertest.CSV(t, o)
 		back, err := order.ReadCSV(strings.NewReader(csv))
 		require.NoError(t, err)
 		require.Equal(t, o.String(), back.String())
@@ -103,7 +97,7 @@ func TestCSVRoundTrip(t *testing.T) {
 				require.Equal(t, o[r][i], back[r][i])
 			}
 		}
-		require.Equal(t, csv, write(t, back))
+		require.Equal(t, csv, ordertest.CSV(t, back))
 		crlf, err := order.ReadCSV(strings.NewReader(strings.ReplaceAll(csv, "\n", "\r\n")))
 		require.NoError(t, err)
 		require.Equal(t, back, crlf)
@@ -115,8 +109,8 @@ func TestCSVRoundTrip(t *testing.T) {
 func TestLegacyCSV(t *testing.T) {
 	o, err := order.ReadCSV(strings.NewReader("0F0,0F1, 0B0,0BW1,0W0\r\n1F0,1F1,1BW0,1BW1\r\n"))
 	require.NoError(t, err)
-	require.Equal(t, parse(t, "0F0 0F1 0I0 0B1 0W0\n1F0 1F1 1B0 1B1"), o)
+	require.Equal(t, ordertest.Parse(t, "0F0 0F1 0I0 0B1 0W0\n1F0 1F1 1B0 1B1"), o)
 	o, err = order.ReadCSV(strings.NewReader("0F0,0B0"))
 	require.NoError(t, err)
-	require.Equal(t, parse(t, "0F0 0B0"), o)
+	require.Equal(t, ordertest.Parse(t, "0F0 0B0"), o)
 }

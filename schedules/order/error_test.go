@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 	"psim/schedules/order"
 )
@@ -111,7 +112,7 @@ rank 1, step 5: 1W0 appears twice
                           ^^^`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := parse(t, c.order).Validate(graph.Placement{First: []int32{0, 1}}, 2)
+			err := ordertest.Parse(t, c.order).Validate(graph.Placement{First: []int32{0, 1}}, 2)
 			require.EqualError(t, err, strings.TrimPrefix(c.want, "\n"))
 			var place *order.Error
 			require.True(t, errors.As(err, &place))
@@ -132,7 +133,7 @@ func TestOrderErrorOfOtherKind(t *testing.T) {
 func TestOrderErrorsAreFound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks, m := rapid.IntRange(1, 5).Draw(t, "ranks"), rapid.IntRange(1, 6).Draw(t, "microbatches")
-		o := orderOf(t, rapid.SampledFrom([]string{"gpipe", "1f1b", "torchgpipe"}).Draw(t, "name"), ranks, m)
+		o := ordertest.Order(t, rapid.SampledFrom([]string{"gpipe", "1f1b", "torchgpipe"}).Draw(t, "name"), ranks, m)
 		stages := graph.InOrder(ranks).First
 		require.NoError(t, o.Validate(graph.Placement{First: stages}, m))
 		r := rapid.IntRange(0, ranks-1).Draw(t, "rank")

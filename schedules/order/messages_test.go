@@ -6,29 +6,30 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 )
 
 // 1F1B on two ranks with PyTorch's messages: rank 0 finds a RECV where it stood
 // when rank 1 sent.
 func TestWithMessages(t *testing.T) {
-	o := orderOf(t, "1f1b", 2, 3)
+	o := ordertest.Order(t, "1f1b", 2, 3)
 	all, err := o.WithMessages()
 	require.NoError(t, err)
-	require.Equal(t, text(`
+	require.Equal(t, ordertest.Text(`
 		0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0F2 0SEND_F2 0RECV_B1 0B1 0RECV_B2 0B2
 		1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1RECV_F2 1B1 1SEND_B1 1F2 1B2 1SEND_B2`), all.String())
 	late, err := o.WithLateReceives()
 	require.NoError(t, err)
-	require.Equal(t, text(`
+	require.Equal(t, ordertest.Text(`
 		0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0F2 0SEND_F2 0RECV_B1 0B1 0RECV_B2 0B2
 		1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1 1RECV_F2 1F2 1B2 1SEND_B2`), late.String())
 	require.True(t, all.HasMessages())
 	require.False(t, o.HasMessages())
 	require.Equal(t, o, all.Compute())
-	_, err = parse(t, "0F0 0B0 0F1 0B1\n1F1 1F0 1B0 1B1").WithMessages()
+	_, err = ordertest.Parse(t, "0F0 0B0 0F1 0B1\n1F1 1F0 1B0 1B1").WithMessages()
 	require.ErrorContains(t, err, "waits for ever")
-	_, err = parse(t, "0F0\n0B0").WithMessages()
+	_, err = ordertest.Parse(t, "0F0\n0B0").WithMessages()
 	require.ErrorContains(t, err, "rank 1, step 0: stage 0 is on rank 0 and on rank 1; ")
 }
 
@@ -75,7 +76,7 @@ hangs after 0 of 1 messages
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for blocking, want := range map[bool]string{false: c.buffered, true: c.blocking} {
-				err := parse(t, c.order).Hang(blocking)
+				err := ordertest.Parse(t, c.order).Hang(blocking)
 				if want == "" {
 					require.NoError(t, err)
 					continue
@@ -90,7 +91,7 @@ hangs after 0 of 1 messages
 // and its neighbour gradients; GPipe never does.
 func TestHangOfSchedules(t *testing.T) {
 	for name, hangs := range map[string]bool{"gpipe": false, "model-parallel": false, "1f1b": true, "zb-h1": true, "interleaved-1f1b": true} {
-		p := looped(t, name, graph.Shape{Ranks: 4, Microbatches: 8})
+		p := ordertest.Shaped(t, name, graph.Shape{Ranks: 4, Microbatches: 8})
 		late, err := p.Order.WithLateReceives()
 		require.NoError(t, err)
 		require.Equal(t, hangs, late.Hang(true) != nil, name)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 	"psim/schedules/order"
 )
@@ -23,7 +24,7 @@ func TestStages(t *testing.T) {
 		{"1F0", "stage 0 is missing: the stages must be numbered 0 to 1"},
 		{"2147483647F0", "stage 0 is missing: the stages must be numbered 0 to 2147483647"},
 	} {
-		stages, err := parse(t, c.order).Placement()
+		stages, err := ordertest.Parse(t, c.order).Placement()
 		got := fmt.Sprint(stages.First)
 		if err != nil {
 			got = err.Error()
@@ -32,6 +33,6 @@ func TestStages(t *testing.T) {
 	}
 	_, err := order.Order{{{Kind: graph.Forward, Stage: -1}}}.Placement()
 	require.EqualError(t, err, "rank 0 has stage -1: the stages must be numbered from 0")
-	require.True(t, parse(t, "0F0 0I0 0W0").Split())
+	require.True(t, ordertest.Parse(t, "0F0 0I0 0W0").Split())
 	require.Zero(t, order.Order{}.Microbatches())
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/ordertest"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/order"
@@ -30,7 +31,7 @@ func drawOrder(t *rapid.T) (order.Order, graph.Placement) {
 // are as many questions as actions and waits.
 func TestClocksWork(t *testing.T) {
 	const ranks = 500
-	o := orderOf(t, "gpipe", ranks, 2)
+	o := ordertest.Order(t, "gpipe", ranks, 2)
 	asked := 0
 	_, err := o.ClocksAfter(func(order.Action) order.Action {
 		asked++

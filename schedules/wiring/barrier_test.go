@@ -7,20 +7,22 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/golden"
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 	"psim/schedules/order"
 	"psim/schedules/wiring"
 )
 
 func TestSynchronousGraph(t *testing.T) {
-	p := pipeline(t, "gpipe", 3, 2)
+	p := ordertest.Pipeline(t, "gpipe", 3, 2)
 	p.Shape.Replicas, p.Synchronous = 2, true
-	golden(t, "synchronous_graph", dump(graphOf(t, p)))
+	golden.Equal(t, "synchronous_graph.golden", ordertest.Dump(ordertest.Graph(t, p)))
 }
 
 // Barriers are counted before they are made.
 func TestSynchronousSize(t *testing.T) {
-	p := pipeline(t, "gpipe", 64, 64)
+	p := ordertest.Pipeline(t, "gpipe", 64, 64)
 	p.Shape.Replicas, p.Synchronous = 100_000, true
 	_, err := p.Graph()
 	require.ErrorContains(t, err, "synchronous = true: the barriers between 254 clock cycles would be 349441 dependencies in each of 100000 replicas; at most 268435456 in all")
@@ -29,7 +31,7 @@ func TestSynchronousSize(t *testing.T) {
 // drawSynchronous draws a pipeline of any schedule in clock cycles, with units
 // or buckets over replicas.
 func drawSynchronous(t *rapid.T) wiring.Pipeline {
-	p := drawPipeline(t)
+	p := ordertest.Draw(t)
 	if rapid.Bool().Draw(t, "units") {
 		p = drawUnits(t)
 	} else if rapid.Bool().Draw(t, "buckets") {
@@ -55,8 +57,8 @@ func TestBarriers(t *testing.T) {
 				of[a] = clocks[r][i]
 			}
 		}
-		g := graphOf(t, p)
-		trace := relax(t, g, drawTimes(t))
+		g := ordertest.Graph(t, p)
+		trace := ordertest.Relax(t, g, drawTimes(t))
 		ends := map[[2]int32]time.Duration{} // by replica and cycle
 		cycle := func(task graph.Task) [2]int32 {
 			a := order.Action{Kind: task.Kind, Stage: task.Stage, Microbatch: task.Microbatch}
@@ -92,7 +94,7 @@ func TestBarriers(t *testing.T) {
 // action.
 func TestSynchronousTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := drawPipeline(t)
+		p := ordertest.Draw(t)
 		p.Synchronous, p.Optimizer = true, false
 		times := rapid.SliceOfN(rapid.IntRange(0, 9), 8, 8).Draw(t, "times")
 		cost := func(task *graph.Task) time.Duration {
@@ -114,7 +116,7 @@ func TestSynchronousTime(t *testing.T) {
 		for _, d := range longest {
 			want += d
 		}
-		require.Equal(t, want, relax(t, graphOf(t, p), cost).End())
+		require.Equal(t, want, ordertest.Relax(t, ordertest.Graph(t, p), cost).End())
 	})
 }
 
@@ -122,9 +124,9 @@ func TestSynchronousTime(t *testing.T) {
 // forwards with longer backwards, does.
 func TestSynchronousGPipe(t *testing.T) {
 	end := func(name string, ranks, microbatches int, synchronous bool) time.Duration {
-		p := pipeline(t, name, ranks, microbatches)
+		p := ordertest.Pipeline(t, name, ranks, microbatches)
 		p.Synchronous = synchronous
-		return relax(t, graphOf(t, p), unit).End()
+		return ordertest.Relax(t, ordertest.Graph(t, p), ordertest.Unit).End()
 	}
 	for _, ranks := range []int{1, 2, 3, 5} {
 		for _, m := range []int{1, 2, 4, 7} {
@@ -140,10 +142,10 @@ func TestSynchronousGPipe(t *testing.T) {
 func TestSynchronousHW4(t *testing.T) {
 	for _, placement := range [][]int32{{0, 1, 0}, {0, 1, 2, 0}, {2, 1, 0}, {0, 1, 2}} {
 		for m := 1; m <= 5; m++ {
-			p := pipeline(t, "hw4", 3, m, placement...)
+			p := ordertest.Pipeline(t, "hw4", 3, m, placement...)
 			p.Synchronous = true
 			n := len(placement)
-			trace := relax(t, graphOf(t, p), unit)
+			trace := ordertest.Relax(t, ordertest.Graph(t, p), ordertest.Unit)
 			require.GreaterOrEqual(t, int(trace.End()), m+n-1+2*m*n, "%v, M = %d", placement, m)
 			backwards := 0
 			for _, k := range trace.Graph.Tasks {

@@ -10,13 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/golden"
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
 )
 
 // fsdp is three stages on every rank, the middle one without parameters.
-func fsdp(t tb, replicas, microbatches int, overlap bool) wiring.Pipeline {
-	p := pipeline(t, "ddp", 1, microbatches, 0, 0, 0)
+func fsdp(t rapid.TB, replicas, microbatches int, overlap bool) wiring.Pipeline {
+	p := ordertest.Pipeline(t, "ddp", 1, microbatches, 0, 0, 0)
 	p.Shape.Replicas, p.Optimizer = replicas, true
 	p.Sync = wiring.Sync{Overlap: overlap, Units: []wiring.Unit{
 		{Gather: 40, Scatter: 20, Share: 10}, {}, {Gather: 80, Scatter: 60, Share: 30},
@@ -25,14 +27,14 @@ func fsdp(t tb, replicas, microbatches int, overlap bool) wiring.Pipeline {
 }
 
 func TestUnits(t *testing.T) {
-	g := graphOf(t, fsdp(t, 2, 1, true))
+	g := ordertest.Graph(t, fsdp(t, 2, 1, true))
 	streams := strings.Split(synchronised(g), "1 compute")[0]
-	require.Equal(t, text(`
+	require.Equal(t, ordertest.Text(`
 		0 compute: 0F0 1F0 2F0 2B0 1B0 0B0 AVERAGE.0 OPTIMIZER.0
 		0 parameters: 0ALL_GATHER0 2ALL_GATHER0 2ALL_GATHER0 0ALL_GATHER0
 		0 gradients: 2REDUCE_SCATTER0 0REDUCE_SCATTER0`), streams)
 	require.Equal(t, [][]int32{{0, 1}, {0, 1}}, g.Groups)
-	golden(t, "units_overlap_graph", dump(g))
+	golden.Equal(t, "units_overlap_graph.golden", ordertest.Dump(g))
 	for _, task := range g.Tasks {
 		switch task.Kind {
 		case graph.AllGather:
@@ -43,15 +45,15 @@ func TestUnits(t *testing.T) {
 			require.EqualValues(t, 40, task.Bytes, "of shares")
 		}
 	}
-	golden(t, "units_graph", dump(graphOf(t, fsdp(t, 2, 1, false))))
+	golden.Equal(t, "units_graph.golden", ordertest.Dump(ordertest.Graph(t, fsdp(t, 2, 1, false))))
 }
 
 // One replica shards nothing, and a rank without parameters sums nothing.
 func TestUnitsOfOneReplica(t *testing.T) {
-	require.Equal(t, "0 compute: 0F0 1F0 2F0 2B0 1B0 0B0 OPTIMIZER.0\n", synchronised(graphOf(t, fsdp(t, 1, 1, true))))
+	require.Equal(t, "0 compute: 0F0 1F0 2F0 2B0 1B0 0B0 OPTIMIZER.0\n", synchronised(ordertest.Graph(t, fsdp(t, 1, 1, true))))
 	p := fsdp(t, 2, 1, true)
 	p.Sync.Units = make([]wiring.Unit, 3)
-	require.NotContains(t, synchronised(graphOf(t, p)), "GATHER")
+	require.NotContains(t, synchronised(ordertest.Graph(t, p)), "GATHER")
 	p.Sync.Units = p.Sync.Units[:2]
 	_, err := p.Graph()
 	require.EqualError(t, err, "sharded units for 2 stages; there are 3")
@@ -59,7 +61,7 @@ func TestUnitsOfOneReplica(t *testing.T) {
 
 // drawUnits shards a pipeline of any schedule, some backwards in halves.
 func drawUnits(t *rapid.T) wiring.Pipeline {
-	p := drawPipeline(t)
+	p := ordertest.Draw(t)
 	p.Shape.Replicas = rapid.IntRange(2, 3).Draw(t, "sharding replicas")
 	p.Sync.Overlap = rapid.Bool().Draw(t, "overlap")
 	p.Sync.Units = make([]wiring.Unit, len(p.Boundaries)+1)
@@ -108,8 +110,8 @@ func held(spans []graph.Span) int {
 func TestUnitsAtHand(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawUnits(t)
-		g := graphOf(t, p)
-		trace := relax(t, g, drawTimes(t))
+		g := ordertest.Graph(t, p)
+		trace := ordertest.Relax(t, g, drawTimes(t))
 		most := 1
 		if p.Sync.Overlap {
 			most = 2
@@ -164,12 +166,12 @@ func TestUnitsAtHand(t *testing.T) {
 // follow each other without a gap, and are all there is to be seen.
 func TestUnitsTime(t *testing.T) {
 	end := func(layers, microbatches int, times map[graph.Kind]time.Duration) time.Duration {
-		p := pipeline(t, "ddp", 1, microbatches, make([]int32, layers)...)
+		p := ordertest.Pipeline(t, "ddp", 1, microbatches, make([]int32, layers)...)
 		p.Shape.Replicas, p.Sync.Overlap = 2, true
 		for range layers {
 			p.Sync.Units = append(p.Sync.Units, wiring.Unit{Gather: 2, Scatter: 2, Share: 1})
 		}
-		return relax(t, graphOf(t, p), func(task *graph.Task) time.Duration { return times[task.Kind] }).End()
+		return ordertest.Relax(t, ordertest.Graph(t, p), func(task *graph.Task) time.Duration { return times[task.Kind] }).End()
 	}
 	for layers := 1; layers <= 5; layers++ {
 		for m := 1; m <= 3; m++ {
@@ -189,15 +191,15 @@ func TestUnitsSend(t *testing.T) {
 	for _, w := range []int64{2, 4} {
 		for _, m := range []int64{1, 3} {
 			for _, gloo := range []bool{false, true} {
-				p := pipeline(t, "ddp", 1, int(m), 0, 0)
+				p := ordertest.Pipeline(t, "ddp", 1, int(m), 0, 0)
 				p.Shape.Replicas = int(w)
 				p.Sync = wiring.Sync{Units: []wiring.Unit{{Gather: 80, Scatter: 80, Share: 80 / w}, {Gather: 16, Scatter: 16, Share: 16 / w}}, NoReduceScatter: gloo}
-				g := graphOf(t, p)
+				g := ordertest.Graph(t, p)
 				want := 3 * m * 96 * (w - 1) / w
 				if gloo {
 					want = 4 * m * 96 * (w - 1) / w
 				}
-				for _, rank := range graph.Summarize(relax(t, g, unit)).Ranks {
+				for _, rank := range graph.Summarize(ordertest.Relax(t, g, ordertest.Unit)).Ranks {
 					require.Equal(t, want, rank.SentBytes)
 				}
 			}
@@ -213,17 +215,17 @@ func TestNoReduceScatter(t *testing.T) {
 	zero2 := zero1
 	zero2.Sync.EveryMicrobatch = true
 	for _, p := range []wiring.Pipeline{zero1, zero2, fsdp(t, 3, 2, true), fsdp(t, 3, 2, false)} {
-		want := graphOf(t, p)
+		want := ordertest.Graph(t, p)
 		p.Sync.NoReduceScatter = true
-		got := graphOf(t, p)
-		require.NotContains(t, dump(got), "SCATTER")
-		require.Equal(t, strings.ReplaceAll(dump(want), "REDUCE_SCATTER", "ALL_REDUCE"), dump(got))
+		got := ordertest.Graph(t, p)
+		require.NotContains(t, ordertest.Dump(got), "SCATTER")
+		require.Equal(t, strings.ReplaceAll(ordertest.Dump(want), "REDUCE_SCATTER", "ALL_REDUCE"), ordertest.Dump(got))
 		for i := range want.Tasks {
 			require.Equal(t, want.Tasks[i].Bytes, got.Tasks[i].Bytes)
 		}
 	}
 	zero0 := ddp(t, 3, 2, 30, 20)
-	want := dump(graphOf(t, zero0))
+	want := ordertest.Dump(ordertest.Graph(t, zero0))
 	zero0.Sync.NoReduceScatter = true
-	require.Equal(t, want, dump(graphOf(t, zero0)))
+	require.Equal(t, want, ordertest.Dump(ordertest.Graph(t, zero0)))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 	"psim/schedules/order"
 	"psim/schedules/wiring"
@@ -43,7 +44,7 @@ func TestPairings(t *testing.T) {
 		"overlap": "0F0 0-1, 0F1 4-5, 0B0 4-6, 0B1 9-11, 1F0 1-2, 1B0 2-4, 1F1 6-7, 1B1 7-9",
 	} {
 		p := wiring.Pipeline{Shape: graph.Shape{Ranks: 2, Microbatches: 2}, Order: o, Pairs: pairings[name]}
-		trace := relax(t, graphOf(t, p), unit)
+		trace := ordertest.Relax(t, ordertest.Graph(t, p), ordertest.Unit)
 		var got []string
 		for i, task := range trace.Graph.Tasks {
 			if task.Kind.Compute() {
@@ -56,7 +57,7 @@ func TestPairings(t *testing.T) {
 
 // follow runs an order by the definition of the pairings alone: each rank does
 // its list in order, and finds by trying when the next entry can start.
-func follow(t tb, o order.Order, stages int32, pairing wiring.Pairing, cost func(order.Action) time.Duration) time.Duration {
+func follow(t rapid.TB, o order.Order, stages int32, pairing wiring.Pairing, cost func(order.Action) time.Duration) time.Duration {
 	released := map[order.Action]time.Duration{}
 	ready := func(a order.Action) (start time.Duration, ok bool) {
 		var needs []order.Action
@@ -136,7 +137,7 @@ func TestPairedGraphs(t *testing.T) {
 		if rapid.Bool().Draw(t, "both ways") {
 			name, shape = "dualpipe", graph.Shape{Ranks: 2 * ranks, Microbatches: 2 * shape.Microbatches}
 		}
-		p := looped(t, name, shape)
+		p := ordertest.Shaped(t, name, shape)
 		costs := rapid.SliceOfN(rapid.IntRange(0, 5), 4, 4).Draw(t, "costs")
 		spread := rapid.IntRange(0, 3).Draw(t, "spread")
 		cost := func(k graph.Kind, stage, microbatch int32) time.Duration {
@@ -145,7 +146,7 @@ func TestPairedGraphs(t *testing.T) {
 		for name, pairing := range pairings {
 			p.Pairs = pairing
 			want := follow(t, p.Order, int32(len(p.Placement.First)), pairing, func(a order.Action) time.Duration { return cost(a.Kind, a.Stage, a.Microbatch) })
-			got := relax(t, graphOf(t, p), func(task *graph.Task) time.Duration {
+			got := ordertest.Relax(t, ordertest.Graph(t, p), func(task *graph.Task) time.Duration {
 				if !task.Kind.Compute() {
 					return 0
 				}

@@ -7,74 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim/schedules"
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 	"psim/schedules/order"
-	"psim/schedules/wiring"
 )
-
-// drawPipeline draws a legal pipeline: a plain order of the catalog, some of whose
-// full backwards are split, over any placement, replicas, and sizes.
-func drawPipeline(t *rapid.T) wiring.Pipeline {
-	s := rapid.SampledFrom(schedules.Catalog()).Filter(func(s schedules.Schedule) bool { return plain(t, s) }).Draw(t, "schedule")
-	shape := rapid.SampledFrom(served(s, 4, 5, 3)).Draw(t, "shape")
-	var placement []int32
-	if s.MultiStage && s.Pipelined {
-		placement = rapid.SliceOfN(rapid.Int32Range(0, int32(shape.Ranks-1)), 1, 6).Draw(t, "placement")
-	}
-	if shape.Replicas = rapid.IntRange(1, 3).Draw(t, "replicas"); s.Check(shape) != nil {
-		shape.Replicas = 1
-	}
-	p, err := s.Pipeline(shape, placement)
-	require.NoError(t, err)
-	m, stages := shape.Microbatches, len(p.Placement.First)
-	if rapid.Bool().Draw(t, "split") {
-		p.Order = split(p.Order)
-	}
-	p.Samples = rapid.SliceOfN(rapid.Int64Range(1, 9), m, m).Draw(t, "samples")
-	p.Boundaries = make([]wiring.Boundary, stages-1)
-	for s := range p.Boundaries {
-		p.Boundaries[s] = wiring.Boundary{Forward: int64(100 + s), Backward: int64(200 + s)}
-	}
-	p.Optimizer = rapid.Bool().Draw(t, "optimizer")
-	return p
-}
-
-// plain reports whether the wiring of a schedule follows from its order alone: its
-// stages have one copy, its backwards are all whole or all split, run beside each
-// other and update nothing, and there are no pairs.
-func plain(t tb, s schedules.Schedule) bool {
-	if s.SerialBackward || s.Stashing || s.Placement(s.Example()).Second != nil {
-		return false
-	}
-	o, err := s.Order(s.Example(), nil)
-	require.NoError(t, err)
-	for _, actions := range o {
-		for _, a := range actions {
-			if a.Pair || a.Kind == graph.Backward && o.Split() {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// split replaces every B by I and W.
-func split(o order.Order) order.Order {
-	halves := make(order.Order, len(o))
-	for r, row := range o {
-		for _, a := range row {
-			if a.Kind == graph.Backward {
-				halves[r] = append(halves[r],
-					order.Action{Kind: graph.InputGradient, Stage: a.Stage, Microbatch: a.Microbatch},
-					order.Action{Kind: graph.WeightGradient, Stage: a.Stage, Microbatch: a.Microbatch})
-			} else {
-				halves[r] = append(halves[r], a)
-			}
-		}
-	}
-	return halves
-}
 
 // needs lists, by the definitions alone, the names of what a task waits for:
 // named by replica, because the names of tasks repeat.
@@ -114,8 +50,8 @@ func needs(g *graph.Graph, task graph.Task, isSplit bool) []string {
 
 func TestPipelineDependencies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := drawPipeline(t)
-		g := graphOf(t, p)
+		p := ordertest.Draw(t)
+		g := ordertest.Graph(t, p)
 		for i, task := range g.Tasks {
 			var got []string
 			for _, d := range g.Deps(int32(i)) {
@@ -131,8 +67,8 @@ func TestPipelineDependencies(t *testing.T) {
 // ends every rank.
 func TestPipelineTasks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := drawPipeline(t)
-		g := graphOf(t, p)
+		p := ordertest.Draw(t)
+		g := ordertest.Graph(t, p)
 		var want, got []graph.Task
 		computed := make(order.Order, g.Ranks())
 		optimizers := 0
@@ -176,7 +112,7 @@ func TestPipelineTasks(t *testing.T) {
 // in which the rank computes.
 func TestMessageStreams(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g := graphOf(t, drawPipeline(t))
+		g := ordertest.Graph(t, ordertest.Draw(t))
 		start, byStream := g.ByStream()
 		seen := map[graph.Stream]bool{}
 		for s, stream := range g.Streams {

@@ -7,23 +7,24 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/internal/memory"
+	"psim/internal/ordertest"
 	"psim/schedules"
 	"psim/schedules/wiring"
 )
 
 // sameSize requires that the tasks are counted before they are made.
-func sameSize(t tb, p wiring.Pipeline) {
+func sameSize(t rapid.TB, p wiring.Pipeline) {
 	t.Helper()
 	n, err := wiring.Size(p)
 	require.NoError(t, err)
-	require.EqualValues(t, len(graphOf(t, p).Tasks), n, "%s %+v %+v", p.Name, p.Shape, p.Sync)
+	require.EqualValues(t, len(ordertest.Graph(t, p).Tasks), n, "%s %+v %+v", p.Name, p.Shape, p.Sync)
 }
 
 // The count of tasks is exact, with any schedule and any way to sum gradients: the
 // guard of memory rests on it.
 func TestSize(t *testing.T) {
 	for _, s := range schedules.Catalog() {
-		for _, shape := range served(s, 4, 4, 2) {
+		for _, shape := range ordertest.Served(s, 4, 4, 2) {
 			p, err := s.Pipeline(shape, nil)
 			require.NoError(t, err)
 			n := p.Placement.Stages()
@@ -49,14 +50,14 @@ func TestSize(t *testing.T) {
 
 func TestSizeOfAny(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		sameSize(t, rapid.SampledFrom([]func(*rapid.T) wiring.Pipeline{drawPipeline, drawUnits, drawSynchronous}).Draw(t, "kind")(t))
+		sameSize(t, rapid.SampledFrom([]func(*rapid.T) wiring.Pipeline{ordertest.Draw, drawUnits, drawSynchronous}).Draw(t, "kind")(t))
 	})
 }
 
 // Gradients in many buckets are most of the tasks of a step, and are refused before
 // they are made.
 func TestGuard(t *testing.T) {
-	p := pipeline(t, "ddp", 1, 1, 0)
+	p := ordertest.Pipeline(t, "ddp", 1, 1, 0)
 	p.Shape.Replicas, p.Optimizer = 100_000, true
 	p.Sync = wiring.Sync{Buckets: [][]int64{make([]int64, 10_000)}}
 	if memory.Free() > 400<<30 {

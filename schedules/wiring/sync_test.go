@@ -6,7 +6,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
+	"psim/internal/golden"
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
 )
@@ -28,8 +31,8 @@ func synchronised(g *graph.Graph) string {
 	return b.String()
 }
 
-func ddp(t tb, replicas, microbatches int, buckets ...int64) wiring.Pipeline {
-	p := pipeline(t, "ddp", 1, microbatches)
+func ddp(t rapid.TB, replicas, microbatches int, buckets ...int64) wiring.Pipeline {
+	p := ordertest.Pipeline(t, "ddp", 1, microbatches)
 	p.Shape.Replicas, p.Optimizer = replicas, true
 	p.Sync.Buckets = [][]int64{buckets}
 	return p
@@ -38,14 +41,14 @@ func ddp(t tb, replicas, microbatches int, buckets ...int64) wiring.Pipeline {
 // One all-reduce per tensor after the backward, then the average, then the
 // optimizer, on both ranks.
 func TestDDP(t *testing.T) {
-	g := graphOf(t, ddp(t, 2, 1, 30, 20, 10))
-	require.Equal(t, text(`
+	g := ordertest.Graph(t, ddp(t, 2, 1, 30, 20, 10))
+	require.Equal(t, ordertest.Text(`
 		0 compute: 0F0 0B0 AVERAGE.0 OPTIMIZER.0
 		0 gradients: 0ALL_REDUCE 0ALL_REDUCE 0ALL_REDUCE
 		1 compute: 0F0 0B0 AVERAGE.0 OPTIMIZER.0
 		1 gradients: 0ALL_REDUCE 0ALL_REDUCE 0ALL_REDUCE`), synchronised(g))
 	require.Equal(t, [][]int32{{0, 1}}, g.Groups)
-	golden(t, "ddp_graph", dump(g))
+	golden.Equal(t, "ddp_graph.golden", ordertest.Dump(g))
 	for _, rank := range []int32{0, 1} {
 		var bytes []int64
 		for _, task := range g.Tasks {
@@ -66,24 +69,24 @@ func TestDDP(t *testing.T) {
 func TestOverlap(t *testing.T) {
 	p := ddp(t, 2, 2, 30, 20)
 	p.Sync.Overlap = true
-	g := graphOf(t, p)
-	require.Equal(t, text(`
+	g := ordertest.Graph(t, p)
+	require.Equal(t, ordertest.Text(`
 		0 compute: 0F0 0B0 0F1 0B1 0B1.1 AVERAGE.0 OPTIMIZER.0
 		0 gradients: 0ALL_REDUCE 0ALL_REDUCE
 		1 compute: 0F0 0B0 0F1 0B1 0B1.1 AVERAGE.0 OPTIMIZER.0
 		1 gradients: 0ALL_REDUCE 0ALL_REDUCE`), synchronised(g))
-	golden(t, "overlap_graph", dump(g))
+	golden.Equal(t, "overlap_graph.golden", ordertest.Dump(g))
 }
 
 // With the backward in halves it is the last W that completes the gradients,
 // and the input gradient leaves before it.
 func TestOverlapOfHalves(t *testing.T) {
-	p := pipeline(t, "gpipe", 2, 1)
-	p.Order = split(p.Order)
+	p := ordertest.Pipeline(t, "gpipe", 2, 1)
+	p.Order = ordertest.Split(p.Order)
 	p.Shape.Replicas = 2
 	p.Sync = wiring.Sync{Buckets: [][]int64{{1, 2}, {3, 4, 5}}, Overlap: true}
-	g := graphOf(t, p)
-	require.Equal(t, text(`
+	g := ordertest.Graph(t, p)
+	require.Equal(t, ordertest.Text(`
 		0 compute: 0F0 0I0 0W0 0W0.1 AVERAGE.0
 		0 gradients: 0ALL_REDUCE 0ALL_REDUCE
 		1 compute: 1F0 1I0 1W0 1W0.1 1W0.2 AVERAGE.0
@@ -97,17 +100,17 @@ func TestOverlapOfHalves(t *testing.T) {
 
 // A sliced backward sends its gradient only after its last slice.
 func TestOverlapInAPipeline(t *testing.T) {
-	p := pipeline(t, "1f1b", 2, 1)
+	p := ordertest.Pipeline(t, "1f1b", 2, 1)
 	p.Shape.Replicas, p.Optimizer = 2, true
 	p.Sync = wiring.Sync{Buckets: [][]int64{{1, 2}, {3, 4}}, Overlap: true}
-	golden(t, "overlap_pipeline_graph", dump(graphOf(t, p)))
+	golden.Equal(t, "overlap_pipeline_graph.golden", ordertest.Dump(ordertest.Graph(t, p)))
 }
 
 func TestSharded(t *testing.T) {
 	p := ddp(t, 3, 1, 30, 20)
 	p.Sync.Sharded, p.Sync.Parameters = true, []int64{40}
-	g := graphOf(t, p)
-	golden(t, "sharded_graph", dump(g))
+	g := ordertest.Graph(t, p)
+	golden.Equal(t, "sharded_graph.golden", ordertest.Dump(g))
 	require.Equal(t, 3, strings.Count(synchronised(g), "gradients: 0REDUCE_SCATTER 0REDUCE_SCATTER 0ALL_GATHER\n"))
 	for _, task := range g.Tasks {
 		if task.Kind == graph.AllGather {
@@ -115,18 +118,18 @@ func TestSharded(t *testing.T) {
 		}
 	}
 	p.Optimizer = false
-	require.NotContains(t, synchronised(graphOf(t, p)), "GATHER", "nothing was updated")
+	require.NotContains(t, synchronised(ordertest.Graph(t, p)), "GATHER", "nothing was updated")
 }
 
 // An embedding on stage 0 that is also the output layer on stage 2, and a
 // parameter whose copies share a rank, which needs no sum.
 func TestTied(t *testing.T) {
-	p := pipeline(t, "gpipe", 3, 1, 0, 1, 1, 2)
+	p := ordertest.Pipeline(t, "gpipe", 3, 1, 0, 1, 1, 2)
 	p.Shape.Replicas, p.Optimizer = 2, true
 	p.Tied = []wiring.Tied{{Stages: []int{0, 3}, Bytes: 8}, {Stages: []int{1, 2}, Bytes: 9}}
 	p.Sync.Buckets = [][]int64{{10}, {11}, {12}, {13}}
-	g := graphOf(t, p)
-	golden(t, "tied_graph", dump(g))
+	g := ordertest.Graph(t, p)
+	golden.Equal(t, "tied_graph.golden", ordertest.Dump(g))
 	var tied []int64
 	for _, task := range g.Tasks {
 		if task.Kind == graph.AllReduce && task.Stage == graph.None {
@@ -140,11 +143,11 @@ func TestTied(t *testing.T) {
 
 // One replica has nothing to sum, and a stage may have no gradients.
 func TestNothingToSum(t *testing.T) {
-	require.Equal(t, "0 compute: 0F0 0B0 OPTIMIZER.0\n", synchronised(graphOf(t, ddp(t, 1, 1, 30))))
+	require.Equal(t, "0 compute: 0F0 0B0 OPTIMIZER.0\n", synchronised(ordertest.Graph(t, ddp(t, 1, 1, 30))))
 
 	p := ddp(t, 2, 1)
 	p.Sync.Overlap = true
-	require.Equal(t, text(`
+	require.Equal(t, ordertest.Text(`
 		0 compute: 0F0 0B0 AVERAGE.0 OPTIMIZER.0
-		1 compute: 0F0 0B0 AVERAGE.0 OPTIMIZER.0`), synchronised(graphOf(t, p)))
+		1 compute: 0F0 0B0 AVERAGE.0 OPTIMIZER.0`), synchronised(ordertest.Graph(t, p)))
 }

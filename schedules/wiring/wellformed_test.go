@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
 )
@@ -13,7 +14,7 @@ import (
 // Every builder makes well-formed graphs, with every kind of synchronisation.
 func TestBuildersAreWellFormed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := drawPipeline(t)
+		p := ordertest.Draw(t)
 		stages := len(p.Boundaries) + 1
 		bytes := rapid.SliceOfN(rapid.Int64Range(0, 99), 0, 4)
 		p.Sync = wiring.Sync{
@@ -25,7 +26,7 @@ func TestBuildersAreWellFormed(t *testing.T) {
 		for range rapid.IntRange(0, 2).Draw(t, "tied") {
 			p.Tied = append(p.Tied, wiring.Tied{Stages: rapid.SliceOfN(rapid.IntRange(0, stages-1), 1, 3).Draw(t, "stages"), Bytes: 4})
 		}
-		g := graphOf(t, p)
+		g := ordertest.Graph(t, p)
 		sums := 0
 		for _, task := range g.Tasks {
 			if (task.Kind == graph.AllReduce || task.Kind == graph.ReduceScatter) && task.Stage != graph.None {

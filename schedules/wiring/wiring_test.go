@@ -5,28 +5,30 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/golden"
+	"psim/internal/ordertest"
 	"psim/schedules/wiring"
 )
 
 func TestGraphOfGPipe(t *testing.T) {
-	p := pipeline(t, "gpipe", 2, 2)
+	p := ordertest.Pipeline(t, "gpipe", 2, 2)
 	p.Optimizer = true
-	golden(t, "gpipe_graph", dump(graphOf(t, p)))
+	golden.Equal(t, "gpipe_graph.golden", ordertest.Dump(ordertest.Graph(t, p)))
 }
 
 // No message stays within a rank: stages 1 and 2 share rank 1.
 func TestGraphWithinARank(t *testing.T) {
-	golden(t, "placement_graph", dump(graphOf(t, pipeline(t, "gpipe", 2, 1, 0, 1, 1, 0))))
+	golden.Equal(t, "placement_graph.golden", ordertest.Dump(ordertest.Graph(t, ordertest.Pipeline(t, "gpipe", 2, 1, 0, 1, 1, 0))))
 }
 
 // The last microbatch is ragged.
 func TestMessageBytes(t *testing.T) {
-	p := pipeline(t, "1f1b", 2, 3)
+	p := ordertest.Pipeline(t, "1f1b", 2, 3)
 	p.Boundaries = []wiring.Boundary{{Forward: 10, Backward: 7}}
 	bytes := func(samples []int64) map[string]int64 {
 		p.Samples = samples
 		sizes := map[string]int64{}
-		for _, task := range graphOf(t, p).Tasks {
+		for _, task := range ordertest.Graph(t, p).Tasks {
 			if task.Kind.Message() {
 				sizes[task.String()] = task.Bytes
 			}
@@ -43,7 +45,7 @@ func TestMessageBytes(t *testing.T) {
 }
 
 func TestPipelineErrors(t *testing.T) {
-	legal := func() wiring.Pipeline { return pipeline(t, "1f1b", 2, 2) }
+	legal := func() wiring.Pipeline { return ordertest.Pipeline(t, "1f1b", 2, 2) }
 	for _, c := range []struct {
 		want  string
 		spoil func(*wiring.Pipeline)
