@@ -149,8 +149,6 @@ func TestCommentsDefine(t *testing.T) {
 // called lists exported functions and methods that no code of psim calls, and who does.
 var called = map[string]string{
 	"MarshalText": "encoding/json, for library users' results",
-
-	"ParseMachine": "tests of several packages",
 }
 
 // No exported function or method is without a caller outside tests. A name that is
