@@ -18,7 +18,7 @@ import (
 func example() *Report {
 	r := &Report{Machine: "a processor", Devices: 1, Rows: []Row{
 		{Model: "gpt-6x192", Schedule: "model-parallel", Microbatches: 2, Predicted: 0.783, Measured: 0.772, Deviation: 0.0266, Steps: 9, Error: -0.015, Runs: 3},
-		{Model: "mlp-16x640", Schedule: "gpipe", Microbatches: 8, Predicted: 0.272, Measured: 0.28, Steps: 1, Error: 0.028, BubbleError: -0.007, PredictedPeak: 10, Peak: 8, Runs: 1},
+		{Model: "mlp-16x640", Schedule: "gpipe", Microbatches: 8, Predicted: 0.272, Measured: 0.28, Steps: 1, Error: 0.028, BubbleError: -0.007, PredictedPeak: 10, Peak: 8},
 	}}
 	r.summarize()
 	return r
