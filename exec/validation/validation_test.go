@@ -49,7 +49,7 @@ func TestMarkdown(t *testing.T) {
 // are not all.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	o := Options{Devices: 2, Runs: 8, Sets: []string{"model.hidden=16", "model.heads=2", "model.vocab=32", "model.sequence_length=8", "model.layers=2", "batch.global=8"}}
+	o := Options{Devices: 2, Sets: []string{"model.hidden=16", "model.heads=2", "model.vocab=32", "model.sequence_length=8", "model.layers=2", "batch.global=8"}}
 	o.Options = session.Options{Seed: 1390, MeasureOptions: exec.MeasureOptions{
 		Devices: exec.DeviceOptions{Backend: "go", Oversubscribe: true}, TrainOptions: exec.TrainOptions{Warmup: 1, Steps: 1}, Repeats: 1,
 		Stage: func(what string) {
