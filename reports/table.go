@@ -29,6 +29,7 @@ func WriteTable(w io.Writer, r Result) error {
 		{"throughput", throughput(r.Throughput)},
 		{"unsynchronised", courseRate(r)},
 		{"memory", memoryVerdict(r)},
+		{"runs", attempts(r)},
 		{"process", heapGrowth(r)},
 		{"backend", backend(r)},
 		{"checks", checks(r)},

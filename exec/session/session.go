@@ -31,6 +31,9 @@ type Options struct {
 	LearningRate float64
 	// PerLayer runs backwards layer by layer, freeing activations as they go.
 	PerLayer bool
+	// Tries is how often a configuration is run at most while the machine is
+	// disturbed; less than 2 is once.
+	Tries int
 	// UnwaitedRates also reports the rates by a clock that does not wait for
 	// devices.
 	UnwaitedRates bool
@@ -97,12 +100,17 @@ func (s *Session) Run(ctx context.Context, list ...*configs.Config) error {
 
 // run returns nil where nothing was measured.
 func (s *Session) run(ctx context.Context, c *configs.Config) (*Run, error) {
+	return leastDisturbed(s.Tries, func() (*Run, error) { return s.once(ctx, c) })
+}
+
+func (s *Session) once(ctx context.Context, c *configs.Config) (*Run, error) {
 	r := &Run{Config: c}
 	if err := r.build(s.Options); err != nil {
 		return nil, err
 	}
 	o := s.MeasureOptions
 	o.Profiled = r.predict
+	o.Probe = exec.Comparable(r.Plan.Graph.Ranks(), o.Devices)
 	if s.Stage != nil {
 		o.Stage = func(what string) { s.Stage(r.Plan.Graph.Name + ": " + what) }
 	}
