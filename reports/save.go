@@ -30,8 +30,7 @@ func (r Run) Files() []File {
 	}
 	list = append(list, File{Path: "trace.csv", Render: func(w io.Writer) error { return WriteTraceCSV(w, r.Trace) }})
 	if r.Drawable() && r.Result.usesMemory() {
-		curves := MemoryCurves(r.Trace)
-		figure := MemoryFigure{Title: "memory  ·  " + r.title(), Curves: curves, End: r.Trace.End(), Capacity: r.Result.capacity()}
+		figure := r.MemoryFigure()
 		list = append(list, File{Path: "memory.png", Render: func(w io.Writer) error { return Memory(w, PNG, figure) }})
 	}
 	if r.Result.usesMemory() {
