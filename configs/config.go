@@ -85,11 +85,11 @@ func (c *Config) Defined(key string) bool {
 
 // With returns the experiment with further KEY=VALUE settings over it.
 func (c *Config) With(sets ...string) (*Config, error) {
-	return c.with(func(set string) string { return "--set " + set }, sets...)
+	return c.with("", sets...)
 }
 
-// with does what With does, but errors name settings by other labels.
-func (c *Config) with(label func(set string) string, sets ...string) (*Config, error) {
+// with does what With does, but errors name settings by a label, if there is one.
+func (c *Config) with(label string, sets ...string) (*Config, error) {
 	next := defaults()
 	next.name, next.folder, next.exact = c.name, c.folder, c.exact
 	next.sources = slices.Clone(c.sources)
@@ -99,8 +99,12 @@ func (c *Config) with(label func(set string) string, sets ...string) (*Config, e
 		}
 	}
 	for _, set := range sets {
-		if err := next.set(label(set), set); err != nil {
+		if err := next.set(set); err != nil {
 			return nil, err
+		}
+		if label != "" {
+			s := next.sources[len(next.sources)-1]
+			s.label, s.derived = label, true
 		}
 	}
 	return next, next.validate()

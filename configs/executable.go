@@ -42,7 +42,7 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 		sets = append(sets, "model.kernels="+arch.KernelsFused)
 		changes = append(changes, "runs with kernels of its own, not Megatron's")
 	}
-	next, err := c.with(func(string) string { return fmt.Sprintf("--gpus %d", devices) }, fitted...)
+	next, err := c.with(fmt.Sprintf("--gpus %d", devices), fitted...)
 	if err == nil {
 		next, err = next.With(sets...)
 	}
@@ -129,11 +129,11 @@ func (c *Config) Trained() (n arch.Network, samples int64, err error) {
 	case kind != byModel:
 		return n, 0, &Error{Label: c.sources[0].label, Problem: "has no [model] whose layers could be measured"}
 	case c.Train.Precision != "fp32":
-		return n, 0, c.problem("train", fmt.Errorf("precision = %q: layers are measured in fp32; add --set train.precision=fp32", c.Train.Precision))
+		return n, 0, c.problem("train", fmt.Errorf("precision = %q: layers are measured in fp32; set train.precision = \"fp32\"", c.Train.Precision))
 	case c.Parallel.Tensor > 1:
-		return n, 0, c.problem("parallel", fmt.Errorf("tensor = %d: layers are measured whole; add --set parallel.tensor=1", c.Parallel.Tensor))
+		return n, 0, c.problem("parallel", fmt.Errorf("tensor = %d: layers are measured whole; set parallel.tensor = 1", c.Parallel.Tensor))
 	case c.Model.MegatronKernels():
-		return n, 0, c.problem("model", errors.New(`kernels = "megatron": layers are measured with kernels of psim's own; add --set model.kernels=fused`))
+		return n, 0, c.problem("model", errors.New(`kernels = "megatron": layers are measured with kernels of psim's own; set model.kernels = "fused"`))
 	}
 	if n, err = c.network(); err != nil {
 		return n, 0, c.problem("model", err)

@@ -20,7 +20,7 @@ import (
 const maxSize = 1 << 20
 
 // Load reads an experiment: a file, or an embedded example by its bare name.
-// sets are --set flags, KEY=VALUE with a dotted key, applied in order.
+// sets are settings KEY=VALUE over it, with dotted keys, applied in order.
 func Load(pathOrName string, sets ...string) (*Config, error) {
 	data, label, folder, err := read(pathOrName)
 	if err != nil {
@@ -45,7 +45,7 @@ func Parse(label string, data []byte, sets ...string) (*Config, error) {
 		return nil, err
 	}
 	for _, set := range sets {
-		if err := c.set("--set "+set, set); err != nil {
+		if err := c.set(set); err != nil {
 			return nil, err
 		}
 	}
@@ -163,23 +163,23 @@ func (c *Config) add(label, data string, lines bool) error {
 
 var setPattern = regexp.MustCompile(`^([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+)\s*=(.*)$`)
 
-// set applies KEY=VALUE, which errors name by its label. The value is TOML where it parses as such, and a
+// set applies KEY=VALUE. The value is TOML where it parses as such, and a
 // string otherwise, so that quotes may be left out.
-func (c *Config) set(label, flag string) error {
-	m := setPattern.FindStringSubmatch(strings.TrimSpace(flag))
+func (c *Config) set(over string) error {
+	m := setPattern.FindStringSubmatch(strings.TrimSpace(over))
 	if m == nil {
-		return &Error{Label: label, Problem: "must be KEY=VALUE with a dotted key, such as schedule.microbatches=16"}
+		return &Error{Label: over, Override: true, Problem: "must be KEY=VALUE with a dotted key, such as schedule.microbatches=16"}
 	}
 	key, value := m[1], strings.TrimSpace(m[2])
 	if value == "" {
-		return &Error{Label: label, Key: key, Problem: "has no value"}
+		return &Error{Label: over, Override: true, Key: key, Problem: "has no value"}
 	}
 	text := key + " = " + value
-	if e := checkDepth(label, text); e != nil {
-		e.Line, e.Col = 0, 0
+	if e := checkDepth(over, text); e != nil {
+		e.Override, e.Line, e.Col = true, 0, 0
 		return e
 	}
-	if _, err := newSource(label, text, false); err != nil {
+	if _, err := newSource(over, text, false); err != nil {
 		var e *Error
 		if errors.As(err, &e) && strings.HasPrefix(e.Problem, value+" is out of range") {
 			e.Key = key // a number that is too large, and no string
@@ -187,7 +187,7 @@ func (c *Config) set(label, flag string) error {
 		}
 		text = fmt.Sprintf("%s = %q", key, value)
 	}
-	return c.add(label, text, false)
+	return c.add(over, text, false)
 }
 
 // keyAtStart finds the key that an option struct's error begins with, if it
@@ -214,7 +214,8 @@ func (c *Config) problem(section string, err error) error {
 
 // An Error is a problem with one key of a configuration.
 type Error struct {
-	Label     string // the file or flag
+	Label     string // the file, or the setting KEY=VALUE over it
+	Override  bool   // whether it is such a setting
 	Line, Col int    // 0 where there is no position
 	Key       string // dotted; empty where the whole file is meant
 	Problem   string

@@ -43,10 +43,10 @@ func TestContradictsName(t *testing.T) {
 		sets    []string
 		want    string
 	}{
-		{"exec", []string{"schedule.name=ddp", "schedule.stages=2"}, "--set schedule.stages=2: schedule.stages = 2: " + stages},
+		{"exec", []string{"schedule.name=ddp", "schedule.stages=2"}, "schedule.stages=2: schedule.stages = 2: " + stages},
 		{"exec", []string{"schedule.stages=2", "schedule.name=fsdp"}, stages},
 		{"ddp", []string{"schedule.stages=2"}, stages},
-		{"exec", []string{"schedule.name=fsdp", "parallel.zero=1"}, `--set parallel.zero=1: parallel.zero = 1: schedule.name = "fsdp" is ddp with zero = 3`},
+		{"exec", []string{"schedule.name=fsdp", "parallel.zero=1"}, `parallel.zero=1: parallel.zero = 1: schedule.name = "fsdp" is ddp with zero = 3`},
 		{"zero-bubble", []string{"schedule.name=fsdp"}, "[times] knows none"},
 	} {
 		loaded, err := configs.Load(c.example, c.sets...)
