@@ -18,7 +18,7 @@ import (
 	"psim/reports"
 )
 
-// seed is the default of psim exec.
+// seed makes the weights: the default of psim exec.
 const seed = 1390
 
 // A row is one check: a configuration, trained with a learning rate.
