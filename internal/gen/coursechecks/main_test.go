@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"os"
 	"strings"
 	"testing"
 
@@ -39,4 +40,18 @@ func TestFailing(t *testing.T) {
 	require.ErrorContains(t, r.check(t.Context(), devices, func(string) {}, []string{"model.preset=vgg-mini", "batch.global=16"}), "a check failed: ")
 	_, err := run(t.Context(), devices, func(string) {}, "model.preset=gpt3")
 	require.ErrorContains(t, err, "vgg16-cpu-pipeline at 1e-3: ")
+}
+
+// The document has the eight rows, all passed, below the words of this command.
+func TestDocument(t *testing.T) {
+	saved, err := os.ReadFile("../../../docs/course-checks.md")
+	require.NoError(t, err)
+	require.Equal(t, 8, strings.Count(string(saved), "| true |\n"))
+	require.NotContains(t, string(saved), "| false |")
+	ours, theirs := strings.SplitAfter(document(nil), "\n"), strings.SplitAfter(string(saved), "\n")
+	for _, line := range ours {
+		if !strings.HasPrefix(line, "on ") { // the processor
+			require.Contains(t, theirs, line, "rewrite with: make course-checks")
+		}
+	}
 }
