@@ -2,5 +2,10 @@
 
 package files
 
+import "os"
+
 // lock does nothing where folders cannot be locked.
 func lock(string) (unlock func(), locked bool) { return func() {}, false }
+
+// lockFile does nothing where files cannot be locked.
+func lockFile(*os.File) bool { return true }
