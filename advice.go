@@ -17,7 +17,7 @@ import (
 // by simulating variants, and warns of one that fits so closely that fragmentation
 // may keep it from doing so.
 func (p *Prediction) Advise(ctx context.Context) {
-	if p.Result.FitsMemory {
+	if p.Result.Fits() {
 		p.warnOfFragmentation()
 		return
 	}
@@ -130,12 +130,12 @@ func (s *remedySearch) try(ctx context.Context, before *Prediction, c *configs.C
 	}
 	s.tried++
 	peak := p.Result.PeakMemory()
-	if p.Result.FitsMemory {
+	if p.Result.Fits() {
 		s.found = append(s.found, reports.Remedy{Set: sets, PeakMemory: peak, StepTime: p.Result.StepTime, Devices: p.devices()})
 	} else if peak < s.least {
 		s.least, s.closest = peak, sets
 	}
-	return p.Result.FitsMemory
+	return p.Result.Fits()
 }
 
 // failure says what was tried where nothing was found.

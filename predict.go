@@ -16,7 +16,6 @@ package psim
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -50,6 +49,7 @@ func Simulate(plan *configs.Plan) (Simulation, error) {
 
 // Result puts a simulation in the form of result.json.
 func (s Simulation) Result(info reports.Info) reports.Result {
+	info.Memory = s.memoryAtPeak()
 	r := reports.NewResult(reports.Predicted, s.Trace, s.Summary, info)
 	r.CriticalPath = reports.NewCriticalPath(s.Trace, sim.CriticalPath(s.Trace))
 	return r
@@ -140,23 +140,11 @@ func (p *Prediction) simulateWhole() (err error) {
 	return nil
 }
 
-// Info returns what the result of a plan says that its trace does not.
-func Info(c *configs.Config, plan *configs.Plan) reports.Info {
-	shape := plan.Graph.Shape
-	return reports.Info{
-		Name: c.Name(), Schedule: plan.Graph.Name,
-		Stages: shape.Ranks, VirtualStages: shape.Virtual, Microbatches: shape.Microbatches,
-		DataParallel: max(1, shape.Replicas), TensorParallel: max(1, c.Parallel.Tensor),
-		Samples: plan.Samples, Tokens: plan.Tokens, Capacity: plan.Capacity,
-		Margin: plan.Machine.Device.Margin, Warnings: slices.Clone(plan.Warnings),
-	}
-}
-
 // reserveForMessages searches again where the order that was found does not fit,
 // because messages wait in memory, which the search does not count.
 func (p *Prediction) reserveForMessages(ctx context.Context) error {
 	const rounds = 6
-	if p.Plan.Search == nil || p.Result.FitsMemory {
+	if p.Plan.Search == nil || p.Result.Fits() {
 		return nil
 	}
 	first := *p
@@ -173,7 +161,7 @@ func (p *Prediction) reserveForMessages(ctx context.Context) error {
 		if err := p.simulate(ctx); err != nil {
 			return err
 		}
-		if p.Result.FitsMemory {
+		if p.Result.Fits() {
 			return nil
 		}
 	}

@@ -126,7 +126,7 @@ func (s *planSearch) evaluate(ctx context.Context, c *configs.Config, sets []str
 	if err := p.reserveForMessages(ctx); err != nil {
 		return err
 	}
-	if p.Result.FitsMemory {
+	if p.Result.Fits() {
 		p.warnOfFragmentation()
 	}
 	s.Evaluated++

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"psim/costmodel"
+	"psim/costmodel/arch"
 	"psim/costmodel/stages"
 	"psim/internal/setting"
 	"psim/schedules"
@@ -32,7 +33,9 @@ type Plan struct {
 	Warnings []string
 	// Workload is the plan of its stages, nil unless the experiment has a [model].
 	Workload *stages.Plan
-	Machine  costmodel.Machine
+	// Network is that of the [model], whole: not divided by tensor parallelism.
+	Network arch.Network
+	Machine costmodel.Machine
 	// Search is what was found where schedule.name is "auto" or "auto-v"; else nil.
 	Search *search.Result
 }

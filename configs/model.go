@@ -37,6 +37,9 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 		return nil, c.problem("machine", err)
 	}
 	plan := &Plan{Graph: g, Costs: costs, Workload: planned, Machine: machine, Samples: sum(w.Samples) * int64(c.Parallel.Data), Search: found}
+	if plan.Network, err = c.undivided(w); err != nil {
+		return nil, c.problem("model", err)
+	}
 	plan.Warnings = slices.Concat(c.changes, c.joined(machine), c.wideKernels(), unmeasured(planned, machine.Device), unusedRanges(machine, g.Ranks()))
 	if tokens := w.Network.TokensPerSample; tokens > 1 {
 		plan.Tokens = plan.Samples * int64(tokens)
@@ -106,24 +109,43 @@ func (c *Config) layerByLayer(w *stages.Workload) error {
 // network reads [model], and the file it names. Its layers are those of one
 // device of a tensor-parallel group.
 func (c *Config) network() (arch.Network, error) {
-	model := c.Model
-	if model.Preset == "" && model.File == "" && model.Family == "" {
-		return arch.Network{}, errors.New("preset is missing: name one (psim list models), or give file or family")
-	}
-	if err := model.Validate(); err != nil {
+	model, err := c.model()
+	if err != nil {
 		return arch.Network{}, err
-	}
-	if model.File != "" {
-		data, err := c.readBeside(model.File, maxSize)
-		if err != nil {
-			return arch.Network{}, fmt.Errorf("file = %q: %w", model.File, err)
-		}
-		if model, err = arch.ParseConfig(data, model.SequenceLength); err != nil {
-			return arch.Network{}, fmt.Errorf("file = %q: %w", c.Model.File, err)
-		}
 	}
 	return model.On(arch.Group{
 		Devices: c.Parallel.Tensor, Sequence: c.Parallel.Sequence,
 		Overlap: c.Parallel.TensorOverlap, Scatter: c.Parallel.ScatterGather,
 	})
+}
+
+// model reads [model], and the file it names.
+func (c *Config) model() (arch.Model, error) {
+	model := c.Model
+	if model.Preset == "" && model.File == "" && model.Family == "" {
+		return model, errors.New("preset is missing: name one (psim list models), or give file or family")
+	}
+	if err := model.Validate(); err != nil || model.File == "" {
+		return model, err
+	}
+	data, err := c.readBeside(model.File, maxSize)
+	if err == nil {
+		model, err = arch.ParseConfig(data, model.SequenceLength)
+	}
+	if err != nil {
+		err = fmt.Errorf("file = %q: %w", c.Model.File, err)
+	}
+	return model, err
+}
+
+// undivided returns the network of a workload as it is without tensor parallelism.
+func (c *Config) undivided(w *stages.Workload) (arch.Network, error) {
+	if c.Parallel.Tensor == 1 {
+		return w.Network, nil
+	}
+	model, err := c.model()
+	if err != nil {
+		return arch.Network{}, err
+	}
+	return model.Network()
 }

@@ -22,8 +22,11 @@ type Device struct {
 	MemoryBandwidth units.Rate  `toml:"memory_bandwidth"` // peak
 	// Margin is the share of the memory that is to stay free: what an allocator
 	// loses to fragmentation, and the driver and libraries need.
-	Margin     float64    `toml:"-"`
-	Peak       Peak       `toml:"flops"`
+	Margin float64 `toml:"-"`
+	Peak   Peak    `toml:"flops"`
+	// Rated is the peak of a device in the catalog whose Peak [machine.compute] has
+	// replaced.
+	Rated      Peak       `toml:"-"`
 	Efficiency Efficiency `toml:"efficiency"`
 	// Launch is what starting one operation costs, whatever its size.
 	Launch units.Duration `toml:"launch"`
@@ -52,6 +55,22 @@ type Peak struct {
 	TF32 units.FLOPS `toml:"tf32"`
 	FP16 units.FLOPS `toml:"fp16"`
 	BF16 units.FLOPS `toml:"bf16"`
+}
+
+// PeakIn is the dense peak in a precision of arch.Training, as its datasheet has it
+// or, of a device described in place, as [machine.compute] does; 0 is not known.
+func (d Device) PeakIn(precision string) units.FLOPS {
+	peak := d.Peak
+	if d.Rated != (Peak{}) {
+		peak = d.Rated
+	}
+	switch precision {
+	case "fp16":
+		return peak.FP16
+	case "bf16":
+		return peak.BF16
+	}
+	return peak.FP32
 }
 
 // Efficiency is the share of the peaks that large operations reach.

@@ -110,7 +110,9 @@ func (o MachineOptions) device(c Catalog) (Device, error) {
 			}
 			return d, fmt.Errorf("device = %q: not in the catalog%s (psim list devices)", o.Device, nearest.Suggest(o.Device, names))
 		}
-		d = c.Devices[i]
+		if d = c.Devices[i]; o.Compute.FLOPS > 0 {
+			d.Rated = d.Peak
+		}
 	}
 	o.Compute.change(&d)
 	d.Margin = o.MemoryMargin

@@ -16,9 +16,8 @@ type Measurement struct {
 	StepTimeStd  float64 `json:"step_time_std_s"`
 	// Checks compares what was trained with the unsplit run; nil if not done.
 	Checks *Checks `json:"checks,omitempty"`
-	// Backend computed, on so many Devices.
+	// Backend is what computed.
 	Backend string `json:"backend"`
-	Devices int    `json:"devices"`
 	// TimesComparable is false where devices shared cores, so that the times
 	// say little about devices of their own.
 	TimesComparable bool `json:"times_comparable"`

@@ -49,9 +49,9 @@ type LeftOut struct {
 func (p Plans) Sort() {
 	slices.SortStableFunc(p.Plans, func(a, b Plan) int {
 		switch {
-		case a.FitsMemory != b.FitsMemory:
-			return map[bool]int{true: -1, false: 1}[a.FitsMemory]
-		case a.FitsMemory:
+		case a.Fits() != b.Fits():
+			return map[bool]int{true: -1, false: 1}[a.Fits()]
+		case a.Fits():
 			return cmp.Or(cmp.Compare(a.StepTime, b.StepTime), cmp.Compare(a.PeakMemory(), b.PeakMemory()))
 		}
 		return cmp.Or(cmp.Compare(a.PeakMemory(), b.PeakMemory()), cmp.Compare(a.StepTime, b.StepTime))
@@ -80,7 +80,7 @@ func (p Plans) WriteTable(w io.Writer, rows int) error {
 		table = append(table, []string{
 			plan.Schedule, strconv.Itoa(plan.VirtualStages), strconv.Itoa(plan.Microbatches), duration(plan.StepTime),
 			percent(plan.Bubble.Makespan), percent(plan.Bubble.Span), units.FormatBytes(plan.PeakMemory()),
-			map[bool]string{true: "yes", false: "no"}[plan.FitsMemory],
+			plan.fits(),
 		})
 	}
 	out.table(table)
@@ -88,7 +88,7 @@ func (p Plans) WriteTable(w io.Writer, rows int) error {
 		out.print("  … and %d more\n", more)
 	}
 	verdict := "the best:"
-	if !best.FitsMemory {
+	if !best.Fits() {
 		verdict = "none fits in memory; the least is needed with"
 	}
 	out.print("\n%s --set %s\n", verdict, strings.Join(best.Settings, " --set "))
@@ -106,6 +106,17 @@ func (p Plans) WriteTable(w io.Writer, rows int) error {
 		out.print("not possible here (--json says why): %s\n", strings.Join(names, ", "))
 	}
 	return out.Flush()
+}
+
+// fits says in a word whether a plan fits.
+func (p Plan) fits() string {
+	switch {
+	case p.Fits():
+		return "yes"
+	case p.FitsMemory:
+		return Close
+	}
+	return "no"
 }
 
 // ReadPlans reads a plans.json.

@@ -10,10 +10,6 @@
 package reports
 
 import (
-	"fmt"
-	"time"
-
-	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
@@ -23,10 +19,14 @@ const (
 	Measured  = "measured"
 )
 
+// Schema is the version of the format of results.
+const Schema = 1
+
 // A Result is what result.json holds: the metrics of one step, predicted or
 // measured. Times are in seconds and memory in bytes.
 type Result struct {
-	Kind          string `json:"kind"` // Predicted or Measured
+	Schema        int    `json:"schema"` // the version of this format; absent in files before 1
+	Kind          string `json:"kind"`   // Predicted or Measured
 	Name          string `json:"name"`
 	Schedule      string `json:"schedule"`
 	Stages        int    `json:"stages"` // pipeline ranks of one replica
@@ -35,15 +35,21 @@ type Result struct {
 	DataParallel  int    `json:"data_parallel"`
 	// TensorParallel is the size of a tensor-parallel group, which is one rank.
 	TensorParallel int     `json:"tensor_parallel"`
-	StepTime       float64 `json:"step_time_s"` // with the optimizer
-	Makespan       float64 `json:"makespan_s"`  // without it
+	Devices        int     `json:"devices,omitempty"` // over all replicas
+	StepTime       float64 `json:"step_time_s"`       // with the optimizer
+	Makespan       float64 `json:"makespan_s"`        // without it
 	Bubble         Bubble  `json:"bubble"`
 	// SteadyMicrobatch is the time per microbatch without fill and drain, where
 	// the schedule has no flush (pipedream).
-	SteadyMicrobatch float64      `json:"steady_microbatch_s,omitempty"`
-	Throughput       Throughput   `json:"throughput"`
-	Ranks            []RankResult `json:"ranks"`
-	FitsMemory       bool         `json:"fits_memory"`
+	SteadyMicrobatch float64    `json:"steady_microbatch_s,omitempty"`
+	Throughput       Throughput `json:"throughput"`
+	// Work is what is known of a [model] and its device, in the same JSON object.
+	Work
+	Ranks      []RankResult `json:"ranks"`
+	Groups     []Group      `json:"groups,omitempty"`
+	FitsMemory bool         `json:"fits_memory"`
+	// MemoryVerdict is one of the verdicts; empty where no limit is known.
+	MemoryVerdict string `json:"memory_verdict,omitempty"`
 	// MemoryMargin is the share of the devices' memory that is no part of the
 	// ranks' capacity.
 	MemoryMargin float64 `json:"memory_margin,omitempty"`
@@ -66,6 +72,8 @@ type Result struct {
 	Build      *float64 `json:"build_s,omitempty"`
 	Simulation *float64 `json:"simulation_s,omitempty"`
 	Warnings   []string `json:"warnings"`
+	// Config is the configuration with its defaults, as tables and keys of TOML.
+	Config map[string]any `json:"config,omitempty"`
 }
 
 // A Remedy is settings under which every rank's memory suffices, and what is
@@ -116,6 +124,8 @@ type RankResult struct {
 	Waiting          *float64 `json:"waiting_s,omitempty"`
 	PeakMemory       int64    `json:"peak_memory_bytes"`
 	PersistentMemory int64    `json:"persistent_memory_bytes"`
+	// Memory is what the peak holds; nil where no memory was modelled.
+	Memory *MemoryBytes `json:"memory_bytes,omitempty"`
 	// MemoryCapacity is 0 where no limit is known.
 	MemoryCapacity int64 `json:"memory_capacity_bytes,omitempty"`
 	PeakInFlight   int   `json:"peak_in_flight"`
@@ -129,10 +139,13 @@ type Info struct {
 	Microbatches                 int
 	DataParallel, TensorParallel int
 	Samples, Tokens              int64 // per step, over all replicas
-	// Capacity is the memory of every rank in bytes; nil is unlimited. A peak
-	// equal to the capacity fits.
-	Capacity []int64
-	Margin   float64 // share of the memory that Capacity is without
+	Work                         Work
+	Config                       map[string]any
+	Limits                       Limits
+	// Sequence: tensor-parallel groups divide the sequence as well.
+	Sequence bool
+	// Memory is what every rank's peak holds; nil where that is not known.
+	Memory   []MemoryBytes
 	Warnings []string
 }
 
@@ -140,16 +153,16 @@ type Info struct {
 // whose peak exceeds its capacity adds a warning.
 func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 	r := Result{
-		Kind: kind, Name: info.Name, Schedule: info.Schedule,
+		Schema: Schema, Kind: kind, Name: info.Name, Schedule: info.Schedule,
 		Stages: info.Stages, VirtualStages: info.VirtualStages, Microbatches: info.Microbatches,
-		DataParallel: info.DataParallel, TensorParallel: info.TensorParallel,
+		DataParallel: info.DataParallel, TensorParallel: info.TensorParallel, Devices: len(s.Ranks) * max(1, info.TensorParallel),
 		StepTime: s.StepTime.Seconds(), Makespan: s.Makespan.Seconds(),
 		Bubble: Bubble{Makespan: s.Bubble.Makespan, Span: s.Bubble.Span}, SteadyMicrobatch: s.SteadyMicrobatch.Seconds(),
-		Throughput: Throughput{Samples: perSecond(info.Samples, s.StepTime), Tokens: perSecond(info.Tokens, s.StepTime)},
-		Ranks:      make([]RankResult, len(s.Ranks)),
-		Tasks:      len(t.Graph.Tasks), MemoryMargin: info.Margin,
-		Warnings: append([]string{}, info.Warnings...),
+		Work: info.Work, Ranks: make([]RankResult, len(s.Ranks)), Groups: groups(t, info),
+		Tasks: len(t.Graph.Tasks), MemoryMargin: info.Limits.Margin,
+		Warnings: append([]string{}, info.Warnings...), Config: info.Config,
 	}
+	r.setRates(info.Samples, info.Tokens)
 	for i, rank := range s.Ranks {
 		r.Ranks[i] = RankResult{
 			Rank: rank.Rank, Compute: rank.Compute.Seconds(), Optimizer: rank.Optimizer.Seconds(), Idle: rank.Idle.Seconds(),
@@ -161,8 +174,11 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 			dispatch, waiting := rank.Dispatch.Seconds(), rank.Waiting.Seconds()
 			r.Ranks[i].Dispatch, r.Ranks[i].Waiting = &dispatch, &waiting
 		}
+		if info.Memory != nil {
+			r.Ranks[i].Memory = &info.Memory[i]
+		}
 	}
-	r.checkMemory(info.Capacity)
+	r.checkMemory(info.Limits)
 	return r
 }
 
@@ -173,37 +189,4 @@ func (r Result) PeakMemory() int64 {
 		peak = max(peak, rank.PeakMemory)
 	}
 	return peak
-}
-
-func perSecond(n int64, d time.Duration) float64 {
-	if d <= 0 {
-		return 0
-	}
-	return float64(n) / d.Seconds()
-}
-
-// checkMemory sets FitsMemory and the capacities, and warns about the rank that
-// lacks the most.
-func (r *Result) checkMemory(capacity []int64) {
-	short, worst, lack := 0, 0, int64(0)
-	for i := range min(len(r.Ranks), len(capacity)) {
-		r.Ranks[i].MemoryCapacity = capacity[i]
-		over := r.Ranks[i].PeakMemory - capacity[i]
-		if over > 0 {
-			short++
-		}
-		if over > lack {
-			worst, lack = i, over
-		}
-	}
-	r.FitsMemory = short == 0
-	if short == 0 {
-		return
-	}
-	warning := fmt.Sprintf("rank %d needs %s of memory and has %s, %s too little",
-		worst, units.FormatBytes(r.Ranks[worst].PeakMemory), units.FormatBytes(capacity[worst]), units.FormatBytes(lack))
-	if short > 1 {
-		warning += fmt.Sprintf("; %d ranks need more than they have", short)
-	}
-	r.Warnings = append(r.Warnings, warning)
 }

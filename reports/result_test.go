@@ -34,11 +34,11 @@ func TestContract(t *testing.T) {
 	require.NoError(t, r.WriteJSON(&b))
 	var object map[string]any
 	require.NoError(t, json.Unmarshal(b.Bytes(), &object))
-	for _, key := range strings.Fields(`kind name schedule stages virtual_stages microbatches data_parallel
+	for _, key := range strings.Fields(`schema devices tokens_per_s_per_device kind name schedule stages virtual_stages microbatches data_parallel
 		tensor_parallel step_time_s makespan_s bubble throughput ranks fits_memory tasks build_s simulation_s warnings`) {
 		require.Contains(t, object, key)
 	}
-	require.Len(t, object, 18)
+	require.Len(t, object, 21)
 	rank := object["ranks"].([]any)[0].(map[string]any)
 	for _, key := range strings.Fields(`rank compute_s communication_s exposed_communication_s optimizer_s idle_s
 		peak_memory_bytes persistent_memory_bytes peak_in_flight sent_bytes`) {

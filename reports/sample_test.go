@@ -127,6 +127,6 @@ func result(t *graph.Trace, capacity []int64) reports.Result {
 	return reports.NewResult(reports.Predicted, t, graph.Summarize(t), reports.Info{
 		Name: "sample", Schedule: t.Graph.Name, Stages: shape.Ranks, VirtualStages: max(1, shape.Virtual),
 		Microbatches: shape.Microbatches, DataParallel: max(1, shape.Replicas), TensorParallel: 1,
-		Samples: 32, Tokens: 32 * 128, Capacity: capacity,
+		Samples: 32, Tokens: 32 * 128, Limits: reports.Limits{Capacity: capacity},
 	})
 }

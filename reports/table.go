@@ -143,18 +143,24 @@ func memoryVerdict(r Result) string {
 		}
 	}
 	peak := "the highest peak is " + units.FormatBytes(highest.PeakMemory)
-	if highest.MemoryCapacity > 0 {
-		peak += " of " + units.FormatBytes(highest.MemoryCapacity)
-	}
-	if r.MemoryMargin > 0 {
-		peak += fmt.Sprintf(" (a margin of %s stays free)", percent(r.MemoryMargin))
+	whole := units.FormatBytes(int64(float64(highest.MemoryCapacity) / (1 - r.MemoryMargin)))
+	switch {
+	case highest.MemoryCapacity == 0:
+	case r.MemoryMargin == 0 || !r.FitsMemory:
+		peak += " of " + whole
+	case r.MemoryVerdict == Close:
+		peak += fmt.Sprintf(" of %s, which is within the margin of %s", whole, percent(r.MemoryMargin))
+	default:
+		peak += fmt.Sprintf(" of %s (a margin of %s stays free)", units.FormatBytes(highest.MemoryCapacity), percent(r.MemoryMargin))
 	}
 	peak += fmt.Sprintf(", on rank %d", highest.Rank)
 	switch {
 	case highest.PeakMemory == 0:
 		return ""
 	case !r.FitsMemory:
-		return "does not fit; " + peak
+		return DoesNotFit + "; " + peak
+	case r.MemoryVerdict == Close:
+		return Close + "; " + peak
 	case highest.MemoryCapacity > 0:
 		return "fits; " + peak
 	}

@@ -56,14 +56,14 @@ func TestWouldFit(t *testing.T) {
 		require.Zero(t, code, stderr)
 		before, err := reports.ReadResult(strings.NewReader(stdout))
 		require.NoError(t, err)
-		require.False(t, before.FitsMemory)
+		require.False(t, before.Fits())
 		require.NotEmpty(t, before.WouldFit)
 		for _, change := range before.WouldFit {
 			stdout, stderr, code = psim(t, line+" --set "+strings.Join(change.Set, " --set "))
 			require.Zero(t, code, stderr)
 			after, err := reports.ReadResult(strings.NewReader(stdout))
 			require.NoError(t, err)
-			require.True(t, after.FitsMemory)
+			require.True(t, after.Fits())
 			require.Empty(t, after.WouldFit)
 			peak := int64(0)
 			for _, r := range after.Ranks {
@@ -91,6 +91,10 @@ func TestMargin(t *testing.T) {
 	require.Contains(t, stdout, "fits; the highest peak is 9.04 GB of 9.50 GB (a margin of 5.0 % stays free), on rank 3\n")
 	require.NotContains(t, stdout, "warning")
 	stdout, _, _ = psim(t, tight+" --set machine.memory_margin=0.1")
+	require.Contains(t, stdout, "close; the highest peak is 9.04 GB of 10.0 GB, which is within the margin of 10.0 %, on rank 3\n")
+	require.Contains(t, stdout, "warning: rank 3 needs 9.04 GB of memory and has 10.0 GB, of which machine.memory_margin is to leave 10.0 % free\n")
+	stdout, _, _ = psim(t, tight+" --set machine.memory_margin=0.1 --set machine.compute.memory=9GB")
+	require.Contains(t, stdout, "does not fit; the highest peak is 9.04 GB of 9.00 GB, on rank 3\n")
 	require.Contains(t, stdout, "warning: rank 3 needs 9.04 GB of memory and has 9.00 GB, ")
 }
 
@@ -108,7 +112,7 @@ func TestAdviceKeepsBatch(t *testing.T) {
 		{" --set batch.global=56", 56, []string{"batch.micro=4", "schedule.microbatches=14"}},
 	} {
 		before := predicted(t, line+c.sets)
-		require.False(t, before.FitsMemory)
+		require.False(t, before.Fits())
 		require.NotEmpty(t, before.WouldFit)
 		var sets []string
 		for _, change := range before.WouldFit {

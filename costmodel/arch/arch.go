@@ -36,6 +36,7 @@ type Tensor struct {
 	Sharded bool // divided among the devices of a Megatron tensor-parallel group
 	Axis    int  // the dimension that is divided
 	Norm    bool // a gain or bias of a norm, whose gradient I makes
+	Expert  bool // of one of the layer's Experts
 }
 
 // Layer is the smallest part of a network that a stage can hold.
@@ -51,6 +52,7 @@ type Layer struct {
 	Output  Shape    // elements of one sample, to the layer after; the last layer's logits
 	Ops     []Op     // in forward order; the last layer's end with the loss
 	Experts int      // MLPs that a token may go through; 0 where there is no choice
+	Active  int      // of them, those that it goes through
 	// Buffers are what this layer keeps for its backward passes. A tensor that
 	// two layers need is listed once, by the later one.
 	Buffers []Buffer
@@ -124,6 +126,25 @@ type Network struct {
 // Parameters is the number of parameters, tied ones counted once.
 func (n Network) Parameters() int64 {
 	return sum(n.Layers, Layer.Parameters)
+}
+
+// ActiveParameters is the number of those that a token goes through: of a layer with
+// Experts, as many experts as are Active.
+func (n Network) ActiveParameters() int64 {
+	active := n.Parameters()
+	for _, l := range n.Layers {
+		if l.Experts == 0 {
+			continue
+		}
+		experts := sum(l.Params, func(t Tensor) int64 {
+			if !t.Expert {
+				return 0
+			}
+			return t.Shape.Elements()
+		})
+		active -= experts / int64(l.Experts) * int64(l.Experts-l.Active)
+	}
+	return active
 }
 
 // ParameterTensors lists the owned tensors in the order of the layers.

@@ -37,7 +37,7 @@ func llama(m Model) Network {
 func llamaBlock(m Model, i int) Layer {
 	name := fmt.Sprintf("layers.%d", i)
 	return Layer{
-		Name: name, Params: llamaBlockParams(name+".", m), Experts: m.Experts,
+		Name: name, Params: llamaBlockParams(name+".", m), Experts: m.Experts, Active: m.ExpertsPerToken,
 		Input: Shape{m.SequenceLength, m.Hidden}, Output: Shape{m.SequenceLength, m.Hidden},
 		Ops: llamaBlockOps(m), Buffers: llamaBlockBuffers(m), Repeatable: true, KeepsGradient: true,
 	}

@@ -19,9 +19,9 @@ func expertParams(m Model) []Tensor {
 	for e := range m.Experts {
 		prefix := fmt.Sprintf("block_sparse_moe.experts.%d.", e)
 		params = append(params,
-			Tensor{Name: prefix + "w1.weight", Shape: Shape{f, h}, Sharded: true},
-			Tensor{Name: prefix + "w2.weight", Shape: Shape{h, f}, Sharded: true, Axis: 1},
-			Tensor{Name: prefix + "w3.weight", Shape: Shape{f, h}, Sharded: true},
+			Tensor{Name: prefix + "w1.weight", Shape: Shape{f, h}, Sharded: true, Expert: true},
+			Tensor{Name: prefix + "w2.weight", Shape: Shape{h, f}, Sharded: true, Axis: 1, Expert: true},
+			Tensor{Name: prefix + "w3.weight", Shape: Shape{f, h}, Sharded: true, Expert: true},
 		)
 	}
 	return params

@@ -7,7 +7,7 @@ import (
 // collective says how a collective changes the live bytes of each of its ranks. Units
 // of ZeRO 3 travel one after another. Updated parameters are gathered in their
 // place.
-func (l *Ledger) collective(t *graph.Task) (start, end int64) {
+func (l *Ledger) collective(t *graph.Task) (start, end Bytes) {
 	p := l.plan
 	r := ring{ranks: int64(len(l.graph.Groups[t.Peer]))}
 	switch {
@@ -24,6 +24,19 @@ func (l *Ledger) collective(t *graph.Task) (start, end int64) {
 		}
 	}
 	return r.bytes()
+}
+
+// bytes divides the change between what the collective itself needs, which is there
+// only as long as it runs, and the tensors that it makes or frees.
+func (r *ring) bytes() (start, end Bytes) {
+	if r.left > 0 {
+		start.Parameters = r.left
+	} else {
+		end.Gradients = r.left
+	}
+	start.Buffers = r.peak - max(r.left, 0)
+	end.Buffers = -start.Buffers
+	return start, end
 }
 
 // ring follows the live bytes of a rank through ring collectives (see

@@ -75,82 +75,79 @@ func (l *Ledger) at(stage int, t *graph.Task) *passes {
 // Task is how the live bytes change when a task starts and when it ends. Those of a
 // message change at its start on the receiver, at its end on the sender.
 func (l *Ledger) Task(t *graph.Task) (start, end int64) {
+	before, after := l.Parts(t)
+	return before.Sum(), after.Sum()
+}
+
+// Parts is what Task adds up.
+func (l *Ledger) Parts(t *graph.Task) (start, end Bytes) {
 	switch t.Kind {
 	case graph.Forward, graph.Backward, graph.InputGradient, graph.WeightGradient:
 		return l.compute(t)
 	case graph.SendForward: // both sides hold the whole tensor, whatever part of it is sent
 		from := l.at(int(t.Stage), t).last()
-		return from.result, -from.output
+		return Bytes{Activations: from.result}, Bytes{Activations: -from.output}
 	case graph.SendBackward:
 		result := l.at(int(t.Stage)-1, t).last().result
-		return result, -result
+		return Bytes{Activations: result}, Bytes{Activations: -result}
 	case graph.AllReduce, graph.ReduceScatter, graph.AllGather:
 		return l.collective(t)
 	case graph.Optimizer:
 		if l.versions.kept[action{t.Stage, t.Microbatch}] {
-			return l.stages[t.Stage].weights, 0
-		}
-	}
-	return 0, 0
-}
-
-// compute says how F, B, I and W change the live bytes. Parameters that were gathered
-// are freed after F, B and I, and stashed ones after the last B that needs them.
-func (l *Ledger) compute(t *graph.Task) (start, end int64) {
-	st, p := &l.stages[t.Stage], l.at(int(t.Stage), t)
-	switch t.Kind {
-	case graph.Forward:
-		start, end = p.forward.bytes()
-	case graph.InputGradient:
-		start, end = p.input[l.held(t)].bytes()
-		end += l.sharedInput(t)
-	case graph.WeightGradient:
-		return l.part(t, p.weight, p.weights)
-	case graph.Backward:
-		start, end = l.part(t, p.backward[l.held(t)], p.backwards[l.held(t)])
-		if l.versions.freed[action{t.Stage, t.Microbatch}] {
-			end -= st.weights
-		}
-	}
-	return start, end - st.gathered
-}
-
-// part says how B or W changes the live bytes, or a slice of one, in which some
-// segments run. Under ZeRO 2 and 3 it also takes the whole gradients, which are
-// there until they have been reduced and scattered.
-func (l *Ledger) part(t *graph.Task, whole change, parts []change) (start, end int64) {
-	gradients, last := l.stages[t.Stage].gradients, true
-	if l.sliced.Has(t) {
-		whole, last = parts[t.Part], int(t.Part) == len(gradients)-1
-		gradients = gradients[t.Part : t.Part+1]
-	}
-	start, end = whole.bytes()
-	if last {
-		end += l.sharedInput(t)
-	}
-	if l.plan.Zero >= 2 {
-		for _, bytes := range gradients {
-			start += bytes
+			start.Parameters = l.stages[t.Stage].weights
 		}
 	}
 	return start, end
 }
 
-// Persistent is the memory of every rank that lasts from step to step:
-// parameters, gradients and optimizer state, sharded over the replicas as
-// Zero says (Rajbhandari et al. 2020, figure 1). A share is rounded up: to a
-// byte, or with ZeRO 3 to a parameter of every stage.
-func Persistent(p *stages.Plan, ranks int) []int64 {
-	perReplica := make([]int64, ranks/max(1, p.Replicas))
-	per := p.PerParameter
-	for _, s := range p.Stages {
-		for _, r := range s.Ranks {
-			perReplica[r] += p.Share(s.Stored*per.Parameter, 3) + p.Share(s.Stored*per.Gradient, 2) + p.Share(s.Stored*per.Optimizer, 1)
+// compute says how F, B, I and W change the live bytes. Parameters that were gathered
+// are freed after F, B and I, and stashed ones after the last B that needs them.
+func (l *Ledger) compute(t *graph.Task) (start, end Bytes) {
+	st, p := &l.stages[t.Stage], l.at(int(t.Stage), t)
+	switch t.Kind {
+	case graph.Forward:
+		start.Activations, end.Activations = p.forward.bytes()
+	case graph.InputGradient:
+		start.Activations, end.Activations = p.input[l.held(t)].bytes()
+		end.Activations += l.sharedInput(t)
+	case graph.WeightGradient:
+		return l.part(t, p.weight, p.weights)
+	case graph.Backward:
+		start, end = l.part(t, p.backward[l.held(t)], p.backwards[l.held(t)])
+		if l.versions.freed[action{t.Stage, t.Microbatch}] {
+			end.Parameters -= st.weights
 		}
 	}
+	end.Parameters -= st.gathered
+	return start, end
+}
+
+// part says how B or W changes the live bytes, or a slice of one, in which some
+// segments run. Under ZeRO 2 and 3 it also takes the whole gradients, which are
+// there until they have been reduced and scattered.
+func (l *Ledger) part(t *graph.Task, whole change, parts []change) (start, end Bytes) {
+	gradients, last := l.stages[t.Stage].gradients, true
+	if l.sliced.Has(t) {
+		whole, last = parts[t.Part], int(t.Part) == len(gradients)-1
+		gradients = gradients[t.Part : t.Part+1]
+	}
+	start.Activations, end.Activations = whole.bytes()
+	if last {
+		end.Activations += l.sharedInput(t)
+	}
+	if l.plan.Zero >= 2 {
+		for _, bytes := range gradients {
+			start.Gradients += bytes
+		}
+	}
+	return start, end
+}
+
+// Persistent is the memory of every rank that lasts from step to step (see Lasting).
+func Persistent(p *stages.Plan, ranks int) []int64 {
 	persistent := make([]int64, ranks)
-	for r := range persistent {
-		persistent[r] = perReplica[r%len(perReplica)]
+	for r, b := range Lasting(p, ranks) {
+		persistent[r] = b.Sum()
 	}
 	return persistent
 }

@@ -103,6 +103,19 @@ func (p *Plan) Batch() int64 {
 	return n
 }
 
+// FLOPs are what all devices of all replicas execute in a step: F, I and W of every
+// layer, and what is run again.
+func (p *Plan) FLOPs() float64 {
+	var perSample float64 // of one device of a rank
+	for _, l := range p.Network.Layers {
+		perSample += float64(l.FLOPs(arch.Forward) + l.FLOPs(arch.InputGradient) + l.FLOPs(arch.WeightGradient))
+		for _, o := range p.Training.Repeated(l) {
+			perSample += float64(o.FLOPs(arch.Forward))
+		}
+	}
+	return perSample * float64(p.Batch()) * float64(p.replicas()) * float64(max(1, p.Network.Group.Devices))
+}
+
 // Whole reports whether a stage takes all microbatches at once.
 func (p *Plan) Whole(stage int) bool { return p.WholeLast && stage == len(p.Stages)-1 }
 

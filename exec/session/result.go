@@ -26,8 +26,8 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 		steps = append(steps, t.End())
 	}
 	measurement := reports.NewMeasurement(steps...)
-	measurement.Backend, measurement.Devices = o.Devices.Backend, r.Plan.Graph.Ranks()
-	measurement.TimesComparable = exec.Comparable(measurement.Devices, o.Devices)
+	measurement.Backend = o.Devices.Backend
+	measurement.TimesComparable = exec.Comparable(r.Plan.Graph.Ranks(), o.Devices)
 	measurement.HeapGrowth = m.HeapGrowth
 	measurement.Checks = checks(m, o.Checks)
 	if o.UnwaitedRates {

@@ -66,7 +66,7 @@ func Summarize(t *Trace) Summary {
 		if t.Ready != nil && works[task.Stream] && t.Ready[i] < span.Start {
 			byRank[task.Rank].starting = append(byRank[task.Rank].starting, Span{t.Ready[i], span.Start})
 		}
-		s.Ranks[task.Rank].SentBytes += t.Graph.sentBytes(task)
+		s.Ranks[task.Rank].SentBytes += t.Graph.SentBytes(task)
 		if task.Kind.Message() {
 			s.Messages++
 		}
@@ -127,10 +127,10 @@ func idleShare(busy, time time.Duration, ranks int) float64 {
 	return max(0, 1-float64(busy)/(float64(ranks)*float64(time)))
 }
 
-// sentBytes counts what a task makes its rank send. Fused collectives count as a
+// SentBytes counts what a task makes its rank send. Fused collectives count as a
 // ring: 2(N−1)/N of the tensor for an all-reduce, half for the others,
 // rounded down to a byte.
-func (g *Graph) sentBytes(t *Task) int64 {
+func (g *Graph) SentBytes(t *Task) int64 {
 	switch {
 	case t.Kind.Message():
 		return t.Bytes

@@ -1,0 +1,80 @@
+package memory
+
+import (
+	"psim/costmodel/stages"
+	"psim/schedules/graph"
+)
+
+// Bytes is memory by what it holds.
+type Bytes struct {
+	// Parameters are the weights in the precision of training: a rank's own, those
+	// that ZeRO 3 has gathered for a task, and versions that are stashed.
+	Parameters int64
+	// Gradients are sums over microbatches, and under ZeRO 2 and 3 also whole ones
+	// that have yet to be scattered.
+	Gradients int64
+	// Optimizer is moments, and in mixed precision the fp32 weights.
+	Optimizer int64
+	// Activations are what passes make and keep, the gradients of that, and what
+	// messages bring.
+	Activations int64
+	// Buffers are what collectives need to run.
+	Buffers int64
+}
+
+// Sum is all of it.
+func (b Bytes) Sum() int64 {
+	return b.Parameters + b.Gradients + b.Optimizer + b.Activations + b.Buffers
+}
+
+func (b *Bytes) add(c Bytes) {
+	b.Parameters += c.Parameters
+	b.Gradients += c.Gradients
+	b.Optimizer += c.Optimizer
+	b.Activations += c.Activations
+	b.Buffers += c.Buffers
+}
+
+// Lasting is the memory of every rank that lasts from step to step: parameters,
+// gradients and optimizer state, sharded over the replicas as Zero says (Rajbhandari
+// et al. 2020, figure 1). A share is rounded up: to a byte, or with ZeRO 3 to a
+// parameter of every stage.
+func Lasting(p *stages.Plan, ranks int) []Bytes {
+	perReplica := make([]Bytes, ranks/max(1, p.Replicas))
+	per := p.PerParameter
+	for _, s := range p.Stages {
+		for _, r := range s.Ranks {
+			perReplica[r].add(Bytes{
+				Parameters: p.Share(s.Stored*per.Parameter, 3),
+				Gradients:  p.Share(s.Stored*per.Gradient, 2),
+				Optimizer:  p.Share(s.Stored*per.Optimizer, 1),
+			})
+		}
+	}
+	lasting := make([]Bytes, ranks)
+	for r := range lasting {
+		lasting[r] = perReplica[r%len(perReplica)]
+	}
+	return lasting
+}
+
+// AtPeak is what the memory of every rank holds when it is at its highest, the
+// first time, in a trace of the ledger's graph that was simulated with its costs.
+func (l *Ledger) AtPeak(t *graph.Trace) []Bytes {
+	now := Lasting(l.plan, t.Graph.Ranks())
+	peak := append([]Bytes(nil), now...)
+	began := make([]bool, len(t.Graph.Tasks))
+	for _, e := range t.Memory {
+		start, end := l.Parts(&t.Graph.Tasks[e.Task])
+		change := &end
+		if !began[e.Task] && start.Sum() != 0 { // what changes nothing has no event
+			change = &start
+		}
+		began[e.Task] = true
+		now[e.Rank].add(*change)
+		if now[e.Rank].Sum() > peak[e.Rank].Sum() {
+			peak[e.Rank] = now[e.Rank]
+		}
+	}
+	return peak
+}

@@ -1,0 +1,72 @@
+package psim_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim"
+	"psim/schedules"
+)
+
+// What a rank's memory holds at its peak adds up to the peak, whatever the schedule,
+// ZeRO's stage, recomputation and precision, and none of it is less than nothing. The
+// optimizer's part is what lasts.
+func TestMemoryAddsUp(t *testing.T) {
+	seen := map[string]bool{}
+	rapid.Check(t, func(t *rapid.T) {
+		c, err := psim.Load("gpipe", drawTraining(t)...)
+		require.NoError(t, err)
+		p, err := psim.Predict(context.Background(), c)
+		if err != nil {
+			t.Skip(err) // a schedule that this shape cannot have
+		}
+		for _, r := range p.Result.Ranks {
+			m := r.Memory
+			require.Equal(t, r.PeakMemory, m.Parameters+m.Gradients+m.Optimizer+m.Activations+m.Buffers+m.Context)
+			for _, part := range []int64{m.Parameters, m.Gradients, m.Optimizer, m.Activations, m.Buffers, m.Context} {
+				require.GreaterOrEqual(t, part, int64(0), "%+v", *m)
+			}
+			require.Positive(t, m.Parameters)
+			require.Positive(t, m.Activations)
+			require.LessOrEqual(t, m.Optimizer, r.PersistentMemory)
+			if c.Parallel.Zero < 2 && !p.Plan.Graph.Stashing {
+				require.Equal(t, r.PersistentMemory, m.Parameters+m.Gradients+m.Optimizer)
+			}
+			seen[fmt.Sprint("buffers ", m.Buffers > 0)] = true
+			seen[fmt.Sprint("more than lasts ", m.Parameters+m.Gradients+m.Optimizer > r.PersistentMemory)] = true
+		}
+		seen[p.Result.Schedule] = true
+	})
+	require.True(t, seen["buffers true"] && seen["more than lasts true"], "%v", seen)
+	require.Greater(t, len(seen), 10)
+}
+
+// drawTraining draws settings over the example gpipe.
+func drawTraining(t *rapid.T) []string {
+	zero := rapid.IntRange(0, 3).Draw(t, "zero")
+	name, stages := "ddp", 1
+	if zero < 3 {
+		if name = rapid.SampledFrom(schedules.Names()).Draw(t, "schedule"); name != "ddp" {
+			stages = rapid.SampledFrom([]int{2, 4}).Draw(t, "stages")
+		}
+	}
+	precision := rapid.SampledFrom([]string{"fp32", "fp16", "bf16"}).Draw(t, "precision")
+	data := rapid.IntRange(1, 3).Draw(t, "data")
+	return []string{
+		fmt.Sprint("schedule.name=", name), fmt.Sprint("schedule.stages=", stages), "schedule.microbatches=4",
+		fmt.Sprint("batch.global=", 8*data), fmt.Sprint("parallel.data=", data), fmt.Sprint("parallel.zero=", zero),
+		"model.layers=8", "model.hidden=64", "model.heads=4", "model.vocab=512", "model.sequence_length=64",
+		fmt.Sprint("parallel.tensor=", rapid.SampledFrom([]int{1, 2}).Draw(t, "tensor")),
+		fmt.Sprint("parallel.overlap=", rapid.Bool().Draw(t, "overlap")),
+		fmt.Sprint("parallel.collectives=", rapid.SampledFrom([]string{"nccl", "gloo"}).Draw(t, "collectives")),
+		fmt.Sprint("parallel.bucket=", rapid.SampledFrom([]string{"tensor", "10kB", "25MB"}).Draw(t, "bucket")),
+		"train.precision=" + precision,
+		"train.recompute=" + rapid.SampledFrom([]string{"none", "selective", "full"}).Draw(t, "recompute"),
+		"train.optimizer=" + rapid.SampledFrom([]string{"sgd", "sgd-momentum", "adamw"}).Draw(t, "optimizer"),
+		"schedule.virtual_stages=" + map[bool]string{true: "2", false: "1"}[name == "interleaved-1f1b" || name == "looped-bfs" || name == "interleaved-zero-bubble" || name == "hanayo"],
+	}
+}

@@ -1,0 +1,113 @@
+package reports
+
+import (
+	"slices"
+	"time"
+
+	"psim/schedules/graph"
+)
+
+// A Group is what the ranks of one kind of group do with each other in a step: on
+// the rank that takes the longest for it.
+type Group struct {
+	// Dimension is data, pipeline, tensor, tied (parameters that several stages hold)
+	// or collective (one by itself).
+	Dimension string `json:"dimension"`
+	// Ranks of a group; of tensor, devices.
+	Ranks int `json:"ranks"`
+	// Collective is all-reduce, all-gather, reduce-scatter, send, or the collective's
+	// name.
+	Collective string  `json:"collective"`
+	Bytes      int64   `json:"bytes"`  // sent by the rank
+	Time       float64 `json:"time_s"` // whether or not beside computation
+}
+
+// A traffic adds up to a Group, by rank.
+type traffic struct {
+	Group
+	sent []int64
+	time []time.Duration
+}
+
+// groups lists the communication of a trace by dimension and collective.
+func groups(t *graph.Trace, info Info) []Group {
+	var list []traffic
+	find := func(dimension, collective string, ranks int) *traffic {
+		i := slices.IndexFunc(list, func(x traffic) bool { return x.Dimension == dimension && x.Collective == collective })
+		if i < 0 {
+			i, list = len(list), append(list, traffic{
+				Group: Group{Dimension: dimension, Collective: collective},
+				sent:  make([]int64, t.Graph.Ranks()), time: make([]time.Duration, t.Graph.Ranks()),
+			})
+		}
+		list[i].Ranks = max(list[i].Ranks, ranks)
+		return &list[i]
+	}
+	add := func(x *traffic, rank int32, bytes int64, time time.Duration) {
+		x.sent[rank] += bytes
+		x.time[rank] += time
+	}
+	within := "all-reduce"
+	if info.Sequence {
+		within = "all-gather, reduce-scatter"
+	}
+	for i, inner := range t.Inner {
+		if inner.Communication > 0 || inner.SentBytes > 0 {
+			add(find("tensor", within, info.TensorParallel), t.Graph.Tasks[i].Rank, inner.SentBytes, inner.Communication)
+		}
+	}
+	for i := range t.Graph.Tasks {
+		task := &t.Graph.Tasks[i]
+		switch k := task.Kind; {
+		case k == graph.Send:
+			add(find("collective", info.Schedule, t.Graph.Ranks()), task.Rank, task.Bytes, t.Spans[i].Duration())
+		case k.Message():
+			add(find("pipeline", "send", t.Graph.Shape.Ranks), task.Rank, task.Bytes, t.Spans[i].Duration())
+		case k.Collective():
+			dimension := dimensionOf(t.Graph, task)
+			add(find(dimension, collectiveName(k), len(t.Graph.Groups[task.Peer])), task.Rank, t.Graph.SentBytes(task), t.Spans[i].Duration())
+		}
+	}
+	return longestOf(list)
+}
+
+// dimensionOf tells the groups of replicas from those within one.
+func dimensionOf(g *graph.Graph, t *graph.Task) string {
+	ranks, perReplica := g.Groups[t.Peer], int32(g.Shape.Ranks)
+	if len(ranks) > 1 && ranks[0]/perReplica == ranks[len(ranks)-1]/perReplica {
+		return "tied"
+	}
+	return "data"
+}
+
+// collectiveName names a fused collective as people do.
+func collectiveName(k graph.Kind) string {
+	switch k {
+	case graph.AllGather:
+		return "all-gather"
+	case graph.ReduceScatter:
+		return "reduce-scatter"
+	}
+	return "all-reduce"
+}
+
+// longestOf takes of every group the rank with the longest time, and of those the one
+// that sends most.
+func longestOf(list []traffic) (groups []Group) {
+	for _, x := range list {
+		most := 0
+		for r := range x.time {
+			if x.time[r] > x.time[most] || x.time[r] == x.time[most] && x.sent[r] > x.sent[most] {
+				most = r
+			}
+		}
+		if x.Bytes, x.Time = x.sent[most], x.time[most].Seconds(); x.Bytes > 0 || x.Time > 0 {
+			groups = append(groups, x.Group)
+		}
+	}
+	slices.SortStableFunc(groups, func(a, b Group) int {
+		order := []string{"tensor", "pipeline", "data", "tied", "collective"}
+		return slices.Index(order, a.Dimension) - slices.Index(order, b.Dimension)
+	})
+	return groups
+}
