@@ -42,12 +42,12 @@ func TestFingerprint(t *testing.T) {
 
 func TestSplitValues(t *testing.T) {
 	for list, want := range map[string][]string{
-		"1,2, 4":             {"1", "2", "4"},
-		"[1,2],[2,1]":        {"[1,2]", "[2,1]"},
-		`"a,b",'c,"d',e`:     {`"a,b"`, `'c,"d'`, "e"},
-		`"a\",b",c`:          {`"a\",b"`, "c"},
+		"1,2, 4":              {"1", "2", "4"},
+		"[1,2],[2,1]":         {"[1,2]", "[2,1]"},
+		`"a,b",'c,"d',e`:      {`"a,b"`, `'c,"d'`, "e"},
+		`"a\",b",c`:           {`"a\",b"`, "c"},
 		`[["1s","2s"],{a=1}]`: {`[["1s","2s"],{a=1}]`},
-		"none":               {"none"},
+		"none":                {"none"},
 	} {
 		got, err := configs.SplitValues(list)
 		require.NoError(t, err, list)
