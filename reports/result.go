@@ -34,11 +34,13 @@ type Result struct {
 	Microbatches  int    `json:"microbatches"`
 	DataParallel  int    `json:"data_parallel"`
 	// TensorParallel is the size of a tensor-parallel group, which is one rank.
-	TensorParallel int     `json:"tensor_parallel"`
-	Devices        int     `json:"devices,omitempty"` // over all replicas
-	StepTime       float64 `json:"step_time_s"`       // with the optimizer
-	Makespan       float64 `json:"makespan_s"`        // without it
-	Bubble         Bubble  `json:"bubble"`
+	TensorParallel int `json:"tensor_parallel"`
+	Devices        int `json:"devices,omitempty"` // over all replicas
+	// StepTime is with the optimizer, Makespan without it. Times of a measured
+	// result are means over its steps (see Measurement).
+	StepTime float64 `json:"step_time_s"`
+	Makespan float64 `json:"makespan_s"`
+	Bubble   Bubble  `json:"bubble"`
 	// SteadyMicrobatch is the time per microbatch without fill and drain, where
 	// the schedule has no flush (pipedream).
 	SteadyMicrobatch float64    `json:"steady_microbatch_s,omitempty"`
@@ -102,7 +104,8 @@ type Search struct {
 	Order      []string `json:"order"`
 }
 
-// Throughput is the work of a step divided by the step time. Tokens are 0 for
+// Throughput is the work of a step divided by the step time, so of a measured result
+// all samples of its steps over all their time. Tokens are 0 for
 // networks that have none.
 type Throughput struct {
 	Samples float64 `json:"samples_per_s"`
