@@ -251,11 +251,16 @@ func (s *sweep) end(ctx context.Context) (*Swept, error) {
 	case ctx.Err() != nil:
 		s.Unsaved = errors.Join(s.lost, s.journal.leave())
 	default:
-		if s.Wrote, s.Unsaved = s.Save(ctx, s.options.Folder); s.Unsaved == nil {
+		if s.Wrote, s.Unsaved = SaveSweep(ctx, s.Sweep, s.options.Folder); s.Unsaved == nil {
 			s.Unsaved = s.journal.Remove()
 		} else {
 			s.journal.Close()
 		}
 	}
 	return &s.Swept, ctx.Err()
+}
+
+// SaveSweep writes the files of a sweep into a folder, and returns their names.
+func SaveSweep(ctx context.Context, s reports.Sweep, folder string) (names []string, err error) {
+	return s.Save(ctx, folder)
 }

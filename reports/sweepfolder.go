@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"psim/internal/files"
 )
@@ -14,14 +15,14 @@ func SweepFolder(path string) files.Folder {
 	return ownFolder(path, "sweep", []string{"sweep.png", "sweep.csv", "sweep.jsonl", "sweep.json"}, ReadSweepInfo)
 }
 
-// Save writes sweep.jsonl, sweep.csv and sweep.json into a folder, and returns the
-// names of the files.
-func (s Sweep) Save(ctx context.Context, folder string) (names []string, err error) {
-	list := []files.File{
+// Save writes sweep.jsonl, sweep.csv and sweep.json into a folder, beside pictures of
+// it, and returns the names of the files.
+func (s Sweep) Save(ctx context.Context, folder string, pictures ...files.File) (names []string, err error) {
+	list := append(slices.Clone(pictures), []files.File{
 		{Path: "sweep.csv", Render: s.WriteCSV},
 		{Path: "sweep.jsonl", Render: s.writeLines},
 		{Path: "sweep.json", Render: s.SweepInfo.writeJSON},
-	}
+	}...)
 	return save(ctx, SweepFolder(folder), list)
 }
 

@@ -92,10 +92,11 @@ func runSweep(ctx context.Context, path string, f sweepFlags, stdout, stderr io.
 		}
 		return errors.Join(s.Unsaved, err)
 	}
+	err = f.printSweep(s.Sweep, stdout)
 	if s.Wrote != nil {
 		f.wrote(stderr, strings.Join(s.Wrote, ", "), o.Folder)
 	}
-	return errors.Join(f.printSweep(s.Sweep, stdout), failed(s.Unsaved))
+	return errors.Join(err, failed(s.Unsaved))
 }
 
 // options reads the flags of a sweep.
@@ -177,10 +178,10 @@ func (f outputFlags) printSweep(s reports.Sweep, stdout io.Writer) error {
 			return err
 		}
 	}
-	if len(s.Points) == 0 {
+	if len(s.Points) == 0 { // of a shard
 		return err
 	}
-	return errors.Join(err, failure{fmt.Errorf("no combination can be; the first: %s", s.Points[0].Error)})
+	return errors.Join(err, failure{errors.New("none of the combinations can be")})
 }
 
 // newMerge joins what shards have written.
@@ -226,7 +227,7 @@ func runMerge(cmd *cobra.Command, folders []string, f outputFlags) error {
 			return flagged("out", err)
 		}
 		var names []string
-		if names, unsaved = s.Save(cmd.Context(), f.out); unsaved == nil {
+		if names, unsaved = lib.SaveSweep(cmd.Context(), s, f.out); unsaved == nil {
 			f.wrote(cmd.ErrOrStderr(), strings.Join(names, ", "), f.out)
 		}
 	}
