@@ -183,7 +183,8 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	if err := f.checkTrace(strings.Join(args, "")); err != nil {
+	untraced, err := f.checkTrace(strings.Join(args, ""))
+	if err != nil {
 		return err
 	}
 	name := "measured"
@@ -191,8 +192,8 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 		name += "-" + list[0].Name()
 	}
 	folder, unwritable, err := f.folder(reports.RunFolder(filepath.Join("out", folderName(name, f.sets)), reports.Measured, modes(list)...))
-	if err != nil || unwritable != nil && f.out != "" {
-		return errors.Join(err, unwritable)
+	if err != nil {
+		return err
 	}
 	if f.Devices.Backend == "go" && !programs.SIMDCompiled && !f.quiet {
 		fmt.Fprintln(stderr, "psim: built without GOEXPERIMENT=simd, so that training takes about ten times as long as it could")
@@ -208,7 +209,7 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 	if err != nil {
 		folder = folder.Aside()
 	}
-	return errors.Join(f.report(ctx, s, folder, stdout, stderr), failed(unwritable), err)
+	return errors.Join(f.report(ctx, s, folder, stdout, stderr), unwritable, untraced, err)
 }
 
 // modes returns the schedules of several configurations.

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"psim/configs"
+	"psim/internal/files"
 )
 
 // outputFlags holds what most commands have: settings over a configuration,
@@ -42,6 +43,18 @@ func (f *outputFlags) exclusive() error {
 		return errors.New("--json and --csv cannot be combined; stdout holds one of them")
 	}
 	return nil
+}
+
+// given returns the folder of --out, whose path is empty for none. That it cannot be
+// written to is a failure only once all that was computed is printed.
+func (f *outputFlags) given(to files.Folder) (folder files.Folder, unwritable, err error) {
+	if to.Path == "" {
+		return files.Folder{}, nil, nil
+	}
+	if err = to.Check(); errors.As(err, new(files.Unwritable)) {
+		return files.Folder{}, fmt.Errorf("no files are written: %w", err), nil
+	}
+	return to, nil, err
 }
 
 // wrote says which files are where.

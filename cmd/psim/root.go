@@ -65,10 +65,11 @@ func exitCode(err error) int {
 	var failed failure
 	var deadlock *sim.DeadlockError
 	var ran *exec.RunError
+	var unwritable files.Unwritable
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.Is(err, context.Canceled), errors.As(err, &failed), errors.As(err, &deadlock), errors.As(err, &ran):
+	case errors.Is(err, context.Canceled), errors.As(err, &failed), errors.As(err, &deadlock), errors.As(err, &ran), errors.As(err, &unwritable):
 		return exitFailed
 	}
 	return exitUsage
