@@ -60,6 +60,56 @@ func ExamplePrediction_Advise() {
 	// with schedule.stages=8: 7.3 GB
 }
 
+// How a step scales over more replicas, with two schedules.
+func ExampleSweep() {
+	c, err := psim.Load("gpipe", "batch.global=64")
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := psim.Sweep(context.Background(), c, psim.SweepOptions{Vary: []reports.Variation{
+		{Key: "schedule.name", Values: []string{"gpipe", "1f1b"}},
+		{Key: "parallel.data", Values: []string{"1", "2", "4"}},
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := s.WriteTable(os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+}
+
+// Two machines compute a part of a sweep each; together they are the whole.
+func ExampleMergeSweeps() {
+	folder, err := os.MkdirTemp("", "psim")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	c, err := psim.Load("gpipe")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i := range 2 {
+		shard := psim.Shard{Number: i + 1, Of: 2}
+		o := psim.SweepOptions{Shard: shard, Folder: filepath.Join(folder, shard.Folder())}
+		o.Vary = []reports.Variation{{Key: "schedule.microbatches", Values: []string{"4", "8", "16"}}}
+		s, err := psim.Sweep(context.Background(), c, o)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(shard.Folder(), len(s.Points))
+	}
+	whole, err := psim.MergeSweeps(folder)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, p := range whole.Points {
+		fmt.Printf("%s: %.0f ms\n", strings.Join(p.Set, " "), 1e3*p.Result.StepTime)
+	}
+	// Output:
+}
+
 // The best plan for a network on four devices, and the picture of all.
 func ExampleSearch() {
 	ctx := context.Background()
