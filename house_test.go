@@ -150,8 +150,7 @@ func TestCommentsDefine(t *testing.T) {
 var called = map[string]string{
 	"MarshalText": "encoding/json, for library users' results",
 
-	"MiniVGG":      "tests of several packages",
-	"ParseMachine": "tests of several packages",
+	"MiniVGG": "tests of several packages",
 }
 
 // No exported function or method is without a caller outside tests. A name that is
