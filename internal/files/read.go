@@ -63,3 +63,9 @@ func Reason(err error) string {
 	}
 	return err.Error()
 }
+
+// Exists reports whether there is a file of a path.
+func Exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
