@@ -77,6 +77,15 @@ func ExampleSweep() {
 		log.Fatal(err)
 	}
 	// Output:
+	// schedule.name  parallel.data  devices  step time  bubble  samples/s  peak memory  fits     MFU  efficiency
+	//   gpipe                      1        4     160 ms  31.6 %        400      17.3 GB   yes  28.1 %     100.0 %
+	//   gpipe                      2        8    94.4 ms  33.1 %        678      9.04 GB   yes  23.8 %      84.7 %
+	//   gpipe                      4       16    61.4 ms  34.9 %      1,042      5.80 GB   yes  18.3 %      65.0 %
+	//   1f1b                       1        4     159 ms  31.1 %        403      5.83 GB   yes  28.3 %     100.0 %
+	//   1f1b                       2        8    93.0 ms  32.1 %        688      3.40 GB   yes  24.1 %      85.3 %
+	//   1f1b                       4       16    60.1 ms  33.4 %      1,065      2.18 GB   yes  18.7 %      66.1 %
+	//
+	// the highest throughput: --set schedule.name=1f1b --set parallel.data=4
 }
 
 // Two machines compute a part of a sweep each; together they are the whole.
@@ -108,6 +117,11 @@ func ExampleMergeSweeps() {
 		fmt.Printf("%s: %.0f ms\n", strings.Join(p.Set, " "), 1e3*p.Result.StepTime)
 	}
 	// Output:
+	// shard-1-of-2 2
+	// shard-2-of-2 1
+	// schedule.microbatches=4: 101 ms
+	// schedule.microbatches=8: 94 ms
+	// schedule.microbatches=16: 106 ms
 }
 
 // The best plan for a network on four devices, and the picture of all.

@@ -134,7 +134,7 @@ func sweepFolders(folders []string) (list []string, err error) {
 		}
 		for _, folder := range inside {
 			if _, err := os.Stat(filepath.Join(folder, "sweep.json")); err != nil {
-				return nil, fmt.Errorf("%s: holds no finished sweep; run its psim sweep again", folder)
+				return nil, fmt.Errorf("%s: holds no finished sweep, and no shards of one", folder)
 			}
 			if !slices.Contains(list, filepath.Clean(folder)) {
 				list = append(list, filepath.Clean(folder))

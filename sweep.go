@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"strings"
 	"sync"
 
 	"psim/configs"
+	"psim/internal/files"
 	"psim/internal/memory"
 	"psim/reports"
+	"psim/reports/figures"
 )
 
 // SweepOptions says what a sweep varies, and where it keeps what it has found.
@@ -73,7 +76,7 @@ type sweep struct {
 	lost    error // the first error of the journal
 }
 
-// pending is a point that is to be computed, and its configuration.
+// pending holds a point that is to be computed, and its configuration.
 type pending struct {
 	*reports.Point
 	config *configs.Config
@@ -236,7 +239,7 @@ func (s *sweep) predict(ctx context.Context, p pending) (reports.Point, error) {
 	return reports.NewPoint(p.Index, p.Set, p.Key, predicted.Result)
 }
 
-// reason is an error in one line.
+// reason prints an error in one line.
 func reason(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
@@ -260,7 +263,28 @@ func (s *sweep) end(ctx context.Context) (*Swept, error) {
 	return &s.Swept, ctx.Err()
 }
 
-// SaveSweep writes the files of a sweep into a folder, and returns their names.
+// SaveSweep writes the files of a sweep into a folder, and returns their names. Its
+// picture is the throughput where that is known of all points, and else the step time;
+// there is none where nothing can be drawn.
 func SaveSweep(ctx context.Context, s reports.Sweep, folder string) (names []string, err error) {
-	return s.Save(ctx, folder)
+	request := figures.Request{Key: "throughput.samples_per_s"}
+	for _, p := range s.Points {
+		if p.Error != "" {
+			continue
+		}
+		request.Items = append(request.Items, figures.Item{Set: p.Set, Run: reports.Run{Result: p.Result}})
+		if p.Result.Throughput.Samples == 0 {
+			request.Key = "step_time_s"
+		}
+	}
+	kind, err := figures.Find("sweep")
+	if err != nil {
+		return nil, err
+	}
+	var pictures []files.File
+	if draw, err := kind.Draw(request); err == nil {
+		render := func(w io.Writer) error { return draw(w, reports.PNG) }
+		pictures = append(pictures, files.File{Path: "sweep.png", Render: render})
+	}
+	return s.Save(ctx, folder, pictures...)
 }

@@ -14,8 +14,8 @@ import (
 // finished, until the files of the whole sweep hold them.
 const sweepJournalName = "sweep.journal"
 
-// sweepJournal is lines of points, each below one that says which version of psim has
-// found it.
+// sweepJournal holds lines of points, below ones that say which version of psim has
+// found them.
 type sweepJournal struct {
 	*files.Journal
 	version string

@@ -50,7 +50,7 @@ type Point struct {
 	text json.RawMessage // the result as a line of JSON
 }
 
-// pointLine is a Point as a line of sweep.jsonl.
+// pointLine puts a Point in the form of a line of sweep.jsonl.
 type pointLine struct {
 	Index  int             `json:"index"`
 	Set    []string        `json:"set"`
@@ -92,8 +92,11 @@ func ParsePoint(line []byte) (Point, error) {
 	}
 	var err error
 	if p.Result, err = ReadResult(bytes.NewReader(l.Result)); err != nil {
-		err = fmt.Errorf("result: %w", err)
+		return p, fmt.Errorf("result: %w", err)
 	}
+	var text bytes.Buffer
+	err = json.Compact(&text, l.Result)
+	p.text = text.Bytes()
 	return p, err
 }
 

@@ -65,7 +65,7 @@ func (s Sweep) efficiencies() []*float64 {
 	return list
 }
 
-// perDevice is the throughput in samples of a device.
+// perDevice returns the throughput in samples of a device.
 func (r Result) perDevice() float64 { return r.Throughput.Samples / float64(r.Devices) }
 
 // sweepColumns heads the rows of sweep.csv, after index and what varies.

@@ -78,6 +78,9 @@ func runSweep(ctx context.Context, path string, f sweepFlags, stdout, stderr io.
 	if err != nil {
 		return err
 	}
+	if err := f.checkOut(o.Folder); err != nil {
+		return err
+	}
 	p, start := newProgress(stderr, f.quiet), time.Now()
 	o.Progress = func(done, of int) { p.tell(remaining(done, of, time.Since(start))) }
 	s, err := lib.Sweep(ctx, c, o)
@@ -97,6 +100,18 @@ func runSweep(ctx context.Context, path string, f sweepFlags, stdout, stderr io.
 		f.wrote(stderr, strings.Join(s.Wrote, ", "), o.Folder)
 	}
 	return errors.Join(err, failed(s.Unsaved))
+}
+
+// checkOut refuses a folder that cannot be written to before anything is computed.
+func (f outputFlags) checkOut(folder string) error {
+	if folder == "" {
+		return nil
+	}
+	err := flagged("out", reports.SweepFolder(folder).Check())
+	if errors.As(err, new(files.Unwritable)) {
+		return failed(err)
+	}
+	return err
 }
 
 // options reads the flags of a sweep.
@@ -222,9 +237,8 @@ func runMerge(cmd *cobra.Command, folders []string, f outputFlags) error {
 	}
 	var unsaved error
 	if f.out != "" {
-		err := reports.SweepFolder(f.out).Check()
-		if err != nil && !errors.As(err, new(files.Unwritable)) {
-			return flagged("out", err)
+		if err := f.checkOut(f.out); err != nil {
+			return err
 		}
 		var names []string
 		if names, unsaved = lib.SaveSweep(cmd.Context(), s, f.out); unsaved == nil {
