@@ -170,8 +170,9 @@ func small(command string) (string, bool) {
 // userFiles writes what the documents' commands read beside configurations: results,
 // and the output of nccl-tests.
 func userFiles(t *testing.T) {
-	for _, saved := range []string{"gpipe", "1f1b"} {
-		_, stderr, code := psim(t, "psim run "+saved)
+	const shard = "psim sweep gpipe --vary parallel.data=1,2,4 --out out/parts --shard "
+	for _, line := range []string{"psim run gpipe", "psim run 1f1b", shard + "1/2", shard + "2/2"} {
+		_, stderr, code := psim(t, line)
 		require.Zero(t, code, stderr)
 	}
 	saveMeasured(t, "out/measured")
