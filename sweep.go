@@ -36,8 +36,8 @@ type Swept struct {
 	// Reused counts the points that were there before, and Stale those whose
 	// settings were, but with another configuration or version of psim.
 	Reused, Stale int
-	// Finished counts the points that are there, all unless it was interrupted.
-	Finished int
+	// Kept counts the points that a later call need not compute.
+	Kept int
 	// Wrote names the files in the folder, and Unsaved is why there are none.
 	Wrote   []string
 	Unsaved error
@@ -248,7 +248,11 @@ func reason(err error) string {
 // end writes the files of a finished sweep, and removes the journal, whose points
 // they hold. That of one that was interrupted stays for the next call.
 func (s *sweep) end(ctx context.Context) (*Swept, error) {
-	s.Finished = len(s.Points) - len(s.todo) + s.done
+	for _, p := range s.Points {
+		if p.Result.Kind != "" {
+			s.Kept++
+		}
+	}
 	switch {
 	case s.journal == nil:
 	case ctx.Err() != nil:

@@ -2,6 +2,7 @@ package reports
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -166,20 +167,33 @@ func (s Sweep) explain(out page, refused int) {
 		}
 		out.print("\n%s: --set %s\n", what, strings.Join(best.Set, " --set "))
 	}
-	if refused == 0 {
-		return
+	if refused > 0 {
+		s.refusals(out, refused)
 	}
-	const most = 5
-	out.print("\n%s cannot be", units.Plural(refused, "combination"))
-	if refused > most {
-		out.print("; the first %d", most)
-	}
-	out.print(":\n")
-	shown := 0
+}
+
+// refusals prints why combinations cannot be, every reason once.
+func (s Sweep) refusals(out page, refused int) {
+	var reasons []string
+	count := map[string]int{}
 	for _, p := range s.Points {
-		if p.Error != "" && shown < most {
-			shown++
-			out.print("  %s\n", p.Error)
+		if p.Error == "" {
+			continue
 		}
+		if count[p.Error]++; count[p.Error] == 1 {
+			reasons = append(reasons, p.Error)
+		}
+	}
+	out.print("\n%s cannot be:\n", units.Plural(refused, "combination"))
+	const most = 5
+	for i, reason := range reasons {
+		if i == most {
+			out.print("  … and %s more, in --csv\n", units.Plural(len(reasons)-most, "reason"))
+			return
+		}
+		if n := count[reason]; n > 1 {
+			reason += fmt.Sprintf(" (%d times)", n)
+		}
+		out.print("  %s\n", reason)
 	}
 }

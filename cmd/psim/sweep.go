@@ -90,13 +90,13 @@ func runSweep(ctx context.Context, path string, f sweepFlags, stdout, stderr io.
 	}
 	f.tell(stderr, s)
 	if err != nil {
-		if s.Finished > 0 && f.out != "" && s.Unsaved == nil {
-			fmt.Fprintf(stderr, "psim: %d of %s are kept in %s; the same command goes on from there\n", s.Finished, units.Plural(len(s.Points), "point"), visible(o.Folder))
+		if f.out != "" && s.Unsaved == nil {
+			fmt.Fprintf(stderr, "psim: %d of %s are kept for the same command in %s\n", s.Kept, units.Plural(len(s.Points), "point"), visible(o.Folder))
 		}
 		return errors.Join(s.Unsaved, err)
 	}
 	err = f.printSweep(s.Sweep, stdout)
-	if s.Wrote != nil {
+	if s.Wrote != nil && s.Unsaved == nil {
 		f.wrote(stderr, strings.Join(s.Wrote, ", "), o.Folder)
 	}
 	return errors.Join(err, failed(s.Unsaved))
