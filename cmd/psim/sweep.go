@@ -90,7 +90,7 @@ func runSweep(ctx context.Context, path string, f sweepFlags, stdout, stderr io.
 	}
 	f.tell(stderr, s)
 	if err != nil {
-		if f.out != "" && s.Unsaved == nil {
+		if s.Kept > 0 && f.out != "" && s.Unsaved == nil {
 			fmt.Fprintf(stderr, "psim: %d of %s are kept for the same command in %s\n", s.Kept, units.Plural(len(s.Points), "point"), visible(o.Folder))
 		}
 		return errors.Join(s.Unsaved, err)

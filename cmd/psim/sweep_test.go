@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -85,4 +88,20 @@ func TestSweepExitCodes(t *testing.T) {
 	_, stderr, code = psim(t, "psim sweep gpipe --vary schedule.microbatches=1,2,4,8 --shard auto --out o")
 	require.Zero(t, code)
 	require.Contains(t, stderr, "in o/shard-4-of-4\n")
+}
+
+// An interrupt before the first point leaves no folder.
+func TestSweepInterruptedEarly(t *testing.T) {
+	userFolder(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var stderr strings.Builder
+	line := "sweep gpipe --vary schedule.stages=2 --out a/b/c"
+	require.Equal(t, exitFailed, run(ctx, strings.Fields(line), io.Discard, &stderr))
+	require.Equal(t, "psim: interrupted\n", stderr.String())
+	require.NoDirExists(t, "a")
+}
+
+func TestRemaining(t *testing.T) {
+	require.Equal(t, "50 of 200 points, about 30s left", remaining(50, 200, 10*time.Second))
 }
