@@ -149,6 +149,7 @@ func TestCommentsDefine(t *testing.T) {
 // called lists exported functions and methods that no code of psim calls, and who does.
 var called = map[string]string{
 	"MarshalText": "encoding/json, for library users' results",
+	"FillString":  "gonum's drawing, of a page of a PDF",
 
 	"MiniVGG": "tests of several packages",
 }

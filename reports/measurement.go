@@ -20,6 +20,8 @@ type Measurement struct {
 	// deviation of Steps from it: the sample's, with n − 1, and 0 for a single step.
 	StepTimeMean float64 `json:"step_time_mean_s"`
 	StepTimeStd  float64 `json:"step_time_std_s"`
+	// Losses are those of all steps, before each, the warm-up's among them.
+	Losses []float64 `json:"losses,omitempty"`
 	// StepTimeMedian is the median of Steps.
 	StepTimeMedian float64 `json:"step_time_median_s"`
 	// Checks compares what was trained with the unsplit run; nil if not done.
@@ -188,6 +190,10 @@ func (m *Measurement) writable() *Measurement {
 	copied := *m
 	if copied.Steps == nil {
 		copied.Steps = []float64{}
+	}
+	copied.Losses = slices.Clone(m.Losses)
+	for i := range copied.Losses {
+		copied.Losses[i] = *finite(&copied.Losses[i])
 	}
 	if m.Checks != nil {
 		c := *m.Checks

@@ -7,7 +7,7 @@ import (
 	"psim/schedules/order"
 )
 
-// action is one of a clock cycle, in JSON.
+// An action of a clock cycle, in JSON.
 type action struct {
 	Kind       string `json:"kind"`
 	Microbatch int32  `json:"microbatch"`
