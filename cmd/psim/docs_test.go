@@ -105,23 +105,31 @@ func checkDocument(t *testing.T, path string) (commands int) {
 		require.Equal(t, text, actual, "rewrite with: go test ./cmd/psim -update")
 	}
 	if filepath.Base(path) == "README.md" {
-		checkREADMEPicture(t, filepath.Join(root, "docs", "gpipe.png"))
+		checkShown(t, "out/gpipe/timeline.png", filepath.Join(root, "docs", "gpipe.png"))
+	}
+	for _, m := range images.FindAllStringSubmatch(text, -1) {
+		if _, err := os.Stat(m[1]); err == nil { // drawn by a command of the document
+			checkShown(t, m[1], filepath.Join(filepath.Dir(path), m[1]))
+		}
 	}
 	return commands
 }
 
-// checkREADMEPicture compares the picture at the README's head with the one that its
-// first command draws.
-func checkREADMEPicture(t *testing.T, path string) {
-	picture, err := os.ReadFile("out/gpipe/timeline.png")
-	require.NoError(t, err, "the README's first command writes the picture")
+// images are the pictures that a document shows from its own folder.
+var images = regexp.MustCompile(`!\[[^]]*\]\(([^/)]+\.png)\)`)
+
+// checkShown compares a picture of a document with the one that a command of it has
+// drawn.
+func checkShown(t *testing.T, drawn, path string) {
+	picture, err := os.ReadFile(drawn)
+	require.NoError(t, err)
 	if golden.Updating() {
 		require.NoError(t, os.WriteFile(path, picture, 0o644))
 		return
 	}
 	kept, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.True(t, samePicture(t, kept, picture), "docs/gpipe.png differs from what psim draws; rewrite with: go test ./cmd/psim -update")
+	require.True(t, samePicture(t, kept, picture), "%s differs from what psim draws; rewrite with: go test ./cmd/psim -update", path)
 }
 
 // terminal returns what a terminal shows after a line of a document.
