@@ -42,7 +42,7 @@ var arrows = map[string][]string{
 	"exec/validation":      {"configs", "exec", "exec/programs", "exec/session", "reports"},
 	"exec/programs":        {"costmodel/arch"},
 	"configs":              {"schedules", "schedules/graph", "schedules/order", "schedules/wiring", "schedules/collective", "schedules/partition", "schedules/search", "costmodel", "costmodel/arch", "costmodel/link", "costmodel/stages", "costmodel/memory"},
-	".":                    {"schedules", "schedules/graph", "schedules/wiring", "costmodel", "costmodel/arch", "costmodel/link", "costmodel/memory", "costmodel/calibrate", "configs", "sim", "reports"},
+	".":                    {"schedules", "schedules/graph", "schedules/wiring", "costmodel", "costmodel/arch", "costmodel/link", "costmodel/memory", "costmodel/calibrate", "configs", "sim", "reports", "reports/figures"},
 	"reports":              {"schedules/graph", "schedules/order", "schedules", "reports/chart"},
 	"reports/chart":        {},
 	"reports/figures":      {"reports", "reports/chart"},
@@ -57,6 +57,9 @@ var arrows = map[string][]string{
 	"internal/ordertest":   {"schedules", "schedules/graph", "schedules/order", "schedules/wiring"},
 	"internal/published":   {".", "schedules/graph", "configs", "costmodel", "costmodel/arch", "costmodel/calibrate", "costmodel/link", "costmodel/stages", "reports", "internal/files", "internal/units", "internal/nearest", "internal/wrap"},
 	"internal/gen/fit":     {"internal/published"},
+
+	"internal/gen/coursechecks": {"exec", "exec/programs", "exec/session", "reports"},
+
 	"internal/gen/gallery": {".", "internal/wrap", "reports", "schedules", "schedules/graph"},
 	"internal/questions":   {".", "schedules", "schedules/partition", "schedules/graph", "schedules/wiring", "schedules/collective", "configs", "costmodel", "costmodel/arch", "costmodel/link", "costmodel/stages", "internal/files", "internal/units", "internal/wrap"},
 }

@@ -49,7 +49,8 @@ fixed matrix product, timed before and after them, shows that something else run
 
 --check compares with an unsplit run of the same seed and batches: weights after
 the last step (they may differ by 1e-5), output (1e-4), grads of the first step
-(1e-5, and bitwise equal on all replicas), and loss, which must also fall. For
+(1e-5, and bitwise equal on all replicas), and loss, which must also fall. A check
+that fails says whether rounding has grown with the steps or a sum is wrong. For
 pipedream, which no unsplit run equals, it compares with a serial replay of the
 same microbatches with the same versions of the weights.`
 
@@ -99,6 +100,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.Float64Var(&f.LearningRate, "learning-rate", 0, "of the optimizer (default 1e-4 with adam and adamw, 1e-3 with sgd)")
 	flags.DurationVar(&f.Stall, "stall", 10*time.Minute, "how long nothing may happen before a run counts as stuck")
 	f.registerInput(flags)
+	f.registerVerbose(flags)
 	f.registerOutput(flags, "print the result as one JSON object and nothing else", "print one row per rank, of all schedules that ran, as CSV and nothing else",
 		"folder to write results and pictures to; - for none (default out/measured or out/measured-NAME)")
 	flags.StringVar(&f.trace, "trace", "", "also write the measured timeline for Perfetto (.pftrace) or chrome://tracing and PyTorch's tools (.json, .json.gz)")
@@ -207,6 +209,7 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 	if f.Devices.Backend == "go" && !programs.SIMDCompiled && !f.quiet {
 		fmt.Fprintln(stderr, "psim: built without GOEXPERIMENT=simd, so that training takes about ten times as long as it could")
 	}
+	f.note(stderr, func() []string { return session.Notes(list, f.Options) })
 	progress := newProgress(stderr, f.quiet || f.json || f.csv)
 	s := &session.Session{Options: f.Options}
 	s.Stage = progress.tell
