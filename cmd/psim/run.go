@@ -97,6 +97,9 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 		return written
 	}
 	err = f.print(p, stdout)
+	if folder.Path != "" {
+		f.tellUntraced(stderr, p.Result.Tasks)
+	}
 	if folder.Path != "" && !p.Run().Drawable() {
 		fmt.Fprintln(stderr, "psim: no picture is drawn: the run takes no time, so there is nothing to draw")
 	}
@@ -104,6 +107,13 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 		f.wrote(stderr, strings.Join(names, ", "), folder.Path)
 	}
 	return failed(errors.Join(err, unwritable, untraced, written))
+}
+
+// tellUntraced says that so many tasks are too many for a trace.csv.
+func (f runFlags) tellUntraced(stderr io.Writer, tasks int) {
+	if f.trace == "" && tasks > reports.MostTraced {
+		fmt.Fprintf(stderr, "psim: no trace.csv is written, because the run has more than %d tasks, %d; --trace FILE.json writes a trace, and trace.csv with it\n", reports.MostTraced, tasks)
+	}
 }
 
 func (f runFlags) traceFile(r reports.Run) []files.File {
