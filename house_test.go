@@ -151,8 +151,7 @@ var called = map[string]string{
 	"MarshalText": "encoding/json, for library users' results",
 	"FillString":  "gonum's drawing, of a page of a PDF",
 
-	"MiniVGG":      "tests of several packages",
-	"ParseMachine": "tests of several packages",
+	"MiniVGG": "tests of several packages",
 }
 
 // No exported function or method is without a caller outside tests. A name that is

@@ -86,7 +86,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.Checks, "check", nil, "compare with the unsplit run (pipedream: a serial replay): weights,output,grads,loss or all")
 	flags.BoolVar(&f.UnwaitedRates, "course-rates", false, "also print the rate as the courses report it, by a clock that does not wait for devices")
 	flags.BoolVar(&f.PerLayer, "per-layer", false, "run backwards layer by layer, freeing activations as they go")
-	flags.StringVar(&f.Data.Source, "data", "synthetic", "what to train on: synthetic, cifar10:FOLDER or pairs:FILE")
+	flags.StringVar(&f.Data.Source, "data", "synthetic", "what to train on: synthetic, cifar10:DIR or pairs:FILE")
 	flags.BoolVar(&f.Data.Strided, "strided", false, "give replica r the samples r, r+n, … instead of shuffled shards")
 	flags.Uint64Var(&f.Seed, "seed", 1390, "seed of the first weights, and of dropout")
 	flags.Float64Var(&f.LearningRate, "learning-rate", 0, "of the optimizer (default 1e-4 with adam and adamw, 1e-3 with sgd)")

@@ -10,6 +10,7 @@ import (
 
 	"psim/configs"
 	"psim/internal/files"
+	"psim/internal/nearest"
 )
 
 // outputFlags holds what most commands have: settings over a configuration,
@@ -93,6 +94,16 @@ func badFlag(cmd *cobra.Command, err error) error {
 		flag := invalid.GetFlag()
 		if must, ok := wanted[flag.Value.Type()]; ok {
 			err = fmt.Errorf("--%s %s: %s", flag.Name, invalid.GetValue(), must)
+		}
+	}
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		name := unknown.GetSpecifiedName()
+		err = fmt.Errorf("unknown flag --%s", name)
+		if best, ok := nearest.Word(name, names); ok {
+			err = fmt.Errorf("%w; did you mean --%s?", err, best)
 		}
 	}
 	return fmt.Errorf("%w\nsee \"%s --help\"", err, cmd.CommandPath())
