@@ -35,6 +35,10 @@ golden: gallery ## rewrite golden files, and the output and picture in the READM
 gallery: ## draw and describe every schedule: docs/schedules.md
 	$(GO) run ./internal/gen/gallery
 
+record: ## measure the step of docs/exec.png; half a minute on a quiet machine of two cores
+	$(GO) run ./cmd/psim exec --gpus 2 --check all --out internal/gen/gallery/testdata/exec
+	$(MAKE) gallery
+
 lint:
 	gofmt -l .
 	$(GO) vet ./...
