@@ -98,10 +98,7 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	}
 	err = f.print(p, stdout)
 	if folder.Path != "" {
-		f.tellUntraced(stderr, p.Result.Tasks)
-	}
-	if folder.Path != "" && !p.Run().Drawable() {
-		fmt.Fprintln(stderr, "psim: no picture is drawn: the run takes no time, so there is nothing to draw")
+		f.tellMissing(p.Run(), stderr)
 	}
 	if written == nil && folder.Path != "" {
 		f.wrote(stderr, strings.Join(names, ", "), folder.Path)
@@ -109,10 +106,13 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	return failed(errors.Join(err, unwritable, untraced, written))
 }
 
-// tellUntraced says that so many tasks are too many for a trace.csv.
-func (f runFlags) tellUntraced(stderr io.Writer, tasks int) {
-	if f.trace == "" && tasks > reports.MostTraced {
-		fmt.Fprintf(stderr, "psim: no trace.csv is written, because the run has more than %d tasks, %d; --trace FILE.json writes a trace, and trace.csv with it\n", reports.MostTraced, tasks)
+// tellMissing says which files of a run there are not, and why.
+func (f runFlags) tellMissing(r reports.Run, stderr io.Writer) {
+	if f.trace == "" && r.Result.Tasks > reports.MostTraced {
+		fmt.Fprintf(stderr, "psim: no trace.csv is written: the run has %d tasks, more than %d; --trace FILE.json writes a trace, and trace.csv with it\n", r.Result.Tasks, reports.MostTraced)
+	}
+	if !r.Drawable() {
+		fmt.Fprintln(stderr, "psim: no picture is drawn: the run takes no time, so there is nothing to draw")
 	}
 }
 
