@@ -150,8 +150,6 @@ func TestCommentsDefine(t *testing.T) {
 var called = map[string]string{
 	"MarshalText": "encoding/json, for library users' results",
 	"FillString":  "gonum's drawing, of a page of a PDF",
-
-	"MiniVGG": "tests of several packages",
 }
 
 // No exported function or method is without a caller outside tests. A name that is

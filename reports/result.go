@@ -47,9 +47,11 @@ type Result struct {
 	Throughput       Throughput `json:"throughput"`
 	// Work is what is known of a [model] and its device, in the same JSON object.
 	Work
-	Ranks      []RankResult `json:"ranks"`
-	Groups     []Group      `json:"groups,omitempty"`
-	FitsMemory bool         `json:"fits_memory"`
+	Ranks  []RankResult `json:"ranks"`
+	Groups []Group      `json:"groups,omitempty"`
+	// Boundaries are what passes between stages; nil where nobody asked.
+	Boundaries []Boundary `json:"boundaries,omitzero"`
+	FitsMemory bool       `json:"fits_memory"`
 	// MemoryVerdict is one of the verdicts; empty where no limit is known.
 	MemoryVerdict string `json:"memory_verdict,omitempty"`
 	// MemoryMargin is the share of the devices' memory that is no part of the
