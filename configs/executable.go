@@ -121,11 +121,11 @@ func (c *Config) Trained() (n arch.Network, samples int64, err error) {
 	case kind != byModel:
 		return n, 0, &Error{Label: c.sources[0].label, Problem: "has no [model] whose layers could be measured"}
 	case c.Train.Precision != "fp32":
-		return n, 0, c.problem("train", fmt.Errorf("precision = %q: layers are measured in fp32; add --set train.precision=fp32", c.Train.Precision))
+		return n, 0, c.problem("train", fmt.Errorf("precision = %q: layers are measured in fp32; set train.precision = \"fp32\"", c.Train.Precision))
 	case c.Parallel.Tensor > 1:
-		return n, 0, c.problem("parallel", fmt.Errorf("tensor = %d: layers are measured whole; add --set parallel.tensor=1", c.Parallel.Tensor))
+		return n, 0, c.problem("parallel", fmt.Errorf("tensor = %d: layers are measured whole; set parallel.tensor = 1", c.Parallel.Tensor))
 	case c.Model.MegatronKernels():
-		return n, 0, c.problem("model", errors.New(`kernels = "megatron": layers are measured with kernels of psim's own; add --set model.kernels=fused`))
+		return n, 0, c.problem("model", errors.New(`kernels = "megatron": layers are measured with kernels of psim's own; set model.kernels = "fused"`))
 	}
 	if n, err = c.network(); err != nil {
 		return n, 0, c.problem("model", err)

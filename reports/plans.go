@@ -21,9 +21,9 @@ type Plan struct {
 	Settings []string `json:"settings"`
 }
 
-// Plans are the outcome of psim search, best first: those that fit in memory by
+// A Ranking is the outcome of psim search, best first: those that fit in memory by
 // their step time, then the others by how much they need.
-type Plans struct {
+type Ranking struct {
 	Plans []Plan `json:"plans"`
 	// Evaluated is how many plans were simulated, Pruned how many were not
 	// because their parameters alone do not fit.
@@ -46,7 +46,7 @@ type LeftOut struct {
 
 // Sort puts the best plan first. Of plans with equal times, the one that needs
 // less memory comes first.
-func (p Plans) Sort() {
+func (p Ranking) Sort() {
 	slices.SortStableFunc(p.Plans, func(a, b Plan) int {
 		switch {
 		case a.Fits() != b.Fits():
@@ -59,7 +59,7 @@ func (p Plans) Sort() {
 }
 
 // WriteJSON writes the plans as an indented JSON object.
-func (p Plans) WriteJSON(w io.Writer) error {
+func (p Ranking) WriteJSON(w io.Writer) error {
 	list := make([]Plan, len(p.Plans))
 	for i, plan := range p.Plans {
 		list[i] = Plan{plan.Result.writable(), plan.Settings}
@@ -69,7 +69,7 @@ func (p Plans) WriteJSON(w io.Writer) error {
 }
 
 // WriteTable prints the first of the plans for people, and how to run the best.
-func (p Plans) WriteTable(w io.Writer, rows int) error {
+func (p Ranking) WriteTable(w io.Writer, rows int) error {
 	if len(p.Plans) == 0 {
 		_, err := fmt.Fprintf(w, "no plan fits: of all %d, parameters, gradients and optimizer state alone need more than a rank's memory\n", p.Pruned)
 		return err
@@ -120,8 +120,8 @@ func (p Plan) fits() string {
 }
 
 // ReadPlans reads a plans.json.
-func ReadPlans(r io.Reader) (Plans, error) {
-	var p Plans
+func ReadPlans(r io.Reader) (Ranking, error) {
+	var p Ranking
 	if err := json.NewDecoder(r).Decode(&p); err != nil {
 		return p, err
 	}

@@ -77,12 +77,12 @@ func (v View) Compare(w io.Writer, format string, a, b Run) error {
 
 // title says what is compared and how it came out.
 func (c Comparison) title(a, b Run) string {
-	difference := "step " + SignedPercent(c.StepTimeError)
+	difference := "step " + SignedPercent(c.StepTimeDifference)
 	if a.Result.stepCount() > 1 || b.Result.stepCount() > 1 {
 		difference = "mean " + difference
 	}
 	if c.computes() {
-		difference += ", bubble " + Points(c.BubbleError)
+		difference += ", bubble " + Points(c.BubbleDifference)
 	}
 	first, second := c.columns()
 	name, size := "", ""

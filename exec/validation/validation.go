@@ -176,7 +176,7 @@ func newRow(run *session.Run) Row {
 	row := Row{
 		Model: run.Plan.Workload.Network.Name, Schedule: r.Schedule, Microbatches: r.Microbatches,
 		Predicted: r.Predicted.StepTime, Measured: r.StepTime, Deviation: r.StepTimeStd, Steps: len(r.Steps),
-		Error: c.StepTimeError, BubbleError: c.BubbleError, Bubble: r.Bubble.Makespan,
+		Error: c.StepTimeDifference, BubbleError: c.BubbleDifference, Bubble: r.Bubble.Makespan,
 		PredictedPeak: c.A.PeakMemory, Peak: c.B.PeakMemory, HeapGrowth: r.HeapGrowth, makespan: r.Makespan,
 	}
 	for _, rank := range r.Ranks {
