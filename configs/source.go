@@ -16,11 +16,12 @@ import (
 // A source is one TOML text that was decoded into a Config: a file or the
 // value of a setting over it.
 type source struct {
-	label  string // "configs/gpipe.toml", or "schedule.name=1f1b"
-	lines  bool   // whether it is a file, in which positions help
-	meta   toml.MetaData
-	top    map[string]any
-	places func() map[string]place // only errors need them
+	label   string // "configs/gpipe.toml", or "schedule.name=1f1b"
+	lines   bool   // whether it is a file, in which positions help
+	derived bool   // whether nobody wrote it: it follows from what its label names
+	meta    toml.MetaData
+	top     map[string]any
+	places  func() map[string]place // only errors need them
 	// outOfRange holds what is wrong unless a later source replaces it.
 	outOfRange []*setting.Error
 }
@@ -42,7 +43,7 @@ func newSource(label string, data string, lines bool) (*source, error) {
 
 // at makes an Error for a position.
 func (s *source) at(p toml.Position, key, problem string) *Error {
-	e := &Error{Label: s.label, Override: !s.lines, Key: key, Problem: problem}
+	e := &Error{Label: s.label, Override: !s.lines && !s.derived, Key: key, Problem: problem}
 	if s.lines {
 		e.Line, e.Col = p.Line, p.Col
 	}

@@ -41,6 +41,7 @@ type Comparison struct {
 type Side struct {
 	Name       string  `json:"name"`
 	Schedule   string  `json:"schedule"`
+	text       string  // names the schedule as people do
 	Kind       string  `json:"kind"`
 	Steps      int     `json:"steps,omitempty"` // that were measured
 	StepTime   float64 `json:"step_time_s"`
@@ -128,7 +129,7 @@ func fraction(difference, of float64) float64 {
 }
 
 func newSide(r Result) Side {
-	s := Side{Name: r.Name, Schedule: r.Schedule, Kind: r.Kind, Steps: r.stepCount(), StepTime: r.StepTime, Bubble: r.Bubble.Makespan, PeakMemory: r.PeakMemory()}
+	s := Side{Name: r.Name, Schedule: r.Schedule, text: r.scheduleText(), Kind: r.Kind, Steps: r.stepCount(), StepTime: r.StepTime, Bubble: r.Bubble.Makespan, PeakMemory: r.PeakMemory()}
 	n := float64(len(r.Ranks))
 	for _, rank := range r.Ranks {
 		s.Parts.Compute += (rank.Compute + rank.Optimizer) / n
@@ -207,7 +208,7 @@ func (c *Comparison) warn(a, b Run) {
 }
 
 func graphText(r Result) string {
-	text := fmt.Sprintf("%s with P = %d, M = %d", r.Schedule, r.Stages, r.Microbatches)
+	text := fmt.Sprintf("%s with P = %d, M = %d", r.scheduleText(), r.Stages, r.Microbatches)
 	for _, x := range []struct {
 		symbol string
 		size   int

@@ -42,7 +42,7 @@ func (c Comparison) columns() (a, b string) {
 }
 
 func (c Comparison) headline() string {
-	a, b := nameText(c.A.Name, c.A.Schedule), nameText(c.B.Name, c.B.Schedule)
+	a, b := nameText(c.A.Name, c.A.text), nameText(c.B.Name, c.B.text)
 	if a == b {
 		return fmt.Sprintf("%s: %s (B) against %s (A)", a, c.B.kind(), c.A.kind())
 	}

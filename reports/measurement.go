@@ -24,6 +24,14 @@ type Measurement struct {
 	Losses []float64 `json:"losses,omitempty"`
 	// StepTimeMedian is the median of Steps.
 	StepTimeMedian float64 `json:"step_time_median_s"`
+	// Disturbed is true where the machine was, as Steadiness shows: nil where that
+	// was not measured.
+	Disturbed  bool        `json:"disturbed"`
+	Steadiness *Steadiness `json:"steadiness,omitempty"`
+	// RunsMade is how often it was run, because the machine was disturbed. Of several
+	// runs, which Attempts lists in order, this is the least disturbed.
+	RunsMade int       `json:"runs_made"`
+	Attempts []Attempt `json:"attempts,omitempty"`
 	// Checks compares what was trained with the unsplit run; nil if not done.
 	Checks *Checks `json:"checks,omitempty"`
 	// Backend is what computed.

@@ -78,7 +78,7 @@ func (p Ranking) WriteTable(w io.Writer, rows int) error {
 	table := [][]string{{"schedule", "virtual", "microbatches", "step time", "bubble", "of the span", "peak memory", "fits"}}
 	for _, plan := range p.Plans[:min(rows, len(p.Plans))] {
 		table = append(table, []string{
-			plan.Schedule, strconv.Itoa(plan.VirtualStages), strconv.Itoa(plan.Microbatches), duration(plan.StepTime),
+			plan.scheduleText(), strconv.Itoa(plan.VirtualStages), strconv.Itoa(plan.Microbatches), duration(plan.StepTime),
 			percent(plan.Bubble.Makespan), percent(plan.Bubble.Span), units.FormatBytes(plan.PeakMemory()),
 			plan.fits(),
 		})

@@ -25,14 +25,16 @@ const Schema = 1
 // A Result is what result.json holds: the metrics of one step, predicted or
 // measured. Times are in seconds and memory in bytes.
 type Result struct {
-	Schema        int    `json:"schema"` // the version of this format; absent in files before 1
-	Kind          string `json:"kind"`   // Predicted or Measured
-	Name          string `json:"name"`
-	Schedule      string `json:"schedule"`
-	Stages        int    `json:"stages"` // pipeline ranks of one replica
-	VirtualStages int    `json:"virtual_stages"`
-	Microbatches  int    `json:"microbatches"`
-	DataParallel  int    `json:"data_parallel"`
+	Schema   int    `json:"schema"` // the version of this format; absent in files before 1
+	Kind     string `json:"kind"`   // Predicted or Measured
+	Name     string `json:"name"`
+	Schedule string `json:"schedule"`
+	// FullySharded is true for ddp that shards parameters layer by layer: FSDP.
+	FullySharded  bool `json:"fully_sharded,omitempty"`
+	Stages        int  `json:"stages"` // pipeline ranks of one replica
+	VirtualStages int  `json:"virtual_stages"`
+	Microbatches  int  `json:"microbatches"`
+	DataParallel  int  `json:"data_parallel"`
 	// TensorParallel is the size of a tensor-parallel group, which is one rank.
 	TensorParallel int `json:"tensor_parallel"`
 	Devices        int `json:"devices,omitempty"` // over all replicas
@@ -158,7 +160,7 @@ type Info struct {
 // whose peak exceeds its capacity adds a warning.
 func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 	r := Result{
-		Schema: Schema, Kind: kind, Name: info.Name, Schedule: info.Schedule,
+		Schema: Schema, Kind: kind, Name: info.Name, Schedule: info.Schedule, FullySharded: t.Graph.Layered,
 		Stages: info.Stages, VirtualStages: info.VirtualStages, Microbatches: info.Microbatches,
 		DataParallel: info.DataParallel, TensorParallel: info.TensorParallel, Devices: len(s.Ranks) * max(1, info.TensorParallel),
 		StepTime: s.StepTime.Seconds(), Makespan: s.Makespan.Seconds(),

@@ -40,7 +40,7 @@ func beside(runs []Result, compared []Comparison) [][]string {
 	return rows
 }
 
-func mode(r Result) string { return cmp.Or(r.Schedule, r.Name) }
+func mode(r Result) string { return cmp.Or(r.scheduleText(), r.Name) }
 
 func partRows(runs []Result, compared []Comparison) [][]string {
 	rows := [][]string{{"", "compute", "communication", "waiting", "dispatch", "together"}}

@@ -29,6 +29,7 @@ func WriteTable(w io.Writer, r Result) error {
 		{"throughput", throughput(r.Throughput)},
 		{"unsynchronised", courseRate(r)},
 		{"memory", memoryVerdict(r)},
+		{"runs", attempts(r)},
 		{"process", heapGrowth(r)},
 		{"backend", backend(r)},
 		{"checks", checks(r)},
@@ -62,7 +63,7 @@ func headline(r Result) string {
 	if r.TensorParallel > 1 {
 		parts = append(parts, fmt.Sprintf("tensor groups of %d (%d devices)", r.TensorParallel, r.TensorParallel*len(r.Ranks)))
 	}
-	return fmt.Sprintf("%s: %s, %s", nameText(r.Name, r.Schedule), strings.Join(parts, ", "), r.Kind)
+	return fmt.Sprintf("%s: %s, %s", nameText(r.Name, r.scheduleText()), strings.Join(parts, ", "), r.Kind)
 }
 
 // bubble tells the bubble, and nothing where nothing is computed.
