@@ -29,7 +29,7 @@ kill: ## kill writers of one folder at 300 moments
 full-disk: ## write onto disks that fill at any write; skipped where nothing can be mounted
 	PSIM_FULL_DISK=1 $(GO) test ./cmd/psim -run '^TestFullDisk$$' -count 1 -timeout 1h -v
 
-golden: gallery ## rewrite golden files, and the output and picture in the README; read the diff
+golden: gallery ## rewrite golden files, and the output and pictures in the documents; read the diff
 	$(GO) test $$(git grep -lE '^\s"psim/internal/golden"' | xargs dirname | sort -u | sed 's|^|./|') -update
 
 gallery: ## draw and describe every schedule: docs/schedules.md
