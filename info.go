@@ -8,6 +8,7 @@ import (
 	"psim/costmodel/arch"
 	"psim/costmodel/memory"
 	"psim/reports"
+	"psim/schedules/graph"
 )
 
 // Info returns what the result of a plan says that its trace does not.
@@ -41,22 +42,32 @@ func work(plan *configs.Plan) reports.Work {
 	return w
 }
 
+// MeasuredInfo is Info for a measured trace of the plan.
+func MeasuredInfo(c *configs.Config, plan *configs.Plan, measured *graph.Trace) reports.Info {
+	info := Info(c, plan)
+	info.Memory = memoryBytes(memory.NewLedger(plan.Workload, plan.Graph).AtMeasuredPeak(measured))
+	return info
+}
+
 // memoryAtPeak divides the peak of every rank by what it holds; nil where no memory
 // was modelled.
 func (s Simulation) memoryAtPeak() []reports.MemoryBytes {
-	list := make([]reports.MemoryBytes, len(s.Summary.Ranks))
-	if s.Plan.Workload == nil {
-		var any int64
-		for r, rank := range s.Summary.Ranks {
-			list[r].Activations = rank.PeakMemory
-			any = max(any, rank.PeakMemory)
-		}
-		if any == 0 {
-			return nil
-		}
-		return list
+	if s.Plan.Workload != nil {
+		return memoryBytes(memory.NewLedger(s.Plan.Workload, s.Plan.Graph).AtPeak(s.Trace))
 	}
-	for r, b := range memory.NewLedger(s.Plan.Workload, s.Plan.Graph).AtPeak(s.Trace) {
+	if len(s.Trace.Memory) == 0 {
+		return nil
+	}
+	list := make([]reports.MemoryBytes, len(s.Summary.Ranks))
+	for r, rank := range s.Summary.Ranks {
+		list[r].Activations = rank.PeakMemory
+	}
+	return list
+}
+
+func memoryBytes(parts []memory.Bytes) []reports.MemoryBytes {
+	list := make([]reports.MemoryBytes, len(parts))
+	for r, b := range parts {
 		list[r] = reports.MemoryBytes{
 			Parameters: b.Parameters, Gradients: b.Gradients, Optimizer: b.Optimizer,
 			Activations: b.Activations, Buffers: b.Buffers,

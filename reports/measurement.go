@@ -29,6 +29,8 @@ type Measurement struct {
 	// not measured.
 	CourseTokens  *float64 `json:"course_tokens_per_s,omitempty"`
 	CourseSamples *float64 `json:"course_samples_per_s,omitempty"`
+	// Diverged is true where a loss or a difference is NaN or infinite.
+	Diverged bool `json:"diverged,omitempty"`
 	// Partial is true where the run was interrupted, so that not all steps
 	// are there.
 	Partial bool `json:"partial,omitempty"`
@@ -56,8 +58,7 @@ func NewMeasurement(steps ...time.Duration) *Measurement {
 }
 
 // Checks compares a run with the unsplit one. A number is nil where it was not
-// checked. JSON cannot express NaN or infinity: the largest number
-// stands for both in files.
+// checked. What is NaN or infinite is null in files.
 type Checks struct {
 	// Weights, Outputs and Gradients are the largest absolute differences.
 	Weights   *float64 `json:"weights,omitempty"`
@@ -98,7 +99,8 @@ func larger(a, b *float64) *float64 {
 	return a
 }
 
-// writable replaces what JSON cannot express.
+// writable writes a list that is always there as empty, and notes what JSON has no
+// number for.
 func (m *Measurement) writable() *Measurement {
 	if m == nil {
 		return nil
@@ -107,21 +109,6 @@ func (m *Measurement) writable() *Measurement {
 	if copied.Steps == nil {
 		copied.Steps = []float64{}
 	}
-	if m.Checks != nil {
-		c := *m.Checks
-		for _, x := range []**float64{&c.Weights, &c.Outputs, &c.Gradients, &c.LossFirst, &c.LossLast, &c.LossDifference} {
-			*x = finite(*x)
-		}
-		copied.Checks = &c
-	}
+	copied.Diverged = m.Diverged || m.Checks.diverged()
 	return &copied
-}
-
-// finite replaces what is not a number by the largest one there is.
-func finite(x *float64) *float64 {
-	if x == nil || !math.IsNaN(*x) && !math.IsInf(*x, 0) {
-		return x
-	}
-	largest := math.MaxFloat64
-	return &largest
 }

@@ -17,7 +17,7 @@ const restless = 0.08
 
 func (r *Run) summarize(m *exec.Measurement, o Options) {
 	r.Measured, r.Verdict = m.MedianStep(), m.Verdict
-	info := psim.Info(r.Config, r.Plan)
+	info := psim.MeasuredInfo(r.Config, r.Plan, r.Measured)
 	predicted := r.simulation.Result(info)
 	r.Result = reports.NewResult(reports.Measured, r.Measured, graph.Summarize(r.Measured), info)
 	r.Result.Predicted = &predicted
@@ -43,6 +43,7 @@ func (r *Run) warn(losses []float64, o Options) {
 	}
 	diverged := func(loss float64) bool { return math.IsNaN(loss) || math.IsInf(loss, 0) }
 	if i := slices.IndexFunc(losses, diverged); i >= 0 { // the warm-up's losses among them
+		r.Result.Diverged = true
 		warn("the loss of step %d of %d is %g: the training diverged; a smaller --learning-rate may help", i+1, len(losses), losses[i])
 	}
 	if o.PerLayer {

@@ -1,0 +1,29 @@
+package reports_test
+
+import (
+	"bytes"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/reports"
+)
+
+// Results of psim before schema 1 load, with what they said.
+func TestSchema0(t *testing.T) {
+	for name, devices := range map[string]int{"schema0-predicted.json": 0, "schema0-measured.json": 2} {
+		data, err := os.ReadFile("testdata/" + name)
+		require.NoError(t, err)
+		r, err := reports.ReadResult(bytes.NewReader(data))
+		require.NoError(t, err)
+		require.Zero(t, r.Schema)
+		require.Equal(t, devices, r.Devices)
+		require.True(t, r.Fits())
+		var table bytes.Buffer
+		require.NoError(t, reports.WriteTable(&table, r))
+		require.NotContains(t, table.String(), "MFU")
+	}
+	_, err := reports.ReadResult(bytes.NewReader([]byte(`{"schema": 2, "kind": "predicted", "ranks": [{}]}`)))
+	require.EqualError(t, err, "schema is 2; this psim reads results up to 1, so a newer one has written it")
+}
