@@ -65,6 +65,7 @@ var owners = map[string]string{
 	"github.com/BurntSushi/toml": "configs",
 	"gonum.org/v1/plot":          "reports",
 	"golang.org/x/image":         "reports/chart",
+	"google.golang.org/protobuf": "reports",
 	"golang.org/x/sys":           "internal/files",
 	"gonum.org/v1/gonum":         "costmodel",
 	"github.com/spf13/cobra":     "cmd",

@@ -18,7 +18,7 @@ func Info(c *configs.Config, plan *configs.Plan) reports.Info {
 		Name: c.Name(), Schedule: plan.Graph.Name,
 		Stages: shape.Ranks, VirtualStages: shape.Virtual, Microbatches: shape.Microbatches,
 		DataParallel: max(1, shape.Replicas), TensorParallel: max(1, c.Parallel.Tensor), Sequence: c.Parallel.Sequence,
-		Samples: plan.Samples, Tokens: plan.Tokens, Work: work(plan), Config: c.Object(), Warnings: slices.Clone(plan.Warnings),
+		Samples: plan.Samples, Tokens: plan.Tokens, Work: work(plan), Config: c.Object(), Memory: memoryOf(plan), Warnings: slices.Clone(plan.Warnings),
 		Limits: reports.Limits{Capacity: plan.Capacity, Margin: plan.Machine.Device.Margin, Memory: int64(plan.Machine.Device.Memory)},
 	}
 }
@@ -42,27 +42,22 @@ func work(plan *configs.Plan) reports.Work {
 	return w
 }
 
-// MeasuredInfo is Info for a measured trace of the plan.
-func MeasuredInfo(c *configs.Config, plan *configs.Plan, measured *graph.Trace) reports.Info {
-	info := Info(c, plan)
-	info.Memory = memoryBytes(memory.NewLedger(plan.Workload, plan.Graph).AtMeasuredPeak(measured))
-	return info
-}
-
-// memoryAtPeak divides the peak of every rank by what it holds; nil where no memory
-// was modelled.
-func (s Simulation) memoryAtPeak() []reports.MemoryBytes {
-	if s.Plan.Workload != nil {
-		return memoryBytes(memory.NewLedger(s.Plan.Workload, s.Plan.Graph).AtPeak(s.Trace))
+// memoryOf returns what divides the peak memory of a trace of the plan's graph by what
+// it holds. It returns nothing where no memory was modelled.
+func memoryOf(plan *configs.Plan) func(*graph.Trace, graph.Summary) []reports.MemoryBytes {
+	return func(t *graph.Trace, s graph.Summary) []reports.MemoryBytes {
+		switch {
+		case plan.Workload != nil:
+			return memoryBytes(memory.NewLedger(plan.Workload, plan.Graph).AtPeak(t))
+		case len(t.Memory) == 0:
+			return nil
+		}
+		list := make([]reports.MemoryBytes, len(s.Ranks))
+		for r, rank := range s.Ranks {
+			list[r].Activations = rank.PeakMemory
+		}
+		return list
 	}
-	if len(s.Trace.Memory) == 0 {
-		return nil
-	}
-	list := make([]reports.MemoryBytes, len(s.Summary.Ranks))
-	for r, rank := range s.Summary.Ranks {
-		list[r].Activations = rank.PeakMemory
-	}
-	return list
 }
 
 func memoryBytes(parts []memory.Bytes) []reports.MemoryBytes {

@@ -76,7 +76,7 @@ func launchesOf(c Compute, h Host, plan *stages.Plan, stage int, samples int64) 
 	}
 	for _, l := range slices.Backward(layers) {
 		for _, half := range []*walker{input, backward} {
-			half.operations(plan.Training.Repeated(l), arch.Forward)
+			half.repeated(l, plan.Training)
 		}
 		input.layer(l, arch.InputGradient)
 		weight.layer(l, arch.WeightGradient)
@@ -103,7 +103,11 @@ func (w *walker) launch() launch {
 // layer walks through passes of a layer, those of a backward from its last
 // operation to the first. One that was measured took its launches along.
 func (w *walker) layer(l arch.Layer, passes ...arch.Pass) {
-	if t, ok := w.compute.measured.at(l, forwardTime, w.samples); ok {
+	which := timeOf(passes[0])
+	if len(passes) == 2 {
+		which = backwardTime
+	}
+	if t, ok := w.compute.measured.at(l, which, w.samples); ok {
 		w.kernels(0, t)
 		return
 	}
@@ -116,6 +120,15 @@ func (w *walker) layer(l arch.Layer, passes ...arch.Pass) {
 		slices.Reverse(ops)
 	}
 	w.operations(ops, passes...)
+}
+
+// repeated walks through what a layer did not keep and runs again.
+func (w *walker) repeated(l arch.Layer, t arch.Training) {
+	if _, ok := w.compute.measured.at(l, forwardTime, w.samples); ok {
+		w.kernels(0, w.compute.Recompute(l, t, w.samples))
+		return
+	}
+	w.operations(t.Repeated(l), arch.Forward)
 }
 
 // backward walks through a whole backward. Exchanges that run beside the products

@@ -54,6 +54,11 @@ const (
 	weightTime
 )
 
+// timeOf finds the time of a pass.
+func timeOf(p arch.Pass) int {
+	return [...]int{arch.Forward: forwardTime, arch.InputGradient: inputTime, arch.WeightGradient: weightTime}[p]
+}
+
 // curves hold measured times as a function of samples, by signature.
 type curves map[string][]Measured
 

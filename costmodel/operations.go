@@ -90,8 +90,7 @@ func (c Compute) Move(bytes int64) time.Duration {
 
 // Layer is the time of one pass of a layer over a microbatch.
 func (c Compute) Layer(l arch.Layer, p arch.Pass, samples int64) time.Duration {
-	which := [...]int{arch.Forward: forwardTime, arch.InputGradient: inputTime, arch.WeightGradient: weightTime}[p]
-	if t, ok := c.measured.at(l, which, samples); ok {
+	if t, ok := c.measured.at(l, timeOf(p), samples); ok {
 		return t
 	}
 	return c.roofline(l.Ops, p, samples)

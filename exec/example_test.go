@@ -58,8 +58,8 @@ func ExampleMeasure() {
 		return
 	}
 	fmt.Println(len(m.Profile), "profile,", len(m.Traces), "steps,", len(m.Record.Losses), "losses")
-	fmt.Println("it took some time:", m.MedianStep().End() > 0)
-	fmt.Println("the ledger counted on both devices:", m.MedianStep().Persistent[0] > 0 && m.MedianStep().Persistent[1] > 0)
+	fmt.Println("it took some time:", m.Traces[0].End() > 0)
+	fmt.Println("the ledger counted on both devices:", m.Traces[0].Persistent[0] > 0 && m.Traces[0].Persistent[1] > 0)
 	fmt.Println("checks:", m.Verdict.Err())
 	// Output:
 	// 1 profile, 2 steps, 4 losses

@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"psim/exec/programs"
 	"psim/internal/units"
@@ -121,13 +120,6 @@ func (m *Measurement) run(ctx context.Context, job Job, devices []*programs.Devi
 	m.Training = *training
 	m.HeapGrowth = max(0, m.HeapGrowth+m.Heap)
 	return duringRun(err)
-}
-
-// MedianStep returns the trace whose step took the median time.
-func (t Training) MedianStep() *graph.Trace {
-	sorted := slices.Clone(t.Traces)
-	slices.SortStableFunc(sorted, func(a, b *graph.Trace) int { return int(a.End() - b.End()) })
-	return sorted[(len(sorted)-1)/2]
 }
 
 func (o MeasureOptions) say(format string, args ...any) {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -45,11 +46,17 @@ func WriteChrome(w io.Writer, t *graph.Trace, rank int) error {
 	return c.out.Flush()
 }
 
-// ChromeFile returns the trace of a run for Perfetto, compressed where the path ends
-// in .gz.
-func (r Run) ChromeFile(path string) files.File {
+// TraceFormats lists how the name of a trace file for viewers ends.
+func TraceFormats() []string { return []string{".json", ".json.gz", ".pftrace"} }
+
+// TraceFile returns the trace of a run for viewers: as Perfetto's protobuf where the
+// path ends in .pftrace, and else as Chrome's JSON, compressed if it ends in .gz.
+func (r Run) TraceFile(path string) files.File {
 	return files.File{Path: path, Render: func(w io.Writer) error {
-		if !strings.HasSuffix(path, ".gz") {
+		switch {
+		case strings.HasSuffix(path, ".pftrace"):
+			return WritePerfetto(w, r.Trace)
+		case !strings.HasSuffix(path, ".gz"):
 			return WriteChrome(w, r.Trace, AllRanks)
 		}
 		z := gzip.NewWriter(w)
@@ -113,27 +120,39 @@ func (c *chrome) slices() {
 		if !c.shows(stream.Rank) {
 			continue
 		}
-		slices.SortStableFunc(tasks, func(a, b int32) int { return cmp.Compare(spans[a].Start, spans[b].Start) })
-		lanes := []lane{{id: s}}
-		for _, i := range tasks {
-			k := slices.IndexFunc(lanes, func(l lane) bool { return l.end <= spans[i].Start })
-			if k < 0 {
-				k = len(lanes)
-				lanes = append(lanes, lane{id: threads})
+		byStart(spans, tasks)
+		ids := []int{s}
+		for k, lane := range apart(spans, tasks) {
+			if lane == len(ids) {
 				c.name(stream.Rank, threads, s, stream.Name+" (overlapping)")
+				ids = append(ids, threads)
 				threads++
 			}
-			lanes[k].end = spans[i].End
-			c.thread[i] = lanes[k].id
-			c.slice(i)
+			c.thread[tasks[k]] = ids[lane]
+			c.slice(tasks[k])
 		}
 	}
 }
 
-// lane tells when a thread is free.
-type lane struct {
-	id  int
-	end time.Duration
+// byStart sorts the tasks of a stream.
+func byStart(spans []graph.Span, tasks []int32) {
+	slices.SortStableFunc(tasks, func(a, b int32) int { return cmp.Compare(spans[a].Start, spans[b].Start) })
+}
+
+// apart puts the tasks of a stream, sorted by start, into lanes that do not overlap
+// themselves: the first one that is free.
+func apart(spans []graph.Span, tasks []int32) (lane []int) {
+	var free []time.Duration
+	for _, i := range tasks {
+		k := slices.IndexFunc(free, func(end time.Duration) bool { return end <= spans[i].Start })
+		if k < 0 {
+			k = len(free)
+			free = append(free, 0)
+		}
+		free[k] = spans[i].End
+		lane = append(lane, k)
+	}
+	return lane
 }
 
 func (c *chrome) slice(i int32) {
@@ -158,37 +177,50 @@ func chromeName(t *graph.Task) string {
 func (c *chrome) details(i int32) string {
 	t := &c.trace.Graph.Tasks[i]
 	s := fmt.Sprintf(`"device": %d, "stream": %d, "correlation": %d, "kind": "%s"`, t.Rank, t.Stream, i, t.Kind)
-	for _, field := range []struct {
-		name string
-		n    int32
-	}{{"stage", t.Stage}, {"microbatch", t.Microbatch}, {"peer", t.Peer}} {
-		if field.n != graph.None {
-			s += fmt.Sprintf(`, "%s": %d`, field.name, field.n)
-		}
-	}
-	if t.Bytes > 0 {
-		s += fmt.Sprintf(`, "bytes": %d`, t.Bytes)
+	for name, n := range fields(t) {
+		s += fmt.Sprintf(`, "%s": %d`, name, n)
 	}
 	return s
 }
 
-// arrows writes a flow from every message, or from what it carries where it
-// takes no time, to each task that waited for it.
+// fields yields the numbers that a task has beside its rank.
+func fields(t *graph.Task) iter.Seq2[string, int64] {
+	return func(yield func(string, int64) bool) {
+		_ = (t.Stage == graph.None || yield("stage", int64(t.Stage))) &&
+			(t.Microbatch == graph.None || yield("microbatch", int64(t.Microbatch))) &&
+			(t.Peer == graph.None || yield("peer", int64(t.Peer))) &&
+			(t.Bytes == 0 || yield("bytes", t.Bytes))
+	}
+}
+
+// arrows writes a flow for every message.
 func (c *chrome) arrows() {
-	g, id := c.trace.Graph, 0
-	for i := range int32(len(g.Tasks)) {
-		for _, d := range g.Deps(i) {
-			from := &g.Tasks[d]
-			if !from.Kind.Message() || !c.shows(from.Rank) || !c.shows(g.Tasks[i].Rank) {
-				continue
+	id, spans, tasks := 0, c.trace.Spans, c.trace.Graph.Tasks
+	for source, task := range waits(c.trace) {
+		if !c.shows(tasks[source].Rank) || !c.shows(tasks[task].Rank) {
+			continue
+		}
+		id++
+		c.flow("s", "", source, max(spans[source].Start, spans[source].End-1), id)
+		c.flow("f", `, "bp": "e"`, task, spans[task].Start, id)
+	}
+}
+
+// waits yields every task that waited for a message after the message, or after what
+// it carries where it takes no time.
+func waits(t *graph.Trace) iter.Seq2[int32, int32] {
+	g := t.Graph
+	return func(yield func(source, task int32) bool) {
+		for i := range int32(len(g.Tasks)) {
+			for _, d := range g.Deps(i) {
+				source := d
+				if t.Spans[d].Duration() == 0 && len(g.Deps(d)) > 0 {
+					source = g.Deps(d)[0]
+				}
+				if g.Tasks[d].Kind.Message() && !yield(source, i) {
+					return
+				}
 			}
-			source := d
-			if c.trace.Spans[d].Duration() == 0 && len(g.Deps(d)) > 0 {
-				source = g.Deps(d)[0]
-			}
-			id++
-			c.flow("s", "", source, max(c.trace.Spans[source].Start, c.trace.Spans[source].End-1), id)
-			c.flow("f", `, "bp": "e"`, i, c.trace.Spans[i].Start, id)
 		}
 	}
 }
@@ -205,11 +237,7 @@ func (c *chrome) memory() {
 		if !c.shows(int32(curve.Rank)) || curve.Peak() == 0 {
 			continue
 		}
-		points := append([]MemoryPoint{{Bytes: curve.Persistent}}, curve.Points...)
-		for i, p := range points {
-			if i+1 < len(points) && points[i+1].At == p.At {
-				continue // only the last level of an instant can be seen
-			}
+		for _, p := range curve.levels() {
 			c.event(`"ph": "C", "cat": "memory", "name": "memory", "pid": %d, "tid": 0, "ts": %s, "args": {"bytes": %d}`, curve.Rank, micros(p.At), p.Bytes)
 		}
 	}

@@ -36,7 +36,7 @@ func TestChrome(t *testing.T) {
 	golden.Equal(t, "chrome.json", b.Bytes())
 
 	var zipped bytes.Buffer
-	require.NoError(t, reports.Run{Trace: run(t, "1f1b", 2, 2, c)}.ChromeFile("x.json.gz").Render(&zipped))
+	require.NoError(t, reports.Run{Trace: run(t, "1f1b", 2, 2, c)}.TraceFile("x.json.gz").Render(&zipped))
 	z, err := gzip.NewReader(&zipped)
 	require.NoError(t, err)
 	plain, err := io.ReadAll(z)

@@ -16,7 +16,9 @@ type Run struct {
 
 // A Comparison says by how much B differs from A and which part of the step
 // that comes from. Differences are B − A: positive where B takes longer, idles
-// more or needs more. Fractions are of A; where A's is 0, so are they.
+// more or needs more. Fractions are of A; where A's is 0, so are they. The times of
+// a measured run are means over its steps; only those by kind, which come from its
+// trace, are of the step of the median time.
 type Comparison struct {
 	A Side `json:"a"`
 	B Side `json:"b"`
@@ -40,6 +42,7 @@ type Side struct {
 	Name       string  `json:"name"`
 	Schedule   string  `json:"schedule"`
 	Kind       string  `json:"kind"`
+	Steps      int     `json:"steps,omitempty"` // that were measured
 	StepTime   float64 `json:"step_time_s"`
 	Bubble     float64 `json:"bubble"` // of the makespan
 	PeakMemory int64   `json:"peak_memory_bytes"`
@@ -125,7 +128,7 @@ func fraction(difference, of float64) float64 {
 }
 
 func newSide(r Result) Side {
-	s := Side{Name: r.Name, Schedule: r.Schedule, Kind: r.Kind, StepTime: r.StepTime, Bubble: r.Bubble.Makespan, PeakMemory: r.PeakMemory()}
+	s := Side{Name: r.Name, Schedule: r.Schedule, Kind: r.Kind, Steps: r.stepCount(), StepTime: r.StepTime, Bubble: r.Bubble.Makespan, PeakMemory: r.PeakMemory()}
 	n := float64(len(r.Ranks))
 	for _, rank := range r.Ranks {
 		s.Parts.Compute += (rank.Compute + rank.Optimizer) / n

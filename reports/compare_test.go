@@ -177,7 +177,7 @@ func TestCompareTitles(t *testing.T) {
 	}
 	a, b := both(t, "1f1b", 2, 4)
 	picture := drawn(a, b)
-	for _, text := range []string{">sample (1f1b)  ·  P = 2, M = 4  ·  measured against predicted: step +", ">A:  predicted  ·  step ", ">B:  measured  ·  step "} {
+	for _, text := range []string{">sample (1f1b)  ·  P = 2, M = 4  ·  measured against predicted: mean step +", ">A:  predicted  ·  step ", ">B:  measured, the median of 3 steps  ·  step "} {
 		require.Contains(t, picture, text)
 	}
 	other, _ := both(t, "gpipe", 2, 4)

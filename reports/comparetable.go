@@ -18,9 +18,13 @@ func (c Comparison) WriteTable(w io.Writer) error {
 	a, b := c.columns()
 	out.print("%s\n", c.headline())
 	out.table(c.totalRows(a, b))
-	out.section("what the step is made of, averaged over the ranks", c.partRows(a, b))
+	average, of := "averaged over the ranks", ""
+	if c.A.Steps > 1 || c.B.Steps > 1 {
+		average, of = average+" and the measured steps", " in the measured step of the median time"
+	}
+	out.section("what the step is made of, "+average, c.partRows(a, b))
 	if len(c.ByKind) > 0 {
-		out.section("by kind of task, on average", c.kindRows(a, b))
+		out.section("by kind of task, on average"+of, c.kindRows(a, b))
 	}
 	if len(c.ByRank) > 0 {
 		out.section("by rank", c.rankRows(a, b))
@@ -40,9 +44,17 @@ func (c Comparison) columns() (a, b string) {
 func (c Comparison) headline() string {
 	a, b := nameText(c.A.Name, c.A.Schedule), nameText(c.B.Name, c.B.Schedule)
 	if a == b {
-		return fmt.Sprintf("%s: %s (B) against %s (A)", a, c.B.Kind, c.A.Kind)
+		return fmt.Sprintf("%s: %s (B) against %s (A)", a, c.B.kind(), c.A.kind())
 	}
-	return fmt.Sprintf("%s, %s (B) against %s, %s (A)", b, c.B.Kind, a, c.A.Kind)
+	return fmt.Sprintf("%s, %s (B) against %s, %s (A)", b, c.B.kind(), a, c.A.kind())
+}
+
+// kind says whether a side was measured, and over how many steps.
+func (s Side) kind() string {
+	if s.Steps > 1 {
+		return fmt.Sprintf("%s, mean of %d steps", s.Kind, s.Steps)
+	}
+	return s.Kind
 }
 
 // Points prints a difference of shares in percentage points: "−0.1 points".

@@ -83,9 +83,9 @@ func ExampleCompare() {
 	//   1     40.0 ms  44.0 ms       +6.7 %  20.0 ms  22.0 ms       +3.3 %
 }
 
-// Three steps were measured; the result is of the middle one.
+// Three steps were measured: their mean, their deviation and their median.
 func ExampleNewMeasurement() {
 	m := reports.NewMeasurement(70*time.Millisecond, 71*time.Millisecond, 75*time.Millisecond)
-	fmt.Printf("%.1f ms ± %.1f ms\n", 1e3*m.StepTimeMean, 1e3*m.StepTimeStd)
-	// Output: 72.0 ms ± 2.6 ms
+	fmt.Printf("%.1f ms ± %.1f ms, median %.1f ms\n", 1e3*m.StepTimeMean, 1e3*m.StepTimeStd, 1e3*m.StepTimeMedian)
+	// Output: 72.0 ms ± 2.6 ms, median 71.0 ms
 }

@@ -50,8 +50,8 @@ func sameRun(path string, r Result, trace *graph.Trace) error {
 		return fmt.Errorf("%s: trace.csv has %d ranks and result.json %d; they are not of one run", path, ranks, len(r.Ranks))
 	case tasks != r.Tasks:
 		return fmt.Errorf("%s: trace.csv has %d tasks and result.json %d; they are not of one run", path, tasks, r.Tasks)
-	case end != r.StepTime:
-		return fmt.Errorf("%s: the step ends after %g s in trace.csv and %g s in result.json; they are not of one run", path, end, r.StepTime)
+	case end != r.shown():
+		return fmt.Errorf("%s: the step ends after %g s in trace.csv and %g s in result.json; they are not of one run", path, end, r.shown())
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func LoadMemory(path string) (MemoryFigure, error) {
 	}
 	return MemoryFigure{
 		Title: "memory  ·  " + Run{Result: r}.label(), Curves: curves,
-		End: time.Duration(r.StepTime * float64(time.Second)), Capacity: r.capacity(),
+		End: time.Duration(r.shown() * float64(time.Second)), Capacity: r.capacity(),
 	}, err
 }
 

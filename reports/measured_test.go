@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"psim/internal/golden"
 	"psim/reports"
@@ -43,18 +46,19 @@ func measure(t testing.TB, g *graph.Graph, c times, factor float64) *graph.Trace
 	return trace
 }
 
-// measured is a measured result with everything in it, beside its trace and
-// the prediction's.
+// measured is a measured result of three steps with everything in it, beside the
+// trace of that of the median time and the prediction's.
 func measured(t testing.TB, name string, p, m int) (r reports.Result, trace, predicted *graph.Trace) {
 	c := unit()
 	c.send, c.optimizer = ms, 5*ms
 	predicted = run(t, name, p, m, c)
-	trace = measure(t, predicted.Graph, c, 1.04)
+	var steps []*graph.Trace
+	for _, factor := range []float64{1.08, 1.03, 1.04} {
+		steps = append(steps, measure(t, predicted.Graph, c, factor))
+	}
 	before := result(predicted, nil)
-	r = result(trace, nil)
-	r.Kind, r.Predicted = reports.Measured, &before
-	step := graph.Summarize(trace).StepTime
-	r.Measurement = reports.NewMeasurement(step-ms, step, step+4*ms)
+	r, trace = reports.NewMeasured(steps, info(predicted.Graph, nil))
+	r.Predicted = &before
 	weights, outputs, loss, tokens := 1.25e-7, 3e-8, 10.75, 61234.0
 	r.Backend, r.Devices, r.TimesComparable, r.HeapGrowth = "go", p, true, 3.25e9
 	r.Checks = &reports.Checks{Weights: &weights, Outputs: &outputs, LossFirst: &loss, LossLast: &loss, Passed: true}
@@ -92,7 +96,7 @@ func TestMeasuredContract(t *testing.T) {
 	require.NoError(t, r.WriteJSON(&b))
 	var object map[string]any
 	require.NoError(t, json.Unmarshal(b.Bytes(), &object))
-	for _, key := range strings.Fields(`steps step_time_mean_s step_time_std_s checks backend devices times_comparable
+	for _, key := range strings.Fields(`steps step_time_mean_s step_time_std_s step_time_median_s checks backend devices times_comparable
 		heap_growth_bytes course_tokens_per_s course_samples_per_s partial runs predicted`) {
 		require.Contains(t, object, key)
 	}
@@ -110,8 +114,70 @@ func TestNewMeasurement(t *testing.T) {
 	require.Equal(t, []float64{2, 4, 4, 6}, m.Steps)
 	require.InDelta(t, 4, m.StepTimeMean, 1e-12)
 	require.InDelta(t, math.Sqrt(8.0/3), m.StepTimeStd, 1e-12)
+	require.InDelta(t, 4, m.StepTimeMedian, 1e-12)
+	require.InDelta(t, 3, reports.NewMeasurement(time.Second, 5*time.Second).StepTimeMedian, 1e-12)
 	require.Zero(t, reports.NewMeasurement(time.Second).StepTimeStd)
 	require.Equal(t, &reports.Measurement{Steps: []float64{}}, reports.NewMeasurement())
+}
+
+// A result of before the step time was the mean is read as one whose step time and
+// throughput are of all steps; the shares of its ranks stay those of the step that
+// it shows, and its trace goes with it.
+func TestResultOfTheMedianStep(t *testing.T) {
+	data, err := os.ReadFile("testdata/measured-median.json")
+	require.NoError(t, err)
+	r, err := reports.ReadResult(bytes.NewReader(data))
+	require.NoError(t, err)
+	require.Equal(t, []float64{0.169270963, 0.170270963, 0.174270963}, r.Steps)
+	require.Equal(t, 0.171270963, r.StepTime)
+	require.Equal(t, 0.170270963, r.StepTimeMedian)
+	require.InDelta(t, 32/0.171270963, r.Throughput.Samples, 1e-9)
+	require.InDelta(t, 32*128/0.171270963, r.Throughput.Tokens, 1e-9)
+	require.Equal(t, 0.123135033, r.Ranks[0].Compute)
+	var b bytes.Buffer
+	require.NoError(t, r.WriteJSON(&b))
+	again, err := reports.ReadResult(&b)
+	require.NoError(t, err)
+	require.Equal(t, r, again, "it is read so once")
+
+	_, trace, _ := measured(t, "gpipe", 2, 4)
+	folder := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "result.json"), data, 0o644))
+	b.Reset()
+	require.NoError(t, reports.WriteTraceCSV(&b, trace))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "trace.csv"), b.Bytes(), 0o644))
+	run, err := reports.Load(folder)
+	require.NoError(t, err)
+	require.Equal(t, trace.End(), run.Trace.End())
+}
+
+// The times of a measured result are means over its steps, and add up to the step
+// time; the throughput is all samples over all time.
+func TestMeasuredMeans(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		g := run(t, "1f1b", 2, 3, unit()).Graph
+		var steps []*graph.Trace
+		var all time.Duration
+		for range rapid.IntRange(1, 5).Draw(rt, "steps") {
+			steps = append(steps, measure(t, g, unit(), rapid.Float64Range(0.5, 4).Draw(rt, "factor")))
+			all += steps[len(steps)-1].End()
+		}
+		r, shown := reports.NewMeasured(steps, info(g, nil))
+		n := float64(len(steps))
+		require.InDelta(rt, all.Seconds()/n, r.StepTime, 1e-9)
+		require.Equal(rt, r.StepTime, r.StepTimeMean)
+		require.InEpsilon(rt, 32*n/all.Seconds(), r.Throughput.Samples, 1e-7)
+		for _, rank := range r.Ranks {
+			require.InDelta(rt, r.StepTime, rank.Compute+rank.ExposedCommunication+rank.Optimizer+rank.Idle, 5e-9)
+		}
+		shorter := 0
+		for _, step := range steps {
+			if step.End() < shown.End() {
+				shorter++
+			}
+		}
+		require.LessOrEqual(rt, shorter, (len(steps)-1)/2, "the step shown is that of the median time")
+	})
 }
 
 // TestDivergedResult checks that a run that ended in no numbers can be written,
@@ -181,6 +247,7 @@ func TestReadRunsErrors(t *testing.T) {
 	for input, want := range map[string]string{
 		`{"kind": "measured", "ranks": [{}], "predicted": {"kind": "measured"}}`: "predicted: ranks is empty",
 		`{"kind": "measured", "ranks": [{}], "runs": [{"kind": "x"}]}`:           `runs[0]: kind is "x"`,
+		`{"kind": "measured", "ranks": [{}], "steps": [1, -1]}`:                  "steps, or their mean, deviation or median, holds a time that is negative",
 	} {
 		_, err := reports.ReadResult(strings.NewReader(input))
 		require.ErrorContains(t, err, want)

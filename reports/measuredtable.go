@@ -10,20 +10,28 @@ import (
 	"psim/internal/units"
 )
 
-// stepTime tells the step time; of a measured result the mean over its steps,
-// their deviation, and which of them is shown.
+// stepTime tells the step time; of a measured result the mean over its steps, their
+// deviation, and their median.
 func stepTime(r Result) string {
-	if r.Measurement == nil || len(r.Steps) == 0 {
+	if r.stepCount() == 0 {
 		return duration(r.StepTime)
 	}
-	text := fmt.Sprintf("%s ± %s, mean of %d steps", duration(r.StepTimeMean), duration(r.StepTimeStd), len(r.Steps))
-	if len(r.Steps) == 1 {
-		text = duration(r.StepTimeMean) + ", one step"
-	} else {
-		text += "; below is the one of " + duration(r.StepTime)
+	text := measuredStep(r) + ", one step"
+	if len(r.Steps) > 1 {
+		text = fmt.Sprintf("%s, mean of %d steps (median %s)", measuredStep(r), len(r.Steps), duration(r.StepTimeMedian))
 	}
 	if r.Partial {
 		text += "; interrupted before the last"
+	}
+	return text
+}
+
+// measuredStep tells the mean of the steps with their deviation, if there are
+// several.
+func measuredStep(r Result) string {
+	text := duration(r.StepTime)
+	if r.stepCount() > 1 {
+		text += " ± " + duration(r.StepTimeStd)
 	}
 	return text
 }
@@ -143,20 +151,17 @@ func digits(x float64, precision int) string {
 }
 
 func runRows(runs []Result) [][]string {
-	rows := [][]string{{"run", "step time", "±", "predicted", "error", "bubble", "checks"}}
+	rows := [][]string{{"run", "step time", "predicted", "error", "bubble", "checks"}}
 	for _, r := range runs {
-		row := []string{mode(r), duration(r.StepTime), "", "", "", percent(r.Bubble.Makespan), ""}
-		if r.Measurement != nil && len(r.Steps) > 1 {
-			row[2] = duration(r.StepTimeStd)
-		}
+		row := []string{mode(r), measuredStep(r), "", "", percent(r.Bubble.Makespan), ""}
 		if p := r.Predicted; p != nil {
-			row[3] = duration(p.StepTime)
+			row[2] = duration(p.StepTime)
 			if p.StepTime > 0 {
-				row[4] = SignedPercent(r.StepTime/p.StepTime - 1)
+				row[3] = SignedPercent(r.StepTime/p.StepTime - 1)
 			}
 		}
 		if r.Measurement != nil && r.Checks != nil {
-			row[6] = verdict(r.Checks.Passed)
+			row[5] = verdict(r.Checks.Passed)
 		}
 		rows = append(rows, row)
 	}

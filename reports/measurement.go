@@ -2,18 +2,26 @@ package reports
 
 import (
 	"math"
+	"slices"
 	"time"
+
+	"psim/schedules/graph"
 )
 
-// A Measurement is what a measured result has beside what a prediction has.
+// A Measurement is what a measured result has beside what a prediction has. The
+// times of such a result, those of its ranks too, are means over the measured steps,
+// its throughput all their samples over all their time. Its memory, its trace and its
+// pictures are of one step: that of the median time, of an even number the shorter
+// of the two in the middle.
 type Measurement struct {
 	// Steps lists the times of the measured steps, in seconds.
 	Steps []float64 `json:"steps"`
-	// StepTimeMean and StepTimeStd are over Steps, while the step time of the
-	// result is that of its trace: one of the steps. Std is the sample's, with
-	// n − 1, and 0 for a single step.
+	// StepTimeMean is the result's step time, under another name. StepTimeStd is the
+	// deviation of Steps from it: the sample's, with n − 1, and 0 for a single step.
 	StepTimeMean float64 `json:"step_time_mean_s"`
 	StepTimeStd  float64 `json:"step_time_std_s"`
+	// StepTimeMedian is the median of Steps.
+	StepTimeMedian float64 `json:"step_time_median_s"`
 	// Checks compares what was trained with the unsplit run; nil if not done.
 	Checks *Checks `json:"checks,omitempty"`
 	// Backend is what computed.
@@ -25,8 +33,8 @@ type Measurement struct {
 	// peaks of the ranks are a ledger of tensors; this is the check on it.
 	HeapGrowth int64 `json:"heap_growth_bytes"`
 	// CourseTokens and CourseSamples are rates per second by clocks that do
-	// not wait for all ranks, as the course's own scripts report them; nil if
-	// not measured.
+	// not wait for all ranks, as the course's own scripts report them, over the
+	// same steps: never below the throughput. They are nil if not measured.
 	CourseTokens  *float64 `json:"course_tokens_per_s,omitempty"`
 	CourseSamples *float64 `json:"course_samples_per_s,omitempty"`
 	// Diverged is true where a loss or a difference is NaN or infinite.
@@ -36,25 +44,99 @@ type Measurement struct {
 	Partial bool `json:"partial,omitempty"`
 }
 
-// NewMeasurement is a measurement of steps, with their mean and deviation.
+// NewMeasured puts measured steps of one graph, at least one, in the form of
+// result.json, and returns the trace of the step that it shows.
+func NewMeasured(traces []*graph.Trace, info Info) (Result, *graph.Trace) {
+	steps, summaries := make([]time.Duration, len(traces)), make([]graph.Summary, len(traces))
+	for i, t := range traces {
+		summaries[i] = graph.Summarize(t)
+		steps[i] = summaries[i].StepTime
+	}
+	shown := slices.Index(steps, lowerMedian(steps))
+	r := NewResult(Measured, traces[shown], summaries[shown].MeanTimes(summaries), info)
+	r.meanGroups(traces, info)
+	r.Measurement = NewMeasurement(steps...)
+	return r, traces[shown]
+}
+
+// meanGroups averages the time of communication by group over the steps.
+func (r *Result) meanGroups(traces []*graph.Trace, info Info) {
+	sums := map[[2]string]float64{}
+	for _, t := range traces {
+		for _, g := range groups(t, info) {
+			sums[[2]string{g.Dimension, g.Collective}] += g.Time
+		}
+	}
+	for k, g := range r.Groups {
+		r.Groups[k].Time = sums[[2]string{g.Dimension, g.Collective}] / float64(len(traces))
+	}
+}
+
+// NewMeasurement is a measurement of steps, with their mean, deviation and median.
 func NewMeasurement(steps ...time.Duration) *Measurement {
 	m := &Measurement{Steps: []float64{}}
-	var sum, squares float64
-	for _, s := range steps {
-		m.Steps = append(m.Steps, s.Seconds())
-		sum += s.Seconds()
-	}
-	if len(steps) == 0 {
+	n := time.Duration(len(steps))
+	if n == 0 {
 		return m
 	}
-	m.StepTimeMean = sum / float64(len(steps))
+	var sum time.Duration
+	for _, s := range steps {
+		m.Steps = append(m.Steps, s.Seconds())
+		sum += s
+	}
+	m.StepTimeMean = ((sum + n/2) / n).Seconds() // in whole nanoseconds, as all times are
+	var squares float64
 	for _, s := range m.Steps {
 		squares += (s - m.StepTimeMean) * (s - m.StepTimeMean)
 	}
-	if len(steps) > 1 {
-		m.StepTimeStd = math.Sqrt(squares / float64(len(steps)-1))
+	if n > 1 {
+		m.StepTimeStd = math.Sqrt(squares / float64(n-1))
 	}
+	m.StepTimeMedian = median(m.Steps)
 	return m
+}
+
+// lowerMedian returns the median of some times, of an even number the lower of the
+// two in the middle.
+func lowerMedian[T time.Duration | float64](times []T) T {
+	return slices.Sorted(slices.Values(times))[(len(times)-1)/2]
+}
+
+func median(times []float64) float64 {
+	sorted := slices.Sorted(slices.Values(times))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// stepCount returns the number of measured steps; 0 for a prediction.
+func (r Result) stepCount() int {
+	if r.Kind != Measured || r.Measurement == nil {
+		return 0
+	}
+	return len(r.Steps)
+}
+
+// shown returns how long the step takes that the result's trace and pictures show.
+func (r Result) shown() float64 {
+	if r.stepCount() == 0 {
+		return r.StepTime
+	}
+	return lowerMedian(r.Steps)
+}
+
+// upgrade turns a measured result of before there were medians, whose times are
+// those of the step it shows, into one whose step time is the mean. The shares of
+// its ranks stay those of that step.
+func (r *Result) upgrade() {
+	if r.stepCount() > 0 && r.StepTimeMedian == 0 && r.StepTimeMean > 0 {
+		r.StepTimeMedian = median(r.Steps)
+		r.Throughput.Samples *= r.StepTime / r.StepTimeMean
+		r.Throughput.Tokens *= r.StepTime / r.StepTimeMean
+		r.StepTime = r.StepTimeMean
+	}
+	for i := range r.Runs {
+		r.Runs[i].upgrade()
+	}
 }
 
 // Checks compares a run with the unsplit one. A number is nil where it was not

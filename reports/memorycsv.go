@@ -35,6 +35,19 @@ func (c MemoryCurve) Peak() int64 {
 	return peak
 }
 
+// levels lists the levels that can be seen, from time zero on: the last of every
+// instant.
+func (c MemoryCurve) levels() []MemoryPoint {
+	list := []MemoryPoint{{Bytes: c.Persistent}}
+	for _, p := range c.Points {
+		if list[len(list)-1].At == p.At {
+			list = list[:len(list)-1]
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
 // MemoryCurves returns the memory of every rank of a trace.
 func MemoryCurves(t *graph.Trace) []MemoryCurve {
 	curves := make([]MemoryCurve, t.Graph.Ranks())

@@ -1,7 +1,7 @@
 // Package reports turns traces into what people read: a text Gantt (Gantt),
 // tables (WriteTable, WriteResultCSV), pictures (Timeline, Memory, Pareto and
 // Scatter, which look as reports/chart has it), trace files for Perfetto
-// (WriteChrome), and the files of a run (Result, WriteTraceCSV, WriteMemoryCSV),
+// (WriteChrome, WritePerfetto), and the files of a run (Result, WriteTraceCSV, WriteMemoryCSV),
 // which it also reads back. It does not care whether a trace was predicted or
 // measured, so both look the same and go in one picture (CompareTimelines), and
 // one can be held against the other (Compare).
@@ -34,11 +34,13 @@ type Result struct {
 	Microbatches  int    `json:"microbatches"`
 	DataParallel  int    `json:"data_parallel"`
 	// TensorParallel is the size of a tensor-parallel group, which is one rank.
-	TensorParallel int     `json:"tensor_parallel"`
-	Devices        int     `json:"devices,omitempty"` // over all replicas
-	StepTime       float64 `json:"step_time_s"`       // with the optimizer
-	Makespan       float64 `json:"makespan_s"`        // without it
-	Bubble         Bubble  `json:"bubble"`
+	TensorParallel int `json:"tensor_parallel"`
+	Devices        int `json:"devices,omitempty"` // over all replicas
+	// StepTime is with the optimizer, Makespan without it. Times of a measured
+	// result are means over its steps (see Measurement).
+	StepTime float64 `json:"step_time_s"`
+	Makespan float64 `json:"makespan_s"`
+	Bubble   Bubble  `json:"bubble"`
 	// SteadyMicrobatch is the time per microbatch without fill and drain, where
 	// the schedule has no flush (pipedream).
 	SteadyMicrobatch float64    `json:"steady_microbatch_s,omitempty"`
@@ -102,7 +104,8 @@ type Search struct {
 	Order      []string `json:"order"`
 }
 
-// Throughput is the work of a step divided by the step time. Tokens are 0 for
+// Throughput is the work of a step divided by the step time, so of a measured result
+// all samples of its steps over all their time. Tokens are 0 for
 // networks that have none.
 type Throughput struct {
 	Samples float64 `json:"samples_per_s"`
@@ -144,8 +147,9 @@ type Info struct {
 	Limits                       Limits
 	// Sequence: tensor-parallel groups divide the sequence as well.
 	Sequence bool
-	// Memory is what every rank's peak holds; nil where that is not known.
-	Memory   []MemoryBytes
+	// Memory divides the peak of every rank by what it holds; nil, and what it returns,
+	// where that is not known.
+	Memory   func(*graph.Trace, graph.Summary) []MemoryBytes
 	Warnings []string
 }
 
@@ -163,6 +167,10 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 		Warnings: append([]string{}, info.Warnings...), Config: info.Config,
 	}
 	r.setRates(info.Samples, info.Tokens)
+	var memory []MemoryBytes
+	if info.Memory != nil {
+		memory = info.Memory(t, s)
+	}
 	for i, rank := range s.Ranks {
 		r.Ranks[i] = RankResult{
 			Rank: rank.Rank, Compute: rank.Compute.Seconds(), Optimizer: rank.Optimizer.Seconds(), Idle: rank.Idle.Seconds(),
@@ -174,8 +182,8 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 			dispatch, waiting := rank.Dispatch.Seconds(), rank.Waiting.Seconds()
 			r.Ranks[i].Dispatch, r.Ranks[i].Waiting = &dispatch, &waiting
 		}
-		if info.Memory != nil {
-			r.Ranks[i].Memory = &info.Memory[i]
+		if memory != nil {
+			r.Ranks[i].Memory = &memory[i]
 		}
 	}
 	r.checkMemory(info.Limits)

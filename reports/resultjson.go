@@ -59,7 +59,11 @@ func ReadResult(r io.Reader) (Result, error) {
 	if err := json.Unmarshal(data, &result); err != nil {
 		return Result{}, jsonError(data, err)
 	}
-	return result, result.validate()
+	if err := result.validate(); err != nil {
+		return result, err
+	}
+	result.upgrade()
+	return result, nil
 }
 
 // jsonError adds the place to an error of encoding/json.
@@ -127,6 +131,9 @@ func (r Result) validate() error {
 		if negative(rank.PeakMemory, rank.PersistentMemory, rank.MemoryCapacity, rank.SentBytes, int64(rank.PeakInFlight)) {
 			return fmt.Errorf("ranks[%d]: a number of bytes, or peak_in_flight, is negative", i)
 		}
+	}
+	if m := r.Measurement; m != nil && outside(append([]float64{m.StepTimeMean, m.StepTimeStd, m.StepTimeMedian}, m.Steps...)...) {
+		return fmt.Errorf("steps, or their mean, deviation or median, holds a time that is negative or above %g", longest)
 	}
 	if r.Predicted != nil {
 		if err := r.Predicted.validate(); err != nil {

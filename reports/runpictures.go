@@ -28,9 +28,18 @@ func (r Run) title() string {
 		title = r.Result.Name + "  ·  " + title
 	}
 	if r.Result.Kind == Measured {
-		title += "  ·  measured"
+		title += "  ·  " + r.kind()
 	}
 	return title
+}
+
+// kind says whether the run was measured, and of several steps which one its trace
+// is.
+func (r Run) kind() string {
+	if n := r.Result.stepCount(); n > 1 {
+		return fmt.Sprintf("%s, the median of %d steps", r.Result.Kind, n)
+	}
+	return r.Result.Kind
 }
 
 func (r Run) label() string {
@@ -38,7 +47,7 @@ func (r Run) label() string {
 	if r.Result.Schedule != name {
 		name += " (" + r.Result.Schedule + ")"
 	}
-	return name + ", " + r.Result.Kind
+	return name + ", " + r.kind()
 }
 
 // CompareTimelines draws the timelines of two runs one above the other on one
@@ -58,6 +67,9 @@ func CompareTimelines(w io.Writer, format string, a, b Run) error {
 // title says what is compared and how it came out.
 func (c Comparison) title(a, b Run) string {
 	difference := "step " + SignedPercent(c.StepTimeError)
+	if a.Result.stepCount() > 1 || b.Result.stepCount() > 1 {
+		difference = "mean " + difference
+	}
 	if c.computes() {
 		difference += ", bubble " + Points(c.BubbleError)
 	}
@@ -79,7 +91,7 @@ func (c Comparison) title(a, b Run) string {
 // panelLabel names a side, and its step time and bubble. What both sides have in
 // common is in the title.
 func panelLabel(side string, r Run, c Comparison) string {
-	name := r.Result.Kind
+	name := r.kind()
 	if first, _ := c.columns(); first == "A" || c.A.Name != c.B.Name || c.A.Schedule != c.B.Schedule {
 		name = nameText(r.Result.Name, r.Result.Schedule) + ", " + name
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // WriteRuns prints several measured results beside their predictions: a line
-// each for what was predicted and measured, where the error comes from, and the
-// checks.
+// each for what was predicted and measured, on average over the steps, where the error
+// comes from, and the checks.
 func WriteRuns(w io.Writer, runs []Result) error {
 	out := newPage(w)
 	compared := make([]Comparison, len(runs))
@@ -28,14 +28,11 @@ func WriteRuns(w io.Writer, runs []Result) error {
 
 // beside makes the table of predictions beside measurements.
 func beside(runs []Result, compared []Comparison) [][]string {
-	rows := [][]string{{"", "step time:", "predicted", "measured", "error", "bubble:", "predicted", "measured", "peak memory:", "predicted", "ledger"}}
+	rows := [][]string{{"", "step time:", "predicted", "measured (mean)", "error", "bubble:", "predicted", "measured", "peak memory:", "predicted", "ledger"}}
 	for i, r := range runs {
-		c, measured := compared[i], duration(r.StepTime)
-		if r.Measurement != nil && len(r.Steps) > 1 {
-			measured += " ± " + duration(r.StepTimeStd)
-		}
+		c := compared[i]
 		rows = append(rows, []string{
-			mode(r), "", duration(c.A.StepTime), measured, SignedPercent(c.StepTimeError),
+			mode(r), "", duration(c.A.StepTime), measuredStep(r), SignedPercent(c.StepTimeError),
 			"", percent(c.A.Bubble), percent(r.Bubble.Makespan),
 			"", units.FormatBytes(c.A.PeakMemory), units.FormatBytes(c.B.PeakMemory),
 		})

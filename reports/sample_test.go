@@ -121,12 +121,16 @@ func split(t testing.TB) *graph.Trace {
 // unit is the literature's cost: a backward takes twice a forward.
 func unit() times { return times{f: 10 * ms, b: 20 * ms, activation: 2e9, resident: 1e9} }
 
+// info is what results of traces of a graph say.
+func info(g *graph.Graph, capacity []int64) reports.Info {
+	return reports.Info{
+		Name: "sample", Schedule: g.Name, Stages: g.Shape.Ranks, VirtualStages: max(1, g.Shape.Virtual),
+		Microbatches: g.Shape.Microbatches, DataParallel: max(1, g.Shape.Replicas), TensorParallel: 1,
+		Samples: 32, Tokens: 32 * 128, Limits: reports.Limits{Capacity: capacity},
+	}
+}
+
 // result is a Result of a trace.
 func result(t *graph.Trace, capacity []int64) reports.Result {
-	shape := t.Graph.Shape
-	return reports.NewResult(reports.Predicted, t, graph.Summarize(t), reports.Info{
-		Name: "sample", Schedule: t.Graph.Name, Stages: shape.Ranks, VirtualStages: max(1, shape.Virtual),
-		Microbatches: shape.Microbatches, DataParallel: max(1, shape.Replicas), TensorParallel: 1,
-		Samples: 32, Tokens: 32 * 128, Limits: reports.Limits{Capacity: capacity},
-	})
+	return reports.NewResult(reports.Predicted, t, graph.Summarize(t), info(t.Graph, capacity))
 }

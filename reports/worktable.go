@@ -74,7 +74,7 @@ func distinct(r Result) (ranks []RankResult, replicas int) {
 	return r.Ranks[:n], replicas
 }
 
-// rankValues are those of a rank that can be compared.
+// A rankValues holds those of a rank that can be compared.
 type rankValues struct {
 	RankResult
 	memory            MemoryBytes

@@ -94,7 +94,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	f.registerInput(flags)
 	f.registerOutput(flags, "print the result as one JSON object and nothing else", "print one row per rank, of all schedules that ran, as CSV and nothing else",
 		"folder to write results and pictures to; - for none (default out/measured or out/measured-NAME)")
-	flags.StringVar(&f.trace, "trace", "", "also write the measured timeline for Perfetto or chrome://tracing: a .json or .json.gz file")
+	flags.StringVar(&f.trace, "trace", "", "also write the measured timeline for Perfetto (.pftrace) or chrome://tracing and PyTorch's tools (.json, .json.gz)")
 }
 
 // mostSteps bounds how often something is done of which everything is kept.

@@ -97,7 +97,7 @@ func TestExecWithoutConfig(t *testing.T) {
 	require.Equal(t, "measured", r["kind"])
 	require.Equal(t, "1f1b", r["schedule"])
 	require.Len(t, r["runs"], 3)
-	for _, key := range []string{"steps", "step_time_mean_s", "step_time_std_s", "checks", "predicted", "heap_growth_bytes", "course_tokens_per_s"} {
+	for _, key := range []string{"steps", "step_time_mean_s", "step_time_std_s", "step_time_median_s", "checks", "predicted", "heap_growth_bytes", "course_tokens_per_s"} {
 		require.Contains(t, r, key)
 	}
 	checks := r["checks"].(map[string]any)
@@ -111,7 +111,7 @@ func TestExecWithoutConfig(t *testing.T) {
 		_, stderr, code := psim(t, line)
 		require.Zero(t, code, "%s: %s", line, stderr)
 	}
-	for verb, want := range map[string]string{"timeline": "  ·  measured<", "memory": ">memory  ·  exec (gpipe), measured<", "compare": ">A:  predicted  ·  step "} {
+	for verb, want := range map[string]string{"timeline": "  ·  measured, the median of 2 steps<", "memory": ">memory  ·  exec (gpipe), measured, the median of 2 steps<", "compare": ">A:  predicted  ·  step "} {
 		_, stderr, code := psim(t, "psim plot "+verb+" out/exec/gpipe --out p.svg")
 		require.Zero(t, code, stderr)
 		picture, err := os.ReadFile("p.svg")

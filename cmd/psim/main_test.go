@@ -50,10 +50,10 @@ func TestContract(t *testing.T) {
 // TestIdenticalFiles runs everything twice and compares all bytes.
 func TestIdenticalFiles(t *testing.T) {
 	userFolder(t)
-	for _, name := range []string{"gpipe", "ddp", "course-timeline"} {
+	for name, trace := range map[string]string{"gpipe": "t.json.gz", "ddp": "t.pftrace", "course-timeline": "t.json"} {
 		var first map[string]string
 		for _, folder := range []string{"a", "b"} {
-			stdout, _, code := psim(t, "psim run "+name+" --quiet --out "+folder+" --trace "+folder+"/t.json.gz")
+			stdout, _, code := psim(t, "psim run "+name+" --quiet --out "+folder+" --trace "+folder+"/"+trace)
 			require.Zero(t, code)
 			files := contents(t, folder)
 			files["stdout"] = stdout
@@ -62,6 +62,7 @@ func TestIdenticalFiles(t *testing.T) {
 				require.Contains(t, files, "timeline.png")
 				require.Contains(t, files, "result.json")
 				require.NotContains(t, files["result.json"], "build_s")
+				require.NotEmpty(t, files[trace])
 				continue
 			}
 			require.Equal(t, len(first), len(files))

@@ -48,7 +48,7 @@ the solver cbc (Debian's coinor-cbc), which proves the span of small pipelines.
 		Example: `  psim run gpipe
   psim run gpipe --set schedule.name=1f1b --set schedule.microbatches=16
   psim run configs/course-timeline.toml --json
-  psim run my.toml --out results/my --trace my.json`,
+  psim run my.toml --out results/my --trace my.pftrace`,
 		Args:              exactly(1, "one CONFIG, a file or the name of an example"),
 		ValidArgsFunction: completeExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -59,7 +59,7 @@ the solver cbc (Debian's coinor-cbc), which proves the span of small pipelines.
 	f.registerInput(flags)
 	f.registerOutput(flags, "print the result as one JSON object and nothing else", "print one row per rank as CSV and nothing else",
 		"folder to write the result and pictures to; - for none (default out/NAME)")
-	flags.StringVar(&f.trace, "trace", "", "also write the timeline for Perfetto or chrome://tracing: a .json or .json.gz file")
+	flags.StringVar(&f.trace, "trace", "", "also write the timeline for Perfetto (.pftrace) or chrome://tracing and PyTorch's tools (.json, .json.gz)")
 	flags.BoolVar(&f.exact, "exact", false, "let the solver cbc prove the order of schedule.name = \"auto\", for small pipelines")
 	flags.DurationVar(&f.limit, "time-limit", time.Minute, "how long the solver of --exact may take")
 	return cmd
@@ -109,7 +109,7 @@ func (f runFlags) traceFile(r reports.Run) []files.File {
 	if f.trace == "" {
 		return nil
 	}
-	return []files.File{r.ChromeFile(f.trace)}
+	return []files.File{r.TraceFile(f.trace)}
 }
 
 // prove asks for an exact search, where --exact does.
@@ -195,8 +195,8 @@ func (f runFlags) checkTrace(config string) error {
 	folder, base := filepath.Split(filepath.Clean(f.trace))
 	inOut := f.out != "" && f.out != "-" && files.Same(filepath.Clean("./"+folder), f.out)
 	switch {
-	case !strings.HasSuffix(f.trace, ".json") && !strings.HasSuffix(f.trace, ".json.gz"):
-		return fmt.Errorf("--trace %s: must end in .json or .json.gz, the formats that are written", f.trace)
+	case !slices.ContainsFunc(reports.TraceFormats(), func(end string) bool { return strings.HasSuffix(f.trace, end) }):
+		return fmt.Errorf("--trace %s: must end in .json, .json.gz or .pftrace, the formats that are written", f.trace)
 	case files.IsFolder(f.trace) || files.Same(f.trace, f.out):
 		return fmt.Errorf("--trace %s: is a folder; name a file", f.trace)
 	case folder != "" && !files.IsFolder(folder) && !inOut:

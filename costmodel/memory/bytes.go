@@ -61,9 +61,15 @@ func Lasting(p *stages.Plan, ranks int) []Bytes {
 	return lasting
 }
 
-// AtPeak is what the memory of every rank holds when it is at its highest, the
-// first time, in a trace of the ledger's graph that was simulated with its costs.
+// AtPeak is what the memory of every rank holds when it is at its highest, the first
+// time, in a trace of the ledger's graph. Changes of memory that were simulated name
+// their tasks. Those that were measured are of tensors and name none: there, what
+// lasts, is gathered or waits to be scattered is as the ledger has it at that time, and
+// activations are the rest.
 func (l *Ledger) AtPeak(t *graph.Trace) []Bytes {
+	if len(t.Memory) > 0 && t.Memory[0].Task == graph.None {
+		return l.atMeasuredPeak(t)
+	}
 	now := Lasting(l.plan, t.Graph.Ranks())
 	peak := slices.Clone(now)
 	began := make([]bool, len(t.Graph.Tasks))
@@ -82,11 +88,8 @@ func (l *Ledger) AtPeak(t *graph.Trace) []Bytes {
 	return peak
 }
 
-// AtMeasuredPeak is what the memory of every rank holds when it is at its highest in a
-// trace that was measured, whose changes are of tensors and name no task. What lasts,
-// is gathered or waits to be scattered is as the ledger has it at that time, and
-// activations are the rest.
-func (l *Ledger) AtMeasuredPeak(t *graph.Trace) []Bytes {
+// atMeasuredPeak does what AtPeak does for a trace that was measured.
+func (l *Ledger) atMeasuredPeak(t *graph.Trace) []Bytes {
 	at, level := highest(t)
 	peak := Lasting(l.plan, t.Graph.Ranks())
 	for i := range t.Graph.Tasks {

@@ -16,24 +16,19 @@ import (
 const restless = 0.08
 
 func (r *Run) summarize(m *exec.Measurement, o Options) {
-	r.Measured, r.Verdict = m.MedianStep(), m.Verdict
-	info := psim.MeasuredInfo(r.Config, r.Plan, r.Measured)
+	r.Verdict = m.Verdict
+	info := psim.Info(r.Config, r.Plan)
 	predicted := r.simulation.Result(info)
-	r.Result = reports.NewResult(reports.Measured, r.Measured, graph.Summarize(r.Measured), info)
+	r.Result, r.Measured = reports.NewMeasured(m.Traces, info)
 	r.Result.Predicted = &predicted
-	var steps []time.Duration
-	for _, t := range m.Traces {
-		steps = append(steps, t.End())
-	}
-	measurement := reports.NewMeasurement(steps...)
+	measurement := r.Result.Measurement
 	measurement.Backend = o.Devices.Backend
 	measurement.TimesComparable = exec.Comparable(r.Plan.Graph.Ranks(), o.Devices)
 	measurement.HeapGrowth = m.HeapGrowth
 	measurement.Checks = checks(m, o.Checks)
 	if o.UnwaitedRates {
-		measurement.CourseTokens, measurement.CourseSamples = r.unwaitedRates(m.Traces)
+		measurement.CourseTokens, measurement.CourseSamples = unwaitedRates(m.Traces, r.Plan.Tokens, r.Plan.Samples)
 	}
-	r.Result.Measurement = measurement
 	r.warn(m.Record.Losses, o)
 }
 
@@ -77,28 +72,30 @@ func checks(m *exec.Measurement, names []string) *reports.Checks {
 	return c
 }
 
-// unwaitedRates returns the samples and tokens of a step over the time until a rank
-// has begun its last forward or backward, averaged over ranks and steps.
-func (r *Run) unwaitedRates(traces []*graph.Trace) (tokens, samples *float64) {
-	var sum float64
-	n := 0
+// unwaitedRates returns the rates of steps of so many tokens and samples: those of
+// all steps over the time until a rank has begun its last forward or backward in
+// each, averaged over the ranks. No step ends earlier, so that no rate is below the
+// throughput.
+func unwaitedRates(traces []*graph.Trace, tokensPerStep, samplesPerStep int64) (tokens, samples *float64) {
+	until := make([]time.Duration, traces[0].Graph.Ranks())
 	for _, t := range traces {
-		for _, at := range exec.Launched(t) {
-			if at > 0 {
-				sum += 1 / at.Seconds()
-				n++
-			}
+		for rank, at := range exec.Launched(t) {
+			until[rank] += at
 		}
 	}
-	if n == 0 {
-		return nil, nil
+	var perSecond float64 // steps
+	for _, t := range until {
+		if t <= 0 {
+			return nil, nil
+		}
+		perSecond += float64(len(traces)) / t.Seconds() / float64(len(until))
 	}
 	rate := func(perStep int64) *float64 {
-		r := float64(perStep) * sum / float64(n)
+		r := float64(perStep) * perSecond
 		return &r
 	}
-	if r.Plan.Tokens > 0 {
-		tokens = rate(r.Plan.Tokens)
+	if tokensPerStep > 0 {
+		tokens = rate(tokensPerStep)
 	}
-	return tokens, rate(r.Plan.Samples)
+	return tokens, rate(samplesPerStep)
 }

@@ -94,9 +94,18 @@ func (s *Session) draw(w io.Writer) error {
 	for _, r := range s.Runs {
 		panels = append(panels,
 			reports.Panel{Trace: r.Predicted, Label: r.Plan.Graph.Name + ", predicted " + units.FormatDuration(r.Predicted.End())},
-			reports.Panel{Trace: r.Measured, Label: r.Plan.Graph.Name + ", measured " + units.FormatDuration(r.Measured.End())})
+			reports.Panel{Trace: r.Measured, Label: r.measuredLabel()})
 	}
 	return reports.Timeline(w, reports.PNG, s.Main().Config.Name()+": predicted and measured", panels...)
+}
+
+// measuredLabel names the step that is drawn of a measured run.
+func (r *Run) measuredLabel() string {
+	label := r.Plan.Graph.Name + ", measured " + units.FormatDuration(r.Measured.End())
+	if n := len(r.Result.Steps); n > 1 {
+		label += fmt.Sprintf(", the median of %d steps", n)
+	}
+	return label
 }
 
 // WriteText prints one run with its comparison, or a table of several.

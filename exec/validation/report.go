@@ -21,7 +21,7 @@ predicted from that, and then the same graph was run on %s. Made by
 
     GOEXPERIMENT=simd go run ./cmd/psim validate --executed --markdown%s > docs/executed.md
 
-on %s, with %s and kernels of %s. Step times are of the median of the measured
+on %s, with %s and kernels of %s. Step times are means over the measured
 steps, peaks of the rank that holds the most: predicted from the network alone,
 and counted by the devices' ledgers of all tensors. The speed-up is that of the
 makespan over model-parallel's; ideal is 2·M/(M+1), of equal stages. An experiment

@@ -1,0 +1,194 @@
+package reports_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"psim/internal/golden"
+	"psim/reports"
+	"psim/schedules/graph"
+)
+
+// A field of a protobuf message is of a type: one that is built in, an enum, or
+// another message.
+type protoField struct{ label, kind, name string }
+
+// A schema holds the messages and enums of a .proto file, by name and number.
+type schema struct {
+	messages map[string]map[protowire.Number]protoField
+	enums    map[string]map[uint64]string
+}
+
+// perfettoSchema reads the subset of the language that testdata/perfetto.proto uses.
+func perfettoSchema(t *testing.T) schema {
+	text, err := os.ReadFile("testdata/perfetto.proto")
+	require.NoError(t, err)
+	s := schema{map[string]map[protowire.Number]protoField{}, map[string]map[uint64]string{}}
+	block := regexp.MustCompile(`(?s)(message|enum) (\w+) \{(.*?)\}`)
+	field := regexp.MustCompile(`(?:(optional|repeated) (\w+) )?(\w+) = (\d+);`)
+	for _, b := range block.FindAllStringSubmatch(string(text), -1) {
+		fields, values := map[protowire.Number]protoField{}, map[uint64]string{}
+		for _, f := range field.FindAllStringSubmatch(b[3], -1) {
+			n, err := strconv.Atoi(f[4])
+			require.NoError(t, err)
+			fields[protowire.Number(n)], values[uint64(n)] = protoField{f[1], f[2], f[3]}, f[3]
+		}
+		if b[1] == "message" {
+			s.messages[b[2]] = fields
+		} else {
+			s.enums[b[2]] = values
+		}
+	}
+	require.Len(t, s.messages, 8)
+	return s
+}
+
+// decode writes a message as protoc --decode does, and refuses what the schema does
+// not have, a field twice that is not repeated, and fields out of order.
+func (s schema) decode(t *testing.T, out *strings.Builder, name string, data []byte, indent string) {
+	last := protowire.Number(0)
+	for len(data) > 0 {
+		number, wire, n := protowire.ConsumeTag(data)
+		require.GreaterOrEqual(t, n, 0, "%s: a tag is broken", name)
+		data = data[n:]
+		f, ok := s.messages[name][number]
+		require.True(t, ok, "%s has no field %d", name, number)
+		require.True(t, number > last || number == last && f.label == "repeated", "%s.%s is out of order", name, f.name)
+		last = number
+		if s.messages[f.kind] == nil {
+			value, n := s.scalar(t, f, wire, data)
+			fmt.Fprintf(out, "%s%s: %s\n", indent, f.name, value)
+			data = data[n:]
+			continue
+		}
+		require.Equal(t, protowire.BytesType, wire)
+		inner, n := protowire.ConsumeBytes(data)
+		require.GreaterOrEqual(t, n, 0)
+		fmt.Fprintf(out, "%s%s {\n", indent, f.name)
+		s.decode(t, out, f.kind, inner, indent+"  ")
+		fmt.Fprintf(out, "%s}\n", indent)
+		data = data[n:]
+	}
+}
+
+func (s schema) scalar(t *testing.T, f protoField, wire protowire.Type, data []byte) (text string, n int) {
+	switch f.kind {
+	case "string":
+		require.Equal(t, protowire.BytesType, wire)
+		value, n := protowire.ConsumeString(data)
+		require.GreaterOrEqual(t, n, 0)
+		require.Regexp(t, `^[ -~]*$`, value, "protoc writes other characters as octal numbers")
+		return strconv.Quote(value), n
+	case "fixed64":
+		require.Equal(t, protowire.Fixed64Type, wire)
+		value, n := protowire.ConsumeFixed64(data)
+		require.GreaterOrEqual(t, n, 0)
+		return fmt.Sprint(value), n
+	}
+	require.Equal(t, protowire.VarintType, wire)
+	value, n := protowire.ConsumeVarint(data)
+	require.GreaterOrEqual(t, n, 0)
+	switch f.kind {
+	case "int32":
+		return fmt.Sprint(int32(value)), n
+	case "int64":
+		return fmt.Sprint(int64(value)), n
+	case "uint32", "uint64":
+		return fmt.Sprint(value), n
+	}
+	require.NotEmpty(t, s.enums[f.kind][value], "%s has no value %d", f.kind, value)
+	return s.enums[f.kind][value], n
+}
+
+// perfettoText returns a trace as it is written, and decoded.
+func perfettoText(t *testing.T, trace *graph.Trace) (data []byte, text string) {
+	var b bytes.Buffer
+	require.NoError(t, reports.WritePerfetto(&b, trace))
+	var out strings.Builder
+	perfettoSchema(t).decode(t, &out, "Trace", b.Bytes(), "")
+	return b.Bytes(), out.String()
+}
+
+// replicas is a trace of two replicas with messages and memory.
+func replicas(t *testing.T) *graph.Trace {
+	c := unit()
+	c.send = 2*ms + 345
+	trace := run(t, "1f1b", 2, 2, c)
+	trace.Graph.Shape.Ranks, trace.Graph.Shape.Replicas = 1, 2
+	return trace
+}
+
+func TestPerfetto(t *testing.T) {
+	_, text := perfettoText(t, replicas(t))
+	golden.Equal(t, "perfetto.txt", []byte(text))
+}
+
+// Perfetto's own compiler reads the same as the test's decoder.
+func TestPerfettoByProtoc(t *testing.T) {
+	protoc, err := exec.LookPath("protoc")
+	if err != nil {
+		t.Skip("protoc is not installed")
+	}
+	data, want := perfettoText(t, replicas(t))
+	cmd := exec.Command(protoc, "--decode", "psim.Trace", "--proto_path", "testdata", "perfetto.proto")
+	cmd.Stdin = bytes.NewReader(data)
+	got, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(got))
+	require.Equal(t, want, string(got))
+}
+
+// Viewers need that a track is described once and before its events, that its slices
+// end before the next begins, that flows have two ends in order, and that no thread
+// passes for the main thread of its process.
+func TestPerfettoLaws(t *testing.T) {
+	c := unit()
+	c.send = 2 * ms
+	for _, trace := range []*graph.Trace{
+		replicas(t), run(t, "1f1b", 4, 8, c), run(t, "gpipe", 4, 8, unit()), ddp(t), ring(t, 4), overlapping(t),
+	} {
+		_, text := perfettoText(t, trace)
+		value := func(packet, field string) (n int) {
+			if m := regexp.MustCompile(`(?m)^ +` + field + `: (\d+)$`).FindStringSubmatch(packet); m != nil {
+				n, _ = strconv.Atoi(m[1])
+			}
+			return n
+		}
+		described, begun, now, flows := map[int]bool{}, map[int]bool{}, map[int]int{}, map[string]int{}
+		slices := 0
+		for _, packet := range strings.Split(text, "packet {\n")[1:] {
+			if id := value(packet, "uuid"); id != 0 {
+				require.False(t, described[id])
+				described[id] = true
+				require.True(t, value(packet, "parent_uuid") == 0 || described[value(packet, "parent_uuid")])
+				require.True(t, value(packet, "tid") == 0 || value(packet, "tid") > max(1, trace.Graph.Shape.Replicas))
+				continue
+			}
+			track, at := value(packet, "track_uuid"), value(packet, "timestamp")
+			require.True(t, described[track])
+			require.GreaterOrEqual(t, at, now[track])
+			now[track] = at
+			if strings.Contains(packet, "TYPE_COUNTER") {
+				continue
+			}
+			require.Equal(t, begun[track], strings.Contains(packet, "TYPE_SLICE_END"))
+			begun[track] = !begun[track]
+			for _, m := range regexp.MustCompile(`(flow_ids): (\d+)`).FindAllStringSubmatch(packet, -1) {
+				flows[m[2]]++
+			}
+			slices++
+		}
+		require.Equal(t, 2*len(trace.Graph.Tasks), slices)
+		for id, ends := range flows {
+			require.Equal(t, 2, ends, id)
+		}
+	}
+}
