@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench fuzz kill golden gallery fit lint report accuracy ci
+.PHONY: run test bench fuzz kill full-disk golden gallery fit lint report accuracy ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -25,6 +25,9 @@ fuzz: ## every fuzz target for FUZZTIME
 
 kill: ## kill writers of one folder at 300 moments
 	PSIM_KILLS=300 $(GO) test ./internal/files -run '^TestKilled$$' -count 1 -v
+
+full-disk: ## write onto disks that fill at any write; skipped where nothing can be mounted
+	PSIM_FULL_DISK=1 $(GO) test ./cmd/psim -run '^TestFullDisk$$' -count 1 -v
 
 golden: gallery ## rewrite golden files, and the output and picture in the README; read the diff
 	$(GO) test $$(git grep -lE '^\s"psim/internal/golden"' | xargs dirname | sort -u | sed 's|^|./|') -update

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"psim/schedules"
 )
 
 // kinds lists the ways to save memory, those that need more devices last. The
@@ -68,10 +70,11 @@ func covers(a, b []int) bool {
 
 // schedules lists schedules that hold fewer activations.
 func (p *Prediction) schedules() []change {
-	if name := p.Plan.Graph.Name; name == "gpipe" || name == "torchgpipe" {
-		return []change{{"schedule.name=1f1b"}}
+	s, err := schedules.Find(p.Plan.Graph.Name)
+	if err != nil || s.Lighter == "" { // a found order, or one from a file
+		return nil
 	}
-	return nil
+	return []change{{"schedule.name=" + s.Lighter}}
 }
 
 // recomputations lists what keeps less than the configuration does.

@@ -151,8 +151,7 @@ var called = map[string]string{
 	"MarshalJSON":   "encoding/json",
 	"UnmarshalJSON": "encoding/json",
 
-	"MiniVGG":      "tests of several packages",
-	"ParseMachine": "tests of several packages",
+	"MiniVGG": "tests of several packages",
 }
 
 // No exported function or method is without a caller outside tests. A name that is

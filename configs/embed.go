@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/link"
+	"psim/internal/nearest"
 	"psim/internal/setting"
 )
 
@@ -40,6 +42,14 @@ func Examples() []string {
 	}
 	slices.Sort(names) // of files, "exec-mlp.toml" is before "exec.toml"
 	return names
+}
+
+// Example returns the text of an embedded example.
+func Example(name string) (string, error) {
+	if data, ok := example(name); ok {
+		return string(data), nil
+	}
+	return "", fmt.Errorf("unknown example %q%s", name, cmp.Or(nearest.Suggest(name, Examples()), "; the examples are "+strings.Join(Examples(), ", ")))
 }
 
 func example(name string) ([]byte, bool) {

@@ -155,3 +155,14 @@ func TestPipe(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 4, c.Schedule.Microbatches)
 }
+
+// A library's caller can tell that there is no such file.
+func TestNotExist(t *testing.T) {
+	t.Chdir(t.TempDir())
+	_, err := configs.Load("gpip")
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.EqualError(t, err, "gpip: no such file, and no example of that name; did you mean gpipe?")
+	_, err = configs.Load("gpipe", "schedule.stages=0")
+	require.Error(t, err)
+	require.NotErrorIs(t, err, os.ErrNotExist)
+}

@@ -2,6 +2,7 @@ package configs
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"psim/internal/nearest"
 	"psim/internal/setting"
 )
 
@@ -52,12 +54,14 @@ func Parse(label string, data []byte, sets ...string) (*Config, error) {
 
 // read finds the text of a file or an embedded example.
 func read(pathOrName string) (data []byte, label, folder string, err error) {
-	problem := func(text string) error { return &Error{Label: pathOrName, Problem: text} }
+	problem := func(text string, cause error) error {
+		return &Error{Label: pathOrName, Problem: text, Cause: cause}
+	}
 	info, err := os.Stat(pathOrName)
 	if err == nil && !info.IsDir() {
 		data, err = readFile(pathOrName, maxSize)
 		if err != nil {
-			return nil, "", "", problem(err.Error())
+			return nil, "", "", problem(err.Error(), err)
 		}
 		return data, pathOrName, filepath.Dir(pathOrName), nil
 	}
@@ -66,11 +70,31 @@ func read(pathOrName string) (data []byte, label, folder string, err error) {
 	}
 	switch {
 	case err == nil:
-		return nil, "", "", problem("is a directory; name a .toml file in it")
+		return nil, "", "", problem("is a directory; name a .toml file in it", nil)
 	case !os.IsNotExist(err):
-		return nil, "", "", problem("cannot be read: " + errors.Unwrap(err).Error())
+		return nil, "", "", problem("cannot be read: "+errors.Unwrap(err).Error(), err)
 	}
-	return nil, "", "", problem("no such file, and no example of that name; the examples are " + strings.Join(Examples(), ", "))
+	return nil, "", "", problem("no such file, and no example of that name; "+meant(pathOrName), os.ErrNotExist)
+}
+
+// meant says which file beside it, or which example, a path that leads to nothing may
+// be for.
+func meant(path string) string {
+	folder, name := filepath.Split(path)
+	var beside []string
+	entries, _ := os.ReadDir(cmp.Or(folder, ".")) // none where it cannot be read
+	for _, e := range entries {
+		if !e.IsDir() && strings.HasSuffix(e.Name(), ".toml") {
+			beside = append(beside, e.Name())
+		}
+	}
+	if best, ok := nearest.Word(name, beside); ok {
+		return "did you mean " + folder + best + "?"
+	}
+	if best, ok := nearest.Word(strings.TrimSuffix(name, ".toml"), Examples()); ok && folder == "" {
+		return "did you mean " + best + "?"
+	}
+	return "the examples are " + strings.Join(Examples(), ", ")
 }
 
 // readFile reads a file, or a pipe, that is not too large.
@@ -195,7 +219,11 @@ type Error struct {
 	Line, Col int    // 0 where there is no position
 	Key       string // dotted; empty where the whole file is meant
 	Problem   string
+	Cause     error // such as os.ErrNotExist; nil where there is no other
 }
+
+// Unwrap returns what caused the error.
+func (e *Error) Unwrap() error { return e.Cause }
 
 // Error prints "file:line:column: key: problem", as far as it is known.
 func (e *Error) Error() string {

@@ -109,19 +109,3 @@ func parseMachine(label string, data []byte) (options costmodel.MachineOptions, 
 	}
 	return file.Machine, s, nil
 }
-
-// ParseMachine reads a machine file from memory; label names it in errors.
-func ParseMachine(label string, data []byte) (costmodel.Machine, error) {
-	options, s, err := parseMachine(label, data)
-	if err == nil {
-		err = inRange([]*source{s})
-	}
-	if err != nil {
-		return costmodel.Machine{}, err
-	}
-	m, err := options.Machine(unsourced())
-	if err != nil {
-		err = fmt.Errorf("%s: machine.%w", label, err)
-	}
-	return m, err
-}

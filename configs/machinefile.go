@@ -45,7 +45,7 @@ type linkTable struct {
 }
 
 // WriteMachine writes the device and the link of a machine as a machine file,
-// which ParseMachine reads back to the same numbers. The lines of comment say
+// which machine.file reads back to the same numbers. The lines of comment say
 // what was measured, on what. A device has to have a rate for fp32, which is
 // all that a file says of its rates.
 func WriteMachine(w io.Writer, m costmodel.Machine, comment []string) error {

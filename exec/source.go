@@ -12,7 +12,7 @@ import (
 
 // DataOptions say what a run trains on.
 type DataOptions struct {
-	// Source is "synthetic" (or empty), "cifar10:FOLDER" or "pairs:FILE".
+	// Source is "synthetic" (or empty), "cifar10:DIR" or "pairs:FILE".
 	Source string
 	// Strided gives replica r the samples r, r+n, … in order; otherwise they
 	// are shuffled, with the same seed always, and cut into shards.
@@ -46,7 +46,7 @@ func NewSource(o DataOptions, n arch.Network, perReplica, replicas, steps int) (
 	case kind == "pairs" && path != "":
 		err = s.loadPairs(path, n, whole*steps)
 	default:
-		return nil, fmt.Errorf("unknown data source %q; use synthetic, cifar10:DIR or pairs:FILE", o.Source)
+		return nil, errors.New("unknown data source; use synthetic, cifar10:DIR or pairs:FILE")
 	}
 	if err != nil {
 		return nil, err

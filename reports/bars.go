@@ -77,7 +77,8 @@ func collectBars(t *graph.Trace, ranks int) panelBars {
 }
 
 // phases tells to which half of a collective the sends of its steps belong, by
-// what becomes of the chunk: a reduce-scatter adds it, an all-gather copies it.
+// what becomes of the chunk: a reduce-scatter adds it, an all-gather copies it. Where
+// some ranks copy more than others, it is no all-gather, and sends stay sends.
 // The k-th time that a chunk is sent to a rank it arrives there for the k-th
 // time, so that this is known without dependencies too.
 func phases(g *graph.Graph) map[int32]graph.Kind {
@@ -85,16 +86,20 @@ func phases(g *graph.Graph) map[int32]graph.Kind {
 		rank int32
 		part uint16
 	}
-	arrivals := map[place][]graph.Kind{}
+	arrivals, copies := map[place][]graph.Kind{}, make([]int, g.Ranks())
 	for i := range g.Tasks {
 		switch t := &g.Tasks[i]; t.Kind {
 		case graph.Reduce:
 			arrivals[place{t.Rank, t.Part}] = append(arrivals[place{t.Rank, t.Part}], graph.ReduceScatter)
 		case graph.Copy:
+			copies[t.Rank]++
 			arrivals[place{t.Rank, t.Part}] = append(arrivals[place{t.Rank, t.Part}], graph.AllGather)
 		}
 	}
 	phase := map[int32]graph.Kind{}
+	if len(copies) > 0 && slices.Min(copies) < slices.Max(copies) {
+		return phase
+	}
 	for i := range g.Tasks {
 		t := &g.Tasks[i]
 		at := place{t.Peer, t.Part}

@@ -110,6 +110,12 @@ func TestPhases(t *testing.T) {
 	lost := &graph.Graph{}
 	lost.Add(graph.Task{Kind: graph.Send, Peer: graph.None})
 	require.Empty(t, phases(lost))
+
+	// What one rank alone takes in is not gathered.
+	one := &graph.Graph{Shape: graph.Shape{Ranks: 2}}
+	one.Add(graph.Task{Kind: graph.Send, Peer: 1})
+	one.Add(graph.Task{Kind: graph.Copy, Rank: 1}, 0)
+	require.Empty(t, phases(one))
 }
 
 func TestRankName(t *testing.T) {

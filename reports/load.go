@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"psim/internal/files"
@@ -16,6 +17,18 @@ import (
 // Load reads a saved run: its result, by the folder or the result.json in it,
 // and its trace, if that is there.
 func Load(path string) (Run, error) {
+	return files.Steady(folderOf(path), func() (Run, error) { return load(path) })
+}
+
+// folderOf returns the folder of a result, whether there is one or not.
+func folderOf(path string) string {
+	if strings.HasSuffix(path, ".json") {
+		return filepath.Dir(path)
+	}
+	return path
+}
+
+func load(path string) (Run, error) {
 	r, folder, err := loadResult(path)
 	if err != nil {
 		return Run{}, err
@@ -81,7 +94,16 @@ func LoadPair(paths ...string) (a, b Run, err error) {
 		}
 		return a, b, err
 	}
-	path := paths[0]
+	type pair struct{ a, b Run }
+	p, err := files.Steady(folderOf(paths[0]), func() (p pair, err error) {
+		p.a, p.b, err = loadMeasured(paths[0])
+		return p, err
+	})
+	return p.a, p.b, err
+}
+
+// loadMeasured reads a measured run and, as a, the prediction that was made for it.
+func loadMeasured(path string) (a, b Run, err error) {
 	if b, err = Load(path); err != nil {
 		return a, b, err
 	}
@@ -115,6 +137,10 @@ func loadPrediction(path string, measured Result) (Run, error) {
 
 // LoadMemory reads the memory curves of a saved run.
 func LoadMemory(path string) (MemoryFigure, error) {
+	return files.Steady(folderOf(path), func() (MemoryFigure, error) { return loadMemory(path) })
+}
+
+func loadMemory(path string) (MemoryFigure, error) {
 	r, folder, err := loadResult(path)
 	if err != nil {
 		return MemoryFigure{}, err

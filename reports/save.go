@@ -65,7 +65,9 @@ func (p Plans) Save(ctx context.Context, folder, title string, capacity int64) (
 		draw := func(w io.Writer) error { _, err := w.Write(picture.Bytes()); return err }
 		list = append([]files.File{{Path: "pareto.png", Render: draw}}, list...)
 	}
-	return save(ctx, PlansFolder(folder), list)
+	to := PlansFolder(folder)
+	to.Partial = p.Partial
+	return save(ctx, to, list)
 }
 
 func save(ctx context.Context, folder files.Folder, list []files.File, elsewhere ...files.File) (names []string, err error) {

@@ -38,6 +38,10 @@ type Schedule struct {
 	// left out.
 	PerRank int
 
+	// Lighter names a schedule of the same stages and time that holds fewer
+	// activations; empty if there is none.
+	Lighter string
+
 	// LeftOut says what of a written order has no effect; empty if nothing.
 	LeftOut string
 	// SerialBackward says that backwards run one at a time, Stashing that every

@@ -2,9 +2,11 @@ package schedules_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/ordertest"
 	"psim/schedules"
 )
 
@@ -23,4 +25,26 @@ func TestRowsAreComplete(t *testing.T) {
 		require.Regexp(t, `^[A-Z][^\n]{60,}[^ ]\.$`, s.About, "%s needs two or three sentences that say what it does and when to use it", s.Name)
 		require.NoError(t, s.Check(s.Example()), s.Name)
 	}
+}
+
+// The schedule that is named as lighter takes the same time and holds fewer
+// activations, on some rank at least.
+func TestLighter(t *testing.T) {
+	named := 0
+	for _, s := range schedules.Catalog() {
+		if s.Lighter == "" {
+			continue
+		}
+		named++
+		end := func(name string) time.Duration {
+			return ordertest.Relax(t, ordertest.Graph(t, ordertest.Shaped(t, name, s.Example())), ordertest.Unit).End()
+		}
+		require.Equal(t, end(s.Name), end(s.Lighter), s.Name)
+		heavy, light := ordertest.Peaks(t, ordertest.Shaped(t, s.Name, s.Example())), ordertest.Peaks(t, ordertest.Shaped(t, s.Lighter, s.Example()))
+		require.NotEqual(t, heavy, light, s.Name)
+		for r := range heavy {
+			require.LessOrEqual(t, light[r], heavy[r], s.Name)
+		}
+	}
+	require.NotZero(t, named)
 }

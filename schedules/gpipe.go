@@ -54,7 +54,7 @@ func gpipe() Schedule {
 		About: "A batch is cut into microbatches that follow each other through the stages, all forwards " +
 			"before any backward. It is the simplest pipeline; a rank keeps the activations of every " +
 			"microbatch, so more of them shrink the bubble and cost memory.",
-		Bubble: "(P-1)/(M+P-1)", Memory: "M", Paper: "Huang et al. 2019, GPipe",
+		Bubble: "(P-1)/(M+P-1)", Memory: "M", Lighter: "1f1b", Paper: "Huang et al. 2019, GPipe",
 		MultiStage: true, Pipelined: true, order: gpipeOrder,
 	}
 }
@@ -98,7 +98,7 @@ func torchgpipe() Schedule {
 		Name: "torchgpipe", Summary: "GPipe by clock cycles, backwards last in, first out",
 		About: "GPipe as torchgpipe runs it: in clock cycles, and backwards in the reverse order of " +
 			"forwards, so that the newest activations are freed first. Time and peak are GPipe's.",
-		Bubble: "(P-1)/(M+P-1)", Memory: "M", Paper: "Kim et al. 2020, torchgpipe",
+		Bubble: "(P-1)/(M+P-1)", Memory: "M", Lighter: "1f1b", Paper: "Kim et al. 2020, torchgpipe",
 		Pipelined: true, order: byClockCycle,
 	}
 }

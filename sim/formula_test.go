@@ -9,7 +9,7 @@ import (
 
 // A formula reads the formulas of the catalog, as they are printed: sums,
 // products without a sign, quotients whose divisor is the whole product after
-// the stroke (P/2M is P over 2M), ⌊…⌋, min(…, …) and max(…, …), over numbers
+// the stroke (P/2M is P over 2M, P/2*M is P over 2 times M), ⌊…⌋, min(…, …) and max(…, …), over numbers
 // and the names that it is given values for.
 type formula struct {
 	rest   string
@@ -62,15 +62,21 @@ func (f *formula) sum() float64 {
 
 func (f *formula) quotient() float64 {
 	value := f.product()
-	for f.takes("/") {
-		value /= f.product()
+	for {
+		switch {
+		case f.takes("/"):
+			value /= f.product()
+		case f.takes("*"):
+			value *= f.product()
+		default:
+			return value
+		}
 	}
-	return value
 }
 
 func (f *formula) product() float64 {
 	value := f.factor()
-	for f.rest != "" && !strings.ContainsAny(f.rest[:1], "+-/),") && !strings.HasPrefix(f.rest, "⌋") {
+	for f.rest != "" && !strings.ContainsAny(f.rest[:1], "+-/*),") && !strings.HasPrefix(f.rest, "⌋") {
 		value *= f.factor()
 	}
 	return value

@@ -114,13 +114,19 @@ func (f calibrateFlags) run(ctx context.Context, args []string, stdout, stderr i
 	}
 	found.File, found.Command = f.out, f.command(name)
 	render := func(w io.Writer) error { return configs.WriteMachine(w, found.Machine, found.Comment()) }
-	if err := files.Write(ctx, []files.File{{Path: f.out, Render: render}}); err != nil {
-		return failure{err}
+	written := failed(files.Write(ctx, []files.File{{Path: f.out, Render: render}}))
+	next := f.next(name)
+	if written != nil {
+		next = ""
 	}
+	return errors.Join(f.print(found, next, stdout), written)
+}
+
+func (f calibrateFlags) print(found *calibration.Calibration, next string, stdout io.Writer) error {
 	if f.json {
 		return found.WriteJSON(stdout)
 	}
-	return found.WriteText(stdout, f.next(name))
+	return found.WriteText(stdout, next)
 }
 
 // check refuses what cannot be written before anything is measured.
@@ -207,13 +213,11 @@ func (f calibrateFlags) runNCCL(ctx context.Context, args []string, stdout io.Wr
 		fit.Command += " --nccl " + quoted(path)
 	}
 	fit.Command += " --out " + quoted(f.out)
-	if err := files.Write(ctx, []files.File{{Path: f.out, Render: fit.WriteMachine}}); err != nil {
-		return failure{err}
-	}
+	written := failed(files.Write(ctx, []files.File{{Path: f.out, Render: fit.WriteMachine}}))
 	if f.json {
-		return fit.WriteJSON(stdout)
+		return errors.Join(fit.WriteJSON(stdout), written)
 	}
-	if err := fit.WriteTable(stdout); err != nil {
+	if err := errors.Join(fit.WriteTable(stdout), written); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(stdout, "\nwrote %s; use it with\n  psim run CONFIG --set %s --set machine.device=DEVICE\nwhere all devices are in one node, and otherwise with file = %q in [machine]\n",

@@ -11,6 +11,7 @@ import (
 
 	lib "psim"
 	"psim/configs"
+	"psim/costmodel"
 	"psim/schedules/graph"
 )
 
@@ -37,6 +38,15 @@ func ncclOutputOf(test, redop string, moves float64, ranks int, call, bandwidth 
 	return b.String()
 }
 
+// linked is the machine of an A100 and a machine file that has a link.
+func linked(t *testing.T, file string) costmodel.Machine {
+	c, err := configs.Load("ddp", "machine.file="+file, "machine.device=a100-80gb-sxm")
+	require.NoError(t, err)
+	plan, err := c.Build()
+	require.NoError(t, err)
+	return plan.Machine
+}
+
 // Two files make a link whose table has both numbers of ranks, and whose steps
 // are what eight ranks take more than two; psim run accepts it.
 func TestCalibrateNCCL(t *testing.T) {
@@ -49,10 +59,7 @@ func TestCalibrateNCCL(t *testing.T) {
 	require.Contains(t, stdout, "all-reduces: 38 times, of 1KiB to 256MiB, from 2-gpus.txt, 8-gpus.txt\n")
 	require.Contains(t, stdout, "80.0 GB/s, 10.0 µs for a call and 1.00 µs for a step\n")
 	require.Contains(t, stdout, "mean 0.0 %, worst 0.0 %; fitted to every second size, 0.0 % on the others\n")
-	data, err := os.ReadFile("my-link.toml")
-	require.NoError(t, err)
-	m, err := configs.ParseMachine("my-link.toml", data)
-	require.NoError(t, err)
+	m := linked(t, "my-link.toml")
 	require.Len(t, m.Link.AllReduce, 2)
 	require.InEpsilon(t, 50e9, float64(m.Link.Bandwidth), 1e-3)
 	_, stderr, code = psim(t, "psim run ddp --set machine.file=my-link.toml --set machine.device=a100-80gb-sxm --out -")
@@ -103,8 +110,7 @@ func TestCalibrateNCCLCollectives(t *testing.T) {
 	data, err := os.ReadFile("my-link.toml")
 	require.NoError(t, err)
 	require.Contains(t, string(data), "\n# reduce_scatter is from 19 times of 1KiB to 256MiB in halves.txt: off by 0.0 % on average, 0.0 % at worst.\n")
-	m, err := configs.ParseMachine("my-link.toml", data)
-	require.NoError(t, err)
+	m := linked(t, "my-link.toml")
 	require.NotEmpty(t, m.Link.AllGather)
 	require.Equal(t, 8, m.Link.AllGather[0].Ranks, "measured")
 	took := m.Link.CollectiveTime(graph.AllGather, 8, 1<<20).Seconds()

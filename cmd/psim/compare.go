@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	lib "psim"
-	"psim/internal/files"
 	"psim/reports"
 )
 
@@ -56,12 +55,11 @@ func runCompare(ctx context.Context, args []string, f outputFlags, stdout, stder
 		return err
 	}
 	c := lib.Compare(a, b)
-	var written error
-	if f.out != "" {
-		err := reports.ComparisonFolder(f.out).Check()
-		if err != nil && !errors.As(err, new(files.Unwritable)) {
-			return flagged("out", err)
-		}
+	folder, written, err := f.given(reports.ComparisonFolder(f.out))
+	if err != nil {
+		return flagged("out", err)
+	}
+	if folder.Path != "" {
 		var names []string
 		if names, written = c.Save(ctx, f.out, a, b); written == nil {
 			f.wrote(stderr, strings.Join(names, ", "), f.out)

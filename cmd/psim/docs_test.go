@@ -40,88 +40,160 @@ func userFolder(t *testing.T) (root string) {
 	return root
 }
 
-// notRun are the commands of the README that a test cannot run inside itself,
-// with the file that must contain them word for word.
-var notRun = map[string]string{"GOEXPERIMENT=simd go test ./...": ".ci/run"}
+// notRun are the commands of documents that a test cannot run inside itself, with
+// the line of .ci/run that stands for each.
+var notRun = map[string]string{
+	"GOEXPERIMENT=simd go test ./...":                               "GOEXPERIMENT=simd go test ./...",
+	"GOEXPERIMENT=simd CGO_ENABLED=1 go build -tags xla ./cmd/psim": "go build -tags xla -o /dev/null ./cmd/psim",
+}
 
-var block = regexp.MustCompile("(?s)```console\n(.*?)```")
+// documents lists the README and what it leads to.
+func documents(t *testing.T, root string) []string {
+	list, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	require.NoError(t, err)
+	require.Greater(t, len(list), 10)
+	return append([]string{filepath.Join(root, "README.md")}, list...)
+}
 
-// TestREADME runs every console block and compares the output.
-func TestREADME(t *testing.T) {
+// blocks are commands with their output (console), and commands alone (sh), whose
+// output differs from run to run.
+var blocks = regexp.MustCompile("(?s)```(console|sh)\n(.*?)```")
+
+// TestDocuments runs every command of every document, in its order, and compares
+// the output.
+func TestDocuments(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	commands := 0
+	for _, path := range documents(t, root) {
+		t.Run(filepath.Base(path), func(t *testing.T) { commands += checkDocument(t, path) })
+	}
+	require.Greater(t, commands, 25)
+}
+
+// checkDocument runs the commands of a document in a folder of its own, and returns
+// how many there are.
+func checkDocument(t *testing.T, path string) (commands int) {
 	root := userFolder(t)
-	path := filepath.Join(root, "README.md")
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	text := string(data)
-	commands := 0
-	actual := block.ReplaceAllStringFunc(text, func(b string) string {
-		body := block.FindStringSubmatch(b)[1]
+	if blocks.MatchString(text) {
+		userFiles(t)
+	}
+	actual := blocks.ReplaceAllStringFunc(text, func(b string) string {
+		kind, body := blocks.FindStringSubmatch(b)[1], blocks.FindStringSubmatch(b)[2]
 		var out strings.Builder
 		for line := range strings.Lines(body) {
-			if command, ok := strings.CutPrefix(strings.TrimSpace(line), "$ "); ok {
-				commands++
-				out.WriteString("$ " + command + "\n" + readmeOutput(t, root, command))
+			line = strings.TrimSuffix(line, "\n")
+			switch command, shown := strings.CutPrefix(line, "$ "); {
+			case shown:
+				out.WriteString(line + "\n" + terminal(t, root, command))
+			case kind == "sh":
+				out.WriteString(line + "\n")
+				terminal(t, root, line)
+			default:
+				continue // output
 			}
+			commands++
 		}
-		return "```console\n" + out.String() + "```"
+		return "```" + kind + "\n" + out.String() + "```"
 	})
-	require.Greater(t, commands, 5)
+	if golden.Updating() {
+		require.NoError(t, os.WriteFile(path, []byte(actual), 0o644))
+	} else {
+		require.Equal(t, text, actual, "rewrite with: go test ./cmd/psim -update")
+	}
+	if filepath.Base(path) == "README.md" {
+		checkREADMEPicture(t, filepath.Join(root, "docs", "gpipe.png"))
+	}
+	return commands
+}
+
+// checkREADMEPicture compares the picture at the README's head with the one that its
+// first command draws.
+func checkREADMEPicture(t *testing.T, path string) {
 	picture, err := os.ReadFile("out/gpipe/timeline.png")
 	require.NoError(t, err, "the README's first command writes the picture")
 	if golden.Updating() {
-		require.NoError(t, os.WriteFile(path, []byte(actual), 0o644))
-		require.NoError(t, os.WriteFile(filepath.Join(root, "docs", "gpipe.png"), picture, 0o644))
+		require.NoError(t, os.WriteFile(path, picture, 0o644))
 		return
 	}
-	require.Equal(t, text, actual, "rewrite with: go test ./cmd/psim -update")
-	kept, err := os.ReadFile(filepath.Join(root, "docs", "gpipe.png"))
+	kept, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.True(t, samePicture(t, kept, picture), "docs/gpipe.png differs from what psim draws; rewrite with: go test ./cmd/psim -update")
 }
 
-// readmeOutput is what a terminal shows after a command of the README.
-func readmeOutput(t *testing.T, root, command string) string {
-	if file, ok := notRun[command]; ok {
-		data, err := os.ReadFile(filepath.Join(root, file))
+// terminal returns what a terminal shows after a line of a document.
+func terminal(t *testing.T, root, line string) string {
+	if stands, ok := notRun[line]; ok {
+		data, err := os.ReadFile(filepath.Join(root, ".ci", "run"))
 		require.NoError(t, err)
-		require.Contains(t, string(data), "\n"+command+"\n", "%s must run the README's own command", file)
+		require.Contains(t, string(data), stands+"\n")
 		return ""
 	}
-	command = strings.Replace(command, "GOEXPERIMENT=simd go run ./cmd/psim", "psim", 1)
-	stdout, stderr, code := psim(t, command)
-	require.Zero(t, code, "%s: %s", command, stderr)
-	return stdout + stderr
+	shown := ""
+	for command := range strings.SplitSeq(line, " && ") {
+		command, file, redirected := strings.Cut(command, " > ")
+		command, ok := small(strings.Replace(command, "GOEXPERIMENT=simd go run ./cmd/psim", "psim", 1))
+		if !ok {
+			continue
+		}
+		stdout, stderr, code := psim(t, command)
+		require.Zero(t, code, "%s: %s", command, stderr)
+		if redirected {
+			require.NoError(t, os.WriteFile(file, []byte(stdout), 0o644))
+			stdout = ""
+		}
+		shown += stdout + stderr
+	}
+	return shown
+}
+
+// small returns a command that does the same with networks that train in a moment,
+// and whether a test can run it.
+func small(command string) (string, bool) {
+	switch {
+	case testing.Short() && (trains(command) || strings.Contains(command, "my-machine.toml")), // for minutes, under the race detector
+		strings.Contains(command, "xla"): // needs a GPU
+		return "", false
+	case strings.HasPrefix(command, "psim validate --executed"):
+		command += " --oversubscribe --steps 1 --runs 1 --set model.layers=4 --set model.hidden=16"
+	case strings.HasPrefix(command, "psim exec"):
+		command += tiny
+	case strings.HasPrefix(command, "psim calibrate") && !strings.Contains(command, "--nccl"):
+		command += " --repeats 1 --set model.hidden=16 --set model.heads=2 --set model.vocab=32 --set model.sequence_length=8"
+	}
+	return command, true
+}
+
+// userFiles writes what the documents' commands read beside configurations: results,
+// and the output of nccl-tests.
+func userFiles(t *testing.T) {
+	for _, saved := range []string{"gpipe", "1f1b"} {
+		_, stderr, code := psim(t, "psim run "+saved)
+		require.Zero(t, code, stderr)
+	}
+	saveMeasured(t, "out/measured")
+	for _, name := range []string{"2-gpus.txt", "8-gpus.json", "all_reduce.txt", "all_gather.txt", "reduce_scatter.txt"} { // whatever is in them
+		require.NoError(t, os.WriteFile(name, []byte(ncclOutput(2, 12, 50)), 0o644))
+	}
 }
 
 // TestHelpExamples runs every example of the command's help, in the order of
 // the manual.
 func TestHelpExamples(t *testing.T) {
 	userFolder(t)
-	for _, saved := range []string{"gpipe", "1f1b"} { // results that psim plot's examples draw
-		_, stderr, code := psim(t, "psim run "+saved)
-		require.Zero(t, code, stderr)
-	}
-	saveMeasured(t, "out/measured")
-	for _, name := range []string{"2-gpus.txt", "8-gpus.json", "all_reduce.txt", "all_gather.txt", "reduce_scatter.txt"} { // that psim calibrate's examples read, whatever is in them
-		require.NoError(t, os.WriteFile(name, []byte(ncclOutput(2, 12, 50)), 0o644))
-	}
+	userFiles(t)
 	examples := 0
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {
 		for line := range strings.Lines(c.Example) {
 			command, _, _ := strings.Cut(strings.TrimSpace(line), "   ") // a remark follows after spaces
 			command, _, _ = strings.Cut(command, " > ")
-			if testing.Short() && (trains(command) || strings.Contains(command, "my-machine.toml")) {
-				continue // for minutes, under the race detector, and what calibrate would have written
-			}
-			if strings.HasPrefix(command, "psim validate --executed") {
-				command += " --oversubscribe --steps 1 --runs 1 --set model.layers=4 --set model.hidden=16"
-			}
-			if strings.HasPrefix(command, "psim exec") {
-				if strings.Contains(command, "xla") {
-					continue // needs a GPU
-				}
-				command += tiny
+			command, ok := small(command)
+			if !ok {
+				continue
 			}
 			_, stderr, code := psim(t, command)
 			require.Zero(t, code, "%s: %s", command, stderr)
@@ -139,7 +211,7 @@ func TestHelpExamples(t *testing.T) {
 func trains(command string) bool {
 	for _, verb := range []string{"psim exec", "psim validate --executed", "psim calibrate", "psim doctor"} {
 		if strings.HasPrefix(command, verb) {
-			return true
+			return !strings.Contains(command, "--nccl")
 		}
 	}
 	return false

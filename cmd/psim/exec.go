@@ -86,7 +86,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.Checks, "check", nil, "compare with the unsplit run (pipedream: a serial replay): weights,output,grads,loss or all")
 	flags.BoolVar(&f.UnwaitedRates, "course-rates", false, "also print the rate as the courses report it, by a clock that does not wait for devices")
 	flags.BoolVar(&f.PerLayer, "per-layer", false, "run backwards layer by layer, freeing activations as they go")
-	flags.StringVar(&f.Data.Source, "data", "synthetic", "what to train on: synthetic, cifar10:FOLDER or pairs:FILE")
+	flags.StringVar(&f.Data.Source, "data", "synthetic", "what to train on: synthetic, cifar10:DIR or pairs:FILE")
 	flags.BoolVar(&f.Data.Strided, "strided", false, "give replica r the samples r, r+n, … instead of shuffled shards")
 	flags.Uint64Var(&f.Seed, "seed", 1390, "seed of the first weights, and of dropout")
 	flags.Float64Var(&f.LearningRate, "learning-rate", 0, "of the optimizer (default 1e-4 with adam and adamw, 1e-3 with sgd)")
@@ -183,7 +183,8 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	if err := f.checkTrace(strings.Join(args, "")); err != nil {
+	untraced, err := f.checkTrace(strings.Join(args, ""))
+	if err != nil {
 		return err
 	}
 	name := "measured"
@@ -191,8 +192,8 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 		name += "-" + list[0].Name()
 	}
 	folder, unwritable, err := f.folder(reports.RunFolder(filepath.Join("out", folderName(name, f.sets)), reports.Measured, modes(list)...))
-	if err != nil || unwritable != nil && f.out != "" {
-		return errors.Join(err, unwritable)
+	if err != nil {
+		return err
 	}
 	if f.Devices.Backend == "go" && !programs.SIMDCompiled && !f.quiet {
 		fmt.Fprintln(stderr, "psim: built without GOEXPERIMENT=simd, so that training takes about ten times as long as it could")
@@ -208,7 +209,7 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 	if err != nil {
 		folder = folder.Aside()
 	}
-	return errors.Join(f.report(ctx, s, folder, stdout, stderr), failed(unwritable), err)
+	return errors.Join(f.report(ctx, s, folder, stdout, stderr), unwritable, untraced, err)
 }
 
 // modes returns the schedules of several configurations.

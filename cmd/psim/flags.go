@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"psim/configs"
+	"psim/internal/files"
+	"psim/internal/nearest"
 )
 
 // outputFlags holds what most commands have: settings over a configuration,
@@ -42,6 +44,18 @@ func (f *outputFlags) exclusive() error {
 		return errors.New("--json and --csv cannot be combined; stdout holds one of them")
 	}
 	return nil
+}
+
+// given returns the folder of --out, whose path is empty for none. That it cannot be
+// written to is a failure only once all that was computed is printed.
+func (f *outputFlags) given(to files.Folder) (folder files.Folder, unwritable, err error) {
+	if to.Path == "" {
+		return files.Folder{}, nil, nil
+	}
+	if err = to.Check(); errors.As(err, new(files.Unwritable)) {
+		return files.Folder{}, fmt.Errorf("no files are written: %w", err), nil
+	}
+	return to, nil, err
 }
 
 // wrote says which files are where.
@@ -80,6 +94,16 @@ func badFlag(cmd *cobra.Command, err error) error {
 		flag := invalid.GetFlag()
 		if must, ok := wanted[flag.Value.Type()]; ok {
 			err = fmt.Errorf("--%s %s: %s", flag.Name, invalid.GetValue(), must)
+		}
+	}
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		name := unknown.GetSpecifiedName()
+		err = fmt.Errorf("unknown flag --%s", name)
+		if best, ok := nearest.Word(name, names); ok {
+			err = fmt.Errorf("%w; did you mean --%s?", err, best)
 		}
 	}
 	return fmt.Errorf("%w\nsee \"%s --help\"", err, cmd.CommandPath())

@@ -104,3 +104,22 @@ func listExamples(w io.Writer, _ bool) {
 		fmt.Fprintf(w, "%s\t%s\n", name, configs.ExampleSummary(name))
 	}
 }
+
+func newShow() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show NAME",
+		Short: "print the configuration of an example",
+		Long: `show prints an embedded example (psim list examples) as it is: a TOML file to start
+your own from.`,
+		Example:           "  psim show gpipe\n  psim show gpipe > my.toml",
+		Args:              exactly(1, "the NAME of an example (psim list examples)"),
+		ValidArgsFunction: completeExamples,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := configs.Example(args[0])
+			if err == nil {
+				_, err = io.WriteString(cmd.OutOrStdout(), text)
+			}
+			return err
+		},
+	}
+}

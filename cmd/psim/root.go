@@ -65,10 +65,11 @@ func exitCode(err error) int {
 	var failed failure
 	var deadlock *sim.DeadlockError
 	var ran *exec.RunError
+	var unwritable files.Unwritable
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.Is(err, context.Canceled), errors.As(err, &failed), errors.As(err, &deadlock), errors.As(err, &ran):
+	case errors.Is(err, context.Canceled), errors.As(err, &failed), errors.As(err, &deadlock), errors.As(err, &ran), errors.As(err, &unwritable):
 		return exitFailed
 	}
 	return exitUsage
@@ -114,10 +115,31 @@ replays.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(newRun(), newExec(), newValidate(), newSchedule(), newCompare(), newSearch(), newPlot(), newCalibrate(), newList(), newDoctor(), newVersion(), newConfigHelp())
+	root.AddCommand(newRun(), newExec(), newValidate(), newSchedule(), newCompare(), newSearch(), newPlot(), newCalibrate(), newList(), newShow(), newDoctor(), newVersion(), newConfigHelp())
 	root.SetFlagErrorFunc(badFlag)
+	root.SetHelpCommand(newHelp())
 	refuseShells(root)
 	return root
+}
+
+// newHelp makes an unknown topic an error, where cobra's prints the manual.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "print the manual of a command",
+		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return verbs(cmd.Root()), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			topic, _, err := cmd.Root().Find(args)
+			if err != nil || topic == cmd.Root() && len(args) > 0 {
+				return fmt.Errorf("unknown help topic %q%s\nsee \"psim --help\"", args[0], nearest.Suggest(args[0], verbs(cmd.Root())))
+			}
+			topic.InitDefaultHelpFlag() // which the manual lists
+			topic.InitDefaultVersionFlag()
+			return topic.Help()
+		},
+	}
 }
 
 // refuseShells makes an unknown shell of completion an error, where cobra prints

@@ -73,7 +73,8 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	if err != nil {
 		return err
 	}
-	if err := f.checkTrace(path); err != nil {
+	untraced, err := f.checkTrace(path)
+	if err != nil {
 		return err
 	}
 	if err := f.prove(c); err != nil {
@@ -102,7 +103,7 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	if written == nil && folder.Path != "" {
 		f.wrote(stderr, strings.Join(names, ", "), folder.Path)
 	}
-	return failed(errors.Join(err, unwritable, written))
+	return failed(errors.Join(err, unwritable, untraced, written))
 }
 
 func (f runFlags) traceFile(r reports.Run) []files.File {
@@ -126,9 +127,8 @@ func (f runFlags) prove(c *configs.Config) error {
 	return nil
 }
 
-// folder prepares the folder that files go to, by default the given one; its path
-// is empty for none. That it cannot be written to is a failure only once all
-// that was computed is printed.
+// folder returns what given does, by default of another folder than that of --out. If
+// that cannot be made, whatever the reason, there are no files.
 func (f runFlags) folder(to files.Folder) (folder files.Folder, unwritable, err error) {
 	if f.out == "-" || f.out == "" && (f.json || f.csv) {
 		return files.Folder{}, nil, nil
@@ -136,11 +136,10 @@ func (f runFlags) folder(to files.Folder) (folder files.Folder, unwritable, err 
 	if f.out != "" {
 		to.Path = f.out
 	}
-	err = to.Check()
-	if errors.As(err, new(files.Unwritable)) || err != nil && f.out == "" {
-		return files.Folder{}, fmt.Errorf("no files are written: %w", err), nil
+	if folder, unwritable, err = f.given(to); err != nil && f.out == "" {
+		return files.Folder{}, failure{fmt.Errorf("no files are written: %w", err)}, nil
 	}
-	return to, nil, flagged("out", err)
+	return folder, unwritable, flagged("out", err)
 }
 
 // folderName joins a configuration's name and what was set, so
@@ -185,32 +184,33 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 	return reports.Gantt(stdout, p.Trace, reports.GanttOptions{Ranks: 32})
 }
 
-// checkTrace refuses a trace that cannot be written, or would overwrite what
-// the run reads or writes, before any work.
-func (f runFlags) checkTrace(config string) error {
+// checkTrace refuses a trace that would overwrite what the run reads or writes, before
+// any work. One that cannot be written is left out.
+func (f *runFlags) checkTrace(config string) (unwritable, err error) {
 	if f.trace == "" {
-		return nil
+		return nil, nil
 	}
 	run, measured := reports.RunFiles()
 	folder, base := filepath.Split(filepath.Clean(f.trace))
 	inOut := f.out != "" && f.out != "-" && files.Same(filepath.Clean("./"+folder), f.out)
 	switch {
 	case !slices.ContainsFunc(reports.TraceFormats(), func(end string) bool { return strings.HasSuffix(f.trace, end) }):
-		return fmt.Errorf("--trace %s: must end in .json, .json.gz or .pftrace, the formats that are written", f.trace)
+		return nil, fmt.Errorf("--trace %s: must end in .json, .json.gz or .pftrace, the formats that are written", f.trace)
 	case files.IsFolder(f.trace) || files.Same(f.trace, f.out):
-		return fmt.Errorf("--trace %s: is a folder; name a file", f.trace)
+		return nil, fmt.Errorf("--trace %s: is a folder; name a file", f.trace)
 	case folder != "" && !files.IsFolder(folder) && !inOut:
-		return fmt.Errorf("--trace %s: there is no folder %s", f.trace, filepath.Clean(folder))
+		return nil, fmt.Errorf("--trace %s: there is no folder %s", f.trace, filepath.Clean(folder))
 	case files.Same(f.trace, config):
-		return fmt.Errorf("--trace %s: is the configuration; name another file", f.trace)
+		return nil, fmt.Errorf("--trace %s: is the configuration; name another file", f.trace)
 	case slices.Contains(run, base) || slices.Contains(measured, base):
-		return fmt.Errorf("--trace %s: is the name of a file that a run writes into its folder; name another", f.trace)
+		return nil, fmt.Errorf("--trace %s: is the name of a file that a run writes into its folder; name another", f.trace)
 	}
 	if !files.IsFolder(folder) && folder != "" { // that of --out, which is yet to be made
-		return nil
+		return nil, nil
 	}
 	if err := files.CheckWritable(filepath.Clean(folder)); err != nil {
-		return fmt.Errorf("--trace %s: cannot be written: %s", f.trace, files.Reason(err))
+		unwritable = failure{fmt.Errorf("--trace %s: cannot be written: %s", f.trace, files.Reason(err))}
+		f.trace = ""
 	}
-	return nil
+	return unwritable, nil
 }

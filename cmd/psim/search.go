@@ -53,10 +53,9 @@ func runSearch(ctx context.Context, path string, f outputFlags, rows int, stdout
 	if err != nil {
 		return err
 	}
-	if f.out != "" {
-		if err := reports.PlansFolder(f.out).Check(); err != nil {
-			return flagged("out", err)
-		}
+	folder, unwritable, err := f.given(reports.PlansFolder(f.out))
+	if err != nil {
+		return flagged("out", err)
 	}
 	start := time.Now()
 	p := newProgress(stderr, f.quiet)
@@ -65,10 +64,10 @@ func runSearch(ctx context.Context, path string, f outputFlags, rows int, stdout
 	if found == nil {
 		return err
 	}
-	if f.out != "" && err != nil {
-		f.out = reports.PlansFolder(f.out).Aside().Path
+	if f.out = folder.Path; err != nil {
+		f.out = folder.Aside().Path
 	}
-	return errors.Join(f.report(ctx, c.Name(), found, rows, time.Since(start), stdout, stderr), err)
+	return errors.Join(f.report(ctx, c.Name(), found, rows, time.Since(start), stdout, stderr), unwritable, err)
 }
 
 // report prints what was found, and writes it into the folder. What was found until
@@ -80,7 +79,11 @@ func (f outputFlags) report(ctx context.Context, name string, found *lib.Ranking
 		if err != nil {
 			written = failure{err}
 		} else {
-			f.wrote(stderr, strings.Join(names, ", "), f.out)
+			what := strings.Join(names, ", ")
+			if found.Partial {
+				what += ", of what was found until the interrupt,"
+			}
+			f.wrote(stderr, what, f.out)
 		}
 	}
 	if !f.json {

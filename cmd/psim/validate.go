@@ -137,17 +137,15 @@ func (f validateFlags) replay(ctx context.Context, names []string, stdout, stder
 	if err != nil {
 		return err
 	}
-	if f.figures != "" {
-		if err := (files.Folder{Path: f.figures, Owner: "validate"}).Check(); err != nil {
-			return flagged("out", err)
-		}
+	folder, written, err := new(outputFlags).given(files.Folder{Path: f.figures, Owner: "validate"})
+	if err != nil {
+		return flagged("out", err)
 	}
 	report, err := published.Replay(tables)
 	if err != nil {
 		return failure{err}
 	}
-	var written error
-	if f.figures != "" {
+	if folder.Path != "" {
 		if written = f.draw(ctx, report); written == nil {
 			fmt.Fprintln(stderr, "wrote", visible(f.figures))
 		}

@@ -12,7 +12,8 @@ import (
 	"psim/internal/units"
 )
 
-// WriteText prints the table, and the command to use next.
+// WriteText prints the table, and the command to use next, "" where no file was
+// written.
 func (c *Calibration) WriteText(w io.Writer, next string) error {
 	fmt.Fprintf(w, "%s in fp32 on %s\n\n", c.Model, c.CPU)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -35,6 +36,9 @@ func (c *Calibration) WriteText(w io.Writer, next string) error {
 	fmt.Fprintf(w, "copies        %s, %s for each\n", units.FormatRate(c.Link.Bandwidth), units.FormatSeconds(c.Link.Latency))
 	fmt.Fprintf(w, "all-reduces   %s, %s for each\n", units.FormatRate(c.Link.Collective), units.FormatSeconds(c.Link.Call+2*c.Link.Latency))
 	fmt.Fprintf(w, "calls         %s for a program that does nothing (included above)\n", units.FormatSeconds(c.Call))
+	if next == "" {
+		return nil
+	}
 	_, err := fmt.Fprintf(w, "\nwrote %s; use it with\n  %s\n", c.File, next)
 	return err
 }

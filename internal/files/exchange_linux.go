@@ -1,6 +1,11 @@
 package files
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // exchange swaps two folders in one step, or in two where the file system cannot.
 func exchange(fresh, old string) error {
@@ -8,4 +13,22 @@ func exchange(fresh, old string) error {
 		return nil
 	}
 	return exchangeInSteps(fresh, old)
+}
+
+// sameOwner reports whether two folders have the same owner, group and access lists,
+// so that whoever used the old one can use the other.
+func sameOwner(a, b os.FileInfo, pathA, pathB string) bool {
+	x, okX := a.Sys().(*syscall.Stat_t)
+	y, okY := b.Sys().(*syscall.Stat_t)
+	if !okX || !okY || x.Uid != y.Uid || x.Gid != y.Gid {
+		return false
+	}
+	for _, list := range []string{"system.posix_acl_access", "system.posix_acl_default"} {
+		m, errM := unix.Lgetxattr(pathA, list, nil)
+		n, errN := unix.Lgetxattr(pathB, list, nil)
+		if m != n || (errM == nil) != (errN == nil) {
+			return false
+		}
+	}
+	return true
 }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 )
 
 // A Folder holds the files of one run of a command. A later run of the command
@@ -34,30 +33,29 @@ type Folder struct {
 	Partial bool
 }
 
-// An Unwritable error says that a folder cannot be made or written to.
-type Unwritable struct{ error }
-
 // Check reports whether the files of a run can be written, without a trace: a
 // folder that is not there is made only when there are files.
 func (f Folder) Check() error {
 	if err := f.guard(f.Guarded); err != nil {
 		return err
 	}
-	if info, err := os.Stat(f.Path); err == nil && !info.IsDir() {
-		return fmt.Errorf("%s: is a file; name a folder", f.Path)
+	for above := filepath.Clean(f.Path); ; above = filepath.Dir(above) {
+		info, err := os.Stat(above)
+		switch {
+		case os.IsNotExist(err) && above != filepath.Dir(above):
+			if _, err := os.Lstat(above); err == nil {
+				return fmt.Errorf("%s: cannot be made: %s is a link to nothing", f.Path, above)
+			}
+			continue
+		case err != nil:
+			return unwritable(f.Path, "made", err)
+		case !info.IsDir(): // f itself: above another it would be an error of Stat
+			return fmt.Errorf("%s: is a file; name a folder", f.Path)
+		case above != filepath.Clean(f.Path):
+			return unwritable(f.Path, "made", CheckWritable(above))
+		}
+		return unwritable(f.Path, "written to", CheckWritable(above))
 	}
-	undo, err := makeFolder(f.Path)
-	defer undo()
-	if errors.Is(err, syscall.ENOTDIR) {
-		return fmt.Errorf("%s: cannot be made: %s", f.Path, Reason(err))
-	}
-	if err != nil {
-		return Unwritable{fmt.Errorf("%s: cannot be made: %s", f.Path, Reason(err))}
-	}
-	if err := CheckWritable(f.Path); err != nil {
-		return Unwritable{fmt.Errorf("%s: cannot be written to: %s", f.Path, Reason(err))}
-	}
-	return nil
 }
 
 // guard refuses to replace files of some names that are not the owner's.
@@ -117,7 +115,8 @@ func (f Folder) Aside() Folder {
 // Write puts files, whose paths are names in the folder, and further ones
 // elsewhere in their places, or none of those in the folder. What an earlier run
 // left and this one has not written again, which would pass for this one's, goes.
-// Without a path it writes only those elsewhere.
+// Without a path it writes only those elsewhere. A folder that cannot be written to
+// does not keep those back.
 func (f Folder) Write(ctx context.Context, list []File, elsewhere ...File) error {
 	if f.Path == "" {
 		return Write(ctx, elsewhere)
@@ -130,17 +129,16 @@ func (f Folder) Write(ctx context.Context, list []File, elsewhere ...File) error
 	if err != nil {
 		return err
 	}
-	if err := f.put(list, contents[:len(list)]); err != nil {
+	err = f.put(list, contents[:len(list)])
+	if err != nil && !errors.As(err, new(Unwritable)) {
 		return err
 	}
-	return place(elsewhere, contents[len(list):])
+	return errors.Join(err, place(elsewhere, contents[len(list):]))
 }
 
 // put makes the files those of the folder, which no other process does meanwhile.
 func (f Folder) put(list []File, contents []bytes.Buffer) (err error) {
-	if target, problem := filepath.EvalSymlinks(f.Path); problem == nil {
-		f.Path = target
-	}
+	f.Path = resolve(f.Path)
 	undo, err := makeFolder(f.Path)
 	defer func() {
 		if err != nil {
@@ -148,9 +146,9 @@ func (f Folder) put(list []File, contents []bytes.Buffer) (err error) {
 		}
 	}()
 	if err != nil {
-		return fmt.Errorf("%s: cannot be made: %s", f.Path, Reason(err))
+		return unwritable(f.Path, "made", err)
 	}
-	unlock, locked := lock(filepath.Dir(f.Path))
+	unlock, locked := lock(filepath.Dir(f.Path), false)
 	defer unlock()
 	if locked {
 		f.recover()
@@ -172,10 +170,11 @@ func (f Folder) put(list []File, contents []bytes.Buffer) (err error) {
 	if err = c.swap(); errors.Is(err, errInPlace) {
 		err = c.inPlace()
 	}
-	if err != nil {
-		err = fmt.Errorf("%s: cannot be written: %s", f.Path, Reason(err))
+	named := f.Path
+	if f.InPlace && len(list) == 1 {
+		named = filepath.Join(f.Path, list[0].Path)
 	}
-	return err
+	return unwritable(named, "written", err)
 }
 
 // stays reports whether a file of the folder is in it after the change.

@@ -3,4 +3,4 @@
 package files
 
 // lock does nothing where folders cannot be locked.
-func lock(string) (unlock func(), locked bool) { return func() {}, false }
+func lock(folder string, shared bool) (unlock func(), locked bool) { return func() {}, false }

@@ -11,16 +11,20 @@ import (
 // patience limits how long lock waits for another process.
 const patience = 30 * time.Second
 
-// lock keeps other processes of psim from writing into folders of a folder. The
-// system lifts it when the process ends, however it does. locked is false where
-// that is not possible.
-func lock(folder string) (unlock func(), locked bool) {
+// lock keeps other processes of psim from writing into folders of a folder, and if it
+// is not shared from reading them under one. The system lifts it when the process
+// ends, however it does. locked is false where that is not possible.
+func lock(folder string, shared bool) (unlock func(), locked bool) {
 	f, err := os.Open(folder)
 	if err != nil {
 		return func() {}, false
 	}
+	how := syscall.LOCK_EX
+	if shared {
+		how = syscall.LOCK_SH
+	}
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err = syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
 		if err != syscall.EWOULDBLOCK && err != syscall.EINTR || time.Now().After(end) {
 			return func() { f.Close() }, err == nil
 		}

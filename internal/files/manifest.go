@@ -67,22 +67,30 @@ func (m manifest) write(folder string) error {
 	return writeFile(filepath.Join(folder, Manifest), text.Bytes())
 }
 
+// written returns the folder, or the one above it, that has a manifest, and the way
+// from there.
+func written(folder string) (root, prefix string) {
+	root = folder
+	if full, err := filepath.Abs(folder); err == nil {
+		root = full
+	}
+	at, way := root, ""
+	for range 3 { // a mode of several, and its prediction
+		if _, err := os.Stat(filepath.Join(at, Manifest)); err == nil {
+			return at, way
+		}
+		at, way = filepath.Dir(at), filepath.Base(at)+"/"+way
+	}
+	return root, ""
+}
+
 func hash(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
 
 // Verify refuses files of a folder that psim has not written together: those
 // that differ from what its manifest, or that of a folder above, says of them.
 // Without a manifest it believes them, and it passes those that are not there.
 func Verify(folder string, names ...string) error {
-	prefix, root := "", folder
-	if full, err := filepath.Abs(folder); err == nil {
-		root = full
-	}
-	for range 3 { // a mode of several, and its prediction
-		if _, err := os.Stat(filepath.Join(root, Manifest)); err == nil {
-			break
-		}
-		prefix, root = filepath.Base(root)+"/"+prefix, filepath.Dir(root)
-	}
+	root, prefix := written(folder)
 	listed := map[string]string{}
 	for _, set := range readManifest(root).Sets {
 		for name, sum := range set.Files {

@@ -4,9 +4,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
+
+// random matches what follows the prefix in names of folders that psim makes.
+var random = regexp.MustCompile(`^[0-9]+(-old)?$`)
 
 // recover cleans what runs that were killed have left beside the folder or in it.
 // It is called while no other process writes.
@@ -16,7 +20,7 @@ func (f Folder) recover() {
 		return
 	}
 	for _, entry := range entries {
-		if entry.IsDir() && strings.HasPrefix(entry.Name(), f.prefix()) {
+		if rest, ok := strings.CutPrefix(entry.Name(), f.prefix()); ok && entry.IsDir() && random.MatchString(rest) {
 			f.clean(filepath.Join(filepath.Dir(f.Path), entry.Name()))
 		}
 	}

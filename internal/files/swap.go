@@ -54,10 +54,6 @@ func (c change) swap() error {
 	if c.InPlace || c.current() {
 		return errInPlace
 	}
-	info, err := os.Stat(c.Path)
-	if err != nil {
-		return err
-	}
 	fresh, err := os.MkdirTemp(filepath.Dir(c.Path), c.prefix()+"*")
 	if err != nil {
 		return errInPlace
@@ -74,13 +70,21 @@ func (c change) swap() error {
 	if err := c.link(fresh); err != nil {
 		return err
 	}
-	if err := os.Chmod(fresh, info.Mode().Perm()); err != nil {
-		return errInPlace
-	}
-	if exchange(fresh, c.Path) != nil {
+	if !alike(fresh, c.Path) || exchange(fresh, c.Path) != nil {
 		return errInPlace
 	}
 	return nil
+}
+
+// alike gives the fresh folder the mode of the old one, and reports whether nobody
+// can tell them apart by who may do what there.
+func alike(fresh, old string) bool {
+	was, err := os.Stat(old)
+	if err != nil || os.Chmod(fresh, was.Mode()) != nil {
+		return false
+	}
+	is, err := os.Stat(fresh)
+	return err == nil && is.Mode() == was.Mode() && sameOwner(is, was, fresh, old)
 }
 
 // current reports whether the folder is the current one or above it, of which a
@@ -148,7 +152,7 @@ func (c change) ours(folder string) bool {
 }
 
 // inPlace puts the files into the folder as it is: it saves all before it renames
-// the first, and writes the manifest last, which tells torn ones.
+// the first, and moves the manifest last, which tells torn ones.
 func (c change) inPlace() error {
 	m, fresh := c.manifest(), filepath.Join(c.Path, staging)
 	if err := os.MkdirAll(fresh, 0o777); err != nil {
@@ -163,11 +167,13 @@ func (c change) inPlace() error {
 			return err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.contents)) {
-		to := filepath.Join(c.Path, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
+	for name := range c.contents { // all, because a full disk may have no room for one
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(c.Path, filepath.FromSlash(name))), 0o777); err != nil {
 			return err
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.contents)) {
+		to := filepath.Join(c.Path, filepath.FromSlash(name))
 		if err := os.Rename(filepath.Join(fresh, filepath.FromSlash(name)), to); err != nil {
 			return err
 		}

@@ -6,12 +6,33 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"syscall"
 )
+
+// An Unwritable error says that files could not be written, or a folder made, for a
+// cause that is not in their names: a full disk, a folder that is read-only.
+type Unwritable struct{ error }
+
+// unwritable says what cannot be done with a path; nil for no error. A name that no
+// file can have is wrong usage.
+func unwritable(path, done string, err error) error {
+	if err == nil {
+		return nil
+	}
+	said := fmt.Errorf("%s: cannot be %s: %s", path, done, Reason(err))
+	for _, wrong := range []error{syscall.ENOENT, syscall.ENOTDIR, syscall.EEXIST, syscall.ENAMETOOLONG, syscall.ELOOP, syscall.EINVAL} {
+		if errors.Is(err, wrong) {
+			return said
+		}
+	}
+	return Unwritable{said}
+}
 
 // A File is one to be written: its path, and what writes its content.
 type File struct {
@@ -32,7 +53,7 @@ func Write(ctx context.Context, list []File, folders ...string) (err error) {
 			}
 		}()
 		if problem != nil {
-			return fmt.Errorf("%s: cannot be made: %s", folder, Reason(problem))
+			return unwritable(folder, "made", problem)
 		}
 	}
 	contents, err := render(ctx, list)
@@ -46,7 +67,7 @@ func render(ctx context.Context, list []File) ([]bytes.Buffer, error) {
 	contents := make([]bytes.Buffer, len(list))
 	for i, f := range list {
 		if IsFolder(f.Path) {
-			return nil, fmt.Errorf("%s: cannot be written: a folder of that name is in the way", f.Path)
+			return nil, Unwritable{fmt.Errorf("%s: cannot be written: a folder of that name is in the way", f.Path)}
 		}
 		if err := f.Render(&contents[i]); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Path, err)
@@ -69,12 +90,12 @@ func place(list []File, contents []bytes.Buffer) error {
 	for i, f := range list {
 		temps = append(temps, filepath.Join(filepath.Dir(f.Path), fmt.Sprintf(".psim-%d-%d", os.Getpid(), rand.Uint64())))
 		if err := os.WriteFile(temps[i], contents[i].Bytes(), 0o666); err != nil {
-			return fmt.Errorf("%s: cannot be written: %s", f.Path, Reason(err))
+			return unwritable(f.Path, "written", err)
 		}
 	}
 	for i, f := range list {
 		if err := os.Rename(temps[i], f.Path); err != nil {
-			return fmt.Errorf("%s: cannot be replaced: %s", f.Path, Reason(err))
+			return unwritable(f.Path, "replaced", err)
 		}
 	}
 	return nil

@@ -10,13 +10,21 @@ import (
 	"psim/costmodel"
 )
 
+// machineOf builds the machine that a [machine] section describes.
+func machineOf(t *testing.T, section string) costmodel.Machine {
+	c, err := configs.Parse("fit", []byte("schedule.name = \"ddp\"\nmodel.preset = \"gpt2\"\nbatch.global = 1\n"+section))
+	require.NoError(t, err)
+	plan, err := c.Build()
+	require.NoError(t, err)
+	return plan.Machine
+}
+
 // What was fitted is what users get: the catalog's A100, and the example of
 // Megatron-DeepSpeed.
 func TestFittedMachines(t *testing.T) {
 	devices := configs.Catalog().Devices
 	a100 := devices[slices.IndexFunc(devices, func(d costmodel.Device) bool { return d.Name == "a100-80gb-sxm" })]
-	fitted, err := configs.ParseMachine("fit", []byte(korthikantiMachine))
-	require.NoError(t, err)
+	fitted := machineOf(t, korthikantiMachine)
 	for _, precision := range []string{"fp16", "bf16"} {
 		want, err := fitted.Device.Achievable(precision)
 		require.NoError(t, err)
@@ -32,8 +40,7 @@ func TestFittedMachines(t *testing.T) {
 	require.NoError(t, err)
 	plan, err := example.Build()
 	require.NoError(t, err)
-	machine, err := configs.ParseMachine("fit", []byte(vtrainMachine))
-	require.NoError(t, err)
+	machine := machineOf(t, vtrainMachine)
 	machine.Tensor = plan.Machine.Tensor
 	require.Equal(t, machine, plan.Machine)
 }

@@ -1,6 +1,7 @@
 package collective_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -133,7 +134,7 @@ func TestRingErrors(t *testing.T) {
 		ring collective.Ring
 		want string
 	}{
-		{collective.Ring{Collective: "broadcast", Ranks: 2}, `unknown collective "broadcast"; use one of ring-allreduce, ring-reduce-scatter, ring-allgather`},
+		{collective.Ring{Collective: "broadcast", Ranks: 2}, `unknown collective "broadcast"; use one of ` + strings.Join(collective.Names(), ", ")},
 		{collective.Ring{Collective: collective.RingAllReduce}, "ranks = 0: there must be at least 1"},
 		{collective.Ring{Collective: collective.RingAllReduce, Ranks: 1<<14 + 1}, "ranks = 16385: a ring of more than 16384 ranks would have more than 1073741823 tasks"},
 		{collective.Ring{Collective: collective.RingAllReduce, Ranks: 2, Length: -1}, "the tensor has -1 elements of 0 bytes: neither may be negative"},
