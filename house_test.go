@@ -150,6 +150,7 @@ func TestCommentsDefine(t *testing.T) {
 var called = map[string]string{
 	"MarshalJSON":   "encoding/json",
 	"UnmarshalJSON": "encoding/json",
+	"FillString":    "gonum's drawing, of a page of a PDF",
 
 	"MiniVGG": "tests of several packages",
 }

@@ -33,10 +33,11 @@ type bar struct {
 	kind   graph.Kind // that it is coloured as
 	task   int32
 	joined bool    // with the slices that follow
+	cut    bool    // by the edge of the picture
 	tone   float64 // how light it is drawn
 }
 
-// rankBars holds the bars of every rank and lane, in order of start.
+// rankBars holds the bars of every row and lane, in order of start.
 type rankBars [][lanes][]bar
 
 // panelBars holds what a panel of a timeline shows.
@@ -47,20 +48,26 @@ type panelBars struct {
 	tones *tones
 }
 
-// collectBars finds the tasks of the first ranks that took time.
-func collectBars(t *graph.Trace, ranks int) panelBars {
-	p := panelBars{bars: make(rankBars, ranks), kinds: map[graph.Kind]bool{}, tones: newTones(t.Graph)}
-	phase := phases(t.Graph)
+// collectBars finds the tasks of some ranks, a row each, that took time between two
+// moments.
+func collectBars(t *graph.Trace, ranks []int, from, to time.Duration) panelBars {
+	p := panelBars{bars: make(rankBars, len(ranks)), kinds: map[graph.Kind]bool{}, tones: newTones(t.Graph)}
+	phase, rows := phases(t.Graph), map[int32]int{}
+	for row, rank := range ranks {
+		rows[int32(rank)] = row
+	}
 	for i := range t.Graph.Tasks {
 		task, span := &t.Graph.Tasks[i], t.Spans[i]
-		if int(task.Rank) >= ranks || span.End <= span.Start {
+		shown := graph.Span{Start: max(span.Start, from), End: min(span.End, to)}
+		row, ok := rows[task.Rank]
+		if !ok || shown.End <= shown.Start {
 			continue
 		}
 		lane, kind := laneOf(task.Kind), task.Kind
 		if k, ok := phase[int32(i)]; ok {
 			kind = k
 		}
-		p.bars[task.Rank][lane] = append(p.bars[task.Rank][lane], bar{Span: span, kind: kind, tone: p.tones.of(task), task: int32(i)})
+		p.bars[row][lane] = append(p.bars[row][lane], bar{Span: shown, kind: kind, tone: p.tones.of(task), task: int32(i), cut: shown != span})
 		p.used[lane], p.kinds[kind] = true, true
 	}
 	for r := range p.bars {

@@ -28,15 +28,15 @@ func work(kinds []graph.Kind, times ...time.Duration) *graph.Trace {
 
 func TestSlicesAreOneAction(t *testing.T) {
 	trace := work([]graph.Kind{graph.Forward, graph.Backward}, 4, 2, 2, 2)
-	g, bars := trace.Graph, collectBars(trace, 1).bars
+	g, bars := trace.Graph, collectBars(trace, []int{0}, 0, trace.End()).bars
 	require.Len(t, bars[0][workLane], 4)
 	joined := bars.actions(g, 0)[0][workLane]
 	require.Equal(t, []bar{
-		{graph.Span{Start: 0, End: 4}, graph.Forward, 0, false, 0}, {graph.Span{Start: 4, End: 10}, graph.Backward, 1, true, 0},
+		{graph.Span{Start: 0, End: 4}, graph.Forward, 0, false, false, 0}, {graph.Span{Start: 4, End: 10}, graph.Backward, 1, true, false, 0},
 	}, joined)
 
 	trace.Spans[3].Start++ // a gap
-	bars = collectBars(trace, 1).bars
+	bars = collectBars(trace, []int{0}, 0, trace.End()).bars
 	require.Len(t, bars.actions(g, 0)[0][workLane], 3)
 	require.Len(t, bars.actions(g, 1)[0][workLane], 2)
 	g.Tasks[3].Microbatch = 1

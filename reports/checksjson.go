@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -28,7 +29,7 @@ func (c *Checks) diverged() bool {
 		return false
 	}
 	for _, x := range c.numbers() {
-		if *x != nil && (math.IsNaN(**x) || math.IsInf(**x, 0)) {
+		if *x != nil && isNone(**x) {
 			return true
 		}
 	}
@@ -39,7 +40,7 @@ func (c *Checks) diverged() bool {
 func (c Checks) MarshalJSON() ([]byte, error) {
 	none := map[string]bool{}
 	for name, x := range c.numbers() {
-		none[name] = *x != nil && (math.IsNaN(**x) || math.IsInf(**x, 0))
+		none[name] = *x != nil && isNone(**x)
 	}
 	var out bytes.Buffer
 	fields := reflect.ValueOf(c)
@@ -79,4 +80,38 @@ func (c *Checks) UnmarshalJSON(data []byte) error {
 		}
 	}
 	return nil
+}
+
+// Losses are numbers of which some may be NaN or infinite, which are null in files.
+type Losses []float64
+
+// isNone reports what JSON has no number for.
+func isNone(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
+
+func (l Losses) diverged() bool { return slices.ContainsFunc(l, isNone) }
+
+// MarshalJSON writes null for a number that is NaN or infinite.
+func (l Losses) MarshalJSON() ([]byte, error) {
+	list := make([]*float64, len(l))
+	for i := range l {
+		if !isNone(l[i]) {
+			list[i] = &l[i]
+		}
+	}
+	return json.Marshal(list)
+}
+
+// UnmarshalJSON reads null as NaN, and so the largest number.
+func (l *Losses) UnmarshalJSON(data []byte) error {
+	var list []*float64
+	err := json.Unmarshal(data, &list)
+	*l = nil
+	for _, x := range list {
+		if x == nil || *x == math.MaxFloat64 {
+			*l = append(*l, math.NaN())
+		} else {
+			*l = append(*l, *x)
+		}
+	}
+	return err
 }

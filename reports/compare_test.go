@@ -189,5 +189,5 @@ func TestCompareTitles(t *testing.T) {
 	require.Contains(t, drawn(a, wider), ">1f1b  ·  B against A: step ")
 
 	a.Result.Name = strings.Repeat("long", 100)
-	require.Regexp(t, `>A:  (long){20,80}l?o?n?…<`, drawn(a, other), "the end is cut, not clipped")
+	require.Regexp(t, `>A:  (long){10,80}l?o?n?…<`, drawn(a, other), "the end is cut, not clipped")
 }

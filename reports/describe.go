@@ -98,14 +98,14 @@ func fieldsOf(t reflect.Type, texts map[string]string) []field {
 		if name == "" || name == "-" {
 			continue
 		}
-		one := field{name: name, of: of, optional: options == "omitempty", text: texts[t.Name()+"."+f.Name], unit: f.Tag.Get("unit")}
+		one := field{name: name, of: of, optional: options != "", text: texts[t.Name()+"."+f.Name], unit: f.Tag.Get("unit")}
 		if one.unit == "" {
 			one.unit = unitOf(name)
 		}
 		if choices := f.Tag.Get("oneof"); choices != "" {
 			one.choices = strings.Split(choices, ",")
 		}
-		one.nullable = t == reflect.TypeFor[Checks]() && of.Kind() == reflect.Float64
+		one.nullable = of == reflect.TypeFor[Losses]() || t == reflect.TypeFor[Checks]() && of.Kind() == reflect.Float64
 		list = append(list, one)
 	}
 	return list

@@ -68,7 +68,7 @@ type gantt struct {
 // half a column apart count as one task.
 func (g *gantt) scale(width int) {
 	g.end = g.trace.End()
-	g.bars = collectBars(g.trace, g.trace.Graph.Ranks()).bars.actions(g.trace.Graph, g.end/time.Duration(2*width))
+	g.bars = collectBars(g.trace, allRanks(g.trace.Graph), 0, g.end).bars.actions(g.trace.Graph, g.end/time.Duration(2*width))
 	var unit time.Duration // greatest common divisor of all times of work
 	longest := 1
 	for r := range g.bars {

@@ -127,7 +127,7 @@ func (l labelling) draw(c canvas, t *graph.Task, b block) {
 	const small = 6.5
 	middle := (top + bottom) / 2
 	duration := units.FormatDuration(b.bar.Duration())
-	if l.durations && top-bottom >= 22 && width >= chart.Text(small).Width(duration)+3 {
+	if l.durations && !b.bar.cut && top-bottom >= 22 && width >= chart.Text(small).Width(duration)+3 {
 		write(duration, middle-6.5, small)
 		middle += 4
 	}

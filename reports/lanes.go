@@ -48,8 +48,8 @@ func single(bars []bar, x func(time.Duration) vg.Length) []block {
 // shares turns the bars of a lane into columns of a given width, each stacked
 // from the shares of its time that the kinds of task took. Shares smaller than
 // the least one are drawn as that.
-func shares(bars []bar, to time.Duration, x func(time.Duration) vg.Length, column vg.Length, least float64) []block {
-	left := chart.Snap(x(0))
+func shares(bars []bar, from, to time.Duration, x func(time.Duration) vg.Length, column vg.Length, least float64) []block {
+	left := chart.Snap(x(from))
 	columns := int((x(to)-left)/column) + 1
 	sums := make([]map[graph.Kind]float64, columns)
 	for _, b := range bars {

@@ -69,6 +69,12 @@ func sameRun(path string, r Result, trace *graph.Trace) error {
 	return nil
 }
 
+// LoadResult reads a saved result alone, by the folder or the result.json in it.
+func LoadResult(path string) (Result, error) {
+	r, _, err := loadResult(path)
+	return r, err
+}
+
 // loadResult reads a result by its folder or file and returns the folder.
 func loadResult(path string) (Result, string, error) {
 	info, err := os.Stat(path)

@@ -186,9 +186,11 @@ func TestDivergedResult(t *testing.T) {
 	r, _, _ := measured(t, "gpipe", 2, 4)
 	nan, infinite := math.NaN(), math.Inf(1)
 	r.Checks = &reports.Checks{Weights: &nan, LossFirst: &infinite, LossLast: &nan}
+	r.Losses = []float64{2.5, nan, infinite}
 	r.Runs = []reports.Result{r}
 	var b, table bytes.Buffer
 	require.NoError(t, r.WriteJSON(&b))
+	require.Regexp(t, `"losses": \[\s+2.5,\s+null,\s+null\s+\]`, b.String())
 	require.True(t, math.IsNaN(*r.Checks.Weights), "writing changes nothing")
 	require.Contains(t, b.String(), `"diverged": true`)
 	require.Regexp(t, `"checks": \{\s+"weights": null,\s+"loss_first": null,\s+"loss_last": null,\s+"passed": false\s+\}`, b.String())

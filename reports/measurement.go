@@ -20,6 +20,9 @@ type Measurement struct {
 	// StepTimeStd is the deviation of the steps from the mean: the sample's, with n − 1,
 	// and 0 for a single step.
 	StepTimeStd float64 `json:"step_time_std_s"`
+	// Losses are those of all steps, before each, the warm-up's among them; null where
+	// one is no number.
+	Losses Losses `json:"losses,omitempty"`
 	// StepTimeMedian is the median of Steps.
 	StepTimeMedian float64 `json:"step_time_median_s"`
 	// Checks compares what was trained with the unsplit run; absent if not done.
@@ -188,6 +191,6 @@ func (m *Measurement) writable() *Measurement {
 	if copied.Steps == nil {
 		copied.Steps = []float64{}
 	}
-	copied.Diverged = m.Diverged || m.Checks.diverged()
+	copied.Diverged = m.Diverged || m.Checks.diverged() || m.Losses.diverged()
 	return &copied
 }

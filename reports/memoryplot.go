@@ -25,6 +25,11 @@ type MemoryFigure struct {
 	Capacity []int64
 }
 
+// MemoryFigure is the memory of a run that has a trace.
+func (r Run) MemoryFigure() MemoryFigure {
+	return MemoryFigure{Title: "memory  ·  " + r.title(), Curves: MemoryCurves(r.Trace), End: r.Trace.End(), Capacity: r.Result.capacity()}
+}
+
 // maxMemoryLines limits the different curves that get a colour of their own.
 const maxMemoryLines = 8
 
@@ -60,9 +65,9 @@ func Memory(w io.Writer, format string, m MemoryFigure) error {
 	}
 	lines, others := memoryLines(m.Curves)
 	capacities := m.capacities(peak)
-	f := chart.New(m.Title, 300)
+	f := chart.New(m.Title, 220)
 	chart.Time(&f.X, "time", end, 10)
-	chart.Bytes(&f.Y, "memory in use", slices.Max(append(capacities, peak)), 6)
+	chart.Bytes(&f.Y, "memory in use", slices.Max(append(capacities, peak)), 5)
 	f.Y.Max *= 1.08 // some air above
 	addPersistent(f, lines)
 	if others {

@@ -40,7 +40,7 @@ func Pareto(w io.Writer, format string, p ParetoFigure) error {
 	if !beyond {
 		peak = max(peak, p.Capacity)
 	}
-	f := chart.New(p.Title, 380)
+	f := chart.New(p.Title, 260)
 	chart.Bytes(&f.X, "peak memory of the fullest rank", peak, 10)
 	chart.Time(&f.Y, "step time", time.Duration(slowest*float64(time.Second)), 6)
 	f.X.Max *= 1.06 // some air beside and above

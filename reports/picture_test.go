@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/golden"
 	"psim/reports"
 	"psim/schedules/graph"
 )
@@ -80,7 +81,7 @@ func TestSVG(t *testing.T) {
 			require.Less(t, b.Len(), 2<<20)
 			continue // too large for a golden file
 		}
-		sameDrawing(t, name+".svg", b.Bytes())
+		golden.Drawing(t, name+".svg", b.Bytes())
 	}
 }
 
@@ -113,7 +114,7 @@ func TestPNG(t *testing.T) {
 		}
 		image, err := png.Decode(&first)
 		require.NoError(t, err)
-		require.Equal(t, 1800, image.Bounds().Dx())
+		require.Equal(t, 1872, image.Bounds().Dx())
 	}
 }
 
@@ -126,7 +127,7 @@ func TestTimelineColors(t *testing.T) {
 	require.NoError(t, err)
 	var seen []uint32
 	for x := range image.Bounds().Dx() {
-		r, g, b, _ := image.At(x, 2*(34+2)).RGBA() // just below the top of the first row
+		r, g, b, _ := image.At(x, 4*(30+2)).RGBA() // just below the top of the first row
 		c := r>>8<<16 | g>>8<<8 | b>>8
 		if len(seen) == 0 || seen[len(seen)-1] != c {
 			seen = append(seen, c)
@@ -140,7 +141,7 @@ func TestTimelineColors(t *testing.T) {
 func TestPictureErrors(t *testing.T) {
 	var b bytes.Buffer
 	trace := run(t, "1f1b", 2, 2, unit())
-	require.ErrorContains(t, reports.Timeline(&b, "gif", "", reports.Panel{Trace: trace}), `unknown picture format "gif"; use png or svg`)
+	require.ErrorContains(t, reports.Timeline(&b, "gif", "", reports.Panel{Trace: trace}), `unknown picture format "gif"; use png, svg or pdf`)
 	require.ErrorContains(t, reports.Timeline(&b, reports.PNG, ""), "no trace")
 	still := run(t, "1f1b", 2, 2, times{})
 	require.ErrorContains(t, reports.Timeline(&b, reports.PNG, "", reports.Panel{Trace: still}), "takes no time")

@@ -7,12 +7,18 @@ import (
 
 // Timelines draws the traces of runs one above the other on one time axis.
 func Timelines(w io.Writer, format string, runs ...Run) error {
+	return View{}.Timelines(w, format, runs...)
+}
+
+// Timelines draws what the view shows of the traces of runs, one above the other on
+// one time axis.
+func (v View) Timelines(w io.Writer, format string, runs ...Run) error {
 	if len(runs) == 1 {
-		return Timeline(w, format, runs[0].title(), Panel{Trace: runs[0].Trace})
+		return Timeline(w, format, runs[0].title(), Panel{Trace: runs[0].Trace, View: v})
 	}
 	var panels []Panel
 	for _, r := range runs {
-		panels = append(panels, Panel{Trace: r.Trace, Label: r.label()})
+		panels = append(panels, Panel{Trace: r.Trace, Label: r.label(), View: v})
 	}
 	return Timeline(w, format, "timelines", panels...)
 }
@@ -52,8 +58,13 @@ func (r Run) label() string {
 
 // CompareTimelines draws the timelines of two runs one above the other on one
 // time axis, A on top, and says in the title by how much B differs. Both runs
-// need a trace. Format is PNG or SVG.
+// need a trace.
 func CompareTimelines(w io.Writer, format string, a, b Run) error {
+	return View{}.Compare(w, format, a, b)
+}
+
+// Compare draws what the view shows of two runs, as CompareTimelines does.
+func (v View) Compare(w io.Writer, format string, a, b Run) error {
 	for i, run := range []Run{a, b} {
 		if run.Trace == nil {
 			return fmt.Errorf("%c has no trace to draw", 'A'+i)
@@ -61,7 +72,7 @@ func CompareTimelines(w io.Writer, format string, a, b Run) error {
 	}
 	c := Compare(a, b)
 	return Timeline(w, format, c.title(a, b),
-		Panel{Trace: a.Trace, Label: panelLabel("A", a, c)}, Panel{Trace: b.Trace, Label: panelLabel("B", b, c)})
+		Panel{Trace: a.Trace, Label: panelLabel("A", a, c), View: v}, Panel{Trace: b.Trace, Label: panelLabel("B", b, c), View: v})
 }
 
 // title says what is compared and how it came out.

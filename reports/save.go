@@ -24,8 +24,7 @@ func (r Run) Files() []files.File {
 	}
 	list = append(list, files.File{Path: "trace.csv", Render: func(w io.Writer) error { return WriteTraceCSV(w, r.Trace) }})
 	if r.Drawable() && r.Result.usesMemory() {
-		curves := MemoryCurves(r.Trace)
-		figure := MemoryFigure{Title: "memory  ·  " + r.title(), Curves: curves, End: r.Trace.End(), Capacity: r.Result.capacity()}
+		figure := r.MemoryFigure()
 		list = append(list, files.File{Path: "memory.png", Render: func(w io.Writer) error { return Memory(w, PNG, figure) }})
 	}
 	if r.Result.usesMemory() {

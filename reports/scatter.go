@@ -51,7 +51,7 @@ func Scatter(w io.Writer, format string, s ScatterFigure) error {
 	if !(low > 0) || math.IsInf(high, 1) || high == 0 {
 		return errors.New("a scatter plot needs points, and numbers above zero")
 	}
-	f := chart.New(s.Title, 520)
+	f := chart.New(s.Title, 390)
 	if high/low > wideRange {
 		low, high = low/1.3, high*1.3
 		chart.Logarithmic(&f.X, s.axis("published"), low, high)

@@ -41,8 +41,11 @@ func define(t reflect.Type, texts map[string]string, definitions map[string]any)
 			text += " (" + f.unit + ")"
 		}
 		property["description"] = text
-		if f.nullable {
-			property["type"] = []string{"number", "null"}
+		switch nullable := []string{"number", "null"}; {
+		case f.nullable && f.of.Kind() == reflect.Slice:
+			property["items"] = map[string]any{"type": nullable}
+		case f.nullable:
+			property["type"] = nullable
 		}
 		if f.choices != nil {
 			property["enum"] = f.choices

@@ -2,11 +2,13 @@ package reports_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/golden"
 	"psim/reports"
 )
 
@@ -26,4 +28,25 @@ func TestSchema0(t *testing.T) {
 	}
 	_, err := reports.ReadResult(bytes.NewReader([]byte(`{"schema": 2, "kind": "predicted", "ranks": [{}]}`)))
 	require.EqualError(t, err, "schema is 2; this psim reads results up to 1, so a newer one has written it")
+}
+
+// The schema is that of docs, and every field in it is described.
+func TestSchemaDescribes(t *testing.T) {
+	var b bytes.Buffer
+	require.NoError(t, reports.WriteSchema(&b))
+	golden.Equal(t, "../../docs/result.schema.json", b.Bytes())
+	var schema struct {
+		Defs map[string]struct {
+			Properties map[string]struct{ Description string }
+		} `json:"$defs"`
+	}
+	require.NoError(t, json.Unmarshal(b.Bytes(), &schema))
+	for object, o := range schema.Defs {
+		for name, p := range o.Properties {
+			require.Greater(t, len(p.Description), 5, "%s.%s has no comment in the source that says what it means", object, name)
+		}
+	}
+	b.Reset()
+	require.NoError(t, reports.WriteFields(&b))
+	golden.Equal(t, "fields.txt", b.Bytes())
 }

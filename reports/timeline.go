@@ -2,7 +2,6 @@ package reports
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -18,25 +17,30 @@ import (
 const (
 	PNG = chart.PNG
 	SVG = chart.SVG
+	PDF = chart.PDF
 )
+
+// Formats lists the formats of pictures.
+func Formats() []string { return chart.Formats() }
 
 // A Panel is one trace of a timeline.
 type Panel struct {
 	Trace *graph.Trace
 	Label string // stands above the panel; may be empty
+	View  View
 	// Unit, if not 0, is the length of time that counts as one unit where only
 	// the order matters: the axis has no seconds then.
 	Unit time.Duration
 }
 
 // maxTimelineRanks limits the ranks that a timeline shows, over all panels.
-const maxTimelineRanks = 512
+const maxTimelineRanks = 64
 
 // Timeline draws when every rank does what: the panels one above the other on
 // one time axis, in each a row per rank with a thick lane for its work and
 // thin ones for its messages and collectives. Where tasks are too narrow to be
 // seen one by one, columns show the shares of the kinds. Where a trace knows
-// when tasks were ready, the time until they start is shaded. Format is PNG or SVG.
+// when tasks were ready, the time until they start is shaded.
 // An empty title is replaced by the Title of the trace; where there are several
 // panels, their labels then tell the step times.
 func Timeline(w io.Writer, format, title string, panels ...Panel) error {
@@ -56,13 +60,15 @@ type timelinePanel struct {
 	Panel
 	panelBars
 	actions rankBars // the bars, slices joined
-	hidden  int      // ranks that are not shown
+	rows    []int    // the ranks that are shown
+	hidden  string   // which are not
+	from    time.Duration
 	end     time.Duration
 	top     vg.Length // of the label
 	first   vg.Length // top of the first row
 	lane    [lanes]vg.Length
 	pitch   vg.Length     // from row to row
-	point   time.Duration // what a point of width stands for
+	point   time.Duration // of the narrowest task that can be told from others
 	dense   bool
 	label   [lanes]labelling
 }
@@ -74,28 +80,29 @@ func newTimeline(title string, panels []Panel) (*chart.Figure, *timeline, error)
 	}
 	title, panels = timelineTitle(title, panels)
 	t := &timeline{}
-	var end time.Duration
+	var from, end time.Duration
 	for _, p := range panels {
-		ranks := min(p.Trace.Graph.Ranks(), maxTimelineRanks/len(panels))
-		t.panels = append(t.panels, &timelinePanel{
-			Panel: p, panelBars: collectBars(p.Trace, ranks),
-			hidden: p.Trace.Graph.Ranks() - ranks, end: p.Trace.End(),
-		})
-		end = max(end, p.Trace.End())
+		rows, hidden := p.View.rows(p.Trace.Graph, max(1, maxTimelineRanks/len(panels)))
+		panel := &timelinePanel{Panel: p, rows: rows, hidden: hidden}
+		from, panel.end = p.View.window(p.Trace.End())
+		panel.from, panel.panelBars = from, collectBars(p.Trace, rows, from, panel.end)
+		t.panels = append(t.panels, panel)
+		end = max(end, panel.end)
 	}
-	if end <= 0 {
+	if end <= from {
 		return nil, nil, errors.New("the trace takes no time: there is nothing to draw")
 	}
 	height := t.place()
 	f := chart.New(title, height)
-	chart.Time(&f.X, "time", end, 10)
+	chart.Time(&f.X, "time", end-from, 10)
+	f.X.Min, f.X.Max = float64(from), float64(end)
 	if unit := panels[0].Unit; unit > 0 {
 		chart.Numbers(&f.X, "time", "units", float64(unit), float64(end), 10)
 	}
 	t.nameRanks(&f.Y, height)
 	width := f.DataWidth()
 	for _, p := range t.panels {
-		p.resolve(width, end)
+		p.resolve(width, end-from)
 	}
 	f.Add(t)
 	t.explain(f)
@@ -129,7 +136,7 @@ func (t *timeline) place() vg.Length {
 	for _, p := range t.panels {
 		p.top = y
 		if p.Label != "" {
-			y += 18
+			y += 16
 		}
 		p.first = y
 		p.size(rows)
@@ -140,21 +147,21 @@ func (t *timeline) place() vg.Length {
 
 // resolve decides what of a panel can be told apart: whether the tasks that
 // take most of the time are wide enough to be seen, and how to label them.
-func (p *timelinePanel) resolve(width vg.Length, end time.Duration) {
+func (p *timelinePanel) resolve(width vg.Length, span time.Duration) {
 	const seen = 1 // the least width of a task, and of a gap
-	p.point = time.Duration(float64(end) / float64(width))
-	p.actions = p.bars.actions(p.Trace.Graph, seen*p.point)
+	p.point = time.Duration(seen * float64(span) / float64(width))
+	p.actions = p.bars.actions(p.Trace.Graph, p.point)
 	task := typical(p.actions.durations(p.Trace.Graph, workLane))
-	p.dense = task > 0 && task < seen*p.point
+	p.dense = task > 0 && task < p.point
 	for lane := range p.label {
-		p.label[lane] = p.labelling(lane, width/vg.Length(end))
+		p.label[lane] = p.labelling(lane, width/vg.Length(span))
 	}
 }
 
 // size chooses the heights of the lanes, given the number of rows in the
 // picture.
 func (p *timelinePanel) size(rows int) {
-	const total, thin, gap = 640, 0.26, 0.24
+	const total, thin, gap = 470, 0.26, 0.24
 	shares := [lanes]vg.Length{1, thin, thin}
 	sum := vg.Length(gap)
 	for lane := range shares {
@@ -166,7 +173,7 @@ func (p *timelinePanel) size(rows int) {
 		}
 		sum += shares[lane]
 	}
-	unit := min(28, max(2, total/(vg.Length(rows)*sum)))
+	unit := min(26, max(2, total/(vg.Length(rows)*sum)))
 	p.pitch = unit * gap
 	if unit > 4 {
 		p.pitch = chart.Snap(p.pitch)
@@ -197,7 +204,7 @@ func (t *timeline) nameRanks(a *plot.Axis, height vg.Length) {
 		}
 		for r := 0; r < len(p.bars); r += every {
 			y := p.first + vg.Length(r)*p.pitch + middle
-			ticks = append(ticks, plot.Tick{Value: float64(height - y), Label: p.rankName(r)})
+			ticks = append(ticks, plot.Tick{Value: float64(height - y), Label: p.rankName(p.rows[r])})
 		}
 		if len(p.bars) >= manyRows && a.Label.Text != "rank · replica" {
 			a.Label.Text = "rank"
@@ -230,11 +237,11 @@ func (t *timeline) explain(f *chart.Figure) {
 	if some(func(p *timelinePanel) bool { return p.dense }) {
 		f.Explain("columns show shares of time: single tasks are too narrow", nil)
 	}
-	hidden := 0
+	var hidden []string
 	for _, p := range t.panels {
-		hidden += p.hidden
-	}
-	if hidden > 0 {
-		f.Explain(fmt.Sprintf("%d more ranks are not shown", hidden), nil)
+		if p.hidden != "" && !slices.Contains(hidden, p.hidden) {
+			hidden = append(hidden, p.hidden)
+			f.Explain(p.hidden, nil)
+		}
 	}
 }

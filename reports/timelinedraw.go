@@ -13,15 +13,15 @@ import (
 )
 
 // shareColumn sets the width of a column of a dense lane.
-const shareColumn = vg.Length(3)
+const shareColumn = vg.Length(1.5)
 
 // Plot draws the panels.
 func (t *timeline) Plot(c draw.Canvas, p *plot.Plot) {
 	x := func(at time.Duration) vg.Length { return c.X(p.X.Norm(float64(at))) }
 	for _, panel := range t.panels {
 		if panel.Label != "" {
-			s := chart.Bold(10.5)
-			c.FillText(s, vg.Point{X: c.Min.X, Y: c.Max.Y - panel.top - 9}, chart.Shorten(panel.Label, s, c.Max.X-c.Min.X))
+			s := chart.Bold(9.5)
+			c.FillText(s, vg.Point{X: c.Min.X, Y: c.Max.Y - panel.top - 8}, chart.Shorten(panel.Label, s, c.Max.X-c.Min.X))
 		}
 		for r := range panel.bars {
 			y := c.Max.Y - panel.first - vg.Length(r)*panel.pitch
@@ -51,17 +51,17 @@ func (p *timelinePanel) drawLane(c canvas, rank, lane int) {
 	if lane != workLane {
 		background = chart.RGB(chart.Shade)
 	}
-	c.fill(background, chart.Snap(c.x(0)), chart.Snap(c.x(p.end)))
+	c.fill(background, chart.Snap(c.x(p.from)), chart.Snap(c.x(p.end)))
 	bars := p.bars[rank][lane]
 	if p.dense && (lane == workLane || len(bars) > 500) {
-		const point = 1 // the least height that can be seen
-		for _, b := range shares(bars, p.end, c.x, shareColumn, point/float64(c.height)) {
+		const point = 0.5 // the least height that can be seen
+		for _, b := range shares(bars, p.from, p.end, c.x, shareColumn, point/float64(c.height)) {
 			c.block(b)
 		}
 		return
 	}
 	for _, b := range bars {
-		if x0, x1 := chart.Snap(c.x(p.ready(b))), chart.Snap(c.x(b.Start)); x0 < x1 {
+		if x0, x1 := chart.Snap(c.x(max(p.from, p.ready(b)))), chart.Snap(c.x(b.Start)); x0 < x1 {
 			c.fill(chart.RGB(launchFill), x0, x1)
 		}
 	}
@@ -91,8 +91,8 @@ func (p *timelinePanel) launches() bool {
 
 // apart leaves a gap to the next block, if this one is wide enough.
 func (b block) apart() block {
-	if b.x1-b.x0 >= 4 {
-		b.x1 -= chart.Pixel
+	if b.x1-b.x0 >= 3 {
+		b.x1 -= 2 * chart.Pixel
 	}
 	return b
 }

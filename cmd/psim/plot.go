@@ -1,66 +1,240 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	lib "psim"
 	"psim/internal/files"
+	"psim/internal/interrupt"
+	"psim/internal/units"
 	"psim/reports"
+	"psim/reports/figures"
 )
 
+type plotFlags struct {
+	out, config, metric string
+	ranks, window       string
+	replica             int
+	sets                []string
+	view                reports.View
+}
+
 func newPlot() *cobra.Command {
-	var out string
+	var f plotFlags
 	cmd := &cobra.Command{
-		Use:   "plot KIND RESULT…",
-		Short: "draw figures from saved results: timeline, memory or compare",
-		Long: `plot draws a figure from results that psim has written. A RESULT is the folder or
-the result.json in it. Several timelines are drawn one above the other on one
-time axis; compare draws two, and how far the second is from the first, or one
-that was measured below its own prediction.`,
+		Use:   "plot KIND A…",
+		Short: "draw figures of results: " + strings.Join(figures.Names(), ", "),
+		Long:  plotManual(),
 		Example: `  psim plot timeline out/gpipe
   psim plot timeline out/gpipe out/1f1b --out both.svg
+  psim plot timeline pipeline=3 --ranks 0-1 --window 0s-20s
   psim plot memory out/gpipe --out memory.png
-  psim plot compare out/gpipe out/1f1b`,
+  psim plot compare out/gpipe out/1f1b
+  psim plot split-time ddp=1,ddp=2,ddp=4 --out split.pdf
+  psim plot throughput fsdp=1 fsdp=2 fsdp=4 ddp=1 ddp=2 ddp=4
+  psim plot metric bubble.makespan pipeline=2 pipeline=3 --config gpipe`,
+		ValidArgsFunction: completePlot,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return fmt.Errorf("psim plot takes a KIND (timeline, memory or compare) and at least one RESULT\nsee \"psim plot --help\"")
+				return fmt.Errorf("psim plot takes a KIND (%s) and at least one A, a result or MODE=WORKERS\nsee \"psim plot --help\"", strings.Join(figures.Names(), ", "))
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			kind, results := args[0], args[1:]
-			if out == "" {
-				out = kind + ".png"
-			}
-			draw, err := figure(kind, results, pictureFormat(out))
-			if nothing := new(nothingToDraw); errors.As(err, nothing) {
-				_, err := fmt.Fprintf(cmd.ErrOrStderr(), "psim: no picture is drawn: %v\n", nothing)
-				return err
-			}
-			if err != nil {
-				return err
-			}
-			return writeOne(cmd, "out", out, draw)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
-	cmd.Flags().StringVar(&out, "out", "", "file to write, .png or .svg (default KIND.png)")
+	flags := cmd.Flags()
+	flags.StringVar(&f.out, "out", "", "file to write: .png, .svg or .pdf (default KIND.png)")
+	flags.StringVar(&f.config, "config", "", "configuration that MODE=WORKERS is of (default the examples vgg16-cpu-MODE)")
+	flags.StringArrayVar(&f.sets, "set", nil, "change a setting of what MODE=WORKERS predicts: KEY=VALUE; may be repeated")
+	flags.StringVar(&f.metric, "metric", "", "heatmap, sweep: the number to draw, by its key in result.json (default step_time_s)")
+	flags.StringVar(&f.ranks, "ranks", "", "timeline, compare: ranks to show, such as 0-7 or 0,3")
+	flags.IntVar(&f.replica, "replica", 0, "timeline, compare: the replica whose ranks to show (default: all, of more than 16 ranks the first)")
+	flags.StringVar(&f.window, "window", "", "timeline, compare: part of the time to show, such as 10ms-40ms")
 	return cmd
 }
 
-// nothingToDraw says that a figure would be empty, which is worth a warning, as
-// in psim run.
-type nothingToDraw struct{ error }
+// plotManual describes all kinds of figure.
+func plotManual() string {
+	var b strings.Builder
+	b.WriteString(`plot draws a figure, as wide as the text of a page. A is the folder of a result or
+the result.json in it, predicted or measured; or MODE=WORKERS, which psim predicts:
+ddp=2, fsdp=4, model=3 or pipeline=3, of the examples vgg16-cpu-MODE or of --config,
+where every worker of ddp and fsdp keeps its batch. Several may stand in one word,
+with commas. A prediction and a measurement of the same configuration on as many
+devices stand side by side.
+
+`)
+	for _, k := range figures.Kinds() {
+		fmt.Fprintf(&b, "  %-11s %s\n  %-11s (of %s)\n", k.Name, k.Draws, "", k.Takes)
+	}
+	b.WriteString(`
+A sweep is the folder of psim sweep, or its sweep.jsonl. Whiskers are a standard
+deviation of the measured steps. The same results give the same bytes.`)
+	return b.String()
+}
+
+// completePlot completes the kind, and then modes beside files.
+func completePlot(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return figures.Names(), cobra.ShellCompDirectiveNoFileComp
+	}
+	var modes []string
+	for _, name := range lib.ModeNames() {
+		modes = append(modes, name+"=")
+	}
+	return modes, cobra.ShellCompDirectiveDefault | cobra.ShellCompDirectiveNoSpace
+}
+
+func (f *plotFlags) run(cmd *cobra.Command, args []string) error {
+	kind, err := figures.Find(args[0])
+	if err != nil {
+		return err
+	}
+	if f.out == "" {
+		f.out = kind.Name + ".png"
+	}
+	if pictureFormat(f.out) == "" {
+		return fmt.Errorf("--out %s: the file must end in %s", f.out, pictureEndings())
+	}
+	request := figures.Request{Key: f.metric}
+	args = args[1:]
+	if kind.Key {
+		request.Key, args = args[0], args[1:]
+	}
+	if err := f.check(cmd, kind, args); err != nil {
+		return err
+	}
+	request.View = f.view
+	if request.Items, err = f.items(cmd.Context(), kind, args); err != nil {
+		return err
+	}
+	picture, err := interrupt.Await(cmd.Context(), func() (figures.Picture, error) { return kind.Draw(request) })
+	if nothing := new(figures.Nothing); errors.As(err, nothing) {
+		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "psim: no picture is drawn: %v\n", nothing)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	return writeOne(cmd, "out", f.out, func(w io.Writer) error { return picture(w, pictureFormat(f.out)) })
+}
+
+// check refuses flags that a kind does not have, and reads the view.
+func (f *plotFlags) check(cmd *cobra.Command, kind figures.Kind, args []string) (err error) {
+	for _, flag := range []struct {
+		name string
+		has  bool
+	}{{"ranks", kind.Timeline}, {"replica", kind.Timeline}, {"window", kind.Timeline}, {"metric", kind.Metric}} {
+		if cmd.Flags().Changed(flag.name) && !flag.has {
+			return fmt.Errorf("--%s: psim plot %s has none; remove it", flag.name, kind.Name)
+		}
+	}
+	if len(args) == 0 {
+		return fmt.Errorf("psim plot %s takes %s\nsee \"psim plot --help\"", kind.Name, kind.Takes)
+	}
+	if f.view.Ranks, err = parseRanks(f.ranks); err != nil {
+		return err
+	}
+	if cmd.Flags().Changed("replica") {
+		f.view.Replica = &f.replica
+	}
+	f.view.From, f.view.To, err = parseWindow(f.window)
+	return err
+}
+
+// items loads results and predicts what was not run.
+func (f *plotFlags) items(ctx context.Context, kind figures.Kind, args []string) (list []figures.Item, err error) {
+	predicts := false
+	for _, arg := range args {
+		words := []string{arg}
+		if _, err := os.Stat(arg); err != nil {
+			words = strings.Split(arg, ",")
+		}
+		for _, word := range words {
+			mode, workers, ok, err := lib.ParseMode(word)
+			if _, problem := os.Stat(word); problem == nil || !ok {
+				items, err := interrupt.Await(ctx, func() ([]figures.Item, error) { return kind.Load(word) })
+				if err != nil {
+					return nil, err
+				}
+				list = append(list, items...)
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			predicts = true
+			c, err := mode.Load(workers, f.config, f.sets...)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", word, err)
+			}
+			p, err := lib.Predict(ctx, c)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", word, err)
+			}
+			list = append(list, figures.Item{Label: word, Run: p.Run()})
+		}
+	}
+	if !predicts && (f.config != "" || len(f.sets) > 0) {
+		return nil, errors.New("--config and --set: are for MODE=WORKERS, such as ddp=2; saved results stay as they are")
+	}
+	return list, nil
+}
+
+// parseRanks reads lists and ranges of ranks; "" is nil.
+func parseRanks(text string) (ranks []int, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for _, part := range strings.Split(text, ",") {
+		low, high, ranged := strings.Cut(part, "-")
+		if !ranged {
+			high = low
+		}
+		a, err1 := strconv.Atoi(low)
+		b, err2 := strconv.Atoi(high)
+		if err1 != nil || err2 != nil || a > b || b-a > 1<<20 {
+			return nil, fmt.Errorf("--ranks %s: must be ranks, such as 0-7 or 0,3", text)
+		}
+		for r := a; r <= b; r++ {
+			if !slices.Contains(ranks, r) {
+				ranks = append(ranks, r)
+			}
+		}
+	}
+	return ranks, nil
+}
+
+// parseWindow reads two times; "" is all.
+func parseWindow(text string) (from, to time.Duration, err error) {
+	if text == "" {
+		return 0, 0, nil
+	}
+	low, high, _ := strings.Cut(text, "-")
+	a, err1 := units.ParseDuration(low)
+	b, err2 := units.ParseDuration(high)
+	if err1 != nil || err2 != nil || a >= b || a < 0 {
+		return 0, 0, fmt.Errorf("--window %s: must be two times, the earlier first, such as 10ms-40ms", text)
+	}
+	return time.Duration(a), time.Duration(b), nil
+}
 
 // writeOne writes the file of a flag, and says so.
 func writeOne(cmd *cobra.Command, flag, path string, render func(io.Writer) error) error {
 	folder, name := filepath.Split(filepath.Clean(path))
 	f := files.Folder{Path: filepath.Clean(folder), Owner: "plot", InPlace: true, Keep: func(string) bool { return true }}
-	file := files.File{Path: name, Render: render}
+	file := files.File{Path: name, Render: func(w io.Writer) error { return renderUntil(cmd.Context(), w, render) }}
 	if !files.IsFolder(f.Path) { // for the error
 		f.Path, file.Path = "", path
 		return flagged(flag, f.Write(cmd.Context(), nil, file))
@@ -75,69 +249,27 @@ func writeOne(cmd *cobra.Command, flag, path string, render func(io.Writer) erro
 // pictureFormat returns the format that a file's name asks for, or nothing.
 func pictureFormat(path string) string {
 	format := strings.TrimPrefix(filepath.Ext(path), ".")
-	if format != reports.PNG && format != reports.SVG {
+	if !slices.Contains(reports.Formats(), format) {
 		return ""
 	}
 	return format
 }
 
-// figure loads what a kind of figure needs and returns its renderer.
-func figure(kind string, results []string, format string) (func(io.Writer) error, error) {
-	if format == "" {
-		return nil, fmt.Errorf("--out: the file must end in .png or .svg")
-	}
-	switch kind {
-	case "timeline":
-		return timelineFigure(results, format)
-	case "memory":
-		if len(results) > 1 {
-			return nil, fmt.Errorf("psim plot memory takes one RESULT, not %d", len(results))
-		}
-		f, err := reports.LoadMemory(results[0])
-		if err == nil && !f.Drawable() {
-			err = nothingToDraw{fmt.Errorf("%s: the run takes no time or no memory, so there is nothing to draw", results[0])}
-		}
-		return func(w io.Writer) error { return reports.Memory(w, format, f) }, err
-	case "compare":
-		return compareFigure(results, format)
-	}
-	return nil, fmt.Errorf("unknown figure %q; use timeline, memory or compare", kind)
+// pictureEndings lists how the names of pictures end.
+func pictureEndings() string {
+	formats := reports.Formats()
+	return "." + strings.Join(formats[:len(formats)-1], ", .") + " or ." + formats[len(formats)-1]
 }
 
-func timelineFigure(results []string, format string) (func(io.Writer) error, error) {
-	var runs []reports.Run
-	for _, path := range results {
-		run, err := reports.Load(path)
-		switch {
-		case err != nil:
-			return nil, err
-		case run.Trace == nil:
-			return nil, fmt.Errorf("%s: the result has no trace.csv beside it; run psim run again with --out", path)
-		case !run.Drawable():
-			return nil, nothingToDraw{fmt.Errorf("%s: the run takes no time, so there is nothing to draw", path)}
-		}
-		runs = append(runs, run)
+// renderUntil draws into memory, and gives up as soon as the context ends.
+func renderUntil(ctx context.Context, w io.Writer, render func(io.Writer) error) error {
+	data, err := interrupt.Await(ctx, func() (string, error) {
+		var b strings.Builder
+		err := render(&b)
+		return b.String(), err
+	})
+	if err == nil {
+		_, err = io.WriteString(w, data)
 	}
-	return func(w io.Writer) error { return reports.Timelines(w, format, runs...) }, nil
-}
-
-func compareFigure(results []string, format string) (func(io.Writer) error, error) {
-	if len(results) > 2 {
-		return nil, fmt.Errorf("psim plot compare takes two results, or one that was measured, not %d", len(results))
-	}
-	a, b, err := reports.LoadPair(results...)
-	if err != nil {
-		return nil, err
-	}
-	for i, run := range []reports.Run{a, b} {
-		switch path := results[min(i, len(results)-1)]; {
-		case run.Trace == nil && i == 0 && len(results) == 1:
-			return nil, fmt.Errorf("%s: its prediction has no trace.csv, so there is nothing to draw", path)
-		case run.Trace == nil:
-			return nil, fmt.Errorf("%s: the result has no trace.csv beside it, so there is nothing to draw", path)
-		case !run.Drawable():
-			return nil, nothingToDraw{fmt.Errorf("%s: the run takes no time, so there is nothing to draw", path)}
-		}
-	}
-	return func(w io.Writer) error { return reports.CompareTimelines(w, format, a, b) }, nil
+	return err
 }

@@ -74,7 +74,7 @@ func (f *scheduleFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.format, "format", "text", "text, csv or json")
 	flags.BoolVar(&f.messages, "messages", false, "with SEND and RECV, where PyTorch puts them")
 	flags.BoolVar(&f.deadlock, "deadlock", false, "instead of the order, whether and where it hangs")
-	flags.StringVar(&f.plot, "plot", "", "also draw the order, every action of one unit (B of two), to a .png or .svg")
+	flags.StringVar(&f.plot, "plot", "", "also draw the order, every action of one unit (B of two), to a .png, .svg or .pdf")
 }
 
 func (f *scheduleFlags) check() error {
@@ -84,7 +84,7 @@ func (f *scheduleFlags) check() error {
 	case f.shape.Virtual < 1:
 		return fmt.Errorf("--virtual %d: must be at least 1", f.shape.Virtual)
 	case f.plot != "" && pictureFormat(f.plot) == "":
-		return fmt.Errorf("--plot %s: the file must end in .png or .svg", f.plot)
+		return fmt.Errorf("--plot %s: the file must end in %s", f.plot, pictureEndings())
 	}
 	return memory.CheckTasks(2 * float64(f.shape.Ranks) * float64(f.shape.Microbatches) * float64(f.shape.Virtual))
 }

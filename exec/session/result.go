@@ -25,7 +25,7 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 	measurement.Backend = o.Devices.Backend
 	measurement.TimesComparable = exec.Comparable(r.Plan.Graph.Ranks(), o.Devices)
 	measurement.HeapGrowth = m.HeapGrowth
-	measurement.Checks = checks(m, o.Checks)
+	measurement.Checks, measurement.Losses = checks(m, o.Checks), m.Record.Losses
 	if o.UnwaitedRates {
 		measurement.CourseTokens, measurement.CourseSamples = unwaitedRates(m.Traces, r.Plan.Tokens, r.Plan.Samples)
 	}

@@ -73,3 +73,9 @@ func Reason(err error) string {
 	}
 	return err.Error()
 }
+
+// Exists reports whether there is a file of a path.
+func Exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

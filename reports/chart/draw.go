@@ -11,9 +11,9 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Pixel is the size of a pixel of a PNG, at 144 dots per inch. Edges of
-// rectangles are rounded to it in all formats.
-const Pixel = vg.Length(0.5)
+// Pixel is the size of a pixel of a PNG. Edges of rectangles are rounded to it in
+// all formats.
+const Pixel = vg.Inch / dotsPerInch
 
 // Snap rounds a position to whole pixels.
 func Snap(x vg.Length) vg.Length { return Pixel * vg.Length(int(x/Pixel+0.5)) }
@@ -87,6 +87,16 @@ func (m Mark) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
 func Look(i int, radius vg.Length) draw.GlyphStyle {
 	shapes := []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}}
 	return draw.GlyphStyle{Color: Color(i), Radius: radius, Shape: Mark{Shape: shapes[i/series%len(shapes)]}}
+}
+
+// Lines tells how the i-th of several lines looks, and the marks on it: by colour, by
+// dashes and by shape.
+func Lines(i int) (draw.LineStyle, draw.GlyphStyle) {
+	line, look := Stroke(Color(i), 1.2), Look(i, 3.2)
+	line.Dashes = [][]vg.Length{nil, {5, 2}, {1.5, 1.5}, {6, 2, 1.5, 2}}[i%4]
+	shapes := []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.CircleGlyph{}}
+	look.Shape = Mark{Shape: shapes[i%4], Hollow: i%4 == 3}
+	return line, look
 }
 
 // Labels write a text to the lower left of each point, except where it would

@@ -14,6 +14,7 @@ import (
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgpdf"
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
@@ -21,23 +22,36 @@ import (
 const (
 	PNG = "png"
 	SVG = "svg"
+	PDF = "pdf"
 )
+
+// Formats lists the formats of figures.
+func Formats() []string { return []string{PNG, SVG, PDF} }
+
+// dotsPerInch sets the resolution of a PNG.
+const dotsPerInch = 288
 
 // newCanvas makes an empty page of a format.
 func newCanvas(format string, width, height vg.Length) (vg.CanvasWriterTo, error) {
 	switch format {
 	case PNG:
-		return vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(144))}, nil
+		return vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(dotsPerInch))}, nil
 	case SVG:
 		return vgsvg.New(width, height), nil
+	case PDF:
+		return pdfPage{vgpdf.New(width, height)}, nil
 	}
-	return nil, fmt.Errorf("unknown picture format %q; use %s or %s", format, PNG, SVG)
+	return nil, fmt.Errorf("unknown picture format %q; use %s, %s or %s", format, PNG, SVG, PDF)
 }
 
 // encode writes a page. An SVG names fonts to fall back on and is white behind.
 func encode(w io.Writer, c vg.CanvasWriterTo) error {
-	if page, ok := c.(vgimg.PngCanvas); ok {
+	switch page := c.(type) {
+	case vgimg.PngCanvas:
 		return encodePNG(w, page.Image())
+	case pdfPage:
+		_, err := page.WriteTo(w)
+		return err
 	}
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {

@@ -28,5 +28,5 @@ func Example() {
 	// Output:
 	// <nil>
 	// true
-	// unknown picture format "gif"; use png or svg
+	// unknown picture format "gif"; use png, svg or pdf
 }

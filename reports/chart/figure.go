@@ -1,6 +1,6 @@
 // Package chart gives gonum's plots one look: a font, sizes, colours, axes in
 // units that people read, and a legend below the data, which it never covers.
-// A Figure takes any plot.Plotter and is written as PNG or SVG.
+// A Figure takes any plot.Plotter and is written as PNG, SVG or PDF.
 //
 // It knows nothing of traces or results. Those who draw them, in reports, say
 // what is where; this package says how it looks, and how it becomes a file.
@@ -18,10 +18,11 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// The width of every figure and the margins around it.
+// The width of every figure, that of a page's text, so that letters are as large
+// in print as they are here, and the margins around it.
 const (
-	width  = vg.Length(900)
-	margin = vg.Length(9)
+	width  = 6.5 * vg.Inch
+	margin = vg.Length(8)
 )
 
 // A Figure is a plot in the common style: what is added to it is drawn over a
@@ -29,13 +30,14 @@ const (
 type Figure struct {
 	*plot.Plot
 	height vg.Length // of the data
+	grid   *plotter.Grid
 	legend []entry
 }
 
 // New makes an empty figure whose data will be so high.
 func New(title string, height vg.Length) *Figure {
 	f := &Figure{Plot: plot.New(), height: height}
-	f.Title.Text, f.Title.TextStyle, f.Title.Padding = title, Bold(12), 9
+	f.Title.Text, f.Title.TextStyle, f.Title.Padding = title, Bold(11), 7
 	f.Title.TextStyle.XAlign, f.Title.TextStyle.YAlign = draw.XCenter, draw.YTop
 	for _, a := range []*plot.Axis{&f.X, &f.Y} {
 		label, tick := Text(10), Text(9)
@@ -46,7 +48,8 @@ func New(title string, height vg.Length) *Figure {
 		a.Padding = 0
 	}
 	f.Y.Tick.Label.YAlign = raisedCapitals
-	f.Add(&plotter.Grid{Vertical: Stroke(RGB(Grid), 0.5), Horizontal: Stroke(RGB(Grid), 0.5)})
+	f.grid = &plotter.Grid{Vertical: Stroke(RGB(Grid), 0.5), Horizontal: Stroke(RGB(Grid), 0.5)}
+	f.Add(f.grid)
 	return f
 }
 
@@ -79,7 +82,7 @@ func (f *Figure) layout(legend vg.Length) (all, data vg.Rectangle) {
 // ceil rounds a position up to whole pixels, unless it is one already.
 func ceil(x vg.Length) vg.Length { return Pixel * vg.Length(math.Ceil(float64(x/Pixel)-1e-6)) }
 
-// Write draws the figure into a file of a format, PNG or SVG.
+// Write draws the figure into a file of a format.
 func (f *Figure) Write(w io.Writer, format string) error {
 	lines := wrap(f.legend, f.DataWidth())
 	f.fitTitle()
@@ -99,7 +102,7 @@ func (f *Figure) Write(w io.Writer, format string) error {
 // fitTitle sets a title that is too long in smaller type, and cuts its end off
 // if even that is.
 func (f *Figure) fitTitle() {
-	const least = 9
+	const least = 7.5
 	s := &f.Title.TextStyle
 	for s.Font.Size > least && s.Width(f.Title.Text) > width-2*margin {
 		s.Font.Size -= 0.5

@@ -16,17 +16,17 @@ type entry struct {
 
 // The measures of a legend.
 const (
-	legendLine  = vg.Length(15)
-	legendSize  = vg.Length(9.5)
-	sampleWidth = vg.Length(14)
-	sampleSpace = vg.Length(18)
-	entrySpace  = vg.Length(16) // after each
+	legendLine  = vg.Length(14)
+	legendSize  = vg.Length(9)
+	sampleWidth = vg.Length(13)
+	sampleSpace = vg.Length(17)
+	entrySpace  = vg.Length(14) // after each
 )
 
 // Explain adds an entry to the legend: what is drawn like the sample, which may
 // be nil, means what the text says.
 func (f *Figure) Explain(text string, sample plot.Thumbnailer) {
-	const most = 700 // of the width
+	const most = 380 // of the width
 	f.legend = append(f.legend, entry{Shorten(text, Text(legendSize), most), sample})
 }
 

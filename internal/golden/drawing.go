@@ -1,4 +1,4 @@
-package reports_test
+package golden
 
 import (
 	"math"
@@ -7,16 +7,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"psim/internal/golden"
 )
 
-// sameDrawing compares an SVG with testdata/name: the same elements and texts,
+// Drawing compares an SVG with testdata/name: the same elements and texts,
 // and the same numbers but for what processors round differently. Edges are
-// rounded to half a point, so one in a hundred may be that far off.
-func sameDrawing(t *testing.T, name string, got []byte) {
+// rounded to a quarter of a point, so one in a hundred may be that far off.
+func Drawing(t testing.TB, name string, got []byte) {
 	t.Helper()
-	want := golden.Read(t, name, got)
+	want := Read(t, name, got)
 	number := regexp.MustCompile(`-?\d+(\.\d+)?(e-?\d+)?`)
 	require.Equal(t, number.ReplaceAllString(string(want), "#"), number.ReplaceAllString(string(got), "#"), name)
 	wanted, gotten := number.FindAllString(string(want), -1), number.FindAllString(string(got), -1)

@@ -1,0 +1,71 @@
+package chart
+
+import (
+	"image/color"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// A Bar reaches from one height to another, over a place of the horizontal axis that
+// is so wide. Error is how far its upper end may be off to either side.
+type Bar struct {
+	X, Width, From, To, Error float64
+	Pattern
+	Text string
+}
+
+// Bars draws bars.
+type Bars []Bar
+
+// Plot draws the bars.
+func (b Bars) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	for _, bar := range b {
+		low, high := y(bar.From), y(bar.To)
+		bar.Rectangle(c, vg.Rectangle{
+			Min: vg.Point{X: Snap(x(bar.X - bar.Width/2)), Y: Snap(min(low, high))},
+			Max: vg.Point{X: Snap(x(bar.X + bar.Width/2)), Y: Snap(max(low, high))},
+		})
+	}
+	for _, bar := range b {
+		if bar.Error > 0 {
+			whisker(c, x(bar.X), y(bar.To-bar.Error), y(bar.To+bar.Error))
+		}
+	}
+}
+
+// BarTexts writes what stands in the upper ends of bars, or above those that are too
+// short or narrow.
+type BarTexts []Bar
+
+// Plot writes the texts.
+func (b BarTexts) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	for _, bar := range b {
+		style := Text(7.5)
+		style.XAlign = text.XCenter
+		half, room := style.Width(bar.Text)/2+1, x(bar.Width)-x(0)
+		if bar.Text == "" || half > room {
+			continue
+		}
+		at, behind := vg.Point{X: x(bar.X), Y: y(bar.To-bar.Error) - 7}, color.Color(bar.Color)
+		if style.Color = InkOn(bar.Color); at.Y-5 < y(bar.From) || 2*half > room {
+			at.Y, behind, style.Color = y(max(bar.From, bar.To+bar.Error))+6, color.White, RGB(Ink)
+		}
+		Fill(c, behind, at.X-half, at.Y-4, at.X+half, at.Y+4)
+		c.FillText(style, at, bar.Text)
+	}
+}
+
+// whisker draws how far a value may be off.
+func whisker(c draw.Canvas, x, low, high vg.Length) {
+	const cap = 3
+	line := Stroke(RGB(Ink), 0.9)
+	c.StrokeLine2(line, x, low, x, high)
+	for _, y := range []vg.Length{low, high} {
+		c.StrokeLine2(line, x-cap, y, x+cap, y)
+	}
+}

@@ -1,0 +1,174 @@
+package figures
+
+import (
+	"errors"
+	"io"
+	"slices"
+
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg/draw"
+
+	"psim/reports"
+	"psim/reports/chart"
+)
+
+// A value is a number of a result, and its standard deviation.
+type value struct{ mean, deviation float64 }
+
+// valueOf finds a number of a result.
+type valueOf func(*Item) (value, error)
+
+// A barChart is a bar for every result, predictions beside measurements.
+type barChart struct {
+	title string
+	quantity
+	groups []group
+	values map[*Item]value
+	// line is what a bar would reach ideally; nil for nothing.
+	line func(*Item) (float64, bool)
+	// lineText says in the legend what that is.
+	lineText string
+	level    bool // it is one line, across
+}
+
+// look tells how the bars of a kind of result are filled.
+func look(kind string) chart.Pattern {
+	if kind == reports.Measured {
+		return chart.Pattern{Color: chart.Color(1), Hatch: chart.Rising}
+	}
+	return chart.Pattern{Color: chart.Color(0)}
+}
+
+// newBars finds the number of every result.
+func newBars(what string, r Request, q quantity, of valueOf) (barChart, error) {
+	b := barChart{title: title(what, r.Items), quantity: q, groups: grouped(r.Items), values: map[*Item]value{}}
+	some := false
+	for _, g := range b.groups {
+		for _, item := range g.items() {
+			v, err := of(item)
+			if err != nil {
+				return b, err
+			}
+			b.values[item] = v
+			some = some || v.mean != 0
+		}
+	}
+	if !some {
+		return b, Nothing{errors.New(what + " is 0 everywhere, so there is nothing to draw")}
+	}
+	return b, nil
+}
+
+// both reports whether some results were predicted and some measured.
+func both(groups []group) bool {
+	return slices.ContainsFunc(groups, func(g group) bool { return g.predicted != nil }) &&
+		slices.ContainsFunc(groups, func(g group) bool { return g.measured != nil })
+}
+
+// place tells where the bar of a kind stands in group i, and how wide it is.
+func place(groups []group, i int, kind string) (x, width float64) {
+	switch {
+	case !both(groups):
+		return float64(i), 0.6
+	case kind == reports.Measured:
+		return float64(i) + 0.2, 0.38
+	}
+	return float64(i) - 0.2, 0.38
+}
+
+// figure lays the bars out.
+func (b barChart) figure() *chart.Figure {
+	const height = 210
+	f := chart.New(b.title, height)
+	var bars chart.Bars
+	least, most, deviates := 0.0, 0.0, false
+	for i, g := range b.groups {
+		for _, item := range g.items() {
+			v := b.values[item]
+			x, width := place(b.groups, i, item.Run.Result.Kind)
+			bars = append(bars, chart.Bar{
+				X: x, Width: width, To: v.mean * b.scale, Error: v.deviation * b.scale,
+				Pattern: look(item.Run.Result.Kind), Text: b.text(v.mean),
+			})
+			least, most = min(least, v.mean), max(most, v.mean+v.deviation)
+			deviates = deviates || v.deviation > 0
+		}
+	}
+	lines := b.lines()
+	for _, l := range lines {
+		for _, p := range l.XYs {
+			most = max(most, p.Y/b.scale)
+		}
+	}
+	b.axis(&f.Y, b.label, most*b.scale)
+	f.Y.Min, f.Y.Max = least*b.scale*1.08, most*b.scale*1.12
+	f.Columns("", labels(b.groups))
+	f.Add(bars)
+	explainKinds(f, b.groups)
+	b.addLines(f, lines)
+	f.Add(chart.BarTexts(bars))
+	if deviates {
+		f.Explain("whiskers: ± a standard deviation of the steps", nil)
+	}
+	return f
+}
+
+// addLines draws what would be ideal.
+func (b barChart) addLines(f *chart.Figure, lines []*plotter.Line) {
+	if len(lines) > 0 {
+		f.Explain(b.lineText, lines[0])
+	}
+	for _, l := range lines {
+		if b.level {
+			l.XYs = plotter.XYs{point(f.X.Min, l.XYs[0].Y), point(f.X.Max, l.XYs[0].Y)}
+			f.Add(l)
+			return
+		}
+		f.Add(l, &plotter.Scatter{XYs: l.XYs, GlyphStyle: draw.GlyphStyle{Color: chart.RGB(chart.Ink), Radius: 2, Shape: chart.Mark{Shape: draw.CircleGlyph{}}}})
+	}
+}
+
+// explainKinds tells predictions from measurements, where there are both.
+func explainKinds(f *chart.Figure, groups []group) {
+	if both(groups) {
+		f.Explain(reports.Predicted, look(reports.Predicted))
+		f.Explain(reports.Measured, look(reports.Measured))
+	}
+}
+
+// lines joins what would be ideal, a line for each experiment and kind.
+func (b barChart) lines() (list []*plotter.Line) {
+	if b.line == nil {
+		return nil
+	}
+	at := map[string]int{}
+	for i, g := range b.groups {
+		for _, item := range g.items() {
+			ideal, known := b.line(item)
+			if !known {
+				continue
+			}
+			key := item.experiment() + "\n" + item.Run.Result.Kind
+			if _, seen := at[key]; !seen {
+				at[key] = len(list)
+				list = append(list, chart.Line(chart.Dashed(chart.RGB(chart.Ink), 1)))
+			}
+			x, _ := place(b.groups, i, item.Run.Result.Kind)
+			l := list[at[key]]
+			l.XYs = append(l.XYs, plotter.XY{X: x, Y: ideal * b.scale})
+		}
+	}
+	return list
+}
+
+// picture draws the bars.
+func (b barChart) picture() Picture {
+	return func(w io.Writer, format string) error { return b.figure().Write(w, format) }
+}
+
+func labels(groups []group) (names []string) {
+	for _, g := range groups {
+		names = append(names, g.label)
+	}
+	return names
+}

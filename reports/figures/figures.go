@@ -1,0 +1,106 @@
+// Package figures draws what people show of their results: bars of time and
+// throughput with what would be ideal, stacks of what a step or its memory is made
+// of, lines and maps of sweeps, and the timelines of package reports. Kinds lists
+// what there is; each kind is a row of that table and a small file.
+//
+// A figure takes results, predicted or measured: both of one experiment stand beside
+// each other. Equal results give equal bytes.
+package figures
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"psim/internal/nearest"
+	"psim/internal/units"
+	"psim/reports"
+)
+
+// An Item is a result to draw.
+type Item struct {
+	Label string   // what it is called if nothing shorter will do
+	Path  string   // where it was read from, "" for what was predicted just now
+	Set   []string // KEY=VALUE, of a point of a sweep
+	Run   reports.Run
+}
+
+// A Request is what to draw.
+type Request struct {
+	Items []Item
+	Key   string       // which number of the results, for kinds that take one
+	View  reports.View // which part of timelines
+}
+
+// A Picture writes itself in a format of package reports.
+type Picture func(w io.Writer, format string) error
+
+// Nothing is the error of a figure that would be empty, although nothing is wrong.
+type Nothing struct{ error }
+
+// A Kind is a kind of figure.
+type Kind struct {
+	Name  string
+	Draws string // for people, after the name
+	Takes string // how many results of what
+	// Key says that the kind draws a number of the results that has to be named,
+	// Metric that it may be.
+	Key, Metric bool
+	// Timeline says that it shows a View.
+	Timeline    bool
+	least, most int // results; most is 0 for any number
+	load        func(path string) ([]Item, error)
+	draw        func(Request) (Picture, error)
+}
+
+// Kinds lists all kinds of figure.
+func Kinds() []Kind {
+	const results, traces, points = "results", "results with trace.csv", "a sweep, or results"
+	return []Kind{
+		{Name: "timeline", Draws: "when every rank does what, a result below the other", Takes: traces, Timeline: true, least: 1, load: loadRun, draw: timeline},
+		{Name: "memory", Draws: "memory over time of one result; of several, what their fullest ranks hold at the peak", Takes: results, least: 1, load: loadRun, draw: memory},
+		{Name: "compare", Draws: "two timelines and how far the second is from the first, or a measured one below its own prediction", Takes: "two " + traces + ", or one measured", Timeline: true, least: 1, most: 2, load: loadRun, draw: compare},
+		{Name: "time", Draws: "the time of a step", Takes: results, least: 1, load: loadResults, draw: stepTime},
+		{Name: "throughput", Draws: "samples or tokens per second, and what would be ideal", Takes: results, least: 1, load: loadResults, draw: throughput},
+		{Name: "split-time", Draws: "what a step is made of: computation, exposed communication, optimizer, idle", Takes: results, least: 1, load: loadResults, draw: splitTime},
+		{Name: "efficiency", Draws: "throughput per device against that with the fewest devices", Takes: results, least: 2, load: loadResults, draw: efficiency},
+		{Name: "metric", Draws: "any number of the results, such as bubble.makespan", Takes: "a KEY and " + results, Key: true, least: 1, load: loadResults, draw: metric},
+		{Name: "loss", Draws: "the loss of every step", Takes: "measured results", least: 1, load: loadResults, draw: loss},
+		{Name: "heatmap", Draws: "a number of the results over two settings", Takes: points, Metric: true, least: 1, load: loadPoints, draw: heatmap},
+		{Name: "sweep", Draws: "a number of the results over a setting, a line for each value of the others", Takes: points, Metric: true, least: 1, load: loadPoints, draw: sweep},
+	}
+}
+
+// Names lists the names of the kinds.
+func Names() []string {
+	var names []string
+	for _, k := range Kinds() {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+// Find returns the kind of a name, in which _ stands for - too.
+func Find(name string) (Kind, error) {
+	for _, k := range Kinds() {
+		if k.Name == strings.ReplaceAll(name, "_", "-") {
+			return k, nil
+		}
+	}
+	return Kind{}, fmt.Errorf("unknown figure %q; use one of %s%s", name, strings.Join(Names(), ", "), nearest.Suggest(name, Names()))
+}
+
+// Load reads what a path holds that the kind can draw: a result by its folder or its
+// result.json, or a sweep.
+func (k Kind) Load(path string) ([]Item, error) { return k.load(path) }
+
+// Draw checks what was asked for and returns the picture.
+func (k Kind) Draw(r Request) (Picture, error) {
+	switch n := len(r.Items); {
+	case n < k.least:
+		return nil, fmt.Errorf("psim plot %s takes at least %s, not %d", k.Name, units.Plural(k.least, "result"), n)
+	case k.most > 0 && n > k.most:
+		return nil, fmt.Errorf("psim plot %s takes at most %s, not %d", k.Name, units.Plural(k.most, "result"), n)
+	}
+	return k.draw(r)
+}

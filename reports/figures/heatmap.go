@@ -1,0 +1,77 @@
+package figures
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"gonum.org/v1/plot/vg"
+
+	"psim/reports/chart"
+)
+
+// heatmap draws a number over two settings. Where others differ too, a square shows
+// the best of them: the shortest time or the least memory, the most of anything else.
+func heatmap(r Request) (Picture, error) {
+	t, err := newTable(r)
+	if err != nil {
+		return nil, err
+	}
+	if len(t.others) == 0 {
+		return nil, fmt.Errorf("a heatmap needs two settings that differ, and here only %s does; psim plot sweep draws one", t.across.key)
+	}
+	if len(t.others[0].values) > 200 || len(t.across.values) > 200 {
+		return nil, errors.New("a heatmap has at most 200 columns and rows")
+	}
+	return func(w io.Writer, format string) error { return t.heatmap().Write(w, format) }, nil
+}
+
+func (t table) heatmap() *chart.Figure {
+	up := t.others[0]
+	row := max(12, min(34, 260/float64(len(up.values))))
+	f := chart.New(title(t.label, t.items), vg.Length(row*float64(len(up.values))))
+	f.Columns(t.across.key, t.across.values)
+	f.Rows(up.key, up.values)
+	cells, unfit := chart.Cells{}, false
+	best := t.best(up)
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, k := range best {
+		low, high = min(low, t.values[k]), max(high, t.values[k])
+	}
+	for at, k := range best {
+		level := 0.5
+		if high > low {
+			level = (t.values[k] - low) / (high - low)
+		}
+		barred := !t.items[k].Run.Result.FitsMemory
+		cells, unfit = append(cells, chart.Cell{Column: at[0], Row: at[1], Level: level, Text: t.text(t.values[k]), Barred: barred}), unfit || barred
+	}
+	slices.SortFunc(cells, func(a, b chart.Cell) int { return slices.Compare([]int{a.Row, a.Column}, []int{b.Row, b.Column}) })
+	f.Add(cells)
+	f.Explain(t.text(low), chart.Pattern{Color: chart.Heat(0)})
+	f.Explain(t.text(high), chart.Pattern{Color: chart.Heat(1)})
+	if unfit {
+		f.Explain("does not fit in memory", chart.Pattern{Color: chart.Heat(0.3), Hatch: chart.Falling})
+	}
+	if len(t.others) > 1 {
+		f.Explain("each square: the best over "+t.others[1].key, nil)
+	}
+	return f
+}
+
+// best finds the item of every square, by column and row.
+func (t table) best(up dimension) map[[2]int]int {
+	least := less(t.key)
+	best := map[[2]int]int{}
+	for k, i := range t.items {
+		at := [2]int{slices.Index(t.across.values, i.at(t.across)), slices.Index(up.values, i.at(up))}
+		before, seen := best[at]
+		better := seen && (t.values[k] > t.values[before]) != least && t.values[k] != t.values[before]
+		if at[0] >= 0 && at[1] >= 0 && (!seen || better) {
+			best[at] = k
+		}
+	}
+	return best
+}

@@ -1,0 +1,93 @@
+package figures
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"gonum.org/v1/plot/plotter"
+
+	"psim/internal/units"
+	"psim/reports"
+	"psim/reports/chart"
+)
+
+// memory draws the memory of one result over time, and of several what their
+// fullest ranks hold at the peak.
+func memory(r Request) (Picture, error) {
+	if len(r.Items) == 1 {
+		return memoryOverTime(r.Items[0])
+	}
+	s := stackChart{
+		title: title("memory of the fullest rank", r.Items), quantity: bytes("memory at the peak"), groups: grouped(r.Items),
+		layers: memoryLayers(r.Items), total: func(*Item) (value, error) { return value{}, nil },
+	}
+	s.setLimits(r.Items)
+	return s.picture()
+}
+
+func memoryOverTime(i Item) (Picture, error) {
+	figure, err := i.memoryFigure()
+	if err == nil && !figure.Drawable() {
+		err = Nothing{fmt.Errorf("%s: the run takes no time or no memory, so there is nothing to draw", i.named())}
+	}
+	return func(w io.Writer, format string) error { return reports.Memory(w, format, figure) }, err
+}
+
+// memoryFigure reads the curves of a saved result, or makes them from a trace.
+func (i Item) memoryFigure() (reports.MemoryFigure, error) {
+	if i.Path != "" {
+		return reports.LoadMemory(i.Path)
+	}
+	return i.Run.MemoryFigure(), nil
+}
+
+// memoryLayers lists the categories of memory, or where a result does not know them
+// what lasts and what comes and goes.
+func memoryLayers(items []Item) []layer {
+	if slices.ContainsFunc(items, func(i Item) bool { return fullest(&i).Memory == nil }) {
+		return []layer{
+			{"persistent", chart.Series(0), func(i *Item) float64 { return float64(fullest(i).PersistentMemory) }},
+			{"activations and buffers", chart.Series(1), func(i *Item) float64 { return float64(fullest(i).PeakMemory - fullest(i).PersistentMemory) }},
+		}
+	}
+	var list []layer
+	for k, c := range []struct {
+		name string
+		of   func(reports.MemoryBytes) int64
+	}{
+		{"parameters", func(m reports.MemoryBytes) int64 { return m.Parameters }},
+		{"gradients", func(m reports.MemoryBytes) int64 { return m.Gradients }},
+		{"optimizer", func(m reports.MemoryBytes) int64 { return m.Optimizer }},
+		{"activations", func(m reports.MemoryBytes) int64 { return m.Activations }},
+		{"buffers", func(m reports.MemoryBytes) int64 { return m.Buffers }},
+		{"context", func(m reports.MemoryBytes) int64 { return m.Context }},
+	} {
+		list = append(list, layer{c.name, chart.Series(k), func(i *Item) float64 { return float64(c.of(*fullest(i).Memory)) }})
+	}
+	return list
+}
+
+// fullest returns the rank of a result with the highest peak.
+func fullest(i *Item) reports.RankResult {
+	return slices.MaxFunc(i.Run.Result.Ranks, func(a, b reports.RankResult) int { return int(min(1, max(-1, a.PeakMemory-b.PeakMemory))) })
+}
+
+// setLimits adds the capacities, unless they would squeeze the stacks.
+func (s *stackChart) setLimits(items []Item) {
+	var peak int64
+	for i := range items {
+		peak = max(peak, fullest(&items[i]).PeakMemory)
+	}
+	for i := range items {
+		c := fullest(&items[i]).MemoryCapacity
+		if c > 0 && c/4 <= peak && !slices.Contains(s.limits, float64(c)) {
+			s.limits = append(s.limits, float64(c))
+		}
+	}
+	if slices.Sort(s.limits); len(s.limits) > 0 {
+		s.limit = "capacity " + units.FormatBytes(int64(s.limits[0]))
+	}
+}
+
+func point(x, y float64) plotter.XY { return plotter.XY{X: x, Y: y} }

@@ -1,0 +1,99 @@
+package figures
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"psim/internal/nearest"
+	"psim/reports"
+)
+
+// metric draws a number of the results, by its key in result.json. Of the ranks it is
+// the largest.
+func metric(r Request) (Picture, error) {
+	key, err := findKey(r.Key, r.Items)
+	if err != nil {
+		return nil, err
+	}
+	q := ofKey(key)
+	b, err := newBars(q.label, r, q, func(i *Item) (value, error) {
+		x, known := metrics(i.Run.Result)[key]
+		if !known {
+			return value{}, fmt.Errorf("%s: has no %s", i.named(), key)
+		}
+		if key == "step_time_s" {
+			return timeOf(i.Run.Result), nil
+		}
+		return value{mean: x}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return b.picture(), nil
+}
+
+// metrics lists the numbers of a result by their keys.
+func metrics(r reports.Result) map[string]float64 {
+	r.Predicted, r.Runs = nil, nil
+	list := map[string]float64{}
+	data, err := json.Marshal(r)
+	if err != nil { // numbers that JSON cannot hold, in results that were never files
+		return list
+	}
+	var object map[string]any
+	if json.Unmarshal(data, &object) == nil {
+		flatten(list, "", object)
+	}
+	return list
+}
+
+// flatten adds the numbers of a JSON object. Of a list of objects it adds the largest.
+func flatten(list map[string]float64, prefix string, object map[string]any) {
+	for key, x := range object {
+		key = prefix + key
+		switch x := x.(type) {
+		case float64:
+			if before, seen := list[key]; !seen || x > before {
+				list[key] = x
+			}
+		case map[string]any:
+			if key != "config" { // settings, no results
+				flatten(list, key+".", x)
+			}
+		case []any:
+			for _, part := range x {
+				if part, ok := part.(map[string]any); ok {
+					flatten(list, key+".", part)
+				}
+			}
+		}
+	}
+}
+
+// findKey returns the full key of a number that some of the results have: as it
+// stands, by its last part, or by the name that a course has for it.
+func findKey(key string, items []Item) (string, error) {
+	courses := map[string]string{"training_time": "step_time_s", "tokens_per_second": "throughput.tokens_per_s", "throughput": "throughput.samples_per_s"}
+	if k, ok := courses[key]; ok {
+		key = k
+	}
+	all := map[string]bool{}
+	for _, i := range items {
+		for k := range metrics(i.Run.Result) {
+			all[k] = true
+		}
+	}
+	names := slices.Sorted(maps.Keys(all))
+	if all[key] {
+		return key, nil
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "."+key) {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("unknown metric %q; use one of %s%s", key, strings.Join(names, ", "), nearest.Suggest(key, names))
+}

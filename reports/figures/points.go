@@ -1,0 +1,142 @@
+package figures
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"psim/internal/files"
+	"psim/reports"
+)
+
+// loadPoints reads a sweep, by its folder or its sweep.jsonl, or a result.
+func loadPoints(path string) ([]Item, error) {
+	file := path
+	if files.IsFolder(path) {
+		file = filepath.Join(path, "sweep.jsonl")
+	}
+	if !strings.HasSuffix(file, ".jsonl") || !files.Exists(file) && file != path {
+		return loadResults(path)
+	}
+	list, err := files.Read(file, readPoints)
+	for i := range list {
+		list[i].Path = path
+	}
+	return list, err
+}
+
+// readPoints reads the lines of a sweep.jsonl.
+func readPoints(r io.Reader) (list []Item, err error) {
+	const longest = 1 << 28
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, longest)
+	for n := 1; lines.Scan(); n++ {
+		if strings.TrimSpace(lines.Text()) == "" {
+			continue
+		}
+		var line struct {
+			Index  int             `json:"index"`
+			Set    []string        `json:"set"`
+			Result json.RawMessage `json:"result"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if len(line.Result) == 0 || string(line.Result) == "null" {
+			continue // a point that could not be simulated
+		}
+		result, err := reports.ReadResult(strings.NewReader(string(line.Result)))
+		if err != nil {
+			return nil, fmt.Errorf("line %d: result: %w", n, err)
+		}
+		list = append(list, Item{Label: strings.Join(line.Set, " "), Set: line.Set, Run: reports.Run{Result: result}})
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, errors.New("holds no results of a sweep")
+	}
+	return list, nil
+}
+
+// A dimension is a setting that differs between results, and its values in order:
+// numbers by size, all else as they come.
+type dimension struct {
+	key     string
+	values  []string
+	numbers []float64 // of the values; nil unless all are
+}
+
+// dimensions lists what differs between results: the settings of a sweep, or else
+// what results say of themselves.
+func dimensions(items []Item) []dimension {
+	var list []dimension
+	for i := range items {
+		for _, s := range items[i].settings() {
+			key, v, _ := strings.Cut(s, "=")
+			at := slices.IndexFunc(list, func(d dimension) bool { return d.key == key })
+			if at < 0 {
+				at, list = len(list), append(list, dimension{key: key})
+			}
+			if !slices.Contains(list[at].values, v) {
+				list[at].values = append(list[at].values, v)
+			}
+		}
+	}
+	list = slices.DeleteFunc(list, func(d dimension) bool { return len(d.values) < 2 })
+	for i := range list {
+		list[i].order()
+	}
+	return list
+}
+
+// order sorts values that are numbers.
+func (d *dimension) order() {
+	for _, v := range d.values {
+		x, err := strconv.ParseFloat(v, 64)
+		if err != nil {
+			d.numbers = nil
+			return
+		}
+		d.numbers = append(d.numbers, x)
+	}
+	slices.Sort(d.numbers)
+	slices.SortFunc(d.values, func(a, b string) int {
+		x, _ := strconv.ParseFloat(a, 64)
+		y, _ := strconv.ParseFloat(b, 64)
+		return int(min(1, max(-1, x-y)*2))
+	})
+}
+
+// settings lists those of a point of a sweep, or what a result says of itself.
+func (i Item) settings() []string {
+	if i.Set != nil {
+		return i.Set
+	}
+	r := i.Run.Result
+	list := []string{"name=" + r.Name, "schedule.name=" + r.Schedule, "kind=" + r.Kind}
+	for _, n := range []struct {
+		key   string
+		value int
+	}{{"schedule.stages", r.Stages}, {"schedule.virtual_stages", r.VirtualStages}, {"schedule.microbatches", r.Microbatches}, {"parallel.data", r.DataParallel}, {"parallel.tensor", r.TensorParallel}} {
+		list = append(list, n.key+"="+strconv.Itoa(n.value))
+	}
+	return list
+}
+
+// at returns an item's value of a dimension, or "".
+func (i Item) at(d dimension) string {
+	for _, s := range i.settings() {
+		if v, ok := strings.CutPrefix(s, d.key+"="); ok {
+			return v
+		}
+	}
+	return ""
+}

@@ -1,0 +1,72 @@
+package figures
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"gonum.org/v1/plot"
+
+	"psim/internal/units"
+	"psim/reports/chart"
+)
+
+// A quantity is how a number is drawn: on which axis, and how it is written.
+type quantity struct {
+	label string
+	axis  func(a *plot.Axis, label string, most float64)
+	text  func(float64) string
+	scale float64 // of a number on the axis
+}
+
+// seconds makes a time.
+func seconds(label string) quantity {
+	return quantity{label, func(a *plot.Axis, label string, most float64) {
+		chart.Time(a, label, time.Duration(most), 6)
+	}, units.FormatSeconds, 1e9}
+}
+
+// bytes makes an amount of memory.
+func bytes(label string) quantity {
+	return quantity{label, func(a *plot.Axis, label string, most float64) {
+		chart.Bytes(a, label, int64(most), 6)
+	}, func(x float64) string { return units.FormatBytes(int64(math.Round(x))) }, 1}
+}
+
+// numbers makes anything else; unit may be empty.
+func numbers(label, unit string, scale float64) quantity {
+	return quantity{label, func(a *plot.Axis, label string, most float64) {
+		chart.Numbers(a, label, unit, 1, most, 6)
+	}, func(x float64) string { return short(x * scale) }, scale}
+}
+
+// short writes a number with three digits.
+func short(x float64) string {
+	if a := math.Abs(x); a >= 1000 && a < 1e7 {
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	} else if a >= 1 && a < 1000 {
+		return strconv.FormatFloat(x, 'f', max(0, 2-int(math.Log10(a))), 64)
+	}
+	return strconv.FormatFloat(x, 'g', 3, 64)
+}
+
+// ofKey tells how the number of a key in result.json is drawn.
+func ofKey(key string) quantity {
+	label := strings.ReplaceAll(strings.TrimPrefix(key, "ranks."), "_", " ")
+	switch {
+	case strings.HasSuffix(key, "_per_s"):
+		label = strings.TrimSuffix(label[strings.LastIndex(label, ".")+1:], " per s") + " per second"
+		return numbers(label, "", 1)
+	case strings.HasSuffix(key, "_s"):
+		return seconds(strings.TrimSuffix(label, " s"))
+	case strings.HasSuffix(key, "_bytes"):
+		return bytes(strings.TrimSuffix(label, " bytes"))
+	}
+	return numbers(label, "", 1)
+}
+
+// less reports whether less of a number is better: of time, memory and bubbles.
+func less(key string) bool {
+	return !strings.HasSuffix(key, "_per_s") && (strings.HasSuffix(key, "_s") || strings.HasSuffix(key, "_bytes") || strings.HasPrefix(key, "bubble."))
+}

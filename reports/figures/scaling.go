@@ -1,0 +1,128 @@
+package figures
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"psim/reports"
+)
+
+// stepTime draws the time of a step, of measured results the mean over their steps.
+func stepTime(r Request) (Picture, error) {
+	b, err := newBars("step time", r, seconds("time of a step"), func(i *Item) (value, error) { return timeOf(i.Run.Result), nil })
+	if err != nil {
+		return nil, err
+	}
+	return b.picture(), nil
+}
+
+// timeOf returns the step time of a result and its deviation.
+func timeOf(r reports.Result) value {
+	if m := r.Measurement; m != nil && len(m.Steps) > 0 {
+		return value{m.StepTimeMean, m.StepTimeStd}
+	}
+	return value{mean: r.StepTime}
+}
+
+// rate returns what finds the throughput of results: tokens if all have them, else
+// samples.
+func rate(items []Item) (unit string, of valueOf) {
+	unit = "tokens"
+	for _, i := range items {
+		if i.Run.Result.Throughput.Tokens == 0 {
+			unit = "samples"
+		}
+	}
+	return unit, func(i *Item) (value, error) {
+		t := i.Run.Result.Throughput
+		mean := map[string]float64{"tokens": t.Tokens, "samples": t.Samples}[unit]
+		if mean == 0 {
+			return value{}, fmt.Errorf("%s: has no throughput, because no samples pass through it; a [model] and a [batch] make them", i.named())
+		}
+		step := timeOf(i.Run.Result)
+		if step.mean == 0 {
+			return value{mean: mean}, nil
+		}
+		return value{mean, mean * step.deviation / step.mean}, nil
+	}
+}
+
+// named says where an item comes from, for errors.
+func (i *Item) named() string {
+	if i.Path != "" {
+		return i.Path
+	}
+	return i.Label
+}
+
+// throughput draws samples or tokens per second, and how many there would be if every
+// device added as much as the first.
+func throughput(r Request) (Picture, error) {
+	unit, of := rate(r.Items)
+	b, err := newBars("throughput", r, numbers(unit+" per second", "", 1), of)
+	if err != nil {
+		return nil, err
+	}
+	base := fewest(b.groups)
+	b.lineText = "ideal: in proportion to the devices"
+	b.line = func(i *Item) (float64, bool) {
+		from := base[i.experiment()+i.Run.Result.Kind]
+		return b.values[from.first].mean * float64(i.devices()) / float64(from.first.devices()), from.several
+	}
+	return b.picture(), nil
+}
+
+// A base is the result of an experiment on the fewest devices.
+type base struct {
+	first   *Item
+	several bool // there are others, on more
+}
+
+// fewest finds the base of every experiment and kind.
+func fewest(groups []group) map[string]base {
+	list := map[string]base{}
+	for _, g := range groups {
+		for _, i := range g.items() {
+			key := i.experiment() + i.Run.Result.Kind
+			b, seen := list[key]
+			switch {
+			case !seen:
+				b.first = i
+			case i.devices() < b.first.devices():
+				b = base{i, true}
+			case i.devices() > b.first.devices():
+				b.several = true
+			}
+			list[key] = b
+		}
+	}
+	return list
+}
+
+// efficiency draws the throughput per device, as a share of that with the fewest
+// devices.
+func efficiency(r Request) (Picture, error) {
+	_, of := rate(r.Items)
+	b, err := newBars("efficiency", r, numbers("throughput per device", "%", 100), of)
+	if err != nil {
+		return nil, err
+	}
+	bases, several := fewest(b.groups), false
+	shares := map[*Item]value{}
+	for i, v := range b.values {
+		from := bases[i.experiment()+i.Run.Result.Kind]
+		several = several || from.several
+		scale := float64(from.first.devices()) / float64(i.devices()) / b.values[from.first].mean
+		shares[i] = value{v.mean * scale, v.deviation * scale}
+	}
+	if !several {
+		return nil, errors.New("efficiency needs results of one experiment on different numbers of devices, such as ddp=1 ddp=2")
+	}
+	b.values = shares
+	b.line = func(*Item) (float64, bool) { return 1, true }
+	b.level = true
+	b.lineText = "ideal: as much as on the fewest devices"
+	b.text = func(x float64) string { return fmt.Sprintf("%.0f %%", math.Round(100*x)) }
+	return b.picture(), nil
+}

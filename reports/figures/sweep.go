@@ -1,0 +1,159 @@
+package figures
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg/draw"
+
+	"psim/reports/chart"
+)
+
+// A table is a number of every result, by the settings that differ.
+type table struct {
+	items  []Item
+	across dimension   // along the horizontal axis
+	others []dimension // all else that differs
+	key    string
+	quantity
+	values []float64
+}
+
+// newTable finds a number of the results and along which setting it is drawn: the
+// first with numbers, or the first.
+func newTable(r Request) (table, error) {
+	key := r.Key
+	if key == "" {
+		key = "step_time_s"
+	}
+	key, err := findKey(key, r.Items)
+	if err != nil {
+		return table{}, err
+	}
+	t := table{items: r.Items, key: key, quantity: ofKey(key), others: dimensions(r.Items)}
+	if len(t.others) == 0 {
+		return t, errors.New("all results have the same settings; a sweep varies one at least")
+	}
+	first := max(0, slices.IndexFunc(t.others, func(d dimension) bool { return d.numbers != nil }))
+	t.across = t.others[first]
+	t.others = slices.Delete(slices.Clone(t.others), first, first+1)
+	for i := range r.Items {
+		x, known := metrics(r.Items[i].Run.Result)[key]
+		if !known {
+			return t, fmt.Errorf("%s: has no %s", r.Items[i].named(), key)
+		}
+		t.values = append(t.values, x)
+	}
+	if slices.Max(t.values) <= 0 {
+		return t, Nothing{fmt.Errorf("%s is 0 everywhere, so there is nothing to draw", key)}
+	}
+	return t, nil
+}
+
+// A curve is the points of a line: all with the same other settings.
+type curve struct {
+	name   string
+	points []int // items, by the value across
+}
+
+// curves lists the lines, in the order of their values.
+func (t table) curves() []curve {
+	var list []curve
+	for _, v := range t.across.values {
+		for i := range t.items {
+			if t.items[i].at(t.across) != v {
+				continue
+			}
+			name := t.other(t.items[i])
+			at := slices.IndexFunc(list, func(c curve) bool { return c.name == name })
+			if at < 0 {
+				at, list = len(list), append(list, curve{name: name})
+			}
+			list[at].points = append(list[at].points, i)
+		}
+	}
+	rank := func(c curve) (places []int) {
+		for _, d := range t.others {
+			places = append(places, slices.Index(d.values, t.items[c.points[0]].at(d)))
+		}
+		return places
+	}
+	slices.SortStableFunc(list, func(a, b curve) int { return slices.Compare(rank(a), rank(b)) })
+	return list
+}
+
+// other names an item by all settings but the one across.
+func (t table) other(i Item) string {
+	var parts []string
+	for _, d := range t.others {
+		switch part := lastPart(d.key); part {
+		case "name", "kind":
+			parts = append(parts, i.at(d))
+		default:
+			parts = append(parts, part+" "+i.at(d))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func lastPart(key string) string { return key[strings.LastIndex(key, ".")+1:] }
+
+// sweep draws a number over a setting, a line for each value of the others.
+func sweep(r Request) (Picture, error) {
+	t, err := newTable(r)
+	if err != nil {
+		return nil, err
+	}
+	return func(w io.Writer, format string) error { return t.figure().Write(w, format) }, nil
+}
+
+// maxCurves limits the lines that have a name of their own.
+const maxCurves = 12
+
+func (t table) figure() *chart.Figure {
+	const height = 230
+	f := chart.New(title(t.label, t.items), height)
+	t.axis(&f.Y, t.label, slices.Max(t.values)*t.scale)
+	f.Y.Min, f.Y.Max = min(0, slices.Min(t.values)*t.scale), f.Y.Max*1.06
+	names := slices.Clone(t.across.values)
+	f.Columns(t.across.key, names)
+	lines, unfit := t.curves(), &plotter.Scatter{GlyphStyle: draw.GlyphStyle{Color: chart.RGB(chart.Alarm), Radius: 4.5, Shape: draw.CrossGlyph{}}}
+	for i, c := range lines {
+		style, look := chart.Lines(i)
+		line, points := chart.Line(style), &plotter.Scatter{GlyphStyle: look}
+		if i >= maxCurves {
+			line = chart.Line(chart.Stroke(chart.RGB(chart.Pale), 0.6))
+		}
+		for _, k := range c.points {
+			at := point(float64(slices.Index(names, t.items[k].at(t.across))), t.values[k]*t.scale)
+			line.XYs = append(line.XYs, at)
+			if !t.items[k].Run.Result.FitsMemory {
+				unfit.XYs = append(unfit.XYs, at)
+			}
+		}
+		f.Add(line)
+		if points.XYs = line.XYs; i < maxCurves {
+			f.Add(points)
+			if c.name != "" {
+				f.Explain(c.name, points)
+			}
+		}
+	}
+	t.explain(f, len(lines), unfit)
+	return f
+}
+
+// explain says what is not in the names of the lines.
+func (t table) explain(f *chart.Figure, lines int, unfit *plotter.Scatter) {
+	if lines > maxCurves {
+		f.Explain(fmt.Sprintf("%d more, in grey", lines-maxCurves), nil)
+	}
+	if len(unfit.XYs) > 0 {
+		f.Add(unfit)
+		f.Explain("does not fit in memory", unfit)
+	}
+}

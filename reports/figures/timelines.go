@@ -1,0 +1,65 @@
+package figures
+
+import (
+	"fmt"
+	"io"
+
+	"psim/reports"
+)
+
+// timeline draws results one below the other.
+func timeline(r Request) (Picture, error) {
+	var runs []reports.Run
+	for i := range r.Items {
+		item := &r.Items[i]
+		if item.Run.Trace == nil {
+			return nil, fmt.Errorf("%s: the result has no trace.csv beside it; run psim run again with --out, and with --trace where it has many tasks", item.named())
+		}
+		if err := drawable(item.named(), item.Run, r.View); err != nil {
+			return nil, err
+		}
+		runs = append(runs, item.Run)
+	}
+	return func(w io.Writer, format string) error { return r.View.Timelines(w, format, runs...) }, nil
+}
+
+// drawable refuses what a timeline cannot show.
+func drawable(name string, run reports.Run, view reports.View) error {
+	if !run.Drawable() {
+		return Nothing{fmt.Errorf("%s: the run takes no time, so there is nothing to draw", name)}
+	}
+	if err := view.Check(run.Trace); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// compare draws two results, or a measured one and its prediction, and how far the
+// second is from the first.
+func compare(r Request) (Picture, error) {
+	a := r.Items[0].Run
+	b, err := a, error(nil)
+	switch {
+	case len(r.Items) == 2:
+		b = r.Items[1].Run
+	case r.Items[0].Path == "":
+		return nil, fmt.Errorf("%s: is a prediction, so there is nothing to hold it against; name two results", r.Items[0].Label)
+	default:
+		if a, b, err = reports.LoadPair(r.Items[0].Path); err != nil {
+			return nil, err
+		}
+	}
+	for i, run := range []reports.Run{a, b} {
+		name := r.Items[min(i, len(r.Items)-1)].named()
+		switch {
+		case run.Trace == nil && i == 0 && len(r.Items) == 1:
+			return nil, fmt.Errorf("%s: its prediction has no trace.csv, so there is nothing to draw", name)
+		case run.Trace == nil:
+			return nil, fmt.Errorf("%s: the result has no trace.csv beside it, so there is nothing to draw", name)
+		}
+		if err := drawable(name, run, r.View); err != nil {
+			return nil, err
+		}
+	}
+	return func(w io.Writer, format string) error { return r.View.Compare(w, format, a, b) }, nil
+}
