@@ -60,6 +60,30 @@ func ExamplePrediction_Advise() {
 	// with schedule.stages=8: 7.3 GB
 }
 
+// What passes between the stages of a network, for one microbatch.
+func ExamplePrediction_Boundaries() {
+	c, err := psim.Load("vgg16-cpu-pipeline")
+	if err != nil {
+		log.Fatal(err)
+	}
+	p, err := psim.Predict(context.Background(), c)
+	if err != nil {
+		log.Fatal(err)
+	}
+	boundaries, err := p.Boundaries()
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, b := range boundaries {
+		fmt.Println(b.Direction, b.From, b.To, b.Shape, b.Bytes)
+	}
+	// Output:
+	// forward 0 1 [32 128 16 16] 4194304
+	// backward 1 0 [32 128 16 16] 4194304
+	// forward 1 2 [32 512 1 1] 65536
+	// backward 2 1 [32 512 1 1] 65536
+}
+
 // The best plan for a network on four devices, and the picture of all.
 func ExampleSearch() {
 	ctx := context.Background()

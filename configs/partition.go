@@ -72,12 +72,12 @@ func (c *Config) cut(w *stages.Workload, m costmodel.Machine) (err error) {
 
 // presetPartition finds the cut, and the placement, that belongs to a network.
 func presetPartition(n arch.Network, ranks int) ([]int, []int32, error) {
-	if strings.HasPrefix(n.Name, "vgg16-pipeline") {
+	if strings.HasPrefix(n.Name, "vgg16-pipeline") || strings.HasPrefix(n.Name, "vgg-mini-pipeline") {
 		layers, err := arch.VGG16Split(ranks)
 		return layers, graph.InOrder(ranks).First, err
 	}
 	if !strings.HasPrefix(n.Name, "gpt2") {
-		return nil, nil, fmt.Errorf(`gpt2 and vgg16-pipeline have a partition "preset", %s has none`, n.Name)
+		return nil, nil, fmt.Errorf(`gpt2, vgg16-pipeline and vgg-mini-pipeline have a partition "preset", %s has none`, n.Name)
 	}
 	return arch.GPT2Placement(n, ranks)
 }

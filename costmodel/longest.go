@@ -64,10 +64,37 @@ func (m *Machine) checkCollectives(g *graph.Graph, groups []link.Link) error {
 		ranks := g.Groups[t.Peer]
 		if groups[t.Peer].CollectiveTime(t.Kind, len(ranks), t.Bytes) >= units.Longest {
 			what := fmt.Sprintf("the %s of %s over %d ranks", t.Kind, units.FormatBytes(t.Bytes), len(ranks))
-			return tooLong(m.linkKey(ranks[0], ranks[len(ranks)-1]), what, "bandwidth, latency and collective_call")
+			key, check := m.cause(t.Kind, ranks, t.Bytes)
+			return tooLong(key, what, check)
 		}
 	}
 	return nil
+}
+
+// cause returns the link and its key without which a collective would not be cut off;
+// the slowest link and all keys if no single one is the cause.
+func (m *Machine) cause(k graph.Kind, ranks []int32, bytes int64) (key, check string) {
+	const unlimited = 1e30
+	slowest := m.linkKey(ranks[0], ranks[len(ranks)-1])
+	for _, c := range []struct {
+		name string
+		drop func(l *link.Link)
+	}{
+		{"collective_call", func(l *link.Link) { l.Call = 0 }},
+		{"latency", func(l *link.Link) { l.Latency = 0 }},
+		{"collective_bandwidth", func(l *link.Link) { l.Collective = 0 }},
+		{"bandwidth", func(l *link.Link) { l.Bandwidth, l.Collective = unlimited, unlimited }},
+		{"all_reduce, all_gather and reduce_scatter", func(l *link.Link) { *l = l.WithoutTables() }},
+	} {
+		for _, key := range []string{"link", "network"} {
+			without := *m
+			c.drop(map[string]*link.Link{"link": &without.Link, "network": &without.Network}[key])
+			if without.Group(ranks).CollectiveTime(k, len(ranks), bytes) < units.Longest {
+				return key, c.name
+			}
+		}
+	}
+	return slowest, "bandwidth, latency and collective_call"
 }
 
 // linkKey names the link between two ranks as a configuration does.

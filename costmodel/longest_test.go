@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel"
+	"psim/costmodel/link"
 	"psim/internal/units"
 	"psim/schedules/collective"
 )
@@ -29,6 +30,23 @@ func TestTooLong(t *testing.T) {
 		m.DevicesPerNode, m.Network = 1, m.Link
 		m.Network.Bandwidth = 1e-6
 	}), "network: a message of ")
+
+	// What a group over two nodes takes comes of the link inside them, too: the key
+	// that is the cause is named.
+	w.Replicas = 4
+	g = graphOf(t, w, orderOf(t, "gpipe", w))
+	const longest = units.Duration(units.Longest)
+	for want, change := range map[string]func(l, n *link.Link){
+		"link: the ALL_REDUCE of 128 B over 4 ranks would take more than 27778 hours; check collective_call": func(l, _ *link.Link) { l.Call = longest },
+		"hours; check collective_bandwidth": func(l, _ *link.Link) { l.Collective = 1e-6 },
+		"network: the ALL_REDUCE of 128 B over 4 ranks would take more than 27778 hours; check collective_call": func(_, n *link.Link) { n.Call = longest },
+		"hours; check bandwidth, latency and collective_call":                                                   func(l, n *link.Link) { l.Call, n.Call = longest, longest },
+	} {
+		require.ErrorContains(t, price(func(m *costmodel.Machine) {
+			m.DevicesPerNode, m.Network = 4, m.Link
+			change(&m.Link, &m.Network)
+		}), want)
+	}
 
 	ring, err := collective.Ring{Collective: collective.RingAllReduce, Ranks: 8, Length: 1e9}.Graph()
 	require.NoError(t, err)

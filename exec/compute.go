@@ -98,8 +98,9 @@ func (s *step) load(x *slot, st *stage, t graph.Task) (err error) {
 }
 
 // lose reads the sum of the losses, and makes the gradient that the backward
-// begins with: that of the mean over the replica's share of the batch, or where
-// every microbatch makes an update of its own, over the microbatch.
+// begins with: that of the mean over the batch, of which the average over the
+// replicas will leave one part for each of them, or where every microbatch makes an
+// update of its own, over the microbatch.
 func (s *step) lose(x *slot, st *stage, sum *programs.Tensor, t graph.Task) error {
 	values, err := programs.Read[float32](sum)
 	sum.Release()
@@ -107,12 +108,12 @@ func (s *step) lose(x *slot, st *stage, sum *programs.Tensor, t graph.Task) erro
 		return err
 	}
 	s.losses[s.piece(t)] = float64(values[0])
-	targets := s.shareTargets
+	targets := float64(s.counted) / float64(s.job.Graph.Shape.Replicas)
 	if s.job.Graph.Stashing {
 		at := s.targets[s.piece(t)]
-		targets = at[1] - at[0]
+		targets = float64(counted(s.batch.Targets[at[0]:at[1]]))
 	}
-	x.outputGradient, err = programs.Upload(st.device, []float32{1 / float32(targets)})
+	x.outputGradient, err = programs.Upload(st.device, meanOver(targets))
 	return err
 }
 

@@ -20,7 +20,7 @@ import (
 // recomputation. Tasks run one by one, so that the order in which messages come
 // and go is not left to chance; the prediction is replayed in the same order.
 func TestPredictedMemoryIsTheLedger(t *testing.T) {
-	networks := map[string]arch.Network{"gpt": tiedGPT(t), "gpt dropout": droppingGPT(t, 0.1), "mlp": miniMLP(t), "vgg": arch.MiniVGG(false)}
+	networks := map[string]arch.Network{"gpt": tiedGPT(t), "gpt dropout": droppingGPT(t, 0.1), "mlp": miniMLP(t), "vgg": preset(t, "vgg-mini-pipeline")}
 	for kind, n := range networks {
 		if testing.Short() && kind != "mlp" {
 			continue // one network goes through all of it

@@ -115,7 +115,7 @@ func (r *replay) step(ctx context.Context, n int, b Batch, first, last bool) err
 		}
 		from += samples
 	}
-	r.record.Losses = append(r.record.Losses, loss/float64(len(b.Targets)))
+	r.record.Losses = append(r.record.Losses, loss/float64(counted(b.Targets)))
 	for _, s := range r.stages {
 		s.versions = s.versions[len(s.versions)-1:]
 	}
@@ -146,7 +146,7 @@ func (r *replay) microbatch(m, samples int, input *programs.Tensor, targets []in
 		}
 		r.record.Outputs = append(r.record.Outputs, outputs...)
 	}
-	gradient, err := programs.Upload(r.device, []float32{1 / float32(len(targets))})
+	gradient, err := programs.Upload(r.device, meanOver(float64(counted(targets))))
 	for s := len(r.stages) - 1; s >= 0 && err == nil; s-- {
 		stage, given := r.stages[s], gradient
 		gradient, err = stage.bySize[int64(samples)].Backward(stage.versions[r.version(s, m)], saved[s], given, stage.gradients)

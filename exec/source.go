@@ -51,7 +51,24 @@ func NewSource(o DataOptions, n arch.Network, perReplica, replicas, steps int) (
 	if err != nil {
 		return nil, err
 	}
-	return s, s.cut(o, perReplica, replicas, steps)
+	if err := s.cut(o, perReplica, replicas, steps); err != nil {
+		return nil, err
+	}
+	return s, s.checkTargets()
+}
+
+// checkTargets refuses sentence pairs of which none in a step has a target within the
+// sequence: a mean over nothing does not exist.
+func (s *Source) checkTargets() error {
+	if s.tokens == nil || s.tokens.Counts == nil {
+		return nil
+	}
+	for n := range s.steps {
+		if counted(s.Batch(n).Targets) == 0 {
+			return fmt.Errorf("the sources of step %d fill all %d tokens, and nothing of their targets is left to learn; set a longer model.sequence_length", n+1, s.tokens.Sequence)
+		}
+	}
+	return nil
 }
 
 func (s *Source) makeUp(n arch.Network, samples int) error {
@@ -133,8 +150,8 @@ func (s *Source) cut(o DataOptions, perReplica, replicas, steps int) error {
 	return nil
 }
 
-// Batch is the data of a step. Every target counts alike in the loss, padding
-// too, so that replicas and microbatches may be compared with the whole batch.
+// Batch is the data of a step. Of sentence pairs, the tokens of the target sentence
+// and its end count in the loss.
 func (s *Source) Batch(step int) Batch {
 	if s.images != nil {
 		pixels, labels := s.images.Batch(s.steps[step])

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -19,7 +20,7 @@ type step struct {
 	keep   *capture  // nil for nothing
 
 	inputs, targets [][2]int // by replica and microbatch: from, to in the batch
-	shareTargets    int      // of a replica
+	counted         int      // targets of the batch that count in the loss
 
 	mu     sync.Mutex
 	rounds map[roundKey]*round // collectives under way
@@ -54,7 +55,9 @@ func (t *Trainer) newStep(b Batch) (*step, error) {
 	if given := max(len(b.Tokens), len(b.Numbers)); given != samples*input || len(b.Targets) != samples*target {
 		return nil, fmt.Errorf("a batch of %d inputs and %d targets for %d samples of %d and %d", given, len(b.Targets), samples, input, target)
 	}
-	s.shareTargets = len(b.Targets) / replicas
+	if s.counted = counted(b.Targets); s.counted == 0 {
+		return nil, errors.New("a batch without a target that counts in the loss")
+	}
 	from := 0
 	for range replicas {
 		for _, n := range t.job.Samples {
@@ -72,7 +75,7 @@ func (s *step) loss() float64 {
 	for _, l := range s.losses {
 		sum += l
 	}
-	return sum / float64(len(s.batch.Targets))
+	return sum / float64(s.counted)
 }
 
 func (s *step) replica(rank int32) int { return int(rank) / s.job.Graph.Shape.Ranks }

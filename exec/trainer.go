@@ -25,11 +25,31 @@ type Job struct {
 
 // A Batch is the data of one step, flat, sample by sample, those of the first
 // replica first. A network of tokens takes Tokens, others Numbers; an image is
-// rows × columns × channels.
+// rows × columns × channels. A target below 0 does not count in the loss, which is the
+// mean over those of the whole batch that do, however they are shared out.
 type Batch struct {
 	Tokens  []int32
 	Numbers []float32
 	Targets []int32
+}
+
+// counted returns how many targets count in the loss.
+func counted(targets []int32) (n int) {
+	for _, t := range targets {
+		if t >= 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// meanOver returns the gradient of a sum of losses that a mean over so many targets
+// begins with; 0 if there are none.
+func meanOver(targets float64) []float32 {
+	if targets == 0 {
+		return []float32{0}
+	}
+	return []float32{float32(1 / targets)}
 }
 
 // upload copies inputs from one index to another to a device.

@@ -123,5 +123,10 @@ func ReadPlans(r io.Reader) (Plans, error) {
 	if p.Plans == nil {
 		return p, errors.New("plans is missing")
 	}
+	for i, plan := range p.Plans {
+		if err := plan.validate(); err != nil {
+			return p, fmt.Errorf("plans[%d]: %w", i, err)
+		}
+	}
 	return p, nil
 }

@@ -47,9 +47,10 @@ type Result struct {
 	SteadyMicrobatch float64    `json:"steady_microbatch_s,omitempty"`
 	Throughput       Throughput `json:"throughput"` // work over time; of a measured result, all samples of its steps over all their time
 	Work
-	Ranks      []RankResult `json:"ranks"`            // one for each stage rank and replica; a tensor-parallel group is one
-	Groups     []Group      `json:"groups,omitempty"` // communication in a step, by kind of group
-	FitsMemory bool         `json:"fits_memory"`      // no peak is beyond the devices' memory
+	Ranks      []RankResult `json:"ranks"`               // one for each stage rank and replica; a tensor-parallel group is one
+	Groups     []Group      `json:"groups,omitempty"`    // communication in a step, by kind of group
+	Boundaries []Boundary   `json:"boundaries,omitzero"` // what passes between stages, where --boundaries asks for it
+	FitsMemory bool         `json:"fits_memory"`         // no peak is beyond the devices' memory
 	// Whether the highest peak is within the memory less machine.memory_margin (fits),
 	// within the memory (close) or beyond it; absent where no limit is known.
 	MemoryVerdict string   `json:"memory_verdict,omitempty" oneof:"fits,close,does not fit"`

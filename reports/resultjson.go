@@ -104,9 +104,9 @@ func expected(kind reflect.Kind) string {
 	return "an object"
 }
 
-// longest limits times, in seconds: above the 292 years that a trace can
-// hold, and low enough that sums and percentages of them stay finite.
-const longest = 1e10
+// longest limits times, in seconds: the 292 years that a trace can hold,
+// and low enough that sums and percentages of them stay finite.
+const longest = 9.2e9
 
 // validate reports what keeps a JSON object from being a result.
 func (r Result) validate() error {

@@ -22,18 +22,18 @@ type cell struct{ microbatch, stage int }
 // cycles after the last forward are left out.
 func clockCycles(t rapid.TB, schedule string, microbatches, stages int) [][]cell {
 	o := ordertest.Order(t, schedule, stages, microbatches)
-	clocks, err := o.Clocks()
+	placed, err := o.Cycles()
 	require.NoError(t, err)
 	var cycles [][]cell
-	for r, actions := range o {
-		for i, a := range actions {
-			if a.Kind != graph.Forward {
-				continue
+	for _, c := range placed {
+		var cells []cell
+		for _, a := range c {
+			if a.Kind == graph.Forward {
+				cells = append(cells, cell{int(a.Microbatch), int(a.Stage)})
 			}
-			for int(clocks[r][i]) >= len(cycles) {
-				cycles = append(cycles, nil)
-			}
-			cycles[clocks[r][i]] = append(cycles[clocks[r][i]], cell{int(a.Microbatch), int(a.Stage)})
+		}
+		if cells != nil {
+			cycles = append(cycles, cells)
 		}
 	}
 	return sorted(cycles)

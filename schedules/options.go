@@ -34,7 +34,7 @@ func (Options) Settings() []setting.Setting {
 		{Key: "virtual_stages", Default: 1, Range: setting.Count(), Text: "stages per rank (V) of the schedules that hold several; hanayo: 2 for each wave"},
 		{Key: "group", Example: "4", Range: setting.Between(0, math.MaxInt32), Text: "interleaved-1f1b: microbatches per round, as Megatron counts", Unset: "M/P rounds of equal size, as with 0"},
 		{Key: "file", Example: `"mine.csv"`, Text: "in place of name: any order, in PyTorch's notation, a line per rank, as psim schedule --format csv writes", Unset: "none"},
-		{Key: "partition", Example: `"balanced"`, With: []string{"[model]"}, Text: `of the layers: "balanced" (by time), "equal" (in number), "preset" (for gpt2, blocks in equal runs and the head back on rank 0; for vgg16-pipeline, a fixed cut for 1 to 6 ranks), or the layers per stage: [3, 4, 4, 4]`, Unset: "balanced"},
+		{Key: "partition", Example: `"balanced"`, With: []string{"[model]"}, Text: `of the layers: "balanced" (by time), "equal" (in number), "preset" (for gpt2, blocks in equal runs and the head back on rank 0; for vgg16-pipeline and vgg-mini-pipeline, a fixed cut for 1 to 6 ranks), or the layers per stage: [3, 4, 4, 4]`, Unset: "balanced"},
 		{Key: "placement", Example: "[0, 1, 2, 3]", Text: "the rank of every stage; several may share one", Unset: "the schedule's own"},
 		{Key: "synchronous", Default: false, Text: "true: a barrier after every clock cycle, as in Pipe"},
 		{Key: "whole_last", Default: false, Text: "true: the last stage takes all microbatches at once, where only the blocks before a head are pipelined"},

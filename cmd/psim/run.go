@@ -24,14 +24,11 @@ type runFlags struct {
 	trace string
 	exact bool
 	limit time.Duration
+	// boundaries asks for what passes between stages.
+	boundaries bool
 }
 
-func newRun() *cobra.Command {
-	var f runFlags
-	cmd := &cobra.Command{
-		Use:   "run CONFIG",
-		Short: "simulate: predict step time, bubble, memory and communication",
-		Long: `run simulates one training step and predicts its time, bubble, memory and
+const runManual = `run simulates one training step and predicts its time, bubble, memory and
 communication. CONFIG is a TOML file or the bare name of an embedded example
 (psim list examples).
 
@@ -41,10 +38,20 @@ out/NAME, with what was --set appended. With --json or --csv it writes files
 only if --out is given. With --out - it writes none. "psim help config" lists
 all settings.
 
+--boundaries adds what passes between neighbouring stages for one microbatch, shapes
+and bytes, forward and backward; with --csv it takes the place of the ranks.
+
 With schedule.name = "auto" the order of F, I and W is searched for: the one with
 the shortest span, then makespan, under the memory of a rank. --exact also calls
 the solver cbc (Debian's coinor-cbc), which proves the span of small pipelines.
-"auto-v" searches in the same way for two stages per rank, in the V of zbv.`,
+"auto-v" searches in the same way for two stages per rank, in the V of zbv.`
+
+func newRun() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run CONFIG",
+		Short: "simulate: predict step time, bubble, memory and communication",
+		Long:  runManual,
 		Example: `  psim run gpipe
   psim run gpipe --set schedule.name=1f1b --set schedule.microbatches=16
   psim run configs/course-timeline.toml --json
@@ -61,6 +68,7 @@ the solver cbc (Debian's coinor-cbc), which proves the span of small pipelines.
 		"folder to write the result and pictures to; - for none (default out/NAME)")
 	flags.StringVar(&f.trace, "trace", "", "also write the timeline for Perfetto (.pftrace) or chrome://tracing and PyTorch's tools (.json, .json.gz)")
 	flags.BoolVar(&f.exact, "exact", false, "let the solver cbc prove the order of schedule.name = \"auto\", for small pipelines")
+	flags.BoolVar(&f.boundaries, "boundaries", false, "also say what passes between stages, shapes and bytes")
 	flags.DurationVar(&f.limit, "time-limit", time.Minute, "how long the solver of --exact may take")
 	return cmd
 }
@@ -80,11 +88,10 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	if err := f.prove(c); err != nil {
 		return err
 	}
-	p, err := lib.Predict(ctx, c)
+	p, err := f.predict(ctx, c)
 	if err != nil {
 		return err
 	}
-	p.Advise(ctx)
 	folder, unwritable, err := f.folder(reports.RunFolder(filepath.Join("out", folderName(c.Name(), f.sets)), reports.Predicted))
 	if err != nil {
 		return err
@@ -104,6 +111,21 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 		f.wrote(stderr, strings.Join(names, ", "), folder.Path)
 	}
 	return failed(errors.Join(err, unwritable, untraced, written))
+}
+
+// predict predicts, and adds what is asked for.
+func (f runFlags) predict(ctx context.Context, c *configs.Config) (*lib.Prediction, error) {
+	p, err := lib.Predict(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if f.boundaries {
+		if p.Result.Boundaries, err = p.Boundaries(); err != nil {
+			return nil, flagged("boundaries:", err)
+		}
+	}
+	p.Advise(ctx)
+	return p, nil
 }
 
 func (f runFlags) traceFile(r reports.Run) []files.File {
@@ -174,11 +196,19 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 		r := p.Result
 		r.Build, r.Simulation = &build, &simulated
 		return r.WriteJSON(stdout)
+	case f.csv && f.boundaries:
+		return reports.WriteBoundariesCSV(stdout, p.Result.Boundaries)
 	case f.csv:
 		return reports.WriteResultCSV(stdout, p.Result)
 	}
 	if err := reports.WriteTable(stdout, p.Result); err != nil {
 		return err
+	}
+	if f.boundaries {
+		fmt.Fprintln(stdout)
+		if err := reports.WriteBoundaries(stdout, p.Result.Boundaries); err != nil {
+			return err
+		}
 	}
 	fmt.Fprintln(stdout)
 	return reports.Gantt(stdout, p.Trace, reports.GanttOptions{Ranks: 32})

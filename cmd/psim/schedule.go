@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -28,6 +29,7 @@ type scheduleFlags struct {
 	shape              graph.Shape
 	format, plot       string
 	messages, deadlock bool
+	clock              bool
 }
 
 func newSchedule() *cobra.Command {
@@ -43,10 +45,14 @@ takes the place of a name; [schedule] file simulates and executes it.
 
 --deadlock tells whether a program on every rank that runs the order one action
 after another comes to its end: with sends that are buffered, and with sends that
-last until they are received; if not, where every rank stands.`,
+last until they are received; if not, where every rank stands.
+
+--clock prints the clock cycles in place of the ranks: (microbatch, stage) pairs of
+what runs in the same cycle, if every action takes one and messages none.`,
 		Example: `  psim schedule 1f1b --stages 4 --microbatches 8
   psim schedule gpipe --stages 2 --microbatches 4 --format csv
   psim schedule interleaved-1f1b --stages 2 --microbatches 4 --virtual 2
+  psim schedule gpipe --stages 3 --microbatches 4 --clock
   psim schedule zb-h1 --plot zb-h1.png
   psim schedule 1f1b --stages 2 --microbatches 4 --deadlock`,
 		ValidArgs: schedules.Names(),
@@ -74,6 +80,7 @@ func (f *scheduleFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.format, "format", "text", "text, csv or json")
 	flags.BoolVar(&f.messages, "messages", false, "with SEND and RECV, where PyTorch puts them")
 	flags.BoolVar(&f.deadlock, "deadlock", false, "instead of the order, whether and where it hangs")
+	flags.BoolVar(&f.clock, "clock", false, "instead of the order, the (microbatch, stage) pairs of every clock cycle")
 	flags.StringVar(&f.plot, "plot", "", "also draw the order, every action of one unit (B of two), to a .png, .svg or .pdf")
 }
 
@@ -81,6 +88,8 @@ func (f *scheduleFlags) check() error {
 	switch {
 	case !slices.Contains([]string{"text", "csv", "json"}, f.format):
 		return fmt.Errorf("--format %s: use text, csv or json", f.format)
+	case f.clock && (f.messages || f.deadlock):
+		return errors.New("--clock: cannot be combined with --messages or --deadlock; cycles hold what is computed")
 	case f.shape.Virtual < 1:
 		return fmt.Errorf("--virtual %d: must be at least 1", f.shape.Virtual)
 	case f.plot != "" && pictureFormat(f.plot) == "":
@@ -150,6 +159,10 @@ func (f *scheduleFlags) write(cmd *cobra.Command, w namedOrder) error {
 		var text strings.Builder
 		if f.deadlock {
 			err := w.writeHangs(&text)
+			return text.String(), err
+		}
+		if f.clock {
+			err := w.writeClock(&text, f.format)
 			return text.String(), err
 		}
 		err := writeOrder(&text, f.format, w.Name, w.shape, w.order)

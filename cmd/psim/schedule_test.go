@@ -1,11 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"image/png"
 	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"psim/schedules"
 )
 
 // TestScheduleFile writes an order, reads it back in both notations, simulates
@@ -95,4 +98,36 @@ every rank receives when it is sent (--messages):
 	stdout, stderr, code = psim(t, "psim schedule late.csv --deadlock")
 	require.Zero(t, code, stderr)
 	require.Regexp(t, `^messages where they are written:\n  buffered sends: runs to its end\n  blocking sends: hangs after 1 of 4`, stdout)
+}
+
+// The clock cycles of the course's assignment, in JSON, and those of every schedule.
+func TestScheduleClock(t *testing.T) {
+	data, err := os.ReadFile("../../schedules/testdata/clock_cycles.json")
+	require.NoError(t, err)
+	golden := map[string][][][2]int32{}
+	require.NoError(t, json.Unmarshal(data, &golden))
+	for name, size := range map[string]string{"m6_n2": "--microbatches 6 --stages 2", "m3_n3": "--microbatches 3 --stages 3"} {
+		var got struct{ Cycles [][]action }
+		stdout, stderr, code := psim(t, "psim schedule gpipe --clock --format json "+size)
+		require.Zero(t, code, stderr)
+		require.NoError(t, json.Unmarshal([]byte(stdout), &got))
+		require.Len(t, got.Cycles, 2*len(golden[name]), "as many back")
+		for i, want := range golden[name] {
+			var pairs [][2]int32
+			for _, a := range got.Cycles[i] {
+				require.Equal(t, "F", a.Kind)
+				pairs = append(pairs, [2]int32{a.Microbatch, a.Stage})
+			}
+			require.ElementsMatch(t, want, pairs, "%s, cycle %d", name, i)
+		}
+	}
+	for _, s := range schedules.Names() {
+		_, stderr, code := psim(t, "psim schedule "+s+" --clock --format csv")
+		require.Zero(t, code, stderr)
+	}
+	for _, other := range []string{"--messages", "--deadlock"} {
+		_, stderr, code := psim(t, "psim schedule 1f1b --clock "+other)
+		require.Equal(t, exitUsage, code)
+		require.Contains(t, stderr, "--clock: cannot be combined with")
+	}
 }

@@ -37,6 +37,10 @@ type Tensor struct {
 	Axis    int  // the dimension that is divided
 	Norm    bool // a gain or bias of a norm, whose gradient I makes
 	Expert  bool // of one of the layer's Experts
+	// Deviation is that of the normal distribution that the first values of a
+	// weight are drawn from; 0 stands for √(2/inputs) (He et al. 2015). Gains start
+	// at 1 and biases at 0.
+	Deviation float64
 }
 
 // Layer is the smallest part of a network that a stage can hold.

@@ -2,12 +2,14 @@ package arch
 
 import (
 	"fmt"
+	"math"
 )
 
 // gpt makes GPT-2: learned positions, norm before each half of a block, GELU in
 // the tanh form, biases everywhere, and a head that is usually tied to wte.
 // Layers: embed, h.0 …, ln_f, head. Tensors are named as in Hugging Face's
-// checkpoint without its "transformer." prefix.
+// checkpoint without its "transformer." prefix, and start as they do there: with a
+// deviation of 0.02, and those that end a residual branch with 0.02/√(2·layers).
 func gpt(m Model) Network {
 	s, h := m.SequenceLength, m.Hidden
 	layers := []Layer{gptEmbedding(m)}
@@ -28,8 +30,8 @@ func gptEmbedding(m Model) Layer {
 	return Layer{
 		Name: "embed", Kind: KindEmbedding, Dropout: m.Dropout,
 		Params: []Tensor{
-			{Name: "wte.weight", Shape: Shape{m.Vocab, h}, Sharded: true},
-			{Name: "wpe.weight", Shape: Shape{m.Positions, h}},
+			{Name: "wte.weight", Shape: Shape{m.Vocab, h}, Sharded: true, Deviation: initializerRange},
+			{Name: "wpe.weight", Shape: Shape{m.Positions, h}, Deviation: initializerRange},
 		},
 		Input: Shape{s}, Output: Shape{s, h}, KeepsGradient: m.Dropout == 0,
 		Ops: append([]Op{vocabulary("wte", m.Vocab, s, h), lookup("wpe", m.Positions, s, h, 3)}, m.dropout("drop", s, h)...),
@@ -47,19 +49,24 @@ func gptBlock(m Model, i int) Layer {
 		Kind:    KindGPTBlock,
 		Heads:   m.Heads,
 		Dropout: m.Dropout,
-		Params:  gptBlockParams(fmt.Sprintf("h.%d.", i), h, m.Heads*m.HeadDim, m.FFNHidden),
+		Params:  gptBlockParams(fmt.Sprintf("h.%d.", i), m),
 		Input:   Shape{s, h}, Output: Shape{s, h},
 		Ops: gptBlockOps(m), Buffers: gptBlockBuffers(m), Repeatable: true, KeepsGradient: m.Dropout == 0,
 	}
 }
 
-func gptBlockParams(prefix string, h, q, f int) []Tensor {
+// initializerRange names the default of initializer_range in Hugging Face's models.
+const initializerRange = 0.02
+
+func gptBlockParams(prefix string, m Model) []Tensor {
+	h, q, f := m.Hidden, m.Heads*m.HeadDim, m.FFNHidden
+	residual := initializerRange / math.Sqrt(2*float64(m.Layers))
 	params := layerNormParams(prefix+"ln_1", h)
 	params = append(params, column(prefix+"attn.c_attn", h, 3*q)...)
-	params = append(params, row(prefix+"attn.c_proj", q, h)...)
+	params = append(params, row(prefix+"attn.c_proj", q, h, residual)...)
 	params = append(params, layerNormParams(prefix+"ln_2", h)...)
 	params = append(params, column(prefix+"mlp.c_fc", h, f)...)
-	return append(params, row(prefix+"mlp.c_proj", f, h)...)
+	return append(params, row(prefix+"mlp.c_proj", f, h, residual)...)
 }
 
 // gptBlockOps makes 24sh²+4s²h FLOPs with f = 4h (Narayanan et al. 2021).
@@ -111,16 +118,16 @@ func layerNormParams(name string, h int) []Tensor {
 // bias.
 func column(name string, in, out int) []Tensor {
 	return []Tensor{
-		{Name: name + ".weight", Shape: Shape{in, out}, Sharded: true, Axis: 1},
+		{Name: name + ".weight", Shape: Shape{in, out}, Sharded: true, Axis: 1, Deviation: initializerRange},
 		{Name: name + ".bias", Shape: Shape{out}, Sharded: true},
 	}
 }
 
 // row names a weight [in, out] that tensor parallelism cuts along in: every rank
 // has the whole bias.
-func row(name string, in, out int) []Tensor {
+func row(name string, in, out int, deviation float64) []Tensor {
 	return []Tensor{
-		{Name: name + ".weight", Shape: Shape{in, out}, Sharded: true},
+		{Name: name + ".weight", Shape: Shape{in, out}, Sharded: true, Deviation: deviation},
 		{Name: name + ".bias", Shape: Shape{out}},
 	}
 }

@@ -105,7 +105,7 @@ func (m Model) Network() (Network, error) {
 	case familyMLP:
 		n = mlp(r)
 	case familyVGG:
-		n = vgg16(m.Preset == "vgg16")
+		n = vggPreset(m.Preset)
 	default:
 		return Network{}, fmt.Errorf("file = %q: has not been read; pass its contents to ParseConfig", m.File)
 	}

@@ -40,8 +40,10 @@ func Presets() []Preset {
 		llamaPreset("llama3-70b", "Llama 3, 71B parameters", 80, 8192, 64, 8, 28672, 128256, 8192),
 		llamaPreset("mistral-7b", "Mistral, 7.2B parameters (Jiang 2023), full attention", 32, 4096, 32, 8, 14336, 32000, 8192),
 		mixtralPreset("mixtral-8x7b", "Mixtral, 46.7B parameters, 12.9B for a token (Jiang 2024)", 32, 4096, 32, 8, 14336, 32000, 8192, 8, 2),
-		{"vgg16", "VGG16 for CIFAR-10 with average pooling to 7×7, 134M parameters", Model{Family: familyVGG}},
-		{"vgg16-pipeline", "VGG16 for CIFAR-10 without average pooling, 34M parameters, 13 layers", Model{Family: familyVGG}},
+		{presetVGG16, "VGG16 for CIFAR-10 with average pooling to 7×7, 134M parameters", Model{Family: familyVGG}},
+		{presetVGG16 + pipelined, "VGG16 for CIFAR-10 without average pooling, 34M parameters, 13 layers", Model{Family: familyVGG}},
+		{presetVGGMini, "a small VGG of vgg16's 14 layers, 10,534 parameters, to try runs and checks with", Model{Family: familyVGG}},
+		{presetVGGMini + pipelined, "the same without average pooling, 13 layers", Model{Family: familyVGG}},
 		{"mlp", "equal linear layers with ReLU, 8 × 1024 unless layers and hidden say otherwise", Model{Family: familyMLP, Layers: 8, Hidden: 1024}},
 	}
 }

@@ -153,9 +153,9 @@ func lmHead(m Model, embedding string) Layer {
 		},
 	}
 	if *m.Tied {
-		head.Tied = []Tensor{{Name: embedding, Shape: Shape{v, h}, Sharded: true}}
+		head.Tied = []Tensor{{Name: embedding, Shape: Shape{v, h}, Sharded: true, Deviation: initializerRange}}
 	} else {
-		head.Params = []Tensor{{Name: "lm_head.weight", Shape: Shape{v, h}, Sharded: true}}
+		head.Params = []Tensor{{Name: "lm_head.weight", Shape: Shape{v, h}, Sharded: true, Deviation: initializerRange}}
 	}
 	return head
 }

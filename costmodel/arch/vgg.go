@@ -2,7 +2,25 @@ package arch
 
 import (
 	"fmt"
+	"math"
+	"strings"
 )
+
+// Names of presets; those without average pooling end with pipelined.
+const (
+	presetVGG16   = "vgg16"
+	presetVGGMini = "vgg-mini"
+	pipelined     = "-pipeline"
+)
+
+// vggPreset makes the network of a preset's name.
+func vggPreset(name string) Network {
+	base, withoutPooling := strings.CutSuffix(name, pipelined)
+	if base == presetVGGMini {
+		return vggMini(!withoutPooling)
+	}
+	return vgg16(!withoutPooling)
+}
 
 // vgg16 makes torchvision's VGG16 (configuration D, no batch norm) on CIFAR-10
 // images of 3×32×32, in 13 layers that are cut before each pooling:
@@ -11,15 +29,15 @@ import (
 //
 // conv2 … conv5 begin with the pooling of the block before; conv5 ends with its
 // own. With pooled, torchvision's average pooling to 7×7 stands as a fourteenth
-// layer behind conv5, which makes fc1 25088 wide instead of 512.
+// layer behind conv5, which makes fc1 25088 wide instead of 512. Weights start as
+// torchvision's: those of convolutions with √(2/(9·out)), others with 0.01.
 func vgg16(pooled bool) Network {
 	return vgg([][]int{{64, 64}, {128, 128}, {256, 256, 256}, {512, 512, 512}, {512, 512, 512}}, 4096, pooled)
 }
 
-// MiniVGG is a VGG for CIFAR-10 of the same 13 or 14 layers as vgg16-pipeline
-// or vgg16, with one convolution of a few channels in most blocks: small enough
-// to train in a test.
-func MiniVGG(pooled bool) Network {
+// vggMini makes a VGG of the same 13 or 14 layers, with one convolution of a few
+// channels in most blocks: small enough to train in a test.
+func vggMini(pooled bool) Network {
 	return vgg([][]int{{4, 4}, {6}, {8}, {8}, {10}}, 16, pooled)
 }
 
@@ -72,7 +90,7 @@ func vggBlock(b, index, in, size int, channels []int) Layer {
 // per pixel and one column per output channel.
 func (l *Layer) addConvolution(name string, in, out, size int) {
 	l.Params = append(l.Params,
-		Tensor{Name: name + ".weight", Shape: Shape{out, in, 3, 3}},
+		Tensor{Name: name + ".weight", Shape: Shape{out, in, 3, 3}, Deviation: math.Sqrt(2 / (9 * float64(out)))},
 		Tensor{Name: name + ".bias", Shape: Shape{out}})
 	l.Ops = append(l.Ops, Op{
 		Name: name, Class: Product, Weight: true, Bias: true,
@@ -105,14 +123,20 @@ func averagePool(channels int) Layer {
 // fc3 includes the loss.
 func vggClassifier(features Shape, hidden int) []Layer {
 	in := int(features.Elements())
-	fc3 := dense("fc3", "classifier.6", hidden, 10)
+	fc3 := vggDense("fc3", "classifier.6", hidden, 10)
 	fc3.addLoss(10)
 	return []Layer{
 		{Name: "flatten", Kind: KindChain, Input: features, Output: Shape{in}},
-		dense("fc1", "classifier.0", in, hidden), reluLayer("relu1", hidden), identity("dropout1", hidden),
-		dense("fc2", "classifier.3", hidden, hidden), reluLayer("relu2", hidden), identity("dropout2", hidden),
+		vggDense("fc1", "classifier.0", in, hidden), reluLayer("relu1", hidden), identity("dropout1", hidden),
+		vggDense("fc2", "classifier.3", hidden, hidden), reluLayer("relu2", hidden), identity("dropout2", hidden),
 		fc3,
 	}
+}
+
+func vggDense(name, tensor string, in, out int) Layer {
+	l := dense(name, tensor, in, out)
+	l.Params[0].Deviation = 0.01
+	return l
 }
 
 func reluLayer(name string, width int) Layer {

@@ -34,7 +34,8 @@ func Example() {
 	// rank 1 microbatches [[1 7] [12]] tokens in the last 8
 }
 
-// A translation becomes one sequence: source, target, each with its end.
+// A translation becomes one sequence: source, target, each with its end. Only the
+// target sentence and its end count in the loss.
 func ExampleEncodePairs() {
 	set, err := data.EncodePairs([]data.Pair{{Source: "ja", Target: "yes"}}, 8)
 	if err != nil {
@@ -46,5 +47,5 @@ func ExampleEncodePairs() {
 	fmt.Println(targets)
 	// Output:
 	// [106 97 256 121 101 115 257 258]
-	// [97 256 121 101 115 257 258 258]
+	// [-1 -1 121 101 115 257 -1 -1]
 }

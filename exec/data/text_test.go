@@ -87,12 +87,15 @@ func TestEncodePairs(t *testing.T) {
 		'a', 'b', 'c', 'd', 'e', 'f',
 		s, e, p, p, p, p,
 	}, inputs)
+	const no = data.Ignored
 	require.Equal(t, []int32{
-		'b', s, 'c', e, p, p,
-		'b', 'c', s, 'd', 'e', 'f',
-		'b', 'c', 'd', 'e', 'f', s,
-		e, p, p, p, p, p,
+		no, no, 'c', e, no, no,
+		no, no, no, 'd', 'e', 'f',
+		no, no, no, no, no, no,
+		e, no, no, no, no, no,
 	}, targets)
+	_, last := set.Batch([]int{3})
+	require.Equal(t, targets[18:], last)
 
 	_, err = data.EncodePairs(nil, 6)
 	require.ErrorContains(t, err, "number of pairs is 0; it must be at least 1")
@@ -108,11 +111,15 @@ func TestEncodePairsLaws(t *testing.T) {
 		set, err := data.EncodePairs([]data.Pair{p}, sequence)
 		require.NoError(t, err)
 		inputs, targets := set.Batch([]int{0})
-		require.Equal(t, inputs[1:], targets[:sequence-1])
 		var source, target []byte
 		into, ended := &source, false
-		for _, token := range append(inputs[:1:1], targets...) {
+		for i, token := range append(inputs[:1:1], set.IDs[1:]...) {
 			require.Less(t, token, int32(set.Vocabulary))
+			if i > 0 && into == &target && !ended {
+				require.Equal(t, token, targets[i-1])
+			} else if i > 0 {
+				require.EqualValues(t, data.Ignored, targets[i-1])
+			}
 			switch {
 			case ended:
 				require.EqualValues(t, data.Padding, token)
@@ -124,6 +131,7 @@ func TestEncodePairsLaws(t *testing.T) {
 				*into = append(*into, byte(token))
 			}
 		}
+		require.Equal(t, inputs, set.IDs[:sequence])
 		require.True(t, strings.HasPrefix(p.Source, string(source)))
 		require.True(t, strings.HasPrefix(p.Target, string(target)))
 		fits := len(p.Source)+len(p.Target)+2 <= sequence+1

@@ -6,20 +6,32 @@ type Tokens struct {
 	Sequence   int     // positions of a sample
 	Vocabulary int     // every token is below it
 	IDs        []int32 // Sequence+1 a sample
+	// Counts says, Sequence a sample, whether a target counts in the loss; nil where
+	// all do.
+	Counts []bool
 }
+
+// Ignored takes the place of a target that does not count in the loss.
+const Ignored = -1
 
 // Len is the number of samples.
 func (s Tokens) Len() int { return len(s.IDs) / (s.Sequence + 1) }
 
 // Batch copies the samples with these indices, which are below Len: inputs and, one
-// token further on, targets, each samples × sequence.
+// token further on, targets, each samples × sequence. Targets that do not count are
+// Ignored.
 func (s Tokens) Batch(indices []int) (inputs, targets []int32) {
 	total := len(indices) * s.Sequence
 	inputs, targets = make([]int32, 0, total), make([]int32, 0, total)
 	for _, i := range indices {
 		sample := s.IDs[i*(s.Sequence+1) : (i+1)*(s.Sequence+1)]
 		inputs = append(inputs, sample[:s.Sequence]...)
-		targets = append(targets, sample[1:]...)
+		for k, id := range sample[1:] {
+			if s.Counts != nil && !s.Counts[i*s.Sequence+k] {
+				id = Ignored
+			}
+			targets = append(targets, id)
+		}
 	}
 	return inputs, targets
 }
@@ -34,15 +46,19 @@ const (
 
 // EncodePairs makes one sample of each sentence pair: the bytes of the source,
 // EndOfSource, the bytes of the target, EndOfTarget, cut or padded to
-// sequence+1 tokens.
+// sequence+1 tokens. What counts in the loss is the target sentence and its end.
 func EncodePairs(pairs []Pair, sequence int) (Tokens, error) {
 	if err := atLeastOne("encode sentence pairs", quantity{"number of pairs", len(pairs)}, quantity{"sequence", sequence}); err != nil {
 		return Tokens{}, err
 	}
 	s := Tokens{Sequence: sequence, Vocabulary: ByteVocabulary}
-	s.IDs = make([]int32, 0, len(pairs)*(sequence+1))
+	s.IDs, s.Counts = make([]int32, 0, len(pairs)*(sequence+1)), make([]bool, 0, len(pairs)*sequence)
 	for _, p := range pairs {
 		s.IDs = append(s.IDs, encode(p, sequence+1)...)
+		first, end := len(p.Source)+1, len(p.Source)+1+len(p.Target)+1
+		for token := 1; token <= sequence; token++ {
+			s.Counts = append(s.Counts, first <= token && token < end)
+		}
 	}
 	return s, nil
 }

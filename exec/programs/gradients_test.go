@@ -49,7 +49,7 @@ func (p *pipe) shake(t testing.TB) {
 
 // difference is the slope of the mean loss along one number of a parameter.
 func (p *pipe) difference(t testing.TB, b data, parameter, k int) float64 {
-	const h = 1e-5
+	const h = 1e-6
 	old := p.params[0][parameter]
 	values := read(t, old)
 	middle := values[k]

@@ -42,7 +42,7 @@ func tinyMLP(t testing.TB) arch.Network {
 func networks(t testing.TB) map[string]arch.Network {
 	return map[string]arch.Network{
 		"gpt": tinyGPT(t), "gpt untied": untiedGPT(t), "gpt dropout": droppingGPT(t), "mlp": tinyMLP(t),
-		"vgg": arch.MiniVGG(false), "vgg pooled": arch.MiniVGG(true),
+		"vgg": network(t, arch.Model{Preset: "vgg-mini-pipeline"}), "vgg pooled": network(t, arch.Model{Preset: "vgg-mini"}),
 	}
 }
 

@@ -1,6 +1,7 @@
 package programs
 
 import (
+	"cmp"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
@@ -37,8 +38,10 @@ func each(tensors []arch.Tensor, upload func(arch.Tensor) (*Tensor, error)) (Lis
 	return list, nil
 }
 
-// Initial values of a parameter: biases 0, gains 1; GPT-2's matrices are normal
-// with deviation 0.02, other weights with √(2/inputs), after He et al. 2015.
+// Initial makes the first values of a parameter: biases 0, gains 1, and weights
+// drawn from a normal distribution with the deviation that arch gives, which for
+// VGG16 is torchvision's and for GPT-2 Hugging Face's, or √(2/inputs), after He
+// et al. 2015.
 func Initial[T float32 | float64](seed uint64, t arch.Tensor) []T {
 	values := make([]T, t.Shape.Elements())
 	switch {
@@ -58,12 +61,7 @@ func Initial[T float32 | float64](seed uint64, t arch.Tensor) []T {
 }
 
 func deviation(t arch.Tensor) float64 {
-	for _, prefix := range []string{"h.", "wte.", "wpe.", "lm_head."} {
-		if strings.HasPrefix(t.Name, prefix) {
-			return 0.02
-		}
-	}
-	return math.Sqrt(2 / float64(t.Shape[1:].Elements()))
+	return cmp.Or(t.Deviation, math.Sqrt(2/float64(t.Shape[1:].Elements())))
 }
 
 func hash(name string) uint64 {

@@ -48,8 +48,9 @@ func mean(x *Node) *Node {
 
 func row(x *Node) *Node { return graph.Reshape(x, 1, -1) }
 
-// crossEntropy sums -log p(target) over all rows of logits. Its output
-// gradient is a scalar that scales the gradient of that sum.
+// crossEntropy sums -log p(target) over the rows of logits whose target counts:
+// those of a target below 0 do not. Its output gradient is a scalar that scales the
+// gradient of that sum.
 type crossEntropy struct {
 	targetsName string // of the buffer
 }
@@ -64,22 +65,29 @@ func (l crossEntropy) forward(s *scope, x *Node) *Node {
 	logs := graph.Sub(shifted, graph.Log(sums))
 	s.save(logProbabilities, arch.ForwardToInput, logs)
 	s.pin(l.targetsName, arch.ForwardToInput, targets)
-	picked := graph.Gather(logs, places(targets))
+	picked := counted(targets, graph.Gather(logs, places(targets)))
 	return graph.Neg(graph.Reshape(columnSums(graph.Reshape(picked, rows, 1))))
 }
 
-// input returns (probabilities - 1 at the target)·scale.
+// input returns (probabilities - 1 at the target)·scale, and 0 in rows that do not
+// count.
 func (l crossEntropy) input(s *scope, dy *Node) *Node {
-	logs := s.saved(logProbabilities)
-	dx := graph.Mul(graph.OnePlus(graph.Expm1(logs)), dy)
+	logs, targets := s.saved(logProbabilities), s.saved(l.targetsName)
 	rows := logs.Shape().Dim(0)
-	less := graph.BroadcastToDims(graph.Neg(dy), rows)
-	return graph.ScatterSum(dx, places(s.saved(l.targetsName)), less, false, true)
+	scale := counted(targets, graph.BroadcastToDims(dy, rows))
+	dx := graph.Mul(graph.OnePlus(graph.Expm1(logs)), graph.Reshape(scale, rows, 1))
+	return graph.ScatterSum(dx, places(targets), graph.Neg(scale), false, true)
 }
 
-// places returns the pairs (row, target).
+// counted replaces the values of rows whose target does not count by 0.
+func counted(targets, values *Node) *Node {
+	counts := graph.GreaterOrEqual(targets, graph.ScalarZero(targets.Graph(), targets.DType()))
+	return graph.Where(counts, values, graph.ScalarZero(values.Graph(), values.DType()))
+}
+
+// places returns the pairs (row, target); for a target below 0, any.
 func places(targets *Node) *Node {
 	n := targets.Shape().Dim(0)
 	rows := graph.Iota(targets.Graph(), shapes.Make(dtypes.Int32, n, 1), 0)
-	return graph.Concatenate([]*Node{rows, graph.Reshape(targets, n, 1)}, 1)
+	return graph.Concatenate([]*Node{rows, graph.Reshape(graph.MaxScalar(targets, 0), n, 1)}, 1)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 
@@ -68,24 +69,94 @@ func TestInitialisation(t *testing.T) {
 	require.NotEqual(t, values["h.0.attn.c_proj.weight"], values["h.1.attn.c_proj.weight"])
 	table := n.Layers[0].Params[0]
 	require.NotEqual(t, programs.Initial[float64](1, table), programs.Initial[float64](2, table))
-	square := 0.0
-	big := arch.Tensor{Name: "fc.weight", Shape: arch.Shape{200, 50}}
-	for _, v := range programs.Initial[float64](1, big) {
-		square += v * v / 1e4
+}
+
+// Weights start as those of torchvision's vgg16(weights=None): Kaiming normal over
+// fan-out for convolutions, N(0, 0.01) for linear layers; and of Hugging Face's GPT-2:
+// N(0, 0.02), N(0, 0.02/√(2·layers)) at the end of a residual branch. Biases are 0,
+// gains 1, and what neither knows is He's.
+func TestStartValues(t *testing.T) {
+	vgg := network(t, arch.Model{Preset: "vgg16-pipeline"})
+	gpt := network(t, arch.Model{Preset: "gpt2", Layers: 8})
+	mlp := network(t, arch.Model{Preset: "mlp"})
+	for _, c := range []struct {
+		network         arch.Network
+		name            string
+		mean, deviation float64
+	}{
+		{vgg, "features.0.weight", 0, math.Sqrt(2.0 / (9 * 64))}, {vgg, "features.7.weight", 0, math.Sqrt(2.0 / (9 * 128))},
+		{vgg, "features.28.weight", 0, math.Sqrt(2.0 / (9 * 512))}, {vgg, "features.28.bias", 0, 0},
+		{vgg, "classifier.0.weight", 0, 0.01}, {vgg, "classifier.6.weight", 0, 0.01}, {vgg, "classifier.6.bias", 0, 0},
+		{gpt, "wte.weight", 0, 0.02}, {gpt, "wpe.weight", 0, 0.02}, {gpt, "h.7.attn.c_attn.weight", 0, 0.02}, {gpt, "h.0.mlp.c_fc.weight", 0, 0.02},
+		{gpt, "h.0.attn.c_proj.weight", 0, 0.005}, {gpt, "h.7.mlp.c_proj.weight", 0, 0.005}, {gpt, "h.0.mlp.c_proj.bias", 0, 0},
+		{gpt, "ln_f.weight", 1, 0}, {gpt, "ln_f.bias", 0, 0}, {gpt, "h.3.ln_2.weight", 1, 0},
+		{mlp, "fc0.weight", 0, math.Sqrt(2.0 / 1024)}, {mlp, "fc7.bias", 0, 0},
+	} {
+		list := c.network.ParameterTensors()
+		i := slices.IndexFunc(list, func(t arch.Tensor) bool { return t.Name == c.name })
+		require.GreaterOrEqual(t, i, 0, c.name)
+		values := programs.Initial[float64](3, list[i])
+		n, sum, squares := float64(len(values)), 0.0, 0.0
+		for _, v := range values {
+			sum += v
+			squares += (v - c.mean) * (v - c.mean)
+		}
+		// Four standard errors of a mean, and of a deviation.
+		require.InDelta(t, c.mean, sum/n, 4*c.deviation/math.Sqrt(n), c.name)
+		require.InDelta(t, c.deviation, math.Sqrt(squares/n), 4*c.deviation/math.Sqrt(2*n), c.name)
 	}
-	require.InDelta(t, math.Sqrt(2.0/50), math.Sqrt(square), 0.01)
 }
 
 // The untrained loss is that of equal probabilities, nearly: a check against a
-// number that is known.
+// number that is known, for whole networks and small ones.
 func TestUntrainedLoss(t *testing.T) {
-	n := network(t, arch.Model{Family: "gpt", Layers: 2, Hidden: 32, Heads: 4, Vocab: 100, SequenceLength: 8})
-	p := newPipe(t, device(t), n, programs.Options{Samples: 4})
+	for _, c := range []struct {
+		model   arch.Model
+		classes float64
+		large   bool
+	}{
+		{arch.Model{Preset: "vgg16-pipeline"}, 10, true}, {arch.Model{Preset: "vgg-mini"}, 10, false}, {arch.Model{Preset: "vgg-mini-pipeline"}, 10, false},
+		{arch.Model{Preset: "gpt2", Layers: 2, SequenceLength: 16, Positions: 16}, 50257, true},
+		{arch.Model{Family: "gpt", Layers: 2, Hidden: 32, Heads: 4, Vocab: 100, SequenceLength: 8}, 100, false},
+	} {
+		if c.large && testing.Short() {
+			continue
+		}
+		n := network(t, c.model)
+		p := newPipe(t, device(t), n, programs.Options{Samples: 4})
+		b := makeData(n, 4)
+		loss, saved := p.forward(t, b, 0)
+		saved[0].Release()
+		require.InEpsilon(t, math.Log(c.classes), loss/float64(len(b.targets)), 0.02, n.Name)
+		p.close()
+	}
+}
+
+// A target below 0 counts neither in the loss nor in the gradients: by hand, with
+// logits that are the inputs.
+func TestIgnoredTargets(t *testing.T) {
+	n := network(t, arch.Model{Family: "mlp", Layers: 1, Hidden: 3})
+	p := newPipe(t, device(t), n, programs.Options{Samples: 3})
 	defer p.close()
-	b := makeData(n, 4)
-	loss, saved := p.forward(t, b, 0)
-	saved[0].Release()
-	require.InDelta(t, math.Log(100), loss/float64(len(b.targets)), 0.05)
+	p.params[0][0].Release()
+	p.params[0][0] = upload(t, p.device, []float64{1, 0, 0, 0, 1, 0, 0, 0, 1}, false, 3, 3)
+	ln2, ln3, ln6 := math.Log(2), math.Log(3), math.Log(6)
+	b := data{
+		network: n, samples: 3,
+		numbers: []float64{0, ln2, 0, ln3, 0, 0, 0, 0, ln6}, // probabilities ¼ ½ ¼, 3/5 1/5 1/5, ⅛ ⅛ ¾
+		targets: []int32{1, -1, 0},
+	}
+	for _, p.halves = range []bool{false, true} {
+		loss, saved := p.forward(t, b, 0)
+		require.InDelta(t, math.Log(2)+math.Log(8), loss, 1e-6)
+		gradients := p.backward(t, saved, 0.5)
+		require.InDeltaSlice(t, []float64{-5. / 16, -3. / 16, 1. / 2}, gradients["fc0.bias"], 1e-6)
+		require.InDeltaSlice(t, []float64{
+			0, ln2 / 8, -ln6 * 7 / 16,
+			0, -ln2 / 4, ln6 / 16,
+			0, ln2 / 8, ln6 * 3 / 8,
+		}, gradients["fc0.weight"], 1e-6)
+	}
 }
 
 // Huge logits and activations overflow neither loss nor gradients.

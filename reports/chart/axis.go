@@ -70,7 +70,7 @@ func (u unit) ticks(step, max float64) []plot.Tick {
 		verb, digits = 'g', most
 	}
 	var ticks []plot.Tick
-	for i := 0; float64(i)*step <= max*(1+1e-9); i++ {
+	for i := 0; step > 0 && float64(i)*step <= max*(1+1e-9); i++ {
 		value := float64(i) * step
 		ticks = append(ticks, plot.Tick{Value: value, Label: strconv.FormatFloat(value/u.size, verb, digits, 64)})
 	}

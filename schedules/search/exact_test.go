@@ -2,7 +2,9 @@ package search
 
 import (
 	"context"
+	"fmt"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,5 +118,35 @@ func TestSpell(t *testing.T) {
 			})
 		}
 		require.Equal(t, m.found, m.spell(values))
+	})
+}
+
+// Whatever a solver writes and says, it is refused or leaves a legal order, no worse
+// than what was found and no better than its bound.
+func FuzzReadAnswer(f *testing.F) {
+	in := alike{p: 3, m: 3, f: 5, i: 4, w: 2, c: 1, whole: 1, late: 1, limit: 4}.problem()
+	q, err := in.prepare()
+	if err != nil {
+		f.Fatal(err)
+	}
+	found, err := Find(context.Background(), in)
+	if err != nil {
+		f.Fatal(err)
+	}
+	var choices strings.Builder
+	newModel(q, found).eachChoice(func(name string, _, _ task) { fmt.Fprintf(&choices, "   3 %s  1  0\n", name) })
+	f.Add("Optimal - objective value 12.00000000\n      0 S  12  0\n"+choices.String(), "")
+	f.Add("Optimal - objective value nan\n", "")
+	f.Add("Stopped on time - objective value 13.00000000\n      0 S  13  0\n** 1 y0_10_0_1 NaN 0\n", "x\nLower bound:                    1e300\n")
+	f.Add("Stopped on time (no integer solution - continuous used) - objective value 9\n 0 S 9 0\n", "Lower bound:  -inf")
+	f.Fuzz(func(t *testing.T, solution, said string) {
+		a, err := readAnswer(solution, said)
+		if err != nil {
+			return
+		}
+		got := newModel(q, found).improved(found, a)
+		checkResult(t, in, got)
+		require.LessOrEqual(t, got.Span, found.Span)
+		require.GreaterOrEqual(t, got.LowerBound, found.LowerBound)
 	})
 }

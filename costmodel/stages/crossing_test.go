@@ -1,0 +1,96 @@
+package stages_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/costmodel/arch"
+	"psim/costmodel/stages"
+	"psim/schedules"
+	"psim/schedules/graph"
+)
+
+func ExamplePlan_Crossings() {
+	network, err := arch.Model{Family: "gpt", Layers: 2, Hidden: 128, Heads: 4, Vocab: 500, SequenceLength: 64}.Network()
+	if err != nil {
+		panic(err)
+	}
+	w := stages.Workload{Network: network, Layers: []int{2, 3}, Placement: graph.InOrder(2), Samples: []int64{2, 2, 1}}
+	for _, c := range w.Plan().Crossings() {
+		fmt.Printf("stage %d to %d: %v, %d bytes, %d microbatches\n", c.From, c.To, c.Shape, c.Bytes, len(c.Microbatches))
+	}
+	// Output:
+	// stage 0 to 1: [2 64 128], 65536 bytes, 2 microbatches
+	// stage 0 to 1: [1 64 128], 32768 bytes, 1 microbatches
+	// stage 1 to 0: [2 64 128], 65536 bytes, 2 microbatches
+	// stage 1 to 0: [1 64 128], 32768 bytes, 1 microbatches
+}
+
+// message is one of a graph, or one that a crossing announces.
+type message struct {
+	backward          bool
+	stage, rank, peer int32
+	microbatch        int32
+	bytes             int64
+}
+
+// What crosses is what the graph sends, in every schedule, and of the shape that it
+// says.
+func TestCrossingsAreTheGraphs(t *testing.T) {
+	check := func(t *testing.T, w wired) {
+		var sent, said []message
+		for i := range w.g.Tasks {
+			if task := &w.g.Tasks[i]; int(task.Rank) < w.g.Shape.Ranks && (task.Kind == graph.SendForward || task.Kind == graph.SendBackward) {
+				sent = append(sent, message{task.Kind == graph.SendBackward, task.Stage, task.Rank, task.Peer, task.Microbatch, task.Bytes})
+			}
+		}
+		for _, c := range w.plan.Crossings() {
+			if c.FromRank == c.ToRank {
+				require.Zero(t, c.Bytes)
+				continue
+			}
+			whole := c.Shape.Elements() * w.plan.Training.ActivationElement()
+			require.GreaterOrEqual(t, int64(c.Parts)*c.Bytes, whole)
+			require.Less(t, (int64(c.Parts)*c.Bytes-whole)/int64(c.Shape[0]), int64(c.Parts), "filled up by sample")
+			for _, m := range c.Microbatches {
+				require.Equal(t, w.plan.Samples[m], int64(c.Shape[0]))
+				said = append(said, message{c.Backward(), int32(c.From), c.FromRank, c.ToRank, m, c.Bytes})
+			}
+		}
+		require.ElementsMatch(t, sent, said)
+	}
+	every(t, check)
+	llama := arch.Model{Family: "llama", Layers: 6, Hidden: 32, Heads: 4, KVHeads: 4, FFNHidden: 64, Vocab: 64, SequenceLength: 16}
+	gpt := arch.Model{Family: "gpt", Layers: 6, Hidden: 30, Heads: 2, Vocab: 64, SequenceLength: 15}
+	for _, g := range []struct {
+		model arch.Model
+		group arch.Group
+		want  arch.Shape // of one sample, at every boundary between blocks
+		parts int
+	}{
+		{llama, arch.Group{Devices: 4}, arch.Shape{16, 32}, 1},
+		{llama, arch.Group{Devices: 4, Sequence: true}, arch.Shape{4, 32}, 1},
+		{llama, arch.Group{Devices: 4, Scatter: true}, arch.Shape{16, 32}, 4},
+		{llama, arch.Group{Devices: 4, Scatter: true, Sequence: true}, arch.Shape{4, 32}, 1},
+		{gpt, arch.Group{Devices: 2, Scatter: true}, arch.Shape{15, 30}, 2},
+	} {
+		n, err := g.model.On(g.group)
+		require.NoError(t, err)
+		for _, s := range schedules.Catalog() {
+			made, ok := wire(t, s, stages.Workload{Network: n, Training: arch.Training{Precision: "bf16"}})
+			if !ok {
+				continue // pipedream, of tied parameters
+			}
+			t.Run(fmt.Sprintf("%v/%s", g.group, s.Name), func(t *testing.T) {
+				check(t, made)
+				for _, c := range made.plan.Crossings() {
+					require.True(t, slices.Equal(g.want, c.Shape[1:]), "%v", c.Shape)
+					require.True(t, c.Parts == g.parts || c.FromRank == c.ToRank)
+				}
+			})
+		}
+	}
+}
