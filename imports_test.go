@@ -57,6 +57,7 @@ var arrows = map[string][]string{
 	"internal/ordertest":   {"schedules", "schedules/graph", "schedules/order", "schedules/wiring"},
 	"internal/published":   {".", "schedules/graph", "configs", "costmodel", "costmodel/arch", "costmodel/calibrate", "costmodel/link", "costmodel/stages", "reports", "internal/files", "internal/units", "internal/nearest", "internal/wrap"},
 	"internal/gen/fit":     {"internal/published"},
+	"internal/gen/schema":  {"reports"},
 	"internal/gen/gallery": {".", "internal/wrap", "reports", "schedules", "schedules/graph"},
 	"internal/questions":   {".", "schedules", "schedules/partition", "schedules/graph", "schedules/wiring", "schedules/collective", "configs", "costmodel", "costmodel/arch", "costmodel/link", "costmodel/stages", "internal/files", "internal/units", "internal/wrap"},
 }

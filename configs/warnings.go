@@ -99,7 +99,7 @@ func (c *Config) onlyFused() []string {
 	return []string{strings.Join(given, ", ") + ": no effect here; [collective] simulates a ring message by message, with bandwidth and latency alone"}
 }
 
-// usualNode is how many devices the nodes of common clusters have.
+// usualNode counts the devices of a node in common clusters.
 const usualNode = 8
 
 // assumed warns of what psim takes for granted where nothing is said, and where that

@@ -9,7 +9,7 @@ import (
 	"psim/internal/wrap"
 )
 
-// schemaDialect is the version of JSON Schema.
+// schemaDialect names the version of JSON Schema.
 const schemaDialect = "https://json-schema.org/draft/2020-12/schema"
 
 // WriteSchema writes the JSON Schema of results, and of plans as a definition in it.
