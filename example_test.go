@@ -95,7 +95,7 @@ func ExampleSearch() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	best := found.Plans.Plans[0]
+	best := found.Plans[0]
 	fmt.Printf("the best takes %.0f ms: %s\n", 1e3*best.StepTime, strings.Join(best.Settings, " "))
 	folder, err := os.MkdirTemp("", "psim")
 	if err != nil {
@@ -124,7 +124,7 @@ func ExampleCompare() {
 		runs = append(runs, p.Run())
 	}
 	c := psim.Compare(runs[0], runs[1])
-	fmt.Printf("step %+.1f %%, peak memory %+.1f %%\n", 100*c.StepTimeError, 100*c.PeakMemoryError)
+	fmt.Printf("step %+.1f %%, peak memory %+.1f %%\n", 100*c.StepTimeDifference, 100*c.PeakMemoryDifference)
 	// Output:
 	// step -1.4 %, peak memory -62.4 %
 }

@@ -54,9 +54,9 @@ host = "0ns"
 	require.NoError(t, err)
 	found, err := Search(context.Background(), c, nil)
 	require.NoError(t, err)
-	require.Len(t, found.Plans.Plans, 1)
-	require.Equal(t, own.Result, found.Plans.Plans[0].Result)
-	require.Equal(t, []string{"schedule.name=hanayo", "schedule.virtual_stages=4"}, found.Plans.Plans[0].Settings)
+	require.Len(t, found.Plans, 1)
+	require.Equal(t, own.Result, found.Plans[0].Result)
+	require.Equal(t, []string{"schedule.name=hanayo", "schedule.virtual_stages=4"}, found.Plans[0].Settings)
 
 	for set, want := range map[string]string{
 		"schedule.name=nope":        `unknown schedule "nope"`,

@@ -14,7 +14,7 @@ import (
 // A Ranking is what a search has found: plans with their settings and predictions,
 // best first. Partial says that it was interrupted.
 type Ranking struct {
-	reports.Plans
+	reports.Ranking
 	// Capacity is the memory in bytes of the rank that has the least, 0 if that
 	// is unlimited or not known.
 	Capacity int64
@@ -23,7 +23,7 @@ type Ranking struct {
 // Save writes plans.json and, if there is something to draw, pareto.png into a
 // folder, and returns their names.
 func (r *Ranking) Save(ctx context.Context, folder, title string) (names []string, err error) {
-	return r.Plans.Save(ctx, folder, title, r.Capacity)
+	return r.Ranking.Save(ctx, folder, title, r.Capacity)
 }
 
 // Search predicts a configuration with every schedule that can run it, 1, 2 and 4
@@ -130,7 +130,7 @@ func (s *planSearch) evaluate(ctx context.Context, c *configs.Config, sets []str
 		p.warnOfFragmentation()
 	}
 	s.Evaluated++
-	s.Plans.Plans = append(s.Plans.Plans, reports.Plan{Result: p.Result, Settings: sets})
+	s.Plans = append(s.Plans, reports.Plan{Result: p.Result, Settings: sets})
 	return nil
 }
 

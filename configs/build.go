@@ -65,7 +65,13 @@ func (c *Config) BuildReserving(ctx context.Context, reserve []int64) (*Plan, er
 	if err := c.checkSize(); err != nil {
 		return nil, c.problem("schedule", err)
 	}
-	build := func() (*Plan, error) { return c.buildTimes(ctx, schedule) }
+	build := func() (*Plan, error) {
+		plan, err := c.buildTimes(ctx, schedule)
+		if err == nil {
+			plan.Warnings = slices.Concat(c.changes, plan.Warnings)
+		}
+		return plan, err
+	}
 	if kind == byModel {
 		build = func() (*Plan, error) { return c.buildModel(ctx, schedule, reserve) }
 	}

@@ -33,7 +33,8 @@ type Config struct {
 	folder  string // that paths in the file are relative to; empty for embedded ones
 	sources []*source
 	exact   time.Duration // see Exact
-	changes []string      // see Executable
+	changes []string      // see Executable, and settle
+	dropped []string      // keys of the file that a typed name of the schedule overrules
 }
 
 // Settings describes the sections. The schedule, its batch and how it is divided are
@@ -71,6 +72,9 @@ func (c *Config) Name() string { return c.name }
 // Defined reports whether a dotted key or a section is given, in the file or
 // by Set.
 func (c *Config) Defined(key string) bool {
+	if slices.Contains(c.dropped, key) {
+		return false
+	}
 	for _, s := range c.sources {
 		if s.defines(key) {
 			return true
@@ -81,6 +85,11 @@ func (c *Config) Defined(key string) bool {
 
 // With returns the experiment with further KEY=VALUE settings over it.
 func (c *Config) With(sets ...string) (*Config, error) {
+	return c.with("", sets...)
+}
+
+// with does what With does, but errors name settings by a label, if there is one.
+func (c *Config) with(label string, sets ...string) (*Config, error) {
 	next := defaults()
 	next.name, next.folder, next.exact = c.name, c.folder, c.exact
 	next.sources = slices.Clone(c.sources)
@@ -92,6 +101,10 @@ func (c *Config) With(sets ...string) (*Config, error) {
 	for _, set := range sets {
 		if err := next.set(set); err != nil {
 			return nil, err
+		}
+		if label != "" {
+			s := next.sources[len(next.sources)-1]
+			s.label, s.derived = label, true
 		}
 	}
 	return next, next.validate()

@@ -49,7 +49,7 @@ func TestCounts(t *testing.T) {
 		for value, what := range map[int64]string{0: low, -1: low, most + 1: high, 1 << 62: high} {
 			set := fmt.Sprintf("%s=%d", key, value)
 			err := failure(configs.Parse("x.toml", []byte(text), set))
-			require.EqualError(t, err, fmt.Sprintf("--set %s: %s = %d: must be %s", set, key, value, what))
+			require.EqualError(t, err, fmt.Sprintf("%s: %s = %d: must be %s", set, key, value, what))
 		}
 		err := failure(configs.Parse("x.toml", []byte(text), key+"=99999999999999999999"))
 		require.ErrorContains(t, err, key)
@@ -97,5 +97,5 @@ func TestLargeNumbers(t *testing.T) {
 
 	// An arrangement that is refused because its bytes pass 63 bits.
 	err := failure(configs.Parse("x.toml", []byte(network), "batch.global=2147483647", "schedule.microbatches=1", "model.sequence_length=8192"))
-	require.ErrorContains(t, err, "--set batch.global=2147483647: batch: 2147483647 samples per step of gpt-4x64 are more than can be counted in bytes")
+	require.ErrorContains(t, err, "batch.global=2147483647: batch: 2147483647 samples per step of gpt-4x64 are more than can be counted in bytes")
 }

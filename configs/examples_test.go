@@ -252,7 +252,7 @@ func ExampleLoad() {
 	fmt.Println(err)
 	// Output:
 	// course-timeline: 1f1b over 3 ranks, 20 tasks
-	// --set times.forward=1.58: times.forward: "1.58" has no unit; write for example "1.58ms"
+	// times.forward=1.58: times.forward: "1.58" has no unit; write for example "1.58ms"
 }
 
 // One thread that launches small kernels on both devices makes a pipeline slower

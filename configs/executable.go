@@ -24,10 +24,12 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 	} else if kind != byModel {
 		return nil, nil, &Error{Label: c.name, Problem: "only a network can be executed: give [model] instead of [times] or [collective]"}
 	}
-	sets, changes, err := c.fit(devices)
+	fitted, changes, err := c.fit(devices)
 	if err != nil {
 		return nil, nil, err
 	}
+	changes = slices.Concat(c.changes, changes)
+	var sets []string
 	if p := c.Train.Precision; p != "" && p != "fp32" {
 		sets = append(sets, "train.precision=fp32")
 		changes = append(changes, fmt.Sprintf("runs in fp32, not %s", p))
@@ -40,7 +42,10 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 		sets = append(sets, "model.kernels="+arch.KernelsFused)
 		changes = append(changes, "runs with kernels of its own, not Megatron's")
 	}
-	next, err := c.With(sets...)
+	next, err := c.with(fmt.Sprintf("--gpus %d", devices), fitted...)
+	if err == nil {
+		next, err = next.With(sets...)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -71,6 +76,11 @@ func (c *Config) fit(devices int) (sets, changes []string, err error) {
 	problem := func(text string, args ...any) error {
 		return fmt.Errorf("%s for %s: %s", units.Plural(devices, "device"), c.name, fmt.Sprintf(text, args...))
 	}
+	if c.Schedule.File == "" && c.Schedule.Name == ddpName {
+		batch, change := c.scaled(devices)
+		return append(batch, fmt.Sprintf("parallel.data=%d", devices)),
+			[]string{fmt.Sprintf("runs %s instead of %d%s", units.Plural(devices, "replica"), replicas, change)}, nil
+	}
 	was := units.Plural(stages, "stage")
 	if replicas > 1 {
 		was += " × " + units.Plural(replicas, "replica")
@@ -78,8 +88,6 @@ func (c *Config) fit(devices int) (sets, changes []string, err error) {
 	switch {
 	case c.Schedule.File != "":
 		return nil, nil, problem("the order of schedule.file is for %s", units.Plural(stages, "rank"))
-	case c.Schedule.Name == "ddp":
-		sets = append(sets, fmt.Sprintf("parallel.data=%d", devices))
 	case devices%replicas != 0:
 		return nil, nil, problem("they must be a multiple of parallel.data = %d", replicas)
 	case c.Schedule.Placement != nil || c.Schedule.Partition.Layers != nil:
@@ -121,11 +129,11 @@ func (c *Config) Trained() (n arch.Network, samples int64, err error) {
 	case kind != byModel:
 		return n, 0, &Error{Label: c.sources[0].label, Problem: "has no [model] whose layers could be measured"}
 	case c.Train.Precision != "fp32":
-		return n, 0, c.problem("train", fmt.Errorf("precision = %q: layers are measured in fp32; add --set train.precision=fp32", c.Train.Precision))
+		return n, 0, c.problem("train", fmt.Errorf("precision = %q: layers are measured in fp32; set train.precision = \"fp32\"", c.Train.Precision))
 	case c.Parallel.Tensor > 1:
-		return n, 0, c.problem("parallel", fmt.Errorf("tensor = %d: layers are measured whole; add --set parallel.tensor=1", c.Parallel.Tensor))
+		return n, 0, c.problem("parallel", fmt.Errorf("tensor = %d: layers are measured whole; set parallel.tensor = 1", c.Parallel.Tensor))
 	case c.Model.MegatronKernels():
-		return n, 0, c.problem("model", errors.New(`kernels = "megatron": layers are measured with kernels of psim's own; add --set model.kernels=fused`))
+		return n, 0, c.problem("model", errors.New(`kernels = "megatron": layers are measured with kernels of psim's own; set model.kernels = "fused"`))
 	}
 	if n, err = c.network(); err != nil {
 		return n, 0, c.problem("model", err)

@@ -60,5 +60,5 @@ func TestTensorNotMeasured(t *testing.T) {
 	_, _, err := c.Trained()
 	require.ErrorContains(t, err, "parallel.tensor = 4: layers are measured whole")
 	_, _, err = parse(t, network, "model.kernels=megatron").Trained()
-	require.ErrorContains(t, err, `model.kernels = "megatron": layers are measured with kernels of psim's own; add --set model.kernels=fused`)
+	require.ErrorContains(t, err, `model.kernels = "megatron": layers are measured with kernels of psim's own; set model.kernels = "fused"`)
 }

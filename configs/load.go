@@ -20,7 +20,7 @@ import (
 const maxSize = 1 << 20
 
 // Load reads an experiment: a file, or an embedded example by its bare name.
-// sets are --set flags, KEY=VALUE with a dotted key, applied in order.
+// sets are settings KEY=VALUE over it, with dotted keys, applied in order.
 func Load(pathOrName string, sets ...string) (*Config, error) {
 	data, label, folder, err := read(pathOrName)
 	if err != nil {
@@ -165,22 +165,21 @@ var setPattern = regexp.MustCompile(`^([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+)\s*=(
 
 // set applies KEY=VALUE. The value is TOML where it parses as such, and a
 // string otherwise, so that quotes may be left out.
-func (c *Config) set(flag string) error {
-	label := "--set " + flag
-	m := setPattern.FindStringSubmatch(strings.TrimSpace(flag))
+func (c *Config) set(over string) error {
+	m := setPattern.FindStringSubmatch(strings.TrimSpace(over))
 	if m == nil {
-		return &Error{Label: label, Problem: "must be KEY=VALUE with a dotted key, such as schedule.microbatches=16"}
+		return &Error{Label: over, Override: true, Problem: "must be KEY=VALUE with a dotted key, such as schedule.microbatches=16"}
 	}
 	key, value := m[1], strings.TrimSpace(m[2])
 	if value == "" {
-		return &Error{Label: label, Key: key, Problem: "has no value"}
+		return &Error{Label: over, Override: true, Key: key, Problem: "has no value"}
 	}
 	text := key + " = " + value
-	if e := checkDepth(label, text); e != nil {
-		e.Line, e.Col = 0, 0
+	if e := checkDepth(over, text); e != nil {
+		e.Override, e.Line, e.Col = true, 0, 0
 		return e
 	}
-	if _, err := newSource(label, text, false); err != nil {
+	if _, err := newSource(over, text, false); err != nil {
 		var e *Error
 		if errors.As(err, &e) && strings.HasPrefix(e.Problem, value+" is out of range") {
 			e.Key = key // a number that is too large, and no string
@@ -188,7 +187,7 @@ func (c *Config) set(flag string) error {
 		}
 		text = fmt.Sprintf("%s = %q", key, value)
 	}
-	return c.add(label, text, false)
+	return c.add(over, text, false)
 }
 
 // keyAtStart finds the key that an option struct's error begins with, if it
@@ -215,7 +214,8 @@ func (c *Config) problem(section string, err error) error {
 
 // An Error is a problem with one key of a configuration.
 type Error struct {
-	Label     string // the file or flag
+	Label     string // the file, or the setting KEY=VALUE over it
+	Override  bool   // whether it is such a setting
 	Line, Col int    // 0 where there is no position
 	Key       string // dotted; empty where the whole file is meant
 	Problem   string

@@ -57,9 +57,9 @@ func TestSetReplacesOutOfRange(t *testing.T) {
 	require.Equal(t, 3, parse(t, bad, "schedule.stages=3").Schedule.Stages)
 	for sets, want := range map[string]string{
 		"schedule.microbatches=3":            "x.toml:4:10: schedule.stages = 0: must be at least 1",
-		"schedule.stages=-1":                 "--set schedule.stages=-1: schedule.stages = -1: must be at least 1",
-		"schedule.stages=0 times.forward=1s": "--set schedule.stages=0: schedule.stages = 0: must be at least 1",
-		"schedule.stages=x":                  "--set schedule.stages=x: schedule.stages: must be an integer, not a string",
+		"schedule.stages=-1":                 "schedule.stages=-1: schedule.stages = -1: must be at least 1",
+		"schedule.stages=0 times.forward=1s": "schedule.stages=0: schedule.stages = 0: must be at least 1",
+		"schedule.stages=x":                  "schedule.stages=x: schedule.stages: must be an integer, not a string",
 	} {
 		_, err := configs.Parse("x.toml", []byte(bad), strings.Fields(sets)...)
 		require.EqualError(t, err, want)
@@ -96,28 +96,28 @@ func TestSetReplacesOutOfRange(t *testing.T) {
 func TestSetErrors(t *testing.T) {
 	const form = "must be KEY=VALUE with a dotted key, such as schedule.microbatches=16"
 	for set, want := range map[string]string{
-		"schedule.stages":                      "--set schedule.stages: " + form,
-		"stages=2":                             "--set stages=2: " + form,
-		"=2":                                   "--set =2: " + form,
-		"":                                     "--set : " + form,
-		"schedule.stages=1\nx.y=2":             "--set schedule.stages=1\nx.y=2: " + form,
-		"schedule.stages=":                     "--set schedule.stages=: schedule.stages: has no value",
-		"schedule.stages=99999999999999999999": "--set schedule.stages=99999999999999999999: schedule.stages: 99999999999999999999 is out of range for int64",
-		"memory.activation=99999999999999999999B": `--set memory.activation=99999999999999999999B: memory.activation: "99999999999999999999B" is too large; the largest size is about 9.22EB`,
-		"schedule.stages=two":                     "--set schedule.stages=two: schedule.stages: must be an integer, not a string",
-		"schedule.stages=0":                       "--set schedule.stages=0: schedule.stages = 0: must be at least 1",
-		"schedule.stage=2":                        `--set schedule.stage=2: unknown key "schedule.stage"; did you mean stages?`,
-		"shedule.stages=2":                        `--set shedule.stages=2: unknown section "shedule"; did you mean schedule?`,
-		"times.forward=1":                         `--set times.forward=1: times.forward: "1" has no unit; write for example "1ms"`,
-		"schedule.name.x=2":                       "--set schedule.name.x=2: schedule.name: must be a string, not a table",
-		"schedule.name=[1]":                       "--set schedule.name=[1]: schedule.name: must be a string, not a list",
-		"times.p2p=[1]":                           "--set times.p2p=[1]: times.p2p: must be a string with a unit, not a list",
-		"schedule.stages=true":                    "--set schedule.stages=true: schedule.stages: must be an integer, not true or false",
-		"schedule.stages=2.0":                     "--set schedule.stages=2.0: schedule.stages: must be an integer, not a decimal number",
-		"schedule.name=2026-08-01":                "--set schedule.name=2026-08-01: schedule.name: must be a string, not a date",
-		"schedule.name=gpip":                      `--set schedule.name=gpip: schedule.name: unknown schedule "gpip"; did you mean gpipe?`,
-		"model.preset=gpt2":                       "--set model.preset=gpt2: model: there is [times] and [model]; exactly one of them may say what the tasks cost",
-		"schedule.placement=[0,2]":                "--set schedule.placement=[0,2]: schedule.placement = [0 2]: rank 2 is outside 0 to 1",
+		"schedule.stages":                      "schedule.stages: " + form,
+		"stages=2":                             "stages=2: " + form,
+		"=2":                                   "=2: " + form,
+		"":                                     ": " + form,
+		"schedule.stages=1\nx.y=2":             "schedule.stages=1\nx.y=2: " + form,
+		"schedule.stages=":                     "schedule.stages=: schedule.stages: has no value",
+		"schedule.stages=99999999999999999999": "schedule.stages=99999999999999999999: schedule.stages: 99999999999999999999 is out of range for int64",
+		"memory.activation=99999999999999999999B": `memory.activation=99999999999999999999B: memory.activation: "99999999999999999999B" is too large; the largest size is about 9.22EB`,
+		"schedule.stages=two":                     "schedule.stages=two: schedule.stages: must be an integer, not a string",
+		"schedule.stages=0":                       "schedule.stages=0: schedule.stages = 0: must be at least 1",
+		"schedule.stage=2":                        `schedule.stage=2: unknown key "schedule.stage"; did you mean stages?`,
+		"shedule.stages=2":                        `shedule.stages=2: unknown section "shedule"; did you mean schedule?`,
+		"times.forward=1":                         `times.forward=1: times.forward: "1" has no unit; write for example "1ms"`,
+		"schedule.name.x=2":                       "schedule.name.x=2: schedule.name: must be a string, not a table",
+		"schedule.name=[1]":                       "schedule.name=[1]: schedule.name: must be a string, not a list",
+		"times.p2p=[1]":                           "times.p2p=[1]: times.p2p: must be a string with a unit, not a list",
+		"schedule.stages=true":                    "schedule.stages=true: schedule.stages: must be an integer, not true or false",
+		"schedule.stages=2.0":                     "schedule.stages=2.0: schedule.stages: must be an integer, not a decimal number",
+		"schedule.name=2026-08-01":                "schedule.name=2026-08-01: schedule.name: must be a string, not a date",
+		"schedule.name=gpip":                      `schedule.name=gpip: schedule.name: unknown schedule "gpip"; did you mean gpipe?`,
+		"model.preset=gpt2":                       "model.preset=gpt2: model: there is [times] and [model]; exactly one of them may say what the tasks cost",
+		"schedule.placement=[0,2]":                "schedule.placement=[0,2]: schedule.placement = [0 2]: rank 2 is outside 0 to 1",
 	} {
 		require.EqualError(t, failure(configs.Parse("x.toml", []byte(small), set)), want)
 	}
@@ -127,17 +127,17 @@ func TestSetErrors(t *testing.T) {
 // flag, or the line of the file.
 func TestLateErrorsNameTheirSource(t *testing.T) {
 	err := failure(configs.Parse("x.toml", []byte(network), "schedule.stages=20"))
-	require.ErrorContains(t, err, "--set schedule.stages=20: schedule.stages = 20: gpt-4x64 has 7 layers")
+	require.ErrorContains(t, err, "schedule.stages=20: schedule.stages = 20: gpt-4x64 has 7 layers")
 	err = failure(configs.Parse("x.toml", []byte(network), "batch.micro=3"))
-	require.ErrorContains(t, err, "--set batch.micro=3: batch.micro = 3: 16 samples per replica")
+	require.ErrorContains(t, err, "batch.micro=3: batch.micro = 3: 16 samples per replica")
 	err = failure(configs.Parse("x.toml", []byte(network), "parallel.data=3"))
 	require.ErrorContains(t, err, "x.toml:16:10: batch.global = 16: cannot be shared equally by parallel.data = 3 replicas")
 	err = failure(configs.Parse("x.toml", []byte(network), "train.precision=bf16"))
-	require.EqualError(t, err, `--set train.precision=bf16: train.precision = "bf16": the device t4 has no rate for it; it has fp32, fp16`)
+	require.EqualError(t, err, `train.precision=bf16: train.precision = "bf16": the device t4 has no rate for it; it has fp32, fp16`)
 	err = failure(configs.Parse("x.toml", []byte(network), "train.precision=bf16", "schedule.partition=equal"))
 	require.ErrorContains(t, err, "train.precision")
 	err = failure(configs.Parse("x.toml", []byte(network), "machine.devices_per_node=1"))
-	require.ErrorContains(t, err, "--set machine.devices_per_node=1: machine.network: 2 ranks take 2 nodes")
+	require.ErrorContains(t, err, "machine.devices_per_node=1: machine.network: 2 ranks take 2 nodes")
 }
 
 func TestWith(t *testing.T) {
@@ -150,7 +150,7 @@ func TestWith(t *testing.T) {
 	require.True(t, next.Defined("schedule.stages"))
 	require.False(t, next.Defined("schedule.placement"))
 	_, err = base.With("schedule.microbatches=0")
-	require.EqualError(t, err, "--set schedule.microbatches=0: schedule.microbatches = 0: must be at least 1")
+	require.EqualError(t, err, "schedule.microbatches=0: schedule.microbatches = 0: must be at least 1")
 	_, err = base.With("schedule.x=0")
 	require.ErrorContains(t, err, "unknown key")
 }

@@ -14,13 +14,14 @@ import (
 )
 
 // A source is one TOML text that was decoded into a Config: a file or the
-// value of a --set flag.
+// value of a setting over it.
 type source struct {
-	label  string // "configs/gpipe.toml", or `--set schedule.name=1f1b`
-	lines  bool   // whether positions within the text help
-	meta   toml.MetaData
-	top    map[string]any
-	places func() map[string]place // only errors need them
+	label   string // "configs/gpipe.toml", or "schedule.name=1f1b"
+	lines   bool   // whether it is a file, in which positions help
+	derived bool   // whether nobody wrote it: it follows from what its label names
+	meta    toml.MetaData
+	top     map[string]any
+	places  func() map[string]place // only errors need them
 	// outOfRange holds what is wrong unless a later source replaces it.
 	outOfRange []*setting.Error
 }
@@ -32,9 +33,9 @@ func newSource(label string, data string, lines bool) (*source, error) {
 	if err != nil {
 		var parse toml.ParseError
 		if errors.As(err, &parse) {
-			return nil, s.at(parse.Position, "", parse.Message)
+			return nil, s.syntaxError(data, parse)
 		}
-		return nil, &Error{Label: label, Problem: err.Error()}
+		return nil, s.at(toml.Position{}, "", err.Error())
 	}
 	s.meta, s.places = meta, sync.OnceValue(func() map[string]place { return places(data) })
 	return s, nil
@@ -42,7 +43,7 @@ func newSource(label string, data string, lines bool) (*source, error) {
 
 // at makes an Error for a position.
 func (s *source) at(p toml.Position, key, problem string) *Error {
-	e := &Error{Label: s.label, Key: key, Problem: problem}
+	e := &Error{Label: s.label, Override: !s.lines && !s.derived, Key: key, Problem: problem}
 	if s.lines {
 		e.Line, e.Col = p.Line, p.Col
 	}
@@ -118,7 +119,11 @@ func (s *source) error(e *setting.Error) *Error {
 	if !strings.Contains(e.Key, ".") {
 		what = "section"
 	}
-	return s.at(found.key, "", fmt.Sprintf("unknown %s %q%s", what, e.Key, e.Problem))
+	hint := e.Problem
+	if in := setting.Tables(Config{}, e.Key[strings.LastIndex(e.Key, ".")+1:]); in != nil {
+		hint = "; it belongs in [" + strings.Join(in, "] or [") + "]"
+	}
+	return s.at(found.key, "", fmt.Sprintf("unknown %s %q%s", what, e.Key, hint))
 }
 
 // A place is where a key stands, and its value; for a table both are its header.

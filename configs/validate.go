@@ -63,6 +63,9 @@ func (c *Config) validate() error {
 	if err != nil {
 		return err
 	}
+	if err := c.settle(kind); err != nil {
+		return err
+	}
 	if !c.Defined("schedule.name") && !c.Defined("schedule.file") {
 		return c.problem("schedule", fmt.Errorf("name is missing; use one of %s", strings.Join(scheduleNames(), ", ")))
 	}
@@ -128,5 +131,5 @@ func (c *Config) checkParallel(kind work) error {
 
 // scheduleNames lists what schedule.name may be.
 func scheduleNames() []string {
-	return slices.Concat(schedules.Names(), []string{autoName, autoVName}, collective.Names())
+	return slices.Concat(schedules.Names(), []string{fsdpName, autoName, autoVName}, collective.Names())
 }

@@ -216,7 +216,7 @@ func (t Times) Validate(stages, microbatches int, split bool) error {
 	case t.WeightGradient.Set() && !halves:
 		return errors.New("backward_input is missing: it goes with backward_weight")
 	case split && !halves:
-		return errors.New(`backward_input is missing: the schedule splits the backward, so both backward_input and backward_weight are needed`)
+		return errors.New(`backward_input is missing: the schedule splits the backward; write backward_input = "10ms" and backward_weight = "10ms", its two halves, in place of backward`)
 	case !t.Backward.Set() && !halves:
 		return errors.New(`backward is missing; write for example backward = "20ms"`)
 	}

@@ -51,6 +51,7 @@ func ExampleMeasure() {
 		Devices:      exec.DeviceOptions{Oversubscribe: true},
 		TrainOptions: exec.TrainOptions{Warmup: 1, Steps: 2},
 		Repeats:      1,
+		Probe:        true,
 		Checks:       exec.CheckNames(),
 	})
 	if err != nil {
@@ -60,10 +61,12 @@ func ExampleMeasure() {
 	fmt.Println(len(m.Profile), "profile,", len(m.Traces), "steps,", len(m.Record.Losses), "losses")
 	fmt.Println("it took some time:", m.Traces[0].End() > 0)
 	fmt.Println("the ledger counted on both devices:", m.Traces[0].Persistent[0] > 0 && m.Traces[0].Persistent[1] > 0)
+	fmt.Println("probes of the machine:", len(m.Probes), m.Probes[0].Fastest > 0, m.Probes[0].Mean >= m.Probes[0].Fastest)
 	fmt.Println("checks:", m.Verdict.Err())
 	// Output:
 	// 1 profile, 2 steps, 4 losses
 	// it took some time: true
 	// the ledger counted on both devices: true
+	// probes of the machine: 3 true true
 	// checks: <nil>
 }

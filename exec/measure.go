@@ -26,7 +26,10 @@ type MeasureOptions struct {
 	// Repeats is how often every task is measured alone, before the run; 0
 	// leaves that out. Profiled is then called with these traces, if it is set:
 	// an error of it ends the measurement before the run.
-	Repeats  int
+	Repeats int
+	// Probe times a fixed product before the measurement, before the steps and
+	// after them.
+	Probe    bool
 	Profiled func([]*graph.Trace) error
 	// Checks names what to compare with the unsplit run: CheckNames lists what
 	// there is. References keeps those runs for further jobs; nil keeps none.
@@ -43,6 +46,8 @@ type Measurement struct {
 	Training
 	// Profile has the traces in which every task was measured alone.
 	Profile []*graph.Trace
+	// Probes are the times of the fixed product; none unless asked for.
+	Probes []Probe
 	// HeapGrowth is by how much the process's own heap grew.
 	HeapGrowth int64
 	// Verdict compares with the unsplit run; nil if that was not asked for.
@@ -104,6 +109,9 @@ func (m *Measurement) run(ctx context.Context, job Job, devices []*programs.Devi
 		return fmt.Errorf("%s: %w", job.Network.Name, err)
 	}
 	defer trainer.Close()
+	if err := m.probe(devices, o); err != nil {
+		return err
+	}
 	if o.Repeats > 0 {
 		o.say("profiling every task alone")
 		if m.Profile, err = trainer.Profile(ctx, source.Batch(0), o.Repeats); err != nil {
@@ -115,10 +123,16 @@ func (m *Measurement) run(ctx context.Context, job Job, devices []*programs.Devi
 			}
 		}
 	}
+	if err := m.probe(devices, o); err != nil {
+		return err
+	}
 	o.Progress = o.steps("")
 	training, err := trainer.Train(ctx, source, o.TrainOptions)
 	m.Training = *training
 	m.HeapGrowth = max(0, m.HeapGrowth+m.Heap)
+	if err == nil {
+		err = m.probe(devices, o)
+	}
 	return duringRun(err)
 }
 

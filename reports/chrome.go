@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"psim/internal/files"
 	"psim/schedules/graph"
 )
 
@@ -51,8 +50,8 @@ func TraceFormats() []string { return []string{".json", ".json.gz", ".pftrace"} 
 
 // TraceFile returns the trace of a run for viewers: as Perfetto's protobuf where the
 // path ends in .pftrace, and else as Chrome's JSON, compressed if it ends in .gz.
-func (r Run) TraceFile(path string) files.File {
-	return files.File{Path: path, Render: func(w io.Writer) error {
+func (r Run) TraceFile(path string) File {
+	return File{Path: path, Render: func(w io.Writer) error {
 		switch {
 		case strings.HasSuffix(path, ".pftrace"):
 			return WritePerfetto(w, r.Trace)

@@ -22,16 +22,16 @@ type Run struct {
 type Comparison struct {
 	A Side `json:"a"`
 	B Side `json:"b"`
-	// StepTimeError is a fraction of A's step time. The four parts add up to it.
-	StepTimeError float64 `json:"step_time_error"`
-	// BubbleError is a difference of shares of the makespan: 0.02 is two
+	// StepTimeDifference is a fraction of A's step time. The four parts add up to it.
+	StepTimeDifference float64 `json:"step_time_error"`
+	// BubbleDifference is one of shares of the makespan: 0.02 is two
 	// percentage points.
-	BubbleError float64 `json:"bubble_error"`
-	// PeakMemoryError is of the highest peaks, a fraction of A's.
-	PeakMemoryError float64                   `json:"peak_memory_error"`
-	ByPart          Parts                     `json:"by_part"` // fractions of A's step time
-	ByKind          map[string]KindComparison `json:"by_kind"` // by the notation of the kind
-	ByRank          []RankComparison          `json:"by_rank"` // the ranks that both have
+	BubbleDifference float64 `json:"bubble_error"`
+	// PeakMemoryDifference is of the highest peaks, a fraction of A's.
+	PeakMemoryDifference float64                   `json:"peak_memory_error"`
+	ByPart               Parts                     `json:"by_part"` // fractions of A's step time
+	ByKind               map[string]KindComparison `json:"by_kind"` // by the notation of the kind
+	ByRank               []RankComparison          `json:"by_rank"` // the ranks that both have
 	// Tasks counts the tasks that both runs have, and those of only one.
 	Tasks    TaskCounts `json:"tasks"`
 	Warnings []string   `json:"warnings"`
@@ -41,6 +41,7 @@ type Comparison struct {
 type Side struct {
 	Name       string  `json:"name"`
 	Schedule   string  `json:"schedule"`
+	text       string  // names the schedule as people do
 	Kind       string  `json:"kind"`
 	Steps      int     `json:"steps,omitempty"` // that were measured
 	StepTime   float64 `json:"step_time_s"`
@@ -99,9 +100,9 @@ type TaskCounts struct {
 func Compare(a, b Run) Comparison {
 	c := Comparison{A: newSide(a.Result), B: newSide(b.Result), ByKind: map[string]KindComparison{}, ByRank: []RankComparison{}, Warnings: []string{}}
 	step := c.A.StepTime
-	c.StepTimeError = fraction(c.B.StepTime-step, step)
-	c.BubbleError = c.B.Bubble - c.A.Bubble
-	c.PeakMemoryError = fraction(float64(c.B.PeakMemory)-float64(c.A.PeakMemory), float64(c.A.PeakMemory))
+	c.StepTimeDifference = fraction(c.B.StepTime-step, step)
+	c.BubbleDifference = c.B.Bubble - c.A.Bubble
+	c.PeakMemoryDifference = fraction(float64(c.B.PeakMemory)-float64(c.A.PeakMemory), float64(c.A.PeakMemory))
 	x, y := c.A.Parts, c.B.Parts
 	c.ByPart = Parts{
 		Compute:       fraction(y.Compute-x.Compute, step),
@@ -128,7 +129,7 @@ func fraction(difference, of float64) float64 {
 }
 
 func newSide(r Result) Side {
-	s := Side{Name: r.Name, Schedule: r.Schedule, Kind: r.Kind, Steps: r.stepCount(), StepTime: r.StepTime, Bubble: r.Bubble.Makespan, PeakMemory: r.PeakMemory()}
+	s := Side{Name: r.Name, Schedule: r.Schedule, text: r.scheduleText(), Kind: r.Kind, Steps: r.stepCount(), StepTime: r.StepTime, Bubble: r.Bubble.Makespan, PeakMemory: r.PeakMemory()}
 	n := float64(len(r.Ranks))
 	for _, rank := range r.Ranks {
 		s.Parts.Compute += (rank.Compute + rank.Optimizer) / n
@@ -207,7 +208,7 @@ func (c *Comparison) warn(a, b Run) {
 }
 
 func graphText(r Result) string {
-	text := fmt.Sprintf("%s with P = %d, M = %d", r.Schedule, r.Stages, r.Microbatches)
+	text := fmt.Sprintf("%s with P = %d, M = %d", r.scheduleText(), r.Stages, r.Microbatches)
 	for _, x := range []struct {
 		symbol string
 		size   int

@@ -56,9 +56,9 @@ func TestCompareByHand(t *testing.T) {
 	before, after := result(x, nil), result(y, nil)
 	after.Kind = reports.Measured
 	c := reports.Compare(reports.Run{Result: before, Trace: x}, reports.Run{Result: after, Trace: y})
-	require.InDelta(t, 0.2, c.StepTimeError, 1e-12)
-	require.InDelta(t, 3.0/11-0, c.BubbleError, 1e-12) // of the makespan, which ends before the optimizer
-	require.InDelta(t, 0.25, c.PeakMemoryError, 1e-12)
+	require.InDelta(t, 0.2, c.StepTimeDifference, 1e-12)
+	require.InDelta(t, 3.0/11-0, c.BubbleDifference, 1e-12) // of the makespan, which ends before the optimizer
+	require.InDelta(t, 0.25, c.PeakMemoryDifference, 1e-12)
 	require.Equal(t, reports.Parts{Dispatch: 0.2}, c.ByPart)
 	require.Equal(t, reports.Parts{Compute: 9, Waiting: 1, Dispatch: 2}, c.B.Parts)
 	require.Equal(t, reports.KindComparison{CountA: 1, CountB: 1, MeanA: 4, MeanB: 4, TotalA: 4, TotalB: 4}, c.ByKind["F"])
@@ -118,14 +118,14 @@ func TestCompareLaws(t *testing.T) {
 		a, b := drawRun(rt, t), drawRun(rt, t)
 		ab, ba, aa := reports.Compare(a, b), reports.Compare(b, a), reports.Compare(a, a)
 		p := ab.ByPart
-		require.InDelta(rt, ab.StepTimeError, p.Compute+p.Communication+p.Waiting+p.Dispatch, 1e-12)
+		require.InDelta(rt, ab.StepTimeDifference, p.Compute+p.Communication+p.Waiting+p.Dispatch, 1e-12)
 		require.Positive(rt, ab.A.StepTime)
 
 		x, y := ab.A.StepTime, ba.A.StepTime
-		require.InDelta(rt, ab.StepTimeError*x, -ba.StepTimeError*y, 1e-12)
+		require.InDelta(rt, ab.StepTimeDifference*x, -ba.StepTimeDifference*y, 1e-12)
 		require.InDelta(rt, ab.ByPart.Compute*x, -ba.ByPart.Compute*y, 1e-12)
 		require.InDelta(rt, ab.ByPart.Waiting*x, -ba.ByPart.Waiting*y, 1e-12)
-		require.Equal(rt, ab.BubbleError, -ba.BubbleError)
+		require.Equal(rt, ab.BubbleDifference, -ba.BubbleDifference)
 		require.Equal(rt, ab.Tasks, reports.TaskCounts{Both: ba.Tasks.Both, OnlyA: ba.Tasks.OnlyB, OnlyB: ba.Tasks.OnlyA})
 		for i := range ab.ByRank {
 			require.InDelta(rt, ab.ByRank[i].IdleError*x, -ba.ByRank[i].IdleError*y, 1e-12)
@@ -135,7 +135,7 @@ func TestCompareLaws(t *testing.T) {
 		}
 
 		require.Equal(rt, reports.Parts{}, aa.ByPart)
-		require.Zero(rt, aa.StepTimeError+math.Abs(aa.BubbleError)+aa.PeakMemoryError)
+		require.Zero(rt, aa.StepTimeDifference+math.Abs(aa.BubbleDifference)+aa.PeakMemoryDifference)
 		require.Equal(rt, reports.TaskCounts{Both: len(a.Trace.Graph.Tasks)}, aa.Tasks)
 		for _, k := range aa.ByKind {
 			require.Zero(rt, k.Error)
@@ -157,7 +157,7 @@ func TestCompareWhatDiffers(t *testing.T) {
 		{{Result: result(ring(t, 4), nil), Trace: ring(t, 4)}, {Result: result(ring(t, 20), nil), Trace: ring(t, 20)}},
 	} {
 		c := reports.Compare(pair[0], pair[1])
-		require.InDelta(t, c.StepTimeError, c.ByPart.Compute+c.ByPart.Communication+c.ByPart.Waiting+c.ByPart.Dispatch, 1e-12)
+		require.InDelta(t, c.StepTimeDifference, c.ByPart.Compute+c.ByPart.Communication+c.ByPart.Waiting+c.ByPart.Dispatch, 1e-12)
 		require.NoError(t, c.WriteTable(&out))
 		out.WriteString("\n")
 	}

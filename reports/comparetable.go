@@ -42,7 +42,7 @@ func (c Comparison) columns() (a, b string) {
 }
 
 func (c Comparison) headline() string {
-	a, b := nameText(c.A.Name, c.A.Schedule), nameText(c.B.Name, c.B.Schedule)
+	a, b := nameText(c.A.Name, c.A.text), nameText(c.B.Name, c.B.text)
 	if a == b {
 		return fmt.Sprintf("%s: %s (B) against %s (A)", a, c.B.kind(), c.A.kind())
 	}
@@ -68,13 +68,13 @@ func (c Comparison) computes() bool { return c.A.Parts.Compute > 0 || c.B.Parts.
 func (c Comparison) totalRows(a, b string) [][]string {
 	rows := [][]string{
 		{"", a, b, "B against A"},
-		{"step time", duration(c.A.StepTime), duration(c.B.StepTime), SignedPercent(c.StepTimeError)},
+		{"step time", duration(c.A.StepTime), duration(c.B.StepTime), SignedPercent(c.StepTimeDifference)},
 	}
 	if c.computes() {
-		rows = append(rows, []string{"bubble", percent(c.A.Bubble), percent(c.B.Bubble), Points(c.BubbleError)})
+		rows = append(rows, []string{"bubble", percent(c.A.Bubble), percent(c.B.Bubble), Points(c.BubbleDifference)})
 	}
 	if c.A.PeakMemory != 0 || c.B.PeakMemory != 0 {
-		rows = append(rows, append([]string{"peak memory"}, peaks(c.A.PeakMemory, c.B.PeakMemory, c.PeakMemoryError)...))
+		rows = append(rows, append([]string{"peak memory"}, peaks(c.A.PeakMemory, c.B.PeakMemory, c.PeakMemoryDifference)...))
 	}
 	return rows
 }
@@ -101,7 +101,7 @@ func (c Comparison) partRows(a, b string) [][]string {
 	for _, p := range c.parts() {
 		rows = append(rows, []string{p.name, duration(p.a), duration(p.b), SignedPercent(p.error), p.meaning})
 	}
-	rows = append(rows, []string{"together", duration(c.A.StepTime), duration(c.B.StepTime), SignedPercent(c.StepTimeError), ""})
+	rows = append(rows, []string{"together", duration(c.A.StepTime), duration(c.B.StepTime), SignedPercent(c.StepTimeDifference), ""})
 	longest := 0
 	for _, row := range rows {
 		longest = max(longest, len(row[4]))

@@ -47,7 +47,7 @@ func load(path string) (Run, error) {
 	if err != nil {
 		return run, err
 	}
-	trace.Graph.Name = r.Schedule
+	trace.Graph.Name, trace.Graph.Layered = r.Schedule, r.FullySharded
 	if d := r.DataParallel; d > 1 && len(r.Ranks)%d == 0 {
 		trace.Graph.Shape.Ranks, trace.Graph.Shape.Replicas = len(r.Ranks)/d, d
 	}

@@ -96,7 +96,7 @@ func TestMeasuredContract(t *testing.T) {
 	require.NoError(t, r.WriteJSON(&b))
 	var object map[string]any
 	require.NoError(t, json.Unmarshal(b.Bytes(), &object))
-	for _, key := range strings.Fields(`steps step_time_mean_s step_time_std_s step_time_median_s checks backend devices times_comparable
+	for _, key := range strings.Fields(`steps step_time_mean_s step_time_std_s step_time_median_s disturbed runs_made checks backend devices times_comparable
 		heap_growth_bytes course_tokens_per_s course_samples_per_s partial runs predicted`) {
 		require.Contains(t, object, key)
 	}

@@ -86,6 +86,18 @@ func courseRate(r Result) string {
 	return text
 }
 
+// attempts tells the step times of several runs.
+func attempts(r Result) string {
+	if r.Measurement == nil || len(r.Attempts) < 2 {
+		return ""
+	}
+	var times []string
+	for _, a := range r.Attempts {
+		times = append(times, duration(a.StepTime))
+	}
+	return fmt.Sprintf("the least disturbed of %d, whose steps took %s", len(times), strings.Join(times, ", "))
+}
+
 // heapGrowth tells what the process itself took, beside the ledger of the ranks.
 func heapGrowth(r Result) string {
 	switch {

@@ -24,7 +24,13 @@ type Measurement struct {
 	// one is no number.
 	Losses Losses `json:"losses,omitempty"`
 	// StepTimeMedian is the median of Steps.
-	StepTimeMedian float64 `json:"step_time_median_s"`
+	StepTimeMedian float64     `json:"step_time_median_s"`
+	Disturbed      bool        `json:"disturbed"`            // the machine was, while it ran
+	Steadiness     *Steadiness `json:"steadiness,omitempty"` // what tells whether the machine was disturbed; absent where that was not measured
+	// RunsMade is how often it was run, because the machine was disturbed. Of several
+	// runs, which are listed in order, this is the least disturbed.
+	RunsMade int       `json:"runs_made"`
+	Attempts []Attempt `json:"attempts,omitempty"` // all runs, in order, where there were several
 	// Checks compares what was trained with the unsplit run; absent if not done.
 	Checks *Checks `json:"checks,omitempty"`
 	// Backend is what computed.

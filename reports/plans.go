@@ -21,9 +21,9 @@ type Plan struct {
 	Settings []string `json:"settings"` // KEY=VALUE, as --set takes them
 }
 
-// Plans are the outcome of psim search, best first: those that fit in memory by
+// A Ranking is the outcome of psim search, best first: those that fit in memory by
 // their step time, then the others by how much they need.
-type Plans struct {
+type Ranking struct {
 	Plans     []Plan    `json:"plans"`              // results with the settings that make them, best first
 	Evaluated int       `json:"evaluated"`          // plans that were simulated
 	Pruned    int       `json:"pruned"`             // plans that were not, because their parameters alone do not fit
@@ -41,7 +41,7 @@ type LeftOut struct {
 
 // Sort puts the best plan first. Of plans with equal times, the one that needs
 // less memory comes first.
-func (p Plans) Sort() {
+func (p Ranking) Sort() {
 	slices.SortStableFunc(p.Plans, func(a, b Plan) int {
 		switch {
 		case a.Fits() != b.Fits():
@@ -54,7 +54,7 @@ func (p Plans) Sort() {
 }
 
 // WriteJSON writes the plans as an indented JSON object.
-func (p Plans) WriteJSON(w io.Writer) error {
+func (p Ranking) WriteJSON(w io.Writer) error {
 	list := make([]Plan, len(p.Plans))
 	for i, plan := range p.Plans {
 		list[i] = Plan{plan.Result.writable(), plan.Settings}
@@ -64,7 +64,7 @@ func (p Plans) WriteJSON(w io.Writer) error {
 }
 
 // WriteTable prints the first of the plans for people, and how to run the best.
-func (p Plans) WriteTable(w io.Writer, rows int) error {
+func (p Ranking) WriteTable(w io.Writer, rows int) error {
 	if len(p.Plans) == 0 {
 		_, err := fmt.Fprintf(w, "no plan fits: of all %d, parameters, gradients and optimizer state alone need more than a rank's memory\n", p.Pruned)
 		return err
@@ -73,7 +73,7 @@ func (p Plans) WriteTable(w io.Writer, rows int) error {
 	table := [][]string{{"schedule", "virtual", "microbatches", "step time", "bubble", "of the span", "peak memory", "fits"}}
 	for _, plan := range p.Plans[:min(rows, len(p.Plans))] {
 		table = append(table, []string{
-			plan.Schedule, strconv.Itoa(plan.VirtualStages), strconv.Itoa(plan.Microbatches), duration(plan.StepTime),
+			plan.scheduleText(), strconv.Itoa(plan.VirtualStages), strconv.Itoa(plan.Microbatches), duration(plan.StepTime),
 			percent(plan.Bubble.Makespan), percent(plan.Bubble.Span), units.FormatBytes(plan.PeakMemory()),
 			plan.fits(),
 		})
@@ -115,8 +115,8 @@ func (p Plan) fits() string {
 }
 
 // ReadPlans reads a plans.json.
-func ReadPlans(r io.Reader) (Plans, error) {
-	var p Plans
+func ReadPlans(r io.Reader) (Ranking, error) {
+	var p Ranking
 	if err := json.NewDecoder(r).Decode(&p); err != nil {
 		return p, err
 	}

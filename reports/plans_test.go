@@ -14,8 +14,8 @@ import (
 )
 
 // plans are a few schedules and numbers of microbatches.
-func plans(t testing.TB, capacity int64) reports.Plans {
-	var p reports.Plans
+func plans(t testing.TB, capacity int64) reports.Ranking {
+	var p reports.Ranking
 	for _, name := range []string{"gpipe", "1f1b", "model-parallel"} {
 		for _, m := range []int{2, 4, 8} {
 			c := times{f: 80*ms/time.Duration(m) + 2*ms, b: 160 * ms / time.Duration(m), activation: 8e9 / int64(m), resident: 1e9}
@@ -64,7 +64,7 @@ func TestPlans(t *testing.T) {
 	}
 
 	table.Reset()
-	require.NoError(t, reports.Plans{Pruned: 3}.WriteTable(&table, 20))
+	require.NoError(t, reports.Ranking{Pruned: 3}.WriteTable(&table, 20))
 	require.Contains(t, table.String(), "no plan fits: of all 3,")
 	none := plans(t, 1e9)
 	table.Reset()

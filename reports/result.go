@@ -26,14 +26,16 @@ const Schema = 1
 // measured. Times are in seconds and memory in bytes. Zero stands for a number that is
 // absent from the file.
 type Result struct {
-	Schema        int    `json:"schema"`                          // version of this format: 1
-	Kind          string `json:"kind" oneof:"predicted,measured"` // where it comes from
-	Name          string `json:"name"`                            // of the configuration
-	Schedule      string `json:"schedule"`                        // its name; ddp for fsdp, too
-	Stages        int    `json:"stages"`                          // pipeline ranks of one replica
-	VirtualStages int    `json:"virtual_stages"`                  // stages of a rank
-	Microbatches  int    `json:"microbatches"`                    // of a replica and step
-	DataParallel  int    `json:"data_parallel"`                   // replicas
+	Schema   int    `json:"schema"`                          // version of this format: 1
+	Kind     string `json:"kind" oneof:"predicted,measured"` // where it comes from
+	Name     string `json:"name"`                            // of the configuration
+	Schedule string `json:"schedule"`                        // its name; ddp for fsdp, too
+	// True for ddp that shards parameters layer by layer: FSDP.
+	FullySharded  bool `json:"fully_sharded,omitempty"`
+	Stages        int  `json:"stages"`         // pipeline ranks of one replica
+	VirtualStages int  `json:"virtual_stages"` // stages of a rank
+	Microbatches  int  `json:"microbatches"`   // of a replica and step
+	DataParallel  int  `json:"data_parallel"`  // replicas
 	// Devices of a tensor-parallel group, which is one of the ranks.
 	TensorParallel int `json:"tensor_parallel"`
 	Devices        int `json:"devices,omitempty"` // over all replicas
@@ -149,7 +151,7 @@ type Info struct {
 // whose peak exceeds its capacity adds a warning.
 func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 	r := Result{
-		Schema: Schema, Kind: kind, Name: info.Name, Schedule: info.Schedule,
+		Schema: Schema, Kind: kind, Name: info.Name, Schedule: info.Schedule, FullySharded: t.Graph.Layered,
 		Stages: info.Stages, VirtualStages: info.VirtualStages, Microbatches: info.Microbatches,
 		DataParallel: info.DataParallel, TensorParallel: info.TensorParallel, Devices: len(s.Ranks) * max(1, info.TensorParallel),
 		StepTime: s.StepTime.Seconds(), Makespan: s.Makespan.Seconds(),

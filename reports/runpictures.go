@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Timelines draws the traces of runs one above the other on one time axis.
@@ -30,7 +31,7 @@ func (r Run) Drawable() bool { return r.Trace != nil && r.Trace.End() > 0 }
 // measured.
 func (r Run) title() string {
 	title := Title(r.Trace, r.Result.TensorParallel)
-	if r.Result.Name != "" && r.Result.Name != r.Trace.Graph.Name {
+	if name := r.Result.Name; name != "" && !strings.EqualFold(name, graphName(r.Trace.Graph)) {
 		title = r.Result.Name + "  ·  " + title
 	}
 	if r.Result.Kind == Measured {
@@ -49,11 +50,7 @@ func (r Run) kind() string {
 }
 
 func (r Run) label() string {
-	name := r.Result.Name
-	if r.Result.Schedule != name {
-		name += " (" + r.Result.Schedule + ")"
-	}
-	return name + ", " + r.kind()
+	return nameText(r.Result.Name, r.Result.scheduleText()) + ", " + r.kind()
 }
 
 // CompareTimelines draws the timelines of two runs one above the other on one
@@ -77,24 +74,24 @@ func (v View) Compare(w io.Writer, format string, a, b Run) error {
 
 // title says what is compared and how it came out.
 func (c Comparison) title(a, b Run) string {
-	difference := "step " + SignedPercent(c.StepTimeError)
+	difference := "step " + SignedPercent(c.StepTimeDifference)
 	if a.Result.stepCount() > 1 || b.Result.stepCount() > 1 {
 		difference = "mean " + difference
 	}
 	if c.computes() {
-		difference += ", bubble " + Points(c.BubbleError)
+		difference += ", bubble " + Points(c.BubbleDifference)
 	}
 	first, second := c.columns()
 	name, size := "", ""
 	switch x, y := a.Result, b.Result; {
 	case graphText(x) == graphText(y) && x.Name == y.Name:
-		name, size = nameText(x.Name, x.Schedule), sizeText(b.Trace.Graph)
+		name, size = nameText(x.Name, x.scheduleText()), sizeText(b.Trace.Graph)
 	case graphText(x) == graphText(y):
-		name, size = x.Schedule, sizeText(b.Trace.Graph)
-	case x.Schedule != y.Schedule:
-		first, second = x.Schedule+" (A)", y.Schedule+" (B)"
+		name, size = x.scheduleText(), sizeText(b.Trace.Graph)
+	case x.scheduleText() != y.scheduleText():
+		first, second = x.scheduleText()+" (A)", y.scheduleText()+" (B)"
 	default:
-		name = x.Schedule
+		name = x.scheduleText()
 	}
 	return join(name, size, second+" against "+first+": "+difference)
 }
@@ -103,8 +100,8 @@ func (c Comparison) title(a, b Run) string {
 // common is in the title.
 func panelLabel(side string, r Run, c Comparison) string {
 	name := r.kind()
-	if first, _ := c.columns(); first == "A" || c.A.Name != c.B.Name || c.A.Schedule != c.B.Schedule {
-		name = nameText(r.Result.Name, r.Result.Schedule) + ", " + name
+	if first, _ := c.columns(); first == "A" || c.A.Name != c.B.Name || c.A.text != c.B.text {
+		name = nameText(r.Result.Name, r.Result.scheduleText()) + ", " + name
 	}
 	return side + ":  " + join(name, timeText(r.Trace))
 }

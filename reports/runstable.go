@@ -32,7 +32,7 @@ func beside(runs []Result, compared []Comparison) [][]string {
 	for i, r := range runs {
 		c := compared[i]
 		rows = append(rows, []string{
-			mode(r), "", duration(c.A.StepTime), measuredStep(r), SignedPercent(c.StepTimeError),
+			mode(r), "", duration(c.A.StepTime), measuredStep(r), SignedPercent(c.StepTimeDifference),
 			"", percent(c.A.Bubble), percent(r.Bubble.Makespan),
 			"", units.FormatBytes(c.A.PeakMemory), units.FormatBytes(c.B.PeakMemory),
 		})
@@ -40,7 +40,7 @@ func beside(runs []Result, compared []Comparison) [][]string {
 	return rows
 }
 
-func mode(r Result) string { return cmp.Or(r.Schedule, r.Name) }
+func mode(r Result) string { return cmp.Or(r.scheduleText(), r.Name) }
 
 func partRows(runs []Result, compared []Comparison) [][]string {
 	rows := [][]string{{"", "compute", "communication", "waiting", "dispatch", "together"}}
@@ -48,7 +48,7 @@ func partRows(runs []Result, compared []Comparison) [][]string {
 		p := compared[i].ByPart
 		rows = append(rows, []string{
 			mode(r), SignedPercent(p.Compute), SignedPercent(p.Communication),
-			SignedPercent(p.Waiting), SignedPercent(p.Dispatch), SignedPercent(compared[i].StepTimeError),
+			SignedPercent(p.Waiting), SignedPercent(p.Dispatch), SignedPercent(compared[i].StepTimeDifference),
 		})
 	}
 	return rows

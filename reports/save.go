@@ -11,26 +11,32 @@ import (
 	"psim/internal/files"
 )
 
+// A File is one to be written: its path, and Render, which writes its content.
+type File = files.File
+
+// A Folder is where a command's files are written, all or none.
+type Folder = files.Folder
+
 // Files lists the files that show a run, which must have a trace: pictures only
 // where there is something to draw, the result last, so that a folder with a
 // result is complete.
-func (r Run) Files() []files.File {
-	var list []files.File
+func (r Run) Files() []File {
+	var list []File
 	if r.Drawable() {
 		draw := func(format string) func(io.Writer) error {
 			return func(w io.Writer) error { return Timelines(w, format, r) }
 		}
-		list = append(list, files.File{Path: "timeline.png", Render: draw(PNG)}, files.File{Path: "timeline.svg", Render: draw(SVG)})
+		list = append(list, File{Path: "timeline.png", Render: draw(PNG)}, File{Path: "timeline.svg", Render: draw(SVG)})
 	}
-	list = append(list, files.File{Path: "trace.csv", Render: func(w io.Writer) error { return WriteTraceCSV(w, r.Trace) }})
+	list = append(list, File{Path: "trace.csv", Render: func(w io.Writer) error { return WriteTraceCSV(w, r.Trace) }})
 	if r.Drawable() && r.Result.usesMemory() {
 		figure := r.MemoryFigure()
-		list = append(list, files.File{Path: "memory.png", Render: func(w io.Writer) error { return Memory(w, PNG, figure) }})
+		list = append(list, File{Path: "memory.png", Render: func(w io.Writer) error { return Memory(w, PNG, figure) }})
 	}
 	if r.Result.usesMemory() {
-		list = append(list, files.File{Path: "memory.csv", Render: func(w io.Writer) error { return WriteMemoryCSV(w, MemoryCurves(r.Trace)) }})
+		list = append(list, File{Path: "memory.csv", Render: func(w io.Writer) error { return WriteMemoryCSV(w, MemoryCurves(r.Trace)) }})
 	}
-	return append(list, files.File{Path: "result.json", Render: r.Result.WriteJSON})
+	return append(list, File{Path: "result.json", Render: r.Result.WriteJSON})
 }
 
 // Save writes the files of a run into a folder, and with them further ones
@@ -57,7 +63,7 @@ func (c Comparison) Save(ctx context.Context, folder string, a, b Run) (names []
 
 // Save writes plans, and their picture of so much memory per rank if there is
 // something to draw, into a folder, and returns the names of the files.
-func (p Plans) Save(ctx context.Context, folder, title string, capacity int64) (names []string, err error) {
+func (p Ranking) Save(ctx context.Context, folder, title string, capacity int64) (names []string, err error) {
 	list := []files.File{{Path: "plans.json", Render: p.WriteJSON}}
 	var picture bytes.Buffer
 	if Pareto(&picture, PNG, ParetoFigure{Title: title, Plans: p.Plans, Capacity: capacity}) == nil {

@@ -30,7 +30,7 @@ func TestSaveAndLoad(t *testing.T) {
 	require.ErrorContains(t, err, "is a prediction")
 	a, b, err := reports.LoadPair(folder, folder)
 	require.NoError(t, err)
-	require.Zero(t, reports.Compare(a, b).StepTimeError)
+	require.Zero(t, reports.Compare(a, b).StepTimeDifference)
 
 	saved.Result.StepTime *= 2
 	render := func() { // a result beside another run's trace

@@ -20,7 +20,7 @@ func WriteSchema(w io.Writer) error {
 	}
 	definitions := map[string]any{}
 	define(reflect.TypeFor[Result](), texts, definitions)
-	define(reflect.TypeFor[Plans](), texts, definitions)
+	define(reflect.TypeFor[Ranking](), texts, definitions)
 	return files.WriteJSON(w, map[string]any{
 		"$schema": schemaDialect, "title": "A result of psim: result.json, and what psim run and psim exec print with --json",
 		"$ref": "#/$defs/Result", "$defs": definitions,
@@ -100,7 +100,7 @@ plans, which are results with settings. docs/result.schema.json is the JSON Sche
 `)
 	writeFields(w, "", reflect.TypeFor[Result](), texts)
 	fmt.Fprint(w, "\nWhat psim search prints, and plans.json:\n\n")
-	writeFields(w, "", reflect.TypeFor[Plans](), texts)
+	writeFields(w, "", reflect.TypeFor[Ranking](), texts)
 	return nil
 }
 

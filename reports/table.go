@@ -31,6 +31,7 @@ func WriteTable(w io.Writer, r Result) error {
 		{"unsynchronised", courseRate(r)},
 		{"memory", memoryVerdict(r)},
 		{"at that peak", memoryParts(r)},
+		{"runs", attempts(r)},
 		{"process", heapGrowth(r)},
 		{"backend", backend(r)},
 		{"checks", checks(r)},
@@ -68,7 +69,7 @@ func headline(r Result) string {
 	if r.TensorParallel > 1 {
 		parts = append(parts, fmt.Sprintf("tensor groups of %d (%d devices)", r.TensorParallel, r.TensorParallel*len(r.Ranks)))
 	}
-	return fmt.Sprintf("%s: %s, %s", nameText(r.Name, r.Schedule), strings.Join(parts, ", "), r.Kind)
+	return fmt.Sprintf("%s: %s, %s", nameText(r.Name, r.scheduleText()), strings.Join(parts, ", "), r.Kind)
 }
 
 // bubble tells the bubble, and nothing where nothing is computed.

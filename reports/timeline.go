@@ -123,7 +123,7 @@ func timelineTitle(title string, panels []Panel) (string, []Panel) {
 		labelled[i].Label = join(p.Label, timeText(p.Trace))
 	}
 	g := panels[0].Trace.Graph
-	return join(g.Name, sizeText(g)), labelled
+	return join(graphName(g), sizeText(g)), labelled
 }
 
 // place decides where the panels go, and returns how high they are together.

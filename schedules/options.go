@@ -28,7 +28,7 @@ type Options struct {
 // Settings describes [schedule].
 func (Options) Settings() []setting.Setting {
 	return []setting.Setting{
-		{Key: "name", Example: `"1f1b"`, Shown: true, Text: `psim list schedules; or "auto": the order of F, I and W with the shortest span under the memory of a rank; "auto-v": the same for two stages per rank, in a V`, Unset: "none; give a name or a file"},
+		{Key: "name", Example: `"1f1b"`, Shown: true, Text: `psim list schedules; "fsdp": ddp with parallel.zero = 3; "auto": the order of F, I and W with the shortest span under the memory of a rank; "auto-v": the same for two stages per rank, in a V`, Unset: "none; give a name or a file"},
 		{Key: "stages", Default: 1, Example: "4", Shown: true, Range: setting.Count(), Text: "pipeline ranks (P)"},
 		{Key: "microbatches", Example: "8", Shown: true, Range: setting.Count(), Text: "per replica and step (M)", Unset: "as [batch] has it, or 1"},
 		{Key: "virtual_stages", Default: 1, Range: setting.Count(), Text: "stages per rank (V) of the schedules that hold several; hanayo: 2 for each wave"},

@@ -61,9 +61,9 @@ func TestCompare(t *testing.T) {
 	require.Zero(t, code, stderr)
 	var c reports.Comparison
 	require.NoError(t, json.Unmarshal([]byte(stdout), &c))
-	require.InDelta(t, 0.1, c.StepTimeError, 1e-6)
+	require.InDelta(t, 0.1, c.StepTimeDifference, 1e-6)
 	require.Positive(t, c.ByPart.Dispatch)
-	require.InDelta(t, c.StepTimeError, c.ByPart.Compute+c.ByPart.Communication+c.ByPart.Waiting+c.ByPart.Dispatch, 1e-12)
+	require.InDelta(t, c.StepTimeDifference, c.ByPart.Compute+c.ByPart.Communication+c.ByPart.Waiting+c.ByPart.Dispatch, 1e-12)
 	require.Len(t, c.ByRank, 4)
 	require.Zero(t, c.Tasks.OnlyA+c.Tasks.OnlyB)
 	require.Empty(t, c.Warnings)
@@ -75,7 +75,7 @@ func TestCompare(t *testing.T) {
 	stdout, _, code = psim(t, "psim compare m m --json")
 	require.Zero(t, code)
 	require.NoError(t, json.Unmarshal([]byte(stdout), &c))
-	require.Zero(t, c.StepTimeError)
+	require.Zero(t, c.StepTimeDifference)
 	require.Equal(t, reports.Parts{}, c.ByPart)
 }
 

@@ -24,7 +24,7 @@ import (
 type execFlags struct {
 	runFlags
 	session.Options
-	gpus, runs int
+	gpus int
 }
 
 const execManual = `exec trains the network of CONFIG for a few steps by running the task graph that
@@ -34,12 +34,18 @@ beside each other, with the error split into its parts.
 
 Devices are the machine's cores (--backend go, gomlx's Go backend), or GPUs
 (--backend xla). psim doctor says which there are. The [machine] of CONFIG is not
-used. Training is in fp32, on made-up data unless --data names others. Without
-CONFIG the example exec, a small GPT-2, runs in three ways: model-parallel, gpipe
+used. Training is in fp32, on made-up data unless --data names others. With other
+--gpus than CONFIG has, a pipeline gets as many stages, and copies (ddp, fsdp) keep
+the samples of each; --set batch.global gives the total instead. Without CONFIG the
+example exec, a small GPT-2, runs in three ways: model-parallel, gpipe
 and 1f1b. What had to be changed in CONFIG is a warning of the result.
 
 The memory that is measured is the ledger's: every device counts the bytes of all
 tensors that it holds. The predicted one follows from the network alone.
+
+The result is "disturbed", with a warning, where steps deviate by more than 8 % or a
+fixed matrix product, timed before and after them, shows that something else runs;
+--runs 3 then tries again.
 
 --check compares with an unsplit run of the same seed and batches: weights after
 the last step (they may differ by 1e-5), output (1e-4), grads of the first step
@@ -83,6 +89,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.IntVar(&f.Steps, "steps", 5, "number of steps to measure")
 	flags.IntVar(&f.Warmup, "warmup", 1, "number of steps to train before those that are measured")
 	flags.IntVar(&f.Repeats, "repeats", 3, "how often every task is measured alone, for the prediction")
+	flags.IntVar(&f.Tries, "runs", 1, "run up to so many times (3 at most) while the machine is disturbed; the least disturbed counts")
 	flags.StringSliceVar(&f.Checks, "check", nil, "compare with the unsplit run (pipedream: a serial replay): weights,output,grads,loss or all")
 	flags.BoolVar(&f.UnwaitedRates, "course-rates", false, "also print the rate as the courses report it, by a clock that does not wait for devices")
 	flags.BoolVar(&f.PerLayer, "per-layer", false, "run backwards layer by layer, freeing activations as they go")
@@ -108,6 +115,8 @@ func (f *execFlags) given(cmd *cobra.Command) error {
 		return errors.New("--gpus and --devices are the same flag; give one of them")
 	case (gpus || devices) && f.gpus == 0:
 		return errors.New("--gpus 0: there must be at least 1 device")
+	case f.Tries < 1 || f.Tries > 3:
+		return fmt.Errorf("--runs %d: must be 1 to 3", f.Tries)
 	case cmd.Flags().Changed("learning-rate") && f.LearningRate == 0:
 		return errors.New("--learning-rate 0: must be above 0 and below 1000, such as 1e-3")
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -61,7 +62,7 @@ func (f *outputFlags) given(to files.Folder) (folder files.Folder, unwritable, e
 // wrote says which files are where.
 func (f *outputFlags) wrote(stderr io.Writer, names, folder string) {
 	if !f.quiet {
-		fmt.Fprintf(stderr, "wrote %s in %s\n", names, visible(folder))
+		fmt.Fprintf(stderr, "wrote %s in %s\n", names, strings.ReplaceAll(visible(folder), "\n", `\n`))
 	}
 }
 

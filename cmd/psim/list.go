@@ -68,6 +68,7 @@ func listSchedules(w io.Writer, verbose bool) {
 	for _, s := range catalog {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.Bubble, s.Memory, s.Summary, cmp.Or(s.Constraint, "-"), s.Paper)
 	}
+	fmt.Fprintln(w, "fsdp\t0\t1\tddp with parallel.zero = 3: parameters sharded layer by layer\t[model]\tZhao et al. 2023, PyTorch FSDP")
 	fmt.Fprintln(w, "auto\t-\twhat memory allows\tthe order of F, I and W with the shortest span that a search finds\ttimes\tQi et al. 2023, Zero Bubble")
 	fmt.Fprintln(w, "auto-v\t-\twhat memory allows\tthe same over the V of zbv\ttimes, 2 stages per rank\tQi et al. 2024, Controllable Memory")
 	fmt.Fprintln(w, "\ncollective\tsteps\tbytes sent per rank\twhat it does")

@@ -56,9 +56,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(stderr, "psim: interrupted")
 	case code != exitDone:
-		fmt.Fprintln(stderr, "psim:", visible(err.Error()))
+		fmt.Fprintln(stderr, "psim:", visible(worded(err)))
 	}
 	return code
+}
+
+// worded names a setting that is wrong as the flag that gave it, which the library does
+// not know.
+func worded(err error) string {
+	text := err.Error()
+	var wrong *configs.Error
+	if errors.As(err, &wrong) && wrong.Override {
+		text = strings.Replace(text, wrong.Error(), "--set "+wrong.Error(), 1)
+	}
+	return text
 }
 
 // exitCode tells the user's errors from those that are not the user's.

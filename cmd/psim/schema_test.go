@@ -92,5 +92,5 @@ func TestOutputFollowsSchema(t *testing.T) {
 	}
 	stdout, _, code := psim(t, "psim search gpipe --json --set model.layers=4 --set schedule.stages=2")
 	require.Zero(t, code)
-	c.check(c.definitions["Plans"].(map[string]any), decodeJSON(t, stdout), "")
+	c.check(c.definitions["Ranking"].(map[string]any), decodeJSON(t, stdout), "")
 }

@@ -164,7 +164,7 @@ func TestSearchInterrupted(t *testing.T) {
 		}
 	})
 	require.ErrorIs(t, err, context.Canceled)
-	require.Len(t, found.Plans.Plans, 5)
+	require.Len(t, found.Plans, 5)
 	require.True(t, found.Partial)
 	var out strings.Builder
 	require.NoError(t, outputFlags{out: "o"}.report(ctx, c.Name(), found, 3, time.Second, &out, io.Discard))

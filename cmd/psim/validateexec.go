@@ -26,7 +26,7 @@ func (f *execFlags) registerExecuted(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.IntVar(&f.gpus, "gpus", 2, "number of devices of --executed")
 	flags.IntVar(&f.Steps, "steps", executedSteps, "number of steps that --executed measures")
-	flags.IntVar(&f.runs, "runs", executedRuns, "how often --executed runs an experiment at most, until the machine is not disturbed")
+	flags.IntVar(&f.Tries, "runs", executedRuns, "how often --executed runs an experiment at most, until the machine is not disturbed")
 	flags.BoolVar(&f.Devices.Oversubscribe, "oversubscribe", false, "let --executed use more devices than cores")
 	flags.StringArrayVar(&f.sets, "set", nil, "change a setting of all experiments of --executed")
 	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
@@ -40,8 +40,8 @@ func (f execFlags) changes() (text string) {
 	if f.Steps != executedSteps {
 		text += fmt.Sprintf(" --steps %d", f.Steps)
 	}
-	if f.runs != executedRuns {
-		text += fmt.Sprintf(" --runs %d", f.runs)
+	if f.Tries != executedRuns {
+		text += fmt.Sprintf(" --runs %d", f.Tries)
 	}
 	for _, set := range f.sets {
 		text += " --set " + set
@@ -53,15 +53,15 @@ func (f validateFlags) execute(ctx context.Context, stdout, stderr io.Writer) er
 	if f.gpus == 0 {
 		return errors.New("--gpus 0: there must be at least 1 device")
 	}
-	if f.runs < 1 || f.runs > mostSteps {
-		return fmt.Errorf("--runs %d: must be between 1 and %d", f.runs, mostSteps)
+	if f.Tries < 1 || f.Tries > mostSteps {
+		return fmt.Errorf("--runs %d: must be between 1 and %d", f.Tries, mostSteps)
 	}
 	if err := f.validate(); err != nil {
 		return err
 	}
 	p := newProgress(stderr, f.quiet)
 	f.Stage = p.tell
-	r, err := validation.Run(ctx, validation.Options{Options: f.Options, Devices: f.gpus, Runs: f.runs, Sets: f.sets, Flags: f.changes()})
+	r, err := validation.Run(ctx, validation.Options{Options: f.Options, Devices: f.gpus, Sets: f.sets, Flags: f.changes()})
 	p.clear()
 	if r == nil || len(r.Rows) == 0 {
 		return err

@@ -151,7 +151,7 @@ func fitRange(list []CollectiveTiming) (link.Range, float64) {
 	slope := max(per[1], steady*times[last]/max(1, rows[last][1]))
 	r := link.Range{
 		Ranks: list[0].Ranks, From: units.Bytes(list[0].Bytes),
-		Call: units.Duration(units.Seconds(significant(per[0]))), Bandwidth: units.Rate(significant(1 / slope)),
+		Call: units.Duration(units.Seconds(Significant(per[0]))), Bandwidth: units.Rate(Significant(1 / slope)),
 	}
 	var squares float64
 	for _, t := range list {
@@ -161,8 +161,8 @@ func fitRange(list []CollectiveTiming) (link.Range, float64) {
 	return r, squares
 }
 
-// significant rounds to four digits, which is more than a measurement tells.
-func significant(x float64) float64 {
+// Significant rounds to four digits, which is more than a measurement tells.
+func Significant(x float64) float64 {
 	r, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
 	if err != nil {
 		return x
@@ -193,6 +193,6 @@ func extrapolate(l link.Link) link.Link {
 	}
 	ones := slices.Repeat([]float64{1}, len(calls))
 	per := leastSquares(rows, calls, ones)
-	l.Call, l.Latency = units.Duration(units.Seconds(significant(per[0]))), units.Duration(units.Seconds(significant(per[1])))
+	l.Call, l.Latency = units.Duration(units.Seconds(Significant(per[0]))), units.Duration(units.Seconds(Significant(per[1])))
 	return l
 }

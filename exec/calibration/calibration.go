@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"psim"
@@ -134,9 +133,9 @@ func newCalibration(n arch.Network, optimizer string, p *exec.LayerProfile) (*Ca
 	if err != nil {
 		return nil, err
 	}
-	flops := units.FLOPS(rounded(float64(constants.FLOPS)))
+	flops := units.FLOPS(calibrate.Significant(float64(constants.FLOPS)))
 	d := costmodel.Device{
-		Peak: costmodel.Peak{FP32: flops}, MemoryBandwidth: units.Rate(rounded(float64(constants.Bandwidth))),
+		Peak: costmodel.Peak{FP32: flops}, MemoryBandwidth: units.Rate(calibrate.Significant(float64(constants.Bandwidth))),
 		Efficiency: costmodel.Efficiency{FP32: 1, Memory: 1}, Launch: constants.Launch,
 		Measured: measured, MeasuredModel: n.Name,
 	}
@@ -191,22 +190,13 @@ func fitTransfers(list []exec.Batched) (units.Duration, units.Rate) {
 			perPiece, rate = 0, units.Rate(float64(largest.Bytes)/largest.Time.Seconds())
 		}
 	}
-	return perPiece, units.Rate(rounded(float64(rate)))
+	return perPiece, units.Rate(calibrate.Significant(float64(rate)))
 }
 
 func fitUpdate(name string, list []exec.Batched) costmodel.MeasuredUpdate {
 	u := costmodel.MeasuredUpdate{Name: name}
 	u.PerTensor, u.Rate = fitTransfers(list)
 	return u
-}
-
-// rounded has four digits, which is more than a measurement tells.
-func rounded(x float64) float64 {
-	r, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
-	if err != nil {
-		return x
-	}
-	return r
 }
 
 func (c *Calibration) list(n arch.Network, p *exec.LayerProfile, measured []costmodel.Measured) {

@@ -12,13 +12,24 @@ import (
 // columns on the device, and returns the operations per second of the fastest
 // repetition. It repeats for about the time given, and at least once.
 func (d *Device) MatrixSpeed(size int, budget time.Duration) (flops float64, err error) {
+	times, err := d.Product(size, budget)
+	n := float64(size)
+	return 2 * n * n * n / max(times.Fastest, time.Nanosecond).Seconds(), err
+}
+
+// ProductTimes are those of a matrix product that was repeated.
+type ProductTimes struct{ Fastest, Mean time.Duration }
+
+// Product measures a product of two float32 matrices of size rows and columns on the
+// device. It repeats for about the time given, and at least once.
+func (d *Device) Product(size int, budget time.Duration) (times ProductTimes, err error) {
 	values := make([]float32, size*size)
 	for i := range values {
 		values[i] = float32(i%7) - 3
 	}
 	x, err := Upload(d, values, size, size)
 	if err != nil {
-		return 0, err
+		return times, err
 	}
 	defer x.Release()
 	p, err := compile(d.Backend, "a matrix product", func(b *builder) []*Node {
@@ -26,25 +37,29 @@ func (d *Device) MatrixSpeed(size int, budget time.Duration) (flops float64, err
 		return []*Node{graph.MatMul(node, node)}
 	})
 	if err != nil {
-		return 0, err
+		return times, err
 	}
 	defer p.close()
-	best := time.Duration(0)
+	var sum time.Duration
 	// The first run also prepares memory.
 	for start, runs := time.Now(), 0; runs < 2 || time.Since(start) < budget; runs++ {
 		begin := time.Now()
 		results, err := p.run(d, map[string]*Tensor{"x": x}, nothing)
 		if err != nil {
-			return 0, err
+			return times, err
 		}
 		took := time.Since(begin)
 		List(results).Release()
-		if best == 0 || took < best {
-			best = took
+		if runs == 0 {
+			continue
 		}
+		if times.Fastest == 0 || took < times.Fastest {
+			times.Fastest = took
+		}
+		sum += took
+		times.Mean = sum / time.Duration(runs)
 	}
-	n := float64(size)
-	return 2 * n * n * n / max(best, time.Nanosecond).Seconds(), nil
+	return times, nil
 }
 
 // Try compiles a tiny program and runs it on the device, which shows at once

@@ -12,9 +12,6 @@ import (
 	"psim/schedules/graph"
 )
 
-// restless bounds the deviation of steps from their mean on a quiet machine.
-const restless = 0.08
-
 func (r *Run) summarize(m *exec.Measurement, o Options) {
 	r.Verdict = m.Verdict
 	info := psim.Info(r.Config, r.Plan)
@@ -26,6 +23,9 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 	measurement.TimesComparable = exec.Comparable(r.Plan.Graph.Ranks(), o.Devices)
 	measurement.HeapGrowth = m.HeapGrowth
 	measurement.Checks, measurement.Losses = checks(m, o.Checks), m.Record.Losses
+	if s := steadiness(measurement, m.Probes); s != nil {
+		measurement.Steadiness, measurement.Disturbed = s, s.Score() > 1
+	}
 	if o.UnwaitedRates {
 		measurement.CourseTokens, measurement.CourseSamples = unwaitedRates(m.Traces, r.Plan.Tokens, r.Plan.Samples)
 	}
@@ -44,8 +44,8 @@ func (r *Run) warn(losses []float64, o Options) {
 	if o.PerLayer {
 		warn("backwards run layer by layer (--per-layer)")
 	}
-	if unrest := r.Result.StepTimeStd / r.Result.StepTimeMean; unrest > restless {
-		warn("the steps deviate by %.0f %% from each other: something else was running, and predictions suffer", 100*unrest)
+	if s := r.Result.Steadiness; s != nil && r.Result.Disturbed {
+		warn("%s", s.Warning())
 	}
 }
 

@@ -134,6 +134,9 @@ func (s *Session) writeRemarks(w io.Writer) {
 		if tokens := r.Result.CourseTokens; tokens != nil {
 			fmt.Fprintf(w, "%s: %.0f tokens/s by a clock that does not wait for devices; in truth %.0f\n", r.Plan.Graph.Name, *tokens, r.Result.Throughput.Tokens)
 		}
+		if n := r.Result.RunsMade; n > 1 {
+			fmt.Fprintf(w, "%s: the least disturbed of %d runs\n", r.Plan.Graph.Name, n)
+		}
 		for _, warning := range r.Result.Warnings {
 			if !slices.Contains(r.Plan.Warnings, warning) {
 				fmt.Fprintf(w, "warning: %s: %s\n", r.Plan.Graph.Name, warning)

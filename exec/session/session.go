@@ -4,6 +4,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -30,6 +31,9 @@ type Options struct {
 	LearningRate float64
 	// PerLayer runs backwards layer by layer, freeing activations as they go.
 	PerLayer bool
+	// Tries is how often a configuration is run at most while the machine is
+	// disturbed; less than 2 is once.
+	Tries int
 	// UnwaitedRates also reports the rates by a clock that does not wait for
 	// devices.
 	UnwaitedRates bool
@@ -96,12 +100,17 @@ func (s *Session) Run(ctx context.Context, list ...*configs.Config) error {
 
 // run returns nil where nothing was measured.
 func (s *Session) run(ctx context.Context, c *configs.Config) (*Run, error) {
+	return leastDisturbed(s.Tries, func() (*Run, error) { return s.once(ctx, c) })
+}
+
+func (s *Session) once(ctx context.Context, c *configs.Config) (*Run, error) {
 	r := &Run{Config: c}
 	if err := r.build(s.Options); err != nil {
 		return nil, err
 	}
 	o := s.MeasureOptions
 	o.Profiled = r.predict
+	o.Probe = exec.Comparable(r.Plan.Graph.Ranks(), o.Devices)
 	if s.Stage != nil {
 		o.Stage = func(what string) { s.Stage(r.Plan.Graph.Name + ": " + what) }
 	}
@@ -115,7 +124,16 @@ func (s *Session) run(ctx context.Context, c *configs.Config) (*Run, error) {
 }
 
 // build makes the plan, and refuses what does not fit into this machine's memory.
-func (r *Run) build(o Options) (err error) {
+func (r *Run) build(o Options) error {
+	err := r.plan(o)
+	if err == nil && !strings.HasPrefix(o.Devices.Backend, "xla") { // its devices have memory of their own
+		err = r.checkMemory(o, memory.Free())
+	}
+	return err
+}
+
+// plan makes the plan.
+func (r *Run) plan(o Options) (err error) {
 	if err := memory.CheckTasks(r.Config.Tasks()); err != nil {
 		return fmt.Errorf("%s: %w", r.Config.Name(), err)
 	}
@@ -126,35 +144,23 @@ func (r *Run) build(o Options) (err error) {
 		w := r.Plan.Workload.Workload
 		w.PerLayer = true
 		r.Plan.Workload = w.Plan()
-		if r.Plan.Costs, err = costmodel.StepCosts(r.Plan.Machine, r.Plan.Workload, r.Plan.Graph); err != nil {
-			return err
-		}
+		r.Plan.Costs, err = costmodel.StepCosts(r.Plan.Machine, r.Plan.Workload, r.Plan.Graph)
 	}
-	if strings.HasPrefix(o.Devices.Backend, "xla") {
-		return nil // its devices have memory of their own
-	}
-	if err := r.checkMemory(); err != nil {
-		return fmt.Errorf("%s: %w", r.Config.Name(), err)
-	}
-	return nil
+	return err
 }
 
-// checkMemory refuses a run whose tensors alone would not fit into this machine's
-// memory, which all devices of the Go backend share.
-func (r *Run) checkMemory() error {
-	simulation, err := psim.Simulate(r.Plan)
+// checkMemory refuses a run whose tensors alone would not fit into what is free of
+// this machine's memory, which all devices of the Go backend share.
+func (r *Run) checkMemory(o Options, free int64) error {
+	need, err := r.need()
+	if err == nil && need > float64(free) {
+		err = fmt.Errorf("the tensors of all devices need %s at least, and %s of this machine's memory are free%s",
+			units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(free), cmp.Or(r.advice(o, free), "; train a smaller network"))
+	}
 	if err != nil {
-		return err
+		err = fmt.Errorf("%s: %w", r.Config.Name(), err)
 	}
-	var need float64
-	for _, rank := range simulation.Summary.Ranks {
-		need += float64(rank.PeakMemory)
-	}
-	if have := memory.Free(); need > float64(have) {
-		return fmt.Errorf("the tensors of all devices need %s at least, and %s of this machine's memory are free; train a smaller network or batch",
-			units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(have))
-	}
-	return nil
+	return err
 }
 
 // predict simulates the step with the times of tasks that were measured alone.

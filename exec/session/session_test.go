@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,30 +24,6 @@ func options(steps int) Options {
 		Devices:      exec.DeviceOptions{Backend: "go", Oversubscribe: true},
 		TrainOptions: exec.TrainOptions{Warmup: 1, Steps: steps}, Repeats: 1,
 	}}
-}
-
-// One configuration is predicted, run, compared and checked.
-func Example() {
-	c, _, err := Load("exec-mlp", 2, tiny()...)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	o := options(2)
-	o.Checks = exec.CheckNames()
-	s := &Session{Options: o}
-	if err := s.Run(context.Background(), c); err != nil {
-		fmt.Println(err)
-		return
-	}
-	predicted, measured := s.Main().Sides()
-	fmt.Println(predicted.Result.Kind, "and", measured.Result.Kind, len(measured.Result.Steps), "steps")
-	fmt.Println("of the same tasks:", predicted.Result.Tasks == measured.Result.Tasks)
-	fmt.Println("checks passed:", s.Err() == nil)
-	// Output:
-	// predicted and measured 2 steps
-	// of the same tasks: true
-	// checks passed: true
 }
 
 // What was measured until an interrupt is kept, and marked.

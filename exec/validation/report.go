@@ -25,17 +25,17 @@ on %s, with %s and kernels of %s. Step times are means over the measured
 steps, peaks of the rank that holds the most: predicted from the network alone,
 and counted by the devices' ledgers of all tensors. The speed-up is that of the
 makespan over model-parallel's; ideal is 2·M/(M+1), of equal stages. An experiment
-is run again if the machine was disturbed: if its speed at a fixed matrix product
-changed by more than 4 %% meanwhile, or the steps deviate by more.
+is run again while the machine is disturbed, as psim exec --runs says it, and the
+least disturbed run counts; a star marks those that were disturbed all the same.
 
 `, units.Plural(r.Devices, "device"), r.Flags, r.Machine, runtime.Version(), cmp.Or(r.SIMD, "plain Go"))
 	fmt.Fprintln(w, "| model | schedule | M | predicted | measured | error | bubble | off by | peak predicted | ledger | heap | dispatch | speed-up | ideal | runs |")
 	fmt.Fprintln(w, "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
 	for _, row := range r.Rows {
-		fmt.Fprintf(w, "| %s | %s | %d | %s | %s | %s | %.1f %% | %s | %d | %d | %s | %.2f %% | %.2f× | %.2f× | %d |\n",
+		fmt.Fprintf(w, "| %s | %s | %d | %s | %s | %s | %.1f %% | %s | %d | %d | %s | %.2f %% | %.2f× | %.2f× | %s |\n",
 			row.Model, row.Schedule, row.Microbatches, units.FormatSeconds(row.Predicted), row.measured(),
 			reports.SignedPercent(row.Error), 100*row.Bubble, reports.Points(row.BubbleError), row.PredictedPeak, row.Peak, units.FormatBytes(row.HeapGrowth),
-			100*row.Dispatch, row.SpeedUp, row.Ideal, row.Runs)
+			100*row.Dispatch, row.SpeedUp, row.Ideal, row.runs())
 	}
 	_, err := fmt.Fprintf(w, `
 Step time: median error %.1f %%, worst %.1f %%. Bubble: at worst %.1f points off.
@@ -65,13 +65,22 @@ func (r *Report) WriteText(w io.Writer) error {
 	for _, row := range r.Rows {
 		peak := strings.Replace(fmt.Sprint(row.Peak-row.PredictedPeak), "-", "−", 1)
 		fmt.Fprintf(w, line, row.Model, row.Schedule, fmt.Sprint(row.Microbatches), units.FormatSeconds(row.Predicted), row.measured(),
-			reports.SignedPercent(row.Error), reports.Points(row.BubbleError), peak+" B", fmt.Sprint(row.Runs))
+			reports.SignedPercent(row.Error), reports.Points(row.BubbleError), peak+" B", row.runs())
 	}
 	_, err := fmt.Fprintf(w, `
 step time: median error %.1f %%, worst %.1f %%; bubble: at worst %.1f points; peak memory to the byte in %d of %d
-runs: how often an experiment was run until the machine was not disturbed; the last run counts
+runs: how often an experiment was run until the machine was not disturbed; the least disturbed counts (*: all were)
 %s`, 100*r.MedianError, 100*r.WorstError, 100*r.WorstBubble, r.SamePeak, len(r.Rows), r.ended())
 	return err
+}
+
+// runs prints how often it was run, with a star where the machine was disturbed in
+// all of them.
+func (r Row) runs() string {
+	if r.Disturbed {
+		return fmt.Sprint(r.Runs, "*")
+	}
+	return fmt.Sprint(r.Runs)
 }
 
 // measured prints the step time, and its deviation where several steps have one.

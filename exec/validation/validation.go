@@ -4,15 +4,10 @@ package validation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"sync"
-	"time"
 
-	"psim/configs"
-	"psim/exec"
 	"psim/exec/programs"
 	"psim/exec/session"
 	"psim/reports"
@@ -23,9 +18,6 @@ type Options struct {
 	session.Options
 	// Devices is how many an experiment has.
 	Devices int
-	// Runs is how often an experiment is run at most, until the machine is not
-	// disturbed.
-	Runs int
 	// Sets changes settings of all experiments.
 	Sets []string
 	// Flags is the text of what differs from the usual options.
@@ -53,8 +45,10 @@ type Row struct {
 	// microbatches, and Ideal what equal stages and free messages would give.
 	SpeedUp float64 `json:"speed_up"`
 	Ideal   float64 `json:"ideal_speed_up"`
-	// Runs is how often it was run, because the machine was disturbed.
-	Runs int `json:"runs"`
+	// Runs is how often it was run, because the machine was disturbed, and Disturbed
+	// whether it still was in the best of them.
+	Runs      int  `json:"runs"`
+	Disturbed bool `json:"disturbed"`
 
 	makespan float64
 }
@@ -116,59 +110,18 @@ func (r *Report) compare(ctx context.Context, o Options, model string, m int) er
 	return nil
 }
 
-// run makes a row: it runs an experiment again if the machine was disturbed.
+// run makes a row.
 func run(ctx context.Context, o Options, model, schedule string, m int) (Row, error) {
 	sets := append([]string{"schedule.name=" + schedule, fmt.Sprint("schedule.microbatches=", m)}, o.Sets...)
 	c, _, err := session.Load(model, o.Devices, sets...)
 	if err != nil {
 		return Row{}, err
 	}
-	for runs := 1; ; runs++ {
-		row, disturbed, err := try(ctx, o, c)
-		if row.Runs = runs; err != nil || runs == o.Runs || !disturbed {
-			return row, err
-		}
-	}
-}
-
-// An experiment is run again if the machine was disturbed: if its speed at a fixed
-// piece of work changed by more than this, or the steps deviate from each other by
-// more.
-const unsteady = 0.04
-
-// try runs an experiment once, and says whether the machine was disturbed.
-func try(ctx context.Context, o Options, c *configs.Config) (row Row, disturbed bool, err error) {
-	before, err := machineSpeed(o.Devices)
-	if err != nil {
-		return row, false, &exec.RunError{Err: err}
-	}
 	s := &session.Session{Options: o.Options}
 	if err := s.Run(ctx, c); err != nil {
-		return row, false, err
+		return Row{}, err
 	}
-	after, err := machineSpeed(o.Devices)
-	if err != nil {
-		return row, false, &exec.RunError{Err: err}
-	}
-	row = newRow(s.Main())
-	return row, math.Abs(after/before-1) > unsteady || row.Deviation > unsteady*row.Measured, nil
-}
-
-// machineSpeed returns the rate of matrix products in FLOP/s that the slowest of a
-// number of devices reaches when all compute at once.
-func machineSpeed(devices int) (float64, error) {
-	list, err := exec.OpenDevices(devices, exec.DeviceOptions{Oversubscribe: true})
-	if err != nil {
-		return 0, err
-	}
-	defer exec.CloseDevices(list)
-	speeds, errs := make([]float64, devices), make([]error, devices)
-	var all sync.WaitGroup
-	for i, d := range list {
-		all.Go(func() { speeds[i], errs[i] = d.MatrixSpeed(256, 50*time.Millisecond) })
-	}
-	all.Wait()
-	return slices.Min(speeds), errors.Join(errs...)
+	return newRow(s.Main()), nil
 }
 
 func newRow(run *session.Run) Row {
@@ -176,8 +129,9 @@ func newRow(run *session.Run) Row {
 	row := Row{
 		Model: run.Plan.Workload.Network.Name, Schedule: r.Schedule, Microbatches: r.Microbatches,
 		Predicted: r.Predicted.StepTime, Measured: r.StepTime, Deviation: r.StepTimeStd, Steps: len(r.Steps),
-		Error: c.StepTimeError, BubbleError: c.BubbleError, Bubble: r.Bubble.Makespan,
-		PredictedPeak: c.A.PeakMemory, Peak: c.B.PeakMemory, HeapGrowth: r.HeapGrowth, makespan: r.Makespan,
+		Error: c.StepTimeDifference, BubbleError: c.BubbleDifference, Bubble: r.Bubble.Makespan,
+		PredictedPeak: c.A.PeakMemory, Peak: c.B.PeakMemory, HeapGrowth: r.HeapGrowth,
+		Runs: r.RunsMade, Disturbed: r.Disturbed, makespan: r.Makespan,
 	}
 	for _, rank := range r.Ranks {
 		if rank.Dispatch != nil {

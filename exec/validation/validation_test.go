@@ -14,11 +14,12 @@ import (
 	"psim/internal/files"
 )
 
-// example is a report of two rows: one of a single step, which has no deviation.
+// example is a report of two rows: one of a single step, which has no deviation, on a
+// disturbed machine.
 func example() *Report {
 	r := &Report{Machine: "a processor", Devices: 1, Rows: []Row{
 		{Model: "gpt-6x192", Schedule: "model-parallel", Microbatches: 2, Predicted: 0.783, Measured: 0.772, Deviation: 0.0266, Steps: 9, Error: -0.015, Runs: 3},
-		{Model: "mlp-16x640", Schedule: "gpipe", Microbatches: 8, Predicted: 0.272, Measured: 0.28, Steps: 1, Error: 0.028, BubbleError: -0.007, PredictedPeak: 10, Peak: 8, Runs: 1},
+		{Model: "mlp-16x640", Schedule: "gpipe", Microbatches: 8, Predicted: 0.272, Measured: 0.28, Steps: 1, Error: 0.028, BubbleError: -0.007, PredictedPeak: 10, Peak: 8, Runs: 1, Disturbed: true},
 	}}
 	r.summarize()
 	return r
@@ -31,10 +32,10 @@ func ExampleReport_WriteText() {
 	//
 	// model       schedule         M  predicted            measured     error  bubble off by  peak off by  runs
 	// gpt-6x192   model-parallel   2     783 ms    772 ms ± 26.6 ms    −1.5 %     0.0 points          0 B     3
-	// mlp-16x640  gpipe            8     272 ms              280 ms    +2.8 %    −0.7 points         −2 B     1
+	// mlp-16x640  gpipe            8     272 ms              280 ms    +2.8 %    −0.7 points         −2 B    1*
 	//
 	// step time: median error 2.1 %, worst 2.8 %; bubble: at worst 0.7 points; peak memory to the byte in 1 of 2
-	// runs: how often an experiment was run until the machine was not disturbed; the last run counts
+	// runs: how often an experiment was run until the machine was not disturbed; the least disturbed counts (*: all were)
 }
 
 func TestMarkdown(t *testing.T) {
@@ -49,7 +50,7 @@ func TestMarkdown(t *testing.T) {
 // are not all.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	o := Options{Devices: 2, Runs: 8, Sets: []string{"model.hidden=16", "model.heads=2", "model.vocab=32", "model.sequence_length=8", "model.layers=2", "batch.global=8"}}
+	o := Options{Devices: 2, Sets: []string{"model.hidden=16", "model.heads=2", "model.vocab=32", "model.sequence_length=8", "model.layers=2", "batch.global=8"}}
 	o.Options = session.Options{Seed: 1390, MeasureOptions: exec.MeasureOptions{
 		Devices: exec.DeviceOptions{Backend: "go", Oversubscribe: true}, TrainOptions: exec.TrainOptions{Warmup: 1, Steps: 1}, Repeats: 1,
 		Stage: func(what string) {

@@ -7,12 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exchange swaps two folders in one step, or in two where the file system cannot.
-func exchange(fresh, old string) error {
-	if unix.Renameat2(unix.AT_FDCWD, fresh, unix.AT_FDCWD, old, unix.RENAME_EXCHANGE) == nil {
-		return nil
-	}
-	return exchangeInSteps(fresh, old)
+// exchangeAtOnce swaps two files or folders in one step, where the file system can.
+func exchangeAtOnce(a, b string) error {
+	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 }
 
 // sameOwner reports whether two folders have the same owner, group and access lists,

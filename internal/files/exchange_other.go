@@ -2,10 +2,13 @@
 
 package files
 
-import "os"
+import (
+	"errors"
+	"os"
+)
 
-// exchange swaps two folders.
-func exchange(fresh, old string) error { return exchangeInSteps(fresh, old) }
+// exchangeAtOnce fails where the system has no one step for it.
+func exchangeAtOnce(a, b string) error { return errors.ErrUnsupported }
 
 // sameOwner reports true, since there may be no owners.
 func sameOwner(os.FileInfo, os.FileInfo, string, string) bool { return true }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -43,7 +44,7 @@ func (f Folder) Check() error {
 		info, err := os.Stat(above)
 		switch {
 		case os.IsNotExist(err) && above != filepath.Dir(above):
-			if _, err := os.Lstat(above); err == nil {
+			if info, err := os.Lstat(above); err == nil && info.Mode()&os.ModeSymlink != 0 {
 				return fmt.Errorf("%s: cannot be made: %s is a link to nothing", f.Path, above)
 			}
 			continue
@@ -156,7 +157,7 @@ func (f Folder) put(list []File, contents []bytes.Buffer) (err error) {
 	c := change{Folder: f, owners: f.owners(f.Path), contents: map[string][]byte{}}
 	var changed []string
 	for i, file := range list {
-		old, err := os.ReadFile(filepath.Join(f.Path, filepath.FromSlash(file.Path)))
+		old, err := Read(filepath.Join(f.Path, filepath.FromSlash(file.Path)), io.ReadAll)
 		same := err == nil && bytes.Equal(old, contents[i].Bytes())
 		if same && c.owners[file.Path] != f.Owner {
 			continue // somebody else's stays so

@@ -2,5 +2,17 @@
 
 package files
 
+import "os"
+
+// CheckWritable makes and removes a file in a folder.
+func CheckWritable(folder string) error {
+	probe, err := os.CreateTemp(folder, ".psim-*")
+	if err != nil {
+		return err
+	}
+	probe.Close()
+	return os.Remove(probe.Name())
+}
+
 // lock does nothing where folders cannot be locked.
 func lock(folder string, shared bool) (unlock func(), locked bool) { return func() {}, false }

@@ -6,7 +6,13 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
+
+// CheckWritable reports whether files can be made in a folder. It makes none, which
+// another run could take for the user's.
+func CheckWritable(folder string) error { return unix.Access(folder, unix.W_OK|unix.X_OK) }
 
 // patience limits how long lock waits for another process.
 const patience = 30 * time.Second

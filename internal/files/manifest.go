@@ -29,12 +29,18 @@ type fileSet struct {
 	Files   map[string]string `json:"files"`
 }
 
+// manifestText returns the manifest of a folder as it is, nothing where there is none.
+func manifestText(folder string) []byte {
+	text, _ := Read(filepath.Join(folder, Manifest), func(r io.Reader) ([]byte, error) {
+		return io.ReadAll(io.LimitReader(r, 16<<20))
+	})
+	return text
+}
+
 // readManifest reads the manifest of a folder; empty where there is none.
 func readManifest(folder string) manifest {
-	m, err := Read(filepath.Join(folder, Manifest), func(r io.Reader) (m manifest, err error) {
-		return m, json.NewDecoder(io.LimitReader(r, 16<<20)).Decode(&m)
-	})
-	if err != nil || m.Sets == nil {
+	var m manifest
+	if json.Unmarshal(manifestText(folder), &m) != nil || m.Sets == nil {
 		return manifest{Sets: map[string]fileSet{}}
 	}
 	for owner, set := range m.Sets {
@@ -102,7 +108,7 @@ func Verify(folder string, names ...string) error {
 		if !ok {
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join(folder, name))
+		data, err := Read(filepath.Join(folder, name), io.ReadAll)
 		if err == nil && hash(data) != want {
 			return fmt.Errorf("%s: %s is not the one that psim wrote with the other files there; run it again", folder, name)
 		}

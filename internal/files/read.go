@@ -38,16 +38,6 @@ func Read[T any](path string, parse func(io.Reader) (T, error)) (T, error) {
 	return v, nil
 }
 
-// CheckWritable makes and removes a file in a folder.
-func CheckWritable(folder string) error {
-	probe, err := os.CreateTemp(folder, ".psim-*")
-	if err != nil {
-		return err
-	}
-	probe.Close()
-	return os.Remove(probe.Name())
-}
-
 // IsFolder reports whether a path names a folder.
 func IsFolder(path string) bool {
 	info, err := os.Stat(path)

@@ -11,11 +11,10 @@ import (
 func Steady[T any](folder string, read func() (T, error)) (T, error) {
 	root, _ := written(folder)
 	for again := false; ; again = true {
-		before, _ := os.ReadFile(filepath.Join(root, Manifest))
+		before := manifestText(root)
 		v, err := read()
 		_, moving := os.Lstat(filepath.Join(root, staging))
-		after, _ := os.ReadFile(filepath.Join(root, Manifest))
-		if again || err == nil && string(before) == string(after) && os.IsNotExist(moving) {
+		if again || err == nil && string(before) == string(manifestText(root)) && os.IsNotExist(moving) {
 			return v, err
 		}
 		unlock, _ := lock(filepath.Dir(resolve(root)), true)

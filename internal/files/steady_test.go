@@ -76,3 +76,28 @@ func TestWriteFails(t *testing.T) {
 		require.Len(t, entries, 1)
 	}
 }
+
+// Several that begin at once, none of which finds the folder, leave one whole result.
+func TestTogether(t *testing.T) {
+	for range 20 {
+		parent := t.TempDir()
+		var writers sync.WaitGroup
+		for n := range 4 {
+			writers.Go(func() {
+				f := files.Folder{Path: filepath.Join(parent, "a", "o"), Owner: "run"}
+				if err := f.Check(); err != nil {
+					t.Error(err)
+				}
+				if err := f.Write(context.Background(), version(n)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		writers.Wait()
+		require.NoError(t, os.WriteFile(filepath.Join(parent, "a", "o", "mine.txt"), []byte("mine"), 0o644))
+		requireWhole(t, filepath.Join(parent, "a", "o"))
+		entries, err := os.ReadDir(filepath.Join(parent, "a"))
+		require.NoError(t, err)
+		require.Len(t, entries, 1)
+	}
+}

@@ -2,6 +2,7 @@ package files
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -36,7 +37,7 @@ func (c change) manifest() manifest {
 	}
 	for name, owner := range c.owners { // without a manifest
 		if _, listed := m.Sets[owner]; owner == c.Owner && !listed && c.stays(name) {
-			if data, err := os.ReadFile(filepath.Join(c.Path, filepath.FromSlash(name))); err == nil {
+			if data, err := Read(filepath.Join(c.Path, filepath.FromSlash(name)), io.ReadAll); err == nil {
 				set.Files[name] = hash(data)
 			}
 		}
@@ -172,11 +173,8 @@ func (c change) inPlace() error {
 			return err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.contents)) {
-		to := filepath.Join(c.Path, filepath.FromSlash(name))
-		if err := os.Rename(filepath.Join(fresh, filepath.FromSlash(name)), to); err != nil {
-			return err
-		}
+	if err := c.move(fresh); err != nil {
+		return err
 	}
 	for name := range c.owners {
 		if _, again := c.contents[name]; !again && !c.stays(name) {
@@ -186,8 +184,51 @@ func (c change) inPlace() error {
 	return os.Rename(filepath.Join(fresh, Manifest), filepath.Join(c.Path, Manifest))
 }
 
-// exchangeInSteps swaps two folders where the system has no one step for it.
-func exchangeInSteps(fresh, old string) error {
+// move moves the files into the folder, or none if one cannot be, such as where the
+// old one is somebody else's in a folder of all.
+func (c change) move(fresh string) (err error) {
+	names := slices.Sorted(maps.Keys(c.contents))
+	var undo []func()
+	defer func() {
+		for _, back := range slices.Backward(undo) {
+			if err != nil {
+				back()
+			}
+		}
+	}()
+	for _, name := range names {
+		from, to := filepath.Join(fresh, filepath.FromSlash(name)), filepath.Join(c.Path, filepath.FromSlash(name))
+		back, err := replace(from, to)
+		if err != nil {
+			return err
+		}
+		undo = append(undo, back)
+	}
+	for _, name := range names {
+		os.Remove(filepath.Join(fresh, filepath.FromSlash(name))) // the old one
+	}
+	return nil
+}
+
+// replace moves a file to a place, and where it can what was there to its own.
+func replace(from, to string) (undo func(), err error) {
+	was, err := os.Lstat(to)
+	if err == nil && !was.IsDir() && exchangeAtOnce(from, to) == nil {
+		return func() { exchangeAtOnce(from, to) }, nil
+	}
+	if nothing := os.IsNotExist(err); nothing {
+		undo = func() { os.Rename(to, from) }
+	} else {
+		undo = func() {}
+	}
+	return undo, os.Rename(from, to)
+}
+
+// exchange swaps two folders, in one step where that can be.
+func exchange(fresh, old string) error {
+	if exchangeAtOnce(fresh, old) == nil {
+		return nil
+	}
 	aside := fresh + "-old"
 	if err := os.Rename(old, aside); err != nil {
 		return err

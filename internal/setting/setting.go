@@ -98,6 +98,24 @@ func IsKey(options any, dotted string) bool {
 	return false
 }
 
+// Tables lists the tables of a described struct, and of those in it, that have a key of
+// this name.
+func Tables(options any, key string) []string {
+	return tables(reflect.ValueOf(options), key, "")
+}
+
+func tables(options reflect.Value, key, prefix string) (list []string) {
+	if prefix != "" && slices.ContainsFunc(settings(options), func(s Setting) bool { return s.Key == key }) {
+		list = append(list, prefix)
+	}
+	for s, field := range each(options) {
+		if settings(field) != nil {
+			list = append(list, tables(field, key, strings.TrimPrefix(prefix+"."+s.Key, "."))...)
+		}
+	}
+	return list
+}
+
 // Overlay returns a struct with what another of its type gives.
 func Overlay[T any](base, over T) T {
 	to, from := reflect.ValueOf(&base).Elem(), reflect.ValueOf(over)

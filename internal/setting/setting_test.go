@@ -168,3 +168,10 @@ func TestGivenAndOverlay(t *testing.T) {
 	require.True(t, s.Meaningless("bread"))
 	require.False(t, s.Meaningless("pie"))
 }
+
+// The tables that have a key are listed, those in tables too.
+func TestTables(t *testing.T) {
+	require.Equal(t, []string{"fan"}, setting.Tables(oven{}, "speed"))
+	require.Nil(t, setting.Tables(oven{}, "trays"), "of the whole")
+	require.Nil(t, setting.Tables(oven{}, "spede"))
+}

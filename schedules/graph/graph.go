@@ -34,7 +34,10 @@ type Graph struct {
 	// Stashing says that every backward is followed by an update of its stage,
 	// and uses the weights that its forward had (see Pipeline).
 	Stashing bool
-	Streams  []Stream
+	// Layered says that stages are the layers of a network that no rank has a part
+	// of, as under ZeRO 3: a microbatch in flight is one activation, not one for each.
+	Layered bool
+	Streams []Stream
 	// Groups lists the ranks of every group that runs fused collectives.
 	Groups [][]int32
 	Tasks  []Task

@@ -46,7 +46,8 @@ type RankSummary struct {
 	Dispatch, Waiting            time.Duration
 	PeakMemory, PersistentMemory int64
 	// PeakInFlight counts stage activations, from the start of F to the end
-	// of B or W.
+	// of B or W; where the graph is layered, microbatches, from the start of the
+	// first F to the end of the last B.
 	PeakInFlight int
 	SentBytes    int64
 }
@@ -225,7 +226,7 @@ func (t *Trace) summarizeInFlight(ranks []RankSummary) {
 	held := make([]int, g.Ranks())
 	for i := range g.Tasks {
 		task := &g.Tasks[i]
-		if task.Part > 0 || !task.Kind.Compute() {
+		if task.Part > 0 || !task.Kind.Compute() || g.Layered && task.Stage > 0 {
 			continue
 		}
 		switch r := task.Rank; task.Kind {

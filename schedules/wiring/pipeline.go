@@ -56,6 +56,8 @@ type Pipeline struct {
 	// the end; backwards use the weights of their forwards (see pipedream). It takes
 	// one stage per rank.
 	Stashing bool
+	// Layered says that stages are layers (see graph.Graph).
+	Layered bool
 	// Pairs says how overlapped pairs run; in clock cycles they are two
 	// ordinary actions.
 	Pairs Pairing
@@ -102,7 +104,7 @@ func (p Pipeline) Graph() (*graph.Graph, error) {
 	if err := memory.CheckTasks(float64(size)); err != nil {
 		return nil, err
 	}
-	g := &graph.Graph{Name: p.Name, Shape: p.Shape, Placement: p.Placement, Stashing: p.Stashing}
+	g := &graph.Graph{Name: p.Name, Shape: p.Shape, Placement: p.Placement, Stashing: p.Stashing, Layered: p.Layered}
 	g.Grow(int(size), int(size)+int(size)/2)
 	b := newBuilder(&p, g, cycles)
 	c := connector{builder: b, whole: whole, turns: turns}

@@ -31,7 +31,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c, err = c.With(found.Plans.Plans[0].Settings...); err != nil {
+	if c, err = c.With(found.Plans[0].Settings...); err != nil {
 		return err
 	}
 	after, err := psim.Predict(ctx, c)
@@ -39,7 +39,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	difference := psim.Compare(before.Run(), after.Run())
-	fmt.Printf("%s instead of %s: step time %+.1f %%\n", after.Result.Schedule, before.Result.Schedule, 100*difference.StepTimeError)
+	fmt.Printf("%s instead of %s: step time %+.1f %%\n", after.Result.Schedule, before.Result.Schedule, 100*difference.StepTimeDifference)
 	picture, err := os.Create("both.svg")
 	if err != nil {
 		return err

@@ -1,0 +1,90 @@
+package session
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"psim"
+	"psim/configs"
+)
+
+// Tensors of advised settings take half of the free memory, or at most this share of
+// it: small processes hold twice as much as their tensors (the heap beside the ledgers
+// in docs/executed.md), large ones little more.
+const (
+	roomyShare = 0.5
+	fullShare  = 0.8
+)
+
+// advice names settings, for --set, under which the tensors of a run fit with room
+// to spare; it is empty where none of those tried does.
+func (r *Run) advice(o Options, free int64) string {
+	list := r.smaller()
+	needs := make([]float64, len(list))
+	for i, sets := range list {
+		need, err := needed(r.Config, o, sets...)
+		if err != nil {
+			need = math.Inf(1)
+		}
+		needs[i] = need
+	}
+	for _, share := range []float64{roomyShare, fullShare} {
+		if i := slices.IndexFunc(needs, func(need float64) bool { return need <= share*float64(free) }); i >= 0 {
+			return "; --set " + strings.Join(list[i], " --set ") + " would fit"
+		}
+	}
+	return ""
+}
+
+// smaller lists settings of ever smaller steps: microbatches down to one sample, then
+// sequences down to 64 tokens, and then the same with sgd, which keeps nothing.
+func (r *Run) smaller() (list [][]string) {
+	samples := r.Plan.Workload.Samples
+	micro := slices.Max(samples)
+	for micro > 1 {
+		micro /= 2
+		list = append(list, r.batch(micro*int64(len(samples)), micro))
+	}
+	for tokens := r.Plan.Network.TokensPerSample / 2; tokens >= 64; tokens /= 2 {
+		list = append(list, append(r.batch(int64(len(samples)), 1), fmt.Sprint("model.sequence_length=", tokens)))
+	}
+	for _, sets := range slices.Clone(list) {
+		list = append(list, append(sets, "train.optimizer=sgd"))
+	}
+	return list
+}
+
+// batch returns the settings that give every replica so many samples, in microbatches
+// of so many.
+func (r *Run) batch(samples, micro int64) []string {
+	sets := []string{fmt.Sprint("batch.global=", samples*int64(max(1, r.Config.Parallel.Data)))}
+	if r.Config.Defined("batch.micro") {
+		sets = append(sets, fmt.Sprint("batch.micro=", micro))
+	}
+	return sets
+}
+
+// needed returns the bytes of the tensors of all devices under further settings.
+func needed(c *configs.Config, o Options, sets ...string) (float64, error) {
+	next, err := c.With(sets...)
+	if err != nil {
+		return 0, err
+	}
+	next.Machine = c.Machine // that of this machine, which no setting names
+	r := &Run{Config: next}
+	if err := r.plan(o); err != nil {
+		return 0, err
+	}
+	return r.need()
+}
+
+// need returns the bytes of the tensors of all devices.
+func (r *Run) need() (need float64, err error) {
+	simulation, err := psim.Simulate(r.Plan)
+	for _, rank := range simulation.Summary.Ranks {
+		need += float64(rank.PeakMemory)
+	}
+	return need, err
+}

@@ -1,0 +1,61 @@
+package session
+
+import (
+	"fmt"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/costmodel"
+)
+
+var advised = regexp.MustCompile(`--set (\S+)`)
+
+// What a run that does not fit is advised to type makes it fit, with the same number of
+// devices.
+func TestAdviceFits(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		devices int
+		sets    []string
+		shares  []float64 // free, of what is needed
+	}{
+		{"ddp", 2, nil, []float64{0.9, 0.6, 0.4, 0.25}},
+		{"ddp", 3, []string{"schedule.name=fsdp"}, []float64{0.9, 0.5}},
+		{"gpipe", 2, nil, []float64{0.9, 0.4}},
+		{"ddp", 2, []string{"batch.global=8", "batch.micro=4"}, []float64{0.7}},
+	} {
+		for _, share := range c.shares {
+			t.Run(fmt.Sprint(c.name, share), func(t *testing.T) {
+				r := planned(t, c.name, c.devices, c.sets...)
+				need, err := r.need()
+				require.NoError(t, err)
+				free := int64(share * need)
+				err = r.checkMemory(Options{}, free)
+				require.ErrorContains(t, err, "of this machine's memory are free; --set ")
+				sets := c.sets
+				for _, m := range advised.FindAllStringSubmatch(err.Error(), -1) {
+					sets = append(sets, m[1])
+				}
+				again := planned(t, c.name, c.devices, sets...)
+				require.NoError(t, again.checkMemory(Options{}, free), sets)
+				require.Equal(t, c.devices, again.Plan.Graph.Ranks())
+			})
+		}
+	}
+	err := planned(t, "ddp", 2).checkMemory(Options{}, 1e9)
+	require.ErrorContains(t, err, "are free; train a smaller network")
+	require.NoError(t, planned(t, "ddp", 2).checkMemory(Options{}, 1e12))
+}
+
+// planned is a run that was planned and not begun.
+func planned(t *testing.T, name string, devices int, sets ...string) *Run {
+	t.Helper()
+	c, _, err := Load(name, devices, sets...)
+	require.NoError(t, err)
+	r := &Run{Config: c}
+	require.NoError(t, r.plan(Options{}))
+	require.Equal(t, costmodel.MachineOptions{Device: "cpu-core"}, c.Machine)
+	return r
+}

@@ -1,0 +1,70 @@
+package session
+
+import (
+	"math"
+	"slices"
+
+	"psim/exec"
+	"psim/reports"
+)
+
+// steadiness tells how steady a machine was by probes around steps and their times;
+// nil without probes.
+func steadiness(m *reports.Measurement, probes []exec.Probe) *reports.Steadiness {
+	if len(probes) == 0 {
+		return nil
+	}
+	s := &reports.Steadiness{Spread: m.StepTimeStd / m.StepTimeMean}
+	best, worst := math.Inf(1), 0.0
+	for _, p := range probes {
+		best, worst = min(best, p.Fastest.Seconds()), max(worst, p.Fastest.Seconds())
+	}
+	s.Change = worst/best - 1
+	for _, p := range probes {
+		s.Slowdown = max(s.Slowdown, p.Mean.Seconds()/best-1)
+	}
+	return s
+}
+
+// leastDisturbed makes runs until the machine was not disturbed, at most so many, and
+// returns that with the lowest score with the attempts of all. A run that failed ends
+// it, and counts only where there is no other.
+func leastDisturbed(most int, run func() (*Run, error)) (*Run, error) {
+	var best *Run
+	var attempts []reports.Attempt
+	var failed error
+	for range max(1, most) {
+		r, err := run()
+		failed = err
+		if r == nil || err != nil && best != nil {
+			break
+		}
+		m := r.Result.Measurement
+		attempts = append(attempts, reports.Attempt{
+			Steps: slices.Clone(m.Steps), StepTime: r.Result.StepTime, Predicted: r.Result.Predicted.StepTime,
+			Disturbed: m.Disturbed, Steadiness: m.Steadiness,
+		})
+		if best == nil || score(r) < score(best) {
+			best = r
+		}
+		if err != nil || !m.Disturbed {
+			break
+		}
+	}
+	if best == nil {
+		return nil, failed
+	}
+	best.Result.RunsMade = len(attempts)
+	if len(attempts) > 1 {
+		best.Result.Attempts = attempts
+	}
+	return best, failed
+}
+
+// score returns how disturbed a run was, above 1 where it was too much.
+func score(r *Run) float64 {
+	if s := r.Result.Steadiness; s != nil {
+		return s.Score()
+	}
+	return 0
+}

@@ -1,0 +1,68 @@
+package reports
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Steadiness is how steady the machine was while steps were measured, as fractions: 0
+// is perfectly so. A fixed matrix product is timed for a moment on all devices at
+// once, before and after the steps.
+type Steadiness struct {
+	// Spread is the deviation of the steps over their mean.
+	Spread float64 `json:"spread" unit:"fraction"`
+	// Slowdown is by how much longer the product took on average than at best: what
+	// other programs took of the cores.
+	Slowdown float64 `json:"product_slowdown" unit:"fraction"`
+	// Change is by how much its best times differ from before to after: the speed of
+	// the machine itself.
+	Change float64 `json:"product_change" unit:"fraction"`
+}
+
+// What makes a machine disturbed. Experiments of docs/executed.md, whose predictions are
+// off by 1.8 % (median) and 4.5 % (worst), have steps that deviate by at most 4 % and
+// products that change by at most 4 %: twice that says that more than the prediction is
+// at fault. A program that takes a fifth of a core, 1/(1 − 0.2) − 1, slows the product
+// down by a quarter.
+const (
+	mostSpread   = 0.08
+	mostChange   = 0.08
+	mostSlowdown = 0.25
+)
+
+// Score is above 1 where the machine was disturbed: the largest of the three, each as a
+// share of what it may be.
+func (s Steadiness) Score() float64 {
+	return max(s.Spread/mostSpread, s.Change/mostChange, s.Slowdown/mostSlowdown)
+}
+
+// Warning says by which numbers the machine was disturbed; "" where it was not.
+func (s Steadiness) Warning() string {
+	var list []string
+	for _, x := range []struct {
+		text        string
+		value, most float64
+	}{
+		{"the steps deviate by %.0f %% (at most %.0f %% on a quiet machine)", s.Spread, mostSpread},
+		{"a fixed matrix product took %.0f %% longer on average than at best (at most %.0f %%)", s.Slowdown, mostSlowdown},
+		{"the best time of that product changed by %.0f %% meanwhile (at most %.0f %%)", s.Change, mostChange},
+	} {
+		if x.value > x.most {
+			list = append(list, fmt.Sprintf(x.text, 100*x.value, 100*x.most))
+		}
+	}
+	if list == nil {
+		return ""
+	}
+	return "the machine was disturbed: " + strings.Join(list, ", ") + "; something else was running, and neither the prediction nor the times can be relied on"
+}
+
+// An Attempt is one of several runs that were made because the machine was disturbed.
+type Attempt struct {
+	Steps     []float64 `json:"steps"`       // their times, in seconds
+	StepTime  float64   `json:"step_time_s"` // their mean
+	Predicted float64   `json:"predicted_s"` // by the times of its own tasks
+	Disturbed bool      `json:"disturbed"`   // the machine was, while it ran
+	// What tells whether the machine was disturbed; absent where that was not measured.
+	Steadiness *Steadiness `json:"steadiness,omitempty"`
+}

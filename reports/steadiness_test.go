@@ -1,0 +1,47 @@
+package reports_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/reports"
+)
+
+// A machine is disturbed where any of the three numbers is above its limit, and the
+// warning has those that are.
+func TestSteadiness(t *testing.T) {
+	for _, c := range []struct {
+		of   reports.Steadiness
+		want string
+	}{
+		{reports.Steadiness{}, ""},
+		{reports.Steadiness{Spread: 0.08, Slowdown: 0.25, Change: 0.08}, ""},
+		{reports.Steadiness{Spread: 0.12}, "the machine was disturbed: the steps deviate by 12 % (at most 8 % on a quiet machine); something else was running"},
+		{reports.Steadiness{Slowdown: 1.5, Spread: 0.01}, "a fixed matrix product took 150 % longer on average than at best (at most 25 %)"},
+		{reports.Steadiness{Change: 0.1, Spread: 0.09}, "the steps deviate by 9 % (at most 8 % on a quiet machine), the best time of that product changed by 10 % meanwhile (at most 8 %)"},
+	} {
+		require.Equal(t, c.want != "", c.of.Score() > 1, "%+v", c.of)
+		require.Contains(t, c.of.Warning(), c.want)
+		require.Equal(t, c.want == "", c.of.Warning() == "")
+	}
+}
+
+// All runs are in the file, and their step times in the table.
+func TestAttempts(t *testing.T) {
+	r, _, _ := measured(t, "gpipe", 2, 4)
+	r.RunsMade, r.Disturbed, r.Steadiness = 2, true, &reports.Steadiness{Spread: 0.1}
+	r.Attempts = []reports.Attempt{
+		{Steps: []float64{0.3, 0.1}, StepTime: 0.2, Predicted: 0.1, Disturbed: true, Steadiness: &reports.Steadiness{Spread: 0.7}},
+		{Steps: r.Steps, StepTime: r.StepTime, Predicted: r.Predicted.StepTime, Disturbed: true, Steadiness: r.Steadiness},
+	}
+	var b bytes.Buffer
+	require.NoError(t, r.WriteJSON(&b))
+	again, err := reports.ReadResult(&b)
+	require.NoError(t, err)
+	require.Equal(t, r.Measurement, again.Measurement)
+	b.Reset()
+	require.NoError(t, reports.WriteTable(&b, r))
+	require.Contains(t, b.String(), "  runs           the least disturbed of 2, whose steps took 200 ms, 172 ms\n")
+}
