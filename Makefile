@@ -27,9 +27,9 @@ kill: ## kill writers of one folder at 300 moments
 	PSIM_KILLS=300 $(GO) test ./internal/files -run '^TestKilled$$' -count 1 -v
 
 full-disk: ## write onto disks that fill at any write; skipped where nothing can be mounted
-	PSIM_FULL_DISK=1 $(GO) test ./cmd/psim -run '^TestFullDisk$$' -count 1 -v
+	PSIM_FULL_DISK=1 $(GO) test ./cmd/psim -run '^TestFullDisk$$' -count 1 -timeout 1h -v
 
-golden: gallery schema ## rewrite golden files, and the output and picture in the README; read the diff
+golden: gallery schema ## rewrite golden files, and the output and pictures in the documents; read the diff
 	$(GO) test $$(git grep -lE '^\s"psim/internal/golden"' | xargs dirname | sort -u | sed 's|^|./|') -update
 
 schema: ## describe the fields of results: docs/result.schema.json

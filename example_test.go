@@ -60,6 +60,70 @@ func ExamplePrediction_Advise() {
 	// with schedule.stages=8: 7.3 GB
 }
 
+// How a step scales over more replicas, with two schedules.
+func ExampleSweep() {
+	c, err := psim.Load("gpipe", "batch.global=64")
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := psim.Sweep(context.Background(), c, psim.SweepOptions{Vary: []reports.Variation{
+		{Key: "schedule.name", Values: []string{"gpipe", "1f1b"}},
+		{Key: "parallel.data", Values: []string{"1", "2", "4"}},
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := s.WriteTable(os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// schedule.name  parallel.data  devices  step time  bubble  samples/s  peak memory  fits     MFU  efficiency
+	//   gpipe                      1        4     160 ms  31.6 %        400      17.3 GB   yes  28.1 %     100.0 %
+	//   gpipe                      2        8    94.4 ms  33.1 %        678      9.04 GB   yes  23.8 %      84.7 %
+	//   gpipe                      4       16    61.4 ms  34.9 %      1,042      5.80 GB   yes  18.3 %      65.0 %
+	//   1f1b                       1        4     159 ms  31.1 %        403      5.83 GB   yes  28.3 %     100.0 %
+	//   1f1b                       2        8    93.0 ms  32.1 %        688      3.40 GB   yes  24.1 %      85.3 %
+	//   1f1b                       4       16    60.1 ms  33.4 %      1,065      2.18 GB   yes  18.7 %      66.1 %
+	//
+	// the highest throughput: --set schedule.name=1f1b --set parallel.data=4
+}
+
+// Two machines compute a part of a sweep each; together they are the whole.
+func ExampleMergeSweeps() {
+	folder, err := os.MkdirTemp("", "psim")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	c, err := psim.Load("gpipe")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i := range 2 {
+		shard := psim.Shard{Number: i + 1, Of: 2}
+		o := psim.SweepOptions{Shard: shard, Folder: filepath.Join(folder, shard.Folder())}
+		o.Vary = []reports.Variation{{Key: "schedule.microbatches", Values: []string{"4", "8", "16"}}}
+		s, err := psim.Sweep(context.Background(), c, o)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(shard.Folder(), len(s.Points))
+	}
+	whole, err := psim.MergeSweeps(folder)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, p := range whole.Points {
+		fmt.Printf("%s: %.0f ms\n", strings.Join(p.Set, " "), 1e3*p.Result.StepTime)
+	}
+	// Output:
+	// shard-1-of-2 2
+	// shard-2-of-2 1
+	// schedule.microbatches=4: 101 ms
+	// schedule.microbatches=8: 94 ms
+	// schedule.microbatches=16: 106 ms
+}
+
 // What passes between the stages of a network, for one microbatch.
 func ExamplePrediction_Boundaries() {
 	c, err := psim.Load("vgg16-cpu-pipeline")

@@ -5,6 +5,8 @@
 //   - Predict builds its task graph, simulates that and sums up what happened;
 //     Prediction.Advise says what would make it fit in memory;
 //   - Search does so for every plan that the configuration allows, and ranks them;
+//   - Sweep does so for every combination of the values of some settings, and
+//     MergeSweeps joins what several machines have computed;
 //   - Compare holds two predictions, or saved results, against each other;
 //   - FitLink calibrates a link from the output of nccl-tests.
 //

@@ -47,10 +47,7 @@ func (c *Config) machineOptions() (costmodel.MachineOptions, error) {
 // describe another machine: a file named by --set replaces all of the
 // configuration's own section.
 func (c *Config) machineFile(path string) (costmodel.MachineOptions, error) {
-	named := len(c.sources) - 1
-	for named > 0 && !c.sources[named].defines("machine.file") {
-		named--
-	}
+	named := c.machineSource()
 	data, err := c.readMachine(path, c.sources[named])
 	if err != nil {
 		return costmodel.MachineOptions{}, err

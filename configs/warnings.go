@@ -102,9 +102,9 @@ func (c *Config) onlyFused() []string {
 // usualNode counts the devices of a node in common clusters.
 const usualNode = 8
 
-// assumed warns of what psim takes for granted where nothing is said, and where that
+// unasked warns of what psim takes for granted where nothing is said, and where that
 // decides much, with the key to say it.
-func (c *Config) assumed(m costmodel.Machine, ranks int) []string {
+func (c *Config) unasked(m costmodel.Machine, ranks int) []string {
 	var warnings []string
 	warn := func(text string, args ...any) { warnings = append(warnings, fmt.Sprintf(text, args...)) }
 	if model, err := c.model(); err == nil && c.Model.File != "" {

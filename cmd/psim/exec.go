@@ -99,6 +99,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.Float64Var(&f.LearningRate, "learning-rate", 0, "of the optimizer (default 1e-4 with adam and adamw, 1e-3 with sgd)")
 	flags.DurationVar(&f.Stall, "stall", 10*time.Minute, "how long nothing may happen before a run counts as stuck")
 	f.registerInput(flags)
+	f.registerVerbose(flags)
 	f.registerOutput(flags, "print the result as one JSON object and nothing else", "print one row per rank, of all schedules that ran, as CSV and nothing else",
 		"folder to write results and pictures to; - for none (default out/measured or out/measured-NAME)")
 	flags.StringVar(&f.trace, "trace", "", "also write the measured timeline for Perfetto (.pftrace) or chrome://tracing and PyTorch's tools (.json, .json.gz)")
@@ -207,6 +208,7 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 	if f.Devices.Backend == "go" && !programs.SIMDCompiled && !f.quiet {
 		fmt.Fprintln(stderr, "psim: built without GOEXPERIMENT=simd, so that training takes about ten times as long as it could")
 	}
+	f.note(stderr, func() []string { return session.Notes(list, f.Options) })
 	progress := newProgress(stderr, f.quiet || f.json || f.csv)
 	s := &session.Session{Options: f.Options}
 	s.Stage = progress.tell

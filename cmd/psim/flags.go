@@ -21,12 +21,27 @@ type outputFlags struct {
 	json, csv bool
 	out       string
 	quiet     bool
+	verbose   bool
 }
 
 // registerInput declares what a command has that runs a configuration.
 func (f *outputFlags) registerInput(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.sets, "set", nil, "change a setting: KEY=VALUE with a dotted key; may be repeated")
 	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
+}
+
+// registerVerbose declares what a command has that says what it reads and decides.
+func (f *outputFlags) registerVerbose(flags *pflag.FlagSet) {
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say on stderr what is read, assumed and decided")
+}
+
+// note says something, a line each, if --verbose is given.
+func (f *outputFlags) note(stderr io.Writer, lines func() []string) {
+	if f.verbose {
+		for _, line := range lines() {
+			fmt.Fprintln(stderr, visible(line))
+		}
+	}
 }
 
 // registerOutput declares the forms of output by their help, "" for those that a

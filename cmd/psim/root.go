@@ -127,7 +127,7 @@ replays.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(newRun(), newExec(), newValidate(), newSchedule(), newCompare(), newSearch(), newPlot(), newCalibrate(), newList(), newShow(), newDoctor(), newVersion(), newConfigHelp(), newResultHelp())
+	root.AddCommand(newRun(), newExec(), newValidate(), newSchedule(), newCompare(), newSearch(), newSweep(), newMerge(), newPlot(), newCalibrate(), newList(), newShow(), newDoctor(), newVersion(), newConfigHelp(), newResultHelp())
 	root.SetFlagErrorFunc(badFlag)
 	root.SetHelpCommand(newHelp())
 	refuseShells(root)
@@ -202,18 +202,22 @@ func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "print the version", Example: "  psim version", Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			revision := ""
-			if info, ok := debug.ReadBuildInfo(); ok {
-				for _, s := range info.Settings {
-					if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-						revision = " " + s.Value[:12]
-					}
-				}
-			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "psim %s%s %s %s/%s\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "psim %s %s %s/%s\n", versionName(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}
+}
+
+// versionName returns the release, and the revision that was built where it is known.
+func versionName() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+				return version + " " + s.Value[:12]
+			}
+		}
+	}
+	return version
 }
 
 // newConfigHelp makes the help topic "psim help config": no command, only a text,

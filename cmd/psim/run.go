@@ -64,6 +64,7 @@ func newRun() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	f.registerInput(flags)
+	f.registerVerbose(flags)
 	f.registerOutput(flags, "print the result as one JSON object and nothing else", "print one row per rank as CSV and nothing else",
 		"folder to write the result and pictures to; - for none (default out/NAME)")
 	flags.StringVar(&f.trace, "trace", "", "also write the timeline for Perfetto (.pftrace) or chrome://tracing and PyTorch's tools (.json, .json.gz)")
@@ -92,6 +93,7 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	if err != nil {
 		return err
 	}
+	f.note(stderr, func() []string { return slices.Concat(c.Inputs(), c.Decisions(p.Plan), c.MachineNotes(p.Plan)) })
 	folder, unwritable, err := f.folder(reports.RunFolder(filepath.Join("out", folderName(c.Name(), f.sets)), reports.Predicted))
 	if err != nil {
 		return err

@@ -40,6 +40,7 @@ against the memory it needs. An interrupted search keeps what it has found.`,
 	}
 	flags := cmd.Flags()
 	f.registerInput(flags)
+	f.registerVerbose(flags)
 	f.registerOutput(flags, "print the plans as one JSON object and nothing else", "", "folder to write plans.json and pareto.png to")
 	flags.IntVar(&rows, "rows", 20, "how many plans to print")
 	return cmd
@@ -53,6 +54,7 @@ func runSearch(ctx context.Context, path string, f outputFlags, rows int, stdout
 	if err != nil {
 		return err
 	}
+	f.note(stderr, c.Inputs)
 	folder, unwritable, err := f.given(reports.PlansFolder(f.out))
 	if err != nil {
 		return flagged("out", err)

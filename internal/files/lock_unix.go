@@ -36,3 +36,9 @@ func lock(folder string, shared bool) (unlock func(), locked bool) {
 		}
 	}
 }
+
+// lockFile keeps other processes from locking a file, and reports whether none has.
+// The system lifts it when the file is closed, or the process ends.
+func lockFile(f *os.File) bool {
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != syscall.EWOULDBLOCK
+}

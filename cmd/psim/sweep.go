@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	lib "psim"
+	"psim/configs"
+	"psim/internal/files"
+	"psim/internal/units"
+	"psim/reports"
+)
+
+type sweepFlags struct {
+	outputFlags
+	vary  []string
+	shard string
+}
+
+func newSweep() *cobra.Command {
+	var f sweepFlags
+	cmd := &cobra.Command{
+		Use:   "sweep CONFIG --vary KEY=V1,V2…",
+		Short: "predict a configuration with many settings, on all cores",
+		Long: `sweep predicts CONFIG with every combination of the values of some settings, and
+prints a row for each: the first --vary changes slowest. A list or a text with a
+comma is one value: --vary schedule.partition=[1,2],[2,1].
+
+The efficiency is the throughput per device against that of the point with the
+fewest devices whose other values are the same. A combination that cannot be (3
+stages of a network with 2 layers) is a row that says why; the exit code is 1 only
+if none can be. A value that no configuration can have is refused at the start.
+
+--out writes sweep.jsonl (a line for each point, as psim plot sweep reads it),
+sweep.csv, sweep.png and sweep.json. Points that are finished are kept there as
+they come: after an interrupt or a kill the same command goes on from there, and
+points whose configuration has not changed are never computed again.
+
+--shard I/N computes the I-th of N parts and writes into a folder of its own in
+--out, for job arrays; psim merge joins them. --shard auto is the place of this
+task in a job array of Slurm, auto/N that in an indexed job of Kubernetes.`,
+		Example: `  psim sweep gpipe --vary schedule.microbatches=4,8,16
+  psim sweep gpipe --vary schedule.name=gpipe,1f1b --vary schedule.stages=2,4 --out out/both
+  psim sweep gpipe --vary parallel.data=1,2,4 --shard 1/2 --out out/parts
+  psim sweep gpipe --vary parallel.data=1,2,4 --shard 2/2 --out out/parts
+  psim merge out/parts --out out/whole`,
+		Args:              exactly(1, "one CONFIG, a file or the name of an example"),
+		ValidArgsFunction: completeExamples,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runSweep(cmd.Context(), args[0], f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	f.registerInput(flags)
+	f.registerOutput(flags, "print all results as one JSON object and nothing else", "print one row per point as CSV and nothing else", "folder to write to, and to go on from")
+	flags.StringArrayVar(&f.vary, "vary", nil, "values of a setting: KEY=V1,V2… with a dotted key; may be repeated")
+	flags.StringVar(&f.shard, "shard", "", "compute only the I-th of N parts: I/N, auto or auto/N")
+	return cmd
+}
+
+func runSweep(ctx context.Context, path string, f sweepFlags, stdout, stderr io.Writer) error {
+	if err := f.exclusive(); err != nil {
+		return err
+	}
+	o, err := f.options(stderr)
+	if err != nil {
+		return err
+	}
+	c, err := lib.Load(path, f.sets...)
+	if err != nil {
+		return err
+	}
+	if err := f.checkOut(o.Folder); err != nil {
+		return err
+	}
+	p, start := newProgress(stderr, f.quiet), time.Now()
+	o.Progress = func(done, of int) { p.tell(remaining(done, of, time.Since(start))) }
+	s, err := lib.Sweep(ctx, c, o)
+	p.clear()
+	if s == nil {
+		return sweepError(err)
+	}
+	f.tell(stderr, s)
+	if err != nil {
+		if s.Kept > 0 && f.out != "" && s.Unsaved == nil {
+			fmt.Fprintf(stderr, "psim: %d of %s are kept for the same command in %s\n", s.Kept, units.Plural(len(s.Points), "point"), visible(o.Folder))
+		}
+		return errors.Join(s.Unsaved, err)
+	}
+	err = f.printSweep(s.Sweep, stdout)
+	if s.Wrote != nil && s.Unsaved == nil {
+		f.wrote(stderr, strings.Join(s.Wrote, ", "), o.Folder)
+	}
+	return errors.Join(err, failed(s.Unsaved))
+}
+
+// checkOut refuses a folder that cannot be written to before anything is computed.
+func (f outputFlags) checkOut(folder string) error {
+	if folder == "" {
+		return nil
+	}
+	err := flagged("out", reports.SweepFolder(folder).Check())
+	if errors.As(err, new(files.Unwritable)) {
+		return failed(err)
+	}
+	return err
+}
+
+// options reads the flags of a sweep.
+func (f sweepFlags) options(stderr io.Writer) (o lib.SweepOptions, err error) {
+	if len(f.vary) == 0 {
+		return o, errors.New("--vary is missing: say what varies, such as --vary schedule.microbatches=4,8,16")
+	}
+	for _, text := range f.vary {
+		key, list, ok := strings.Cut(text, "=")
+		if !ok {
+			return o, fmt.Errorf("--vary %s: must be KEY=V1,V2…, such as schedule.microbatches=4,8,16", text)
+		}
+		values, err := configs.SplitValues(list)
+		if err != nil {
+			return o, fmt.Errorf("--vary %s: %w", text, err)
+		}
+		o.Vary = append(o.Vary, reports.Variation{Key: strings.TrimSpace(key), Values: values})
+	}
+	o.Version, o.Folder = versionName(), f.out
+	if f.shard == "" {
+		if task := os.Getenv("SLURM_ARRAY_TASK_ID"); task != "" && !f.quiet {
+			fmt.Fprintf(stderr, "psim: this is task %s of a job array, and computes all points; --shard auto would compute its part\n", task)
+		}
+		return o, nil
+	}
+	if o.Shard, err = lib.ParseShard(f.shard, os.LookupEnv); err != nil {
+		return o, fmt.Errorf("--shard %w", err)
+	}
+	if f.out == "" {
+		return o, errors.New("--shard: needs --out, for psim merge to find it")
+	}
+	o.Folder = filepath.Join(f.out, o.Shard.Folder())
+	return o, nil
+}
+
+// sweepError names the flag that an error of the library is about.
+func sweepError(err error) error {
+	var e *configs.Error
+	if errors.As(err, &e) && strings.HasPrefix(e.Label, "--set ") {
+		e.Label = "--vary " + strings.TrimPrefix(e.Label, "--set ")
+		return e
+	}
+	return err
+}
+
+// tell says what of a folder was of use.
+func (f sweepFlags) tell(stderr io.Writer, s *lib.Swept) {
+	if f.quiet {
+		return
+	}
+	if s.Reused > 0 {
+		fmt.Fprintf(stderr, "psim: %d of %s were there already\n", s.Reused, units.Plural(len(s.Points), "point"))
+	}
+	if s.Stale > 0 {
+		fmt.Fprintf(stderr, "psim: %s were there for another configuration or version of psim, and are computed again\n", units.Plural(s.Stale, "point"))
+	}
+}
+
+// remaining tells how far a sweep is, and how long the rest will take at that rate.
+func remaining(done, of int, took time.Duration) string {
+	left := time.Duration(float64(took) / float64(done) * float64(of-done))
+	return fmt.Sprintf("%d of %s, about %s left", done, units.Plural(of, "point"), left.Round(time.Second))
+}
+
+// printSweep writes a sweep to stdout in the wanted form. That no point of it can be
+// is a failure.
+func (f outputFlags) printSweep(s reports.Sweep, stdout io.Writer) error {
+	var err error
+	switch {
+	case f.json:
+		err = s.WriteJSON(stdout)
+	case f.csv:
+		err = s.WriteCSV(stdout)
+	default:
+		err = s.WriteTable(stdout)
+	}
+	for _, p := range s.Points {
+		if p.Error == "" {
+			return err
+		}
+	}
+	if len(s.Points) == 0 { // of a shard
+		return err
+	}
+	return errors.Join(err, failure{errors.New("none of the combinations can be")})
+}
+
+// newMerge joins what shards have written.
+func newMerge() *cobra.Command {
+	var f outputFlags
+	cmd := &cobra.Command{
+		Use:   "merge DIR…",
+		Short: "join the parts of a sweep",
+		Long: `merge joins sweeps of one configuration that were computed apart: the shards in a
+DIR, which may be on different machines, or sweeps over other values of the same
+settings. It writes the files that one sweep would have written, to the byte.
+Points that stand in several parts must agree, and all have to be there.`,
+		Example: `  psim merge out/parts --out out/whole
+  psim merge out/parts/shard-1-of-2 out/parts/shard-2-of-2 --out out/whole`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return fmt.Errorf("merge takes the folders of one or more sweeps, not nothing\nsee \"psim merge --help\"")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runMerge(cmd, args, f) },
+	}
+	f.registerOutput(cmd.Flags(), "print all results as one JSON object and nothing else", "print one row per point as CSV and nothing else", "folder to write to")
+	cmd.Flags().BoolVar(&f.quiet, "quiet", false, "do not say what was written")
+	return cmd
+}
+
+func runMerge(cmd *cobra.Command, folders []string, f outputFlags) error {
+	if err := f.exclusive(); err != nil {
+		return err
+	}
+	s, err := lib.MergeSweeps(folders...)
+	if missing := new(lib.MissingPoints); errors.As(err, &missing) {
+		return failure{err}
+	}
+	if err != nil {
+		return err
+	}
+	var unsaved error
+	if f.out != "" {
+		if err := f.checkOut(f.out); err != nil {
+			return err
+		}
+		var names []string
+		if names, unsaved = lib.SaveSweep(cmd.Context(), s, f.out); unsaved == nil {
+			f.wrote(cmd.ErrOrStderr(), strings.Join(names, ", "), f.out)
+		}
+	}
+	return errors.Join(f.printSweep(s, cmd.OutOrStdout()), failed(unsaved))
+}

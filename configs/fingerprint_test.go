@@ -1,0 +1,83 @@
+package configs_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/configs"
+)
+
+// A fingerprint follows from what is given, not from where or in which order, and
+// from the files that are named.
+func TestFingerprint(t *testing.T) {
+	base := parse(t, network)
+	same, err := base.With("schedule.microbatches=16", "schedule.stages=2")
+	require.NoError(t, err)
+	again, err := base.With("schedule.stages=2", "schedule.microbatches=4", "schedule.microbatches=16")
+	require.NoError(t, err)
+	require.Equal(t, same.Fingerprint(), again.Fingerprint())
+	require.Len(t, base.Fingerprint(), 32)
+	require.NotEqual(t, base.Fingerprint(), same.Fingerprint())
+	require.Equal(t, base.Fingerprint(), parse(t, "# of a comment\n"+network).Fingerprint())
+
+	folder := t.TempDir()
+	path := filepath.Join(folder, "m.toml")
+	write := func(text string) string {
+		require.NoError(t, os.WriteFile(path, []byte("[machine]\n"+text), 0o600))
+		c, err := base.With("machine.file=" + path)
+		require.NoError(t, err)
+		return c.Fingerprint()
+	}
+	before := write("device = \"a100-80gb-sxm\"\n")
+	require.Equal(t, before, write("device = \"a100-80gb-sxm\"\n"))
+	require.NotEqual(t, before, write("device = \"h100-80gb-sxm\"\n"))
+	require.NoError(t, os.Remove(path))
+	gone, err := base.With("machine.file=" + path)
+	require.NoError(t, err)
+	require.NotEqual(t, before, gone.Fingerprint())
+}
+
+func TestSplitValues(t *testing.T) {
+	for list, want := range map[string][]string{
+		"1,2, 4":              {"1", "2", "4"},
+		"[1,2],[2,1]":         {"[1,2]", "[2,1]"},
+		`"a,b",'c,"d',e`:      {`"a,b"`, `'c,"d'`, "e"},
+		`"a\",b",c`:           {`"a\",b"`, "c"},
+		`[["1s","2s"],{a=1}]`: {`[["1s","2s"],{a=1}]`},
+		"none":                {"none"},
+	} {
+		got, err := configs.SplitValues(list)
+		require.NoError(t, err, list)
+		require.Equal(t, want, got)
+	}
+	for list, problem := range map[string]string{
+		"1,,2": "value 2 is empty", "": "value 1 is empty", "1,2,": "value 3 is empty", "1,2,1": "1 stands there twice",
+		"[1,2": "brackets are not closed, or closed twice", "1]": "brackets are not closed, or closed twice",
+		`"a,b`: `the quote " at character 1 has no end`,
+	} {
+		_, err := configs.SplitValues(list)
+		require.EqualError(t, err, problem, list)
+	}
+}
+
+// What no experiment can have is told from what does not fit together.
+func TestCheckSet(t *testing.T) {
+	for set, problem := range map[string]string{
+		"schedule.stages=x":        "must be an integer",
+		"schedule.stages=0":        "must be at least 1",
+		"schedule.stage=2":         "unknown key",
+		"schedule.name=1f2b":       "unknown schedule",
+		"machine.device=a100":      "not in the catalog",
+		"train.precision=fp7":      "must be one of",
+		"schedule.partition=[0,1]": "not a number of layers",
+		"stages=2":                 "must be KEY=VALUE",
+	} {
+		require.ErrorContains(t, configs.CheckSet(set), problem, set)
+	}
+	for _, set := range []string{"schedule.stages=99", "parallel.zero=3", "machine.device=a100-80gb-sxm", "schedule.name=auto", "times.forward=1s", "machine.file=nowhere.toml"} {
+		require.NoError(t, configs.CheckSet(set), set)
+	}
+}

@@ -1,0 +1,250 @@
+package configs
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"psim/costmodel"
+	"psim/costmodel/arch"
+	"psim/internal/setting"
+	"psim/internal/units"
+)
+
+// Inputs says, a line each, what the experiment reads, and what it assumes of the
+// training because nothing else is given.
+func (c *Config) Inputs() []string {
+	from := "file "
+	if c.folder == "" {
+		from = "example "
+	}
+	lines := []string{"reads    " + from + c.sources[0].label}
+	for _, s := range c.sources[1:] {
+		lines = append(lines, "reads    "+s.label)
+	}
+	for _, file := range [][2]string{{"order", c.Schedule.File}, {"network", c.Model.File}, {"machine", c.Machine.File}} {
+		if file[1] != "" {
+			lines = append(lines, "reads    "+file[0]+" "+file[1])
+		}
+	}
+	switch {
+	case c.Defined("times"):
+		return append(lines, c.assumed("times.p2p", "times.optimizer")...)
+	case c.Defined("model"):
+		lines = append(lines, c.assumed("train.precision", "train.optimizer", "train.recompute")...)
+	}
+	if c.Parallel.Data > 1 && c.Parallel.Zero < 3 {
+		lines = append(lines, c.assumed("parallel.bucket")...)
+	}
+	if c.Parallel.Data > 1 {
+		lines = append(lines, c.assumed("parallel.overlap", "parallel.collectives")...)
+	}
+	return lines
+}
+
+// assumed says what holds for the keys that are not given.
+func (c *Config) assumed(keys ...string) (lines []string) {
+	for _, key := range keys {
+		section, name, _ := strings.Cut(key, ".")
+		for s, options := range setting.Each(*c) {
+			if s.Key != section || c.Defined(key) {
+				continue
+			}
+			for k := range setting.Each(options) {
+				switch {
+				case k.Key != name:
+				case k.Default != nil:
+					lines = append(lines, fmt.Sprintf("assumes  %s = %s", key, setting.Quote(k.Default)))
+				default:
+					lines = append(lines, fmt.Sprintf("assumes  no %s: %s", key, k.Unset))
+				}
+			}
+		}
+	}
+	return lines
+}
+
+// Decisions says what was decided for a plan of the experiment: the network, how it is
+// cut, its batch and gradients.
+func (c *Config) Decisions(p *Plan) (lines []string) {
+	if p.Workload != nil {
+		lines = append(lines, c.networkNotes(p)...)
+	}
+	if placement := p.Graph.Placement; placement.Stages() > p.Graph.Shape.Ranks && p.Graph.Shape.Ranks > 1 {
+		lines = append(lines, "decides  stages on ranks "+abbreviated(placement.First))
+	}
+	if p.Search != nil {
+		lines = append(lines, "decides  an order that was searched for; the span of none is below "+units.FormatDuration(p.Search.LowerBound))
+	}
+	return lines
+}
+
+// networkNotes says what was decided of the network and its batch.
+func (c *Config) networkNotes(p *Plan) (lines []string) {
+	say := func(format string, args ...any) { lines = append(lines, "decides  "+fmt.Sprintf(format, args...)) }
+	w, n := p.Workload, p.Network
+	text := fmt.Sprintf("network %s: %s, %s parameters", n.Name, units.Plural(len(n.Layers), "layer"), units.FormatCount(n.Parameters()))
+	if n.TokensPerSample > 1 {
+		text += fmt.Sprintf(", %s tokens per sample", units.FormatCount(int64(n.TokensPerSample)))
+	}
+	say("%s", text)
+	switch {
+	case w.Zero >= 3:
+		say("a unit of every layer, gathered where it is used")
+	case len(w.Stages) > 1:
+		by := "balanced by time" // the default
+		if c.Defined("schedule.partition") {
+			by = "as schedule.partition says"
+		}
+		say("%s layers on stages 0 to %d, %s", abbreviated(w.Layers), len(w.Layers)-1, by)
+	}
+	say("%s of %s, %s", units.Plural(len(w.Samples), "microbatch"), spread(w.Samples), units.Plural(max(1, w.Replicas), "replica"))
+	return append(lines, bucketNotes(p)...)
+}
+
+// bucketNotes says how gradients are summed.
+func bucketNotes(p *Plan) []string {
+	var counts []int
+	var largest int64
+	for _, st := range p.Workload.Stages {
+		counts = append(counts, len(st.Buckets))
+		for _, b := range st.Buckets {
+			largest = max(largest, b.Bytes)
+		}
+	}
+	if largest == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("decides  %s buckets of gradients by stage, the largest of %s", abbreviated(counts), units.FormatBytes(largest))}
+}
+
+// MachineNotes says what of a machine the plan reads, assumes and uses.
+func (c *Config) MachineNotes(p *Plan) []string {
+	if c.Defined("times") {
+		return nil // which need none
+	}
+	m, lines := p.Machine, []string(nil)
+	for _, row := range [][2]string{{"device " + m.Device.Name, m.Device.Name}, {"link " + m.Link.Name, m.Link.Name}, {"network " + m.Network.Name, m.Network.Name}} {
+		if row[1] != "" && row[1] != inline {
+			lines = append(lines, "reads    "+row[0]+" of the catalog")
+		}
+	}
+	if p.Network.TokensPerSample > 1 {
+		kernels := arch.KernelsFused
+		if c.Model.MegatronKernels() {
+			kernels = arch.KernelsMegatron
+		}
+		lines = append(lines, "decides  kernels "+kernels+"; attention unfused: the scores of all pairs of tokens are written and read")
+	}
+	if m.Host == (costmodel.Host{}) {
+		lines = append(lines, "assumes  no machine.host: launching takes no thread of the host")
+	}
+	if p.Graph.Ranks()*max(1, m.Tensor) > 1 {
+		lines = append(lines, c.assumed("machine.devices_per_node")...)
+	}
+	if m.Nodes(p.Graph.Ranks()) > 1 {
+		lines = append(lines, c.assumed("machine.nics_per_node")...)
+	}
+	if p.Workload != nil {
+		lines = append(append(lines, c.assumed("machine.memory_margin")...), deviceNotes(m.Device, cmp.Or(p.Workload.Training.Precision, "fp32"))...)
+	}
+	return append(lines, linkNotes(p)...)
+}
+
+// deviceNotes says what a device reaches and holds.
+func deviceNotes(d costmodel.Device, precision string) (lines []string) {
+	if rate, err := d.Achievable(precision); err == nil {
+		lines = append(lines, fmt.Sprintf("decides  large products reach %s in %s", units.FormatFLOPS(rate), precision))
+	}
+	switch {
+	case d.Memory == 0:
+		return append(lines, "decides  no limit of memory is known")
+	case d.Margin > 0:
+		return append(lines, fmt.Sprintf("decides  %s of %s of memory may be used", units.FormatBytes(d.Usable()), units.FormatBytes(int64(d.Memory))))
+	}
+	return append(lines, fmt.Sprintf("decides  all %s of memory may be used", units.FormatBytes(int64(d.Memory))))
+}
+
+// linkNotes says which links messages and groups take.
+func linkNotes(p *Plan) (lines []string) {
+	m, seen := p.Machine, []string{}
+	say := func(what string, links []string) {
+		if line := "decides  " + what + ": " + strings.Join(links, " and "); !slices.Contains(seen, line) {
+			seen = append(seen, line)
+		}
+	}
+	if m.Tensor > 1 {
+		links := []string{named(m.Link.Name, "machine.link")}
+		if m.DevicesPerNode > 0 && m.Tensor > m.DevicesPerNode {
+			links = append(links, named(m.Network.Name, "machine.network"))
+		}
+		say(fmt.Sprintf("tensor-parallel groups of %d devices", m.Tensor), links)
+	}
+	var messages []string
+	for i := range p.Graph.Tasks {
+		if t := &p.Graph.Tasks[i]; t.Kind.Message() {
+			messages = p.between(messages, t.Rank, t.Peer)
+		}
+	}
+	if messages != nil {
+		slices.Sort(messages)
+		say("messages between ranks", messages)
+	}
+	for _, ranks := range p.Graph.Groups {
+		var links []string
+		for i := range ranks {
+			links = p.between(links, ranks[i], ranks[(i+1)%len(ranks)])
+		}
+		say(fmt.Sprintf("collectives over %s", units.Plural(len(ranks), "rank")), links)
+	}
+	return seen
+}
+
+// between adds the link between two ranks, if there is none of its name.
+func (p *Plan) between(links []string, a, b int32) []string {
+	l, queue := p.Machine.Between(a, b)
+	key := "machine.link"
+	if queue%3 == 0 { // of a network card
+		key = "machine.network"
+	}
+	if name := named(l.Name, key); a != b && !slices.Contains(links, name) {
+		links = append(links, name)
+	}
+	return links
+}
+
+// named returns the name of a link, or the key that describes it.
+func named(name, key string) string {
+	if name == "" || name == inline {
+		return "[" + key + "]"
+	}
+	return name
+}
+
+// inline names what the configuration describes itself.
+const inline = "inline"
+
+// spread prints the sizes of microbatches.
+func spread(samples []int64) string {
+	least, most := slices.Min(samples), slices.Max(samples)
+	if least == most {
+		return units.Plural(int(least), "sample")
+	}
+	return fmt.Sprintf("%d to %d samples", least, most)
+}
+
+// abbreviated prints a list, and of a long one its ends.
+func abbreviated[T int | int32](list []T) string {
+	const most, ends = 16, 4
+	var words []string
+	for i, x := range list {
+		switch {
+		case len(list) <= most || i < ends || i >= len(list)-ends:
+			words = append(words, fmt.Sprint(x))
+		case i == ends:
+			words = append(words, "…")
+		}
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,45 @@
+package configs_test
+
+import (
+	"fmt"
+
+	"psim/configs"
+)
+
+// What a configuration reads and assumes, and what its plan decides.
+func ExampleConfig_Inputs() {
+	c, err := configs.Load("vgg16-cpu-pipeline", "parallel.data=2", "batch.global=128")
+	if err != nil {
+		panic(err)
+	}
+	plan, err := c.Build()
+	if err != nil {
+		panic(err)
+	}
+	for _, lines := range [][]string{c.Inputs(), c.Decisions(plan), c.MachineNotes(plan)} {
+		for _, line := range lines {
+			fmt.Println(line)
+		}
+	}
+	// Output:
+	// reads    example vgg16-cpu-pipeline
+	// reads    --set parallel.data=2
+	// reads    --set batch.global=128
+	// assumes  train.recompute = "none"
+	// assumes  parallel.bucket = "25MB"
+	// assumes  parallel.overlap = true
+	// assumes  parallel.collectives = "nccl"
+	// decides  network vgg16-pipeline: 13 layers, 33,638,218 parameters
+	// decides  2, 3, 8 layers on stages 0 to 2, as schedule.partition says
+	// decides  2 microbatches of 32 samples, 2 replicas
+	// decides  1, 3, 2 buckets of gradients by stage, the largest of 67.3 MB
+	// reads    device cs1390-core of the catalog
+	// reads    link gloo-cs1390 of the catalog
+	// assumes  no machine.host: launching takes no thread of the host
+	// assumes  no machine.devices_per_node: all are in one node
+	// assumes  machine.memory_margin = 0
+	// decides  large products reach 7.30 GFLOP/s in fp32
+	// decides  no limit of memory is known
+	// decides  messages between ranks: gloo-cs1390
+	// decides  collectives over 2 ranks: gloo-cs1390
+}

@@ -1,0 +1,37 @@
+package session
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"psim/configs"
+	"psim/internal/units"
+)
+
+// Notes says, a line each, what a run of some configurations reads, assumes and
+// decides, before it begins: of the first of them, and of the options. What cannot be
+// built has only its inputs.
+func Notes(list []*configs.Config, o Options) []string {
+	c := list[0]
+	plan, err := c.Build()
+	if err != nil {
+		return c.Inputs()
+	}
+	lines := append(c.Inputs(), c.Decisions(plan)...)
+	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	if source := cmp.Or(o.Data.Source, "synthetic"); source == "synthetic" {
+		say("assumes  made-up samples, the same batch in every step")
+	} else {
+		say("reads    samples of %s", source)
+	}
+	if len(list) > 1 {
+		say("decides  schedules %s, one after another", strings.Join(Modes(), ", "))
+	}
+	job := (&Run{Config: c, Plan: plan}).job(o)
+	say("decides  backend %s, %s of %s of this machine", cmp.Or(o.Devices.Backend, "go"), units.Plural(plan.Graph.Ranks(), "device"), units.Plural(runtime.NumCPU(), "core"))
+	say("decides  every task measured alone %s, then %s to warm up and %d to measure", units.Plural(o.Repeats, "time"), units.Plural(o.Warmup, "step"), o.Steps)
+	say("decides  seed %d, learning rate %g", o.Seed, job.Optimizer.LearningRate)
+	return lines
+}

@@ -1,0 +1,101 @@
+package files
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// A Journal is a file to which one process at a time appends lines, so that a kill
+// loses none that was appended.
+type Journal struct {
+	f    *os.File
+	undo func() // of the folder
+}
+
+// ErrJournalBusy says that another process has a journal open.
+var ErrJournalBusy = errors.New("another psim is writing there")
+
+// OpenJournal opens a journal, or makes one and the folder that it is in, and returns
+// the lines that are there. A last line that a kill has cut off is dropped.
+func OpenJournal(path string) (*Journal, [][]byte, error) {
+	undo, err := makeFolder(filepath.Dir(path))
+	if err == nil {
+		var j *Journal
+		var lines [][]byte
+		if j, lines, err = openJournal(path); err == nil {
+			j.undo = undo
+			return j, lines, nil
+		}
+	}
+	undo()
+	if errors.Is(err, ErrJournalBusy) {
+		return nil, nil, fmt.Errorf("%s: %w", filepath.Dir(path), err)
+	}
+	return nil, nil, Unwritable{fmt.Errorf("%s: cannot be written: %s", path, Reason(err))}
+}
+
+func openJournal(path string) (*Journal, [][]byte, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !lockFile(f) {
+			f.Close()
+			return nil, nil, ErrJournalBusy
+		}
+		opened, err := f.Stat()
+		if now, problem := os.Stat(path); err == nil && (problem != nil || !os.SameFile(opened, now)) {
+			f.Close() // who had it open has removed it meanwhile
+			continue
+		}
+		lines, err := wholeLines(f)
+		if err != nil {
+			f.Close()
+			return nil, nil, err
+		}
+		return &Journal{f: f}, lines, nil
+	}
+}
+
+// wholeLines reads the lines of a file, and cuts off what follows the last.
+func wholeLines(f *os.File) ([][]byte, error) {
+	data, err := io.ReadAll(f)
+	if err != nil {
+		return nil, err
+	}
+	whole := bytes.LastIndexByte(data, '\n') + 1
+	if whole < len(data) {
+		if err := f.Truncate(int64(whole)); err != nil {
+			return nil, err
+		}
+	}
+	if whole == 0 {
+		return nil, nil
+	}
+	return bytes.Split(data[:whole-1], []byte("\n")), nil
+}
+
+// Append adds a line, which has no line breaks, in one step.
+func (j *Journal) Append(line []byte) error {
+	_, err := j.f.Write(append(line, '\n'))
+	if err != nil {
+		return fmt.Errorf("%s: cannot be written: %s", j.f.Name(), Reason(err))
+	}
+	return nil
+}
+
+// Close leaves the journal for later.
+func (j *Journal) Close() error { return j.f.Close() }
+
+// Remove closes and removes the journal, and the folders that were made for it as
+// far as nothing is in them.
+func (j *Journal) Remove() error {
+	err := errors.Join(os.Remove(j.f.Name()), j.f.Close())
+	j.undo()
+	return err
+}

@@ -1,0 +1,145 @@
+package psim
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"psim/internal/files"
+	"psim/internal/units"
+	"psim/reports"
+)
+
+// MissingPoints is the error of a merge in which combinations are missing.
+type MissingPoints struct {
+	Sets [][]string
+	Of   int
+}
+
+// Error lists the first of them.
+func (m *MissingPoints) Error() string {
+	const most = 5
+	text := fmt.Sprintf("%d of %s are missing", len(m.Sets), units.Plural(m.Of, "point"))
+	for i, set := range m.Sets {
+		if i == most {
+			return text + fmt.Sprintf("\n  … and %d more", len(m.Sets)-most)
+		}
+		text += "\n  " + strings.Join(set, " ")
+	}
+	return text
+}
+
+// MergeSweeps joins sweeps of one configuration over the same settings: the shards of
+// one, or sweeps over other values. A folder is that of a sweep, or one that holds
+// the folders of shards. What stands in several must agree, and if points are missing
+// the error is a *MissingPoints.
+func MergeSweeps(folders ...string) (reports.Sweep, error) {
+	parts, err := sweepFolders(folders)
+	if err != nil {
+		return reports.Sweep{}, err
+	}
+	var whole reports.Sweep
+	points, from := map[string]reports.Point{}, map[string]string{}
+	for i, folder := range parts {
+		s, err := reports.LoadSweep(folder)
+		if err != nil {
+			return whole, err
+		}
+		if i == 0 {
+			whole.SweepInfo = s.SweepInfo
+			whole.Shard, whole.Vary = "", slices.Clone(s.Vary)
+		} else if err := join(&whole.SweepInfo, s.SweepInfo); err != nil {
+			return whole, fmt.Errorf("%s: %w %s; only parts of one sweep can be merged", folder, err, parts[0])
+		}
+		for _, p := range s.Points {
+			set := strings.Join(p.Set, "\n")
+			if before, ok := points[set]; ok && !before.Same(p) {
+				return whole, fmt.Errorf("%s: has another result of %s than %s", folder, strings.Join(p.Set, " "), from[set])
+			}
+			points[set], from[set] = p, folder
+		}
+	}
+	return whole, gather(&whole, points)
+}
+
+// gather puts points into their order.
+func gather(whole *reports.Sweep, points map[string]reports.Point) error {
+	whole.Count = 1
+	for _, v := range whole.Vary {
+		whole.Count *= len(v.Values)
+	}
+	missing := &MissingPoints{Of: whole.Count}
+	for i := range whole.Count {
+		set := combinationAt(whole.Vary, i)
+		p, ok := points[strings.Join(set, "\n")]
+		if !ok {
+			missing.Sets = append(missing.Sets, set)
+			continue
+		}
+		p.Index = i
+		whole.Points = append(whole.Points, p)
+	}
+	if missing.Sets != nil {
+		return missing
+	}
+	return nil
+}
+
+// join adds the values of another sweep of the same configuration, or says what it
+// has that the first has not.
+func join(whole *reports.SweepInfo, part reports.SweepInfo) error {
+	keys := func(i reports.SweepInfo) (list []string) {
+		for _, v := range i.Vary {
+			list = append(list, v.Key)
+		}
+		return list
+	}
+	switch {
+	case part.Configuration != whole.Configuration || part.Name != whole.Name:
+		return fmt.Errorf("is of another configuration than")
+	case part.Version != whole.Version:
+		return fmt.Errorf("was computed by another version of psim than")
+	case !slices.Equal(keys(part), keys(*whole)):
+		return fmt.Errorf("varies %s, other settings than", strings.Join(keys(part), ", "))
+	}
+	for i, v := range part.Vary {
+		values := slices.Clone(whole.Vary[i].Values)
+		for _, value := range v.Values {
+			if !slices.Contains(values, value) {
+				values = append(values, value)
+			}
+		}
+		whole.Vary[i].Values = values
+	}
+	return nil
+}
+
+// sweepFolders lists the folders of sweeps: those given, or the shards in them.
+func sweepFolders(folders []string) (list []string, err error) {
+	for _, folder := range folders {
+		var inside []string
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s", folder, files.Reason(err))
+		}
+		for _, e := range entries {
+			if shard := filepath.Join(folder, e.Name()); strings.HasPrefix(e.Name(), "shard-") && files.IsFolder(shard) {
+				inside = append(inside, shard)
+			}
+		}
+		if len(inside) == 0 {
+			inside = []string{folder}
+		}
+		for _, folder := range inside {
+			if _, err := os.Stat(filepath.Join(folder, "sweep.json")); err != nil {
+				return nil, fmt.Errorf("%s: holds no finished sweep, and no shards of one", folder)
+			}
+			if !slices.Contains(list, filepath.Clean(folder)) {
+				list = append(list, filepath.Clean(folder))
+			}
+		}
+	}
+	return list, nil
+}

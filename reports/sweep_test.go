@@ -1,0 +1,104 @@
+package reports_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/internal/golden"
+	"psim/reports"
+)
+
+// sampleSweep varies the schedule and the number of replicas; one combination cannot
+// be, and one does not fit.
+func sampleSweep(t testing.TB) reports.Sweep {
+	s := reports.Sweep{SweepInfo: reports.SweepInfo{
+		Schema: 1, Name: "x", Configuration: "f00", Version: "1", Count: 6,
+		Vary: []reports.Variation{{Key: "schedule.name", Values: []string{"gpipe", "1f1b"}}, {Key: "parallel.data", Values: []string{"1", "2", "3"}}},
+	}}
+	for _, name := range s.Vary[0].Values {
+		for _, data := range s.Vary[1].Values {
+			set := []string{"schedule.name=" + name, "parallel.data=" + data}
+			n := len(s.Points)
+			if data == "3" && name == "gpipe" {
+				s.Points = append(s.Points, reports.Point{Index: n, Set: set, Error: "batch.global = 8: 3 replicas cannot share it, \"as\" <said>"})
+				continue
+			}
+			replicas, err := strconv.Atoi(data)
+			require.NoError(t, err)
+			r := result(run(t, name, 4, 8, times{f: 10 * ms, b: 20 * ms, activation: 1e9, resident: 1e9}), []int64{8e9, 8e9, 8e9, 8e9})
+			r.Devices, r.MFU = 4*replicas, 0.5/float64(replicas)
+			r.Throughput.Samples = 100 * float64(replicas) * (1 - 0.1*float64(replicas-1))
+			p, err := reports.NewPoint(n, set, fmt.Sprint("key ", n), r)
+			require.NoError(t, err)
+			s.Points = append(s.Points, p)
+		}
+	}
+	return s
+}
+
+func TestSweepTexts(t *testing.T) {
+	s := sampleSweep(t)
+	var table, rows, object bytes.Buffer
+	require.NoError(t, s.WriteTable(&table))
+	golden.Equal(t, "sweep.txt", table.Bytes())
+	require.NoError(t, s.WriteCSV(&rows))
+	golden.Equal(t, "sweep.csv", rows.Bytes())
+	require.NoError(t, s.WriteJSON(&object))
+	golden.Equal(t, "sweep.json", object.Bytes())
+}
+
+// A sweep is read back as it was saved, whatever the result holds, and not from the
+// files of two.
+func TestSweepReadBack(t *testing.T) {
+	s, folder := sampleSweep(t), t.TempDir()
+	names, err := s.Save(context.Background(), folder)
+	require.NoError(t, err)
+	require.Equal(t, []string{"sweep.csv", "sweep.jsonl", "sweep.json"}, names)
+	back, err := reports.LoadSweep(folder)
+	require.NoError(t, err)
+	require.Equal(t, s.SweepInfo, back.SweepInfo)
+	require.Len(t, back.Points, len(s.Points))
+	for i, p := range s.Points {
+		require.True(t, p.Same(back.Points[i]), "point %d", i)
+	}
+	path := filepath.Join(folder, "sweep.jsonl")
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, append(data, '\n'), 0o644))
+	_, err = reports.LoadSweep(folder)
+	require.ErrorContains(t, err, "sweep.jsonl is not the one that psim wrote with the other files there")
+	require.NoError(t, os.WriteFile(path, append(data, "{}\n"...), 0o644))
+	_, err = reports.LoadSweep(folder)
+	require.EqualError(t, err, path+": line 7: result: the file is empty; a result.json is needed")
+	_, err = reports.LoadSweep(t.TempDir())
+	require.True(t, os.IsNotExist(err))
+}
+
+// FuzzPoint: what is read as a point is written as one that reads the same.
+func FuzzPoint(f *testing.F) {
+	for _, p := range sampleSweep(f).Points[:3] {
+		line, err := p.Line()
+		require.NoError(f, err)
+		f.Add(line)
+	}
+	f.Add([]byte(`{"index":1,"set":null,"result": {"kind":"predicted","ranks":[{}], "name":"\u003c\u2028"} }`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := reports.ParsePoint(data)
+		if err != nil {
+			return
+		}
+		line, err := p.Line()
+		require.NoError(t, err)
+		require.NotContains(t, string(line), "\n")
+		again, err := reports.ParsePoint(line)
+		require.NoError(t, err)
+		require.True(t, p.Same(again), "%s", line)
+	})
+}

@@ -1,0 +1,199 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"psim/internal/units"
+)
+
+// devices lists the settings that change how many devices there are.
+func (v Variation) devices() bool {
+	return slices.Contains([]string{"schedule.stages", "parallel.data", "parallel.tensor", "parallel.context", "collective.ranks"}, v.Key)
+}
+
+// values returns what a point gives the varied settings.
+func (s Sweep) values(p Point) []string {
+	list := make([]string, len(s.Vary))
+	for i, v := range s.Vary {
+		for _, set := range p.Set {
+			if value, ok := strings.CutPrefix(set, v.Key+"="); ok {
+				list[i] = value
+			}
+		}
+	}
+	return list
+}
+
+// others joins the values of a point that leave the number of devices as it is.
+func (s Sweep) others(p Point) string {
+	var list []string
+	for i, value := range s.values(p) {
+		if !s.Vary[i].devices() {
+			list = append(list, strconv.Quote(value))
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// efficiencies holds the throughput per device of every point against that of the
+// point with the fewest devices whose other values are the same; nil where all have
+// as many, or no throughput.
+func (s Sweep) efficiencies() []*float64 {
+	groups := map[string][]int{}
+	for i, p := range s.Points {
+		if p.Error == "" && p.Result.Throughput.Samples > 0 && p.Result.Devices > 0 {
+			group := s.others(p)
+			groups[group] = append(groups[group], i)
+		}
+	}
+	list := make([]*float64, len(s.Points))
+	for _, group := range groups {
+		fewer := func(a, b int) int { return s.Points[a].Result.Devices - s.Points[b].Result.Devices }
+		least, most := slices.MinFunc(group, fewer), slices.MaxFunc(group, fewer)
+		if fewer(least, most) == 0 {
+			continue
+		}
+		for _, i := range group {
+			e := s.Points[i].Result.perDevice() / s.Points[least].Result.perDevice()
+			list[i] = &e
+		}
+	}
+	return list
+}
+
+// perDevice returns the throughput in samples of a device.
+func (r Result) perDevice() float64 { return r.Throughput.Samples / float64(r.Devices) }
+
+// sweepColumns heads the rows of sweep.csv, after index and what varies.
+const sweepColumns = "schedule,stages,virtual_stages,microbatches,data_parallel,tensor_parallel,devices," +
+	"step_time_s,makespan_s,bubble_makespan,bubble_span,samples_per_s,tokens_per_s,tokens_per_s_per_device,mfu,hfu," +
+	"peak_memory_bytes,fits_memory,memory_verdict,efficiency,error"
+
+// WriteCSV writes a header and a row per point: its index, what varies, and the
+// numbers of its result; or at the end why it has none.
+func (s Sweep) WriteCSV(w io.Writer) error {
+	header := []string{"index"}
+	for _, v := range s.Vary {
+		header = append(header, v.Key)
+	}
+	out := newCSVWriter(w, strings.Join(append(header, sweepColumns), ","))
+	efficiencies := s.efficiencies()
+	for i, p := range s.Points {
+		row := []any{int64(p.Index)}
+		for _, value := range s.values(p) {
+			row = append(row, value)
+		}
+		r, efficiency := p.Result, any("")
+		if e := efficiencies[i]; e != nil {
+			efficiency = *e
+		}
+		cells := []any{r.Schedule, r.Stages, r.VirtualStages, r.Microbatches, r.DataParallel, r.TensorParallel, r.Devices,
+			r.StepTime, r.Makespan, r.Bubble.Makespan, r.Bubble.Span, r.Throughput.Samples, r.Throughput.Tokens, r.TokensPerDevice, r.MFU, r.HFU,
+			r.PeakMemory(), r.FitsMemory, r.MemoryVerdict, efficiency, p.Error}
+		for k := range cells {
+			if p.Error != "" && k < len(cells)-1 {
+				cells[k] = ""
+			}
+		}
+		out.row(append(row, cells...)...)
+	}
+	return out.end()
+}
+
+// WriteTable prints a row per point for people.
+func (s Sweep) WriteTable(w io.Writer) error {
+	out, efficiencies := newPage(w), s.efficiencies()
+	scales := slices.ContainsFunc(efficiencies, func(e *float64) bool { return e != nil })
+	used := slices.ContainsFunc(s.Points, func(p Point) bool { return p.Result.MFU > 0 })
+	var header []string
+	for _, v := range s.Vary {
+		header = append(header, v.Key)
+	}
+	header = append(header, "devices", "step time", "bubble", "samples/s", "peak memory", "fits")
+	if used {
+		header = append(header, "MFU")
+	}
+	if scales {
+		header = append(header, "efficiency")
+	}
+	table, refused := [][]string{header}, 0
+	for i, p := range s.Points {
+		row := s.values(p)
+		if p.Error != "" {
+			refused++
+			table = append(table, append(row, "–", "–", "–", "–", "–", "no"))
+			continue
+		}
+		row = append(row, p.Result.sweepCells()...)
+		if used {
+			row = append(row, percent(p.Result.MFU))
+		}
+		if e := efficiencies[i]; e != nil {
+			row = append(row, percent(*e))
+		}
+		table = append(table, row)
+	}
+	out.table(table)
+	s.explain(out, refused)
+	return out.Flush()
+}
+
+// sweepCells prints what every table of a sweep has of a result.
+func (r Result) sweepCells() []string {
+	samples := "–"
+	if r.Throughput.Samples > 0 {
+		samples = perSecondText(r.Throughput.Samples)
+	}
+	peak := "–"
+	if r.usesMemory() {
+		peak = units.FormatBytes(r.PeakMemory())
+	}
+	return []string{strconv.Itoa(r.Devices), duration(r.StepTime), percent(r.Bubble.Makespan), samples, peak,
+		map[bool]string{true: "yes", false: "no"}[r.FitsMemory]}
+}
+
+// explain says which point is the fastest that fits, and why some have no result.
+func (s Sweep) explain(out page, refused int) {
+	fits := slices.DeleteFunc(slices.Clone(s.Points), func(p Point) bool { return p.Error != "" || !p.Result.FitsMemory })
+	if len(fits) > 1 {
+		what, best := "the shortest step", slices.MinFunc(fits, func(a, b Point) int { return cmp.Compare(a.Result.StepTime, b.Result.StepTime) })
+		if rate := func(p Point) float64 { return p.Result.Throughput.Samples }; rate(best) > 0 {
+			what, best = "the highest throughput", slices.MaxFunc(fits, func(a, b Point) int { return cmp.Compare(rate(a), rate(b)) })
+		}
+		out.print("\n%s: --set %s\n", what, strings.Join(best.Set, " --set "))
+	}
+	if refused > 0 {
+		s.refusals(out, refused)
+	}
+}
+
+// refusals prints why combinations cannot be, every reason once.
+func (s Sweep) refusals(out page, refused int) {
+	var reasons []string
+	count := map[string]int{}
+	for _, p := range s.Points {
+		if p.Error == "" {
+			continue
+		}
+		if count[p.Error]++; count[p.Error] == 1 {
+			reasons = append(reasons, p.Error)
+		}
+	}
+	out.print("\n%s cannot be:\n", units.Plural(refused, "combination"))
+	const most = 5
+	for i, reason := range reasons {
+		if i == most {
+			out.print("  … and %s more, in --csv\n", units.Plural(len(reasons)-most, "reason"))
+			return
+		}
+		if n := count[reason]; n > 1 {
+			reason += fmt.Sprintf(" (%d times)", n)
+		}
+		out.print("  %s\n", reason)
+	}
+}
