@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench fuzz kill full-disk golden gallery schema fit lint report accuracy ci
+.PHONY: run test bench fuzz kill full-disk golden gallery schema fit lint report course-checks accuracy ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -52,6 +52,10 @@ fit: ## fit the machines of published tables to their rows again; takes up to tw
 report: ## predict and run 18 experiments on this machine: docs/executed.md; takes minutes, and a quiet machine
 	$(GO) run ./cmd/psim validate --executed --markdown > docs/executed.md.new
 	mv docs/executed.md.new docs/executed.md
+
+course-checks: ## the eight checks of CS1390, whole VGG16 on two workers: docs/course-checks.md; takes 20 minutes
+	$(GO) run ./internal/gen/coursechecks > docs/course-checks.md.new
+	mv docs/course-checks.md.new docs/course-checks.md
 
 accuracy: ## replay the published tables: docs/accuracy.md and its pictures
 	rm -rf docs/accuracy
