@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench fuzz kill full-disk golden gallery fit lint report accuracy ci
+.PHONY: run test bench fuzz kill full-disk golden gallery schema fit lint report course-checks accuracy ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -29,8 +29,11 @@ kill: ## kill writers of one folder at 300 moments
 full-disk: ## write onto disks that fill at any write; skipped where nothing can be mounted
 	PSIM_FULL_DISK=1 $(GO) test ./cmd/psim -run '^TestFullDisk$$' -count 1 -timeout 1h -v
 
-golden: gallery ## rewrite golden files, and the output and pictures in the documents; read the diff
+golden: gallery schema ## rewrite golden files, and the output and pictures in the documents; read the diff
 	$(GO) test $$(git grep -lE '^\s"psim/internal/golden"' | xargs dirname | sort -u | sed 's|^|./|') -update
+
+schema: ## describe the fields of results: docs/result.schema.json
+	$(GO) run ./internal/gen/schema
 
 gallery: ## draw and describe every schedule: docs/schedules.md
 	$(GO) run ./internal/gen/gallery
@@ -53,6 +56,10 @@ fit: ## fit the machines of published tables to their rows again; takes up to tw
 report: ## predict and run 18 experiments on this machine: docs/executed.md; takes minutes, and a quiet machine
 	$(GO) run ./cmd/psim validate --executed --markdown > docs/executed.md.new
 	mv docs/executed.md.new docs/executed.md
+
+course-checks: ## the eight checks of CS1390, whole VGG16 on two workers: docs/course-checks.md; takes 20 minutes
+	$(GO) run ./internal/gen/coursechecks > docs/course-checks.md.new
+	mv docs/course-checks.md.new docs/course-checks.md
 
 accuracy: ## replay the published tables: docs/accuracy.md and its pictures
 	rm -rf docs/accuracy

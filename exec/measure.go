@@ -97,7 +97,7 @@ func Measure(ctx context.Context, job Job, o MeasureOptions) (*Measurement, erro
 		return nil, err
 	}
 	if err == nil && o.Record {
-		m.Verdict, err = o.check(ctx, job, devices[0], source, m.Record)
+		m.Verdict, err = o.check(ctx, job, devices, source, m.Record)
 	}
 	return m, err
 }

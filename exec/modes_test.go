@@ -155,3 +155,23 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 		}
 	}
 }
+
+// A replica's last microbatch may be smaller than its others, in every way to spread
+// a step.
+func TestRaggedLastMicrobatch(t *testing.T) {
+	const samples, steps = 12, 3
+	n := tiedGPT(t)
+	all := batches(t, n, samples, steps)
+	want, wantLosses := train(t, job(t, n, "gpipe", 1, []int{samples}, false), all, 0)
+	for _, m := range []mode{
+		{schedule: "ddp", ranks: 1, replicas: 2}, {schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, perLayer: true},
+		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true, gloo: true, overlap: true},
+		{schedule: "1f1b", ranks: 2, replicas: 2, recompute: programs.RepeatLayer}, {schedule: "zb-h1", ranks: 3, replicas: 2},
+	} {
+		t.Run(m.String(), func(t *testing.T) {
+			got, losses := train(t, m.job(t, n, []int{3, 2, 1}), all, 7)
+			require.Less(t, difference(t, want, got), 1e-5)
+			require.InDeltaSlice(t, wantLosses, losses, 1e-4)
+		})
+	}
+}

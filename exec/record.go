@@ -27,6 +27,9 @@ type Record struct {
 // over all replicas.
 type Differences struct {
 	Weights, Outputs, Gradients, Loss float64
+	// GradientShare is that of gradients as a share of the largest of their tensor,
+	// or where that is small of a thousandth of the largest of all.
+	GradientShare float64
 	// ReplicasEqual says that gradients are the same on every replica, to the
 	// bit.
 	ReplicasEqual bool
@@ -56,11 +59,34 @@ func (r *Record) Difference(unsplit *Record) (Differences, error) {
 			d.ReplicasEqual = d.ReplicasEqual && (k == 0 || slices.Equal(replica[name], r.Gradients[0][name]))
 		}
 	}
+	d.GradientShare = r.gradientShare(unsplit)
 	worst(&d.Outputs, r.Outputs, unsplit.Outputs, "outputs")
 	for i := range min(len(r.Losses), len(unsplit.Losses)) {
 		d.Loss = larger(d.Loss, math.Abs(r.Losses[i]-unsplit.Losses[i]))
 	}
 	return d, err
+}
+
+func (r *Record) gradientShare(unsplit *Record) (share float64) {
+	size, all := map[string]float64{}, 0.0
+	for _, replica := range unsplit.Gradients {
+		for name, values := range replica {
+			for _, v := range values {
+				size[name] = larger(size[name], math.Abs(float64(v)))
+			}
+			all = max(all, size[name])
+		}
+	}
+	for _, replica := range r.Gradients {
+		for name, want := range unsplit.Gradients[0] {
+			for i, v := range replica[name][:min(len(replica[name]), len(want))] {
+				if by := math.Abs(float64(v) - float64(want[i])); by > 0 || math.IsNaN(by) {
+					share = larger(share, by/max(size[name], all/1000))
+				}
+			}
+		}
+	}
+	return share
 }
 
 // larger returns the larger of two numbers; what is no number counts as infinite.

@@ -80,14 +80,18 @@ func (t *Trainer) Train(ctx context.Context, source *Source, o TrainOptions) (*T
 }
 
 func (t *Trainer) keepAt(n int, o TrainOptions) *capture {
-	replicas := t.job.Graph.Shape.Replicas
-	switch {
-	case o.Record && n == 0:
-		return &capture{gradients: make([]map[string][]float32, replicas)}
-	case o.Record && n == o.Total()-1:
-		return &capture{outputs: make([][]float32, replicas*len(t.job.Samples))}
+	first, last := n == 0, n == o.Total()-1
+	if !o.Record || !first && !last {
+		return nil
 	}
-	return nil
+	c, replicas := &capture{}, t.job.Graph.Shape.Replicas
+	if first {
+		c.gradients = make([]map[string][]float32, replicas)
+	}
+	if last {
+		c.outputs = make([][]float32, replicas*len(t.job.Samples))
+	}
+	return c
 }
 
 func (r *Record) take(c *capture) {

@@ -49,7 +49,8 @@ fixed matrix product, timed before and after them, shows that something else run
 
 --check compares with an unsplit run of the same seed and batches: weights after
 the last step (they may differ by 1e-5), output (1e-4), grads of the first step
-(1e-5, and bitwise equal on all replicas), and loss, which must also fall. For
+(1e-5, and bitwise equal on all replicas), and loss, which must also fall. A check
+that fails says whether rounding has grown with the steps or a sum is wrong. For
 pipedream, which no unsplit run equals, it compares with a serial replay of the
 same microbatches with the same versions of the weights.`
 
