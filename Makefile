@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench fuzz kill full-disk golden gallery fit lint report course-checks accuracy ci
+.PHONY: run test bench fuzz kill full-disk golden gallery schema fit lint report course-checks accuracy ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -29,11 +29,18 @@ kill: ## kill writers of one folder at 300 moments
 full-disk: ## write onto disks that fill at any write; skipped where nothing can be mounted
 	PSIM_FULL_DISK=1 $(GO) test ./cmd/psim -run '^TestFullDisk$$' -count 1 -timeout 1h -v
 
-golden: gallery ## rewrite golden files, and the output and pictures in the documents; read the diff
+golden: gallery schema ## rewrite golden files, and the output and pictures in the documents; read the diff
 	$(GO) test $$(git grep -lE '^\s"psim/internal/golden"' | xargs dirname | sort -u | sed 's|^|./|') -update
+
+schema: ## describe the fields of results: docs/result.schema.json
+	$(GO) run ./internal/gen/schema
 
 gallery: ## draw and describe every schedule: docs/schedules.md
 	$(GO) run ./internal/gen/gallery
+
+record: ## measure the step of docs/exec.png; half a minute on a quiet machine of two cores
+	$(GO) run ./cmd/psim exec --gpus 2 --check all --out internal/gen/gallery/testdata/exec
+	$(MAKE) gallery
 
 lint:
 	gofmt -l .

@@ -148,8 +148,9 @@ func TestCommentsDefine(t *testing.T) {
 
 // called lists exported functions and methods that no code of psim calls, and who does.
 var called = map[string]string{
-	"MarshalText": "encoding/json, for library users' results",
-	"FillString":  "gonum's drawing, of a page of a PDF",
+	"MarshalJSON":   "encoding/json",
+	"UnmarshalJSON": "encoding/json",
+	"FillString":    "gonum's drawing, of a page of a PDF",
 }
 
 // No exported function or method is without a caller outside tests. A name that is

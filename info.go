@@ -8,6 +8,7 @@ import (
 	"psim/costmodel/arch"
 	"psim/costmodel/memory"
 	"psim/reports"
+	"psim/schedules/graph"
 )
 
 // Info returns what the result of a plan says that its trace does not.
@@ -17,7 +18,7 @@ func Info(c *configs.Config, plan *configs.Plan) reports.Info {
 		Name: c.Name(), Schedule: plan.Graph.Name,
 		Stages: shape.Ranks, VirtualStages: shape.Virtual, Microbatches: shape.Microbatches,
 		DataParallel: max(1, shape.Replicas), TensorParallel: max(1, c.Parallel.Tensor), Sequence: c.Parallel.Sequence,
-		Samples: plan.Samples, Tokens: plan.Tokens, Work: work(plan), Warnings: slices.Clone(plan.Warnings),
+		Samples: plan.Samples, Tokens: plan.Tokens, Work: work(plan), Config: c.Object(), Memory: memoryOf(plan), Warnings: slices.Clone(plan.Warnings),
 		Limits: reports.Limits{Capacity: plan.Capacity, Margin: plan.Machine.Device.Margin, Memory: int64(plan.Machine.Device.Memory)},
 	}
 }
@@ -41,22 +42,27 @@ func work(plan *configs.Plan) reports.Work {
 	return w
 }
 
-// memoryAtPeak divides the peak of every rank by what it holds; nil where no memory
-// was modelled.
-func (s Simulation) memoryAtPeak() []reports.MemoryBytes {
-	list := make([]reports.MemoryBytes, len(s.Summary.Ranks))
-	if s.Plan.Workload == nil {
-		var any int64
-		for r, rank := range s.Summary.Ranks {
-			list[r].Activations = rank.PeakMemory
-			any = max(any, rank.PeakMemory)
-		}
-		if any == 0 {
+// memoryOf returns what divides the peak memory of a trace of the plan's graph by what
+// it holds. It returns nothing where no memory was modelled.
+func memoryOf(plan *configs.Plan) func(*graph.Trace, graph.Summary) []reports.MemoryBytes {
+	return func(t *graph.Trace, s graph.Summary) []reports.MemoryBytes {
+		switch {
+		case plan.Workload != nil:
+			return memoryBytes(memory.NewLedger(plan.Workload, plan.Graph).AtPeak(t))
+		case len(t.Memory) == 0:
 			return nil
+		}
+		list := make([]reports.MemoryBytes, len(s.Ranks))
+		for r, rank := range s.Ranks {
+			list[r].Activations = rank.PeakMemory
 		}
 		return list
 	}
-	for r, b := range memory.NewLedger(s.Plan.Workload, s.Plan.Graph).AtPeak(s.Trace) {
+}
+
+func memoryBytes(parts []memory.Bytes) []reports.MemoryBytes {
+	list := make([]reports.MemoryBytes, len(parts))
+	for r, b := range parts {
 		list[r] = reports.MemoryBytes{
 			Parameters: b.Parameters, Gradients: b.Gradients, Optimizer: b.Optimizer,
 			Activations: b.Activations, Buffers: b.Buffers,

@@ -51,7 +51,6 @@ func Simulate(plan *configs.Plan) (Simulation, error) {
 
 // Result puts a simulation in the form of result.json.
 func (s Simulation) Result(info reports.Info) reports.Result {
-	info.Memory = s.memoryAtPeak()
 	r := reports.NewResult(reports.Predicted, s.Trace, s.Summary, info)
 	r.CriticalPath = reports.NewCriticalPath(s.Trace, sim.CriticalPath(s.Trace))
 	return r

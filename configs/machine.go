@@ -13,12 +13,9 @@ import (
 // machine puts [machine] together: the machine file if it names one, and over it
 // the keys given here, beside or after the file's name.
 func (c *Config) machine(needsDevice bool) (costmodel.Machine, error) {
-	options := c.Machine
-	if options.File != "" {
-		var err error
-		if options, err = c.machineFile(options.File); err != nil {
-			return costmodel.Machine{}, fmt.Errorf("file = %q: %w", c.Machine.File, err)
-		}
+	options, err := c.machineOptions()
+	if err != nil {
+		return costmodel.Machine{}, err
 	}
 	if needsDevice && options.Device == "" && options.Compute.FLOPS == 0 {
 		if c.Machine.File != "" {
@@ -31,6 +28,18 @@ func (c *Config) machine(needsDevice bool) (costmodel.Machine, error) {
 		err = fmt.Errorf("file = %q, with the keys given here: %w", c.Machine.File, err)
 	}
 	return m, err
+}
+
+// machineOptions returns [machine], with what the machine file says that it names.
+func (c *Config) machineOptions() (costmodel.MachineOptions, error) {
+	if c.Machine.File == "" {
+		return c.Machine, nil
+	}
+	options, err := c.machineFile(c.Machine.File)
+	if err != nil {
+		err = fmt.Errorf("file = %q: %w", c.Machine.File, err)
+	}
+	return options, err
 }
 
 // machineFile reads a file with a [machine] section and applies this

@@ -21,7 +21,7 @@ func (c *Config) Inputs() []string {
 	}
 	lines := []string{"reads    " + from + c.sources[0].label}
 	for _, s := range c.sources[1:] {
-		lines = append(lines, "reads    "+s.label)
+		lines = append(lines, "reads    setting "+s.label)
 	}
 	for _, file := range [][2]string{{"order", c.Schedule.File}, {"network", c.Model.File}, {"machine", c.Machine.File}} {
 		if file[1] != "" {

@@ -23,8 +23,8 @@ func ExampleConfig_Inputs() {
 	}
 	// Output:
 	// reads    example vgg16-cpu-pipeline
-	// reads    --set parallel.data=2
-	// reads    --set batch.global=128
+	// reads    setting parallel.data=2
+	// reads    setting batch.global=128
 	// assumes  train.recompute = "none"
 	// assumes  parallel.bucket = "25MB"
 	// assumes  parallel.overlap = true

@@ -98,3 +98,31 @@ func (c *Config) onlyFused() []string {
 	}
 	return []string{strings.Join(given, ", ") + ": no effect here; [collective] simulates a ring message by message, with bandwidth and latency alone"}
 }
+
+// usualNode counts the devices of a node in common clusters.
+const usualNode = 8
+
+// unasked warns of what psim takes for granted where nothing is said, and where that
+// decides much, with the key to say it.
+func (c *Config) unasked(m costmodel.Machine, ranks int) []string {
+	var warnings []string
+	warn := func(text string, args ...any) { warnings = append(warnings, fmt.Sprintf(text, args...)) }
+	if model, err := c.model(); err == nil && c.Model.File != "" {
+		length := units.FormatCount(int64(model.SequenceLength))
+		if c.Model.SequenceLength == 0 {
+			warn("model.sequence_length is not given: samples are taken to be as long as %s allows, %s tokens; set model.sequence_length to what is trained", c.Model.File, length)
+		}
+		if model.Window > 0 && model.Window < model.SequenceLength {
+			warn("%s has a sliding window of %s tokens, which is not modelled: attention is priced over all %s; set model.sequence_length to the window to see how much that can be",
+				c.Model.File, units.FormatCount(int64(model.Window)), length)
+		}
+	}
+	devices := ranks * max(1, m.Tensor)
+	if m.DevicesPerNode == 0 && devices > usualNode && m.Device.Name != hostDevice {
+		warn("machine.devices_per_node is not given: all %d devices are taken to be in one node, joined by its link; set it, and machine.network, if there are several", devices)
+	}
+	if nodes := m.Nodes(ranks); nodes > 1 && m.NICsPerNode == 0 && m.DevicesPerNode >= usualNode {
+		warn("machine.nics_per_node is not given: the %d devices of a node are taken to share one network card; set it to the cards that a node has", m.DevicesPerNode)
+	}
+	return warnings
+}

@@ -1,16 +1,21 @@
 package configs_test
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"psim/configs"
 )
 
 // Measured collectives of more ranks than a node has devices, or of more than there
 // are nodes, price nothing, and that is said.
 func TestUnusedRanges(t *testing.T) {
 	const text = "[schedule]\nname = \"ddp\"\n[model]\npreset = \"gpt2\"\n[batch]\nglobal = 16\n[parallel]\ndata = 16\n" +
-		"[machine]\ndevice = \"a100-80gb-sxm\"\nnetwork = \"ib-hdr\"\n"
+		"[machine]\ndevice = \"a100-80gb-sxm\"\nnetwork = \"ib-hdr\"\nnics_per_node = 1\n"
 	table := func(ranks string) string { return `[{ranks = ` + ranks + `, bandwidth = "9GB/s"}]` }
 	for _, c := range []struct {
 		sets []string
@@ -18,7 +23,7 @@ func TestUnusedRanges(t *testing.T) {
 	}{
 		{[]string{"machine.devices_per_node=8"}, nil},
 		{[]string{"machine.devices_per_node=4"}, nil}, // a catalog's link has tables for 2 to 8
-		{[]string{"machine.link.all_reduce=" + table("16"), "machine.link.bandwidth=9GB/s"}, nil},
+		{[]string{"machine.link.all_reduce=" + table("16"), "machine.link.bandwidth=9GB/s", "machine.devices_per_node=16"}, nil},
 		{[]string{"machine.link.all_reduce=" + table("16"), "machine.link.bandwidth=9GB/s", "machine.devices_per_node=8"},
 			[]string{"machine.link.all_reduce of 16 ranks prices nothing here: it is for collectives inside a node, which has 8 devices"}},
 		{[]string{"machine.network.all_gather=" + table("16"), "machine.devices_per_node=8"},
@@ -51,4 +56,48 @@ func TestOnlyFused(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, c.want, plan.Warnings)
 	}
+}
+
+// What psim takes for granted and decides much is said, with the key to say it, and is
+// not where the user said it.
+func TestAssumed(t *testing.T) {
+	folder := t.TempDir()
+	config := filepath.Join(folder, "config.json")
+	build := func(json string, sets ...string) []string {
+		require.NoError(t, os.WriteFile(config, []byte(json), 0o644))
+		path := filepath.Join(folder, "x.toml")
+		require.NoError(t, os.WriteFile(path, []byte(`
+schedule = { name = "ddp" }
+model = { file = "config.json" }
+batch = { micro = 1 }
+machine = { device = "h100-80gb-sxm", network = "ib-ndr" }
+`), 0o644))
+		c, err := configs.Load(path, sets...)
+		require.NoError(t, err)
+		plan, err := c.Build()
+		require.NoError(t, err)
+		return plan.Warnings
+	}
+	const small = `"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 99, "intermediate_size": 64`
+	const llama = `{"model_type": "llama", "max_position_embeddings": 131072, ` + small + `}`
+	const mistral = `{"model_type": "mistral", "sliding_window": 4096, ` + small + `}`
+	const length, long = "model.sequence_length=8192", "model.sequence_length=512"
+	require.Equal(t, []string{"model.sequence_length is not given: samples are taken to be as long as config.json allows, 131,072 tokens; set model.sequence_length to what is trained"}, build(llama))
+	require.Empty(t, build(llama, length))
+
+	require.Equal(t, []string{"config.json has a sliding window of 4,096 tokens, which is not modelled: attention is priced over all 8,192; set model.sequence_length to the window to see how much that can be"}, build(mistral, length))
+	require.Len(t, build(strings.Replace(mistral, `"sliding_window": 4096,`, "", 1), length), 1, "the type's default")
+	require.Empty(t, build(mistral, long))
+	require.Empty(t, build(strings.Replace(mistral, "4096", "null", 1), length))
+	const qwen = `{"model_type": "qwen2", "sliding_window": 4096, ` + small
+	require.Empty(t, build(qwen+"}", length))
+	require.Len(t, build(qwen+`, "use_sliding_window": true}`, length), 1)
+
+	require.Equal(t, []string{"machine.devices_per_node is not given: all 16 devices are taken to be in one node, joined by its link; set it, and machine.network, if there are several"},
+		build(llama, long, "parallel.data=16"))
+	require.Empty(t, build(llama, long, "parallel.data=8"))
+	require.Empty(t, build(llama, long, "parallel.data=16", "machine.devices_per_node=16"))
+	require.Equal(t, []string{"machine.nics_per_node is not given: the 8 devices of a node are taken to share one network card; set it to the cards that a node has"},
+		build(llama, long, "parallel.data=16", "machine.devices_per_node=8"))
+	require.Empty(t, build(llama, long, "parallel.data=16", "machine.devices_per_node=8", "machine.nics_per_node=1"))
 }

@@ -119,6 +119,27 @@ func (t *Table) UnmarshalTOML(value any) error {
 	return nil
 }
 
+// TOML writes what UnmarshalTOML reads.
+func (t Table) TOML() any {
+	one := func(d time.Duration) any { return units.Duration(d).String() }
+	if d, same := t.Same(); same {
+		return one(d)
+	}
+	var stages []any
+	for _, row := range t.rows {
+		var list []any
+		for _, d := range row {
+			list = append(list, one(d))
+		}
+		if len(list) == 1 {
+			stages = append(stages, list[0])
+		} else {
+			stages = append(stages, list)
+		}
+	}
+	return stages
+}
+
 // durations reads one stage's entry: a duration or a list of them.
 func durations(entry any) ([]time.Duration, error) {
 	list, isList := entry.([]any)

@@ -13,11 +13,11 @@ import (
 // waits for the host, and of latency between one task and the next. They add up to
 // the step time.
 type CriticalPath struct {
-	Compute       float64 `json:"compute_s"`
-	Communication float64 `json:"communication_s"`
-	Optimizer     float64 `json:"optimizer_s"`
-	Dispatch      float64 `json:"dispatch_s,omitempty"`
-	Latency       float64 `json:"latency_s"`
+	Compute       float64 `json:"compute_s"`            // F, B, I and W
+	Communication float64 `json:"communication_s"`      // messages and collectives
+	Optimizer     float64 `json:"optimizer_s"`          // updates of parameters
+	Dispatch      float64 `json:"dispatch_s,omitempty"` // a task is ready, and its device waits for the host
+	Latency       float64 `json:"latency_s"`            // between one task and the next
 }
 
 // NewCriticalPath splits the time that a path of a trace covers. It follows the

@@ -10,16 +10,13 @@ import (
 // A Group is what the ranks of one kind of group do with each other in a step: on
 // the rank that takes the longest for it.
 type Group struct {
-	// Dimension is data, pipeline, tensor, tied (parameters that several stages hold)
-	// or collective (one by itself).
-	Dimension string `json:"dimension"`
-	// Ranks of a group; of tensor, devices.
-	Ranks int `json:"ranks"`
-	// Collective is all-reduce, all-gather, reduce-scatter, send, or the collective's
-	// name.
-	Collective string  `json:"collective"`
-	Bytes      int64   `json:"bytes"`  // sent by the rank
-	Time       float64 `json:"time_s"` // whether or not beside computation
+	// What the ranks of the group have to do with each other; tied are stages that hold
+	// the same parameters, collective is one by itself.
+	Dimension  string  `json:"dimension" oneof:"tensor,pipeline,data,tied,collective"`
+	Ranks      int     `json:"ranks"`      // of a group; of tensor, devices
+	Collective string  `json:"collective"` // all-reduce, all-gather, reduce-scatter or send, or the name of the one by itself
+	Bytes      int64   `json:"bytes"`      // sent in a step by the rank that takes the longest
+	Time       float64 `json:"time_s"`     // that this takes it, whether or not beside computation
 }
 
 // A traffic adds up to a Group, by rank.

@@ -186,13 +186,25 @@ func TestDivergedResult(t *testing.T) {
 	r, _, _ := measured(t, "gpipe", 2, 4)
 	nan, infinite := math.NaN(), math.Inf(1)
 	r.Checks = &reports.Checks{Weights: &nan, LossFirst: &infinite, LossLast: &nan}
+	r.Losses = []float64{2.5, nan, infinite}
 	r.Runs = []reports.Result{r}
 	var b, table bytes.Buffer
 	require.NoError(t, r.WriteJSON(&b))
+	require.Regexp(t, `"losses": \[\s+2.5,\s+null,\s+null\s+\]`, b.String())
 	require.True(t, math.IsNaN(*r.Checks.Weights), "writing changes nothing")
-	again, err := reports.ReadResult(&b)
+	require.Contains(t, b.String(), `"diverged": true`)
+	require.Regexp(t, `"checks": \{\s+"weights": null,\s+"loss_first": null,\s+"loss_last": null,\s+"passed": false\s+\}`, b.String())
+	require.NotContains(t, b.String(), "e+308")
+	older := strings.ReplaceAll(strings.ReplaceAll(b.String(), `"diverged": true,`, ""), "null", "1.7976931348623157e+308")
+	again, err := reports.ReadResult(strings.NewReader(older))
 	require.NoError(t, err)
-	require.Equal(t, math.MaxFloat64, *again.Runs[0].Checks.LossFirst)
+	require.True(t, math.IsNaN(*again.Runs[0].Checks.LossFirst))
+	var rewritten bytes.Buffer
+	require.NoError(t, again.WriteJSON(&rewritten))
+	require.Equal(t, b.String(), rewritten.String())
+	again, err = reports.ReadResult(&b)
+	require.NoError(t, err)
+	require.True(t, again.Runs[0].Diverged && math.IsNaN(*again.Runs[0].Checks.LossFirst))
 	require.NoError(t, reports.WriteTable(&table, again))
 	require.Contains(t, table.String(), "FAILED; off the unsplit run at most: weights by no number; loss no number → no number")
 }

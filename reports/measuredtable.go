@@ -156,7 +156,7 @@ func checks(r Result) string {
 
 // digits prints a number of unknown size in few digits.
 func digits(x float64, precision int) string {
-	if math.IsNaN(x) || math.Abs(x) >= math.MaxFloat64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return "no number"
 	}
 	return strconv.FormatFloat(x, 'g', precision, 64)

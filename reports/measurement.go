@@ -15,24 +15,23 @@ import (
 // of the two in the middle.
 type Measurement struct {
 	// Steps lists the times of the measured steps, in seconds.
-	Steps []float64 `json:"steps"`
-	// StepTimeMean is the result's step time, under another name. StepTimeStd is the
-	// deviation of Steps from it: the sample's, with n − 1, and 0 for a single step.
-	StepTimeMean float64 `json:"step_time_mean_s"`
-	StepTimeStd  float64 `json:"step_time_std_s"`
-	// Losses are those of all steps, before each, the warm-up's among them.
-	Losses []float64 `json:"losses,omitempty"`
+	Steps        []float64 `json:"steps"`
+	StepTimeMean float64   `json:"step_time_mean_s"` // step_time_s under another name
+	// StepTimeStd is the deviation of the steps from the mean: the sample's, with n − 1,
+	// and 0 for a single step.
+	StepTimeStd float64 `json:"step_time_std_s"`
+	// Losses are those of all steps, before each, the warm-up's among them; null where
+	// one is no number.
+	Losses Losses `json:"losses,omitempty"`
 	// StepTimeMedian is the median of Steps.
-	StepTimeMedian float64 `json:"step_time_median_s"`
-	// Disturbed is true where the machine was, as Steadiness shows: nil where that
-	// was not measured.
-	Disturbed  bool        `json:"disturbed"`
-	Steadiness *Steadiness `json:"steadiness,omitempty"`
+	StepTimeMedian float64     `json:"step_time_median_s"`
+	Disturbed      bool        `json:"disturbed"`            // the machine was, while it ran
+	Steadiness     *Steadiness `json:"steadiness,omitempty"` // what tells whether the machine was disturbed; absent where that was not measured
 	// RunsMade is how often it was run, because the machine was disturbed. Of several
-	// runs, which Attempts lists in order, this is the least disturbed.
+	// runs, which are listed in order, this is the least disturbed.
 	RunsMade int       `json:"runs_made"`
-	Attempts []Attempt `json:"attempts,omitempty"`
-	// Checks compares what was trained with the unsplit run; nil if not done.
+	Attempts []Attempt `json:"attempts,omitempty"` // all runs, in order, where there were several
+	// Checks compares what was trained with the unsplit run; absent if not done.
 	Checks *Checks `json:"checks,omitempty"`
 	// Backend is what computed.
 	Backend string `json:"backend"`
@@ -42,11 +41,13 @@ type Measurement struct {
 	// HeapGrowth is by how much the memory of the process itself grew. The
 	// peaks of the ranks are a ledger of tensors; this is the check on it.
 	HeapGrowth int64 `json:"heap_growth_bytes"`
-	// CourseTokens and CourseSamples are rates per second by clocks that do
-	// not wait for all ranks, as the course's own scripts report them, over the
-	// same steps: never below the throughput. They are nil if not measured.
+	// CourseTokens is the rate by clocks that do not wait for all ranks, as the course's
+	// own scripts report it, over the same steps: never below the throughput. It is
+	// absent if not measured, as CourseSamples is.
 	CourseTokens  *float64 `json:"course_tokens_per_s,omitempty"`
-	CourseSamples *float64 `json:"course_samples_per_s,omitempty"`
+	CourseSamples *float64 `json:"course_samples_per_s,omitempty"` // the same of samples
+	// Diverged is true where a loss or a difference is NaN or infinite.
+	Diverged bool `json:"diverged,omitempty"`
 	// Partial is true where the run was interrupted, so that not all steps
 	// are there.
 	Partial bool `json:"partial,omitempty"`
@@ -148,18 +149,14 @@ func (r *Result) upgrade() {
 }
 
 // Checks compares a run with the unsplit one. A number is nil where it was not
-// checked. JSON cannot express NaN or infinity: the largest number
-// stands for both in files.
+// checked. What is NaN or infinite is null in files.
 type Checks struct {
-	// Weights, Outputs and Gradients are the largest absolute differences.
-	Weights   *float64 `json:"weights,omitempty"`
-	Outputs   *float64 `json:"outputs,omitempty"`
-	Gradients *float64 `json:"gradients,omitempty"`
-	// LossFirst and LossLast are the losses of the first and last step, and
-	// LossDifference the largest difference of any step's.
-	LossFirst      *float64 `json:"loss_first,omitempty"`
-	LossLast       *float64 `json:"loss_last,omitempty"`
-	LossDifference *float64 `json:"loss_difference,omitempty"`
+	Weights        *float64 `json:"weights,omitempty"`         // largest absolute difference of any
+	Outputs        *float64 `json:"outputs,omitempty"`         // largest absolute difference of any
+	Gradients      *float64 `json:"gradients,omitempty"`       // largest absolute difference of any
+	LossFirst      *float64 `json:"loss_first,omitempty"`      // loss of the first step
+	LossLast       *float64 `json:"loss_last,omitempty"`       // loss of the last step
+	LossDifference *float64 `json:"loss_difference,omitempty"` // largest difference of any step's loss
 	// Reference is the run that they are from; empty is the unsplit one.
 	Reference string `json:"reference,omitempty"`
 	// Passed is the verdict over all that was checked.
@@ -190,7 +187,8 @@ func larger(a, b *float64) *float64 {
 	return a
 }
 
-// writable replaces what JSON cannot express.
+// writable writes a list that is always there as empty, and notes what JSON has no
+// number for.
 func (m *Measurement) writable() *Measurement {
 	if m == nil {
 		return nil
@@ -199,25 +197,6 @@ func (m *Measurement) writable() *Measurement {
 	if copied.Steps == nil {
 		copied.Steps = []float64{}
 	}
-	copied.Losses = slices.Clone(m.Losses)
-	for i := range copied.Losses {
-		copied.Losses[i] = *finite(&copied.Losses[i])
-	}
-	if m.Checks != nil {
-		c := *m.Checks
-		for _, x := range []**float64{&c.Weights, &c.Outputs, &c.Gradients, &c.LossFirst, &c.LossLast, &c.LossDifference} {
-			*x = finite(*x)
-		}
-		copied.Checks = &c
-	}
+	copied.Diverged = m.Diverged || m.Checks.diverged() || m.Losses.diverged()
 	return &copied
-}
-
-// finite replaces what is not a number by the largest one there is.
-func finite(x *float64) *float64 {
-	if x == nil || !math.IsNaN(*x) && !math.IsInf(*x, 0) {
-		return x
-	}
-	largest := math.MaxFloat64
-	return &largest
 }

@@ -16,21 +16,16 @@ const (
 // MemoryBytes is what the memory of a rank holds at its peak, whose bytes add up to
 // the peak.
 type MemoryBytes struct {
-	// Parameters are the weights in the precision of training: a rank's own, those
-	// that ZeRO 3 has gathered, and versions that are stashed.
-	Parameters int64 `json:"parameters"`
-	// Gradients are sums over microbatches, and under ZeRO 2 and 3 also whole ones
-	// that have yet to be scattered.
-	Gradients int64 `json:"gradients"`
-	// Optimizer is moments, and in mixed precision the fp32 weights.
-	Optimizer int64 `json:"optimizer"`
-	// Activations are what passes make and keep, their gradients, and messages
-	// between stages.
-	Activations int64 `json:"activations"`
-	// Buffers are what collectives need to run.
-	Buffers int64 `json:"buffers"`
-	// Context is what the driver and libraries take; 0 where it is not modelled.
-	Context int64 `json:"context"`
+	// Weights in the precision of training: the rank's own, those that ZeRO 3 has
+	// gathered, and versions that are stashed.
+	Parameters int64 `json:"parameters" unit:"bytes"`
+	// Sums over microbatches, and under ZeRO 2 and 3 whole ones that have yet to be
+	// scattered.
+	Gradients   int64 `json:"gradients" unit:"bytes"`
+	Optimizer   int64 `json:"optimizer" unit:"bytes"`   // moments, and in mixed precision the fp32 weights
+	Activations int64 `json:"activations" unit:"bytes"` // what passes make and keep, their gradients, and messages between stages
+	Buffers     int64 `json:"buffers" unit:"bytes"`     // what collectives need to run
+	Context     int64 `json:"context" unit:"bytes"`     // of driver and libraries; 0 where it is not modelled
 }
 
 // Limits are the memory of the ranks, in bytes.

@@ -28,6 +28,7 @@ type ParetoFigure struct {
 // right and its step time upwards. The line joins the plans that no other plan
 // beats in both; those carry their sizes.
 func Pareto(w io.Writer, format string, p ParetoFigure) error {
+	p, far := p.near()
 	var peak int64
 	var slowest float64
 	for _, plan := range p.Plans {
@@ -56,7 +57,35 @@ func Pareto(w io.Writer, format string, p ParetoFigure) error {
 	} else if p.Capacity > 0 {
 		f.Explain(text, limit)
 	}
+	if far != "" {
+		f.Explain(far, nil)
+	}
 	return f.Write(w, format)
+}
+
+// near leaves out the plans that need so much more memory than there is that they would
+// squeeze the others, and says how many they are.
+func (p ParetoFigure) near() (shown ParetoFigure, far string) {
+	const beyond = 1.5 // of the capacity
+	limit, most, count := beyond*float64(p.Capacity), int64(0), 0
+	for i, plan := range p.Plans {
+		if peak := float64(plan.PeakMemory()); i == 0 || peak < limit/beyond {
+			limit = max(limit, beyond*peak) // the least that any needs
+		}
+	}
+	shown = p
+	shown.Plans = nil
+	for _, plan := range p.Plans {
+		if p.Capacity > 0 && float64(plan.PeakMemory()) > limit {
+			most, count = max(most, plan.PeakMemory()), count+1
+		} else {
+			shown.Plans = append(shown.Plans, plan)
+		}
+	}
+	if count > 0 {
+		far = fmt.Sprintf("%s, right of the picture: up to %s", units.Plural(count, "more plan"), units.FormatBytes(most))
+	}
+	return shown, far
 }
 
 // draw adds the plans, the best on top, and the border of what can be had: less

@@ -18,30 +18,25 @@ import (
 // takes them, and what is predicted for it.
 type Plan struct {
 	Result
-	Settings []string `json:"settings"`
+	Settings []string `json:"settings"` // KEY=VALUE, as --set takes them
 }
 
 // A Ranking is the outcome of psim search, best first: those that fit in memory by
 // their step time, then the others by how much they need.
 type Ranking struct {
-	Plans []Plan `json:"plans"`
-	// Evaluated is how many plans were simulated, Pruned how many were not
-	// because their parameters alone do not fit.
-	Evaluated int `json:"evaluated"`
-	Pruned    int `json:"pruned"`
-	// LeftOut are the schedules that have no plan.
-	LeftOut []LeftOut `json:"left_out,omitempty"`
-	// Partial is true where the search was interrupted.
-	Partial bool `json:"partial,omitempty"`
-	// Seconds is how long the search took. It differs from run to run, so it is
-	// nil in every file.
-	Seconds *float64 `json:"seconds,omitempty"`
+	Plans     []Plan    `json:"plans"`              // results with the settings that make them, best first
+	Evaluated int       `json:"evaluated"`          // plans that were simulated
+	Pruned    int       `json:"pruned"`             // plans that were not, because their parameters alone do not fit
+	LeftOut   []LeftOut `json:"left_out,omitempty"` // schedules that have no plan
+	Partial   bool      `json:"partial,omitempty"`  // the search was interrupted
+	// Time that the search took: on stdout alone, in no file.
+	Seconds *float64 `json:"seconds,omitempty" unit:"s"`
 }
 
 // LeftOut says why a schedule has no plan.
 type LeftOut struct {
-	Schedule string `json:"schedule"`
-	Reason   string `json:"reason"`
+	Schedule string `json:"schedule"` // its name
+	Reason   string `json:"reason"`   // why it has no plan
 }
 
 // Sort puts the best plan first. Of plans with equal times, the one that needs

@@ -23,120 +23,110 @@ const (
 const Schema = 1
 
 // A Result is what result.json holds: the metrics of one step, predicted or
-// measured. Times are in seconds and memory in bytes.
+// measured. Times are in seconds and memory in bytes. Zero stands for a number that is
+// absent from the file.
 type Result struct {
-	Schema   int    `json:"schema"` // the version of this format; absent in files before 1
-	Kind     string `json:"kind"`   // Predicted or Measured
-	Name     string `json:"name"`
-	Schedule string `json:"schedule"`
-	// FullySharded is true for ddp that shards parameters layer by layer: FSDP.
+	Schema   int    `json:"schema"`                          // version of this format: 1
+	Kind     string `json:"kind" oneof:"predicted,measured"` // where it comes from
+	Name     string `json:"name"`                            // of the configuration
+	Schedule string `json:"schedule"`                        // its name; ddp for fsdp, too
+	// True for ddp that shards parameters layer by layer: FSDP.
 	FullySharded  bool `json:"fully_sharded,omitempty"`
-	Stages        int  `json:"stages"` // pipeline ranks of one replica
-	VirtualStages int  `json:"virtual_stages"`
-	Microbatches  int  `json:"microbatches"`
-	DataParallel  int  `json:"data_parallel"`
-	// TensorParallel is the size of a tensor-parallel group, which is one rank.
+	Stages        int  `json:"stages"`         // pipeline ranks of one replica
+	VirtualStages int  `json:"virtual_stages"` // stages of a rank
+	Microbatches  int  `json:"microbatches"`   // of a replica and step
+	DataParallel  int  `json:"data_parallel"`  // replicas
+	// Devices of a tensor-parallel group, which is one of the ranks.
 	TensorParallel int `json:"tensor_parallel"`
 	Devices        int `json:"devices,omitempty"` // over all replicas
-	// StepTime is with the optimizer, Makespan without it. Times of a measured
-	// result are means over its steps (see Measurement).
+	// Time of a step, with the optimizer. Times of a measured result are means over
+	// its steps.
 	StepTime float64 `json:"step_time_s"`
-	Makespan float64 `json:"makespan_s"`
-	Bubble   Bubble  `json:"bubble"`
-	// SteadyMicrobatch is the time per microbatch without fill and drain, where
-	// the schedule has no flush (pipedream).
+	Makespan float64 `json:"makespan_s"` // time of a step before the optimizer
+	Bubble   Bubble  `json:"bubble"`     // idle share of the ranks' time; only F, B, I and W count as work
+	// Time per microbatch without fill and drain, where the schedule has no flush
+	// (pipedream).
 	SteadyMicrobatch float64    `json:"steady_microbatch_s,omitempty"`
-	Throughput       Throughput `json:"throughput"`
-	// Work is what is known of a [model] and its device, in the same JSON object.
+	Throughput       Throughput `json:"throughput"` // work over time; of a measured result, all samples of its steps over all their time
 	Work
-	Ranks  []RankResult `json:"ranks"`
-	Groups []Group      `json:"groups,omitempty"`
-	// Boundaries are what passes between stages; nil where nobody asked.
-	Boundaries []Boundary `json:"boundaries,omitzero"`
-	FitsMemory bool       `json:"fits_memory"`
-	// MemoryVerdict is one of the verdicts; empty where no limit is known.
-	MemoryVerdict string `json:"memory_verdict,omitempty"`
-	// MemoryMargin is the share of the devices' memory that is no part of the
-	// ranks' capacity.
-	MemoryMargin float64 `json:"memory_margin,omitempty"`
-	// WouldFit are changes that make fit what does not.
-	WouldFit []Remedy `json:"would_fit,omitempty"`
-	Tasks    int      `json:"tasks"` // messages included
-	// CriticalPath is what the step time is made of; nil where it is not known.
+	Ranks      []RankResult `json:"ranks"`               // one for each stage rank and replica; a tensor-parallel group is one
+	Groups     []Group      `json:"groups,omitempty"`    // communication in a step, by kind of group
+	Boundaries []Boundary   `json:"boundaries,omitzero"` // what passes between stages, where --boundaries asks for it
+	FitsMemory bool         `json:"fits_memory"`         // no peak is beyond the devices' memory
+	// Whether the highest peak is within the memory less machine.memory_margin (fits),
+	// within the memory (close) or beyond it; absent where no limit is known.
+	MemoryVerdict string   `json:"memory_verdict,omitempty" oneof:"fits,close,does not fit"`
+	MemoryMargin  float64  `json:"memory_margin,omitempty" unit:"fraction"` // share of the memory that is to stay free
+	WouldFit      []Remedy `json:"would_fit,omitempty"`                     // changes with which the memory would suffice
+	Tasks         int      `json:"tasks"`                                   // of the graph, messages included
+	// What the time of the step is made of, along the chain of tasks that determines it.
 	CriticalPath *CriticalPath `json:"critical_path,omitempty"`
-	// Search says how good an order is that was searched for; nil for others.
-	Search *Search `json:"search,omitempty"`
-	// Measurement is what only a measured result has, in the same JSON object;
-	// nil for a prediction.
+	Search       *Search       `json:"search,omitempty"` // how good the order is, where one was searched for
 	*Measurement
-	// Predicted is the prediction that was made before the run.
-	Predicted *Result `json:"predicted,omitempty"`
-	// Runs are the results of all modes, where several ran.
-	Runs []Result `json:"runs,omitempty"`
-	// Build and Simulation are how long psim itself took. They differ from
-	// run to run, so they are nil in every file.
+	Predicted *Result  `json:"predicted,omitempty"` // the prediction that was made before a measured run
+	Runs      []Result `json:"runs,omitempty"`      // results of all modes, where several ran
+	// Time that psim took to build the graph, and to simulate it: on stdout alone, in no
+	// file, because it differs from run to run.
 	Build      *float64 `json:"build_s,omitempty"`
-	Simulation *float64 `json:"simulation_s,omitempty"`
-	Warnings   []string `json:"warnings"`
-	// Config is the configuration with its defaults, as tables and keys of TOML.
+	Simulation *float64 `json:"simulation_s,omitempty"` // the same for the simulation
+	Warnings   []string `json:"warnings"`               // doubts that did not stop the run
+	// The configuration with its defaults and with what its files say, as tables and
+	// keys of TOML: psim help config describes them. Paths are as they were given.
 	Config map[string]any `json:"config,omitempty"`
 }
 
 // A Remedy is settings under which every rank's memory suffices, and what is
 // predicted with them.
 type Remedy struct {
-	Set        []string `json:"set"` // KEY=VALUE, as psim run --set takes them
-	PeakMemory int64    `json:"peak_memory_bytes"`
-	StepTime   float64  `json:"step_time_s"`
-	Devices    int      `json:"devices"`
+	Set        []string `json:"set"`               // KEY=VALUE, as --set takes them
+	PeakMemory int64    `json:"peak_memory_bytes"` // highest of any rank
+	StepTime   float64  `json:"step_time_s"`       // of a step with the optimizer
+	Devices    int      `json:"devices"`           // over all replicas
 }
 
-// Bubble is the idle share of the ranks' time, from 0 to 1: of the makespan,
-// and of the longest of the ranks' own spans.
+// Bubble is the idle share of the ranks' time, from 0 to 1.
 type Bubble struct {
-	Makespan float64 `json:"makespan"`
-	Span     float64 `json:"span"`
+	Makespan float64 `json:"makespan" unit:"fraction"` // of the makespan
+	// Of the longest of the ranks' own spans, from the start of their first compute
+	// task to the end of their last, as zero-bubble papers have it (Qi et al. 2023).
+	Span float64 `json:"span" unit:"fraction"`
 }
 
-// Search is the outcome of a search for an order: its longest span and a bound
-// that no order's is below, in seconds, the gap between them as a fraction of the
-// bound, and the order, a line for each rank.
+// Search is the outcome of a search for an order.
 type Search struct {
-	LowerBound float64  `json:"lower_bound_s"`
-	Span       float64  `json:"span_s"`
-	Gap        float64  `json:"gap"`
-	Order      []string `json:"order"`
+	LowerBound float64  `json:"lower_bound_s"`       // no order's longest span is shorter
+	Span       float64  `json:"span_s"`              // longest span of the order
+	Gap        float64  `json:"gap" unit:"fraction"` // by which the span exceeds the bound
+	Order      []string `json:"order"`               // actions of every rank: 0F0 is stage 0, forward, microbatch 0
 }
 
 // Throughput is the work of a step divided by the step time, so of a measured result
 // all samples of its steps over all their time. Tokens are 0 for
 // networks that have none.
 type Throughput struct {
-	Samples float64 `json:"samples_per_s"`
-	Tokens  float64 `json:"tokens_per_s"`
+	Samples float64 `json:"samples_per_s"` // over all replicas
+	Tokens  float64 `json:"tokens_per_s"`  // 0 for networks that have none
 }
 
 // A RankResult is one rank's share of a Result. Compute, ExposedCommunication,
 // Optimizer and Idle add up to the step time.
 type RankResult struct {
-	Rank                 int     `json:"rank"`
-	Compute              float64 `json:"compute_s"`
-	Communication        float64 `json:"communication_s"`
-	ExposedCommunication float64 `json:"exposed_communication_s"`
-	Optimizer            float64 `json:"optimizer_s"`
-	Idle                 float64 `json:"idle_s"`
-	// Dispatch and Waiting add up to Idle; nil where the trace does not know
-	// when tasks were ready.
-	Dispatch         *float64 `json:"dispatch_s,omitempty"`
-	Waiting          *float64 `json:"waiting_s,omitempty"`
-	PeakMemory       int64    `json:"peak_memory_bytes"`
-	PersistentMemory int64    `json:"persistent_memory_bytes"`
-	// Memory is what the peak holds; nil where no memory was modelled.
-	Memory *MemoryBytes `json:"memory_bytes,omitempty"`
-	// MemoryCapacity is 0 where no limit is known.
-	MemoryCapacity int64 `json:"memory_capacity_bytes,omitempty"`
-	PeakInFlight   int   `json:"peak_in_flight"`
-	SentBytes      int64 `json:"sent_bytes"`
+	Rank          int     `json:"rank"`            // from 0, replica by replica
+	Compute       float64 `json:"compute_s"`       // F, B, I and W
+	Communication float64 `json:"communication_s"` // while at least one message or collective of the rank runs
+	// Part of it beside neither computation nor optimizer. With compute_s, optimizer_s and
+	// idle_s it adds up to the step time.
+	ExposedCommunication float64      `json:"exposed_communication_s"`
+	Optimizer            float64      `json:"optimizer_s"`                     // update of the parameters
+	Idle                 float64      `json:"idle_s"`                          // in which nothing runs
+	Dispatch             *float64     `json:"dispatch_s,omitempty"`            // part of idle_s in which a task was ready and the device waited for its host
+	Waiting              *float64     `json:"waiting_s,omitempty"`             // the rest of idle_s: for other ranks
+	PeakMemory           int64        `json:"peak_memory_bytes"`               // highest in the step
+	PersistentMemory     int64        `json:"persistent_memory_bytes"`         // what lasts from step to step: parameters, gradients, optimizer
+	Memory               *MemoryBytes `json:"memory_bytes,omitempty"`          // what the peak holds, which adds up to it
+	MemoryCapacity       int64        `json:"memory_capacity_bytes,omitempty"` // memory of a device less the margin; absent where it is not known
+	PeakInFlight         int          `json:"peak_in_flight"`                  // most activations held at once: from the start of F to the end of B or W
+	SentBytes            int64        `json:"sent_bytes"`                      // in a step, by each device; collectives count as rings
 }
 
 // Info is what a Result says that its trace does not.
@@ -151,8 +141,9 @@ type Info struct {
 	Limits                       Limits
 	// Sequence: tensor-parallel groups divide the sequence as well.
 	Sequence bool
-	// Memory is what every rank's peak holds; nil where that is not known.
-	Memory   []MemoryBytes
+	// Memory divides the peak of every rank by what it holds; nil, and what it returns,
+	// where that is not known.
+	Memory   func(*graph.Trace, graph.Summary) []MemoryBytes
 	Warnings []string
 }
 
@@ -170,6 +161,10 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 		Warnings: append([]string{}, info.Warnings...), Config: info.Config,
 	}
 	r.setRates(info.Samples, info.Tokens)
+	var memory []MemoryBytes
+	if info.Memory != nil {
+		memory = info.Memory(t, s)
+	}
 	for i, rank := range s.Ranks {
 		r.Ranks[i] = RankResult{
 			Rank: rank.Rank, Compute: rank.Compute.Seconds(), Optimizer: rank.Optimizer.Seconds(), Idle: rank.Idle.Seconds(),
@@ -181,8 +176,8 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 			dispatch, waiting := rank.Dispatch.Seconds(), rank.Waiting.Seconds()
 			r.Ranks[i].Dispatch, r.Ranks[i].Waiting = &dispatch, &waiting
 		}
-		if info.Memory != nil {
-			r.Ranks[i].Memory = &info.Memory[i]
+		if memory != nil {
+			r.Ranks[i].Memory = &memory[i]
 		}
 	}
 	r.checkMemory(info.Limits)

@@ -111,6 +111,8 @@ const longest = 9.2e9
 // validate reports what keeps a JSON object from being a result.
 func (r Result) validate() error {
 	switch {
+	case r.Schema < 0 || r.Schema > Schema:
+		return fmt.Errorf("schema is %d; this psim reads results up to %d, so a newer one has written it", r.Schema, Schema)
 	case r.Kind != Predicted && r.Kind != Measured:
 		return fmt.Errorf("kind is %q; a result has kind %q or %q", r.Kind, Predicted, Measured)
 	case outside(r.StepTime) || outside(r.Makespan):

@@ -17,10 +17,14 @@ type File = files.File
 // A Folder is where a command's files are written, all or none.
 type Folder = files.Folder
 
+// MostTraced is the number of tasks up to which a run's trace.csv is written without
+// being asked for: more of them make a file of tens of megabytes that few read.
+const MostTraced = 100_000
+
 // Files lists the files that show a run, which must have a trace: pictures only
-// where there is something to draw, the result last, so that a folder with a
-// result is complete.
-func (r Run) Files() []File {
+// where there is something to draw, trace.csv of more than MostTraced tasks only where
+// it is asked for, the result last, so that a folder with a result is complete.
+func (r Run) Files(traced bool) []File {
 	var list []File
 	if r.Drawable() {
 		draw := func(format string) func(io.Writer) error {
@@ -28,7 +32,9 @@ func (r Run) Files() []File {
 		}
 		list = append(list, File{Path: "timeline.png", Render: draw(PNG)}, File{Path: "timeline.svg", Render: draw(SVG)})
 	}
-	list = append(list, File{Path: "trace.csv", Render: func(w io.Writer) error { return WriteTraceCSV(w, r.Trace) }})
+	if traced || len(r.Trace.Graph.Tasks) <= MostTraced {
+		list = append(list, File{Path: "trace.csv", Render: func(w io.Writer) error { return WriteTraceCSV(w, r.Trace) }})
+	}
 	if r.Drawable() && r.Result.usesMemory() {
 		figure := r.MemoryFigure()
 		list = append(list, File{Path: "memory.png", Render: func(w io.Writer) error { return Memory(w, PNG, figure) }})
@@ -40,12 +46,12 @@ func (r Run) Files() []File {
 }
 
 // Save writes the files of a run into a folder, and with them further ones
-// elsewhere, all or none. It returns the names of those in the folder. Without a
-// folder it writes only those elsewhere.
+// elsewhere, all or none: traces, so that the folder has its trace.csv too. It returns
+// the names of those in the folder. Without a folder it writes only those elsewhere.
 func (r Run) Save(ctx context.Context, folder string, elsewhere ...files.File) (names []string, err error) {
 	var list []files.File
 	if folder != "" {
-		list = r.Files()
+		list = r.Files(len(elsewhere) > 0)
 	}
 	return save(ctx, RunFolder(folder, r.Result.Kind), list, elsewhere...)
 }

@@ -10,13 +10,13 @@ import (
 // once, before and after the steps.
 type Steadiness struct {
 	// Spread is the deviation of the steps over their mean.
-	Spread float64 `json:"spread"`
+	Spread float64 `json:"spread" unit:"fraction"`
 	// Slowdown is by how much longer the product took on average than at best: what
 	// other programs took of the cores.
-	Slowdown float64 `json:"product_slowdown"`
+	Slowdown float64 `json:"product_slowdown" unit:"fraction"`
 	// Change is by how much its best times differ from before to after: the speed of
 	// the machine itself.
-	Change float64 `json:"product_change"`
+	Change float64 `json:"product_change" unit:"fraction"`
 }
 
 // What makes a machine disturbed. Experiments of docs/executed.md, whose predictions are
@@ -59,10 +59,10 @@ func (s Steadiness) Warning() string {
 
 // An Attempt is one of several runs that were made because the machine was disturbed.
 type Attempt struct {
-	Steps     []float64 `json:"steps"` // in seconds
-	StepTime  float64   `json:"step_time_s"`
+	Steps     []float64 `json:"steps"`       // their times, in seconds
+	StepTime  float64   `json:"step_time_s"` // their mean
 	Predicted float64   `json:"predicted_s"` // by the times of its own tasks
-	Disturbed bool      `json:"disturbed"`
-	// Steadiness is nil where it was not measured.
+	Disturbed bool      `json:"disturbed"`   // the machine was, while it ran
+	// What tells whether the machine was disturbed; absent where that was not measured.
 	Steadiness *Steadiness `json:"steadiness,omitempty"`
 }

@@ -27,8 +27,10 @@ func WriteTable(w io.Writer, r Result) error {
 		{"search", r.Search.text()},
 		{"critical path", r.CriticalPath.text(r.StepTime)},
 		{"throughput", throughput(r.Throughput)},
+		{"MFU", utilization(r)},
 		{"unsynchronised", courseRate(r)},
 		{"memory", memoryVerdict(r)},
+		{"at that peak", memoryParts(r)},
 		{"runs", attempts(r)},
 		{"process", heapGrowth(r)},
 		{"backend", backend(r)},
@@ -39,7 +41,11 @@ func WriteTable(w io.Writer, r Result) error {
 		}
 	}
 	out.print("\n")
-	out.table(rankRows(r.Ranks))
+	ranks, replicas := distinct(r)
+	out.table(rankRows(ranks))
+	if replicas > 1 {
+		out.print("  %s of %d replicas, all alike\n", rankText(len(ranks)), replicas)
+	}
 	if len(r.Runs) > 0 {
 		out.print("\n")
 		out.table(runRows(r.Runs))
@@ -137,12 +143,7 @@ func perSecondText(x float64) string {
 // memoryVerdict says whether memory suffices, and the highest peak. It is empty
 // where no memory was modelled.
 func memoryVerdict(r Result) string {
-	highest := RankResult{}
-	for _, rank := range r.Ranks {
-		if rank.PeakMemory > highest.PeakMemory {
-			highest = rank
-		}
-	}
+	highest := highestRank(r)
 	peak := "the highest peak is " + units.FormatBytes(highest.PeakMemory)
 	whole := units.FormatBytes(int64(float64(highest.MemoryCapacity) / (1 - r.MemoryMargin)))
 	switch {

@@ -3,29 +3,26 @@ package reports
 // Work is what a step computes, and how well the devices are used: what is known
 // where there is a [model]. Fields without a meaning are zero.
 type Work struct {
-	// Parameters of the network, shared ones counted once; ActiveParameters are those
-	// that a token goes through, which is fewer in a mixture of experts.
-	Parameters       int64 `json:"parameters,omitempty"`
-	ActiveParameters int64 `json:"active_parameters,omitempty"`
-	// SequenceLength is the number of tokens of a sample of a language model.
-	SequenceLength int    `json:"sequence_length,omitempty"`
-	Precision      string `json:"precision,omitempty"`
-	Device         string `json:"device,omitempty"` // its name in the catalog, or inline
-	// ModelFLOPs are those of a step by definition: three times the forward's matrix
-	// products, attention over the whole square, nothing that is run again
-	// (Chowdhery et al. 2022, PaLM, appendix B).
-	ModelFLOPs float64 `json:"model_flops,omitempty"`
-	// HardwareFLOPs are those that all devices execute in a step, recomputation
-	// included (Korthikanti et al. 2022, section 6).
-	HardwareFLOPs float64 `json:"hardware_flops,omitempty"`
-	// PeakFLOPs is the dense peak of a device per second, in the precision.
-	PeakFLOPs float64 `json:"peak_flops,omitempty"`
-	// MFU and HFU are the model's and the hardware's FLOPs over the step time and
-	// the peak of all devices.
-	MFU float64 `json:"mfu,omitempty"`
-	HFU float64 `json:"hfu,omitempty"`
-	// TokensPerDevice is the throughput in tokens divided by the devices.
-	TokensPerDevice float64 `json:"tokens_per_s_per_device,omitempty"`
+	Parameters       int64  `json:"parameters,omitempty"`        // of the network, shared ones counted once
+	ActiveParameters int64  `json:"active_parameters,omitempty"` // those that a token goes through: fewer in a mixture of experts
+	SequenceLength   int    `json:"sequence_length,omitempty"`   // tokens of a sample of a language model
+	Precision        string `json:"precision,omitempty"`         // of training: fp32, fp16, bf16
+	Device           string `json:"device,omitempty"`            // its name in the catalog (psim list devices), or inline
+	// Floating-point operations of a step by definition: three times the forward's
+	// matrix products, with attention over the whole square and nothing that is
+	// computed again (Chowdhery et al. 2022, PaLM, appendix B).
+	ModelFLOPs float64 `json:"model_flops,omitempty" unit:"FLOP"`
+	// Those of a step that all devices execute, recomputation included (Korthikanti
+	// et al. 2022, section 6).
+	HardwareFLOPs float64 `json:"hardware_flops,omitempty" unit:"FLOP"`
+	// Peak of a device for dense products in the precision: of its datasheet, or what
+	// [machine.compute] says of a device described in place.
+	PeakFLOPs float64 `json:"peak_flops,omitempty" unit:"FLOP/s"`
+	// Model FLOPs utilization: model_flops over the step time and the peak of all devices.
+	MFU float64 `json:"mfu,omitempty" unit:"fraction"`
+	// Hardware FLOPs utilization: the same of hardware_flops.
+	HFU             float64 `json:"hfu,omitempty" unit:"fraction"`
+	TokensPerDevice float64 `json:"tokens_per_s_per_device,omitempty" unit:"per second"` // tokens per second divided by the devices
 }
 
 // setRates sets what follows from the step time, for so many samples and tokens in

@@ -128,6 +128,18 @@ func (p *PartitionBy) UnmarshalTOML(value any) error {
 	return errors.New("must be a rule or a list: " + use)
 }
 
+// TOML writes what UnmarshalTOML reads.
+func (p PartitionBy) TOML() any {
+	if p.Layers == nil {
+		return p.Rule
+	}
+	var list []any
+	for _, n := range p.Layers {
+		list = append(list, float64(n))
+	}
+	return list
+}
+
 // BucketBy is the limit of a gradient bucket in bytes; 0 sends one tensor at
 // a time.
 type BucketBy int64
@@ -147,6 +159,14 @@ func (b *BucketBy) UnmarshalText(text []byte) error {
 	}
 	*b = BucketBy(size)
 	return nil
+}
+
+// TOML writes what UnmarshalText reads.
+func (b BucketBy) TOML() any {
+	if b == 0 {
+		return "tensor"
+	}
+	return units.Bytes(b).String()
 }
 
 // Samples cuts one replica's share of a batch into microbatches and returns

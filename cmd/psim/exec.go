@@ -241,6 +241,7 @@ func (f execFlags) report(ctx context.Context, s *session.Session, folder files.
 		return failure{err}
 	}
 	if folder.Path != "" {
+		f.tellMissing(measured, stderr)
 		what := "result.json, compare.png, timeline.png, trace.csv, memory.png and more"
 		if folder.Partial {
 			what += ", of what was measured until the interrupt,"

@@ -15,6 +15,7 @@ import (
 	"psim/exec"
 	"psim/internal/files"
 	"psim/internal/nearest"
+	"psim/reports"
 	"psim/sim"
 )
 
@@ -126,7 +127,7 @@ replays.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(newRun(), newExec(), newValidate(), newSchedule(), newCompare(), newSearch(), newSweep(), newMerge(), newPlot(), newCalibrate(), newList(), newShow(), newDoctor(), newVersion(), newConfigHelp())
+	root.AddCommand(newRun(), newExec(), newValidate(), newSchedule(), newCompare(), newSearch(), newSweep(), newMerge(), newPlot(), newCalibrate(), newList(), newShow(), newDoctor(), newVersion(), newConfigHelp(), newResultHelp())
 	root.SetFlagErrorFunc(badFlag)
 	root.SetHelpCommand(newHelp())
 	refuseShells(root)
@@ -227,5 +228,15 @@ func newConfigHelp() *cobra.Command {
 		Short: "all settings of a configuration, with their meaning and default",
 	}
 	c.SetHelpFunc(func(cmd *cobra.Command, _ []string) { fmt.Fprint(cmd.OutOrStdout(), configs.Reference()) })
+	return c
+}
+
+// newResultHelp makes the help topic "psim help result".
+func newResultHelp() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "result",
+		Short: "all fields of a result in JSON, with their unit and meaning",
+	}
+	c.SetHelpFunc(func(cmd *cobra.Command, _ []string) { reports.WriteFields(cmd.OutOrStdout()) })
 	return c
 }

@@ -106,13 +106,23 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 		return written
 	}
 	err = f.print(p, stdout)
-	if folder.Path != "" && !p.Run().Drawable() {
-		fmt.Fprintln(stderr, "psim: no picture is drawn: the run takes no time, so there is nothing to draw")
+	if folder.Path != "" {
+		f.tellMissing(p.Run(), stderr)
 	}
 	if written == nil && folder.Path != "" {
 		f.wrote(stderr, strings.Join(names, ", "), folder.Path)
 	}
 	return failed(errors.Join(err, unwritable, untraced, written))
+}
+
+// tellMissing says which files of a run there are not, and why.
+func (f runFlags) tellMissing(r reports.Run, stderr io.Writer) {
+	if f.trace == "" && r.Result.Tasks > reports.MostTraced {
+		fmt.Fprintf(stderr, "psim: no trace.csv is written: the run has %d tasks, more than %d; --trace FILE.json writes a trace, and trace.csv with it\n", r.Result.Tasks, reports.MostTraced)
+	}
+	if !r.Drawable() {
+		fmt.Fprintln(stderr, "psim: no picture is drawn: the run takes no time, so there is nothing to draw")
+	}
 }
 
 // predict predicts, and adds what is asked for.

@@ -180,9 +180,8 @@ func (w namedOrder) plot(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	title := reports.UnitTitle(trace, lib.Unit)
 	return writeOne(cmd, "plot", path, func(out io.Writer) error {
-		return reports.Timeline(out, pictureFormat(path), title, reports.Panel{Trace: trace, Unit: lib.Unit})
+		return reports.Timeline(out, pictureFormat(path), reports.UnitTitle(trace, lib.Unit), reports.Panel{Trace: trace, Unit: lib.Unit})
 	})
 }
 

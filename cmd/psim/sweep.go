@@ -150,8 +150,8 @@ func (f sweepFlags) options(stderr io.Writer) (o lib.SweepOptions, err error) {
 // sweepError names the flag that an error of the library is about.
 func sweepError(err error) error {
 	var e *configs.Error
-	if errors.As(err, &e) && strings.HasPrefix(e.Label, "--set ") {
-		e.Label = "--vary " + strings.TrimPrefix(e.Label, "--set ")
+	if errors.As(err, &e) && e.Override {
+		e.Label, e.Override = "--vary "+e.Label, false
 		return e
 	}
 	return err

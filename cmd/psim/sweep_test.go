@@ -74,7 +74,7 @@ func TestSweepExitCodes(t *testing.T) {
 	userFolder(t)
 	stdout, _, code := psim(t, "psim sweep gpipe --vary schedule.stages=2,20")
 	require.Zero(t, code)
-	require.Contains(t, stdout, "1 combination cannot be:\n  --set schedule.stages=20: schedule.stages = 20: gpt2 has 15 layers")
+	require.Contains(t, stdout, "1 combination cannot be:\n  schedule.stages=20: schedule.stages = 20: gpt2 has 15 layers")
 	_, stderr, code := psim(t, "psim sweep gpipe --vary schedule.stages=20,30 --out o")
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, stderr, "psim: none of the combinations can be\n")

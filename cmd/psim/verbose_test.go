@@ -61,7 +61,7 @@ func TestVerboseExec(t *testing.T) {
 	t.Chdir(t.TempDir())
 	_, stderr, code := psim(t, "psim exec exec --gpus 2 --json --verbose"+tiny)
 	require.Zero(t, code, stderr)
-	require.Regexp(t, regexp.MustCompile(`(?s)^reads    example exec\nreads    --set model.layers=3\n.*`+
+	require.Regexp(t, regexp.MustCompile(`(?s)^reads    example exec\nreads    setting model.layers=3\n.*`+
 		`\ndecides  3, 3 layers on stages 0 to 1, balanced by time\n.*`+
 		`\nassumes  made-up samples, the same batch in every step\ndecides  backend go, 2 devices of \d+ cores? of this machine\n`+
 		`decides  every task measured alone 1 time, then 1 step to warm up and 2 to measure\ndecides  seed 1390, learning rate 0.0001\n`), stderr)

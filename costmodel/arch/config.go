@@ -16,7 +16,7 @@ import (
 // and the case that transformers reads; a second name of its attribute_map serves as
 // the first. Experts of a type that has none and quantization are refused.
 // sequence is the number of tokens per sample; 0 means the longest that the
-// file declares. Sliding windows, dropout and the auxiliary losses of routers are
+// file declares. A sliding window is read and not modelled; dropout and the auxiliary losses of routers are
 // ignored.
 func ParseConfig(data []byte, sequence int) (Model, error) {
 	if sequence < 0 {
@@ -108,20 +108,22 @@ func parseGPT2(data []byte, keys configKeys, sequence int) (Model, error) {
 // A llamaConfig is what the configuration classes of the Llama family have in
 // common, and what Mixtral adds.
 type llamaConfig struct {
-	Vocab         int  `json:"vocab_size"`
-	Positions     int  `json:"max_position_embeddings"`
-	Hidden        int  `json:"hidden_size"`
-	Inner         int  `json:"intermediate_size"`
-	Layers        int  `json:"num_hidden_layers"`
-	Heads         int  `json:"num_attention_heads"`
-	KVHeads       *int `json:"num_key_value_heads"`
-	HeadDim       *int `json:"head_dim"`
-	Tied          bool `json:"tie_word_embeddings"`
-	AttentionBias bool `json:"attention_bias"`
-	MLPBias       bool `json:"mlp_bias"`
-	Experts       *int `json:"num_local_experts"`
-	ExpertsToo    *int `json:"num_experts"` // MixtralConfig's attribute_map
-	PerToken      *int `json:"num_experts_per_tok"`
+	Vocab         int   `json:"vocab_size"`
+	Positions     int   `json:"max_position_embeddings"`
+	Hidden        int   `json:"hidden_size"`
+	Inner         int   `json:"intermediate_size"`
+	Layers        int   `json:"num_hidden_layers"`
+	Heads         int   `json:"num_attention_heads"`
+	KVHeads       *int  `json:"num_key_value_heads"`
+	HeadDim       *int  `json:"head_dim"`
+	Tied          bool  `json:"tie_word_embeddings"`
+	AttentionBias bool  `json:"attention_bias"`
+	MLPBias       bool  `json:"mlp_bias"`
+	Experts       *int  `json:"num_local_experts"`
+	ExpertsToo    *int  `json:"num_experts"` // MixtralConfig's attribute_map
+	PerToken      *int  `json:"num_experts_per_tok"`
+	Window        *int  `json:"sliding_window"`
+	UseWindow     *bool `json:"use_sliding_window"`
 
 	qkvBias bool
 }
@@ -131,12 +133,12 @@ type llamaConfig struct {
 func llamaTypes() map[string]llamaConfig {
 	return map[string]llamaConfig{
 		"llama":   {Vocab: 32000, Positions: 2048, Hidden: 4096, Inner: 11008, Layers: 32, Heads: 32},
-		"mistral": {Vocab: 32000, Positions: 4096 * 32, Hidden: 4096, Inner: 14336, Layers: 32, Heads: 32, KVHeads: new(8)},
+		"mistral": {Vocab: 32000, Positions: 4096 * 32, Hidden: 4096, Inner: 14336, Layers: 32, Heads: 32, KVHeads: new(8), Window: new(4096)},
 		"mixtral": {
 			Vocab: 32000, Positions: 4096 * 32, Hidden: 4096, Inner: 14336, Layers: 32, Heads: 32, KVHeads: new(8),
 			Experts: new(8), PerToken: new(2),
 		},
-		"qwen2": {Vocab: 151936, Positions: 32768, Hidden: 4096, Inner: 22016, Layers: 32, Heads: 32, KVHeads: new(32), qkvBias: true},
+		"qwen2": {Vocab: 151936, Positions: 32768, Hidden: 4096, Inner: 22016, Layers: 32, Heads: 32, KVHeads: new(32), Window: new(4096), qkvBias: true},
 		"gemma": {
 			Vocab: 256000, Positions: 8192, Hidden: 3072, Inner: 24576, Layers: 28, Heads: 16, KVHeads: new(16),
 			HeadDim: new(256), Tied: true,
@@ -175,12 +177,22 @@ func parseLlama(data []byte, keys configKeys, sequence int, modelType string, c 
 	m := Model{
 		Family: familyLlama, QKVBias: c.qkvBias, Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads, KVHeads: value(c.KVHeads),
 		HeadDim: value(c.HeadDim), FFNHidden: c.Inner, Vocab: c.Vocab,
-		SequenceLength: cmp.Or(sequence, c.Positions), Tied: &c.Tied,
+		SequenceLength: cmp.Or(sequence, c.Positions), Tied: &c.Tied, Window: c.window(modelType),
 	}
 	if mixed {
 		m.Family, m.Experts, m.ExpertsPerToken = familyMixtral, value(c.Experts), value(c.PerToken)
 	}
 	return m, m.Validate()
+}
+
+// window returns the sliding window of a type that has one; qwen2 has it only where
+// use_sliding_window is true.
+func (c llamaConfig) window(modelType string) int {
+	used := modelType == "mistral" || modelType == "mixtral" || modelType == "qwen2" && c.UseWindow != nil && *c.UseWindow
+	if !used {
+		return 0
+	}
+	return value(c.Window)
 }
 
 func unmarshal(data []byte, into any) error {

@@ -28,7 +28,10 @@ type Model struct {
 	Tied            *bool   `toml:"tied"`
 	QKVBias         bool    `toml:"qkv_bias"` // as Qwen 2 has
 	Dropout         float64 `toml:"dropout"`
-	Kernels         string  `toml:"kernels"` // KernelsFused, the default, or KernelsMegatron
+	// Window is the sliding window of a file's attention in tokens, which is not
+	// modelled; 0 is none.
+	Window  int    `toml:"-"`
+	Kernels string `toml:"kernels"` // KernelsFused, the default, or KernelsMegatron
 }
 
 // Settings describes [model].

@@ -53,6 +53,9 @@ func (l *Link) fill(table map[string]any) error {
 // Given reports whether the options name or describe a link.
 func (o Options) Given() bool { return o.Name != "" || o.keys != nil }
 
+// Named reports whether the options are a name alone.
+func (o Options) Named() bool { return o.Name != "" && o.keys == nil }
+
 // Link puts a link together from those that are known by name; without options
 // there is none. Errors begin with the key.
 func (o Options) Link(known []Link, key string) (Link, error) {

@@ -1,6 +1,9 @@
 package memory
 
 import (
+	"slices"
+	"time"
+
 	"psim/costmodel/stages"
 	"psim/schedules/graph"
 )
@@ -58,11 +61,17 @@ func Lasting(p *stages.Plan, ranks int) []Bytes {
 	return lasting
 }
 
-// AtPeak is what the memory of every rank holds when it is at its highest, the
-// first time, in a trace of the ledger's graph that was simulated with its costs.
+// AtPeak is what the memory of every rank holds when it is at its highest, the first
+// time, in a trace of the ledger's graph. Changes of memory that were simulated name
+// their tasks. Those that were measured are of tensors and name none: there, what
+// lasts, is gathered or waits to be scattered is as the ledger has it at that time, and
+// activations are the rest.
 func (l *Ledger) AtPeak(t *graph.Trace) []Bytes {
+	if len(t.Memory) > 0 && t.Memory[0].Task == graph.None {
+		return l.atMeasuredPeak(t)
+	}
 	now := Lasting(l.plan, t.Graph.Ranks())
-	peak := append([]Bytes(nil), now...)
+	peak := slices.Clone(now)
 	began := make([]bool, len(t.Graph.Tasks))
 	for _, e := range t.Memory {
 		start, end := l.Parts(&t.Graph.Tasks[e.Task])
@@ -77,4 +86,46 @@ func (l *Ledger) AtPeak(t *graph.Trace) []Bytes {
 		}
 	}
 	return peak
+}
+
+// atMeasuredPeak does what AtPeak does for a trace that was measured.
+func (l *Ledger) atMeasuredPeak(t *graph.Trace) []Bytes {
+	at, level := highest(t)
+	peak := Lasting(l.plan, t.Graph.Ranks())
+	for i := range t.Graph.Tasks {
+		task := &t.Graph.Tasks[i]
+		start, end := l.Parts(task)
+		start.Activations, end.Activations = 0, 0
+		if t.Spans[i].Start <= at[task.Rank] {
+			peak[task.Rank].add(start)
+		}
+		if t.Spans[i].End <= at[task.Rank] {
+			peak[task.Rank].add(end)
+		}
+	}
+	for r := range peak {
+		p := &peak[r]
+		p.Activations = level[r] - p.Sum()
+		for _, less := range []*int64{&p.Buffers, &p.Gradients, &p.Parameters} {
+			if p.Activations < 0 { // a task has begun, and its tensor has yet to be made
+				part := min(*less, -p.Activations)
+				*less -= part
+				p.Activations += part
+			}
+		}
+	}
+	return peak
+}
+
+// highest finds when the memory of every rank is at its highest, and how high.
+func highest(t *graph.Trace) (at []time.Duration, level []int64) {
+	now := make([]int64, t.Graph.Ranks())
+	copy(now, t.Persistent)
+	at, level = make([]time.Duration, len(now)), slices.Clone(now)
+	for _, e := range t.Memory {
+		if now[e.Rank] += e.Bytes; now[e.Rank] > level[e.Rank] {
+			at[e.Rank], level[e.Rank] = e.At, now[e.Rank]
+		}
+	}
+	return at, level
 }

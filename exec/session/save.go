@@ -61,11 +61,12 @@ func (r *Run) Sides() (predicted, measured reports.Run) {
 // and with several runs each one's into a folder of its schedule's name. With them
 // it writes further ones elsewhere, all or none.
 func (s *Session) Save(ctx context.Context, folder files.Folder, elsewhere ...files.File) error {
-	list := s.Main().files()
+	traced := len(elsewhere) > 0
+	list := s.Main().files(traced)
 	list = list[:len(list)-1] // the session's result takes the place of the run's
 	if len(s.Runs) > 1 {
 		for _, r := range s.Runs {
-			for _, f := range r.files() {
+			for _, f := range r.files(traced) {
 				f.Path = r.Plan.Graph.Name + "/" + f.Path
 				list = append(list, f)
 			}
@@ -76,16 +77,20 @@ func (s *Session) Save(ctx context.Context, folder files.Folder, elsewhere ...fi
 	return folder.Write(ctx, list, elsewhere...)
 }
 
-// files lists the files of one run, the result last.
-func (r *Run) files() []files.File {
+// files lists the files of one run, the result last, and the traces of very many tasks
+// only if they are asked for.
+func (r *Run) files(traced bool) []files.File {
 	predicted, measured := r.Sides()
-	list := []files.File{
-		{Path: "predicted/trace.csv", Render: func(w io.Writer) error { return reports.WriteTraceCSV(w, r.Predicted) }},
+	var list []files.File
+	if traced || len(r.Predicted.Graph.Tasks) <= reports.MostTraced {
+		list = append(list, files.File{Path: "predicted/trace.csv", Render: func(w io.Writer) error { return reports.WriteTraceCSV(w, r.Predicted) }})
+	}
+	list = append(list, []files.File{
 		{Path: "predicted/result.json", Render: r.Result.Predicted.WriteJSON},
 		{Path: "compare.png", Render: func(w io.Writer) error { return reports.CompareTimelines(w, reports.PNG, predicted, measured) }},
 		{Path: "comparison.json", Render: reports.Compare(predicted, measured).WriteJSON},
-	}
-	return append(list, measured.Files()...)
+	}...)
+	return append(list, measured.Files(traced)...)
 }
 
 // draw draws all runs, predicted and measured, on one time axis.

@@ -28,7 +28,7 @@ func (f *Figure) Columns(label string, names []string) {
 	for i := 0; i < len(names); i += every {
 		ticks = append(ticks, plot.Tick{Value: float64(i), Label: Shorten(names[i], style, most)})
 	}
-	a.Min, a.Max, a.Label.Text, a.Tick.Marker = -0.5, float64(len(names))-0.5, label, ticks
+	a.Min, a.Max, a.Label.Text, a.Tick.Marker = -0.5, float64(len(names))-0.5, visible(label), ticks
 	a.Tick.Color = color.Transparent
 	f.grid.Vertical.Color = nil
 }
@@ -42,7 +42,7 @@ func (f *Figure) Rows(label string, names []string) {
 	for i := 0; i < len(names); i += every {
 		ticks = append(ticks, plot.Tick{Value: float64(i), Label: Shorten(names[i], a.Tick.Label, most)})
 	}
-	a.Min, a.Max, a.Label.Text, a.Tick.Marker = -0.5, float64(len(names))-0.5, label, ticks
+	a.Min, a.Max, a.Label.Text, a.Tick.Marker = -0.5, float64(len(names))-0.5, visible(label), ticks
 	a.Tick.Color = color.Transparent
 	f.grid.Horizontal.Color = nil
 }

@@ -99,8 +99,9 @@ func Lines(i int) (draw.LineStyle, draw.GlyphStyle) {
 	return line, look
 }
 
-// Labels write a text to the lower left of each point, except where it would
-// cover another point or the text of an earlier one.
+// Labels write a text at a corner of each point, the lower left if it can: where it
+// stays in the picture and covers no other point and no text of an earlier one. Where
+// there is no such corner it is left out.
 type Labels struct {
 	plotter.XYs
 	Texts []string
@@ -117,15 +118,19 @@ func (l Labels) Plot(c draw.Canvas, p *plot.Plot) {
 		taken = append(taken, vg.Rectangle{Min: vg.Point{X: at.X - 4, Y: at.Y - 4}, Max: vg.Point{X: at.X + 4, Y: at.Y + 4}})
 	}
 	for i, point := range l.XYs {
-		at := vg.Point{X: x(point.X) - 5, Y: y(point.Y) - 9}
 		w := style.Width(l.Texts[i])
-		box := vg.Rectangle{Min: vg.Point{X: at.X - w - 2, Y: at.Y - 6}, Max: vg.Point{X: at.X, Y: at.Y + 4}}
-		overlaps := func(o vg.Rectangle) bool {
-			return box.Min.X < o.Max.X && o.Min.X < box.Max.X && box.Min.Y < o.Max.Y && o.Min.Y < box.Max.Y
-		}
-		if !slices.ContainsFunc(taken, overlaps) {
-			c.FillText(style, at, l.Texts[i])
-			taken = append(taken, box)
+		for _, corner := range []vg.Point{{X: -5, Y: -9}, {X: 5 + w, Y: -9}, {X: -5, Y: 9}, {X: 5 + w, Y: 9}} {
+			at := vg.Point{X: x(point.X) + corner.X, Y: y(point.Y) + corner.Y}
+			box := vg.Rectangle{Min: vg.Point{X: at.X - w - 2, Y: at.Y - 6}, Max: vg.Point{X: at.X, Y: at.Y + 4}}
+			overlaps := func(o vg.Rectangle) bool {
+				return box.Min.X < o.Max.X && o.Min.X < box.Max.X && box.Min.Y < o.Max.Y && o.Min.Y < box.Max.Y
+			}
+			inside := box.Min.X >= c.Min.X && box.Max.X <= c.Max.X && box.Min.Y >= c.Min.Y && box.Max.Y <= c.Max.Y
+			if inside && !slices.ContainsFunc(taken, overlaps) {
+				c.FillText(style, at, l.Texts[i])
+				taken = append(taken, box)
+				break
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"image"
 	"image/png"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/recorder"
+	"pgregory.net/rapid"
 )
 
 // No two of 24 series look alike.
@@ -118,20 +120,45 @@ func TestSteps(t *testing.T) {
 	require.Equal(t, []vg.Point{{X: 0, Y: 1}, {X: 3, Y: 1}, {X: 3, Y: 9}, {X: 3, Y: 4}, {X: 8, Y: 4}, {X: 8, Y: 6}, {X: 10, Y: 6}}, points)
 }
 
-// A label gives way to other points and earlier labels.
+// A label goes to another corner where it would leave the picture, or cover another
+// point or an earlier label.
 func TestLabelsGiveWay(t *testing.T) {
 	p := plot.New()
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 100, 0, 100
-	l := Labels{XYs: plotter.XYs{{X: 90, Y: 90}, {X: 80, Y: 81}, {X: 50, Y: 50}, {X: 52, Y: 47}}, Texts: []string{"a", "b", "c", "d"}}
+	l := Labels{XYs: plotter.XYs{{X: 50, Y: 50}, {X: 1, Y: 60}, {X: 70, Y: 2}, {X: 20, Y: 20}, {X: 15, Y: 12}}, Texts: []string{"a", "b", "c", "d", "e"}}
 	var c recorder.Canvas
 	l.Plot(draw.NewCanvas(&c, 100, 100), p)
-	var texts []string
+	left, below := map[string]bool{}, map[string]bool{}
 	for _, a := range c.Actions {
 		if text, ok := a.(*recorder.FillString); ok {
-			texts = append(texts, text.String)
+			i := slices.Index(l.Texts, text.String)
+			left[text.String] = float64(text.Point.X) < l.XYs[i].X
+			below[text.String] = float64(text.Point.Y) < l.XYs[i].Y
 		}
 	}
-	require.Equal(t, []string{"b", "c"}, texts)
+	require.Equal(t, map[string]bool{"a": true, "b": false, "c": true, "d": false, "e": true}, left)
+	require.Equal(t, map[string]bool{"a": true, "b": true, "c": false, "d": true, "e": false}, below)
+}
+
+// The lines of a hatch stay within their rectangle, and go from edge to edge.
+func TestHatchStaysInside(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		length := rapid.Float64Range(0, 300)
+		low := vg.Point{X: vg.Length(length.Draw(t, "x")), Y: vg.Length(length.Draw(t, "y"))}
+		r := vg.Rectangle{Min: low, Max: vg.Point{X: low.X + vg.Length(length.Draw(t, "w")), Y: low.Y + vg.Length(length.Draw(t, "h"))}}
+		for _, slope := range []vg.Length{1, -1, 0} {
+			lines := hatchLines(r, slope)
+			require.GreaterOrEqual(t, len(lines), int((r.Max.Y-r.Min.Y)/4)-1)
+			for _, ends := range lines {
+				for _, e := range ends {
+					require.GreaterOrEqual(t, float64(e.X), float64(r.Min.X)-1e-6)
+					require.LessOrEqual(t, float64(e.X), float64(r.Max.X)+1e-6)
+					require.GreaterOrEqual(t, float64(e.Y), float64(r.Min.Y)-1e-6)
+					require.LessOrEqual(t, float64(e.Y), float64(r.Max.Y)+1e-6)
+				}
+			}
+		}
+	})
 }
 
 // A title that is too long is set smaller, and then cut.

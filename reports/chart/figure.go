@@ -37,7 +37,7 @@ type Figure struct {
 // New makes an empty figure whose data will be so high.
 func New(title string, height vg.Length) *Figure {
 	f := &Figure{Plot: plot.New(), height: height}
-	f.Title.Text, f.Title.TextStyle, f.Title.Padding = title, Bold(11), 7
+	f.Title.Text, f.Title.TextStyle, f.Title.Padding = visible(title), Bold(11), 7
 	f.Title.TextStyle.XAlign, f.Title.TextStyle.YAlign = draw.XCenter, draw.YTop
 	for _, a := range []*plot.Axis{&f.X, &f.Y} {
 		label, tick := Text(10), Text(9)

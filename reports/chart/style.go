@@ -1,7 +1,10 @@
 package chart
 
 import (
+	"fmt"
 	"image/color"
+	"strings"
+	"unicode"
 
 	"golang.org/x/image/font"
 	"gonum.org/v1/plot"
@@ -67,8 +70,26 @@ func Bold(size vg.Length) text.Style {
 	return s
 }
 
+// visible writes control characters as JSON does: names in files may hold any, and no
+// SVG may.
+func visible(text string) string {
+	if !strings.ContainsFunc(text, unicode.IsControl) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsControl(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
 // Shorten cuts the end off a text that is wider than the space for it.
 func Shorten(txt string, s text.Style, space vg.Length) string {
+	txt = visible(txt)
 	const most = 1000 // runes, more than fit in any space
 	runes := []rune(txt)
 	if len(runes) > most {

@@ -24,7 +24,7 @@ func loadResults(path string) ([]Item, error) {
 	}
 	var list []Item
 	for _, r := range result.Runs {
-		list = append(list, Item{Label: r.Schedule, Path: path, Run: reports.Run{Result: r}})
+		list = append(list, Item{Label: label(path) + ": " + r.Schedule, Path: path, Run: reports.Run{Result: r}})
 	}
 	return list, nil
 }

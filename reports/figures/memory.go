@@ -36,8 +36,11 @@ func memoryOverTime(i Item) (Picture, error) {
 
 // memoryFigure reads the curves of a saved result, or makes them from a trace.
 func (i Item) memoryFigure() (reports.MemoryFigure, error) {
-	if i.Path != "" {
+	switch {
+	case i.Path != "":
 		return reports.LoadMemory(i.Path)
+	case i.Run.Trace == nil:
+		return reports.MemoryFigure{}, fmt.Errorf("%s: has no trace, so its memory over time is not known", i.Label)
 	}
 	return i.Run.MemoryFigure(), nil
 }

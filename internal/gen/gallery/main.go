@@ -1,4 +1,5 @@
 // Command gallery draws and describes every schedule of the catalog: docs/schedules.md.
+// It also draws docs/exec.png again, from the run that make record has saved.
 package main
 
 import (
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	lib "psim"
+	"psim/internal/files"
 	"psim/internal/wrap"
 	"psim/reports"
 	"psim/schedules"
@@ -35,10 +37,32 @@ longer than F and I, and tests compare them with simulations as they stand here.
 Where no schedule fits, ` + "`schedule.name = \"auto\"`" + ` searches for an order.
 `
 
+// recorded holds a run of psim exec --gpus 2 on a quiet machine of two cores.
+const recorded = "internal/gen/gallery/testdata/exec"
+
 func main() {
 	if err := gallery("docs"); err != nil {
 		log.Fatal(err)
 	}
+	if !files.IsFolder(recorded) {
+		log.Printf("docs/exec.png stays as it is: there is no %s; make record makes one", recorded)
+	} else if err := replay(recorded, filepath.Join("docs", "exec.png")); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// replay draws the measured step of a saved run below the predicted one.
+func replay(folder, path string) error {
+	predicted, measured, err := reports.LoadPair(folder)
+	if err != nil {
+		return err
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return reports.CompareTimelines(file, reports.PNG, predicted, measured)
 }
 
 // gallery writes schedules.md and its pictures into a folder.

@@ -1,0 +1,84 @@
+package configs
+
+import (
+	"psim/costmodel"
+	"psim/costmodel/link"
+	"psim/internal/setting"
+)
+
+// Object returns the experiment as tables and keys of TOML, in the types of JSON, with
+// defaults and with what the files say that it names; only schedule.file stays the
+// name of one. Written back as TOML, it is the same experiment.
+func (c *Config) Object() map[string]any {
+	kind, err := c.work()
+	if err != nil {
+		return nil
+	}
+	skip := func(s setting.Setting) bool { return s.Meaningless(string(kind)) }
+	order := func(s setting.Setting) bool { // an order follows from fewer keys than have defaults
+		sized := s.Key == "stages" || s.Key == "virtual_stages"
+		return skip(s) || s.Key != "name" && kind == byCollective || sized && !c.Defined("schedule."+s.Key)
+	}
+	sections := map[string]any{"schedule": setting.Object(c.Schedule, order)}
+	add := func(section string, has bool, table map[string]any) {
+		if has || c.Defined(section) {
+			sections[section] = table
+		}
+	}
+	add("times", false, setting.Object(c.Times, nil))
+	add("memory", false, setting.Object(c.Memory, nil))
+	add("batch", false, setting.Object(c.Batch, nil))
+	add("collective", false, setting.Object(c.Collective, nil))
+	add("parallel", kind == byModel, setting.Object(c.Parallel, skip))
+	if kind == byModel {
+		sections["train"], sections["model"] = setting.Object(c.Train, nil), c.modelObject()
+	}
+	if kind != byTimes {
+		sections["machine"] = c.machineObject()
+	}
+	return sections
+}
+
+// modelObject writes [model]: what is given beside a preset, or all of a file.
+func (c *Config) modelObject() map[string]any {
+	model, err := c.model()
+	if err != nil { // building has said so
+		model = c.Model
+	}
+	given := map[string]bool{}
+	for s := range setting.Given(model) {
+		given[s.Key] = true
+	}
+	return setting.Object(model, func(s setting.Setting) bool { return !given[s.Key] })
+}
+
+// machineObject writes [machine]. A link that was changed is written out.
+func (c *Config) machineObject() map[string]any {
+	options, err := c.machineOptions()
+	if err != nil {
+		options = c.Machine
+	}
+	options.File = ""
+	table := setting.Object(options, func(s setting.Setting) bool { return s.Key == "link" || s.Key == "network" })
+	for key, o := range map[string]link.Options{"link": options.Link, "network": options.Network} {
+		if value := linkValue(key, o); value != nil {
+			table[key] = value
+		}
+	}
+	if options.Host == (costmodel.Host{}) {
+		delete(table, "host")
+	}
+	return table
+}
+
+// linkValue writes a link by its name, or with all it says; nil is none.
+func linkValue(key string, o link.Options) any {
+	if o.Named() {
+		return o.Name
+	}
+	l, err := o.Link(unsourced().Links, key)
+	if err != nil || !o.Given() {
+		return nil
+	}
+	return setting.Object(l, nil)
+}

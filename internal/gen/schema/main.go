@@ -1,0 +1,20 @@
+// Command schema writes docs/result.schema.json, in the root of the repository.
+package main
+
+import (
+	"bytes"
+	"log"
+	"os"
+
+	"psim/reports"
+)
+
+func main() {
+	var b bytes.Buffer
+	if err := reports.WriteSchema(&b); err != nil {
+		log.Fatal(err)
+	}
+	if err := os.WriteFile("docs/result.schema.json", b.Bytes(), 0o644); err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,50 @@
+package psim_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim"
+)
+
+// Every worker keeps its batch, whether the workers are replicas or stages.
+func ExampleMode_Load() {
+	for _, word := range []string{"ddp=8", "fsdp=2", "model=2", "pipeline=3"} {
+		mode, workers, _, _ := psim.ParseMode(word)
+		c, err := mode.Load(workers, "")
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(word, c.Name(), c.Schedule.Name, c.Schedule.Stages, c.Parallel.Data, c.Parallel.Zero, c.Batch.Global)
+	}
+	// Output:
+	// ddp=8 vgg16-cpu-ddp ddp 1 8 0 512
+	// fsdp=2 vgg16-cpu-fsdp ddp 1 2 3 128
+	// model=2 vgg16-cpu-model model-parallel 2 1 0 64
+	// pipeline=3 vgg16-cpu-pipeline gpipe 3 1 0 64
+}
+
+func TestModes(t *testing.T) {
+	for _, m := range psim.Modes() {
+		again, workers, ok, err := psim.ParseMode(m.Name + "=3")
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, m, again)
+		require.Equal(t, 3, workers)
+	}
+	for _, text := range []string{"out/ddp=2", "ddp", "ddp=", "ddp=two", "1=2"} {
+		_, _, ok, err := psim.ParseMode(text)
+		require.False(t, ok, text)
+		require.NoError(t, err)
+	}
+	mode, _, _, _ := psim.ParseMode("pipeline=2")
+	c, err := mode.Load(2, "1f1b")
+	require.NoError(t, err)
+	require.Equal(t, "1f1b", c.Schedule.Name, "a pipeline keeps its schedule")
+	c, err = mode.Load(2, "ddp", "model.layers=4")
+	require.NoError(t, err)
+	require.Equal(t, "gpipe", c.Schedule.Name)
+}

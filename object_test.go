@@ -1,0 +1,123 @@
+package psim_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/BurntSushi/toml"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim"
+	"psim/configs"
+)
+
+// retype writes the config of a result as TOML, as a user's script would.
+func retype(t require.TestingT, p *psim.Prediction) string {
+	var b bytes.Buffer
+	require.NoError(t, p.Result.WriteJSON(&b))
+	var result struct{ Config map[string]any }
+	d := json.NewDecoder(&b)
+	d.UseNumber()
+	require.NoError(t, d.Decode(&result))
+	var text strings.Builder
+	require.NoError(t, toml.NewEncoder(&text).Encode(numbers(result.Config)))
+	return text.String()
+}
+
+// numbers turns the numbers of a JSON value into those of Go.
+func numbers(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, x := range v {
+			v[key] = numbers(x)
+		}
+	case []any:
+		for i, x := range v {
+			v[i] = numbers(x)
+		}
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		f, _ := v.Float64()
+		return f
+	}
+	return value
+}
+
+// requireRoundTrip checks that a result's config gives the same result.
+func requireRoundTrip(t require.TestingT, c *configs.Config) {
+	p, err := psim.Predict(context.Background(), c)
+	require.NoError(t, err)
+	text := retype(t, p)
+	again, err := configs.Parse(c.Name()+".toml", []byte(text))
+	require.NoError(t, err, text)
+	q, err := psim.Predict(context.Background(), again)
+	require.NoError(t, err, text)
+	require.Equal(t, p.Result, q.Result, text)
+}
+
+// The config of every example's result is the same experiment.
+func TestConfigRoundTrip(t *testing.T) {
+	for _, name := range configs.Examples() {
+		t.Run(name, func(t *testing.T) {
+			c, err := psim.Load(name)
+			require.NoError(t, err)
+			requireRoundTrip(t, c)
+		})
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		c, err := psim.Load("gpipe", drawTraining(t)...)
+		require.NoError(t, err)
+		if _, err := psim.Predict(context.Background(), c); err != nil {
+			t.Skip(err)
+		}
+		requireRoundTrip(t, c)
+	})
+}
+
+// What a configuration reads from files is in the result's config, and what changes a
+// named link or device, too.
+func TestConfigOfFiles(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
+	}
+	write("model.json", `{"model_type": "mixtral", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4,
+		"num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 256, "num_local_experts": 4}`)
+	write("machine.toml", `[machine]
+device = "h100-80gb-sxm"
+compute.launch = "0us"
+memory_margin = 0.125
+link = { bandwidth = "100GB/s", all_reduce = [{ranks = 2, from = "0B", call = "70us", bandwidth = "220GB/s"}] }
+[[machine.optimizer]]
+name = "adam"
+per_tensor = "1us"
+rate = "1GB/s"
+`)
+	write("c.toml", `
+schedule = { name = "1f1b", stages = 2, microbatches = 3, partition = [3, 4] }
+model = { file = "model.json", sequence_length = 32 }
+batch = { micro = 2 }
+parallel = { data = 2, bucket = "tensor", overlap = false }
+machine = { file = "machine.toml", devices_per_node = 2, network = "ib-hdr" }
+`)
+	path := filepath.Join(folder, "c.toml")
+	for _, sets := range [][]string{nil, {"machine.network.latency=9us"}, {"machine.link=pcie4", "machine.link.bandwidth=1GB/s"}, {"train.precision=bf16"}} {
+		c, err := psim.Load(path, sets...)
+		require.NoError(t, err)
+		requireRoundTrip(t, c)
+	}
+	c, err := psim.Load("exec", "machine.compute.flops=7TFLOP/s", "model.dropout=0.1")
+	require.NoError(t, err)
+	c, _, err = c.Executable(3)
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"device": "cpu-core", "memory_margin": 0.0}, c.Object()["machine"])
+	require.Equal(t, 3.0, c.Object()["schedule"].(map[string]any)["stages"])
+}

@@ -1,0 +1,134 @@
+package figures_test
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"psim"
+	"psim/reports"
+	"psim/reports/figures"
+)
+
+// words draws a figure of modes and prints its texts but for those of the vertical
+// axis's numbers.
+func words(kind, key string, view reports.View, modes ...string) {
+	k, err := figures.Find(kind)
+	if err != nil {
+		panic(err)
+	}
+	request := figures.Request{Key: key, View: view}
+	for _, word := range modes {
+		mode, workers, _, _ := psim.ParseMode(word)
+		c, err := mode.Load(workers, "")
+		if err != nil {
+			panic(err)
+		}
+		p, err := psim.Predict(context.Background(), c)
+		if err != nil {
+			panic(err)
+		}
+		request.Items = append(request.Items, figures.Item{Label: word, Run: p.Run()})
+	}
+	var svg strings.Builder
+	picture, err := k.Draw(request)
+	if err == nil {
+		err = picture(&svg, reports.SVG)
+	}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var texts []string
+	for _, m := range regexp.MustCompile(`>([^<>]*[a-z][^<>]*)</text>`).FindAllStringSubmatch(svg.String(), -1) {
+		texts = append(texts, m[1])
+	}
+	fmt.Println(strings.Join(texts, " | "))
+}
+
+func ExampleKinds() {
+	for _, k := range figures.Kinds() {
+		fmt.Printf("%s (%s): %s\n", k.Name, k.Takes, k.Draws)
+	}
+	// Output:
+	// timeline (results with trace.csv): when every rank does what, a result below the other
+	// memory (results): memory over time of one result; of several, what their fullest ranks hold at the peak
+	// compare (two results with trace.csv, or one measured): two timelines and how far the second is from the first, or a measured one below its own prediction
+	// time (results): the time of a step
+	// throughput (results): samples or tokens per second, and what would be ideal
+	// split-time (results): what a step is made of: computation, exposed communication, optimizer, idle
+	// efficiency (results): throughput per device against that with the fewest devices
+	// metric (a KEY and results): any number of the results, such as bubble.makespan
+	// loss (measured results): the loss of every step
+	// heatmap (a sweep, or results): a number of the results over two settings
+	// sweep (a sweep, or results): a number of the results over a setting, a line for each value of the others
+}
+
+func ExampleKind_Draw_time() {
+	words("time", "", reports.View{}, "model=2", "pipeline=2")
+	// Output:
+	// step time  ·  predicted | model=2 | pipeline=2 | time of a step (s) | 17.6 s | 17.2 s
+}
+
+func ExampleKind_Draw_throughput() {
+	words("throughput", "", reports.View{}, "ddp=1", "ddp=2", "ddp=4")
+	// Output:
+	// throughput  ·  vgg16-cpu-ddp  ·  predicted | ddp=1 | ddp=2 | ddp=4 | samples per second | ideal: in proportion to the devices
+}
+
+func ExampleKind_Draw_splitTime() {
+	words("split-time", "", reports.View{}, "ddp=1", "ddp=2", "ddp=4")
+	// Output:
+	// what a step is made of  ·  vgg16-cpu-ddp  ·  predicted | ddp=1 | ddp=2 | ddp=4 | time of a step, averaged over the ranks (s) | 23.4 s | 24.8 s | 25.5 s | computation | exposed communication | optimizer
+}
+
+func ExampleKind_Draw_efficiency() {
+	words("efficiency", "", reports.View{}, "fsdp=2", "fsdp=4")
+	// Output:
+	// efficiency  ·  vgg16-cpu-fsdp  ·  predicted | fsdp=2 | fsdp=4 | throughput per device (%) | ideal: as much as on the fewest devices
+}
+
+func ExampleKind_Draw_metric() {
+	words("metric", "bubble.makespan", reports.View{}, "pipeline=2", "pipeline=3")
+	// Output:
+	// bubble.makespan  ·  vgg16-cpu-pipeline  ·  predicted | pipeline=2 | pipeline=3 | bubble.makespan
+}
+
+// A prediction trains nothing; what psim exec has saved has losses.
+func ExampleKind_Draw_loss() {
+	words("loss", "", reports.View{}, "ddp=2")
+	// Output:
+	// ddp=2: is a prediction, which trains nothing; psim exec measures a loss
+}
+
+func ExampleKind_Draw_memory() {
+	words("memory", "", reports.View{}, "ddp=4", "fsdp=4")
+	// Output:
+	// memory of the fullest rank  ·  predicted | ddp=4 | fsdp=4 | memory at the peak (GB) | parameters | gradients | activations
+}
+
+func ExampleKind_Draw_timeline() {
+	words("timeline", "", reports.View{Ranks: []int{0, 1}, To: 5 * time.Second}, "pipeline=3")
+	// Output:
+	// vgg16-cpu-pipeline  ·  gpipe  ·  P = 3, M = 2  ·  step 14.6 s  ·  bubble 59.7 % | time (s) | rank 0 | rank 1 | 851 ms | 851 ms | 1.92 s | 1.92 s | forward | activations sent | not computing | 1 other rank is not shown
+}
+
+func ExampleKind_Draw_compare() {
+	words("compare", "", reports.View{}, "model=2", "pipeline=2")
+	// Output:
+	// gpipe (B) against model-parallel (A): step −2.6 %, bubble −1.6 points | time (s) | rank 0 | rank 1 | rank 0 | rank 1 | A:  vgg16-cpu-model (model-parallel), predicted  ·  step 17.6 s  ·  bubble 50.0 % | 5.53 s | 11.0 s | B:  vgg16-cpu-pipeline (gpipe), predicted  ·  step 17.2 s  ·  bubble 48.4 % | 2.77 s | 2.77 s | 5.52 s | 5.52 s | forward | backward | activations sent | gradients sent | optimizer | not computing
+}
+
+func ExampleKind_Draw_heatmap() {
+	words("heatmap", "throughput", reports.View{}, "ddp=2", "ddp=4", "fsdp=2", "fsdp=4")
+	// Output:
+	// samples per second  ·  predicted | parallel.data | name | vgg16-cpu-ddp | vgg16-cpu-fsdp
+}
+
+func ExampleKind_Draw_sweep() {
+	words("sweep", "", reports.View{}, "ddp=1", "ddp=2", "ddp=4")
+	// Output:
+	// step time  ·  vgg16-cpu-ddp  ·  predicted | parallel.data | step time (s)
+}

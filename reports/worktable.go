@@ -1,0 +1,99 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"psim/internal/units"
+)
+
+// utilization tells how much of the devices' peak is used; nothing where there is no
+// model.
+func utilization(r Result) string {
+	if r.MFU == 0 {
+		return ""
+	}
+	text := percent(r.MFU)
+	if hfu := percent(r.HFU); hfu != text {
+		text += fmt.Sprintf(" (HFU %s)", hfu)
+	}
+	return fmt.Sprintf("%s, %s per device of %s in %s", text, units.FormatFLOPS(r.MFU*r.PeakFLOPs), units.FormatFLOPS(r.PeakFLOPs), r.Precision)
+}
+
+// memoryParts tells what the highest peak holds, the largest part first; nothing
+// where one part is all.
+func memoryParts(r Result) string {
+	m := highestRank(r).Memory
+	if m == nil {
+		return ""
+	}
+	type part struct {
+		name  string
+		bytes int64
+	}
+	parts := slices.DeleteFunc([]part{
+		{"parameters", m.Parameters}, {"gradients", m.Gradients}, {"optimizer", m.Optimizer},
+		{"activations", m.Activations}, {"buffers", m.Buffers}, {"context", m.Context},
+	}, func(p part) bool { return p.bytes == 0 })
+	if len(parts) < 2 {
+		return ""
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.bytes, a.bytes) })
+	var texts []string
+	for _, p := range parts {
+		texts = append(texts, p.name+" "+units.FormatBytes(p.bytes))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// highestRank returns the first rank with the highest peak.
+func highestRank(r Result) (highest RankResult) {
+	for _, rank := range r.Ranks {
+		if rank.PeakMemory > highest.PeakMemory {
+			highest = rank
+		}
+	}
+	return highest
+}
+
+// distinct returns the ranks to be shown: of replicas that are all alike those of one,
+// with the number of replicas, and else all.
+func distinct(r Result) (ranks []RankResult, replicas int) {
+	replicas = r.DataParallel
+	if replicas < 2 || len(r.Ranks)%replicas != 0 {
+		return r.Ranks, 1
+	}
+	n := len(r.Ranks) / replicas
+	for i := n; i < len(r.Ranks); i++ {
+		if r.Ranks[i].values() != r.Ranks[i%n].values() {
+			return r.Ranks, 1
+		}
+	}
+	return r.Ranks[:n], replicas
+}
+
+// A rankValues holds those of a rank that can be compared.
+type rankValues struct {
+	RankResult
+	memory            MemoryBytes
+	dispatch, waiting float64
+}
+
+func (r RankResult) values() rankValues {
+	v := rankValues{r, MemoryBytes{}, known(r.Dispatch), known(r.Waiting)}
+	if r.Memory != nil {
+		v.memory = *r.Memory
+	}
+	v.Rank, v.Memory, v.Dispatch, v.Waiting = 0, nil, nil, nil
+	return v
+}
+
+// rankText names the first n ranks.
+func rankText(n int) string {
+	if n == 1 {
+		return "rank 0"
+	}
+	return fmt.Sprintf("ranks 0–%d", n-1)
+}
