@@ -14,7 +14,7 @@ import (
 // pictures are of one step: that of the median time, of an even number the shorter
 // of the two in the middle.
 type Measurement struct {
-	// Steps lists the times of the measured steps, in seconds.
+	// Steps are the times of the measured steps, in seconds.
 	Steps        []float64 `json:"steps"`
 	StepTimeMean float64   `json:"step_time_mean_s"` // step_time_s under another name
 	// StepTimeStd is the deviation of the steps from the mean: the sample's, with n − 1,
@@ -23,9 +23,9 @@ type Measurement struct {
 	// Losses are those of all steps, before each, the warm-up's among them; null where
 	// one is no number.
 	Losses Losses `json:"losses,omitempty"`
-	// StepTimeMedian is the median of Steps.
+	// StepTimeMedian is the median of the measured steps.
 	StepTimeMedian float64     `json:"step_time_median_s"`
-	Disturbed      bool        `json:"disturbed"`            // the machine was, while it ran
+	Disturbed      bool        `json:"disturbed"`            // whether something else seems to have run on the machine
 	Steadiness     *Steadiness `json:"steadiness,omitempty"` // what tells whether the machine was disturbed; absent where that was not measured
 	// RunsMade is how often it was run, because the machine was disturbed. Of several
 	// runs, which are listed in order, this is the least disturbed.
@@ -42,8 +42,8 @@ type Measurement struct {
 	// peaks of the ranks are a ledger of tensors; this is the check on it.
 	HeapGrowth int64 `json:"heap_growth_bytes"`
 	// CourseTokens is the rate by clocks that do not wait for all ranks, as the course's
-	// own scripts report it, over the same steps: never below the throughput. It is
-	// absent if not measured, as CourseSamples is.
+	// own scripts report it, over the same steps: never below the throughput; absent if
+	// not measured.
 	CourseTokens  *float64 `json:"course_tokens_per_s,omitempty"`
 	CourseSamples *float64 `json:"course_samples_per_s,omitempty"` // the same of samples
 	// Diverged is true where a loss or a difference is NaN or infinite.

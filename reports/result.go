@@ -65,10 +65,10 @@ type Result struct {
 	*Measurement
 	Predicted *Result  `json:"predicted,omitempty"` // the prediction that was made before a measured run
 	Runs      []Result `json:"runs,omitempty"`      // results of all modes, where several ran
-	// Time that psim took to build the graph, and to simulate it: on stdout alone, in no
-	// file, because it differs from run to run.
+	// Time that psim took to build the graph: on stdout alone, in no file, because it
+	// differs from run to run.
 	Build      *float64 `json:"build_s,omitempty"`
-	Simulation *float64 `json:"simulation_s,omitempty"` // the same for the simulation
+	Simulation *float64 `json:"simulation_s,omitempty"` // time that psim took to simulate it, likewise
 	Warnings   []string `json:"warnings"`               // doubts that did not stop the run
 	// The configuration with its defaults and with what its files say, as tables and
 	// keys of TOML: psim help config describes them. Paths are as they were given.

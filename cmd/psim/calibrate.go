@@ -34,10 +34,10 @@ const (
 
 const calibrateManual = `calibrate runs every layer of a network by itself on one core of this machine,
 with gomlx's Go backend, for a few sizes of microbatch: its forward, its backward
-and both halves of that, and the optimizer's step. It measures copies between two
-devices too. The medians go into a machine file, so that psim run predicts other
+and both halves of that, and the optimizer's step. It times copies between two
+devices, too. The medians go into a machine file, with which psim run predicts other
 schedules, splits and numbers of microbatches of the same layers on this machine.
-For other layers the file has rates that fit what was measured.
+For other layers the file has rates fitted to what was measured.
 
 CONFIG is a file or an example with a [model]; without it, the small GPT-2 of the
 example exec is measured. Nothing else should run meanwhile.
@@ -53,7 +53,7 @@ func newCalibrate() *cobra.Command {
 	var f calibrateFlags
 	cmd := &cobra.Command{
 		Use:   "calibrate [CONFIG]",
-		Short: "measure layers here, or fit nccl-tests, and write a machine file that psim run accepts",
+		Short: "measure layers here, or fit links to nccl-tests, and write a machine file",
 		Long:  calibrateManual,
 		Example: `  psim calibrate --samples 1,2 --repeats 1
   psim run exec --set machine.file=my-machine.toml --set schedule.name=gpipe

@@ -17,13 +17,13 @@ func newCompare() *cobra.Command {
 	var f outputFlags
 	cmd := &cobra.Command{
 		Use:   "compare A [B]",
-		Short: "hold two results against each other, predicted or measured",
+		Short: "compare two results, predicted or measured, and explain the difference",
 		Long: `compare says by how much result B differs from result A, and where the difference
 comes from: compute, communication that no work hides, waiting for other ranks,
 and dispatch (work that is ready and has not started); by kind of task and by
 rank. A and B are folders that psim run or psim exec has written, or the
-result.json in them. A folder alone must be one of psim exec: its measured step,
-then B, is held against the prediction that was made for it, A.
+result.json in them. A single folder must be one of psim exec: its prediction is
+then A, and its measured step B.
 
 Differences are B − A: a measured step that takes longer than predicted has a
 positive error. Under "B against A" a percentage is of A's own value; under "of

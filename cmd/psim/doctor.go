@@ -13,11 +13,11 @@ func newDoctor() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "say what works here, and what to do about what does not",
+		Short: "check what works on this machine, and say what to do about the rest",
 		Long: `doctor tries the backends that execute a graph: gomlx's own, which needs nothing,
 and XLA for NVIDIA GPUs, which needs a build with -tags xla and a plugin. It says
-what works here and what to do about what does not: without a GPU nothing is
-missing, and psim exec runs on cores. It fails (exit code 1) only if gomlx's own
+what works here and what to do about the rest. No GPU is needed: psim exec runs on
+cores. It fails (exit code 1) only if gomlx's own
 backend does not work.`,
 		Example: "  psim doctor\n  psim doctor --json",
 		Args:    exactly(0, "no arguments"),

@@ -28,20 +28,20 @@ type execFlags struct {
 }
 
 const execManual = `exec trains the network of CONFIG for a few steps by running the task graph that
-psim run simulates, on devices of this machine. First it measures every kind of
-task alone, and from that predicts the step; then it runs the graph and shows both
-beside each other, with the error split into its parts.
+psim run simulates, on devices of this machine. First it times every kind of task
+by itself, and predicts the step from that; then it runs the graph and shows both
+side by side, with the error split into its parts.
 
 Devices are the machine's cores (--backend go, gomlx's Go backend), or GPUs
 (--backend xla). psim doctor says which there are. The [machine] of CONFIG is not
-used. Training is in fp32, on made-up data unless --data names others. With other
---gpus than CONFIG has, a pipeline gets as many stages, and copies (ddp, fsdp) keep
-the samples of each; --set batch.global gives the total instead. Without CONFIG the
-example exec, a small GPT-2, runs in three ways: model-parallel, gpipe
-and 1f1b. What had to be changed in CONFIG is a warning of the result.
+used. Training is in fp32, on synthetic data unless --data names other. If --gpus is
+not what CONFIG has, a pipeline gets that many stages, and replicas (ddp, fsdp) keep
+the samples of each; --set batch.global sets the total instead. Without CONFIG the
+example exec, a small GPT-2, runs with three schedules: model-parallel, gpipe and
+1f1b. Whatever had to be changed in CONFIG is a warning of the result.
 
-The memory that is measured is the ledger's: every device counts the bytes of all
-tensors that it holds. The predicted one follows from the network alone.
+Measured memory is the ledger's: every device counts the bytes of all tensors that
+it holds. Predicted memory follows from the network alone.
 
 The result is "disturbed", with a warning, where steps deviate by more than 8 % or a
 fixed matrix product, timed before and after them, shows that something else runs;
@@ -58,7 +58,7 @@ func newExec() *cobra.Command {
 	var f execFlags
 	cmd := &cobra.Command{
 		Use:   "exec [CONFIG]",
-		Short: "run the same task graph for real, and hold it against its prediction",
+		Short: "run the task graph for real, and compare it with its prediction",
 		Long:  execManual,
 		Example: `  psim exec --gpus 2
   psim exec --gpus 2 --check weights,output,grads,loss
@@ -82,15 +82,15 @@ func newExec() *cobra.Command {
 
 func (f *execFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.IntVar(&f.gpus, "gpus", 0, "number of devices (default: as CONFIG says, 2 without)")
+	flags.IntVar(&f.gpus, "gpus", 0, "number of devices (default: as CONFIG says, or 2 without CONFIG)")
 	flags.IntVar(&f.gpus, "devices", 0, "the same as --gpus")
 	flags.StringVar(&f.Devices.Backend, "backend", "go", "what computes: go, xla or xla:/absolute/path/of/plugin.so")
 	flags.BoolVar(&f.Devices.Share, "share", false, "put all XLA devices on one GPU")
 	flags.BoolVar(&f.Devices.Oversubscribe, "oversubscribe", false, "allow more devices than cores; times are then not comparable")
 	flags.IntVar(&f.Steps, "steps", 5, "number of steps to measure")
 	flags.IntVar(&f.Warmup, "warmup", 1, "number of steps to train before those that are measured")
-	flags.IntVar(&f.Repeats, "repeats", 3, "how often every task is measured alone, for the prediction")
-	flags.IntVar(&f.Tries, "runs", 1, "run up to so many times (3 at most) while the machine is disturbed; the least disturbed counts")
+	flags.IntVar(&f.Repeats, "repeats", 3, "how often every task is timed by itself, for the prediction")
+	flags.IntVar(&f.Tries, "runs", 1, "how often to run, at most, until the machine is not disturbed (1 to 3); the least disturbed run counts")
 	flags.StringSliceVar(&f.Checks, "check", nil, "compare with the unsplit run (pipedream: a serial replay): weights,output,grads,loss or all")
 	flags.BoolVar(&f.UnwaitedRates, "course-rates", false, "also print the rate as the courses report it, by a clock that does not wait for devices")
 	flags.BoolVar(&f.PerLayer, "per-layer", false, "run backwards layer by layer, freeing activations as they go")

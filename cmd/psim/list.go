@@ -40,7 +40,7 @@ func newList() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:       "list " + strings.Join(names, "|"),
-		Short:     "print what there is",
+		Short:     "list schedules, models, devices and links, examples or questions",
 		Example:   "  psim list schedules\n  psim list devices --verbose",
 		ValidArgs: names,
 		Args:      exactly(1, "one of "+strings.Join(names, ", ")),

@@ -38,7 +38,7 @@ func newPlot() *cobra.Command {
 		Long:  plotManual(),
 		Example: `  psim plot timeline out/gpipe
   psim plot timeline out/gpipe out/1f1b --out both.svg
-  psim plot timeline pipeline=3 --ranks 0-1 --window 0s-20s
+  psim plot timeline pipeline=3 --ranks 0-1 --window 5s-10s
   psim plot memory out/gpipe --out memory.png
   psim plot compare out/gpipe out/1f1b
   psim plot split-time ddp=1,ddp=2,ddp=4 --out split.pdf
@@ -67,7 +67,7 @@ func newPlot() *cobra.Command {
 // plotManual describes all kinds of figure.
 func plotManual() string {
 	var b strings.Builder
-	b.WriteString(`plot draws a figure, as wide as the text of a page. A is the folder of a result or
+	b.WriteString(`plot draws a figure, at the width of a page of text. A is the folder of a result or
 the result.json in it, predicted or measured; or MODE=WORKERS, which psim predicts:
 ddp=2, fsdp=4, model=3 or pipeline=3, of the examples vgg16-cpu-MODE or of --config,
 where every worker of ddp and fsdp keeps its batch. Several may stand in one word,

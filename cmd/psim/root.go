@@ -110,13 +110,13 @@ func newRoot() *cobra.Command {
 		Use:   "psim",
 		Short: "predict how a distributed training step runs",
 		Long: `psim predicts how a distributed training step runs: its time, bubbles, memory
-and communication, from a task graph that a schedule builds and a simulator
-replays.`,
+and communication. psim exec runs the same task graph for real, to check.`,
 		Example: `  psim run gpipe                                      an example, by name
   psim run my.toml --set schedule.microbatches=16     a file, with a change
   psim schedule 1f1b --stages 4 --microbatches 8      the order alone
   psim validate 1.6                                   a formula question, answered twice
-  psim list examples                                  what there is`,
+  psim exec --gpus 2                                  predict, then train on two cores
+  psim list examples                                  configurations to start from`,
 		Version:       version,
 		SilenceErrors: true, SilenceUsage: true,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -138,7 +138,7 @@ replays.`,
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
-		Short: "print the manual of a command",
+		Short: "explain a command, the settings (config) or the fields of a result (result)",
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return verbs(cmd.Root()), cobra.ShellCompDirectiveNoFileComp
 		},

@@ -36,19 +36,19 @@ func newSchedule() *cobra.Command {
 	var f scheduleFlags
 	cmd := &cobra.Command{
 		Use:   "schedule NAME|FILE.csv",
-		Short: "print a schedule's order, without any cost",
+		Short: "print the order of tasks in a schedule, without times",
 		Long: `schedule prints the compute order of every rank. An action is
 <stage><F, B, I or W><microbatch>: 2F0 is the forward of stage 2, microbatch 0.
 The csv format is PyTorch's compute-only schedule notation, a row per rank; with
 --messages it has SEND and RECV as well. A FILE.csv in either form is checked and
 takes the place of a name; [schedule] file simulates and executes it.
 
---deadlock tells whether a program on every rank that runs the order one action
-after another comes to its end: with sends that are buffered, and with sends that
-last until they are received; if not, where every rank stands.
+--deadlock tells whether every rank gets to its end if it runs its actions one after
+another: with buffered sends, and with sends that block until they are received. If
+not, it says where every rank stands.
 
---clock prints the clock cycles in place of the ranks: (microbatch, stage) pairs of
-what runs in the same cycle, if every action takes one and messages none.`,
+--clock prints clock cycles instead of ranks: the (microbatch, stage) pairs that run
+in the same cycle, if every action takes one cycle and messages take none.`,
 		Example: `  psim schedule 1f1b --stages 4 --microbatches 8
   psim schedule gpipe --stages 2 --microbatches 4 --format csv
   psim schedule interleaved-1f1b --stages 2 --microbatches 4 --virtual 2

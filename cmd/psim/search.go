@@ -20,13 +20,13 @@ func newSearch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "search CONFIG",
 		Short: "find the best plan under a memory limit",
-		Long: `search simulates the experiment of CONFIG with every schedule that can run it, 1, 2
-and 4 stages per rank where a schedule holds several, and for a [model] every
-number of equal microbatches, and ranks what fits in the memory of a rank by step
-time. The schedules "auto" and "auto-v" are among them: orders that are found by
-search themselves. What the configuration says of stages, batch and machine stays.
-Of [times] that are alike for all stages, a schedule with V stages per rank gets a
-V-th for each, so that every rank does the same work.
+		Long: `search simulates CONFIG with every schedule that can run it, with 1, 2 and 4 stages
+per rank where a schedule can hold several, and for a [model] with every number of
+equal microbatches. It ranks the plans that fit in the memory of a rank by step time.
+The schedules "auto" and "auto-v", which search for an order themselves, are among
+them. Devices, batch and machine stay as CONFIG has them. If all stages have the same
+[times], a schedule with V stages per rank gives each a V-th of them, so that every
+rank does the same work.
 
 --out writes plans.json and pareto.png, which shows the step time of every plan
 against the memory it needs. An interrupted search keeps what it has found.`,

@@ -29,24 +29,25 @@ func newSweep() *cobra.Command {
 	var f sweepFlags
 	cmd := &cobra.Command{
 		Use:   "sweep CONFIG --vary KEY=V1,V2…",
-		Short: "predict a configuration with many settings, on all cores",
+		Short: "predict every combination of the values of some settings, on all cores",
 		Long: `sweep predicts CONFIG with every combination of the values of some settings, and
 prints a row for each: the first --vary changes slowest. A list or a text with a
 comma is one value: --vary schedule.partition=[1,2],[2,1].
 
 The efficiency is the throughput per device against that of the point with the
-fewest devices whose other values are the same. A combination that cannot be (3
-stages of a network with 2 layers) is a row that says why; the exit code is 1 only
-if none can be. A value that no configuration can have is refused at the start.
+fewest devices whose other values are the same. An impossible combination (3 stages
+of a network with 2 layers) is an empty row, with the reason below the table; the
+exit code is 1 only if all are impossible. A value that is wrong in any combination
+is refused at the start.
 
 --out writes sweep.jsonl (a line for each point, as psim plot sweep reads it),
 sweep.csv, sweep.png and sweep.json. Points that are finished are kept there as
-they come: after an interrupt or a kill the same command goes on from there, and
+they come: after an interrupt or a kill the same command resumes from there, and
 points whose configuration has not changed are never computed again.
 
 --shard I/N computes the I-th of N parts and writes into a folder of its own in
---out, for job arrays; psim merge joins them. --shard auto is the place of this
-task in a job array of Slurm, auto/N that in an indexed job of Kubernetes.`,
+--out, for job arrays; psim merge joins them. --shard auto takes I and N from a Slurm
+job array, auto/N takes I from an indexed Kubernetes job.`,
 		Example: `  psim sweep gpipe --vary schedule.microbatches=4,8,16
   psim sweep gpipe --vary schedule.name=gpipe,1f1b --vary schedule.stages=2,4 --out out/both
   psim sweep gpipe --vary parallel.data=1,2,4 --shard 1/2 --out out/parts
@@ -60,7 +61,7 @@ task in a job array of Slurm, auto/N that in an indexed job of Kubernetes.`,
 	}
 	flags := cmd.Flags()
 	f.registerInput(flags)
-	f.registerOutput(flags, "print all results as one JSON object and nothing else", "print one row per point as CSV and nothing else", "folder to write to, and to go on from")
+	f.registerOutput(flags, "print all results as one JSON object and nothing else", "print one row per point as CSV and nothing else", "folder to write to, and to resume from")
 	flags.StringArrayVar(&f.vary, "vary", nil, "values of a setting: KEY=V1,V2… with a dotted key; may be repeated")
 	flags.StringVar(&f.shard, "shard", "", "compute only the I-th of N parts: I/N, auto or auto/N")
 	return cmd

@@ -31,8 +31,8 @@ task graph. It fails (exit code 1) if the two disagree. Without an ID it answers
 all; 3.3 stands for all of its parts.
 
 --published instead predicts the rows of published tables and says how far off it
-was: a line for every table, or all rows of the NAMEs. --out DIR draws them. Rows
-that constants were fitted to are marked and not in the errors.
+was: a line for each table, or all rows of the tables in NAME. --out DIR draws them.
+Rows that constants were fitted to are marked, and left out of the errors.
 
 --executed instead predicts steps of two networks, three schedules and 2, 4 and 8
 microbatches, runs them for real on --gpus devices, and says how far off it was.
