@@ -261,7 +261,7 @@ func (s *sweep) end(ctx context.Context) (*Swept, error) {
 		if s.Wrote, s.Unsaved = SaveSweep(ctx, s.Sweep, s.options.Folder); s.Unsaved == nil {
 			s.Unsaved = s.journal.Remove()
 		} else {
-			s.journal.Close()
+			s.journal.leave()
 		}
 	}
 	return &s.Swept, ctx.Err()

@@ -25,6 +25,7 @@ func FuzzMachineFile(f *testing.F) {
 	}
 	f.Add([]byte("machine.measured = [{layer = \"a\", samples = 2}, {layer = \"a\", samples = 1}]"))
 	f.Add([]byte("[[machine]]\n[[machine.measured]]"))
+	f.Add([]byte(`"]"=""`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := configs.ParseMachine("m.toml", data)
 		if err != nil {

@@ -175,7 +175,7 @@ func plainKey(key string) string {
 func (s *source) find(key string) (place, string) {
 	for around := key; around != ""; around = around[:max(0, strings.LastIndexAny(around, ".["))] {
 		named := around
-		if i := strings.LastIndex(around, "["); strings.HasSuffix(around, "]") {
+		if i := strings.LastIndex(around, "["); i >= 0 && strings.HasSuffix(around, "]") {
 			named = around[:i]
 		}
 		if p, ok := s.places()[around]; ok {

@@ -17,6 +17,7 @@ func FuzzManifest(f *testing.F) {
 	f.Add([]byte(`{"sets": {"run": {"files": {"a.txt": "x", "../outside.txt": "y", "/etc/passwd": "z", "in/c.txt": ""}}}}`))
 	f.Add([]byte(`{"sets": {"exec": {"partial": true, "files": {".": "", "in": "", "..": "", "in/../../outside.txt": ""}}}}`))
 	f.Add([]byte(`{"sets": {"run": {"files": {".psim.json": "", ".psim-new/a": "", "a.txt/b": ""}}, "": {}}}`))
+	f.Add([]byte(`{"sets": {"ran": {"files": {"a.txt": "x", "in/b.txt": ""}}}}`))
 	f.Fuzz(func(t *testing.T, manifest []byte) {
 		parent := t.TempDir()
 		folder, outside := filepath.Join(parent, "o"), filepath.Join(parent, "outside.txt")

@@ -43,6 +43,9 @@ func (c change) manifest() manifest {
 		}
 	}
 	for name, data := range c.contents {
+		for _, other := range m.Sets {
+			delete(other.Files, name)
+		}
 		set.Files[name] = hash(data)
 	}
 	m.Sets[c.Owner] = set
