@@ -13,10 +13,28 @@ import (
 	"psim/schedules"
 )
 
-// What a rank's memory holds at its peak adds up to the peak, whatever the schedule,
-// ZeRO's stage, recomputation and precision, and none of it is less than nothing. The
-// optimizer's part is what lasts.
+// What a rank's memory holds at its peak adds up to the peak, whatever ZeRO's stage,
+// recomputation and precision: for every schedule that a network can have, and for
+// settings drawn at random.
 func TestMemoryAddsUp(t *testing.T) {
+	for _, name := range schedules.Names() {
+		if name == "auto" || name == "auto-v" {
+			continue // of given times alone
+		}
+		for zero := range 4 {
+			if !shards(name, zero) {
+				continue
+			}
+			for _, recompute := range []string{"none", "selective", "full"} {
+				sets := append(training(name, zero, recompute), "model.tied=false", "model.layers=8")
+				c, err := psim.Load("gpipe", sets...)
+				require.NoError(t, err)
+				p, err := psim.Predict(context.Background(), c)
+				require.NoError(t, err, "%v", sets)
+				requireSums(t, p)
+			}
+		}
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		c, err := psim.Load("gpipe", drawTraining(t)...)
 		require.NoError(t, err)
@@ -24,19 +42,58 @@ func TestMemoryAddsUp(t *testing.T) {
 		if err != nil {
 			t.Skip(err) // a schedule that this shape cannot have
 		}
-		for _, r := range p.Result.Ranks {
-			m := r.Memory
-			require.Equal(t, r.PeakMemory, m.Parameters+m.Gradients+m.Optimizer+m.Activations+m.Buffers+m.Context)
-			for _, part := range []int64{m.Parameters, m.Gradients, m.Optimizer, m.Activations, m.Buffers, m.Context} {
-				require.GreaterOrEqual(t, part, int64(0), "%+v", *m)
-			}
-			require.Positive(t, m.Parameters)
-			require.LessOrEqual(t, m.Optimizer, r.PersistentMemory)
-			if c.Parallel.Zero < 2 && !p.Plan.Graph.Stashing {
-				require.Equal(t, r.PersistentMemory, m.Parameters+m.Gradients+m.Optimizer)
-			}
-		}
+		requireSums(t, p)
 	})
+}
+
+// shards reports whether a schedule can have a stage of ZeRO.
+func shards(name string, zero int) bool {
+	switch name {
+	case "ddp":
+		return true
+	case "fsdp":
+		return zero == 3
+	case "pipedream", "dualpipe", "chimera": // of one replica, or with every stage twice
+		return zero == 0
+	}
+	return zero < 3
+}
+
+// training lists the settings of a small step of a schedule, with two replicas where
+// it may have them.
+func training(name string, zero int, recompute string) []string {
+	stages, virtual, data := 2, 1, 2
+	switch name {
+	case "ddp", "fsdp":
+		stages = 1
+	case "pipedream":
+		data = 1
+	case "interleaved-1f1b", "looped-bfs", "interleaved-zero-bubble", "zbv", "v-half", "v-min", "dualpipev", "hanayo":
+		virtual = 2
+	}
+	return []string{
+		"schedule.name=" + name, fmt.Sprint("schedule.stages=", stages), fmt.Sprint("schedule.virtual_stages=", virtual),
+		"schedule.microbatches=4", fmt.Sprint("batch.global=", 8*data), fmt.Sprint("parallel.data=", data),
+		fmt.Sprint("parallel.zero=", zero), "train.recompute=" + recompute,
+		"model.hidden=64", "model.heads=4", "model.vocab=512", "model.sequence_length=64",
+	}
+}
+
+// requireSums wants the parts of every rank's memory to be its peak, and none of them
+// less than nothing. The optimizer's part is what lasts.
+func requireSums(t require.TestingT, p *psim.Prediction) {
+	for _, r := range p.Result.Ranks {
+		m := r.Memory
+		require.Equal(t, r.PeakMemory, m.Parameters+m.Gradients+m.Optimizer+m.Activations+m.Buffers+m.Context)
+		for _, part := range []int64{m.Parameters, m.Gradients, m.Optimizer, m.Activations, m.Buffers, m.Context} {
+			require.GreaterOrEqual(t, part, int64(0), "%+v", *m)
+		}
+		require.Positive(t, m.Parameters)
+		require.LessOrEqual(t, m.Optimizer, r.PersistentMemory)
+		if p.Config.Parallel.Zero < 2 && !p.Plan.Graph.Layered && !p.Plan.Graph.Stashing {
+			require.Equal(t, r.PersistentMemory, m.Parameters+m.Gradients+m.Optimizer)
+		}
+	}
 }
 
 // Under ZeRO the peak holds more parameters or gradients than last, and buffers where

@@ -14,19 +14,21 @@ import (
 
 // MissingPoints is the error of a merge in which combinations are missing.
 type MissingPoints struct {
-	Sets [][]string
-	Of   int
+	Count, Of int
+	Sets      [][]string // the first of them
 }
+
+// mostMissing limits the missing points that are named.
+const mostMissing = 5
 
 // Error lists the first of them.
 func (m *MissingPoints) Error() string {
-	const most = 5
-	text := fmt.Sprintf("%d of %s are missing", len(m.Sets), units.Plural(m.Of, "point"))
-	for i, set := range m.Sets {
-		if i == most {
-			return text + fmt.Sprintf("\n  … and %d more", len(m.Sets)-most)
-		}
+	text := fmt.Sprintf("%d of %s are missing", m.Count, units.Plural(m.Of, "point"))
+	for _, set := range m.Sets {
 		text += "\n  " + strings.Join(set, " ")
+	}
+	if more := m.Count - len(m.Sets); more > 0 {
+		text += fmt.Sprintf("\n  … and %d more", more)
 	}
 	return text
 }
@@ -64,24 +66,31 @@ func MergeSweeps(folders ...string) (reports.Sweep, error) {
 	return whole, gather(&whole, points)
 }
 
+// mostMerged limits the combinations of a merged sweep.
+const mostMerged = 1_000_000
+
 // gather puts points into their order.
 func gather(whole *reports.Sweep, points map[string]reports.Point) error {
 	whole.Count = 1
 	for _, v := range whole.Vary {
-		whole.Count *= len(v.Values)
+		if whole.Count *= len(v.Values); whole.Count > mostMerged {
+			return fmt.Errorf("the values of all parts make more than %d combinations, which cannot all be there; merge fewer", mostMerged)
+		}
 	}
 	missing := &MissingPoints{Of: whole.Count}
 	for i := range whole.Count {
 		set := combinationAt(whole.Vary, i)
 		p, ok := points[strings.Join(set, "\n")]
 		if !ok {
-			missing.Sets = append(missing.Sets, set)
+			if missing.Count++; missing.Count <= mostMissing {
+				missing.Sets = append(missing.Sets, set)
+			}
 			continue
 		}
 		p.Index = i
 		whole.Points = append(whole.Points, p)
 	}
-	if missing.Sets != nil {
+	if missing.Count > 0 {
 		return missing
 	}
 	return nil

@@ -40,6 +40,23 @@ func ModeNames() []string {
 
 var modeForm = regexp.MustCompile(`^([A-Za-z_-]+)=([0-9]+)$`)
 
+// ModeWords splits a list at its commas. A number alone is of the mode before it:
+// ddp=1,2 is ddp=1 and ddp=2.
+func ModeWords(list string) []string {
+	words := strings.Split(list, ",")
+	mode := ""
+	for i, word := range words {
+		if parts := modeForm.FindStringSubmatch(word); parts != nil {
+			mode = parts[1]
+		} else if mode != "" && modeForm.MatchString(mode+"="+word) {
+			words[i] = mode + "=" + word
+		} else {
+			mode = ""
+		}
+	}
+	return words
+}
+
 // ParseMode reads MODE=WORKERS, such as ddp=2. It is not ok where the text has
 // another form.
 func ParseMode(text string) (m Mode, workers int, ok bool, err error) {

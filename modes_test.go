@@ -2,6 +2,7 @@ package psim_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,4 +48,20 @@ func TestModes(t *testing.T) {
 	c, err = mode.Load(2, "ddp", "model.layers=4")
 	require.NoError(t, err)
 	require.Equal(t, "gpipe", c.Schedule.Name)
+}
+
+// TestModeWords also leaves alone what names no mode.
+func TestModeWords(t *testing.T) {
+	for list, want := range map[string][]string{
+		"ddp=1":            {"ddp=1"},
+		"ddp=1,ddp=2":      {"ddp=1", "ddp=2"},
+		"ddp=1,2,4,fsdp=2": {"ddp=1", "ddp=2", "ddp=4", "fsdp=2"},
+		"out/a,2":          {"out/a", "2"},
+		"ddp=1,out/a,2":    {"ddp=1", "out/a", "2"},
+		"ddp=1,,2":         {"ddp=1", "", "2"},
+	} {
+		if got := psim.ModeWords(list); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", list, got, want)
+		}
+	}
 }

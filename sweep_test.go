@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -237,7 +238,8 @@ func TestMergeSweeps(t *testing.T) {
 	_, err = psim.MergeSweeps(filepath.Join(folder, "parts4", "shard-1-of-4"), filepath.Join(folder, "parts4", "shard-3-of-4"))
 	var missing *psim.MissingPoints
 	require.ErrorAs(t, err, &missing)
-	require.Len(t, missing.Sets, 45)
+	require.Equal(t, 45, missing.Count)
+	require.Len(t, missing.Sets, 5, "the first of them")
 	require.ErrorContains(t, err, "45 of 90 points are missing\n  schedule.name=gpipe schedule.stages=2 schedule.partition=balanced batch.global=16\n")
 
 	other := filepath.Join(folder, "other")
@@ -263,6 +265,20 @@ func TestMergeValues(t *testing.T) {
 	require.NoError(t, err)
 	sweepInto(t, filepath.Join(folder, "all"), vary("2", "4", "8"))
 	requireSameSweep(t, filepath.Join(folder, "all"), filepath.Join(folder, "merged"))
+
+	// A part with all combinations of other values is refused before they are listed.
+	far, huge := filepath.Join(folder, "far"), make([]string, 10_000)
+	for i := range huge {
+		huge[i] = fmt.Sprint(i)
+	}
+	info, err := json.Marshal(reports.SweepInfo{Schema: 1, Name: s.Name, Configuration: s.Configuration, Version: s.Version,
+		Vary: []reports.Variation{{Key: "schedule.microbatches", Values: huge}, {Key: "schedule.stages", Values: huge}}})
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(far, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(far, "sweep.json"), info, 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(far, "sweep.jsonl"), nil, 0o644))
+	_, err = psim.MergeSweeps(far)
+	require.ErrorContains(t, err, "more than 1000000 combinations, which cannot all be there")
 
 	text := sweepFiles(t, filepath.Join(folder, "1"))["sweep.jsonl"]
 	require.NoError(t, os.Remove(filepath.Join(folder, "1", ".psim.json")))
@@ -301,7 +317,7 @@ func TestSweepRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "sweep.journal"), []byte("mine\n"), 0o644))
 	_, err = psim.Sweep(context.Background(), c, psim.SweepOptions{Vary: varied(), Folder: folder})
-	require.ErrorContains(t, err, "line 1 is not one of psim sweep")
+	require.ErrorContains(t, err, "sweep.journal: is not one that psim has written")
 }
 
 func TestParseShard(t *testing.T) {

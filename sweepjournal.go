@@ -14,6 +14,9 @@ import (
 // finished, until the files of the whole sweep hold them.
 const sweepJournalName = "sweep.journal"
 
+// sweepJournalHead begins the journal of a sweep.
+const sweepJournalHead = `{"psim_sweep":`
+
 // sweepJournal holds lines of points, below ones that say which version of psim has
 // found them.
 type sweepJournal struct {
@@ -51,7 +54,7 @@ func openSweep(folder, version string) (*sweepJournal, map[string]reports.Point,
 		keep(before.Version, p)
 	}
 	path := filepath.Join(folder, sweepJournalName)
-	opened, lines, err := files.OpenJournal(path)
+	opened, lines, err := files.OpenJournal(path, sweepJournalHead)
 	if err != nil {
 		return nil, nil, err
 	}

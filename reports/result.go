@@ -113,7 +113,7 @@ type Throughput struct {
 type RankResult struct {
 	Rank          int     `json:"rank"`            // from 0, replica by replica
 	Compute       float64 `json:"compute_s"`       // F, B, I and W
-	Communication float64 `json:"communication_s"` // while at least one message or collective of the rank runs
+	Communication float64 `json:"communication_s"` // while a message or collective of the rank runs, or gradients are averaged
 	// Part of it beside neither computation nor optimizer. With compute_s, optimizer_s and
 	// idle_s it adds up to the step time.
 	ExposedCommunication float64      `json:"exposed_communication_s"`

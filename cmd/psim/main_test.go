@@ -183,6 +183,7 @@ func TestErrors(t *testing.T) {
 		"psim exec --gpus 99",
 		"psim exec --gpus -1",
 		"psim exec --gpus 2 --check wheights",
+		"psim exec exec --gpus 2 --check --learning-rate 1e-3",
 		"psim exec --gpus 2 --backend cuda",
 		"psim exec --gpus 2 --share",
 		"psim exec --gpus 2 --data cifar10:nowhere",

@@ -41,7 +41,7 @@ func newPlot() *cobra.Command {
   psim plot timeline pipeline=3 --ranks 0-1 --window 5s-10s
   psim plot memory out/gpipe --out memory.png
   psim plot compare out/gpipe out/1f1b
-  psim plot split-time ddp=1,ddp=2,ddp=4 --out split.pdf
+  psim plot split-time ddp=1,2,4 --out split.pdf
   psim plot throughput fsdp=1 fsdp=2 fsdp=4 ddp=1 ddp=2 ddp=4
   psim plot metric bubble.makespan pipeline=2 pipeline=3 --config gpipe`,
 		ValidArgsFunction: completePlot,
@@ -70,9 +70,9 @@ func plotManual() string {
 	b.WriteString(`plot draws a figure, at the width of a page of text. A is the folder of a result or
 the result.json in it, predicted or measured; or MODE=WORKERS, which psim predicts:
 ddp=2, fsdp=4, model=3 or pipeline=3, of the examples vgg16-cpu-MODE or of --config,
-where every worker of ddp and fsdp keeps its batch. Several may stand in one word,
-with commas. A prediction and a measurement of the same configuration on as many
-devices stand side by side.
+where every worker of ddp and fsdp keeps its batch. Several may stand in one word:
+ddp=1,fsdp=1, or ddp=1,2,4 for three of one mode. A prediction and a measurement of
+the same configuration on as many devices stand side by side.
 
 `)
 	for _, k := range figures.Kinds() {
@@ -159,7 +159,7 @@ func (f *plotFlags) items(ctx context.Context, kind figures.Kind, args []string)
 	for _, arg := range args {
 		words := []string{arg}
 		if _, err := os.Stat(arg); err != nil {
-			words = strings.Split(arg, ",")
+			words = lib.ModeWords(arg)
 		}
 		for _, word := range words {
 			mode, workers, ok, err := lib.ParseMode(word)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"psim/configs"
 	"psim/exec"
@@ -187,12 +188,31 @@ func between(least, most int, usage string) cobra.PositionalArgs {
 		if least <= len(args) && len(args) <= most {
 			return nil
 		}
+		if err := swallowed(cmd); err != nil {
+			return err
+		}
 		got := "nothing"
 		if len(args) > 0 {
 			got = strings.Join(args, " ")
 		}
 		return fmt.Errorf("%s takes %s, not %s\nsee \"%s --help\"", cmd.Name(), usage, got, cmd.CommandPath())
 	}
+}
+
+// swallowed names a flag whose value was left out, so that the next flag became it.
+func swallowed(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		for _, value := range values {
+			if name, ok := strings.CutPrefix(value, "--"); ok && cmd.Flags().Lookup(name) != nil {
+				err = fmt.Errorf("--%s needs a value, and --%s is a flag\nsee \"%s --help\"", f.Name, name, cmd.CommandPath())
+			}
+		}
+	})
+	return err
 }
 
 // version names the release; CHANGELOG.md says what is in it.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	lib "psim"
 	"psim/configs"
@@ -59,12 +60,16 @@ job array, auto/N takes I from an indexed Kubernetes job.`,
 			return runSweep(cmd.Context(), args[0], f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	flags := cmd.Flags()
+	f.register(cmd.Flags())
+	return cmd
+}
+
+func (f *sweepFlags) register(flags *pflag.FlagSet) {
 	f.registerInput(flags)
+	f.registerVerbose(flags)
 	f.registerOutput(flags, "print all results as one JSON object and nothing else", "print one row per point as CSV and nothing else", "folder to write to, and to resume from")
 	flags.StringArrayVar(&f.vary, "vary", nil, "values of a setting: KEY=V1,V2… with a dotted key; may be repeated")
 	flags.StringVar(&f.shard, "shard", "", "compute only the I-th of N parts: I/N, auto or auto/N")
-	return cmd
 }
 
 func runSweep(ctx context.Context, path string, f sweepFlags, stdout, stderr io.Writer) error {
@@ -82,6 +87,7 @@ func runSweep(ctx context.Context, path string, f sweepFlags, stdout, stderr io.
 	if err := f.checkOut(o.Folder); err != nil {
 		return err
 	}
+	f.note(stderr, c.Inputs)
 	p, start := newProgress(stderr, f.quiet), time.Now()
 	o.Progress = func(done, of int) { p.tell(remaining(done, of, time.Since(start))) }
 	s, err := lib.Sweep(ctx, c, o)

@@ -21,6 +21,7 @@ func TestVerbose(t *testing.T) {
 		"psim run gpipe --csv --set schedule.name=zbv --set schedule.partition=equal --set batch.global=31",
 		"psim run course-timeline --csv", "psim run ring-allreduce --csv", "psim run auto --csv",
 		"psim search course-timeline --quiet",
+		"psim sweep gpipe --csv --quiet --set batch.global=16 --vary schedule.microbatches=4,8",
 	} {
 		quiet, stderr, code := psim(t, line)
 		require.Zero(t, code, stderr)

@@ -19,14 +19,18 @@ type Journal struct {
 // ErrJournalBusy says that another process has a journal open.
 var ErrJournalBusy = errors.New("another psim is writing there")
 
+// ErrForeignJournal says that a file of a journal's name is none.
+var ErrForeignJournal = errors.New("is not one that psim has written; remove the file, or name another folder")
+
 // OpenJournal opens a journal, or makes one and the folder that it is in, and returns
-// the lines that are there. A last line that a kill has cut off is dropped.
-func OpenJournal(path string) (*Journal, [][]byte, error) {
+// the lines that are there. A last line that a kill has cut off is dropped. A file that
+// does not begin with head stays as it is, and is an error.
+func OpenJournal(path, head string) (*Journal, [][]byte, error) {
 	undo, err := makeFolder(filepath.Dir(path))
 	if err == nil {
 		var j *Journal
 		var lines [][]byte
-		if j, lines, err = openJournal(path); err == nil {
+		if j, lines, err = openJournal(path, head); err == nil {
 			j.undo = undo
 			return j, lines, nil
 		}
@@ -35,10 +39,13 @@ func OpenJournal(path string) (*Journal, [][]byte, error) {
 	if errors.Is(err, ErrJournalBusy) {
 		return nil, nil, fmt.Errorf("%s: %w", filepath.Dir(path), err)
 	}
+	if errors.Is(err, ErrForeignJournal) {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
 	return nil, nil, Unwritable{fmt.Errorf("%s: cannot be written: %s", path, Reason(err))}
 }
 
-func openJournal(path string) (*Journal, [][]byte, error) {
+func openJournal(path, head string) (*Journal, [][]byte, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
 		if err != nil {
@@ -53,7 +60,7 @@ func openJournal(path string) (*Journal, [][]byte, error) {
 			f.Close() // who had it open has removed it meanwhile
 			continue
 		}
-		lines, err := wholeLines(f)
+		lines, err := wholeLines(f, head)
 		if err != nil {
 			f.Close()
 			return nil, nil, err
@@ -63,10 +70,13 @@ func openJournal(path string) (*Journal, [][]byte, error) {
 }
 
 // wholeLines reads the lines of a file, and cuts off what follows the last.
-func wholeLines(f *os.File) ([][]byte, error) {
+func wholeLines(f *os.File, head string) ([][]byte, error) {
 	data, err := io.ReadAll(f)
 	if err != nil {
 		return nil, err
+	}
+	if begins := data[:min(len(data), len(head))]; string(begins) != head[:len(begins)] {
+		return nil, ErrForeignJournal
 	}
 	whole := bytes.LastIndexByte(data, '\n') + 1
 	if whole < len(data) {

@@ -111,8 +111,9 @@ func sweep(r Request) (Picture, error) {
 	return func(w io.Writer, format string) error { return t.figure().Write(w, format) }, nil
 }
 
-// maxCurves limits the lines that have a name of their own.
-const maxCurves = 12
+// maxCurves limits the lines that have a name of their own: chart.Lines tells no more of
+// them apart.
+const maxCurves = 8
 
 func (t table) figure() *chart.Figure {
 	const height = 230
