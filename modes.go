@@ -66,8 +66,8 @@ func ParseMode(text string) (m Mode, workers int, ok bool, err error) {
 	}
 	for _, m := range Modes() {
 		if m.Name == parts[1] {
-			if workers, err = strconv.Atoi(parts[2]); err != nil || workers < 1 || workers > 1<<20 {
-				err = fmt.Errorf("%s: the number of workers must be 1 to %d", text, 1<<20)
+			if workers, err = strconv.Atoi(parts[2]); err != nil || workers < 1 || workers > 1<<16 {
+				err = fmt.Errorf("%s: the number of workers must be 1 to %d", text, 1<<16)
 			}
 			return m, workers, true, err
 		}

@@ -33,3 +33,6 @@ func (t *Trainer) Copies() (map[string][][]float32, error) {
 	}
 	return all, nil
 }
+
+// Best is best.
+func (p Probe) Best(q Probe) Probe { return p.best(q) }

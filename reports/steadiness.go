@@ -43,9 +43,9 @@ func (s Steadiness) Warning() string {
 		text        string
 		value, most float64
 	}{
-		{"the steps deviate by %.0f %% (at most %.0f %% on a quiet machine)", s.Spread, mostSpread},
-		{"a fixed matrix product took %.0f %% longer on average than at best (at most %.0f %%)", s.Slowdown, mostSlowdown},
-		{"the best time of that product changed by %.0f %% meanwhile (at most %.0f %%)", s.Change, mostChange},
+		{"the steps deviate by %.1f %% (at most %.0f %% on a quiet machine)", s.Spread, mostSpread},
+		{"a fixed matrix product took %.1f %% longer on average than at best (at most %.0f %%)", s.Slowdown, mostSlowdown},
+		{"the best time of that product changed by %.1f %% meanwhile (at most %.0f %%)", s.Change, mostChange},
 	} {
 		if x.value > x.most {
 			list = append(list, fmt.Sprintf(x.text, 100*x.value, 100*x.most))
@@ -62,7 +62,7 @@ type Attempt struct {
 	Steps     []float64 `json:"steps"`       // their times, in seconds
 	StepTime  float64   `json:"step_time_s"` // their mean
 	Predicted float64   `json:"predicted_s"` // by the times of its own tasks
-	Disturbed bool      `json:"disturbed"`   // the machine was, while it ran
+	Disturbed bool      `json:"disturbed"`   // whether the machine was disturbed in this run
 	// What tells whether the machine was disturbed; absent where that was not measured.
 	Steadiness *Steadiness `json:"steadiness,omitempty"`
 }

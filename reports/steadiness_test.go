@@ -18,9 +18,9 @@ func TestSteadiness(t *testing.T) {
 	}{
 		{reports.Steadiness{}, ""},
 		{reports.Steadiness{Spread: 0.08, Slowdown: 0.25, Change: 0.08}, ""},
-		{reports.Steadiness{Spread: 0.12}, "the machine was disturbed: the steps deviate by 12 % (at most 8 % on a quiet machine); something else was running"},
-		{reports.Steadiness{Slowdown: 1.5, Spread: 0.01}, "a fixed matrix product took 150 % longer on average than at best (at most 25 %)"},
-		{reports.Steadiness{Change: 0.1, Spread: 0.09}, "the steps deviate by 9 % (at most 8 % on a quiet machine), the best time of that product changed by 10 % meanwhile (at most 8 %)"},
+		{reports.Steadiness{Spread: 0.12}, "the machine was disturbed: the steps deviate by 12.0 % (at most 8 % on a quiet machine); something else was running"},
+		{reports.Steadiness{Slowdown: 1.5, Spread: 0.01}, "a fixed matrix product took 150.0 % longer on average than at best (at most 25 %)"},
+		{reports.Steadiness{Change: 0.1, Spread: 0.09}, "the steps deviate by 9.0 % (at most 8 % on a quiet machine), the best time of that product changed by 10.0 % meanwhile (at most 8 %)"},
 	} {
 		require.Equal(t, c.want != "", c.of.Score() > 1, "%+v", c.of)
 		require.Contains(t, c.of.Warning(), c.want)

@@ -140,6 +140,7 @@ func TestErrors(t *testing.T) {
 		"psim plot timeline configs",
 		"psim plot timeline configs --out x.gif",
 		"psim plot throughput dpd=2",
+		"psim plot throughput ddp=1,,2",
 		"psim plot throughput ddp=0",
 		"psim plot metric bubbel.makespan ddp=2",
 		"psim plot metric step_time_s",

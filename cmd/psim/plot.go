@@ -162,6 +162,9 @@ func (f *plotFlags) items(ctx context.Context, kind figures.Kind, args []string)
 			words = lib.ModeWords(arg)
 		}
 		for _, word := range words {
+			if word == "" {
+				return nil, fmt.Errorf("%q: a name is empty; write results and MODE=WORKERS with single commas", arg)
+			}
 			mode, workers, ok, err := lib.ParseMode(word)
 			if _, problem := os.Stat(word); problem == nil || !ok {
 				items, err := interrupt.Await(ctx, func() ([]figures.Item, error) { return kind.Load(word) })

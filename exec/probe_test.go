@@ -1,0 +1,25 @@
+package exec_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/exec"
+)
+
+// TestProbe: one stall shows in one moment, what runs all the time in every one.
+func TestProbe(t *testing.T) {
+	ms := func(fastest, mean time.Duration) exec.Probe {
+		return exec.Probe{Fastest: fastest * time.Millisecond, Mean: mean * time.Millisecond}
+	}
+	join := func(moments ...exec.Probe) (p exec.Probe) {
+		for _, m := range moments {
+			p = p.Best(m)
+		}
+		return p
+	}
+	require.Equal(t, ms(10, 11), join(ms(10, 60), ms(10, 11), ms(11, 12)), "a stall")
+	require.Equal(t, ms(10, 19), join(ms(10, 20), ms(11, 19), ms(10, 21)), "a program beside it")
+}
