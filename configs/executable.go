@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
@@ -13,6 +14,9 @@ import (
 
 // hostDevice stands in the catalog for a core of this machine.
 const hostDevice = "cpu-core"
+
+// isCPU tells whether a device of the catalog is a core of a CPU.
+func isCPU(device string) bool { return strings.HasSuffix(device, "-core") }
 
 // Executable returns the experiment as it can be executed on a number of
 // devices (0: as many as it asks for), and what had to be changed for that:
@@ -41,6 +45,10 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 	if c.Model.MegatronKernels() {
 		sets = append(sets, "model.kernels="+arch.KernelsFused)
 		changes = append(changes, "runs with kernels of its own, not Megatron's")
+	}
+	if m, err := c.model(); err == nil && m.Attention == arch.AttentionFlash { // if not, building will say so
+		sets = append(sets, "model.attention="+arch.AttentionUnfused)
+		changes = append(changes, "runs attention over the whole square, not in one kernel")
 	}
 	next, err := c.with(fmt.Sprintf("--gpus %d", devices), fitted...)
 	if err == nil {

@@ -135,7 +135,7 @@ func (c *Config) MachineNotes(p *Plan) []string {
 		if c.Model.MegatronKernels() {
 			kernels = arch.KernelsMegatron
 		}
-		lines = append(lines, "decides  kernels "+kernels+"; attention unfused: the scores of all pairs of tokens are written and read")
+		lines = append(lines, "decides  kernels "+kernels+"; "+c.attentionNote())
 	}
 	if m.Host == (costmodel.Host{}) {
 		lines = append(lines, "assumes  no machine.host: launching takes no thread of the host")
@@ -150,6 +150,14 @@ func (c *Config) MachineNotes(p *Plan) []string {
 		lines = append(append(lines, c.assumed("machine.memory_margin")...), deviceNotes(m.Device, cmp.Or(p.Workload.Training.Precision, "fp32"))...)
 	}
 	return append(lines, linkNotes(p)...)
+}
+
+// attentionNote says how attention is computed.
+func (c *Config) attentionNote() string {
+	if m, err := c.model(); err == nil && m.Attention == arch.AttentionFlash {
+		return "attention flash: one kernel, which leaves out what the mask covers and keeps no scores"
+	}
+	return "attention unfused: the scores of all pairs of tokens are written and read"
 }
 
 // deviceNotes says what a device reaches and holds.

@@ -1,6 +1,7 @@
 package costmodel
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -63,6 +64,8 @@ type ComputeOptions struct {
 	Launch          *units.Duration `toml:"launch"`
 	HalfRows        *float64        `toml:"half_rows"`
 	Unaligned       *float64        `toml:"unaligned"`
+	Attention       float64         `toml:"attention"`
+	HalfHead        *float64        `toml:"half_head"`
 }
 
 // Settings describes [machine.compute].
@@ -74,6 +77,8 @@ func (ComputeOptions) Settings() []setting.Setting {
 		{Key: "launch", Example: `"5us"`, Text: "what starting one operation costs", Unset: "the device's, or 0us"},
 		{Key: "half_rows", Example: "128.0", Range: setting.Between(0, math.MaxInt32), Text: "rows at which a matrix product reaches half of flops", Unset: "the device's, or 0"},
 		{Key: "unaligned", Example: "1.0", Range: setting.Range{Max: 1, AboveMin: true}, Text: "share of flops left to 16-bit products with a matrix whose rows are no multiple of 16 bytes", Unset: "the device's, or 1"},
+		{Key: "attention", Example: "0.8", Range: setting.Range{Max: 4, AboveMin: true}, Text: "rate of attention in one kernel over flops, with wide heads; counted without what a causal mask or a window covers", Unset: "the device's, or 1"},
+		{Key: "half_head", Example: "40.0", Range: setting.Between(0, math.MaxInt32), Text: "features of a head with which it reaches half of that", Unset: "the device's, or 0"},
 	}
 }
 
@@ -143,5 +148,9 @@ func (o ComputeOptions) change(d *Device) {
 	}
 	if o.Unaligned != nil {
 		d.Unaligned = *o.Unaligned
+	}
+	d.Attention = cmp.Or(o.Attention, d.Attention)
+	if o.HalfHead != nil {
+		d.HalfHead = *o.HalfHead
 	}
 }

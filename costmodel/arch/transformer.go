@@ -73,35 +73,6 @@ func lookup(name string, n, s, h int, forward int64) Op {
 	}
 }
 
-// attention makes the core between the projections: softmax(q·kᵀ)·v over the whole
-// square, in Heads products; scale and mask are part of the softmax kernel.
-func attention(prefix string, m Model) []Op {
-	a, s, d := int64(m.Heads), int64(m.SequenceLength), int64(m.HeadDim)
-	ops := []Op{{Name: prefix + "scores", Class: Product, Count: a, Rows: s, Inner: d, Cols: s}}
-	ops = append(ops, m.softmax(prefix+"softmax")...)
-	ops = append(ops, m.dropout(prefix+"attn_dropout", m.Heads, m.SequenceLength, m.SequenceLength)...)
-	ops = append(ops, Op{Name: prefix + "context", Class: Product, Count: a, Rows: s, Inner: s, Cols: d})
-	ops = append(ops, m.apart(prefix+"contiguous", m.Heads*m.HeadDim, 2, 2)...)
-	for i := range ops {
-		ops[i].AttentionCore, ops[i].Sharded = true, true
-	}
-	return ops
-}
-
-// attentionBuffers lists the buffers of the core, and the context, which is the input
-// of the output projection.
-func attentionBuffers(prefix string, m Model) []Buffer {
-	s, q, kv := m.SequenceLength, m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
-	buffers := []Buffer{
-		{Name: prefix + "q", Shape: Shape{s, q}, Sharded: true},
-		{Name: prefix + "k", Shape: Shape{s, kv}, Sharded: true},
-		{Name: prefix + "v", Shape: Shape{s, kv}, Sharded: true},
-		{Name: prefix + "softmax.output", Shape: Shape{m.Heads, s, s}, AttentionCore: true, Sharded: true},
-	}
-	buffers = append(buffers, m.attentionDropout(prefix)...)
-	return append(buffers, Buffer{Name: prefix + "context", Shape: Shape{s, q}, Lifetime: ForwardToWeight, Sharded: true})
-}
-
 // dropout zeroes elements at random and scales the others, unless the model has
 // none. GPT-2 has it at one rate after the sum of the embeddings, on the
 // attention's probabilities, and after both projections of a block. F writes a mask, which I reads: a byte beside each element, counted as
@@ -123,19 +94,6 @@ func (m Model) dropoutMask(name string, shape ...int) []Buffer {
 		return nil
 	}
 	return []Buffer{{Name: name + ".mask", Shape: shape, ElementBytes: 1}}
-}
-
-// attentionDropout keeps its output as well, for the gradient of v.
-func (m Model) attentionDropout(prefix string) []Buffer {
-	name := prefix + "attn_dropout"
-	buffers := m.dropoutMask(name, m.Heads, m.SequenceLength, m.SequenceLength)
-	for _, mask := range buffers {
-		buffers = append(buffers, Buffer{Name: name + ".output", Shape: mask.Shape})
-	}
-	for i := range buffers {
-		buffers[i].AttentionCore, buffers[i].Sharded = true, true
-	}
-	return buffers
 }
 
 // lmHead makes the logits and the cross-entropy loss over them. The loss keeps
