@@ -42,14 +42,8 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 		sets = append(sets, "schedule.whole_last=false")
 		changes = append(changes, "runs the last stage one microbatch at a time, not on all at once")
 	}
-	if c.Model.MegatronKernels() {
-		sets = append(sets, "model.kernels="+arch.KernelsFused)
-		changes = append(changes, "runs with kernels of its own, not Megatron's")
-	}
-	if m, err := c.model(); err == nil && m.Attention == arch.AttentionFlash { // if not, building will say so
-		sets = append(sets, "model.attention="+arch.AttentionUnfused)
-		changes = append(changes, "runs attention over the whole square, not in one kernel")
-	}
+	kernelSets, kernelChanges := c.executedKernels()
+	sets, changes = append(sets, kernelSets...), append(changes, kernelChanges...)
 	next, err := c.with(fmt.Sprintf("--gpus %d", devices), fitted...)
 	if err == nil {
 		next, err = next.With(sets...)
@@ -62,6 +56,19 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 	}
 	next.Machine, next.changes = costmodel.MachineOptions{Device: hostDevice}, changes
 	return next, changes, next.refuse()
+}
+
+// executedKernels sets the kernels that an execution has.
+func (c *Config) executedKernels() (sets, changes []string) {
+	if c.Model.MegatronKernels() {
+		sets = append(sets, "model.kernels="+arch.KernelsFused)
+		changes = append(changes, "runs with kernels of its own, not Megatron's")
+	}
+	if m, err := c.model(); err == nil && m.Attention == arch.AttentionFlash { // if not, building will say so
+		sets = append(sets, "model.attention="+arch.AttentionUnfused)
+		changes = append(changes, "runs attention over the whole square, not in one kernel")
+	}
+	return sets, changes
 }
 
 // machineName says what to call a machine; "" for none.

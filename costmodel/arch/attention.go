@@ -27,8 +27,8 @@ func (m Model) Fused() Model {
 	return m
 }
 
-// attentionTile is the side of the tiles that a fused core leaves out or computes whole
-// (Dao 2023, section 3.3, of its largest choices).
+// attentionTile counts the tokens along a side of a tile, which a fused core leaves out or
+// computes whole (Dao 2023, section 3.3, the largest of its choices).
 const attentionTile = 128
 
 // attention makes the core.
