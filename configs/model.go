@@ -135,7 +135,7 @@ func (c *Config) model() (arch.Model, error) {
 	if err != nil {
 		err = fmt.Errorf("file = %q: %w", c.Model.File, err)
 	}
-	model.Attention = c.Model.Attention
+	model.Attention, model.Kernels = c.Model.Attention, c.Model.Kernels
 	return c.withAttention(model), err
 }
 

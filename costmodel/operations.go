@@ -70,7 +70,11 @@ func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	case flops > 0:
 		computing = c.product(o, flops, samples)
 	}
-	return units.Sum(c.launch, units.Seconds(max(computing, c.moving(moved))))
+	t := units.Sum(c.launch, units.Seconds(max(computing, c.moving(moved))))
+	if p == arch.WeightGradient && o.Gathered > 0 {
+		t = units.Sum(t, c.launch, units.Seconds(c.moving(float64(o.Gathered*o.Weights())*c.element)))
+	}
+	return t
 }
 
 // product returns the time in seconds to compute a product.

@@ -93,6 +93,14 @@ type Op struct {
 	// Pass, of what is no Product; 0 where a pass has no such kernel.
 	Moved [3]int64
 
+	// Launches is how many kernels a pass launches that moves something, indexed by
+	// Pass; 0 means 1.
+	Launches [3]int
+
+	// Gathered is the number of elements that W reads and writes in a kernel of its own
+	// for one element of a weight, to add its gradient to others or to copy it.
+	Gathered int64
+
 	// Unless, if not 0: the operation runs only over microbatches of a number of
 	// samples × Count that is no multiple of it (see KernelsMegatron).
 	Unless int64
@@ -189,12 +197,14 @@ func (o Op) Kernels(p Pass, samples int64) int {
 	switch {
 	case !o.runs(samples):
 		return 0
+	case o.Class == Product && p == WeightGradient && o.Gathered > 0:
+		return int(o.products(p)) + 1
 	case o.Class == Product:
 		return int(o.products(p))
 	case o.Class == Attention && p == InputGradient:
 		return 3
 	case o.Class == Exchange && o.Exchanges[p].Collective != NoCollective, o.Moved[p] > 0:
-		return 1
+		return max(1, o.Launches[p])
 	}
 	return 0
 }
@@ -202,6 +212,14 @@ func (o Op) Kernels(p Pass, samples int64) int {
 // runs reports whether there is something to do for so many samples.
 func (o Op) runs(samples int64) bool {
 	return o.Unless == 0 || samples*o.Count%o.Unless != 0
+}
+
+// Weights counts the elements of the parameters that a Product multiplies by.
+func (o Op) Weights() int64 {
+	if !o.Weight {
+		return 0
+	}
+	return o.right(1)
 }
 
 // products counts how many products of the forward size a pass makes.

@@ -4,9 +4,9 @@ package arch
 // hidden size, f that of the MLP; one sample is one sequence.
 
 // linear multiplies s rows by an in×out weight.
-func linear(name string, s, in, out int, bias bool) Op {
+func (m Model) linear(name string, s, in, out int, bias bool) Op {
 	return Op{
-		Name: name, Class: Product, Weight: true, Bias: bias, Sharded: true,
+		Name: name, Class: Product, Weight: true, Bias: bias, Sharded: true, Gathered: m.between().gradient,
 		Count: 1, Rows: int64(s), Inner: int64(in), Cols: int64(out),
 	}
 }
@@ -45,21 +45,23 @@ func elementwise(name string, n int64, forward, input int64) Op {
 
 // norm reads x and writes y; its I reads x and the gradient twice, once for the
 // input's and once for the gains' gradient.
-func norm(name string, s, h int) Op { return elementwise(name, elements(s, h), 2, 5) }
+func (m Model) norm(name string, s, h int) Op { return m.between().norm.op(name, elements(s, h)) }
 
 // layerNorm makes a norm with gain and bias.
-func layerNorm(name string, s, h int) Op {
-	op := norm(name, s, h)
+func (m Model) layerNorm(name string, s, h int) Op {
+	op := m.norm(name, s, h)
 	op.Function = LayerNorm
 	return op
 }
 
 // residual adds two tensors in F and two gradients in I.
-func residual(name string, s, h int) Op { return elementwise(name, elements(s, h), 3, 3) }
+func (m Model) residual(name string, s, h int) Op {
+	return m.between().residual.op(name, elements(s, h))
+}
 
 // activation reads x and writes y; its I reads x and the gradient.
-func activation(name string, s, f int) Op {
-	return elementwise(name, elements(s, f), 2, 3).sharded()
+func (m Model) activation(name string, s, f int) Op {
+	return m.between().activation.op(name, elements(s, f)).sharded()
 }
 
 // lookup gathers s rows of an n×h table; forward is the number of elements
@@ -102,7 +104,7 @@ func lmHead(m Model, embedding string) Layer {
 	s, h, v := m.SequenceLength, m.Hidden, m.Vocab
 	head := Layer{
 		Name: "head", Kind: KindChain, Input: Shape{s, h}, Output: Shape{s, v},
-		Ops: append([]Op{linear("lm_head", s, h, v, false).enters()}, m.loss()...),
+		Ops: append([]Op{m.linear("lm_head", s, h, v, false).enters()}, m.loss()...),
 		Buffers: []Buffer{
 			{Name: "lm_head.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight},
 			{Name: "loss.log_probabilities", Shape: Shape{s, v}, ElementBytes: 4, Sharded: true},
@@ -116,13 +118,6 @@ func lmHead(m Model, embedding string) Layer {
 		head.Params = []Tensor{{Name: "lm_head.weight", Shape: Shape{v, h}, Sharded: true, Deviation: initializerRange}}
 	}
 	return head
-}
-
-// crossEntropy over n logits: a softmax and its gradient.
-func crossEntropy(n int64) Op {
-	op := elementwise("loss", n, 2, 2)
-	op.Function = CrossEntropy
-	return op
 }
 
 // tokenIDs keeps 4 bytes for each token, for W of the embedding or I of the loss.
