@@ -60,9 +60,9 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 
 // executedKernels sets the kernels that an execution has.
 func (c *Config) executedKernels() (sets, changes []string) {
-	if c.Model.MegatronKernels() {
+	if set := c.Model.UsedKernels(); set != arch.KernelsFused {
 		sets = append(sets, "model.kernels="+arch.KernelsFused)
-		changes = append(changes, "runs with kernels of its own, not Megatron's")
+		changes = append(changes, fmt.Sprintf("runs with kernels of its own, not %s ones", set))
 	}
 	if m, err := c.model(); err == nil && m.Attention == arch.AttentionFlash { // if not, building will say so
 		sets = append(sets, "model.attention="+arch.AttentionUnfused)
@@ -147,8 +147,8 @@ func (c *Config) Trained() (n arch.Network, samples int64, err error) {
 		return n, 0, c.problem("train", fmt.Errorf("precision = %q: layers are measured in fp32; set train.precision = \"fp32\"", c.Train.Precision))
 	case c.Parallel.Tensor > 1:
 		return n, 0, c.problem("parallel", fmt.Errorf("tensor = %d: layers are measured whole; set parallel.tensor = 1", c.Parallel.Tensor))
-	case c.Model.MegatronKernels():
-		return n, 0, c.problem("model", errors.New(`kernels = "megatron": layers are measured with kernels of psim's own; set model.kernels = "fused"`))
+	case c.Model.UsedKernels() != arch.KernelsFused:
+		return n, 0, c.problem("model", fmt.Errorf("kernels = %q: layers are measured with kernels of psim's own; set model.kernels = \"fused\"", c.Model.UsedKernels()))
 	}
 	if n, err = c.network(); err != nil {
 		return n, 0, c.problem("model", err)

@@ -131,11 +131,10 @@ func (c *Config) MachineNotes(p *Plan) []string {
 		}
 	}
 	if p.Network.TokensPerSample > 1 {
-		kernels := arch.KernelsFused
-		if c.Model.MegatronKernels() {
-			kernels = arch.KernelsMegatron
+		if sets := c.stackSettings(); sets != nil {
+			lines = append(lines, "reads    stack "+c.Train.Stack+" of the catalog: "+strings.Join(sets, ", "))
 		}
-		lines = append(lines, "decides  kernels "+kernels+"; "+c.attentionNote())
+		lines = append(lines, "decides  kernels "+c.Model.UsedKernels()+"; "+c.attentionNote())
 	}
 	if m.Host == (costmodel.Host{}) {
 		lines = append(lines, "assumes  no machine.host: launching takes no thread of the host")

@@ -26,10 +26,11 @@ func (c *Config) joined(m costmodel.Machine) []string {
 // wideKernels warns of kernels that are counted for narrower numbers than the
 // network is trained in.
 func (c *Config) wideKernels() []string {
-	if !c.Model.MegatronKernels() || c.Train.Precision != "" && c.Train.Precision != "fp32" {
+	kernels := c.Model.UsedKernels()
+	if kernels == arch.KernelsFused || c.Train.Precision != "" && c.Train.Precision != "fp32" {
 		return nil
 	}
-	return []string{`model.kernels = "megatron": these kernels are counted for 16-bit numbers, and train.precision is fp32`}
+	return []string{fmt.Sprintf("model.kernels = %q: these kernels are counted for 16-bit numbers, and train.precision is fp32", kernels)}
 }
 
 // unmeasured warns where a machine has times of measured layers, but not those

@@ -17,7 +17,8 @@ type Compute struct {
 	flops     float64 // achievable FLOP/s of large products
 	bandwidth float64 // achievable bytes/s
 	halfRows  float64
-	unaligned float64 // share of flops where rows are not aligned; 0 is all
+	unaligned float64 // share of flops where rows are not aligned; 0 in fp32, where they need not be
+	ragged    float64 // the same of products of attention
 	attention float64 // FLOP/s of fused attention with wide heads
 	halfHead  float64
 	launch    time.Duration
@@ -41,8 +42,8 @@ func NewCompute(d Device, t arch.Training) (Compute, error) {
 		halfRows: d.HalfRows, launch: time.Duration(d.Launch), element: float64(t.ActivationElement()),
 	}
 	c.attention, c.halfHead = flops*cmp.Or(d.Attention, 1), d.HalfHead
-	if precision != "fp32" && d.Unaligned > 0 {
-		c.unaligned = d.Unaligned
+	if precision != "fp32" {
+		c.unaligned, c.ragged = cmp.Or(d.Unaligned, 1), cmp.Or(d.UnalignedHeads, d.Unaligned, 1)
 	}
 	if precision == "fp32" { // which is what was measured
 		c.updates = d.Updates
@@ -81,10 +82,13 @@ func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
 func (c Compute) product(o arch.Op, flops float64, samples int64) float64 {
 	rows := float64(samples) * float64(max(1, o.Count)) * float64(o.Rows) / float64(max(1, o.Experts))
 	computing := flops / c.flops * (rows + c.halfRows) / rows
-	if c.unaligned > 0 && (o.Inner%8 != 0 || o.Cols%8 != 0) {
-		computing /= c.unaligned
+	if o.Inner%8 == 0 && o.Cols%8 == 0 || c.unaligned == 0 {
+		return computing
 	}
-	return computing
+	if o.Weight {
+		return computing / c.unaligned
+	}
+	return computing / c.ragged
 }
 
 // fused returns the time in seconds to compute attention in one kernel: of the square

@@ -1,5 +1,7 @@
 package arch
 
+import "cmp"
+
 // The legal values of Model.Kernels: which kernels the parts of a transformer
 // between its products are.
 const (
@@ -28,15 +30,42 @@ const (
 
 func (m Model) megatron() bool { return m.Kernels == KernelsMegatron }
 
-// MegatronKernels reports whether a model, or its preset, has KernelsMegatron.
-func (m Model) MegatronKernels() bool {
+// UsedKernels returns the kernels of a model, or of its preset: KernelsFused where nothing
+// is said, or there is no model.
+func (m Model) UsedKernels() string {
 	r, err := m.resolve()
-	return err == nil && r.megatron()
+	if err != nil {
+		return KernelsFused
+	}
+	return cmp.Or(r.Kernels, KernelsFused)
 }
 
-// KernelSets lists what Model.Kernels may be.
-func KernelSets() []string {
-	return []string{KernelsEager, KernelsCompiled, KernelsTE, KernelsFused, KernelsMegatron}
+// Transformer reports whether a model has blocks with attention: it names a file, or is of
+// a family of transformers.
+func (m Model) Transformer() bool {
+	r, err := m.resolve()
+	return err == nil && (r.File != "" || r.transformer())
+}
+
+// A KernelSet is what Model.Kernels may name.
+type KernelSet struct{ Name, Summary string }
+
+// KernelSets lists them.
+func KernelSets() []KernelSet {
+	return []KernelSet{
+		{KernelsEager, "a kernel for every operation of PyTorch, and copies between"},
+		{KernelsCompiled, "torch.compile: what follows each other without products is one kernel"},
+		{KernelsTE, "Transformer Engine's: norms, a function with its gate, a loss fused in part"},
+		{KernelsFused, "one kernel each, which moves what it has to; the default"},
+		{KernelsMegatron, "Megatron-LM's of 2021 to 2023; the default of presets megatron-*"},
+	}
+}
+
+func kernelNames() (names []string) {
+	for _, set := range KernelSets() {
+		names = append(names, set.Name)
+	}
+	return names
 }
 
 // A moves is what an operation between products moves and launches: elements of 16 bits

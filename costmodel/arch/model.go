@@ -59,7 +59,7 @@ func (Model) Settings() []setting.Setting {
 		{Key: "qkv_bias", Default: false, With: llama, Text: "biases of queries, keys and values"},
 		{Key: "dropout", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true}, With: gpt, Text: "rate after the embedding, on the attention and after both projections"},
 		{Key: "attention", Example: `"flash"`, OneOf: []string{AttentionFlash, AttentionUnfused}, With: append(transformers, "file"), Text: "flash: one kernel that keeps no square and leaves out what the mask covers. unfused: scores of all pairs of tokens are written and read", Unset: "flash in 16 bits on GPUs and TPUs; unfused in fp32, on CPUs and with Megatron's kernels"},
-		{Key: "kernels", Example: `"fused"`, OneOf: KernelSets(), With: append(transformers, "file"), Text: "what lies between products (psim list kernels -v). eager: a kernel for each of PyTorch's operations. compiled: torch.compile's. te: Transformer Engine's. fused: one kernel each. megatron: what Megatron-LM launches in 16 bits (the loss in steps over fp32 logits; a bias, a copy; softmax in five where samples × heads of a device are no multiple of 4). Only times differ", Unset: "fused; megatron for presets megatron-*"},
+		{Key: "kernels", Example: `"fused"`, OneOf: kernelNames(), With: append(transformers, "file"), Text: "what lies between products (psim list kernels -v). eager: a kernel for each of PyTorch's operations. compiled: torch.compile's. te: Transformer Engine's. fused: one kernel each. megatron: what Megatron-LM launches in 16 bits (the loss in steps over fp32 logits; a bias, a copy; softmax in five where samples × heads of a device are no multiple of 4). Only times differ", Unset: "fused; megatron for presets megatron-*"},
 	}
 }
 

@@ -18,6 +18,8 @@ type Training struct {
 	// Recompute: selective is the attention core (Korthikanti 2022), full all of a
 	// Repeatable layer but its input.
 	Recompute string `toml:"recompute"`
+	// Stack names settings that are defaults where others are not given.
+	Stack string `toml:"stack"`
 }
 
 // Settings describes [train].
@@ -28,6 +30,15 @@ func (Training) Settings() []setting.Setting {
 		{Key: "optimizer", Default: "adamw", OneOf: Optimizers(), Text: "how parameters are updated"},
 		{Key: "clip", Default: false, Text: "true: the update begins with the norm of all gradients"},
 		{Key: "recompute", Default: "none", OneOf: []string{"none", "selective", "full"}, Text: "none, selective (attention), full"},
+		{Key: "stack", Default: "none", OneOf: append([]string{"none"}, Stacks()...), Text: "the program that trains: it stands for settings (psim list stacks -v), which keys that are given replace"},
+	}
+}
+
+// Stacks lists the programs that Training.Stack may name.
+func Stacks() []string {
+	return []string{
+		"megatron-2021", "megatron-2023", "megatron-deepspeed", "megatron-te", "nanotron",
+		"pytorch-fsdp", "pytorch-fsdp-compiled", "torchtitan",
 	}
 }
 
