@@ -140,7 +140,7 @@ func (e *essay) excuse() {
 	}
 }
 
-// command is what draws a graph from predictions, and nothing if a run was measured.
+// command draws a graph from predictions; it is empty if a run was measured.
 func command(graph string, read []Run) string {
 	kind, mode := "throughput", strings.TrimPrefix(graph, "graphs/")
 	mode, _, _ = strings.Cut(mode, "_")

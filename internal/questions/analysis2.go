@@ -51,7 +51,7 @@ func (e *essay) shares(graph string, compute []float64) {
 		written(compute, units.FormatSeconds), written(parts, percent), most)
 }
 
-// passes is what a trace shows of forwards and backwards.
+// passes holds what a trace shows of forwards and backwards.
 type passes struct {
 	forward, backward time.Duration // of all
 	// overlap is how long two or more ranks compute at once.

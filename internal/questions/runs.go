@@ -67,7 +67,7 @@ func predictAll(ctx context.Context, wanted []question) ([]Run, error) {
 	return runs, nil
 }
 
-// series are the runs of one mode, by workers.
+// series holds the runs of one mode, by workers.
 type series []Run
 
 // seriesOf picks the runs of a mode. There must be at least so many, each on another number of
