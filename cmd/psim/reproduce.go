@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 )
 
 type reproduceFlags struct {
-	outputFlags
+	runFlags
 	measure, full bool
 	budget        time.Duration
 	backend       string
@@ -43,9 +44,8 @@ has the others. More workers than cores share these, which the figures say, too.
 --full measures in the assignment's own sizes, which takes hours on a few cores.
 
 An interrupt ends it; what was measured until then is kept.`,
-		Example: `  psim reproduce cs1390 --out cs1390
-  psim reproduce hw4 --measure --out hw4
-  psim reproduce cs1390 --measure --budget 15m --out cs1390`,
+		Example: `  psim reproduce cs1390
+  psim reproduce hw4 --out my-hw4 --measure --budget 15m`,
 		Args:              exactly(1, "one course, "+strings.Join(courses.Names(), " or ")),
 		ValidArgsFunction: completeCourses,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,7 +61,7 @@ An interrupt ends it; what was measured until then is kept.`,
 	flags.DurationVar(&f.budget, "budget", 7*time.Minute, "with --measure: how long measuring may take; the default lets both courses end within 15m")
 	flags.StringVar(&f.backend, "backend", "go", "with --measure: what computes: go, xla or xla:/absolute/path/of/plugin.so")
 	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
-	f.registerOutput(flags, "print all results as one JSON object and nothing else", "", "folder to write to; without one, nothing is written")
+	f.registerOutput(flags, "print all results as one JSON object and nothing else", "", "folder to write to; - for none (default out/COURSE)")
 	return cmd
 }
 
@@ -89,13 +89,13 @@ func (f *reproduceFlags) check(cmd *cobra.Command) error {
 }
 
 func (f reproduceFlags) run(ctx context.Context, name string, stdout, stderr io.Writer) error {
-	to, err := courses.Folder(f.out, name)
+	to, err := courses.Folder(filepath.Join("out", name), name)
 	if err != nil {
 		return err
 	}
-	folder, unwritable, err := f.given(to)
+	folder, unwritable, err := f.folder(to)
 	if err != nil {
-		return flagged("out", err)
+		return err
 	}
 	p := newProgress(stderr, f.quiet)
 	o := courses.Options{Measure: f.measure, Full: f.full, Budget: f.budget, Options: session.Options{Seed: 1390, MeasureOptions: exec.MeasureOptions{

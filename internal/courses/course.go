@@ -14,6 +14,7 @@ import (
 
 	"psim/configs"
 	"psim/internal/nearest"
+	"psim/reports"
 )
 
 // A course is what an assignment asks for.
@@ -51,6 +52,9 @@ type task struct {
 	title   string
 	asks    string
 	figures []string
+	// says answers it from the results of runs, which are predicted or measured; it says
+	// nothing where one is missing. It may be nil.
+	says func(of func(name string) *reports.Result) string
 }
 
 // A size says how much of a run is measured.
@@ -89,16 +93,6 @@ func (e experiment) command() string {
 
 // folder names the run's folder.
 func (e experiment) folder() string { return strings.NewReplacer("=", "-", " ", "-").Replace(e.name) }
-
-// only returns the runs that are asked for, or the others.
-func (c course) only(asked bool) (list []experiment) {
-	for _, e := range c.runs {
-		if e.asked == asked {
-			list = append(list, e)
-		}
-	}
-	return list
-}
 
 // words makes the names of runs of a mode.
 func words(mode string, workers ...int) (list []string) {

@@ -48,11 +48,11 @@ func cs1390Figures() []figure {
 
 func cs1390Tasks() []task {
 	return []task{
-		{"Part 1: DDP", "the split of a worker's time on 1, 2 and 4 workers, and the throughput", []string{"graphs/ddp_split_time.png", "graphs/ddp_throughput_comparison.png"}},
-		{"Part 2: model parallelism", "the timeline on 3 workers, and the throughput on 1, 2 and 3", []string{"graphs/model_timeline.png", "graphs/model_throughput_comparison.png"}},
-		{"Part 3: FSDP", "the throughput on 1, 2 and 4 workers, to compare with DDP", []string{"graphs/fsdp_throughput_comparison.png"}},
-		{"Part 4: pipeline parallelism", "the timeline on 3 workers, and the throughput on 1, 2 and 3, to compare with model parallelism", []string{"graphs/pipeline_timeline.png", "graphs/pipeline_throughput_comparison.png"}},
-		{"Beyond the assignment", "more workers, more microbatches, and the memory of each method", []string{"graphs/replicas.png", "graphs/stages.png", "graphs/microbatches.png", "graphs/memory.png"}},
+		{"Part 1: DDP", "the split of a worker's time on 1, 2 and 4 workers, and the throughput", []string{"graphs/ddp_split_time.png", "graphs/ddp_throughput_comparison.png"}, nil},
+		{"Part 2: model parallelism", "the timeline on 3 workers, and the throughput on 1, 2 and 3", []string{"graphs/model_timeline.png", "graphs/model_throughput_comparison.png"}, nil},
+		{"Part 3: FSDP", "the throughput on 1, 2 and 4 workers, to compare with DDP", []string{"graphs/fsdp_throughput_comparison.png"}, nil},
+		{"Part 4: pipeline parallelism", "the timeline on 3 workers, and the throughput on 1, 2 and 3, to compare with model parallelism", []string{"graphs/pipeline_timeline.png", "graphs/pipeline_throughput_comparison.png"}, nil},
+		{"Beyond the assignment", "more workers, more microbatches, and the memory of each method", []string{"graphs/replicas.png", "graphs/stages.png", "graphs/microbatches.png", "graphs/memory.png"}, nil},
 	}
 }
 

@@ -23,6 +23,8 @@ func hw4() course {
 			{divisor: 16, sets: []string{"model.layers=4"}, text: []string{"4 layers instead of 12"}},
 			{divisor: 32, sets: []string{"model.layers=2"}, text: []string{"2 layers instead of 12"}},
 			{divisor: 32, sets: []string{"model.layers=2", "model.sequence_length=32"}, text: []string{"2 layers instead of 12", "32 tokens a sample instead of 128"}},
+			{divisor: 32, sets: []string{"model.layers=2", "model.sequence_length=32", "model.hidden=256", "model.heads=4", "model.vocab=8192"},
+				text: []string{"2 layers instead of 12", "32 tokens a sample instead of 128", "hidden size 256 instead of 768, and 8,192 words instead of 50,257"}},
 			{divisor: 64, sets: []string{"model.layers=2", "model.sequence_length=16", "model.hidden=32", "model.heads=2", "model.vocab=64"},
 				text: []string{"2 layers instead of 12", "16 tokens a sample instead of 128", "hidden size 32 instead of 768, and 64 words instead of 50,257"}},
 		},
@@ -35,9 +37,9 @@ func hw4() course {
 			{path: "submit_figures/memory.png", kind: "memory", runs: []string{"ddp=1", "ddp=4", "model=2", "pipeline=2"}, caption: "memory of the fullest device"},
 		},
 		tasks: []task{
-			{"Problem 1.3: data parallelism", "time and throughput on one device and on several, with 64 samples on each", []string{"submit_figures/ddp_time.png", "submit_figures/ddp_throughput.png"}},
-			{"Problem 2.3: pipeline parallelism", "the speedup of pipelining over model parallelism on two devices", []string{"submit_figures/mp_pp_time.png", "submit_figures/mp_pp_throughput.png", "submit_figures/mp_pp_timeline.png"}},
-			{"Beyond the assignment", "the memory of each method", []string{"submit_figures/memory.png"}},
+			{"Problem 1.3: data parallelism", "time and throughput on one device and on several, with 64 samples on each", []string{"submit_figures/ddp_time.png", "submit_figures/ddp_throughput.png"}, sayData},
+			{"Problem 2.3: pipeline parallelism", "the speedup of pipelining over model parallelism on two devices", []string{"submit_figures/mp_pp_time.png", "submit_figures/mp_pp_throughput.png", "submit_figures/mp_pp_timeline.png"}, sayPipeline},
+			{"Beyond the assignment", "the memory of each method", []string{"submit_figures/memory.png"}, nil},
 		},
 	}
 }

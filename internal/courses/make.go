@@ -3,13 +3,11 @@ package courses
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"time"
 
 	"psim"
 	"psim/exec/programs"
 	"psim/exec/session"
-	"psim/internal/units"
 	"psim/reports"
 )
 
@@ -71,7 +69,12 @@ func Make(ctx context.Context, name string, o Options) (*Reproduction, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reproduction{Course: c.name, PredictedFor: c.machine, course: c}
+	return c.make(ctx, o)
+}
+
+// make makes what a course asks for.
+func (c course) make(ctx context.Context, o Options) (r *Reproduction, err error) {
+	r = &Reproduction{Course: c.name, PredictedFor: c.machine, course: c}
 	for _, e := range c.runs {
 		config, err := e.load()
 		if err != nil {
@@ -84,7 +87,7 @@ func Make(ctx context.Context, name string, o Options) (*Reproduction, error) {
 		r.Runs = append(r.Runs, &Run{Name: e.name, Command: e.command(), Asked: e.asked, Predicted: p.Result, experiment: e, predicted: p.Run()})
 	}
 	if o.Measure {
-		r.MeasuredOn = fmt.Sprintf("%s, %s, gomlx's backend %s", programs.Processor(), units.Plural(runtime.NumCPU(), "core"), o.Devices.Backend)
+		r.MeasuredOn = fmt.Sprintf("%s, gomlx's backend %s", programs.Processor(), o.Devices.Backend)
 		err = r.measure(ctx, o)
 	}
 	for _, f := range c.figures {
@@ -93,8 +96,13 @@ func Make(ctx context.Context, name string, o Options) (*Reproduction, error) {
 	return r, err
 }
 
-// shared reports whether the run has more workers than there are cores.
-func (r *Run) shared() bool { return r.Predicted.Devices > runtime.NumCPU() }
+// result returns the prediction of a run, or the measurement, which may be nil.
+func (r *Run) result(measured bool) *reports.Result {
+	if measured {
+		return r.Measured
+	}
+	return &r.Predicted
+}
 
 // find returns the run of a name.
 func (r *Reproduction) find(name string) *Run {

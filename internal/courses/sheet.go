@@ -92,6 +92,15 @@ func (r *Reproduction) names(is func(*Run) bool) (list []string) {
 // writeTask shows the figures that a part of the assignment asks for, and their numbers.
 func (r *Reproduction) writeTask(b *strings.Builder, t task) {
 	fmt.Fprintf(b, "\n## %s\n\nAsked for: %s.\n", t.title, t.asks)
+	for _, measured := range []bool{false, true} {
+		text := ""
+		if t.says != nil {
+			text = t.says(func(name string) *reports.Result { return r.find(name).result(measured) })
+		}
+		if text != "" {
+			fmt.Fprintf(b, "\n**%s.** %s\n", map[bool]string{false: "Predicted", true: "Measured"}[measured], text)
+		}
+	}
 	for _, path := range t.figures {
 		f := r.course.figure(path)
 		measured := len(r.measuredOf(f)) > 0
@@ -128,7 +137,7 @@ func (r *Reproduction) writeRuns(b *strings.Builder) {
 		p := run.Predicted
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %.1f %% | %s | %s |\n", run.Name, yes(run.Asked), units.FormatSeconds(p.StepTime), rate(p),
 			mean(p, func(r reports.RankResult) float64 { return r.Compute + r.Optimizer }),
-			mean(p, func(r reports.RankResult) float64 { return r.ExposedCommunication }),
+			mean(p, exposed),
 			mean(p, func(r reports.RankResult) float64 { return r.Idle }),
 			100*p.Bubble.Makespan, units.FormatBytes(p.PeakMemory()), units.FormatBytes(sent(p)))
 	}
@@ -175,11 +184,14 @@ func rate(r reports.Result) string {
 
 // mean writes a time of the ranks, on average.
 func mean(r reports.Result, of func(reports.RankResult) float64) string {
-	sum := 0.0
+	return units.FormatSeconds(average(r, of))
+}
+
+func average(r reports.Result, of func(reports.RankResult) float64) (mean float64) {
 	for _, rank := range r.Ranks {
-		sum += of(rank)
+		mean += of(rank) / float64(len(r.Ranks))
 	}
-	return units.FormatSeconds(sum / float64(len(r.Ranks)))
+	return mean
 }
 
 // sent returns the bytes that the rank with the most sends in a step.
