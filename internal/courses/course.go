@@ -27,7 +27,7 @@ type course struct {
 	sizes       []size // of measured runs, the largest first
 	steps       int    // that a run of the assignment has
 	tasks       []task
-	formulas    bool // the assignment has formula questions
+	questions   bool // the assignment has questions
 }
 
 // An experiment is a run of an assignment, or one that belongs beside them.

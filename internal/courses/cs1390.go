@@ -10,7 +10,7 @@ import (
 func cs1390() course {
 	upTo8, upTo6 := []int{1, 2, 3, 4, 5, 6, 7, 8}, []int{1, 2, 3, 4, 5, 6}
 	c := course{
-		name: "cs1390", title: "CS1390, assignment 1: parallelism techniques", formulas: true, steps: 5,
+		name: "cs1390", title: "CS1390, assignment 1: parallelism techniques", questions: true, steps: 5,
 		device:  "cs1390-core, a core of the course's server for each worker",
 		machine: "one pinned core of the course's grading server for each worker, with gloo between them (device cs1390-core, link gloo-cs1390)",
 		runs: slices.Concat(
@@ -48,11 +48,11 @@ func cs1390Figures() []figure {
 
 func cs1390Tasks() []task {
 	return []task{
-		{"Part 1: DDP", "the split of a worker's time on 1, 2 and 4 workers, and the throughput", []string{"graphs/ddp_split_time.png", "graphs/ddp_throughput_comparison.png"}, nil},
-		{"Part 2: model parallelism", "the timeline on 3 workers, and the throughput on 1, 2 and 3", []string{"graphs/model_timeline.png", "graphs/model_throughput_comparison.png"}, nil},
-		{"Part 3: FSDP", "the throughput on 1, 2 and 4 workers, to compare with DDP", []string{"graphs/fsdp_throughput_comparison.png"}, nil},
-		{"Part 4: pipeline parallelism", "the timeline on 3 workers, and the throughput on 1, 2 and 3, to compare with model parallelism", []string{"graphs/pipeline_timeline.png", "graphs/pipeline_throughput_comparison.png"}, nil},
-		{"Beyond the assignment", "more workers, more microbatches, and the memory of each method", []string{"graphs/replicas.png", "graphs/stages.png", "graphs/microbatches.png", "graphs/memory.png"}, nil},
+		{"Part 1: DDP", "Asked for: the split of a worker's time on 1, 2 and 4 workers, and the throughput", []string{"graphs/ddp_split_time.png", "graphs/ddp_throughput_comparison.png"}, nil},
+		{"Part 2: model parallelism", "Asked for: the timeline on 3 workers, and the throughput on 1, 2 and 3", []string{"graphs/model_timeline.png", "graphs/model_throughput_comparison.png"}, nil},
+		{"Part 3: FSDP", "Asked for: the throughput on 1, 2 and 4 workers, to compare with DDP", []string{"graphs/fsdp_throughput_comparison.png"}, nil},
+		{"Part 4: pipeline parallelism", "Asked for: the timeline on 3 workers, and the throughput on 1, 2 and 3, to compare with model parallelism", []string{"graphs/pipeline_timeline.png", "graphs/pipeline_throughput_comparison.png"}, nil},
+		{"Beyond the assignment", "Further: more workers, more microbatches, and the memory of each method", []string{"graphs/replicas.png", "graphs/stages.png", "graphs/microbatches.png", "graphs/memory.png"}, nil},
 	}
 }
 

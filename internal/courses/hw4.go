@@ -37,9 +37,9 @@ func hw4() course {
 			{path: "submit_figures/memory.png", kind: "memory", runs: []string{"ddp=1", "ddp=4", "model=2", "pipeline=2"}, caption: "memory of the fullest device"},
 		},
 		tasks: []task{
-			{"Problem 1.3: data parallelism", "time and throughput on one device and on several, with 64 samples on each", []string{"submit_figures/ddp_time.png", "submit_figures/ddp_throughput.png"}, sayData},
-			{"Problem 2.3: pipeline parallelism", "the speedup of pipelining over model parallelism on two devices", []string{"submit_figures/mp_pp_time.png", "submit_figures/mp_pp_throughput.png", "submit_figures/mp_pp_timeline.png"}, sayPipeline},
-			{"Beyond the assignment", "the memory of each method", []string{"submit_figures/memory.png"}, nil},
+			{"Problem 1.3: data parallelism", "Asked for: time and throughput on one device and on several, with 64 samples on each", []string{"submit_figures/ddp_time.png", "submit_figures/ddp_throughput.png"}, sayData},
+			{"Problem 2.3: pipeline parallelism", "Asked for: the speedup of pipelining over model parallelism on two devices", []string{"submit_figures/mp_pp_time.png", "submit_figures/mp_pp_throughput.png", "submit_figures/mp_pp_timeline.png"}, sayPipeline},
+			{"Beyond the assignment", "Further: the memory of each method", []string{"submit_figures/memory.png"}, nil},
 		},
 	}
 }

@@ -2,12 +2,14 @@ package courses
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"psim"
 	"psim/exec/programs"
 	"psim/exec/session"
+	"psim/internal/questions"
 	"psim/reports"
 )
 
@@ -33,8 +35,14 @@ type Reproduction struct {
 	Shrunk     []string `json:"shrunk,omitempty"` // against the assignment, in what was measured
 	Runs       []*Run   `json:"runs"`
 	Figures    []Figure `json:"figures"`
+	// Questions are those of the assignment, answered from predictions, and
+	// MeasuredQuestions those about graphs from what was measured.
+	Questions         []questions.Answer `json:"questions,omitempty"`
+	MeasuredQuestions []questions.Answer `json:"measured_questions,omitempty"`
 
 	course course
+	// unanswered says which questions there was too little measured for.
+	unanswered []string
 }
 
 // A Run is one of an assignment.
@@ -89,6 +97,9 @@ func (c course) make(ctx context.Context, o Options) (r *Reproduction, err error
 	if o.Measure {
 		r.MeasuredOn = fmt.Sprintf("%s, gomlx's backend %s", programs.Processor(), o.Devices.Backend)
 		err = r.measure(ctx, o)
+	}
+	if c.questions {
+		err = errors.Join(err, r.answer(context.WithoutCancel(ctx)))
 	}
 	for _, f := range c.figures {
 		r.Figures = append(r.Figures, Figure{Path: f.path, Runs: f.runs, Measured: r.measuredOf(f)})

@@ -25,7 +25,7 @@ type measuring struct {
 // errBudget ends what takes longer than there is time.
 var errBudget = errors.New("the budget was spent")
 
-// leastSteps is the number of steps that is measured where time is short.
+// leastSteps bounds how many steps are measured where time is short.
 const leastSteps = 2
 
 // measure runs what the assignment asks for, and then the rest as far as time suffices.

@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 
-	"psim/internal/questions"
 	"psim/internal/units"
 	"psim/reports"
 )
@@ -21,16 +20,7 @@ func (r *Reproduction) WriteMarkdown(w io.Writer) error {
 	}
 	r.writeRuns(&b)
 	r.writeCommands(&b)
-	if r.course.formulas {
-		answers, err := questions.Answers()
-		if err != nil {
-			return err
-		}
-		b.WriteString("\n")
-		if err := questions.NewReport(answers).WriteMarkdown(&b); err != nil {
-			return err
-		}
-	}
+	r.writeQuestions(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -91,7 +81,7 @@ func (r *Reproduction) names(is func(*Run) bool) (list []string) {
 
 // writeTask shows the figures that a part of the assignment asks for, and their numbers.
 func (r *Reproduction) writeTask(b *strings.Builder, t task) {
-	fmt.Fprintf(b, "\n## %s\n\nAsked for: %s.\n", t.title, t.asks)
+	fmt.Fprintf(b, "\n## %s\n\n%s.\n", t.title, t.asks)
 	for _, measured := range []bool{false, true} {
 		text := ""
 		if t.says != nil {
