@@ -47,11 +47,13 @@ type Result struct {
 	// Time per microbatch without fill and drain, where the schedule has no flush
 	// (pipedream).
 	SteadyMicrobatch float64    `json:"steady_microbatch_s,omitempty"`
-	Throughput       Throughput `json:"throughput"` // work over time; of a measured result, all samples of its steps over all their time
+	Throughput       Throughput `json:"throughput"`       // work over time; of a measured result, all samples of its steps over all their time
+	Epochs           *Epochs    `json:"epochs,omitempty"` // passes over the data set, where its size is known
 	Work
 	Ranks      []RankResult `json:"ranks"`               // one for each stage rank and replica; a tensor-parallel group is one
 	Groups     []Group      `json:"groups,omitempty"`    // communication in a step, by kind of group
 	Boundaries []Boundary   `json:"boundaries,omitzero"` // what passes between stages, where --boundaries asks for it
+	Shards     []Shard      `json:"shards,omitempty"`    // samples of every replica, where --shards asks for them
 	FitsMemory bool         `json:"fits_memory"`         // no peak is beyond the devices' memory
 	// Whether the highest peak is within the memory less machine.memory_margin (fits),
 	// within the memory (close) or beyond it; absent where no limit is known.
@@ -136,6 +138,7 @@ type Info struct {
 	Microbatches                 int
 	DataParallel, TensorParallel int
 	Samples, Tokens              int64 // per step, over all replicas
+	DataSet                      int64 // samples of the data set; 0 where that is not known
 	Work                         Work
 	Config                       map[string]any
 	Limits                       Limits
@@ -161,6 +164,7 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 		Warnings: append([]string{}, info.Warnings...), Config: info.Config,
 	}
 	r.setRates(info.Samples, info.Tokens)
+	r.predictEpochs(info)
 	var memory []MemoryBytes
 	if info.Memory != nil {
 		memory = info.Memory(t, s)
