@@ -45,6 +45,7 @@ var arrows = map[string][]string{
 	".":                         {"schedules", "schedules/graph", "schedules/wiring", "costmodel", "costmodel/arch", "costmodel/link", "costmodel/memory", "costmodel/calibrate", "configs", "sim", "reports", "reports/figures", "exec/data"},
 	"reports":                   {"schedules/graph", "schedules/order", "schedules", "reports/chart"},
 	"reports/chart":             {},
+	"reports/coursefile":        {"reports", "schedules/graph"},
 	"reports/figures":           {"reports", "reports/chart"},
 	"internal/units":            {},
 	"internal/nearest":          {},
