@@ -1,12 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/pflag"
 
 	lib "psim"
+	"psim/exec/data"
 	"psim/reports"
 )
 
@@ -22,7 +24,7 @@ func (f *runFlags) registerShards(flags *pflag.FlagSet) {
 }
 
 // addEpochs adds what is asked for of the data set to a prediction.
-func (f runFlags) addEpochs(p *lib.Prediction) (err error) {
+func (f runFlags) addEpochs(p *lib.Prediction) error {
 	switch {
 	case f.epochs < 1:
 		return fmt.Errorf("--epochs %d: must be at least 1", f.epochs)
@@ -31,9 +33,14 @@ func (f runFlags) addEpochs(p *lib.Prediction) (err error) {
 	case f.epochs > 1:
 		return fmt.Errorf("--epochs %d: how long an epoch is follows from the size of the data set; say it, as in --set data.samples=5000", f.epochs)
 	}
-	if f.shards {
-		p.Result.Shards, err = p.Shards(f.strided)
+	if !f.shards {
+		return nil
 	}
+	if p.Config.Data.Samples == 0 {
+		return errors.New("--shards: which samples a replica has follows from how many there are; say it, as in --set data.samples=5000")
+	}
+	shards, err := data.Deal(int(p.Config.Data.Samples), p.Result.DataParallel, f.strided)
+	p.Result.Shards = reports.NewShards(shards)
 	return flagged("shards:", err)
 }
 
