@@ -54,7 +54,7 @@ func TestHomework(t *testing.T) {
 			{"homework4: ddp 1", 0.26129, 31004.7, 7.02}, {"homework4: ddp 2", 0.35596, 44948.9, 9.67},
 			{"homework4: pipeline 2", 0.23225, 17552.2, 0}, {"homework4: model 2", 0.13543, 30100.2, 0},
 		},
-		"testdata/workdir_single_gpu": {{"workdir_single_gpu", 0.18629, 43486.7, 5.86}},
+		"testdata/workdir_single_gpu":                         {{"workdir_single_gpu", 0.18629, 43486.7, 5.86}},
 		"testdata/workdir_dual_gpu/rank1_results_epoch1.json": {{"workdir_dual_gpu", 0.20219, 79133.2, 6.34}},
 		"testdata/pipeline_parallel.log":                      {{"pipeline_parallel", 0.25167, 16197.6, 0}},
 		"testdata/performance_summary.json": {
