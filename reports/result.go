@@ -10,6 +10,9 @@
 package reports
 
 import (
+	"math"
+	"slices"
+
 	"psim/schedules/graph"
 )
 
@@ -43,7 +46,9 @@ type Result struct {
 	// its steps.
 	StepTime float64 `json:"step_time_s"`
 	Makespan float64 `json:"makespan_s"` // time of a step before the optimizer
-	Bubble   Bubble  `json:"bubble"`     // idle share of the ranks' time; only F, B, I and W count as work
+	// Idle share of the ranks' time; only F, B, I and W count as work. Absent where a
+	// file of a course does not tell it.
+	Bubble Bubble `json:"bubble,omitzero"`
 	// Time per microbatch without fill and drain, where the schedule has no flush
 	// (pipedream).
 	SteadyMicrobatch float64    `json:"steady_microbatch_s,omitempty"`
@@ -93,6 +98,12 @@ type Bubble struct {
 	// task to the end of their last, as zero-bubble papers have it (Qi et al. 2023).
 	Span float64 `json:"span" unit:"fraction"`
 }
+
+// Unknown returns a bubble that is not known, and so absent from files.
+func Unknown() Bubble { return Bubble{math.NaN(), math.NaN()} }
+
+// IsZero reports whether the bubble is not known. One of 0 is.
+func (b Bubble) IsZero() bool { return math.IsNaN(b.Makespan) }
 
 // Search is the outcome of a search for an order.
 type Search struct {
@@ -186,6 +197,14 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 	}
 	r.checkMemory(info.Limits)
 	return r
+}
+
+// Split reports whether it is known what the step of the ranks is made of. A file of a
+// course may say only how long it took.
+func (r Result) Split() bool {
+	return r.StepTime == 0 || slices.ContainsFunc(r.Ranks, func(x RankResult) bool {
+		return x.Compute+x.ExposedCommunication+x.Optimizer+x.Idle > 0
+	})
 }
 
 // PeakMemory is the highest memory of any rank.

@@ -75,7 +75,7 @@ func headline(r Result) string {
 
 // bubble tells the bubble, and nothing where nothing is computed.
 func bubble(r Result) string {
-	if !trains(r) {
+	if !trains(r) || r.Bubble.IsZero() {
 		return ""
 	}
 	return fmt.Sprintf("%s of the makespan, %s of the longest span", percent(r.Bubble.Makespan), percent(r.Bubble.Span))
