@@ -46,7 +46,7 @@ var arrows = map[string][]string{
 	"reports":                   {"schedules/graph", "schedules/order", "schedules", "reports/chart"},
 	"reports/chart":             {},
 	"reports/coursefile":        {"reports", "schedules/graph"},
-	"reports/figures":           {"reports", "reports/chart"},
+	"reports/figures":           {"reports", "reports/chart", "reports/coursefile"},
 	"internal/units":            {},
 	"internal/nearest":          {},
 	"internal/wrap":             {},

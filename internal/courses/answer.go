@@ -13,12 +13,15 @@ import (
 // answer answers the questions of the assignment: all from predictions, and those about
 // graphs from what was measured, too.
 func (r *Reproduction) answer(ctx context.Context) (err error) {
-	if r.Questions, err = questions.Answers(ctx, r.observed(false)); err != nil {
-		return err
+	if r.Questions, err = questions.Answers(ctx, r.observed(false)); err == nil && r.MeasuredOn != "" {
+		r.answerMeasured(ctx)
 	}
-	if r.MeasuredOn == "" {
-		return nil
-	}
+	return err
+}
+
+// answerMeasured answers the questions about graphs from what was measured, as far as
+// that suffices.
+func (r *Reproduction) answerMeasured(ctx context.Context) {
 	runs := r.observed(true)
 	for _, q := range r.Questions {
 		if q.Observed == nil {
@@ -30,7 +33,6 @@ func (r *Reproduction) answer(ctx context.Context) (err error) {
 		}
 		r.MeasuredQuestions = append(r.MeasuredQuestions, answers...)
 	}
-	return nil
 }
 
 // observed lists the runs of the assignment's graphs, predicted or measured.

@@ -16,6 +16,7 @@ import (
 	"psim/exec"
 	"psim/exec/session"
 	"psim/internal/golden"
+	"psim/internal/questions"
 	"psim/reports"
 )
 
@@ -29,7 +30,7 @@ func options(budget time.Duration) Options {
 func smallest(t *testing.T, name string, runs ...string) course {
 	c, err := find(name)
 	require.NoError(t, err)
-	c.sizes = c.sizes[len(c.sizes)-1:]
+	c.sizes, c.questions = c.sizes[len(c.sizes)-1:], false
 	c.runs = slices.DeleteFunc(c.runs, func(e experiment) bool { return !slices.Contains(runs, e.name) })
 	c.figures = slices.DeleteFunc(c.figures, func(f figure) bool {
 		return slices.ContainsFunc(f.runs, func(name string) bool { return !slices.Contains(runs, name) })
@@ -106,6 +107,11 @@ func TestMeasured(t *testing.T) {
 		require.Contains(t, run.Measured.Warnings, "shrunk: batches of 4 instead of 64 samples")
 		require.Equal(t, run.shared(), slices.Contains(run.Measured.Warnings, run.sharing()))
 	}
+	r.Questions, err = questions.Answers(context.Background(), nil, "1.1", "1.3", "2.2")
+	require.NoError(t, err)
+	r.answerMeasured(context.Background())
+	require.Len(t, r.MeasuredQuestions, 1)
+	require.Equal(t, []string{"2.2"}, r.unanswered)
 	folder, names := save(t, r)
 	for _, name := range []string{"answers.md", "graphs/ddp_split_time.png", "predicted/graphs/ddp_split_time.png", "graphs/model_timeline.png",
 		"results/ddp-2/result.json", "results/ddp-2/predicted/result.json", "predicted/results/ddp-2/result.json", "data/stats_model3.json"} {
@@ -121,6 +127,7 @@ func TestMeasured(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(sheet), "Measured runs are shrunk to end in time: vgg-mini, VGG16's layers with 10,534 parameters, instead of VGG16; batches of 4 instead of 64 samples")
 	require.Contains(t, string(sheet), "(predicted/graphs/model_timeline.png)")
+	require.Contains(t, string(sheet), "Too little was measured to answer 2.2.")
 }
 
 // A budget in which nothing ends says so; one that is spent leaves the rest out.

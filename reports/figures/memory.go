@@ -15,6 +15,11 @@ import (
 // memory draws the memory of one result over time, and of several what their
 // fullest ranks hold at the peak.
 func memory(r Request) (Picture, error) {
+	for i := range r.Items {
+		if r.Items[i].foreign() {
+			return nil, fmt.Errorf("%s: says nothing of memory, as no file of a course's scripts does", r.Items[i].named())
+		}
+	}
 	if len(r.Items) == 1 {
 		return memoryOverTime(r)
 	}

@@ -2,6 +2,7 @@ package figures
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 
@@ -30,6 +31,11 @@ type stackChart struct {
 
 // splitTime draws what a step is made of, averaged over the ranks.
 func splitTime(r Request) (Picture, error) {
+	for i := range r.Items {
+		if !r.Items[i].Run.Result.Split() {
+			return nil, fmt.Errorf("%s: tells how long a step takes, and not what it is made of; draw its time with psim plot time", r.Items[i].named())
+		}
+	}
 	mean := func(of func(reports.RankResult) float64) func(*Item) float64 {
 		return func(i *Item) float64 {
 			sum := 0.0

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"psim/reports"
+	"psim/reports/coursefile"
 )
 
 // timeline draws results one below the other.
@@ -52,7 +53,7 @@ func compare(r Request) (Picture, error) {
 	case r.Items[0].Path == "":
 		return nil, fmt.Errorf("%s: is a prediction, so there is nothing to hold it against; name two results", r.Items[0].Label)
 	default:
-		if a, b, err = reports.LoadPair(r.Items[0].Path); err != nil {
+		if a, b, err = coursefile.LoadMeasured(r.Items[0].Path); err != nil {
 			return nil, err
 		}
 	}
