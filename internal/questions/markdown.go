@@ -9,19 +9,28 @@ import (
 // WriteMarkdown writes an answer sheet.
 func (r Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString("# Formula questions\n\n")
-	fmt.Fprintf(&b, "Each answer is a closed form and was checked by simulation; %d of %d agree. "+
+	b.WriteString("# Questions\n\n")
+	fmt.Fprintf(&b, "Each answer is a closed form and was checked by simulation, or was read off runs; %d of %d agree. "+
 		"Bytes, counts and times must agree exactly, fractions to %g. Numbers that are not whole are shown with up to six digits.\n",
 		r.Passed, len(r.Questions), rounding)
-	for _, a := range r.Questions {
-		a.writeSection(&b)
-	}
+	r.WriteSections(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
+// WriteSections writes the answers of a sheet without its head.
+func (r Report) WriteSections(b *strings.Builder) {
+	for _, a := range r.Questions {
+		a.writeSection(b)
+	}
+}
+
 func (a Answer) writeSection(b *strings.Builder) {
 	fmt.Fprintf(b, "\n## %s: %s\n\n%s\n\n", a.ID, a.Title, a.Question)
+	if a.Observed != nil {
+		a.writeGraphs(b)
+		return
+	}
 	b.WriteString("| symbol | meaning | value |\n|---|---|---:|\n")
 	for _, s := range a.Given {
 		fmt.Fprintf(b, "| %s | %s | %s |\n", s.Name, s.Meaning, number(s.Value))
@@ -32,16 +41,43 @@ func (a Answer) writeSection(b *strings.Builder) {
 		fmt.Fprintf(b, "**%s** ", a.Verdict)
 	}
 	fmt.Fprintf(b, "`%s` = `%s` = **%s**\n", a.Formula, a.Substitution, closedForm)
+	b.WriteString("\n")
+	for i, s := range a.Derivation {
+		fmt.Fprintf(b, "%d. %s: `%s` = %s\n", i+1, s.Step, s.Formula, both(s.Value, s.Unit))
+	}
 	if a.Note != "" {
 		fmt.Fprintf(b, "\n%s\n", a.Note)
 	}
 	a.writeReadings(b)
 	fmt.Fprintf(b, "\n**Simulation.** %s It gives %s; %s.\n", a.Simulation, simulated, a.conclusion())
+	if a.Slack > 0 {
+		fmt.Fprintf(b, "%s\n", a.imprecision())
+	}
 	a.writeChecks(b)
+}
+
+// writeGraphs writes what runs show, below a link to each graph.
+func (o *Observed) writeGraphs(b *strings.Builder) {
+	fmt.Fprintf(b, "**Answer**, from runs: %s.\n", o.sources())
+	for _, g := range o.Graphs {
+		fmt.Fprintf(b, "\n[%[1]s](%[1]s)", g.File)
+		if g.Command != "" {
+			fmt.Fprintf(b, ", by `%s`", g.Command)
+		}
+		b.WriteString(":\n\n")
+		for _, s := range o.Sentences {
+			if s.Graph == g.File {
+				fmt.Fprintf(b, "- %s\n", s.Text)
+			}
+		}
+	}
 }
 
 func (a Answer) conclusion() string {
 	agreeing, all := a.agreeing()
+	if a.OK && all == 0 {
+		return "the two agree"
+	}
 	if a.OK {
 		return fmt.Sprintf("the two agree, and so do %d further checks", all)
 	}
