@@ -62,7 +62,7 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 func (c *Config) executedKernels() (sets, changes []string) {
 	if set := c.Model.UsedKernels(); set != arch.KernelsFused {
 		sets = append(sets, "model.kernels="+arch.KernelsFused)
-		changes = append(changes, fmt.Sprintf("runs with kernels of its own, not %s ones", set))
+		changes = append(changes, fmt.Sprintf("runs with kernels of its own, not those of %s", set))
 	}
 	if m, err := c.model(); err == nil && m.Attention == arch.AttentionFlash { // if not, building will say so
 		sets = append(sets, "model.attention="+arch.AttentionUnfused)
