@@ -213,6 +213,9 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 	progress := newProgress(stderr, f.quiet || f.json || f.csv)
 	s := &session.Session{Options: f.Options}
 	s.Stage = progress.tell
+	if !f.quiet {
+		s.Warn = func(what string) { fmt.Fprintln(stderr, "psim:", visible(what)) }
+	}
 	err = s.Run(ctx, list...)
 	progress.clear()
 	if len(s.Runs) == 0 {
