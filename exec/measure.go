@@ -88,7 +88,7 @@ func Measure(ctx context.Context, job Job, o MeasureOptions) (*Measurement, erro
 		return nil, err
 	}
 	defer CloseDevices(devices)
-	source, err := NewSource(o.Data, job.Network, int(job.Batch()), job.Graph.Shape.Replicas, o.Total())
+	source, err := NewSource(o.Data, job.Network, job.perReplica(), o.Total())
 	if err != nil {
 		return nil, fmt.Errorf("--data %s: %w", o.Data.Source, err)
 	}

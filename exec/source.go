@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"psim/costmodel/arch"
@@ -30,14 +31,14 @@ type Source struct {
 	steps  [][]int // the samples of every step, those of the first replica first
 }
 
-// NewSource loads or makes up the samples of a number of steps, each of the
-// given samples for every replica. Made-up data repeat one batch, so that its
+// NewSource loads or makes up the samples of a number of steps, each of so many
+// samples for every replica. Made-up data repeat one batch, so that its
 // loss must fall; a real set that is too small begins again.
-func NewSource(o DataOptions, n arch.Network, perReplica, replicas, steps int) (*Source, error) {
+func NewSource(o DataOptions, n arch.Network, perReplica []int, steps int) (*Source, error) {
 	kind, path, named := strings.Cut(o.Source, ":")
 	s := &Source{}
 	var err error
-	whole := perReplica * replicas
+	whole := sum(perReplica)
 	switch {
 	case !named && (kind == "" || kind == "synthetic"):
 		err = s.makeUp(n, whole)
@@ -51,7 +52,7 @@ func NewSource(o DataOptions, n arch.Network, perReplica, replicas, steps int) (
 	if err != nil {
 		return nil, err
 	}
-	if err := s.cut(o, perReplica, replicas, steps); err != nil {
+	if err := s.cut(o, perReplica, steps); err != nil {
 		return nil, err
 	}
 	return s, s.checkTargets()
@@ -121,33 +122,59 @@ func (s *Source) loadPairs(file string, n arch.Network, limit int) error {
 }
 
 // cut shares the samples among the replicas and deals them out to the steps.
-func (s *Source) cut(o DataOptions, perReplica, replicas, steps int) error {
+func (s *Source) cut(o DataOptions, perReplica []int, steps int) error {
 	n := 0 // samples of the set
 	if s.images != nil {
 		n = s.images.Len()
 	} else {
 		n = s.tokens.Len()
 	}
-	shards, err := data.Strided(n, replicas)
-	if err == nil && !o.Strided {
-		shards, err = data.Partition(n, data.EqualFractions(replicas), shuffleSeed)
-	}
+	shards, err := o.shards(n, perReplica)
 	if err != nil {
 		return err
 	}
 	for step := range steps {
 		var batch []int
-		for _, shard := range shards {
-			if len(shard) < perReplica {
-				return fmt.Errorf("%d samples are fewer than one step takes, which is %d on each of %d replicas", n, perReplica, replicas)
+		for r, shard := range shards {
+			if len(shard) < perReplica[r] {
+				return fmt.Errorf("%d samples are fewer than one step takes, which is %d on replica %d of %d", n, perReplica[r], r, len(shards))
 			}
-			for k := range perReplica {
-				batch = append(batch, shard[(step*perReplica+k)%len(shard)])
+			for k := range perReplica[r] {
+				batch = append(batch, shard[(step*perReplica[r]+k)%len(shard)])
 			}
 		}
 		s.steps = append(s.steps, batch)
 	}
 	return nil
+}
+
+// shards deals n samples out to replicas, in proportion to what each takes in a step.
+func (o DataOptions) shards(n int, perReplica []int) ([][]int, error) {
+	replicas := len(perReplica)
+	equal := slices.Min(perReplica) == slices.Max(perReplica)
+	switch {
+	case o.Strided && !equal:
+		return nil, errors.New("--strided deals out equal shares, and those of batch.shards differ; leave one of them out")
+	case o.Strided:
+		return data.Strided(n, replicas)
+	case equal:
+		return data.Partition(n, data.EqualFractions(replicas), shuffleSeed)
+	}
+	fractions := make([]float64, replicas)
+	for r, of := range perReplica {
+		fractions[r] = (1 + rounding) * float64(of) / float64(sum(perReplica))
+	}
+	return data.Partition(n, fractions, shuffleSeed)
+}
+
+// rounding keeps fractions from losing a sample, such as 7 sevenths of 7/49.
+const rounding = 1e-12
+
+func sum(list []int) (sum int) {
+	for _, n := range list {
+		sum += n
+	}
+	return sum
 }
 
 // Batch is the data of a step. Of sentence pairs, the tokens of the target sentence
