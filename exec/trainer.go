@@ -23,15 +23,6 @@ type Job struct {
 	Seed uint64
 }
 
-// perReplica lists the samples of a step of every replica.
-func (j Job) perReplica() []int {
-	list := make([]int, j.Graph.Shape.Replicas)
-	for r := range list {
-		list[r] = int(j.Plan.Batch(r))
-	}
-	return list
-}
-
 // A Batch is the data of one step, flat, sample by sample, those of the first
 // replica first. A network of tokens takes Tokens, others Numbers; an image is
 // rows × columns × channels. A target below 0 does not count in the loss, which is the

@@ -96,6 +96,15 @@ func (w Workload) Batch(replica int) int64 {
 	return n
 }
 
+// PerReplica lists the samples of a step of every replica.
+func (w Workload) PerReplica() []int64 {
+	list := make([]int64, w.replicas())
+	for r := range list {
+		list[r] = w.Batch(r)
+	}
+	return list
+}
+
 // Total is the samples of a step over all replicas.
 func (w Workload) Total() int64 {
 	if w.Shards == nil {
