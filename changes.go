@@ -110,7 +110,7 @@ func (p *Prediction) zeros() (list []change) {
 // workers lists fewer replicas, of many by halves, where those of a node share its
 // memory. Each keeps its batch, as with psim exec --gpus.
 func (p *Prediction) workers() (list []change) {
-	if len(p.Result.Nodes) == 0 {
+	if len(p.Result.Nodes) == 0 || p.Config.Batch.Shards != nil {
 		return nil
 	}
 	replicas := p.Plan.Graph.Shape.Replicas

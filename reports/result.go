@@ -10,6 +10,9 @@
 package reports
 
 import (
+	"math"
+	"slices"
+
 	"psim/schedules/graph"
 )
 
@@ -43,16 +46,20 @@ type Result struct {
 	// its steps.
 	StepTime float64 `json:"step_time_s"`
 	Makespan float64 `json:"makespan_s"` // time of a step before the optimizer
-	Bubble   Bubble  `json:"bubble"`     // idle share of the ranks' time; only F, B, I and W count as work
+	// Idle share of the ranks' time; only F, B, I and W count as work. Absent where a
+	// file of a course does not tell it.
+	Bubble Bubble `json:"bubble,omitzero"`
 	// Time per microbatch without fill and drain, where the schedule has no flush
 	// (pipedream).
 	SteadyMicrobatch float64    `json:"steady_microbatch_s,omitempty"`
-	Throughput       Throughput `json:"throughput"` // work over time; of a measured result, all samples of its steps over all their time
+	Throughput       Throughput `json:"throughput"`       // work over time; of a measured result, all samples of its steps over all their time
+	Epochs           *Epochs    `json:"epochs,omitempty"` // passes over the data set, where its size is known
 	Work
 	Ranks      []RankResult `json:"ranks"`               // one for each stage rank and replica; a tensor-parallel group is one
 	Nodes      []NodeResult `json:"nodes,omitempty"`     // memory of the nodes, where machine.memory_per_node says what they have
 	Groups     []Group      `json:"groups,omitempty"`    // communication in a step, by kind of group
 	Boundaries []Boundary   `json:"boundaries,omitzero"` // what passes between stages, where --boundaries asks for it
+	Shards     []Shard      `json:"shards,omitempty"`    // samples of every replica, where --shards asks for them
 	FitsMemory bool         `json:"fits_memory"`         // no peak is beyond the memory of its device, nor those of a node beyond the node's
 	// Whether the highest peaks are within the memory less machine.memory_margin (fits),
 	// within the memory (close) or beyond it; absent where no limit is known.
@@ -93,6 +100,12 @@ type Bubble struct {
 	Span float64 `json:"span" unit:"fraction"`
 }
 
+// Unknown returns a bubble that is not known, and so absent from files.
+func Unknown() Bubble { return Bubble{math.NaN(), math.NaN()} }
+
+// IsZero reports whether the bubble is not known. One of 0 is.
+func (b Bubble) IsZero() bool { return math.IsNaN(b.Makespan) }
+
 // Search is the outcome of a search for an order.
 type Search struct {
 	LowerBound float64  `json:"lower_bound_s"`       // no order's longest span is shorter
@@ -112,9 +125,10 @@ type Throughput struct {
 // A RankResult is one rank's share of a Result. Compute, ExposedCommunication,
 // Optimizer and Idle add up to the step time.
 type RankResult struct {
-	Rank          int     `json:"rank"`            // from 0, replica by replica
-	Compute       float64 `json:"compute_s"`       // F, B, I and W
-	Communication float64 `json:"communication_s"` // while a message or collective of the rank runs, or gradients are averaged
+	Rank          int     `json:"rank"`              // from 0, replica by replica
+	Samples       int64   `json:"samples,omitempty"` // of its replica in a step, where replicas have unequal shares
+	Compute       float64 `json:"compute_s"`         // F, B, I and W
+	Communication float64 `json:"communication_s"`   // while a message or collective of the rank runs, or gradients are averaged
 	// Part of it beside neither computation nor optimizer. With compute_s, optimizer_s and
 	// idle_s it adds up to the step time.
 	ExposedCommunication float64      `json:"exposed_communication_s"`
@@ -136,7 +150,9 @@ type Info struct {
 	Stages, VirtualStages        int
 	Microbatches                 int
 	DataParallel, TensorParallel int
-	Samples, Tokens              int64 // per step, over all replicas
+	Samples, Tokens              int64   // per step, over all replicas
+	Shards                       []int64 // of Samples, by replica, where these differ; else nil
+	DataSet                      int64   // samples of the data set; 0 where that is not known
 	Work                         Work
 	Config                       map[string]any
 	Limits                       Limits
@@ -162,6 +178,7 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 		Warnings: append([]string{}, info.Warnings...), Config: info.Config,
 	}
 	r.setRates(info.Samples, info.Tokens)
+	r.predictEpochs(info)
 	var memory []MemoryBytes
 	if info.Memory != nil {
 		memory = info.Memory(t, s)
@@ -173,6 +190,9 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 			PeakMemory: rank.PeakMemory, PersistentMemory: rank.PersistentMemory,
 			PeakInFlight: rank.PeakInFlight, SentBytes: rank.SentBytes,
 		}
+		if info.Shards != nil {
+			r.Ranks[i].Samples = info.Shards[i*len(info.Shards)/len(s.Ranks)]
+		}
 		if t.Ready != nil {
 			dispatch, waiting := rank.Dispatch.Seconds(), rank.Waiting.Seconds()
 			r.Ranks[i].Dispatch, r.Ranks[i].Waiting = &dispatch, &waiting
@@ -183,6 +203,14 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 	}
 	r.checkMemory(info.Limits)
 	return r
+}
+
+// Split reports whether it is known what the step of the ranks is made of. A file of a
+// course may say only how long it took.
+func (r Result) Split() bool {
+	return r.StepTime == 0 || slices.ContainsFunc(r.Ranks, func(x RankResult) bool {
+		return x.Compute+x.ExposedCommunication+x.Optimizer+x.Idle > 0
+	})
 }
 
 // PeakMemory is the highest memory of any rank.

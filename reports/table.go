@@ -19,7 +19,7 @@ import (
 func WriteTable(w io.Writer, r Result) error {
 	out := newPage(w)
 	out.print("%s\n", headline(r))
-	for _, line := range [][2]string{
+	for _, line := range slices.Concat([][2]string{
 		{"step time", stepTime(r)},
 		{"predicted", prediction(r)},
 		{"makespan", duration(r.Makespan)},
@@ -28,6 +28,7 @@ func WriteTable(w io.Writer, r Result) error {
 		{"search", r.Search.text()},
 		{"critical path", r.CriticalPath.text(r.StepTime)},
 		{"throughput", throughput(r.Throughput)},
+	}, r.Epochs.rows(), [][2]string{
 		{"MFU", utilization(r)},
 		{"unsynchronised", courseRate(r)},
 		{"memory", memoryVerdict(r)},
@@ -36,7 +37,7 @@ func WriteTable(w io.Writer, r Result) error {
 		{"process", heapGrowth(r)},
 		{"backend", backend(r)},
 		{"checks", checks(r)},
-	} {
+	}) {
 		if line[1] != "" {
 			out.print("  %-15s%s\n", line[0], line[1])
 		}
@@ -65,7 +66,7 @@ func headline(r Result) string {
 		parts = []string{units.Plural(len(r.Ranks), "rank")}
 	}
 	if r.DataParallel > 1 {
-		parts = append(parts, fmt.Sprintf("%d data-parallel replicas", r.DataParallel))
+		parts = append(parts, fmt.Sprintf("%d data-parallel replicas%s", r.DataParallel, r.sharesText()))
 	}
 	if r.TensorParallel > 1 {
 		parts = append(parts, fmt.Sprintf("tensor groups of %d (%d devices)", r.TensorParallel, r.TensorParallel*len(r.Ranks)))
@@ -73,9 +74,26 @@ func headline(r Result) string {
 	return fmt.Sprintf("%s: %s, %s", nameText(r.Name, r.scheduleText()), strings.Join(parts, ", "), r.Kind)
 }
 
+// sharesText says what the replicas' shares of the samples are, where these differ.
+func (r Result) sharesText() string {
+	if len(r.Ranks) == 0 || r.Ranks[0].Samples == 0 {
+		return ""
+	}
+	var list []string
+	least, most := r.Ranks[0].Samples, r.Ranks[0].Samples
+	for i := 0; i < len(r.Ranks); i += max(1, len(r.Ranks)/r.DataParallel) {
+		n := r.Ranks[i].Samples
+		list, least, most = append(list, strconv.FormatInt(n, 10)), min(least, n), max(most, n)
+	}
+	if len(list) > 8 {
+		return fmt.Sprintf(" of %d to %d samples", least, most)
+	}
+	return fmt.Sprintf(" of %s samples", strings.Join(list, ", "))
+}
+
 // bubble tells the bubble, and nothing where nothing is computed.
 func bubble(r Result) string {
-	if !trains(r) {
+	if !trains(r) || r.Bubble.IsZero() {
 		return ""
 	}
 	return fmt.Sprintf("%s of the makespan, %s of the longest span", percent(r.Bubble.Makespan), percent(r.Bubble.Span))
