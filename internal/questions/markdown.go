@@ -41,11 +41,18 @@ func (a Answer) writeSection(b *strings.Builder) {
 		fmt.Fprintf(b, "**%s** ", a.Verdict)
 	}
 	fmt.Fprintf(b, "`%s` = `%s` = **%s**\n", a.Formula, a.Substitution, closedForm)
+	b.WriteString("\n")
+	for i, s := range a.Derivation {
+		fmt.Fprintf(b, "%d. %s: `%s` = %s\n", i+1, s.Step, s.Formula, both(s.Value, s.Unit))
+	}
 	if a.Note != "" {
 		fmt.Fprintf(b, "\n%s\n", a.Note)
 	}
 	a.writeReadings(b)
 	fmt.Fprintf(b, "\n**Simulation.** %s It gives %s; %s.\n", a.Simulation, simulated, a.conclusion())
+	if a.Slack > 0 {
+		fmt.Fprintf(b, "%s\n", a.imprecision())
+	}
 	a.writeChecks(b)
 }
 
@@ -68,6 +75,9 @@ func (o *Observed) writeGraphs(b *strings.Builder) {
 
 func (a Answer) conclusion() string {
 	agreeing, all := a.agreeing()
+	if a.OK && all == 0 {
+		return "the two agree"
+	}
 	if a.OK {
 		return fmt.Sprintf("the two agree, and so do %d further checks", all)
 	}
