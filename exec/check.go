@@ -115,7 +115,7 @@ func (o MeasureOptions) train(ctx context.Context, job Job, devices []*programs.
 		return nil, err
 	}
 	defer trainer.Close()
-	o.Progress = o.steps(of)
+	o.Progress, o.Gradients = o.steps(of), false
 	training, err := trainer.Train(ctx, source, o.TrainOptions)
 	return training.Record, duringRun(err)
 }

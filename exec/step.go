@@ -151,7 +151,7 @@ func (s *step) do(ctx context.Context, i int32) error {
 
 func (s *step) update(rank int32) error {
 	m := s.members[rank]
-	if err := s.keep.keepGradients(s.replica(rank), m); err != nil {
+	if err := s.keep.keepGradients(rank, m); err != nil {
 		return err
 	}
 	return m.updates.Step(m.parameters, m.gradients, &m.state)

@@ -63,7 +63,8 @@ type Run struct {
 	// Verdict says whether the checks passed; nil if nothing was checked.
 	Verdict *exec.Verdict
 
-	simulation psim.Simulation // of the predicted trace
+	simulation psim.Simulation  // of the predicted trace
+	gradients  []exec.Gradients // by rank, where they were asked for
 }
 
 // Modes names the schedules that a network is run with to compare them, the main
