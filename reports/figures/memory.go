@@ -21,18 +21,20 @@ func memory(r Request) (Picture, error) {
 		}
 	}
 	if len(r.Items) == 1 {
-		return memoryOverTime(r.Items[0])
+		return memoryOverTime(r)
 	}
 	s := stackChart{
-		title: title("memory of the fullest rank", r.Items), quantity: bytes("memory at the peak"), groups: grouped(r.Items),
+		title: title("memory of the fullest rank", r.Items), notes: r.Notes, quantity: bytes("memory at the peak"), groups: grouped(r.Items),
 		layers: memoryLayers(r.Items), total: func(*Item) (value, error) { return value{}, nil },
 	}
 	s.setLimits(r.Items)
 	return s.picture()
 }
 
-func memoryOverTime(i Item) (Picture, error) {
+func memoryOverTime(r Request) (Picture, error) {
+	i := r.Items[0]
 	figure, err := i.memoryFigure()
+	figure.Notes = r.Notes
 	if err == nil && !figure.Drawable() {
 		err = Nothing{fmt.Errorf("%s: the run takes no time or no memory, so there is nothing to draw", i.named())}
 	}

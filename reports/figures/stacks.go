@@ -26,6 +26,7 @@ type stackChart struct {
 	total  valueOf
 	limits []float64 // dotted lines
 	limit  string    // what they are
+	notes  []string
 }
 
 // splitTime draws what a step is made of, averaged over the ranks.
@@ -45,7 +46,7 @@ func splitTime(r Request) (Picture, error) {
 		}
 	}
 	s := stackChart{
-		title: title("what a step is made of", r.Items), quantity: seconds("time of a step, averaged over the ranks"), groups: grouped(r.Items),
+		title: title("what a step is made of", r.Items), notes: r.Notes, quantity: seconds("time of a step, averaged over the ranks"), groups: grouped(r.Items),
 		layers: []layer{
 			{"computation", chart.Pattern{Color: chart.Color(0)}, mean(func(r reports.RankResult) float64 { return r.Compute })},
 			{"exposed communication", chart.Pattern{Color: chart.Color(1), Hatch: chart.Rising}, mean(func(r reports.RankResult) float64 { return r.ExposedCommunication })},
@@ -130,4 +131,5 @@ func (s stackChart) explain(f *chart.Figure, used []bool, deviates bool) {
 	if deviates {
 		f.Explain("whiskers: ± a standard deviation of the steps", nil)
 	}
+	f.Remark(s.notes)
 }

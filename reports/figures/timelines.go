@@ -21,7 +21,14 @@ func timeline(r Request) (Picture, error) {
 		}
 		runs = append(runs, item.Run)
 	}
-	return func(w io.Writer, format string) error { return r.View.Timelines(w, format, runs...) }, nil
+	return func(w io.Writer, format string) error { return r.view().Timelines(w, format, runs...) }, nil
+}
+
+// view adds the notes to what is shown.
+func (r Request) view() reports.View {
+	v := r.View
+	v.Notes = r.Notes
+	return v
 }
 
 // drawable refuses what a timeline cannot show.
@@ -62,5 +69,5 @@ func compare(r Request) (Picture, error) {
 			return nil, err
 		}
 	}
-	return func(w io.Writer, format string) error { return r.View.Compare(w, format, a, b) }, nil
+	return func(w io.Writer, format string) error { return r.view().Compare(w, format, a, b) }, nil
 }
