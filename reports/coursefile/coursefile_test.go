@@ -204,6 +204,24 @@ func TestErrors(t *testing.T) {
 	require.EqualError(t, err, "testdata/pipeline_parallel.log: is of a course's scripts, which predict nothing; name two results: psim compare A B")
 }
 
+// What psim reproduce notes as predicted is no measurement.
+func TestPredicted(t *testing.T) {
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"stats_ddp1.json":           `{"0": {"total_time": 3}, "num_workers": 1, "num_batches": 1, "batch_size": 64, "kind": "predicted"}`,
+		"rank0_results_epoch0.json": `{"training_time": 3, "tokens_per_sec": 4, "kind": "predicted"}`,
+		"performance_summary.json":  `{"data_parallel": {"two_gpu": {"time_mean": 3}}, "kind": "predicted"}`,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
+	}
+	list, err := coursefile.Load(folder)
+	require.NoError(t, err)
+	require.Len(t, list, 3)
+	for _, f := range list {
+		require.Equal(t, reports.Predicted, f.Run.Result.Kind, f.Label)
+	}
+}
+
 // What is no file of a course is left to others.
 func TestOthers(t *testing.T) {
 	for name, text := range map[string]string{"a.json": `{"kind": "measured", "num_workers": 2}`, "b.json": `[]`, "c.csv": "a,b", "d.json": ""} {
