@@ -30,15 +30,7 @@ type homework struct {
 
 // result turns epochs into steps. Nothing is known of what these are made of.
 func (h homework) result(source string) reports.Result {
-	if h.batch == 0 && h.steps > 0 {
-		h.batch = math.Ceil(pairs / h.steps)
-	}
-	if h.batch == 0 {
-		h.batch = splitBatch
-		if h.data {
-			h.batch = float64(deviceBatch * h.workers)
-		}
-	}
+	h.assume()
 	r := reports.Result{
 		Schema: reports.Schema, Kind: reports.Measured, Name: "gpt2-hw4", Schedule: h.schedule,
 		Stages: 1, VirtualStages: 1, Microbatches: 1, DataParallel: 1, TensorParallel: 1, Devices: h.workers,
@@ -59,9 +51,6 @@ func (h homework) result(source string) reports.Result {
 	default:
 		r.Stages = h.workers
 	}
-	if h.steps == 0 {
-		h.steps = steps(h.batch)
-	}
 	r.Measurement = h.measurement()
 	r.Source = source
 	r.StepTime = r.StepTimeMean
@@ -69,6 +58,22 @@ func (h homework) result(source string) reports.Result {
 	h.setRates(&r)
 	h.setEpochs(&r)
 	return r
+}
+
+// assume takes the homework's own batch and the steps of its pairs where nothing tells
+// them.
+func (h *homework) assume() {
+	switch {
+	case h.batch == 0 && h.steps > 0:
+		h.batch = math.Ceil(pairs / h.steps)
+	case h.batch == 0 && h.data:
+		h.batch = float64(deviceBatch * h.workers)
+	case h.batch == 0:
+		h.batch = splitBatch
+	}
+	if h.steps == 0 {
+		h.steps = steps(h.batch)
+	}
 }
 
 // slowest returns the mean time of an epoch on the slowest rank, and its deviation.
