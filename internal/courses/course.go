@@ -128,6 +128,14 @@ func replicated(mode, config string, batch int, asked []int, workers ...int) (li
 	return list
 }
 
+// with adds settings to runs.
+func with(list []experiment, sets ...string) []experiment {
+	for i := range list {
+		list[i].sets = append(slices.Clone(list[i].sets), sets...)
+	}
+	return list
+}
+
 // staged makes the runs of a mode whose workers have a part of the network each.
 func staged(mode, config string, asked []int, workers ...int) (list []experiment) {
 	for i, name := range words(mode, workers...) {
