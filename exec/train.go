@@ -146,8 +146,8 @@ func (t *Trainer) recordParameters(r *Record) error {
 // of a step.
 const garbage = 4 << 30
 
-// heapShare is the share of the free memory that the heap may take before garbage is
-// collected at any time. The rest is the program, its stacks and what others do.
+// heapShare limits the heap to a share of the free memory, from which on garbage is
+// collected at any time. The rest is for the program, its stacks and what others do.
 const heapShare = 0.9
 
 // limitHeap keeps garbage from filling the memory of this machine or its container. It

@@ -224,9 +224,7 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	if f.Devices.Backend == "go" && !programs.SIMDCompiled && !f.quiet {
-		fmt.Fprintln(stderr, "psim: built without GOEXPERIMENT=simd, so that training takes about ten times as long as it could")
-	}
+	f.warn(stderr)
 	f.note(stderr, func() []string { return session.Notes(list, f.Options) })
 	gradients, unwritten, err := f.gradientFolder(list)
 	if err != nil {
@@ -236,9 +234,6 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 	s := &session.Session{Options: f.Options}
 	s.Shards, s.MeasureOptions.Gradients = f.shards, gradients.Path != ""
 	s.Stage = progress.tell
-	if !f.quiet {
-		s.Warn = func(what string) { fmt.Fprintln(stderr, "psim:", visible(what)) }
-	}
 	err = s.Run(ctx, list...)
 	progress.clear()
 	if len(s.Runs) == 0 {
@@ -249,6 +244,17 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 	}
 	unsaved := f.saveGradients(ctx, s, gradients, stderr) // first, as all files are
 	return errors.Join(f.report(ctx, s, folder, stdout, stderr), unsaved, unwritable, untraced, unwritten, err)
+}
+
+// warn says what slows training down, and lets a run say what it doubts.
+func (f *execFlags) warn(stderr io.Writer) {
+	if f.quiet {
+		return
+	}
+	if f.Devices.Backend == "go" && !programs.SIMDCompiled {
+		fmt.Fprintln(stderr, "psim: built without GOEXPERIMENT=simd, so that training takes about ten times as long as it could")
+	}
+	f.Warn = func(what string) { fmt.Fprintln(stderr, "psim:", visible(what)) }
 }
 
 // modes returns the schedules of several configurations.
