@@ -217,7 +217,7 @@ func (s *Source) heldOut() (list []Batch) {
 	return list
 }
 
-// batch is the data of some samples.
+// batch takes the data of some samples.
 func (s *Source) batch(samples []int) Batch {
 	if s.images != nil {
 		pixels, labels := s.images.Batch(samples)
