@@ -14,7 +14,6 @@ import (
 
 	"psim/configs"
 	"psim/exec"
-	"psim/exec/programs"
 	"psim/exec/session"
 	"psim/internal/files"
 	"psim/internal/nearest"
@@ -252,17 +251,6 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 	}
 	unsaved := f.saveGradients(ctx, s, gradients, stderr) // first, as all files are
 	return errors.Join(f.report(ctx, s, folder, stdout, stderr), unsaved, unwritable, untraced, unwritten, err)
-}
-
-// warn says what slows training down, and lets a run say what it doubts.
-func (f *execFlags) warn(stderr io.Writer) {
-	if f.quiet {
-		return
-	}
-	if f.Devices.Backend == "go" && !programs.SIMDCompiled {
-		fmt.Fprintln(stderr, "psim: built without GOEXPERIMENT=simd, so that training takes about ten times as long as it could")
-	}
-	f.Warn = func(what string) { fmt.Fprintln(stderr, "psim:", visible(what)) }
 }
 
 // modes returns the schedules of several configurations.
