@@ -110,7 +110,7 @@ func (c *Config) searchTimes(ctx context.Context, shape graph.Shape, stageRank [
 // search, so reserve bytes are kept free for them on each rank of a replica.
 func (c *Config) searchModel(ctx context.Context, shape graph.Shape, w *stages.Workload, m costmodel.Machine, reserve []int64) (*search.Result, error) {
 	alone := *w // the search counts no sums over replicas
-	alone.Replicas = 1
+	alone.Replicas, alone.Shards = 1, nil
 	planned := alone.Plan()
 	g, err := wiring.Pipeline{
 		Name: c.Schedule.Name, Shape: shape, Placement: w.Placement, Order: search.Split(shape.Ranks, shape.Microbatches, c.folded()),
@@ -125,10 +125,10 @@ func (c *Config) searchModel(ctx context.Context, shape graph.Shape, w *stages.W
 	}
 	in := search.FromCosts(shape.Ranks, shape.Microbatches, c.folded(), costs)
 	in.Latency = boundaryTimes(g, costs)
-	if m.Device.Memory > 0 {
+	if most := m.RankMemory(); most > 0 {
 		persistent := memory.Persistent(w.Plan(), g.Ranks())
 		for r := range shape.Ranks {
-			in.Limit = append(in.Limit, m.Device.Usable()-persistent[r])
+			in.Limit = append(in.Limit, most-persistent[r])
 			if reserve != nil {
 				in.Limit[r] -= reserve[r]
 			}

@@ -99,7 +99,11 @@ func (c *Config) networkNotes(p *Plan) (lines []string) {
 		}
 		say("%s layers on stages 0 to %d, %s", abbreviated(w.Layers), len(w.Layers)-1, by)
 	}
-	say("%s of %s, %s", units.Plural(len(w.Samples), "microbatch"), spread(w.Samples), units.Plural(max(1, w.Replicas), "replica"))
+	sizes := spread(w.Samples)
+	if w.Shards != nil {
+		sizes = spread(w.Shards)
+	}
+	say("%s of %s, %s", units.Plural(len(w.Samples), "microbatch"), sizes, units.Plural(max(1, w.Replicas), "replica"))
 	return append(lines, bucketNotes(p)...)
 }
 
@@ -147,6 +151,9 @@ func (c *Config) MachineNotes(p *Plan) []string {
 	}
 	if p.Workload != nil {
 		lines = append(append(lines, c.assumed("machine.memory_margin")...), deviceNotes(m.Device, cmp.Or(p.Workload.Training.Precision, "fp32"))...)
+		if m.MemoryPerNode > 0 {
+			lines = append(lines, fmt.Sprintf("decides  the devices of a node share %s of memory", units.FormatBytes(int64(m.MemoryPerNode))))
+		}
 	}
 	return append(lines, linkNotes(p)...)
 }

@@ -57,7 +57,7 @@ func (m *Machine) threads(g *graph.Graph) *graph.Host {
 	for r := range thread {
 		thread[r] = int32(r)
 		if h.Threads == "node" {
-			thread[r] = m.node(int32(r))
+			thread[r] = m.Node(int32(r))
 		}
 	}
 	return &graph.Host{Thread: thread, Queue: h.Queue, Waits: h.Waits}
@@ -198,7 +198,7 @@ func (p *passPrices) withLaunches(h Host, c Compute, price func(*graph.Task) gra
 		if !t.Kind.Compute() {
 			return cost
 		}
-		l := *launches[t.Stage][p.plan.SizeOf[t.Microbatch]].of(t.Kind)
+		l := *launches[t.Stage][p.plan.SizeOf(t)].of(t.Kind)
 		if whole := p.whole(t); cost.Busy < whole {
 			share := float64(cost.Busy) / float64(whole)
 			l.thread, l.lead = units.Nanoseconds(share*float64(l.thread)), units.Nanoseconds(share*float64(l.lead))

@@ -83,6 +83,7 @@ func Measure(ctx context.Context, job Job, o MeasureOptions) (*Measurement, erro
 	if o.Steps < 1 && o.Epochs < 1 {
 		return nil, fmt.Errorf("%d steps: at least 1 has to be measured", o.Steps)
 	}
+	defer limitHeap()()
 	o.Record = len(o.Checks) > 0
 	m := &Measurement{HeapGrowth: -Heap()}
 	o.say("opening %s", units.Plural(job.Graph.Ranks(), "device"))
@@ -95,7 +96,7 @@ func Measure(ctx context.Context, job Job, o MeasureOptions) (*Measurement, erro
 	if o.Epochs > 0 {
 		steps = 0
 	}
-	source, err := NewSource(o.Data, job.Network, int(job.Batch()), job.Graph.Shape.Replicas, steps)
+	source, err := NewSource(o.Data, job.Network, job.PerReplica(), steps)
 	if err != nil {
 		return nil, fmt.Errorf("--data %s: %w", o.Data.Source, err)
 	}

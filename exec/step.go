@@ -18,6 +18,7 @@ type step struct {
 	slots  []slot    // by replica, stage and microbatch
 	losses []float64 // sums, by replica and microbatch
 	keep   *capture  // nil for nothing
+	still  bool      // to evaluate, without dropout
 
 	inputs, targets [][2]int // by replica and microbatch: from, to in the batch
 	counted         int      // targets of the batch that count in the loss
@@ -49,7 +50,7 @@ func (t *Trainer) newStep(b Batch) (*step, error) {
 		losses: make([]float64, replicas*microbatches), rounds: map[roundKey]*round{},
 		gathered: queue{}, scattered: queue{},
 	}
-	samples := int(t.job.Batch()) * replicas
+	samples := int(t.job.Total())
 	last := t.job.Network.Layers[len(t.job.Network.Layers)-1].Output
 	input, target := int(t.job.Network.Layers[0].Input.Elements()), int(last.Elements())/last[len(last)-1]
 	if given := max(len(b.Tokens), len(b.Numbers)); given != samples*input || len(b.Targets) != samples*target {
@@ -59,8 +60,9 @@ func (t *Trainer) newStep(b Batch) (*step, error) {
 		return nil, errors.New("a batch without a target that counts in the loss")
 	}
 	from := 0
-	for range replicas {
-		for _, n := range t.job.Samples {
+	for r := range replicas {
+		for m := range microbatches {
+			n := t.job.SamplesOf(r, m)
 			s.inputs = append(s.inputs, [2]int{from * input, (from + int(n)) * input})
 			s.targets = append(s.targets, [2]int{from * target, (from + int(n)) * target})
 			from += int(n)
@@ -93,7 +95,11 @@ func (s *step) at(t graph.Task, stage int32) *slot {
 func (s *step) stage(t graph.Task) *stage { return s.members[t.Rank].stages[t.Stage] }
 
 func (s *step) program(g *segment, t graph.Task) *programs.Stage {
-	return g.bySize[s.job.Samples[t.Microbatch]]
+	bySize := g.bySize
+	if s.still {
+		bySize = g.still
+	}
+	return bySize[s.job.Sizes[s.job.SizeOf(&t)]]
 }
 
 func (s *step) release() {
@@ -150,7 +156,7 @@ func (s *step) do(ctx context.Context, i int32) error {
 
 func (s *step) update(rank int32) error {
 	m := s.members[rank]
-	if err := s.keep.keepGradients(s.replica(rank), m); err != nil {
+	if err := s.keep.keepGradients(rank, m); err != nil {
 		return err
 	}
 	return m.updates.Step(m.parameters, m.gradients, &m.state)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"psim/exec/programs"
+	"psim/internal/memory"
 	"psim/schedules/graph"
 )
 
@@ -26,6 +27,8 @@ type TrainOptions struct {
 	// gradients of the first step, and the outputs of one more step after the
 	// measured ones. Without it, losses alone are recorded.
 	Record bool
+	// Gradients keeps those of the first step by rank.
+	Gradients bool
 	// Progress is called before every step, if it is set.
 	Progress func(step, of int)
 }
@@ -55,10 +58,22 @@ func (o TrainOptions) inSteps(epoch int) (TrainOptions, error) {
 	return o, nil
 }
 
+// evaluates reports whether the samples that are held out are evaluated after a step:
+// the last of an epoch, or of those that are measured.
+func (o TrainOptions) evaluates(n int) bool {
+	each := o.Warmup + o.Steps
+	if o.Epochs > 0 {
+		each = o.Steps / o.Epochs
+	}
+	return n < o.Warmup+o.Steps && (n+1)%each == 0
+}
+
 // Training is what a run leaves.
 type Training struct {
 	Traces []*graph.Trace // of the measured steps
 	Record *Record
+	// Gradients are those of the first step, by rank, if they were asked for.
+	Gradients []Gradients
 	// Heap is the most bytes that the process's own heap held at the end of a
 	// measured step, garbage included.
 	Heap int64
@@ -82,14 +97,18 @@ func (t *Trainer) Train(ctx context.Context, source *Source, o TrainOptions) (*T
 		}
 		result.Record.Losses = append(result.Record.Losses, loss)
 		if keep != nil {
-			if t.job.Gathers() && keep.gradients != nil {
-				keep.gradients = []map[string][]float32{t.plan.join(keep.gradients)}
-			}
-			result.Record.take(keep)
+			t.take(result, keep, o)
 		}
 		if n >= o.Warmup && n < o.Warmup+o.Steps {
 			result.Traces = append(result.Traces, trace)
 			result.Heap = max(result.Heap, heapBytes())
+		}
+		if source.held > 0 && o.evaluates(n) {
+			loss, err := t.Evaluate(ctx, source, o.RunOptions)
+			if err != nil {
+				return result, err
+			}
+			result.Record.Validation = append(result.Record.Validation, loss)
 		}
 	}
 	if !o.Record {
@@ -99,26 +118,33 @@ func (t *Trainer) Train(ctx context.Context, source *Source, o TrainOptions) (*T
 }
 
 func (t *Trainer) keepAt(n int, o TrainOptions) *capture {
-	first, last := n == 0, n == o.Total()-1
-	if !o.Record || !first && !last {
+	first, last := n == 0 && (o.Record || o.Gradients), n == o.Total()-1 && o.Record
+	if !first && !last {
 		return nil
 	}
-	c, replicas := &capture{}, t.job.Graph.Shape.Replicas
+	c := &capture{}
 	if first {
-		c.gradients = make([]map[string][]float32, replicas)
+		c.gradients = make([]Gradients, t.job.Graph.Ranks())
 	}
 	if last {
-		c.outputs = make([][]float32, replicas*len(t.job.Samples))
+		c.outputs = make([][]float32, t.job.Graph.Shape.Replicas*len(t.job.Samples))
 	}
 	return c
 }
 
-func (r *Record) take(c *capture) {
-	if c.gradients != nil {
-		r.Gradients = c.gradients
+// take adds what a step has left to what the run leaves.
+func (t *Trainer) take(result *Training, c *capture, o TrainOptions) {
+	if c.gradients != nil && o.Gradients {
+		result.Gradients = c.gradients
+	}
+	if c.gradients != nil && o.Record {
+		result.Record.Gradients = c.byReplica(t.job.Graph.Shape.Replicas)
+		if t.job.Gathers() {
+			result.Record.Gradients = []map[string][]float32{t.plan.join(result.Record.Gradients)}
+		}
 	}
 	for _, outputs := range c.outputs {
-		r.Outputs = append(r.Outputs, outputs...)
+		result.Record.Outputs = append(result.Record.Outputs, outputs...)
 	}
 }
 
@@ -137,11 +163,23 @@ func (t *Trainer) recordParameters(r *Record) error {
 // of a step.
 const garbage = 4 << 30
 
+// heapShare limits the heap to a share of the free memory, from which on garbage is
+// collected at any time. The rest is for the program, its stacks and what others do.
+const heapShare = 0.9
+
+// limitHeap keeps garbage from filling the memory of this machine or its container. It
+// returns how to undo that.
+func limitHeap() (undo func()) {
+	limit := debug.SetMemoryLimit(heapBytes() + int64(heapShare*float64(memory.Free())))
+	return func() { debug.SetMemoryLimit(limit) }
+}
+
 // holdGarbage keeps the collector out of the measured time: steps are run
-// between collections. It returns how to undo that.
+// between collections, as far as memory allows. It returns how to undo that.
 func holdGarbage() (resume func()) {
 	percent := debug.SetGCPercent(-1)
-	limit := debug.SetMemoryLimit(heapBytes() + garbage)
+	limit := debug.SetMemoryLimit(-1)
+	debug.SetMemoryLimit(min(limit, heapBytes()+garbage))
 	return func() {
 		debug.SetGCPercent(percent)
 		debug.SetMemoryLimit(limit)

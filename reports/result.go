@@ -56,11 +56,12 @@ type Result struct {
 	Epochs           *Epochs    `json:"epochs,omitempty"` // passes over the data set, where its size is known
 	Work
 	Ranks      []RankResult `json:"ranks"`               // one for each stage rank and replica; a tensor-parallel group is one
+	Nodes      []NodeResult `json:"nodes,omitempty"`     // memory of the nodes, where machine.memory_per_node says what they have
 	Groups     []Group      `json:"groups,omitempty"`    // communication in a step, by kind of group
 	Boundaries []Boundary   `json:"boundaries,omitzero"` // what passes between stages, where --boundaries asks for it
 	Shards     []Shard      `json:"shards,omitempty"`    // samples of every replica, where --shards asks for them
-	FitsMemory bool         `json:"fits_memory"`         // no peak is beyond the devices' memory
-	// Whether the highest peak is within the memory less machine.memory_margin (fits),
+	FitsMemory bool         `json:"fits_memory"`         // no peak is beyond the memory of its device, nor those of a node beyond the node's
+	// Whether the highest peaks are within the memory less machine.memory_margin (fits),
 	// within the memory (close) or beyond it; absent where no limit is known.
 	MemoryVerdict string   `json:"memory_verdict,omitempty" oneof:"fits,close,does not fit"`
 	MemoryMargin  float64  `json:"memory_margin,omitempty" unit:"fraction"` // share of the memory that is to stay free
@@ -124,9 +125,10 @@ type Throughput struct {
 // A RankResult is one rank's share of a Result. Compute, ExposedCommunication,
 // Optimizer and Idle add up to the step time.
 type RankResult struct {
-	Rank          int     `json:"rank"`            // from 0, replica by replica
-	Compute       float64 `json:"compute_s"`       // F, B, I and W
-	Communication float64 `json:"communication_s"` // while a message or collective of the rank runs, or gradients are averaged
+	Rank          int     `json:"rank"`              // from 0, replica by replica
+	Samples       int64   `json:"samples,omitempty"` // of its replica in a step, where replicas have unequal shares
+	Compute       float64 `json:"compute_s"`         // F, B, I and W
+	Communication float64 `json:"communication_s"`   // while a message or collective of the rank runs, or gradients are averaged
 	// Part of it beside neither computation nor optimizer. With compute_s, optimizer_s and
 	// idle_s it adds up to the step time.
 	ExposedCommunication float64      `json:"exposed_communication_s"`
@@ -148,8 +150,9 @@ type Info struct {
 	Stages, VirtualStages        int
 	Microbatches                 int
 	DataParallel, TensorParallel int
-	Samples, Tokens              int64 // per step, over all replicas
-	DataSet                      int64 // samples of the data set; 0 where that is not known
+	Samples, Tokens              int64   // per step, over all replicas
+	Shards                       []int64 // of Samples, by replica, where these differ; else nil
+	DataSet                      int64   // samples of the data set; 0 where that is not known
 	Work                         Work
 	Config                       map[string]any
 	Limits                       Limits
@@ -186,6 +189,9 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 			Communication: rank.Communication.Seconds(), ExposedCommunication: rank.ExposedCommunication.Seconds(),
 			PeakMemory: rank.PeakMemory, PersistentMemory: rank.PersistentMemory,
 			PeakInFlight: rank.PeakInFlight, SentBytes: rank.SentBytes,
+		}
+		if info.Shards != nil {
+			r.Ranks[i].Samples = info.Shards[i*len(info.Shards)/len(s.Ranks)]
 		}
 		if t.Ready != nil {
 			dispatch, waiting := rank.Dispatch.Seconds(), rank.Waiting.Seconds()

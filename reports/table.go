@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -30,6 +31,7 @@ func WriteTable(w io.Writer, r Result) error {
 	}, r.Epochs.rows(), [][2]string{
 		{"MFU", utilization(r)},
 		{"unsynchronised", courseRate(r)},
+		{"validation", validation(r)},
 		{"memory", memoryVerdict(r)},
 		{"at that peak", memoryParts(r)},
 		{"runs", attempts(r)},
@@ -65,12 +67,29 @@ func headline(r Result) string {
 		parts = []string{units.Plural(len(r.Ranks), "rank")}
 	}
 	if r.DataParallel > 1 {
-		parts = append(parts, fmt.Sprintf("%d data-parallel replicas", r.DataParallel))
+		parts = append(parts, fmt.Sprintf("%d data-parallel replicas%s", r.DataParallel, r.sharesText()))
 	}
 	if r.TensorParallel > 1 {
 		parts = append(parts, fmt.Sprintf("tensor groups of %d (%d devices)", r.TensorParallel, r.TensorParallel*len(r.Ranks)))
 	}
 	return fmt.Sprintf("%s: %s, %s", nameText(r.Name, r.scheduleText()), strings.Join(parts, ", "), r.Kind)
+}
+
+// sharesText says what the replicas' shares of the samples are, where these differ.
+func (r Result) sharesText() string {
+	if len(r.Ranks) == 0 || r.Ranks[0].Samples == 0 {
+		return ""
+	}
+	var list []string
+	least, most := r.Ranks[0].Samples, r.Ranks[0].Samples
+	for i := 0; i < len(r.Ranks); i += max(1, len(r.Ranks)/r.DataParallel) {
+		n := r.Ranks[i].Samples
+		list, least, most = append(list, strconv.FormatInt(n, 10)), min(least, n), max(most, n)
+	}
+	if len(list) > 8 {
+		return fmt.Sprintf(" of %d to %d samples", least, most)
+	}
+	return fmt.Sprintf(" of %s samples", strings.Join(list, ", "))
 }
 
 // bubble tells the bubble, and nothing where nothing is computed.
@@ -157,6 +176,12 @@ func memoryVerdict(r Result) string {
 		peak += fmt.Sprintf(" of %s (a margin of %s stays free)", units.FormatBytes(highest.MemoryCapacity), percent(r.MemoryMargin))
 	}
 	peak += fmt.Sprintf(", on rank %d", highest.Rank)
+	known := highest.MemoryCapacity > 0
+	if len(r.Nodes) > 0 {
+		known = true
+		n := slices.MaxFunc(r.Nodes, func(a, b NodeResult) int { return cmp.Compare(a.PeakMemory, b.PeakMemory) })
+		peak += fmt.Sprintf("; node %d needs %s for %s and has %s", n.Node, units.FormatBytes(n.PeakMemory), units.Plural(n.Devices, "device"), units.FormatBytes(int64(float64(n.MemoryCapacity)/(1-r.MemoryMargin))))
+	}
 	switch {
 	case highest.PeakMemory == 0:
 		return ""
@@ -164,7 +189,7 @@ func memoryVerdict(r Result) string {
 		return DoesNotFit + "; " + peak
 	case r.MemoryVerdict == Close:
 		return Close + "; " + peak
-	case highest.MemoryCapacity > 0:
+	case known:
 		return "fits; " + peak
 	}
 	return peak + " (no limit known)"

@@ -14,7 +14,6 @@ import (
 
 	"psim/configs"
 	"psim/exec"
-	"psim/exec/programs"
 	"psim/exec/session"
 	"psim/internal/files"
 	"psim/internal/nearest"
@@ -24,7 +23,8 @@ import (
 type execFlags struct {
 	runFlags
 	session.Options
-	gpus int
+	gpus      int
+	gradients string // the folder for them
 }
 
 const execManual = `exec trains the network of CONFIG for a few steps by running the task graph that
@@ -46,12 +46,21 @@ filled up. The result then has the time of an epoch, the same by rank, and the r
 ± its deviation over the epochs, the population's, as numpy's std has it. The rate of an
 epoch is the sum over the replicas, of what each has trained over its own time.
 
+--validation N holds out N samples that no replica trains on: of CIFAR-10 the first of
+test_batch.bin, of pairs the last lines that are read, of synthetic data some of their
+own. Their mean loss, by forward passes alone, without dropout, through the same graph,
+is in the result: after every epoch, or after the last measured step.
+
 Measured memory is the ledger's: every device counts the bytes of all tensors that
 it holds. Predicted memory follows from the network alone.
 
 The result is "disturbed", with a warning, where steps deviate by more than 8 % or a
 fixed matrix product, timed before and after them, shows that something else runs;
 --runs 3 then tries again.
+
+--save-gradients DIR writes the gradients of the first step as the CMU course does: for
+every rank a dictionary by the tensors' names, of what it holds before its update, which
+is averaged over the replicas. With parallel.zero = 3 that is its shares.
 
 --check compares with an unsplit run of the same seed and batches: weights after
 the last step (they may differ by 1e-5), output (1e-4), grads of the first step
@@ -99,11 +108,13 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.IntVar(&f.Repeats, "repeats", 3, "how often every task is timed by itself, for the prediction")
 	flags.IntVar(&f.Tries, "runs", 1, "how often to run, at most, until the machine is not disturbed (1 to 3); the least disturbed run counts")
 	flags.StringSliceVar(&f.Checks, "check", nil, "compare with the unsplit run (pipedream: a serial replay): weights,output,grads,loss or all")
+	flags.StringVar(&f.gradients, "save-gradients", "", "folder to write the gradients of the first step to, for every rank a model{rank}_gradients.pth for torch.load")
 	flags.BoolVar(&f.UnwaitedRates, "course-rates", false, "also print the rate as the courses report it, by a clock that does not wait for devices")
 	flags.BoolVar(&f.PerLayer, "per-layer", false, "run backwards layer by layer, freeing activations as they go")
 	flags.StringVar(&f.Data.Source, "data", "synthetic", "what to train on: synthetic, cifar10:DIR or pairs:FILE")
 	flags.BoolVar(&f.Data.Strided, "strided", false, "give replica r the samples r, r+n, … instead of shuffled shards")
 	f.registerShards(flags)
+	flags.IntVar(&f.Data.Validation, "validation", 0, "number of samples to hold out, and to evaluate after every epoch or the last step")
 	flags.Uint64Var(&f.Seed, "seed", 1390, "seed of the first weights, and of dropout")
 	flags.Float64Var(&f.LearningRate, "learning-rate", 0, "of the optimizer (default 1e-4 with adam and adamw, 1e-3 with sgd)")
 	flags.DurationVar(&f.Stall, "stall", 10*time.Minute, "how long nothing may happen before a run counts as stuck")
@@ -142,7 +153,7 @@ func (f *execFlags) validate() error {
 	for _, n := range []struct {
 		flag  string
 		value int
-	}{{"steps", f.Steps}, {"epochs", f.Epochs}, {"warmup", f.Warmup}, {"repeats", f.Repeats}} {
+	}{{"steps", f.Steps}, {"epochs", f.Epochs}, {"validation", f.Data.Validation}, {"warmup", f.Warmup}, {"repeats", f.Repeats}} {
 		if n.value > mostSteps {
 			return fmt.Errorf("--%s %d: must be at most %d", n.flag, n.value, mostSteps)
 		}
@@ -154,6 +165,8 @@ func (f *execFlags) validate() error {
 		return fmt.Errorf("--steps %d: at least 1 step has to be measured", f.Steps)
 	case f.Warmup < 0 || f.Warmup == 0 && len(f.Checks) > 0:
 		return fmt.Errorf("--warmup %d: must be 0 or more, and with --check at least 1, because the first step is slower", f.Warmup)
+	case f.Data.Validation < 0:
+		return fmt.Errorf("--validation %d: must be the number of samples to hold out", f.Data.Validation)
 	case f.Repeats < 1:
 		return fmt.Errorf("--repeats %d: every task has to be profiled at least once", f.Repeats)
 	case f.Stall < time.Second:
@@ -218,13 +231,15 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	if f.Devices.Backend == "go" && !programs.SIMDCompiled && !f.quiet {
-		fmt.Fprintln(stderr, "psim: built without GOEXPERIMENT=simd, so that training takes about ten times as long as it could")
-	}
+	f.warn(stderr)
 	f.note(stderr, func() []string { return session.Notes(list, f.Options) })
+	gradients, unwritten, err := f.gradientFolder(list)
+	if err != nil {
+		return err
+	}
 	progress := newProgress(stderr, f.quiet || f.json || f.csv)
 	s := &session.Session{Options: f.Options}
-	s.Shards = f.shards
+	s.Shards, s.MeasureOptions.Gradients = f.shards, gradients.Path != ""
 	s.Stage = progress.tell
 	err = s.Run(ctx, list...)
 	progress.clear()
@@ -232,9 +247,10 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 		return err
 	}
 	if err != nil {
-		folder = folder.Aside()
+		folder, gradients = folder.Aside(), gradients.Aside()
 	}
-	return errors.Join(f.report(ctx, s, folder, stdout, stderr), unwritable, untraced, err)
+	unsaved := f.saveGradients(ctx, s, gradients, stderr) // first, as all files are
+	return errors.Join(f.report(ctx, s, folder, stdout, stderr), unsaved, unwritable, untraced, unwritten, err)
 }
 
 // modes returns the schedules of several configurations.

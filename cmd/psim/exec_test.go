@@ -252,7 +252,7 @@ func TestExecInterruptedEarly(t *testing.T) {
 // Whole epochs are measured after one that is dropped, beside their prediction.
 func TestExecEpochs(t *testing.T) {
 	writeTinyMLP(t)
-	r := execJSON(t, "psim exec mlp.toml --oversubscribe --repeats 1 --epochs 2 --shards --set data.samples=30")
+	r := execJSON(t, "psim exec mlp.toml --oversubscribe --repeats 1 --epochs 2 --shards --validation 5 --set data.samples=30")
 	require.Len(t, r.Steps, 2*3)
 	require.Equal(t, []int{2, 1}, []int{r.Epochs.Number, r.Epochs.Dropped})
 	require.Equal(t, []int64{3, 12, 6}, []int64{r.Epochs.Steps, r.Epochs.Batch, r.Epochs.LastBatch})
@@ -263,9 +263,31 @@ func TestExecEpochs(t *testing.T) {
 		require.LessOrEqual(t, rank.Time, r.Epochs.Time)
 	}
 	require.Equal(t, 3*r.Predicted.StepTime, r.Predicted.Epochs.Time)
+	require.Len(t, r.ValidationLoss, 3)
+	require.Equal(t, 5, r.ValidationSamples)
 	require.Len(t, r.Shards, 1)
 	require.Len(t, r.Shards[0].Samples, 30)
 	stdout, _, code := psim(t, "psim exec mlp.toml --oversubscribe --repeats 1 --steps 1 --shards --csv --set data.samples=30 --out -")
 	require.Zero(t, code)
 	require.Len(t, strings.Split(strings.TrimSpace(stdout), "\n"), 1+30)
+}
+
+// The first step's gradients of every rank are files of a folder of their own: the
+// same bytes from every run, and never in the place of somebody else's.
+func TestExecSavesGradients(t *testing.T) {
+	writeTinyMLP(t)
+	line := "psim exec mlp.toml --oversubscribe --repeats 1 --steps 1 --quiet --json --save-gradients "
+	for _, folder := range []string{"a", "b/c"} {
+		_, stderr, code := psim(t, line+folder)
+		require.Zero(t, code, stderr)
+	}
+	saved := contents(t, "a")
+	require.Contains(t, saved, "model0_gradients.pth")
+	require.Contains(t, saved, "model1_gradients.pth")
+	require.Equal(t, saved, contents(t, "b/c"))
+	require.NoError(t, os.Mkdir("mine", 0o755))
+	require.NoError(t, os.WriteFile("mine/model1_gradients.pth", nil, 0o644))
+	_, stderr, code := psim(t, line+"mine")
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "psim: --save-gradients mine: holds a model1_gradients.pth that psim has not written; name another folder\n", stderr)
 }

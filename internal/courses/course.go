@@ -22,10 +22,12 @@ type course struct {
 	name, title string
 	device      string // that is predicted
 	machine     string // the same in words
+	published   string // tables of others' measurements there, which psim validate replays
 	runs        []experiment
 	figures     []figure
 	sizes       []size // of measured runs, the largest first
-	steps       int    // that a run of the assignment has
+	count       int    // of steps or epochs that a run of the assignment has
+	epochs      bool   // it is epochs
 	tasks       []task
 	questions   bool // the assignment has questions
 }
@@ -91,6 +93,20 @@ func (e experiment) command() string {
 	return strings.Join(words, " ")
 }
 
+// unit names what a run of the course is counted in.
+func (c course) unit() string { return map[bool]string{true: "epoch", false: "step"}[c.epochs] }
+
+// counted counts the steps, or whole epochs, that were measured.
+func (c course) counted(r reports.Result) int {
+	switch {
+	case !c.epochs:
+		return len(r.Steps)
+	case r.Epochs == nil: // it was ended before
+		return 0
+	}
+	return r.Epochs.Number
+}
+
 // folder names the run's folder.
 func (e experiment) folder() string { return strings.NewReplacer("=", "-", " ", "-").Replace(e.name) }
 
@@ -108,6 +124,14 @@ func replicated(mode, config string, batch int, asked []int, workers ...int) (li
 	for i, name := range words(mode, workers...) {
 		n := workers[i]
 		list = append(list, experiment{name, config, []string{fmt.Sprint("parallel.data=", n), fmt.Sprint("batch.global=", batch*n)}, slices.Contains(asked, n)})
+	}
+	return list
+}
+
+// with adds settings to runs.
+func with(list []experiment, sets ...string) []experiment {
+	for i := range list {
+		list[i].sets = append(slices.Clone(list[i].sets), sets...)
 	}
 	return list
 }

@@ -10,9 +10,10 @@ import (
 func cs1390() course {
 	upTo8, upTo6 := []int{1, 2, 3, 4, 5, 6, 7, 8}, []int{1, 2, 3, 4, 5, 6}
 	c := course{
-		name: "cs1390", title: "CS1390, assignment 1: parallelism techniques", questions: true, steps: 5,
-		device:  "cs1390-core, a core of the course's server for each worker",
-		machine: "one pinned core of the course's grading server for each worker, with gloo between them (device cs1390-core, link gloo-cs1390)",
+		name: "cs1390", title: "CS1390, assignment 1: parallelism techniques", questions: true, count: 5,
+		device:    "cs1390-core, a core of the course's server for each worker",
+		published: "cs1390",
+		machine:   "one pinned core of the course's grading server for each worker, with gloo between them (device cs1390-core, link gloo-cs1390)",
 		runs: slices.Concat(
 			replicated("ddp", "vgg16-cpu-ddp", 64, []int{1, 2, 4}, upTo8...),
 			replicated("fsdp", "vgg16-cpu-fsdp", 64, []int{1, 2, 4}, upTo8...),
@@ -20,6 +21,9 @@ func cs1390() course {
 			staged("pipeline", "vgg16-cpu-pipeline", []int{1, 2, 3}, upTo6...)),
 		sizes: cs1390Sizes(), figures: cs1390Figures(), tasks: cs1390Tasks(),
 	}
+	simplified := with(replicated("fsdp", "vgg16-cpu-fsdp", 64, nil, 4), "parallel.simplified=true", "parallel.gather=tensor")[0]
+	simplified.name += " simplified"
+	c.runs = append(c.runs, simplified)
 	for _, m := range []int{1, 4, 8} {
 		c.runs = append(c.runs, experiment{fmt.Sprintf("pipeline=3 M=%d", m), "vgg16-cpu-pipeline", []string{fmt.Sprint("schedule.microbatches=", m)}, false})
 	}
@@ -42,7 +46,7 @@ func cs1390Figures() []figure {
 			runs: slices.Concat(words("model", 1, 2, 3, 4, 5, 6), words("pipeline", 1, 2, 3, 4, 5, 6))},
 		{path: "graphs/microbatches.png", kind: "sweep", key: "bubble.makespan", caption: "the pipeline's bubble by the number of microbatches, on three workers",
 			runs: []string{"pipeline=3 M=1", "pipeline=3", "pipeline=3 M=4", "pipeline=3 M=8"}},
-		{path: "graphs/memory.png", kind: "memory", runs: []string{"ddp=4", "fsdp=4", "model=3", "pipeline=3"}, caption: "memory of the fullest worker"},
+		{path: "graphs/memory.png", kind: "memory", runs: []string{"ddp=4", "fsdp=4", "fsdp=4 simplified", "model=3", "pipeline=3"}, caption: "memory of the fullest worker; simplified is FSDP as the assignment has it written, which keeps the whole model beside its shards"},
 	}
 }
 
@@ -60,7 +64,7 @@ func cs1390Tasks() []task {
 // for tests and very small budgets.
 func cs1390Sizes() []size {
 	unpooled := map[string]string{"vgg16": "vgg16-pipeline"}
-	const text = "VGG16 without its 7×7 pooling, 34 million parameters, for ddp and fsdp, too"
+	const text = "VGG16 without its 7×7 pooling for ddp and fsdp, too (34 million parameters)"
 	return []size{
 		{divisor: 1}, {divisor: 4}, {divisor: 8}, {divisor: 16},
 		{divisor: 8, presets: unpooled, text: []string{text}},
