@@ -70,13 +70,12 @@ func (m Model) fusedAttention(name string) Op {
 // pairs counts the pairs of tokens in the tiles that hold one of which the second is not
 // after the first, nor before its window.
 func (m Model) pairs() int64 {
-	s := int64(m.SequenceLength)
-	wide := s
-	if w := int64(m.Window); w > 0 {
-		wide = min(w, s)
+	s, w := int64(m.SequenceLength), int64(m.Window)
+	n := min(s*s, s*(s+attentionTile)/2)
+	if w > 0 && w < s {
+		n = min(n, w*(w+attentionTile)/2+(s-w)*(w+attentionTile))
 	}
-	n := wide*(wide+attentionTile)/2 + (s-wide)*(wide+attentionTile)
-	return min(n, s*s)
+	return n
 }
 
 // attentionBuffers lists the buffers of the core, and the context, which is the input

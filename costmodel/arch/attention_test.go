@@ -14,7 +14,7 @@ func TestFlash(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 6)
 		heads := 2 * size.Draw(t, "heads")
-		m := Model{Family: familyLlama, Layers: 1, Hidden: 16 * heads, Heads: heads, KVHeads: heads / 2, FFNHidden: 64, Vocab: 64, SequenceLength: 100 * size.Draw(t, "hundreds of tokens")}
+		m := Model{Family: familyLlama, Layers: 1, Hidden: 16 * heads, Heads: heads, FFNHidden: 64, Vocab: 64, SequenceLength: 100 * size.Draw(t, "hundreds of tokens")}
 		square, err := m.Network()
 		require.NoError(t, err)
 		m.Attention = AttentionFlash
@@ -38,7 +38,6 @@ func TestFlash(t *testing.T) {
 		half, err := m.On(Group{Devices: 2})
 		require.NoError(t, err)
 		for _, p := range []Pass{Forward, InputGradient} {
-			assert.Equal(t, 2*half.Layers[1].Ops[len(half.Layers[1].Ops)-1].FLOPs(p), after.Ops[len(after.Ops)-1].FLOPs(p))
 			assert.Equal(t, after.FLOPs(p), 2*half.Layers[1].FLOPs(p))
 		}
 	})
