@@ -116,8 +116,9 @@ func (s size) shrinks(trials []trial) []string {
 	return list
 }
 
-// samples counts those of a shrunk epoch: four steps of one replica with 64 samples.
-func (s size) samples() int64 { return 4 * 64 / s.divisor }
+// samples counts those of a shrunk epoch: four steps of one replica with 64 samples, and
+// no fewer than a pipeline of eight microbatches takes.
+func (s size) samples() int64 { return max(8, 4*64/s.divisor) }
 
 // batch returns the samples of a replica in a step.
 func batch(c *configs.Config) int64 { return c.Batch.Global / int64(max(1, c.Parallel.Data)) }
