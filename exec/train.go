@@ -57,6 +57,16 @@ func (o TrainOptions) inSteps(epoch int) (TrainOptions, error) {
 	return o, nil
 }
 
+// evaluates reports whether the samples that are held out are evaluated after a step:
+// the last of an epoch, or of those that are measured.
+func (o TrainOptions) evaluates(n int) bool {
+	each := o.Warmup + o.Steps
+	if o.Epochs > 0 {
+		each = o.Steps / o.Epochs
+	}
+	return n < o.Warmup+o.Steps && (n+1)%each == 0
+}
+
 // Training is what a run leaves.
 type Training struct {
 	Traces []*graph.Trace // of the measured steps
@@ -91,6 +101,13 @@ func (t *Trainer) Train(ctx context.Context, source *Source, o TrainOptions) (*T
 		if n >= o.Warmup && n < o.Warmup+o.Steps {
 			result.Traces = append(result.Traces, trace)
 			result.Heap = max(result.Heap, heapBytes())
+		}
+		if source.held > 0 && o.evaluates(n) {
+			loss, err := t.Evaluate(ctx, source, o.RunOptions)
+			if err != nil {
+				return result, err
+			}
+			result.Record.Validation = append(result.Record.Validation, loss)
 		}
 	}
 	if !o.Record {

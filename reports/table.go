@@ -30,6 +30,7 @@ func WriteTable(w io.Writer, r Result) error {
 	}, r.Epochs.rows(), [][2]string{
 		{"MFU", utilization(r)},
 		{"unsynchronised", courseRate(r)},
+		{"validation", validation(r)},
 		{"memory", memoryVerdict(r)},
 		{"at that peak", memoryParts(r)},
 		{"runs", attempts(r)},
