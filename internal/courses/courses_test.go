@@ -139,7 +139,7 @@ func TestEpochs(t *testing.T) {
 	for _, run := range r.Runs {
 		require.NotNil(t, run.Measured, "%s: %s", run.Name, run.LeftOut)
 		require.EqualValues(t, 8, run.Measured.Epochs.Samples)
-		require.EqualValues(t, map[string]int{"ddp=1": 8, "ddp=4": 2, "model=2": 8}[run.Name], run.Measured.Epochs.Steps)
+		require.EqualValues(t, map[string]int{"ddp=1": 8, "ddp=4": 2, "model=2": 2}[run.Name], run.Measured.Epochs.Steps)
 		require.Len(t, run.Measured.Epochs.Each, run.Measured.Epochs.Number)
 		require.Contains(t, run.Measured.Warnings, "shrunk: epochs of 8 samples instead of 5,000")
 	}

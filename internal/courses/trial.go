@@ -88,8 +88,11 @@ func (e experiment) shrink(s size) (*configs.Config, error) {
 		sets = append(sets, "model.preset="+preset)
 	}
 	if s.divisor > 1 {
-		data, m := int64(max(1, c.Parallel.Data)), int64(max(1, c.Schedule.Microbatches))
-		sets = append(sets, fmt.Sprint("batch.global=", max(batch(c)/s.divisor, m)*data))
+		data, floor := int64(max(1, c.Parallel.Data)), int64(1)
+		if c.Schedule.Name != "ddp" { // a sample for each microbatch, and as many with other modes
+			floor = int64(max(4, c.Schedule.Microbatches))
+		}
+		sets = append(sets, fmt.Sprint("batch.global=", max(batch(c)/s.divisor, floor)*data))
 		if c.Data.Samples > 0 {
 			sets = append(sets, fmt.Sprint("data.samples=", s.samples()))
 		}
