@@ -42,6 +42,10 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 		sets = append(sets, "model.kernels="+arch.KernelsFused)
 		changes = append(changes, "runs with kernels of its own, not Megatron's")
 	}
+	if c.Train.DetectAnomaly {
+		sets = append(sets, "train.detect_anomaly=false")
+		changes = append(changes, "runs without looking through gradients for NaN")
+	}
 	next, err := c.with(fmt.Sprintf("--gpus %d", devices), fitted...)
 	if err == nil {
 		next, err = next.With(sets...)

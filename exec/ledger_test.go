@@ -45,8 +45,10 @@ func ledgerModes() []mode {
 		{schedule: "interleaved-zero-bubble", ranks: 2, replicas: 1, virtual: 2}, {schedule: "hanayo", ranks: 2, replicas: 1, virtual: 2},
 		{schedule: "ddp", ranks: 1, replicas: 2}, {schedule: "ddp", ranks: 1, replicas: 3, bucket: 1 << 30}, {schedule: "1f1b", ranks: 2, replicas: 2},
 		{schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true}, {schedule: "zb-h1", ranks: 2, replicas: 2, bucket: 3000, overlap: true},
-		{schedule: "1f1b", ranks: 2, replicas: 1, perLayer: true}, {schedule: "zb-h1", ranks: 2, replicas: 1, perLayer: true},
-		{schedule: "zbv", ranks: 2, replicas: 1, perLayer: true}, {schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, perLayer: true},
+		{schedule: "1f1b", ranks: 2, replicas: 1, backward: arch.BackwardPerLayer}, {schedule: "zb-h1", ranks: 2, replicas: 1, backward: arch.BackwardPerLayer},
+		{schedule: "zbv", ranks: 2, replicas: 1, backward: arch.BackwardPerLayer}, {schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, backward: arch.BackwardPerLayer},
+		{schedule: "1f1b", ranks: 2, replicas: 1, backward: arch.BackwardTwoPass}, {schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, backward: arch.BackwardTwoPass},
+		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true, backward: arch.BackwardTwoPass}, {schedule: "hanayo", ranks: 2, replicas: 1, virtual: 2, backward: arch.BackwardTwoPass},
 		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true, gloo: true},
 		{schedule: "ddp", ranks: 1, replicas: 3, sharded: true, overlap: true}, {schedule: "ddp", ranks: 1, replicas: 3, sharded: true, gloo: true},
 	}

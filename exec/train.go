@@ -40,6 +40,9 @@ func (o TrainOptions) Total() int {
 type Training struct {
 	Traces []*graph.Trace // of the measured steps
 	Record *Record
+	// GradientCalls is how many programs that make gradients a step ran, by rank: as
+	// often would PyTorch's autograd be called.
+	GradientCalls []int
 	// Heap is the most bytes that the process's own heap held at the end of a
 	// measured step, garbage included.
 	Heap int64
@@ -61,6 +64,7 @@ func (t *Trainer) Train(ctx context.Context, source *Source, o TrainOptions) (*T
 		if err != nil {
 			return result, err
 		}
+		result.GradientCalls = t.calls
 		result.Record.Losses = append(result.Record.Losses, loss)
 		if keep != nil {
 			if t.job.Gathers() && keep.gradients != nil {

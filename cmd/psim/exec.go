@@ -24,7 +24,8 @@ import (
 type execFlags struct {
 	runFlags
 	session.Options
-	gpus int
+	gpus     int
+	perLayer bool
 }
 
 const execManual = `exec trains the network of CONFIG for a few steps by running the task graph that
@@ -93,7 +94,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.IntVar(&f.Tries, "runs", 1, "how often to run, at most, until the machine is not disturbed (1 to 3); the least disturbed run counts")
 	flags.StringSliceVar(&f.Checks, "check", nil, "compare with the unsplit run (pipedream: a serial replay): weights,output,grads,loss or all")
 	flags.BoolVar(&f.UnwaitedRates, "course-rates", false, "also print the rate as the courses report it, by a clock that does not wait for devices")
-	flags.BoolVar(&f.PerLayer, "per-layer", false, "run backwards layer by layer, freeing activations as they go")
+	flags.BoolVar(&f.perLayer, "per-layer", false, "--set train.backward=per-layer: run backwards layer by layer, freeing activations as they go")
 	flags.StringVar(&f.Data.Source, "data", "synthetic", "what to train on: synthetic, cifar10:DIR or pairs:FILE")
 	flags.BoolVar(&f.Data.Strided, "strided", false, "give replica r the samples r, r+n, … instead of shuffled shards")
 	flags.Uint64Var(&f.Seed, "seed", 1390, "seed of the first weights, and of dropout")
@@ -171,9 +172,12 @@ func (f execFlags) configs(args []string, stderr io.Writer) (list []*configs.Con
 		name, variants = args[0], []string{""}
 	}
 	for i, schedule := range variants {
-		sets := f.sets
+		sets := slices.Clone(f.sets)
 		if schedule != "" {
 			sets = append([]string{"schedule.name=" + schedule}, f.sets...)
+		}
+		if f.perLayer {
+			sets = append(sets, "train.backward=per-layer")
 		}
 		c, changes, err := session.Load(name, f.gpus, sets...)
 		if err != nil {

@@ -20,11 +20,11 @@ const (
 
 // advice names settings, for --set, under which the tensors of a run fit with room
 // to spare; it is empty where none of those tried does.
-func (r *Run) advice(o Options, free int64) string {
+func (r *Run) advice(free int64) string {
 	list := r.smaller()
 	needs := make([]float64, len(list))
 	for i, sets := range list {
-		need, err := needed(r.Config, o, sets...)
+		need, err := needed(r.Config, sets...)
 		if err != nil {
 			need = math.Inf(1)
 		}
@@ -67,14 +67,14 @@ func (r *Run) batch(samples, micro int64) []string {
 }
 
 // needed returns the bytes of the tensors of all devices under further settings.
-func needed(c *configs.Config, o Options, sets ...string) (float64, error) {
+func needed(c *configs.Config, sets ...string) (float64, error) {
 	next, err := c.With(sets...)
 	if err != nil {
 		return 0, err
 	}
 	next.Machine = c.Machine // that of this machine, which no setting names
 	r := &Run{Config: next}
-	if err := r.plan(o); err != nil {
+	if err := r.plan(); err != nil {
 		return 0, err
 	}
 	return r.need()

@@ -32,21 +32,21 @@ func TestAdviceFits(t *testing.T) {
 				need, err := r.need()
 				require.NoError(t, err)
 				free := int64(share * need)
-				err = r.checkMemory(Options{}, free)
+				err = r.checkMemory(free)
 				require.ErrorContains(t, err, "of this machine's memory are free; --set ")
 				sets := c.sets
 				for _, m := range advised.FindAllStringSubmatch(err.Error(), -1) {
 					sets = append(sets, m[1])
 				}
 				again := planned(t, c.name, c.devices, sets...)
-				require.NoError(t, again.checkMemory(Options{}, free), sets)
+				require.NoError(t, again.checkMemory(free), sets)
 				require.Equal(t, c.devices, again.Plan.Graph.Ranks())
 			})
 		}
 	}
-	err := planned(t, "ddp", 2).checkMemory(Options{}, 1e9)
+	err := planned(t, "ddp", 2).checkMemory(1e9)
 	require.ErrorContains(t, err, "are free; train a smaller network")
-	require.NoError(t, planned(t, "ddp", 2).checkMemory(Options{}, 1e12))
+	require.NoError(t, planned(t, "ddp", 2).checkMemory(1e12))
 }
 
 // planned is a run that was planned and not begun.
@@ -55,7 +55,7 @@ func planned(t *testing.T, name string, devices int, sets ...string) *Run {
 	c, _, err := Load(name, devices, sets...)
 	require.NoError(t, err)
 	r := &Run{Config: c}
-	require.NoError(t, r.plan(Options{}))
+	require.NoError(t, r.plan())
 	require.Equal(t, costmodel.MachineOptions{Device: "cpu-core"}, c.Machine)
 	return r
 }

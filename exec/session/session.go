@@ -29,8 +29,6 @@ type Options struct {
 	// LearningRate is the optimizer's; 0 is 1e-4 with adam and adamw, and 1e-3
 	// with others.
 	LearningRate float64
-	// PerLayer runs backwards layer by layer, freeing activations as they go.
-	PerLayer bool
 	// Tries is how often a configuration is run at most while the machine is
 	// disturbed; less than 2 is once.
 	Tries int
@@ -125,37 +123,29 @@ func (s *Session) once(ctx context.Context, c *configs.Config) (*Run, error) {
 
 // build makes the plan, and refuses what does not fit into this machine's memory.
 func (r *Run) build(o Options) error {
-	err := r.plan(o)
+	err := r.plan()
 	if err == nil && !strings.HasPrefix(o.Devices.Backend, "xla") { // its devices have memory of their own
-		err = r.checkMemory(o, memory.Free())
+		err = r.checkMemory(memory.Free())
 	}
 	return err
 }
 
 // plan makes the plan.
-func (r *Run) plan(o Options) (err error) {
+func (r *Run) plan() (err error) {
 	if err := memory.CheckTasks(r.Config.Tasks()); err != nil {
 		return fmt.Errorf("%s: %w", r.Config.Name(), err)
 	}
-	if r.Plan, err = r.Config.Build(); err != nil {
-		return err
-	}
-	if o.PerLayer {
-		w := r.Plan.Workload.Workload
-		w.PerLayer = true
-		r.Plan.Workload = w.Plan()
-		r.Plan.Costs, err = costmodel.StepCosts(r.Plan.Machine, r.Plan.Workload, r.Plan.Graph)
-	}
+	r.Plan, err = r.Config.Build()
 	return err
 }
 
 // checkMemory refuses a run whose tensors alone would not fit into what is free of
 // this machine's memory, which all devices of the Go backend share.
-func (r *Run) checkMemory(o Options, free int64) error {
+func (r *Run) checkMemory(free int64) error {
 	need, err := r.need()
 	if err == nil && need > float64(free) {
 		err = fmt.Errorf("the tensors of all devices need %s at least, and %s of this machine's memory are free%s",
-			units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(free), cmp.Or(r.advice(o, free), "; train a smaller network"))
+			units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(free), cmp.Or(r.advice(free), "; train a smaller network"))
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", r.Config.Name(), err)

@@ -2,6 +2,7 @@ package published
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"psim"
@@ -52,9 +53,12 @@ func cs1390Times() Table {
 	}
 }
 
-func (r record) courseTime() (Row, error) {
+func (r record) courseTime() (Row, error) { return r.courseTimeOn("") }
+
+// courseTimeOn predicts the part of a step on the course's machine, or on another.
+func (r record) courseTimeOn(machine string) (Row, error) {
 	run, workers, part := r.text("run"), r.count("workers"), r.text("part")
-	s, err := simulateVGG16(run, workers)
+	s, err := simulateVGG16(run, workers, strings.Fields(machine)...)
 	if err != nil {
 		return Row{}, err
 	}
@@ -91,10 +95,11 @@ func (r record) vgg16(workers int) (float64, error) {
 
 // simulateVGG16 returns the example configuration of a run with so many workers. Data
 // parallel ones have 64 samples each, pipelines in all.
-func simulateVGG16(run string, workers int) (psim.Simulation, error) {
+func simulateVGG16(run string, workers int, sets ...string) (psim.Simulation, error) {
 	samples, key := 64, "schedule.stages"
 	if run == "ddp" || run == "fsdp" {
 		samples, key = 64*workers, "parallel.data"
 	}
-	return predict(psim.Load("vgg16-cpu-"+run, fmt.Sprintf("%s=%d", key, workers), fmt.Sprintf("batch.global=%d", samples)))
+	sets = append(sets, fmt.Sprintf("%s=%d", key, workers), fmt.Sprintf("batch.global=%d", samples))
+	return predict(psim.Load("vgg16-cpu-"+run, sets...))
 }
