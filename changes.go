@@ -88,11 +88,18 @@ func (p *Prediction) recomputations() []change {
 	return nil
 }
 
-// zeros lists higher ZeRO stages than the configuration's. Only ddp has the third.
+// pipelined reports whether the network is split into stages.
+func (p *Prediction) pipelined() bool {
+	s, err := schedules.Find(p.Plan.Graph.Name)
+	return err != nil || s.Pipelined // or a found order, or one from a file
+}
+
+// zeros lists higher ZeRO stages than the configuration's. Only whole networks have
+// the third.
 func (p *Prediction) zeros() (list []change) {
-	highest := 2
-	if p.Plan.Graph.Name == "ddp" {
-		highest = 3
+	highest := 3
+	if p.pipelined() {
+		highest = 2
 	}
 	for z := p.Plan.Workload.Zero + 1; z <= highest && p.Plan.Graph.Shape.Replicas > 1; z++ {
 		list = append(list, change{fmt.Sprintf("parallel.zero=%d", z)})
@@ -145,7 +152,7 @@ func (p *Prediction) tensor() (list []change) {
 }
 
 // stages lists deeper pipelines, by doubling, where it is not said which layers and
-// ranks every stage has. In place of ddp it is 1F1B, the usual choice.
+// ranks every stage has. A whole network is split by 1F1B, the usual choice.
 func (p *Prediction) stages() (list []change) {
 	shape := p.Plan.Graph.Shape
 	if s := p.Config.Schedule; s.Partition.Layers != nil || s.Placement != nil || s.File != "" {
@@ -153,7 +160,7 @@ func (p *Prediction) stages() (list []change) {
 	}
 	// Under ZeRO 3 a layer is a stage, all on one rank.
 	ranks, virtual, schedule := shape.Ranks, shape.Virtual, change(nil)
-	if p.Plan.Graph.Name == "ddp" {
+	if !p.pipelined() {
 		ranks, virtual, schedule = 1, 1, change{"schedule.name=1f1b"}
 	}
 	layers := len(p.Plan.Workload.Network.Layers)

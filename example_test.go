@@ -80,10 +80,10 @@ func ExampleSweep() {
 	// schedule.name  parallel.data  devices  step time  bubble  samples/s  peak memory  fits     MFU  efficiency
 	//   gpipe                      1        4     160 ms  31.6 %        400      17.3 GB   yes  28.1 %     100.0 %
 	//   gpipe                      2        8    94.4 ms  33.1 %        678      9.04 GB   yes  23.8 %      84.7 %
-	//   gpipe                      4       16    61.4 ms  34.9 %      1,042      5.80 GB   yes  18.3 %      65.0 %
+	//   gpipe                      4       16    62.6 ms  36.2 %      1,022      5.80 GB   yes  17.9 %      63.8 %
 	//   1f1b                       1        4     159 ms  31.1 %        403      5.83 GB   yes  28.3 %     100.0 %
 	//   1f1b                       2        8    93.0 ms  32.1 %        688      3.40 GB   yes  24.1 %      85.3 %
-	//   1f1b                       4       16    60.1 ms  33.4 %      1,065      2.18 GB   yes  18.7 %      66.1 %
+	//   1f1b                       4       16    61.2 ms  34.7 %      1,045      2.18 GB   yes  18.3 %      64.8 %
 	//
 	// the highest throughput: --set schedule.name=1f1b --set parallel.data=4
 }

@@ -45,6 +45,7 @@ var arrows = map[string][]string{
 	".":                         {"schedules", "schedules/graph", "schedules/wiring", "costmodel", "costmodel/arch", "costmodel/link", "costmodel/memory", "costmodel/calibrate", "configs", "sim", "reports", "reports/figures"},
 	"reports":                   {"schedules/graph", "schedules/order", "schedules", "reports/chart"},
 	"reports/chart":             {},
+	"reports/coursefile":        {"reports", "schedules/graph"},
 	"reports/figures":           {"reports", "reports/chart"},
 	"internal/units":            {},
 	"internal/nearest":          {},
@@ -60,7 +61,7 @@ var arrows = map[string][]string{
 	"internal/gen/schema":       {"reports"},
 	"internal/gen/coursechecks": {"exec", "exec/programs", "exec/session", "reports"},
 	"internal/gen/gallery":      {".", "internal/files", "internal/wrap", "reports", "schedules", "schedules/graph"},
-	"internal/questions":        {".", "schedules", "schedules/partition", "schedules/graph", "schedules/wiring", "schedules/collective", "configs", "costmodel", "costmodel/arch", "costmodel/link", "costmodel/stages", "internal/files", "internal/units", "internal/wrap"},
+	"internal/questions":        {".", "reports", "schedules", "schedules/partition", "schedules/graph", "schedules/wiring", "schedules/collective", "configs", "costmodel", "costmodel/arch", "costmodel/link", "costmodel/stages", "internal/files", "internal/units", "internal/wrap"},
 }
 
 // owners lists the outside libraries that one folder keeps to itself.

@@ -1,6 +1,7 @@
 package psim
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -128,6 +129,9 @@ func join(whole *reports.SweepInfo, part reports.SweepInfo) error {
 // sweepFolders lists the folders of sweeps: those given, or the shards in them.
 func sweepFolders(folders []string) (list []string, err error) {
 	for _, folder := range folders {
+		if folder == "" {
+			return nil, errors.New(`"": the name of a folder is empty`)
+		}
 		var inside []string
 		entries, err := os.ReadDir(folder)
 		if err != nil {

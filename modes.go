@@ -60,19 +60,19 @@ func ModeWords(list string) []string {
 // ParseMode reads MODE=WORKERS, such as ddp=2. It is not ok where the text has
 // another form.
 func ParseMode(text string) (m Mode, workers int, ok bool, err error) {
-	parts := modeForm.FindStringSubmatch(text)
-	if parts == nil {
-		return m, 0, false, nil
-	}
+	name, count, _ := strings.Cut(text, "=")
 	for _, m := range Modes() {
-		if m.Name == parts[1] {
-			if workers, err = strconv.Atoi(parts[2]); err != nil || workers < 1 || workers > 1<<16 {
-				err = fmt.Errorf("%s: the number of workers must be 1 to %d", text, 1<<16)
+		if m.Name == name && name != text && !strings.ContainsAny(count, `/\`) {
+			if workers, err = strconv.Atoi(count); err != nil || workers < 1 || workers > 1<<16 {
+				err = fmt.Errorf("%s: the number of workers must be a whole number from 1 to %d, as in %s=2", text, 1<<16, name)
 			}
 			return m, workers, true, err
 		}
 	}
-	return m, 0, true, fmt.Errorf("%s: unknown mode %q; use %s%s", text, parts[1], strings.Join(ModeNames(), ", "), nearest.Suggest(parts[1], ModeNames()))
+	if !modeForm.MatchString(text) {
+		return m, 0, false, nil
+	}
+	return m, 0, true, fmt.Errorf("%s: unknown mode %q; use %s%s", text, name, strings.Join(ModeNames(), ", "), nearest.Suggest(name, ModeNames()))
 }
 
 // Load makes the configuration of a mode on so many workers: that of its example, or

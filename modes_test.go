@@ -36,7 +36,12 @@ func TestModes(t *testing.T) {
 		require.Equal(t, m, again)
 		require.Equal(t, 3, workers)
 	}
-	for _, text := range []string{"out/ddp=2", "ddp", "ddp=", "ddp=two", "1=2"} {
+	for _, text := range []string{"ddp=", "ddp=two", "ddp=-1", "ddp=0", "ddp=1e3", "ddp=99999999999999999999"} {
+		_, _, ok, err := psim.ParseMode(text)
+		require.True(t, ok, text)
+		require.EqualError(t, err, text+": the number of workers must be a whole number from 1 to 65536, as in ddp=2")
+	}
+	for _, text := range []string{"out/ddp=2", "ddp", "ddp=2/result.json", "1=2", "a=b"} {
 		_, _, ok, err := psim.ParseMode(text)
 		require.False(t, ok, text)
 		require.NoError(t, err)

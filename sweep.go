@@ -3,7 +3,6 @@ package psim
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"runtime"
 	"strings"
@@ -36,6 +35,9 @@ type Swept struct {
 	// Reused counts the points that were there before, and Stale those whose
 	// settings were, but with another configuration or version of psim.
 	Reused, Stale int
+	// Damaged counts the lines of an interrupted sweep that cannot be read; their points
+	// are computed again.
+	Damaged int
 	// Kept counts the points that a later call need not compute.
 	Kept int
 	// Wrote names the files in the folder, and Unsaved is why there are none.
@@ -61,9 +63,6 @@ func Sweep(ctx context.Context, c *configs.Config, o SweepOptions) (*Swept, erro
 	return s.end(ctx)
 }
 
-// maxPoints limits a sweep, whose results are all in memory.
-const maxPoints = 20_000
-
 type sweep struct {
 	Swept
 	config  *configs.Config
@@ -82,70 +81,6 @@ type pending struct {
 	config *configs.Config
 }
 
-// plan lists the points of the shard, once their values are known to be possible.
-func (s *sweep) plan() error {
-	if err := checkVary(s.options.Vary); err != nil {
-		return err
-	}
-	if err := s.options.Shard.check(); err != nil {
-		return err
-	}
-	count := 1
-	for _, v := range s.options.Vary {
-		count *= len(v.Values)
-	}
-	s.SweepInfo = reports.SweepInfo{
-		Schema: 1, Name: s.config.Name(), Configuration: s.config.Fingerprint(), Version: s.options.Version,
-		Vary: s.options.Vary, Count: count, Shard: s.options.Shard.String(),
-	}
-	for i := range count {
-		if s.options.Shard.has(i) {
-			s.Points = append(s.Points, reports.Point{Index: i, Set: combinationAt(s.Vary, i)})
-		}
-	}
-	return nil
-}
-
-// checkVary refuses variations that make no sweep.
-func checkVary(vary []reports.Variation) error {
-	if len(vary) == 0 {
-		return errors.New("a sweep varies at least one setting")
-	}
-	count, sizes := 1.0, []string{}
-	for i, v := range vary {
-		for _, before := range vary[:i] {
-			if before.Key == v.Key {
-				return fmt.Errorf("%s is varied twice; give all its values at once", v.Key)
-			}
-		}
-		if len(v.Values) == 0 {
-			return fmt.Errorf("%s has no values", v.Key)
-		}
-		for _, value := range v.Values {
-			if err := configs.CheckSet(v.Key + "=" + value); err != nil {
-				return err
-			}
-		}
-		count *= float64(len(v.Values))
-		sizes = append(sizes, fmt.Sprint(len(v.Values)))
-	}
-	if count > maxPoints {
-		return fmt.Errorf("%s = %.0f points are more than the %d of a sweep; vary less, or in several sweeps", strings.Join(sizes, " × "), count, maxPoints)
-	}
-	return nil
-}
-
-// combinationAt makes the settings of a point. The first key changes last.
-func combinationAt(vary []reports.Variation, index int) []string {
-	set := make([]string, len(vary))
-	for i := len(vary) - 1; i >= 0; i-- {
-		n := len(vary[i].Values)
-		set[i] = vary[i].Key + "=" + vary[i].Values[index%n]
-		index /= n
-	}
-	return set
-}
-
 // open takes over what is finished, and opens the journal if anything is not.
 func (s *sweep) open() error {
 	known, stale := map[string]reports.Point{}, map[string]bool{}
@@ -154,6 +89,7 @@ func (s *sweep) open() error {
 		if s.journal, known, err = openSweep(s.options.Folder, s.options.Version); err != nil {
 			return err
 		}
+		s.Damaged = s.journal.damaged
 	}
 	for _, p := range known {
 		stale[strings.Join(p.Set, "\n")] = true
@@ -177,7 +113,7 @@ func (s *sweep) open() error {
 		}
 		s.todo = append(s.todo, pending{p, c})
 	}
-	return nil
+	return s.checkSize()
 }
 
 // run computes the points on all cores.

@@ -164,6 +164,42 @@ func TestSweepInterrupted(t *testing.T) {
 	require.NoDirExists(t, o.Folder)
 }
 
+// A damaged line of a journal loses its point, and one that may have been a head all
+// points below it.
+func TestSweepDamaged(t *testing.T) {
+	folder := t.TempDir()
+	out, undisturbed := filepath.Join(folder, "out"), filepath.Join(folder, "undisturbed")
+	sweepInto(t, undisturbed, psim.SweepOptions{})
+	c, err := psim.Load("gpipe")
+	require.NoError(t, err)
+	for _, damage := range []struct {
+		line int
+		text string
+		lost func(kept int) (points, lines int)
+	}{
+		{3, `{"index":1,"set":["sche`, func(int) (int, int) { return 1, 1 }},
+		{3, "\x00\x00", func(kept int) (int, int) { return kept - 2, kept - 2 }},
+		{0, `{"psim_sweep":`, func(kept int) (int, int) { return kept, kept + 1 }},
+	} {
+		ctx, cancel := context.WithCancel(context.Background())
+		s, err := psim.Sweep(ctx, c, psim.SweepOptions{Vary: varied(), Folder: out, Progress: func(done, _ int) {
+			if done == 10 {
+				cancel()
+			}
+		}})
+		require.ErrorIs(t, err, context.Canceled)
+		path := filepath.Join(out, "sweep.journal")
+		lines := strings.Split(sweepFiles(t, out)["sweep.journal"], "\n")
+		lines[damage.line] = damage.text
+		require.NoError(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o644))
+		again := sweepInto(t, out, psim.SweepOptions{})
+		points, count := damage.lost(s.Kept)
+		require.Equal(t, []int{s.Kept - points, count}, []int{again.Reused, again.Damaged}, damage.text)
+		requireSameSweep(t, undisturbed, out)
+		require.NoError(t, os.RemoveAll(out))
+	}
+}
+
 // TestSweeper is no test: TestSweepKilled starts it as a process to be killed.
 func TestSweeper(t *testing.T) {
 	folder := os.Getenv("PSIM_TEST_SWEEP")
@@ -248,6 +284,8 @@ func TestMergeSweeps(t *testing.T) {
 	require.EqualError(t, err, other+": is of another configuration than "+whole+"; only parts of one sweep can be merged")
 	_, err = psim.MergeSweeps(folder)
 	require.ErrorContains(t, err, "holds no finished sweep")
+	_, err = psim.MergeSweeps("")
+	require.EqualError(t, err, `"": the name of a folder is empty`)
 }
 
 // Sweeps over other values of the same settings are one.
@@ -304,6 +342,13 @@ func TestSweepRefused(t *testing.T) {
 		require.ErrorContains(t, err, problem)
 	}
 	folder := t.TempDir()
+	large := psim.SweepOptions{Folder: filepath.Join(folder, "large"), Vary: []reports.Variation{{Key: "parallel.data", Values: []string{"1048576"}}}}
+	for n := range 100 {
+		large.Vary[0].Values = append(large.Vary[0].Values, fmt.Sprint(n+1<<20))
+	}
+	_, err = psim.Sweep(context.Background(), c, large)
+	require.ErrorContains(t, err, "the results of 101 points have 4.24e+08 ranks together and need about 847 GB of memory, of which ")
+	require.NoDirExists(t, large.Folder)
 	o := psim.SweepOptions{Vary: varied(), Folder: folder}
 	o.Progress = func(done, of int) {
 		if done == 1 {

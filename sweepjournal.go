@@ -1,8 +1,8 @@
 package psim
 
 import (
+	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -23,6 +23,7 @@ type sweepJournal struct {
 	*files.Journal
 	version string
 	found   int  // points that are in it
+	damaged int  // lines that cannot be read
 	headed  bool // its last head is of this version
 }
 
@@ -59,31 +60,32 @@ func openSweep(folder, version string) (*sweepJournal, map[string]reports.Point,
 		return nil, nil, err
 	}
 	j := &sweepJournal{Journal: opened, version: version}
-	if err := j.read(lines, keep); err != nil {
-		j.Close()
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
+	j.read(lines, keep)
 	return j, known, nil
 }
 
 // read passes on the points of a journal, and the version of psim that found them.
-func (j *sweepJournal) read(lines [][]byte, keep func(version string, p reports.Point)) error {
+// Below a damaged line that may have been a head nobody knows the version.
+func (j *sweepJournal) read(lines [][]byte, keep func(version string, p reports.Point)) {
 	var head journalHead
-	for n, line := range lines {
+	for _, line := range lines {
 		next := journalHead{}
 		if json.Unmarshal(line, &next) == nil && next.Sweep > 0 {
 			head = next
 			continue
 		}
 		p, err := reports.ParsePoint(line)
+		if err != nil && !bytes.HasPrefix(line, []byte(`{"index":`)) {
+			head = journalHead{}
+		}
 		if head.Sweep == 0 || err != nil {
-			return fmt.Errorf("line %d is not one of psim sweep; remove the file, or name another folder", n+1)
+			j.damaged++
+			continue
 		}
 		keep(head.Version, p)
 		j.found++
 	}
 	j.headed = head.Sweep > 0 && head.Version == j.version
-	return nil
 }
 
 // add appends a point.

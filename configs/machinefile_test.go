@@ -136,7 +136,7 @@ func TestMeasuredMachineFile(t *testing.T) {
 	require.EqualValues(t, 21e6, compute.Backward(embedding, 3)-compute.Backward(embedding, 1)+3e6)
 	require.Equal(t, []string{"the machine's measured layers are those of another network: of the 7 layers of gpt-4x64, 6 were not measured, the first of them h.0, and are priced by rates alone; psim calibrate measures them"}, plan.Warnings)
 	require.Contains(t, built(t, network, "machine.file="+path, "machine.measured_model=gpt-9x9").Warnings[0], "layers are those of gpt-9x9: of")
-	require.Empty(t, built(t, network).Warnings, "a device of the catalog has no measured layers")
+	require.Empty(t, built(t, network, "machine.devices_per_node=8").Warnings, "a device of the catalog has no measured layers")
 	require.Equal(t, []string{"the machine's layers were measured in fp32, so that their times are not used for bf16"}, built(t, network, "machine.file="+path, "train.precision=bf16").Warnings)
 
 	t.Chdir(dir) // where psim runs, not beside the configuration

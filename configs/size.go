@@ -35,6 +35,14 @@ func (c *Config) Tasks() float64 {
 	return most * c.stageMicrobatches()
 }
 
+// Ranks counts the ranks of all replicas.
+func (c *Config) Ranks() float64 {
+	if kind, err := c.work(); err == nil && kind == byCollective {
+		return float64(c.Collective.Ranks)
+	}
+	return float64(max(1, c.Schedule.Stages)) * float64(c.Parallel.Data)
+}
+
 // Microbatches estimates the number of microbatches of a replica.
 func (c *Config) Microbatches() float64 {
 	microbatches := float64(max(1, c.Schedule.Microbatches))

@@ -3,6 +3,7 @@ package configs
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -102,6 +103,18 @@ func (c *Config) onlyFused() []string {
 // usualNode counts the devices of a node in common clusters.
 const usualNode = 8
 
+// surelyTogether returns how many devices are in one node without doubt: any number of
+// cores, and of devices described in place, with their link, as many as is usual.
+func surelyTogether(d costmodel.Device) int {
+	switch {
+	case strings.HasSuffix(d.Name, "-core"):
+		return math.MaxInt
+	case d.Name == inline:
+		return usualNode
+	}
+	return 1
+}
+
 // unasked warns of what psim takes for granted where nothing is said, and where that
 // decides much, with the key to say it.
 func (c *Config) unasked(m costmodel.Machine, ranks int) []string {
@@ -118,7 +131,7 @@ func (c *Config) unasked(m costmodel.Machine, ranks int) []string {
 		}
 	}
 	devices := ranks * max(1, m.Tensor)
-	if m.DevicesPerNode == 0 && devices > usualNode && m.Device.Name != hostDevice {
+	if m.DevicesPerNode == 0 && c.Machine.DevicesPerNode == 0 && devices > surelyTogether(m.Device) {
 		warn("machine.devices_per_node is not given: all %d devices are taken to be in one node, joined by its link; set it, and machine.network, if there are several", devices)
 	}
 	if nodes := m.Nodes(ranks); nodes > 1 && m.NICsPerNode == 0 && m.DevicesPerNode >= usualNode {

@@ -95,7 +95,13 @@ machine = { device = "h100-80gb-sxm", network = "ib-ndr" }
 
 	require.Equal(t, []string{"machine.devices_per_node is not given: all 16 devices are taken to be in one node, joined by its link; set it, and machine.network, if there are several"},
 		build(llama, long, "parallel.data=16"))
-	require.Empty(t, build(llama, long, "parallel.data=8"))
+	require.Len(t, build(llama, long, "parallel.data=2"), 1)
+	require.Empty(t, build(llama, long, "parallel.data=2", "machine.devices_per_node=2"))
+	require.Empty(t, build(llama, long, "parallel.data=16", "machine.device=cs1390-core", "train.precision=fp32"), "cores of a host")
+	own := filepath.Join(folder, "own.toml")
+	require.NoError(t, os.WriteFile(own, []byte("[machine]\ncompute.flops = \"1TFLOP/s\"\nlink.bandwidth = \"1GB/s\"\n"), 0o644))
+	require.Empty(t, build(llama, long, "parallel.data=8", "machine.file="+own), "a link of one's own")
+	require.Len(t, build(llama, long, "parallel.data=16", "machine.file="+own), 1)
 	require.Empty(t, build(llama, long, "parallel.data=16", "machine.devices_per_node=16"))
 	require.Equal(t, []string{"machine.nics_per_node is not given: the 8 devices of a node are taken to share one network card; set it to the cards that a node has"},
 		build(llama, long, "parallel.data=16", "machine.devices_per_node=8"))

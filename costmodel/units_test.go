@@ -31,7 +31,7 @@ func untied(t tester) arch.Network {
 func TestUnits(t *testing.T) {
 	w := sharded(mlp(t, 2, 3), 5, 1)
 	w.Training = arch.Training{Precision: "bf16", Optimizer: "adam"}
-	unit := wiring.Unit{Gather: 15 * 2, Scatter: 15 * 2, Share: 3 * 2}
+	unit := wiring.Unit{Gather: []int64{15 * 2}, Scatter: []int64{15 * 2}, Share: 3 * 2}
 	require.Equal(t, wiring.Sync{Overlap: true, Units: []wiring.Unit{unit, unit}}, synced(w, 0, true).Plan().Sync())
 	require.Equal(t, []int64{96, 96, 96, 96, 96}, memory.Persistent(w.Plan(), 5), "two layers, 3 parameters, 16 bytes each")
 	w.Replicas = 1
@@ -47,18 +47,18 @@ func TestUnitsOfATiedHead(t *testing.T) {
 		return units[0], units[len(units)-1]
 	}
 	first, last := head(smallGPT(t))
-	require.Equal(t, wiring.Unit{Gather: 4 * embedding, Scatter: 4 * embedding, Share: 2 * embedding}, first)
-	require.Equal(t, wiring.Unit{Gather: 4 * embedding, Scatter: 4 * embedding}, last)
+	require.Equal(t, wiring.Unit{Gather: []int64{4 * embedding}, Scatter: []int64{4 * embedding}, Share: 2 * embedding}, first)
+	require.Equal(t, wiring.Unit{Gather: []int64{4 * embedding}, Scatter: []int64{4 * embedding}}, last)
 	whole := workload(t, smallGPT(t), []int32{0}, 1)
 	whole.Replicas, whole.Zero = 2, 3
 	bytes := 4 * whole.Network.Parameters()
-	require.Equal(t, []wiring.Unit{{Gather: bytes, Scatter: bytes, Share: bytes / 2}}, whole.Plan().Sync().Units, "the head is in the embedding's unit")
+	require.Equal(t, []wiring.Unit{{Gather: []int64{bytes}, Scatter: []int64{bytes}, Share: bytes / 2}}, whole.Plan().Sync().Units, "the head is in the embedding's unit")
 	whole = workload(t, smallGPT(t), []int32{0, 1}, 1)
 	whole.Replicas, whole.Zero = 2, 3
-	require.Equal(t, 4*parameters(whole, 1), whole.Plan().Sync().Units[1].Gather, "a copy on another rank is its own")
+	require.Equal(t, []int64{4 * parameters(whole, 1)}, whole.Plan().Sync().Units[1].Gather, "a copy on another rank is its own")
 	first, last = head(untied(t))
-	require.Equal(t, wiring.Unit{Gather: 4 * embedding, Scatter: 4 * embedding, Share: 2 * embedding}, first)
-	require.Equal(t, wiring.Unit{Gather: 4 * table, Scatter: 4 * table, Share: 2 * table}, last)
+	require.Equal(t, wiring.Unit{Gather: []int64{4 * embedding}, Scatter: []int64{4 * embedding}, Share: 2 * embedding}, first)
+	require.Equal(t, wiring.Unit{Gather: []int64{4 * table}, Scatter: []int64{4 * table}, Share: 2 * table}, last)
 }
 
 // Memory returns to what persists, which is a share of what one device would
@@ -70,12 +70,12 @@ func TestLedgerOfUnits(t *testing.T) {
 				for _, overlap := range []bool{false, true} {
 					for _, gloo := range []bool{false, true} {
 						w := sharded(n, replicas, samples...)
-						w.Bucket, w.Overlap, w.NoReduceScatter = 0, overlap, gloo
+						w.Bucket, w.Overlap, w.NoReduceScatter, w.PerTensor = 0, overlap, gloo, overlap != gloo
 						trace := simulate(t, w, machine(), graphOf(t, w, orderOf(t, "ddp", w)))
 						for _, peak := range ledger(t, trace) {
 							require.Positive(t, peak)
 						}
-						whole, padding := 16*n.Parameters(), int64(16*len(n.Layers)*replicas)
+						whole, padding := 16*n.Parameters(), int64(16*16*len(n.Layers)*replicas) // at most 16 tensors a layer
 						for _, p := range trace.Persistent {
 							require.GreaterOrEqual(t, p*int64(replicas), whole)
 							require.Less(t, p*int64(replicas), whole+padding)
@@ -115,6 +115,55 @@ func TestLedgerOfUnitsByHand(t *testing.T) {
 		{"0ALL_GATHER0", 48}, {"0B0", 48}, {"0B0", -24 - 24 - 24 - 48}, {"0REDUCE_SCATTER0", 24}, {"0REDUCE_SCATTER0", -24 - 48},
 	}, changes)
 	require.Equal(t, []int64{96, 96}, trace.Persistent, "12 parameters of 8 bytes") // a half of both layers
+}
+
+// Of the course's VGG16, a pass gathers 8 layers, or 32 tensors, of which each is
+// filled up by itself.
+func TestGathersOfVGG16(t *testing.T) {
+	w := sharded(network(t, arch.Model{Preset: "vgg16"}), 3, 1)
+	count := func() (gathers, sums int) {
+		g := graphOf(t, w, orderOf(t, "ddp", w))
+		for i := range g.Tasks {
+			switch task := &g.Tasks[i]; {
+			case task.Rank > 0:
+			case task.Kind == graph.AllGather:
+				gathers++
+			case task.Kind == graph.ReduceScatter:
+				sums++
+			}
+		}
+		return gathers, sums
+	}
+	gathers, sums := count()
+	require.Equal(t, []int{2 * 8, 8}, []int{gathers, sums}, "forward and backward")
+	w.PerTensor = true
+	gathers, sums = count()
+	require.Equal(t, []int{2 * 32, 32}, []int{gathers, sums})
+	unit := w.Plan().Sync().Units[0]
+	require.Equal(t, []int64{4 * 64 * 3 * 9, 4 * 66, 4 * 64 * 64 * 9, 4 * 66}, unit.Gather)
+}
+
+// The simplified form keeps the whole model and whole gradients beside its shares, and
+// changes nothing else.
+func TestSimplifiedUnits(t *testing.T) {
+	for _, n := range []arch.Network{smallGPT(t), network(t, arch.Model{Preset: "vgg16"})} {
+		for _, replicas := range []int{1, 2, 3} {
+			w := sharded(n, replicas, 2, 1)
+			step := func() *graph.Trace { return stepOf(t, synced(w, 0, true), machine(), orderOf(t, "ddp", w)) }
+			plain := step()
+			w.Simplified = true
+			simplified := step()
+			require.Equal(t, plain.Spans, simplified.Spans)
+			more := 8 * n.Parameters()
+			if replicas == 1 { // nothing is shared
+				more = 0
+			}
+			for r := range plain.Persistent {
+				require.Equal(t, plain.Persistent[r]+more, simplified.Persistent[r])
+			}
+			require.Equal(t, plain.Memory, simplified.Memory)
+		}
+	}
 }
 
 // The course's VGG16 of 134,301,514 parameters: a worker sends 3(W−1)/W of

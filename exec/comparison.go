@@ -54,7 +54,7 @@ func (c comparison) failures() (list []string) {
 		list = append(list, "replicas have different gradients")
 	}
 	if first, last := c.losses[0], c.losses[len(c.losses)-1]; slices.Contains(c.checks, CheckLoss) && !(last < first) {
-		list = append(list, fmt.Sprintf("the loss went from %.4g to %.4g; a smaller --learning-rate may help", first, last))
+		list = append(list, fmt.Sprintf("the loss went from %.4g to %.4g; a smaller learning rate may help", first, last))
 	}
 	return list
 }
@@ -77,8 +77,8 @@ func (c comparison) origin(l limit) string {
 	case l.check == CheckGradients || from >= l.allowed:
 		return fmt.Sprintf("; it is %.3g %s step 1 already, where gradients differ by %.3g %% of their tensor's largest", from, l.when, 100*c.first.GradientShare)
 	case math.IsInf(to, 0):
-		return fmt.Sprintf("; it was %.3g %s step 1: the training has diverged; lower --learning-rate", from, l.when)
+		return fmt.Sprintf("; it was %.3g %s step 1: the training has diverged; lower the learning rate", from, l.when)
 	}
-	return fmt.Sprintf("; the difference grew from %.3g %s step 1 to %.3g %s step %d: rounding amplified by training, not a wrong sum; lower --learning-rate or take fewer --steps",
+	return fmt.Sprintf("; the difference grew from %.3g %s step 1 to %.3g %s step %d: rounding amplified by training, not a wrong sum; lower the learning rate or take fewer steps",
 		from, l.when, to, l.when, steps)
 }

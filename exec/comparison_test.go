@@ -29,7 +29,7 @@ func TestGrownRounding(t *testing.T) {
 	v := checked(t, j, 20, exec.CheckWeights, exec.CheckOutput, exec.CheckGradients)
 	require.Len(t, v.Failures, 1)
 	require.Regexp(t, `^weights differ by \S+ from the unsplit run, and 1e-05 is allowed; the difference grew from \S+e-0[789] after step 1 to \S+ after step 22: `+
-		`rounding amplified by training, not a wrong sum; lower --learning-rate or take fewer --steps$`, v.Failures[0])
+		`rounding amplified by training, not a wrong sum; lower the learning rate or take fewer steps$`, v.Failures[0])
 	require.Less(t, v.GradientShare, 1e-5)
 
 	j.Optimizer.LearningRate = 0.1
@@ -65,6 +65,6 @@ func TestOrigin(t *testing.T) {
 	v := checked(t, j, 20, exec.CheckNames()...)
 	require.Len(t, v.Failures, 4)
 	require.Regexp(t, `^weights differ by \+Inf .*; it is \S+ after step 1 already, where gradients differ by \S+e-0[5-8] % of their tensor's largest$`, v.Failures[0])
-	require.Regexp(t, `^the output differs by \+Inf .*; it was \S+ in step 1: the training has diverged; lower --learning-rate$`, v.Failures[1])
+	require.Regexp(t, `^the output differs by \+Inf .*; it was \S+ in step 1: the training has diverged; lower the learning rate$`, v.Failures[1])
 	require.Regexp(t, `^the loss differs by \+Inf .*: the training has diverged`, v.Failures[2])
 }

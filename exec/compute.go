@@ -53,7 +53,7 @@ func (s *step) parameters(t graph.Task) (programs.List, error) {
 	if !s.job.Gathers() || s.plan.units[t.Stage] == nil {
 		return nil, nil
 	}
-	return s.pop(s.gathered, t)
+	return s.pop(s.gathered, t, len(s.plan.units[t.Stage]))
 }
 
 // pick takes a segment's parameters: of a sharded stage, those that the
@@ -141,7 +141,7 @@ func (s *step) backward(t graph.Task) error {
 		}
 	}
 	if gradients != nil {
-		s.push(s.scattered, t, gradients)
+		s.queueGradients(t, gradients)
 	}
 	if x.saved[0] == nil {
 		x.weights.Release()

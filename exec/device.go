@@ -72,9 +72,9 @@ func (o DeviceOptions) openGo(n int) ([]*programs.Device, error) {
 	cores := runtime.GOMAXPROCS(0)
 	switch {
 	case o.Share:
-		return nil, errors.New("--share is for the backend xla: a device of the backend go has a core of its own")
+		return nil, errors.New("only devices of the backend xla can be shared: one of the backend go has a core of its own")
 	case n > cores && !o.Oversubscribe:
-		return nil, fmt.Errorf("%s on %s: a device computes on a core of its own; use at most %d, or --oversubscribe where times do not matter", units.Plural(n, "device"), units.Plural(cores, "core"), cores)
+		return nil, fmt.Errorf("%s on %s: a device computes on a core of its own; use at most %d, or oversubscribe the cores where times do not matter", units.Plural(n, "device"), units.Plural(cores, "core"), cores)
 	}
 	return openEach(n, "", programs.OpenGo)
 }
@@ -100,7 +100,7 @@ func openAll(n int, plugin programs.Plugin) ([]*programs.Device, error) {
 	}
 	if len(devices) < n {
 		CloseDevices(devices)
-		return nil, fmt.Errorf("%s, but plugin %s has %d: use at most %d, or --share to put all on the first where times do not matter", units.Plural(n, "device"), plugin.File, len(devices), len(devices))
+		return nil, fmt.Errorf("%s, but plugin %s has %d: use at most %d, or share the first among all where times do not matter", units.Plural(n, "device"), plugin.File, len(devices), len(devices))
 	}
 	return devices[:n], nil
 }

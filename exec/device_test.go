@@ -34,7 +34,7 @@ func TestOpenDevices(t *testing.T) {
 func TestTooManyDevices(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	_, err := exec.OpenDevices(3, exec.DeviceOptions{})
-	require.EqualError(t, err, "3 devices on 2 cores: a device computes on a core of its own; use at most 2, or --oversubscribe where times do not matter")
+	require.EqualError(t, err, "3 devices on 2 cores: a device computes on a core of its own; use at most 2, or oversubscribe the cores where times do not matter")
 	_, err = exec.OpenDevices(0, exec.DeviceOptions{})
 	require.EqualError(t, err, "0 devices: there must be at least 1")
 }
@@ -43,7 +43,7 @@ func TestBadBackend(t *testing.T) {
 	_, err := exec.OpenDevices(1, exec.DeviceOptions{Backend: "cuda"})
 	require.EqualError(t, err, `unknown backend "cuda"; use go, xla or xla:/absolute/path/of/plugin.so`)
 	_, err = exec.OpenDevices(1, exec.DeviceOptions{Backend: "go", Share: true})
-	require.EqualError(t, err, "--share is for the backend xla: a device of the backend go has a core of its own")
+	require.EqualError(t, err, "only devices of the backend xla can be shared: one of the backend go has a core of its own")
 	if !programs.XLACompiled {
 		_, err = exec.OpenDevices(1, exec.DeviceOptions{Backend: "xla"})
 		require.ErrorContains(t, err, "backend xla: this psim is built without XLA")

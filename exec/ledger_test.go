@@ -51,6 +51,8 @@ func ledgerModes() []mode {
 		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true, backward: arch.BackwardTwoPass}, {schedule: "hanayo", ranks: 2, replicas: 1, virtual: 2, backward: arch.BackwardTwoPass},
 		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true, gloo: true},
 		{schedule: "ddp", ranks: 1, replicas: 3, sharded: true, overlap: true}, {schedule: "ddp", ranks: 1, replicas: 3, sharded: true, gloo: true},
+		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true, simplified: true}, {schedule: "ddp", ranks: 1, replicas: 3, sharded: true, overlap: true, perTensor: true},
+		{schedule: "ddp", ranks: 1, replicas: 3, sharded: true, perTensor: true, simplified: true, gloo: true},
 	}
 	for _, name := range []string{"model-parallel", "gpipe", "torchgpipe", "1f1b"} {
 		for _, ranks := range []int{1, 2, 3} {

@@ -24,6 +24,10 @@ type member struct {
 	gradients  programs.List // summed over the microbatches so far
 	updates    *programs.Updates
 	state      programs.State
+	// model and kept, by unit, are what the simplified form of sharding holds as well:
+	// the whole model, and the last whole gradients.
+	model programs.List
+	kept  map[string]programs.List
 }
 
 // A stage is consecutive segments, in forward order.
@@ -94,5 +98,9 @@ func (m *member) release() {
 	m.parameters.Release()
 	m.gradients.Release()
 	m.state.Release()
-	m.parameters, m.gradients = nil, nil
+	m.model.Release()
+	for _, whole := range m.kept {
+		whole.Release()
+	}
+	m.parameters, m.gradients, m.model, m.kept = nil, nil, nil, nil
 }

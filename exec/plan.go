@@ -13,8 +13,8 @@ type taskPlan struct {
 	// share, or all of a rank's where stages have second copies.
 	tied   map[int32][]string
 	sliced stages.Sliced // the backwards that are cut into parts
-	own    []*unit       // those of all stages that have parameters
-	units  [][]*unit     // by stage: what it gathers
+	own    []*unit       // those of all stages
+	units  [][][]*unit   // by stage and part of a collective: what it gathers
 }
 
 // planTasks compares the job's plan with its graph, and maps one to the other.

@@ -11,38 +11,36 @@ import (
 	"psim/schedules/graph"
 )
 
-// A unit is a stage whose parameters are sharded over the replicas: its tensors
-// laid end to end, of which every replica holds an equal part (fully sharded
-// data parallelism).
+// A unit is a flat of a stage whose parameters are sharded over the replicas (fully
+// sharded data parallelism).
 type unit struct {
 	name   string
 	layout programs.Layout
 }
 
-// findUnits lists the units of every stage that the graph gathers: its own and
-// those of the stages whose tensors it also uses. There are none unless
-// parameters are sharded.
+// findUnits lists the units of all stages, and those that every stage uses, by the
+// collective that gathers or scatters them. There are none unless parameters are
+// sharded.
 func (p *taskPlan) findUnits(j Job) {
 	if !j.Gathers() {
 		return
 	}
-	own := make([]*unit, len(j.Stages)) // by stage; nil where it has no parameters
+	known := map[string]*unit{}
 	for s := range j.Stages {
-		u := &unit{name: fmt.Sprint("unit ", s), layout: programs.Layout{Chunks: j.Graph.Shape.Replicas}}
-		for _, l := range j.Stages[s].Layers {
-			u.layout.Tensors = append(u.layout.Tensors, l.Params...)
-		}
-		if len(u.layout.Tensors) > 0 {
-			own[s] = u
+		for _, f := range j.Stages[s].Flats {
+			u := &unit{name: f.Name, layout: programs.Layout{Tensors: f.Tensors, Chunks: j.Graph.Shape.Replicas}}
+			known[f.Name] = u
 			p.own = append(p.own, u)
 		}
 	}
-	p.units = make([][]*unit, len(j.Stages))
+	p.units = make([][][]*unit, len(j.Stages))
 	for s := range j.Stages {
-		for _, owner := range j.Stages[s].Units {
-			if own[owner] != nil {
-				p.units[s] = append(p.units[s], own[owner])
+		for _, flats := range j.Travels(s) {
+			var units []*unit
+			for _, f := range flats {
+				units = append(units, known[f.Name])
 			}
+			p.units[s] = append(p.units[s], units)
 		}
 	}
 }
@@ -57,14 +55,21 @@ func (p *taskPlan) shares() []arch.Tensor {
 }
 
 func (p *taskPlan) wholeTensors(stage int) (list []arch.Tensor) {
-	for _, u := range p.units[stage] {
+	for _, units := range p.units[stage] {
+		list = append(list, tensorsOf(units)...)
+	}
+	return list
+}
+
+func tensorsOf(units []*unit) (list []arch.Tensor) {
+	for _, u := range units {
 		list = append(list, u.layout.Tensors...)
 	}
 	return list
 }
 
 // queue holds whole tensors between the task that makes them and the one that
-// uses them up, by rank and stage.
+// uses them up, by rank and stage: a list for each collective.
 type queue map[[2]int32][]programs.List
 
 // push and pop take turns in order: tasks of a stream are in order.
@@ -75,15 +80,16 @@ func (s *step) push(q queue, t graph.Task, whole programs.List) {
 	q[key] = append(q[key], whole)
 }
 
-func (s *step) pop(q queue, t graph.Task) (programs.List, error) {
+// pop joins the next lists, so many of them.
+func (s *step) pop(q queue, t graph.Task, lists int) (programs.List, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := [2]int32{t.Rank, t.Stage}
-	if len(q[key]) == 0 {
+	if len(q[key]) < lists {
 		return nil, fmt.Errorf("stage %d has not been gathered", t.Stage)
 	}
-	whole := q[key][0]
-	q[key] = q[key][1:]
+	whole := slices.Concat(q[key][:lists]...)
+	q[key] = q[key][lists:]
 	return whole, nil
 }
 
@@ -95,13 +101,13 @@ func (q queue) release() {
 	}
 }
 
-// gather makes the parameters of a stage whole: the shares of all replicas
-// travel around the ring.
+// gather makes parameters of a stage whole: the shares of all replicas travel around
+// the ring.
 func (s *step) gather(ctx context.Context, t graph.Task) error {
 	m := s.members[t.Rank]
 	at := slices.Index(s.job.Graph.Groups[t.Peer], t.Rank)
 	var all programs.List
-	for _, u := range s.plan.units[t.Stage] {
+	for _, u := range s.plan.units[t.Stage][t.Part] {
 		chunks := make(programs.List, u.layout.Chunks)
 		chunks[at] = m.parameters[m.index[u.name]].Retain()
 		chunks, err := s.enter(ctx, s.key(t, u), collective.RingAllGather, t.Rank, chunks)
@@ -118,12 +124,12 @@ func (s *step) gather(ctx context.Context, t graph.Task) error {
 	return nil
 }
 
-// scatter sums the whole gradients of a stage over the replicas, of which each
-// adds its share to what it has.
+// scatter sums whole gradients of a stage over the replicas, of which each adds its
+// share to what it has.
 func (s *step) scatter(ctx context.Context, t graph.Task) error {
 	m := s.members[t.Rank]
 	at := slices.Index(s.job.Graph.Groups[t.Peer], t.Rank)
-	gradients, err := s.pop(s.scattered, t)
+	gradients, err := s.pop(s.scattered, t, 1)
 	if err != nil {
 		return err
 	}
@@ -131,8 +137,9 @@ func (s *step) scatter(ctx context.Context, t graph.Task) error {
 	if t.Kind == graph.AllReduce {
 		kind = collective.RingAllReduce // for libraries that have no other
 	}
-	for _, u := range s.plan.units[t.Stage] {
+	for _, u := range s.plan.units[t.Stage][t.Part] {
 		own := len(u.layout.Tensors)
+		m.keep(u, gradients[:own])
 		chunks, err := m.arithmetic.Flatten(u.layout, gradients[:own:own])
 		gradients = gradients[own:]
 		if err != nil {
@@ -151,6 +158,16 @@ func (s *step) scatter(ctx context.Context, t graph.Task) error {
 		}
 	}
 	return nil
+}
+
+// queueGradients hands the whole gradients of a stage to the collectives that scatter
+// them.
+func (s *step) queueGradients(t graph.Task, gradients programs.List) {
+	for _, units := range s.plan.units[t.Stage] {
+		n := len(tensorsOf(units))
+		s.push(s.scattered, t, gradients[:n:n])
+		gradients = gradients[n:]
+	}
 }
 
 // key tells the collectives of several units of one task apart.
@@ -183,7 +200,40 @@ func (t *Trainer) resetShares() error {
 		}
 		chunks.Release()
 	}
+	if !t.job.Simplified {
+		return nil
+	}
+	for _, m := range t.members {
+		if err := m.holdWhole(t.plan.own, t.job.Seed); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// holdWhole makes what a rank of the simplified form keeps beside its shares, and
+// nothing reads: the whole model as it was at first, and whole gradients.
+func (m *member) holdWhole(units []*unit, seed uint64) (err error) {
+	tensors := tensorsOf(units)
+	if m.model, err = programs.InitializeTensors(m.device, tensors, seed); err != nil {
+		return err
+	}
+	m.kept = map[string]programs.List{}
+	for _, u := range units {
+		if m.kept[u.name], err = programs.Zeros(m.device, u.layout.Tensors); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep holds on to the whole gradients of a unit, in place of those before, where a
+// rank keeps such.
+func (m *member) keep(u *unit, gradients programs.List) {
+	if m.kept != nil {
+		m.kept[u.name].Release()
+		m.kept[u.name] = gradients.Retain()
+	}
 }
 
 // join puts the shares of all replicas, by unit, together to tensors by name.

@@ -81,7 +81,7 @@ func TestXLAShare(t *testing.T) {
 	t.Setenv("STUB_OPTIONS", options)
 	t.Setenv("STUB_DEVICES", "1")
 	_, err := psim.OpenDevices(2, psim.DeviceOptions{Backend: "xla:" + file})
-	require.EqualError(t, err, "2 devices, but plugin "+file+" has 1: use at most 1, or --share to put all on the first where times do not matter")
+	require.EqualError(t, err, "2 devices, but plugin "+file+" has 1: use at most 1, or share the first among all where times do not matter")
 	require.NoError(t, os.Remove(options))
 
 	devices, err := psim.OpenDevices(2, psim.DeviceOptions{Backend: "xla:" + file, Share: true})

@@ -73,12 +73,12 @@ func (g *gantt) scale(width int) {
 	longest := 1
 	for r := range g.bars {
 		for _, b := range g.bars[r][workLane] {
-			unit = gcd(gcd(unit, b.Start), b.End)
+			unit = units.CommonDivisor(units.CommonDivisor(unit, b.Start), b.End)
 			longest = max(longest, len(g.label(&g.trace.Graph.Tasks[b.task])))
 		}
 	}
 	worked := unit > 0
-	unit = gcd(unit, g.end)
+	unit = units.CommonDivisor(unit, g.end)
 	g.columns = width
 	if worked && int64(g.end/unit) <= int64(width) {
 		units := int(g.end / unit)
@@ -87,13 +87,6 @@ func (g *gantt) scale(width int) {
 		task := typical(g.bars.durations(g.trace.Graph, workLane))
 		g.dense = task > 0 && float64(task)*float64(width) < 1.5*float64(g.end)
 	}
-}
-
-func gcd(a, b time.Duration) time.Duration {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // secondStages marks the second, fourth… stage of every rank.

@@ -3,6 +3,7 @@ package reports
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -86,8 +87,14 @@ func ParsePoint(line []byte) (Point, error) {
 	if err := json.Unmarshal(line, &l); err != nil {
 		return Point{}, err
 	}
-	p := Point{Index: l.Index, Set: l.Set, Key: l.Key, Error: l.Error, text: l.Result}
-	if l.Error != "" && l.Result == nil {
+	p := Point{Index: l.Index, Set: l.Set, Key: l.Key, Error: l.Error}
+	switch {
+	case l.Result == nil && l.Error == "":
+		return p, errors.New("holds neither result nor error")
+	case l.Result == nil:
+		return p, nil
+	case string(l.Result) == "null":
+		p.Error = cmp.Or(l.Error, "has no result")
 		return p, nil
 	}
 	var err error
@@ -119,8 +126,8 @@ func (s Sweep) writeLines(w io.Writer) error {
 	return nil
 }
 
-// readLines reads a sweep.jsonl.
-func readLines(r io.Reader) (points []Point, err error) {
+// ReadPoints reads a sweep.jsonl.
+func ReadPoints(r io.Reader) (points []Point, err error) {
 	lines := bufio.NewReader(r)
 	for n := 1; ; n++ {
 		line, err := lines.ReadBytes('\n')

@@ -76,7 +76,7 @@ func TestSweepReadBack(t *testing.T) {
 	require.ErrorContains(t, err, "sweep.jsonl is not the one that psim wrote with the other files there")
 	require.NoError(t, os.WriteFile(path, append(data, "{}\n"...), 0o644))
 	_, err = reports.LoadSweep(folder)
-	require.EqualError(t, err, path+": line 7: result: the file is empty; a result.json is needed")
+	require.EqualError(t, err, path+": line 7: holds neither result nor error")
 	_, err = reports.LoadSweep(t.TempDir())
 	require.True(t, os.IsNotExist(err))
 }

@@ -34,7 +34,7 @@ func LoadSweep(folder string) (Sweep, error) {
 		if err != nil {
 			return Sweep{}, err
 		}
-		points, err := files.Read(filepath.Join(folder, "sweep.jsonl"), readLines)
+		points, err := files.Read(filepath.Join(folder, "sweep.jsonl"), ReadPoints)
 		if os.IsNotExist(err) {
 			err = fmt.Errorf("%s: has a sweep.json, but no sweep.jsonl", folder)
 		}

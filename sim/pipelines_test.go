@@ -36,7 +36,7 @@ func drawPipeline(t *rapid.T) *graph.Graph {
 	if rapid.Bool().Draw(t, "units") {
 		for range placement {
 			n := rapid.Int64Range(0, 1).Draw(t, "unit")
-			p.Sync.Units = append(p.Sync.Units, wiring.Unit{Gather: n, Scatter: n})
+			p.Sync.Units = append(p.Sync.Units, wiring.Unit{Gather: []int64{n}, Scatter: []int64{n}})
 		}
 	}
 	p.Synchronous = rapid.Bool().Draw(t, "synchronous")

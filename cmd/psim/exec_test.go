@@ -199,7 +199,7 @@ func TestExecCheckFails(t *testing.T) {
 	_, stderr, code := psim(t, "psim exec mlp.toml --gpus 2 --oversubscribe --steps 3 --repeats 1 --check loss --learning-rate 900 --set train.optimizer=sgd --out -")
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, stderr, "gpipe: a check failed: ")
-	require.Contains(t, stderr, "a smaller --learning-rate may help")
+	require.Contains(t, stderr, "a smaller learning rate may help")
 }
 
 // A loss that is no number is told, whether or not it is checked, and passes no

@@ -190,6 +190,9 @@ func unknownOrder(name string, err error) error {
 	if configs.IsSearched(name) {
 		return fmt.Errorf("%[1]s has no order before tasks have times: psim run CONFIG --set schedule.name=%[1]s finds one", name)
 	}
+	if name == "fsdp" {
+		return errors.New("fsdp is ddp with parallel.zero = 3: psim schedule ddp prints its order, and psim run fsdp simulates it layer by layer")
+	}
 	if _, err := collective.Find(name); err == nil {
 		return fmt.Errorf("%s is a collective, which has no compute order; psim run %s simulates one", name, collective.RingAllReduce)
 	}

@@ -95,7 +95,7 @@ func runSweep(ctx context.Context, path string, f sweepFlags, stdout, stderr io.
 	if s == nil {
 		return sweepError(err)
 	}
-	f.tell(stderr, s)
+	f.tell(stderr, s, o.Folder)
 	if err != nil {
 		if s.Kept > 0 && f.out != "" && s.Unsaved == nil {
 			fmt.Fprintf(stderr, "psim: %d of %s are kept for the same command in %s\n", s.Kept, units.Plural(len(s.Points), "point"), visible(o.Folder))
@@ -165,12 +165,15 @@ func sweepError(err error) error {
 }
 
 // tell says what of a folder was of use.
-func (f sweepFlags) tell(stderr io.Writer, s *lib.Swept) {
+func (f sweepFlags) tell(stderr io.Writer, s *lib.Swept, folder string) {
 	if f.quiet {
 		return
 	}
 	if s.Reused > 0 {
 		fmt.Fprintf(stderr, "psim: %d of %s were there already\n", s.Reused, units.Plural(len(s.Points), "point"))
+	}
+	if s.Damaged > 0 {
+		fmt.Fprintf(stderr, "psim: %s in %s cannot be read; the points are computed again\n", units.Plural(s.Damaged, "line"), visible(filepath.Join(folder, "sweep.journal")))
 	}
 	if s.Stale > 0 {
 		fmt.Fprintf(stderr, "psim: %s were there for another configuration or version of psim, and are computed again\n", units.Plural(s.Stale, "point"))

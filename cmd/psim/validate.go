@@ -25,10 +25,12 @@ type validateFlags struct {
 }
 
 // validateManual tells what psim help validate prints.
-const validateManual = `validate answers the formula questions of Brown's CS1390 assignment on parallel
-training, each in two independent ways: by a closed form, and by simulating the
-task graph. It fails (exit code 1) if the two disagree. Without an ID it answers
-all; 3.3 stands for all of its parts.
+const validateManual = `validate answers the questions of Brown's CS1390 assignment on parallel training.
+Those for a formula it answers in two independent ways: by a closed form, and by
+simulating the task graph. Those about graphs it answers from predicted runs, in
+sentences with the runs' numbers, each of which is checked. It fails (exit code 1) if
+the two ways disagree, or the runs do not show what is expected. Without an ID it
+answers all; 3.3 stands for all of its parts.
 
 --published instead predicts the rows of published tables and says how far off it
 was: a line for each table, or all rows of the tables in NAME. --out DIR draws them.
@@ -43,7 +45,7 @@ func newValidate() *cobra.Command {
 	var f validateFlags
 	cmd := &cobra.Command{
 		Use:   "validate [ID… | --published [NAME…]]",
-		Short: "answer the formula questions, each by closed form and by simulation",
+		Short: "answer the course's questions, by closed form and by simulation",
 		Long:  validateManual,
 		Example: `  psim validate
   psim validate 1.6 4.4
@@ -61,7 +63,7 @@ func newValidate() *cobra.Command {
 			case f.executed:
 				return f.execute(ctx, stdout, stderr)
 			}
-			return f.answer(args, stdout)
+			return f.answer(ctx, args, stdout)
 		},
 	}
 	f.register(cmd)
@@ -101,7 +103,7 @@ func (f validateFlags) check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func (f validateFlags) answer(ids []string, w io.Writer) error {
+func (f validateFlags) answer(ctx context.Context, ids []string, w io.Writer) error {
 	selected, err := questions.Select(ids)
 	if err != nil {
 		if _, other := published.Select(ids); other == nil {
@@ -109,14 +111,14 @@ func (f validateFlags) answer(ids []string, w io.Writer) error {
 		}
 		return err
 	}
-	answers, err := questions.Answers(selected...)
+	answers, err := questions.Answers(ctx, nil, selected...)
 	if err != nil {
 		return failure{err}
 	}
 	report := questions.NewReport(answers)
 	err = f.print(w, report, report.WriteMarkdown, report.WriteText)
 	if err == nil && report.Failed > 0 {
-		err = failure{fmt.Errorf("%d of %d questions: closed form and simulation disagree", report.Failed, len(answers))}
+		err = failure{fmt.Errorf("%d of %d questions: closed form and simulation disagree, or runs do not show what is expected", report.Failed, len(answers))}
 	}
 	return err
 }

@@ -41,7 +41,7 @@ func (b *Bytes) add(c Bytes) {
 // Lasting is the memory of every rank that lasts from step to step: parameters,
 // gradients and optimizer state, sharded over the replicas as Zero says (Rajbhandari
 // et al. 2020, figure 1). A share is rounded up: to a byte, or with ZeRO 3 to a
-// parameter of every stage.
+// parameter of every flat. The simplified ZeRO 3 keeps what is whole as well.
 func Lasting(p *stages.Plan, ranks int) []Bytes {
 	perReplica := make([]Bytes, ranks/max(1, p.Replicas))
 	per := p.PerParameter
@@ -52,6 +52,9 @@ func Lasting(p *stages.Plan, ranks int) []Bytes {
 				Gradients:  p.Share(s.Stored*per.Gradient, 2),
 				Optimizer:  p.Share(s.Stored*per.Optimizer, 1),
 			})
+			if p.Simplified && p.Gathers() {
+				perReplica[r].add(Bytes{Parameters: s.Parameters * per.Parameter, Gradients: s.Parameters * per.Gradient})
+			}
 		}
 	}
 	lasting := make([]Bytes, ranks)

@@ -13,14 +13,14 @@ func (l *Ledger) collective(t *graph.Task) (start, end Bytes) {
 	switch {
 	case t.Kind == graph.AllGather && t.Microbatch == graph.None:
 	case t.Kind == graph.AllGather:
-		for _, owner := range p.Stages[t.Stage].Units {
-			r.gather(p.Stages[owner].Parameters, p.PerParameter.Parameter)
+		for _, f := range l.stages[t.Stage].travels[t.Part] {
+			r.gather(f.Parameters, p.PerParameter.Parameter)
 		}
 	case p.Zero < 3 || t.Stage == graph.None:
 		r.sum(t.Bytes/p.PerParameter.Gradient, p.PerParameter.Gradient, p.Zero >= 2 && t.Stage != graph.None)
 	default:
-		for _, owner := range p.Stages[t.Stage].Units {
-			r.sum(p.Stages[owner].Parameters, p.PerParameter.Gradient, true)
+		for _, f := range l.stages[t.Stage].travels[t.Part] {
+			r.sum(f.Parameters, p.PerParameter.Gradient, true)
 		}
 	}
 	return r.bytes()

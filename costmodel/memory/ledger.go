@@ -22,11 +22,12 @@ type Ledger struct {
 
 // A stage holds what its tasks look up.
 type stage struct {
-	sizes     []passes // by size of microbatch
-	gradients []int64  // by bucket: whole gradients that ZeRO 2 and 3 hold for a while
-	gathered  int64    // parameters that are whole for one task
-	weights   int64    // one version of the parameters
-	input     sharing  // whether the stage before keeps the input as well
+	sizes     []passes        // by size of microbatch
+	gradients []int64         // by bucket: whole gradients that ZeRO 2 and 3 hold for a while
+	gathered  int64           // parameters that are whole for one task
+	travels   [][]stages.Flat // by part of what gathers and scatters them
+	weights   int64           // one version of the parameters
+	input     sharing         // whether the stage before keeps the input as well
 }
 
 // NewLedger follows the memory of all stages of a plan.
@@ -52,6 +53,7 @@ func (l *Ledger) stage(s int) stage {
 		st.gradients = append(st.gradients, b.Bytes)
 	}
 	if p.Gathers() {
+		st.travels = p.Travels(s)
 		var used int64 // without the zeros that travel with it
 		for _, owner := range planned.Units {
 			used += p.Stages[owner].Parameters

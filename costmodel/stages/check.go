@@ -29,9 +29,7 @@ func (p *Plan) Check(g *graph.Graph) error {
 	sums := p.sums()
 	if p.Gathers() {
 		for s, u := range p.units() {
-			if u.Scatter > 0 {
-				sums[s] = []int64{u.Scatter}
-			}
+			sums[s] = u.Scatter
 		}
 	}
 	if err := checkSums(sums, g); err != nil {

@@ -2,6 +2,7 @@ package stages_test
 
 import (
 	"fmt"
+	"slices"
 
 	"psim/costmodel/arch"
 	"psim/costmodel/stages"
@@ -44,4 +45,27 @@ func ExampleWorkload_Plan() {
 	//   bucket 2: 2 tensors, 1024 bytes
 	//   part 0 of the backward begins with head
 	// [wte.weight] is on stages [0 1]
+}
+
+// Under ZeRO 3 a pass of the course's VGG16 gathers 8 layers, or 32 tensors.
+func ExamplePlan_Travels() {
+	network, err := arch.Model{Preset: "vgg16"}.Network()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	w := stages.Workload{
+		Network: network, Layers: slices.Repeat([]int{1}, len(network.Layers)), Placement: graph.Placement{First: make([]int32, len(network.Layers))},
+		Samples: []int64{64}, Replicas: 4, Zero: 3,
+	}
+	for _, w.PerTensor = range []bool{false, true} {
+		plan, gathers := w.Plan(), 0
+		for s := range plan.Stages {
+			gathers += len(plan.Travels(s))
+		}
+		fmt.Println(gathers)
+	}
+	// Output:
+	// 8
+	// 32
 }

@@ -36,6 +36,8 @@ type Stage struct {
 	// Buckets are what the replicas sum, as a backward completes it. There are
 	// none without replicas, and under ZeRO 3.
 	Buckets []Bucket
+	// Flats are, under ZeRO 3, its own tensors as the replicas share them.
+	Flats []Flat
 	// Units names, under ZeRO 3, the stages whose parameters are gathered for this
 	// one: itself, and the owners of what it is tied to.
 	Units []int
@@ -74,9 +76,12 @@ func (w Workload) Plan() *Plan {
 			st.Parameters += t.Shape.Elements()
 		}
 		st.Stored = st.Parameters
-		if replicas := int64(p.replicas()); w.Zero >= 3 {
-			st.Stored, st.Units = roundUp(st.Parameters, replicas), p.owners(split, s)
-		} else if replicas > 1 {
+		if w.Zero >= 3 {
+			st.Flats, st.Units, st.Stored = p.flats(s, st.Held), p.owners(split, s), 0
+			for _, f := range st.Flats {
+				st.Stored += f.Stored
+			}
+		} else if p.replicas() > 1 {
 			st.Buckets = p.buckets(st.Tensors)
 		}
 		st.Segments = p.segments(&st)

@@ -62,10 +62,9 @@ func (p *Plan) sums() [][]int64 {
 	return sums
 }
 
-// units lists what ZeRO 3 gathers and scatters for every stage. The tensors of
-// a stage, in the order in which its layers list them, are one vector, filled up
-// with zeros to a multiple of the replicas. The first replica keeps the first of
-// the equal parts, and so on; what it scatters is added to what it keeps.
+// units lists what ZeRO 3 gathers and scatters for every stage: its flats, of
+// which the first replica keeps the first of the equal parts, and so on; what it
+// scatters is added to what it keeps.
 //
 // A stage that uses a tensor which another stage of its rank owns, such as a
 // GPT's head and the embedding's table, works on the owner's unit: it gathers
@@ -74,13 +73,14 @@ func (p *Plan) sums() [][]int64 {
 func (p *Plan) units() []wiring.Unit {
 	units := make([]wiring.Unit, len(p.Stages))
 	for s := range units {
-		used := int64(0)
-		for _, owner := range p.Stages[s].Units {
-			used += p.Stages[owner].Stored
-		}
-		units[s] = wiring.Unit{
-			Gather: used * p.PerParameter.Parameter, Scatter: used * p.PerParameter.Gradient,
-			Share: p.Share(p.Stages[s].Stored*p.PerParameter.Gradient, 3),
+		u := &units[s]
+		u.Share = p.Share(p.Stages[s].Stored*p.PerParameter.Gradient, 3)
+		for _, flats := range p.Travels(s) {
+			var stored int64
+			for _, f := range flats {
+				stored += f.Stored
+			}
+			u.Gather, u.Scatter = append(u.Gather, stored*p.PerParameter.Parameter), append(u.Scatter, stored*p.PerParameter.Gradient)
 		}
 	}
 	return units

@@ -26,6 +26,12 @@ type Workload struct {
 	// replicas, 2 the gradients as well, 3 everything, stage by stage (see
 	// wiring.Unit).
 	Zero int
+	// PerTensor has ZeRO 3 gather and scatter every tensor by itself, not all of a
+	// stage together.
+	PerTensor bool
+	// Simplified has ZeRO 3 shard parameters alone: a rank keeps the whole model,
+	// and its last whole gradients, beside its share of both.
+	Simplified bool
 	// Bucket is the size in bytes that closes a bucket of gradients (see
 	// Buckets); 0 sends every tensor by itself. With ZeRO 3 a stage's gradients
 	// travel whole.

@@ -121,7 +121,7 @@ func check(n arch.Network, t arch.Training, samples int) error {
 		}
 	}
 	if have := float64(memory.Free()); need > have {
-		return fmt.Errorf("measuring microbatches of %d samples would need about %s of memory, of which %s are free here; use smaller --samples or a smaller model",
+		return fmt.Errorf("measuring microbatches of %d samples would need about %s of memory, of which %s are free here; use fewer samples or a smaller model",
 			samples, units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(int64(have)))
 	}
 	return nil

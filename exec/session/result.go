@@ -39,7 +39,7 @@ func (r *Run) warn(losses []float64) {
 	diverged := func(loss float64) bool { return math.IsNaN(loss) || math.IsInf(loss, 0) }
 	if i := slices.IndexFunc(losses, diverged); i >= 0 { // the warm-up's losses among them
 		r.Result.Diverged = true
-		warn("the loss of step %d of %d is %g: the training diverged; a smaller --learning-rate may help", i+1, len(losses), losses[i])
+		warn("the loss of step %d of %d is %g: the training diverged; a smaller learning rate may help", i+1, len(losses), losses[i])
 	}
 	if s := r.Result.Steadiness; s != nil && r.Result.Disturbed {
 		warn("%s", s.Warning())

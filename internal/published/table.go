@@ -94,7 +94,7 @@ func rowPer[T any](list []T, predict func(T) (Row, error)) ([]Row, error) {
 }
 
 func catalog() []Table {
-	return []Table{
+	return slices.Concat([]Table{
 		zeroBubbleTable5(), zeroBubbleTable5Interleaved(), dualPipeBubbles(),
 		zeroBubbleTable4(), zeroBubbleTable4Bare(),
 		korthikantiTable5(), korthikantiTable4(),
@@ -104,7 +104,7 @@ func catalog() []Table {
 		ncclTable("vtrain-2024-nccl-a100", "nccl_a100.csv", "nvlink3-a100"),
 		ncclTable("vtrain-2024-nccl-v100", "nccl_v100.csv", "nvlink2-v100"),
 		ncclOthers(),
-	}
+	}, trainingRuns())
 }
 
 // Select returns the tables of some names, all if there are none. What is no

@@ -26,7 +26,7 @@ func evaluate(t *testing.T, formula string, v values) float64 {
 }
 
 func TestPrintedFormulasGiveThePrintedNumbers(t *testing.T) {
-	for _, q := range catalog() {
+	for _, q := range formulas() {
 		for _, changes := range append([]values{nil}, q.cases...) {
 			v := q.sample().with(changes)
 			require.Equal(t, evaluate(t, q.formula, v), q.closedForm(v), "%s, %v", q.id, changes)

@@ -9,8 +9,8 @@ import (
 // WriteMarkdown writes an answer sheet.
 func (r Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString("# Formula questions\n\n")
-	fmt.Fprintf(&b, "Each answer is a closed form and was checked by simulation; %d of %d agree. "+
+	b.WriteString("# Questions\n\n")
+	fmt.Fprintf(&b, "Each answer is a closed form and was checked by simulation, or was read off runs; %d of %d agree. "+
 		"Bytes, counts and times must agree exactly, fractions to %g. Numbers that are not whole are shown with up to six digits.\n",
 		r.Passed, len(r.Questions), rounding)
 	for _, a := range r.Questions {
@@ -22,6 +22,10 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 
 func (a Answer) writeSection(b *strings.Builder) {
 	fmt.Fprintf(b, "\n## %s: %s\n\n%s\n\n", a.ID, a.Title, a.Question)
+	if a.Observed != nil {
+		a.writeGraphs(b)
+		return
+	}
 	b.WriteString("| symbol | meaning | value |\n|---|---|---:|\n")
 	for _, s := range a.Given {
 		fmt.Fprintf(b, "| %s | %s | %s |\n", s.Name, s.Meaning, number(s.Value))
@@ -38,6 +42,23 @@ func (a Answer) writeSection(b *strings.Builder) {
 	a.writeReadings(b)
 	fmt.Fprintf(b, "\n**Simulation.** %s It gives %s; %s.\n", a.Simulation, simulated, a.conclusion())
 	a.writeChecks(b)
+}
+
+// writeGraphs writes what runs show, below a link to each graph.
+func (o *Observed) writeGraphs(b *strings.Builder) {
+	fmt.Fprintf(b, "**Answer**, from runs: %s.\n", o.sources())
+	for _, g := range o.Graphs {
+		fmt.Fprintf(b, "\n[%[1]s](%[1]s)", g.File)
+		if g.Command != "" {
+			fmt.Fprintf(b, ", by `%s`", g.Command)
+		}
+		b.WriteString(":\n\n")
+		for _, s := range o.Sentences {
+			if s.Graph == g.File {
+				fmt.Fprintf(b, "- %s\n", s.Text)
+			}
+		}
+	}
 }
 
 func (a Answer) conclusion() string {

@@ -36,13 +36,18 @@ type question struct {
 	// further makes the checks of other quantities, such as those of the sample's run.
 	further  func(q question, sample run) ([]Check, error)
 	readings []Reading
+	// modes and discuss are of a question about graphs, which has nothing of what is
+	// above but its texts: the runs that it is about, and what they show.
+	modes   []string
+	discuss func(*essay) error
 }
 
 func catalog() []question {
 	return slices.Concat(
-		[]question{replicatedMemory(), replicatedGigabytes(), ringTime(), ringSeconds()},
-		boundaryTraffic(), shardedSymbolic(), shardedMixed(),
-		[]question{bubbleSize(), oneForwardOneBackward()},
+		[]question{splitTime(), dataThroughput(), replicatedMemory(), replicatedGigabytes(), ringTime(), ringSeconds()},
+		[]question{workOverTime(), modelScaling()}, boundaryTraffic(),
+		[]question{shardedThroughput()}, shardedSymbolic(), shardedMixed(),
+		[]question{pipelineOverTime(), pipelineScaling(), bubbleSize(), oneForwardOneBackward()},
 	)
 }
 
@@ -57,12 +62,11 @@ func (q question) sample() values {
 
 func (q question) answer() (Answer, error) {
 	sample := q.sample()
-	a := Answer{
-		ID: q.id, Title: q.title, Question: q.text, Given: q.given,
-		Formula: q.formula, Substitution: substitute(q.formula, sample), Unit: q.unit,
+	a := Answer{ID: q.id, Title: q.title, Question: q.text, Computed: &Computed{
+		Given: q.given, Formula: q.formula, Substitution: substitute(q.formula, sample), Unit: q.unit,
 		Simulation: q.simulation, Verdict: q.verdict, Note: q.note, Readings: append([]Reading{}, q.readings...),
 		ClosedForm: q.closedForm(sample), Checks: []Check{},
-	}
+	}}
 	r, err := q.run(sample)
 	if err != nil {
 		return Answer{}, err

@@ -1,9 +1,12 @@
-// Package questions answers the formula questions of Brown's CS1390 training
-// assignment, each of them twice: by a closed form, and by running psim's own
+// Package questions answers the questions of Brown's CS1390 training assignment.
+//
+// Those for a formula it answers twice: by a closed form, and by running psim's own
 // schedules through the simulator and reading memory, messages and times off
 // the result. Neither way knows the other, so that they agree says something.
+// Those about graphs it answers from runs, predicted or measured, in sentences with
+// the runs' numbers; each sentence expects something, and says whether it was found.
 //
-// A question is a row of data (see question): its symbols with sample values,
+// A question for a formula is a row of data (see question): its symbols with sample values,
 // the formula as text and as a function, a simulation as a function of the same
 // symbols, and other values of the symbols for which the two are compared as
 // well. Some wordings can be read in more than one way; the closed form takes
@@ -11,19 +14,29 @@
 package questions
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 )
 
-// An Answer is a question with both of its answers.
+// An Answer is a question with its answer: computed in two ways, or observed in runs.
 type Answer struct {
-	ID       string   `json:"id"`
-	Title    string   `json:"title"`
-	Question string   `json:"question"`
-	Given    []Symbol `json:"given"`
-	Formula  string   `json:"formula"`
+	ID       string `json:"id"`
+	Title    string `json:"title"`
+	Question string `json:"question"`
+	*Computed
+	*Observed
+	// OK says that the two answers agree, here and in all checks; or that the runs bear
+	// out every sentence.
+	OK bool `json:"ok"`
+}
+
+// Computed is the answer to a question for a formula.
+type Computed struct {
+	Given   []Symbol `json:"given"`
+	Formula string   `json:"formula"`
 	// Substitution is the formula with the sample values in place of symbols.
 	Substitution string  `json:"substitution"`
 	ClosedForm   float64 `json:"closed_form"`
@@ -36,8 +49,6 @@ type Answer struct {
 	Note       string    `json:"note,omitempty"`
 	Readings   []Reading `json:"readings"`
 	Checks     []Check   `json:"checks"`
-	// OK says that the two answers agree, here and in all checks.
-	OK bool `json:"ok"`
 }
 
 // A Symbol is one of the quantities that a question is asked in terms of, with
@@ -71,8 +82,16 @@ type Check struct {
 	OK         bool    `json:"ok"`
 }
 
-// agreeing counts the checks that agree, and all of them.
+// agreeing counts the checks that agree, or the sentences that hold, and all of them.
 func (a Answer) agreeing() (agreeing, all int) {
+	if a.Observed != nil {
+		for _, s := range a.Sentences {
+			if s.OK {
+				agreeing++
+			}
+		}
+		return agreeing, len(a.Sentences)
+	}
 	for _, c := range a.Checks {
 		if c.OK {
 			agreeing++
@@ -121,19 +140,29 @@ func Select(ids []string) ([]string, error) {
 	return slices.DeleteFunc(all, func(id string) bool { return !wanted[id] }), nil
 }
 
-// Answers answers the questions that Select makes of ids. An error is a
-// simulation that could not be run; answers that differ are not errors.
-func Answers(ids ...string) ([]Answer, error) {
+// Answers answers the questions that Select makes of ids. Those about graphs are
+// answered from runs, one for every mode and number of workers, or from predictions
+// where runs is nil. An error is a simulation that could
+// not be run, or a run that is missing; answers that differ are not errors.
+func Answers(ctx context.Context, runs []Run, ids ...string) ([]Answer, error) {
 	selected, err := Select(ids)
 	if err != nil {
 		return nil, err
 	}
-	var answers []Answer
-	for _, q := range catalog() {
-		if !slices.Contains(selected, q.id) {
-			continue
+	wanted := slices.DeleteFunc(catalog(), func(q question) bool { return !slices.Contains(selected, q.id) })
+	if runs == nil {
+		if runs, err = predictAll(ctx, wanted); err != nil {
+			return nil, err
 		}
-		a, err := q.answer()
+	}
+	var answers []Answer
+	for _, q := range wanted {
+		var a Answer
+		if q.discuss != nil {
+			a, err = q.observe(ctx, runs)
+		} else {
+			a, err = q.answer()
+		}
 		if err != nil {
 			return nil, fmt.Errorf("question %s: %w", q.id, err)
 		}

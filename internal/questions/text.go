@@ -31,6 +31,10 @@ func (r Report) WriteText(w io.Writer) error {
 }
 
 func (a Answer) row() []string {
+	if a.Observed != nil {
+		holding, all := a.agreeing()
+		return []string{a.ID, a.Title, "", "", "", fmt.Sprintf("%d/%d", holding, all), verdict(a.OK)}
+	}
 	closedForm, simulated := pair(a.ClosedForm, a.Simulated, a.Unit, a.OK, figure)
 	agreeing, all := a.agreeing()
 	return []string{a.ID, a.Title, a.Formula, closedForm, simulated, fmt.Sprintf("%d/%d", agreeing, all), verdict(a.OK)}
@@ -42,6 +46,10 @@ const (
 )
 
 func (a Answer) writeDetails(b *strings.Builder) {
+	if a.Observed != nil {
+		a.writeSentences(b)
+		return
+	}
 	paragraph(b, "", a.sample())
 	paragraph(b, "", strings.TrimSpace(a.Verdict+" "+a.Note))
 	for _, r := range a.Readings {
@@ -59,6 +67,19 @@ func (a Answer) writeDetails(b *strings.Builder) {
 		default:
 			fmt.Fprintf(b, "%sNO: %s: closed form %s, simulated %s\n", indent, c.What, exact(c.ClosedForm, c.Unit), exact(c.Simulated, c.Unit))
 		}
+	}
+}
+
+// writeSentences writes what runs show, by graph.
+func (o *Observed) writeSentences(b *strings.Builder) {
+	paragraph(b, "", "from runs: "+o.sources())
+	graph := ""
+	for _, s := range o.Sentences {
+		if s.Graph != graph {
+			graph = s.Graph
+			paragraph(b, "", graph+":")
+		}
+		paragraph(b, "- ", s.Text)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 var off = map[string]float64{"bytes": 1, "GB": 1e-9, "s": 1e-9, "fraction": 2e-12}
 
 func TestAWrongClosedFormIsNotOK(t *testing.T) {
-	for _, q := range catalog() {
+	for _, q := range formulas() {
 		right := q.closedForm
 		q.closedForm = func(v values) float64 { return right(v) + off[q.unit] }
 		a, err := q.answer()
@@ -26,7 +26,7 @@ func TestAWrongClosedFormIsNotOK(t *testing.T) {
 }
 
 func TestAClosedFormThatIsRightInTheSampleAloneIsNotOK(t *testing.T) {
-	for _, q := range catalog() {
+	for _, q := range formulas() {
 		at := q.closedForm(q.sample())
 		q.closedForm = func(values) float64 { return at }
 		a, err := q.answer()
@@ -37,7 +37,7 @@ func TestAClosedFormThatIsRightInTheSampleAloneIsNotOK(t *testing.T) {
 }
 
 func TestAWrongSimulationIsNotOK(t *testing.T) {
-	for _, q := range catalog() {
+	for _, q := range formulas() {
 		right := q.read
 		q.read = func(r run) float64 { return right(r) - off[q.unit] }
 		a, err := q.answer()
@@ -47,7 +47,7 @@ func TestAWrongSimulationIsNotOK(t *testing.T) {
 }
 
 func TestOneWrongCheckIsEnough(t *testing.T) {
-	for _, q := range catalog() {
+	for _, q := range formulas() {
 		right := q.further
 		q.further = func(q question, sample run) ([]Check, error) {
 			checks, err := right(q, sample)
@@ -64,7 +64,7 @@ func TestOneWrongCheckIsEnough(t *testing.T) {
 
 func TestAGridWithOneWrongPipelineIsNotOK(t *testing.T) {
 	for _, id := range []string{"2.3a", "2.3b", "4.3", "4.4"} {
-		for _, q := range catalog() {
+		for _, q := range formulas() {
 			if q.id != id {
 				continue
 			}
@@ -109,7 +109,7 @@ func TestASimulationThatCannotRunIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "ranks = 0")
 	_, err = cut("gpipe", values{"P": 3, "L": 2, "B": 1, "M": 1})
 	require.Error(t, err, "more partitions than layers")
-	for _, q := range catalog() {
+	for _, q := range formulas() {
 		q.run = func(values) (run, error) { return run{}, errors.New("cannot run") }
 		_, err := q.answer()
 		require.EqualError(t, err, "cannot run", q.id)

@@ -37,3 +37,8 @@ func ExampleFormatCount() {
 	// Output:
 	// 124,439,808 parameters, 498 MB
 }
+
+func ExampleCommonDivisor() {
+	fmt.Println(units.CommonDivisor(30*time.Millisecond, 75*time.Millisecond), units.CommonDivisor[int64](0, 4))
+	// Output: 15ms 4
+}

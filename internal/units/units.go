@@ -176,3 +176,12 @@ func Repeat(steps int, step time.Duration) time.Duration {
 	}
 	return time.Duration(steps) * step
 }
+
+// CommonDivisor returns the greatest common divisor of two quantities, of which 0 has
+// every divisor.
+func CommonDivisor[T ~int64](a, b T) T {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

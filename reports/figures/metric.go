@@ -74,7 +74,7 @@ func flatten(list map[string]float64, prefix string, object map[string]any) {
 }
 
 // findKey returns the full key of a number that some of the results have: as it
-// stands, by its last part, or by the name that a course has for it.
+// stands, by a part of it that no other has, or by the name that a course has for it.
 func findKey(key string, items []Item) (string, error) {
 	courses := map[string]string{"training_time": "step_time_s", "tokens_per_second": "throughput.tokens_per_s", "throughput": "throughput.samples_per_s"}
 	if k, ok := courses[key]; ok {
@@ -90,10 +90,17 @@ func findKey(key string, items []Item) (string, error) {
 	if all[key] {
 		return key, nil
 	}
+	var meant []string
 	for _, name := range names {
-		if strings.HasSuffix(name, "."+key) {
-			return name, nil
+		if strings.HasSuffix(name, "."+key) || strings.HasPrefix(name, key+".") {
+			meant = append(meant, name)
 		}
+	}
+	if len(meant) == 1 {
+		return meant[0], nil
+	}
+	if len(meant) > 1 {
+		return "", fmt.Errorf("metric %q stands for several numbers; use one of %s", key, strings.Join(meant, ", "))
 	}
 	return "", fmt.Errorf("unknown metric %q; use one of %s%s", key, strings.Join(names, ", "), nearest.Suggest(key, names))
 }

@@ -1,10 +1,7 @@
 package figures
 
 import (
-	"bufio"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -31,34 +28,16 @@ func loadPoints(path string) ([]Item, error) {
 	return list, err
 }
 
-// readPoints reads the lines of a sweep.jsonl.
+// readPoints reads the results of a sweep.jsonl.
 func readPoints(r io.Reader) (list []Item, err error) {
-	const longest = 1 << 28
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, longest)
-	for n := 1; lines.Scan(); n++ {
-		if strings.TrimSpace(lines.Text()) == "" {
-			continue
-		}
-		var line struct {
-			Index  int             `json:"index"`
-			Set    []string        `json:"set"`
-			Result json.RawMessage `json:"result"`
-		}
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
-		}
-		if len(line.Result) == 0 || string(line.Result) == "null" {
-			continue // a point that could not be simulated
-		}
-		result, err := reports.ReadResult(strings.NewReader(string(line.Result)))
-		if err != nil {
-			return nil, fmt.Errorf("line %d: result: %w", n, err)
-		}
-		list = append(list, Item{Label: strings.Join(line.Set, " "), Set: line.Set, Run: reports.Run{Result: result}})
-	}
-	if err := lines.Err(); err != nil {
+	points, err := reports.ReadPoints(r)
+	if err != nil {
 		return nil, err
+	}
+	for _, p := range points {
+		if p.Error == "" {
+			list = append(list, Item{Label: strings.Join(p.Set, " "), Set: p.Set, Run: reports.Run{Result: p.Result}})
+		}
 	}
 	if len(list) == 0 {
 		return nil, errors.New("holds no results of a sweep")

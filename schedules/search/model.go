@@ -3,6 +3,8 @@ package search
 import (
 	"fmt"
 	"strings"
+
+	"psim/internal/units"
 )
 
 // A model is a problem as a mixed-integer program. A task has a start time; of two
@@ -29,7 +31,7 @@ func newModel(q *problem, found Result) *model {
 	m := &model{problem: q, span: int64(found.Span), bound: int64(found.LowerBound), found: q.sequences(found.Order), head: make([]int64, q.p)}
 	for _, times := range append(q.time[:], q.latency) {
 		for _, t := range times {
-			m.unit = divisor(m.unit, t)
+			m.unit = units.CommonDivisor(m.unit, t)
 		}
 	}
 	m.unit = max(1, m.unit)
@@ -37,14 +39,6 @@ func newModel(q *problem, found Result) *model {
 		m.head[r] = m.head[r-1] + q.time[opF][(r-1)*q.m] + q.latency[r-1]
 	}
 	return m
-}
-
-// divisor returns the greatest common divisor.
-func divisor(a, b int64) int64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // choices counts the variables of 0 or 1.

@@ -87,7 +87,7 @@ func (b *rankBuilder) action(i int, a order.Action) {
 	buckets, slices := 0, 1
 	if b.leaves(i, a) {
 		buckets = len(b.Sync.Buckets[a.Stage])
-		if b.Sync.Overlap {
+		if b.Sync.Overlap && b.Sync.Units == nil {
 			slices = buckets
 		}
 	}

@@ -41,7 +41,10 @@ func (c *connector) connect(first int) {
 		case t.Kind.Collective():
 			c.graph.Connect(at.computed)
 			at.closing = int32(i)
-			at.sums = [2]int32{at.sums[1], int32(i)}
+			if t.Part == 0 {
+				at.sums[0] = at.sums[1]
+			}
+			at.sums[1] = int32(i)
 		case t.Microbatch != graph.None: // an update after every backward
 			c.graph.Connect(at.computed)
 		default: // Average, Optimizer
@@ -57,9 +60,9 @@ type progress struct {
 	rank              int32
 	actions           int      // compute tasks so far, slices not counted
 	computed, closing int32    // the last compute task; the last that ends the step
-	gathered          int32    // the all-gather for the next compute task
+	gathered          int32    // the last all-gather for the next compute task
 	uses              [2]int32 // the last two compute tasks that an all-gather was for
-	sums              [2]int32 // the last two gradient sums
+	sums              [2]int32 // the last gradient sums of the last two backwards
 	// With overlapped pairs: the tasks that the last action, or pair, ended
 	// with, and those of the one before.
 	ended, before [2]int32

@@ -21,7 +21,7 @@ func fsdp(t rapid.TB, replicas, microbatches int, overlap bool) wiring.Pipeline 
 	p := ordertest.Pipeline(t, "ddp", 1, microbatches, 0, 0, 0)
 	p.Shape.Replicas, p.Optimizer = replicas, true
 	p.Sync = wiring.Sync{Overlap: overlap, Units: []wiring.Unit{
-		{Gather: 40, Scatter: 20, Share: 10}, {}, {Gather: 80, Scatter: 60, Share: 30},
+		{Gather: []int64{40}, Scatter: []int64{20}, Share: 10}, {}, {Gather: []int64{80}, Scatter: []int64{60}, Share: 30},
 	}}
 	return p
 }
@@ -67,7 +67,8 @@ func drawUnits(t *rapid.T) wiring.Pipeline {
 	p.Sync.Units = make([]wiring.Unit, len(p.Boundaries)+1)
 	for s := range p.Sync.Units {
 		if n := rapid.Int64Range(0, 3).Draw(t, "unit"); n > 0 {
-			p.Sync.Units[s] = wiring.Unit{Gather: 12 * n, Scatter: 6 * n, Share: 6 * n / int64(p.Shape.Replicas)}
+			parts := rapid.IntRange(1, 3).Draw(t, "parts")
+			p.Sync.Units[s] = wiring.Unit{Gather: slices.Repeat([]int64{12 * n}, parts), Scatter: slices.Repeat([]int64{6 * n}, parts), Share: 6 * n / int64(p.Shape.Replicas)}
 		}
 	}
 	return p
@@ -125,14 +126,17 @@ func TestUnitsAtHand(t *testing.T) {
 					continue
 				}
 				all = append(all, span)
-				unit := task.Stage != graph.None && p.Sync.Units[task.Stage].Gather > 0
+				unit := task.Stage != graph.None && p.Sync.Units[task.Stage].Gather != nil
+				last := unit && int(task.Part) == len(p.Sync.Units[task.Stage].Gather)-1
 				makes := task.Kind == graph.Backward || task.Kind == graph.WeightGradient
 				switch {
 				case task.Kind == graph.AllGather:
 					use.Kind = graph.AllGather
-					start[use] = span.Start
+					if task.Part == 0 {
+						start[use] = span.Start
+					}
 					require.GreaterOrEqual(t, trace.Spans[i+1].Start, span.End)
-				case task.Kind == graph.ReduceScatter:
+				case task.Kind == graph.ReduceScatter && last:
 					use.Kind = graph.ReduceScatter
 					gradients = append(gradients, graph.Span{Start: start[use], End: span.End})
 				case unit && makes:
@@ -147,7 +151,7 @@ func TestUnitsAtHand(t *testing.T) {
 			}
 			gathers := 0
 			for _, task := range g.Tasks {
-				if task.Rank == r && task.Kind == graph.AllGather {
+				if task.Rank == r && task.Kind == graph.AllGather && task.Part == 0 {
 					gathers++
 				}
 			}
@@ -169,7 +173,7 @@ func TestUnitsTime(t *testing.T) {
 		p := ordertest.Pipeline(t, "ddp", 1, microbatches, make([]int32, layers)...)
 		p.Shape.Replicas, p.Sync.Overlap = 2, true
 		for range layers {
-			p.Sync.Units = append(p.Sync.Units, wiring.Unit{Gather: 2, Scatter: 2, Share: 1})
+			p.Sync.Units = append(p.Sync.Units, wiring.Unit{Gather: []int64{2}, Scatter: []int64{2}, Share: 1})
 		}
 		return ordertest.Relax(t, ordertest.Graph(t, p), func(task *graph.Task) time.Duration { return times[task.Kind] }).End()
 	}
@@ -185,6 +189,22 @@ func TestUnitsTime(t *testing.T) {
 	}
 }
 
+// A unit whose tensors travel one by one has a task for each, in order, before its use
+// and after its backward: as many bytes as in one.
+func TestUnitsTensorByTensor(t *testing.T) {
+	p := fsdp(t, 2, 1, true)
+	p.Sync.Units[2] = wiring.Unit{Gather: []int64{50, 30}, Scatter: []int64{40, 20}, Share: 30}
+	g := ordertest.Graph(t, p)
+	require.Equal(t, ordertest.Text(`
+		0 compute: 0F0 1F0 2F0 2B0 1B0 0B0 AVERAGE.0 OPTIMIZER.0
+		0 parameters: 0ALL_GATHER0 2ALL_GATHER0 2ALL_GATHER0.1 2ALL_GATHER0 2ALL_GATHER0.1 0ALL_GATHER0
+		0 gradients: 2REDUCE_SCATTER0 2REDUCE_SCATTER0.1 0REDUCE_SCATTER0`), strings.Split(synchronised(g), "1 compute")[0])
+	sent := func(g *graph.Graph) int64 {
+		return graph.Summarize(ordertest.Relax(t, g, ordertest.Unit)).Ranks[0].SentBytes
+	}
+	require.Equal(t, sent(ordertest.Graph(t, fsdp(t, 2, 1, true))), sent(g))
+}
+
 // Each microbatch gathers twice and scatters once: 3(W−1)/W of the parameters,
 // and 4(W−1)/W where the scatter is an all-reduce.
 func TestUnitsSend(t *testing.T) {
@@ -193,7 +213,7 @@ func TestUnitsSend(t *testing.T) {
 			for _, gloo := range []bool{false, true} {
 				p := ordertest.Pipeline(t, "ddp", 1, int(m), 0, 0)
 				p.Shape.Replicas = int(w)
-				p.Sync = wiring.Sync{Units: []wiring.Unit{{Gather: 80, Scatter: 80, Share: 80 / w}, {Gather: 16, Scatter: 16, Share: 16 / w}}, NoReduceScatter: gloo}
+				p.Sync = wiring.Sync{Units: []wiring.Unit{{Gather: []int64{80}, Scatter: []int64{80}, Share: 80 / w}, {Gather: []int64{16}, Scatter: []int64{16}, Share: 16 / w}}, NoReduceScatter: gloo}
 				g := ordertest.Graph(t, p)
 				want := 3 * m * 96 * (w - 1) / w
 				if gloo {

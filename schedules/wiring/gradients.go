@@ -81,21 +81,23 @@ func (b *rankBuilder) sum(a order.Action, bucket int) {
 	})
 }
 
-// gathers reports whether the parameters that an action needs are sharded. A weight
-// gradient needs none.
-func (p *Pipeline) gathers(a order.Action) bool {
-	return p.Sync.Units != nil && p.Sync.active(p.Shape) && a.Kind != graph.WeightGradient && p.Sync.Units[a.Stage].Gather > 0
+// gathers lists the sizes of the parameters that an action needs and that are
+// sharded. A weight gradient needs none.
+func (p *Pipeline) gathers(a order.Action) []int64 {
+	if p.Sync.Units == nil || !p.Sync.active(p.Shape) || a.Kind == graph.WeightGradient {
+		return nil
+	}
+	return p.Sync.Units[a.Stage].Gather
 }
 
-// gather adds the all-gather of the parameters that an action needs.
+// gather adds the all-gathers of the parameters that an action needs.
 func (b *rankBuilder) gather(a order.Action) {
-	if !b.gathers(a) {
-		return
+	for part, bytes := range b.gathers(a) {
+		b.add(graph.Task{
+			Kind: graph.AllGather, Part: uint16(part), Stream: b.stream(&b.parameters, "parameters"), Stage: a.Stage, Microbatch: a.Microbatch,
+			Peer: b.groups.gather[b.pipelineRank], Bytes: bytes,
+		})
 	}
-	b.add(graph.Task{
-		Kind: graph.AllGather, Stream: b.stream(&b.parameters, "parameters"), Stage: a.Stage, Microbatch: a.Microbatch,
-		Peer: b.groups.gather[b.pipelineRank], Bytes: b.Sync.Units[a.Stage].Gather,
-	})
 }
 
 // tail adds what follows the last backward of a rank: tied gradients, the

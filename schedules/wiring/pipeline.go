@@ -161,9 +161,7 @@ func (p *Pipeline) tasksOf(a order.Action) int64 {
 	if p.Stashing && p.Optimizer && makesGradients(a.Kind) {
 		n++
 	}
-	if p.gathers(a) {
-		n++
-	}
+	n += int64(len(p.gathers(a)))
 	if p.Sync.EveryMicrobatch && p.sums(a.Kind, a.Stage) {
 		n += p.Sync.leaving(a.Stage)
 	}

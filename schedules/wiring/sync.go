@@ -46,7 +46,7 @@ func (s Sync) kind() graph.Kind {
 // bucket, and with Overlap a slice of the backward for each but the first.
 func (s Sync) leaving(stage int32) int64 {
 	buckets := int64(len(s.Buckets[stage]))
-	if s.Overlap && buckets > 0 {
+	if s.Overlap && s.Units == nil && buckets > 0 {
 		return 2*buckets - 1
 	}
 	return buckets
@@ -56,11 +56,11 @@ func (s Sync) leaving(stage int32) int64 {
 // 3, PyTorch's fully sharded data parallelism (Rajbhandari et al. 2020,
 // section 5.3; Zhao et al. 2023, "PyTorch FSDP").
 //
-// Before each F, and each B or I, of the stage an all-gather makes its
-// parameters whole; they are freed when that task ends. After each B or W a
-// reduce-scatter leaves every replica with its share of the sum. Both carry
-// the stage and the microbatch, and run on streams and in groups of their own,
-// so that neither waits for the other. The average and the optimizer then work
+// Before each F, and each B or I, of the stage an all-gather, or several, makes
+// its parameters whole; they are freed when that task ends. After each B or W a
+// reduce-scatter, or several, leaves every replica with its share of the sum. Both
+// carry the stage, the microbatch and their number, and run on streams and in
+// groups of their own, so that neither waits for the other. The average and the optimizer then work
 // on shares, and nothing is gathered after them. A stage without parameters
 // has no collectives.
 //
@@ -69,10 +69,11 @@ func (s Sync) leaving(stage int32) int64 {
 // of the use before the last, and a backward for the sum of the gradients
 // before the last.
 type Unit struct {
-	// Gather is the size in bytes of the whole parameters that a use needs.
-	Gather int64
-	// Scatter is the size in bytes of the whole gradients that a backward makes.
-	Scatter int64
+	// Gather lists the sizes in bytes of the whole parameters that a use needs: what
+	// travels together, one vector or every tensor by itself.
+	Gather []int64
+	// Scatter lists the sizes in bytes of the whole gradients that a backward makes.
+	Scatter []int64
 	// Share is the size in bytes of the summed gradients that a replica keeps
 	// for this stage.
 	Share int64
@@ -86,9 +87,7 @@ func (s Sync) withUnits() Sync {
 	s.Sharded, s.EveryMicrobatch, s.Parameters = true, true, nil
 	s.Buckets = make([][]int64, len(s.Units))
 	for i, u := range s.Units {
-		if u.Scatter > 0 {
-			s.Buckets[i] = []int64{u.Scatter}
-		}
+		s.Buckets[i] = u.Scatter
 	}
 	return s
 }

@@ -1,0 +1,54 @@
+package stages
+
+import (
+	"fmt"
+
+	"psim/costmodel/arch"
+)
+
+// A Flat is tensors laid end to end and filled up with zeros, of which every replica
+// holds an equal part: PyTorch's flat parameter.
+type Flat struct {
+	Name       string
+	Tensors    []arch.Tensor
+	Parameters int64
+	Stored     int64 // Parameters and zeros
+}
+
+// flats lays the tensors that a stage's layers hold end to end, in the order in which
+// these list them: all, or with PerTensor each by itself.
+func (p *Plan) flats(stage int, held [][]arch.Tensor) []Flat {
+	var flats []Flat
+	for _, tensors := range held {
+		for _, t := range tensors {
+			if p.PerTensor || flats == nil {
+				flats = append(flats, Flat{Name: fmt.Sprintf("unit %d.%d", stage, len(flats))})
+			}
+			f := &flats[len(flats)-1]
+			f.Tensors, f.Parameters = append(f.Tensors, t), f.Parameters+t.Shape.Elements()
+			f.Stored = roundUp(f.Parameters, int64(p.replicas()))
+		}
+	}
+	return flats
+}
+
+// Travels lists, under ZeRO 3, what is gathered for a stage, and what its gradients
+// are scattered as, by collective: the flats of all its Units together, or with
+// PerTensor each by itself.
+func (p *Plan) Travels(stage int) [][]Flat {
+	var all []Flat
+	for _, owner := range p.Stages[stage].Units {
+		all = append(all, p.Stages[owner].Flats...)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	if !p.PerTensor {
+		return [][]Flat{all}
+	}
+	var each [][]Flat
+	for i := range all {
+		each = append(each, all[i:i+1])
+	}
+	return each
+}

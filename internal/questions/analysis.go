@@ -1,0 +1,190 @@
+package questions
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"psim/reports"
+)
+
+// Observed is the answer to a question about graphs.
+type Observed struct {
+	// Answer is what the sentences say.
+	Answer    string     `json:"answer"`
+	Sentences []Sentence `json:"sentences"`
+	Graphs    []Graph    `json:"graphs"`
+	Runs      []RunRead  `json:"runs"`
+}
+
+// A Sentence says one thing of the runs, with its numbers.
+type Sentence struct {
+	Text  string `json:"text"`
+	Graph string `json:"graph"` // file of the graph that shows it
+	// OK says that the runs' numbers bear out what is expected. Where they do not, the
+	// text says so.
+	OK bool `json:"ok"`
+}
+
+// A Graph is a figure that the assignment asks for.
+type Graph struct {
+	File string `json:"file"`
+	// Command draws it from predictions; it is empty where the runs were measured.
+	Command string `json:"command,omitempty"`
+}
+
+// A RunRead is a run that an answer was read off.
+type RunRead struct {
+	Mode     string  `json:"mode"`
+	Workers  int     `json:"workers"`
+	Kind     string  `json:"kind"` // predicted or measured
+	StepTime float64 `json:"step_time_s"`
+	Note     string  `json:"note,omitempty"`
+}
+
+// The graphs of the assignment, under the names that it gives them.
+const (
+	ddpSplit           = "graphs/ddp_split_time.png"
+	ddpThroughput      = "graphs/ddp_throughput_comparison.png"
+	modelTimeline      = "graphs/model_timeline.png"
+	modelThroughput    = "graphs/model_throughput_comparison.png"
+	fsdpThroughput     = "graphs/fsdp_throughput_comparison.png"
+	pipelineTimeline   = "graphs/pipeline_timeline.png"
+	pipelineThroughput = "graphs/pipeline_throughput_comparison.png"
+)
+
+// An essay is an answer while it is written.
+type essay struct {
+	ctx       context.Context
+	runs      []Run // all that are given
+	read      []Run // those that it speaks of
+	sentences []Sentence
+}
+
+// say adds a sentence on a graph: what is expected, and the numbers. ok says whether
+// the numbers are as expected.
+func (e *essay) say(graph string, ok bool, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !ok {
+		text = "Expected, but not found: " + text
+	}
+	e.sentences = append(e.sentences, Sentence{Text: text, Graph: graph, OK: ok})
+}
+
+// of picks the runs of a mode, at least so many.
+func (e *essay) of(mode string, least int) (series, error) {
+	s, err := seriesOf(e.runs, mode, least)
+	e.read = append(e.read, s...)
+	return s, err
+}
+
+// timeline picks the run of a mode that its timeline shows: that with three workers, or
+// the most.
+func (e *essay) timeline(mode string) (r Run, err error) {
+	s, err := seriesOf(e.runs, mode, 1)
+	if err != nil {
+		return r, err
+	}
+	r = s.last()
+	if i := slices.IndexFunc(s, func(r Run) bool { return r.Workers == 3 }); i >= 0 {
+		r = s[i]
+	}
+	switch e.read = append(e.read, r); {
+	case r.Workers == 1:
+		return r, fmt.Errorf("a run of mode %s with one worker; two are needed to pass anything on", mode)
+	case r.Trace == nil:
+		return r, fmt.Errorf("%s=%d has no trace", mode, r.Workers)
+	}
+	return r, nil
+}
+
+// observe answers a question about graphs.
+func (q question) observe(ctx context.Context, runs []Run) (Answer, error) {
+	e := &essay{ctx: ctx, runs: runs}
+	if err := q.discuss(e); err != nil {
+		return Answer{}, err
+	}
+	e.excuse()
+	o := &Observed{Sentences: e.sentences}
+	a := Answer{ID: q.id, Title: q.title, Question: q.text, Observed: o, OK: true}
+	var texts []string
+	for _, s := range e.sentences {
+		texts = append(texts, s.Text)
+		a.OK = a.OK && s.OK
+		if !slices.ContainsFunc(o.Graphs, func(g Graph) bool { return g.File == s.Graph }) {
+			o.Graphs = append(o.Graphs, Graph{s.Graph, command(s.Graph, e.read)})
+		}
+	}
+	o.Answer = strings.Join(texts, " ")
+	for _, r := range e.read {
+		o.Runs = append(o.Runs, RunRead{r.Mode, r.Workers, r.Result.Kind, r.Result.StepTime, r.Note})
+	}
+	return a, nil
+}
+
+// excuse says why measured times may be far from what devices of their own would take.
+func (e *essay) excuse() {
+	var shared, disturbed bool
+	for _, r := range e.read {
+		if m := r.Result.Measurement; m != nil {
+			shared, disturbed = shared || !m.TimesComparable, disturbed || m.Disturbed
+		}
+	}
+	graph := e.sentences[0].Graph
+	if shared {
+		e.say(graph, true, "In some of these runs workers shared processor cores, so that each computes more slowly the more there are; on devices of their own they would not.")
+	}
+	if disturbed {
+		e.say(graph, true, "Something else ran on the machine during some of these runs.")
+	}
+}
+
+// command draws a graph from predictions; it is empty if a run was measured.
+func command(graph string, read []Run) string {
+	kind, mode := "throughput", strings.TrimPrefix(graph, "graphs/")
+	mode, _, _ = strings.Cut(mode, "_")
+	switch graph {
+	case ddpSplit:
+		kind = "split-time"
+	case modelTimeline, pipelineTimeline:
+		kind = "timeline"
+	}
+	var workers []string
+	for _, r := range read {
+		if r.Result.Kind == reports.Measured {
+			return ""
+		}
+		if r.Mode == mode {
+			workers = append(workers, fmt.Sprint(r.Workers))
+		}
+	}
+	return fmt.Sprintf("psim plot %s %s=%s --out %s", kind, mode, strings.Join(workers, ","), graph)
+}
+
+// sources says which runs there were: "predicted ddp=1, ddp=2; measured ddp=4 (8 samples)".
+func (o *Observed) sources() string {
+	var b strings.Builder
+	kind, note := "", ""
+	for i, r := range o.Runs {
+		switch {
+		case r.Kind != kind || r.Note != note:
+			if i > 0 {
+				b.WriteString(closing(note) + "; ")
+			}
+			kind, note = r.Kind, r.Note
+			b.WriteString(kind + " ")
+		default:
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s=%d", r.Mode, r.Workers)
+	}
+	return b.String() + closing(note)
+}
+
+func closing(note string) string {
+	if note == "" {
+		return ""
+	}
+	return " (" + note + ")"
+}

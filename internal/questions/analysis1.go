@@ -1,0 +1,124 @@
+package questions
+
+import (
+	"slices"
+
+	"psim/internal/units"
+)
+
+// The devices that question 1.1 compares the course's workers with.
+const (
+	gpu     = "a100-80gb-sxm"
+	gpuLink = "nvlink3-a100"
+)
+
+func splitTime() question {
+	return question{
+		id: "1.1", title: "parts of a data-parallel step",
+		text:    "How should computation, the optimizer's update and communication change with the number of data-parallel workers, does the graph of their times show that, and what would change on GPUs with a fast interconnect?",
+		modes:   []string{"ddp"},
+		discuss: discussSplitTime,
+	}
+}
+
+func discussSplitTime(e *essay) error {
+	ddp, err := e.of("ddp", 2)
+	if err != nil {
+		return err
+	}
+	compute, update, talk := ddp.each(perWorker(computes)), ddp.each(perWorker(updates)), ddp.each(perWorker(communicates))
+	batch := throughput(ddp[0]) * stepTime(ddp[0]) / float64(ddp[0].Workers)
+	e.say(ddpSplit, alike(compute), "Computation stays the same within a tenth, because every worker keeps its %.0f samples: %s %s.",
+		batch, written(compute, units.FormatSeconds), ddp.on())
+	e.say(ddpSplit, alike(update), "So does the update, because every worker updates all %s parameters: %s.",
+		units.FormatCount(ddp[0].Result.Parameters), written(update, units.FormatSeconds))
+	e.say(ddpSplit, grows(talk) && ringBytes(ddp), "Communication grows, but less and less: in a ring all-reduce every worker sends 2(W−1)/W of its %s of gradients, %s, which takes %s.",
+		bytesText(gradients(ddp[0])), written(ddp.each(perWorker(sends)), bytesText), written(talk, units.FormatSeconds))
+	var shares []float64
+	for i, r := range ddp {
+		shares = append(shares, talk[i]/stepTime(r))
+	}
+	e.say(ddpSplit, slices.Max(shares) < 0.5, "Computation is most of the step everywhere: communication is %s of it.", written(shares, percent))
+	return e.compareWithGPUs(ddp.last().Workers)
+}
+
+// ringBytes says whether every worker sends what it does in a ring.
+func ringBytes(s series) bool {
+	for _, r := range s {
+		w := float64(r.Workers)
+		if !near(perWorker(sends)(r), 2*(w-1)/w*gradients(r)) {
+			return false
+		}
+	}
+	return true
+}
+
+// compareWithGPUs predicts the course's own step on CPU cores and on GPUs that a fast
+// link joins.
+func (e *essay) compareWithGPUs(workers int) error {
+	slow, err := predictMode(e.ctx, "ddp", workers)
+	if err != nil {
+		return err
+	}
+	fast, err := predictMode(e.ctx, "ddp", workers, "machine.device="+gpu, "machine.link="+gpuLink)
+	if err != nil {
+		return err
+	}
+	e.weigh(slow, fast)
+	return nil
+}
+
+// weigh says what a faster device with a faster link does to a step.
+func (e *essay) weigh(slow, fast Run) {
+	slowCompute, slowTalk := perWorker(computes)(slow), perWorker(communicates)(slow)
+	fastCompute, fastTalk := perWorker(computes)(fast), perWorker(communicates)(fast)
+	e.say(ddpSplit, fastTalk < slowTalk && fastCompute < slowCompute,
+		"On %d GPUs joined by NVLink (device %s, link %s, predicted) both shrink: computation of the course's step from %s on a CPU core to %s, %.0f times, and communication from %s to %s, %.0f times.",
+		fast.Workers, gpu, gpuLink, units.FormatSeconds(slowCompute), units.FormatSeconds(fastCompute), slowCompute/fastCompute,
+		units.FormatSeconds(slowTalk), units.FormatSeconds(fastTalk), slowTalk/fastTalk)
+	e.say(ddpSplit, fastTalk/fastCompute > slowTalk/slowCompute,
+		"Computation shrinks more than communication, which therefore weighs more there: %s of the time of computation, against %s on CPUs; a fast link is what keeps it from weighing far more.",
+		percent(fastTalk/fastCompute), percent(slowTalk/slowCompute))
+}
+
+func dataThroughput() question {
+	return question{
+		id: "1.2", title: "scaling of data parallelism",
+		text:    "How does the throughput of data-parallel training grow with the workers, against the ideal of growing in proportion, and what stands in the way?",
+		modes:   []string{"ddp"},
+		discuss: discussDataThroughput,
+	}
+}
+
+func discussDataThroughput(e *essay) error {
+	ddp, err := e.of("ddp", 2)
+	if err != nil {
+		return err
+	}
+	first, last := ddp[0], ddp.last()
+	speedups := ddp.speedups()
+	var efficiency []float64
+	for i, r := range ddp {
+		efficiency = append(efficiency, speedups[i]*float64(first.Workers)/float64(r.Workers))
+	}
+	e.say(ddpThroughput, grows(speedups) && slices.Max(efficiency[1:]) <= 1,
+		"Ideally throughput grows in proportion to the workers; it grows a little less: %s samples per second %s, %s that of the fewest, which is %s of ideal.",
+		written(ddp.each(throughput), perSecond), ddp.on(), written(speedups, times), written(efficiency, percent))
+	change := func(of func(Run) float64) float64 { return of(last) - of(first) }
+	compute, update, talk := change(perWorker(computes)), change(perWorker(updates)), change(perWorker(communicates))
+	e.say(ddpThroughput, talk > compute && talk > update,
+		"What is lost is communication, which one worker does not need and which nothing hides: a step takes %s instead of %s, with %s more of communication, %s of computation and %s of the update.",
+		units.FormatSeconds(stepTime(last)), units.FormatSeconds(stepTime(first)), seconds(talk), seconds(compute), seconds(update))
+	e.say(ddpThroughput, ringBytes(ddp) && perWorker(sends)(last) < 2*gradients(last),
+		"More workers would cost little more, because the bytes that each sends never exceed twice the gradients, %s; at %d workers they are %s.",
+		bytesText(2*gradients(last)), last.Workers, bytesText(perWorker(sends)(last)))
+	return nil
+}
+
+// seconds writes a difference of times.
+func seconds(x float64) string {
+	if x < 0 {
+		return "−" + units.FormatSeconds(-x)
+	}
+	return units.FormatSeconds(x)
+}

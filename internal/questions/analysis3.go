@@ -1,0 +1,86 @@
+package questions
+
+import (
+	"fmt"
+	"slices"
+
+	"psim/internal/units"
+)
+
+func shardedThroughput() question {
+	return question{
+		id: "3.1", title: "scaling of FSDP and of DDP",
+		text:    "How does the throughput of FSDP grow with the workers, is it or DDP faster, and how do the two differ in what they communicate?",
+		modes:   []string{"ddp", "fsdp"},
+		discuss: discussShardedThroughput,
+	}
+}
+
+func discussShardedThroughput(e *essay) error {
+	fsdp, err := e.of("fsdp", 2)
+	if err != nil {
+		return err
+	}
+	ddp, err := e.of("ddp", 2)
+	if err != nil {
+		return err
+	}
+	ours, theirs := fsdp.speedups(), ddp.speedups()
+	e.say(fsdpThroughput, grows(ours) && slices.Max(ours) < float64(fsdp.last().Workers)/float64(fsdp[0].Workers) && ours[len(ours)-1] < theirs[len(theirs)-1],
+		"Throughput of FSDP grows with the workers, but farther from in proportion than that of DDP: %s samples per second %s, %s that of the fewest; of DDP %s %s.",
+		written(fsdp.each(throughput), perSecond), fsdp.on(), written(ours, times), written(theirs, times), ddp.on())
+	f, d, err := onAsMany(fsdp, ddp)
+	if err != nil {
+		return err
+	}
+	fTalk, dTalk := perWorker(communicates)(f), perWorker(communicates)(d)
+	fCompute, dCompute := perWorker(computes)(f), perWorker(computes)(d)
+	e.say(ddpThroughput, throughput(d) > throughput(f), "DDP is faster: %s against %s samples per second on %d workers, %s.",
+		perSecond(throughput(d)), perSecond(throughput(f)), d.Workers, times(throughput(d)/throughput(f)))
+	e.say(fsdpThroughput, fTalk > dTalk && alike([]float64{fCompute, dCompute}),
+		"Both compute the same within a tenth (%s and %s per worker); what differs is communication, %s with FSDP and %s with DDP.",
+		units.FormatSeconds(fCompute), units.FormatSeconds(dCompute), units.FormatSeconds(fTalk), units.FormatSeconds(dTalk))
+	e.bytesOf(f, d)
+	e.kept(fsdp, ddp)
+	return nil
+}
+
+// onAsMany picks the run with the most workers that both modes have.
+func onAsMany(a, b series) (x, y Run, err error) {
+	for _, x := range slices.Backward(a) {
+		for _, y := range b {
+			if x.Workers == y.Workers && x.Workers > 1 {
+				return x, y, nil
+			}
+		}
+	}
+	return x, y, fmt.Errorf("no runs of %s and %s on as many workers, of at least two", a[0].Mode, b[0].Mode)
+}
+
+// bytesOf says how many bytes a worker sends under FSDP and under DDP.
+func (e *essay) bytesOf(f, d Run) {
+	fBytes, dBytes := perWorker(sends)(f), perWorker(sends)(d)
+	formula, ratio := "all-reduces its gradients whole, since the workers' library has no reduce-scatter, which makes 4(W−1)/W", 2.0
+	for _, g := range f.Result.Groups {
+		if g.Collective == "reduce-scatter" {
+			formula, ratio = "reduce-scatters its gradients, which makes 3(W−1)/W", 1.5
+		}
+	}
+	e.say(fsdpThroughput, near(fBytes, ratio*dBytes),
+		"DDP all-reduces gradients once, 2(W−1)/W of their bytes per worker; FSDP gathers every layer's parameters for its forward and again for its backward, and %s: %s instead of %s, %s.",
+		formula, bytesText(fBytes), bytesText(dBytes), times(fBytes/dBytes))
+	var gather, all float64
+	for _, g := range f.Result.Groups {
+		if all += g.Time; g.Collective == "all-gather" {
+			gather += g.Time
+		}
+	}
+	e.say(fsdpThroughput, gather > all/2, "Gathers take %s of the %s that FSDP communicates.", units.FormatSeconds(gather), units.FormatSeconds(all))
+}
+
+// kept says what FSDP is for.
+func (e *essay) kept(fsdp, ddp series) {
+	f, d := fsdp.each(perWorker(persists)), ddp.each(perWorker(persists))
+	e.say(fsdpThroughput, falls(f) && alike(d), "What FSDP buys is memory: of parameters, gradients and optimizer a worker keeps %s %s, and with DDP %s, however many there are.",
+		written(f, bytesText), fsdp.on(), bytesText(slices.Max(d)))
+}

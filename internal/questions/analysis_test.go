@@ -1,0 +1,264 @@
+package questions
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/reports"
+	"psim/schedules/graph"
+)
+
+// predictions is all runs of the course, computed once.
+var predictions = sync.OnceValues(func() ([]Run, error) { return predictAll(context.Background(), catalog()) })
+
+// course returns copies of all runs of the course.
+func course(t *testing.T) []Run {
+	t.Helper()
+	shared, err := predictions()
+	require.NoError(t, err)
+	runs := slices.Clone(shared)
+	for i := range runs {
+		r := &runs[i]
+		r.Result.Ranks, r.Result.Groups = slices.Clone(r.Result.Ranks), slices.Clone(r.Result.Groups)
+		trace := *r.Trace
+		trace.Spans = slices.Clone(trace.Spans)
+		r.Trace = &trace
+	}
+	return runs
+}
+
+// pick finds a run, such as ddp=2.
+func pick(runs []Run, word string) *Run {
+	i := slices.IndexFunc(runs, func(r Run) bool { return fmt.Sprintf("%s=%d", r.Mode, r.Workers) == word })
+	return &runs[i]
+}
+
+// everyRank changes all ranks of a run.
+func everyRank(word string, change func(*reports.RankResult)) func([]Run) {
+	return func(runs []Run) {
+		r := pick(runs, word)
+		for i := range r.Result.Ranks {
+			change(&r.Result.Ranks[i])
+		}
+	}
+}
+
+func result(word string, change func(*reports.Result)) func([]Run) {
+	return func(runs []Run) { change(&pick(runs, word).Result) }
+}
+
+// spans changes the times of a run's computation.
+func spans(word string, change func(*graph.Task, *graph.Span)) func([]Run) {
+	return func(runs []Run) {
+		trace := pick(runs, word).Trace
+		for i := range trace.Spans {
+			if task := &trace.Graph.Tasks[i]; task.Kind.Compute() {
+				change(task, &trace.Spans[i])
+			}
+		}
+	}
+}
+
+// untruths lists, for every sentence of every answer, runs that it is not true of.
+var untruths = map[string][][]func([]Run){
+	"1.1": {
+		{everyRank("ddp=4", func(r *reports.RankResult) { r.Compute *= 1.2 })},
+		{everyRank("ddp=2", func(r *reports.RankResult) { r.Optimizer *= 0.8 })},
+		{
+			everyRank("ddp=4", func(r *reports.RankResult) { r.SentBytes += r.SentBytes / 20 }),
+			everyRank("ddp=4", func(r *reports.RankResult) { r.ExposedCommunication = 1 }),
+		},
+		{everyRank("ddp=4", func(r *reports.RankResult) { r.ExposedCommunication = 13 })},
+	},
+	"1.2": {
+		{
+			result("ddp=4", func(r *reports.Result) { r.Throughput.Samples = 5 }),
+			result("ddp=4", func(r *reports.Result) { r.Throughput.Samples = 11 }),
+		},
+		{
+			everyRank("ddp=4", func(r *reports.RankResult) { r.Compute += 3 }),
+			everyRank("ddp=4", func(r *reports.RankResult) { r.Optimizer += 3 }),
+		},
+		{everyRank("ddp=4", func(r *reports.RankResult) { r.SentBytes *= 2 })},
+	},
+	"2.1": {
+		{spans("model=3", func(task *graph.Task, s *graph.Span) { s.Start -= s.Duration() / 10 })},
+		{spans("model=3", func(task *graph.Task, s *graph.Span) { s.Start, s.End = -s.End, -s.Start })},
+		{everyRank("model=3", func(r *reports.RankResult) { r.Compute = 5 })},
+		{result("model=3", func(r *reports.Result) { r.Bubble.Makespan = 0.6 })},
+		{spans("model=3", func(task *graph.Task, s *graph.Span) {
+			if task.Kind == graph.Backward {
+				s.End = s.Start + s.Duration()/3
+			}
+		})},
+		{everyRank("model=3", func(r *reports.RankResult) { r.Communication = 1 })},
+	},
+	"2.2": {
+		{result("model=3", func(r *reports.Result) { r.Throughput.Samples *= 1.2 })},
+		{everyRank("model=3", func(r *reports.RankResult) { r.Compute *= 1.1 })},
+		{everyRank("model=3", func(r *reports.RankResult) { r.PeakMemory = 1e9 })},
+	},
+	"3.1": {
+		{
+			result("fsdp=4", func(r *reports.Result) { r.Throughput.Samples = 11 }),
+			result("fsdp=4", func(r *reports.Result) { r.Throughput.Samples = 3 }),
+		},
+		{result("ddp=4", func(r *reports.Result) { r.Throughput.Samples = 5 })},
+		{
+			everyRank("fsdp=4", func(r *reports.RankResult) { r.ExposedCommunication = 1 }),
+			everyRank("fsdp=4", func(r *reports.RankResult) { r.Compute /= 2 }),
+		},
+		{
+			everyRank("ddp=4", func(r *reports.RankResult) { r.SentBytes += r.SentBytes / 20 }),
+			result("fsdp=4", func(r *reports.Result) { r.Groups[1].Collective = "reduce-scatter" }),
+		},
+		{result("fsdp=4", func(r *reports.Result) { r.Groups[0].Time = 1 })},
+		{
+			everyRank("fsdp=4", func(r *reports.RankResult) { r.PersistentMemory = 1e9 }),
+			everyRank("ddp=4", func(r *reports.RankResult) { r.PersistentMemory /= 2 }),
+		},
+	},
+	"4.1": {
+		{func(runs []Run) { pick(runs, "pipeline=3").Trace = pick(runs, "model=3").Trace }},
+		{
+			everyRank("pipeline=3", func(r *reports.RankResult) { r.PeakInFlight = 1 }),
+			func(runs []Run) { *pick(runs, "pipeline=3") = oneF1B() },
+		},
+		{everyRank("pipeline=3", func(r *reports.RankResult) { r.Compute = 5 })},
+		{result("pipeline=3", func(r *reports.Result) { r.Bubble.Makespan = 0.4 })},
+		{result("pipeline=3", func(r *reports.Result) { r.Bubble.Makespan = 0.7 })},
+	},
+	"4.2": {
+		{
+			result("pipeline=3", func(r *reports.Result) { r.Throughput.Samples = 3.7 }),
+			result("pipeline=2", func(r *reports.Result) { r.Throughput.Samples = 4.9; r.Throughput.Samples += 1 }),
+		},
+		{
+			everyRank("pipeline=3", func(r *reports.RankResult) { r.Compute = 5 }),
+			result("pipeline=3", func(r *reports.Result) { r.StepTime = 10 }),
+		},
+		{result("model=3", func(r *reports.Result) { r.Throughput.Samples = 5 })},
+		{
+			everyRank("model=3", func(r *reports.RankResult) { r.SentBytes /= 2 }),
+			everyRank("pipeline=3", func(r *reports.RankResult) { r.Communication = 1 }),
+		},
+	},
+}
+
+// oneF1B is a pipeline in another order.
+func oneF1B() Run {
+	r, err := predictMode(context.Background(), "pipeline", 3, "schedule.name=1f1b")
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+func TestEverySentenceCanBeUntrue(t *testing.T) {
+	for _, q := range catalog() {
+		if q.discuss == nil {
+			continue
+		}
+		for i, changes := range untruths[q.id] {
+			for k, change := range changes {
+				runs := course(t)
+				change(runs)
+				a, err := q.observe(t.Context(), runs)
+				require.NoError(t, err)
+				require.False(t, a.OK, "%s, %d, %d", q.id, i, k)
+				require.False(t, a.Sentences[i].OK, "%s, %d, %d: %s", q.id, i, k, a.Sentences[i].Text)
+				require.Contains(t, a.Answer, "Expected, but not found: "+strings.TrimPrefix(a.Sentences[i].Text, "Expected, but not found: "))
+				require.Equal(t, Report{Questions: []Answer{a}, Failed: 1}, NewReport([]Answer{a}))
+			}
+		}
+		a, err := q.observe(t.Context(), course(t))
+		require.NoError(t, err)
+		require.True(t, a.OK, q.id)
+		tested := len(untruths[q.id])
+		if q.id == "1.1" {
+			tested += 2 // of GPUs, below
+		}
+		require.Len(t, a.Sentences, tested, q.id)
+	}
+}
+
+func TestFasterDevicesMayNotHelp(t *testing.T) {
+	runs := course(t)
+	var e essay
+	slow, fast := *pick(runs, "ddp=2"), *pick(runs, "ddp=4")
+	e.weigh(slow, fast)
+	require.False(t, e.sentences[0].OK, "communication grows")
+	require.True(t, e.sentences[1].OK)
+	e.weigh(fast, slow)
+	require.False(t, e.sentences[3].OK, "communication shrinks more")
+}
+
+// What was measured has no command that draws it, and says what disturbed it.
+func TestMeasuredRuns(t *testing.T) {
+	runs := course(t)
+	for i := range runs {
+		runs[i].Result.Kind, runs[i].Note = reports.Measured, "16 samples each"
+		runs[i].Result.Measurement = &reports.Measurement{Disturbed: true}
+	}
+	all, err := Answers(t.Context(), runs, "1.2", "2.1")
+	require.NoError(t, err)
+	for _, a := range all {
+		require.True(t, a.OK)
+		require.Empty(t, a.Graphs[0].Command)
+		require.Contains(t, a.Answer, "workers shared processor cores")
+		require.Contains(t, a.Answer, "Something else ran on the machine")
+	}
+	require.Equal(t, "measured ddp=1, ddp=2, ddp=4 (16 samples each)", all[0].sources())
+	require.Equal(t, "psim plot timeline model=3 --out graphs/model_timeline.png", answers(t, "2.1")[0].Graphs[0].Command)
+}
+
+func TestMissingRuns(t *testing.T) {
+	runs := course(t)
+	for _, c := range []struct {
+		id, want string
+		runs     []Run
+	}{
+		{"1.1", "question 1.1: 0 runs of mode ddp; at least 2 are needed", []Run{}},
+		{"1.2", "question 1.2: 1 run of mode ddp; at least 2 are needed", runs[:1]},
+		{"1.2", "question 1.2: two runs of ddp=2; give one", append(slices.Clone(runs), *pick(runs, "ddp=2"))},
+		{"2.1", "question 2.1: a run of mode model with one worker; two are needed to pass anything on", []Run{*pick(runs, "model=1")}},
+		{"2.1", "question 2.1: model=3 has no trace", []Run{{Mode: "model", Workers: 3, Run: reports.Run{Result: runs[0].Result}}}},
+		{"3.1", "question 3.1: no runs of fsdp and ddp on as many workers, of at least two", slices.DeleteFunc(slices.Clone(runs), func(r Run) bool {
+			return r.Mode == "ddp" && r.Workers == 4 || r.Mode == "fsdp" && r.Workers == 2
+		})},
+		{"4.1", "question 4.1: no run of model=3, to which pipeline=3 is compared", slices.DeleteFunc(slices.Clone(runs), func(r Run) bool { return r.Mode == "model" && r.Workers == 3 })},
+	} {
+		_, err := Answers(t.Context(), c.runs, c.id)
+		require.EqualError(t, err, c.want)
+	}
+}
+
+// Runs of other numbers of workers than the course's are answered from as well.
+func TestOtherWorkers(t *testing.T) {
+	var runs []Run
+	for _, word := range []string{"ddp=8", "ddp=2", "fsdp=8", "fsdp=2", "model=4", "model=2", "pipeline=2", "pipeline=4"} {
+		mode, workers, _ := strings.Cut(word, "=")
+		r, err := predictMode(t.Context(), mode, int(workers[0]-'0'))
+		require.NoError(t, err)
+		runs = append(runs, r)
+	}
+	all, err := Answers(t.Context(), runs, "1.1", "1.2", "2.1", "2.2", "3.1", "4.1", "4.2")
+	require.NoError(t, err)
+	for _, a := range all {
+		require.True(t, a.OK, "%s: %s", a.ID, a.Answer)
+	}
+	require.Contains(t, all[0].Answer, "on 2 and 8 workers")
+	require.Equal(t, "predicted model=4", all[2].sources())
+}
+
+func TestPerSecond(t *testing.T) {
+	for x, want := range map[float64]string{0: "0.00", 3.626: "3.63", 10.049: "10.0", 123.4: "123", 12345: "12345"} {
+		require.Equal(t, want, perSecond(x))
+	}
+}

@@ -1,0 +1,89 @@
+package coursefile
+
+import (
+	"io"
+	"math"
+
+	"psim/internal/files"
+	"psim/reports"
+)
+
+// summary holds what homework 5's run_benchmarks.py saves.
+type summary struct {
+	Config struct {
+		Epochs     int `json:"epochs"`
+		Dropped    int `json:"warmup_epochs_dropped"`
+		SplitBatch int `json:"pipeline_batch_size,omitempty"`
+		Chunks     int `json:"pipeline_n_chunk,omitempty"`
+	} `json:"config"`
+	Data struct {
+		One *row `json:"single_gpu,omitempty"`
+		Two *row `json:"two_gpu,omitempty"`
+		speedups
+	} `json:"data_parallel"`
+	Split struct {
+		Model    *row `json:"model_parallel,omitempty"`
+		Pipeline *row `json:"pipeline_parallel,omitempty"`
+		speedups
+	} `json:"pipeline_parallel"`
+}
+
+// A row is the time of an epoch and the tokens per second, over all ranks.
+type row struct {
+	Time      *float64 `json:"time_mean"`
+	TimeStd   *float64 `json:"time_std"`
+	Tokens    *float64 `json:"tok_mean"`
+	TokensStd *float64 `json:"tok_std"`
+}
+
+// speedups tell how much better the second row is than the first.
+type speedups struct {
+	Time   *float64 `json:"speedup_time_reduction_x,omitempty"`
+	Tokens *float64 `json:"speedup_throughput_x,omitempty"`
+}
+
+// Summary returns the file that homework 5's run_benchmarks.py would save of results:
+// of data parallelism on one and two devices, of model and of pipeline parallelism,
+// those that are there. An epoch has 5000 pairs.
+func Summary(results ...reports.Result) reports.File {
+	var s summary
+	s.Config.Epochs = 1
+	for _, r := range results {
+		line := newRow(r)
+		switch m := modeOf(r); {
+		case m.data && len(r.Ranks) == 1:
+			s.Data.One = line
+		case m.data:
+			s.Data.Two = line
+		case m.name == "model":
+			s.Split.Model = line
+		default:
+			s.Split.Pipeline = line
+			s.Config.Chunks = r.Microbatches
+		}
+		if !modeOf(r).data {
+			s.Config.SplitBatch = int(math.Round(samples(r)))
+		}
+	}
+	s.Data.speedups = speedup(s.Data.One, s.Data.Two)
+	s.Split.speedups = speedup(s.Split.Model, s.Split.Pipeline)
+	return reports.File{Path: "performance_summary.json", Render: func(w io.Writer) error { return files.WriteJSON(w, s) }}
+}
+
+func newRow(r reports.Result) *row {
+	seconds, deviation := epochOf(r)
+	tokens := r.Throughput.Tokens
+	tokensStd := 0.0
+	if seconds > 0 {
+		tokensStd = tokens * deviation / seconds
+	}
+	return &row{&seconds, &deviation, &tokens, &tokensStd}
+}
+
+func speedup(before, after *row) (s speedups) {
+	if before != nil && after != nil && *after.Time > 0 && *before.Tokens > 0 {
+		x, y := *before.Time / *after.Time, *after.Tokens / *before.Tokens
+		s = speedups{&x, &y}
+	}
+	return s
+}
