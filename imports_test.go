@@ -46,7 +46,7 @@ var arrows = map[string][]string{
 	"reports":                   {"schedules/graph", "schedules/order", "schedules", "reports/chart"},
 	"reports/chart":             {},
 	"reports/coursefile":        {"reports", "schedules/graph"},
-	"reports/figures":           {"reports", "reports/chart"},
+	"reports/figures":           {"reports", "reports/chart", "reports/coursefile"},
 	"internal/units":            {},
 	"internal/nearest":          {},
 	"internal/wrap":             {},
@@ -61,6 +61,7 @@ var arrows = map[string][]string{
 	"internal/gen/schema":       {"reports"},
 	"internal/gen/coursechecks": {"exec", "exec/programs", "exec/session", "reports"},
 	"internal/gen/gallery":      {".", "internal/files", "internal/wrap", "reports", "schedules", "schedules/graph"},
+	"internal/courses":          {".", "configs", "exec/programs", "exec/session", "reports", "reports/coursefile", "reports/figures", "internal/files", "internal/units", "internal/nearest", "internal/questions"},
 	"internal/questions":        {".", "reports", "schedules", "schedules/partition", "schedules/graph", "schedules/wiring", "schedules/collective", "configs", "costmodel", "costmodel/arch", "costmodel/link", "costmodel/stages", "internal/files", "internal/units", "internal/wrap"},
 }
 

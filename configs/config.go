@@ -24,6 +24,7 @@ type Config struct {
 	Memory     costmodel.ActivationMemory `toml:"memory"`
 	Model      arch.Model                 `toml:"model"`
 	Batch      schedules.Batch            `toml:"batch"`
+	Data       schedules.Data             `toml:"data"`
 	Parallel   schedules.Parallel         `toml:"parallel"`
 	Train      arch.Training              `toml:"train"`
 	Machine    costmodel.MachineOptions   `toml:"machine"`
@@ -48,6 +49,7 @@ func (Config) Settings() []setting.Setting {
 		{Key: "memory", With: []string{times}, Text: "The activations of one microbatch on one stage"},
 		{Key: "model", Text: "A network, whose tasks are priced on a [machine]"},
 		{Key: "batch", With: []string{times, model}, Text: "How many samples; together with schedule.microbatches it must add up"},
+		{Key: "data", With: []string{times, model}, Text: "The samples of a data set, for the time of an epoch; psim exec --data names them"},
 		{Key: "parallel", With: []string{times, model}, Text: "Over how many devices, beside the stages, and how these communicate"},
 		{Key: "train", With: []string{model}, Text: "What is kept for a parameter and an activation"},
 		{Key: "machine", With: []string{model, string(byCollective)}, Text: "The devices, and the links between them"},

@@ -75,7 +75,7 @@ func (o MeasureOptions) check(ctx context.Context, job Job, devices []*programs.
 // firstStep trains the first step alone, again, and compares it with the reference's:
 // a wrong sum shows there, while rounding grows with the steps.
 func (o MeasureOptions) firstStep(ctx context.Context, job Job, devices []*programs.Device, source *Source) (*Differences, error) {
-	o.Warmup, o.Steps = 0, 0 // which leaves the one that is recorded
+	o.Warmup, o.Steps, o.Epochs = 0, 0, 0 // which leaves the one that is recorded
 	got, err := o.train(ctx, job, devices, source, "again, to see whether rounding has grown: ")
 	if err != nil {
 		return nil, err

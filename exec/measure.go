@@ -52,6 +52,9 @@ type Measurement struct {
 	HeapGrowth int64
 	// Verdict compares with the unsplit run; nil if that was not asked for.
 	Verdict *Verdict
+	// Samples there were to train on, and which of them every replica had.
+	Samples int
+	Shards  [][]int
 }
 
 // A RunError is what ended a run that had begun: the job and the options are
@@ -77,7 +80,7 @@ func duringRun(err error) error {
 // ctx ends, or a run fails, it returns what was measured until then with the
 // error; it returns nil where nothing was.
 func Measure(ctx context.Context, job Job, o MeasureOptions) (*Measurement, error) {
-	if o.Steps < 1 {
+	if o.Steps < 1 && o.Epochs < 1 {
 		return nil, fmt.Errorf("%d steps: at least 1 has to be measured", o.Steps)
 	}
 	o.Record = len(o.Checks) > 0
@@ -88,10 +91,18 @@ func Measure(ctx context.Context, job Job, o MeasureOptions) (*Measurement, erro
 		return nil, err
 	}
 	defer CloseDevices(devices)
-	source, err := NewSource(o.Data, job.Network, int(job.Batch()), job.Graph.Shape.Replicas, o.Total())
+	steps := o.Total()
+	if o.Epochs > 0 {
+		steps = 0
+	}
+	source, err := NewSource(o.Data, job.Network, int(job.Batch()), job.Graph.Shape.Replicas, steps)
 	if err != nil {
 		return nil, fmt.Errorf("--data %s: %w", o.Data.Source, err)
 	}
+	if o.TrainOptions, err = o.inSteps(len(source.steps)); err != nil {
+		return nil, err
+	}
+	m.Samples, m.Shards = source.Len(), source.shards
 	err = m.run(ctx, job, devices, source, o)
 	if len(m.Traces) == 0 {
 		return nil, err
@@ -146,7 +157,12 @@ func (o MeasureOptions) say(format string, args ...any) {
 func (o MeasureOptions) steps(of string) func(step, total int) {
 	progress := o.Progress
 	return func(step, total int) {
-		o.say("%sstep %d of %d", of, step+1, total)
+		if o.Epochs > 0 {
+			each := o.Steps / o.Epochs
+			o.say("%sepoch %d, step %d of %d (%d of %d in all)", of, step/each+1, step%each+1, each, step+1, total)
+		} else {
+			o.say("%sstep %d of %d", of, step+1, total)
+		}
 		if progress != nil {
 			progress(step, total)
 		}

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -17,39 +18,56 @@ type DataOptions struct {
 	// Strided gives replica r the samples r, r+n, … in order; otherwise they
 	// are shuffled, with the same seed always, and cut into shards.
 	Strided bool
+	// Samples to train on; 0 for as many as the steps need, or for epochs as many as
+	// there are.
+	Samples int
 }
 
-// shuffleSeed deals out samples as the partitioner of CMU's course on machine
-// learning systems does.
-const shuffleSeed = 1234
+// madeSeed makes up samples.
+const madeSeed = 1234
 
 // A Source makes the batches of a run's steps.
 type Source struct {
 	images *data.Images
 	tokens *data.Tokens
-	steps  [][]int // the samples of every step, those of the first replica first
+	// steps has the samples of every step, those of the first replica first. Steps
+	// behind the last begin again with the first.
+	steps  [][]int
+	shards [][]int // the samples of every replica
 }
 
-// NewSource loads or makes up the samples of a number of steps, each of the
-// given samples for every replica. Made-up data repeat one batch, so that its
-// loss must fall; a real set that is too small begins again.
+// NewSource loads or makes up the samples of a number of steps, each of the given
+// samples for every replica; with no steps, those of an epoch over all there are.
+// Without a number of samples made-up data repeat one batch, so that its loss must
+// fall, and a real set that is too small begins again. With one the steps are those of
+// an epoch, the last of which is filled up from the beginning.
 func NewSource(o DataOptions, n arch.Network, perReplica, replicas, steps int) (*Source, error) {
 	kind, path, named := strings.Cut(o.Source, ":")
 	s := &Source{}
 	var err error
 	whole := perReplica * replicas
+	limit := cmp.Or(o.Samples, whole*steps)
 	switch {
 	case !named && (kind == "" || kind == "synthetic"):
-		err = s.makeUp(n, whole)
+		if limit == 0 {
+			return nil, errors.New("made-up samples are as many as data.samples says; set it, as in --set data.samples=5000")
+		}
+		err = s.makeUp(n, cmp.Or(o.Samples, whole))
 	case kind == "cifar10" && path != "":
-		err = s.loadImages(path, n, whole*steps)
+		err = s.loadImages(path, n, limit)
 	case kind == "pairs" && path != "":
-		err = s.loadPairs(path, n, whole*steps)
+		err = s.loadPairs(path, n, limit)
 	default:
 		return nil, errors.New("unknown data source; use synthetic, cifar10:DIR or pairs:FILE")
 	}
 	if err != nil {
 		return nil, err
+	}
+	if o.Samples > s.Len() {
+		return nil, fmt.Errorf("there are %d samples, and data.samples is %d; set at most as many as there are", s.Len(), o.Samples)
+	}
+	if o.Samples > 0 || steps == 0 {
+		steps = (s.Len() + whole - 1) / whole
 	}
 	if err := s.cut(o, perReplica, replicas, steps); err != nil {
 		return nil, err
@@ -74,13 +92,13 @@ func (s *Source) checkTargets() error {
 func (s *Source) makeUp(n arch.Network, samples int) error {
 	if n.Layers[0].Kind == arch.KindEmbedding {
 		set, err := data.MakeTokens(data.TokenRecipe{
-			Samples: samples, Sequence: n.TokensPerSample, Vocabulary: n.Layers[0].Params[0].Shape[0], Seed: shuffleSeed,
+			Samples: samples, Sequence: n.TokensPerSample, Vocabulary: n.Layers[0].Params[0].Shape[0], Seed: madeSeed,
 		})
 		s.tokens = &set
 		return err
 	}
 	input, classes := n.Layers[0].Input, n.Layers[len(n.Layers)-1].Output
-	recipe := data.ImageRecipe{Samples: samples, Channels: int(input.Elements()), Height: 1, Width: 1, Classes: classes[len(classes)-1], Seed: shuffleSeed}
+	recipe := data.ImageRecipe{Samples: samples, Channels: int(input.Elements()), Height: 1, Width: 1, Classes: classes[len(classes)-1], Seed: madeSeed}
 	if len(input) == 3 {
 		recipe.Channels, recipe.Height, recipe.Width = input[0], input[1], input[2]
 	}
@@ -122,19 +140,12 @@ func (s *Source) loadPairs(file string, n arch.Network, limit int) error {
 
 // cut shares the samples among the replicas and deals them out to the steps.
 func (s *Source) cut(o DataOptions, perReplica, replicas, steps int) error {
-	n := 0 // samples of the set
-	if s.images != nil {
-		n = s.images.Len()
-	} else {
-		n = s.tokens.Len()
-	}
-	shards, err := data.Strided(n, replicas)
-	if err == nil && !o.Strided {
-		shards, err = data.Partition(n, data.EqualFractions(replicas), shuffleSeed)
-	}
+	n := s.Len()
+	shards, err := data.Deal(n, replicas, o.Strided)
 	if err != nil {
 		return err
 	}
+	s.shards = shards
 	for step := range steps {
 		var batch []int
 		for _, shard := range shards {
@@ -150,14 +161,23 @@ func (s *Source) cut(o DataOptions, perReplica, replicas, steps int) error {
 	return nil
 }
 
+// Len is the number of samples to train on.
+func (s *Source) Len() int {
+	if s.images != nil {
+		return s.images.Len()
+	}
+	return s.tokens.Len()
+}
+
 // Batch is the data of a step. Of sentence pairs, the tokens of the target sentence
 // and its end count in the loss.
 func (s *Source) Batch(step int) Batch {
+	samples := s.steps[step%len(s.steps)]
 	if s.images != nil {
-		pixels, labels := s.images.Batch(s.steps[step])
+		pixels, labels := s.images.Batch(samples)
 		return Batch{Numbers: channelsLast(pixels, s.images.Channels, s.images.Height*s.images.Width), Targets: labels}
 	}
-	inputs, targets := s.tokens.Batch(s.steps[step])
+	inputs, targets := s.tokens.Batch(samples)
 	return Batch{Tokens: inputs, Targets: targets}
 }
 

@@ -3,6 +3,7 @@ package exec
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -18,6 +19,9 @@ type TrainOptions struct {
 	RunOptions
 	// Warmup steps are trained but not measured.
 	Warmup, Steps int
+	// Epochs, if there are any, take the place of Steps: passes over the data set, and
+	// Warmup counts passes too.
+	Epochs int
 	// Record keeps what is needed to compare with the unsplit run: the
 	// gradients of the first step, and the outputs of one more step after the
 	// measured ones. Without it, losses alone are recorded.
@@ -34,6 +38,21 @@ func (o TrainOptions) Total() int {
 		n++
 	}
 	return n
+}
+
+// mostSteps bounds the steps of epochs: all their traces are kept.
+const mostSteps = 100_000
+
+// inSteps returns the options with epochs of a number of steps as steps.
+func (o TrainOptions) inSteps(epoch int) (TrainOptions, error) {
+	if o.Epochs == 0 {
+		return o, nil
+	}
+	if o.Epochs+o.Warmup > mostSteps/epoch {
+		return o, fmt.Errorf("%d epochs of %d steps: at most %d steps can be kept; train fewer epochs, or on fewer samples", o.Epochs+o.Warmup, epoch, mostSteps)
+	}
+	o.Steps, o.Warmup = o.Epochs*epoch, o.Warmup*epoch
+	return o, nil
 }
 
 // Training is what a run leaves.

@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"io"
+	"math"
 
 	"psim/internal/files"
 	"psim/schedules/graph"
@@ -26,16 +27,25 @@ type Comparison struct {
 	StepTimeDifference float64 `json:"step_time_error"`
 	// BubbleDifference is one of shares of the makespan: 0.02 is two
 	// percentage points.
-	BubbleDifference float64 `json:"bubble_error"`
+	BubbleDifference Maybe `json:"bubble_error,omitzero"`
 	// PeakMemoryDifference is of the highest peaks, a fraction of A's.
-	PeakMemoryDifference float64                   `json:"peak_memory_error"`
-	ByPart               Parts                     `json:"by_part"` // fractions of A's step time
-	ByKind               map[string]KindComparison `json:"by_kind"` // by the notation of the kind
-	ByRank               []RankComparison          `json:"by_rank"` // the ranks that both have
+	PeakMemoryDifference Maybe                     `json:"peak_memory_error,omitzero"`
+	ByPart               Parts                     `json:"by_part,omitzero"` // fractions of A's step time
+	ByKind               map[string]KindComparison `json:"by_kind"`          // by the notation of the kind
+	ByRank               []RankComparison          `json:"by_rank"`          // the ranks that both have
 	// Tasks counts the tasks that both runs have, and those of only one.
 	Tasks    TaskCounts `json:"tasks"`
 	Warnings []string   `json:"warnings"`
 }
+
+// A Maybe is a number that is unknown where it is NaN, and then absent from files.
+type Maybe float64
+
+// IsZero reports whether the number is unknown.
+func (m Maybe) IsZero() bool { return math.IsNaN(float64(m)) }
+
+// unknown returns a number that is not known.
+func unknown() float64 { return math.NaN() }
 
 // A Side is what a Comparison needs to know of one run.
 type Side struct {
@@ -45,9 +55,9 @@ type Side struct {
 	Kind       string  `json:"kind"`
 	Steps      int     `json:"steps,omitempty"` // that were measured
 	StepTime   float64 `json:"step_time_s"`
-	Bubble     float64 `json:"bubble"` // of the makespan
-	PeakMemory int64   `json:"peak_memory_bytes"`
-	Parts      Parts   `json:"parts_s"` // seconds, averaged over the ranks
+	Bubble     Maybe   `json:"bubble,omitzero"` // of the makespan
+	PeakMemory int64   `json:"peak_memory_bytes,omitempty"`
+	Parts      Parts   `json:"parts_s,omitzero"` // seconds, averaged over the ranks
 }
 
 // Parts splits the step time of a rank into four that add up to it. Compute is
@@ -59,6 +69,9 @@ type Parts struct {
 	Waiting       float64 `json:"waiting"`
 	Dispatch      float64 `json:"dispatch"`
 }
+
+// IsZero reports whether it is unknown what a step is made of.
+func (p Parts) IsZero() bool { return math.IsNaN(p.Compute) }
 
 // A KindComparison compares all tasks of a kind. Error is of the mean time, a
 // fraction of A's; OfStep is of the time of a rank, a fraction of A's step.
@@ -83,9 +96,9 @@ type RankComparison struct {
 	IdleA           float64 `json:"idle_a_s"`
 	IdleB           float64 `json:"idle_b_s"`
 	IdleError       float64 `json:"idle_error"`
-	PeakMemoryA     int64   `json:"peak_memory_a_bytes"`
-	PeakMemoryB     int64   `json:"peak_memory_b_bytes"`
-	PeakMemoryError float64 `json:"peak_memory_error"`
+	PeakMemoryA     int64   `json:"peak_memory_a_bytes,omitempty"`
+	PeakMemoryB     int64   `json:"peak_memory_b_bytes,omitempty"`
+	PeakMemoryError Maybe   `json:"peak_memory_error,omitzero"`
 }
 
 // TaskCounts says how far two graphs are the same.
@@ -102,7 +115,7 @@ func Compare(a, b Run) Comparison {
 	step := c.A.StepTime
 	c.StepTimeDifference = fraction(c.B.StepTime-step, step)
 	c.BubbleDifference = c.B.Bubble - c.A.Bubble
-	c.PeakMemoryDifference = fraction(float64(c.B.PeakMemory)-float64(c.A.PeakMemory), float64(c.A.PeakMemory))
+	c.PeakMemoryDifference = peakDifference(c.A.PeakMemory, c.B.PeakMemory)
 	x, y := c.A.Parts, c.B.Parts
 	c.ByPart = Parts{
 		Compute:       fraction(y.Compute-x.Compute, step),
@@ -111,6 +124,9 @@ func Compare(a, b Run) Comparison {
 		Dispatch:      fraction(y.Dispatch-x.Dispatch, step),
 	}
 	for r := range min(len(a.Result.Ranks), len(b.Result.Ranks)) {
+		if c.ByPart.IsZero() {
+			break
+		}
 		c.ByRank = append(c.ByRank, compareRanks(a.Result.Ranks[r], b.Result.Ranks[r], step))
 	}
 	if a.Trace != nil && b.Trace != nil {
@@ -128,8 +144,21 @@ func fraction(difference, of float64) float64 {
 	return difference / of
 }
 
+// peakDifference returns by how much a peak exceeds another, as a fraction of it; a
+// peak of 0 is not known.
+func peakDifference(a, b int64) Maybe {
+	if a == 0 || b == 0 {
+		return Maybe(unknown())
+	}
+	return Maybe(fraction(float64(b)-float64(a), float64(a)))
+}
+
 func newSide(r Result) Side {
-	s := Side{Name: r.Name, Schedule: r.Schedule, text: r.scheduleText(), Kind: r.Kind, Steps: r.stepCount(), StepTime: r.StepTime, Bubble: r.Bubble.Makespan, PeakMemory: r.PeakMemory()}
+	s := Side{Name: r.Name, Schedule: r.Schedule, text: r.scheduleText(), Kind: r.Kind, Steps: r.stepCount(), StepTime: r.StepTime, Bubble: Maybe(r.Bubble.Makespan), PeakMemory: r.PeakMemory()}
+	if !r.Split() {
+		s.Parts = Parts{unknown(), unknown(), unknown(), unknown()}
+		return s
+	}
 	n := float64(len(r.Ranks))
 	for _, rank := range r.Ranks {
 		s.Parts.Compute += (rank.Compute + rank.Optimizer) / n
@@ -146,7 +175,7 @@ func compareRanks(a, b RankResult, step float64) RankComparison {
 		PeakMemoryA: a.PeakMemory, PeakMemoryB: b.PeakMemory,
 	}
 	c.BusyError, c.IdleError = fraction(c.BusyB-c.BusyA, step), fraction(c.IdleB-c.IdleA, step)
-	c.PeakMemoryError = fraction(float64(b.PeakMemory)-float64(a.PeakMemory), float64(a.PeakMemory))
+	c.PeakMemoryError = peakDifference(a.PeakMemory, b.PeakMemory)
 	return c
 }
 
@@ -194,14 +223,22 @@ func (c *Comparison) warn(a, b Run) {
 		if run.Trace == nil {
 			add("%s has no trace, so that no tasks are compared", side)
 		}
+		if !run.Result.Split() {
+			add("%s does not say what its step is made of, so that only the steps are compared", side)
+		}
 		m := run.Result.Measurement
+		if m != nil && m.Source != "" {
+			for _, w := range run.Result.Warnings {
+				add("%s: %s", side, w)
+			}
+		}
 		if m != nil && !m.TimesComparable {
 			add("%s ran on devices that share cores: its times say little about devices of their own", side)
 		}
 		if m != nil && m.Partial {
 			add("%s was interrupted", side)
 		}
-		if run.Result.Kind == Measured && len(run.Result.Ranks) > 0 && run.Result.Ranks[0].Dispatch == nil {
+		if run.Result.Kind == Measured && len(run.Result.Ranks) > 0 && run.Result.Ranks[0].Dispatch == nil && run.Result.Split() {
 			add("%s does not know when tasks were ready, so that its dispatch counts as waiting", side)
 		}
 	}

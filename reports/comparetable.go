@@ -22,7 +22,9 @@ func (c Comparison) WriteTable(w io.Writer) error {
 	if c.A.Steps > 1 || c.B.Steps > 1 {
 		average, of = average+" and the measured steps", " in the measured step of the median time"
 	}
-	out.section("what the step is made of, "+average, c.partRows(a, b))
+	if !c.ByPart.IsZero() {
+		out.section("what the step is made of, "+average, c.partRows(a, b))
+	}
 	if len(c.ByKind) > 0 {
 		out.section("by kind of task, on average"+of, c.kindRows(a, b))
 	}
@@ -71,7 +73,7 @@ func (c Comparison) totalRows(a, b string) [][]string {
 		{"step time", duration(c.A.StepTime), duration(c.B.StepTime), SignedPercent(c.StepTimeDifference)},
 	}
 	if c.computes() {
-		rows = append(rows, []string{"bubble", percent(c.A.Bubble), percent(c.B.Bubble), Points(c.BubbleDifference)})
+		rows = append(rows, []string{"bubble", share(c.A.Bubble), share(c.B.Bubble), cell(!c.BubbleDifference.IsZero(), Points(float64(c.BubbleDifference)))})
 	}
 	if c.A.PeakMemory != 0 || c.B.PeakMemory != 0 {
 		rows = append(rows, append([]string{"peak memory"}, peaks(c.A.PeakMemory, c.B.PeakMemory, c.PeakMemoryDifference)...))
@@ -80,11 +82,14 @@ func (c Comparison) totalRows(a, b string) [][]string {
 }
 
 // peaks makes the cells of two peaks. A peak of 0 means that it is unknown.
-func peaks(a, b int64, difference float64) []string {
+func peaks(a, b int64, difference Maybe) []string {
 	return []string{
-		cell(a > 0, units.FormatBytes(a)), cell(b > 0, units.FormatBytes(b)), cell(a > 0 && b > 0, SignedPercent(difference)),
+		cell(a > 0, units.FormatBytes(a)), cell(b > 0, units.FormatBytes(b)), cell(!difference.IsZero(), SignedPercent(float64(difference))),
 	}
 }
+
+// share prints a share that may be unknown.
+func share(x Maybe) string { return cell(!x.IsZero(), percent(float64(x))) }
 
 // cell shows a dash for what is not known.
 func cell(known bool, text string) string {
@@ -190,7 +195,7 @@ func (c Comparison) WriteCSV(w io.Writer) error {
 		out.row(of, item, quantity, plain(a), plain(b), plain(b-a))
 	}
 	row("step", "", "time_s", c.A.StepTime, c.B.StepTime)
-	row("step", "", "bubble", c.A.Bubble, c.B.Bubble)
+	row("step", "", "bubble", float64(c.A.Bubble), float64(c.B.Bubble))
 	for _, p := range c.parts() {
 		row("part", p.name, "time_s", p.a, p.b)
 	}
@@ -209,5 +214,10 @@ func (c Comparison) WriteCSV(w io.Writer) error {
 	return out.end()
 }
 
-// plain prints a number without an exponent.
-func plain(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+// plain prints a number without an exponent, and nothing where it is unknown.
+func plain(x float64) string {
+	if math.IsNaN(x) {
+		return ""
+	}
+	return strconv.FormatFloat(x, 'f', -1, 64)
+}

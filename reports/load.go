@@ -166,11 +166,11 @@ func loadMemory(path string) (MemoryFigure, error) {
 // readComparison reads enough of a comparison.json to know that it is one.
 func readComparison(r io.Reader) (Comparison, error) {
 	var c struct {
-		ByPart *Parts `json:"by_part"`
+		ByKind map[string]KindComparison `json:"by_kind"`
 	}
 	err := json.NewDecoder(r).Decode(&c)
-	if err == nil && c.ByPart == nil {
-		err = errors.New("by_part is missing")
+	if err == nil && c.ByKind == nil {
+		err = errors.New("by_kind is missing")
 	}
 	return Comparison{}, err
 }

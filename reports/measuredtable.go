@@ -165,7 +165,7 @@ func digits(x float64, precision int) string {
 func runRows(runs []Result) [][]string {
 	rows := [][]string{{"run", "step time", "predicted", "error", "bubble", "checks"}}
 	for _, r := range runs {
-		row := []string{mode(r), measuredStep(r), "", "", percent(r.Bubble.Makespan), ""}
+		row := []string{mode(r), measuredStep(r), "", "", share(Maybe(r.Bubble.Makespan)), ""}
 		if p := r.Predicted; p != nil {
 			row[2] = duration(p.StepTime)
 			if p.StepTime > 0 {

@@ -35,6 +35,9 @@ type Measurement struct {
 	Checks *Checks `json:"checks,omitempty"`
 	// Backend is what computed.
 	Backend string `json:"backend"`
+	// Source is the file of a course's own scripts that this was read from; absent in
+	// what psim has measured.
+	Source string `json:"source,omitempty"`
 	// TimesComparable is false where devices shared cores, so that the times
 	// say little about devices of their own.
 	TimesComparable bool `json:"times_comparable"`

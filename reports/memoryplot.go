@@ -23,6 +23,7 @@ type MemoryFigure struct {
 	// Capacity is the memory of every rank in bytes, by rank; nil is
 	// unlimited.
 	Capacity []int64
+	Notes    []string // remarks for the legend
 }
 
 // MemoryFigure is the memory of a run that has a trace.
@@ -82,6 +83,7 @@ func Memory(w io.Writer, format string, m MemoryFigure) error {
 		f.Add(across(f, c, chart.Dotted(chart.RGB(chart.Alarm), 1.4)))
 	}
 	m.explain(f, lines, others, capacities)
+	f.Remark(m.Notes)
 	return f.Write(w, format)
 }
 

@@ -10,6 +10,9 @@
 package reports
 
 import (
+	"math"
+	"slices"
+
 	"psim/schedules/graph"
 )
 
@@ -43,15 +46,19 @@ type Result struct {
 	// its steps.
 	StepTime float64 `json:"step_time_s"`
 	Makespan float64 `json:"makespan_s"` // time of a step before the optimizer
-	Bubble   Bubble  `json:"bubble"`     // idle share of the ranks' time; only F, B, I and W count as work
+	// Idle share of the ranks' time; only F, B, I and W count as work. Absent where a
+	// file of a course does not tell it.
+	Bubble Bubble `json:"bubble,omitzero"`
 	// Time per microbatch without fill and drain, where the schedule has no flush
 	// (pipedream).
 	SteadyMicrobatch float64    `json:"steady_microbatch_s,omitempty"`
-	Throughput       Throughput `json:"throughput"` // work over time; of a measured result, all samples of its steps over all their time
+	Throughput       Throughput `json:"throughput"`       // work over time; of a measured result, all samples of its steps over all their time
+	Epochs           *Epochs    `json:"epochs,omitempty"` // passes over the data set, where its size is known
 	Work
 	Ranks      []RankResult `json:"ranks"`               // one for each stage rank and replica; a tensor-parallel group is one
 	Groups     []Group      `json:"groups,omitempty"`    // communication in a step, by kind of group
 	Boundaries []Boundary   `json:"boundaries,omitzero"` // what passes between stages, where --boundaries asks for it
+	Shards     []Shard      `json:"shards,omitempty"`    // samples of every replica, where --shards asks for them
 	FitsMemory bool         `json:"fits_memory"`         // no peak is beyond the devices' memory
 	// Whether the highest peak is within the memory less machine.memory_margin (fits),
 	// within the memory (close) or beyond it; absent where no limit is known.
@@ -91,6 +98,12 @@ type Bubble struct {
 	// task to the end of their last, as zero-bubble papers have it (Qi et al. 2023).
 	Span float64 `json:"span" unit:"fraction"`
 }
+
+// Unknown returns a bubble that is not known, and so absent from files.
+func Unknown() Bubble { return Bubble{math.NaN(), math.NaN()} }
+
+// IsZero reports whether the bubble is not known. One of 0 is.
+func (b Bubble) IsZero() bool { return math.IsNaN(b.Makespan) }
 
 // Search is the outcome of a search for an order.
 type Search struct {
@@ -136,6 +149,7 @@ type Info struct {
 	Microbatches                 int
 	DataParallel, TensorParallel int
 	Samples, Tokens              int64 // per step, over all replicas
+	DataSet                      int64 // samples of the data set; 0 where that is not known
 	Work                         Work
 	Config                       map[string]any
 	Limits                       Limits
@@ -161,6 +175,7 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 		Warnings: append([]string{}, info.Warnings...), Config: info.Config,
 	}
 	r.setRates(info.Samples, info.Tokens)
+	r.predictEpochs(info)
 	var memory []MemoryBytes
 	if info.Memory != nil {
 		memory = info.Memory(t, s)
@@ -182,6 +197,14 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 	}
 	r.checkMemory(info.Limits)
 	return r
+}
+
+// Split reports whether it is known what the step of the ranks is made of. A file of a
+// course may say only how long it took.
+func (r Result) Split() bool {
+	return r.StepTime == 0 || slices.ContainsFunc(r.Ranks, func(x RankResult) bool {
+		return x.Compute+x.ExposedCommunication+x.Optimizer+x.Idle > 0
+	})
 }
 
 // PeakMemory is the highest memory of any rank.

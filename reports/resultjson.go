@@ -55,12 +55,15 @@ func ReadResult(r io.Reader) (Result, error) {
 	case trimmed[0] != '{' || bytes.IndexByte(data, 0) >= 0:
 		return Result{}, errors.New("not a JSON object; a result.json is needed, as psim run --out DIR writes it")
 	}
-	var result Result
+	result := Result{Bubble: Unknown()}
 	if err := json.Unmarshal(data, &result); err != nil {
 		return Result{}, jsonError(data, err)
 	}
 	if err := result.validate(); err != nil {
 		return result, err
+	}
+	if !result.Bubble.IsZero() && math.IsNaN(result.Bubble.Span) {
+		result.Bubble.Span = 0
 	}
 	result.upgrade()
 	return result, nil
@@ -117,7 +120,7 @@ func (r Result) validate() error {
 		return fmt.Errorf("kind is %q; a result has kind %q or %q", r.Kind, Predicted, Measured)
 	case outside(r.StepTime) || outside(r.Makespan):
 		return fmt.Errorf("step_time_s or makespan_s is negative or above %g", longest)
-	case !(math.Abs(r.Bubble.Makespan) < longest && math.Abs(r.Bubble.Span) < longest):
+	case !r.Bubble.IsZero() && !(math.Abs(r.Bubble.Makespan) < longest) || math.Abs(r.Bubble.Span) > longest:
 		return fmt.Errorf("bubble is beyond %g", longest)
 	case len(r.Ranks) == 0:
 		return errors.New("ranks is empty or missing; a result has one entry per rank")

@@ -78,8 +78,8 @@ func (c Comparison) title(a, b Run) string {
 	if a.Result.stepCount() > 1 || b.Result.stepCount() > 1 {
 		difference = "mean " + difference
 	}
-	if c.computes() {
-		difference += ", bubble " + Points(c.BubbleDifference)
+	if c.computes() && !c.BubbleDifference.IsZero() {
+		difference += ", bubble " + Points(float64(c.BubbleDifference))
 	}
 	first, second := c.columns()
 	name, size := "", ""

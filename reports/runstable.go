@@ -33,7 +33,7 @@ func beside(runs []Result, compared []Comparison) [][]string {
 		c := compared[i]
 		rows = append(rows, []string{
 			mode(r), "", duration(c.A.StepTime), measuredStep(r), SignedPercent(c.StepTimeDifference),
-			"", percent(c.A.Bubble), percent(r.Bubble.Makespan),
+			"", share(c.A.Bubble), share(Maybe(r.Bubble.Makespan)),
 			"", units.FormatBytes(c.A.PeakMemory), units.FormatBytes(c.B.PeakMemory),
 		})
 	}

@@ -18,7 +18,7 @@ import (
 func WriteTable(w io.Writer, r Result) error {
 	out := newPage(w)
 	out.print("%s\n", headline(r))
-	for _, line := range [][2]string{
+	for _, line := range slices.Concat([][2]string{
 		{"step time", stepTime(r)},
 		{"predicted", prediction(r)},
 		{"makespan", duration(r.Makespan)},
@@ -27,6 +27,7 @@ func WriteTable(w io.Writer, r Result) error {
 		{"search", r.Search.text()},
 		{"critical path", r.CriticalPath.text(r.StepTime)},
 		{"throughput", throughput(r.Throughput)},
+	}, r.Epochs.rows(), [][2]string{
 		{"MFU", utilization(r)},
 		{"unsynchronised", courseRate(r)},
 		{"memory", memoryVerdict(r)},
@@ -35,7 +36,7 @@ func WriteTable(w io.Writer, r Result) error {
 		{"process", heapGrowth(r)},
 		{"backend", backend(r)},
 		{"checks", checks(r)},
-	} {
+	}) {
 		if line[1] != "" {
 			out.print("  %-15s%s\n", line[0], line[1])
 		}
@@ -74,7 +75,7 @@ func headline(r Result) string {
 
 // bubble tells the bubble, and nothing where nothing is computed.
 func bubble(r Result) string {
-	if !trains(r) {
+	if !trains(r) || r.Bubble.IsZero() {
 		return ""
 	}
 	return fmt.Sprintf("%s of the makespan, %s of the longest span", percent(r.Bubble.Makespan), percent(r.Bubble.Span))

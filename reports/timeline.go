@@ -237,6 +237,7 @@ func (t *timeline) explain(f *chart.Figure) {
 	if some(func(p *timelinePanel) bool { return p.dense }) {
 		f.Explain("columns show shares of time: single tasks are too narrow", nil)
 	}
+	f.Remark(t.panels[0].View.Notes)
 	var hidden []string
 	for _, p := range t.panels {
 		if p.hidden != "" && !slices.Contains(hidden, p.hidden) {

@@ -18,6 +18,8 @@ type View struct {
 	Replica *int
 	// From and To bound the time; a To of 0 is the end.
 	From, To time.Duration
+	// Notes are remarks for the legend.
+	Notes []string
 }
 
 // Check refuses a view of what a trace does not have.

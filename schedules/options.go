@@ -56,6 +56,18 @@ func (Batch) Settings() []setting.Setting {
 	}
 }
 
+// Data is the [data] section: what an epoch is a pass over. 0 is not given.
+type Data struct {
+	Samples int64 `toml:"samples"`
+}
+
+// Settings describes [data].
+func (Data) Settings() []setting.Setting {
+	return []setting.Setting{
+		{Key: "samples", Example: "5000", Range: setting.Count(), Text: "samples to train on: psim run tells the time of an epoch, psim exec trains on so many; with less than a step's left, a step is filled up from the beginning", Unset: "all there are; made-up samples have no number of their own"},
+	}
+}
+
 // Parallel is the [parallel] section.
 type Parallel struct {
 	Data          int      `toml:"data"`   // replicas

@@ -11,6 +11,7 @@ import (
 
 	lib "psim"
 	"psim/reports"
+	"psim/reports/coursefile"
 )
 
 func newCompare() *cobra.Command {
@@ -22,8 +23,9 @@ func newCompare() *cobra.Command {
 comes from: compute, communication that no work hides, waiting for other ranks,
 and dispatch (work that is ready and has not started); by kind of task and by
 rank. A and B are folders that psim run or psim exec has written, or the
-result.json in them. A single folder must be one of psim exec: its prediction is
-then A, and its measured step B.
+result.json in them; MODE=WORKERS, which psim predicts as for psim plot; or what a
+course's own scripts have saved (see psim plot --help). A single folder must be one of
+psim exec: its prediction is then A, and its measured step B.
 
 Differences are B − A: a measured step that takes longer than predicted has a
 positive error. Under "B against A" a percentage is of A's own value; under "of
@@ -50,7 +52,7 @@ func runCompare(ctx context.Context, args []string, f outputFlags, stdout, stder
 	if err := f.exclusive(); err != nil {
 		return err
 	}
-	a, b, err := reports.LoadPair(args...)
+	a, b, err := sides(ctx, args)
 	if err != nil {
 		return err
 	}
@@ -66,6 +68,23 @@ func runCompare(ctx context.Context, args []string, f outputFlags, stdout, stder
 		}
 	}
 	return errors.Join(f.printComparison(c, stdout), failed(written))
+}
+
+// sides loads what is to be compared, and predicts MODE=WORKERS.
+func sides(ctx context.Context, args []string) (a, b reports.Run, err error) {
+	if len(args) == 1 {
+		return coursefile.LoadMeasured(args[0])
+	}
+	for i, run := range []*reports.Run{&a, &b} {
+		predicted := false
+		if *run, predicted, err = predictMode(ctx, args[i], ""); err == nil && !predicted {
+			*run, err = coursefile.LoadRun(args[i])
+		}
+		if err != nil {
+			return a, b, err
+		}
+	}
+	return a, b, nil
 }
 
 // printComparison writes a comparison to stdout in the wanted form.

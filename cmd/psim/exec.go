@@ -41,6 +41,12 @@ the samples of each; --set batch.global sets the total instead. Without CONFIG t
 example exec, a small GPT-2, runs with three schedules: model-parallel, gpipe and
 1f1b. Whatever had to be changed in CONFIG is a warning of the result.
 
+With --epochs N it trains N whole epochs, after one that warms up and counts nowhere
+(--warmup): as many steps as take data.samples samples, or all of --data, the last one
+filled up. The result then has the time of an epoch, the same by rank, and the rate, each
+± its deviation over the epochs, the population's, as numpy's std has it. The rate of an
+epoch is the sum over the replicas, of what each has trained over its own time.
+
 Measured memory is the ledger's: every device counts the bytes of all tensors that
 it holds. Predicted memory follows from the network alone.
 
@@ -89,7 +95,8 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.Devices.Share, "share", false, "put all XLA devices on one GPU")
 	flags.BoolVar(&f.Devices.Oversubscribe, "oversubscribe", false, "allow more devices than cores; times are then not comparable")
 	flags.IntVar(&f.Steps, "steps", 5, "number of steps to measure")
-	flags.IntVar(&f.Warmup, "warmup", 1, "number of steps to train before those that are measured")
+	flags.IntVar(&f.Epochs, "epochs", 0, "number of passes over the data set to measure, instead of --steps")
+	flags.IntVar(&f.Warmup, "warmup", 1, "number of steps, with --epochs of epochs, to train before those that are measured")
 	flags.IntVar(&f.Repeats, "repeats", 3, "how often every task is timed by itself, for the prediction")
 	flags.IntVar(&f.Tries, "runs", 1, "how often to run, at most, until the machine is not disturbed (1 to 3); the least disturbed run counts")
 	flags.StringSliceVar(&f.Checks, "check", nil, "compare with the unsplit run (pipedream: a serial replay): weights,output,grads,loss or all")
@@ -97,6 +104,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.perLayer, "per-layer", false, "--set train.backward=per-layer: run backwards layer by layer, freeing activations as they go")
 	flags.StringVar(&f.Data.Source, "data", "synthetic", "what to train on: synthetic, cifar10:DIR or pairs:FILE")
 	flags.BoolVar(&f.Data.Strided, "strided", false, "give replica r the samples r, r+n, … instead of shuffled shards")
+	f.registerShards(flags)
 	flags.Uint64Var(&f.Seed, "seed", 1390, "seed of the first weights, and of dropout")
 	flags.Float64Var(&f.LearningRate, "learning-rate", 0, "of the optimizer (default 1e-4 with adam and adamw, 1e-3 with sgd)")
 	flags.DurationVar(&f.Stall, "stall", 10*time.Minute, "how long nothing may happen before a run counts as stuck")
@@ -120,6 +128,10 @@ func (f *execFlags) given(cmd *cobra.Command) error {
 		return errors.New("--gpus 0: there must be at least 1 device")
 	case f.Tries < 1 || f.Tries > 3:
 		return fmt.Errorf("--runs %d: must be 1 to 3", f.Tries)
+	case cmd.Flags().Changed("epochs") && f.Epochs < 1:
+		return fmt.Errorf("--epochs %d: at least 1 epoch has to be measured", f.Epochs)
+	case f.Epochs > 0 && cmd.Flags().Changed("steps"):
+		return errors.New("--epochs and --steps cannot be combined; an epoch has as many steps as its samples fill")
 	case cmd.Flags().Changed("learning-rate") && f.LearningRate == 0:
 		return errors.New("--learning-rate 0: must be above 0 and below 1000, such as 1e-3")
 	}
@@ -131,7 +143,7 @@ func (f *execFlags) validate() error {
 	for _, n := range []struct {
 		flag  string
 		value int
-	}{{"steps", f.Steps}, {"warmup", f.Warmup}, {"repeats", f.Repeats}} {
+	}{{"steps", f.Steps}, {"epochs", f.Epochs}, {"warmup", f.Warmup}, {"repeats", f.Repeats}} {
 		if n.value > mostSteps {
 			return fmt.Errorf("--%s %d: must be at most %d", n.flag, n.value, mostSteps)
 		}
@@ -216,6 +228,7 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 	f.note(stderr, func() []string { return session.Notes(list, f.Options) })
 	progress := newProgress(stderr, f.quiet || f.json || f.csv)
 	s := &session.Session{Options: f.Options}
+	s.Shards = f.shards
 	s.Stage = progress.tell
 	err = s.Run(ctx, list...)
 	progress.clear()
@@ -259,8 +272,10 @@ func (f execFlags) print(s *session.Session, stdout io.Writer) error {
 	switch {
 	case f.json:
 		return s.Result().WriteJSON(stdout)
+	case f.csv && f.shards:
+		return reports.WriteShardsCSV(stdout, s.Result().Shards)
 	case f.csv:
 		return reports.WriteResultCSV(stdout, s.Result())
 	}
-	return s.WriteText(stdout)
+	return errors.Join(s.WriteText(stdout), f.printShards(s.Result(), stdout))
 }

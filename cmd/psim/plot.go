@@ -74,6 +74,11 @@ where every worker of ddp and fsdp keeps its batch. Several may stand in one wor
 ddp=1,fsdp=1, or ddp=1,2,4 for three of one mode. A prediction and a measurement of
 the same configuration on as many devices stand side by side.
 
+A may also be what a course's own scripts have saved: CS1390's data/stats_ddp2.json,
+homework 4's folder of rank0_results_epoch0.json and so on, its log, homework 5's
+performance_summary.json, or a folder of several. Such a run stands beside a prediction
+of the same schedule on as many devices.
+
 `)
 	for _, k := range figures.Kinds() {
 		fmt.Fprintf(&b, "  %-11s %s\n  %-11s (of %s)\n", k.Name, k.Draws, "", k.Takes)
@@ -118,6 +123,9 @@ func (f *plotFlags) run(cmd *cobra.Command, args []string) error {
 	request.View = f.view
 	if request.Items, err = f.items(cmd.Context(), kind, args); err != nil {
 		return err
+	}
+	for _, doubt := range figures.Doubts(request.Items) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", visible(doubt))
 	}
 	picture, err := interrupt.Await(cmd.Context(), func() (figures.Picture, error) { return kind.Draw(request) })
 	if nothing := new(figures.Nothing); errors.As(err, nothing) {
@@ -165,34 +173,46 @@ func (f *plotFlags) items(ctx context.Context, kind figures.Kind, args []string)
 			if word == "" {
 				return nil, fmt.Errorf("%q: a name is empty; write results and MODE=WORKERS with single commas", arg)
 			}
-			mode, workers, ok, err := lib.ParseMode(word)
-			if _, problem := os.Stat(word); problem == nil || !ok {
-				items, err := interrupt.Await(ctx, func() ([]figures.Item, error) { return kind.Load(word) })
-				if err != nil {
-					return nil, err
-				}
-				list = append(list, items...)
-				continue
-			}
+			run, predicted, err := predictMode(ctx, word, f.config, f.sets...)
 			if err != nil {
 				return nil, err
 			}
-			predicts = true
-			c, err := mode.Load(workers, f.config, f.sets...)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", word, err)
+			if predicted {
+				predicts = true
+				list = append(list, figures.Item{Label: word, Run: run})
+				continue
 			}
-			p, err := lib.Predict(ctx, c)
+			items, err := interrupt.Await(ctx, func() ([]figures.Item, error) { return kind.Load(word) })
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", word, err)
+				return nil, err
 			}
-			list = append(list, figures.Item{Label: word, Run: p.Run()})
+			list = append(list, items...)
 		}
 	}
 	if !predicts && (f.config != "" || len(f.sets) > 0) {
 		return nil, errors.New("--config and --set: are for MODE=WORKERS, such as ddp=2; saved results stay as they are")
 	}
 	return list, nil
+}
+
+// predictMode predicts MODE=WORKERS; it does not what is a file or has another form.
+func predictMode(ctx context.Context, word, config string, sets ...string) (run reports.Run, predicted bool, err error) {
+	mode, workers, ok, err := lib.ParseMode(word)
+	if _, problem := os.Stat(word); problem == nil || !ok {
+		return run, false, nil
+	}
+	if err != nil {
+		return run, false, err
+	}
+	c, err := mode.Load(workers, config, sets...)
+	if err != nil {
+		return run, false, fmt.Errorf("%s: %w", word, err)
+	}
+	p, err := lib.Predict(ctx, c)
+	if err != nil {
+		return run, false, fmt.Errorf("%s: %w", word, err)
+	}
+	return p.Run(), true, nil
 }
 
 // parseRanks reads lists and ranges of ranks; "" is nil.

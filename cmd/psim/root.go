@@ -128,7 +128,7 @@ and communication. psim exec runs the same task graph for real, to check.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(newRun(), newExec(), newValidate(), newSchedule(), newCompare(), newSearch(), newSweep(), newMerge(), newPlot(), newCalibrate(), newList(), newShow(), newDoctor(), newVersion(), newConfigHelp(), newResultHelp())
+	root.AddCommand(newRun(), newExec(), newValidate(), newSchedule(), newCompare(), newSearch(), newSweep(), newMerge(), newPlot(), newReproduce(), newCalibrate(), newList(), newShow(), newDoctor(), newVersion(), newConfigHelp(), newResultHelp())
 	root.SetFlagErrorFunc(badFlag)
 	root.SetHelpCommand(newHelp())
 	refuseShells(root)

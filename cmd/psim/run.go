@@ -26,6 +26,9 @@ type runFlags struct {
 	limit time.Duration
 	// boundaries asks for what passes between stages.
 	boundaries bool
+	epochs     int
+	shards     bool // whether to print the samples of every replica
+	strided    bool // for those
 }
 
 const runManual = `run simulates one training step and predicts its time, bubble, memory and
@@ -40,6 +43,11 @@ all settings.
 
 --boundaries adds what passes between neighbouring stages for one microbatch, shapes
 and bytes, forward and backward; with --csv it takes the place of the ranks.
+
+With data.samples, the size of the data set, it tells the time of an epoch as well: of
+as many steps as take so many samples. The last one, for which fewer may be left, is
+filled up, so that it takes as long as the others. --epochs N adds up N epochs, and
+--shards adds which samples every replica trains on, in place of the ranks with --csv.
 
 With schedule.name = "auto" the order of F, I and W is searched for: the one with
 the shortest span, then makespan, under the memory of a rank. --exact also calls
@@ -70,6 +78,7 @@ func newRun() *cobra.Command {
 	flags.StringVar(&f.trace, "trace", "", "also write the timeline for Perfetto (.pftrace) or chrome://tracing and PyTorch's tools (.json, .json.gz)")
 	flags.BoolVar(&f.exact, "exact", false, "let the solver cbc prove the order of schedule.name = \"auto\", for small pipelines")
 	flags.BoolVar(&f.boundaries, "boundaries", false, "also say what passes between stages, shapes and bytes")
+	f.registerEpochs(flags)
 	flags.DurationVar(&f.limit, "time-limit", time.Minute, "how long the solver of --exact may take")
 	return cmd
 }
@@ -137,7 +146,7 @@ func (f runFlags) predict(ctx context.Context, c *configs.Config) (*lib.Predicti
 		}
 	}
 	p.Advise(ctx)
-	return p, nil
+	return p, f.addEpochs(p)
 }
 
 func (f runFlags) traceFile(r reports.Run) []files.File {
@@ -208,6 +217,8 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 		r := p.Result
 		r.Build, r.Simulation = &build, &simulated
 		return r.WriteJSON(stdout)
+	case f.csv && f.shards:
+		return reports.WriteShardsCSV(stdout, p.Result.Shards)
 	case f.csv && f.boundaries:
 		return reports.WriteBoundariesCSV(stdout, p.Result.Boundaries)
 	case f.csv:
@@ -221,6 +232,9 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 		if err := reports.WriteBoundaries(stdout, p.Result.Boundaries); err != nil {
 			return err
 		}
+	}
+	if err := f.printShards(p.Result, stdout); err != nil {
+		return err
 	}
 	fmt.Fprintln(stdout)
 	return reports.Gantt(stdout, p.Trace, reports.GanttOptions{Ranks: 32})

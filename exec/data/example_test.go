@@ -49,3 +49,14 @@ func ExampleEncodePairs() {
 	// [106 97 256 121 101 115 257 258]
 	// [-1 -1 121 101 115 257 -1 -1]
 }
+
+// Ten samples are dealt out to two replicas, shuffled or in strides.
+func ExampleDeal() {
+	shuffled, _ := data.Deal(10, 2, false)
+	strided, _ := data.Deal(10, 2, true)
+	fmt.Println(shuffled)
+	fmt.Println(strided)
+	// Output:
+	// [[2 8 3 5 6] [4 9 0 1 7]]
+	// [[0 2 4 6 8] [1 3 5 7 9]]
+}

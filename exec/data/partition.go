@@ -5,6 +5,18 @@ import (
 	"slices"
 )
 
+// dealSeed shuffles as the CMU course does.
+const dealSeed = 1234
+
+// Deal gives every rank its shard of n samples as a run does: those of Strided, or
+// those of Partition with the course's seed.
+func Deal(n, ranks int, strided bool) ([][]int, error) {
+	if strided {
+		return Strided(n, ranks)
+	}
+	return Partition(n, EqualFractions(ranks), dealSeed)
+}
+
 // EqualFractions is 1/ranks for each rank, as the course cuts for data
 // parallelism. Rounding may lose samples: 49 times 1/49 is less than 1, so 49
 // ranks get none of 49 samples, here as there. [Strided] loses none.

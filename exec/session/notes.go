@@ -22,7 +22,11 @@ func Notes(list []*configs.Config, o Options) []string {
 	lines := append(c.Inputs(), c.Decisions(plan)...)
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if source := cmp.Or(o.Data.Source, "synthetic"); source == "synthetic" {
-		say("assumes  made-up samples, the same batch in every step")
+		made := "the same batch in every step"
+		if n := c.Data.Samples; n > 0 {
+			made = units.FormatCount(n) + " of them"
+		}
+		say("assumes  made-up samples, %s", made)
 	} else {
 		say("reads    samples of %s", source)
 	}
@@ -31,7 +35,11 @@ func Notes(list []*configs.Config, o Options) []string {
 	}
 	job := (&Run{Config: c, Plan: plan}).job(o)
 	say("decides  backend %s, %s of %s of this machine", cmp.Or(o.Devices.Backend, "go"), units.Plural(plan.Graph.Ranks(), "device"), units.Plural(runtime.NumCPU(), "core"))
-	say("decides  every task measured alone %s, then %s to warm up and %d to measure", units.Plural(o.Repeats, "time"), units.Plural(o.Warmup, "step"), o.Steps)
+	unit, measured := "step", o.Steps
+	if o.Epochs > 0 {
+		unit, measured = "epoch", o.Epochs
+	}
+	say("decides  every task measured alone %s, then %s to warm up and %d to measure", units.Plural(o.Repeats, "time"), units.Plural(o.Warmup, unit), measured)
 	say("decides  seed %d, learning rate %g", o.Seed, job.Optimizer.LearningRate)
 	return lines
 }

@@ -15,9 +15,18 @@ import (
 func (r *Run) summarize(m *exec.Measurement, o Options) {
 	r.Verdict = m.Verdict
 	info := psim.Info(r.Config, r.Plan)
+	if o.Epochs > 0 {
+		info.DataSet = int64(m.Samples)
+	}
 	predicted := r.simulation.Result(info)
 	r.Result, r.Measured = reports.NewMeasured(m.Traces, info)
 	r.Result.Predicted = &predicted
+	if o.Shards {
+		r.Result.Shards = reports.NewShards(m.Shards)
+	}
+	if o.Epochs > 0 {
+		r.Result.MeasureEpochs(m.Traces, o.Warmup, info)
+	}
 	measurement := r.Result.Measurement
 	measurement.Backend = o.Devices.Backend
 	measurement.TimesComparable = exec.Comparable(r.Plan.Graph.Ranks(), o.Devices)

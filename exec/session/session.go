@@ -20,8 +20,8 @@ import (
 	"psim/schedules/graph"
 )
 
-// Options say how configurations are run. Steps and Repeats must be at least 1:
-// without tasks that were measured alone there is nothing to predict from.
+// Options say how configurations are run. Steps, or Epochs, and Repeats must be at
+// least 1: without tasks that were measured alone there is nothing to predict from.
 type Options struct {
 	exec.MeasureOptions
 	// Seed is that of the first weights, and of dropout.
@@ -35,6 +35,8 @@ type Options struct {
 	// UnwaitedRates also reports the rates by a clock that does not wait for
 	// devices.
 	UnwaitedRates bool
+	// Shards also reports which samples every replica trains on.
+	Shards bool
 }
 
 // A Session runs configurations one after another. Those that have the same
@@ -79,7 +81,7 @@ func (s *Session) Run(ctx context.Context, list ...*configs.Config) error {
 	switch {
 	case s.Repeats < 1:
 		return fmt.Errorf("%d repeats: every task has to be measured alone at least once, for the prediction", s.Repeats)
-	case s.Steps < 1:
+	case s.Steps < 1 && s.Epochs < 1:
 		return fmt.Errorf("%d steps: at least 1 has to be measured", s.Steps)
 	case s.References == nil:
 		s.References = exec.References{}
@@ -107,6 +109,7 @@ func (s *Session) once(ctx context.Context, c *configs.Config) (*Run, error) {
 		return nil, err
 	}
 	o := s.MeasureOptions
+	o.Data.Samples = int(c.Data.Samples)
 	o.Profiled = r.predict
 	o.Probe = exec.Comparable(r.Plan.Graph.Ranks(), o.Devices)
 	if s.Stage != nil {

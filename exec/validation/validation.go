@@ -129,7 +129,7 @@ func newRow(run *session.Run) Row {
 	row := Row{
 		Model: run.Plan.Workload.Network.Name, Schedule: r.Schedule, Microbatches: r.Microbatches,
 		Predicted: r.Predicted.StepTime, Measured: r.StepTime, Deviation: r.StepTimeStd, Steps: len(r.Steps),
-		Error: c.StepTimeDifference, BubbleError: c.BubbleDifference, Bubble: r.Bubble.Makespan,
+		Error: c.StepTimeDifference, BubbleError: float64(c.BubbleDifference), Bubble: r.Bubble.Makespan,
 		PredictedPeak: c.A.PeakMemory, Peak: c.B.PeakMemory, HeapGrowth: r.HeapGrowth,
 		Runs: r.RunsMade, Disturbed: r.Disturbed, makespan: r.Makespan,
 	}

@@ -13,11 +13,16 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 	fmt.Fprintf(&b, "Each answer is a closed form and was checked by simulation, or was read off runs; %d of %d agree. "+
 		"Bytes, counts and times must agree exactly, fractions to %g. Numbers that are not whole are shown with up to six digits.\n",
 		r.Passed, len(r.Questions), rounding)
-	for _, a := range r.Questions {
-		a.writeSection(&b)
-	}
+	r.WriteSections(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// WriteSections writes the answers of a sheet without its head.
+func (r Report) WriteSections(b *strings.Builder) {
+	for _, a := range r.Questions {
+		a.writeSection(b)
+	}
 }
 
 func (a Answer) writeSection(b *strings.Builder) {

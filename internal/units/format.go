@@ -71,7 +71,7 @@ func FormatCount(n int64) string {
 func Plural(n int, word string) string {
 	switch {
 	case n == 1:
-	case strings.HasSuffix(word, "ch"):
+	case strings.HasSuffix(word, "ch") && word != "epoch":
 		word += "es"
 	default:
 		word += "s"

@@ -30,6 +30,13 @@ func (f *Figure) Explain(text string, sample plot.Thumbnailer) {
 	f.legend = append(f.legend, entry{Shorten(text, Text(legendSize), most), sample})
 }
 
+// Remark adds texts to the legend that explain the whole figure.
+func (f *Figure) Remark(texts []string) {
+	for _, text := range texts {
+		f.Explain(text, nil)
+	}
+}
+
 // width adds up the sample, the text and the space after it.
 func (e entry) width() vg.Length {
 	w := Text(legendSize).Width(e.text) + entrySpace

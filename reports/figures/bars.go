@@ -29,6 +29,7 @@ type barChart struct {
 	// lineText says in the legend what that is.
 	lineText string
 	level    bool // it is one line, across
+	notes    []string
 }
 
 // look tells how the bars of a kind of result are filled.
@@ -41,7 +42,7 @@ func look(kind string) chart.Pattern {
 
 // newBars finds the number of every result.
 func newBars(what string, r Request, q quantity, of valueOf) (barChart, error) {
-	b := barChart{title: title(what, r.Items), quantity: q, groups: grouped(r.Items), values: map[*Item]value{}}
+	b := barChart{title: title(what, r.Items), quantity: q, groups: grouped(r.Items), notes: r.Notes, values: map[*Item]value{}}
 	some := false
 	for _, g := range b.groups {
 		for _, item := range g.items() {
@@ -110,6 +111,7 @@ func (b barChart) figure() *chart.Figure {
 	if deviates {
 		f.Explain("whiskers: ± a standard deviation of the steps", nil)
 	}
+	f.Remark(b.notes)
 	return f
 }
 

@@ -30,6 +30,7 @@ type Request struct {
 	Items []Item
 	Key   string       // which number of the results, for kinds that take one
 	View  reports.View // which part of timelines
+	Notes []string     // remarks on the whole figure, for its legend
 }
 
 // A Picture writes itself in a format of package reports.

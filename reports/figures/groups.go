@@ -21,7 +21,7 @@ func grouped(items []Item) []group {
 	for i := range items {
 		item := &items[i]
 		at := slices.IndexFunc(list, func(g group) bool {
-			return *g.side(item.Run.Result.Kind) == nil && g.first().experiment() == item.experiment() && g.first().devices() == item.devices()
+			return *g.side(item.Run.Result.Kind) == nil && g.first().same(item) && g.first().devices() == item.devices()
 		})
 		if at < 0 {
 			at, list = len(list), append(list, group{})
@@ -30,6 +30,21 @@ func grouped(items []Item) []group {
 	}
 	name(list)
 	return list
+}
+
+// same reports whether two results are of one experiment. What a course's own script
+// has measured has no configuration of psim: the schedule says what it is of.
+func (i *Item) same(other *Item) bool {
+	if i.foreign() || other.foreign() {
+		a, b := i.Run.Result, other.Run.Result
+		return a.Schedule == b.Schedule && a.FullySharded == b.FullySharded && i.foreign() != other.foreign()
+	}
+	return i.experiment() == other.experiment()
+}
+
+// foreign reports whether an item is of a course's own script.
+func (i *Item) foreign() bool {
+	return i.Run.Result.Measurement != nil && i.Run.Result.Source != ""
 }
 
 func (g *group) side(kind string) **Item {

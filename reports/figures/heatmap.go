@@ -58,6 +58,7 @@ func (t table) heatmap() *chart.Figure {
 	if len(t.others) > 1 {
 		f.Explain("each square: the best over "+t.others[1].key, nil)
 	}
+	f.Remark(t.notes)
 	return f
 }
 

@@ -2,12 +2,18 @@ package figures
 
 import (
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"psim/reports"
+	"psim/reports/coursefile"
 )
 
 // loadRun reads a result with its trace.
 func loadRun(path string) ([]Item, error) {
+	if list, err := loadCourse(path); len(list) > 0 || err != nil {
+		return list, err
+	}
 	run, err := reports.Load(path)
 	return []Item{{Label: label(path), Path: path, Run: run}}, err
 }
@@ -15,6 +21,9 @@ func loadRun(path string) ([]Item, error) {
 // loadResults reads a result without its trace. One of several modes stands for all
 // of them.
 func loadResults(path string) ([]Item, error) {
+	if list, err := loadCourse(path); len(list) > 0 || err != nil {
+		return list, err
+	}
 	result, err := reports.LoadResult(path)
 	if err != nil {
 		return nil, err
@@ -27,6 +36,40 @@ func loadResults(path string) ([]Item, error) {
 		list = append(list, Item{Label: label(path) + ": " + r.Schedule, Path: path, Run: reports.Run{Result: r}})
 	}
 	return list, nil
+}
+
+// loadCourse reads what a file or folder of a course's own scripts holds; nothing of
+// others.
+func loadCourse(path string) (list []Item, err error) {
+	found, err := coursefile.Load(path)
+	for _, f := range found {
+		list = append(list, Item{Label: f.Label, Path: f.Path, Run: f.Run})
+	}
+	return list, err
+}
+
+// Doubts lists what speaks against results of a course's own scripts, each with their
+// paths.
+func Doubts(items []Item) []string {
+	var texts []string
+	paths := map[string][]string{}
+	for _, i := range items {
+		if !i.foreign() {
+			continue
+		}
+		for _, w := range i.Run.Result.Warnings {
+			if paths[w] == nil {
+				texts = append(texts, w)
+			}
+			if !slices.Contains(paths[w], i.Path) {
+				paths[w] = append(paths[w], i.Path)
+			}
+		}
+	}
+	for n, w := range texts {
+		texts[n] = strings.Join(paths[w], ", ") + ": " + w
+	}
+	return texts
 }
 
 // label names a result by its folder.

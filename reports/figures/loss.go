@@ -22,14 +22,14 @@ func loss(r Request) (Picture, error) {
 		}
 	}
 	groups := grouped(r.Items)
-	return func(w io.Writer, format string) error { return lossFigure(r.Items, groups).Write(w, format) }, nil
+	return func(w io.Writer, format string) error { return lossFigure(r, groups).Write(w, format) }, nil
 }
 
-func lossFigure(items []Item, groups []group) *chart.Figure {
+func lossFigure(r Request, groups []group) *chart.Figure {
 	const height = 210
-	f := chart.New(title("loss", items), height)
+	f := chart.New(title("loss", r.Items), height)
 	steps, most := 1, 0.0
-	for _, i := range items {
+	for _, i := range r.Items {
 		steps = max(steps, len(i.Run.Result.Losses))
 		for _, l := range i.Run.Result.Losses {
 			if !math.IsInf(l, 0) && l < math.MaxFloat64 {
@@ -57,5 +57,6 @@ func lossFigure(items []Item, groups []group) *chart.Figure {
 			f.Explain(g.label, line)
 		}
 	}
+	f.Remark(r.Notes)
 	return f
 }

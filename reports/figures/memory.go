@@ -15,19 +15,26 @@ import (
 // memory draws the memory of one result over time, and of several what their
 // fullest ranks hold at the peak.
 func memory(r Request) (Picture, error) {
+	for i := range r.Items {
+		if r.Items[i].foreign() {
+			return nil, fmt.Errorf("%s: says nothing of memory, as no file of a course's scripts does", r.Items[i].named())
+		}
+	}
 	if len(r.Items) == 1 {
-		return memoryOverTime(r.Items[0])
+		return memoryOverTime(r)
 	}
 	s := stackChart{
-		title: title("memory of the fullest rank", r.Items), quantity: bytes("memory at the peak"), groups: grouped(r.Items),
+		title: title("memory of the fullest rank", r.Items), notes: r.Notes, quantity: bytes("memory at the peak"), groups: grouped(r.Items),
 		layers: memoryLayers(r.Items), total: func(*Item) (value, error) { return value{}, nil },
 	}
 	s.setLimits(r.Items)
 	return s.picture()
 }
 
-func memoryOverTime(i Item) (Picture, error) {
+func memoryOverTime(r Request) (Picture, error) {
+	i := r.Items[0]
 	figure, err := i.memoryFigure()
+	figure.Notes = r.Notes
 	if err == nil && !figure.Drawable() {
 		err = Nothing{fmt.Errorf("%s: the run takes no time or no memory, so there is nothing to draw", i.named())}
 	}

@@ -19,7 +19,7 @@ func stepTime(r Request) (Picture, error) {
 
 // timeOf returns the step time of a result and its deviation.
 func timeOf(r reports.Result) value {
-	if m := r.Measurement; m != nil && len(m.Steps) > 0 {
+	if m := r.Measurement; m != nil && m.StepTimeMean > 0 {
 		return value{m.StepTimeMean, m.StepTimeStd}
 	}
 	return value{mean: r.StepTime}

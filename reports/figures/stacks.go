@@ -2,6 +2,7 @@ package figures
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 
@@ -25,10 +26,16 @@ type stackChart struct {
 	total  valueOf
 	limits []float64 // dotted lines
 	limit  string    // what they are
+	notes  []string
 }
 
 // splitTime draws what a step is made of, averaged over the ranks.
 func splitTime(r Request) (Picture, error) {
+	for i := range r.Items {
+		if !r.Items[i].Run.Result.Split() {
+			return nil, fmt.Errorf("%s: tells how long a step takes, and not what it is made of; draw its time with psim plot time", r.Items[i].named())
+		}
+	}
 	mean := func(of func(reports.RankResult) float64) func(*Item) float64 {
 		return func(i *Item) float64 {
 			sum := 0.0
@@ -39,7 +46,7 @@ func splitTime(r Request) (Picture, error) {
 		}
 	}
 	s := stackChart{
-		title: title("what a step is made of", r.Items), quantity: seconds("time of a step, averaged over the ranks"), groups: grouped(r.Items),
+		title: title("what a step is made of", r.Items), notes: r.Notes, quantity: seconds("time of a step, averaged over the ranks"), groups: grouped(r.Items),
 		layers: []layer{
 			{"computation", chart.Pattern{Color: chart.Color(0)}, mean(func(r reports.RankResult) float64 { return r.Compute })},
 			{"exposed communication", chart.Pattern{Color: chart.Color(1), Hatch: chart.Rising}, mean(func(r reports.RankResult) float64 { return r.ExposedCommunication })},
@@ -124,4 +131,5 @@ func (s stackChart) explain(f *chart.Figure, used []bool, deviates bool) {
 	if deviates {
 		f.Explain("whiskers: ± a standard deviation of the steps", nil)
 	}
+	f.Remark(s.notes)
 }

@@ -21,6 +21,7 @@ type table struct {
 	key    string
 	quantity
 	values []float64
+	notes  []string
 }
 
 // newTable finds a number of the results and along which setting it is drawn: the
@@ -34,7 +35,7 @@ func newTable(r Request) (table, error) {
 	if err != nil {
 		return table{}, err
 	}
-	t := table{items: r.Items, key: key, quantity: ofKey(key), others: dimensions(r.Items)}
+	t := table{items: r.Items, key: key, quantity: ofKey(key), others: dimensions(r.Items), notes: r.Notes}
 	if len(t.others) == 0 {
 		return t, errors.New("all results have the same settings; a sweep varies one at least")
 	}
@@ -145,6 +146,7 @@ func (t table) figure() *chart.Figure {
 		}
 	}
 	t.explain(f, len(lines), unfit)
+	f.Remark(t.notes)
 	return f
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"psim/reports"
+	"psim/reports/coursefile"
 )
 
 // timeline draws results one below the other.
@@ -20,7 +21,14 @@ func timeline(r Request) (Picture, error) {
 		}
 		runs = append(runs, item.Run)
 	}
-	return func(w io.Writer, format string) error { return r.View.Timelines(w, format, runs...) }, nil
+	return func(w io.Writer, format string) error { return r.view().Timelines(w, format, runs...) }, nil
+}
+
+// view adds the notes to what is shown.
+func (r Request) view() reports.View {
+	v := r.View
+	v.Notes = r.Notes
+	return v
 }
 
 // drawable refuses what a timeline cannot show.
@@ -45,7 +53,7 @@ func compare(r Request) (Picture, error) {
 	case r.Items[0].Path == "":
 		return nil, fmt.Errorf("%s: is a prediction, so there is nothing to hold it against; name two results", r.Items[0].Label)
 	default:
-		if a, b, err = reports.LoadPair(r.Items[0].Path); err != nil {
+		if a, b, err = coursefile.LoadMeasured(r.Items[0].Path); err != nil {
 			return nil, err
 		}
 	}
@@ -61,5 +69,5 @@ func compare(r Request) (Picture, error) {
 			return nil, err
 		}
 	}
-	return func(w io.Writer, format string) error { return r.View.Compare(w, format, a, b) }, nil
+	return func(w io.Writer, format string) error { return r.view().Compare(w, format, a, b) }, nil
 }

@@ -1,0 +1,71 @@
+package courses
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+
+	"psim/internal/units"
+	"psim/reports"
+	"psim/reports/figures"
+)
+
+// draw draws a figure from predictions at the assignment's own size, or from what was
+// measured beside its own predictions.
+func (r *Reproduction) draw(f figure, measured bool) (figures.Picture, error) {
+	kind, err := figures.Find(f.kind)
+	if err != nil {
+		return nil, err
+	}
+	request := figures.Request{Key: f.key, Notes: r.notes(f, measured)}
+	for _, name := range f.runs {
+		run := r.find(name)
+		if !measured {
+			request.Items = append(request.Items, figures.Item{Label: name, Run: run.predicted})
+			continue
+		}
+		if run.measured != nil {
+			a, b := run.measured.Sides()
+			request.Items = append(request.Items, figures.Item{Label: name, Run: a}, figures.Item{Label: name, Run: b})
+		}
+	}
+	picture, err := kind.Draw(request)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.path, err)
+	}
+	return picture, nil
+}
+
+// notes says below a figure of which machine it is, and how it differs from what the
+// assignment draws.
+func (r *Reproduction) notes(f figure, measured bool) []string {
+	if !measured {
+		return []string{"predicted for " + r.course.device}
+	}
+	list := []string{"predicted from tasks measured alone, and measured, on " + units.Plural(runtime.NumCPU(), "core")}
+	if len(r.Shrunk) > 0 {
+		list = append(list, "shrunk: "+strings.Join(r.Shrunk, ", "))
+	}
+	var shared, missing []string
+	for _, name := range f.runs {
+		switch run := r.find(name); {
+		case run.measured == nil:
+			missing = append(missing, name)
+		case run.shared():
+			shared = append(shared, name)
+		}
+	}
+	if len(shared) > 0 {
+		list = append(list, "oversubscribed, with fewer cores than workers: "+strings.Join(shared, ", "))
+	}
+	if len(missing) > 0 {
+		list = append(list, "not measured: "+strings.Join(missing, ", "))
+	}
+	return list
+}
+
+// render writes a picture as PNG.
+func render(p figures.Picture) func(io.Writer) error {
+	return func(w io.Writer) error { return p(w, reports.PNG) }
+}

@@ -1,0 +1,54 @@
+package courses
+
+import (
+	"fmt"
+	"strings"
+
+	"psim/internal/units"
+	"psim/reports"
+)
+
+// sayData says how data parallelism scales.
+func sayData(of func(string) *reports.Result) string {
+	var b strings.Builder
+	one := of("ddp=1")
+	if one == nil {
+		return ""
+	}
+	fmt.Fprintf(&b, "One device takes %s for a step of %.0f samples, %s.", units.FormatSeconds(one.StepTime), one.Throughput.Samples*one.StepTime, rate(*one))
+	for _, name := range []string{"ddp=2", "ddp=4"} {
+		r := of(name)
+		if r == nil {
+			continue
+		}
+		speedup := r.Throughput.Samples / one.Throughput.Samples
+		fmt.Fprintf(&b, " %d take %s for %.0f, %s: %.2f times as much, which is %.0f %% of ideal. Of the step, %.0f %% is communication that nothing hides: each device sends %s of gradients after the backward.",
+			r.Devices, units.FormatSeconds(r.StepTime), r.Throughput.Samples*r.StepTime, rate(*r), speedup, 100*speedup/float64(r.Devices),
+			100*average(*r, exposed)/r.StepTime, units.FormatBytes(sent(*r)))
+	}
+	return b.String()
+}
+
+// sayPipeline says what pipelining gains over model parallelism.
+func sayPipeline(of func(string) *reports.Result) string {
+	model, taken, intended := of("model=2"), of("pipeline=2"), of("gpipe=2")
+	if model == nil || taken == nil || intended == nil {
+		return ""
+	}
+	text := fmt.Sprintf("Model parallelism takes %s a step, because one device waits while the other works: %.1f %% of their time is idle.", units.FormatSeconds(model.StepTime), 100*model.Bubble.Makespan)
+	text += fmt.Sprintf(" A pipeline of %s as GPipe has it (gpipe=2) takes %s: a speedup of %.2f.", units.Plural(intended.Microbatches, "microbatch"), units.FormatSeconds(intended.StepTime), model.StepTime/intended.StepTime)
+	text += fmt.Sprintf(" As the homework's code runs it (pipeline=2), only forwards overlap: %s, a speedup of %.2f.", units.FormatSeconds(taken.StepTime), model.StepTime/taken.StepTime)
+	if taken.Kind == reports.Predicted {
+		text += fmt.Sprintf(" That it is slower than no pipeline comes of one Python process, which launches four times as many kernels for two devices: they wait %s of a step for it.", mean(*taken, dispatch))
+	}
+	return text
+}
+
+func exposed(r reports.RankResult) float64 { return r.ExposedCommunication }
+
+func dispatch(r reports.RankResult) float64 {
+	if r.Dispatch == nil {
+		return 0
+	}
+	return *r.Dispatch
+}

@@ -1,0 +1,194 @@
+package courses
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"psim/exec/session"
+	"psim/internal/units"
+)
+
+// A measuring is under way.
+type measuring struct {
+	*Reproduction
+	Options
+	from time.Time
+	// took and expected are the time of the runs that were measured, and what was
+	// expected of it: so the time of the others is corrected.
+	took, expected time.Duration
+}
+
+// errBudget ends what takes longer than there is time.
+var errBudget = errors.New("the budget was spent")
+
+// leastSteps bounds how many steps are measured where time is short.
+const leastSteps = 2
+
+// measure runs what the assignment asks for, and then the rest as far as time suffices.
+func (r *Reproduction) measure(ctx context.Context, o Options) error {
+	m := &measuring{Reproduction: r, Options: o, from: time.Now()}
+	m.Steps = r.course.steps
+	if o.Budget > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, o.Budget, errBudget)
+		defer cancel()
+	}
+	trials, err := m.choose(ctx)
+	for err == nil && len(trials) > 0 {
+		err = m.run(ctx, trials)
+		trials = trials[1:]
+	}
+	for _, run := range r.Runs {
+		if err != nil && run.measured == nil {
+			run.LeftOut = cmp.Or(run.LeftOut, "interrupted")
+		}
+	}
+	if len(r.names(func(run *Run) bool { return run.measured != nil })) == 0 {
+		err = cmp.Or(err, fmt.Errorf("nothing was measured: %s: %s", r.Runs[0].Name, r.Runs[0].LeftOut))
+	}
+	return err
+}
+
+// choose measures the first run in the largest size in which all that is asked for
+// should end within the budget, and returns the other runs. Where the first shows that
+// it will not, it goes on to a smaller size.
+func (m *measuring) choose(ctx context.Context) (trials []trial, err error) {
+	sizes := m.course.sizes
+	if m.Full {
+		sizes = sizes[:1]
+	}
+	for i, s := range sizes {
+		last := i == len(sizes)-1
+		if trials, err = m.trials(s); err != nil {
+			return nil, err
+		}
+		m.Shrunk = s.shrinks(trials)
+		if !m.fits(trials) && !last {
+			continue
+		}
+		if err := m.run(ctx, trials); err != nil {
+			return nil, err
+		}
+		first := trials[0].Run
+		if trials = trials[1:]; last || first.measured != nil && m.fits(trials) {
+			break
+		}
+		first.measured, first.Measured, first.LeftOut = nil, nil, ""
+	}
+	return trials, nil
+}
+
+// fits reports whether all that is asked for should end in time, with some to spare.
+func (m *measuring) fits(trials []trial) bool {
+	const share = 0.8 // of what is left
+	return m.Budget == 0 || float64(m.asked(trials, leastSteps)) <= share*float64(m.left())
+}
+
+// left returns what of the budget is left.
+func (m *measuring) left() time.Duration { return max(0, m.Budget-time.Since(m.from)) }
+
+// asked returns how long the trials that are asked for should take.
+func (m *measuring) asked(trials []trial, steps int) (sum time.Duration) {
+	for _, t := range trials {
+		if t.Asked {
+			sum += m.corrected(m.expect(t, steps))
+		}
+	}
+	return sum
+}
+
+// expect returns how long a trial of so many steps would take if this machine were
+// psim's own.
+func (m *measuring) expect(t trial, steps int) time.Duration {
+	const start = time.Second // to open devices and to compile
+	return start + time.Duration(m.Repeats+1)*t.serial + time.Duration(m.Warmup+steps)*t.pass
+}
+
+// corrected corrects an expectation by what earlier ones have come to.
+func (m *measuring) corrected(d time.Duration) time.Duration {
+	if m.expected == 0 {
+		return d
+	}
+	return time.Duration(float64(d) * float64(m.took) / float64(m.expected))
+}
+
+// run measures the first of some trials, or says why not. An error is an interrupt.
+func (m *measuring) run(ctx context.Context, trials []trial) error {
+	t := trials[0]
+	steps := m.Steps
+	for steps > leastSteps && m.Budget > 0 && (m.expected == 0 || !t.Asked || m.asked(trials, steps) > m.left()) {
+		steps--
+	}
+	if need := m.corrected(m.expect(t, 1)); m.Budget > 0 && need > m.left() {
+		t.LeftOut = fmt.Sprintf("takes about %s, and of the budget of %s there were %s left", round(need), short(m.Budget), round(m.left()))
+	} else if err := m.once(ctx, t, steps, m.asked(trials, steps)); err != nil && t.measured == nil {
+		t.LeftOut = err.Error()
+		if context.Cause(ctx) == errBudget {
+			t.LeftOut = "did not end within the budget of " + short(m.Budget)
+		}
+	}
+	if err := ctx.Err(); err != nil && context.Cause(ctx) != errBudget {
+		return err
+	}
+	return nil
+}
+
+// once measures a trial, and tells how long all that are asked for will take.
+func (m *measuring) once(ctx context.Context, t trial, steps int, all time.Duration) error {
+	s := &session.Session{Options: m.Options.Options}
+	s.Steps, s.Devices.Oversubscribe = steps, true
+	begin := time.Now()
+	if tell := m.Stage; tell != nil {
+		s.Stage = func(what string) {
+			_, what, _ = strings.Cut(what, ": ") // the schedule
+			left := max(all, m.corrected(m.expect(t, steps))) - time.Since(begin)
+			tell(fmt.Sprintf("%s: %s, about %s left", t.Name, what, round(max(0, left))))
+		}
+	}
+	err := s.Run(ctx, t.config)
+	if run := s.Main(); run != nil {
+		run.Result.Warnings = append(run.Result.Warnings, m.remarks(t, len(run.Result.Steps))...)
+		t.measured, t.Measured = run, &run.Result
+	}
+	if err == nil {
+		m.took, m.expected = m.took+time.Since(begin), m.expected+m.expect(t, steps)
+	}
+	return err
+}
+
+// remarks says what of a measured run is not as the assignment has it.
+func (m *measuring) remarks(t trial, steps int) (list []string) {
+	for _, s := range m.Shrunk {
+		list = append(list, "shrunk: "+s)
+	}
+	if steps < m.course.steps {
+		list = append(list, fmt.Sprintf("shrunk: %s instead of %d", units.Plural(steps, "step"), m.course.steps))
+	}
+	if t.shared() {
+		list = append(list, t.sharing())
+	}
+	return list
+}
+
+// round shortens a duration for people.
+func round(d time.Duration) time.Duration {
+	if d < 10*time.Second {
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Second)
+}
+
+// short writes a budget as it was given: 7m, not 7m0s.
+func short(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}

@@ -1,0 +1,232 @@
+package coursefile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"psim/internal/files"
+	"psim/reports"
+)
+
+// epochName matches the name of a file of an epoch of homework 4.
+var epochName = regexp.MustCompile(`^rank(\d{1,5})_results_epoch(\d{1,6})\.json$`)
+
+// A File is a result that was read, and what to call it.
+type File struct {
+	Label, Path string
+	Run         reports.Run
+}
+
+// Load reads the results of a file or folder of a course's scripts. It returns none of
+// a path that is something else: a result of psim, or nothing.
+func Load(path string) ([]File, error) {
+	if !files.IsFolder(path) {
+		return loadFile(path)
+	}
+	if files.Exists(filepath.Join(path, "result.json")) || files.Exists(filepath.Join(path, "sweep.jsonl")) {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s", path, files.Reason(err))
+	}
+	var list []File
+	epochs := false
+	for _, e := range entries {
+		name := e.Name()
+		if epochName.MatchString(name) {
+			if epochs {
+				continue // all of them at once
+			}
+			epochs = true
+		} else if !statsName.MatchString(name) && name != "performance_summary.json" {
+			continue
+		}
+		found, err := loadFile(filepath.Join(path, name))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, found...)
+	}
+	return list, nil
+}
+
+// loadFile reads a file; one of an epoch with the others in its folder.
+func loadFile(path string) ([]File, error) {
+	name := filepath.Base(path)
+	if epochName.MatchString(name) {
+		folder := filepath.Dir(path)
+		h, err := loadEpochs(folder)
+		if err != nil {
+			return nil, err
+		}
+		return []File{{filepath.Base(folder), path, reports.Run{Result: h.result(path)}}}, nil
+	}
+	if name == "result.json" || strings.HasSuffix(name, ".jsonl") || !files.Exists(path) {
+		return nil, nil
+	}
+	runs, err := files.Read(path, func(r io.Reader) ([]reports.Run, error) { return read(path, r) })
+	var list []File
+	for _, run := range runs {
+		f := File{strings.TrimSuffix(name, filepath.Ext(name)), path, run}
+		if len(runs) > 1 {
+			f.Label += fmt.Sprintf(": %s %d", modeOf(run.Result).name, run.Result.Devices)
+		}
+		list = append(list, f)
+	}
+	return list, err
+}
+
+// read reads a file of at most 1 GiB.
+func read(path string, r io.Reader) ([]reports.Run, error) {
+	const limit = 1 << 30
+	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil || len(data) > limit {
+		return nil, err // of psim, which says what is wrong
+	}
+	return Read(path, data)
+}
+
+// Read reads the results in a file of a course's scripts. Its name says what it is of:
+// what it holds does not. It returns none of a file that is something else.
+func Read(path string, data []byte) ([]reports.Run, error) {
+	name := filepath.Base(path)
+	if m := statsName.FindStringSubmatch(name); m != nil {
+		run, err := readStats(named(m[1]), data)
+		if err == nil {
+			run.Result.Source = path
+		}
+		return []reports.Run{run}, err
+	}
+	list, err := readHomework(path, data)
+	if err != nil {
+		return nil, err
+	}
+	var runs []reports.Run
+	for _, h := range list {
+		runs = append(runs, reports.Run{Result: h.result(path)})
+	}
+	return runs, nil
+}
+
+// readHomework reads a file of homework 4 or 5: an epoch, a summary or a log.
+func readHomework(path string, data []byte) ([]homework, error) {
+	name := filepath.Base(path)
+	if epochName.MatchString(name) {
+		h := homework{mode: named("ddp")}
+		line, err := readEpoch(name, data)
+		if err == nil {
+			err = h.take([]epochLine{line})
+		}
+		return []homework{h}, err
+	}
+	if trimmed := bytes.TrimSpace(data); len(trimmed) == 0 || bytes.IndexByte(data, 0) >= 0 {
+		return nil, nil
+	} else if trimmed[0] != '{' {
+		if log := slices.Contains([]string{".log", ".txt", ".out"}, filepath.Ext(name)); log || epochForm.Match(data) || meanForm.Match(data) {
+			return readLog(path, data)
+		}
+		return nil, nil
+	}
+	var keys map[string]json.RawMessage
+	switch json.Unmarshal(data, &keys); {
+	case keys["kind"] != nil:
+		return nil, nil
+	case name == "performance_summary.json" || keys["pipeline_parallel"] != nil:
+		return readSummary(data)
+	case keys["num_workers"] != nil:
+		return nil, errors.New("is what CS1390's train.py saves, and does not say of which mode; name it stats_ddp4.json, or with fsdp, model or pipeline and the number of workers")
+	case keys["training_time"] != nil:
+		return nil, errors.New("is what homework 4 saves of an epoch, and does not say of which rank; name it rank0_results_epoch0.json, or with its rank and epoch")
+	}
+	return nil, nil
+}
+
+// readEpoch reads what run_data_parallel.py has saved of an epoch.
+func readEpoch(name string, data []byte) (l epochLine, err error) {
+	var e epoch
+	if err := decode(data, &e); err != nil {
+		return l, err
+	}
+	if e.Time == nil || e.Tokens == nil {
+		return l, errors.New("training_time or tokens_per_sec is missing; run_data_parallel.py saves both")
+	}
+	m := epochName.FindStringSubmatch(name)
+	l.rank, _ = strconv.Atoi(m[1])
+	l.index, _ = strconv.Atoi(m[2])
+	l.seconds, l.tokens = *e.Time, *e.Tokens
+	return l, nil
+}
+
+// loadEpochs reads all epochs of a folder.
+func loadEpochs(folder string) (homework, error) {
+	h := homework{mode: named("ddp")}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return h, fmt.Errorf("%s: %s", folder, files.Reason(err))
+	}
+	var lines []epochLine
+	for _, e := range entries {
+		if !epochName.MatchString(e.Name()) {
+			continue
+		}
+		line, err := files.Read(filepath.Join(folder, e.Name()), func(r io.Reader) (l epochLine, err error) {
+			data, err := io.ReadAll(io.LimitReader(r, 1<<20))
+			if err != nil {
+				return l, err
+			}
+			return readEpoch(e.Name(), data)
+		})
+		if err != nil {
+			return h, err
+		}
+		lines = append(lines, line)
+	}
+	if len(lines) == 0 {
+		return h, fmt.Errorf("%s: holds no rank0_results_epoch0.json", folder)
+	}
+	if err := h.take(lines); err != nil {
+		return h, fmt.Errorf("%s: %w", folder, err)
+	}
+	return h, nil
+}
+
+// LoadRun reads a result: of psim, or of a course's scripts.
+func LoadRun(path string) (reports.Run, error) {
+	list, err := Load(path)
+	switch {
+	case err != nil:
+		return reports.Run{}, err
+	case len(list) == 0:
+		return reports.Load(path)
+	case len(list) == 1:
+		return list[0].Run, nil
+	}
+	var names []string
+	for _, f := range list {
+		names = append(names, f.Label)
+	}
+	return reports.Run{}, fmt.Errorf("%s: holds %d results (%s); name a file that holds one", path, len(list), strings.Join(names, ", "))
+}
+
+// LoadMeasured is reports.LoadPair of one result, which must be of psim: a course's
+// scripts predict nothing.
+func LoadMeasured(path string) (predicted, measured reports.Run, err error) {
+	list, err := Load(path)
+	if err == nil && len(list) > 0 {
+		err = fmt.Errorf("%s: is of a course's scripts, which predict nothing; name two results: psim compare A B", path)
+	}
+	if err != nil {
+		return predicted, measured, err
+	}
+	return reports.LoadPair(path)
+}

@@ -1,0 +1,142 @@
+package coursefile
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// The lines of homework 4's scripts: an epoch of a rank, or of the one process of
+// run_pipeline.py; their mean at the end; the steps of an epoch in the bar of progress;
+// and the command, which a terminal's log holds.
+var (
+	epochForm   = regexp.MustCompile(`Epoch (\d{1,6})(?: on Rank (\d{1,5}))?: Training Time = ([0-9.eE+-]+), Tokens_per_sec = ([0-9.eE+-]+)`)
+	meanForm    = regexp.MustCompile(`(?:Rank (\d{1,5}) )?[Tt]raining time: avg: ?([0-9.eE+-]+), std: ?([0-9.eE+-]+), *\s*tokens_per_second: avg: ?([0-9.eE+-]+)`)
+	barForm     = regexp.MustCompile(`Training \(epoch \d+ / \d+\):.*\| (\d{1,9})/(\d{1,9}) \[`)
+	commandForm = regexp.MustCompile(`run_(data_parallel|pipeline)\.py(.*)`)
+	optionForm  = regexp.MustCompile(`--(batch_size|n_chunk|model_parallel_mode)[= ]+['"]?(\w+)`)
+)
+
+// A section is what a log says of one command.
+type section struct {
+	homework
+	lines []epochLine
+	means map[int][3]float64 // of a rank: the mean of epochs, its deviation, tokens per second
+}
+
+// readLog reads what the scripts have printed, of one run or, with the commands before
+// them, of several. The name of a log may say which mode it is of.
+func readLog(name string, data []byte) (list []homework, err error) {
+	for _, s := range sections(strings.ReplaceAll(string(data), "\r", "\n")) {
+		if len(s.lines) == 0 && len(s.means) == 0 {
+			continue
+		}
+		h, err := s.run(name)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, h)
+	}
+	if len(list) == 0 {
+		return nil, errors.New(`holds no line of homework 4's scripts, such as "Epoch 0 on Rank 0: Training Time = 20.6, Tokens_per_sec = 217800.3"`)
+	}
+	return list, nil
+}
+
+// sections divides a log by its commands.
+func sections(text string) []section {
+	list := []section{{means: map[int][3]float64{}}}
+	for line := range strings.Lines(text) {
+		if m := commandForm.FindStringSubmatch(line); m != nil {
+			s := section{means: map[int][3]float64{}}
+			if m[1] == "data_parallel" {
+				s.mode = named("ddp")
+			}
+			s.options(m[2])
+			list = append(list, s)
+		}
+		list[len(list)-1].read(line)
+	}
+	return list
+}
+
+// named returns the mode of a name.
+func named(name string) mode {
+	for _, m := range modes() {
+		if m.name == name || m.name+"_parallel" == name {
+			return m
+		}
+	}
+	return mode{}
+}
+
+// options reads what a command says of its run.
+func (s *section) options(text string) {
+	for _, m := range optionForm.FindAllStringSubmatch(text, -1) {
+		n, _ := strconv.Atoi(m[2])
+		n = min(max(n, 0), 1<<30)
+		switch m[1] {
+		case "batch_size":
+			s.batch = float64(n)
+		case "n_chunk":
+			s.chunks = n
+		default:
+			s.mode = named(m[2])
+		}
+	}
+}
+
+// read notes what a line says.
+func (s *section) read(line string) {
+	number := func(text string) float64 { x, _ := strconv.ParseFloat(text, 64); return x }
+	rank := func(text string) int {
+		if text != "" {
+			s.mode = named("ddp")
+		}
+		n, _ := strconv.Atoi(text)
+		return n
+	}
+	if m := epochForm.FindStringSubmatch(line); m != nil {
+		index, _ := strconv.Atoi(m[1])
+		s.lines = append(s.lines, epochLine{rank(m[2]), index, number(m[3]), number(m[4])})
+	}
+	if m := meanForm.FindStringSubmatch(line); m != nil {
+		s.means[rank(m[1])] = [3]float64{number(m[2]), number(m[3]), number(m[4])}
+	}
+	if m := barForm.FindStringSubmatch(line); m != nil && m[1] == m[2] {
+		s.steps = number(m[1])
+	}
+}
+
+// run makes the homework of a section: of its epochs, or else of their means.
+func (s section) run(name string) (homework, error) {
+	h := s.homework
+	for _, guess := range []string{"pipeline", "model"} {
+		if h.name == "" && strings.Contains(strings.ToLower(name), guess) {
+			h.mode = named(guess)
+		}
+	}
+	if h.name == "" {
+		return h, fmt.Errorf("does not say whether the run was model or pipeline parallel; name it model_parallel.log or pipeline_parallel.log")
+	}
+	h.workers = 2
+	if len(s.lines) > 0 {
+		return h, h.take(s.lines)
+	}
+	for rank := range len(s.means) {
+		m, there := s.means[rank]
+		if !there || !(m[0] > 0 && m[0] <= longest && m[1] >= 0 && m[1] <= longest) {
+			return h, fmt.Errorf("rank %d: its mean time of an epoch is missing or not above 0; there must be a line of each of %d ranks", rank, len(s.means))
+		}
+		if m[0] > h.mean {
+			h.mean, h.deviation = m[0], m[1]
+		}
+		h.tokens += m[2]
+	}
+	if h.data {
+		h.workers = len(s.means)
+	}
+	return h, nil
+}

@@ -1,0 +1,192 @@
+package coursefile
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"time"
+
+	"psim/reports"
+	"psim/schedules/graph"
+)
+
+// statsName matches the name of a file of CS1390's train.py.
+var statsName = regexp.MustCompile(`^stats_(ddp|fsdp|model|pipeline)(\d+)\.json$`)
+
+// The most that a file may say: of workers, and of seconds since 1970.
+const (
+	mostWorkers = 1 << 16
+	longest     = 9.2e9
+)
+
+// readStats reads what train.py has saved of a run of a mode.
+func readStats(m mode, data []byte) (reports.Run, error) {
+	var s stats
+	var object map[string]json.RawMessage
+	if err := decode(data, &s); err != nil {
+		return reports.Run{}, err
+	}
+	if err := decode(data, &object); err != nil {
+		return reports.Run{}, err
+	}
+	switch {
+	case s.Workers < 1 || s.Workers > mostWorkers:
+		return reports.Run{}, missing(object, "num_workers", "it must be the number of workers, as train.py saves it")
+	case s.Batches < 1 || s.Batches > 1<<30:
+		return reports.Run{}, missing(object, "num_batches", "it must be the number of batches, as train.py saves it")
+	case s.BatchSize < 0 || s.BatchSize > 1<<30:
+		return reports.Run{}, missing(object, "batch_size", "it must be the samples of a batch, as train.py saves it")
+	}
+	workers := make([]worker, s.Workers)
+	for i := range workers {
+		key := strconv.Itoa(i)
+		raw, there := object[key]
+		if !there {
+			return reports.Run{}, fmt.Errorf("%q is missing: num_workers is %d, so there must be workers 0 to %d", key, s.Workers, s.Workers-1)
+		}
+		if err := decode(raw, &workers[i]); err != nil {
+			return reports.Run{}, fmt.Errorf("%q: %w", key, err)
+		}
+		if err := workers[i].check(); err != nil {
+			return reports.Run{}, fmt.Errorf("%q: %w", key, err)
+		}
+	}
+	if m.data {
+		return s.dataRun(m, workers)
+	}
+	return s.splitRun(m, workers)
+}
+
+// missing says that a key is not there, or what its value should have been.
+func missing(object map[string]json.RawMessage, key, right string) error {
+	if raw, there := object[key]; there {
+		return fmt.Errorf("%s is %s; %s", key, raw, right)
+	}
+	return fmt.Errorf("%s is missing; %s", key, right)
+}
+
+// check refuses times that are none.
+func (w worker) check() error {
+	for _, t := range []struct {
+		key   string
+		value *float64
+	}{{"computation_time", w.Computation}, {"communication_time", w.Communication}, {"optimizer_update_time", w.Optimizer}, {"total_time", w.Total}} {
+		if t.value != nil && !(*t.value >= 0 && *t.value <= longest) {
+			return fmt.Errorf("%s is %g; it must be seconds, 0 or more", t.key, *t.value)
+		}
+	}
+	for i, t := range w.Times {
+		if !(t >= 0 && t <= longest) {
+			return fmt.Errorf("batches_times[%d] is %g; it must be a time in seconds", i, t)
+		}
+		if i%2 == 1 && t < w.Times[i-1] {
+			return fmt.Errorf("batches_times[%d] ends at %g, before it starts at %g; there must be a start and an end for every forward and backward", i, t, w.Times[i-1])
+		}
+	}
+	return nil
+}
+
+// dataRun makes a result of data-parallel workers.
+func (s stats) dataRun(m mode, workers []worker) (reports.Run, error) {
+	r := s.result(m)
+	r.Stages, r.Microbatches, r.DataParallel = 1, 1, s.Workers
+	batches, assumed := float64(s.Batches), false
+	for i, w := range workers {
+		if w.Total == nil {
+			return reports.Run{}, fmt.Errorf(`"%d": total_time is missing; it must be seconds, as train.py saves it`, i)
+		}
+		parts := known(w.Computation) + known(w.Communication) + known(w.Optimizer)
+		total := *w.Total
+		if parts > 0 && s.Batches > 1 && total > parts*math.Sqrt(batches) { // parts of a batch, and the total of all
+			total /= batches
+		} else {
+			assumed = assumed || s.Batches > 1
+		}
+		r.StepTime = max(r.StepTime, total, parts)
+		r.Ranks[i] = reports.RankResult{Rank: i, Compute: known(w.Computation), Optimizer: known(w.Optimizer), Communication: known(w.Communication), ExposedCommunication: known(w.Communication)}
+	}
+	for i, w := range workers {
+		if rank := &r.Ranks[i]; w.Computation != nil {
+			rank.Idle = max(0, r.StepTime-rank.Compute-rank.ExposedCommunication-rank.Optimizer)
+		} else {
+			*rank = reports.RankResult{Rank: i}
+		}
+	}
+	r.Makespan = r.StepTime
+	r.Measurement.StepTimeMean, r.Measurement.StepTimeMedian = r.StepTime, r.StepTime
+	s.setRates(&r)
+	if assumed {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("its times are taken as means of a batch, as the course's own runs save them; if they are sums over the %[1]d batches, a step is %[1]d times shorter. "+
+			"The course's plot.py takes total_time as the sum, so that its throughput is %[1]d times the one here", s.Batches))
+	}
+	return reports.Run{Result: r}, nil
+}
+
+// result starts a result of a mode. Nothing is known of memory or bubbles.
+func (s stats) result(m mode) reports.Result {
+	return reports.Result{
+		Schema: reports.Schema, Kind: reports.Measured, Name: m.config, Schedule: m.schedule, FullySharded: m.sharded,
+		VirtualStages: 1, TensorParallel: 1, Devices: s.Workers, Bubble: reports.Unknown(), FitsMemory: true,
+		Ranks: make([]reports.RankResult, s.Workers), Warnings: []string{},
+		Measurement: &reports.Measurement{RunsMade: 1, TimesComparable: true, Steps: []float64{}},
+	}
+}
+
+// setRates sets the throughput: workers of data parallelism have a batch each.
+func (s stats) setRates(r *reports.Result) {
+	if r.StepTime > 0 {
+		r.Throughput.Samples = float64(s.BatchSize*r.DataParallel) / r.StepTime
+	}
+}
+
+// splitRun makes a result and the trace of the first batch of workers that have a part
+// of the network each.
+func (s stats) splitRun(m mode, workers []worker) (reports.Run, error) {
+	times, microbatches, err := s.batches(workers)
+	if err != nil {
+		return reports.Run{}, err
+	}
+	trace, err := firstBatch(m, times[0], microbatches)
+	if err != nil {
+		return reports.Run{}, err
+	}
+	info := reports.Info{Name: m.config, Schedule: m.schedule, Stages: s.Workers, VirtualStages: 1, Microbatches: microbatches, DataParallel: 1, TensorParallel: 1}
+	r := reports.NewResult(reports.Measured, trace, graph.Summarize(trace), info)
+	durations, err := s.durations(workers, times)
+	if err != nil {
+		return reports.Run{}, err
+	}
+	r.Measurement = reports.NewMeasurement(durations...)
+	r.Measurement.RunsMade, r.Measurement.TimesComparable = 1, true
+	r.StepTime, r.FitsMemory = r.Measurement.StepTimeMean, true
+	for i := range r.Ranks {
+		r.Ranks[i].Compute = meanBusy(times, i)
+		r.Ranks[i].Idle = max(0, r.StepTime-r.Ranks[i].Compute)
+	}
+	s.setRates(&r)
+	r.Warnings = append(r.Warnings, "it tells forwards and backwards alone: communication and updates count as idle")
+	return reports.Run{Result: r, Trace: trace}, nil
+}
+
+// durations returns how long the batches take: each up to the next, which starts after
+// the update.
+func (s stats) durations(workers []worker, times [][][]float64) ([]time.Duration, error) {
+	list := make([]time.Duration, s.Batches)
+	for b, batch := range times {
+		start, end := extent(batch)
+		if b+1 < s.Batches {
+			if end, _ = extent(times[b+1]); end <= start {
+				return nil, fmt.Errorf("batches_times: batch %d does not start after batch %d; there must be the times of one batch after the other", b+1, b)
+			}
+		}
+		if s.Batches == 1 {
+			for _, w := range workers {
+				end = max(end, start+known(w.Total)) // with the update, which has no times
+			}
+		}
+		list[b] = seconds(end - start)
+	}
+	return list, nil
+}
