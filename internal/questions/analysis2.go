@@ -31,8 +31,12 @@ func discussWorkOverTime(e *essay) error {
 	e.shares(modelTimeline, compute)
 	e.say(modelTimeline, r.Result.Bubble.Makespan >= 1-1/n-rounding, "The others wait: on average a worker is idle for %s of the time, no less than (W−1)/W = %s.",
 		percent(r.Result.Bubble.Makespan), percent(1-1/n))
-	e.say(modelTimeline, p.backward > p.forward, "Backwards take %.1f times as long as forwards, %s against %s, because each layer computes two gradients, of its input and of its weights.",
-		p.backward.Seconds()/p.forward.Seconds(), units.FormatDuration(p.backward), units.FormatDuration(p.forward))
+	ratio, more := p.backward.Seconds()/p.forward.Seconds(), ""
+	if ratio > 2.5 {
+		more = "; that they take more than twice as long is due to a program that walks every block once for each, and may look through both for NaN"
+	}
+	e.say(modelTimeline, p.backward > p.forward, "Backwards take %.1f times as long as forwards, %s against %s, because each layer computes two gradients, of its input and of its weights%s.",
+		ratio, units.FormatDuration(p.backward), units.FormatDuration(p.forward), more)
 	talk := sum(ranks(r, passesOn))
 	e.say(modelTimeline, talk < 0.1*stepTime(r), "Workers pass on activations and their gradients at the cuts alone, %s in all, which is on its way for %s.",
 		bytesText(sum(ranks(r, sends))), units.FormatSeconds(talk))

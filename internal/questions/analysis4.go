@@ -98,10 +98,23 @@ func discussPipelineScaling(e *essay) error {
 	if err != nil {
 		return err
 	}
-	e.say(pipelineThroughput, throughput(p) > throughput(m), "With %d workers it is %s as fast as model parallelism, %s against %s samples per second, because workers compute beside each other for part of the step: they are busy for %s of it on average, and with model parallelism for %s.",
-		p.Workers, times(throughput(p)/throughput(m)), perSecond(throughput(p)), perSecond(throughput(m)), percent(utilization(p)), percent(utilization(m)))
+	compareWithModel(e, p, m)
 	talk := sum(ranks(p, passesOn))
 	e.say(pipelineThroughput, near(sum(ranks(p, sends)), sum(ranks(m, sends))) && talk < 0.1*stepTime(p), "Communication is not what limits it: the same %s pass between the workers as in model parallelism, and are on their way for %s.",
 		bytesText(sum(ranks(p, sends))), units.FormatSeconds(talk))
 	return nil
+}
+
+// compareWithModel says whether pipelining is worth its smaller microbatches.
+func compareWithModel(e *essay, p, m Run) {
+	beside := fmt.Sprintf("With %d workers it is %s as fast as model parallelism, %s against %s samples per second",
+		p.Workers, times(throughput(p)/throughput(m)), perSecond(throughput(p)), perSecond(throughput(m)))
+	busy := fmt.Sprintf("they are busy for %s of it on average, and with model parallelism for %s", percent(utilization(p)), percent(utilization(m)))
+	if throughput(p) > throughput(m) {
+		e.say(pipelineThroughput, utilization(p) > utilization(m), "%s, because workers compute beside each other for part of the step: %s.", beside, busy)
+	} else {
+		alone, apart := sum(ranks(m, computes)), sum(ranks(p, computes))
+		e.say(pipelineThroughput, utilization(p) > utilization(m) && apart > alone, "%s, although workers compute beside each other for part of the step: %s. A microbatch takes more of a batch's time than its share of the samples, because every kernel is started for each: all passes take %s together, and on whole batches %s.",
+			beside, busy, units.FormatSeconds(apart), units.FormatSeconds(alone))
+	}
 }

@@ -74,11 +74,11 @@ var untruths = map[string][][]func([]Run){
 			everyRank("ddp=4", func(r *reports.RankResult) { r.SentBytes += r.SentBytes / 20 }),
 			everyRank("ddp=4", func(r *reports.RankResult) { r.ExposedCommunication = 1 }),
 		},
-		{everyRank("ddp=4", func(r *reports.RankResult) { r.ExposedCommunication = 13 })},
+		{everyRank("ddp=4", func(r *reports.RankResult) { r.ExposedCommunication = 15 })},
 	},
 	"1.2": {
 		{
-			result("ddp=4", func(r *reports.Result) { r.Throughput.Samples = 5 }),
+			result("ddp=4", func(r *reports.Result) { r.Throughput.Samples = 4 }),
 			result("ddp=4", func(r *reports.Result) { r.Throughput.Samples = 11 }),
 		},
 		{
@@ -94,7 +94,7 @@ var untruths = map[string][][]func([]Run){
 		{result("model=3", func(r *reports.Result) { r.Bubble.Makespan = 0.6 })},
 		{spans("model=3", func(task *graph.Task, s *graph.Span) {
 			if task.Kind == graph.Backward {
-				s.End = s.Start + s.Duration()/3
+				s.End = s.Start + s.Duration()/5
 			}
 		})},
 		{everyRank("model=3", func(r *reports.RankResult) { r.Communication = 1 })},
@@ -143,10 +143,16 @@ var untruths = map[string][][]func([]Run){
 			everyRank("pipeline=3", func(r *reports.RankResult) { r.Compute = 5 }),
 			result("pipeline=3", func(r *reports.Result) { r.StepTime = 10 }),
 		},
-		{result("model=3", func(r *reports.Result) { r.Throughput.Samples = 5 })},
+		{
+			everyRank("pipeline=3", func(r *reports.RankResult) { r.Compute /= 4 }),
+			func(runs []Run) { // and faster than model parallelism
+				everyRank("pipeline=3", func(r *reports.RankResult) { r.Compute /= 4 })(runs)
+				result("model=3", func(r *reports.Result) { r.Throughput.Samples = 1 })(runs)
+			},
+		},
 		{
 			everyRank("model=3", func(r *reports.RankResult) { r.SentBytes /= 2 }),
-			everyRank("pipeline=3", func(r *reports.RankResult) { r.Communication = 1 }),
+			everyRank("pipeline=3", func(r *reports.RankResult) { r.Communication = 2 }),
 		},
 	},
 }
