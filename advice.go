@@ -70,7 +70,7 @@ func (p *Prediction) batch() int64 {
 	if p.Plan.Workload == nil {
 		return 0
 	}
-	return samples(p.Plan.Workload.Samples) * int64(p.Plan.Graph.Shape.Replicas)
+	return p.Plan.Workload.Total()
 }
 
 // A change is a way to save memory: settings to make, none for leaving things

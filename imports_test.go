@@ -37,8 +37,9 @@ var arrows = map[string][]string{
 	"exec":                      {"schedules", "schedules/graph", "schedules/wiring", "schedules/collective", "costmodel/arch", "costmodel/stages", "exec/programs", "exec/data"},
 	"exec/calibration":          {".", "costmodel", "costmodel/arch", "costmodel/calibrate", "costmodel/link", "exec", "exec/programs"},
 	"exec/data":                 {},
+	"exec/pth":                  {},
 	"exec/doctor":               {"exec", "exec/programs"},
-	"exec/session":              {".", "configs", "costmodel", "exec", "exec/programs", "reports", "schedules/graph"},
+	"exec/session":              {".", "configs", "costmodel", "exec", "exec/programs", "exec/pth", "reports", "schedules/graph"},
 	"exec/validation":           {"configs", "exec", "exec/programs", "exec/session", "reports"},
 	"exec/programs":             {"costmodel/arch"},
 	"configs":                   {"schedules", "schedules/graph", "schedules/order", "schedules/wiring", "schedules/collective", "schedules/partition", "schedules/search", "costmodel", "costmodel/arch", "costmodel/link", "costmodel/stages", "costmodel/memory"},
@@ -62,7 +63,7 @@ var arrows = map[string][]string{
 	"internal/gen/coursechecks": {"exec", "exec/programs", "exec/session", "reports"},
 	"internal/gen/gallery":      {".", "internal/files", "internal/wrap", "reports", "schedules", "schedules/graph"},
 	"internal/courses":          {".", "configs", "exec/programs", "exec/session", "reports", "reports/coursefile", "reports/figures", "internal/files", "internal/units", "internal/nearest", "internal/questions"},
-	"internal/questions":        {".", "reports", "schedules", "schedules/partition", "schedules/graph", "schedules/wiring", "schedules/collective", "configs", "costmodel", "costmodel/arch", "costmodel/link", "costmodel/stages", "internal/files", "internal/units", "internal/wrap"},
+	"internal/questions":        {".", "reports", "internal/nearest", "schedules", "schedules/partition", "schedules/graph", "schedules/wiring", "schedules/collective", "configs", "costmodel", "costmodel/arch", "costmodel/link", "costmodel/stages", "internal/files", "internal/units", "internal/wrap"},
 }
 
 // owners lists the outside libraries that one folder keeps to itself.

@@ -18,9 +18,17 @@ func Info(c *configs.Config, plan *configs.Plan) reports.Info {
 		Name: c.Name(), Schedule: plan.Graph.Name,
 		Stages: shape.Ranks, VirtualStages: shape.Virtual, Microbatches: shape.Microbatches,
 		DataParallel: max(1, shape.Replicas), TensorParallel: max(1, c.Parallel.Tensor), Sequence: c.Parallel.Sequence,
-		Samples: plan.Samples, Tokens: plan.Tokens, DataSet: c.Data.Samples, Work: work(plan), Config: c.Object(), Memory: memoryOf(plan), Warnings: slices.Clone(plan.Warnings),
+		Samples: plan.Samples, Shards: shards(plan), Tokens: plan.Tokens, DataSet: c.Data.Samples, Work: work(plan), Config: c.Object(), Memory: memoryOf(plan), Warnings: slices.Clone(plan.Warnings),
 		Limits: reports.Limits{Capacity: plan.Capacity, Margin: plan.Machine.Device.Margin, Memory: int64(plan.Machine.Device.Memory)},
 	}
+}
+
+// shards lists the samples of every replica where they differ.
+func shards(plan *configs.Plan) []int64 {
+	if plan.Workload == nil || plan.Workload.Shards == nil {
+		return nil
+	}
+	return plan.Workload.PerReplica()
 }
 
 // work says what a step computes, where there is a network.

@@ -38,6 +38,9 @@ func Search(ctx context.Context, c *configs.Config, progress func(plan, of int, 
 	if c.Schedule.File != "" {
 		return nil, fmt.Errorf("%s: schedule.file gives the order, and a search chooses it; remove file, or simulate it with psim run", c.Name())
 	}
+	if c.Batch.Shards != nil {
+		return nil, fmt.Errorf("%s: a search gives all replicas the same share; remove batch.shards", c.Name())
+	}
 	s := &planSearch{seen: map[string]bool{}, served: map[string]bool{}, refused: map[string]string{}}
 	all := combine(c)
 	for i, one := range all {

@@ -110,7 +110,7 @@ func (c *Config) searchTimes(ctx context.Context, shape graph.Shape, stageRank [
 // search, so reserve bytes are kept free for them on each rank of a replica.
 func (c *Config) searchModel(ctx context.Context, shape graph.Shape, w *stages.Workload, m costmodel.Machine, reserve []int64) (*search.Result, error) {
 	alone := *w // the search counts no sums over replicas
-	alone.Replicas = 1
+	alone.Replicas, alone.Shards = 1, nil
 	planned := alone.Plan()
 	g, err := wiring.Pipeline{
 		Name: c.Schedule.Name, Shape: shape, Placement: w.Placement, Order: search.Split(shape.Ranks, shape.Microbatches, c.folded()),

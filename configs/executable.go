@@ -80,6 +80,9 @@ func (c *Config) fit(devices int) (sets, changes []string, err error) {
 	problem := func(text string, args ...any) error {
 		return fmt.Errorf("%s for %s: %s", units.Plural(devices, "device"), c.name, fmt.Sprintf(text, args...))
 	}
+	if shards := c.Batch.Shards; shards != nil && devices != stages*len(shards) {
+		return nil, nil, problem("batch.shards is for %s: give as many, or leave --gpus out", units.Plural(len(shards), "replica"))
+	}
 	if c.Schedule.File == "" && c.Schedule.Name == ddpName {
 		batch, change := c.scaled(devices)
 		return append(batch, fmt.Sprintf("parallel.data=%d", devices)),
@@ -142,7 +145,7 @@ func (c *Config) Trained() (n arch.Network, samples int64, err error) {
 	if n, err = c.network(); err != nil {
 		return n, 0, c.problem("model", err)
 	}
-	microbatches, err := c.Batch.Samples(c.Parallel.Data, c.Schedule.Microbatches)
+	microbatches, _, err := c.Batch.Divide(c.Parallel.Data, c.Schedule.Microbatches)
 	if err != nil {
 		return n, 0, c.problem("batch", err)
 	}

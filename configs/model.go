@@ -39,7 +39,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	if err != nil {
 		return nil, c.problem("machine", err)
 	}
-	plan := &Plan{Graph: g, Costs: costs, Workload: planned, Machine: machine, Samples: sum(w.Samples) * int64(c.Parallel.Data), Search: found}
+	plan := &Plan{Graph: g, Costs: costs, Workload: planned, Machine: machine, Samples: w.Total(), Search: found}
 	if plan.Network, err = c.undivided(w); err != nil {
 		return nil, c.problem("model", err)
 	}
@@ -74,7 +74,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	if err != nil {
 		return nil, machine, c.problem("model", err)
 	}
-	samples, err := c.Batch.Samples(c.Parallel.Data, c.Schedule.Microbatches)
+	samples, shards, err := c.Batch.Divide(c.Parallel.Data, c.Schedule.Microbatches)
 	if err != nil {
 		return nil, machine, c.problem("batch", err)
 	}
@@ -86,7 +86,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 		return nil, machine, c.problem("train", err)
 	}
 	w := &stages.Workload{
-		Network: network, Training: c.Train, Samples: samples, Replicas: c.Parallel.Data, Zero: c.Parallel.Zero,
+		Network: network, Training: c.Train, Samples: samples, Shards: shards, Replicas: c.Parallel.Data, Zero: c.Parallel.Zero,
 		Bucket: int64(c.Parallel.Bucket), Overlap: c.Parallel.Overlap, NoReduceScatter: c.Parallel.Collectives == "gloo",
 		WholeLast: c.Schedule.WholeLast, PerTensor: c.Parallel.Gather == schedules.GatherTensor, Simplified: c.Parallel.Simplified,
 	}

@@ -99,7 +99,11 @@ func (c *Config) networkNotes(p *Plan) (lines []string) {
 		}
 		say("%s layers on stages 0 to %d, %s", abbreviated(w.Layers), len(w.Layers)-1, by)
 	}
-	say("%s of %s, %s", units.Plural(len(w.Samples), "microbatch"), spread(w.Samples), units.Plural(max(1, w.Replicas), "replica"))
+	sizes := spread(w.Samples)
+	if w.Shards != nil {
+		sizes = spread(w.Shards)
+	}
+	say("%s of %s, %s", units.Plural(len(w.Samples), "microbatch"), sizes, units.Plural(max(1, w.Replicas), "replica"))
 	return append(lines, bucketNotes(p)...)
 }
 

@@ -178,7 +178,7 @@ func (p *passPrices) slice(c Compute, t *graph.Task) {
 
 // task prices F, B, I or W, or a slice of one.
 func (p *passPrices) task(t *graph.Task) graph.Cost {
-	size := p.plan.SizeOf[t.Microbatch]
+	size := p.plan.SizeOf(t)
 	if (t.Kind == graph.Backward || t.Kind == graph.WeightGradient) && p.sliced.Has(t) {
 		cut := &p.slices[p.copyOf(t.Stage, t.Microbatch)]
 		return graph.Cost{Busy: cut.times[size][t.Part], Inner: some(&cut.inner[size][t.Part])}
@@ -188,5 +188,5 @@ func (p *passPrices) task(t *graph.Task) graph.Cost {
 
 // whole returns the time of the pass that a task is, or is a slice of.
 func (p *passPrices) whole(t *graph.Task) time.Duration {
-	return *p.prices[t.Stage][p.plan.SizeOf[t.Microbatch]].time.of(t.Kind)
+	return *p.prices[t.Stage][p.plan.SizeOf(t)].time.of(t.Kind)
 }

@@ -208,7 +208,7 @@ func (p *passPrices) withLaunches(h Host, c Compute, price func(*graph.Task) gra
 		if !t.Kind.Compute() {
 			return cost
 		}
-		l := *launches[t.Stage][p.plan.SizeOf[t.Microbatch]].of(t.Kind)
+		l := *launches[t.Stage][p.plan.SizeOf(t)].of(t.Kind)
 		if whole := p.whole(t); cost.Busy < whole {
 			share := float64(cost.Busy) / float64(whole)
 			l.thread, l.lead = units.Nanoseconds(share*float64(l.thread)), units.Nanoseconds(share*float64(l.lead))

@@ -116,7 +116,7 @@ func timeAt(points []progressPoint, bytes int64) time.Duration {
 func taskPrice(c Compute, plan *stages.Plan, stage int, samples int64) price {
 	priced := samples
 	if plan.Whole(stage) {
-		priced = plan.Batch()
+		priced = plan.Batch(0)
 	}
 	p := priceOf(c, plan, stage, priced)
 	times := &p.time
@@ -134,7 +134,7 @@ func taskLaunch(c Compute, h Host, plan *stages.Plan, stage int, samples int64) 
 	if !plan.Whole(stage) {
 		return launchesOf(c, h, plan, stage, samples)
 	}
-	all := plan.Batch()
+	all := plan.Batch(0)
 	l := launchesOf(c, h, plan, stage, all)
 	for _, pass := range []*launch{&l.forward, &l.input, &l.weight, &l.backward} {
 		pass.thread, pass.lead = share(pass.thread, samples, all), share(pass.lead, samples, all)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"psim/costmodel/stages"
 	"psim/schedules/graph"
 )
 
@@ -19,10 +20,10 @@ type taskKind struct {
 }
 
 // Profiled prices the tasks of a graph as they took when they were measured one
-// by one: the median over all tasks of a kind in all traces. samples[m] is the
-// size of microbatch m. Memory and links are those of base; times have no
-// delays, since what a message takes was measured until it had arrived.
-func Profiled(base graph.Costs, samples []int64, traces []*graph.Trace) (graph.Costs, error) {
+// by one: the median over all tasks of a kind in all traces of a graph that was
+// wired from a plan. Memory and links are those of base; times have no delays, since
+// what a message takes was measured until it had arrived.
+func Profiled(base graph.Costs, plan *stages.Plan, traces []*graph.Trace) (graph.Costs, error) {
 	if len(traces) == 0 {
 		return base, fmt.Errorf("there is no trace to take times from")
 	}
@@ -30,7 +31,7 @@ func Profiled(base graph.Costs, samples []int64, traces []*graph.Trace) (graph.C
 	times := map[taskKind][]time.Duration{}
 	for _, trace := range traces {
 		for i := range trace.Graph.Tasks {
-			k := kindOf(g, &trace.Graph.Tasks[i], samples)
+			k := kindOf(g, &trace.Graph.Tasks[i], plan)
 			times[k] = append(times[k], trace.Spans[i].Duration())
 		}
 	}
@@ -41,20 +42,20 @@ func Profiled(base graph.Costs, samples []int64, traces []*graph.Trace) (graph.C
 	priced := base.Task
 	base.Task = func(t *graph.Task) graph.Cost {
 		cost := priced(t)
-		cost.Busy, cost.Delay, cost.Link = medians[kindOf(g, t, samples)], 0, 0
+		cost.Busy, cost.Delay, cost.Link = medians[kindOf(g, t, plan)], 0, 0
 		return cost
 	}
 	return base, nil
 }
 
 // kindOf classifies a task. The ranks of one collective are of one kind.
-func kindOf(g *graph.Graph, t *graph.Task, samples []int64) taskKind {
+func kindOf(g *graph.Graph, t *graph.Task, plan *stages.Plan) taskKind {
 	k := taskKind{kind: t.Kind, rank: t.Rank % int32(g.Shape.Ranks), stage: t.Stage, part: t.Part}
 	if t.Kind.Collective() {
 		k.rank = g.Groups[t.Peer][0] % int32(g.Shape.Ranks)
 	}
 	if t.Microbatch != graph.None {
-		k.samples = samples[t.Microbatch]
+		k.samples = plan.Sizes[plan.SizeOf(t)]
 	}
 	return k
 }

@@ -44,7 +44,7 @@ const serialReplay = "the serial replay"
 // stashed, with the serial replay of the same versions.
 func (o MeasureOptions) check(ctx context.Context, job Job, devices []*programs.Device, source *Source, got *Record) (*Verdict, error) {
 	reference := ""
-	key := fmt.Sprint(job.Network.Name, job.Batch(), job.Graph.Shape.Replicas, job.Optimizer, job.Seed, o.Data, o.Total())
+	key := fmt.Sprint(job.Network.Name, job.Total(), job.Shards, job.Graph.Shape.Replicas, job.Optimizer, job.Seed, o.Data, o.Total())
 	if job.Graph.Stashing {
 		reference = serialReplay
 		key = fmt.Sprint(key, job.Layers, job.Samples)
@@ -115,7 +115,7 @@ func (o MeasureOptions) train(ctx context.Context, job Job, devices []*programs.
 		return nil, err
 	}
 	defer trainer.Close()
-	o.Progress = o.steps(of)
+	o.Progress, o.Gradients = o.steps(of), false
 	training, err := trainer.Train(ctx, source, o.TrainOptions)
 	return training.Record, duringRun(err)
 }
@@ -133,7 +133,7 @@ func (j Job) unsplit() (Job, error) {
 	}
 	w := stages.Workload{
 		Network: j.Network, Training: j.Training, Layers: []int{len(j.Network.Layers)}, Placement: graph.InOrder(1),
-		Samples: []int64{j.Batch() * int64(j.Graph.Shape.Replicas)},
+		Samples: []int64{j.Total()},
 	}
 	j.Graph, err = wiring.Pipeline{Name: "unsplit", Shape: shape, Order: order, Optimizer: true}.Graph()
 	j.Plan, j.Recompute = w.Plan(), programs.SaveAll

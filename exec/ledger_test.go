@@ -28,7 +28,7 @@ func TestPredictedMemoryIsTheLedger(t *testing.T) {
 		for _, m := range ledgerModes() {
 			for _, m.recompute = range []programs.Recompute{programs.SaveAll, programs.RepeatLayer} {
 				t.Run(kind+"/"+m.String(), func(t *testing.T) {
-					predicted, measured := ledgers(t, m, n)
+					predicted, measured := ledgers(t, m, n, []int{2, 2, 2, 2})
 					require.Equal(t, predicted.Persistent, measured.Persistent)
 					require.Equal(t, peaks(predicted), peaks(measured))
 				})
@@ -66,8 +66,7 @@ func ledgerModes() []mode {
 }
 
 // ledgers is the memory that is predicted for a step, and the devices' own.
-func ledgers(t *testing.T, m mode, n arch.Network) (predicted, measured *graph.Trace) {
-	samples := []int{2, 2, 2, 2}
+func ledgers(t *testing.T, m mode, n arch.Network, samples []int) (predicted, measured *graph.Trace) {
 	j := m.job(t, n, samples)
 	machine := costmodel.Machine{
 		Device: costmodel.Device{Peak: costmodel.Peak{FP32: 1e9}, Efficiency: costmodel.Efficiency{FP32: 1}},
@@ -75,7 +74,7 @@ func ledgers(t *testing.T, m mode, n arch.Network) (predicted, measured *graph.T
 	}
 	costs, err := costmodel.StepCosts(machine, m.workload(t, n, samples).Plan(), j.Graph)
 	require.NoError(t, err)
-	measured = alone(t, j, batches(t, n, 8*m.replicas, 1)[0])
+	measured = alone(t, j, batches(t, n, int(j.Total()), 1)[0])
 	predicted = &graph.Trace{Graph: j.Graph, Spans: measured.Spans, Persistent: costs.Persistent}
 	addMemory(predicted, costs)
 	return predicted, measured

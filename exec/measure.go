@@ -95,7 +95,7 @@ func Measure(ctx context.Context, job Job, o MeasureOptions) (*Measurement, erro
 	if o.Epochs > 0 {
 		steps = 0
 	}
-	source, err := NewSource(o.Data, job.Network, int(job.Batch()), job.Graph.Shape.Replicas, steps)
+	source, err := NewSource(o.Data, job.Network, job.PerReplica(), steps)
 	if err != nil {
 		return nil, fmt.Errorf("--data %s: %w", o.Data.Source, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,7 +65,7 @@ func TestPairsTrainAsUnsplit(t *testing.T) {
 			m, err := measurePairs(t, c.job(t, n, c.sizes), source)
 			require.NoError(t, err)
 			require.NoError(t, m.Verdict.Err())
-			set, err := exec.NewSource(exec.DataOptions{Source: source, Strided: true}, n, samples/c.replicas, c.replicas, 3)
+			set, err := exec.NewSource(exec.DataOptions{Source: source, Strided: true}, n, slices.Repeat([]int64{int64(samples / c.replicas)}, c.replicas), 3)
 			require.NoError(t, err)
 			sum, counted := 0.0, 0
 			for i, target := range set.Batch(2).Targets {

@@ -112,7 +112,7 @@ func TestStashedMemoryIsTheLedger(t *testing.T) {
 	for kind, n := range map[string]arch.Network{"gpt": miniGPT(t), "mlp": miniMLP(t)} {
 		for _, ranks := range []int{1, 2, 3, 4} {
 			t.Run(fmt.Sprint(kind, ranks), func(t *testing.T) {
-				predicted, measured := ledgers(t, mode{schedule: "pipedream", ranks: ranks, replicas: 1}, n)
+				predicted, measured := ledgers(t, mode{schedule: "pipedream", ranks: ranks, replicas: 1}, n, []int{2, 2, 2, 2})
 				require.Equal(t, predicted.Persistent, measured.Persistent)
 				require.Equal(t, peaks(predicted), peaks(measured))
 			})

@@ -2,10 +2,12 @@ package exec
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync"
 
+	"psim/costmodel/arch"
 	"psim/exec/programs"
 )
 
@@ -97,26 +99,45 @@ func larger(a, b float64) float64 {
 	return max(a, b)
 }
 
+// Gradients are those that one rank holds for its update: summed over the microbatches,
+// and averaged over the replicas. Where parameters are sharded they are of its shares.
+type Gradients struct {
+	Tensors []arch.Tensor
+	Values  map[string][]float32 // by the tensors' names
+}
+
 // A capture collects what a step shall leave beside its loss.
 type capture struct {
 	mu        sync.Mutex
-	gradients []map[string][]float32 // by replica; nil if they are not wanted
-	outputs   [][]float32            // by replica and microbatch; nil likewise
+	gradients []Gradients // by rank; nil if they are not wanted
+	outputs   [][]float32 // by replica and microbatch; nil likewise
 }
 
-func (c *capture) keepGradients(replica int, m *member) error {
+func (c *capture) keepGradients(rank int32, m *member) error {
 	if c == nil || c.gradients == nil {
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.gradients[replica] == nil {
-		c.gradients[replica] = map[string][]float32{}
-	}
-	if err := readInto(c.gradients[replica], m.tensors, m.gradients); err != nil {
+	held := Gradients{m.tensors, map[string][]float32{}}
+	if err := readInto(held.Values, m.tensors, m.gradients); err != nil {
 		return fmt.Errorf("gradients: %w", err)
 	}
+	c.gradients[rank] = held
 	return nil
+}
+
+// byReplica joins the gradients of every replica's ranks.
+func (c *capture) byReplica(replicas int) []map[string][]float32 {
+	list := make([]map[string][]float32, replicas)
+	for rank, held := range c.gradients {
+		replica := rank * replicas / len(c.gradients)
+		if list[replica] == nil {
+			list[replica] = map[string][]float32{}
+		}
+		maps.Copy(list[replica], held.Values)
+	}
+	return list
 }
 
 // keepOutputs reads what the network made of a microbatch.

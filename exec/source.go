@@ -36,16 +36,19 @@ type Source struct {
 	shards [][]int // the samples of every replica
 }
 
-// NewSource loads or makes up the samples of a number of steps, each of the given
+// NewSource loads or makes up the samples of a number of steps, each of so many
 // samples for every replica; with no steps, those of an epoch over all there are.
 // Without a number of samples made-up data repeat one batch, so that its loss must
 // fall, and a real set that is too small begins again. With one the steps are those of
 // an epoch, the last of which is filled up from the beginning.
-func NewSource(o DataOptions, n arch.Network, perReplica, replicas, steps int) (*Source, error) {
+func NewSource(o DataOptions, n arch.Network, perReplica []int64, steps int) (*Source, error) {
 	kind, path, named := strings.Cut(o.Source, ":")
 	s := &Source{}
 	var err error
-	whole := perReplica * replicas
+	whole := 0
+	for _, n := range perReplica {
+		whole += int(n)
+	}
 	limit := cmp.Or(o.Samples, whole*steps)
 	switch {
 	case !named && (kind == "" || kind == "synthetic"):
@@ -69,7 +72,7 @@ func NewSource(o DataOptions, n arch.Network, perReplica, replicas, steps int) (
 	if o.Samples > 0 || steps == 0 {
 		steps = (s.Len() + whole - 1) / whole
 	}
-	if err := s.cut(o, perReplica, replicas, steps); err != nil {
+	if err := s.cut(o, perReplica, steps); err != nil {
 		return nil, err
 	}
 	return s, s.checkTargets()
@@ -139,21 +142,22 @@ func (s *Source) loadPairs(file string, n arch.Network, limit int) error {
 }
 
 // cut shares the samples among the replicas and deals them out to the steps.
-func (s *Source) cut(o DataOptions, perReplica, replicas, steps int) error {
+func (s *Source) cut(o DataOptions, perReplica []int64, steps int) error {
 	n := s.Len()
-	shards, err := data.Deal(n, replicas, o.Strided)
+	shards, err := data.Deal(n, perReplica, o.Strided)
 	if err != nil {
 		return err
 	}
 	s.shards = shards
 	for step := range steps {
 		var batch []int
-		for _, shard := range shards {
-			if len(shard) < perReplica {
-				return fmt.Errorf("%d samples are fewer than one step takes, which is %d on each of %d replicas", n, perReplica, replicas)
+		for r, shard := range shards {
+			each := int(perReplica[r])
+			if len(shard) < each {
+				return fmt.Errorf("%d samples are fewer than one step takes, which is %d on replica %d of %d", n, each, r, len(shards))
 			}
-			for k := range perReplica {
-				batch = append(batch, shard[(step*perReplica+k)%len(shard)])
+			for k := range each {
+				batch = append(batch, shard[(step*each+k)%len(shard)])
 			}
 		}
 		s.steps = append(s.steps, batch)

@@ -12,7 +12,7 @@ import (
 // last filled up from the beginning, and all of them measured but the first epochs'.
 func TestEpochs(t *testing.T) {
 	n := miniMLP(t)
-	source, err := exec.NewSource(exec.DataOptions{Samples: 10, Strided: true}, n, 2, 2, 0)
+	source, err := exec.NewSource(exec.DataOptions{Samples: 10, Strided: true}, n, []int64{2, 2}, 0)
 	require.NoError(t, err)
 	require.Equal(t, 10, source.Len())
 	width := int(n.Layers[0].Input.Elements())
@@ -43,7 +43,7 @@ func TestEpochErrors(t *testing.T) {
 		"there are 12 samples, and data.samples is 13":        {Source: pairsFile(t), Samples: 13},
 		"2 samples are fewer than one step takes, which is 2": {Samples: 2},
 	} {
-		_, err := exec.NewSource(o, n, 2, 2, 0)
+		_, err := exec.NewSource(o, n, []int64{2, 2}, 0)
 		require.ErrorContains(t, err, want)
 	}
 	_, err := exec.Measure(t.Context(), mode{schedule: "gpipe", ranks: 2, replicas: 1}.job(t, n, []int{1}), exec.MeasureOptions{

@@ -50,7 +50,7 @@ func (t *Trainer) newStep(b Batch) (*step, error) {
 		losses: make([]float64, replicas*microbatches), calls: make([]int, g.Ranks()), rounds: map[roundKey]*round{},
 		gathered: queue{}, scattered: queue{},
 	}
-	samples := int(t.job.Batch()) * replicas
+	samples := int(t.job.Total())
 	last := t.job.Network.Layers[len(t.job.Network.Layers)-1].Output
 	input, target := int(t.job.Network.Layers[0].Input.Elements()), int(last.Elements())/last[len(last)-1]
 	if given := max(len(b.Tokens), len(b.Numbers)); given != samples*input || len(b.Targets) != samples*target {
@@ -60,8 +60,9 @@ func (t *Trainer) newStep(b Batch) (*step, error) {
 		return nil, errors.New("a batch without a target that counts in the loss")
 	}
 	from := 0
-	for range replicas {
-		for _, n := range t.job.Samples {
+	for r := range replicas {
+		for m := range microbatches {
+			n := t.job.SamplesOf(r, m)
 			s.inputs = append(s.inputs, [2]int{from * input, (from + int(n)) * input})
 			s.targets = append(s.targets, [2]int{from * target, (from + int(n)) * target})
 			from += int(n)
@@ -94,7 +95,7 @@ func (s *step) at(t graph.Task, stage int32) *slot {
 func (s *step) stage(t graph.Task) *stage { return s.members[t.Rank].stages[t.Stage] }
 
 func (s *step) program(g *segment, t graph.Task) *programs.Stage {
-	return g.bySize[s.job.Samples[t.Microbatch]]
+	return g.bySize[s.job.Sizes[s.job.SizeOf(&t)]]
 }
 
 func (s *step) release() {
@@ -151,7 +152,7 @@ func (s *step) do(ctx context.Context, i int32) error {
 
 func (s *step) update(rank int32) error {
 	m := s.members[rank]
-	if err := s.keep.keepGradients(s.replica(rank), m); err != nil {
+	if err := s.keep.keepGradients(rank, m); err != nil {
 		return err
 	}
 	return m.updates.Step(m.parameters, m.gradients, &m.state)

@@ -26,6 +26,8 @@ type TrainOptions struct {
 	// gradients of the first step, and the outputs of one more step after the
 	// measured ones. Without it, losses alone are recorded.
 	Record bool
+	// Gradients keeps those of the first step by rank.
+	Gradients bool
 	// Progress is called before every step, if it is set.
 	Progress func(step, of int)
 }
@@ -62,6 +64,8 @@ type Training struct {
 	// GradientCalls is how many programs that make gradients a step ran, by rank: as
 	// often would PyTorch's autograd be called.
 	GradientCalls []int
+	// Gradients are those of the first step, by rank, if they were asked for.
+	Gradients []Gradients
 	// Heap is the most bytes that the process's own heap held at the end of a
 	// measured step, garbage included.
 	Heap int64
@@ -86,10 +90,7 @@ func (t *Trainer) Train(ctx context.Context, source *Source, o TrainOptions) (*T
 		result.GradientCalls = t.calls
 		result.Record.Losses = append(result.Record.Losses, loss)
 		if keep != nil {
-			if t.job.Gathers() && keep.gradients != nil {
-				keep.gradients = []map[string][]float32{t.plan.join(keep.gradients)}
-			}
-			result.Record.take(keep)
+			t.take(result, keep, o)
 		}
 		if n >= o.Warmup && n < o.Warmup+o.Steps {
 			result.Traces = append(result.Traces, trace)
@@ -103,26 +104,33 @@ func (t *Trainer) Train(ctx context.Context, source *Source, o TrainOptions) (*T
 }
 
 func (t *Trainer) keepAt(n int, o TrainOptions) *capture {
-	first, last := n == 0, n == o.Total()-1
-	if !o.Record || !first && !last {
+	first, last := n == 0 && (o.Record || o.Gradients), n == o.Total()-1 && o.Record
+	if !first && !last {
 		return nil
 	}
-	c, replicas := &capture{}, t.job.Graph.Shape.Replicas
+	c := &capture{}
 	if first {
-		c.gradients = make([]map[string][]float32, replicas)
+		c.gradients = make([]Gradients, t.job.Graph.Ranks())
 	}
 	if last {
-		c.outputs = make([][]float32, replicas*len(t.job.Samples))
+		c.outputs = make([][]float32, t.job.Graph.Shape.Replicas*len(t.job.Samples))
 	}
 	return c
 }
 
-func (r *Record) take(c *capture) {
-	if c.gradients != nil {
-		r.Gradients = c.gradients
+// take adds what a step has left to what the run leaves.
+func (t *Trainer) take(result *Training, c *capture, o TrainOptions) {
+	if c.gradients != nil && o.Gradients {
+		result.Gradients = c.gradients
+	}
+	if c.gradients != nil && o.Record {
+		result.Record.Gradients = c.byReplica(t.job.Graph.Shape.Replicas)
+		if t.job.Gathers() {
+			result.Record.Gradients = []map[string][]float32{t.plan.join(result.Record.Gradients)}
+		}
 	}
 	for _, outputs := range c.outputs {
-		r.Outputs = append(r.Outputs, outputs...)
+		result.Record.Outputs = append(result.Record.Outputs, outputs...)
 	}
 }
 

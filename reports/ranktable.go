@@ -53,6 +53,7 @@ func rankColumns(ranks []RankResult) []rankColumn {
 	bytes := func(x float64) string { return units.FormatBytes(int64(math.Round(x))) }
 	count := func(x float64) string { return strconv.FormatFloat(math.Round(10*x)/10, 'f', -1, 64) }
 	columns := []rankColumn{
+		{"samples", true, func(r RankResult) float64 { return float64(r.Samples) }, count},
 		{"compute", false, func(r RankResult) float64 { return r.Compute }, duration},
 		{"communication", false, func(r RankResult) float64 { return r.Communication }, duration},
 		{"exposed", false, func(r RankResult) float64 { return r.ExposedCommunication }, duration},

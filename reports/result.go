@@ -124,9 +124,10 @@ type Throughput struct {
 // A RankResult is one rank's share of a Result. Compute, ExposedCommunication,
 // Optimizer and Idle add up to the step time.
 type RankResult struct {
-	Rank          int     `json:"rank"`            // from 0, replica by replica
-	Compute       float64 `json:"compute_s"`       // F, B, I and W
-	Communication float64 `json:"communication_s"` // while a message or collective of the rank runs, or gradients are averaged
+	Rank          int     `json:"rank"`              // from 0, replica by replica
+	Samples       int64   `json:"samples,omitempty"` // of its replica in a step, where replicas have unequal shares
+	Compute       float64 `json:"compute_s"`         // F, B, I and W
+	Communication float64 `json:"communication_s"`   // while a message or collective of the rank runs, or gradients are averaged
 	// Part of it beside neither computation nor optimizer. With compute_s, optimizer_s and
 	// idle_s it adds up to the step time.
 	ExposedCommunication float64      `json:"exposed_communication_s"`
@@ -148,8 +149,9 @@ type Info struct {
 	Stages, VirtualStages        int
 	Microbatches                 int
 	DataParallel, TensorParallel int
-	Samples, Tokens              int64 // per step, over all replicas
-	DataSet                      int64 // samples of the data set; 0 where that is not known
+	Samples, Tokens              int64   // per step, over all replicas
+	Shards                       []int64 // of Samples, by replica, where these differ; else nil
+	DataSet                      int64   // samples of the data set; 0 where that is not known
 	Work                         Work
 	Config                       map[string]any
 	Limits                       Limits
@@ -186,6 +188,9 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 			Communication: rank.Communication.Seconds(), ExposedCommunication: rank.ExposedCommunication.Seconds(),
 			PeakMemory: rank.PeakMemory, PersistentMemory: rank.PersistentMemory,
 			PeakInFlight: rank.PeakInFlight, SentBytes: rank.SentBytes,
+		}
+		if info.Shards != nil {
+			r.Ranks[i].Samples = info.Shards[i*len(info.Shards)/len(s.Ranks)]
 		}
 		if t.Ready != nil {
 			dispatch, waiting := rank.Dispatch.Seconds(), rank.Waiting.Seconds()

@@ -65,12 +65,29 @@ func headline(r Result) string {
 		parts = []string{units.Plural(len(r.Ranks), "rank")}
 	}
 	if r.DataParallel > 1 {
-		parts = append(parts, fmt.Sprintf("%d data-parallel replicas", r.DataParallel))
+		parts = append(parts, fmt.Sprintf("%d data-parallel replicas%s", r.DataParallel, r.sharesText()))
 	}
 	if r.TensorParallel > 1 {
 		parts = append(parts, fmt.Sprintf("tensor groups of %d (%d devices)", r.TensorParallel, r.TensorParallel*len(r.Ranks)))
 	}
 	return fmt.Sprintf("%s: %s, %s", nameText(r.Name, r.scheduleText()), strings.Join(parts, ", "), r.Kind)
+}
+
+// sharesText says what the replicas' shares of the samples are, where these differ.
+func (r Result) sharesText() string {
+	if len(r.Ranks) == 0 || r.Ranks[0].Samples == 0 {
+		return ""
+	}
+	var list []string
+	least, most := r.Ranks[0].Samples, r.Ranks[0].Samples
+	for i := 0; i < len(r.Ranks); i += max(1, len(r.Ranks)/r.DataParallel) {
+		n := r.Ranks[i].Samples
+		list, least, most = append(list, strconv.FormatInt(n, 10)), min(least, n), max(most, n)
+	}
+	if len(list) > 8 {
+		return fmt.Sprintf(" of %d to %d samples", least, most)
+	}
+	return fmt.Sprintf(" of %s samples", strings.Join(list, ", "))
 }
 
 // bubble tells the bubble, and nothing where nothing is computed.

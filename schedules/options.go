@@ -44,8 +44,9 @@ func (Options) Settings() []setting.Setting {
 // Batch is the [batch] section: samples per step over all replicas, and per
 // microbatch of one replica. 0 is not given.
 type Batch struct {
-	Global int64 `toml:"global"`
-	Micro  int64 `toml:"micro"`
+	Global int64     `toml:"global"`
+	Micro  int64     `toml:"micro"`
+	Shards []float64 `toml:"shards"` // of Global, by replica; nil are equal ones
 }
 
 // Settings describes [batch].
@@ -53,6 +54,7 @@ func (Batch) Settings() []setting.Setting {
 	return []setting.Setting{
 		{Key: "global", Example: "32", Shown: true, Range: setting.Count(), Text: "samples per step over all replicas", Unset: "micro × microbatches × replicas"},
 		{Key: "micro", Example: "4", Range: setting.Count(), Text: "samples per microbatch of one replica", Unset: "a replica's samples in schedule.microbatches parts"},
+		{Key: "shards", Example: "[0.5, 0.25, 0.25]", With: []string{"[model]"}, Text: "share of global that each replica trains on, which the slowest one decides then: one number per replica, adding up to 1. Every share is cut into schedule.microbatches, whose gradients count by their samples", Unset: "equal ones"},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -39,7 +40,11 @@ func (f runFlags) addEpochs(p *lib.Prediction) error {
 	if p.Config.Data.Samples == 0 {
 		return errors.New("--shards: which samples a replica has follows from how many there are; say it, as in --set data.samples=5000")
 	}
-	shards, err := data.Deal(int(p.Config.Data.Samples), p.Result.DataParallel, f.strided)
+	each := slices.Repeat([]int64{1}, p.Result.DataParallel)
+	if w := p.Plan.Workload; w != nil {
+		each = w.PerReplica()
+	}
+	shards, err := data.Deal(int(p.Config.Data.Samples), each, f.strided)
 	p.Result.Shards = reports.NewShards(shards)
 	return flagged("shards:", err)
 }

@@ -24,8 +24,9 @@ import (
 type execFlags struct {
 	runFlags
 	session.Options
-	gpus     int
-	perLayer bool
+	gpus      int
+	gradients string // the folder for them
+	perLayer  bool
 }
 
 const execManual = `exec trains the network of CONFIG for a few steps by running the task graph that
@@ -53,6 +54,10 @@ it holds. Predicted memory follows from the network alone.
 The result is "disturbed", with a warning, where steps deviate by more than 8 % or a
 fixed matrix product, timed before and after them, shows that something else runs;
 --runs 3 then tries again.
+
+--save-gradients DIR writes the gradients of the first step as the CMU course does: for
+every rank a dictionary by the tensors' names, of what it holds before its update, which
+is averaged over the replicas. With parallel.zero = 3 that is its shares.
 
 --check compares with an unsplit run of the same seed and batches: weights after
 the last step (they may differ by 1e-5), output (1e-4), grads of the first step
@@ -100,6 +105,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.IntVar(&f.Repeats, "repeats", 3, "how often every task is timed by itself, for the prediction")
 	flags.IntVar(&f.Tries, "runs", 1, "how often to run, at most, until the machine is not disturbed (1 to 3); the least disturbed run counts")
 	flags.StringSliceVar(&f.Checks, "check", nil, "compare with the unsplit run (pipedream: a serial replay): weights,output,grads,loss or all")
+	flags.StringVar(&f.gradients, "save-gradients", "", "folder to write the gradients of the first step to, for every rank a model{rank}_gradients.pth for torch.load")
 	flags.BoolVar(&f.UnwaitedRates, "course-rates", false, "also print the rate as the courses report it, by a clock that does not wait for devices")
 	flags.BoolVar(&f.perLayer, "per-layer", false, "--set train.backward=per-layer: run backwards layer by layer, freeing activations as they go")
 	flags.StringVar(&f.Data.Source, "data", "synthetic", "what to train on: synthetic, cifar10:DIR or pairs:FILE")
@@ -226,9 +232,13 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 		fmt.Fprintln(stderr, "psim: built without GOEXPERIMENT=simd, so that training takes about ten times as long as it could")
 	}
 	f.note(stderr, func() []string { return session.Notes(list, f.Options) })
+	gradients, unwritten, err := f.gradientFolder(list)
+	if err != nil {
+		return err
+	}
 	progress := newProgress(stderr, f.quiet || f.json || f.csv)
 	s := &session.Session{Options: f.Options}
-	s.Shards = f.shards
+	s.Shards, s.MeasureOptions.Gradients = f.shards, gradients.Path != ""
 	s.Stage = progress.tell
 	err = s.Run(ctx, list...)
 	progress.clear()
@@ -236,9 +246,10 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 		return err
 	}
 	if err != nil {
-		folder = folder.Aside()
+		folder, gradients = folder.Aside(), gradients.Aside()
 	}
-	return errors.Join(f.report(ctx, s, folder, stdout, stderr), unwritable, untraced, err)
+	unsaved := f.saveGradients(ctx, s, gradients, stderr) // first, as all files are
+	return errors.Join(f.report(ctx, s, folder, stdout, stderr), unsaved, unwritable, untraced, unwritten, err)
 }
 
 // modes returns the schedules of several configurations.

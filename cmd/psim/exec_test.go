@@ -269,3 +269,23 @@ func TestExecEpochs(t *testing.T) {
 	require.Zero(t, code)
 	require.Len(t, strings.Split(strings.TrimSpace(stdout), "\n"), 1+30)
 }
+
+// The first step's gradients of every rank are files of a folder of their own: the
+// same bytes from every run, and never in the place of somebody else's.
+func TestExecSavesGradients(t *testing.T) {
+	writeTinyMLP(t)
+	line := "psim exec mlp.toml --oversubscribe --repeats 1 --steps 1 --quiet --json --save-gradients "
+	for _, folder := range []string{"a", "b/c"} {
+		_, stderr, code := psim(t, line+folder)
+		require.Zero(t, code, stderr)
+	}
+	saved := contents(t, "a")
+	require.Contains(t, saved, "model0_gradients.pth")
+	require.Contains(t, saved, "model1_gradients.pth")
+	require.Equal(t, saved, contents(t, "b/c"))
+	require.NoError(t, os.Mkdir("mine", 0o755))
+	require.NoError(t, os.WriteFile("mine/model1_gradients.pth", nil, 0o644))
+	_, stderr, code := psim(t, line+"mine")
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "psim: --save-gradients mine: holds a model1_gradients.pth that psim has not written; name another folder\n", stderr)
+}

@@ -22,6 +22,7 @@ type validateFlags struct {
 	execFlags
 	markdown, published, executed bool
 	figures                       string
+	with                          []string
 }
 
 // validateManual tells what psim help validate prints.
@@ -31,6 +32,9 @@ simulating the task graph. Those about graphs it answers from predicted runs, in
 sentences with the runs' numbers, each of which is checked. It fails (exit code 1) if
 the two ways disagree, or the runs do not show what is expected. Without an ID it
 answers all; 3.3 stands for all of its parts.
+
+--with NAME=VALUE answers a question for a formula with your own value of one of its
+symbols, in their unit, and simulates that; of several questions, those that have the symbol.
 
 --published instead predicts the rows of published tables and says how far off it
 was: a line for each table, or all rows of the tables in NAME. --out DIR draws them.
@@ -49,6 +53,7 @@ func newValidate() *cobra.Command {
 		Long:  validateManual,
 		Example: `  psim validate
   psim validate 1.6 4.4
+  psim validate 1.6 --with W=16 --with B=400
   psim validate --markdown > answers.md
   psim validate --published zero-bubble --out figures
   psim validate --executed                            predictions against this machine`,
@@ -75,6 +80,7 @@ func (f *validateFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.json, "json", false, "print one JSON object and nothing else")
 	flags.BoolVar(&f.markdown, "markdown", false, "print an answer sheet in Markdown")
+	flags.StringArrayVar(&f.with, "with", nil, "answer for your own value of a symbol: NAME=VALUE; may be repeated")
 	flags.BoolVar(&f.published, "published", false, "predict the rows of published tables")
 	flags.StringVar(&f.figures, "out", "", "folder for the scatter plots of --published")
 	flags.BoolVar(&f.executed, "executed", false, "predict steps, run them for real and compare")
@@ -88,6 +94,8 @@ func (f validateFlags) check(cmd *cobra.Command, args []string) error {
 		return errors.New("--json and --markdown cannot be combined; stdout holds one of them")
 	case f.published && f.executed:
 		return errors.New("--published and --executed cannot be combined")
+	case len(f.with) > 0 && (f.published || f.executed):
+		return fmt.Errorf("--with %s: is for questions, which --published and --executed do not answer", f.with[0])
 	}
 	for _, name := range executedFlags {
 		if cmd.Flags().Changed(name) && !f.executed {
@@ -111,12 +119,20 @@ func (f validateFlags) answer(ctx context.Context, ids []string, w io.Writer) er
 		}
 		return err
 	}
-	answers, err := questions.Answers(ctx, nil, selected...)
+	var answers []questions.Answer
+	if len(f.with) > 0 {
+		answers, err = questions.AnswersWith(ctx, f.with, selected...)
+		err = flagged("with", err)
+	} else if answers, err = questions.Answers(ctx, nil, selected...); err != nil {
+		err = failure{err}
+	}
 	if err != nil {
-		return failure{err}
+		return err
 	}
 	report := questions.NewReport(answers)
-	err = f.print(w, report, report.WriteMarkdown, report.WriteText)
+	err = f.print(w, report, report.WriteMarkdown, func(w io.Writer) error {
+		return report.WriteText(w, len(ids) > 0 || len(f.with) > 0)
+	})
 	if err == nil && report.Failed > 0 {
 		err = failure{fmt.Errorf("%d of %d questions: closed form and simulation disagree, or runs do not show what is expected", report.Failed, len(answers))}
 	}

@@ -71,7 +71,7 @@ func (l *Ledger) stage(s int) stage {
 
 // at finds what a task looks up: its stage, for its size of microbatch.
 func (l *Ledger) at(stage int, t *graph.Task) *passes {
-	return &l.stages[stage].sizes[l.plan.SizeOf[t.Microbatch]]
+	return &l.stages[stage].sizes[l.plan.SizeOf(t)]
 }
 
 // Task is how the live bytes change when a task starts and when it ends. Those of a

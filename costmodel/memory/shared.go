@@ -70,7 +70,7 @@ func (l *Ledger) sharedInput(t *graph.Task) int64 {
 	case t.Kind == graph.Backward && own != notShared,
 		t.Kind == graph.InputGradient && own == untilInput,
 		t.Kind == graph.WeightGradient && own == untilWeight && !l.late[s*len(l.plan.Samples)+int(t.Microbatch)]:
-		return l.inputBytes(s, int(l.plan.SizeOf[t.Microbatch]), 0)
+		return l.inputBytes(s, int(l.plan.SizeOf(t)), 0)
 	}
 	return 0
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"psim/costmodel/arch"
+	"psim/schedules/graph"
 )
 
 // A Plan is a workload with all that follows from it for every stage.
@@ -13,10 +14,10 @@ type Plan struct {
 	Tied   []Tied
 	// PerParameter is the bytes that a parameter takes.
 	PerParameter arch.State
-	// Sizes are the distinct sizes of microbatches, and SizeOf tells by
-	// microbatch which it has.
+	// Sizes are the distinct sizes of microbatches (see SizeOf).
 	Sizes  []int64
-	SizeOf []int32
+	sizeOf []int32 // by microbatch, or by replica where these differ
+	ranks  int32   // of a replica
 }
 
 // A Stage is consecutive layers that are a rank's work for a microbatch.
@@ -88,25 +89,32 @@ func (w Workload) Plan() *Plan {
 		p.Stages = append(p.Stages, st)
 	}
 	p.Tied = append(p.copies(split.Ranks), p.ties(split)...)
-	for _, n := range w.Samples {
+	p.sortSizes()
+	return p
+}
+
+// sortSizes finds the distinct sizes of microbatches.
+func (p *Plan) sortSizes() {
+	list := p.Shards
+	if list == nil {
+		list = p.Samples
+	}
+	for _, n := range list {
 		i := slices.Index(p.Sizes, n)
 		if i < 0 {
 			i, p.Sizes = len(p.Sizes), append(p.Sizes, n)
 		}
-		p.SizeOf = append(p.SizeOf, int32(i))
+		p.sizeOf = append(p.sizeOf, int32(i))
 	}
-	return p
+	p.ranks = 1 + slices.Max(slices.Concat([]int32{0}, p.Placement.First, p.Placement.Second))
 }
 
-func (p *Plan) replicas() int { return max(1, p.Replicas) }
-
-// Batch is the samples of one replica's step.
-func (p *Plan) Batch() int64 {
-	var n int64
-	for _, samples := range p.Samples {
-		n += samples
+// SizeOf tells which of Sizes the microbatch of a task has.
+func (p *Plan) SizeOf(t *graph.Task) int32 {
+	if p.Shards != nil {
+		return p.sizeOf[t.Rank/p.ranks]
 	}
-	return n
+	return p.sizeOf[t.Microbatch]
 }
 
 // FLOPs are what all devices of all replicas execute in a step: F, I and W of every
@@ -124,7 +132,7 @@ func (p *Plan) FLOPs() float64 {
 			}
 		}
 	}
-	return perSample * float64(p.Batch()) * float64(p.replicas()) * float64(max(1, p.Network.Group.Devices))
+	return perSample * float64(p.Total()) * float64(max(1, p.Network.Group.Devices))
 }
 
 // Whole reports whether a stage takes all microbatches at once.

@@ -7,7 +7,7 @@ import (
 // Fill gives a pipeline what it needs of the plan.
 func (p *Plan) Fill(w *wiring.Pipeline) {
 	w.Placement, w.Samples, w.WholeLast, w.Layered = p.Placement, p.Samples, p.WholeLast, p.Zero >= 3
-	w.Boundaries, w.Sync = p.Boundaries(), p.Sync()
+	w.Boundaries, w.Sync, w.Shards = p.Boundaries(), p.Sync(), p.Shards
 	for _, t := range p.Tied {
 		w.Tied = append(w.Tied, wiring.Tied{Stages: t.Stages, Bytes: t.Bytes})
 	}

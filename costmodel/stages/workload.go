@@ -19,9 +19,13 @@ type Workload struct {
 	Layers []int
 	// Placement is where the stages are in every replica.
 	Placement graph.Placement
-	// Samples[m] is the size of microbatch m.
+	// Samples[m] is the size of microbatch m; where replicas differ, of the one with the
+	// most samples.
 	Samples  []int64
 	Replicas int // 0 means 1
+	// Shards is the size of all microbatches of a replica, where replicas differ, else
+	// nil. Their gradients count by their samples.
+	Shards []int64
 	// Zero is the ZeRO stage: 1 shards the optimizer's state over the
 	// replicas, 2 the gradients as well, 3 everything, stage by stage (see
 	// wiring.Unit).
@@ -64,10 +68,50 @@ func (w Workload) Validate() error {
 	for _, n := range w.Samples {
 		samples += float64(n)
 	}
-	if samples *= float64(max(1, w.Replicas)); samples*perSample > 1<<62 {
+	if samples *= float64(w.replicas()); samples*perSample > 1<<62 {
 		return fmt.Errorf("%.0f samples per step of %s are more than can be counted in bytes: use fewer", samples, w.Network.Name)
 	}
 	return nil
+}
+
+func (w Workload) replicas() int { return max(1, w.Replicas) }
+
+// SamplesOf is the size of a microbatch of a replica.
+func (w Workload) SamplesOf(replica, microbatch int) int64 {
+	if w.Shards != nil {
+		return w.Shards[replica]
+	}
+	return w.Samples[microbatch]
+}
+
+// Batch is the samples of a replica's step.
+func (w Workload) Batch(replica int) int64 {
+	var n int64
+	for m := range w.Samples {
+		n += w.SamplesOf(replica, m)
+	}
+	return n
+}
+
+// PerReplica lists the samples of a step of every replica.
+func (w Workload) PerReplica() []int64 {
+	list := make([]int64, w.replicas())
+	for r := range list {
+		list[r] = w.Batch(r)
+	}
+	return list
+}
+
+// Total is the samples of a step over all replicas.
+func (w Workload) Total() int64 {
+	if w.Shards == nil {
+		return w.Batch(0) * int64(w.replicas())
+	}
+	var n int64
+	for r := range w.Shards {
+		n += w.Batch(r)
+	}
+	return n
 }
 
 // split returns the network as it is cut and placed.

@@ -50,13 +50,17 @@ func ExampleEncodePairs() {
 	// [-1 -1 121 101 115 257 -1 -1]
 }
 
-// Ten samples are dealt out to two replicas, shuffled or in strides.
+// Ten samples are dealt out to two replicas, shuffled or in strides, and to two of
+// which one takes four times as many.
 func ExampleDeal() {
-	shuffled, _ := data.Deal(10, 2, false)
-	strided, _ := data.Deal(10, 2, true)
+	shuffled, _ := data.Deal(10, []int64{1, 1}, false)
+	strided, _ := data.Deal(10, []int64{1, 1}, true)
+	unequal, _ := data.Deal(10, []int64{4, 1}, false)
 	fmt.Println(shuffled)
 	fmt.Println(strided)
+	fmt.Println(unequal)
 	// Output:
 	// [[2 8 3 5 6] [4 9 0 1 7]]
 	// [[0 2 4 6 8] [1 3 5 7 9]]
+	// [[2 8 3 5 6 4 9 0] [1 7]]
 }

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -8,14 +9,32 @@ import (
 // dealSeed shuffles as the CMU course does.
 const dealSeed = 1234
 
-// Deal gives every rank its shard of n samples as a run does: those of Strided, or
-// those of Partition with the course's seed.
-func Deal(n, ranks int, strided bool) ([][]int, error) {
-	if strided {
-		return Strided(n, ranks)
+// Deal gives every rank its shard of n samples as a run does, in proportion to what
+// each takes in a step: those of Strided, whose shards are equal, or those of Partition
+// with the course's seed.
+func Deal(n int, each []int64, strided bool) ([][]int, error) {
+	if len(each) == 0 || slices.Min(each) == slices.Max(each) {
+		if strided {
+			return Strided(n, len(each))
+		}
+		return Partition(n, EqualFractions(len(each)), dealSeed)
 	}
-	return Partition(n, EqualFractions(ranks), dealSeed)
+	if strided {
+		return nil, errors.New("--strided deals out equal shards, and the shares of batch.shards differ; leave one of them out")
+	}
+	var all int64
+	for _, k := range each {
+		all += k
+	}
+	fractions := make([]float64, len(each))
+	for r, k := range each {
+		fractions[r] = (1 + rounding) * float64(k) / float64(all)
+	}
+	return Partition(n, fractions, dealSeed)
 }
+
+// rounding keeps fractions from losing a sample, such as 7 sevenths of 7/49.
+const rounding = 1e-12
 
 // EqualFractions is 1/ranks for each rank, as the course cuts for data
 // parallelism. Rounding may lose samples: 49 times 1/49 is less than 1, so 49

@@ -57,9 +57,14 @@ func (r *Run) smaller() (list [][]string) {
 }
 
 // batch returns the settings that give every replica so many samples, in microbatches
-// of so many.
+// of so many, or its share of that where the batch has shards.
 func (r *Run) batch(samples, micro int64) []string {
-	sets := []string{fmt.Sprint("batch.global=", samples*int64(max(1, r.Config.Parallel.Data)))}
+	w := r.Plan.Workload
+	var most int64 // of the replica with the most
+	for _, n := range w.Samples {
+		most += n
+	}
+	sets := []string{fmt.Sprint("batch.global=", samples*w.Total()/most)}
 	if r.Config.Defined("batch.micro") {
 		sets = append(sets, fmt.Sprint("batch.micro=", micro))
 	}

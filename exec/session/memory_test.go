@@ -28,6 +28,7 @@ func TestPredictedPeakIsTheLedgersPeak(t *testing.T) {
 			"schedule.name=zb-h1", "schedule.name=interleaved-1f1b schedule.virtual_stages=2", "schedule.name=zbv", "schedule.name=dualpipev",
 			replicas, replicas + " parallel.bucket=10KB", replicas + " parallel.overlap=false", replicas + " train.recompute=full",
 			replicas + " parallel.zero=3", replicas + " parallel.zero=3 parallel.collectives=gloo",
+			replicas + " parallel.zero=3 parallel.gather=tensor parallel.simplified=true", replicas + " schedule.microbatches=1 batch.shards=[0.75,0.25]",
 		} {
 			settings := strings.Fields(model + " " + sets)
 			t.Run(strings.Join(settings, " "), func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 )
 
 func (r *Run) summarize(m *exec.Measurement, o Options) {
-	r.Verdict = m.Verdict
+	r.Verdict, r.gradients = m.Verdict, m.Gradients
 	info := psim.Info(r.Config, r.Plan)
 	if o.Epochs > 0 {
 		info.DataSet = int64(m.Samples)

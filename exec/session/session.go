@@ -59,7 +59,8 @@ type Run struct {
 	// Verdict says whether the checks passed; nil if nothing was checked.
 	Verdict *exec.Verdict
 
-	simulation psim.Simulation // of the predicted trace
+	simulation psim.Simulation  // of the predicted trace
+	gradients  []exec.Gradients // by rank, where they were asked for
 }
 
 // Modes names the schedules that a network is run with to compare them, the main
@@ -159,7 +160,7 @@ func (r *Run) checkMemory(free int64) error {
 // predict simulates the step with the times of tasks that were measured alone.
 func (r *Run) predict(profile []*graph.Trace) (err error) {
 	plan := *r.Plan
-	if plan.Costs, err = costmodel.Profiled(plan.Costs, plan.Workload.Samples, profile); err != nil {
+	if plan.Costs, err = costmodel.Profiled(plan.Costs, plan.Workload, profile); err != nil {
 		return err
 	}
 	r.simulation, err = psim.Simulate(&plan)

@@ -22,10 +22,12 @@ type course struct {
 	name, title string
 	device      string // that is predicted
 	machine     string // the same in words
+	published   string // tables of others' measurements there, which psim validate replays
 	runs        []experiment
 	figures     []figure
 	sizes       []size // of measured runs, the largest first
-	steps       int    // that a run of the assignment has
+	count       int    // of steps or epochs that a run of the assignment has
+	epochs      bool   // it is epochs
 	tasks       []task
 	questions   bool // the assignment has questions
 }
@@ -89,6 +91,20 @@ func (e experiment) command() string {
 		words = append(words, "--set "+s)
 	}
 	return strings.Join(words, " ")
+}
+
+// unit names what a run of the course is counted in.
+func (c course) unit() string { return map[bool]string{true: "epoch", false: "step"}[c.epochs] }
+
+// counted counts the steps, or whole epochs, that were measured.
+func (c course) counted(r reports.Result) int {
+	switch {
+	case !c.epochs:
+		return len(r.Steps)
+	case r.Epochs == nil: // it was ended before
+		return 0
+	}
+	return r.Epochs.Number
 }
 
 // folder names the run's folder.

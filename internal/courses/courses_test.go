@@ -130,6 +130,24 @@ func TestMeasured(t *testing.T) {
 	require.Contains(t, string(sheet), "Too little was measured to answer 2.2.")
 }
 
+// The homework's runs are counted in epochs, which are of the same samples in all.
+func TestEpochs(t *testing.T) {
+	c := smallest(t, "hw4", "ddp=1", "ddp=4", "model=2")
+	c.tasks = nil // which speak of runs that are not there
+	r, err := c.make(context.Background(), options(time.Minute))
+	require.NoError(t, err)
+	for _, run := range r.Runs {
+		require.NotNil(t, run.Measured, "%s: %s", run.Name, run.LeftOut)
+		require.EqualValues(t, 4, run.Measured.Epochs.Samples)
+		require.EqualValues(t, map[string]int{"ddp=1": 4, "ddp=4": 1, "model=2": 4}[run.Name], run.Measured.Epochs.Steps)
+		require.Len(t, run.Measured.Epochs.Each, run.Measured.Epochs.Number)
+		require.Contains(t, run.Measured.Warnings, "shrunk: epochs of 4 samples instead of 5,000")
+	}
+	_, names := save(t, r)
+	require.Contains(t, names, "workdir/ddp-4/rank3_results_epoch0.json")
+	require.Contains(t, names, "predicted/workdir/performance_summary.json")
+}
+
 // A budget in which nothing ends says so; one that is spent leaves the rest out.
 func TestBudget(t *testing.T) {
 	c := smallest(t, "cs1390", "ddp=1", "model=3")

@@ -10,9 +10,10 @@ import (
 func cs1390() course {
 	upTo8, upTo6 := []int{1, 2, 3, 4, 5, 6, 7, 8}, []int{1, 2, 3, 4, 5, 6}
 	c := course{
-		name: "cs1390", title: "CS1390, assignment 1: parallelism techniques", questions: true, steps: 5,
-		device:  "cs1390-core, a core of the course's server for each worker",
-		machine: "one pinned core of the course's grading server for each worker, with gloo between them (device cs1390-core, link gloo-cs1390)",
+		name: "cs1390", title: "CS1390, assignment 1: parallelism techniques", questions: true, count: 5,
+		device:    "cs1390-core, a core of the course's server for each worker",
+		published: "cs1390",
+		machine:   "one pinned core of the course's grading server for each worker, with gloo between them (device cs1390-core, link gloo-cs1390)",
 		runs: slices.Concat(
 			replicated("ddp", "vgg16-cpu-ddp", 64, []int{1, 2, 4}, upTo8...),
 			replicated("fsdp", "vgg16-cpu-fsdp", 64, []int{1, 2, 4}, upTo8...),
@@ -60,7 +61,7 @@ func cs1390Tasks() []task {
 // for tests and very small budgets.
 func cs1390Sizes() []size {
 	unpooled := map[string]string{"vgg16": "vgg16-pipeline"}
-	const text = "VGG16 without its 7×7 pooling, 34 million parameters, for ddp and fsdp, too"
+	const text = "VGG16 without its 7×7 pooling for ddp and fsdp, too (34 million parameters)"
 	return []size{
 		{divisor: 1}, {divisor: 4}, {divisor: 8}, {divisor: 16},
 		{divisor: 8, presets: unpooled, text: []string{text}},

@@ -44,8 +44,8 @@ func (r *Reproduction) notes(f figure, measured bool) []string {
 		return []string{"predicted for " + r.course.device}
 	}
 	list := []string{"predicted from tasks measured alone, and measured, on " + units.Plural(runtime.NumCPU(), "core")}
-	if len(r.Shrunk) > 0 {
-		list = append(list, "shrunk: "+strings.Join(r.Shrunk, ", "))
+	for _, s := range r.Shrunk {
+		list = append(list, "shrunk: "+s)
 	}
 	var shared, missing []string
 	for _, name := range f.runs {

@@ -15,15 +15,15 @@ func sayData(of func(string) *reports.Result) string {
 	if one == nil {
 		return ""
 	}
-	fmt.Fprintf(&b, "One device takes %s for a step of %.0f samples, %s.", units.FormatSeconds(one.StepTime), one.Throughput.Samples*one.StepTime, rate(*one))
+	fmt.Fprintf(&b, "One device takes %s for %.0f samples%s: %s.", units.FormatSeconds(one.StepTime), one.Throughput.Samples*one.StepTime, epoch(*one), rate(*one))
 	for _, name := range []string{"ddp=2", "ddp=4"} {
 		r := of(name)
 		if r == nil {
 			continue
 		}
 		speedup := r.Throughput.Samples / one.Throughput.Samples
-		fmt.Fprintf(&b, " %d take %s for %.0f, %s: %.2f times as much, which is %.0f %% of ideal. Of the step, %.0f %% is communication that nothing hides: each device sends %s of gradients after the backward.",
-			r.Devices, units.FormatSeconds(r.StepTime), r.Throughput.Samples*r.StepTime, rate(*r), speedup, 100*speedup/float64(r.Devices),
+		fmt.Fprintf(&b, " %d take %s for %.0f%s: %s, %.2f times as much, which is %.0f %% of ideal. Of the step, %.0f %% is communication that nothing hides: each device sends %s of gradients after the backward.",
+			r.Devices, units.FormatSeconds(r.StepTime), r.Throughput.Samples*r.StepTime, epoch(*r), rate(*r), speedup, 100*speedup/float64(r.Devices),
 			100*average(*r, exposed)/r.StepTime, units.FormatBytes(sent(*r)))
 	}
 	return b.String()
@@ -42,6 +42,18 @@ func sayPipeline(of func(string) *reports.Result) string {
 		text += fmt.Sprintf(" That it is slower than no pipeline comes of one Python process, which launches four times as many kernels for two devices: they wait %s of a step for it.", mean(*taken, dispatch))
 	}
 	return text
+}
+
+// epoch says how long an epoch takes, if that is known.
+func epoch(r reports.Result) string {
+	if r.Epochs == nil {
+		return ""
+	}
+	text := " and " + units.FormatSeconds(r.Epochs.Time)
+	if r.Epochs.Each != nil {
+		text += " ± " + units.FormatSeconds(r.Epochs.TimeStd)
+	}
+	return text + fmt.Sprintf(" for an epoch of %s", units.FormatCount(r.Epochs.Samples))
 }
 
 func exposed(r reports.RankResult) float64 { return r.ExposedCommunication }

@@ -67,7 +67,7 @@ type Run struct {
 type Figure struct {
 	Path     string   `json:"path"`
 	Runs     []string `json:"runs"`
-	Measured []string `json:"measured,omitempty"` // those of the runs that were measured
+	Measured []string `json:"measured,omitempty"` // those of the runs that were measured, if it shows them
 }
 
 // Make predicts and measures what a course asks for. What ends it early comes back as
@@ -102,7 +102,11 @@ func (c course) make(ctx context.Context, o Options) (r *Reproduction, err error
 		err = errors.Join(err, r.answer(context.WithoutCancel(ctx)))
 	}
 	for _, f := range c.figures {
-		r.Figures = append(r.Figures, Figure{Path: f.path, Runs: f.runs, Measured: r.measuredOf(f)})
+		figure := Figure{Path: f.path, Runs: f.runs}
+		if r.shows(f) {
+			figure.Measured = r.measuredOf(f)
+		}
+		r.Figures = append(r.Figures, figure)
 	}
 	return r, err
 }
@@ -123,6 +127,13 @@ func (r *Reproduction) find(name string) *Run {
 		}
 	}
 	return nil
+}
+
+// shows reports whether a figure is of what was measured: if anything of it was, or all
+// where a single run would say nothing.
+func (r *Reproduction) shows(f figure) bool {
+	n := len(r.measuredOf(f))
+	return n == len(f.runs) || n > 0 && f.kind != "sweep" && f.kind != "memory"
 }
 
 // measuredOf lists the runs of a figure that were measured.

@@ -10,13 +10,15 @@ import (
 
 	"psim/exec/session"
 	"psim/internal/units"
+	"psim/reports"
 )
 
 // A measuring is under way.
 type measuring struct {
 	*Reproduction
 	Options
-	from time.Time
+	from  time.Time
+	count int // of steps or epochs that are measured if there is time
 	// took and expected are the time of the runs that were measured, and what was
 	// expected of it: so the time of the others is corrected.
 	took, expected time.Duration
@@ -25,13 +27,13 @@ type measuring struct {
 // errBudget ends what takes longer than there is time.
 var errBudget = errors.New("the budget was spent")
 
-// leastSteps bounds how many steps are measured where time is short.
-const leastSteps = 2
+// least bounds how many steps or epochs are measured where time is short.
+const least = 2
 
 // measure runs what the assignment asks for, and then the rest as far as time suffices.
 func (r *Reproduction) measure(ctx context.Context, o Options) error {
 	m := &measuring{Reproduction: r, Options: o, from: time.Now()}
-	m.Steps = r.course.steps
+	m.count = r.course.count
 	if o.Budget > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, o.Budget, errBudget)
@@ -84,28 +86,31 @@ func (m *measuring) choose(ctx context.Context) (trials []trial, err error) {
 
 // fits reports whether all that is asked for should end in time, with some to spare.
 func (m *measuring) fits(trials []trial) bool {
-	const share = 0.8 // of what is left
-	return m.Budget == 0 || float64(m.asked(trials, leastSteps)) <= share*float64(m.left())
+	return m.Budget == 0 || m.asked(trials, least) <= m.spare()
 }
+
+// spare returns how much of what is left of the budget may be planned, because other
+// runs take longer than the first lets expect.
+func (m *measuring) spare() time.Duration { return m.left() * 4 / 5 }
 
 // left returns what of the budget is left.
 func (m *measuring) left() time.Duration { return max(0, m.Budget-time.Since(m.from)) }
 
 // asked returns how long the trials that are asked for should take.
-func (m *measuring) asked(trials []trial, steps int) (sum time.Duration) {
+func (m *measuring) asked(trials []trial, count int) (sum time.Duration) {
 	for _, t := range trials {
 		if t.Asked {
-			sum += m.corrected(m.expect(t, steps))
+			sum += m.corrected(m.expect(t, count))
 		}
 	}
 	return sum
 }
 
-// expect returns how long a trial of so many steps would take if this machine were
+// expect returns how long a trial of so many steps or epochs would take if this machine were
 // psim's own.
-func (m *measuring) expect(t trial, steps int) time.Duration {
+func (m *measuring) expect(t trial, count int) time.Duration {
 	const start = time.Second // to open devices and to compile
-	return start + time.Duration(m.Repeats+1)*t.serial + time.Duration(m.Warmup+steps)*t.pass
+	return start + time.Duration(m.Repeats+1)*t.serial + time.Duration((m.Warmup+count)*t.each)*t.pass
 }
 
 // corrected corrects an expectation by what earlier ones have come to.
@@ -119,13 +124,13 @@ func (m *measuring) corrected(d time.Duration) time.Duration {
 // run measures the first of some trials, or says why not. An error is an interrupt.
 func (m *measuring) run(ctx context.Context, trials []trial) error {
 	t := trials[0]
-	steps := m.Steps
-	for steps > leastSteps && m.Budget > 0 && (m.expected == 0 || !t.Asked || m.asked(trials, steps) > m.left()) {
-		steps--
+	count := m.count
+	for count > least && m.Budget > 0 && (m.expected == 0 || !t.Asked || m.asked(trials, count) > m.spare()) {
+		count--
 	}
 	if need := m.corrected(m.expect(t, 1)); m.Budget > 0 && need > m.left() {
 		t.LeftOut = fmt.Sprintf("takes about %s, and of the budget of %s there were %s left", round(need), short(m.Budget), round(m.left()))
-	} else if err := m.once(ctx, t, steps, m.asked(trials, steps)); err != nil && t.measured == nil {
+	} else if err := m.once(ctx, t, count, m.asked(trials, count)); err != nil && t.measured == nil {
 		t.LeftOut = err.Error()
 		if context.Cause(ctx) == errBudget {
 			t.LeftOut = "did not end within the budget of " + short(m.Budget)
@@ -138,35 +143,37 @@ func (m *measuring) run(ctx context.Context, trials []trial) error {
 }
 
 // once measures a trial, and tells how long all that are asked for will take.
-func (m *measuring) once(ctx context.Context, t trial, steps int, all time.Duration) error {
+func (m *measuring) once(ctx context.Context, t trial, count int, all time.Duration) error {
 	s := &session.Session{Options: m.Options.Options}
-	s.Steps, s.Devices.Oversubscribe = steps, true
+	if s.Steps, s.Devices.Oversubscribe = count, true; m.course.epochs {
+		s.Epochs = count
+	}
 	begin := time.Now()
 	if tell := m.Stage; tell != nil {
 		s.Stage = func(what string) {
 			_, what, _ = strings.Cut(what, ": ") // the schedule
-			left := max(all, m.corrected(m.expect(t, steps))) - time.Since(begin)
+			left := max(all, m.corrected(m.expect(t, count))) - time.Since(begin)
 			tell(fmt.Sprintf("%s: %s, about %s left", t.Name, what, round(max(0, left))))
 		}
 	}
 	err := s.Run(ctx, t.config)
 	if run := s.Main(); run != nil {
-		run.Result.Warnings = append(run.Result.Warnings, m.remarks(t, len(run.Result.Steps))...)
+		run.Result.Warnings = append(run.Result.Warnings, m.remarks(t, run.Result)...)
 		t.measured, t.Measured = run, &run.Result
 	}
 	if err == nil {
-		m.took, m.expected = m.took+time.Since(begin), m.expected+m.expect(t, steps)
+		m.took, m.expected = m.took+time.Since(begin), m.expected+m.expect(t, count)
 	}
 	return err
 }
 
 // remarks says what of a measured run is not as the assignment has it.
-func (m *measuring) remarks(t trial, steps int) (list []string) {
+func (m *measuring) remarks(t trial, r reports.Result) (list []string) {
 	for _, s := range m.Shrunk {
 		list = append(list, "shrunk: "+s)
 	}
-	if steps < m.course.steps {
-		list = append(list, fmt.Sprintf("shrunk: %s instead of %d", units.Plural(steps, "step"), m.course.steps))
+	if n := m.course.counted(r); n < m.course.count {
+		list = append(list, fmt.Sprintf("shrunk: %s instead of %d", units.Plural(n, m.course.unit()), m.course.count))
 	}
 	if t.shared() {
 		list = append(list, t.sharing())

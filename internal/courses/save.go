@@ -53,10 +53,10 @@ func (r *Reproduction) Save(ctx context.Context, folder files.Folder) error {
 }
 
 // side lists the figures and results of all that was measured, or predicted. A figure
-// of which nothing was measured is that of the predictions, and says so.
+// that cannot show what was measured is that of the predictions, and says so.
 func (r *Reproduction) side(within string, measured bool) (list []files.File, err error) {
 	for _, f := range r.course.figures {
-		picture, err := r.draw(f, measured && len(r.measuredOf(f)) > 0)
+		picture, err := r.draw(f, measured && r.shows(f))
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package courses
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"psim/internal/units"
@@ -27,7 +28,7 @@ func (r *Reproduction) WriteMarkdown(w io.Writer) error {
 
 // writeOrigin says where the numbers come from.
 func (r *Reproduction) writeOrigin(b *strings.Builder) {
-	fmt.Fprintf(b, "Made by `psim reproduce %s`. **Predicted** is what psim's simulator says for %s, at the assignment's own size.", r.Course, r.course.machine)
+	fmt.Fprintf(b, "Made by `psim reproduce %s`. **Predicted** is what psim's simulator says for %s, at the assignment's own size; `psim validate --published %s` tells how far off it is from what others measured there.", r.Course, r.course.machine, r.course.published)
 	if r.MeasuredOn == "" {
 		b.WriteString(" Nothing was measured: `--measure` runs it.\n")
 		return
@@ -51,22 +52,22 @@ func (r *Reproduction) writeOrigin(b *strings.Builder) {
 	}
 }
 
-// fewerSteps says of how few steps the measured runs are.
+// fewerSteps says of how few steps or epochs the measured runs are.
 func (r *Reproduction) fewerSteps() []string {
-	least, most := 0, 0
+	fewest, most := math.MaxInt, 0
 	for _, run := range r.Runs {
 		if run.measured != nil {
-			n := len(run.Measured.Steps)
-			least, most = min(n, max(least, 1)*n), max(most, n)
+			n := r.course.counted(*run.Measured)
+			fewest, most = min(n, fewest), max(most, n)
 		}
 	}
 	switch {
-	case least >= r.course.steps:
+	case fewest >= r.course.count:
 		return nil
-	case least == most:
-		return []string{fmt.Sprintf("%s instead of %d", units.Plural(least, "step"), r.course.steps)}
+	case fewest == most:
+		return []string{fmt.Sprintf("%s instead of %d", units.Plural(most, r.course.unit()), r.course.count)}
 	}
-	return []string{fmt.Sprintf("%d to %d steps instead of %d", least, most, r.course.steps)}
+	return []string{fmt.Sprintf("%d to %s instead of %d", fewest, units.Plural(most, r.course.unit()), r.course.count)}
 }
 
 // names lists the runs that something is true of.
@@ -93,7 +94,7 @@ func (r *Reproduction) writeTask(b *strings.Builder, t task) {
 	}
 	for _, path := range t.figures {
 		f := r.course.figure(path)
-		measured := len(r.measuredOf(f)) > 0
+		measured := r.shows(f)
 		kind := reports.Predicted
 		if measured {
 			kind = "measured, beside its prediction"
@@ -121,11 +122,11 @@ func upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 // writeRuns writes a table of all runs: what each method costs in memory and in
 // communication, how long a step takes, and how far predictions are from measurements.
 func (r *Reproduction) writeRuns(b *strings.Builder) {
-	b.WriteString("\n## All runs\n\nPredicted at the assignment's own size; memory and bytes sent are those of the worker with the most, time is averaged over the workers.\n\n" +
-		"| run | asked for | step | throughput | computation | exposed communication | idle | bubble | memory | sent a step |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	fmt.Fprintf(b, "\n## All runs\n\nPredicted at the assignment's own size; memory and bytes sent are those of the worker with the most, time is averaged over the workers.\n\n"+
+		"| run | asked for | step%s | throughput | computation and update | exposed communication | idle | bubble | memory | sent a step |\n|---|---|--:%s|--:|--:|--:|--:|--:|--:|--:|\n", r.epochColumn(" | epoch"), r.epochColumn("|--:"))
 	for _, run := range r.Runs {
 		p := run.Predicted
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %.1f %% | %s | %s |\n", run.Name, yes(run.Asked), units.FormatSeconds(p.StepTime), rate(p),
+		fmt.Fprintf(b, "| %s | %s | %s%s | %s | %s | %s | %s | %.1f %% | %s | %s |\n", run.Name, yes(run.Asked), units.FormatSeconds(p.StepTime), epochTime(p), rate(p),
 			mean(p, func(r reports.RankResult) float64 { return r.Compute + r.Optimizer }),
 			mean(p, exposed),
 			mean(p, func(r reports.RankResult) float64 { return r.Idle }),
@@ -138,18 +139,38 @@ func (r *Reproduction) writeRuns(b *strings.Builder) {
 
 // writeMeasured writes a table of what was measured, beside its own prediction.
 func (r *Reproduction) writeMeasured(b *strings.Builder) {
-	b.WriteString("\nMeasured, each beside the prediction of the same smaller run; a star marks a disturbed machine.\n\n" +
-		"| run | samples a step | steps | step, predicted | step, measured | off by | throughput | bubble | memory |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	fmt.Fprintf(b, "\nMeasured, each beside the prediction of the same smaller run; a star marks a disturbed machine.\n\n"+
+		"| run | samples a step | steps | step, predicted | step, measured | off by%s | throughput | bubble | memory |\n|---|--:|--:|--:|--:|--:%s|--:|--:|--:|\n", r.epochColumn(" | epoch"), r.epochColumn("|--:"))
 	for _, run := range r.Runs {
 		if run.measured == nil {
-			fmt.Fprintf(b, "| %s | | | | not measured: %s | | | | |\n", run.Name, run.LeftOut)
+			fmt.Fprintf(b, "| %s | | | | not measured: %s |%s | | | |\n", run.Name, run.LeftOut, r.epochColumn(" |"))
 			continue
 		}
 		m := *run.Measured
 		star := map[bool]string{true: "*"}[m.Disturbed]
-		fmt.Fprintf(b, "| %s | %.0f | %d | %s | %s ± %s%s | %s | %s | %.1f %% | %s |\n", run.Name, m.Throughput.Samples*m.StepTime, len(m.Steps),
+		fmt.Fprintf(b, "| %s | %.0f | %d | %s | %s ± %s%s | %s%s | %s | %.1f %% | %s |\n", run.Name, m.Throughput.Samples*m.StepTime, len(m.Steps),
 			units.FormatSeconds(m.Predicted.StepTime), units.FormatSeconds(m.StepTime), units.FormatSeconds(m.StepTimeStd), star,
-			reports.SignedPercent(m.StepTime/m.Predicted.StepTime-1), rate(m), 100*m.Bubble.Makespan, units.FormatBytes(m.PeakMemory()))
+			reports.SignedPercent(m.StepTime/m.Predicted.StepTime-1), epochTime(m), rate(m), 100*m.Bubble.Makespan, units.FormatBytes(m.PeakMemory()))
+	}
+}
+
+// epochColumn returns what a column for the time of an epoch adds to a line of a table.
+func (r *Reproduction) epochColumn(text string) string {
+	if r.course.epochs {
+		return text
+	}
+	return ""
+}
+
+// epochTime writes the column of the time of an epoch, if a result has one.
+func epochTime(r reports.Result) string {
+	switch e := r.Epochs; {
+	case e == nil:
+		return ""
+	case e.Each == nil:
+		return " | " + units.FormatSeconds(e.Time)
+	default:
+		return " | " + units.FormatSeconds(e.Time) + " ± " + units.FormatSeconds(e.TimeStd)
 	}
 }
 

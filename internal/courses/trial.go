@@ -18,6 +18,7 @@ import (
 type trial struct {
 	*Run
 	config *configs.Config
+	each   int           // steps of an epoch, or 1
 	pass   time.Duration // expected of a step, on this machine's cores
 	serial time.Duration // of a step whose tasks run one by one
 }
@@ -32,7 +33,7 @@ func (m *measuring) trials(s size) (list []trial, err error) {
 			t.config, _, err = c.Executable(0)
 		}
 		if err == nil {
-			err = t.expect()
+			err = t.expect(m.course)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", run.Name, err)
@@ -43,16 +44,19 @@ func (m *measuring) trials(s size) (list []trial, err error) {
 		if a.Asked != b.Asked {
 			return map[bool]int{true: -1, false: 1}[a.Asked]
 		}
-		return cmp.Compare(m.expect(a, leastSteps), m.expect(b, leastSteps))
+		return cmp.Compare(m.expect(a, least), m.expect(b, least))
 	})
 	return list, nil
 }
 
 // expect predicts the step on this machine from the rates of psim's own.
-func (t *trial) expect() error {
+func (t *trial) expect(c course) error {
 	plan, err := t.config.Build()
 	if err != nil {
 		return err
+	}
+	if t.each = 1; c.epochs {
+		t.each = int((t.config.Data.Samples + plan.Samples - 1) / plan.Samples)
 	}
 	simulation, err := psim.Simulate(plan)
 	if err != nil {
@@ -86,6 +90,9 @@ func (e experiment) shrink(s size) (*configs.Config, error) {
 	if s.divisor > 1 {
 		data, m := int64(max(1, c.Parallel.Data)), int64(max(1, c.Schedule.Microbatches))
 		sets = append(sets, fmt.Sprint("batch.global=", max(batch(c)/s.divisor, m)*data))
+		if c.Data.Samples > 0 {
+			sets = append(sets, fmt.Sprint("data.samples=", s.samples()))
+		}
 	}
 	return c.With(sets...)
 }
@@ -100,11 +107,17 @@ func (s size) shrinks(trials []trial) []string {
 			batches += ", of " + part
 		}
 	}
+	if s.divisor > 1 && trials[0].config.Data.Samples > 0 {
+		list = append(list, fmt.Sprintf("epochs of %d samples instead of 5,000", s.samples()))
+	}
 	if batches != "" {
 		list = append(list, "batches of "+batches[len(", of "):]+" samples")
 	}
 	return list
 }
+
+// samples counts those of a shrunk epoch: four steps of one replica with 64 samples.
+func (s size) samples() int64 { return 4 * 64 / s.divisor }
 
 // batch returns the samples of a replica in a step.
 func batch(c *configs.Config) int64 { return c.Batch.Global / int64(max(1, c.Parallel.Data)) }

@@ -77,12 +77,12 @@ func exact(x float64, unit string) string {
 }
 
 // readable prints a quantity for an answer sheet: whole numbers with all of
-// their digits, fractions with four and others with six.
+// their digits, fractions with four and others with six, or all before the point.
 func readable(x float64, unit string) string {
 	digits := 6
 	switch {
-	case x == math.Trunc(x):
-		return exact(x, unit)
+	case x == math.Trunc(x) || x >= 1e6:
+		return exact(math.Round(x), unit)
 	case unit == "fraction":
 		digits = 4
 	}

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// evaluate computes a formula as it is printed, in exact arithmetic.
-func evaluate(t *testing.T, formula string, v values) float64 {
+// oracle computes a formula as it is printed, by the type checker.
+func oracle(t *testing.T, formula string, v values) float64 {
 	t.Helper()
 	text := symbol.ReplaceAllStringFunc(formula, func(name string) string {
 		require.Contains(t, v, name, formula)
@@ -29,13 +29,18 @@ func TestPrintedFormulasGiveThePrintedNumbers(t *testing.T) {
 	for _, q := range formulas() {
 		for _, changes := range append([]values{nil}, q.cases...) {
 			v := q.sample().with(changes)
-			require.Equal(t, evaluate(t, q.formula, v), q.closedForm(v), "%s, %v", q.id, changes)
+			require.Equal(t, oracle(t, q.formula, v), q.closedForm(v), "%s, %v", q.id, changes)
 		}
 		for _, r := range q.readings {
 			if r.Formula != "" {
-				require.Equal(t, evaluate(t, r.Formula, q.sample()), *r.Value, "%s, %s", q.id, r.Reading)
+				require.Equal(t, oracle(t, r.Formula, q.sample()), evaluate(r.Formula, q.sample()), "%s, %s", q.id, r.Reading)
 			}
 		}
+		for _, s := range q.steps {
+			require.Equal(t, oracle(t, s.Formula, q.sample()), evaluate(s.Formula, q.sample()), "%s, %s", q.id, s.Step)
+		}
+		require.Equal(t, q.formula, q.steps[len(q.steps)-1].Formula, "what is derived")
+		require.Equal(t, q.unit, q.steps[len(q.steps)-1].Unit)
 	}
 }
 

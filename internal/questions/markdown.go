@@ -11,7 +11,8 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("# Questions\n\n")
 	fmt.Fprintf(&b, "Each answer is a closed form and was checked by simulation, or was read off runs; %d of %d agree. "+
-		"Bytes, counts and times must agree exactly, fractions to %g. Numbers that are not whole are shown with up to six digits.\n",
+		"Bytes, counts and times must agree exactly, fractions to %g. Numbers that are not whole are shown with up to six digits. "+
+		"The command beside a graph draws it, in a folder that has one named graphs; `psim reproduce cs1390 --out DIR` draws all.\n",
 		r.Passed, len(r.Questions), rounding)
 	r.WriteSections(&b)
 	_, err := io.WriteString(w, b.String())
@@ -41,11 +42,18 @@ func (a Answer) writeSection(b *strings.Builder) {
 		fmt.Fprintf(b, "**%s** ", a.Verdict)
 	}
 	fmt.Fprintf(b, "`%s` = `%s` = **%s**\n", a.Formula, a.Substitution, closedForm)
+	b.WriteString("\n")
+	for i, s := range a.Derivation {
+		fmt.Fprintf(b, "%d. %s: `%s` = %s\n", i+1, s.Step, s.Formula, both(s.Value, s.Unit))
+	}
 	if a.Note != "" {
 		fmt.Fprintf(b, "\n%s\n", a.Note)
 	}
 	a.writeReadings(b)
 	fmt.Fprintf(b, "\n**Simulation.** %s It gives %s; %s.\n", a.Simulation, simulated, a.conclusion())
+	if a.Slack > 0 {
+		fmt.Fprintf(b, "%s\n", a.imprecision())
+	}
 	a.writeChecks(b)
 }
 
@@ -64,10 +72,16 @@ func (o *Observed) writeGraphs(b *strings.Builder) {
 			}
 		}
 	}
+	if o.Excuse != "" {
+		fmt.Fprintf(b, "\n%s\n", o.Excuse)
+	}
 }
 
 func (a Answer) conclusion() string {
 	agreeing, all := a.agreeing()
+	if a.OK && all == 0 {
+		return "the two agree"
+	}
 	if a.OK {
 		return fmt.Sprintf("the two agree, and so do %d further checks", all)
 	}

@@ -13,15 +13,17 @@ const gibibyte = 1 << 30
 func replicatedMemory() question {
 	return question{
 		id: "1.3", title: "memory of all workers, data parallel",
-		text: "How many bytes do W data-parallel workers occupy together, if each of them keeps every parameter, its gradient and K optimizer variables, all in S bits?",
-		given: []Symbol{
-			{"P", "parameters", 1e9}, {"K", "optimizer variables per parameter", 2},
-			{"W", "workers", 8}, {"S", "bits per number", 32},
-		},
+		text:    "How many bytes do W data-parallel workers occupy together, if each of them keeps every parameter, its gradient and K optimizer variables, all in S bits?",
+		given:   []Symbol{parameters(1e9), variables("optimizer variables per parameter", 2), workers(8), bits("S", "bits per number", 32)},
 		formula: "W * (2 + K) * P * S / 8", unit: "bytes",
-		closedForm: func(v values) float64 { return float64(v["W"] * (2 + v["K"]) * v["P"] * v["S"] / 8) },
+		steps: []Step{
+			step("Of every parameter a worker keeps the parameter itself, its gradient and K optimizer variables", "2 + K", "numbers"),
+			step("S bits each are S/8 bytes", "(2 + K) * S / 8", "bytes"),
+			step("A worker has P parameters", "(2 + K) * P * S / 8", "bytes"),
+			step("Nothing is shared, so that W workers hold W times that", "W * (2 + K) * P * S / 8", "bytes"),
+		},
 		run:        func(v values) (run, error) { return replicas(v).run() },
-		read:       func(r run) float64 { return sum(r.perRank(persistent)) },
+		read:       func(r run) float64 { return float64(r.persistent()) },
 		simulation: "A ddp step of a four-layer network with P parameters and no activations; the persistent memory of all ranks is added up.",
 		cases: []values{
 			{"W": 1}, {"W": 2}, {"W": 4}, {"W": 16}, {"K": 0}, {"K": 1, "S": 64}, {"K": 3, "S": 16},
@@ -29,7 +31,7 @@ func replicatedMemory() question {
 		},
 		further: replicatedChecks,
 		readings: []Reading{
-			reading("per worker (each holds a whole copy, whatever W is)", "(2 + K) * P * S / 8", 16e9, "bytes"),
+			reading("per worker (each holds a whole copy, whatever W is)", "(2 + K) * P * S / 8", "bytes"),
 		},
 	}
 }
@@ -48,53 +50,85 @@ func replicatedChecks(q question, r run) ([]Check, error) {
 	v := q.sample()
 	perWorker := float64((2 + v["K"]) * v["P"] * v["S"] / 8)
 	checks := extremes("per worker, the fullest", "per worker, the emptiest", perWorker, r.perRank(persistent), "bytes")
+	if v["W"] == 1 {
+		return checks, nil // there is nobody to sum gradients with
+	}
 	summed := r.bytes(graph.AllReduce) / float64(v["W"])
 	return append(checks, check("gradients that one worker has summed", float64(v["P"]*v["S"]/8), summed, "bytes")), nil
 }
 
 func replicatedGigabytes() question {
 	return question{
-		id: "1.4", title: "memory of plain SGD, 10e9 parameters",
-		text: "How many gigabytes does data-parallel training of ten billion parameters take on eight workers, with parameters and gradients in FP16 and SGD keeping one more copy of the parameters in FP32?",
-		given: []Symbol{
-			{"P", "parameters", 10e9}, {"W", "workers", 8}, {"K", "optimizer variables: the copy", 1},
-			{"Sp", "bits of a parameter", 16}, {"Sg", "bits of a gradient", 16}, {"So", "bits of an optimizer variable", 32},
-		},
+		id: "1.4", title: "memory of plain SGD, mixed precision",
+		text:    "How many gigabytes does data-parallel training of ten billion parameters take on eight workers, with parameters and gradients in FP16 and SGD keeping one more copy of the parameters in FP32?",
+		given:   append([]Symbol{parameters(10e9), workers(8), variables("optimizer variables: the copy", 1)}, mixedBits()...),
 		formula: "W * P * (Sp + Sg + K*So) / 8 / 1e9", unit: "GB",
-		closedForm: func(v values) float64 { return float64(v["W"]*v["P"]*(v["Sp"]+v["Sg"]+v["K"]*v["So"])/8) / 1e9 },
-		run: func(v values) (run, error) {
-			return trainer{parameters: v["P"], workers: v["W"], training: arch.Training{Precision: "fp16", Optimizer: "sgd"}}.run()
+		steps: []Step{
+			step("Of every parameter a worker keeps the parameter, its gradient and K optimizer variables, of Sp, Sg and So bits", "Sp + Sg + K*So", "bits"),
+			step("In bytes", "(Sp + Sg + K*So) / 8", "bytes"),
+			step("A worker has P parameters", "P * (Sp + Sg + K*So) / 8 / 1e9", "GB"),
+			step("W workers hold W times that", "W * P * (Sp + Sg + K*So) / 8 / 1e9", "GB"),
 		},
-		read:       func(r run) float64 { return sum(r.perRank(gigabytes)) },
+		run:        func(v values) (run, error) { return mixed(v, "sgd", 1).run() },
+		read:       func(r run) float64 { return evaluate("B / 1e9", values{"B": r.persistent()}) },
 		simulation: `A ddp step with precision = "fp16" and optimizer = "sgd"; the persistent memory of all ranks is added up.`,
-		note:       "The wording asks for the memory to run the training, so the eight workers count together; what has to fit on one of them is the reading per worker.",
+		note:       "The wording asks for the memory to run the training, so the workers count together; what has to fit on one of them is the reading per worker.",
 		cases:      []values{{"W": 1}, {"W": 2}, {"W": 4}},
 		further: func(q question, r run) ([]Check, error) {
 			one := q.closedForm(q.sample().with(values{"W": 1}))
 			return extremes("per worker, the fullest", "per worker, the emptiest", one, r.perRank(gigabytes), "GB"), nil
 		},
 		readings: []Reading{
-			reading("per worker", "P * (Sp + Sg + K*So) / 8 / 1e9", 80, "GB"),
-			reading("all workers, in binary units", "W * P * (Sp + Sg + K*So) / 8 / 1024 / 1024 / 1024", 640e9/gibibyte, "GiB"),
-			reading("per worker, in binary units", "P * (Sp + Sg + K*So) / 8 / 1024 / 1024 / 1024", 80e9/gibibyte, "GiB"),
-			reading("per worker, SGD without the copy (K = 0)", "P * (Sp + Sg) / 8 / 1e9", 40, "GB"),
-			reading("all workers, SGD without the copy (K = 0)", "W * P * (Sp + Sg) / 8 / 1e9", 320, "GB"),
-			reading("all workers, the copy in FP16 too", "W * P * (Sp + Sg + K*16) / 8 / 1e9", 480, "GB"),
+			reading("per worker", "P * (Sp + Sg + K*So) / 8 / 1e9", "GB"),
+			reading("all workers, in binary units", "W * P * (Sp + Sg + K*So) / 8 / 1024 / 1024 / 1024", "GiB"),
+			reading("per worker, in binary units", "P * (Sp + Sg + K*So) / 8 / 1024 / 1024 / 1024", "GiB"),
+			reading("per worker, SGD without the copy (K = 0)", "P * (Sp + Sg) / 8 / 1e9", "GB"),
+			reading("all workers, SGD without the copy (K = 0)", "W * P * (Sp + Sg) / 8 / 1e9", "GB"),
+			reading("all workers, the copy in FP16 too", "W * P * (Sp + Sg + K*16) / 8 / 1e9", "GB"),
 		},
 	}
 }
 
-// ringNanoseconds returns the time of a ring all-reduce of the gradients: bits over
-// Gb/s are nanoseconds.
-func ringNanoseconds(v values) int64 { return 2 * (v["W"] - 1) * v["P"] * v["Sg"] / (v["W"] * v["B"]) }
+// mixed trains whole copies, with parameters and gradients in 16 bits and an optimizer of so
+// many variables in 32, or in other bits if the reader wants to.
+func mixed(v values, optimizer string, variables int64) trainer {
+	t := trainer{parameters: v["P"], workers: v["W"], training: arch.Training{Precision: "fp16", Optimizer: optimizer}}
+	if v["Sp"] != 16 || v["Sg"] != 16 || v["So"] != 32 || v["K"] != variables {
+		t.state = arch.State{Parameter: v["Sp"] / 8, Gradient: v["Sg"] / 8, Optimizer: v["K"] * v["So"] / 8}
+	}
+	return t
+}
 
 func gradientRing(v values) ring {
 	return ring{workers: v["W"], length: v["P"], elementBytes: v["Sg"] / 8, gigabits: v["B"]}
 }
 
+const ringFormula = "2*(W-1)/W * P*Sg / (B*1e9)"
+
+// ringSteps derive the time of a ring.
+func ringSteps() []Step {
+	return []Step{
+		step("The gradients are P numbers of Sg bits", "P*Sg", "bits"),
+		step("They are cut into W chunks", "P*Sg/W", "bits"),
+		step("In each of W-1 steps every worker sends one chunk on and adds to the next what arrives; then every chunk is summed somewhere, and W-1 more steps hand the sums round", "2*(W-1)", "steps"),
+		step("So every worker sends, at the same time as all others", "2*(W-1)/W * P*Sg", "bits"),
+		step("At B Gb/s", ringFormula, "s"),
+	}
+}
+
+// ringSlack bounds what it costs that chunks have whole elements and steps take whole
+// nanoseconds: up to one of each in every step. Bits over Gb/s are nanoseconds.
+func ringSlack(v values) float64 {
+	if v["P"]%v["W"] == 0 && v["P"]/v["W"]*v["Sg"]%v["B"] == 0 {
+		return 0
+	}
+	return evaluate("2*(W-1) * (Sg/B + 1) / 1e9", v)
+}
+
 // answeredByRing adds to a question both ways to the time of the gradients' ring.
 func answeredByRing(q question) question {
-	q.closedForm = func(v values) float64 { return float64(ringNanoseconds(v)) / 1e9 }
+	q.steps = ringSteps()
+	q.slack = ringSlack
 	q.run = func(v values) (run, error) { return gradientRing(v).run() }
 	q.read = run.makespan
 	q.unit, q.simulation = "s", "The ring spelled out as one send per worker and step on links without latency; its makespan."
@@ -102,24 +136,24 @@ func answeredByRing(q question) question {
 }
 
 func ringTime() question {
-	const step = "2*(W-1)/W * P*Sg"
 	return answeredByRing(question{
 		id: "1.5", title: "time of a ring all-reduce",
 		text: "How many seconds does it take W workers to sum the gradients of P parameters by ring all-reduce, when any two of them are joined by B Gb/s?",
+		// Every number of workers from 1 to 16 divides P, so that all chunks are equal.
 		given: []Symbol{
-			{"W", "workers", 4}, {"P", "parameters", 720_720_000}, {"B", "bandwidth between two workers, Gb/s", 40},
-			{"Sg", "bits of a gradient", 16}, {"Sp", "bits of a parameter; does not enter", 16},
-			{"So", "bits of an optimizer variable; does not enter", 32}, {"K", "optimizer variables; do not enter", 2},
+			workers(4), parameters(720_720_000), bandwidth(40),
+			bits("Sg", "bits of a gradient", 16), bits("Sp", "bits of a parameter; does not enter", 16),
+			bits("So", "bits of an optimizer variable; does not enter", 32), variables("optimizer variables; do not enter", 2),
 		},
-		formula: step + " / (B*1e9)",
-		note:    "Only gradients travel. Every number of workers from 1 to 16 divides P, so that all chunks are equal and the comparison is exact.",
+		formula: ringFormula,
+		note:    "Only gradients travel.",
 		cases:   ringSizes(4),
 		further: ringTimeChecks,
 		readings: []Reading{
-			reading("B is already in bit/s", step+" / B", 432_432_000, "s"),
-			reading("the limit of many workers", "2*P*Sg / (B*1e9)", 0.576576, "s"),
-			reading("half-duplex links, which cannot send and receive at once", "4*(W-1)/W * P*Sg / (B*1e9)", 0.864864, "s"),
-			reading("with a latency of 1 ms per step", "2*(W-1) * (1e-3 + P*Sg/(W*B*1e9))", 0.438432, "s"),
+			reading("B is already in bit/s", "2*(W-1)/W * P*Sg / B", "s"),
+			reading("the limit of many workers", "2*P*Sg / (B*1e9)", "s"),
+			reading("half-duplex links, which cannot send and receive at once", "4*(W-1)/W * P*Sg / (B*1e9)", "s"),
+			reading("with a latency of 1 ms per step", "2*(W-1) * (1e-3 + P*Sg/(W*B*1e9))", "s"),
 		},
 	})
 }
@@ -145,8 +179,8 @@ func ringTimeChecks(q question, plain run) ([]Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	closed := ringNanoseconds(v) + 2*(v["W"]-1)*int64(latency)
-	return append(sentChecks(plain, v), check("with a latency of 1 ms per step", float64(closed)/1e9, delayed.makespan(), "s")), nil
+	closed := evaluate("2*(W-1) * (1e-3 + P*Sg/(W*B*1e9))", v)
+	return append(sentChecks(plain, v), check("with a latency of 1 ms per step", closed, delayed.makespan(), "s")), nil
 }
 
 // sentChecks compares what every worker sends: in each of 2(W-1) steps one
@@ -166,23 +200,19 @@ func sentChecks(r run, v values) []Check {
 
 func ringSeconds() question {
 	return answeredByRing(question{
-		id: "1.6", title: "ring all-reduce, 8 workers at 100 Gb/s",
-		text: "How many seconds does the ring all-reduce of ten billion FP16 gradients take eight workers with 100 Gb/s between any two?",
-		given: []Symbol{
-			{"W", "workers", 8}, {"P", "parameters", 10e9}, {"B", "bandwidth between two workers, Gb/s", 100},
-			{"Sg", "bits of a gradient", 16},
-		},
-		formula: "2*(W-1)/W * P*Sg / (B*1e9)",
-		note:    "20 GB of gradients are cut into 8 chunks of 2.5 GB. At 12.5 GB/s a chunk takes 0.2 s, and there are 7 + 7 steps.",
+		id: "1.6", title: "time of a ring all-reduce, in numbers",
+		text:    "How many seconds does the ring all-reduce of ten billion FP16 gradients take eight workers with 100 Gb/s between any two?",
+		given:   []Symbol{workers(8), parameters(10e9), bandwidth(100), bits("Sg", "bits of a gradient", 16)},
+		formula: ringFormula,
 		cases:   []values{{"W": 2}, {"W": 16}, {"B": 400}},
 		further: ringSecondsChecks,
 		readings: []Reading{
-			reading("the limit of many workers, without (W-1)/W", "2 * P*Sg / (B*1e9)", 3.2, "s"),
-			reading("the reduce-scatter half alone", "(W-1)/W * P*Sg / (B*1e9)", 1.4, "s"),
-			reading("a Gb of 2^30 bits", "2*(W-1)/W * P*Sg / (B*1024*1024*1024)", 2.8e9/gibibyte, "s"),
-			reading("gradients sent in FP32", "2*(W-1)/W * P*32 / (B*1e9)", 5.6, "s"),
-			reading("half-duplex links", "4*(W-1)/W * P*Sg / (B*1e9)", 5.6, "s"),
-			reading("bits taken for bytes, so 100 GB/s", "2*(W-1)/W * P*Sg/8 / (B*1e9)", 0.35, "s"),
+			reading("the limit of many workers, without (W-1)/W", "2 * P*Sg / (B*1e9)", "s"),
+			reading("the reduce-scatter half alone", "(W-1)/W * P*Sg / (B*1e9)", "s"),
+			reading("a Gb of 2^30 bits", "2*(W-1)/W * P*Sg / (B*1024*1024*1024)", "s"),
+			reading("gradients sent in FP32", "2*(W-1)/W * P*32 / (B*1e9)", "s"),
+			reading("half-duplex links", "4*(W-1)/W * P*Sg / (B*1e9)", "s"),
+			reading("bits taken for bytes, so B GB/s", "2*(W-1)/W * P*Sg/8 / (B*1e9)", "s"),
 		},
 	})
 }

@@ -12,9 +12,6 @@ type sharding struct {
 	part, title, text string
 	// formula and adam without a master copy, for equal and mixed precision.
 	equal, equalMoments, mixed, mixedMoments string
-	// bytes is what a worker holds of parameters, gradients and optimizer
-	// states whose sizes are given.
-	bytes func(parameters, gradients, states, workers int64) int64
 }
 
 // shardings lists ZeRO stages 0 to 3.
@@ -23,44 +20,48 @@ func shardings() []sharding {
 		{
 			"a", "nothing sharded", "when nothing is sharded",
 			"5*P*S / 8", "4*P*S / 8", "P * (Sp + Sg + K*So) / 8", "P * (Sp + Sg + 2*So) / 8",
-			func(p, g, s, _ int64) int64 { return p + g + s },
 		}, {
 			"b", "optimizer sharded", "when the optimizer states are sharded",
 			"(2 + 3/W) * P*S / 8", "(2 + 2/W) * P*S / 8", "P * (Sp + Sg + K*So/W) / 8", "P * (Sp + Sg + 2*So/W) / 8",
-			func(p, g, s, w int64) int64 { return p + g + s/w },
 		}, {
 			"c", "optimizer and gradients sharded", "when optimizer states and gradients are sharded",
 			"(1 + 4/W) * P*S / 8", "(1 + 3/W) * P*S / 8", "P * (Sp + (Sg + K*So)/W) / 8", "P * (Sp + (Sg + 2*So)/W) / 8",
-			func(p, g, s, w int64) int64 { return p + (g+s)/w },
 		}, {
 			"d", "everything sharded", "when parameters, gradients and optimizer states are all sharded",
 			"5*P*S / 8 / W", "4*P*S / 8 / W", "P * (Sp + Sg + K*So) / 8 / W", "P * (Sp + Sg + 2*So) / 8 / W",
-			func(p, g, s, w int64) int64 { return (p + g + s) / w },
 		},
 	}
+}
+
+// parts derives what a worker holds at a ZeRO stage, given formulas for the whole of
+// parameters, gradients and optimizer states.
+func (s sharding) parts(zero int, parameters, gradients, states, formula string) []Step {
+	var steps []Step
+	for i, part := range []struct{ what, formula string }{{"Optimizer states", states}, {"Gradients", gradients}, {"Parameters", parameters}} {
+		if i < zero {
+			steps = append(steps, step(part.what+" are divided among W workers", part.formula+" / W", "bytes"))
+		} else {
+			steps = append(steps, step(part.what+" are whole on every worker", part.formula, "bytes"))
+		}
+	}
+	return append(steps, step("Together", formula, "bytes"))
 }
 
 // shardedSymbolic returns question 3.2, in which every number has S bits and the
 // optimizer is Adam with a copy of the parameters.
 func shardedSymbolic() []question {
-	samples := []float64{160e9, 90e9, 55e9, 20e9} // of the moments alone
 	var questions []question
 	for zero, s := range shardings() {
 		questions = append(questions, sharded(zero, question{
 			id: "3.2" + s.part, title: "memory of a worker, " + s.title,
-			text: "Adam keeps three variables per parameter, namely a copy of it, momentum and variance, and all numbers have S bits: how many bytes does each of W workers hold " + s.text + "?",
-			given: []Symbol{
-				{"P", "parameters", 10e9}, {"S", "bits per number", 32}, {"W", "workers", 8},
-			},
-			formula: s.equal,
-			closedForm: func(v values) float64 {
-				one := v["P"] * v["S"] / 8
-				return float64(s.bytes(one, one, 3*one, v["W"]))
-			},
+			text:       "Adam keeps three variables per parameter, namely a copy of it, momentum and variance, and all numbers have S bits: how many bytes does each of W workers hold " + s.text + "?",
+			given:      []Symbol{parameters(10e9), bits("S", "bits per number", 32), workers(8)},
+			formula:    s.equal,
+			steps:      s.parts(zero, "P*S / 8", "P*S / 8", "3*P*S / 8", s.equal),
 			simulation: "with a state of 1 + 1 + 3 numbers per parameter",
 			cases:      []values{{"W": 1}, {"W": 2}, {"W": 16}, {"S": 16}, {"P": 1_048_576, "S": 64, "W": 4}},
 			readings: []Reading{
-				reading("two variables per parameter, the moments alone", s.equalMoments, samples[zero], "bytes"),
+				reading("two variables per parameter, the moments alone", s.equalMoments, "bytes"),
 			},
 		}, func(v values) trainer { return replicas(v.with(values{"K": 3})) }))
 	}
@@ -69,29 +70,21 @@ func shardedSymbolic() []question {
 
 // shardedMixed returns question 3.3: the same in mixed precision.
 func shardedMixed() []question {
-	samples := [][2]float64{{160e9, 120e9}, {55e9, 50e9}, {37.5e9, 32.5e9}, {20e9, 15e9}} // of K = 3 and K = 2
 	var questions []question
 	for zero, s := range shardings() {
 		questions = append(questions, sharded(zero, question{
 			id: "3.3" + s.part, title: "mixed precision, " + s.title,
-			text: "Ten billion parameters are trained on eight workers with parameters and gradients in FP16 and Adam's three variables in FP32: how many bytes does each worker hold " + s.text + "?",
-			given: []Symbol{
-				{"P", "parameters", 10e9}, {"W", "workers", 8}, {"K", "optimizer variables", 3},
-				{"Sp", "bits of a parameter", 16}, {"Sg", "bits of a gradient", 16}, {"So", "bits of an optimizer variable", 32},
-			},
-			formula: s.mixed,
-			closedForm: func(v values) float64 {
-				return float64(s.bytes(v["P"]*v["Sp"]/8, v["P"]*v["Sg"]/8, v["K"]*v["P"]*v["So"]/8, v["W"]))
-			},
+			text:       "Ten billion parameters are trained on eight workers with parameters and gradients in FP16 and Adam's three variables in FP32: how many bytes does each worker hold " + s.text + "?",
+			given:      append([]Symbol{parameters(10e9), workers(8), variables("optimizer variables", 3)}, mixedBits()...),
+			formula:    s.mixed,
+			steps:      s.parts(zero, "P*Sp / 8", "P*Sg / 8", "K*P*So / 8", s.mixed),
 			simulation: `with precision = "fp16" and optimizer = "adam"`,
 			cases:      []values{{"W": 1}, {"W": 2}, {"W": 16}, {"P": 1_048_576, "W": 4}},
 			readings: []Reading{
-				reading("two variables per parameter, without the FP32 copy", s.mixedMoments, samples[zero][1], "bytes"),
-				reading("in binary units", s.mixed+" / 1024 / 1024 / 1024", samples[zero][0]/gibibyte, "GiB"),
+				reading("two variables per parameter, without the FP32 copy", s.mixedMoments, "bytes"),
+				reading("in binary units", s.mixed+" / 1024 / 1024 / 1024", "GiB"),
 			},
-		}, func(v values) trainer {
-			return trainer{parameters: v["P"], workers: v["W"], training: arch.Training{Precision: "fp16", Optimizer: "adam"}}
-		}))
+		}, func(v values) trainer { return mixed(v, "adam", 3) }))
 	}
 	questions[0].note = "The assignment asks for the sharded variants alone; this is what they are measured against."
 	return questions
@@ -108,12 +101,30 @@ func sharded(zero int, q question, train func(values) trainer) question {
 		return t.run()
 	}
 	q.read = func(r run) float64 { return slices.Max(r.perRank(persistent)) }
+	q.slack = func(v values) float64 { return paddedBytes(zero, train(v)) }
 	q.further = emptiest
 	if zero == 3 {
 		q.further = emptiestAndPeak
-		q.note = "Counted is what stays. The peak shown is that of four layers without activations, of a tenth to four tenths of the parameters: two are gathered at a time, with the gradients of two."
+		q.note = "Counted is what stays. The peak that is checked is that of four layers without activations, of a tenth to four tenths of the parameters: two are gathered at a time, with the gradients of two."
 	}
 	return q
+}
+
+// paddedBytes bounds what a worker holds in excess of its share because shares are rounded
+// up: to a byte each of gradients and optimizer states, or under ZeRO 3 to a parameter of
+// each of four layers. Workers that divide 16 and P divide all layers.
+func paddedBytes(zero int, t trainer) float64 {
+	switch {
+	case zero == 0 || t.parameters%t.workers == 0 && 16%t.workers == 0:
+		return 0
+	case zero < 3:
+		return 2
+	}
+	each := t.state
+	if each == (arch.State{}) {
+		each = t.training.State()
+	}
+	return float64(4 * (each.Parameter + each.Gradient + each.Optimizer))
 }
 
 // emptiest looks at the other workers.

@@ -2,7 +2,6 @@ package questions
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,16 +15,18 @@ func equalStages(schedule string, v values) pipeline {
 	}
 }
 
+const bubbleFormula = "(K-1) / (M + K-1)"
+
 // onEqualStages adds to a question on the bubble what both have in common.
 func onEqualStages(schedule string, q question) question {
 	q.given = []Symbol{
-		{"K", "partitions", 4}, {"M", "microbatches", 8},
-		{"tf", "ms of one forward; does not enter", 10}, {"tb", "ms of one backward; does not enter", 20},
+		{"K", "partitions", "partitions", 4, 1, 64, 1}, {"M", "microbatches", "microbatches", 8, 1, 1024, 1},
+		{"tf", "ms of one forward; does not enter", "ms", 10, 1, 1e6, 1}, {"tb", "ms of one backward; does not enter", "ms", 20, 1, 1e6, 1},
 	}
-	q.formula, q.unit = "(K-1) / (M + K-1)", "fraction"
-	q.closedForm = func(v values) float64 { return float64(v["K"]-1) / float64(v["M"]+v["K"]-1) }
+	q.formula, q.unit = bubbleFormula, "fraction"
 	q.run = func(v values) (run, error) { return equalStages(schedule, v).run() }
 	q.read = run.bubble
+	q.gridName, q.grid = "K = 1…8, M = 1…12 and 16, 32, 64, tf:tb = 1:1, 1:2, 2:3", bubbleGrid()
 	return q
 }
 
@@ -34,32 +35,35 @@ func bubbleSize() question {
 		id: "4.3", title: "bubble of GPipe",
 		text:       "What share of the devices' time is idle when GPipe sends M microbatches through K partitions?",
 		simulation: "gpipe with equal stages and free communication; one minus busy time over ranks times makespan.",
-		note:       "The forwards fill M + K-1 slots, in which each device works M times and waits K-1. The backwards mirror them with slots of another length, so the share stays. The schedule is drawn in the paper's Figure 2c; the assignment points to 2a. Equal stages and free communication are assumed.",
+		steps: []Step{
+			step("The last device can begin its M forwards when the K-1 before it have each done one, so that the forwards fill", "M + K-1", "slots"),
+			step("On K devices these are", "K * (M + K-1)", "slots"),
+			step("Every device works in M of its own, and all together", "K * M", "slots"),
+			step("The rest is idle", "K * (K-1)", "slots"),
+			step("The backwards mirror that in slots of another length, so that the share stays the same", bubbleFormula, "fraction"),
+		},
+		note: "The schedule is drawn in the paper's Figure 2c; the assignment points to 2a. Equal stages and free communication are assumed.",
 		cases: []values{
 			{"K": 3, "M": 2}, {"K": 2, "M": 4}, {"K": 8, "M": 32}, {"K": 1}, {"M": 1}, {"tb": 10}, {"tf": 20, "tb": 30},
 		},
 		further: bubbleChecks,
 		readings: []Reading{
-			reading("idle time over the ideal time, as Megatron-LM counts it", "(K-1) / M", 0.375, "fraction"),
-			reading("idle slots of the forward, of K*(M + K-1) = 44", "K * (K-1)", 12, "slots"),
-			reading("idle slots of forward and backward, of 88", "2 * K * (K-1)", 24, "slots"),
+			reading("idle time over the ideal time, as Megatron-LM counts it", "(K-1) / M", "fraction"),
+			reading("idle slots of the forward, of K*(M + K-1)", "K * (K-1)", "slots"),
+			reading("idle slots of forward and backward, of 2*K*(M + K-1)", "2 * K * (K-1)", "slots"),
 		},
 	})
 }
 
-// bubbleChecks adds the makespan, the reading of Megatron-LM and a grid.
+// bubbleChecks adds the makespan and the reading of Megatron-LM.
 func bubbleChecks(q question, r run) ([]Check, error) {
 	v := q.sample()
 	makespan, ideal := r.Summary.Makespan, r.Summary.Ranks[0].Compute
-	grid, err := q.counted(gridName, bubbleGrid())
 	return []Check{
 		check("makespan, (M + K-1) * (tf + tb)", float64((v["M"]+v["K"]-1)*(v["tf"]+v["tb"]))/1e3, r.makespan(), "s"),
 		check("idle time over the ideal time", float64(v["K"]-1)/float64(v["M"]), float64(makespan-ideal)/float64(ideal), "fraction"),
-		grid,
-	}, err
+	}, nil
 }
-
-const gridName = "K = 1…8, M = 1…12 and 16, 32, 64, tf:tb = 1:1, 1:2, 2:3"
 
 func bubbleGrid() []values {
 	var grid []values
@@ -78,14 +82,26 @@ func oneForwardOneBackward() question {
 		id: "4.4", title: "bubble of 1F1B",
 		text:       "Is the bubble of 1F1B smaller than GPipe's, and if it is not, what does 1F1B save in activations held at a time?",
 		simulation: "1f1b and gpipe with equal stages and free communication; bubble and the most microbatches in flight on each rank. Unequal stages are those of the course's pipeline timeline, against a recursion over both orders.",
-		verdict:    "No: the bubble is the same, 27.3 %, but at most 4 microbatches are in flight on a stage instead of 8.",
-		note:       "With a flush every step and equal stages both wait equally long. GPipe holds the activations of M microbatches on every stage (8, 8, 8, 8), and 1F1B those of min(M, K-s) on stage s, at most K (4, 3, 2, 1).",
-		further:    oneForwardOneBackwardChecks,
+		verdict: func(v values) string {
+			same := "No: the bubble is the same, " + figure(evaluate(bubbleFormula, v), "fraction")
+			if v["M"] <= v["K"] {
+				return same + ", and the first stage holds all microbatches, since they are no more than the partitions."
+			}
+			return fmt.Sprintf("%s, but at most %s in flight on a stage instead of %d.", same, are(v["K"], "microbatch"), v["M"])
+		},
+		steps: []Step{
+			step("On a device, K-1 forwards pass before the pipeline is full and K-1 backwards while it empties, in which it waits", "(K-1) * (tf + tb)", "ms"),
+			step("It works for M of each, in whatever order", "M * (tf + tb)", "ms"),
+			step("A step takes both", "(M + K-1) * (tf + tb)", "ms"),
+			step("The share in which it waits is that of GPipe", bubbleFormula, "fraction"),
+		},
+		note:    "With a flush every step and equal stages both wait equally long. GPipe holds the activations of all M microbatches on every stage, and 1F1B those of min(M, K-s) on stage s, at most K.",
+		further: oneForwardOneBackwardChecks,
 		readings: []Reading{
-			reading("PipeDream as published, which never flushes: the bubble once it is full", "", 0, "fraction"),
-			reading("PipeDream's price, K-s versions of the weights on stage s: those on the first", "K", 4, "versions"),
-			reading("unequal stages, flushed (the course's timeline, K = 3, M = 2): makespan of GPipe", "", 43.71, "s"),
-			reading("unequal stages, flushed (the same): makespan of 1F1B, which is faster there", "", 40.88, "s"),
+			valued("PipeDream as published, which never flushes: the bubble once it is full", 0, "fraction"),
+			reading("PipeDream's price, K-s versions of the weights on stage s: those on the first", "K", "versions"),
+			valued("unequal stages, flushed (the course's timeline, K = 3, M = 2): makespan of GPipe", 43.71, "s"),
+			valued("unequal stages, flushed (the same): makespan of 1F1B, which is faster there", 40.88, "s"),
 			{Reading: "an earlier wording asked how 1F1B makes the bubble smaller and what it stores in return: then PipeDream is meant"},
 		},
 	})
@@ -109,12 +125,8 @@ func oneForwardOneBackwardChecks(q question, _ run) ([]Check, error) {
 			checks = append(checks, check(what, float64(held), float64(rank.PeakInFlight), "microbatches"))
 		}
 	}
-	grid, err := q.counted("1f1b, "+gridName, bubbleGrid())
-	if err != nil {
-		return nil, err
-	}
 	course, err := unequalChecks(courseTimes())
-	return slices.Concat(checks, []Check{grid}, course), err
+	return append(checks, course...), err
 }
 
 // courseOrders lists what each of three workers does with two microbatches.

@@ -24,15 +24,27 @@ type question struct {
 	id, title, text string
 	given           []Symbol
 	formula, unit   string
-	// verdict answers what is not asked for a number alone.
-	simulation, verdict, note string
+	// steps derive the formula, which the last of them is.
+	steps            []Step
+	simulation, note string
+	// verdict answers what is not asked for a number alone; nil elsewhere.
+	verdict func(values) string
 	// closedForm answers for any values of the symbols, and so does what is read
-	// off a run.
+	// off a run. It is the formula.
 	closedForm func(values) float64
 	run        func(values) (run, error)
 	read       func(run) float64
+	// needs says what is wrong with values that are each within range; nil if nothing
+	// can be.
+	needs func(values) error
+	// slack bounds by how much the simulation may be off because it counts in whole
+	// elements, bytes and nanoseconds: 0 where the values divide, and nil if always.
+	slack func(values) float64
 	// cases are changes of the sample for which both answers are compared.
 	cases []values
+	// grid are more of them, of which only the number is told.
+	gridName string
+	grid     []values
 	// further makes the checks of other quantities, such as those of the sample's run.
 	further  func(q question, sample run) ([]Check, error)
 	readings []Reading
@@ -43,12 +55,17 @@ type question struct {
 }
 
 func catalog() []question {
-	return slices.Concat(
+	all := slices.Concat(
 		[]question{splitTime(), dataThroughput(), replicatedMemory(), replicatedGigabytes(), ringTime(), ringSeconds()},
 		[]question{workOverTime(), modelScaling()}, boundaryTraffic(),
 		[]question{shardedThroughput()}, shardedSymbolic(), shardedMixed(),
 		[]question{pipelineOverTime(), pipelineScaling(), bubbleSize(), oneForwardOneBackward()},
 	)
+	for i := range all {
+		formula := all[i].formula
+		all[i].closedForm = func(v values) float64 { return evaluate(formula, v) }
+	}
+	return all
 }
 
 // sample returns the values that the question states.
@@ -61,32 +78,68 @@ func (q question) sample() values {
 }
 
 func (q question) answer() (Answer, error) {
-	sample := q.sample()
-	a := Answer{ID: q.id, Title: q.title, Question: q.text, Computed: &Computed{
-		Given: q.given, Formula: q.formula, Substitution: substitute(q.formula, sample), Unit: q.unit,
-		Simulation: q.simulation, Verdict: q.verdict, Note: q.note, Readings: append([]Reading{}, q.readings...),
-		ClosedForm: q.closedForm(sample), Checks: []Check{},
-	}}
-	r, err := q.run(sample)
+	v := q.sample()
+	r, err := q.run(v)
 	if err != nil {
 		return Answer{}, err
 	}
-	a.Simulated = q.read(r)
+	c := &Computed{
+		Given: q.given, Formula: q.formula, Substitution: substitute(q.formula, v), Unit: q.unit,
+		Simulation: q.simulation, Note: q.note, Derivation: []Step{}, Readings: []Reading{},
+		ClosedForm: q.closedForm(v), Simulated: q.read(r), Slack: q.off(v),
+	}
+	for _, s := range q.steps {
+		s.Value = evaluate(s.Formula, v)
+		c.Derivation = append(c.Derivation, s)
+	}
+	for _, r := range q.readings {
+		if r.Formula != "" {
+			x := evaluate(r.Formula, v)
+			r.Value = &x
+		}
+		c.Readings = append(c.Readings, r)
+	}
+	if q.verdict != nil {
+		c.Verdict = q.verdict(v)
+	}
+	if c.Checks, err = q.checks(r); err != nil {
+		return Answer{}, err
+	}
+	a := Answer{ID: q.id, Title: q.title, Question: q.text, Computed: c}
+	agreeing, all := a.agreeing()
+	a.OK = agree(c.ClosedForm, c.Simulated, q.unit, c.Slack) && agreeing == all
+	return a, nil
+}
+
+// off bounds how far the simulation may be from the closed form.
+func (q question) off(v values) float64 {
+	if q.slack == nil {
+		return 0
+	}
+	return q.slack(v)
+}
+
+// checks makes all further comparisons.
+func (q question) checks(sample run) ([]Check, error) {
+	checks := []Check{}
 	for _, changes := range q.cases {
 		c, err := q.check(changes)
 		if err != nil {
-			return Answer{}, err
+			return nil, err
 		}
-		a.Checks = append(a.Checks, c)
+		checks = append(checks, c)
 	}
-	further, err := q.further(q, r)
-	if err != nil {
-		return Answer{}, err
+	if q.off(q.sample()) > 0 {
+		return checks, nil // others compare whole numbers
 	}
-	a.Checks = append(a.Checks, further...)
-	agreeing, all := a.agreeing()
-	a.OK = agree(a.ClosedForm, a.Simulated, q.unit) && agreeing == all
-	return a, nil
+	further, err := q.further(q, sample)
+	checks = append(checks, further...)
+	if err == nil && q.grid != nil {
+		var c Check
+		c, err = q.counted(q.gridName, q.grid)
+		checks = append(checks, c)
+	}
+	return checks, err
 }
 
 // check compares the two answers for changed values.
@@ -96,7 +149,9 @@ func (q question) check(changes values) (Check, error) {
 	if err != nil {
 		return Check{}, err
 	}
-	return check(q.describe(changes), q.closedForm(v), q.read(r), q.unit), nil
+	c := check(q.describe(changes), q.closedForm(v), q.read(r), q.unit)
+	c.OK = agree(c.ClosedForm, c.Simulated, q.unit, q.off(v))
+	return c, nil
 }
 
 // describe names a case by what it changes, in the order of the symbols.
@@ -111,7 +166,7 @@ func (q question) describe(changes values) string {
 }
 
 func check(what string, closedForm, simulated float64, unit string) Check {
-	return Check{What: what, ClosedForm: closedForm, Simulated: simulated, Unit: unit, OK: agree(closedForm, simulated, unit)}
+	return Check{What: what, ClosedForm: closedForm, Simulated: simulated, Unit: unit, OK: agree(closedForm, simulated, unit, 0)}
 }
 
 // extremes compares the largest and the smallest of what all ranks should have alike.
@@ -123,12 +178,13 @@ func extremes(most, least string, closedForm float64, simulated []float64, unit 
 // whole nanoseconds, must be the same.
 const rounding = 1e-12
 
-// agree compares two numbers. What is not a number agrees with nothing.
-func agree(a, b float64, unit string) bool {
+// agree compares two numbers that may be so far apart. What is not a number agrees with
+// nothing.
+func agree(a, b float64, unit string, slack float64) bool {
 	if unit == "fraction" {
-		return math.Abs(a-b) <= rounding
+		slack = rounding
 	}
-	return math.Abs(a-b) == 0
+	return math.Abs(a-b) <= slack
 }
 
 // counted makes a check over many cases: how many there are, and for how many of
@@ -147,6 +203,11 @@ func (q question) counted(what string, cases []values) (Check, error) {
 	return check(what, float64(len(cases)), float64(agreeing), caseUnit), nil
 }
 
-func reading(text, formula string, value float64, unit string) Reading {
-	return Reading{Reading: text, Formula: formula, Value: &value, Unit: unit}
+func reading(text, formula, unit string) Reading {
+	return Reading{Reading: text, Formula: formula, Unit: unit}
+}
+
+// valued makes a reading whose number no formula gives.
+func valued(text string, value float64, unit string) Reading {
+	return Reading{Reading: text, Value: &value, Unit: unit}
 }

@@ -42,6 +42,11 @@ type Computed struct {
 	ClosedForm   float64 `json:"closed_form"`
 	Simulated    float64 `json:"simulated"`
 	Unit         string  `json:"unit"`
+	// Slack bounds by how much the two may differ because the simulation counts in whole
+	// elements, bytes and nanoseconds.
+	Slack float64 `json:"slack,omitempty"`
+	// Derivation is how the formula comes about.
+	Derivation []Step `json:"derivation"`
 	// Verdict answers a question that does not ask for a number alone.
 	Verdict string `json:"verdict,omitempty"`
 	// Simulation says what was run, and what was read off it.
@@ -52,11 +57,22 @@ type Computed struct {
 }
 
 // A Symbol is one of the quantities that a question is asked in terms of, with
-// its value in the sample.
+// its value in the sample, or the reader's own.
 type Symbol struct {
 	Name    string `json:"symbol"`
 	Meaning string `json:"meaning"`
+	Unit    string `json:"unit"`
 	Value   int64  `json:"value"`
+	// least and most are what can be simulated, in multiples of step.
+	least, most, step int64
+}
+
+// A Step is one in the derivation of a formula: what is counted, and how many there are.
+type Step struct {
+	Step    string  `json:"step"`
+	Formula string  `json:"formula"`
+	Value   float64 `json:"value"`
+	Unit    string  `json:"unit"`
 }
 
 // A Reading is what a question means to somebody who reads it differently.
@@ -145,17 +161,28 @@ func Select(ids []string) ([]string, error) {
 // where runs is nil. An error is a simulation that could
 // not be run, or a run that is missing; answers that differ are not errors.
 func Answers(ctx context.Context, runs []Run, ids ...string) ([]Answer, error) {
-	selected, err := Select(ids)
+	wanted, err := selected(ids)
 	if err != nil {
 		return nil, err
 	}
-	wanted := slices.DeleteFunc(catalog(), func(q question) bool { return !slices.Contains(selected, q.id) })
+	return answerAll(ctx, runs, wanted)
+}
+
+// selected lists the questions that Select makes of ids.
+func selected(ids []string) ([]question, error) {
+	known, err := Select(ids)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(catalog(), func(q question) bool { return !slices.Contains(known, q.id) }), nil
+}
+
+func answerAll(ctx context.Context, runs []Run, wanted []question) (answers []Answer, err error) {
 	if runs == nil {
 		if runs, err = predictAll(ctx, wanted); err != nil {
 			return nil, err
 		}
 	}
-	var answers []Answer
 	for _, q := range wanted {
 		var a Answer
 		if q.discuss != nil {

@@ -37,6 +37,14 @@ func (r run) bytes(k graph.Kind) (total float64) {
 	return total
 }
 
+// persistent sums the persistent memory of all ranks.
+func (r run) persistent() (total int64) {
+	for _, rank := range r.Summary.Ranks {
+		total += rank.PersistentMemory
+	}
+	return total
+}
+
 func (r run) perRank(read func(graph.RankSummary) float64) []float64 {
 	var numbers []float64
 	for _, rank := range r.Summary.Ranks {
@@ -115,7 +123,7 @@ func (t trainer) run() (run, error) {
 	w := stages.Workload{
 		Network: network(t.parameters), Training: t.training, State: t.state, Zero: t.zero,
 		Layers: []int{4}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{1}, Replicas: int(t.workers),
-		Bucket: 25 << 20, Overlap: true,
+		Bucket: max(25<<20, t.parameters/16), Overlap: true,
 	}
 	if t.zero == 3 { // layer by layer
 		w.Layers, w.Placement.First = []int{1, 1, 1, 1}, make([]int32, 4)

@@ -11,9 +11,9 @@ import (
 )
 
 // WriteText writes a table for the terminal: a line for every question, and
-// under it the values that the answer is for, the remark that goes with it, the
-// other readings and the checks that fail.
-func (r Report) WriteText(w io.Writer) error {
+// under it the values that the answer is for, how it comes about if that is wanted, the
+// remark that goes with it, the other readings and the checks that fail.
+func (r Report) WriteText(w io.Writer, derive bool) error {
 	rows := [][]string{{"", "question", "formula", "closed form", "simulated", "checks", "ok"}}
 	for _, a := range r.Questions {
 		rows = append(rows, a.row())
@@ -23,7 +23,7 @@ func (r Report) WriteText(w io.Writer) error {
 	b.WriteString(lines[0] + "\n")
 	for i, a := range r.Questions {
 		b.WriteString("\n" + lines[i+1] + "\n")
-		a.writeDetails(&b)
+		a.writeDetails(&b, derive)
 	}
 	fmt.Fprintf(&b, "\n%d of %d questions agree.\n", r.Passed, len(r.Questions))
 	_, err := io.WriteString(w, b.String())
@@ -45,13 +45,22 @@ const (
 	textWidth = 100
 )
 
-func (a Answer) writeDetails(b *strings.Builder) {
+func (a Answer) writeDetails(b *strings.Builder, derive bool) {
 	if a.Observed != nil {
 		a.writeSentences(b)
 		return
 	}
 	paragraph(b, "", a.sample())
-	paragraph(b, "", strings.TrimSpace(a.Verdict+" "+a.Note))
+	paragraph(b, "", a.Verdict)
+	if derive {
+		for i, s := range a.Derivation {
+			paragraph(b, fmt.Sprintf("%d. ", i+1), fmt.Sprintf("%s: %s = %s", s.Step, s.Formula, both(s.Value, s.Unit)))
+		}
+	}
+	if a.Slack > 0 {
+		paragraph(b, "", a.imprecision())
+	}
+	paragraph(b, "", a.Note)
 	for _, r := range a.Readings {
 		text := r.Reading
 		if r.Value != nil {
@@ -81,6 +90,12 @@ func (o *Observed) writeSentences(b *strings.Builder) {
 		}
 		paragraph(b, "- ", s.Text)
 	}
+	paragraph(b, "", o.Excuse)
+}
+
+// imprecision says why the simulation may be a little off.
+func (c Computed) imprecision() string {
+	return "The simulation counts in whole elements, bytes and nanoseconds, so that it may be off by " + figure(c.Slack, c.Unit) + "."
 }
 
 // sample lists the values of the symbols that are in the formula, and the

@@ -17,7 +17,7 @@ import (
 func TestGolden(t *testing.T) {
 	all := NewReport(answers(t))
 	var text, markdown bytes.Buffer
-	require.NoError(t, all.WriteText(&text))
+	require.NoError(t, all.WriteText(&text, true))
 	require.NoError(t, all.WriteMarkdown(&markdown))
 	golden.Equal(t, "all.txt", text.Bytes())
 	golden.Equal(t, "all.md", markdown.Bytes())
@@ -28,7 +28,7 @@ func TestGolden(t *testing.T) {
 
 func TestTextFitsATerminal(t *testing.T) {
 	var text bytes.Buffer
-	require.NoError(t, NewReport(answers(t)).WriteText(&text))
+	require.NoError(t, NewReport(answers(t)).WriteText(&text, true))
 	for line := range strings.Lines(text.String()) {
 		line = strings.TrimSuffix(line, "\n")
 		require.Equal(t, strings.TrimRight(line, " "), line)
@@ -53,7 +53,7 @@ func wrong(t *testing.T) Report {
 
 func TestFailuresAreShownWithAllDigits(t *testing.T) {
 	var text, markdown bytes.Buffer
-	require.NoError(t, wrong(t).WriteText(&text))
+	require.NoError(t, wrong(t).WriteText(&text, true))
 	require.NoError(t, wrong(t).WriteMarkdown(&markdown))
 	require.Contains(t, text.String(), "640.000000001 GB  640 GB     0/3     NO\n")
 	require.Contains(t, text.String(), "      NO: W = 1: closed form 80.000000001 GB, simulated 80 GB\n")
@@ -68,6 +68,6 @@ func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe
 
 func TestWriteErrorsAreReturned(t *testing.T) {
 	r := NewReport(answers(t, "1.6"))
-	require.EqualError(t, r.WriteText(brokenPipe{}), "broken pipe")
+	require.EqualError(t, r.WriteText(brokenPipe{}, false), "broken pipe")
 	require.EqualError(t, r.WriteMarkdown(brokenPipe{}), "broken pipe")
 }

@@ -81,7 +81,7 @@ func TestAGridWithOneWrongPipelineIsNotOK(t *testing.T) {
 			agreeing, all := a.agreeing()
 			require.Equal(t, all-1, agreeing, id)
 			var text, markdown strings.Builder
-			require.NoError(t, NewReport([]Answer{a}).WriteText(&text))
+			require.NoError(t, NewReport([]Answer{a}).WriteText(&text, true))
 			require.NoError(t, NewReport([]Answer{a}).WriteMarkdown(&markdown))
 			require.Regexp(t, `NO: .*: \d+ of \d+ cases agree\n`, text.String())
 			require.Regexp(t, `: \d+ of \d+ cases agree\.\n`, markdown.String())
@@ -90,13 +90,13 @@ func TestAGridWithOneWrongPipelineIsNotOK(t *testing.T) {
 }
 
 func TestAgree(t *testing.T) {
-	require.True(t, agree(640, 640, "GB"))
-	require.False(t, agree(640, math.Nextafter(640, 0), "GB"))
-	require.True(t, agree(0.5, 0.5+9e-13, "fraction"))
-	require.False(t, agree(0.5, 0.5+2e-12, "fraction"))
+	require.True(t, agree(640, 640, "GB", 0))
+	require.False(t, agree(640, math.Nextafter(640, 0), "GB", 0))
+	require.True(t, agree(0.5, 0.5+9e-13, "fraction", 0))
+	require.False(t, agree(0.5, 0.5+2e-12, "fraction", 0))
 	for _, unit := range []string{"s", "fraction"} {
-		require.False(t, agree(math.NaN(), math.NaN(), unit))
-		require.False(t, agree(math.Inf(1), math.Inf(1), unit))
+		require.False(t, agree(math.NaN(), math.NaN(), unit, 1))
+		require.False(t, agree(math.Inf(1), math.Inf(1), unit, 1))
 	}
 }
 

@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"slices"
@@ -30,6 +31,7 @@ type barChart struct {
 	lineText string
 	level    bool // it is one line, across
 	notes    []string
+	over     string // what deviations are over; "" for the steps
 }
 
 // look tells how the bars of a kind of result are filled.
@@ -109,7 +111,7 @@ func (b barChart) figure() *chart.Figure {
 	b.addLines(f, lines)
 	f.Add(chart.BarTexts(bars))
 	if deviates {
-		f.Explain("whiskers: ± a standard deviation of the steps", nil)
+		f.Explain("whiskers: ± a standard deviation of the "+cmp.Or(b.over, "steps"), nil)
 	}
 	f.Remark(b.notes)
 	return f

@@ -56,7 +56,7 @@ func ExampleKinds() {
 	// timeline (results with trace.csv): when every rank does what, a result below the other
 	// memory (results): memory over time of one result; of several, what their fullest ranks hold at the peak
 	// compare (two results with trace.csv, or one measured): two timelines and how far the second is from the first, or a measured one below its own prediction
-	// time (results): the time of a step
+	// time (results): the time of a step, or of an epoch where all results know one
 	// throughput (results): samples or tokens per second, and what would be ideal
 	// split-time (results): what a step is made of: computation, exposed communication, optimizer, idle
 	// efficiency (results): throughput per device against that with the fewest devices

@@ -61,7 +61,7 @@ func Kinds() []Kind {
 		{Name: "timeline", Draws: "when every rank does what, a result below the other", Takes: traces, Timeline: true, least: 1, load: loadRun, draw: timeline},
 		{Name: "memory", Draws: "memory over time of one result; of several, what their fullest ranks hold at the peak", Takes: results, least: 1, load: loadRun, draw: memory},
 		{Name: "compare", Draws: "two timelines and how far the second is from the first, or a measured one below its own prediction", Takes: "two " + traces + ", or one measured", Timeline: true, least: 1, most: 2, load: loadRun, draw: compare},
-		{Name: "time", Draws: "the time of a step", Takes: results, least: 1, load: loadResults, draw: stepTime},
+		{Name: "time", Draws: "the time of a step, or of an epoch where all results know one", Takes: results, least: 1, load: loadResults, draw: stepTime},
 		{Name: "throughput", Draws: "samples or tokens per second, and what would be ideal", Takes: results, least: 1, load: loadResults, draw: throughput},
 		{Name: "split-time", Draws: "what a step is made of: computation, exposed communication, optimizer, idle", Takes: results, least: 1, load: loadResults, draw: splitTime},
 		{Name: "efficiency", Draws: "throughput per device against that with the fewest devices", Takes: results, least: 2, load: loadResults, draw: efficiency},

@@ -4,16 +4,23 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"psim/reports"
 )
 
-// stepTime draws the time of a step, of measured results the mean over their steps.
+// stepTime draws the time of a step, of measured results the mean over their steps; or
+// of an epoch, where all results know one.
 func stepTime(r Request) (Picture, error) {
-	b, err := newBars("step time", r, seconds("time of a step"), func(i *Item) (value, error) { return timeOf(i.Run.Result), nil })
+	what, label, over, of := "step time", "time of a step", "", timeOf
+	if !slices.ContainsFunc(r.Items, func(i Item) bool { return i.Run.Result.Epochs == nil }) {
+		what, label, over, of = "time of an epoch", "time of an epoch", "epochs", epochOf
+	}
+	b, err := newBars(what, r, seconds(label), func(i *Item) (value, error) { return of(i.Run.Result), nil })
 	if err != nil {
 		return nil, err
 	}
+	b.over = over
 	return b.picture(), nil
 }
 
@@ -24,6 +31,9 @@ func timeOf(r reports.Result) value {
 	}
 	return value{mean: r.StepTime}
 }
+
+// epochOf returns the time of an epoch and its deviation.
+func epochOf(r reports.Result) value { return value{r.Epochs.Time, r.Epochs.TimeStd} }
 
 // rate returns what finds the throughput of results: tokens if all have them, else
 // samples.

@@ -136,12 +136,12 @@ func (b *rankBuilder) message(a order.Action, to int32) int32 {
 	}
 	return b.add(graph.Task{
 		Kind: kind, Stream: stream, Stage: a.Stage, Microbatch: a.Microbatch,
-		Peer: to, Bytes: b.payload(kind, boundary, a.Microbatch),
+		Peer: to, Bytes: b.payload(kind, boundary, a.Microbatch, b.replica),
 	})
 }
 
-// payload gives the size in bytes of a message across a boundary.
-func (p *Pipeline) payload(k graph.Kind, boundary, microbatch int32) int64 {
+// payload gives the size in bytes of a message across a boundary of a replica.
+func (p *Pipeline) payload(k graph.Kind, boundary, microbatch int32, replica int) int64 {
 	if p.Boundaries == nil {
 		return 0
 	}
@@ -149,7 +149,10 @@ func (p *Pipeline) payload(k graph.Kind, boundary, microbatch int32) int64 {
 	if k == graph.SendBackward {
 		bytes = p.Boundaries[boundary].Backward
 	}
-	if p.Samples != nil {
+	switch {
+	case p.Shards != nil:
+		bytes *= p.Shards[replica]
+	case p.Samples != nil:
 		bytes *= p.Samples[microbatch]
 	}
 	return bytes

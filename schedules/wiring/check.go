@@ -20,6 +20,8 @@ func (p *Pipeline) check() error {
 		return fmt.Errorf("the order has %d ranks, the shape %d", len(p.Order), p.Shape.Ranks)
 	case p.Samples != nil && len(p.Samples) != p.Shape.Microbatches:
 		return fmt.Errorf("%d microbatch sizes for %d microbatches", len(p.Samples), p.Shape.Microbatches)
+	case p.Shards != nil && len(p.Shards) != p.Shape.Replicas:
+		return fmt.Errorf("shards for %d replicas; there are %d", len(p.Shards), p.Shape.Replicas)
 	case p.Boundaries != nil && len(p.Boundaries) != stages-1:
 		return fmt.Errorf("%d boundaries for %d stages", len(p.Boundaries), stages)
 	}

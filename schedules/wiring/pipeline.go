@@ -29,6 +29,9 @@ type Pipeline struct {
 	Order     order.Order
 	// Samples is the size of every microbatch; nil means 1.
 	Samples []int64
+	// Shards is the size of all microbatches of a replica, where replicas differ; it
+	// takes the place of Samples. nil: they do not.
+	Shards []int64
 	// Boundaries[s] is what crosses from stage s to s+1 and back, per sample;
 	// nil means empty messages.
 	Boundaries []Boundary
