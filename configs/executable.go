@@ -29,7 +29,25 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 		return nil, nil, err
 	}
 	changes = slices.Concat(c.changes, changes)
-	var sets []string
+	sets, without := c.simulatedOnly()
+	changes = append(changes, without...)
+	next, err := c.with(fmt.Sprintf("--gpus %d", devices), fitted...)
+	if err == nil {
+		next, err = next.With(sets...)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if was := machineName(c.Machine); was != "" && was != hostDevice {
+		changes = append(changes, fmt.Sprintf("runs on the devices of this machine, not on %s", was))
+	}
+	next.Machine, next.changes = costmodel.MachineOptions{Device: hostDevice}, changes
+	return next, changes, next.refuse()
+}
+
+// simulatedOnly lists the settings that undo what has no effect on an execution, and says
+// so.
+func (c *Config) simulatedOnly() (sets, changes []string) {
 	if p := c.Train.Precision; p != "" && p != "fp32" {
 		sets = append(sets, "train.precision=fp32")
 		changes = append(changes, fmt.Sprintf("runs in fp32, not %s", p))
@@ -46,18 +64,7 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 		sets = append(sets, "train.detect_anomaly=false")
 		changes = append(changes, "runs without looking through gradients for NaN")
 	}
-	next, err := c.with(fmt.Sprintf("--gpus %d", devices), fitted...)
-	if err == nil {
-		next, err = next.With(sets...)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	if was := machineName(c.Machine); was != "" && was != hostDevice {
-		changes = append(changes, fmt.Sprintf("runs on the devices of this machine, not on %s", was))
-	}
-	next.Machine, next.changes = costmodel.MachineOptions{Device: hostDevice}, changes
-	return next, changes, next.refuse()
+	return sets, changes
 }
 
 // machineName says what to call a machine; "" for none.

@@ -78,7 +78,7 @@ func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
 // byte for every element, and one reads these.
 const detectionKernels = 2
 
-// detection is the time of looking through what a pass makes for NaN.
+// detection returns the time of looking through what a pass makes for NaN.
 func (c Compute) detection(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	if !c.anomalies {
 		return 0
@@ -88,7 +88,7 @@ func (c Compute) detection(o arch.Op, p arch.Pass, samples int64) time.Duration 
 	return units.Sum(kernels*c.launch, units.Seconds(c.moving(float64(elements)*(c.element+2))))
 }
 
-// kernels is how many a pass of an operation launches, detection's among them.
+// kernels counts those that a pass of an operation launches, detection's among them.
 func (c Compute) kernels(o arch.Op, p arch.Pass, samples int64) int {
 	n := o.Kernels(p, samples)
 	if c.anomalies {
@@ -136,7 +136,7 @@ func (c Compute) Backward(l arch.Layer, samples int64) time.Duration {
 	return both - c.hidden(l.Ops, samples)
 }
 
-// rewalk is the time of what a backward in two passes does twice. Of a measured layer
+// rewalk returns the time of what a backward in two passes does twice. Of a measured layer
 // that is as much of its I as the roofline gives to those operations.
 func (c Compute) rewalk(l arch.Layer, samples int64) time.Duration {
 	again := c.roofline(l.Rewalked(), arch.InputGradient, samples)

@@ -45,8 +45,8 @@ func ExampleAnswers() {
 	}
 	fmt.Println(answers[0].Graphs[0].Command)
 	// Output:
-	// true Throughput stays the same within a tenth, whatever the number of workers: 3.63, 3.63 and 3.63 samples per second on 1, 2 and 3 workers.
-	// true Of W workers one computes at a time, so that each does so for at most 1/W of the step on average: 99.7 %, 49.9 % and 33.3 % of it.
+	// true Throughput stays the same within a tenth, whatever the number of workers: 2.37, 2.37 and 2.37 samples per second on 1, 2 and 3 workers.
+	// true Of W workers one computes at a time, so that each does so for at most 1/W of the step on average: 99.7 %, 49.9 % and 33.2 % of it.
 	// psim plot throughput model=1,2,3 --out graphs/model_throughput_comparison.png
 }
 
