@@ -86,6 +86,26 @@ func courseRate(r Result) string {
 	return text
 }
 
+// validation tells the loss on samples that are held out.
+func validation(r Result) string {
+	if r.Measurement == nil || len(r.ValidationLoss) == 0 {
+		return ""
+	}
+	var losses []string
+	for _, loss := range r.ValidationLoss {
+		losses = append(losses, digits(loss, 4))
+	}
+	const most = 6
+	if n := len(losses); n > most {
+		losses = append([]string{losses[0], "…"}, losses[n-most+1:]...)
+	}
+	when := "after the last measured step"
+	if r.Epochs != nil && r.Epochs.Each != nil {
+		when = "after every epoch"
+	}
+	return fmt.Sprintf("loss %s on %s that no replica trains on, %s", strings.Join(losses, " → "), units.Plural(r.ValidationSamples, "sample"), when)
+}
+
 // attempts tells the step times of several runs.
 func attempts(r Result) string {
 	if r.Measurement == nil || len(r.Attempts) < 2 {
