@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"psim/exec/programs"
+	"psim/internal/memory"
 	"psim/schedules/graph"
 )
 
@@ -162,11 +163,23 @@ func (t *Trainer) recordParameters(r *Record) error {
 // of a step.
 const garbage = 4 << 30
 
+// heapShare limits the heap to a share of the free memory, from which on garbage is
+// collected at any time. The rest is for the program, its stacks and what others do.
+const heapShare = 0.9
+
+// limitHeap keeps garbage from filling the memory of this machine or its container. It
+// returns how to undo that.
+func limitHeap() (undo func()) {
+	limit := debug.SetMemoryLimit(heapBytes() + int64(heapShare*float64(memory.Free())))
+	return func() { debug.SetMemoryLimit(limit) }
+}
+
 // holdGarbage keeps the collector out of the measured time: steps are run
-// between collections. It returns how to undo that.
+// between collections, as far as memory allows. It returns how to undo that.
 func holdGarbage() (resume func()) {
 	percent := debug.SetGCPercent(-1)
-	limit := debug.SetMemoryLimit(heapBytes() + garbage)
+	limit := debug.SetMemoryLimit(-1)
+	debug.SetMemoryLimit(min(limit, heapBytes()+garbage))
 	return func() {
 		debug.SetGCPercent(percent)
 		debug.SetMemoryLimit(limit)

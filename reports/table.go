@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -175,6 +176,12 @@ func memoryVerdict(r Result) string {
 		peak += fmt.Sprintf(" of %s (a margin of %s stays free)", units.FormatBytes(highest.MemoryCapacity), percent(r.MemoryMargin))
 	}
 	peak += fmt.Sprintf(", on rank %d", highest.Rank)
+	known := highest.MemoryCapacity > 0
+	if len(r.Nodes) > 0 {
+		known = true
+		n := slices.MaxFunc(r.Nodes, func(a, b NodeResult) int { return cmp.Compare(a.PeakMemory, b.PeakMemory) })
+		peak += fmt.Sprintf("; node %d needs %s for %s and has %s", n.Node, units.FormatBytes(n.PeakMemory), units.Plural(n.Devices, "device"), units.FormatBytes(int64(float64(n.MemoryCapacity)/(1-r.MemoryMargin))))
+	}
 	switch {
 	case highest.PeakMemory == 0:
 		return ""
@@ -182,7 +189,7 @@ func memoryVerdict(r Result) string {
 		return DoesNotFit + "; " + peak
 	case r.MemoryVerdict == Close:
 		return Close + "; " + peak
-	case highest.MemoryCapacity > 0:
+	case known:
 		return "fits; " + peak
 	}
 	return peak + " (no limit known)"

@@ -14,7 +14,6 @@ import (
 
 	"psim/configs"
 	"psim/exec"
-	"psim/exec/programs"
 	"psim/exec/session"
 	"psim/internal/files"
 	"psim/internal/nearest"
@@ -232,9 +231,7 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	if f.Devices.Backend == "go" && !programs.SIMDCompiled && !f.quiet {
-		fmt.Fprintln(stderr, "psim: built without GOEXPERIMENT=simd, so that training takes about ten times as long as it could")
-	}
+	f.warn(stderr)
 	f.note(stderr, func() []string { return session.Notes(list, f.Options) })
 	gradients, unwritten, err := f.gradientFolder(list)
 	if err != nil {
