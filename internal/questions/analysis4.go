@@ -99,7 +99,7 @@ func discussPipelineScaling(e *essay) error {
 	if err != nil {
 		return err
 	}
-	e.say(pipelineThroughput, throughput(p) > throughput(m), "it is faster than model parallelism, because workers compute at the same time for part of the step",
+	e.say(pipelineThroughput, throughput(p) > throughput(m) && utilization(p) > utilization(m), "it is faster than model parallelism, because workers compute at the same time for part of the step",
 		"%s as fast on %d workers, %s against %s samples per second; they are busy for %s of the step on average, and with model parallelism for %s",
 		times(throughput(p)/throughput(m)), p.Workers, perSecond(throughput(p)), perSecond(throughput(m)), percent(utilization(p)), percent(utilization(m)))
 	talk := sum(ranks(p, passesOn))

@@ -161,7 +161,10 @@ var untruths = map[string][][]func([]Run){
 			everyRank("pipeline=3", func(r *reports.RankResult) { r.Compute = 5 }),
 			result("pipeline=3", func(r *reports.Result) { r.StepTime = 10 }),
 		},
-		{result("model=3", func(r *reports.Result) { r.Throughput.Samples = 5 })},
+		{
+			result("model=3", func(r *reports.Result) { r.Throughput.Samples = 5 }),
+			everyRank("model=3", func(r *reports.RankResult) { r.Compute *= 1.3 }),
+		},
 		{
 			everyRank("model=3", func(r *reports.RankResult) { r.SentBytes /= 2 }),
 			everyRank("pipeline=3", func(r *reports.RankResult) { r.Communication = 1 }),
@@ -203,6 +206,9 @@ func TestEverySentenceCanBeUntrue(t *testing.T) {
 		if q.id == "1.1" {
 			tested += 2 // of GPUs, below
 		}
+		if q.id == "3.1" {
+			tested++ // of the simplified FSDP
+		}
 		require.Len(t, a.Sentences, tested, q.id)
 	}
 }
@@ -216,6 +222,16 @@ func TestFasterDevicesMayNotHelp(t *testing.T) {
 	require.True(t, e.sentences[1].OK)
 	e.weigh(fast, slow)
 	require.False(t, e.sentences[3].OK, "communication shrinks more")
+}
+
+func TestSavingMemoryMayFail(t *testing.T) {
+	runs := course(t)
+	var e essay
+	ddp, fsdp := *pick(runs, "ddp=4"), *pick(runs, "fsdp=4")
+	e.saves(fsdp, fsdp, ddp)
+	require.False(t, e.sentences[0].OK, "the simplified form saves as well")
+	e.saves(ddp, ddp, ddp)
+	require.False(t, e.sentences[1].OK, "nor does the full one")
 }
 
 // What was measured has no command that draws it, and says what disturbed it.
