@@ -209,6 +209,9 @@ func TestEverySentenceCanBeUntrue(t *testing.T) {
 		if q.id == "1.1" {
 			tested += 2 // of GPUs, below
 		}
+		if q.id == "3.1" {
+			tested++ // of the simplified FSDP
+		}
 		require.Len(t, a.Sentences, tested, q.id)
 	}
 }
@@ -222,6 +225,16 @@ func TestFasterDevicesMayNotHelp(t *testing.T) {
 	require.True(t, e.sentences[1].OK)
 	e.weigh(fast, slow)
 	require.False(t, e.sentences[3].OK, "communication shrinks more")
+}
+
+func TestSavingMemoryMayFail(t *testing.T) {
+	runs := course(t)
+	var e essay
+	ddp, fsdp := *pick(runs, "ddp=4"), *pick(runs, "fsdp=4")
+	e.saves(fsdp, fsdp, ddp)
+	require.False(t, e.sentences[0].OK, "the simplified form saves as well")
+	e.saves(ddp, ddp, ddp)
+	require.False(t, e.sentences[1].OK, "nor does the full one")
 }
 
 // What was measured has no command that draws it, and says what disturbed it.
