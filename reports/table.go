@@ -20,6 +20,7 @@ func WriteTable(w io.Writer, r Result) error {
 	out.print("%s\n", headline(r))
 	for _, line := range slices.Concat([][2]string{
 		{"step time", stepTime(r)},
+		{"startup", startup(r)},
 		{"predicted", prediction(r)},
 		{"makespan", duration(r.Makespan)},
 		{"bubble", bubble(r)},
@@ -88,6 +89,14 @@ func (r Result) sharesText() string {
 		return fmt.Sprintf(" of %d to %d samples", least, most)
 	}
 	return fmt.Sprintf(" of %s samples", strings.Join(list, ", "))
+}
+
+// startup tells how much of the step is the broadcast before it; nothing without one.
+func startup(r Result) string {
+	if r.Startup == 0 {
+		return ""
+	}
+	return duration(r.Startup) + " of it, the broadcast of the parameters: once in a training, so that throughput and MFU leave it out"
 }
 
 // bubble tells the bubble, and nothing where nothing is computed.
