@@ -37,8 +37,12 @@ func (p *Prediction) Advise(ctx context.Context) {
 
 func (p *Prediction) describe(r reports.Remedy) string {
 	text := fmt.Sprintf("--set %s (%s at most, step %s", strings.Join(r.Set, " --set "), units.FormatBytes(r.PeakMemory), units.FormatSeconds(r.StepTime))
-	if have := p.devices(); r.Devices != have {
-		text += fmt.Sprintf(", on %d devices in place of %d", r.Devices, have)
+	have := p.devices()
+	if r.Devices < have {
+		text = "fewer workers: " + text
+	}
+	if r.Devices != have {
+		text += fmt.Sprintf(", on %s in place of %d", units.Plural(r.Devices, "device"), have)
 	}
 	return text + ")"
 }
@@ -116,7 +120,7 @@ func (s *remedySearch) run(ctx context.Context, p *Prediction) {
 
 // try simulates a variant of a prediction, as far as the budget goes and its settings
 // are legal together, and reports whether it fits. A variant with another batch is
-// another training, and no advice.
+// another training, and no advice, unless fewer workers have as much each.
 func (s *remedySearch) try(ctx context.Context, before *Prediction, c *configs.Config, sets change) bool {
 	tasks := before.tasksOf(c)
 	if tasks > s.budget {
@@ -125,7 +129,7 @@ func (s *remedySearch) try(ctx context.Context, before *Prediction, c *configs.C
 	}
 	s.budget -= tasks
 	p, err := Predict(ctx, c)
-	if err != nil || p.batch() != before.batch() {
+	if err != nil || !p.sameBatch(before) {
 		return false
 	}
 	s.tried++
@@ -136,6 +140,16 @@ func (s *remedySearch) try(ctx context.Context, before *Prediction, c *configs.C
 		s.least, s.closest = peak, sets
 	}
 	return p.Result.Fits()
+}
+
+// sameBatch reports whether two trainings have the same batch in all, or p has fewer
+// replicas with the same batch each.
+func (p *Prediction) sameBatch(before *Prediction) bool {
+	now, then := int64(p.Plan.Graph.Shape.Replicas), int64(before.Plan.Graph.Shape.Replicas)
+	if now < then {
+		return p.batch()*then == before.batch()*now
+	}
+	return p.batch() == before.batch()
 }
 
 // failure says what was tried where nothing was found.

@@ -8,12 +8,12 @@ import (
 	"psim/schedules"
 )
 
-// kinds lists the ways to save memory, those that need more devices last. The
+// kinds lists the ways to save memory, those that need other devices last. The
 // first change of every kind is none, and a later one saves more.
 func (p *Prediction) kinds() [][]change {
 	kinds := [][]change{p.schedules()}
 	if p.Plan.Workload != nil {
-		kinds = append(kinds, p.recomputations(), p.smaller(), p.zeros(), p.tensor(), p.stages())
+		kinds = append(kinds, p.recomputations(), p.smaller(), p.zeros(), p.workers(), p.tensor(), p.stages())
 	}
 	for k := range kinds {
 		kinds[k] = slices.Insert(kinds[k], 0, nil)
@@ -22,7 +22,7 @@ func (p *Prediction) kinds() [][]change {
 }
 
 // combinations lists what can be changed together, as the number of the change of
-// every kind: fewest kinds first, the most thorough last. What needs more devices
+// every kind: fewest kinds first, the most thorough last. What needs other devices
 // comes after what does not.
 func combinations(kinds [][]change) [][]int {
 	list := [][]int{{}}
@@ -45,7 +45,7 @@ func combinations(kinds [][]change) [][]int {
 
 // changed returns the kinds that a combination changes, and how much that asks.
 func changed(chosen []int) (weight int, kinds []int) {
-	const own = 4 // kinds that need no more devices
+	const own = 4 // kinds that need no other devices
 	for k, i := range chosen {
 		if i == 0 {
 			continue
@@ -103,6 +103,29 @@ func (p *Prediction) zeros() (list []change) {
 	}
 	for z := p.Plan.Workload.Zero + 1; z <= highest && p.Plan.Graph.Shape.Replicas > 1; z++ {
 		list = append(list, change{fmt.Sprintf("parallel.zero=%d", z)})
+	}
+	return list
+}
+
+// workers lists fewer replicas, of many by halves, where those of a node share its
+// memory. Each keeps its batch, as with psim exec --gpus.
+func (p *Prediction) workers() (list []change) {
+	if len(p.Result.Nodes) == 0 || p.Config.Batch.Shards != nil {
+		return nil
+	}
+	replicas := p.Plan.Graph.Shape.Replicas
+	const few = 8
+	for n := replicas; n > 1; {
+		if n > few {
+			n /= 2
+		} else {
+			n--
+		}
+		sets := change{fmt.Sprintf("parallel.data=%d", n)}
+		if p.Config.Defined("batch.global") {
+			sets = append(sets, fmt.Sprintf("batch.global=%d", p.batch()/int64(replicas)*int64(n)))
+		}
+		list = append(list, sets)
 	}
 	return list
 }

@@ -151,10 +151,8 @@ func (p *Prediction) reserveForMessages(ctx context.Context) error {
 	first := *p
 	reserve := make([]int64, p.Plan.Graph.Shape.Ranks)
 	for range rounds {
-		for _, r := range p.Result.Ranks {
-			if over := r.PeakMemory - p.Plan.Capacity[r.Rank]; over > 0 {
-				reserve[r.Rank%len(reserve)] += over
-			}
+		for r, over := range p.lacks() {
+			reserve[r%len(reserve)] += over
 		}
 		if err := p.build(ctx, reserve); err != nil {
 			return err
@@ -168,6 +166,22 @@ func (p *Prediction) reserveForMessages(ctx context.Context) error {
 	}
 	*p = first
 	return nil
+}
+
+// lacks returns the bytes that every rank has too little: of its own, or as its share of
+// what its node lacks.
+func (p *Prediction) lacks() []int64 {
+	list := make([]int64, len(p.Result.Ranks))
+	for r, rank := range p.Result.Ranks {
+		if rank.MemoryCapacity > 0 {
+			list[r] = max(0, rank.PeakMemory-rank.MemoryCapacity)
+		}
+		if len(p.Result.Nodes) > 0 {
+			node := p.Result.Nodes[p.Plan.Machine.Node(int32(r))]
+			list[r] = max(list[r], (node.PeakMemory-node.MemoryCapacity+int64(node.Devices)-1)/int64(node.Devices))
+		}
+	}
+	return list
 }
 
 // found says how good the order is, where one was searched for. The span is that of

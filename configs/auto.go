@@ -125,10 +125,10 @@ func (c *Config) searchModel(ctx context.Context, shape graph.Shape, w *stages.W
 	}
 	in := search.FromCosts(shape.Ranks, shape.Microbatches, c.folded(), costs)
 	in.Latency = boundaryTimes(g, costs)
-	if m.Device.Memory > 0 {
+	if most := m.RankMemory(); most > 0 {
 		persistent := memory.Persistent(w.Plan(), g.Ranks())
 		for r := range shape.Ranks {
-			in.Limit = append(in.Limit, m.Device.Usable()-persistent[r])
+			in.Limit = append(in.Limit, most-persistent[r])
 			if reserve != nil {
 				in.Limit[r] -= reserve[r]
 			}

@@ -152,6 +152,9 @@ func (c *Config) MachineNotes(p *Plan) []string {
 	}
 	if p.Workload != nil {
 		lines = append(append(lines, c.assumed("machine.memory_margin")...), deviceNotes(m.Device, cmp.Or(p.Workload.Training.Precision, "fp32"))...)
+		if m.MemoryPerNode > 0 {
+			lines = append(lines, fmt.Sprintf("decides  the devices of a node share %s of memory", units.FormatBytes(int64(m.MemoryPerNode))))
+		}
 	}
 	return append(lines, linkNotes(p)...)
 }

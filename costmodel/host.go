@@ -53,7 +53,7 @@ func (m *Machine) threads(g *graph.Graph) *graph.Host {
 	for r := range thread {
 		thread[r] = int32(r)
 		if h.Threads == "node" {
-			thread[r] = m.node(int32(r))
+			thread[r] = m.Node(int32(r))
 		}
 	}
 	return &graph.Host{Thread: thread, Queue: h.Queue, Waits: h.Waits}

@@ -99,7 +99,7 @@ func (m *Machine) cause(k graph.Kind, ranks []int32, bytes int64) (key, check st
 
 // linkKey names the link between two ranks as a configuration does.
 func (m *Machine) linkKey(from, to int32) string {
-	if m.node(from) != m.node(to) {
+	if m.Node(from) != m.Node(to) {
 		return "network"
 	}
 	return "link"

@@ -117,14 +117,26 @@ type Machine struct {
 	Link           link.Link // inside a node
 	Network        link.Link // between nodes, per network card
 	NICsPerNode    int       // 0 means 1
-	Host           Host      // what launches tasks
+	// MemoryPerNode is what the devices of a node share; 0 is not known, or none.
+	MemoryPerNode units.Bytes
+	Host          Host // what launches tasks
+}
+
+// RankMemory is what a rank may use at most: the memory of its device, or of its whole
+// node, without the margin; 0 is not known.
+func (m *Machine) RankMemory() int64 {
+	most := m.Device.Usable()
+	if node := int64(float64(m.MemoryPerNode) * (1 - m.Device.Margin)); node > 0 && (most == 0 || node < most) {
+		most = node
+	}
+	return most
 }
 
 // tensor counts the devices of a rank.
 func (m *Machine) tensor() int { return max(1, m.Tensor) }
 
-// node returns the node of a rank's first device.
-func (m *Machine) node(rank int32) int32 {
+// Node returns the node of a rank's first device.
+func (m *Machine) Node(rank int32) int32 {
 	if m.DevicesPerNode == 0 {
 		return 0
 	}
@@ -147,14 +159,14 @@ func (m *Machine) siblings() int {
 func (m *Machine) Between(from, to int32) (link.Link, int32) {
 	// Queues are numbered so that the kinds do not meet: 3k+1 for devices,
 	// 3k+2 for nodes, 3k+3 for network cards.
-	if node := m.node(from); node != m.node(to) {
+	if node := m.Node(from); node != m.Node(to) {
 		nics := min(max(1, m.NICsPerNode), m.DevicesPerNode) // more have nothing to do
 		card := int(node)*nics + int(from)*m.tensor()%m.DevicesPerNode%nics
 		cards := min(nics, m.siblings())
 		return m.Network.Share(float64(cards) / float64(m.siblings())), int32(3*card + 3)
 	}
 	if m.Link.Shared == "node" {
-		return m.Link.Share(1 / float64(m.siblings())), 3*m.node(from) + 2
+		return m.Link.Share(1 / float64(m.siblings())), 3*m.Node(from) + 2
 	}
 	return m.Link, 3*from + 1
 }
@@ -200,7 +212,7 @@ func (m *Machine) Group(ranks []int32) link.Link {
 func (m *Machine) perNode(ranks []int32) map[int32]int {
 	nodes := map[int32]int{}
 	for _, r := range ranks {
-		nodes[m.node(r)]++
+		nodes[m.Node(r)]++
 	}
 	return nodes
 }

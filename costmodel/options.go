@@ -27,6 +27,7 @@ type MachineOptions struct {
 	Link           link.Options   `toml:"link"`
 	Network        link.Options   `toml:"network"`
 	NICsPerNode    int            `toml:"nics_per_node"`
+	MemoryPerNode  units.Bytes    `toml:"memory_per_node"`
 	Host           Host           `toml:"host"`
 	MemoryMargin   float64        `toml:"memory_margin"`
 	// Measured and Updates are entries of [[machine.measured]] and
@@ -45,6 +46,7 @@ func (MachineOptions) Settings() []setting.Setting {
 		{Key: "link", Example: `"nvlink3-a100"`, Text: "inside a node: its name in the catalog, or [machine.link] describes one, or changes the named one", Unset: "the device's own"},
 		{Key: "network", Example: `"ib-hdr"`, Text: "between nodes, of one network card, in the same ways", Unset: "none"},
 		{Key: "nics_per_node", Example: "1", Range: setting.Count(), Text: "network cards of a node", Unset: "1"},
+		{Key: "memory_per_node", Example: `"4GB"`, Range: setting.Positive(), Text: "memory that the devices of a node share, such as workers in a container", Unset: "each device has its own, or it is not known"},
 		{Key: "memory_margin", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true}, Text: "share of the memory to stay free for what is not counted: fragmentation (PyTorch's allocator: 0.15 on average, to 0.33, in Guo et al. 2024, GMLake), driver, workspaces"},
 		{Key: "measured_model", Example: `"gpt-6x192"`, Text: "the network whose layers [[machine.measured]] has, for warnings", Unset: "none"},
 		{Key: "compute", Text: "A device in place, or changes to the named one. Rates are achievable, not peak"},
@@ -79,7 +81,7 @@ func (ComputeOptions) Settings() []setting.Setting {
 
 // Machine looks the names up and puts the machine together.
 func (o MachineOptions) Machine(c Catalog) (Machine, error) {
-	m := Machine{DevicesPerNode: o.DevicesPerNode, NICsPerNode: o.NICsPerNode, Host: o.Host}
+	m := Machine{DevicesPerNode: o.DevicesPerNode, NICsPerNode: o.NICsPerNode, MemoryPerNode: o.MemoryPerNode, Host: o.Host}
 	err := setting.Validate(o)
 	if err != nil {
 		return m, err

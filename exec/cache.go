@@ -24,6 +24,7 @@ type segmentKey struct {
 	first   string // layer
 	layers  int
 	samples int64
+	still   bool // without dropout
 }
 
 type optimizerKey struct {
@@ -40,9 +41,14 @@ func newProgramCache(job Job) *programCache {
 
 // segment compiles layers for every size of microbatch.
 func (c *programCache) segment(b compute.Backend, planned stages.Segment) (*segment, error) {
+	return c.compiled(b, planned, false)
+}
+
+// compiled does so with layers whose dropout is left out if they are still.
+func (c *programCache) compiled(b compute.Backend, planned stages.Segment, still bool) (*segment, error) {
 	g, layers := &segment{bySize: map[int64]*programs.Stage{}, part: planned.Part}, planned.Layers
 	for _, n := range c.job.Sizes {
-		key := segmentKey{b, layers[0].Name, len(layers), n}
+		key := segmentKey{b, layers[0].Name, len(layers), n, still}
 		if c.segments[key] == nil {
 			made, err := programs.Compile(b, layers, programs.Options{Samples: int(n), Recompute: c.job.Recompute})
 			if err != nil {

@@ -36,3 +36,6 @@ func (t *Trainer) Copies() (map[string][][]float32, error) {
 
 // Best is best.
 func (p Probe) Best(q Probe) Probe { return p.best(q) }
+
+// HeldOut exports heldOut.
+func (s *Source) HeldOut() []Batch { return s.heldOut() }

@@ -83,6 +83,7 @@ func Measure(ctx context.Context, job Job, o MeasureOptions) (*Measurement, erro
 	if o.Steps < 1 && o.Epochs < 1 {
 		return nil, fmt.Errorf("%d steps: at least 1 has to be measured", o.Steps)
 	}
+	defer limitHeap()()
 	o.Record = len(o.Checks) > 0
 	m := &Measurement{HeapGrowth: -Heap()}
 	o.say("opening %s", units.Plural(job.Graph.Ranks(), "device"))

@@ -39,6 +39,7 @@ type stage struct {
 // A segment is layers that are compiled together.
 type segment struct {
 	bySize map[int64]*programs.Stage // by samples of a microbatch
+	still  map[int64]*programs.Stage // the same without dropout; nil until it is needed
 	at     []int                     // its parameters among the member's, or the units' of its stage
 	// part of the stage's backward that runs the segment.
 	part uint16

@@ -15,6 +15,9 @@ import (
 // network, seed and batches.
 type Record struct {
 	Losses []float64 // of every step, before it
+	// Validation has the losses on samples that are held out: after every epoch, or
+	// after the last measured step.
+	Validation []float64
 	// Parameters[d], by name, are those of replica d after the last step.
 	Parameters []map[string][]float32
 	// Gradients[d] are those of the first step, of the mean over the whole
@@ -65,6 +68,9 @@ func (r *Record) Difference(unsplit *Record) (Differences, error) {
 	worst(&d.Outputs, r.Outputs, unsplit.Outputs, "outputs")
 	for i := range min(len(r.Losses), len(unsplit.Losses)) {
 		d.Loss = larger(d.Loss, math.Abs(r.Losses[i]-unsplit.Losses[i]))
+	}
+	for i := range min(len(r.Validation), len(unsplit.Validation)) {
+		d.Loss = larger(d.Loss, math.Abs(r.Validation[i]-unsplit.Validation[i]))
 	}
 	return d, err
 }

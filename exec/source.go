@@ -21,6 +21,9 @@ type DataOptions struct {
 	// Samples to train on; 0 for as many as the steps need, or for epochs as many as
 	// there are.
 	Samples int
+	// Validation samples are held out: no replica trains on them. Of CIFAR-10 they are
+	// the first of its test file, of others what comes behind the samples to train on.
+	Validation int
 }
 
 // madeSeed makes up samples.
@@ -28,8 +31,9 @@ const madeSeed = 1234
 
 // A Source makes the batches of a run's steps.
 type Source struct {
-	images *data.Images
+	images *data.Images // those that are held out last
 	tokens *data.Tokens
+	held   int // samples that are held out
 	// steps has the samples of every step, those of the first replica first. Steps
 	// behind the last begin again with the first.
 	steps  [][]int
@@ -43,7 +47,7 @@ type Source struct {
 // an epoch, the last of which is filled up from the beginning.
 func NewSource(o DataOptions, n arch.Network, perReplica []int64, steps int) (*Source, error) {
 	kind, path, named := strings.Cut(o.Source, ":")
-	s := &Source{}
+	s := &Source{held: o.Validation}
 	var err error
 	whole := 0
 	for _, n := range perReplica {
@@ -65,6 +69,9 @@ func NewSource(o DataOptions, n arch.Network, perReplica []int64, steps int) (*S
 	}
 	if err != nil {
 		return nil, err
+	}
+	if s.Len() < 1 {
+		return nil, fmt.Errorf("all %d samples would be held out to validate on, with none left to train on; lower --validation", s.Len()+s.held)
 	}
 	if o.Samples > s.Len() {
 		return nil, fmt.Errorf("there are %d samples, and data.samples is %d; set at most as many as there are", s.Len(), o.Samples)
@@ -89,10 +96,14 @@ func (s *Source) checkTargets() error {
 			return fmt.Errorf("the sources of step %d fill all %d tokens, and nothing of their targets is left to learn; set a longer model.sequence_length", n+1, s.tokens.Sequence)
 		}
 	}
+	if s.held > 0 && len(s.heldOut()) == 0 {
+		return fmt.Errorf("the sources of all %d samples that are held out fill all %d tokens, and nothing of their targets is left; set a longer model.sequence_length, or a larger --validation", s.held, s.tokens.Sequence)
+	}
 	return nil
 }
 
 func (s *Source) makeUp(n arch.Network, samples int) error {
+	samples += s.held
 	if n.Layers[0].Kind == arch.KindEmbedding {
 		set, err := data.MakeTokens(data.TokenRecipe{
 			Samples: samples, Sequence: n.TokensPerSample, Vocabulary: n.Layers[0].Params[0].Shape[0], Seed: madeSeed,
@@ -119,7 +130,10 @@ func (s *Source) loadImages(folder string, n arch.Network, limit int) error {
 	}
 	set, err := data.LoadCIFAR10(folder, limit)
 	s.images = &set
-	return err
+	if err != nil || s.held == 0 {
+		return err
+	}
+	return set.AddTest(folder, s.held)
 }
 
 func (s *Source) loadPairs(file string, n arch.Network, limit int) error {
@@ -131,6 +145,9 @@ func (s *Source) loadPairs(file string, n arch.Network, limit int) error {
 	}
 	if v := n.Layers[0].Params[0].Shape[0]; v < data.ByteVocabulary {
 		return fmt.Errorf("%s has a vocabulary of %d; text as bytes needs %d", n.Name, v, data.ByteVocabulary)
+	}
+	if limit > 0 {
+		limit += s.held
 	}
 	pairs, err := data.LoadPairs(file, limit)
 	if err != nil {
@@ -168,15 +185,40 @@ func (s *Source) cut(o DataOptions, perReplica []int64, steps int) error {
 // Len is the number of samples to train on.
 func (s *Source) Len() int {
 	if s.images != nil {
-		return s.images.Len()
+		return s.images.Len() - s.held
 	}
-	return s.tokens.Len()
+	return s.tokens.Len() - s.held
 }
 
 // Batch is the data of a step. Of sentence pairs, the tokens of the target sentence
 // and its end count in the loss.
 func (s *Source) Batch(step int) Batch {
-	samples := s.steps[step%len(s.steps)]
+	return s.batch(s.steps[step%len(s.steps)])
+}
+
+// heldOut returns the batches that are held out, each of as many samples as a step. Of
+// what fills up the last no target counts; a batch of which none does is left out.
+func (s *Source) heldOut() (list []Batch) {
+	whole, first := len(s.steps[0]), s.Len()
+	for from := 0; from < s.held; from += whole {
+		samples := make([]int, whole)
+		for i := range samples {
+			samples[i] = first + min(from+i, s.held-1)
+		}
+		b := s.batch(samples)
+		ignored := b.Targets[len(b.Targets)/whole*min(whole, s.held-from):]
+		for i := range ignored {
+			ignored[i] = data.Ignored
+		}
+		if counted(b.Targets) > 0 {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// batch takes the data of some samples.
+func (s *Source) batch(samples []int) Batch {
 	if s.images != nil {
 		pixels, labels := s.images.Batch(samples)
 		return Batch{Numbers: channelsLast(pixels, s.images.Channels, s.images.Height*s.images.Width), Targets: labels}

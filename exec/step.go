@@ -18,6 +18,7 @@ type step struct {
 	slots  []slot    // by replica, stage and microbatch
 	losses []float64 // sums, by replica and microbatch
 	keep   *capture  // nil for nothing
+	still  bool      // to evaluate, without dropout
 
 	inputs, targets [][2]int // by replica and microbatch: from, to in the batch
 	counted         int      // targets of the batch that count in the loss
@@ -94,7 +95,11 @@ func (s *step) at(t graph.Task, stage int32) *slot {
 func (s *step) stage(t graph.Task) *stage { return s.members[t.Rank].stages[t.Stage] }
 
 func (s *step) program(g *segment, t graph.Task) *programs.Stage {
-	return g.bySize[s.job.Sizes[s.job.SizeOf(&t)]]
+	bySize := g.bySize
+	if s.still {
+		bySize = g.still
+	}
+	return bySize[s.job.Sizes[s.job.SizeOf(&t)]]
 }
 
 func (s *step) release() {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"psim/exec/programs"
+	"psim/internal/memory"
 	"psim/schedules/graph"
 )
 
@@ -57,6 +58,16 @@ func (o TrainOptions) inSteps(epoch int) (TrainOptions, error) {
 	return o, nil
 }
 
+// evaluates reports whether the samples that are held out are evaluated after a step:
+// the last of an epoch, or of those that are measured.
+func (o TrainOptions) evaluates(n int) bool {
+	each := o.Warmup + o.Steps
+	if o.Epochs > 0 {
+		each = o.Steps / o.Epochs
+	}
+	return n < o.Warmup+o.Steps && (n+1)%each == 0
+}
+
 // Training is what a run leaves.
 type Training struct {
 	Traces []*graph.Trace // of the measured steps
@@ -91,6 +102,13 @@ func (t *Trainer) Train(ctx context.Context, source *Source, o TrainOptions) (*T
 		if n >= o.Warmup && n < o.Warmup+o.Steps {
 			result.Traces = append(result.Traces, trace)
 			result.Heap = max(result.Heap, heapBytes())
+		}
+		if source.held > 0 && o.evaluates(n) {
+			loss, err := t.Evaluate(ctx, source, o.RunOptions)
+			if err != nil {
+				return result, err
+			}
+			result.Record.Validation = append(result.Record.Validation, loss)
 		}
 	}
 	if !o.Record {
@@ -145,11 +163,23 @@ func (t *Trainer) recordParameters(r *Record) error {
 // of a step.
 const garbage = 4 << 30
 
+// heapShare limits the heap to a share of the free memory, from which on garbage is
+// collected at any time. The rest is for the program, its stacks and what others do.
+const heapShare = 0.9
+
+// limitHeap keeps garbage from filling the memory of this machine or its container. It
+// returns how to undo that.
+func limitHeap() (undo func()) {
+	limit := debug.SetMemoryLimit(heapBytes() + int64(heapShare*float64(memory.Free())))
+	return func() { debug.SetMemoryLimit(limit) }
+}
+
 // holdGarbage keeps the collector out of the measured time: steps are run
-// between collections. It returns how to undo that.
+// between collections, as far as memory allows. It returns how to undo that.
 func holdGarbage() (resume func()) {
 	percent := debug.SetGCPercent(-1)
-	limit := debug.SetMemoryLimit(heapBytes() + garbage)
+	limit := debug.SetMemoryLimit(-1)
+	debug.SetMemoryLimit(min(limit, heapBytes()+garbage))
 	return func() {
 		debug.SetGCPercent(percent)
 		debug.SetMemoryLimit(limit)

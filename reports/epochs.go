@@ -113,8 +113,11 @@ func newEpoch(traces []*graph.Trace, info Info) Epoch {
 		replica := rank / traces[0].Graph.Shape.Ranks
 		replicas[replica] = max(replicas[replica], t.Seconds())
 	}
-	for _, t := range replicas {
-		steps := float64(len(traces)) / float64(info.DataParallel)
+	for replica, t := range replicas {
+		steps := float64(len(traces)) / float64(info.DataParallel) // of the whole batch
+		if info.Shards != nil {
+			steps = float64(len(traces)) * float64(info.Shards[replica]) / float64(info.Samples)
+		}
 		e.Throughput.Samples += steps * float64(info.Samples) / t
 		e.Throughput.Tokens += steps * float64(info.Tokens) / t
 	}

@@ -49,6 +49,10 @@ func TestMeasuredEpochs(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"time_s": 8, "rank_times_s": [2, 8], "throughput": {"samples_per_s": 5, "tokens_per_s": 50}}`, string(text))
 
+	unequal := twoReplicas()
+	unequal.Shards = []int64{6, 2}
+	r.MeasureEpochs(traces, 1, unequal)
+	require.Equal(t, reports.Throughput{Samples: 3 + 1, Tokens: 30 + 10}, r.Epochs.Each[0].Throughput, "12 and 4 samples in 4 s")
 	r.MeasureEpochs(traces[:1], 0, twoReplicas())
 	require.Nil(t, r.Epochs, "no epoch is whole")
 }

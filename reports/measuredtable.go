@@ -14,7 +14,7 @@ import (
 // deviation, and their median.
 func stepTime(r Result) string {
 	if r.stepCount() == 0 {
-		return duration(r.StepTime)
+		return duration(r.StepTime) + startup(r)
 	}
 	text := measuredStep(r) + ", one step"
 	if len(r.Steps) > 1 {
@@ -23,7 +23,7 @@ func stepTime(r Result) string {
 	if r.Partial {
 		text += "; interrupted before the last"
 	}
-	return text
+	return text + startup(r)
 }
 
 // measuredStep tells the mean of the steps with their deviation, if there are
@@ -84,6 +84,26 @@ func courseRate(r Result) string {
 		text += " by clocks that do not wait for all ranks, as the course reports it"
 	}
 	return text
+}
+
+// validation tells the loss on samples that are held out.
+func validation(r Result) string {
+	if r.Measurement == nil || len(r.ValidationLoss) == 0 {
+		return ""
+	}
+	var losses []string
+	for _, loss := range r.ValidationLoss {
+		losses = append(losses, digits(loss, 4))
+	}
+	const most = 6
+	if n := len(losses); n > most {
+		losses = append([]string{losses[0], "…"}, losses[n-most+1:]...)
+	}
+	when := "after the last measured step"
+	if r.Epochs != nil && r.Epochs.Each != nil {
+		when = "after every epoch"
+	}
+	return fmt.Sprintf("loss %s on %s that no replica trains on, %s", strings.Join(losses, " → "), units.Plural(r.ValidationSamples, "sample"), when)
 }
 
 // attempts tells the step times of several runs.

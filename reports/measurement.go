@@ -23,6 +23,10 @@ type Measurement struct {
 	// Losses are those of all steps, before each, the warm-up's among them; null where
 	// one is no number.
 	Losses Losses `json:"losses,omitempty"`
+	// ValidationLoss is the mean loss on samples that are held out, without dropout: after
+	// every epoch, those of the warm-up among them, or after the last measured step.
+	ValidationLoss    Losses `json:"validation_loss,omitempty"`
+	ValidationSamples int    `json:"validation_samples,omitempty"` // how many are held out
 	// StepTimeMedian is the median of the measured steps.
 	StepTimeMedian float64     `json:"step_time_median_s"`
 	Disturbed      bool        `json:"disturbed"`            // whether something else seems to have run on the machine
@@ -200,6 +204,6 @@ func (m *Measurement) writable() *Measurement {
 	if copied.Steps == nil {
 		copied.Steps = []float64{}
 	}
-	copied.Diverged = m.Diverged || m.Checks.diverged() || m.Losses.diverged()
+	copied.Diverged = m.Diverged || m.Checks.diverged() || m.Losses.diverged() || m.ValidationLoss.diverged()
 	return &copied
 }

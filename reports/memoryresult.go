@@ -1,7 +1,9 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"psim/internal/units"
 )
@@ -28,7 +30,15 @@ type MemoryBytes struct {
 	Context     int64 `json:"context" unit:"bytes"`     // of driver and libraries; 0 where it is not modelled
 }
 
-// Limits are the memory of the ranks, in bytes.
+// NodeResult is the memory of a node, which its devices share.
+type NodeResult struct {
+	Node           int   `json:"node"`                  // from 0
+	Devices        int   `json:"devices"`               // that the step uses there
+	PeakMemory     int64 `json:"peak_memory_bytes"`     // sum of their peaks: a worker gives little back to the system
+	MemoryCapacity int64 `json:"memory_capacity_bytes"` // machine.memory_per_node less the margin
+}
+
+// Limits are the memory of the ranks and of the nodes, in bytes.
 type Limits struct {
 	// Capacity is what every rank may use; nil is unlimited. A peak equal to it fits.
 	Capacity []int64
@@ -36,45 +46,96 @@ type Limits struct {
 	// rank has with it, where there is a margin.
 	Margin float64
 	Memory int64
+	// Node is what the devices of a node share, with the margin; 0 is unlimited.
+	// DevicesPerNode is 0 where all are in one.
+	Node           int64
+	DevicesPerNode int
 }
 
-// Fits reports whether the memory of every rank suffices, with its margin.
+// Fits reports whether the memory of every rank and node suffices, with its margin.
 func (r Result) Fits() bool { return r.FitsMemory && r.MemoryVerdict != Close }
 
-// checkMemory sets the verdict and the capacities, and warns about the rank that
-// lacks the most.
+// checkMemory sets the verdict and the capacities, and warns about the rank and the
+// node that lack the most.
 func (r *Result) checkMemory(l Limits) {
-	short, worst, lack := 0, 0, int64(0)
+	r.FitsMemory = true
+	var ranks, nodes []need
 	for i := range min(len(r.Ranks), len(l.Capacity)) {
 		r.Ranks[i].MemoryCapacity = l.Capacity[i]
-		over := r.Ranks[i].PeakMemory - l.Capacity[i]
-		if over > 0 {
+		ranks = append(ranks, need{fmt.Sprintf("rank %d needs %%s of memory and has %%s", i), r.Ranks[i].PeakMemory, l.Capacity[i], max(l.Memory, l.Capacity[i])})
+	}
+	r.Nodes = r.nodes(l)
+	for _, n := range r.Nodes {
+		form := fmt.Sprintf("node %d needs %%s of memory for its %s and has %%s", n.Node, units.Plural(n.Devices, "device"))
+		nodes = append(nodes, need{form, n.PeakMemory, n.MemoryCapacity, l.Node})
+	}
+	r.judge(ranks, "rank", l.Margin)
+	r.judge(nodes, "node", l.Margin)
+}
+
+// nodes adds up the memory of the devices of every node.
+func (r *Result) nodes(l Limits) (list []NodeResult) {
+	if l.Node == 0 {
+		return nil
+	}
+	for i, rank := range r.Ranks {
+		for d := range max(1, r.TensorParallel) {
+			node := 0
+			if l.DevicesPerNode > 0 {
+				node = (i*max(1, r.TensorParallel) + d) / l.DevicesPerNode
+			}
+			if node == len(list) {
+				list = append(list, NodeResult{Node: node, MemoryCapacity: int64(float64(l.Node) * (1 - l.Margin))})
+			}
+			list[node].Devices++
+			list[node].PeakMemory += rank.PeakMemory
+		}
+	}
+	return list
+}
+
+// A need is what a rank or a node needs, what it may use, and what it has with the
+// margin; form says so.
+type need struct {
+	form                  string
+	peak, capacity, whole int64
+}
+
+func (n need) lack() int64 { return n.peak - n.capacity }
+
+// judge sets the verdict by what is needed, unless it is worse already, and warns
+// about the one that lacks the most.
+func (r *Result) judge(needs []need, what string, margin float64) {
+	if len(needs) == 0 {
+		return
+	}
+	if r.MemoryVerdict == "" {
+		r.MemoryVerdict = Fits
+	}
+	short := 0
+	for _, n := range needs {
+		if n.lack() > 0 {
 			short++
 		}
-		if over > lack {
-			worst, lack = i, over
-		}
 	}
-	r.FitsMemory = true
-	if len(l.Capacity) == 0 {
+	if short == 0 {
 		return
 	}
-	if r.MemoryVerdict = Fits; short == 0 {
-		return
-	}
-	peak, has := r.Ranks[worst].PeakMemory, max(l.Memory, l.Capacity[worst])
-	need := fmt.Sprintf("rank %d needs %s of memory and has %s", worst, units.FormatBytes(peak), units.FormatBytes(has))
+	worst := slices.MaxFunc(needs, func(a, b need) int { return cmp.Compare(a.lack(), b.lack()) })
+	text := fmt.Sprintf(worst.form, units.FormatBytes(worst.peak), units.FormatBytes(worst.whole))
 	than := "than they have"
-	if peak <= has {
-		r.MemoryVerdict = Close
-		need += fmt.Sprintf(", of which machine.memory_margin is to leave %s free", percent(l.Margin))
+	if worst.peak <= worst.whole {
+		if r.FitsMemory {
+			r.MemoryVerdict = Close
+		}
+		text += fmt.Sprintf(", of which machine.memory_margin is to leave %s free", percent(margin))
 		than = "than the margin allows"
 	} else {
 		r.MemoryVerdict, r.FitsMemory = DoesNotFit, false
-		need += fmt.Sprintf(", %s too little", units.FormatBytes(peak-has))
+		text += fmt.Sprintf(", %s too little", units.FormatBytes(worst.peak-worst.whole))
 	}
 	if short > 1 {
-		need += fmt.Sprintf("; %d ranks need more %s", short, than)
+		text += fmt.Sprintf("; %d %ss need more %s", short, what, than)
 	}
-	r.Warnings = append(r.Warnings, need)
+	r.Warnings = append(r.Warnings, text)
 }

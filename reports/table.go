@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -20,7 +21,6 @@ func WriteTable(w io.Writer, r Result) error {
 	out.print("%s\n", headline(r))
 	for _, line := range slices.Concat([][2]string{
 		{"step time", stepTime(r)},
-		{"startup", startup(r)},
 		{"predicted", prediction(r)},
 		{"makespan", duration(r.Makespan)},
 		{"bubble", bubble(r)},
@@ -31,6 +31,7 @@ func WriteTable(w io.Writer, r Result) error {
 	}, r.Epochs.rows(), [][2]string{
 		{"MFU", utilization(r)},
 		{"unsynchronised", courseRate(r)},
+		{"validation", validation(r)},
 		{"memory", memoryVerdict(r)},
 		{"at that peak", memoryParts(r)},
 		{"runs", attempts(r)},
@@ -96,7 +97,7 @@ func startup(r Result) string {
 	if r.Startup == 0 {
 		return ""
 	}
-	return duration(r.Startup) + " of it, the broadcast of the parameters: once in a training, so that throughput and MFU leave it out"
+	return fmt.Sprintf("; %s of it the broadcast of the parameters, once in a training: throughput and MFU leave it out", duration(r.Startup))
 }
 
 // bubble tells the bubble, and nothing where nothing is computed.
@@ -183,6 +184,12 @@ func memoryVerdict(r Result) string {
 		peak += fmt.Sprintf(" of %s (a margin of %s stays free)", units.FormatBytes(highest.MemoryCapacity), percent(r.MemoryMargin))
 	}
 	peak += fmt.Sprintf(", on rank %d", highest.Rank)
+	known := highest.MemoryCapacity > 0
+	if len(r.Nodes) > 0 {
+		known = true
+		n := slices.MaxFunc(r.Nodes, func(a, b NodeResult) int { return cmp.Compare(a.PeakMemory, b.PeakMemory) })
+		peak += fmt.Sprintf("; node %d needs %s for %s and has %s", n.Node, units.FormatBytes(n.PeakMemory), units.Plural(n.Devices, "device"), units.FormatBytes(int64(float64(n.MemoryCapacity)/(1-r.MemoryMargin))))
+	}
 	switch {
 	case highest.PeakMemory == 0:
 		return ""
@@ -190,7 +197,7 @@ func memoryVerdict(r Result) string {
 		return DoesNotFit + "; " + peak
 	case r.MemoryVerdict == Close:
 		return Close + "; " + peak
-	case highest.MemoryCapacity > 0:
+	case known:
 		return "fits; " + peak
 	}
 	return peak + " (no limit known)"

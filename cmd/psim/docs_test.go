@@ -173,6 +173,12 @@ func small(command string) (string, bool) {
 		command += " --oversubscribe --steps 1 --runs 1 --set model.layers=4 --set model.hidden=16"
 	case strings.HasPrefix(command, "psim reproduce"): // internal/courses tests what is measured
 		command, _, _ = strings.Cut(strings.Replace(command, " --measure", "", 1), " --budget")
+	case strings.HasPrefix(command, "psim exec vgg16-cpu-"):
+		_, mode, _ := strings.Cut(strings.Fields(command)[2], "vgg16-cpu-")
+		command += " --oversubscribe --steps 1 --repeats 1 --set batch.global=8 --set model.preset=vgg-mini"
+		if mode == "model" || mode == "pipeline" {
+			command += "-pipeline"
+		}
 	case strings.HasPrefix(command, "psim exec") && strings.Contains(command, "--epochs"): // which has its steps
 		command += strings.Replace(tiny, "--steps 2", "", 1)
 	case strings.HasPrefix(command, "psim exec"):
@@ -183,8 +189,8 @@ func small(command string) (string, bool) {
 	return command, true
 }
 
-// userFiles writes what the documents' commands read beside configurations: results,
-// and the output of nccl-tests.
+// userFiles writes what the documents' commands read beside configurations: results, those
+// of a course's scripts too, and the output of nccl-tests.
 func userFiles(t *testing.T) {
 	const shard = "psim sweep gpipe --vary parallel.data=1,2,4 --out out/parts --shard "
 	for _, line := range []string{"psim run gpipe", "psim run 1f1b", shard + "1/2", shard + "2/2"} {
@@ -192,6 +198,12 @@ func userFiles(t *testing.T) {
 		require.Zero(t, code, stderr)
 	}
 	saveMeasured(t, "out/measured")
+	configs, err := filepath.EvalSymlinks("configs")
+	require.NoError(t, err)
+	saved := filepath.Join(filepath.Dir(configs), "reports", "coursefile", "testdata")
+	for name, folder := range map[string]string{"data": "cs1390", "workdir_single_gpu": "workdir_single_gpu", "workdir_dual_gpu": "workdir_dual_gpu"} {
+		require.NoError(t, os.Symlink(filepath.Join(saved, folder), name))
+	}
 	for _, name := range []string{"2-gpus.txt", "8-gpus.json", "all_reduce.txt", "all_gather.txt", "reduce_scatter.txt"} { // whatever is in them
 		require.NoError(t, os.WriteFile(name, []byte(ncclOutput(2, 12, 50)), 0o644))
 	}

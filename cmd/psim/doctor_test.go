@@ -27,6 +27,7 @@ func TestDoctor(t *testing.T) {
 
 backend go +works
   virtual devices +\d+, one per core
+  memory +\S.* free.*, for all devices.*
   vector kernels +\S.*
   matrix product +[\d.]+ [A-Z]?FLOP/s \(float32, 512×512, one device\)
 .*

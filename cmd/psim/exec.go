@@ -14,7 +14,6 @@ import (
 
 	"psim/configs"
 	"psim/exec"
-	"psim/exec/programs"
 	"psim/exec/session"
 	"psim/internal/files"
 	"psim/internal/nearest"
@@ -46,6 +45,11 @@ With --epochs N it trains N whole epochs, after one that warms up and counts now
 filled up. The result then has the time of an epoch, the same by rank, and the rate, each
 ± its deviation over the epochs, the population's, as numpy's std has it. The rate of an
 epoch is the sum over the replicas, of what each has trained over its own time.
+
+--validation N holds out N samples that no replica trains on: of CIFAR-10 the first of
+test_batch.bin, of pairs the last lines that are read, of synthetic data some of their
+own. Their mean loss, by forward passes alone, without dropout, through the same graph,
+is in the result: after every epoch, or after the last measured step.
 
 Measured memory is the ledger's: every device counts the bytes of all tensors that
 it holds. Predicted memory follows from the network alone.
@@ -110,6 +114,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.Data.Source, "data", "synthetic", "what to train on: synthetic, cifar10:DIR or pairs:FILE")
 	flags.BoolVar(&f.Data.Strided, "strided", false, "give replica r the samples r, r+n, … instead of shuffled shards")
 	f.registerShards(flags)
+	flags.IntVar(&f.Data.Validation, "validation", 0, "number of samples to hold out, and to evaluate after every epoch or the last step")
 	flags.Uint64Var(&f.Seed, "seed", 1390, "seed of the first weights, and of dropout")
 	flags.Float64Var(&f.LearningRate, "learning-rate", 0, "of the optimizer (default 1e-4 with adam and adamw, 1e-3 with sgd)")
 	flags.DurationVar(&f.Stall, "stall", 10*time.Minute, "how long nothing may happen before a run counts as stuck")
@@ -148,7 +153,7 @@ func (f *execFlags) validate() error {
 	for _, n := range []struct {
 		flag  string
 		value int
-	}{{"steps", f.Steps}, {"epochs", f.Epochs}, {"warmup", f.Warmup}, {"repeats", f.Repeats}} {
+	}{{"steps", f.Steps}, {"epochs", f.Epochs}, {"validation", f.Data.Validation}, {"warmup", f.Warmup}, {"repeats", f.Repeats}} {
 		if n.value > mostSteps {
 			return fmt.Errorf("--%s %d: must be at most %d", n.flag, n.value, mostSteps)
 		}
@@ -160,6 +165,8 @@ func (f *execFlags) validate() error {
 		return fmt.Errorf("--steps %d: at least 1 step has to be measured", f.Steps)
 	case f.Warmup < 0 || f.Warmup == 0 && len(f.Checks) > 0:
 		return fmt.Errorf("--warmup %d: must be 0 or more, and with --check at least 1, because the first step is slower", f.Warmup)
+	case f.Data.Validation < 0:
+		return fmt.Errorf("--validation %d: must be the number of samples to hold out", f.Data.Validation)
 	case f.Repeats < 1:
 		return fmt.Errorf("--repeats %d: every task has to be profiled at least once", f.Repeats)
 	case f.Stall < time.Second:
@@ -224,9 +231,7 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	if f.Devices.Backend == "go" && !programs.SIMDCompiled && !f.quiet {
-		fmt.Fprintln(stderr, "psim: built without GOEXPERIMENT=simd, so that training takes about ten times as long as it could")
-	}
+	f.warn(stderr)
 	f.note(stderr, func() []string { return session.Notes(list, f.Options) })
 	gradients, unwritten, err := f.gradientFolder(list)
 	if err != nil {

@@ -252,7 +252,7 @@ func TestExecInterruptedEarly(t *testing.T) {
 // Whole epochs are measured after one that is dropped, beside their prediction.
 func TestExecEpochs(t *testing.T) {
 	writeTinyMLP(t)
-	r := execJSON(t, "psim exec mlp.toml --oversubscribe --repeats 1 --epochs 2 --shards --set data.samples=30")
+	r := execJSON(t, "psim exec mlp.toml --oversubscribe --repeats 1 --epochs 2 --shards --validation 5 --set data.samples=30")
 	require.Len(t, r.Steps, 2*3)
 	require.Equal(t, []int{2, 1}, []int{r.Epochs.Number, r.Epochs.Dropped})
 	require.Equal(t, []int64{3, 12, 6}, []int64{r.Epochs.Steps, r.Epochs.Batch, r.Epochs.LastBatch})
@@ -263,6 +263,8 @@ func TestExecEpochs(t *testing.T) {
 		require.LessOrEqual(t, rank.Time, r.Epochs.Time)
 	}
 	require.Equal(t, 3*r.Predicted.StepTime, r.Predicted.Epochs.Time)
+	require.Len(t, r.ValidationLoss, 3)
+	require.Equal(t, 5, r.ValidationSamples)
 	require.Len(t, r.Shards, 1)
 	require.Len(t, r.Shards[0].Samples, 30)
 	stdout, _, code := psim(t, "psim exec mlp.toml --oversubscribe --repeats 1 --steps 1 --shards --csv --set data.samples=30 --out -")

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"psim/exec/programs"
 )
 
 // progress tells on stderr what long work is at: on a terminal in one line that
@@ -51,4 +53,15 @@ func (p *progress) clear() {
 		fmt.Fprintf(p.w, "\r%*s\r", p.width, "")
 		p.width = 0
 	}
+}
+
+// warn says what slows training down, and lets a run say what it doubts.
+func (f *execFlags) warn(stderr io.Writer) {
+	if f.quiet {
+		return
+	}
+	if f.Devices.Backend == "go" && !programs.SIMDCompiled {
+		fmt.Fprintln(stderr, "psim: built without GOEXPERIMENT=simd, so that training takes about ten times as long as it could")
+	}
+	f.Warn = func(what string) { fmt.Fprintln(stderr, "psim:", visible(what)) }
 }

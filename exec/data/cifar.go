@@ -31,6 +31,16 @@ func LoadCIFAR10(folder string, limit int) (Images, error) {
 	return all, nil
 }
 
+// AddTest appends the first n pictures of the folder's test file.
+func (s *Images) AddTest(folder string, n int) error {
+	all := s.Len() + n
+	err := s.addFile(filepath.Join(folder, "test_batch.bin"), all)
+	if err == nil && s.Len() < all {
+		err = fmt.Errorf("test_batch.bin: holds %d pictures, fewer than %d", n-(all-s.Len()), n)
+	}
+	return err
+}
+
 // addFile appends the pictures of one file, up to limit in all.
 func (s *Images) addFile(path string, limit int) error {
 	file, err := openRegular(path)

@@ -13,6 +13,7 @@ import (
 
 	"psim/exec"
 	"psim/exec/programs"
+	"psim/internal/memory"
 )
 
 // A Diagnosis is what was found.
@@ -20,9 +21,16 @@ type Diagnosis struct {
 	Psim   string    `json:"psim"` // its version
 	Go     string    `json:"go"`
 	System string    `json:"system"`
+	Memory Memory    `json:"memory"`
 	GoBack GoBackend `json:"go_backend"`
 	XLA    XLA       `json:"xla"`
 	Advice []string  `json:"advice"`
+}
+
+// Memory is what the devices of the backend go share.
+type Memory struct {
+	Free      int64 `json:"free_bytes"`
+	Container int64 `json:"container_bytes,omitempty"` // limit of the container, where that leaves so little
 }
 
 // GoBackend is about the backend that is always there.
@@ -62,8 +70,10 @@ type Plugin struct {
 func Examine(version string, w io.Writer) Diagnosis {
 	d := Diagnosis{Psim: version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Advice: []string{}}
 	fmt.Fprintf(w, "psim %s, %s, %s\n\n", d.Psim, d.Go, d.System)
+	here := memory.Here()
+	d.Memory = Memory{here.Free, here.Container}
 	d.GoBack.examine()
-	d.GoBack.write(w)
+	d.GoBack.write(w, d.Memory)
 	search := programs.Search{Getenv: os.Getenv}
 	d.XLA.examine(search)
 	d.XLA.write(w)

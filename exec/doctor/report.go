@@ -21,7 +21,16 @@ func row(w io.Writer, name, format string, values ...any) {
 	}
 }
 
-func (b GoBackend) write(out io.Writer) {
+// String says how much is free, and of what.
+func (m Memory) String() string {
+	if m.Container > 0 {
+		return fmt.Sprintf("%s free of the container's %s, for all devices; where that is too little, use fewer workers (--gpus N)",
+			units.FormatBytes(m.Free), units.FormatBytes(m.Container))
+	}
+	return units.FormatBytes(m.Free) + " free, for all devices"
+}
+
+func (b GoBackend) write(out io.Writer, m Memory) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	defer w.Flush()
 	fmt.Fprintf(w, "backend go\t%s\n", works(b.Works))
@@ -29,6 +38,7 @@ func (b GoBackend) write(out io.Writer) {
 		row(w, "error", "%s", b.Error)
 	}
 	row(w, "virtual devices", "%d, one per core", b.Devices)
+	row(w, "memory", "%s", m)
 	switch {
 	case b.SIMD != "":
 		row(w, "vector kernels", "compiled in; they use %s", b.SIMD)

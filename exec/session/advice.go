@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -18,9 +19,41 @@ const (
 	fullShare  = 0.8
 )
 
-// advice names settings, for --set, under which the tensors of a run fit with room
-// to spare; it is empty where none of those tried does.
+// advice names a number of workers, and settings for --set, with either of which the
+// tensors of a run fit with room to spare; it is empty where none of those tried does.
 func (r *Run) advice(o Options, free int64) string {
+	var ways []string
+	if devices := r.fewer(o, free); devices > 0 {
+		ways = append(ways, fmt.Sprintf("use fewer workers (--gpus %d)", devices))
+	}
+	if sets := r.settings(o, free); sets != nil {
+		ways = append(ways, "--set "+strings.Join(sets, " --set ")+" would fit")
+	}
+	return strings.Join(ways, ", or ")
+}
+
+// fewer finds the largest number of devices with fewer replicas of the same batch each
+// that fits; 0 where none does.
+func (r *Run) fewer(o Options, free int64) int {
+	micro, replicas := r.Plan.Workload.Samples, max(1, r.Config.Parallel.Data)
+	var samples int64
+	for _, n := range micro {
+		samples += n
+	}
+	fits := func(share float64) int {
+		for n := replicas - 1; n >= 1; n-- {
+			need, err := needed(r.Config, o, fmt.Sprint("parallel.data=", n), fmt.Sprint("batch.global=", samples*int64(n)))
+			if err == nil && need <= share*float64(free) {
+				return r.Plan.Graph.Ranks() / replicas * n
+			}
+		}
+		return 0
+	}
+	return cmp.Or(fits(roomyShare), fits(fullShare))
+}
+
+// settings finds those of a smaller step that fits, nil where none does.
+func (r *Run) settings(o Options, free int64) []string {
 	list := r.smaller()
 	needs := make([]float64, len(list))
 	for i, sets := range list {
@@ -32,10 +65,10 @@ func (r *Run) advice(o Options, free int64) string {
 	}
 	for _, share := range []float64{roomyShare, fullShare} {
 		if i := slices.IndexFunc(needs, func(need float64) bool { return need <= share*float64(free) }); i >= 0 {
-			return "; --set " + strings.Join(list[i], " --set ") + " would fit"
+			return list[i]
 		}
 	}
-	return ""
+	return nil
 }
 
 // smaller lists settings of ever smaller steps: microbatches down to one sample, then

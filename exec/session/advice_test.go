@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel"
+	"psim/internal/memory"
 )
 
 var advised = regexp.MustCompile(`--set (\S+)`)
@@ -32,21 +33,39 @@ func TestAdviceFits(t *testing.T) {
 				need, err := r.need()
 				require.NoError(t, err)
 				free := int64(share * need)
-				err = r.checkMemory(Options{}, free)
-				require.ErrorContains(t, err, "of this machine's memory are free; --set ")
+				err = r.checkMemory(Options{}, memory.Room{Free: free})
+				require.ErrorContains(t, err, "of this machine's memory are free; ")
+				require.ErrorContains(t, err, " would fit")
 				sets := c.sets
 				for _, m := range advised.FindAllStringSubmatch(err.Error(), -1) {
 					sets = append(sets, m[1])
 				}
 				again := planned(t, c.name, c.devices, sets...)
-				require.NoError(t, again.checkMemory(Options{}, free), sets)
+				require.NoError(t, again.checkMemory(Options{}, memory.Room{Free: free}), sets)
 				require.Equal(t, c.devices, again.Plan.Graph.Ranks())
 			})
 		}
 	}
-	err := planned(t, "ddp", 2).checkMemory(Options{}, 1e9)
+	err := planned(t, "ddp", 2).checkMemory(Options{}, memory.Room{Free: 1e9})
 	require.ErrorContains(t, err, "are free; train a smaller network")
-	require.NoError(t, planned(t, "ddp", 2).checkMemory(Options{}, 1e12))
+	require.NoError(t, planned(t, "ddp", 2).checkMemory(Options{}, memory.Room{Free: 1e12}))
+}
+
+// In a container of 4 GB, as the CS1390 course gives its students, VGG16 has no room for
+// four workers, little for two, and enough for one or for the pipeline of three.
+func TestContainer(t *testing.T) {
+	here := memory.Room{Free: 3.9e9, Container: 4e9}
+	err := planned(t, "vgg16-cpu-ddp", 4).checkMemory(Options{}, here)
+	require.ErrorContains(t, err, "vgg16-cpu-ddp: the tensors of all devices need 4.71 GB at least, and 3.90 GB of the container's 4.00 GB are free; use fewer workers (--gpus 1)")
+	var warnings []string
+	o := Options{Warn: func(what string) { warnings = append(warnings, what) }}
+	require.NoError(t, planned(t, "vgg16-cpu-ddp", 1).checkMemory(o, here))
+	require.NoError(t, planned(t, "vgg16-cpu-pipeline", 3).checkMemory(o, here))
+	require.Empty(t, warnings)
+	require.NoError(t, planned(t, "vgg16-cpu-ddp", 2).checkMemory(o, here))
+	require.Len(t, warnings, 1)
+	require.Contains(t, warnings[0], "vgg16-cpu-ddp: the tensors of all devices need 2.56 GB, and 3.90 GB of the container's 4.00 GB are free")
+	require.Contains(t, warnings[0], "use fewer workers (--gpus 1)")
 }
 
 // planned is a run that was planned and not begun.

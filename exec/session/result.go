@@ -32,6 +32,7 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 	measurement.TimesComparable = exec.Comparable(r.Plan.Graph.Ranks(), o.Devices)
 	measurement.HeapGrowth = m.HeapGrowth
 	measurement.Checks, measurement.Losses = checks(m, o.Checks), m.Record.Losses
+	measurement.ValidationLoss, measurement.ValidationSamples = m.Record.Validation, o.Data.Validation
 	if s := steadiness(measurement, m.Probes); s != nil {
 		measurement.Steadiness, measurement.Disturbed = s, s.Score() > 1
 	}

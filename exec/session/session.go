@@ -34,6 +34,8 @@ type Options struct {
 	// Tries is how often a configuration is run at most while the machine is
 	// disturbed; less than 2 is once.
 	Tries int
+	// Warn, which may be nil, is told of doubts before a run.
+	Warn func(what string)
 	// UnwaitedRates also reports the rates by a clock that does not wait for
 	// devices.
 	UnwaitedRates bool
@@ -131,7 +133,7 @@ func (s *Session) once(ctx context.Context, c *configs.Config) (*Run, error) {
 func (r *Run) build(o Options) error {
 	err := r.plan(o)
 	if err == nil && !strings.HasPrefix(o.Devices.Backend, "xla") { // its devices have memory of their own
-		err = r.checkMemory(o, memory.Free())
+		err = r.checkMemory(o, memory.Here())
 	}
 	return err
 }
@@ -154,12 +156,20 @@ func (r *Run) plan(o Options) (err error) {
 }
 
 // checkMemory refuses a run whose tensors alone would not fit into what is free of
-// this machine's memory, which all devices of the Go backend share.
-func (r *Run) checkMemory(o Options, free int64) error {
+// this machine's memory or its container's, which all devices of the Go backend share.
+func (r *Run) checkMemory(o Options, here memory.Room) error {
 	need, err := r.need()
-	if err == nil && need > float64(free) {
-		err = fmt.Errorf("the tensors of all devices need %s at least, and %s of this machine's memory are free%s",
-			units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(free), cmp.Or(r.advice(o, free), "; train a smaller network"))
+	if err == nil && need > float64(here.Free) {
+		of := "this machine's memory"
+		if here.Container > 0 {
+			of = "the container's " + units.FormatBytes(here.Container)
+		}
+		err = fmt.Errorf("the tensors of all devices need %s at least, and %s of %s are free; %s",
+			units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(here.Free), of, cmp.Or(r.advice(o, here.Free), "train a smaller network"))
+	}
+	if err == nil && here.Container > 0 && need > roomyShare*float64(here.Free) && o.Warn != nil {
+		o.Warn(fmt.Sprintf("%s: the tensors of all devices need %s, and %s of the container's %s are free; programs may need as much again, and the system ends what needs more than there is: %s",
+			r.Config.Name(), units.FormatBytes(int64(need)), units.FormatBytes(here.Free), units.FormatBytes(here.Container), cmp.Or(r.advice(o, here.Free), "train a smaller network")))
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", r.Config.Name(), err)

@@ -3,11 +3,11 @@ package courses
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"psim"
 	"psim/internal/questions"
+	"psim/internal/units"
 )
 
 // answer answers the questions of the assignment: all from predictions, and those about
@@ -44,7 +44,7 @@ func (r *Reproduction) observed(measured bool) (list []questions.Run) {
 		}
 		q := questions.Run{Mode: mode.Name, Workers: workers, Run: run.side(measured)}
 		if measured {
-			q.Note = strings.Join(slices.DeleteFunc(slices.Clone(run.Measured.Warnings), func(w string) bool { return !strings.HasPrefix(w, "shrunk: ") }), "; ")
+			q.Note = fmt.Sprintf("%.0f samples a step, %s", run.Measured.Throughput.Samples*run.Measured.StepTime, units.Plural(len(run.Measured.Steps), "step"))
 		}
 		list = append(list, q)
 	}

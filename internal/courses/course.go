@@ -61,7 +61,7 @@ type task struct {
 
 // A size says how much of a run is measured.
 type size struct {
-	divisor int64             // of the batch; a pipeline keeps a sample for each microbatch
+	divisor int64             // of the batch, of which a pipeline keeps enough for its microbatches
 	presets map[string]string // smaller networks in place of others
 	sets    []string
 	text    []string // what sets and presets shrink
@@ -124,6 +124,14 @@ func replicated(mode, config string, batch int, asked []int, workers ...int) (li
 	for i, name := range words(mode, workers...) {
 		n := workers[i]
 		list = append(list, experiment{name, config, []string{fmt.Sprint("parallel.data=", n), fmt.Sprint("batch.global=", batch*n)}, slices.Contains(asked, n)})
+	}
+	return list
+}
+
+// with adds settings to runs.
+func with(list []experiment, sets ...string) []experiment {
+	for i := range list {
+		list[i].sets = append(slices.Clone(list[i].sets), sets...)
 	}
 	return list
 }

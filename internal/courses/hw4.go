@@ -6,24 +6,20 @@ import "slices"
 // 128 tokens.
 func hw4() course {
 	intended := []string{"schedule.name=gpipe", "schedule.whole_last=false", "machine.host.operation=0us"}[:3:3]
-	c := course{
+	return course{
 		name: "hw4", title: "11-868 (LLM Systems), homework 4: data and pipeline parallelism", count: 5, epochs: true,
 		device:    "rtx-4090d",
 		published: "gpt2-4090d",
 		machine:   "RTX 4090Ds in one server, without peer-to-peer copies (device rtx-4090d)",
-		runs: slices.Concat(replicated("ddp", "gpt2-4090d-data-parallel", 64, []int{1, 2, 4}, 1, 2, 4), []experiment{
+		runs: with(slices.Concat(replicated("ddp", "gpt2-4090d-data-parallel", 64, []int{1, 2, 4}, 1, 2, 4), []experiment{
 			{"model=2", "gpt2-4090d-model-parallel", nil, true},
 			{"pipeline=2", "gpt2-4090d-pipeline", nil, true},
 			{"gpipe=2", "gpt2-4090d-pipeline", intended, true},
 			{"gpipe=2 M=2", "gpt2-4090d-pipeline", append(intended, "schedule.microbatches=2"), false},
 			{"gpipe=2 M=8", "gpt2-4090d-pipeline", append(intended, "schedule.microbatches=8"), false},
-		}),
+		}), "data.samples=5000"), // of an epoch
 		sizes: hw4Sizes(), figures: hw4Figures(), tasks: hw4Tasks(),
 	}
-	for i := range c.runs { // of an epoch
-		c.runs[i].sets = append(slices.Clone(c.runs[i].sets), "data.samples=5000")
-	}
-	return c
 }
 
 // hw4Sizes lists what is measured, the assignment's own size first.
@@ -36,6 +32,8 @@ func hw4Sizes() []size {
 		{divisor: 32, sets: []string{"model.layers=2", "model.sequence_length=32"}, text: []string{"2 layers instead of 12", "32 tokens a sample instead of 128"}},
 		{divisor: 32, sets: []string{"model.layers=2", "model.sequence_length=32", "model.hidden=256", "model.heads=4", "model.vocab=8192"},
 			text: []string{"2 layers instead of 12", "32 tokens a sample instead of 128", "hidden size 256 instead of 768, and 8,192 words instead of 50,257"}},
+		{divisor: 32, sets: []string{"model.layers=2", "model.sequence_length=32", "model.hidden=128", "model.heads=4", "model.vocab=2048"},
+			text: []string{"2 layers instead of 12", "32 tokens a sample instead of 128", "hidden size 128 instead of 768, and 2,048 words instead of 50,257"}},
 		{divisor: 64, sets: []string{"model.layers=2", "model.sequence_length=16", "model.hidden=32", "model.heads=2", "model.vocab=64"},
 			text: []string{"2 layers instead of 12", "16 tokens a sample instead of 128", "hidden size 32 instead of 768, and 64 words instead of 50,257"}},
 	}

@@ -45,9 +45,15 @@ func (r *Reproduction) writeOrigin(b *strings.Builder) {
 	if disturbed := r.names(func(run *Run) bool { return run.measured != nil && run.Measured.Disturbed }); len(disturbed) > 0 {
 		fmt.Fprintf(b, "\nSomething else ran on the machine, or the steps were uneven, during: %s.\n", strings.Join(disturbed, ", "))
 	}
-	for _, run := range r.Runs {
-		if run.LeftOut != "" && run.Asked {
-			fmt.Fprintf(b, "\nNot measured: %s %s.\n", run.Name, run.LeftOut)
+	for _, asked := range []bool{true, false} {
+		var missing []string
+		for _, run := range r.Runs {
+			if run.Asked == asked && run.measured == nil {
+				missing = append(missing, fmt.Sprintf("%s (%s)", run.Name, run.LeftOut))
+			}
+		}
+		if len(missing) > 0 {
+			fmt.Fprintf(b, "\nNot measured, %s: %s.\n", map[bool]string{true: "although the assignment asks for it", false: "and not asked for"}[asked], strings.Join(missing, ", "))
 		}
 	}
 }
@@ -143,7 +149,6 @@ func (r *Reproduction) writeMeasured(b *strings.Builder) {
 		"| run | samples a step | steps | step, predicted | step, measured | off by%s | throughput | bubble | memory |\n|---|--:|--:|--:|--:|--:%s|--:|--:|--:|\n", r.epochColumn(" | epoch"), r.epochColumn("|--:"))
 	for _, run := range r.Runs {
 		if run.measured == nil {
-			fmt.Fprintf(b, "| %s | | | | not measured: %s |%s | | | |\n", run.Name, run.LeftOut, r.epochColumn(" |"))
 			continue
 		}
 		m := *run.Measured

@@ -26,9 +26,9 @@ func version2() layout {
 const unlimited = math.MaxInt64
 
 // container returns how many bytes the control groups of this process leave it.
-func container(root fs.FS) int64 {
+func container(root fs.FS) Room {
 	data, _ := fs.ReadFile(root, "proc/self/cgroup") // without it there are no groups
-	left := int64(unlimited)
+	left := Room{Free: unlimited}
 	for line := range strings.Lines(string(data)) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(parts) < 3 {
@@ -36,9 +36,9 @@ func container(root fs.FS) int64 {
 		}
 		switch {
 		case parts[0] == "0" && parts[1] == "":
-			left = min(left, version2().left(root, parts[2]))
+			left = left.less(version2().left(root, parts[2]))
 		case strings.Contains(","+parts[1]+",", ",memory,"):
-			left = min(left, version1().left(root, parts[2]))
+			left = left.less(version1().left(root, parts[2]))
 		}
 	}
 	return left
@@ -46,11 +46,11 @@ func container(root fs.FS) int64 {
 
 // left returns the least that a group and those around it leave. In a container the
 // path is often the host's, of which only the mounted root is there.
-func (l layout) left(root fs.FS, group string) int64 {
-	left := int64(unlimited)
+func (l layout) left(root fs.FS, group string) Room {
+	left := Room{Free: unlimited}
 	for _, mounted := range l.roots {
 		for at := path.Clean("/" + group); ; at = path.Dir(at) {
-			left = min(left, l.leftIn(root, path.Join(mounted, at)))
+			left = left.less(l.leftIn(root, path.Join(mounted, at)))
 			if at == "/" {
 				break
 			}
@@ -61,10 +61,10 @@ func (l layout) left(root fs.FS, group string) int64 {
 
 // leftIn returns what one group leaves. Version 2 writes "max" for no limit,
 // version 1 a number larger than any memory.
-func (l layout) leftIn(root fs.FS, folder string) int64 {
+func (l layout) leftIn(root fs.FS, folder string) Room {
 	limit, ok := number(root, path.Join(folder, l.limit))
 	if !ok {
-		return unlimited
+		return Room{Free: unlimited}
 	}
 	used, _ := number(root, path.Join(folder, l.usage))
 	stat, _ := fs.ReadFile(root, path.Join(folder, "memory.stat"))
@@ -74,7 +74,7 @@ func (l layout) leftIn(root fs.FS, folder string) int64 {
 			used = max(0, used-cache)
 		}
 	}
-	return max(0, limit-used)
+	return Room{max(0, limit-used), limit}
 }
 
 // number reads a file with a number in it.

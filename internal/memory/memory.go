@@ -33,12 +33,31 @@ func CheckTasks(tasks float64) error {
 		tasks, units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(int64(have)))
 }
 
+// A Room is memory that this process may take, in bytes.
+type Room struct {
+	Free int64
+	// Container is the limit of the container where that is what leaves so little, and
+	// else 0.
+	Container int64
+}
+
+// less returns the room with fewer bytes.
+func (r Room) less(other Room) Room {
+	if other.Free < r.Free {
+		return other
+	}
+	return r
+}
+
 // Free returns how many bytes can be used: those of the system, or of the container
 // if that has fewer left.
-func Free() int64 { return freeIn(os.DirFS("/")) }
+func Free() int64 { return Here().Free }
 
-// freeIn finds what Free does in the files of a system under root.
-func freeIn(root fs.FS) int64 { return min(system(root), container(root)) }
+// Here returns the memory that can be used, and whether a container limits it.
+func Here() Room { return roomIn(os.DirFS("/")) }
+
+// roomIn returns what Here does, of the files of a system under root.
+func roomIn(root fs.FS) Room { return Room{Free: system(root)}.less(container(root)) }
 
 // system returns how many bytes the system has. Where it does not say so, those of a
 // small machine are assumed.

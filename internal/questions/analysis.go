@@ -11,11 +11,13 @@ import (
 
 // Observed is the answer to a question about graphs.
 type Observed struct {
-	// Answer is what the sentences say.
+	// Answer is all that is said.
 	Answer    string     `json:"answer"`
 	Sentences []Sentence `json:"sentences"`
-	Graphs    []Graph    `json:"graphs"`
-	Runs      []RunRead  `json:"runs"`
+	// Excuse says what was wrong with measured runs.
+	Excuse string    `json:"excuse,omitempty"`
+	Graphs []Graph   `json:"graphs"`
+	Runs   []RunRead `json:"runs"`
 }
 
 // A Sentence says one thing of the runs, with its numbers.
@@ -62,12 +64,13 @@ type essay struct {
 	sentences []Sentence
 }
 
-// say adds a sentence on a graph: what is expected, and the numbers. ok says whether
-// the numbers are as expected.
-func (e *essay) say(graph string, ok bool, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+// say adds a sentence on a graph: what is expected, which begins in lower case, and what
+// is found. ok says whether that is as expected.
+func (e *essay) say(graph string, ok bool, expected, found string, args ...any) {
+	found = fmt.Sprintf(found, args...) + "."
+	text := strings.ToUpper(expected[:1]) + expected[1:] + ": " + found
 	if !ok {
-		text = "Expected, but not found: " + text
+		text = "Expected: " + expected + ". Found: " + found
 	}
 	e.sentences = append(e.sentences, Sentence{Text: text, Graph: graph, OK: ok})
 }
@@ -105,8 +108,7 @@ func (q question) observe(ctx context.Context, runs []Run) (Answer, error) {
 	if err := q.discuss(e); err != nil {
 		return Answer{}, err
 	}
-	e.excuse()
-	o := &Observed{Sentences: e.sentences}
+	o := &Observed{Sentences: e.sentences, Excuse: e.excuse()}
 	a := Answer{ID: q.id, Title: q.title, Question: q.text, Observed: o, OK: true}
 	var texts []string
 	for _, s := range e.sentences {
@@ -116,7 +118,7 @@ func (q question) observe(ctx context.Context, runs []Run) (Answer, error) {
 			o.Graphs = append(o.Graphs, Graph{s.Graph, command(s.Graph, e.read)})
 		}
 	}
-	o.Answer = strings.Join(texts, " ")
+	o.Answer = strings.TrimSpace(strings.Join(append(texts, o.Excuse), " "))
 	for _, r := range e.read {
 		o.Runs = append(o.Runs, RunRead{r.Mode, r.Workers, r.Result.Kind, r.Result.StepTime, r.Note})
 	}
@@ -124,20 +126,21 @@ func (q question) observe(ctx context.Context, runs []Run) (Answer, error) {
 }
 
 // excuse says why measured times may be far from what devices of their own would take.
-func (e *essay) excuse() {
+func (e *essay) excuse() string {
 	var shared, disturbed bool
 	for _, r := range e.read {
 		if m := r.Result.Measurement; m != nil {
 			shared, disturbed = shared || !m.TimesComparable, disturbed || m.Disturbed
 		}
 	}
-	graph := e.sentences[0].Graph
+	var texts []string
 	if shared {
-		e.say(graph, true, "In some of these runs workers shared processor cores, so that each computes more slowly the more there are; on devices of their own they would not.")
+		texts = append(texts, "In some of these runs workers shared processor cores, so that they computed more slowly the more of them did at once; on devices of their own they would not.")
 	}
 	if disturbed {
-		e.say(graph, true, "Something else ran on the machine during some of these runs.")
+		texts = append(texts, "Something else ran on the machine during some of these runs.")
 	}
+	return strings.Join(texts, " ")
 }
 
 // command draws a graph from predictions; it is empty if a run was measured.

@@ -28,17 +28,18 @@ func discussSplitTime(e *essay) error {
 	}
 	compute, update, talk := ddp.each(perWorker(computes)), ddp.each(perWorker(updates)), ddp.each(perWorker(communicates))
 	batch := throughput(ddp[0]) * stepTime(ddp[0]) / float64(ddp[0].Workers)
-	e.say(ddpSplit, alike(compute), "Computation stays the same within a tenth, because every worker keeps its %.0f samples: %s %s.",
-		batch, written(compute, units.FormatSeconds), ddp.on())
-	e.say(ddpSplit, alike(update), "So does the update, because every worker updates all %s parameters: %s.",
-		units.FormatCount(ddp[0].Result.Parameters), written(update, units.FormatSeconds))
-	e.say(ddpSplit, grows(talk) && ringBytes(ddp), "Communication grows, but less and less: in a ring all-reduce every worker sends 2(W−1)/W of its %s of gradients, %s, which takes %s.",
-		bytesText(gradients(ddp[0])), written(ddp.each(perWorker(sends)), bytesText), written(talk, units.FormatSeconds))
-	var shares []float64
+	e.say(ddpSplit, alike(compute), "computation stays the same within a tenth, because every worker keeps as many samples",
+		"each has %.0f and computes for %s %s", batch, written(compute, units.FormatSeconds), ddp.on())
+	e.say(ddpSplit, alike(update), "the update stays the same too, because every worker updates all parameters",
+		"%s of them in %s", units.FormatCount(ddp[0].Result.Parameters), written(update, units.FormatSeconds))
+	e.say(ddpSplit, grows(talk) && ringBytes(ddp), "communication grows, but less and less, because in a ring all-reduce every worker sends 2(W−1)/W of its gradients",
+		"of %s it sends %s, in %s", bytesText(gradients(ddp[0])), written(ddp.each(perWorker(sends)), bytesText), written(talk, units.FormatSeconds))
+	var works, talks []float64
 	for i, r := range ddp {
-		shares = append(shares, talk[i]/stepTime(r))
+		works, talks = append(works, compute[i]/stepTime(r)), append(talks, talk[i]/stepTime(r))
 	}
-	e.say(ddpSplit, slices.Max(shares) < 0.5, "Computation is most of the step everywhere: communication is %s of it.", written(shares, percent))
+	e.say(ddpSplit, slices.Min(works) > 0.5, "computation is most of the step everywhere",
+		"it is %s of it, and communication %s", written(works, percent), written(talks, percent))
 	return e.compareWithGPUs(ddp.last().Workers)
 }
 
@@ -73,12 +74,14 @@ func (e *essay) weigh(slow, fast Run) {
 	slowCompute, slowTalk := perWorker(computes)(slow), perWorker(communicates)(slow)
 	fastCompute, fastTalk := perWorker(computes)(fast), perWorker(communicates)(fast)
 	e.say(ddpSplit, fastTalk < slowTalk && fastCompute < slowCompute,
-		"On %d GPUs joined by NVLink (device %s, link %s, predicted) both shrink: computation of the course's step from %s on a CPU core to %s, %.0f times, and communication from %s to %s, %.0f times.",
-		fast.Workers, gpu, gpuLink, units.FormatSeconds(slowCompute), units.FormatSeconds(fastCompute), slowCompute/fastCompute,
-		units.FormatSeconds(slowTalk), units.FormatSeconds(fastTalk), slowTalk/fastTalk)
+		"on GPUs that NVLink joins both shrink",
+		"a step of the course's size on %d of device %s with link %s, predicted, computes for %s instead of %s on CPU cores, %.0f times less, and communicates for %s instead of %s, %.0f times less",
+		fast.Workers, gpu, gpuLink, units.FormatSeconds(fastCompute), units.FormatSeconds(slowCompute), slowCompute/fastCompute,
+		units.FormatSeconds(fastTalk), units.FormatSeconds(slowTalk), slowTalk/fastTalk)
 	e.say(ddpSplit, fastTalk/fastCompute > slowTalk/slowCompute,
-		"Computation shrinks more than communication, which therefore weighs more there: %s of the time of computation, against %s on CPUs; a fast link is what keeps it from weighing far more.",
-		percent(fastTalk/fastCompute), percent(slowTalk/slowCompute))
+		"computation shrinks more than communication, which therefore weighs more there",
+		"it takes %s of the time of computation instead of %s; over the link of the CPUs it would take %.0f times that time",
+		percent(fastTalk/fastCompute), percent(slowTalk/slowCompute), slowTalk/fastCompute)
 }
 
 func dataThroughput() question {
@@ -102,16 +105,19 @@ func discussDataThroughput(e *essay) error {
 		efficiency = append(efficiency, speedups[i]*float64(first.Workers)/float64(r.Workers))
 	}
 	e.say(ddpThroughput, grows(speedups) && slices.Max(efficiency[1:]) <= 1,
-		"Ideally throughput grows in proportion to the workers; it grows a little less: %s samples per second %s, %s that of the fewest, which is %s of ideal.",
+		"throughput grows with the workers, somewhat less than in proportion, which would be ideal",
+		"%s samples per second %s, %s that of the fewest, which is %s of ideal",
 		written(ddp.each(throughput), perSecond), ddp.on(), written(speedups, times), written(efficiency, percent))
 	change := func(of func(Run) float64) float64 { return of(last) - of(first) }
-	compute, update, talk := change(perWorker(computes)), change(perWorker(updates)), change(perWorker(communicates))
-	e.say(ddpThroughput, talk > compute && talk > update,
-		"What is lost is communication, which one worker does not need and which nothing hides: a step takes %s instead of %s, with %s more of communication, %s of computation and %s of the update.",
-		units.FormatSeconds(stepTime(last)), units.FormatSeconds(stepTime(first)), seconds(talk), seconds(compute), seconds(update))
+	compute, update := change(perWorker(computes)), change(perWorker(updates))
+	talk, wait := change(perWorker(communicates)), change(perWorker(waits))
+	e.say(ddpThroughput, talk > max(compute, update, wait),
+		"what is lost is above all communication, which one worker does not need and which nothing hides",
+		"a step takes %s instead of %s, with %s more of communication, %s of computation, %s of the update and %s of waiting",
+		units.FormatSeconds(stepTime(last)), units.FormatSeconds(stepTime(first)), seconds(talk), seconds(compute), seconds(update), seconds(wait))
 	e.say(ddpThroughput, ringBytes(ddp) && perWorker(sends)(last) < 2*gradients(last),
-		"More workers would cost little more, because the bytes that each sends never exceed twice the gradients, %s; at %d workers they are %s.",
-		bytesText(2*gradients(last)), last.Workers, bytesText(perWorker(sends)(last)))
+		"more workers would cost little more, because what each sends in a ring never exceeds twice its gradients",
+		"%s at most, and %s on %d workers", bytesText(2*gradients(last)), bytesText(perWorker(sends)(last)), last.Workers)
 	return nil
 }
 

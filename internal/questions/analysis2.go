@@ -24,18 +24,19 @@ func discussWorkOverTime(e *essay) error {
 	}
 	p, n := passesOf(r.Trace), float64(r.Workers)
 	compute := ranks(r, computes)
-	e.say(modelTimeline, p.overlap == 0, "One worker computes at a time: the computation of all %d takes %s of a step of %s, and for %s of it two compute at once.",
+	e.say(modelTimeline, p.overlap == 0, "one worker computes at a time",
+		"all %d compute for %s of a step of %s, and two at once for %s of it",
 		r.Workers, units.FormatSeconds(sum(compute)), units.FormatSeconds(stepTime(r)), units.FormatSeconds(p.overlap.Seconds()))
-	e.say(modelTimeline, p.ordered(), "The batch goes forward from the first worker to the last, which takes until %s, and then its gradients go back from the last to the first.",
-		units.FormatDuration(p.forwardsEnd))
+	e.say(modelTimeline, p.ordered(), "the batch goes forward from the first worker to the last, and then its gradients go back from the last to the first",
+		"the last forward ends at %s, and the first backward begins at %s", units.FormatDuration(p.forwardsEnd), units.FormatDuration(p.backwardsStart))
 	e.shares(modelTimeline, compute)
-	e.say(modelTimeline, r.Result.Bubble.Makespan >= 1-1/n-rounding, "The others wait: on average a worker is idle for %s of the time, no less than (W−1)/W = %s.",
-		percent(r.Result.Bubble.Makespan), percent(1-1/n))
-	e.say(modelTimeline, p.backward > p.forward, "Backwards take %.1f times as long as forwards, %s against %s, because each layer computes two gradients, of its input and of its weights.",
-		p.backward.Seconds()/p.forward.Seconds(), units.FormatDuration(p.backward), units.FormatDuration(p.forward))
+	e.say(modelTimeline, r.Result.Bubble.Makespan >= 1-1/n-rounding, "the others wait, so that on average a worker is idle for no less than (W−1)/W of the time",
+		"%s, where (W−1)/W is %s", percent(r.Result.Bubble.Makespan), percent(1-1/n))
+	e.say(modelTimeline, p.backward > p.forward, "backwards take longer than forwards, because each layer computes two gradients, of its input and of its weights",
+		"%.1f times as long, %s against %s", p.backward.Seconds()/p.forward.Seconds(), units.FormatDuration(p.backward), units.FormatDuration(p.forward))
 	talk := sum(ranks(r, passesOn))
-	e.say(modelTimeline, talk < 0.1*stepTime(r), "Workers pass on activations and their gradients at the cuts alone, %s in all, which is on its way for %s.",
-		bytesText(sum(ranks(r, sends))), units.FormatSeconds(talk))
+	e.say(modelTimeline, talk < 0.1*stepTime(r), "all that passes between workers are activations and their gradients at the cuts, for little of the step",
+		"%s in all, which are on their way for %s", bytesText(sum(ranks(r, sends))), units.FormatSeconds(talk))
 	return nil
 }
 
@@ -47,17 +48,17 @@ func (e *essay) shares(graph string, compute []float64) {
 		parts = append(parts, c/all)
 	}
 	most := slices.Index(compute, slices.Max(compute))
-	e.say(graph, parts[most] > 1.1/float64(len(parts)), "Work is not shared equally, because the network is cut between layers of different size: the workers compute for %s, which is %s; worker %d has the most.",
-		written(compute, units.FormatSeconds), written(parts, percent), most)
+	e.say(graph, parts[most] > 1.1/float64(len(parts)), "work is not shared equally, because the network is cut between layers of different size",
+		"the workers compute for %s, which is %s; worker %d has the most", written(compute, units.FormatSeconds), written(parts, percent), most)
 }
 
 // passes holds what a trace shows of forwards and backwards.
 type passes struct {
 	forward, backward time.Duration // of all
 	// overlap is how long two or more ranks compute at once.
-	overlap     time.Duration
-	forwardsEnd time.Duration
-	byRank      [][]pass
+	overlap                     time.Duration
+	forwardsEnd, backwardsStart time.Duration
+	byRank                      [][]pass
 }
 
 type pass struct {
@@ -82,6 +83,9 @@ func passesOf(t *graph.Trace) passes {
 			p.forward += span.Duration()
 			p.forwardsEnd = max(p.forwardsEnd, span.End)
 		} else {
+			if p.backward == 0 || span.Start < p.backwardsStart {
+				p.backwardsStart = span.Start
+			}
 			p.backward += span.Duration()
 		}
 		p.byRank[task.Rank] = append(p.byRank[task.Rank], pass{task.Kind, span.Start, span.End})
@@ -145,13 +149,16 @@ func discussModelScaling(e *essay) error {
 		return err
 	}
 	rates, busy := model.each(throughput), model.each(utilization)
-	e.say(modelThroughput, alike(rates), "Throughput does not grow with the workers: %s samples per second %s.", written(rates, perSecond), model.on())
+	e.say(modelThroughput, alike(rates), "throughput stays the same within a tenth, whatever the number of workers",
+		"%s samples per second %s", written(rates, perSecond), model.on())
 	alone := true
 	for i, r := range model {
 		alone = alone && busy[i] <= 1/float64(r.Workers)
 	}
-	e.say(modelThroughput, alone, "That is what to expect: of W workers one computes at a time, so that each does so for at most 1/W of the step on average, here %s.", written(busy, percent))
+	e.say(modelThroughput, alone, "of W workers one computes at a time, so that each does so for at most 1/W of the step on average",
+		"%s of it", written(busy, percent))
 	memory := model.each(fullest)
-	e.say(modelThroughput, falls(memory), "What more workers are for is memory, because nothing is held twice: the fullest worker needs %s.", written(memory, bytesText))
+	e.say(modelThroughput, falls(memory), "what more workers are for is memory, because nothing is held twice",
+		"the fullest worker needs %s", written(memory, bytesText))
 	return nil
 }

@@ -27,7 +27,8 @@ func discussShardedThroughput(e *essay) error {
 	}
 	ours, theirs := fsdp.speedups(), ddp.speedups()
 	e.say(fsdpThroughput, grows(ours) && slices.Max(ours) < float64(fsdp.last().Workers)/float64(fsdp[0].Workers) && ours[len(ours)-1] < theirs[len(theirs)-1],
-		"Throughput of FSDP grows with the workers, but farther from in proportion than that of DDP: %s samples per second %s, %s that of the fewest; of DDP %s %s.",
+		"FSDP's throughput grows with the workers, but farther from in proportion than DDP's",
+		"%s samples per second %s, %s that of the fewest, where DDP has %s %s",
 		written(fsdp.each(throughput), perSecond), fsdp.on(), written(ours, times), written(theirs, times), ddp.on())
 	f, d, err := onAsMany(fsdp, ddp)
 	if err != nil {
@@ -35,10 +36,11 @@ func discussShardedThroughput(e *essay) error {
 	}
 	fTalk, dTalk := perWorker(communicates)(f), perWorker(communicates)(d)
 	fCompute, dCompute := perWorker(computes)(f), perWorker(computes)(d)
-	e.say(ddpThroughput, throughput(d) > throughput(f), "DDP is faster: %s against %s samples per second on %d workers, %s.",
-		perSecond(throughput(d)), perSecond(throughput(f)), d.Workers, times(throughput(d)/throughput(f)))
+	e.say(ddpThroughput, throughput(d) > throughput(f), "DDP is faster",
+		"%s against %s samples per second on %d workers, %s as fast", perSecond(throughput(d)), perSecond(throughput(f)), d.Workers, times(throughput(d)/throughput(f)))
 	e.say(fsdpThroughput, fTalk > dTalk && alike([]float64{fCompute, dCompute}),
-		"Both compute the same within a tenth (%s and %s per worker); what differs is communication, %s with FSDP and %s with DDP.",
+		"that is because of communication, since both compute the same within a tenth",
+		"a worker computes for %s with FSDP and %s with DDP, and communicates for %s and %s",
 		units.FormatSeconds(fCompute), units.FormatSeconds(dCompute), units.FormatSeconds(fTalk), units.FormatSeconds(dTalk))
 	e.bytesOf(f, d)
 	e.kept(fsdp, ddp)
@@ -60,27 +62,27 @@ func onAsMany(a, b series) (x, y Run, err error) {
 // bytesOf says how many bytes a worker sends under FSDP and under DDP.
 func (e *essay) bytesOf(f, d Run) {
 	fBytes, dBytes := perWorker(sends)(f), perWorker(sends)(d)
-	formula, ratio := "all-reduces its gradients whole, since the workers' library has no reduce-scatter, which makes 4(W−1)/W", 2.0
+	sums, ratio := "all-reduces its gradients whole, since the workers' library has no reduce-scatter, 4(W−1)/W", 2.0
 	for _, g := range f.Result.Groups {
 		if g.Collective == "reduce-scatter" {
-			formula, ratio = "reduce-scatters its gradients, which makes 3(W−1)/W", 1.5
+			sums, ratio = "reduce-scatters its gradients, 3(W−1)/W", 1.5
 		}
 	}
 	e.say(fsdpThroughput, near(fBytes, ratio*dBytes),
-		"DDP all-reduces gradients once, 2(W−1)/W of their bytes per worker; FSDP gathers every layer's parameters for its forward and again for its backward, and %s: %s instead of %s, %s.",
-		formula, bytesText(fBytes), bytesText(dBytes), times(fBytes/dBytes))
+		"with FSDP a worker sends more, because DDP all-reduces gradients once, 2(W−1)/W of their bytes, while FSDP gathers every layer's parameters for its forward and again for its backward and "+sums+" in all",
+		"%s instead of %s, %s as much", bytesText(fBytes), bytesText(dBytes), times(fBytes/dBytes))
 	var gather, all float64
 	for _, g := range f.Result.Groups {
 		if all += g.Time; g.Collective == "all-gather" {
 			gather += g.Time
 		}
 	}
-	e.say(fsdpThroughput, gather > all/2, "Gathers take %s of the %s that FSDP communicates.", units.FormatSeconds(gather), units.FormatSeconds(all))
+	e.say(fsdpThroughput, gather > all/2, "most of the time that FSDP communicates is for gathers", "%s of %s", units.FormatSeconds(gather), units.FormatSeconds(all))
 }
 
 // kept says what FSDP is for.
 func (e *essay) kept(fsdp, ddp series) {
 	f, d := fsdp.each(perWorker(persists)), ddp.each(perWorker(persists))
-	e.say(fsdpThroughput, falls(f) && alike(d), "What FSDP buys is memory: of parameters, gradients and optimizer a worker keeps %s %s, and with DDP %s, however many there are.",
-		written(f, bytesText), fsdp.on(), bytesText(slices.Max(d)))
+	e.say(fsdpThroughput, falls(f) && alike(d), "what FSDP buys is memory, because parameters, gradients and optimizer states are divided among the workers",
+		"of these a worker keeps %s %s, and with DDP %s, however many there are", written(f, bytesText), fsdp.on(), bytesText(slices.Max(d)))
 }

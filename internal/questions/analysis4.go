@@ -24,18 +24,18 @@ func discussPipelineOverTime(e *essay) error {
 	}
 	p := passesOf(r.Trace)
 	k, m := float64(r.Workers), float64(r.Result.Microbatches)
-	e.say(pipelineTimeline, p.overlap > 0, "Workers compute beside each other, because a microbatch can be on the next worker while this one has another: for %s of a step of %s two or more do.",
-		units.FormatDuration(p.overlap), units.FormatSeconds(stepTime(r)))
+	e.say(pipelineTimeline, p.overlap > 0, "workers compute at the same time, because a microbatch can be on the next worker while this one has another",
+		"two or more do for %s of a step of %s", units.FormatDuration(p.overlap), units.FormatSeconds(stepTime(r)))
 	held := ranks(r, inFlight)
-	e.say(pipelineTimeline, p.forwardsFirst() && slices.Max(held) == m, "Every worker takes all %.0f microbatches forward and then all of them back, as GPipe does, and so holds the activations of up to %.0f.",
-		m, slices.Max(held))
+	e.say(pipelineTimeline, p.forwardsFirst() && slices.Max(held) == m, "every worker takes all microbatches forward and then all of them back, as GPipe does, and so keeps the activations of all",
+		"up to %.0f of %.0f", slices.Max(held), m)
 	compute := ranks(r, computes)
 	e.shares(pipelineTimeline, compute)
 	formula := (k - 1) / (m + k - 1)
 	bubble := r.Result.Bubble.Makespan
-	e.say(pipelineTimeline, bubble >= formula-rounding, "So the workers with less wait for that one: idle is %s of the time, where equal stages would leave (K−1)/(M+K−1) = %s.",
-		percent(bubble), percent(formula))
-	model, err := e.of("model", 1)
+	e.say(pipelineTimeline, bubble >= formula-rounding, "so the workers with less wait, and they are idle for more than the (K−1)/(M+K−1) of the time that equal stages would leave",
+		"%s instead of %s", percent(bubble), percent(formula))
+	model, err := seriesOf(e.runs, "model", 1)
 	if err != nil {
 		return err
 	}
@@ -43,9 +43,10 @@ func discussPipelineOverTime(e *essay) error {
 	if i < 0 {
 		return fmt.Errorf("no run of model=%d, to which pipeline=%d is compared", r.Workers, r.Workers)
 	}
+	e.read = append(e.read, model[i])
 	before := model[i].Result.Bubble.Makespan
-	e.say(modelTimeline, bubble < before, "Model parallelism with as many workers leaves %s idle, so that pipelining %d microbatches takes away %.1f points.",
-		percent(before), r.Result.Microbatches, 100*(before-bubble))
+	e.say(modelTimeline, bubble < before, "still they are idle for less than with model parallelism",
+		"%s instead of %s on as many workers, with %d microbatches", percent(bubble), percent(before), r.Result.Microbatches)
 	return nil
 }
 
@@ -86,22 +87,23 @@ func discussPipelineScaling(e *essay) error {
 		equal = append(equal, k*m/(m+k-1))
 		within = within && speedups[i] <= equal[i]*1.01
 	}
-	e.say(pipelineThroughput, grows(speedups) && within, "Throughput grows with the workers, but less than in proportion: %s samples per second %s, %s that of the fewest, where equal stages would reach K·M/(M+K−1) times that of one, %s.",
-		written(pipeline.each(throughput), perSecond), pipeline.on(), written(speedups, times), written(equal, times))
+	e.say(pipelineThroughput, grows(speedups) && within, "throughput grows with the workers, but to no more than the K·M/(M+K−1) times that of one that equal stages would reach",
+		"%s samples per second %s, %s that of the fewest, against %s", written(pipeline.each(throughput), perSecond), pipeline.on(), written(speedups, times), written(equal, times))
 	last := pipeline.last()
 	compute := ranks(last, computes)
 	limit := sum(compute) / slices.Max(compute)
 	e.say(pipelineThroughput, limit < float64(last.Workers) && sum(compute)/stepTime(last) <= limit,
-		"It misses that because the stages are unequal: however many microbatches, the step cannot be shorter than the %s that the busiest of %d workers computes, of %s in all, so that the pipeline could never be more than %s as fast as one worker.",
-		units.FormatSeconds(slices.Max(compute)), last.Workers, units.FormatSeconds(sum(compute)), times(limit))
+		"unequal stages keep it from that, because the step cannot be shorter than what the busiest worker computes, however many microbatches there are",
+		"on %d workers %s of %s in all, which allows for no more than %s", last.Workers, units.FormatSeconds(slices.Max(compute)), units.FormatSeconds(sum(compute)), times(limit))
 	p, m, err := onAsMany(pipeline, model)
 	if err != nil {
 		return err
 	}
-	e.say(pipelineThroughput, throughput(p) > throughput(m), "With %d workers it is %s as fast as model parallelism, %s against %s samples per second, because workers compute beside each other for part of the step: they are busy for %s of it on average, and with model parallelism for %s.",
-		p.Workers, times(throughput(p)/throughput(m)), perSecond(throughput(p)), perSecond(throughput(m)), percent(utilization(p)), percent(utilization(m)))
+	e.say(pipelineThroughput, throughput(p) > throughput(m), "it is faster than model parallelism, because workers compute at the same time for part of the step",
+		"%s as fast on %d workers, %s against %s samples per second; they are busy for %s of the step on average, and with model parallelism for %s",
+		times(throughput(p)/throughput(m)), p.Workers, perSecond(throughput(p)), perSecond(throughput(m)), percent(utilization(p)), percent(utilization(m)))
 	talk := sum(ranks(p, passesOn))
-	e.say(pipelineThroughput, near(sum(ranks(p, sends)), sum(ranks(m, sends))) && talk < 0.1*stepTime(p), "Communication is not what limits it: the same %s pass between the workers as in model parallelism, and are on their way for %s.",
-		bytesText(sum(ranks(p, sends))), units.FormatSeconds(talk))
+	e.say(pipelineThroughput, near(sum(ranks(p, sends)), sum(ranks(m, sends))) && talk < 0.1*stepTime(p), "communication is not what limits it, because no more passes between the workers than in model parallelism",
+		"%s, which are on their way for %s of a step of %s", bytesText(sum(ranks(p, sends))), units.FormatSeconds(talk), units.FormatSeconds(stepTime(p)))
 	return nil
 }

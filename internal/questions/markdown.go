@@ -11,7 +11,8 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("# Questions\n\n")
 	fmt.Fprintf(&b, "Each answer is a closed form and was checked by simulation, or was read off runs; %d of %d agree. "+
-		"Bytes, counts and times must agree exactly, fractions to %g. Numbers that are not whole are shown with up to six digits.\n",
+		"Bytes, counts and times must agree exactly, fractions to %g. Numbers that are not whole are shown with up to six digits. "+
+		"The command beside a graph draws it, in a folder that has one named graphs; `psim reproduce cs1390 --out DIR` draws all.\n",
 		r.Passed, len(r.Questions), rounding)
 	r.WriteSections(&b)
 	_, err := io.WriteString(w, b.String())
@@ -70,6 +71,9 @@ func (o *Observed) writeGraphs(b *strings.Builder) {
 				fmt.Fprintf(b, "- %s\n", s.Text)
 			}
 		}
+	}
+	if o.Excuse != "" {
+		fmt.Fprintf(b, "\n%s\n", o.Excuse)
 	}
 }
 

@@ -130,6 +130,7 @@ func ranks(r Run, read func(reports.RankResult) float64) []float64 {
 func computes(r reports.RankResult) float64     { return r.Compute }
 func updates(r reports.RankResult) float64      { return r.Optimizer }
 func communicates(r reports.RankResult) float64 { return r.ExposedCommunication }
+func waits(r reports.RankResult) float64        { return r.Idle }
 func passesOn(r reports.RankResult) float64     { return r.Communication }
 func inFlight(r reports.RankResult) float64     { return float64(r.PeakInFlight) }
 func sends(r reports.RankResult) float64        { return float64(r.SentBytes) }

@@ -90,6 +90,7 @@ func (o *Observed) writeSentences(b *strings.Builder) {
 		}
 		paragraph(b, "- ", s.Text)
 	}
+	paragraph(b, "", o.Excuse)
 }
 
 // imprecision says why the simulation may be a little off.

@@ -81,6 +81,25 @@ func TestHomework(t *testing.T) {
 	}
 }
 
+// Epochs have their times by rank, and the deviation that numpy's std has.
+func TestEpochs(t *testing.T) {
+	run, err := coursefile.LoadRun("testdata/workdir_dual_gpu")
+	require.NoError(t, err)
+	e := run.Result.Epochs
+	require.Equal(t, []reports.RankEpoch{{Rank: 0, Time: 8.0876}, {Rank: 1, Time: 7.562}}, e.Ranks)
+	require.EqualValues(t, []int64{5000, 40, 128, 8}, []int64{e.Samples, e.Steps, e.Batch, e.LastBatch})
+	run, err = coursefile.LoadRun("testdata/pipeline_parallel.log")
+	require.NoError(t, err)
+	require.EqualValues(t, []int64{1, 1, 157}, []int64{int64(run.Result.Epochs.Number), int64(run.Result.Epochs.Dropped), run.Result.Epochs.Steps})
+	list, err := coursefile.Load("testdata/performance_summary.json")
+	require.NoError(t, err)
+	require.InDelta(t, 0.0345, list[0].Run.Result.Epochs.TimeStd, 1e-9)
+	list, err = coursefile.Load("testdata/homework4.txt")
+	require.NoError(t, err)
+	require.Equal(t, 5, list[1].Run.Result.Epochs.Number)
+	require.Nil(t, list[2].Run.Result.Epochs) // the command does not say how many
+}
+
 // What is written is read back the same: of any pipeline its passes and step.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -183,6 +202,24 @@ func TestErrors(t *testing.T) {
 	require.ErrorContains(t, err, "holds 4 results (performance_summary: ddp 1, ")
 	_, _, err = coursefile.LoadMeasured("testdata/pipeline_parallel.log")
 	require.EqualError(t, err, "testdata/pipeline_parallel.log: is of a course's scripts, which predict nothing; name two results: psim compare A B")
+}
+
+// What psim reproduce notes as predicted is no measurement.
+func TestPredicted(t *testing.T) {
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"stats_ddp1.json":           `{"0": {"total_time": 3}, "num_workers": 1, "num_batches": 1, "batch_size": 64, "kind": "predicted"}`,
+		"rank0_results_epoch0.json": `{"training_time": 3, "tokens_per_sec": 4, "kind": "predicted"}`,
+		"performance_summary.json":  `{"data_parallel": {"two_gpu": {"time_mean": 3}}, "kind": "predicted"}`,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
+	}
+	list, err := coursefile.Load(folder)
+	require.NoError(t, err)
+	require.Len(t, list, 3)
+	for _, f := range list {
+		require.Equal(t, reports.Predicted, f.Run.Result.Kind, f.Label)
+	}
 }
 
 // What is no file of a course is left to others.

@@ -26,34 +26,41 @@ type epoch struct {
 	Tokens *float64 `json:"tokens_per_sec"`
 }
 
-// steps returns how many steps an epoch of the homework has, with so many replicas and a
-// batch of so many samples over them all: each has its share of the pairs.
-func steps(replicas int, batch float64) float64 {
-	share := math.Ceil(pairs / float64(replicas))
-	return math.Ceil(share / math.Max(1, math.Round(batch/float64(replicas))))
-}
+// steps returns how many steps an epoch of the homework has with a batch of so many
+// samples over all replicas.
+func steps(batch float64) float64 { return math.Ceil(pairs / math.Max(1, math.Round(batch))) }
 
-// epochOf returns the time of an epoch of the homework by a result of one step.
-func epochOf(r reports.Result) (seconds, deviation float64) {
-	n := steps(max(1, r.DataParallel), samples(r))
-	if r.Measurement != nil {
-		deviation = r.StepTimeStd
+// epochsOf returns the epochs of a result; of one that has none, an epoch of the
+// homework by its step.
+func epochsOf(r reports.Result) reports.Epochs {
+	if r.Epochs != nil {
+		return *r.Epochs
 	}
-	return r.StepTime * n, deviation * math.Sqrt(n)
+	return reports.Epochs{Number: 1, Time: r.StepTime * steps(samples(r)), Throughput: r.Throughput}
 }
 
-// Epochs lists the files that homework 4's run_data_parallel.py would save of an epoch
-// of 5000 pairs, one of each rank: rank0_results_epoch0.json. The tokens per second are
-// those of the rank by a clock that waits for the device, which the homework's does not.
+// Epochs lists the files that homework 4's run_data_parallel.py would save of the
+// epochs of a result, one of each rank: rank0_results_epoch0.json. Of a result without
+// epochs it is one of 5000 pairs. The tokens per second are those of the rank by a clock
+// that waits for the device, which the homework's does not.
 func Epochs(r reports.Result) []reports.File {
 	var list []reports.File
-	seconds, _ := epochOf(r)
-	tokens := r.Throughput.Tokens / float64(len(r.Ranks))
-	for i := range r.Ranks {
-		list = append(list, reports.File{
-			Path:   fmt.Sprintf("rank%d_results_epoch0.json", i),
-			Render: func(w io.Writer) error { return files.WriteJSON(w, epoch{Time: &seconds, Tokens: &tokens}) },
-		})
+	e, ranks := epochsOf(r), float64(len(r.Ranks))
+	each := e.Each
+	if len(each) == 0 {
+		each = []reports.Epoch{{Time: e.Time, Throughput: e.Throughput}}
+	}
+	for index, one := range each {
+		for rank := range r.Ranks {
+			seconds, tokens := one.Time, one.Throughput.Tokens/ranks
+			if len(one.RankTimes) > rank {
+				seconds = one.RankTimes[rank]
+			}
+			list = append(list, reports.File{
+				Path:   fmt.Sprintf("rank%d_results_epoch%d.json", rank, index),
+				Render: func(w io.Writer) error { return files.WriteJSON(w, epoch{Time: &seconds, Tokens: &tokens}) },
+			})
+		}
 	}
 	return list
 }

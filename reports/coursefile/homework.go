@@ -1,6 +1,7 @@
 package coursefile
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -17,22 +18,19 @@ type homework struct {
 	batch   float64 // over all replicas; 0 is the homework's own
 	chunks  int     // microbatches of a pipeline; 0 is the homework's own
 	steps   float64 // of an epoch, where a log tells; else 0
-	// epochs are the times of the slowest rank, in seconds. Where only their mean and
-	// deviation are known, these stand in mean and deviation.
-	epochs          []float64
-	mean, deviation float64
-	tokens          float64 // per second as printed, over all ranks
-	warnings        []string
+	// number is how many epochs there were, and how many before them count nowhere; 0
+	// where that is not known.
+	number, dropped int
+	// ranks are the times of an epoch on each, in seconds: the means over the epochs.
+	ranks    []reports.RankEpoch
+	epochs   [][]float64 // times of every epoch by rank; nil where only the means are known
+	tokens   float64     // per second as printed, over all ranks
+	warnings []string
 }
 
 // result turns epochs into steps. Nothing is known of what these are made of.
 func (h homework) result(source string) reports.Result {
-	if h.batch == 0 {
-		h.batch = splitBatch
-		if h.data {
-			h.batch = float64(deviceBatch * h.workers)
-		}
-	}
+	h.assume()
 	r := reports.Result{
 		Schema: reports.Schema, Kind: reports.Measured, Name: "gpt2-hw4", Schedule: h.schedule,
 		Stages: 1, VirtualStages: 1, Microbatches: 1, DataParallel: 1, TensorParallel: 1, Devices: h.workers,
@@ -53,26 +51,46 @@ func (h homework) result(source string) reports.Result {
 	default:
 		r.Stages = h.workers
 	}
-	if h.steps == 0 {
-		h.steps = steps(r.DataParallel, h.batch)
-	}
 	r.Measurement = h.measurement()
 	r.Source = source
 	r.StepTime = r.StepTimeMean
 	r.Makespan = r.StepTime
 	h.setRates(&r)
+	h.setEpochs(&r)
 	return r
+}
+
+// assume takes the homework's own batch and the steps of its pairs where nothing tells
+// them.
+func (h *homework) assume() {
+	switch {
+	case h.batch == 0 && h.steps > 0:
+		h.batch = math.Ceil(pairs / h.steps)
+	case h.batch == 0 && h.data:
+		h.batch = float64(deviceBatch * h.workers)
+	case h.batch == 0:
+		h.batch = splitBatch
+	}
+	if h.steps == 0 {
+		h.steps = steps(h.batch)
+	}
+}
+
+// slowest returns the mean time of an epoch on the slowest rank, and its deviation.
+func (h homework) slowest() reports.RankEpoch {
+	return slices.MaxFunc(h.ranks, func(a, b reports.RankEpoch) int { return cmp.Compare(a.Time, b.Time) })
 }
 
 // measurement holds a step for each epoch, the mean of its steps.
 func (h homework) measurement() *reports.Measurement {
 	var durations []time.Duration
-	for _, e := range h.epochs {
-		durations = append(durations, seconds(e/h.steps))
+	for _, times := range h.epochs {
+		durations = append(durations, seconds(slices.Max(times)/h.steps))
 	}
 	m := reports.NewMeasurement(durations...)
 	if len(h.epochs) == 0 {
-		m.StepTimeMean, m.StepTimeMedian, m.StepTimeStd = h.mean/h.steps, h.mean/h.steps, h.deviation/h.steps
+		x := h.slowest()
+		m.StepTimeMean, m.StepTimeMedian, m.StepTimeStd = x.Time/h.steps, x.Time/h.steps, x.TimeStd/h.steps
 	}
 	m.RunsMade, m.TimesComparable = 1, true
 	return m
@@ -86,13 +104,36 @@ func (h homework) setRates(r *reports.Result) {
 	if epoch <= 0 {
 		return
 	}
-	r.Throughput = reports.Throughput{Samples: pairs / epoch, Tokens: pairs * pairTokens / epoch}
+	r.Throughput = rateOf(epoch)
 	if h.tokens > 0 && math.Abs(h.tokens/r.Throughput.Tokens-1) > 0.05 {
 		r.CourseTokens = &h.tokens
 		r.Warnings = append(r.Warnings, fmt.Sprintf("it says %.0f tokens/s, %.3g times the %.0f that follow from the time of an epoch and count here: the homework's clock stops before the device has finished",
 			h.tokens, h.tokens/r.Throughput.Tokens, r.Throughput.Tokens))
 	}
 	r.TokensPerDevice = r.Throughput.Tokens / float64(r.Devices)
+}
+
+// rateOf returns the work of an epoch of so many seconds over its time.
+func rateOf(seconds float64) reports.Throughput {
+	return reports.Throughput{Samples: pairs / seconds, Tokens: pairs * pairTokens / seconds}
+}
+
+// setEpochs adds the epochs, where it is known how many there were.
+func (h homework) setEpochs(r *reports.Result) {
+	if h.number == 0 || r.StepTime <= 0 {
+		return
+	}
+	x := h.slowest()
+	e := reports.Epochs{
+		Number: h.number, Dropped: h.dropped, Samples: pairs, Steps: int64(h.steps), Batch: int64(h.batch),
+		LastBatch: int64(max(0, pairs-(h.steps-1)*h.batch)), Time: x.Time, TimeStd: x.TimeStd, Total: float64(h.number) * x.Time,
+		Throughput: rateOf(x.Time), Ranks: h.ranks,
+	}
+	for _, times := range h.epochs {
+		slowest := slices.Max(times)
+		e.Each = append(e.Each, reports.Epoch{Time: slowest, RankTimes: times, Throughput: rateOf(slowest)})
+	}
+	r.Epochs = &e
 }
 
 // An epochLine is an epoch of a rank, in a file or a line of a log.
@@ -121,24 +162,37 @@ func (h *homework) take(lines []epochLine) error {
 	}
 	if len(at) > 1 && at[0] != nil {
 		delete(at, 0)
+		h.dropped = 1
 		h.warnings = append(h.warnings, "epoch 0 is left out as a warm-up")
 	}
-	slow, fast, n := 0.0, 0.0, float64(len(at))
+	n := float64(len(at))
 	for _, index := range slices.Sorted(maps.Keys(at)) {
-		low, high := math.Inf(1), 0.0
-		for rank := range ranks {
-			l := at[index][rank]
-			low, high = min(low, l.seconds), max(high, l.seconds)
-			h.tokens += l.tokens / n
+		times := make([]float64, ranks)
+		for rank := range times {
+			times[rank] = at[index][rank].seconds
+			h.tokens += at[index][rank].tokens / n
 		}
-		h.epochs = append(h.epochs, high)
-		slow, fast = slow+high/n, fast+low/n
+		h.epochs = append(h.epochs, times)
 	}
-	if slow > 1.001*fast {
-		h.warnings = append(h.warnings, fmt.Sprintf("an epoch takes the slowest rank %.4g s and the fastest %.4g s; the slowest counts", slow, fast))
-	}
+	h.number = len(h.epochs)
+	h.meanRanks(ranks)
 	if h.data {
 		h.workers = ranks
 	}
 	return nil
+}
+
+// meanRanks averages the epochs of every rank.
+func (h *homework) meanRanks(ranks int) {
+	for rank := range ranks {
+		x, squares := reports.RankEpoch{Rank: rank}, 0.0
+		for _, times := range h.epochs {
+			x.Time += times[rank] / float64(h.number)
+		}
+		for _, times := range h.epochs {
+			squares += (times[rank] - x.Time) * (times[rank] - x.Time)
+		}
+		x.TimeStd = math.Sqrt(squares / float64(h.number))
+		h.ranks = append(h.ranks, x)
+	}
 }

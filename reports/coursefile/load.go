@@ -69,7 +69,11 @@ func loadFile(path string) ([]File, error) {
 		if err != nil {
 			return nil, err
 		}
-		return []File{{filepath.Base(folder), path, reports.Run{Result: h.result(path)}}}, nil
+		run := reports.Run{Result: h.result(path)}
+		if data, err := os.ReadFile(path); err == nil && predicts(data) {
+			run.Result.Kind = reports.Predicted
+		}
+		return []File{{filepath.Base(folder), path, run}}, nil
 	}
 	if name == "result.json" || strings.HasSuffix(name, ".jsonl") || !files.Exists(path) {
 		return nil, nil
@@ -100,22 +104,38 @@ func read(path string, r io.Reader) ([]reports.Run, error) {
 // what it holds does not. It returns none of a file that is something else.
 func Read(path string, data []byte) ([]reports.Run, error) {
 	name := filepath.Base(path)
+	var runs []reports.Run
 	if m := statsName.FindStringSubmatch(name); m != nil {
 		run, err := readStats(named(m[1]), data)
-		if err == nil {
-			run.Result.Source = path
+		if err != nil {
+			return nil, err
 		}
-		return []reports.Run{run}, err
+		run.Result.Source = path
+		runs = append(runs, run)
+	} else {
+		list, err := readHomework(path, data)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range list {
+			runs = append(runs, reports.Run{Result: h.result(path)})
+		}
 	}
-	list, err := readHomework(path, data)
-	if err != nil {
-		return nil, err
-	}
-	var runs []reports.Run
-	for _, h := range list {
-		runs = append(runs, reports.Run{Result: h.result(path)})
+	if predicts(data) {
+		for i := range runs {
+			runs[i].Result.Kind = reports.Predicted
+		}
 	}
 	return runs, nil
+}
+
+// predicts reports whether psim reproduce has noted in a file that its numbers are
+// predicted. Those of the courses' scripts are measured.
+func predicts(data []byte) bool {
+	var x struct {
+		Kind string `json:"kind"`
+	}
+	return json.Unmarshal(data, &x) == nil && x.Kind == reports.Predicted
 }
 
 // readHomework reads a file of homework 4 or 5: an epoch, a summary or a log.
@@ -139,9 +159,11 @@ func readHomework(path string, data []byte) ([]homework, error) {
 	}
 	var keys map[string]json.RawMessage
 	switch json.Unmarshal(data, &keys); {
+	case name == "performance_summary.json":
+		return readSummary(data)
 	case keys["kind"] != nil:
 		return nil, nil
-	case name == "performance_summary.json" || keys["pipeline_parallel"] != nil:
+	case keys["pipeline_parallel"] != nil:
 		return readSummary(data)
 	case keys["num_workers"] != nil:
 		return nil, errors.New("is what CS1390's train.py saves, and does not say of which mode; name it stats_ddp4.json, or with fsdp, model or pipeline and the number of workers")

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"psim/reports"
 )
 
 // The lines of homework 4's scripts: an epoch of a rank, or of the one process of
@@ -16,7 +18,7 @@ var (
 	meanForm    = regexp.MustCompile(`(?:Rank (\d{1,5}) )?[Tt]raining time: avg: ?([0-9.eE+-]+), std: ?([0-9.eE+-]+), *\s*tokens_per_second: avg: ?([0-9.eE+-]+)`)
 	barForm     = regexp.MustCompile(`Training \(epoch \d+ / \d+\):.*\| (\d{1,9})/(\d{1,9}) \[`)
 	commandForm = regexp.MustCompile(`run_(data_parallel|pipeline)\.py(.*)`)
-	optionForm  = regexp.MustCompile(`--(batch_size|n_chunk|model_parallel_mode)[= ]+['"]?(\w+)`)
+	optionForm  = regexp.MustCompile(`--(batch_size|n_chunk|n_epochs|model_parallel_mode)[= ]+['"]?(\w+)`)
 )
 
 // A section is what a log says of one command.
@@ -80,6 +82,8 @@ func (s *section) options(text string) {
 		switch m[1] {
 		case "batch_size":
 			s.batch = float64(n)
+		case "n_epochs":
+			s.number = n
 		case "n_chunk":
 			s.chunks = n
 		default:
@@ -127,12 +131,10 @@ func (s section) run(name string) (homework, error) {
 	}
 	for rank := range len(s.means) {
 		m, there := s.means[rank]
-		if !there || !(m[0] > 0 && m[0] <= longest && m[1] >= 0 && m[1] <= longest) {
+		if !there || !(m[0] > 0 && m[0] <= longest && m[1] >= 0 && m[1] <= longest) || !(m[2] >= 0 && m[2] <= 1e300) {
 			return h, fmt.Errorf("rank %d: its mean time of an epoch is missing or not above 0; there must be a line of each of %d ranks", rank, len(s.means))
 		}
-		if m[0] > h.mean {
-			h.mean, h.deviation = m[0], m[1]
-		}
+		h.ranks = append(h.ranks, reports.RankEpoch{Rank: rank, Time: m[0], TimeStd: m[1]})
 		h.tokens += m[2]
 	}
 	if h.data {

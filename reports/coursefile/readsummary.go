@@ -1,12 +1,19 @@
 package coursefile
 
-import "fmt"
+import (
+	"fmt"
+
+	"psim/reports"
+)
 
 // readSummary reads what run_benchmarks.py has summed up: a homework for each row.
 func readSummary(data []byte) (list []homework, err error) {
 	var s summary
 	if err := decode(data, &s); err != nil {
 		return nil, err
+	}
+	if s.Config.Dropped < 0 || s.Config.Epochs < s.Config.Dropped || s.Config.Epochs > 1<<30 {
+		return nil, fmt.Errorf("config.epochs is %d and warmup_epochs_dropped %d; the second must be 0 or more and below the first", s.Config.Epochs, s.Config.Dropped)
 	}
 	if s.Config.SplitBatch < 0 || s.Config.SplitBatch > 1<<30 || s.Config.Chunks < 0 || s.Config.Chunks > 1<<20 {
 		return nil, fmt.Errorf("config.pipeline_batch_size is %d and pipeline_n_chunk %d; they must be a batch and the microbatches of it", s.Config.SplitBatch, s.Config.Chunks)
@@ -27,7 +34,8 @@ func readSummary(data []byte) (list []homework, err error) {
 		if !(t > 0 && t <= longest) || !(std >= 0 && std <= longest) || !(tokens >= 0 && tokens <= 1e300) {
 			return nil, fmt.Errorf("%s: time_mean is %g, time_std %g and tok_mean %g; they must be the seconds of an epoch, above 0, their deviation, and tokens per second", x.key, t, std, tokens)
 		}
-		h := homework{mode: named(x.mode), workers: x.workers, mean: t, deviation: std, tokens: tokens}
+		h := homework{mode: named(x.mode), workers: x.workers, tokens: tokens, number: s.Config.Epochs - s.Config.Dropped, dropped: s.Config.Dropped}
+		h.ranks = []reports.RankEpoch{{Time: t, TimeStd: std}} // the mean of the ranks
 		if !h.data {
 			h.batch, h.chunks = float64(s.Config.SplitBatch), s.Config.Chunks
 		}

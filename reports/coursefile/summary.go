@@ -44,11 +44,12 @@ type speedups struct {
 
 // Summary returns the file that homework 5's run_benchmarks.py would save of results:
 // of data parallelism on one and two devices, of model and of pipeline parallelism,
-// those that are there. An epoch has 5000 pairs.
+// those that are there. Of a result without epochs it is one of 5000 pairs.
 func Summary(results ...reports.Result) reports.File {
 	var s summary
-	s.Config.Epochs = 1
 	for _, r := range results {
+		e := epochsOf(r)
+		s.Config.Epochs, s.Config.Dropped = max(s.Config.Epochs, e.Number+e.Dropped), max(s.Config.Dropped, e.Dropped)
 		line := newRow(r)
 		switch m := modeOf(r); {
 		case m.data && len(r.Ranks) == 1:
@@ -71,13 +72,12 @@ func Summary(results ...reports.Result) reports.File {
 }
 
 func newRow(r reports.Result) *row {
-	seconds, deviation := epochOf(r)
-	tokens := r.Throughput.Tokens
-	tokensStd := 0.0
-	if seconds > 0 {
-		tokensStd = tokens * deviation / seconds
+	e := epochsOf(r)
+	x := row{Time: &e.Time, TimeStd: &e.TimeStd, Tokens: &e.Throughput.Tokens, TokensStd: new(float64)}
+	if e.ThroughputStd != nil {
+		x.TokensStd = &e.ThroughputStd.Tokens
 	}
-	return &row{&seconds, &deviation, &tokens, &tokensStd}
+	return &x
 }
 
 func speedup(before, after *row) (s speedups) {

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// asPsim has the test's binary run psim, for scripts.
+const asPsim = "PSIM_AS_PSIM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asPsim) != "" {
+		if err := flag.CommandLine.Parse(nil); err != nil { // which testing wants
+			panic(err)
+		}
+		command, _ := small(strings.Join(append([]string{"psim"}, os.Args[1:]...), " "))
+		os.Exit(run(context.Background(), strings.Fields(command)[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// Every command of the tables in docs/courses.md runs.
+func TestCoursesTables(t *testing.T) {
+	root := userFolder(t)
+	data, err := os.ReadFile(filepath.Join(root, "docs", "courses.md"))
+	require.NoError(t, err)
+	commands := 0
+	for line := range strings.Lines(string(data)) {
+		if !strings.HasPrefix(line, "|") {
+			continue
+		}
+		for _, m := range inline.FindAllStringSubmatch(line, -1) {
+			if command := m[1]; strings.HasPrefix(command, "psim ") {
+				if strings.HasPrefix(command, "psim run") && strings.Contains(command, " --") && !strings.Contains(command, "--out") {
+					command += " --out -" // pictures take time
+				}
+				terminal(t, root, command)
+				commands++
+			}
+		}
+	}
+	require.Greater(t, commands, 35)
+}
+
+// script runs a recipe in bash, with psim on its PATH and what a scheduler sets.
+func script(t *testing.T, path string, environment ...string) string {
+	bin := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "psim"), fmt.Appendf(nil, "#!/bin/sh\nexec %q \"$@\"\n", os.Args[0]), 0o755))
+	cmd := exec.Command("bash", path)
+	cmd.Env = append(append(os.Environ(), asPsim+"=1", "PATH="+bin+":"+os.Getenv("PATH")), environment...)
+	shown, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", shown)
+	return string(shown)
+}
+
+// The recipes' scripts run as their schedulers run them, and their parts merge.
+func TestRecipes(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("no bash")
+	}
+	recipes := filepath.Join(userFolder(t), "docs", "recipes")
+	out, err := filepath.Abs("out")
+	require.NoError(t, err)
+	sweep := filepath.Join(recipes, "sweep.sbatch")
+	for task := 1; task <= 4; task++ {
+		script(t, sweep, "OUT="+out, fmt.Sprint("SLURM_ARRAY_TASK_ID=", task), "SLURM_ARRAY_TASK_MIN=1", "SLURM_ARRAY_TASK_MAX=4", "SLURM_ARRAY_TASK_COUNT=4")
+	}
+	script(t, sweep, "OUT="+out, "MERGE=1", "SLURM_ARRAY_TASK_ID=0")
+	require.Len(t, jsonLines(t, "out/sweep/sweep.jsonl"), 8)
+
+	manifest, err := os.ReadFile(filepath.Join(recipes, "sweep-job.yaml"))
+	require.NoError(t, err)
+	list := regexp.MustCompile(`command: \[(.*)\]`).FindStringSubmatch(string(manifest))
+	merge := regexp.MustCompile(`#   (psim merge .*)`).FindStringSubmatch(string(manifest))
+	command := strings.ReplaceAll(strings.ReplaceAll(list[1], ", ", " "), `"`, "")
+	for pod := range 4 {
+		t.Setenv("JOB_COMPLETION_INDEX", fmt.Sprint(pod))
+		terminal(t, "", strings.ReplaceAll(command, "/out/", "out/pods/"))
+	}
+	terminal(t, "", strings.ReplaceAll(merge[1], "/out/", "out/pods/"))
+	require.Equal(t, jsonLines(t, "out/sweep/sweep.jsonl"), jsonLines(t, "out/pods/sweep/sweep.jsonl"))
+
+	if !testing.Short() {
+		shown := script(t, filepath.Join(recipes, "exec.sbatch"), "OUT="+out, "SLURM_CPUS_PER_TASK=2")
+		require.Contains(t, shown, "measured (B) against predicted (A)")
+		readme, err := os.ReadFile(filepath.Join(recipes, "README.md"))
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile(`(?m)^docker run .* (psim .*)$`).FindAllStringSubmatch(string(readme), -1) {
+			terminal(t, "", m[1])
+		}
+	}
+}
+
+// jsonLines reads the lines of a sweep.
+func jsonLines(t *testing.T, path string) (lines []map[string]any) {
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for line := range strings.Lines(string(data)) {
+		var object map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &object))
+		lines = append(lines, object)
+	}
+	return lines
+}
