@@ -1,6 +1,7 @@
 package questions
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strings"
@@ -12,7 +13,7 @@ import (
 
 // Eight times the bandwidth and twice the workers of the assignment.
 func ExampleAnswersWith() {
-	answers, err := AnswersWith(nil, []string{"W=16", "B=800"}, "1.6")
+	answers, err := AnswersWith(context.Background(), []string{"W=16", "B=800"}, "1.6")
 	if err != nil {
 		fmt.Println(err)
 		return
