@@ -29,6 +29,7 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 	}
 	measurement := r.Result.Measurement
 	measurement.Backend = o.Devices.Backend
+	measurement.CoresPerWorker, measurement.Pinned = o.Devices.CoresPerWorker, o.Devices.CoresPerWorker == 1 && o.Devices.Unpinned() == ""
 	measurement.TimesComparable = exec.Comparable(r.Plan.Graph.Ranks(), o.Devices)
 	measurement.HeapGrowth = m.HeapGrowth
 	measurement.Checks, measurement.Losses = checks(m, o.Checks), m.Record.Losses
@@ -53,6 +54,9 @@ func (r *Run) warn(losses []float64, o Options) {
 	}
 	if o.PerLayer {
 		warn("backwards run layer by layer (--per-layer)")
+	}
+	if why := o.Devices.Unpinned(); why != "" {
+		warn("%s", why)
 	}
 	if s := r.Result.Steadiness; s != nil && r.Result.Disturbed {
 		warn("%s", s.Warning())
