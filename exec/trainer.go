@@ -68,7 +68,8 @@ type Trainer struct {
 	devices []*programs.Device // by rank
 	members []*member          // by rank
 	cache   *programCache
-	steps   int // since the last Reset
+	steps   int   // since the last Reset
+	calls   []int // of the last step (see Training)
 }
 
 // NewTrainer compiles the programs of every stage and makes the parameters:
@@ -239,6 +240,7 @@ func (t *Trainer) stepWith(ctx context.Context, run runFunc, b Batch, o RunOptio
 	trace, err := run(ctx, t.job.Graph, s.do, o)
 	s.release()
 	t.steps++
+	t.calls = s.calls
 	trace.Memory, trace.Persistent = ledger.end()
 	return trace, s.loss(), err
 }

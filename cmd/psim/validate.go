@@ -57,6 +57,9 @@ func newValidate() *cobra.Command {
   psim validate --markdown > answers.md
   psim validate --published zero-bubble --out figures
   psim validate --executed                            predictions against this machine`,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return f.names(), cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd, args); err != nil {
 				return err
@@ -73,6 +76,18 @@ func newValidate() *cobra.Command {
 	}
 	f.register(cmd)
 	return cmd
+}
+
+// names lists what can be validated.
+func (f *validateFlags) names() (names []string) {
+	if !f.published {
+		return questions.IDs()
+	}
+	tables, _ := published.Select(nil) // all of them
+	for _, t := range tables {
+		names = append(names, t.Name)
+	}
+	return names
 }
 
 // register declares the flags; some are for --executed alone.

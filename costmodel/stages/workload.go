@@ -47,9 +47,6 @@ type Workload struct {
 	// WholeLast has the last stage take all microbatches at once (see
 	// wiring.Pipeline); each has its share of what that takes.
 	WholeLast bool
-	// PerLayer has stages run layer by layer, as psim exec --per-layer does, and
-	// hold what passes between the layers.
-	PerLayer bool
 	// State overrides the bytes per parameter that Training implies, for
 	// precisions it cannot express. The zero value does not.
 	State arch.State

@@ -61,7 +61,7 @@ type task struct {
 
 // A size says how much of a run is measured.
 type size struct {
-	divisor int64             // of the batch; a pipeline keeps a sample for each microbatch
+	divisor int64             // of the batch, of which a pipeline keeps enough for its microbatches
 	presets map[string]string // smaller networks in place of others
 	sets    []string
 	text    []string // what sets and presets shrink

@@ -138,10 +138,10 @@ func TestEpochs(t *testing.T) {
 	require.NoError(t, err)
 	for _, run := range r.Runs {
 		require.NotNil(t, run.Measured, "%s: %s", run.Name, run.LeftOut)
-		require.EqualValues(t, 4, run.Measured.Epochs.Samples)
-		require.EqualValues(t, map[string]int{"ddp=1": 4, "ddp=4": 1, "model=2": 4}[run.Name], run.Measured.Epochs.Steps)
+		require.EqualValues(t, 8, run.Measured.Epochs.Samples)
+		require.EqualValues(t, map[string]int{"ddp=1": 8, "ddp=4": 2, "model=2": 2}[run.Name], run.Measured.Epochs.Steps)
 		require.Len(t, run.Measured.Epochs.Each, run.Measured.Epochs.Number)
-		require.Contains(t, run.Measured.Warnings, "shrunk: epochs of 4 samples instead of 5,000")
+		require.Contains(t, run.Measured.Warnings, "shrunk: epochs of 8 samples instead of 5,000")
 	}
 	_, names := save(t, r)
 	require.Contains(t, names, "workdir/ddp-4/rank3_results_epoch0.json")

@@ -32,6 +32,8 @@ func hw4Sizes() []size {
 		{divisor: 32, sets: []string{"model.layers=2", "model.sequence_length=32"}, text: []string{"2 layers instead of 12", "32 tokens a sample instead of 128"}},
 		{divisor: 32, sets: []string{"model.layers=2", "model.sequence_length=32", "model.hidden=256", "model.heads=4", "model.vocab=8192"},
 			text: []string{"2 layers instead of 12", "32 tokens a sample instead of 128", "hidden size 256 instead of 768, and 8,192 words instead of 50,257"}},
+		{divisor: 32, sets: []string{"model.layers=2", "model.sequence_length=32", "model.hidden=128", "model.heads=4", "model.vocab=2048"},
+			text: []string{"2 layers instead of 12", "32 tokens a sample instead of 128", "hidden size 128 instead of 768, and 2,048 words instead of 50,257"}},
 		{divisor: 64, sets: []string{"model.layers=2", "model.sequence_length=16", "model.hidden=32", "model.heads=2", "model.vocab=64"},
 			text: []string{"2 layers instead of 12", "16 tokens a sample instead of 128", "hidden size 32 instead of 768, and 64 words instead of 50,257"}},
 	}

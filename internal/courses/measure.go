@@ -56,12 +56,12 @@ func (r *Reproduction) measure(ctx context.Context, o Options) error {
 }
 
 // choose measures the first run in the largest size in which all that is asked for
-// should end within the budget, and returns the other runs. Where the first shows that
-// it will not, it goes on to a smaller size.
+// should end within the budget, and returns the other runs. Where the first shows early
+// that it will not, it goes on to a smaller size.
 func (m *measuring) choose(ctx context.Context) (trials []trial, err error) {
-	sizes := m.course.sizes
-	if m.Full {
-		sizes = sizes[:1]
+	sizes, err := m.probe(ctx)
+	if err != nil {
+		return nil, err
 	}
 	for i, s := range sizes {
 		last := i == len(sizes)-1
@@ -76,13 +76,40 @@ func (m *measuring) choose(ctx context.Context) (trials []trial, err error) {
 			return nil, err
 		}
 		first := trials[0].Run
-		if trials = trials[1:]; last || first.measured != nil && m.fits(trials) {
+		if trials = trials[1:]; last || first.measured != nil && (m.fits(trials) || m.left() < m.Budget/2) {
 			break
 		}
-		first.measured, first.Measured, first.LeftOut = nil, nil, ""
+		first.forget()
 	}
 	return trials, nil
 }
+
+// probe measures the first run in a small size, to know how fast the machine is, and
+// returns the sizes that come into question: the smallest alone if that did not end soon.
+func (m *measuring) probe(ctx context.Context) ([]size, error) {
+	sizes := m.course.sizes
+	if m.Full {
+		sizes = sizes[:1]
+	}
+	if m.Budget == 0 || len(sizes) < 3 {
+		return sizes, nil
+	}
+	trials, err := m.trials(sizes[len(sizes)-2])
+	if err != nil {
+		return nil, err
+	}
+	soon, cancel := context.WithTimeoutCause(ctx, m.Budget/4, errBudget)
+	defer cancel()
+	err = m.run(soon, trials)
+	if trials[0].measured == nil {
+		sizes = sizes[len(sizes)-1:]
+	}
+	trials[0].forget()
+	return sizes, err
+}
+
+// forget drops what was measured of a run, which is to be measured again.
+func (r *Run) forget() { r.measured, r.Measured, r.LeftOut = nil, nil, "" }
 
 // fits reports whether all that is asked for should end in time, with some to spare.
 func (m *measuring) fits(trials []trial) bool {
@@ -152,8 +179,7 @@ func (m *measuring) once(ctx context.Context, t trial, count int, all time.Durat
 	if tell := m.Stage; tell != nil {
 		s.Stage = func(what string) {
 			_, what, _ = strings.Cut(what, ": ") // the schedule
-			left := max(all, m.corrected(m.expect(t, count))) - time.Since(begin)
-			tell(fmt.Sprintf("%s: %s, about %s left", t.Name, what, round(max(0, left))))
+			tell(fmt.Sprintf("%s: %s%s", t.Name, what, m.remaining(max(all, m.corrected(m.expect(t, count)))-time.Since(begin))))
 		}
 	}
 	err := s.Run(ctx, t.config)
@@ -165,6 +191,17 @@ func (m *measuring) once(ctx context.Context, t trial, count int, all time.Durat
 		m.took, m.expected = m.took+time.Since(begin), m.expected+m.expect(t, count)
 	}
 	return err
+}
+
+// remaining tells what time is left where it is expected to be so long.
+func (m *measuring) remaining(expected time.Duration) string {
+	switch {
+	case expected > 0:
+		return fmt.Sprintf(", about %s left", round(expected))
+	case m.Budget > 0:
+		return fmt.Sprintf(", longer than expected, at most %s left", round(m.left()))
+	}
+	return ", longer than expected"
 }
 
 // remarks says what of a measured run is not as the assignment has it.

@@ -88,8 +88,11 @@ func (e experiment) shrink(s size) (*configs.Config, error) {
 		sets = append(sets, "model.preset="+preset)
 	}
 	if s.divisor > 1 {
-		data, m := int64(max(1, c.Parallel.Data)), int64(max(1, c.Schedule.Microbatches))
-		sets = append(sets, fmt.Sprint("batch.global=", max(batch(c)/s.divisor, m)*data))
+		data, floor := int64(max(1, c.Parallel.Data)), int64(1)
+		if c.Schedule.Name != "ddp" { // a sample for each microbatch, and as many with other modes
+			floor = int64(max(4, c.Schedule.Microbatches))
+		}
+		sets = append(sets, fmt.Sprint("batch.global=", max(batch(c)/s.divisor, floor)*data))
 		if c.Data.Samples > 0 {
 			sets = append(sets, fmt.Sprint("data.samples=", s.samples()))
 		}
@@ -116,8 +119,9 @@ func (s size) shrinks(trials []trial) []string {
 	return list
 }
 
-// samples counts those of a shrunk epoch: four steps of one replica with 64 samples.
-func (s size) samples() int64 { return 4 * 64 / s.divisor }
+// samples counts those of a shrunk epoch: four steps of one replica with 64 samples, and
+// no fewer than a pipeline of eight microbatches takes.
+func (s size) samples() int64 { return max(8, 4*64/s.divisor) }
 
 // batch returns the samples of a replica in a step.
 func batch(c *configs.Config) int64 { return c.Batch.Global / int64(max(1, c.Parallel.Data)) }

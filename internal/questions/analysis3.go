@@ -44,7 +44,31 @@ func discussShardedThroughput(e *essay) error {
 		units.FormatSeconds(fCompute), units.FormatSeconds(dCompute), units.FormatSeconds(fTalk), units.FormatSeconds(dTalk))
 	e.bytesOf(f, d)
 	e.kept(fsdp, ddp)
-	return nil
+	return e.compareSimplified(f.Workers)
+}
+
+// compareSimplified predicts the assignment's own form of FSDP.
+func (e *essay) compareSimplified(workers int) error {
+	simplified, err := predictMode(e.ctx, "fsdp", workers, "parallel.simplified=true")
+	if err != nil {
+		return err
+	}
+	full, err := predictMode(e.ctx, "fsdp", workers)
+	if err != nil {
+		return err
+	}
+	ddp, err := predictMode(e.ctx, "ddp", workers)
+	if err == nil {
+		e.saves(simplified, full, ddp)
+	}
+	return err
+}
+
+// saves says what of the memory of DDP each form of FSDP saves.
+func (e *essay) saves(simplified, full, ddp Run) {
+	s, f, d := perWorker(persists)(simplified), perWorker(persists)(full), perWorker(persists)(ddp)
+	e.say(fsdpThroughput, s >= d && f < d, "the simplified FSDP of the assignment, which keeps the whole model beside the shares, saves nothing of it",
+		"at the course's own size on %d workers, predicted, it keeps %s, FSDP %s and DDP %s", full.Workers, bytesText(s), bytesText(f), bytesText(d))
 }
 
 // onAsMany picks the run with the most workers that both modes have.

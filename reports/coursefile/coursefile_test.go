@@ -91,6 +91,7 @@ func TestEpochs(t *testing.T) {
 	run, err = coursefile.LoadRun("testdata/pipeline_parallel.log")
 	require.NoError(t, err)
 	require.EqualValues(t, []int64{1, 1, 157}, []int64{int64(run.Result.Epochs.Number), int64(run.Result.Epochs.Dropped), run.Result.Epochs.Steps})
+	require.Equal(t, reports.Losses{5.6731, 5.395}, run.Result.ValidationLoss)
 	list, err := coursefile.Load("testdata/performance_summary.json")
 	require.NoError(t, err)
 	require.InDelta(t, 0.0345, list[0].Run.Result.Epochs.TimeStd, 1e-9)

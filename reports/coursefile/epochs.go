@@ -39,6 +39,15 @@ func epochsOf(r reports.Result) reports.Epochs {
 	return reports.Epochs{Number: 1, Time: r.StepTime * steps(samples(r)), Throughput: r.Throughput}
 }
 
+// validation returns the loss of validation after an epoch that counts; nil where there
+// is none.
+func validation(r reports.Result, index int) *float64 {
+	if r.Measurement == nil || r.Epochs == nil || index+r.Epochs.Dropped >= len(r.ValidationLoss) {
+		return nil
+	}
+	return &r.ValidationLoss[index+r.Epochs.Dropped]
+}
+
 // Epochs lists the files that homework 4's run_data_parallel.py would save of the
 // epochs of a result, one of each rank: rank0_results_epoch0.json. Of a result without
 // epochs it is one of 5000 pairs. The tokens per second are those of the rank by a clock
@@ -57,8 +66,10 @@ func Epochs(r reports.Result) []reports.File {
 				seconds = one.RankTimes[rank]
 			}
 			list = append(list, reports.File{
-				Path:   fmt.Sprintf("rank%d_results_epoch%d.json", rank, index),
-				Render: func(w io.Writer) error { return files.WriteJSON(w, epoch{Time: &seconds, Tokens: &tokens}) },
+				Path: fmt.Sprintf("rank%d_results_epoch%d.json", rank, index),
+				Render: func(w io.Writer) error {
+					return files.WriteJSON(w, epoch{Loss: validation(r, index), Time: &seconds, Tokens: &tokens})
+				},
 			})
 		}
 	}

@@ -23,8 +23,9 @@ type homework struct {
 	number, dropped int
 	// ranks are the times of an epoch on each, in seconds: the means over the epochs.
 	ranks    []reports.RankEpoch
-	epochs   [][]float64 // times of every epoch by rank; nil where only the means are known
-	tokens   float64     // per second as printed, over all ranks
+	epochs   [][]float64    // times of every epoch by rank; nil where only the means are known
+	tokens   float64        // per second as printed, over all ranks
+	losses   reports.Losses // of validation, after every epoch; nil where one is not known
 	warnings []string
 }
 
@@ -92,7 +93,7 @@ func (h homework) measurement() *reports.Measurement {
 		x := h.slowest()
 		m.StepTimeMean, m.StepTimeMedian, m.StepTimeStd = x.Time/h.steps, x.Time/h.steps, x.TimeStd/h.steps
 	}
-	m.RunsMade, m.TimesComparable = 1, true
+	m.RunsMade, m.TimesComparable, m.ValidationLoss = 1, true, h.losses
 	return m
 }
 
@@ -140,6 +141,7 @@ func (h homework) setEpochs(r *reports.Result) {
 type epochLine struct {
 	rank, index     int
 	seconds, tokens float64
+	loss            *float64 // of validation
 }
 
 // take adds the epochs of all ranks. The first is a warm-up and left out where there
@@ -160,6 +162,7 @@ func (h *homework) take(lines []epochLine) error {
 	if len(at) == 0 {
 		return fmt.Errorf("no epoch is there of all ranks 0 to %d; run_data_parallel.py saves rank0_results_epoch0.json and so on for each", ranks-1)
 	}
+	h.validate(at)
 	if len(at) > 1 && at[0] != nil {
 		delete(at, 0)
 		h.dropped = 1
@@ -180,6 +183,23 @@ func (h *homework) take(lines []epochLine) error {
 		h.workers = ranks
 	}
 	return nil
+}
+
+// validate notes the losses of validation, each the mean of those of the ranks.
+func (h *homework) validate(at map[int]map[int]epochLine) {
+	for _, index := range slices.Sorted(maps.Keys(at)) {
+		mean := 0.0
+		for rank := range at[index] {
+			if at[index][rank].loss == nil {
+				h.losses = nil
+				return
+			}
+		}
+		for rank := range len(at[index]) {
+			mean += *at[index][rank].loss / float64(len(at[index]))
+		}
+		h.losses = append(h.losses, mean)
+	}
 }
 
 // meanRanks averages the epochs of every rank.

@@ -185,7 +185,7 @@ func readEpoch(name string, data []byte) (l epochLine, err error) {
 	m := epochName.FindStringSubmatch(name)
 	l.rank, _ = strconv.Atoi(m[1])
 	l.index, _ = strconv.Atoi(m[2])
-	l.seconds, l.tokens = *e.Time, *e.Tokens
+	l.seconds, l.tokens, l.loss = *e.Time, *e.Tokens, e.Loss
 	return l, nil
 }
 

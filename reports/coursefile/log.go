@@ -11,11 +11,12 @@ import (
 )
 
 // The lines of homework 4's scripts: an epoch of a rank, or of the one process of
-// run_pipeline.py; their mean at the end; the steps of an epoch in the bar of progress;
+// run_pipeline.py, and its loss; their mean at the end; the steps of an epoch in the bar of progress;
 // and the command, which a terminal's log holds.
 var (
 	epochForm   = regexp.MustCompile(`Epoch (\d{1,6})(?: on Rank (\d{1,5}))?: Training Time = ([0-9.eE+-]+), Tokens_per_sec = ([0-9.eE+-]+)`)
 	meanForm    = regexp.MustCompile(`(?:Rank (\d{1,5}) )?[Tt]raining time: avg: ?([0-9.eE+-]+), std: ?([0-9.eE+-]+), *\s*tokens_per_second: avg: ?([0-9.eE+-]+)`)
+	lossForm    = regexp.MustCompile(`Epoch (\d{1,6})(?: on Rank (\d{1,5}))?: Validation Loss = ([0-9.eE+-]+)`)
 	barForm     = regexp.MustCompile(`Training \(epoch \d+ / \d+\):.*\| (\d{1,9})/(\d{1,9}) \[`)
 	commandForm = regexp.MustCompile(`run_(data_parallel|pipeline)\.py(.*)`)
 	optionForm  = regexp.MustCompile(`--(batch_size|n_chunk|n_epochs|model_parallel_mode)[= ]+['"]?(\w+)`)
@@ -104,7 +105,16 @@ func (s *section) read(line string) {
 	}
 	if m := epochForm.FindStringSubmatch(line); m != nil {
 		index, _ := strconv.Atoi(m[1])
-		s.lines = append(s.lines, epochLine{rank(m[2]), index, number(m[3]), number(m[4])})
+		s.lines = append(s.lines, epochLine{rank: rank(m[2]), index: index, seconds: number(m[3]), tokens: number(m[4])})
+	}
+	if m := lossForm.FindStringSubmatch(line); m != nil {
+		index, _ := strconv.Atoi(m[1])
+		loss, of := number(m[3]), rank(m[2])
+		for i, l := range s.lines {
+			if l.index == index && l.rank == of {
+				s.lines[i].loss = &loss
+			}
+		}
 	}
 	if m := meanForm.FindStringSubmatch(line); m != nil {
 		s.means[rank(m[1])] = [3]float64{number(m[2]), number(m[3]), number(m[4])}
