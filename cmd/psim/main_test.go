@@ -223,7 +223,6 @@ func TestErrors(t *testing.T) {
 		"psim exec --gpus 2 --epochs 2",
 		"psim exec --gpus 2 --validation -1",
 		"psim exec --gpus 2 --cores-per-worker -1",
-		"psim exec --gpus 2 --cores-per-worker 1000",
 		"psim exec --gpus 2 --save-gradients file",
 		"psim exec --gpus 2 --devices 3",
 		"psim exec --gpus 2 --seed -1",
