@@ -33,6 +33,7 @@ type mode struct {
 	perTensor       bool    // ZeRO 3, tensor by tensor
 	simplified      bool    // ZeRO 3, with the whole model kept
 	shards          []int64 // samples of a microbatch by replica, where they differ
+	broadcast       bool    // of the first replica's parameters
 	synchronous     bool    // in clock cycles
 	virtual         int     // stages per rank; 0 is 1
 	microbatches    int     // 0: two or three
@@ -40,8 +41,8 @@ type mode struct {
 }
 
 func (m mode) String() string {
-	return fmt.Sprintf("%s/%d×%d/bucket %d/overlap %v/backward %s/recompute %d/course %v/sharded %v/gloo %v/per tensor %v/simplified %v/shards %v/synchronous %v/virtual %d/microbatches %d/pairs %d",
-		m.schedule, m.ranks, m.replicas, m.bucket, m.overlap, m.backward, m.recompute, m.course, m.sharded, m.gloo, m.perTensor, m.simplified, m.shards, m.synchronous, m.virtual, m.microbatches, m.pairs)
+	return fmt.Sprintf("%s/%d×%d/bucket %d/overlap %v/backward %s/recompute %d/course %v/sharded %v/gloo %v/per tensor %v/simplified %v/shards %v/broadcast %v/synchronous %v/virtual %d/microbatches %d/pairs %d",
+		m.schedule, m.ranks, m.replicas, m.bucket, m.overlap, m.backward, m.recompute, m.course, m.sharded, m.gloo, m.perTensor, m.simplified, m.shards, m.broadcast, m.synchronous, m.virtual, m.microbatches, m.pairs)
 }
 
 // tiedGPT is a GPT-2 of three blocks whose head is the table of its embedding.
@@ -59,7 +60,7 @@ func (m mode) shape(samples []int) graph.Shape {
 func (m mode) workload(t testing.TB, n arch.Network, samples []int) stages.Workload {
 	s, err := schedules.Find(m.schedule)
 	require.NoError(t, err)
-	w := stages.Workload{Network: n, Training: training, Replicas: m.replicas, Bucket: m.bucket, Overlap: m.overlap, NoReduceScatter: m.gloo, PerTensor: m.perTensor, Simplified: m.simplified, Shards: m.shards, Placement: s.Placement(m.shape(samples))}
+	w := stages.Workload{Network: n, Training: training, Replicas: m.replicas, Bucket: m.bucket, Overlap: m.overlap, NoReduceScatter: m.gloo, PerTensor: m.perTensor, Simplified: m.simplified, Shards: m.shards, Broadcast: m.broadcast, Placement: s.Placement(m.shape(samples))}
 	if w.Layers, err = partition.Equal(len(n.Layers), len(w.Placement.First)); m.course {
 		w.Layers, w.Placement.First, err = arch.GPT2Placement(n, m.ranks)
 	}

@@ -147,6 +147,8 @@ func (s *step) do(ctx context.Context, i int32) error {
 			return s.scatter(ctx, t)
 		}
 		return s.allReduce(ctx, i)
+	case graph.Broadcast:
+		return s.broadcast(ctx, t)
 	case graph.AllGather:
 		return s.gather(ctx, t)
 	case graph.ReduceScatter:

@@ -80,6 +80,7 @@ type Parallel struct {
 	Zero          int      `toml:"zero"`
 	Gather        string   `toml:"gather"`     // of zero = 3; "" is GatherUnit
 	Simplified    bool     `toml:"simplified"` // of zero = 3
+	Broadcast     bool     `toml:"broadcast"`
 	Bucket        BucketBy `toml:"bucket"`
 	Overlap       bool     `toml:"overlap"`
 	Collectives   string   `toml:"collectives"` // "" is nccl
@@ -97,6 +98,7 @@ func (Parallel) Settings() []setting.Setting {
 		{Key: "zero", Default: 0, Range: setting.Between(0, 3), With: model, Text: "0 DDP, 1 optimizer sharded, 2 gradients as well, 3 parameters too (FSDP; ddp only): every layer is gathered for its F and B, its gradients scattered"},
 		{Key: "gather", Default: GatherUnit, OneOf: []string{GatherUnit, GatherTensor}, With: model, Text: "with zero = 3, what is gathered and scattered together: unit, all tensors of a layer laid end to end, or tensor, each by itself, as in the course's code: for vgg16 32 gathers a pass, not 8"},
 		{Key: "simplified", Default: false, With: model, Text: "with zero = 3, parameters alone are sharded, as in the course's code: every replica keeps the whole model and its last whole gradients beside its shares"},
+		{Key: "broadcast", Default: false, With: model, Text: "the step is the first of a training, before which replica 0 sends its parameters to the others, in the buckets of gradients; startup_s of the result says how much of the step that is. Not with zero = 3"},
 		{Key: "bucket", Default: "25MB", With: model, Text: `of gradients; "tensor": every tensor by itself; no meaning with zero = 3, which sums whole layers`},
 		{Key: "overlap", Default: true, With: model, Text: "gradients travel beside the backward; with zero = 3 the next layer is gathered beside this one's work"},
 		{Key: "collectives", Default: "nccl", OneOf: []string{"nccl", "gloo"}, With: model, Text: "nccl, or gloo, which has no reduce-scatter: zero = 1 to 3 all-reduce instead"},
@@ -240,6 +242,8 @@ func (p Parallel) Validate() error {
 	switch {
 	case p.Sequence && p.Tensor == 1:
 		return errors.New("sequence = true: divides the sequence among a tensor-parallel group, and tensor = 1; set tensor above 1, or sequence = false")
+	case p.Broadcast && p.Zero == 3:
+		return errors.New("broadcast = true: with zero = 3 no replica has all parameters to send; set broadcast = false, or a lower zero")
 	case p.Simplified && p.Zero != 3:
 		return fmt.Errorf("simplified = true: is a form of zero = 3, and zero = %d; set zero = 3, or simplified = false", p.Zero)
 	case p.Gather == GatherTensor && p.Zero != 3:

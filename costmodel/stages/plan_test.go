@@ -207,9 +207,10 @@ func TestCheck(t *testing.T) {
 		{func(w *stages.Workload) { w.Samples = w.Samples[1:] }, "7 sizes for 8 microbatches"},
 		{func(w *stages.Workload) { w.Replicas = 3 }, "a plan for 3 replicas and a graph of 2"},
 		{func(w *stages.Workload) { w.Placement = graph.Placement{First: []int32{1, 0}} }, "stages on ranks [1 0], in the graph on [0 1]"},
-		{func(w *stages.Workload) { w.Bucket = 20_000 }, "is no planned bucket of gradients"},
-		{func(w *stages.Workload) { w.Layers = []int{4, 5} }, "is no planned bucket of gradients"},
+		{func(w *stages.Workload) { w.Bucket = 20_000 }, "which is no planned bucket"},
+		{func(w *stages.Workload) { w.Layers = []int{4, 5} }, "which is no planned bucket"},
 		{func(w *stages.Workload) { w.Overlap = false }, "planned are 1"},
+		{func(w *stages.Workload) { w.Broadcast = true }, "does not broadcast bucket 0 of its tensors"},
 	} {
 		w := made.plan.Workload
 		c.change(&w)
@@ -217,7 +218,7 @@ func TestCheck(t *testing.T) {
 	}
 	alone, _ := wire(t, gpipe, stages.Workload{Network: networks(t)[0], Replicas: 2})
 	alone.g.Tasks = slices.DeleteFunc(alone.g.Tasks, func(task graph.Task) bool { return task.Kind == graph.AllReduce && task.Stage == 1 })
-	require.ErrorContains(t, alone.plan.Check(alone.g), "stage 1: the graph does not sum bucket 0 of its gradients")
+	require.ErrorContains(t, alone.plan.Check(alone.g), "stage 1: the graph does not sum bucket 0 of its tensors")
 }
 
 // A step whose bytes do not fit in 63 bits is refused.
