@@ -19,8 +19,8 @@ import (
 // before it goes on to the layer before, and so frees the layer's tensors.
 const GoConfig = "go:parallelism=0,ops_sequential,creation_order"
 
-// goConfig is GoConfig, or with more cores one that divides matrix products among as
-// many goroutines of the backend's own.
+// goConfig configures a backend: as GoConfig says, or with more cores so that matrix
+// products are divided among as many goroutines of the backend's own.
 func goConfig(cores int) string {
 	if cores < 2 {
 		return GoConfig
