@@ -29,19 +29,8 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 		return nil, nil, err
 	}
 	changes = slices.Concat(c.changes, changes)
-	var sets []string
-	if p := c.Train.Precision; p != "" && p != "fp32" {
-		sets = append(sets, "train.precision=fp32")
-		changes = append(changes, fmt.Sprintf("runs in fp32, not %s", p))
-	}
-	if c.Schedule.WholeLast {
-		sets = append(sets, "schedule.whole_last=false")
-		changes = append(changes, "runs the last stage one microbatch at a time, not on all at once")
-	}
-	if c.Model.MegatronKernels() {
-		sets = append(sets, "model.kernels="+arch.KernelsFused)
-		changes = append(changes, "runs with kernels of its own, not Megatron's")
-	}
+	sets, without := c.simulatedOnly()
+	changes = append(changes, without...)
 	next, err := c.with(fmt.Sprintf("--gpus %d", devices), fitted...)
 	if err == nil {
 		next, err = next.With(sets...)
@@ -54,6 +43,28 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 	}
 	next.Machine, next.changes = costmodel.MachineOptions{Device: hostDevice}, changes
 	return next, changes, next.refuse()
+}
+
+// simulatedOnly lists the settings that undo what has no effect on an execution, and says
+// so.
+func (c *Config) simulatedOnly() (sets, changes []string) {
+	if p := c.Train.Precision; p != "" && p != "fp32" {
+		sets = append(sets, "train.precision=fp32")
+		changes = append(changes, fmt.Sprintf("runs in fp32, not %s", p))
+	}
+	if c.Schedule.WholeLast {
+		sets = append(sets, "schedule.whole_last=false")
+		changes = append(changes, "runs the last stage one microbatch at a time, not on all at once")
+	}
+	if c.Model.MegatronKernels() {
+		sets = append(sets, "model.kernels="+arch.KernelsFused)
+		changes = append(changes, "runs with kernels of its own, not Megatron's")
+	}
+	if c.Train.DetectAnomaly {
+		sets = append(sets, "train.detect_anomaly=false")
+		changes = append(changes, "runs without looking through gradients for NaN")
+	}
+	return sets, changes
 }
 
 // machineName says what to call a machine; "" for none.

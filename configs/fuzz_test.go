@@ -104,7 +104,7 @@ func FuzzParse(f *testing.F) {
 func FuzzSet(f *testing.F) {
 	for _, set := range []string{
 		"schedule.name=1f1b", "schedule.stages=3", "schedule.placement=[0,1,0]", "times.forward=[\"1s\",\"2s\"]",
-		"schedule.partition=course", "schedule.name=looped-bfs", "schedule.virtual_stages=2", "schedule.group=2", "schedule.file=x.csv", "schedule.whole_last=true", "parallel.data=2", "parallel.zero=1", "parallel.bucket=tensor", "parallel.gather=tensor", "parallel.simplified=true", "batch.micro=3", "batch.shards=[1.0]",
+		"schedule.partition=course", "schedule.name=looped-bfs", "schedule.virtual_stages=2", "schedule.group=2", "schedule.file=x.csv", "schedule.whole_last=true", "parallel.data=2", "parallel.zero=1", "parallel.bucket=tensor", "parallel.gather=tensor", "parallel.simplified=true", "parallel.broadcast=true", "batch.micro=3", "batch.shards=[1.0]",
 		"machine.link.bandwidth=1B/s", "machine.link={bandwidth=\"1GB/s\"}", "machine.devices_per_node=1",
 		"machine.network=ib-hdr", "machine.compute.flops=1FLOP/s", "model.layers=2", "model.preset=mlp", "train.recompute=full",
 		"collective.ranks=5", "collective.bytes=3B", "memory.activation=1GB", "a.b=\"\\u0000", "a.b='", "x=1",

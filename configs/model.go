@@ -25,6 +25,9 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	if err != nil {
 		return nil, err
 	}
+	if err := c.checkTwoPass(pipeline.Order.Split()); err != nil {
+		return nil, err
+	}
 	planned := w.Plan()
 	planned.Fill(&pipeline)
 	pipeline.Optimizer = true
@@ -50,6 +53,19 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	return plan, nil
 }
 
+// checkTwoPass refuses a backward in two passes where it is split anyway, or divided.
+func (c *Config) checkTwoPass(split bool) error {
+	switch {
+	case !c.Train.TwoPass():
+		return nil
+	case split:
+		return c.problem("train", fmt.Errorf(`backward = "two-pass": schedule %s has tasks of their own for gradients of inputs and of weights; set "whole" or "per-layer"`, c.Schedule.Name))
+	case c.Parallel.Tensor > 1:
+		return c.problem("train", fmt.Errorf(`backward = "two-pass": is not modelled with parallel.tensor = %d; set "whole" or "per-layer"`, c.Parallel.Tensor))
+	}
+	return nil
+}
+
 // workload cuts the network into stages and microbatches, for the machine that it is
 // trained on.
 func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmodel.Machine, error) {
@@ -72,7 +88,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	w := &stages.Workload{
 		Network: network, Training: c.Train, Samples: samples, Shards: shards, Replicas: c.Parallel.Data, Zero: c.Parallel.Zero,
 		Bucket: int64(c.Parallel.Bucket), Overlap: c.Parallel.Overlap, NoReduceScatter: c.Parallel.Collectives == "gloo",
-		WholeLast: c.Schedule.WholeLast, PerTensor: c.Parallel.Gather == schedules.GatherTensor, Simplified: c.Parallel.Simplified,
+		WholeLast: c.Schedule.WholeLast, PerTensor: c.Parallel.Gather == schedules.GatherTensor, Simplified: c.Parallel.Simplified, Broadcast: c.Parallel.Broadcast,
 	}
 	if err := w.Validate(); err != nil {
 		return nil, machine, c.problem("batch", err)

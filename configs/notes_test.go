@@ -38,7 +38,7 @@ func ExampleConfig_Inputs() {
 	// assumes  no machine.host: launching takes no thread of the host
 	// assumes  no machine.devices_per_node: all are in one node
 	// assumes  machine.memory_margin = 0
-	// decides  large products reach 7.30 GFLOP/s in fp32
+	// decides  large products reach 10.6 GFLOP/s in fp32
 	// decides  no limit of memory is known
 	// decides  messages between ranks: gloo-cs1390
 	// decides  collectives over 2 ranks: gloo-cs1390

@@ -59,6 +59,10 @@ func (c *Config) cut(w *stages.Workload, m costmodel.Machine) (err error) {
 		w.Layers, err = partition.Explicit(by.Layers, n, stages)
 	case by.Rule == schedules.PresetPartition:
 		w.Layers, w.Placement.First, err = presetPartition(w.Network, c.Schedule.Stages)
+	case by.Rule == schedules.TaggedPartition && len(c.Schedule.Placement) != n:
+		return fmt.Errorf(`"tagged" needs placement to have the rank of each of %d layers, and it has %d`, n, len(c.Schedule.Placement))
+	case by.Rule == schedules.TaggedPartition:
+		w.Layers, w.Placement.First = partition.Tagged(c.Schedule.Placement)
 	case by.Rule == schedules.EqualPartition:
 		w.Layers, err = partition.Equal(n, stages)
 	default:
@@ -89,7 +93,7 @@ func layerCosts(w stages.Workload, m costmodel.Machine) ([]float64, error) {
 		return nil, err
 	}
 	costs := make([]float64, len(w.Network.Layers))
-	for i, l := range w.Network.Layers {
+	for i, l := range w.Training.Asked(w.Network).Layers {
 		n := w.Samples[0]
 		costs[i] = float64(compute.Layer(l, arch.Forward, n) + compute.Backward(l, n) + compute.Recompute(l, w.Training, n))
 	}

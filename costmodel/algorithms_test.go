@@ -53,6 +53,8 @@ func TestAlgorithms(t *testing.T) {
 		{"3 halvings and 3 doublings", link.HalvingDoubling, graph.AllReduce, one, 8, 800, 7*us + 6*us + 140*us},
 		{"3 halvings", link.HalvingDoubling, graph.ReduceScatter, one, 8, 800, 7*us + 3*us + 70*us},
 		{"6 ranks: 4, and all bytes before and after", link.HalvingDoubling, graph.AllReduce, one, 6, 800, 7*us + (4+2)*us + (120+160)*us},
+		{"7 ranks pass all bytes on", link.RingAlgorithm, graph.Broadcast, one, 8, 700, 7*us + 7*us + 70*us},
+		{"a tree of 3 levels, each of all bytes", link.HalvingDoubling, graph.Broadcast, one, 8, 800, 7*us + 3*81*us},
 		{"one node has one level: ring", link.Hierarchical, graph.AllReduce, m.Group(group(4)), 4, 800, 6 * 21 * us},
 		// In a node 3 steps of 1 + 20 µs, twice; between two nodes 2 steps of 3 µs
 		// and 400 bytes on 10 B/µs.

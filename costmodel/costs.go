@@ -56,7 +56,7 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 			c = passes.task(t)
 		case graph.SendForward, graph.SendBackward:
 			c = m.message(t)
-		case graph.AllReduce, graph.ReduceScatter, graph.AllGather:
+		case graph.AllReduce, graph.ReduceScatter, graph.AllGather, graph.Broadcast:
 			c.Busy = groups[t.Peer].CollectiveTime(t.Kind, len(g.Groups[t.Peer]), t.Bytes)
 		case graph.Average:
 			c.Busy = updates.average(t)

@@ -104,7 +104,11 @@ func (w *walker) launch() launch {
 // operation to the first. One that was measured took its launches along.
 func (w *walker) layer(l arch.Layer, passes ...arch.Pass) {
 	which := timeOf(passes[0])
-	if len(passes) == 2 {
+	switch {
+	case len(passes) == 2 && w.compute.twoPass:
+		w.twice(l)
+		return
+	case len(passes) == 2:
 		which = backwardTime
 	}
 	if t, ok := w.compute.measured.at(l, which, w.samples); ok {
@@ -120,6 +124,19 @@ func (w *walker) layer(l arch.Layer, passes ...arch.Pass) {
 		slices.Reverse(ops)
 	}
 	w.operations(ops, passes...)
+}
+
+// twice walks through a backward in two passes.
+func (w *walker) twice(l arch.Layer) {
+	if _, ok := w.compute.measured.at(l, inputTime, w.samples); ok {
+		w.kernels(0, w.compute.rewalk(l, w.samples))
+	} else {
+		for _, o := range slices.Backward(l.Rewalked()) {
+			w.operations([]arch.Op{o}, arch.InputGradient)
+		}
+	}
+	w.layer(l, arch.WeightGradient)
+	w.layer(l, arch.InputGradient)
 }
 
 // repeated walks through what a layer did not keep and runs again.
@@ -166,7 +183,7 @@ func (w *walker) beside(products []arch.Op, p arch.Pass, exchange arch.Op, q arc
 func (w *walker) operations(ops []arch.Op, passes ...arch.Pass) {
 	for _, o := range ops {
 		for _, p := range passes {
-			w.kernels(o.Kernels(p, w.samples), w.compute.Op(o, p, w.samples))
+			w.kernels(w.compute.kernels(o, p, w.samples), w.compute.Op(o, p, w.samples))
 		}
 	}
 }

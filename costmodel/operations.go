@@ -24,6 +24,8 @@ type Compute struct {
 	updates   []MeasuredUpdate
 	link      link.Link // among the devices of a rank
 	devices   int       // of a rank
+	twoPass   bool      // backwards walk every layer twice
+	anomalies bool      // gradients are looked through for NaN
 }
 
 // NewCompute prices operations on d for a training precision. It fails where
@@ -37,6 +39,7 @@ func NewCompute(d Device, t arch.Training) (Compute, error) {
 	c := Compute{
 		flops: flops, bandwidth: float64(d.MemoryBandwidth) * d.Efficiency.Memory,
 		halfRows: d.HalfRows, launch: time.Duration(d.Launch), element: float64(t.ActivationElement()),
+		twoPass: t.TwoPass(), anomalies: t.DetectAnomaly,
 	}
 	if precision != "fp32" && d.Unaligned > 0 {
 		c.unaligned = d.Unaligned
@@ -68,7 +71,31 @@ func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
 			computing /= c.unaligned
 		}
 	}
-	return units.Sum(c.launch, units.Seconds(max(computing, c.moving(moved))))
+	return units.Sum(c.launch, units.Seconds(max(computing, c.moving(moved))), c.detection(o, p, samples))
+}
+
+// detectionKernels look through a gradient: one compares it with itself, which writes a
+// byte for every element, and one reads these.
+const detectionKernels = 2
+
+// detection returns the time of looking through what a pass makes for NaN.
+func (c Compute) detection(o arch.Op, p arch.Pass, samples int64) time.Duration {
+	if !c.anomalies {
+		return 0
+	}
+	tensors, elements := o.Gradients(p, samples)
+	kernels := time.Duration(detectionKernels * tensors)
+	return units.Sum(kernels*c.launch, units.Seconds(c.moving(float64(elements)*(c.element+2))))
+}
+
+// kernels counts those that a pass of an operation launches, detection's among them.
+func (c Compute) kernels(o arch.Op, p arch.Pass, samples int64) int {
+	n := o.Kernels(p, samples)
+	if c.anomalies {
+		tensors, _ := o.Gradients(p, samples)
+		n += detectionKernels * tensors
+	}
+	return n
 }
 
 // moving returns the time in seconds to move bytes to or from memory.
@@ -99,11 +126,32 @@ func (c Compute) Layer(l arch.Layer, p arch.Pass, samples int64) time.Duration {
 // Backward is the time of the whole backward of a layer over a microbatch,
 // without recomputation.
 func (c Compute) Backward(l arch.Layer, samples int64) time.Duration {
+	if c.twoPass {
+		return units.Sum(c.Layer(l, arch.InputGradient, samples), c.Layer(l, arch.WeightGradient, samples), c.rewalk(l, samples))
+	}
 	if t, ok := c.measured.at(l, backwardTime, samples); ok {
 		return t
 	}
 	both := units.Sum(c.Layer(l, arch.InputGradient, samples), c.Layer(l, arch.WeightGradient, samples))
 	return both - c.hidden(l.Ops, samples)
+}
+
+// rewalk returns the time of what a backward in two passes does twice. Of a measured layer
+// that is as much of its I as the roofline gives to those operations.
+func (c Compute) rewalk(l arch.Layer, samples int64) time.Duration {
+	again := c.roofline(l.Rewalked(), arch.InputGradient, samples)
+	if input, ok := c.measured.at(l, inputTime, samples); ok {
+		return part(input, again, c.roofline(l.Ops, arch.InputGradient, samples))
+	}
+	return again
+}
+
+// part returns as much of a measured time as some operations have of the roofline's.
+func part(measured, some, whole time.Duration) time.Duration {
+	if whole == 0 {
+		return some
+	}
+	return units.Nanoseconds(float64(measured) * float64(some) / float64(whole))
 }
 
 // roofline returns the time of one pass of operations, one after another.
@@ -128,8 +176,8 @@ func (c Compute) Recompute(l arch.Layer, t arch.Training, samples int64) time.Du
 		return forward
 	}
 	repeated := c.roofline(again, arch.Forward, samples)
-	if whole := c.roofline(l.Ops, arch.Forward, samples); ok && whole > 0 {
-		return units.Nanoseconds(float64(forward) * float64(repeated) / float64(whole))
+	if ok {
+		return part(forward, repeated, c.roofline(l.Ops, arch.Forward, samples))
 	}
 	return repeated
 }

@@ -50,7 +50,7 @@ func (c *programCache) compiled(b compute.Backend, planned stages.Segment, still
 	for _, n := range c.job.Sizes {
 		key := segmentKey{b, layers[0].Name, len(layers), n, still}
 		if c.segments[key] == nil {
-			made, err := programs.Compile(b, layers, programs.Options{Samples: int(n), Recompute: c.job.Recompute})
+			made, err := programs.Compile(b, layers, programs.Options{Samples: int(n), Recompute: c.job.Recompute, TwoPass: c.job.Training.TwoPass()})
 			if err != nil {
 				return nil, err
 			}

@@ -51,7 +51,11 @@ func (s *step) enter(ctx context.Context, key roundKey, kind string, rank int32,
 	last := r.here == len(ranks)
 	s.mu.Unlock()
 	if last {
-		r.err = s.ring(ctx, kind, ranks, r.chunks)
+		if key.kind == graph.Broadcast {
+			r.err = s.passOn(ctx, ranks, r.chunks)
+		} else {
+			r.err = s.ring(ctx, kind, ranks, r.chunks)
+		}
 		close(r.done)
 	}
 	select {

@@ -154,10 +154,16 @@ func (s *step) backward(t graph.Task) error {
 }
 
 // passBack hands the input gradient to the stage before: at once if it is on the
-// same rank.
+// same rank. That of the network's input, which a backward in two passes makes, is
+// nobody's.
 func (s *step) passBack(x *slot, t graph.Task) error {
 	if t.Stage == 0 {
-		return errors.New("the first stage has made an input gradient")
+		if !s.job.Training.TwoPass() {
+			return errors.New("the first stage has made an input gradient")
+		}
+		x.outputGradient.Release()
+		x.outputGradient = nil
+		return nil
 	}
 	gradient := x.outputGradient
 	x.outputGradient = nil
@@ -185,6 +191,7 @@ func (s *step) backwardSegment(x *slot, st *stage, k int, t graph.Task, paramete
 	defer given.Release()
 	x.outputGradient = nil
 	if t.Kind == graph.InputGradient {
+		s.calls[t.Rank]++
 		x.outputGradient, x.work[k], err = s.program(g, t).InputGradient(st.pick(g, parameters, x), saved, given)
 		return err
 	}
@@ -192,6 +199,7 @@ func (s *step) backwardSegment(x *slot, st *stage, k int, t graph.Task, paramete
 		gradients = st.gradients
 	}
 	sums := g.pick(gradients)
+	s.calls[t.Rank] += s.program(g, t).GradientCalls()
 	x.outputGradient, err = s.program(g, t).Backward(st.pick(g, parameters, x), saved, given, sums)
 	g.put(sums, gradients)
 	return err
@@ -206,6 +214,7 @@ func (s *step) weightGradient(t graph.Task) (err error) {
 		}
 		work, sums := x.work[k], g.pick(st.gradients)
 		x.work[k] = nil
+		s.calls[t.Rank]++
 		err = s.program(g, t).WeightGradient(work, sums)
 		if g.put(sums, st.gradients); err != nil {
 			return err

@@ -18,6 +18,9 @@ func (t *Trainer) StepAlone(ctx context.Context, b Batch) (*graph.Trace, error) 
 	return trace, err
 }
 
+// Calls is how many programs that make gradients the last step ran, by rank.
+func (t *Trainer) Calls() []int { return t.calls }
+
 // Copies reads, for tests, every copy of every parameter: of all replicas, of
 // second copies of stages, and of tied parameters on several ranks.
 func (t *Trainer) Copies() (map[string][][]float32, error) {

@@ -26,13 +26,14 @@ type mode struct {
 	ranks, replicas int
 	bucket          int64 // 0: one tensor at a time
 	overlap         bool
-	perLayer        bool
+	backward        string // arch.Training's
 	recompute       programs.Recompute
 	course          bool    // the course's placement of GPT-2
 	sharded, gloo   bool    // ZeRO 3, without reduce-scatter
 	perTensor       bool    // ZeRO 3, tensor by tensor
 	simplified      bool    // ZeRO 3, with the whole model kept
 	shards          []int64 // samples of a microbatch by replica, where they differ
+	broadcast       bool    // of the first replica's parameters
 	synchronous     bool    // in clock cycles
 	virtual         int     // stages per rank; 0 is 1
 	microbatches    int     // 0: two or three
@@ -40,8 +41,8 @@ type mode struct {
 }
 
 func (m mode) String() string {
-	return fmt.Sprintf("%s/%d×%d/bucket %d/overlap %v/per layer %v/recompute %d/course %v/sharded %v/gloo %v/per tensor %v/simplified %v/shards %v/synchronous %v/virtual %d/microbatches %d/pairs %d",
-		m.schedule, m.ranks, m.replicas, m.bucket, m.overlap, m.perLayer, m.recompute, m.course, m.sharded, m.gloo, m.perTensor, m.simplified, m.shards, m.synchronous, m.virtual, m.microbatches, m.pairs)
+	return fmt.Sprintf("%s/%d×%d/bucket %d/overlap %v/backward %s/recompute %d/course %v/sharded %v/gloo %v/per tensor %v/simplified %v/shards %v/broadcast %v/synchronous %v/virtual %d/microbatches %d/pairs %d",
+		m.schedule, m.ranks, m.replicas, m.bucket, m.overlap, m.backward, m.recompute, m.course, m.sharded, m.gloo, m.perTensor, m.simplified, m.shards, m.broadcast, m.synchronous, m.virtual, m.microbatches, m.pairs)
 }
 
 // tiedGPT is a GPT-2 of three blocks whose head is the table of its embedding.
@@ -59,7 +60,7 @@ func (m mode) shape(samples []int) graph.Shape {
 func (m mode) workload(t testing.TB, n arch.Network, samples []int) stages.Workload {
 	s, err := schedules.Find(m.schedule)
 	require.NoError(t, err)
-	w := stages.Workload{Network: n, Training: training, Replicas: m.replicas, PerLayer: m.perLayer, Bucket: m.bucket, Overlap: m.overlap, NoReduceScatter: m.gloo, PerTensor: m.perTensor, Simplified: m.simplified, Shards: m.shards, Placement: s.Placement(m.shape(samples))}
+	w := stages.Workload{Network: n, Training: training, Replicas: m.replicas, Bucket: m.bucket, Overlap: m.overlap, NoReduceScatter: m.gloo, PerTensor: m.perTensor, Simplified: m.simplified, Shards: m.shards, Broadcast: m.broadcast, Placement: s.Placement(m.shape(samples))}
 	if w.Layers, err = partition.Equal(len(n.Layers), len(w.Placement.First)); m.course {
 		w.Layers, w.Placement.First, err = arch.GPT2Placement(n, m.ranks)
 	}
@@ -70,6 +71,7 @@ func (m mode) workload(t testing.TB, n arch.Network, samples []int) stages.Workl
 	for _, n := range samples {
 		w.Samples = append(w.Samples, int64(n))
 	}
+	w.Training.Backward = m.backward
 	if m.recompute == programs.RepeatLayer {
 		w.Training.Recompute = "full"
 	}
@@ -103,9 +105,11 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 		{schedule: "ddp", ranks: 1, replicas: 2}, {schedule: "ddp", ranks: 1, replicas: 3},
 		{schedule: "ddp", ranks: 1, replicas: 2, bucket: 2000}, {schedule: "ddp", ranks: 1, replicas: 3, bucket: 1 << 30},
 		{schedule: "ddp", ranks: 1, replicas: 2, overlap: true}, {schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true},
-		{schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, perLayer: true},
+		{schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, backward: arch.BackwardPerLayer},
 		{schedule: "gpipe", ranks: 2, replicas: 2}, {schedule: "1f1b", ranks: 3, replicas: 2, bucket: 2000, overlap: true},
-		{schedule: "gpipe", ranks: 2, replicas: 1, perLayer: true}, {schedule: "1f1b", ranks: 2, replicas: 1, recompute: programs.RepeatLayer},
+		{schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, backward: arch.BackwardTwoPass},
+		{schedule: "gpipe", ranks: 3, replicas: 1, backward: arch.BackwardTwoPass}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true, backward: arch.BackwardTwoPass},
+		{schedule: "gpipe", ranks: 2, replicas: 1, backward: arch.BackwardPerLayer}, {schedule: "1f1b", ranks: 2, replicas: 1, recompute: programs.RepeatLayer},
 		{schedule: "gpipe", ranks: 3, replicas: 1, recompute: programs.RepeatStage}, {schedule: "model-parallel", ranks: 3, replicas: 1},
 		{schedule: "gpipe", ranks: 2, replicas: 1, course: true}, {schedule: "model-parallel", ranks: 3, replicas: 1, course: true},
 		{schedule: "gpipe", ranks: 2, replicas: 2, course: true},
@@ -117,21 +121,21 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 		{schedule: "interleaved-1f1b", ranks: 2, replicas: 1, virtual: 2}, {schedule: "interleaved-1f1b", ranks: 3, replicas: 1, virtual: 2},
 		{schedule: "interleaved-1f1b", ranks: 2, replicas: 2, virtual: 3, bucket: 2000, overlap: true},
 		{schedule: "looped-bfs", ranks: 2, replicas: 1, virtual: 2}, {schedule: "looped-bfs", ranks: 3, replicas: 1, virtual: 2},
-		{schedule: "zb-h1", ranks: 2, replicas: 1}, {schedule: "zb-h1", ranks: 3, replicas: 1, perLayer: true}, {schedule: "zb-h1", ranks: 2, replicas: 2},
+		{schedule: "zb-h1", ranks: 2, replicas: 1}, {schedule: "zb-h1", ranks: 3, replicas: 1, backward: arch.BackwardPerLayer}, {schedule: "zb-h1", ranks: 2, replicas: 2},
 		{schedule: "zb-h2", ranks: 2, replicas: 1}, {schedule: "zb-h2", ranks: 3, replicas: 1, recompute: programs.RepeatLayer},
 		{schedule: "interleaved-zero-bubble", ranks: 2, replicas: 1, virtual: 2}, {schedule: "interleaved-zero-bubble", ranks: 3, replicas: 1, virtual: 2},
 		{schedule: "hw4", ranks: 2, replicas: 1}, {schedule: "hw4", ranks: 3, replicas: 1, course: true},
-		{schedule: "zbv", ranks: 2, replicas: 1}, {schedule: "zbv", ranks: 3, replicas: 1, perLayer: true},
+		{schedule: "zbv", ranks: 2, replicas: 1}, {schedule: "zbv", ranks: 3, replicas: 1, backward: arch.BackwardPerLayer},
 		{schedule: "zbv", ranks: 2, replicas: 2, bucket: 2000, overlap: true},
 		{schedule: "v-half", ranks: 2, replicas: 1, microbatches: 6}, {schedule: "v-half", ranks: 3, replicas: 2},
 		{schedule: "v-min", ranks: 2, replicas: 1}, {schedule: "v-min", ranks: 3, replicas: 1, microbatches: 6},
 		{schedule: "dualpipev", ranks: 2, replicas: 1, microbatches: 4}, {schedule: "dualpipev", ranks: 3, replicas: 1, microbatches: 6},
 		{schedule: "dualpipev", ranks: 2, replicas: 1, microbatches: 6, pairs: wiring.Overlap},
-		{schedule: "dualpipe", ranks: 2, replicas: 1, microbatches: 4}, {schedule: "dualpipe", ranks: 2, replicas: 1, microbatches: 6, perLayer: true},
+		{schedule: "dualpipe", ranks: 2, replicas: 1, microbatches: 4}, {schedule: "dualpipe", ranks: 2, replicas: 1, microbatches: 6, backward: arch.BackwardPerLayer},
 		{schedule: "chimera", ranks: 2, replicas: 1, microbatches: 4}, {schedule: "chimera", ranks: 2, replicas: 2, microbatches: 2, bucket: 2000, overlap: true},
 		{schedule: "chimera", ranks: 4, replicas: 1, microbatches: 4},
 		{schedule: "hanayo", ranks: 2, replicas: 1, virtual: 2}, {schedule: "hanayo", ranks: 2, replicas: 2, virtual: 2, bucket: 2000, overlap: true},
-		{schedule: "hanayo", ranks: 3, replicas: 1, virtual: 2, microbatches: 6}, {schedule: "hanayo", ranks: 1, replicas: 1, virtual: 4, perLayer: true},
+		{schedule: "hanayo", ranks: 3, replicas: 1, virtual: 2, microbatches: 6}, {schedule: "hanayo", ranks: 1, replicas: 1, virtual: 4, backward: arch.BackwardPerLayer},
 	}
 	for kind, n := range map[string]arch.Network{"gpt": tiedGPT(t), "vgg": preset(t, "vgg-mini-pipeline")} {
 		if testing.Short() && kind != "gpt" {
@@ -168,7 +172,7 @@ func TestRaggedLastMicrobatch(t *testing.T) {
 	all := batches(t, n, samples, steps)
 	want, wantLosses := train(t, job(t, n, "gpipe", 1, []int{samples}, false), all, 0)
 	for _, m := range []mode{
-		{schedule: "ddp", ranks: 1, replicas: 2}, {schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, perLayer: true},
+		{schedule: "ddp", ranks: 1, replicas: 2}, {schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, backward: arch.BackwardPerLayer},
 		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true, gloo: true, overlap: true},
 		{schedule: "1f1b", ranks: 2, replicas: 2, recompute: programs.RepeatLayer}, {schedule: "zb-h1", ranks: 3, replicas: 2},
 	} {

@@ -109,6 +109,35 @@ func TestRules(t *testing.T) {
 	})
 }
 
+// All tasks are made and queued before the first runs, each with what it captured: a
+// pipeline on numbers, whose stage s multiplies by s + 2 and adds the microbatch, has the
+// same results however many tasks wait.
+func TestQueuedBeforeAnyRuns(t *testing.T) {
+	const ranks, microbatches = 4, 32
+	g := pipeline(t, "gpipe", ranks, microbatches, 1)
+	var values [microbatches]int
+	work := make([]func(), len(g.Tasks))
+	for i := range g.Tasks {
+		task := g.Tasks[i]
+		work[i] = func() {
+			if task.Kind == graph.Forward {
+				values[task.Microbatch] = values[task.Microbatch]*int(task.Stage+2) + int(task.Microbatch)
+			}
+		}
+	}
+	start := make(chan struct{})
+	time.AfterFunc(20*time.Millisecond, func() { close(start) }) // meanwhile every stream takes its first task
+	_, err := exec.Run(context.Background(), g, func(_ context.Context, i int32) error {
+		<-start
+		work[i]()
+		return nil
+	}, exec.RunOptions{})
+	require.NoError(t, err)
+	for m, got := range values {
+		require.Equal(t, ((m*3+m)*4+m)*5+m, got, "microbatch %d", m)
+	}
+}
+
 // A spelled-out ring that is run on numbers leaves the sum on every rank.
 func TestRingOnNumbers(t *testing.T) {
 	for seed := range uint64(20) {

@@ -18,6 +18,7 @@ type step struct {
 	slots  []slot    // by replica, stage and microbatch
 	losses []float64 // sums, by replica and microbatch
 	keep   *capture  // nil for nothing
+	calls  []int     // of programs that make gradients, by rank
 	still  bool      // to evaluate, without dropout
 
 	inputs, targets [][2]int // by replica and microbatch: from, to in the batch
@@ -47,7 +48,7 @@ func (t *Trainer) newStep(b Batch) (*step, error) {
 	replicas, microbatches := g.Shape.Replicas, len(t.job.Samples)
 	s := &step{
 		Trainer: t, batch: b, slots: make([]slot, replicas*len(t.job.Stages)*microbatches),
-		losses: make([]float64, replicas*microbatches), rounds: map[roundKey]*round{},
+		losses: make([]float64, replicas*microbatches), calls: make([]int, g.Ranks()), rounds: map[roundKey]*round{},
 		gathered: queue{}, scattered: queue{},
 	}
 	samples := int(t.job.Total())
@@ -141,6 +142,8 @@ func (s *step) do(ctx context.Context, i int32) error {
 			return s.scatter(ctx, t)
 		}
 		return s.allReduce(ctx, i)
+	case graph.Broadcast:
+		return s.broadcast(ctx, t)
 	case graph.AllGather:
 		return s.gather(ctx, t)
 	case graph.ReduceScatter:

@@ -72,6 +72,9 @@ func (o TrainOptions) evaluates(n int) bool {
 type Training struct {
 	Traces []*graph.Trace // of the measured steps
 	Record *Record
+	// GradientCalls is how many programs that make gradients a step ran, by rank: as
+	// often would PyTorch's autograd be called.
+	GradientCalls []int
 	// Gradients are those of the first step, by rank, if they were asked for.
 	Gradients []Gradients
 	// Heap is the most bytes that the process's own heap held at the end of a
@@ -95,6 +98,7 @@ func (t *Trainer) Train(ctx context.Context, source *Source, o TrainOptions) (*T
 		if err != nil {
 			return result, err
 		}
+		result.GradientCalls = t.calls
 		result.Record.Losses = append(result.Record.Losses, loss)
 		if keep != nil {
 			t.take(result, keep, o)

@@ -68,12 +68,13 @@ type Trainer struct {
 	devices []*programs.Device // by rank
 	members []*member          // by rank
 	cache   *programCache
-	steps   int // since the last Reset
+	steps   int   // since the last Reset
+	calls   []int // of the last step (see Training)
 }
 
 // NewTrainer compiles the programs of every stage and makes the parameters:
-// the first replica's from the seed, which are then copied to the others. The
-// devices stay the caller's.
+// the first replica's from the seed, which are then copied to the others, unless each
+// step broadcasts them. The devices stay the caller's.
 func NewTrainer(job Job, devices []*programs.Device) (*Trainer, error) {
 	if n := job.Graph.Ranks(); n != len(devices) {
 		return nil, fmt.Errorf("%d devices for a graph of %d ranks", len(devices), n)
@@ -148,8 +149,8 @@ func (t *Trainer) Reset() error {
 		var err error
 		switch {
 		case m.sharded: // has its shares
-		case rank < ranks:
-			m.parameters, err = programs.InitializeTensors(m.device, m.tensors, t.job.Seed)
+		case rank < ranks || t.job.Broadcast: // other replicas begin with weights of their own
+			m.parameters, err = programs.InitializeTensors(m.device, m.tensors, t.job.Seed+uint64(rank/ranks))
 		default:
 			m.parameters, err = copyList(t.members[rank%ranks].parameters, m.device)
 		}
@@ -239,6 +240,7 @@ func (t *Trainer) stepWith(ctx context.Context, run runFunc, b Batch, o RunOptio
 	trace, err := run(ctx, t.job.Graph, s.do, o)
 	s.release()
 	t.steps++
+	t.calls = s.calls
 	trace.Memory, trace.Persistent = ledger.end()
 	return trace, s.loss(), err
 }

@@ -56,7 +56,7 @@ func (r *Result) predictEpochs(info Info) {
 	steps := (info.DataSet + info.Samples - 1) / info.Samples
 	r.Epochs = &Epochs{
 		Samples: info.DataSet, Steps: steps, Batch: info.Samples, LastBatch: info.DataSet - (steps-1)*info.Samples,
-		Time: float64(steps) * r.StepTime, Throughput: r.Throughput,
+		Time: float64(steps) * (r.StepTime - r.Startup), Throughput: r.Throughput,
 	}
 	r.RepeatEpochs(1)
 }
@@ -95,14 +95,15 @@ func newEpoch(traces []*graph.Trace, info Info) Epoch {
 	var whole time.Duration
 	byRank := make([]time.Duration, traces[0].Graph.Ranks())
 	for _, t := range traces {
+		startup := t.Startup()
 		ends := make([]time.Duration, len(byRank))
 		for i := range t.Graph.Tasks {
 			rank := t.Graph.Tasks[i].Rank
 			ends[rank] = max(ends[rank], t.Spans[i].End)
 		}
-		whole += t.End()
+		whole += t.End() - startup
 		for rank, end := range ends {
-			byRank[rank] += end
+			byRank[rank] += max(0, end-startup)
 		}
 	}
 	e := Epoch{Time: whole.Seconds()}

@@ -14,7 +14,7 @@ type Group struct {
 	// the same parameters, collective is one by itself.
 	Dimension  string  `json:"dimension" oneof:"tensor,pipeline,data,tied,collective"`
 	Ranks      int     `json:"ranks"`      // of a group; of tensor, devices
-	Collective string  `json:"collective"` // all-reduce, all-gather, reduce-scatter or send, or the name of the one by itself
+	Collective string  `json:"collective"` // all-reduce, all-gather, reduce-scatter, broadcast or send, or the name of the one by itself
 	Bytes      int64   `json:"bytes"`      // sent in a step by the rank that takes the longest
 	Time       float64 `json:"time_s"`     // that this takes it, whether or not beside computation
 }
@@ -84,6 +84,8 @@ func collectiveName(k graph.Kind) string {
 		return "all-gather"
 	case graph.ReduceScatter:
 		return "reduce-scatter"
+	case graph.Broadcast:
+		return "broadcast"
 	}
 	return "all-reduce"
 }

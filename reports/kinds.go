@@ -37,6 +37,7 @@ func lookOf(k graph.Kind) look {
 		graph.AllReduce:      {0xd55e00, 0, "all-reduce"},
 		graph.ReduceScatter:  {0xcc79a7, 0, "reduce-scatter"},
 		graph.AllGather:      {0x882255, 0, "all-gather"},
+		graph.Broadcast:      {0x8c564b, 0, "broadcast"},
 		graph.Average:        {0x404040, 0, "average"},
 		graph.Optimizer:      {0xf0e442, 0, "optimizer"},
 	}[k]

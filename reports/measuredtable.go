@@ -14,7 +14,7 @@ import (
 // deviation, and their median.
 func stepTime(r Result) string {
 	if r.stepCount() == 0 {
-		return duration(r.StepTime)
+		return duration(r.StepTime) + startup(r)
 	}
 	text := measuredStep(r) + ", one step"
 	if len(r.Steps) > 1 {
@@ -23,7 +23,7 @@ func stepTime(r Result) string {
 	if r.Partial {
 		text += "; interrupted before the last"
 	}
-	return text
+	return text + startup(r)
 }
 
 // measuredStep tells the mean of the steps with their deviation, if there are

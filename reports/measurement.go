@@ -48,6 +48,9 @@ type Measurement struct {
 	// HeapGrowth is by how much the memory of the process itself grew. The
 	// peaks of the ranks are a ledger of tensors; this is the check on it.
 	HeapGrowth int64 `json:"heap_growth_bytes"`
+	// GradientCalls is how many programs that make gradients a step ran on every rank:
+	// as often would PyTorch's autograd be called (see train.backward).
+	GradientCalls []int `json:"gradient_calls,omitempty"`
 	// CourseTokens is the rate by clocks that do not wait for all ranks, as the course's
 	// own scripts report it, over the same steps: never below the throughput; absent if
 	// not measured.

@@ -45,6 +45,10 @@ type Result struct {
 	// Time of a step, with the optimizer. Times of a measured result are means over
 	// its steps.
 	StepTime float64 `json:"step_time_s"`
+	// Part of the step time before anything is computed, where it is the first of a
+	// training and begins with a broadcast of the parameters (parallel.broadcast). Rates
+	// and epochs are of the steps after it, without that part.
+	Startup  float64 `json:"startup_s,omitempty"`
 	Makespan float64 `json:"makespan_s"` // time of a step before the optimizer
 	// Idle share of the ranks' time; only F, B, I and W count as work. Absent where a
 	// file of a course does not tell it.
@@ -171,7 +175,7 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 		Schema: Schema, Kind: kind, Name: info.Name, Schedule: info.Schedule, FullySharded: t.Graph.Layered,
 		Stages: info.Stages, VirtualStages: info.VirtualStages, Microbatches: info.Microbatches,
 		DataParallel: info.DataParallel, TensorParallel: info.TensorParallel, Devices: len(s.Ranks) * max(1, info.TensorParallel),
-		StepTime: s.StepTime.Seconds(), Makespan: s.Makespan.Seconds(),
+		StepTime: s.StepTime.Seconds(), Startup: s.Startup.Seconds(), Makespan: s.Makespan.Seconds(),
 		Bubble: Bubble{Makespan: s.Bubble.Makespan, Span: s.Bubble.Span}, SteadyMicrobatch: s.SteadyMicrobatch.Seconds(),
 		Work: info.Work, Ranks: make([]RankResult, len(s.Ranks)), Groups: groups(t, info),
 		Tasks: len(t.Graph.Tasks), MemoryMargin: info.Limits.Margin,

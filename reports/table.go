@@ -92,6 +92,14 @@ func (r Result) sharesText() string {
 	return fmt.Sprintf(" of %s samples", strings.Join(list, ", "))
 }
 
+// startup tells how much of the step is the broadcast before it; nothing without one.
+func startup(r Result) string {
+	if r.Startup == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s of it the broadcast of the parameters, once in a training: throughput and MFU leave it out", duration(r.Startup))
+}
+
 // bubble tells the bubble, and nothing where nothing is computed.
 func bubble(r Result) string {
 	if !trains(r) || r.Bubble.IsZero() {

@@ -29,10 +29,10 @@ type Work struct {
 // a step.
 func (r *Result) setRates(samples, tokens int64) {
 	perSecond := func(n float64) float64 {
-		if r.StepTime <= 0 {
+		if r.StepTime <= r.Startup {
 			return 0
 		}
-		return n / r.StepTime
+		return n / (r.StepTime - r.Startup)
 	}
 	r.Throughput = Throughput{Samples: perSecond(float64(samples)), Tokens: perSecond(float64(tokens))}
 	r.MFU, r.HFU, r.TokensPerDevice = 0, 0, 0

@@ -20,7 +20,7 @@ type Options struct {
 	Group         int         `toml:"group"`          // microbatches that pass through a rank's chunks together
 	File          string      `toml:"file"`           // an order in PyTorch's CSV notation, in place of a name
 	Partition     PartitionBy `toml:"partition"`
-	Placement     []int32     `toml:"placement"` // rank of every stage
+	Placement     []int32     `toml:"placement"` // rank of every stage, or with TaggedPartition of every layer
 	Synchronous   bool        `toml:"synchronous"`
 	WholeLast     bool        `toml:"whole_last"` // see wiring.Pipeline
 }
@@ -34,8 +34,8 @@ func (Options) Settings() []setting.Setting {
 		{Key: "virtual_stages", Default: 1, Range: setting.Count(), Text: "stages per rank (V) of the schedules that hold several; hanayo: 2 for each wave"},
 		{Key: "group", Example: "4", Range: setting.Between(0, math.MaxInt32), Text: "interleaved-1f1b: microbatches per round, as Megatron counts", Unset: "M/P rounds of equal size, as with 0"},
 		{Key: "file", Example: `"mine.csv"`, Text: "in place of name: any order, in PyTorch's notation, a line per rank, as psim schedule --format csv writes", Unset: "none"},
-		{Key: "partition", Example: `"balanced"`, With: []string{"[model]"}, Text: `of the layers: "balanced" (by time), "equal" (in number), "preset" (for gpt2, blocks in equal runs and the head back on rank 0; for vgg16-pipeline and vgg-mini-pipeline, a fixed cut for 1 to 6 ranks), or the layers per stage: [3, 4, 4, 4]`, Unset: "balanced"},
-		{Key: "placement", Example: "[0, 1, 2, 3]", Text: "the rank of every stage; several may share one", Unset: "the schedule's own"},
+		{Key: "partition", Example: `"balanced"`, With: []string{"[model]"}, Text: `of the layers: "balanced" (by time), "equal" (in number), "preset" (for gpt2, blocks in equal runs and the head back on rank 0; for vgg16-pipeline and vgg-mini-pipeline, a fixed cut for 1 to 6 ranks), "tagged" (placement has the rank of every layer, and a stage ends where it changes), or the layers per stage: [3, 4, 4, 4]`, Unset: "balanced"},
+		{Key: "placement", Example: "[0, 1, 2, 3]", Text: "the rank of every stage; several may share one. With partition = \"tagged\", of every layer", Unset: "the schedule's own"},
 		{Key: "synchronous", Default: false, Text: "true: a barrier after every clock cycle, as in Pipe"},
 		{Key: "whole_last", Default: false, Text: "true: the last stage takes all microbatches at once, where only the blocks before a head are pipelined"},
 	}
@@ -80,6 +80,7 @@ type Parallel struct {
 	Zero          int      `toml:"zero"`
 	Gather        string   `toml:"gather"`     // of zero = 3; "" is GatherUnit
 	Simplified    bool     `toml:"simplified"` // of zero = 3
+	Broadcast     bool     `toml:"broadcast"`
 	Bucket        BucketBy `toml:"bucket"`
 	Overlap       bool     `toml:"overlap"`
 	Collectives   string   `toml:"collectives"` // "" is nccl
@@ -97,6 +98,7 @@ func (Parallel) Settings() []setting.Setting {
 		{Key: "zero", Default: 0, Range: setting.Between(0, 3), With: model, Text: "0 DDP, 1 optimizer sharded, 2 gradients as well, 3 parameters too (FSDP; ddp only): every layer is gathered for its F and B, its gradients scattered"},
 		{Key: "gather", Default: GatherUnit, OneOf: []string{GatherUnit, GatherTensor}, With: model, Text: "with zero = 3, what is gathered and scattered together: unit, all tensors of a layer laid end to end, or tensor, each by itself, as in the course's code: for vgg16 32 gathers a pass, not 8"},
 		{Key: "simplified", Default: false, With: model, Text: "with zero = 3, parameters alone are sharded, as in the course's code: every replica keeps the whole model and its last whole gradients beside its shares"},
+		{Key: "broadcast", Default: false, With: model, Text: "the step is the first of a training, before which replica 0 sends its parameters to the others, in the buckets of gradients; startup_s of the result says how much of the step that is. Not with zero = 3"},
 		{Key: "bucket", Default: "25MB", With: model, Text: `of gradients; "tensor": every tensor by itself; no meaning with zero = 3, which sums whole layers`},
 		{Key: "overlap", Default: true, With: model, Text: "gradients travel beside the backward; with zero = 3 the next layer is gathered beside this one's work"},
 		{Key: "collectives", Default: "nccl", OneOf: []string{"nccl", "gloo"}, With: model, Text: "nccl, or gloo, which has no reduce-scatter: zero = 1 to 3 all-reduce instead"},
@@ -114,6 +116,7 @@ const (
 	BalancedPartition = "balanced"
 	EqualPartition    = "equal"
 	PresetPartition   = "preset" // the cut that belongs to the network (see arch.PresetSplit)
+	TaggedPartition   = "tagged" // layers have ranks: a stage is a run of layers on one
 )
 
 // PartitionBy says how layers become stages: by a rule, or by the number of
@@ -125,13 +128,13 @@ type PartitionBy struct {
 
 // UnmarshalTOML reads a rule or a list. "course" is an older name of "preset".
 func (p *PartitionBy) UnmarshalTOML(value any) error {
-	const use = `use "balanced" (by time), "equal" (in number), "preset" (the network's own), or the layers per stage, such as [3, 4, 4, 3]`
+	const use = `use "balanced" (by time), "equal" (in number), "preset" (the network's own), "tagged" (as placement has them), or the layers per stage, such as [3, 4, 4, 3]`
 	switch v := value.(type) {
 	case string:
 		if v == "course" {
 			v = PresetPartition
 		}
-		if !slices.Contains([]string{BalancedPartition, EqualPartition, PresetPartition}, v) {
+		if !slices.Contains([]string{BalancedPartition, EqualPartition, PresetPartition, TaggedPartition}, v) {
 			return fmt.Errorf("unknown partition %q; %s", v, use)
 		}
 		*p = PartitionBy{Rule: v}
@@ -239,6 +242,8 @@ func (p Parallel) Validate() error {
 	switch {
 	case p.Sequence && p.Tensor == 1:
 		return errors.New("sequence = true: divides the sequence among a tensor-parallel group, and tensor = 1; set tensor above 1, or sequence = false")
+	case p.Broadcast && p.Zero == 3:
+		return errors.New("broadcast = true: with zero = 3 no replica has all parameters to send; set broadcast = false, or a lower zero")
 	case p.Simplified && p.Zero != 3:
 		return fmt.Errorf("simplified = true: is a form of zero = 3, and zero = %d; set zero = 3, or simplified = false", p.Zero)
 	case p.Gather == GatherTensor && p.Zero != 3:

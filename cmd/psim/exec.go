@@ -25,6 +25,7 @@ type execFlags struct {
 	session.Options
 	gpus      int
 	gradients string // the folder for them
+	perLayer  bool
 }
 
 const execManual = `exec trains the network of CONFIG for a few steps by running the task graph that
@@ -110,7 +111,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.Checks, "check", nil, "compare with the unsplit run (pipedream: a serial replay): weights,output,grads,loss or all")
 	flags.StringVar(&f.gradients, "save-gradients", "", "folder to write the gradients of the first step to, for every rank a model{rank}_gradients.pth for torch.load")
 	flags.BoolVar(&f.UnwaitedRates, "course-rates", false, "also print the rate as the courses report it, by a clock that does not wait for devices")
-	flags.BoolVar(&f.PerLayer, "per-layer", false, "run backwards layer by layer, freeing activations as they go")
+	flags.BoolVar(&f.perLayer, "per-layer", false, "--set train.backward=per-layer: run backwards layer by layer, freeing activations as they go")
 	flags.StringVar(&f.Data.Source, "data", "synthetic", "what to train on: synthetic, cifar10:DIR or pairs:FILE")
 	flags.BoolVar(&f.Data.Strided, "strided", false, "give replica r the samples r, r+n, … instead of shuffled shards")
 	f.registerShards(flags)
@@ -196,9 +197,12 @@ func (f execFlags) configs(args []string, stderr io.Writer) (list []*configs.Con
 		name, variants = args[0], []string{""}
 	}
 	for i, schedule := range variants {
-		sets := f.sets
+		sets := slices.Clone(f.sets)
 		if schedule != "" {
 			sets = append([]string{"schedule.name=" + schedule}, f.sets...)
+		}
+		if f.perLayer {
+			sets = append(sets, "train.backward=per-layer")
 		}
 		c, changes, err := session.Load(name, f.gpus, sets...)
 		if err != nil {

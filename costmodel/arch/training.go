@@ -18,6 +18,10 @@ type Training struct {
 	// Recompute: selective is the attention core (Korthikanti 2022), full all of a
 	// Repeatable layer but its input.
 	Recompute string `toml:"recompute"`
+	// Backward: "" is BackwardWhole.
+	Backward string `toml:"backward"`
+	// DetectAnomaly: every gradient is looked through for NaN when it is made.
+	DetectAnomaly bool `toml:"detect_anomaly"`
 }
 
 // Settings describes [train].
@@ -28,6 +32,8 @@ func (Training) Settings() []setting.Setting {
 		{Key: "optimizer", Default: "adamw", OneOf: Optimizers(), Text: "how parameters are updated"},
 		{Key: "clip", Default: false, Text: "true: the update begins with the norm of all gradients"},
 		{Key: "recompute", Default: "none", OneOf: []string{"none", "selective", "full"}, Text: "none, selective (attention), full"},
+		{Key: "backward", Default: BackwardWhole, OneOf: []string{BackwardWhole, BackwardPerLayer, BackwardTwoPass}, Text: "whole: one backward of a stage. per-layer: one of every layer, which frees what that kept. two-pass: two of every layer, for its parameters and for its input, each of which walks it again"},
+		{Key: "detect_anomaly", Default: false, Text: "true: every gradient is looked through for NaN, in two kernels, as PyTorch's anomaly detection does; simulated only"},
 	}
 }
 
@@ -42,6 +48,9 @@ func (t Training) Validate() error {
 	t = t.defaults()
 	if t.Gradients != "fp32" && t.Gradients != t.Precision {
 		return fmt.Errorf("gradients = %q: must be fp32, or as precision = %q", t.Gradients, t.Precision)
+	}
+	if t.TwoPass() && t.Recompute != "none" {
+		return fmt.Errorf("recompute = %q: must be none with backward = %q, as PyTorch's checkpoints do not go with autograd.grad", t.Recompute, t.Backward)
 	}
 	return nil
 }
@@ -139,5 +148,6 @@ func (t Training) defaults() Training {
 	t.Gradients = cmp.Or(t.Gradients, t.Precision)
 	t.Optimizer = cmp.Or(t.Optimizer, "adamw")
 	t.Recompute = cmp.Or(t.Recompute, "none")
+	t.Backward = cmp.Or(t.Backward, BackwardWhole)
 	return t
 }

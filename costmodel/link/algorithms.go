@@ -30,8 +30,11 @@ func Algorithms() []string {
 // closed form of the algorithm that the link names, a ring if it names none.
 // An algorithm that is not possible there gives way to the ring.
 func (l Link) CollectiveTime(k graph.Kind, n int, bytes int64) time.Duration {
-	if n < 2 {
+	switch {
+	case n < 2:
 		return 0
+	case k == graph.Broadcast:
+		return l.broadcastTime(n, bytes)
 	}
 	if took, ok := l.measured(k, n, bytes); ok {
 		return took
@@ -46,6 +49,20 @@ func (l Link) CollectiveTime(k graph.Kind, n int, bytes int64) time.Duration {
 		}
 	}
 	return best
+}
+
+// broadcastTime prices a ring on which every rank but the last passes on the whole
+// tensor, in small pieces: n − 1 steps of latency, and the time of S bytes. That is the
+// gathering half of an all-reduce of n/(n−1) times as many, by whose table it goes where
+// there is one. With halving-doubling it is a binomial tree: log₂ n steps, each of the
+// whole tensor (Thakur, Rabenseifner & Gropp 2005, section 4.2; Gloo).
+func (l Link) broadcastTime(n int, bytes int64) time.Duration {
+	if l.Algorithm == HalvingDoubling {
+		step := units.Sum(time.Duration(l.Latency), units.Seconds(float64(bytes)/l.BusBandwidth()))
+		return units.Sum(time.Duration(l.Call), units.Repeat(log2(n), step))
+	}
+	l.AllGather = nil
+	return l.CollectiveTime(graph.AllGather, n, bytes+bytes/int64(n-1))
 }
 
 // alternative prices an algorithm beside the ring, if it is possible there. Only

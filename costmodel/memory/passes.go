@@ -2,6 +2,8 @@ package memory
 
 import (
 	"slices"
+
+	"psim/costmodel/arch"
 )
 
 // A change is what a task does to the live bytes of its rank: the most on the way
@@ -60,6 +62,7 @@ func (l *Ledger) followBackward(p *passes, s, size, held int) {
 			end += g.result
 		}
 		given := l.inputBytes(s, size, k)
+		peak += l.unused(s, size, k)
 		if k > 0 && l.shares(s, size, k) {
 			end += given
 		}
@@ -130,6 +133,16 @@ func (l *Ledger) inputBytes(s, size, k int) int64 {
 		return b.result
 	}
 	return 0
+}
+
+// unused returns the size of the gradient of the network's input, which a backward in
+// two passes makes for nobody; there is none of tokens.
+func (l *Ledger) unused(s, size, k int) int64 {
+	first := l.plan.Stages[0].Layers[0]
+	if s > 0 || k > 0 || !l.plan.Training.TwoPass() || first.Ops[0].Class == arch.Lookup {
+		return 0
+	}
+	return first.Input.Elements() * l.plan.Training.ActivationElement() * l.plan.Sizes[size]
 }
 
 // sameRank reports whether no message brings a stage's input.

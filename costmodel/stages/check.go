@@ -2,6 +2,7 @@ package stages
 
 import (
 	"fmt"
+	"slices"
 
 	"psim/schedules/graph"
 )
@@ -32,15 +33,24 @@ func (p *Plan) Check(g *graph.Graph) error {
 			sums[s] = u.Scatter
 		}
 	}
-	if err := checkSums(sums, g); err != nil {
-		return err
+	for _, of := range []struct {
+		planned [][]int64
+		what    string
+		kinds   []graph.Kind
+	}{
+		{sums, "sum", []graph.Kind{graph.AllReduce, graph.ReduceScatter}},
+		{p.broadcasts(), "broadcast", []graph.Kind{graph.Broadcast}},
+	} {
+		if err := checkPieces(of.planned, g, of.what, of.kinds); err != nil {
+			return err
+		}
 	}
 	return p.checkParts(g)
 }
 
-// checkSums compares the gradients that the first replica sums with the others, by
+// checkPieces compares what the first replica sums with the others, or sends to them, by
 // stage and bucket, with what is planned.
-func checkSums(planned [][]int64, g *graph.Graph) error {
+func checkPieces(planned [][]int64, g *graph.Graph, what string, kinds []graph.Kind) error {
 	seen := make([][]bool, len(planned))
 	for s := range planned {
 		seen[s] = make([]bool, len(planned[s]))
@@ -50,18 +60,18 @@ func checkSums(planned [][]int64, g *graph.Graph) error {
 		if int(t.Rank) >= g.Shape.Ranks {
 			break
 		}
-		if t.Stage == graph.None || t.Kind != graph.AllReduce && t.Kind != graph.ReduceScatter {
+		if t.Stage == graph.None || !slices.Contains(kinds, t.Kind) {
 			continue
 		}
-		if int(t.Part) >= len(planned[t.Stage]) || planned[t.Stage][t.Part] != t.Bytes {
-			return fmt.Errorf("%s sums %d bytes, which is no planned bucket of gradients", g.Describe(int32(i)), t.Bytes)
+		if int(t.Stage) >= len(planned) || int(t.Part) >= len(planned[t.Stage]) || planned[t.Stage][t.Part] != t.Bytes {
+			return fmt.Errorf("%s %ss %d bytes, which is no planned bucket", g.Describe(int32(i)), what, t.Bytes)
 		}
 		seen[t.Stage][t.Part] = true
 	}
 	for s := range seen {
 		for k, there := range seen[s] {
 			if !there {
-				return fmt.Errorf("stage %d: the graph does not sum bucket %d of its gradients", s, k)
+				return fmt.Errorf("stage %d: the graph does not %s bucket %d of its tensors", s, what, k)
 			}
 		}
 	}

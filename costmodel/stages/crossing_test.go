@@ -1,8 +1,11 @@
 package stages_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -91,6 +94,35 @@ func TestCrossingsAreTheGraphs(t *testing.T) {
 					require.True(t, c.Parts == g.parts || c.FromRank == c.ToRank)
 				}
 			})
+		}
+	}
+}
+
+// What every worker of CS1390 receives, for its splits into 1 to 6 partitions and five
+// batches; the source is named in the file.
+func TestCrossingsOfTheCourse(t *testing.T) {
+	data, err := os.ReadFile("../arch/testdata/communication_shapes.json")
+	require.NoError(t, err)
+	var want struct{ Partitions map[string][][2]arch.Shape }
+	require.NoError(t, json.Unmarshal(data, &want))
+	n := network(t, arch.Model{Preset: "vgg16-pipeline"})
+	for workers := 1; workers <= 6; workers++ {
+		partitions := want.Partitions[strconv.Itoa(workers)]
+		require.Len(t, partitions, workers)
+		layers, err := arch.VGG16Split(workers)
+		require.NoError(t, err)
+		for _, batch := range []int64{1, 3, 32, 41, 64} {
+			w := stages.Workload{Network: n, Layers: layers, Placement: graph.InOrder(workers), Samples: []int64{batch}}
+			crossings := w.Plan().Crossings()
+			require.Len(t, crossings, 2*(workers-1))
+			for _, c := range crossings {
+				received := partitions[c.To][0]
+				if c.Backward() {
+					received = partitions[c.To][1]
+				}
+				require.Equal(t, append(arch.Shape{int(batch)}, received...), c.Shape)
+				require.Equal(t, 4*c.Shape.Elements(), c.Bytes)
+			}
 		}
 	}
 }

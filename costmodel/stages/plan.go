@@ -62,6 +62,7 @@ type Tied struct {
 
 // Plan derives the plan.
 func (w Workload) Plan() *Plan {
+	w.Network = w.Training.Asked(w.Network)
 	p := &Plan{Workload: w, PerParameter: w.State}
 	if w.State == (arch.State{}) {
 		p.PerParameter = w.Training.State()
@@ -117,13 +118,18 @@ func (p *Plan) SizeOf(t *graph.Task) int32 {
 }
 
 // FLOPs are what all devices of all replicas execute in a step: F, I and W of every
-// layer, and what is run again.
+// layer, what is run again, and what a backward in two passes does twice.
 func (p *Plan) FLOPs() float64 {
 	var perSample float64 // of one device of a rank
 	for _, l := range p.Network.Layers {
 		perSample += float64(l.FLOPs(arch.Forward) + l.FLOPs(arch.InputGradient) + l.FLOPs(arch.WeightGradient))
 		for _, o := range p.Training.Repeated(l) {
 			perSample += float64(o.FLOPs(arch.Forward))
+		}
+		if p.Training.TwoPass() {
+			for _, o := range l.Rewalked() {
+				perSample += float64(o.FLOPs(arch.InputGradient))
+			}
 		}
 	}
 	return perSample * float64(p.Total()) * float64(max(1, p.Network.Group.Devices))

@@ -73,6 +73,9 @@ func wire(t *testing.T, s schedules.Schedule, w stages.Workload) (wired, bool) {
 	return wired{plan, g}, true
 }
 
+// perLayer trains with a backward for every layer.
+var perLayer = arch.Training{Backward: arch.BackwardPerLayer}
+
 // every wires every schedule of the catalog in every way of summing gradients.
 func every(t *testing.T, check func(t *testing.T, w wired)) {
 	for _, n := range networks(t) {
@@ -81,10 +84,10 @@ func every(t *testing.T, check func(t *testing.T, w wired)) {
 				{}, {Replicas: 2}, {Replicas: 2, Overlap: true}, {Replicas: 2, Bucket: 5000, Overlap: true}, {Replicas: 2, Bucket: 5000},
 				{Replicas: 2, Zero: 1, Bucket: 5000, Overlap: true}, {Replicas: 2, Zero: 2, Overlap: true}, {Replicas: 2, Zero: 2, Bucket: 5000},
 				{Replicas: 2, Zero: 2, Bucket: 5000, Overlap: true, NoReduceScatter: true}, {Replicas: 2, Zero: 3}, {Replicas: 2, Zero: 3, Overlap: true},
-				{PerLayer: true}, {Replicas: 2, PerLayer: true, Bucket: 5000, Overlap: true},
+				{Training: perLayer}, {Replicas: 2, Training: perLayer, Bucket: 5000, Overlap: true},
 			} {
 				w.Network = n
-				name := fmt.Sprintf("%s/%s/zero %d/replicas %d/bucket %d/overlap %v/per layer %v", n.Name, s.Name, w.Zero, w.Replicas, w.Bucket, w.Overlap, w.PerLayer)
+				name := fmt.Sprintf("%s/%s/zero %d/replicas %d/bucket %d/overlap %v/per layer %v", n.Name, s.Name, w.Zero, w.Replicas, w.Bucket, w.Overlap, w.Training.PerLayer())
 				if made, ok := wire(t, s, w); ok {
 					t.Run(name, func(t *testing.T) { check(t, made) })
 				}
@@ -182,7 +185,7 @@ func TestSegmentsCompleteBuckets(t *testing.T) {
 // that is.
 func TestIdleLayersJoin(t *testing.T) {
 	n := network(t, arch.Model{Preset: "vgg16-pipeline"})
-	w := stages.Workload{Network: n, Layers: []int{len(n.Layers)}, Placement: graph.InOrder(1), Samples: []int64{1}, PerLayer: true}
+	w := stages.Workload{Network: n, Layers: []int{len(n.Layers)}, Placement: graph.InOrder(1), Samples: []int64{1}, Training: perLayer}
 	var names []string
 	for _, g := range w.Plan().Stages[0].Segments {
 		names = append(names, g.Layers[0].Name)
@@ -204,9 +207,10 @@ func TestCheck(t *testing.T) {
 		{func(w *stages.Workload) { w.Samples = w.Samples[1:] }, "7 sizes for 8 microbatches"},
 		{func(w *stages.Workload) { w.Replicas = 3 }, "a plan for 3 replicas and a graph of 2"},
 		{func(w *stages.Workload) { w.Placement = graph.Placement{First: []int32{1, 0}} }, "stages on ranks [1 0], in the graph on [0 1]"},
-		{func(w *stages.Workload) { w.Bucket = 20_000 }, "is no planned bucket of gradients"},
-		{func(w *stages.Workload) { w.Layers = []int{4, 5} }, "is no planned bucket of gradients"},
+		{func(w *stages.Workload) { w.Bucket = 20_000 }, "which is no planned bucket"},
+		{func(w *stages.Workload) { w.Layers = []int{4, 5} }, "which is no planned bucket"},
 		{func(w *stages.Workload) { w.Overlap = false }, "planned are 1"},
+		{func(w *stages.Workload) { w.Broadcast = true }, "does not broadcast bucket 0 of its tensors"},
 	} {
 		w := made.plan.Workload
 		c.change(&w)
@@ -214,7 +218,7 @@ func TestCheck(t *testing.T) {
 	}
 	alone, _ := wire(t, gpipe, stages.Workload{Network: networks(t)[0], Replicas: 2})
 	alone.g.Tasks = slices.DeleteFunc(alone.g.Tasks, func(task graph.Task) bool { return task.Kind == graph.AllReduce && task.Stage == 1 })
-	require.ErrorContains(t, alone.plan.Check(alone.g), "stage 1: the graph does not sum bucket 0 of its gradients")
+	require.ErrorContains(t, alone.plan.Check(alone.g), "stage 1: the graph does not sum bucket 0 of its tensors")
 }
 
 // A step whose bytes do not fit in 63 bits is refused.

@@ -24,10 +24,10 @@ func (p *Plan) Parts(s *Stage) int {
 	return max(1, len(s.Buckets))
 }
 
-// segments cuts a stage where a part of its backward ends, or with PerLayer at
-// every layer. A layer's backward is in the part that waits for the first of its
-// gradients, or a later one. A layer that computes nothing goes with the one
-// before it, whose result it hands on.
+// segments cuts a stage where a part of its backward ends, or at every layer where
+// each has a backward of its own. A layer's backward is in the part that waits for
+// the first of its gradients, or a later one. A layer that computes nothing goes with
+// the one before it, whose result it hands on.
 func (p *Plan) segments(st *Stage) []Segment {
 	of, parts := bucketOf(st.Buckets), p.Parts(st)
 	var segments []Segment // last first
@@ -40,7 +40,7 @@ func (p *Plan) segments(st *Stage) []Segment {
 			continue
 		}
 		n := len(segments)
-		if n > 0 && !p.PerLayer && int(segments[n-1].Part) == part {
+		if n > 0 && !p.Training.PerLayer() && int(segments[n-1].Part) == part {
 			last := &segments[n-1]
 			last.Layers = st.Layers[first : end+len(last.Layers)]
 		} else {

@@ -44,7 +44,7 @@ func (p *Plan) Sync() wiring.Sync {
 		return sync
 	}
 	sync.Sharded, sync.EveryMicrobatch = p.Zero > 0, p.Zero >= 2
-	sync.Buckets = p.sums()
+	sync.Buckets, sync.Broadcast = p.sums(), p.broadcasts()
 	for s := range p.Stages {
 		sync.Parameters = append(sync.Parameters, p.Stages[s].Parameters*p.PerParameter.Parameter)
 	}
@@ -60,6 +60,21 @@ func (p *Plan) sums() [][]int64 {
 		}
 	}
 	return sums
+}
+
+// broadcasts lists the bytes that the first replica sends to the others before a step,
+// by stage and bucket of gradients; nil for none.
+func (p *Plan) broadcasts() [][]int64 {
+	if !p.Broadcast || p.Replicas < 2 {
+		return nil
+	}
+	pieces := p.sums()
+	for _, bytes := range pieces {
+		for k := range bytes {
+			bytes[k] = bytes[k] / p.PerParameter.Gradient * p.PerParameter.Parameter
+		}
+	}
+	return pieces
 }
 
 // units lists what ZeRO 3 gathers and scatters for every stage: its flats, of

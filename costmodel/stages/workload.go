@@ -42,14 +42,14 @@ type Workload struct {
 	Bucket int64
 	// Overlap has gradients leave before the backward ends, bucket by bucket.
 	Overlap bool
+	// Broadcast has the first replica send its parameters to the others before the step,
+	// in pieces of as many tensors as Buckets. It does not go with ZeRO 3.
+	Broadcast bool
 	// NoReduceScatter is for libraries without that collective, such as Gloo.
 	NoReduceScatter bool
 	// WholeLast has the last stage take all microbatches at once (see
 	// wiring.Pipeline); each has its share of what that takes.
 	WholeLast bool
-	// PerLayer has stages run layer by layer, as psim exec --per-layer does, and
-	// hold what passes between the layers.
-	PerLayer bool
 	// State overrides the bytes per parameter that Training implies, for
 	// precisions it cannot express. The zero value does not.
 	State arch.State

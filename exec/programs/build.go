@@ -11,20 +11,30 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 )
 
-// compile makes the four programs. Each one's slots are those of the ones
-// before.
-func (s *Stage) compile(backend compute.Backend) error {
-	type pass struct {
-		name    string
-		program **program
-		build   func(*scope) []*Node
+// A pass is a program to be made of a stage.
+type pass struct {
+	name    string
+	program **program
+	build   func(*scope) []*Node
+}
+
+// passes lists the programs of a stage. Each one's slots are those of the ones before.
+func (s *Stage) passes() []pass {
+	forward := pass{"forward", &s.forward, s.buildForward}
+	if s.options.TwoPass {
+		return []pass{forward, {"gradients of parameters", &s.toParameters, s.buildToParameters}, {"gradient of the input", &s.toInput, s.buildToInput}}
 	}
-	for _, p := range []pass{
-		{"forward", &s.forward, s.buildForward},
+	return []pass{
+		forward,
 		{"backward", &s.backward, s.buildBackward},
 		{"input gradient", &s.inputGradient, s.buildInputGradient},
 		{"weight gradient", &s.weightGradient, s.buildWeightGradient},
-	} {
+	}
+}
+
+// compile makes the programs.
+func (s *Stage) compile(backend compute.Backend) error {
+	for _, p := range s.passes() {
 		var sc *scope
 		made, err := compile(backend, s.name()+", "+p.name, func(b *builder) []*Node {
 			sc = newScope(s, b)
@@ -65,6 +75,20 @@ func (s *Stage) buildBackward(sc *scope) []*Node {
 	}
 	sc.live = s.liveBytes(sc, false)
 	return append([]*Node{dy}, s.sums(sc)...)
+}
+
+// buildToParameters builds a whole backward of which only the gradients of parameters
+// are asked for: the compiler leaves out what they do not need.
+func (s *Stage) buildToParameters(sc *scope) []*Node { return s.buildBackward(sc)[1:] }
+
+// buildToInput asks for the gradient of the input only.
+func (s *Stage) buildToInput(sc *scope) []*Node {
+	dy := sc.input(outputGradientKey, s.outputShape)
+	for i := len(s.units) - 1; i >= 0; i-- {
+		dy = s.units[i].input(sc, dy)
+	}
+	sc.live = s.liveBytes(sc, false)
+	return []*Node{dy}
 }
 
 func (s *Stage) buildInputGradient(sc *scope) []*Node {

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"psim/costmodel/arch"
 	"psim/exec/programs"
 
 	"github.com/stretchr/testify/require"
@@ -125,4 +126,32 @@ func TestHalvesAndRecomputationBitwise(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Two programs, one for the parameters and one for the input, make what one makes, to the
+// bit, and free what it frees. A layer without parameters has nothing to make in the first,
+// and the network's own input has a gradient if its layers are asked for one.
+func TestTwoPassBitwise(t *testing.T) {
+	for name, n := range networks(t) {
+		t.Run(name, func(t *testing.T) {
+			d, b := device(t), makeData(n, 2)
+			cuts := []int{1}
+			whole := newPipe(t, d, n, programs.Options{Samples: 2}, cuts...)
+			defer whole.close()
+			twice := newPipe(t, d, n, programs.Options{Samples: 2, TwoPass: true}, cuts...)
+			defer twice.close()
+			before := d.Bytes()
+			_, want := whole.step(t, b)
+			_, got := twice.step(t, b)
+			require.Equal(t, want, got)
+			require.Equal(t, before, d.Bytes())
+			require.Equal(t, []int{1, 1}, []int{whole.stages[0].GradientCalls(), whole.stages[1].GradientCalls()})
+			require.Equal(t, []int{1, 2}, []int{twice.stages[0].GradientCalls(), twice.stages[1].GradientCalls()}, "the first has no input gradient")
+		})
+	}
+	asked := arch.Training{Backward: arch.BackwardTwoPass}.Asked(tinyMLP(t))
+	s, err := programs.Compile(device(t).Backend, asked.Layers[:1], programs.Options{Samples: 2, TwoPass: true})
+	require.NoError(t, err)
+	defer s.Close()
+	require.Equal(t, 2, s.GradientCalls())
 }

@@ -33,12 +33,34 @@ func (s *Stage) Backward(parameters List, saved *Saved, outputGradient *Tensor, 
 	given[outputGradientKey] = outputGradient
 	s.give(given, sumKey, sums)
 	spend := func(name string) bool { return saved.values[name] != nil || isSum(name) }
+	if s.options.TwoPass {
+		results, err := s.run(s.toParameters, outputGradient, given, saved.draw, isSum)
+		if err != nil {
+			return nil, err
+		}
+		sums.replace(results)
+		if results, err = s.run(s.toInput, outputGradient, given, saved.draw, spend); err != nil {
+			return nil, err
+		}
+		return results[0], nil
+	}
 	results, err := s.run(s.backward, outputGradient, given, saved.draw, spend)
 	if err != nil {
 		return nil, err
 	}
 	sums.replace(results[1:])
 	return results[0], nil
+}
+
+// GradientCalls is how many programs Backward runs: as often would PyTorch's autograd be
+// called.
+func (s *Stage) GradientCalls() (calls int) {
+	for _, p := range []*program{s.backward, s.toParameters, s.toInput} {
+		if p != nil && p.outputs > 0 {
+			calls++
+		}
+	}
+	return calls
 }
 
 func (l List) replace(by []*Tensor) {

@@ -18,7 +18,11 @@ type Options struct {
 	Samples int
 	// Recompute says what Forward does not save.
 	Recompute Recompute
-	dtype     dtypes.DType // of numbers; float32 except in tests
+	// TwoPass has Backward run two programs, each of which walks all layers: one for the
+	// gradients of the parameters and one for that of the input (see
+	// arch.BackwardTwoPass).
+	TwoPass bool
+	dtype   dtypes.DType // of numbers; float32 except in tests
 }
 
 // Recompute says what Forward does not save, so that the backward makes it
@@ -55,6 +59,7 @@ type Stage struct {
 	masks map[string]mask // by the name of a program's input
 
 	forward, backward, inputGradient, weightGradient *program
+	toParameters, toInput                            *program // with TwoPass, in place of backward
 }
 
 // A unit is a run of layers that are repeated together, or a layer that is not
@@ -149,7 +154,7 @@ func (s *Stage) Targets() int {
 
 // Close frees the programs.
 func (s *Stage) Close() {
-	for _, p := range []*program{s.forward, s.backward, s.inputGradient, s.weightGradient} {
+	for _, p := range []*program{s.forward, s.backward, s.inputGradient, s.weightGradient, s.toParameters, s.toInput} {
 		p.close()
 	}
 }

@@ -21,12 +21,12 @@ const (
 
 // advice names a number of workers, and settings for --set, with either of which the
 // tensors of a run fit with room to spare; it is empty where none of those tried does.
-func (r *Run) advice(o Options, free int64) string {
+func (r *Run) advice(free int64) string {
 	var ways []string
-	if devices := r.fewer(o, free); devices > 0 {
+	if devices := r.fewer(free); devices > 0 {
 		ways = append(ways, fmt.Sprintf("use fewer workers (--gpus %d)", devices))
 	}
-	if sets := r.settings(o, free); sets != nil {
+	if sets := r.settings(free); sets != nil {
 		ways = append(ways, "--set "+strings.Join(sets, " --set ")+" would fit")
 	}
 	return strings.Join(ways, ", or ")
@@ -34,7 +34,7 @@ func (r *Run) advice(o Options, free int64) string {
 
 // fewer finds the largest number of devices with fewer replicas of the same batch each
 // that fits; 0 where none does.
-func (r *Run) fewer(o Options, free int64) int {
+func (r *Run) fewer(free int64) int {
 	micro, replicas := r.Plan.Workload.Samples, max(1, r.Config.Parallel.Data)
 	var samples int64
 	for _, n := range micro {
@@ -42,7 +42,7 @@ func (r *Run) fewer(o Options, free int64) int {
 	}
 	fits := func(share float64) int {
 		for n := replicas - 1; n >= 1; n-- {
-			need, err := needed(r.Config, o, fmt.Sprint("parallel.data=", n), fmt.Sprint("batch.global=", samples*int64(n)))
+			need, err := needed(r.Config, fmt.Sprint("parallel.data=", n), fmt.Sprint("batch.global=", samples*int64(n)))
 			if err == nil && need <= share*float64(free) {
 				return r.Plan.Graph.Ranks() / replicas * n
 			}
@@ -53,11 +53,11 @@ func (r *Run) fewer(o Options, free int64) int {
 }
 
 // settings finds those of a smaller step that fits, nil where none does.
-func (r *Run) settings(o Options, free int64) []string {
+func (r *Run) settings(free int64) []string {
 	list := r.smaller()
 	needs := make([]float64, len(list))
 	for i, sets := range list {
-		need, err := needed(r.Config, o, sets...)
+		need, err := needed(r.Config, sets...)
 		if err != nil {
 			need = math.Inf(1)
 		}
@@ -105,14 +105,14 @@ func (r *Run) batch(samples, micro int64) []string {
 }
 
 // needed returns the bytes of the tensors of all devices under further settings.
-func needed(c *configs.Config, o Options, sets ...string) (float64, error) {
+func needed(c *configs.Config, sets ...string) (float64, error) {
 	next, err := c.With(sets...)
 	if err != nil {
 		return 0, err
 	}
 	next.Machine = c.Machine // that of this machine, which no setting names
 	r := &Run{Config: next}
-	if err := r.plan(o); err != nil {
+	if err := r.plan(); err != nil {
 		return 0, err
 	}
 	return r.need()

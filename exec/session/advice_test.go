@@ -74,7 +74,7 @@ func planned(t *testing.T, name string, devices int, sets ...string) *Run {
 	c, _, err := Load(name, devices, sets...)
 	require.NoError(t, err)
 	r := &Run{Config: c}
-	require.NoError(t, r.plan(Options{}))
+	require.NoError(t, r.plan())
 	require.Equal(t, costmodel.MachineOptions{Device: "cpu-core"}, c.Machine)
 	return r
 }

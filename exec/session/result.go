@@ -30,7 +30,7 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 	measurement := r.Result.Measurement
 	measurement.Backend = o.Devices.Backend
 	measurement.TimesComparable = exec.Comparable(r.Plan.Graph.Ranks(), o.Devices)
-	measurement.HeapGrowth = m.HeapGrowth
+	measurement.HeapGrowth, measurement.GradientCalls = m.HeapGrowth, m.GradientCalls
 	measurement.Checks, measurement.Losses = checks(m, o.Checks), m.Record.Losses
 	measurement.ValidationLoss, measurement.ValidationSamples = m.Record.Validation, o.Data.Validation
 	if s := steadiness(measurement, m.Probes); s != nil {
@@ -39,10 +39,10 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 	if o.UnwaitedRates {
 		measurement.CourseTokens, measurement.CourseSamples = unwaitedRates(m.Traces, r.Plan.Tokens, r.Plan.Samples)
 	}
-	r.warn(m.Record.Losses, o)
+	r.warn(m.Record.Losses)
 }
 
-func (r *Run) warn(losses []float64, o Options) {
+func (r *Run) warn(losses []float64) {
 	warn := func(format string, args ...any) {
 		r.Result.Warnings = append(r.Result.Warnings, fmt.Sprintf(format, args...))
 	}
@@ -50,9 +50,6 @@ func (r *Run) warn(losses []float64, o Options) {
 	if i := slices.IndexFunc(losses, diverged); i >= 0 { // the warm-up's losses among them
 		r.Result.Diverged = true
 		warn("the loss of step %d of %d is %g: the training diverged; a smaller learning rate may help", i+1, len(losses), losses[i])
-	}
-	if o.PerLayer {
-		warn("backwards run layer by layer (--per-layer)")
 	}
 	if s := r.Result.Steadiness; s != nil && r.Result.Disturbed {
 		warn("%s", s.Warning())

@@ -29,8 +29,6 @@ type Options struct {
 	// LearningRate is the optimizer's; 0 is 1e-4 with adam and adamw, and 1e-3
 	// with others.
 	LearningRate float64
-	// PerLayer runs backwards layer by layer, freeing activations as they go.
-	PerLayer bool
 	// Tries is how often a configuration is run at most while the machine is
 	// disturbed; less than 2 is once.
 	Tries int
@@ -131,7 +129,7 @@ func (s *Session) once(ctx context.Context, c *configs.Config) (*Run, error) {
 
 // build makes the plan, and refuses what does not fit into this machine's memory.
 func (r *Run) build(o Options) error {
-	err := r.plan(o)
+	err := r.plan()
 	if err == nil && !strings.HasPrefix(o.Devices.Backend, "xla") { // its devices have memory of their own
 		err = r.checkMemory(o, memory.Here())
 	}
@@ -139,19 +137,11 @@ func (r *Run) build(o Options) error {
 }
 
 // plan makes the plan.
-func (r *Run) plan(o Options) (err error) {
+func (r *Run) plan() (err error) {
 	if err := memory.CheckTasks(r.Config.Tasks()); err != nil {
 		return fmt.Errorf("%s: %w", r.Config.Name(), err)
 	}
-	if r.Plan, err = r.Config.Build(); err != nil {
-		return err
-	}
-	if o.PerLayer {
-		w := r.Plan.Workload.Workload
-		w.PerLayer = true
-		r.Plan.Workload = w.Plan()
-		r.Plan.Costs, err = costmodel.StepCosts(r.Plan.Machine, r.Plan.Workload, r.Plan.Graph)
-	}
+	r.Plan, err = r.Config.Build()
 	return err
 }
 
@@ -165,11 +155,11 @@ func (r *Run) checkMemory(o Options, here memory.Room) error {
 			of = "the container's " + units.FormatBytes(here.Container)
 		}
 		err = fmt.Errorf("the tensors of all devices need %s at least, and %s of %s are free; %s",
-			units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(here.Free), of, cmp.Or(r.advice(o, here.Free), "train a smaller network"))
+			units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(here.Free), of, cmp.Or(r.advice(here.Free), "train a smaller network"))
 	}
 	if err == nil && here.Container > 0 && need > roomyShare*float64(here.Free) && o.Warn != nil {
 		o.Warn(fmt.Sprintf("%s: the tensors of all devices need %s, and %s of the container's %s are free; programs may need as much again, and the system ends what needs more than there is: %s",
-			r.Config.Name(), units.FormatBytes(int64(need)), units.FormatBytes(here.Free), units.FormatBytes(here.Container), cmp.Or(r.advice(o, here.Free), "train a smaller network")))
+			r.Config.Name(), units.FormatBytes(int64(need)), units.FormatBytes(here.Free), units.FormatBytes(here.Container), cmp.Or(r.advice(here.Free), "train a smaller network")))
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", r.Config.Name(), err)

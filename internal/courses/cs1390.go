@@ -69,6 +69,7 @@ func cs1390Sizes() []size {
 		{divisor: 1}, {divisor: 4}, {divisor: 8}, {divisor: 16},
 		{divisor: 8, presets: unpooled, text: []string{text}},
 		{divisor: 16, presets: unpooled, text: []string{text}},
+		{divisor: 32, presets: unpooled, text: []string{text}},
 		{divisor: 16, presets: map[string]string{"vgg16": "vgg-mini", "vgg16-pipeline": "vgg-mini-pipeline"}, text: []string{"vgg-mini, VGG16's layers with 10,534 parameters, instead of VGG16"}},
 	}
 }

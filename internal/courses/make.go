@@ -71,7 +71,7 @@ type Figure struct {
 }
 
 // Make predicts and measures what a course asks for. What ends it early comes back as
-// an error, with what was found until then; nil where that is not all predictions.
+// an error, with what was found until then; nil where nothing was measured that was to be.
 func Make(ctx context.Context, name string, o Options) (*Reproduction, error) {
 	c, err := find(name)
 	if err != nil {
@@ -96,7 +96,9 @@ func (c course) make(ctx context.Context, o Options) (r *Reproduction, err error
 	}
 	if o.Measure {
 		r.MeasuredOn = fmt.Sprintf("%s, gomlx's backend %s", programs.Processor(), o.Devices.Backend)
-		err = r.measure(ctx, o)
+		if err = r.measure(ctx, o); len(r.names(func(run *Run) bool { return run.measured != nil })) == 0 {
+			return nil, err
+		}
 	}
 	if c.questions {
 		err = errors.Join(err, r.answer(context.WithoutCancel(ctx)))

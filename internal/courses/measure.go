@@ -46,7 +46,7 @@ func (r *Reproduction) measure(ctx context.Context, o Options) error {
 	}
 	for _, run := range r.Runs {
 		if err != nil && run.measured == nil {
-			run.LeftOut = cmp.Or(run.LeftOut, "interrupted")
+			run.LeftOut = "interrupted"
 		}
 	}
 	if len(r.names(func(run *Run) bool { return run.measured != nil })) == 0 {

@@ -1,6 +1,7 @@
 package published
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,4 +27,30 @@ func TestFitted(t *testing.T) {
 	}
 	require.Contains(t, korthikantiMachine, f.head)
 	require.Contains(t, vtrainMachine, fits()[0].head)
+}
+
+// The catalog's rate and launch of a CS1390 core come as close to the forwards that they are
+// fitted to, by least squares, as any a twentieth away do.
+func TestFittedCore(t *testing.T) {
+	squares := func(flops, launch float64) (sum float64) {
+		for _, r := range records("cs1390_times.csv") {
+			if r.text("part") != "forward" {
+				continue
+			}
+			require.Equal(t, "yes", r.text("used"))
+			row, err := r.courseTimeOn(fmt.Sprintf(`machine.compute.flops="%.3fGFLOP/s" machine.compute.launch="%.3fms"`, 10.6*flops, 44.8*launch))
+			require.NoError(t, err)
+			sum += row.Error() * row.Error()
+		}
+		return sum
+	}
+	best := squares(1, 1)
+	for _, by := range [][2]float64{{1.05, 1}, {0.95, 1}, {1, 1.05}, {1, 0.95}, {1.05, 1.05}, {0.95, 0.95}} {
+		require.Greater(t, squares(by[0], by[1]), best)
+	}
+	row, err := records("cs1390_times.csv")[5].courseTime()
+	require.NoError(t, err)
+	fitted, err := records("cs1390_times.csv")[5].courseTimeOn(`machine.compute.flops="10.6GFLOP/s" machine.compute.launch="44.8ms"`)
+	require.NoError(t, err)
+	require.Equal(t, fitted, row, "the catalog has these")
 }

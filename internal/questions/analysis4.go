@@ -99,11 +99,23 @@ func discussPipelineScaling(e *essay) error {
 	if err != nil {
 		return err
 	}
-	e.say(pipelineThroughput, throughput(p) > throughput(m) && utilization(p) > utilization(m), "it is faster than model parallelism, because workers compute at the same time for part of the step",
-		"%s as fast on %d workers, %s against %s samples per second; they are busy for %s of the step on average, and with model parallelism for %s",
-		times(throughput(p)/throughput(m)), p.Workers, perSecond(throughput(p)), perSecond(throughput(m)), percent(utilization(p)), percent(utilization(m)))
+	compareWithModel(e, p, m)
 	talk := sum(ranks(p, passesOn))
 	e.say(pipelineThroughput, near(sum(ranks(p, sends)), sum(ranks(m, sends))) && talk < 0.1*stepTime(p), "communication is not what limits it, because no more passes between the workers than in model parallelism",
 		"%s, which are on their way for %s of a step of %s", bytesText(sum(ranks(p, sends))), units.FormatSeconds(talk), units.FormatSeconds(stepTime(p)))
 	return nil
+}
+
+// compareWithModel says whether pipelining is worth its smaller microbatches.
+func compareWithModel(e *essay, p, m Run) {
+	busy := utilization(p) > utilization(m)
+	const numbers = "%s as fast on %d workers, %s against %s samples per second; they are busy for %s of the step on average, and with model parallelism for %s"
+	values := []any{times(throughput(p) / throughput(m)), p.Workers, perSecond(throughput(p)), perSecond(throughput(m)), percent(utilization(p)), percent(utilization(m))}
+	if throughput(p) > throughput(m) {
+		e.say(pipelineThroughput, busy, "it is faster than model parallelism, because workers compute at the same time for part of the step", numbers, values...)
+		return
+	}
+	alone, apart := sum(ranks(m, computes)), sum(ranks(p, computes))
+	e.say(pipelineThroughput, busy && apart > alone, "it is slower than model parallelism although workers compute at the same time for part of the step, because passes over microbatches take longer together than those over the batch: every kernel is started for each of them",
+		numbers+"; all passes take %s together, and over the whole batch %s", append(values, units.FormatSeconds(apart), units.FormatSeconds(alone))...)
 }

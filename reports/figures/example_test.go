@@ -69,7 +69,7 @@ func ExampleKinds() {
 func ExampleKind_Draw_time() {
 	words("time", "", reports.View{}, "model=2", "pipeline=2")
 	// Output:
-	// step time  ·  predicted | model=2 | pipeline=2 | time of a step (s) | 17.6 s | 17.2 s
+	// step time  ·  predicted | model=2 | pipeline=2 | time of a step (s) | 27.0 s | 37.0 s
 }
 
 func ExampleKind_Draw_throughput() {
@@ -81,7 +81,7 @@ func ExampleKind_Draw_throughput() {
 func ExampleKind_Draw_splitTime() {
 	words("split-time", "", reports.View{}, "ddp=1", "ddp=2", "ddp=4")
 	// Output:
-	// what a step is made of  ·  vgg16-cpu-ddp  ·  predicted | ddp=1 | ddp=2 | ddp=4 | time of a step, averaged over the ranks (s) | 23.4 s | 24.8 s | 25.5 s | computation | exposed communication | optimizer
+	// what a step is made of  ·  vgg16-cpu-ddp  ·  predicted | ddp=1 | ddp=2 | ddp=4 | time of a step, averaged over the ranks (s) | 25.2 s | 26.5 s | 27.1 s | computation | exposed communication | optimizer
 }
 
 func ExampleKind_Draw_efficiency() {
@@ -112,13 +112,13 @@ func ExampleKind_Draw_memory() {
 func ExampleKind_Draw_timeline() {
 	words("timeline", "", reports.View{Ranks: []int{0, 1}, To: 5 * time.Second}, "pipeline=3")
 	// Output:
-	// vgg16-cpu-pipeline  ·  gpipe  ·  P = 3, M = 2  ·  step 14.6 s  ·  bubble 59.7 % | time (s) | rank 0 | rank 1 | 851 ms | 851 ms | 1.92 s | 1.92 s | forward | activations sent | not computing | 1 other rank is not shown
+	// vgg16-cpu-pipeline  ·  gpipe  ·  P = 3, M = 2  ·  step 31.8 s  ·  bubble 59.3 % | time (s) | rank 0 | rank 1 | 991 ms | 991 ms | 2.31 s | forward | activations sent | not computing | 1 other rank is not shown
 }
 
 func ExampleKind_Draw_compare() {
 	words("compare", "", reports.View{}, "model=2", "pipeline=2")
 	// Output:
-	// gpipe (B) against model-parallel (A): step −2.6 %, bubble −1.6 points | time (s) | rank 0 | rank 1 | rank 0 | rank 1 | A:  vgg16-cpu-model (model-parallel), predicted  ·  step 17.6 s  ·  bubble 50.0 % | 5.53 s | 11.0 s | B:  vgg16-cpu-pipeline (gpipe), predicted  ·  step 17.2 s  ·  bubble 48.4 % | 2.77 s | 2.77 s | 5.52 s | 5.52 s | forward | backward | activations sent | gradients sent | optimizer | not computing
+	// gpipe (B) against model-parallel (A): step +36.9 %, bubble −2.5 points | time (s) | rank 0 | rank 1 | rank 0 | rank 1 | A:  vgg16-cpu-model (model-parallel), predicted  ·  step 27.0 s  ·  bubble 50.0 % | 5.20 s | 19.5 s | B:  vgg16-cpu-pipeline (gpipe), predicted  ·  step 37.0 s  ·  bubble 47.5 % | 3.30 s | 3.30 s | 14.2 s | 14.2 s | forward | backward | activations sent | gradients sent | optimizer | not computing
 }
 
 func ExampleKind_Draw_heatmap() {

@@ -35,7 +35,7 @@ func (s Summary) MeanTimes(runs []Summary) Summary {
 
 // times lists all times of a summary that do not follow from others.
 func (s *Summary) times() []*time.Duration {
-	list := []*time.Duration{&s.StepTime, &s.Makespan, &s.LongestSpan, &s.SteadyMicrobatch}
+	list := []*time.Duration{&s.StepTime, &s.Makespan, &s.LongestSpan, &s.SteadyMicrobatch, &s.Startup}
 	for r := range s.Ranks {
 		rank := &s.Ranks[r]
 		list = append(list, &rank.Compute, &rank.Communication, &rank.ExposedCommunication, &rank.Optimizer, &rank.Dispatch)

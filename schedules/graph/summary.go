@@ -21,6 +21,8 @@ type Summary struct {
 	// SteadyMicrobatch is the time per microbatch without fill and drain, where
 	// the pipeline is never flushed (pipedream); else 0.
 	SteadyMicrobatch time.Duration
+	// Startup is the trace's (see Trace.Startup).
+	Startup time.Duration
 }
 
 // Bubble is 1 − busy / (ranks × time). Makespan takes the makespan as the
@@ -82,9 +84,27 @@ func Summarize(t *Trace) Summary {
 	s.Bubble = Bubble{idleShare(busy, s.Makespan, len(s.Ranks)), idleShare(busy, s.LongestSpan, len(s.Ranks))}
 	t.summarizeMemory(s.Ranks)
 	t.summarizeInFlight(s.Ranks)
-	s.SteadyMicrobatch = t.steadyMicrobatch()
+	s.SteadyMicrobatch, s.Startup = t.steadyMicrobatch(), t.Startup()
 	t.summarizeInner(s.Ranks)
 	return s
+}
+
+// Startup is how long a trace lasts before the first compute task, where parameters are
+// broadcast first, which happens once in a training. A step after it takes no longer
+// than this one without it. It is 0 where nothing is broadcast.
+func (t *Trace) Startup() time.Duration {
+	first, found := t.End(), false
+	for i := range t.Graph.Tasks {
+		k := t.Graph.Tasks[i].Kind
+		found = found || k == Broadcast
+		if k.Compute() {
+			first = min(first, t.Spans[i].Start)
+		}
+	}
+	if !found {
+		return 0
+	}
+	return first
 }
 
 // summarizeInner takes the communication within tasks out of compute, where its
@@ -129,11 +149,16 @@ func idleShare(busy, time time.Duration, ranks int) float64 {
 }
 
 // SentBytes counts what a task makes its rank send. Fused collectives count as a
-// ring: 2(N−1)/N of the tensor for an all-reduce, half for the others,
-// rounded down to a byte.
+// ring: 2(N−1)/N of the tensor for an all-reduce, half to scatter or to gather, rounded
+// down to a byte; a broadcast is passed on whole by all but the last rank.
 func (g *Graph) SentBytes(t *Task) int64 {
 	switch {
 	case t.Kind.Message():
+		return t.Bytes
+	case t.Kind == Broadcast:
+		if ranks := g.Groups[t.Peer]; t.Rank == ranks[len(ranks)-1] {
+			return 0
+		}
 		return t.Bytes
 	case t.Kind.Collective():
 		n := int64(len(g.Groups[t.Peer]))

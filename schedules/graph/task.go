@@ -25,6 +25,7 @@ const (
 	AllGather                   // fused collective: every rank ends with all shares
 	Average                     // divides summed gradients by the number of replicas
 	Optimizer                   // updates a rank's parameters
+	Broadcast                   // fused collective: every rank ends with what the first has
 	ReceiveForward              // receipt of activations: in written orders, never in a graph
 	ReceiveBackward             // receipt of gradients: likewise
 	Unshard                     // gather of a stage's sharded parameters: likewise
@@ -35,7 +36,7 @@ const (
 
 var kindNames = [Kinds]string{
 	"F", "B", "I", "W", "SEND_F", "SEND_B", "SEND", "REDUCE", "COPY",
-	"ALL_REDUCE", "REDUCE_SCATTER", "ALL_GATHER", "AVERAGE", "OPTIMIZER", "RECV_F", "RECV_B",
+	"ALL_REDUCE", "REDUCE_SCATTER", "ALL_GATHER", "AVERAGE", "OPTIMIZER", "BROADCAST", "RECV_F", "RECV_B",
 	"UNSHARD", "RESHARD", "REDUCE_GRAD",
 }
 
@@ -63,7 +64,9 @@ func (k Kind) Message() bool { return k == SendForward || k == SendBackward || k
 
 // Collective reports whether k is a fused collective, which starts on all
 // ranks of its group at once.
-func (k Kind) Collective() bool { return k == AllReduce || k == ReduceScatter || k == AllGather }
+func (k Kind) Collective() bool {
+	return k == AllReduce || k == ReduceScatter || k == AllGather || k == Broadcast
+}
 
 // Communication reports whether time spent in k counts as communication.
 // Averaging is part of synchronising gradients, so it does.

@@ -15,3 +15,10 @@ func Example() {
 	fmt.Println(equal, balanced)
 	// Output: [3 3] [4 2]
 }
+
+// Three layers on devices 0, 0 and 1 become two stages, the first of two layers.
+func ExampleTagged() {
+	sizes, placement := partition.Tagged([]int32{0, 0, 1})
+	fmt.Println(sizes, placement)
+	// Output: [2 1] [0 1]
+}

@@ -25,6 +25,18 @@ func Equal(n, stages int) ([]int, error) {
 	return sizes, nil
 }
 
+// Tagged cuts layers that have ranks: a stage is a run of layers on one rank. It returns
+// the number of layers of every stage, and its rank.
+func Tagged(ranks []int32) (sizes []int, placement []int32) {
+	for i, r := range ranks {
+		if i == 0 || r != ranks[i-1] {
+			sizes, placement = append(sizes, 0), append(placement, r)
+		}
+		sizes[len(sizes)-1]++
+	}
+	return sizes, placement
+}
+
 // Balanced cuts layers of the given costs into contiguous stages so
 // that the most expensive stage is as cheap as it can be; among those cuts it
 // takes the one whose stages are the most even, by the sum of squares; and among

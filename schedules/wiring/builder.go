@@ -59,6 +59,7 @@ func (b *builder) rank(replica, pipelineRank int) {
 		builder: b, replica: replica, pipelineRank: pipelineRank, rank: rank,
 		compute: b.graph.AddStream(rank, "compute"), beside: graph.None, gradients: graph.None, parameters: graph.None, sends: map[[2]int32]int32{},
 	}
+	rb.broadcast()
 	for i, a := range b.Order[pipelineRank] {
 		rb.action(i, a)
 	}

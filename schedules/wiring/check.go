@@ -41,6 +41,8 @@ func (p *Pipeline) checkSync() error {
 		return fmt.Errorf("sharded units for %d stages; there are %d", len(s.Units), stages)
 	case s.Buckets != nil && len(s.Buckets) != stages:
 		return fmt.Errorf("gradient buckets for %d stages; there are %d", len(s.Buckets), stages)
+	case s.Broadcast != nil && (len(s.Broadcast) != stages || s.Units != nil):
+		return fmt.Errorf("parameters of %d stages to broadcast; there are %d, whose parameters may not be sharded", len(s.Broadcast), stages)
 	case p.Optimizer && s.Sharded && s.Units == nil && s.active(p.Shape) && len(s.Parameters) != stages:
 		return fmt.Errorf("parameter sizes for %d stages; there are %d, and sharding gathers the parameters of each", len(s.Parameters), stages)
 	}

@@ -38,6 +38,9 @@ func (c *connector) connect(first int) {
 			at.gathered = int32(i)
 		case t.Kind == graph.AllGather:
 			c.graph.Connect(at.closing)
+		case t.Kind == graph.Broadcast:
+			c.graph.Connect()
+			at.broadcast = int32(i)
 		case t.Kind.Collective():
 			c.graph.Connect(at.computed)
 			at.closing = int32(i)
@@ -59,6 +62,7 @@ func (c *connector) connect(first int) {
 type progress struct {
 	rank              int32
 	actions           int      // compute tasks so far, slices not counted
+	broadcast         int32    // the last broadcast
 	computed, closing int32    // the last compute task; the last that ends the step
 	gathered          int32    // the last all-gather for the next compute task
 	uses              [2]int32 // the last two compute tasks that an all-gather was for
@@ -71,7 +75,7 @@ type progress struct {
 // started makes the progress before the first task of a rank.
 func started(rank int32) progress {
 	none := [2]int32{graph.None, graph.None}
-	return progress{rank: rank, computed: graph.None, closing: graph.None, gathered: graph.None, uses: none, sums: none, ended: none, before: none}
+	return progress{rank: rank, broadcast: graph.None, computed: graph.None, closing: graph.None, gathered: graph.None, uses: none, sums: none, ended: none, before: none}
 }
 
 // compute goes on to the next compute task.
@@ -100,6 +104,9 @@ func (c *connector) compute(t *graph.Task, at *progress) {
 	deps = c.needs(deps, a)
 	results := deps[needs:]
 	deps = append(deps, sum, at.gathered)
+	if at.actions == 0 {
+		deps = append(deps, at.broadcast)
+	}
 	if before := c.turns.of(a); before.Stage != graph.None {
 		deps = append(deps, c.result(before))
 	}

@@ -55,6 +55,21 @@ func (p *Pipeline) tiedRanks(t Tied) []int32 {
 	return ranks
 }
 
+// broadcast adds what brings the first replica's parameters to the others.
+func (b *rankBuilder) broadcast() {
+	if b.Sync.Broadcast == nil || !b.Sync.active(b.Shape) {
+		return
+	}
+	for _, s := range slices.Backward(b.stagesOn[b.pipelineRank]) {
+		for part, bytes := range b.Sync.Broadcast[s] {
+			b.add(graph.Task{
+				Kind: graph.Broadcast, Part: uint16(part), Stream: b.stream(&b.gradients, "gradients"), Stage: s, Microbatch: graph.None,
+				Peer: b.groups.stage[b.pipelineRank], Bytes: bytes,
+			})
+		}
+	}
+}
+
 // leaves reports whether gradients leave with an action, the i-th of its
 // rank, and not only after the last: with every backward, or with the one that
 // completes them if they leave early.

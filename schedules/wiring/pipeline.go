@@ -186,6 +186,9 @@ func (p *Pipeline) syncTasks() int64 {
 		if p.Optimizer && !p.Stashing && p.Sync.Sharded && p.Sync.Units == nil {
 			n += copies
 		}
+		if p.Sync.Broadcast != nil {
+			n += copies * int64(len(p.Sync.Broadcast[s]))
+		}
 	}
 	return n
 }

@@ -12,6 +12,10 @@ type Sync struct {
 	// Parameters[s] is the size in bytes of stage s's parameters, which a
 	// sharded optimizer gathers after its update.
 	Parameters []int64
+	// Broadcast[s] lists the sizes in bytes of the pieces in which the first replica's
+	// parameters of stage s travel to the others before the step; nil for none. It goes
+	// with Buckets: a rank computes nothing before it has the last.
+	Broadcast [][]int64
 	// Overlap slices the last backward of every stage, one slice per bucket,
 	// so that a bucket leaves while the next is computed.
 	Overlap bool
