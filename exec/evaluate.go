@@ -41,7 +41,7 @@ func (s *step) evaluate(ctx context.Context, i int32, gathers map[int32]bool) er
 	t := s.job.Graph.Tasks[i]
 	switch {
 	case t.Kind == graph.Forward:
-		err := s.forward(t)
+		err := s.do(ctx, i)
 		s.at(t, t.Stage).releaseSaved()
 		return err
 	case t.Kind == graph.SendForward, gathers[i]:

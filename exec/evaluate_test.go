@@ -130,7 +130,7 @@ func TestHeldOut(t *testing.T) {
 		}
 	}
 	_, err := exec.NewSource(exec.DataOptions{Source: pairsFile(t), Validation: 12}, n, []int64{1, 1}, 0)
-	require.ErrorContains(t, err, "all 12 samples would be held out to validate on, with none left to train on; lower --validation")
+	require.ErrorContains(t, err, "all 12 samples would be held out to validate on, with none left to train on; hold out fewer")
 
 	long := filepath.Join(t.TempDir(), "long.json")
 	require.NoError(t, os.WriteFile(long, []byte(`{"de": "", "en": "yes"}`+"\n"+`{"de": "sixteen bytes at least", "en": "no"}`+"\n"), 0o644))
