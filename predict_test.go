@@ -13,7 +13,7 @@ import (
 // A device that messages would overfill gets an order that leaves memory for them.
 func TestReserveForMessages(t *testing.T) {
 	ctx := context.Background()
-	c, err := Load("gpipe", "schedule.name=auto", "schedule.stages=4", "schedule.microbatches=16", "batch.global=64")
+	c, err := Load("gpipe", "schedule.name=auto", "schedule.stages=4", "schedule.microbatches=16", "batch.global=64", "model.attention=unfused")
 	require.NoError(t, err)
 	p := &Prediction{Config: c}
 	require.NoError(t, p.build(ctx, nil))

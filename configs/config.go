@@ -109,5 +109,8 @@ func (c *Config) with(label string, sets ...string) (*Config, error) {
 			s.label, s.derived = label, true
 		}
 	}
+	if err := next.layStack(); err != nil {
+		return nil, err
+	}
 	return next, next.validate()
 }

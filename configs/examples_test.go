@@ -104,8 +104,8 @@ func TestRingAllReduceClaims(t *testing.T) {
 
 // 1f1b.toml says much the same bubble as gpipe.toml, and less memory.
 func TestOneForwardOneBackwardClaims(t *testing.T) {
-	_, gpipe := example(t, "gpipe")
-	_, s := example(t, "1f1b")
+	_, gpipe := example(t, "gpipe", "model.attention=unfused")
+	_, s := example(t, "1f1b", "model.attention=unfused")
 	require.InDelta(t, gpipe.Bubble.Makespan, s.Bubble.Makespan, 0.01, "to a point: its stages are not quite equal")
 	for r := range s.Ranks {
 		require.Equal(t, min(8, 4-r), s.Ranks[r].PeakInFlight)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
@@ -13,6 +14,9 @@ import (
 
 // hostDevice stands in the catalog for a core of this machine.
 const hostDevice = "cpu-core"
+
+// isCPU tells whether a device of the catalog is a core of a CPU.
+func isCPU(device string) bool { return strings.HasSuffix(device, "-core") }
 
 // Executable returns the experiment as it can be executed on a number of
 // devices (0: as many as it asks for), and what had to be changed for that:
@@ -56,13 +60,24 @@ func (c *Config) simulatedOnly() (sets, changes []string) {
 		sets = append(sets, "schedule.whole_last=false")
 		changes = append(changes, "runs the last stage one microbatch at a time, not on all at once")
 	}
-	if c.Model.MegatronKernels() {
-		sets = append(sets, "model.kernels="+arch.KernelsFused)
-		changes = append(changes, "runs with kernels of its own, not Megatron's")
-	}
+	kernelSets, kernelChanges := c.executedKernels()
+	sets, changes = append(sets, kernelSets...), append(changes, kernelChanges...)
 	if c.Train.DetectAnomaly {
 		sets = append(sets, "train.detect_anomaly=false")
 		changes = append(changes, "runs without looking through gradients for NaN")
+	}
+	return sets, changes
+}
+
+// executedKernels sets the kernels that an execution has.
+func (c *Config) executedKernels() (sets, changes []string) {
+	if set := c.Model.UsedKernels(); set != arch.KernelsFused {
+		sets = append(sets, "model.kernels="+arch.KernelsFused)
+		changes = append(changes, fmt.Sprintf("runs with kernels of its own, not those of %s", set))
+	}
+	if m, err := c.model(); err == nil && m.Attention == arch.AttentionFlash { // if not, building will say so
+		sets = append(sets, "model.attention="+arch.AttentionUnfused)
+		changes = append(changes, "runs attention over the whole square, not in one kernel")
 	}
 	return sets, changes
 }
@@ -146,8 +161,8 @@ func (c *Config) Trained() (n arch.Network, samples int64, err error) {
 		return n, 0, c.problem("train", fmt.Errorf("precision = %q: layers are measured in fp32; set train.precision = \"fp32\"", c.Train.Precision))
 	case c.Parallel.Tensor > 1:
 		return n, 0, c.problem("parallel", fmt.Errorf("tensor = %d: layers are measured whole; set parallel.tensor = 1", c.Parallel.Tensor))
-	case c.Model.MegatronKernels():
-		return n, 0, c.problem("model", errors.New(`kernels = "megatron": layers are measured with kernels of psim's own; set model.kernels = "fused"`))
+	case c.Model.UsedKernels() != arch.KernelsFused:
+		return n, 0, c.problem("model", fmt.Errorf("kernels = %q: layers are measured with kernels of psim's own; set model.kernels = \"fused\"", c.Model.UsedKernels()))
 	}
 	if n, err = c.network(); err != nil {
 		return n, 0, c.problem("model", err)

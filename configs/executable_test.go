@@ -16,9 +16,10 @@ func TestExecutableChanges(t *testing.T) {
 		{[]string{"machine.device=cpu-core"}, 2, nil},
 		{nil, 2, []string{"runs on the devices of this machine, not on t4"}},
 		{[]string{"train.precision=bf16", "machine.device=a100-80gb-sxm"}, 1, []string{
-			"runs on 1 device instead of 2 stages", "runs in fp32, not bf16", "runs on the devices of this machine, not on a100-80gb-sxm"}},
+			"runs on 1 device instead of 2 stages", "runs in fp32, not bf16", "runs attention over the whole square, not in one kernel",
+			"runs on the devices of this machine, not on a100-80gb-sxm"}},
 		{[]string{"schedule.name=gpipe", "schedule.whole_last=true", "machine.device=cpu-core"}, 2, []string{"runs the last stage one microbatch at a time, not on all at once"}},
-		{[]string{"model.kernels=megatron", "machine.device=cpu-core"}, 2, []string{"runs with kernels of its own, not Megatron's"}},
+		{[]string{"model.kernels=megatron", "machine.device=cpu-core"}, 2, []string{"runs with kernels of its own, not those of megatron"}},
 		{[]string{"train.detect_anomaly=true", "machine.device=cpu-core"}, 2, []string{"runs without looking through gradients for NaN"}},
 		{[]string{"parallel.data=2", "machine.device=cpu-core"}, 2, []string{"runs on 2 devices instead of 2 stages × 2 replicas"}},
 	} {

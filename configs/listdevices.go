@@ -90,7 +90,9 @@ func describeDevice(w io.Writer, d costmodel.Device) {
 		value any
 	}{
 		{"memory", d.Memory}, {"memory_bandwidth", d.MemoryBandwidth}, {"flops", strings.Join(peaks, ", ")},
-		{"efficiency", strings.Join(shares, ", ")}, {"launch", d.Launch}, {"half_rows", d.HalfRows}, {"link", d.Link},
+		{"efficiency", strings.Join(shares, ", ")}, {"launch", d.Launch}, {"half_rows", d.HalfRows},
+		{"unaligned_heads", d.UnalignedHeads},
+		{"attention", d.Attention}, {"half_head", d.HalfHead}, {"link", d.Link},
 	} {
 		if !reflect.ValueOf(v.value).IsZero() {
 			describe(w, v.key, v.value, d.Source)

@@ -49,6 +49,9 @@ func Parse(label string, data []byte, sets ...string) (*Config, error) {
 			return nil, err
 		}
 	}
+	if err := c.layStack(); err != nil {
+		return nil, err
+	}
 	return c, c.validate()
 }
 

@@ -142,7 +142,7 @@ func (c *Config) model() (arch.Model, error) {
 		return model, errors.New("preset is missing: name one (psim list models), or give file or family")
 	}
 	if err := model.Validate(); err != nil || model.File == "" {
-		return model, err
+		return c.withAttention(model), err
 	}
 	data, err := c.readBeside(model.File, maxSize)
 	if err == nil {
@@ -151,7 +151,19 @@ func (c *Config) model() (arch.Model, error) {
 	if err != nil {
 		err = fmt.Errorf("file = %q: %w", c.Model.File, err)
 	}
-	return model, err
+	model.Attention, model.Kernels = c.Model.Attention, c.Model.Kernels
+	return c.withAttention(model), err
+}
+
+// withAttention lets a model that says nothing of it have fused attention where there
+// are kernels for that: in 16 bits, on devices that are no cores of a CPU.
+func (c *Config) withAttention(m arch.Model) arch.Model {
+	options, err := c.machineOptions()
+	wide := c.Train.Precision == "" || c.Train.Precision == "fp32"
+	if err != nil || wide || isCPU(options.Device) { // building will say what is wrong
+		return m
+	}
+	return m.Fused()
 }
 
 // undivided returns the network of a workload as it is without tensor parallelism.

@@ -135,11 +135,10 @@ func (c *Config) MachineNotes(p *Plan) []string {
 		}
 	}
 	if p.Network.TokensPerSample > 1 {
-		kernels := arch.KernelsFused
-		if c.Model.MegatronKernels() {
-			kernels = arch.KernelsMegatron
+		if sets := c.stackSettings(); sets != nil {
+			lines = append(lines, "reads    stack "+c.Train.Stack+" of the catalog: "+strings.Join(sets, ", "))
 		}
-		lines = append(lines, "decides  kernels "+kernels+"; attention unfused: the scores of all pairs of tokens are written and read")
+		lines = append(lines, "decides  kernels "+c.Model.UsedKernels()+"; "+c.attentionNote())
 	}
 	if m.Host == (costmodel.Host{}) {
 		lines = append(lines, "assumes  no machine.host: launching takes no thread of the host")
@@ -157,6 +156,14 @@ func (c *Config) MachineNotes(p *Plan) []string {
 		}
 	}
 	return append(lines, linkNotes(p)...)
+}
+
+// attentionNote says how attention is computed.
+func (c *Config) attentionNote() string {
+	if m, err := c.model(); err == nil && m.Attention == arch.AttentionFlash {
+		return "attention flash: one kernel, which leaves out what the mask covers and keeps no scores"
+	}
+	return "attention unfused: the scores of all pairs of tokens are written and read"
 }
 
 // deviceNotes says what a device reaches and holds.

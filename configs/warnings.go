@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"psim/costmodel"
+	"psim/costmodel/arch"
 	"psim/costmodel/link"
 	"psim/costmodel/stages"
 	"psim/internal/units"
@@ -26,10 +27,11 @@ func (c *Config) joined(m costmodel.Machine) []string {
 // wideKernels warns of kernels that are counted for narrower numbers than the
 // network is trained in.
 func (c *Config) wideKernels() []string {
-	if !c.Model.MegatronKernels() || c.Train.Precision != "" && c.Train.Precision != "fp32" {
+	kernels := c.Model.UsedKernels()
+	if kernels == arch.KernelsFused || c.Train.Precision != "" && c.Train.Precision != "fp32" {
 		return nil
 	}
-	return []string{`model.kernels = "megatron": these kernels are counted for 16-bit numbers, and train.precision is fp32`}
+	return []string{fmt.Sprintf("model.kernels = %q: these kernels are counted for 16-bit numbers, and train.precision is fp32", kernels)}
 }
 
 // unmeasured warns where a machine has times of measured layers, but not those
@@ -120,13 +122,17 @@ func surelyTogether(d costmodel.Device) int {
 func (c *Config) unasked(m costmodel.Machine, ranks int) []string {
 	var warnings []string
 	warn := func(text string, args ...any) { warnings = append(warnings, fmt.Sprintf(text, args...)) }
-	if model, err := c.model(); err == nil && c.Model.File != "" {
+	model, err := c.model()
+	if err == nil && model.Attention == arch.AttentionFlash && c.Train.Recompute == "selective" {
+		warn(`train.recompute = "selective": there is nothing to repeat, because model.attention = "flash" keeps no scores; set recompute to none or full`)
+	}
+	if err == nil && c.Model.File != "" {
 		length := units.FormatCount(int64(model.SequenceLength))
 		if c.Model.SequenceLength == 0 {
 			warn("model.sequence_length is not given: samples are taken to be as long as %s allows, %s tokens; set model.sequence_length to what is trained", c.Model.File, length)
 		}
-		if model.Window > 0 && model.Window < model.SequenceLength {
-			warn("%s has a sliding window of %s tokens, which is not modelled: attention is priced over all %s; set model.sequence_length to the window to see how much that can be",
+		if model.Window > 0 && model.Window < model.SequenceLength && model.Attention != arch.AttentionFlash {
+			warn("%s has a sliding window of %s tokens, which unfused attention does not leave out: it is priced over all %s; set model.attention = \"flash\", or model.sequence_length to the window to see how much that can be",
 				c.Model.File, units.FormatCount(int64(model.Window)), length)
 		}
 	}

@@ -85,7 +85,7 @@ machine = { device = "h100-80gb-sxm", network = "ib-ndr" }
 	require.Equal(t, []string{"model.sequence_length is not given: samples are taken to be as long as config.json allows, 131,072 tokens; set model.sequence_length to what is trained"}, build(llama))
 	require.Empty(t, build(llama, length))
 
-	require.Equal(t, []string{"config.json has a sliding window of 4,096 tokens, which is not modelled: attention is priced over all 8,192; set model.sequence_length to the window to see how much that can be"}, build(mistral, length))
+	require.Equal(t, []string{`config.json has a sliding window of 4,096 tokens, which unfused attention does not leave out: it is priced over all 8,192; set model.attention = "flash", or model.sequence_length to the window to see how much that can be`}, build(mistral, length))
 	require.Len(t, build(strings.Replace(mistral, `"sliding_window": 4096,`, "", 1), length), 1, "the type's default")
 	require.Empty(t, build(mistral, long))
 	require.Empty(t, build(strings.Replace(mistral, "4096", "null", 1), length))

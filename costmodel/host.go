@@ -21,6 +21,9 @@ type Host struct {
 	// Task is what comes before the first kernel of a task: waiting for a
 	// message, the next batch, bookkeeping.
 	Task units.Duration `toml:"task"`
+	// Layer is what comes before every layer of a task, when the device has done what
+	// was launched before: where a framework gathers and frees parameters layer by layer.
+	Layer units.Duration `toml:"layer"`
 	// Threads is "rank", the default: every rank has its own; or "node": one
 	// for all ranks of a node, as where one Python process drives them.
 	Threads string `toml:"threads"`
@@ -36,6 +39,7 @@ func (Host) Settings() []setting.Setting {
 	return []setting.Setting{
 		{Key: "operation", Default: "0us", Example: `"10us"`, Range: taskTime(), Text: "to launch one operation, such as a matrix product"},
 		{Key: "task", Default: "0us", Range: taskTime(), Text: "before the first kernel of every F, B, I and W"},
+		{Key: "layer", Default: "0us", Range: taskTime(), Text: "before every layer of these, when the device has done what was launched: FSDP's bookkeeping"},
 		{Key: "threads", Example: `"rank"`, Unset: "rank", OneOf: []string{"rank", "node"}, Text: "rank: every rank has one; node: the ranks of a node share one"},
 		{Key: "queue", Default: 0, Range: setting.Between(0, math.MaxInt32), Text: "tasks that a thread may be ahead of its device; 0: any number"},
 		{Key: "waits", Default: false, Text: "true: a thread waits for a task's inputs before it launches the task"},
@@ -46,7 +50,7 @@ func (Host) Settings() []setting.Setting {
 // costs nothing.
 func (m *Machine) threads(g *graph.Graph) *graph.Host {
 	h := m.Host
-	if h.Operation == 0 && h.Task == 0 {
+	if h.Operation == 0 && h.Task == 0 && h.Layer == 0 {
 		return nil
 	}
 	thread := make([]int32, g.Ranks())
@@ -103,6 +107,9 @@ func (w *walker) launch() launch {
 // layer walks through passes of a layer, those of a backward from its last
 // operation to the first. One that was measured took its launches along.
 func (w *walker) layer(l arch.Layer, passes ...arch.Pass) {
+	if w.host.Layer > 0 {
+		w.launched = units.Sum(max(w.launched, w.ends), time.Duration(w.host.Layer))
+	}
 	which := timeOf(passes[0])
 	switch {
 	case len(passes) == 2 && w.compute.twoPass:

@@ -37,6 +37,14 @@ type Device struct {
 	// numbers of which a matrix has rows that are no multiple of 16 bytes: tensor
 	// cores cannot load them directly. 0 means all of it.
 	Unaligned float64 `toml:"unaligned"`
+	// UnalignedHeads is that of the batched products of unfused attention, where the
+	// features of a head are no multiple of 16 bytes; 0 means Unaligned.
+	UnalignedHeads float64 `toml:"unaligned_heads"`
+	// Attention is the rate of attention in one kernel over that of large products,
+	// for heads so wide that nothing but products counts; 0 where none is known, which
+	// is taken for 1. Heads of HalfHead features reach half of it.
+	Attention float64 `toml:"attention"`
+	HalfHead  float64 `toml:"half_head"`
 	// Link names the link between devices of a node that it comes with.
 	Link string `toml:"link"`
 	// Measured is what layers took on it, those of the network MeasuredModel

@@ -17,7 +17,10 @@ type Compute struct {
 	flops     float64 // achievable FLOP/s of large products
 	bandwidth float64 // achievable bytes/s
 	halfRows  float64
-	unaligned float64 // share of flops where rows are not aligned; 0 is all
+	unaligned float64 // share of flops where rows are not aligned; 0 in fp32, where they need not be
+	ragged    float64 // the same of products of attention
+	attention float64 // FLOP/s of fused attention with wide heads
+	halfHead  float64
 	launch    time.Duration
 	element   float64 // bytes of an activation
 	measured  curves
@@ -41,8 +44,9 @@ func NewCompute(d Device, t arch.Training) (Compute, error) {
 		halfRows: d.HalfRows, launch: time.Duration(d.Launch), element: float64(t.ActivationElement()),
 		twoPass: t.TwoPass(), anomalies: t.DetectAnomaly,
 	}
-	if precision != "fp32" && d.Unaligned > 0 {
-		c.unaligned = d.Unaligned
+	c.attention, c.halfHead = flops*cmp.Or(d.Attention, 1), d.HalfHead
+	if precision != "fp32" {
+		c.unaligned, c.ragged = cmp.Or(d.Unaligned, 1), cmp.Or(d.UnalignedHeads, d.Unaligned, 1)
 	}
 	if precision == "fp32" { // which is what was measured
 		c.updates = d.Updates
@@ -63,15 +67,39 @@ func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	if flops == 0 && moved == 0 {
 		return 0
 	}
-	rows := float64(samples) * float64(max(1, o.Count)) * float64(o.Rows) / float64(max(1, o.Experts))
 	computing := 0.0
-	if flops > 0 {
-		computing = flops / c.flops * (rows + c.halfRows) / rows
-		if c.unaligned > 0 && (o.Inner%8 != 0 || o.Cols%8 != 0) {
-			computing /= c.unaligned
-		}
+	switch {
+	case o.Class == arch.Attention:
+		computing = c.fused(o, flops)
+	case flops > 0:
+		computing = c.product(o, flops, samples)
 	}
-	return units.Sum(c.launch, units.Seconds(max(computing, c.moving(moved))), c.detection(o, p, samples))
+	t := units.Sum(c.launch, units.Seconds(max(computing, c.moving(moved))), c.detection(o, p, samples))
+	if p == arch.WeightGradient && o.Gathered > 0 {
+		t = units.Sum(t, c.launch, units.Seconds(c.moving(float64(o.Gathered*o.Weights())*c.element)))
+	}
+	return t
+}
+
+// product returns the time in seconds to compute a product.
+func (c Compute) product(o arch.Op, flops float64, samples int64) float64 {
+	rows := float64(samples) * float64(max(1, o.Count)) * float64(o.Rows) / float64(max(1, o.Experts))
+	computing := flops / c.flops * (rows + c.halfRows) / rows
+	if o.Inner%8 == 0 && o.Cols%8 == 0 || c.unaligned == 0 {
+		return computing
+	}
+	if o.Weight {
+		return computing / c.unaligned
+	}
+	return computing / c.ragged
+}
+
+// fused returns the time in seconds to compute attention in one kernel: of the square
+// what its tiles cover. What a pair of tokens takes beside products, such as its
+// exponential, is as much for narrow heads as for wide ones.
+func (c Compute) fused(o arch.Op, flops float64) float64 {
+	covered := float64(o.Pairs) / (float64(o.Rows) * float64(o.Cols))
+	return flops * covered / c.attention * (1 + c.halfHead/float64(o.Inner))
 }
 
 // detectionKernels look through a gradient: one compares it with itself, which writes a

@@ -171,3 +171,18 @@ func TestLayer(t *testing.T) {
 		}
 	}
 }
+
+// Fused attention takes the time of the pairs that it computes at its own rate, which
+// narrow heads reach less of; twice as many pairs take twice as long.
+func TestFusedAttention(t *testing.T) {
+	d := costmodel.Device{Peak: costmodel.Peak{BF16: 1e12}, Efficiency: costmodel.Efficiency{BF16: 1}, Attention: 0.5, HalfHead: 64}
+	c, err := costmodel.NewCompute(d, arch.Training{Precision: "bf16"})
+	require.NoError(t, err)
+	o := arch.Op{Class: arch.Attention, Count: 2, Rows: 1000, Cols: 1000, Inner: 64, Pairs: 500_000, Moved: [3]int64{1, 1, 0}}
+	work := 4 * 2 * 500e3 * 64.0
+	require.InDelta(t, work/0.5e12*2, c.Op(o, arch.Forward, 1).Seconds(), 1e-8)
+	require.InDelta(t, 2.5*3*work/0.5e12*2, c.Op(o, arch.InputGradient, 3).Seconds(), 1e-8)
+	require.Zero(t, c.Op(o, arch.WeightGradient, 1))
+	o.Inner = 128
+	require.InDelta(t, 2*work/0.5e12*1.5, c.Op(o, arch.Forward, 1).Seconds(), 1e-8)
+}

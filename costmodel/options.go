@@ -1,6 +1,7 @@
 package costmodel
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -60,22 +61,30 @@ func (MachineOptions) Settings() []setting.Setting {
 // changes to the named one.
 type ComputeOptions struct {
 	FLOPS           units.FLOPS     `toml:"flops"`
+	Efficiency      float64         `toml:"efficiency"`
 	MemoryBandwidth units.Rate      `toml:"memory_bandwidth"`
 	Memory          units.Bytes     `toml:"memory"`
 	Launch          *units.Duration `toml:"launch"`
 	HalfRows        *float64        `toml:"half_rows"`
 	Unaligned       *float64        `toml:"unaligned"`
+	UnalignedHeads  float64         `toml:"unaligned_heads"`
+	Attention       float64         `toml:"attention"`
+	HalfHead        *float64        `toml:"half_head"`
 }
 
 // Settings describes [machine.compute].
 func (ComputeOptions) Settings() []setting.Setting {
 	return []setting.Setting{
 		{Key: "flops", Example: `"100TFLOP/s"`, Range: setting.Positive(), Text: "what large matrix products reach", Unset: "the device's"},
+		{Key: "efficiency", Example: "0.6", Range: setting.Range{Max: 1, AboveMin: true}, Text: "in place of flops: the share of the named device's peak in 16 bits that large matrix products reach", Unset: "the device's"},
 		{Key: "memory_bandwidth", Example: `"1TB/s"`, Range: setting.Positive(), Text: "what large copies reach", Unset: "the device's, or unlimited"},
 		{Key: "memory", Example: `"40GB"`, Range: setting.Positive(), Text: "its capacity", Unset: "the device's, or not known, so that everything fits"},
 		{Key: "launch", Example: `"5us"`, Text: "what starting one operation costs", Unset: "the device's, or 0us"},
 		{Key: "half_rows", Example: "128.0", Range: setting.Between(0, math.MaxInt32), Text: "rows at which a matrix product reaches half of flops", Unset: "the device's, or 0"},
 		{Key: "unaligned", Example: "1.0", Range: setting.Range{Max: 1, AboveMin: true}, Text: "share of flops left to 16-bit products with a matrix whose rows are no multiple of 16 bytes", Unset: "the device's, or 1"},
+		{Key: "unaligned_heads", Example: "0.06", Range: setting.Range{Max: 1, AboveMin: true}, Text: "the same of the batched products of unfused attention, where the features of a head are not aligned", Unset: "the device's, or as unaligned"},
+		{Key: "attention", Example: "0.8", Range: setting.Range{Max: 4, AboveMin: true}, Text: "rate of attention in one kernel over flops, with wide heads; counted without what a causal mask or a window covers", Unset: "the device's, or 1"},
+		{Key: "half_head", Example: "40.0", Range: setting.Between(0, math.MaxInt32), Text: "features of a head with which it reaches half of that", Unset: "the device's, or 0"},
 	}
 }
 
@@ -127,6 +136,9 @@ func (o MachineOptions) device(c Catalog) (Device, error) {
 
 // change changes a device by the keys that are given.
 func (o ComputeOptions) change(d *Device) {
+	if o.Efficiency > 0 {
+		d.Efficiency.FP16, d.Efficiency.BF16 = o.Efficiency, o.Efficiency
+	}
 	if o.FLOPS > 0 {
 		d.Peak = Peak{o.FLOPS, o.FLOPS, o.FLOPS, o.FLOPS}
 		d.Efficiency.FP32, d.Efficiency.FP16, d.Efficiency.BF16 = 1, 1, 1
@@ -145,5 +157,10 @@ func (o ComputeOptions) change(d *Device) {
 	}
 	if o.Unaligned != nil {
 		d.Unaligned = *o.Unaligned
+	}
+	d.UnalignedHeads = cmp.Or(o.UnalignedHeads, d.UnalignedHeads)
+	d.Attention = cmp.Or(o.Attention, d.Attention)
+	if o.HalfHead != nil {
+		d.HalfHead = *o.HalfHead
 	}
 }

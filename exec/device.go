@@ -22,6 +22,10 @@ type DeviceOptions struct {
 	// Oversubscribe allows more Go devices than the machine has cores. Their
 	// times are then not comparable.
 	Oversubscribe bool
+	// CoresPerWorker is how many cores a Go device computes on. 1 keeps it on one of its
+	// own, where the system can (see Unpinned); 0 is one as well, wherever the system
+	// puts it.
+	CoresPerWorker int
 	// Share puts all XLA devices on the first GPU, each with a client and a
 	// part of the memory of its own. Their times are then not comparable with
 	// those of GPUs.
@@ -50,6 +54,8 @@ func (o DeviceOptions) open(n int) ([]*programs.Device, error) {
 	switch {
 	case o.Backend == "" || o.Backend == "go":
 		return o.openGo(n)
+	case name == "xla" && o.CoresPerWorker > 0:
+		return nil, errors.New("cores per worker are of the backend go; those of the backend xla are GPUs")
 	case name != "xla":
 		return nil, fmt.Errorf("unknown backend %q; use go, xla or xla:/absolute/path/of/plugin.so", o.Backend)
 	case !programs.XLACompiled:
@@ -69,14 +75,19 @@ func (o DeviceOptions) open(n int) ([]*programs.Device, error) {
 }
 
 func (o DeviceOptions) openGo(n int) ([]*programs.Device, error) {
-	cores := runtime.GOMAXPROCS(0)
-	switch {
-	case o.Share:
+	if o.Share {
 		return nil, errors.New("only devices of the backend xla can be shared: one of the backend go has a core of its own")
-	case n > cores && !o.Oversubscribe:
-		return nil, fmt.Errorf("%s on %s: a device computes on a core of its own; use at most %d, or oversubscribe the cores where times do not matter", units.Plural(n, "device"), units.Plural(cores, "core"), cores)
 	}
-	return openEach(n, "", programs.OpenGo)
+	if err := o.checkCores(n, runtime.GOMAXPROCS(0)); err != nil {
+		return nil, err
+	}
+	devices, err := openEach(n, "", func() (*programs.Device, error) { return programs.OpenGo(o.CoresPerWorker) })
+	if err == nil && o.CoresPerWorker == 1 {
+		if err = pin(devices); err != nil {
+			CloseDevices(devices)
+		}
+	}
+	return devices, err
 }
 
 // openEach opens n devices one by one, of which an error says where they are.
@@ -172,5 +183,5 @@ func copyThereAndBack(from, to *programs.Device, seed int32) error {
 // Comparable reports whether times measured on n such devices are those of
 // devices of their own: none shares a core or a GPU with another.
 func Comparable(n int, o DeviceOptions) bool {
-	return !o.Share && (strings.HasPrefix(o.Backend, "xla") || n <= runtime.GOMAXPROCS(0))
+	return !o.Share && (strings.HasPrefix(o.Backend, "xla") || n*max(1, o.CoresPerWorker) <= runtime.GOMAXPROCS(0))
 }

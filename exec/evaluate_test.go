@@ -70,6 +70,7 @@ func TestValidationAsUnsplit(t *testing.T) {
 	for _, m := range []mode{
 		{schedule: "ddp", ranks: 1, replicas: 2, overlap: true, bucket: 3000},
 		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true, gloo: true, overlap: true},
+		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true, perTensor: true, overlap: true}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true, simplified: true},
 		{schedule: "gpipe", ranks: 2, replicas: 2}, {schedule: "1f1b", ranks: 3, replicas: 1, recompute: programs.RepeatLayer},
 		{schedule: "interleaved-1f1b", ranks: 2, replicas: 1, virtual: 2}, {schedule: "zbv", ranks: 2, replicas: 1}, {schedule: "chimera", ranks: 2, replicas: 1},
 	} {
@@ -130,7 +131,7 @@ func TestHeldOut(t *testing.T) {
 		}
 	}
 	_, err := exec.NewSource(exec.DataOptions{Source: pairsFile(t), Validation: 12}, n, []int64{1, 1}, 0)
-	require.ErrorContains(t, err, "all 12 samples would be held out to validate on, with none left to train on; lower --validation")
+	require.ErrorContains(t, err, "all 12 samples would be held out to validate on, with none left to train on; hold out fewer")
 
 	long := filepath.Join(t.TempDir(), "long.json")
 	require.NoError(t, os.WriteFile(long, []byte(`{"de": "", "en": "yes"}`+"\n"+`{"de": "sixteen bytes at least", "en": "no"}`+"\n"), 0o644))

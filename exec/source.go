@@ -71,7 +71,7 @@ func NewSource(o DataOptions, n arch.Network, perReplica []int64, steps int) (*S
 		return nil, err
 	}
 	if s.Len() < 1 {
-		return nil, fmt.Errorf("all %d samples would be held out to validate on, with none left to train on; lower --validation", s.Len()+s.held)
+		return nil, fmt.Errorf("all %d samples would be held out to validate on, with none left to train on; hold out fewer", s.Len()+s.held)
 	}
 	if o.Samples > s.Len() {
 		return nil, fmt.Errorf("there are %d samples, and data.samples is %d; set at most as many as there are", s.Len(), o.Samples)
@@ -97,7 +97,7 @@ func (s *Source) checkTargets() error {
 		}
 	}
 	if s.held > 0 && len(s.heldOut()) == 0 {
-		return fmt.Errorf("the sources of all %d samples that are held out fill all %d tokens, and nothing of their targets is left; set a longer model.sequence_length, or a larger --validation", s.held, s.tokens.Sequence)
+		return fmt.Errorf("the sources of all %d samples that are held out fill all %d tokens, and nothing of their targets is left; set a longer model.sequence_length, or hold out more", s.held, s.tokens.Sequence)
 	}
 	return nil
 }

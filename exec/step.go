@@ -126,6 +126,11 @@ func (s *step) release() {
 
 func (s *step) do(ctx context.Context, i int32) error {
 	t := s.job.Graph.Tasks[i]
+	leave, err := s.devices[t.Rank].Enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	switch t.Kind {
 	case graph.Forward:
 		return s.forward(t)

@@ -143,6 +143,12 @@ func backend(r Result) string {
 		return ""
 	}
 	text := r.Backend + ", " + units.Plural(r.Devices, "device")
+	switch {
+	case r.Pinned:
+		text += " kept on cores of their own"
+	case r.CoresPerWorker > 0:
+		text += " of " + units.Plural(r.CoresPerWorker, "core") + " each, not pinned"
+	}
 	if !r.TimesComparable {
 		text += " that share cores: the times say little about devices of their own"
 	}

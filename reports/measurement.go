@@ -42,6 +42,10 @@ type Measurement struct {
 	// Source is the file of a course's own scripts that this was read from; absent in
 	// what psim has measured.
 	Source string `json:"source,omitempty"`
+	// CoresPerWorker is how many cores each device computed on; absent where that was left
+	// to the system, which is one wherever it is free.
+	CoresPerWorker int  `json:"cores_per_worker,omitempty"`
+	Pinned         bool `json:"pinned,omitempty"` // whether each was kept on a core of its own
 	// TimesComparable is false where devices shared cores, so that the times
 	// say little about devices of their own.
 	TimesComparable bool `json:"times_comparable"`

@@ -89,7 +89,8 @@ func (r Result) sharesText() string {
 	if len(list) > 8 {
 		return fmt.Sprintf(" of %d to %d samples", least, most)
 	}
-	return fmt.Sprintf(" of %s samples", strings.Join(list, ", "))
+	last := len(list) - 1
+	return fmt.Sprintf(" of %s and %s samples", strings.Join(list[:last], ", "), list[last])
 }
 
 // startup tells how much of the step is the broadcast before it; nothing without one.

@@ -41,8 +41,11 @@ func TestCoursesTables(t *testing.T) {
 		}
 		for _, m := range inline.FindAllStringSubmatch(line, -1) {
 			if command := m[1]; strings.HasPrefix(command, "psim ") {
-				if strings.HasPrefix(command, "psim run") && strings.Contains(command, " --") && !strings.Contains(command, "--out") {
-					command += " --out -" // pictures take time
+				switch verb := strings.Fields(command)[1]; { // pictures take time, and large batches
+				case verb == "run" && strings.Contains(command, " --") && !strings.Contains(command, "--out"):
+					command += " --out -"
+				case verb == "exec":
+					command += " --out - --set batch.global=16"
 				}
 				terminal(t, root, command)
 				commands++

@@ -28,48 +28,6 @@ type execFlags struct {
 	perLayer  bool
 }
 
-const execManual = `exec trains the network of CONFIG for a few steps by running the task graph that
-psim run simulates, on devices of this machine. First it times every kind of task
-by itself, and predicts the step from that; then it runs the graph and shows both
-side by side, with the error split into its parts.
-
-Devices are the machine's cores (--backend go, gomlx's Go backend), or GPUs
-(--backend xla). psim doctor says which there are. The [machine] of CONFIG is not
-used. Training is in fp32, on synthetic data unless --data names other. If --gpus is
-not what CONFIG has, a pipeline gets that many stages, and replicas (ddp, fsdp) keep
-the samples of each; --set batch.global sets the total instead. Without CONFIG the
-example exec, a small GPT-2, runs with three schedules: model-parallel, gpipe and
-1f1b. Whatever had to be changed in CONFIG is a warning of the result.
-
-With --epochs N it trains N whole epochs, after one that warms up and counts nowhere
-(--warmup): as many steps as take data.samples samples, or all of --data, the last one
-filled up. The result then has the time of an epoch, the same by rank, and the rate, each
-± its deviation over the epochs, the population's, as numpy's std has it. The rate of an
-epoch is the sum over the replicas, of what each has trained over its own time.
-
---validation N holds out N samples that no replica trains on: of CIFAR-10 the first of
-test_batch.bin, of pairs the last lines that are read, of synthetic data some of their
-own. Their mean loss, by forward passes alone, without dropout, through the same graph,
-is in the result: after every epoch, or after the last measured step.
-
-Measured memory is the ledger's: every device counts the bytes of all tensors that
-it holds. Predicted memory follows from the network alone.
-
-The result is "disturbed", with a warning, where steps deviate by more than 8 % or a
-fixed matrix product, timed before and after them, shows that something else runs;
---runs 3 then tries again.
-
---save-gradients DIR writes the gradients of the first step as the CMU course does: for
-every rank a dictionary by the tensors' names, of what it holds before its update, which
-is averaged over the replicas. With parallel.zero = 3 that is its shares.
-
---check compares with an unsplit run of the same seed and batches: weights after
-the last step (they may differ by 1e-5), output (1e-4), grads of the first step
-(1e-5, and bitwise equal on all replicas), and loss, which must also fall. A check
-that fails says whether rounding has grown with the steps or a sum is wrong. For
-pipedream, which no unsplit run equals, it compares with a serial replay of the
-same microbatches with the same versions of the weights.`
-
 func newExec() *cobra.Command {
 	var f execFlags
 	cmd := &cobra.Command{
@@ -102,6 +60,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.IntVar(&f.gpus, "devices", 0, "the same as --gpus")
 	flags.StringVar(&f.Devices.Backend, "backend", "go", "what computes: go, xla or xla:/absolute/path/of/plugin.so")
 	flags.BoolVar(&f.Devices.Share, "share", false, "put all XLA devices on one GPU")
+	flags.IntVar(&f.Devices.CoresPerWorker, "cores-per-worker", 0, "keep each device on a core of its own (1; on Linux), or compute its products on N cores, unpinned (default: one, wherever the system puts it)")
 	flags.BoolVar(&f.Devices.Oversubscribe, "oversubscribe", false, "allow more devices than cores; times are then not comparable")
 	flags.IntVar(&f.Steps, "steps", 5, "number of steps to measure")
 	flags.IntVar(&f.Epochs, "epochs", 0, "number of passes over the data set to measure, instead of --steps")
@@ -125,6 +84,9 @@ func (f *execFlags) register(cmd *cobra.Command) {
 		"folder to write results and pictures to; - for none (default out/measured or out/measured-NAME)")
 	flags.StringVar(&f.trace, "trace", "", "also write the measured timeline for Perfetto (.pftrace) or chrome://tracing and PyTorch's tools (.json, .json.gz)")
 }
+
+// mostCores bounds the cores of a device.
+const mostCores = 1024
 
 // mostSteps bounds how often something is done of which everything is kept.
 const mostSteps = 100_000
@@ -166,6 +128,8 @@ func (f *execFlags) validate() error {
 		return fmt.Errorf("--steps %d: at least 1 step has to be measured", f.Steps)
 	case f.Warmup < 0 || f.Warmup == 0 && len(f.Checks) > 0:
 		return fmt.Errorf("--warmup %d: must be 0 or more, and with --check at least 1, because the first step is slower", f.Warmup)
+	case f.Devices.CoresPerWorker < 0 || f.Devices.CoresPerWorker > mostCores:
+		return fmt.Errorf("--cores-per-worker %d: must be 1 to %d", f.Devices.CoresPerWorker, mostCores)
 	case f.Data.Validation < 0:
 		return fmt.Errorf("--validation %d: must be the number of samples to hold out", f.Data.Validation)
 	case f.Repeats < 1:

@@ -27,7 +27,7 @@ type listing struct {
 
 func listings() []listing {
 	return []listing{
-		{"schedules", listSchedules}, {"models", listModels}, {"devices", configs.WriteDevices},
+		{"schedules", listSchedules}, {"models", listModels}, {"kernels", configs.WriteKernels}, {"stacks", configs.WriteStacks}, {"devices", configs.WriteDevices},
 		{"examples", listExamples}, {"questions", func(w io.Writer, _ bool) { questions.WriteList(w) }},
 	}
 }
@@ -40,7 +40,7 @@ func newList() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:       "list " + strings.Join(names, "|"),
-		Short:     "list schedules, models, devices and links, examples or questions",
+		Short:     "list schedules, models, kernels, stacks, devices and links, examples or questions",
 		Example:   "  psim list schedules\n  psim list devices --verbose",
 		ValidArgs: names,
 		Args:      exactly(1, "one of "+strings.Join(names, ", ")),
@@ -54,7 +54,7 @@ func newList() *cobra.Command {
 			return table.Flush()
 		},
 	}
-	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "more: what each schedule is for, where every value of a device is from")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "more: what each schedule is for, what kernels and stacks are made of, where every value of a device is from")
 	return cmd
 }
 

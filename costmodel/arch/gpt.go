@@ -19,7 +19,7 @@ func gpt(m Model) Network {
 	final := Layer{
 		Name: "ln_f", Kind: KindChain, Params: layerNormParams("ln_f", h),
 		Input: Shape{s, h}, Output: Shape{s, h},
-		Ops:     []Op{layerNorm("ln_f", s, h)},
+		Ops:     []Op{m.layerNorm("ln_f", s, h)},
 		Buffers: []Buffer{{Name: "ln_f.input", Shape: Shape{s, h}}},
 	}
 	return Network{TokensPerSample: s, Layers: append(layers, final, lmHead(m, "wte.weight"))}
@@ -72,16 +72,19 @@ func gptBlockParams(prefix string, m Model) []Tensor {
 // gptBlockOps makes 24sh²+4s²h FLOPs with f = 4h (Narayanan et al. 2021).
 func gptBlockOps(m Model) []Op {
 	s, h, q, f := m.SequenceLength, m.Hidden, m.Heads*m.HeadDim, m.FFNHidden
-	ops := []Op{layerNorm("ln_1", s, h), linear("attn.c_attn", s, h, 3*q, true).enters()}
+	ops := []Op{m.layerNorm("ln_1", s, h), m.linear("attn.c_attn", s, h, 3*q, true).enters()}
 	ops = append(ops, m.apart("attn.bias", 3*q, 2, 0)...)
+	if split := m.between().split; split.forward > 0 {
+		ops = append(ops, split.op("attn.split", elements(s, 3*q)).sharded())
+	}
 	ops = append(ops, attention("attn.", m)...)
-	ops = append(ops, linear("attn.c_proj", s, q, h, true).leaves())
+	ops = append(ops, m.linear("attn.c_proj", s, q, h, true).leaves())
 	ops = append(ops, m.dropoutAdd("attn.resid_dropout", "attn.residual")...)
 	ops = append(ops,
-		layerNorm("ln_2", s, h),
-		linear("mlp.c_fc", s, h, f, true).enters(),
-		activation("mlp.gelu", s, f),
-		linear("mlp.c_proj", s, f, h, true).leaves(),
+		m.layerNorm("ln_2", s, h),
+		m.linear("mlp.c_fc", s, h, f, true).enters(),
+		m.activation("mlp.gelu", s, f),
+		m.linear("mlp.c_proj", s, f, h, true).leaves(),
 	)
 	return append(ops, m.dropoutAdd("mlp.dropout", "mlp.residual")...)
 }

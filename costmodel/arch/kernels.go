@@ -1,10 +1,22 @@
 package arch
 
+import "cmp"
+
 // The legal values of Model.Kernels: which kernels the parts of a transformer
 // between its products are.
 const (
 	// KernelsFused: the softmax of attention and the loss are one kernel each.
 	KernelsFused = "fused"
+	// KernelsEager has a kernel for every operation of PyTorch: copies to split queries, keys
+	// and values of one product, rotary positions step by step, a loss in fp32, and
+	// gradients of weights that are copied or added up after their product.
+	KernelsEager = "eager"
+	// KernelsCompiled: torch.compile makes one kernel of what follows each other without
+	// products: a sum goes into the norm after it, and its gradient's into that norm's.
+	KernelsCompiled = "compiled"
+	// KernelsTE has Transformer Engine's kernels and Megatron's fused ones: norms, an
+	// activation function with its gate, a loss that PyTorch's JIT fuses in part.
+	KernelsTE = "te"
 	// KernelsMegatron is as in Megatron-LM, in 16-bit precision. Its softmax reads
 	// what the causal mask leaves, for four matrices of attention at a time; where
 	// samples × heads of a device are no multiple of four, PyTorch's own kernels
@@ -18,10 +30,92 @@ const (
 
 func (m Model) megatron() bool { return m.Kernels == KernelsMegatron }
 
-// MegatronKernels reports whether a model, or its preset, has KernelsMegatron.
-func (m Model) MegatronKernels() bool {
+// UsedKernels returns the kernels of a model, or of its preset: KernelsFused where nothing
+// is said, or there is no model.
+func (m Model) UsedKernels() string {
 	r, err := m.resolve()
-	return err == nil && r.megatron()
+	if err != nil {
+		return KernelsFused
+	}
+	return cmp.Or(r.Kernels, KernelsFused)
+}
+
+// Transformer reports whether a model has blocks with attention: it names a file, or is of
+// a family of transformers.
+func (m Model) Transformer() bool {
+	r, err := m.resolve()
+	return err == nil && (r.File != "" || r.transformer())
+}
+
+// A KernelSet is what Model.Kernels may name.
+type KernelSet struct{ Name, Summary string }
+
+// KernelSets lists them.
+func KernelSets() []KernelSet {
+	return []KernelSet{
+		{KernelsEager, "a kernel for every operation of PyTorch, and copies between"},
+		{KernelsCompiled, "torch.compile: what follows each other without products is one kernel"},
+		{KernelsTE, "Transformer Engine's: norms, a function with its gate, a loss fused in part"},
+		{KernelsFused, "one kernel each, which moves what it has to; the default"},
+		{KernelsMegatron, "Megatron-LM's of 2021 to 2023; the default of presets megatron-*"},
+	}
+}
+
+func kernelNames() (names []string) {
+	for _, set := range KernelSets() {
+		names = append(names, set.Name)
+	}
+	return names
+}
+
+// A moves is what an operation between products moves and launches: elements of 16 bits
+// read and written for each element of its result, in F and in I, and kernels.
+type moves struct {
+	forward, input   int64
+	kernels, inverse int // of F and of I; 0 means 1 where something is moved
+}
+
+// op makes it for n elements.
+func (v moves) op(name string, n int64) Op {
+	op := elementwise(name, n, v.forward, v.input)
+	op.Launches = [3]int{Forward: v.kernels, InputGradient: v.inverse}
+	return op
+}
+
+// A between is what a set of kernels has for each operation between products.
+type between struct {
+	norm, residual, activation, gate, rotary, loss moves
+	split                                          moves // of queries, keys and values that one product made
+	gradient                                       int64 // elements that W moves for one of a weight, in a kernel of its own
+}
+
+// between tells what the model's kernels move, counted from what every one of them has to
+// read and write: docs/kernels.md says it operation by operation.
+func (m Model) between() between {
+	b := between{
+		norm: moves{forward: 2, input: 5}, residual: moves{forward: 3, input: 3}, activation: moves{forward: 2, input: 3},
+		gate: moves{forward: 3, input: 5}, rotary: moves{forward: 2, input: 2}, loss: moves{forward: 2, input: 2},
+	}
+	switch m.Kernels {
+	case KernelsEager:
+		b.norm.inverse = 2
+		b.gate = moves{forward: 3, input: 6, inverse: 2}
+		b.rotary = moves{forward: 10, input: 10, kernels: 10, inverse: 10}
+		b.loss = moves{forward: 7, input: 11, kernels: 3, inverse: 3}
+		b.split = moves{forward: 2, input: 2, kernels: 3}
+		b.gradient = 5
+	case KernelsCompiled:
+		b.residual = moves{forward: 2, input: 1}
+		b.norm.inverse = 2
+		b.activation, b.gate = moves{forward: 2, input: 3}, moves{forward: 1, input: 2}
+		b.loss = moves{forward: 7, input: 11, kernels: 3, inverse: 3}
+		b.gradient = 3
+	case KernelsTE:
+		b.norm.inverse = 2
+		b.gate = moves{forward: 1, input: 2}
+		b.loss = moves{forward: 13, input: 7, kernels: 4, inverse: 2}
+	}
+	return b
 }
 
 // In the counts below, elements are of 16 bits, and one in fp32 is two.
@@ -58,7 +152,8 @@ func (m Model) apart(name string, n int, forward, input int64) []Op {
 // divide by that; I multiplies the result, and converts it back.
 func (m Model) loss() []Op {
 	n := elements(m.SequenceLength, m.Vocab)
-	loss := crossEntropy(n)
+	loss := m.between().loss.op("loss", n)
+	loss.Function = CrossEntropy
 	loss.Rows = int64(m.SequenceLength)
 	ops := []Op{loss}
 	if m.megatron() {
@@ -78,7 +173,7 @@ func (m Model) loss() []Op {
 // one kernel does in F writes the mask and no result of the dropout.
 func (m Model) dropoutAdd(dropout, sum string) []Op {
 	s, h := m.SequenceLength, m.Hidden
-	ops := append(m.dropout(dropout, s, h), residual(sum, s, h))
+	ops := append(m.dropout(dropout, s, h), m.residual(sum, s, h))
 	if m.megatron() && len(ops) == 2 {
 		ops[0].Moved[Forward] = 0
 		ops[1].Moved[Forward] += elements(s, h) / 4

@@ -65,7 +65,7 @@ func (l Layer) kernels(p Pass, samples int64) (n int) {
 }
 
 func TestKernelsErrors(t *testing.T) {
-	require.EqualError(t, Model{Preset: "gpt2", Kernels: "flash"}.Validate(), `kernels = "flash": must be fused or megatron`)
+	require.EqualError(t, Model{Preset: "gpt2", Kernels: "flash"}.Validate(), `kernels = "flash": must be one of eager, compiled, te, fused, megatron`)
 	require.EqualError(t, Model{Preset: "mlp", Kernels: KernelsFused}.Validate(), `kernels = "fused": has no meaning with preset "mlp"`)
 	require.NoError(t, Model{Preset: "gpt2", Kernels: KernelsFused}.Validate())
 }

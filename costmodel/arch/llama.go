@@ -28,7 +28,7 @@ func llama(m Model) Network {
 	final := Layer{
 		Name: "norm", Params: []Tensor{{Name: "norm.weight", Shape: Shape{h}, Norm: true}},
 		Input: Shape{s, h}, Output: Shape{s, h},
-		Ops:     []Op{norm("norm", s, h)},
+		Ops:     []Op{m.norm("norm", s, h)},
 		Buffers: []Buffer{{Name: "norm.input", Shape: Shape{s, h}}},
 	}
 	return Network{TokensPerSample: s, Layers: append(layers, final, lmHead(m, "embed_tokens.weight"))}
@@ -81,34 +81,34 @@ func llamaBlockOps(m Model) []Op {
 	s, h := m.SequenceLength, m.Hidden
 	q, kv := m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
 	ops := []Op{
-		norm("input_layernorm", s, h),
-		linear("self_attn.q_proj", s, h, q, m.QKVBias).enters(),
-		linear("self_attn.k_proj", s, h, kv, m.QKVBias),
-		linear("self_attn.v_proj", s, h, kv, m.QKVBias),
-		elementwise("self_attn.rotary", elements(s, q+kv), 2, 2).sharded(), // in place of q and k
+		m.norm("input_layernorm", s, h),
+		m.linear("self_attn.q_proj", s, h, q, m.QKVBias).enters(),
+		m.linear("self_attn.k_proj", s, h, kv, m.QKVBias),
+		m.linear("self_attn.v_proj", s, h, kv, m.QKVBias),
+		m.between().rotary.op("self_attn.rotary", elements(s, q+kv)).sharded(),
 	}
 	ops = append(ops, attention("self_attn.", m)...)
 	ops = append(ops,
-		linear("self_attn.o_proj", s, q, h, false).leaves(),
-		residual("self_attn.residual", s, h),
-		norm("post_attention_layernorm", s, h),
+		m.linear("self_attn.o_proj", s, q, h, false).leaves(),
+		m.residual("self_attn.residual", s, h),
+		m.norm("post_attention_layernorm", s, h),
 	)
 	if m.Experts > 0 {
 		ops = append(ops, expertOps(m)...)
 	} else {
 		ops = append(ops, gatedOps(m)...)
 	}
-	return append(ops, residual("mlp.residual", s, h))
+	return append(ops, m.residual("mlp.residual", s, h))
 }
 
 func gatedOps(m Model) []Op {
 	s, h, f := m.SequenceLength, m.Hidden, m.FFNHidden
 	return []Op{
-		linear("mlp.gate_proj", s, h, f, false).enters(),
-		linear("mlp.up_proj", s, h, f, false),
-		activation("mlp.silu", s, f),
-		gate("mlp.gate", s, f),
-		linear("mlp.down_proj", s, f, h, false).leaves(),
+		m.linear("mlp.gate_proj", s, h, f, false).enters(),
+		m.linear("mlp.up_proj", s, h, f, false),
+		m.activation("mlp.silu", s, f),
+		m.gate("mlp.gate", s, f),
+		m.linear("mlp.down_proj", s, f, h, false).leaves(),
 	}
 }
 
@@ -147,6 +147,6 @@ func gatedBuffers(prefix string, n, f int) []Buffer {
 }
 
 // gate multiplies two tensors; its I reads both and the gradient and writes two.
-func gate(name string, s, f int) Op {
-	return elementwise(name, elements(s, f), 3, 5).sharded()
+func (m Model) gate(name string, s, f int) Op {
+	return m.between().gate.op(name, elements(s, f)).sharded()
 }

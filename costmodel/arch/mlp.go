@@ -59,3 +59,10 @@ func relu(name string, n int64) Op {
 	op.Function = ReLU
 	return op
 }
+
+// crossEntropy over n logits: a softmax and its gradient.
+func crossEntropy(n int64) Op {
+	op := elementwise("loss", n, 2, 2)
+	op.Function = CrossEntropy
+	return op
+}

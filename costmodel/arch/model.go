@@ -28,10 +28,11 @@ type Model struct {
 	Tied            *bool   `toml:"tied"`
 	QKVBias         bool    `toml:"qkv_bias"` // as Qwen 2 has
 	Dropout         float64 `toml:"dropout"`
-	// Window is the sliding window of a file's attention in tokens, which is not
-	// modelled; 0 is none.
-	Window  int    `toml:"-"`
-	Kernels string `toml:"kernels"` // KernelsFused, the default, or KernelsMegatron
+	// Window is the sliding window of a file's attention in tokens, which fused
+	// attention leaves out; 0 is none.
+	Window    int    `toml:"-"`
+	Attention string `toml:"attention"` // AttentionUnfused, which "" stands for, or AttentionFlash
+	Kernels   string `toml:"kernels"`   // KernelsFused, the default, or KernelsMegatron
 }
 
 // Settings describes [model].
@@ -57,7 +58,8 @@ func (Model) Settings() []setting.Setting {
 		{Key: "tied", Example: "true", With: transformers, Text: "the head shares the embedding's table", Unset: "true for gpt, else false"},
 		{Key: "qkv_bias", Default: false, With: llama, Text: "biases of queries, keys and values"},
 		{Key: "dropout", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true}, With: gpt, Text: "rate after the embedding, on the attention and after both projections"},
-		{Key: "kernels", Example: `"fused"`, OneOf: []string{KernelsFused, KernelsMegatron}, With: transformers, Text: "fused: softmax and loss are one kernel each. megatron: what Megatron-LM launches in 16 bits (the loss in steps over fp32 logits; a bias, a copy; softmax in five where samples × heads of a device are no multiple of 4). Only times differ", Unset: "fused; megatron for presets megatron-*"},
+		{Key: "attention", Example: `"flash"`, OneOf: []string{AttentionFlash, AttentionUnfused}, With: append(transformers, "file"), Text: "flash: one kernel that keeps no square and leaves out what the mask covers. unfused: scores of all pairs of tokens are written and read", Unset: "flash in 16 bits on GPUs and TPUs; unfused in fp32, on CPUs and with Megatron's kernels"},
+		{Key: "kernels", Example: `"fused"`, OneOf: kernelNames(), With: append(transformers, "file"), Text: "what lies between products (psim list kernels -v). eager: a kernel for each of PyTorch's operations. compiled: torch.compile's. te: Transformer Engine's. fused: one kernel each. megatron: what Megatron-LM launches in 16 bits (the loss in steps over fp32 logits; a bias, a copy; softmax in five where samples × heads of a device are no multiple of 4). Only times differ", Unset: "fused; megatron for presets megatron-*"},
 	}
 }
 
@@ -183,7 +185,7 @@ func (m Model) name() string {
 	var changed []string
 	for s, value := range setting.Given(m) {
 		switch s.Key {
-		case "preset", "sequence_length", "kernels":
+		case "preset", "sequence_length", "attention", "kernels":
 		case "qkv_bias":
 			changed = append(changed, s.Key)
 		default:

@@ -26,11 +26,12 @@ const (
 	Elementwise              // bound by memory: activation functions, norms, softmax, sums, pooling, loss
 	Lookup                   // rows gathered from a table: embeddings
 	Exchange                 // a collective among the devices of a tensor-parallel group
+	Attention                // the core of attention in one kernel, which keeps no square (see attention.go)
 )
 
 // String names the class in lower case.
 func (c Class) String() string {
-	return nameOf("Class", uint8(c), "product", "elementwise", "lookup", "exchange")
+	return nameOf("Class", uint8(c), "product", "elementwise", "lookup", "exchange", "attention")
 }
 
 // Function is what an Elementwise operation in a KindChain computes.
@@ -59,8 +60,12 @@ type Op struct {
 
 	// Product: Count products of Rows×Inner by Inner×Cols.
 	// Lookup: a table of Rows×Cols. Elementwise: Rows targets of a loss, Count
-	// matrices of attention.
+	// matrices of attention. Attention: Count heads of Inner features, with Rows
+	// queries and Cols keys.
 	Count, Rows, Inner, Cols int64
+
+	// Pairs is how many pairs of a query and a key Attention computes for a head.
+	Pairs int64
 
 	// Left is the number of elements of all left operands in memory where it
 	// is not Count×Rows×Inner: a convolution reads its image, not the matrix of
@@ -85,8 +90,16 @@ type Op struct {
 	Elements int64
 
 	// Moved is the number of elements read and written by each pass, indexed by
-	// Pass, for Elementwise and Lookup; 0 where a pass has no such kernel.
+	// Pass, of what is no Product; 0 where a pass has no such kernel.
 	Moved [3]int64
+
+	// Launches is how many kernels a pass launches that moves something, indexed by
+	// Pass; 0 means 1.
+	Launches [3]int
+
+	// Gathered is the number of elements that W reads and writes in a kernel of its own
+	// for one element of a weight, to add its gradient to others or to copy it.
+	Gathered int64
 
 	// Unless, if not 0: the operation runs only over microbatches of a number of
 	// samples × Count that is no multiple of it (see KernelsMegatron).
@@ -141,13 +154,17 @@ func (t Transfer) Bytes(elementBytes, samples int64) int64 {
 	return t.Elements * elementBytes * samples
 }
 
-// FLOPs of one pass over one sample: two per multiply-add of a Product, 0 for
-// the other classes.
+// FLOPs of one pass over one sample: two per multiply-add of a Product and of
+// Attention over the whole square, 0 for the other classes.
 func (o Op) FLOPs(p Pass) int64 {
-	if o.Class != Product {
-		return 0
+	n := 2 * o.Count * o.Rows * o.Inner * o.Cols
+	switch o.Class {
+	case Product:
+		return n * o.products(p)
+	case Attention:
+		return n * attentionProducts[p]
 	}
-	return 2 * o.Count * o.Rows * o.Inner * o.Cols * o.products(p)
+	return 0
 }
 
 // Traffic is the number of elements that a pass over a microbatch moves to and
@@ -173,15 +190,21 @@ func (o Op) Traffic(p Pass, samples int64) int64 {
 }
 
 // Kernels is how many kernels a pass over a microbatch launches: a product, an
-// elementwise operation and a collective are one each.
+// elementwise operation and a collective are one each, and fused attention three in I: what
+// rows of the gradient and of the context have in common, the gradients, and that of q
+// converted.
 func (o Op) Kernels(p Pass, samples int64) int {
 	switch {
 	case !o.runs(samples):
 		return 0
+	case o.Class == Product && p == WeightGradient && o.Gathered > 0:
+		return int(o.products(p)) + 1
 	case o.Class == Product:
 		return int(o.products(p))
+	case o.Class == Attention && p == InputGradient:
+		return 3
 	case o.Class == Exchange && o.Exchanges[p].Collective != NoCollective, o.Moved[p] > 0:
-		return 1
+		return max(1, o.Launches[p])
 	}
 	return 0
 }
@@ -189,6 +212,14 @@ func (o Op) Kernels(p Pass, samples int64) int {
 // runs reports whether there is something to do for so many samples.
 func (o Op) runs(samples int64) bool {
 	return o.Unless == 0 || samples*o.Count%o.Unless != 0
+}
+
+// Weights counts the elements of the parameters that a Product multiplies by.
+func (o Op) Weights() int64 {
+	if !o.Weight {
+		return 0
+	}
+	return o.right(1)
 }
 
 // products counts how many products of the forward size a pass makes.

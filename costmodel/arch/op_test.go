@@ -48,7 +48,7 @@ func TestWeightIsReadOncePerMicrobatch(t *testing.T) {
 }
 
 func TestTraffic(t *testing.T) {
-	fc := linear("fc", 10, 3, 5, true)
+	fc := (Model{}).linear("fc", 10, 3, 5, true)
 	assert.EqualValues(t, 2*(30+50)+15, fc.Traffic(Forward, 2))
 	assert.EqualValues(t, 2*(30+50)+15, fc.Traffic(InputGradient, 2))
 	assert.EqualValues(t, 2*(30+50)+15+2*50+5, fc.Traffic(WeightGradient, 2), "with the bias gradient")
@@ -59,8 +59,8 @@ func TestTraffic(t *testing.T) {
 	assert.EqualValues(t, 2*5*(24+24+32), scores.Traffic(InputGradient, 5))
 	assert.Zero(t, scores.Traffic(WeightGradient, 5))
 
-	assert.EqualValues(t, 7*2*60, activation("gelu", 6, 10).Traffic(Forward, 7))
-	assert.Zero(t, activation("gelu", 6, 10).FLOPs(Forward))
+	assert.EqualValues(t, 7*2*60, (Model{}).activation("gelu", 6, 10).Traffic(Forward, 7))
+	assert.Zero(t, (Model{}).activation("gelu", 6, 10).FLOPs(Forward))
 	wte := lookup("wte", 100, 6, 10, 2)
 	assert.EqualValues(t, 7*3*60+1000, wte.Traffic(WeightGradient, 7))
 	assert.Zero(t, wte.Traffic(InputGradient, 7))

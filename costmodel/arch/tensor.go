@@ -164,6 +164,9 @@ func (g Group) op(o Op, inside bool) Op {
 	switch {
 	case o.Sharded && o.Class == Lookup:
 		o.Rows /= t
+	case o.Sharded && o.Class == Attention:
+		o.Count, o.Elements = o.Count/t, o.Elements/t
+		o.divideMoved(t)
 	case o.Sharded && o.Class == Product:
 		switch {
 		case o.RowParallel:
@@ -178,11 +181,15 @@ func (g Group) op(o Op, inside bool) Op {
 		if o.Unless != 0 {
 			o.Count /= t
 		}
-		for p := range o.Moved {
-			o.Moved[p] /= t
-		}
+		o.divideMoved(t)
 	}
 	return o
+}
+
+func (o *Op) divideMoved(by int64) {
+	for p := range o.Moved {
+		o.Moved[p] /= by
+	}
 }
 
 // enter makes Megatron's f: nothing in F and an all-reduce of the input gradients in I, or

@@ -22,6 +22,8 @@ type Training struct {
 	Backward string `toml:"backward"`
 	// DetectAnomaly: every gradient is looked through for NaN when it is made.
 	DetectAnomaly bool `toml:"detect_anomaly"`
+	// Stack names settings that are defaults where others are not given.
+	Stack string `toml:"stack"`
 }
 
 // Settings describes [train].
@@ -34,6 +36,15 @@ func (Training) Settings() []setting.Setting {
 		{Key: "recompute", Default: "none", OneOf: []string{"none", "selective", "full"}, Text: "none, selective (attention), full"},
 		{Key: "backward", Default: BackwardWhole, OneOf: []string{BackwardWhole, BackwardPerLayer, BackwardTwoPass}, Text: "whole: one backward of a stage. per-layer: one of every layer, which frees what that kept. two-pass: two of every layer, for its parameters and for its input, each of which walks it again"},
 		{Key: "detect_anomaly", Default: false, Text: "true: every gradient is looked through for NaN, in two kernels, as PyTorch's anomaly detection does; simulated only"},
+		{Key: "stack", Default: "none", OneOf: append([]string{"none"}, Stacks()...), Text: "the program that trains: it stands for settings (psim list stacks -v), which keys that are given replace"},
+	}
+}
+
+// Stacks lists the programs that Training.Stack may name.
+func Stacks() []string {
+	return []string{
+		"megatron-2021", "megatron-2023", "megatron-deepspeed", "megatron-te", "nanotron",
+		"pytorch-fsdp", "pytorch-fsdp-compiled", "torchtitan",
 	}
 }
 

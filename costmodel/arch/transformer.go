@@ -4,9 +4,9 @@ package arch
 // hidden size, f that of the MLP; one sample is one sequence.
 
 // linear multiplies s rows by an in×out weight.
-func linear(name string, s, in, out int, bias bool) Op {
+func (m Model) linear(name string, s, in, out int, bias bool) Op {
 	return Op{
-		Name: name, Class: Product, Weight: true, Bias: bias, Sharded: true,
+		Name: name, Class: Product, Weight: true, Bias: bias, Sharded: true, Gathered: m.between().gradient,
 		Count: 1, Rows: int64(s), Inner: int64(in), Cols: int64(out),
 	}
 }
@@ -45,21 +45,23 @@ func elementwise(name string, n int64, forward, input int64) Op {
 
 // norm reads x and writes y; its I reads x and the gradient twice, once for the
 // input's and once for the gains' gradient.
-func norm(name string, s, h int) Op { return elementwise(name, elements(s, h), 2, 5) }
+func (m Model) norm(name string, s, h int) Op { return m.between().norm.op(name, elements(s, h)) }
 
 // layerNorm makes a norm with gain and bias.
-func layerNorm(name string, s, h int) Op {
-	op := norm(name, s, h)
+func (m Model) layerNorm(name string, s, h int) Op {
+	op := m.norm(name, s, h)
 	op.Function = LayerNorm
 	return op
 }
 
 // residual adds two tensors in F and two gradients in I.
-func residual(name string, s, h int) Op { return elementwise(name, elements(s, h), 3, 3) }
+func (m Model) residual(name string, s, h int) Op {
+	return m.between().residual.op(name, elements(s, h))
+}
 
 // activation reads x and writes y; its I reads x and the gradient.
-func activation(name string, s, f int) Op {
-	return elementwise(name, elements(s, f), 2, 3).sharded()
+func (m Model) activation(name string, s, f int) Op {
+	return m.between().activation.op(name, elements(s, f)).sharded()
 }
 
 // lookup gathers s rows of an n×h table; forward is the number of elements
@@ -71,35 +73,6 @@ func lookup(name string, n, s, h int, forward int64) Op {
 		Name: name, Class: Lookup, Rows: int64(n), Cols: int64(h),
 		Elements: e, Moved: [3]int64{forward * e, 0, 3 * e},
 	}
-}
-
-// attention makes the core between the projections: softmax(q·kᵀ)·v over the whole
-// square, in Heads products; scale and mask are part of the softmax kernel.
-func attention(prefix string, m Model) []Op {
-	a, s, d := int64(m.Heads), int64(m.SequenceLength), int64(m.HeadDim)
-	ops := []Op{{Name: prefix + "scores", Class: Product, Count: a, Rows: s, Inner: d, Cols: s}}
-	ops = append(ops, m.softmax(prefix+"softmax")...)
-	ops = append(ops, m.dropout(prefix+"attn_dropout", m.Heads, m.SequenceLength, m.SequenceLength)...)
-	ops = append(ops, Op{Name: prefix + "context", Class: Product, Count: a, Rows: s, Inner: s, Cols: d})
-	ops = append(ops, m.apart(prefix+"contiguous", m.Heads*m.HeadDim, 2, 2)...)
-	for i := range ops {
-		ops[i].AttentionCore, ops[i].Sharded = true, true
-	}
-	return ops
-}
-
-// attentionBuffers lists the buffers of the core, and the context, which is the input
-// of the output projection.
-func attentionBuffers(prefix string, m Model) []Buffer {
-	s, q, kv := m.SequenceLength, m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
-	buffers := []Buffer{
-		{Name: prefix + "q", Shape: Shape{s, q}, Sharded: true},
-		{Name: prefix + "k", Shape: Shape{s, kv}, Sharded: true},
-		{Name: prefix + "v", Shape: Shape{s, kv}, Sharded: true},
-		{Name: prefix + "softmax.output", Shape: Shape{m.Heads, s, s}, AttentionCore: true, Sharded: true},
-	}
-	buffers = append(buffers, m.attentionDropout(prefix)...)
-	return append(buffers, Buffer{Name: prefix + "context", Shape: Shape{s, q}, Lifetime: ForwardToWeight, Sharded: true})
 }
 
 // dropout zeroes elements at random and scales the others, unless the model has
@@ -125,26 +98,13 @@ func (m Model) dropoutMask(name string, shape ...int) []Buffer {
 	return []Buffer{{Name: name + ".mask", Shape: shape, ElementBytes: 1}}
 }
 
-// attentionDropout keeps its output as well, for the gradient of v.
-func (m Model) attentionDropout(prefix string) []Buffer {
-	name := prefix + "attn_dropout"
-	buffers := m.dropoutMask(name, m.Heads, m.SequenceLength, m.SequenceLength)
-	for _, mask := range buffers {
-		buffers = append(buffers, Buffer{Name: name + ".output", Shape: mask.Shape})
-	}
-	for i := range buffers {
-		buffers[i].AttentionCore, buffers[i].Sharded = true, true
-	}
-	return buffers
-}
-
 // lmHead makes the logits and the cross-entropy loss over them. The loss keeps
 // its logarithms of probabilities in fp32 whatever the precision.
 func lmHead(m Model, embedding string) Layer {
 	s, h, v := m.SequenceLength, m.Hidden, m.Vocab
 	head := Layer{
 		Name: "head", Kind: KindChain, Input: Shape{s, h}, Output: Shape{s, v},
-		Ops: append([]Op{linear("lm_head", s, h, v, false).enters()}, m.loss()...),
+		Ops: append([]Op{m.linear("lm_head", s, h, v, false).enters()}, m.loss()...),
 		Buffers: []Buffer{
 			{Name: "lm_head.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight},
 			{Name: "loss.log_probabilities", Shape: Shape{s, v}, ElementBytes: 4, Sharded: true},
@@ -158,13 +118,6 @@ func lmHead(m Model, embedding string) Layer {
 		head.Params = []Tensor{{Name: "lm_head.weight", Shape: Shape{v, h}, Sharded: true, Deviation: initializerRange}}
 	}
 	return head
-}
-
-// crossEntropy over n logits: a softmax and its gradient.
-func crossEntropy(n int64) Op {
-	op := elementwise("loss", n, 2, 2)
-	op.Function = CrossEntropy
-	return op
 }
 
 // tokenIDs keeps 4 bytes for each token, for W of the embedding or I of the loss.

@@ -3,18 +3,30 @@ package programs
 import (
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
+
+	"psim/internal/cores"
 
 	"github.com/gomlx/compute"
 	_ "github.com/gomlx/compute/gobackend" // registers the backend "go"
 )
 
-// GoConfig is the configuration of a Go backend that uses one core. Another
-// parallelism is slower, and 1 hangs (gomlx v0.28.0). In creation order a
-// backward program makes a layer's weight gradients before it goes on to the
-// layer before, and so frees the layer's tensors.
+// GoConfig is the configuration of a Go backend that uses one core: all of a program
+// runs on the goroutine that starts it. Another parallelism is slower, and 1 hangs
+// (gomlx v0.28.0). In creation order a backward program makes a layer's weight gradients
+// before it goes on to the layer before, and so frees the layer's tensors.
 const GoConfig = "go:parallelism=0,ops_sequential,creation_order"
+
+// goConfig configures a backend: as GoConfig says, or with more cores so that matrix
+// products are divided among as many goroutines of the backend's own.
+func goConfig(cores int) string {
+	if cores < 2 {
+		return GoConfig
+	}
+	return strings.Replace(GoConfig, "parallelism=0", fmt.Sprint("parallelism=", cores), 1)
+}
 
 // Device is a place where tensors are and programs run, with a count of its
 // bytes. Its methods may be called concurrently.
@@ -22,6 +34,7 @@ type Device struct {
 	Backend compute.Backend
 	Number  compute.DeviceNum // among the backend's devices
 
+	core     *int // that it stays on; nil for wherever the system puts it
 	live     atomic.Int64
 	observer atomic.Pointer[func(bytes int64)]
 }
@@ -29,9 +42,9 @@ type Device struct {
 // stdout guards the time while standard output is diverted, which is process-wide.
 var stdout sync.Mutex
 
-// OpenGo makes a device of one core: a Go backend of its own. The backend says
-// hello on standard output, which is diverted meanwhile.
-func OpenGo() (device *Device, err error) {
+// OpenGo makes a device of some cores, 0 for one: a Go backend of its own. The backend
+// says hello on standard output, which is diverted meanwhile.
+func OpenGo(n int) (device *Device, err error) {
 	stdout.Lock()
 	defer stdout.Unlock()
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
@@ -45,11 +58,32 @@ func OpenGo() (device *Device, err error) {
 		null.Close()
 	}()
 	defer catch("opening a Go backend", &err)
-	backend, err := compute.NewWithConfig(GoConfig)
+	backend, err := compute.NewWithConfig(goConfig(n))
 	if err != nil {
 		return nil, fmt.Errorf("opening a Go backend: %w", err)
 	}
 	return &Device{Backend: backend}, nil
+}
+
+// StayOn keeps what runs between Enter and leaving on a core of the machine. It fails
+// where the system does not allow that.
+func (d *Device) StayOn(core int) error {
+	leave, err := cores.Stay(core)
+	if err != nil {
+		return err
+	}
+	leave()
+	d.core = &core
+	return nil
+}
+
+// Enter keeps the calling goroutine on the device's core, if it has one, until it
+// leaves.
+func (d *Device) Enter() (leave func(), err error) {
+	if d.core == nil {
+		return func() {}, nil
+	}
+	return cores.Stay(*d.core)
 }
 
 // Bytes is the size of all tensors on the device.

@@ -47,7 +47,7 @@ func networks(t testing.TB) map[string]arch.Network {
 }
 
 func device(t testing.TB) *programs.Device {
-	d, err := programs.OpenGo()
+	d, err := programs.OpenGo(0)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.Zero(t, d.Bytes(), "tensors left on the device")

@@ -29,6 +29,7 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 	}
 	measurement := r.Result.Measurement
 	measurement.Backend = o.Devices.Backend
+	measurement.CoresPerWorker, measurement.Pinned = o.Devices.CoresPerWorker, o.Devices.CoresPerWorker == 1 && o.Devices.Unpinned() == ""
 	measurement.TimesComparable = exec.Comparable(r.Plan.Graph.Ranks(), o.Devices)
 	measurement.HeapGrowth, measurement.GradientCalls = m.HeapGrowth, m.GradientCalls
 	measurement.Checks, measurement.Losses = checks(m, o.Checks), m.Record.Losses
@@ -39,10 +40,12 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 	if o.UnwaitedRates {
 		measurement.CourseTokens, measurement.CourseSamples = unwaitedRates(m.Traces, r.Plan.Tokens, r.Plan.Samples)
 	}
-	r.warn(m.Record.Losses)
+	r.warn(m.Record.Losses, o.Devices.Unpinned())
 }
 
-func (r *Run) warn(losses []float64) {
+// warn adds doubts about a run: that it diverged, is not pinned for a reason, or was
+// disturbed.
+func (r *Run) warn(losses []float64, unpinned string) {
 	warn := func(format string, args ...any) {
 		r.Result.Warnings = append(r.Result.Warnings, fmt.Sprintf(format, args...))
 	}
@@ -50,6 +53,9 @@ func (r *Run) warn(losses []float64) {
 	if i := slices.IndexFunc(losses, diverged); i >= 0 { // the warm-up's losses among them
 		r.Result.Diverged = true
 		warn("the loss of step %d of %d is %g: the training diverged; a smaller learning rate may help", i+1, len(losses), losses[i])
+	}
+	if unpinned != "" {
+		warn("%s", unpinned)
 	}
 	if s := r.Result.Steadiness; s != nil && r.Result.Disturbed {
 		warn("%s", s.Warning())

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"psim/costmodel/arch"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
@@ -32,7 +33,11 @@ func discussWorkOverTime(e *essay) error {
 	e.shares(modelTimeline, compute)
 	e.say(modelTimeline, r.Result.Bubble.Makespan >= 1-1/n-rounding, "the others wait, so that on average a worker is idle for no less than (W−1)/W of the time",
 		"%s, where (W−1)/W is %s", percent(r.Result.Bubble.Makespan), percent(1-1/n))
-	e.say(modelTimeline, p.backward > p.forward, "backwards take longer than forwards, because each layer computes two gradients, of its input and of its weights",
+	reason := "because each layer computes two gradients, of its input and of its weights"
+	if train, _ := r.Result.Config["train"].(map[string]any); train["backward"] == arch.BackwardTwoPass {
+		reason += ", in a pass each, as in the course's code"
+	}
+	e.say(modelTimeline, p.backward > p.forward, "backwards take longer than forwards, "+reason,
 		"%.1f times as long, %s against %s", p.backward.Seconds()/p.forward.Seconds(), units.FormatDuration(p.backward), units.FormatDuration(p.forward))
 	talk := sum(ranks(r, passesOn))
 	e.say(modelTimeline, talk < 0.1*stepTime(r), "all that passes between workers are activations and their gradients at the cuts, for little of the step",

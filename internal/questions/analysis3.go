@@ -39,7 +39,7 @@ func discussShardedThroughput(e *essay) error {
 	e.say(ddpThroughput, throughput(d) > throughput(f), "DDP is faster",
 		"%s against %s samples per second on %d workers, %s as fast", perSecond(throughput(d)), perSecond(throughput(f)), d.Workers, times(throughput(d)/throughput(f)))
 	e.say(fsdpThroughput, fTalk > dTalk && alike([]float64{fCompute, dCompute}),
-		"that is because of communication, since both compute the same within a tenth",
+		"the difference is communication, since both compute the same within a tenth",
 		"a worker computes for %s with FSDP and %s with DDP, and communicates for %s and %s",
 		units.FormatSeconds(fCompute), units.FormatSeconds(dCompute), units.FormatSeconds(fTalk), units.FormatSeconds(dTalk))
 	e.bytesOf(f, d)

@@ -8,8 +8,6 @@ import (
 	"psim/schedules/graph"
 )
 
-const gibibyte = 1 << 30
-
 func replicatedMemory() question {
 	return question{
 		id: "1.3", title: "memory of all workers, data parallel",

@@ -64,9 +64,9 @@ func trafficOf(direction graph.Kind, size Symbol, q question) question {
 func cuts(v values) error {
 	switch {
 	case v["P"] > v["L"]:
-		return fmt.Errorf("P = %d partitions of L = %d layers; give at most as many partitions as layers", v["P"], v["L"])
+		return fmt.Errorf("there are P = %d partitions of L = %d layers; give at most as many partitions as layers", v["P"], v["L"])
 	case v["M"] > v["B"]:
-		return fmt.Errorf("M = %d microbatches of B = %d samples; give at most as many microbatches as samples", v["M"], v["B"])
+		return fmt.Errorf("there are M = %d microbatches of B = %d samples; give at most as many microbatches as samples", v["M"], v["B"])
 	}
 	return nil
 }

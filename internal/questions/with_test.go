@@ -1,6 +1,7 @@
 package questions
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strings"
@@ -12,7 +13,7 @@ import (
 
 // Eight times the bandwidth and twice the workers of the assignment.
 func ExampleAnswersWith() {
-	answers, err := AnswersWith(nil, []string{"W=16", "B=800"}, "1.6")
+	answers, err := AnswersWith(context.Background(), []string{"W=16", "B=800"}, "1.6")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -124,8 +125,8 @@ func TestBadSettings(t *testing.T) {
 		{"1.6", "P=999", "P=999: in question 1.6, P must be 1000 to 1000e9 parameters"},
 		{"1.6", "Sg=12", "Sg=12: in question 1.6, Sg must be a multiple of 8 bits"},
 		{"1.6", "w=16", `w=16: unknown symbol "w"; there are W (workers), P (parameters), B (Gb/s), Sg (bits); did you mean W?`},
-		{"2.3a", "P=16", "P=16: in question 2.3a, P = 16 partitions of L = 12 layers; give at most as many partitions as layers"},
-		{"2.3b", "M=64", "M=64: in question 2.3b, M = 64 microbatches of B = 32 samples; give at most as many microbatches as samples"},
+		{"2.3a", "P=16", "P=16: in question 2.3a, there are P = 16 partitions of L = 12 layers; give at most as many partitions as layers"},
+		{"2.3b", "M=64", "M=64: in question 2.3b, there are M = 64 microbatches of B = 32 samples; give at most as many microbatches as samples"},
 		{"2.2", "W=16", "W=16: questions about graphs have no symbols; give one for a formula, such as 1.6"},
 		{"1.6", "W=4 W=8", "W=8: a value of W is given already"},
 		{"9.9", "W=4", `unknown question "9.9"; use one of ` + strings.Join(IDs(), ", ")},

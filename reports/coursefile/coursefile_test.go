@@ -51,15 +51,15 @@ func TestHomework(t *testing.T) {
 	}
 	for path, wants := range map[string][]want{
 		"testdata/homework4.txt": {
-			{"homework4: ddp 1", 0.26129, 31004.7, 7.02}, {"homework4: ddp 2", 0.35596, 44948.9, 9.67},
-			{"homework4: pipeline 2", 0.23225, 17552.2, 0}, {"homework4: model 2", 0.13543, 30100.2, 0},
+			{"ddp=1", 0.26129, 31004.7, 7.02}, {"ddp=2", 0.35596, 44948.9, 9.67},
+			{"pipeline=2", 0.23225, 17552.2, 0}, {"model=2", 0.13543, 30100.2, 0},
 		},
 		"testdata/workdir_single_gpu":                         {{"workdir_single_gpu", 0.18629, 43486.7, 5.86}},
 		"testdata/workdir_dual_gpu/rank1_results_epoch1.json": {{"workdir_dual_gpu", 0.20219, 79133.2, 6.34}},
 		"testdata/pipeline_parallel.log":                      {{"pipeline_parallel", 0.25167, 16197.6, 0}},
 		"testdata/performance_summary.json": {
-			{"performance_summary: ddp 1", 0.60889, 13305.0, 6.29}, {"performance_summary: ddp 2", 0.70005, 22855.6, 12.65},
-			{"performance_summary: model 2", 0.8829, 13677.1, 0}, {"performance_summary: pipeline 2", 0.85094, 14190.7, 0},
+			{"ddp=1", 0.60889, 13305.0, 6.29}, {"ddp=2", 0.70005, 22855.6, 12.65},
+			{"model=2", 0.8829, 13677.1, 0}, {"pipeline=2", 0.85094, 14190.7, 0},
 		},
 	} {
 		list, err := coursefile.Load(path)
@@ -200,7 +200,7 @@ func TestErrors(t *testing.T) {
 		require.EqualError(t, err, x.message)
 	}
 	_, err := coursefile.LoadRun("testdata/performance_summary.json")
-	require.ErrorContains(t, err, "holds 4 results (performance_summary: ddp 1, ")
+	require.ErrorContains(t, err, "holds 4 results (ddp=1, ddp=2, model=2, pipeline=2)")
 	_, _, err = coursefile.LoadMeasured("testdata/pipeline_parallel.log")
 	require.EqualError(t, err, "testdata/pipeline_parallel.log: is of a course's scripts, which predict nothing; name two results: psim compare A B")
 }

@@ -83,7 +83,7 @@ func loadFile(path string) ([]File, error) {
 	for _, run := range runs {
 		f := File{strings.TrimSuffix(name, filepath.Ext(name)), path, run}
 		if len(runs) > 1 {
-			f.Label += fmt.Sprintf(": %s %d", modeOf(run.Result).name, run.Result.Devices)
+			f.Label = fmt.Sprintf("%s=%d", modeOf(run.Result).name, run.Result.Devices)
 		}
 		list = append(list, f)
 	}

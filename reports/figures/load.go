@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -67,7 +68,11 @@ func Doubts(items []Item) []string {
 		}
 	}
 	for n, w := range texts {
-		texts[n] = strings.Join(paths[w], ", ") + ": " + w
+		list := paths[w]
+		if others := len(list) - 2; others > 1 {
+			list = append(list[:2:2], fmt.Sprintf("%d others", others))
+		}
+		texts[n] = strings.Join(list, ", ") + ": " + w
 	}
 	return texts
 }

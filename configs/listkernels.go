@@ -1,0 +1,110 @@
+package configs
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"psim/costmodel/arch"
+	"psim/internal/wrap"
+)
+
+// WriteKernels prints the sets of kernels that model.kernels names, in columns between
+// tabs; or in full, what each has in a block, its embedding and its head.
+func WriteKernels(w io.Writer, verbose bool) {
+	fmt.Fprintln(w, "kernels\twhat lies between products")
+	for _, set := range arch.KernelSets() {
+		fmt.Fprintf(w, "%s\t%s\n", set.Name, set.Summary)
+	}
+	if !verbose {
+		return
+	}
+	for _, set := range arch.KernelSets() {
+		for _, family := range []string{"gpt", "llama"} {
+			writeKernels(w, set, family)
+		}
+	}
+}
+
+// writeKernels prints what a set of kernels has between the products of a family.
+func writeKernels(w io.Writer, set arch.KernelSet, family string) {
+	const s, h, heads, vocab = 1024, 512, 4, 2048
+	m := arch.Model{Family: family, Layers: 1, Hidden: h, Heads: heads, FFNHidden: 4 * h, Vocab: vocab, SequenceLength: s, Kernels: set.Name, Attention: arch.AttentionFlash}
+	if family == "gpt" {
+		m.Dropout = 0.1
+	}
+	if set.Name == arch.KernelsMegatron {
+		m.Attention = arch.AttentionUnfused
+	}
+	n, err := m.Network()
+	if err != nil {
+		return // the sizes are ours, and tested to build
+	}
+	fmt.Fprintf(w, "\n%s, %s\toperation\tbytes per\tkernels F\tI\tW\tbytes F\tI\tW\n", set.Name, family)
+	seen := map[string]bool{}
+	for _, l := range n.Layers {
+		for _, o := range l.Ops {
+			if name := o.Name[strings.LastIndex(o.Name, ".")+1:]; !seen[name+l.Name] {
+				seen[name+l.Name] = true
+				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\n", l.Name, o.Name, per(o),
+					o.Kernels(arch.Forward, 1), o.Kernels(arch.InputGradient, 1), o.Kernels(arch.WeightGradient, 1),
+					moved(o, arch.Forward), moved(o, arch.InputGradient), moved(o, arch.WeightGradient))
+			}
+		}
+	}
+}
+
+// per says what an operation's bytes are counted by.
+func per(o arch.Op) string {
+	switch {
+	case o.Class == arch.Product && o.Weights() > 0:
+		return "weight"
+	case o.Class == arch.Product:
+		return "product"
+	}
+	return "result"
+}
+
+// moved returns the bytes that a pass reads and writes, in 16 bits, for each element of
+// the result, or what a kernel beside a product does for each weight.
+func moved(o arch.Op, p arch.Pass) string {
+	const element = 2
+	switch {
+	case o.Class == arch.Product && p == arch.WeightGradient && o.Gathered > 0:
+		return fmt.Sprint(element * o.Gathered)
+	case o.Class == arch.Product || o.Moved[p] == 0:
+		return "-"
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", element*float64(o.Moved[p])/float64(o.Elements)), ".0")
+}
+
+// WriteStacks prints the programs that train.stack names, in columns between tabs; or in
+// full, the settings that each stands for, and where they are from.
+func WriteStacks(w io.Writer, verbose bool) {
+	if !verbose {
+		fmt.Fprintln(w, "stack\tkernels\twhat it is")
+	}
+	for _, s := range Stacks() {
+		if !verbose {
+			fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, strings.Trim(strings.TrimPrefix(s.Sets[0], "model.kernels = "), `"`), s.Description)
+			continue
+		}
+		fmt.Fprintf(w, "%s: %s\n", s.Name, s.Description)
+		describeSets(w, "everywhere", s.Sets, s.Source["sets"])
+		for _, chip := range []string{"a100", "h100"} {
+			if sets := s.Devices[chip]; sets != nil {
+				describeSets(w, "on "+chip, sets, s.Source[chip])
+			}
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+// describeSets prints settings, and below them where they are from.
+func describeSets(w io.Writer, where string, sets []string, source string) {
+	for _, set := range sets {
+		fmt.Fprintf(w, "  %-12s%s\n", where, set)
+		where = ""
+	}
+	fmt.Fprintf(w, "%14s%s\n", "", wrap.Text(source, 84, strings.Repeat(" ", 14)))
+}

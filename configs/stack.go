@@ -1,0 +1,66 @@
+package configs
+
+import (
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A Stack is a program that trains, and the settings that train.stack = its name stands
+// for. None of them is hidden: each could be given by itself, and those that are win.
+type Stack struct {
+	Name        string   `toml:"-"`
+	Description string   `toml:"description"`
+	Sets        []string `toml:"sets"` // lines of TOML
+	// Devices are settings that hold on devices whose names begin with a key and "-".
+	Devices map[string][]string `toml:"devices"`
+	Source  map[string]string   `toml:"source"`
+}
+
+// Stacks is the catalog of stacks, in the order of its file.
+var Stacks = sync.OnceValue(func() []Stack {
+	return decodeCatalog("catalog/stacks.toml", true, func(s *Stack, name string) { s.Name = name })
+})
+
+// on lists the settings for a device.
+func (s Stack) on(device string) []string {
+	chip, _, _ := strings.Cut(device, "-")
+	return slices.Concat(s.Sets, s.Devices[chip])
+}
+
+// stackSettings lists the settings that the stack of the experiment stands for. Networks
+// without attention have none of [model].
+func (c *Config) stackSettings() []string {
+	i := slices.IndexFunc(Stacks(), func(s Stack) bool { return s.Name == c.Train.Stack })
+	if i < 0 {
+		return nil
+	}
+	device := c.Machine.Device
+	if options, err := c.machineOptions(); err == nil { // if not, building will say so
+		device = options.Device
+	}
+	return slices.DeleteFunc(Stacks()[i].on(device), func(set string) bool {
+		return strings.HasPrefix(set, "model.") && !c.Model.Transformer() || strings.HasPrefix(set, "machine.compute.") && c.Machine.File != ""
+	})
+}
+
+// layStack puts the settings of the stack under those that are given.
+func (c *Config) layStack() error {
+	sets := c.stackSettings()
+	if sets == nil {
+		return nil
+	}
+	under, err := newSource("train.stack = "+c.Train.Stack, strings.Join(sets, "\n"), false)
+	if err != nil {
+		return err
+	}
+	whole := defaults()
+	for _, s := range append([]*source{under}, c.sources...) {
+		if _, err := s.decode(whole); err != nil {
+			return err
+		}
+	}
+	whole.name, whole.folder, whole.sources, whole.exact = c.name, c.folder, c.sources, c.exact
+	*c = *whole
+	return nil
+}

@@ -1,0 +1,105 @@
+package configs_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/configs"
+	"psim/costmodel/arch"
+)
+
+const blocks = `
+[schedule]
+name = "ddp"
+[model]
+family = "llama"
+layers = 2
+hidden = 128
+heads = 2
+ffn_hidden = 256
+vocab = 512
+sequence_length = 512
+[batch]
+global = 8
+[train]
+precision = "bf16"
+[machine]
+device = "a100-80gb-sxm"
+`
+
+// The catalog has the stacks that train.stack may name, with a source for each list of
+// settings, and every setting can be given by itself.
+func TestStacks(t *testing.T) {
+	var names []string
+	for _, s := range configs.Stacks() {
+		names = append(names, s.Name)
+		require.NotEmpty(t, s.Description, s.Name)
+		require.NotEmpty(t, s.Source["sets"], s.Name)
+		sets := append([]string(nil), s.Sets...)
+		for chip, more := range s.Devices {
+			require.NotEmpty(t, s.Source[chip], s.Name)
+			sets = append(sets, more...)
+		}
+		for _, set := range sets {
+			_, err := configs.Parse("x", []byte(blocks), set)
+			require.NoError(t, err, s.Name)
+		}
+		for _, device := range []string{"a100-80gb-sxm", "h100-80gb-sxm", "t4"} {
+			c, err := configs.Parse("x", []byte(blocks), "train.stack="+s.Name, "train.precision=fp16", "machine.device="+device)
+			require.NoError(t, err, s.Name)
+			_, err = c.Build()
+			require.NoError(t, err, s.Name)
+		}
+	}
+	require.Equal(t, arch.Stacks(), names)
+}
+
+// A stack stands for settings, whatever it lies over: given ones win, in the file and
+// after it, and With keeps to that.
+func TestStackUnderSettings(t *testing.T) {
+	c, err := configs.Parse("x", []byte(blocks), "train.stack=pytorch-fsdp", "model.kernels=te")
+	require.NoError(t, err)
+	require.Equal(t, "te", c.Model.Kernels)
+	require.True(t, c.Machine.Host.Waits)
+	require.InDelta(t, 0.443, c.Machine.Compute.Attention, 1e-9)
+	require.False(t, c.Defined("machine.host.waits"), "nobody has given it")
+	c, err = c.With("machine.device=h100-80gb-sxm")
+	require.NoError(t, err)
+	require.InDelta(t, 0.305, c.Machine.Compute.Attention, 1e-9)
+	c, err = c.With("train.stack=none")
+	require.NoError(t, err)
+	require.False(t, c.Machine.Host.Waits)
+	c, err = configs.Load("fsdp", "train.stack=pytorch-fsdp") // of an mlp
+	require.NoError(t, err)
+	_, err = c.Build()
+	require.NoError(t, err)
+}
+
+// Attention is fused by default where there are kernels for it.
+func TestAttentionDefault(t *testing.T) {
+	flash := func(sets ...string) bool {
+		c, err := configs.Parse("x", []byte(blocks), sets...)
+		require.NoError(t, err)
+		plan, err := c.Build()
+		require.NoError(t, err)
+		for _, l := range plan.Network.Layers {
+			for _, o := range l.Ops {
+				if o.Class == arch.Attention {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	require.True(t, flash())
+	require.True(t, flash("train.precision=fp16", "machine.device=v100-16gb-sxm"))
+	require.True(t, flash("machine.device=tpu-v4"))
+	require.True(t, flash("train.precision=fp32", "model.attention=flash"))
+	require.False(t, flash("train.precision=fp32"))
+	require.False(t, flash("machine.device=cpu-core"))
+	require.False(t, flash("model.kernels=megatron"))
+	require.False(t, flash("train.stack=megatron-deepspeed"))
+	require.False(t, flash("model.attention=unfused"))
+	require.True(t, flash("train.stack=nanotron"))
+}

@@ -1,0 +1,110 @@
+package arch
+
+// The core of attention, between the projections: softmax(q·kᵀ)·v for every head.
+
+// The legal values of Model.Attention.
+const (
+	// AttentionUnfused writes the scores of all pairs of tokens, and reads them for
+	// the softmax and again for the context.
+	AttentionUnfused = "unfused"
+	// AttentionFlash is one kernel that goes over tiles of the square, leaves out
+	// those that the causal mask or a sliding window covers, and keeps a row's
+	// logarithm of the sum of exponentials in place of its probabilities (Dao et al.
+	// 2022, FlashAttention; Dao 2023, FlashAttention-2).
+	AttentionFlash = "flash"
+)
+
+// attentionProducts counts the products over the square in each pass of a fused core. I
+// makes the scores again, and the gradients of probabilities, q, k and v.
+var attentionProducts = [3]int64{Forward: 2, InputGradient: 5}
+
+// Fused returns the model with fused attention, unless it says how its attention is
+// computed, has Megatron's kernels, or is no transformer.
+func (m Model) Fused() Model {
+	if r, err := m.resolve(); err == nil && r.transformer() && r.Attention == "" && !r.megatron() {
+		m.Attention = AttentionFlash
+	}
+	return m
+}
+
+// attentionTile counts the tokens along a side of a tile, which a fused core leaves out or
+// computes whole (Dao 2023, section 3.3, the largest of its choices).
+const attentionTile = 128
+
+// attention makes the core.
+func attention(prefix string, m Model) []Op {
+	if m.Attention == AttentionFlash {
+		return []Op{m.fusedAttention(prefix + "flash").sharded()}
+	}
+	ops := m.square(prefix)
+	for i := range ops {
+		ops[i].AttentionCore, ops[i].Sharded = true, true
+	}
+	return ops
+}
+
+// square makes the core over the whole square, in Heads products; scale and mask are
+// part of the softmax kernel.
+func (m Model) square(prefix string) []Op {
+	a, s, d := int64(m.Heads), int64(m.SequenceLength), int64(m.HeadDim)
+	ops := []Op{{Name: prefix + "scores", Class: Product, Count: a, Rows: s, Inner: d, Cols: s}}
+	ops = append(ops, m.softmax(prefix+"softmax")...)
+	ops = append(ops, m.dropout(prefix+"attn_dropout", m.Heads, m.SequenceLength, m.SequenceLength)...)
+	ops = append(ops, Op{Name: prefix + "context", Class: Product, Count: a, Rows: s, Inner: s, Cols: d})
+	return append(ops, m.apart(prefix+"contiguous", m.Heads*m.HeadDim, 2, 2)...)
+}
+
+// fusedAttention makes the core in one kernel, which draws its dropout anew in I. F reads
+// q, k and v and writes the context and a statistic of every row in fp32. I reads all of
+// these and the context's gradient, and writes three gradients, that of q added up in fp32
+// first: zeros, a sum that is read and written, and its conversion.
+func (m Model) fusedAttention(name string) Op {
+	a, s := int64(m.Heads), int64(m.SequenceLength)
+	q, kv, rows := elements(m.SequenceLength, m.Heads*m.HeadDim), elements(m.SequenceLength, m.KVHeads*m.HeadDim), 2*a*s
+	return Op{
+		Name: name, Class: Attention, Count: a, Rows: s, Inner: int64(m.HeadDim), Cols: s, Pairs: m.pairs(),
+		Elements: q, Moved: [3]int64{Forward: 2*q + 2*kv + rows, InputGradient: 3*q + 2*kv + rows + 9*q + 2*kv},
+	}
+}
+
+// pairs counts the pairs of tokens in the tiles that hold one of which the second is not
+// after the first, nor before its window.
+func (m Model) pairs() int64 {
+	s, w := int64(m.SequenceLength), int64(m.Window)
+	n := min(s*s, s*(s+attentionTile)/2)
+	if w > 0 && w < s {
+		n = min(n, w*(w+attentionTile)/2+(s-w)*(w+attentionTile))
+	}
+	return n
+}
+
+// attentionBuffers lists the buffers of the core, and the context, which is the input
+// of the output projection.
+func attentionBuffers(prefix string, m Model) []Buffer {
+	s, q, kv := m.SequenceLength, m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
+	buffers := []Buffer{
+		{Name: prefix + "q", Shape: Shape{s, q}, Sharded: true},
+		{Name: prefix + "k", Shape: Shape{s, kv}, Sharded: true},
+		{Name: prefix + "v", Shape: Shape{s, kv}, Sharded: true},
+	}
+	if m.Attention == AttentionFlash {
+		buffers = append(buffers, Buffer{Name: prefix + "flash.statistic", Shape: Shape{s, m.Heads}, ElementBytes: 4, Sharded: true})
+	} else {
+		buffers = append(buffers, Buffer{Name: prefix + "softmax.output", Shape: Shape{m.Heads, s, s}, AttentionCore: true, Sharded: true})
+		buffers = append(buffers, m.attentionDropout(prefix)...)
+	}
+	return append(buffers, Buffer{Name: prefix + "context", Shape: Shape{s, q}, Lifetime: ForwardToWeight, Sharded: true})
+}
+
+// attentionDropout keeps its output as well, for the gradient of v.
+func (m Model) attentionDropout(prefix string) []Buffer {
+	name := prefix + "attn_dropout"
+	buffers := m.dropoutMask(name, m.Heads, m.SequenceLength, m.SequenceLength)
+	for _, mask := range buffers {
+		buffers = append(buffers, Buffer{Name: name + ".output", Shape: mask.Shape})
+	}
+	for i := range buffers {
+		buffers[i].AttentionCore, buffers[i].Sharded = true, true
+	}
+	return buffers
+}

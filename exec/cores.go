@@ -1,0 +1,53 @@
+package exec
+
+import (
+	"errors"
+	"fmt"
+
+	"psim/exec/programs"
+	"psim/internal/cores"
+	"psim/internal/units"
+)
+
+// Unpinned says why devices are not kept on cores of their own, where CoresPerWorker
+// asks for a number of cores; "" where they are.
+func (o DeviceOptions) Unpinned() string {
+	switch _, err := cores.Allowed(); {
+	case o.CoresPerWorker == 0:
+		return ""
+	case o.CoresPerWorker > 1:
+		return fmt.Sprintf("a device of %d cores divides its matrix products among goroutines of gomlx, which run on whatever cores are free: workers are not pinned", o.CoresPerWorker)
+	case errors.Is(err, errors.ErrUnsupported):
+		return "this system keeps no thread on a core: workers are not pinned"
+	}
+	return ""
+}
+
+// checkCores refuses more devices than there are cores for.
+func (o DeviceOptions) checkCores(n, cores int) error {
+	switch each := max(1, o.CoresPerWorker); {
+	case n*each <= cores || o.Oversubscribe:
+		return nil
+	case each == 1:
+		return fmt.Errorf("%s on %s: a device computes on a core of its own; use at most %d, or oversubscribe the cores where times do not matter", units.Plural(n, "device"), units.Plural(cores, "core"), cores)
+	default:
+		return fmt.Errorf("%s of %d cores each on %s: use fewer devices or cores, or oversubscribe the cores where times do not matter", units.Plural(n, "device"), each, units.Plural(cores, "core"))
+	}
+}
+
+// pin keeps every device on a core of its own, as far as there are so many.
+func pin(devices []*programs.Device) error {
+	allowed, err := cores.Allowed()
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	for rank, d := range devices {
+		if err == nil {
+			err = d.StayOn(allowed[rank%len(allowed)])
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("pinning devices to cores: %w; leave the cores per worker to the system", err)
+	}
+	return err
+}

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package cores
+
+import "errors"
+
+// Allowed fails where the system does not say.
+func Allowed() ([]int, error) { return nil, errors.ErrUnsupported }
+
+// Stay fails where no goroutine can be kept on a core.
+func Stay(int) (leave func(), err error) { return nil, errors.ErrUnsupported }
