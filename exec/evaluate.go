@@ -50,15 +50,17 @@ func (s *step) evaluate(ctx context.Context, i int32, gathers map[int32]bool) er
 	return nil
 }
 
-// forwardGathers finds the tasks that gather parameters for a forward.
+// forwardGathers finds the tasks that gather parameters for a forward: of those of a
+// stage and microbatch the first, after which the backward's come.
 func (t *Trainer) forwardGathers() map[int32]bool {
-	found, g := map[int32]bool{}, t.job.Graph
-	for i := range g.Tasks {
-		if g.Tasks[i].Kind != graph.Forward {
-			continue
-		}
-		for _, d := range g.Deps(int32(i)) {
-			found[d] = found[d] || g.Tasks[d].Kind == graph.AllGather
+	type place struct {
+		rank, stage, microbatch int32
+		part                    uint16
+	}
+	found, seen := map[int32]bool{}, map[place]bool{}
+	for i, task := range t.job.Graph.Tasks {
+		if at := (place{task.Rank, task.Stage, task.Microbatch, task.Part}); task.Kind == graph.AllGather && !seen[at] {
+			found[int32(i)], seen[at] = true, true
 		}
 	}
 	return found

@@ -70,6 +70,7 @@ func TestValidationAsUnsplit(t *testing.T) {
 	for _, m := range []mode{
 		{schedule: "ddp", ranks: 1, replicas: 2, overlap: true, bucket: 3000},
 		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true, gloo: true, overlap: true},
+		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true, perTensor: true, overlap: true}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true, simplified: true},
 		{schedule: "gpipe", ranks: 2, replicas: 2}, {schedule: "1f1b", ranks: 3, replicas: 1, recompute: programs.RepeatLayer},
 		{schedule: "interleaved-1f1b", ranks: 2, replicas: 1, virtual: 2}, {schedule: "zbv", ranks: 2, replicas: 1}, {schedule: "chimera", ranks: 2, replicas: 1},
 	} {

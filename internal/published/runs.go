@@ -59,7 +59,7 @@ func trainingRuns() []Table {
 func (r record) run() (Row, error) {
 	s, err := simulate(r.configuration())
 	return Row{
-		Label: r.text("row"), Unit: "s", Used: r.text("used") != "",
+		Label: r.text("row"), Unit: "s", Used: r.text("used") != "", Stack: r.text("train.stack"), Device: r.text("machine.device"),
 		Published: r.number("seconds"), Predicted: s.Summary.StepTime.Seconds(),
 	}, err
 }

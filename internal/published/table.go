@@ -49,6 +49,9 @@ type Row struct {
 	Predicted float64 `json:"predicted"`
 	// Used rows were fitted to, and do not count in the table's errors.
 	Used bool `json:"used"`
+	// Stack and Device are what trained, of training runs.
+	Stack  string `json:"stack,omitempty"`
+	Device string `json:"device,omitempty"`
 	// Parts split the error where the source allows: each is a part's
 	// predicted minus published amount, as a fraction of Published.
 	Parts []Part `json:"parts,omitempty"`

@@ -132,7 +132,9 @@ percent of the published number, over the rows that no constant was fitted to.
 Everything here is made by ` + "`make accuracy`" + `; one table with its rows is
 ` + "`psim validate --published NAME`" + `.
 
-| table | what | rows | mean | median | worst | constants | best claim of another tool |
+`)
+	r.writeStacks(&b)
+	b.WriteString(`| table | what | rows | mean | median | worst | constants | best claim of another tool |
 |---|---|--:|--:|--:|--:|---|---|
 `)
 	for _, t := range r.Tables {

@@ -1,0 +1,70 @@
+package published
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// A stackError sums the errors of the training runs of a stack on a device.
+type stackError struct {
+	stack, device string
+	rows          int // of them, errors has those that no constant was fitted to
+	errors        []float64
+}
+
+// byStack groups the training runs of a report, in the order of the tables.
+func (r Report) byStack() []stackError {
+	var groups []stackError
+	for _, t := range r.Tables {
+		for _, row := range t.Replayed {
+			if row.Stack == "" {
+				continue
+			}
+			i := slices.IndexFunc(groups, func(g stackError) bool { return g.stack == row.Stack && g.device == row.Device })
+			if i < 0 {
+				i, groups = len(groups), append(groups, stackError{stack: row.Stack, device: row.Device})
+			}
+			if groups[i].rows++; !row.Used {
+				groups[i].errors = append(groups[i].errors, row.Error())
+			}
+		}
+	}
+	return slices.DeleteFunc(groups, func(g stackError) bool { return g.errors == nil })
+}
+
+// line writes a row of Markdown: errors by size, and then with their sign.
+func (g stackError) line() string {
+	var sum, signs float64
+	off := make([]float64, len(g.errors))
+	for i, e := range g.errors {
+		off[i] = math.Abs(e)
+		sum, signs = sum+off[i], signs+e
+	}
+	slices.Sort(off)
+	n := len(off)
+	counted := fmt.Sprint(n)
+	if n < g.rows {
+		counted = fmt.Sprintf("%d of %d", n, g.rows)
+	}
+	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s |\n", g.stack, g.device, counted,
+		percent(sum/float64(n)), percent((off[(n-1)/2]+off[n/2])/2), percent(off[n-1]), signed(signs/float64(n)))
+}
+
+// writeStacks writes a table of training runs by stack and device, if there are any.
+func (r Report) writeStacks(b *strings.Builder) {
+	groups := r.byStack()
+	if groups == nil {
+		return
+	}
+	slices.SortStableFunc(groups, func(x, y stackError) int { return cmp.Compare(y.rows, x.rows) })
+	b.WriteString("Training runs, by the program that trains and the device. The sign says whether predictions\n" +
+		"are too slow (+) or too fast (−) on average. Errors of other tools on these rows are not known.\n\n" +
+		"| stack | device | rows | mean | median | worst | sign |\n|---|---|--:|--:|--:|--:|--:|\n")
+	for _, g := range groups {
+		b.WriteString(g.line())
+	}
+	b.WriteString("\nAll tables:\n\n")
+}
