@@ -99,6 +99,5 @@ func encodePNG(w io.Writer, picture image.Image) error {
 			flat.Pix[i] = index[c]
 		}
 	}
-	encoder := png.Encoder{CompressionLevel: png.BestCompression}
-	return encoder.Encode(w, flat)
+	return png.Encode(w, flat) // its best compression takes eight times as long, for 15 % less
 }
