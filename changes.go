@@ -123,7 +123,7 @@ func (p *Prediction) workers() (list []change) {
 		}
 		sets := change{fmt.Sprintf("parallel.data=%d", n)}
 		if p.Config.Defined("batch.global") {
-			sets = append(sets, fmt.Sprintf("batch.global=%d", p.batch()/int64(replicas)*int64(n)))
+			sets = append(sets, fmt.Sprintf("batch.global=%d", p.Plan.Workload.Batch(0)*int64(n)))
 		}
 		list = append(list, sets)
 	}
@@ -134,7 +134,7 @@ func (p *Prediction) workers() (list []change) {
 // microbatches, by less: then they have to divide it.
 func (p *Prediction) smaller() (list []change) {
 	micro, count := p.Plan.Workload.Samples[0], int64(p.Plan.Graph.Shape.Microbatches)
-	total := samples(p.Plan.Workload.Samples)
+	total := p.Plan.Workload.Batch(0)
 	global, own := p.Config.Defined("batch.global"), p.Config.Defined("batch.micro")
 	for micro > 1 && count < budget {
 		micro, count = (micro+1)/2, count*2
@@ -154,14 +154,6 @@ func (p *Prediction) smaller() (list []change) {
 		list = append(list, sets)
 	}
 	return list
-}
-
-// samples adds up the samples of microbatches.
-func samples(microbatches []int64) (sum int64) {
-	for _, n := range microbatches {
-		sum += n
-	}
-	return sum
 }
 
 // tensor lists larger tensor-parallel groups, up to the eight devices that a node

@@ -35,11 +35,7 @@ func (r *Run) advice(free int64) string {
 // fewer finds the largest number of devices with fewer replicas of the same batch each
 // that fits; 0 where none does.
 func (r *Run) fewer(free int64) int {
-	micro, replicas := r.Plan.Workload.Samples, max(1, r.Config.Parallel.Data)
-	var samples int64
-	for _, n := range micro {
-		samples += n
-	}
+	samples, replicas := r.Plan.Workload.Batch(0), max(1, r.Config.Parallel.Data)
 	fits := func(share float64) int {
 		for n := replicas - 1; n >= 1; n-- {
 			need, err := needed(r.Config, fmt.Sprint("parallel.data=", n), fmt.Sprint("batch.global=", samples*int64(n)))
