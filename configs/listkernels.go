@@ -3,6 +3,8 @@ package configs
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"psim/costmodel/arch"
@@ -91,10 +93,8 @@ func WriteStacks(w io.Writer, verbose bool) {
 		}
 		fmt.Fprintf(w, "%s: %s\n", s.Name, s.Description)
 		describeSets(w, "everywhere", s.Sets, s.Source["sets"])
-		for _, chip := range []string{"a100", "h100"} {
-			if sets := s.Devices[chip]; sets != nil {
-				describeSets(w, "on "+chip, sets, s.Source[chip])
-			}
+		for _, chip := range slices.Sorted(maps.Keys(s.Devices)) {
+			describeSets(w, "on "+chip, s.Devices[chip], s.Source[chip])
 		}
 		fmt.Fprintln(w)
 	}

@@ -22,10 +22,14 @@ var Stacks = sync.OnceValue(func() []Stack {
 	return decodeCatalog("catalog/stacks.toml", true, func(s *Stack, name string) { s.Name = name })
 })
 
-// on lists the settings for a device.
+// on lists the settings for a device, of which those of its own come in place of others.
 func (s Stack) on(device string) []string {
+	key := func(set string) string { k, _, _ := strings.Cut(set, " = "); return k }
 	chip, _, _ := strings.Cut(device, "-")
-	return slices.Concat(s.Sets, s.Devices[chip])
+	own := s.Devices[chip]
+	return append(slices.DeleteFunc(slices.Clone(s.Sets), func(set string) bool {
+		return slices.ContainsFunc(own, func(o string) bool { return key(o) == key(set) })
+	}), own...)
 }
 
 // stackSettings lists the settings that the stack of the experiment stands for. Networks

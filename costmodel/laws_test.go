@@ -25,6 +25,8 @@ func drawModel(t *rapid.T) arch.Model {
 		Family: family, Layers: rapid.IntRange(1, 3).Draw(t, "layers"), Heads: 4, Hidden: 4 * rapid.IntRange(1, 64).Draw(t, "head"),
 		FFNHidden: 4 * rapid.IntRange(1, 128).Draw(t, "ffn"), Vocab: 4 * rapid.IntRange(1, 64).Draw(t, "vocab"),
 		SequenceLength: 4 * rapid.IntRange(1, 32).Draw(t, "sequence"),
+		Attention:      rapid.SampledFrom([]string{arch.AttentionUnfused, arch.AttentionFlash}).Draw(t, "attention"),
+		Kernels:        rapid.SampledFrom([]string{arch.KernelsFused, arch.KernelsEager, arch.KernelsCompiled, arch.KernelsTE}).Draw(t, "kernels"),
 	}
 	if family == "mixtral" {
 		m.Experts, m.ExpertsPerToken = 3, rapid.IntRange(1, 3).Draw(t, "active")
@@ -89,6 +91,7 @@ func TestTimeIsMonotone(t *testing.T) {
 			m.Device.Launch = units.Duration(float64(m.Device.Launch) / by)
 		},
 		"half rows": func(m *costmodel.Machine, by float64) { m.Device.HalfRows /= by },
+		"attention": func(m *costmodel.Machine, by float64) { m.Device.Attention = by },
 		"latency": func(m *costmodel.Machine, by float64) {
 			m.Link.Latency = units.Duration(float64(m.Link.Latency) / by)
 			m.Network.Latency = units.Duration(float64(m.Network.Latency) / by)
@@ -99,7 +102,7 @@ func TestTimeIsMonotone(t *testing.T) {
 		w = synced(w, 100_000, false)
 		g := graphOf(t, w, orderOf(t, "gpipe", w))
 		base := times(t, w, m, g)
-		what := rapid.SampledFrom([]string{"flops", "memory", "link", "network", "launch", "half rows", "latency"}).Draw(t, "what")
+		what := rapid.SampledFrom([]string{"flops", "memory", "link", "network", "launch", "half rows", "attention", "latency"}).Draw(t, "what")
 		by := rapid.SampledFrom([]float64{1.001, 2, 1e6}).Draw(t, "by")
 		faster[what](&m, by)
 		for i, after := range times(t, w, m, g) {
