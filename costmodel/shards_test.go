@@ -70,7 +70,9 @@ func TestLargestShardDecides(t *testing.T) {
 					require.Equal(t, like.PeakMemory, rank.PeakMemory)
 				}
 				require.LessOrEqual(t, rank.Compute, like.Compute)
-				require.LessOrEqual(t, rank.PeakMemory, like.PeakMemory)
+				if w.Zero < 2 { // else whole gradients wait for those of the slowest replica
+					require.LessOrEqual(t, rank.PeakMemory, like.PeakMemory)
+				}
 			}
 		}
 		require.Equal(t, samples, w.Total())
