@@ -86,6 +86,23 @@ func TestInterruptedAnywhere(t *testing.T) {
 	}
 }
 
+// Predictions of a course that are interrupted while they are drawn leave no file.
+func TestReproduceInterrupted(t *testing.T) {
+	t.Chdir(t.TempDir())
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	const many = 1 << 40
+	left := new(atomic.Int64)
+	left.Store(many)
+	require.Zero(t, run(asked{ctx, left, cancel}, []string{"reproduce", "hw4", "--quiet", "--out", "-"}, io.Discard, io.Discard))
+	predicted := many - left.Load()
+	stdout, stderr, code := interrupted("psim reproduce hw4 --quiet --out o", predicted+3)
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stdout, "ddp=2")
+	require.Equal(t, "psim: interrupted\n", stderr)
+	require.NoDirExists(t, "o")
+}
+
 // What reads a result while a run replaces it sees the old or the new one.
 func TestReadDuringSwap(t *testing.T) {
 	userFolder(t)

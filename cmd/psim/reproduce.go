@@ -110,9 +110,12 @@ func (f reproduceFlags) run(ctx context.Context, name string, stdout, stderr io.
 	if err != nil {
 		folder = folder.Aside()
 	}
+	if f.measure { // what was measured is kept after an interrupt
+		ctx = context.WithoutCancel(ctx)
+	}
 	var written error
 	if folder.Path != "" {
-		if written = r.Save(context.WithoutCancel(ctx), folder); written == nil {
+		if written = r.Save(ctx, folder); written == nil {
 			f.wrote(stderr, "answers.md, figures and results", folder.Path)
 		}
 	}

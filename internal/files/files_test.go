@@ -71,6 +71,9 @@ func TestCheck(t *testing.T) {
 	require.NoError(t, os.MkdirAll(folder, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "mine.txt"), nil, 0o644))
 	require.EqualError(t, f.Check(), folder+": holds mine.txt, which psim has not written; name another folder")
+	f.Guarded = []string{"mine.txt/a/b.txt"}
+	require.EqualError(t, f.Check(), folder+": has a file in the place of the folder of mine.txt/a/b.txt; name another folder")
+	f.Guarded = []string{"mine.txt"}
 	f.Owner, f.Earlier = "run", func(string) (string, []string) { return "run", f.Guarded }
 	require.NoError(t, f.Check())
 	f.Path = filepath.Join(folder, "mine.txt")

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // A Folder holds the files of one run of a command. A later run of the command
@@ -59,6 +60,12 @@ func (f Folder) Check() error {
 	}
 }
 
+// isFolder reports whether a folder is there.
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
 // guard refuses to replace files of some names that are not the owner's.
 func (f Folder) guard(names []string) error {
 	owners, another := f.owners(f.Path), "folder"
@@ -68,6 +75,8 @@ func (f Folder) guard(names []string) error {
 	for _, name := range names {
 		info, err := os.Lstat(filepath.Join(f.Path, filepath.FromSlash(name)))
 		switch owner := owners[name]; {
+		case errors.Is(err, syscall.ENOTDIR) && isFolder(f.Path):
+			return fmt.Errorf("%s: has a file in the place of the folder of %s; name another %s", f.Path, name, another)
 		case err != nil || info.IsDir() || owner == f.Owner && owner != "":
 		case owner != "":
 			return fmt.Errorf("%s: holds %s of psim %s; name another %s", f.Path, name, owner, another)

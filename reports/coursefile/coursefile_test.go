@@ -186,6 +186,7 @@ func TestErrors(t *testing.T) {
 		{"stats_ddp1.json", `{"0": {"total_time": -1}, ` + rest + `}`, `"0": total_time is -1; it must be seconds, 0 to 9.2e+09`},
 		{"stats_ddp1.json", `{"0": {"total_time": 1e300}, ` + rest + `}`, `"0": total_time is 1e+300; it must be seconds, 0 to 9.2e+09`},
 		{"stats_model1.json", `{"0": {}, "1": {}, ` + rest + `}`, `"1" is there: num_workers is 1, so there must be workers 0 to 0`},
+		{"stats_model1.json", `{"0": {"batches_times": [1, 2, null, 4]}, ` + rest + `}`, `"0": batches_times[2] is null; it must be a time in seconds`},
 		{"stats_model1.json", `{"0": {"batches_times": [1, 2, 3]}, ` + rest + `}`, `"0": batches_times has 3 times; it must have a start and an end for every forward and backward, so a multiple of 4 for each of num_batches = 1`},
 		{"stats_model1.json", `{"0": {"batches_times": [2, 1, 3, 4]}, ` + rest + `}`, `"0": batches_times[1] ends at 1, before it starts at 2; there must be a start and an end for every forward and backward`},
 		{"stats_model1.json", `{"0": {"batches_times": [1, 3, 2, 4]}, ` + rest + `}`, `"0": batches_times: a pass starts at 2 s, before the one before it ends at 3 s; a worker does one at a time`},

@@ -1,10 +1,12 @@
 package coursefile
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -49,7 +51,7 @@ func readStats(m mode, data []byte) (reports.Run, error) {
 		if err := decode(raw, &workers[i]); err != nil {
 			return reports.Run{}, fmt.Errorf("%q: %w", key, err)
 		}
-		if err := workers[i].check(); err != nil {
+		if err := cmp.Or(null(raw), workers[i].check()); err != nil {
 			return reports.Run{}, fmt.Errorf("%q: %w", key, err)
 		}
 	}
@@ -68,6 +70,17 @@ func missing(object map[string]json.RawMessage, key, right string) error {
 		return fmt.Errorf("%s is %s; %s", key, raw, right)
 	}
 	return fmt.Errorf("%s is missing; %s", key, right)
+}
+
+// null refuses a time that is there and not known, which would count as 0.
+func null(raw []byte) error {
+	var w struct {
+		Times []*float64 `json:"batches_times"`
+	}
+	if err := decode(raw, &w); err != nil || !slices.Contains(w.Times, nil) {
+		return err
+	}
+	return fmt.Errorf("batches_times[%d] is null; it must be a time in seconds", slices.Index(w.Times, nil))
 }
 
 // check refuses times that are none.
