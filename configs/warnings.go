@@ -85,10 +85,15 @@ func unusedRanges(m costmodel.Machine, ranks int) []string {
 	return warnings
 }
 
-// onlyFused warns of keys of links that price fused collectives, in an experiment
-// that spells its collective out.
+// onlyFused warns of keys of links that price fused collectives, and of keys of memory,
+// in an experiment that spells its collective out and holds no network.
 func (c *Config) onlyFused() []string {
 	var given []string
+	for _, key := range []string{"machine.memory_per_node", "machine.memory_margin"} {
+		if c.Defined(key) {
+			given = append(given, key)
+		}
+	}
 	for _, section := range []string{"machine.link.", "machine.network."} {
 		for _, key := range []string{"collective_bandwidth", "collective_call", "algorithm", "all_reduce", "all_gather", "reduce_scatter"} {
 			if c.Defined(section + key) {

@@ -51,6 +51,7 @@ func TestOnlyFused(t *testing.T) {
 			[]string{"machine.link.collective_bandwidth, machine.link.algorithm" + why}},
 		{[]string{"machine.network=ib-hdr", "machine.network.collective_call=5us", "machine.devices_per_node=4"},
 			[]string{"machine.network.collective_call" + why}},
+		{[]string{"machine.memory_per_node=4GB", "machine.memory_margin=0.5"}, []string{"machine.memory_per_node, machine.memory_margin" + why}},
 	} {
 		plan, err := parse(t, text, c.sets...).Build()
 		require.NoError(t, err)

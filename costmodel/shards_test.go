@@ -50,7 +50,8 @@ func TestShardsCostByReplica(t *testing.T) {
 }
 
 // The replica with the most samples decides: a step is as long as if all had as many,
-// in which the others idle for what they compute less.
+// in which the others idle for what they compute less. Their peaks may still be higher:
+// whole gradients wait for the slowest replica, and messages arrive at other times.
 func TestLargestShardDecides(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, m := drawShards(t)
@@ -70,9 +71,6 @@ func TestLargestShardDecides(t *testing.T) {
 					require.Equal(t, like.PeakMemory, rank.PeakMemory)
 				}
 				require.LessOrEqual(t, rank.Compute, like.Compute)
-				if w.Zero < 2 { // else whole gradients wait for those of the slowest replica
-					require.LessOrEqual(t, rank.PeakMemory, like.PeakMemory)
-				}
 			}
 		}
 		require.Equal(t, samples, w.Total())

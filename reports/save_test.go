@@ -56,7 +56,7 @@ func TestFolders(t *testing.T) {
 	folder := t.TempDir()
 	mine := filepath.Join(folder, "compare.png")
 	require.NoError(t, os.WriteFile(mine, []byte("mine"), 0o644))
-	require.ErrorContains(t, reports.ComparisonFolder(folder).Check(), "holds a compare.png that psim has not written")
+	require.ErrorContains(t, reports.ComparisonFolder(folder).Check(), "holds compare.png, which psim has not written")
 	require.NoError(t, os.Remove(mine))
 	trace := run(t, "gpipe", 2, 4, unit())
 	saved := reports.Run{Result: result(trace, nil), Trace: trace}

@@ -106,7 +106,7 @@ func TestCompareFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile("mine/compare.png", []byte("mine"), 0o644))
 	_, stderr, code = psim(t, "psim compare m --out mine")
 	require.Equal(t, exitUsage, code)
-	require.Equal(t, "psim: --out mine: holds a compare.png that psim has not written; name another folder\n", stderr)
+	require.Equal(t, "psim: --out mine: holds compare.png, which psim has not written; name another folder\n", stderr)
 	require.Equal(t, map[string]string{"compare.png": "mine"}, contents(t, "mine"))
 }
 

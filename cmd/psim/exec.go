@@ -105,6 +105,8 @@ func (f *execFlags) given(cmd *cobra.Command) error {
 		return fmt.Errorf("--epochs %d: at least 1 epoch has to be measured", f.Epochs)
 	case f.Epochs > 0 && cmd.Flags().Changed("steps"):
 		return errors.New("--epochs and --steps cannot be combined; an epoch has as many steps as its samples fill")
+	case f.perLayer && slices.ContainsFunc(f.sets, func(set string) bool { return strings.HasPrefix(set, "train.backward=") }):
+		return errors.New("--per-layer and --set train.backward cannot be combined; the first is the second with per-layer")
 	case cmd.Flags().Changed("learning-rate") && f.LearningRate == 0:
 		return errors.New("--learning-rate 0: must be above 0 and below 1000, such as 1e-3")
 	}

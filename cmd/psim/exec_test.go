@@ -150,7 +150,7 @@ func TestExecAfterModes(t *testing.T) {
 	before := contents(t, "o")
 	_, stderr, code = psim(t, "psim run mlp.toml --out o")
 	require.Equal(t, exitUsage, code)
-	require.Equal(t, "psim: --out o: holds a timeline.png of psim exec; name another folder\n", stderr)
+	require.Equal(t, "psim: --out o: holds timeline.png of psim exec; name another folder\n", stderr)
 	require.Equal(t, before, contents(t, "o"))
 	_, stderr, code = psim(t, "psim run mlp.toml --out p")
 	require.Zero(t, code, stderr)
@@ -290,5 +290,5 @@ func TestExecSavesGradients(t *testing.T) {
 	require.NoError(t, os.WriteFile("mine/model1_gradients.pth", nil, 0o644))
 	_, stderr, code := psim(t, line+"mine")
 	require.Equal(t, exitUsage, code)
-	require.Equal(t, "psim: --save-gradients mine: holds a model1_gradients.pth that psim has not written; name another folder\n", stderr)
+	require.Equal(t, "psim: --save-gradients mine: holds model1_gradients.pth, which psim has not written; name another folder\n", stderr)
 }

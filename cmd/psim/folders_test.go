@@ -98,9 +98,9 @@ func TestPlotForeign(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile("mine.svg", []byte("mine"), 0o644))
 	for line, want := range map[string]string{
-		"psim plot timeline a --out mine.svg":       "psim: --out .: holds a mine.svg that psim has not written; name another file\n",
-		"psim plot timeline b --out a/timeline.svg": "psim: --out a: holds a timeline.svg of psim run; name another file\n",
-		"psim schedule gpipe --plot mine.svg":       "psim: --plot .: holds a mine.svg that psim has not written; name another file\n",
+		"psim plot timeline a --out mine.svg":       "psim: --out .: holds mine.svg, which psim has not written; name another file\n",
+		"psim plot timeline b --out a/timeline.svg": "psim: --out a: holds timeline.svg of psim run; name another file\n",
+		"psim schedule gpipe --plot mine.svg":       "psim: --plot .: holds mine.svg, which psim has not written; name another file\n",
 	} {
 		_, stderr, code := psim(t, line)
 		require.Equal(t, exitUsage, code, line)

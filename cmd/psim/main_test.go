@@ -228,6 +228,7 @@ func TestErrors(t *testing.T) {
 		"psim exec --gpus 2 --seed -1",
 		"psim exec --gpus 2 --stall 5",
 		"psim exec --gpus 2 --per-layer=maybe",
+		"psim exec --gpus 2 --per-layer --set train.backward=two-pass",
 		"psim exec --gpus 2 --steps 9223372036854775807",
 		"psim exec --gpus 2 --warmup 9223372036854775807",
 		"psim exec --gpus 2 --repeats 9223372036854775807",
@@ -385,7 +386,7 @@ func TestForeignFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile("memory.png", []byte("mine"), 0o644))
 	_, stderr, code := psim(t, "psim run course-timeline --out .")
 	require.Equal(t, exitUsage, code)
-	require.Equal(t, "psim: --out .: holds a memory.png that psim has not written; name another folder\n", stderr)
+	require.Equal(t, "psim: --out .: holds memory.png, which psim has not written; name another folder\n", stderr)
 	require.Equal(t, "mine", contents(t, ".")["memory.png"])
 }
 

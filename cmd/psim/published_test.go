@@ -19,6 +19,6 @@ func TestPublishedPictures(t *testing.T) {
 	require.NoError(t, os.WriteFile("accuracy/zero-bubble-bubbles.png", []byte("mine"), 0o644))
 	_, stderr, code = psim(t, "psim validate --published --out accuracy zero-bubble-2023-table-5")
 	require.Equal(t, exitFailed, code)
-	require.Contains(t, stderr, "holds a zero-bubble-bubbles.png that psim has not written")
+	require.Contains(t, stderr, "holds zero-bubble-bubbles.png, which psim has not written")
 	require.Equal(t, "mine", contents(t, "accuracy")["zero-bubble-bubbles.png"])
 }

@@ -137,7 +137,7 @@ func TestSearchErrors(t *testing.T) {
 		"psim search gpipe --rows 0":                                      "--rows 0: must be at least 1",
 		"psim search gpipe --set schedule.file=mine.csv":                  "schedule.file gives the order, and a search chooses it; remove file",
 		"psim search ring-allreduce":                                      "[collective] has no schedule",
-		"psim search gpipe --out mine":                                    "holds a plans.json that psim has not written",
+		"psim search gpipe --out mine":                                    "holds plans.json, which psim has not written",
 		"psim search gpipe --set schedule.stages=1000":                    "stages = 1000",
 		"psim schedule auto":                                              "auto has no order before tasks have times",
 		"psim schedule auto-v":                                            "psim run CONFIG --set schedule.name=auto-v finds one",

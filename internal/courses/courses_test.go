@@ -55,6 +55,7 @@ func save(t *testing.T, r *Reproduction) (folder string, names []string) {
 		}
 		return err
 	}))
+	require.Subset(t, append(f.Guarded, ".psim.json"), names, "somebody else's are found before anything is measured")
 	return folder, names
 }
 

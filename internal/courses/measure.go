@@ -156,7 +156,7 @@ func (m *measuring) run(ctx context.Context, trials []trial) error {
 		count--
 	}
 	if need := m.corrected(m.expect(t, 1)); m.Budget > 0 && need > m.left() {
-		t.LeftOut = fmt.Sprintf("takes about %s, and of the budget of %s there were %s left", round(need), short(m.Budget), round(m.left()))
+		t.LeftOut = fmt.Sprintf("takes about %s, and of the budget of %s there were %s left", round(need), short(m.Budget), m.left().Truncate(100*time.Millisecond))
 	} else if err := m.once(ctx, t, count, m.asked(trials, count)); err != nil && t.measured == nil {
 		t.LeftOut = err.Error()
 		if context.Cause(ctx) == errBudget {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -26,11 +27,35 @@ func Folder(path, name string) (files.Folder, error) {
 	if err != nil {
 		return files.Folder{}, err
 	}
-	f := files.Folder{Path: path, Owner: "reproduce", Guarded: []string{sheetName}}
-	for _, figure := range c.figures {
-		f.Guarded = append(f.Guarded, figure.path)
+	return files.Folder{Path: path, Owner: "reproduce", Guarded: c.paths()}, nil
+}
+
+// paths lists all files that can be written for a course, so that one of somebody else's
+// is found before anything is measured.
+func (c course) paths() []string {
+	var list []string
+	for _, f := range c.figures {
+		list = append(list, f.path)
 	}
-	return f, nil
+	for _, e := range c.runs {
+		for _, folder := range []string{"", predictedFolder} {
+			list = append(list, "results/"+e.folder()+"/"+folder+"result.json", "results/"+e.folder()+"/"+folder+"trace.csv", "results/"+e.folder()+"/"+folder+"memory.csv")
+		}
+		var workers int
+		switch _, err := fmt.Sscanf(e.name, "ddp=%d", &workers); {
+		case c.name == "cs1390":
+			list = append(list, "data/stats_"+strings.Replace(e.name, "=", "", 1)+".json")
+		case err == nil:
+			for i := range workers * c.count {
+				list = append(list, fmt.Sprintf("workdir/%s/rank%d_results_epoch%d.json", e.folder(), i%workers, i/workers))
+			}
+		}
+	}
+	list = append(list, "workdir/performance_summary.json")
+	for _, path := range slices.Clone(list) {
+		list = append(list, predictedFolder+path)
+	}
+	return append(list, sheetName)
 }
 
 // Save writes the sheet, the figures and the results into a folder: those of what was

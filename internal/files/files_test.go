@@ -70,7 +70,7 @@ func TestCheck(t *testing.T) {
 	require.NoDirExists(t, filepath.Dir(folder))
 	require.NoError(t, os.MkdirAll(folder, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "mine.txt"), nil, 0o644))
-	require.EqualError(t, f.Check(), folder+": holds a mine.txt that psim has not written; name another folder")
+	require.EqualError(t, f.Check(), folder+": holds mine.txt, which psim has not written; name another folder")
 	f.Owner, f.Earlier = "run", func(string) (string, []string) { return "run", f.Guarded }
 	require.NoError(t, f.Check())
 	f.Path = filepath.Join(folder, "mine.txt")

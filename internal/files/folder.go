@@ -70,9 +70,9 @@ func (f Folder) guard(names []string) error {
 		switch owner := owners[name]; {
 		case err != nil || info.IsDir() || owner == f.Owner && owner != "":
 		case owner != "":
-			return fmt.Errorf("%s: holds a %s of psim %s; name another %s", f.Path, name, owner, another)
+			return fmt.Errorf("%s: holds %s of psim %s; name another %s", f.Path, name, owner, another)
 		default:
-			return fmt.Errorf("%s: holds a %s that psim has not written; name another %s", f.Path, name, another)
+			return fmt.Errorf("%s: holds %s, which psim has not written; name another %s", f.Path, name, another)
 		}
 	}
 	return nil

@@ -140,12 +140,12 @@ func TestOwners(t *testing.T) {
 	require.NoError(t, run.Write(ctx, version(1)))
 	require.Equal(t, folder+".partial", run.Aside().Path)
 	other := files.Folder{Path: folder, Owner: "compare"}
-	require.ErrorContains(t, other.Write(ctx, version(2)), "holds a a.txt of psim run; name another folder")
+	require.ErrorContains(t, other.Write(ctx, version(2)), "holds a.txt of psim run; name another folder")
 	require.NoError(t, other.Write(ctx, []files.File{text("c.txt", "c")}))
 	require.NoError(t, run.Write(ctx, version(2)))
 	require.FileExists(t, filepath.Join(folder, "c.txt"))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "mine.txt"), nil, 0o644))
-	require.ErrorContains(t, run.Write(ctx, []files.File{text("mine.txt", "new")}), "that psim has not written")
+	require.ErrorContains(t, run.Write(ctx, []files.File{text("mine.txt", "new")}), "which psim has not written")
 }
 
 // Modes of files and folders are as the umask says, and those of a folder stay.

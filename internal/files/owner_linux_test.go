@@ -63,5 +63,5 @@ func TestPipes(t *testing.T) {
 	require.NoError(t, syscall.Mkfifo(filepath.Join(folder, "a.txt"), 0o644))
 	_, err := files.Steady(folder, func() (int, error) { return 0, files.Verify(folder, "a.txt") })
 	require.NoError(t, err)
-	require.ErrorContains(t, files.Folder{Path: folder, Owner: "run", InPlace: true}.Write(context.Background(), version(1)), "holds a a.txt that psim has not written")
+	require.ErrorContains(t, files.Folder{Path: folder, Owner: "run", InPlace: true}.Write(context.Background(), version(1)), "holds a.txt, which psim has not written")
 }

@@ -151,7 +151,7 @@ func (h *homework) take(lines []epochLine) error {
 	at := map[int]map[int]epochLine{} // by epoch, then by rank
 	for _, l := range lines {
 		if !(l.seconds > 0 && l.seconds <= longest) || !(l.tokens >= 0 && l.tokens <= 1e300) {
-			return fmt.Errorf("epoch %d of rank %d: its time is %g s and its rate %g tokens/s; both must be above 0", l.index, l.rank, l.seconds, l.tokens)
+			return fmt.Errorf("epoch %d of rank %d: its time is %g s and its rate %g tokens/s; the time must be above 0 and at most %g s, the rate 0 or more", l.index, l.rank, l.seconds, l.tokens, longest)
 		}
 		if at[l.index] == nil {
 			at[l.index] = map[int]epochLine{}

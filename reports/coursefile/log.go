@@ -1,6 +1,7 @@
 package coursefile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -19,7 +20,7 @@ var (
 	lossForm    = regexp.MustCompile(`Epoch (\d{1,6})(?: on Rank (\d{1,5}))?: Validation Loss = ([0-9.eE+-]+)`)
 	barForm     = regexp.MustCompile(`Training \(epoch \d+ / \d+\):.*\| (\d{1,9})/(\d{1,9}) \[`)
 	commandForm = regexp.MustCompile(`run_(data_parallel|pipeline)\.py(.*)`)
-	optionForm  = regexp.MustCompile(`--(batch_size|n_chunk|n_epochs|model_parallel_mode)[= ]+['"]?(\w+)`)
+	optionForm  = regexp.MustCompile(`--(world_size|batch_size|n_chunk|n_epochs|model_parallel_mode)[= ]+['"]?(\w+)`)
 )
 
 // A section is what a log says of one command.
@@ -27,6 +28,7 @@ type section struct {
 	homework
 	lines []epochLine
 	means map[int][3]float64 // of a rank: the mean of epochs, its deviation, tokens per second
+	world int                // ranks of the command; 0 where it does not say
 }
 
 // readLog reads what the scripts have printed, of one run or, with the commands before
@@ -81,6 +83,8 @@ func (s *section) options(text string) {
 		n, _ := strconv.Atoi(m[2])
 		n = min(max(n, 0), 1<<30)
 		switch m[1] {
+		case "world_size":
+			s.world = n
 		case "batch_size":
 			s.batch = float64(n)
 		case "n_epochs":
@@ -137,7 +141,7 @@ func (s section) run(name string) (homework, error) {
 	}
 	h.workers = 2
 	if len(s.lines) > 0 {
-		return h, h.take(s.lines)
+		return h, cmp.Or(h.take(s.lines), s.complete(h))
 	}
 	for rank := range len(s.means) {
 		m, there := s.means[rank]
@@ -150,5 +154,13 @@ func (s section) run(name string) (homework, error) {
 	if h.data {
 		h.workers = len(s.means)
 	}
-	return h, nil
+	return h, s.complete(h)
+}
+
+// complete refuses a log that ends before all ranks of its command have printed a line.
+func (s section) complete(h homework) error {
+	if h.data && s.world > h.workers {
+		return fmt.Errorf("the command has --world_size %d, and there are lines of %d of these ranks; there must be one of each", s.world, h.workers)
+	}
+	return nil
 }

@@ -53,6 +53,9 @@ func readStats(m mode, data []byte) (reports.Run, error) {
 			return reports.Run{}, fmt.Errorf("%q: %w", key, err)
 		}
 	}
+	if key := strconv.Itoa(s.Workers); object[key] != nil {
+		return reports.Run{}, fmt.Errorf("%q is there: num_workers is %d, so there must be workers 0 to %d", key, s.Workers, s.Workers-1)
+	}
 	if m.data {
 		return s.dataRun(m, workers)
 	}
@@ -74,12 +77,12 @@ func (w worker) check() error {
 		value *float64
 	}{{"computation_time", w.Computation}, {"communication_time", w.Communication}, {"optimizer_update_time", w.Optimizer}, {"total_time", w.Total}} {
 		if t.value != nil && !(*t.value >= 0 && *t.value <= longest) {
-			return fmt.Errorf("%s is %g; it must be seconds, 0 or more", t.key, *t.value)
+			return fmt.Errorf("%s is %g; it must be seconds, 0 to %g", t.key, *t.value, longest)
 		}
 	}
 	for i, t := range w.Times {
 		if !(t >= 0 && t <= longest) {
-			return fmt.Errorf("batches_times[%d] is %g; it must be a time in seconds", i, t)
+			return fmt.Errorf("batches_times[%d] is %g; it must be a time in seconds, 0 to %g", i, t, longest)
 		}
 		if i%2 == 1 && t < w.Times[i-1] {
 			return fmt.Errorf("batches_times[%d] ends at %g, before it starts at %g; there must be a start and an end for every forward and backward", i, t, w.Times[i-1])
