@@ -15,9 +15,11 @@ type Training struct {
 	Gradients string `toml:"gradients"`
 	Optimizer string `toml:"optimizer"`
 	Clip      bool   `toml:"clip"`
-	// Recompute: selective is the attention core (Korthikanti 2022), full all of a
-	// Repeatable layer but its input.
+	// Recompute: selective is what Selective says, full all of a Repeatable layer but its
+	// input.
 	Recompute string `toml:"recompute"`
+	// Selective: "" is SelectiveAttention.
+	Selective string `toml:"selective"`
 	// Backward: "" is BackwardWhole.
 	Backward string `toml:"backward"`
 	// DetectAnomaly: every gradient is looked through for NaN when it is made.
@@ -33,7 +35,8 @@ func (Training) Settings() []setting.Setting {
 		{Key: "gradients", Example: `"fp32"`, OneOf: []string{"fp32", "fp16", "bf16"}, Text: "fp32, which Megatron adds them up in, or the precision", Unset: "as precision"},
 		{Key: "optimizer", Default: "adamw", OneOf: Optimizers(), Text: "how parameters are updated"},
 		{Key: "clip", Default: false, Text: "true: the update begins with the norm of all gradients"},
-		{Key: "recompute", Default: "none", OneOf: []string{"none", "selective", "full"}, Text: "none, selective (attention), full"},
+		{Key: "recompute", Default: "none", OneOf: []string{"none", "selective", "full"}, Text: "none, selective (as selective says), full"},
+		{Key: "selective", Default: SelectiveAttention, OneOf: []string{SelectiveAttention, SelectiveOperations}, Text: "what selective recomputation repeats. attention: what lies between queries, keys, values and the context, where attention is unfused. operations: all of a block but fused attention, reduce-scatters, and the first product with a weight and every second after it, as torchtitan does"},
 		{Key: "backward", Default: BackwardWhole, OneOf: []string{BackwardWhole, BackwardPerLayer, BackwardTwoPass}, Text: "whole: one backward of a stage. per-layer: one of every layer, which frees what that kept. two-pass: two of every layer, for its parameters and for its input, each of which walks it again"},
 		{Key: "detect_anomaly", Default: false, Text: "true: every gradient is looked through for NaN, in two kernels, as PyTorch's anomaly detection does; simulated only"},
 		{Key: "stack", Default: "none", OneOf: append([]string{"none"}, Stacks()...), Text: "the program that trains: it stands for settings (psim list stacks -v), which keys that are given replace"},
@@ -120,45 +123,12 @@ func (t Training) ActivationElement() int64 {
 	return 2
 }
 
-// Kept lists what a layer holds between F and the start of its backward. Under
-// recomputation that is less than l.Buffers; backward then begins with
-// Repeated(l), after which all of l.Buffers are present.
-func (t Training) Kept(l Layer) []Buffer {
-	recompute := t.defaults().Recompute
-	if t.Repeats(l) {
-		return []Buffer{{Name: "input", Shape: l.Input, Lifetime: ForwardToInput}}
-	}
-	var kept []Buffer
-	for _, b := range l.Buffers {
-		again := recompute != "none" && b.AttentionCore
-		if b.Lifetime != InputToWeight && !again {
-			kept = append(kept, b)
-		}
-	}
-	return kept
-}
-
-// Repeats reports whether a layer keeps its input alone and runs F again.
-func (t Training) Repeats(l Layer) bool { return t.defaults().Recompute == "full" && l.Repeatable }
-
-// Repeated lists the operations whose F runs a second time before backward:
-// the attention core or all operations of a Repeatable layer.
-func (t Training) Repeated(l Layer) []Op {
-	recompute := t.defaults().Recompute
-	var again []Op
-	for _, op := range l.Ops {
-		if t.Repeats(l) || recompute != "none" && op.AttentionCore {
-			again = append(again, op)
-		}
-	}
-	return again
-}
-
 func (t Training) defaults() Training {
 	t.Precision = cmp.Or(t.Precision, "fp32")
 	t.Gradients = cmp.Or(t.Gradients, t.Precision)
 	t.Optimizer = cmp.Or(t.Optimizer, "adamw")
 	t.Recompute = cmp.Or(t.Recompute, "none")
+	t.Selective = cmp.Or(t.Selective, SelectiveAttention)
 	t.Backward = cmp.Or(t.Backward, BackwardWhole)
 	return t
 }

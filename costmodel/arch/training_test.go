@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestState(t *testing.T) {
@@ -53,4 +54,56 @@ func TestRepeated(t *testing.T) {
 	assert.Equal(t, block.Ops, full.Repeated(block))
 	assert.Empty(t, full.Repeated(head), "the head is not repeatable")
 	assert.Len(t, full.Kept(head), 3)
+}
+
+// By operations, a block of llama runs the products of keys, output and up again, with
+// all that is no product; it keeps less than without recomputation, and more than by full.
+func TestRepeatedByOperations(t *testing.T) {
+	m := Model{Preset: "llama2-7b", Attention: AttentionFlash}
+	n, err := m.Network()
+	require.NoError(t, err)
+	block := n.Layers[1]
+	by := Training{Recompute: "selective", Selective: SelectiveOperations, Precision: "bf16"}
+	var names []string
+	for _, op := range by.Repeated(block) {
+		names = append(names, op.Name)
+	}
+	assert.Equal(t, []string{
+		"input_layernorm", "self_attn.k_proj", "self_attn.rotary", "self_attn.o_proj", "self_attn.residual", "post_attention_layernorm",
+		"mlp.up_proj", "mlp.silu", "mlp.gate", "mlp.residual",
+	}, names)
+	s, h, f := int64(n.TokensPerSample), int64(4096), int64(11008)
+	// Input, queries, values, context, the MLP's output; its gate; 4 bytes for rows of 32 heads.
+	kept := BufferBytes(by.Kept(block), 2, 1)
+	assert.Equal(t, 2*s*(5*h+f)+4*s*32, kept[ForwardToInput]+kept[ForwardToWeight])
+	whole := BufferBytes(Training{}.Kept(block), 2, 1)
+	for l := range kept {
+		assert.LessOrEqual(t, kept[l], whole[l], Lifetime(l).String())
+	}
+	head := n.Layers[len(n.Layers)-1]
+	assert.Empty(t, by.Repeated(head))
+	assert.Equal(t, Training{}.Kept(head), by.Kept(head), "the head is no block")
+	assert.Equal(t, block.Ops, Training{Recompute: "full", Selective: SelectiveOperations}.Repeated(block))
+	assert.Empty(t, Training{Selective: SelectiveOperations}.Repeated(block), "nothing is repeated unless recompute says so")
+}
+
+// Under tensor parallelism with sequences divided, what a reduce-scatter leaves is kept,
+// and sums of all are made again without.
+func TestRepeatedByOperationsExchanges(t *testing.T) {
+	by := Training{Recompute: "selective", Selective: SelectiveOperations}
+	for _, sequence := range []bool{false, true} {
+		n, err := Model{Preset: "llama2-7b", Attention: AttentionFlash}.On(Group{Devices: 4, Sequence: sequence})
+		require.NoError(t, err)
+		var reduced, scattered int
+		for _, op := range by.Repeated(n.Layers[1]) {
+			switch op.Exchanges[Forward].Collective {
+			case AllReduce:
+				reduced++
+			case ReduceScatter:
+				scattered++
+			}
+		}
+		assert.Zero(t, scattered)
+		assert.Equal(t, !sequence, reduced == 2)
+	}
 }

@@ -36,9 +36,10 @@ func sources() []runs {
 		note:   "MaxText is compiled by XLA, and priced as NeMo is. The rows SFT are of packed short samples, whose attention is over less than the whole sequence.",
 	}, {
 		file: "torchtitan", title: "Llama 3 on 64 A100, torchtitan", place: "pytorch/torchtitan, docs/performance.md",
-		note: "Recomputation of single operations, and of every second layer, stands here as selective, of which nothing is left with fused attention: these two rows are predicted without any.",
+		note: "The program's configurations for these machines do not compile, so that these rows are eager. \"Layer AC\" repeats every second layer, and is predicted as \"op AC\". What FSDP2 copies after a gather and before a scatter is not counted: 14 bytes a parameter, 2 % of a step at the memory's rate. The rest of the error is not explained.",
 	}, {
 		file: "fms", title: "Llama 2 on 128 A100, compiled PyTorch FSDP", place: "foundation-model-stack/fms-fsdp, README",
+		note: "13b repeats a part of its layers (\"Selective AC\"), of which the source does not say how many, and is predicted without.",
 	}}
 }
 

@@ -1,0 +1,107 @@
+package arch
+
+import "slices"
+
+// The legal values of Training.Selective: what selective recomputation runs again.
+const (
+	// SelectiveAttention is the core of attention (Korthikanti et al. 2022, section 5). A
+	// fused core keeps no square, and nothing is left to repeat.
+	SelectiveAttention = "attention"
+	// SelectiveOperations keeps the results of single operations, and runs the others of a
+	// block again: kept are those of fused attention, of reduce-scatters, and of every other
+	// product with a weight, from the first (torchtitan, parallelize_llama.py of 2024, with
+	// selective_ac_option = "op").
+	SelectiveOperations = "operations"
+)
+
+// Kept lists what a layer holds between F and the start of its backward. Under
+// recomputation that is less than l.Buffers; backward then begins with
+// Repeated(l), after which all of l.Buffers are present.
+func (t Training) Kept(l Layer) []Buffer {
+	input := Buffer{Name: "input", Shape: l.Input, Lifetime: ForwardToInput}
+	recompute := t.defaults().Recompute
+	var kept []Buffer
+	switch {
+	case t.Repeats(l):
+		return []Buffer{input}
+	case t.byOperation(l):
+		kept = append(kept, input)
+		saved, _ := l.divided()
+		for _, op := range saved {
+			kept = append(kept, op.results(l)...)
+		}
+		return kept
+	}
+	for _, b := range l.Buffers {
+		again := recompute != "none" && b.AttentionCore
+		if b.Lifetime != InputToWeight && !again {
+			kept = append(kept, b)
+		}
+	}
+	return kept
+}
+
+// Repeats reports whether a layer keeps its input alone and runs F again.
+func (t Training) Repeats(l Layer) bool { return t.defaults().Recompute == "full" && l.Repeatable }
+
+// Repeated lists the operations whose F runs a second time before backward: the attention
+// core, all that is not saved, or all operations of a Repeatable layer.
+func (t Training) Repeated(l Layer) []Op {
+	if t.byOperation(l) {
+		_, again := l.divided()
+		return again
+	}
+	recompute := t.defaults().Recompute
+	var again []Op
+	for _, op := range l.Ops {
+		if t.Repeats(l) || recompute != "none" && op.AttentionCore {
+			again = append(again, op)
+		}
+	}
+	return again
+}
+
+// byOperation reports whether a layer keeps its input and the results of single operations:
+// it is a transformer's block.
+func (t Training) byOperation(l Layer) bool {
+	t = t.defaults()
+	return t.Recompute == "selective" && t.Selective == SelectiveOperations && l.Repeatable &&
+		slices.ContainsFunc(l.Ops, func(op Op) bool { return op.Class == Attention || op.AttentionCore })
+}
+
+// divided parts the operations of a block into those whose results SelectiveOperations
+// keeps, and the others.
+func (l Layer) divided() (saved, again []Op) {
+	products := 0
+	for _, op := range l.Ops {
+		keep := op.Class == Attention
+		switch {
+		case op.Class == Product && op.Weight:
+			keep = products%2 == 0
+			products++
+		case op.Class == Exchange:
+			keep = op.Exchanges[Forward].Collective == ReduceScatter
+		}
+		if keep {
+			saved = append(saved, op)
+		} else {
+			again = append(again, op)
+		}
+	}
+	return saved, again
+}
+
+// results lists what an operation that is saved hands on; fused attention has a statistic
+// of every row beside its context, and a reduce-scatter leaves a tensor as the layer's input.
+func (o Op) results(l Layer) []Buffer {
+	result := Buffer{Name: o.Name + ".result", Shape: Shape{int(o.Count * o.Rows), int(o.Cols)}, Sharded: o.Sharded && !o.RowParallel}
+	switch o.Class {
+	case Exchange:
+		result.Shape = l.Input
+	case Attention:
+		result.Shape, result.Lifetime = Shape{int(o.Rows), int(o.Count * o.Inner)}, ForwardToWeight
+		statistic := Buffer{Name: o.Name + ".statistic", Shape: Shape{int(o.Rows), int(o.Count)}, ElementBytes: 4, Sharded: o.Sharded}
+		return []Buffer{result, statistic}
+	}
+	return []Buffer{result}
+}
