@@ -72,7 +72,7 @@ func (r Result) perDevice() float64 { return r.Throughput.Samples / float64(r.De
 // sweepColumns heads the rows of sweep.csv, after index and what varies.
 const sweepColumns = "schedule,stages,virtual_stages,microbatches,data_parallel,tensor_parallel,devices," +
 	"step_time_s,makespan_s,bubble_makespan,bubble_span,samples_per_s,tokens_per_s,tokens_per_s_per_device,mfu,hfu," +
-	"peak_memory_bytes,fits_memory,memory_verdict,efficiency,error"
+	"peak_memory_bytes,fits_memory,memory_verdict,epoch_time_s,efficiency,error"
 
 // WriteCSV writes a header and a row per point: its index, what varies, and the
 // numbers of its result; or at the end why it has none.
@@ -88,13 +88,16 @@ func (s Sweep) WriteCSV(w io.Writer) error {
 		for _, value := range s.values(p) {
 			row = append(row, value)
 		}
-		r, efficiency := p.Result, any("")
+		r, efficiency, epoch := p.Result, any(""), any("")
 		if e := efficiencies[i]; e != nil {
 			efficiency = *e
 		}
+		if r.Epochs != nil {
+			epoch = r.Epochs.Time
+		}
 		cells := []any{r.Schedule, r.Stages, r.VirtualStages, r.Microbatches, r.DataParallel, r.TensorParallel, r.Devices,
 			r.StepTime, r.Makespan, r.Bubble.Makespan, r.Bubble.Span, r.Throughput.Samples, r.Throughput.Tokens, r.TokensPerDevice, r.MFU, r.HFU,
-			r.PeakMemory(), r.FitsMemory, r.MemoryVerdict, efficiency, p.Error}
+			r.PeakMemory(), r.FitsMemory, r.MemoryVerdict, epoch, efficiency, p.Error}
 		for k := range cells {
 			if p.Error != "" && k < len(cells)-1 {
 				cells[k] = ""
@@ -110,6 +113,7 @@ func (s Sweep) WriteTable(w io.Writer) error {
 	out, efficiencies := newPage(w), s.efficiencies()
 	scales := slices.ContainsFunc(efficiencies, func(e *float64) bool { return e != nil })
 	used := slices.ContainsFunc(s.Points, func(p Point) bool { return p.Result.MFU > 0 })
+	epochs := slices.ContainsFunc(s.Points, func(p Point) bool { return p.Result.Epochs != nil })
 	var header []string
 	for _, v := range s.Vary {
 		header = append(header, v.Key)
@@ -117,6 +121,9 @@ func (s Sweep) WriteTable(w io.Writer) error {
 	header = append(header, "devices", "step time", "bubble", "samples/s", "peak memory", "fits")
 	if used {
 		header = append(header, "MFU")
+	}
+	if epochs {
+		header = append(header, "epoch")
 	}
 	if scales {
 		header = append(header, "efficiency")
@@ -132,6 +139,9 @@ func (s Sweep) WriteTable(w io.Writer) error {
 		row = append(row, p.Result.sweepCells()...)
 		if used {
 			row = append(row, percent(p.Result.MFU))
+		}
+		if p.Result.Epochs != nil {
+			row = append(row, duration(p.Result.Epochs.Time))
 		}
 		if e := efficiencies[i]; e != nil {
 			row = append(row, percent(*e))

@@ -62,6 +62,13 @@ func (f *outputFlags) exclusive() error {
 	return nil
 }
 
+// none reads --out - as no folder, where none is the default as well.
+func (f *outputFlags) none() {
+	if f.out == "-" {
+		f.out = ""
+	}
+}
+
 // given returns the folder of --out, whose path is empty for none. That it cannot be
 // written to is a failure only once all that was computed is printed.
 func (f *outputFlags) given(to files.Folder) (folder files.Folder, unwritable, err error) {

@@ -76,6 +76,7 @@ func runSweep(ctx context.Context, path string, f sweepFlags, stdout, stderr io.
 	if err := f.exclusive(); err != nil {
 		return err
 	}
+	f.none()
 	o, err := f.options(stderr)
 	if err != nil {
 		return err

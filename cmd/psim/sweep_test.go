@@ -105,3 +105,13 @@ func TestSweepInterruptedEarly(t *testing.T) {
 func TestRemaining(t *testing.T) {
 	require.Equal(t, "50 of 200 points, about 30s left", remaining(50, 200, 10*time.Second))
 }
+
+// A dash is no folder for verbs that write nothing by default, too.
+func TestDashIsNoFolder(t *testing.T) {
+	userFolder(t)
+	for _, command := range []string{"sweep 1f1b --vary schedule.microbatches=4,8", "search 1f1b"} {
+		_, stderr, code := psim(t, "psim "+command+" --quiet --out -")
+		require.Zero(t, code, stderr)
+	}
+	require.NoDirExists(t, "-")
+}

@@ -75,7 +75,7 @@ func (e *essay) weigh(slow, fast Run) {
 	fastCompute, fastTalk := perWorker(computes)(fast), perWorker(communicates)(fast)
 	e.say(ddpSplit, fastTalk < slowTalk && fastCompute < slowCompute,
 		"on GPUs that NVLink joins both shrink",
-		"a step of the course's size on %d of device %s with link %s, predicted, computes for %s instead of %s on CPU cores, %.0f times less, and communicates for %s instead of %s, %.0f times less",
+		"on %d GPUs (device %s, link %s; predicted), a step of the course's size computes for %s instead of %s on CPU cores, %.0f times less, and communicates for %s instead of %s, %.0f times less",
 		fast.Workers, gpu, gpuLink, units.FormatSeconds(fastCompute), units.FormatSeconds(slowCompute), slowCompute/fastCompute,
 		units.FormatSeconds(fastTalk), units.FormatSeconds(slowTalk), slowTalk/fastTalk)
 	e.say(ddpSplit, fastTalk/fastCompute > slowTalk/slowCompute,
