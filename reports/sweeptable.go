@@ -111,24 +111,10 @@ func (s Sweep) WriteCSV(w io.Writer) error {
 // WriteTable prints a row per point for people.
 func (s Sweep) WriteTable(w io.Writer) error {
 	out, efficiencies := newPage(w), s.efficiencies()
+	used := s.any(func(r Result) bool { return r.MFU > 0 })
+	epochs := s.any(func(r Result) bool { return r.Epochs != nil })
 	scales := slices.ContainsFunc(efficiencies, func(e *float64) bool { return e != nil })
-	used := slices.ContainsFunc(s.Points, func(p Point) bool { return p.Result.MFU > 0 })
-	epochs := slices.ContainsFunc(s.Points, func(p Point) bool { return p.Result.Epochs != nil })
-	var header []string
-	for _, v := range s.Vary {
-		header = append(header, v.Key)
-	}
-	header = append(header, "devices", "step time", "bubble", "samples/s", "peak memory", "fits")
-	if used {
-		header = append(header, "MFU")
-	}
-	if epochs {
-		header = append(header, "epoch")
-	}
-	if scales {
-		header = append(header, "efficiency")
-	}
-	table, refused := [][]string{header}, 0
+	table, refused := [][]string{s.header(used, epochs, scales)}, 0
 	for i, p := range s.Points {
 		row := s.values(p)
 		if p.Error != "" {
@@ -140,8 +126,10 @@ func (s Sweep) WriteTable(w io.Writer) error {
 		if used {
 			row = append(row, percent(p.Result.MFU))
 		}
-		if p.Result.Epochs != nil {
-			row = append(row, duration(p.Result.Epochs.Time))
+		if r := p.Result; r.Epochs != nil {
+			row = append(row, duration(r.Epochs.Time))
+		} else if epochs {
+			row = append(row, "–")
 		}
 		if e := efficiencies[i]; e != nil {
 			row = append(row, percent(*e))
@@ -151,6 +139,28 @@ func (s Sweep) WriteTable(w io.Writer) error {
 	out.table(table)
 	s.explain(out, refused)
 	return out.Flush()
+}
+
+// header names the columns of a table, with those that some points have.
+func (s Sweep) header(used, epochs, scales bool) (names []string) {
+	for _, v := range s.Vary {
+		names = append(names, v.Key)
+	}
+	names = append(names, "devices", "step time", "bubble", "samples/s", "peak memory", "fits")
+	for _, column := range []struct {
+		name string
+		has  bool
+	}{{"MFU", used}, {"epoch", epochs}, {"efficiency", scales}} {
+		if column.has {
+			names = append(names, column.name)
+		}
+	}
+	return names
+}
+
+// any says whether a point has a result of a kind.
+func (s Sweep) any(is func(Result) bool) bool {
+	return slices.ContainsFunc(s.Points, func(p Point) bool { return is(p.Result) })
 }
 
 // sweepCells prints what every table of a sweep has of a result.
