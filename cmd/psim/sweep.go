@@ -73,6 +73,7 @@ func (f *sweepFlags) register(flags *pflag.FlagSet) {
 }
 
 func runSweep(ctx context.Context, path string, f sweepFlags, stdout, stderr io.Writer) error {
+	f.noDash()
 	if err := f.exclusive(); err != nil {
 		return err
 	}
@@ -107,6 +108,13 @@ func runSweep(ctx context.Context, path string, f sweepFlags, stdout, stderr io.
 		f.wrote(stderr, strings.Join(s.Wrote, ", "), o.Folder)
 	}
 	return errors.Join(err, failed(s.Unsaved))
+}
+
+// noDash takes --out - as no folder, as run and exec do.
+func (f *outputFlags) noDash() {
+	if f.out == "-" {
+		f.out = ""
+	}
 }
 
 // checkOut refuses a folder that cannot be written to before anything is computed.
@@ -235,6 +243,7 @@ Points that stand in several parts must agree, and all have to be there.`,
 }
 
 func runMerge(cmd *cobra.Command, folders []string, f outputFlags) error {
+	f.noDash()
 	if err := f.exclusive(); err != nil {
 		return err
 	}
