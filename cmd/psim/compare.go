@@ -57,7 +57,7 @@ func runCompare(ctx context.Context, args []string, f outputFlags, stdout, stder
 		return err
 	}
 	c := lib.Compare(a, b)
-	f.none()
+	f.noDash()
 	folder, written, err := f.given(reports.ComparisonFolder(f.out))
 	if err != nil {
 		return flagged("out", err)

@@ -62,8 +62,8 @@ func (f *outputFlags) exclusive() error {
 	return nil
 }
 
-// none reads --out - as no folder, where none is the default as well.
-func (f *outputFlags) none() {
+// noDash takes --out - as no folder, as run and exec do.
+func (f *outputFlags) noDash() {
 	if f.out == "-" {
 		f.out = ""
 	}

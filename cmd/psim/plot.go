@@ -258,9 +258,11 @@ func writeOne(cmd *cobra.Command, flag, path string, render func(io.Writer) erro
 	folder, name := filepath.Split(filepath.Clean(path))
 	f := files.Folder{Path: filepath.Clean(folder), Owner: "plot", InPlace: true, Keep: func(string) bool { return true }}
 	file := files.File{Path: name, Render: func(w io.Writer) error { return renderUntil(cmd.Context(), w, render) }}
+	if _, err := os.Stat(f.Path); os.IsNotExist(err) {
+		return fmt.Errorf("--%s %s: there is no folder %s; make it first", flag, path, f.Path)
+	}
 	if !files.IsFolder(f.Path) { // for the error
-		f.Path, file.Path = "", path
-		return flagged(flag, f.Write(cmd.Context(), nil, file))
+		return flagged(flag, files.Write(cmd.Context(), []files.File{{Path: path, Render: file.Render}}))
 	}
 	if err := f.Write(cmd.Context(), []files.File{file}); err != nil {
 		return flagged(flag, err)

@@ -55,7 +55,7 @@ func runSearch(ctx context.Context, path string, f outputFlags, rows int, stdout
 		return err
 	}
 	f.note(stderr, c.Inputs)
-	f.none()
+	f.noDash()
 	folder, unwritable, err := f.given(reports.PlansFolder(f.out))
 	if err != nil {
 		return flagged("out", err)

@@ -73,10 +73,10 @@ func (f *sweepFlags) register(flags *pflag.FlagSet) {
 }
 
 func runSweep(ctx context.Context, path string, f sweepFlags, stdout, stderr io.Writer) error {
+	f.noDash()
 	if err := f.exclusive(); err != nil {
 		return err
 	}
-	f.none()
 	o, err := f.options(stderr)
 	if err != nil {
 		return err
@@ -236,6 +236,7 @@ Points that stand in several parts must agree, and all have to be there.`,
 }
 
 func runMerge(cmd *cobra.Command, folders []string, f outputFlags) error {
+	f.noDash()
 	if err := f.exclusive(); err != nil {
 		return err
 	}

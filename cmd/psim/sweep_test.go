@@ -106,12 +106,20 @@ func TestRemaining(t *testing.T) {
 	require.Equal(t, "50 of 200 points, about 30s left", remaining(50, 200, 10*time.Second))
 }
 
-// A dash is no folder for verbs that write nothing by default, too.
-func TestDashIsNoFolder(t *testing.T) {
-	userFolder(t)
-	for _, command := range []string{"sweep 1f1b --vary schedule.microbatches=4,8", "search 1f1b"} {
-		_, stderr, code := psim(t, "psim "+command+" --quiet --out -")
+// TestSweepNoFolder checks that - as --out names no folder, as for run and exec.
+func TestSweepNoFolder(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, out := range []string{"-", "parts/0"} {
+		_, stderr, code := psim(t, "psim sweep gpipe --vary schedule.microbatches=4,8 --out "+out)
 		require.Zero(t, code, stderr)
 	}
+	_, stderr, code := psim(t, "psim merge parts/0 --out -")
+	require.Zero(t, code, stderr)
+	_, stderr, code = psim(t, "psim search 1f1b --quiet --out -")
+	require.Zero(t, code, stderr)
 	require.NoDirExists(t, "-")
+
+	_, stderr, code = psim(t, "psim sweep gpipe --vary schedule.microbatches=4,8 --out - --shard 1/2")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "--shard: needs --out")
 }

@@ -75,13 +75,13 @@ func (e *essay) weigh(slow, fast Run) {
 	fastCompute, fastTalk := perWorker(computes)(fast), perWorker(communicates)(fast)
 	e.say(ddpSplit, fastTalk < slowTalk && fastCompute < slowCompute,
 		"on GPUs that NVLink joins both shrink",
-		"on %d GPUs (device %s, link %s; predicted), a step of the course's size computes for %s instead of %s on CPU cores, %.0f times less, and communicates for %s instead of %s, %.0f times less",
-		fast.Workers, gpu, gpuLink, units.FormatSeconds(fastCompute), units.FormatSeconds(slowCompute), slowCompute/fastCompute,
-		units.FormatSeconds(fastTalk), units.FormatSeconds(slowTalk), slowTalk/fastTalk)
+		"on %d GPUs (device %s, link %s; predicted), a step of the course's size computes for %s instead of %s on CPU cores, %s times less, and communicates for %s instead of %s, %s times less",
+		fast.Workers, gpu, gpuLink, units.FormatSeconds(fastCompute), units.FormatSeconds(slowCompute), whole(slowCompute/fastCompute),
+		units.FormatSeconds(fastTalk), units.FormatSeconds(slowTalk), whole(slowTalk/fastTalk))
 	e.say(ddpSplit, fastTalk/fastCompute > slowTalk/slowCompute,
 		"computation shrinks more than communication, which therefore weighs more there",
-		"it takes %s of the time of computation instead of %s; over the link of the CPUs it would take %.0f times that time",
-		percent(fastTalk/fastCompute), percent(slowTalk/slowCompute), slowTalk/fastCompute)
+		"it takes %s of the time of computation instead of %s; over the link of the CPUs it would take %s times that time",
+		percent(fastTalk/fastCompute), percent(slowTalk/slowCompute), whole(slowTalk/fastCompute))
 }
 
 func dataThroughput() question {

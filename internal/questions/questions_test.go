@@ -198,3 +198,9 @@ func TestNumbersAreExactInJSON(t *testing.T) {
 		require.Contains(t, string(data), want)
 	}
 }
+
+// TestWhole checks that large ratios are in groups of digits, as counts are.
+func TestWhole(t *testing.T) {
+	require.Equal(t, "998", whole(997.6))
+	require.Equal(t, "1,053", whole(1053.2))
+}

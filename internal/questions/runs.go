@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -196,6 +197,7 @@ func written(numbers []float64, form func(float64) string) string {
 func bytesText(x float64) string { return units.FormatBytes(int64(x)) }
 func percent(x float64) string   { return figure(x, "fraction") }
 func times(x float64) string     { return fmt.Sprintf("%.2f×", x) }
+func whole(x float64) string     { return units.FormatCount(int64(math.RoundToEven(x))) }
 
 // perSecond writes a rate with three digits.
 func perSecond(x float64) string {
