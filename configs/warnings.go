@@ -89,10 +89,11 @@ func unusedRanges(m costmodel.Machine, ranks int) []string {
 // in an experiment that spells its collective out and holds no network.
 func (c *Config) onlyFused() []string {
 	var given []string
-	for _, key := range []string{"machine.memory_per_node", "machine.memory_margin"} {
-		if c.Defined(key) {
-			given = append(given, key)
-		}
+	if c.Machine.MemoryPerNode > 0 {
+		given = append(given, "machine.memory_per_node")
+	}
+	if c.Machine.MemoryMargin > 0 { // 0 is what a resolved configuration says
+		given = append(given, "machine.memory_margin")
 	}
 	for _, section := range []string{"machine.link.", "machine.network."} {
 		for _, key := range []string{"collective_bandwidth", "collective_call", "algorithm", "all_reduce", "all_gather", "reduce_scatter"} {
