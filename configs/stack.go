@@ -15,6 +15,13 @@ type Stack struct {
 	// Devices are settings that hold on devices whose names begin with a key and "-".
 	Devices map[string][]string `toml:"devices"`
 	Source  map[string]string   `toml:"source"`
+	// Schedules, Zero and Recompute are what the program offers, and Sequence what it can
+	// do beside its tensor groups, if it has any (Tensor).
+	Schedules []string `toml:"schedules"`
+	Zero      []int    `toml:"zero"`
+	Recompute []string `toml:"recompute"`
+	Tensor    bool     `toml:"tensor"`
+	Sequence  []bool   `toml:"sequence"`
 }
 
 // Stacks is the catalog of stacks, in the order of its file.
