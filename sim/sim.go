@@ -59,7 +59,7 @@ func Run(g *graph.Graph, costs graph.Costs) (*graph.Trace, error) {
 	case e.done < len(g.Tasks):
 		return nil, e.deadlock()
 	}
-	e.trace.Memory = graph.Sorted(e.trace.Spans, e.memory)
+	e.trace.SortMemory(e.memory...)
 	return e.trace, nil
 }
 
@@ -166,13 +166,11 @@ func (e *engine) advance(s int32) error {
 		}
 		switch {
 		case t.Kind.Collective():
-			e.pending[s] = cost
-			if !e.join(s, ready, cause) {
+			if !e.join(s, ready, cause, &cost) {
 				return nil
 			}
 		case cost.Link > 0:
-			e.pending[s] = cost
-			e.links.push(event{ready, i, cause})
+			e.queue(s, event{ready, i, cause}, &cost)
 			return nil
 		default:
 			start, cause := e.launch(i, ready, cause, &cost)
@@ -215,6 +213,12 @@ func (e *engine) finish(i int32, start time.Duration, cause int32, cost *graph.C
 	e.waiting[i] = none
 }
 
+// queue has the head of a stream queue for its link.
+func (e *engine) queue(s int32, ev event, cost *graph.Cost) {
+	e.pending[s] = *cost
+	e.links.push(ev)
+}
+
 // grant gives a link to the task that was ready first.
 func (e *engine) grant(ev event) {
 	t := &e.graph.Tasks[ev.task]
@@ -233,7 +237,8 @@ func (e *engine) grant(ev event) {
 
 // join parks a stream at a fused collective. The last rank of the group to
 // arrive runs the collective on all of them and gets true.
-func (e *engine) join(s int32, ready time.Duration, cause int32) bool {
+func (e *engine) join(s int32, ready time.Duration, cause int32, cost *graph.Cost) bool {
+	e.pending[s] = *cost
 	i := e.order[e.head[s]]
 	members := e.graph.Groups[e.graph.Tasks[i].Peer]
 	g := &e.groups[e.graph.Tasks[i].Peer]

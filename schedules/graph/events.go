@@ -7,14 +7,16 @@ import (
 	"time"
 )
 
-// SortMemory puts the memory events of a trace in order: by time, ends of
-// earlier tasks before starts, starts before ends of tasks that take no time.
-func (t *Trace) SortMemory() { t.Memory = Sorted(t.Spans, [][]MemoryEvent{t.Memory}) }
-
-// Sorted joins pieces of memory events and puts them in the order of
-// [Trace.SortMemory]. Events are spread evenly over a step, so they go into
+// SortMemory joins the memory events of a trace with more of them, given in pieces,
+// and puts all in order: by time, ends of earlier tasks before starts, starts before
+// ends of tasks that take no time. Events are spread evenly over a step, so they go into
 // buckets by time, a few in each, and buckets are sorted.
-func Sorted(spans []Span, pieces [][]MemoryEvent) []MemoryEvent {
+func (t *Trace) SortMemory(pieces ...[]MemoryEvent) {
+	t.Memory = sorted(t.Spans, append(pieces, t.Memory))
+}
+
+// sorted joins pieces and puts them in the order of [Trace.SortMemory].
+func sorted(spans []Span, pieces [][]MemoryEvent) []MemoryEvent {
 	n, first, last := 0, time.Duration(math.MaxInt64), time.Duration(math.MinInt64)
 	for _, piece := range pieces {
 		n += len(piece)
@@ -37,20 +39,20 @@ func Sorted(spans []Span, pieces [][]MemoryEvent) []MemoryEvent {
 	for b := range buckets {
 		end[b+1] += end[b]
 	}
-	sorted := make([]MemoryEvent, n)
+	list := make([]MemoryEvent, n)
 	for _, piece := range pieces {
 		for i := range piece {
 			b := of(&piece[i])
-			sorted[end[b]] = piece[i]
+			list[end[b]] = piece[i]
 			end[b]++
 		}
 	}
 	begin := uint32(0)
 	for _, e := range end[:buckets] {
-		sortEvents(spans, sorted[begin:e])
+		sortEvents(spans, list[begin:e])
 		begin = e
 	}
-	return sorted
+	return list
 }
 
 // sortEvents sorts a bucket, by insertion where it is as small as it should be.
@@ -74,7 +76,7 @@ func compareEvents(spans []Span, a, b *MemoryEvent) int {
 	return cmp.Or(phase(spans, a)-phase(spans, b), cmp.Compare(a.Task, b.Task))
 }
 
-// phase is 0 for the end of a task that takes time, and 1 for the rest.
+// phase returns 0 for the end of a task that takes time, and 1 for the rest.
 func phase(spans []Span, e *MemoryEvent) int {
 	if span := &spans[e.Task]; span.Start != span.End && e.At == span.End {
 		return 0

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// rankStreams are the streams of every rank, and the tasks on each.
+// rankStreams lists the streams of every rank, and the tasks on each.
 type rankStreams struct {
 	trace       *Trace
 	of          [][]int32 // by rank
