@@ -43,6 +43,7 @@ func (r Report) writeSummary(b *strings.Builder) {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", t.Name, t.counted(), percent(t.MeanError), percent(t.MedianError), percent(t.WorstError), fitted)
 	}
 	table.Flush() // into memory
+	r.writeVerdicts(b)
 }
 
 func (t Result) writeText(b *strings.Builder) {
