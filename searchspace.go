@@ -160,7 +160,7 @@ func passes(t costmodel.Times) []passTime {
 	return []passTime{{"forward", t.Forward}, {"backward", t.Backward}, {"backward_input", t.InputGradient}, {"backward_weight", t.WeightGradient}}
 }
 
-// passTime is what a pass takes, and its key in [times].
+// passTime holds what a pass takes, under its key in [times].
 type passTime struct {
 	key   string
 	table costmodel.Table
