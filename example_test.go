@@ -37,6 +37,27 @@ func ExamplePredict() {
 	//        F forward   B backward   . idle
 }
 
+// What one change each would give.
+func ExamplePrediction_WhatIf() {
+	ctx := context.Background()
+	c, err := psim.Load("course-timeline")
+	if err != nil {
+		log.Fatal(err)
+	}
+	p, err := psim.Predict(ctx, c)
+	if err != nil {
+		log.Fatal(err)
+	}
+	list, err := p.WhatIf(ctx, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	best := list[0]
+	fmt.Printf("%.1f s with %s, in place of %.1f s\n", best.StepTime, strings.Join(best.Set, " "), p.Result.StepTime)
+	// Output:
+	// 40.9 s with schedule.name=1f1b, in place of 43.7 s
+}
+
 // What keeps a network out of a small device's memory, and what would help.
 func ExamplePrediction_Advise() {
 	ctx := context.Background()

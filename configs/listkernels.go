@@ -80,24 +80,61 @@ func moved(o arch.Op, p arch.Pass) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", element*float64(o.Moved[p])/float64(o.Elements)), ".0")
 }
 
-// WriteStacks prints the programs that train.stack names, in columns between tabs; or in
-// full, the settings that each stands for, and where they are from.
+// WriteStacks prints the programs that train.stack names, and what each offers, in columns
+// between tabs; or in full, the settings that each stands for, and where all is from.
 func WriteStacks(w io.Writer, verbose bool) {
-	if !verbose {
-		fmt.Fprintln(w, "stack\tkernels\twhat it is")
+	if verbose {
+		for _, s := range Stacks() {
+			s.describe(w)
+		}
+		return
 	}
+	fmt.Fprintln(w, "stack\tkernels\twhat it is")
 	for _, s := range Stacks() {
-		if !verbose {
-			fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, strings.Trim(strings.TrimPrefix(s.Sets[0], "model.kernels = "), `"`), s.Description)
-			continue
-		}
-		fmt.Fprintf(w, "%s: %s\n", s.Name, s.Description)
-		describeSets(w, "everywhere", s.Sets, s.Source["sets"])
-		for _, chip := range slices.Sorted(maps.Keys(s.Devices)) {
-			describeSets(w, "on "+chip, s.Devices[chip], s.Source[chip])
-		}
-		fmt.Fprintln(w)
+		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, strings.Trim(strings.TrimPrefix(s.Sets[0], "model.kernels = "), `"`), s.Description)
 	}
+	fmt.Fprintln(w, "\noffers\tZeRO\trecomputation\ttensor\tsequence\tschedules")
+	for _, s := range Stacks() {
+		cells := []string{s.Name}
+		for _, o := range s.offers() {
+			cells = append(cells, o.values)
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+}
+
+// describe prints all of a stack.
+func (s Stack) describe(w io.Writer) {
+	fmt.Fprintf(w, "%s: %s\n", s.Name, s.Description)
+	describeSets(w, "everywhere", s.Sets, s.Source["sets"])
+	for _, chip := range slices.Sorted(maps.Keys(s.Devices)) {
+		describeSets(w, "on "+chip, s.Devices[chip], s.Source[chip])
+	}
+	var lines []string
+	for _, o := range s.offers() {
+		lines = append(lines, o.name+": "+o.values)
+	}
+	describeSets(w, "offers", lines, s.Source["offers"])
+	fmt.Fprintln(w)
+}
+
+// An offer is what a program has of one kind.
+type offer struct{ name, values string }
+
+// offers lists what a program has, for people.
+func (s Stack) offers() []offer {
+	zero := strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Zero), " ", ", "), "[]")
+	tensor, sequence := "no", "no"
+	if s.Tensor {
+		tensor = "yes"
+	}
+	if slices.Contains(s.Sequence, true) {
+		sequence = "yes"
+		if !slices.Contains(s.Sequence, false) {
+			sequence = "always"
+		}
+	}
+	return []offer{{"ZeRO", zero}, {"recomputation", strings.Join(s.Recompute, ", ")}, {"tensor", tensor}, {"sequence", sequence}, {"schedules", strings.Join(s.Schedules, ", ")}}
 }
 
 // describeSets prints settings, and below them where they are from.

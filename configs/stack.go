@@ -15,12 +15,14 @@ type Stack struct {
 	Sets        []string `toml:"sets"` // lines of TOML
 	// Devices are settings that hold on devices whose names begin with a key and "-".
 	Devices map[string][]string `toml:"devices"`
-	// What it offers of what a search over plans chooses; nil is everything.
-	Schedules []string          `toml:"schedules"`
-	Zero      []int             `toml:"zero"`
-	Recompute []string          `toml:"recompute"`
-	Sequence  []bool            `toml:"sequence"`
-	Source    map[string]string `toml:"source"`
+	Source  map[string]string   `toml:"source"`
+	// Schedules, Zero and Recompute are what the program offers, and Sequence what it can
+	// do beside its tensor groups, if it has any (Tensor).
+	Schedules []string `toml:"schedules"`
+	Zero      []int    `toml:"zero"`
+	Recompute []string `toml:"recompute"`
+	Tensor    bool     `toml:"tensor"`
+	Sequence  []bool   `toml:"sequence"`
 }
 
 // Stacks is the catalog of stacks, in the order of its file.
@@ -43,6 +45,9 @@ func (s Stack) Offers() map[string][]string {
 	}
 	for _, sequence := range s.Sequence {
 		add("parallel.sequence", sequence)
+	}
+	if !s.Tensor {
+		add("parallel.tensor", 1)
 	}
 	return offers
 }

@@ -1,12 +1,14 @@
 package configs_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"psim/configs"
 	"psim/costmodel/arch"
+	"psim/schedules"
 )
 
 const blocks = `
@@ -36,6 +38,20 @@ func TestStacks(t *testing.T) {
 		names = append(names, s.Name)
 		require.NotEmpty(t, s.Description, s.Name)
 		require.NotEmpty(t, s.Source["sets"], s.Name)
+		require.NotEmpty(t, s.Source["offers"], s.Name)
+		require.Equal(t, s.Tensor, len(s.Sequence) > 0, s.Name)
+		for _, name := range s.Schedules {
+			_, err := schedules.Find(name)
+			require.NoError(t, err, s.Name)
+		}
+		for _, r := range s.Recompute {
+			_, err := configs.Parse("x", []byte(blocks), "train.recompute="+r)
+			require.NoError(t, err, s.Name)
+		}
+		for _, z := range s.Zero {
+			_, err := configs.Parse("x", []byte(blocks), fmt.Sprintf("parallel.zero=%d", z))
+			require.NoError(t, err, s.Name)
+		}
 		sets := append([]string(nil), s.Sets...)
 		for chip, more := range s.Devices {
 			require.NotEmpty(t, s.Source[chip], s.Name)
