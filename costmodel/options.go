@@ -48,7 +48,7 @@ func (MachineOptions) Settings() []setting.Setting {
 		{Key: "network", Example: `"ib-hdr"`, Text: "between nodes, of one network card, in the same ways", Unset: "none"},
 		{Key: "nics_per_node", Example: "1", Range: setting.Count(), Text: "network cards of a node", Unset: "1"},
 		{Key: "memory_per_node", Example: `"4GB"`, Range: setting.Positive(), Text: "memory that the devices of a node share, such as workers in a container", Unset: "each device has its own, or it is not known"},
-		{Key: "memory_margin", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true}, Text: "share of the memory to stay free for what is not counted: fragmentation (PyTorch's allocator: 0.15 on average, to 0.33, in Guo et al. 2024, GMLake), driver, workspaces"},
+		{Key: "memory_margin", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true}, Text: "share of the memory to stay free for what is not counted. Without a stack, which says what driver, communication and allocator take (psim list stacks -v), that is fragmentation (PyTorch's: 0.15 on average, to 0.33, in Guo et al. 2024, GMLake), driver and workspaces"},
 		{Key: "measured_model", Example: `"gpt-6x192"`, Text: "the network whose layers [[machine.measured]] has, for warnings", Unset: "none"},
 		{Key: "compute", Text: "A device in place, or changes to the named one. Rates are achievable, not peak"},
 		{Key: "host", Text: "The threads that launch kernels; by default they launch for nothing"},

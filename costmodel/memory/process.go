@@ -6,7 +6,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// kept is the bytes of a parameter that last from step to step, with the copies of its
+// kept counts the bytes of a parameter that last from step to step, with the copies of its
 // gradient that a rank makes of its share of the optimizer.
 type kept struct {
 	arch.State

@@ -62,7 +62,7 @@ func highest(r reports.Result) reports.RankResult {
 
 func wholePeak(r reports.RankResult) int64 { return r.PeakMemory }
 
-// tensors is what a rank has allocated at its peak.
+// tensors counts what a rank has allocated at its peak.
 func tensors(r reports.RankResult) int64 {
 	m := r.Memory
 	return m.Parameters + m.Gradients + m.Optimizer + m.Activations

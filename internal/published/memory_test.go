@@ -57,6 +57,22 @@ func TestFittedAllocator(t *testing.T) {
 	require.InDelta(t, float64(best)/100, setBy(t, "megatron-deepspeed", "memory.allocator"), 1e-9)
 }
 
+// What the allocator of FSDP is stated to hold is half of the largest whole percent with
+// which no run of it is said to need more than its device has.
+func TestStatedAllocator(t *testing.T) {
+	largest := 100
+	for _, r := range records("runs_mpt.csv") {
+		p, err := r.predicted("memory.allocator=0")
+		require.NoError(t, err)
+		rank := highest(p)
+		room := float64(rank.MemoryCapacity)/(1-p.MemoryMargin) - float64(rank.PeakMemory)
+		largest = min(largest, int(100*room/float64(rank.PeakMemory-rank.PersistentMemory)))
+	}
+	for _, stack := range []string{"pytorch-fsdp", "pytorch-fsdp-compiled", "torchtitan", "nanotron", "megatron-te", "megatron-2023", "megatron-2021"} {
+		require.InDelta(t, float64(largest)/200, setBy(t, stack, "memory.allocator"), 1e-9, stack)
+	}
+}
+
 // The margin of every stack is the smallest whole percent with which nine of ten runs whose
 // memory is published took no more than what was predicted over one less the margin.
 func TestChosenMargin(t *testing.T) {
