@@ -26,6 +26,7 @@ type runFlags struct {
 	limit time.Duration
 	// boundaries asks for what passes between stages.
 	boundaries bool
+	explain    bool // asks what the time is made of
 	epochs     int
 	shards     bool // whether to print the samples of every replica
 	strided    bool // for those
@@ -43,6 +44,10 @@ all settings.
 
 --boundaries adds what passes between neighbouring stages for one microbatch, shapes
 and bytes, forward and backward; with --csv it takes the place of the ranks.
+
+--explain adds what the time of the step is made of, by operation: the mean of all ranks
+and the chain of tasks that determines it, each of which adds up to the step, and the
+settings by which every class is priced; with --csv it takes the place of the ranks.
 
 With data.samples, the size of the data set, it tells the time of an epoch as well: of
 as many steps as take so many samples. The last one, for which fewer may be left, is
@@ -78,6 +83,7 @@ func newRun() *cobra.Command {
 	flags.StringVar(&f.trace, "trace", "", "also write the timeline for Perfetto (.pftrace) or chrome://tracing and PyTorch's tools (.json, .json.gz)")
 	flags.BoolVar(&f.exact, "exact", false, "let the solver cbc prove the order of schedule.name = \"auto\", for small pipelines")
 	flags.BoolVar(&f.boundaries, "boundaries", false, "also say what passes between stages, shapes and bytes")
+	flags.BoolVar(&f.explain, "explain", false, "also say what the step's time is made of, and which settings price it")
 	f.registerEpochs(flags)
 	flags.DurationVar(&f.limit, "time-limit", time.Minute, "how long the solver of --exact may take")
 	return cmd
@@ -143,6 +149,11 @@ func (f runFlags) predict(ctx context.Context, c *configs.Config) (*lib.Predicti
 	if f.boundaries {
 		if p.Result.Boundaries, err = p.Boundaries(); err != nil {
 			return nil, flagged("boundaries:", err)
+		}
+	}
+	if f.explain {
+		if p.Result.Explain, err = p.Explain(); err != nil {
+			return nil, err
 		}
 	}
 	p.Advise(ctx)
@@ -221,6 +232,8 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 		return reports.WriteShardsCSV(stdout, p.Result.Shards)
 	case f.csv && f.boundaries:
 		return reports.WriteBoundariesCSV(stdout, p.Result.Boundaries)
+	case f.csv && f.explain:
+		return p.Result.Explain.WriteCSV(stdout)
 	case f.csv:
 		return reports.WriteResultCSV(stdout, p.Result)
 	}
@@ -230,6 +243,12 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 	if f.boundaries {
 		fmt.Fprintln(stdout)
 		if err := reports.WriteBoundaries(stdout, p.Result.Boundaries); err != nil {
+			return err
+		}
+	}
+	if f.explain {
+		fmt.Fprintln(stdout)
+		if err := p.Result.Explain.Write(stdout); err != nil {
 			return err
 		}
 	}

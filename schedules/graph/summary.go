@@ -58,7 +58,7 @@ type RankSummary struct {
 func Summarize(t *Trace) Summary {
 	s := Summary{Ranks: make([]RankSummary, t.Graph.Ranks())}
 	byRank := make([]rankSpans, t.Graph.Ranks())
-	works := t.Graph.workStreams()
+	works := t.Graph.WorkStreams()
 	for i := range t.Graph.Tasks {
 		task, span := &t.Graph.Tasks[i], t.Spans[i]
 		s.StepTime = max(s.StepTime, span.End)
@@ -124,8 +124,8 @@ func (t *Trace) summarizeInner(ranks []RankSummary) {
 	}
 }
 
-// workStreams marks the streams that compute or update parameters.
-func (g *Graph) workStreams() []bool {
+// WorkStreams marks the streams that compute or update parameters.
+func (g *Graph) WorkStreams() []bool {
 	works := make([]bool, len(g.Streams))
 	for i := range g.Tasks {
 		if t := &g.Tasks[i]; t.Kind.Compute() || t.Kind == Optimizer {
