@@ -138,7 +138,10 @@ func (a *account) class(s stretch) string { return a.trace.Graph.Class(&a.trace.
 // stretches lists those of every rank by their start, and adds what tasks hide within.
 func (a *account) stretches() [][]stretch {
 	g := a.trace.Graph
-	byRank, works := make([][]stretch, g.Ranks()), g.WorkStreams()
+	byRank, works := make([][]stretch, g.Ranks()), make([]bool, len(g.Streams))
+	for i := range g.Tasks { // streams that compute or update wait for their host
+		works[g.Tasks[i].Stream] = works[g.Tasks[i].Stream] || g.Tasks[i].Kind.Compute() || g.Tasks[i].Kind == graph.Optimizer
+	}
 	add := func(i int32, span graph.Span, level int) {
 		if span.End > span.Start {
 			r := g.Tasks[i].Rank
