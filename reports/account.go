@@ -2,6 +2,7 @@ package reports
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -37,7 +38,7 @@ func (a *account) task(i int32, part time.Duration) {
 	}
 	for _, s := range shares {
 		at += s.Time
-		upTo := time.Duration(float64(part) * (float64(at) / float64(whole)))
+		upTo := time.Duration(math.Round(float64(part) * (float64(at) / float64(whole))))
 		a.time[s.Class] += upTo - done
 		done = upTo
 	}
