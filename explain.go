@@ -10,7 +10,7 @@ import (
 )
 
 // Explain says what the step's time is made of, over all ranks and along the critical
-// path, and which settings price that.
+// path, and which settings price that. WhatIf adds what changes would give.
 func (p *Prediction) Explain() (*reports.Explanation, error) {
 	made := p.Config.Times.MadeOf
 	if p.Plan.Workload != nil {
@@ -20,6 +20,7 @@ func (p *Prediction) Explain() (*reports.Explanation, error) {
 		}
 	}
 	e := reports.NewExplanation(p.Trace, sim.CriticalPath(p.Trace), made)
+	e.Settings, e.WhatIf = []reports.Pricing{}, []reports.WhatIf{}
 	for _, s := range p.Config.Pricing(p.Plan) {
 		if classes := present(e, s.Classes); classes != nil {
 			e.Settings = append(e.Settings, reports.Pricing{Key: s.Key, Value: s.Value, From: s.From, Classes: classes})

@@ -38,6 +38,7 @@ var pricedBy = map[string][]string{
 	"machine.host":                     {graph.Launches},
 	"machine.link":                     {"tensor", "data_", "tied_"},
 	"machine.link.bandwidth":           {"tensor", "data_", "tied_", "pipeline", "collective"},
+	"machine.link.speedup":             {"tensor", "data_", "tied_", "pipeline", "collective"},
 	"machine.link.latency":             {"tensor", "data_", "tied_", "pipeline", "collective"},
 	"machine.link.shared":              {"pipeline", "collective"},
 	"times.p2p":                        {"pipeline"},

@@ -22,7 +22,7 @@ const (
 	classes
 )
 
-// classNames are those of Share, in the order of class.
+// classNames lists those of Share, in the order of class.
 var classNames = [classes]string{"products", "attention", "between", "measured", "tensor", graph.Launches}
 
 // made adds up the time of a task by class.

@@ -27,6 +27,7 @@ type Explanation struct {
 	// Communication that runs beside what by_class_s counts, by class: hidden. Means over ranks.
 	Beside   map[string]float64 `json:"beside_s,omitempty"`
 	Settings []Pricing          `json:"settings"` // by which classes are priced
+	WhatIf   []WhatIf           `json:"what_if"`  // what one change each would give, the shortest step first; what changes nothing is left out
 }
 
 // A Pricing is a setting that some classes are priced by.
@@ -37,10 +38,10 @@ type Pricing struct {
 	Classes []string `json:"classes"` // that it prices
 }
 
-// tensorClass is that of exchanges within a rank.
+// tensorClass names the class of exchanges within a rank.
 const tensorClass = "tensor"
 
-// classOrder is that of tables; collectives come after the pipeline's messages, by name.
+// classOrder lists classes as tables do; collectives come after the pipeline's messages, by name.
 var classOrder = [...]string{
 	"products", "attention", "between", "measured", "forward", "backward", "backward_input", "backward_weight",
 	tensorClass, graph.Launches, "pipeline", "", graph.Averaging, graph.Updating, graph.Waiting,
