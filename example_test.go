@@ -252,6 +252,24 @@ func ExampleFitLink() {
 	// bandwidth = "80GB/s"
 }
 
+// The best plan for eight devices, whatever the configuration has for four.
+func ExampleSearchPlans() {
+	c, err := psim.Load("gpipe")
+	if err != nil {
+		log.Fatal(err)
+	}
+	query := psim.PlanQuery{Devices: 8, Margin: 0.1, Schedules: []string{"ddp", "1f1b"}, Fix: []string{"parallel.zero"}}
+	found, err := psim.SearchPlans(context.Background(), c, query, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	best := found.Plans[0]
+	fmt.Printf("%d plans; the best: %.1f ms with %d replicas of %d stages, in microbatches of %d\n",
+		found.Space, best.StepTime*1e3, best.Plan.Data, best.Plan.Stages, best.Plan.Micro)
+	// Output:
+	// 36 plans; the best: 27.1 ms with 8 replicas of 1 stages, in microbatches of 4
+}
+
 // The order of a schedule without any times, drawn in units.
 func ExampleUnitTrace() {
 	s, err := schedules.Find("1f1b")
