@@ -46,7 +46,7 @@ func launchOrder(g *graph.Graph, thread []int32) ([]int32, error) {
 
 // launch finds when a task that is ready can start, and the task that this is due
 // to: its host thread has to have launched its kernels in time.
-func (e *engine) launch(i int32, ready time.Duration, cause int32, cost graph.Cost) (time.Duration, int32) {
+func (e *engine) launch(i int32, ready time.Duration, cause int32, cost *graph.Cost) (time.Duration, int32) {
 	if e.launched == nil {
 		return ready, cause
 	}

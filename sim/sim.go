@@ -59,7 +59,7 @@ func Run(g *graph.Graph, costs graph.Costs) (*graph.Trace, error) {
 	case e.done < len(g.Tasks):
 		return nil, e.deadlock()
 	}
-	e.trace.SortMemory()
+	e.trace.SortMemory(e.memory...)
 	return e.trace, nil
 }
 
@@ -82,6 +82,9 @@ type engine struct {
 	waiting, next []int32
 	released      []time.Duration // by task: end plus delay, or unfinished
 	awake         []int32         // streams to advance
+
+	pending []graph.Cost          // by stream: of its head, where that queues for a link or waits for its group
+	memory  [][]graph.MemoryEvent // in pieces, so that none is copied
 
 	links    heap             // tasks that queue for a link
 	linkFree []time.Duration  // by link
@@ -116,7 +119,7 @@ func newEngine(g *graph.Graph, costs graph.Costs) *engine {
 		free: make([]time.Duration, len(g.Streams)), last: filled(len(g.Streams), none),
 		waiting: filled(n, none), next: filled(len(g.Streams), none),
 		released: filled(n, unfinished), awake: make([]int32, 0, len(g.Streams)),
-		groups: make([]groupCollected, len(g.Groups)),
+		groups: make([]groupCollected, len(g.Groups)), pending: make([]graph.Cost, len(g.Streams)),
 	}
 	if costs.Host != nil {
 		e.first = slices.Clone(e.head)
@@ -163,15 +166,15 @@ func (e *engine) advance(s int32) error {
 		}
 		switch {
 		case t.Kind.Collective():
-			if !e.join(s, ready, cause) {
+			if !e.join(s, ready, cause, &cost) {
 				return nil
 			}
 		case cost.Link > 0:
-			e.links.push(event{ready, i, cause})
+			e.queue(s, event{ready, i, cause}, &cost)
 			return nil
 		default:
-			start, cause := e.launch(i, ready, cause, cost)
-			e.finish(i, start, cause, cost)
+			start, cause := e.launch(i, ready, cause, &cost)
+			e.finish(i, start, cause, &cost)
 		}
 	}
 	return nil
@@ -185,7 +188,7 @@ func (e *engine) negative(i int32, c graph.Cost) error {
 }
 
 // finish runs the head of a stream at a time and wakes what waited for it.
-func (e *engine) finish(i int32, start time.Duration, cause int32, cost graph.Cost) {
+func (e *engine) finish(i int32, start time.Duration, cause int32, cost *graph.Cost) {
 	t := &e.graph.Tasks[i]
 	end := start + cost.Busy
 	if end < start || end+cost.Delay < end {
@@ -210,30 +213,16 @@ func (e *engine) finish(i int32, start time.Duration, cause int32, cost graph.Co
 	e.waiting[i] = none
 }
 
-func (e *engine) noteInner(i int32, inner graph.Inner) {
-	if e.trace.Inner == nil {
-		e.trace.Inner = make([]graph.Inner, len(e.graph.Tasks))
-	}
-	e.trace.Inner[i] = inner
-}
-
-func (e *engine) remember(t *graph.Task, i int32, cost graph.Cost) {
-	if cost.BytesAtStart != 0 {
-		rank := t.Rank
-		if t.Kind.Message() {
-			rank = t.Peer
-		}
-		e.trace.Memory = append(e.trace.Memory, graph.MemoryEvent{At: e.trace.Spans[i].Start, Bytes: cost.BytesAtStart, Rank: rank, Task: i})
-	}
-	if cost.BytesAtEnd != 0 {
-		e.trace.Memory = append(e.trace.Memory, graph.MemoryEvent{At: e.trace.Spans[i].End, Bytes: cost.BytesAtEnd, Rank: t.Rank, Task: i})
-	}
+// queue has the head of a stream queue for its link.
+func (e *engine) queue(s int32, ev event, cost *graph.Cost) {
+	e.pending[s] = *cost
+	e.links.push(ev)
 }
 
 // grant gives a link to the task that was ready first.
 func (e *engine) grant(ev event) {
 	t := &e.graph.Tasks[ev.task]
-	cost := e.costs.Task(t)
+	cost := &e.pending[t.Stream]
 	for int(cost.Link) >= len(e.linkFree) {
 		e.linkFree, e.linkLast = append(e.linkFree, 0), append(e.linkLast, none)
 	}
@@ -248,7 +237,8 @@ func (e *engine) grant(ev event) {
 
 // join parks a stream at a fused collective. The last rank of the group to
 // arrive runs the collective on all of them and gets true.
-func (e *engine) join(s int32, ready time.Duration, cause int32) bool {
+func (e *engine) join(s int32, ready time.Duration, cause int32, cost *graph.Cost) bool {
+	e.pending[s] = *cost
 	i := e.order[e.head[s]]
 	members := e.graph.Groups[e.graph.Tasks[i].Peer]
 	g := &e.groups[e.graph.Tasks[i].Peer]
@@ -263,7 +253,7 @@ func (e *engine) join(s int32, ready time.Duration, cause int32) bool {
 	g.streams = nil
 	for _, p := range parked {
 		i := e.order[e.head[p]]
-		e.finish(i, at, why, e.costs.Task(&e.graph.Tasks[i]))
+		e.finish(i, at, why, &e.pending[p])
 		if p != s {
 			e.wake(p)
 		}

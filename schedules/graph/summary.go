@@ -1,10 +1,6 @@
 package graph
 
-import (
-	"cmp"
-	"slices"
-	"time"
-)
+import "time"
 
 // A Summary is everything that is measured of a trace.
 type Summary struct {
@@ -57,17 +53,11 @@ type RankSummary struct {
 // Summarize computes the metrics of a trace.
 func Summarize(t *Trace) Summary {
 	s := Summary{Ranks: make([]RankSummary, t.Graph.Ranks())}
-	byRank := make([]rankSpans, t.Graph.Ranks())
-	works := t.Graph.workStreams()
 	for i := range t.Graph.Tasks {
-		task, span := &t.Graph.Tasks[i], t.Spans[i]
-		s.StepTime = max(s.StepTime, span.End)
+		task, end := &t.Graph.Tasks[i], t.Spans[i].End
+		s.StepTime = max(s.StepTime, end)
 		if !task.updates() {
-			s.Makespan = max(s.Makespan, span.End)
-		}
-		byRank[task.Rank].add(task.Kind, span)
-		if t.Ready != nil && works[task.Stream] && t.Ready[i] < span.Start {
-			byRank[task.Rank].starting = append(byRank[task.Rank].starting, Span{t.Ready[i], span.Start})
+			s.Makespan = max(s.Makespan, end)
 		}
 		s.Ranks[task.Rank].SentBytes += t.Graph.SentBytes(task)
 		if task.Kind.Message() {
@@ -75,10 +65,11 @@ func Summarize(t *Trace) Summary {
 		}
 	}
 	var busy time.Duration
+	streams := newRankStreams(t)
 	for r := range s.Ranks {
-		rank, spans := &s.Ranks[r], &byRank[r]
+		rank := &s.Ranks[r]
 		rank.Rank = r
-		s.LongestSpan = max(s.LongestSpan, spans.summarize(rank, s.StepTime))
+		s.LongestSpan = max(s.LongestSpan, streams.summarize(rank, s.StepTime))
 		busy += rank.Compute
 	}
 	s.Bubble = Bubble{idleShare(busy, s.Makespan, len(s.Ranks)), idleShare(busy, s.LongestSpan, len(s.Ranks))}
@@ -124,17 +115,6 @@ func (t *Trace) summarizeInner(ranks []RankSummary) {
 	}
 }
 
-// workStreams marks the streams that compute or update parameters.
-func (g *Graph) workStreams() []bool {
-	works := make([]bool, len(g.Streams))
-	for i := range g.Tasks {
-		if t := &g.Tasks[i]; t.Kind.Compute() || t.Kind == Optimizer {
-			works[t.Stream] = true
-		}
-	}
-	return works
-}
-
 // updates reports whether a task belongs to the update of the parameters,
 // which comes after the makespan.
 func (t *Task) updates() bool {
@@ -169,64 +149,6 @@ func (g *Graph) SentBytes(t *Task) int64 {
 		return t.Bytes/n*chunks + t.Bytes%n*chunks/n
 	}
 	return 0
-}
-
-// rankSpans collects the spans of one rank by what they count as.
-type rankSpans struct {
-	compute, optimizer, communication []Span
-	starting                          []Span // ready, and not running yet
-}
-
-func (r *rankSpans) add(k Kind, s Span) {
-	switch {
-	case k.Compute():
-		r.compute = append(r.compute, s)
-	case k == Optimizer:
-		r.optimizer = append(r.optimizer, s)
-	case k.Communication():
-		r.communication = append(r.communication, s)
-	}
-}
-
-// summarize fills in the times of a rank, and returns the span of its compute.
-func (r *rankSpans) summarize(rank *RankSummary, step time.Duration) time.Duration {
-	compute, optimizer := union(r.compute), union(r.optimizer)
-	communication := union(r.communication)
-	working := union(append(slices.Clone(compute), optimizer...))
-	rank.Compute = total(compute)
-	rank.Optimizer = total(working) - rank.Compute
-	rank.Communication = total(communication)
-	busy := union(append(working, communication...))
-	rank.ExposedCommunication = total(busy) - rank.Compute - rank.Optimizer
-	rank.Idle = step - total(busy)
-	rank.Dispatch = total(union(append(slices.Clone(busy), r.starting...))) - total(busy)
-	rank.Waiting = rank.Idle - rank.Dispatch
-	if len(compute) == 0 {
-		return 0
-	}
-	return compute[len(compute)-1].End - compute[0].Start
-}
-
-// union merges spans into disjoint ones, in order of time.
-func union(spans []Span) []Span {
-	slices.SortFunc(spans, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
-	var merged []Span
-	for _, s := range spans {
-		if n := len(merged); n > 0 && s.Start <= merged[n-1].End {
-			merged[n-1].End = max(merged[n-1].End, s.End)
-		} else {
-			merged = append(merged, s)
-		}
-	}
-	return merged
-}
-
-func total(spans []Span) time.Duration {
-	var sum time.Duration
-	for _, s := range spans {
-		sum += s.Duration()
-	}
-	return sum
 }
 
 // summarizeMemory finds the highest level of every rank.

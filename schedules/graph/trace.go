@@ -1,10 +1,6 @@
 package graph
 
-import (
-	"cmp"
-	"slices"
-	"time"
-)
+import "time"
 
 // A Span is when a task ran.
 type Span struct{ Start, End time.Duration }
@@ -111,23 +107,6 @@ type Trace struct {
 	Inner []Inner
 	// Memory is sorted by time; at equal times, ends come before starts.
 	Memory []MemoryEvent
-}
-
-// SortMemory puts the memory events of a trace in order: by time, ends of
-// earlier tasks before starts, starts before ends of tasks that take no time.
-func (t *Trace) SortMemory() {
-	phase := func(e MemoryEvent) int {
-		if span := t.Spans[e.Task]; span.Start != span.End && e.At == span.End {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(t.Memory, func(a, b MemoryEvent) int {
-		if a.At != b.At {
-			return cmp.Compare(a.At, b.At)
-		}
-		return cmp.Or(phase(a)-phase(b), cmp.Compare(a.Task, b.Task))
-	})
 }
 
 // End is when the last task ended.
