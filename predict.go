@@ -224,7 +224,7 @@ func UnitTrace(s schedules.Schedule, shape graph.Shape) (*graph.Trace, error) {
 	}
 	one := costmodel.Uniform(Unit)
 	times := costmodel.Times{Forward: one, InputGradient: one, WeightGradient: one}
-	costs := times.Costs(costmodel.MemoryOptions{})
+	costs := times.Costs(costmodel.MemoryOptions{}, g.Placement)
 	task := costs.Task
 	costs.Task = func(t *graph.Task) graph.Cost {
 		slice := !s.Pipelined && t.Kind == graph.Backward && int(t.Microbatch) == shape.Microbatches-1
