@@ -68,36 +68,35 @@ func tensors(r reports.RankResult) int64 {
 	return m.Parameters + m.Gradients + m.Optimizer + m.Activations
 }
 
-// verdicts counts the verdicts on the memory of runs, all of which have run; empty where
-// a table has none.
-func (t Result) verdicts() string {
-	counts := map[string]int{}
+// verdicts counts the verdicts on the memory of runs, all of which have run.
+func (t Result) verdicts() (counts map[string]int, all int) {
+	counts = map[string]int{}
 	for _, row := range t.Replayed {
 		if row.Verdict != "" {
 			counts[row.Verdict]++
+			all++
 		}
 	}
-	var parts []string
-	for _, v := range []string{reports.Fits, reports.Close, reports.DoesNotFit} {
-		parts = append(parts, fmt.Sprintf("%s %d", v, counts[v]))
-	}
-	all := counts[reports.Fits] + counts[reports.Close] + counts[reports.DoesNotFit]
-	if all == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d runs that ran, by memory: %s; right %d", all, strings.Join(parts, ", "), all-counts[reports.DoesNotFit])
+	return counts, all
 }
 
-// writeVerdicts writes a line for every table that has verdicts.
-func (r Report) writeVerdicts(b *strings.Builder) {
-	first := true
+// writeVerdicts writes a line for every table that has verdicts, in a form that begins with
+// the table's name.
+func (r Report) writeVerdicts(b *strings.Builder, head, form string) {
 	for _, t := range r.Tables {
-		if v := t.verdicts(); v != "" {
-			if first {
-				b.WriteString("\n")
-			}
-			first = false
-			fmt.Fprintf(b, "%s: %s\n", t.Name, v)
+		counts, all := t.verdicts()
+		if all == 0 {
+			continue
 		}
+		b.WriteString(head)
+		head = ""
+		fmt.Fprintf(b, form, t.Name, all, counts[reports.Fits], counts[reports.Close], counts[reports.DoesNotFit], all-counts[reports.DoesNotFit])
 	}
 }
+
+// The forms of verdicts in text and in Markdown.
+const (
+	verdictText     = "%s: of %d runs, all of which ran, %d fit, %d are close and %d do not fit: right %d times\n"
+	verdictHead     = "\nMemory of the training runs, all of which ran, by the verdict of `psim run`:\n\n| table | rows | fits | close | does not fit | right |\n|---|--:|--:|--:|--:|--:|\n"
+	verdictMarkdown = "| %s | %d | %d | %d | %d | %d |\n"
+)
