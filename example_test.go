@@ -37,6 +37,27 @@ func ExamplePredict() {
 	//        F forward   B backward   . idle
 }
 
+// What one change each would give.
+func ExamplePrediction_WhatIf() {
+	ctx := context.Background()
+	c, err := psim.Load("course-timeline")
+	if err != nil {
+		log.Fatal(err)
+	}
+	p, err := psim.Predict(ctx, c)
+	if err != nil {
+		log.Fatal(err)
+	}
+	list, err := p.WhatIf(ctx, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	best := list[0]
+	fmt.Printf("%.1f s with %s, in place of %.1f s\n", best.StepTime, strings.Join(best.Set, " "), p.Result.StepTime)
+	// Output:
+	// 40.9 s with schedule.name=1f1b, in place of 43.7 s
+}
+
 // What keeps a network out of a small device's memory, and what would help.
 func ExamplePrediction_Advise() {
 	ctx := context.Background()
@@ -229,6 +250,24 @@ func ExampleFitLink() {
 	// from = "0B"
 	// call = "24us"
 	// bandwidth = "80GB/s"
+}
+
+// The best plan for eight devices, whatever the configuration has for four.
+func ExampleSearchPlans() {
+	c, err := psim.Load("gpipe")
+	if err != nil {
+		log.Fatal(err)
+	}
+	query := psim.PlanQuery{Devices: 8, Margin: 0.1, Schedules: []string{"ddp", "1f1b"}, Fix: []string{"parallel.zero"}}
+	found, err := psim.SearchPlans(context.Background(), c, query, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	best := found.Plans[0]
+	fmt.Printf("%d plans; the best: %.1f ms with %d replicas of %d stages, in microbatches of %d\n",
+		found.Space, best.StepTime*1e3, best.Plan.Data, best.Plan.Stages, best.Plan.Micro)
+	// Output:
+	// 36 plans; the best: 27.1 ms with 8 replicas of 1 stages, in microbatches of 4
 }
 
 // The order of a schedule without any times, drawn in units.

@@ -4,7 +4,8 @@
 //
 //   - Predict builds its task graph, simulates that and sums up what happened;
 //     Prediction.Advise says what would make it fit in memory;
-//   - Search does so for every plan that the configuration allows, and ranks them;
+//   - Search does so for every plan that the configuration allows, and ranks them, and
+//     SearchPlans for every way to divide its network over a number of devices;
 //   - Sweep does so for every combination of the values of some settings, and
 //     MergeSweeps joins what several machines have computed;
 //   - Compare holds two predictions, or saved results, against each other;

@@ -135,7 +135,16 @@ func (c *Config) network() (arch.Network, error) {
 	})
 }
 
-// model reads [model], and the file it names.
+// ReadModel reads [model], and the file it names.
+func (c *Config) ReadModel() (arch.Model, error) {
+	m, err := c.model()
+	if err != nil {
+		err = c.problem("model", err)
+	}
+	return m, err
+}
+
+// model does what ReadModel does; its errors have no place yet.
 func (c *Config) model() (arch.Model, error) {
 	model := c.Model
 	if model.Preset == "" && model.File == "" && model.Family == "" {

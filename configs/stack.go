@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +29,28 @@ type Stack struct {
 var Stacks = sync.OnceValue(func() []Stack {
 	return decodeCatalog("catalog/stacks.toml", true, func(s *Stack, name string) { s.Name = name })
 })
+
+// Offers lists the values that it has, by key; keys that it does not limit are absent.
+func (s Stack) Offers() map[string][]string {
+	offers := map[string][]string{}
+	add := func(key string, value any) { offers[key] = append(offers[key], fmt.Sprint(value)) }
+	for _, name := range s.Schedules {
+		add("schedule.name", name)
+	}
+	for _, stage := range s.Zero {
+		add("parallel.zero", stage)
+	}
+	for _, recompute := range s.Recompute {
+		add("train.recompute", recompute)
+	}
+	for _, sequence := range s.Sequence {
+		add("parallel.sequence", sequence)
+	}
+	if !s.Tensor {
+		add("parallel.tensor", 1)
+	}
+	return offers
+}
 
 // on lists the settings for a device, of which those of its own come in place of others.
 func (s Stack) on(device string) []string {

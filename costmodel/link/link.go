@@ -34,6 +34,9 @@ type Link struct {
 	AllReduce     []Range `toml:"all_reduce"`
 	AllGather     []Range `toml:"all_gather"`
 	ReduceScatter []Range `toml:"reduce_scatter"`
+	// Speedup is how many times as fast everything is that goes over the link, latency
+	// aside: for questions. 0 means 1.
+	Speedup float64 `toml:"speedup"`
 	// Source says, by key, where a value is from.
 	Source map[string]string `toml:"source"`
 
@@ -47,6 +50,7 @@ func (Link) Settings() []setting.Setting {
 		{Key: "latency", Example: `"5us"`, Text: "of one transfer, or of one step of a collective", Unset: "0us"},
 		{Key: "collective_bandwidth", Example: `"20GB/s"`, Text: "of a ring, NCCL's bus bandwidth", Unset: "bandwidth"},
 		{Key: "collective_call", Example: `"20us"`, Text: "what a fused collective costs beside its steps", Unset: "0us"},
+		{Key: "speedup", Example: "2.0", Range: setting.Positive(), Text: "times these bandwidths, measured ones as well: what a faster or slower link would give", Unset: "1"},
 		{Key: "shared", Example: `"device"`, OneOf: []string{"device", "node"}, Text: "which transfers queue for each other: those that leave one device, or all of a node", Unset: "device"},
 		{Key: "algorithm", Example: `"ring"`, OneOf: Algorithms(), Text: "of collectives: ring, tree, halving-doubling, hierarchical (in every node, then between them), or auto, the fastest of ring, tree and hierarchical. Where it does not apply, ring does", Unset: "ring"},
 		{Key: "all_reduce", Example: `[{ranks = 8, from = "0B", call = "70us", bandwidth = "220GB/s"}]`, Text: "what all-reduces took, as psim calibrate --nccl finds it: call + 2 (n-1)/n of the bytes over bandwidth, for whole tensors of at least from bytes. A named link loses its own lists where latency, algorithm or collective_* is set", Unset: "by algorithm"},
