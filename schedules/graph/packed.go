@@ -55,13 +55,16 @@ type Class struct {
 	Update, Part   bool // after the makespan; a part of an action but the first
 }
 
-// errNotPacked says that costs do not go with a packed graph.
-var errNotPacked = errors.New("tasks that are launched by hosts, or whose delays hold up their own stream, are not packed")
+// ErrNotPacked says that a graph or its costs have what packed graphs have not: gathered
+// units, broadcasts, second copies of stages, overlapped pairs, barriers, serial backwards,
+// whole last stages, stashed weights; hosts, or computing tasks with a delay or a link.
+var ErrNotPacked = errors.New("this graph cannot be packed")
 
-// Price sets the costs of all classes. It refuses those of hosts.
+// Price sets the costs of all classes. The error is ErrNotPacked or
+// ErrNotAlike.
 func (p *Packed) Price(costs Costs) error {
 	if costs.Host != nil {
-		return errNotPacked
+		return ErrNotPacked
 	}
 	n := len(p.Graph.Tasks)
 	p.Classes, p.Costs = p.Classes[:0], p.Costs[:0]
@@ -78,10 +81,10 @@ func (p *Packed) Price(costs Costs) error {
 		case t.Kind.Message():
 			c.Other = t.Peer
 		case cost.Delay != 0 || cost.Link != 0:
-			return errNotPacked
+			return ErrNotPacked
 		}
 		if cost.Busy < 0 || cost.Delay < 0 {
-			return errNotPacked
+			return ErrNotPacked
 		}
 		p.Classes, p.Costs = append(p.Classes, c), append(p.Costs, cost)
 	}

@@ -64,6 +64,9 @@ func (x *Statistics) memory(r int32, rank *RankSummary) {
 		level = p.Persistent[r]
 	}
 	rank.PersistentMemory, rank.PeakMemory = level, level
+	if x.Peaks {
+		x.peaks = append(x.peaks, peak{})
+	}
 	live := x.begin(r)
 	for len(live) > 0 {
 		k := 0
@@ -79,12 +82,15 @@ func (x *Statistics) memory(r int32, rank *RankSummary) {
 			level += c.AtStart
 		}
 		more := x.next(&live[k])
-		if level > rank.PeakMemory {
-			rank.PeakMemory = level
-		}
 		if !more {
 			live[k] = live[len(live)-1]
 			live = live[:len(live)-1]
+		}
+		if level > rank.PeakMemory {
+			rank.PeakMemory = level
+			if x.Peaks {
+				x.peaks[r] = peak{true, append(x.peaks[r].live[:0], live...)}
+			}
 		}
 	}
 }
@@ -107,4 +113,72 @@ func (x *Statistics) begin(r int32) []cursor {
 	}
 	x.cursors = live
 	return live
+}
+
+// A peak is how far the streams of a rank, and those that send to it, have come when its
+// memory is at its highest: they stand at live, or at their ends. It is not found where
+// nothing exceeds what lasts.
+type peak struct {
+	found bool
+	live  []cursor
+}
+
+// AtPeak tells how many tasks of a class have changed the memory of a rank at their start
+// and at their end when that is at its highest, the first time. [Statistics.Peaks] has to
+// ask for it.
+func (x *Statistics) AtPeak(rank int, add func(class int32, starts, ends int64)) {
+	p := x.packed
+	r := rank % (len(p.First) - 1)
+	if !x.peaks[r].found {
+		return
+	}
+	for len(x.changes) < len(p.Classes) {
+		x.changes = append(x.changes, changes{})
+	}
+	x.changed = x.changed[:0]
+	for s := p.First[r]; s < p.First[r+1]; s++ {
+		x.count(s, x.peaks[r].live, false)
+	}
+	for _, s := range x.incoming[r] {
+		x.count(s, x.peaks[r].live, true)
+	}
+	for _, class := range x.changed {
+		c := &x.changes[class]
+		add(class, c.starts, c.ends)
+		*c = changes{}
+	}
+}
+
+// changes count the tasks of a class that have started and ended.
+type changes struct{ starts, ends int64 }
+
+// count adds those of a stream that has come as far as the cursors tell.
+func (x *Statistics) count(s int32, live []cursor, incoming bool) {
+	p, last, started := x.packed, x.packed.Begin[s+1], false
+	for i := range live {
+		if c := &live[i]; c.end == last && c.incoming == incoming {
+			last, started = c.event()
+			break
+		}
+	}
+	note := func(class, starts, ends int32) {
+		c := &x.changes[class]
+		if *c == (changes{}) {
+			x.changed = append(x.changed, class)
+		}
+		c.starts, c.ends = c.starts+int64(starts), c.ends+int64(ends)
+	}
+	for i := p.Begin[s]; i < last; i++ {
+		switch class := p.Tasks[i].Class; {
+		case incoming:
+			note(class, 1, 0)
+		case p.Classes[class].Kind.Message():
+			note(class, 0, 1)
+		default:
+			note(class, 1, 1)
+		}
+	}
+	if started && !p.Classes[p.Tasks[last].Class].Kind.Message() {
+		note(p.Tasks[last].Class, 1, 0)
+	}
 }

@@ -8,20 +8,22 @@ import (
 // Statistics sum up packed graphs that have been simulated, one after another, in memory
 // that they keep. The zero value is ready.
 type Statistics struct {
+	// Peaks asks for what AtPeak needs.
+	Peaks   bool
 	packed  *Packed
 	cursors []cursor
 	// incoming lists, by rank, the streams whose messages take memory there.
 	incoming [][]int32
 	exposed  []time.Duration
-	// peaks are, where they are asked for, how far the streams have come when the
-	// memory of a rank is at its highest, by rank.
-	peaks [][]cursor
+	peaks    []peak    // by rank
+	changes  []changes // by class: all 0 between uses
+	changed  []int32   // the classes that are not
 }
 
 // Summarize computes what [Summarize] does of a trace.
 func (x *Statistics) Summarize(p *Packed, s *Summary) {
 	ranks := p.Graph.Shape.Ranks * max(1, p.Graph.Shape.Replicas) / p.Copies
-	x.packed = p
+	x.packed, x.peaks = p, x.peaks[:0]
 	*s = Summary{Ranks: append(s.Ranks[:0], make([]RankSummary, ranks*p.Copies)...)}
 	x.classes(s)
 	for r := range ranks {

@@ -1,7 +1,6 @@
 package wiring
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -9,9 +8,6 @@ import (
 	"psim/schedules/graph"
 	"psim/schedules/order"
 )
-
-// ErrNotPacked says that a pipeline has what packed graphs have not.
-var ErrNotPacked = errors.New("this pipeline is not packed: it has gathered units, broadcasts, second copies, overlapped pairs, barriers, serial backwards, a whole last stage or stashed weights")
 
 // A Packer packs pipelines, one after another, in memory that it keeps: what it made
 // before is lost. The zero value is ready.
@@ -54,7 +50,7 @@ const (
 )
 
 // Pack packs a pipeline: all its replicas, or the first to stand for all. The error is
-// ErrNotPacked, graph.ErrNotAlike, or that of [Pipeline.Graph]. The graph has yet to be
+// graph.ErrNotPacked, graph.ErrNotAlike, or that of [Pipeline.Graph]. The graph has yet to be
 // priced.
 func (k *Packer) Pack(p Pipeline, folded bool) (*graph.Packed, error) {
 	p.fill()
@@ -63,7 +59,7 @@ func (k *Packer) Pack(p Pipeline, folded bool) (*graph.Packed, error) {
 	}
 	switch {
 	case !p.packable():
-		return nil, ErrNotPacked
+		return nil, graph.ErrNotPacked
 	case folded && p.Shards != nil:
 		return nil, graph.ErrNotAlike
 	}
@@ -71,7 +67,7 @@ func (k *Packer) Pack(p Pipeline, folded bool) (*graph.Packed, error) {
 	if size > graph.MaxTasks {
 		return nil, fmt.Errorf("the graph would have %d tasks; at most %d are supported: use fewer microbatches, stages or replicas", size, graph.MaxTasks)
 	}
-	if err := memory.CheckTasks(float64(size) / packedShare); err != nil {
+	if err := memory.CheckPacked(float64(size)); err != nil {
 		return nil, err
 	}
 	k.begin(&p, folded)
@@ -92,9 +88,6 @@ func (k *Packer) Pack(p Pipeline, folded bool) (*graph.Packed, error) {
 	k.members()
 	return &k.packed, nil
 }
-
-// packedShare is how many packed tasks fit where one other does.
-const packedShare = 4
 
 // packable reports whether a pipeline has only what packed graphs have.
 func (p *Pipeline) packable() bool {
