@@ -24,7 +24,6 @@ import (
 	"fmt"
 	"time"
 
-	"psim/costmodel/link"
 	"psim/costmodel/memory"
 	"psim/costmodel/stages"
 	"psim/internal/units"
@@ -71,15 +70,6 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 		costs.Task = passes.withLaunches(m.Host, compute, price)
 	}
 	return costs, nil
-}
-
-// groups finds what the collectives of every group go through.
-func (m *Machine) groups(g *graph.Graph) []link.Link {
-	var groups []link.Link
-	for _, ranks := range g.Groups {
-		groups = append(groups, m.Group(ranks))
-	}
-	return groups
 }
 
 // RingCosts prices a spelled-out ring on a machine. What arrives is added or

@@ -100,7 +100,7 @@ func (s *Space) legalVirtual(p *Plan) bool {
 	if one.Virtual && shape.Virtual < max(1, one.PerRank) || shape.Virtual != p.VirtualStages || one.Check(shape) != nil {
 		return false
 	}
-	if p.VirtualStages == 1 && one.Single != "" && slices.Contains(s.valuesOf("schedule.name", s.names(p)), one.Single) {
+	if p.VirtualStages == 1 && one.Single != "" && slices.Contains(s.valuesOf(p, "schedule.name", s.names(p)), one.Single) {
 		return false
 	}
 	stages := len(one.Placement(shape).First)

@@ -268,7 +268,7 @@ func (s *Space) choose(i int, p *Plan) {
 		return
 	}
 	d := s.dimensions[i]
-	for _, v := range s.valuesOf(d.key, d.values(s, p)) {
+	for _, v := range s.valuesOf(p, d.key, d.values(s, p)) {
 		if assign(d.at(p), v) == nil && d.legal(s, p) {
 			s.choose(i+1, p)
 		}
@@ -276,13 +276,14 @@ func (s *Space) choose(i int, p *Plan) {
 }
 
 // valuesOf lists the values of a dimension: those that are asked for, or else its own,
-// of which the trainer may offer some.
-func (s *Space) valuesOf(key string, values []string) []string {
+// of which the trainer may offer some. Without tensor-parallel groups there is no sequence
+// to divide, even where a trainer always does.
+func (s *Space) valuesOf(p *Plan, key string, values []string) []string {
 	if asked, ok := s.asked[key]; ok {
 		values = asked
 	}
 	offered, limited := s.offered[key]
-	if !limited {
+	if !limited || key == "parallel.sequence" && p.Tensor == 1 {
 		return values
 	}
 	return slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !slices.Contains(offered, v) })
