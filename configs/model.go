@@ -34,13 +34,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	planned.Fill(&pipeline)
 	pipeline.Optimizer = true
 	plan := &Plan{Workload: planned, Machine: machine, Samples: w.Total(), Search: found}
-	if err := c.wire(plan, pipeline, packer, func(g *graph.Graph) (graph.Costs, error) {
-		costs, err := costmodel.StepCosts(machine, planned, g)
-		if err != nil {
-			err = c.problem("machine", err)
-		}
-		return costs, err
-	}); err != nil {
+	if err := c.wire(plan, pipeline, packer, c.stepCosts(machine, planned)); err != nil {
 		return nil, err
 	}
 	g := plan.Graph
@@ -55,6 +49,17 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 		plan.Capacity = slices.Repeat([]int64{machine.Device.Usable()}, g.Ranks())
 	}
 	return plan, nil
+}
+
+// stepCosts prices what is wired from a plan of stages.
+func (c *Config) stepCosts(m costmodel.Machine, planned *stages.Plan) func(*graph.Graph) (graph.Costs, error) {
+	return func(g *graph.Graph) (graph.Costs, error) {
+		costs, err := costmodel.StepCosts(m, planned, g)
+		if err != nil {
+			err = c.problem("machine", err)
+		}
+		return costs, err
+	}
 }
 
 // checkTwoPass refuses a backward in two passes where it is split anyway, or divided.

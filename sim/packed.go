@@ -132,25 +132,26 @@ func (e *Packed) advance(s int32) {
 		}
 		c := &e.classes[t.Class]
 		if c.Group >= 0 || c.Link > 0 {
-			e.done += int(h - begin)
-			e.head[s], e.free[s] = h, free
-			if c.Group >= 0 {
-				e.join(s, c, ready, cause)
-			} else {
-				e.links.push(event{ready, t.Dep, cause, s})
-			}
+			e.done, e.head[s], e.free[s] = e.done+int(h-begin), h, free
+			e.queue(c, event{ready, t.Dep, cause, s})
 			return
 		}
 		free = ready + c.Busy
-		if ready+c.Release < ready || free < ready {
-			e.overflow = true
-		}
+		e.overflow = e.overflow || ready+c.Release < ready || free < ready
 		e.start(h, ready, cause)
 		before = h
 		h++
 	}
-	e.done += int(h - begin)
-	e.head[s], e.free[s] = h, free
+	e.done, e.head[s], e.free[s] = e.done+int(h-begin), h, free
+}
+
+// queue has the head of a stream wait for its group or its link.
+func (e *Packed) queue(c *graph.Class, ev event) {
+	if c.Group >= 0 {
+		e.join(ev.stream, c, ev.ready, ev.cause)
+	} else {
+		e.links.push(ev)
+	}
 }
 
 // all finds when the last of several tasks has been released, where that is after

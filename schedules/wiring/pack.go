@@ -161,7 +161,7 @@ func filled(s []int32, n int) []int32 {
 	return s
 }
 
-// direction is 0 for what goes to the next stage, and 1 for what comes back.
+// direction returns 0 for what goes to the next stage, and 1 for what comes back.
 func direction(k graph.Kind) int {
 	if k == graph.Forward {
 		return 0
