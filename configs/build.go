@@ -158,7 +158,7 @@ func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule, pa
 	if c.Times.ByMicrobatch() {
 		packer = nil
 	}
-	if err := c.wire(plan, pipeline, packer, func(*graph.Graph) (graph.Costs, error) { return c.Times.Costs(c.Memory), nil }); err != nil {
+	if err := c.wire(plan, pipeline, packer, func(g *graph.Graph) (graph.Costs, error) { return c.Times.Costs(c.Memory, g.Placement), nil }); err != nil {
 		return nil, err
 	}
 	if c.Memory.Limit > 0 {
