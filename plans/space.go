@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,7 +26,7 @@ type Query struct {
 	// restrict a dimension to these values, or add one.
 	Fix  []string
 	Vary map[string][]string
-	// Margin is the share of the memory that is to stay free.
+	// Margin is the share of the memory that is to stay free; 0: as the configuration says.
 	Margin float64
 }
 
@@ -65,7 +66,7 @@ func New(c *configs.Config, q Query) (*Space, error) {
 	}
 	var whole *Space
 	for _, others := range combinations(q.Vary) {
-		s := &Space{dimensions: dimensions(), Devices: q.Devices, margin: q.Margin, asked: map[string][]string{}, divided: map[arch.Group]bool{}, offered: offered, fixed: q.Fix, others: others}
+		s := &Space{dimensions: dimensions(), Devices: q.Devices, margin: cmp.Or(q.Margin, c.Machine.MemoryMargin), asked: map[string][]string{}, divided: map[arch.Group]bool{}, offered: offered, fixed: q.Fix, others: others}
 		if s.config, err = c.With(others...); err != nil {
 			return nil, err
 		}

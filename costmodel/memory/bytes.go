@@ -43,7 +43,7 @@ func (b *Bytes) add(c Bytes) {
 }
 
 func (b Bytes) times(n int64) Bytes {
-	return Bytes{b.Parameters * n, b.Gradients * n, b.Optimizer * n, b.Activations * n, b.Buffers * n}
+	return Bytes{b.Parameters * n, b.Gradients * n, b.Optimizer * n, b.Activations * n, b.Buffers * n, b.Context * n}
 }
 
 // Lasting is the memory of every rank that lasts from step to step: parameters,
@@ -100,15 +100,13 @@ func (l *Ledger) AtPeak(t *graph.Trace) []Bytes {
 			peak[e.Rank] = now[e.Rank]
 		}
 	}
-	for r := range peak {
-		peak[r].Context += l.plan.Process.Reserve(peak[r].Sum() - lasting[r].Sum())
-	}
-	return peak
+	return l.reserved(peak, lasting)
 }
 
 // AtPackedPeak does what AtPeak does for a packed graph, which the ledger's stands for.
 func (l *Ledger) AtPackedPeak(x *graph.Statistics) []Bytes {
-	peak := Lasting(l.plan, l.graph.Ranks())
+	lasting := Lasting(l.plan, l.graph.Ranks())
+	peak := slices.Clone(lasting)
 	for r := range peak {
 		x.AtPeak(r, func(class int32, starts, ends int64) {
 			start, end := l.Parts(&l.graph.Tasks[class])
@@ -122,7 +120,7 @@ func (l *Ledger) AtPackedPeak(x *graph.Statistics) []Bytes {
 			}
 		})
 	}
-	return peak
+	return l.reserved(peak, lasting)
 }
 
 // atMeasuredPeak does what AtPeak does for a trace that was measured.

@@ -45,3 +45,19 @@ func Reserve(p *stages.Plan, t *graph.Trace) {
 		e.Bytes += p.Process.Reserve(live[e.Rank]) - p.Process.Reserve(before)
 	}
 }
+
+// ReservePeaks does to a summary what Reserve does to a trace.
+func ReservePeaks(p *stages.Plan, s *graph.Summary) {
+	for r := range s.Ranks {
+		rank := &s.Ranks[r]
+		rank.PeakMemory += p.Process.Reserve(rank.PeakMemory - rank.PersistentMemory)
+	}
+}
+
+// reserved adds it to what the ranks hold at their peaks.
+func (l *Ledger) reserved(peak, lasting []Bytes) []Bytes {
+	for r := range peak {
+		peak[r].Context += l.plan.Process.Reserve(peak[r].Sum() - lasting[r].Sum())
+	}
+	return peak
+}
