@@ -82,6 +82,9 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 		return nil, machine, c.problem("machine", err)
 	}
 	machine.Tensor = c.Parallel.Tensor
+	if c.Parallel.Order == schedules.ReplicasFirst {
+		machine.Stages, machine.Replicas = c.Schedule.Stages, c.Parallel.Data
+	}
 	if _, err := machine.Compute(c.Train); err != nil {
 		return nil, machine, c.problem("train", err)
 	}
