@@ -16,7 +16,7 @@ func (m *Machine) pace(ranks int) float64 {
 	return 1 + m.Spread*math.Sqrt2*math.Erfinv(2*above-1)
 }
 
-// slower is the device with all rates of its roofline divided by a number.
+// slower divides all rates of the roofline by a number.
 func (d Device) slower(by float64) Device {
 	if by == 1 {
 		return d
