@@ -16,6 +16,12 @@ func (m *Machine) pace(ranks int) float64 {
 	return 1 + m.Spread*math.Sqrt2*math.Erfinv(2*above-1)
 }
 
+// slowest is the machine with the devices of its slowest node.
+func (m Machine) slowest(ranks int) *Machine {
+	m.Device = m.Device.slower(m.pace(ranks))
+	return &m
+}
+
 // slower divides all rates of the roofline by a number.
 func (d Device) slower(by float64) Device {
 	if by == 1 {
