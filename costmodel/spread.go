@@ -16,7 +16,7 @@ func (m *Machine) pace(ranks int) float64 {
 	return 1 + m.Spread*math.Sqrt2*math.Erfinv(2*above-1)
 }
 
-// slowest is the machine with the devices of its slowest node.
+// slowest returns the machine with the devices of its slowest node.
 func (m Machine) slowest(ranks int) *Machine {
 	m.Device = m.Device.slower(m.pace(ranks))
 	return &m
