@@ -139,10 +139,10 @@ func (p *PlanRanking) count() {
 	}
 }
 
-// Settled are the points as searches that are equal say them: see PlanPoint.state.
+// Settled lists the points as equal searches have them: see PlanPoint.state.
 func (s SavedPlans) Settled() ([]PlanPoint, error) {
 	last, err := s.Last()
-	list := slices.Clone(s.Points)
+	list := sortedPoints(s.Points)
 	for i, p := range list {
 		if p.state(last) == pointBounded {
 			list[i].Simulated = false

@@ -11,10 +11,10 @@ import (
 )
 
 // WriteTable prints the best plans for people, a line each; why the first wins, how sure
-// that is, and the settings of all.
+// that is, and the settings of all: what is the same from run to run.
 func (p PlanRanking) WriteTable(w io.Writer, rows int) error {
 	out := newPage(w)
-	out.print("%s\n", p.counted())
+	out.print("%s\n", units.Plural(p.Space, "plan"))
 	if len(p.Plans) == 0 {
 		p.printNothing(out)
 		return out.Flush()
@@ -65,8 +65,8 @@ func (p RankedPlan) largestPart() string {
 	return m.parts()[0]
 }
 
-// counted says how many plans there are, and what became of them.
-func (p PlanRanking) counted() string {
+// Counted says how many plans there are, and what became of them.
+func (p PlanRanking) Counted() string {
 	text := fmt.Sprintf("%s plans: %s simulated", units.FormatCount(int64(p.Space)), units.FormatCount(int64(p.Evaluated)))
 	if p.Bounded > 0 {
 		text += fmt.Sprintf(", %s discarded by a bound of their time", units.FormatCount(int64(p.Bounded)))

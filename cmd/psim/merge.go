@@ -10,11 +10,13 @@ import (
 
 	lib "psim"
 	"psim/reports"
+	"psim/reports/figures"
 )
 
 // newMerge joins what shards have written.
 func newMerge() *cobra.Command {
 	var f outputFlags
+	var dimensions []string
 	cmd := &cobra.Command{
 		Use:   "merge DIR…",
 		Short: "join the parts of a sweep, or of a search",
@@ -33,9 +35,15 @@ files, are those of one search.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return runMerge(cmd, args, f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if lib.HoldsPlans(args) {
+				return mergePlans(cmd, args, f, dimensions)
+			}
+			return runMerge(cmd, args, f)
+		},
 	}
 	f.registerOutput(cmd.Flags(), "print all results as one JSON object and nothing else", "print one row per point as CSV and nothing else", "folder to write to")
+	cmd.Flags().StringSliceVar(&dimensions, "map", nil, "of searches: two dimensions of map.png, as psim search has it")
 	cmd.Flags().BoolVar(&f.quiet, "quiet", false, "do not say what was written")
 	return cmd
 }
@@ -44,9 +52,6 @@ func runMerge(cmd *cobra.Command, folders []string, f outputFlags) error {
 	f.noDash()
 	if err := f.exclusive(); err != nil {
 		return err
-	}
-	if lib.HoldsPlans(folders) {
-		return mergePlans(cmd, folders, f)
 	}
 	s, err := lib.MergeSweeps(folders...)
 	if missing := new(lib.MissingPoints); errors.As(err, &missing) {
@@ -69,7 +74,11 @@ func runMerge(cmd *cobra.Command, folders []string, f outputFlags) error {
 }
 
 // mergePlans joins the shards of a search over plans.
-func mergePlans(cmd *cobra.Command, folders []string, f outputFlags) error {
+func mergePlans(cmd *cobra.Command, folders []string, f outputFlags, dimensions []string) error {
+	f.noDash()
+	if err := flagged("map", figures.CheckDimensions(dimensions)); err != nil {
+		return err
+	}
 	if f.csv {
 		return errors.New("--csv: plans have no CSV; take --json, or points.csv of --out")
 	}
@@ -92,7 +101,7 @@ func mergePlans(cmd *cobra.Command, folders []string, f outputFlags) error {
 		}
 		if folder.Path != "" {
 			var names []string
-			if names, unsaved = lib.SavePlans(cmd.Context(), s, folder.Path, nil); unsaved == nil {
+			if names, unsaved = lib.SavePlans(cmd.Context(), s, folder.Path, dimensions); unsaved == nil {
 				f.wrote(cmd.ErrOrStderr(), strings.Join(names, ", "), folder.Path)
 			}
 		}

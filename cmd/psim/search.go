@@ -43,9 +43,9 @@ rank does the same work.
 
 --out writes plans.json and pareto.png, which shows the step time of every plan
 against the memory it needs. An interrupted search keeps what it has found.`,
-		Example: `  psim search llama3-70b --devices 64
-  psim search llama3-70b --devices 64 --trainer torchtitan --margin 15% --out out/plans
-  psim search llama3-70b --devices 64 --fix parallel.tensor --vary schedule.stages=2,4 --json
+		Example: `  psim search gpipe --devices 8 --trainer torchtitan
+  psim search gpipe --devices 8 --schedules ddp,1f1b --margin 15% --out out/plans
+  psim search gpipe --devices 8 --fix batch.micro --vary schedule.stages=2,4 --json
   psim search gpipe
   psim search gpipe --set machine.compute.memory=16GB --json
   psim search my.toml --out out/plans`,

@@ -203,6 +203,9 @@ func (f planFlags) run(ctx context.Context, cmd *cobra.Command, path string, o o
 	}
 	written := f.save(ctx, c, q, found, o, stderr)
 	printed := found.WriteTable
+	if !o.quiet && !o.json {
+		fmt.Fprintf(stderr, "psim: %s\n", found.Counted())
+	}
 	if o.json {
 		printed = func(w io.Writer, _ int) error { return found.WriteJSON(w) }
 	}
