@@ -13,7 +13,7 @@ import (
 	"psim/reports/figures"
 )
 
-// marginSet is the setting of a query's margin.
+// marginSet writes the setting of a query's margin.
 func marginSet(q PlanQuery) string { return fmt.Sprintf("machine.memory_margin=%v", q.Margin) }
 
 // Saved puts a ranking in the form of its files, which says what was asked for.

@@ -31,7 +31,7 @@ func (r *PlanRanking) Explain(ctx context.Context, c *configs.Config, q PlanQuer
 	return ctx.Err()
 }
 
-// classed is a prediction, and the seconds of its step by class.
+// classed holds a prediction, and the seconds of its step by class.
 type classed struct {
 	*Prediction
 	classes map[string]float64

@@ -32,7 +32,7 @@ import (
 
 // StepCosts prices the tasks of a graph that was wired from a plan, on a machine.
 func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
-	compute, err := m.Compute(p.Training)
+	compute, err := m.slowest(g.Ranks()).Compute(p.Training)
 	if err != nil {
 		return graph.Costs{}, err
 	}
@@ -119,11 +119,12 @@ type passPrices struct {
 	plan   *stages.Plan
 	prices [][]price // by stage and size of microbatch
 	sliced stages.Sliced
-	slices []slicePrices // by stage and copy
+	slices []slicePrices // of backwards, by stage and copy
+	ahead  []slicePrices // of forwards, by stage
 	copyOf func(stage, microbatch int32) int
 }
 
-// slicePrices hold the prices of a backward that is cut, by size of microbatch.
+// slicePrices hold the prices of a pass that is cut, by size of microbatch.
 type slicePrices struct {
 	times [][]time.Duration
 	inner [][]graph.Inner
@@ -132,7 +133,7 @@ type slicePrices struct {
 // newPassPrices prices every stage for every distinct size of microbatch. It refuses
 // times that are cut off at the longest that can be added.
 func newPassPrices(c Compute, p *stages.Plan, g *graph.Graph) (*passPrices, error) {
-	list := &passPrices{plan: p, sliced: stages.SlicedIn(g), copyOf: g.Placement.Copy, slices: make([]slicePrices, len(p.Stages)+len(g.Placement.Second))}
+	list := &passPrices{plan: p, sliced: stages.SlicedIn(g), copyOf: g.Placement.Copy, slices: make([]slicePrices, len(p.Stages)+len(g.Placement.Second)), ahead: make([]slicePrices, len(p.Stages))}
 	for s := range p.Stages {
 		var prices []price
 		for _, n := range p.Sizes {
@@ -152,15 +153,27 @@ func newPassPrices(c Compute, p *stages.Plan, g *graph.Graph) (*passPrices, erro
 	return list, nil
 }
 
-// slice prices the parts of a backward, for every size of microbatch, unless they
-// are known.
+// cut finds the prices of the parts of a pass.
+func (p *passPrices) cut(t *graph.Task) *slicePrices {
+	if t.Kind == graph.Forward {
+		return &p.ahead[t.Stage]
+	}
+	return &p.slices[p.copyOf(t.Stage, t.Microbatch)]
+}
+
+// slice prices the parts of a pass, for every size of microbatch, unless they are known.
 func (p *passPrices) slice(c Compute, t *graph.Task) {
-	cut := &p.slices[p.copyOf(t.Stage, t.Microbatch)]
+	cut := p.cut(t)
 	if cut.times != nil {
 		return
 	}
 	for size, n := range p.plan.Sizes {
-		times := slice(c, p.plan, t.Kind, int(t.Stage), n)
+		var times []time.Duration
+		if t.Kind == graph.Forward {
+			times = cutForward(c, p.plan, int(t.Stage), n)
+		} else {
+			times = slice(c, p.plan, t.Kind, int(t.Stage), n)
+		}
 		inner := p.prices[t.Stage][size].inner.of(t.Kind)
 		cut.times, cut.inner = append(cut.times, times), append(cut.inner, spread(*inner, times))
 	}
@@ -169,8 +182,8 @@ func (p *passPrices) slice(c Compute, t *graph.Task) {
 // task prices F, B, I or W, or a slice of one.
 func (p *passPrices) task(t *graph.Task) graph.Cost {
 	size := p.plan.SizeOf(t)
-	if (t.Kind == graph.Backward || t.Kind == graph.WeightGradient) && p.sliced.Has(t) {
-		cut := &p.slices[p.copyOf(t.Stage, t.Microbatch)]
+	if t.Kind != graph.InputGradient && p.sliced.Has(t) {
+		cut := p.cut(t)
 		return graph.Cost{Busy: cut.times[size][t.Part], Inner: some(&cut.inner[size][t.Part])}
 	}
 	return graph.Cost{Busy: p.whole(t), Inner: some(p.prices[t.Stage][size].inner.of(t.Kind))}

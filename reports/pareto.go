@@ -136,28 +136,37 @@ func (p ParetoFigure) draw(f *chart.Figure) {
 	for i := range slices.Backward(p.Plans) {
 		add(int32(i), 3)
 	}
-	before := ""
 	for _, i := range front {
 		at := add(i, 4.5)
 		border.XYs, labels.XYs = append(border.XYs, at), append(labels.XYs, at)
-		text := p.sizes(p.Plans[i])
-		if text == before {
-			text = ""
-		} else {
-			before = text
-		}
-		labels.Texts = append(labels.Texts, text)
+		labels.Texts = append(labels.Texts, p.sizes(p.Plans[i]))
 	}
+	labels.Texts = once(labels.Texts)
 	points.GlyphStyleFunc = func(i int) draw.GlyphStyle { return looks[i] }
 	f.Add(border, points, labels)
 	for i, s := range schedules {
 		f.Explain(s, &plotter.Scatter{GlyphStyle: chart.Look(i, 4)})
 	}
-	sizes := "M microbatches, V stages per rank"
+	f.Explain("no plan is better in both ("+p.letters()+")", border)
+}
+
+// letters explains those of sizes.
+func (p ParetoFigure) letters() string {
 	if p.Shapes {
-		sizes = "T tensor, P stages, V per rank, B samples per microbatch"
+		return "T tensor, P stages, V per rank, B samples per microbatch"
 	}
-	f.Explain("no plan is better in both ("+sizes+")", border)
+	return "M microbatches, V stages per rank"
+}
+
+// once leaves out texts that are those before them.
+func once(texts []string) []string {
+	list := slices.Clone(texts)
+	for i, text := range texts[min(1, len(texts)):] {
+		if text == texts[i] {
+			list[i+1] = ""
+		}
+	}
+	return list
 }
 
 // sizes labels a plan with its microbatches, and its stages per rank if there are

@@ -68,7 +68,7 @@ func (p PlanShape) Value(dimension string) string {
 	}[i]
 }
 
-// pointColumns are the columns of points.csv.
+// pointColumns lists the columns of points.csv.
 func pointColumns() string {
 	return strings.Join(PlanDimensions(), ",") + ",others,state,bound_ns,step_time_ns,peak_memory_bytes,fits"
 }

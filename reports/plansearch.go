@@ -47,7 +47,7 @@ type SavedPlans struct {
 	Partial bool
 }
 
-// plansFile is what plans.json holds: what is the same whatever the number of workers and
+// plansFile holds what plans.json does: what is the same whatever the number of workers and
 // machines.
 type plansFile struct {
 	Plans   []json.RawMessage `json:"plans"`

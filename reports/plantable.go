@@ -12,7 +12,7 @@ import (
 
 // WriteTable prints the best plans for people, a line each; why the first wins, how sure
 // that is, and the settings of all: what is the same from run to run.
-func (p PlanRanking) WriteTable(w io.Writer, rows int) error {
+func (p PlanRanking) WriteTable(w io.Writer) error {
 	out := newPage(w)
 	out.print("%s\n", units.Plural(p.Space, "plan"))
 	if len(p.Plans) == 0 {
@@ -20,7 +20,7 @@ func (p PlanRanking) WriteTable(w io.Writer, rows int) error {
 		return out.Flush()
 	}
 	out.print("\n")
-	out.table(p.planRows(rows))
+	out.table(p.rows())
 	for i, why := range p.Why {
 		if i == 0 {
 			out.print("\nwhy the first wins\n")
@@ -29,7 +29,7 @@ func (p PlanRanking) WriteTable(w io.Writer, rows int) error {
 	}
 	out.print("\nhow sure: %s\n", strings.Join(p.sure(), "\n  "))
 	out.print("\nsettings, for psim run and the like\n")
-	for i, plan := range p.Plans[:min(rows, len(p.Plans))] {
+	for i, plan := range p.Plans {
 		out.print("  %2d  --set %s\n", i+1, strings.Join(plan.Set, " --set "))
 	}
 	for _, warning := range p.Plans[0].Warnings {
@@ -38,10 +38,10 @@ func (p PlanRanking) WriteTable(w io.Writer, rows int) error {
 	return out.Flush()
 }
 
-// planRows makes a row for each of the best plans.
-func (p PlanRanking) planRows(rows int) [][]string {
+// rows makes a row for each of the best plans.
+func (p PlanRanking) rows() [][]string {
 	table := [][]string{{"", "step", "MFU", "tokens/s", "peak memory", "most of it", "schedule", "stages", "virtual", "tensor", "data", "micro", "M", "recompute", "ZeRO", "sequence"}}
-	for i, plan := range p.Plans[:min(rows, len(p.Plans))] {
+	for i, plan := range p.Plans {
 		s := plan.Plan
 		rate := "-"
 		if plan.TokensPerDevice > 0 {

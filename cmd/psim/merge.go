@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -106,11 +105,7 @@ func mergePlans(cmd *cobra.Command, folders []string, f outputFlags, dimensions 
 			}
 		}
 	}
-	printed := func(w io.Writer) error { return found.WriteTable(w, len(found.Plans)) }
-	if f.json {
-		printed = found.WriteJSON
-	}
-	err = errors.Join(printed(cmd.OutOrStdout()), failed(unsaved))
+	err = errors.Join(printPlans(found, f, cmd), failed(unsaved))
 	if err == nil && len(found.Plans) == 0 {
 		return noPlan(found)
 	}

@@ -14,14 +14,7 @@ import (
 	"psim/reports"
 )
 
-func newSearch() *cobra.Command {
-	var f outputFlags
-	var plans planFlags
-	var rows int
-	cmd := &cobra.Command{
-		Use:   "search CONFIG",
-		Short: "find the best plan, for a number of devices or under a memory limit",
-		Long: `search --devices N finds the best plan for N devices, whatever plan CONFIG has: over
+const searchManual = `search --devices N finds the best plan for N devices, whatever plan CONFIG has: over
 replicas, tensor-parallel groups within a node, stages, stages per rank, microbatches,
 schedules, recomputation, ZeRO and sequence parallelism. Model, batch.global, machine,
 optimizer and precision stay. --fix KEY keeps a value, --vary KEY=V1,V2 restricts a key
@@ -42,7 +35,16 @@ them. Devices, batch and machine stay as CONFIG has them. If all stages have the
 rank does the same work.
 
 --out writes plans.json and pareto.png, which shows the step time of every plan
-against the memory it needs. An interrupted search keeps what it has found.`,
+against the memory it needs. An interrupted search keeps what it has found.`
+
+func newSearch() *cobra.Command {
+	var f outputFlags
+	var plans planFlags
+	var rows int
+	cmd := &cobra.Command{
+		Use:   "search CONFIG",
+		Short: "find the best plan, for a number of devices or under a memory limit",
+		Long:  searchManual,
 		Example: `  psim search gpipe --devices 8 --trainer torchtitan
   psim search gpipe --devices 8 --schedules ddp,1f1b --margin 15% --out out/plans
   psim search gpipe --devices 8 --fix batch.micro --vary schedule.stages=2,4 --json

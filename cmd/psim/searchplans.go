@@ -17,6 +17,7 @@ import (
 
 	lib "psim"
 	"psim/configs"
+	"psim/internal/files"
 	"psim/internal/nearest"
 	"psim/internal/published"
 	"psim/internal/setting"
@@ -27,7 +28,7 @@ import (
 	"psim/schedules"
 )
 
-// planFlags are those of a search over the plans for a number of devices.
+// planFlags holds those of a search over the plans for a number of devices.
 type planFlags struct {
 	devices    int
 	trainer    string
@@ -169,7 +170,7 @@ func share(text string) (float64, error) {
 }
 
 func (f planFlags) run(ctx context.Context, cmd *cobra.Command, path string, o outputFlags, rows int) error {
-	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	stderr := cmd.ErrOrStderr()
 	c, err := lib.Load(path, o.sets...)
 	if err != nil {
 		return err
@@ -178,15 +179,7 @@ func (f planFlags) run(ctx context.Context, cmd *cobra.Command, path string, o o
 	if err != nil {
 		return err
 	}
-	o.noDash()
-	to := o.out
-	if f.shard != "" {
-		if o.out == "" {
-			return errors.New("--shard: needs --out, for psim merge to find it")
-		}
-		to = filepath.Join(o.out, q.Shard.Folder())
-	}
-	folder, unwritable, err := o.given(reports.PlansFolder(to))
+	folder, unwritable, err := f.folder(&o, q.Shard)
 	if err != nil {
 		return flagged("out", err)
 	}
@@ -197,26 +190,43 @@ func (f planFlags) run(ctx context.Context, cmd *cobra.Command, path string, o o
 	}
 	if o.out = folder.Path; searched != nil {
 		o.out = folder.Aside().Path
-	}
-	if searched == nil {
+	} else {
 		searched = f.explain(ctx, c, q, found)
 	}
 	written := f.save(ctx, c, q, found, o, stderr)
-	printed := found.WriteTable
-	if !o.quiet && !o.json {
-		fmt.Fprintf(stderr, "psim: %s\n", found.Counted())
-	}
-	if o.json {
-		printed = func(w io.Writer, _ int) error { return found.WriteJSON(w) }
-	}
-	err = errors.Join(printed(stdout, rows), unwritable, written, searched)
+	err = errors.Join(printPlans(found.PlanRanking, o, cmd), unwritable, written, searched)
 	if err == nil && len(found.Plans) == 0 {
 		return noPlan(found.PlanRanking)
 	}
 	return err
 }
 
-// noPlan is the failure of a search without an answer.
+// folder returns the folder for files, that of a shard in --out.
+func (f planFlags) folder(o *outputFlags, shard lib.Shard) (folder files.Folder, unwritable, err error) {
+	o.noDash()
+	to := o.out
+	if f.shard != "" {
+		if to == "" {
+			return folder, nil, errors.New("is missing: --shard needs it, for psim merge to find the part")
+		}
+		to = filepath.Join(to, shard.Folder())
+	}
+	return o.given(reports.PlansFolder(to))
+}
+
+// printPlans prints what was found in the wanted form; in words it tells on stderr what
+// is not the same from run to run.
+func printPlans(found reports.PlanRanking, o outputFlags, cmd *cobra.Command) error {
+	if o.json {
+		return found.WriteJSON(cmd.OutOrStdout())
+	}
+	if !o.quiet {
+		fmt.Fprintf(cmd.ErrOrStderr(), "psim: %s\n", found.Counted())
+	}
+	return found.WriteTable(cmd.OutOrStdout())
+}
+
+// noPlan says that a search has no answer.
 func noPlan(found reports.PlanRanking) error {
 	if found.Space == 0 {
 		return failure{errors.New("there is no such plan")}

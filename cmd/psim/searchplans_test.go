@@ -109,7 +109,7 @@ func TestSearchDevicesErrors(t *testing.T) {
 		"psim search gpipe --devices 4 --vary parallel.tensor=x":               "--vary parallel.tensor=x: parallel.tensor: must be an integer",
 		"psim search gpipe --devices 4 --vary tensor":                          "--vary tensor: must be KEY=V1,V2…",
 		"psim search gpipe --devices 4 --fix batch.micro --vary batch.micro=1": "batch.micro is fixed and varied",
-		"psim search gpipe --devices 4 --shard 1/2":                            "--shard: needs --out",
+		"psim search gpipe --devices 4 --shard 1/2":                            "--out is missing: --shard needs it",
 		"psim search gpipe --devices 4 --shard 3/2 --out x":                    "--shard 3/2: shards are numbered",
 		"psim search gpipe --devices 4 --map tensor":                           "--map tensor: a map needs two dimensions",
 		"psim search gpipe --devices 4 --out mine":                             "--out mine: holds points.csv, which psim has not written",

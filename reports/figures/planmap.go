@@ -71,7 +71,7 @@ func (m planMap) telling() []string {
 	return list[:min(2, len(list))]
 }
 
-// spread is by how much more the best plans of the values of a dimension take than the
+// spread computes by how much more the best plans of the values of a dimension take than the
 // best of all, on average; values without one count as twice the time.
 func (m planMap) spread(dimension string) float64 {
 	best := map[string]time.Duration{}
@@ -173,7 +173,7 @@ func (m planMap) figure() *chart.Figure {
 	return f
 }
 
-// discarded is the colour of squares without a plan that was simulated and fits.
+// discarded colours squares without a plan that was simulated and fits.
 const discarded = 0xe4e4e4
 
 // look colours a square by the logarithm of its time.
