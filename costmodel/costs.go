@@ -119,11 +119,12 @@ type passPrices struct {
 	plan   *stages.Plan
 	prices [][]price // by stage and size of microbatch
 	sliced stages.Sliced
-	slices []slicePrices // by stage and copy
+	slices []slicePrices // of backwards, by stage and copy
+	ahead  []slicePrices // of forwards, by stage
 	copyOf func(stage, microbatch int32) int
 }
 
-// slicePrices hold the prices of a backward that is cut, by size of microbatch.
+// slicePrices hold the prices of a pass that is cut, by size of microbatch.
 type slicePrices struct {
 	times    [][]time.Duration
 	inner    [][]graph.Inner
@@ -133,7 +134,7 @@ type slicePrices struct {
 // newPassPrices prices every stage for every distinct size of microbatch. It refuses
 // times that are cut off at the longest that can be added.
 func newPassPrices(c Compute, h Host, p *stages.Plan, g *graph.Graph) (*passPrices, error) {
-	list := &passPrices{plan: p, sliced: stages.SlicedIn(g), copyOf: g.Placement.Copy, slices: make([]slicePrices, len(p.Stages)+len(g.Placement.Second))}
+	list := &passPrices{plan: p, sliced: stages.SlicedIn(g), copyOf: g.Placement.Copy, slices: make([]slicePrices, len(p.Stages)+len(g.Placement.Second)), ahead: make([]slicePrices, len(p.Stages))}
 	for s := range p.Stages {
 		var prices []price
 		for _, n := range p.Sizes {
@@ -153,10 +154,9 @@ func newPassPrices(c Compute, h Host, p *stages.Plan, g *graph.Graph) (*passPric
 	return list, nil
 }
 
-// slice prices the parts of a backward, for every size of microbatch, unless they
-// are known.
+// slice prices the parts of a pass, for every size of microbatch, unless they are known.
 func (p *passPrices) slice(c Compute, h Host, t *graph.Task) {
-	cut := &p.slices[p.copyOf(t.Stage, t.Microbatch)]
+	cut := p.parts(t)
 	if cut.times != nil {
 		return
 	}
@@ -167,10 +167,18 @@ func (p *passPrices) slice(c Compute, h Host, t *graph.Task) {
 	}
 }
 
-// cut finds the prices of the parts of a B or W that is cut; nil for other tasks.
+// parts finds the prices of the parts of F, or of B and W.
+func (p *passPrices) parts(t *graph.Task) *slicePrices {
+	if t.Kind == graph.Forward {
+		return &p.ahead[t.Stage]
+	}
+	return &p.slices[p.copyOf(t.Stage, t.Microbatch)]
+}
+
+// cut finds the prices of the parts of a pass that is cut; nil for other tasks.
 func (p *passPrices) cut(t *graph.Task) *slicePrices {
-	if (t.Kind == graph.Backward || t.Kind == graph.WeightGradient) && p.sliced.Has(t) {
-		return &p.slices[p.copyOf(t.Stage, t.Microbatch)]
+	if t.Kind != graph.InputGradient && p.sliced.Has(t) {
+		return p.parts(t)
 	}
 	return nil
 }

@@ -10,9 +10,10 @@ import (
 	"psim/schedules/graph"
 )
 
-// A slicer cuts the backward of a stage where each of its gradient buckets is
-// complete: when the operations have run that make its tensors' gradients. What was
-// measured whole, and what is walked twice, completes all of a layer at its end.
+// A slicer cuts the passes of a stage: a forward at the layers that are gathered
+// together, a backward where each of its gradient buckets is complete, when the
+// operations have run that make its tensors' gradients. What was measured whole, and
+// what is walked twice, completes all of a layer at its end.
 type slicer struct {
 	compute      Compute
 	host         Host
@@ -27,25 +28,50 @@ type slicer struct {
 	launches     []launch
 }
 
-// slice prices the parts of a stage's B or W, in time and in launches.
+// slice prices the parts of a stage's pass, in time and in launches.
 func slice(c Compute, h Host, plan *stages.Plan, k graph.Kind, stage int, samples int64) ([]time.Duration, []launch) {
-	st := &plan.Stages[stage]
 	s := &slicer{compute: c, host: h, training: plan.Training, kind: k, samples: samples, bucketOf: map[string]int{}}
+	s.begin(time.Duration(h.Task))
+	if k == graph.Forward {
+		s.forward(plan, stage)
+	} else {
+		s.backward(plan, stage)
+	}
+	return s.times, s.launches
+}
+
+// forward cuts an F at the pieces of layers whose parameters are gathered beside it. The
+// gathering of what it received comes first.
+func (s *slicer) forward(plan *stages.Plan, stage int) {
+	st := &plan.Stages[stage]
+	s.done = received(s.compute, plan, stage, stage-1, s.samples).Exposed
+	layers := st.Layers
+	for _, piece := range st.Ahead {
+		for _, l := range layers[:piece.Layers] {
+			s.done = units.Sum(s.done, s.compute.Layer(l, arch.Forward, s.samples))
+			s.walker.layer(l, arch.Forward)
+		}
+		layers = layers[piece.Layers:]
+		s.end()
+	}
+}
+
+// backward cuts a B or W where buckets are complete.
+func (s *slicer) backward(plan *stages.Plan, stage int) {
+	st := &plan.Stages[stage]
 	for b, bucket := range st.Buckets {
 		s.missing = append(s.missing, len(bucket.Tensors))
 		for _, name := range bucket.Tensors {
 			s.bucketOf[name] = b
 		}
 	}
-	if k == graph.Backward {
-		s.done = received(c, plan, stage, stage+1, samples).Exposed
+	if s.kind == graph.Backward {
+		s.done = received(s.compute, plan, stage, stage+1, s.samples).Exposed
 	}
-	s.begin(time.Duration(h.Task))
 	for i, l := range slices.Backward(st.Layers) {
 		s.layer(l, st.Held[i])
 	}
 	s.end()
-	return s.times, s.launches
 }
 
 // begin begins a slice, before which the host has something to do.
