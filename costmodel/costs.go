@@ -127,7 +127,8 @@ func (m *Machine) message(t *graph.Task) graph.Cost {
 // passPrices hold the prices of F, B, I and W.
 type passPrices struct {
 	plan   *stages.Plan
-	prices [][]price // by stage and size of microbatch
+	prices [][]price   // by stage and size of microbatch
+	layers [][][]price // the same, by layer
 	sliced stages.Sliced
 	slices []slicePrices // by stage and copy
 	copyOf func(stage, microbatch int32) int
@@ -142,11 +143,11 @@ type slicePrices struct {
 // newPassPrices prices every stage for every distinct size of microbatch. It refuses
 // times that are cut off at the longest that can be added.
 func newPassPrices(c Compute, p *stages.Plan, g *graph.Graph) (*passPrices, error) {
-	list := &passPrices{plan: p, sliced: stages.SlicedIn(g), copyOf: g.Placement.Copy, slices: make([]slicePrices, len(p.Stages)+len(g.Placement.Second))}
+	list := &passPrices{plan: p, layers: layerPrices(c, p), sliced: stages.SlicedIn(g), copyOf: g.Placement.Copy, slices: make([]slicePrices, len(p.Stages)+len(g.Placement.Second))}
 	for s := range p.Stages {
 		var prices []price
-		for _, n := range p.Sizes {
-			price := taskPrice(c, p, s, n)
+		for size, n := range p.Sizes {
+			price := taskPrice(c, p, s, list.layers[s][size], n)
 			if price.time.forward >= units.Longest || price.time.backward >= units.Longest {
 				return nil, fmt.Errorf("compute: stage %d would take more than %.0f hours for a microbatch on this device; check its rates and launch cost", s, units.Longest.Hours())
 			}
@@ -170,7 +171,7 @@ func (p *passPrices) slice(c Compute, t *graph.Task) {
 		return
 	}
 	for size, n := range p.plan.Sizes {
-		times := slice(c, p.plan, t.Kind, int(t.Stage), n)
+		times := slice(c, p.plan, t.Kind, int(t.Stage), p.layers[t.Stage][size], n)
 		inner := p.prices[t.Stage][size].inner.of(t.Kind)
 		cut.times, cut.inner = append(cut.times, times), append(cut.inner, spread(*inner, times))
 	}
