@@ -85,6 +85,7 @@ type cutKey struct {
 type pipelineKey struct {
 	schedule string
 	shape    graph.Shape
+	stages   int // layers, with ZeRO 3
 }
 
 // mostActions bounds the orders that are kept.
@@ -127,7 +128,7 @@ func (s *shared) pipeline(of schedules.Schedule, shape graph.Shape, stageRank []
 	if s == nil {
 		return make()
 	}
-	key := pipelineKey{of.Name, shape}
+	key := pipelineKey{of.Name, shape, len(stageRank)}
 	key.shape.Replicas = 0
 	s.mutex.Lock()
 	full := s.actions > mostActions

@@ -18,6 +18,7 @@ type Plan struct {
 	reports.PlanShape
 	Others []string // KEY=VALUE
 	Set    []string // all of it, as --set takes it
+	space  *Space
 }
 
 // Compare orders plans by their settings.
@@ -55,7 +56,7 @@ func (s *Space) settings(p *Plan) []string {
 	add(by.Layers != nil || by.Rule != "" && by.Rule != schedules.BalancedPartition, "schedule.partition=balanced")
 	add(c.Parallel.Gather == schedules.GatherTensor && p.Zero < 3, "parallel.gather=unit")
 	add(c.Parallel.Simplified && p.Zero < 3, "parallel.simplified=false")
-	add(c.Machine.MemoryMargin != s.margin, fmt.Sprintf("machine.memory_margin=%v", s.margin))
+	add(s.remarked, fmt.Sprintf("machine.memory_margin=%v", s.margin))
 	return sets
 }
 

@@ -115,19 +115,19 @@ func (s *Space) shape(p *Plan) graph.Shape {
 func (s *Space) recomputes(*Plan) []string { return []string{"none", "selective", "full"} }
 
 // legalRecompute leaves out what repeats nothing, or as much as another value.
-func (s *Space) legalRecompute(p *Plan) bool { return s.repeats[p.Recompute] }
+func (s *Space) legalRecompute(p *Plan) bool { return s.differing[p.Recompute] }
 
 // findRepeats finds which values of recomputation differ.
 func (s *Space) findRepeats() {
 	t, seen := s.config.Train, map[int]bool{}
-	s.repeats = map[string]bool{}
+	s.differing = map[string]bool{}
 	for _, recompute := range []string{"none", "full", "selective"} {
 		t.Recompute = recompute
 		operations := 0
 		for _, l := range s.network.Layers {
 			operations += len(t.Repeated(l))
 		}
-		s.repeats[recompute] = !seen[operations] && t.Validate() == nil
+		s.differing[recompute] = !seen[operations] && t.Validate() == nil
 		seen[operations] = true
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"psim/configs"
 	"psim/costmodel/arch"
@@ -45,12 +46,19 @@ type Space struct {
 	blocks     int
 	perNode    int
 	margin     float64
+	remarked   bool // the margin is not the configuration's
 	schedules  map[string]schedules.Schedule
 	asked      map[string][]string // values by key, in place of a dimension's own
 	offered    map[string][]string // by the trainer
 	fixed      []string
-	repeats    map[string]bool     // whether a recomputation is one of its own
+	differing  map[string]bool     // whether a recomputation is one of its own
 	divided    map[arch.Group]bool // whether it can share the network
+	shared     *configs.Config
+	placements map[placementKey]string
+	serving    map[placementKey][]string // schedules for a shape, whose key names none
+	same       map[placementKey]bool     // see repeated
+	mutex      sync.Mutex
+	splits     map[string]bool // schedules with I and W in place of B
 	others     []string
 }
 
@@ -65,8 +73,9 @@ func New(c *configs.Config, q Query) (*Space, error) {
 	}
 	var whole *Space
 	for _, others := range combinations(q.Vary) {
-		s := &Space{dimensions: dimensions(), Devices: q.Devices, margin: q.Margin, asked: map[string][]string{}, divided: map[arch.Group]bool{}, offered: offered, fixed: q.Fix, others: others}
-		if s.config, err = c.With(others...); err != nil {
+		s := &Space{dimensions: dimensions(), Devices: q.Devices, margin: q.Margin, asked: map[string][]string{}, divided: map[arch.Group]bool{}, placements: map[placementKey]string{}, serving: map[placementKey][]string{}, same: map[placementKey]bool{}, splits: map[string]bool{}, offered: offered, fixed: q.Fix, others: others}
+		s.remarked = c.Machine.MemoryMargin != q.Margin
+		if s.config, err = c.With(append(slices.Clip(others), fmt.Sprintf("machine.memory_margin=%v", q.Margin))...); err != nil {
 			return nil, err
 		}
 		if err := s.read(q); err != nil {
@@ -188,7 +197,21 @@ func (s *Space) read(q Query) (err error) {
 		s.schedules[one.Name] = one
 	}
 	s.findRepeats()
+	s.findSplits()
+	s.shared = s.config.Sharing()
 	return s.ask(q)
+}
+
+// findSplits finds which schedules have I and W in place of B.
+func (s *Space) findSplits() {
+	for name, one := range s.schedules {
+		if configs.IsSearched(name) {
+			s.splits[name] = true
+			continue
+		}
+		o, err := one.Order(one.Example(), nil)
+		s.splits[name] = err != nil || o.Split()
+	}
 }
 
 // global finds the samples of a step.
@@ -263,7 +286,8 @@ func (s *Space) own() (p Plan, err error) {
 func (s *Space) choose(i int, p *Plan) {
 	if i == len(s.dimensions) {
 		plan := *p
-		plan.Set = s.settings(&plan)
+		plan.Set, plan.space = s.settings(&plan), s
+		s.place(&plan)
 		s.Plans = append(s.Plans, plan)
 		return
 	}
