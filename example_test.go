@@ -284,3 +284,31 @@ func ExampleUnitTrace() {
 	// Output:
 	// 1f1b  ·  P = 2, M = 4  ·  15 units  ·  bubble 20.0 %
 }
+
+// What the step of a pipeline is made of, on average and along its longest chain of
+// tasks, and the setting that prices its messages.
+func ExamplePrediction_Explain() {
+	c, err := psim.Load("zero-bubble")
+	if err != nil {
+		panic(err)
+	}
+	p, err := psim.Predict(context.Background(), c)
+	if err != nil {
+		panic(err)
+	}
+	e, err := p.Explain()
+	if err != nil {
+		panic(err)
+	}
+	for _, class := range e.Classes() {
+		fmt.Printf("%-15s  %.3f s  %.3f s\n", class, e.ByClass[class], e.CriticalPath[class])
+	}
+	fmt.Println(e.Settings[3])
+	// Output:
+	// forward          0.713 s  0.921 s
+	// backward_input   0.707 s  0.707 s
+	// backward_weight  0.478 s  0.478 s
+	// pipeline         0.000 s  0.004 s
+	// waiting          0.212 s  0.000 s
+	// {times.p2p 527us given [pipeline]}
+}

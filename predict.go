@@ -220,7 +220,7 @@ func UnitTrace(s schedules.Schedule, shape graph.Shape) (*graph.Trace, error) {
 	}
 	one := costmodel.Uniform(Unit)
 	times := costmodel.Times{Forward: one, InputGradient: one, WeightGradient: one}
-	costs := times.Costs(costmodel.ActivationMemory{})
+	costs := times.Costs(costmodel.ActivationMemory{}, g.Placement)
 	task := costs.Task
 	costs.Task = func(t *graph.Task) graph.Cost {
 		slice := !s.Pipelined && t.Kind == graph.Backward && int(t.Microbatch) == shape.Microbatches-1

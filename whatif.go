@@ -18,7 +18,7 @@ import (
 // step first. What cannot be, is another training, or changes neither time nor memory is
 // left out. progress, which may be nil, is told which change comes next.
 func (p *Prediction) WhatIf(ctx context.Context, progress func(number, of int, set []string)) ([]reports.WhatIf, error) {
-	var list []reports.WhatIf
+	list := []reports.WhatIf{}
 	changes := p.whatIfs()
 	for i, sets := range changes {
 		if progress != nil {

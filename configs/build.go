@@ -164,7 +164,7 @@ func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule) (*
 	if err != nil {
 		return nil, err
 	}
-	plan := &Plan{Graph: g, Costs: c.Times.Costs(c.Memory), Samples: sum(samples), Search: found}
+	plan := &Plan{Graph: g, Costs: c.Times.Costs(c.Memory, g.Placement), Samples: sum(samples), Search: found}
 	if c.Memory.Limit > 0 {
 		plan.Capacity = slices.Repeat([]int64{int64(c.Memory.Limit)}, g.Ranks())
 	}

@@ -37,7 +37,7 @@ func (c *Config) Divide(change func(*Config)) (*Division, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Division{w.Plan(), machine, schedule, v.shape(schedule, len(w.Samples)), &v}, nil
+	return &Division{v.shared.plan(w), machine, schedule, v.shape(schedule, len(w.Samples)), &v}, nil
 }
 
 // Pipeline readies the schedule for wiring, in an order that does not depend on costs.
@@ -59,7 +59,7 @@ func (d *Division) Pipeline() (wiring.Pipeline, error) {
 // is used no more, nothing may change but what Divide may.
 func (c *Config) Sharing() *Config {
 	v := *c
-	v.shared = &shared{networks: map[arch.Group]arch.Network{}, cuts: map[cutKey][]int{}, pipelines: map[pipelineKey]wiring.Pipeline{}}
+	v.shared = &shared{networks: map[arch.Group]arch.Network{}, cuts: map[cutKey][]int{}, plans: map[planKey]*stages.Plan{}, pipelines: map[pipelineKey]wiring.Pipeline{}}
 	return &v
 }
 
@@ -68,6 +68,7 @@ type shared struct {
 	mutex     sync.Mutex
 	networks  map[arch.Group]arch.Network
 	machine   *costmodel.Machine
+	plans     map[planKey]*stages.Plan
 	cuts      map[cutKey][]int
 	pipelines map[pipelineKey]wiring.Pipeline
 	actions   int // in all pipelines
@@ -86,6 +87,27 @@ type pipelineKey struct {
 	schedule string
 	shape    graph.Shape
 	stages   int // layers, with ZeRO 3
+}
+
+// A planKey is what the stages of a plan depend on.
+type planKey struct {
+	group               arch.Group
+	layers, placement   string
+	replicated, layered int // layered: replicas, which share layers
+	sharded             bool
+}
+
+// plan makes the plan of a workload, or one like another.
+func (s *shared) plan(w *stages.Workload) *stages.Plan {
+	if s == nil {
+		return w.Plan()
+	}
+	key := planKey{group: w.Network.Group, layers: fmt.Sprint(w.Layers), placement: fmt.Sprint(w.Placement), replicated: min(2, w.Replicas), sharded: w.Zero > 0}
+	if w.Zero >= 3 {
+		key.layered = w.Replicas
+	}
+	p, _ := remember(s, s.plans, key, func() (*stages.Plan, error) { return w.Plan(), nil })
+	return w.PlanLike(p)
 }
 
 // mostActions bounds the orders that are kept.

@@ -35,7 +35,7 @@ func drawExperiment(t *rapid.T) drawn {
 		"model.family": name("family", "gpt", "llama", "mixtral"), "model.layers": "4", "model.hidden": choose("hidden", "64", "256"),
 		"model.heads": "4", "model.vocab": "256", "model.sequence_length": choose("sequence", "16", "128"), "model.ffn_hidden": "256",
 		"batch.global": "12", "parallel.data": choose("data", "1", "2"), "parallel.tensor": choose("tensor", "1", "2", "4"),
-		"parallel.zero": choose("zero", "0", "1", "2"), "parallel.overlap": choose("overlap", "true", "false"), "parallel.bucket": `"100kB"`,
+		"parallel.zero": choose("zero", "0", "1", "2"), "parallel.overlap": choose("overlap", "true", "false"), "parallel.overlap_gather": choose("overlap gather", "true", "false"), "parallel.bucket": `"100kB"`,
 		"train.precision": name("precision", "fp32", "bf16"), "train.recompute": name("recompute", "none", "selective", "full"),
 		"train.clip": choose("clip", "true", "false"), "machine.compute.half_rows": choose("half_rows", "0.0", "64.0"),
 		"machine.devices_per_node": choose("devices_per_node", "2", "4"), "machine.link.algorithm": name("link", link.Algorithms()...),
@@ -55,6 +55,7 @@ func drawExperiment(t *rapid.T) drawn {
 		"machine.compute.launch": 1e-5 * scale("launch"), "machine.link.latency": 1e-5 * scale("latency"),
 		"machine.link.collective_call": 1e-4 * scale("call"), "machine.network.latency": 1e-4 * scale("network latency"),
 		"machine.host.operation": 1e-5 * scale("operation"), "machine.host.task": 1e-4 * scale("task"),
+		"machine.host.message": 1e-4 * scale("message"),
 	}
 	return d
 }

@@ -63,7 +63,7 @@ func (s Stack) on(device string) []string {
 }
 
 // stackSettings lists the settings that the stack of the experiment stands for. Networks
-// without attention have none of [model].
+// without attention have none of [model], and [times] has its own.
 func (c *Config) stackSettings() []string {
 	i := slices.IndexFunc(Stacks(), func(s Stack) bool { return s.Name == c.Train.Stack })
 	if i < 0 {
@@ -74,7 +74,8 @@ func (c *Config) stackSettings() []string {
 		device = options.Device
 	}
 	return slices.DeleteFunc(Stacks()[i].on(device), func(set string) bool {
-		return strings.HasPrefix(set, "model.") && !c.Model.Transformer() || strings.HasPrefix(set, "machine.compute.") && c.Machine.File != ""
+		return strings.HasPrefix(set, "times.") != c.Defined("times") ||
+			strings.HasPrefix(set, "model.") && !c.Model.Transformer() || strings.HasPrefix(set, "machine.compute.") && c.Machine.File != ""
 	})
 }
 

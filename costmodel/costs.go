@@ -24,7 +24,6 @@ import (
 	"fmt"
 	"time"
 
-	"psim/costmodel/link"
 	"psim/costmodel/memory"
 	"psim/costmodel/stages"
 	"psim/internal/units"
@@ -71,15 +70,6 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 		costs.Task = passes.withLaunches(m.Host, compute, price)
 	}
 	return costs, nil
-}
-
-// groups finds what the collectives of every group go through.
-func (m *Machine) groups(g *graph.Graph) []link.Link {
-	var groups []link.Link
-	for _, ranks := range g.Groups {
-		groups = append(groups, m.Group(ranks))
-	}
-	return groups
 }
 
 // RingCosts prices a spelled-out ring on a machine. What arrives is added or
@@ -130,11 +120,12 @@ type passPrices struct {
 	prices [][]price   // by stage and size of microbatch
 	layers [][][]price // the same, by layer
 	sliced stages.Sliced
-	slices []slicePrices // by stage and copy
+	slices []slicePrices // of backwards, by stage and copy
+	ahead  []slicePrices // of forwards, by stage
 	copyOf func(stage, microbatch int32) int
 }
 
-// slicePrices hold the prices of a backward that is cut, by size of microbatch.
+// slicePrices hold the prices of a pass that is cut, by size of microbatch.
 type slicePrices struct {
 	times [][]time.Duration
 	inner [][]graph.Inner
@@ -143,7 +134,10 @@ type slicePrices struct {
 // newPassPrices prices every stage for every distinct size of microbatch. It refuses
 // times that are cut off at the longest that can be added.
 func newPassPrices(c Compute, p *stages.Plan, g *graph.Graph) (*passPrices, error) {
-	list := &passPrices{plan: p, layers: layerPrices(c, p), sliced: stages.SlicedIn(g), copyOf: g.Placement.Copy, slices: make([]slicePrices, len(p.Stages)+len(g.Placement.Second))}
+	list := &passPrices{
+		plan: p, layers: layerPrices(c, p), sliced: stages.SlicedIn(g), copyOf: g.Placement.Copy,
+		slices: make([]slicePrices, len(p.Stages)+len(g.Placement.Second)), ahead: make([]slicePrices, len(p.Stages)),
+	}
 	for s := range p.Stages {
 		var prices []price
 		for size, n := range p.Sizes {
@@ -163,15 +157,27 @@ func newPassPrices(c Compute, p *stages.Plan, g *graph.Graph) (*passPrices, erro
 	return list, nil
 }
 
-// slice prices the parts of a backward, for every size of microbatch, unless they
-// are known.
+// cut finds the prices of the parts of a pass.
+func (p *passPrices) cut(t *graph.Task) *slicePrices {
+	if t.Kind == graph.Forward {
+		return &p.ahead[t.Stage]
+	}
+	return &p.slices[p.copyOf(t.Stage, t.Microbatch)]
+}
+
+// slice prices the parts of a pass, for every size of microbatch, unless they are known.
 func (p *passPrices) slice(c Compute, t *graph.Task) {
-	cut := &p.slices[p.copyOf(t.Stage, t.Microbatch)]
+	cut := p.cut(t)
 	if cut.times != nil {
 		return
 	}
 	for size, n := range p.plan.Sizes {
-		times := slice(c, p.plan, t.Kind, int(t.Stage), p.layers[t.Stage][size], n)
+		var times []time.Duration
+		if layers := p.layers[t.Stage][size]; t.Kind == graph.Forward {
+			times = cutForward(c, p.plan, int(t.Stage), layers, n)
+		} else {
+			times = slice(c, p.plan, t.Kind, int(t.Stage), layers, n)
+		}
 		inner := p.prices[t.Stage][size].inner.of(t.Kind)
 		cut.times, cut.inner = append(cut.times, times), append(cut.inner, spread(*inner, times))
 	}
@@ -180,8 +186,8 @@ func (p *passPrices) slice(c Compute, t *graph.Task) {
 // task prices F, B, I or W, or a slice of one.
 func (p *passPrices) task(t *graph.Task) graph.Cost {
 	size := p.plan.SizeOf(t)
-	if (t.Kind == graph.Backward || t.Kind == graph.WeightGradient) && p.sliced.Has(t) {
-		cut := &p.slices[p.copyOf(t.Stage, t.Microbatch)]
+	if t.Kind != graph.InputGradient && p.sliced.Has(t) {
+		cut := p.cut(t)
 		return graph.Cost{Busy: cut.times[size][t.Part], Inner: some(&cut.inner[size][t.Part])}
 	}
 	return graph.Cost{Busy: p.whole(t), Inner: some(p.prices[t.Stage][size].inner.of(t.Kind))}

@@ -24,6 +24,9 @@ type Host struct {
 	// Layer is what comes before every layer of a task, when the device has done what
 	// was launched before: where a framework gathers and frees parameters layer by layer.
 	Layer units.Duration `toml:"layer"`
+	// Message is what comes besides before an F, B or I whose input is a message: launching
+	// what is sent and received, and waiting for it. Threads of pipelines wait then.
+	Message units.Duration `toml:"message"`
 	// Threads is "rank", the default: every rank has its own; or "node": one
 	// for all ranks of a node, as where one Python process drives them.
 	Threads string `toml:"threads"`
@@ -40,6 +43,7 @@ func (Host) Settings() []setting.Setting {
 		{Key: "operation", Default: "0us", Example: `"10us"`, Range: taskTime(), Text: "to launch one operation, such as a matrix product"},
 		{Key: "task", Default: "0us", Range: taskTime(), Text: "before the first kernel of every F, B, I and W"},
 		{Key: "layer", Default: "0us", Range: taskTime(), Text: "before every layer of these, when the device has done what was launched: FSDP's bookkeeping"},
+		{Key: "message", Default: "0us", Range: taskTime(), Text: "before an F, B or I whose input is a message, besides, when it is there: launching and awaiting what is sent and received"},
 		{Key: "threads", Example: `"rank"`, Unset: "rank", OneOf: []string{"rank", "node"}, Text: "rank: every rank has one; node: the ranks of a node share one"},
 		{Key: "queue", Default: 0, Range: setting.Between(0, math.MaxInt32), Text: "tasks that a thread may be ahead of its device; 0: any number"},
 		{Key: "waits", Default: false, Text: "true: a thread waits for a task's inputs before it launches the task"},
@@ -50,7 +54,11 @@ func (Host) Settings() []setting.Setting {
 // costs nothing.
 func (m *Machine) threads(g *graph.Graph) *graph.Host {
 	h := m.Host
+	messages := h.Message > 0 && g.Shape.Ranks > 1
 	if h.Operation == 0 && h.Task == 0 && h.Layer == 0 {
+		if messages {
+			return &graph.Host{Waits: true}
+		}
 		return nil
 	}
 	thread := make([]int32, g.Ranks())
@@ -60,7 +68,7 @@ func (m *Machine) threads(g *graph.Graph) *graph.Host {
 			thread[r] = m.Node(int32(r))
 		}
 	}
-	return &graph.Host{Thread: thread, Queue: h.Queue, Waits: h.Waits}
+	return &graph.Host{Thread: thread, Queue: h.Queue, Waits: h.Waits || messages}
 }
 
 // A launch is what launching a task's kernels takes: the thread, and the device
@@ -219,6 +227,9 @@ func (p *passPrices) withLaunches(h Host, c Compute, price func(*graph.Task) gra
 		if whole := p.whole(t); cost.Busy < whole {
 			share := float64(cost.Busy) / float64(whole)
 			l.thread, l.lead = units.Nanoseconds(share*float64(l.thread)), units.Nanoseconds(share*float64(l.lead))
+		}
+		if p.plan.Placement.Receives(t) {
+			l.thread, l.lead = units.Sum(l.thread, time.Duration(h.Message)), units.Sum(l.lead, time.Duration(h.Message))
 		}
 		cost.Launch, cost.LaunchLead = l.thread, l.lead
 		return cost

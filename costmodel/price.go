@@ -139,6 +139,22 @@ func slice(c Compute, plan *stages.Plan, k graph.Kind, stage int, layers []price
 	return times
 }
 
+// cutForward cuts a stage's F at the pieces of layers whose parameters are gathered
+// beside it. The gathering of what it received comes first.
+func cutForward(c Compute, plan *stages.Plan, stage int, layers []price, samples int64) []time.Duration {
+	st := &plan.Stages[stage]
+	var times []time.Duration
+	for _, piece := range st.Ahead {
+		var sum time.Duration
+		for _, l := range layers[:piece.Layers] {
+			sum = units.Sum(sum, l.time.forward)
+		}
+		times, layers = append(times, sum), layers[piece.Layers:]
+	}
+	times[0] = units.Sum(times[0], received(c, plan, stage, stage-1, samples).Exposed)
+	return times
+}
+
 // progressPoint says that after a time so many bytes of gradients are there.
 type progressPoint struct {
 	bytes int64

@@ -133,7 +133,7 @@ func (u *unit) collective(k graph.Kind, rank int32, stage, part int, bytes int64
 // update adds what comes after the gradients of a rank.
 func (u *unit) update(rank int32, b *rankBound) {
 	b.ends = u.costs.Task(&graph.Task{Kind: graph.Optimizer, Rank: rank, Stage: graph.None, Microbatch: graph.None, Peer: graph.None}).Busy
-	if !u.sync.Sharded || u.sync.Units != nil {
+	if !u.sync.Sharded || u.sync.Units != nil || u.sync.Ahead != nil {
 		return
 	}
 	for stage, bytes := range u.sync.Parameters {

@@ -51,7 +51,7 @@ func (s *Space) settings(p *Plan) []string {
 	}
 	c := s.config
 	add(c.Batch.Global == 0, fmt.Sprintf("batch.global=%d", s.Global))
-	add(c.Schedule.Group != 0 && (!s.schedules[p.Schedule].Grouped || p.VirtualStages == 1), "schedule.group=0")
+	add(c.Schedule.Group != 0, "schedule.group=0")
 	by := c.Schedule.Partition
 	add(by.Layers != nil || by.Rule != "" && by.Rule != schedules.BalancedPartition, "schedule.partition=balanced")
 	add(c.Parallel.Gather == schedules.GatherTensor && p.Zero < 3, "parallel.gather=unit")

@@ -59,7 +59,7 @@ func (p *Plan) divide(s *Space) func(*configs.Config) {
 		c.Schedule.Name, c.Schedule.Stages, c.Schedule.VirtualStages = p.Schedule, p.Stages, p.VirtualStages
 		c.Schedule.Microbatches, c.Batch.Micro, c.Batch.Global = p.Microbatches, p.Micro, s.Global
 		c.Train.Recompute = p.Recompute
-		if !s.schedules[p.Schedule].Grouped || p.VirtualStages == 1 {
+		if !slices.Contains(s.fixed, "schedule.group") {
 			c.Schedule.Group = 0
 		}
 		if !slices.Contains(s.fixed, "schedule.partition") {

@@ -61,20 +61,10 @@ func groups(t *graph.Trace, info Info) []Group {
 		case k.Message():
 			add(find("pipeline", "send", t.Graph.Shape.Ranks), task.Rank, task.Bytes, t.Spans[i].Duration())
 		case k.Collective():
-			dimension := dimensionOf(t.Graph, task)
-			add(find(dimension, collectiveName(k), len(t.Graph.Groups[task.Peer])), task.Rank, t.Graph.SentBytes(task), t.Spans[i].Duration())
+			add(find(t.Graph.Dimension(task), collectiveName(k), len(t.Graph.Groups[task.Peer])), task.Rank, t.Graph.SentBytes(task), t.Spans[i].Duration())
 		}
 	}
 	return longestOf(list)
-}
-
-// dimensionOf tells the groups of replicas from those within one.
-func dimensionOf(g *graph.Graph, t *graph.Task) string {
-	ranks, perReplica := g.Groups[t.Peer], int32(g.Shape.Ranks)
-	if len(ranks) > 1 && ranks[0]/perReplica == ranks[len(ranks)-1]/perReplica {
-		return "tied"
-	}
-	return "data"
 }
 
 // collectiveName names a fused collective as people do.

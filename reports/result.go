@@ -73,8 +73,9 @@ type Result struct {
 	Tasks         int      `json:"tasks"`                                   // of the graph, messages included
 	// What the time of the step is made of, along the chain of tasks that determines it.
 	CriticalPath *CriticalPath `json:"critical_path,omitempty"`
-	Search       *Search       `json:"search,omitempty"`  // how good the order is, where one was searched for
-	Explain      *Explanation  `json:"explain,omitempty"` // why the step takes as long as it does, where --explain asks for it
+	// What the step's time is made of by operation, and what prices it, where --explain asks for it.
+	Explain *Explanation `json:"explain,omitempty"`
+	Search  *Search      `json:"search,omitempty"` // how good the order is, where one was searched for
 	*Measurement
 	Predicted *Result  `json:"predicted,omitempty"` // the prediction that was made before a measured run
 	Runs      []Result `json:"runs,omitempty"`      // results of all modes, where several ran

@@ -78,8 +78,9 @@ type Parallel struct {
 	TensorOverlap bool     `toml:"tensor_overlap"`
 	ScatterGather bool     `toml:"scatter_gather"`
 	Zero          int      `toml:"zero"`
-	Gather        string   `toml:"gather"`     // of zero = 3; "" is GatherUnit
-	Simplified    bool     `toml:"simplified"` // of zero = 3
+	Gather        string   `toml:"gather"`         // of zero = 3; "" is GatherUnit
+	Simplified    bool     `toml:"simplified"`     // of zero = 3
+	OverlapGather bool     `toml:"overlap_gather"` // of zero = 1 and 2
 	Broadcast     bool     `toml:"broadcast"`
 	Bucket        BucketBy `toml:"bucket"`
 	Overlap       bool     `toml:"overlap"`
@@ -98,6 +99,7 @@ func (Parallel) Settings() []setting.Setting {
 		{Key: "zero", Default: 0, Range: setting.Between(0, 3), With: model, Text: "0 DDP, 1 optimizer sharded, 2 gradients as well, 3 parameters too (FSDP; ddp only): every layer is gathered for its F and B, its gradients scattered"},
 		{Key: "gather", Default: GatherUnit, OneOf: []string{GatherUnit, GatherTensor}, With: model, Text: "with zero = 3, what is gathered and scattered together: unit, all tensors of a layer laid end to end, or tensor, each by itself, as in the course's code: for vgg16 32 gathers a pass, not 8"},
 		{Key: "simplified", Default: false, With: model, Text: "with zero = 3, parameters alone are sharded, as in the course's code: every replica keeps the whole model and its last whole gradients beside its shares"},
+		{Key: "overlap_gather", Default: false, With: model, Text: "with zero = 1 or 2, updated parameters are gathered beside the next forward, piece by piece as it needs them, not after the update: a step then begins with these gathers. Not with schedule.whole_last"},
 		{Key: "broadcast", Default: false, With: model, Text: "the step is the first of a training, before which replica 0 sends its parameters to the others, in the buckets of gradients; startup_s of the result says how much of the step that is. Not with zero = 3"},
 		{Key: "bucket", Default: "25MB", With: model, Text: `of gradients; "tensor": every tensor by itself; no meaning with zero = 3, which sums whole layers`},
 		{Key: "overlap", Default: true, With: model, Text: "gradients travel beside the backward; with zero = 3 the next layer is gathered beside this one's work"},

@@ -10,23 +10,19 @@ import (
 	"psim/reports"
 )
 
-// explainable refuses --explain where there is no place for it.
-func (f runFlags) explainable() error {
-	if f.explain && f.csv {
-		return errors.New("--explain: has no place in --csv; leave one of them out, or take --json")
-	}
-	return nil
-}
-
-// explanation adds what one change each would give, where that is asked for.
+// explanation adds what the step is made of and what one change each would give, where
+// that is asked for and can be printed.
 func (f runFlags) explanation(ctx context.Context, p *lib.Prediction, stderr io.Writer) error {
 	if !f.explain {
 		return nil
 	}
+	e, err := p.Explain()
+	if p.Result.Explain = e; err != nil || f.csv && f.out == "" {
+		return err
+	}
 	said := newProgress(stderr, f.quiet)
-	list, err := p.WhatIf(ctx, func(number, of int, set []string) { said.say("change %d of %d: %v", number, of, set) })
+	e.WhatIf, err = p.WhatIf(ctx, func(number, of int, set []string) { said.say("change %d of %d: %v", number, of, set) })
 	said.clear()
-	p.Result.Explain = &reports.Explanation{WhatIf: list}
 	return err
 }
 
@@ -35,5 +31,7 @@ func (f runFlags) printExplanation(r reports.Result, stdout io.Writer) error {
 		return nil
 	}
 	fmt.Fprintln(stdout)
-	return reports.WriteExplanation(stdout, r)
+	err := r.Explain.Write(stdout)
+	fmt.Fprintln(stdout)
+	return errors.Join(err, reports.WriteWhatIf(stdout, r))
 }

@@ -26,7 +26,7 @@ type runFlags struct {
 	limit time.Duration
 	// boundaries asks for what passes between stages.
 	boundaries bool
-	// explain asks for what one change each would give.
+	// explain asks what the time is made of, and for what one change each would give.
 	explain bool
 	epochs  int
 	shards  bool // whether to print the samples of every replica
@@ -46,9 +46,12 @@ all settings.
 --boundaries adds what passes between neighbouring stages for one microbatch, shapes
 and bytes, forward and backward; with --csv it takes the place of the ranks.
 
---explain adds what one change each would give, by simulation: a link or a rate of the
-device twice as fast, other microbatches, another recomputation, another schedule. What
-changes nothing is left out.
+--explain adds what the time of the step is made of, by operation: the mean of all ranks
+and the chain of tasks that determines it, each of which adds up to the step, and the
+settings by which every class is priced; and what one change each would give, by
+simulation: a link or a rate of the device twice as fast, other microbatches, another
+recomputation, another schedule. What changes nothing is left out. With --csv what the
+time is made of takes the place of the ranks.
 
 With data.samples, the size of the data set, it tells the time of an epoch as well: of
 as many steps as take so many samples. The last one, for which fewer may be left, is
@@ -84,14 +87,14 @@ func newRun() *cobra.Command {
 	flags.StringVar(&f.trace, "trace", "", "also write the timeline for Perfetto (.pftrace) or chrome://tracing and PyTorch's tools (.json, .json.gz)")
 	flags.BoolVar(&f.exact, "exact", false, "let the solver cbc prove the order of schedule.name = \"auto\", for small pipelines")
 	flags.BoolVar(&f.boundaries, "boundaries", false, "also say what passes between stages, shapes and bytes")
-	flags.BoolVar(&f.explain, "explain", false, "also say what one change each would give, by simulating it")
+	flags.BoolVar(&f.explain, "explain", false, "also say what the step's time is made of, which settings price it, and what one change each would give")
 	f.registerEpochs(flags)
 	flags.DurationVar(&f.limit, "time-limit", time.Minute, "how long the solver of --exact may take")
 	return cmd
 }
 
 func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writer) error {
-	if err := errors.Join(f.exclusive(), f.explainable()); err != nil {
+	if err := f.exclusive(); err != nil {
 		return err
 	}
 	c, err := lib.Load(path, f.sets...)
@@ -231,6 +234,8 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 		return reports.WriteShardsCSV(stdout, p.Result.Shards)
 	case f.csv && f.boundaries:
 		return reports.WriteBoundariesCSV(stdout, p.Result.Boundaries)
+	case f.csv && f.explain:
+		return p.Result.Explain.WriteCSV(stdout)
 	case f.csv:
 		return reports.WriteResultCSV(stdout, p.Result)
 	}

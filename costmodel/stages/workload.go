@@ -45,6 +45,10 @@ type Workload struct {
 	// Broadcast has the first replica send its parameters to the others before the step,
 	// in pieces of as many tensors as Buckets. It does not go with ZeRO 3.
 	Broadcast bool
+	// OverlapGather has ZeRO 1 and 2 gather the parameters that a step has updated beside
+	// the first forwards of the next, in pieces of whole layers with gradients of Bucket
+	// bytes. It does not go with WholeLast.
+	OverlapGather bool
 	// NoReduceScatter is for libraries without that collective, such as Gloo.
 	NoReduceScatter bool
 	// WholeLast has the last stage take all microbatches at once (see
@@ -58,7 +62,13 @@ type Workload struct {
 // Validate reports a step so large that its bytes cannot be counted.
 func (w Workload) Validate() error {
 	var perSample float64 // no less than the bytes that any pass moves or keeps
-	for _, l := range w.Network.Layers {
+	var block float64
+	for i, l := range w.Network.Layers {
+		if i > 0 && l.Shares(w.Network.Layers[i-1]) {
+			perSample += block
+			continue
+		}
+		before := perSample
 		for _, p := range []arch.Pass{arch.Forward, arch.InputGradient, arch.WeightGradient} {
 			perSample += 8 * float64(l.Traffic(p, 1))
 		}
@@ -66,6 +76,7 @@ func (w Workload) Validate() error {
 		for _, b := range l.Buffers {
 			perSample += float64(b.Bytes(8))
 		}
+		block = perSample - before
 	}
 	var samples float64
 	for _, n := range w.Samples {

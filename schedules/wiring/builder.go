@@ -15,6 +15,7 @@ type builder struct {
 	cycles   *cycles
 	groups   groups
 	last     []int     // by stage and copy: the action of its rank that completes its gradients
+	first    []ahead   // by stage, where parameters are gathered ahead
 	stagesOn [][]int32 // by pipeline rank, last first: the order in which gradients are complete
 }
 
@@ -22,6 +23,7 @@ func newBuilder(p *Pipeline, g *graph.Graph, cycles *cycles) *builder {
 	b := &builder{
 		Pipeline: p, graph: g, made: newResults(p), cycles: cycles, groups: p.groups(g),
 		last:     make([]int, len(p.Placement.First)+len(p.Placement.Second)),
+		first:    p.firstForwards(),
 		stagesOn: make([][]int32, p.Shape.Ranks),
 	}
 	for _, actions := range p.Order {
@@ -60,6 +62,7 @@ func (b *builder) rank(replica, pipelineRank int) {
 		compute: b.graph.AddStream(rank, "compute"), beside: graph.None, gradients: graph.None, parameters: graph.None, sends: map[[2]int32]int32{},
 	}
 	rb.broadcast()
+	rb.gatherAhead()
 	for i, a := range b.Order[pipelineRank] {
 		rb.action(i, a)
 	}
@@ -85,7 +88,7 @@ func (b *rankBuilder) add(t graph.Task) int32 {
 // ZeRO 3 the parameters that it uses are gathered first.
 func (b *rankBuilder) action(i int, a order.Action) {
 	b.gather(a)
-	buckets, slices := 0, 1
+	buckets, slices := 0, max(1, b.besides(a))
 	if b.leaves(i, a) {
 		buckets = len(b.Sync.Buckets[a.Stage])
 		if b.Sync.Overlap && b.Sync.Units == nil {

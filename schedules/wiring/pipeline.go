@@ -193,7 +193,11 @@ func (p *Pipeline) syncTasks() int64 {
 		if !p.Sync.EveryMicrobatch {
 			n += copies * p.Sync.leaving(int32(s))
 		}
-		if p.Optimizer && !p.Stashing && p.Sync.Sharded && p.Sync.Units == nil {
+		switch pieces := int64(0); {
+		case p.Sync.Ahead != nil:
+			pieces = int64(len(p.Sync.Ahead[s]))
+			n += copies * (pieces + max(0, pieces-1)) // and parts of the first forward
+		case p.Optimizer && !p.Stashing && p.Sync.Sharded && p.Sync.Units == nil:
 			n += copies
 		}
 		if p.Sync.Broadcast != nil {
