@@ -6,7 +6,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// never is later than any step.
+// never stands for a time later than any step.
 const never = time.Duration(1) << 62
 
 // A rankBound is what bounds the step of one rank from below.

@@ -73,7 +73,7 @@ func segmentOf(p *stages.Plan, planned stages.Segment, samples int64, last bool)
 	return g
 }
 
-// layerBytes are what a layer keeps between F and its backward, and what is there when
+// layerBytes counts what a layer keeps between F and its backward, and what is there when
 // that is repeated.
 type layerBytes struct{ kept, whole [3]int64 } // by arch.Lifetime
 
