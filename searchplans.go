@@ -128,7 +128,7 @@ func (s *plansSearch) prediction(ctx context.Context, p *plans.Plan) (*Predictio
 	if err != nil {
 		return nil, fmt.Errorf("the plan %v: %w", p.Set, err)
 	}
-	return Predict(ctx, c)
+	return Estimate(ctx, c)
 }
 
 // rank writes what was found as results.
