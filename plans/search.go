@@ -62,6 +62,7 @@ type Found struct {
 func Search(ctx context.Context, list []Plan, o Options) (*Found, error) {
 	s := &searching{ctx: ctx, Options: o}
 	s.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
+	s.engines = make([]engine, s.Workers)
 	s.Gap, s.Points = 1, make([]Point, len(list))
 	s.price(list)
 	s.sort()
@@ -77,6 +78,7 @@ type searching struct {
 	mutex   sync.Mutex
 	waiting []*Point       // to be simulated, lowest bound first
 	running map[int]*Point // by worker
+	engines []engine       // likewise
 	decided int
 	err     error
 }
@@ -156,7 +158,7 @@ func (s *searching) next(worker int) bool {
 	p := s.waiting[0]
 	s.waiting, s.running[worker] = s.waiting[1:], p
 	s.mutex.Unlock()
-	out, pruned, err := s.evaluate(p)
+	out, pruned, err := s.evaluate(worker, p)
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if err != nil {
@@ -187,7 +189,7 @@ func (s *searching) worse(p *Point) bool {
 }
 
 // evaluate simulates a plan, unless another has the same order.
-func (s *searching) evaluate(p *Point) (Outcome, string, error) {
+func (s *searching) evaluate(worker int, p *Point) (Outcome, string, error) {
 	if configs.IsSearched(p.Schedule) {
 		out, err := s.Predict(s.ctx, p.Plan)
 		return out, "", err
@@ -195,7 +197,7 @@ func (s *searching) evaluate(p *Point) (Outcome, string, error) {
 	if p.space.repeated(p.Plan) {
 		return Outcome{}, Same, nil
 	}
-	return p.Plan.simulate(p.unit)
+	return s.engines[worker].simulate(p.Plan, p.unit)
 }
 
 // keep counts a plan that was simulated, and puts it where it belongs among the best.

@@ -1,12 +1,14 @@
 package plans
 
 import (
+	"errors"
 	"slices"
 	"time"
 
 	"psim/configs"
 	"psim/costmodel"
 	"psim/schedules/graph"
+	"psim/schedules/wiring"
 	"psim/sim"
 )
 
@@ -18,8 +20,16 @@ type Outcome struct {
 	Tasks int   // simulated
 }
 
-// simulate runs a plan, and returns what decides about it.
-func (p *Plan) simulate(u *unit) (out Outcome, pruned string, err error) {
+// An engine simulates plans, one after another, in memory that it keeps.
+type engine struct {
+	packer     wiring.Packer
+	packed     sim.Packed
+	statistics graph.Statistics
+	summary    graph.Summary
+}
+
+// simulate runs a plan, and returns what decides about it, or why it is not run.
+func (e *engine) simulate(p *Plan, u *unit) (out Outcome, pruned string, err error) {
 	d, err := p.space.shared.Divide(p.divide(p.space))
 	if err != nil {
 		return out, Impossible, nil
@@ -31,42 +41,101 @@ func (p *Plan) simulate(u *unit) (out Outcome, pruned string, err error) {
 	if u.tooMuch(pipeline.Order) {
 		return out, Activations, nil
 	}
-	pipeline.Alone = alike(d)
-	g, err := pipeline.Graph()
-	if err != nil {
-		return out, Impossible, nil
+	out.Tasks, err = e.pack(d, pipeline)
+	if errors.Is(err, graph.ErrNotPacked) {
+		out.Tasks, err = e.alone(d, pipeline)
 	}
-	costs, err := costmodel.StepCosts(d.Machine, d.Workload, g)
-	if err != nil {
-		return out, Impossible, nil
+	if errors.Is(err, errImpossible) {
+		return Outcome{}, Impossible, nil
 	}
-	t, err := sim.Run(made(g, pipeline.Alone), costs)
 	if err != nil {
 		return out, "", err
 	}
-	summary := graph.Summarize(t)
-	out = Outcome{Step: summary.StepTime, Tasks: len(g.Tasks)}
 	peaks := make([]int64, p.Stages*p.Data)
 	for r := range peaks {
-		peaks[r] = summary.Ranks[r%len(summary.Ranks)].PeakMemory
+		peaks[r] = e.summary.Ranks[r%len(e.summary.Ranks)].PeakMemory
 	}
-	out.Peak, out.Fits = slices.Max(peaks), fits(d, peaks)
+	out.Step, out.Peak, out.Fits = e.summary.StepTime, slices.Max(peaks), fits(d, peaks)
 	return out, "", nil
 }
 
-// alike reports whether all replicas do the same at the same time, so that one stands for
-// all: none has messages, or each has nodes of its own, or links that it does not share.
-func alike(d *configs.Division) bool {
-	m, devices := &d.Machine, d.Shape.Ranks*max(1, d.Machine.Tensor)
-	switch {
-	case d.Workload.Shards != nil || m.Host.Threads == "node":
-		return false
-	case d.Shape.Ranks == 1:
-		return true
-	case m.DevicesPerNode == 0:
-		return m.Link.Shared != "node"
+// errImpossible says that a plan cannot be built.
+var errImpossible = errors.New(Impossible)
+
+// pack simulates a packed graph, of one replica where that stands for all. It returns how
+// many tasks that were.
+func (e *engine) pack(d *configs.Division, p wiring.Pipeline) (tasks int, err error) {
+	for _, folded := range []bool{true, false} {
+		packed, err := e.packer.Pack(p, folded)
+		if err == nil {
+			err = priced(d, packed.Graph, packed.Price)
+		}
+		if errors.Is(err, graph.ErrNotAlike) {
+			continue
+		}
+		if err == nil {
+			err = e.packed.Run(packed)
+		}
+		if err != nil {
+			return 0, err
+		}
+		e.statistics.Summarize(packed, &e.summary)
+		return len(packed.Tasks), nil
 	}
-	return devices%m.DevicesPerNode == 0
+	return 0, graph.ErrNotPacked
+}
+
+// priced hands the costs of a graph's tasks on.
+func priced(d *configs.Division, g *graph.Graph, to func(graph.Costs) error) error {
+	costs, err := costmodel.StepCosts(d.Machine, d.Workload, g)
+	if err != nil {
+		return errImpossible
+	}
+	return to(costs)
+}
+
+// alone simulates what cannot be packed, and does what pack does.
+func (e *engine) alone(d *configs.Division, p wiring.Pipeline) (tasks int, err error) {
+	for _, p.Alone = range []bool{true, false} {
+		g, err := p.Graph()
+		if err != nil {
+			return 0, errImpossible
+		}
+		err = priced(d, g, func(costs graph.Costs) error {
+			if p.Alone && !alike(d, g, costs, len(p.Tied)) {
+				return graph.ErrNotAlike
+			}
+			t, err := sim.Run(made(g, p.Alone), costs)
+			if err == nil {
+				e.summary = graph.Summarize(t)
+			}
+			return err
+		})
+		if !errors.Is(err, graph.ErrNotAlike) {
+			return len(g.Tasks), err
+		}
+	}
+	return 0, graph.ErrNotAlike
+}
+
+// alike reports whether all replicas do the same at the same time as the first, whose
+// tasks are given, so that it stands for all: of every stream, a message or collective
+// costs the same in each, on links that they do not share.
+func alike(d *configs.Division, g *graph.Graph, costs graph.Costs, tied int) bool {
+	if d.Workload.Shards != nil || d.Machine.Host.Threads == "node" {
+		return false
+	}
+	one, seen := *g, map[[2]int32]bool{}
+	one.Tasks = nil
+	for _, t := range g.Tasks {
+		if at := [2]int32{t.Stream, t.Peer}; t.Peer != graph.None && !seen[at] {
+			seen[at] = true
+			one.Tasks = append(one.Tasks, t)
+		}
+	}
+	costs.Host = nil
+	sample := graph.Packed{Graph: &one, Copies: max(1, g.Shape.Replicas), Within: int32(tied)}
+	return sample.Price(costs) == nil
 }
 
 // made returns a graph that says of itself what it has: of one replica alone, groups of
