@@ -107,5 +107,5 @@ func TestVerdicts(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, 185, rows)
+	require.GreaterOrEqual(t, rows, 185)
 }
