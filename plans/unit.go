@@ -43,7 +43,7 @@ type unit struct {
 	walked     []bool // by rank: whether its memory is followed
 }
 
-// prices are what a unit is made from.
+// prices hold what a unit is made from.
 type prices struct {
 	*configs.Division
 	graph      *graph.Graph // without tasks
