@@ -28,7 +28,7 @@ func (p *Prediction) WhatIf(ctx context.Context, progress func(number, of int, s
 		if err != nil {
 			continue
 		}
-		changed, err := Predict(ctx, c)
+		changed, err := Estimate(ctx, c)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

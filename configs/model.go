@@ -10,10 +10,12 @@ import (
 	"psim/costmodel/arch"
 	"psim/costmodel/stages"
 	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/schedules/search"
+	"psim/schedules/wiring"
 )
 
-func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, reserve []int64) (*Plan, error) {
+func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, reserve []int64, packer *wiring.Packer) (*Plan, error) {
 	w, machine, err := c.workload(schedule)
 	if err != nil {
 		return nil, err
@@ -31,15 +33,11 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	planned := w.Plan()
 	planned.Fill(&pipeline)
 	pipeline.Optimizer = true
-	g, err := c.wire(pipeline)
-	if err != nil {
+	plan := &Plan{Workload: planned, Machine: machine, Samples: w.Total(), Search: found}
+	if err := c.wire(plan, pipeline, packer, c.stepCosts(machine, planned)); err != nil {
 		return nil, err
 	}
-	costs, err := costmodel.StepCosts(machine, planned, g)
-	if err != nil {
-		return nil, c.problem("machine", err)
-	}
-	plan := &Plan{Graph: g, Costs: costs, Workload: planned, Machine: machine, Samples: w.Total(), Search: found}
+	g := plan.Graph
 	if plan.Network, err = c.undivided(w); err != nil {
 		return nil, c.problem("model", err)
 	}
@@ -51,6 +49,17 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 		plan.Capacity = slices.Repeat([]int64{machine.Device.Usable()}, g.Ranks())
 	}
 	return plan, nil
+}
+
+// stepCosts prices what is wired from a plan of stages.
+func (c *Config) stepCosts(m costmodel.Machine, planned *stages.Plan) func(*graph.Graph) (graph.Costs, error) {
+	return func(g *graph.Graph) (graph.Costs, error) {
+		costs, err := costmodel.StepCosts(m, planned, g)
+		if err != nil {
+			err = c.problem("machine", err)
+		}
+		return costs, err
+	}
 }
 
 // checkTwoPass refuses a backward in two passes where it is split anyway, or divided.

@@ -194,6 +194,13 @@ func (t Table) check(key string, stages, microbatches int) error {
 	return nil
 }
 
+// ByMicrobatch reports whether some microbatch takes another time than others.
+func (t Times) ByMicrobatch() bool {
+	return slices.ContainsFunc([]Table{t.Forward, t.Backward, t.InputGradient, t.WeightGradient}, func(t Table) bool {
+		return slices.ContainsFunc(t.rows, func(row []time.Duration) bool { return len(row) > 1 })
+	})
+}
+
 // Validate checks the times against a compute order's size, and that there is
 // a time for every kind of task in it.
 func (t Times) Validate(stages, microbatches int, split bool) error {

@@ -170,7 +170,7 @@ func (e *engine) advance(s int32) error {
 				return nil
 			}
 		case cost.Link > 0:
-			e.queue(s, event{ready, i, cause}, &cost)
+			e.queue(s, event{ready, i, cause, s}, &cost)
 			return nil
 		default:
 			start, cause := e.launch(i, ready, cause, &cost)

@@ -146,7 +146,11 @@ func (f runFlags) tellMissing(r reports.Run, stderr io.Writer) {
 
 // predict predicts, and adds what is asked for.
 func (f runFlags) predict(ctx context.Context, c *configs.Config, stderr io.Writer) (*lib.Prediction, error) {
-	p, err := lib.Predict(ctx, c)
+	predict := lib.Predict
+	if (f.json || f.csv) && (f.out == "" || f.out == "-") && f.trace == "" && !f.explain { // nobody sees a trace
+		predict = lib.Estimate
+	}
+	p, err := predict(ctx, c)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func newBuilder(p *Pipeline, g *graph.Graph, cycles *cycles) *builder {
 		Pipeline: p, graph: g, made: newResults(p), cycles: cycles, groups: p.groups(g),
 		last:     make([]int, len(p.Placement.First)+len(p.Placement.Second)),
 		first:    p.firstForwards(),
-		stagesOn: make([][]int32, p.Shape.Ranks),
+		stagesOn: p.stagesOn(),
 	}
 	for _, actions := range p.Order {
 		for i, a := range actions {
@@ -33,12 +33,18 @@ func newBuilder(p *Pipeline, g *graph.Graph, cycles *cycles) *builder {
 			}
 		}
 	}
+	return b
+}
+
+// stagesOn lists the stages of every pipeline rank, last first.
+func (p *Pipeline) stagesOn() [][]int32 {
+	on := make([][]int32, p.Shape.Ranks)
 	for s := p.Placement.Stages() - 1; s >= 0; s-- {
 		for _, r := range p.Placement.Ranks(s) {
-			b.stagesOn[r] = append(b.stagesOn[r], int32(s))
+			on[r] = append(on[r], int32(s))
 		}
 	}
-	return b
+	return on
 }
 
 // makesGradients reports whether a task of that kind completes a microbatch's
