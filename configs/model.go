@@ -90,7 +90,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	if machine, err = c.machine(true); err != nil {
 		return nil, machine, c.problem("machine", err)
 	}
-	machine.Tensor = c.Parallel.Tensor
+	machine.Tensor, machine.Stages, machine.Replicas = c.layout()
 	if _, err := machine.Compute(c.Train); err != nil {
 		return nil, machine, c.problem("train", err)
 	}
@@ -114,6 +114,15 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 		return nil, machine, c.problem("schedule", err)
 	}
 	return w, machine, nil
+}
+
+// layout returns the devices of a rank and, where replicas lie beside each other, the ranks
+// of each and their number.
+func (c *Config) layout() (tensor, stages, replicas int) {
+	if c.Parallel.Order == schedules.ReplicasFirst {
+		stages, replicas = c.Schedule.Stages, c.Parallel.Data
+	}
+	return c.Parallel.Tensor, stages, replicas
 }
 
 // layerByLayer makes a stage of every layer, all on one rank: the units of

@@ -32,7 +32,7 @@ import (
 
 // StepCosts prices the tasks of a graph that was wired from a plan, on a machine.
 func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
-	compute, err := m.Compute(p.Training)
+	compute, err := m.slowest(g.Ranks()).Compute(p.Training)
 	if err != nil {
 		return graph.Costs{}, err
 	}

@@ -117,15 +117,21 @@ func (d Device) Usable() int64 { return int64(float64(d.Memory) * (1 - d.Margin)
 // stands for the T devices of its tensor-parallel group, which all do the same:
 // rank r is devices r·T to r·T + T − 1.
 type Machine struct {
-	Device         Device
-	Tensor         int       // devices of a rank (T); 0 means 1
-	DevicesPerNode int       // 0: all in one node
-	Link           link.Link // inside a node
-	Network        link.Link // between nodes, per network card
-	NICsPerNode    int       // 0 means 1
+	Device Device
+	Tensor int // devices of a rank (T); 0 means 1
+	// Stages and Replicas are the ranks of a replica and the replicas, where devices
+	// are counted replica by replica first, as in Megatron: rank r of stage r mod Stages
+	// lies beside the same stage's of the next replica. Otherwise 0.
+	Stages, Replicas int
+	DevicesPerNode   int       // 0: all in one node
+	Link             link.Link // inside a node
+	Network          link.Link // between nodes, per network card
+	NICsPerNode      int       // 0 means 1
 	// MemoryPerNode is what the devices of a node share; 0 is not known, or none.
 	MemoryPerNode units.Bytes
 	Host          Host // what launches tasks
+	// Spread is the standard deviation of the nodes' speeds over their mean.
+	Spread float64
 }
 
 // RankMemory is what a rank may use at most: the memory of its device, or of its whole

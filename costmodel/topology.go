@@ -12,12 +12,21 @@ import (
 // tensor counts the devices of a rank.
 func (m *Machine) tensor() int { return max(1, m.Tensor) }
 
+// first numbers a rank's first device as it lies on the nodes.
+func (m *Machine) first(rank int32) int {
+	at := int(rank)
+	if m.Stages > 1 && m.Replicas > 1 {
+		at = at%m.Stages*m.Replicas + at/m.Stages
+	}
+	return at * m.tensor()
+}
+
 // Node returns the node of a rank's first device.
 func (m *Machine) Node(rank int32) int32 {
 	if m.DevicesPerNode == 0 {
 		return 0
 	}
-	return int32(int(rank) * m.tensor() / m.DevicesPerNode)
+	return int32(m.first(rank) / m.DevicesPerNode)
 }
 
 // siblings counts how many devices of a rank are in one node and communicate at the
@@ -38,7 +47,7 @@ func (m *Machine) Between(from, to int32) (link.Link, int32) {
 	// 3k+2 for nodes, 3k+3 for network cards.
 	if node := m.Node(from); node != m.Node(to) {
 		nics := min(max(1, m.NICsPerNode), m.DevicesPerNode) // more have nothing to do
-		card := int(node)*nics + int(from)*m.tensor()%m.DevicesPerNode%nics
+		card := int(node)*nics + m.first(from)%m.DevicesPerNode%nics
 		cards := min(nics, m.siblings())
 		return m.Network.Share(float64(cards) / float64(m.siblings())), int32(3*card + 3)
 	}
@@ -132,7 +141,7 @@ func (m *Machine) Nodes(ranks int) int {
 // inner finds what the devices of one rank exchange through.
 func (m *Machine) inner() link.Link {
 	single := *m
-	single.Tensor = 1
+	single.Tensor, single.Stages = 1, 0
 	devices := make([]int32, m.tensor())
 	for i := range devices {
 		devices[i] = int32(i)

@@ -49,3 +49,46 @@ func TestSiblingsShareCards(t *testing.T) {
 	all := m.Group([]int32{0, 1, 2, 3, 4, 5, 6, 7}) // two rings for each of four ranks on a node, on four cards
 	require.Equal(t, time.Second, all.CollectiveTime(graph.AllReduce, 8, 2e6))
 }
+
+// With the replicas of a stage beside each other, both are on one node, and their sums
+// stay inside it; four stages lie on two nodes.
+func TestReplicasFirst(t *testing.T) {
+	m := costmodel.Machine{Stages: 4, Replicas: 2, DevicesPerNode: 4, NICsPerNode: 1, Link: link.Link{Name: "link"}, Network: link.Link{Name: "network"}}
+	var nodes []int32
+	for rank := range int32(8) { // replica by replica
+		nodes = append(nodes, m.Node(rank))
+	}
+	require.Equal(t, []int32{0, 0, 1, 1, 0, 0, 1, 1}, nodes)
+	require.Equal(t, "link", m.Group([]int32{1, 5}).Name)
+	l, _ := m.Between(1, 2)
+	require.Equal(t, "network", l.Name)
+	within := sums(t, func(m *costmodel.Machine) { m.Stages, m.Replicas = 4, 2 })
+	for took := range sums(t, unchanged) {
+		for inside := range within {
+			require.Less(t, inside, took)
+		}
+	}
+}
+
+// On one node nobody waits for a slower one; on several the more of them there are the
+// longer, and the less at a time.
+func TestSpread(t *testing.T) {
+	w := workload(t, mlp(t, 4, 64), []int32{0}, 5)
+	forward := func(replicas int, spread float64) time.Duration {
+		w.Replicas = replicas
+		m := machine()
+		m.DevicesPerNode, m.Network, m.Spread = 1, link.Link{Bandwidth: 1e9}, spread
+		costs := costsOf(t, w, m, graphOf(t, w, orderOf(t, "ddp", w)))
+		return costs.Task(&graph.Task{Kind: graph.Forward}).Busy
+	}
+	alone := forward(1, 0.1)
+	require.Equal(t, forward(64, 0), alone)
+	before, more := alone, time.Duration(1<<62)
+	for _, nodes := range []int{4, 16, 64} {
+		took := forward(nodes, 0.1)
+		require.Greater(t, took, before)
+		require.Less(t, took-before, more)
+		before, more = took, took-before
+	}
+	require.InEpsilon(t, 1+0.1*2.337, float64(before)/float64(alone), 1e-3) // the normal quantile of 63.625/64.25
+}

@@ -85,6 +85,7 @@ type Parallel struct {
 	Bucket        BucketBy `toml:"bucket"`
 	Overlap       bool     `toml:"overlap"`
 	Collectives   string   `toml:"collectives"` // "" is nccl
+	Order         string   `toml:"order"`       // "" is StagesFirst
 }
 
 // Settings describes [parallel]. The default bucket is PyTorch's.
@@ -104,8 +105,15 @@ func (Parallel) Settings() []setting.Setting {
 		{Key: "bucket", Default: "25MB", With: model, Text: `of gradients; "tensor": every tensor by itself; no meaning with zero = 3, which sums whole layers`},
 		{Key: "overlap", Default: true, With: model, Text: "gradients travel beside the backward; with zero = 3 the next layer is gathered beside this one's work"},
 		{Key: "collectives", Default: "nccl", OneOf: []string{"nccl", "gloo"}, With: model, Text: "nccl, or gloo, which has no reduce-scatter: zero = 1 to 3 all-reduce instead"},
+		{Key: "order", Default: StagesFirst, OneOf: []string{StagesFirst, ReplicasFirst}, With: model, Text: "which devices lie beside each other on nodes, after those of a tensor-parallel group: the stages of a replica, or the replicas of a stage, as in Megatron, DeepSpeed and torchtitan"},
 	}
 }
+
+// The orders in which devices are counted, as Megatron names them.
+const (
+	StagesFirst   = "tp-pp-dp"
+	ReplicasFirst = "tp-dp-pp"
+)
 
 // What ZeRO 3 gathers and scatters together.
 const (
