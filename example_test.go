@@ -98,11 +98,11 @@ func ExampleSweep() {
 	// Output:
 	// schedule.name  parallel.data  devices  step time  bubble  samples/s  peak memory  fits     MFU  efficiency
 	//   gpipe                      1        4     116 ms  29.2 %        550      14.0 GB   yes  38.6 %     100.0 %
-	//   gpipe                      2        8    71.4 ms  31.9 %        897      7.31 GB   yes  31.4 %      81.5 %
-	//   gpipe                      4       16    48.7 ms  35.1 %      1,314      4.48 GB   yes  23.0 %      59.7 %
+	//   gpipe                      2        8    71.4 ms  32.0 %        896      7.31 GB   yes  31.4 %      81.4 %
+	//   gpipe                      4       16    48.7 ms  35.0 %      1,315      4.48 GB   yes  23.1 %      59.8 %
 	//   1f1b                       1        4     115 ms  28.6 %        555      4.34 GB   yes  38.9 %     100.0 %
-	//   1f1b                       2        8    69.7 ms  30.3 %        918      2.72 GB   yes  32.2 %      82.7 %
-	//   1f1b                       4       16    48.3 ms  34.5 %      1,326      1.58 GB   yes  23.2 %      59.7 %
+	//   1f1b                       2        8    69.8 ms  30.3 %        917      2.72 GB   yes  32.2 %      82.6 %
+	//   1f1b                       4       16    48.2 ms  34.4 %      1,327      1.58 GB   yes  23.3 %      59.8 %
 	//
 	// the highest throughput: --set schedule.name=1f1b --set parallel.data=4
 }
@@ -267,7 +267,7 @@ func ExampleSearchPlans() {
 	fmt.Printf("%d plans; the best: %.1f ms with %d replicas of %d stages, in microbatches of %d\n",
 		found.Space, best.StepTime*1e3, best.Plan.Data, best.Plan.Stages, best.Plan.Micro)
 	// Output:
-	// 36 plans; the best: 27.1 ms with 8 replicas of 1 stages, in microbatches of 4
+	// 36 plans; the best: 27.2 ms with 8 replicas of 1 stages, in microbatches of 4
 }
 
 // The order of a schedule without any times, drawn in units.

@@ -151,7 +151,6 @@ var called = map[string]string{
 	"MarshalJSON":   "encoding/json",
 	"UnmarshalJSON": "encoding/json",
 	"FillString":    "gonum's drawing, of a page of a PDF",
-	"SearchPlans":   "programs that import psim",
 }
 
 // No exported function or method is without a caller outside tests. A name that is

@@ -44,20 +44,7 @@ type PlanRanking struct {
 }
 
 // A PlanPoint is what is known of a plan.
-type PlanPoint struct {
-	Plan reports.PlanShape
-	Set  []string
-	// Pruned is the reason why it was discarded; "" if it was not.
-	Pruned string
-	// Bound is a time that its step is no shorter than, where it is known.
-	Bound time.Duration
-	// Simulated plans have a step time and a peak memory; Fits tells whether that fits,
-	// with the margin.
-	Simulated  bool
-	StepTime   time.Duration
-	PeakMemory int64
-	Fits       bool
-}
+type PlanPoint = reports.PlanPoint
 
 // PlanProgress is how far a search has come.
 type PlanProgress struct {

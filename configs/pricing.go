@@ -43,6 +43,7 @@ var pricedBy = map[string][]string{
 	"machine.link.shared":              {"pipeline", "collective"},
 	"times.p2p":                        {"pipeline"},
 	"times.host":                       {graph.Launches},
+	"times.host_message":               {graph.Launches},
 	"times.optimizer":                  {graph.Updating},
 	"times.pair":                       {},
 }

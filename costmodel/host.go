@@ -112,12 +112,17 @@ func (w *walker) launch() launch {
 	return launch{thread: w.launched, lead: max(w.ends, w.launched) - w.busy}
 }
 
-// layer walks through passes of a layer, those of a backward from its last
-// operation to the first. One that was measured took its launches along.
-func (w *walker) layer(l arch.Layer, passes ...arch.Pass) {
+// prepare walks through what comes before a layer.
+func (w *walker) prepare() {
 	if w.host.Layer > 0 {
 		w.launched = units.Sum(max(w.launched, w.ends), time.Duration(w.host.Layer))
 	}
+}
+
+// layer walks through passes of a layer, those of a backward from its last
+// operation to the first. One that was measured took its launches along.
+func (w *walker) layer(l arch.Layer, passes ...arch.Pass) {
+	w.prepare()
 	which := timeOf(passes[0])
 	switch {
 	case len(passes) == 2 && w.compute.twoPass:
@@ -166,22 +171,36 @@ func (w *walker) repeated(l arch.Layer, t arch.Training) {
 // backward walks through a whole backward. Exchanges that run beside the products
 // which follow them in forward order are launched before what hides them.
 func (w *walker) backward(ops []arch.Op) {
+	for _, step := range steps(ops) {
+		w.step(step)
+	}
+}
+
+// step walks through a step of a whole backward.
+func (w *walker) step(ops []arch.Op) {
+	if o := ops[0]; o.Class == arch.Exchange && o.Beside {
+		w.beside(ops[1:], arch.InputGradient, o, arch.WeightGradient)
+		w.beside(ops[1:], arch.WeightGradient, o, arch.InputGradient)
+		return
+	}
+	w.operations(ops, arch.InputGradient, arch.WeightGradient)
+}
+
+// steps cuts operations in the order of a backward: each is a step by itself, and an
+// exchange that runs beside the products after it is one with these.
+func steps(ops []arch.Op) (list [][]arch.Op) {
 	for end := len(ops); end > 0; {
 		i := end - 1
 		for i > 0 && hides(ops[i]) {
 			i--
 		}
-		products := ops[i+1 : end]
-		if o := ops[i]; o.Class == arch.Exchange && o.Beside {
-			w.beside(products, arch.InputGradient, o, arch.WeightGradient)
-			w.beside(products, arch.WeightGradient, o, arch.InputGradient)
-		} else {
-			for _, p := range slices.Backward(ops[i:end]) {
-				w.operations([]arch.Op{p}, arch.InputGradient, arch.WeightGradient)
-			}
+		if o := ops[i]; o.Class != arch.Exchange || !o.Beside {
+			i = end - 1
 		}
+		list = append(list, ops[i:end])
 		end = i
 	}
+	return list
 }
 
 // beside walks through one pass of products and an exchange that runs next to it.
@@ -209,8 +228,7 @@ func (w *walker) kernels(n int, busy time.Duration) {
 	w.busy = units.Sum(w.busy, busy)
 }
 
-// withLaunches adds to the price of computing tasks what launching them takes. A
-// slice of a backward has its share, by time.
+// withLaunches adds to the price of computing tasks what launching them takes.
 func (p *passPrices) withLaunches(h Host, c Compute, price func(*graph.Task) graph.Cost) func(*graph.Task) graph.Cost {
 	launches := make([][]byPass[launch], len(p.plan.Stages)) // by stage and size of microbatch
 	for s := range launches {
@@ -223,10 +241,10 @@ func (p *passPrices) withLaunches(h Host, c Compute, price func(*graph.Task) gra
 		if !t.Kind.Compute() {
 			return cost
 		}
-		l := *launches[t.Stage][p.plan.SizeOf(t)].of(t.Kind)
-		if whole := p.whole(t); cost.Busy < whole {
-			share := float64(cost.Busy) / float64(whole)
-			l.thread, l.lead = units.Nanoseconds(share*float64(l.thread)), units.Nanoseconds(share*float64(l.lead))
+		size := p.plan.SizeOf(t)
+		l := *launches[t.Stage][size].of(t.Kind)
+		if cut := p.cut(t); cut != nil {
+			l = cut.launches[size][t.Part]
 		}
 		if p.plan.Placement.Receives(t) {
 			l.thread, l.lead = units.Sum(l.thread, time.Duration(h.Message)), units.Sum(l.lead, time.Duration(h.Message))

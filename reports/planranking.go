@@ -40,8 +40,12 @@ type PlanRanking struct {
 	PrunedBy  map[string]int `json:"pruned_by"` // the same, by reason
 	// How much shorter the step of a better plan may be, as a fraction: 0 where the best
 	// is proved, 1 where nothing was found yet.
-	Gap     float64 `json:"gap"`
-	Partial bool    `json:"partial,omitempty"` // the search was interrupted
+	Gap     float64   `json:"gap"`
+	Partial bool      `json:"partial,omitempty"` // the search was interrupted
+	Why     []PlanWhy `json:"why,omitempty"`     // the best plan beside the second, and beside the configuration's own if that fits
+	// How far off predictions of the configuration's stack on its device were.
+	Accuracy *StackAccuracy `json:"accuracy,omitempty"`
+	WouldFit []Remedy       `json:"would_fit,omitempty"` // where nothing fits: what would
 	// Time that the search took: on stdout alone, in no file.
 	Seconds *float64 `json:"seconds,omitempty" unit:"s"`
 }

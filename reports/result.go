@@ -96,6 +96,7 @@ type Remedy struct {
 	PeakMemory int64    `json:"peak_memory_bytes"` // highest of any rank
 	StepTime   float64  `json:"step_time_s"`       // of a step with the optimizer
 	Devices    int      `json:"devices"`           // over all replicas
+	Flags      []string `json:"flags,omitempty"`   // of psim search, with which it finds that
 }
 
 // Bubble is the idle share of the ranks' time, from 0 to 1.
