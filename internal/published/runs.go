@@ -48,7 +48,7 @@ func trainingRuns() []Table {
 	var tables []Table
 	for _, r := range sources() {
 		tables = append(tables, Table{
-			Name: "runs-" + r.file, Title: r.title, Figure: "runs", Paper: "training runs that their authors timed", Place: r.place,
+			Name: "runs-" + r.file, Title: r.title, Figure: "runs", Paper: "Training runs that their authors timed", Place: r.place,
 			Fitted: r.fitted, Note: r.note,
 			Rows: func() ([]Row, error) { return rowPer(records("runs_"+r.file+".csv"), record.run) },
 		})
@@ -59,8 +59,11 @@ func trainingRuns() []Table {
 // run predicts a step.
 func (r record) run() (Row, error) {
 	s, err := simulate(r.configuration())
+	if err != nil {
+		return Row{}, err
+	}
 	return Row{
-		Label: r.text("row"), Unit: "s", Used: r.text("used") != "", Stack: r.text("train.stack"), Device: r.text("machine.device"),
+		Label: r.text("row"), Unit: "s", Used: r.text("used") != "", Stack: r.text("train.stack"), Device: r.text("machine.device"), Facets: r.facets(s),
 		Published: r.number("seconds"), Predicted: s.Summary.StepTime.Seconds(),
 	}, err
 }

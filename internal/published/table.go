@@ -52,6 +52,8 @@ type Row struct {
 	// Stack and Device are what trained, of training runs.
 	Stack  string `json:"stack,omitempty"`
 	Device string `json:"device,omitempty"`
+	// Facets classify a training run.
+	Facets []Facet `json:"facets,omitempty"`
 	// Parts split the error where the source allows: each is a part's
 	// predicted minus published amount, as a fraction of Published.
 	Parts []Part `json:"parts,omitempty"`
