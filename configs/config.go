@@ -35,6 +35,7 @@ type Config struct {
 	sources []*source
 	exact   time.Duration // see Exact
 	changes []string      // see Executable, and settle
+	shared  *shared       // see Sharing
 	dropped []string      // keys of the file that a typed name of the schedule overrules
 }
 
@@ -94,7 +95,7 @@ func (c *Config) With(sets ...string) (*Config, error) {
 func (c *Config) with(label string, sets ...string) (*Config, error) {
 	next := defaults()
 	next.name, next.folder, next.exact = c.name, c.folder, c.exact
-	next.sources = slices.Clone(c.sources)
+	next.sources, next.shared = slices.Clone(c.sources), c.shared
 	for _, s := range c.sources {
 		if _, err := s.decode(next); err != nil {
 			return nil, err

@@ -87,7 +87,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	if err != nil {
 		return nil, machine, c.problem("batch", err)
 	}
-	if machine, err = c.machine(true); err != nil {
+	if machine, err = c.shared.readMachine(func() (costmodel.Machine, error) { return c.machine(true) }); err != nil {
 		return nil, machine, c.problem("machine", err)
 	}
 	machine.Tensor, machine.Stages, machine.Replicas = c.layout()
@@ -143,13 +143,16 @@ func (c *Config) layerByLayer(w *stages.Workload) error {
 // network reads [model], and the file it names. Its layers are those of one
 // device of a tensor-parallel group.
 func (c *Config) network() (arch.Network, error) {
-	model, err := c.model()
-	if err != nil {
-		return arch.Network{}, err
-	}
-	return model.On(arch.Group{
+	group := arch.Group{
 		Devices: c.Parallel.Tensor, Sequence: c.Parallel.Sequence,
 		Overlap: c.Parallel.TensorOverlap, Scatter: c.Parallel.ScatterGather,
+	}
+	return c.shared.network(group, func() (arch.Network, error) {
+		model, err := c.model()
+		if err != nil {
+			return arch.Network{}, err
+		}
+		return model.On(group)
 	})
 }
 

@@ -95,7 +95,7 @@ func (c *Config) layStack() error {
 			return err
 		}
 	}
-	whole.name, whole.folder, whole.sources, whole.exact = c.name, c.folder, c.sources, c.exact
+	whole.name, whole.folder, whole.sources, whole.exact, whole.shared = c.name, c.folder, c.sources, c.exact, c.shared
 	*c = *whole
 	return nil
 }

@@ -62,7 +62,13 @@ type Workload struct {
 // Validate reports a step so large that its bytes cannot be counted.
 func (w Workload) Validate() error {
 	var perSample float64 // no less than the bytes that any pass moves or keeps
-	for _, l := range w.Network.Layers {
+	var block float64
+	for i, l := range w.Network.Layers {
+		if i > 0 && l.Shares(w.Network.Layers[i-1]) {
+			perSample += block
+			continue
+		}
+		before := perSample
 		for _, p := range []arch.Pass{arch.Forward, arch.InputGradient, arch.WeightGradient} {
 			perSample += 8 * float64(l.Traffic(p, 1))
 		}
@@ -70,6 +76,7 @@ func (w Workload) Validate() error {
 		for _, b := range l.Buffers {
 			perSample += float64(b.Bytes(8))
 		}
+		block = perSample - before
 	}
 	var samples float64
 	for _, n := range w.Samples {
