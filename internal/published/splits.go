@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"psim"
+	"psim/reports"
 )
 
 // A Facet is the class of a row in one respect, such as how long its sequences are.
@@ -26,7 +26,7 @@ type Split struct {
 }
 
 // facets classifies a training run by what its source says of it.
-func (r record) facets(s psim.Simulation) []Facet {
+func (r record) facets(p reports.Result) []Facet {
 	class := func(by string, n float64, limits []float64, names ...string) Facet {
 		i := 0
 		for i < len(limits) && n > limits[i] {
@@ -35,11 +35,10 @@ func (r record) facets(s psim.Simulation) []Facet {
 		return Facet{by, names[i], i}
 	}
 	word := func(by, class string) Facet { return Facet{by, class, 0} }
-	devices := s.Plan.Graph.Ranks() * max(1, s.Plan.Machine.Tensor)
 	list := []Facet{
 		word("device", r.text("machine.device")),
-		class("GPUs", float64(devices), []float64{8, 64, 256}, "to 8", "to 64", "to 256", "more"),
-		class("parameters", float64(s.Plan.Network.Parameters()), []float64{2e9, 1e10, 5e10}, "to 2B", "to 10B", "to 50B", "more"),
+		class("GPUs", float64(p.Devices), []float64{8, 64, 256}, "to 8", "to 64", "to 256", "more"),
+		class("parameters", float64(p.Parameters), []float64{2e9, 1e10, 5e10}, "to 2B", "to 10B", "to 50B", "more"),
 		class("tokens of a sample", r.number("model.sequence_length"), []float64{1024, 2048, 8192}, "to 1,024", "2,048", "to 8,192", "more"),
 		class("samples of a microbatch", r.number("batch.micro"), []float64{1, 4, 16}, "1", "to 4", "to 16", "more"),
 	}
