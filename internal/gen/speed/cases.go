@@ -36,7 +36,7 @@ func pipeline(size string) (p wiring.Pipeline, costs graph.Costs, err error) {
 	}
 	p, err = s.Pipeline(graph.Shape{Ranks: ranks, Microbatches: microbatches}, nil)
 	times := costmodel.Times{Forward: costmodel.Uniform(10 * time.Millisecond), Backward: costmodel.Uniform(20 * time.Millisecond)}
-	return p, times.Costs(costmodel.ActivationMemory{Activation: 1 << 20}, p.Placement), err
+	return p, times.Costs(costmodel.MemoryOptions{Activation: 1 << 20}, p.Placement), err
 }
 
 // graphs makes an order, its graph, a trace and their statistics.
