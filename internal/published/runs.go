@@ -46,12 +46,14 @@ func sources() []runs {
 	}}
 }
 
+const runsPaper = "training runs that their authors timed"
+
 // trainingRuns returns a table for every source.
 func trainingRuns() []Table {
 	var tables []Table
 	for _, r := range sources() {
 		tables = append(tables, Table{
-			Name: "runs-" + r.file, Title: r.title, Figure: "runs", Paper: "training runs that their authors timed", Place: r.place,
+			Name: "runs-" + r.file, Title: r.title, Figure: "runs", Paper: runsPaper, Place: r.place,
 			Fitted: r.fitted, Note: r.note,
 			Rows: func() ([]Row, error) { return rowPer(records("runs_"+r.file+".csv"), record.run) },
 		})
@@ -61,11 +63,14 @@ func trainingRuns() []Table {
 
 // run predicts a step.
 func (r record) run() (Row, error) {
-	s, err := simulate(r.configuration())
+	p, err := r.predicted()
+	if err != nil {
+		return Row{}, err
+	}
 	return Row{
-		Label: r.text("row"), Unit: "s", Used: r.text("used") != "", Stack: r.text("train.stack"), Device: r.text("machine.device"),
-		Published: r.number("seconds"), Predicted: s.Summary.StepTime.Seconds(),
-	}, err
+		Label: r.text("row"), Unit: "s", Used: r.text("used") != "", Stack: r.text("train.stack"), Device: r.text("machine.device"), Facets: r.facets(p),
+		Published: r.number("seconds"), Predicted: p.StepTime, Verdict: p.MemoryVerdict,
+	}, nil
 }
 
 // configuration returns the keys of a configuration that a row has: its columns with a dot.

@@ -43,6 +43,7 @@ func (r Report) writeSummary(b *strings.Builder) {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", t.Name, t.counted(), percent(t.MeanError), percent(t.MedianError), percent(t.WorstError), fitted)
 	}
 	table.Flush() // into memory
+	r.writeVerdicts(b, "\n", verdictText)
 }
 
 func (t Result) writeText(b *strings.Builder) {
@@ -58,6 +59,11 @@ func (t Result) writeText(b *strings.Builder) {
 	table.Flush() // into memory
 	if t.Fitted {
 		fmt.Fprintf(b, "%s\n", t.allRows())
+	}
+	if t.Splits != nil {
+		for line := range strings.SplitSeq(t.splitsText(), "\n") {
+			fmt.Fprintln(b, wrap.Text(line, textWidth, "  "))
+		}
 	}
 	if t.Note != "" {
 		for paragraph := range strings.SplitSeq(t.Note, "\n\n") {
@@ -141,6 +147,7 @@ Everything here is made by ` + "`make accuracy`" + `; one table with its rows is
 		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s | %s | %s | %s | %s |\n", t.Name, t.Name, t.Title, t.counted(),
 			percent(t.MeanError), percent(t.MedianError), percent(t.WorstError), t.constantsFrom(), cmp.Or(t.Claim, "–"))
 	}
+	r.writeVerdicts(&b, verdictHead, verdictMarkdown)
 	for i, t := range r.Tables {
 		fmt.Fprintf(&b, "\n## %s\n\n%s.\n%s. Worst row: %s.\n", t.Name, strings.TrimSuffix(t.Paper, "."), upper(t.Place), t.WorstRow)
 		if t.Fitted {
@@ -149,6 +156,7 @@ Everything here is made by ` + "`make accuracy`" + `; one table with its rows is
 		if t.Note != "" {
 			fmt.Fprintf(&b, "\n%s\n", t.Note)
 		}
+		t.writeSplits(&b)
 		if pictures == "" {
 			continue
 		}
