@@ -106,20 +106,25 @@ func FitLink(paths ...string) (*LinkFit, error) {
 	}
 	f := &LinkFit{link: written, network: network, Inputs: paths, Link: Constants(fitted), FitErrors: all.errors(fitted, half, odd)}
 	for _, t := range fitted.Tables() {
-		if len(t.Ranges) == 0 {
+		own := all.of(t.Kind)
+		if len(own) == 0 {
 			continue
 		}
-		own := all.of(t.Kind)
-		table := FittedTable{Collective: t.Key, FitErrors: own.errors(fitted, half, odd.of(t.Kind))}
+		table := FittedTable{Collective: t.Key, Inputs: inputs(t.Kind, paths, byFile), FitErrors: own.errors(fitted, half, odd.of(t.Kind))}
 		table.Smallest, table.Largest = own.sizes()
-		table.Inputs = inputs(t.Kind, paths, byFile)
 		f.Tables = append(f.Tables, table)
 		f.Warnings = append(f.Warnings, own.warnings(table.name())...)
-		for _, r := range t.Ranges {
-			f.Ranges = append(f.Ranges, FittedRange{t.Key, r.Ranks, int64(r.From), time.Duration(r.Call).Seconds(), float64(r.Bandwidth)})
-		}
+		f.Ranges = append(f.Ranges, fittedRanges(t)...)
 	}
 	return f, nil
+}
+
+// fittedRanges lists the ranges of a table as a result has them.
+func fittedRanges(t link.Table) (list []FittedRange) {
+	for _, r := range t.Ranges {
+		list = append(list, FittedRange{t.Key, r.Ranks, int64(r.From), time.Duration(r.Call).Seconds(), float64(r.Bandwidth)})
+	}
+	return list
 }
 
 // sections returns the link inside a node and the network, as far as timings tell them
