@@ -37,6 +37,7 @@ func TestEstimates(t *testing.T) {
 			nil, {"parallel.data=2"}, {"parallel.data=4", "parallel.zero=1"}, {"parallel.data=2", "parallel.zero=2", "parallel.overlap=true"},
 			{"schedule.name=1f1b"}, {"schedule.name=zb-h1"}, {"schedule.name=zbv"}, {"schedule.name=interleaved-1f1b", "schedule.virtual_stages=2"},
 			{"schedule.name=zbv", "parallel.data=3", "parallel.zero=2"}, {"parallel.data=2", "machine.devices_per_node=2"},
+			{"parallel.data=2", "machine.host.operation=10us", "machine.host.queue=2"}, {"train.stack=megatron"},
 		} {
 			t.Run(fmt.Sprint(name, sets), func(t *testing.T) {
 				c, err := psim.Load(name, sets...)

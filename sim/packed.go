@@ -2,7 +2,6 @@ package sim
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"psim/schedules/graph"
@@ -24,6 +23,9 @@ type Packed struct {
 	// next[s] is the one after stream s, likewise.
 	next  []time.Duration
 	awake []int32
+
+	launched []time.Duration // by stream: when its thread had launched its last computing task
+	launches []int32         // by stream: that task
 
 	links    heap
 	linkFree []time.Duration
@@ -79,6 +81,10 @@ func (e *Packed) reset(p *graph.Packed) {
 	e.linkFree, e.linkLast = cleared(e.linkFree, int(links)+1), cleared(e.linkLast, int(links)+1)
 	for i := range e.linkLast {
 		e.linkLast[i] = none
+	}
+	e.launched, e.launches = cleared(e.launched, streams), cleared(e.launches, streams)
+	for i := range e.launches {
+		e.launches[i] = none
 	}
 	e.awake, e.links.events = e.awake[:0], e.links.events[:0]
 	for i := range p.Tasks {
@@ -136,11 +142,13 @@ func (e *Packed) advance(s int32) {
 			e.queue(c, event{ready, t.Dep, cause, s})
 			return
 		}
+		if e.graph.Host != nil && c.Kind.Compute() {
+			ready, cause = e.launch(h, s, c, ready, cause)
+		}
 		free = ready + c.Busy
 		e.overflow = e.overflow || ready+c.Release < ready || free < ready
 		e.start(h, ready, cause)
-		before = h
-		h++
+		before, h = h, h+1
 	}
 	e.done, e.head[s], e.free[s] = e.done+int(h-begin), h, free
 }
@@ -219,10 +227,7 @@ func (e *Packed) grant(ev event) {
 // they are all there.
 func (e *Packed) join(s int32, c *graph.Class, ready time.Duration, cause int32) {
 	g := &e.groups[c.Group]
-	if len(g.streams) == 0 || ready > g.ready {
-		g.ready, g.cause = ready, cause
-	}
-	g.streams = append(g.streams, s)
+	g.note(s, ready, cause)
 	if len(g.streams) < int(e.graph.Members[c.Group]) {
 		return
 	}
@@ -235,27 +240,4 @@ func (e *Packed) join(s int32, c *graph.Class, ready time.Duration, cause int32)
 	}
 	g.streams = g.streams[:0]
 	e.awake = append(e.awake, s)
-}
-
-// CriticalPath lists the tasks that determine when the step ends, as the function of that
-// name does. Of several replicas it goes through one.
-func (e *Packed) CriticalPath() []int32 {
-	last, end, place := none, time.Duration(-1), int64(0)
-	for s := range len(e.graph.Begin) - 1 {
-		for i := e.graph.Begin[s+1] - 1; i >= e.graph.Begin[s]; i-- {
-			at := e.tasks[i].Start + e.classes[e.tasks[i].Class].Busy
-			if at < end {
-				break
-			}
-			if p := e.graph.Place(i); at > end || p <= place {
-				last, end, place = i, at, p
-			}
-		}
-	}
-	var path []int32
-	for i := last; i != none; i = e.cause[i] {
-		path = append(path, i)
-	}
-	slices.Reverse(path)
-	return path
 }

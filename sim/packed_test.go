@@ -60,7 +60,8 @@ func drawClassPrices(t *rapid.T, p wiring.Pipeline, alike bool) graph.Costs {
 	latency, links := rapid.IntRange(0, 3).Draw(t, "latency"), rapid.IntRange(0, 2).Draw(t, "links")
 	spread, perLink := rapid.IntRange(0, 2).Draw(t, "spread"), rapid.Int32Range(1, 4).Draw(t, "ranks of a link")
 	remembers, inner := rapid.Bool().Draw(t, "remembers"), rapid.Bool().Draw(t, "inner")
-	return graph.Costs{Task: func(task *graph.Task) graph.Cost {
+	host := drawThreads(t, p)
+	return graph.Costs{Host: host, Task: func(task *graph.Task) graph.Cost {
 		c := graph.Cost{Busy: time.Duration(busy[task.Kind])}
 		rank, key := task.Rank, 0
 		if alike {
@@ -77,6 +78,9 @@ func drawClassPrices(t *rapid.T, p wiring.Pipeline, alike bool) graph.Costs {
 			}
 			key = int(3*task.Stage) + int(rank) + int(task.Part) + int(size)
 			c.Busy += time.Duration(spread * key % 4)
+			if host != nil {
+				c.Launch, c.LaunchLead = time.Duration(key%3), time.Duration(key%4)
+			}
 		case task.Kind.Message():
 			c.Delay, key = time.Duration(latency), int(task.Stage)
 			if links > 0 {
@@ -93,6 +97,18 @@ func drawClassPrices(t *rapid.T, p wiring.Pipeline, alike bool) graph.Costs {
 		}
 		return c
 	}}
+}
+
+// drawThreads draws threads that launch tasks, one for every rank, or none.
+func drawThreads(t *rapid.T, p wiring.Pipeline) *graph.Host {
+	if rapid.Bool().Draw(t, "launched for nothing") {
+		return nil
+	}
+	h := &graph.Host{Queue: rapid.IntRange(0, 3).Draw(t, "queue"), Waits: rapid.Bool().Draw(t, "waits")}
+	if rapid.Bool().Draw(t, "one after another") {
+		h.Thread = graph.InOrder(p.Shape.Ranks * max(1, p.Shape.Replicas)).First
+	}
+	return h
 }
 
 // requireSame requires a packed graph to run as the other does, to the nanosecond, the
@@ -126,6 +142,9 @@ func requireSame(t *rapid.T, g *graph.Graph, p *graph.Packed, costs graph.Costs)
 		like.Microbatch = task.Microbatch
 		require.Equal(t, task, like)
 		begin := p.Tasks[at].Start
+		if trace.Ready != nil {
+			require.Equal(t, trace.Ready[i], p.Ready(int32(at)), "%s", g.Describe(i))
+		}
 		require.Equal(t, trace.Spans[i], graph.Span{Start: begin, End: begin + p.Classes[class].Busy}, "%s", g.Describe(i))
 	}
 	require.Equal(t, path, engine.CriticalPath())

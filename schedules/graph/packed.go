@@ -27,6 +27,9 @@ type Packed struct {
 	// Costs are those of the classes, and Persistent is that of the ranks.
 	Costs      []Cost
 	Persistent []int64
+	// Host is how computing tasks are launched, by a thread for every rank; nil where that
+	// costs nothing.
+	Host *Host
 	// Within counts the groups of a replica, which stand behind those over replicas.
 	Within int32
 	// Members counts, by group, the ranks that take part in a collective.
@@ -49,30 +52,31 @@ type PackedTask struct {
 type Class struct {
 	Busy, Release  time.Duration // Release is Busy and the delay
 	AtStart, AtEnd int64
-	Link, Group    int32 // Group is None but of collectives
-	Other          int32 // the rank on which AtStart falls
+	Launch, Lead   time.Duration // of computing tasks; see Cost
+	Link, Group    int32         // Group is None but of collectives
+	Other          int32         // the rank on which AtStart falls
 	Kind           Kind
 	Update, Part   bool // after the makespan; a part of an action but the first
 }
 
 // ErrNotPacked says that a graph or its costs have what packed graphs have not: gathered
 // units, broadcasts, second copies of stages, overlapped pairs, barriers, serial backwards,
-// whole last stages, stashed weights; hosts, or computing tasks with a delay or a link.
+// whole last stages, stashed weights; threads of several ranks, or computing tasks with a
+// delay or a link.
 var ErrNotPacked = errors.New("this graph cannot be packed")
 
-// Price sets the costs of all classes. The error is ErrNotPacked or
-// ErrNotAlike.
+// Price sets the costs of all classes. The error is ErrNotPacked or ErrNotAlike.
 func (p *Packed) Price(costs Costs) error {
-	if costs.Host != nil {
+	if h := costs.Host; h != nil && !h.apart() {
 		return ErrNotPacked
 	}
-	n := len(p.Graph.Tasks)
-	p.Classes, p.Costs = p.Classes[:0], p.Costs[:0]
-	for i := range n {
+	p.Classes, p.Costs, p.Persistent, p.Host = p.Classes[:0], p.Costs[:0], costs.Persistent, costs.Host
+	for i := range p.Graph.Tasks {
 		t := &p.Graph.Tasks[i]
 		cost := costs.Task(t)
 		c := Class{
 			Busy: cost.Busy, Release: cost.Busy + cost.Delay, AtStart: cost.BytesAtStart, AtEnd: cost.BytesAtEnd,
+			Launch: cost.Launch, Lead: cost.LaunchLead,
 			Link: cost.Link, Group: None, Other: t.Rank, Kind: t.Kind, Update: t.updates(), Part: t.Part > 0,
 		}
 		switch {
@@ -83,16 +87,25 @@ func (p *Packed) Price(costs Costs) error {
 		case cost.Delay != 0 || cost.Link != 0:
 			return ErrNotPacked
 		}
-		if cost.Busy < 0 || cost.Delay < 0 {
-			return ErrNotPacked
+		if cost.Busy < 0 || cost.Delay < 0 || cost.Launch < 0 || cost.LaunchLead < 0 {
+			return ErrNotPacked // which says what is wrong when it is simulated
 		}
 		p.Classes, p.Costs = append(p.Classes, c), append(p.Costs, cost)
 	}
-	p.Persistent = costs.Persistent
 	if p.Copies > 1 && !p.alike(costs) {
 		return ErrNotAlike
 	}
 	return nil
+}
+
+// apart reports whether no two ranks share a thread.
+func (h *Host) apart() bool {
+	for r, thread := range h.Thread {
+		if int(thread) != r {
+			return false
+		}
+	}
+	return true
 }
 
 // ErrNotAlike says that a replica cannot stand for the others.
@@ -169,4 +182,29 @@ func (p *Packed) Shifted(class int, replica int32) Task {
 		t.Peer += replica * p.Within
 	}
 	return t
+}
+
+// Ready returns when a task had its turn and what it waits for: it started then, or when
+// its host had launched it.
+func (p *Packed) Ready(i int32) time.Duration {
+	t := &p.Tasks[i]
+	if p.Host == nil || !p.Classes[t.Class].Kind.Compute() {
+		return t.Start
+	}
+	ready := time.Duration(0)
+	later := func(d int32) { ready = max(ready, p.Tasks[d].Start+p.Classes[p.Tasks[d].Class].Release) }
+	stream := p.Graph.Tasks[t.Class].Stream
+	if i > p.Begin[stream] {
+		later(i - 1)
+	}
+	switch {
+	case t.Dep >= 0:
+		later(t.Dep)
+	case t.Dep < None:
+		more := p.More[-2-t.Dep:]
+		for _, d := range more[1 : 1+more[0]] {
+			later(d)
+		}
+	}
+	return ready
 }

@@ -9,6 +9,7 @@ type cursor struct {
 	ends   bool // the next event is an end
 	// incoming: only the starts of messages count, which are to another rank's.
 	incoming bool
+	launches bool // what counts is the time from when a task was ready to its start
 }
 
 // next moves a cursor to its next event that changes the memory of a rank; false at the

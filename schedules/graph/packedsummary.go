@@ -107,6 +107,10 @@ func (x *Statistics) merge(r int32) (u use) {
 			live = append(live, cursor{at: p.Tasks[b].Start, i: b, end: p.Begin[s+1]})
 		}
 	}
+	compute := p.First[r]
+	if b := p.Begin[compute]; p.Host != nil && b < p.Begin[compute+1] {
+		live = append(live, cursor{at: p.Ready(b), i: b, end: p.Begin[compute+1], launches: true})
+	}
 	x.cursors = live
 	for len(live) > 0 {
 		k := 0
@@ -116,10 +120,16 @@ func (x *Statistics) merge(r int32) (u use) {
 			}
 		}
 		c := &live[k]
-		class := &p.Classes[p.Tasks[c.i].Class]
-		u.add(class.Kind, Span{c.at, c.at + class.Busy})
+		if t := &p.Tasks[c.i]; c.launches {
+			u.launching.add(Span{c.at, t.Start})
+		} else {
+			class := &p.Classes[t.Class]
+			u.add(class.Kind, Span{c.at, c.at + class.Busy})
+		}
 		if c.i++; c.i < c.end {
-			c.at = p.Tasks[c.i].Start
+			if c.at = p.Tasks[c.i].Start; c.launches {
+				c.at = p.Ready(c.i)
+			}
 		} else {
 			live[k] = live[len(live)-1]
 			live = live[:len(live)-1]

@@ -1,5 +1,7 @@
 package graph
 
+import "time"
+
 // Trace returns what can be said of all tasks without their times: a trace of one of
 // every class from 0 to as long as it takes, and how many these are. Where one replica
 // stands for all it is that one's.
@@ -23,6 +25,9 @@ func (p *Packed) Path(tasks []int32) *Trace {
 	for i, task := range tasks {
 		start := p.Tasks[task].Start
 		t.Spans[i] = Span{start, start + p.Classes[classes[i]].Busy}
+		if t.Ready != nil {
+			t.Ready[i] = p.Ready(task)
+		}
 	}
 	return t
 }
@@ -32,6 +37,9 @@ func (p *Packed) trace(classes []int32) *Trace {
 	g := *p.Graph
 	g.Tasks = make([]Task, len(classes))
 	t := &Trace{Graph: &g, Spans: make([]Span, len(classes)), Persistent: p.Persistent}
+	if p.Host != nil {
+		t.Ready = make([]time.Duration, len(classes))
+	}
 	for i, class := range classes {
 		g.Tasks[i], t.Spans[i].End = p.Graph.Tasks[class], p.Classes[class].Busy
 		if inner := p.Costs[class].Inner; inner != nil {

@@ -1,10 +1,8 @@
 package wiring
 
 import (
-	"fmt"
 	"slices"
 
-	"psim/internal/memory"
 	"psim/schedules/graph"
 	"psim/schedules/order"
 )
@@ -63,18 +61,13 @@ func (k *Packer) Pack(p Pipeline, folded bool) (*graph.Packed, error) {
 	case folded && p.Shards != nil:
 		return nil, graph.ErrNotAlike
 	}
-	size := p.size()
-	if size > graph.MaxTasks {
-		return nil, fmt.Errorf("the graph would have %d tasks; at most %d are supported: use fewer microbatches, stages or replicas", size, graph.MaxTasks)
-	}
-	if err := memory.CheckPacked(float64(size)); err != nil {
-		return nil, err
-	}
 	k.begin(&p, folded)
 	for r := range p.Order {
 		k.streams(int32(r))
 	}
-	k.reserve(folded)
+	if err := k.reserve(folded); err != nil {
+		return nil, err
+	}
 	for r := range p.Order {
 		k.rank(int32(r))
 	}
@@ -180,12 +173,12 @@ func (k *Packer) sends(a *order.Action) int32 {
 // buckets counts the sums that leave with an action, the i-th of its rank, and the parts
 // into which it is cut for them.
 func (k *Packer) buckets(i int32, a *order.Action) (buckets, parts int32) {
-	if !k.summing() || !k.Pipeline.sums(a.Kind, a.Stage) || !k.Sync.EveryMicrobatch && k.last[a.Stage] != i {
+	if !makesGradients(a.Kind) || !k.Sync.EveryMicrobatch && k.last[a.Stage] != i || !k.summing() {
 		return 0, 1
 	}
 	buckets, parts = int32(len(k.Sync.Buckets[a.Stage])), 1
 	if k.Sync.Overlap {
-		parts = buckets
+		parts = max(1, buckets)
 	}
 	return buckets, parts
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	"psim/internal/memory"
 	"psim/schedules/graph"
 )
 
@@ -119,9 +120,23 @@ func (k *Packer) gathersUpdated() bool {
 }
 
 // reserve lays out the streams of the first replica, and memory for all that are packed.
-func (k *Packer) reserve(folded bool) {
-	out, n := &k.packed, int32(0)
-	rank := int32(0)
+func (k *Packer) reserve(folded bool) error {
+	size := int64(0)
+	for _, count := range k.cursor {
+		size += int64(count)
+	}
+	replicas := int64(k.Shape.Replicas)
+	if err := checkTasks(size * replicas); err != nil {
+		return err
+	}
+	all := size
+	if !folded {
+		all *= replicas
+	}
+	if err := memory.CheckPacked(float64(all)); err != nil {
+		return err
+	}
+	out, n, rank := &k.packed, int32(0), int32(0)
 	for s := range k.cursor {
 		for ; rank < k.graph.Streams[s].Rank; rank++ {
 			out.First = append(out.First, int32(s))
@@ -132,9 +147,6 @@ func (k *Packer) reserve(folded bool) {
 		out.Begin = append(out.Begin, n)
 	}
 	out.First = append(out.First, int32(len(k.cursor)))
-	all := int(n)
-	if !folded {
-		all *= k.Shape.Replicas
-	}
-	out.Tasks = grown(out.Tasks, all)[:n]
+	out.Tasks = grown(out.Tasks, int(all))[:n]
+	return nil
 }
