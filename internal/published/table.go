@@ -52,6 +52,9 @@ type Row struct {
 	// Stack and Device are what trained, of training runs.
 	Stack  string `json:"stack,omitempty"`
 	Device string `json:"device,omitempty"`
+	// Training is what is trained on how many devices, whatever the plan; rows that share
+	// it are plans of one training.
+	Training string `json:"training,omitempty"`
 	// Parts split the error where the source allows: each is a part's
 	// predicted minus published amount, as a fraction of Published.
 	Parts []Part `json:"parts,omitempty"`

@@ -59,6 +59,9 @@ func (t Result) writeText(b *strings.Builder) {
 	if t.Fitted {
 		fmt.Fprintf(b, "%s\n", t.allRows())
 	}
+	for _, o := range t.Orders {
+		fmt.Fprintln(b, wrap.Text(o.text(), textWidth, ""))
+	}
 	if t.Note != "" {
 		for paragraph := range strings.SplitSeq(t.Note, "\n\n") {
 			fmt.Fprintln(b, wrap.Text(paragraph, textWidth, ""))
@@ -145,6 +148,12 @@ Everything here is made by ` + "`make accuracy`" + `; one table with its rows is
 		fmt.Fprintf(&b, "\n## %s\n\n%s.\n%s. Worst row: %s.\n", t.Name, strings.TrimSuffix(t.Paper, "."), upper(t.Place), t.WorstRow)
 		if t.Fitted {
 			fmt.Fprintf(&b, "%s\n", t.allRows())
+		}
+		for i, o := range t.Orders {
+			if i == 0 {
+				b.WriteString("\n")
+			}
+			fmt.Fprintf(&b, "%s\n", o.text())
 		}
 		if t.Note != "" {
 			fmt.Fprintf(&b, "\n%s\n", t.Note)
