@@ -49,12 +49,14 @@ func sources() []runs {
 	}}
 }
 
+const runsPaper = "training runs that their authors timed"
+
 // trainingRuns returns a table for every source.
 func trainingRuns() []Table {
 	var tables []Table
 	for _, r := range sources() {
 		tables = append(tables, Table{
-			Name: "runs-" + r.file, Title: r.title, Figure: "runs", Paper: "training runs that their authors timed", Place: r.place,
+			Name: "runs-" + r.file, Title: r.title, Figure: "runs", Paper: runsPaper, Place: r.place,
 			Fitted: r.fitted, Note: r.note,
 			Rows: r.rows,
 		})
@@ -84,11 +86,11 @@ func (r runs) rows() ([]Row, error) {
 
 // run predicts a step.
 func (r record) run() (Row, error) {
-	s, err := simulate(r.configuration())
+	p, err := r.predicted()
 	return Row{
 		Training: r.training(),
 		Label:    r.text("row"), Unit: "s", Used: r.text("used") != "", Stack: r.text("train.stack"), Device: r.text("machine.device"),
-		Published: r.number("seconds"), Predicted: s.Summary.StepTime.Seconds(),
+		Published: r.number("seconds"), Predicted: p.StepTime, Verdict: p.MemoryVerdict,
 	}, err
 }
 
