@@ -56,5 +56,6 @@ func (s *Space) settings(p *Plan) []string {
 	add(split && (by.Layers != nil || by.Rule != "" && by.Rule != schedules.BalancedPartition), "schedule.partition=balanced")
 	add(c.Parallel.Gather == schedules.GatherTensor && p.Zero < 3, "parallel.gather=unit")
 	add(c.Parallel.Simplified && p.Zero < 3, "parallel.simplified=false")
+	add(s.remarked, fmt.Sprintf("machine.memory_margin=%v", s.margin))
 	return sets
 }

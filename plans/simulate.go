@@ -7,6 +7,7 @@ import (
 
 	"psim/configs"
 	"psim/costmodel"
+	"psim/costmodel/memory"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
 	"psim/sim"
@@ -51,6 +52,7 @@ func (e *engine) simulate(p *Plan, u *unit) (out Outcome, pruned string, err err
 	if err != nil {
 		return out, "", err
 	}
+	memory.ReservePeaks(d.Workload, &e.summary)
 	peaks := make([]int64, p.Stages*p.Data)
 	for r := range peaks {
 		peaks[r] = e.summary.Ranks[r%len(e.summary.Ranks)].PeakMemory

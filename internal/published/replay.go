@@ -37,7 +37,9 @@ type Result struct {
 	Note       string  `json:"note,omitempty"`
 	Figure     string  `json:"figure"`
 	Orders     []Order `json:"orders,omitempty"` // of plans for one training
-	Replayed   []Row   `json:"replayed"`
+	// Splits divide the errors of training runs by what their source says of them.
+	Splits   []Split `json:"splits,omitempty"`
+	Replayed []Row   `json:"replayed"`
 }
 
 // Replay predicts all rows of tables.
@@ -60,7 +62,7 @@ func (t Table) replay() (Result, error) {
 	}
 	r := Result{
 		Name: t.Name, Rows: len(rows), Fitted: t.Fitted != "", FittedFrom: t.Fitted, DeviceFrom: t.Device,
-		Title: t.Title, Paper: t.Paper, Place: t.Place, Claim: t.Claim, Note: t.Note, Figure: t.Figure, Replayed: rows, Orders: orders(rows),
+		Title: t.Title, Paper: t.Paper, Place: t.Place, Claim: t.Claim, Note: t.Note, Figure: t.Figure, Splits: splits(rows), Orders: orders(rows), Replayed: rows,
 	}
 	return r, r.summarize()
 }

@@ -87,11 +87,14 @@ func (r runs) rows() ([]Row, error) {
 // run predicts a step.
 func (r record) run() (Row, error) {
 	p, err := r.predicted()
+	if err != nil {
+		return Row{}, err
+	}
 	return Row{
 		Training: r.training(),
-		Label:    r.text("row"), Unit: "s", Used: r.text("used") != "", Stack: r.text("train.stack"), Device: r.text("machine.device"),
+		Label:    r.text("row"), Unit: "s", Used: r.text("used") != "", Stack: r.text("train.stack"), Device: r.text("machine.device"), Facets: r.facets(p),
 		Published: r.number("seconds"), Predicted: p.StepTime, Verdict: p.MemoryVerdict,
-	}, err
+	}, nil
 }
 
 // configuration returns the keys of a configuration that a row has: its columns with a dot.

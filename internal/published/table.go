@@ -55,6 +55,8 @@ type Row struct {
 	// Training is what is trained on how many devices, whatever the plan; rows that share
 	// it are plans of one training.
 	Training string `json:"training,omitempty"`
+	// Facets classify a training run.
+	Facets []Facet `json:"facets,omitempty"`
 	// Verdict is that on the memory of a training run, which has run.
 	Verdict string `json:"memory_verdict,omitempty"`
 	// Parts split the error where the source allows: each is a part's

@@ -60,6 +60,11 @@ func (t Result) writeText(b *strings.Builder) {
 	if t.Fitted {
 		fmt.Fprintf(b, "%s\n", t.allRows())
 	}
+	if t.Splits != nil {
+		for line := range strings.SplitSeq(t.splitsText(), "\n") {
+			fmt.Fprintln(b, wrap.Text(line, textWidth, "  "))
+		}
+	}
 	for _, o := range t.Orders {
 		fmt.Fprintln(b, wrap.Text(o.text(), textWidth, ""))
 	}
@@ -160,6 +165,7 @@ Everything here is made by ` + "`make accuracy`" + `; one table with its rows is
 		if t.Note != "" {
 			fmt.Fprintf(&b, "\n%s\n", t.Note)
 		}
+		t.writeSplits(&b)
 		if pictures == "" {
 			continue
 		}
