@@ -76,6 +76,10 @@ func (s space) plan(c *configs.Config, values []string) (sets []string, ok bool)
 		return nil, false
 	}
 	sets = append(sets, fmt.Sprintf("parallel.data=%d", s.devices/group), fmt.Sprintf("machine.memory_margin=%v", margin))
+	if c.Defined("schedule.microbatches") {
+		share := int(c.Batch.Global) * group / s.devices
+		sets = append(sets, fmt.Sprintf("schedule.microbatches=%d", share/number["batch.micro"]))
+	}
 	if c.Schedule.Partition.Layers != nil {
 		sets = append(sets, "schedule.partition=balanced")
 	}
