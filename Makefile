@@ -4,11 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-<<<<<<< HEAD
-.PHONY: run test bench fuzz kill full-disk golden gallery schema fit exhaustive lint report course-checks accuracy ci
-=======
-.PHONY: run test bench fuzz kill full-disk golden gallery schema fit lint report course-checks accuracy speed engine ci
->>>>>>> main
+.PHONY: run test bench fuzz kill full-disk golden gallery schema fit exhaustive lint report course-checks accuracy speed engine ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml

@@ -8,11 +8,8 @@ import (
 	"psim/configs"
 	"psim/costmodel"
 	"psim/costmodel/memory"
-<<<<<<< HEAD
-	"psim/reports"
-=======
 	"psim/costmodel/stages"
->>>>>>> main
+	"psim/reports"
 	"psim/schedules/graph"
 	"psim/schedules/order"
 	"psim/schedules/wiring"
