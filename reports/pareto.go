@@ -194,13 +194,13 @@ func once(texts []string) []string {
 
 // sizes labels a plan with its microbatches, and its stages per rank if there are
 // several; or with how it divides the network.
-func (f ParetoFigure) sizes(p Plan) string {
-	text := fmt.Sprintf("M=%d", p.Microbatches)
-	if f.Shapes {
-		text = p.Settings[0]
+func (p ParetoFigure) sizes(plan Plan) string {
+	text := fmt.Sprintf("M=%d", plan.Microbatches)
+	if p.Shapes {
+		text = plan.Settings[0]
 	}
-	if p.VirtualStages > 1 {
-		text += fmt.Sprintf(" V=%d", p.VirtualStages)
+	if plan.VirtualStages > 1 {
+		text += fmt.Sprintf(" V=%d", plan.VirtualStages)
 	}
 	return text
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// leastPlans is how many rows of one training say something of the order of plans.
+// leastPlans bounds from below how many rows of one training say something of the order
+// of plans.
 const leastPlans = 5
 
 // An Order is how well the order of plans for one training is predicted: Spearman's

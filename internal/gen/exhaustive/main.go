@@ -55,7 +55,7 @@ func spaces() []space {
 	}
 }
 
-// margin is the share of the memory that plans leave free.
+// margin holds the share of the memory that plans leave free.
 const margin = 0.1
 
 // plan makes the settings of one combination of values: replicas take what devices are
