@@ -61,8 +61,9 @@ course-checks: ## the eight checks of CS1390, whole VGG16 on two workers: docs/c
 	$(GO) run ./internal/gen/coursechecks > docs/course-checks.md.new
 	mv docs/course-checks.md.new docs/course-checks.md
 
-accuracy: ## replay the published tables: docs/accuracy.md and its pictures
+accuracy: ## replay the published tables: docs/accuracy.md, its pictures, and the errors that psim search names
 	rm -rf docs/accuracy
 	$(GO) run ./cmd/psim validate --published --markdown --out docs/accuracy > docs/accuracy.md.new
 	rm docs/accuracy/.psim.json
 	mv docs/accuracy.md.new docs/accuracy.md
+	$(GO) test ./internal/published -run TestStacks -update

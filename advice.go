@@ -128,7 +128,7 @@ func (s *remedySearch) try(ctx context.Context, before *Prediction, c *configs.C
 		return false
 	}
 	s.budget -= tasks
-	p, err := Predict(ctx, c)
+	p, err := Estimate(ctx, c)
 	if err != nil || !p.sameBatch(before) {
 		return false
 	}
@@ -173,7 +173,11 @@ func (s *remedySearch) failure(p *Prediction) string {
 func (p *Prediction) tasksOf(c *configs.Config) float64 {
 	sums := 0
 	for i := range p.Plan.Graph.Tasks {
-		if k := p.Plan.Graph.Tasks[i].Kind; k == graph.AllReduce || k == graph.ReduceScatter {
+		switch k := p.Plan.Graph.Tasks[i].Kind; {
+		case k != graph.AllReduce && k != graph.ReduceScatter:
+		case p.Plan.Packed != nil:
+			sums += int(p.Plan.Packed.Counts[i]) * p.Plan.Packed.Copies
+		default:
 			sums++
 		}
 	}

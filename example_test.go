@@ -37,6 +37,27 @@ func ExamplePredict() {
 	//        F forward   B backward   . idle
 }
 
+// What one change each would give.
+func ExamplePrediction_WhatIf() {
+	ctx := context.Background()
+	c, err := psim.Load("course-timeline")
+	if err != nil {
+		log.Fatal(err)
+	}
+	p, err := psim.Predict(ctx, c)
+	if err != nil {
+		log.Fatal(err)
+	}
+	list, err := p.WhatIf(ctx, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	best := list[0]
+	fmt.Printf("%.1f s with %s, in place of %.1f s\n", best.StepTime, strings.Join(best.Set, " "), p.Result.StepTime)
+	// Output:
+	// 40.9 s with schedule.name=1f1b, in place of 43.7 s
+}
+
 // What keeps a network out of a small device's memory, and what would help.
 func ExamplePrediction_Advise() {
 	ctx := context.Background()
@@ -77,11 +98,11 @@ func ExampleSweep() {
 	// Output:
 	// schedule.name  parallel.data  devices  step time  bubble  samples/s  peak memory  fits     MFU  efficiency
 	//   gpipe                      1        4     116 ms  29.2 %        550      14.0 GB   yes  38.6 %     100.0 %
-	//   gpipe                      2        8    71.4 ms  31.9 %        897      7.31 GB   yes  31.4 %      81.5 %
-	//   gpipe                      4       16    48.7 ms  35.1 %      1,314      4.48 GB   yes  23.0 %      59.7 %
+	//   gpipe                      2        8    71.4 ms  32.0 %        896      7.31 GB   yes  31.4 %      81.4 %
+	//   gpipe                      4       16    48.7 ms  35.0 %      1,315      4.48 GB   yes  23.1 %      59.8 %
 	//   1f1b                       1        4     115 ms  28.6 %        555      4.34 GB   yes  38.9 %     100.0 %
-	//   1f1b                       2        8    69.7 ms  30.3 %        918      2.72 GB   yes  32.2 %      82.7 %
-	//   1f1b                       4       16    48.3 ms  34.5 %      1,326      1.58 GB   yes  23.2 %      59.7 %
+	//   1f1b                       2        8    69.8 ms  30.3 %        917      2.72 GB   yes  32.2 %      82.6 %
+	//   1f1b                       4       16    48.2 ms  34.4 %      1,327      1.58 GB   yes  23.3 %      59.8 %
 	//
 	// the highest throughput: --set schedule.name=1f1b --set parallel.data=4
 }
@@ -231,6 +252,24 @@ func ExampleFitLink() {
 	// bandwidth = "80GB/s"
 }
 
+// The best plan for eight devices, whatever the configuration has for four.
+func ExampleSearchPlans() {
+	c, err := psim.Load("gpipe")
+	if err != nil {
+		log.Fatal(err)
+	}
+	query := psim.PlanQuery{Devices: 8, Margin: 0.1, Schedules: []string{"ddp", "1f1b"}, Fix: []string{"parallel.zero"}}
+	found, err := psim.SearchPlans(context.Background(), c, query, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	best := found.Plans[0]
+	fmt.Printf("%d plans; the best: %.1f ms with %d replicas of %d stages, in microbatches of %d\n",
+		found.Space, best.StepTime*1e3, best.Plan.Data, best.Plan.Stages, best.Plan.Micro)
+	// Output:
+	// 36 plans; the best: 27.2 ms with 8 replicas of 1 stages, in microbatches of 4
+}
+
 // The order of a schedule without any times, drawn in units.
 func ExampleUnitTrace() {
 	s, err := schedules.Find("1f1b")
@@ -244,4 +283,32 @@ func ExampleUnitTrace() {
 	fmt.Println(reports.UnitTitle(trace, psim.Unit))
 	// Output:
 	// 1f1b  ·  P = 2, M = 4  ·  15 units  ·  bubble 20.0 %
+}
+
+// What the step of a pipeline is made of, on average and along its longest chain of
+// tasks, and the setting that prices its messages.
+func ExamplePrediction_Explain() {
+	c, err := psim.Load("zero-bubble")
+	if err != nil {
+		panic(err)
+	}
+	p, err := psim.Predict(context.Background(), c)
+	if err != nil {
+		panic(err)
+	}
+	e, err := p.Explain()
+	if err != nil {
+		panic(err)
+	}
+	for _, class := range e.Classes() {
+		fmt.Printf("%-15s  %.3f s  %.3f s\n", class, e.ByClass[class], e.CriticalPath[class])
+	}
+	fmt.Println(e.Settings[3])
+	// Output:
+	// forward          0.713 s  0.921 s
+	// backward_input   0.707 s  0.707 s
+	// backward_weight  0.478 s  0.478 s
+	// pipeline         0.000 s  0.004 s
+	// waiting          0.212 s  0.000 s
+	// {times.p2p 527us given [pipeline]}
 }

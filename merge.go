@@ -13,10 +13,11 @@ import (
 	"psim/reports"
 )
 
-// MissingPoints is the error of a merge in which combinations are missing.
+// MissingPoints is the error of a merge in which combinations, or shards, are missing.
 type MissingPoints struct {
 	Count, Of int
 	Sets      [][]string // the first of them
+	Shards    bool
 }
 
 // mostMissing limits the missing points that are named.
@@ -24,7 +25,11 @@ const mostMissing = 5
 
 // Error lists the first of them.
 func (m *MissingPoints) Error() string {
-	text := fmt.Sprintf("%d of %s are missing", m.Count, units.Plural(m.Of, "point"))
+	what := "point"
+	if m.Shards {
+		what = "shard"
+	}
+	text := fmt.Sprintf("%d of %s are missing", m.Count, units.Plural(m.Of, what))
 	for _, set := range m.Sets {
 		text += "\n  " + strings.Join(set, " ")
 	}
@@ -39,7 +44,7 @@ func (m *MissingPoints) Error() string {
 // the folders of shards. What stands in several must agree, and if points are missing
 // the error is a *MissingPoints.
 func MergeSweeps(folders ...string) (reports.Sweep, error) {
-	parts, err := sweepFolders(folders)
+	parts, err := partFolders("sweep", folders)
 	if err != nil {
 		return reports.Sweep{}, err
 	}
@@ -126,8 +131,9 @@ func join(whole *reports.SweepInfo, part reports.SweepInfo) error {
 	return nil
 }
 
-// sweepFolders lists the folders of sweeps: those given, or the shards in them.
-func sweepFolders(folders []string) (list []string, err error) {
+// partFolders lists the folders of sweeps or of searches: those given, or the shards in
+// them.
+func partFolders(kind string, folders []string) (list []string, err error) {
 	for _, folder := range folders {
 		if folder == "" {
 			return nil, errors.New(`"": the name of a folder is empty`)
@@ -146,8 +152,8 @@ func sweepFolders(folders []string) (list []string, err error) {
 			inside = []string{folder}
 		}
 		for _, folder := range inside {
-			if _, err := os.Stat(filepath.Join(folder, "sweep.json")); err != nil {
-				return nil, fmt.Errorf("%s: holds no finished sweep, and no shards of one", folder)
+			if _, err := os.Stat(filepath.Join(folder, kind+".json")); err != nil {
+				return nil, fmt.Errorf("%s: holds no finished %s, and no shards of one", folder, kind)
 			}
 			if !slices.Contains(list, filepath.Clean(folder)) {
 				list = append(list, filepath.Clean(folder))

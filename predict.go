@@ -4,7 +4,8 @@
 //
 //   - Predict builds its task graph, simulates that and sums up what happened;
 //     Prediction.Advise says what would make it fit in memory;
-//   - Search does so for every plan that the configuration allows, and ranks them;
+//   - Search does so for every plan that the configuration allows, and ranks them, and
+//     SearchPlans for every way to divide its network over a number of devices;
 //   - Sweep does so for every combination of the values of some settings, and
 //     MergeSweeps joins what several machines have computed;
 //   - Compare holds two predictions, or saved results, against each other;
@@ -63,6 +64,7 @@ type Prediction struct {
 	// Result is the prediction in the form of result.json: times, bubble, memory,
 	// communication, and warnings.
 	Result reports.Result
+	packer *wiring.Packer // nil where a trace is wanted
 	// BuildTime and SimulationTime are how long psim itself took.
 	BuildTime, SimulationTime time.Duration
 }
@@ -77,7 +79,16 @@ func Load(pathOrName string, sets ...string) (*configs.Config, error) {
 // Predict builds and simulates a configuration. That a rank's memory does not
 // suffice is no error, but a warning of the result; Advise says what would help.
 func Predict(ctx context.Context, c *configs.Config) (*Prediction, error) {
-	p := &Prediction{Config: c}
+	return predict(ctx, &Prediction{Config: c})
+}
+
+// Estimate is Predict without the trace of every task, which is nil: the same result, in
+// a fraction of the time and memory where the graph can be packed (see graph.Packed).
+func Estimate(ctx context.Context, c *configs.Config) (*Prediction, error) {
+	return predict(ctx, &Prediction{Config: c, packer: &wiring.Packer{}})
+}
+
+func predict(ctx context.Context, p *Prediction) (*Prediction, error) {
 	if err := p.build(ctx, nil); err != nil {
 		return nil, err
 	}
@@ -100,11 +111,15 @@ func Compare(a, b reports.Run) reports.Comparison { return reports.Compare(a, b)
 // build makes the plan; reserve is the memory of every rank that a schedule that is
 // searched for leaves free.
 func (p *Prediction) build(ctx context.Context, reserve []int64) (err error) {
-	if err := memory.CheckTasks(p.Config.Tasks()); err != nil {
+	check := memory.CheckTasks
+	if p.packer != nil { // wiring counts exactly
+		check = memory.CheckPacked
+	}
+	if err := check(p.Config.Tasks()); err != nil {
 		return fmt.Errorf("%s: %w", p.Config.Name(), err)
 	}
 	start := time.Now()
-	build := func() (*configs.Plan, error) { return p.Config.BuildReserving(ctx, reserve) }
+	build := func() (*configs.Plan, error) { return p.Config.BuildReserving(ctx, reserve, p.packer) }
 	if configs.IsSearched(p.Config.Schedule.Name) { // a search has a solver to end
 		p.Plan, err = build()
 	} else {
@@ -132,11 +147,15 @@ func (p *Prediction) simulate(ctx context.Context) error {
 
 func (p *Prediction) simulateWhole() (err error) {
 	start := time.Now()
-	if p.Simulation, err = Simulate(p.Plan); err != nil {
+	if p.Plan.Packed != nil {
+		err = p.simulatePacked(start)
+	} else if p.Simulation, err = Simulate(p.Plan); err == nil {
+		p.SimulationTime += time.Since(start)
+		p.Result = p.Simulation.Result(Info(p.Config, p.Plan))
+	}
+	if err != nil {
 		return err
 	}
-	p.SimulationTime += time.Since(start)
-	p.Result = p.Simulation.Result(Info(p.Config, p.Plan))
 	p.Result.Search = p.found()
 	return nil
 }
@@ -219,7 +238,7 @@ func UnitTrace(s schedules.Schedule, shape graph.Shape) (*graph.Trace, error) {
 	}
 	one := costmodel.Uniform(Unit)
 	times := costmodel.Times{Forward: one, InputGradient: one, WeightGradient: one}
-	costs := times.Costs(costmodel.ActivationMemory{})
+	costs := times.Costs(costmodel.ActivationMemory{}, g.Placement)
 	task := costs.Task
 	costs.Task = func(t *graph.Task) graph.Cost {
 		slice := !s.Pipelined && t.Kind == graph.Backward && int(t.Microbatch) == shape.Microbatches-1

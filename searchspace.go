@@ -16,6 +16,7 @@ import (
 // combination holds the settings that make a plan to try, or why there are none.
 type combination struct {
 	schedule string
+	perRank  int
 	sets     []string
 	err      error
 }
@@ -33,7 +34,7 @@ func combine(c *configs.Config) []combination {
 				}
 				times, ok := cut(c, virtual)
 				if !ok {
-					list = append(list, combination{schedule: s.Name, err: errUncut})
+					list = append(list, combination{schedule: s.Name, perRank: virtual, err: errUncut})
 					continue
 				}
 				sets := append([]string{"schedule.name=" + s.Name}, microbatches...)
@@ -48,7 +49,7 @@ func combine(c *configs.Config) []combination {
 				if n := len(c.Schedule.Partition.Layers); n > 0 && n != c.Schedule.Stages*virtual {
 					sets = append(sets, "schedule.partition=balanced")
 				}
-				list = append(list, combination{schedule: s.Name, sets: append(sets, times...)})
+				list = append(list, combination{schedule: s.Name, perRank: virtual, sets: append(sets, times...)})
 			}
 		}
 	}
@@ -126,13 +127,7 @@ func cut(c *configs.Config, perRank int) (sets []string, ok bool) {
 	if c.Defined("model") || perRank == own {
 		return nil, true
 	}
-	for _, t := range []struct {
-		key   string
-		table costmodel.Table
-	}{
-		{"forward", c.Times.Forward}, {"backward", c.Times.Backward},
-		{"backward_input", c.Times.InputGradient}, {"backward_weight", c.Times.WeightGradient},
-	} {
+	for _, t := range passes(c.Times) {
 		if !t.table.Set() {
 			continue
 		}
@@ -158,4 +153,15 @@ func cut(c *configs.Config, perRank int) (sets []string, ok bool) {
 		}
 	}
 	return sets, true
+}
+
+// passes lists the times of the passes by their keys.
+func passes(t costmodel.Times) []passTime {
+	return []passTime{{"forward", t.Forward}, {"backward", t.Backward}, {"backward_input", t.InputGradient}, {"backward_weight", t.WeightGradient}}
+}
+
+// passTime holds what a pass takes, under its key in [times].
+type passTime struct {
+	key   string
+	table costmodel.Table
 }

@@ -165,7 +165,7 @@ func (s *sweep) predict(ctx context.Context, p pending) (reports.Point, error) {
 		s.alone.RLock()
 		defer s.alone.RUnlock()
 	}
-	predicted, err := Predict(ctx, p.config)
+	predicted, err := Estimate(ctx, p.config)
 	if err != nil {
 		return *p.Point, err
 	}

@@ -97,7 +97,7 @@ func (c *Config) searchTimes(ctx context.Context, shape graph.Shape, stageRank [
 	if err := c.checkTimes(stages, shape.Microbatches, true); err != nil {
 		return nil, err
 	}
-	in := search.FromCosts(shape.Ranks, shape.Microbatches, c.folded(), c.Times.Costs(c.Memory))
+	in := search.FromCosts(shape.Ranks, shape.Microbatches, c.folded(), c.Times.Costs(c.Memory, graph.Placement{}))
 	in.Latency = slices.Repeat([]time.Duration{time.Duration(c.Times.PointToPoint)}, stages-1)
 	if c.Memory.Limit > 0 {
 		in.Limit = slices.Repeat([]int64{int64(c.Memory.Limit)}, shape.Ranks)

@@ -117,7 +117,7 @@ func TestAutoModel(t *testing.T) {
 	// Room that is reserved is not used: with almost all of it, one microbatch
 	// after another.
 	c := parse(t, network, "schedule.name=auto")
-	tight, err := c.BuildReserving(context.Background(), []int64{1 << 60, 1 << 60})
+	tight, err := c.BuildReserving(context.Background(), []int64{1 << 60, 1 << 60}, nil)
 	require.NoError(t, err)
 	trace, err := sim.Run(tight.Graph, tight.Costs)
 	require.NoError(t, err)

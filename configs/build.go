@@ -24,6 +24,9 @@ const maxBytes = 1 << 61
 type Plan struct {
 	Graph *graph.Graph
 	Costs graph.Costs
+	// Packed is the graph with its costs where it was asked for and can be packed; Graph
+	// then has one task of every class.
+	Packed *graph.Packed
 	// Samples and Tokens are what one step trains on, over all replicas; 0
 	// where the experiment does not say.
 	Samples, Tokens int64
@@ -41,13 +44,13 @@ type Plan struct {
 }
 
 // Build turns the experiment into a graph and its costs.
-func (c *Config) Build() (*Plan, error) { return c.BuildReserving(context.Background(), nil) }
+func (c *Config) Build() (*Plan, error) { return c.BuildReserving(context.Background(), nil, nil) }
 
 // BuildReserving is Build where a schedule that is found by search leaves some
 // memory free on every rank of a replica, for messages that wait to be used: how
 // many there are is known only when the graph has been run. The context ends the
-// search.
-func (c *Config) BuildReserving(ctx context.Context, reserve []int64) (*Plan, error) {
+// search. With a packer the graph is packed if it can be, in that one's memory.
+func (c *Config) BuildReserving(ctx context.Context, reserve []int64, packer *wiring.Packer) (*Plan, error) {
 	kind, err := c.work()
 	if err != nil {
 		return nil, err
@@ -66,14 +69,14 @@ func (c *Config) BuildReserving(ctx context.Context, reserve []int64) (*Plan, er
 		return nil, c.problem("schedule", err)
 	}
 	build := func() (*Plan, error) {
-		plan, err := c.buildTimes(ctx, schedule)
+		plan, err := c.buildTimes(ctx, schedule, packer)
 		if err == nil {
 			plan.Warnings = slices.Concat(c.changes, plan.Warnings)
 		}
 		return plan, err
 	}
 	if kind == byModel {
-		build = func() (*Plan, error) { return c.buildModel(ctx, schedule, reserve) }
+		build = func() (*Plan, error) { return c.buildModel(ctx, schedule, reserve, packer) }
 	}
 	plan, err := build()
 	if err == nil && c.Data.Samples > 0 && plan.Samples == 0 {
@@ -133,16 +136,7 @@ func (c *Config) pipeline(s schedules.Schedule, shape graph.Shape, stageRank []i
 	return wiring.Pipeline{Name: s.Name, Shape: shape, Placement: graph.Placement{First: stageRank}, Order: found.Order}, found, nil
 }
 
-func (c *Config) wire(p wiring.Pipeline) (*graph.Graph, error) {
-	p.Synchronous, p.WholeLast = c.Schedule.Synchronous, c.Schedule.WholeLast
-	g, err := p.Graph()
-	if err != nil {
-		return nil, c.problem("schedule", err)
-	}
-	return g, nil
-}
-
-func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule) (*Plan, error) {
+func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule, packer *wiring.Packer) (*Plan, error) {
 	samples, shape, stageRank, err := c.timesShape(schedule)
 	if err != nil {
 		return nil, err
@@ -160,13 +154,15 @@ func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule) (*
 		return nil, c.problem("times", err)
 	}
 	pipeline.Samples, pipeline.Optimizer = samples, c.Times.Optimizer > 0
-	g, err := c.wire(pipeline)
-	if err != nil {
+	plan := &Plan{Samples: sum(samples), Search: found}
+	if c.Times.ByMicrobatch() {
+		packer = nil
+	}
+	if err := c.wire(plan, pipeline, packer, func(g *graph.Graph) (graph.Costs, error) { return c.Times.Costs(c.Memory, g.Placement), nil }); err != nil {
 		return nil, err
 	}
-	plan := &Plan{Graph: g, Costs: c.Times.Costs(c.Memory), Samples: sum(samples), Search: found}
 	if c.Memory.Limit > 0 {
-		plan.Capacity = slices.Repeat([]int64{int64(c.Memory.Limit)}, g.Ranks())
+		plan.Capacity = slices.Repeat([]int64{int64(c.Memory.Limit)}, plan.Graph.Ranks())
 	}
 	return plan, nil
 }

@@ -51,7 +51,7 @@ func (Config) Settings() []setting.Setting {
 		{Key: "batch", With: []string{times, model}, Text: "How many samples; together with schedule.microbatches it must add up"},
 		{Key: "data", With: []string{times, model}, Text: "The samples of a data set, for the time of an epoch; psim exec --data names them"},
 		{Key: "parallel", With: []string{times, model}, Text: "Over how many devices, beside the stages, and how these communicate"},
-		{Key: "train", With: []string{model}, Text: "What is kept for a parameter and an activation"},
+		{Key: "train", With: []string{model}, Text: "What is kept for a parameter and an activation; beside [times] only stack"},
 		{Key: "machine", With: []string{model, string(byCollective)}, Text: "The devices, and the links between them"},
 		{Key: "collective", Text: "A collective by itself: schedule.name is " + strings.Join(rings[:last], ", ") + " or " + rings[last]},
 	}

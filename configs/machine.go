@@ -30,6 +30,15 @@ func (c *Config) machine(needsDevice bool) (costmodel.Machine, error) {
 	return m, err
 }
 
+// ReadMachine puts [machine] together, which has to name a device.
+func (c *Config) ReadMachine() (costmodel.Machine, error) {
+	m, err := c.machine(true)
+	if err != nil {
+		err = c.problem("machine", err)
+	}
+	return m, err
+}
+
 // machineOptions returns [machine], with what the machine file says that it names.
 func (c *Config) machineOptions() (costmodel.MachineOptions, error) {
 	if c.Machine.File == "" {

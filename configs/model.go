@@ -10,10 +10,12 @@ import (
 	"psim/costmodel/arch"
 	"psim/costmodel/stages"
 	"psim/schedules"
+	"psim/schedules/graph"
 	"psim/schedules/search"
+	"psim/schedules/wiring"
 )
 
-func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, reserve []int64) (*Plan, error) {
+func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, reserve []int64, packer *wiring.Packer) (*Plan, error) {
 	w, machine, err := c.workload(schedule)
 	if err != nil {
 		return nil, err
@@ -31,15 +33,11 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	planned := w.Plan()
 	planned.Fill(&pipeline)
 	pipeline.Optimizer = true
-	g, err := c.wire(pipeline)
-	if err != nil {
+	plan := &Plan{Workload: planned, Machine: machine, Samples: w.Total(), Search: found}
+	if err := c.wire(plan, pipeline, packer, c.stepCosts(machine, planned)); err != nil {
 		return nil, err
 	}
-	costs, err := costmodel.StepCosts(machine, planned, g)
-	if err != nil {
-		return nil, c.problem("machine", err)
-	}
-	plan := &Plan{Graph: g, Costs: costs, Workload: planned, Machine: machine, Samples: w.Total(), Search: found}
+	g := plan.Graph
 	if plan.Network, err = c.undivided(w); err != nil {
 		return nil, c.problem("model", err)
 	}
@@ -51,6 +49,17 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 		plan.Capacity = slices.Repeat([]int64{machine.Device.Usable()}, g.Ranks())
 	}
 	return plan, nil
+}
+
+// stepCosts prices what is wired from a plan of stages.
+func (c *Config) stepCosts(m costmodel.Machine, planned *stages.Plan) func(*graph.Graph) (graph.Costs, error) {
+	return func(g *graph.Graph) (graph.Costs, error) {
+		costs, err := costmodel.StepCosts(m, planned, g)
+		if err != nil {
+			err = c.problem("machine", err)
+		}
+		return costs, err
+	}
 }
 
 // checkTwoPass refuses a backward in two passes where it is split anyway, or divided.
@@ -81,14 +90,14 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	if machine, err = c.machine(true); err != nil {
 		return nil, machine, c.problem("machine", err)
 	}
-	machine.Tensor = c.Parallel.Tensor
+	machine.Tensor, machine.Stages, machine.Replicas = c.layout()
 	if _, err := machine.Compute(c.Train); err != nil {
 		return nil, machine, c.problem("train", err)
 	}
 	w := &stages.Workload{
 		Network: network, Training: c.Train, Samples: samples, Shards: shards, Replicas: c.Parallel.Data, Zero: c.Parallel.Zero,
 		Bucket: int64(c.Parallel.Bucket), Overlap: c.Parallel.Overlap, NoReduceScatter: c.Parallel.Collectives == "gloo",
-		WholeLast: c.Schedule.WholeLast, PerTensor: c.Parallel.Gather == schedules.GatherTensor, Simplified: c.Parallel.Simplified, Broadcast: c.Parallel.Broadcast,
+		WholeLast: c.Schedule.WholeLast, PerTensor: c.Parallel.Gather == schedules.GatherTensor, Simplified: c.Parallel.Simplified, Broadcast: c.Parallel.Broadcast, OverlapGather: c.Parallel.OverlapGather,
 	}
 	if err := w.Validate(); err != nil {
 		return nil, machine, c.problem("batch", err)
@@ -105,6 +114,15 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 		return nil, machine, c.problem("schedule", err)
 	}
 	return w, machine, nil
+}
+
+// layout returns the devices of a rank and, where replicas lie beside each other, the ranks
+// of each and their number.
+func (c *Config) layout() (tensor, stages, replicas int) {
+	if c.Parallel.Order == schedules.ReplicasFirst {
+		stages, replicas = c.Schedule.Stages, c.Parallel.Data
+	}
+	return c.Parallel.Tensor, stages, replicas
 }
 
 // layerByLayer makes a stage of every layer, all on one rank: the units of
@@ -135,7 +153,16 @@ func (c *Config) network() (arch.Network, error) {
 	})
 }
 
-// model reads [model], and the file it names.
+// ReadModel reads [model], and the file it names.
+func (c *Config) ReadModel() (arch.Model, error) {
+	m, err := c.model()
+	if err != nil {
+		err = c.problem("model", err)
+	}
+	return m, err
+}
+
+// model does what ReadModel does; its errors have no place yet.
 func (c *Config) model() (arch.Model, error) {
 	model := c.Model
 	if model.Preset == "" && model.File == "" && model.Family == "" {

@@ -34,6 +34,9 @@ func (c *Config) Object() map[string]any {
 	if kind == byModel {
 		sections["train"], sections["model"] = setting.Object(c.Train, nil), c.modelObject()
 	}
+	if kind == byTimes && c.Defined("train") {
+		sections["train"] = map[string]any{"stack": c.Train.Stack}
+	}
 	if kind != byTimes {
 		sections["machine"] = c.machineObject()
 	}

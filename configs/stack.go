@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +30,28 @@ var Stacks = sync.OnceValue(func() []Stack {
 	return decodeCatalog("catalog/stacks.toml", true, func(s *Stack, name string) { s.Name = name })
 })
 
+// Offers lists the values that it has, by key; keys that it does not limit are absent.
+func (s Stack) Offers() map[string][]string {
+	offers := map[string][]string{}
+	add := func(key string, value any) { offers[key] = append(offers[key], fmt.Sprint(value)) }
+	for _, name := range s.Schedules {
+		add("schedule.name", name)
+	}
+	for _, stage := range s.Zero {
+		add("parallel.zero", stage)
+	}
+	for _, recompute := range s.Recompute {
+		add("train.recompute", recompute)
+	}
+	for _, sequence := range s.Sequence {
+		add("parallel.sequence", sequence)
+	}
+	if !s.Tensor {
+		add("parallel.tensor", 1)
+	}
+	return offers
+}
+
 // on lists the settings for a device, of which those of its own come in place of others.
 func (s Stack) on(device string) []string {
 	key := func(set string) string { k, _, _ := strings.Cut(set, " = "); return k }
@@ -40,7 +63,7 @@ func (s Stack) on(device string) []string {
 }
 
 // stackSettings lists the settings that the stack of the experiment stands for. Networks
-// without attention have none of [model].
+// without attention have none of [model], and [times] has its own.
 func (c *Config) stackSettings() []string {
 	i := slices.IndexFunc(Stacks(), func(s Stack) bool { return s.Name == c.Train.Stack })
 	if i < 0 {
@@ -51,7 +74,8 @@ func (c *Config) stackSettings() []string {
 		device = options.Device
 	}
 	return slices.DeleteFunc(Stacks()[i].on(device), func(set string) bool {
-		return strings.HasPrefix(set, "model.") && !c.Model.Transformer() || strings.HasPrefix(set, "machine.compute.") && c.Machine.File != ""
+		return strings.HasPrefix(set, "times.") != c.Defined("times") ||
+			strings.HasPrefix(set, "model.") && !c.Model.Transformer() || strings.HasPrefix(set, "machine.compute.") && c.Machine.File != ""
 	})
 }
 

@@ -2,6 +2,7 @@ package configs_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -58,7 +59,11 @@ func TestStacks(t *testing.T) {
 			sets = append(sets, more...)
 		}
 		for _, set := range sets {
-			_, err := configs.Parse("x", []byte(blocks), set)
+			of := blocks
+			if strings.HasPrefix(set, "times.") {
+				of = "[schedule]\nname = \"1f1b\"\n[times]\nforward = \"1ms\"\nbackward = \"2ms\"\n"
+			}
+			_, err := configs.Parse("x", []byte(of), set)
 			require.NoError(t, err, s.Name)
 		}
 		for _, device := range []string{"a100-80gb-sxm", "h100-80gb-sxm", "t4"} {
@@ -90,6 +95,26 @@ func TestStackUnderSettings(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c.Build()
 	require.NoError(t, err)
+}
+
+// Beside [times] a stack sets the host time of messages, and nothing else of [train] has
+// a meaning.
+func TestStackOfTimes(t *testing.T) {
+	const timed = "[schedule]\nname = \"1f1b\"\nstages = 2\n[times]\nforward = \"1ms\"\nbackward = \"2ms\"\n"
+	c, err := configs.Parse("x", []byte(timed), "train.stack=megatron-2023")
+	require.NoError(t, err)
+	require.EqualValues(t, 1e6, c.Times.HostMessage)
+	require.Zero(t, c.Machine)
+	require.Equal(t, map[string]any{"stack": "megatron-2023"}, c.Object()["train"])
+	c, err = c.With("times.host_message=2ms")
+	require.NoError(t, err)
+	require.EqualValues(t, 2e6, c.Times.HostMessage)
+	_, err = c.With("train.clip=true")
+	require.ErrorContains(t, err, "has no meaning beside [times]")
+	c, err = configs.Parse("x", []byte(blocks), "train.stack=megatron-2023")
+	require.NoError(t, err)
+	require.EqualValues(t, 1e6, c.Machine.Host.Message)
+	require.Zero(t, c.Times.HostMessage)
 }
 
 // Attention is fused by default where there are kernels for it.

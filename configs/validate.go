@@ -95,6 +95,8 @@ func (c *Config) checkMeaning(kind work) error {
 		switch {
 		case !c.Defined(name) || name == kind.section():
 			continue
+		case name == "train" && kind == byTimes && c.onlyStack():
+			continue
 		case section.Meaningless(string(kind)):
 			return c.problem(name, errors.New("the section "+kind.beside()))
 		}
@@ -106,6 +108,16 @@ func (c *Config) checkMeaning(kind work) error {
 		}
 	}
 	return nil
+}
+
+// onlyStack reports whether [train] has nothing but a stack.
+func (c *Config) onlyStack() bool {
+	for s := range setting.Each(c.Train) {
+		if s.Key != "stack" && c.Defined("train."+s.Key) {
+			return false
+		}
+	}
+	return true
 }
 
 // checkParallel refuses what [times] cannot know, and ZeRO 3 with another schedule

@@ -24,7 +24,6 @@ import (
 	"fmt"
 	"time"
 
-	"psim/costmodel/link"
 	"psim/costmodel/memory"
 	"psim/costmodel/stages"
 	"psim/internal/units"
@@ -33,14 +32,14 @@ import (
 
 // StepCosts prices the tasks of a graph that was wired from a plan, on a machine.
 func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
-	compute, err := m.Compute(p.Training)
+	compute, err := m.slowest(g.Ranks()).Compute(p.Training)
 	if err != nil {
 		return graph.Costs{}, err
 	}
 	if err := m.check(g); err != nil {
 		return graph.Costs{}, err
 	}
-	passes, err := newPassPrices(compute, p, g)
+	passes, err := newPassPrices(compute, m.Host, p, g)
 	if err != nil {
 		return graph.Costs{}, err
 	}
@@ -71,15 +70,6 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 		costs.Task = passes.withLaunches(m.Host, compute, price)
 	}
 	return costs, nil
-}
-
-// groups finds what the collectives of every group go through.
-func (m *Machine) groups(g *graph.Graph) []link.Link {
-	var groups []link.Link
-	for _, ranks := range g.Groups {
-		groups = append(groups, m.Group(ranks))
-	}
-	return groups
 }
 
 // RingCosts prices a spelled-out ring on a machine. What arrives is added or
@@ -129,20 +119,22 @@ type passPrices struct {
 	plan   *stages.Plan
 	prices [][]price // by stage and size of microbatch
 	sliced stages.Sliced
-	slices []slicePrices // by stage and copy
+	slices []slicePrices // of backwards, by stage and copy
+	ahead  []slicePrices // of forwards, by stage
 	copyOf func(stage, microbatch int32) int
 }
 
-// slicePrices hold the prices of a backward that is cut, by size of microbatch.
+// slicePrices hold the prices of a pass that is cut, by size of microbatch.
 type slicePrices struct {
-	times [][]time.Duration
-	inner [][]graph.Inner
+	times    [][]time.Duration
+	inner    [][]graph.Inner
+	launches [][]launch
 }
 
 // newPassPrices prices every stage for every distinct size of microbatch. It refuses
 // times that are cut off at the longest that can be added.
-func newPassPrices(c Compute, p *stages.Plan, g *graph.Graph) (*passPrices, error) {
-	list := &passPrices{plan: p, sliced: stages.SlicedIn(g), copyOf: g.Placement.Copy, slices: make([]slicePrices, len(p.Stages)+len(g.Placement.Second))}
+func newPassPrices(c Compute, h Host, p *stages.Plan, g *graph.Graph) (*passPrices, error) {
+	list := &passPrices{plan: p, sliced: stages.SlicedIn(g), copyOf: g.Placement.Copy, slices: make([]slicePrices, len(p.Stages)+len(g.Placement.Second)), ahead: make([]slicePrices, len(p.Stages))}
 	for s := range p.Stages {
 		var prices []price
 		for _, n := range p.Sizes {
@@ -156,37 +148,47 @@ func newPassPrices(c Compute, p *stages.Plan, g *graph.Graph) (*passPrices, erro
 	}
 	for i := range g.Tasks {
 		if t := &g.Tasks[i]; t.Kind.Compute() && t.Part > 0 {
-			list.slice(c, t)
+			list.slice(c, h, t)
 		}
 	}
 	return list, nil
 }
 
-// slice prices the parts of a backward, for every size of microbatch, unless they
-// are known.
-func (p *passPrices) slice(c Compute, t *graph.Task) {
-	cut := &p.slices[p.copyOf(t.Stage, t.Microbatch)]
+// slice prices the parts of a pass, for every size of microbatch, unless they are known.
+func (p *passPrices) slice(c Compute, h Host, t *graph.Task) {
+	cut := p.parts(t)
 	if cut.times != nil {
 		return
 	}
 	for size, n := range p.plan.Sizes {
-		times := slice(c, p.plan, t.Kind, int(t.Stage), n)
+		times, launches := slice(c, h, p.plan, t.Kind, int(t.Stage), n)
 		inner := p.prices[t.Stage][size].inner.of(t.Kind)
-		cut.times, cut.inner = append(cut.times, times), append(cut.inner, spread(*inner, times))
+		cut.times, cut.inner, cut.launches = append(cut.times, times), append(cut.inner, spread(*inner, times)), append(cut.launches, launches)
 	}
+}
+
+// parts finds the prices of the parts of F, or of B and W.
+func (p *passPrices) parts(t *graph.Task) *slicePrices {
+	if t.Kind == graph.Forward {
+		return &p.ahead[t.Stage]
+	}
+	return &p.slices[p.copyOf(t.Stage, t.Microbatch)]
+}
+
+// cut finds the prices of the parts of a pass that is cut; nil for other tasks.
+func (p *passPrices) cut(t *graph.Task) *slicePrices {
+	if t.Kind != graph.InputGradient && p.sliced.Has(t) {
+		return p.parts(t)
+	}
+	return nil
 }
 
 // task prices F, B, I or W, or a slice of one.
 func (p *passPrices) task(t *graph.Task) graph.Cost {
 	size := p.plan.SizeOf(t)
-	if (t.Kind == graph.Backward || t.Kind == graph.WeightGradient) && p.sliced.Has(t) {
-		cut := &p.slices[p.copyOf(t.Stage, t.Microbatch)]
+	if cut := p.cut(t); cut != nil {
 		return graph.Cost{Busy: cut.times[size][t.Part], Inner: some(&cut.inner[size][t.Part])}
 	}
-	return graph.Cost{Busy: p.whole(t), Inner: some(p.prices[t.Stage][size].inner.of(t.Kind))}
-}
-
-// whole returns the time of the pass that a task is, or is a slice of.
-func (p *passPrices) whole(t *graph.Task) time.Duration {
-	return *p.prices[t.Stage][p.plan.SizeOf(t)].time.of(t.Kind)
+	price := &p.prices[t.Stage][size]
+	return graph.Cost{Busy: *price.time.of(t.Kind), Inner: some(price.inner.of(t.Kind))}
 }

@@ -24,6 +24,9 @@ type Host struct {
 	// Layer is what comes before every layer of a task, when the device has done what
 	// was launched before: where a framework gathers and frees parameters layer by layer.
 	Layer units.Duration `toml:"layer"`
+	// Message is what comes besides before an F, B or I whose input is a message: launching
+	// what is sent and received, and waiting for it. Threads of pipelines wait then.
+	Message units.Duration `toml:"message"`
 	// Threads is "rank", the default: every rank has its own; or "node": one
 	// for all ranks of a node, as where one Python process drives them.
 	Threads string `toml:"threads"`
@@ -40,6 +43,7 @@ func (Host) Settings() []setting.Setting {
 		{Key: "operation", Default: "0us", Example: `"10us"`, Range: taskTime(), Text: "to launch one operation, such as a matrix product"},
 		{Key: "task", Default: "0us", Range: taskTime(), Text: "before the first kernel of every F, B, I and W"},
 		{Key: "layer", Default: "0us", Range: taskTime(), Text: "before every layer of these, when the device has done what was launched: FSDP's bookkeeping"},
+		{Key: "message", Default: "0us", Range: taskTime(), Text: "before an F, B or I whose input is a message, besides, when it is there: launching and awaiting what is sent and received"},
 		{Key: "threads", Example: `"rank"`, Unset: "rank", OneOf: []string{"rank", "node"}, Text: "rank: every rank has one; node: the ranks of a node share one"},
 		{Key: "queue", Default: 0, Range: setting.Between(0, math.MaxInt32), Text: "tasks that a thread may be ahead of its device; 0: any number"},
 		{Key: "waits", Default: false, Text: "true: a thread waits for a task's inputs before it launches the task"},
@@ -50,7 +54,11 @@ func (Host) Settings() []setting.Setting {
 // costs nothing.
 func (m *Machine) threads(g *graph.Graph) *graph.Host {
 	h := m.Host
+	messages := h.Message > 0 && g.Shape.Ranks > 1
 	if h.Operation == 0 && h.Task == 0 && h.Layer == 0 {
+		if messages {
+			return &graph.Host{Waits: true}
+		}
 		return nil
 	}
 	thread := make([]int32, g.Ranks())
@@ -60,7 +68,7 @@ func (m *Machine) threads(g *graph.Graph) *graph.Host {
 			thread[r] = m.Node(int32(r))
 		}
 	}
-	return &graph.Host{Thread: thread, Queue: h.Queue, Waits: h.Waits}
+	return &graph.Host{Thread: thread, Queue: h.Queue, Waits: h.Waits || messages}
 }
 
 // A launch is what launching a task's kernels takes: the thread, and the device
@@ -104,12 +112,17 @@ func (w *walker) launch() launch {
 	return launch{thread: w.launched, lead: max(w.ends, w.launched) - w.busy}
 }
 
-// layer walks through passes of a layer, those of a backward from its last
-// operation to the first. One that was measured took its launches along.
-func (w *walker) layer(l arch.Layer, passes ...arch.Pass) {
+// prepare walks through what comes before a layer.
+func (w *walker) prepare() {
 	if w.host.Layer > 0 {
 		w.launched = units.Sum(max(w.launched, w.ends), time.Duration(w.host.Layer))
 	}
+}
+
+// layer walks through passes of a layer, those of a backward from its last
+// operation to the first. One that was measured took its launches along.
+func (w *walker) layer(l arch.Layer, passes ...arch.Pass) {
+	w.prepare()
 	which := timeOf(passes[0])
 	switch {
 	case len(passes) == 2 && w.compute.twoPass:
@@ -158,22 +171,36 @@ func (w *walker) repeated(l arch.Layer, t arch.Training) {
 // backward walks through a whole backward. Exchanges that run beside the products
 // which follow them in forward order are launched before what hides them.
 func (w *walker) backward(ops []arch.Op) {
+	for _, step := range steps(ops) {
+		w.step(step)
+	}
+}
+
+// step walks through a step of a whole backward.
+func (w *walker) step(ops []arch.Op) {
+	if o := ops[0]; o.Class == arch.Exchange && o.Beside {
+		w.beside(ops[1:], arch.InputGradient, o, arch.WeightGradient)
+		w.beside(ops[1:], arch.WeightGradient, o, arch.InputGradient)
+		return
+	}
+	w.operations(ops, arch.InputGradient, arch.WeightGradient)
+}
+
+// steps cuts operations in the order of a backward: each is a step by itself, and an
+// exchange that runs beside the products after it is one with these.
+func steps(ops []arch.Op) (list [][]arch.Op) {
 	for end := len(ops); end > 0; {
 		i := end - 1
 		for i > 0 && hides(ops[i]) {
 			i--
 		}
-		products := ops[i+1 : end]
-		if o := ops[i]; o.Class == arch.Exchange && o.Beside {
-			w.beside(products, arch.InputGradient, o, arch.WeightGradient)
-			w.beside(products, arch.WeightGradient, o, arch.InputGradient)
-		} else {
-			for _, p := range slices.Backward(ops[i:end]) {
-				w.operations([]arch.Op{p}, arch.InputGradient, arch.WeightGradient)
-			}
+		if o := ops[i]; o.Class != arch.Exchange || !o.Beside {
+			i = end - 1
 		}
+		list = append(list, ops[i:end])
 		end = i
 	}
+	return list
 }
 
 // beside walks through one pass of products and an exchange that runs next to it.
@@ -201,8 +228,7 @@ func (w *walker) kernels(n int, busy time.Duration) {
 	w.busy = units.Sum(w.busy, busy)
 }
 
-// withLaunches adds to the price of computing tasks what launching them takes. A
-// slice of a backward has its share, by time.
+// withLaunches adds to the price of computing tasks what launching them takes.
 func (p *passPrices) withLaunches(h Host, c Compute, price func(*graph.Task) graph.Cost) func(*graph.Task) graph.Cost {
 	launches := make([][]byPass[launch], len(p.plan.Stages)) // by stage and size of microbatch
 	for s := range launches {
@@ -215,10 +241,13 @@ func (p *passPrices) withLaunches(h Host, c Compute, price func(*graph.Task) gra
 		if !t.Kind.Compute() {
 			return cost
 		}
-		l := *launches[t.Stage][p.plan.SizeOf(t)].of(t.Kind)
-		if whole := p.whole(t); cost.Busy < whole {
-			share := float64(cost.Busy) / float64(whole)
-			l.thread, l.lead = units.Nanoseconds(share*float64(l.thread)), units.Nanoseconds(share*float64(l.lead))
+		size := p.plan.SizeOf(t)
+		l := *launches[t.Stage][size].of(t.Kind)
+		if cut := p.cut(t); cut != nil {
+			l = cut.launches[size][t.Part]
+		}
+		if p.plan.Placement.Receives(t) {
+			l.thread, l.lead = units.Sum(l.thread, time.Duration(h.Message)), units.Sum(l.lead, time.Duration(h.Message))
 		}
 		cost.Launch, cost.LaunchLead = l.thread, l.lead
 		return cost

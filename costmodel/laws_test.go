@@ -120,6 +120,65 @@ func TestTimeIsMonotone(t *testing.T) {
 	})
 }
 
+// ends lists when the parts of the backwards of a step end, each stage by itself: its
+// host launches one part after another, and its device waits for it.
+func ends(t tester, w stages.Workload, m costmodel.Machine) []time.Duration {
+	t.Helper()
+	g := graphOf(t, w, orderOf(t, "ddp", w))
+	costs, err := costmodel.StepCosts(m, w.Plan(), g)
+	require.NoError(t, err)
+	var list []time.Duration
+	var launched, done time.Duration
+	for i := range g.Tasks {
+		task := &g.Tasks[i]
+		if task.Kind != graph.Backward || int(task.Microbatch) != len(w.Samples)-1 || int(task.Rank) >= g.Shape.Ranks {
+			continue
+		}
+		c := costs.Task(task)
+		if costs.Host != nil {
+			done = max(done, launched+c.LaunchLead)
+			launched += c.Launch
+		}
+		done += c.Busy
+		list = append(list, done)
+	}
+	return list
+}
+
+// Each tensor's gradient is there no later with a higher rate, a shorter time of the host
+// or of a launch, or less of any size.
+func TestGradientsAreMonotone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := drawModel(t)
+		training := arch.Training{Recompute: rapid.SampledFrom([]string{"none", "selective", "full"}).Draw(t, "recompute")}
+		draw := func(name string) units.Duration {
+			return units.Duration(rapid.Int64Range(0, 100_000).Draw(t, name))
+		}
+		on := machine()
+		on.Tensor, on.Host = rapid.SampledFrom([]int{1, 2}).Draw(t, "tensor"), costmodel.Host{Operation: draw("operation"), Task: draw("task"), Layer: draw("layer")}
+		on.Device.Launch = draw("launch")
+		group := arch.Group{Devices: on.Tensor, Overlap: rapid.Bool().Draw(t, "overlap")}
+		of := func(m arch.Model, on costmodel.Machine) []time.Duration {
+			n, err := m.On(group)
+			require.NoError(t, err)
+			w := synced(workload(t, n, []int32{0}, 2), 0, true)
+			w.Replicas, w.Training = 2, training
+			return ends(t, w, on)
+		}
+		before := of(m, on)
+		what := rapid.SampledFrom([]string{"hidden", "ffn", "vocab", "sequence", "flops", "memory", "launch", "operation", "task", "layer"}).Draw(t, "what")
+		slower := map[string]func(){
+			"hidden": func() { m.Hidden *= 2 }, "ffn": func() { m.FFNHidden *= 2 }, "vocab": func() { m.Vocab *= 2 }, "sequence": func() { m.SequenceLength *= 2 },
+			"flops": func() { on.Device.Peak.FP32 /= 2 }, "memory": func() { on.Device.MemoryBandwidth /= 2 }, "launch": func() { on.Device.Launch *= 2 },
+			"operation": func() { on.Host.Operation *= 2 }, "task": func() { on.Host.Task *= 2 }, "layer": func() { on.Host.Layer *= 2 },
+		}
+		slower[what]()
+		for k, after := range of(m, on) {
+			require.LessOrEqual(t, before[k], after, "%s: part %d", what, k)
+		}
+	})
+}
+
 // No task ends before its last kernel has been launched, and each is as long as
 // without a host.
 func TestLaunchedBeforeItEnds(t *testing.T) {

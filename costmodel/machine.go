@@ -3,9 +3,7 @@ package costmodel
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 
 	"psim/costmodel/arch"
@@ -122,15 +120,21 @@ func (d Device) Usable() int64 { return int64(float64(d.Memory) * (1 - d.Margin)
 // stands for the T devices of its tensor-parallel group, which all do the same:
 // rank r is devices r·T to r·T + T − 1.
 type Machine struct {
-	Device         Device
-	Tensor         int       // devices of a rank (T); 0 means 1
-	DevicesPerNode int       // 0: all in one node
-	Link           link.Link // inside a node
-	Network        link.Link // between nodes, per network card
-	NICsPerNode    int       // 0 means 1
+	Device Device
+	Tensor int // devices of a rank (T); 0 means 1
+	// Stages and Replicas are the ranks of a replica and the replicas, where devices
+	// are counted replica by replica first, as in Megatron: rank r of stage r mod Stages
+	// lies beside the same stage's of the next replica. Otherwise 0.
+	Stages, Replicas int
+	DevicesPerNode   int       // 0: all in one node
+	Link             link.Link // inside a node
+	Network          link.Link // between nodes, per network card
+	NICsPerNode      int       // 0 means 1
 	// MemoryPerNode is what the devices of a node share; 0 is not known, or none.
 	MemoryPerNode units.Bytes
 	Host          Host // what launches tasks
+	// Spread is the standard deviation of the nodes' speeds over their mean.
+	Spread float64
 }
 
 // RankMemory is what a rank may use at most: the memory of its device, or of its whole
@@ -141,110 +145,6 @@ func (m *Machine) RankMemory() int64 {
 		most = node
 	}
 	return most
-}
-
-// tensor counts the devices of a rank.
-func (m *Machine) tensor() int { return max(1, m.Tensor) }
-
-// Node returns the node of a rank's first device.
-func (m *Machine) Node(rank int32) int32 {
-	if m.DevicesPerNode == 0 {
-		return 0
-	}
-	return int32(int(rank) * m.tensor() / m.DevicesPerNode)
-}
-
-// siblings counts how many devices of a rank are in one node and communicate at the
-// same time, each with its peer.
-func (m *Machine) siblings() int {
-	if m.DevicesPerNode == 0 {
-		return m.tensor()
-	}
-	return min(m.tensor(), m.DevicesPerNode)
-}
-
-// Between is the link that a message between two ranks takes, and the queue
-// it shares with others: a number from 1 that is the same for transfers that
-// wait for each other. The devices of a rank all send at once: where they share
-// cards or a node, each has its part of the bandwidth.
-func (m *Machine) Between(from, to int32) (link.Link, int32) {
-	// Queues are numbered so that the kinds do not meet: 3k+1 for devices,
-	// 3k+2 for nodes, 3k+3 for network cards.
-	if node := m.Node(from); node != m.Node(to) {
-		nics := min(max(1, m.NICsPerNode), m.DevicesPerNode) // more have nothing to do
-		card := int(node)*nics + int(from)*m.tensor()%m.DevicesPerNode%nics
-		cards := min(nics, m.siblings())
-		return m.Network.Share(float64(cards) / float64(m.siblings())), int32(3*card + 3)
-	}
-	if m.Link.Shared == "node" {
-		return m.Link.Share(1 / float64(m.siblings())), 3*m.Node(from) + 2
-	}
-	return m.Link, 3*from + 1
-}
-
-// Slowest is the link that bounds a ring over a group of ranks. Between nodes
-// a group uses as many network cards as it has ranks on a node, if there are
-// so many; groups that share a card are not slowed down by each other.
-func (m *Machine) Slowest(ranks []int32) link.Link {
-	nodes := m.perNode(ranks)
-	if len(nodes) < 2 {
-		return m.Link
-	}
-	siblings := m.siblings()
-	cards := max(1, min(m.NICsPerNode, len(ranks)/len(nodes)*siblings))
-	slow := m.Network
-	slow.Collective = units.Rate(m.Network.BusBandwidth() * float64(cards) / float64(siblings))
-	if len(ranks) > len(nodes) { // some steps stay inside a node
-		slow.Collective = min(slow.Collective, units.Rate(m.Link.BusBandwidth()))
-		slow.Latency = max(m.Link.Latency, m.Network.Latency)
-		slow.Call = max(m.Link.Call, m.Network.Call)
-		return slow.WithoutTables() // which are for one rank on each node
-	}
-	return slow.ShareTables(float64(cards) / float64(siblings))
-}
-
-// Group is Slowest, with what CollectiveTime needs to know of a group over
-// several nodes to choose among algorithms.
-func (m *Machine) Group(ranks []int32) link.Link {
-	slow, nodes := m.Slowest(ranks), m.perNode(ranks)
-	if len(nodes) < 2 {
-		return slow
-	}
-	most := slices.Max(slices.Collect(maps.Values(nodes)))
-	if perNode := len(ranks) / len(nodes); perNode > 1 && most*len(nodes) == len(ranks) { // as many on each
-		across := m.Network
-		across.Collective = units.Rate(across.BusBandwidth() * float64(max(1, min(m.NICsPerNode, perNode))))
-		return slow.WithLevels(len(nodes), perNode, m.Link, across)
-	}
-	return slow
-}
-
-// perNode counts the ranks of a group on each node.
-func (m *Machine) perNode(ranks []int32) map[int32]int {
-	nodes := map[int32]int{}
-	for _, r := range ranks {
-		nodes[m.Node(r)]++
-	}
-	return nodes
-}
-
-// Nodes is the number of nodes that a number of ranks takes.
-func (m *Machine) Nodes(ranks int) int {
-	if ranks == 0 || m.DevicesPerNode == 0 {
-		return min(1, ranks)
-	}
-	return (ranks*m.tensor() + m.DevicesPerNode - 1) / m.DevicesPerNode
-}
-
-// inner finds the link that bounds a ring over the devices of one rank.
-func (m *Machine) inner() link.Link {
-	single := *m
-	single.Tensor = 1
-	devices := make([]int32, m.tensor())
-	for i := range devices {
-		devices[i] = int32(i)
-	}
-	return single.Slowest(devices)
 }
 
 // Compute prices operations on a device of the machine, and what the devices of

@@ -2,13 +2,14 @@ package costmodel_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"psim/costmodel"
 	"psim/costmodel/link"
-	"psim/internal/units"
+	"psim/schedules/graph"
 )
 
 // cluster is nodes of four devices with two network cards.
@@ -105,26 +106,28 @@ func TestNodes(t *testing.T) {
 	require.Equal(t, 1, m.Nodes(1000))
 }
 
-func TestSlowest(t *testing.T) {
+// A ring takes as many cards as it has ranks on a node, its steps between nodes the
+// network's latency, and those inside the link's.
+func TestGroupOverNodes(t *testing.T) {
 	m := cluster()
-	require.Equal(t, m.Link, m.Slowest([]int32{0, 1, 2, 3}))
-	require.Equal(t, m.Link, m.Slowest([]int32{5, 6}))
-	ring := func(bandwidth float64, latency, call units.Duration) link.Link {
-		l := m.Network
-		l.Collective, l.Latency, l.Call = units.Rate(bandwidth), latency, call
-		return l
+	require.Equal(t, m.Link, m.Group([]int32{0, 1, 2, 3}))
+	require.Equal(t, m.Link, m.Group([]int32{5, 6}))
+	took := func(ranks ...int32) time.Duration {
+		return m.Group(ranks).CollectiveTime(graph.AllGather, len(ranks), int64(60*len(ranks)))
 	}
-	// One rank of each node: one card.
-	require.Equal(t, ring(10, 3, 2), m.Slowest([]int32{0, 4, 8}))
-	// Whole nodes: both cards; some steps stay inside.
-	require.Equal(t, ring(20, 3, 5), m.Slowest([]int32{0, 1, 2, 3, 4, 5, 6, 7}))
+	const second = time.Second
+	// One rank of each node: one card of 10 bytes a second, twice 60 bytes.
+	require.Equal(t, 2*(6*second+3)+2, took(0, 4, 8))
+	// Whole nodes: both cards; two steps between, five inside.
+	require.Equal(t, 7*3*second+2*3+5*1+5, took(0, 1, 2, 3, 4, 5, 6, 7))
+	// Four on a node and one on another: three steps inside less than all.
+	require.Equal(t, 4*3*second+2*3+2*1+5, took(0, 1, 2, 3, 4))
 	// Two of each node and one card.
 	m.NICsPerNode = 0
-	require.Equal(t, ring(10, 3, 5), m.Slowest([]int32{0, 1, 4, 5}))
+	require.Equal(t, 3*6*second+2*3+1+5, took(0, 1, 4, 5))
 	// A network that is faster than the link is not the bound.
 	m.NICsPerNode, m.Network.Bandwidth = 4, 90
-	require.Equal(t, ring(100, 3, 5), m.Slowest([]int32{0, 1, 4, 5}))
-	m.Link.Collective = 70
-	require.Equal(t, ring(70, 3, 5), m.Slowest([]int32{0, 1, 4, 5}))
-	require.Equal(t, m.Link, m.Slowest([]int32{0, 1}))
+	require.Equal(t, 3*600*time.Millisecond+2*3+1+5, took(0, 1, 4, 5))
+	m.Link.Collective = 60
+	require.Equal(t, 3*second+2*3+1+5, took(0, 1, 4, 5))
 }

@@ -1,7 +1,6 @@
 package costmodel
 
 import (
-	"slices"
 	"time"
 
 	"psim/costmodel/arch"
@@ -49,66 +48,6 @@ func priceOf(c Compute, plan *stages.Plan, stage int, samples int64) price {
 	}
 	p.gather(received(c, plan, stage, stage-1, samples), received(c, plan, stage, stage+1, samples))
 	return p
-}
-
-// slice cuts a stage's B or W where each of its gradient buckets is complete: a
-// layer's time is spread over its own tensors by their size, and a layer without any
-// counts towards the next tensor.
-func slice(c Compute, plan *stages.Plan, k graph.Kind, stage int, samples int64) []time.Duration {
-	st := &plan.Stages[stage]
-	var progress []progressPoint // time done when so many gradient bytes are complete
-	var done time.Duration
-	if k == graph.Backward {
-		done = received(c, plan, stage, stage+1, samples).Exposed
-	}
-	var bytes int64
-	for i, l := range slices.Backward(st.Layers) {
-		if k == graph.Backward {
-			done = units.Sum(done, c.Backward(l, samples), c.Recompute(l, plan.Training, samples))
-		} else {
-			done = units.Sum(done, c.Layer(l, arch.WeightGradient, samples))
-		}
-		own := int64(0)
-		for _, t := range st.Held[i] {
-			own += t.Shape.Elements() * plan.PerParameter.Gradient
-		}
-		if own > 0 {
-			bytes += own
-			progress = append(progress, progressPoint{bytes, done})
-		}
-	}
-	times := make([]time.Duration, len(st.Buckets))
-	var complete int64
-	var before time.Duration
-	for k, b := range st.Buckets {
-		complete += b.Bytes
-		at := timeAt(progress, complete)
-		if k == len(st.Buckets)-1 {
-			at = done
-		}
-		times[k] = at - before
-		before = at
-	}
-	return times
-}
-
-// progressPoint says that after a time so many bytes of gradients are there.
-type progressPoint struct {
-	bytes int64
-	time  time.Duration
-}
-
-// timeAt interpolates the time at which a number of bytes is complete.
-func timeAt(points []progressPoint, bytes int64) time.Duration {
-	var from progressPoint
-	for _, to := range points {
-		if bytes <= to.bytes {
-			share := float64(bytes-from.bytes) / float64(to.bytes-from.bytes)
-			return from.time + time.Duration(share*float64(to.time-from.time))
-		}
-		from = to
-	}
-	return from.time
 }
 
 // taskPrice returns what a stage costs for a microbatch: a share of the whole batch's

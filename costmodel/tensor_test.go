@@ -162,11 +162,11 @@ func TestRanksOfDevices(t *testing.T) {
 	// Four rings over ranks 0 and 2, one for each device, on so many cards.
 	for nics, rate := range map[int]float64{8: 10, 4: 10, 2: 5, 1: 2.5} {
 		m.NICsPerNode = nics
-		require.EqualValues(t, rate, m.Slowest([]int32{0, 2}).Collective, "%d cards", nics)
+		require.EqualValues(t, rate, m.Group([]int32{0, 2}).Collective, "%d cards", nics)
 	}
 	m.NICsPerNode = 8
-	require.EqualValues(t, 20, m.Slowest([]int32{0, 1, 2, 3}).Collective) // two ranks on a node, two cards each
-	require.EqualValues(t, 80, m.Slowest([]int32{0, 1}).Collective)
+	require.EqualValues(t, 20, m.Group([]int32{0, 1, 2, 3}).Collective) // two ranks on a node, two cards each
+	require.EqualValues(t, 80, m.Group([]int32{0, 1}).Collective)
 
 	m.Tensor = 16 // a rank of two nodes
 	require.Equal(t, 2, m.Nodes(1))

@@ -24,6 +24,7 @@ type Times struct {
 	PointToPoint   units.Duration `toml:"p2p"`
 	Optimizer      units.Duration `toml:"optimizer"`
 	Host           units.Duration `toml:"host"`
+	HostMessage    units.Duration `toml:"host_message"`
 	Pair           string         `toml:"pair"` // a wiring.Pairing
 }
 
@@ -37,6 +38,7 @@ func (Times) Settings() []setting.Setting {
 		{Key: "p2p", Default: "0ms", Range: taskTime(), Text: "latency of a stage boundary; it occupies nobody, so that the wait for it counts as idle"},
 		{Key: "pair", Default: "fused", OneOf: wiring.Pairings(), Text: "how an overlapped pair of dualpipe and dualpipev runs: fused (F then B, from when both are ready), serial (as two tasks), overlap (side by side, to the end of the longer)"},
 		{Key: "host", Default: "0ms", Range: taskTime(), Text: "what the host does before every F, B, I and W while the device waits: synchronous messages, the next batch, bookkeeping"},
+		{Key: "host_message", Default: "0ms", Range: taskTime(), Text: "what it does besides before an F, B or I whose input is a message, while the device waits: launching and awaiting what is sent and received"},
 		{Key: "optimizer", Default: "0ms", Range: taskTime(), Text: "the optimizer's step, after all else"},
 	}
 }
@@ -192,6 +194,13 @@ func (t Table) check(key string, stages, microbatches int) error {
 	return nil
 }
 
+// ByMicrobatch reports whether some microbatch takes another time than others.
+func (t Times) ByMicrobatch() bool {
+	return slices.ContainsFunc([]Table{t.Forward, t.Backward, t.InputGradient, t.WeightGradient}, func(t Table) bool {
+		return slices.ContainsFunc(t.rows, func(row []time.Duration) bool { return len(row) > 1 })
+	})
+}
+
 // Validate checks the times against a compute order's size, and that there is
 // a time for every kind of task in it.
 func (t Times) Validate(stages, microbatches int, split bool) error {
@@ -231,10 +240,10 @@ func (m ActivationMemory) Validate() error {
 	return nil
 }
 
-// Costs prices tasks by the tables. Activations are allocated when F starts,
-// freed in part when I ends and for the rest when B or W ends.
-func (t Times) Costs(m ActivationMemory) graph.Costs {
-	whole, early, host := int64(m.Activation), int64(m.FreedByInputGradient), time.Duration(t.Host)
+// Costs prices tasks of stages that are placed so by the tables. Activations are
+// allocated when F starts, freed in part when I ends and for the rest when B or W ends.
+func (t Times) Costs(m ActivationMemory, p graph.Placement) graph.Costs {
+	whole, early := int64(m.Activation), int64(m.FreedByInputGradient)
 	price := func(task *graph.Task) graph.Cost {
 		switch s, mb := task.Stage, task.Microbatch; task.Kind {
 		case graph.Forward:
@@ -253,14 +262,18 @@ func (t Times) Costs(m ActivationMemory) graph.Costs {
 		}
 		return graph.Cost{}
 	}
-	if host == 0 {
+	if t.Host == 0 && t.HostMessage == 0 {
 		return graph.Costs{Task: price}
 	}
 	return graph.Costs{Host: &graph.Host{Waits: true}, Task: func(task *graph.Task) graph.Cost {
 		cost := price(task)
 		if task.Kind.Compute() {
-			cost.Launch, cost.LaunchLead = host, host
+			cost.LaunchLead = time.Duration(t.Host)
 		}
+		if p.Receives(task) {
+			cost.LaunchLead += time.Duration(t.HostMessage)
+		}
+		cost.Launch = cost.LaunchLead
 		return cost
 	}}
 }

@@ -116,7 +116,7 @@ func TestTimesCosts(t *testing.T) {
 		WeightGradient: costmodel.Uniform(5 * ms), PointToPoint: 6e6, Optimizer: 7e6,
 	}
 	cost := func(k graph.Kind, stage, m int32) graph.Cost {
-		return times.Costs(memory).Task(&graph.Task{Kind: k, Stage: stage, Microbatch: m})
+		return times.Costs(memory, graph.Placement{}).Task(&graph.Task{Kind: k, Stage: stage, Microbatch: m})
 	}
 	require.Equal(t, graph.Cost{Busy: ms, BytesAtStart: 10}, cost(graph.Forward, 0, 1))
 	require.Equal(t, graph.Cost{Busy: 3 * ms, BytesAtStart: 10}, cost(graph.Forward, 1, 1))
@@ -129,7 +129,7 @@ func TestTimesCosts(t *testing.T) {
 	require.Equal(t, graph.Cost{}, cost(graph.Average, -1, -1))
 	times = costmodel.Times{Forward: costmodel.Uniform(ms), Backward: costmodel.Uniform(2 * ms)}
 	require.Equal(t, graph.Cost{Busy: 2 * ms, BytesAtEnd: -10}, cost(graph.Backward, 0, 0))
-	require.Nil(t, times.Costs(memory).Persistent)
+	require.Nil(t, times.Costs(memory, graph.Placement{}).Persistent)
 }
 
 // Memory in halves balances, and holds what W has not freed.
@@ -137,7 +137,7 @@ func TestTimesLedger(t *testing.T) {
 	const ms = time.Millisecond
 	times := costmodel.Times{Forward: costmodel.Uniform(ms), InputGradient: costmodel.Uniform(ms), WeightGradient: costmodel.Uniform(ms)}
 	w := workload(t, mlp(t, 4, 4), []int32{0, 1, 2, 3}, 1, 1, 1, 1, 1, 1)
-	costs := times.Costs(costmodel.ActivationMemory{Activation: 10, FreedByInputGradient: 4})
+	costs := times.Costs(costmodel.ActivationMemory{Activation: 10, FreedByInputGradient: 4}, graph.Placement{})
 	o := orderOf(t, "1f1b", w)
 	peaks := func(o order.Order) []int64 { return ledger(t, run(t, graphOf(t, w, o), costs)) }
 	require.Equal(t, []int64{40, 30, 20, 10}, peaks(o))
@@ -150,10 +150,31 @@ func TestTimesLedger(t *testing.T) {
 // no other.
 func TestHostTime(t *testing.T) {
 	times := costmodel.Times{Forward: costmodel.Uniform(3), Backward: costmodel.Uniform(5), Optimizer: 7}
-	require.Nil(t, times.Costs(costmodel.ActivationMemory{}).Host)
+	require.Nil(t, times.Costs(costmodel.ActivationMemory{}, graph.Placement{}).Host)
 	times.Host = 2
-	costs := times.Costs(costmodel.ActivationMemory{})
+	costs := times.Costs(costmodel.ActivationMemory{}, graph.Placement{})
 	require.Equal(t, &graph.Host{Waits: true}, costs.Host)
 	require.Equal(t, graph.Cost{Busy: 3, Launch: 2, LaunchLead: 2}, costs.Task(&graph.Task{Kind: graph.Forward}))
 	require.Equal(t, graph.Cost{Busy: 7}, costs.Task(&graph.Task{Kind: graph.Optimizer}))
+}
+
+// That of messages comes before what begins with one: no W, no first F and last B, and
+// nothing that stays on its rank.
+func TestHostTimeOfMessages(t *testing.T) {
+	times := costmodel.Times{Forward: costmodel.Uniform(3), Backward: costmodel.Uniform(5), Host: 2, HostMessage: 10}
+	costs := times.Costs(costmodel.ActivationMemory{}, graph.Placement{First: []int32{0, 1, 1, 0}}) // a V
+	for _, c := range []struct {
+		kind  graph.Kind
+		leads []time.Duration // by stage
+	}{
+		{graph.Forward, []time.Duration{2, 12, 2, 12}},
+		{graph.Backward, []time.Duration{12, 2, 12, 2}},
+		{graph.InputGradient, []time.Duration{12, 2, 12, 2}},
+		{graph.WeightGradient, []time.Duration{2, 2, 2, 2}},
+		{graph.SendForward, []time.Duration{0, 0, 0, 0}},
+	} {
+		for s, want := range c.leads {
+			require.Equal(t, want, costs.Task(&graph.Task{Kind: c.kind, Stage: int32(s)}).LaunchLead, "%v %d", c.kind, s)
+		}
+	}
 }

@@ -123,7 +123,7 @@ func (m *Machine) sumOfNorms(sharded bool, g *graph.Graph) time.Duration {
 	for r := range ranks {
 		ranks[r] = int32(r)
 	}
-	l := m.Slowest(ranks)
+	l := m.Group(ranks)
 	if n == 1 {
 		l = m.inner()
 	}

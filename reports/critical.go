@@ -20,21 +20,15 @@ type CriticalPath struct {
 	Latency       float64 `json:"latency_s"`            // between one task and the next
 }
 
-// NewCriticalPath splits the time that a path of a trace covers. It follows the
-// path back from the end of the step, so that every moment counts once: where a
-// task waited for what a host thread launched before it, that one may still run.
+// NewCriticalPath splits the time that a path of a trace covers.
 func NewCriticalPath(t *graph.Trace, path []int32) *CriticalPath {
 	var compute, communication, optimizer, dispatch, latency time.Duration
-	now := t.End()
-	back := func(to time.Duration) time.Duration { // how long it is back to a moment
-		d := max(0, now-to)
-		now -= d
-		return d
-	}
-	for n, i := range slices.Backward(path) {
-		latency += back(t.Spans[i].End)
-		d, k := back(t.Spans[i].Start), t.Graph.Tasks[i].Kind
-		switch {
+	walk(t, path, func(i int32, what stretchOfPath, d time.Duration) {
+		switch k := t.Graph.Tasks[i].Kind; {
+		case what == launching:
+			dispatch += d
+		case what == following:
+			latency += d
 		case k.Compute() && t.Inner != nil:
 			exposed := min(d, t.Inner[i].Exposed)
 			compute += d - exposed
@@ -46,19 +40,47 @@ func NewCriticalPath(t *graph.Trace, path []int32) *CriticalPath {
 		default:
 			communication += d
 		}
+	})
+	return &CriticalPath{
+		Compute: compute.Seconds(), Communication: communication.Seconds(), Optimizer: optimizer.Seconds(),
+		Dispatch: dispatch.Seconds(), Latency: latency.Seconds(),
+	}
+}
+
+// stretchOfPath tells what a path does at a time.
+type stretchOfPath uint8
+
+const (
+	running   stretchOfPath = iota // the task
+	launching                      // it is ready, and its device waits for the host
+	following                      // the task has ended, and what depends on it has not begun
+)
+
+// walk follows a path back from the end of the step, so that every moment counts once:
+// where a task waited for what a host thread launched before it, that one may still run.
+func walk(t *graph.Trace, path []int32, count func(i int32, what stretchOfPath, d time.Duration)) {
+	now := t.End()
+	back := func(i int32, what stretchOfPath, to time.Duration) { // to a moment
+		d := max(0, now-to)
+		now -= d
+		count(i, what, d)
+	}
+	for n, i := range slices.Backward(path) {
+		back(i, following, t.Spans[i].End)
+		back(i, running, t.Spans[i].Start)
 		if t.Ready == nil || t.Ready[i] == t.Spans[i].Start {
 			continue
 		}
-		switch dispatch += back(t.Ready[i]); {
+		back(i, launching, t.Ready[i])
+		switch {
 		case n == 0:
-			dispatch += back(0)
+			back(i, launching, 0)
 		case t.Graph.Tasks[path[n-1]].Kind.Compute(): // its thread, not a message, let this one start
-			dispatch += back(t.Spans[path[n-1]].End)
+			back(i, launching, t.Spans[path[n-1]].End)
 		}
 	}
-	return &CriticalPath{
-		Compute: compute.Seconds(), Communication: communication.Seconds(), Optimizer: optimizer.Seconds(),
-		Dispatch: dispatch.Seconds(), Latency: (latency + back(0)).Seconds(),
+	if len(path) > 0 {
+		back(path[0], following, 0)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // The comments on the fields of results are what psim help result prints, and the
 // descriptions of docs/result.schema.json.
 //
-//go:embed result.go work.go memoryresult.go groups.go critical.go measurement.go plans.go boundary.go steadiness.go epochs.go shards.go
+//go:embed result.go work.go memoryresult.go groups.go critical.go measurement.go plans.go boundary.go steadiness.go epochs.go shards.go explain.go whatif.go
 var sources embed.FS
 
 // A field is one of a JSON object that a struct is written as.

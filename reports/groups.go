@@ -40,9 +40,10 @@ func groups(t *graph.Trace, info Info) []Group {
 		list[i].Ranks = max(list[i].Ranks, ranks)
 		return &list[i]
 	}
-	add := func(x *traffic, rank int32, bytes int64, time time.Duration) {
-		x.sent[rank] += bytes
-		x.time[rank] += time
+	add := func(x *traffic, i int, bytes int64, took time.Duration) {
+		rank, n := t.Graph.Tasks[i].Rank, t.Count(i)
+		x.sent[rank] += n * bytes
+		x.time[rank] += time.Duration(n) * took
 	}
 	within := "all-reduce"
 	if info.Sequence {
@@ -50,31 +51,21 @@ func groups(t *graph.Trace, info Info) []Group {
 	}
 	for i, inner := range t.Inner {
 		if inner.Communication > 0 || inner.SentBytes > 0 {
-			add(find("tensor", within, info.TensorParallel), t.Graph.Tasks[i].Rank, inner.SentBytes, inner.Communication)
+			add(find("tensor", within, info.TensorParallel), i, inner.SentBytes, inner.Communication)
 		}
 	}
 	for i := range t.Graph.Tasks {
 		task := &t.Graph.Tasks[i]
 		switch k := task.Kind; {
 		case k == graph.Send:
-			add(find("collective", info.Schedule, t.Graph.Ranks()), task.Rank, task.Bytes, t.Spans[i].Duration())
+			add(find("collective", info.Schedule, t.Graph.Ranks()), i, task.Bytes, t.Spans[i].Duration())
 		case k.Message():
-			add(find("pipeline", "send", t.Graph.Shape.Ranks), task.Rank, task.Bytes, t.Spans[i].Duration())
+			add(find("pipeline", "send", t.Graph.Shape.Ranks), i, task.Bytes, t.Spans[i].Duration())
 		case k.Collective():
-			dimension := dimensionOf(t.Graph, task)
-			add(find(dimension, collectiveName(k), len(t.Graph.Groups[task.Peer])), task.Rank, t.Graph.SentBytes(task), t.Spans[i].Duration())
+			add(find(t.Graph.Dimension(task), collectiveName(k), len(t.Graph.Groups[task.Peer])), i, t.Graph.SentBytes(task), t.Spans[i].Duration())
 		}
 	}
 	return longestOf(list)
-}
-
-// dimensionOf tells the groups of replicas from those within one.
-func dimensionOf(g *graph.Graph, t *graph.Task) string {
-	ranks, perReplica := g.Groups[t.Peer], int32(g.Shape.Ranks)
-	if len(ranks) > 1 && ranks[0]/perReplica == ranks[len(ranks)-1]/perReplica {
-		return "tied"
-	}
-	return "data"
 }
 
 // collectiveName names a fused collective as people do.

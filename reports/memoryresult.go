@@ -47,9 +47,10 @@ type Limits struct {
 	Margin float64
 	Memory int64
 	// Node is what the devices of a node share, with the margin; 0 is unlimited.
-	// DevicesPerNode is 0 where all are in one.
+	// DevicesPerNode is 0 where all are in one; On finds the node of a rank's first device.
 	Node           int64
 	DevicesPerNode int
+	On             func(rank int32) int32
 }
 
 // Fits reports whether the memory of every rank and node suffices, with its margin.
@@ -82,10 +83,10 @@ func (r *Result) nodes(l Limits) (list []NodeResult) {
 		for d := range max(1, r.TensorParallel) {
 			node := 0
 			if l.DevicesPerNode > 0 {
-				node = (i*max(1, r.TensorParallel) + d) / l.DevicesPerNode
+				node = int(l.On(int32(i))) + d/l.DevicesPerNode
 			}
-			if node == len(list) {
-				list = append(list, NodeResult{Node: node, MemoryCapacity: int64(float64(l.Node) * (1 - l.Margin))})
+			for len(list) <= node {
+				list = append(list, NodeResult{Node: len(list), MemoryCapacity: int64(float64(l.Node) * (1 - l.Margin))})
 			}
 			list[node].Devices++
 			list[node].PeakMemory += rank.PeakMemory

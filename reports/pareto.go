@@ -22,6 +22,28 @@ type ParetoFigure struct {
 	Plans []Plan
 	// Capacity is the memory of a rank in bytes; 0 is unlimited or not known.
 	Capacity int64
+	// Shapes: plans differ in how they divide the network; their settings are a label that
+	// says how.
+	Shapes bool
+	Remark string // in the legend
+}
+
+// PointsFigure is a figure of plans of which only the points are known: those that were
+// simulated.
+func PointsFigure(title string, points []PlanPoint, capacity int64) ParetoFigure {
+	f := ParetoFigure{Title: title, Capacity: capacity, Shapes: true}
+	for _, p := range points {
+		if p.Simulated {
+			label := fmt.Sprintf("T%d P%d B%d", p.Plan.Tensor, p.Plan.Stages, p.Plan.Micro)
+			f.Plans = append(f.Plans, Plan{Settings: []string{label}, Result: Result{
+				Schedule: p.Plan.Schedule, StepTime: p.StepTime.Seconds(), VirtualStages: p.Plan.VirtualStages, Ranks: []RankResult{{PeakMemory: p.PeakMemory}},
+			}})
+		}
+	}
+	if left := len(points) - len(f.Plans); left > 0 {
+		f.Remark = units.Plural(left, "more plan") + ", discarded without a simulation"
+	}
+	return f
 }
 
 // Pareto draws every plan as a point, the peak memory of its fullest rank to the
@@ -57,8 +79,10 @@ func Pareto(w io.Writer, format string, p ParetoFigure) error {
 	} else if p.Capacity > 0 {
 		f.Explain(text, limit)
 	}
-	if far != "" {
-		f.Explain(far, nil)
+	for _, text := range []string{far, p.Remark} {
+		if text != "" {
+			f.Explain(text, nil)
+		}
 	}
 	return f.Write(w, format)
 }
@@ -115,20 +139,43 @@ func (p ParetoFigure) draw(f *chart.Figure) {
 	for _, i := range front {
 		at := add(i, 4.5)
 		border.XYs, labels.XYs = append(border.XYs, at), append(labels.XYs, at)
-		labels.Texts = append(labels.Texts, sizes(p.Plans[i]))
+		labels.Texts = append(labels.Texts, p.sizes(p.Plans[i]))
 	}
+	labels.Texts = once(labels.Texts)
 	points.GlyphStyleFunc = func(i int) draw.GlyphStyle { return looks[i] }
 	f.Add(border, points, labels)
 	for i, s := range schedules {
 		f.Explain(s, &plotter.Scatter{GlyphStyle: chart.Look(i, 4)})
 	}
-	f.Explain("no plan is better in both (M microbatches, V stages per rank)", border)
+	f.Explain("no plan is better in both ("+p.letters()+")", border)
+}
+
+// letters explains those of sizes.
+func (p ParetoFigure) letters() string {
+	if p.Shapes {
+		return "T tensor, P stages, V per rank, B samples per microbatch"
+	}
+	return "M microbatches, V stages per rank"
+}
+
+// once leaves out texts that are those before them.
+func once(texts []string) []string {
+	list := slices.Clone(texts)
+	for i, text := range texts[min(1, len(texts)):] {
+		if text == texts[i] {
+			list[i+1] = ""
+		}
+	}
+	return list
 }
 
 // sizes labels a plan with its microbatches, and its stages per rank if there are
-// several.
-func sizes(p Plan) string {
+// several; or with how it divides the network.
+func (f ParetoFigure) sizes(p Plan) string {
 	text := fmt.Sprintf("M=%d", p.Microbatches)
+	if f.Shapes {
+		text = p.Settings[0]
+	}
 	if p.VirtualStages > 1 {
 		text += fmt.Sprintf(" V=%d", p.VirtualStages)
 	}

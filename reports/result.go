@@ -73,7 +73,9 @@ type Result struct {
 	Tasks         int      `json:"tasks"`                                   // of the graph, messages included
 	// What the time of the step is made of, along the chain of tasks that determines it.
 	CriticalPath *CriticalPath `json:"critical_path,omitempty"`
-	Search       *Search       `json:"search,omitempty"` // how good the order is, where one was searched for
+	// What the step's time is made of by operation, and what prices it, where --explain asks for it.
+	Explain *Explanation `json:"explain,omitempty"`
+	Search  *Search      `json:"search,omitempty"` // how good the order is, where one was searched for
 	*Measurement
 	Predicted *Result  `json:"predicted,omitempty"` // the prediction that was made before a measured run
 	Runs      []Result `json:"runs,omitempty"`      // results of all modes, where several ran
@@ -94,6 +96,7 @@ type Remedy struct {
 	PeakMemory int64    `json:"peak_memory_bytes"` // highest of any rank
 	StepTime   float64  `json:"step_time_s"`       // of a step with the optimizer
 	Devices    int      `json:"devices"`           // over all replicas
+	Flags      []string `json:"flags,omitempty"`   // of psim search, with which it finds that
 }
 
 // Bubble is the idle share of the ranks' time, from 0 to 1.

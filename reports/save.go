@@ -161,7 +161,7 @@ func earlierRun(folder string) (owner string, names []string) {
 
 // PlansFolder returns a folder for the files of a search.
 func PlansFolder(path string) files.Folder {
-	return ownFolder(path, "search", []string{"pareto.png", "plans.json"}, ReadPlans)
+	return ownFolder(path, "search", []string{"pareto.png", "map.png", "points.csv", "search.json", "plans.json"}, ReadPlans)
 }
 
 // ComparisonFolder returns a folder for the files of a comparison.

@@ -29,6 +29,15 @@ func memoryParts(r Result) string {
 	if m == nil {
 		return ""
 	}
+	parts := m.parts()
+	if len(parts) < 2 {
+		return ""
+	}
+	return strings.Join(parts, ", ")
+}
+
+// parts lists what there is of a memory, the most first.
+func (m MemoryBytes) parts() []string {
 	type part struct {
 		name  string
 		bytes int64
@@ -37,15 +46,12 @@ func memoryParts(r Result) string {
 		{"parameters", m.Parameters}, {"gradients", m.Gradients}, {"optimizer", m.Optimizer},
 		{"activations", m.Activations}, {"buffers", m.Buffers}, {"context", m.Context},
 	}, func(p part) bool { return p.bytes == 0 })
-	if len(parts) < 2 {
-		return ""
-	}
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.bytes, a.bytes) })
 	var texts []string
 	for _, p := range parts {
 		texts = append(texts, p.name+" "+units.FormatBytes(p.bytes))
 	}
-	return strings.Join(texts, ", ")
+	return texts
 }
 
 // highestRank returns the first rank with the highest peak.

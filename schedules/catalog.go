@@ -42,6 +42,9 @@ type Schedule struct {
 	// activations; empty if there is none.
 	Lighter string
 
+	// Single names the schedule that it is with one stage per rank; empty if none is.
+	Single string
+
 	// LeftOut says what of a written order has no effect; empty if nothing.
 	LeftOut string
 	// SerialBackward says that backwards run one at a time, Stashing that every

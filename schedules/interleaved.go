@@ -24,7 +24,7 @@ func interleaved() Schedule {
 			"times as fast. The bubble shrinks by V; messages grow by V, and memory a little. For fast " +
 			"links.",
 		Bubble: "(P-1)/(MV+P-1), M>=P", Memory: "min((V-1)R+2(P-1-r)+1, MV), V>1", Paper: "Narayanan et al. 2021, Megatron-LM",
-		Constraint: "⌊M/P⌋ divides M, or group", Pipelined: true, Virtual: true, Grouped: true,
+		Constraint: "⌊M/P⌋ divides M, or group", Pipelined: true, Virtual: true, Grouped: true, Single: "1f1b",
 		order: inTurn(interleavedWarmUp, nil), place: loopedStages, legal: legalRounds,
 	}
 }
@@ -53,7 +53,7 @@ func interleavedZeroBubble() Schedule {
 		About: "The two ideas together: several stages per rank, and weight gradients in the gaps. The " +
 			"bubble of zb-h1 divided by V, for more messages.",
 		Bubble: "(P-1)(F+I-W)/T, P|M", Memory: "min((V-1)R+P, MV)", Paper: "Qi et al. 2023; PyTorch",
-		Constraint: "⌊M/P⌋ divides M", Pipelined: true, Virtual: true,
+		Constraint: "⌊M/P⌋ divides M", Pipelined: true, Virtual: true, Single: "zb-h1",
 		order: inTurn(zeroBubbleWarmUp, behind(1)), place: loopedStages, legal: legalRounds,
 	}
 }

@@ -78,12 +78,14 @@ type Parallel struct {
 	TensorOverlap bool     `toml:"tensor_overlap"`
 	ScatterGather bool     `toml:"scatter_gather"`
 	Zero          int      `toml:"zero"`
-	Gather        string   `toml:"gather"`     // of zero = 3; "" is GatherUnit
-	Simplified    bool     `toml:"simplified"` // of zero = 3
+	Gather        string   `toml:"gather"`         // of zero = 3; "" is GatherUnit
+	Simplified    bool     `toml:"simplified"`     // of zero = 3
+	OverlapGather bool     `toml:"overlap_gather"` // of zero = 1 and 2
 	Broadcast     bool     `toml:"broadcast"`
 	Bucket        BucketBy `toml:"bucket"`
 	Overlap       bool     `toml:"overlap"`
 	Collectives   string   `toml:"collectives"` // "" is nccl
+	Order         string   `toml:"order"`       // "" is StagesFirst
 }
 
 // Settings describes [parallel]. The default bucket is PyTorch's.
@@ -98,12 +100,20 @@ func (Parallel) Settings() []setting.Setting {
 		{Key: "zero", Default: 0, Range: setting.Between(0, 3), With: model, Text: "0 DDP, 1 optimizer sharded, 2 gradients as well, 3 parameters too (FSDP; ddp only): every layer is gathered for its F and B, its gradients scattered"},
 		{Key: "gather", Default: GatherUnit, OneOf: []string{GatherUnit, GatherTensor}, With: model, Text: "with zero = 3, what is gathered and scattered together: unit, all tensors of a layer laid end to end, or tensor, each by itself, as in the course's code: for vgg16 32 gathers a pass, not 8"},
 		{Key: "simplified", Default: false, With: model, Text: "with zero = 3, parameters alone are sharded, as in the course's code: every replica keeps the whole model and its last whole gradients beside its shares"},
+		{Key: "overlap_gather", Default: false, With: model, Text: "with zero = 1 or 2, updated parameters are gathered beside the next forward, piece by piece as it needs them, not after the update: a step then begins with these gathers. Not with schedule.whole_last"},
 		{Key: "broadcast", Default: false, With: model, Text: "the step is the first of a training, before which replica 0 sends its parameters to the others, in the buckets of gradients; startup_s of the result says how much of the step that is. Not with zero = 3"},
 		{Key: "bucket", Default: "25MB", With: model, Text: `of gradients; "tensor": every tensor by itself; no meaning with zero = 3, which sums whole layers`},
 		{Key: "overlap", Default: true, With: model, Text: "gradients travel beside the backward; with zero = 3 the next layer is gathered beside this one's work"},
 		{Key: "collectives", Default: "nccl", OneOf: []string{"nccl", "gloo"}, With: model, Text: "nccl, or gloo, which has no reduce-scatter: zero = 1 to 3 all-reduce instead"},
+		{Key: "order", Default: StagesFirst, OneOf: []string{StagesFirst, ReplicasFirst}, With: model, Text: "which devices lie beside each other on nodes, after those of a tensor-parallel group: the stages of a replica, or the replicas of a stage, as in Megatron, DeepSpeed and torchtitan"},
 	}
 }
+
+// The orders in which devices are counted, as Megatron names them.
+const (
+	StagesFirst   = "tp-pp-dp"
+	ReplicasFirst = "tp-dp-pp"
+)
 
 // What ZeRO 3 gathers and scatters together.
 const (

@@ -2,11 +2,11 @@ package sim
 
 import "time"
 
-// An event is a task that queues for a link from the time it is ready.
+// An event is a task that queues for a link from the time it is ready. Of packed graphs
+// it is the head of a stream, and task is what it waited for: in the same order.
 type event struct {
-	ready time.Duration
-	task  int32
-	cause int32
+	ready               time.Duration
+	task, cause, stream int32
 }
 
 func (a event) before(b event) bool {

@@ -107,6 +107,15 @@ type groupCollected struct {
 	streams []int32 // parked, each at its head
 	ready   time.Duration
 	cause   int32
+	last    int32 // the stream that is ready last, of several the first
+}
+
+// note parks a stream.
+func (g *groupCollected) note(s int32, ready time.Duration, cause int32) {
+	if len(g.streams) == 0 || ready > g.ready || ready == g.ready && s < g.last {
+		g.ready, g.cause, g.last = ready, cause, s
+	}
+	g.streams = append(g.streams, s)
 }
 
 func newEngine(g *graph.Graph, costs graph.Costs) *engine {
@@ -170,7 +179,7 @@ func (e *engine) advance(s int32) error {
 				return nil
 			}
 		case cost.Link > 0:
-			e.queue(s, event{ready, i, cause}, &cost)
+			e.queue(s, event{ready, i, cause, s}, &cost)
 			return nil
 		default:
 			start, cause := e.launch(i, ready, cause, &cost)
@@ -242,10 +251,7 @@ func (e *engine) join(s int32, ready time.Duration, cause int32, cost *graph.Cos
 	i := e.order[e.head[s]]
 	members := e.graph.Groups[e.graph.Tasks[i].Peer]
 	g := &e.groups[e.graph.Tasks[i].Peer]
-	if len(g.streams) == 0 || ready > g.ready {
-		g.ready, g.cause = ready, cause
-	}
-	g.streams = append(g.streams, s)
+	g.note(s, ready, cause)
 	if len(g.streams) < len(members) {
 		return false
 	}

@@ -26,9 +26,11 @@ type runFlags struct {
 	limit time.Duration
 	// boundaries asks for what passes between stages.
 	boundaries bool
-	epochs     int
-	shards     bool // whether to print the samples of every replica
-	strided    bool // for those
+	// explain asks what the time is made of, and for what one change each would give.
+	explain bool
+	epochs  int
+	shards  bool // whether to print the samples of every replica
+	strided bool // for those
 }
 
 const runManual = `run simulates one training step and predicts its time, bubble, memory and
@@ -43,6 +45,13 @@ all settings.
 
 --boundaries adds what passes between neighbouring stages for one microbatch, shapes
 and bytes, forward and backward; with --csv it takes the place of the ranks.
+
+--explain adds what the time of the step is made of, by operation: the mean of all ranks
+and the chain of tasks that determines it, each of which adds up to the step, and the
+settings by which every class is priced; and what one change each would give, by
+simulation: a link or a rate of the device twice as fast, other microbatches, another
+recomputation, another schedule. What changes nothing is left out. With --csv what the
+time is made of takes the place of the ranks.
 
 With data.samples, the size of the data set, it tells the time of an epoch as well: of
 as many steps as take so many samples. The last one, for which fewer may be left, is
@@ -78,6 +87,7 @@ func newRun() *cobra.Command {
 	flags.StringVar(&f.trace, "trace", "", "also write the timeline for Perfetto (.pftrace) or chrome://tracing and PyTorch's tools (.json, .json.gz)")
 	flags.BoolVar(&f.exact, "exact", false, "let the solver cbc prove the order of schedule.name = \"auto\", for small pipelines")
 	flags.BoolVar(&f.boundaries, "boundaries", false, "also say what passes between stages, shapes and bytes")
+	flags.BoolVar(&f.explain, "explain", false, "also say what the step's time is made of, which settings price it, and what one change each would give")
 	f.registerEpochs(flags)
 	flags.DurationVar(&f.limit, "time-limit", time.Minute, "how long the solver of --exact may take")
 	return cmd
@@ -98,7 +108,7 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	if err := f.prove(c); err != nil {
 		return err
 	}
-	p, err := f.predict(ctx, c)
+	p, err := f.predict(ctx, c, stderr)
 	if err != nil {
 		return err
 	}
@@ -135,8 +145,12 @@ func (f runFlags) tellMissing(r reports.Run, stderr io.Writer) {
 }
 
 // predict predicts, and adds what is asked for.
-func (f runFlags) predict(ctx context.Context, c *configs.Config) (*lib.Prediction, error) {
-	p, err := lib.Predict(ctx, c)
+func (f runFlags) predict(ctx context.Context, c *configs.Config, stderr io.Writer) (*lib.Prediction, error) {
+	predict := lib.Predict
+	if (f.json || f.csv) && (f.out == "" || f.out == "-") && f.trace == "" && !f.explain { // nobody sees a trace
+		predict = lib.Estimate
+	}
+	p, err := predict(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -146,6 +160,9 @@ func (f runFlags) predict(ctx context.Context, c *configs.Config) (*lib.Predicti
 		}
 	}
 	p.Advise(ctx)
+	if err := f.explanation(ctx, p, stderr); err != nil {
+		return nil, err
+	}
 	return p, f.addEpochs(p)
 }
 
@@ -221,6 +238,8 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 		return reports.WriteShardsCSV(stdout, p.Result.Shards)
 	case f.csv && f.boundaries:
 		return reports.WriteBoundariesCSV(stdout, p.Result.Boundaries)
+	case f.csv && f.explain:
+		return p.Result.Explain.WriteCSV(stdout)
 	case f.csv:
 		return reports.WriteResultCSV(stdout, p.Result)
 	}
@@ -233,7 +252,7 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 			return err
 		}
 	}
-	if err := f.printShards(p.Result, stdout); err != nil {
+	if err := errors.Join(f.printExplanation(p.Result, stdout), f.printShards(p.Result, stdout)); err != nil {
 		return err
 	}
 	fmt.Fprintln(stdout)

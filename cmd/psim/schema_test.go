@@ -77,7 +77,7 @@ func TestOutputFollowsSchema(t *testing.T) {
 	c := schemaCheck{t, schema["$defs"].(map[string]any)}
 	userFolder(t)
 	for _, line := range []string{
-		"psim run gpipe --json", "psim run gpipe --json --boundaries", "psim run megatron-175b --json", "psim run fsdp --json", "psim run ring-allreduce --json",
+		"psim run gpipe --json", "psim run gpipe --json --boundaries --explain", "psim run megatron-175b --json", "psim run fsdp --json", "psim run ring-allreduce --json",
 		"psim run course-timeline --json", "psim run launch-bound --json", "psim run gpipe --json --set machine.memory_margin=0.9",
 		"psim run auto --json --set schedule.stages=2 --set schedule.microbatches=4",
 		"psim run gpipe --json --set schedule.name=pipedream --set model.tied=false",

@@ -14,13 +14,19 @@ import (
 	"psim/reports"
 )
 
-func newSearch() *cobra.Command {
-	var f outputFlags
-	var rows int
-	cmd := &cobra.Command{
-		Use:   "search CONFIG",
-		Short: "find the best plan under a memory limit",
-		Long: `search simulates CONFIG with every schedule that can run it, with 1, 2 and 4 stages
+const searchManual = `search --devices N finds the best plan for N devices, whatever plan CONFIG has: over
+replicas, tensor-parallel groups within a node, stages, stages per rank, microbatches,
+schedules, recomputation, ZeRO and sequence parallelism. Model, batch.global, machine,
+optimizer and precision stay. --fix KEY keeps a value, --vary KEY=V1,V2 restricts a key
+to some, or adds one that is not among these; --trainer keeps to what a stack offers, by
+default the configuration's. Plans must leave --margin of the memory free. A plan is
+discarded unseen only where a bound says that its step is longer than that of all plans
+that are printed, or that it does not fit: "gap" is 0 where the best is proved.
+--out writes plans.json, points.csv (a row for every plan), search.json, pareto.png and
+map.png, the best step over two dimensions. --shard I/N searches a part, for job arrays;
+psim merge joins them.
+
+Without --devices, search simulates CONFIG with every schedule that can run it, with 1, 2 and 4 stages
 per rank where a schedule can hold several, and for a [model] with every number of
 equal microbatches. It ranks the plans that fit in the memory of a rank by step time.
 The schedules "auto" and "auto-v", which search for an order themselves, are among
@@ -29,12 +35,34 @@ them. Devices, batch and machine stay as CONFIG has them. If all stages have the
 rank does the same work.
 
 --out writes plans.json and pareto.png, which shows the step time of every plan
-against the memory it needs. An interrupted search keeps what it has found.`,
-		Example: `  psim search gpipe
+against the memory it needs. An interrupted search keeps what it has found.`
+
+func newSearch() *cobra.Command {
+	var f outputFlags
+	var plans planFlags
+	var rows int
+	cmd := &cobra.Command{
+		Use:   "search CONFIG",
+		Short: "find the best plan, for a number of devices or under a memory limit",
+		Long:  searchManual,
+		Example: `  psim search gpipe --devices 8 --trainer torchtitan
+  psim search gpipe --devices 8 --schedules ddp,1f1b --margin 15% --out out/plans
+  psim search gpipe --devices 8 --fix batch.micro --vary schedule.stages=2,4 --json
+  psim search gpipe
   psim search gpipe --set machine.compute.memory=16GB --json
   psim search my.toml --out out/plans`,
-		Args: exactly(1, "one CONFIG, a file or the name of an example"),
+		Args:              exactly(1, "one CONFIG, a file or the name of an example"),
+		ValidArgsFunction: completeExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if rows < 1 {
+				return fmt.Errorf("--rows %d: must be at least 1", rows)
+			}
+			if err := plans.check(cmd.Flags()); err != nil {
+				return err
+			}
+			if plans.devices > 0 {
+				return plans.run(cmd.Context(), cmd, args[0], f, rows)
+			}
 			return runSearch(cmd.Context(), args[0], f, rows, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -42,14 +70,13 @@ against the memory it needs. An interrupted search keeps what it has found.`,
 	f.registerInput(flags)
 	f.registerVerbose(flags)
 	f.registerOutput(flags, "print the plans as one JSON object and nothing else", "", "folder to write plans.json and pareto.png to")
-	flags.IntVar(&rows, "rows", 20, "how many plans to print")
+	flags.IntVar(&rows, "rows", 20, "how many plans to print; with --devices, to prove and to keep")
+	plans.register(flags)
+	plans.complete(cmd)
 	return cmd
 }
 
 func runSearch(ctx context.Context, path string, f outputFlags, rows int, stdout, stderr io.Writer) error {
-	if rows < 1 {
-		return fmt.Errorf("--rows %d: must be at least 1", rows)
-	}
 	c, err := lib.Load(path, f.sets...)
 	if err != nil {
 		return err

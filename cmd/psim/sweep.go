@@ -127,16 +127,8 @@ func (f sweepFlags) options(stderr io.Writer) (o lib.SweepOptions, err error) {
 	if len(f.vary) == 0 {
 		return o, errors.New("--vary is missing: say what varies, such as --vary schedule.microbatches=4,8,16")
 	}
-	for _, text := range f.vary {
-		key, list, ok := strings.Cut(text, "=")
-		if !ok {
-			return o, fmt.Errorf("--vary %s: must be KEY=V1,V2…, such as schedule.microbatches=4,8,16", text)
-		}
-		values, err := configs.SplitValues(list)
-		if err != nil {
-			return o, fmt.Errorf("--vary %s: %w", text, err)
-		}
-		o.Vary = append(o.Vary, reports.Variation{Key: strings.TrimSpace(key), Values: values})
+	if o.Vary, err = variations(f.vary); err != nil {
+		return o, err
 	}
 	o.Version, o.Folder = versionName(), f.out
 	if f.shard == "" {
@@ -153,6 +145,22 @@ func (f sweepFlags) options(stderr io.Writer) (o lib.SweepOptions, err error) {
 	}
 	o.Folder = filepath.Join(f.out, o.Shard.Folder())
 	return o, nil
+}
+
+// variations reads what --vary is given.
+func variations(texts []string) (list []reports.Variation, err error) {
+	for _, text := range texts {
+		key, values, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, fmt.Errorf("--vary %s: must be KEY=V1,V2…, such as schedule.microbatches=4,8,16", text)
+		}
+		v := reports.Variation{Key: strings.TrimSpace(key)}
+		if v.Values, err = configs.SplitValues(values); err != nil {
+			return nil, fmt.Errorf("--vary %s: %w", text, err)
+		}
+		list = append(list, v)
+	}
+	return list, nil
 }
 
 // sweepError names the flag that an error of the library is about.
@@ -208,54 +216,4 @@ func (f outputFlags) printSweep(s reports.Sweep, stdout io.Writer) error {
 		return err
 	}
 	return errors.Join(err, failure{errors.New("none of the combinations can be")})
-}
-
-// newMerge joins what shards have written.
-func newMerge() *cobra.Command {
-	var f outputFlags
-	cmd := &cobra.Command{
-		Use:   "merge DIR…",
-		Short: "join the parts of a sweep",
-		Long: `merge joins sweeps of one configuration that were computed apart: the shards in a
-DIR, which may be on different machines, or sweeps over other values of the same
-settings. It writes the files that one sweep would have written, to the byte.
-Points that stand in several parts must agree, and all have to be there.`,
-		Example: `  psim merge out/parts --out out/whole
-  psim merge out/parts/shard-1-of-2 out/parts/shard-2-of-2 --out out/whole`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return fmt.Errorf("merge takes the folders of one or more sweeps, not nothing\nsee \"psim merge --help\"")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return runMerge(cmd, args, f) },
-	}
-	f.registerOutput(cmd.Flags(), "print all results as one JSON object and nothing else", "print one row per point as CSV and nothing else", "folder to write to")
-	cmd.Flags().BoolVar(&f.quiet, "quiet", false, "do not say what was written")
-	return cmd
-}
-
-func runMerge(cmd *cobra.Command, folders []string, f outputFlags) error {
-	f.noDash()
-	if err := f.exclusive(); err != nil {
-		return err
-	}
-	s, err := lib.MergeSweeps(folders...)
-	if missing := new(lib.MissingPoints); errors.As(err, &missing) {
-		return failure{err}
-	}
-	if err != nil {
-		return err
-	}
-	var unsaved error
-	if f.out != "" {
-		if err := f.checkOut(f.out); err != nil {
-			return err
-		}
-		var names []string
-		if names, unsaved = lib.SaveSweep(cmd.Context(), s, f.out); unsaved == nil {
-			f.wrote(cmd.ErrOrStderr(), strings.Join(names, ", "), f.out)
-		}
-	}
-	return errors.Join(f.printSweep(s, cmd.OutOrStdout()), failed(unsaved))
 }

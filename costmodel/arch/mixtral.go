@@ -29,17 +29,17 @@ func expertParams(m Model) []Tensor {
 
 func expertOps(m Model) []Op {
 	s, h, f, k := m.SequenceLength, m.Hidden, m.FFNHidden, m.ExpertsPerToken
-	router := m.linear("mlp.router", s, h, m.Experts, false).enters()
+	router := m.linear("block_sparse_moe.gate", s, h, m.Experts, false).enters()
 	router.Sharded = false
 	ops := []Op{
 		router,
 		elementwise("mlp.softmax", elements(s, m.Experts), 2, 3),
 		elementwise("mlp.sort", elements(s*k, h), 2, 2),
-		m.experts(m.linear("mlp.experts.w1", s*k, h, f, false)),
-		m.experts(m.linear("mlp.experts.w3", s*k, h, f, false)),
+		m.experts(m.linear("block_sparse_moe.experts.w1", s*k, h, f, false)),
+		m.experts(m.linear("block_sparse_moe.experts.w3", s*k, h, f, false)),
 		m.activation("mlp.experts.silu", s*k, f),
 		m.gate("mlp.experts.gate", s*k, f),
-		m.experts(m.linear("mlp.experts.w2", s*k, f, h, false)),
+		m.experts(m.linear("block_sparse_moe.experts.w2", s*k, f, h, false)),
 	}
 	ops[len(ops)-1].RowParallel = true
 	// The weighted sum reads k rows per token and writes one; its I reads them

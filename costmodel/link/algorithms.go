@@ -9,9 +9,9 @@ import (
 	"psim/schedules/graph"
 )
 
-// The algorithms of collectives that a link may name. Auto is the fastest of
-// those that NCCL has (ring, tree, and in two levels where there are several
-// nodes); halving-doubling is MPI's and Gloo's, and is taken only by name.
+// The algorithms of collectives that a link may name. Auto is the faster of those that
+// NCCL has everywhere, ring and tree; halving-doubling is MPI's and Gloo's, the one in
+// two levels Horovod's, and they are taken only by name.
 const (
 	Auto            = "auto"
 	RingAlgorithm   = "ring"
@@ -41,7 +41,7 @@ func (l Link) CollectiveTime(k graph.Kind, n int, bytes int64) time.Duration {
 	}
 	best := l.ringTime(k, n, bytes)
 	for _, candidate := range [...]string{TreeAlgorithm, HalvingDoubling, Hierarchical} {
-		if l.Algorithm != candidate && (l.Algorithm != Auto || candidate == HalvingDoubling) {
+		if l.Algorithm != candidate && (l.Algorithm != Auto || candidate != TreeAlgorithm) {
 			continue
 		}
 		if took, possible := l.alternative(candidate, k, n, bytes); possible && (took < best || l.Algorithm == candidate) {
@@ -75,7 +75,7 @@ func (l Link) alternative(algorithm string, k graph.Kind, n int, bytes int64) (t
 	case TreeAlgorithm:
 		return l.treeTime(n, bytes), k == graph.AllReduce
 	}
-	if l.levels == nil {
+	if l.levels == nil || l.levels.perNode == 0 {
 		return 0, false
 	}
 	return l.hierarchicalTime(k, bytes), true
@@ -84,10 +84,17 @@ func (l Link) alternative(algorithm string, k graph.Kind, n int, bytes int64) (t
 // ringTime evaluates the closed form of a ring: n − 1 steps of S/n bytes for a
 // reduce-scatter or an all-gather, twice that for an all-reduce (Patarasuk &
 // Yuan 2009, section 3). On equal links, with a length that n divides, it is what
-// simulating collective.Ring gives.
+// simulating collective.Ring gives. A ring over nodes goes from one to the next as often
+// as there are nodes, and takes all other steps inside them.
 func (l Link) ringTime(k graph.Kind, n int, bytes int64) time.Duration {
-	step := units.Sum(units.Seconds(float64(bytes)/float64(n)/l.BusBandwidth()), time.Duration(l.Latency))
-	return units.Sum(time.Duration(l.Call), units.Repeat(Moves(k)*(n-1), step))
+	step, moves := units.Seconds(float64(bytes)/float64(n)/l.BusBandwidth()), Moves(k)
+	if l.levels == nil {
+		return units.Sum(time.Duration(l.Call), units.Repeat(moves*(n-1), units.Sum(step, time.Duration(l.Latency))))
+	}
+	between := min(l.levels.nodes, n-1)
+	return units.Sum(time.Duration(l.Call), units.Repeat(moves*(n-1), step),
+		units.Repeat(moves*between, time.Duration(l.levels.across.Latency)),
+		units.Repeat(moves*(n-1-between), time.Duration(l.levels.within.Latency)))
 }
 
 // treeTime prices an all-reduce through two binary trees of which each takes half of
@@ -97,7 +104,7 @@ func (l Link) ringTime(k graph.Kind, n int, bytes int64) time.Duration {
 // have one child between them and send S. Over nodes the trees are of nodes, and
 // within one the ranks make a chain; the slower of both levels bounds the flow.
 func (l Link) treeTime(n int, bytes int64) time.Duration {
-	if l.levels == nil {
+	if l.levels == nil || l.levels.perNode == 0 {
 		return units.Sum(time.Duration(l.Call), units.Repeat(2*log2(n), time.Duration(l.Latency)), units.Seconds(treeBytes(n, bytes)/l.BusBandwidth()))
 	}
 	v := l.levels

@@ -34,6 +34,9 @@ type Link struct {
 	AllReduce     []Range `toml:"all_reduce"`
 	AllGather     []Range `toml:"all_gather"`
 	ReduceScatter []Range `toml:"reduce_scatter"`
+	// Speedup is how many times as fast everything is that goes over the link, latency
+	// aside: for questions. 0 means 1.
+	Speedup float64 `toml:"speedup"`
 	// Source says, by key, where a value is from.
 	Source map[string]string `toml:"source"`
 
@@ -47,24 +50,24 @@ func (Link) Settings() []setting.Setting {
 		{Key: "latency", Example: `"5us"`, Text: "of one transfer, or of one step of a collective", Unset: "0us"},
 		{Key: "collective_bandwidth", Example: `"20GB/s"`, Text: "of a ring, NCCL's bus bandwidth", Unset: "bandwidth"},
 		{Key: "collective_call", Example: `"20us"`, Text: "what a fused collective costs beside its steps", Unset: "0us"},
+		{Key: "speedup", Example: "2.0", Range: setting.Positive(), Text: "times these bandwidths, measured ones as well: what a faster or slower link would give", Unset: "1"},
 		{Key: "shared", Example: `"device"`, OneOf: []string{"device", "node"}, Text: "which transfers queue for each other: those that leave one device, or all of a node", Unset: "device"},
-		{Key: "algorithm", Example: `"ring"`, OneOf: Algorithms(), Text: "of collectives: ring, tree, halving-doubling, hierarchical (in every node, then between them), or auto, the fastest of ring, tree and hierarchical. Where it does not apply, ring does", Unset: "ring"},
+		{Key: "algorithm", Example: `"ring"`, OneOf: Algorithms(), Text: "of collectives: ring, tree, halving-doubling, hierarchical (in every node, then between them), or auto, the faster of ring and tree, as in NCCL. Where it does not apply, ring does", Unset: "ring"},
 		{Key: "all_reduce", Example: `[{ranks = 8, from = "0B", call = "70us", bandwidth = "220GB/s"}]`, Text: "what all-reduces took, as psim calibrate --nccl finds it: call + 2 (n-1)/n of the bytes over bandwidth, for whole tensors of at least from bytes. A named link loses its own lists where latency, algorithm or collective_* is set", Unset: "by algorithm"},
 		{Key: "all_gather", Example: `[{ranks = 8, from = "0B", call = "40us", bandwidth = "230GB/s"}]`, Text: "the same of all-gathers, with (n-1)/n of the bytes. A number of ranks that only all_reduce has takes half of its steps and of collective_call", Unset: "by all_reduce"},
 		{Key: "reduce_scatter", Example: `[{ranks = 8, from = "0B", call = "40us", bandwidth = "230GB/s"}]`, Text: "the same of reduce-scatters", Unset: "by all_reduce"},
 	}
 }
 
-// levels describe a group over several nodes that has as many ranks on each, and
-// so can use more than one flat ring: the links inside a node, and the network
-// with all cards that the ranks of a node have.
+// levels describe a group over several nodes that has several ranks on one of them: the
+// links inside a node, and the network with all cards that the ranks of a node have.
 type levels struct {
-	nodes, perNode int
+	nodes, perNode int // perNode is 0 where nodes have different numbers of ranks
 	within, across Link
 }
 
 // WithLevels is the link that bounds a ring over a group, for a group that has
-// perNode ranks on each of its nodes.
+// perNode ranks on each of its nodes; 0 where these numbers differ.
 func (l Link) WithLevels(nodes, perNode int, within, across Link) Link {
 	l.levels = &levels{nodes, perNode, within, across}
 	return l

@@ -85,5 +85,8 @@ func (o Options) Link(known []Link, key string) (Link, error) {
 	if err := setting.Validate(l); err != nil {
 		return l, fmt.Errorf("%s: %w", key, err)
 	}
+	if l.Speedup > 0 {
+		l = l.Share(l.Speedup).ShareTables(l.Speedup)
+	}
 	return l, nil
 }

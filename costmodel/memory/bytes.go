@@ -38,6 +38,10 @@ func (b *Bytes) add(c Bytes) {
 	b.Buffers += c.Buffers
 }
 
+func (b Bytes) times(n int64) Bytes {
+	return Bytes{b.Parameters * n, b.Gradients * n, b.Optimizer * n, b.Activations * n, b.Buffers * n}
+}
+
 // Lasting is the memory of every rank that lasts from step to step: parameters,
 // gradients and optimizer state, sharded over the replicas as Zero says (Rajbhandari
 // et al. 2020, figure 1). A share is rounded up: to a byte, or with ZeRO 3 to a
@@ -87,6 +91,25 @@ func (l *Ledger) AtPeak(t *graph.Trace) []Bytes {
 		if now[e.Rank].Sum() > peak[e.Rank].Sum() {
 			peak[e.Rank] = now[e.Rank]
 		}
+	}
+	return peak
+}
+
+// AtPackedPeak does what AtPeak does for a packed graph, which the ledger's stands for.
+func (l *Ledger) AtPackedPeak(x *graph.Statistics) []Bytes {
+	peak := Lasting(l.plan, l.graph.Ranks())
+	for r := range peak {
+		x.AtPeak(r, func(class int32, starts, ends int64) {
+			start, end := l.Parts(&l.graph.Tasks[class])
+			for _, c := range []struct {
+				change Bytes
+				times  int64
+			}{{start, starts}, {end, ends}} {
+				if c.change.Sum() != 0 { // what changes nothing has no event
+					peak[r].add(c.change.times(c.times))
+				}
+			}
+		})
 	}
 	return peak
 }

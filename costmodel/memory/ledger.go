@@ -109,6 +109,14 @@ func (l *Ledger) compute(t *graph.Task) (start, end Bytes) {
 	switch t.Kind {
 	case graph.Forward:
 		start.Activations, end.Activations = p.forward.bytes()
+		if l.sliced.Has(t) { // the first part takes what the whole does, and the last gives back
+			if t.Part > 0 {
+				start = Bytes{}
+			}
+			if int(t.Part) < len(l.plan.Stages[t.Stage].Ahead)-1 {
+				end = Bytes{}
+			}
+		}
 	case graph.InputGradient:
 		start.Activations, end.Activations = p.input[l.held(t)].bytes()
 		end.Activations += l.sharedInput(t)

@@ -47,6 +47,12 @@ func (l *Ledger) findShared() {
 			l.stages[s].input = l.stages[s].sizes[0].segments[0].input
 		}
 	}
+	if l.graph.Late != nil { // the graph has not all tasks
+		for at, late := range l.graph.Late {
+			l.late[at] = late && l.stages[at/m].input == untilWeight
+		}
+		return
+	}
 	gone := make([]bool, len(l.late)) // given up by the first stage
 	for i := range l.graph.Tasks {
 		t := &l.graph.Tasks[i]

@@ -78,17 +78,25 @@ func checkPieces(planned [][]int64, g *graph.Graph, what string, kinds []graph.K
 	return nil
 }
 
-// checkParts compares the parts into which backwards are cut.
+// checkParts compares the parts into which forwards and backwards are cut.
 func (p *Plan) checkParts(g *graph.Graph) error {
-	parts := make([]int, len(p.Stages))
+	forward, backward := make([]int, len(p.Stages)), make([]int, len(p.Stages))
 	for i := range g.Tasks {
-		if t := &g.Tasks[i]; t.Kind.Compute() {
+		parts, t := backward, &g.Tasks[i]
+		if t.Kind == graph.Forward {
+			parts = forward
+		}
+		if t.Kind.Compute() {
 			parts[t.Stage] = max(parts[t.Stage], int(t.Part)+1)
 		}
 	}
 	for s := range p.Stages {
-		if want := p.Parts(&p.Stages[s]); parts[s] != want {
-			return fmt.Errorf("stage %d: the graph cuts its backward into %d parts, planned are %d", s, parts[s], want)
+		st := &p.Stages[s]
+		if want := p.Parts(st); backward[s] != want {
+			return fmt.Errorf("stage %d: the graph cuts its backward into %d parts, planned are %d", s, backward[s], want)
+		}
+		if want := max(1, len(st.Ahead)); forward[s] != want {
+			return fmt.Errorf("stage %d: the graph cuts its forward into %d parts, planned are %d", s, forward[s], want)
 		}
 	}
 	return nil

@@ -42,8 +42,17 @@ type Stage struct {
 	// Units names, under ZeRO 3, the stages whose parameters are gathered for this
 	// one: itself, and the owners of what it is tied to.
 	Units []int
+	// Ahead are its layers in pieces whose parameters are gathered beside its first
+	// forward; nil where they are not.
+	Ahead []Piece
 	// Segments are the layers in groups that run together.
 	Segments []Segment
+}
+
+// A Piece is consecutive layers whose parameters are gathered together.
+type Piece struct {
+	Layers int   // in number
+	Bytes  int64 // of the parameters
 }
 
 // A Bucket is gradients that travel together.
@@ -85,7 +94,7 @@ func (w Workload) Plan() *Plan {
 		} else if p.replicas() > 1 {
 			st.Buckets = p.buckets(st.Tensors)
 		}
-		st.Segments = p.segments(&st)
+		st.Segments, st.Ahead = p.segments(&st), p.ahead(&st)
 		p.Stages = append(p.Stages, st)
 	}
 	p.Tied = append(p.copies(split.Ranks), p.ties(split)...)
@@ -231,6 +240,33 @@ func (p *Plan) buckets(tensors []arch.Tensor) []Bucket {
 		buckets = append(buckets, open)
 	}
 	return buckets
+}
+
+// ahead cuts a stage into pieces whose parameters are gathered beside its first forward.
+func (p *Plan) ahead(st *Stage) []Piece {
+	if !p.gathersAhead() {
+		return nil
+	}
+	var pieces []Piece
+	for i := range st.Layers {
+		var parameters int64
+		for _, t := range st.Held[i] {
+			parameters += t.Shape.Elements()
+		}
+		n := len(pieces)
+		whole := n == 0 || pieces[n-1].Bytes > 0 && pieces[n-1].Bytes/p.PerParameter.Parameter*p.PerParameter.Gradient >= p.Bucket
+		if whole && (parameters > 0 || n == 0) {
+			n, pieces = n+1, append(pieces, Piece{})
+		}
+		pieces[n-1].Layers++
+		pieces[n-1].Bytes += parameters * p.PerParameter.Parameter
+	}
+	return pieces
+}
+
+// gathersAhead reports whether updated parameters are gathered beside the next forwards.
+func (p *Plan) gathersAhead() bool {
+	return p.OverlapGather && p.Zero >= 1 && p.Zero <= 2 && p.replicas() > 1 && !p.WholeLast
 }
 
 // bucketOf tells which bucket the gradient of each tensor is in.

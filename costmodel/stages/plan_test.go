@@ -84,10 +84,11 @@ func every(t *testing.T, check func(t *testing.T, w wired)) {
 				{}, {Replicas: 2}, {Replicas: 2, Overlap: true}, {Replicas: 2, Bucket: 5000, Overlap: true}, {Replicas: 2, Bucket: 5000},
 				{Replicas: 2, Zero: 1, Bucket: 5000, Overlap: true}, {Replicas: 2, Zero: 2, Overlap: true}, {Replicas: 2, Zero: 2, Bucket: 5000},
 				{Replicas: 2, Zero: 2, Bucket: 5000, Overlap: true, NoReduceScatter: true}, {Replicas: 2, Zero: 3}, {Replicas: 2, Zero: 3, Overlap: true},
+				{Replicas: 2, Zero: 1, Bucket: 5000, Overlap: true, OverlapGather: true}, {Replicas: 2, Zero: 2, OverlapGather: true},
 				{Training: perLayer}, {Replicas: 2, Training: perLayer, Bucket: 5000, Overlap: true},
 			} {
 				w.Network = n
-				name := fmt.Sprintf("%s/%s/zero %d/replicas %d/bucket %d/overlap %v/per layer %v", n.Name, s.Name, w.Zero, w.Replicas, w.Bucket, w.Overlap, w.Training.PerLayer())
+				name := fmt.Sprintf("%s/%s/zero %d/replicas %d/bucket %d/overlap %v %v/per layer %v", n.Name, s.Name, w.Zero, w.Replicas, w.Bucket, w.Overlap, w.OverlapGather, w.Training.PerLayer())
 				if made, ok := wire(t, s, w); ok {
 					t.Run(name, func(t *testing.T) { check(t, made) })
 				}
@@ -107,7 +108,7 @@ func TestPlanIsTheGraphs(t *testing.T) {
 		for i := range w.g.Tasks {
 			task := &w.g.Tasks[i]
 			switch {
-			case task.Kind.Compute():
+			case task.Kind.Compute() && task.Kind != graph.Forward:
 				parts[task.Stage] = max(parts[task.Stage], int(task.Part)+1)
 			case task.Kind != graph.AllReduce && task.Kind != graph.ReduceScatter:
 			case task.Stage == graph.None:

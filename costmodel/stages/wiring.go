@@ -47,6 +47,13 @@ func (p *Plan) Sync() wiring.Sync {
 	sync.Buckets, sync.Broadcast = p.sums(), p.broadcasts()
 	for s := range p.Stages {
 		sync.Parameters = append(sync.Parameters, p.Stages[s].Parameters*p.PerParameter.Parameter)
+		if p.gathersAhead() {
+			var bytes []int64
+			for _, piece := range p.Stages[s].Ahead {
+				bytes = append(bytes, piece.Bytes)
+			}
+			sync.Ahead = append(sync.Ahead, bytes)
+		}
 	}
 	return sync
 }

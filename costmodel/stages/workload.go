@@ -45,6 +45,10 @@ type Workload struct {
 	// Broadcast has the first replica send its parameters to the others before the step,
 	// in pieces of as many tensors as Buckets. It does not go with ZeRO 3.
 	Broadcast bool
+	// OverlapGather has ZeRO 1 and 2 gather the parameters that a step has updated beside
+	// the first forwards of the next, in pieces of whole layers with gradients of Bucket
+	// bytes. It does not go with WholeLast.
+	OverlapGather bool
 	// NoReduceScatter is for libraries without that collective, such as Gloo.
 	NoReduceScatter bool
 	// WholeLast has the last stage take all microbatches at once (see

@@ -15,13 +15,21 @@ import (
 // takes per task, measured on 1F1B with 1 to 20 million tasks and rounded up.
 const bytesPerTask = 420
 
+// bytesPerPacked bounds what a task of a packed graph takes, measured likewise.
+const bytesPerPacked = 64
+
 // alwaysFits bounds the needs for which it is not worth asking how much is free.
 const alwaysFits = 16 << 20
 
 // CheckTasks refuses a graph that would not fit. The number of tasks may be an
 // estimate.
-func CheckTasks(tasks float64) error {
-	need := tasks * bytesPerTask
+func CheckTasks(tasks float64) error { return check(tasks, bytesPerTask) }
+
+// CheckPacked is CheckTasks for graphs that are packed.
+func CheckPacked(tasks float64) error { return check(tasks, bytesPerPacked) }
+
+func check(tasks, bytes float64) error {
+	need := tasks * bytes
 	if need <= alwaysFits {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/golden"
 	"psim/reports"
 )
 
@@ -40,6 +41,17 @@ func TestAccuracy(t *testing.T) {
 	pictures, err := os.ReadDir("../../docs/accuracy")
 	require.NoError(t, err)
 	require.Len(t, pictures, len(figures), "a picture of docs/accuracy is no longer drawn")
+}
+
+// stacks.csv holds the errors of every stack, for psim search.
+func TestStacks(t *testing.T) {
+	r, err := replayed()
+	require.NoError(t, err)
+	golden.Equal(t, "stacks.csv", r.stacksCSV())
+	require.Zero(t, Accuracy("megatron-te", "t4").Rows)
+	a := Accuracy("nanotron", "h100-80gb-sxm")
+	require.Equal(t, 10, a.Rows)
+	require.Greater(t, a.MeanError, 0.001)
 }
 
 // No table's mean error is above its ceiling, which is little more than the error

@@ -99,7 +99,7 @@ func rowPer[T any](list []T, predict func(T) (Row, error)) ([]Row, error) {
 func catalog() []Table {
 	return slices.Concat([]Table{
 		zeroBubbleTable5(), zeroBubbleTable5Interleaved(), dualPipeBubbles(),
-		zeroBubbleTable4(), zeroBubbleTable4Bare(),
+		zeroBubbleTable4(), zeroBubbleTable4Bare(), zeroBubbleTable4Schedules(),
 		korthikantiTable5(), korthikantiTable4(),
 		korthikantiActivations(), korthikantiShares(),
 		narayananTable2(), vtrainSingleNode(),

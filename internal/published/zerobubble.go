@@ -42,15 +42,15 @@ func zeroBubbleTable5Interleaved() Table {
 }
 
 // timed simulates a schedule with a row's times, divided among the chunks of a rank.
-func (r record) timed(schedule string, chunks int, host time.Duration) (psim.Simulation, error) {
+func (r record) timed(schedule string, chunks int, host time.Duration, more string) (psim.Simulation, error) {
 	each := func(column string) time.Duration { return r.milliseconds(column) / time.Duration(chunks) }
 	return simulate(fmt.Sprintf("[schedule]\nname = %q\nstages = %d\nmicrobatches = %d\nvirtual_stages = %d\n"+
-		"[times]\nforward = %q\nbackward_input = %q\nbackward_weight = %q\np2p = %q\nhost = %q\n",
-		schedule, r.count("p"), r.count("m"), chunks, each("TF_ms"), each("TB_ms"), each("TW_ms"), r.milliseconds("Tcomm_ms"), host))
+		"[times]\nforward = %q\nbackward_input = %q\nbackward_weight = %q\np2p = %q\nhost = %q\n%s",
+		schedule, r.count("p"), r.count("m"), chunks, each("TF_ms"), each("TB_ms"), each("TW_ms"), r.milliseconds("Tcomm_ms"), host, more))
 }
 
 func (r record) bubble(schedule, column string, chunks int) (Row, error) {
-	s, err := r.timed(schedule, chunks, 0)
+	s, err := r.timed(schedule, chunks, 0, "")
 	return Row{
 		Label:     fmt.Sprintf("%s p=%d m=%d %s", r.text("model"), r.count("p"), r.count("m"), schedule),
 		Published: r.number(column), Predicted: s.Summary.Bubble.Span,
@@ -98,10 +98,70 @@ func zeroBubbleTable4Bare() Table {
 	}
 }
 
+// A measuredSchedule is a column of throughputs in table 4.
+type measuredSchedule struct {
+	name, column string
+	interleaved  bool
+	// settles says that the program updates without waiting for all ranks, so that a step
+	// takes what the busiest rank spans (section 4, post-validation).
+	settles bool
+	limit   int // of activations, for an order that is searched, by the number of stages
+}
+
+// zeroBubbleTable4Schedules returns the measured throughput of all schedules with the
+// host time of messages that Megatron's stack stands for.
+func zeroBubbleTable4Schedules() Table {
+	return Table{
+		Name: "zero-bubble-2023-table-4-schedules", Title: "the same of 1F1B, interleaved 1F1B, ZB-1p and ZB-2p, with one constant", Figure: "zero-bubble-throughput",
+		Paper: zeroBubblePaper, Place: "table 4; times from table 9",
+		Fitted: "times.host_message of stack megatron-2023, one for all, from the rows of 1F1B and interleaved 1F1B with the fewest microbatches of each model",
+		Note: "Megatron-LM waits for what it sends and receives, and for the device, before it launches what the message is for (p2p_communication.py, torch.cuda.synchronize after batch_isend_irecv): once before every F and B whose input is a message. " +
+			"ZB-1p is zb-h1; ZB-2p an order found under twice the activations of 1F1B. Their messages do not stop the host, and yet their rows want as much and more, in proportion to the times: " +
+			"by some 4 %, which may be what kernels lose beside those that send and receive, or the slowest of the devices over the mean.",
+		Rows: func() ([]Row, error) {
+			var model string
+			return rowsPer(records("zero_bubble.csv"), func(r record) ([]Row, error) {
+				first := r.text("model") != model
+				model = r.text("model")
+				return rowPer([]measuredSchedule{
+					{name: "1f1b", column: "thr_1F1B"}, {name: "interleaved-1f1b", column: "thr_1F1BI", interleaved: true},
+					{name: "zb-h1", column: "thr_ZB1p", settles: true}, {name: "auto", column: "thr_ZB2p", settles: true, limit: 2},
+				}, func(s measuredSchedule) (Row, error) {
+					row, err := r.measured(s, "[train]\nstack = \"megatron-2023\"\n")
+					row.Used = first && !s.settles
+					return row, err
+				})
+			})
+		},
+	}
+}
+
+// measured simulates a schedule with a row's times, and with what more lines say.
+func (r record) measured(s measuredSchedule, more string) (Row, error) {
+	p, m, chunks := r.count("p"), r.count("m"), 1
+	if s.interleaved {
+		chunks = (r.count("layers") + 2) / p // one layer each
+	}
+	if s.limit > 0 {
+		// I frees what no W needs: of 34sbh + 5as²b bytes all but 32sbh (Korthikanti et al. 2022).
+		square := 5 * r.number("heads") * r.number("seq") / r.number("hidden")
+		more += fmt.Sprintf("[memory]\nactivation = \"1MB\"\nfreed_by_input_gradient = \"%.3fMB\"\nlimit = \"%dMB\"\n", (2+square)/(34+square), s.limit*p)
+	}
+	prediction, err := r.timed(s.name, chunks, 0, more)
+	step := prediction.Summary.StepTime.Seconds()
+	if s.settles {
+		step = prediction.Summary.Ranks[0].Compute.Seconds() / (1 - prediction.Summary.Bubble.Span)
+	}
+	return Row{
+		Label: fmt.Sprintf("%s p=%d m=%d %s", r.text("model"), p, m, s.name), Unit: "samples/s per GPU",
+		Published: r.number(s.column), Predicted: float64(r.count("micro_batch")*m) / float64(p) / step,
+	}, err
+}
+
 // throughput simulates 1F1B with a row's times.
 func (r record) throughput(host time.Duration) (Row, error) {
 	p, m := r.count("p"), r.count("m")
-	s, err := r.timed("1f1b", 1, host)
+	s, err := r.timed("1f1b", 1, host, "")
 	samples := float64(r.count("micro_batch") * m)
 	return Row{
 		Label: fmt.Sprintf("%s p=%d m=%d", r.text("model"), p, m), Unit: "samples/s per GPU",

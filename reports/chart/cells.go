@@ -9,13 +9,12 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A Cell is a square of a heat map, in a column and a row. Level is its value between
-// the lowest, 0, and the highest, 1. A Barred cell has lines through it.
+// A Cell is a square of a heat map, in a column and a row. Heat is the colour of its
+// value; a hatch goes through it.
 type Cell struct {
 	Column, Row int
-	Level       float64
+	Look        Pattern
 	Text        string
-	Barred      bool
 }
 
 // Cells draws the squares of a heat map, over the axes of Categories.
@@ -35,17 +34,14 @@ func (l Cells) Plot(c draw.Canvas, p *plot.Plot) {
 		at := vg.Point{X: x(float64(cell.Column)), Y: y(float64(cell.Row))}
 		half := vg.Point{X: (x(1) - x(0)) / 2, Y: (y(1) - y(0)) / 2}
 		box := vg.Rectangle{Min: vg.Point{X: Snap(at.X - half.X), Y: Snap(at.Y - half.Y)}, Max: vg.Point{X: Snap(at.X+half.X) - 2*Pixel, Y: Snap(at.Y+half.Y) - 2*Pixel}}
-		look := Pattern{Color: Heat(cell.Level)}
-		if cell.Barred {
-			look.Hatch = Falling
-		}
+		look := cell.Look
 		look.Rectangle(c, box)
 		if size < 5 {
 			continue
 		}
 		style := Text(size)
 		style.XAlign, style.Color = text.XCenter, InkOn(look.Color)
-		if cell.Barred { // no line runs through the text
+		if look.Hatch != Plain { // no line runs through the text
 			w := style.Width(cell.Text)/2 + 1
 			Fill(c, look.Color, at.X-w, at.Y-size/2, at.X+w, at.Y+size/2)
 		}

@@ -45,8 +45,11 @@ func (t table) heatmap() *chart.Figure {
 		if high > low {
 			level = (t.values[k] - low) / (high - low)
 		}
-		barred := !t.items[k].Run.Result.FitsMemory
-		cells, unfit = append(cells, chart.Cell{Column: at[0], Row: at[1], Level: level, Text: t.text(t.values[k]), Barred: barred}), unfit || barred
+		look := chart.Pattern{Color: chart.Heat(level)}
+		if !t.items[k].Run.Result.FitsMemory {
+			look.Hatch, unfit = chart.Falling, true
+		}
+		cells = append(cells, chart.Cell{Column: at[0], Row: at[1], Look: look, Text: t.text(t.values[k])})
 	}
 	slices.SortFunc(cells, func(a, b chart.Cell) int { return slices.Compare([]int{a.Row, a.Column}, []int{b.Row, b.Column}) })
 	f.Add(cells)

@@ -37,6 +37,10 @@ type Graph struct {
 	// Layered says that stages are the layers of a network that no rank has a part
 	// of, as under ZeRO 3: a microbatch in flight is one activation, not one for each.
 	Layered bool
+	// Late tells of a graph that stands for a Packed, by stage and microbatch, whether
+	// the W comes when the stage before, on the same rank, has gone back over the
+	// microbatch. nil where no stage and the one before are on one rank.
+	Late    []bool
 	Streams []Stream
 	// Groups lists the ranks of every group that runs fused collectives.
 	Groups [][]int32

@@ -81,6 +81,19 @@ func (p Placement) Holds(rank, stage int32) bool {
 // copies then are too: no message passes between them.
 func (p Placement) Together(a, b int) bool { return p.First[a] == p.First[b] }
 
+// Receives reports whether what a task begins with came in a message: the activations
+// of an F from the stage before, the gradient of a B or I from the one after.
+func (p Placement) Receives(t *Task) bool {
+	from := t.Stage + 1
+	switch {
+	case t.Kind == Forward:
+		from = t.Stage - 1
+	case t.Kind != Backward && t.Kind != InputGradient:
+		return false
+	}
+	return t.Part == 0 && from >= 0 && int(from) < p.Stages() && !p.Together(int(t.Stage), int(from))
+}
+
 // LowestRanks is, for every stage, the lowest rank that holds it. Stages with the
 // same one share all their ranks, as copies go in pairs.
 func (p Placement) LowestRanks() []int32 {

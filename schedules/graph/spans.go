@@ -91,6 +91,7 @@ func (s *rankStreams) collect(rank int) (spans rankSpans) {
 // starts.
 type use struct {
 	compute, working, communication, busy cover
+	launching                             cover // busy, or ready and launched
 	computes                              bool
 	first, last                           time.Duration // of compute
 }
@@ -123,6 +124,7 @@ func (u *use) add(k Kind, s Span) {
 		return
 	}
 	u.busy.add(s)
+	u.launching.add(s)
 }
 
 // fill puts the sums into a rank's summary, for a step that took so long.
@@ -131,7 +133,8 @@ func (u *use) fill(rank *RankSummary, step time.Duration) {
 	rank.Optimizer = u.working.total - u.compute.total
 	rank.ExposedCommunication = u.busy.total - u.working.total
 	rank.Idle = step - u.busy.total
-	rank.Waiting = rank.Idle
+	rank.Dispatch = u.launching.total - u.busy.total
+	rank.Waiting = rank.Idle - rank.Dispatch
 }
 
 // span returns the time from the first start to the last end of compute.

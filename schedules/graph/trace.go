@@ -105,6 +105,8 @@ type Trace struct {
 	Persistent []int64
 	// Inner[i] is the communication within task i; nil where no task has any.
 	Inner []Inner
+	// Counts says, of a trace that stands for a Packed, how many tasks each is; nil: one.
+	Counts []int32
 	// Memory is sorted by time; at equal times, ends come before starts.
 	Memory []MemoryEvent
 }
@@ -116,4 +118,12 @@ func (t *Trace) End() time.Duration {
 		end = max(end, t.Spans[i].End)
 	}
 	return end
+}
+
+// Count returns how many tasks task i stands for.
+func (t *Trace) Count(i int) int64 {
+	if t.Counts == nil {
+		return 1
+	}
+	return int64(t.Counts[i])
 }

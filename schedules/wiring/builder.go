@@ -15,6 +15,7 @@ type builder struct {
 	cycles   *cycles
 	groups   groups
 	last     []int     // by stage and copy: the action of its rank that completes its gradients
+	first    []ahead   // by stage, where parameters are gathered ahead
 	stagesOn [][]int32 // by pipeline rank, last first: the order in which gradients are complete
 }
 
@@ -22,7 +23,8 @@ func newBuilder(p *Pipeline, g *graph.Graph, cycles *cycles) *builder {
 	b := &builder{
 		Pipeline: p, graph: g, made: newResults(p), cycles: cycles, groups: p.groups(g),
 		last:     make([]int, len(p.Placement.First)+len(p.Placement.Second)),
-		stagesOn: make([][]int32, p.Shape.Ranks),
+		first:    p.firstForwards(),
+		stagesOn: p.stagesOn(),
 	}
 	for _, actions := range p.Order {
 		for i, a := range actions {
@@ -31,12 +33,18 @@ func newBuilder(p *Pipeline, g *graph.Graph, cycles *cycles) *builder {
 			}
 		}
 	}
+	return b
+}
+
+// stagesOn lists the stages of every pipeline rank, last first.
+func (p *Pipeline) stagesOn() [][]int32 {
+	on := make([][]int32, p.Shape.Ranks)
 	for s := p.Placement.Stages() - 1; s >= 0; s-- {
 		for _, r := range p.Placement.Ranks(s) {
-			b.stagesOn[r] = append(b.stagesOn[r], int32(s))
+			on[r] = append(on[r], int32(s))
 		}
 	}
-	return b
+	return on
 }
 
 // makesGradients reports whether a task of that kind completes a microbatch's
@@ -60,6 +68,7 @@ func (b *builder) rank(replica, pipelineRank int) {
 		compute: b.graph.AddStream(rank, "compute"), beside: graph.None, gradients: graph.None, parameters: graph.None, sends: map[[2]int32]int32{},
 	}
 	rb.broadcast()
+	rb.gatherAhead()
 	for i, a := range b.Order[pipelineRank] {
 		rb.action(i, a)
 	}
@@ -85,7 +94,7 @@ func (b *rankBuilder) add(t graph.Task) int32 {
 // ZeRO 3 the parameters that it uses are gathered first.
 func (b *rankBuilder) action(i int, a order.Action) {
 	b.gather(a)
-	buckets, slices := 0, 1
+	buckets, slices := 0, max(1, b.besides(a))
 	if b.leaves(i, a) {
 		buckets = len(b.Sync.Buckets[a.Stage])
 		if b.Sync.Overlap && b.Sync.Units == nil {

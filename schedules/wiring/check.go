@@ -43,7 +43,9 @@ func (p *Pipeline) checkSync() error {
 		return fmt.Errorf("gradient buckets for %d stages; there are %d", len(s.Buckets), stages)
 	case s.Broadcast != nil && (len(s.Broadcast) != stages || s.Units != nil):
 		return fmt.Errorf("parameters of %d stages to broadcast; there are %d, whose parameters may not be sharded", len(s.Broadcast), stages)
-	case p.Optimizer && s.Sharded && s.Units == nil && s.active(p.Shape) && len(s.Parameters) != stages:
+	case s.Ahead != nil && (len(s.Ahead) != stages || s.Units != nil || p.WholeLast || p.Stashing || p.Placement.Second != nil):
+		return fmt.Errorf("parameters of %d stages to gather ahead; there are %d, which have to be in one place, to be updated once a step and to take each microbatch by itself", len(s.Ahead), stages)
+	case p.Optimizer && s.Sharded && s.Units == nil && s.Ahead == nil && s.active(p.Shape) && len(s.Parameters) != stages:
 		return fmt.Errorf("parameter sizes for %d stages; there are %d, and sharding gathers the parameters of each", len(s.Parameters), stages)
 	}
 	for stage, buckets := range s.Buckets {

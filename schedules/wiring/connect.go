@@ -92,7 +92,7 @@ func (p *progress) compute(i int32) {
 func (c *connector) compute(t *graph.Task, at *progress) {
 	sum := c.limit(t, at)
 	if t.Part > 0 {
-		c.graph.Connect(sum, at.gathered)
+		c.graph.Connect(sum, at.gathered, c.awaited(t))
 		return
 	}
 	a := order.Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch}
@@ -103,7 +103,7 @@ func (c *connector) compute(t *graph.Task, at *progress) {
 	needs := len(deps)
 	deps = c.needs(deps, a)
 	results := deps[needs:]
-	deps = append(deps, sum, at.gathered)
+	deps = append(deps, sum, at.gathered, c.awaited(t))
 	if at.actions == 0 {
 		deps = append(deps, at.broadcast)
 	}

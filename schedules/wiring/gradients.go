@@ -134,7 +134,7 @@ func (b *rankBuilder) tail() {
 		return
 	}
 	b.add(graph.Task{Kind: graph.Optimizer, Stream: b.compute, Stage: graph.None, Microbatch: graph.None, Peer: graph.None})
-	if !b.Sync.active(b.Shape) || !b.Sync.Sharded || b.Sync.Units != nil {
+	if !b.Sync.active(b.Shape) || !b.Sync.Sharded || b.Sync.Units != nil || b.Sync.Ahead != nil {
 		return
 	}
 	for _, s := range b.stagesOn[b.pipelineRank] {

@@ -93,8 +93,8 @@ func (p Pipeline) Graph() (*graph.Graph, error) {
 		return nil, err
 	}
 	size := p.size()
-	if size > graph.MaxTasks {
-		return nil, fmt.Errorf("the graph would have %d tasks; at most %d are supported: use fewer microbatches, stages or replicas", size, graph.MaxTasks)
+	if err := checkTasks(size); err != nil {
+		return nil, err
 	}
 	turns, err := p.turns(whole)
 	if err != nil {
@@ -120,6 +120,14 @@ func (p Pipeline) Graph() (*graph.Graph, error) {
 		c.connect(first)
 	}
 	return g, nil
+}
+
+// checkTasks refuses more tasks than can be numbered.
+func checkTasks(n int64) error {
+	if n > graph.MaxTasks {
+		return fmt.Errorf("the graph would have %d tasks; at most %d are supported: use fewer microbatches, stages or replicas", n, graph.MaxTasks)
+	}
+	return nil
 }
 
 // fill puts values in place of those that are left out or implied by others.
@@ -183,7 +191,11 @@ func (p *Pipeline) syncTasks() int64 {
 		if !p.Sync.EveryMicrobatch {
 			n += copies * p.Sync.leaving(int32(s))
 		}
-		if p.Optimizer && !p.Stashing && p.Sync.Sharded && p.Sync.Units == nil {
+		switch pieces := int64(0); {
+		case p.Sync.Ahead != nil:
+			pieces = int64(len(p.Sync.Ahead[s]))
+			n += copies * (pieces + max(0, pieces-1)) // and parts of the first forward
+		case p.Optimizer && !p.Stashing && p.Sync.Sharded && p.Sync.Units == nil:
 			n += copies
 		}
 		if p.Sync.Broadcast != nil {

@@ -32,12 +32,15 @@ func TestSize(t *testing.T) {
 				n = shape.Ranks
 			}
 			sameSize(t, p)
-			for mode := range 16 {
+			for mode := range 32 {
 				p := p
 				p.Shape.Replicas, p.Optimizer = 2, mode&1 > 0
 				p.Sync = wiring.Sync{Overlap: mode&2 > 0, Sharded: mode&12 > 0, EveryMicrobatch: mode&8 > 0, Parameters: make([]int64, n)}
 				for i := range n {
 					p.Sync.Buckets = append(p.Sync.Buckets, make([]int64, i%4))
+					if mode&16 > 0 {
+						p.Sync.Ahead = append(p.Sync.Ahead, make([]int64, i%3))
+					}
 				}
 				if _, err := p.Graph(); err != nil {
 					continue // a combination that is refused

@@ -12,6 +12,11 @@ type Sync struct {
 	// Parameters[s] is the size in bytes of stage s's parameters, which a
 	// sharded optimizer gathers after its update.
 	Parameters []int64
+	// Ahead[s] lists, in the order of a forward, the sizes in bytes of the pieces in which
+	// a sharded optimizer's parameters of stage s are gathered at the beginning of the
+	// step after its update, in place of the end: the first forward of the stage is cut
+	// into as many parts, of which each waits for its own piece. Nil: at the end.
+	Ahead [][]int64
 	// Broadcast[s] lists the sizes in bytes of the pieces in which the first replica's
 	// parameters of stage s travel to the others before the step; nil for none. It goes
 	// with Buckets: a rank computes nothing before it has the last.

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/reports"
+)
+
+// small is a search with few plans.
+const fewPlans = "psim search gpipe --devices 4 --schedules 1f1b,ddp,interleaved-1f1b --fix batch.micro --rows 5"
+
+// The object has what scripts read, and a plan's settings give what it says.
+func TestSearchDevices(t *testing.T) {
+	userFolder(t)
+	stdout, stderr, code := psim(t, fewPlans+" --json")
+	require.Zero(t, code, stderr)
+	require.Empty(t, stderr)
+	var object map[string]any
+	require.NoError(t, json.Unmarshal([]byte(stdout), &object))
+	for _, key := range []string{"plans", "evaluated", "bounded", "pruned", "pruned_by", "gap", "seconds", "why"} {
+		require.Contains(t, object, key)
+	}
+	plans := object["plans"].([]any)
+	require.Len(t, plans, 5)
+	best := plans[0].(map[string]any)
+	for _, key := range []string{"data", "tensor", "stages", "virtual_stages", "micro", "microbatches", "schedule", "recompute", "zero", "sequence", "context", "expert"} {
+		require.Contains(t, best["plan"], key)
+	}
+	require.NotContains(t, best, "build_s")
+	line := "psim run gpipe --json"
+	for _, set := range best["set"].([]any) {
+		line += " --set " + set.(string)
+	}
+	stdout, _, code = psim(t, line)
+	require.Zero(t, code)
+	var again map[string]any
+	require.NoError(t, json.Unmarshal([]byte(stdout), &again))
+	require.Equal(t, best["step_time_s"], again["step_time_s"])
+	require.Equal(t, best["ranks"], again["ranks"])
+
+	stdout, _, code = psim(t, fewPlans)
+	require.Zero(t, code)
+	for _, text := range []string{"why the first wins", "the configuration's own plan takes ", "how sure: proved", "  5  --set parallel.tensor="} {
+		require.Contains(t, stdout, text)
+	}
+}
+
+// What shards have found is, merged, what one search finds, to the byte.
+func TestSearchShards(t *testing.T) {
+	userFolder(t)
+	_, stderr, code := psim(t, fewPlans+" --out whole --map tensor,stages")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "wrote pareto.png, map.png, points.csv, search.json, plans.json in whole\npsim: ")
+	for _, shard := range []string{"1", "2", "3"} {
+		_, stderr, code := psim(t, fewPlans+" --out parts --quiet --shard "+shard+"/3")
+		require.Zero(t, code, stderr)
+	}
+	_, stderr, code = psim(t, "psim merge parts/shard-1-of-3 parts/shard-3-of-3")
+	require.Equal(t, exitFailed, code)
+	require.Equal(t, "psim: 1 of 3 shards are missing\n  2/3\n", stderr)
+	merged, stderr, code := psim(t, "psim merge parts --out merged --map tensor,stages --json")
+	require.Zero(t, code, stderr)
+	require.Equal(t, contents(t, "whole"), contents(t, "merged"))
+	require.Contains(t, merged, `"evaluated"`)
+	_, stderr, code = psim(t, "psim merge parts/shard-1-of-3 whole")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "whole: is of another search than parts/shard-1-of-3")
+}
+
+// Where nothing fits the plans are none, and what would fit is said.
+func TestSearchFindsNothing(t *testing.T) {
+	userFolder(t)
+	const line = "psim search gpipe --devices 2 --schedules 1f1b,ddp --margin 30% --set machine.compute.memory=1GB --vary batch.micro=1"
+	stdout, stderr, code := psim(t, line+" --json")
+	require.Equal(t, exitFailed, code)
+	require.Equal(t, "psim: no plan fits in memory\n", stderr)
+	var found reports.PlanRanking
+	require.NoError(t, json.Unmarshal([]byte(stdout), &found))
+	require.Contains(t, stdout, `"plans": []`)
+	require.Zero(t, found.Evaluated)
+	require.NotEmpty(t, found.WouldFit)
+	require.Equal(t, []string{"--devices 8"}, found.WouldFit[len(found.WouldFit)-1].Flags)
+	stdout, stderr, code = psim(t, "psim search gpipe --devices 7 --vary parallel.tensor=3")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stderr, "psim: there is no such plan\n")
+	require.Contains(t, stdout, "no plan divides network, batch and devices as asked\n  with no --vary: --set ")
+}
+
+func TestSearchDevicesErrors(t *testing.T) {
+	userFolder(t)
+	require.NoError(t, os.Mkdir("mine", 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join("mine", "points.csv"), []byte("x"), 0o644))
+	for line, want := range map[string]string{
+		"psim search gpipe --trainer any":                                      "--trainer: needs --devices",
+		"psim search gpipe --margin 5%":                                        "--margin: needs --devices",
+		"psim search gpipe --devices 0":                                        "--devices 0: must be at least 1",
+		"psim search gpipe --devices x":                                        "--devices x: must be a whole number",
+		"psim search gpipe --devices 4 --rows 0":                               "--rows 0: must be at least 1",
+		"psim search gpipe --devices 4 --trainer megatron":                     `--trainer: unknown name "megatron"; use any, megatron-2021`,
+		"psim search gpipe --devices 4 --schedules 1f1b,1f2b":                  `--schedules: unknown name "1f2b"`,
+		"psim search gpipe --devices 4 --fix parallel.tenso":                   "did you mean parallel.tensor?",
+		"psim search gpipe --devices 4 --margin 10":                            "--margin 10: must be a share of the memory",
+		"psim search gpipe --devices 4 --vary parallel.tensor=x":               "--vary parallel.tensor=x: parallel.tensor: must be an integer",
+		"psim search gpipe --devices 4 --vary tensor":                          "--vary tensor: must be KEY=V1,V2…",
+		"psim search gpipe --devices 4 --fix batch.micro --vary batch.micro=1": "batch.micro is fixed and varied",
+		"psim search gpipe --devices 4 --shard 1/2":                            "--out is missing: --shard needs it",
+		"psim search gpipe --devices 4 --shard 3/2 --out x":                    "--shard 3/2: shards are numbered",
+		"psim search gpipe --devices 4 --map tensor":                           "--map tensor: a map needs two dimensions",
+		"psim search gpipe --devices 4 --out mine":                             "--out mine: holds points.csv, which psim has not written",
+		"psim search course-timeline --devices 4":                              "need a [model], which can be divided",
+		"psim search ring-allreduce --devices 4":                               "need a [model], which can be divided",
+	} {
+		stdout, stderr, code := psim(t, line)
+		require.Equal(t, exitUsage, code, line)
+		require.Empty(t, stdout, line)
+		require.Contains(t, strings.Split(stderr, "\n")[0], want, line)
+	}
+}

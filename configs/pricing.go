@@ -1,0 +1,146 @@
+package configs
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"psim/costmodel"
+	"psim/costmodel/arch"
+	"psim/costmodel/link"
+	"psim/internal/setting"
+	"psim/internal/units"
+	"psim/schedules/graph"
+)
+
+// A Pricing is a setting by which some classes of work are priced (see
+// costmodel.MadeOf and graph.Class).
+type Pricing struct {
+	Key, Value string
+	From       string   // given, stack NAME, device NAME, link NAME, file NAME or default
+	Classes    []string // one that ends in _ stands for all that begin so
+}
+
+// pricedBy tells the classes of keys; those of a section that are not here price what it
+// does. Without classes a key prices no time.
+var pricedBy = map[string][]string{
+	"machine.compute":                  {"products"},
+	"machine.compute.flops":            {"products", "attention"},
+	"machine.compute.efficiency":       {"products", "attention"},
+	"machine.compute.memory_bandwidth": {"between", "products", graph.Averaging, graph.Updating},
+	"machine.compute.memory":           {},
+	"machine.compute.launch":           {graph.Launches, graph.Averaging, graph.Updating},
+	"machine.compute.unaligned_heads":  {"attention"},
+	"machine.compute.attention":        {"attention"},
+	"machine.compute.half_head":        {"attention"},
+	"machine.host":                     {graph.Launches},
+	"machine.link":                     {"tensor", "data_", "tied_"},
+	"machine.link.bandwidth":           {"tensor", "data_", "tied_", "pipeline", "collective"},
+	"machine.link.speedup":             {"tensor", "data_", "tied_", "pipeline", "collective"},
+	"machine.link.latency":             {"tensor", "data_", "tied_", "pipeline", "collective"},
+	"machine.link.shared":              {"pipeline", "collective"},
+	"times.p2p":                        {"pipeline"},
+	"times.host":                       {graph.Launches},
+	"times.host_message":               {graph.Launches},
+	"times.optimizer":                  {graph.Updating},
+	"times.pair":                       {},
+}
+
+// pricer lists settings by their classes.
+type pricer struct {
+	config *Config
+	list   []Pricing
+}
+
+// Pricing lists the settings that price the tasks of a plan of the experiment.
+func (c *Config) Pricing(p *Plan) []Pricing {
+	l := pricer{config: c}
+	m := p.Machine
+	if c.Defined("times") {
+		for s, value := range setting.Given(c.Times) {
+			classes, ok := pricedBy["times."+s.Key]
+			if !ok {
+				classes = []string{s.Key}
+			}
+			l.add("times."+s.Key, value, "default", classes)
+		}
+	}
+	if p.Workload != nil {
+		l.device(p)
+		l.section("machine.host", m.Host, "default")
+	}
+	if p.Graph.Ranks()*max(1, m.Tensor) > 1 && m.DevicesPerNode != 1 {
+		l.section("machine.link", m.Link, "link "+m.Link.Name)
+	}
+	if m.Nodes(p.Graph.Ranks()) > 1 {
+		l.section("machine.network", m.Network, "link "+m.Network.Name)
+	}
+	if p.Graph.Shape.Ranks > 1 && p.Graph.Placement.Stages() > 1 {
+		l.add("schedule.name", cmp.Or(c.Schedule.Name, p.Graph.Name), "default", []string{graph.Waiting})
+		l.add("schedule.microbatches", p.Graph.Shape.Microbatches, "default", []string{graph.Waiting})
+	}
+	return l.list
+}
+
+// device adds the rates of the plan's device, in its precision.
+func (l *pricer) device(p *Plan) {
+	d, precision := p.Machine.Device, cmp.Or(p.Workload.Training.Precision, "fp32")
+	if rate, err := d.Achievable(precision); err == nil && l.config.Machine.Compute.FLOPS > 0 {
+		l.add("machine.compute.flops", units.FLOPS(rate), "", pricedBy["machine.compute.flops"])
+	} else {
+		share := map[string]float64{"fp32": d.Efficiency.FP32, "fp16": d.Efficiency.FP16, "bf16": d.Efficiency.BF16}[precision]
+		l.add("machine.compute.efficiency", share, "device "+d.Name, pricedBy["machine.compute.efficiency"])
+	}
+	if m, err := l.config.model(); err == nil && m.Attention == arch.AttentionFlash {
+		d.UnalignedHeads = 0
+	} else {
+		d.Attention, d.HalfHead = 0, 0
+	}
+	d.MemoryBandwidth = units.Rate(float64(d.MemoryBandwidth) * d.Efficiency.Memory)
+	l.section("machine.compute", d, "device "+d.Name)
+}
+
+// section adds the numbers and words of a struct by its toml tags.
+func (l *pricer) section(name string, values any, from string) {
+	v := reflect.ValueOf(values)
+	for i := range v.NumField() {
+		key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("toml"), ",")
+		known := slices.ContainsFunc(slices.Concat(costmodel.ComputeOptions{}.Settings(), costmodel.Host{}.Settings(), link.Link{}.Settings()),
+			func(s setting.Setting) bool { return s.Key == key })
+		if k := v.Field(i).Kind(); !known || k == reflect.Map || k == reflect.Struct {
+			continue
+		}
+		section := strings.Replace(name, "network", "link", 1)
+		classes, ok := pricedBy[section+"."+key]
+		if !ok {
+			classes = pricedBy[section]
+		}
+		l.add(name+"."+key, v.Field(i).Interface(), from, classes)
+	}
+}
+
+// add lists a value that is not zero. from says where it is from unless it is given.
+func (l *pricer) add(key string, value any, from string, classes []string) {
+	if reflect.ValueOf(value).IsZero() || len(classes) == 0 {
+		return
+	}
+	c := l.config
+	section, _, _ := strings.Cut(key, ".")
+	switch {
+	case c.Defined(key):
+		from = "given"
+	case section == "machine" && c.Machine.File != "":
+		from = "file " + c.Machine.File
+	case slices.ContainsFunc(c.stackSettings(), func(set string) bool { return strings.HasPrefix(set, key+" = ") }):
+		from = "stack " + c.Train.Stack
+	}
+	switch v := value.(type) {
+	case []link.Range:
+		value = units.Plural(len(v), "measured range")
+	case costmodel.Table:
+		value = v.TOML()
+	}
+	l.list = append(l.list, Pricing{key, fmt.Sprint(value), from, classes})
+}

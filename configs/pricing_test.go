@@ -1,0 +1,39 @@
+package configs
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/costmodel/link"
+	"psim/internal/setting"
+)
+
+// Every key of the table of prices is a key of a configuration; a plan's are those
+// that it uses, with where they are from.
+func TestPricedKeys(t *testing.T) {
+	for key, classes := range pricedBy {
+		if slices.Contains([]string{"machine.compute", "machine.host", "machine.link"}, key) {
+			require.NotEmpty(t, classes)
+			continue
+		}
+		name, ofLink := strings.CutPrefix(key, "machine.link.")
+		isLinks := slices.ContainsFunc(link.Link{}.Settings(), func(s setting.Setting) bool { return s.Key == name })
+		require.True(t, ofLink && isLinks || setting.IsKey(Config{}, key), key)
+	}
+	c, err := Parse("x.toml", []byte("schedule.name = \"ddp\"\nmodel.preset = \"gpt2\"\nmachine.device = \"a100-80gb-sxm\"\nmachine.compute.unaligned = 0.5\nmachine.host.task = \"1us\"\nbatch.global = 2"))
+	require.NoError(t, err)
+	plan, err := c.Build()
+	require.NoError(t, err)
+	var keys []string
+	for _, p := range c.Pricing(plan) {
+		keys = append(keys, p.Key+" "+p.From)
+	}
+	device := " device a100-80gb-sxm"
+	for _, want := range []string{"machine.compute.efficiency" + device, "machine.compute.half_rows" + device, "machine.compute.unaligned given", "machine.host.task given"} {
+		require.Contains(t, keys, want)
+	}
+	require.NotContains(t, keys, "machine.link.bandwidth link nvlink3-a100", "one device has none")
+}

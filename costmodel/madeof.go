@@ -1,0 +1,183 @@
+package costmodel
+
+import (
+	"time"
+
+	"psim/costmodel/arch"
+	"psim/costmodel/stages"
+	"psim/internal/units"
+	"psim/schedules/graph"
+)
+
+// A class of what computing tasks are made of.
+type class uint8
+
+const (
+	products  class = iota // with parameters
+	attention              // fused, or its products of activations
+	between                // bound by memory: norms, functions, softmax, loss, copies
+	measured               // layers that were measured whole
+	tensor                 // exchanges of a tensor-parallel group that nothing hides
+	launches               // starts of kernels on the device
+	classes
+)
+
+// classNames lists those of Share, in the order of class.
+var classNames = [classes]string{"products", "attention", "between", "measured", "tensor", graph.Launches}
+
+// made adds up the time of a task by class.
+type made [classes]time.Duration
+
+// shares lists what there is.
+func (m made) shares() (list []graph.Share) {
+	for k, t := range m {
+		if t > 0 {
+			list = append(list, graph.Share{Class: classNames[k], Time: t})
+		}
+	}
+	return list
+}
+
+// MadeOf says what the computing tasks of a plan's graph are made of, by class: they
+// add up to the time of a pass over a microbatch. Parts of a backward, and a stage that
+// takes all microbatches at once, have it in proportion.
+func MadeOf(m Machine, p *stages.Plan) (func(t *graph.Task) []graph.Share, error) {
+	c, err := m.Compute(p.Training)
+	if err != nil {
+		return nil, err
+	}
+	type key struct {
+		kind  graph.Kind
+		stage int32
+		size  int32
+	}
+	known := map[key][]graph.Share{}
+	return func(t *graph.Task) []graph.Share {
+		k := key{t.Kind, t.Stage, p.SizeOf(t)}
+		if known[k] == nil {
+			known[k] = c.madeOf(p, t.Kind, int(t.Stage), p.Sizes[k.size]).shares()
+		}
+		return known[k]
+	}, nil
+}
+
+// madeOf adds up a pass of a stage over a microbatch.
+func (c Compute) madeOf(p *stages.Plan, k graph.Kind, stage int, samples int64) (m made) {
+	if p.Whole(stage) {
+		samples = p.Batch(0)
+	}
+	for _, l := range p.Stages[stage].Layers {
+		switch k {
+		case graph.Forward:
+			m.layer(c, l, arch.Forward, samples)
+		case graph.WeightGradient:
+			m.layer(c, l, arch.WeightGradient, samples)
+		case graph.InputGradient:
+			m.repeated(c, l, p.Training, samples)
+			m.layer(c, l, arch.InputGradient, samples)
+		default:
+			m.repeated(c, l, p.Training, samples)
+			m.backward(c, l, samples)
+		}
+	}
+	switch k {
+	case graph.Forward:
+		m[tensor] += received(c, p, stage, stage-1, samples).Exposed
+	case graph.InputGradient, graph.Backward:
+		m[tensor] += received(c, p, stage, stage+1, samples).Exposed
+	}
+	return m
+}
+
+// layer adds one pass of a layer.
+func (m *made) layer(c Compute, l arch.Layer, p arch.Pass, samples int64) {
+	if t, ok := c.measured.at(l, timeOf(p), samples); ok {
+		m[measured] += t
+		return
+	}
+	m.operations(c, l.Ops, p, samples)
+}
+
+// backward adds the whole backward of a layer.
+func (m *made) backward(c Compute, l arch.Layer, samples int64) {
+	if t, ok := c.measured.at(l, backwardTime, samples); ok {
+		if c.twoPass {
+			t = c.Backward(l, samples)
+		}
+		m[measured] += t
+		return
+	}
+	m.layer(c, l, arch.InputGradient, samples)
+	m.layer(c, l, arch.WeightGradient, samples)
+	if c.twoPass {
+		m.operations(c, l.Rewalked(), arch.InputGradient, samples)
+		return
+	}
+	m[tensor] -= c.hidden(l.Ops, samples)
+}
+
+// repeated adds what a layer did not keep and runs again.
+func (m *made) repeated(c Compute, l arch.Layer, t arch.Training, samples int64) {
+	if _, ok := c.measured.at(l, forwardTime, samples); ok {
+		m[measured] += c.Recompute(l, t, samples)
+		return
+	}
+	m.operations(c, t.Repeated(l), arch.Forward, samples)
+}
+
+// operations adds one pass of operations: what starting them takes by itself, and of
+// products what is moved beside them.
+func (m *made) operations(c Compute, ops []arch.Op, p arch.Pass, samples int64) {
+	started := c
+	started.launch = 0
+	plain := started
+	plain.anomalies = false
+	for _, o := range ops {
+		whole, work := c.Op(o, p, samples), started.Op(o, p, samples)
+		if o.Class == arch.Exchange {
+			m[tensor] = units.Sum(m[tensor], whole)
+			continue
+		}
+		alone := o
+		alone.Gathered = 0
+		own := plain.Op(alone, p, samples)
+		m[classOf(o)] += own
+		m[between] += work - own
+		m[launches] += whole - work
+	}
+}
+
+// classOf tells the class of an operation that is no exchange.
+func classOf(o arch.Op) class {
+	switch {
+	case o.Class == arch.Attention, o.Class == arch.Product && !o.Weight:
+		return attention
+	case o.Class == arch.Product:
+		return products
+	}
+	return between
+}
+
+// MadeOf says what tasks with explicit times are made of: the keys of [times] by which
+// they are priced.
+func (t Times) MadeOf(task *graph.Task) (list []graph.Share) {
+	s, mb := task.Stage, task.Microbatch
+	add := func(class string, table Table) {
+		if d := table.At(s, mb); d > 0 {
+			list = append(list, graph.Share{Class: class, Time: d})
+		}
+	}
+	if task.Kind == graph.Forward {
+		add("forward", t.Forward)
+	}
+	if task.Kind == graph.Backward {
+		add("backward", t.Backward)
+	}
+	if task.Kind == graph.Backward || task.Kind == graph.InputGradient {
+		add("backward_input", t.InputGradient)
+	}
+	if task.Kind == graph.Backward || task.Kind == graph.WeightGradient {
+		add("backward_weight", t.WeightGradient)
+	}
+	return list
+}

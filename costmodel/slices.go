@@ -1,0 +1,145 @@
+package costmodel
+
+import (
+	"slices"
+	"time"
+
+	"psim/costmodel/arch"
+	"psim/costmodel/stages"
+	"psim/internal/units"
+	"psim/schedules/graph"
+)
+
+// A slicer cuts the passes of a stage: a forward at the layers that are gathered
+// together, a backward where each of its gradient buckets is complete, when the
+// operations have run that make its tensors' gradients. What was measured whole, and
+// what is walked twice, completes all of a layer at its end.
+type slicer struct {
+	compute      Compute
+	host         Host
+	training     arch.Training
+	kind         graph.Kind
+	samples      int64
+	walker       walker // from the start of the slice at hand
+	done, before time.Duration
+	bucketOf     map[string]int
+	missing      []int // tensors of every bucket
+	times        []time.Duration
+	launches     []launch
+}
+
+// slice prices the parts of a stage's pass, in time and in launches.
+func slice(c Compute, h Host, plan *stages.Plan, k graph.Kind, stage int, samples int64) ([]time.Duration, []launch) {
+	s := &slicer{compute: c, host: h, training: plan.Training, kind: k, samples: samples, bucketOf: map[string]int{}}
+	s.begin(time.Duration(h.Task))
+	if k == graph.Forward {
+		s.forward(plan, stage)
+	} else {
+		s.backward(plan, stage)
+	}
+	return s.times, s.launches
+}
+
+// forward cuts an F at the pieces of layers whose parameters are gathered beside it. The
+// gathering of what it received comes first.
+func (s *slicer) forward(plan *stages.Plan, stage int) {
+	st := &plan.Stages[stage]
+	s.done = received(s.compute, plan, stage, stage-1, s.samples).Exposed
+	layers := st.Layers
+	for _, piece := range st.Ahead {
+		for _, l := range layers[:piece.Layers] {
+			s.done = units.Sum(s.done, s.compute.Layer(l, arch.Forward, s.samples))
+			s.walker.layer(l, arch.Forward)
+		}
+		layers = layers[piece.Layers:]
+		s.end()
+	}
+}
+
+// backward cuts a B or W where buckets are complete.
+func (s *slicer) backward(plan *stages.Plan, stage int) {
+	st := &plan.Stages[stage]
+	for b, bucket := range st.Buckets {
+		s.missing = append(s.missing, len(bucket.Tensors))
+		for _, name := range bucket.Tensors {
+			s.bucketOf[name] = b
+		}
+	}
+	if s.kind == graph.Backward {
+		s.done = received(s.compute, plan, stage, stage+1, s.samples).Exposed
+	}
+	for i, l := range slices.Backward(st.Layers) {
+		s.layer(l, st.Held[i])
+	}
+	s.end()
+}
+
+// begin begins a slice, before which the host has something to do.
+func (s *slicer) begin(host time.Duration) {
+	s.before = s.done
+	s.walker = walker{compute: s.compute, host: s.host, samples: s.samples, launched: host}
+}
+
+// end ends the slice at hand.
+func (s *slicer) end() {
+	s.times, s.launches = append(s.times, s.done-s.before), append(s.launches, s.walker.launch())
+	s.begin(0)
+}
+
+// layer goes through the backward of a layer, which brings some tensors.
+func (s *slicer) layer(l arch.Layer, held []arch.Tensor) {
+	c, which := s.compute, weightTime
+	if s.kind == graph.Backward {
+		s.done = units.Sum(s.done, c.Recompute(l, s.training, s.samples))
+		s.walker.repeated(l, s.training)
+		which = backwardTime
+	}
+	_, measured := c.measured.at(l, which, s.samples)
+	switch whole := measured || c.twoPass; {
+	case whole && s.kind == graph.Backward:
+		s.done = units.Sum(s.done, c.Backward(l, s.samples))
+		s.walker.layer(l, arch.InputGradient, arch.WeightGradient)
+	case whole:
+		s.done = units.Sum(s.done, c.Layer(l, arch.WeightGradient, s.samples))
+		s.walker.layer(l, arch.WeightGradient)
+	default:
+		s.walker.prepare()
+		for _, ops := range steps(l.Ops) {
+			s.step(ops)
+			held = s.complete(held, ops)
+		}
+	}
+	s.complete(held, nil)
+}
+
+// step goes through a step of a layer.
+func (s *slicer) step(ops []arch.Op) {
+	weight := s.compute.roofline(ops, arch.WeightGradient, s.samples)
+	if s.kind == graph.WeightGradient {
+		s.done = units.Sum(s.done, weight)
+		for _, o := range slices.Backward(ops) {
+			s.walker.operations([]arch.Op{o}, arch.WeightGradient)
+		}
+		return
+	}
+	both := units.Sum(s.compute.roofline(ops, arch.InputGradient, s.samples), weight)
+	s.done = units.Sum(s.done, both-s.compute.hidden(ops, s.samples))
+	s.walker.step(ops)
+}
+
+// complete counts the tensors whose gradients some operations make, or all where there
+// are none, and ends slices with which a bucket is complete. The last ends with the
+// backward. It returns the tensors that are left.
+func (s *slicer) complete(tensors []arch.Tensor, ops []arch.Op) []arch.Tensor {
+	left := slices.DeleteFunc(slices.Clone(tensors), func(t arch.Tensor) bool {
+		made := ops == nil || slices.ContainsFunc(ops, func(o arch.Op) bool { return o.Makes(t) })
+		if made {
+			s.missing[s.bucketOf[t.Name]]--
+		}
+		return made
+	})
+	for len(s.times) < len(s.missing)-1 && s.missing[len(s.times)] == 0 {
+		s.end()
+	}
+	return left
+}

@@ -1,0 +1,59 @@
+package psim_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim"
+	"psim/configs"
+)
+
+// requireEstimate requires the estimate of a configuration to be what is predicted, to
+// the byte, and tells whether it was packed, and folded.
+func requireEstimate(t *testing.T, c *configs.Config) (packed, folded bool) {
+	t.Helper()
+	want, wantErr := psim.Predict(context.Background(), c)
+	got, err := psim.Estimate(context.Background(), c)
+	if wantErr != nil {
+		require.Error(t, err)
+		require.Equal(t, wantErr.Error(), err.Error())
+		return false, false
+	}
+	require.NoError(t, err)
+	require.Equal(t, want.Summary, got.Summary)
+	require.Equal(t, want.Result, got.Result)
+	return got.Plan.Packed != nil, got.Plan.Packed != nil && got.Plan.Packed.Copies > 1
+}
+
+// Estimates are predictions: of every example, with every schedule, with several replicas
+// and every way to shard them.
+func TestEstimates(t *testing.T) {
+	packed, folded := 0, 0
+	for _, name := range configs.Examples() {
+		for _, sets := range [][]string{
+			nil, {"parallel.data=2"}, {"parallel.data=4", "parallel.zero=1"}, {"parallel.data=2", "parallel.zero=2", "parallel.overlap=true"},
+			{"schedule.name=1f1b"}, {"schedule.name=zb-h1"}, {"schedule.name=zbv"}, {"schedule.name=interleaved-1f1b", "schedule.virtual_stages=2"},
+			{"schedule.name=zbv", "parallel.data=3", "parallel.zero=2"}, {"parallel.data=2", "machine.devices_per_node=2"},
+			{"parallel.data=2", "machine.host.operation=10us", "machine.host.queue=2"}, {"train.stack=megatron"},
+		} {
+			t.Run(fmt.Sprint(name, sets), func(t *testing.T) {
+				c, err := psim.Load(name, sets...)
+				if err != nil || c.Schedule.Name == "auto" {
+					t.Skip("legal for other configurations, or searched for")
+				}
+				p, f := requireEstimate(t, c)
+				if p {
+					packed++
+				}
+				if f {
+					folded++
+				}
+			})
+		}
+	}
+	require.Greater(t, packed, 40)
+	require.Greater(t, folded, 10)
+}

@@ -1,0 +1,42 @@
+package psim
+
+import (
+	"slices"
+	"strings"
+
+	"psim/costmodel"
+	"psim/reports"
+	"psim/sim"
+)
+
+// Explain says what the step's time is made of, over all ranks and along the critical
+// path, and which settings price that. WhatIf adds what changes would give.
+func (p *Prediction) Explain() (*reports.Explanation, error) {
+	made := p.Config.Times.MadeOf
+	if p.Plan.Workload != nil {
+		var err error
+		if made, err = costmodel.MadeOf(p.Plan.Machine, p.Plan.Workload); err != nil {
+			return nil, err
+		}
+	}
+	e := reports.NewExplanation(p.Trace, sim.CriticalPath(p.Trace), made)
+	e.Settings, e.WhatIf = []reports.Pricing{}, []reports.WhatIf{}
+	for _, s := range p.Config.Pricing(p.Plan) {
+		if classes := present(e, s.Classes); classes != nil {
+			e.Settings = append(e.Settings, reports.Pricing{Key: s.Key, Value: s.Value, From: s.From, Classes: classes})
+		}
+	}
+	return e, nil
+}
+
+// present lists the classes of an explanation that some names stand for.
+func present(e *reports.Explanation, names []string) (classes []string) {
+	for _, class := range e.Classes() {
+		if slices.ContainsFunc(names, func(n string) bool {
+			return n == class || strings.HasSuffix(n, "_") && strings.HasPrefix(class, n)
+		}) {
+			classes = append(classes, class)
+		}
+	}
+	return classes
+}

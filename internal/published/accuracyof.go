@@ -1,0 +1,36 @@
+package published
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"psim/reports"
+)
+
+// Accuracy returns how far off predictions of a stack on a device were when they were
+// last compared with the published runs (testdata/stacks.csv, which a test keeps), with
+// no rows where there are none.
+func Accuracy(stack, device string) *reports.StackAccuracy {
+	a := &reports.StackAccuracy{Stack: stack, Device: device}
+	for _, r := range records("stacks.csv") {
+		if r.text("stack") == stack && r.text("device") == device {
+			a.Rows, a.MeanError = int(r.number("rows")), r.number("mean_percent")/100
+		}
+	}
+	return a
+}
+
+// stacksCSV writes the errors of stacks.
+func (r Report) stacksCSV() string {
+	var b strings.Builder
+	b.WriteString("# Errors of training runs by stack and device, over the rows that no constant was fitted to: go test ./internal/published -run Stacks -update\nstack,device,rows,mean_percent\n")
+	for _, g := range r.byStack() {
+		mean := 0.0
+		for _, e := range g.errors {
+			mean += 100 * math.Abs(e) / float64(len(g.errors))
+		}
+		b.WriteString(strings.Join([]string{g.stack, g.device, strconv.Itoa(len(g.errors)), strconv.FormatFloat(mean, 'f', 2, 64)}, ",") + "\n")
+	}
+	return b.String()
+}

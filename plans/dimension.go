@@ -1,0 +1,94 @@
+package plans
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// A dimension is one choice that a plan makes. They are chosen in order, so that what
+// is possible may depend on those before.
+type dimension struct {
+	key string
+	at  func(*Plan) any // *int, *int64, *string or *bool
+	// values lists what is tried where nobody asks for other values.
+	values func(s *Space, p *Plan) []string
+	// legal reports whether a value goes with those before it.
+	legal func(s *Space, p *Plan) bool
+}
+
+// dimensions lists them all. A new one has its row here, its share of the time in
+// Bound, and of the memory in Least.
+func dimensions() []dimension {
+	return []dimension{
+		{"parallel.tensor", func(p *Plan) any { return &p.Tensor }, (*Space).tensors, (*Space).legalTensor},
+		{"schedule.stages", func(p *Plan) any { return &p.Stages }, (*Space).stages, (*Space).legalStages},
+		{"parallel.data", func(p *Plan) any { return &p.Data }, (*Space).replicas, (*Space).legalReplicas},
+		{"batch.micro", func(p *Plan) any { return &p.Micro }, (*Space).micro, (*Space).legalMicro},
+		{"schedule.microbatches", func(p *Plan) any { return &p.Microbatches }, (*Space).microbatches, (*Space).legalMicrobatches},
+		{"schedule.name", func(p *Plan) any { return &p.Schedule }, (*Space).names, (*Space).legalName},
+		{"schedule.virtual_stages", func(p *Plan) any { return &p.VirtualStages }, (*Space).virtual, (*Space).legalVirtual},
+		{"train.recompute", func(p *Plan) any { return &p.Recompute }, (*Space).recomputes, (*Space).legalRecompute},
+		{"parallel.zero", func(p *Plan) any { return &p.Zero }, (*Space).zeros, (*Space).legalZero},
+		{"parallel.sequence", func(p *Plan) any { return &p.Sequence }, (*Space).sequences, (*Space).legalSequence},
+	}
+}
+
+// Keys lists the keys of all dimensions.
+func Keys() []string {
+	var keys []string
+	for _, d := range dimensions() {
+		keys = append(keys, d.key)
+	}
+	return keys
+}
+
+// text prints a value.
+func text(at any) string {
+	switch v := at.(type) {
+	case *int:
+		return strconv.Itoa(*v)
+	case *int64:
+		return strconv.FormatInt(*v, 10)
+	case *bool:
+		return strconv.FormatBool(*v)
+	}
+	return *at.(*string)
+}
+
+// assign reads a value.
+func assign(at any, value string) (err error) {
+	switch v := at.(type) {
+	case *int:
+		*v, err = strconv.Atoi(value)
+	case *int64:
+		*v, err = strconv.ParseInt(value, 10, 64)
+	case *bool:
+		*v, err = strconv.ParseBool(value)
+	case *string:
+		*v = value
+	}
+	if err != nil {
+		return fmt.Errorf("%q is no value of it", value)
+	}
+	return nil
+}
+
+// divisors lists those of a number, in order.
+func divisors(n int64) []string {
+	var list []int64
+	for d := int64(1); d*d <= n; d++ {
+		if n%d == 0 {
+			list = append(list, d)
+			if d*d != n {
+				list = append(list, n/d)
+			}
+		}
+	}
+	slices.Sort(list)
+	texts := make([]string, len(list))
+	for i, d := range list {
+		texts[i] = strconv.FormatInt(d, 10)
+	}
+	return texts
+}

@@ -1,0 +1,66 @@
+// Package plans lists the ways to train a network on a number of devices: every
+// combination of replicas, tensor-parallel groups, stages, microbatches, schedule,
+// recomputation and sharding that is possible, each as settings over a configuration.
+package plans
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	"psim/reports"
+	"psim/schedules"
+)
+
+// A Plan is one value for every dimension, and settings of keys that are no dimension.
+type Plan struct {
+	reports.PlanShape
+	Others []string // KEY=VALUE
+	Set    []string // all of it, as --set takes it
+}
+
+// Compare orders plans by their settings.
+func (p *Plan) Compare(q *Plan) int { return slices.Compare(p.Set, q.Set) }
+
+// Part is which of several parts a plan belongs to, from 0 on. It depends on its
+// settings alone.
+func (p *Plan) Part(of int) int {
+	h := fnv.New64a()
+	for _, s := range p.Set {
+		fmt.Fprintln(h, s)
+	}
+	return int(h.Sum64() % uint64(of))
+}
+
+// settings writes a plan as --set takes it: all dimensions, and what else of the
+// configuration would not go with them.
+func (s *Space) settings(p *Plan) []string {
+	var sets []string
+	for _, d := range s.dimensions {
+		if d.key != "schedule.microbatches" || s.config.Defined(d.key) {
+			sets = append(sets, d.key+"="+text(d.at(p)))
+		}
+	}
+	sets = append(sets, p.Others...)
+	add := func(when bool, set string) {
+		if key, _ := split(set); when && !slices.Contains(s.fixed, key) {
+			sets = append(sets, set)
+		}
+	}
+	c := s.config
+	add(c.Batch.Global == 0, fmt.Sprintf("batch.global=%d", s.Global))
+	add(c.Schedule.Group != 0 && (!s.schedules[p.Schedule].Grouped || p.VirtualStages == 1), "schedule.group=0")
+	by := c.Schedule.Partition
+	add(by.Layers != nil || by.Rule != "" && by.Rule != schedules.BalancedPartition, "schedule.partition=balanced")
+	add(c.Parallel.Gather == schedules.GatherTensor && p.Zero < 3, "parallel.gather=unit")
+	add(c.Parallel.Simplified && p.Zero < 3, "parallel.simplified=false")
+	add(c.Machine.MemoryMargin != s.margin, fmt.Sprintf("machine.memory_margin=%v", s.margin))
+	return sets
+}
+
+// split parts a setting.
+func split(set string) (key, value string) {
+	key, value, _ = strings.Cut(set, "=")
+	return strings.TrimSpace(key), strings.TrimSpace(value)
+}

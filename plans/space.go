@@ -1,0 +1,290 @@
+package plans
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"psim/configs"
+	"psim/costmodel/arch"
+	"psim/internal/nearest"
+	"psim/internal/setting"
+	"psim/schedules"
+)
+
+// A Query says which plans are asked for.
+type Query struct {
+	Devices int
+	// Trainer limits schedules and options to what a stack offers (see configs.Stack);
+	// "" is that of the configuration, Any none.
+	Trainer string
+	// Schedules limits the schedules; nil does not.
+	Schedules []string
+	// Fix lists keys that keep the configuration's value, Vary settings KEY=V1,V2… that
+	// restrict a dimension to these values, or add one.
+	Fix  []string
+	Vary map[string][]string
+	// Margin is the share of the memory that is to stay free.
+	Margin float64
+}
+
+// Any is the trainer that runs everything.
+const Any = "any"
+
+// A Space is all plans of a configuration on a number of devices.
+type Space struct {
+	Devices int
+	Global  int64 // samples of a step
+	Plans   []Plan
+
+	dimensions []dimension
+	config     *configs.Config
+	model      arch.Model
+	network    arch.Network // undivided
+	blocks     int
+	perNode    int
+	margin     float64
+	schedules  map[string]schedules.Schedule
+	asked      map[string][]string // values by key, in place of a dimension's own
+	offered    map[string][]string // by the trainer
+	fixed      []string
+	repeats    map[string]bool     // whether a recomputation is one of its own
+	divided    map[arch.Group]bool // whether it can share the network
+	others     []string
+}
+
+// New lists the plans of a configuration. That there are none is no error.
+func New(c *configs.Config, q Query) (*Space, error) {
+	if err := check(c, q); err != nil {
+		return nil, err
+	}
+	offered, err := offers(c, q)
+	if err != nil {
+		return nil, err
+	}
+	var whole *Space
+	for _, others := range combinations(q.Vary) {
+		s := &Space{dimensions: dimensions(), Devices: q.Devices, margin: q.Margin, asked: map[string][]string{}, divided: map[arch.Group]bool{}, offered: offered, fixed: q.Fix, others: others}
+		if s.config, err = c.With(others...); err != nil {
+			return nil, err
+		}
+		if err := s.read(q); err != nil {
+			return nil, err
+		}
+		p := Plan{Others: others}
+		p.Context, p.Expert = 1, 1
+		s.choose(0, &p)
+		if whole != nil {
+			whole.Plans = append(whole.Plans, s.Plans...)
+		} else {
+			whole = s
+		}
+	}
+	return whole, nil
+}
+
+// check refuses what a search over plans cannot serve.
+func check(c *configs.Config, q Query) error {
+	refuse := func(text string) error { return fmt.Errorf("%s: %s", c.Name(), text) }
+	switch {
+	case q.Devices < 1:
+		return fmt.Errorf("%d devices: there must be at least 1", q.Devices)
+	case q.Margin < 0 || q.Margin >= 1:
+		return fmt.Errorf("a margin of %v: must be a share of the memory, from 0 to below 1", q.Margin)
+	case !c.Defined("model"):
+		return refuse("plans for a number of devices need a [model], which can be divided; without --devices a search keeps what it has")
+	case c.Schedule.File != "":
+		return refuse("schedule.file gives the order, and a search chooses it; remove file")
+	case c.Schedule.Placement != nil:
+		return refuse("schedule.placement says where the stages are, and a search chooses how many there are; remove placement")
+	case c.Schedule.WholeLast:
+		return refuse("schedule.whole_last is for one replica and no tensor parallelism; remove it")
+	case c.Batch.Shards != nil:
+		return refuse("a search gives all replicas the same share; remove batch.shards")
+	}
+	for _, key := range q.Fix {
+		if !setting.IsKey(configs.Config{}, key) {
+			return fmt.Errorf("%q is no key of a configuration%s", key, nearest.Suggest(key, Keys()))
+		}
+	}
+	return nil
+}
+
+// offers lists what the trainer has, by key; nothing where it is not limited.
+func offers(c *configs.Config, q Query) (map[string][]string, error) {
+	name := q.Trainer
+	if name == "" {
+		name = c.Train.Stack
+	}
+	if name == Any || name == "none" || name == "" {
+		return nil, nil
+	}
+	names := []string{Any}
+	for _, s := range configs.Stacks() {
+		if s.Name == name {
+			return s.Offers(), nil
+		}
+		names = append(names, s.Name)
+	}
+	return nil, fmt.Errorf("unknown trainer %q; use %s%s", name, strings.Join(names, ", "), nearest.Suggest(name, names))
+}
+
+// combinations makes the settings of keys that are no dimension, all with all.
+func combinations(vary map[string][]string) [][]string {
+	keys := Keys()
+	all := [][]string{nil}
+	for _, key := range sorted(vary) {
+		if slices.Contains(keys, key) {
+			continue
+		}
+		var next [][]string
+		for _, before := range all {
+			for _, v := range vary[key] {
+				next = append(next, append(slices.Clone(before), key+"="+v))
+			}
+		}
+		all = next
+	}
+	return all
+}
+
+func sorted(vary map[string][]string) []string {
+	var keys []string
+	for key := range vary {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// read finds in the configuration what bounds the dimensions.
+func (s *Space) read(q Query) (err error) {
+	if s.model, err = s.config.ReadModel(); err != nil {
+		return err
+	}
+	if s.network, err = s.model.Network(); err != nil {
+		return err
+	}
+	machine, err := s.config.ReadMachine()
+	if err != nil {
+		return err
+	}
+	s.perNode = machine.DevicesPerNode
+	s.blocks = len(s.network.Layers)
+	if s.config.Model.Transformer() {
+		s.blocks = 0
+		for _, l := range s.network.Layers {
+			if l.Repeatable {
+				s.blocks++
+			}
+		}
+	}
+	if s.Global, err = global(s.config); err != nil {
+		return err
+	}
+	s.schedules = map[string]schedules.Schedule{}
+	for _, one := range append(schedules.Catalog(), configs.Searched()...) {
+		s.schedules[one.Name] = one
+	}
+	s.findRepeats()
+	return s.ask(q)
+}
+
+// global finds the samples of a step.
+func global(c *configs.Config) (int64, error) {
+	if c.Batch.Global > 0 {
+		return c.Batch.Global, nil
+	}
+	samples, err := c.Batch.Samples(c.Parallel.Data, c.Schedule.Microbatches)
+	if err != nil {
+		return 0, fmt.Errorf("%s: batch.%w", c.Name(), err)
+	}
+	return samples[0] * int64(len(samples)) * int64(max(1, c.Parallel.Data)), nil
+}
+
+// ask notes the values that are asked for.
+func (s *Space) ask(q Query) error {
+	own, err := s.own()
+	if err != nil {
+		return err
+	}
+	for _, d := range s.dimensions {
+		values, asked := q.Vary[d.key]
+		fixed := slices.Contains(q.Fix, d.key)
+		switch {
+		case asked && fixed:
+			return fmt.Errorf("%s is fixed and varied; give one of the two", d.key)
+		case fixed:
+			values = []string{text(d.at(&own))}
+		case d.key == "schedule.name" && q.Schedules != nil && asked:
+			return errors.New("schedules are given twice; give them once")
+		case d.key == "schedule.name" && q.Schedules != nil:
+			values = q.Schedules
+		case !asked:
+			continue
+		}
+		var p Plan
+		s.asked[d.key] = nil
+		for _, v := range values {
+			if err := assign(d.at(&p), v); err != nil {
+				return fmt.Errorf("%s: %w", d.key, err)
+			}
+			s.asked[d.key] = append(s.asked[d.key], text(d.at(&p)))
+		}
+	}
+	for _, name := range s.asked["schedule.name"] {
+		if _, known := s.schedules[name]; !known {
+			return fmt.Errorf("unknown schedule %q%s", name, nearest.Suggest(name, schedules.Names()))
+		}
+	}
+	return nil
+}
+
+// own reads the plan that the configuration is, for the values that are fixed.
+func (s *Space) own() (p Plan, err error) {
+	c := s.config
+	p.Tensor, p.Stages, p.Data = max(1, c.Parallel.Tensor), max(1, c.Schedule.Stages), max(1, c.Parallel.Data)
+	p.Schedule, p.VirtualStages, p.Zero, p.Sequence = c.Schedule.Name, c.PerRank(), c.Parallel.Zero, c.Parallel.Sequence
+	p.Recompute, p.Micro, p.Microbatches = c.Train.Recompute, c.Batch.Micro, c.Schedule.Microbatches
+	for _, key := range s.fixed {
+		if key == "batch.micro" && p.Micro == 0 || key == "schedule.microbatches" && p.Microbatches == 0 {
+			samples, err := c.Batch.Samples(p.Data, c.Schedule.Microbatches)
+			if err != nil {
+				return p, fmt.Errorf("%s: batch.%w", c.Name(), err)
+			}
+			p.Micro, p.Microbatches = samples[0], len(samples)
+		}
+	}
+	return p, nil
+}
+
+// choose tries the values of a dimension, and of those after it.
+func (s *Space) choose(i int, p *Plan) {
+	if i == len(s.dimensions) {
+		plan := *p
+		plan.Set = s.settings(&plan)
+		s.Plans = append(s.Plans, plan)
+		return
+	}
+	d := s.dimensions[i]
+	for _, v := range s.valuesOf(p, d.key, d.values(s, p)) {
+		if assign(d.at(p), v) == nil && d.legal(s, p) {
+			s.choose(i+1, p)
+		}
+	}
+}
+
+// valuesOf lists the values of a dimension: those that are asked for, or else its own,
+// of which the trainer may offer some. Without tensor-parallel groups there is no sequence
+// to divide, even where a trainer always does.
+func (s *Space) valuesOf(p *Plan, key string, values []string) []string {
+	if asked, ok := s.asked[key]; ok {
+		values = asked
+	}
+	offered, limited := s.offered[key]
+	if !limited || key == "parallel.sequence" && p.Tensor == 1 {
+		return values
+	}
+	return slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !slices.Contains(offered, v) })
+}

@@ -1,0 +1,177 @@
+package reports
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"psim/internal/wrap"
+	"psim/schedules/graph"
+)
+
+// An Explanation says what the time of a step is made of, and which settings price it.
+type Explanation struct {
+	// Seconds by class: products (with parameters), attention (fused, or its two products), between
+	// (what is bound by memory: norms, functions, softmax, loss), tensor (exchanges of its
+	// groups), launches (the host, starts of kernels), measured (layers that were measured
+	// whole), what [times] gives (forward, backward, backward_input, backward_weight), pipeline
+	// (messages), data_*, tied_* (collectives), averaging, optimizer, and waiting. Every moment
+	// of a rank counts once, as what computes, else what updates, communicates or launches;
+	// means over all ranks, which add up to the step time.
+	ByClass map[string]float64 `json:"by_class_s"`
+	// The same along the chain of tasks that determines the step time, to which they add up.
+	CriticalPath map[string]float64 `json:"critical_path_s"`
+	// Communication that runs beside what by_class_s counts, by class: hidden. Means over ranks.
+	Beside   map[string]float64 `json:"beside_s,omitempty"`
+	Settings []Pricing          `json:"settings"` // by which classes are priced
+	WhatIf   []WhatIf           `json:"what_if"`  // what one change each would give, the shortest step first; what changes nothing is left out
+}
+
+// A Pricing is a setting that some classes are priced by.
+type Pricing struct {
+	Key     string   `json:"key"`     // as psim help config has it
+	Value   string   `json:"value"`   // as TOML writes it, without quotes
+	From    string   `json:"from"`    // given, stack NAME, device NAME, link NAME, file NAME or default
+	Classes []string `json:"classes"` // that it prices
+}
+
+// tensorClass names the class of exchanges within a rank.
+const tensorClass = "tensor"
+
+// classOrder lists classes as tables do; collectives come after the pipeline's messages, by name.
+var classOrder = [...]string{
+	"products", "attention", "between", "measured", "forward", "backward", "backward_input", "backward_weight",
+	tensorClass, graph.Launches, "pipeline", "", graph.Averaging, graph.Updating, graph.Waiting,
+}
+
+// classesOf lists the classes of a map in their order.
+func classesOf[V any](by map[string]V) []string {
+	place := func(class string) int {
+		if i := slices.Index(classOrder[:], class); i >= 0 {
+			return i
+		}
+		return slices.Index(classOrder[:], "")
+	}
+	return slices.SortedFunc(maps.Keys(by), func(a, b string) int {
+		if d := place(a) - place(b); d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+}
+
+// NewExplanation counts a trace, given its critical path and what its computing tasks
+// are made of.
+func NewExplanation(t *graph.Trace, path []int32, made func(*graph.Task) []graph.Share) *Explanation {
+	all, chain := newAccount(t, made), newAccount(t, made)
+	all.ranks()
+	walk(t, path, func(i int32, what stretchOfPath, part time.Duration) {
+		switch task := &t.Graph.Tasks[i]; {
+		case what == running:
+			chain.task(i, part)
+		case what == launching:
+			chain.time[graph.Launches] += part
+		case task.Kind.Compute():
+			chain.time[graph.Waiting] += part
+		default: // the latency of a message
+			chain.task(i, part)
+		}
+	})
+	n := t.Graph.Ranks()
+	return &Explanation{ByClass: mean(all.time, n), CriticalPath: mean(chain.time, 1), Beside: mean(all.beside, n)}
+}
+
+// Write prints the explanation of a step for people.
+func (e *Explanation) Write(w io.Writer) error {
+	out := newPage(w)
+	rows := [][]string{{"what the step is made of", "mean of ranks", "", "critical path", "", "beside, hidden"}}
+	var step float64
+	for _, class := range classesOf(e.CriticalPath) {
+		step += e.CriticalPath[class]
+	}
+	cells := func(by map[string]float64, class string) []string {
+		if by[class] == 0 {
+			return []string{"", ""}
+		}
+		return []string{duration(by[class]), percent(by[class] / step)}
+	}
+	for _, class := range e.Classes() {
+		row := slices.Concat([]string{className(class)}, cells(e.ByClass, class), cells(e.CriticalPath, class))
+		rows = append(rows, append(row, cells(e.Beside, class)[0]))
+	}
+	out.table(rows)
+	e.writeSettings(out)
+	return out.Flush()
+}
+
+// writeSettings prints the settings of every class; those of the same settings together.
+func (e *Explanation) writeSettings(out page) {
+	const indent, width = "      ", 90
+	var texts []string
+	classes := map[string][]string{} // by text
+	for _, class := range e.Classes() {
+		var list []string
+		from := ""
+		for _, s := range e.Settings {
+			if !slices.Contains(s.Classes, class) {
+				continue
+			}
+			if s.From != from && from != "" {
+				list[len(list)-1] += " (" + from + ")"
+			}
+			from = s.From
+			list = append(list, s.Key+" = "+s.Value)
+		}
+		if list == nil {
+			continue
+		}
+		text := strings.Join(list, ", ") + " (" + from + ")"
+		if classes[text] == nil {
+			texts = append(texts, text)
+		}
+		classes[text] = append(classes[text], className(class))
+	}
+	for i, text := range texts {
+		if i == 0 {
+			out.print("\npriced by\n")
+		}
+		out.print("  %s\n%s%s\n", strings.Join(classes[text], ", "), indent, wrap.Text(text, width-len(indent), indent))
+	}
+}
+
+// WriteCSV writes a row per class.
+func (e *Explanation) WriteCSV(w io.Writer) error {
+	out := newCSVWriter(w, "class,by_class_s,critical_path_s,beside_s")
+	for _, class := range e.Classes() {
+		out.row(class, e.ByClass[class], e.CriticalPath[class], e.Beside[class])
+	}
+	return out.end()
+}
+
+// Classes lists those that have any time.
+func (e *Explanation) Classes() []string {
+	all := map[string]float64{}
+	for _, by := range []map[string]float64{e.ByClass, e.CriticalPath, e.Beside} {
+		maps.Copy(all, by)
+	}
+	return classesOf(all)
+}
+
+// className writes a class for people.
+func className(class string) string {
+	for _, dimension := range []string{"data", "tied"} {
+		if name, ok := strings.CutPrefix(class, dimension+"_"); ok {
+			return fmt.Sprintf("%s: %s", dimension, strings.ReplaceAll(name, "_", "-"))
+		}
+	}
+	switch class {
+	case tensorClass:
+		return "tensor: exchanges"
+	case "pipeline":
+		return "pipeline: messages"
+	}
+	return strings.ReplaceAll(class, "_", " ")
+}

@@ -1,0 +1,210 @@
+package figures
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gonum.org/v1/plot/vg"
+
+	"psim/internal/nearest"
+	"psim/internal/units"
+	"psim/reports"
+	"psim/reports/chart"
+)
+
+// A planMap is plans over two of their dimensions.
+type planMap struct {
+	title      string
+	points     []reports.PlanPoint
+	across, up string
+}
+
+// PlanMap draws the shortest step that fits in memory over two dimensions of plans, as
+// reports.PlanDimensions names them; none are those in which it differs most. Squares
+// without such a plan say why.
+func PlanMap(title string, points []reports.PlanPoint, dimensions []string) (Picture, error) {
+	m := planMap{title: title, points: points}
+	if err := CheckDimensions(dimensions); err != nil {
+		return nil, err
+	}
+	if len(dimensions) == 0 {
+		dimensions = m.telling()
+	}
+	if len(dimensions) < 2 {
+		return nil, Nothing{errors.New("plans differ in fewer than two dimensions, so there is no map to draw")}
+	}
+	m.across, m.up = dimensions[0], dimensions[1]
+	return func(w io.Writer, format string) error { return m.figure().Write(w, format) }, nil
+}
+
+// CheckDimensions reports whether a map can be drawn over dimensions: two, or none.
+func CheckDimensions(dimensions []string) error {
+	all := reports.PlanDimensions()
+	for _, name := range dimensions {
+		if !slices.Contains(all, name) {
+			return fmt.Errorf("%s: unknown dimension %q; use two of %s%s", strings.Join(dimensions, ","), name, strings.Join(all, ", "), nearest.Suggest(name, all))
+		}
+	}
+	if n := len(dimensions); n != 0 && n != 2 || n == 2 && dimensions[0] == dimensions[1] {
+		return fmt.Errorf("%s: a map needs two dimensions, such as tensor,stages", strings.Join(dimensions, ","))
+	}
+	return nil
+}
+
+// telling finds the two dimensions in which the best step differs most from value to
+// value. Replicas and microbatches follow from others.
+func (m planMap) telling() []string {
+	var list []string
+	for _, d := range reports.PlanDimensions() {
+		if d != "data" && d != "microbatches" && m.spread(d) > 0 {
+			list = append(list, d)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b string) int { return cmp.Compare(m.spread(b), m.spread(a)) })
+	return list[:min(2, len(list))]
+}
+
+// spread computes by how much more the best plans of the values of a dimension take than the
+// best of all, on average; values without one count as twice the time.
+func (m planMap) spread(dimension string) float64 {
+	best := map[string]time.Duration{}
+	least := time.Duration(math.MaxInt64)
+	for _, p := range m.points {
+		value := p.Plan.Value(dimension)
+		before := best[value]
+		best[value] = before
+		if p.Simulated && p.Fits {
+			least = min(least, p.StepTime)
+			if before == 0 || p.StepTime < before {
+				best[value] = p.StepTime
+			}
+		}
+	}
+	sum := 0.0
+	for _, value := range m.values(dimension) {
+		longer := 1.0
+		if best[value] > 0 {
+			longer = min(1, float64(best[value])/float64(least)-1)
+		}
+		sum += longer
+	}
+	return sum / float64(len(best))
+}
+
+// values lists those of a dimension: numbers by size, names by themselves.
+func (m planMap) values(dimension string) []string {
+	var list []string
+	for _, p := range m.points {
+		if v := p.Plan.Value(dimension); !slices.Contains(list, v) {
+			list = append(list, v)
+		}
+	}
+	slices.SortFunc(list, func(a, b string) int {
+		x, errA := strconv.Atoi(a)
+		y, errB := strconv.Atoi(b)
+		if errA == nil && errB == nil {
+			return cmp.Compare(x, y)
+		}
+		return cmp.Compare(a, b)
+	})
+	return list
+}
+
+// A planSquare is the plans of a square.
+type planSquare struct {
+	best    time.Duration // of those that fit, 0 for none
+	bound   time.Duration // the least of those that a bound has discarded
+	unfit   bool
+	unknown bool // a search that was interrupted did not reach it
+}
+
+// squares sorts the plans by column and row.
+func (m planMap) squares(columns, rows []string) map[[2]int]planSquare {
+	squares := map[[2]int]planSquare{}
+	for _, p := range m.points {
+		at := [2]int{slices.Index(columns, p.Plan.Value(m.across)), slices.Index(rows, p.Plan.Value(m.up))}
+		s := squares[at]
+		switch {
+		case p.Simulated && p.Fits && (s.best == 0 || p.StepTime < s.best):
+			s.best = p.StepTime
+		case p.Simulated && p.Fits:
+		case p.Simulated || p.Pruned != "":
+			s.unfit = true
+		case p.Bound > 0 && (s.bound == 0 || p.Bound < s.bound):
+			s.bound = p.Bound
+		case p.Bound == 0:
+			s.unknown = true
+		}
+		squares[at] = s
+	}
+	return squares
+}
+
+// figure draws the map.
+func (m planMap) figure() *chart.Figure {
+	columns, rows := m.values(m.across), m.values(m.up)
+	height := max(16, min(34, 260/float64(len(rows))))
+	f := chart.New(m.title, vg.Length(height*float64(len(rows))))
+	f.Columns(m.across, columns)
+	f.Rows(m.up, rows)
+	squares := m.squares(columns, rows)
+	low, high := time.Duration(math.MaxInt64), time.Duration(0)
+	for _, s := range squares {
+		if s.best > 0 {
+			low, high = min(low, s.best), max(high, s.best)
+		}
+	}
+	cells, used := chart.Cells{}, map[chart.Hatch]bool{}
+	for at, s := range squares {
+		look, text := s.look(low, high)
+		used[look.Hatch] = true
+		cells = append(cells, chart.Cell{Column: at[0], Row: at[1], Look: look, Text: text})
+	}
+	slices.SortFunc(cells, func(a, b chart.Cell) int { return slices.Compare([]int{a.Row, a.Column}, []int{b.Row, b.Column}) })
+	f.Add(cells)
+	m.explain(f, low, high, used)
+	return f
+}
+
+// discarded colours squares without a plan that was simulated and fits.
+const discarded = 0xe4e4e4
+
+// look colours a square by the logarithm of its time.
+func (s planSquare) look(low, high time.Duration) (chart.Pattern, string) {
+	grey := chart.Pattern{Color: chart.RGB(discarded)}
+	switch {
+	case s.best > 0:
+		level := 0.5
+		if high > low {
+			level = math.Log(float64(s.best)/float64(low)) / math.Log(float64(high)/float64(low))
+		}
+		return chart.Pattern{Color: chart.Heat(level)}, units.FormatDuration(s.best)
+	case s.bound > 0:
+		grey.Hatch = chart.Rising
+		return grey, "> " + units.FormatDuration(s.bound)
+	case s.unfit:
+		grey.Hatch = chart.Falling
+	}
+	return grey, ""
+}
+
+func (m planMap) explain(f *chart.Figure, low, high time.Duration, used map[chart.Hatch]bool) {
+	if high > 0 {
+		f.Explain("shortest step: "+units.FormatDuration(low), chart.Pattern{Color: chart.Heat(0)})
+		f.Explain(units.FormatDuration(high), chart.Pattern{Color: chart.Heat(1)})
+	}
+	if used[chart.Rising] {
+		f.Explain("discarded: takes longer, by a bound", chart.Pattern{Color: chart.RGB(discarded), Hatch: chart.Rising})
+	}
+	if used[chart.Falling] {
+		f.Explain("discarded: does not fit in memory", chart.Pattern{Color: chart.RGB(discarded), Hatch: chart.Falling})
+	}
+	f.Explain("each square: the best over all other dimensions; empty ones have no plan", nil)
+}

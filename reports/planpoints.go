@@ -1,0 +1,153 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A PlanPoint is what is known of a plan.
+type PlanPoint struct {
+	Plan PlanShape
+	Set  []string
+	// Pruned is the reason why it was discarded; "" if it was not.
+	Pruned string
+	// Bound is a time that its step is no shorter than, where it is known.
+	Bound time.Duration
+	// Simulated plans have a step time and a peak memory; Fits tells whether that fits,
+	// with the margin.
+	Simulated  bool
+	StepTime   time.Duration
+	PeakMemory int64
+	Fits       bool
+}
+
+// The states of a point; one that was discarded has its reason in place of them.
+const (
+	pointSimulated = "simulated"
+	pointBounded   = "bounded"
+	pointOpen      = "not reached" // of a search that was interrupted
+)
+
+// state says what became of a point. A plan whose bound is above what the last of the
+// best plans takes may have been simulated or not, as workers happened to find the best:
+// it counts as discarded by its bound, so that equal searches say the same.
+func (p PlanPoint) state(last time.Duration) string {
+	switch {
+	case p.Pruned != "":
+		return p.Pruned
+	case last > 0 && p.Bound > last:
+		return pointBounded
+	case p.Simulated:
+		return pointSimulated
+	case p.Bound > 0 && last > 0:
+		return pointBounded
+	}
+	return pointOpen
+}
+
+// PlanDimensions names the dimensions of plans, as the fields of a plan are called.
+func PlanDimensions() []string {
+	return []string{"data", "tensor", "stages", "virtual_stages", "micro", "microbatches", "schedule", "recompute", "zero", "sequence"}
+}
+
+// Value returns a plan's value in a dimension, as PlanDimensions names it.
+func (p PlanShape) Value(dimension string) string {
+	i := slices.Index(PlanDimensions(), dimension)
+	if i < 0 {
+		return ""
+	}
+	return []string{
+		strconv.Itoa(p.Data), strconv.Itoa(p.Tensor), strconv.Itoa(p.Stages), strconv.Itoa(p.VirtualStages),
+		strconv.FormatInt(p.Micro, 10), strconv.Itoa(p.Microbatches), p.Schedule, p.Recompute, strconv.Itoa(p.Zero), strconv.FormatBool(p.Sequence),
+	}[i]
+}
+
+// pointColumns lists the columns of points.csv.
+func pointColumns() string {
+	return strings.Join(PlanDimensions(), ",") + ",others,state,bound_ns,step_time_ns,peak_memory_bytes,fits"
+}
+
+// others joins the settings of a plan that are no dimension, those of some keys.
+func (p PlanPoint) others(keys []string) string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(p.Set), func(set string) bool {
+		key, _, _ := strings.Cut(set, "=")
+		return !slices.Contains(keys, key)
+	}), " ")
+}
+
+// WritePlanPoints writes a row for every plan, in the order of their settings. Others are the
+// keys of what varies beside the dimensions, and last is the step time of the last of the
+// best plans, 0 where there are fewer than were wanted.
+func WritePlanPoints(w io.Writer, list []PlanPoint, others []string, last time.Duration) error {
+	out := newCSVWriter(w, pointColumns())
+	for _, p := range sortedPoints(list) {
+		var cells []any
+		for _, d := range PlanDimensions() {
+			cells = append(cells, p.Plan.Value(d))
+		}
+		cells = append(cells, p.others(others), p.state(last))
+		if p.state(last) == pointSimulated {
+			out.row(append(cells, int64(p.Bound), int64(p.StepTime), p.PeakMemory, p.Fits)...)
+			continue
+		}
+		out.row(append(cells, int64(p.Bound), "", "", "")...)
+	}
+	return out.end()
+}
+
+// sortedPoints puts points into an order that shards have, too.
+func sortedPoints(list []PlanPoint) []PlanPoint {
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b PlanPoint) int {
+		x, y := a.Plan, b.Plan
+		return cmp.Or(
+			cmp.Compare(x.Tensor, y.Tensor), cmp.Compare(x.Stages, y.Stages), cmp.Compare(x.Micro, y.Micro), cmp.Compare(x.Schedule, y.Schedule),
+			cmp.Compare(x.VirtualStages, y.VirtualStages), cmp.Compare(x.Recompute, y.Recompute), cmp.Compare(x.Zero, y.Zero),
+			cmp.Compare(x.Value("sequence"), y.Value("sequence")), slices.Compare(a.Set, b.Set),
+		)
+	})
+	return list
+}
+
+// ReadPlanPoints reads what WritePlanPoints has written; settings that are dimensions are no
+// longer in Set.
+func ReadPlanPoints(r io.Reader) ([]PlanPoint, error) {
+	const most = math.MaxInt32
+	t, err := newTable(r, pointColumns(), len(pointColumns()))
+	if err != nil {
+		return nil, err
+	}
+	var list []PlanPoint
+	for t.next() {
+		count := func(column string) int { return int(t.number(column, 0, most)) }
+		p := PlanPoint{
+			Plan: PlanShape{
+				Data: count("data"), Tensor: count("tensor"), Stages: count("stages"), VirtualStages: count("virtual_stages"),
+				Micro: t.number("micro", 1, math.MaxInt64), Microbatches: count("microbatches"), Schedule: strings.Clone(t.text("schedule")),
+				Recompute: strings.Clone(t.text("recompute")), Zero: count("zero"), Sequence: t.text("sequence") == "true", Context: 1, Expert: 1,
+			},
+			Bound: time.Duration(t.number("bound_ns", 0, math.MaxInt64)),
+		}
+		if others := t.text("others"); others != "" {
+			p.Set = strings.Split(strings.Clone(others), " ")
+		}
+		switch state := t.text("state"); state {
+		case pointSimulated:
+			p.Simulated, p.StepTime = true, time.Duration(t.number("step_time_ns", 0, math.MaxInt64))
+			p.PeakMemory, p.Fits = t.number("peak_memory_bytes", 0, math.MaxInt64), t.text("fits") == "true"
+		case pointBounded, pointOpen:
+		case "":
+			t.fail("state", fmt.Errorf("is missing"))
+		default:
+			p.Pruned = strings.Clone(state)
+		}
+		list = append(list, p)
+	}
+	return list, t.err
+}

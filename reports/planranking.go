@@ -1,0 +1,61 @@
+package reports
+
+import (
+	"io"
+
+	"psim/internal/files"
+)
+
+// A PlanShape is how a plan divides a network and its batch over devices.
+type PlanShape struct {
+	Data          int    `json:"data"`           // replicas
+	Tensor        int    `json:"tensor"`         // devices of a tensor-parallel group
+	Stages        int    `json:"stages"`         // pipeline ranks
+	VirtualStages int    `json:"virtual_stages"` // stages of a rank
+	Micro         int64  `json:"micro"`          // samples of a microbatch
+	Microbatches  int    `json:"microbatches"`   // of a replica and step
+	Schedule      string `json:"schedule"`       // its name
+	Recompute     string `json:"recompute"`      // as train.recompute
+	Zero          int    `json:"zero"`           // as parallel.zero
+	Sequence      bool   `json:"sequence"`       // as parallel.sequence
+	Context       int    `json:"context"`        // devices that share a sequence
+	Expert        int    `json:"expert"`         // devices that share experts
+}
+
+// A RankedPlan is a plan that was simulated.
+type RankedPlan struct {
+	Result
+	Plan PlanShape `json:"plan"` // how it divides the work
+	Set  []string  `json:"set"`  // KEY=VALUE, as --set takes them
+}
+
+// A PlanRanking is the outcome of a search over the plans for a number of devices, best
+// first: those that fit in memory, by step time, and by their settings where that is equal.
+type PlanRanking struct {
+	Plans     []RankedPlan   `json:"plans"`     // the best, best first
+	Space     int            `json:"space"`     // plans that there are
+	Evaluated int            `json:"evaluated"` // plans that were simulated
+	Bounded   int            `json:"bounded"`   // plans that are not, because a bound says that they are slower
+	Pruned    int            `json:"pruned"`    // plans that were discarded without a simulation, in all
+	PrunedBy  map[string]int `json:"pruned_by"` // the same, by reason
+	// How much shorter the step of a better plan may be, as a fraction: 0 where the best
+	// is proved, 1 where nothing was found yet.
+	Gap     float64   `json:"gap"`
+	Partial bool      `json:"partial,omitempty"` // the search was interrupted
+	Why     []PlanWhy `json:"why,omitempty"`     // the best plan beside the second, and beside the configuration's own if that fits
+	// How far off predictions of the configuration's stack on its device were.
+	Accuracy *StackAccuracy `json:"accuracy,omitempty"`
+	WouldFit []Remedy       `json:"would_fit,omitempty"` // where nothing fits: what would
+	// Time that the search took: on stdout alone, in no file.
+	Seconds *float64 `json:"seconds,omitempty" unit:"s"`
+}
+
+// WriteJSON writes the plans as an indented JSON object.
+func (p PlanRanking) WriteJSON(w io.Writer) error {
+	list := make([]RankedPlan, len(p.Plans))
+	for i, plan := range p.Plans {
+		list[i] = RankedPlan{plan.Result.writable(), plan.Plan, plan.Set}
+	}
+	p.Plans = list
+	return files.WriteJSON(w, p)
+}

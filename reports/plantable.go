@@ -1,0 +1,135 @@
+package reports
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"psim/internal/units"
+)
+
+// WriteTable prints the best plans for people, a line each; why the first wins, how sure
+// that is, and the settings of all: what is the same from run to run.
+func (p PlanRanking) WriteTable(w io.Writer) error {
+	out := newPage(w)
+	out.print("%s\n", units.Plural(p.Space, "plan"))
+	if len(p.Plans) == 0 {
+		p.printNothing(out)
+		return out.Flush()
+	}
+	out.print("\n")
+	out.table(p.rows())
+	for i, why := range p.Why {
+		if i == 0 {
+			out.print("\nwhy the first wins\n")
+		}
+		out.print("  %s\n", why.text(p.Plans[0].StepTime))
+	}
+	out.print("\nhow sure: %s\n", strings.Join(p.sure(), "\n  "))
+	out.print("\nsettings, for psim run and the like\n")
+	for i, plan := range p.Plans {
+		out.print("  %2d  --set %s\n", i+1, strings.Join(plan.Set, " --set "))
+	}
+	for _, warning := range p.Plans[0].Warnings {
+		out.print("warning: %s\n", warning)
+	}
+	return out.Flush()
+}
+
+// rows makes a row for each of the best plans.
+func (p PlanRanking) rows() [][]string {
+	table := [][]string{{"", "step", "MFU", "tokens/s", "peak memory", "most of it", "schedule", "stages", "virtual", "tensor", "data", "micro", "M", "recompute", "ZeRO", "sequence"}}
+	for i, plan := range p.Plans {
+		s := plan.Plan
+		rate := "-"
+		if plan.TokensPerDevice > 0 {
+			rate = units.FormatCount(int64(plan.TokensPerDevice + 0.5))
+		}
+		table = append(table, []string{
+			strconv.Itoa(i + 1), duration(plan.StepTime), percent(plan.MFU), rate, units.FormatBytes(plan.PeakMemory()), plan.largestPart(),
+			s.Schedule, strconv.Itoa(s.Stages), strconv.Itoa(s.VirtualStages), strconv.Itoa(s.Tensor), strconv.Itoa(s.Data),
+			strconv.FormatInt(s.Micro, 10), strconv.Itoa(s.Microbatches), s.Recompute, strconv.Itoa(s.Zero), map[bool]string{true: "yes", false: "no"}[s.Sequence],
+		})
+	}
+	return table
+}
+
+// largestPart names what most of the highest peak is.
+func (p RankedPlan) largestPart() string {
+	m := highestRank(p.Result).Memory
+	if m == nil || m.parts() == nil {
+		return "-"
+	}
+	return m.parts()[0]
+}
+
+// Counted says how many plans there are, and what became of them.
+func (p PlanRanking) Counted() string {
+	text := fmt.Sprintf("%s plans: %s simulated", units.FormatCount(int64(p.Space)), units.FormatCount(int64(p.Evaluated)))
+	if p.Bounded > 0 {
+		text += fmt.Sprintf(", %s discarded by a bound of their time", units.FormatCount(int64(p.Bounded)))
+	}
+	var reasons []string
+	for reason := range p.PrunedBy {
+		if reason != pointBounded {
+			reasons = append(reasons, reason)
+		}
+	}
+	slices.Sort(reasons)
+	for _, reason := range reasons {
+		text += fmt.Sprintf(", %s: %s", units.FormatCount(int64(p.PrunedBy[reason])), reason)
+	}
+	if left := p.Space - p.Evaluated - p.Pruned; left > 0 {
+		text += fmt.Sprintf(", %s not reached", units.FormatCount(int64(left)))
+	}
+	if p.Seconds != nil {
+		text += fmt.Sprintf("; in %s", duration(*p.Seconds))
+	}
+	return text
+}
+
+// sure says how far the answer can be trusted.
+func (p PlanRanking) sure() []string {
+	list := []string{"proved: no other plan of these has a shorter step in psim's model"}
+	if p.Gap > 0 {
+		list[0] = fmt.Sprintf("not proved: a better plan may take up to %s less", percent(p.Gap))
+	}
+	if p.Partial {
+		list[0] = "interrupted: " + list[0]
+	}
+	if len(p.Plans) > 1 {
+		list = append(list, fmt.Sprintf("the runner-up takes %.2f %% longer", 100*(p.Plans[1].StepTime/p.Plans[0].StepTime-1)))
+	}
+	if m := p.Plans[0].MemoryMargin; m > 0 {
+		list = append(list, fmt.Sprintf("memory: all plans leave %.0f %% of it free", 100*m))
+	}
+	switch a := p.Accuracy; {
+	case a == nil:
+	case a.Rows == 0:
+		list = append(list, fmt.Sprintf("of stack %s on %s there are no published runs to compare with (docs/accuracy.md)", a.Stack, a.Device))
+	default:
+		list = append(list, fmt.Sprintf("predictions of %s on %s were %.1f %% off on average, over %s that no constant was fitted to (docs/accuracy.md): plans closer than that may change places", a.Stack, a.Device, 100*a.MeanError, units.Plural(a.Rows, "published run")))
+	}
+	return list
+}
+
+// printNothing says what would fit where nothing does.
+func (p PlanRanking) printNothing(out page) {
+	switch {
+	case p.Partial:
+		out.print("\nno plan was found that fits in memory\n")
+		return
+	case p.Space == 0:
+		out.print("\nno plan divides network, batch and devices as asked\n")
+	default:
+		out.print("\nno plan fits in memory\n")
+	}
+	for _, r := range p.WouldFit {
+		out.print("  with %s: --set %s (%s at most, step %s)\n", strings.Join(r.Flags, " "), strings.Join(r.Set, " --set "), units.FormatBytes(r.PeakMemory), duration(r.StepTime))
+	}
+	if len(p.WouldFit) == 0 {
+		out.print("  nor without the margin, with any trainer or with more devices: take a smaller model, shorter sequences or devices with more memory\n")
+	}
+}

@@ -1,0 +1,65 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// A PlanWhy compares the best plan with another.
+type PlanWhy struct {
+	Plan     string   `json:"plan" oneof:"runner-up,configuration"` // the other: the second best, or what the configuration is
+	Set      []string `json:"set,omitempty"`                        // its settings; the configuration's own need none
+	StepTime float64  `json:"step_time_s"`                          // of the other
+	// Seconds that the other takes longer, by the classes of explain.by_class_s: they add up
+	// to the difference of the steps.
+	Longer map[string]float64 `json:"longer_s"`
+}
+
+// A StackAccuracy is how far off predictions of a stack on a device were.
+type StackAccuracy struct {
+	Stack     string  `json:"stack"`                      // as train.stack
+	Device    string  `json:"device"`                     // as machine.device
+	Rows      int     `json:"rows"`                       // published runs that no constant was fitted to
+	MeanError float64 `json:"mean_error" unit:"fraction"` // of their steps, absolute
+}
+
+// NewPlanWhy compares the times of two plans by class.
+func NewPlanWhy(plan string, set []string, step float64, best, other map[string]float64) PlanWhy {
+	w := PlanWhy{Plan: plan, Set: set, StepTime: step, Longer: map[string]float64{}}
+	for _, by := range []map[string]float64{best, other} {
+		for class := range by {
+			// Both are whole nanoseconds.
+			if d := math.Round(1e9*(other[class]-best[class])) / 1e9; d != 0 {
+				w.Longer[class] = d
+			}
+		}
+	}
+	return w
+}
+
+// text says in a line where the other takes longer and where not.
+func (w PlanWhy) text(best float64) string {
+	const least, most = 0.03, 5 // shares of the largest difference that are worth a word
+	classes := classesOf(w.Longer)
+	slices.SortStableFunc(classes, func(a, b string) int { return cmp.Compare(math.Abs(w.Longer[b]), math.Abs(w.Longer[a])) })
+	var parts []string
+	for _, class := range classes[:min(most, len(classes))] {
+		d := w.Longer[class]
+		if math.Abs(d) < least*math.Abs(w.Longer[classes[0]]) {
+			break
+		}
+		more := "more"
+		if d < 0 {
+			more = "less"
+		}
+		parts = append(parts, fmt.Sprintf("%s %s %s", duration(math.Abs(d)), more, className(class)))
+	}
+	name := map[string]string{"runner-up": "plan 2", "configuration": "the configuration's own plan"}[w.Plan]
+	if parts == nil {
+		return fmt.Sprintf("%s takes as long, of the same parts; ties go by their settings", name)
+	}
+	return fmt.Sprintf("%s takes %s longer: %s", name, duration(w.StepTime-best), strings.Join(parts, ", "))
+}

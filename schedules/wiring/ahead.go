@@ -1,0 +1,62 @@
+package wiring
+
+import (
+	"slices"
+
+	"psim/schedules/graph"
+	"psim/schedules/order"
+)
+
+// ahead names the microbatch of a stage's first forward, and the first of the gathers of
+// parameters beside it.
+type ahead struct{ microbatch, gather int32 }
+
+// firstForwards finds the first forward of every stage; nil where nothing is gathered
+// ahead.
+func (p *Pipeline) firstForwards() []ahead {
+	if p.Sync.Ahead == nil || !p.Sync.active(p.Shape) {
+		return nil
+	}
+	first := slices.Repeat([]ahead{{graph.None, graph.None}}, p.Placement.Stages())
+	for _, actions := range p.Order {
+		for _, a := range actions {
+			if a.Kind == graph.Forward && first[a.Stage].microbatch == graph.None {
+				first[a.Stage].microbatch = a.Microbatch
+			}
+		}
+	}
+	return first
+}
+
+// gatherAhead adds the gathers of parameters that the step before has updated, in the
+// order in which forwards use them.
+func (b *rankBuilder) gatherAhead() {
+	if b.first == nil {
+		return
+	}
+	for _, s := range slices.Backward(b.stagesOn[b.pipelineRank]) {
+		b.first[s].gather = int32(len(b.graph.Tasks))
+		for part, bytes := range b.Sync.Ahead[s] {
+			b.add(graph.Task{
+				Kind: graph.AllGather, Part: uint16(part), Stream: b.stream(&b.gradients, "gradients"), Stage: s, Microbatch: graph.None,
+				Peer: b.groups.stage[b.pipelineRank], Bytes: bytes,
+			})
+		}
+	}
+}
+
+// besides counts the gathers beside an action: of a first forward those of its stage.
+func (b *builder) besides(a order.Action) int {
+	if b.first == nil || a.Kind != graph.Forward || b.first[a.Stage].microbatch != a.Microbatch {
+		return 0
+	}
+	return len(b.Sync.Ahead[a.Stage])
+}
+
+// awaited names the gather that a task waits for, or none.
+func (b *builder) awaited(t *graph.Task) int32 {
+	if b.besides(order.Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch}) == 0 {
+		return graph.None
+	}
+	return b.first[t.Stage].gather + int32(t.Part)
+}

@@ -1,0 +1,189 @@
+package wiring
+
+import (
+	"slices"
+
+	"psim/schedules/graph"
+	"psim/schedules/order"
+)
+
+// A Packer packs pipelines, one after another, in memory that it keeps: what it made
+// before is lost. The zero value is ready.
+//
+// It adds the tasks that [Pipeline.Graph] adds, for the same reasons, but counts them
+// first and makes none that is like others. So the graph is without that function's
+// passes, and takes a tenth of the time.
+type Packer struct {
+	*Pipeline
+	graph  *graph.Graph
+	groups groups
+	packed graph.Packed
+
+	microbatches int32
+	sizeOf       []int32 // by microbatch: which of the sizes that differ
+	sizes        int32
+	shared       bool   // a stage may hold what the next one's W needs
+	done         []bits // by stage and microbatch, where shared
+
+	to       [2][]int32 // by stage: where the results of F and of B go; None if they stay
+	stream   [2][]int32 // by stage: that of these messages
+	made     [2][]int32 // by stage and microbatch: the task after which the result is there
+	classes  []int32    // by kind, stage, size and bits, or None; then those of actions in parts
+	sums     []int32    // by stage: the class of its first bucket's sum; or None
+	last     []int32    // by stage: the action that completes its gradients
+	compute  []int32    // by rank: the stream
+	gradient []int32    // by rank: the stream; or None
+	cursor   []int32    // by stream: where its next task goes
+	stagesOn [][]int32  // by rank, last first
+}
+
+// bits tell apart microbatches of a stage whose neighbour is on the same rank.
+type bits uint8
+
+const (
+	backward bits = 1 << iota // I or B has run
+	input                     // I has run
+	weight                    // W has run
+	variants = 4              // of a class, by bits
+)
+
+// Pack packs a pipeline: all its replicas, or the first to stand for all. The error is
+// graph.ErrNotPacked, graph.ErrNotAlike, or that of [Pipeline.Graph]. The graph has yet to be
+// priced.
+func (k *Packer) Pack(p Pipeline, folded bool) (*graph.Packed, error) {
+	p.fill()
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	switch {
+	case !p.packable():
+		return nil, graph.ErrNotPacked
+	case folded && p.Shards != nil:
+		return nil, graph.ErrNotAlike
+	}
+	k.begin(&p, folded)
+	for r := range p.Order {
+		k.streams(int32(r))
+	}
+	if err := k.reserve(folded); err != nil {
+		return nil, err
+	}
+	for r := range p.Order {
+		k.rank(int32(r))
+	}
+	for r := range p.Order {
+		k.connect(int32(r))
+	}
+	k.packed.Copies = p.Shape.Replicas
+	if !folded {
+		k.replicate()
+	}
+	k.members()
+	return &k.packed, nil
+}
+
+// packable reports whether a pipeline has only what packed graphs have.
+func (p *Pipeline) packable() bool {
+	return p.Placement.Second == nil && p.Sync.Units == nil && p.Sync.Broadcast == nil && p.Sync.Ahead == nil && !p.Synchronous && !p.SerialBackward && !p.WholeLast && !p.Stashing && p.Pairs == Serial
+}
+
+// begin readies the memory for a pipeline.
+func (k *Packer) begin(p *Pipeline, folded bool) {
+	stages, m := p.Placement.Stages(), p.Shape.Microbatches
+	g := &graph.Graph{Name: p.Name, Shape: p.Shape, Placement: p.Placement}
+	k.Pipeline, k.graph, k.groups, k.microbatches = p, g, p.groups(g), int32(m)
+	k.packed = graph.Packed{
+		Graph: g, Tasks: k.packed.Tasks[:0], More: k.packed.More[:0], Counts: k.packed.Counts[:0],
+		Begin: append(k.packed.Begin[:0], 0), First: append(k.packed.First[:0], 0),
+		Classes: k.packed.Classes[:0], Costs: k.packed.Costs[:0], Members: k.packed.Members[:0], Within: int32(len(p.Tied)),
+	}
+	k.findSizes()
+	k.shared = false
+	for d := range k.to {
+		k.to[d], k.stream[d], k.made[d] = filled(k.to[d], stages), filled(k.stream[d], stages), grown(k.made[d], stages*m)
+	}
+	for s := range stages - 1 {
+		if p.Placement.Together(s, s+1) {
+			k.shared = k.shared || p.Order.Split()
+			continue
+		}
+		k.to[0][s], k.to[1][s+1] = p.Placement.First[s+1], p.Placement.First[s]
+	}
+	k.done = k.done[:0]
+	if k.shared {
+		k.done = grown(k.done, stages*m)
+		clear(k.done)
+		g.Late = make([]bool, stages*m)
+	}
+	k.classes, k.sums, k.last = filled(k.classes, 2*int(graph.Send)*stages*int(k.sizes)*variants), filled(k.sums, stages), filled(k.last, stages)
+	k.compute, k.gradient = filled(k.compute, p.Shape.Ranks), filled(k.gradient, p.Shape.Ranks)
+	k.cursor, k.stagesOn = k.cursor[:0], p.stagesOn()
+}
+
+// findSizes numbers the sizes of microbatches.
+func (k *Packer) findSizes() {
+	k.sizeOf, k.sizes = k.sizeOf[:0], 1
+	if k.Samples == nil || k.Shards != nil || !slices.ContainsFunc(k.Samples, func(n int64) bool { return n != k.Samples[0] }) {
+		return
+	}
+	var sizes []int64
+	for _, n := range k.Samples {
+		i := slices.Index(sizes, n)
+		if i < 0 {
+			i, sizes = len(sizes), append(sizes, n)
+		}
+		k.sizeOf = append(k.sizeOf, int32(i))
+	}
+	k.sizes = int32(len(sizes))
+}
+
+// grown returns a slice of some length, in the same memory if it suffices.
+func grown[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
+
+// filled returns so many Nones.
+func filled(s []int32, n int) []int32 {
+	s = grown(s, n)
+	for i := range s {
+		s[i] = graph.None
+	}
+	return s
+}
+
+// direction returns 0 for what goes to the next stage, and 1 for what comes back.
+func direction(k graph.Kind) int {
+	if k == graph.Forward {
+		return 0
+	}
+	return 1
+}
+
+// sends finds the rank that an action's result goes to; None where it stays.
+func (k *Packer) sends(a *order.Action) int32 {
+	if a.Kind == graph.WeightGradient {
+		return graph.None
+	}
+	return k.to[direction(a.Kind)][a.Stage]
+}
+
+// buckets counts the sums that leave with an action, the i-th of its rank, and the parts
+// into which it is cut for them.
+func (k *Packer) buckets(i int32, a *order.Action) (buckets, parts int32) {
+	if !makesGradients(a.Kind) || !k.Sync.EveryMicrobatch && k.last[a.Stage] != i || !k.summing() {
+		return 0, 1
+	}
+	buckets, parts = int32(len(k.Sync.Buckets[a.Stage])), 1
+	if k.Sync.Overlap {
+		parts = max(1, buckets)
+	}
+	return buckets, parts
+}
+
+// summing reports whether gradients leave before the end.
+func (k *Packer) summing() bool {
+	return (k.Sync.Overlap || k.Sync.EveryMicrobatch) && k.Sync.active(k.Shape)
+}

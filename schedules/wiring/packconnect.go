@@ -1,0 +1,129 @@
+package wiring
+
+import (
+	"slices"
+
+	"psim/schedules/graph"
+)
+
+// averaged counts the bytes of summed gradients that a rank divides.
+func (k *Packer) averaged(r int32) int64 {
+	var bytes int64
+	for _, s := range k.stagesOn[r] {
+		for _, size := range k.Sync.Buckets[s] {
+			bytes += size
+		}
+	}
+	if k.Sync.Sharded {
+		bytes /= int64(k.Shape.Replicas)
+	}
+	return bytes
+}
+
+// connect adds what the actions of a rank wait for on others.
+func (k *Packer) connect(r int32) {
+	tasks, m, i := k.packed.Tasks, k.microbatches, k.packed.Begin[k.compute[r]]
+	actions, summing, last := k.Order[r], k.summing(), int32(len(k.to[0]))-1
+	for n := range actions {
+		a, on := &actions[n], int32(graph.None)
+		switch {
+		case a.Kind == graph.Forward && a.Stage > 0:
+			on = k.made[0][(a.Stage-1)*m+a.Microbatch]
+		case (a.Kind == graph.Backward || a.Kind == graph.InputGradient) && a.Stage < last:
+			on = k.made[1][(a.Stage+1)*m+a.Microbatch]
+		}
+		// What stands before on the same stream needs no word.
+		if on != graph.None && (on >= i || on < k.packed.Begin[k.compute[r]]) {
+			if t := &tasks[i]; t.Dep == graph.None {
+				t.Dep = on
+			} else {
+				k.packed.More = append(k.packed.More, 2, on, t.Dep)
+				t.Dep = -2 - int32(len(k.packed.More)-3)
+			}
+		}
+		parts := int32(1)
+		if summing {
+			_, parts = k.buckets(int32(n), a)
+		}
+		i += parts
+	}
+}
+
+// replicate adds the other replicas.
+func (k *Packer) replicate() {
+	out, g := &k.packed, k.graph
+	n, classes, streams, more := int32(len(out.Tasks)), len(g.Tasks), len(g.Streams), int32(len(out.More))
+	ranks := int32(k.Shape.Ranks)
+	g.Tasks, g.Streams = slices.Grow(g.Tasks, classes*k.Shape.Replicas), slices.Grow(g.Streams, streams*k.Shape.Replicas)
+	for d := int32(1); int(d) < k.Shape.Replicas; d++ {
+		for s := range streams {
+			one := g.Streams[s]
+			one.Rank += d * ranks
+			one.Name = k.renamed(s, d)
+			g.Streams = append(g.Streams, one)
+			out.Begin = append(out.Begin, out.Begin[s+1]+d*n)
+		}
+		for r := range k.Shape.Ranks {
+			out.First = append(out.First, out.First[r+1]+d*int32(streams))
+		}
+		for c := range classes {
+			k.add(k.copied(c, d, int32(streams)))
+		}
+		copy(out.Counts[int(d)*classes:], out.Counts[:classes])
+		for i := int32(0); i < more; i += 1 + out.More[i] {
+			out.More = append(out.More, out.More[i])
+			for _, on := range out.More[i+1 : i+1+out.More[i]] {
+				out.More = append(out.More, on+d*n)
+			}
+		}
+		for _, t := range out.Tasks[:n] {
+			t.Class += d * int32(classes)
+			switch {
+			case t.Dep >= 0:
+				t.Dep += d * n
+			case t.Dep < graph.None:
+				t.Dep -= d * more
+			}
+			out.Tasks = append(out.Tasks, t)
+		}
+	}
+	out.Copies = 1
+}
+
+// renamed returns the name of a stream in another replica.
+func (k *Packer) renamed(s int, d int32) string {
+	for dir := range k.to {
+		for stage, stream := range k.stream[dir] {
+			if int(stream) == s {
+				return sendName(dir, k.to[dir][stage]+d*int32(k.Shape.Ranks))
+			}
+		}
+	}
+	return k.graph.Streams[s].Name
+}
+
+// copied returns the task of a class as another replica has it.
+func (k *Packer) copied(class int, d, streams int32) graph.Task {
+	t := k.packed.Shifted(class, d)
+	t.Stream += d * streams
+	if t.Kind.Message() && k.Shards != nil {
+		boundary := t.Stage
+		if t.Kind == graph.SendBackward {
+			boundary--
+		}
+		t.Bytes = k.payload(t.Kind, boundary, t.Microbatch, int(d))
+	}
+	return t
+}
+
+// members counts who takes part in a collective.
+func (k *Packer) members() {
+	out, g := &k.packed, k.graph
+	for i, ranks := range g.Groups {
+		n := int32(len(ranks))
+		if out.Copies > 1 && i < len(g.Groups)-out.Copies*int(out.Within) {
+			n = 1
+		}
+		out.Members = append(out.Members, n)
+	}
+}

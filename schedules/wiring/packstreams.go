@@ -1,0 +1,152 @@
+package wiring
+
+import (
+	"slices"
+	"strconv"
+
+	"psim/internal/memory"
+	"psim/schedules/graph"
+)
+
+// streams adds the streams of a rank of the first replica, in the order in which its
+// tasks need them, and counts their tasks.
+func (k *Packer) streams(r int32) {
+	actions := k.Order[r]
+	k.compute[r] = k.addStream(r, "compute")
+	early, missing := k.summing(), 0
+	for _, s := range k.stagesOn[r] {
+		for d := range k.to {
+			if k.to[d][s] != graph.None {
+				missing++
+			}
+		}
+	}
+	for i := range actions {
+		if a := &actions[i]; early && makesGradients(a.Kind) {
+			k.last[a.Stage] = int32(i)
+		}
+	}
+	for i := 0; i < len(actions) && (missing > 0 || early && k.gradient[r] == graph.None); i++ {
+		a := &actions[i]
+		buckets, parts := k.buckets(int32(i), a)
+		if parts > 1 { // the sum of the first leaves before the message
+			k.gradients(r)
+		}
+		if to, d := k.sends(a), direction(a.Kind); to != graph.None && k.stream[d][a.Stage] == graph.None {
+			k.stream[d][a.Stage] = k.sendStream(r, to, d)
+			missing--
+		}
+		if buckets > 0 {
+			k.gradients(r)
+		}
+	}
+	k.count(r)
+}
+
+// addStream adds a stream of a rank of the first replica.
+func (k *Packer) addStream(r int32, name string) int32 {
+	k.cursor = append(k.cursor, 0)
+	return k.graph.AddStream(r, name)
+}
+
+// gradients returns the stream of a rank's gradients, made when first needed.
+func (k *Packer) gradients(r int32) int32 {
+	if k.gradient[r] == graph.None {
+		k.gradient[r] = k.addStream(r, "gradients")
+	}
+	return k.gradient[r]
+}
+
+// sendStream returns the stream of a rank's messages to another in a direction.
+func (k *Packer) sendStream(r, to int32, d int) int32 {
+	name := sendName(d, to)
+	for s := int(k.compute[r]); s < len(k.graph.Streams); s++ {
+		if k.graph.Streams[s].Name == name {
+			return int32(s)
+		}
+	}
+	return k.addStream(r, name)
+}
+
+func sendName(d int, to int32) string {
+	return "send " + [2]string{"F", "B"}[d] + " to " + strconv.Itoa(int(to))
+}
+
+// count counts the tasks on a rank's streams.
+func (k *Packer) count(r int32) {
+	active, tail := k.Sync.active(k.Shape), int32(0)
+	compute := int32(len(k.Order[r]))
+	for _, t := range k.Tied {
+		if ranks := k.tiedRanks(t); len(ranks) > 1 && slices.Contains(ranks, r) {
+			tail++
+		}
+	}
+	for _, s := range k.stagesOn[r] {
+		for d := range k.to {
+			if k.to[d][s] != graph.None {
+				k.cursor[k.stream[d][s]] += k.microbatches
+			}
+		}
+		if !active {
+			continue
+		}
+		times, buckets := int32(1), int32(len(k.Sync.Buckets[s]))
+		if k.Sync.EveryMicrobatch {
+			times = k.microbatches
+		}
+		tail += times * buckets
+		if k.Sync.Overlap && buckets > 0 {
+			compute += times * (buckets - 1)
+		}
+		if k.gathersUpdated() {
+			tail++
+		}
+	}
+	if active {
+		compute++ // the average
+	}
+	if k.Optimizer {
+		compute++
+	}
+	k.cursor[k.compute[r]] = compute
+	if tail > 0 {
+		k.cursor[k.gradients(r)] = tail
+	}
+}
+
+// gathersUpdated reports whether updated parameters are gathered at the end.
+func (k *Packer) gathersUpdated() bool {
+	return k.Optimizer && k.Sync.Sharded && k.Sync.active(k.Shape)
+}
+
+// reserve lays out the streams of the first replica, and memory for all that are packed.
+func (k *Packer) reserve(folded bool) error {
+	size := int64(0)
+	for _, count := range k.cursor {
+		size += int64(count)
+	}
+	replicas := int64(k.Shape.Replicas)
+	if err := checkTasks(size * replicas); err != nil {
+		return err
+	}
+	all := size
+	if !folded {
+		all *= replicas
+	}
+	if err := memory.CheckPacked(float64(all)); err != nil {
+		return err
+	}
+	out, n, rank := &k.packed, int32(0), int32(0)
+	for s := range k.cursor {
+		for ; rank < k.graph.Streams[s].Rank; rank++ {
+			out.First = append(out.First, int32(s))
+		}
+		count := k.cursor[s]
+		k.cursor[s] = n
+		n += count
+		out.Begin = append(out.Begin, n)
+	}
+	out.First = append(out.First, int32(len(k.cursor)))
+	out.Tasks = grown(out.Tasks, int(all))[:n]
+	return nil
+}

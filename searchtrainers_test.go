@@ -1,0 +1,29 @@
+package psim_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim"
+	"psim/configs"
+)
+
+// Whatever the trainer, plans are within what it offers, and there are some.
+func TestSearchPlansTrainers(t *testing.T) {
+	sets := []string{"model.layers=2", "batch.global=4", "model.preset=\"\"", "model.family=llama", "model.hidden=512", "model.heads=4", "model.ffn_hidden=1024", "model.vocab=2048", "model.sequence_length=512"}
+	for _, s := range configs.Stacks() {
+		found := searchPlans(t, "gpipe", psim.PlanQuery{Devices: 2, Trainer: s.Name, Rows: 1000}, sets...)
+		require.NotEmpty(t, found.Plans, s.Name)
+		tensor := false
+		for _, p := range found.Plans {
+			require.Contains(t, s.Schedules, p.Plan.Schedule)
+			require.Contains(t, s.Zero, p.Plan.Zero)
+			require.Contains(t, s.Recompute, p.Plan.Recompute)
+			tensor = tensor || p.Plan.Tensor > 1
+			require.True(t, p.Plan.Tensor == 1 && !p.Plan.Sequence || slices.Contains(s.Sequence, p.Plan.Sequence), p.Set)
+		}
+		require.Equal(t, s.Tensor, tensor, s.Name)
+	}
+}

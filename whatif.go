@@ -1,0 +1,188 @@
+package psim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"psim/internal/units"
+	"psim/reports"
+	"psim/schedules"
+)
+
+// WhatIf predicts what one change each would give: a link, a device's rates twice as
+// fast, other microbatches, another schedule or recomputation, and so on, the shortest
+// step first. What cannot be, is another training, or changes neither time nor memory is
+// left out. progress, which may be nil, is told which change comes next.
+func (p *Prediction) WhatIf(ctx context.Context, progress func(number, of int, set []string)) ([]reports.WhatIf, error) {
+	list := []reports.WhatIf{}
+	changes := p.whatIfs()
+	for i, sets := range changes {
+		if progress != nil {
+			progress(i+1, len(changes), sets)
+		}
+		c, err := p.Config.With(sets...)
+		if err != nil {
+			continue
+		}
+		changed, err := Estimate(ctx, c)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil || changed.batch() != p.batch() {
+			continue
+		}
+		r := changed.Result
+		if r.StepTime == p.Result.StepTime && r.PeakMemory() == p.Result.PeakMemory() {
+			continue
+		}
+		list = append(list, reports.WhatIf{Set: sets, StepTime: r.StepTime, PeakMemory: r.PeakMemory(), MemoryVerdict: r.MemoryVerdict})
+	}
+	slices.SortStableFunc(list, func(a, b reports.WhatIf) int {
+		return cmp.Or(cmp.Compare(a.StepTime, b.StepTime), slices.Compare(a.Set, b.Set))
+	})
+	return list, nil
+}
+
+// whatIfs lists the changes to try.
+func (p *Prediction) whatIfs() []change {
+	list := p.fasterLinks()
+	if p.Plan.Workload == nil {
+		list = append(list, p.fasterTimes()...)
+	} else {
+		list = slices.Concat(list, p.fasterDevices(), p.otherBatches(), p.otherPrograms())
+	}
+	if p.Config.Defined("collective") || p.Config.Schedule.File != "" || p.Config.Batch.Shards != nil {
+		return list
+	}
+	return append(list, p.otherSchedules()...)
+}
+
+// fasterLinks doubles the links that the machine has.
+func (p *Prediction) fasterLinks() (list []change) {
+	m := p.Plan.Machine
+	if m.Link.Bandwidth > 0 {
+		set := change{"machine.link.speedup=" + twice(m.Link.Speedup)}
+		if !p.Config.Defined("machine.link") {
+			set = slices.Insert(set, 0, "machine.link="+m.Link.Name) // the device's own
+		}
+		list = append(list, set)
+	}
+	if m.Network.Bandwidth > 0 && m.Nodes(p.Plan.Graph.Ranks()) > 1 {
+		list = append(list, change{"machine.network.speedup=" + twice(m.Network.Speedup)})
+	}
+	return list
+}
+
+// twice prints the double of a factor, of which 0 stands for 1.
+func twice(factor float64) string { return fmt.Sprintf("%g", 2*cmp.Or(factor, 1)) }
+
+// fasterDevices doubles the device's rates, and takes the time to launch away.
+func (p *Prediction) fasterDevices() (list []change) {
+	d, c := p.Plan.Machine.Device, p.Config
+	if rate, err := d.Achievable(c.Train.Precision); err == nil {
+		list = append(list, change{"machine.compute.flops=" + units.FLOPS(fourDigits(2*rate)).String()})
+	}
+	if rate := units.Rate(fourDigits(2 * float64(d.MemoryBandwidth) * d.Efficiency.Memory)); rate > 0 {
+		list = append(list, change{"machine.compute.memory_bandwidth=" + rate.String()})
+	}
+	if d.Launch > 0 {
+		list = append(list, change{"machine.compute.launch=0us"})
+	}
+	if h := p.Plan.Machine.Host; h.Operation+h.Task+h.Layer > 0 {
+		list = append(list, change{"machine.host.operation=0us", "machine.host.task=0us", "machine.host.layer=0us"})
+	}
+	return list
+}
+
+// fourDigits rounds what people may have to type.
+func fourDigits(x float64) float64 {
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
+	return rounded
+}
+
+// fasterTimes halves what [times] says of computing, and of messages.
+func (p *Prediction) fasterTimes() (list []change) {
+	var compute change
+	t := p.Config.Times
+	for _, pass := range passes(t) {
+		if one, same := pass.table.Same(); same && pass.table.Set() {
+			compute = append(compute, "times."+pass.key+"="+units.Duration(one/2).String())
+		}
+	}
+	if compute != nil {
+		list = append(list, compute)
+	}
+	for _, rest := range []struct {
+		key  string
+		took units.Duration
+	}{{"p2p", t.PointToPoint}, {"host", t.Host}, {"optimizer", t.Optimizer}} {
+		if rest.took > 0 {
+			list = append(list, change{"times." + rest.key + "=" + (rest.took / 2).String()})
+		}
+	}
+	return list
+}
+
+// otherBatches cuts the batch of a replica into twice or half as many microbatches.
+func (p *Prediction) otherBatches() (list []change) {
+	share, now := p.Plan.Workload.Batch(0), int64(p.Plan.Graph.Shape.Microbatches)
+	for _, count := range []int64{2 * now, now / 2} {
+		if count == 0 || share%count != 0 {
+			continue
+		}
+		sets := change{fmt.Sprintf("schedule.microbatches=%d", count)}
+		if p.Config.Defined("batch.micro") {
+			sets = append(sets, fmt.Sprintf("batch.micro=%d", share/count))
+		}
+		list = append(list, sets)
+	}
+	return list
+}
+
+// otherPrograms changes how the program trains, one setting at a time; what is as it was
+// changes nothing.
+func (p *Prediction) otherPrograms() (list []change) {
+	c := p.Config
+	settings := []string{"train.recompute=none", "train.recompute=selective", "train.recompute=full"}
+	if c.Model.Transformer() {
+		settings = append(settings, "model.attention=flash", "model.kernels=fused")
+	}
+	if c.Schedule.Partition.Layers != nil {
+		settings = append(settings, "schedule.partition=balanced")
+	}
+	if c.Parallel.Tensor > 1 {
+		settings = append(settings, "parallel.sequence=false", "parallel.sequence=true", "parallel.tensor_overlap=true")
+	}
+	if p.Plan.Graph.Shape.Replicas > 1 {
+		settings = append(settings, "parallel.overlap=true", "parallel.zero=0", "parallel.zero=1", "parallel.zero=2", "parallel.zero=3")
+	}
+	for _, set := range settings {
+		list = append(list, change{set})
+	}
+	return list
+}
+
+// otherSchedules lists the other schedules with the same ranks and microbatches, whose
+// orders are known. With one stage per rank those that can hold several are others.
+func (p *Prediction) otherSchedules() (list []change) {
+	c := p.Config
+	now := fmt.Sprintf("schedule.microbatches=%d", p.Plan.Graph.Shape.Microbatches)
+	for _, one := range combine(c) {
+		s, err := schedules.Find(one.schedule) // else its order is searched for
+		own := one.schedule == c.Schedule.Name && one.perRank == c.PerRank()
+		if one.err != nil || err != nil || own || s.Virtual && one.perRank == 1 {
+			continue
+		}
+		if p.Plan.Workload != nil && !slices.Contains(one.sets, now) {
+			continue
+		}
+		list = append(list, slices.DeleteFunc(one.sets, func(set string) bool {
+			return set == now || strings.HasPrefix(set, "batch.micro=")
+		}))
+	}
+	return list
+}
