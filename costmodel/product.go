@@ -11,17 +11,18 @@ import (
 // Multiplication Background User's Guide, section 2.3), the one that leaves the least idle.
 const tileSide = 64
 
-// product returns the time in seconds to compute a product: whole waves of tiles, at a rate
-// that few rows do not reach.
+// product returns the time in seconds to compute a product: whole waves of tiles, and what
+// as many rows as halfRows would take, because it begins and ends below its rate.
 func (c Compute) product(o arch.Op, p arch.Pass, flops float64, samples int64) float64 {
 	rows := float64(samples) * float64(max(1, o.Count)) * float64(o.Rows) / float64(max(1, o.Experts))
+	occupied := flops
 	if c.processors > 0 {
-		flops = 0
+		occupied = 0
 		for _, s := range shapes(o, p, samples) {
-			flops += s.occupied(c.processors)
+			occupied += s.occupied(c.processors)
 		}
 	}
-	computing := flops / c.flops * (rows + c.halfRows) / rows
+	computing := (occupied + flops*c.halfRows/rows) / c.flops
 	switch {
 	case o.Inner%8 == 0 && o.Cols%8 == 0 || c.unaligned == 0:
 		return computing

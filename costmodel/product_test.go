@@ -28,7 +28,7 @@ func tiled(t tester, multiprocessors int, precision string) costmodel.Compute {
 // tiles do not matter.
 func TestTilesByHand(t *testing.T) {
 	const wave = 5 * 2 * 64 * 64 // FLOPs of five multiprocessors for one step of the inner loop
-	o := arch.Op{Class: arch.Product, Rows: 100, Inner: 128, Cols: 65, Weight: true}
+	o := arch.Op{Class: arch.Product, Count: 1, Rows: 100, Inner: 128, Cols: 65, Weight: true}
 	c := tiled(t, 5, "bf16")
 	require.Equal(t, time.Duration(2*128*wave), c.Op(o, arch.Forward, 2))
 	require.Equal(t, time.Duration(2*65*wave), c.Op(o, arch.InputGradient, 2)) // 4 × 2 tiles
