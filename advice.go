@@ -52,9 +52,10 @@ func (p *Prediction) describe(r reports.Remedy) string {
 // GMLake, abstract: 15 %, at most 33).
 const fragmentation = 0.15
 
-// warnOfFragmentation speaks up where no margin was asked for.
+// warnOfFragmentation speaks up where no margin was asked for, and nothing was said of the
+// allocator.
 func (p *Prediction) warnOfFragmentation() {
-	if p.Plan.Workload == nil || p.Plan.Capacity == nil || p.Config.Defined("machine.memory_margin") {
+	if p.Plan.Workload == nil || p.Plan.Capacity == nil || p.Config.Defined("machine.memory_margin") || p.Config.Memory.Allocator > 0 {
 		return
 	}
 	worst := slices.MaxFunc(p.Result.Ranks, func(a, b reports.RankResult) int {

@@ -24,6 +24,9 @@ func (p *Prediction) simulatePacked(start time.Time) error {
 	statistics := graph.Statistics{Peaks: true}
 	p.Simulation = Simulation{Plan: p.Plan}
 	statistics.Summarize(packed, &p.Summary)
+	if p.Plan.Workload != nil {
+		memory.ReservePeaks(p.Plan.Workload, &p.Summary)
+	}
 	p.SimulationTime += time.Since(start)
 	info := Info(p.Config, p.Plan)
 	info.Memory = func(*graph.Trace, graph.Summary) []reports.MemoryBytes { return packedMemory(p, &statistics) }

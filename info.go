@@ -74,7 +74,7 @@ func memoryBytes(parts []memory.Bytes) []reports.MemoryBytes {
 	for r, b := range parts {
 		list[r] = reports.MemoryBytes{
 			Parameters: b.Parameters, Gradients: b.Gradients, Optimizer: b.Optimizer,
-			Activations: b.Activations, Buffers: b.Buffers,
+			Activations: b.Activations, Buffers: b.Buffers, Context: b.Context,
 		}
 	}
 	return list

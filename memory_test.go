@@ -27,6 +27,9 @@ func TestMemoryAddsUp(t *testing.T) {
 			}
 			for _, recompute := range []string{"none", "selective", "full"} {
 				sets := append(training(name, zero, recompute), "model.tied=false", "model.layers=8")
+				if recompute == "none" {
+					sets = append(sets, process...)
+				}
 				c, err := psim.Load("gpipe", sets...)
 				require.NoError(t, err)
 				p, err := psim.Predict(context.Background(), c)
@@ -44,6 +47,11 @@ func TestMemoryAddsUp(t *testing.T) {
 		}
 		requireSums(t, p)
 	})
+}
+
+// process is what a process may hold beside its tensors.
+var process = []string{
+	"memory.context=1MB", "memory.buffers=1MiB", "memory.allocator=0.1", "memory.gradient_copies=true", "memory.keep_outputs=true", "memory.fp32_shards=true",
 }
 
 // shards reports whether a schedule can have a stage of ZeRO.
@@ -80,8 +88,16 @@ func training(name string, zero int, recompute string) []string {
 }
 
 // requireSums wants the parts of every rank's memory to be its peak, and none of them
-// less than nothing. The optimizer's part is what lasts.
+// less than nothing. The optimizer's part is what lasts, and what comes goes.
 func requireSums(t require.TestingT, p *psim.Prediction) {
+	left := make([]int64, len(p.Result.Ranks))
+	for _, e := range p.Trace.Memory {
+		left[e.Rank] += e.Bytes
+	}
+	if !p.Plan.Graph.Stashing {
+		require.Equal(t, make([]int64, len(left)), left)
+	}
+	beside := p.Plan.Workload.Process.Context + p.Plan.Workload.Process.Buffers
 	for _, r := range p.Result.Ranks {
 		m := r.Memory
 		require.Equal(t, r.PeakMemory, m.Parameters+m.Gradients+m.Optimizer+m.Activations+m.Buffers+m.Context)
@@ -91,7 +107,7 @@ func requireSums(t require.TestingT, p *psim.Prediction) {
 		require.Positive(t, m.Parameters)
 		require.LessOrEqual(t, m.Optimizer, r.PersistentMemory)
 		if p.Config.Parallel.Zero < 2 && !p.Plan.Graph.Layered && !p.Plan.Graph.Stashing {
-			require.Equal(t, r.PersistentMemory, m.Parameters+m.Gradients+m.Optimizer)
+			require.Equal(t, r.PersistentMemory-beside, m.Parameters+m.Gradients+m.Optimizer)
 		}
 	}
 }
@@ -125,8 +141,9 @@ func drawTraining(t *rapid.T) []string {
 		}
 	}
 	precision := rapid.SampledFrom([]string{"fp32", "fp16", "bf16"}).Draw(t, "precision")
+	beside := process[:rapid.IntRange(0, len(process)).Draw(t, "process")]
 	data := rapid.IntRange(1, 3).Draw(t, "data")
-	return []string{
+	return append([]string{
 		fmt.Sprint("schedule.name=", name), fmt.Sprint("schedule.stages=", stages), "schedule.microbatches=4",
 		fmt.Sprint("batch.global=", 8*data), fmt.Sprint("parallel.data=", data), fmt.Sprint("parallel.zero=", zero),
 		"model.layers=8", "model.hidden=64", "model.heads=4", "model.vocab=512", "model.sequence_length=64",
@@ -138,5 +155,5 @@ func drawTraining(t *rapid.T) []string {
 		"train.recompute=" + rapid.SampledFrom([]string{"none", "selective", "full"}).Draw(t, "recompute"),
 		"train.optimizer=" + rapid.SampledFrom([]string{"sgd", "sgd-momentum", "adamw"}).Draw(t, "optimizer"),
 		"schedule.virtual_stages=" + map[bool]string{true: "2", false: "1"}[name == "interleaved-1f1b" || name == "looped-bfs" || name == "interleaved-zero-bubble" || name == "hanayo"],
-	}
+	}, beside...)
 }

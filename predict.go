@@ -24,6 +24,7 @@ import (
 
 	"psim/configs"
 	"psim/costmodel"
+	ledger "psim/costmodel/memory"
 	"psim/internal/interrupt"
 	"psim/internal/memory"
 	"psim/reports"
@@ -46,6 +47,9 @@ func Simulate(plan *configs.Plan) (Simulation, error) {
 	trace, err := sim.Run(plan.Graph, plan.Costs)
 	if err != nil {
 		return Simulation{Plan: plan}, err
+	}
+	if plan.Workload != nil {
+		ledger.Reserve(plan.Workload, trace)
 	}
 	return Simulation{plan, trace, graph.Summarize(trace)}, nil
 }
@@ -238,7 +242,7 @@ func UnitTrace(s schedules.Schedule, shape graph.Shape) (*graph.Trace, error) {
 	}
 	one := costmodel.Uniform(Unit)
 	times := costmodel.Times{Forward: one, InputGradient: one, WeightGradient: one}
-	costs := times.Costs(costmodel.ActivationMemory{}, g.Placement)
+	costs := times.Costs(costmodel.MemoryOptions{}, g.Placement)
 	task := costs.Task
 	costs.Task = func(t *graph.Task) graph.Cost {
 		slice := !s.Pipelined && t.Kind == graph.Backward && int(t.Microbatch) == shape.Microbatches-1

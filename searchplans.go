@@ -3,7 +3,6 @@ package psim
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -25,7 +24,8 @@ type PlanQuery struct {
 	// values; keys that a search does not choose by itself are searched, too.
 	Fix  []string
 	Vary []reports.Variation
-	// Margin is the share of the memory that a plan has to leave free.
+	// Margin is the share of the memory that a plan has to leave free; 0: as the configuration
+	// or its stack says.
 	Margin float64
 	// Shard is the part of the plans to search, and Rows how many of the best are wanted;
 	// 0 is 20.
@@ -77,81 +77,75 @@ func SearchPlans(ctx context.Context, c *configs.Config, q PlanQuery, progress f
 	if q.Shard.Of > 0 {
 		list = slices.DeleteFunc(list, func(p plans.Plan) bool { return p.Part(q.Shard.Of) != q.Shard.Number-1 })
 	}
-	s := &plansSearch{config: c, rows: cmp.Or(q.Rows, defaultRows), progress: progress}
-	s.Space, s.PrunedBy, s.Gap = len(list), map[string]int{}, 1
-	if progress == nil {
-		s.progress = func(PlanProgress) {}
+	s := &plansSearch{config: c}
+	found, err := plans.Search(ctx, list, plans.Options{Rows: cmp.Or(q.Rows, defaultRows), Predict: s.predict, Progress: shown(progress)})
+	if err != nil && ctx.Err() == nil {
+		return nil, err
 	}
-	return s.run(ctx, list)
+	if err := s.rank(context.WithoutCancel(ctx), found); err != nil {
+		return nil, err
+	}
+	s.Partial = ctx.Err() != nil
+	return &s.PlanRanking, ctx.Err()
+}
+
+// shown tells progress in the words of PlanProgress.
+func shown(progress func(PlanProgress)) func(plans.Progress) {
+	if progress == nil {
+		return nil
+	}
+	return func(p plans.Progress) { progress(PlanProgress{p.Plans, p.Decided, p.Simulated, p.Best, p.Gap}) }
 }
 
 type plansSearch struct {
 	PlanRanking
-	config   *configs.Config
-	rows     int
-	progress func(PlanProgress)
+	config *configs.Config
 }
 
-// run decides every plan.
-func (s *plansSearch) run(ctx context.Context, list []plans.Plan) (*PlanRanking, error) {
-	for i := range list {
-		point := PlanPoint{Plan: list[i].PlanShape, Set: list[i].Set}
-		err := s.evaluate(ctx, &point)
-		if ctx.Err() != nil {
-			s.Partial = true
-			return &s.PlanRanking, ctx.Err()
-		}
-		if err != nil {
-			return nil, err
-		}
-		s.Points = append(s.Points, point)
-		s.progress(PlanProgress{Space: len(list), Decided: i + 1, Simulated: s.Evaluated, Gap: 1})
-	}
-	s.Gap = 0
-	return &s.PlanRanking, nil
-}
-
-// evaluate simulates a plan, unless its parameters alone do not fit.
-func (s *plansSearch) evaluate(ctx context.Context, point *PlanPoint) error {
-	c, err := s.config.With(point.Set...)
+// predict simulates a plan as psim.Predict does.
+func (s *plansSearch) predict(ctx context.Context, p *plans.Plan) (plans.Outcome, error) {
+	one, err := s.prediction(ctx, p)
 	if err != nil {
-		return fmt.Errorf("the plan %v: %w", point.Set, err)
+		return plans.Outcome{}, err
 	}
-	p := &Prediction{Config: c}
-	if err := p.build(ctx, nil); err != nil {
-		return errors.Join(ctx.Err(), s.prune(point, "not possible"))
-	}
-	if p.Plan.Capacity != nil {
-		s.Capacity = slices.Min(p.Plan.Capacity)
-	}
-	if hopeless(p.Plan) {
-		return s.prune(point, "parameters do not fit")
-	}
-	if err := errors.Join(p.simulate(ctx), p.reserveForMessages(ctx)); err != nil {
-		return err
-	}
-	s.Evaluated++
-	point.Simulated, point.StepTime, point.PeakMemory, point.Fits = true, p.Summary.StepTime, p.Result.PeakMemory(), p.Result.Fits()
-	if point.Fits {
-		s.keep(reports.RankedPlan{Result: p.Result, Plan: point.Plan, Set: point.Set})
-	}
-	return nil
+	return plans.Outcome{Step: one.Summary.StepTime, Peak: one.Result.PeakMemory(), Fits: one.Result.Fits(), Tasks: one.Result.Tasks}, nil
 }
 
-func (s *plansSearch) prune(point *PlanPoint, reason string) error {
-	point.Pruned = reason
-	s.Pruned++
-	s.PrunedBy[reason]++
-	return nil
+func (s *plansSearch) prediction(ctx context.Context, p *plans.Plan) (*Prediction, error) {
+	c, err := s.config.With(p.Set...)
+	if err != nil {
+		return nil, fmt.Errorf("the plan %v: %w", p.Set, err)
+	}
+	return Estimate(ctx, c)
 }
 
-// keep puts a plan where it belongs among the best.
-func (s *plansSearch) keep(p reports.RankedPlan) {
-	at, _ := slices.BinarySearchFunc(s.Plans, p, func(a, b reports.RankedPlan) int {
-		return cmp.Or(cmp.Compare(a.StepTime, b.StepTime), slices.Compare(a.Set, b.Set))
-	})
-	if at < s.rows {
-		s.Plans = slices.Insert(s.Plans, at, p)
-		s.Plans = s.Plans[:min(s.rows, len(s.Plans))]
+// rank writes what was found as results.
+func (s *plansSearch) rank(ctx context.Context, found *plans.Found) error {
+	s.Space, s.Evaluated, s.Gap, s.PrunedBy = len(found.Points), found.Simulated, found.Gap, map[string]int{}
+	for i := range found.Points {
+		p := &found.Points[i]
+		if p.Pruned != "" {
+			s.Pruned++
+			s.PrunedBy[p.Pruned]++
+		}
+		s.Points = append(s.Points, PlanPoint{
+			Plan: p.PlanShape, Set: p.Set, Pruned: p.Pruned, Bound: p.Bound,
+			Simulated: p.Step > 0, StepTime: p.Step, PeakMemory: p.Peak, Fits: p.Fits,
+		})
 	}
+	s.Bounded = s.PrunedBy[plans.Slower]
+	for _, p := range found.Best {
+		one, err := s.prediction(ctx, p.Plan)
+		if err != nil {
+			return err
+		}
+		if one.Summary.StepTime != p.Step {
+			return fmt.Errorf("the plan %v was found to take %v, and takes %v: please report this", p.Set, p.Step, one.Summary.StepTime)
+		}
+		if one.Plan.Capacity != nil {
+			s.Capacity = slices.Min(one.Plan.Capacity)
+		}
+		s.Plans = append(s.Plans, reports.RankedPlan{Result: one.Result, Plan: p.PlanShape, Set: p.Set})
+	}
+	return nil
 }

@@ -128,7 +128,7 @@ func (c *Config) searchModel(ctx context.Context, shape graph.Shape, w *stages.W
 	if most := m.RankMemory(); most > 0 {
 		persistent := memory.Persistent(w.Plan(), g.Ranks())
 		for r := range shape.Ranks {
-			in.Limit = append(in.Limit, most-persistent[r])
+			in.Limit = append(in.Limit, int64(float64(most-persistent[r])/(1+w.Process.Allocator)))
 			if reserve != nil {
 				in.Limit[r] -= reserve[r]
 			}

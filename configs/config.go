@@ -19,22 +19,23 @@ import (
 // A Config is one experiment, as Load or Parse make it: the zero value has no source
 // that errors could name.
 type Config struct {
-	Schedule   schedules.Options          `toml:"schedule"`
-	Times      costmodel.Times            `toml:"times"`
-	Memory     costmodel.ActivationMemory `toml:"memory"`
-	Model      arch.Model                 `toml:"model"`
-	Batch      schedules.Batch            `toml:"batch"`
-	Data       schedules.Data             `toml:"data"`
-	Parallel   schedules.Parallel         `toml:"parallel"`
-	Train      arch.Training              `toml:"train"`
-	Machine    costmodel.MachineOptions   `toml:"machine"`
-	Collective collective.Options         `toml:"collective"`
+	Schedule   schedules.Options        `toml:"schedule"`
+	Times      costmodel.Times          `toml:"times"`
+	Memory     costmodel.MemoryOptions  `toml:"memory"`
+	Model      arch.Model               `toml:"model"`
+	Batch      schedules.Batch          `toml:"batch"`
+	Data       schedules.Data           `toml:"data"`
+	Parallel   schedules.Parallel       `toml:"parallel"`
+	Train      arch.Training            `toml:"train"`
+	Machine    costmodel.MachineOptions `toml:"machine"`
+	Collective collective.Options       `toml:"collective"`
 
 	name    string
 	folder  string // that paths in the file are relative to; empty for embedded ones
 	sources []*source
 	exact   time.Duration // see Exact
 	changes []string      // see Executable, and settle
+	shared  *shared       // see Sharing
 	dropped []string      // keys of the file that a typed name of the schedule overrules
 }
 
@@ -46,7 +47,7 @@ func (Config) Settings() []setting.Setting {
 	return []setting.Setting{
 		{Key: "schedule", Text: "Who computes what, in which order"},
 		{Key: "times", Text: "Explicit task times: no network, no machine"},
-		{Key: "memory", With: []string{times}, Text: "The activations of one microbatch on one stage"},
+		{Key: "memory", With: []string{times, model}, Text: "With [times] the activations of one microbatch on one stage; with a network what a process holds beside its tensors"},
 		{Key: "model", Text: "A network, whose tasks are priced on a [machine]"},
 		{Key: "batch", With: []string{times, model}, Text: "How many samples; together with schedule.microbatches it must add up"},
 		{Key: "data", With: []string{times, model}, Text: "The samples of a data set, for the time of an epoch; psim exec --data names them"},
@@ -94,7 +95,7 @@ func (c *Config) With(sets ...string) (*Config, error) {
 func (c *Config) with(label string, sets ...string) (*Config, error) {
 	next := defaults()
 	next.name, next.folder, next.exact = c.name, c.folder, c.exact
-	next.sources = slices.Clone(c.sources)
+	next.sources, next.shared = slices.Clone(c.sources), c.shared
 	for _, s := range c.sources {
 		if _, err := s.decode(next); err != nil {
 			return nil, err

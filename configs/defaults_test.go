@@ -28,7 +28,7 @@ func TestDefaults(t *testing.T) {
 	require.Zero(t, plan.Tokens) // not a language model
 	require.Equal(t, "pcie3", plan.Machine.Link.Name)
 	require.Zero(t, plan.Machine.Network.Bandwidth)
-	require.Equal(t, []int64{16e9}, plan.Capacity)
+	require.Equal(t, []int64{15360 << 20}, plan.Capacity)
 	require.EqualValues(t, 8*(1024*1024+1024), plan.Workload.Stages[0].Parameters)
 }
 

@@ -45,7 +45,7 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 	if was := machineName(c.Machine); was != "" && was != hostDevice {
 		changes = append(changes, fmt.Sprintf("runs on the devices of this machine, not on %s", was))
 	}
-	next.Machine, next.changes = costmodel.MachineOptions{Device: hostDevice}, changes
+	next.Machine, next.Memory, next.changes = costmodel.MachineOptions{Device: hostDevice}, costmodel.MemoryOptions{}, changes
 	return next, changes, next.refuse()
 }
 

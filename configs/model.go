@@ -87,7 +87,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	if err != nil {
 		return nil, machine, c.problem("batch", err)
 	}
-	if machine, err = c.machine(true); err != nil {
+	if machine, err = c.shared.readMachine(func() (costmodel.Machine, error) { return c.machine(true) }); err != nil {
 		return nil, machine, c.problem("machine", err)
 	}
 	machine.Tensor, machine.Stages, machine.Replicas = c.layout()
@@ -98,6 +98,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 		Network: network, Training: c.Train, Samples: samples, Shards: shards, Replicas: c.Parallel.Data, Zero: c.Parallel.Zero,
 		Bucket: int64(c.Parallel.Bucket), Overlap: c.Parallel.Overlap, NoReduceScatter: c.Parallel.Collectives == "gloo",
 		WholeLast: c.Schedule.WholeLast, PerTensor: c.Parallel.Gather == schedules.GatherTensor, Simplified: c.Parallel.Simplified, Broadcast: c.Parallel.Broadcast, OverlapGather: c.Parallel.OverlapGather,
+		Process: c.Memory.Process(c.groups()),
 	}
 	if err := w.Validate(); err != nil {
 		return nil, machine, c.problem("batch", err)
@@ -114,6 +115,20 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 		return nil, machine, c.problem("schedule", err)
 	}
 	return w, machine, nil
+}
+
+// groups counts those that every device communicates in: of replicas, of tensors and of the
+// pipeline, and where these are several, all devices together.
+func (c *Config) groups() (n int) {
+	for _, size := range []int{c.Parallel.Data, c.Parallel.Tensor, c.Schedule.Stages} {
+		if size > 1 {
+			n++
+		}
+	}
+	if n > 1 {
+		n++
+	}
+	return n
 }
 
 // layout returns the devices of a rank and, where replicas lie beside each other, the ranks
@@ -143,13 +158,16 @@ func (c *Config) layerByLayer(w *stages.Workload) error {
 // network reads [model], and the file it names. Its layers are those of one
 // device of a tensor-parallel group.
 func (c *Config) network() (arch.Network, error) {
-	model, err := c.model()
-	if err != nil {
-		return arch.Network{}, err
-	}
-	return model.On(arch.Group{
+	group := arch.Group{
 		Devices: c.Parallel.Tensor, Sequence: c.Parallel.Sequence,
 		Overlap: c.Parallel.TensorOverlap, Scatter: c.Parallel.ScatterGather,
+	}
+	return c.shared.network(group, func() (arch.Network, error) {
+		model, err := c.model()
+		if err != nil {
+			return arch.Network{}, err
+		}
+		return model.On(group)
 	})
 }
 

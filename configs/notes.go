@@ -48,7 +48,7 @@ func (c *Config) assumed(keys ...string) (lines []string) {
 	for _, key := range keys {
 		section, name, _ := strings.Cut(key, ".")
 		for s, options := range setting.Each(*c) {
-			if s.Key != section || c.Defined(key) {
+			if s.Key != section || c.Defined(key) || c.stackSets(key) {
 				continue
 			}
 			for k := range setting.Each(options) {

@@ -26,7 +26,7 @@ func (c *Config) Object() map[string]any {
 		}
 	}
 	add("times", false, setting.Object(c.Times, nil))
-	add("memory", false, setting.Object(c.Memory, nil))
+	add("memory", c.Memory != costmodel.MemoryOptions{}, setting.Object(c.Memory, skip))
 	add("batch", false, setting.Object(c.Batch, nil))
 	add("data", false, setting.Object(c.Data, nil))
 	add("collective", false, setting.Object(c.Collective, nil))

@@ -66,10 +66,13 @@ func (c *Config) cut(w *stages.Workload, m costmodel.Machine) (err error) {
 	case by.Rule == schedules.EqualPartition:
 		w.Layers, err = partition.Equal(n, stages)
 	default:
-		var costs []float64
-		if costs, err = layerCosts(*w, m); err == nil {
-			w.Layers, err = partition.Balanced(costs, stages)
-		}
+		w.Layers, err = c.shared.cut(w, stages, func() ([]int, error) {
+			costs, err := layerCosts(*w, m)
+			if err != nil {
+				return nil, err
+			}
+			return partition.Balanced(costs, stages)
+		})
 	}
 	return err
 }
@@ -93,8 +96,13 @@ func layerCosts(w stages.Workload, m costmodel.Machine) ([]float64, error) {
 		return nil, err
 	}
 	costs := make([]float64, len(w.Network.Layers))
-	for i, l := range w.Training.Asked(w.Network).Layers {
+	layers := w.Training.Asked(w.Network).Layers
+	for i, l := range layers {
 		n := w.Samples[0]
+		if i > 0 && l.Shares(layers[i-1]) {
+			costs[i] = costs[i-1]
+			continue
+		}
 		costs[i] = float64(compute.Layer(l, arch.Forward, n) + compute.Backward(l, n) + compute.Recompute(l, w.Training, n))
 	}
 	return costs, nil

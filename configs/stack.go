@@ -63,7 +63,8 @@ func (s Stack) on(device string) []string {
 }
 
 // stackSettings lists the settings that the stack of the experiment stands for. Networks
-// without attention have none of [model], and [times] has its own.
+// without attention have none of [model], cores of a CPU no driver and no allocator, and
+// [times] has its own.
 func (c *Config) stackSettings() []string {
 	i := slices.IndexFunc(Stacks(), func(s Stack) bool { return s.Name == c.Train.Stack })
 	if i < 0 {
@@ -75,8 +76,14 @@ func (c *Config) stackSettings() []string {
 	}
 	return slices.DeleteFunc(Stacks()[i].on(device), func(set string) bool {
 		return strings.HasPrefix(set, "times.") != c.Defined("times") ||
-			strings.HasPrefix(set, "model.") && !c.Model.Transformer() || strings.HasPrefix(set, "machine.compute.") && c.Machine.File != ""
+			strings.HasPrefix(set, "model.") && !c.Model.Transformer() || strings.HasPrefix(set, "machine.compute.") && c.Machine.File != "" ||
+			isCPU(device) && (strings.HasPrefix(set, "memory.") || strings.HasPrefix(set, "machine.memory_margin"))
 	})
+}
+
+// stackSets reports whether the stack stands for a key.
+func (c *Config) stackSets(key string) bool {
+	return slices.ContainsFunc(c.stackSettings(), func(set string) bool { return strings.HasPrefix(set, key+" = ") })
 }
 
 // layStack puts the settings of the stack under those that are given.
@@ -95,7 +102,7 @@ func (c *Config) layStack() error {
 			return err
 		}
 	}
-	whole.name, whole.folder, whole.sources, whole.exact = c.name, c.folder, c.sources, c.exact
+	whole.name, whole.folder, whole.sources, whole.exact, whole.shared = c.name, c.folder, c.sources, c.exact, c.shared
 	*c = *whole
 	return nil
 }

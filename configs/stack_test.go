@@ -8,7 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/configs"
+	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/stages"
 	"psim/schedules"
 )
 
@@ -143,4 +145,29 @@ func TestAttentionDefault(t *testing.T) {
 	require.False(t, flash("train.stack=megatron-deepspeed"))
 	require.False(t, flash("model.attention=unfused"))
 	require.True(t, flash("train.stack=nanotron"))
+}
+
+// What a process holds beside its tensors is the stack's, for every group of the plan, and
+// none on cores of a CPU, where nothing executed has any.
+func TestStackMemory(t *testing.T) {
+	process := func(sets ...string) stages.Process {
+		c, err := configs.Parse("x", []byte(blocks), append(sets, "parallel.data=2")...)
+		require.NoError(t, err)
+		plan, err := c.Build()
+		require.NoError(t, err)
+		return plan.Workload.Process
+	}
+	require.Equal(t, stages.Process{}, process())
+	require.Equal(t, stages.Process{Context: 1573 << 20, Buffers: 688 << 20, Allocator: 0.05, FP32Shards: true}, process("train.stack=torchtitan"))
+	require.Equal(t, stages.Process{Buffers: 688 << 20, Allocator: 0.05}, process("train.stack=megatron-te", "memory.context=0B"))
+	require.EqualValues(t, 3*688<<20, process("train.stack=megatron-te", "parallel.tensor=2").Buffers)
+	require.Equal(t, stages.Process{}, process("train.stack=torchtitan", "machine.device=cpu-core"))
+
+	c, err := configs.Parse("x", []byte(blocks), "train.stack=megatron-te", "memory.context=0B")
+	require.NoError(t, err)
+	require.Equal(t, "0B", c.Object()["memory"].(map[string]any)["context"])
+	next, _, err := c.Executable(1)
+	require.NoError(t, err)
+	require.Equal(t, costmodel.MemoryOptions{}, next.Memory)
+	require.Zero(t, next.Machine.MemoryMargin)
 }

@@ -134,11 +134,15 @@ type slicePrices struct {
 // newPassPrices prices every stage for every distinct size of microbatch. It refuses
 // times that are cut off at the longest that can be added.
 func newPassPrices(c Compute, h Host, p *stages.Plan, g *graph.Graph) (*passPrices, error) {
-	list := &passPrices{plan: p, sliced: stages.SlicedIn(g), copyOf: g.Placement.Copy, slices: make([]slicePrices, len(p.Stages)+len(g.Placement.Second)), ahead: make([]slicePrices, len(p.Stages))}
+	list := &passPrices{
+		plan: p, sliced: stages.SlicedIn(g), copyOf: g.Placement.Copy,
+		slices: make([]slicePrices, len(p.Stages)+len(g.Placement.Second)), ahead: make([]slicePrices, len(p.Stages)),
+	}
+	layers := layerPrices(c, p)
 	for s := range p.Stages {
 		var prices []price
-		for _, n := range p.Sizes {
-			price := taskPrice(c, p, s, n)
+		for size, n := range p.Sizes {
+			price := taskPrice(c, p, s, layers[s][size], n)
 			if price.time.forward >= units.Longest || price.time.backward >= units.Longest {
 				return nil, fmt.Errorf("compute: stage %d would take more than %.0f hours for a microbatch on this device; check its rates and launch cost", s, units.Longest.Hours())
 			}

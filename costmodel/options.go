@@ -49,7 +49,7 @@ func (MachineOptions) Settings() []setting.Setting {
 		{Key: "network", Example: `"ib-hdr"`, Text: "between nodes, of one network card, in the same ways", Unset: "none"},
 		{Key: "nics_per_node", Example: "1", Range: setting.Count(), Text: "network cards of a node", Unset: "1"},
 		{Key: "memory_per_node", Example: `"4GB"`, Range: setting.Positive(), Text: "memory that the devices of a node share, such as workers in a container", Unset: "each device has its own, or it is not known"},
-		{Key: "memory_margin", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true}, Text: "share of the memory to stay free for what is not counted: fragmentation (PyTorch's allocator: 0.15 on average, to 0.33, in Guo et al. 2024, GMLake), driver, workspaces"},
+		{Key: "memory_margin", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true}, Text: "share of the memory to stay free for what is not counted. Without a stack, which says what driver, communication and allocator take (psim list stacks -v), that is fragmentation (PyTorch's: 0.15 on average, to 0.33, in Guo et al. 2024, GMLake), driver and workspaces"},
 		{Key: "spread", Default: 0.0, Range: setting.Between(0, 1), Text: "how much nodes differ in speed, as a standard deviation over the mean: all wait for the slowest, which is expected to compute 1.05 times that slower with 4 nodes, 1.8 with 16, 2.3 with 64, 3.2 with 1,024. Not of measured layers"},
 		{Key: "measured_model", Example: `"gpt-6x192"`, Text: "the network whose layers [[machine.measured]] has, for warnings", Unset: "none"},
 		{Key: "compute", Text: "A device in place, or changes to the named one. Rates are achievable, not peak"},

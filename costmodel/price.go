@@ -34,17 +34,65 @@ func (p *byPass[T]) of(k graph.Kind) *T {
 	return &p.backward
 }
 
-// priceOf prices a stage for a microbatch of the given number of samples, with
+// priceOf prices a layer for a microbatch of the given number of samples, with
 // recomputation apart.
-func priceOf(c Compute, plan *stages.Plan, stage int, samples int64) price {
+func (c Compute) priceOf(l arch.Layer, t arch.Training, samples int64) price {
 	var p price
-	for _, l := range plan.Stages[stage].Layers {
-		p.time.forward = units.Sum(p.time.forward, c.Layer(l, arch.Forward, samples))
-		p.time.input = units.Sum(p.time.input, c.Layer(l, arch.InputGradient, samples))
-		p.time.weight = units.Sum(p.time.weight, c.Layer(l, arch.WeightGradient, samples))
-		p.time.backward = units.Sum(p.time.backward, c.Backward(l, samples))
-		p.recompute = units.Sum(p.recompute, c.Recompute(l, plan.Training, samples))
-		p.exchange(c, l, plan.Training, samples)
+	p.time.forward = c.Layer(l, arch.Forward, samples)
+	p.time.input = c.Layer(l, arch.InputGradient, samples)
+	p.time.weight = c.Layer(l, arch.WeightGradient, samples)
+	p.time.backward = c.Backward(l, samples)
+	p.recompute = c.Recompute(l, t, samples)
+	p.exchange(c, l, t, samples)
+	return p
+}
+
+// pricesOf prices layers, of which neighbours that compute the same are priced once.
+func (c Compute) pricesOf(layers []arch.Layer, t arch.Training, samples int64) []price {
+	prices := make([]price, len(layers))
+	for i, l := range layers {
+		if i > 0 && l.Shares(layers[i-1]) {
+			prices[i] = prices[i-1]
+		} else {
+			prices[i] = c.priceOf(l, t, samples)
+		}
+	}
+	return prices
+}
+
+// layerPrices prices the layers of every stage, by stage and size of microbatch; of one
+// that takes all microbatches at once, for these.
+func layerPrices(c Compute, p *stages.Plan) [][][]price {
+	list := make([][][]price, len(p.Stages))
+	for _, n := range p.Sizes {
+		whole, first := c.pricesOf(p.Network.Layers, p.Training, n), 0
+		for s := range p.Stages {
+			layers := whole[first : first+len(p.Stages[s].Layers)]
+			first += len(layers)
+			if p.Whole(s) {
+				layers = c.pricesOf(p.Stages[s].Layers, p.Training, p.Batch(0))
+			}
+			list[s] = append(list[s], layers)
+		}
+	}
+	return list
+}
+
+// plus adds the price of a layer.
+func (p *price) plus(l *price) {
+	for _, k := range []graph.Kind{graph.Forward, graph.InputGradient, graph.WeightGradient, graph.Backward} {
+		time, inner := p.time.of(k), p.inner.of(k)
+		*time, *inner = units.Sum(*time, *l.time.of(k)), inner.Plus(*l.inner.of(k))
+	}
+	p.recompute = units.Sum(p.recompute, l.recompute)
+}
+
+// stagePrice adds up a stage, for a microbatch of the given number of samples, with
+// recomputation apart. Layers are those of the stage.
+func stagePrice(c Compute, plan *stages.Plan, stage int, layers []price, samples int64) price {
+	var p price
+	for i := range layers {
+		p.plus(&layers[i])
 	}
 	p.gather(received(c, plan, stage, stage-1, samples), received(c, plan, stage, stage+1, samples))
 	return p
@@ -52,12 +100,12 @@ func priceOf(c Compute, plan *stages.Plan, stage int, samples int64) price {
 
 // taskPrice returns what a stage costs for a microbatch: a share of the whole batch's
 // price where the stage takes all microbatches at once.
-func taskPrice(c Compute, plan *stages.Plan, stage int, samples int64) price {
+func taskPrice(c Compute, plan *stages.Plan, stage int, layers []price, samples int64) price {
 	priced := samples
 	if plan.Whole(stage) {
 		priced = plan.Batch(0)
 	}
-	p := priceOf(c, plan, stage, priced)
+	p := stagePrice(c, plan, stage, layers, priced)
 	times := &p.time
 	if priced != samples {
 		for _, t := range []*time.Duration{&times.forward, &times.input, &times.weight, &times.backward, &p.recompute} {

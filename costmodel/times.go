@@ -46,23 +46,6 @@ func (Times) Settings() []setting.Setting {
 // taskTime bounds how long a task may take.
 func taskTime() setting.Range { return setting.Between(0, float64(units.Longest)) }
 
-// ActivationMemory is the [memory] section that goes with [times]: the
-// activations of one microbatch on one stage.
-type ActivationMemory struct {
-	Activation           units.Bytes `toml:"activation"`
-	FreedByInputGradient units.Bytes `toml:"freed_by_input_gradient"` // part of Activation
-	Limit                units.Bytes `toml:"limit"`                   // per rank, activations only; 0 is unlimited
-}
-
-// Settings describes [memory].
-func (ActivationMemory) Settings() []setting.Setting {
-	return []setting.Setting{
-		{Key: "activation", Default: "0B", Example: `"2GB"`, Shown: true, Text: "of one microbatch on one stage; allocated when F starts"},
-		{Key: "freed_by_input_gradient", Default: "0B", Text: "this part of it is freed when I ends, the rest with W or B"},
-		{Key: "limit", Example: `"16GB"`, Range: setting.Positive(), Text: "of a rank, for activations alone", Unset: "none"},
-	}
-}
-
 // A Table is a duration: one for all, one per stage, or one per stage and
 // microbatch.
 type Table struct {
@@ -232,17 +215,9 @@ func (t Times) Validate(stages, microbatches int, split bool) error {
 	return nil
 }
 
-// Validate checks that the part freed early is a part.
-func (m ActivationMemory) Validate() error {
-	if m.FreedByInputGradient > m.Activation {
-		return fmt.Errorf("freed_by_input_gradient = %q: more than activation = %q", m.FreedByInputGradient, m.Activation)
-	}
-	return nil
-}
-
 // Costs prices tasks of stages that are placed so by the tables. Activations are
 // allocated when F starts, freed in part when I ends and for the rest when B or W ends.
-func (t Times) Costs(m ActivationMemory, p graph.Placement) graph.Costs {
+func (t Times) Costs(m MemoryOptions, p graph.Placement) graph.Costs {
 	whole, early := int64(m.Activation), int64(m.FreedByInputGradient)
 	price := func(task *graph.Task) graph.Cost {
 		switch s, mb := task.Stage, task.Microbatch; task.Kind {

@@ -88,7 +88,7 @@ func TestTimesErrors(t *testing.T) {
 		fmt.Fprintf(&b, "%-24s %v\n", e.what, err)
 	}
 	b.WriteString("\n")
-	err := costmodel.ActivationMemory{Activation: 5, FreedByInputGradient: 6}.Validate()
+	err := costmodel.MemoryOptions{Activation: 5, FreedByInputGradient: 6}.Validate()
 	require.Error(t, err)
 	fmt.Fprintf(&b, "%-24s %v\n", "freed more", err)
 	golden.Equal(t, "times-errors.golden", b.String())
@@ -103,14 +103,14 @@ func TestTimesValidate(t *testing.T) {
 		require.NoError(t, times.Validate(3, 4, false))
 	}
 	require.NoError(t, costmodel.Times{Forward: s, InputGradient: s, WeightGradient: rows}.Validate(3, 4, true))
-	require.NoError(t, costmodel.ActivationMemory{Activation: 5, FreedByInputGradient: 5}.Validate())
+	require.NoError(t, costmodel.MemoryOptions{Activation: 5, FreedByInputGradient: 5}.Validate())
 }
 
 // What every kind of task costs, whole and in halves, and what it does to the
 // memory.
 func TestTimesCosts(t *testing.T) {
 	const ms = time.Millisecond
-	memory := costmodel.ActivationMemory{Activation: 10, FreedByInputGradient: 4}
+	memory := costmodel.MemoryOptions{Activation: 10, FreedByInputGradient: 4}
 	times := costmodel.Times{
 		Forward: table(t, []any{"1ms", []any{"2ms", "3ms"}}), InputGradient: costmodel.Uniform(4 * ms),
 		WeightGradient: costmodel.Uniform(5 * ms), PointToPoint: 6e6, Optimizer: 7e6,
@@ -137,7 +137,7 @@ func TestTimesLedger(t *testing.T) {
 	const ms = time.Millisecond
 	times := costmodel.Times{Forward: costmodel.Uniform(ms), InputGradient: costmodel.Uniform(ms), WeightGradient: costmodel.Uniform(ms)}
 	w := workload(t, mlp(t, 4, 4), []int32{0, 1, 2, 3}, 1, 1, 1, 1, 1, 1)
-	costs := times.Costs(costmodel.ActivationMemory{Activation: 10, FreedByInputGradient: 4}, graph.Placement{})
+	costs := times.Costs(costmodel.MemoryOptions{Activation: 10, FreedByInputGradient: 4}, graph.Placement{})
 	o := orderOf(t, "1f1b", w)
 	peaks := func(o order.Order) []int64 { return ledger(t, run(t, graphOf(t, w, o), costs)) }
 	require.Equal(t, []int64{40, 30, 20, 10}, peaks(o))
@@ -150,9 +150,9 @@ func TestTimesLedger(t *testing.T) {
 // no other.
 func TestHostTime(t *testing.T) {
 	times := costmodel.Times{Forward: costmodel.Uniform(3), Backward: costmodel.Uniform(5), Optimizer: 7}
-	require.Nil(t, times.Costs(costmodel.ActivationMemory{}, graph.Placement{}).Host)
+	require.Nil(t, times.Costs(costmodel.MemoryOptions{}, graph.Placement{}).Host)
 	times.Host = 2
-	costs := times.Costs(costmodel.ActivationMemory{}, graph.Placement{})
+	costs := times.Costs(costmodel.MemoryOptions{}, graph.Placement{})
 	require.Equal(t, &graph.Host{Waits: true}, costs.Host)
 	require.Equal(t, graph.Cost{Busy: 3, Launch: 2, LaunchLead: 2}, costs.Task(&graph.Task{Kind: graph.Forward}))
 	require.Equal(t, graph.Cost{Busy: 7}, costs.Task(&graph.Task{Kind: graph.Optimizer}))
@@ -162,7 +162,7 @@ func TestHostTime(t *testing.T) {
 // nothing that stays on its rank.
 func TestHostTimeOfMessages(t *testing.T) {
 	times := costmodel.Times{Forward: costmodel.Uniform(3), Backward: costmodel.Uniform(5), Host: 2, HostMessage: 10}
-	costs := times.Costs(costmodel.ActivationMemory{}, graph.Placement{First: []int32{0, 1, 1, 0}}) // a V
+	costs := times.Costs(costmodel.MemoryOptions{}, graph.Placement{First: []int32{0, 1, 1, 0}}) // a V
 	for _, c := range []struct {
 		kind  graph.Kind
 		leads []time.Duration // by stage

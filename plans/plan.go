@@ -18,6 +18,7 @@ type Plan struct {
 	reports.PlanShape
 	Others []string // KEY=VALUE
 	Set    []string // all of it, as --set takes it
+	space  *Space
 }
 
 // Compare orders plans by their settings.
@@ -44,23 +45,17 @@ func (s *Space) settings(p *Plan) []string {
 	}
 	sets = append(sets, p.Others...)
 	add := func(when bool, set string) {
-		if key, _ := split(set); when && !slices.Contains(s.fixed, key) {
+		if key, _, _ := strings.Cut(set, "="); when && !slices.Contains(s.fixed, key) {
 			sets = append(sets, set)
 		}
 	}
-	c := s.config
+	c, split := s.config, p.Schedule != "ddp" // which drops what the file has of stages
 	add(c.Batch.Global == 0, fmt.Sprintf("batch.global=%d", s.Global))
-	add(c.Schedule.Group != 0 && (!s.schedules[p.Schedule].Grouped || p.VirtualStages == 1), "schedule.group=0")
+	add(split && c.Schedule.Group != 0, "schedule.group=0")
 	by := c.Schedule.Partition
-	add(by.Layers != nil || by.Rule != "" && by.Rule != schedules.BalancedPartition, "schedule.partition=balanced")
+	add(split && (by.Layers != nil || by.Rule != "" && by.Rule != schedules.BalancedPartition), "schedule.partition=balanced")
 	add(c.Parallel.Gather == schedules.GatherTensor && p.Zero < 3, "parallel.gather=unit")
 	add(c.Parallel.Simplified && p.Zero < 3, "parallel.simplified=false")
-	add(c.Machine.MemoryMargin != s.margin, fmt.Sprintf("machine.memory_margin=%v", s.margin))
+	add(s.remarked, fmt.Sprintf("machine.memory_margin=%v", s.margin))
 	return sets
-}
-
-// split parts a setting.
-func split(set string) (key, value string) {
-	key, value, _ = strings.Cut(set, "=")
-	return strings.TrimSpace(key), strings.TrimSpace(value)
 }

@@ -31,7 +31,7 @@ func (s *Space) tensors(*Plan) []string {
 // legalTensor wants groups that divide heads and all else that they share, and nodes.
 func (s *Space) legalTensor(p *Plan) bool {
 	whole := s.perNode == 0 || s.perNode%p.Tensor == 0 || p.Tensor%s.perNode == 0
-	return p.Tensor > 0 && s.Devices%p.Tensor == 0 && whole && (s.divides(p.Tensor, false) || s.divides(p.Tensor, true))
+	return p.Tensor > 0 && s.Devices%p.Tensor == 0 && whole && !(s.config.Train.TwoPass() && p.Tensor > 1) && (s.divides(p.Tensor, false) || s.divides(p.Tensor, true))
 }
 
 func (s *Space) stages(p *Plan) []string { return divisors(int64(s.Devices / p.Tensor)) }
@@ -79,7 +79,7 @@ func (s *Space) names(p *Plan) []string {
 
 func (s *Space) legalName(p *Plan) bool {
 	one, known := s.schedules[p.Schedule]
-	return known && one.Pipelined == (p.Stages > 1)
+	return known && one.Pipelined == (p.Stages > 1) && !(s.config.Train.TwoPass() && s.splits[p.Schedule])
 }
 
 func (s *Space) virtual(p *Plan) []string {
@@ -115,19 +115,19 @@ func (s *Space) shape(p *Plan) graph.Shape {
 func (s *Space) recomputes(*Plan) []string { return []string{"none", "selective", "full"} }
 
 // legalRecompute leaves out what repeats nothing, or as much as another value.
-func (s *Space) legalRecompute(p *Plan) bool { return s.repeats[p.Recompute] }
+func (s *Space) legalRecompute(p *Plan) bool { return s.differing[p.Recompute] }
 
 // findRepeats finds which values of recomputation differ.
 func (s *Space) findRepeats() {
 	t, seen := s.config.Train, map[int]bool{}
-	s.repeats = map[string]bool{}
+	s.differing = map[string]bool{}
 	for _, recompute := range []string{"none", "full", "selective"} {
 		t.Recompute = recompute
 		operations := 0
 		for _, l := range s.network.Layers {
 			operations += len(t.Repeated(l))
 		}
-		s.repeats[recompute] = !seen[operations] && t.Validate() == nil
+		s.differing[recompute] = !seen[operations] && t.Validate() == nil
 		seen[operations] = true
 	}
 }

@@ -1,10 +1,10 @@
 package plans
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"psim/configs"
 	"psim/costmodel/arch"
@@ -25,7 +25,7 @@ type Query struct {
 	// restrict a dimension to these values, or add one.
 	Fix  []string
 	Vary map[string][]string
-	// Margin is the share of the memory that is to stay free.
+	// Margin is the share of the memory that is to stay free; 0: as the configuration says.
 	Margin float64
 }
 
@@ -45,12 +45,19 @@ type Space struct {
 	blocks     int
 	perNode    int
 	margin     float64
+	remarked   bool // the margin is not the configuration's
 	schedules  map[string]schedules.Schedule
 	asked      map[string][]string // values by key, in place of a dimension's own
 	offered    map[string][]string // by the trainer
 	fixed      []string
-	repeats    map[string]bool     // whether a recomputation is one of its own
+	differing  map[string]bool     // whether a recomputation is one of its own
 	divided    map[arch.Group]bool // whether it can share the network
+	shared     *configs.Config
+	placements map[placementKey]string
+	serving    map[placementKey][]string // schedules for a shape, whose key names none
+	same       map[placementKey]bool     // see repeated
+	mutex      sync.Mutex
+	splits     map[string]bool // schedules with I and W in place of B
 	others     []string
 }
 
@@ -65,7 +72,11 @@ func New(c *configs.Config, q Query) (*Space, error) {
 	}
 	var whole *Space
 	for _, others := range combinations(q.Vary) {
-		s := &Space{dimensions: dimensions(), Devices: q.Devices, margin: q.Margin, asked: map[string][]string{}, divided: map[arch.Group]bool{}, offered: offered, fixed: q.Fix, others: others}
+		s := &Space{dimensions: dimensions(), Devices: q.Devices, margin: q.Margin, asked: map[string][]string{}, divided: map[arch.Group]bool{}, placements: map[placementKey]string{}, serving: map[placementKey][]string{}, same: map[placementKey]bool{}, splits: map[string]bool{}, offered: offered, fixed: q.Fix, others: others}
+		if q.Margin > 0 {
+			others = append(slices.Clip(others), fmt.Sprintf("machine.memory_margin=%v", q.Margin))
+		}
+		s.remarked = q.Margin > 0 && c.Machine.MemoryMargin != q.Margin
 		if s.config, err = c.With(others...); err != nil {
 			return nil, err
 		}
@@ -188,7 +199,21 @@ func (s *Space) read(q Query) (err error) {
 		s.schedules[one.Name] = one
 	}
 	s.findRepeats()
+	s.findSplits()
+	s.shared = s.config.Sharing()
 	return s.ask(q)
+}
+
+// findSplits finds which schedules have I and W in place of B.
+func (s *Space) findSplits() {
+	for name, one := range s.schedules {
+		if configs.IsSearched(name) {
+			s.splits[name] = true
+			continue
+		}
+		o, err := one.Order(one.Example(), nil)
+		s.splits[name] = err != nil || o.Split()
+	}
 }
 
 // global finds the samples of a step.
@@ -203,67 +228,12 @@ func global(c *configs.Config) (int64, error) {
 	return samples[0] * int64(len(samples)) * int64(max(1, c.Parallel.Data)), nil
 }
 
-// ask notes the values that are asked for.
-func (s *Space) ask(q Query) error {
-	own, err := s.own()
-	if err != nil {
-		return err
-	}
-	for _, d := range s.dimensions {
-		values, asked := q.Vary[d.key]
-		fixed := slices.Contains(q.Fix, d.key)
-		switch {
-		case asked && fixed:
-			return fmt.Errorf("%s is fixed and varied; give one of the two", d.key)
-		case fixed:
-			values = []string{text(d.at(&own))}
-		case d.key == "schedule.name" && q.Schedules != nil && asked:
-			return errors.New("schedules are given twice; give them once")
-		case d.key == "schedule.name" && q.Schedules != nil:
-			values = q.Schedules
-		case !asked:
-			continue
-		}
-		var p Plan
-		s.asked[d.key] = nil
-		for _, v := range values {
-			if err := assign(d.at(&p), v); err != nil {
-				return fmt.Errorf("%s: %w", d.key, err)
-			}
-			s.asked[d.key] = append(s.asked[d.key], text(d.at(&p)))
-		}
-	}
-	for _, name := range s.asked["schedule.name"] {
-		if _, known := s.schedules[name]; !known {
-			return fmt.Errorf("unknown schedule %q%s", name, nearest.Suggest(name, schedules.Names()))
-		}
-	}
-	return nil
-}
-
-// own reads the plan that the configuration is, for the values that are fixed.
-func (s *Space) own() (p Plan, err error) {
-	c := s.config
-	p.Tensor, p.Stages, p.Data = max(1, c.Parallel.Tensor), max(1, c.Schedule.Stages), max(1, c.Parallel.Data)
-	p.Schedule, p.VirtualStages, p.Zero, p.Sequence = c.Schedule.Name, c.PerRank(), c.Parallel.Zero, c.Parallel.Sequence
-	p.Recompute, p.Micro, p.Microbatches = c.Train.Recompute, c.Batch.Micro, c.Schedule.Microbatches
-	for _, key := range s.fixed {
-		if key == "batch.micro" && p.Micro == 0 || key == "schedule.microbatches" && p.Microbatches == 0 {
-			samples, err := c.Batch.Samples(p.Data, c.Schedule.Microbatches)
-			if err != nil {
-				return p, fmt.Errorf("%s: batch.%w", c.Name(), err)
-			}
-			p.Micro, p.Microbatches = samples[0], len(samples)
-		}
-	}
-	return p, nil
-}
-
 // choose tries the values of a dimension, and of those after it.
 func (s *Space) choose(i int, p *Plan) {
 	if i == len(s.dimensions) {
 		plan := *p
-		plan.Set = s.settings(&plan)
+		plan.Set, plan.space = s.settings(&plan), s
+		s.place(&plan)
 		s.Plans = append(s.Plans, plan)
 		return
 	}

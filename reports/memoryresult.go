@@ -26,8 +26,8 @@ type MemoryBytes struct {
 	Gradients   int64 `json:"gradients" unit:"bytes"`
 	Optimizer   int64 `json:"optimizer" unit:"bytes"`   // moments, and in mixed precision the fp32 weights
 	Activations int64 `json:"activations" unit:"bytes"` // what passes make and keep, their gradients, and messages between stages
-	Buffers     int64 `json:"buffers" unit:"bytes"`     // what collectives need to run
-	Context     int64 `json:"context" unit:"bytes"`     // of driver and libraries; 0 where it is not modelled
+	Buffers     int64 `json:"buffers" unit:"bytes"`     // what collectives need to run, and memory.buffers
+	Context     int64 `json:"context" unit:"bytes"`     // memory.context, and what memory.allocator adds
 }
 
 // NodeResult is the memory of a node, which its devices share.

@@ -90,6 +90,12 @@ func (k Kind) String() string {
 // rate 0.
 func (l Layer) Idle() bool { return len(l.Ops) == 0 && len(l.Input) == len(l.Output) }
 
+// Shares reports whether two layers have their operations and buffers in common, as the
+// blocks of a network have: then they compute the same.
+func (l Layer) Shares(m Layer) bool {
+	return len(l.Ops) > 0 && len(m.Ops) == len(l.Ops) && &m.Ops[0] == &l.Ops[0]
+}
+
 // FLOPs of one pass, per sample.
 func (l Layer) FLOPs(p Pass) int64 {
 	return sum(l.Ops, func(op Op) int64 { return op.FLOPs(p) })

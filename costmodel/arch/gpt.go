@@ -13,8 +13,11 @@ import (
 func gpt(m Model) Network {
 	s, h := m.SequenceLength, m.Hidden
 	layers := []Layer{gptEmbedding(m)}
+	ops, buffers := gptBlockOps(m), gptBlockBuffers(m)
 	for i := range m.Layers {
-		layers = append(layers, gptBlock(m, i))
+		block := gptBlock(m, i)
+		block.Ops, block.Buffers = ops, buffers
+		layers = append(layers, block)
 	}
 	final := Layer{
 		Name: "ln_f", Kind: KindChain, Params: layerNormParams("ln_f", h),
@@ -42,6 +45,7 @@ func gptEmbedding(m Model) Layer {
 	}
 }
 
+// gptBlock makes a block without what all of them share: operations and buffers.
 func gptBlock(m Model, i int) Layer {
 	s, h := m.SequenceLength, m.Hidden
 	return Layer{
@@ -51,7 +55,7 @@ func gptBlock(m Model, i int) Layer {
 		Dropout: m.Dropout,
 		Params:  gptBlockParams(fmt.Sprintf("h.%d.", i), m),
 		Input:   Shape{s, h}, Output: Shape{s, h},
-		Ops: gptBlockOps(m), Buffers: gptBlockBuffers(m), Repeatable: true, KeepsGradient: m.Dropout == 0,
+		Repeatable: true, KeepsGradient: m.Dropout == 0,
 	}
 }
 

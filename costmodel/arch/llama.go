@@ -22,8 +22,11 @@ func llama(m Model) Network {
 			{Name: "embed.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight},
 		},
 	}}
+	ops, buffers := llamaBlockOps(m), llamaBlockBuffers(m)
 	for i := range m.Layers {
-		layers = append(layers, llamaBlock(m, i))
+		block := llamaBlock(m, i)
+		block.Ops, block.Buffers = ops, buffers
+		layers = append(layers, block)
 	}
 	final := Layer{
 		Name: "norm", Params: []Tensor{{Name: "norm.weight", Shape: Shape{h}, Norm: true}},
@@ -34,12 +37,13 @@ func llama(m Model) Network {
 	return Network{TokensPerSample: s, Layers: append(layers, final, lmHead(m, "embed_tokens.weight"))}
 }
 
+// llamaBlock makes a block without what all of them share: operations and buffers.
 func llamaBlock(m Model, i int) Layer {
 	name := fmt.Sprintf("layers.%d", i)
 	return Layer{
 		Name: name, Params: llamaBlockParams(name+".", m), Experts: m.Experts, Active: m.ExpertsPerToken,
 		Input: Shape{m.SequenceLength, m.Hidden}, Output: Shape{m.SequenceLength, m.Hidden},
-		Ops: llamaBlockOps(m), Buffers: llamaBlockBuffers(m), Repeatable: true, KeepsGradient: true,
+		Repeatable: true, KeepsGradient: true,
 	}
 }
 

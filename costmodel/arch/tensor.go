@@ -53,8 +53,15 @@ func (m Model) On(g Group) (Network, error) {
 		return Network{}, err
 	}
 	n.Group = g
-	for i, l := range n.Layers {
-		n.Layers[i] = g.layer(l, i == len(n.Layers)-1)
+	whole := slices.Clone(n.Layers)
+	for i, l := range whole {
+		part := &n.Layers[i]
+		*part = g.layer(l, i == len(n.Layers)-1)
+		if i > 0 && l.Shares(whole[i-1]) {
+			part.Ops, part.Buffers = n.Layers[i-1].Ops, n.Layers[i-1].Buffers
+		} else {
+			part.Ops, part.Buffers = g.ops(l.Ops), g.buffers(l.Buffers)
+		}
 	}
 	return n, nil
 }
@@ -82,13 +89,11 @@ func (m Model) checkGroup(g Group) error {
 	return nil
 }
 
-// layer makes one device's part of a layer.
+// layer makes one device's part of a layer, without operations and buffers.
 func (g Group) layer(l Layer, last bool) Layer {
 	t := g.devices()
 	l.Heads /= t
 	l.Params, l.Tied = g.tensors(l.Params), g.tensors(l.Tied)
-	l.Ops = g.ops(l.Ops)
-	l.Buffers = g.buffers(l.Buffers)
 	if g.Sequence && len(l.Input) > 1 {
 		l.Input = l.Input.cut(0, t)
 	}

@@ -21,13 +21,16 @@ type Bytes struct {
 	// Activations are what passes make and keep, the gradients of that, and what
 	// messages bring.
 	Activations int64
-	// Buffers are what collectives need to run.
+	// Buffers are what collectives need to run, and the communication library.
 	Buffers int64
+	// Context is what driver and libraries take, and what the allocator holds beyond the
+	// tensors.
+	Context int64
 }
 
 // Sum is all of it.
 func (b Bytes) Sum() int64 {
-	return b.Parameters + b.Gradients + b.Optimizer + b.Activations + b.Buffers
+	return b.Parameters + b.Gradients + b.Optimizer + b.Activations + b.Buffers + b.Context
 }
 
 func (b *Bytes) add(c Bytes) {
@@ -36,24 +39,29 @@ func (b *Bytes) add(c Bytes) {
 	b.Optimizer += c.Optimizer
 	b.Activations += c.Activations
 	b.Buffers += c.Buffers
+	b.Context += c.Context
 }
 
 func (b Bytes) times(n int64) Bytes {
-	return Bytes{b.Parameters * n, b.Gradients * n, b.Optimizer * n, b.Activations * n, b.Buffers * n}
+	return Bytes{b.Parameters * n, b.Gradients * n, b.Optimizer * n, b.Activations * n, b.Buffers * n, b.Context * n}
 }
 
 // Lasting is the memory of every rank that lasts from step to step: parameters,
 // gradients and optimizer state, sharded over the replicas as Zero says (Rajbhandari
 // et al. 2020, figure 1). A share is rounded up: to a byte, or with ZeRO 3 to a
-// parameter of every flat. The simplified ZeRO 3 keeps what is whole as well.
+// parameter of every flat. The simplified ZeRO 3 keeps what is whole as well. What a
+// process holds beside tensors is once for every rank.
 func Lasting(p *stages.Plan, ranks int) []Bytes {
 	perReplica := make([]Bytes, ranks/max(1, p.Replicas))
-	per := p.PerParameter
+	for r := range perReplica {
+		perReplica[r] = Bytes{Buffers: p.Process.Buffers, Context: p.Process.Context}
+	}
+	per, kept := p.PerParameter, keptOf(p)
 	for _, s := range p.Stages {
 		for _, r := range s.Ranks {
 			perReplica[r].add(Bytes{
-				Parameters: p.Share(s.Stored*per.Parameter, 3),
-				Gradients:  p.Share(s.Stored*per.Gradient, 2),
+				Parameters: p.Share(s.Stored*kept.Parameter, 3),
+				Gradients:  p.Share(s.Stored*kept.Gradient, 2) + p.Share(s.Stored*kept.copies, 1),
 				Optimizer:  p.Share(s.Stored*per.Optimizer, 1),
 			})
 			if p.Simplified && p.Gathers() {
@@ -77,8 +85,8 @@ func (l *Ledger) AtPeak(t *graph.Trace) []Bytes {
 	if len(t.Memory) > 0 && t.Memory[0].Task == graph.None {
 		return l.atMeasuredPeak(t)
 	}
-	now := Lasting(l.plan, t.Graph.Ranks())
-	peak := slices.Clone(now)
+	lasting := Lasting(l.plan, t.Graph.Ranks())
+	now, peak := slices.Clone(lasting), slices.Clone(lasting)
 	began := make([]bool, len(t.Graph.Tasks))
 	for _, e := range t.Memory {
 		start, end := l.Parts(&t.Graph.Tasks[e.Task])
@@ -92,12 +100,13 @@ func (l *Ledger) AtPeak(t *graph.Trace) []Bytes {
 			peak[e.Rank] = now[e.Rank]
 		}
 	}
-	return peak
+	return l.reserved(peak, lasting)
 }
 
 // AtPackedPeak does what AtPeak does for a packed graph, which the ledger's stands for.
 func (l *Ledger) AtPackedPeak(x *graph.Statistics) []Bytes {
-	peak := Lasting(l.plan, l.graph.Ranks())
+	lasting := Lasting(l.plan, l.graph.Ranks())
+	peak := slices.Clone(lasting)
 	for r := range peak {
 		x.AtPeak(r, func(class int32, starts, ends int64) {
 			start, end := l.Parts(&l.graph.Tasks[class])
@@ -111,7 +120,7 @@ func (l *Ledger) AtPackedPeak(x *graph.Statistics) []Bytes {
 			}
 		})
 	}
-	return peak
+	return l.reserved(peak, lasting)
 }
 
 // atMeasuredPeak does what AtPeak does for a trace that was measured.

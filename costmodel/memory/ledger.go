@@ -88,7 +88,11 @@ func (l *Ledger) Parts(t *graph.Task) (start, end Bytes) {
 		return l.compute(t)
 	case graph.SendForward: // both sides hold the whole tensor, whatever part of it is sent
 		from := l.at(int(t.Stage), t).last()
-		return Bytes{Activations: from.result}, Bytes{Activations: -from.output}
+		start.Activations = from.result
+		if !l.plan.Process.KeepOutputs {
+			end.Activations = -from.output
+		}
+		return start, end
 	case graph.SendBackward:
 		result := l.at(int(t.Stage)-1, t).last().result
 		return Bytes{Activations: result}, Bytes{Activations: -result}
@@ -119,7 +123,7 @@ func (l *Ledger) compute(t *graph.Task) (start, end Bytes) {
 		}
 	case graph.InputGradient:
 		start.Activations, end.Activations = p.input[l.held(t)].bytes()
-		end.Activations += l.sharedInput(t)
+		end.Activations += l.sharedInput(t) - l.keptOutput(t)
 	case graph.WeightGradient:
 		return l.part(t, p.weight, p.weights)
 	case graph.Backward:
@@ -130,6 +134,16 @@ func (l *Ledger) compute(t *graph.Task) (start, end Bytes) {
 	}
 	end.Parameters -= st.gathered
 	return start, end
+}
+
+// keptOutput returns what B or I frees where the result of a stage that was sent stays
+// until then.
+func (l *Ledger) keptOutput(t *graph.Task) int64 {
+	s := int(t.Stage)
+	if !l.plan.Process.KeepOutputs || t.Kind == graph.WeightGradient || s == len(l.stages)-1 || l.plan.Placement.Together(s, s+1) {
+		return 0
+	}
+	return l.at(s, t).last().output
 }
 
 // part says how B or W changes the live bytes, or a slice of one, in which some
@@ -143,7 +157,7 @@ func (l *Ledger) part(t *graph.Task, whole change, parts []change) (start, end B
 	}
 	start.Activations, end.Activations = whole.bytes()
 	if last {
-		end.Activations += l.sharedInput(t)
+		end.Activations += l.sharedInput(t) - l.keptOutput(t)
 	}
 	if l.plan.Zero >= 2 {
 		for _, bytes := range gradients {

@@ -48,10 +48,10 @@ const lossBytes = 4
 func segmentOf(p *stages.Plan, planned stages.Segment, samples int64, last bool) segment {
 	layers, element := planned.Layers, p.Training.ActivationElement()
 	g := segment{input: keepsInput(p, layers), idle: !slices.ContainsFunc(layers, works), part: planned.Part}
-	for _, l := range layers {
-		kept := arch.BufferBytes(p.Training.Kept(l), element, samples)
-		g.keptForInput += kept[arch.ForwardToInput]
-		g.keptForWeight += kept[arch.ForwardToWeight]
+	bytes := bytesOf(p, layers, samples)
+	for _, l := range bytes {
+		g.keptForInput += l.kept[arch.ForwardToInput]
+		g.keptForWeight += l.kept[arch.ForwardToWeight]
 	}
 	if last {
 		g.keptForInput += lossBytes
@@ -68,9 +68,30 @@ func segmentOf(p *stages.Plan, planned stages.Segment, samples int64, last bool)
 		}
 	}
 	for held := range 2 {
-		g.walkBack(p, layers, samples, held)
+		g.walkBack(p, layers, bytes, held)
 	}
 	return g
+}
+
+// layerBytes counts what a layer keeps between F and its backward, and what is there when
+// that is repeated.
+type layerBytes struct{ kept, whole [3]int64 } // by arch.Lifetime
+
+// bytesOf finds those of layers; neighbours that share their buffers have the same.
+func bytesOf(p *stages.Plan, layers []arch.Layer, samples int64) []layerBytes {
+	list, element := make([]layerBytes, len(layers)), p.Training.ActivationElement()
+	for i, l := range layers {
+		if i > 0 && l.Shares(layers[i-1]) {
+			list[i] = list[i-1]
+			continue
+		}
+		b := &list[i]
+		b.kept, b.whole = arch.BufferBytes(p.Training.Kept(l), element, samples), arch.BufferBytes(l.Buffers, element, samples)
+		if p.Training.Repeats(l) {
+			b.whole[arch.ForwardToInput] += unlisted(l) * element * samples
+		}
+	}
+	return list
 }
 
 // listsOutput reports whether a layer's result is among its buffers, as that of a
@@ -100,8 +121,7 @@ func lastAtWork(layers []arch.Layer) int {
 // walkBack follows the memory of I and of B from the last layer to the first, with
 // the result freed with its layer (held 0) or not (1). Where the last layer's W
 // needs the gradient of the result, I does not free that.
-func (g *segment) walkBack(p *stages.Plan, layers []arch.Layer, samples int64, held int) {
-	element := p.Training.ActivationElement()
+func (g *segment) walkBack(p *stages.Plan, layers []arch.Layer, bytes []layerBytes, held int) {
 	g.recomputedForWeight, g.between = 0, 0
 	var input, backward int64 // levels, 0 when the backward starts
 	last := lastAtWork(layers)
@@ -109,12 +129,7 @@ func (g *segment) walkBack(p *stages.Plan, layers []arch.Layer, samples int64, h
 		input -= g.result
 	}
 	for i := len(layers) - 1; i >= 0; i-- {
-		l := layers[i]
-		kept := arch.BufferBytes(p.Training.Kept(l), element, samples)
-		whole := arch.BufferBytes(l.Buffers, element, samples)
-		if p.Training.Repeats(l) {
-			whole[arch.ForwardToInput] += unlisted(l) * element * samples
-		}
+		l, kept, whole := layers[i], bytes[i].kept, bytes[i].whole
 		forInput := whole[arch.ForwardToInput] - kept[arch.ForwardToInput]
 		forWeight := whole[arch.ForwardToWeight] - kept[arch.ForwardToWeight]
 		between := whole[arch.InputToWeight] + l.NormParameters()*p.PerParameter.Gradient

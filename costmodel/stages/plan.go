@@ -102,6 +102,16 @@ func (w Workload) Plan() *Plan {
 	return p
 }
 
+// PlanLike derives the plan of a workload that differs from a planned one in nothing but
+// its samples, its recomputation, its ZeRO stage below 3, and its replicas where both have
+// some. They share the stages.
+func (w Workload) PlanLike(p *Plan) *Plan {
+	w.Network = p.Network
+	like := &Plan{Workload: w, Stages: p.Stages, Tied: p.Tied, PerParameter: p.PerParameter}
+	like.sortSizes()
+	return like
+}
+
 // sortSizes finds the distinct sizes of microbatches.
 func (p *Plan) sortSizes() {
 	list := p.Shards

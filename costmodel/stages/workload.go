@@ -57,12 +57,38 @@ type Workload struct {
 	// State overrides the bytes per parameter that Training implies, for
 	// precisions it cannot express. The zero value does not.
 	State arch.State
+	// Process is what every device's process holds beside its tensors.
+	Process Process
 }
+
+// A Process is what the process of a device holds beside the tensors of its tasks, and how.
+// The zero value holds nothing.
+type Process struct {
+	// Context is the bytes that driver and libraries take, Buffers those of communication.
+	Context, Buffers int64
+	// Allocator is what it holds beyond the tensors that come and go, as a share of them.
+	Allocator float64
+	// GradientCopies has gradients held in 16 bits and in fp32.
+	GradientCopies bool
+	// KeepOutputs has what a stage has sent stay until its backward, which asks for it.
+	KeepOutputs bool
+	// FP32Shards has ZeRO 3 shard fp32 weights and gradients, and no others.
+	FP32Shards bool
+}
+
+// Reserve is what the allocator holds beyond so many bytes that come and go.
+func (p Process) Reserve(bytes int64) int64 { return int64(p.Allocator * float64(bytes)) }
 
 // Validate reports a step so large that its bytes cannot be counted.
 func (w Workload) Validate() error {
 	var perSample float64 // no less than the bytes that any pass moves or keeps
-	for _, l := range w.Network.Layers {
+	var block float64
+	for i, l := range w.Network.Layers {
+		if i > 0 && l.Shares(w.Network.Layers[i-1]) {
+			perSample += block
+			continue
+		}
+		before := perSample
 		for _, p := range []arch.Pass{arch.Forward, arch.InputGradient, arch.WeightGradient} {
 			perSample += 8 * float64(l.Traffic(p, 1))
 		}
@@ -70,6 +96,7 @@ func (w Workload) Validate() error {
 		for _, b := range l.Buffers {
 			perSample += float64(b.Bytes(8))
 		}
+		block = perSample - before
 	}
 	var samples float64
 	for _, n := range w.Samples {

@@ -52,6 +52,8 @@ type Row struct {
 	// Stack and Device are what trained, of training runs.
 	Stack  string `json:"stack,omitempty"`
 	Device string `json:"device,omitempty"`
+	// Verdict is that on the memory of a training run, which has run.
+	Verdict string `json:"memory_verdict,omitempty"`
 	// Parts split the error where the source allows: each is a part's
 	// predicted minus published amount, as a fraction of Published.
 	Parts []Part `json:"parts,omitempty"`
@@ -107,7 +109,7 @@ func catalog() []Table {
 		ncclTable("vtrain-2024-nccl-a100", "nccl_a100.csv", "nvlink3-a100"),
 		ncclTable("vtrain-2024-nccl-v100", "nccl_v100.csv", "nvlink2-v100"),
 		ncclOthers(),
-	}, trainingRuns())
+	}, trainingRuns(), memoryTables())
 }
 
 // Select returns the tables of some names, all if there are none. What is no

@@ -43,6 +43,7 @@ func (r Report) writeSummary(b *strings.Builder) {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", t.Name, t.counted(), percent(t.MeanError), percent(t.MedianError), percent(t.WorstError), fitted)
 	}
 	table.Flush() // into memory
+	r.writeVerdicts(b, "\n", verdictText)
 }
 
 func (t Result) writeText(b *strings.Builder) {
@@ -141,6 +142,7 @@ Everything here is made by ` + "`make accuracy`" + `; one table with its rows is
 		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s | %s | %s | %s | %s |\n", t.Name, t.Name, t.Title, t.counted(),
 			percent(t.MeanError), percent(t.MedianError), percent(t.WorstError), t.constantsFrom(), cmp.Or(t.Claim, "–"))
 	}
+	r.writeVerdicts(&b, verdictHead, verdictMarkdown)
 	for i, t := range r.Tables {
 		fmt.Fprintf(&b, "\n## %s\n\n%s.\n%s. Worst row: %s.\n", t.Name, strings.TrimSuffix(t.Paper, "."), upper(t.Place), t.WorstRow)
 		if t.Fitted {

@@ -200,7 +200,7 @@ func (p pipeline) run() (run, error) {
 	if err := p.times.Validate(int(p.stages), int(p.microbatches), false); err != nil {
 		return run{}, err
 	}
-	return execute(g, p.times.Costs(costmodel.ActivationMemory{}, g.Placement))
+	return execute(g, p.times.Costs(costmodel.MemoryOptions{}, g.Placement))
 }
 
 func uniform(forward, backward time.Duration) costmodel.Times {

@@ -91,7 +91,7 @@ func (b *rankBuilder) sum(a order.Action, bucket int) {
 		microbatch = a.Microbatch
 	}
 	b.add(graph.Task{
-		Kind: b.Sync.kind(), Part: uint16(bucket), Stream: b.stream(&b.gradients, "gradients"),
+		Kind: b.Sync.Kind(), Part: uint16(bucket), Stream: b.stream(&b.gradients, "gradients"),
 		Stage: a.Stage, Microbatch: microbatch, Peer: b.groups.stage[b.pipelineRank], Bytes: b.Sync.Buckets[a.Stage][bucket],
 	})
 }

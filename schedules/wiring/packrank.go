@@ -145,7 +145,7 @@ func (k *Packer) sum(r, stage, bucket, computed int32) int32 {
 		k.sums[stage] = int32(len(k.graph.Tasks))
 		for b, bytes := range k.Sync.Buckets[stage] {
 			k.add(graph.Task{
-				Kind: k.Sync.kind(), Part: uint16(b), Rank: r, Stream: k.gradient[r], Stage: stage, Microbatch: graph.None,
+				Kind: k.Sync.Kind(), Part: uint16(b), Rank: r, Stream: k.gradient[r], Stage: stage, Microbatch: graph.None,
 				Peer: k.groups.stage[r], Bytes: bytes,
 			})
 		}

@@ -59,6 +59,8 @@ type Pipeline struct {
 	// the end; backwards use the weights of their forwards (see pipedream). It takes
 	// one stage per rank.
 	Stashing bool
+	// Alone makes the tasks of the first replica only. Groups have the ranks of all.
+	Alone bool
 	// Layered says that stages are layers (see graph.Graph).
 	Layered bool
 	// Pairs says how overlapped pairs run; in clock cycles they are two
@@ -111,7 +113,7 @@ func (p Pipeline) Graph() (*graph.Graph, error) {
 	g.Grow(int(size), int(size)+int(size)/2)
 	b := newBuilder(&p, g, cycles)
 	c := connector{builder: b, whole: whole, turns: turns}
-	for d := range p.Shape.Replicas {
+	for d := range p.made() {
 		first := len(g.Tasks)
 		cycles.restart()
 		for r := range p.Order {
@@ -136,7 +138,7 @@ func (p *Pipeline) fill() {
 		p.Placement = graph.InOrder(p.Shape.Ranks)
 	}
 	p.Shape.Replicas, p.Shape.Virtual = max(1, p.Shape.Replicas), max(1, p.Shape.Virtual)
-	p.Sync = p.Sync.withUnits()
+	p.Sync = p.Sync.Derived()
 	if p.Synchronous || !p.Order.Paired() {
 		p.Pairs = Serial
 	}
@@ -158,7 +160,15 @@ func (p *Pipeline) size() int64 {
 			n += int64(len(ranks))
 		}
 	}
-	return (n + p.syncTasks()) * int64(p.Shape.Replicas)
+	return (n + p.syncTasks()) * int64(p.made())
+}
+
+// made counts the replicas whose tasks are made.
+func (p *Pipeline) made() int {
+	if p.Alone {
+		return 1
+	}
+	return p.Shape.Replicas
 }
 
 // tasksOf counts the tasks of an action without those that only the last of a stage

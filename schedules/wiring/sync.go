@@ -43,8 +43,8 @@ type Sync struct {
 // active reports whether there is anything to sum.
 func (s Sync) active(shape graph.Shape) bool { return s.Buckets != nil && shape.Replicas > 1 }
 
-// kind chooses the collective that sums gradients.
-func (s Sync) kind() graph.Kind {
+// Kind is the collective that sums gradients.
+func (s Sync) Kind() graph.Kind {
 	if s.Sharded && !s.NoReduceScatter {
 		return graph.ReduceScatter
 	}
@@ -88,8 +88,8 @@ type Unit struct {
 	Share int64
 }
 
-// withUnits derives from the units what they imply.
-func (s Sync) withUnits() Sync {
+// Derived adds what units imply.
+func (s Sync) Derived() Sync {
 	if s.Units == nil {
 		return s
 	}

@@ -1,0 +1,63 @@
+package memory
+
+import (
+	"psim/costmodel/arch"
+	"psim/costmodel/stages"
+	"psim/schedules/graph"
+)
+
+// kept counts the bytes of a parameter that last from step to step, with the copies of its
+// gradient that a rank makes of its share of the optimizer.
+type kept struct {
+	arch.State
+	copies int64
+}
+
+// keptOf finds them for a plan. FSDP casts weights as it gathers them, and has no 16-bit
+// shards (torch.distributed.fsdp, MixedPrecision). DeepSpeed's BF16_Optimizer adds 16-bit
+// gradients to fp32 ones, neither of which is sharded; its fp16 optimizers flatten the
+// 16-bit gradients of their share, and convert that to fp32 (stage_1_and_2.py, step).
+func keptOf(p *stages.Plan) kept {
+	k := kept{State: p.PerParameter}
+	switch process := p.Process; {
+	case k.Parameter != 2:
+	case process.FP32Shards && p.Gathers():
+		k.Parameter, k.Gradient = 0, 4
+	case process.GradientCopies && (k.Gradient == 4 || p.Training.Precision == "bf16"):
+		k.Gradient = 2 + 4
+	case process.GradientCopies:
+		k.copies = 2 + 4
+	}
+	return k
+}
+
+// Reserve adds to the memory of a simulated trace what the allocator holds beyond the
+// tensors that come and go.
+func Reserve(p *stages.Plan, t *graph.Trace) {
+	if p.Process.Allocator == 0 {
+		return
+	}
+	live := make([]int64, t.Graph.Ranks())
+	for i := range t.Memory {
+		e := &t.Memory[i]
+		before := live[e.Rank]
+		live[e.Rank] += e.Bytes
+		e.Bytes += p.Process.Reserve(live[e.Rank]) - p.Process.Reserve(before)
+	}
+}
+
+// ReservePeaks does to a summary what Reserve does to a trace.
+func ReservePeaks(p *stages.Plan, s *graph.Summary) {
+	for r := range s.Ranks {
+		rank := &s.Ranks[r]
+		rank.PeakMemory += p.Process.Reserve(rank.PeakMemory - rank.PersistentMemory)
+	}
+}
+
+// reserved adds it to what the ranks hold at their peaks.
+func (l *Ledger) reserved(peak, lasting []Bytes) []Bytes {
+	for r := range peak {
+		peak[r].Context += l.plan.Process.Reserve(peak[r].Sum() - lasting[r].Sum())
+	}
+	return peak
+}

@@ -1,0 +1,80 @@
+package memory_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/costmodel/arch"
+	"psim/costmodel/memory"
+	"psim/costmodel/stages"
+	"psim/schedules/graph"
+)
+
+// What 1e10 parameters over 8 workers take with Adam, in bytes a parameter: whole ones,
+// and shares of an eighth.
+func TestProcess(t *testing.T) {
+	for _, c := range []struct {
+		precision, gradients string
+		zero                 int
+		process              stages.Process
+		whole, shared        float64
+	}{
+		{"fp16", "", 1, stages.Process{GradientCopies: true}, 2 + 2, 12 + 2 + 4},
+		{"bf16", "", 1, stages.Process{GradientCopies: true}, 2 + 2 + 4, 12},
+		{"bf16", "fp32", 1, stages.Process{GradientCopies: true}, 2 + 2 + 4, 12},
+		{"bf16", "fp32", 2, stages.Process{GradientCopies: true}, 2, 2 + 4 + 12},
+		{"fp32", "", 1, stages.Process{GradientCopies: true}, 4 + 4, 8},
+		{"bf16", "", 3, stages.Process{FP32Shards: true}, 0, 4 + 12},
+		{"bf16", "fp32", 3, stages.Process{FP32Shards: true}, 0, 4 + 12},
+		{"fp32", "", 3, stages.Process{FP32Shards: true}, 0, 4 + 4 + 8},
+		{"bf16", "", 2, stages.Process{FP32Shards: true}, 2, 2 + 12},
+		{"bf16", "", 0, stages.Process{Context: 7, Buffers: 11}, 16, 0},
+	} {
+		w := stages.Workload{
+			Network: ten(), Layers: []int{1}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{1}, Replicas: 8, Zero: c.zero,
+			Training: arch.Training{Precision: c.precision, Gradients: c.gradients, Optimizer: "adam"}, Process: c.process,
+		}
+		lasting := memory.Lasting(w.Plan(), 8)[3]
+		require.EqualValues(t, 1e10*(c.whole+c.shared/8)+float64(c.process.Context+c.process.Buffers), lasting.Sum(), "%+v", c)
+		require.Equal(t, c.process.Context, lasting.Context)
+		require.Equal(t, c.process.Buffers, lasting.Buffers)
+	}
+}
+
+// An allocator's share comes and goes with the tensors, whatever their order.
+func TestReserve(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		share := rapid.Float64Range(0, 2).Draw(t, "share")
+		plan := &stages.Plan{Workload: stages.Workload{Process: stages.Process{Allocator: share}}}
+		trace := &graph.Trace{Graph: &graph.Graph{Shape: graph.Shape{Ranks: 2}}}
+		live := make([]int64, 2)
+		change := func(rank int32, bytes int64) {
+			live[rank] += bytes
+			trace.Memory = append(trace.Memory, graph.MemoryEvent{Rank: rank, Bytes: bytes})
+		}
+		for _, bytes := range rapid.SliceOf(rapid.Int64Range(0, 1<<40)).Draw(t, "bytes") {
+			change(int32(bytes%2), bytes)
+			if bytes%3 == 0 {
+				change(int32(bytes%2), -live[bytes%2]/2)
+			}
+		}
+		before := []int64{live[0], live[1]}
+		for r, bytes := range before {
+			change(int32(r), -bytes)
+		}
+		memory.Reserve(plan, trace)
+		sum := make([]int64, 2)
+		for i, e := range trace.Memory {
+			if i == len(trace.Memory)-2 {
+				for r, bytes := range before {
+					require.Equal(t, bytes+plan.Process.Reserve(bytes), sum[r])
+				}
+			}
+			sum[e.Rank] += e.Bytes
+			require.GreaterOrEqual(t, sum[e.Rank], int64(0))
+		}
+		require.Equal(t, []int64{0, 0}, sum)
+	})
+}

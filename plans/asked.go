@@ -1,0 +1,66 @@
+package plans
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"psim/internal/nearest"
+	"psim/schedules"
+)
+
+// ask notes the values that are asked for.
+func (s *Space) ask(q Query) error {
+	own, err := s.own()
+	if err != nil {
+		return err
+	}
+	for _, d := range s.dimensions {
+		values, asked := q.Vary[d.key]
+		fixed := slices.Contains(q.Fix, d.key)
+		switch {
+		case asked && fixed:
+			return fmt.Errorf("%s is fixed and varied; give one of the two", d.key)
+		case fixed:
+			values = []string{text(d.at(&own))}
+		case d.key == "schedule.name" && q.Schedules != nil && asked:
+			return errors.New("schedules are given twice; give them once")
+		case d.key == "schedule.name" && q.Schedules != nil:
+			values = q.Schedules
+		case !asked:
+			continue
+		}
+		var p Plan
+		s.asked[d.key] = nil
+		for _, v := range values {
+			if err := assign(d.at(&p), v); err != nil {
+				return fmt.Errorf("%s: %w", d.key, err)
+			}
+			s.asked[d.key] = append(s.asked[d.key], text(d.at(&p)))
+		}
+	}
+	for _, name := range s.asked["schedule.name"] {
+		if _, known := s.schedules[name]; !known {
+			return fmt.Errorf("unknown schedule %q%s", name, nearest.Suggest(name, schedules.Names()))
+		}
+	}
+	return nil
+}
+
+// own reads the plan that the configuration is, for the values that are fixed.
+func (s *Space) own() (p Plan, err error) {
+	c := s.config
+	p.Tensor, p.Stages, p.Data = max(1, c.Parallel.Tensor), max(1, c.Schedule.Stages), max(1, c.Parallel.Data)
+	p.Schedule, p.VirtualStages, p.Zero, p.Sequence = c.Schedule.Name, c.PerRank(), c.Parallel.Zero, c.Parallel.Sequence
+	p.Recompute, p.Micro, p.Microbatches = c.Train.Recompute, c.Batch.Micro, c.Schedule.Microbatches
+	for _, key := range s.fixed {
+		if key == "batch.micro" && p.Micro == 0 || key == "schedule.microbatches" && p.Microbatches == 0 {
+			samples, err := c.Batch.Samples(p.Data, c.Schedule.Microbatches)
+			if err != nil {
+				return p, fmt.Errorf("%s: batch.%w", c.Name(), err)
+			}
+			p.Micro, p.Microbatches = samples[0], len(samples)
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,174 @@
+package plans
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"psim/configs"
+	"psim/costmodel"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
+	"psim/sim"
+)
+
+// An Outcome is what a simulation says of a plan.
+type Outcome struct {
+	Step  time.Duration
+	Peak  int64 // of the rank that needs the most memory
+	Fits  bool  // with the margin
+	Tasks int   // simulated
+}
+
+// An engine simulates plans, one after another, in memory that it keeps.
+type engine struct {
+	packer     wiring.Packer
+	packed     sim.Packed
+	statistics graph.Statistics
+	summary    graph.Summary
+}
+
+// simulate runs a plan, and returns what decides about it, or why it is not run.
+func (e *engine) simulate(p *Plan, u *unit) (out Outcome, pruned string, err error) {
+	d, err := p.space.shared.Divide(p.divide(p.space))
+	if err != nil {
+		return out, Impossible, nil
+	}
+	pipeline, err := d.Pipeline()
+	if err != nil {
+		return out, Impossible, nil
+	}
+	if u.tooMuch(pipeline.Order) {
+		return out, Activations, nil
+	}
+	out.Tasks, err = e.pack(d, pipeline)
+	if errors.Is(err, graph.ErrNotPacked) {
+		out.Tasks, err = e.alone(d, pipeline)
+	}
+	if errors.Is(err, errImpossible) {
+		return Outcome{}, Impossible, nil
+	}
+	if err != nil {
+		return out, "", err
+	}
+	peaks := make([]int64, p.Stages*p.Data)
+	for r := range peaks {
+		peaks[r] = e.summary.Ranks[r%len(e.summary.Ranks)].PeakMemory
+	}
+	out.Step, out.Peak, out.Fits = e.summary.StepTime, slices.Max(peaks), fits(d, peaks)
+	return out, "", nil
+}
+
+// errImpossible says that a plan cannot be built.
+var errImpossible = errors.New(Impossible)
+
+// pack simulates a packed graph, of one replica where that stands for all. It returns how
+// many tasks that were.
+func (e *engine) pack(d *configs.Division, p wiring.Pipeline) (tasks int, err error) {
+	for _, folded := range []bool{true, false} {
+		packed, err := e.packer.Pack(p, folded)
+		if err == nil {
+			err = priced(d, packed.Graph, packed.Price)
+		}
+		if errors.Is(err, graph.ErrNotAlike) {
+			continue
+		}
+		if err == nil {
+			err = e.packed.Run(packed)
+		}
+		if err != nil {
+			return 0, err
+		}
+		e.statistics.Summarize(packed, &e.summary)
+		return len(packed.Tasks), nil
+	}
+	return 0, graph.ErrNotPacked
+}
+
+// priced hands the costs of a graph's tasks on.
+func priced(d *configs.Division, g *graph.Graph, to func(graph.Costs) error) error {
+	costs, err := costmodel.StepCosts(d.Machine, d.Workload, g)
+	if err != nil {
+		return errImpossible
+	}
+	return to(costs)
+}
+
+// alone simulates what cannot be packed, and does what pack does.
+func (e *engine) alone(d *configs.Division, p wiring.Pipeline) (tasks int, err error) {
+	for _, p.Alone = range []bool{true, false} {
+		g, err := p.Graph()
+		if err != nil {
+			return 0, errImpossible
+		}
+		err = priced(d, g, func(costs graph.Costs) error {
+			if p.Alone && !alike(d, g, costs, len(p.Tied)) {
+				return graph.ErrNotAlike
+			}
+			t, err := sim.Run(made(g, p.Alone), costs)
+			if err == nil {
+				e.summary = graph.Summarize(t)
+			}
+			return err
+		})
+		if !errors.Is(err, graph.ErrNotAlike) {
+			return len(g.Tasks), err
+		}
+	}
+	return 0, graph.ErrNotAlike
+}
+
+// alike reports whether all replicas do the same at the same time as the first, whose
+// tasks are given, so that it stands for all: of every stream, a message or collective
+// costs the same in each, on links that they do not share.
+func alike(d *configs.Division, g *graph.Graph, costs graph.Costs, tied int) bool {
+	if d.Workload.Shards != nil || d.Machine.Host.Threads == "node" {
+		return false
+	}
+	one, seen := *g, map[[2]int32]bool{}
+	one.Tasks = nil
+	for _, t := range g.Tasks {
+		if at := [2]int32{t.Stream, t.Peer}; t.Peer != graph.None && !seen[at] {
+			seen[at] = true
+			one.Tasks = append(one.Tasks, t)
+		}
+	}
+	costs.Host = nil
+	sample := graph.Packed{Graph: &one, Copies: max(1, g.Shape.Replicas), Within: int32(tied)}
+	return sample.Price(costs) == nil
+}
+
+// made returns a graph that says of itself what it has: of one replica alone, groups of
+// its own ranks.
+func made(g *graph.Graph, alone bool) *graph.Graph {
+	if !alone {
+		return g
+	}
+	one := *g
+	one.Shape.Replicas, one.Groups = 1, make([][]int32, len(g.Groups))
+	for i, group := range g.Groups {
+		for _, r := range group {
+			if int(r) < g.Shape.Ranks {
+				one.Groups[i] = append(one.Groups[i], r)
+			}
+		}
+	}
+	return &one
+}
+
+// fits compares the peaks of all ranks with what they and their nodes have.
+func fits(d *configs.Division, peaks []int64) bool {
+	m, nodes := &d.Machine, map[int32]int64{}
+	for r, peak := range peaks {
+		if most := m.RankMemory(); most > 0 && peak > most {
+			return false
+		}
+		nodes[m.Node(int32(r))] += peak * int64(max(1, m.Tensor))
+	}
+	for _, sum := range nodes {
+		if most := float64(m.MemoryPerNode) * (1 - m.Device.Margin); most > 0 && sum > int64(most) {
+			return false
+		}
+	}
+	return true
+}

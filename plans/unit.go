@@ -1,0 +1,181 @@
+package plans
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"psim/configs"
+	"psim/costmodel"
+	"psim/costmodel/memory"
+	"psim/schedules/graph"
+	"psim/schedules/order"
+	"psim/schedules/wiring"
+)
+
+// A unitKey is what plans have in common whose stages are the same, on the same ranks:
+// only the order in which these work differs.
+type unitKey struct {
+	tensor, stages, data, zero int
+	micro                      int64
+	sequence                   bool
+	recompute, placement       string
+}
+
+// keyOf says which unit a plan is of.
+func (s *Space) keyOf(p *Plan) unitKey {
+	at := s.placements[placementKey{p.Schedule, p.Stages, p.VirtualStages, p.Microbatches}]
+	return unitKey{p.Tensor, p.Stages, p.Data, p.Zero, p.Micro, p.Sequence, p.Recompute, at}
+}
+
+// A unit prices the stages of plans. Nothing in it is a constant of its own: every time
+// and every byte is what the simulation would take for the same task.
+type unit struct {
+	*configs.Division
+	graph      *graph.Graph // without tasks
+	costs      graph.Costs
+	boundaries []wiring.Boundary // sizes of messages
+	sync       wiring.Sync       // what is summed over replicas
+	capacity   int64             // of a rank; 0 is unlimited
+	pruned     string            // why no plan of it is worth a simulation
+	bounds     [2]time.Duration  // of the step: in whole backwards, and in split ones
+	held       []held            // by stage
+	walked     []bool            // by rank: whether its memory is followed
+}
+
+// Why plans are discarded.
+const (
+	Impossible  = "not possible"
+	Parameters  = "parameters, gradients and optimizer do not fit"
+	Activations = "least activations do not fit"
+	Slower      = "slower by a lower bound"
+	Same        = "the same order as another"
+)
+
+// divide gives a configuration the values of a plan.
+func (p *Plan) divide(s *Space) func(*configs.Config) {
+	return func(c *configs.Config) {
+		c.Parallel.Tensor, c.Parallel.Data, c.Parallel.Zero, c.Parallel.Sequence = p.Tensor, p.Data, p.Zero, p.Sequence
+		c.Schedule.Name, c.Schedule.Stages, c.Schedule.VirtualStages = p.Schedule, p.Stages, p.VirtualStages
+		c.Schedule.Microbatches, c.Batch.Micro, c.Batch.Global = p.Microbatches, p.Micro, s.Global
+		c.Train.Recompute = p.Recompute
+		if !slices.Contains(s.fixed, "schedule.group") {
+			c.Schedule.Group = 0
+		}
+		if !slices.Contains(s.fixed, "schedule.partition") {
+			c.Schedule.Partition.Layers, c.Schedule.Partition.Rule = nil, ""
+		}
+		if p.Zero < 3 {
+			c.Parallel.Gather, c.Parallel.Simplified = "", false
+		}
+	}
+}
+
+// price makes the unit of a plan.
+func (s *Space) price(p *Plan) *unit {
+	d, err := s.shared.Divide(p.divide(s))
+	if err != nil {
+		return &unit{pruned: Impossible}
+	}
+	u := &unit{Division: d, capacity: d.Machine.RankMemory(), graph: &graph.Graph{Name: p.Schedule, Shape: d.Shape, Placement: d.Workload.Placement, Layered: p.Zero == 3}}
+	ranks := u.graph.Ranks()
+	if u.capacity > 0 && slices.Max(memory.Persistent(d.Workload, ranks)[:p.Stages]) > u.capacity {
+		u.pruned = Parameters
+		return u
+	}
+	for r := range p.Stages {
+		var group []int32
+		for d := range max(1, p.Data) {
+			group = append(group, int32(d*p.Stages+r))
+		}
+		u.graph.AddGroup(group)
+	}
+	var whole wiring.Pipeline
+	d.Workload.Fill(&whole)
+	u.boundaries, u.sync = whole.Boundaries, whole.Sync.Derived()
+	if u.costs, err = costmodel.StepCosts(d.Machine, d.Workload, u.graph); err != nil {
+		u.pruned = Impossible
+		return u
+	}
+	if u.activations() {
+		u.pruned = Activations
+		return u
+	}
+	u.bound()
+	return u
+}
+
+// task prices a task of the first replica.
+func (u *unit) task(k graph.Kind, rank int32, stage int, microbatch int32) graph.Cost {
+	return u.costs.Task(&graph.Task{Kind: k, Rank: rank, Stage: int32(stage), Microbatch: microbatch, Peer: graph.None})
+}
+
+// message prices what an action on a stage sends to the next one, or back to the one
+// before: nothing on the same rank, and beyond the first and last.
+func (u *unit) message(k graph.Kind, stage, to int, microbatch int32) graph.Cost {
+	at := u.graph.Placement
+	if min(stage, to) < 0 || max(stage, to) == at.Stages() || at.Together(stage, to) {
+		return graph.Cost{}
+	}
+	bytes := u.boundaries[min(stage, to)].Forward
+	if k == graph.SendBackward {
+		bytes = u.boundaries[min(stage, to)].Backward
+	}
+	return u.costs.Task(&graph.Task{
+		Kind: k, Rank: at.Rank(int32(stage), microbatch), Peer: at.Rank(int32(to), microbatch),
+		Stage: int32(stage), Microbatch: microbatch, Bytes: bytes * u.Workload.Samples[0],
+	})
+}
+
+// A placementKey is what the places of stages depend on.
+type placementKey struct {
+	schedule                    string
+	stages, virtual, microbatch int
+}
+
+// place notes where a plan's schedule puts its stages, and that it serves the shape.
+func (s *Space) place(p *Plan) {
+	key := placementKey{p.Schedule, p.Stages, p.VirtualStages, p.Microbatches}
+	if _, known := s.placements[key]; known {
+		return
+	}
+	at := s.schedules[p.Schedule].Placement(s.shape(p))
+	s.placements[key] = fmt.Sprint(at.First, at.Second, at.Half)
+	key.schedule = ""
+	s.serving[key] = append(s.serving[key], p.Schedule)
+}
+
+// repeated reports whether a plan's order is that of a schedule which comes before its own
+// in the catalog, and which all its plans have as well.
+func (s *Space) repeated(p *Plan) bool {
+	key := placementKey{p.Schedule, p.Stages, p.VirtualStages, p.Microbatches}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if same, known := s.same[key]; known {
+		return same
+	}
+	s.same[key] = s.repeats(p, key)
+	return s.same[key]
+}
+
+func (s *Space) repeats(p *Plan, key placementKey) bool {
+	own, shape := s.schedules[p.Schedule], s.shape(p)
+	any := key
+	any.schedule = ""
+	for _, name := range s.serving[any] {
+		before, other := s.schedules[name], key
+		other.schedule = name
+		switch {
+		case name == p.Schedule:
+			return false
+		case s.placements[other] != s.placements[key], before.SerialBackward != own.SerialBackward, before.Stashing != own.Stashing:
+			continue
+		}
+		a, err := own.Order(shape, nil)
+		b, err2 := before.Order(shape, nil)
+		if err == nil && err2 == nil && slices.EqualFunc(a, b, slices.Equal[[]order.Action]) {
+			return true
+		}
+	}
+	return false
+}
