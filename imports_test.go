@@ -43,7 +43,7 @@ var arrows = map[string][]string{
 	"exec/validation":           {"configs", "exec", "exec/programs", "exec/session", "reports"},
 	"exec/programs":             {"costmodel/arch"},
 	"configs":                   {"schedules", "schedules/graph", "schedules/order", "schedules/wiring", "schedules/collective", "schedules/partition", "schedules/search", "costmodel", "costmodel/arch", "costmodel/link", "costmodel/stages", "costmodel/memory"},
-	"plans":                     {"schedules", "schedules/graph", "schedules/order", "schedules/wiring", "costmodel", "costmodel/arch", "costmodel/memory", "configs", "reports", "sim"},
+	"plans":                     {"schedules", "schedules/graph", "schedules/order", "schedules/wiring", "costmodel", "costmodel/arch", "costmodel/memory", "costmodel/stages", "configs", "reports", "sim"},
 	".":                         {"plans", "schedules", "schedules/graph", "schedules/wiring", "costmodel", "costmodel/arch", "costmodel/link", "costmodel/memory", "costmodel/calibrate", "configs", "sim", "reports", "reports/figures"},
 	"reports":                   {"schedules/graph", "schedules/order", "schedules", "reports/chart"},
 	"reports/chart":             {},

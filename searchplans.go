@@ -24,8 +24,7 @@ type PlanQuery struct {
 	// values; keys that a search does not choose by itself are searched, too.
 	Fix  []string
 	Vary []reports.Variation
-	// Margin is the share of the memory that a plan has to leave free; 0: as the configuration
-	// or its stack says.
+	// Margin is the share of the memory that a plan has to leave free.
 	Margin float64
 	// Shard is the part of the plans to search, and Rows how many of the best are wanted;
 	// 0 is 20.

@@ -97,7 +97,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	w := &stages.Workload{
 		Network: network, Training: c.Train, Samples: samples, Shards: shards, Replicas: c.Parallel.Data, Zero: c.Parallel.Zero,
 		Bucket: int64(c.Parallel.Bucket), Overlap: c.Parallel.Overlap, NoReduceScatter: c.Parallel.Collectives == "gloo",
-		WholeLast: c.Schedule.WholeLast, PerTensor: c.Parallel.Gather == schedules.GatherTensor, Simplified: c.Parallel.Simplified, Broadcast: c.Parallel.Broadcast, OverlapGather: c.Parallel.OverlapGather,
+		WholeLast: c.Schedule.WholeLast, PerTensor: c.Parallel.Gather == schedules.GatherTensor, Copied: c.Parallel.Gather == schedules.GatherCopied, Simplified: c.Parallel.Simplified, Broadcast: c.Parallel.Broadcast, OverlapGather: c.Parallel.OverlapGather,
 		Process: c.Memory.Process(c.groups()),
 	}
 	if err := w.Validate(); err != nil {
@@ -196,7 +196,7 @@ func (c *Config) model() (arch.Model, error) {
 	if err != nil {
 		err = fmt.Errorf("file = %q: %w", c.Model.File, err)
 	}
-	model.Attention, model.Kernels = c.Model.Attention, c.Model.Kernels
+	model.Attention, model.Kernels, model.Eager = c.Model.Attention, c.Model.Kernels, c.Model.Eager
 	return c.withAttention(model), err
 }
 

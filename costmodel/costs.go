@@ -164,6 +164,12 @@ func (p *passPrices) slice(c Compute, h Host, t *graph.Task) {
 	if cut.times != nil {
 		return
 	}
+	if before := t.Stage - 1; before >= 0 && p.plan.Alike(int(before), int(t.Stage)) {
+		if known := p.parts(&graph.Task{Kind: t.Kind, Stage: before, Microbatch: t.Microbatch}); known.times != nil {
+			*cut = *known
+			return
+		}
+	}
 	for size, n := range p.plan.Sizes {
 		times, launches := slice(c, h, p.plan, t.Kind, int(t.Stage), n)
 		inner := p.prices[t.Stage][size].inner.of(t.Kind)

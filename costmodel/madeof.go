@@ -80,6 +80,9 @@ func (c Compute) madeOf(p *stages.Plan, k graph.Kind, stage int, samples int64) 
 			m.backward(c, l, samples)
 		}
 	}
+	if k != graph.WeightGradient {
+		m[between] += c.copies(p, stage)
+	}
 	switch k {
 	case graph.Forward:
 		m[tensor] += received(c, p, stage, stage-1, samples).Exposed

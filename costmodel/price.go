@@ -94,8 +94,25 @@ func stagePrice(c Compute, plan *stages.Plan, stage int, layers []price, samples
 	for i := range layers {
 		p.plus(&layers[i])
 	}
+	copies := c.copies(plan, stage)
+	for _, t := range []*time.Duration{&p.time.forward, &p.time.input, &p.time.backward} {
+		*t = units.Sum(*t, copies)
+	}
 	p.gather(received(c, plan, stage, stage-1, samples), received(c, plan, stage, stage+1, samples))
 	return p
+}
+
+// copies prices the copying of what was gathered for a pass into its tensors, where ZeRO 3
+// does that: reading and writing every parameter.
+func (c Compute) copies(plan *stages.Plan, stage int) time.Duration {
+	if !plan.Copied || !plan.Gathers() {
+		return 0
+	}
+	var parameters int64
+	for _, owner := range plan.Stages[stage].Units {
+		parameters += plan.Stages[owner].Parameters
+	}
+	return c.Move(2 * parameters * plan.PerParameter.Parameter)
 }
 
 // taskPrice returns what a stage costs for a microbatch: a share of the whole batch's

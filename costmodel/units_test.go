@@ -2,9 +2,11 @@ package costmodel_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"psim/costmodel"
 	"psim/costmodel/arch"
 	"psim/costmodel/memory"
 	"psim/costmodel/stages"
@@ -208,4 +210,37 @@ func TestUnitsOverlap(t *testing.T) {
 	require.Equal(t, after.Ranks[0].SentBytes, beside.Ranks[0].SentBytes)
 	require.Less(t, after.Ranks[0].PeakMemory, beside.Ranks[0].PeakMemory)
 	require.Equal(t, after.Ranks[0].PeakMemory, gloo.Ranks[0].PeakMemory)
+}
+
+// What a unit gathers is copied into its tensors before every use: 4 bytes of a parameter
+// are read and written, beside a launch. It makes no difference without replicas.
+func TestCopiesOfUnits(t *testing.T) {
+	w := sharded(mlp(t, 2, 100), 2, 1)
+	prices := func() map[graph.Kind]time.Duration {
+		times := map[graph.Kind]time.Duration{}
+		g := graphOf(t, w, orderOf(t, "ddp", w))
+		costs, err := costmodel.StepCosts(machine(), w.Plan(), g)
+		require.NoError(t, err)
+		for i := range g.Tasks {
+			if task := &g.Tasks[i]; task.Stage == 0 {
+				times[task.Kind] = costs.Task(task).Busy
+			}
+		}
+		return times
+	}
+	unit := prices()
+	w.Copied = true
+	copied := prices()
+	const copies = 1000 + 2*4*10_100/100 // in ns, at 100 GB/s; of 10,100 parameters in fp32
+	for kind, time := range unit {
+		want := 0
+		if kind.Compute() {
+			want = copies
+		}
+		require.InDelta(t, want, copied[kind]-time, 1, "%v", kind)
+	}
+	w.Replicas = 1
+	alone := prices()
+	w.Copied = false
+	require.Equal(t, alone, prices())
 }

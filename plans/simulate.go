@@ -7,6 +7,7 @@ import (
 
 	"psim/configs"
 	"psim/costmodel"
+	"psim/costmodel/memory"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
 	"psim/sim"
@@ -51,6 +52,7 @@ func (e *engine) simulate(p *Plan, u *unit) (out Outcome, pruned string, err err
 	if err != nil {
 		return out, "", err
 	}
+	memory.ReservePeaks(d.Workload, &e.summary)
 	peaks := make([]int64, p.Stages*p.Data)
 	for r := range peaks {
 		peaks[r] = e.summary.Ranks[r%len(e.summary.Ranks)].PeakMemory
@@ -68,7 +70,15 @@ func (e *engine) pack(d *configs.Division, p wiring.Pipeline) (tasks int, err er
 	for _, folded := range []bool{true, false} {
 		packed, err := e.packer.Pack(p, folded)
 		if err == nil {
-			err = priced(d, packed.Graph, packed.Price)
+			err = priced(d, packed.Graph, func(costs graph.Costs) error {
+				if folded && !alike(d, packed.Graph, costs, len(p.Tied)) {
+					return graph.ErrNotAlike
+				}
+				copies := packed.Copies
+				packed.Copies = 1 // of which no others are compared, as they were
+				defer func() { packed.Copies = copies }()
+				return packed.Price(costs)
+			})
 		}
 		if errors.Is(err, graph.ErrNotAlike) {
 			continue

@@ -25,7 +25,7 @@ type Query struct {
 	// restrict a dimension to these values, or add one.
 	Fix  []string
 	Vary map[string][]string
-	// Margin is the share of the memory that is to stay free; 0: as the configuration says.
+	// Margin is the share of the memory that is to stay free.
 	Margin float64
 }
 
@@ -73,11 +73,8 @@ func New(c *configs.Config, q Query) (*Space, error) {
 	var whole *Space
 	for _, others := range combinations(q.Vary) {
 		s := &Space{dimensions: dimensions(), Devices: q.Devices, margin: q.Margin, asked: map[string][]string{}, divided: map[arch.Group]bool{}, placements: map[placementKey]string{}, serving: map[placementKey][]string{}, same: map[placementKey]bool{}, splits: map[string]bool{}, offered: offered, fixed: q.Fix, others: others}
-		if q.Margin > 0 {
-			others = append(slices.Clip(others), fmt.Sprintf("machine.memory_margin=%v", q.Margin))
-		}
-		s.remarked = q.Margin > 0 && c.Machine.MemoryMargin != q.Margin
-		if s.config, err = c.With(others...); err != nil {
+		s.remarked = c.Machine.MemoryMargin != q.Margin
+		if s.config, err = c.With(append(slices.Clip(others), fmt.Sprintf("machine.memory_margin=%v", q.Margin))...); err != nil {
 			return nil, err
 		}
 		if err := s.read(q); err != nil {

@@ -8,6 +8,7 @@ import (
 	"psim/configs"
 	"psim/costmodel"
 	"psim/costmodel/memory"
+	"psim/costmodel/stages"
 	"psim/schedules/graph"
 	"psim/schedules/order"
 	"psim/schedules/wiring"
@@ -31,16 +32,24 @@ func (s *Space) keyOf(p *Plan) unitKey {
 // A unit prices the stages of plans. Nothing in it is a constant of its own: every time
 // and every byte is what the simulation would take for the same task.
 type unit struct {
+	prices // while it is made
+
+	pruned     string           // why no plan of it is worth a simulation
+	bounds     [2]time.Duration // of the step: in whole backwards, and in split ones
+	capacity   int64            // of a rank; 0 is unlimited
+	persistent []int64          // by rank of a replica
+	process    stages.Process
+	held       []held // by stage
+	walked     []bool // by rank: whether its memory is followed
+}
+
+// prices hold what a unit is made from.
+type prices struct {
 	*configs.Division
 	graph      *graph.Graph // without tasks
 	costs      graph.Costs
 	boundaries []wiring.Boundary // sizes of messages
 	sync       wiring.Sync       // what is summed over replicas
-	capacity   int64             // of a rank; 0 is unlimited
-	pruned     string            // why no plan of it is worth a simulation
-	bounds     [2]time.Duration  // of the step: in whole backwards, and in split ones
-	held       []held            // by stage
-	walked     []bool            // by rank: whether its memory is followed
 }
 
 // Why plans are discarded.
@@ -77,32 +86,39 @@ func (s *Space) price(p *Plan) *unit {
 	if err != nil {
 		return &unit{pruned: Impossible}
 	}
-	u := &unit{Division: d, capacity: d.Machine.RankMemory(), graph: &graph.Graph{Name: p.Schedule, Shape: d.Shape, Placement: d.Workload.Placement, Layered: p.Zero == 3}}
-	ranks := u.graph.Ranks()
-	if u.capacity > 0 && slices.Max(memory.Persistent(d.Workload, ranks)[:p.Stages]) > u.capacity {
+	u := &unit{capacity: d.Machine.RankMemory(), process: d.Workload.Process}
+	u.persistent = slices.Clone(memory.Persistent(d.Workload, d.Shape.Ranks*max(1, d.Shape.Replicas))[:d.Shape.Ranks])
+	if u.capacity > 0 && slices.Max(u.persistent) > u.capacity {
 		u.pruned = Parameters
 		return u
 	}
-	for r := range p.Stages {
-		var group []int32
-		for d := range max(1, p.Data) {
-			group = append(group, int32(d*p.Stages+r))
-		}
-		u.graph.AddGroup(group)
-	}
-	var whole wiring.Pipeline
-	d.Workload.Fill(&whole)
-	u.boundaries, u.sync = whole.Boundaries, whole.Sync.Derived()
-	if u.costs, err = costmodel.StepCosts(d.Machine, d.Workload, u.graph); err != nil {
-		u.pruned = Impossible
-		return u
+	if u.prices, err = pricesOf(d); err != nil {
+		return &unit{pruned: Impossible}
 	}
 	if u.activations() {
 		u.pruned = Activations
-		return u
+	} else {
+		u.bound()
 	}
-	u.bound()
+	u.prices = prices{} // which take memory
 	return u
+}
+
+// pricesOf prices tasks that are not there: of a graph with groups over the replicas.
+func pricesOf(d *configs.Division) (p prices, err error) {
+	var whole wiring.Pipeline
+	d.Workload.Fill(&whole)
+	p = prices{Division: d, boundaries: whole.Boundaries, sync: whole.Sync.Derived()}
+	p.graph = &graph.Graph{Name: d.Schedule.Name, Shape: d.Shape, Placement: d.Workload.Placement, Layered: d.Workload.Zero == 3}
+	for r := range d.Shape.Ranks {
+		var group []int32
+		for replica := range max(1, d.Shape.Replicas) {
+			group = append(group, int32(replica*d.Shape.Ranks+r))
+		}
+		p.graph.AddGroup(group)
+	}
+	p.costs, err = costmodel.StepCosts(d.Machine, d.Workload, p.graph)
+	return p, err
 }
 
 // task prices a task of the first replica.

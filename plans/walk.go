@@ -32,7 +32,7 @@ func (u *unit) activations() (tooMuch bool) {
 		h := u.hold(s)
 		u.held[s] = h
 		for _, r := range at.Ranks(s) {
-			tooMuch = tooMuch || u.walked[r] && u.capacity > 0 && u.costs.Persistent[r]+max(h.forward, h.kept) > u.capacity
+			tooMuch = tooMuch || u.walked[r] && u.over(int(r), max(h.forward, h.kept))
 		}
 	}
 	return tooMuch
@@ -53,20 +53,17 @@ func (u *unit) hold(stage int) (h held) {
 // tooMuch reports whether an order holds more microbatches than the memory of a rank has
 // room for, whenever messages come.
 func (u *unit) tooMuch(o order.Order) bool {
-	if u.capacity == 0 {
-		return false
-	}
 	for r, actions := range o {
 		if !u.walked[r] {
 			continue
 		}
-		level := u.costs.Persistent[r]
+		var level int64
 		for i := range actions {
 			a := &actions[i]
 			h := &u.held[a.Stage]
 			switch a.Kind {
 			case graph.Forward:
-				if level+h.forward > u.capacity {
+				if u.over(r, level+h.forward) {
 					return true
 				}
 				level += h.kept
@@ -77,10 +74,16 @@ func (u *unit) tooMuch(o order.Order) bool {
 			case graph.WeightGradient:
 				level -= h.rest
 			}
-			if level > u.capacity {
+			if u.over(r, level) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// over reports whether activations are too much for a rank, with what the allocator holds
+// beside them.
+func (u *unit) over(rank int, activations int64) bool {
+	return u.capacity > 0 && u.persistent[rank]+activations+u.process.Reserve(activations) > u.capacity
 }

@@ -98,7 +98,7 @@ func (Parallel) Settings() []setting.Setting {
 		{Key: "tensor_overlap", Default: true, With: model, Text: "what the group exchanges in a backward runs beside weight gradients, as in Megatron since 2022"},
 		{Key: "scatter_gather", Default: true, With: model, Text: "without sequence, every device of the group sends its part to the next stage, which gathers them over link"},
 		{Key: "zero", Default: 0, Range: setting.Between(0, 3), With: model, Text: "0 DDP, 1 optimizer sharded, 2 gradients as well, 3 parameters too (FSDP; ddp only): every layer is gathered for its F and B, its gradients scattered"},
-		{Key: "gather", Default: GatherUnit, OneOf: []string{GatherUnit, GatherTensor}, With: model, Text: "with zero = 3, what is gathered and scattered together: unit, all tensors of a layer laid end to end, or tensor, each by itself, as in the course's code: for vgg16 32 gathers a pass, not 8"},
+		{Key: "gather", Default: GatherUnit, OneOf: []string{GatherUnit, GatherCopied, GatherTensor}, With: model, Text: "with zero = 3, what is gathered and scattered together: unit, all tensors of a layer laid end to end; copied, the same, of which every gather then is copied into its tensors, as in FSDP2; or tensor, each by itself, as in the course's code: for vgg16 32 gathers a pass, not 8"},
 		{Key: "simplified", Default: false, With: model, Text: "with zero = 3, parameters alone are sharded, as in the course's code: every replica keeps the whole model and its last whole gradients beside its shares"},
 		{Key: "overlap_gather", Default: false, With: model, Text: "with zero = 1 or 2, updated parameters are gathered beside the next forward, piece by piece as it needs them, not after the update: a step then begins with these gathers. Not with schedule.whole_last"},
 		{Key: "broadcast", Default: false, With: model, Text: "the step is the first of a training, before which replica 0 sends its parameters to the others, in the buckets of gradients; startup_s of the result says how much of the step that is. Not with zero = 3"},
@@ -118,6 +118,7 @@ const (
 // What ZeRO 3 gathers and scatters together.
 const (
 	GatherUnit   = "unit"
+	GatherCopied = "copied" // as unit, and copied into its tensors
 	GatherTensor = "tensor"
 )
 

@@ -28,7 +28,33 @@ const (
 	KernelsMegatron = "megatron"
 )
 
+// rms reports whether norms are RMSNorm, which PyTorch has had no kernel for: it is steps
+// in fp32.
+func (m Model) rms() bool { return m.Family == familyLlama || m.Family == familyMixtral }
+
+// copied makes the copies of queries, keys and values in nanotron: the results of one
+// product into three tensors, keys and values joined and put in order; and back.
+func (m Model) copied(s, q, kv int) []Op {
+	if m.Kernels != KernelsEager || m.Eager != EagerNanotron {
+		return nil
+	}
+	all, keys := elements(s, q+2*kv), elements(s, 2*kv)
+	return []Op{{
+		Name: "self_attn.copies", Class: Elementwise, Elements: all, Sharded: true,
+		Moved: [3]int64{2*all + 4*keys, 4*all + 2*keys, 0}, Launches: [3]int{3, 3, 0},
+	}}
+}
+
 func (m Model) megatron() bool { return m.Kernels == KernelsMegatron }
+
+// The legal values of Model.Eager: whose code of a Llama KernelsEager launches.
+const (
+	// EagerPlain has norms and rotary positions step by step, as PyTorch's users write them.
+	EagerPlain = "plain"
+	// EagerNanotron has FlashAttention's norms and rotary positions, and one product of
+	// queries, keys and values, whose result is copied (nanotron/models/llama.py of 2024).
+	EagerNanotron = "nanotron"
+)
 
 // UsedKernels returns the kernels of a model, or of its preset: KernelsFused where nothing
 // is said, or there is no model.
@@ -102,6 +128,12 @@ func (m Model) between() between {
 		b.gate = moves{forward: 3, input: 6, inverse: 2}
 		b.rotary = moves{forward: 10, input: 10, kernels: 10, inverse: 10}
 		b.loss = moves{forward: 7, input: 11, kernels: 3, inverse: 3}
+		switch {
+		case m.Eager == EagerNanotron:
+			b.gate, b.rotary = moves{forward: 3, input: 10, inverse: 3}, moves{forward: 2, input: 2}
+		case m.rms():
+			b.norm = moves{forward: 18, input: 42, kernels: 8, inverse: 14}
+		}
 		b.split = moves{forward: 2, input: 2, kernels: 3}
 		b.gradient = 5
 	case KernelsCompiled:

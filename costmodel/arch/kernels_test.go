@@ -69,3 +69,32 @@ func TestKernelsErrors(t *testing.T) {
 	require.EqualError(t, Model{Preset: "mlp", Kernels: KernelsFused}.Validate(), `kernels = "fused": has no meaning with preset "mlp"`)
 	require.NoError(t, Model{Preset: "gpt2", Kernels: KernelsFused}.Validate())
 }
+
+// What eager code of a Llama's block moves beside that of fused kernels, by hand: with
+// RMSNorm in steps, and nanotron's with its copies.
+func TestEagerLlama(t *testing.T) {
+	const s, h, kv, f, v = 16, 32, 8, 64, 50
+	m := Model{Family: familyLlama, Layers: 1, Hidden: h, Heads: 4, KVHeads: 1, FFNHidden: f, Vocab: v, SequenceLength: s}
+	layers := func(kernels, eager string) []Layer {
+		m.Kernels, m.Eager = kernels, eager
+		n, err := m.Network()
+		require.NoError(t, err)
+		return n.Layers
+	}
+	fused := layers(KernelsFused, "")
+	for _, c := range []struct {
+		eager                    string
+		forward, input           int64 // of the block
+		finalForward, finalInput int64 // of the norm after it
+	}{
+		{EagerPlain, 2*(18-2)*s*h + (10-2)*s*(h+kv), 2*(42-5)*s*h + (10-2)*s*(h+kv) + (6-5)*s*f, (18 - 2) * s * h, (42 - 5) * s * h},
+		{EagerNanotron, 2*s*(h+2*kv) + 4*s*2*kv, 4*s*(h+2*kv) + 2*s*2*kv + (10-5)*s*f, 0, 0},
+	} {
+		eager := layers(KernelsEager, c.eager)
+		for p, want := range map[Pass][]int64{Forward: {c.forward, c.finalForward}, InputGradient: {c.input, c.finalInput}} {
+			require.Equal(t, want[0], eager[1].Traffic(p, 1)-fused[1].Traffic(p, 1), "%s %s", c.eager, p)
+			require.Equal(t, want[1], eager[2].Traffic(p, 1)-fused[2].Traffic(p, 1), "%s %s", c.eager, p)
+		}
+	}
+	require.ErrorContains(t, Model{Preset: "gpt2", Eager: "jax"}.Validate(), "must be plain or nanotron")
+}

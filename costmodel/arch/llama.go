@@ -89,8 +89,9 @@ func llamaBlockOps(m Model) []Op {
 		m.linear("self_attn.q_proj", s, h, q, m.QKVBias).enters(),
 		m.linear("self_attn.k_proj", s, h, kv, m.QKVBias),
 		m.linear("self_attn.v_proj", s, h, kv, m.QKVBias),
-		m.between().rotary.op("self_attn.rotary", elements(s, q+kv)).sharded(),
 	}
+	ops = append(ops, m.copied(s, q, kv)...)
+	ops = append(ops, m.between().rotary.op("self_attn.rotary", elements(s, q+kv)).sharded())
 	ops = append(ops, attention("self_attn.", m)...)
 	ops = append(ops,
 		m.linear("self_attn.o_proj", s, q, h, false).leaves(),

@@ -36,6 +36,14 @@ func NewLedger(p *stages.Plan, g *graph.Graph) *Ledger {
 	for s := range p.Stages {
 		l.stages[s] = l.stage(s)
 	}
+	for _, n := range p.Sizes {
+		kept := keptBy(p, p.Network.Layers, n)
+		for s := range p.Stages {
+			segments := segmentsOf(p, s, kept, n)
+			kept = kept[len(p.Stages[s].Layers):]
+			l.stages[s].sizes = append(l.stages[s].sizes, passes{segments: segments})
+		}
+	}
 	for s := range p.Stages {
 		for size := range p.Sizes {
 			l.follow(s, size)
@@ -62,9 +70,6 @@ func (l *Ledger) stage(s int) stage {
 		if used > 0 {
 			st.gradients = []int64{used * p.PerParameter.Gradient}
 		}
-	}
-	for _, n := range p.Sizes {
-		st.sizes = append(st.sizes, passes{segments: segmentsOf(p, s, n)})
 	}
 	return st
 }

@@ -29,13 +29,14 @@ type segment struct {
 	part              uint16 // of the stage's backward that it is in
 }
 
-// segmentsOf follows the memory of all segments of a stage.
-func segmentsOf(p *stages.Plan, s int, samples int64) []segment {
+// segmentsOf follows the memory of all segments of a stage, whose layers keep so much.
+func segmentsOf(p *stages.Plan, s int, kept []layerKept, samples int64) []segment {
 	var list []segment
 	planned := p.Stages[s].Segments
 	for k, g := range planned {
 		last := s == len(p.Stages)-1 && k == len(planned)-1
-		list = append(list, segmentOf(p, g, samples, last))
+		list = append(list, segmentOf(p, g, kept[:len(g.Layers)], samples, last))
+		kept = kept[len(g.Layers):]
 	}
 	return list
 }
@@ -45,48 +46,52 @@ func segmentsOf(p *stages.Plan, s int, samples int64) []segment {
 const lossBytes = 4
 
 // segmentOf follows the memory of layers, the network's last ones or others.
-func segmentOf(p *stages.Plan, planned stages.Segment, samples int64, last bool) segment {
+func segmentOf(p *stages.Plan, planned stages.Segment, kept []layerKept, samples int64, last bool) segment {
 	layers, element := planned.Layers, p.Training.ActivationElement()
-	g := segment{input: keepsInput(p, layers), idle: !slices.ContainsFunc(layers, works), part: planned.Part}
-	bytes := bytesOf(p, layers, samples)
-	for _, l := range bytes {
-		g.keptForInput += l.kept[arch.ForwardToInput]
-		g.keptForWeight += l.kept[arch.ForwardToWeight]
+	g := segment{input: keepsInput(kept, layers), idle: !slices.ContainsFunc(layers, works), part: planned.Part}
+	for i := range kept {
+		g.keptForInput += kept[i].bytes[arch.ForwardToInput]
+		g.keptForWeight += kept[i].bytes[arch.ForwardToWeight]
 	}
 	if last {
 		g.keptForInput += lossBytes
 	} else {
 		g.result = layers[len(layers)-1].Output.Elements() * element * samples
 		g.output = g.result
-		switch atWork := layers[lastAtWork(layers)]; {
+		i := lastAtWork(layers)
+		switch atWork := layers[i]; {
 		case atWork.KeepsOutput && !p.Training.Repeats(atWork):
 			g.keepsOutput = true
 			g.keptForInput += g.result
 			g.output = 0
-		case listsOutput(p, atWork):
+		case listsOutput(kept[i].buffers, atWork):
 			g.output = 0
 		}
 	}
 	for held := range 2 {
-		g.walkBack(p, layers, bytes, held)
+		g.walkBack(p, layers, kept, held)
 	}
 	return g
 }
 
-// layerBytes counts what a layer keeps between F and its backward, and what is there when
-// that is repeated.
-type layerBytes struct{ kept, whole [3]int64 } // by arch.Lifetime
+// layerKept holds what a layer keeps between F and its backward, and counts that, and what
+// is there when the rest is repeated, by lifetime.
+type layerKept struct {
+	buffers      []arch.Buffer
+	bytes, whole [3]int64
+}
 
-// bytesOf finds those of layers; neighbours that share their buffers have the same.
-func bytesOf(p *stages.Plan, layers []arch.Layer, samples int64) []layerBytes {
-	list, element := make([]layerBytes, len(layers)), p.Training.ActivationElement()
+// keptBy finds it for layers; neighbours that share their buffers keep the same.
+func keptBy(p *stages.Plan, layers []arch.Layer, samples int64) []layerKept {
+	list, element := make([]layerKept, len(layers)), p.Training.ActivationElement()
 	for i, l := range layers {
 		if i > 0 && l.Shares(layers[i-1]) {
 			list[i] = list[i-1]
 			continue
 		}
 		b := &list[i]
-		b.kept, b.whole = arch.BufferBytes(p.Training.Kept(l), element, samples), arch.BufferBytes(l.Buffers, element, samples)
+		b.buffers = p.Training.Kept(l)
+		b.bytes, b.whole = arch.BufferBytes(b.buffers, element, samples), arch.BufferBytes(l.Buffers, element, samples)
 		if p.Training.Repeats(l) {
 			b.whole[arch.ForwardToInput] += unlisted(l) * element * samples
 		}
@@ -96,8 +101,8 @@ func bytesOf(p *stages.Plan, layers []arch.Layer, samples int64) []layerBytes {
 
 // listsOutput reports whether a layer's result is among its buffers, as that of a
 // convolution's ReLU.
-func listsOutput(p *stages.Plan, l arch.Layer) bool {
-	for _, b := range p.Training.Kept(l) {
+func listsOutput(kept []arch.Buffer, l arch.Layer) bool {
+	for _, b := range kept {
 		if n := len(l.Ops); n > 0 && b.Name == l.Ops[n-1].Name+".output" {
 			return true
 		}
@@ -121,7 +126,7 @@ func lastAtWork(layers []arch.Layer) int {
 // walkBack follows the memory of I and of B from the last layer to the first, with
 // the result freed with its layer (held 0) or not (1). Where the last layer's W
 // needs the gradient of the result, I does not free that.
-func (g *segment) walkBack(p *stages.Plan, layers []arch.Layer, bytes []layerBytes, held int) {
+func (g *segment) walkBack(p *stages.Plan, layers []arch.Layer, of []layerKept, held int) {
 	g.recomputedForWeight, g.between = 0, 0
 	var input, backward int64 // levels, 0 when the backward starts
 	last := lastAtWork(layers)
@@ -129,7 +134,7 @@ func (g *segment) walkBack(p *stages.Plan, layers []arch.Layer, bytes []layerByt
 		input -= g.result
 	}
 	for i := len(layers) - 1; i >= 0; i-- {
-		l, kept, whole := layers[i], bytes[i].kept, bytes[i].whole
+		l, kept, whole := layers[i], of[i].bytes, of[i].whole
 		forInput := whole[arch.ForwardToInput] - kept[arch.ForwardToInput]
 		forWeight := whole[arch.ForwardToWeight] - kept[arch.ForwardToWeight]
 		between := whole[arch.InputToWeight] + l.NormParameters()*p.PerParameter.Gradient

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"psim/costmodel/arch"
-	"psim/costmodel/stages"
 	"psim/schedules/graph"
 )
 
@@ -20,12 +19,12 @@ const (
 )
 
 // keepsInput finds the buffer that is the input of layers.
-func keepsInput(p *stages.Plan, layers []arch.Layer) sharing {
-	for _, l := range layers {
+func keepsInput(kept []layerKept, layers []arch.Layer) sharing {
+	for i, l := range layers {
 		if l.Idle() {
 			continue
 		}
-		switch b := inputOf(p.Training.Kept(l), l); {
+		switch b := inputOf(kept[i].buffers, l); {
 		case b == nil:
 			return notShared
 		case b.Lifetime == arch.ForwardToWeight:

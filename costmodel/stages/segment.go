@@ -63,6 +63,32 @@ func firstOf(tensors []arch.Tensor, bucketOf map[string]int) int {
 	return max(first, 0)
 }
 
+// Alike reports whether two neighbouring stages do the same: their layers share what they
+// compute, their gradients travel in the same pieces, and both have other stages on other
+// ranks on either side.
+func (p *Plan) Alike(s, t int) bool {
+	a, b := &p.Stages[s], &p.Stages[t]
+	if len(a.Layers) != len(b.Layers) || len(a.Buckets) != len(b.Buckets) || s == 0 || t == len(p.Stages)-1 {
+		return false
+	}
+	for _, at := range []int{s - 1, s, t} {
+		if p.Placement.Together(at, at+1) {
+			return false
+		}
+	}
+	for i := range a.Layers {
+		if !a.Layers[i].Shares(b.Layers[i]) || len(a.Held[i]) != len(b.Held[i]) {
+			return false
+		}
+	}
+	for i := range a.Buckets {
+		if a.Buckets[i].Bytes != b.Buckets[i].Bytes || len(a.Buckets[i].Tensors) != len(b.Buckets[i].Tensors) {
+			return false
+		}
+	}
+	return true
+}
+
 // Sliced tells which forwards and backwards of a graph are cut into parts.
 type Sliced struct {
 	microbatches       int

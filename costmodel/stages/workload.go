@@ -33,6 +33,8 @@ type Workload struct {
 	// PerTensor has ZeRO 3 gather and scatter every tensor by itself, not all of a
 	// stage together.
 	PerTensor bool
+	// Copied has ZeRO 3 copy what it gathers of a stage into tensors of their own.
+	Copied bool
 	// Simplified has ZeRO 3 shard parameters alone: a rank keeps the whole model,
 	// and its last whole gradients, beside its share of both.
 	Simplified bool

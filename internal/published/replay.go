@@ -36,7 +36,9 @@ type Result struct {
 	Claim      string  `json:"claim,omitempty"`
 	Note       string  `json:"note,omitempty"`
 	Figure     string  `json:"figure"`
-	Replayed   []Row   `json:"replayed"`
+	// Splits divide the errors of training runs by what their source says of them.
+	Splits   []Split `json:"splits,omitempty"`
+	Replayed []Row   `json:"replayed"`
 }
 
 // Replay predicts all rows of tables.
@@ -59,7 +61,7 @@ func (t Table) replay() (Result, error) {
 	}
 	r := Result{
 		Name: t.Name, Rows: len(rows), Fitted: t.Fitted != "", FittedFrom: t.Fitted, DeviceFrom: t.Device,
-		Title: t.Title, Paper: t.Paper, Place: t.Place, Claim: t.Claim, Note: t.Note, Figure: t.Figure, Replayed: rows,
+		Title: t.Title, Paper: t.Paper, Place: t.Place, Claim: t.Claim, Note: t.Note, Figure: t.Figure, Splits: splits(rows), Replayed: rows,
 	}
 	return r, r.summarize()
 }

@@ -52,6 +52,8 @@ type Row struct {
 	// Stack and Device are what trained, of training runs.
 	Stack  string `json:"stack,omitempty"`
 	Device string `json:"device,omitempty"`
+	// Facets classify a training run.
+	Facets []Facet `json:"facets,omitempty"`
 	// Verdict is that on the memory of a training run, which has run.
 	Verdict string `json:"memory_verdict,omitempty"`
 	// Parts split the error where the source allows: each is a part's

@@ -60,6 +60,11 @@ func (t Result) writeText(b *strings.Builder) {
 	if t.Fitted {
 		fmt.Fprintf(b, "%s\n", t.allRows())
 	}
+	if t.Splits != nil {
+		for line := range strings.SplitSeq(t.splitsText(), "\n") {
+			fmt.Fprintln(b, wrap.Text(line, textWidth, "  "))
+		}
+	}
 	if t.Note != "" {
 		for paragraph := range strings.SplitSeq(t.Note, "\n\n") {
 			fmt.Fprintln(b, wrap.Text(paragraph, textWidth, ""))
@@ -151,6 +156,7 @@ Everything here is made by ` + "`make accuracy`" + `; one table with its rows is
 		if t.Note != "" {
 			fmt.Fprintf(&b, "\n%s\n", t.Note)
 		}
+		t.writeSplits(&b)
 		if pictures == "" {
 			continue
 		}

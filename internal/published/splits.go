@@ -1,0 +1,118 @@
+package published
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"psim/reports"
+)
+
+// A Facet is the class of a row in one respect, such as how long its sequences are.
+type Facet struct {
+	By    string `json:"by"`
+	Class string `json:"class"`
+	order int
+}
+
+// A Split is the errors of the rows of one class, those that were used left out.
+type Split struct {
+	Facet
+	Rows      int     `json:"rows"`
+	MeanError float64 `json:"mean_error"`
+	Sign      float64 `json:"mean_signed_error"` // too slow is positive
+}
+
+// facets classifies a training run by what its source says of it.
+func (r record) facets(p reports.Result) []Facet {
+	class := func(by string, n float64, limits []float64, names ...string) Facet {
+		i := 0
+		for i < len(limits) && n > limits[i] {
+			i++
+		}
+		return Facet{by, names[i], i}
+	}
+	word := func(by, class string) Facet { return Facet{by, class, 0} }
+	list := []Facet{
+		word("device", r.text("machine.device")),
+		class("GPUs", float64(p.Devices), []float64{8, 64, 256}, "to 8", "to 64", "to 256", "more"),
+		class("parameters", float64(p.Parameters), []float64{2e9, 1e10, 5e10}, "to 2B", "to 10B", "to 50B", "more"),
+		class("tokens of a sample", r.number("model.sequence_length"), []float64{1024, 2048, 8192}, "to 1,024", "2,048", "to 8,192", "more"),
+		class("samples of a microbatch", r.number("batch.micro"), []float64{1, 4, 16}, "1", "to 4", "to 16", "more"),
+	}
+	for _, key := range []string{"parallel.tensor", "schedule.stages", "train.recompute"} {
+		if value := r.cells[key]; value != "" {
+			list = append(list, word(key, value))
+		}
+	}
+	return list
+}
+
+// fewestRows limits the splits that are shown: classes of fewer rows say nothing.
+const fewestRows = 3
+
+// splits divides the errors of rows by what is known of them, where that makes two
+// classes of some rows each.
+func splits(rows []Row) (list []Split) {
+	for _, row := range rows {
+		for _, f := range row.Facets {
+			if row.Used {
+				continue
+			}
+			i := slices.IndexFunc(list, func(s Split) bool { return s.Facet == f })
+			if i < 0 {
+				i, list = len(list), append(list, Split{Facet: f})
+			}
+			list[i].Rows++
+			list[i].MeanError += math.Abs(row.Error())
+			list[i].Sign += row.Error()
+		}
+	}
+	for i := range list {
+		list[i].MeanError /= float64(list[i].Rows)
+		list[i].Sign /= float64(list[i].Rows)
+	}
+	list = slices.DeleteFunc(list, func(s Split) bool { return s.Rows < fewestRows })
+	classes, first := map[string]int{}, map[string]int{}
+	for i, s := range list {
+		if classes[s.By]++; classes[s.By] == 1 {
+			first[s.By] = i
+		}
+	}
+	list = slices.DeleteFunc(list, func(s Split) bool { return classes[s.By] < 2 })
+	slices.SortStableFunc(list, func(a, b Split) int {
+		return cmp.Or(first[a.By]-first[b.By], a.order-b.order, cmp.Compare(len(a.Class), len(b.Class)), strings.Compare(a.Class, b.Class))
+	})
+	return list
+}
+
+// writeSplits writes them as a table of Markdown, if there are any.
+func (t Result) writeSplits(b *strings.Builder) {
+	for i, s := range t.Splits {
+		if i == 0 {
+			b.WriteString("\n| by | | rows | mean | sign |\n|---|---|--:|--:|--:|\n")
+		}
+		by := s.By
+		if i > 0 && t.Splits[i-1].By == by {
+			by = ""
+		}
+		fmt.Fprintf(b, "| %s | %s | %d | %s | %s |\n", by, s.Class, s.Rows, percent(s.MeanError), signed(s.Sign))
+	}
+}
+
+// splitsText writes a line for each respect.
+func (t Result) splitsText() string {
+	var b strings.Builder
+	for i, s := range t.Splits {
+		switch {
+		case i == 0 || t.Splits[i-1].By != s.By:
+			fmt.Fprintf(&b, "\nby %s: ", s.By)
+		default:
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s %s (%d rows)", s.Class, signed(s.Sign), s.Rows)
+	}
+	return strings.TrimPrefix(b.String(), "\n")
+}
