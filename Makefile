@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench fuzz kill full-disk golden gallery schema fit lint report course-checks accuracy ci
+.PHONY: run test bench fuzz kill full-disk golden gallery schema fit lint report course-checks accuracy speed engine ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -60,6 +60,14 @@ report: ## predict and run 18 experiments on this machine: docs/executed.md; tak
 course-checks: ## the eight checks of CS1390, whole VGG16 on two workers: docs/course-checks.md; takes 20 minutes
 	$(GO) run ./internal/gen/coursechecks > docs/course-checks.md.new
 	mv docs/course-checks.md.new docs/course-checks.md
+
+speed: ## measure the engine, beside SimGrid where libsimgrid-dev is installed: docs/speed.md; takes a minute
+	$(GO) build -o "$${TMPDIR:-/tmp}/psim-speed" ./internal/gen/speed
+	"$${TMPDIR:-/tmp}/psim-speed" > docs/speed.md.new
+	mv docs/speed.md.new docs/speed.md
+
+engine: ## the packed engine against the other on 40,000 random pipelines; takes two minutes
+	$(GO) test ./sim -run '^(TestPackedPipelines|TestFolding)$$' -rapid.checks 20000 -count 1
 
 accuracy: ## replay the published tables: docs/accuracy.md, its pictures, and the errors that psim search names
 	rm -rf docs/accuracy

@@ -37,6 +37,21 @@ func ExamplePredict() {
 	//        F forward   B backward   . idle
 }
 
+// What is predicted without the trace of every task: 1.6 million of them.
+func ExampleEstimate() {
+	c, err := psim.Load("internal/gen/speed/megatron-1t.toml")
+	if err != nil {
+		log.Fatal(err)
+	}
+	p, err := psim.Estimate(context.Background(), c)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(p.Result.Tasks, "tasks,", p.Trace == nil)
+	// Output:
+	// 1574436 tasks, true
+}
+
 // What one change each would give.
 func ExamplePrediction_WhatIf() {
 	ctx := context.Background()

@@ -61,3 +61,44 @@ func ExampleRun() {
 	// 92ms, 35 % bubble
 	// critical path: 0F0 0SEND_F0 1F0 1F1 1B0 1SEND_B0 0B0 0B1
 }
+
+// What a search does: many pipelines, one after another, in the same memory.
+func ExamplePacked() {
+	var packer wiring.Packer
+	var engine sim.Packed
+	var statistics graph.Statistics
+	var s graph.Summary
+	for _, name := range []string{"gpipe", "1f1b"} {
+		schedule, err := schedules.Find(name)
+		if err != nil {
+			panic(err)
+		}
+		p, err := schedule.Pipeline(graph.Shape{Ranks: 4, Microbatches: 8, Replicas: 2}, nil)
+		if err != nil {
+			panic(err)
+		}
+		packed, err := packer.Pack(p, true)
+		if err == nil {
+			err = packed.Price(graph.Costs{Task: func(t *graph.Task) graph.Cost {
+				switch t.Kind {
+				case graph.Forward:
+					return graph.Cost{Busy: 10 * time.Millisecond, BytesAtStart: 1000}
+				case graph.Backward:
+					return graph.Cost{Busy: 20 * time.Millisecond, BytesAtEnd: -1000}
+				}
+				return graph.Cost{}
+			}})
+		}
+		if err == nil {
+			err = engine.Run(packed)
+		}
+		if err != nil {
+			panic(err)
+		}
+		statistics.Summarize(packed, &s)
+		fmt.Println(name, s.StepTime, s.Ranks[0].Idle, s.Ranks[0].PeakMemory, len(s.Ranks))
+	}
+	// Output:
+	// gpipe 330ms 90ms 8000 8
+	// 1f1b 330ms 90ms 4000 8
+}

@@ -45,16 +45,20 @@ func (t Training) Kept(l Layer) []Buffer {
 func (t Training) Repeats(l Layer) bool { return t.defaults().Recompute == "full" && l.Repeatable }
 
 // Repeated lists the operations whose F runs a second time before backward: the attention
-// core, all that is not saved, or all operations of a Repeatable layer.
+// core, all that is not saved, or all operations of a Repeatable layer, which are not to be
+// changed.
 func (t Training) Repeated(l Layer) []Op {
 	if t.byOperation(l) {
 		_, again := l.divided()
 		return again
 	}
 	recompute := t.defaults().Recompute
+	if t.Repeats(l) {
+		return slices.Clip(l.Ops)
+	}
 	var again []Op
 	for _, op := range l.Ops {
-		if t.Repeats(l) || recompute != "none" && op.AttentionCore {
+		if recompute != "none" && op.AttentionCore {
 			again = append(again, op)
 		}
 	}

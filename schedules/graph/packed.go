@@ -124,8 +124,12 @@ func (p *Packed) alike(costs Costs) bool {
 	uses, links := map[int32]use{}, map[use]int32{}
 	for d := range int32(p.Copies) {
 		for i := range p.Costs {
-			t, cost, first := p.Shifted(i, d), Cost{}, p.Costs[i]
-			if cost = costs.Task(&t); cost.Link > 0 && !t.Kind.Collective() {
+			t, first := p.Shifted(i, d), p.Costs[i]
+			cost := first
+			if d > 0 {
+				cost = costs.Task(&t)
+			}
+			if cost.Link > 0 && !t.Kind.Collective() {
 				u := use{d, first.Link}
 				if other, ok := uses[cost.Link]; ok && other != u {
 					return false

@@ -1,0 +1,110 @@
+// Command speed measures how fast psim simulates, in processes of their own, and prints
+// docs/speed.md. With arguments it is one of these processes.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"psim/internal/units"
+)
+
+// A measured is what a process took for its work.
+type measured struct {
+	Tasks int
+	CPU   time.Duration // user and system, all threads
+	Kept  int64         // bytes of the heap when the work was done, all that is needed of it still there
+	Step  time.Duration // of the simulated step
+	peak  int64         // resident bytes of the process
+}
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) > 1 {
+		if err := work(os.Args[1], os.Args[2]); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
+	if err := document(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// cpu returns the time that this process has used.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		log.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// work does one case and prints what it took.
+func work(name, size string) error {
+	m, keep, err := cases[name](size)
+	if err != nil {
+		return err
+	}
+	runtime.GC()
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	m.Kept = int64(s.HeapAlloc)
+	runtime.KeepAlive(keep)
+	return json.NewEncoder(os.Stdout).Encode(m)
+}
+
+// best runs a case several times, each in a process, and keeps the least of all.
+func best(name, size string) (measured, error) {
+	const times = 3
+	var least measured
+	for i := range times {
+		c := exec.Command(os.Args[0], name, size)
+		c.Stderr = os.Stderr
+		out, err := c.Output()
+		if err != nil {
+			return least, fmt.Errorf("%s %s: %w", name, size, err)
+		}
+		var m measured
+		if err := json.Unmarshal(out, &m); err != nil {
+			return least, err
+		}
+		m.peak = c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
+		if i == 0 {
+			least = m
+		}
+		least.CPU, least.peak, least.Kept = min(least.CPU, m.CPU), min(least.peak, m.peak), min(least.Kept, m.Kept)
+	}
+	return least, nil
+}
+
+// row prints a line of a table.
+func row(label string, m measured) {
+	n := float64(m.Tasks)
+	kept := "–"
+	if m.Kept > 0 {
+		kept = fmt.Sprintf("%.0f B", float64(m.Kept)/n)
+	}
+	fmt.Printf("| %s | %s | %.0f ms | %.1f million | %s | %.0f B | %s |\n", label, thousands(m.Tasks), m.CPU.Seconds()*1e3,
+		n/m.CPU.Seconds()/1e6, kept, float64(m.peak)/n, units.FormatBytes(m.peak))
+}
+
+// thousands prints a number in groups of three digits.
+func thousands(n int) string {
+	digits := fmt.Sprint(n)
+	var b strings.Builder
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(d)
+	}
+	return b.String()
+}
