@@ -6,7 +6,7 @@ import (
 	"psim/costmodel/arch"
 )
 
-// tileSide is that of the smallest block of a product's result that a multiprocessor is
+// tileSide bounds the smallest block of a product's result that a multiprocessor is
 // given. Libraries choose among tiles of 64 × 64 to 256 × 128 (NVIDIA, Matrix
 // Multiplication Background User's Guide, section 2.3), the one that leaves the least idle.
 const tileSide = 64
