@@ -36,7 +36,7 @@ func sources() []runs {
 		note:   "MaxText is compiled by XLA, and priced as NeMo is. The rows SFT are of packed short samples, whose attention is over less than the whole sequence.",
 	}, {
 		file: "torchtitan", title: "Llama 3 on 64 A100, torchtitan", place: "pytorch/torchtitan, docs/performance.md",
-		note: "The program's configurations for these machines do not compile and have norm_type = \"rmsnorm\", so that these rows are eager, norms in steps over fp32; with kernels = \"compiled\" they would be 13 to 21 % too fast. \"Layer AC\" repeats every second layer, and is predicted as \"op AC\". The rest of the error is not explained.",
+		note: "The program's configurations for these machines do not compile and have norm_type = \"rmsnorm\", so that these rows are eager, norms in steps over fp32; with kernels = \"compiled\" they would be 10 to 18 % too fast. \"Layer AC\" repeats every second layer, and is predicted as \"op AC\". The rest of the error is not explained.",
 	}, {
 		file: "fms", title: "Llama 2 on 128 A100, compiled PyTorch FSDP", place: "foundation-model-stack/fms-fsdp, README",
 		note: "13b repeats a part of its layers (\"Selective AC\"), of which the source does not say how many, and is predicted without.",
