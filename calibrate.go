@@ -29,7 +29,7 @@ type LinkFit struct {
 	// Warnings are of what the files leave open.
 	Warnings []string `json:"warnings,omitempty"`
 
-	link link.Link
+	link, network link.Link // what is written; without a bandwidth there is none
 }
 
 // LinkConstants are a link's numbers, in seconds and bytes per second.
@@ -93,6 +93,10 @@ func FitLink(paths ...string) (*LinkFit, error) {
 		return nil, err
 	}
 	fitted.Algorithm = link.Auto
+	written, network, err := sections(fitted, all)
+	if err != nil {
+		return nil, err
+	}
 	even, odd := all.halves()
 	var half link.Link // fitted to every second size
 	if len(odd) > 0 {
@@ -100,22 +104,41 @@ func FitLink(paths ...string) (*LinkFit, error) {
 			return nil, err
 		}
 	}
-	f := &LinkFit{link: fitted, Inputs: paths, Link: Constants(fitted), FitErrors: all.errors(fitted, half, odd)}
+	f := &LinkFit{link: written, network: network, Inputs: paths, Link: Constants(fitted), FitErrors: all.errors(fitted, half, odd)}
 	for _, t := range fitted.Tables() {
-		if len(t.Ranges) == 0 {
+		own := all.of(t.Kind)
+		if len(own) == 0 {
 			continue
 		}
-		own := all.of(t.Kind)
-		table := FittedTable{Collective: t.Key, FitErrors: own.errors(fitted, half, odd.of(t.Kind))}
+		table := FittedTable{Collective: t.Key, Inputs: inputs(t.Kind, paths, byFile), FitErrors: own.errors(fitted, half, odd.of(t.Kind))}
 		table.Smallest, table.Largest = own.sizes()
-		table.Inputs = inputs(t.Kind, paths, byFile)
 		f.Tables = append(f.Tables, table)
 		f.Warnings = append(f.Warnings, own.warnings(table.name())...)
-		for _, r := range t.Ranges {
-			f.Ranges = append(f.Ranges, FittedRange{t.Key, r.Ranks, int64(r.From), time.Duration(r.Call).Seconds(), float64(r.Bandwidth)})
-		}
+		f.Ranges = append(f.Ranges, fittedRanges(t)...)
 	}
 	return f, nil
+}
+
+// fittedRanges lists the ranges of a table as a result has them.
+func fittedRanges(t link.Table) (list []FittedRange) {
+	for _, r := range t.Ranges {
+		list = append(list, FittedRange{t.Key, r.Ranks, int64(r.From), time.Duration(r.Call).Seconds(), float64(r.Bandwidth)})
+	}
+	return list
+}
+
+// sections returns the link inside a node and the network, as far as timings tell them
+// apart: those of several nodes, if there are all-reduces, are the network's alone.
+func sections(fitted link.Link, all timings) (inside, network link.Link, err error) {
+	within, across := calibrate.Split(all)
+	if network, err = calibrate.FitNetwork(across); err != nil || network.Bandwidth == 0 {
+		return fitted, network, err
+	}
+	if len(within) > 0 {
+		inside, err = calibrate.FitLink(within)
+		inside.Algorithm = link.Auto
+	}
+	return inside, network, err
 }
 
 // inputs lists the files that have timings of a kind.
@@ -228,7 +251,10 @@ func (list timings) warnings(name string) (texts []string) {
 		if group[0].Guessed {
 			add("are told by their numbers, and alltoall has the same: the file does not name its test, as nccl-tests do from 2.17 on")
 		}
-		if nodes > 1 {
+		switch {
+		case nodes > 1 && group[0].Kind == graph.AllReduce && n%nodes == 0:
+			add("are of %d nodes, and go into [machine.network]: set machine.devices_per_node = %d beside the file, and nics_per_node", nodes, n/nodes)
+		case nodes > 1:
 			add("are of %d nodes, and psim takes the link for one inside a node: leave machine.devices_per_node out, so that all devices count as one", nodes)
 		}
 	}

@@ -18,7 +18,7 @@ func (f *LinkFit) WriteJSON(w io.Writer) error { return files.WriteJSON(w, f) }
 // WriteMachine writes the link as a machine file, beside which a configuration names
 // the device.
 func (f *LinkFit) WriteMachine(w io.Writer) error {
-	return configs.WriteLink(w, f.link, f.comment())
+	return configs.WriteLink(w, f.link, f.network, f.comment())
 }
 
 // WriteTable prints the fit for people.

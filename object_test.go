@@ -118,6 +118,6 @@ machine = { file = "machine.toml", devices_per_node = 2, network = "ib-hdr" }
 	require.NoError(t, err)
 	c, _, err = c.Executable(3)
 	require.NoError(t, err)
-	require.Equal(t, map[string]any{"device": "cpu-core", "memory_margin": 0.0}, c.Object()["machine"])
+	require.Equal(t, map[string]any{"device": "cpu-core", "memory_margin": 0.0, "spread": 0.0}, c.Object()["machine"])
 	require.Equal(t, 3.0, c.Object()["schedule"].(map[string]any)["stages"])
 }

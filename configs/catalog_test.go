@@ -97,7 +97,7 @@ func TestLinks(t *testing.T) {
 		require.Positive(t, l.Latency, l.Name)
 		require.Contains(t, []string{"", "device", "node"}, l.Shared, l.Name)
 		var b bytes.Buffer
-		require.NoError(t, configs.WriteLink(&b, l, nil))
+		require.NoError(t, configs.WriteLink(&b, l, link.Link{}, nil))
 		read, err := configs.ParseMachine(l.Name, b.Bytes())
 		require.NoError(t, err, "the catalog's values are legal in a configuration")
 		require.Equal(t, l.Tables(), read.Link.Tables())

@@ -61,9 +61,7 @@ func WriteMachine(w io.Writer, m costmodel.Machine, comment []string) error {
 	sections = append(sections, section{"[machine.compute]", computeTable{
 		units.FLOPS(flops), units.Rate(float64(d.MemoryBandwidth) * d.Efficiency.Memory), d.Memory, d.Launch, d.HalfRows,
 	}})
-	if l.Bandwidth > 0 {
-		sections = append(sections, linkSections(l)...)
-	}
+	sections = append(sections, linkSections("link", l)...)
 	for _, u := range d.Updates {
 		sections = append(sections, section{"[[machine.optimizer]]", u})
 	}
@@ -73,19 +71,25 @@ func WriteMachine(w io.Writer, m costmodel.Machine, comment []string) error {
 	return writeSections(w, machineMark, comment, sections)
 }
 
-// WriteLink writes a machine file that has a link alone; the device is to be
-// named beside the file.
-func WriteLink(w io.Writer, l link.Link, comment []string) error {
-	return writeSections(w, linkMark, comment, linkSections(l))
+// WriteLink writes a machine file that has a link and a network alone, those of them that
+// have a bandwidth; the device is to be named beside the file.
+func WriteLink(w io.Writer, l, network link.Link, comment []string) error {
+	return writeSections(w, linkMark, comment, append(linkSections("link", l), linkSections("network", network)...))
 }
 
-// linkSections makes the tables of a link and of its measured collectives.
-func linkSections(l link.Link) []section {
-	sections := []section{{"[machine.link]", linkTable{l.Bandwidth, l.Latency, l.Collective, l.Call, l.Shared, l.Algorithm}}}
+// linkSections makes the tables of a link, or network, and of its measured collectives.
+func linkSections(key string, l link.Link) []section {
+	if l.Bandwidth == 0 {
+		return nil
+	}
+	sections := []section{{"[machine." + key + "]", linkTable{l.Bandwidth, l.Latency, l.Collective, l.Call, l.Shared, l.Algorithm}}}
 	for _, t := range l.Tables() {
 		for _, r := range t.Ranges {
-			sections = append(sections, section{"[[machine.link." + t.Key + "]]", r})
+			sections = append(sections, section{"[[machine." + key + "." + t.Key + "]]", r})
 		}
+	}
+	for _, m := range l.Measured {
+		sections = append(sections, section{"[[machine." + key + ".measured]]", m})
 	}
 	return sections
 }

@@ -71,7 +71,7 @@ func TestLinkRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := measuredMachine(t)
 		var b bytes.Buffer
-		require.NoError(t, configs.WriteLink(&b, m.Link, []string{"measured"}))
+		require.NoError(t, configs.WriteLink(&b, m.Link, link.Link{}, []string{"measured"}))
 		require.True(t, configs.WrittenLink(b.Bytes()))
 		read, err := configs.ParseMachine("m.toml", b.Bytes())
 		require.NoError(t, err, b.String())

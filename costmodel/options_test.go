@@ -92,6 +92,27 @@ func TestLinkOptions(t *testing.T) {
 	require.Equal(t, ranges, m.Link.AllGather)
 }
 
+// What was measured over nodes is a function of nodes and bytes, and a network's.
+func TestMeasuredErrors(t *testing.T) {
+	over := func(entries ...map[string]any) link.Options {
+		return linkOf(t, "wide", map[string]any{"measured": entries})
+	}
+	two, larger := map[string]any{"nodes": int64(2), "bandwidth": "7B/s"}, map[string]any{"nodes": int64(2), "from": "1kB", "bandwidth": "8B/s"}
+	m, err := costmodel.MachineOptions{Device: "fast", Network: over(two, larger)}.Machine(catalog())
+	require.NoError(t, err)
+	require.Equal(t, []link.OverNodes{{Nodes: 2, Bandwidth: 7}, {Nodes: 2, From: 1000, Bandwidth: 8}}, m.Network.Measured)
+	_, err = costmodel.MachineOptions{Device: "fast", Link: over(two)}.Machine(catalog())
+	require.ErrorContains(t, err, "link: measured: is of nodes; a link joins devices of one")
+	for want, entries := range map[string][]map[string]any{
+		"measured[1].from: entries of 2 nodes must be in the order of their sizes": {larger, two},
+		"measured[1].devices = 4: the entry before of 2 nodes has 1":               {two, {"nodes": int64(2), "devices": int64(4), "from": "1kB", "bandwidth": "8B/s"}},
+		"measured[0].nodes": {{"nodes": int64(1), "bandwidth": "7B/s"}},
+	} {
+		var o link.Options
+		require.ErrorContains(t, o.UnmarshalTOML(map[string]any{"bandwidth": "1B/s", "measured": entries}), want)
+	}
+}
+
 func TestMachineOptionsErrors(t *testing.T) {
 	negative, infinite, nan := -1.0, math.Inf(1), math.NaN()
 	for want, o := range map[string]costmodel.MachineOptions{

@@ -46,7 +46,7 @@ func (m *Machine) Between(from, to int32) (link.Link, int32) {
 	// Queues are numbered so that the kinds do not meet: 3k+1 for devices,
 	// 3k+2 for nodes, 3k+3 for network cards.
 	if node := m.Node(from); node != m.Node(to) {
-		nics := min(max(1, m.NICsPerNode), m.DevicesPerNode) // more have nothing to do
+		nics := m.nics()
 		card := int(node)*nics + m.first(from)%m.DevicesPerNode%nics
 		cards := min(nics, m.siblings())
 		return m.Network.Share(float64(cards) / float64(m.siblings())), int32(3*card + 3)
@@ -56,6 +56,9 @@ func (m *Machine) Between(from, to int32) (link.Link, int32) {
 	}
 	return m.Link, 3*from + 1
 }
+
+// nics counts the network cards of a node, as many of them as its devices can use.
+func (m *Machine) nics() int { return min(max(1, m.NICsPerNode), max(1, m.DevicesPerNode)) }
 
 // Group is what collectives over a group of ranks go through, where no other group
 // uses the cards of its nodes.
@@ -71,6 +74,10 @@ func (m *Machine) group(ranks []int32, load map[int32]int) link.Link {
 	cards := m.cards(nodes, len(ranks)/len(nodes), load)
 	across := m.Network
 	across.Collective = units.Rate(m.Network.BusBandwidth() * cards)
+	if table := m.Network.Over(len(nodes), len(ranks), m.nics(), cards); table != nil {
+		across.AllReduce, across.AllGather, across.ReduceScatter = table, nil, nil
+		return across
+	}
 	if len(ranks) == len(nodes) {
 		return across.ShareTables(cards)
 	}
@@ -94,7 +101,7 @@ func (m *Machine) cards(nodes map[int32]int, perNode int, load map[int32]int) fl
 	for node, ranks := range nodes {
 		share = min(share, float64(ranks)/float64(max(ranks, load[node])))
 	}
-	return min(float64(perNode), float64(max(1, m.NICsPerNode))/float64(m.siblings())*share)
+	return min(float64(perNode), float64(m.nics())/float64(m.siblings())*share)
 }
 
 // groups finds what the collectives of every group go through. Groups over the replicas

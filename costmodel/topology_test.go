@@ -92,3 +92,25 @@ func TestSpread(t *testing.T) {
 	}
 	require.InEpsilon(t, 1+0.1*2.337, float64(before)/float64(alone), 1e-3) // the normal quantile of 63.625/64.25
 }
+
+// What was measured over nodes goes before closed forms: of the same number or the next
+// larger one, or the most; of its cards, a group that has half of them has half.
+func TestMeasuredOverNodes(t *testing.T) {
+	m := costmodel.Machine{
+		DevicesPerNode: 4, NICsPerNode: 4, Link: link.Link{Bandwidth: 1e12, Call: 1000},
+		Network: link.Link{Bandwidth: 1e6, Latency: 1e9, Call: 4000, Measured: []link.OverNodes{
+			{Nodes: 2, Devices: 4, Call: 10_000, Bandwidth: 4e9}, {Nodes: 4, Devices: 4, Call: 20_000, Bandwidth: 2e9}, {Nodes: 4, Devices: 4, From: 1e9, Call: 40_000, Bandwidth: 3e9},
+		}},
+	}
+	took := func(bytes int64, ranks ...int32) time.Duration {
+		return m.Group(ranks).CollectiveTime(graph.AllReduce, len(ranks), bytes)
+	}
+	require.Equal(t, 10*us+1750*time.Microsecond, took(4e6, group(8)...))
+	require.Equal(t, 20*us+3750*time.Microsecond, took(4e6, group(16)...))
+	require.Equal(t, 40*us+1250*time.Millisecond, took(2e9, group(16)...))
+	require.Equal(t, took(4e6, group(16)...), 20*us+3750*time.Microsecond)
+	require.Equal(t, 20*us+(3750*time.Microsecond*31/30), took(4e6, group(32)...)) // 2 · 31/32 of the bytes, where 15/16 were
+	require.Equal(t, 10*us+4*time.Millisecond, took(4e6, 0, 4))                    // one card of four
+	m.NICsPerNode = 2                                                              // for four devices: a ring that is alone has one of two
+	require.Equal(t, 10*us+2*time.Millisecond, took(4e6, 0, 4))
+}

@@ -137,7 +137,7 @@ func TestCalibrateNCCLWarnings(t *testing.T) {
 	for name, c := range map[string][2]string{
 		"small.txt": {small, "all-reduces over 4 ranks end at 4KiB: what larger tensors take"},
 		"one.txt":   {one, "all-reduces over 4 ranks have one size, 1KiB: all of its time counts for bandwidth"},
-		"hosts.txt": {hosts, "all-reduces over 4 ranks are of 2 nodes, and psim takes the link for one inside a node"},
+		"hosts.txt": {hosts, "all-reduces over 4 ranks are of 2 nodes, and go into [machine.network]: set machine.devices_per_node = 2 beside"},
 	} {
 		require.NoError(t, os.WriteFile(name, []byte(c[0]), 0o644))
 		stdout, stderr, code := psim(t, "psim calibrate --nccl "+name+" --json")
@@ -156,6 +156,28 @@ func TestCalibrateNCCLWarnings(t *testing.T) {
 			require.InEpsilon(t, 2*3./4*1024/(10e-6+2*3./4*1024/100e9), read.Ranges[0].Bandwidth, 1e-3)
 		}
 	}
+}
+
+// What was measured over nodes is the network's, and a machine of such nodes takes as long.
+func TestCalibrateNCCLOverNodes(t *testing.T) {
+	userFolder(t)
+	hosts := strings.Replace(ncclOutput(4, 10, 100), " node device", " other device", 1)
+	require.NoError(t, os.WriteFile("hosts.txt", []byte(hosts), 0o644))
+	_, stderr, code := psim(t, "psim calibrate --nccl hosts.txt --nccl hosts.txt --out network.toml")
+	require.Zero(t, code, stderr)
+	config := "[schedule]\nname = \"ddp\"\n[model]\nfamily = \"mlp\"\nlayers = 2\nhidden = 4096\n[batch]\nglobal = 4\n[parallel]\ndata = 4\nbucket = \"1GB\"\n" +
+		"[machine]\nfile = \"network.toml\"\ndevice = \"h100-80gb-sxm\"\ndevices_per_node = 2\nnics_per_node = 2\n"
+	require.NoError(t, os.WriteFile("ddp.toml", []byte(config), 0o644))
+	stdout, stderr, code := psim(t, "psim run ddp.toml --json")
+	require.Zero(t, code, stderr)
+	var read struct {
+		Groups []struct {
+			Time float64 `json:"time_s"`
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(stdout), &read))
+	const bytes = 2 * (4096*4096 + 4096) * 4 // in a bucket for each layer
+	require.InEpsilon(t, 2*10e-6+2*3./4*bytes/100e9, read.Groups[0].Time, 1e-6)
 }
 
 // Wrong input leaves no file.

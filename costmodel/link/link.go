@@ -37,6 +37,8 @@ type Link struct {
 	// Speedup is how many times as fast everything is that goes over the link, latency
 	// aside: for questions. 0 means 1.
 	Speedup float64 `toml:"speedup"`
+	// Measured is what all-reduces took over whole nodes, of a network.
+	Measured []OverNodes `toml:"measured"`
 	// Source says, by key, where a value is from.
 	Source map[string]string `toml:"source"`
 
@@ -56,6 +58,7 @@ func (Link) Settings() []setting.Setting {
 		{Key: "all_reduce", Example: `[{ranks = 8, from = "0B", call = "70us", bandwidth = "220GB/s"}]`, Text: "what all-reduces took, as psim calibrate --nccl finds it: call + 2 (n-1)/n of the bytes over bandwidth, for whole tensors of at least from bytes. A named link loses its own lists where latency, algorithm or collective_* is set", Unset: "by algorithm"},
 		{Key: "all_gather", Example: `[{ranks = 8, from = "0B", call = "40us", bandwidth = "230GB/s"}]`, Text: "the same of all-gathers, with (n-1)/n of the bytes. A number of ranks that only all_reduce has takes half of its steps and of collective_call", Unset: "by all_reduce"},
 		{Key: "reduce_scatter", Example: `[{ranks = 8, from = "0B", call = "40us", bandwidth = "230GB/s"}]`, Text: "the same of reduce-scatters", Unset: "by all_reduce"},
+		{Key: "measured", Example: `[{nodes = 4, devices = 8, from = "0B", call = "400us", bandwidth = "340GB/s"}]`, Text: "of a network, what all-reduces over that many nodes took, as psim calibrate --nccl finds it. Numbers of nodes between take the next that was measured, and more take the last", Unset: "by algorithm"},
 	}
 }
 
@@ -103,11 +106,15 @@ func (l Link) ShareTables(share float64) Link {
 		}
 		l.SetTable(t.Kind, ranges)
 	}
+	l.Measured = slices.Clone(l.Measured)
+	for i := range l.Measured {
+		l.Measured[i].Bandwidth *= units.Rate(share)
+	}
 	return l
 }
 
 // WithoutTables is the link with the closed forms alone.
 func (l Link) WithoutTables() Link {
-	l.AllReduce, l.AllGather, l.ReduceScatter = nil, nil, nil
+	l.AllReduce, l.AllGather, l.ReduceScatter, l.Measured = nil, nil, nil, nil
 	return l
 }

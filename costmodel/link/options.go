@@ -47,7 +47,7 @@ func (l *Link) fill(table map[string]any) error {
 			return err
 		}
 	}
-	return nil
+	return l.checkMeasured()
 }
 
 // Given reports whether the options name or describe a link.
@@ -84,6 +84,9 @@ func (o Options) Link(known []Link, key string) (Link, error) {
 	}
 	if err := setting.Validate(l); err != nil {
 		return l, fmt.Errorf("%s: %w", key, err)
+	}
+	if key == "link" && l.Measured != nil {
+		return l, errors.New("link: measured: is of nodes; a link joins devices of one: write it into [machine.network], or all_reduce with ranks here")
 	}
 	if l.Speedup > 0 {
 		l = l.Share(l.Speedup).ShareTables(l.Speedup)

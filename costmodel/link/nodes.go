@@ -1,0 +1,67 @@
+package link
+
+import (
+	"fmt"
+	"math"
+
+	"psim/internal/setting"
+	"psim/internal/units"
+)
+
+// An OverNodes is how long a library's all-reduces over some nodes take, as measured,
+// from a number of bytes on to the next of the same nodes: Call, and 2 (n−1)/n of the
+// bytes over Bandwidth, for n devices in all.
+type OverNodes struct {
+	Nodes     int            `toml:"nodes"`
+	Devices   int            `toml:"devices"` // of each node; 0 means 1
+	From      units.Bytes    `toml:"from"`
+	Call      units.Duration `toml:"call"`
+	Bandwidth units.Rate     `toml:"bandwidth"`
+}
+
+// Settings describes an entry of a network's measured.
+func (OverNodes) Settings() []setting.Setting {
+	return []setting.Setting{
+		{Key: "nodes", Required: true, Example: "4", Range: setting.Between(2, math.MaxInt32), Text: "of the all-reduce"},
+		{Key: "devices", Default: 1, Example: "8", Range: setting.Count(), Text: "of each node that took part; 1 measures one network card"},
+		{Key: "from", Default: "0B", Text: "smallest size of the whole tensor"},
+		{Key: "call", Default: "0us", Text: "what it takes whatever its size"},
+		{Key: "bandwidth", Required: true, Example: `"340GB/s"`, Range: setting.Positive(), Text: "bus bandwidth of all these devices, as nccl-tests define it"},
+	}
+}
+
+// Over returns what was measured over so many nodes, or else over the next more, or the
+// most, as the all-reduces of a group of n ranks that has a number of the network cards of
+// every node; nil if nothing was.
+func (l Link) Over(nodes, n, nics int, cards float64) []Range {
+	taken := 0
+	for _, m := range l.Measured {
+		if taken < nodes && m.Nodes > taken || m.Nodes >= nodes && m.Nodes < taken {
+			taken = m.Nodes
+		}
+	}
+	var ranges []Range
+	for _, m := range l.Measured {
+		if m.Nodes == taken {
+			used := float64(min(max(1, m.Devices), nics))
+			ranges = append(ranges, Range{Ranks: n, From: m.From, Call: m.Call, Bandwidth: units.Rate(float64(m.Bandwidth) * cards / used)})
+		}
+	}
+	return ranges
+}
+
+// checkMeasured refuses entries that are no function of nodes and bytes.
+func (l *Link) checkMeasured() error {
+	from := map[int]OverNodes{}
+	for i, m := range l.Measured {
+		at := fmt.Sprintf("measured[%d].", i)
+		switch before, seen := from[m.Nodes]; {
+		case seen && max(1, before.Devices) != max(1, m.Devices):
+			return &setting.Error{Key: at + "devices", Problem: fmt.Sprintf(" = %d: the entry before of %d nodes has %d; give one number of devices for each number of nodes", max(1, m.Devices), m.Nodes, max(1, before.Devices))}
+		case seen && before.From >= m.From:
+			return &setting.Error{Key: at + "from", Problem: fmt.Sprintf(": entries of %d nodes must be in the order of their sizes, each from a larger one than the entry before", m.Nodes)}
+		}
+		from[m.Nodes] = m
+	}
+	return nil
+}
