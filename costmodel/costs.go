@@ -121,6 +121,7 @@ type passPrices struct {
 	sliced stages.Sliced
 	slices []slicePrices // of backwards, by stage and copy
 	ahead  []slicePrices // of forwards, by stage
+	cuts   []graph.Task  // those that these were priced for
 	copyOf func(stage, microbatch int32) int
 }
 
@@ -164,12 +165,13 @@ func (p *passPrices) slice(c Compute, h Host, t *graph.Task) {
 	if cut.times != nil {
 		return
 	}
-	if before := t.Stage - 1; before >= 0 && p.plan.Alike(int(before), int(t.Stage)) {
-		if known := p.parts(&graph.Task{Kind: t.Kind, Stage: before, Microbatch: t.Microbatch}); known.times != nil {
-			*cut = *known
+	for _, other := range p.cuts {
+		if other.Kind == t.Kind && p.plan.Alike(int(other.Stage), int(t.Stage)) {
+			*cut = *p.parts(&other)
 			return
 		}
 	}
+	p.cuts = append(p.cuts, *t)
 	for size, n := range p.plan.Sizes {
 		times, launches := slice(c, h, p.plan, t.Kind, int(t.Stage), n)
 		inner := p.prices[t.Stage][size].inner.of(t.Kind)

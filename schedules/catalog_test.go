@@ -8,6 +8,7 @@ import (
 
 	"psim/internal/ordertest"
 	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // Every row of the catalog says all that lists and the gallery print, and has an
@@ -47,4 +48,31 @@ func TestLighter(t *testing.T) {
 		}
 	}
 	require.NotZero(t, named)
+}
+
+// A schedule for several stages per rank is, with one, the schedule that it names.
+func TestSingle(t *testing.T) {
+	named := 0
+	for _, s := range schedules.Catalog() {
+		if s.Single == "" {
+			continue
+		}
+		named++
+		single, err := schedules.Find(s.Single)
+		require.NoError(t, err)
+		for ranks := 1; ranks <= 6; ranks++ {
+			for microbatches := 1; microbatches <= 12; microbatches++ {
+				shape := graph.Shape{Ranks: ranks, Virtual: 1, Microbatches: microbatches}
+				if s.Check(shape) != nil {
+					continue
+				}
+				want, err := single.Order(shape, nil)
+				require.NoError(t, err)
+				got, err := s.Order(shape, nil)
+				require.NoError(t, err)
+				require.Equal(t, want, got, "%s %v", s.Name, shape)
+			}
+		}
+	}
+	require.Equal(t, 2, named)
 }

@@ -153,7 +153,7 @@ func loopedBFS() Schedule {
 			"microbatches of one piece before the next. The bubble is as small and the memory is GPipe's; " +
 			"with sharded parameters, a piece is gathered once each way, not once for every round.",
 		Bubble: "(P-1)/(MV+P-1), M>=P", Memory: "MV", Paper: "Lamy-Poirier 2023, Breadth-First",
-		Pipelined: true, Virtual: true, Single: "gpipe", place: loopedStages,
+		Pipelined: true, Virtual: true, place: loopedStages,
 		order: func(s graph.Shape, stageRank []int32) order.Order { return thenReversed(forwardsByStage(s, stageRank)) },
 	}
 }

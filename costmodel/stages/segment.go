@@ -63,18 +63,13 @@ func firstOf(tensors []arch.Tensor, bucketOf map[string]int) int {
 	return max(first, 0)
 }
 
-// Alike reports whether two neighbouring stages do the same: their layers share what they
+// Alike reports whether two stages do the same: their layers share what they
 // compute, their gradients travel in the same pieces, and both have other stages on other
 // ranks on either side.
 func (p *Plan) Alike(s, t int) bool {
 	a, b := &p.Stages[s], &p.Stages[t]
-	if len(a.Layers) != len(b.Layers) || len(a.Buckets) != len(b.Buckets) || s == 0 || t == len(p.Stages)-1 {
+	if len(a.Layers) != len(b.Layers) || len(a.Buckets) != len(b.Buckets) || !p.between(s) || !p.between(t) {
 		return false
-	}
-	for _, at := range []int{s - 1, s, t} {
-		if p.Placement.Together(at, at+1) {
-			return false
-		}
 	}
 	for i := range a.Layers {
 		if !a.Layers[i].Shares(b.Layers[i]) || len(a.Held[i]) != len(b.Held[i]) {
@@ -87,6 +82,11 @@ func (p *Plan) Alike(s, t int) bool {
 		}
 	}
 	return true
+}
+
+// between reports whether a stage has others on other ranks on either side.
+func (p *Plan) between(s int) bool {
+	return s > 0 && s < len(p.Stages)-1 && !p.Placement.Together(s-1, s) && !p.Placement.Together(s, s+1)
 }
 
 // Sliced tells which forwards and backwards of a graph are cut into parts.

@@ -1,0 +1,76 @@
+package plans
+
+import (
+	"context"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/configs"
+)
+
+// cpu is the processor time that this process has taken: on a machine with other work a
+// search takes longer by the clock.
+func cpu(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// gpt175b is GPT-3's size on 1,024 A100s, in powers of two, with microbatches of at most 16
+// samples and at most 8 stages per rank.
+func gpt175b(b *testing.B) *Space {
+	c, err := configs.Load("megatron-175b", "batch.global=1536")
+	require.NoError(b, err)
+	q := Query{Devices: 1024, Margin: 0.1, Trainer: Any, Vary: map[string][]string{
+		"batch.micro": {"1", "2", "4", "8", "16"}, "schedule.virtual_stages": {"1", "2", "4", "8"},
+	}}
+	if testing.Short() {
+		q.Vary["parallel.tensor"], q.Vary["schedule.stages"], q.Vary["parallel.zero"] = []string{"8"}, []string{"8"}, []string{"1"}
+	}
+	space, err := New(c, q)
+	require.NoError(b, err)
+	return space
+}
+
+// BenchmarkSearch decides all plans, and reports how many there are, how many were
+// simulated, and how many were decided in a second of one processor.
+func BenchmarkSearch(b *testing.B) {
+	var plans, simulated int
+	begin := cpu(b)
+	for b.Loop() {
+		space := gpt175b(b)
+		found, err := Search(context.Background(), space.Plans, Options{Rows: 20})
+		require.NoError(b, err)
+		require.Zero(b, found.Gap)
+		plans, simulated = len(found.Points), found.Simulated
+	}
+	b.ReportMetric(float64(plans), "plans")
+	b.ReportMetric(float64(simulated), "simulated")
+	b.ReportMetric(float64(plans*b.N)/(cpu(b)-begin).Seconds(), "decided/cpu-s")
+}
+
+// BenchmarkSimulate simulates the best of these plans on one processor, one replica for
+// all, as a search does, and reports the tasks of a second: of that replica, and of all
+// for which it stands.
+func BenchmarkSimulate(b *testing.B) {
+	space := gpt175b(b)
+	found, err := Search(context.Background(), space.Plans, Options{Rows: 20})
+	require.NoError(b, err)
+	var e engine
+	var tasks, all int
+	begin := cpu(b)
+	for b.Loop() {
+		for _, p := range found.Best {
+			out, _, err := e.simulate(p.Plan, p.unit)
+			require.NoError(b, err)
+			tasks += out.Tasks
+			all += out.Tasks * p.Data
+		}
+	}
+	seconds := (cpu(b) - begin).Seconds()
+	b.ReportMetric(float64(tasks)/seconds/1e6, "Mtasks/cpu-s")
+	b.ReportMetric(float64(all)/seconds/1e6, "Mtasks-of-all-replicas/cpu-s")
+}
