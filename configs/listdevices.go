@@ -91,7 +91,7 @@ func describeDevice(w io.Writer, d costmodel.Device) {
 	}{
 		{"memory", d.Memory}, {"memory_bandwidth", d.MemoryBandwidth}, {"flops", strings.Join(peaks, ", ")},
 		{"efficiency", strings.Join(shares, ", ")}, {"launch", d.Launch}, {"half_rows", d.HalfRows},
-		{"unaligned_heads", d.UnalignedHeads},
+		{"multiprocessors", d.Multiprocessors}, {"unaligned", d.Unaligned}, {"unaligned_heads", d.UnalignedHeads},
 		{"attention", d.Attention}, {"half_head", d.HalfHead}, {"link", d.Link},
 	} {
 		if !reflect.ValueOf(v.value).IsZero() {

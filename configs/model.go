@@ -196,7 +196,7 @@ func (c *Config) model() (arch.Model, error) {
 	if err != nil {
 		err = fmt.Errorf("file = %q: %w", c.Model.File, err)
 	}
-	model.Attention, model.Kernels, model.Eager = c.Model.Attention, c.Model.Kernels, c.Model.Eager
+	model.Attention, model.Kernels, model.Code = c.Model.Attention, c.Model.Kernels, c.Model.Code
 	return c.withAttention(model), err
 }
 

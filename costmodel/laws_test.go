@@ -51,6 +51,7 @@ func drawWorkload(t *rapid.T) (stages.Workload, costmodel.Machine) {
 		Gradients: "fp32", Recompute: rapid.SampledFrom([]string{"none", "selective", "full"}).Draw(t, "recompute"),
 	}
 	m := machine()
+	m.Device.Multiprocessors = rapid.SampledFrom([]int{0, 5, 108}).Draw(t, "multiprocessors")
 	m.Tensor, m.Network, m.DevicesPerNode = g.Devices, m.Link, rapid.SampledFrom([]int{0, 4, 8}).Draw(t, "devices_per_node")
 	m.NICsPerNode = rapid.IntRange(0, 8).Draw(t, "nics")
 	m.Network.Bandwidth = 1e9

@@ -31,6 +31,9 @@ type Device struct {
 	// HalfRows is the number of rows at which a matrix product reaches half
 	// of the achievable rate: r rows reach r / (r + HalfRows) of it.
 	HalfRows float64 `toml:"half_rows"`
+	// Multiprocessors compute products of 16-bit numbers tile by tile, as many at a
+	// time; 0 where tiles do not matter.
+	Multiprocessors int `toml:"multiprocessors"`
 	// Unaligned is the share of the rate that is left to products of 16-bit
 	// numbers of which a matrix has rows that are no multiple of 16 bytes: tensor
 	// cores cannot load them directly. 0 means all of it.

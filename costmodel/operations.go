@@ -14,21 +14,22 @@ import (
 // and less than the achievable rate where a product has few rows. Layers that
 // were measured on the device take the measured time instead.
 type Compute struct {
-	flops     float64 // achievable FLOP/s of large products
-	bandwidth float64 // achievable bytes/s
-	halfRows  float64
-	unaligned float64 // share of flops where rows are not aligned; 0 in fp32, where they need not be
-	ragged    float64 // the same of products of attention
-	attention float64 // FLOP/s of fused attention with wide heads
-	halfHead  float64
-	launch    time.Duration
-	element   float64 // bytes of an activation
-	measured  curves
-	updates   []MeasuredUpdate
-	link      link.Link // among the devices of a rank
-	devices   int       // of a rank
-	twoPass   bool      // backwards walk every layer twice
-	anomalies bool      // gradients are looked through for NaN
+	flops      float64 // achievable FLOP/s of large products
+	bandwidth  float64 // achievable bytes/s
+	halfRows   float64
+	processors float64 // that compute tiles of products; 0 where these are no matter
+	unaligned  float64 // share of flops where rows are not aligned; 0 in fp32, where they need not be
+	ragged     float64 // the same of products of attention
+	attention  float64 // FLOP/s of fused attention with wide heads
+	halfHead   float64
+	launch     time.Duration
+	element    float64 // bytes of an activation
+	measured   curves
+	updates    []MeasuredUpdate
+	link       link.Link // among the devices of a rank
+	devices    int       // of a rank
+	twoPass    bool      // backwards walk every layer twice
+	anomalies  bool      // gradients are looked through for NaN
 }
 
 // NewCompute prices operations on d for a training precision. It fails where
@@ -46,6 +47,7 @@ func NewCompute(d Device, t arch.Training) (Compute, error) {
 	}
 	c.attention, c.halfHead = flops*cmp.Or(d.Attention, 1), d.HalfHead
 	if precision != "fp32" {
+		c.processors = float64(d.Multiprocessors)
 		c.unaligned, c.ragged = cmp.Or(d.Unaligned, 1), cmp.Or(d.UnalignedHeads, d.Unaligned, 1)
 	}
 	if precision == "fp32" { // which is what was measured
@@ -72,26 +74,13 @@ func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	case o.Class == arch.Attention:
 		computing = c.fused(o, flops)
 	case flops > 0:
-		computing = c.product(o, flops, samples)
+		computing = c.product(o, p, flops, samples)
 	}
 	t := units.Sum(c.launch, units.Seconds(max(computing, c.moving(moved))), c.detection(o, p, samples))
 	if p == arch.WeightGradient && o.Gathered > 0 {
 		t = units.Sum(t, c.launch, units.Seconds(c.moving(float64(o.Gathered*o.Weights())*c.element)))
 	}
 	return t
-}
-
-// product returns the time in seconds to compute a product.
-func (c Compute) product(o arch.Op, flops float64, samples int64) float64 {
-	rows := float64(samples) * float64(max(1, o.Count)) * float64(o.Rows) / float64(max(1, o.Experts))
-	computing := flops / c.flops * (rows + c.halfRows) / rows
-	if o.Inner%8 == 0 && o.Cols%8 == 0 || c.unaligned == 0 {
-		return computing
-	}
-	if o.Weight {
-		return computing / c.unaligned
-	}
-	return computing / c.ragged
 }
 
 // fused returns the time in seconds to compute attention in one kernel: of the square

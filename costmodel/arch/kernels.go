@@ -28,6 +28,20 @@ const (
 	KernelsMegatron = "megatron"
 )
 
+// torchtitan reports whether PyTorch runs torchtitan's code.
+func (m Model) torchtitan() bool {
+	return m.Code == CodeTorchtitan && (m.Kernels == KernelsEager || m.Kernels == KernelsCompiled)
+}
+
+// repeated makes the repetition of keys and values for all heads of their group, and the
+// sums of their gradients.
+func (m Model) repeated(s, q, kv int) []Op {
+	if !m.torchtitan() || q == kv {
+		return nil
+	}
+	return []Op{moves{forward: 2, input: 2, kernels: 2, inverse: 2}.op("self_attn.repeat", elements(s, q+kv)).sharded()}
+}
+
 // rms reports whether norms are RMSNorm, which PyTorch has had no kernel for: it is steps
 // in fp32.
 func (m Model) rms() bool { return m.Family == familyLlama || m.Family == familyMixtral }
@@ -35,7 +49,7 @@ func (m Model) rms() bool { return m.Family == familyLlama || m.Family == family
 // copied makes the copies of queries, keys and values in nanotron: the results of one
 // product into three tensors, keys and values joined and put in order; and back.
 func (m Model) copied(s, q, kv int) []Op {
-	if m.Kernels != KernelsEager || m.Eager != EagerNanotron {
+	if m.Kernels != KernelsEager || m.Code != CodeNanotron {
 		return nil
 	}
 	all, keys := elements(s, q+2*kv), elements(s, 2*kv)
@@ -47,13 +61,18 @@ func (m Model) copied(s, q, kv int) []Op {
 
 func (m Model) megatron() bool { return m.Kernels == KernelsMegatron }
 
-// The legal values of Model.Eager: whose code of a Llama KernelsEager launches.
+// The legal values of Model.Code: whose code of a Llama KernelsEager and KernelsCompiled
+// launch.
 const (
-	// EagerPlain has norms and rotary positions step by step, as PyTorch's users write them.
-	EagerPlain = "plain"
-	// EagerNanotron has FlashAttention's norms and rotary positions, and one product of
+	// CodePlain has norms and rotary positions step by step, as PyTorch's users write them.
+	CodePlain = "plain"
+	// CodeTorchtitan is plain, with rotary positions as complex numbers in fp32, which
+	// torch.compile leaves as they are, and keys and values repeated for the heads of their
+	// group (torchtitan/models/llama/model.py of 2024).
+	CodeTorchtitan = "torchtitan"
+	// CodeNanotron has FlashAttention's norms and rotary positions, and one product of
 	// queries, keys and values, whose result is copied (nanotron/models/llama.py of 2024).
-	EagerNanotron = "nanotron"
+	CodeNanotron = "nanotron"
 )
 
 // UsedKernels returns the kernels of a model, or of its preset: KernelsFused where nothing
@@ -129,7 +148,7 @@ func (m Model) between() between {
 		b.rotary = moves{forward: 10, input: 10, kernels: 10, inverse: 10}
 		b.loss = moves{forward: 7, input: 11, kernels: 3, inverse: 3}
 		switch {
-		case m.Eager == EagerNanotron:
+		case m.Code == CodeNanotron:
 			b.gate, b.rotary = moves{forward: 3, input: 10, inverse: 3}, moves{forward: 2, input: 2}
 		case m.rms():
 			b.norm = moves{forward: 18, input: 42, kernels: 8, inverse: 14}
@@ -146,6 +165,9 @@ func (m Model) between() between {
 		b.norm.inverse = 2
 		b.gate = moves{forward: 1, input: 2}
 		b.loss = moves{forward: 13, input: 7, kernels: 4, inverse: 2}
+	}
+	if m.torchtitan() {
+		b.rotary = moves{forward: 10, input: 10, kernels: 6, inverse: 6}
 	}
 	return b
 }

@@ -76,7 +76,7 @@ func TestEagerLlama(t *testing.T) {
 	const s, h, kv, f, v = 16, 32, 8, 64, 50
 	m := Model{Family: familyLlama, Layers: 1, Hidden: h, Heads: 4, KVHeads: 1, FFNHidden: f, Vocab: v, SequenceLength: s}
 	layers := func(kernels, eager string) []Layer {
-		m.Kernels, m.Eager = kernels, eager
+		m.Kernels, m.Code = kernels, eager
 		n, err := m.Network()
 		require.NoError(t, err)
 		return n.Layers
@@ -87,8 +87,9 @@ func TestEagerLlama(t *testing.T) {
 		forward, input           int64 // of the block
 		finalForward, finalInput int64 // of the norm after it
 	}{
-		{EagerPlain, 2*(18-2)*s*h + (10-2)*s*(h+kv), 2*(42-5)*s*h + (10-2)*s*(h+kv) + (6-5)*s*f, (18 - 2) * s * h, (42 - 5) * s * h},
-		{EagerNanotron, 2*s*(h+2*kv) + 4*s*2*kv, 4*s*(h+2*kv) + 2*s*2*kv + (10-5)*s*f, 0, 0},
+		{CodePlain, 2*(18-2)*s*h + (10-2)*s*(h+kv), 2*(42-5)*s*h + (10-2)*s*(h+kv) + (6-5)*s*f, (18 - 2) * s * h, (42 - 5) * s * h},
+		{CodeTorchtitan, 2*(18-2)*s*h + (10-2)*s*(h+kv) + 2*s*(h+kv), 2*(42-5)*s*h + (10-2)*s*(h+kv) + 2*s*(h+kv) + (6-5)*s*f, (18 - 2) * s * h, (42 - 5) * s * h},
+		{CodeNanotron, 2*s*(h+2*kv) + 4*s*2*kv, 4*s*(h+2*kv) + 2*s*2*kv + (10-5)*s*f, 0, 0},
 	} {
 		eager := layers(KernelsEager, c.eager)
 		for p, want := range map[Pass][]int64{Forward: {c.forward, c.finalForward}, InputGradient: {c.input, c.finalInput}} {
@@ -96,5 +97,7 @@ func TestEagerLlama(t *testing.T) {
 			require.Equal(t, want[1], eager[2].Traffic(p, 1)-fused[2].Traffic(p, 1), "%s %s", c.eager, p)
 		}
 	}
-	require.ErrorContains(t, Model{Preset: "gpt2", Eager: "jax"}.Validate(), "must be plain or nanotron")
+	plain, titan := layers(KernelsCompiled, "")[1], layers(KernelsCompiled, CodeTorchtitan)[1]
+	require.EqualValues(t, (10-2+2)*s*(h+kv), titan.Traffic(Forward, 1)-plain.Traffic(Forward, 1), "complex numbers are not compiled")
+	require.ErrorContains(t, Model{Preset: "gpt2", Code: "jax"}.Validate(), "code = \"jax\": must be one of plain, nanotron, torchtitan")
 }

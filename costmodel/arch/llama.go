@@ -92,6 +92,7 @@ func llamaBlockOps(m Model) []Op {
 	}
 	ops = append(ops, m.copied(s, q, kv)...)
 	ops = append(ops, m.between().rotary.op("self_attn.rotary", elements(s, q+kv)).sharded())
+	ops = append(ops, m.repeated(s, q, kv)...)
 	ops = append(ops, attention("self_attn.", m)...)
 	ops = append(ops,
 		m.linear("self_attn.o_proj", s, q, h, false).leaves(),

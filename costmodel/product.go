@@ -1,0 +1,63 @@
+package costmodel
+
+import (
+	"math"
+
+	"psim/costmodel/arch"
+)
+
+// tileSide bounds the smallest block of a product's result that a multiprocessor is
+// given. Libraries choose among tiles of 64 × 64 to 256 × 128 (NVIDIA, Matrix
+// Multiplication Background User's Guide, section 2.3), the one that leaves the least idle.
+const tileSide = 64
+
+// product returns the time in seconds to compute a product: whole waves of tiles, and what
+// as many rows as halfRows would take, because it begins and ends below its rate.
+func (c Compute) product(o arch.Op, p arch.Pass, flops float64, samples int64) float64 {
+	rows := float64(samples) * float64(max(1, o.Count)) * float64(o.Rows) / float64(max(1, o.Experts))
+	occupied := flops
+	if c.processors > 0 {
+		occupied = 0
+		for _, s := range shapes(o, p, samples) {
+			occupied += s.occupied(c.processors)
+		}
+	}
+	computing := (occupied + flops*c.halfRows/rows) / c.flops
+	switch {
+	case o.Inner%8 == 0 && o.Cols%8 == 0 || c.unaligned == 0:
+		return computing
+	case o.Weight:
+		return computing / c.unaligned
+	}
+	return computing / c.ragged
+}
+
+// A shape is that of count equal products in one kernel: rows × inner by inner × cols.
+type shape struct{ count, rows, cols, inner float64 }
+
+// shapes returns those of the products that a pass of an operation makes.
+func shapes(o arch.Op, p arch.Pass, samples int64) []shape {
+	count, rows := float64(max(1, o.Count)*max(1, o.Experts)), float64(o.Rows)
+	if o.Weight {
+		rows *= float64(samples) / float64(max(1, o.Experts))
+	} else {
+		count *= float64(samples)
+	}
+	inner, cols := float64(o.Inner), float64(o.Cols)
+	switch {
+	case p == arch.Forward:
+		return []shape{{count, rows, cols, inner}}
+	case p == arch.WeightGradient:
+		return []shape{{count, inner, cols, rows}}
+	case o.Weight:
+		return []shape{{count, rows, inner, cols}}
+	}
+	return []shape{{count, rows, inner, cols}, {count, inner, cols, rows}}
+}
+
+// occupied counts the FLOPs that multiprocessors could have done while they computed the
+// tiles: those at the edges reach beyond the result, and in the last wave some are idle.
+func (s shape) occupied(multiprocessors float64) float64 {
+	tiles := s.count * math.Ceil(s.rows/tileSide) * math.Ceil(s.cols/tileSide)
+	return 2 * tileSide * tileSide * s.inner * math.Ceil(tiles/multiprocessors) * multiprocessors
+}
