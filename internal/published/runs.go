@@ -22,7 +22,7 @@ func sources() []runs {
 	return []runs{{
 		file: "mpt", title: "GPTs of 125M to 70B on 8 to 512 A100 and H100, PyTorch FSDP", place: "mosaicml/llm-foundry, scripts/train/benchmarking/README.md",
 		fitted: "the rate of fused attention, and the time of the host before every layer, of stack pytorch-fsdp on A100 and H100, and the H100's rate of products, from every fourth row on one node of A100 and every second on one of H100",
-		note:   "The rates of products and memory of the A100 are the catalog's; fitted with the others, they come to 252 TFLOP/s and 1,727 GB/s, 1 % from there. Rows that no physics here explains: 30b with 8,192 tokens on both devices, and 760m with 512 and 1,024 on A100, which others of the same model contradict.",
+		note:   "The rates of products and memory of the A100 are the catalog's; fitted with the others, they come to 252 TFLOP/s and 1,727 GB/s, 1 % from there. Rows that no physics here explains: 30b with 8,192 tokens on both devices, and 760m with 512 and 1,024 on A100, which others of the same model contradict. All of these are predicted to fill 76 to 78 of 80 GB, where PyTorch's allocator may have to free what it caches and wait for the device; but so are rows that are right.",
 	}, {
 		file: "bloom", title: "GPTs of 100B to 200B on 8 to 384 A100, Megatron-DeepSpeed", place: "bigscience-workshop/bigscience, train/tr11-176B-ml/chronicles-prequel.md",
 		fitted: "efficiency and launch of the device and the times of the host, of stack megatron-deepspeed on A100, from every fourth row and from every fourteenth of vtrain-2024-single-node, and the rate of products of heads that are not aligned",
