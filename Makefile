@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench laws fuzz kill full-disk golden gallery schema fit lint report course-checks accuracy speed engine ci
+.PHONY: run test bench laws fuzz kill full-disk golden gallery schema fit exhaustive lint report course-checks accuracy speed engine ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -55,6 +55,9 @@ ci:
 
 fit: ## fit the machines of published tables to their rows again; takes up to two hours
 	$(GO) run ./internal/gen/fit
+
+exhaustive: ## predict every plan of four small spaces one by one, and compare with psim search; takes minutes
+	$(GO) run ./internal/gen/exhaustive
 
 report: ## predict and run 18 experiments on this machine: docs/executed.md; takes minutes, and a quiet machine
 	$(GO) run ./cmd/psim validate --executed --markdown > docs/executed.md.new

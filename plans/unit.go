@@ -9,6 +9,7 @@ import (
 	"psim/costmodel"
 	"psim/costmodel/memory"
 	"psim/costmodel/stages"
+	"psim/reports"
 	"psim/schedules/graph"
 	"psim/schedules/order"
 	"psim/schedules/wiring"
@@ -57,7 +58,7 @@ const (
 	Impossible  = "not possible"
 	Parameters  = "parameters, gradients and optimizer do not fit"
 	Activations = "least activations do not fit"
-	Slower      = "slower by a lower bound"
+	Slower      = reports.Slower
 	Same        = "the same order as another"
 )
 

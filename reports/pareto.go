@@ -64,12 +64,13 @@ func Pareto(w io.Writer, format string, p ParetoFigure) error {
 		peak = max(peak, p.Capacity)
 	}
 	f := chart.New(p.Title, 260)
-	chart.Bytes(&f.X, "peak memory of the fullest rank", peak, 10)
-	chart.Time(&f.Y, "step time", time.Duration(slowest*float64(time.Second)), 6)
-	f.X.Max *= 1.06 // some air beside and above
-	f.Y.Max *= 1.1
+	least, fastest := p.from(peak, slowest)
+	chart.BytesFrom(&f.X, "peak memory of the fullest rank", least, peak, 10)
+	chart.TimeFrom(&f.Y, "step time", time.Duration(fastest*float64(time.Second)), time.Duration(slowest*float64(time.Second)), 6)
+	f.X.Max += 0.06 * (f.X.Max - f.X.Min) // some air beside and above
+	f.Y.Max += 0.1 * (f.Y.Max - f.Y.Min)
 	limit := chart.Line(chart.Dotted(chart.RGB(chart.Alarm), 1.4),
-		plotter.XY{X: float64(p.Capacity)}, plotter.XY{X: float64(p.Capacity), Y: f.Y.Max})
+		plotter.XY{X: float64(p.Capacity), Y: f.Y.Min}, plotter.XY{X: float64(p.Capacity), Y: f.Y.Max})
 	if p.Capacity > 0 && !beyond {
 		f.Add(limit)
 	}
@@ -85,6 +86,28 @@ func Pareto(w io.Writer, format string, p ParetoFigure) error {
 		}
 	}
 	return f.Write(w, format)
+}
+
+// from returns where the axes begin: at 0, or for plans of which only the best were
+// simulated, shortly below the first where they are close to each other.
+func (p ParetoFigure) from(peak int64, slowest float64) (least int64, fastest float64) {
+	if !p.Shapes {
+		return 0, 0
+	}
+	least, fastest = peak, slowest
+	for _, plan := range p.Plans {
+		least, fastest = min(least, plan.PeakMemory()), min(fastest, plan.StepTime)
+	}
+	const close, air, alone = 0.6, 0.3, 0.1
+	if float64(least) < close*float64(peak) {
+		least = 0
+	} else {
+		least -= int64(max(air*float64(peak-least), alone*float64(least)))
+	}
+	if fastest < close*slowest {
+		return least, 0
+	}
+	return least, fastest - max(air*(slowest-fastest), 0.1*alone*fastest)
 }
 
 // near leaves out the plans that need so much more memory than there is that they would
@@ -171,13 +194,13 @@ func once(texts []string) []string {
 
 // sizes labels a plan with its microbatches, and its stages per rank if there are
 // several; or with how it divides the network.
-func (f ParetoFigure) sizes(p Plan) string {
-	text := fmt.Sprintf("M=%d", p.Microbatches)
-	if f.Shapes {
-		text = p.Settings[0]
+func (p ParetoFigure) sizes(plan Plan) string {
+	text := fmt.Sprintf("M=%d", plan.Microbatches)
+	if p.Shapes {
+		text = plan.Settings[0]
 	}
-	if p.VirtualStages > 1 {
-		text += fmt.Sprintf(" V=%d", p.VirtualStages)
+	if plan.VirtualStages > 1 {
+		text += fmt.Sprintf(" V=%d", plan.VirtualStages)
 	}
 	return text
 }

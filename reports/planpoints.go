@@ -30,23 +30,24 @@ type PlanPoint struct {
 // The states of a point; one that was discarded has its reason in place of them.
 const (
 	pointSimulated = "simulated"
-	pointBounded   = "bounded"
 	pointOpen      = "not reached" // of a search that was interrupted
 )
+
+// Slower is why a plan is discarded whose bound is above what the last of the best plans
+// takes.
+const Slower = "slower by a lower bound"
 
 // state says what became of a point. A plan whose bound is above what the last of the
 // best plans takes may have been simulated or not, as workers happened to find the best:
 // it counts as discarded by its bound, so that equal searches say the same.
 func (p PlanPoint) state(last time.Duration) string {
 	switch {
+	case last > 0 && p.Bound > last:
+		return Slower
 	case p.Pruned != "":
 		return p.Pruned
-	case last > 0 && p.Bound > last:
-		return pointBounded
 	case p.Simulated:
 		return pointSimulated
-	case p.Bound > 0 && last > 0:
-		return pointBounded
 	}
 	return pointOpen
 }
@@ -141,7 +142,7 @@ func ReadPlanPoints(r io.Reader) ([]PlanPoint, error) {
 		case pointSimulated:
 			p.Simulated, p.StepTime = true, time.Duration(t.number("step_time_ns", 0, math.MaxInt64))
 			p.PeakMemory, p.Fits = t.number("peak_memory_bytes", 0, math.MaxInt64), t.text("fits") == "true"
-		case pointBounded, pointOpen:
+		case Slower, pointOpen:
 		case "":
 			t.fail("state", fmt.Errorf("is missing"))
 		default:

@@ -120,8 +120,6 @@ func (s SavedPlans) Ranking() (PlanRanking, error) {
 		switch state := point.state(last); state {
 		case pointSimulated:
 			p.Evaluated++
-		case pointBounded:
-			p.Bounded++
 		case pointOpen:
 		default:
 			p.PrunedBy[state]++
@@ -133,7 +131,7 @@ func (s SavedPlans) Ranking() (PlanRanking, error) {
 
 // count adds up what was discarded.
 func (p *PlanRanking) count() {
-	p.Pruned = p.Bounded
+	p.Pruned, p.Bounded = 0, p.PrunedBy[Slower]
 	for _, n := range p.PrunedBy {
 		p.Pruned += n
 	}
@@ -144,8 +142,8 @@ func (s SavedPlans) Settled() ([]PlanPoint, error) {
 	last, err := s.Last()
 	list := sortedPoints(s.Points)
 	for i, p := range list {
-		if p.state(last) == pointBounded {
-			list[i].Simulated = false
+		if p.state(last) == Slower {
+			list[i].Simulated, list[i].Pruned = false, ""
 		}
 	}
 	return list, err

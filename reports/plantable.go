@@ -73,7 +73,7 @@ func (p PlanRanking) Counted() string {
 	}
 	var reasons []string
 	for reason := range p.PrunedBy {
-		if reason != pointBounded {
+		if reason != Slower {
 			reasons = append(reasons, reason)
 		}
 	}

@@ -51,11 +51,11 @@ func (w PlanWhy) text(best float64) string {
 		if math.Abs(d) < least*math.Abs(w.Longer[classes[0]]) {
 			break
 		}
-		more := "more"
+		sign := "+"
 		if d < 0 {
-			more = "less"
+			sign = "−"
 		}
-		parts = append(parts, fmt.Sprintf("%s %s %s", duration(math.Abs(d)), more, className(class)))
+		parts = append(parts, sign+duration(math.Abs(d))+" "+className(class))
 	}
 	name := map[string]string{"runner-up": "plan 2", "configuration": "the configuration's own plan"}[w.Plan]
 	if parts == nil {

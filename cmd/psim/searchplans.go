@@ -135,7 +135,7 @@ func (f planFlags) query(c *configs.Config, margin bool, rows int) (q lib.PlanQu
 	if q.Margin, err = share(f.margin); err != nil {
 		return q, fmt.Errorf("--margin %s: %w", f.margin, err)
 	}
-	if !margin && (c.Defined("machine.memory_margin") || c.Machine.MemoryMargin > 0) { // of its stack
+	if !margin && c.Defined("machine.memory_margin") {
 		q.Margin = c.Machine.MemoryMargin
 	}
 	if q.Vary, err = variations(f.vary); err != nil {

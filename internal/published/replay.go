@@ -36,6 +36,7 @@ type Result struct {
 	Claim      string  `json:"claim,omitempty"`
 	Note       string  `json:"note,omitempty"`
 	Figure     string  `json:"figure"`
+	Orders     []Order `json:"orders,omitempty"` // of plans for one training
 	// Splits divide the errors of training runs by what their source says of them.
 	Splits   []Split `json:"splits,omitempty"`
 	Replayed []Row   `json:"replayed"`
@@ -61,7 +62,7 @@ func (t Table) replay() (Result, error) {
 	}
 	r := Result{
 		Name: t.Name, Rows: len(rows), Fitted: t.Fitted != "", FittedFrom: t.Fitted, DeviceFrom: t.Device,
-		Title: t.Title, Paper: t.Paper, Place: t.Place, Claim: t.Claim, Note: t.Note, Figure: t.Figure, Splits: splits(rows), Replayed: rows,
+		Title: t.Title, Paper: t.Paper, Place: t.Place, Claim: t.Claim, Note: t.Note, Figure: t.Figure, Splits: splits(rows), Orders: orders(rows), Replayed: rows,
 	}
 	return r, r.summarize()
 }

@@ -15,6 +15,9 @@ type runs struct {
 	place  string
 	fitted string
 	note   string
+	// site is another network of the same place, as it was measured there, and siteName
+	// what it is called: an alternative for the rows of trainings with several plans.
+	site, siteName string
 }
 
 // sources lists where training runs are from.
@@ -24,7 +27,7 @@ func sources() []runs {
 		fitted: "the rate of fused attention, and the time of the host before every layer, of stack pytorch-fsdp on A100 and H100, and the H100's rate of products, from every fourth row on one node of A100 and every second on one of H100",
 		note:   "The rates of products and memory of the A100 are the catalog's; fitted with the others, they come to 252 TFLOP/s and 1,727 GB/s, 1 % from there. Rows that no physics here explains: 30b with 8,192 tokens on both devices, and 760m with 512 and 1,024 on A100, which others of the same model contradict.",
 	}, {
-		file: "bloom", title: "GPTs of 100B to 200B on 8 to 384 A100, Megatron-DeepSpeed", place: "bigscience-workshop/bigscience, train/tr11-176B-ml/chronicles-prequel.md",
+		file: "bloom", siteName: "the site's network", site: `machine.network = {bandwidth = "12.5GB/s", latency = "5us", collective_call = "34.5us", collective_bandwidth = "5.06GB/s"}`, title: "GPTs of 100B to 200B on 8 to 384 A100, Megatron-DeepSpeed", place: "bigscience-workshop/bigscience, train/tr11-176B-ml/chronicles-prequel.md",
 		fitted: "efficiency and launch of the device and the times of the host, of stack megatron-deepspeed on A100, from every fourth row and from every fourteenth of vtrain-2024-single-node, and the rate of products of heads that are not aligned",
 		note:   "Products come to 187 TFLOP/s, where the catalog's 257 are right for Megatron-LM (korthikanti-2022-table-5); why is not known. Rows with 16 matrices of attention for a device (64 heads, 2 samples) take longer than those with 32, as in vtrain-2024-single-node, and so do heads of 128 features beside those of 144 and 192.",
 	}, {
@@ -55,10 +58,30 @@ func trainingRuns() []Table {
 		tables = append(tables, Table{
 			Name: "runs-" + r.file, Title: r.title, Figure: "runs", Paper: runsPaper, Place: r.place,
 			Fitted: r.fitted, Note: r.note,
-			Rows: func() ([]Row, error) { return rowPer(records("runs_"+r.file+".csv"), record.run) },
+			Rows: r.rows,
 		})
 	}
 	return tables
+}
+
+// rows predicts all steps, and those of trainings with several plans with the site's
+// network, too.
+func (r runs) rows() ([]Row, error) {
+	list := records("runs_" + r.file + ".csv")
+	plans := map[string]int{}
+	for _, one := range list {
+		plans[one.training()]++
+	}
+	return rowPer(list, func(one record) (Row, error) {
+		row, err := one.run()
+		if err != nil || r.site == "" || plans[row.Training] < leastPlans {
+			return row, err
+		}
+		delete(one.cells, "machine.network")
+		s, err := simulate(one.configuration() + "\n" + r.site)
+		row.Alternatives = []Alternative{{r.siteName, s.Summary.StepTime.Seconds()}}
+		return row, err
+	})
 }
 
 // run predicts a step.
@@ -68,7 +91,8 @@ func (r record) run() (Row, error) {
 		return Row{}, err
 	}
 	return Row{
-		Label: r.text("row"), Unit: "s", Used: r.text("used") != "", Stack: r.text("train.stack"), Device: r.text("machine.device"), Facets: r.facets(p),
+		Training: r.training(),
+		Label:    r.text("row"), Unit: "s", Used: r.text("used") != "", Stack: r.text("train.stack"), Device: r.text("machine.device"), Facets: r.facets(p),
 		Published: r.number("seconds"), Predicted: p.StepTime, Verdict: p.MemoryVerdict,
 	}, nil
 }

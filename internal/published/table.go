@@ -52,6 +52,9 @@ type Row struct {
 	// Stack and Device are what trained, of training runs.
 	Stack  string `json:"stack,omitempty"`
 	Device string `json:"device,omitempty"`
+	// Training is what is trained on how many devices, whatever the plan; rows that share
+	// it are plans of one training.
+	Training string `json:"training,omitempty"`
 	// Facets classify a training run.
 	Facets []Facet `json:"facets,omitempty"`
 	// Verdict is that on the memory of a training run, which has run.

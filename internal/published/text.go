@@ -65,6 +65,9 @@ func (t Result) writeText(b *strings.Builder) {
 			fmt.Fprintln(b, wrap.Text(line, textWidth, "  "))
 		}
 	}
+	for _, o := range t.Orders {
+		fmt.Fprintln(b, wrap.Text(o.text(), textWidth, ""))
+	}
 	if t.Note != "" {
 		for paragraph := range strings.SplitSeq(t.Note, "\n\n") {
 			fmt.Fprintln(b, wrap.Text(paragraph, textWidth, ""))
@@ -149,14 +152,7 @@ Everything here is made by ` + "`make accuracy`" + `; one table with its rows is
 	}
 	r.writeVerdicts(&b, verdictHead, verdictMarkdown)
 	for i, t := range r.Tables {
-		fmt.Fprintf(&b, "\n## %s\n\n%s.\n%s. Worst row: %s.\n", t.Name, strings.TrimSuffix(t.Paper, "."), upper(t.Place), t.WorstRow)
-		if t.Fitted {
-			fmt.Fprintf(&b, "%s\n", t.allRows())
-		}
-		if t.Note != "" {
-			fmt.Fprintf(&b, "\n%s\n", t.Note)
-		}
-		t.writeSplits(&b)
+		t.writeMarkdown(&b)
 		if pictures == "" {
 			continue
 		}
@@ -166,6 +162,24 @@ Everything here is made by ` + "`make accuracy`" + `; one table with its rows is
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeMarkdown writes a section of docs/accuracy.md.
+func (t Result) writeMarkdown(b *strings.Builder) {
+	fmt.Fprintf(b, "\n## %s\n\n%s.\n%s. Worst row: %s.\n", t.Name, strings.TrimSuffix(t.Paper, "."), upper(t.Place), t.WorstRow)
+	if t.Fitted {
+		fmt.Fprintf(b, "%s\n", t.allRows())
+	}
+	for i, o := range t.Orders {
+		if i == 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(b, "%s\n", o.text())
+	}
+	if t.Note != "" {
+		fmt.Fprintf(b, "\n%s\n", t.Note)
+	}
+	t.writeSplits(b)
 }
 
 func (t Result) constantsFrom() string {

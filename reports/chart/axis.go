@@ -17,7 +17,12 @@ type unit struct {
 
 // Time makes an axis of times from 0 to max, in ns, µs, ms, s, minutes or hours.
 func Time(a *plot.Axis, label string, max time.Duration, intervals int) {
-	set(a, label, float64(max), intervals, []unit{
+	TimeFrom(a, label, 0, max, intervals)
+}
+
+// TimeFrom makes one that begins later.
+func TimeFrom(a *plot.Axis, label string, low, max time.Duration, intervals int) {
+	set(a, label, float64(low), float64(max), intervals, []unit{
 		{"ns", 1, 0}, {"µs", 1e3, 1e3}, {"ms", 1e6, 1e6}, {"s", 1e9, 1e9},
 		{"min", 60e9, 600e9}, {"h", 3600e9, 36000e9},
 	})
@@ -25,7 +30,12 @@ func Time(a *plot.Axis, label string, max time.Duration, intervals int) {
 
 // Bytes makes an axis of memory from 0 to max, in decimal units of bytes.
 func Bytes(a *plot.Axis, label string, max int64, intervals int) {
-	set(a, label, float64(max), intervals, []unit{
+	BytesFrom(a, label, 0, max, intervals)
+}
+
+// BytesFrom makes one that begins at more.
+func BytesFrom(a *plot.Axis, label string, low, max int64, intervals int) {
+	set(a, label, float64(low), float64(max), intervals, []unit{
 		{"B", 1, 0}, {"kB", 1e3, 1e3}, {"MB", 1e6, 1e6}, {"GB", 1e9, 1e9},
 		{"TB", 1e12, 1e12}, {"PB", 1e15, 1e15}, {"EB", 1e18, 1e18},
 	})
@@ -34,12 +44,12 @@ func Bytes(a *plot.Axis, label string, max int64, intervals int) {
 // Numbers makes an axis from 0 to max in a unit of some size; its name may be
 // empty.
 func Numbers(a *plot.Axis, label, name string, size, max float64, intervals int) {
-	set(a, label, max, intervals, []unit{{name, size, 0}})
+	set(a, label, 0, max, intervals, []unit{{name, size, 0}})
 }
 
 // set chooses the last unit that serves max, and the finest round step of it
 // that makes at most so many intervals.
-func set(a *plot.Axis, label string, max float64, intervals int, list []unit) {
+func set(a *plot.Axis, label string, low, max float64, intervals int, list []unit) {
 	u := list[0]
 	for _, candidate := range list {
 		if max >= candidate.from {
@@ -47,7 +57,7 @@ func set(a *plot.Axis, label string, max float64, intervals int, list []unit) {
 		}
 	}
 	var step float64 // from tick to tick
-	rough := max / u.size / float64(intervals)
+	rough := (max - low) / u.size / float64(intervals)
 	power := math.Pow(10, math.Floor(math.Log10(rough)))
 	for _, digit := range []float64{1, 2, 5, 10} {
 		if digit*power >= rough*(1-1e-9) {
@@ -58,7 +68,7 @@ func set(a *plot.Axis, label string, max float64, intervals int, list []unit) {
 	if u.name != "" {
 		label += " (" + u.name + ")"
 	}
-	a.Min, a.Max, a.Label.Text, a.Tick.Marker = 0, max, label, plot.TickerFunc(func(_, max float64) []plot.Tick { return u.ticks(step, max) })
+	a.Min, a.Max, a.Label.Text, a.Tick.Marker = low, max, label, plot.TickerFunc(func(_, max float64) []plot.Tick { return u.ticks(step, max) })
 }
 
 // ticks lists the multiples of a step, all with as many decimals as it needs, or with

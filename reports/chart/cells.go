@@ -41,7 +41,7 @@ func (l Cells) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 		style := Text(size)
 		style.XAlign, style.Color = text.XCenter, InkOn(look.Color)
-		if look.Hatch != Plain { // no line runs through the text
+		if look.Hatch != Plain && cell.Text != "" { // no line runs through the text
 			w := style.Width(cell.Text)/2 + 1
 			Fill(c, look.Color, at.X-w, at.Y-size/2, at.X+w, at.Y+size/2)
 		}

@@ -71,27 +71,32 @@ func (m planMap) telling() []string {
 	return list[:min(2, len(list))]
 }
 
-// spread computes by how much more the best plans of the values of a dimension take than the
-// best of all, on average; values without one count as twice the time.
+// spread computes by how much more the best plans of the values of a dimension take than
+// the best of all, on average, as far as that is known: at least, of what a bound has
+// discarded; twice the time where nothing fits.
 func (m planMap) spread(dimension string) float64 {
 	best := map[string]time.Duration{}
 	least := time.Duration(math.MaxInt64)
 	for _, p := range m.points {
-		value := p.Plan.Value(dimension)
-		before := best[value]
-		best[value] = before
-		if p.Simulated && p.Fits {
-			least = min(least, p.StepTime)
-			if before == 0 || p.StepTime < before {
-				best[value] = p.StepTime
-			}
+		value, took := p.Plan.Value(dimension), time.Duration(0)
+		switch {
+		case p.Simulated && p.Fits:
+			took = p.StepTime
+			least = min(least, took)
+		case !p.Simulated && p.Pruned == "":
+			took = p.Bound
+		}
+		if before := best[value]; took > 0 && (before == 0 || took < before) {
+			best[value] = took
+		} else {
+			best[value] = before
 		}
 	}
 	sum := 0.0
 	for _, value := range m.values(dimension) {
 		longer := 1.0
 		if best[value] > 0 {
-			longer = min(1, float64(best[value])/float64(least)-1)
+			longer = max(0, min(1, float64(best[value])/float64(least)-1))
 		}
 		sum += longer
 	}
