@@ -38,6 +38,7 @@ func TestEstimates(t *testing.T) {
 			{"schedule.name=1f1b"}, {"schedule.name=zb-h1"}, {"schedule.name=zbv"}, {"schedule.name=interleaved-1f1b", "schedule.virtual_stages=2"},
 			{"schedule.name=zbv", "parallel.data=3", "parallel.zero=2"}, {"parallel.data=2", "machine.devices_per_node=2"},
 			{"parallel.data=2", "machine.host.operation=10us", "machine.host.queue=2"}, {"train.stack=megatron"},
+			{"parallel.data=2", "parallel.zero=1", "parallel.overlap_gather=true", "parallel.overlap=true"},
 		} {
 			t.Run(fmt.Sprint(name, sets), func(t *testing.T) {
 				c, err := psim.Load(name, sets...)

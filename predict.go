@@ -115,11 +115,11 @@ func Compare(a, b reports.Run) reports.Comparison { return reports.Compare(a, b)
 // build makes the plan; reserve is the memory of every rank that a schedule that is
 // searched for leaves free.
 func (p *Prediction) build(ctx context.Context, reserve []int64) (err error) {
-	check := memory.CheckTasks
-	if p.packer != nil { // wiring counts exactly
-		check = memory.CheckPacked
+	err = memory.CheckTasks(p.Config.Tasks())
+	if p.packer != nil { // packing counts exactly; F and B of every stage are certain
+		err = memory.CheckPacked(p.Config.Tasks() / 2)
 	}
-	if err := check(p.Config.Tasks()); err != nil {
+	if err != nil {
 		return fmt.Errorf("%s: %w", p.Config.Name(), err)
 	}
 	start := time.Now()

@@ -151,6 +151,10 @@ func (c *Config) MachineNotes(p *Plan) []string {
 	}
 	if p.Workload != nil {
 		lines = append(append(lines, c.assumed("machine.memory_margin")...), deviceNotes(m.Device, cmp.Or(p.Workload.Training.Precision, "fp32"))...)
+		if held := c.Memory.Process(c.groups()); held.Context+held.Buffers > 0 {
+			lines = append(lines, fmt.Sprintf("decides  a process holds %s of context and %s of buffers for %s beside its tensors, and %g %% of those that come and go",
+				units.FormatBytes(held.Context), units.FormatBytes(held.Buffers), units.Plural(c.groups(), "group"), 100*held.Allocator))
+		}
 		if m.MemoryPerNode > 0 {
 			lines = append(lines, fmt.Sprintf("decides  the devices of a node share %s of memory", units.FormatBytes(int64(m.MemoryPerNode))))
 		}

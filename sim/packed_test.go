@@ -40,6 +40,11 @@ func drawPackable(t *rapid.T) wiring.Pipeline {
 		p.Sync.Parameters = rapid.SliceOfN(rapid.Int64Range(0, 50), stages, stages).Draw(t, "parameters")
 		p.Sync.Overlap, p.Sync.Sharded = rapid.Bool().Draw(t, "overlap"), rapid.Bool().Draw(t, "sharded")
 		p.Sync.EveryMicrobatch = rapid.Bool().Draw(t, "every microbatch")
+		if rapid.IntRange(0, 2).Draw(t, "ahead") == 0 {
+			for range stages {
+				p.Sync.Ahead = append(p.Sync.Ahead, rapid.SliceOfN(rapid.Int64Range(0, 50), 0, 3).Draw(t, "pieces"))
+			}
+		}
 	}
 	if stages > 1 && rapid.Bool().Draw(t, "tied") {
 		p.Tied = []wiring.Tied{{Stages: []int{0, stages - 1}, Bytes: 7}, {Stages: []int{0}}}

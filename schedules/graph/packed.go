@@ -164,6 +164,8 @@ func (p *Packed) Place(i int32) int64 {
 	switch k := p.Classes[t.Class].Kind; {
 	case k.Message():
 		return int64(t.Dep)<<2 | message
+	case k.Collective() && t.Dep == None: // before all that its rank computes
+		return int64(p.Begin[p.First[p.Graph.Tasks[t.Class].Rank]])<<2 - 1
 	case k.Collective():
 		return int64(t.Dep)<<2 | collective
 	}

@@ -31,6 +31,8 @@ type Packer struct {
 	classes  []int32    // by kind, stage, size and bits, or None; then those of actions in parts
 	sums     []int32    // by stage: the class of its first bucket's sum; or None
 	last     []int32    // by stage: the action that completes its gradients
+	first    []int32    // by stage: its first forward, where parameters are gathered ahead
+	gathered []int32    // by stage: the first of these gathers
 	compute  []int32    // by rank: the stream
 	gradient []int32    // by rank: the stream; or None
 	cursor   []int32    // by stream: where its next task goes
@@ -84,7 +86,7 @@ func (k *Packer) Pack(p Pipeline, folded bool) (*graph.Packed, error) {
 
 // packable reports whether a pipeline has only what packed graphs have.
 func (p *Pipeline) packable() bool {
-	return p.Placement.Second == nil && p.Sync.Units == nil && p.Sync.Broadcast == nil && p.Sync.Ahead == nil && !p.Synchronous && !p.SerialBackward && !p.WholeLast && !p.Stashing && p.Pairs == Serial
+	return p.Placement.Second == nil && p.Sync.Units == nil && p.Sync.Broadcast == nil && !p.Synchronous && !p.SerialBackward && !p.WholeLast && !p.Stashing && p.Pairs == Serial
 }
 
 // begin readies the memory for a pipeline.
@@ -116,6 +118,7 @@ func (k *Packer) begin(p *Pipeline, folded bool) {
 		g.Late = make([]bool, stages*m)
 	}
 	k.classes, k.sums, k.last = filled(k.classes, 2*int(graph.Send)*stages*int(k.sizes)*variants), filled(k.sums, stages), filled(k.last, stages)
+	k.first, k.gathered = filled(k.first, stages), filled(k.gathered, stages)
 	k.compute, k.gradient = filled(k.compute, p.Shape.Ranks), filled(k.gradient, p.Shape.Ranks)
 	k.cursor, k.stagesOn = k.cursor[:0], p.stagesOn()
 }
@@ -170,10 +173,13 @@ func (k *Packer) sends(a *order.Action) int32 {
 	return k.to[direction(a.Kind)][a.Stage]
 }
 
-// buckets counts the sums that leave with an action, the i-th of its rank, and the parts
-// into which it is cut for them.
-func (k *Packer) buckets(i int32, a *order.Action) (buckets, parts int32) {
-	if !makesGradients(a.Kind) || !k.Sync.EveryMicrobatch && k.last[a.Stage] != i || !k.summing() {
+// cut counts the parts into which an action is cut, the i-th of its rank, and the sums that
+// leave with it.
+func (k *Packer) cut(i int32, a *order.Action) (buckets, parts int32) {
+	switch {
+	case a.Kind == graph.Forward && k.first[a.Stage] == i:
+		return 0, max(1, int32(len(k.Sync.Ahead[a.Stage])))
+	case !makesGradients(a.Kind) || !k.Sync.EveryMicrobatch && k.last[a.Stage] != i || !k.summing():
 		return 0, 1
 	}
 	buckets, parts = int32(len(k.Sync.Buckets[a.Stage])), 1
@@ -187,3 +193,6 @@ func (k *Packer) buckets(i int32, a *order.Action) (buckets, parts int32) {
 func (k *Packer) summing() bool {
 	return (k.Sync.Overlap || k.Sync.EveryMicrobatch) && k.Sync.active(k.Shape)
 }
+
+// ahead reports whether parameters are gathered beside the first forwards.
+func (k *Packer) ahead() bool { return k.Sync.Ahead != nil && k.Sync.active(k.Shape) }

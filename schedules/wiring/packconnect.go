@@ -23,7 +23,7 @@ func (k *Packer) averaged(r int32) int64 {
 // connect adds what the actions of a rank wait for on others.
 func (k *Packer) connect(r int32) {
 	tasks, m, i := k.packed.Tasks, k.microbatches, k.packed.Begin[k.compute[r]]
-	actions, summing, last := k.Order[r], k.summing(), int32(len(k.to[0]))-1
+	actions, cuts, last := k.Order[r], k.summing() || k.ahead(), int32(len(k.to[0]))-1
 	for n := range actions {
 		a, on := &actions[n], int32(graph.None)
 		switch {
@@ -42,8 +42,8 @@ func (k *Packer) connect(r int32) {
 			}
 		}
 		parts := int32(1)
-		if summing {
-			_, parts = k.buckets(int32(n), a)
+		if cuts {
+			_, parts = k.cut(int32(n), a)
 		}
 		i += parts
 	}

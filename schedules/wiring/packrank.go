@@ -14,19 +14,20 @@ type ends struct{ computed, closing int32 }
 // rank adds the tasks of a rank of the first replica, each with what it waits for on its
 // own rank.
 func (k *Packer) rank(r int32) {
-	tasks, at, summing, stages := k.packed.Tasks, ends{graph.None, graph.None}, k.summing(), int32(len(k.to[0]))
+	tasks, at, cuts, stages := k.packed.Tasks, ends{graph.None, graph.None}, k.summing() || k.ahead(), int32(len(k.to[0]))
+	k.gatherAhead(r)
 	next := k.cursor[k.compute[r]]
 	actions, width := k.Order[r], k.sizes*variants
 	for i := range actions {
 		a := &actions[i]
 		index := (int32(a.Kind)*stages+a.Stage)*width + k.variant(a)
 		buckets, parts := int32(0), int32(1)
-		if summing {
-			buckets, parts = k.buckets(int32(i), a)
+		if cuts {
+			buckets, parts = k.cut(int32(i), a)
 		}
 		for part := range parts {
 			class := k.class(r, a, index, part, parts)
-			tasks[next] = graph.PackedTask{Dep: k.limit(a, part, at.closing), Class: class}
+			tasks[next] = graph.PackedTask{Dep: k.limit(int32(i), a, part, at.closing), Class: class}
 			k.packed.Counts[class]++
 			at.computed = next
 			next++
@@ -76,8 +77,12 @@ func (k *Packer) variant(a *order.Action) int32 {
 }
 
 // limit finds the sum that a computing task waits for where whole gradients of one
-// microbatch may be live (see connector.limit).
-func (k *Packer) limit(a *order.Action, part, closing int32) int32 {
+// microbatch may be live (see connector.limit), or in a first forward, before which there
+// are no sums, the gather.
+func (k *Packer) limit(i int32, a *order.Action, part, closing int32) int32 {
+	if a.Kind == graph.Forward && k.first[a.Stage] == i && len(k.Sync.Ahead[a.Stage]) > 0 {
+		return k.gathered[a.Stage] + part
+	}
 	if !k.Sync.EveryMicrobatch || part > 0 || k.Sync.Overlap && !k.Pipeline.sums(a.Kind, a.Stage) {
 		return graph.None
 	}
@@ -137,6 +142,24 @@ func (k *Packer) send(r int32, a *order.Action, index, computed int32) {
 		made = k.put(stream, *class, computed)
 	}
 	k.made[d][a.Stage*k.microbatches+a.Microbatch] = made
+}
+
+// gatherAhead adds the gathers of parameters that the step before has updated (see
+// rankBuilder.gatherAhead).
+func (k *Packer) gatherAhead(r int32) {
+	if !k.ahead() {
+		return
+	}
+	for _, s := range slices.Backward(k.stagesOn[r]) {
+		for part, bytes := range k.Sync.Ahead[s] {
+			class := k.add(graph.Task{
+				Kind: graph.AllGather, Part: uint16(part), Rank: r, Stream: k.gradient[r], Stage: s, Microbatch: graph.None, Peer: k.groups.stage[r], Bytes: bytes,
+			})
+			if i := k.put(k.gradient[r], class, graph.None); part == 0 {
+				k.gathered[s] = i
+			}
+		}
+	}
 }
 
 // sum adds the collective of one gradient bucket, and returns its place.

@@ -21,15 +21,11 @@ func (k *Packer) streams(r int32) {
 			}
 		}
 	}
-	for i := range actions {
-		if a := &actions[i]; early && makesGradients(a.Kind) {
-			k.last[a.Stage] = int32(i)
-		}
-	}
+	k.findCuts(r)
 	for i := 0; i < len(actions) && (missing > 0 || early && k.gradient[r] == graph.None); i++ {
 		a := &actions[i]
-		buckets, parts := k.buckets(int32(i), a)
-		if parts > 1 { // the sum of the first leaves before the message
+		buckets, parts := k.cut(int32(i), a)
+		if parts > 1 && buckets > 0 { // the sum of the first leaves before the message
 			k.gradients(r)
 		}
 		if to, d := k.sends(a), direction(a.Kind); to != graph.None && k.stream[d][a.Stage] == graph.None {
@@ -41,6 +37,26 @@ func (k *Packer) streams(r int32) {
 		}
 	}
 	k.count(r)
+}
+
+// findCuts finds the actions of a rank that are cut, or after which sums leave. What is
+// gathered ahead is the first on its stream.
+func (k *Packer) findCuts(r int32) {
+	ahead, summing := k.ahead(), k.summing()
+	if !ahead && !summing {
+		return
+	}
+	for i, a := range k.Order[r] {
+		switch {
+		case summing && makesGradients(a.Kind):
+			k.last[a.Stage] = int32(i)
+		case ahead && a.Kind == graph.Forward && k.first[a.Stage] == graph.None:
+			k.first[a.Stage] = int32(i)
+			if len(k.Sync.Ahead[a.Stage]) > 0 {
+				k.gradients(r)
+			}
+		}
+	}
 }
 
 // addStream adds a stream of a rank of the first replica.
@@ -87,19 +103,9 @@ func (k *Packer) count(r int32) {
 				k.cursor[k.stream[d][s]] += k.microbatches
 			}
 		}
-		if !active {
-			continue
-		}
-		times, buckets := int32(1), int32(len(k.Sync.Buckets[s]))
-		if k.Sync.EveryMicrobatch {
-			times = k.microbatches
-		}
-		tail += times * buckets
-		if k.Sync.Overlap && buckets > 0 {
-			compute += times * (buckets - 1)
-		}
-		if k.gathersUpdated() {
-			tail++
+		if active {
+			collectives, parts := k.collectives(s)
+			tail, compute = tail+collectives, compute+parts
 		}
 	}
 	if active {
@@ -114,9 +120,30 @@ func (k *Packer) count(r int32) {
 	}
 }
 
+// collectives counts those of a stage, and the parts into which its actions are cut beyond
+// the first.
+func (k *Packer) collectives(s int32) (n, parts int32) {
+	times, buckets := int32(1), int32(len(k.Sync.Buckets[s]))
+	if k.Sync.EveryMicrobatch {
+		times = k.microbatches
+	}
+	n = times * buckets
+	if k.Sync.Overlap && buckets > 0 {
+		parts = times * (buckets - 1)
+	}
+	if k.gathersUpdated() {
+		n++
+	}
+	if k.ahead() {
+		pieces := int32(len(k.Sync.Ahead[s]))
+		n, parts = n+pieces, parts+max(0, pieces-1)
+	}
+	return n, parts
+}
+
 // gathersUpdated reports whether updated parameters are gathered at the end.
 func (k *Packer) gathersUpdated() bool {
-	return k.Optimizer && k.Sync.Sharded && k.Sync.active(k.Shape)
+	return k.Optimizer && k.Sync.Sharded && k.Sync.Ahead == nil && k.Sync.active(k.Shape)
 }
 
 // reserve lays out the streams of the first replica, and memory for all that are packed.
