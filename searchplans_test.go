@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -88,4 +89,20 @@ func TestSearchPlansErrors(t *testing.T) {
 	require.NoError(t, err)
 	_, err = psim.SearchPlans(context.Background(), times, psim.PlanQuery{Devices: 4}, nil)
 	require.ErrorContains(t, err, "course-timeline: plans for a number of devices need a [model]")
+}
+
+// Of an order with whole and split backwards, each is cut by its own times where the
+// gradients of every microbatch leave bucket by bucket.
+func TestCutBackwardsOfTwoKinds(t *testing.T) {
+	var compute []time.Duration
+	for _, zero := range []string{"1", "2"} {
+		c, err := psim.Load("gpipe", "schedule.name=dualpipev", "schedule.stages=2", "parallel.data=2", "parallel.zero="+zero)
+		require.NoError(t, err)
+		p, err := psim.Predict(context.Background(), c)
+		require.NoError(t, err)
+		for _, r := range p.Summary.Ranks {
+			compute = append(compute, r.Compute)
+		}
+	}
+	require.Equal(t, compute[:4], compute[4:])
 }

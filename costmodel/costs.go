@@ -116,13 +116,14 @@ func (m *Machine) message(t *graph.Task) graph.Cost {
 
 // passPrices hold the prices of F, B, I and W.
 type passPrices struct {
-	plan   *stages.Plan
-	prices [][]price // by stage and size of microbatch
-	sliced stages.Sliced
-	slices []slicePrices // of backwards, by stage and copy
-	ahead  []slicePrices // of forwards, by stage
-	cuts   []graph.Task  // those that these were priced for
-	copyOf func(stage, microbatch int32) int
+	plan    *stages.Plan
+	prices  [][]price // by stage and size of microbatch
+	sliced  stages.Sliced
+	slices  []slicePrices // of backwards, by stage and copy
+	weights []slicePrices // of weight gradients, which an order may have beside backwards
+	ahead   []slicePrices // of forwards, by stage
+	cuts    []graph.Task  // those that these were priced for
+	copyOf  func(stage, microbatch int32) int
 }
 
 // slicePrices hold the prices of a pass that is cut, by size of microbatch.
@@ -137,7 +138,7 @@ type slicePrices struct {
 func newPassPrices(c Compute, h Host, p *stages.Plan, g *graph.Graph) (*passPrices, error) {
 	list := &passPrices{
 		plan: p, sliced: stages.SlicedIn(g), copyOf: g.Placement.Copy,
-		slices: make([]slicePrices, len(p.Stages)+len(g.Placement.Second)), ahead: make([]slicePrices, len(p.Stages)),
+		slices: make([]slicePrices, len(p.Stages)+len(g.Placement.Second)), weights: make([]slicePrices, len(p.Stages)+len(g.Placement.Second)), ahead: make([]slicePrices, len(p.Stages)),
 	}
 	layers := layerPrices(c, p)
 	for s := range p.Stages {
@@ -181,10 +182,14 @@ func (p *passPrices) slice(c Compute, h Host, t *graph.Task) {
 
 // parts finds the prices of the parts of F, or of B and W.
 func (p *passPrices) parts(t *graph.Task) *slicePrices {
-	if t.Kind == graph.Forward {
+	switch copy := p.copyOf(t.Stage, t.Microbatch); t.Kind {
+	case graph.Forward:
 		return &p.ahead[t.Stage]
+	case graph.WeightGradient:
+		return &p.weights[copy]
+	default:
+		return &p.slices[copy]
 	}
-	return &p.slices[p.copyOf(t.Stage, t.Microbatch)]
 }
 
 // cut finds the prices of the parts of a pass that is cut; nil for other tasks.

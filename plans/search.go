@@ -96,33 +96,40 @@ func (s *searching) parallel(step func(worker int) bool) {
 	all.Wait()
 }
 
-// price makes the units of all plans, and with them what is known before any simulation.
-func (s *searching) price(list []Plan) {
+// together lists points whose plans are of one unit, unit by unit.
+func (s *searching) together(list []Plan) [][]*Point {
 	type ofSpace struct {
 		*Space
 		unitKey
 	}
-	units := map[ofSpace][]*Point{}
-	var order []ofSpace
+	units := map[ofSpace]int{}
+	var all [][]*Point
 	for i := range list {
 		p := &s.Points[i]
 		p.Plan = &list[i]
 		key := ofSpace{p.space, p.space.keyOf(p.Plan)}
-		if units[key] == nil {
-			order = append(order, key)
+		at, known := units[key]
+		if !known {
+			at, units[key] = len(all), len(all)
+			all = append(all, nil)
 		}
-		units[key] = append(units[key], p)
+		all[at] = append(all[at], p)
 	}
-	next := 0
+	return all
+}
+
+// price makes the units of all plans, and with them what is known before any simulation.
+func (s *searching) price(list []Plan) {
+	units, next := s.together(list), 0
 	s.parallel(func(int) bool {
 		s.mutex.Lock()
 		at := next
 		next++
 		s.mutex.Unlock()
-		if at >= len(order) {
+		if at >= len(units) {
 			return false
 		}
-		points := units[order[at]]
+		points := units[at]
 		u := points[0].space.price(points[0].Plan)
 		for _, p := range points {
 			p.unit, p.Pruned, p.Bound = u, u.pruned, u.bounds[0]
@@ -130,6 +137,12 @@ func (s *searching) price(list []Plan) {
 				p.Bound = u.bounds[1]
 			}
 		}
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		if u.pruned != "" {
+			s.decided += len(points)
+		}
+		s.tell()
 		return true
 	})
 }
@@ -139,8 +152,6 @@ func (s *searching) sort() {
 	for i := range s.Points {
 		if p := &s.Points[i]; p.Pruned == "" {
 			s.waiting = append(s.waiting, p)
-		} else {
-			s.decided++
 		}
 	}
 	slices.SortFunc(s.waiting, func(p, q *Point) int { return cmp.Or(cmp.Compare(p.Bound, q.Bound), p.Compare(q.Plan)) })
@@ -173,14 +184,21 @@ func (s *searching) next(worker int) bool {
 	if pruned == "" {
 		s.keep(p)
 	}
-	if s.Progress != nil {
-		progress := Progress{Plans: len(s.Points), Decided: s.decided, Simulated: s.Simulated, Gap: s.gap()}
-		if len(s.Best) > 0 {
-			progress.Best = s.Best[0].Step
-		}
-		s.Progress(progress)
-	}
+	s.Gap = s.gap()
+	s.tell()
 	return true
+}
+
+// tell says how far the search has come.
+func (s *searching) tell() {
+	if s.Progress == nil {
+		return
+	}
+	progress := Progress{Plans: len(s.Points), Decided: s.decided, Simulated: s.Simulated, Gap: s.Gap}
+	if len(s.Best) > 0 {
+		progress.Best = s.Best[0].Step
+	}
+	s.Progress(progress)
 }
 
 // worse reports whether a plan cannot be among the best.
