@@ -15,7 +15,7 @@ func (p *Prediction) Explain() (*reports.Explanation, error) {
 	made := p.Config.Times.MadeOf
 	if p.Plan.Workload != nil {
 		var err error
-		if made, err = costmodel.MadeOf(p.Plan.Machine, p.Plan.Workload); err != nil {
+		if made, err = costmodel.MadeOf(p.Plan.Machine, p.Plan.Workload, p.Plan.Graph.Ranks()); err != nil {
 			return nil, err
 		}
 	}

@@ -38,11 +38,11 @@ func (m made) shares() (list []graph.Share) {
 	return list
 }
 
-// MadeOf says what the computing tasks of a plan's graph are made of, by class: they
+// MadeOf says what the computing tasks of a plan's graph of so many ranks are made of, by class: they
 // add up to the time of a pass over a microbatch. Parts of a backward, and a stage that
 // takes all microbatches at once, have it in proportion.
-func MadeOf(m Machine, p *stages.Plan) (func(t *graph.Task) []graph.Share, error) {
-	c, err := m.Compute(p.Training)
+func MadeOf(m Machine, p *stages.Plan, ranks int) (func(t *graph.Task) []graph.Share, error) {
+	c, err := m.slowest(ranks).Compute(p.Training)
 	if err != nil {
 		return nil, err
 	}
