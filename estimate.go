@@ -1,6 +1,7 @@
 package psim
 
 import (
+	"cmp"
 	"time"
 
 	"psim/costmodel/memory"
@@ -14,12 +15,12 @@ import (
 func (p *Prediction) simulatePacked(start time.Time) error {
 	packed := p.Plan.Packed
 	engine := sim.Packed{Causes: true}
-	if err := engine.Run(packed); err != nil {
+	if blocked := engine.Run(packed); blocked != nil {
 		plan, err := p.Config.Build()
 		if err == nil {
 			_, err = Simulate(plan)
 		}
-		return err
+		return cmp.Or(err, blocked)
 	}
 	statistics := graph.Statistics{Peaks: true}
 	p.Simulation = Simulation{Plan: p.Plan}

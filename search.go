@@ -9,6 +9,7 @@ import (
 
 	"psim/configs"
 	"psim/reports"
+	"psim/schedules/wiring"
 )
 
 // A Ranking is what a search has found: plans with their settings and predictions,
@@ -106,7 +107,7 @@ func (s *planSearch) evaluate(ctx context.Context, c *configs.Config, sets []str
 	if err != nil {
 		return err
 	}
-	p := &Prediction{Config: c}
+	p := &Prediction{Config: c, packer: &wiring.Packer{}}
 	if err := p.build(ctx, nil); err != nil {
 		return err
 	}

@@ -102,11 +102,13 @@ func (d drawn) onDevice(name string) {
 // summary simulates the experiment with every rate and time multiplied by a factor.
 // It also returns how much rounding may add up to: a nanosecond for every task.
 func (d drawn) summary(t require.TestingT, factor func(key string) float64) (s graph.Summary, rounding time.Duration) {
-	trace, rounding := d.run(t, factor)
-	return graph.Summarize(trace), rounding
+	plan := d.plan(t, factor)
+	trace, err := sim.Run(plan.Graph, plan.Costs)
+	require.NoError(t, err)
+	return graph.Summarize(trace), time.Duration(len(plan.Graph.Tasks))
 }
 
-func (d drawn) run(t require.TestingT, factor func(key string) float64) (trace *graph.Trace, rounding time.Duration) {
+func (d drawn) plan(t require.TestingT, factor func(key string) float64) *configs.Plan {
 	var text strings.Builder
 	for key, value := range d.sets {
 		fmt.Fprintf(&text, "%s = %s\n", key, value)
@@ -130,9 +132,7 @@ func (d drawn) run(t require.TestingT, factor func(key string) float64) (trace *
 	require.NoError(t, err)
 	plan, err := c.Build()
 	require.NoError(t, err)
-	trace, err = sim.Run(plan.Graph, plan.Costs)
-	require.NoError(t, err)
-	return trace, time.Duration(len(plan.Graph.Tasks))
+	return plan
 }
 
 func same(string) float64 { return 1 }
@@ -179,7 +179,7 @@ var sizes = map[string][]string{
 // No step takes longer for a higher rate of any kind, a shorter time of any kind, or less
 // work. Where gradients travel in buckets that are filled up to a number of bytes, less
 // work may fill them in another way, and so complete one later (TestBucketAnomaly), by no
-// more than the longest part of a pass and what travels with it.
+// more than the longest part of a pass, its launch, and what travels with it.
 func TestStepIsMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawExperiment(t)
@@ -226,17 +226,20 @@ func TestStepIsMonotone(t *testing.T) {
 	})
 }
 
-// longestPart is the longest part of a pass that is cut, with the longest gather.
+// longestPart is the longest part of a pass that is cut, with its launch on all ranks, and
+// the longest gather.
 func (d drawn) longestPart(t require.TestingT) time.Duration {
-	trace, _ := d.run(t, same)
+	plan := d.plan(t, same)
 	var part, gather time.Duration
-	cut := stages.SlicedIn(trace.Graph)
-	for i := range trace.Graph.Tasks {
-		switch task := &trace.Graph.Tasks[i]; {
+	cut := stages.SlicedIn(plan.Graph)
+	for i := range plan.Graph.Tasks {
+		task := &plan.Graph.Tasks[i]
+		cost := plan.Costs.Task(task)
+		switch {
 		case task.Kind == graph.AllGather:
-			gather = max(gather, trace.Spans[i].Duration())
+			gather = max(gather, cost.Busy)
 		case task.Kind.Compute() && task.Kind != graph.InputGradient && cut.Has(task):
-			part = max(part, trace.Spans[i].Duration())
+			part = max(part, cost.Busy+time.Duration(plan.Graph.Ranks())*cost.Launch)
 		}
 	}
 	return part + gather

@@ -24,6 +24,14 @@ func (c *Config) joined(m costmodel.Machine) []string {
 		"write file = %[1]q into [machine] instead, beside the keys that are to stay", c.Machine.File, c.Machine.DevicesPerNode)}
 }
 
+// nobodyToTell warns of a broadcast that there is nobody to receive.
+func (c *Config) nobodyToTell() []string {
+	if !c.Parallel.Broadcast || c.Parallel.Data > 1 {
+		return nil
+	}
+	return []string{"parallel.broadcast = true: no effect with one replica, since there is no other to send parameters to; set parallel.data above 1"}
+}
+
 // wideKernels warns of kernels that are counted for narrower numbers than the
 // network is trained in.
 func (c *Config) wideKernels() []string {

@@ -108,3 +108,17 @@ machine = { device = "h100-80gb-sxm", network = "ib-ndr" }
 		build(llama, long, "parallel.data=16", "machine.devices_per_node=8"))
 	require.Empty(t, build(llama, long, "parallel.data=16", "machine.devices_per_node=8", "machine.nics_per_node=1"))
 }
+
+// A broadcast to nobody is said to have no effect.
+func TestNobodyToTell(t *testing.T) {
+	for replicas, want := range map[string]int{"1": 1, "2": 0} {
+		c, err := configs.Load("ddp", "parallel.broadcast=true", "parallel.data="+replicas)
+		require.NoError(t, err)
+		plan, err := c.Build()
+		require.NoError(t, err)
+		require.Len(t, plan.Warnings, want)
+		if want > 0 {
+			require.Contains(t, plan.Warnings[0], "parallel.broadcast = true: no effect with one replica")
+		}
+	}
+}

@@ -54,7 +54,11 @@ func (s Steadiness) Warning() string {
 	if list == nil {
 		return ""
 	}
-	return "the machine was disturbed: " + strings.Join(list, ", ") + "; something else was running, and neither the prediction nor the times can be relied on"
+	why := "something else was running"
+	if s.Slowdown <= mostSlowdown && s.Change <= mostChange { // the product saw nothing of it
+		why = "something else was running, or the steps are uneven by themselves"
+	}
+	return "the machine was disturbed: " + strings.Join(list, ", ") + "; " + why + ", so that neither the prediction nor the times can be relied on"
 }
 
 // An Attempt is one of several runs that were made because the machine was disturbed.

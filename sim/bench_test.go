@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
+	"psim/schedules/wiring"
 	"psim/sim"
 )
 
@@ -53,4 +55,35 @@ func BenchmarkRun(b *testing.B) {
 		}
 		return c
 	}}))
+}
+
+func BenchmarkPacked(b *testing.B) {
+	p, costs := ordertest.Pipeline(b, "1f1b", 64, 1024), uniform(10*time.Millisecond, 20*time.Millisecond, 0)
+	g := build(b, "1f1b", 64, 1024)
+	var packer wiring.Packer
+	var engine sim.Packed
+	var statistics graph.Statistics
+	var s graph.Summary
+	packed, err := packer.Pack(p, true)
+	if err != nil {
+		b.Fatal(err)
+	}
+	run := func() {
+		if err := engine.Run(packed); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Run("build", func(b *testing.B) {
+		perTask(b, g, func() {
+			packed, err = packer.Pack(p, true)
+			if err == nil {
+				err = packed.Price(costs)
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+		})
+	})
+	b.Run("simulate", func(b *testing.B) { perTask(b, g, run) })
+	b.Run("summarize", func(b *testing.B) { perTask(b, g, func() { statistics.Summarize(packed, &s) }) })
 }

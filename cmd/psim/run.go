@@ -108,15 +108,15 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	if err := f.prove(c); err != nil {
 		return err
 	}
+	folder, unwritable, err := f.folder(reports.RunFolder(filepath.Join("out", folderName(c.Name(), f.sets)), reports.Predicted))
+	if err != nil {
+		return err
+	}
 	p, err := f.predict(ctx, c, stderr)
 	if err != nil {
 		return err
 	}
 	f.note(stderr, func() []string { return slices.Concat(c.Inputs(), c.Decisions(p.Plan), c.MachineNotes(p.Plan)) })
-	folder, unwritable, err := f.folder(reports.RunFolder(filepath.Join("out", folderName(c.Name(), f.sets)), reports.Predicted))
-	if err != nil {
-		return err
-	}
 	// Files come before the summary, so that a reader of it who leaves early
 	// (psim run … | head) still gets them. That they cannot be written does not
 	// keep the summary back.

@@ -22,7 +22,7 @@ func sayData(of func(string) *reports.Result) string {
 			continue
 		}
 		speedup := r.Throughput.Samples / one.Throughput.Samples
-		fmt.Fprintf(&b, " %d take %s for %.0f%s: %s, %.2f times as much, which is %.0f %% of ideal. Of the step, %.0f %% is communication that nothing hides: each device sends %s of gradients after the backward.",
+		fmt.Fprintf(&b, " With %d devices it is %s for %.0f%s: %s, %.2f times as much, which is %.0f %% of ideal. Of the step, %.0f %% is communication that nothing hides: each device sends %s of gradients after the backward.",
 			r.Devices, units.FormatSeconds(r.StepTime), r.Throughput.Samples*r.StepTime, epoch(*r), rate(*r), speedup, 100*speedup/float64(r.Devices),
 			100*average(*r, exposed)/r.StepTime, units.FormatBytes(sent(*r)))
 	}

@@ -12,7 +12,12 @@ import (
 
 // CheckWritable reports whether files can be made in a folder. It makes none, which
 // another run could take for the user's.
-func CheckWritable(folder string) error { return unix.Access(folder, unix.W_OK|unix.X_OK) }
+func CheckWritable(folder string) error {
+	if err := unix.Access(folder, unix.W_OK|unix.X_OK); err != nil {
+		return err
+	}
+	return checkKept(folder)
+}
 
 // patience limits how long lock waits for another process.
 const patience = 30 * time.Second

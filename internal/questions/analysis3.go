@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"psim/internal/units"
+	"psim/reports"
 )
 
 func shardedThroughput() question {
@@ -101,7 +102,17 @@ func (e *essay) bytesOf(f, d Run) {
 			gather += g.Time
 		}
 	}
-	e.say(fsdpThroughput, gather > all/2, "most of the time that FSDP communicates is for gathers", "%s of %s", units.FormatSeconds(gather), units.FormatSeconds(all))
+	e.say(fsdpThroughput, gather > all/2, "most of the time that FSDP communicates is for gathers", "%s of %s%s", units.FormatSeconds(gather), units.FormatSeconds(all), gathersFitted(f))
+}
+
+// gathersFitted says of a prediction that it knows how fast gathers are from the course's
+// own runs of FSDP, to which that link's rate was fitted.
+func gathersFitted(r Run) string {
+	const link = "gloo-cs1390"
+	if machine, _ := r.Result.Config["machine"].(map[string]any); r.Result.Kind == reports.Predicted && machine["link"] == link {
+		return ", at a rate that was not predicted but fitted to the course's own runs of FSDP (link " + link + ")"
+	}
+	return ""
 }
 
 // kept says what FSDP is for.

@@ -124,11 +124,11 @@ func ExampleKind_Draw_compare() {
 func ExampleKind_Draw_heatmap() {
 	words("heatmap", "throughput", reports.View{}, "ddp=2", "ddp=4", "fsdp=2", "fsdp=4")
 	// Output:
-	// samples per second  ·  predicted | parallel.data | name | vgg16-cpu-ddp | vgg16-cpu-fsdp
+	// samples per second  ·  predicted | data-parallel replicas | name | vgg16-cpu-ddp | vgg16-cpu-fsdp
 }
 
 func ExampleKind_Draw_sweep() {
 	words("sweep", "", reports.View{}, "ddp=1", "ddp=2", "ddp=4")
 	// Output:
-	// step time  ·  vgg16-cpu-ddp  ·  predicted | parallel.data | step time (s)
+	// step time  ·  vgg16-cpu-ddp  ·  predicted | data-parallel replicas | step time (s)
 }

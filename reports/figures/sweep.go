@@ -101,6 +101,19 @@ func (t table) other(i Item) string {
 	return strings.Join(parts, ", ")
 }
 
+// axisTitle names a setting for people: without its section, and the section where the
+// setting is its name.
+func axisTitle(key string) string {
+	section, name, ok := strings.Cut(key, ".")
+	switch {
+	case !ok || name == "name":
+		return section
+	case key == "parallel.data":
+		return "data-parallel replicas"
+	}
+	return strings.NewReplacer(".", " ", "_", " ").Replace(name)
+}
+
 func lastPart(key string) string { return key[strings.LastIndex(key, ".")+1:] }
 
 // sweep draws a number over a setting, a line for each value of the others.
@@ -122,7 +135,7 @@ func (t table) figure() *chart.Figure {
 	t.axis(&f.Y, t.label, slices.Max(t.values)*t.scale)
 	f.Y.Min, f.Y.Max = min(0, slices.Min(t.values)*t.scale), f.Y.Max*1.06
 	names := slices.Clone(t.across.values)
-	f.Columns(t.across.key, names)
+	f.Columns(axisTitle(t.across.key), names)
 	lines, unfit := t.curves(), &plotter.Scatter{GlyphStyle: draw.GlyphStyle{Color: chart.RGB(chart.Alarm), Radius: 4.5, Shape: draw.CrossGlyph{}}}
 	for i, c := range lines {
 		style, look := chart.Lines(i)
