@@ -285,6 +285,29 @@ func ExampleSearchPlans() {
 	// 36 plans; the best: 29.5 ms with 8 replicas of 1 stages, in microbatches of 4
 }
 
+// Why the best plan wins, and what would fit where none does.
+func ExamplePlanQuery_Remedies() {
+	ctx := context.Background()
+	c, err := psim.Load("gpipe", "machine.compute.memory=1GB")
+	if err != nil {
+		log.Fatal(err)
+	}
+	query := psim.PlanQuery{Devices: 2, Margin: 0.3, Schedules: []string{"ddp", "1f1b"}}
+	found, err := psim.SearchPlans(ctx, c, query, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	remedies, err := query.Remedies(ctx, c)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, r := range remedies {
+		fmt.Printf("%d plans fit; one with %s does\n", len(found.Plans), strings.Join(r.Flags, " "))
+	}
+	// Output:
+	// 0 plans fit; one with --devices 8 does
+}
+
 // The order of a schedule without any times, drawn in units.
 func ExampleUnitTrace() {
 	s, err := schedules.Find("1f1b")

@@ -138,7 +138,7 @@ func (s *plansSearch) rank(ctx context.Context, found *plans.Found) error {
 		if err != nil {
 			return err
 		}
-		if one.Summary.StepTime != p.Step {
+		if one.Summary.StepTime != p.Step || one.Result.Fits() != p.Fits {
 			return fmt.Errorf("the plan %v was found to take %v, and takes %v: please report this", p.Set, p.Step, one.Summary.StepTime)
 		}
 		if one.Plan.Capacity != nil {

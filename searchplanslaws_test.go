@@ -14,6 +14,7 @@ import (
 	"psim"
 	"psim/configs"
 	"psim/plans"
+	"psim/schedules"
 )
 
 // mostPlans keeps a random space so small that all of it can be simulated.
@@ -53,7 +54,11 @@ func drawSpace(t *rapid.T) (*configs.Config, psim.PlanQuery) {
 	c, err := configs.Parse("x.toml", []byte(strings.Join(lines, "\n")))
 	require.NoError(t, err)
 	devices := rapid.SampledFrom([]int{2, 4, 8}).Draw(t, "devices")
-	return c, psim.PlanQuery{Devices: devices, Trainer: plans.Any, Margin: 0.1, Rows: rapid.IntRange(1, 5).Draw(t, "rows")}
+	q := psim.PlanQuery{Devices: devices, Trainer: plans.Any, Margin: 0.1, Rows: rapid.IntRange(1, 5).Draw(t, "rows")}
+	if rapid.Bool().Draw(t, "one schedule") {
+		q.Schedules = []string{"ddp", choose("schedule", schedules.Names()...)}
+	}
+	return c, q
 }
 
 func stackNames() (names []string) {
@@ -66,7 +71,7 @@ func stackNames() (names []string) {
 // thin restricts a query until it has few plans, and gives every device so much memory
 // that some fit.
 func thin(t *rapid.T, c *configs.Config, q psim.PlanQuery) (*configs.Config, psim.PlanQuery) {
-	space, err := plans.New(c, plans.Query{Devices: q.Devices, Trainer: q.Trainer, Margin: q.Margin})
+	space, err := plans.New(c, plans.Query{Devices: q.Devices, Trainer: q.Trainer, Margin: q.Margin, Schedules: q.Schedules})
 	require.NoError(t, err)
 	parts := (len(space.Plans) + mostPlans - 1) / mostPlans
 	q.Shard = psim.Shard{Number: rapid.IntRange(1, max(1, parts)).Draw(t, "part"), Of: max(1, parts)}
@@ -99,7 +104,8 @@ func predictedPlan(c *configs.Config, set []string) *psim.Prediction {
 // all simulations.
 func TestSearchPlansLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c, q := thin2(t)
+		c, q := drawSpace(t)
+		c, q = thin(t, c, q)
 		found, err := psim.SearchPlans(context.Background(), c, q, nil)
 		require.NoError(t, err)
 		require.Zero(t, found.Gap)
@@ -124,11 +130,6 @@ func TestSearchPlansLaws(t *testing.T) {
 			require.Equal(t, all[strings.Join(p.Set, " ")].Result, p.Result)
 		}
 	})
-}
-
-func thin2(t *rapid.T) (*configs.Config, psim.PlanQuery) {
-	c, q := drawSpace(t)
-	return thin(t, c, q)
 }
 
 // checkPoint compares what a search says of a plan with its simulation, nil where that

@@ -158,7 +158,7 @@ func (p *Prediction) otherPrograms() (list []change) {
 		settings = append(settings, "parallel.sequence=false", "parallel.sequence=true", "parallel.tensor_overlap=true")
 	}
 	if p.Plan.Graph.Shape.Replicas > 1 {
-		settings = append(settings, "parallel.overlap=true", "parallel.zero=0", "parallel.zero=1", "parallel.zero=2", "parallel.zero=3")
+		settings = append(settings, "parallel.overlap=true", "parallel.overlap_gather=true", "parallel.zero=0", "parallel.zero=1", "parallel.zero=2", "parallel.zero=3")
 	}
 	for _, set := range settings {
 		list = append(list, change{set})

@@ -129,7 +129,11 @@ func (p PlanRanking) printNothing(out page) {
 	for _, r := range p.WouldFit {
 		out.print("  with %s: --set %s (%s at most, step %s)\n", strings.Join(r.Flags, " "), strings.Join(r.Set, " --set "), units.FormatBytes(r.PeakMemory), duration(r.StepTime))
 	}
-	if len(p.WouldFit) == 0 {
+	switch {
+	case len(p.WouldFit) > 0:
+	case p.Space == 0:
+		out.print("  allow other values or schedules, or another number of devices\n")
+	default:
 		out.print("  nor without the margin, with any trainer or with more devices: take a smaller model, shorter sequences or devices with more memory\n")
 	}
 }

@@ -36,7 +36,7 @@ func memoryRows(source runs, column string, of func(reports.RankResult) int64) (
 			return Row{}, err
 		}
 		return Row{
-			Label: r.text("row"), Unit: "GiB", Used: source.fitted != "" && r.text("used") != "",
+			Label: r.text("row"), Unit: "GiB", Facets: r.facets(result), Used: source.fitted != "" && r.text("used") != "",
 			Published: r.number(column), Predicted: float64(of(highest(result))) / (1 << 30),
 		}, nil
 	})

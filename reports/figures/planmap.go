@@ -92,6 +92,9 @@ func (m planMap) spread(dimension string) float64 {
 			best[value] = before
 		}
 	}
+	if len(best) < 2 {
+		return 0
+	}
 	sum := 0.0
 	for _, value := range m.values(dimension) {
 		longer := 1.0

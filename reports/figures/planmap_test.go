@@ -1,0 +1,56 @@
+package figures_test
+
+import (
+	"bytes"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/internal/golden"
+	"psim/reports"
+	"psim/reports/figures"
+)
+
+// plans are some of which a few were simulated.
+func somePlans() []reports.PlanPoint {
+	var list []reports.PlanPoint
+	for tensor := 1; tensor <= 8; tensor *= 2 {
+		for stages := 1; stages*tensor <= 16; stages *= 2 {
+			for _, schedule := range []string{"1f1b", "gpipe"} {
+				p := reports.PlanPoint{
+					Plan:  reports.PlanShape{Tensor: tensor, Stages: stages, Data: 16 / tensor / stages, Micro: 1, Microbatches: 8, Schedule: schedule, VirtualStages: 1, Recompute: "none"},
+					Bound: time.Duration(20+2*tensor+stages) * time.Second,
+				}
+				switch {
+				case tensor*stages < 4:
+					p.Pruned = "parameters do not fit"
+				case p.Bound < 32*time.Second:
+					p.Simulated, p.StepTime, p.PeakMemory, p.Fits = true, p.Bound+2*time.Second, int64(90e9/tensor/stages+40e9), schedule == "1f1b"
+				}
+				list = append(list, p)
+			}
+		}
+	}
+	return list
+}
+
+func TestPlanMap(t *testing.T) {
+	draw, err := figures.PlanMap("plans", somePlans(), []string{"tensor", "stages"})
+	require.NoError(t, err)
+	var b bytes.Buffer
+	require.NoError(t, draw(&b, reports.SVG))
+	golden.Equal(t, "planmap.svg", b.Bytes())
+	draw, err = figures.PlanMap("plans", somePlans(), nil) // those that matter most
+	require.NoError(t, err)
+	require.NoError(t, draw(io.Discard, reports.PNG))
+	_, err = figures.PlanMap("plans", somePlans()[:1], nil)
+	require.ErrorAs(t, err, new(figures.Nothing))
+	for want, dimensions := range map[string][]string{
+		`unknown dimension "tensors"`: {"tensors", "stages"}, "stages,stages: a map needs two": {"stages", "stages"}, "zero: a map needs two": {"zero"},
+	} {
+		_, err = figures.PlanMap("plans", somePlans(), dimensions)
+		require.ErrorContains(t, err, want)
+	}
+}

@@ -1,0 +1,160 @@
+package reports_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/internal/golden"
+	"psim/reports"
+)
+
+// points are plans of every kind: simulated, discarded, and not reached.
+func points() []reports.PlanPoint {
+	var list []reports.PlanPoint
+	for tensor := 1; tensor <= 8; tensor *= 2 {
+		for stages := 1; stages*tensor <= 16; stages *= 2 {
+			p := reports.PlanPoint{
+				Plan:  reports.PlanShape{Tensor: tensor, Stages: stages, Data: 16 / tensor / stages, Micro: 1, Microbatches: 4 * tensor * stages, Schedule: "1f1b", VirtualStages: 1, Recompute: "none", Context: 1, Expert: 1},
+				Set:   []string{fmt.Sprintf("parallel.tensor=%d", tensor), fmt.Sprintf("schedule.stages=%d", stages)},
+				Bound: time.Duration(20+2*tensor+stages) * time.Second,
+			}
+			switch {
+			case tensor*stages < 4:
+				p.Pruned, p.Bound = "parameters do not fit", 0
+			case p.Bound < 32*time.Second:
+				p.Simulated, p.StepTime, p.PeakMemory, p.Fits = true, p.Bound+2*time.Second, int64(90e9/tensor/stages+40e9), tensor*stages > 4
+			default:
+				p.Pruned = reports.Slower
+			}
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// ranking is a ranking of plans with the steps of some seconds.
+func planRanking(seconds ...float64) reports.PlanRanking {
+	r := reports.PlanRanking{Space: 9, Evaluated: 4, Bounded: 2, Pruned: 5, PrunedBy: map[string]int{reports.Slower: 2, "parameters do not fit": 3}, Plans: []reports.RankedPlan{}}
+	for i, s := range seconds {
+		result := reports.Result{
+			Schema: 1, Kind: reports.Predicted, StepTime: s, Makespan: s, MemoryMargin: 0.1, FitsMemory: true,
+			Work:  reports.Work{MFU: 0.5 / s, TokensPerDevice: 12345.6 / s},
+			Ranks: []reports.RankResult{{PeakMemory: 7e9, Memory: &reports.MemoryBytes{Activations: 4e9, Optimizer: 3e9}}},
+		}
+		r.Plans = append(r.Plans, reports.RankedPlan{
+			Result: result, Set: []string{fmt.Sprintf("parallel.tensor=%d", i+1)},
+			Plan: reports.PlanShape{Tensor: i + 1, Stages: 2, Data: 4, VirtualStages: 1, Micro: 1, Microbatches: 8, Schedule: "1f1b", Recompute: "none"},
+		})
+	}
+	return r
+}
+
+func TestPlanTable(t *testing.T) {
+	r := planRanking(1, 1.25, 2)
+	r.Why = []reports.PlanWhy{
+		reports.NewPlanWhy("runner-up", nil, 1.25, map[string]float64{"products": 0.5, "waiting": 0.5}, map[string]float64{"products": 0.4, "waiting": 0.85}),
+		reports.NewPlanWhy("configuration", nil, 1, map[string]float64{"products": 1}, map[string]float64{"products": 1}),
+	}
+	r.Accuracy = &reports.StackAccuracy{Stack: "nanotron", Device: "h100-80gb-sxm", Rows: 10, MeanError: 0.1}
+	var out bytes.Buffer
+	require.NoError(t, r.WriteTable(&out))
+	r.Gap, r.Partial, r.Accuracy.Rows = 0.03, true, 0
+	require.NoError(t, r.WriteTable(&out))
+	none := planRanking()
+	none.WouldFit = []reports.Remedy{{Set: []string{"a=1", "b=2"}, PeakMemory: 1e9, StepTime: 2, Devices: 8, Flags: []string{"--devices 8"}}}
+	require.NoError(t, none.WriteTable(&out))
+	none.WouldFit = nil
+	require.NoError(t, none.WriteTable(&out))
+	none.Partial = true
+	require.NoError(t, none.WriteTable(&out))
+	require.NoError(t, reports.PlanRanking{}.WriteTable(&out))
+	golden.Equal(t, "planranking.txt", out.Bytes())
+	seconds := 1.5
+	r.Seconds = &seconds
+	require.Equal(t, "9 plans: 4 simulated, 2 discarded by a bound of their time, 3: parameters do not fit; in 1.50 s", r.Counted())
+}
+
+// What was written is read back; a bound above the last of the best plans counts, whether
+// a plan was simulated or not.
+func TestPlanPoints(t *testing.T) {
+	last := 29 * time.Second
+	var first, second bytes.Buffer
+	require.NoError(t, reports.WritePlanPoints(&first, points(), nil, last))
+	list, err := reports.ReadPlanPoints(bytes.NewReader(first.Bytes()))
+	require.NoError(t, err)
+	require.NoError(t, reports.WritePlanPoints(&second, list, nil, last))
+	require.Equal(t, first.String(), second.String())
+	golden.Equal(t, "points.csv", first.Bytes())
+	for _, line := range strings.Split(strings.TrimSpace(first.String()), "\n")[1:] {
+		require.Contains(t, "simulated,parameters do not fit,"+reports.Slower, strings.Split(line, ",")[11])
+	}
+}
+
+// Plans are ranked by their steps and settings, and read back without loss.
+func TestSavedPlans(t *testing.T) {
+	r := planRanking(3, 1, 2, 1)
+	s, err := r.Saved(reports.PlanSearch{Schema: 1, Name: "x", Configuration: "c", Devices: 8, Rows: 3}, points())
+	require.NoError(t, err)
+	require.NoError(t, s.Rank())
+	last, err := s.Last()
+	require.NoError(t, err)
+	require.Equal(t, 2*time.Second, last)
+	folder := t.TempDir() + "/plans"
+	names, err := s.Save(t.Context(), folder)
+	require.NoError(t, err)
+	require.Equal(t, []string{"points.csv", "search.json", "plans.json"}, names)
+	again, err := reports.LoadPlans(folder)
+	require.NoError(t, err)
+	require.Equal(t, s.Plans, again.Plans)
+	require.Equal(t, s.PlanSearch, again.PlanSearch)
+	found, err := again.Ranking()
+	require.NoError(t, err)
+	require.Equal(t, []string{"parallel.tensor=2"}, found.Plans[0].Set)
+	require.Equal(t, []string{"parallel.tensor=4"}, found.Plans[1].Set)
+	require.Equal(t, len(points()), found.Evaluated+found.Pruned)
+	_, err = reports.LoadPlans(t.TempDir())
+	require.Error(t, err)
+}
+
+// A points.csv or plans.json never makes psim panic, and points that were read are written
+// as they are read.
+func FuzzReadPlanPoints(f *testing.F) {
+	var b bytes.Buffer
+	if err := reports.WritePlanPoints(&b, points(), nil, 29*time.Second); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		list, err := reports.ReadPlanPoints(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		var first, second bytes.Buffer
+		if err := reports.WritePlanPoints(&first, list, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+		again, err := reports.ReadPlanPoints(bytes.NewReader(first.Bytes()))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, first.Bytes())
+		}
+		if err := reports.WritePlanPoints(&second, again, nil, 0); err != nil || !bytes.Equal(first.Bytes(), second.Bytes()) {
+			t.Fatalf("%v\n%s\nwas read as\n%s", err, first.Bytes(), second.Bytes())
+		}
+	})
+}
+
+// A ranking is written as JSON with all that scripts read.
+func TestPlanRankingJSON(t *testing.T) {
+	var b bytes.Buffer
+	require.NoError(t, planRanking(1).WriteJSON(&b))
+	var again reports.PlanRanking
+	require.NoError(t, json.Unmarshal(b.Bytes(), &again))
+	require.Equal(t, planRanking(1).Plans[0].Plan, again.Plans[0].Plan)
+	require.NotContains(t, b.String(), "seconds")
+}
