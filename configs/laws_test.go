@@ -57,6 +57,10 @@ func drawExperiment(t *rapid.T) drawn {
 		delete(d.sets, "model.kernels")
 		delete(d.sets, "model.attention")
 	}
+	if d.sets["model.family"] != `"gpt"` {
+		d.sets["model.code"] = name("code", "plain", "nanotron", "torchtitan")
+	}
+	d.sets["parallel.order"] = name("order", "tp-pp-dp", "tp-dp-pp")
 	if d.sets["model.family"] == `"mixtral"` {
 		maps.Copy(d.sets, map[string]string{"model.experts": "4", "model.experts_per_token": "2"})
 	}
@@ -84,8 +88,11 @@ func drawExperiment(t *rapid.T) drawn {
 		"machine.host.operation":          1e-5 * scale("operation"), "machine.host.task": 1e-4 * scale("task"),
 		"machine.host.layer": 1e-4 * scale("layer"), "machine.host.message": 1e-4 * scale("message"),
 	}
-	d.shares = map[string]float64{"machine.compute.unaligned": 0.4, "machine.compute.unaligned_heads": 0.1, "machine.compute.attention": 0.5}
-	d.halves = map[string]float64{"machine.compute.half_rows": 64 * scale("half_rows"), "machine.compute.half_head": 16 * scale("half_head")}
+	d.shares = map[string]float64{
+		"machine.compute.unaligned": 0.4, "machine.compute.unaligned_heads": 0.1, "machine.compute.attention": 0.5,
+		"machine.link.speedup": 0.5, "machine.network.speedup": 0.5,
+	}
+	d.halves = map[string]float64{"machine.spread": 0.01 * scale("spread"), "machine.compute.half_rows": 64 * scale("half_rows"), "machine.compute.half_head": 16 * scale("half_head")}
 	return d
 }
 

@@ -98,6 +98,9 @@ func (l *pricer) device(p *Plan) {
 	} else {
 		d.Attention, d.HalfHead = 0, 0
 	}
+	if p.Machine.Nodes(p.Graph.Ranks()) > 1 { // all wait for the slowest
+		l.add("machine.spread", p.Machine.Spread, "default", []string{"products", "attention", "between", graph.Launches})
+	}
 	d.MemoryBandwidth = units.Rate(float64(d.MemoryBandwidth) * d.Efficiency.Memory)
 	l.section("machine.compute", d, "device "+d.Name)
 }
