@@ -192,6 +192,9 @@ func linkNotes(p *Plan) (lines []string) {
 			seen = append(seen, line)
 		}
 	}
+	if nodes := m.Nodes(p.Graph.Ranks()); nodes > 1 {
+		say(fmt.Sprintf("%d nodes of %s, each with %s", nodes, units.Plural(m.DevicesPerNode, "device"), units.Plural(max(1, m.NICsPerNode), "network card")), []string{named(m.Network.Name, "machine.network")})
+	}
 	if m.Tensor > 1 {
 		links := []string{named(m.Link.Name, "machine.link")}
 		if m.DevicesPerNode > 0 && m.Tensor > m.DevicesPerNode {

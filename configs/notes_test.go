@@ -2,9 +2,23 @@ package configs_test
 
 import (
 	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"psim/configs"
 )
+
+// What a node has, and what messages and groups go through.
+func TestNotesOfNodes(t *testing.T) {
+	c, err := configs.Load("gpipe", "machine.devices_per_node=2", "machine.network=ib-hdr", "machine.nics_per_node=1")
+	require.NoError(t, err)
+	plan, err := c.Build()
+	require.NoError(t, err)
+	notes := c.MachineNotes(plan)
+	require.Contains(t, notes, "decides  2 nodes of 2 devices, each with 1 network card: ib-hdr")
+	require.Contains(t, notes, "decides  messages between ranks: ib-hdr and nvlink3-a100")
+}
 
 // What a configuration reads and assumes, and what its plan decides.
 func ExampleConfig_Inputs() {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -121,4 +122,18 @@ func TestSearchDevicesErrors(t *testing.T) {
 		require.Empty(t, stdout, line)
 		require.Contains(t, strings.Split(stderr, "\n")[0], want, line)
 	}
+}
+
+// An interrupted search prints what it has found, and how sure that is.
+func TestSearchDevicesInterrupted(t *testing.T) {
+	userFolder(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var stdout, stderr strings.Builder
+	require.Equal(t, exitFailed, run(ctx, strings.Fields("search gpipe --devices 4 --json"), &stdout, &stderr))
+	require.Equal(t, "psim: interrupted\n", stderr.String())
+	var found reports.PlanRanking
+	require.NoError(t, json.Unmarshal([]byte(stdout.String()), &found))
+	require.True(t, found.Partial)
+	require.Equal(t, 1.0, found.Gap)
 }
