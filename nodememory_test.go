@@ -46,6 +46,13 @@ func TestMemoryPerNode(t *testing.T) {
 	require.Greater(t, sum, int64(8e9))
 	require.True(t, r.Fits(), "%v", r.Warnings)
 	require.Greater(t, r.StepTime, alone.StepTime)
+	slower := r.StepTime
+	for _, memory := range []string{"10GB", "12GB", "14GB"} {
+		r := predicted(t, "gpipe", "schedule.name=auto", "machine.memory_per_node="+memory).Result
+		require.True(t, r.Fits(), "%s: %v", memory, r.Warnings)
+		require.LessOrEqual(t, r.StepTime, slower, memory)
+		slower = r.StepTime
+	}
 }
 
 // nodeSum adds up the peaks of all devices.

@@ -175,7 +175,10 @@ func (p *Prediction) reserveForMessages(ctx context.Context) error {
 	reserve := make([]int64, p.Plan.Graph.Shape.Ranks)
 	for range rounds {
 		for r, over := range p.lacks() {
-			reserve[r%len(reserve)] += over
+			if over > 0 { // below what the rank takes now, however much it may have alone
+				slack := p.Plan.Machine.RankMemory() - p.Result.Ranks[r].PeakMemory
+				reserve[r%len(reserve)] = max(reserve[r%len(reserve)], slack) + over
+			}
 		}
 		if err := p.build(ctx, reserve); err != nil {
 			return err

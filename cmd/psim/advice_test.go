@@ -23,7 +23,7 @@ func TestMemoryAdvice(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	require.False(t, r.FitsMemory)
 	require.Len(t, r.Warnings, 2)
-	require.Contains(t, r.Warnings[0], "rank 3 needs 14.0 GB of memory and has 11.8 GB, 2.20 GB too little")
+	require.Contains(t, r.Warnings[0], "rank 0 needs 14.0 GB of memory and has 11.8 GB, 2.18 GB too little")
 	_, advice, found := strings.Cut(r.Warnings[1], "it would fit with ")
 	require.True(t, found, r.Warnings[1])
 	advice, _, _ = strings.Cut(advice, " (")
