@@ -112,12 +112,12 @@ func ExampleSweep() {
 	}
 	// Output:
 	// schedule.name  parallel.data  devices  step time  bubble  samples/s  peak memory  fits     MFU  efficiency
-	//   gpipe                      1        4     124 ms  28.7 %        514      13.9 GB   yes  36.0 %     100.0 %
-	//   gpipe                      2        8    76.9 ms  30.8 %        832      7.31 GB   yes  29.2 %      80.9 %
-	//   gpipe                      4       16    52.6 ms  34.0 %      1,216      4.48 GB   yes  21.3 %      59.1 %
-	//   1f1b                       1        4     124 ms  28.7 %        514      4.34 GB   yes  36.0 %     100.0 %
-	//   1f1b                       2        8    75.7 ms  29.7 %        845      2.72 GB   yes  29.6 %      82.2 %
-	//   1f1b                       4       16    52.4 ms  33.8 %      1,221      1.58 GB   yes  21.4 %      59.4 %
+	//   gpipe                      1        4     125 ms  28.7 %        514      13.9 GB   yes  36.0 %     100.0 %
+	//   gpipe                      2        8    77.0 ms  30.8 %        831      7.31 GB   yes  29.1 %      80.9 %
+	//   gpipe                      4       16    52.7 ms  34.0 %      1,216      4.48 GB   yes  21.3 %      59.1 %
+	//   1f1b                       1        4     125 ms  28.7 %        514      4.34 GB   yes  36.0 %     100.0 %
+	//   1f1b                       2        8    75.8 ms  29.7 %        844      2.72 GB   yes  29.6 %      82.1 %
+	//   1f1b                       4       16    52.4 ms  33.8 %      1,220      1.58 GB   yes  21.4 %      59.3 %
 	//
 	// the highest throughput: --set schedule.name=1f1b --set parallel.data=4
 }
