@@ -47,7 +47,8 @@ host.waits = true
 		rows: used, predict: record.iteration,
 	}, {
 		file: "korthikanti_machine.toml",
-		head: `# Fitted to the rows of korthikanti.csv with full recomputation by make fit.
+		head: `# The rate and launch of an A100 for the rows of korthikanti.csv with full recomputation. Those with the least absolute
+# errors, which make fit finds, lie in a flat valley: see the note of korthikanti-2022-table-5.
 [machine]
 device = "a100-80gb-sxm"
 devices_per_node = 8
