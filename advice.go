@@ -3,7 +3,6 @@ package psim
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -21,7 +20,7 @@ func (p *Prediction) Advise(ctx context.Context) {
 		p.warnOfFragmentation()
 		return
 	}
-	s := remedySearch{least: math.MaxInt64, budget: budget}
+	s := remedySearch{least: shortage(p.Result), budget: budget}
 	s.run(ctx, p)
 	p.Result.WouldFit = s.found
 	advice := s.failure(p)
@@ -96,7 +95,7 @@ type remedySearch struct {
 	fitting      [][]int // the combinations of those found
 	tried, large int     // combinations that were simulated, or too large for it
 	closest      change  // of those that do not fit
-	least        int64   // its highest peak
+	least        int64   // bytes that its fullest rank or node lacks; before any, those that the plan itself does
 	budget       float64 // tasks that may still be simulated
 }
 
@@ -134,11 +133,10 @@ func (s *remedySearch) try(ctx context.Context, before *Prediction, c *configs.C
 		return false
 	}
 	s.tried++
-	peak := p.Result.PeakMemory()
 	if p.Result.Fits() {
-		s.found = append(s.found, reports.Remedy{Set: sets, PeakMemory: peak, StepTime: p.Result.StepTime, Devices: p.devices()})
-	} else if peak < s.least {
-		s.least, s.closest = peak, sets
+		s.found = append(s.found, reports.Remedy{Set: sets, PeakMemory: p.Result.PeakMemory(), StepTime: p.Result.StepTime, Devices: p.devices()})
+	} else if short := shortage(p.Result); short < s.least {
+		s.least, s.closest = short, sets
 	}
 	return p.Result.Fits()
 }
@@ -163,10 +161,25 @@ func (s *remedySearch) failure(p *Prediction) string {
 		return fmt.Sprintf("%d of %d changes that save memory were small enough to try, and none makes it fit", s.tried, s.tried+s.large)
 	case s.tried == 0:
 		return "nothing that saves memory is left to change: take a smaller model, shorter sequences or a device with more memory"
+	case s.closest == nil:
+		return fmt.Sprintf("no change that saves memory brings it nearer to fitting (%d tried)", s.tried)
 	case s.tried == 1:
-		return fmt.Sprintf("the one change that saves memory, --set %s, does not make it fit: %s", closest, units.FormatBytes(s.least))
+		return fmt.Sprintf("the one change that saves memory, --set %s, does not make it fit: it is %s short", closest, units.FormatBytes(s.least))
 	}
-	return fmt.Sprintf("none of %d changes that save memory makes it fit; the closest is --set %s, with %s", s.tried, closest, units.FormatBytes(s.least))
+	return fmt.Sprintf("none of %d changes that save memory makes it fit; the closest is --set %s, which is %s short", s.tried, closest, units.FormatBytes(s.least))
+}
+
+// shortage returns the bytes that the fullest rank or node has too little.
+func shortage(r reports.Result) (bytes int64) {
+	for _, rank := range r.Ranks {
+		if rank.MemoryCapacity > 0 {
+			bytes = max(bytes, rank.PeakMemory-rank.MemoryCapacity)
+		}
+	}
+	for _, n := range r.Nodes {
+		bytes = max(bytes, n.PeakMemory-n.MemoryCapacity)
+	}
+	return bytes
 }
 
 // tasksOf estimates the number of tasks of a variant of this prediction. The

@@ -153,7 +153,7 @@ func partFolders(kind string, folders []string) (list []string, err error) {
 		}
 		for _, folder := range inside {
 			if _, err := os.Stat(filepath.Join(folder, kind+".json")); err != nil {
-				return nil, fmt.Errorf("%s: holds no finished %s, and no shards of one", folder, kind)
+				return nil, fmt.Errorf("%s: holds no finished sweep or search, and no shards of one", folder)
 			}
 			if !slices.Contains(list, filepath.Clean(folder)) {
 				list = append(list, filepath.Clean(folder))

@@ -24,6 +24,15 @@ func (c *Config) joined(m costmodel.Machine) []string {
 		"write file = %[1]q into [machine] instead, beside the keys that are to stay", c.Machine.File, c.Machine.DevicesPerNode)}
 }
 
+// nothingToGather warns of gathers beside the next forward where there are none.
+func (c *Config) nothingToGather() []string {
+	p := c.Parallel
+	if !p.OverlapGather || !c.Defined("parallel.overlap_gather") || p.Zero == 1 || p.Zero == 2 {
+		return nil
+	}
+	return []string{fmt.Sprintf("parallel.overlap_gather = true: no effect with zero = %d, since it is about the gather of parameters after the update of zero = 1 and 2", p.Zero)}
+}
+
 // nobodyToTell warns of a broadcast that there is nobody to receive.
 func (c *Config) nobodyToTell() []string {
 	if !c.Parallel.Broadcast || c.Parallel.Data > 1 {

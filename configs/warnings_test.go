@@ -109,6 +109,20 @@ machine = { device = "h100-80gb-sxm", network = "ib-ndr" }
 	require.Empty(t, build(llama, long, "parallel.data=16", "machine.devices_per_node=8", "machine.nics_per_node=1"))
 }
 
+// Gathers beside the next forward are those of ZeRO 1 and 2.
+func TestNothingToGather(t *testing.T) {
+	for zero, want := range map[string]int{"0": 1, "1": 0, "2": 0, "3": 1} {
+		c, err := configs.Load("ddp", "parallel.overlap_gather=true", "parallel.zero="+zero)
+		require.NoError(t, err)
+		plan, err := c.Build()
+		require.NoError(t, err)
+		require.Len(t, plan.Warnings, want, zero)
+		if want > 0 {
+			require.Contains(t, plan.Warnings[0], "parallel.overlap_gather = true: no effect with zero = "+zero)
+		}
+	}
+}
+
 // A broadcast to nobody is said to have no effect.
 func TestNobodyToTell(t *testing.T) {
 	for replicas, want := range map[string]int{"1": 1, "2": 0} {

@@ -41,6 +41,11 @@ func TestNothingFits(t *testing.T) {
 	stdout, _, code := psim(t, line+" --set train.recompute=full")
 	require.Zero(t, code)
 	require.Contains(t, stdout, "nothing that saves memory is left to change")
+
+	// What is lacking is the node's, however little a rank takes.
+	stdout, _, code = psim(t, "psim run gpipe --out - --set machine.memory_per_node=1GB")
+	require.Zero(t, code)
+	require.Regexp(t, `the closest is --set .*, which is 1\.\d+ GB short`, stdout)
 }
 
 // TestWouldFit checks every change that is said to make a run fit: with it the

@@ -119,6 +119,9 @@ func (f planFlags) check(flags *pflag.FlagSet) error {
 		if f.devices < 1 {
 			return fmt.Errorf("--devices %d: must be at least 1", f.devices)
 		}
+		if flags.Changed("schedules") && len(f.schedules) == 0 {
+			return fmt.Errorf("--schedules: names no schedule; use some of %s", strings.Join(searchable(), ", "))
+		}
 		return f.checkNames()
 	}
 	for _, name := range ofPlans {

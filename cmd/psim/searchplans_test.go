@@ -100,6 +100,7 @@ func TestSearchDevicesErrors(t *testing.T) {
 	for line, want := range map[string]string{
 		"psim search gpipe --trainer any":                                      "--trainer: needs --devices",
 		"psim search gpipe --margin 5%":                                        "--margin: needs --devices",
+		"psim search gpipe --devices 4 --schedules=":                           "--schedules: names no schedule; use some of model-parallel, gpipe",
 		"psim search gpipe --devices 0":                                        "--devices 0: must be at least 1",
 		"psim search gpipe --devices x":                                        "--devices x: must be a whole number",
 		"psim search gpipe --devices 4 --rows 0":                               "--rows 0: must be at least 1",

@@ -52,6 +52,9 @@ func (l Link) Over(nodes, n, nics int, cards float64) []Range {
 
 // checkMeasured refuses entries that are no function of nodes and bytes.
 func (l *Link) checkMeasured() error {
+	if l.Measured != nil && len(l.Measured) == 0 {
+		return &setting.Error{Key: "measured", Problem: " = []: holds no measurement; give entries, or remove the key"}
+	}
 	from := map[int]OverNodes{}
 	for i, m := range l.Measured {
 		at := fmt.Sprintf("measured[%d].", i)
