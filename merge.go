@@ -134,6 +134,10 @@ func join(whole *reports.SweepInfo, part reports.SweepInfo) error {
 // partFolders lists the folders of sweeps or of searches: those given, or the shards in
 // them.
 func partFolders(kind string, folders []string) (list []string, err error) {
+	what := kind
+	if kind == "sweep" { // what is not known to be a search
+		what = "sweep or search"
+	}
 	for _, folder := range folders {
 		if folder == "" {
 			return nil, errors.New(`"": the name of a folder is empty`)
@@ -153,7 +157,7 @@ func partFolders(kind string, folders []string) (list []string, err error) {
 		}
 		for _, folder := range inside {
 			if _, err := os.Stat(filepath.Join(folder, kind+".json")); err != nil {
-				return nil, fmt.Errorf("%s: holds no finished sweep or search, and no shards of one", folder)
+				return nil, fmt.Errorf("%s: holds no finished %s, and no shards of one", folder, what)
 			}
 			if !slices.Contains(list, filepath.Clean(folder)) {
 				list = append(list, filepath.Clean(folder))
