@@ -76,7 +76,7 @@ func Plural(n int, word string) string {
 	default:
 		word += "s"
 	}
-	return strconv.Itoa(n) + " " + word
+	return FormatCount(int64(n)) + " " + word
 }
 
 // three prints x with three significant digits, ties to even, in the unit
