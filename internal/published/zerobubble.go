@@ -150,7 +150,7 @@ func (r record) measured(s measuredSchedule, more string) (Row, error) {
 	prediction, err := r.timed(s.name, chunks, 0, more)
 	step := prediction.Summary.StepTime.Seconds()
 	if s.settles {
-		step = prediction.Summary.Ranks[0].Compute.Seconds() / (1 - prediction.Summary.Bubble.Span)
+		step = prediction.Summary.LongestSpan.Seconds()
 	}
 	return Row{
 		Label: fmt.Sprintf("%s p=%d m=%d %s", r.text("model"), p, m, s.name), Unit: "samples/s per GPU",
