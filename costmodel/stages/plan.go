@@ -31,6 +31,8 @@ type Stage struct {
 	// gradients, with Parameters elements in all.
 	Tensors    []arch.Tensor
 	Parameters int64
+	// Experts is how many of Parameters are experts'.
+	Experts int64
 	// Stored is the number of parameters that are stored for it over all replicas:
 	// with ZeRO 3 a multiple of their number.
 	Stored int64
@@ -84,6 +86,9 @@ func (w Workload) Plan() *Plan {
 		}
 		for _, t := range st.Tensors {
 			st.Parameters += t.Shape.Elements()
+			if t.Expert {
+				st.Experts += t.Shape.Elements()
+			}
 		}
 		st.Stored = st.Parameters
 		if w.Zero >= 3 {
