@@ -100,7 +100,7 @@ func (m Model) checkExperts(g Group) error {
 	return nil
 }
 
-// load is how much more than the mean the busiest device has to do.
+// load returns how much more than the mean the busiest device has to do.
 func (g Group) load(r Routing) float64 {
 	return min(max(1, r.Imbalance), float64(g.expert()))
 }
@@ -193,7 +193,7 @@ func (g Group) dispatch(first Op, r Routing) []Op {
 	return append(ops, g.sorted("mlp.sort_received", received, r)...)
 }
 
-// scaled is the number of elements that have an fp32 scale in common when they are sent in
+// scaled counts the elements that have an fp32 scale in common when they are sent in
 // 8 bits (DeepSeek-AI 2024, section 3.3.2).
 const scaled = 128
 
@@ -250,8 +250,8 @@ func (n Network) SentToExperts(bytes int64) int64 {
 	return int64(float64(bytes) * n.Routing.reached(int(e)) / float64(n.Routing.PerToken) * float64(e-1) / float64(e))
 }
 
-// reached is how many of so many equal parts of the experts, devices or nodes, a token
-// goes to on average, where all choices are equally likely.
+// reached returns how many of so many equal parts of the experts, devices or nodes, a
+// token goes to on average, where all choices are equally likely.
 func (r Routing) reached(parts int) float64 {
 	groups := max(1, r.Groups/parts) // of a part, which is in one, or is several
 	each := float64(r.Experts) / float64(parts) / float64(groups)
@@ -267,7 +267,7 @@ func (r Routing) reached(parts int) float64 {
 	return float64(parts) * (1 - missed)
 }
 
-// binomial is how many choices of k among n there are.
+// binomial returns how many choices of k among n there are.
 func binomial(n, k int) float64 {
 	if k > n {
 		return 0

@@ -56,9 +56,20 @@ func (p *Plan) exchanged(list []Exchange, layer int, ops func(func(arch.Op) bool
 	return list
 }
 
-// ExpertReplicas is how many times a layer's experts are there over all replicas: their
-// gradients are summed over so many devices.
-func (p *Plan) ExpertReplicas() int {
+// expertReplicas counts the devices that have the same experts, over which their gradients
+// are summed.
+func (p *Plan) expertReplicas() int {
 	g := p.Network.Group
 	return max(1, max(1, g.Devices)*p.replicas()/g.ExpertDevices())
+}
+
+// ShareOf is what a device holds of so many bytes for every parameter of a stage that are
+// sharded from a ZeRO stage on: of experts over the devices that have the same ones, and
+// of all else over the replicas. Each share is rounded up.
+func (p *Plan) ShareOf(s *Stage, perParameter int64, from int) int64 {
+	if p.Zero < from || !p.Network.Group.Dispatches() {
+		return p.Share(s.Stored*perParameter, from)
+	}
+	shards := int64(p.expertReplicas())
+	return p.Share((s.Stored-s.Experts)*perParameter, from) + roundUp(s.Experts*perParameter, shards)/shards
 }
