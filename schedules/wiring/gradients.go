@@ -119,15 +119,15 @@ func (b *rankBuilder) gather(a order.Action) {
 // sums over replicas that have not left early, the average, the optimizer,
 // and the gathering of updated parameters.
 func (b *rankBuilder) tail() {
-	for i, t := range b.Tied {
-		if ranks := b.tiedRanks(t); len(ranks) > 1 && slices.Contains(ranks, int32(b.pipelineRank)) {
-			b.add(graph.Task{
-				Kind: graph.AllReduce, Stream: b.stream(&b.gradients, "gradients"), Stage: graph.None, Microbatch: graph.None,
-				Peer: b.groups.tied[b.replica][i], Bytes: t.Bytes,
-			})
-		}
+	shares := b.Placement.Second != nil && b.Sync.active(b.Shape) && b.Sync.Sharded
+	if !shares {
+		b.sumTied()
 	}
 	if b.Sync.active(b.Shape) {
+		b.sumRest()
+		if shares {
+			b.sumTied()
+		}
 		b.average()
 	}
 	if !b.Optimizer || b.Stashing {
@@ -145,16 +145,37 @@ func (b *rankBuilder) tail() {
 	}
 }
 
-// average adds the sums that have not left early, and the division by the number
-// of replicas.
+// sumTied adds the sums of what several ranks of the replica hold; of second copies whose
+// optimizer is sharded, these are sums of shares.
+func (b *rankBuilder) sumTied() {
+	for i, t := range b.Tied {
+		if ranks := b.tiedRanks(t); len(ranks) > 1 && slices.Contains(ranks, int32(b.pipelineRank)) {
+			b.add(graph.Task{
+				Kind: graph.AllReduce, Stream: b.stream(&b.gradients, "gradients"), Stage: graph.None, Microbatch: graph.None,
+				Peer: b.groups.tied[b.replica][i], Bytes: t.Bytes,
+			})
+		}
+	}
+}
+
+// sumRest adds the sums that have not left early.
+func (b *rankBuilder) sumRest() {
+	if b.Sync.Overlap || b.Sync.EveryMicrobatch {
+		return
+	}
+	for _, s := range b.stagesOn[b.pipelineRank] {
+		for bucket := range b.Sync.Buckets[s] {
+			b.sum(order.Action{Stage: s}, bucket)
+		}
+	}
+}
+
+// average adds the division by the number of replicas.
 func (b *rankBuilder) average() {
 	var bytes, shares int64
 	for _, s := range b.stagesOn[b.pipelineRank] {
-		for bucket, size := range b.Sync.Buckets[s] {
+		for _, size := range b.Sync.Buckets[s] {
 			bytes += size
-			if !b.Sync.Overlap && !b.Sync.EveryMicrobatch {
-				b.sum(order.Action{Stage: s}, bucket)
-			}
 		}
 		if b.Sync.Units != nil {
 			shares += b.Sync.Units[s].Share
