@@ -41,7 +41,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	if plan.Network, err = c.undivided(w); err != nil {
 		return nil, c.problem("model", err)
 	}
-	plan.Warnings = slices.Concat(c.changes, c.joined(machine), c.nobodyToTell(), c.nothingToGather(), c.wideKernels(), unmeasured(planned, machine.Device), unusedRanges(machine, g.Ranks()), c.unasked(machine, g.Ranks()))
+	plan.Warnings = slices.Concat(c.changes, c.joined(machine), c.nobodyToTell(), c.nothingToGather(), c.unlayered(), c.wideKernels(), unmeasured(planned, machine.Device), unusedRanges(machine, g.Ranks()), c.unasked(machine, g.Ranks()))
 	if tokens := w.Network.TokensPerSample; tokens > 1 {
 		plan.Tokens = plan.Samples * int64(tokens)
 	}
@@ -75,6 +75,19 @@ func (c *Config) checkTwoPass(split bool) error {
 	return nil
 }
 
+// checkRecompute refuses recomputation of what the network has not, and of what is not
+// modelled.
+func (c *Config) checkRecompute(n arch.Network) error {
+	err := c.Train.Check(n)
+	if err == nil && c.Parallel.Zero == 3 && c.Train.Recompute == "full" && c.Train.RecomputeMethod == arch.RecomputeUniform && c.Train.RecomputeLayers > 1 {
+		err = fmt.Errorf(`recompute_layers = %d: is not modelled with parallel.zero = 3 and recompute_method = "uniform", which would gather so many blocks at once; set 0, or "block"`, c.Train.RecomputeLayers)
+	}
+	if err != nil {
+		return c.problem("train", err)
+	}
+	return nil
+}
+
 // workload cuts the network into stages and microbatches, for the machine that it is
 // trained on.
 func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmodel.Machine, error) {
@@ -93,6 +106,9 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	machine.Tensor, machine.Stages, machine.Replicas = c.layout()
 	if _, err := machine.Compute(c.Train); err != nil {
 		return nil, machine, c.problem("train", err)
+	}
+	if err := c.checkRecompute(network); err != nil {
+		return nil, machine, err
 	}
 	w := &stages.Workload{
 		Network: network, Training: c.Train, Samples: samples, Shards: shards, Replicas: c.Parallel.Data, Zero: c.Parallel.Zero,

@@ -71,7 +71,7 @@ type Tied struct {
 
 // Plan derives the plan.
 func (w Workload) Plan() *Plan {
-	w.Network = w.Training.Asked(w.Network)
+	w.Network = w.Training.Units(w.Training.Asked(w.Network), w.pipelined())
 	p := &Plan{Workload: w, PerParameter: w.State}
 	if w.State == (arch.State{}) {
 		p.PerParameter = w.Training.State()
@@ -100,6 +100,14 @@ func (w Workload) Plan() *Plan {
 	p.Tied = append(p.copies(split.Ranks), p.ties(split)...)
 	p.sortSizes()
 	return p
+}
+
+// pipelined counts the layers of the stages of the pipeline, which with ZeRO 3 has one.
+func (w Workload) pipelined() []int {
+	if w.Zero >= 3 {
+		return []int{len(w.Network.Layers)}
+	}
+	return w.Layers
 }
 
 // PlanLike derives the plan of a workload that differs from a planned one in nothing but
