@@ -13,7 +13,7 @@ import (
 func TestRecomputeLists(t *testing.T) {
 	for written, want := range map[string]string{
 		`["mlp", "core_attn"]`: "core_attn,mlp", `["core_attn","core_attn"]`: "core_attn", "core_attn": "core_attn",
-		"mlp, core_attn": "core_attn,mlp", `"norm"`: "norm", "none": "none", `["full"]`: "full",
+		"mlp, core_attn": "core_attn,mlp", "[mlp,core_attn]": "core_attn,mlp", `"norm"`: "norm", "none": "none", `["full"]`: "full",
 	} {
 		c := parse(t, network, "train.recompute="+written)
 		require.Equal(t, want, c.Train.Recompute, written)

@@ -97,6 +97,9 @@ func (s Setting) joined(value any) any {
 	var parts []string
 	switch v := value.(type) {
 	case string:
+		if list, bare := strings.CutPrefix(v, "["); bare { // whose quotes a shell has taken
+			v = strings.TrimSuffix(list, "]")
+		}
 		parts = strings.Split(v, ",")
 	case []any:
 		for _, one := range v {
@@ -113,7 +116,7 @@ func (s Setting) joined(value any) any {
 	for i := range parts {
 		parts[i] = strings.TrimSpace(parts[i])
 	}
-	place := func(part string) int { return slices.Index(s.Parts, part) }
+	place := func(part string) uint { return uint(slices.Index(s.Parts, part)) } // others come last
 	slices.SortStableFunc(parts, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
 	return strings.Join(slices.Compact(parts), ",")
 }
