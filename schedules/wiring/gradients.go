@@ -144,15 +144,15 @@ func (b *rankBuilder) gather(a order.Action) {
 // sums over replicas that have not left early, the average, the optimizer,
 // and the gathering of updated parameters.
 func (b *rankBuilder) tail() {
-	for i, t := range b.Tied {
-		if ranks := b.tiedRanks(t); len(ranks) > 1 && slices.Contains(ranks, int32(b.pipelineRank)) {
-			b.add(graph.Task{
-				Kind: graph.AllReduce, Stream: b.stream(&b.gradients, "gradients"), Stage: graph.None, Microbatch: graph.None,
-				Peer: b.groups.tied[b.replica][i], Bytes: t.Bytes,
-			})
-		}
+	shares := b.Placement.Second != nil && b.Sync.active(b.Shape) && b.Sync.Sharded
+	if !shares {
+		b.sumTied()
 	}
 	if b.Sync.active(b.Shape) {
+		b.sumRest()
+		if shares {
+			b.sumTied()
+		}
 		b.average()
 	}
 	if !b.Optimizer || b.Stashing {
@@ -164,18 +164,34 @@ func (b *rankBuilder) tail() {
 	}
 }
 
-// average adds the sums that have not left early, and the division by the number
-// of replicas.
-func (b *rankBuilder) average() {
-	stages := b.stagesOn[b.pipelineRank]
-	if !b.Sync.Overlap && !b.Sync.EveryMicrobatch {
-		for _, s := range stages {
-			for bucket := range b.Sync.Buckets[s] {
-				b.sum(order.Action{Stage: s}, bucket)
-			}
+// sumTied adds the sums of what several ranks of the replica hold; of second copies whose
+// optimizer is sharded, these are sums of shares.
+func (b *rankBuilder) sumTied() {
+	for i, t := range b.Tied {
+		if ranks := b.tiedRanks(t); len(ranks) > 1 && slices.Contains(ranks, int32(b.pipelineRank)) {
+			b.add(graph.Task{
+				Kind: graph.AllReduce, Stream: b.stream(&b.gradients, "gradients"), Stage: graph.None, Microbatch: graph.None,
+				Peer: b.groups.tied[b.replica][i], Bytes: t.Bytes,
+			})
 		}
 	}
-	b.add(graph.Task{Kind: graph.Average, Stream: b.compute, Stage: graph.None, Microbatch: graph.None, Peer: graph.None, Bytes: b.averaged(stages)})
+}
+
+// sumRest adds the sums that have not left early.
+func (b *rankBuilder) sumRest() {
+	if b.Sync.Overlap || b.Sync.EveryMicrobatch {
+		return
+	}
+	for _, s := range b.stagesOn[b.pipelineRank] {
+		for bucket := range b.Sync.Buckets[s] {
+			b.sum(order.Action{Stage: s}, bucket)
+		}
+	}
+}
+
+// average adds the division by the number of replicas.
+func (b *rankBuilder) average() {
+	b.add(graph.Task{Kind: graph.Average, Stream: b.compute, Stage: graph.None, Microbatch: graph.None, Peer: graph.None, Bytes: b.averaged(b.stagesOn[b.pipelineRank])})
 }
 
 // averaged counts the bytes of summed gradients that a rank with some stages divides.
