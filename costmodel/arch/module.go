@@ -51,7 +51,7 @@ func modulesByName() (names []string) {
 	return names
 }
 
-// modules is what recomputation repeats by parts.
+// modules lists what recomputation repeats by parts.
 func (t Training) modules() (parts Module) {
 	if t.Recompute == "selective" && t.Selective != SelectiveOperations {
 		return Square

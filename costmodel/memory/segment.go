@@ -91,7 +91,7 @@ type layerKept struct {
 	repeated [3]int64
 }
 
-// missing is what is not kept of a layer and made again.
+// missing counts the bytes that are not kept of a layer and made again.
 func (k *layerKept) missing(lifetime arch.Lifetime) int64 {
 	return k.whole[lifetime] - k.bytes[lifetime]
 }

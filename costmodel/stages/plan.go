@@ -107,14 +107,6 @@ func (w Workload) Plan() *Plan {
 	return p
 }
 
-// pipelined counts the layers of the stages of the pipeline, which with ZeRO 3 has one.
-func (w Workload) pipelined() []int {
-	if w.Zero >= 3 {
-		return []int{len(w.Network.Layers)}
-	}
-	return w.Layers
-}
-
 // PlanLike derives the plan of a workload that differs from a planned one in nothing but
 // its samples, its recomputation, its ZeRO stage below 3, and its replicas where both have
 // some. They share the stages.
