@@ -77,17 +77,17 @@ func (c *Config) checkTwoPass(split bool) error {
 	return nil
 }
 
-// checkRecompute refuses recomputation of what the network has not, and of what is not
-// modelled.
-func (c *Config) checkRecompute(n arch.Network) error {
-	err := c.Train.Check(n)
+// checkTraining refuses a precision that the machine has no rate for, and recomputation of
+// what the network has not, or that is not modelled.
+func (c *Config) checkTraining(n arch.Network, m costmodel.Machine) error {
+	_, err := m.Compute(c.Train)
+	if err == nil {
+		err = c.Train.Check(n)
+	}
 	if err == nil && c.Parallel.Zero == 3 && c.Train.Recompute == "full" && c.Train.RecomputeMethod == arch.RecomputeUniform && c.Train.RecomputeLayers > 1 {
 		err = fmt.Errorf(`recompute_layers = %d: is not modelled with parallel.zero = 3 and recompute_method = "uniform", which would gather so many blocks at once; set 0, or "block"`, c.Train.RecomputeLayers)
 	}
-	if err != nil {
-		return c.problem("train", err)
-	}
-	return nil
+	return err
 }
 
 // workload cuts the network into stages and microbatches, for the machine that it is
@@ -106,11 +106,8 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 		return nil, machine, c.problem("machine", err)
 	}
 	machine.Tensor, machine.Stages, machine.Replicas = c.layout()
-	if _, err := machine.Compute(c.Train); err != nil {
+	if err := c.checkTraining(network, machine); err != nil {
 		return nil, machine, c.problem("train", err)
-	}
-	if err := c.checkRecompute(network); err != nil {
-		return nil, machine, err
 	}
 	w := &stages.Workload{
 		Network: network, Training: c.Train, Samples: samples, Shards: shards, Replicas: c.Parallel.Data, Zero: c.Parallel.Zero,
