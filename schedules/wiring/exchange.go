@@ -136,7 +136,15 @@ func (c *connector) exchange(t *graph.Task, at *progress) int32 {
 	if !c.divided(t.Stage) {
 		return graph.None
 	}
-	return at.exchanged
+	return at.exchanged[direction(t.Kind)]
+}
+
+// exchangesIn tells all-to-alls of an F, 0, from those of a B or I, 1.
+func (c *connector) exchangesIn(t *graph.Task) int {
+	if int(t.Part) < len(c.Exchanges[t.Stage].Forward) {
+		return 0
+	}
+	return 1
 }
 
 // exchanging counts the tasks that all-to-alls add to an action: themselves, and the parts
