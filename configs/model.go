@@ -9,6 +9,7 @@ import (
 	"psim/costmodel"
 	"psim/costmodel/arch"
 	"psim/costmodel/stages"
+	"psim/internal/setting"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/search"
@@ -196,8 +197,9 @@ func (c *Config) model() (arch.Model, error) {
 	if err != nil {
 		err = fmt.Errorf("file = %q: %w", c.Model.File, err)
 	}
-	model.Attention, model.Kernels, model.Code = c.Model.Attention, c.Model.Kernels, c.Model.Code
-	return c.withAttention(model), err
+	given := c.Model // which has keys beside the file's that go with it
+	given.File = ""
+	return c.withAttention(setting.Overlay(model, given)), err
 }
 
 // withAttention lets a model that says nothing of it have fused attention where there

@@ -154,9 +154,11 @@ func (c *Config) unasked(m costmodel.Machine, ranks int) []string {
 		if c.Model.SequenceLength == 0 {
 			warn("model.sequence_length is not given: samples are taken to be as long as %s allows, %s tokens; set model.sequence_length to what is trained", c.Model.File, length)
 		}
-		if model.Window > 0 && model.Window < model.SequenceLength && model.Attention != arch.AttentionFlash {
+	}
+	if err == nil && model.Attention != arch.AttentionFlash {
+		if window, length := model.UsedWindow(); window > 0 {
 			warn("%s has a sliding window of %s tokens, which unfused attention does not leave out: it is priced over all %s; set model.attention = \"flash\", or model.sequence_length to the window to see how much that can be",
-				c.Model.File, units.FormatCount(int64(model.Window)), length)
+				cmp.Or(c.Model.File, c.Model.Preset, "[model]"), units.FormatCount(int64(window)), units.FormatCount(int64(length)))
 		}
 	}
 	devices := ranks * max(1, m.Tensor)

@@ -47,12 +47,13 @@ func (c Compute) priceOf(l arch.Layer, t arch.Training, samples int64) price {
 	return p
 }
 
-// pricesOf prices layers, of which neighbours that compute the same are priced once.
+// pricesOf prices layers, of which those that compute the same are priced once.
 func (c Compute) pricesOf(layers []arch.Layer, t arch.Training, samples int64) []price {
 	prices := make([]price, len(layers))
+	same := arch.Same(layers)
 	for i, l := range layers {
-		if i > 0 && l.Shares(layers[i-1]) {
-			prices[i] = prices[i-1]
+		if k := same[i]; k < i {
+			prices[i] = prices[k]
 		} else {
 			prices[i] = c.priceOf(l, t, samples)
 		}

@@ -53,12 +53,12 @@ func (m Model) On(g Group) (Network, error) {
 		return Network{}, err
 	}
 	n.Group = g
-	whole := slices.Clone(n.Layers)
-	for i, l := range whole {
+	first := Same(n.Layers)
+	for i, l := range n.Layers {
 		part := &n.Layers[i]
 		*part = g.layer(l, i == len(n.Layers)-1)
-		if i > 0 && l.Shares(whole[i-1]) {
-			part.Ops, part.Buffers = n.Layers[i-1].Ops, n.Layers[i-1].Buffers
+		if k := first[i]; k < i {
+			part.Ops, part.Buffers = n.Layers[k].Ops, n.Layers[k].Buffers
 		} else {
 			part.Ops, part.Buffers = g.ops(l.Ops), g.buffers(l.Buffers)
 		}
@@ -72,7 +72,7 @@ func (m Model) checkGroup(g Group) error {
 	if !m.transformer() {
 		return errors.New("tensor parallelism divides transformers alone (gpt, llama, mixtral); set parallel.tensor = 1")
 	}
-	divided := []string{"heads", "kv_heads", "ffn_hidden"}
+	divided := []string{"heads", "kv_heads", "ffn_hidden", "expert_hidden"}
 	if g.Sequence {
 		divided = append(divided, "sequence_length")
 	}
@@ -134,7 +134,7 @@ func (g Group) buffers(whole []Buffer) []Buffer {
 			parts[i].Shape = b.Shape.cut(0, g.devices())
 		case b.Sharded:
 			parts[i].Shape = b.Shape.cut(len(b.Shape)-1, g.devices())
-		case g.Sequence && len(b.Shape) > 1 && b.Lifetime != InputToWeight && !b.Gathered:
+		case g.Sequence && len(b.Shape) > 1 && (b.Lifetime != InputToWeight || b.Local) && !b.Gathered:
 			parts[i].Shape = b.Shape.cut(0, g.devices())
 		}
 	}
@@ -181,6 +181,8 @@ func (g Group) op(o Op, inside bool) Op {
 		default:
 			o.Count /= t
 		}
+	case g.Sequence && !inside && o.Class == Product && o.Weight:
+		o.Rows /= t
 	case o.Sharded || g.Sequence && !inside && o.Class != Product:
 		o.Elements /= t
 		if o.Unless != 0 {
@@ -201,7 +203,10 @@ func (o *Op) divideMoved(by int64) {
 // with sequence parallelism an all-gather in F and a reduce-scatter in I. The
 // gathered input is not kept: W gathers it again.
 func (g Group) enter(first Op) Op {
-	n := first.Rows * first.Inner
+	n := first.Elements
+	if first.Class == Product {
+		n = first.Rows * first.Inner
+	}
 	op := Op{Name: first.Name + ".enter", Class: Exchange, Beside: g.Overlap}
 	if !g.Sequence {
 		op.Exchanges[InputGradient] = Transfer{Collective: AllReduce, Elements: n}

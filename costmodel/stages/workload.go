@@ -84,10 +84,11 @@ func (p Process) Reserve(bytes int64) int64 { return int64(p.Allocator * float64
 // Validate reports a step so large that its bytes cannot be counted.
 func (w Workload) Validate() error {
 	var perSample float64 // no less than the bytes that any pass moves or keeps
-	var block float64
+	of, same := make([]float64, len(w.Network.Layers)), arch.Same(w.Network.Layers)
 	for i, l := range w.Network.Layers {
-		if i > 0 && l.Shares(w.Network.Layers[i-1]) {
-			perSample += block
+		if k := same[i]; k < i {
+			of[i] = of[k]
+			perSample += of[i]
 			continue
 		}
 		before := perSample
@@ -98,7 +99,7 @@ func (w Workload) Validate() error {
 		for _, b := range l.Buffers {
 			perSample += float64(b.Bytes(8))
 		}
-		block = perSample - before
+		of[i] = perSample - before
 	}
 	var samples float64
 	for _, n := range w.Samples {
