@@ -1,7 +1,7 @@
 package costmodel
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 
 	"psim/costmodel/link"
@@ -66,7 +66,7 @@ func (m *Machine) Group(ranks []int32) link.Link { return m.group(ranks, nil) }
 
 // group finds the same where others communicate at that time: load counts, by node, the
 // ranks that use its cards then, those of the group included.
-func (m *Machine) group(ranks []int32, load map[int32]int) link.Link {
+func (m *Machine) group(ranks []int32, load []int) link.Link {
 	nodes := m.perNode(ranks)
 	if len(nodes) < 2 {
 		return m.Link
@@ -81,9 +81,9 @@ func (m *Machine) group(ranks []int32, load map[int32]int) link.Link {
 	if len(ranks) == len(nodes) {
 		return across.ShareTables(cards)
 	}
-	perNode := 0 // not equal
-	if most := slices.Max(slices.Collect(maps.Values(nodes))); most*len(nodes) == len(ranks) {
-		perNode = most
+	perNode := nodes[0].ranks
+	if slices.ContainsFunc(nodes, func(n onNode) bool { return n.ranks != perNode }) {
+		perNode = 0 // not equal
 	}
 	across = across.WithoutTables() // which are for one rank on each node
 	slow := across                  // some steps stay inside a node
@@ -96,10 +96,12 @@ func (m *Machine) group(ranks []int32, load map[int32]int) link.Link {
 // cards counts the network cards of a node that a ring over a group has for itself: as
 // many as it has ranks there at most, and an equal part of all where the devices of
 // these ranks, each with a ring of its own, or other groups share them.
-func (m *Machine) cards(nodes map[int32]int, perNode int, load map[int32]int) float64 {
+func (m *Machine) cards(nodes []onNode, perNode int, load []int) float64 {
 	share := 1.0
-	for node, ranks := range nodes {
-		share = min(share, float64(ranks)/float64(max(ranks, load[node])))
+	for _, n := range nodes {
+		if load != nil {
+			share = min(share, float64(n.ranks)/float64(max(n.ranks, load[n.node])))
+		}
 	}
 	return min(float64(perNode), float64(m.nics())/float64(m.siblings())*share)
 }
@@ -107,32 +109,57 @@ func (m *Machine) cards(nodes map[int32]int, perNode int, load map[int32]int) fl
 // groups finds what the collectives of every group go through. Groups over the replicas
 // communicate at the same time, and so do those within one, for tied parameters.
 func (m *Machine) groups(g *graph.Graph) []link.Link {
-	within := func(ranks []int32) bool { return int(ranks[0])/g.Shape.Ranks == int(ranks[len(ranks)-1])/g.Shape.Ranks }
-	load := map[bool]map[int32]int{true: {}, false: {}}
-	seen := map[bool]map[int32]bool{true: {}, false: {}} // a rank may have two groups, for sums and for gathers
+	type use struct {
+		load []int  // by node
+		seen []bool // by rank, which may have two groups: for sums and for gathers
+	}
+	var uses [2]use
+	of := func(ranks []int32) *use {
+		if int(ranks[0])/g.Shape.Ranks == int(ranks[len(ranks)-1])/g.Shape.Ranks {
+			return &uses[0]
+		}
+		return &uses[1]
+	}
+	for i := range uses {
+		uses[i] = use{make([]int, m.Nodes(g.Ranks())), make([]bool, g.Ranks())}
+	}
 	for _, ranks := range g.Groups {
 		if len(m.perNode(ranks)) < 2 {
 			continue
 		}
-		for _, r := range ranks {
-			if in := within(ranks); !seen[in][r] {
-				seen[in][r] = true
-				load[in][m.Node(r)]++
+		for u, i := of(ranks), 0; i < len(ranks); i++ {
+			if r := ranks[i]; !u.seen[r] {
+				u.seen[r] = true
+				u.load[m.Node(r)]++
 			}
 		}
 	}
 	var groups []link.Link
 	for _, ranks := range g.Groups {
-		groups = append(groups, m.group(ranks, load[within(ranks)]))
+		groups = append(groups, m.group(ranks, of(ranks).load))
 	}
 	return groups
 }
 
-// perNode counts the ranks of a group on each node.
-func (m *Machine) perNode(ranks []int32) map[int32]int {
-	nodes := map[int32]int{}
+// onNode counts the ranks of a group on one node.
+type onNode struct {
+	node  int32
+	ranks int
+}
+
+// perNode counts the ranks of a group on its nodes, by node.
+func (m *Machine) perNode(ranks []int32) []onNode {
+	var nodes []onNode
 	for _, r := range ranks {
-		nodes[m.Node(r)]++
+		node, at := m.Node(r), len(nodes)-1
+		if at < 0 || nodes[at].node != node {
+			var known bool
+			at, known = slices.BinarySearchFunc(nodes, node, func(n onNode, node int32) int { return cmp.Compare(n.node, node) })
+			if !known {
+				nodes = slices.Insert(nodes, at, onNode{node: node})
+			}
+		}
+		nodes[at].ranks++
 	}
 	return nodes
 }

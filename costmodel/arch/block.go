@@ -50,6 +50,14 @@ func (m Model) expertHidden() int {
 	return m.FFNHidden
 }
 
+// expertKey names the setting that says them.
+func (m Model) expertKey() string {
+	if m.ExpertHidden > 0 {
+		return "expert_hidden"
+	}
+	return "ffn_hidden"
+}
+
 // Same finds for each of a network's layers the first that it shares its operations and
 // buffers with, maybe itself.
 func Same(layers []Layer) []int {

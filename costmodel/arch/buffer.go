@@ -34,6 +34,8 @@ type Buffer struct {
 	Sharded, Gathered bool
 	// Local: an output gradient of what every device runs for its part of the sequence.
 	Local bool
+	// Routed says whose rows these are, in a mixture of experts.
+	Routed Routed
 }
 
 // Bytes per sample, where an activation takes elementBytes.

@@ -20,6 +20,8 @@ func (m Model) defaults() Model {
 		m.Positions = cmp.Or(m.Positions, m.SequenceLength)
 	case familyLlama, familyMixtral:
 		m.KVHeads = cmp.Or(m.KVHeads, m.Heads)
+		m.ExpertGroups, m.Imbalance = cmp.Or(m.ExpertGroups, 1), cmp.Or(m.Imbalance, 1)
+		m.GroupsPerToken = cmp.Or(m.GroupsPerToken, m.ExpertGroups)
 	}
 	if m.latent() {
 		m.HeadDim = m.QKNopeHeadDim + m.QKRopeHeadDim
@@ -81,14 +83,8 @@ func (m Model) checkAttention() error {
 	if m.Heads%m.KVHeads != 0 {
 		return fmt.Errorf("kv_heads = %d: must divide heads = %d", m.KVHeads, m.Heads)
 	}
-	if m.ExpertsPerToken > m.Experts {
-		return fmt.Errorf("experts_per_token = %d: must be at most experts = %d", m.ExpertsPerToken, m.Experts)
-	}
-	if m.GroupsPerToken > max(1, m.ExpertGroups) {
-		return fmt.Errorf("groups_per_token = %d: must be at most expert_groups = %d", m.GroupsPerToken, max(1, m.ExpertGroups))
-	}
-	if m.ExpertGroups > 0 && m.Experts%m.ExpertGroups != 0 {
-		return fmt.Errorf("expert_groups = %d: must divide experts = %d", m.ExpertGroups, m.Experts)
+	if err := m.checkRouting(); err != nil {
+		return err
 	}
 	if m.PostNorms && m.ParallelBlock {
 		return errors.New("post_norms = true: has no meaning with parallel_block = true, whose halves have one result")

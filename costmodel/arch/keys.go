@@ -14,8 +14,6 @@ func blockSettings() []setting.Setting {
 		{Key: "dense_layers", Example: "3", Range: layers, With: mixtral, Text: "so many first blocks have an MLP of ffn_hidden and no experts", Unset: "none"},
 		{Key: "moe_every", Example: "2", Range: layers, With: mixtral, Text: "every so many-th block has experts, the others an MLP of ffn_hidden", Unset: "1"},
 		{Key: "router_bias", Default: false, With: mixtral, Text: "a bias of every expert that only chooses, and no gradient makes, as DeepSeek-V3 has"},
-		{Key: "expert_groups", Example: "8", Range: setting.Between(0, maxExperts), With: mixtral, Text: "groups of experts, of which a token goes to a few", Unset: "one"},
-		{Key: "groups_per_token", Example: "4", Range: setting.Between(0, maxExperts), With: mixtral, Text: "of them, those that a token goes to", Unset: "all"},
 		{Key: "kv_lora_rank", Example: "512", Range: size, With: llama, Text: "multi-head latent attention: features that keys and values are made from", Unset: "keys and values are made from hidden"},
 		{Key: "q_lora_rank", Example: "1536", Range: size, With: llama, Text: "features that its queries are made from", Unset: "hidden"},
 		{Key: "qk_nope_head_dim", Example: "128", Range: size, With: llama, Text: "features without position of its queries and keys", Unset: "needed with kv_lora_rank"},

@@ -36,7 +36,7 @@ func llama(m Model) Network {
 	for i := range m.MTPLayers {
 		layers = append(layers, predictor(m, i, shared.of(m.block(m.Layers-1))))
 	}
-	return Network{TokensPerSample: s, Layers: append(layers, lmHead(m, "embed_tokens.weight"))}
+	return Network{TokensPerSample: s, Layers: append(layers, lmHead(m, "embed_tokens.weight")), Routing: m.routing()}
 }
 
 // llamaBlock makes a block of a model that is that block's.

@@ -160,8 +160,8 @@ func (m planMap) figure() *chart.Figure {
 	columns, rows := m.values(m.across), m.values(m.up)
 	height := max(16, min(34, 260/float64(len(rows))))
 	f := chart.New(m.title, vg.Length(height*float64(len(rows))))
-	f.Columns(m.across, columns)
-	f.Rows(m.up, rows)
+	f.Columns(axis(m.across), columns)
+	f.Rows(axis(m.up), rows)
 	squares := m.squares(columns, rows)
 	low, high := time.Duration(math.MaxInt64), time.Duration(0)
 	for _, s := range squares {
@@ -179,6 +179,18 @@ func (m planMap) figure() *chart.Figure {
 	f.Add(cells)
 	m.explain(f, low, high, used)
 	return f
+}
+
+// axis names a dimension in words, where its name in plans is not one of them.
+func axis(dimension string) string {
+	words := map[string]string{
+		"data": "replicas", "tensor": "devices of a tensor-parallel group", "stages": "pipeline stages", "virtual_stages": "stages of a rank",
+		"micro": "samples of a microbatch", "zero": "ZeRO stage", "recompute": "recomputation", "sequence": "sequence parallelism",
+	}
+	if text, ok := words[dimension]; ok {
+		return text
+	}
+	return dimension
 }
 
 // discarded colours squares without a plan that was simulated and fits.
