@@ -62,17 +62,24 @@ func (m Model) expertKey() string {
 // buffers with, maybe itself.
 func Same(layers []Layer) []int {
 	first := make([]int, len(layers))
-	seen := map[*Op]int{}
+	seen := map[alike]int{}
 	for i, l := range layers {
 		first[i] = i
 		if len(l.Ops) == 0 {
 			continue
 		}
-		if k, ok := seen[&l.Ops[0]]; ok && layers[k].Shares(l) {
+		key := alike{&l.Ops[0], l.Whole, l.Joined}
+		if k, ok := seen[key]; ok && layers[k].Shares(l) {
 			first[i] = k
-		} else if !ok {
-			seen[&l.Ops[0]] = i
+		} else {
+			seen[key] = i
 		}
 	}
 	return first
+}
+
+// alike holds what layers have in common that share.
+type alike struct {
+	ops           *Op
+	whole, joined bool
 }
