@@ -173,7 +173,7 @@ func fits(d *configs.Division, peaks []int64) bool {
 		if most := m.RankMemory(); most > 0 && peak > most {
 			return false
 		}
-		nodes[m.Node(int32(r))] += peak * int64(max(1, m.Tensor))
+		nodes[m.Node(int32(r))] += peak * int64(m.Devices())
 	}
 	for _, sum := range nodes {
 		if most := float64(m.MemoryPerNode) * (1 - m.Device.Margin); most > 0 && sum > int64(most) {

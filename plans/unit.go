@@ -116,7 +116,7 @@ func pricesOf(d *configs.Division) (p prices, err error) {
 		for replica := range max(1, d.Shape.Replicas) {
 			group = append(group, int32(replica*d.Shape.Ranks+r))
 		}
-		p.graph.AddGroup(group)
+		p.graph.AddWide(group, max(1, whole.Sync.Width))
 	}
 	p.costs, err = costmodel.StepCosts(d.Machine, d.Workload, p.graph)
 	return p, err

@@ -72,8 +72,10 @@ func (Data) Settings() []setting.Setting {
 
 // Parallel is the [parallel] section.
 type Parallel struct {
-	Data          int      `toml:"data"`   // replicas
-	Tensor        int      `toml:"tensor"` // devices of a tensor-parallel group, which is one rank
+	Data          int      `toml:"data"`           // replicas
+	Tensor        int      `toml:"tensor"`         // devices of a tensor-parallel group
+	Context       int      `toml:"context"`        // parts of a sequence; a rank is tensor × context devices
+	ContextMethod string   `toml:"context_method"` // "" is ContextRing
 	Sequence      bool     `toml:"sequence"`
 	TensorOverlap bool     `toml:"tensor_overlap"`
 	ScatterGather bool     `toml:"scatter_gather"`
@@ -92,8 +94,10 @@ type Parallel struct {
 func (Parallel) Settings() []setting.Setting {
 	model := []string{"[model]"}
 	return []setting.Setting{
-		{Key: "data", Default: 1, Range: setting.Count(), Text: "replicas; stages × data × tensor devices in all"},
+		{Key: "data", Default: 1, Range: setting.Count(), Text: "replicas; stages × data × tensor × context devices in all"},
 		{Key: "tensor", Default: 1, Range: setting.Between(1, maxTensor), Text: "devices of a tensor-parallel group, as in Megatron: a rank stands for one group, whose devices do the same"},
+		{Key: "context", Default: 1, Range: setting.Between(1, maxTensor), With: model, Text: "parts into which every sequence is cut, each of which a tensor-parallel group has: a rank stands for tensor × context devices. They hold the same parameters, and share the sums of gradients and ZeRO's parts with the replicas. Takes attention = \"flash\""},
+		{Key: "context_method", Default: ContextRing, OneOf: []string{ContextRing, ContextGather, ContextUlysses}, With: model, Text: "with context above 1, how the parts attend to each other. ring: keys and values go round beside blocks of attention. all-gather: they are gathered before. ulysses: every device exchanges its part of the sequence for whole ones of some heads"},
 		{Key: "sequence", Default: false, Text: "with tensor above 1: norms, dropout and sums divided along the sequence"},
 		{Key: "tensor_overlap", Default: true, With: model, Text: "what the group exchanges in a backward runs beside weight gradients, as in Megatron since 2022"},
 		{Key: "scatter_gather", Default: true, With: model, Text: "without sequence, every device of the group sends its part to the next stage, which gathers them over link"},
@@ -113,6 +117,13 @@ func (Parallel) Settings() []setting.Setting {
 const (
 	StagesFirst   = "tp-pp-dp"
 	ReplicasFirst = "tp-dp-pp"
+)
+
+// How the parts of a sequence attend to each other.
+const (
+	ContextRing    = "ring"
+	ContextGather  = "all-gather"
+	ContextUlysses = "ulysses"
 )
 
 // What ZeRO 3 gathers and scatters together.

@@ -24,9 +24,9 @@ func (p *Pipeline) groups(g *graph.Graph) groups {
 			for d := range p.Shape.Replicas {
 				ranks = append(ranks, int32(d*p.Shape.Ranks+r))
 			}
-			made.stage = append(made.stage, g.AddGroup(ranks))
+			made.stage = append(made.stage, g.AddWide(ranks, p.Sync.width()))
 			if p.Sync.Units != nil {
-				made.gather = append(made.gather, g.AddGroup(ranks))
+				made.gather = append(made.gather, g.AddWide(ranks, p.Sync.width()))
 			}
 		}
 	}
@@ -164,7 +164,7 @@ func (b *rankBuilder) average() {
 	case b.Sync.Units != nil:
 		bytes = shares
 	case b.Sync.Sharded:
-		bytes /= int64(b.Shape.Replicas) // each replica has its share of the sum
+		bytes /= int64(b.Sync.members(b.Shape)) // each has its share of the sum
 	}
 	b.add(graph.Task{Kind: graph.Average, Stream: b.compute, Stage: graph.None, Microbatch: graph.None, Peer: graph.None, Bytes: bytes})
 }

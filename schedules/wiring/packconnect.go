@@ -15,7 +15,7 @@ func (k *Packer) averaged(r int32) int64 {
 		}
 	}
 	if k.Sync.Sharded {
-		bytes /= int64(k.Shape.Replicas)
+		bytes /= int64(k.Sync.members(k.Shape))
 	}
 	return bytes
 }
