@@ -59,7 +59,8 @@ func TestDevices(t *testing.T) {
 		rates := 0
 		for precision, rate := range map[string][2]float64{
 			"fp32": {float64(d.Peak.FP32), d.Efficiency.FP32}, "fp16": {float64(d.Peak.FP16), d.Efficiency.FP16},
-			"bf16": {float64(d.Peak.BF16), d.Efficiency.BF16},
+			"bf16": {float64(d.Peak.BF16), d.Efficiency.BF16}, "fp8": {float64(d.Peak.FP8), d.Efficiency.FP8},
+			"mxfp8": {float64(d.Peak.FP8), d.Efficiency.FP8}, "nvfp4": {float64(d.Peak.FP4), d.Efficiency.FP4},
 		} {
 			got, err := d.Achievable(precision)
 			if rate[0] == 0 {

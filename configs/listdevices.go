@@ -23,10 +23,15 @@ func WriteDevices(w io.Writer, verbose bool) {
 		describeDevices(w, catalog)
 		return
 	}
-	fmt.Fprintln(w, "device\tmemory\tbandwidth\tpeak fp32\tpeak fp16\tpeak bf16\tlink\twhat it is")
+	fmt.Fprintln(w, "device\tmemory\tbandwidth\tpeak fp32\tpeak fp16\tpeak bf16\tpeak fp8\tpeak fp4\tlink\twhat it is")
 	for _, d := range catalog.Devices {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Name, orDash(d.Memory, units.FormatBytes),
-			units.FormatRate(float64(d.MemoryBandwidth)), orDash(d.Peak.FP32, units.FormatFLOPS), orDash(d.Peak.FP16, units.FormatFLOPS), orDash(d.Peak.BF16, units.FormatFLOPS), d.Link, d.Description)
+		fmt.Fprintf(w, "%s\t%s\t%s", d.Name, orDash(d.Memory, units.FormatBytes), units.FormatRate(float64(d.MemoryBandwidth)))
+		for _, r := range d.Rates() {
+			if r.Name != "tf32" {
+				fmt.Fprintf(w, "\t%s", orDash(r.Peak, units.FormatFLOPS))
+			}
+		}
+		fmt.Fprintf(w, "\t%s\t%s\n", d.Link, d.Description)
 	}
 	fmt.Fprintln(w, "\nlink\tbandwidth\tof a collective\tlatency\tshared by\twhat it is")
 	for _, l := range catalog.Links {
@@ -70,19 +75,12 @@ func describe(w io.Writer, key string, value any, sources map[string]string) {
 // describeDevice prints the values that a device has.
 func describeDevice(w io.Writer, d costmodel.Device) {
 	var peaks, shares []string
-	for _, p := range []struct {
-		name  string
-		peak  units.FLOPS
-		share float64
-	}{
-		{"fp32", d.Peak.FP32, d.Efficiency.FP32}, {"tf32", d.Peak.TF32, 0}, {"fp16", d.Peak.FP16, d.Efficiency.FP16},
-		{"bf16", d.Peak.BF16, d.Efficiency.BF16}, {"memory", 0, d.Efficiency.Memory},
-	} {
-		if p.peak > 0 {
-			peaks = append(peaks, fmt.Sprint(p.name, " ", p.peak))
+	for _, r := range append(d.Rates(), costmodel.PeakRate{Name: "memory", Share: d.Efficiency.Memory}) {
+		if r.Peak > 0 {
+			peaks = append(peaks, fmt.Sprint(r.Name, " ", r.Peak))
 		}
-		if p.share > 0 {
-			shares = append(shares, fmt.Sprintf("%s %v", p.name, p.share))
+		if r.Share > 0 {
+			shares = append(shares, fmt.Sprintf("%s %v", r.Name, r.Share))
 		}
 	}
 	for _, v := range []struct {
@@ -93,6 +91,7 @@ func describeDevice(w io.Writer, d costmodel.Device) {
 		{"efficiency", strings.Join(shares, ", ")}, {"launch", d.Launch}, {"half_rows", d.HalfRows},
 		{"multiprocessors", d.Multiprocessors}, {"unaligned", d.Unaligned}, {"unaligned_heads", d.UnalignedHeads},
 		{"attention", d.Attention}, {"half_head", d.HalfHead}, {"link", d.Link},
+		{"domain", d.Domain}, {"microscaling", d.Microscaling},
 	} {
 		if !reflect.ValueOf(v.value).IsZero() {
 			describe(w, v.key, v.value, d.Source)

@@ -73,6 +73,8 @@ func (c *Config) checkTwoPass(split bool) error {
 		return c.problem("train", fmt.Errorf(`backward = "two-pass": is not modelled with parallel.tensor = %d; set "whole" or "per-layer"`, c.Parallel.Tensor))
 	case c.Parallel.Context > 1:
 		return c.problem("train", fmt.Errorf(`backward = "two-pass": is not modelled with parallel.context = %d; set "whole" or "per-layer"`, c.Parallel.Context))
+	case c.Parallel.Expert > 1:
+		return c.problem("train", fmt.Errorf(`backward = "two-pass": is not modelled with parallel.expert = %d; set "whole"`, c.Parallel.Expert))
 	}
 	return nil
 }
@@ -162,7 +164,10 @@ func (c *Config) layerByLayer(w *stages.Workload) error {
 func (c *Config) network() (arch.Network, error) {
 	group := arch.Group{
 		Devices: c.Parallel.Tensor, Sequence: c.Parallel.Sequence,
-		Context: c.Parallel.Context, Method: c.Parallel.ContextMethod, Overlap: c.Parallel.TensorOverlap, Scatter: c.Parallel.ScatterGather,
+		Context: c.Parallel.Context, Method: c.Parallel.ContextMethod,
+		Overlap: c.Parallel.TensorOverlap, Scatter: c.Parallel.ScatterGather,
+		Expert: c.Parallel.Expert, ExpertTensor: c.Parallel.ExpertTensor,
+		DeepEP: c.Parallel.Dispatcher == schedules.DispatcherDeepEP, EightBits: c.Parallel.Dispatch == schedules.DispatchFP8,
 	}
 	return c.shared.network(group, func() (arch.Network, error) {
 		model, err := c.model()
@@ -213,9 +218,9 @@ func (c *Config) withAttention(m arch.Model) arch.Model {
 	return m.Fused()
 }
 
-// undivided returns the network of a workload as it is on a single device.
+// undivided returns the network of a workload as it is where no devices share layers.
 func (c *Config) undivided(w *stages.Workload) (arch.Network, error) {
-	if w.Network.Group.All() == 1 {
+	if w.Network.Group.All() == 1 && !w.Network.Group.Dispatches() {
 		return w.Network, nil
 	}
 	model, err := c.model()

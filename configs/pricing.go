@@ -90,8 +90,7 @@ func (l *pricer) device(p *Plan) {
 	if rate, err := d.Achievable(precision); err == nil && l.config.Machine.Compute.FLOPS > 0 {
 		l.add("machine.compute.flops", units.FLOPS(rate), "", pricedBy["machine.compute.flops"])
 	} else {
-		share := map[string]float64{"fp32": d.Efficiency.FP32, "fp16": d.Efficiency.FP16, "bf16": d.Efficiency.BF16}[precision]
-		l.add("machine.compute.efficiency", share, "device "+d.Name, pricedBy["machine.compute.efficiency"])
+		l.add("machine.compute.efficiency", d.RateIn(precision).Share, "device "+d.Name, pricedBy["machine.compute.efficiency"])
 	}
 	if m, err := l.config.model(); err == nil && m.Attention == arch.AttentionFlash {
 		d.UnalignedHeads = 0

@@ -46,7 +46,7 @@ func (c *Config) nobodyToAttend() []string {
 
 // nobodyToTell warns of a broadcast that there is nobody to receive.
 func (c *Config) nobodyToTell() []string {
-	if !c.Parallel.Broadcast || c.Parallel.Data > 1 {
+	if !c.Parallel.Broadcast || c.Parallel.Data > 1 || c.Parallel.Context > 1 {
 		return nil
 	}
 	return []string{"parallel.broadcast = true: no effect with one replica, since there is no other to send parameters to; set parallel.data above 1"}
@@ -140,7 +140,8 @@ func (c *Config) onlyFused() []string {
 const usualNode = 8
 
 // surelyTogether returns how many devices are in one node without doubt: any number of
-// cores, and of devices described in place, with their link, as many as is usual.
+// cores, as many as their link joins, and of devices described in place, with their link, as
+// many as is usual.
 func surelyTogether(d costmodel.Device) int {
 	switch {
 	case strings.HasSuffix(d.Name, "-core"):
@@ -148,7 +149,7 @@ func surelyTogether(d costmodel.Device) int {
 	case d.Name == inline:
 		return usualNode
 	}
-	return 1
+	return max(1, d.Domain)
 }
 
 // unasked warns of what psim takes for granted where nothing is said, and where that
@@ -173,6 +174,9 @@ func (c *Config) unasked(m costmodel.Machine, ranks int) []string {
 	devices := ranks * m.Devices()
 	if m.DevicesPerNode == 0 && c.Machine.DevicesPerNode == 0 && devices > surelyTogether(m.Device) {
 		warn("machine.devices_per_node is not given: all %d devices are taken to be in one node, joined by its link; set it, and machine.network, if there are several", devices)
+	}
+	if joined := m.Device.Domain; joined > 0 && m.DevicesPerNode > joined && devices > joined {
+		warn("machine.devices_per_node = %d: the link of %s joins %d devices; a node is taken to have one that joins all", m.DevicesPerNode, m.Device.Name, joined)
 	}
 	if nodes := m.Nodes(ranks); nodes > 1 && m.NICsPerNode == 0 && m.DevicesPerNode >= usualNode {
 		warn("machine.nics_per_node is not given: the %d devices of a node are taken to share one network card; set it to the cards that a node has", m.DevicesPerNode)

@@ -11,6 +11,24 @@ import (
 	"psim/configs"
 )
 
+// A rack whose link joins 72 devices is one node without a word, and no more than 72 are.
+func TestDomain(t *testing.T) {
+	const text = "[schedule]\nname = \"ddp\"\n[model]\npreset = \"gpt2\"\n[batch]\nglobal = 144\n[parallel]\ndata = 72\n[machine]\ndevice = \"gb200-nvl72\"\n"
+	for _, c := range []struct {
+		sets []string
+		want []string
+	}{
+		{nil, nil},
+		{[]string{"parallel.data=144"}, []string{"machine.devices_per_node is not given: all 144 devices are taken to be in one node, joined by its link; set it, and machine.network, if there are several"}},
+		{[]string{"parallel.data=144", "machine.devices_per_node=144"}, []string{"machine.devices_per_node = 144: the link of gb200-nvl72 joins 72 devices; a node is taken to have one that joins all"}},
+		{[]string{"parallel.data=144", "machine.devices_per_node=72", "machine.network=ib-ndr", "machine.nics_per_node=72"}, nil},
+	} {
+		plan, err := parse(t, text, c.sets...).Build()
+		require.NoError(t, err)
+		require.Equal(t, c.want, plan.Warnings)
+	}
+}
+
 // Measured collectives of more ranks than a node has devices, or of more than there
 // are nodes, price nothing, and that is said.
 func TestUnusedRanges(t *testing.T) {

@@ -46,8 +46,12 @@ type Device struct {
 	// is taken for 1. Heads of HalfHead features reach half of it.
 	Attention float64 `toml:"attention"`
 	HalfHead  float64 `toml:"half_head"`
-	// Link names the link between devices of a node that it comes with.
-	Link string `toml:"link"`
+	// Link names the link between devices of a node that it comes with, which joins at most
+	// Domain of them; 0 is not known.
+	Link   string `toml:"link"`
+	Domain int    `toml:"domain"`
+	// Microscaling: its products take a scale for every 16 or 32 numbers.
+	Microscaling bool `toml:"microscaling"`
 	// Measured is what layers took on it, those of the network MeasuredModel
 	// ("" if not known), and Updates what optimizers did.
 	Measured      []Measured       `toml:"-"`
@@ -64,22 +68,52 @@ type Peak struct {
 	TF32 units.FLOPS `toml:"tf32"`
 	FP16 units.FLOPS `toml:"fp16"`
 	BF16 units.FLOPS `toml:"bf16"`
+	FP8  units.FLOPS `toml:"fp8"`
+	FP4  units.FLOPS `toml:"fp4"`
+}
+
+// A PeakRate is the peak of dense products of one kind of numbers, and the share of it that
+// large ones reach; 0 is not known.
+type PeakRate struct {
+	Name  string
+	Peak  units.FLOPS
+	Share float64
+}
+
+// Rates lists what the device has, with zeros for what it has not.
+func (d Device) Rates() []PeakRate {
+	return []PeakRate{
+		{"fp32", d.Peak.FP32, d.Efficiency.FP32}, {"tf32", d.Peak.TF32, 0}, {"fp16", d.Peak.FP16, d.Efficiency.FP16},
+		{"bf16", d.Peak.BF16, d.Efficiency.BF16}, {"fp8", d.Peak.FP8, d.Efficiency.FP8}, {"fp4", d.Peak.FP4, d.Efficiency.FP4},
+	}
+}
+
+// RateIn is the rate of products in a precision of arch.Training.
+func (d Device) RateIn(precision string) PeakRate {
+	name := precision
+	switch precision {
+	case "":
+		name = "fp32"
+	case "mxfp8":
+		name = "fp8"
+	case "nvfp4":
+		name = "fp4"
+	}
+	for _, r := range d.Rates() {
+		if r.Name == name {
+			return r
+		}
+	}
+	return PeakRate{Name: name}
 }
 
 // PeakIn is the dense peak in a precision of arch.Training, as its datasheet has it
 // or, of a device described in place, as [machine.compute] does; 0 is not known.
 func (d Device) PeakIn(precision string) units.FLOPS {
-	peak := d.Peak
 	if d.Rated != (Peak{}) {
-		peak = d.Rated
+		d.Peak = d.Rated
 	}
-	switch precision {
-	case "fp16":
-		return peak.FP16
-	case "bf16":
-		return peak.BF16
-	}
-	return peak.FP32
+	return d.RateIn(precision).Peak
 }
 
 // Efficiency is the share of the peaks that large operations reach.
@@ -87,23 +121,22 @@ type Efficiency struct {
 	FP32   float64 `toml:"fp32"`
 	FP16   float64 `toml:"fp16"`
 	BF16   float64 `toml:"bf16"`
+	FP8    float64 `toml:"fp8"`
+	FP4    float64 `toml:"fp4"`
 	Memory float64 `toml:"memory"`
 }
 
 // Achievable is the rate in FLOP/s of large matrix products in a precision of
 // arch.Training.
 func (d Device) Achievable(precision string) (float64, error) {
+	rate := d.RateIn(precision)
+	if reached := float64(rate.Peak) * rate.Share; reached > 0 && !math.IsInf(reached, 0) {
+		return reached, nil
+	}
 	var has []string
-	for _, p := range []struct {
-		name  string
-		peak  units.FLOPS
-		share float64
-	}{{"fp32", d.Peak.FP32, d.Efficiency.FP32}, {"fp16", d.Peak.FP16, d.Efficiency.FP16}, {"bf16", d.Peak.BF16, d.Efficiency.BF16}} {
-		if rate := float64(p.peak) * p.share; p.name == precision && rate > 0 && !math.IsInf(rate, 0) {
-			return rate, nil
-		}
-		if p.peak > 0 {
-			has = append(has, p.name)
+	for _, r := range d.Rates() {
+		if r.Peak > 0 && r.Share > 0 {
+			has = append(has, r.Name)
 		}
 	}
 	text := fmt.Sprintf("precision = %q: the device %s has no rate for it", precision, d.Name)

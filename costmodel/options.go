@@ -115,7 +115,7 @@ func (o MachineOptions) Machine(c Catalog) (Machine, error) {
 
 // device finds the named device, with the changes of [machine.compute].
 func (o MachineOptions) device(c Catalog) (Device, error) {
-	d := Device{Name: "inline", Efficiency: Efficiency{1, 1, 1, 1}}
+	d := Device{Name: "inline", Efficiency: Efficiency{FP32: 1, FP16: 1, BF16: 1, Memory: 1}}
 	if o.Device != "" {
 		i := slices.IndexFunc(c.Devices, func(d Device) bool { return d.Name == o.Device })
 		if i < 0 {
@@ -144,7 +144,7 @@ func (o ComputeOptions) change(d *Device) {
 		d.Efficiency.FP16, d.Efficiency.BF16 = o.Efficiency, o.Efficiency
 	}
 	if o.FLOPS > 0 {
-		d.Peak = Peak{o.FLOPS, o.FLOPS, o.FLOPS, o.FLOPS}
+		d.Peak.FP32, d.Peak.TF32, d.Peak.FP16, d.Peak.BF16 = o.FLOPS, o.FLOPS, o.FLOPS, o.FLOPS
 		d.Efficiency.FP32, d.Efficiency.FP16, d.Efficiency.BF16 = 1, 1, 1
 	}
 	if o.MemoryBandwidth > 0 {

@@ -27,7 +27,7 @@ func (d Device) slower(by float64) Device {
 	if by == 1 {
 		return d
 	}
-	for _, rate := range []*units.FLOPS{&d.Peak.FP32, &d.Peak.TF32, &d.Peak.FP16, &d.Peak.BF16} {
+	for _, rate := range []*units.FLOPS{&d.Peak.FP32, &d.Peak.TF32, &d.Peak.FP16, &d.Peak.BF16, &d.Peak.FP8, &d.Peak.FP4} {
 		*rate /= units.FLOPS(by)
 	}
 	d.MemoryBandwidth /= units.Rate(by)

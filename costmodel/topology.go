@@ -1,7 +1,7 @@
 package costmodel
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 
 	"psim/costmodel/link"
@@ -73,9 +73,9 @@ func (m *Machine) nics() int { return min(max(1, m.NICsPerNode), max(1, m.Device
 func (m *Machine) Group(ranks []int32) link.Link { return m.group(ranks, 1, nil) }
 
 // group finds the same of so many devices of each rank, where others communicate at that
-// time: load counts, by node, the
-// devices that use its cards then, those of the group and its siblings included.
-func (m *Machine) group(ranks []int32, width int, load map[int32]int) link.Link {
+// time: load counts, by node, the devices that use its cards then, those of the group and
+// of its siblings included.
+func (m *Machine) group(ranks []int32, width int, load []int) link.Link {
 	nodes, n := m.perNode(ranks, width), len(ranks)*width
 	if len(nodes) < 2 {
 		return m.Link
@@ -90,9 +90,9 @@ func (m *Machine) group(ranks []int32, width int, load map[int32]int) link.Link 
 	if n == len(nodes) {
 		return across.ShareTables(cards)
 	}
-	perNode := 0 // not equal
-	if most := slices.Max(slices.Collect(maps.Values(nodes))); most*len(nodes) == n {
-		perNode = most
+	perNode := nodes[0].devices
+	if slices.ContainsFunc(nodes, func(n onNode) bool { return n.devices != perNode }) {
+		perNode = 0 // not equal
 	}
 	across = across.WithoutTables() // which are for one rank on each node
 	slow := across                  // some steps stay inside a node
@@ -105,11 +105,13 @@ func (m *Machine) group(ranks []int32, width int, load map[int32]int) link.Link 
 // cards counts the network cards of a node that a ring over a group has for itself: as
 // many as it has devices there at most, and an equal part of all where its siblings, the
 // rings of the other devices of its ranks, or other groups share them.
-func (m *Machine) cards(nodes map[int32]int, perNode, siblings int, load map[int32]int) float64 {
+func (m *Machine) cards(nodes []onNode, perNode, siblings int, load []int) float64 {
 	share := 1.0
-	for node, devices := range nodes {
-		devices *= siblings
-		share = min(share, float64(devices)/float64(max(devices, load[node])))
+	for _, n := range nodes {
+		if load != nil {
+			all := n.devices * siblings
+			share = min(share, float64(all)/float64(max(all, load[n.node])))
+		}
 	}
 	return min(float64(perNode), float64(m.nics())/float64(siblings)*share)
 }
@@ -117,40 +119,61 @@ func (m *Machine) cards(nodes map[int32]int, perNode, siblings int, load map[int
 // groups finds what the collectives of every group go through. Groups over the replicas
 // communicate at the same time, and so do those within one, for tied parameters.
 func (m *Machine) groups(g *graph.Graph) []link.Link {
-	within := func(ranks []int32) bool {
-		return len(ranks) > 1 && int(ranks[0])/g.Shape.Ranks == int(ranks[len(ranks)-1])/g.Shape.Ranks
+	type use struct {
+		load []int  // by node
+		seen []bool // by rank, which may have two groups: for sums and for gathers
 	}
-	load := map[bool]map[int32]int{true: {}, false: {}}
-	seen := map[bool]map[int32]bool{true: {}, false: {}} // a rank may have two groups, for sums and for gathers
-	for i, ranks := range g.Groups {
-		width := g.Width(int32(i))
+	var uses [2]use
+	of := func(ranks []int32) *use {
+		if len(ranks) > 1 && int(ranks[0])/g.Shape.Ranks == int(ranks[len(ranks)-1])/g.Shape.Ranks {
+			return &uses[0]
+		}
+		return &uses[1]
+	}
+	for i := range uses {
+		uses[i] = use{make([]int, m.Nodes(g.Ranks())), make([]bool, g.Ranks())}
+	}
+	for k, ranks := range g.Groups {
+		width := g.Width(int32(k))
 		if len(m.perNode(ranks, width)) < 2 {
 			continue
 		}
-		for _, r := range ranks {
-			if in := within(ranks); !seen[in][r] {
-				seen[in][r] = true
-				for node, devices := range m.perNode([]int32{r}, width) {
-					load[in][node] += devices * m.siblings(width)
+		for u, i := of(ranks), 0; i < len(ranks); i++ {
+			if r := ranks[i]; !u.seen[r] {
+				u.seen[r] = true
+				for _, n := range m.perNode(ranks[i:i+1], width) {
+					u.load[n.node] += n.devices * m.siblings(width)
 				}
 			}
 		}
 	}
 	var groups []link.Link
-	for i, ranks := range g.Groups {
-		groups = append(groups, m.group(ranks, g.Width(int32(i)), load[within(ranks)]))
+	for k, ranks := range g.Groups {
+		groups = append(groups, m.group(ranks, g.Width(int32(k)), of(ranks).load))
 	}
 	return groups
 }
 
-// perNode counts the devices of a group on each node: so many of each rank, as far apart
-// as can be.
-func (m *Machine) perNode(ranks []int32, width int) map[int32]int {
-	nodes, apart := map[int32]int{}, m.Devices()/width
-	for _, r := range ranks {
-		for k := range width {
-			nodes[m.nodeOf(m.first(r)+k*apart)]++
+// onNode counts the devices of a group on one node.
+type onNode struct {
+	node    int32
+	devices int
+}
+
+// perNode counts the devices of a group on its nodes, by node: so many of each rank, as far
+// apart from each other as can be.
+func (m *Machine) perNode(ranks []int32, width int) []onNode {
+	var nodes []onNode
+	for i := range len(ranks) * width {
+		node, at := m.nodeOf(m.first(ranks[i/width])+i%width*(m.Devices()/width)), len(nodes)-1
+		if at < 0 || nodes[at].node != node {
+			var known bool
+			at, known = slices.BinarySearchFunc(nodes, node, func(n onNode, node int32) int { return cmp.Compare(n.node, node) })
+			if !known {
+				nodes = slices.Insert(nodes, at, onNode{node: node})
+			}
 		}
+		nodes[at].devices++
 	}
 	return nodes
 }

@@ -187,10 +187,7 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 		Tasks: len(t.Graph.Tasks), MemoryMargin: info.Limits.Margin,
 		Warnings: append([]string{}, info.Warnings...), Config: info.Config,
 	}
-	if info.ContextParallel > 1 {
-		r.ContextParallel = info.ContextParallel
-	}
-	r.Devices = len(s.Ranks) * r.perRank()
+	r.setDevices(info)
 	r.setRates(info.Samples, info.Tokens)
 	r.predictEpochs(info)
 	var memory []MemoryBytes
@@ -217,6 +214,14 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 	}
 	r.checkMemory(info.Limits)
 	return r
+}
+
+// setDevices counts the devices of all ranks.
+func (r *Result) setDevices(info Info) {
+	if info.ContextParallel > 1 {
+		r.ContextParallel = info.ContextParallel
+	}
+	r.Devices = len(r.Ranks) * r.perRank()
 }
 
 // perRank counts the devices of a rank.

@@ -72,7 +72,7 @@ func (p *Plan) sums() [][]int64 {
 // broadcasts lists the bytes that the first replica sends to the others before a step,
 // by stage and bucket of gradients; nil for none.
 func (p *Plan) broadcasts() [][]int64 {
-	if !p.Broadcast || p.Replicas < 2 {
+	if !p.Broadcast || p.holders() < 2 {
 		return nil
 	}
 	pieces := p.sums()

@@ -48,7 +48,9 @@ type Graph struct {
 	// collective, where a rank stands for several; nil: one of each, beside those of the
 	// other devices.
 	Widths []int32
-	Tasks  []Task
+	// Experts says which of them are groups of experts.
+	Experts Experts
+	Tasks   []Task
 
 	depStart []uint32 // len(Tasks)+1 offsets into deps
 	deps     []int32
