@@ -71,6 +71,8 @@ func (c *Config) checkTwoPass(split bool) error {
 		return c.problem("train", fmt.Errorf(`backward = "two-pass": schedule %s has tasks of their own for gradients of inputs and of weights; set "whole" or "per-layer"`, c.Schedule.Name))
 	case c.Parallel.Tensor > 1:
 		return c.problem("train", fmt.Errorf(`backward = "two-pass": is not modelled with parallel.tensor = %d; set "whole" or "per-layer"`, c.Parallel.Tensor))
+	case c.Parallel.Expert > 1:
+		return c.problem("train", fmt.Errorf(`backward = "two-pass": is not modelled with parallel.expert = %d; set "whole"`, c.Parallel.Expert))
 	}
 	return nil
 }
@@ -161,6 +163,8 @@ func (c *Config) network() (arch.Network, error) {
 	group := arch.Group{
 		Devices: c.Parallel.Tensor, Sequence: c.Parallel.Sequence,
 		Overlap: c.Parallel.TensorOverlap, Scatter: c.Parallel.ScatterGather,
+		Expert: c.Parallel.Expert, ExpertTensor: c.Parallel.ExpertTensor,
+		DeepEP: c.Parallel.Dispatcher == schedules.DispatcherDeepEP, EightBits: c.Parallel.Dispatch == schedules.DispatchFP8,
 	}
 	return c.shared.network(group, func() (arch.Network, error) {
 		model, err := c.model()
@@ -211,9 +215,9 @@ func (c *Config) withAttention(m arch.Model) arch.Model {
 	return m.Fused()
 }
 
-// undivided returns the network of a workload as it is without tensor parallelism.
+// undivided returns the network of a workload as it is where no devices share layers.
 func (c *Config) undivided(w *stages.Workload) (arch.Network, error) {
-	if c.Parallel.Tensor == 1 {
+	if c.Parallel.Tensor == 1 && !w.Network.Group.Dispatches() {
 		return w.Network, nil
 	}
 	model, err := c.model()

@@ -24,8 +24,11 @@ func (c *Config) partition(w *stages.Workload, m costmodel.Machine, schedule sch
 		return err
 	}
 	w.Placement = schedule.Placement(shape)
-	if w.Placement.Second != nil && c.Parallel.Zero > 0 {
-		return fmt.Errorf("name = %q: holds every stage twice, which is not modelled with parallel.zero = %d; set it to 0", schedule.Name, c.Parallel.Zero)
+	if w.Placement.Second != nil && c.Parallel.Zero > 1 {
+		return fmt.Errorf("name = %q: holds every stage twice, which is not modelled with parallel.zero = %d; set it to 0 or 1", schedule.Name, c.Parallel.Zero)
+	}
+	if w.Placement.Second != nil && c.Parallel.OverlapGather && c.Defined("parallel.overlap_gather") {
+		return fmt.Errorf("name = %q: holds every stage twice, which is not modelled with parallel.overlap_gather = true; set it to false", schedule.Name)
 	}
 	stageRank, err := c.placement(c.Schedule.Stages)
 	if err != nil {

@@ -55,3 +55,42 @@ func TestSecondCopies(t *testing.T) {
 		require.Equal(t, 2*int64(replicas)*whole*(state.Parameter+state.Gradient+state.Optimizer), persistent)
 	}
 }
+
+// With a sharded optimizer the two copies of a stage each sum over their replicas and
+// scatter, and then add their shares: half of the bytes with two replicas. What lasts is
+// both copies' parameters and gradients, and a share of the optimizer for each.
+func TestSecondCopiesSharded(t *testing.T) {
+	w, _ := dualPipe(t, 2)
+	s, err := schedules.Find("dualpipe")
+	require.NoError(t, err)
+	for _, overlap := range []bool{true, false} {
+		w.Zero, w.Overlap = 1, overlap
+		p, err := s.Pipeline(shape(w), nil)
+		require.NoError(t, err)
+		w.Plan().Fill(&p)
+		p.Optimizer = true
+		g, err := p.Graph()
+		require.NoError(t, err)
+		require.NoError(t, g.Validate())
+		pair := parameters(w, 0) + parameters(w, 3)
+		require.Equal(t, 4*pair/2, tiedSums(w)[0].Bytes)
+		scattered := map[int]int{} // by rank, what has been scattered before the pair's sum
+		for _, task := range g.Tasks {
+			switch {
+			case task.Kind == graph.ReduceScatter:
+				scattered[int(task.Rank)]++
+			case task.Kind == graph.AllReduce:
+				require.Positive(t, scattered[int(task.Rank)])
+				delete(scattered, int(task.Rank))
+			}
+		}
+		trace := simulate(t, w, machine(), g)
+		ledger(t, trace)
+		var persistent int64
+		for _, rank := range graph.Summarize(trace).Ranks {
+			persistent += rank.PersistentMemory
+		}
+		state := w.Training.State()
+		require.Equal(t, 2*w.Network.Parameters()*(2*state.Parameter+2*state.Gradient+state.Optimizer), persistent)
+	}
+}

@@ -134,8 +134,8 @@ func (s *Space) findRepeats() {
 
 func (s *Space) zeros(*Plan) []string { return numbers(0, 3) }
 
-// legalZero wants replicas to shard over. psim models second copies of stages without
-// sharding, and sharded parameters without pipelines.
+// legalZero wants replicas to shard over. psim models second copies of stages with at most
+// a sharded optimizer, and sharded parameters without pipelines.
 func (s *Space) legalZero(p *Plan) bool {
 	switch {
 	case p.Zero < 0 || p.Zero > 3:
@@ -145,7 +145,7 @@ func (s *Space) legalZero(p *Plan) bool {
 	case p.Zero == 3 && p.Schedule != "ddp":
 		return false
 	}
-	return p.Data > 1 && s.schedules[p.Schedule].Placement(s.shape(p)).Second == nil
+	return p.Data > 1 && (p.Zero == 1 || s.schedules[p.Schedule].Placement(s.shape(p)).Second == nil)
 }
 
 func (s *Space) sequences(*Plan) []string { return []string{"false", "true"} }

@@ -149,7 +149,7 @@ func (c Comparison) parts() []part {
 
 func (c Comparison) kindRows(a, b string) [][]string {
 	rows := [][]string{{"", a, b, "B against A", "tasks", "of A's step"}}
-	for k := graph.Forward; k <= graph.Broadcast; k++ {
+	for k := graph.Forward; k <= graph.AllToAll; k++ {
 		x, ok := c.ByKind[k.String()]
 		if !ok {
 			continue
@@ -199,7 +199,7 @@ func (c Comparison) WriteCSV(w io.Writer) error {
 	for _, p := range c.parts() {
 		row("part", p.name, "time_s", p.a, p.b)
 	}
-	for k := graph.Forward; k <= graph.Broadcast; k++ {
+	for k := graph.Forward; k <= graph.AllToAll; k++ {
 		if x, ok := c.ByKind[k.String()]; ok {
 			row("kind", k, "count", float64(x.CountA), float64(x.CountB))
 			row("kind", k, "mean_s", x.MeanA, x.MeanB)

@@ -77,6 +77,8 @@ func collectiveName(k graph.Kind) string {
 		return "reduce-scatter"
 	case graph.Broadcast:
 		return "broadcast"
+	case graph.AllToAll:
+		return "all-to-all"
 	}
 	return "all-reduce"
 }

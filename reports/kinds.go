@@ -38,6 +38,7 @@ func lookOf(k graph.Kind) look {
 		graph.ReduceScatter:  {0xcc79a7, 0, "reduce-scatter"},
 		graph.AllGather:      {0x882255, 0, "all-gather"},
 		graph.Broadcast:      {0x8c564b, 0, "broadcast"},
+		graph.AllToAll:       {0x17a2b8, 0, "all-to-all"},
 		graph.Average:        {0x404040, 0, "average"},
 		graph.Optimizer:      {0xf0e442, 0, "optimizer"},
 	}[k]

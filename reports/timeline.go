@@ -220,7 +220,7 @@ func (t *timeline) nameRanks(a *plot.Axis, height vg.Length) {
 // explain says in the legend what is in the picture.
 func (t *timeline) explain(f *chart.Figure) {
 	some := func(is func(*timelinePanel) bool) bool { return slices.ContainsFunc(t.panels, is) }
-	for k := graph.Forward; k <= graph.Broadcast; k++ {
+	for k := graph.Forward; k <= graph.AllToAll; k++ {
 		if some(func(p *timelinePanel) bool { return p.kinds[k] }) {
 			f.Explain(lookOf(k).title, chart.Swatch{Color: lookOf(k).tone(0)})
 		}

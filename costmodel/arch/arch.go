@@ -131,6 +131,8 @@ type Network struct {
 	// Group is the tensor-parallel group that the layers are divided among:
 	// shapes, operations and buffers are those of one of its devices.
 	Group Group
+	// Routing is how its layers choose experts.
+	Routing Routing
 }
 
 // Parameters is the number of parameters, tied ones counted once.

@@ -32,6 +32,8 @@ type Buffer struct {
 	// What is not is divided only by sequence parallelism, and what is Gathered
 	// not by that either.
 	Sharded, Gathered bool
+	// Routed says whose rows these are, in a mixture of experts.
+	Routed Routed
 }
 
 // Bytes per sample, where an activation takes elementBytes.

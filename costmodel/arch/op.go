@@ -80,6 +80,8 @@ type Op struct {
 	// Experts: there are so many weights, and Rows are shared among them; 0 means
 	// one. Rows are taken to be equally many for each.
 	Experts int64
+	// Routed says whose rows these are, in a mixture of experts.
+	Routed Routed
 
 	// Bias: a vector of Cols is added in the same kernel; W sums its gradient.
 	Bias bool
@@ -129,7 +131,7 @@ type Op struct {
 	Beside bool
 }
 
-// Collective is a pattern of communication within a tensor-parallel group.
+// Collective is a pattern of communication within a group of devices.
 type Collective uint8
 
 // The collectives; NoCollective is a pass that exchanges nothing.
@@ -138,6 +140,7 @@ const (
 	AllReduce
 	AllGather
 	ReduceScatter
+	AllToAll // of an expert group: every device sends a part to every other
 )
 
 // Transfer is one collective over a tensor of Elements per sample, whole.
@@ -145,6 +148,7 @@ type Transfer struct {
 	Collective   Collective
 	Elements     int64
 	ElementBytes int // 0: an activation's
+	Devices      int // 0: those of the tensor-parallel group
 }
 
 // Bytes of the tensor for a microbatch, where an activation takes elementBytes.

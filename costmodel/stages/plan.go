@@ -31,6 +31,8 @@ type Stage struct {
 	// gradients, with Parameters elements in all.
 	Tensors    []arch.Tensor
 	Parameters int64
+	// Experts is how many of Parameters are experts'.
+	Experts int64
 	// Stored is the number of parameters that are stored for it over all replicas:
 	// with ZeRO 3 a multiple of their number.
 	Stored int64
@@ -84,6 +86,9 @@ func (w Workload) Plan() *Plan {
 		}
 		for _, t := range st.Tensors {
 			st.Parameters += t.Shape.Elements()
+			if t.Expert {
+				st.Experts += t.Shape.Elements()
+			}
 		}
 		st.Stored = st.Parameters
 		if w.Zero >= 3 {
@@ -203,7 +208,7 @@ func (p *Plan) ties(split arch.Split) []Tied {
 }
 
 // copies lists what is summed over the two copies of all stages: for every pair
-// of ranks, which hold the same, all of their gradients.
+// of ranks, which hold the same, all of their gradients, or their shares of these.
 func (p *Plan) copies(lowest []int32) []Tied {
 	var copies []Tied
 	at := map[int32]int{} // by the lower rank of the pair
@@ -215,7 +220,7 @@ func (p *Plan) copies(lowest []int32) []Tied {
 		}
 		c, st := &copies[i], &p.Stages[s]
 		c.Stages = append(c.Stages, s)
-		c.Bytes += st.Parameters * p.PerParameter.Gradient
+		c.Bytes += p.Share(st.Parameters*p.PerParameter.Gradient, 1)
 		for _, t := range st.Tensors {
 			c.Tensors = append(c.Tensors, t.Name)
 		}
@@ -274,9 +279,10 @@ func (p *Plan) ahead(st *Stage) []Piece {
 	return pieces
 }
 
-// gathersAhead reports whether updated parameters are gathered beside the next forwards.
+// gathersAhead reports whether updated parameters are gathered beside the next forwards;
+// those of second copies are not.
 func (p *Plan) gathersAhead() bool {
-	return p.OverlapGather && p.Zero >= 1 && p.Zero <= 2 && p.replicas() > 1 && !p.WholeLast
+	return p.OverlapGather && p.Zero >= 1 && p.Zero <= 2 && p.replicas() > 1 && !p.WholeLast && p.Placement.Second == nil
 }
 
 // bucketOf tells which bucket the gradient of each tensor is in.

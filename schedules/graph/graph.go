@@ -44,7 +44,9 @@ type Graph struct {
 	Streams []Stream
 	// Groups lists the ranks of every group that runs fused collectives.
 	Groups [][]int32
-	Tasks  []Task
+	// Experts says which of them are groups of experts.
+	Experts Experts
+	Tasks   []Task
 
 	depStart []uint32 // len(Tasks)+1 offsets into deps
 	deps     []int32

@@ -27,21 +27,26 @@ func (g *Graph) Class(t *Task) string {
 		return Averaging
 	case t.Kind.Collective():
 		return g.Dimension(t) + "_" + map[Kind]string{
-			AllReduce: "all_reduce", ReduceScatter: "reduce_scatter", AllGather: "all_gather", Broadcast: "broadcast",
+			AllReduce: "all_reduce", ReduceScatter: "reduce_scatter", AllGather: "all_gather", Broadcast: "broadcast", AllToAll: "all_to_all",
 		}[t.Kind]
 	}
 	return g.Dimension(t)
 }
 
 // Dimension says what the ranks of a message or of a collective have to do with each
-// other: pipeline, data, or tied, which are those of one replica that hold the same
-// parameters; and collective, of one by itself.
+// other: pipeline, data, expert, which are those that share the experts of a layer,
+// expert-data, which hold the same ones, or tied, which are those of one replica that
+// hold the same parameters; and collective, of one by itself.
 func (g *Graph) Dimension(t *Task) string {
 	switch {
 	case t.Kind == SendForward || t.Kind == SendBackward:
 		return "pipeline"
 	case !t.Kind.Collective():
 		return "collective"
+	case t.Kind == AllToAll:
+		return "expert"
+	case g.Experts.sums(t.Peer, g.Shape.Ranks):
+		return "expert-data"
 	}
 	ranks, perReplica := g.Groups[t.Peer], int32(g.Shape.Ranks)
 	if len(ranks) > 1 && ranks[0]/perReplica == ranks[len(ranks)-1]/perReplica {

@@ -133,7 +133,7 @@ func idleShare(busy, time time.Duration, ranks int) float64 {
 // down to a byte; a broadcast is passed on whole by all but the last rank.
 func (g *Graph) SentBytes(t *Task) int64 {
 	switch {
-	case t.Kind.Message():
+	case t.Kind.Message(), t.Kind == AllToAll:
 		return t.Bytes
 	case t.Kind == Broadcast:
 		if ranks := g.Groups[t.Peer]; t.Rank == ranks[len(ranks)-1] {

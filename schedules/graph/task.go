@@ -26,6 +26,7 @@ const (
 	Average                     // divides summed gradients by the number of replicas
 	Optimizer                   // updates a rank's parameters
 	Broadcast                   // fused collective: every rank ends with what the first has
+	AllToAll                    // fused collective: every device sends a part to every other of its expert group
 	ReceiveForward              // receipt of activations: in written orders, never in a graph
 	ReceiveBackward             // receipt of gradients: likewise
 	Unshard                     // gather of a stage's sharded parameters: likewise
@@ -36,7 +37,7 @@ const (
 
 var kindNames = [Kinds]string{
 	"F", "B", "I", "W", "SEND_F", "SEND_B", "SEND", "REDUCE", "COPY",
-	"ALL_REDUCE", "REDUCE_SCATTER", "ALL_GATHER", "AVERAGE", "OPTIMIZER", "BROADCAST", "RECV_F", "RECV_B",
+	"ALL_REDUCE", "REDUCE_SCATTER", "ALL_GATHER", "AVERAGE", "OPTIMIZER", "BROADCAST", "ALL_TO_ALL", "RECV_F", "RECV_B",
 	"UNSHARD", "RESHARD", "REDUCE_GRAD",
 }
 
@@ -65,7 +66,7 @@ func (k Kind) Message() bool { return k == SendForward || k == SendBackward || k
 // Collective reports whether k is a fused collective, which starts on all
 // ranks of its group at once.
 func (k Kind) Collective() bool {
-	return k == AllReduce || k == ReduceScatter || k == AllGather || k == Broadcast
+	return k == AllReduce || k == ReduceScatter || k == AllGather || k == Broadcast || k == AllToAll
 }
 
 // Communication reports whether time spent in k counts as communication.
@@ -83,8 +84,9 @@ const None = -1
 type Task struct {
 	Kind Kind
 	// Part numbers the pieces of one action, from 0: the buckets of a
-	// backward that is sliced so that gradients can leave early, or the
-	// chunk that a step of a collective moves.
+	// backward that is sliced so that gradients can leave early, a pass between
+	// its all-to-alls, or the chunk that a step of a collective moves. All-to-alls
+	// of a stage count on from those of the forward to those of the backward.
 	Part uint16
 	// Rank is the device that the task belongs to.
 	Rank int32
@@ -95,8 +97,8 @@ type Task struct {
 	// Peer is the destination rank of a message, the group of a fused
 	// collective (an index into Graph.Groups), and None otherwise.
 	Peer int32
-	// Bytes is the payload of a message, or the tensor that a collective
-	// reduces or gathers, whole.
+	// Bytes is the payload of a message, the tensor that a collective
+	// reduces or gathers, whole, or what a device sends in an all-to-all.
 	Bytes int64
 }
 

@@ -39,10 +39,18 @@ func (b *rankBuilder) gatherAhead() {
 		for part, bytes := range b.Sync.Ahead[s] {
 			b.add(graph.Task{
 				Kind: graph.AllGather, Part: uint16(part), Stream: b.stream(&b.gradients, "gradients"), Stage: s, Microbatch: graph.None,
-				Peer: b.groups.stage[b.pipelineRank], Bytes: bytes,
+				Peer: b.gathering(s, part), Bytes: bytes,
 			})
 		}
 	}
+}
+
+// gathering finds the group that gathers a piece of a stage's parameters ahead.
+func (b *rankBuilder) gathering(stage int32, part int) int32 {
+	if b.Sync.AheadExperts != nil && b.Sync.AheadExperts[stage][part] {
+		return b.expertSum()
+	}
+	return b.groups.stage[b.pipelineRank]
 }
 
 // besides counts the gathers beside an action: of a first forward those of its stage.
@@ -58,5 +66,12 @@ func (b *builder) awaited(t *graph.Task) int32 {
 	if b.besides(order.Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch}) == 0 {
 		return graph.None
 	}
-	return b.first[t.Stage].gather + int32(t.Part)
+	first := b.first[t.Stage].gather
+	if !b.divided(t.Stage) {
+		return first + int32(t.Part)
+	}
+	if n := b.Exchanges[t.Stage].Awaits[t.Part]; n > 0 {
+		return first + int32(n) - 1
+	}
+	return graph.None
 }

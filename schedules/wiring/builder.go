@@ -58,6 +58,7 @@ type rankBuilder struct {
 	rank                          int32
 	compute                       int32              // stream
 	beside, gradients, parameters int32              // streams, None until they are needed
+	experts                       int32              // likewise
 	sends                         map[[2]int32]int32 // streams by peer and kind
 }
 
@@ -65,7 +66,7 @@ func (b *builder) rank(replica, pipelineRank int) {
 	rank := int32(replica*b.Shape.Ranks + pipelineRank)
 	rb := &rankBuilder{
 		builder: b, replica: replica, pipelineRank: pipelineRank, rank: rank,
-		compute: b.graph.AddStream(rank, "compute"), beside: graph.None, gradients: graph.None, parameters: graph.None, sends: map[[2]int32]int32{},
+		compute: b.graph.AddStream(rank, "compute"), beside: graph.None, gradients: graph.None, parameters: graph.None, experts: graph.None, sends: map[[2]int32]int32{},
 	}
 	rb.broadcast()
 	rb.gatherAhead()
@@ -90,30 +91,24 @@ func (b *rankBuilder) add(t graph.Task) int32 {
 }
 
 // action adds the tasks of an action, the i-th of its rank, and what leaves
-// with them: one task, or with overlapping gradients a slice per bucket. Under
-// ZeRO 3 the parameters that it uses are gathered first.
+// with them: one task, or its parts. Under ZeRO 3 the parameters that it uses
+// are gathered first.
 func (b *rankBuilder) action(i int, a order.Action) {
 	b.gather(a)
-	buckets, slices := 0, max(1, b.besides(a))
+	buckets := 0
 	if b.leaves(i, a) {
 		buckets = len(b.Sync.Buckets[a.Stage])
-		if b.Sync.Overlap && b.Sync.Units == nil {
-			slices = buckets
-		}
 	}
-	stream := b.streamOf(i)
-	for part := range slices {
+	c, left, stream := b.cut(a, buckets, b.besides(a)), 0, b.streamOf(i)
+	for part := range c.parts {
 		id := b.add(graph.Task{Kind: a.Kind, Part: uint16(part), Stream: stream, Stage: a.Stage, Microbatch: a.Microbatch, Peer: graph.None})
-		if part == slices-1 {
+		if part == c.parts-1 {
 			b.ends(i, a, id)
+		} else if c.exchanges != nil {
+			b.exchange(a, c, part)
 		}
-		if slices == buckets {
-			b.sum(a, part)
-		}
-	}
-	if slices < buckets {
-		for bucket := range buckets {
-			b.sum(a, bucket)
+		for ; left < c.left(part); left++ {
+			b.sum(a, left)
 		}
 	}
 	if b.Stashing && b.Optimizer && makesGradients(a.Kind) {
@@ -159,13 +154,18 @@ func (p *Pipeline) payload(k graph.Kind, boundary, microbatch int32, replica int
 	if k == graph.SendBackward {
 		bytes = p.Boundaries[boundary].Backward
 	}
+	return bytes * p.samples(microbatch, replica)
+}
+
+// samples returns the size of a microbatch of a replica.
+func (p *Pipeline) samples(microbatch int32, replica int) int64 {
 	switch {
 	case p.Shards != nil:
-		bytes *= p.Shards[replica]
+		return p.Shards[replica]
 	case p.Samples != nil:
-		bytes *= p.Samples[microbatch]
+		return p.Samples[microbatch]
 	}
-	return bytes
+	return 1
 }
 
 // destination finds the rank that an action's result is sent to; None where it

@@ -25,7 +25,7 @@ func (p *Pipeline) check() error {
 	case p.Boundaries != nil && len(p.Boundaries) != stages-1:
 		return fmt.Errorf("%d boundaries for %d stages", len(p.Boundaries), stages)
 	}
-	for _, check := range []func() error{p.checkSync, p.checkPlacement, p.checkTied, p.checkStashing} {
+	for _, check := range []func() error{p.checkSync, p.checkExchanges, p.checkPlacement, p.checkTied, p.checkStashing} {
 		if err := check(); err != nil {
 			return err
 		}

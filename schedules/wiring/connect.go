@@ -31,6 +31,9 @@ func (c *connector) connect(first int) {
 			if c.Pairs != Serial {
 				c.ends(t, int32(i), &at)
 			}
+		case t.Kind == graph.AllToAll:
+			c.graph.Connect(at.computed)
+			at.exchanged = int32(i)
 		case t.Kind.Message():
 			c.graph.Connect(c.released(t, &at))
 		case t.Kind == graph.AllGather && t.Microbatch != graph.None:
@@ -43,11 +46,7 @@ func (c *connector) connect(first int) {
 			at.broadcast = int32(i)
 		case t.Kind.Collective():
 			c.graph.Connect(at.computed)
-			at.closing = int32(i)
-			if t.Part == 0 {
-				at.sums[0] = at.sums[1]
-			}
-			at.sums[1] = int32(i)
+			at.sum(int32(i), t.Part)
 		case t.Microbatch != graph.None: // an update after every backward
 			c.graph.Connect(at.computed)
 		default: // Average, Optimizer
@@ -64,6 +63,7 @@ type progress struct {
 	actions           int      // compute tasks so far, slices not counted
 	broadcast         int32    // the last broadcast
 	computed, closing int32    // the last compute task; the last that ends the step
+	exchanged         int32    // the last all-to-all
 	gathered          int32    // the last all-gather for the next compute task
 	uses              [2]int32 // the last two compute tasks that an all-gather was for
 	sums              [2]int32 // the last gradient sums of the last two backwards
@@ -75,7 +75,7 @@ type progress struct {
 // started makes the progress before the first task of a rank.
 func started(rank int32) progress {
 	none := [2]int32{graph.None, graph.None}
-	return progress{rank: rank, broadcast: graph.None, computed: graph.None, closing: graph.None, gathered: graph.None, uses: none, sums: none, ended: none, before: none}
+	return progress{rank: rank, broadcast: graph.None, computed: graph.None, closing: graph.None, exchanged: graph.None, gathered: graph.None, uses: none, sums: none, ended: none, before: none}
 }
 
 // compute goes on to the next compute task.
@@ -86,13 +86,22 @@ func (p *progress) compute(i int32) {
 	}
 }
 
+// sum goes on to the next gradient sum, a part of a backward's.
+func (p *progress) sum(i int32, part uint16) {
+	p.closing = i
+	if part == 0 {
+		p.sums[0] = p.sums[1]
+	}
+	p.sums[1] = i
+}
+
 // compute adds the dependencies of a compute task, kind by kind: the other half
 // of a pair, results, limits on what may be whole, its turn, the clock cycle
 // before.
 func (c *connector) compute(t *graph.Task, at *progress) {
 	sum := c.limit(t, at)
 	if t.Part > 0 {
-		c.graph.Connect(sum, at.gathered, c.awaited(t))
+		c.graph.Connect(sum, at.gathered, c.awaited(t), c.exchange(t, at))
 		return
 	}
 	a := order.Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch}

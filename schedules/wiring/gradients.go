@@ -1,6 +1,7 @@
 package wiring
 
 import (
+	"cmp"
 	"slices"
 
 	"psim/schedules/graph"
@@ -30,6 +31,7 @@ func (p *Pipeline) groups(g *graph.Graph) groups {
 			}
 		}
 	}
+	p.expertGroups(g)
 	made.tied = make([][]int32, p.Shape.Replicas)
 	for d := range made.tied {
 		for _, t := range p.Tied {
@@ -77,6 +79,16 @@ func (b *rankBuilder) leaves(i int, a order.Action) bool {
 	return b.sums(a.Kind, a.Stage) && (b.Sync.EveryMicrobatch || b.Sync.Overlap && b.last[b.Placement.Copy(a.Stage, a.Microbatch)] == i)
 }
 
+// leaving counts the tasks with which the gradients of a stage leave: a sum per
+// bucket, and where these cut the backward a slice of it for each but the first.
+func (p *Pipeline) leaving(stage int32) int64 {
+	buckets := int64(len(p.Sync.Buckets[stage]))
+	if p.Sync.Overlap && p.Sync.Units == nil && buckets > 0 && !p.divided(stage) {
+		return 2*buckets - 1
+	}
+	return buckets
+}
+
 // sums reports whether tasks of a kind and stage make gradients that are summed over
 // replicas.
 func (p *Pipeline) sums(k graph.Kind, stage int32) bool {
@@ -92,8 +104,21 @@ func (b *rankBuilder) sum(a order.Action, bucket int) {
 	}
 	b.add(graph.Task{
 		Kind: b.Sync.Kind(), Part: uint16(bucket), Stream: b.stream(&b.gradients, "gradients"),
-		Stage: a.Stage, Microbatch: microbatch, Peer: b.groups.stage[b.pipelineRank], Bytes: b.Sync.Buckets[a.Stage][bucket],
+		Stage: a.Stage, Microbatch: microbatch, Peer: b.summed(a.Stage, bucket), Bytes: b.Sync.Buckets[a.Stage][bucket],
 	})
+}
+
+// summed finds the group that sums a bucket.
+func (b *rankBuilder) summed(stage int32, bucket int) int32 {
+	if b.Sync.expert(stage, bucket) {
+		return b.expertSum()
+	}
+	return b.groups.stage[b.pipelineRank]
+}
+
+// expertSum finds the group that holds the same experts as the rank.
+func (b *rankBuilder) expertSum() int32 {
+	return b.graph.Experts.SumGroup(int32(b.replica), int32(b.pipelineRank), int32(b.Shape.Ranks))
 }
 
 // gathers lists the sizes of the parameters that an action needs and that are
@@ -119,6 +144,29 @@ func (b *rankBuilder) gather(a order.Action) {
 // sums over replicas that have not left early, the average, the optimizer,
 // and the gathering of updated parameters.
 func (b *rankBuilder) tail() {
+	shares := b.Placement.Second != nil && b.Sync.active(b.Shape) && b.Sync.Sharded
+	if !shares {
+		b.sumTied()
+	}
+	if b.Sync.active(b.Shape) {
+		b.sumRest()
+		if shares {
+			b.sumTied()
+		}
+		b.average()
+	}
+	if !b.Optimizer || b.Stashing {
+		return
+	}
+	b.add(graph.Task{Kind: graph.Optimizer, Stream: b.compute, Stage: graph.None, Microbatch: graph.None, Peer: graph.None})
+	if b.Sync.active(b.Shape) && b.Sync.Sharded && b.Sync.Units == nil && b.Sync.Ahead == nil {
+		b.gathersUpdated()
+	}
+}
+
+// sumTied adds the sums of what several ranks of the replica hold; of second copies whose
+// optimizer is sharded, these are sums of shares.
+func (b *rankBuilder) sumTied() {
 	for i, t := range b.Tied {
 		if ranks := b.tiedRanks(t); len(ranks) > 1 && slices.Contains(ranks, int32(b.pipelineRank)) {
 			b.add(graph.Task{
@@ -127,44 +175,67 @@ func (b *rankBuilder) tail() {
 			})
 		}
 	}
-	if b.Sync.active(b.Shape) {
-		b.average()
-	}
-	if !b.Optimizer || b.Stashing {
-		return
-	}
-	b.add(graph.Task{Kind: graph.Optimizer, Stream: b.compute, Stage: graph.None, Microbatch: graph.None, Peer: graph.None})
-	if !b.Sync.active(b.Shape) || !b.Sync.Sharded || b.Sync.Units != nil || b.Sync.Ahead != nil {
+}
+
+// sumRest adds the sums that have not left early.
+func (b *rankBuilder) sumRest() {
+	if b.Sync.Overlap || b.Sync.EveryMicrobatch {
 		return
 	}
 	for _, s := range b.stagesOn[b.pipelineRank] {
-		b.add(graph.Task{
-			Kind: graph.AllGather, Stream: b.stream(&b.gradients, "gradients"), Stage: s, Microbatch: graph.None,
-			Peer: b.groups.stage[b.pipelineRank], Bytes: b.Sync.Parameters[s],
-		})
+		for bucket := range b.Sync.Buckets[s] {
+			b.sum(order.Action{Stage: s}, bucket)
+		}
 	}
 }
 
-// average adds the sums that have not left early, and the division by the number
-// of replicas.
+// average adds the division by the number of replicas.
 func (b *rankBuilder) average() {
-	var bytes, shares int64
-	for _, s := range b.stagesOn[b.pipelineRank] {
-		for bucket, size := range b.Sync.Buckets[s] {
-			bytes += size
-			if !b.Sync.Overlap && !b.Sync.EveryMicrobatch {
-				b.sum(order.Action{Stage: s}, bucket)
+	b.add(graph.Task{Kind: graph.Average, Stream: b.compute, Stage: graph.None, Microbatch: graph.None, Peer: graph.None, Bytes: b.averaged(b.stagesOn[b.pipelineRank])})
+}
+
+// averaged counts the bytes of summed gradients that a rank with some stages divides.
+func (p *Pipeline) averaged(stages []int32) int64 {
+	var shares, all, experts int64
+	for _, s := range stages {
+		for bucket, size := range p.Sync.Buckets[s] {
+			if p.Sync.expert(s, bucket) {
+				experts += size
+			} else {
+				all += size
 			}
 		}
-		if b.Sync.Units != nil {
-			shares += b.Sync.Units[s].Share
+		if p.Sync.Units != nil {
+			shares += p.Sync.Units[s].Share
 		}
 	}
 	switch {
-	case b.Sync.Units != nil:
-		bytes = shares
-	case b.Sync.Sharded:
-		bytes /= int64(b.Shape.Replicas) // each replica has its share of the sum
+	case p.Sync.Units != nil:
+		return shares
+	case p.Sync.Sharded: // each replica has its share of the sum
+		return all/int64(p.Shape.Replicas) + experts/p.sharers()
 	}
-	b.add(graph.Task{Kind: graph.Average, Stream: b.compute, Stage: graph.None, Microbatch: graph.None, Peer: graph.None, Bytes: bytes})
+	return all + experts
+}
+
+// sharers counts the devices that hold the same experts.
+func (p *Pipeline) sharers() int64 {
+	return int64(cmp.Or(p.Sync.Sharers, p.Shape.Replicas/max(1, p.ExpertSpan)))
+}
+
+// gathersUpdated adds the gathers of what a sharded optimizer has updated: of a stage's
+// parameters, and of its experts' beside them.
+func (b *rankBuilder) gathersUpdated() {
+	gather := func(stage int32, part uint16, group int32, bytes int64) {
+		b.add(graph.Task{
+			Kind: graph.AllGather, Part: part, Stream: b.stream(&b.gradients, "gradients"), Stage: stage, Microbatch: graph.None,
+			Peer: group, Bytes: bytes,
+		})
+	}
+	for _, s := range b.stagesOn[b.pipelineRank] {
+		gather(s, 0, b.groups.stage[b.pipelineRank], b.Sync.Parameters[s])
+		if b.Sync.expertParameters(s) > 0 {
+			gather(s, 1, b.expertSum(), b.Sync.ExpertParameters[s])
+		}
+	}
 }

@@ -6,20 +6,6 @@ import (
 	"psim/schedules/graph"
 )
 
-// averaged counts the bytes of summed gradients that a rank divides.
-func (k *Packer) averaged(r int32) int64 {
-	var bytes int64
-	for _, s := range k.stagesOn[r] {
-		for _, size := range k.Sync.Buckets[s] {
-			bytes += size
-		}
-	}
-	if k.Sync.Sharded {
-		bytes /= int64(k.Shape.Replicas)
-	}
-	return bytes
-}
-
 // connect adds what the actions of a rank wait for on others.
 func (k *Packer) connect(r int32) {
 	tasks, m, i := k.packed.Tasks, k.microbatches, k.packed.Begin[k.compute[r]]

@@ -197,7 +197,7 @@ func (k *Packer) tail(r int32, at ends) {
 	whole.Stream = k.compute[r]
 	if active {
 		average := whole
-		average.Kind, average.Bytes = graph.Average, k.averaged(r)
+		average.Kind, average.Bytes = graph.Average, k.averaged(k.stagesOn[r])
 		k.put(k.compute[r], k.add(average), at.closing)
 		at.closing = graph.None // its stream says so
 	}

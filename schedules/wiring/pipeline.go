@@ -35,6 +35,11 @@ type Pipeline struct {
 	// Boundaries[s] is what crosses from stage s to s+1 and back, per sample;
 	// nil means empty messages.
 	Boundaries []Boundary
+	// Exchanges lists the all-to-alls of every stage; nil where no experts are divided
+	// among devices. ExpertSpan is over how many neighbouring replicas these exchange
+	// tokens; 0 means 1: within a rank.
+	Exchanges  []Exchanges
+	ExpertSpan int
 	// Sync says how the gradients of the replicas are summed.
 	Sync Sync
 	// Tied lists parameters that live on several stages, such as an embedding
@@ -182,9 +187,9 @@ func (p *Pipeline) tasksOf(a order.Action) int64 {
 	if p.Stashing && p.Optimizer && makesGradients(a.Kind) {
 		n++
 	}
-	n += int64(len(p.gathers(a)))
+	n += p.exchanging(a) + int64(len(p.gathers(a)))
 	if p.Sync.EveryMicrobatch && p.sums(a.Kind, a.Stage) {
-		n += p.Sync.leaving(a.Stage)
+		n += p.leaving(a.Stage)
 	}
 	return n
 }
@@ -199,14 +204,20 @@ func (p *Pipeline) syncTasks() int64 {
 	for s := range p.Placement.Stages() {
 		copies := int64(len(p.Placement.Ranks(s)))
 		if !p.Sync.EveryMicrobatch {
-			n += copies * p.Sync.leaving(int32(s))
+			n += copies * p.leaving(int32(s))
 		}
 		switch pieces := int64(0); {
 		case p.Sync.Ahead != nil:
 			pieces = int64(len(p.Sync.Ahead[s]))
-			n += copies * (pieces + max(0, pieces-1)) // and parts of the first forward
+			n += copies * pieces
+			if !p.divided(int32(s)) {
+				n += copies * max(0, pieces-1) // parts of the first forward
+			}
 		case p.Optimizer && !p.Stashing && p.Sync.Sharded && p.Sync.Units == nil:
 			n += copies
+			if p.Sync.expertParameters(int32(s)) > 0 {
+				n += copies
+			}
 		}
 		if p.Sync.Broadcast != nil {
 			n += copies * int64(len(p.Sync.Broadcast[s]))

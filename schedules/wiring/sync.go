@@ -9,14 +9,23 @@ type Sync struct {
 	// gradients of stage s travel, in the order in which a backward completes
 	// them: one per parameter tensor, or PyTorch's buckets.
 	Buckets [][]int64
+	// Experts[s] says which of the stage's buckets are gradients of experts, which only
+	// the replicas that hold the same ones sum; nil: none.
+	Experts [][]bool
+	// Sharers counts the devices that hold the same experts; 0 means one of each
+	// replica that does.
+	Sharers int
 	// Parameters[s] is the size in bytes of stage s's parameters, which a
-	// sharded optimizer gathers after its update.
-	Parameters []int64
+	// sharded optimizer gathers after its update, and ExpertParameters[s] that of
+	// its experts' beside them; nil: none.
+	Parameters, ExpertParameters []int64
 	// Ahead[s] lists, in the order of a forward, the sizes in bytes of the pieces in which
 	// a sharded optimizer's parameters of stage s are gathered at the beginning of the
 	// step after its update, in place of the end: the first forward of the stage is cut
 	// into as many parts, of which each waits for its own piece. Nil: at the end.
 	Ahead [][]int64
+	// AheadExperts[s] says which of these are of experts; nil: none.
+	AheadExperts [][]bool
 	// Broadcast[s] lists the sizes in bytes of the pieces in which the first replica's
 	// parameters of stage s travel to the others before the step; nil for none. It goes
 	// with Buckets: a rank computes nothing before it has the last.
@@ -43,22 +52,25 @@ type Sync struct {
 // active reports whether there is anything to sum.
 func (s Sync) active(shape graph.Shape) bool { return s.Buckets != nil && shape.Replicas > 1 }
 
+// expert reports whether a bucket is gradients of experts.
+func (s Sync) expert(stage int32, bucket int) bool {
+	return s.Experts != nil && s.Experts[stage][bucket]
+}
+
+// expertParameters counts the bytes of the experts' parameters of a stage.
+func (s Sync) expertParameters(stage int32) int64 {
+	if s.ExpertParameters == nil {
+		return 0
+	}
+	return s.ExpertParameters[stage]
+}
+
 // Kind is the collective that sums gradients.
 func (s Sync) Kind() graph.Kind {
 	if s.Sharded && !s.NoReduceScatter {
 		return graph.ReduceScatter
 	}
 	return graph.AllReduce
-}
-
-// leaving counts the tasks with which the gradients of a stage leave: a sum per
-// bucket, and with Overlap a slice of the backward for each but the first.
-func (s Sync) leaving(stage int32) int64 {
-	buckets := int64(len(s.Buckets[stage]))
-	if s.Overlap && s.Units == nil && buckets > 0 {
-		return 2*buckets - 1
-	}
-	return buckets
 }
 
 // A Unit is a stage whose parameters are sharded over the replicas: ZeRO stage

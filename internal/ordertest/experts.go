@@ -1,0 +1,63 @@
+package ordertest
+
+import (
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"psim/schedules/wiring"
+)
+
+// DrawExperts gives some stages of a pipeline all-to-alls, over any number of its
+// replicas, and some of what it sums and gathers to experts.
+func DrawExperts(t *rapid.T, p *wiring.Pipeline) {
+	stages := max(p.Placement.Stages(), len(p.Boundaries)+1)
+	p.ExpertSpan = rapid.SampledFrom(divisors(max(1, p.Shape.Replicas))).Draw(t, "span")
+	p.Exchanges = make([]wiring.Exchanges, stages)
+	bytes, some := rapid.Int64Range(0, 50), rapid.Bool()
+	s := &p.Sync
+	s.Experts, s.AheadExperts, s.ExpertParameters = marks(t, s.Buckets), marks(t, s.Ahead), nil
+	if len(s.Parameters) > 0 && some.Draw(t, "expert parameters") {
+		s.ExpertParameters = rapid.SliceOfN(bytes, stages, stages).Draw(t, "bytes")
+		s.Experts = slices.Clone(s.Experts)
+	}
+	for i := range p.Exchanges {
+		e, n := &p.Exchanges[i], rapid.IntRange(0, 3).Draw(t, "all-to-alls")
+		if n == 0 {
+			continue
+		}
+		e.Forward = rapid.SliceOfN(bytes, n, n).Draw(t, "forward")
+		e.Backward = rapid.SliceOfN(bytes, n, 2*n).Draw(t, "backward")
+		if s.Buckets != nil {
+			e.Leaves = ascending(t, len(s.Buckets[i]), len(e.Backward))
+		}
+		if s.Ahead != nil {
+			e.Awaits = ascending(t, n+1, len(s.Ahead[i]))
+		}
+	}
+}
+
+// marks draws one for every element; nil for none.
+func marks(t *rapid.T, of [][]int64) [][]bool {
+	var list [][]bool
+	for _, each := range of {
+		list = append(list, rapid.SliceOfN(rapid.Bool(), len(each), len(each)).Draw(t, "experts"))
+	}
+	return list
+}
+
+// ascending draws so many numbers up to a largest, none less than the one before.
+func ascending(t *rapid.T, n, largest int) []int {
+	list := rapid.SliceOfN(rapid.IntRange(0, largest), n, n).Draw(t, "ascending")
+	slices.Sort(list)
+	return list
+}
+
+func divisors(n int) (list []int) {
+	for d := 1; d <= n; d++ {
+		if n%d == 0 {
+			list = append(list, d)
+		}
+	}
+	return list
+}

@@ -1,0 +1,189 @@
+package wiring
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"psim/schedules/graph"
+	"psim/schedules/order"
+)
+
+// Exchanges lists the all-to-alls of a stage whose layers have experts on other devices:
+// a dispatch and a combine for every such layer. They cut a pass into parts, of which each
+// waits for the all-to-all before it:
+//
+//	compute    F.0        F.1          F.2
+//	experts       dispatch    combine
+//
+// A W has none, and stays whole. The zero value has none.
+type Exchanges struct {
+	// Forward lists the bytes per sample that a device sends, in the order in which an F
+	// comes to them; Backward likewise of a B or I.
+	Forward, Backward []int64
+	// Leaves[k] is the part of a B with which gradient bucket k is complete.
+	Leaves []int
+	// Awaits[k] is how many pieces of Sync.Ahead part k of the first F needs.
+	Awaits []int
+}
+
+// of lists the all-to-alls of a kind of action.
+func (e *Exchanges) of(k graph.Kind) []int64 {
+	switch k {
+	case graph.Forward:
+		return e.Forward
+	case graph.WeightGradient:
+		return nil
+	}
+	return e.Backward
+}
+
+// divided reports whether a stage has experts on other devices.
+func (p *Pipeline) divided(stage int32) bool {
+	return p.Exchanges != nil && len(p.Exchanges[stage].Forward) > 0
+}
+
+// A cut says how an action is cut into parts, and what leaves after each.
+type cut struct {
+	parts     int
+	exchanges []int64 // after every part but the last, bytes per sample; nil where nothing is exchanged
+	first     int     // number of the first of them among those of the stage
+	buckets   int     // of gradients that leave
+	leaves    []int   // by bucket: the part after which; nil: with as many parts its own, else the last
+}
+
+// cut finds how an action is cut with which so many buckets leave, and beside which so
+// many pieces of parameters are gathered.
+func (p *Pipeline) cut(a order.Action, buckets, ahead int) cut {
+	c := cut{parts: 1, buckets: buckets}
+	if p.divided(a.Stage) {
+		e := &p.Exchanges[a.Stage]
+		if c.exchanges = e.of(a.Kind); a.Kind != graph.Forward {
+			c.first = len(e.Forward)
+		}
+		if p.Sync.Overlap && a.Kind == graph.Backward {
+			c.leaves = e.Leaves
+		}
+		c.parts += len(c.exchanges)
+		return c
+	}
+	if p.Sync.Overlap && p.Sync.Units == nil {
+		c.parts = max(1, buckets)
+	}
+	c.parts = max(c.parts, ahead)
+	return c
+}
+
+// left counts the buckets that have left after a part.
+func (c *cut) left(part int) int {
+	switch {
+	case part == c.parts-1:
+		return c.buckets
+	case c.leaves != nil && c.buckets > 0:
+		n := 0
+		for n < c.buckets && c.leaves[n] <= part {
+			n++
+		}
+		return n
+	case c.exchanges == nil && c.parts == c.buckets:
+		return part + 1
+	}
+	return 0
+}
+
+// expertGroups makes the groups of experts (see graph.Experts).
+func (p *Pipeline) expertGroups(g *graph.Graph) {
+	if p.Exchanges == nil {
+		return
+	}
+	span, ranks := max(1, p.ExpertSpan), p.Shape.Ranks
+	g.Experts = graph.Experts{Span: int32(span), Exchange: int32(len(g.Groups)), Sum: graph.None}
+	every := func(from, to, step, rank int) {
+		var group []int32
+		for d := from; d < to; d += step {
+			group = append(group, int32(d*ranks+rank))
+		}
+		g.AddGroup(group)
+	}
+	for block := 0; block < p.Shape.Replicas; block += span {
+		for r := range ranks {
+			every(block, block+span, 1, r)
+		}
+	}
+	if p.Sync.Experts == nil || !p.Sync.active(p.Shape) {
+		return
+	}
+	g.Experts.Sum = int32(len(g.Groups))
+	for place := range span {
+		for r := range ranks {
+			every(place, p.Shape.Replicas, span, r)
+		}
+	}
+}
+
+// exchange adds the all-to-all after a part of an action.
+func (b *rankBuilder) exchange(a order.Action, c cut, part int) {
+	ranks := int32(b.Shape.Ranks)
+	b.add(graph.Task{
+		Kind: graph.AllToAll, Part: uint16(c.first + part), Stream: b.stream(&b.experts, "experts"), Stage: a.Stage, Microbatch: a.Microbatch,
+		Peer:  b.graph.Experts.ExchangeGroup(int32(b.replica), int32(b.pipelineRank), ranks),
+		Bytes: c.exchanges[part] * b.samples(a.Microbatch, b.replica),
+	})
+}
+
+// exchange finds the all-to-all that a part of an action waits for, or none.
+func (c *connector) exchange(t *graph.Task, at *progress) int32 {
+	if !c.divided(t.Stage) {
+		return graph.None
+	}
+	return at.exchanged
+}
+
+// exchanging counts the tasks that all-to-alls add to an action: themselves, and the parts
+// between.
+func (p *Pipeline) exchanging(a order.Action) int64 {
+	if p.Exchanges == nil {
+		return 0
+	}
+	return 2 * int64(len(p.Exchanges[a.Stage].of(a.Kind)))
+}
+
+// checkExchanges reports all-to-alls that do not go with the stages, and groups of experts
+// that do not divide the replicas.
+func (p *Pipeline) checkExchanges() error {
+	span := max(1, p.ExpertSpan)
+	switch {
+	case p.Exchanges == nil:
+		return nil
+	case len(p.Exchanges) != p.Placement.Stages():
+		return fmt.Errorf("all-to-alls of %d stages; there are %d", len(p.Exchanges), p.Placement.Stages())
+	case p.Shape.Replicas%span != 0:
+		return fmt.Errorf("experts over %d replicas each; there are %d, and one must divide the other", span, p.Shape.Replicas)
+	case p.Shards != nil && span > 1, p.Sync.Units != nil, p.WholeLast, p.Stashing:
+		return errors.New("experts on several devices go with equal replicas, parameters that are whole, and microbatches one by one")
+	}
+	for s := range p.Exchanges {
+		if err := p.checkCuts(s); err != nil {
+			return fmt.Errorf("stage %d: %w", s, err)
+		}
+	}
+	return nil
+}
+
+// checkCuts reports parts of a stage's passes that there are not.
+func (p *Pipeline) checkCuts(stage int) error {
+	e := &p.Exchanges[stage]
+	switch {
+	case (len(e.Forward) == 0) != (len(e.Backward) == 0):
+		return fmt.Errorf("%d all-to-alls forward and %d backward: there must be some in both, or none", len(e.Forward), len(e.Backward))
+	case len(e.Forward)+len(e.Backward) >= math.MaxUint16:
+		return fmt.Errorf("%d all-to-alls; at most %d are supported", len(e.Forward)+len(e.Backward), math.MaxUint16)
+	case len(e.Forward) == 0:
+		return nil
+	case p.Sync.Buckets != nil && p.Sync.Overlap && len(e.Leaves) != len(p.Sync.Buckets[stage]):
+		return fmt.Errorf("%d gradient buckets, and parts after which %d leave", len(p.Sync.Buckets[stage]), len(e.Leaves))
+	case p.Sync.Ahead != nil && len(e.Awaits) != len(e.Forward)+1:
+		return fmt.Errorf("a forward in %d parts, of which %d say what they wait for", len(e.Forward)+1, len(e.Awaits))
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package wiring_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/internal/ordertest"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
+)
+
+// Every pass of the stage with experts is cut at its all-to-alls, but for a W; gradient
+// buckets leave where they are complete; experts are summed over the replicas that have
+// the same ones.
+func TestExchanges(t *testing.T) {
+	p := ddp(t, 4, 1, 30, 30)
+	p.Sync.Overlap, p.Sync.Experts = true, [][]bool{{false, true}}
+	p.Exchanges = []wiring.Exchanges{{Forward: []int64{8, 16}, Backward: []int64{16, 16}, Leaves: []int{1, 2}}}
+	p.ExpertSpan = 2
+	g := ordertest.Graph(t, p)
+	text := strings.Split(ordertest.Text(strings.Split(synchronised(g), "1 compute")[0]), "\n")
+	require.Equal(t, ordertest.Text(`
+		0 compute: 0F0 0F0.1 0F0.2 0B0 0B0.1 0B0.2 AVERAGE.0 OPTIMIZER.0
+		0 experts: 0ALL_TO_ALL0 0ALL_TO_ALL0.1 0ALL_TO_ALL0.2 0ALL_TO_ALL0.3
+		0 gradients: 0ALL_REDUCE 0ALL_REDUCE`), strings.Join(text, "\n"))
+	require.Equal(t, [][]int32{{0, 1, 2, 3}, {0, 1}, {2, 3}, {0, 2}, {1, 3}}, g.Groups)
+	members, dimensions := map[string]string{}, map[string]bool{}
+	for i, task := range g.Tasks {
+		if task.Kind.Collective() && task.Rank == 3 {
+			members[task.String()+fmt.Sprint(task.Part)] = fmt.Sprint(g.Groups[task.Peer], " after ", g.Tasks[g.Deps(int32(i))[0]])
+			dimensions[g.Class(&task)] = true
+		}
+	}
+	require.Equal(t, map[string]string{
+		"0ALL_TO_ALL00": "[2 3] after 0F0", "0ALL_TO_ALL0.11": "[2 3] after 0F0.1",
+		"0ALL_TO_ALL0.22": "[2 3] after 0B0", "0ALL_TO_ALL0.33": "[2 3] after 0B0.1",
+		"0ALL_REDUCE0": "[0 1 2 3] after 0B0.1", "0ALL_REDUCE1": "[1 3] after 0B0.2",
+	}, members)
+	require.Equal(t, map[string]bool{"expert_all_to_all": true, "data_all_reduce": true, "expert-data_all_reduce": true}, dimensions)
+}
+
+// Any pipeline with experts is well formed and runs; all that it adds takes no less time
+// than its all-to-alls, which stand one after another on a rank.
+func TestExchangesOfAny(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := ordertest.Draw(t)
+		stages := len(p.Boundaries) + 1
+		p.Sync = wiring.Sync{Parameters: make([]int64, stages), Overlap: rapid.Bool().Draw(t, "overlap"), Sharded: rapid.Bool().Draw(t, "sharded")}
+		p.Sync.Buckets = rapid.SliceOfN(rapid.SliceOfN(rapid.Int64Range(0, 99), 0, 4), stages, stages).Draw(t, "buckets")
+		p.Sync.EveryMicrobatch = p.Sync.Sharded && rapid.Bool().Draw(t, "every microbatch")
+		ordertest.DrawExperts(t, &p)
+		sameSize(t, p)
+		g := ordertest.Graph(t, p)
+		took := ordertest.Relax(t, g, func(t *graph.Task) time.Duration { return 1 }).End()
+		exchanges := make([]time.Duration, g.Ranks())
+		for _, task := range g.Tasks {
+			if task.Kind == graph.AllToAll || task.Kind.Compute() && task.Part == 0 {
+				exchanges[task.Rank]++
+			}
+		}
+		for _, least := range exchanges {
+			require.GreaterOrEqual(t, took, least)
+		}
+	})
+}
+
+// What does not go together is refused.
+func TestExchangesRefused(t *testing.T) {
+	for _, c := range []struct {
+		want   string
+		change func(p *wiring.Pipeline)
+	}{
+		{"all-to-alls of 0 stages; there are 1", func(p *wiring.Pipeline) { p.Exchanges = []wiring.Exchanges{} }},
+		{"experts over 3 replicas each; there are 4", func(p *wiring.Pipeline) { p.ExpertSpan = 3 }},
+		{"go with equal replicas", func(p *wiring.Pipeline) { p.Shards, p.ExpertSpan = []int64{1, 1, 1, 2}, 2 }},
+		{"stage 0: 2 all-to-alls forward and 0 backward", func(p *wiring.Pipeline) { p.Exchanges[0].Backward = nil }},
+		{"stage 0: 2 gradient buckets, and parts after which 1 leave", func(p *wiring.Pipeline) { p.Exchanges[0].Leaves = []int{0} }},
+		{"stage 0: a forward in 3 parts, of which 2 say", func(p *wiring.Pipeline) {
+			p.Sync.Sharded, p.Sync.Ahead, p.Exchanges[0].Awaits = true, [][]int64{{1}}, []int{0, 1}
+		}},
+	} {
+		p := ddp(t, 4, 1, 30, 30)
+		p.Sync.Overlap = true
+		p.Exchanges = []wiring.Exchanges{{Forward: []int64{8, 16}, Backward: []int64{16, 16}, Leaves: []int{1, 2}}}
+		c.change(&p)
+		_, err := p.Graph()
+		require.ErrorContains(t, err, c.want)
+	}
+}
