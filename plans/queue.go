@@ -50,22 +50,38 @@ func (c *candidate) raise(bounds [2]time.Duration) {
 // A queue is a heap of candidates, lowest bound first.
 type queue []*candidate
 
-func (q queue) Len() int { return len(q) }
-
-func (q queue) Less(i, j int) bool {
+// before orders two candidates of a queue.
+func (q queue) before(i, j int) bool {
 	return cmp.Or(cmp.Compare(q[i].bound, q[j].bound), q[i].points[0].Compare(q[j].points[0].Plan)) < 0
 }
 
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+// push adds a candidate.
+func (q *queue) push(c *candidate) {
+	*q = append(*q, c)
+	list := *q
+	for i := len(list) - 1; i > 0 && list.before(i, (i-1)/2); i = (i - 1) / 2 {
+		list[i], list[(i-1)/2] = list[(i-1)/2], list[i]
+	}
+}
 
-// Push and Pop are those of heap.Interface.
-func (q *queue) Push(c any) { *q = append(*q, c.(*candidate)) }
-
-// Pop is the other of them.
-func (q *queue) Pop() any {
-	last := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
-	return last
+// pop takes the first.
+func (q *queue) pop() *candidate {
+	list, first := *q, (*q)[0]
+	last := len(list) - 1
+	list[0] = list[last]
+	list = list[:last]
+	for i, next := 0, 1; next < last; next = 2*i + 1 {
+		if next+1 < last && list.before(next+1, next) {
+			next++
+		}
+		if !list.before(next, i) {
+			break
+		}
+		list[i], list[next] = list[next], list[i]
+		i = next
+	}
+	*q = list
+	return first
 }
 
 // A work is the plans whose networks have the same to do for a microbatch.

@@ -2,7 +2,6 @@ package plans
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"errors"
 	"runtime"
@@ -117,9 +116,10 @@ func (s *searching) begin(list []Plan) {
 		return
 	}
 	for _, w := range works {
-		s.waiting = append(s.waiting, w.candidates...)
+		for _, c := range w.candidates {
+			s.waiting.push(c)
+		}
 	}
-	heap.Init(&s.waiting)
 }
 
 // next takes the candidate with the lowest bound, and decides its plan, or bounds it better.
@@ -145,7 +145,7 @@ func (s *searching) take(worker int) *candidate {
 	defer s.mutex.Unlock()
 	for s.err == nil && s.ctx.Err() == nil {
 		if len(s.waiting) > 0 && !s.worse(s.waiting[0]) {
-			c := heap.Pop(&s.waiting).(*candidate)
+			c := s.waiting.pop()
 			s.running[worker] = c
 			return c
 		}
@@ -169,7 +169,7 @@ func (s *searching) follow(worker int, c *candidate) {
 	if err != nil {
 		s.prune(c, Impossible)
 	} else {
-		heap.Push(&s.waiting, c)
+		s.waiting.push(c)
 	}
 	s.proceed(worker)
 }
@@ -186,7 +186,7 @@ func (s *searching) price(worker int, c *candidate) {
 		c.raise(u.bounds)
 		for _, p := range c.points {
 			p.unit = u
-			heap.Push(&s.waiting, &candidate{points: []*Point{p}, bound: p.Bound, priced: true})
+			s.waiting.push(&candidate{points: []*Point{p}, bound: p.Bound, priced: true})
 		}
 	}
 	s.proceed(worker)
@@ -210,7 +210,7 @@ func (s *searching) decide(worker int, c *candidate) bool {
 		if s.ctx.Err() == nil {
 			s.err = cmp.Or(s.err, err)
 		}
-		heap.Push(&s.waiting, c)
+		s.waiting.push(c)
 		s.proceed(worker)
 		return false
 	}
