@@ -84,6 +84,34 @@ func (q *queue) pop() *candidate {
 	return first
 }
 
+// take waits for a candidate that may be among the best. Once the lowest bound is worse
+// than the last of these, so are all others, but plans of units that are being priced.
+func (s *searching) take(worker int) *candidate {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for s.err == nil && s.ctx.Err() == nil {
+		if len(s.waiting) > 0 && !s.worse(s.waiting[0]) {
+			c := s.waiting.pop()
+			s.running[worker] = c
+			return c
+		}
+		pricing := false
+		for _, c := range s.running {
+			pricing = pricing || !c.priced
+		}
+		if !pricing {
+			break
+		}
+		s.changed.Wait()
+	}
+	return nil
+}
+
+// worse reports whether a candidate's plans cannot be among the best.
+func (s *searching) worse(c *candidate) bool {
+	return len(s.Best) == s.Rows && c.bound > s.Best[s.Rows-1].Step
+}
+
 // A work is the plans whose networks have the same to do for a microbatch.
 type work struct {
 	candidates []*candidate // a unit each
