@@ -31,10 +31,11 @@ type engine struct {
 
 // simulate runs a plan, and returns what decides about it, or why it is not run.
 func (e *engine) simulate(p *Plan, u *unit) (out Outcome, pruned string, err error) {
-	d, err := p.space.shared.Divide(p.divide(p.space))
+	cut, err := p.space.shared.Cut(p.divide(p.space))
 	if err != nil {
 		return out, Impossible, nil
 	}
+	d := cut.Divide()
 	pipeline, err := d.Pipeline()
 	if err != nil {
 		return out, Impossible, nil
@@ -69,6 +70,9 @@ var errImpossible = errors.New(Impossible)
 func (e *engine) pack(d *configs.Division, p wiring.Pipeline) (tasks int, err error) {
 	for _, folded := range []bool{true, false} {
 		packed, err := e.packer.Pack(p, folded)
+		if err != nil && !errors.Is(err, graph.ErrNotPacked) && !errors.Is(err, graph.ErrNotAlike) {
+			return 0, errImpossible
+		}
 		if err == nil {
 			err = priced(d, packed.Graph, func(costs graph.Costs) error {
 				if folded && !alike(d, packed.Graph, costs, len(p.Tied)) {
