@@ -79,6 +79,25 @@ func layerPrices(c Compute, p *stages.Plan) [][][]price {
 	return list
 }
 
+// A LayerTime is what a layer takes for a microbatch by itself: no stage takes less than
+// its layers. Backward and Input begin with what is repeated.
+type LayerTime struct{ Forward, Backward, Input, Weight time.Duration }
+
+// LayerTimes prices the layers of a plan for its first microbatch, whatever their stages,
+// on machines of so many ranks.
+func LayerTimes(m Machine, p *stages.Plan, ranks int) ([]LayerTime, error) {
+	c, err := m.slowest(ranks).Compute(p.Training)
+	if err != nil {
+		return nil, err
+	}
+	var list []LayerTime
+	for _, one := range c.pricesOf(p.Network.Layers, p.Training, p.Samples[0]) {
+		t := one.time
+		list = append(list, LayerTime{t.forward, units.Sum(one.recompute, t.backward), units.Sum(one.recompute, t.input), t.weight})
+	}
+	return list, nil
+}
+
 // plus adds the price of a layer.
 func (p *price) plus(l *price) {
 	for _, k := range []graph.Kind{graph.Forward, graph.InputGradient, graph.WeightGradient, graph.Backward} {

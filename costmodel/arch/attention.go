@@ -95,12 +95,13 @@ func (m Model) fusedAttention(name string) Op {
 // pairs counts the pairs of tokens in the tiles that hold one of which the second is not
 // after the first, nor before its window.
 func (m Model) pairs() int64 {
-	s, w := int64(m.SequenceLength), int64(m.Window)
+	parts := int64(m.parts.context())
+	s, w := parts*int64(m.SequenceLength), int64(m.Window)
 	n := min(s*s, s*(s+attentionTile)/2)
 	if w > 0 && w < s {
 		n = min(n, w*(w+attentionTile)/2+(s-w)*(w+attentionTile))
 	}
-	return n
+	return n / parts
 }
 
 // attentionBuffers lists the buffers of the core, and the context, which is the input

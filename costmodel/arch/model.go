@@ -59,6 +59,8 @@ type Model struct {
 	Attention string `toml:"attention"` // AttentionUnfused, which "" stands for, or AttentionFlash
 	Kernels   string `toml:"kernels"`   // KernelsFused, the default, or another of KernelSets
 	Code      string `toml:"code"`      // CodePlain, the default, CodeNanotron or CodeTorchtitan
+
+	parts Group // that cuts sequences, of which SequenceLength is one's part
 }
 
 // Settings describes [model].
@@ -129,21 +131,28 @@ func (m Model) Network() (Network, error) {
 	if err != nil {
 		return Network{}, err
 	}
-	var n Network
-	switch r.Family {
-	case familyGPT:
-		n = gpt(r)
-	case familyLlama, familyMixtral:
-		n = llama(r)
-	case familyMLP:
-		n = mlp(r)
-	case familyVGG:
-		n = vggPreset(m.Preset)
-	default:
-		return Network{}, fmt.Errorf("file = %q: has not been read; pass its contents to ParseConfig", m.File)
+	if r.Family == familyVGG {
+		n := vggPreset(m.Preset)
+		n.Name = m.name()
+		return n, nil
 	}
+	n, err := r.network()
 	n.Name = m.name()
-	return n, nil
+	return n, err
+}
+
+// network builds the layers of a model that has been resolved, and is in no other way
+// described than by its keys.
+func (m Model) network() (Network, error) {
+	switch m.Family {
+	case familyGPT:
+		return gpt(m), nil
+	case familyLlama, familyMixtral:
+		return llama(m), nil
+	case familyMLP:
+		return mlp(m), nil
+	}
+	return Network{}, fmt.Errorf("file = %q: has not been read; pass its contents to ParseConfig", m.File)
 }
 
 // resolve overlays the preset, fills defaults and checks every key.

@@ -10,10 +10,14 @@ import (
 
 // Group is how many devices share every layer, as in Megatron: tensor
 // parallelism (Shoeybi et al. 2019, section 3), with or without sequence
-// parallelism (Korthikanti et al. 2022, section 4.2.2). All of its devices do
-// the same at the same time. The zero value is one device.
+// parallelism (Korthikanti et al. 2022, section 4.2.2), and context parallelism (see
+// context.go). All of its devices do the same at the same time. The zero value is one device.
 type Group struct {
-	Devices int // 0 means 1
+	Devices int // of tensor parallelism; 0 means 1
+	// Context is how many parts every sample's sequence is cut into, each of which has
+	// Devices. 0 means 1.
+	Context int
+	Method  string // how the parts attend to each other, "" is ContextRing
 	// Sequence divides what tensor parallelism leaves whole, norms, dropout and
 	// sums, along the sequence; all-reduces become a reduce-scatter and an
 	// all-gather.
@@ -45,10 +49,15 @@ func (g Group) Parts() int {
 
 func (g Group) devices() int { return max(1, g.Devices) }
 
+func (g Group) context() int { return max(1, g.Context) }
+
+// All counts the devices of all parts.
+func (g Group) All() int { return g.devices() * g.context() }
+
 // On builds the layers as one device of a group has them, with the exchanges
 // among the group. It fails where the group does not divide the model.
 func (m Model) On(g Group) (Network, error) {
-	n, err := m.Network()
+	n, err := m.inParts(g)
 	if err != nil || g.devices() == 1 && !g.Dispatches() {
 		return n, err
 	}
