@@ -33,7 +33,7 @@ func (w works) of(m Model) work {
 	return made
 }
 
-// valueDim is the features of a head of values, which are those of queries and keys but in
+// valueDim returns the features of a head of values, which are those of queries and keys but in
 // latent attention.
 func (m Model) valueDim() int {
 	if m.latent() {
@@ -42,7 +42,7 @@ func (m Model) valueDim() int {
 	return m.HeadDim
 }
 
-// expertHidden is the features inside an expert.
+// expertHidden returns the features inside an expert.
 func (m Model) expertHidden() int {
 	if m.ExpertHidden > 0 {
 		return m.ExpertHidden

@@ -11,7 +11,7 @@ package arch
 // latent reports whether the model has it.
 func (m Model) latent() bool { return m.KVLoraRank > 0 }
 
-// queryRank is the features that queries are made from.
+// queryRank returns the features that queries are made from.
 func (m Model) queryRank() int {
 	if m.QLoraRank > 0 {
 		return m.QLoraRank
