@@ -105,7 +105,7 @@ func (b *rankBuilder) action(i int) {
 	}
 }
 
-// parts is an action, the i-th of its rank, of which some parts have been added.
+// parts holds an action, the i-th of its rank, of which some parts have been added.
 type parts struct {
 	order.Action
 	i, next, left int // left: gradient buckets that have
