@@ -44,6 +44,14 @@ func (c *Config) nobodyToAttend() []string {
 	return []string{fmt.Sprintf("parallel.context_method = %q: no effect with context = 1, since sequences are whole; set parallel.context above 1", method)}
 }
 
+// nothingToHide warns of an overlap of all-to-alls that there are none of.
+func (c *Config) nothingToHide() []string {
+	if !c.Parallel.ExpertOverlap || c.Parallel.Expert > 1 {
+		return nil
+	}
+	return []string{"parallel.expert_overlap = true: no effect with expert = 1, since devices exchange no tokens; set parallel.expert above 1"}
+}
+
 // unlayered warns of a number of layers to repeat where that is not by layers.
 func (c *Config) unlayered() []string {
 	if c.Train.RecomputeLayers == 0 || c.Train.Recompute == "full" {
