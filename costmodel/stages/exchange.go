@@ -57,7 +57,9 @@ func (p *Plan) leaves(st *Stage) []int {
 		}
 	}
 	for i, l := range slices.Backward(st.Layers) {
-		part += exchangesIn(slices.Values(p.Training.Repeated(l)), arch.Forward)
+		for _, again := range p.Training.Repeating(st.Layers, i) {
+			part += exchangesIn(slices.Values(p.Training.Repeated(again)), arch.Forward)
+		}
 		left := slices.Clone(st.Held[i])
 		for _, o := range slices.Backward(l.Ops) {
 			if o.Exchanges[arch.InputGradient].Collective == arch.AllToAll {
