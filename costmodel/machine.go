@@ -185,5 +185,6 @@ func (m *Machine) RankMemory() int64 {
 func (m *Machine) Compute(t arch.Training) (Compute, error) {
 	c, err := NewCompute(m.Device, t)
 	c.link, c.devices = m.inner(), m.tensor()
+	c.node, c.perNode = m.Link, m.DevicesPerNode
 	return c, err
 }

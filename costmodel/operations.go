@@ -28,6 +28,8 @@ type Compute struct {
 	updates    []MeasuredUpdate
 	link       link.Link // among the devices of a rank
 	devices    int       // of a rank
+	node       link.Link // among those of a node
+	perNode    int       // devices; 0 is all
 	twoPass    bool      // backwards walk every layer twice
 	anomalies  bool      // gradients are looked through for NaN
 }

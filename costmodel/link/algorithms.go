@@ -152,5 +152,26 @@ func (l Link) hierarchicalTime(k graph.Kind, bytes int64) time.Duration {
 	return units.Sum(within(k), between)
 }
 
+// AllToAllTime is how long an all-to-all takes in which every device sends so many bytes to
+// others of its node, and so many to other nodes over what it has of a network: side by
+// side, and each to all at once. What a switch adds up in collectives does not help it.
+func AllToAllTime(within, across Link, inside, between float64) time.Duration {
+	var call, latency, moving time.Duration
+	for _, part := range []struct {
+		link  Link
+		bytes float64
+	}{{within, inside}, {across, between}} {
+		if l := part.link; part.bytes > 0 {
+			call, latency = max(call, time.Duration(l.Call)), max(latency, time.Duration(l.Latency))
+			rate := float64(l.AllToAll)
+			if rate == 0 {
+				rate = min(float64(l.Bandwidth), l.BusBandwidth())
+			}
+			moving = max(moving, units.Seconds(part.bytes/rate))
+		}
+	}
+	return units.Sum(call, latency, moving)
+}
+
 // log2 returns the logarithm of n, rounded up.
 func log2(n int) int { return int(math.Ceil(math.Log2(float64(n)))) }
