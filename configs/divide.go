@@ -76,10 +76,10 @@ type shared struct {
 
 // A cutKey is what a balanced cut depends on.
 type cutKey struct {
-	group     arch.Group
-	recompute string
-	samples   int64
-	stages    int
+	group    arch.Group
+	training arch.Training
+	samples  int64
+	stages   int
 }
 
 // A pipelineKey is what an order depends on.
@@ -141,7 +141,7 @@ func (s *shared) cut(w *stages.Workload, stages int, make func() ([]int, error))
 	if s == nil {
 		return make()
 	}
-	return remember(s, s.cuts, cutKey{w.Network.Group, w.Training.Recompute, w.Samples[0], stages}, make)
+	return remember(s, s.cuts, cutKey{w.Network.Group, w.Training, w.Samples[0], stages}, make)
 }
 
 // pipeline makes an order, and keeps it while there is room.

@@ -41,7 +41,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	if plan.Network, err = c.undivided(w); err != nil {
 		return nil, c.problem("model", err)
 	}
-	plan.Warnings = slices.Concat(c.changes, c.joined(machine), c.nobodyToTell(), c.nothingToGather(), c.wideKernels(), unmeasured(planned, machine.Device), unusedRanges(machine, g.Ranks()), c.unasked(machine, g.Ranks()))
+	plan.Warnings = slices.Concat(c.changes, c.joined(machine), c.nobodyToTell(), c.nothingToGather(), c.unlayered(), c.wideKernels(), unmeasured(planned, machine.Device), unusedRanges(machine, g.Ranks()), c.unasked(machine, g.Ranks()))
 	if tokens := w.Network.TokensPerSample; tokens > 1 {
 		plan.Tokens = plan.Samples * int64(tokens)
 	}
@@ -77,6 +77,19 @@ func (c *Config) checkTwoPass(split bool) error {
 	return nil
 }
 
+// checkTraining refuses a precision that the machine has no rate for, and recomputation of
+// what the network has not, or that is not modelled.
+func (c *Config) checkTraining(n arch.Network, m costmodel.Machine) error {
+	_, err := m.Compute(c.Train)
+	if err == nil {
+		err = c.Train.Check(n)
+	}
+	if err == nil && c.Parallel.Zero == 3 && c.Train.Recompute == "full" && c.Train.RecomputeMethod == arch.RecomputeUniform && c.Train.RecomputeLayers > 1 {
+		err = fmt.Errorf(`recompute_layers = %d: is not modelled with parallel.zero = 3 and recompute_method = "uniform", which would gather so many blocks at once; set 0, or "block"`, c.Train.RecomputeLayers)
+	}
+	return err
+}
+
 // workload cuts the network into stages and microbatches, for the machine that it is
 // trained on.
 func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmodel.Machine, error) {
@@ -93,7 +106,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 		return nil, machine, c.problem("machine", err)
 	}
 	machine.Tensor, machine.Stages, machine.Replicas = c.layout()
-	if _, err := machine.Compute(c.Train); err != nil {
+	if err := c.checkTraining(network, machine); err != nil {
 		return nil, machine, c.problem("train", err)
 	}
 	w := &stages.Workload{

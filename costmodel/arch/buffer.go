@@ -26,8 +26,9 @@ type Buffer struct {
 	// fixed: 4 for token ids, 8 for pooling indices, 4 for the loss in fp32,
 	// 1 for dropout masks.
 	ElementBytes int
-	// AttentionCore: not kept under selective recomputation.
-	AttentionCore bool
+	// Modules are the parts of a block that make it, with which it is not kept but made
+	// again.
+	Modules Module
 	// Sharded: divided among the devices of a Megatron tensor-parallel group.
 	// What is not is divided only by sequence parallelism, and what is Gathered
 	// not by that either.

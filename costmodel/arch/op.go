@@ -108,9 +108,8 @@ type Op struct {
 	// samples × Count that is no multiple of it (see KernelsMegatron).
 	Unless int64
 
-	// AttentionCore: run again under selective recomputation (the products and
-	// the softmax between q, k, v and the context).
-	AttentionCore bool
+	// Modules are the parts of a block that it belongs to, with which it is run again.
+	Modules Module
 
 	// Sharded: divided among the devices of a Megatron tensor-parallel group. A
 	// product with a weight is cut along its columns, or along Inner where it is

@@ -230,7 +230,7 @@ func (o *Op) divideMoved(by int64) {
 // gathered input is not kept: W gathers it again.
 func (g Group) enter(first Op) Op {
 	n := first.Rows * first.Inner
-	op := Op{Name: first.Name + ".enter", Class: Exchange, Beside: g.Overlap}
+	op := Op{Name: first.Name + ".enter", Class: Exchange, Beside: g.Overlap, Modules: first.Modules}
 	if !g.Sequence {
 		op.Exchanges[InputGradient] = Transfer{Collective: AllReduce, Elements: n}
 		return op
@@ -250,7 +250,7 @@ func (g Group) leave(last Op) Op {
 	if last.Class == Product {
 		n = last.Rows * last.Cols
 	}
-	op := Op{Name: last.Name + ".leave", Class: Exchange}
+	op := Op{Name: last.Name + ".leave", Class: Exchange, Modules: last.Modules}
 	if !g.Sequence {
 		op.Exchanges[Forward] = Transfer{Collective: AllReduce, Elements: n}
 		return op

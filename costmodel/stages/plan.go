@@ -73,7 +73,7 @@ type Tied struct {
 
 // Plan derives the plan.
 func (w Workload) Plan() *Plan {
-	w.Network = w.Training.Asked(w.Network)
+	w.Network = w.Training.Units(w.Training.Asked(w.Network), w.pipelined())
 	p := &Plan{Workload: w, PerParameter: w.State}
 	if w.State == (arch.State{}) {
 		p.PerParameter = w.Training.State()
