@@ -52,12 +52,12 @@ func (s *slicer) again(ops []arch.Op) {
 // the bytes that a device sends to others of its node and to other nodes, over those that
 // a task says it sends.
 type allToAll struct {
-	within, across  link.Link
+	link.AllToAll
 	inside, between float64
 }
 
 func (a allToAll) time(bytes int64) time.Duration {
-	return link.AllToAllTime(a.within, a.across, a.inside*float64(bytes), a.between*float64(bytes))
+	return a.Time(a.inside*float64(bytes), a.between*float64(bytes))
 }
 
 // allToAlls finds them by group of a graph.
@@ -77,32 +77,38 @@ func (m *Machine) allToAlls(p *stages.Plan, g *graph.Graph) []allToAll {
 // All devices of its nodes are taken to exchange at the same time; none has more than one
 // network card (NVIDIA/nccl-tests, issue 267).
 func (m *Machine) allToAll(ranks []int32, n arch.Network) allToAll {
-	devices := n.Group.ExpertDevices() / n.Group.Expert // apart
-	var nodes []int
-	members, perNode := 0, 0
+	members, perNode := m.exchangers(ranks, n.Group)
+	others := float64(members - 1)
+	a := allToAll{
+		AllToAll: link.AllToAll{Peers: perNode - 1, Within: m.Link, Across: m.Network},
+		inside:   float64(perNode-1) / others, between: float64(members-perNode) / others,
+	}
+	if m.DevicesPerNode > 0 {
+		a.Across = m.Network.Share(min(1, float64(m.nics())/float64(m.DevicesPerNode)))
+	}
+	if n.Group.DeepEP {
+		nodes := (members + perNode - 1) / perNode
+		sent := n.Routing.Reached(members) * others / float64(members)
+		a.inside = n.Routing.Reached(members) * float64(perNode-1) / float64(perNode) / sent
+		a.between = n.Routing.Reached(nodes) * float64(nodes-1) / float64(nodes) / sent
+	}
+	return a
+}
+
+// exchangers counts the devices of some ranks among which an expert group exchanges tokens,
+// and those of them that are in one node.
+func (m *Machine) exchangers(ranks []int32, g arch.Group) (members, perNode int) {
+	apart := g.ExpertDevices() / max(1, g.Expert)
+	on := map[int]int{}
 	for _, r := range ranks {
-		for k := 0; k < min(m.tensor(), n.Group.ExpertDevices()); k += devices {
+		for k := 0; k < min(m.tensor(), g.ExpertDevices()); k += apart {
 			node := 0
 			if m.DevicesPerNode > 0 {
 				node = (m.first(r) + k) / m.DevicesPerNode
 			}
-			for len(nodes) <= node {
-				nodes = append(nodes, 0)
-			}
-			nodes[node]++
-			members, perNode = members+1, max(perNode, nodes[node])
+			on[node]++
+			members, perNode = members+1, max(perNode, on[node])
 		}
 	}
-	others := float64(members - 1)
-	a := allToAll{within: m.Link, across: m.Network, inside: float64(perNode-1) / others, between: float64(members-perNode) / others}
-	if m.DevicesPerNode > 0 {
-		a.across = m.Network.Share(min(1, float64(m.nics())/float64(m.DevicesPerNode)))
-	}
-	if n.Group.DeepEP {
-		of := (members + perNode - 1) / perNode
-		reached := n.Routing.Reached(of) * float64(of-1) / float64(of) // other nodes
-		sent := n.Routing.Reached(members) * others / float64(members)
-		a.inside, a.between = n.Routing.Reached(members)*float64(perNode-1)/float64(perNode)/sent, reached/sent
-	}
-	return a
+	return members, perNode
 }

@@ -10,7 +10,6 @@ import (
 	"psim/costmodel"
 	"psim/costmodel/arch"
 	"psim/costmodel/link"
-	"psim/costmodel/stages"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
 )
@@ -23,21 +22,6 @@ func mixture(t tester, g arch.Group) arch.Network {
 	}.On(g)
 	require.NoError(t, err)
 	return n
-}
-
-// exchanging gives a pipeline the all-to-alls of a plan, or none.
-func exchanging(p *wiring.Pipeline, plan *stages.Plan, some bool) {
-	p.Exchanges = nil
-	for s := 0; some && s < len(plan.Stages); s++ {
-		var e wiring.Exchanges
-		for _, x := range plan.Exchanges(s, graph.Forward) {
-			e.Forward = append(e.Forward, x.Bytes)
-		}
-		for _, x := range plan.Exchanges(s, graph.Backward) {
-			e.Backward = append(e.Backward, x.Bytes)
-		}
-		p.Exchanges = append(p.Exchanges, e)
-	}
 }
 
 // Parts between all-to-alls add up to the whole pass, in time, launches, exchanges inside
@@ -66,8 +50,9 @@ func TestPartsAddUp(t *testing.T) {
 			p := wiring.Pipeline{Name: "test", Shape: shape(w), Order: o, Optimizer: true}
 			plan := w.Plan()
 			plan.Fill(&p)
-			exchanging(&p, plan, some)
-			p.ExpertSpan = max(1, group.ExpertDevices()/m.Tensor)
+			if !some {
+				p.Exchanges, p.Sync = nil, wiring.Sync{}
+			}
 			g, err := p.Graph()
 			require.NoError(t, err)
 			if some {
@@ -109,8 +94,6 @@ func TestAllToAllTime(t *testing.T) {
 		w.Replicas = 8 / m.Tensor
 		p, plan := wiring.Pipeline{Name: "test", Shape: shape(w), Order: orderOf(t, "ddp", w)}, w.Plan()
 		plan.Fill(&p)
-		exchanging(&p, plan, true)
-		p.ExpertSpan = max(1, group.ExpertDevices()/m.Tensor)
 		g, err := p.Graph()
 		require.NoError(t, err)
 		costs := costsOf(t, w, m, g)
@@ -143,8 +126,6 @@ func TestDeepEPTime(t *testing.T) {
 		w.Replicas = 8
 		p, plan := wiring.Pipeline{Name: "test", Shape: shape(w), Order: orderOf(t, "ddp", w)}, w.Plan()
 		plan.Fill(&p)
-		exchanging(&p, plan, true)
-		p.ExpertSpan = 8
 		g, err := p.Graph()
 		require.NoError(t, err)
 		for i := range g.Tasks {
