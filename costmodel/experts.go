@@ -101,7 +101,7 @@ func (m *Machine) exchangers(ranks []int32, g arch.Group) (members, perNode int)
 	apart := g.ExpertDevices() / max(1, g.Expert)
 	on := map[int]int{}
 	for _, r := range ranks {
-		for k := 0; k < min(m.tensor(), g.ExpertDevices()); k += apart {
+		for k := 0; k < min(m.Devices(), g.ExpertDevices()); k += apart {
 			node := 0
 			if m.DevicesPerNode > 0 {
 				node = (m.first(r) + k) / m.DevicesPerNode
