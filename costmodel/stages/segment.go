@@ -92,7 +92,7 @@ func (p *Plan) between(s int) bool {
 
 // Sliced tells which passes of a graph are cut into parts.
 type Sliced struct {
-	microbatches                int
+	microbatches               int
 	forward, inputs, backwards []bool // by stage and microbatch; a B or W is a backward
 }
 
