@@ -57,12 +57,12 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 			c = passes.task(t)
 		case graph.SendForward, graph.SendBackward:
 			c = m.message(t)
-		case graph.AllReduce, graph.ReduceScatter, graph.AllGather, graph.Broadcast, graph.AllToAll:
-			c.Busy = collective(t)
 		case graph.Average:
 			c.Busy = updates.average(t)
 		case graph.Optimizer:
 			c.Busy = updates.step(t)
+		default:
+			c.Busy = collective(t)
 		}
 		c.BytesAtStart, c.BytesAtEnd = ledger.Task(t)
 		return c
