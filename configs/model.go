@@ -91,11 +91,12 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 		return nil, machine, c.problem("machine", err)
 	}
 	machine.Tensor, machine.Stages, machine.Replicas = c.layout()
-	if _, err := machine.Compute(c.Train); err != nil {
+	training, err := c.trainedOn(machine, network)
+	if err != nil {
 		return nil, machine, c.problem("train", err)
 	}
 	w := &stages.Workload{
-		Network: network, Training: c.Train, Samples: samples, Shards: shards, Replicas: c.Parallel.Data, Zero: c.Parallel.Zero,
+		Network: network, Training: training, Samples: samples, Shards: shards, Replicas: c.Parallel.Data, Zero: c.Parallel.Zero,
 		Bucket: int64(c.Parallel.Bucket), Overlap: c.Parallel.Overlap, NoReduceScatter: c.Parallel.Collectives == "gloo",
 		WholeLast: c.Schedule.WholeLast, PerTensor: c.Parallel.Gather == schedules.GatherTensor, Copied: c.Parallel.Gather == schedules.GatherCopied, Simplified: c.Parallel.Simplified, Broadcast: c.Parallel.Broadcast, OverlapGather: c.Parallel.OverlapGather,
 		Process: c.Memory.Process(c.groups()),
@@ -115,6 +116,17 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 		return nil, machine, c.problem("schedule", err)
 	}
 	return w, machine, nil
+}
+
+// trainedOn returns [train] as a machine does it.
+func (c *Config) trainedOn(m costmodel.Machine, n arch.Network) (arch.Training, error) {
+	t := c.Train
+	t.BothWays = m.Device.Microscaling
+	_, err := m.Compute(t)
+	if err == nil && t.Narrow() && !c.Model.Transformer() {
+		err = fmt.Errorf("precision = %q: is of the blocks of transformers, and %s has none; use bf16", t.Precision, n.Name)
+	}
+	return t, err
 }
 
 // groups counts those that every device communicates in: of replicas, of tensors and of the

@@ -87,6 +87,9 @@ func newUpdates(m Machine, c Compute, p *stages.Plan, g *graph.Graph) updates {
 		for _, r := range s.Ranks {
 			u.tensors[r] += len(s.Tensors)
 			moved[r] += p.Share(s.Stored*perParameter, 1)
+			if !p.Gathers() {
+				moved[r] += p.Training.CastBytes(s.Narrow)
+			}
 			parameters[r] += p.Share(s.Stored*per.Parameter, 1)
 			gradients[r] += p.Share(s.Stored*per.Gradient, 1)
 		}

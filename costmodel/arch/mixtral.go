@@ -30,7 +30,7 @@ func expertParams(m Model) []Tensor {
 func expertOps(m Model) []Op {
 	s, h, f, k := m.SequenceLength, m.Hidden, m.FFNHidden, m.ExpertsPerToken
 	router := m.linear("block_sparse_moe.gate", s, h, m.Experts, false).enters()
-	router.Sharded = false
+	router.Sharded, router.Wide = false, true
 	ops := []Op{
 		router,
 		elementwise("mlp.softmax", elements(s, m.Experts), 2, 3),

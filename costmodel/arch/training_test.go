@@ -31,11 +31,11 @@ func TestState(t *testing.T) {
 
 func TestTrainingValidate(t *testing.T) {
 	for want, train := range map[string]Training{
-		`precision = "fp8": must be one of fp32, fp16, bf16`:                      {Precision: "fp8"},
-		`optimizer = "lion": must be one of sgd, sgd-momentum, adam, adamw`:       {Optimizer: "lion"},
-		`recompute = "everything": must be one of none, selective, full`:          {Recompute: "everything"},
-		`precision = "FP16": must be one of fp32, fp16, bf16; did you mean fp16?`: {Precision: "FP16", Optimizer: "x"},
-		`optimizer = "momentum": must be one of sgd, sgd-momentum, adam, adamw`:   {Optimizer: "momentum"},
+		`precision = "x": must be one of fp32, fp16, bf16, fp8, mxfp8, nvfp4`:                        {Precision: "x"},
+		`optimizer = "lion": must be one of sgd, sgd-momentum, adam, adamw`:                          {Optimizer: "lion"},
+		`recompute = "everything": must be one of none, selective, full`:                             {Recompute: "everything"},
+		`precision = "FP16": must be one of fp32, fp16, bf16, fp8, mxfp8, nvfp4; did you mean fp16?`: {Precision: "FP16", Optimizer: "x"},
+		`optimizer = "momentum": must be one of sgd, sgd-momentum, adam, adamw`:                      {Optimizer: "momentum"},
 	} {
 		assert.EqualError(t, train.Validate(), want)
 	}

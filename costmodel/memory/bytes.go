@@ -60,7 +60,7 @@ func Lasting(p *stages.Plan, ranks int) []Bytes {
 	for _, s := range p.Stages {
 		for _, r := range s.Ranks {
 			perReplica[r].add(Bytes{
-				Parameters: p.Share(s.Stored*kept.Parameter, 3),
+				Parameters: p.Share(s.Stored*kept.Parameter, 3) + p.HeldBeside(&s),
 				Gradients:  p.Share(s.Stored*kept.Gradient, 2) + p.Share(s.Stored*kept.copies, 1),
 				Optimizer:  p.Share(s.Stored*per.Optimizer, 1),
 			})

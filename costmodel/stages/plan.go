@@ -31,6 +31,8 @@ type Stage struct {
 	// gradients, with Parameters elements in all.
 	Tensors    []arch.Tensor
 	Parameters int64
+	// Narrow of them are weights of products in fewer than 16 bits.
+	Narrow int64
 	// Stored is the number of parameters that are stored for it over all replicas:
 	// with ZeRO 3 a multiple of their number.
 	Stored int64
@@ -85,7 +87,7 @@ func (w Workload) Plan() *Plan {
 		for _, t := range st.Tensors {
 			st.Parameters += t.Shape.Elements()
 		}
-		st.Stored = st.Parameters
+		st.Stored, st.Narrow = st.Parameters, narrowWeights(st.Layers)
 		if w.Zero >= 3 {
 			st.Flats, st.Units, st.Stored = p.flats(s, st.Held), p.owners(split, s), 0
 			for _, f := range st.Flats {
@@ -269,7 +271,7 @@ func (p *Plan) ahead(st *Stage) []Piece {
 			n, pieces = n+1, append(pieces, Piece{})
 		}
 		pieces[n-1].Layers++
-		pieces[n-1].Bytes += parameters * p.PerParameter.Parameter
+		pieces[n-1].Bytes += p.updated(parameters, narrowWeights(st.Layers[i:i+1]))
 	}
 	return pieces
 }
