@@ -76,10 +76,10 @@ type shared struct {
 
 // A cutKey is what a balanced cut depends on.
 type cutKey struct {
-	group     arch.Group
-	recompute string
-	samples   int64
-	stages    int
+	group    arch.Group
+	training arch.Training
+	samples  int64
+	stages   int
 }
 
 // A pipelineKey is what an order depends on.
@@ -95,6 +95,7 @@ type planKey struct {
 	layers, placement   string
 	replicated, layered int // layered: replicas, which share layers
 	sharded             bool
+	recompute           string // where that exchanges tokens with experts again
 }
 
 // plan makes the plan of a workload, or one like another.
@@ -105,6 +106,9 @@ func (s *shared) plan(w *stages.Workload) *stages.Plan {
 	key := planKey{group: w.Network.Group, layers: fmt.Sprint(w.Layers), placement: fmt.Sprint(w.Placement), replicated: min(2, w.Replicas), sharded: w.Zero > 0}
 	if w.Zero >= 3 {
 		key.layered = w.Replicas
+	}
+	if w.Network.Group.Dispatches() {
+		key.recompute = w.Training.Recompute
 	}
 	p, _ := remember(s, s.plans, key, func() (*stages.Plan, error) { return w.Plan(), nil })
 	return w.PlanLike(p)
@@ -141,7 +145,7 @@ func (s *shared) cut(w *stages.Workload, stages int, make func() ([]int, error))
 	if s == nil {
 		return make()
 	}
-	return remember(s, s.cuts, cutKey{w.Network.Group, w.Training.Recompute, w.Samples[0], stages}, make)
+	return remember(s, s.cuts, cutKey{w.Network.Group, w.Training, w.Samples[0], stages}, make)
 }
 
 // pipeline makes an order, and keeps it while there is room.

@@ -144,8 +144,10 @@ func (c *Config) refuse() error {
 		return c.problem("train", fmt.Errorf("precision = %q: is simulated, but not executed yet; set precision = \"fp32\"", c.Train.Precision))
 	case c.Train.Clip:
 		return c.problem("train", errors.New("clip = true: is simulated, but not executed yet; set clip = false"))
-	case c.Train.Recompute == "selective":
-		return c.problem("train", errors.New(`recompute = "selective": is simulated, but not executed yet; "none" and "full" are`))
+	case c.Train.Recompute != "none" && c.Train.Recompute != "full":
+		return c.problem("train", fmt.Errorf("recompute = %q: is simulated, but not executed yet; \"none\" and \"full\" are", c.Train.Recompute))
+	case c.Train.RecomputeLayers > 0 && c.Train.Recompute == "full":
+		return c.problem("train", fmt.Errorf("recompute_layers = %d: is simulated, but not executed yet; 0 (every block from its own input) is", c.Train.RecomputeLayers))
 	}
 	return nil
 }

@@ -45,6 +45,8 @@ func TestNotExecuted(t *testing.T) {
 		{[]string{"model.preset=mixtral-8x7b"}, "model: a mixture of experts is simulated, but not executed"},
 		{[]string{"train.clip=true"}, "train.clip = true: is simulated, but not executed"},
 		{[]string{"train.recompute=selective"}, `train.recompute = "selective": is simulated, but not executed`},
+		{[]string{`train.recompute=["core_attn"]`}, `train.recompute = "core_attn": is simulated, but not executed`},
+		{[]string{"train.recompute=full", "train.recompute_layers=2"}, "train.recompute_layers = 2: is simulated, but not executed"},
 		{[]string{"parallel.data=2", "parallel.zero=1"}, "parallel.zero = 1: is simulated, but not executed"},
 	} {
 		c, err := parse(t, text).With(e.sets...)

@@ -41,7 +41,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	if plan.Network, err = c.undivided(w); err != nil {
 		return nil, c.problem("model", err)
 	}
-	plan.Warnings = slices.Concat(c.changes, c.joined(machine), c.nobodyToTell(), c.nothingToGather(), c.wideKernels(), unmeasured(planned, machine.Device), unusedRanges(machine, g.Ranks()), c.unasked(machine, g.Ranks()))
+	plan.Warnings = slices.Concat(c.changes, c.joined(machine), c.nobodyToTell(), c.nothingToGather(), c.unlayered(), c.wideKernels(), unmeasured(planned, machine.Device), unusedRanges(machine, g.Ranks()), c.unasked(machine, g.Ranks()))
 	if tokens := w.Network.TokensPerSample; tokens > 1 {
 		plan.Tokens = plan.Samples * int64(tokens)
 	}
@@ -71,8 +71,30 @@ func (c *Config) checkTwoPass(split bool) error {
 		return c.problem("train", fmt.Errorf(`backward = "two-pass": schedule %s has tasks of their own for gradients of inputs and of weights; set "whole" or "per-layer"`, c.Schedule.Name))
 	case c.Parallel.Tensor > 1:
 		return c.problem("train", fmt.Errorf(`backward = "two-pass": is not modelled with parallel.tensor = %d; set "whole" or "per-layer"`, c.Parallel.Tensor))
+	case c.Parallel.Expert > 1:
+		return c.problem("train", fmt.Errorf(`backward = "two-pass": is not modelled with parallel.expert = %d; set "whole"`, c.Parallel.Expert))
 	}
 	return nil
+}
+
+// trainedOn returns [train] as a machine does it. It refuses a precision that the machine has
+// no rate for, or the network no use, and recomputation of what the network has not, or that
+// is not modelled.
+func (c *Config) trainedOn(n arch.Network, m costmodel.Machine) (arch.Training, error) {
+	t := c.Train
+	t.BothWays = m.Device.Microscaling
+	_, err := m.Compute(t)
+	if err == nil {
+		err = t.Check(n)
+	}
+	switch {
+	case err != nil:
+	case t.Narrow() && !c.Model.Transformer():
+		err = fmt.Errorf("precision = %q: is of the blocks of transformers, and %s has none; use bf16", t.Precision, n.Name)
+	case c.Parallel.Zero == 3 && t.Recompute == "full" && t.RecomputeMethod == arch.RecomputeUniform && t.RecomputeLayers > 1:
+		err = fmt.Errorf(`recompute_layers = %d: is not modelled with parallel.zero = 3 and recompute_method = "uniform", which would gather so many blocks at once; set 0, or "block"`, t.RecomputeLayers)
+	}
+	return t, err
 }
 
 // workload cuts the network into stages and microbatches, for the machine that it is
@@ -91,7 +113,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 		return nil, machine, c.problem("machine", err)
 	}
 	machine.Tensor, machine.Stages, machine.Replicas = c.layout()
-	training, err := c.trainedOn(machine, network)
+	training, err := c.trainedOn(network, machine)
 	if err != nil {
 		return nil, machine, c.problem("train", err)
 	}
@@ -116,17 +138,6 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 		return nil, machine, c.problem("schedule", err)
 	}
 	return w, machine, nil
-}
-
-// trainedOn returns [train] as a machine does it.
-func (c *Config) trainedOn(m costmodel.Machine, n arch.Network) (arch.Training, error) {
-	t := c.Train
-	t.BothWays = m.Device.Microscaling
-	_, err := m.Compute(t)
-	if err == nil && t.Narrow() && !c.Model.Transformer() {
-		err = fmt.Errorf("precision = %q: is of the blocks of transformers, and %s has none; use bf16", t.Precision, n.Name)
-	}
-	return t, err
 }
 
 // groups counts those that every device communicates in: of replicas, of tensors and of the
@@ -173,6 +184,8 @@ func (c *Config) network() (arch.Network, error) {
 	group := arch.Group{
 		Devices: c.Parallel.Tensor, Sequence: c.Parallel.Sequence,
 		Overlap: c.Parallel.TensorOverlap, Scatter: c.Parallel.ScatterGather,
+		Expert: c.Parallel.Expert, ExpertTensor: c.Parallel.ExpertTensor,
+		DeepEP: c.Parallel.Dispatcher == schedules.DispatcherDeepEP, EightBits: c.Parallel.Dispatch == schedules.DispatchFP8,
 	}
 	return c.shared.network(group, func() (arch.Network, error) {
 		model, err := c.model()
@@ -223,9 +236,9 @@ func (c *Config) withAttention(m arch.Model) arch.Model {
 	return m.Fused()
 }
 
-// undivided returns the network of a workload as it is without tensor parallelism.
+// undivided returns the network of a workload as it is where no devices share layers.
 func (c *Config) undivided(w *stages.Workload) (arch.Network, error) {
-	if c.Parallel.Tensor == 1 {
+	if c.Parallel.Tensor == 1 && !w.Network.Group.Dispatches() {
 		return w.Network, nil
 	}
 	model, err := c.model()

@@ -98,6 +98,9 @@ func layerCosts(w stages.Workload, m costmodel.Machine) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n := w.Training.RecomputeLayers * len(w.Placement.First); n > 0 && n < len(w.Network.Layers) && w.Training.RecomputeMethod == arch.RecomputeBlock {
+		w.Training.Recompute = "none" // which every stage has as much of
+	}
 	costs := make([]float64, len(w.Network.Layers))
 	layers := w.Training.Asked(w.Network).Layers
 	for i, l := range layers {

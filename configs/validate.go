@@ -131,6 +131,8 @@ func (c *Config) checkParallel(kind work) error {
 		err = fmt.Errorf("tensor = %d: the times of [times] are those of a whole stage, however many devices it is divided among; use [model] or set tensor = 1", c.Parallel.Tensor)
 	case kind == byTimes && c.Parallel.Data > 1:
 		err = fmt.Errorf("data = %d: [times] does not say how large the gradients are; use [model]", c.Parallel.Data)
+	case kind == byModel && c.Parallel.Expert > 1 && c.Batch.Shards != nil:
+		err = fmt.Errorf("expert = %d: devices that share experts have equally many tokens; remove batch.shards, or set expert = 1", c.Parallel.Expert)
 	case sharded && c.Schedule.File != "":
 		err = errors.New(only + "an order of one's own; set zero = 2, or remove schedule.file")
 	case sharded && c.Schedule.Name != "ddp" && slices.Contains(schedules.Names(), c.Schedule.Name):

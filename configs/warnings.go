@@ -33,6 +33,14 @@ func (c *Config) nothingToGather() []string {
 	return []string{fmt.Sprintf("parallel.overlap_gather = true: no effect with zero = %d, since it is about the gather of parameters after the update of zero = 1 and 2", p.Zero)}
 }
 
+// unlayered warns of a number of layers to repeat where that is not by layers.
+func (c *Config) unlayered() []string {
+	if c.Train.RecomputeLayers == 0 || c.Train.Recompute == "full" {
+		return nil
+	}
+	return []string{fmt.Sprintf(`train.recompute_layers = %d: no effect with recompute = %q, since it is about the layers that recompute = "full" repeats`, c.Train.RecomputeLayers, c.Train.Recompute)}
+}
+
 // nobodyToTell warns of a broadcast that there is nobody to receive.
 func (c *Config) nobodyToTell() []string {
 	if !c.Parallel.Broadcast || c.Parallel.Data > 1 {
@@ -149,6 +157,9 @@ func (c *Config) unasked(m costmodel.Machine, ranks int) []string {
 	model, err := c.model()
 	if err == nil && model.Attention == arch.AttentionFlash && c.Train.Recompute == "selective" && c.Train.Selective != arch.SelectiveOperations {
 		warn(`train.recompute = "selective": there is nothing to repeat, because model.attention = "flash" keeps no scores; set recompute to none or full, or train.selective to operations`)
+	}
+	if err == nil && model.Attention == arch.AttentionFlash && c.Train.Lists("core_attn") {
+		warn(`train.recompute = %q: with model.attention = "flash", core_attn runs attention again to save no more than a number of every row and head`, c.Train.Recompute)
 	}
 	if err == nil && c.Model.File != "" {
 		length := units.FormatCount(int64(model.SequenceLength))

@@ -50,6 +50,14 @@ func smallGPT(t tester) arch.Network {
 	return network(t, arch.Model{Family: "gpt", Layers: 4, Hidden: 32, Heads: 4, Vocab: 50, SequenceLength: 16})
 }
 
+// recomputations are all ways of it: nothing, words, modules, numbers of blocks.
+func recomputations() []arch.Training {
+	return []arch.Training{
+		{}, {Recompute: "selective"}, {Recompute: "full"}, {Recompute: "core_attn,norm"}, {Recompute: "mlp"},
+		{Recompute: "full", RecomputeLayers: 2}, {Recompute: "full", RecomputeLayers: 1, RecomputeMethod: arch.RecomputeBlock},
+	}
+}
+
 func gpt2(t tester) arch.Network { return network(t, arch.Model{Preset: "gpt2"}) }
 
 func mlp(t tester, layers, hidden int) arch.Network {

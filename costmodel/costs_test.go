@@ -43,7 +43,7 @@ func TestSlicesAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := workload(t, smallGPT(t), rapid.SampledFrom(placements).Draw(t, "placement"), 3, 3, 1)
 		w.Replicas = rapid.IntRange(2, 3).Draw(t, "replicas")
-		w.Training.Recompute = rapid.SampledFrom([]string{"none", "selective", "full"}).Draw(t, "recompute")
+		w.Training = rapid.SampledFrom(recomputations()).Draw(t, "recompute")
 		bucket := rapid.Int64Range(0, 100_000).Draw(t, "bucket")
 		m := machine()
 		m.Device.Launch = 0

@@ -21,7 +21,7 @@ var collectiveKinds = map[arch.Collective]graph.Kind{
 // exchange returns the time of one pass of an exchange over a microbatch.
 func (c Compute) exchange(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	t := o.Exchanges[p]
-	if t.Collective == arch.NoCollective {
+	if t.Collective == arch.NoCollective || t.Collective == arch.AllToAll { // which is a task by itself
 		return 0
 	}
 	return c.link.CollectiveTime(collectiveKinds[t.Collective], c.devices, t.Bytes(int64(c.element), samples))
@@ -33,7 +33,7 @@ func (c Compute) sent(ops []arch.Op, p arch.Pass, samples int64) int64 {
 	for _, o := range ops {
 		t := o.Exchanges[p]
 		n := int64(c.devices)
-		if t.Collective == arch.NoCollective || n < 2 {
+		if t.Collective == arch.NoCollective || t.Collective == arch.AllToAll || n < 2 {
 			continue
 		}
 		bytes := t.Bytes(int64(c.element), samples)

@@ -86,9 +86,10 @@ func launchesOf(c Compute, h Host, plan *stages.Plan, stage int, samples int64) 
 	for _, l := range layers {
 		forward.layer(l, arch.Forward)
 	}
-	for _, l := range slices.Backward(layers) {
-		for _, half := range []*walker{input, backward} {
-			half.repeated(l, plan.Training)
+	for i, l := range slices.Backward(layers) {
+		for _, again := range plan.Training.Repeating(layers, i) {
+			input.repeated(again, plan.Training)
+			backward.repeated(again, plan.Training)
 		}
 		input.layer(l, arch.InputGradient)
 		weight.layer(l, arch.WeightGradient)

@@ -150,7 +150,7 @@ func ends(t tester, w stages.Workload, m costmodel.Machine) []time.Duration {
 func TestGradientsAreMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawModel(t)
-		training := arch.Training{Recompute: rapid.SampledFrom([]string{"none", "selective", "full"}).Draw(t, "recompute")}
+		training := rapid.SampledFrom(recomputations()).Draw(t, "recompute")
 		draw := func(name string) units.Duration {
 			return units.Duration(rapid.Int64Range(0, 100_000).Draw(t, name))
 		}

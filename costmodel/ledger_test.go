@@ -89,7 +89,7 @@ func TestLedger(t *testing.T) {
 			for _, samples := range samplings {
 				w := workload(t, n, placement, samples...)
 				for name, o := range orders(t, w) {
-					for _, w.Training.Recompute = range []string{"none", "selective", "full"} {
+					for _, w.Training = range recomputations() {
 						trace := simulate(t, w, machine(), graphOf(t, w, o))
 						for r, peak := range ledger(t, trace) {
 							require.Positive(t, peak, "%s: rank %d", name, r)
@@ -133,7 +133,7 @@ func TestLedgerIsLinear(t *testing.T) {
 		for _, placement := range placements {
 			w := workload(t, withoutNorms(n), placement, 4, 4, 1)
 			for name, o := range orders(t, w) {
-				for _, w.Training.Recompute = range []string{"none", "selective", "full"} {
+				for _, w.Training = range recomputations() {
 					single := peaksAtFixedTimes(t, w, o)
 					twice := w
 					twice.Samples = []int64{8, 8, 2}

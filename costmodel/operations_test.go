@@ -159,7 +159,7 @@ func TestLayer(t *testing.T) {
 		var forward, core time.Duration
 		for _, o := range l.Ops {
 			forward += c.Op(o, arch.Forward, 3)
-			if o.AttentionCore {
+			if o.Modules&arch.Square != 0 {
 				core += c.Op(o, arch.Forward, 3)
 			}
 		}

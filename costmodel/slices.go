@@ -69,6 +69,9 @@ func (s *slicer) backward(plan *stages.Plan, stage int) {
 		s.done = received(s.compute, plan, stage, stage+1, s.samples).Exposed
 	}
 	for i, l := range slices.Backward(st.Layers) {
+		if s.kind == graph.Backward {
+			s.repeat(s.training.Repeating(st.Layers, i))
+		}
 		s.layer(l, st.Held[i])
 	}
 	s.end()
@@ -86,12 +89,18 @@ func (s *slicer) end() {
 	s.begin(0)
 }
 
+// repeat goes through what layers did not keep and run again.
+func (s *slicer) repeat(layers []arch.Layer) {
+	for _, l := range layers {
+		s.done = units.Sum(s.done, s.compute.Recompute(l, s.training, s.samples))
+		s.walker.repeated(l, s.training)
+	}
+}
+
 // layer goes through the backward of a layer, which brings some tensors.
 func (s *slicer) layer(l arch.Layer, held []arch.Tensor) {
 	c, which := s.compute, weightTime
 	if s.kind == graph.Backward {
-		s.done = units.Sum(s.done, c.Recompute(l, s.training, s.samples))
-		s.walker.repeated(l, s.training)
 		which = backwardTime
 	}
 	_, measured := c.measured.at(l, which, s.samples)

@@ -92,7 +92,7 @@ func TestTensorParallel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGroup(t)
 		schedule := rapid.SampledFrom([]string{"gpipe", "zb-h1"}).Draw(t, "schedule")
-		recompute := rapid.SampledFrom([]string{"none", "selective", "full"}).Draw(t, "recompute")
+		recompute := rapid.SampledFrom([]string{"none", "selective", "full", "norm", "mlp,norm"}).Draw(t, "recompute")
 		trace, s := tensorRun(t, g, schedule, recompute, unchanged)
 		ledger(t, trace)
 		for _, r := range s.Ranks {

@@ -86,12 +86,12 @@ func newUpdates(m Machine, c Compute, p *stages.Plan, g *graph.Graph) updates {
 	for _, s := range p.Stages {
 		for _, r := range s.Ranks {
 			u.tensors[r] += len(s.Tensors)
-			moved[r] += p.Share(s.Stored*perParameter, 1)
+			moved[r] += p.ShareOf(&s, perParameter, 1)
 			if !p.Gathers() {
 				moved[r] += p.Training.CastBytes(s.Narrow)
 			}
-			parameters[r] += p.Share(s.Stored*per.Parameter, 1)
-			gradients[r] += p.Share(s.Stored*per.Gradient, 1)
+			parameters[r] += p.ShareOf(&s, per.Parameter, 1)
+			gradients[r] += p.ShareOf(&s, per.Gradient, 1)
 		}
 	}
 	var sum time.Duration

@@ -75,6 +75,10 @@ type Parallel struct {
 	Data          int      `toml:"data"`   // replicas
 	Tensor        int      `toml:"tensor"` // devices of a tensor-parallel group, which is one rank
 	Sequence      bool     `toml:"sequence"`
+	Expert        int      `toml:"expert"`        // devices that share the experts of a layer
+	ExpertTensor  int      `toml:"expert_tensor"` // that divide each of these; 0 is Tensor without Expert, else 1
+	Dispatcher    string   `toml:"dispatcher"`
+	Dispatch      string   `toml:"dispatch"` // precision of what is dispatched
 	TensorOverlap bool     `toml:"tensor_overlap"`
 	ScatterGather bool     `toml:"scatter_gather"`
 	Zero          int      `toml:"zero"`
@@ -95,6 +99,10 @@ func (Parallel) Settings() []setting.Setting {
 		{Key: "data", Default: 1, Range: setting.Count(), Text: "replicas; stages × data × tensor devices in all"},
 		{Key: "tensor", Default: 1, Range: setting.Between(1, maxTensor), Text: "devices of a tensor-parallel group, as in Megatron: a rank stands for one group, whose devices do the same"},
 		{Key: "sequence", Default: false, Text: "with tensor above 1: norms, dropout and sums divided along the sequence"},
+		{Key: "expert", Default: 1, Range: setting.Between(1, maxTensor), With: model, Text: "devices of an expert group, which share the experts of a layer: neighbours in the order tensor, context, data. expert × expert_tensor divides tensor × context × data. With tensor above 1 it takes sequence = true"},
+		{Key: "expert_tensor", Example: "1", Range: setting.Between(1, maxTensor), With: model, Text: "devices that divide every expert", Unset: "tensor with expert = 1, else 1"},
+		{Key: "dispatcher", Default: DispatcherAllToAll, OneOf: []string{DispatcherAllToAll, DispatcherDeepEP}, With: model, Text: "how tokens come to their experts. alltoall: a row for every expert. deepep: a token once to every node, and there once to every device (see model.expert_groups)"},
+		{Key: "dispatch", Default: DispatchWhole, OneOf: []string{DispatchWhole, DispatchFP8}, With: model, Text: "as activations are: activations; or fp8: in 8 bits, in the forward alone"},
 		{Key: "tensor_overlap", Default: true, With: model, Text: "what the group exchanges in a backward runs beside weight gradients, as in Megatron since 2022"},
 		{Key: "scatter_gather", Default: true, With: model, Text: "without sequence, every device of the group sends its part to the next stage, which gathers them over link"},
 		{Key: "zero", Default: 0, Range: setting.Between(0, 3), With: model, Text: "0 DDP, 1 optimizer sharded, 2 gradients as well, 3 parameters too (FSDP; ddp only): every layer is gathered for its F and B, its gradients scattered"},
@@ -113,6 +121,14 @@ func (Parallel) Settings() []setting.Setting {
 const (
 	StagesFirst   = "tp-pp-dp"
 	ReplicasFirst = "tp-dp-pp"
+)
+
+// How tokens come to experts on other devices, and in which precision.
+const (
+	DispatcherAllToAll = "alltoall"
+	DispatcherDeepEP   = "deepep"
+	DispatchWhole      = "activations"
+	DispatchFP8        = "fp8"
 )
 
 // What ZeRO 3 gathers and scatters together.
@@ -259,6 +275,25 @@ func (p Parallel) Validate() error {
 		return fmt.Errorf("simplified = true: is a form of zero = 3, and zero = %d; set zero = 3, or simplified = false", p.Zero)
 	case p.Gather == GatherTensor && p.Zero != 3:
 		return fmt.Errorf(`gather = "tensor": only zero = 3 gathers parameters to compute with them, and zero = %d; set zero = 3, or gather = "unit"`, p.Zero)
+	}
+	return p.checkExperts()
+}
+
+// checkExperts wants expert groups to lie within ranks, or to be whole ones.
+func (p Parallel) checkExperts() error {
+	rank, experts, tensor := max(1, p.Tensor), max(1, p.Expert)*max(1, p.ExpertTensor), max(1, p.ExpertTensor)
+	devices := rank * max(1, p.Data)
+	switch {
+	case experts == 1:
+		return nil
+	case p.Expert > 1 && p.Zero == 3:
+		return fmt.Errorf("expert = %d: is not modelled with zero = 3; set a lower zero, or expert = 1", p.Expert)
+	case devices%experts != 0:
+		return fmt.Errorf("expert = %d: expert × expert_tensor = %d must divide tensor × context × data = %d", p.Expert, experts, devices)
+	case rank%experts != 0 && experts%rank != 0:
+		return fmt.Errorf("expert = %d: groups of expert × expert_tensor = %d devices must be parts of a rank's tensor × context = %d, or whole ranks", p.Expert, experts, rank)
+	case rank%tensor != 0:
+		return fmt.Errorf("expert_tensor = %d: must divide tensor × context = %d", p.ExpertTensor, rank)
 	}
 	return nil
 }

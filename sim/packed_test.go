@@ -53,6 +53,12 @@ func drawPackable(t *rapid.T) wiring.Pipeline {
 		p.Samples = nil // which shards take the place of
 		p.Shards = rapid.SliceOfN(rapid.Int64Range(1, 3), r, r).Draw(t, "shares")
 	}
+	if rapid.Bool().Draw(t, "experts") {
+		ordertest.DrawExperts(t, &p)
+		if p.Shards != nil {
+			p.ExpertSpan = 1
+		}
+	}
 	return p
 }
 

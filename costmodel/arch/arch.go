@@ -68,6 +68,9 @@ type Layer struct {
 	KeepsGradient bool
 	// Repeatable: full recomputation keeps only Input and runs F again.
 	Repeatable bool
+	// Whole: full recomputation leaves it as it is; Joined: it repeats it with the layer
+	// before, of which alone it keeps the input (see Training.Units).
+	Whole, Joined bool
 }
 
 // Kind says how the operations of a layer are put together. With Ops, Params
@@ -91,9 +94,9 @@ func (k Kind) String() string {
 func (l Layer) Idle() bool { return len(l.Ops) == 0 && len(l.Input) == len(l.Output) }
 
 // Shares reports whether two layers have their operations and buffers in common, as the
-// blocks of a network have: then they compute the same.
+// blocks of a network have, and are repeated alike: then they compute the same.
 func (l Layer) Shares(m Layer) bool {
-	return len(l.Ops) > 0 && len(m.Ops) == len(l.Ops) && &m.Ops[0] == &l.Ops[0]
+	return len(l.Ops) > 0 && len(m.Ops) == len(l.Ops) && &m.Ops[0] == &l.Ops[0] && m.Whole == l.Whole && m.Joined == l.Joined
 }
 
 // FLOPs of one pass, per sample.
@@ -131,6 +134,8 @@ type Network struct {
 	// Group is the tensor-parallel group that the layers are divided among:
 	// shapes, operations and buffers are those of one of its devices.
 	Group Group
+	// Routing is how its layers choose experts.
+	Routing Routing
 }
 
 // Parameters is the number of parameters, tied ones counted once.

@@ -34,11 +34,11 @@ const attentionTile = 128
 // attention makes the core.
 func attention(prefix string, m Model) []Op {
 	if m.Attention == AttentionFlash {
-		return []Op{m.fusedAttention(prefix + "flash").sharded()}
+		return []Op{m.fusedAttention(prefix + "flash").sharded().of(FusedCore)}
 	}
 	ops := m.square(prefix)
 	for i := range ops {
-		ops[i].AttentionCore, ops[i].Sharded = true, true
+		ops[i].Modules, ops[i].Sharded = Square, true
 	}
 	return ops
 }
@@ -88,9 +88,9 @@ func attentionBuffers(prefix string, m Model) []Buffer {
 		{Name: prefix + "v", Shape: Shape{s, kv}, Sharded: true},
 	}
 	if m.Attention == AttentionFlash {
-		buffers = append(buffers, Buffer{Name: prefix + "flash.statistic", Shape: Shape{s, m.Heads}, ElementBytes: 4, Sharded: true})
+		buffers = append(buffers, Buffer{Name: prefix + "flash.statistic", Shape: Shape{s, m.Heads}, ElementBytes: 4, Modules: FusedCore, Sharded: true})
 	} else {
-		buffers = append(buffers, Buffer{Name: prefix + "softmax.output", Shape: Shape{m.Heads, s, s}, AttentionCore: true, Sharded: true})
+		buffers = append(buffers, Buffer{Name: prefix + "softmax.output", Shape: Shape{m.Heads, s, s}, Modules: Square, Sharded: true})
 		buffers = append(buffers, m.attentionDropout(prefix)...)
 	}
 	return append(buffers, Buffer{Name: prefix + "context", Shape: Shape{s, q}, Lifetime: ForwardToWeight, Sharded: true})
@@ -104,7 +104,7 @@ func (m Model) attentionDropout(prefix string) []Buffer {
 		buffers = append(buffers, Buffer{Name: name + ".output", Shape: mask.Shape})
 	}
 	for i := range buffers {
-		buffers[i].AttentionCore, buffers[i].Sharded = true, true
+		buffers[i].Modules, buffers[i].Sharded = Square, true
 	}
 	return buffers
 }

@@ -26,12 +26,15 @@ type Buffer struct {
 	// fixed: 4 for token ids, 8 for pooling indices, 4 for the loss in fp32,
 	// 1 for dropout masks.
 	ElementBytes int
-	// AttentionCore: not kept under selective recomputation.
-	AttentionCore bool
+	// Modules are the parts of a block that make it, with which it is not kept but made
+	// again.
+	Modules Module
 	// Sharded: divided among the devices of a Megatron tensor-parallel group.
 	// What is not is divided only by sequence parallelism, and what is Gathered
 	// not by that either.
 	Sharded, Gathered bool
+	// Routed says whose rows these are, in a mixture of experts.
+	Routed Routed
 }
 
 // Bytes per sample, where an activation takes elementBytes.

@@ -17,6 +17,8 @@ func (m Model) defaults() Model {
 		m.Positions = cmp.Or(m.Positions, m.SequenceLength)
 	case familyLlama, familyMixtral:
 		m.KVHeads = cmp.Or(m.KVHeads, m.Heads)
+		m.ExpertGroups, m.Imbalance = cmp.Or(m.ExpertGroups, 1), cmp.Or(m.Imbalance, 1)
+		m.GroupsPerToken = cmp.Or(m.GroupsPerToken, m.ExpertGroups)
 	}
 	if m.HeadDim == 0 && m.Heads > 0 && m.Hidden%m.Heads == 0 {
 		m.HeadDim = m.Hidden / m.Heads
@@ -53,8 +55,8 @@ func (m Model) checkAttention() error {
 	if m.Heads%m.KVHeads != 0 {
 		return fmt.Errorf("kv_heads = %d: must divide heads = %d", m.KVHeads, m.Heads)
 	}
-	if m.ExpertsPerToken > m.Experts {
-		return fmt.Errorf("experts_per_token = %d: must be at most experts = %d", m.ExpertsPerToken, m.Experts)
+	if err := m.checkRouting(); err != nil {
+		return err
 	}
 	if m.Family == familyGPT && m.SequenceLength > m.Positions {
 		return fmt.Errorf("sequence_length = %d: must be at most positions = %d", m.SequenceLength, m.Positions)

@@ -76,7 +76,7 @@ func gptBlockParams(prefix string, m Model) []Tensor {
 // gptBlockOps makes 24sh²+4s²h FLOPs with f = 4h (Narayanan et al. 2021).
 func gptBlockOps(m Model) []Op {
 	s, h, q, f := m.SequenceLength, m.Hidden, m.Heads*m.HeadDim, m.FFNHidden
-	ops := []Op{m.layerNorm("ln_1", s, h), m.linear("attn.c_attn", s, h, 3*q, true).enters()}
+	ops := []Op{m.layerNorm("ln_1", s, h).of(Norms), m.linear("attn.c_attn", s, h, 3*q, true).enters()}
 	ops = append(ops, m.apart("attn.bias", 3*q, 2, 0)...)
 	if split := m.between().split; split.forward > 0 {
 		ops = append(ops, split.op("attn.split", elements(s, 3*q)).sharded())
@@ -85,10 +85,10 @@ func gptBlockOps(m Model) []Op {
 	ops = append(ops, m.linear("attn.c_proj", s, q, h, true).leaves())
 	ops = append(ops, m.dropoutAdd("attn.resid_dropout", "attn.residual")...)
 	ops = append(ops,
-		m.layerNorm("ln_2", s, h),
-		m.linear("mlp.c_fc", s, h, f, true).enters(),
-		m.activation("mlp.gelu", s, f),
-		m.linear("mlp.c_proj", s, f, h, true).leaves(),
+		m.layerNorm("ln_2", s, h).of(Norms),
+		m.linear("mlp.c_fc", s, h, f, true).enters().of(DenseMLP),
+		m.activation("mlp.gelu", s, f).of(DenseMLP),
+		m.linear("mlp.c_proj", s, f, h, true).leaves().of(DenseMLP),
 	)
 	return append(ops, m.dropoutAdd("mlp.dropout", "mlp.residual")...)
 }
@@ -100,16 +100,16 @@ func gptBlockBuffers(m Model) []Buffer {
 	s, h, f := m.SequenceLength, m.Hidden, m.FFNHidden
 	buffers := []Buffer{
 		{Name: "ln_1.input", Shape: Shape{s, h}},
-		{Name: "attn.c_attn.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight},
+		{Name: "attn.c_attn.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight, Modules: Norms},
 	}
 	buffers = append(buffers, attentionBuffers("attn.", m)...)
 	buffers = append(buffers, m.dropoutMask("attn.resid_dropout", s, h)...)
 	buffers = append(buffers, m.dropoutMask("mlp.dropout", s, h)...)
 	return append(buffers, []Buffer{
 		{Name: "ln_2.input", Shape: Shape{s, h}},
-		{Name: "mlp.c_fc.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight},
-		{Name: "mlp.gelu.input", Shape: Shape{s, f}, Sharded: true},
-		{Name: "mlp.c_proj.input", Shape: Shape{s, f}, Lifetime: ForwardToWeight, Sharded: true},
+		{Name: "mlp.c_fc.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight, Modules: Norms},
+		{Name: "mlp.gelu.input", Shape: Shape{s, f}, Modules: DenseMLP, Sharded: true},
+		{Name: "mlp.c_proj.input", Shape: Shape{s, f}, Lifetime: ForwardToWeight, Modules: DenseMLP, Sharded: true},
 		{Name: "attn.c_attn.output_gradient", Shape: Shape{s, 3 * m.Heads * m.HeadDim}, Lifetime: InputToWeight, Sharded: true},
 		{Name: "attn.c_proj.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight},
 		{Name: "mlp.c_fc.output_gradient", Shape: Shape{s, f}, Lifetime: InputToWeight, Sharded: true},

@@ -34,7 +34,7 @@ func llama(m Model) Network {
 		Ops:     []Op{m.norm("norm", s, h)},
 		Buffers: []Buffer{{Name: "norm.input", Shape: Shape{s, h}}},
 	}
-	return Network{TokensPerSample: s, Layers: append(layers, final, lmHead(m, "embed_tokens.weight"))}
+	return Network{TokensPerSample: s, Layers: append(layers, final, lmHead(m, "embed_tokens.weight")), Routing: m.routing()}
 }
 
 // llamaBlock makes a block without what all of them share: operations and buffers.

@@ -25,6 +25,10 @@ type Model struct {
 	Positions       int     `toml:"positions"`
 	Experts         int     `toml:"experts"`
 	ExpertsPerToken int     `toml:"experts_per_token"`
+	ExpertGroups    int     `toml:"expert_groups"`
+	GroupsPerToken  int     `toml:"groups_per_token"`
+	Imbalance       float64 `toml:"imbalance"`
+	Capacity        float64 `toml:"capacity"`
 	Tied            *bool   `toml:"tied"`
 	QKVBias         bool    `toml:"qkv_bias"` // as Qwen 2 has
 	Dropout         float64 `toml:"dropout"`
@@ -54,8 +58,12 @@ func (Model) Settings() []setting.Setting {
 		{Key: "vocab", Example: "50257", Range: size, With: transformers, Text: "rows of the embedding", Unset: "the preset's"},
 		{Key: "sequence_length", Example: "1024", Range: size, With: append(transformers, "file"), Text: "tokens per sample", Unset: "the preset's"},
 		{Key: "positions", Example: "1024", Range: size, With: gpt, Text: "rows of the position table", Unset: "sequence_length"},
-		{Key: "experts", Example: "8", Range: setting.Between(1, maxExperts), With: mixtral, Text: "MLPs of a block, all on every rank (expert parallelism is not modelled), and equally busy", Unset: "the preset's"},
+		{Key: "experts", Example: "8", Range: setting.Between(1, maxExperts), With: mixtral, Text: "MLPs of a block; parallel.expert divides them among devices", Unset: "the preset's"},
 		{Key: "experts_per_token", Example: "2", Range: size, With: mixtral, Text: "of them, those that a token goes through", Unset: "the preset's"},
+		{Key: "expert_groups", Example: "8", Range: setting.Between(1, maxExperts), With: mixtral, Text: "groups of experts, each on devices of its own, to some of which a token is limited (DeepSeek-V3); counts for dispatcher = \"deepep\"", Unset: "1"},
+		{Key: "groups_per_token", Example: "4", Range: setting.Between(1, maxExperts), With: mixtral, Text: "of them, those that the experts of a token are in", Unset: "all"},
+		{Key: "imbalance", Example: "1.2", Range: setting.Between(1, maxExperts), With: mixtral, Text: "rows of the busiest device of an expert group over the mean: the others wait for it", Unset: "1: all are equally busy, as benchmarks force them to be"},
+		{Key: "capacity", Example: "1.25", Range: setting.Range{Max: maxExperts, AboveMin: true}, With: mixtral, Text: "rows of every expert over the mean: more are dropped, and fewer filled up", Unset: "none: no token is dropped"},
 		{Key: "tied", Example: "true", With: transformers, Text: "the head shares the embedding's table", Unset: "true for gpt, else false"},
 		{Key: "qkv_bias", Default: false, With: llama, Text: "biases of queries, keys and values"},
 		{Key: "dropout", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true}, With: gpt, Text: "rate after the embedding, on the attention and after both projections"},
@@ -187,7 +195,7 @@ func (m Model) name() string {
 	var changed []string
 	for s, value := range setting.Given(m) {
 		switch s.Key {
-		case "preset", "sequence_length", "attention", "kernels":
+		case "preset", "sequence_length", "attention", "kernels", "imbalance", "capacity", "expert_groups", "groups_per_token":
 		case "qkv_bias":
 			changed = append(changed, s.Key)
 		default:

@@ -8,7 +8,8 @@ import (
 // narrowing rewrites one block.
 type narrowing struct {
 	scaling
-	devices int64 // of a tensor-parallel group
+	devices int64  // of a tensor-parallel group
+	again   Module // what recomputation runs again
 	buffers []Buffer
 	claimed []bool
 	more    []Buffer
@@ -68,8 +69,8 @@ func (w *narrowing) group(ops, products []Op, after *Op) []Op {
 	for _, p := range products {
 		result += max(1, p.Count) * p.Rows * p.Cols
 	}
-	w.keep(ForwardToWeight, first.Name+".input", operand)
-	w.keep(InputToWeight, first.Name+".output_gradient", result)
+	w.keep(ForwardToWeight, first, first.Name+".input", operand)
+	w.keep(InputToWeight, first, first.Name+".output_gradient", result)
 	at := len(ops)
 	if at > 0 && ops[at-1].Exchanges[Forward].Collective == AllGather {
 		at--
@@ -83,7 +84,7 @@ func (w *narrowing) group(ops, products []Op, after *Op) []Op {
 		result /= w.devices
 	}
 	cast := Op{
-		Name: first.Name + ".cast", Class: Elementwise, Elements: operand,
+		Name: first.Name + ".cast", Class: Elementwise, Elements: operand, Modules: first.Modules,
 		Moved:    [3]int64{Forward: w.moved(operand), InputGradient: w.moved(result)},
 		Launches: [3]int{Forward: int(w.reads), InputGradient: int(w.reads)},
 	}
@@ -107,14 +108,18 @@ func (w *narrowing) transfer(t Transfer) Transfer {
 	return t
 }
 
-// keep makes the buffer of n numbers narrow that is kept until W, or adds one.
-func (w *narrowing) keep(lifetime Lifetime, name string, n int64) {
-	if i := w.claim(lifetime, n); i >= 0 {
+// keep makes the buffer of n numbers narrow that is kept until W, or adds one. What a
+// product that runs again begins with stays as it is, and is made narrow again.
+func (w *narrowing) keep(lifetime Lifetime, first Op, name string, n int64) {
+	i := w.claim(lifetime, n)
+	if i >= 0 {
 		b := &w.buffers[i]
-		b.Shape, b.ElementBytes = Shape{int(w.bytes(b.Shape.Elements()))}, 1
-		return
+		if n = b.Shape.Elements(); first.Modules&w.again == 0 || b.Modules&w.again != 0 {
+			b.Shape, b.ElementBytes = Shape{int(w.bytes(n))}, 1
+			return
+		}
 	}
-	w.more = append(w.more, Buffer{Name: name + ".narrow", Shape: Shape{int(w.bytes(n))}, ElementBytes: 1, Lifetime: lifetime})
+	w.more = append(w.more, Buffer{Name: name + ".narrow", Shape: Shape{int(w.bytes(n))}, ElementBytes: 1, Lifetime: lifetime, Modules: first.Modules})
 }
 
 // claim finds the first buffer of n numbers, or of a device's part of them, that no product

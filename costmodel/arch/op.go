@@ -80,6 +80,8 @@ type Op struct {
 	// Experts: there are so many weights, and Rows are shared among them; 0 means
 	// one. Rows are taken to be equally many for each.
 	Experts int64
+	// Routed says whose rows these are, in a mixture of experts.
+	Routed Routed
 
 	// Bits of the operands of a product with a weight, where these are fewer than an
 	// activation's; 0 where they are not. Wide: it keeps those of an activation, as a
@@ -112,9 +114,8 @@ type Op struct {
 	// samples × Count that is no multiple of it (see KernelsMegatron).
 	Unless int64
 
-	// AttentionCore: run again under selective recomputation (the products and
-	// the softmax between q, k, v and the context).
-	AttentionCore bool
+	// Modules are the parts of a block that it belongs to, with which it is run again.
+	Modules Module
 
 	// Sharded: divided among the devices of a Megatron tensor-parallel group. A
 	// product with a weight is cut along its columns, or along Inner where it is
@@ -135,7 +136,7 @@ type Op struct {
 	Beside bool
 }
 
-// Collective is a pattern of communication within a tensor-parallel group.
+// Collective is a pattern of communication within a group of devices.
 type Collective uint8
 
 // The collectives; NoCollective is a pass that exchanges nothing.
@@ -144,6 +145,7 @@ const (
 	AllReduce
 	AllGather
 	ReduceScatter
+	AllToAll // of an expert group: every device sends a part to every other
 )
 
 // Transfer is one collective over a tensor of Elements per sample, whole.
@@ -151,6 +153,7 @@ type Transfer struct {
 	Collective   Collective
 	Elements     int64
 	ElementBytes int // 0: an activation's
+	Devices      int // 0: those of the tensor-parallel group
 }
 
 // Bytes of the tensor for a microbatch, where an activation takes elementBytes.

@@ -177,7 +177,7 @@ func (t Training) narrowed(n Network) Network {
 			l.Ops, l.Buffers = n.Layers[at].Ops, n.Layers[at].Buffers
 		} else {
 			made[&l.Ops[0]] = i
-			w := narrowing{scaling: t.scaling(), devices: int64(n.Group.devices())}
+			w := narrowing{scaling: t.scaling(), devices: int64(n.Group.devices()), again: t.modules()}
 			w.layer(l)
 		}
 		l.KeepsGradient = false // W needs a narrow one

@@ -19,9 +19,10 @@ const (
 // Repeated(l), after which all of l.Buffers are present.
 func (t Training) Kept(l Layer) []Buffer {
 	input := Buffer{Name: "input", Shape: l.Input, Lifetime: ForwardToInput}
-	recompute := t.defaults().Recompute
 	var kept []Buffer
 	switch {
+	case t.Repeats(l) && l.Joined:
+		return nil
 	case t.Repeats(l):
 		return []Buffer{input}
 	case t.byOperation(l):
@@ -32,33 +33,83 @@ func (t Training) Kept(l Layer) []Buffer {
 		}
 		return kept
 	}
+	modules := t.modules()
 	for _, b := range l.Buffers {
-		again := recompute != "none" && b.AttentionCore
-		if b.Lifetime != InputToWeight && !again {
+		if b.Lifetime != InputToWeight && b.Modules&modules == 0 {
 			kept = append(kept, b)
 		}
 	}
 	return kept
 }
 
-// Repeats reports whether a layer keeps its input alone and runs F again.
-func (t Training) Repeats(l Layer) bool { return t.defaults().Recompute == "full" && l.Repeatable }
+// Repeats reports whether a layer keeps its input at most and runs F again.
+func (t Training) Repeats(l Layer) bool {
+	return t.Recompute == "full" && l.Repeatable && !l.Whole
+}
 
-// Repeated lists the operations whose F runs a second time before backward: the attention
-// core, all that is not saved, or all operations of a Repeatable layer, which are not to be
-// changed.
+// The legal values of Training.RecomputeMethod, as Megatron-LM has them: which blocks full
+// recomputation repeats, and how many from one input, where RecomputeLayers is not 0.
+const (
+	RecomputeUniform = "uniform" // all, so many of a stage at a time
+	RecomputeBlock   = "block"   // the first so many of a stage, each from its own input
+)
+
+// Units marks what full recomputation repeats of a network that is cut into stages of so
+// many layers each.
+func (t Training) Units(n Network, stages []int) Network {
+	t = t.defaults()
+	if t.RecomputeLayers == 0 || t.RecomputeLayers == 1 && t.RecomputeMethod == RecomputeUniform {
+		return n
+	}
+	n.Layers = slices.Clone(n.Layers)
+	rest := n.Layers
+	for _, count := range stages {
+		blocks := 0
+		for i := range rest[:count] {
+			l := &rest[i]
+			if !l.block() {
+				continue
+			}
+			l.Whole = t.RecomputeMethod == RecomputeBlock && blocks >= t.RecomputeLayers
+			l.Joined = t.RecomputeMethod == RecomputeUniform && blocks%t.RecomputeLayers > 0
+			blocks++
+		}
+		rest = rest[count:]
+	}
+	return n
+}
+
+// Repeating lists the layers of a stage that run F again before the backward of one of
+// them: itself, or all that are repeated together where it is the last of these.
+func (t Training) Repeating(stage []Layer, i int) []Layer {
+	first := i
+	switch {
+	case !t.Repeats(stage[i]):
+	case i+1 < len(stage) && stage[i+1].Joined:
+		return nil
+	default:
+		for first > 0 && stage[first].Joined {
+			first--
+		}
+	}
+	return stage[first : i+1]
+}
+
+// Repeated lists the operations whose F runs a second time before backward: those of
+// modules, all that is not saved, or all operations of a Repeatable layer, which are not to
+// be changed.
 func (t Training) Repeated(l Layer) []Op {
 	if t.byOperation(l) {
 		_, again := l.divided()
 		return again
 	}
-	recompute := t.defaults().Recompute
 	if t.Repeats(l) {
 		return slices.Clip(l.Ops)
 	}
+	modules := t.modules()
 	var again []Op
 	for _, op := range l.Ops {
-		if recompute != "none" && op.AttentionCore {
+		if op.Modules&modules != 0 {
 			again = append(again, op)
 		}
 	}
@@ -68,9 +119,7 @@ func (t Training) Repeated(l Layer) []Op {
 // byOperation reports whether a layer keeps its input and the results of single operations:
 // it is a transformer's block.
 func (t Training) byOperation(l Layer) bool {
-	t = t.defaults()
-	return t.Recompute == "selective" && t.Selective == SelectiveOperations && l.Repeatable &&
-		slices.ContainsFunc(l.Ops, func(op Op) bool { return op.Class == Attention || op.AttentionCore })
+	return t.Recompute == "selective" && t.Selective == SelectiveOperations && l.block()
 }
 
 // divided parts the operations of a block into those whose results SelectiveOperations

@@ -25,6 +25,13 @@ type Group struct {
 	// another rank, and the receivers gather it, in place of all sending all
 	// (Narayanan et al. 2021, section 4.1).
 	Scatter bool
+	// Expert devices share the experts of a layer, and ExpertTensor divide each of them;
+	// without Expert, 0 is as the layer is divided (see experts.go).
+	Expert, ExpertTensor int
+	// DeepEP sends a token once to every node that has one of its experts, and there once
+	// to every device (deepseek-ai/DeepEP), in place of a row for every expert.
+	DeepEP    bool
+	EightBits bool // tokens are dispatched in 8 bits
 }
 
 // Parts is the number of parts in which a group sends tensors to another. With
@@ -42,7 +49,7 @@ func (g Group) devices() int { return max(1, g.Devices) }
 // among the group. It fails where the group does not divide the model.
 func (m Model) On(g Group) (Network, error) {
 	n, err := m.Network()
-	if err != nil || g.devices() == 1 {
+	if err != nil || g.devices() == 1 && !g.Dispatches() {
 		return n, err
 	}
 	r, err := m.resolve()
@@ -60,7 +67,7 @@ func (m Model) On(g Group) (Network, error) {
 		if i > 0 && l.Shares(whole[i-1]) {
 			part.Ops, part.Buffers = n.Layers[i-1].Ops, n.Layers[i-1].Buffers
 		} else {
-			part.Ops, part.Buffers = g.ops(l.Ops), g.buffers(l.Buffers)
+			part.Ops, part.Buffers = g.ops(l.Ops, n.Routing), g.buffers(l.Buffers, n.Routing)
 		}
 	}
 	return n, nil
@@ -72,7 +79,13 @@ func (m Model) checkGroup(g Group) error {
 	if !m.transformer() {
 		return errors.New("tensor parallelism divides transformers alone (gpt, llama, mixtral); set parallel.tensor = 1")
 	}
-	divided := []string{"heads", "kv_heads", "ffn_hidden"}
+	if err := m.checkExperts(g); err != nil {
+		return err
+	}
+	divided := []string{"heads", "kv_heads"}
+	if m.Experts == 0 || !g.Dispatches() {
+		divided = append(divided, "ffn_hidden")
+	}
 	if g.Sequence {
 		divided = append(divided, "sequence_length")
 	}
@@ -114,9 +127,12 @@ func (s Shape) cut(axis, t int) Shape {
 }
 
 func (g Group) tensors(whole []Tensor) []Tensor {
-	parts := slices.Clone(whole)
+	parts := g.expertTensors(whole)
 	for i, p := range parts {
-		if p.Sharded {
+		switch {
+		case p.Sharded && p.Expert:
+			parts[i].Shape = p.Shape.cut(p.Axis, g.expertTensor())
+		case p.Sharded:
 			parts[i].Shape = p.Shape.cut(p.Axis, g.devices())
 		}
 	}
@@ -126,10 +142,12 @@ func (g Group) tensors(whole []Tensor) []Tensor {
 // buffers cuts sharded ones by head or by feature. Under sequence parallelism
 // the others are cut along the sequence, but for gradients kept from I to W,
 // which I has gathered, token ids, and what lies between the collectives.
-func (g Group) buffers(whole []Buffer) []Buffer {
+func (g Group) buffers(whole []Buffer, r Routing) []Buffer {
 	parts := slices.Clone(whole)
 	for i, b := range parts {
 		switch {
+		case b.Routed != NotRouted && g.Dispatches():
+			parts[i] = g.routedBuffer(b, r)
 		case b.Sharded && len(b.Shape) == 3:
 			parts[i].Shape = b.Shape.cut(0, g.devices())
 		case b.Sharded:
@@ -142,10 +160,20 @@ func (g Group) buffers(whole []Buffer) []Buffer {
 }
 
 // ops divides operations and puts the exchanges between them.
-func (g Group) ops(whole []Op) []Op {
+func (g Group) ops(whole []Op, r Routing) []Op {
 	var ops []Op
 	inside := false
-	for _, op := range whole {
+	for i, op := range whole {
+		if op.Routed != NotRouted && g.Dispatches() {
+			if op.Routed == ByExpert && whole[i-1].Routed == ByToken {
+				ops = append(ops, g.dispatch(op, r)...)
+			}
+			ops = append(ops, g.routedOp(op, r))
+			if op.Routed == ByExpert && whole[i+1].Routed == ByToken {
+				ops = append(ops, g.combine(op, r)...)
+			}
+			continue
+		}
 		if op.Enters {
 			inside = true
 			ops = append(ops, g.enter(op))
@@ -202,7 +230,7 @@ func (o *Op) divideMoved(by int64) {
 // gathered input is not kept: W gathers it again.
 func (g Group) enter(first Op) Op {
 	n := first.Rows * first.Inner
-	op := Op{Name: first.Name + ".enter", Class: Exchange, Beside: g.Overlap}
+	op := Op{Name: first.Name + ".enter", Class: Exchange, Beside: g.Overlap, Modules: first.Modules}
 	if !g.Sequence {
 		op.Exchanges[InputGradient] = Transfer{Collective: AllReduce, Elements: n}
 		return op
@@ -222,7 +250,7 @@ func (g Group) leave(last Op) Op {
 	if last.Class == Product {
 		n = last.Rows * last.Cols
 	}
-	op := Op{Name: last.Name + ".leave", Class: Exchange}
+	op := Op{Name: last.Name + ".leave", Class: Exchange, Modules: last.Modules}
 	if !g.Sequence {
 		op.Exchanges[Forward] = Transfer{Collective: AllReduce, Elements: n}
 		return op

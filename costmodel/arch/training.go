@@ -28,9 +28,13 @@ type Training struct {
 	// Moments: "" is fp32.
 	Moments string `toml:"moments"`
 	Clip    bool   `toml:"clip"`
-	// Recompute: selective is what Selective says, full all of a Repeatable layer but its
-	// input.
+	// Recompute: "" is none, selective is what Selective says, full all of a Repeatable
+	// layer but its input; else names of modules with commas between.
 	Recompute string `toml:"recompute"`
+	// RecomputeLayers is the number of blocks that RecomputeMethod ("" is
+	// RecomputeUniform) is about; 0 repeats all, each from its own input.
+	RecomputeLayers int    `toml:"recompute_layers"`
+	RecomputeMethod string `toml:"recompute_method"`
 	// Selective: "" is SelectiveAttention.
 	Selective string `toml:"selective"`
 	// Backward: "" is BackwardWhole.
@@ -53,7 +57,9 @@ func (Training) Settings() []setting.Setting {
 		{Key: "optimizer", Default: "adamw", OneOf: Optimizers(), Text: "how parameters are updated"},
 		{Key: "moments", Default: "fp32", OneOf: []string{"fp32", "bf16"}, Text: "what the optimizer's moments are held in; bf16 as DeepSeek-V3"},
 		{Key: "clip", Default: false, Text: "true: the update begins with the norm of all gradients"},
-		{Key: "recompute", Default: "none", OneOf: []string{"none", "selective", "full"}, Text: "none, selective (as selective says), full"},
+		{Key: "recompute", Default: "none", OneOf: []string{"none", "selective", "full"}, Parts: modulesByName(), Text: "none, selective (as selective says), full, or a list of modules of every block, such as [\"core_attn\", \"moe_act\"]: core_attn (what lies between q, k, v and the context), mlp (a dense one), moe (experts with router and exchanges), moe_act (the activation function of experts), shared_experts, norm (those before attention and MLP, Megatron's layernorm), mla_up_proj (projections out of latent vectors)"},
+		{Key: "recompute_layers", Default: 0, Range: setting.Between(0, maxLayers), Text: "with recompute = \"full\", the blocks of a stage that recompute_method is about; 0: all, each from its own input"},
+		{Key: "recompute_method", Default: RecomputeUniform, OneOf: []string{RecomputeUniform, RecomputeBlock}, Text: "uniform: all blocks, recompute_layers at a time from one input. block: the first recompute_layers of a stage, each from its own input, and no others"},
 		{Key: "selective", Default: SelectiveAttention, OneOf: []string{SelectiveAttention, SelectiveOperations}, Text: "what selective recomputation repeats. attention: what lies between queries, keys, values and the context, where attention is unfused. operations: all of a block but fused attention, reduce-scatters, and the first product with a weight and every second after it, as torchtitan does"},
 		{Key: "backward", Default: BackwardWhole, OneOf: []string{BackwardWhole, BackwardPerLayer, BackwardTwoPass}, Text: "whole: one backward of a stage. per-layer: one of every layer, which frees what that kept. two-pass: two of every layer, for its parameters and for its input, each of which walks it again"},
 		{Key: "detect_anomaly", Default: false, Text: "true: every gradient is looked through for NaN, in two kernels, as PyTorch's anomaly detection does; simulated only"},
@@ -164,6 +170,7 @@ func (t Training) defaults() Training {
 	}
 	t.Optimizer = cmp.Or(t.Optimizer, "adamw")
 	t.Recompute = cmp.Or(t.Recompute, "none")
+	t.RecomputeMethod = cmp.Or(t.RecomputeMethod, RecomputeUniform)
 	t.Selective = cmp.Or(t.Selective, SelectiveAttention)
 	t.Backward = cmp.Or(t.Backward, BackwardWhole)
 	return t

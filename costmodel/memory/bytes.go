@@ -60,9 +60,9 @@ func Lasting(p *stages.Plan, ranks int) []Bytes {
 	for _, s := range p.Stages {
 		for _, r := range s.Ranks {
 			perReplica[r].add(Bytes{
-				Parameters: p.Share(s.Stored*kept.Parameter, 3) + p.HeldBeside(&s),
-				Gradients:  p.Share(s.Stored*kept.Gradient, 2) + p.Share(s.Stored*kept.copies, 1),
-				Optimizer:  p.Share(s.Stored*per.Optimizer, 1),
+				Parameters: p.ShareOf(&s, kept.Parameter, 3) + p.HeldBeside(&s),
+				Gradients:  p.ShareOf(&s, kept.Gradient, 2) + p.ShareOf(&s, kept.copies, 1),
+				Optimizer:  p.ShareOf(&s, per.Optimizer, 1),
 			})
 			if p.Simplified && p.Gathers() {
 				perReplica[r].add(Bytes{Parameters: s.Parameters * per.Parameter, Gradients: s.Parameters * per.Gradient})

@@ -56,7 +56,7 @@ func (l *Ledger) follow(s, size int) {
 func (l *Ledger) followBackward(p *passes, s, size, held int) {
 	for k, g := range slices.Backward(p.segments) {
 		peak := g.backwardPeak[0]
-		end := -g.keptForInput - g.keptForWeight - g.result
+		end := g.ahead - g.keptForInput - g.keptForWeight - g.result
 		if held == 1 && k == len(p.segments)-1 {
 			peak = g.backwardPeak[1]
 			end += g.result
@@ -98,7 +98,7 @@ func (l *Ledger) inputGradient(s, size, held int) (c change) {
 	segments := l.stages[s].sizes[size].segments
 	for k, g := range slices.Backward(segments) {
 		peak := g.inputPeak[0]
-		end := g.recomputedForWeight + g.between - g.keptForInput - g.result
+		end := g.ahead + g.recomputedForWeight + g.between - g.keptForInput - g.result
 		outlives := held == 1
 		if k < len(segments)-1 { // the W of the next segment is still to come
 			outlives = l.shares(s, size, k+1) && segments[k+1].input == untilWeight

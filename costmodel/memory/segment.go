@@ -27,6 +27,8 @@ type segment struct {
 	input             sharing
 	keepsOutput, idle bool
 	part              uint16 // of the stage's backward that it is in
+	// ahead is what its backward repeats of other segments beyond what these repeat of it.
+	ahead int64
 }
 
 // segmentsOf follows the memory of all segments of a stage, whose layers keep so much.
@@ -68,6 +70,11 @@ func segmentOf(p *stages.Plan, planned stages.Segment, kept []layerKept, samples
 			g.output = 0
 		}
 	}
+	for i := range kept {
+		for _, lifetime := range []arch.Lifetime{arch.ForwardToInput, arch.ForwardToWeight} {
+			g.ahead += kept[i].repeated[lifetime] - kept[i].missing(lifetime)
+		}
+	}
 	for held := range 2 {
 		g.walkBack(p, layers, kept, held)
 	}
@@ -79,6 +86,14 @@ func segmentOf(p *stages.Plan, planned stages.Segment, kept []layerKept, samples
 type layerKept struct {
 	buffers      []arch.Buffer
 	bytes, whole [3]int64
+	// repeated is what its backward begins by making, by lifetime: of itself, or of all
+	// layers that are repeated together.
+	repeated [3]int64
+}
+
+// missing counts the bytes that are not kept of a layer and made again.
+func (k *layerKept) missing(lifetime arch.Lifetime) int64 {
+	return k.whole[lifetime] - k.bytes[lifetime]
 }
 
 // keptBy finds it for layers; neighbours that share their buffers keep the same.
@@ -94,6 +109,15 @@ func keptBy(p *stages.Plan, layers []arch.Layer, samples int64) []layerKept {
 		b.bytes, b.whole = arch.BufferBytes(b.buffers, element, samples), arch.BufferBytes(l.Buffers, element, samples)
 		if p.Training.Repeats(l) {
 			b.whole[arch.ForwardToInput] += unlisted(l) * element * samples
+		}
+	}
+	for i := range list {
+		together := p.Training.Repeating(layers, i)
+		for k := range together {
+			of := &list[i-k]
+			for _, lifetime := range []arch.Lifetime{arch.ForwardToInput, arch.ForwardToWeight} {
+				list[i].repeated[lifetime] += of.missing(lifetime)
+			}
 		}
 	}
 	return list
@@ -134,18 +158,17 @@ func (g *segment) walkBack(p *stages.Plan, layers []arch.Layer, of []layerKept, 
 		input -= g.result
 	}
 	for i := len(layers) - 1; i >= 0; i-- {
-		l, kept, whole := layers[i], of[i].bytes, of[i].whole
-		forInput := whole[arch.ForwardToInput] - kept[arch.ForwardToInput]
-		forWeight := whole[arch.ForwardToWeight] - kept[arch.ForwardToWeight]
+		l, whole := layers[i], of[i].whole
+		again := of[i].repeated[arch.ForwardToInput] + of[i].repeated[arch.ForwardToWeight]
 		between := whole[arch.InputToWeight] + l.NormParameters()*p.PerParameter.Gradient
-		g.recomputedForWeight += forWeight
+		g.recomputedForWeight += of[i].missing(arch.ForwardToWeight)
 		g.between += between
 
-		input += forInput + forWeight + between
+		input += again + between
 		g.inputPeak[held] = max(g.inputPeak[held], input)
 		input -= whole[arch.ForwardToInput]
 
-		backward += forInput + forWeight
+		backward += again
 		g.backwardPeak[held] = max(g.backwardPeak[held], backward)
 		backward -= whole[arch.ForwardToInput] + whole[arch.ForwardToWeight]
 

@@ -2,16 +2,21 @@ package stages
 
 import "psim/costmodel/arch"
 
-// narrowWeights counts the weights of layers that products have in fewer than 16 bits.
-func narrowWeights(layers []arch.Layer) (n int64) {
+// narrowWeights counts the weights of layers that products have in fewer than 16 bits, and
+// those of experts among them.
+func narrowWeights(layers []arch.Layer) (all, experts int64) {
 	for _, l := range layers {
 		for _, o := range l.Ops {
-			if o.Bits > 0 {
-				n += o.Weights()
+			if o.Bits == 0 {
+				continue
+			}
+			all += o.Weights()
+			if o.Experts > 0 {
+				experts += o.Weights()
 			}
 		}
 	}
-	return n
+	return all, experts
 }
 
 // HeldBeside counts the bytes that a stage's narrow weights take from step to step beside

@@ -31,8 +31,11 @@ type Stage struct {
 	// gradients, with Parameters elements in all.
 	Tensors    []arch.Tensor
 	Parameters int64
-	// Narrow of them are weights of products in fewer than 16 bits.
-	Narrow int64
+	// Experts is how many of Parameters are experts'.
+	Experts int64
+	// Narrow of Parameters are weights of products in fewer than 16 bits, and NarrowExperts
+	// of these are experts'.
+	Narrow, NarrowExperts int64
 	// Stored is the number of parameters that are stored for it over all replicas:
 	// with ZeRO 3 a multiple of their number.
 	Stored int64
@@ -53,14 +56,16 @@ type Stage struct {
 
 // A Piece is consecutive layers whose parameters are gathered together.
 type Piece struct {
-	Layers int   // in number
-	Bytes  int64 // of the parameters
+	Layers  int   // in number
+	Bytes   int64 // of the parameters
+	Experts int64 // of these, those of experts on other devices
 }
 
 // A Bucket is gradients that travel together.
 type Bucket struct {
 	Tensors []string
 	Bytes   int64
+	Experts bool // that other devices have too, or not
 }
 
 // Tied is parameters that more than one rank of a replica holds, and whose
@@ -73,7 +78,7 @@ type Tied struct {
 
 // Plan derives the plan.
 func (w Workload) Plan() *Plan {
-	w.Network = w.Training.Asked(w.Network)
+	w.Network = w.Training.Units(w.Training.Asked(w.Network), w.pipelined())
 	p := &Plan{Workload: w, PerParameter: w.State}
 	if w.State == (arch.State{}) {
 		p.PerParameter = w.Training.State()
@@ -86,8 +91,12 @@ func (w Workload) Plan() *Plan {
 		}
 		for _, t := range st.Tensors {
 			st.Parameters += t.Shape.Elements()
+			if t.Expert {
+				st.Experts += t.Shape.Elements()
+			}
 		}
-		st.Stored, st.Narrow = st.Parameters, narrowWeights(st.Layers)
+		st.Stored = st.Parameters
+		st.Narrow, st.NarrowExperts = narrowWeights(st.Layers)
 		if w.Zero >= 3 {
 			st.Flats, st.Units, st.Stored = p.flats(s, st.Held), p.owners(split, s), 0
 			for _, f := range st.Flats {
@@ -217,78 +226,10 @@ func (p *Plan) copies(lowest []int32) []Tied {
 		}
 		c, st := &copies[i], &p.Stages[s]
 		c.Stages = append(c.Stages, s)
-		c.Bytes += p.Share(st.Parameters*p.PerParameter.Gradient, 1)
+		c.Bytes += p.ShareOf(st, p.PerParameter.Gradient, 1)
 		for _, t := range st.Tensors {
 			c.Tensors = append(c.Tensors, t.Name)
 		}
 	}
 	return copies
-}
-
-// firstBucket closes the first bucket, which PyTorch keeps small so that the first
-// collective starts early.
-const firstBucket = 1 << 20
-
-// buckets joins the gradients of tensors, in the order in which they become
-// complete, into what travels together. A bucket is closed when it has reached
-// Bucket bytes, so it may exceed it; the first closes at 1 MiB. A limit of 0 keeps
-// every tensor by itself (Li et al. 2020, "PyTorch Distributed", section 3.2.2;
-// PyTorch's reducer).
-func (p *Plan) buckets(tensors []arch.Tensor) []Bucket {
-	var buckets []Bucket
-	var open Bucket
-	for _, t := range tensors {
-		open.Tensors = append(open.Tensors, t.Name)
-		open.Bytes += t.Shape.Elements() * p.PerParameter.Gradient
-		closes := p.Bucket
-		if len(buckets) == 0 {
-			closes = min(closes, firstBucket)
-		}
-		if open.Bytes >= closes {
-			buckets, open = append(buckets, open), Bucket{}
-		}
-	}
-	if len(open.Tensors) > 0 {
-		buckets = append(buckets, open)
-	}
-	return buckets
-}
-
-// ahead cuts a stage into pieces whose parameters are gathered beside its first forward.
-func (p *Plan) ahead(st *Stage) []Piece {
-	if !p.gathersAhead() {
-		return nil
-	}
-	var pieces []Piece
-	for i := range st.Layers {
-		var parameters int64
-		for _, t := range st.Held[i] {
-			parameters += t.Shape.Elements()
-		}
-		n := len(pieces)
-		whole := n == 0 || pieces[n-1].Bytes > 0 && pieces[n-1].Bytes/p.PerParameter.Parameter*p.PerParameter.Gradient >= p.Bucket
-		if whole && (parameters > 0 || n == 0) {
-			n, pieces = n+1, append(pieces, Piece{})
-		}
-		pieces[n-1].Layers++
-		pieces[n-1].Bytes += p.updated(parameters, narrowWeights(st.Layers[i:i+1]))
-	}
-	return pieces
-}
-
-// gathersAhead reports whether updated parameters are gathered beside the next forwards;
-// those of second copies are not.
-func (p *Plan) gathersAhead() bool {
-	return p.OverlapGather && p.Zero >= 1 && p.Zero <= 2 && p.replicas() > 1 && !p.WholeLast && p.Placement.Second == nil
-}
-
-// bucketOf tells which bucket the gradient of each tensor is in.
-func bucketOf(buckets []Bucket) map[string]int {
-	of := map[string]int{}
-	for k, b := range buckets {
-		for _, name := range b.Tensors {
-			of[name] = k
-		}
-	}
-	return of
 }

@@ -8,6 +8,7 @@ import (
 func (p *Plan) Fill(w *wiring.Pipeline) {
 	w.Placement, w.Samples, w.WholeLast, w.Layered = p.Placement, p.Samples, p.WholeLast, p.Zero >= 3
 	w.Boundaries, w.Sync, w.Shards = p.Boundaries(), p.Sync(), p.Shards
+	w.Exchanges, w.ExpertSpan = p.cuts(), p.expertSpan()
 	for _, t := range p.Tied {
 		w.Tied = append(w.Tied, wiring.Tied{Stages: t.Stages, Bytes: t.Bytes})
 	}
@@ -54,6 +55,9 @@ func (p *Plan) Sync() wiring.Sync {
 			}
 			sync.Ahead = append(sync.Ahead, bytes)
 		}
+	}
+	if p.Network.Group.Dispatches() {
+		p.syncExperts(&sync)
 	}
 	return sync
 }

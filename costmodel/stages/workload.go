@@ -154,3 +154,11 @@ func (w Workload) Total() int64 {
 func (w Workload) split() arch.Split {
 	return arch.Split{Network: w.Network, Layers: w.Layers, Ranks: w.Placement.LowestRanks()}
 }
+
+// pipelined counts the layers of the stages of the pipeline, which with ZeRO 3 has one.
+func (w Workload) pipelined() []int {
+	if w.Zero >= 3 {
+		return []int{len(w.Network.Layers)}
+	}
+	return w.Layers
+}

@@ -64,9 +64,12 @@ nics_per_node = 8
 	}}
 }
 
-// Fit writes the machines that are fitted to published rows into a folder. It takes
-// up to two hours.
+// Fit writes the machines that are fitted to published rows into a folder, and a table of
+// the constants of stacks. It takes up to two hours.
 func Fit(folder string) error {
+	if err := fitStacks(folder); err != nil {
+		return err
+	}
 	for _, f := range fits() {
 		best := descend(len(f.constants), 25, func(x []float64) float64 { return f.error(f.machine(x)) })
 		if err := os.WriteFile(filepath.Join(folder, f.file), []byte(f.machine(best)), 0o644); err != nil {

@@ -94,3 +94,26 @@ func TestHostTimeOfMessages(t *testing.T) {
 		}
 	}
 }
+
+// The constants of stacks come as close to their rows as make fit has found, to a twentieth
+// of a point, and none of them can be changed by a tenth to come closer.
+func TestFittedStacks(t *testing.T) {
+	const flat = 0.0005
+	fitted := records("stack_constants.csv")
+	for _, f := range stackFits() {
+		constants := f.catalog()
+		x := make([]float64, len(constants))
+		best := f.error(constants, x)
+		for i, c := range constants {
+			require.Equal(t, []string{f.stack, f.chip, c.key}, []string{fitted[0].text("stack"), fitted[0].text("chip"), fitted[0].text("key")})
+			require.Less(t, best, fitted[0].number("off_fitted")+flat)
+			fitted = fitted[1:]
+			for _, by := range []float64{-0.1, 0.1} {
+				x[i] = by
+				require.Greater(t, f.error(constants, x), best-flat, "%s, %s, %s", f.stack, f.chip, c.key)
+				x[i] = 0
+			}
+		}
+	}
+	require.Empty(t, fitted)
+}

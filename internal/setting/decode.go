@@ -1,12 +1,14 @@
 package setting
 
 import (
+	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // decodes marks a type that reads a TOML value itself.
@@ -72,6 +74,11 @@ func (s Setting) set(field reflect.Value, value any, at string) []*Error {
 	case isList(field):
 		return s.setList(field, reflect.ValueOf(value), at)
 	default:
+		value = s.joined(value)
+		if _, list := value.([]any); list && s.Parts != nil {
+			wrong.Problem = fmt.Sprintf(": must be one of %s, or a list of one or more of %s", strings.Join(s.OneOf, ", "), strings.Join(s.Parts, ", "))
+			break
+		}
 		err := assign(field, value)
 		if errors.As(err, &wrong) { // of a key of a table that reads itself
 			wrong.Key = at + "." + wrong.Key
@@ -82,6 +89,36 @@ func (s Setting) set(field reflect.Value, value any, at string) []*Error {
 		}
 	}
 	return []*Error{wrong}
+}
+
+// joined makes one string, in the order of Parts, of a list of them or of what stands
+// between commas, and leaves all else as it is.
+func (s Setting) joined(value any) any {
+	var parts []string
+	switch v := value.(type) {
+	case string:
+		if list, bare := strings.CutPrefix(v, "["); bare { // whose quotes a shell has taken
+			v = strings.TrimSuffix(list, "]")
+		}
+		parts = strings.Split(v, ",")
+	case []any:
+		for _, one := range v {
+			text, ok := one.(string)
+			if !ok {
+				return value
+			}
+			parts = append(parts, text)
+		}
+	}
+	if s.Parts == nil || len(parts) == 0 {
+		return value
+	}
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+	}
+	place := func(part string) uint { return uint(slices.Index(s.Parts, part)) } // others come last
+	slices.SortStableFunc(parts, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
+	return strings.Join(slices.Compact(parts), ",")
 }
 
 // setList gives a list of structs its entries.

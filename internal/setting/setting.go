@@ -26,6 +26,9 @@ type Setting struct {
 	Example string   // a value as TOML, to be shown where the default teaches little
 	Range   Range    // of numbers and quantities
 	OneOf   []string // what a string may be; "" is as if it were not given
+	// Parts lists what else it may be made of: a list of TOML, which is kept as one
+	// string in this order, with commas between.
+	Parts []string
 	// With lists the alternatives beside which the key has a meaning, such as a
 	// section or a family of models; nil is all of them.
 	With     []string

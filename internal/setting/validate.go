@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"psim/internal/nearest"
 )
@@ -67,7 +68,7 @@ func validate(options reflect.Value, prefix, with string) (e *Error) {
 func (s Setting) check(key string, value reflect.Value) *Error {
 	problem := ""
 	if s.OneOf != nil && value.String() != "" && !slices.Contains(s.OneOf, value.String()) {
-		problem = either(s.OneOf) + nearest.Suggest(value.String(), s.OneOf)
+		problem = s.choice(value.String())
 	} else if s.Range != (Range{}) {
 		problem = s.Range.problem(value)
 	}
@@ -75,6 +76,23 @@ func (s Setting) check(key string, value reflect.Value) *Error {
 		return nil
 	}
 	return &Error{Key: key, Problem: fmt.Sprintf(" = %s: must be %s", Quote(value.Interface()), problem), OutOfRange: true}
+}
+
+// choice says what a text must be, or nothing where it is made of Parts.
+func (s Setting) choice(text string) string {
+	if s.Parts == nil {
+		return either(s.OneOf) + nearest.Suggest(text, s.OneOf)
+	}
+	parts := strings.Split(text, ",")
+	wrong := slices.IndexFunc(parts, func(part string) bool { return !slices.Contains(s.Parts, part) })
+	if wrong < 0 {
+		return ""
+	}
+	problem := strings.Join(s.OneOf, ", ") + ", or a list of " + strings.Join(s.Parts, ", ")
+	if len(parts) > 1 {
+		problem += fmt.Sprintf("; %q is none of these", parts[wrong])
+	}
+	return problem + nearest.Suggest(parts[wrong], append(slices.Clone(s.OneOf), s.Parts...))
 }
 
 // A Range is the numbers from Min to Max; quantities count in their own unit:

@@ -162,7 +162,7 @@ func (p *Packed) Place(i int32) int64 {
 	const message, collective = 1, 2
 	t := &p.Tasks[i]
 	switch k := p.Classes[t.Class].Kind; {
-	case k.Message():
+	case k.Message(), k == AllToAll: // of which a part of an action has one
 		return int64(t.Dep)<<2 | message
 	case k.Collective() && t.Dep == None: // before all that its rank computes
 		return int64(p.Begin[p.First[p.Graph.Tasks[t.Class].Rank]])<<2 - 1
@@ -186,6 +186,10 @@ func (p *Packed) Shifted(class int, replica int32) Task {
 		t.Peer += replica * ranks
 	case t.Kind.Collective() && int(t.Peer) >= len(g.Groups)-within:
 		t.Peer += replica * p.Within
+	case t.Kind == AllToAll:
+		t.Peer += replica / g.Experts.Span * ranks
+	case g.Experts.sums(t.Peer, int(ranks)):
+		t.Peer += replica % g.Experts.Span * ranks
 	}
 	return t
 }

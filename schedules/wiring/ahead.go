@@ -39,18 +39,10 @@ func (b *rankBuilder) gatherAhead() {
 		for part, bytes := range b.Sync.Ahead[s] {
 			b.add(graph.Task{
 				Kind: graph.AllGather, Part: uint16(part), Stream: b.stream(&b.gradients, "gradients"), Stage: s, Microbatch: graph.None,
-				Peer: b.gathering(s, part), Bytes: bytes,
+				Peer: b.group(b.Sync.ahead(s, part)), Bytes: bytes,
 			})
 		}
 	}
-}
-
-// gathering finds the group that gathers a piece of a stage's parameters ahead.
-func (b *rankBuilder) gathering(stage int32, part int) int32 {
-	if b.Sync.AheadExperts != nil && b.Sync.AheadExperts[stage][part] {
-		return b.expertSum()
-	}
-	return b.groups.stage[b.pipelineRank]
 }
 
 // besides counts the gathers beside an action: of a first forward those of its stage.
@@ -66,11 +58,16 @@ func (b *builder) awaited(t *graph.Task) int32 {
 	if b.besides(order.Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch}) == 0 {
 		return graph.None
 	}
-	first := b.first[t.Stage].gather
-	if !b.divided(t.Stage) {
-		return first + int32(t.Part)
+	return b.awaits(t.Stage, b.first[t.Stage].gather, int(t.Part))
+}
+
+// awaits finds the gather that a part of a stage's first forward waits for, given the
+// stage's first, or none.
+func (p *Pipeline) awaits(stage, first int32, part int) int32 {
+	if !p.divided(stage) {
+		return first + int32(part)
 	}
-	if n := b.Exchanges[t.Stage].Awaits[t.Part]; n > 0 {
+	if n := p.Exchanges[stage].Awaits[part]; n > 0 {
 		return first + int32(n) - 1
 	}
 	return graph.None

@@ -104,21 +104,16 @@ func (b *rankBuilder) sum(a order.Action, bucket int) {
 	}
 	b.add(graph.Task{
 		Kind: b.Sync.Kind(), Part: uint16(bucket), Stream: b.stream(&b.gradients, "gradients"),
-		Stage: a.Stage, Microbatch: microbatch, Peer: b.summed(a.Stage, bucket), Bytes: b.Sync.Buckets[a.Stage][bucket],
+		Stage: a.Stage, Microbatch: microbatch, Peer: b.group(b.Sync.expert(a.Stage, bucket)), Bytes: b.Sync.Buckets[a.Stage][bucket],
 	})
 }
 
-// summed finds the group that sums a bucket.
-func (b *rankBuilder) summed(stage int32, bucket int) int32 {
-	if b.Sync.expert(stage, bucket) {
-		return b.expertSum()
+// group finds that over which gradients or parameters travel: of experts, or of all else.
+func (b *rankBuilder) group(expert bool) int32 {
+	if expert {
+		return b.graph.Experts.SumGroup(int32(b.replica), int32(b.pipelineRank), int32(b.Shape.Ranks))
 	}
 	return b.groups.stage[b.pipelineRank]
-}
-
-// expertSum finds the group that holds the same experts as the rank.
-func (b *rankBuilder) expertSum() int32 {
-	return b.graph.Experts.SumGroup(int32(b.replica), int32(b.pipelineRank), int32(b.Shape.Ranks))
 }
 
 // gathers lists the sizes of the parameters that an action needs and that are
@@ -233,9 +228,9 @@ func (b *rankBuilder) gathersUpdated() {
 		})
 	}
 	for _, s := range b.stagesOn[b.pipelineRank] {
-		gather(s, 0, b.groups.stage[b.pipelineRank], b.Sync.Parameters[s])
+		gather(s, 0, b.group(false), b.Sync.Parameters[s])
 		if b.Sync.expertParameters(s) > 0 {
-			gather(s, 1, b.expertSum(), b.Sync.ExpertParameters[s])
+			gather(s, 1, b.group(true), b.Sync.ExpertParameters[s])
 		}
 	}
 }

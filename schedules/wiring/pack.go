@@ -35,6 +35,7 @@ type Packer struct {
 	gathered []int32    // by stage: the first of these gathers
 	compute  []int32    // by rank: the stream
 	gradient []int32    // by rank: the stream; or None
+	experts  []int32    // likewise
 	cursor   []int32    // by stream: where its next task goes
 	stagesOn [][]int32  // by rank, last first
 }
@@ -86,7 +87,7 @@ func (k *Packer) Pack(p Pipeline, folded bool) (*graph.Packed, error) {
 
 // packable reports whether a pipeline has only what packed graphs have.
 func (p *Pipeline) packable() bool {
-	return p.Placement.Second == nil && p.Exchanges == nil && p.Sync.Units == nil && p.Sync.Broadcast == nil && !p.Synchronous && !p.SerialBackward && !p.WholeLast && !p.Stashing && p.Pairs == Serial
+	return p.Placement.Second == nil && p.Sync.Units == nil && p.Sync.Broadcast == nil && !p.Synchronous && !p.SerialBackward && !p.WholeLast && !p.Stashing && p.Pairs == Serial
 }
 
 // begin readies the memory for a pipeline.
@@ -119,7 +120,7 @@ func (k *Packer) begin(p *Pipeline, folded bool) {
 	}
 	k.classes, k.sums, k.last = filled(k.classes, 2*int(graph.Send)*stages*int(k.sizes)*variants), filled(k.sums, stages), filled(k.last, stages)
 	k.first, k.gathered = filled(k.first, stages), filled(k.gathered, stages)
-	k.compute, k.gradient = filled(k.compute, p.Shape.Ranks), filled(k.gradient, p.Shape.Ranks)
+	k.compute, k.gradient, k.experts = filled(k.compute, p.Shape.Ranks), filled(k.gradient, p.Shape.Ranks), filled(k.experts, p.Shape.Ranks)
 	k.cursor, k.stagesOn = k.cursor[:0], p.stagesOn()
 }
 
@@ -176,14 +177,13 @@ func (k *Packer) sends(a *order.Action) int32 {
 // cut counts the parts into which an action is cut, the i-th of its rank, and the sums that
 // leave with it.
 func (k *Packer) cut(i int32, a *order.Action) (buckets, parts int32) {
+	buckets, parts = k.leaving(i, a), 1
 	switch {
+	case k.divided(a.Stage):
+		parts += int32(len(k.Exchanges[a.Stage].of(a.Kind)))
 	case a.Kind == graph.Forward && k.first[a.Stage] == i:
-		return 0, max(1, int32(len(k.Sync.Ahead[a.Stage])))
-	case !makesGradients(a.Kind) || !k.Sync.EveryMicrobatch && k.last[a.Stage] != i || !k.summing():
-		return 0, 1
-	}
-	buckets, parts = int32(len(k.Sync.Buckets[a.Stage])), 1
-	if k.Sync.Overlap {
+		parts = max(1, int32(len(k.Sync.Ahead[a.Stage])))
+	case k.Sync.Overlap:
 		parts = max(1, buckets)
 	}
 	return buckets, parts
@@ -193,6 +193,9 @@ func (k *Packer) cut(i int32, a *order.Action) (buckets, parts int32) {
 func (k *Packer) summing() bool {
 	return (k.Sync.Overlap || k.Sync.EveryMicrobatch) && k.Sync.active(k.Shape)
 }
+
+// cuts reports whether actions are cut, or anything leaves before the end.
+func (k *Packer) cuts() bool { return k.summing() || k.ahead() || k.Exchanges != nil }
 
 // ahead reports whether parameters are gathered beside the first forwards.
 func (k *Packer) ahead() bool { return k.Sync.Ahead != nil && k.Sync.active(k.Shape) }

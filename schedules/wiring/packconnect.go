@@ -9,7 +9,7 @@ import (
 // connect adds what the actions of a rank wait for on others.
 func (k *Packer) connect(r int32) {
 	tasks, m, i := k.packed.Tasks, k.microbatches, k.packed.Begin[k.compute[r]]
-	actions, cuts, last := k.Order[r], k.summing() || k.ahead(), int32(len(k.to[0]))-1
+	actions, cuts, last := k.Order[r], k.cuts(), int32(len(k.to[0]))-1
 	for n := range actions {
 		a, on := &actions[n], int32(graph.None)
 		switch {
@@ -92,7 +92,11 @@ func (k *Packer) renamed(s int, d int32) string {
 func (k *Packer) copied(class int, d, streams int32) graph.Task {
 	t := k.packed.Shifted(class, d)
 	t.Stream += d * streams
-	if t.Kind.Message() && k.Shards != nil {
+	switch {
+	case k.Shards == nil:
+	case t.Kind == graph.AllToAll:
+		t.Bytes = t.Bytes / k.samples(t.Microbatch, 0) * k.samples(t.Microbatch, int(d))
+	case t.Kind.Message():
 		boundary := t.Stage
 		if t.Kind == graph.SendBackward {
 			boundary--

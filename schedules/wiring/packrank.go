@@ -14,7 +14,7 @@ type ends struct{ computed, closing int32 }
 // rank adds the tasks of a rank of the first replica, each with what it waits for on its
 // own rank.
 func (k *Packer) rank(r int32) {
-	tasks, at, cuts, stages := k.packed.Tasks, ends{graph.None, graph.None}, k.summing() || k.ahead(), int32(len(k.to[0]))
+	tasks, at, cuts, stages := k.packed.Tasks, ends{graph.None, graph.None}, k.cuts(), int32(len(k.to[0]))
 	k.gatherAhead(r)
 	next := k.cursor[k.compute[r]]
 	actions, width := k.Order[r], k.sizes*variants
@@ -24,6 +24,12 @@ func (k *Packer) rank(r int32) {
 		buckets, parts := int32(0), int32(1)
 		if cuts {
 			buckets, parts = k.cut(int32(i), a)
+		}
+		if parts > 1 && k.divided(a.Stage) {
+			k.cursor[k.compute[r]] = next
+			at = k.exchanged(r, int32(i), a, index, at)
+			next = k.cursor[k.compute[r]]
+			continue
 		}
 		for part := range parts {
 			class := k.class(r, a, index, part, parts)
@@ -81,7 +87,7 @@ func (k *Packer) variant(a *order.Action) int32 {
 // are no sums, the gather.
 func (k *Packer) limit(i int32, a *order.Action, part, closing int32) int32 {
 	if a.Kind == graph.Forward && k.first[a.Stage] == i && len(k.Sync.Ahead[a.Stage]) > 0 {
-		return k.gathered[a.Stage] + part
+		return k.awaits(a.Stage, k.gathered[a.Stage], int(part))
 	}
 	if !k.Sync.EveryMicrobatch || part > 0 || k.Sync.Overlap && !k.Pipeline.sums(a.Kind, a.Stage) {
 		return graph.None
@@ -153,7 +159,7 @@ func (k *Packer) gatherAhead(r int32) {
 	for _, s := range slices.Backward(k.stagesOn[r]) {
 		for part, bytes := range k.Sync.Ahead[s] {
 			class := k.add(graph.Task{
-				Kind: graph.AllGather, Part: uint16(part), Rank: r, Stream: k.gradient[r], Stage: s, Microbatch: graph.None, Peer: k.groups.stage[r], Bytes: bytes,
+				Kind: graph.AllGather, Part: uint16(part), Rank: r, Stream: k.gradient[r], Stage: s, Microbatch: graph.None, Peer: k.group(r, k.Sync.ahead(s, part)), Bytes: bytes,
 			})
 			if i := k.put(k.gradient[r], class, graph.None); part == 0 {
 				k.gathered[s] = i
@@ -169,7 +175,7 @@ func (k *Packer) sum(r, stage, bucket, computed int32) int32 {
 		for b, bytes := range k.Sync.Buckets[stage] {
 			k.add(graph.Task{
 				Kind: k.Sync.Kind(), Part: uint16(b), Rank: r, Stream: k.gradient[r], Stage: stage, Microbatch: graph.None,
-				Peer: k.groups.stage[r], Bytes: bytes,
+				Peer: k.group(r, k.Sync.expert(stage, b)), Bytes: bytes,
 			})
 		}
 	}
@@ -205,14 +211,21 @@ func (k *Packer) tail(r int32, at ends) {
 		return
 	}
 	whole.Kind = graph.Optimizer
-	updated := k.put(k.compute[r], k.add(whole), at.closing)
-	if !k.gathersUpdated() {
-		return
+	if updated := k.put(k.compute[r], k.add(whole), at.closing); k.gathersUpdated() {
+		k.gatherUpdated(r, updated)
 	}
+}
+
+// gatherUpdated adds the gathers of what a task has updated (see rankBuilder.gathersUpdated).
+func (k *Packer) gatherUpdated(r, updated int32) {
 	for _, s := range k.stagesOn[r] {
-		class := k.add(graph.Task{
-			Kind: graph.AllGather, Rank: r, Stream: k.gradient[r], Stage: s, Microbatch: graph.None, Peer: k.groups.stage[r], Bytes: k.Sync.Parameters[s],
-		})
-		k.put(k.gradient[r], class, updated)
+		gather := graph.Task{
+			Kind: graph.AllGather, Rank: r, Stream: k.gradient[r], Stage: s, Microbatch: graph.None, Peer: k.group(r, false), Bytes: k.Sync.Parameters[s],
+		}
+		k.put(k.gradient[r], k.add(gather), updated)
+		if bytes := k.Sync.expertParameters(s); bytes > 0 {
+			gather.Part, gather.Peer, gather.Bytes = 1, k.group(r, true), bytes
+			k.put(k.gradient[r], k.add(gather), updated)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"psim/internal/memory"
 	"psim/schedules/graph"
+	"psim/schedules/order"
 )
 
 // streams adds the streams of a rank of the first replica, in the order in which its
@@ -13,7 +14,7 @@ import (
 func (k *Packer) streams(r int32) {
 	actions := k.Order[r]
 	k.compute[r] = k.addStream(r, "compute")
-	early, missing := k.summing(), 0
+	early, exchanges, missing := k.summing(), k.exchanges(r), 0
 	for _, s := range k.stagesOn[r] {
 		for d := range k.to {
 			if k.to[d][s] != graph.None {
@@ -22,10 +23,13 @@ func (k *Packer) streams(r int32) {
 		}
 	}
 	k.findCuts(r)
-	for i := 0; i < len(actions) && (missing > 0 || early && k.gradient[r] == graph.None); i++ {
+	for i := 0; i < len(actions) && (missing > 0 || early && k.gradient[r] == graph.None || exchanges && k.experts[r] == graph.None); i++ {
 		a := &actions[i]
 		buckets, parts := k.cut(int32(i), a)
-		if parts > 1 && buckets > 0 { // the sum of the first leaves before the message
+		if parts > 1 && k.divided(a.Stage) {
+			k.expertStream(r)
+		}
+		if k.leavesEarly(a, buckets, parts) {
 			k.gradients(r)
 		}
 		if to, d := k.sends(a), direction(a.Kind); to != graph.None && k.stream[d][a.Stage] == graph.None {
@@ -37,6 +41,15 @@ func (k *Packer) streams(r int32) {
 		}
 	}
 	k.count(r)
+}
+
+// leavesEarly reports whether a sum leaves before the message of an action.
+func (k *Packer) leavesEarly(a *order.Action, buckets, parts int32) bool {
+	if parts == 1 || buckets == 0 || !k.divided(a.Stage) {
+		return parts > 1 && buckets > 0
+	}
+	c := k.Pipeline.cut(*a, int(buckets), 0)
+	return c.left(c.parts-2) > 0
 }
 
 // findCuts finds the actions of a rank that are cut, or after which sums leave. What is
@@ -114,6 +127,10 @@ func (k *Packer) count(r int32) {
 	if k.Optimizer {
 		compute++
 	}
+	if exchanges := k.countExchanges(r); exchanges > 0 {
+		compute += exchanges
+		k.cursor[k.experts[r]] = exchanges
+	}
 	k.cursor[k.compute[r]] = compute
 	if tail > 0 {
 		k.cursor[k.gradients(r)] = tail
@@ -128,15 +145,21 @@ func (k *Packer) collectives(s int32) (n, parts int32) {
 		times = k.microbatches
 	}
 	n = times * buckets
-	if k.Sync.Overlap && buckets > 0 {
+	if k.Sync.Overlap && buckets > 0 && !k.divided(s) {
 		parts = times * (buckets - 1)
 	}
 	if k.gathersUpdated() {
 		n++
+		if k.Sync.expertParameters(s) > 0 {
+			n++
+		}
 	}
 	if k.ahead() {
 		pieces := int32(len(k.Sync.Ahead[s]))
-		n, parts = n+pieces, parts+max(0, pieces-1)
+		n += pieces
+		if !k.divided(s) {
+			parts += max(0, pieces-1)
+		}
 	}
 	return n, parts
 }

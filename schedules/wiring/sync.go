@@ -57,6 +57,11 @@ func (s Sync) expert(stage int32, bucket int) bool {
 	return s.Experts != nil && s.Experts[stage][bucket]
 }
 
+// ahead reports whether a piece that is gathered ahead is of experts.
+func (s Sync) ahead(stage int32, piece int) bool {
+	return s.AheadExperts != nil && s.AheadExperts[stage][piece]
+}
+
 // expertParameters counts the bytes of the experts' parameters of a stage.
 func (s Sync) expertParameters(stage int32) int64 {
 	if s.ExpertParameters == nil {

@@ -1,0 +1,155 @@
+package arch
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// divided builds one device's part of a small mixture.
+func divided(t *testing.T, g Group, change func(*Model)) (whole, part Network) {
+	m := Model{Family: "mixtral", Layers: 2, Hidden: 64, Heads: 8, FFNHidden: 96, Vocab: 256, SequenceLength: 32, Experts: 16, ExpertsPerToken: 4}
+	if change != nil {
+		change(&m)
+	}
+	whole, err := m.Network()
+	require.NoError(t, err)
+	part, err = m.On(g)
+	require.NoError(t, err)
+	return whole, part
+}
+
+// All devices of an expert group have as many parameters of experts as a layer has, and
+// compute as much for them as one that has all experts.
+func TestExpertsDivided(t *testing.T) {
+	for _, g := range []Group{
+		{Expert: 4}, {Expert: 16}, {Devices: 2, Sequence: true, Expert: 4}, {Devices: 4, Sequence: true, Expert: 2, ExpertTensor: 2},
+		{Devices: 4, Sequence: true, ExpertTensor: 1}, {Devices: 4, Sequence: true, Expert: 8, ExpertTensor: 4}, {Devices: 4, Sequence: true},
+	} {
+		whole, part := divided(t, g, nil)
+		experts := func(n Network) int64 {
+			return sum(n.Layers[1].Params, func(t Tensor) int64 {
+				if !t.Expert {
+					return 0
+				}
+				return t.Shape.Elements()
+			})
+		}
+		flops := func(n Network, p Pass) int64 {
+			return sum(n.Layers[1].Ops, func(o Op) int64 {
+				if o.Experts == 0 {
+					return 0
+				}
+				return o.FLOPs(p)
+			})
+		}
+		assert.Equal(t, experts(whole), experts(part)*int64(g.ExpertDevices()), g)
+		for _, p := range []Pass{Forward, InputGradient, WeightGradient} {
+			assert.Equal(t, flops(whole, p), flops(part, p)*int64(g.devices()), g)
+			assert.Equal(t, whole.FLOPs(p), part.FLOPs(p)*int64(g.devices())-routerTwice(whole, g, p), g)
+		}
+	}
+}
+
+// routerTwice is what the devices of a tensor-parallel group that divides every expert
+// compute beyond a whole router: each routes all tokens.
+func routerTwice(whole Network, g Group, p Pass) int64 {
+	if g.Dispatches() {
+		return 0
+	}
+	router := sum(whole.Layers[1].Ops, func(o Op) int64 {
+		if o.Name != "block_sparse_moe.gate" {
+			return 0
+		}
+		return o.FLOPs(p)
+	})
+	return router * 2 * int64(g.devices()-1)
+}
+
+// Dispatch and combine: a device's tokens, of which each goes to several experts, there and
+// back, in the forward and in the gradients. What is dispatched in 8 bits is so in F alone.
+func TestAllToAlls(t *testing.T) {
+	const rows, hidden = 32 * 4, 64
+	for _, c := range []struct {
+		group    Group
+		dispatch Transfer
+	}{
+		{Group{Expert: 8}, Transfer{Collective: AllToAll, Elements: rows * hidden}},
+		{Group{Devices: 4, Sequence: true, Expert: 8}, Transfer{Collective: AllToAll, Elements: rows / 4 * hidden}},
+		{Group{Devices: 4, Sequence: true, Expert: 8, ExpertTensor: 2}, Transfer{Collective: AllToAll, Elements: rows / 4 * hidden}},
+		{Group{Expert: 8, EightBits: true}, Transfer{Collective: AllToAll, Elements: rows * (hidden + hidden/128.*4), ElementBytes: 1}},
+	} {
+		_, part := divided(t, c.group, nil)
+		var names []string
+		for _, o := range part.Layers[1].Ops {
+			if o.Exchanges[Forward].Collective != AllToAll {
+				continue
+			}
+			names = append(names, o.Name)
+			want := [3]Transfer{Forward: c.dispatch, InputGradient: {Collective: AllToAll, Elements: rows * hidden / int64(c.group.devices())}}
+			if o.Name == "mlp.combine" {
+				want[Forward] = want[InputGradient]
+			}
+			assert.Equal(t, want, o.Exchanges, c.group)
+		}
+		assert.Equal(t, []string{"mlp.dispatch", "mlp.combine"}, names)
+	}
+}
+
+// A busiest device has more rows, sends and keeps more; a capacity is the same for all.
+func TestImbalanceAndCapacity(t *testing.T) {
+	rows := func(change func(*Model)) int64 {
+		_, part := divided(t, Group{Expert: 4}, change)
+		for _, o := range part.Layers[1].Ops {
+			if o.Experts > 0 {
+				return o.Rows
+			}
+		}
+		return 0
+	}
+	even := rows(nil)
+	assert.Equal(t, even*3/2, rows(func(m *Model) { m.Imbalance = 1.5 }))
+	assert.Equal(t, even*4, rows(func(m *Model) { m.Imbalance = 100 }), "one device has all rows")
+	assert.Equal(t, even*5/4, rows(func(m *Model) { m.Capacity = 1.25 }))
+}
+
+// What a token reaches: by counting, and DeepSeek-V3's four of eight nodes, of which it
+// reaches nearly all.
+func TestReached(t *testing.T) {
+	assert.InDelta(t, 1, Routing{Experts: 8, PerToken: 2, Groups: 1, GroupsPerToken: 1}.reached(1), 1e-12)
+	assert.InDelta(t, 2, Routing{Experts: 8, PerToken: 2, Groups: 1, GroupsPerToken: 1}.reached(8), 1e-12)
+	assert.InDelta(t, 2-2./14*3, Routing{Experts: 8, PerToken: 2, Groups: 1, GroupsPerToken: 1}.reached(2), 1e-12)
+	limited := Routing{Experts: 256, PerToken: 8, Groups: 8, GroupsPerToken: 4}
+	assert.InDelta(t, 3.65, limited.reached(8), 0.05)
+	free := Routing{Experts: 256, PerToken: 8, Groups: 1, GroupsPerToken: 1}
+	assert.InDelta(t, 5.32, free.reached(8), 0.05)
+	assert.Less(t, limited.reached(64), free.reached(64))
+	assert.InDelta(t, 2, Routing{Experts: 8, PerToken: 2, Groups: 4, GroupsPerToken: 1}.reached(8), 1e-12)
+}
+
+func TestExpertsRefused(t *testing.T) {
+	m := Model{Family: "mixtral", Layers: 2, Hidden: 64, Heads: 8, FFNHidden: 96, Vocab: 256, SequenceLength: 32, Experts: 16, ExpertsPerToken: 4}
+	for _, c := range []struct {
+		change func(*Model)
+		group  Group
+		want   string
+	}{
+		{nil, Group{Expert: 3}, "experts = 16: parallel.expert = 3 must divide it"},
+		{nil, Group{Devices: 2, Expert: 2}, "set parallel.sequence = true"},
+		{nil, Group{Devices: 64, Sequence: true, ExpertTensor: 64}, "heads = 8"},
+		{func(m *Model) { m.Family, m.Experts, m.ExpertsPerToken = "llama", 0, 0 }, Group{Expert: 2}, "parallel.expert = 2 divides those of a mixture"},
+		{func(m *Model) { m.ExpertGroups = 3 }, Group{}, "expert_groups = 3: must divide experts = 16"},
+		{func(m *Model) { m.ExpertGroups, m.GroupsPerToken = 2, 4 }, Group{}, "groups_per_token = 4: must be at most expert_groups = 2"},
+		{func(m *Model) { m.ExpertGroups, m.GroupsPerToken = 8, 1 }, Group{}, "fewer than experts_per_token = 4"},
+		{func(m *Model) { m.Capacity = 5 }, Group{}, "capacity = 5: must be at most experts / experts_per_token = 4"},
+		{func(m *Model) { m.Capacity, m.Imbalance = 2, 2 }, Group{}, "imbalance = 2: with capacity = 2"},
+	} {
+		changed := m
+		if c.change != nil {
+			c.change(&changed)
+		}
+		_, err := changed.On(c.group)
+		assert.ErrorContains(t, err, c.want)
+	}
+}

@@ -1,0 +1,88 @@
+package stages
+
+import "psim/costmodel/arch"
+
+// firstBucket closes the first bucket, which PyTorch keeps small so that the first
+// collective starts early.
+const firstBucket = 1 << 20
+
+// buckets joins the gradients of tensors, in the order in which they become
+// complete, into what travels together. A bucket is closed when it has reached
+// Bucket bytes, so it may exceed it; the first closes at 1 MiB. A limit of 0 keeps
+// every tensor by itself (Li et al. 2020, "PyTorch Distributed", section 3.2.2;
+// PyTorch's reducer).
+//
+// Gradients of experts that are divided among devices by themselves have buckets of their
+// own.
+func (p *Plan) buckets(tensors []arch.Tensor) []Bucket {
+	var buckets []Bucket
+	open := []Bucket{{}, {Experts: true}}
+	for _, t := range tensors {
+		of := 0
+		if p.sumsExperts(t) {
+			of = 1
+		}
+		b := &open[of]
+		b.Tensors = append(b.Tensors, t.Name)
+		b.Bytes += t.Shape.Elements() * p.PerParameter.Gradient
+		closes := p.Bucket
+		if len(buckets) == 0 {
+			closes = min(closes, firstBucket)
+		}
+		if b.Bytes >= closes {
+			buckets, open[of] = append(buckets, *b), Bucket{Experts: of == 1}
+		}
+	}
+	for _, b := range open {
+		if len(b.Tensors) > 0 {
+			buckets = append(buckets, b)
+		}
+	}
+	return buckets
+}
+
+// ahead cuts a stage into pieces whose parameters are gathered beside its first forward.
+func (p *Plan) ahead(st *Stage) []Piece {
+	if !p.gathersAhead() {
+		return nil
+	}
+	var pieces []Piece
+	var gradients int64 // of the last piece
+	for i := range st.Layers {
+		var parameters, experts int64
+		for _, t := range st.Held[i] {
+			parameters += t.Shape.Elements()
+			if p.sumsExperts(t) {
+				experts += t.Shape.Elements()
+			}
+		}
+		n := len(pieces)
+		whole := n == 0 || gradients > 0 && gradients >= p.Bucket
+		if whole && (parameters > 0 || n == 0) {
+			n, pieces, gradients = n+1, append(pieces, Piece{}), 0
+		}
+		narrow, narrowExperts := narrowWeights(st.Layers[i : i+1])
+		gradients += parameters * p.PerParameter.Gradient
+		pieces[n-1].Layers++
+		pieces[n-1].Bytes += p.updated(parameters, narrow)
+		pieces[n-1].Experts += p.updated(experts, narrowExperts)
+	}
+	return pieces
+}
+
+// gathersAhead reports whether updated parameters are gathered beside the next forwards;
+// those of second copies are not.
+func (p *Plan) gathersAhead() bool {
+	return p.OverlapGather && p.Zero >= 1 && p.Zero <= 2 && p.replicas() > 1 && !p.WholeLast && p.Placement.Second == nil
+}
+
+// bucketOf tells which bucket the gradient of each tensor is in.
+func bucketOf(buckets []Bucket) map[string]int {
+	of := map[string]int{}
+	for k, b := range buckets {
+		for _, name := range b.Tensors {
+			of[name] = k
+		}
+	}
+	return of
+}

@@ -1,0 +1,136 @@
+package stages
+
+import (
+	"iter"
+	"slices"
+
+	"psim/costmodel/arch"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
+)
+
+// sumsExperts reports whether a tensor is of experts that are not on the devices that have
+// the rest of their layer.
+func (p *Plan) sumsExperts(t arch.Tensor) bool { return t.Expert && p.Network.Group.Dispatches() }
+
+// expertSpan counts the replicas that an expert group is over.
+func (p *Plan) expertSpan() int {
+	return max(1, p.Network.Group.ExpertDevices()/max(1, p.Network.Group.Devices))
+}
+
+// cuts lists the all-to-alls of all stages, and what goes on beside the parts of their
+// passes; nil where experts are as all else.
+func (p *Plan) cuts() []wiring.Exchanges {
+	if !p.Network.Group.Dispatches() {
+		return nil
+	}
+	list := make([]wiring.Exchanges, len(p.Stages))
+	for s := range list {
+		e := &list[s]
+		for _, x := range p.Exchanges(s, graph.Forward) {
+			e.Forward = append(e.Forward, x.Bytes)
+		}
+		for _, x := range p.Exchanges(s, graph.Backward) {
+			e.Backward = append(e.Backward, x.Bytes)
+		}
+		if len(e.Forward) > 0 {
+			e.Leaves, e.Awaits = p.leaves(&p.Stages[s]), p.awaits(&p.Stages[s])
+		}
+	}
+	return list
+}
+
+// leaves finds, by bucket of gradients, the part of a backward with which it is complete.
+func (p *Plan) leaves(st *Stage) []int {
+	of, leaves := bucketOf(st.Buckets), make([]int, len(st.Buckets))
+	part := 0
+	made := func(t arch.Tensor) {
+		if k, ok := of[t.Name]; ok {
+			leaves[k] = max(leaves[k], part)
+		}
+	}
+	for i, l := range slices.Backward(st.Layers) {
+		part += exchangesIn(slices.Values(p.Training.Repeated(l)), arch.Forward)
+		left := slices.Clone(st.Held[i])
+		for _, o := range slices.Backward(l.Ops) {
+			if o.Exchanges[arch.InputGradient].Collective == arch.AllToAll {
+				part++
+				continue
+			}
+			left = slices.DeleteFunc(left, func(t arch.Tensor) bool {
+				makes := o.Class != arch.Exchange && o.Makes(t)
+				if makes {
+					made(t)
+				}
+				return makes
+			})
+		}
+		for _, t := range left {
+			made(t)
+		}
+	}
+	return leaves
+}
+
+// awaits counts, by part of a forward, the gathers that bring the parameters it needs.
+func (p *Plan) awaits(st *Stage) (awaits []int) {
+	if st.Ahead == nil {
+		return nil
+	}
+	gathers, layers := 0, st.Layers
+	awaits = []int{0}
+	for _, piece := range st.Ahead {
+		gathers += len(piece.gathers())
+		awaits[len(awaits)-1] = gathers
+		for _, l := range layers[:piece.Layers] {
+			for range exchangesIn(slices.Values(l.Ops), arch.Forward) {
+				awaits = append(awaits, gathers)
+			}
+		}
+		layers = layers[piece.Layers:]
+	}
+	return awaits
+}
+
+// exchangesIn counts the all-to-alls among one pass of operations.
+func exchangesIn(ops iter.Seq[arch.Op], pass arch.Pass) (n int) {
+	for o := range ops {
+		if o.Exchanges[pass].Collective == arch.AllToAll {
+			n++
+		}
+	}
+	return n
+}
+
+// gathers lists the sizes of what is gathered for a piece: of experts on other devices
+// apart, and last.
+func (p Piece) gathers() []int64 {
+	if p.Experts == 0 {
+		return []int64{p.Bytes}
+	}
+	return []int64{p.Bytes - p.Experts, p.Experts}
+}
+
+// syncExperts tells experts apart in what the replicas sum and gather.
+func (p *Plan) syncExperts(sync *wiring.Sync) {
+	sync.Sharers = p.expertReplicas()
+	sync.Experts = make([][]bool, len(p.Stages))
+	for s := range p.Stages {
+		st := &p.Stages[s]
+		for _, b := range st.Buckets {
+			sync.Experts[s] = append(sync.Experts[s], b.Experts)
+		}
+		experts := p.updated(st.Experts, st.NarrowExperts)
+		sync.Parameters[s] -= experts
+		sync.ExpertParameters = append(sync.ExpertParameters, experts)
+		if sync.Ahead == nil {
+			continue
+		}
+		sync.Ahead[s], sync.AheadExperts = nil, append(sync.AheadExperts, nil)
+		for _, piece := range st.Ahead {
+			for k, bytes := range piece.gathers() {
+				sync.Ahead[s], sync.AheadExperts[s] = append(sync.Ahead[s], bytes), append(sync.AheadExperts[s], k == 1)
+			}
+		}
+	}
+}

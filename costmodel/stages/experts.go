@@ -1,0 +1,75 @@
+package stages
+
+import (
+	"slices"
+
+	"psim/costmodel/arch"
+	"psim/schedules/graph"
+)
+
+// An Exchange is an all-to-all of an expert group within a pass of a stage, which it
+// parts in two.
+type Exchange struct {
+	Layer int   // of the stage
+	Bytes int64 // that a device sends to others, per sample
+}
+
+// Exchanges lists the all-to-alls of a pass of a stage, F, B or I, in the order in which
+// it comes to them; W has none.
+func (p *Plan) Exchanges(stage int, k graph.Kind) []Exchange {
+	if !p.Network.Group.Dispatches() || k == graph.WeightGradient {
+		return nil
+	}
+	var list []Exchange
+	layers := p.Stages[stage].Layers
+	if k == graph.Forward {
+		for i, l := range layers {
+			list = p.exchanged(list, i, slices.Values(l.Ops), arch.Forward)
+		}
+		return list
+	}
+	for i, l := range slices.Backward(layers) {
+		list = p.exchanged(list, i, slices.Values(p.Training.Repeated(l)), arch.Forward)
+		list = p.exchanged(list, i, reversed(l.Ops), arch.InputGradient)
+	}
+	return list
+}
+
+func reversed(ops []arch.Op) func(func(arch.Op) bool) {
+	return func(yield func(arch.Op) bool) {
+		for _, o := range slices.Backward(ops) {
+			if !yield(o) {
+				return
+			}
+		}
+	}
+}
+
+// exchanged appends the all-to-alls among one pass of operations.
+func (p *Plan) exchanged(list []Exchange, layer int, ops func(func(arch.Op) bool), pass arch.Pass) []Exchange {
+	for o := range ops {
+		if o.Exchanges[pass].Collective == arch.AllToAll {
+			whole := o.Exchanges[pass].Bytes(p.Training.ActivationElement(), 1)
+			list = append(list, Exchange{layer, p.Network.SentToExperts(whole)})
+		}
+	}
+	return list
+}
+
+// expertReplicas counts the devices that have the same experts, over which their gradients
+// are summed.
+func (p *Plan) expertReplicas() int {
+	g := p.Network.Group
+	return max(1, max(1, g.Devices)*p.replicas()/g.ExpertDevices())
+}
+
+// ShareOf is what a device holds of so many bytes for every parameter of a stage that are
+// sharded from a ZeRO stage on: of experts over the devices that have the same ones, and
+// of all else over the replicas. Each share is rounded up.
+func (p *Plan) ShareOf(s *Stage, perParameter int64, from int) int64 {
+	if p.Zero < from || !p.Network.Group.Dispatches() {
+		return p.Share(s.Stored*perParameter, from)
+	}
+	shards := int64(p.expertReplicas())
+	return p.Share((s.Stored-s.Experts)*perParameter, from) + roundUp(s.Experts*perParameter, shards)/shards
+}
