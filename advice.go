@@ -67,7 +67,7 @@ func (p *Prediction) warnOfFragmentation() {
 	}
 }
 
-func (p *Prediction) devices() int { return p.Plan.Graph.Ranks() * max(1, p.Config.Parallel.Tensor) }
+func (p *Prediction) devices() int { return p.Plan.Graph.Ranks() * p.Plan.Machine.Devices() }
 
 // batch counts the samples of a step over all replicas; 0 where no network is known.
 func (p *Prediction) batch() int64 {

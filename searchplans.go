@@ -128,7 +128,7 @@ func (s *plansSearch) rank(ctx context.Context, found *plans.Found) error {
 			s.PrunedBy[p.Pruned]++
 		}
 		s.Points = append(s.Points, PlanPoint{
-			Plan: p.PlanShape, Set: p.Set, Pruned: p.Pruned, Bound: p.Bound,
+			Plan: p.PlanShape, Set: p.Set, Pruned: p.Pruned, Work: p.Work, Bound: p.Bound,
 			Simulated: p.Step > 0, StepTime: p.Step, PeakMemory: p.Peak, Fits: p.Fits,
 		})
 	}

@@ -140,6 +140,7 @@ func checkPoint(t *rapid.T, point psim.PlanPoint, p *psim.Prediction) {
 		require.NotEmpty(t, point.Pruned, set)
 		return
 	}
+	require.LessOrEqual(t, point.Work, point.Bound, set)
 	require.LessOrEqual(t, point.Bound, p.Summary.StepTime, "the bound of %s", set)
 	switch point.Pruned {
 	case plans.Parameters, plans.Activations:

@@ -23,9 +23,19 @@ type Division struct {
 	config   *Config
 }
 
-// Divide cuts and places the network as the experiment has it after a change of
+// A Cut is what a Division is made from: a network that has been cut and placed, without
+// what its stages are.
+type Cut struct {
+	Workload *stages.Workload
+	Machine  costmodel.Machine
+	Schedule schedules.Schedule
+	Shape    graph.Shape
+	config   *Config
+}
+
+// Cut cuts and places the network as the experiment has it after a change of
 // [schedule], [parallel], [batch] and train.recompute.
-func (c *Config) Divide(change func(*Config)) (*Division, error) {
+func (c *Config) Cut(change func(*Config)) (*Cut, error) {
 	v := *c
 	v.dropped = append(slices.Clip(c.dropped), "schedule.partition", "schedule.placement", "schedule.stages")
 	change(&v)
@@ -37,7 +47,12 @@ func (c *Config) Divide(change func(*Config)) (*Division, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Division{v.shared.plan(w), machine, schedule, v.shape(schedule, len(w.Samples)), &v}, nil
+	return &Cut{w, machine, schedule, v.shape(schedule, len(w.Samples)), &v}, nil
+}
+
+// Divide plans the stages of a cut.
+func (k *Cut) Divide() *Division {
+	return &Division{k.config.shared.plan(k.Workload), k.Machine, k.Schedule, k.Shape, k.config}
 }
 
 // Pipeline readies the schedule for wiring, in an order that does not depend on costs.

@@ -138,6 +138,8 @@ func (c *Config) refuse() error {
 		return c.problem("model", errors.New("a mixture of experts is simulated, but not executed; gpt, vgg and mlp are"))
 	case c.Parallel.Tensor > 1:
 		return c.problem("parallel", fmt.Errorf("tensor = %d: is simulated, but not executed; set tensor = 1", c.Parallel.Tensor))
+	case c.Parallel.Context > 1:
+		return c.problem("parallel", fmt.Errorf("context = %d: is simulated, but not executed; set context = 1", c.Parallel.Context))
 	case c.Parallel.Zero == 1 || c.Parallel.Zero == 2:
 		return c.problem("parallel", fmt.Errorf("zero = %d: is simulated, but not executed yet; 0 (all-reduce) and 3 (FSDP) are", c.Parallel.Zero))
 	case c.Train.Narrow():
@@ -165,6 +167,8 @@ func (c *Config) Trained() (n arch.Network, samples int64, err error) {
 		return n, 0, c.problem("train", fmt.Errorf("precision = %q: layers are measured in fp32; set train.precision = \"fp32\"", c.Train.Precision))
 	case c.Parallel.Tensor > 1:
 		return n, 0, c.problem("parallel", fmt.Errorf("tensor = %d: layers are measured whole; set parallel.tensor = 1", c.Parallel.Tensor))
+	case c.Parallel.Context > 1:
+		return n, 0, c.problem("parallel", fmt.Errorf("context = %d: layers are measured over whole sequences; set parallel.context = 1", c.Parallel.Context))
 	case c.Model.UsedKernels() != arch.KernelsFused:
 		return n, 0, c.problem("model", fmt.Errorf("kernels = %q: layers are measured with kernels of psim's own; set model.kernels = \"fused\"", c.Model.UsedKernels()))
 	}

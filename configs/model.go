@@ -9,6 +9,7 @@ import (
 	"psim/costmodel"
 	"psim/costmodel/arch"
 	"psim/costmodel/stages"
+	"psim/internal/setting"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/search"
@@ -41,7 +42,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	if plan.Network, err = c.undivided(w); err != nil {
 		return nil, c.problem("model", err)
 	}
-	plan.Warnings = slices.Concat(c.changes, c.joined(machine), c.nobodyToTell(), c.nothingToGather(), c.unlayered(), c.wideKernels(), unmeasured(planned, machine.Device), unusedRanges(machine, g.Ranks()), c.unasked(machine, g.Ranks()))
+	plan.Warnings = slices.Concat(c.changes, c.joined(machine), c.nobodyToTell(), c.nobodyToAttend(), c.nothingToGather(), c.unlayered(), c.wideKernels(), unmeasured(planned, machine.Device), unusedRanges(machine, g.Ranks()), c.unasked(machine, g.Ranks()))
 	if tokens := w.Network.TokensPerSample; tokens > 1 {
 		plan.Tokens = plan.Samples * int64(tokens)
 	}
@@ -71,6 +72,8 @@ func (c *Config) checkTwoPass(split bool) error {
 		return c.problem("train", fmt.Errorf(`backward = "two-pass": schedule %s has tasks of their own for gradients of inputs and of weights; set "whole" or "per-layer"`, c.Schedule.Name))
 	case c.Parallel.Tensor > 1:
 		return c.problem("train", fmt.Errorf(`backward = "two-pass": is not modelled with parallel.tensor = %d; set "whole" or "per-layer"`, c.Parallel.Tensor))
+	case c.Parallel.Context > 1:
+		return c.problem("train", fmt.Errorf(`backward = "two-pass": is not modelled with parallel.context = %d; set "whole" or "per-layer"`, c.Parallel.Context))
 	case c.Parallel.Expert > 1:
 		return c.problem("train", fmt.Errorf(`backward = "two-pass": is not modelled with parallel.expert = %d; set "whole"`, c.Parallel.Expert))
 	}
@@ -112,13 +115,14 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	if machine, err = c.shared.readMachine(func() (costmodel.Machine, error) { return c.machine(true) }); err != nil {
 		return nil, machine, c.problem("machine", err)
 	}
-	machine.Tensor, machine.Stages, machine.Replicas = c.layout()
+	machine.Tensor, machine.Context = c.Parallel.Tensor, c.Parallel.Context
+	machine.Stages, machine.Replicas = c.layout()
 	training, err := c.trainedOn(network, machine)
 	if err != nil {
 		return nil, machine, c.problem("train", err)
 	}
 	w := &stages.Workload{
-		Network: network, Training: training, Samples: samples, Shards: shards, Replicas: c.Parallel.Data, Zero: c.Parallel.Zero,
+		Network: network, Training: training, Samples: samples, Shards: shards, Replicas: c.Parallel.Data, Context: c.Parallel.Context, Zero: c.Parallel.Zero,
 		Bucket: int64(c.Parallel.Bucket), Overlap: c.Parallel.Overlap, NoReduceScatter: c.Parallel.Collectives == "gloo",
 		WholeLast: c.Schedule.WholeLast, PerTensor: c.Parallel.Gather == schedules.GatherTensor, Copied: c.Parallel.Gather == schedules.GatherCopied, Simplified: c.Parallel.Simplified, Broadcast: c.Parallel.Broadcast, OverlapGather: c.Parallel.OverlapGather,
 		Process: c.Memory.Process(c.groups()),
@@ -126,8 +130,8 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	if err := w.Validate(); err != nil {
 		return nil, machine, c.problem("batch", err)
 	}
-	if w.WholeLast && (c.Parallel.Data > 1 || c.Parallel.Tensor > 1) {
-		return nil, machine, c.problem("schedule", errors.New("whole_last = true: is modelled for parallel.data = 1 and parallel.tensor = 1 only"))
+	if w.WholeLast && (c.Parallel.Data > 1 || c.Parallel.Tensor > 1 || c.Parallel.Context > 1) {
+		return nil, machine, c.problem("schedule", errors.New("whole_last = true: is modelled for parallel.data = 1, parallel.tensor = 1 and parallel.context = 1 only"))
 	}
 	if c.Parallel.Zero == 3 {
 		err = c.layerByLayer(w)
@@ -140,10 +144,10 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	return w, machine, nil
 }
 
-// groups counts those that every device communicates in: of replicas, of tensors and of the
-// pipeline, and where these are several, all devices together.
+// groups counts those that every device communicates in: of replicas, of tensors, of
+// contexts and of the pipeline, and where these are several, all devices together.
 func (c *Config) groups() (n int) {
-	for _, size := range []int{c.Parallel.Data, c.Parallel.Tensor, c.Schedule.Stages} {
+	for _, size := range []int{c.Parallel.Data, c.Parallel.Tensor, c.Parallel.Context, c.Schedule.Stages} {
 		if size > 1 {
 			n++
 		}
@@ -154,13 +158,12 @@ func (c *Config) groups() (n int) {
 	return n
 }
 
-// layout returns the devices of a rank and, where replicas lie beside each other, the ranks
-// of each and their number.
-func (c *Config) layout() (tensor, stages, replicas int) {
+// layout returns, where replicas lie beside each other, the ranks of each and their number.
+func (c *Config) layout() (stages, replicas int) {
 	if c.Parallel.Order == schedules.ReplicasFirst {
-		stages, replicas = c.Schedule.Stages, c.Parallel.Data
+		return c.Schedule.Stages, c.Parallel.Data
 	}
-	return c.Parallel.Tensor, stages, replicas
+	return 0, 0
 }
 
 // layerByLayer makes a stage of every layer, all on one rank: the units of
@@ -183,6 +186,7 @@ func (c *Config) layerByLayer(w *stages.Workload) error {
 func (c *Config) network() (arch.Network, error) {
 	group := arch.Group{
 		Devices: c.Parallel.Tensor, Sequence: c.Parallel.Sequence,
+		Context: c.Parallel.Context, Method: c.Parallel.ContextMethod,
 		Overlap: c.Parallel.TensorOverlap, Scatter: c.Parallel.ScatterGather,
 		Expert: c.Parallel.Expert, ExpertTensor: c.Parallel.ExpertTensor,
 		DeepEP: c.Parallel.Dispatcher == schedules.DispatcherDeepEP, EightBits: c.Parallel.Dispatch == schedules.DispatchFP8,
@@ -221,8 +225,9 @@ func (c *Config) model() (arch.Model, error) {
 	if err != nil {
 		err = fmt.Errorf("file = %q: %w", c.Model.File, err)
 	}
-	model.Attention, model.Kernels, model.Code = c.Model.Attention, c.Model.Kernels, c.Model.Code
-	return c.withAttention(model), err
+	given := c.Model // which has keys beside the file's that go with it
+	given.File = ""
+	return c.withAttention(setting.Overlay(model, given)), err
 }
 
 // withAttention lets a model that says nothing of it have fused attention where there
@@ -238,7 +243,7 @@ func (c *Config) withAttention(m arch.Model) arch.Model {
 
 // undivided returns the network of a workload as it is where no devices share layers.
 func (c *Config) undivided(w *stages.Workload) (arch.Network, error) {
-	if c.Parallel.Tensor == 1 && !w.Network.Group.Dispatches() {
+	if w.Network.Group.All() == 1 && !w.Network.Group.Dispatches() {
 		return w.Network, nil
 	}
 	model, err := c.model()

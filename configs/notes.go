@@ -143,7 +143,7 @@ func (c *Config) MachineNotes(p *Plan) []string {
 	if m.Host == (costmodel.Host{}) {
 		lines = append(lines, "assumes  no machine.host: launching takes no thread of the host")
 	}
-	if p.Graph.Ranks()*max(1, m.Tensor) > 1 {
+	if p.Graph.Ranks()*m.Devices() > 1 {
 		lines = append(lines, c.assumed("machine.devices_per_node")...)
 	}
 	if m.Nodes(p.Graph.Ranks()) > 1 {

@@ -103,10 +103,11 @@ func layerCosts(w stages.Workload, m costmodel.Machine) ([]float64, error) {
 	}
 	costs := make([]float64, len(w.Network.Layers))
 	layers := w.Training.Asked(w.Network).Layers
+	same := arch.Same(layers)
 	for i, l := range layers {
 		n := w.Samples[0]
-		if i > 0 && l.Shares(layers[i-1]) {
-			costs[i] = costs[i-1]
+		if k := same[i]; k < i {
+			costs[i] = costs[k]
 			continue
 		}
 		costs[i] = float64(compute.Layer(l, arch.Forward, n) + compute.Backward(l, n) + compute.Recompute(l, w.Training, n))

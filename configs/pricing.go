@@ -71,7 +71,7 @@ func (c *Config) Pricing(p *Plan) []Pricing {
 		l.device(p)
 		l.section("machine.host", m.Host, "default")
 	}
-	if p.Graph.Ranks()*max(1, m.Tensor) > 1 && m.DevicesPerNode != 1 {
+	if p.Graph.Ranks()*m.Devices() > 1 && m.DevicesPerNode != 1 {
 		l.section("machine.link", m.Link, "link "+m.Link.Name)
 	}
 	if m.Nodes(p.Graph.Ranks()) > 1 {

@@ -12,6 +12,7 @@ import (
 	"psim/costmodel/link"
 	"psim/costmodel/stages"
 	"psim/internal/units"
+	"psim/schedules"
 )
 
 // joined warns where a machine file named by --set makes one node of several, by
@@ -33,6 +34,16 @@ func (c *Config) nothingToGather() []string {
 	return []string{fmt.Sprintf("parallel.overlap_gather = true: no effect with zero = %d, since it is about the gather of parameters after the update of zero = 1 and 2", p.Zero)}
 }
 
+// nobodyToAttend warns of a way in which parts of sequences attend to each other where
+// sequences are whole.
+func (c *Config) nobodyToAttend() []string {
+	method := c.Parallel.ContextMethod
+	if method == "" || method == schedules.ContextRing || c.Parallel.Context > 1 {
+		return nil
+	}
+	return []string{fmt.Sprintf("parallel.context_method = %q: no effect with context = 1, since sequences are whole; set parallel.context above 1", method)}
+}
+
 // unlayered warns of a number of layers to repeat where that is not by layers.
 func (c *Config) unlayered() []string {
 	if c.Train.RecomputeLayers == 0 || c.Train.Recompute == "full" {
@@ -43,7 +54,7 @@ func (c *Config) unlayered() []string {
 
 // nobodyToTell warns of a broadcast that there is nobody to receive.
 func (c *Config) nobodyToTell() []string {
-	if !c.Parallel.Broadcast || c.Parallel.Data > 1 {
+	if !c.Parallel.Broadcast || c.Parallel.Data > 1 || c.Parallel.Context > 1 {
 		return nil
 	}
 	return []string{"parallel.broadcast = true: no effect with one replica, since there is no other to send parameters to; set parallel.data above 1"}
@@ -166,12 +177,14 @@ func (c *Config) unasked(m costmodel.Machine, ranks int) []string {
 		if c.Model.SequenceLength == 0 {
 			warn("model.sequence_length is not given: samples are taken to be as long as %s allows, %s tokens; set model.sequence_length to what is trained", c.Model.File, length)
 		}
-		if model.Window > 0 && model.Window < model.SequenceLength && model.Attention != arch.AttentionFlash {
+	}
+	if err == nil && model.Attention != arch.AttentionFlash {
+		if window, length := model.UsedWindow(); window > 0 {
 			warn("%s has a sliding window of %s tokens, which unfused attention does not leave out: it is priced over all %s; set model.attention = \"flash\", or model.sequence_length to the window to see how much that can be",
-				c.Model.File, units.FormatCount(int64(model.Window)), length)
+				cmp.Or(c.Model.File, c.Model.Preset, "[model]"), units.FormatCount(int64(window)), units.FormatCount(int64(length)))
 		}
 	}
-	devices := ranks * max(1, m.Tensor)
+	devices := ranks * m.Devices()
 	if m.DevicesPerNode == 0 && c.Machine.DevicesPerNode == 0 && devices > surelyTogether(m.Device) {
 		warn("machine.devices_per_node is not given: all %d devices are taken to be in one node, joined by its link; set it, and machine.network, if there are several", devices)
 	}

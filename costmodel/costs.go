@@ -56,7 +56,7 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 		case graph.SendForward, graph.SendBackward:
 			c = m.message(t)
 		case graph.AllReduce, graph.ReduceScatter, graph.AllGather, graph.Broadcast:
-			c.Busy = groups[t.Peer].CollectiveTime(t.Kind, len(g.Groups[t.Peer]), t.Bytes)
+			c.Busy = groups[t.Peer].CollectiveTime(t.Kind, g.Members(t.Peer), t.Bytes)
 		case graph.Average:
 			c.Busy = updates.average(t)
 		case graph.Optimizer:
@@ -91,12 +91,18 @@ func RingCosts(m Machine, g *graph.Graph) (graph.Costs, error) {
 
 // check reports that the machine lacks a link that the graph needs.
 func (m *Machine) check(g *graph.Graph) error {
-	what, devices := "ranks", g.Ranks()*m.tensor()
-	if m.tensor() > 1 {
+	what, devices := "ranks", g.Ranks()*m.Devices()
+	if m.Devices() > 1 {
 		what = "devices"
 	}
-	if n := m.DevicesPerNode; n > 0 && n%m.tensor() != 0 && m.tensor()%n != 0 {
-		return fmt.Errorf("devices_per_node = %d: some groups of parallel.tensor = %d would be in two nodes; one must divide the other", n, m.tensor())
+	for _, size := range []int{m.tensor(), m.Devices()} {
+		if n := m.DevicesPerNode; n > 0 && n%size != 0 && size%n != 0 {
+			keys := "parallel.tensor"
+			if size != m.tensor() {
+				keys += " × parallel.context"
+			}
+			return fmt.Errorf("devices_per_node = %d: some groups of %s = %d would be in two nodes; one must divide the other", n, keys, size)
+		}
 	}
 	if devices > 1 && m.Link.Bandwidth == 0 && m.DevicesPerNode != 1 {
 		return fmt.Errorf("link: %d %s need one between them; name it, such as link = \"pcie4\" (psim list devices), or give [machine.link] bandwidth and latency", devices, what)

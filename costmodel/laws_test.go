@@ -30,8 +30,30 @@ func drawModel(t *rapid.T) arch.Model {
 	}
 	if family == "mixtral" {
 		m.Experts, m.ExpertsPerToken = 3, rapid.IntRange(1, 3).Draw(t, "active")
+		m.SharedExperts, m.MoEEvery, m.DenseLayers = rapid.IntRange(0, 2).Draw(t, "shared"), rapid.IntRange(1, 2).Draw(t, "every"), rapid.IntRange(0, 1).Draw(t, "dense")
+		m.ExpertHidden = 4 * rapid.IntRange(0, 16).Draw(t, "expert")
+	}
+	if family != "gpt" {
+		drawBlock(t, &m)
 	}
 	return m
+}
+
+// drawBlock draws what a block of llama or mixtral may have.
+func drawBlock(t *rapid.T, m *arch.Model) {
+	may := func(key string) bool { return rapid.IntRange(0, 3).Draw(t, key) == 0 }
+	if may("latent") {
+		m.KVLoraRank, m.QLoraRank = 4*rapid.IntRange(1, 8).Draw(t, "rank"), 4*rapid.IntRange(0, 8).Draw(t, "query_rank")
+		m.QKNopeHeadDim, m.QKRopeHeadDim, m.VHeadDim = 8, 4, 4*rapid.IntRange(1, 8).Draw(t, "value")
+	} else {
+		m.QKNorm = may("qk_norm")
+	}
+	m.PostNorms, m.AttentionBias, m.MLPBias, m.Sinks = may("post_norms"), may("attention_bias"), may("mlp_bias"), may("sinks")
+	m.ParallelBlock = m.Family == "llama" && !m.PostNorms && may("parallel")
+	m.MTPLayers = rapid.IntRange(0, 3).Draw(t, "mtp") / 2
+	if may("window") {
+		m.Window, m.FullAttentionEvery = 8, rapid.IntRange(0, 2).Draw(t, "full")
+	}
 }
 
 // drawWorkload draws the training of one, over two pipeline ranks and replicas.

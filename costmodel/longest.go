@@ -61,10 +61,10 @@ func (m *Machine) checkCollectives(g *graph.Graph, groups []link.Link) error {
 			continue
 		}
 		priced[t.Peer][t.Kind] = t.Bytes + 1
-		ranks := g.Groups[t.Peer]
-		if groups[t.Peer].CollectiveTime(t.Kind, len(ranks), t.Bytes) >= units.Longest {
-			what := fmt.Sprintf("the %s of %s over %d ranks", t.Kind, units.FormatBytes(t.Bytes), len(ranks))
-			key, check := m.cause(t.Kind, ranks, t.Bytes)
+		n := g.Members(t.Peer)
+		if groups[t.Peer].CollectiveTime(t.Kind, n, t.Bytes) >= units.Longest {
+			what := fmt.Sprintf("the %s of %s over %d ranks", t.Kind, units.FormatBytes(t.Bytes), n)
+			key, check := m.cause(t.Kind, g.Groups[t.Peer], g.Width(t.Peer), t.Bytes)
 			return tooLong(key, what, check)
 		}
 	}
@@ -73,7 +73,7 @@ func (m *Machine) checkCollectives(g *graph.Graph, groups []link.Link) error {
 
 // cause returns the link and its key without which a collective would not be cut off;
 // the slowest link and all keys if no single one is the cause.
-func (m *Machine) cause(k graph.Kind, ranks []int32, bytes int64) (key, check string) {
+func (m *Machine) cause(k graph.Kind, ranks []int32, width int, bytes int64) (key, check string) {
 	const unlimited = 1e30
 	slowest := m.linkKey(ranks[0], ranks[len(ranks)-1])
 	for _, c := range []struct {
@@ -89,7 +89,7 @@ func (m *Machine) cause(k graph.Kind, ranks []int32, bytes int64) (key, check st
 		for _, key := range []string{"link", "network"} {
 			without := *m
 			c.drop(map[string]*link.Link{"link": &without.Link, "network": &without.Network}[key])
-			if without.Group(ranks).CollectiveTime(k, len(ranks), bytes) < units.Longest {
+			if without.group(ranks, width, nil).CollectiveTime(k, len(ranks)*width, bytes) < units.Longest {
 				return key, c.name
 			}
 		}

@@ -153,11 +153,13 @@ func (d Device) Achievable(precision string) (float64, error) {
 func (d Device) Usable() int64 { return int64(float64(d.Memory) * (1 - d.Margin)) }
 
 // A Machine is equal devices in equal nodes, counted node by node. A rank
-// stands for the T devices of its tensor-parallel group, which all do the same:
-// rank r is devices r·T to r·T + T − 1.
+// stands for the T devices of each of the C tensor-parallel groups that divide its
+// sequences, which all do the same: rank r is devices r·T·C to (r + 1)·T·C − 1, of which
+// those of a tensor-parallel group lie side by side.
 type Machine struct {
-	Device Device
-	Tensor int // devices of a rank (T); 0 means 1
+	Device  Device
+	Tensor  int // devices of a tensor-parallel group (T); 0 means 1
+	Context int // such groups of a rank (C); 0 means 1
 	// Stages and Replicas are the ranks of a replica and the replicas, where devices
 	// are counted replica by replica first, as in Megatron: rank r of stage r mod Stages
 	// lies beside the same stage's of the next replica. Otherwise 0.

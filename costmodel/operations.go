@@ -95,7 +95,7 @@ func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
 // exponential, is as much for narrow heads as for wide ones.
 func (c Compute) fused(o arch.Op, flops float64) float64 {
 	covered := float64(o.Pairs) / (float64(o.Rows) * float64(o.Cols))
-	return flops * covered / c.attention * (1 + c.halfHead/float64(o.Inner))
+	return flops * covered / c.attention * (1 + c.halfHead/o.HeadFeatures())
 }
 
 // detectionKernels look through a gradient: one compares it with itself, which writes a

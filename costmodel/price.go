@@ -47,12 +47,13 @@ func (c Compute) priceOf(l arch.Layer, t arch.Training, samples int64) price {
 	return p
 }
 
-// pricesOf prices layers, of which neighbours that compute the same are priced once.
+// pricesOf prices layers, of which those that compute the same are priced once.
 func (c Compute) pricesOf(layers []arch.Layer, t arch.Training, samples int64) []price {
 	prices := make([]price, len(layers))
+	same := arch.Same(layers)
 	for i, l := range layers {
-		if i > 0 && l.Shares(layers[i-1]) {
-			prices[i] = prices[i-1]
+		if k := same[i]; k < i {
+			prices[i] = prices[k]
 		} else {
 			prices[i] = c.priceOf(l, t, samples)
 		}
@@ -76,6 +77,25 @@ func layerPrices(c Compute, p *stages.Plan) [][][]price {
 		}
 	}
 	return list
+}
+
+// A LayerTime is what a layer takes for a microbatch by itself: no stage takes less than
+// its layers. Backward and Input begin with what is repeated.
+type LayerTime struct{ Forward, Backward, Input, Weight time.Duration }
+
+// LayerTimes prices the layers of a plan for its first microbatch, whatever their stages,
+// on machines of so many ranks.
+func LayerTimes(m Machine, p *stages.Plan, ranks int) ([]LayerTime, error) {
+	c, err := m.slowest(ranks).Compute(p.Training)
+	if err != nil {
+		return nil, err
+	}
+	var list []LayerTime
+	for _, one := range c.pricesOf(p.Network.Layers, p.Training, p.Samples[0]) {
+		t := one.time
+		list = append(list, LayerTime{t.forward, units.Sum(one.recompute, t.backward), units.Sum(one.recompute, t.input), t.weight})
+	}
+	return list, nil
 }
 
 // plus adds the price of a layer.

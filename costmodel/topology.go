@@ -9,8 +9,14 @@ import (
 	"psim/schedules/graph"
 )
 
-// tensor counts the devices of a rank.
+// tensor counts the devices of a tensor-parallel group.
 func (m *Machine) tensor() int { return max(1, m.Tensor) }
+
+// context counts the tensor-parallel groups of a rank.
+func (m *Machine) context() int { return max(1, m.Context) }
+
+// Devices counts the devices of a rank.
+func (m *Machine) Devices() int { return m.tensor() * m.context() }
 
 // first numbers a rank's first device as it lies on the nodes.
 func (m *Machine) first(rank int32) int {
@@ -18,24 +24,26 @@ func (m *Machine) first(rank int32) int {
 	if m.Stages > 1 && m.Replicas > 1 {
 		at = at%m.Stages*m.Replicas + at/m.Stages
 	}
-	return at * m.tensor()
+	return at * m.Devices()
 }
 
 // Node returns the node of a rank's first device.
-func (m *Machine) Node(rank int32) int32 {
+func (m *Machine) Node(rank int32) int32 { return m.nodeOf(m.first(rank)) }
+
+func (m *Machine) nodeOf(device int) int32 {
 	if m.DevicesPerNode == 0 {
 		return 0
 	}
-	return int32(m.first(rank) / m.DevicesPerNode)
+	return int32(device / m.DevicesPerNode)
 }
 
-// siblings counts how many devices of a rank are in one node and communicate at the
-// same time, each with its peer.
-func (m *Machine) siblings() int {
+// siblings counts how many groups communicate at the same time from one node, of a rank of
+// which so many devices are in each.
+func (m *Machine) siblings(width int) int {
 	if m.DevicesPerNode == 0 {
-		return m.tensor()
+		return m.Devices() / width
 	}
-	return min(m.tensor(), m.DevicesPerNode)
+	return min(m.Devices()/width, m.DevicesPerNode)
 }
 
 // Between is the link that a message between two ranks takes, and the queue
@@ -48,11 +56,11 @@ func (m *Machine) Between(from, to int32) (link.Link, int32) {
 	if node := m.Node(from); node != m.Node(to) {
 		nics := m.nics()
 		card := int(node)*nics + m.first(from)%m.DevicesPerNode%nics
-		cards := min(nics, m.siblings())
-		return m.Network.Share(float64(cards) / float64(m.siblings())), int32(3*card + 3)
+		cards := min(nics, m.siblings(1))
+		return m.Network.Share(float64(cards) / float64(m.siblings(1))), int32(3*card + 3)
 	}
 	if m.Link.Shared == "node" {
-		return m.Link.Share(1 / float64(m.siblings())), 3*m.Node(from) + 2
+		return m.Link.Share(1 / float64(m.siblings(1))), 3*m.Node(from) + 2
 	}
 	return m.Link, 3*from + 1
 }
@@ -62,27 +70,28 @@ func (m *Machine) nics() int { return min(max(1, m.NICsPerNode), max(1, m.Device
 
 // Group is what collectives over a group of ranks go through, where no other group
 // uses the cards of its nodes.
-func (m *Machine) Group(ranks []int32) link.Link { return m.group(ranks, nil) }
+func (m *Machine) Group(ranks []int32) link.Link { return m.group(ranks, 1, nil) }
 
-// group finds the same where others communicate at that time: load counts, by node, the
-// ranks that use its cards then, those of the group included.
-func (m *Machine) group(ranks []int32, load []int) link.Link {
-	nodes := m.perNode(ranks)
+// group finds the same of so many devices of each rank, where others communicate at that
+// time: load counts, by node, the devices that use its cards then, those of the group and
+// of its siblings included.
+func (m *Machine) group(ranks []int32, width int, load []int) link.Link {
+	nodes, n := m.perNode(ranks, width), len(ranks)*width
 	if len(nodes) < 2 {
 		return m.Link
 	}
-	cards := m.cards(nodes, len(ranks)/len(nodes), load)
+	cards := m.cards(nodes, n/len(nodes), m.siblings(width), load)
 	across := m.Network
 	across.Collective = units.Rate(m.Network.BusBandwidth() * cards)
-	if table := m.Network.Over(len(nodes), len(ranks), m.nics(), cards); table != nil {
+	if table := m.Network.Over(len(nodes), n, m.nics(), cards); table != nil {
 		across.AllReduce, across.AllGather, across.ReduceScatter = table, nil, nil
 		return across
 	}
-	if len(ranks) == len(nodes) {
+	if n == len(nodes) {
 		return across.ShareTables(cards)
 	}
-	perNode := nodes[0].ranks
-	if slices.ContainsFunc(nodes, func(n onNode) bool { return n.ranks != perNode }) {
+	perNode := nodes[0].devices
+	if slices.ContainsFunc(nodes, func(n onNode) bool { return n.devices != perNode }) {
 		perNode = 0 // not equal
 	}
 	across = across.WithoutTables() // which are for one rank on each node
@@ -94,16 +103,17 @@ func (m *Machine) group(ranks []int32, load []int) link.Link {
 }
 
 // cards counts the network cards of a node that a ring over a group has for itself: as
-// many as it has ranks there at most, and an equal part of all where the devices of
-// these ranks, each with a ring of its own, or other groups share them.
-func (m *Machine) cards(nodes []onNode, perNode int, load []int) float64 {
+// many as it has devices there at most, and an equal part of all where its siblings, the
+// rings of the other devices of its ranks, or other groups share them.
+func (m *Machine) cards(nodes []onNode, perNode, siblings int, load []int) float64 {
 	share := 1.0
 	for _, n := range nodes {
 		if load != nil {
-			share = min(share, float64(n.ranks)/float64(max(n.ranks, load[n.node])))
+			all := n.devices * siblings
+			share = min(share, float64(all)/float64(max(all, load[n.node])))
 		}
 	}
-	return min(float64(perNode), float64(m.nics())/float64(m.siblings())*share)
+	return min(float64(perNode), float64(m.nics())/float64(siblings)*share)
 }
 
 // groups finds what the collectives of every group go through. Groups over the replicas
@@ -115,7 +125,7 @@ func (m *Machine) groups(g *graph.Graph) []link.Link {
 	}
 	var uses [2]use
 	of := func(ranks []int32) *use {
-		if int(ranks[0])/g.Shape.Ranks == int(ranks[len(ranks)-1])/g.Shape.Ranks {
+		if len(ranks) > 1 && int(ranks[0])/g.Shape.Ranks == int(ranks[len(ranks)-1])/g.Shape.Ranks {
 			return &uses[0]
 		}
 		return &uses[1]
@@ -123,35 +133,39 @@ func (m *Machine) groups(g *graph.Graph) []link.Link {
 	for i := range uses {
 		uses[i] = use{make([]int, m.Nodes(g.Ranks())), make([]bool, g.Ranks())}
 	}
-	for _, ranks := range g.Groups {
-		if len(m.perNode(ranks)) < 2 {
+	for k, ranks := range g.Groups {
+		width := g.Width(int32(k))
+		if len(m.perNode(ranks, width)) < 2 {
 			continue
 		}
 		for u, i := of(ranks), 0; i < len(ranks); i++ {
 			if r := ranks[i]; !u.seen[r] {
 				u.seen[r] = true
-				u.load[m.Node(r)]++
+				for _, n := range m.perNode(ranks[i:i+1], width) {
+					u.load[n.node] += n.devices * m.siblings(width)
+				}
 			}
 		}
 	}
 	var groups []link.Link
-	for _, ranks := range g.Groups {
-		groups = append(groups, m.group(ranks, of(ranks).load))
+	for k, ranks := range g.Groups {
+		groups = append(groups, m.group(ranks, g.Width(int32(k)), of(ranks).load))
 	}
 	return groups
 }
 
-// onNode counts the ranks of a group on one node.
+// onNode counts the devices of a group on one node.
 type onNode struct {
-	node  int32
-	ranks int
+	node    int32
+	devices int
 }
 
-// perNode counts the ranks of a group on its nodes, by node.
-func (m *Machine) perNode(ranks []int32) []onNode {
+// perNode counts the devices of a group on its nodes, by node: so many of each rank, as far
+// apart from each other as can be.
+func (m *Machine) perNode(ranks []int32, width int) []onNode {
 	var nodes []onNode
-	for _, r := range ranks {
-		node, at := m.Node(r), len(nodes)-1
+	for i := range len(ranks) * width {
+		node, at := m.nodeOf(m.first(ranks[i/width])+i%width*(m.Devices()/width)), len(nodes)-1
 		if at < 0 || nodes[at].node != node {
 			var known bool
 			at, known = slices.BinarySearchFunc(nodes, node, func(n onNode, node int32) int { return cmp.Compare(n.node, node) })
@@ -159,7 +173,7 @@ func (m *Machine) perNode(ranks []int32) []onNode {
 				nodes = slices.Insert(nodes, at, onNode{node: node})
 			}
 		}
-		nodes[at].ranks++
+		nodes[at].devices++
 	}
 	return nodes
 }
@@ -169,16 +183,16 @@ func (m *Machine) Nodes(ranks int) int {
 	if ranks == 0 || m.DevicesPerNode == 0 {
 		return min(1, ranks)
 	}
-	return (ranks*m.tensor() + m.DevicesPerNode - 1) / m.DevicesPerNode
+	return (ranks*m.Devices() + m.DevicesPerNode - 1) / m.DevicesPerNode
 }
 
-// inner finds what the devices of one rank exchange through.
+// inner finds what the devices of a tensor-parallel group exchange through.
 func (m *Machine) inner() link.Link {
 	single := *m
-	single.Tensor, single.Stages = 1, 0
-	devices := make([]int32, m.tensor())
-	for i := range devices {
-		devices[i] = int32(i)
-	}
-	return single.Group(devices)
+	single.Tensor, single.Context = 1, m.tensor()
+	return single.group([]int32{0}, m.tensor(), nil)
 }
+
+// across finds what collectives go through over the devices of a rank that have parts of
+// the same sequences.
+func (m *Machine) across() link.Link { return m.group([]int32{0}, m.context(), nil) }

@@ -126,11 +126,11 @@ func (m *Machine) sumOfNorms(sharded bool, g *graph.Graph) time.Duration {
 	for r := range ranks {
 		ranks[r] = int32(r)
 	}
-	l := m.Group(ranks)
-	if n == 1 {
+	l := m.group(ranks, m.context(), nil)
+	if n*m.context() == 1 {
 		l = m.inner()
 	}
-	return l.CollectiveTime(graph.AllReduce, n*m.tensor(), normBytes)
+	return l.CollectiveTime(graph.AllReduce, n*m.Devices(), normBytes)
 }
 
 // step returns the time of an optimizer's task.

@@ -1,6 +1,8 @@
 package plans
 
 import (
+	"iter"
+	"slices"
 	"time"
 
 	"psim/schedules/graph"
@@ -21,89 +23,115 @@ type rankBound struct {
 	ends  time.Duration // average, update and the gathering of parameters after it
 }
 
+// A route is what a microbatch meets on its way through the stages of a replica.
+type route struct {
+	at          graph.Placement
+	passes      []passTimes     // by stage
+	there, back []time.Duration // messages, by the stage that sends them; nil: none are known
+}
+
+// A passTimes is what a stage takes for a microbatch.
+type passTimes struct{ forward, backward, input, weight time.Duration }
+
 // bound finds times that no step is shorter than, one for orders with whole backwards
 // and one for those that split them: a rank gets its first microbatch when that has
 // come through the stages before, has all its work to do, and then what it made has to
 // go back, and its gradients to be summed. Messages and collectives queue for nothing
 // here, hosts launch for nothing, and all but the last of the sums are hidden.
 func (u *unit) bound() {
-	ranks := make([]rankBound, u.Shape.Ranks)
+	ranks := newRankBounds(u.Shape.Ranks)
 	for r := range ranks {
-		ranks[r] = rankBound{head: never, tail: never, first: never, sums: never, last: never}
+		ranks[r].sums, ranks[r].last = never, never
 	}
-	first := u.copies()
-	for i, microbatch := range first {
-		next := u.Shape.Microbatches
-		if i+1 < len(first) {
-			next = int(first[i+1])
+	for microbatch, count := range copies(u.graph.Placement, u.Shape.Microbatches) {
+		way := u.route(microbatch)
+		way.bound(ranks, microbatch, count)
+		for s := range way.passes {
+			p, r := &way.passes[s], way.at.Rank(int32(s), microbatch)
+			u.sums(&ranks[r], r, s, count, max(p.backward, p.weight))
 		}
-		u.path(ranks, microbatch, int32(next)-microbatch)
 	}
 	for r := range ranks {
 		u.update(int32(r), &ranks[r])
 	}
-	start := u.graph.Placement.Ranks(0)
-	for split := range 2 {
-		for r := range ranks {
-			b := &ranks[r]
-			done := b.head + b.work
-			least := max(done+b.last, done+b.sums, b.first+b.all) + b.ends
-			if split == 0 {
-				back := ranks[start[0]].ends
-				for _, s := range start {
-					back = min(back, ranks[s].ends)
-				}
-				least = max(least, done+b.tail+back)
-			}
-			u.bounds[split] = max(u.bounds[split], least)
-		}
-	}
+	u.bounds = longest(ranks, u.graph.Placement)
 }
 
-// copies lists the first microbatch of every copy of the stages.
-func (u *unit) copies() []int32 {
-	if half := u.graph.Placement.Half; u.graph.Placement.Second != nil && int(half) < u.Shape.Microbatches {
-		return []int32{0, half}
-	}
-	return []int32{0}
+// newRankBounds returns bounds that nothing has shortened yet.
+func newRankBounds(ranks int) []rankBound {
+	return slices.Repeat([]rankBound{{head: never, tail: never, first: never}}, ranks)
 }
 
-// path goes with a microbatch through the stages and back, for all of its copy.
-func (u *unit) path(ranks []rankBound, microbatch, count int32) {
-	n, at := len(u.Workload.Stages), u.graph.Placement
-	var there, back, home time.Duration // forwards; what goes back, in the end; whole backwards
-	for s := range n {
-		b := &ranks[at.Rank(int32(s), microbatch)]
-		p := u.passes(s, microbatch)
-		b.head, b.tail = min(b.head, there), min(b.tail, home)
-		b.work += time.Duration(count) * (p.forward + min(p.backward, p.input+p.weight))
-		there += p.forward
-		home += p.backward
-		there += released(u.message(graph.SendForward, s, s+1, microbatch))
-		home += released(u.message(graph.SendBackward, s+1, s, microbatch))
+// longest finds the rank that takes the longest, with whole backwards and with split ones.
+func longest(ranks []rankBound, at graph.Placement) (bounds [2]time.Duration) {
+	start := at.Ranks(0)
+	back := ranks[start[0]].ends
+	for _, s := range start {
+		back = min(back, ranks[s].ends)
 	}
-	for s := n - 1; s >= 0; s-- {
-		r := at.Rank(int32(s), microbatch)
-		p := u.passes(s, microbatch)
+	for r := range ranks {
 		b := &ranks[r]
-		b.first = min(b.first, there+back)
-		u.sums(b, r, s, count, max(p.backward, p.weight))
-		back += min(p.backward, p.input)
-		back += released(u.message(graph.SendBackward, s, s-1, microbatch))
+		done := b.head + b.work
+		least := max(done+b.last, done+b.sums, b.first+b.all) + b.ends
+		bounds[0] = max(bounds[0], least, done+b.tail+back)
+		bounds[1] = max(bounds[1], least)
 	}
+	return bounds
+}
+
+// copies goes through the copies of the stages: the first microbatch of each, and how many
+// it has.
+func copies(at graph.Placement, microbatches int) iter.Seq2[int32, int32] {
+	return func(yield func(int32, int32) bool) {
+		all := int32(microbatches)
+		if at.Second == nil || at.Half >= all {
+			yield(0, all)
+			return
+		}
+		_ = yield(0, at.Half) && yield(at.Half, all-at.Half)
+	}
+}
+
+// route prices the way of a microbatch.
+func (u *unit) route(microbatch int32) route {
+	n := len(u.Workload.Stages)
+	w := route{u.graph.Placement, make([]passTimes, n), make([]time.Duration, n), make([]time.Duration, n)}
+	for s := range n {
+		busy := func(k graph.Kind) time.Duration {
+			return u.task(k, w.at.Rank(int32(s), microbatch), s, microbatch).Busy
+		}
+		w.passes[s] = passTimes{busy(graph.Forward), busy(graph.Backward), busy(graph.InputGradient), busy(graph.WeightGradient)}
+		w.there[s] = released(u.message(graph.SendForward, s, s+1, microbatch))
+		w.back[s] = released(u.message(graph.SendBackward, s, s-1, microbatch))
+	}
+	return w
 }
 
 // released returns when what a message brings is there.
 func released(c graph.Cost) time.Duration { return c.Busy + c.Delay }
 
-// A passTimes is what a stage takes for a microbatch.
-type passTimes struct{ forward, backward, input, weight time.Duration }
-
-func (u *unit) passes(stage int, microbatch int32) passTimes {
-	busy := func(k graph.Kind) time.Duration {
-		return u.task(k, u.graph.Placement.Rank(int32(stage), microbatch), stage, microbatch).Busy
+// bound goes with a microbatch through the stages and back, for all of its copy.
+func (w *route) bound(ranks []rankBound, microbatch, count int32) {
+	n := len(w.passes)
+	if w.there == nil {
+		w.there, w.back = make([]time.Duration, n), make([]time.Duration, n)
 	}
-	return passTimes{busy(graph.Forward), busy(graph.Backward), busy(graph.InputGradient), busy(graph.WeightGradient)}
+	var there, back, home time.Duration // forwards; what goes back, in the end; whole backwards
+	for s := range n {
+		p, b := &w.passes[s], &ranks[w.at.Rank(int32(s), microbatch)]
+		b.head, b.tail = min(b.head, there), min(b.tail, home)
+		b.work += time.Duration(count) * (p.forward + min(p.backward, p.input+p.weight))
+		there += p.forward + w.there[s]
+		home += p.backward
+		if s+1 < n {
+			home += w.back[s+1]
+		}
+	}
+	for s := n - 1; s >= 0; s-- {
+		p, b := &w.passes[s], &ranks[w.at.Rank(int32(s), microbatch)]
+		b.first = min(b.first, there+back)
+		back += min(p.backward, p.input) + w.back[s]
+	}
 }
 
 // sums adds what the replicas sum of a stage, whose last backward takes so long. The

@@ -17,8 +17,9 @@ type Point struct {
 	*Plan
 	// Pruned is why it was discarded, "" if it was not.
 	Pruned string
-	// Bound is a time that no step of it is shorter than; 0 where none is known.
-	Bound time.Duration
+	// Work and Bound are times that no step of it is shorter than: what its ranks have to
+	// do on average, and the longest path that no order avoids, 0 where that is not known.
+	Work, Bound time.Duration
 	// Outcome is that of its simulation; Step is 0 if there was none.
 	Outcome
 	unit *unit
@@ -61,11 +62,11 @@ type Found struct {
 // context's error.
 func Search(ctx context.Context, list []Plan, o Options) (*Found, error) {
 	s := &searching{ctx: ctx, Options: o}
+	s.changed = sync.NewCond(&s.mutex)
 	s.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
 	s.engines = make([]engine, s.Workers)
 	s.Gap, s.Points = 1, make([]Point, len(list))
-	s.price(list)
-	s.sort()
+	s.begin(list)
 	s.parallel(s.next)
 	s.settle()
 	return &s.Found, errors.Join(s.err, ctx.Err())
@@ -76,9 +77,10 @@ type searching struct {
 	Found
 	ctx     context.Context
 	mutex   sync.Mutex
-	waiting []*Point       // to be simulated, lowest bound first
-	running map[int]*Point // by worker
-	engines []engine       // likewise
+	changed *sync.Cond         // waiting or running
+	waiting queue              // to be decided, lowest bound first
+	running map[int]*candidate // by worker
+	engines []engine           // likewise
 	decided int
 	err     error
 }
@@ -86,7 +88,7 @@ type searching struct {
 // parallel calls a function on every worker until it returns false.
 func (s *searching) parallel(step func(worker int) bool) {
 	var all sync.WaitGroup
-	s.running = map[int]*Point{}
+	s.running = map[int]*candidate{}
 	for w := range s.Workers {
 		all.Go(func() {
 			for s.ctx.Err() == nil && step(w) {
@@ -96,79 +98,88 @@ func (s *searching) parallel(step func(worker int) bool) {
 	all.Wait()
 }
 
-// together lists points whose plans are of one unit, unit by unit.
-func (s *searching) together(list []Plan) [][]*Point {
-	type ofSpace struct {
-		*Space
-		unitKey
-	}
-	units := map[ofSpace]int{}
-	var all [][]*Point
-	for i := range list {
-		p := &s.Points[i]
-		p.Plan = &list[i]
-		key := ofSpace{p.space, p.space.keyOf(p.Plan)}
-		at, known := units[key]
-		if !known {
-			at, units[key] = len(all), len(all)
-			all = append(all, nil)
-		}
-		all[at] = append(all[at], p)
-	}
-	return all
-}
-
-// price makes the units of all plans, and with them what is known before any simulation.
-func (s *searching) price(list []Plan) {
-	units, next := s.together(list), 0
+// begin bounds all plans by the work of their networks, and queues them unit by unit.
+func (s *searching) begin(list []Plan) {
+	works, next := s.together(list), 0
 	s.parallel(func(int) bool {
 		s.mutex.Lock()
 		at := next
 		next++
 		s.mutex.Unlock()
-		if at >= len(units) {
+		if at >= len(works) {
 			return false
 		}
-		points := units[at]
-		u := points[0].space.price(points[0].Plan)
-		for _, p := range points {
-			p.unit, p.Pruned, p.Bound = u, u.pruned, u.bounds[0]
-			if p.space.splits[p.Schedule] {
-				p.Bound = u.bounds[1]
-			}
-		}
-		s.mutex.Lock()
-		defer s.mutex.Unlock()
-		if u.pruned != "" {
-			s.decided += len(points)
-		}
-		s.tell()
+		works[at].bound()
 		return true
 	})
-}
-
-// sort puts the plans that are not discarded yet in the order of their bounds.
-func (s *searching) sort() {
-	for i := range s.Points {
-		if p := &s.Points[i]; p.Pruned == "" {
-			s.waiting = append(s.waiting, p)
+	if s.ctx.Err() != nil {
+		return
+	}
+	for _, w := range works {
+		for _, c := range w.candidates {
+			s.waiting.push(c)
 		}
 	}
-	slices.SortFunc(s.waiting, func(p, q *Point) int { return cmp.Or(cmp.Compare(p.Bound, q.Bound), p.Compare(q.Plan)) })
 }
 
-// next decides the plan with the lowest bound. Once that is worse than the last of the
-// best, so are all others.
+// next takes the candidate with the lowest bound, and decides its plan, or bounds it better.
 func (s *searching) next(worker int) bool {
-	s.mutex.Lock()
-	delete(s.running, worker)
-	if len(s.waiting) == 0 || s.err != nil || s.worse(s.waiting[0]) {
-		s.mutex.Unlock()
+	c := s.take(worker)
+	switch {
+	case c == nil:
 		return false
+	case c.priced:
+		return s.decide(worker, c)
+	case c.cut == nil:
+		s.follow(worker, c)
+	default:
+		s.price(worker, c)
 	}
-	p := s.waiting[0]
-	s.waiting, s.running[worker] = s.waiting[1:], p
-	s.mutex.Unlock()
+	return true
+}
+
+// follow bounds plans by the path through their stages.
+func (s *searching) follow(worker int, c *candidate) {
+	err := c.follow()
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if err != nil {
+		s.prune(c, Impossible)
+	} else {
+		s.waiting.push(c)
+	}
+	s.proceed(worker)
+}
+
+// price makes the unit of some plans, which then wait by themselves, unless none is worth a
+// simulation.
+func (s *searching) price(worker int, c *candidate) {
+	u := price(c.cut)
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if u.pruned != "" {
+		s.prune(c, u.pruned)
+	} else {
+		c.raise(u.bounds)
+		for _, p := range c.points {
+			p.unit = u
+			s.waiting.push(&candidate{points: []*Point{p}, bound: p.Bound, priced: true})
+		}
+	}
+	s.proceed(worker)
+}
+
+// prune discards all plans of a candidate.
+func (s *searching) prune(c *candidate, why string) {
+	for _, p := range c.points {
+		p.Pruned = why
+	}
+	s.decided += len(c.points)
+}
+
+// decide evaluates a plan.
+func (s *searching) decide(worker int, c *candidate) bool {
+	p := c.points[0]
 	out, pruned, err := s.evaluate(worker, p)
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -176,7 +187,8 @@ func (s *searching) next(worker int) bool {
 		if s.ctx.Err() == nil {
 			s.err = cmp.Or(s.err, err)
 		}
-		s.waiting = slices.Insert(s.waiting, 0, p)
+		s.waiting.push(c)
+		s.proceed(worker)
 		return false
 	}
 	s.decided++
@@ -184,13 +196,16 @@ func (s *searching) next(worker int) bool {
 	if pruned == "" {
 		s.keep(p)
 	}
-	s.Gap = s.gap()
-	s.tell()
+	s.proceed(worker)
 	return true
 }
 
-// tell says how far the search has come.
-func (s *searching) tell() {
+// proceed notes that a worker is done with its candidate, and says how far the search has
+// come.
+func (s *searching) proceed(worker int) {
+	delete(s.running, worker)
+	s.changed.Broadcast()
+	s.Gap = s.gap()
 	if s.Progress == nil {
 		return
 	}
@@ -199,11 +214,6 @@ func (s *searching) tell() {
 		progress.Best = s.Best[0].Step
 	}
 	s.Progress(progress)
-}
-
-// worse reports whether a plan cannot be among the best.
-func (s *searching) worse(p *Point) bool {
-	return len(s.Best) == s.Rows && p.Bound > s.Best[s.Rows-1].Step
 }
 
 // evaluate simulates a plan, unless another has the same order.
@@ -236,12 +246,10 @@ func (s *searching) keep(p *Point) {
 func (s *searching) gap() float64 {
 	lowest := never
 	if len(s.waiting) > 0 {
-		lowest = s.waiting[0].Bound
+		lowest = s.waiting[0].bound
 	}
-	for _, p := range s.running {
-		if p.Step == 0 && p.Pruned == "" {
-			lowest = min(lowest, p.Bound)
-		}
+	for _, c := range s.running {
+		lowest = min(lowest, c.bound)
 	}
 	switch {
 	case lowest == never:
@@ -254,15 +262,16 @@ func (s *searching) gap() float64 {
 
 // settle says of the plans that were not looked at why not, and how sure the best is.
 func (s *searching) settle() {
-	priced := s.waiting != nil || s.decided == len(s.Points)
-	s.running = nil
-	if s.ctx.Err() == nil && s.err == nil {
-		for _, p := range s.waiting {
-			p.Pruned = Slower
+	clear(s.running)
+	switch {
+	case s.ctx.Err() == nil && s.err == nil:
+		for i := range s.Points {
+			if p := &s.Points[i]; p.Pruned == "" && p.Step == 0 {
+				p.Pruned = Slower
+			}
 		}
-		s.waiting = nil
-	}
-	if priced {
+		s.Gap = 0
+	case s.waiting != nil:
 		s.Gap = s.gap()
 	}
 }

@@ -54,6 +54,39 @@ func TestSpaceAsked(t *testing.T) {
 	require.Positive(t, precisions["train.precision=bf16"])
 }
 
+// A plan that cannot be wired is discarded, and ends no search.
+func TestNotPossible(t *testing.T) {
+	space := small(t, Query{Schedules: []string{"pipedream"}})
+	require.NotEmpty(t, space.Plans)
+	found, err := Search(context.Background(), space.Plans, Options{Rows: 20})
+	require.NoError(t, err)
+	require.Empty(t, found.Best)
+	for _, p := range found.Points {
+		require.NotEmpty(t, p.Pruned)
+		require.NotEqual(t, Slower, p.Pruned)
+	}
+}
+
+// Work is no longer than the path, and that no longer than what a unit makes of it.
+func TestBounds(t *testing.T) {
+	space := small(t, Query{Vary: map[string][]string{"batch.micro": {"2"}}})
+	s := &searching{Found: Found{Points: make([]Point, len(space.Plans))}}
+	for _, w := range s.together(space.Plans) {
+		w.bound()
+		for _, c := range w.candidates {
+			p := c.points[0]
+			require.Positive(t, p.Work)
+			require.NoError(t, c.follow())
+			require.GreaterOrEqual(t, p.Bound, p.Work)
+			if u, path := price(c.cut), p.Bound; u.pruned == "" {
+				p.Bound = 0
+				c.raise(u.bounds)
+				require.GreaterOrEqual(t, p.Bound, path, p.Set)
+			}
+		}
+	}
+}
+
 // The best plans are the same whatever the number of workers.
 func TestWorkersConcurrent(t *testing.T) {
 	space := small(t, Query{Vary: map[string][]string{"batch.micro": {"2"}}})

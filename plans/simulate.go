@@ -31,10 +31,11 @@ type engine struct {
 
 // simulate runs a plan, and returns what decides about it, or why it is not run.
 func (e *engine) simulate(p *Plan, u *unit) (out Outcome, pruned string, err error) {
-	d, err := p.space.shared.Divide(p.divide(p.space))
+	cut, err := p.space.shared.Cut(p.divide(p.space))
 	if err != nil {
 		return out, Impossible, nil
 	}
+	d := cut.Divide()
 	pipeline, err := d.Pipeline()
 	if err != nil {
 		return out, Impossible, nil
@@ -69,6 +70,9 @@ var errImpossible = errors.New(Impossible)
 func (e *engine) pack(d *configs.Division, p wiring.Pipeline) (tasks int, err error) {
 	for _, folded := range []bool{true, false} {
 		packed, err := e.packer.Pack(p, folded)
+		if err != nil && !errors.Is(err, graph.ErrNotPacked) && !errors.Is(err, graph.ErrNotAlike) {
+			return 0, errImpossible
+		}
 		if err == nil {
 			err = priced(d, packed.Graph, func(costs graph.Costs) error {
 				if folded && !alike(d, packed.Graph, costs, len(p.Tied)) {
@@ -173,7 +177,7 @@ func fits(d *configs.Division, peaks []int64) bool {
 		if most := m.RankMemory(); most > 0 && peak > most {
 			return false
 		}
-		nodes[m.Node(int32(r))] += peak * int64(max(1, m.Tensor))
+		nodes[m.Node(int32(r))] += peak * int64(m.Devices())
 	}
 	for _, sum := range nodes {
 		if most := float64(m.MemoryPerNode) * (1 - m.Device.Margin); most > 0 && sum > int64(most) {

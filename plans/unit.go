@@ -30,6 +30,31 @@ func (s *Space) keyOf(p *Plan) unitKey {
 	return unitKey{p.Tensor, p.Stages, p.Data, p.Zero, p.Micro, p.Sequence, p.Recompute, at}
 }
 
+// A workKey is what plans have in common whose networks have the same to do for a
+// microbatch, however they are cut and ordered.
+type workKey struct {
+	tensor    int
+	micro     int64
+	sequence  bool
+	recompute string
+}
+
+func workKeyOf(p *Plan) workKey { return workKey{p.Tensor, p.Micro, p.Sequence, p.Recompute} }
+
+// layerTimes prices the layers of a plan for a microbatch, however they are cut.
+func (s *Space) layerTimes(p *Plan) ([]costmodel.LayerTime, error) {
+	one := *p
+	one.Schedule, one.Stages, one.VirtualStages, one.Microbatches, one.Data, one.Zero = "ddp", 1, 1, 1, 1, 0
+	cut, err := s.shared.Cut(func(c *configs.Config) {
+		one.divide(s)(c)
+		c.Batch.Global = p.Micro
+	})
+	if err != nil {
+		return nil, err
+	}
+	return costmodel.LayerTimes(cut.Machine, cut.Divide().Workload, s.Devices/p.Tensor)
+}
+
 // A unit prices the stages of plans. Nothing in it is a constant of its own: every time
 // and every byte is what the simulation would take for the same task.
 type unit struct {
@@ -81,12 +106,10 @@ func (p *Plan) divide(s *Space) func(*configs.Config) {
 	}
 }
 
-// price makes the unit of a plan.
-func (s *Space) price(p *Plan) *unit {
-	d, err := s.shared.Divide(p.divide(s))
-	if err != nil {
-		return &unit{pruned: Impossible}
-	}
+// price makes the unit of plans that are cut so.
+func price(cut *configs.Cut) *unit {
+	d := cut.Divide()
+	var err error
 	u := &unit{capacity: d.Machine.RankMemory(), process: d.Workload.Process}
 	u.persistent = slices.Clone(memory.Persistent(d.Workload, d.Shape.Ranks*max(1, d.Shape.Replicas))[:d.Shape.Ranks])
 	if u.capacity > 0 && slices.Max(u.persistent) > u.capacity {
@@ -116,7 +139,7 @@ func pricesOf(d *configs.Division) (p prices, err error) {
 		for replica := range max(1, d.Shape.Replicas) {
 			group = append(group, int32(replica*d.Shape.Ranks+r))
 		}
-		p.graph.AddGroup(group)
+		p.graph.AddWide(group, max(1, whole.Sync.Width))
 	}
 	p.costs, err = costmodel.StepCosts(d.Machine, d.Workload, p.graph)
 	return p, err

@@ -134,10 +134,10 @@ func TestRankName(t *testing.T) {
 func TestTitle(t *testing.T) {
 	trace := work([]graph.Kind{graph.Forward}, 10*time.Millisecond)
 	trace.Graph.Name = "gpipe"
-	require.Equal(t, "gpipe  ·  P = 1, M = 1  ·  step 10.0 ms  ·  bubble 0.0 %", Title(trace, 1))
-	require.Equal(t, "gpipe  ·  P = 1, M = 1, T = 8  ·  step 10.0 ms  ·  bubble 0.0 %", Title(trace, 8))
+	require.Equal(t, "gpipe  ·  P = 1, M = 1  ·  step 10.0 ms  ·  bubble 0.0 %", Title(trace, 1, 1))
+	require.Equal(t, "gpipe  ·  P = 1, M = 1, T = 8  ·  step 10.0 ms  ·  bubble 0.0 %", Title(trace, 8, 1))
 	trace = work([]graph.Kind{graph.Send}, 2800*time.Millisecond)
 	trace.Graph.Name = "ring-allreduce"
 	trace.Graph.Shape.Ranks = 8
-	require.Equal(t, "ring-allreduce  ·  N = 8  ·  2.80 s", Title(trace, 1))
+	require.Equal(t, "ring-allreduce  ·  N = 8  ·  2.80 s", Title(trace, 1, 1))
 }

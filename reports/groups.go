@@ -62,7 +62,7 @@ func groups(t *graph.Trace, info Info) []Group {
 		case k.Message():
 			add(find("pipeline", "send", t.Graph.Shape.Ranks), i, task.Bytes, t.Spans[i].Duration())
 		case k.Collective():
-			add(find(t.Graph.Dimension(task), collectiveName(k), len(t.Graph.Groups[task.Peer])), i, t.Graph.SentBytes(task), t.Spans[i].Duration())
+			add(find(t.Graph.Dimension(task), collectiveName(k), t.Graph.Members(task.Peer)), i, t.Graph.SentBytes(task), t.Spans[i].Duration())
 		}
 	}
 	return longestOf(list)

@@ -80,7 +80,7 @@ func (r *Result) nodes(l Limits) (list []NodeResult) {
 		return nil
 	}
 	for i, rank := range r.Ranks {
-		for d := range max(1, r.TensorParallel) {
+		for d := range r.perRank() {
 			node := 0
 			if l.DevicesPerNode > 0 {
 				node = int(l.On(int32(i))) + d/l.DevicesPerNode

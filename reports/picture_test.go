@@ -30,7 +30,7 @@ func figures(t testing.TB) map[string]func(w io.Writer, format string) error {
 	memory := func(trace *graph.Trace, capacity ...int64) func(io.Writer, string) error {
 		return func(w io.Writer, format string) error {
 			return reports.Memory(w, format, reports.MemoryFigure{
-				Title: reports.Title(trace, 1), Curves: reports.MemoryCurves(trace), End: trace.End(), Capacity: capacity,
+				Title: reports.Title(trace, 1, 1), Curves: reports.MemoryCurves(trace), End: trace.End(), Capacity: capacity,
 			})
 		}
 	}

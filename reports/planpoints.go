@@ -17,8 +17,10 @@ type PlanPoint struct {
 	Set  []string
 	// Pruned is the reason why it was discarded; "" if it was not.
 	Pruned string
-	// Bound is a time that its step is no shorter than, where it is known.
-	Bound time.Duration
+	// Work and Bound are times that its step is no shorter than, where they are known: by
+	// what its ranks have to do on average, which is found first and for all plans, and the
+	// longest that was found.
+	Work, Bound time.Duration
 	// Simulated plans have a step time and a peak memory; Fits tells whether that fits,
 	// with the margin.
 	Simulated  bool
@@ -71,7 +73,7 @@ func (p PlanShape) Value(dimension string) string {
 
 // pointColumns lists the columns of points.csv.
 func pointColumns() string {
-	return strings.Join(PlanDimensions(), ",") + ",others,state,bound_ns,step_time_ns,peak_memory_bytes,fits"
+	return strings.Join(PlanDimensions(), ",") + ",others,state,work_ns,bound_ns,step_time_ns,peak_memory_bytes,fits"
 }
 
 // others joins the settings of a plan that are no dimension, those of some keys.
@@ -87,19 +89,31 @@ func (p PlanPoint) others(keys []string) string {
 // best plans, 0 where there are fewer than were wanted.
 func WritePlanPoints(w io.Writer, list []PlanPoint, others []string, last time.Duration) error {
 	out := newCSVWriter(w, pointColumns())
-	for _, p := range sortedPoints(list) {
+	for _, p := range settled(list, last) {
 		var cells []any
 		for _, d := range PlanDimensions() {
 			cells = append(cells, p.Plan.Value(d))
 		}
 		cells = append(cells, p.others(others), p.state(last))
 		if p.state(last) == pointSimulated {
-			out.row(append(cells, int64(p.Bound), int64(p.StepTime), p.PeakMemory, p.Fits)...)
+			out.row(append(cells, int64(p.Work), int64(p.Bound), int64(p.StepTime), p.PeakMemory, p.Fits)...)
 			continue
 		}
-		out.row(append(cells, int64(p.Bound), "", "", "")...)
+		out.row(append(cells, int64(p.Work), int64(p.Bound), "", "", "")...)
 	}
 	return out.end()
+}
+
+// settled lists points in the order that shards have, too. Of those that are slower by
+// their bound equal searches know the work, and that they are slower than the last.
+func settled(list []PlanPoint, last time.Duration) []PlanPoint {
+	list = sortedPoints(list)
+	for i, p := range list {
+		if p.state(last) == Slower {
+			list[i].Simulated, list[i].Pruned, list[i].Bound = false, Slower, max(p.Work, last)
+		}
+	}
+	return list
 }
 
 // sortedPoints puts points into an order that shards have, too.
@@ -133,6 +147,7 @@ func ReadPlanPoints(r io.Reader) ([]PlanPoint, error) {
 				Micro: t.number("micro", 1, math.MaxInt64), Microbatches: count("microbatches"), Schedule: strings.Clone(t.text("schedule")),
 				Recompute: strings.Clone(t.text("recompute")), Zero: count("zero"), Sequence: t.text("sequence") == "true", Context: 1, Expert: 1,
 			},
+			Work:  time.Duration(t.number("work_ns", 0, math.MaxInt64)),
 			Bound: time.Duration(t.number("bound_ns", 0, math.MaxInt64)),
 		}
 		if others := t.text("others"); others != "" {
@@ -142,7 +157,7 @@ func ReadPlanPoints(r io.Reader) ([]PlanPoint, error) {
 		case pointSimulated:
 			p.Simulated, p.StepTime = true, time.Duration(t.number("step_time_ns", 0, math.MaxInt64))
 			p.PeakMemory, p.Fits = t.number("peak_memory_bytes", 0, math.MaxInt64), t.text("fits") == "true"
-		case Slower, pointOpen:
+		case pointOpen:
 		case "":
 			t.fail("state", fmt.Errorf("is missing"))
 		default:

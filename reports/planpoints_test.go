@@ -22,11 +22,12 @@ func points() []reports.PlanPoint {
 			p := reports.PlanPoint{
 				Plan:  reports.PlanShape{Tensor: tensor, Stages: stages, Data: 16 / tensor / stages, Micro: 1, Microbatches: 4 * tensor * stages, Schedule: "1f1b", VirtualStages: 1, Recompute: "none", Context: 1, Expert: 1},
 				Set:   []string{fmt.Sprintf("parallel.tensor=%d", tensor), fmt.Sprintf("schedule.stages=%d", stages)},
+				Work:  time.Duration(12+2*tensor+stages) * time.Second,
 				Bound: time.Duration(20+2*tensor+stages) * time.Second,
 			}
 			switch {
 			case tensor*stages < 4:
-				p.Pruned, p.Bound = "parameters do not fit", 0
+				p.Pruned, p.Bound = "parameters do not fit", p.Work
 			case p.Bound < 32*time.Second:
 				p.Simulated, p.StepTime, p.PeakMemory, p.Fits = true, p.Bound+2*time.Second, int64(90e9/tensor/stages+40e9), tensor*stages > 4
 			default:

@@ -140,13 +140,7 @@ func (p *PlanRanking) count() {
 // Settled lists the points as equal searches have them: see PlanPoint.state.
 func (s SavedPlans) Settled() ([]PlanPoint, error) {
 	last, err := s.Last()
-	list := sortedPoints(s.Points)
-	for i, p := range list {
-		if p.state(last) == Slower {
-			list[i].Simulated, list[i].Pruned = false, ""
-		}
-	}
-	return list, err
+	return settled(s.Points, last), err
 }
 
 // Save writes plans.json, search.json and points.csv, with pictures beside them, into a

@@ -41,7 +41,9 @@ type Result struct {
 	DataParallel  int  `json:"data_parallel"`  // replicas
 	// Devices of a tensor-parallel group, which is one of the ranks.
 	TensorParallel int `json:"tensor_parallel"`
-	Devices        int `json:"devices,omitempty"` // over all replicas
+	// Parts into which every sequence is cut, where they are several; a rank has all.
+	ContextParallel int `json:"context_parallel,omitempty"`
+	Devices         int `json:"devices,omitempty"` // over all replicas
 	// Time of a step, with the optimizer. Times of a measured result are means over
 	// its steps.
 	StepTime float64 `json:"step_time_s"`
@@ -59,7 +61,7 @@ type Result struct {
 	Throughput       Throughput `json:"throughput"`       // work over time; of a measured result, all samples of its steps over all their time
 	Epochs           *Epochs    `json:"epochs,omitempty"` // passes over the data set, where its size is known
 	Work
-	Ranks      []RankResult `json:"ranks"`               // one for each stage rank and replica; a tensor-parallel group is one
+	Ranks      []RankResult `json:"ranks"`               // one for each stage rank and replica; a tensor-parallel group, or several that divide sequences, is one
 	Nodes      []NodeResult `json:"nodes,omitempty"`     // memory of the nodes, where machine.memory_per_node says what they have
 	Groups     []Group      `json:"groups,omitempty"`    // communication in a step, by kind of group
 	Boundaries []Boundary   `json:"boundaries,omitzero"` // what passes between stages, where --boundaries asks for it
@@ -157,6 +159,7 @@ type Info struct {
 	Stages, VirtualStages        int
 	Microbatches                 int
 	DataParallel, TensorParallel int
+	ContextParallel              int     // 0 or 1: sequences are whole
 	Samples, Tokens              int64   // per step, over all replicas
 	Shards                       []int64 // of Samples, by replica, where these differ; else nil
 	DataSet                      int64   // samples of the data set; 0 where that is not known
@@ -177,13 +180,14 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 	r := Result{
 		Schema: Schema, Kind: kind, Name: info.Name, Schedule: info.Schedule, FullySharded: t.Graph.Layered,
 		Stages: info.Stages, VirtualStages: info.VirtualStages, Microbatches: info.Microbatches,
-		DataParallel: info.DataParallel, TensorParallel: info.TensorParallel, Devices: len(s.Ranks) * max(1, info.TensorParallel),
+		DataParallel: info.DataParallel, TensorParallel: info.TensorParallel,
 		StepTime: s.StepTime.Seconds(), Startup: s.Startup.Seconds(), Makespan: s.Makespan.Seconds(),
 		Bubble: Bubble{Makespan: s.Bubble.Makespan, Span: s.Bubble.Span}, SteadyMicrobatch: s.SteadyMicrobatch.Seconds(),
 		Work: info.Work, Ranks: make([]RankResult, len(s.Ranks)), Groups: groups(t, info),
 		Tasks: len(t.Graph.Tasks), MemoryMargin: info.Limits.Margin,
 		Warnings: append([]string{}, info.Warnings...), Config: info.Config,
 	}
+	r.setDevices(info)
 	r.setRates(info.Samples, info.Tokens)
 	r.predictEpochs(info)
 	var memory []MemoryBytes
@@ -211,6 +215,17 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 	r.checkMemory(info.Limits)
 	return r
 }
+
+// setDevices counts the devices of all ranks.
+func (r *Result) setDevices(info Info) {
+	if info.ContextParallel > 1 {
+		r.ContextParallel = info.ContextParallel
+	}
+	r.Devices = len(r.Ranks) * r.perRank()
+}
+
+// perRank counts the devices of a rank.
+func (r Result) perRank() int { return max(1, r.TensorParallel) * max(1, r.ContextParallel) }
 
 // Split reports whether it is known what the step of the ranks is made of. A file of a
 // course may say only how long it took.

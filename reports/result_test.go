@@ -111,6 +111,7 @@ func TestReadResultErrors(t *testing.T) {
 		`{"kind": "measured", "microbatches": -1, "ranks": [{}]}`:                                               "or tasks is negative",
 		`{"kind": "measured", "data_parallel": -1, "ranks": [{}]}`:                                              "or tasks is negative",
 		`{"kind": "measured", "tensor_parallel": -1, "ranks": [{}]}`:                                            "or tasks is negative",
+		`{"kind": "measured", "context_parallel": -1, "ranks": [{}]}`:                                           "or tasks is negative",
 		`{"kind": "measured", "tasks": -1, "ranks": [{}]}`:                                                      "or tasks is negative",
 		`{"kind": "measured", "ranks": [{}, {"peak_memory_bytes": -1}]}`:                                        "ranks[1]: a number of bytes, or peak_in_flight, is negative",
 		`{"kind": "measured", "ranks": [{}, {"persistent_memory_bytes": -1}]}`:                                  "ranks[1]: a number of bytes, or peak_in_flight, is negative",

@@ -30,7 +30,7 @@ func (r Run) Drawable() bool { return r.Trace != nil && r.Trace.End() > 0 }
 // title describes a run by its configuration and trace, and says whether it was
 // measured.
 func (r Run) title() string {
-	title := Title(r.Trace, r.Result.TensorParallel)
+	title := Title(r.Trace, r.Result.TensorParallel, r.Result.ContextParallel)
 	if name := r.Result.Name; name != "" && !strings.EqualFold(name, graphName(r.Trace.Graph)) {
 		title = r.Result.Name + "  ·  " + title
 	}

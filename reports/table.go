@@ -70,7 +70,13 @@ func headline(r Result) string {
 		parts = append(parts, fmt.Sprintf("%d data-parallel replicas%s", r.DataParallel, r.sharesText()))
 	}
 	if r.TensorParallel > 1 {
-		parts = append(parts, fmt.Sprintf("tensor groups of %d (%d devices)", r.TensorParallel, r.TensorParallel*len(r.Ranks)))
+		parts = append(parts, fmt.Sprintf("tensor groups of %d", r.TensorParallel))
+	}
+	if r.ContextParallel > 1 {
+		parts = append(parts, fmt.Sprintf("sequences in %d parts", r.ContextParallel))
+	}
+	if r.perRank() > 1 {
+		parts[len(parts)-1] += fmt.Sprintf(" (%d devices)", r.perRank()*len(r.Ranks))
 	}
 	return fmt.Sprintf("%s: %s, %s", nameText(r.Name, r.scheduleText()), strings.Join(parts, ", "), r.Kind)
 }

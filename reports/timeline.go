@@ -116,7 +116,7 @@ func timelineTitle(title string, panels []Panel) (string, []Panel) {
 	case title != "":
 		return title, panels
 	case len(panels) == 1:
-		return Title(panels[0].Trace, 1), panels
+		return Title(panels[0].Trace, 1, 1), panels
 	}
 	labelled := slices.Clone(panels)
 	for i, p := range panels {

@@ -12,11 +12,15 @@ import (
 )
 
 // Title describes a trace in a line: its schedule, size, step time and bubble. A rank
-// is a group of so many tensor-parallel devices, which the trace does not know.
-func Title(t *graph.Trace, tensor int) string {
+// is a group of so many tensor-parallel devices for each part of a sequence, which the trace
+// does not know.
+func Title(t *graph.Trace, tensor, context int) string {
 	size := sizeText(t.Graph)
 	if tensor > 1 {
 		size += fmt.Sprintf(", T = %d", tensor)
+	}
+	if context > 1 {
+		size += fmt.Sprintf(", C = %d", context)
 	}
 	return join(graphName(t.Graph), size, timeText(t))
 }

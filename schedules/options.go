@@ -70,74 +70,6 @@ func (Data) Settings() []setting.Setting {
 	}
 }
 
-// Parallel is the [parallel] section.
-type Parallel struct {
-	Data          int      `toml:"data"`   // replicas
-	Tensor        int      `toml:"tensor"` // devices of a tensor-parallel group, which is one rank
-	Sequence      bool     `toml:"sequence"`
-	Expert        int      `toml:"expert"`        // devices that share the experts of a layer
-	ExpertTensor  int      `toml:"expert_tensor"` // that divide each of these; 0 is Tensor without Expert, else 1
-	Dispatcher    string   `toml:"dispatcher"`
-	Dispatch      string   `toml:"dispatch"` // precision of what is dispatched
-	TensorOverlap bool     `toml:"tensor_overlap"`
-	ScatterGather bool     `toml:"scatter_gather"`
-	Zero          int      `toml:"zero"`
-	Gather        string   `toml:"gather"`         // of zero = 3; "" is GatherUnit
-	Simplified    bool     `toml:"simplified"`     // of zero = 3
-	OverlapGather bool     `toml:"overlap_gather"` // of zero = 1 and 2
-	Broadcast     bool     `toml:"broadcast"`
-	Bucket        BucketBy `toml:"bucket"`
-	Overlap       bool     `toml:"overlap"`
-	Collectives   string   `toml:"collectives"` // "" is nccl
-	Order         string   `toml:"order"`       // "" is StagesFirst
-}
-
-// Settings describes [parallel]. The default bucket is PyTorch's.
-func (Parallel) Settings() []setting.Setting {
-	model := []string{"[model]"}
-	return []setting.Setting{
-		{Key: "data", Default: 1, Range: setting.Count(), Text: "replicas; stages × data × tensor devices in all"},
-		{Key: "tensor", Default: 1, Range: setting.Between(1, maxTensor), Text: "devices of a tensor-parallel group, as in Megatron: a rank stands for one group, whose devices do the same"},
-		{Key: "sequence", Default: false, Text: "with tensor above 1: norms, dropout and sums divided along the sequence"},
-		{Key: "expert", Default: 1, Range: setting.Between(1, maxTensor), With: model, Text: "devices of an expert group, which share the experts of a layer: neighbours in the order tensor, context, data. expert × expert_tensor divides tensor × context × data. With tensor above 1 it takes sequence = true"},
-		{Key: "expert_tensor", Example: "1", Range: setting.Between(1, maxTensor), With: model, Text: "devices that divide every expert", Unset: "tensor with expert = 1, else 1"},
-		{Key: "dispatcher", Default: DispatcherAllToAll, OneOf: []string{DispatcherAllToAll, DispatcherDeepEP}, With: model, Text: "how tokens come to their experts. alltoall: a row for every expert. deepep: a token once to every node, and there once to every device (see model.expert_groups)"},
-		{Key: "dispatch", Default: DispatchWhole, OneOf: []string{DispatchWhole, DispatchFP8}, With: model, Text: "as activations are: activations; or fp8: in 8 bits, in the forward alone"},
-		{Key: "tensor_overlap", Default: true, With: model, Text: "what the group exchanges in a backward runs beside weight gradients, as in Megatron since 2022"},
-		{Key: "scatter_gather", Default: true, With: model, Text: "without sequence, every device of the group sends its part to the next stage, which gathers them over link"},
-		{Key: "zero", Default: 0, Range: setting.Between(0, 3), With: model, Text: "0 DDP, 1 optimizer sharded, 2 gradients as well, 3 parameters too (FSDP; ddp only): every layer is gathered for its F and B, its gradients scattered"},
-		{Key: "gather", Default: GatherUnit, OneOf: []string{GatherUnit, GatherCopied, GatherTensor}, With: model, Text: "with zero = 3, what is gathered and scattered together: unit, all tensors of a layer laid end to end; copied, the same, of which every gather then is copied into its tensors, as in FSDP2; or tensor, each by itself, as in the course's code: for vgg16 32 gathers a pass, not 8"},
-		{Key: "simplified", Default: false, With: model, Text: "with zero = 3, parameters alone are sharded, as in the course's code: every replica keeps the whole model and its last whole gradients beside its shares"},
-		{Key: "overlap_gather", Default: false, With: model, Text: "with zero = 1 or 2, updated parameters are gathered beside the next forward, piece by piece as it needs them, not after the update: a step then begins with these gathers. Not with schedule.whole_last"},
-		{Key: "broadcast", Default: false, With: model, Text: "the step is the first of a training, before which replica 0 sends its parameters to the others, in the buckets of gradients; startup_s of the result says how much of the step that is. Not with zero = 3"},
-		{Key: "bucket", Default: "25MB", With: model, Text: `of gradients; "tensor": every tensor by itself; no meaning with zero = 3, which sums whole layers`},
-		{Key: "overlap", Default: true, With: model, Text: "gradients travel beside the backward; with zero = 3 the next layer is gathered beside this one's work"},
-		{Key: "collectives", Default: "nccl", OneOf: []string{"nccl", "gloo"}, With: model, Text: "nccl, or gloo, which has no reduce-scatter: zero = 1 to 3 all-reduce instead"},
-		{Key: "order", Default: StagesFirst, OneOf: []string{StagesFirst, ReplicasFirst}, With: model, Text: "which devices lie beside each other on nodes, after those of a tensor-parallel group: the stages of a replica, or the replicas of a stage, as in Megatron, DeepSpeed and torchtitan"},
-	}
-}
-
-// The orders in which devices are counted, as Megatron names them.
-const (
-	StagesFirst   = "tp-pp-dp"
-	ReplicasFirst = "tp-dp-pp"
-)
-
-// How tokens come to experts on other devices, and in which precision.
-const (
-	DispatcherAllToAll = "alltoall"
-	DispatcherDeepEP   = "deepep"
-	DispatchWhole      = "activations"
-	DispatchFP8        = "fp8"
-)
-
-// What ZeRO 3 gathers and scatters together.
-const (
-	GatherUnit   = "unit"
-	GatherCopied = "copied" // as unit, and copied into its tensors
-	GatherTensor = "tensor"
-)
-
 // The rules by which layers become stages.
 const (
 	BalancedPartition = "balanced"
@@ -259,41 +191,4 @@ func (b Batch) Samples(replicas, microbatches int) ([]int64, error) {
 	samples := slices.Repeat([]int64{micro}, int(count))
 	samples[count-1] = perReplica - micro*(count-1)
 	return samples, nil
-}
-
-// maxTensor bounds a tensor-parallel group: no model has as many heads.
-const maxTensor = 1 << 16
-
-// Validate checks what no other section can change.
-func (p Parallel) Validate() error {
-	switch {
-	case p.Sequence && p.Tensor == 1:
-		return errors.New("sequence = true: divides the sequence among a tensor-parallel group, and tensor = 1; set tensor above 1, or sequence = false")
-	case p.Broadcast && p.Zero == 3:
-		return errors.New("broadcast = true: with zero = 3 no replica has all parameters to send; set broadcast = false, or a lower zero")
-	case p.Simplified && p.Zero != 3:
-		return fmt.Errorf("simplified = true: is a form of zero = 3, and zero = %d; set zero = 3, or simplified = false", p.Zero)
-	case p.Gather == GatherTensor && p.Zero != 3:
-		return fmt.Errorf(`gather = "tensor": only zero = 3 gathers parameters to compute with them, and zero = %d; set zero = 3, or gather = "unit"`, p.Zero)
-	}
-	return p.checkExperts()
-}
-
-// checkExperts wants expert groups to lie within ranks, or to be whole ones.
-func (p Parallel) checkExperts() error {
-	rank, experts, tensor := max(1, p.Tensor), max(1, p.Expert)*max(1, p.ExpertTensor), max(1, p.ExpertTensor)
-	devices := rank * max(1, p.Data)
-	switch {
-	case experts == 1:
-		return nil
-	case p.Expert > 1 && p.Zero == 3:
-		return fmt.Errorf("expert = %d: is not modelled with zero = 3; set a lower zero, or expert = 1", p.Expert)
-	case devices%experts != 0:
-		return fmt.Errorf("expert = %d: expert × expert_tensor = %d must divide tensor × context × data = %d", p.Expert, experts, devices)
-	case rank%experts != 0 && experts%rank != 0:
-		return fmt.Errorf("expert = %d: groups of expert × expert_tensor = %d devices must be parts of a rank's tensor × context = %d, or whole ranks", p.Expert, experts, rank)
-	case rank%tensor != 0:
-		return fmt.Errorf("expert_tensor = %d: must divide tensor × context = %d", p.ExpertTensor, rank)
-	}
-	return nil
 }

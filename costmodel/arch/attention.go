@@ -1,5 +1,7 @@
 package arch
 
+import "cmp"
+
 // The core of attention, between the projections: softmax(q·kᵀ)·v for every head.
 
 // The legal values of Model.Attention.
@@ -14,9 +16,19 @@ const (
 	AttentionFlash = "flash"
 )
 
-// attentionProducts counts the products over the square in each pass of a fused core. I
-// makes the scores again, and the gradients of probabilities, q, k and v.
-var attentionProducts = [3]int64{Forward: 2, InputGradient: 5}
+// attentionProducts counts the products over the square in each pass of a fused core, first
+// those over the features of queries and keys, then those over the features of values. I makes
+// the scores again, and the gradients of probabilities, q, k and v.
+var attentionProducts = [3][2]int64{Forward: {1, 1}, InputGradient: {3, 2}}
+
+// attentionFLOPs counts those of a pass of a fused core over the whole square.
+func (o Op) attentionFLOPs(p Pass) int64 {
+	n := attentionProducts[p]
+	return 2 * o.Count * o.Rows * o.Cols * (n[0]*o.Inner + n[1]*cmp.Or(o.Values, o.Inner))
+}
+
+// HeadFeatures is the mean of the features that the products of fused attention go over.
+func (o Op) HeadFeatures() float64 { return float64(o.Inner+cmp.Or(o.Values, o.Inner)) / 2 }
 
 // Fused returns the model with fused attention, unless it says how its attention is
 // computed, has Megatron's kernels, or is no transformer.
@@ -43,15 +55,23 @@ func attention(prefix string, m Model) []Op {
 	return ops
 }
 
+// core names the operation of attention that has what is not of a product.
+func (m Model) core() string {
+	if m.Attention == AttentionFlash {
+		return "flash"
+	}
+	return "softmax"
+}
+
 // square makes the core over the whole square, in Heads products; scale and mask are
 // part of the softmax kernel.
 func (m Model) square(prefix string) []Op {
-	a, s, d := int64(m.Heads), int64(m.SequenceLength), int64(m.HeadDim)
-	ops := []Op{{Name: prefix + "scores", Class: Product, Count: a, Rows: s, Inner: d, Cols: s}}
+	a, s := int64(m.Heads), int64(m.SequenceLength)
+	ops := []Op{{Name: prefix + "scores", Class: Product, Count: a, Rows: s, Inner: int64(m.HeadDim), Cols: s}}
 	ops = append(ops, m.softmax(prefix+"softmax")...)
 	ops = append(ops, m.dropout(prefix+"attn_dropout", m.Heads, m.SequenceLength, m.SequenceLength)...)
-	ops = append(ops, Op{Name: prefix + "context", Class: Product, Count: a, Rows: s, Inner: s, Cols: d})
-	return append(ops, m.apart(prefix+"contiguous", m.Heads*m.HeadDim, 2, 2)...)
+	ops = append(ops, Op{Name: prefix + "context", Class: Product, Count: a, Rows: s, Inner: s, Cols: int64(m.valueDim())})
+	return append(ops, m.apart(prefix+"contiguous", m.Heads*m.valueDim(), 2, 2)...)
 }
 
 // fusedAttention makes the core in one kernel, which draws its dropout anew in I. F reads
@@ -59,33 +79,39 @@ func (m Model) square(prefix string) []Op {
 // these and the context's gradient, and writes three gradients, that of q added up in fp32
 // first: zeros, a sum that is read and written, and its conversion.
 func (m Model) fusedAttention(name string) Op {
-	a, s := int64(m.Heads), int64(m.SequenceLength)
-	q, kv, rows := elements(m.SequenceLength, m.Heads*m.HeadDim), elements(m.SequenceLength, m.KVHeads*m.HeadDim), 2*a*s
-	return Op{
+	a, s, v := int64(m.Heads), int64(m.SequenceLength), m.valueDim()
+	q, context, rows := elements(m.SequenceLength, m.Heads*m.HeadDim), elements(m.SequenceLength, m.Heads*v), 2*a*s
+	kv := elements(m.SequenceLength, m.KVHeads*(m.HeadDim+v))
+	op := Op{
 		Name: name, Class: Attention, Count: a, Rows: s, Inner: int64(m.HeadDim), Cols: s, Pairs: m.pairs(),
-		Elements: q, Moved: [3]int64{Forward: 2*q + 2*kv + rows, InputGradient: 3*q + 2*kv + rows + 9*q + 2*kv},
+		Elements: context, Moved: [3]int64{Forward: q + context + kv + rows, InputGradient: q + 2*context + kv + rows + 9*q + kv},
 	}
+	if v != m.HeadDim {
+		op.Values = int64(v)
+	}
+	return op
 }
 
 // pairs counts the pairs of tokens in the tiles that hold one of which the second is not
 // after the first, nor before its window.
 func (m Model) pairs() int64 {
-	s, w := int64(m.SequenceLength), int64(m.Window)
+	parts := int64(m.parts.context())
+	s, w := parts*int64(m.SequenceLength), int64(m.Window)
 	n := min(s*s, s*(s+attentionTile)/2)
 	if w > 0 && w < s {
 		n = min(n, w*(w+attentionTile)/2+(s-w)*(w+attentionTile))
 	}
-	return n
+	return n / parts
 }
 
 // attentionBuffers lists the buffers of the core, and the context, which is the input
 // of the output projection.
 func attentionBuffers(prefix string, m Model) []Buffer {
-	s, q, kv := m.SequenceLength, m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
+	s, q, k, v := m.SequenceLength, m.Heads*m.HeadDim, m.KVHeads*m.HeadDim, m.KVHeads*m.valueDim()
 	buffers := []Buffer{
 		{Name: prefix + "q", Shape: Shape{s, q}, Sharded: true},
-		{Name: prefix + "k", Shape: Shape{s, kv}, Sharded: true},
-		{Name: prefix + "v", Shape: Shape{s, kv}, Sharded: true},
+		{Name: prefix + "k", Shape: Shape{s, k}, Sharded: true},
+		{Name: prefix + "v", Shape: Shape{s, v}, Sharded: true},
 	}
 	if m.Attention == AttentionFlash {
 		buffers = append(buffers, Buffer{Name: prefix + "flash.statistic", Shape: Shape{s, m.Heads}, ElementBytes: 4, Modules: FusedCore, Sharded: true})
@@ -93,7 +119,7 @@ func attentionBuffers(prefix string, m Model) []Buffer {
 		buffers = append(buffers, Buffer{Name: prefix + "softmax.output", Shape: Shape{m.Heads, s, s}, Modules: Square, Sharded: true})
 		buffers = append(buffers, m.attentionDropout(prefix)...)
 	}
-	return append(buffers, Buffer{Name: prefix + "context", Shape: Shape{s, q}, Lifetime: ForwardToWeight, Sharded: true})
+	return append(buffers, Buffer{Name: prefix + "context", Shape: Shape{s, m.Heads * m.valueDim()}, Lifetime: ForwardToWeight, Sharded: true})
 }
 
 // attentionDropout keeps its output as well, for the gradient of v.

@@ -33,6 +33,8 @@ type Buffer struct {
 	// What is not is divided only by sequence parallelism, and what is Gathered
 	// not by that either.
 	Sharded, Gathered bool
+	// Local: an output gradient of what every device runs for its part of the sequence.
+	Local bool
 	// Routed says whose rows these are, in a mixture of experts.
 	Routed Routed
 }

@@ -63,7 +63,10 @@ func TestZeroBubbleMemory(t *testing.T) {
 // elements kept for W are those that the products read, an input shared by
 // several products once.
 func TestWeightGradientFindsItsOperands(t *testing.T) {
-	shared := map[string]int64{"self_attn.k_proj": 1, "self_attn.v_proj": 1, "mlp.up_proj": 1, "block_sparse_moe.experts.w3": 1}
+	shared := map[string]int64{
+		"self_attn.k_proj": 1, "self_attn.v_proj": 1, "mlp.up_proj": 1, "block_sparse_moe.experts.w3": 1,
+		"self_attn.kv_a_proj_with_mqa": 1, sharedExperts + "gate_proj": 1, sharedExperts + "up_proj": 1,
+	}
 	for _, p := range Presets() {
 		for _, l := range preset(t, p.Name).Layers {
 			var inputs, gradients int64

@@ -2,8 +2,11 @@ package arch
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"psim/internal/setting"
 )
@@ -19,6 +22,9 @@ func (m Model) defaults() Model {
 		m.KVHeads = cmp.Or(m.KVHeads, m.Heads)
 		m.ExpertGroups, m.Imbalance = cmp.Or(m.ExpertGroups, 1), cmp.Or(m.Imbalance, 1)
 		m.GroupsPerToken = cmp.Or(m.GroupsPerToken, m.ExpertGroups)
+	}
+	if m.latent() {
+		m.HeadDim = m.QKNopeHeadDim + m.QKRopeHeadDim
 	}
 	if m.HeadDim == 0 && m.Heads > 0 && m.Hidden%m.Heads == 0 {
 		m.HeadDim = m.Hidden / m.Heads
@@ -51,12 +57,43 @@ func (m Model) checkNumbers() error {
 	return nil
 }
 
+// checkLatent wants all keys of latent attention or none, before defaults.
+func (m Model) checkLatent() error {
+	needed := []string{"qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"}
+	given := 0
+	for s, value := range setting.Given(m) {
+		of := slices.Contains(needed, s.Key)
+		switch {
+		case of:
+			given++
+		case m.latent() && slices.Contains([]string{"head_dim", "kv_heads", "qkv_bias", "qk_norm"}, s.Key):
+			return fmt.Errorf("%s = %v: has no meaning with kv_lora_rank, which makes keys and values of every head from few features", s.Key, value)
+		}
+		if (of || s.Key == "q_lora_rank") && !m.latent() {
+			return fmt.Errorf("%s = %v: has no meaning without kv_lora_rank", s.Key, value)
+		}
+	}
+	if m.latent() && given < len(needed) {
+		return fmt.Errorf("kv_lora_rank = %d: needs %s", m.KVLoraRank, strings.Join(needed, ", "))
+	}
+	return nil
+}
+
 func (m Model) checkAttention() error {
 	if m.Heads%m.KVHeads != 0 {
 		return fmt.Errorf("kv_heads = %d: must divide heads = %d", m.KVHeads, m.Heads)
 	}
 	if err := m.checkRouting(); err != nil {
 		return err
+	}
+	if m.PostNorms && m.ParallelBlock {
+		return errors.New("post_norms = true: has no meaning with parallel_block = true, whose halves have one result")
+	}
+	if m.FullAttentionEvery > 0 && m.Window == 0 {
+		return fmt.Errorf("full_attention_every = %d: has no meaning without window", m.FullAttentionEvery)
+	}
+	if m.DenseLayers > m.Layers {
+		return fmt.Errorf("dense_layers = %d: must be at most layers = %d", m.DenseLayers, m.Layers)
 	}
 	if m.Family == familyGPT && m.SequenceLength > m.Positions {
 		return fmt.Errorf("sequence_length = %d: must be at most positions = %d", m.SequenceLength, m.Positions)
@@ -74,8 +111,14 @@ func (m Model) estimate() float64 {
 	if m.Family == familyMLP {
 		return 20 * blocks * (h*h + h)
 	}
-	experts := math.Max(1, float64(m.Experts))
-	block := 2*h*(q+kv) + experts*(3*h*f+h) + q + 2*kv + f + 6*h
-	parameters := blocks*block + 2*v*h + positions*h
-	return 2*s*parameters + 8*blocks*s*s*q + 20*parameters
+	experts, width := float64(m.Experts+m.SharedExperts), math.Max(f, float64(m.ExpertHidden))
+	block := 2*h*(q+kv) + math.Max(1, experts)*(3*h*width+3*h+2*width) + 3*h*f + q + 2*kv + f + 10*h
+	if m.latent() {
+		ranks := float64(m.QLoraRank) + float64(m.KVLoraRank)
+		block += (h+q+kv+float64(m.Heads)*float64(m.VHeadDim))*(ranks+float64(m.QKRopeHeadDim)) + h*float64(m.Heads)*float64(m.VHeadDim)
+	}
+	modules := 1 + float64(m.MTPLayers)
+	blocks += float64(m.MTPLayers)
+	parameters := blocks*block + modules*(2*v*h+2*h*h) + positions*h
+	return 2*s*parameters + 8*blocks*s*s*math.Max(q, float64(m.Heads)*float64(m.valueDim())) + 20*parameters
 }

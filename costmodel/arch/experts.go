@@ -92,8 +92,8 @@ func (m Model) checkExperts(g Group) error {
 		return nil
 	case m.Experts%e != 0:
 		return fmt.Errorf("experts = %d: parallel.expert = %d must divide it", m.Experts, e)
-	case m.FFNHidden%x != 0:
-		return fmt.Errorf("ffn_hidden = %d: parallel.expert_tensor = %d must divide it", m.FFNHidden, x)
+	case m.expertHidden()%x != 0:
+		return fmt.Errorf("%s = %d: parallel.expert_tensor = %d must divide it", m.expertKey(), m.expertHidden(), x)
 	case g.devices() > 1 && !g.Sequence:
 		return fmt.Errorf("experts = %d: with parallel.expert = %d and parallel.tensor = %d every device routes a part of the sequence; set parallel.sequence = true", m.Experts, e, g.devices())
 	}

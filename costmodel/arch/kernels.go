@@ -85,6 +85,16 @@ func (m Model) UsedKernels() string {
 	return cmp.Or(r.Kernels, KernelsFused)
 }
 
+// UsedWindow returns the tokens that attention sees and the sequence's length, where these
+// are more; otherwise 0.
+func (m Model) UsedWindow() (window, length int) {
+	r, err := m.resolve()
+	if err != nil || r.Window == 0 || r.Window >= r.SequenceLength {
+		return 0, 0
+	}
+	return r.Window, r.SequenceLength
+}
+
 // Transformer reports whether a model has blocks with attention: it names a file, or is of
 // a family of transformers.
 func (m Model) Transformer() bool {

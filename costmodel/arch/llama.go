@@ -8,8 +8,8 @@ import (
 // positions, grouped queries, a gated MLP with SiLU or GELU, no biases but maybe
 // of queries, keys and values, usually an untied head. With experts it is the
 // family of Mixtral (see mixtral.go). Layers:
-// embed, layers.0 …, norm, head. Tensors are named as in Hugging Face's
-// checkpoint without its "model." prefix. Sliding windows are not modelled.
+// embed, layers.0 …, norm, mtp.0 …, head. Tensors are named as in Hugging Face's
+// checkpoint without its "model." prefix.
 func llama(m Model) Network {
 	s, h := m.SequenceLength, m.Hidden
 	layers := []Layer{{
@@ -22,11 +22,9 @@ func llama(m Model) Network {
 			{Name: "embed.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight},
 		},
 	}}
-	ops, buffers := llamaBlockOps(m), llamaBlockBuffers(m)
+	shared := works{}
 	for i := range m.Layers {
-		block := llamaBlock(m, i)
-		block.Ops, block.Buffers = ops, buffers
-		layers = append(layers, block)
+		layers = append(layers, llamaBlock(m.block(i), i, shared))
 	}
 	final := Layer{
 		Name: "norm", Params: []Tensor{{Name: "norm.weight", Shape: Shape{h}, Norm: true}},
@@ -34,105 +32,193 @@ func llama(m Model) Network {
 		Ops:     []Op{m.norm("norm", s, h)},
 		Buffers: []Buffer{{Name: "norm.input", Shape: Shape{s, h}}},
 	}
-	return Network{TokensPerSample: s, Layers: append(layers, final, lmHead(m, "embed_tokens.weight")), Routing: m.routing()}
+	layers = append(layers, final)
+	for i := range m.MTPLayers {
+		layers = append(layers, predictor(m, i, shared.of(m.block(m.Layers-1))))
+	}
+	return Network{TokensPerSample: s, Layers: append(layers, lmHead(m, "embed_tokens.weight")), Routing: m.routing()}
 }
 
-// llamaBlock makes a block without what all of them share: operations and buffers.
-func llamaBlock(m Model, i int) Layer {
-	name := fmt.Sprintf("layers.%d", i)
+// llamaBlock makes a block of a model that is that block's.
+func llamaBlock(m Model, i int, shared works) Layer {
+	name, w := fmt.Sprintf("layers.%d", i), shared.of(m)
 	return Layer{
-		Name: name, Params: llamaBlockParams(name+".", m), Experts: m.Experts, Active: m.ExpertsPerToken,
+		Name: name, Params: prefixed(name+".", llamaBlockParams(m)), Experts: m.Experts, Active: m.ExpertsPerToken,
 		Input: Shape{m.SequenceLength, m.Hidden}, Output: Shape{m.SequenceLength, m.Hidden},
-		Repeatable: true, KeepsGradient: true,
+		Ops: w.ops, Buffers: w.buffers, Repeatable: true, KeepsGradient: true,
 	}
 }
 
-func llamaBlockParams(prefix string, m Model) []Tensor {
-	h, q, kv := m.Hidden, m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
-	params := []Tensor{{Name: "input_layernorm.weight", Shape: Shape{h}, Norm: true}}
-	for i, width := range []int{q, kv, kv} {
-		name := "self_attn." + "qkv"[i:i+1] + "_proj"
-		params = append(params, Tensor{Name: name + ".weight", Shape: Shape{width, h}, Sharded: true})
-		if m.QKVBias {
-			params = append(params, Tensor{Name: name + ".bias", Shape: Shape{width}, Sharded: true})
-		}
-	}
-	params = append(params,
-		Tensor{Name: "self_attn.o_proj.weight", Shape: Shape{h, q}, Sharded: true, Axis: 1},
-		Tensor{Name: "post_attention_layernorm.weight", Shape: Shape{h}, Norm: true},
-	)
-	if m.Experts > 0 {
-		params = append(params, expertParams(m)...)
-	} else {
-		params = append(params, gatedParams(m)...)
-	}
+// prefixed puts a layer's name before those of its tensors.
+func prefixed(prefix string, params []Tensor) []Tensor {
 	for i := range params {
 		params[i].Name = prefix + params[i].Name
 	}
 	return params
 }
 
-func gatedParams(m Model) []Tensor {
-	h, f := m.Hidden, m.FFNHidden
-	return []Tensor{
-		{Name: "mlp.gate_proj.weight", Shape: Shape{f, h}, Sharded: true},
-		{Name: "mlp.up_proj.weight", Shape: Shape{f, h}, Sharded: true},
-		{Name: "mlp.down_proj.weight", Shape: Shape{h, f}, Sharded: true, Axis: 1},
+func llamaBlockParams(m Model) []Tensor {
+	h := m.Hidden
+	params := []Tensor{gain("input_layernorm", h)}
+	if m.latent() {
+		params = append(params, latentParams(m)...)
+	} else {
+		params = append(params, queryParams(m)...)
 	}
+	params = append(params, projected("self_attn.o_proj", m.Heads*m.valueDim(), h, m.AttentionBias)...)
+	if m.Sinks {
+		params = append(params, Tensor{Name: "self_attn." + m.core() + ".sinks", Shape: Shape{m.Heads}, Sharded: true, Norm: true})
+	}
+	if m.PostNorms {
+		params = append(params, gain("post_self_attn_layernorm", h))
+	}
+	if !m.ParallelBlock {
+		params = append(params, gain("post_attention_layernorm", h))
+	}
+	if m.Experts > 0 {
+		params = append(params, expertParams(m)...)
+	} else {
+		params = append(params, gatedParams("mlp.", h, m.FFNHidden, m.MLPBias)...)
+	}
+	if m.PostNorms {
+		params = append(params, gain("post_mlp_layernorm", h))
+	}
+	return params
+}
+
+// queryParams lists the tensors of queries, keys and values.
+func queryParams(m Model) []Tensor {
+	q, kv := m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
+	var params []Tensor
+	for i, width := range []int{q, kv, kv} {
+		params = append(params, projection("self_attn."+"qkv"[i:i+1]+"_proj", m.Hidden, width, m.queryBias(), true)...)
+	}
+	if m.QKNorm && !m.PlainQKNorm {
+		params = append(params, gain("self_attn.q_norm", m.HeadDim), gain("self_attn.k_norm", m.HeadDim))
+	}
+	return params
+}
+
+// queryBias reports whether queries, keys and values have biases.
+func (m Model) queryBias() bool { return m.QKVBias || m.AttentionBias }
+
+func gatedParams(prefix string, h, f int, bias bool) []Tensor {
+	params := projection(prefix+"gate_proj", h, f, bias, true)
+	params = append(params, projection(prefix+"up_proj", h, f, bias, true)...)
+	return append(params, projected(prefix+"down_proj", f, h, bias)...)
 }
 
 func llamaBlockOps(m Model) []Op {
 	s, h := m.SequenceLength, m.Hidden
-	q, kv := m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
-	ops := []Op{
-		m.norm("input_layernorm", s, h),
-		m.linear("self_attn.q_proj", s, h, q, m.QKVBias).enters(),
-		m.linear("self_attn.k_proj", s, h, kv, m.QKVBias),
-		m.linear("self_attn.v_proj", s, h, kv, m.QKVBias),
+	ops := []Op{m.norm("input_layernorm", s, h)}
+	if m.latent() {
+		ops = append(ops, latentOps(m)...)
+	} else {
+		ops = append(ops, queryOps(m)...)
 	}
-	ops = append(ops, m.copied(s, q, kv)...)
-	ops = append(ops, m.between().rotary.op("self_attn.rotary", elements(s, q+kv)).sharded())
-	ops = append(ops, m.repeated(s, q, kv)...)
 	ops = append(ops, attention("self_attn.", m)...)
-	ops = append(ops,
-		m.linear("self_attn.o_proj", s, q, h, false).leaves(),
-		m.residual("self_attn.residual", s, h),
-		m.norm("post_attention_layernorm", s, h),
-	)
+	out := m.linear("self_attn.o_proj", s, m.Heads*m.valueDim(), h, m.AttentionBias).leaves()
+	if m.ParallelBlock { // whose halves are summed before they leave
+		out.Leaves = false
+		ops = append(ops, out)
+		ops = append(ops, gatedOps(m)...)
+		return append(ops, m.residual("mlp.residual", s, h))
+	}
+	ops = append(ops, out)
+	ops = append(ops, m.postNorm("post_self_attn_layernorm")...)
+	ops = append(ops, m.residual("self_attn.residual", s, h), m.norm("post_attention_layernorm", s, h))
 	if m.Experts > 0 {
 		ops = append(ops, expertOps(m)...)
 	} else {
 		ops = append(ops, gatedOps(m)...)
 	}
+	ops = append(ops, m.postNorm("post_mlp_layernorm")...)
 	return append(ops, m.residual("mlp.residual", s, h))
 }
 
+// postNorm makes the norm of a half's result, where the model has it.
+func (m Model) postNorm(name string) []Op {
+	if !m.PostNorms {
+		return nil
+	}
+	return []Op{m.norm(name, m.SequenceLength, m.Hidden)}
+}
+
+// queryOps makes queries, keys and values, with norms of every head where the model has
+// them, and rotary positions.
+func queryOps(m Model) []Op {
+	s, h := m.SequenceLength, m.Hidden
+	q, kv := m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
+	ops := []Op{
+		m.linear("self_attn.q_proj", s, h, q, m.queryBias()).enters(),
+		m.linear("self_attn.k_proj", s, h, kv, m.queryBias()),
+		m.linear("self_attn.v_proj", s, h, kv, m.queryBias()),
+	}
+	ops = append(ops, m.copied(s, q, kv)...)
+	if m.QKNorm {
+		ops = append(ops, m.norm("self_attn.q_norm", s, q).sharded(), m.norm("self_attn.k_norm", s, kv).sharded())
+	}
+	ops = append(ops, m.between().rotary.op("self_attn.rotary", elements(s, q+kv)).sharded())
+	return append(ops, m.repeated(s, q, kv)...)
+}
+
+// gatedOps makes an MLP. In a block of parallel halves it has the norm's result from the
+// other half, whose result it adds to its own.
 func gatedOps(m Model) []Op {
 	s, h, f := m.SequenceLength, m.Hidden, m.FFNHidden
-	return []Op{
-		m.linear("mlp.gate_proj", s, h, f, false).enters(),
-		m.linear("mlp.up_proj", s, h, f, false),
+	ops := []Op{
+		m.linear("mlp.gate_proj", s, h, f, m.MLPBias).enters(),
+		m.linear("mlp.up_proj", s, h, f, m.MLPBias),
 		m.activation("mlp.silu", s, f),
 		m.gate("mlp.gate", s, f),
-		m.linear("mlp.down_proj", s, f, h, false).leaves(),
+		m.linear("mlp.down_proj", s, f, h, m.MLPBias).leaves(),
 	}
+	if m.ParallelBlock {
+		ops[0].Enters, ops[len(ops)-1].Leaves = false, false
+		sum := m.residual("mlp.sum", s, h)
+		sum.Leaves = true
+		ops = append(ops, sum)
+	}
+	return ops
 }
 
 // llamaBlockBuffers: k and v are kept once per group of heads.
 func llamaBlockBuffers(m Model) []Buffer {
 	s, h := m.SequenceLength, m.Hidden
 	q, kv := m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
-	buffers := []Buffer{
-		{Name: "input_layernorm.input", Shape: Shape{s, h}},
-		{Name: "self_attn.qkv.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight},
+	buffers := []Buffer{{Name: "input_layernorm.input", Shape: Shape{s, h}}}
+	if m.latent() {
+		buffers = append(buffers, latentBuffers(m)...)
+	} else {
+		buffers = append(buffers, Buffer{Name: "self_attn.qkv.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight})
+	}
+	if m.QKNorm {
+		buffers = append(buffers,
+			Buffer{Name: "self_attn.q_norm.input", Shape: Shape{s, q}, Sharded: true},
+			Buffer{Name: "self_attn.k_norm.input", Shape: Shape{s, kv}, Sharded: true})
 	}
 	buffers = append(buffers, attentionBuffers("self_attn.", m)...)
-	buffers = append(buffers,
-		Buffer{Name: "self_attn.qkv.output_gradient", Shape: Shape{s, q + 2*kv}, Lifetime: InputToWeight, Sharded: true},
-		Buffer{Name: "self_attn.o_proj.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight},
-		Buffer{Name: "post_attention_layernorm.input", Shape: Shape{s, h}},
-		Buffer{Name: "mlp.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight},
-	)
+	if !m.latent() {
+		buffers = append(buffers, Buffer{Name: "self_attn.qkv.output_gradient", Shape: Shape{s, q + 2*kv}, Lifetime: InputToWeight, Sharded: true})
+	}
+	buffers = append(buffers, Buffer{Name: "self_attn.o_proj.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight})
+	if m.PostNorms {
+		buffers = append(buffers, Buffer{Name: "post_self_attn_layernorm.input", Shape: Shape{s, h}}, Buffer{Name: "post_mlp_layernorm.input", Shape: Shape{s, h}})
+	}
+	return append(buffers, mlpBuffers(m)...)
+}
+
+// mlpBuffers lists those of a block's second half. Parallel halves have one norm, and so one
+// input, and one gradient of their sum.
+func mlpBuffers(m Model) []Buffer {
+	s, h := m.SequenceLength, m.Hidden
+	if m.ParallelBlock {
+		return gatedBuffers("mlp.", s, m.FFNHidden)
+	}
+	buffers := []Buffer{
+		{Name: "post_attention_layernorm.input", Shape: Shape{s, h}},
+		{Name: "mlp.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight},
+	}
 	if m.Experts > 0 {
 		return append(buffers, expertBuffers(m)...)
 	}

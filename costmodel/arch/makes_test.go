@@ -15,6 +15,15 @@ func TestMakes(t *testing.T) {
 		{Family: "gpt", Layers: 2, Hidden: 64, Heads: 4, Vocab: 128, SequenceLength: 16},
 		{Family: "llama", Layers: 2, Hidden: 64, Heads: 4, FFNHidden: 96, Vocab: 128, SequenceLength: 16},
 		{Family: "mixtral", Layers: 2, Hidden: 64, Heads: 4, FFNHidden: 96, Vocab: 128, SequenceLength: 16, Experts: 2, ExpertsPerToken: 1},
+		{
+			Family: "mixtral", Layers: 3, Hidden: 64, Heads: 4, FFNHidden: 96, Vocab: 128, SequenceLength: 16, Experts: 2, ExpertsPerToken: 1,
+			ExpertHidden: 32, SharedExperts: 2, DenseLayers: 1, MoEEvery: 2, KVLoraRank: 8, QLoraRank: 12, QKNopeHeadDim: 8, QKRopeHeadDim: 4,
+			VHeadDim: 16, PostNorms: true, AttentionBias: true, MLPBias: true, Sinks: true, MTPLayers: 2,
+		},
+		{
+			Family: "llama", Layers: 2, Hidden: 64, Heads: 4, FFNHidden: 96, Vocab: 128, SequenceLength: 16, Attention: arch.AttentionFlash,
+			QKNorm: true, Sinks: true, ParallelBlock: true, KVLoraRank: 0, MLPBias: true, Window: 8, FullAttentionEvery: 2,
+		},
 	}
 	for _, m := range models {
 		n, err := m.Network()

@@ -1,50 +1,60 @@
 package arch
 
 import (
-	"fmt"
 	"math"
+	"strconv"
 )
 
 // A mixture of experts in the place of a Llama block's MLP (Mixtral, Jiang et
 // al. 2024): a router picks k of E gated MLPs for every token and weights their
 // results. Tokens are sorted by expert, none is dropped unless there is a capacity, and
 // all experts are taken to have equally many, so that their products work on s·k rows in
-// all. A tensor-parallel group divides each expert as it would one MLP, and each of its
+// all. Shared experts are one MLP of their widths together, which every token goes through
+// (DeepSeek-V2, Liu et al. 2024, section 2.2).
+// A tensor-parallel group divides each expert as it would one MLP, and each of its
 // devices routes all tokens, unless experts are on other devices (see experts.go).
 
-// expertParams lists the tensors of experts, named as in Hugging Face's checkpoint.
+const sharedExperts = "mlp.shared_experts."
+
+// expertParams lists the tensors of experts, named as in Hugging Face's checkpoint of Mixtral.
 func expertParams(m Model) []Tensor {
-	h, f := m.Hidden, m.FFNHidden
-	params := []Tensor{{Name: "block_sparse_moe.gate.weight", Shape: Shape{m.Experts, h}}}
+	h, f := m.Hidden, m.expertHidden()
+	params := projection("block_sparse_moe.gate", h, m.Experts, m.MLPBias, false)
+	if m.RouterBias {
+		params = append(params, Tensor{Name: "block_sparse_moe.gate.correction", Shape: Shape{m.Experts}, Norm: true})
+	}
 	for e := range m.Experts {
-		prefix := fmt.Sprintf("block_sparse_moe.experts.%d.", e)
-		params = append(params,
-			Tensor{Name: prefix + "w1.weight", Shape: Shape{f, h}, Sharded: true, Expert: true},
-			Tensor{Name: prefix + "w2.weight", Shape: Shape{h, f}, Sharded: true, Axis: 1, Expert: true},
-			Tensor{Name: prefix + "w3.weight", Shape: Shape{f, h}, Sharded: true, Expert: true},
-		)
+		prefix := "block_sparse_moe.experts." + strconv.Itoa(e) + "."
+		first := len(params)
+		params = append(params, projection(prefix+"w1", h, f, m.MLPBias, true)...)
+		params = append(params, projected(prefix+"w2", f, h, m.MLPBias)...)
+		params = append(params, projection(prefix+"w3", h, f, m.MLPBias, true)...)
+		for i := range params[first:] {
+			params[first+i].Expert = true
+		}
+	}
+	if m.SharedExperts > 0 {
+		params = append(params, gatedParams(sharedExperts, h, m.SharedExperts*f, false)...)
 	}
 	return params
 }
 
 func expertOps(m Model) []Op {
-	s, h, f, k, n := m.SequenceLength, m.Hidden, m.FFNHidden, m.ExpertsPerToken, m.routedRows()
-	router := m.linear("block_sparse_moe.gate", s, h, m.Experts, false).enters()
-	router.Sharded, router.Wide = false, true
+	s, h, f, k, n := m.SequenceLength, m.Hidden, m.expertHidden(), m.ExpertsPerToken, m.routedRows()
 	ops := []Op{
-		router,
+		m.linear("block_sparse_moe.gate", s, h, m.Experts, m.MLPBias).enters().whole().wide(),
 		elementwise("mlp.softmax", elements(s, m.Experts), 2, 3),
 		elementwise("mlp.sort", elements(n, h), 2, 2),
-		m.experts(m.linear("block_sparse_moe.experts.w1", n, h, f, false)),
-		m.experts(m.linear("block_sparse_moe.experts.w3", n, h, f, false)),
+		m.experts(m.linear("block_sparse_moe.experts.w1", n, h, f, m.MLPBias)),
+		m.experts(m.linear("block_sparse_moe.experts.w3", n, h, f, m.MLPBias)),
 		m.activation("mlp.experts.silu", n, f),
 		m.gate("mlp.experts.gate", n, f),
-		m.experts(m.linear("block_sparse_moe.experts.w2", n, f, h, false)),
+		m.experts(m.linear("block_sparse_moe.experts.w2", n, f, h, m.MLPBias)),
 	}
 	ops[len(ops)-1].RowParallel = true
 	// The weighted sum reads k rows per token and writes one; its I reads them
 	// again, for the gradients of the weights, and that one's, and writes k.
-	sum := elementwise("mlp.sum", elements(s, h), int64(k)+1, 2*int64(k)+1)
+	sum := elementwise("mlp.sum", elements(s, h), int64(k+min(1, m.SharedExperts))+1, 2*int64(k)+1)
 	sum.Leaves = true
 	ops = append(ops, sum)
 	for i := range ops {
@@ -53,7 +63,23 @@ func expertOps(m Model) []Op {
 			ops[i].Routed = ByExpert
 		}
 	}
-	return ops
+	return append(sharedOps(m), ops...)
+}
+
+// sharedOps makes the experts that every token goes through, whose result is summed with the
+// others'. A tensor-parallel group divides them as it would an MLP.
+func sharedOps(m Model) []Op {
+	if m.SharedExperts == 0 {
+		return nil
+	}
+	s, h, f := m.SequenceLength, m.Hidden, m.SharedExperts*m.expertHidden()
+	return []Op{
+		m.linear(sharedExperts+"gate_proj", s, h, f, false).enters(),
+		m.linear(sharedExperts+"up_proj", s, h, f, false),
+		m.activation(sharedExperts+"silu", s, f),
+		m.gate(sharedExperts+"gate", s, f),
+		m.linear(sharedExperts+"down_proj", s, f, h, false).leaves(),
+	}
 }
 
 // routedRows counts the rows of all experts: of every token one for each that it goes
@@ -74,15 +100,20 @@ func (m Model) experts(o Op) Op {
 
 func expertBuffers(m Model) []Buffer {
 	s, h, n := m.SequenceLength, m.Hidden, m.routedRows()
-	inside := gatedBuffers("mlp.experts.", n, m.FFNHidden)
+	inside := gatedBuffers("mlp.experts.", n, m.expertHidden())
 	for i := range inside {
 		inside[i].Routed = ByExpert
 	}
-	return append([]Buffer{
+	buffers := append([]Buffer{
 		{Name: "mlp.router.probabilities", Shape: Shape{s, m.Experts}, Gathered: true, Routed: ByToken},
 		{Name: "mlp.router.output_gradient", Shape: Shape{s, m.Experts}, Lifetime: InputToWeight, Routed: ByToken},
 		{Name: "mlp.experts.input", Shape: Shape{n, h}, Lifetime: ForwardToWeight, Gathered: true, Routed: ByExpert},
 		{Name: "mlp.experts.output", Shape: Shape{n, h}, Gathered: true, Routed: ByToken},
 		{Name: "mlp.experts.output_gradient", Shape: Shape{n, h}, Lifetime: InputToWeight, Routed: ByExpert},
 	}, inside...)
+	if m.SharedExperts == 0 {
+		return buffers
+	}
+	buffers = append(buffers, gatedBuffers(sharedExperts, s, m.SharedExperts*m.expertHidden())...)
+	return append(buffers, Buffer{Name: sharedExperts + "down_proj.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight})
 }

@@ -32,12 +32,35 @@ type Model struct {
 	Tied            *bool   `toml:"tied"`
 	QKVBias         bool    `toml:"qkv_bias"` // as Qwen 2 has
 	Dropout         float64 `toml:"dropout"`
-	// Window is the sliding window of a file's attention in tokens, which fused
-	// attention leaves out; 0 is none.
-	Window    int    `toml:"-"`
+	// What a block of llama or mixtral may have, and how the blocks differ (see block.go).
+	ExpertHidden  int  `toml:"expert_hidden"`
+	SharedExperts int  `toml:"shared_experts"` // of ExpertHidden each
+	DenseLayers   int  `toml:"dense_layers"`   // first blocks without experts
+	MoEEvery      int  `toml:"moe_every"`      // every so many-th block has experts; 0 means 1
+	RouterBias    bool `toml:"router_bias"`    // of every expert, trained by no gradient
+	// Latent attention, where KVLoraRank is not 0. HeadDim is then the sum of both parts.
+	KVLoraRank    int `toml:"kv_lora_rank"`
+	QLoraRank     int `toml:"q_lora_rank"`
+	QKNopeHeadDim int `toml:"qk_nope_head_dim"`
+	QKRopeHeadDim int `toml:"qk_rope_head_dim"`
+	VHeadDim      int `toml:"v_head_dim"`
+	// Window is how many tokens attention sees, the token itself among them; 0 is all.
+	Window             int  `toml:"window"`
+	FullAttentionEvery int  `toml:"full_attention_every"` // such blocks have no Window; 0: none
+	QKNorm             bool `toml:"qk_norm"`
+	PlainQKNorm        bool `toml:"-"` // these norms have no gains
+	PostNorms          bool `toml:"post_norms"`
+	AttentionBias      bool `toml:"attention_bias"` // QKVBias, and one of the output
+	MLPBias            bool `toml:"mlp_bias"`
+	Sinks              bool `toml:"sinks"`
+	ParallelBlock      bool `toml:"parallel_block"`
+	MTPLayers          int  `toml:"mtp_layers"`
+
 	Attention string `toml:"attention"` // AttentionUnfused, which "" stands for, or AttentionFlash
 	Kernels   string `toml:"kernels"`   // KernelsFused, the default, or another of KernelSets
 	Code      string `toml:"code"`      // CodePlain, the default, CodeNanotron or CodeTorchtitan
+
+	parts Group // that cuts sequences, of which SequenceLength is one's part
 }
 
 // Settings describes [model].
@@ -45,7 +68,7 @@ func (Model) Settings() []setting.Setting {
 	gpt, llama, mixtral := []string{familyGPT}, []string{familyLlama, familyMixtral}, []string{familyMixtral}
 	transformers := []string{familyGPT, familyLlama, familyMixtral}
 	size := setting.Between(1, maxSize)
-	return []setting.Setting{
+	return append([]setting.Setting{
 		{Key: "preset", Example: `"gpt2"`, Shown: true, Text: "psim list models; other keys here replace its own", Unset: "file or family"},
 		{Key: "file", Example: `"config.json"`, Text: "or a Hugging Face configuration (gpt2, llama, mistral, mixtral, qwen2, gemma)", Unset: "preset or family"},
 		{Key: "family", Example: `"gpt"`, OneOf: append(transformers, familyMLP), Text: "or gpt, llama, mixtral, mlp with the keys below", Unset: "preset or file"},
@@ -70,7 +93,7 @@ func (Model) Settings() []setting.Setting {
 		{Key: "attention", Example: `"flash"`, OneOf: []string{AttentionFlash, AttentionUnfused}, With: append(transformers, "file"), Text: "flash: one kernel that keeps no square and leaves out what the mask covers. unfused: scores of all pairs of tokens are written and read", Unset: "flash in 16 bits on GPUs and TPUs; unfused in fp32, on CPUs and with Megatron's kernels"},
 		{Key: "kernels", Example: `"fused"`, OneOf: kernelNames(), With: append(transformers, "file"), Text: "what lies between products (psim list kernels -v). eager: a kernel for each of PyTorch's operations. compiled: torch.compile's. te: Transformer Engine's. fused: one kernel each. megatron: what Megatron-LM launches in 16 bits (the loss in steps over fp32 logits; a bias, a copy; softmax in five where samples × heads of a device are no multiple of 4). Only times differ", Unset: "fused; megatron for presets megatron-*"},
 		{Key: "code", Example: `"plain"`, OneOf: []string{CodePlain, CodeNanotron, CodeTorchtitan}, With: append(transformers, "file"), Text: "whose code of a Llama kernels = \"eager\" and \"compiled\" launch. plain: norms and rotary positions step by step, where they are not compiled. nanotron: FlashAttention's, and copies of queries, keys and values. torchtitan: rotary positions as complex numbers, which are not compiled, keys and values repeated for every head", Unset: "plain"},
-	}
+	}, blockSettings()...)
 }
 
 const (
@@ -108,21 +131,28 @@ func (m Model) Network() (Network, error) {
 	if err != nil {
 		return Network{}, err
 	}
-	var n Network
-	switch r.Family {
-	case familyGPT:
-		n = gpt(r)
-	case familyLlama, familyMixtral:
-		n = llama(r)
-	case familyMLP:
-		n = mlp(r)
-	case familyVGG:
-		n = vggPreset(m.Preset)
-	default:
-		return Network{}, fmt.Errorf("file = %q: has not been read; pass its contents to ParseConfig", m.File)
+	if r.Family == familyVGG {
+		n := vggPreset(m.Preset)
+		n.Name = m.name()
+		return n, nil
 	}
+	n, err := r.network()
 	n.Name = m.name()
-	return n, nil
+	return n, err
+}
+
+// network builds the layers of a model that has been resolved, and is in no other way
+// described than by its keys.
+func (m Model) network() (Network, error) {
+	switch m.Family {
+	case familyGPT:
+		return gpt(m), nil
+	case familyLlama, familyMixtral:
+		return llama(m), nil
+	case familyMLP:
+		return mlp(m), nil
+	}
+	return Network{}, fmt.Errorf("file = %q: has not been read; pass its contents to ParseConfig", m.File)
 }
 
 // resolve overlays the preset, fills defaults and checks every key.
@@ -143,6 +173,9 @@ func (m Model) resolve() (Model, error) {
 		r.Preset = ""
 	}
 	if err := m.checkKeys(r.Family); err != nil {
+		return Model{}, err
+	}
+	if err := r.checkLatent(); err != nil {
 		return Model{}, err
 	}
 	r = r.defaults()

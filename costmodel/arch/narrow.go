@@ -18,20 +18,22 @@ type narrowing struct {
 // layer rewrites the operations of a block and its buffers.
 func (w *narrowing) layer(l *Layer) {
 	w.buffers, w.claimed = slices.Clone(l.Buffers), make([]bool, len(l.Buffers))
+	for _, op := range l.Ops {
+		if op.Wide {
+			w.claim(ForwardToWeight, op, op.Rows*op.Inner)
+		}
+	}
 	var ops []Op
 	for i := 0; i < len(l.Ops); {
 		op := l.Ops[i]
 		if op.Class != Product || !op.Weight || op.Wide {
-			if op.Wide {
-				w.claim(ForwardToWeight, op.Rows*op.Inner)
-			}
 			ops, i = append(ops, op), i+1
 			continue
 		}
 		group := together(l.Ops[i:])
 		i += len(group)
 		var after *Op
-		if i < len(l.Ops) && l.Ops[i].Exchanges[InputGradient].Collective == AllGather {
+		if i < len(l.Ops) && l.Ops[i].Routed == NotRouted && l.Ops[i].Exchanges[InputGradient].Collective == AllGather {
 			after = &l.Ops[i]
 		}
 		ops = w.group(ops, group, after)
@@ -72,7 +74,7 @@ func (w *narrowing) group(ops, products []Op, after *Op) []Op {
 	w.keep(ForwardToWeight, first, first.Name+".input", operand)
 	w.keep(InputToWeight, first, first.Name+".output_gradient", result)
 	at := len(ops)
-	if at > 0 && ops[at-1].Exchanges[Forward].Collective == AllGather {
+	if at > 0 && ops[at-1].Routed == NotRouted && ops[at-1].Exchanges[Forward].Collective == AllGather {
 		at--
 		operand /= w.devices
 		enter := &ops[at]
@@ -84,9 +86,12 @@ func (w *narrowing) group(ops, products []Op, after *Op) []Op {
 		result /= w.devices
 	}
 	cast := Op{
-		Name: first.Name + ".cast", Class: Elementwise, Elements: operand, Modules: first.Modules,
+		Name: first.Name + ".cast", Class: Elementwise, Elements: operand, Modules: first.Modules, Routed: first.Routed,
 		Moved:    [3]int64{Forward: w.moved(operand), InputGradient: w.moved(result)},
 		Launches: [3]int{Forward: int(w.reads), InputGradient: int(w.reads)},
+	}
+	if first.Routed == ByExpert && !first.RowParallel && slices.ContainsFunc(ops, narrowDispatch) { // it has come narrow
+		cast.Moved[Forward] = (w.copies - 1) * w.bytes(operand)
 	}
 	ops = slices.Insert(ops, at, cast)
 	for _, p := range products {
@@ -94,6 +99,12 @@ func (w *narrowing) group(ops, products []Op, after *Op) []Op {
 		ops = append(ops, p)
 	}
 	return ops
+}
+
+// narrowDispatch reports whether an operation sends tokens to experts in 8 bits.
+func narrowDispatch(o Op) bool {
+	t := o.Exchanges[Forward]
+	return t.Collective == AllToAll && t.ElementBytes == 1
 }
 
 // moved counts the elements of 16 bits that making n numbers narrow reads and writes: all
@@ -111,7 +122,7 @@ func (w *narrowing) transfer(t Transfer) Transfer {
 // keep makes the buffer of n numbers narrow that is kept until W, or adds one. What a
 // product that runs again begins with stays as it is, and is made narrow again.
 func (w *narrowing) keep(lifetime Lifetime, first Op, name string, n int64) {
-	i := w.claim(lifetime, n)
+	i := w.claim(lifetime, first, n)
 	if i >= 0 {
 		b := &w.buffers[i]
 		if n = b.Shape.Elements(); first.Modules&w.again == 0 || b.Modules&w.again != 0 {
@@ -122,12 +133,16 @@ func (w *narrowing) keep(lifetime Lifetime, first Op, name string, n int64) {
 	w.more = append(w.more, Buffer{Name: name + ".narrow", Shape: Shape{int(w.bytes(n))}, ElementBytes: 1, Lifetime: lifetime, Modules: first.Modules})
 }
 
-// claim finds the first buffer of n numbers, or of a device's part of them, that no product
-// before has; −1 if there is none.
-func (w *narrowing) claim(lifetime Lifetime, n int64) int {
+// claim finds the first buffer of n numbers, or of a device's part of them, in the product's
+// half of the block that no product before has; −1 if there is none.
+func (w *narrowing) claim(lifetime Lifetime, of Op, n int64) int {
+	half := func(name string) string {
+		name, _, _ = strings.Cut(name, ".")
+		return strings.Replace(name, "block_sparse_moe", "mlp", 1)
+	}
 	for i, b := range w.buffers {
 		size := b.Shape.Elements()
-		if !w.claimed[i] && b.Lifetime == lifetime && b.ElementBytes == 0 && (size == n || lifetime == ForwardToWeight && size*w.devices == n) {
+		if !w.claimed[i] && half(b.Name) == half(of.Name) && b.Lifetime == lifetime && b.ElementBytes == 0 && (size == n || lifetime == ForwardToWeight && size*w.devices == n) {
 			w.claimed[i] = true
 			return i
 		}

@@ -65,8 +65,9 @@ type Op struct {
 	// queries and Cols keys.
 	Count, Rows, Inner, Cols int64
 
-	// Pairs is how many pairs of a query and a key Attention computes for a head.
-	Pairs int64
+	// Pairs is how many pairs of a query and a key Attention computes for a head, and Values
+	// the features of its values, where they are not Inner.
+	Pairs, Values int64
 
 	// Left is the number of elements of all left operands in memory where it
 	// is not Count×Rows×Inner: a convolution reads its image, not the matrix of
@@ -172,7 +173,7 @@ func (o Op) FLOPs(p Pass) int64 {
 	case Product:
 		return n * o.products(p)
 	case Attention:
-		return n * attentionProducts[p]
+		return o.attentionFLOPs(p)
 	}
 	return 0
 }

@@ -15,7 +15,7 @@ type Preset struct {
 // Presets lists the networks that Model.Preset can name. Shapes are those of
 // the published checkpoints or papers; vgg16 is that of CS1390's assignment.
 func Presets() []Preset {
-	return []Preset{
+	list := []Preset{
 		gptPreset("gpt2", "GPT-2, 124M parameters (Radford 2019)", 12, 768, 12, 1024),
 		gptPreset("gpt2-medium", "GPT-2, 355M parameters", 24, 1024, 16, 1024),
 		gptPreset("gpt2-large", "GPT-2, 774M parameters", 36, 1280, 20, 1024),
@@ -38,14 +38,18 @@ func Presets() []Preset {
 		llamaPreset("llama2-70b", "Llama 2, 69B parameters, grouped queries", 80, 8192, 64, 8, 28672, 32000, 4096),
 		llamaPreset("llama3-8b", "Llama 3, 8.0B parameters (Meta 2024)", 32, 4096, 32, 8, 14336, 128256, 8192),
 		llamaPreset("llama3-70b", "Llama 3, 71B parameters", 80, 8192, 64, 8, 28672, 128256, 8192),
+		llamaPreset("llama3-405b", "Llama 3.1, 406B parameters (Grattafiori 2024)", 126, 16384, 128, 8, 53248, 128256, 8192),
 		llamaPreset("mistral-7b", "Mistral, 7.2B parameters (Jiang 2023), full attention", 32, 4096, 32, 8, 14336, 32000, 8192),
 		mixtralPreset("mixtral-8x7b", "Mixtral, 46.7B parameters, 12.9B for a token (Jiang 2024)", 32, 4096, 32, 8, 14336, 32000, 8192, 8, 2),
+		mixtralPreset("mixtral-8x22b", "Mixtral, 140.6B parameters, 39.2B for a token (Mistral 2024)", 56, 6144, 48, 8, 16384, 32000, 8192, 8, 2),
+	}
+	return append(append(list, newPresets()...), []Preset{
 		{presetVGG16, "VGG16 for CIFAR-10 with average pooling to 7×7, 134M parameters", Model{Family: familyVGG}},
 		{presetVGG16 + pipelined, "VGG16 for CIFAR-10 without average pooling, 34M parameters, 13 layers", Model{Family: familyVGG}},
 		{presetVGGMini, "a small VGG of vgg16's 14 layers, 10,534 parameters, to try runs and checks with", Model{Family: familyVGG}},
 		{presetVGGMini + pipelined, "the same without average pooling, 13 layers", Model{Family: familyVGG}},
 		{"mlp", "equal linear layers with ReLU, 8 × 1024 unless layers and hidden say otherwise", Model{Family: familyMLP, Layers: 8, Hidden: 1024}},
-	}
+	}...)
 }
 
 func gptPreset(name, summary string, layers, hidden, heads, positions int) Preset {

@@ -1,6 +1,9 @@
 package arch
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // The legal values of Training.Selective: what selective recomputation runs again.
 const (
@@ -152,7 +155,7 @@ func (o Op) results(l Layer) []Buffer {
 	case Exchange:
 		result.Shape = l.Input
 	case Attention:
-		result.Shape, result.Lifetime = Shape{int(o.Rows), int(o.Count * o.Inner)}, ForwardToWeight
+		result.Shape, result.Lifetime = Shape{int(o.Rows), int(o.Count * cmp.Or(o.Values, o.Inner))}, ForwardToWeight
 		statistic := Buffer{Name: o.Name + ".statistic", Shape: Shape{int(o.Rows), int(o.Count)}, ElementBytes: 4, Sharded: o.Sharded}
 		return []Buffer{result, statistic}
 	}

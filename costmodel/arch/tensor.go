@@ -10,10 +10,14 @@ import (
 
 // Group is how many devices share every layer, as in Megatron: tensor
 // parallelism (Shoeybi et al. 2019, section 3), with or without sequence
-// parallelism (Korthikanti et al. 2022, section 4.2.2). All of its devices do
-// the same at the same time. The zero value is one device.
+// parallelism (Korthikanti et al. 2022, section 4.2.2), and context parallelism (see
+// context.go). All of its devices do the same at the same time. The zero value is one device.
 type Group struct {
-	Devices int // 0 means 1
+	Devices int // of tensor parallelism; 0 means 1
+	// Context is how many parts every sample's sequence is cut into, each of which has
+	// Devices. 0 means 1.
+	Context int
+	Method  string // how the parts attend to each other, "" is ContextRing
 	// Sequence divides what tensor parallelism leaves whole, norms, dropout and
 	// sums, along the sequence; all-reduces become a reduce-scatter and an
 	// all-gather.
@@ -45,10 +49,15 @@ func (g Group) Parts() int {
 
 func (g Group) devices() int { return max(1, g.Devices) }
 
+func (g Group) context() int { return max(1, g.Context) }
+
+// All counts the devices of all parts.
+func (g Group) All() int { return g.devices() * g.context() }
+
 // On builds the layers as one device of a group has them, with the exchanges
 // among the group. It fails where the group does not divide the model.
 func (m Model) On(g Group) (Network, error) {
-	n, err := m.Network()
+	n, err := m.inParts(g)
 	if err != nil || g.devices() == 1 && !g.Dispatches() {
 		return n, err
 	}
@@ -60,12 +69,12 @@ func (m Model) On(g Group) (Network, error) {
 		return Network{}, err
 	}
 	n.Group = g
-	whole := slices.Clone(n.Layers)
-	for i, l := range whole {
+	first := Same(n.Layers)
+	for i, l := range n.Layers {
 		part := &n.Layers[i]
 		*part = g.layer(l, i == len(n.Layers)-1)
-		if i > 0 && l.Shares(whole[i-1]) {
-			part.Ops, part.Buffers = n.Layers[i-1].Ops, n.Layers[i-1].Buffers
+		if k := first[i]; k < i {
+			part.Ops, part.Buffers = n.Layers[k].Ops, n.Layers[k].Buffers
 		} else {
 			part.Ops, part.Buffers = g.ops(l.Ops, n.Routing), g.buffers(l.Buffers, n.Routing)
 		}
@@ -83,8 +92,11 @@ func (m Model) checkGroup(g Group) error {
 		return err
 	}
 	divided := []string{"heads", "kv_heads"}
-	if m.Experts == 0 || !g.Dispatches() {
+	if m.Experts == 0 || m.DenseLayers > 0 || m.MoEEvery > 1 || !g.Dispatches() && m.ExpertHidden == 0 {
 		divided = append(divided, "ffn_hidden")
+	}
+	if !g.Dispatches() || m.SharedExperts > 0 {
+		divided = append(divided, "expert_hidden")
 	}
 	if g.Sequence {
 		divided = append(divided, "sequence_length")
@@ -152,7 +164,7 @@ func (g Group) buffers(whole []Buffer, r Routing) []Buffer {
 			parts[i].Shape = b.Shape.cut(0, g.devices())
 		case b.Sharded:
 			parts[i].Shape = b.Shape.cut(len(b.Shape)-1, g.devices())
-		case g.Sequence && len(b.Shape) > 1 && b.Lifetime != InputToWeight && !b.Gathered:
+		case g.Sequence && len(b.Shape) > 1 && (b.Lifetime != InputToWeight || b.Local) && !b.Gathered:
 			parts[i].Shape = b.Shape.cut(0, g.devices())
 		}
 	}
@@ -209,6 +221,8 @@ func (g Group) op(o Op, inside bool) Op {
 		default:
 			o.Count /= t
 		}
+	case g.Sequence && !inside && o.Class == Product && o.Weight:
+		o.Rows /= t
 	case o.Sharded || g.Sequence && !inside && o.Class != Product:
 		o.Elements /= t
 		if o.Unless != 0 {
@@ -229,7 +243,10 @@ func (o *Op) divideMoved(by int64) {
 // with sequence parallelism an all-gather in F and a reduce-scatter in I. The
 // gathered input is not kept: W gathers it again.
 func (g Group) enter(first Op) Op {
-	n := first.Rows * first.Inner
+	n := first.Elements
+	if first.Class == Product {
+		n = first.Rows * first.Inner
+	}
 	op := Op{Name: first.Name + ".enter", Class: Exchange, Beside: g.Overlap, Modules: first.Modules}
 	if !g.Sequence {
 		op.Exchanges[InputGradient] = Transfer{Collective: AllReduce, Elements: n}

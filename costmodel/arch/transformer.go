@@ -24,6 +24,19 @@ func (o Op) leaves() Op {
 	return o
 }
 
+// whole marks a product that every device of a tensor-parallel group makes, with sequence
+// parallelism for its part of the sequence.
+func (o Op) whole() Op {
+	o.Sharded = false
+	return o
+}
+
+// wide marks a product that keeps operands of 16 bits, whatever the precision.
+func (o Op) wide() Op {
+	o.Wide = true
+	return o
+}
+
 // sharded marks what a tensor-parallel group divides.
 func (o Op) sharded() Op {
 	o.Sharded = true
@@ -99,8 +112,10 @@ func (m Model) dropoutMask(name string, shape ...int) []Buffer {
 }
 
 // lmHead makes the logits and the cross-entropy loss over them. The loss keeps
-// its logarithms of probabilities in fp32 whatever the precision.
+// its logarithms of probabilities in fp32 whatever the precision. It goes over the results of
+// all modules that predict (see predictor.go).
 func lmHead(m Model, embedding string) Layer {
+	m.SequenceLength *= 1 + m.MTPLayers
 	s, h, v := m.SequenceLength, m.Hidden, m.Vocab
 	head := Layer{
 		Name: "head", Kind: KindChain, Input: Shape{s, h}, Output: Shape{s, v},

@@ -9,7 +9,7 @@ import (
 // place.
 func (l *Ledger) collective(t *graph.Task) (start, end Bytes) {
 	p := l.plan
-	r := ring{ranks: int64(len(l.graph.Groups[t.Peer]))}
+	r := ring{ranks: int64(l.graph.Members(t.Peer))}
 	switch {
 	case t.Kind == graph.AllGather && t.Microbatch == graph.None:
 	case t.Kind == graph.AllGather:

@@ -96,12 +96,13 @@ func (k *layerKept) missing(lifetime arch.Lifetime) int64 {
 	return k.whole[lifetime] - k.bytes[lifetime]
 }
 
-// keptBy finds it for layers; neighbours that share their buffers keep the same.
+// keptBy finds it for layers; those that share their buffers keep the same.
 func keptBy(p *stages.Plan, layers []arch.Layer, samples int64) []layerKept {
 	list, element := make([]layerKept, len(layers)), p.Training.ActivationElement()
+	same := arch.Same(layers)
 	for i, l := range layers {
-		if i > 0 && l.Shares(layers[i-1]) {
-			list[i] = list[i-1]
+		if k := same[i]; k < i {
+			list[i] = list[k]
 			continue
 		}
 		b := &list[i]

@@ -60,7 +60,7 @@ func (p *Plan) exchanged(list []Exchange, layer int, ops func(func(arch.Op) bool
 // are summed.
 func (p *Plan) expertReplicas() int {
 	g := p.Network.Group
-	return max(1, max(1, g.Devices)*p.replicas()/g.ExpertDevices())
+	return max(1, g.All()*p.replicas()/g.ExpertDevices())
 }
 
 // ShareOf is what a device holds of so many bytes for every parameter of a stage that are

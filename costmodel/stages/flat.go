@@ -26,7 +26,7 @@ func (p *Plan) flats(stage int, held [][]arch.Tensor) []Flat {
 			}
 			f := &flats[len(flats)-1]
 			f.Tensors, f.Parameters = append(f.Tensors, t), f.Parameters+t.Shape.Elements()
-			f.Stored = roundUp(f.Parameters, int64(p.replicas()))
+			f.Stored = roundUp(f.Parameters, int64(p.holders()))
 		}
 	}
 	return flats

@@ -102,7 +102,7 @@ func (w Workload) Plan() *Plan {
 			for _, f := range st.Flats {
 				st.Stored += f.Stored
 			}
-		} else if p.replicas() > 1 {
+		} else if p.holders() > 1 {
 			st.Buckets = p.buckets(st.Tensors)
 		}
 		st.Segments, st.Ahead = p.segments(&st), p.ahead(&st)
@@ -162,22 +162,22 @@ func (p *Plan) FLOPs() float64 {
 			}
 		}
 	}
-	return perSample * float64(p.Total()) * float64(max(1, p.Network.Group.Devices))
+	return perSample * float64(p.Total()) * float64(p.Network.Group.All())
 }
 
 // Whole reports whether a stage takes all microbatches at once.
 func (p *Plan) Whole(stage int) bool { return p.WholeLast && stage == len(p.Stages)-1 }
 
 // Gathers reports whether parameters are sharded, so that every use gathers them.
-func (p *Plan) Gathers() bool { return p.Zero >= 3 && p.Replicas > 1 }
+func (p *Plan) Gathers() bool { return p.Zero >= 3 && p.holders() > 1 }
 
-// Share is what one replica holds of bytes that are sharded from a ZeRO stage
+// Share is what one device holds of bytes that are sharded from a ZeRO stage
 // on, rounded up.
 func (p *Plan) Share(bytes int64, from int) int64 {
 	if p.Zero < from {
 		return bytes
 	}
-	return roundUp(bytes, int64(p.replicas())) / int64(p.replicas())
+	return roundUp(bytes, int64(p.holders())) / int64(p.holders())
 }
 
 // roundUp finds the next multiple.

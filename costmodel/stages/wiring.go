@@ -36,10 +36,10 @@ func (p *Plan) Activations(stage int, samples int64) int64 {
 
 // Sync is how the replicas sum their gradients.
 func (p *Plan) Sync() wiring.Sync {
-	if p.Replicas < 2 {
+	if p.holders() < 2 {
 		return wiring.Sync{}
 	}
-	sync := wiring.Sync{Overlap: p.Overlap, NoReduceScatter: p.NoReduceScatter}
+	sync := wiring.Sync{Width: p.Context, Overlap: p.Overlap, NoReduceScatter: p.NoReduceScatter}
 	if p.Zero >= 3 {
 		sync.Units = p.units()
 		return sync
@@ -76,7 +76,7 @@ func (p *Plan) sums() [][]int64 {
 // broadcasts lists the bytes that the first replica sends to the others before a step,
 // by stage and bucket of gradients; nil for none.
 func (p *Plan) broadcasts() [][]int64 {
-	if !p.Broadcast || p.Replicas < 2 {
+	if !p.Broadcast || p.holders() < 2 {
 		return nil
 	}
 	pieces := p.sums()

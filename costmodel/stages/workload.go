@@ -23,11 +23,14 @@ type Workload struct {
 	// most samples.
 	Samples  []int64
 	Replicas int // 0 means 1
+	// Context is how many devices of a rank have parts of the same samples: they hold the
+	// same parameters, as those of other replicas do. 0 means 1.
+	Context int
 	// Shards is the size of all microbatches of a replica, where replicas differ, else
 	// nil. Their gradients count by their samples.
 	Shards []int64
 	// Zero is the ZeRO stage: 1 shards the optimizer's state over the
-	// replicas, 2 the gradients as well, 3 everything, stage by stage (see
+	// replicas (and Context), 2 the gradients as well, 3 everything, stage by stage (see
 	// wiring.Unit).
 	Zero int
 	// PerTensor has ZeRO 3 gather and scatter every tensor by itself, not all of a
@@ -84,10 +87,11 @@ func (p Process) Reserve(bytes int64) int64 { return int64(p.Allocator * float64
 // Validate reports a step so large that its bytes cannot be counted.
 func (w Workload) Validate() error {
 	var perSample float64 // no less than the bytes that any pass moves or keeps
-	var block float64
+	of, same := make([]float64, len(w.Network.Layers)), arch.Same(w.Network.Layers)
 	for i, l := range w.Network.Layers {
-		if i > 0 && l.Shares(w.Network.Layers[i-1]) {
-			perSample += block
+		if k := same[i]; k < i {
+			of[i] = of[k]
+			perSample += of[i]
 			continue
 		}
 		before := perSample
@@ -98,7 +102,7 @@ func (w Workload) Validate() error {
 		for _, b := range l.Buffers {
 			perSample += float64(b.Bytes(8))
 		}
-		block = perSample - before
+		of[i] = perSample - before
 	}
 	var samples float64
 	for _, n := range w.Samples {
@@ -111,6 +115,9 @@ func (w Workload) Validate() error {
 }
 
 func (w Workload) replicas() int { return max(1, w.Replicas) }
+
+// holders counts the devices that hold the same parameters.
+func (w Workload) holders() int { return w.replicas() * max(1, w.Context) }
 
 // SamplesOf is the size of a microbatch of a replica.
 func (w Workload) SamplesOf(replica, microbatch int) int64 {

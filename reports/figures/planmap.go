@@ -63,7 +63,7 @@ func CheckDimensions(dimensions []string) error {
 func (m planMap) telling() []string {
 	var list []string
 	for _, d := range reports.PlanDimensions() {
-		if d != "data" && d != "microbatches" && m.spread(d) > 0 {
+		if d != "data" && d != "microbatches" && len(m.values(d)) > 1 {
 			list = append(list, d)
 		}
 	}
@@ -83,7 +83,7 @@ func (m planMap) spread(dimension string) float64 {
 		case p.Simulated && p.Fits:
 			took = p.StepTime
 			least = min(least, took)
-		case !p.Simulated && p.Pruned == "":
+		case !p.Simulated && (p.Pruned == "" || p.Pruned == reports.Slower):
 			took = p.Bound
 		}
 		if before := best[value]; took > 0 && (before == 0 || took < before) {
@@ -143,12 +143,12 @@ func (m planMap) squares(columns, rows []string) map[[2]int]planSquare {
 		case p.Simulated && p.Fits && (s.best == 0 || p.StepTime < s.best):
 			s.best = p.StepTime
 		case p.Simulated && p.Fits:
-		case p.Simulated || p.Pruned != "":
+		case p.Simulated || p.Pruned != "" && p.Pruned != reports.Slower:
 			s.unfit = true
-		case p.Bound > 0 && (s.bound == 0 || p.Bound < s.bound):
-			s.bound = p.Bound
-		case p.Bound == 0:
+		case p.Pruned == "":
 			s.unknown = true
+		case s.bound == 0 || p.Bound < s.bound:
+			s.bound = p.Bound
 		}
 		squares[at] = s
 	}

@@ -28,6 +28,8 @@ func somePlans() []reports.PlanPoint {
 					p.Pruned = "parameters do not fit"
 				case p.Bound < 32*time.Second:
 					p.Simulated, p.StepTime, p.PeakMemory, p.Fits = true, p.Bound+2*time.Second, int64(90e9/tensor/stages+40e9), schedule == "1f1b"
+				default:
+					p.Pruned = reports.Slower
 				}
 				list = append(list, p)
 			}

@@ -104,7 +104,7 @@ func (i Item) settings() []string {
 	for _, n := range []struct {
 		key   string
 		value int
-	}{{"schedule.stages", r.Stages}, {"schedule.virtual_stages", r.VirtualStages}, {"schedule.microbatches", r.Microbatches}, {"parallel.data", r.DataParallel}, {"parallel.tensor", r.TensorParallel}} {
+	}{{"schedule.stages", r.Stages}, {"schedule.virtual_stages", r.VirtualStages}, {"schedule.microbatches", r.Microbatches}, {"parallel.data", r.DataParallel}, {"parallel.tensor", r.TensorParallel}, {"parallel.context", max(1, r.ContextParallel)}} {
 		list = append(list, n.key+"="+strconv.Itoa(n.value))
 	}
 	return list

@@ -44,6 +44,10 @@ type Graph struct {
 	Streams []Stream
 	// Groups lists the ranks of every group that runs fused collectives.
 	Groups [][]int32
+	// Widths says, by group, how many devices of each of its ranks take part in the same
+	// collective, where a rank stands for several; nil: one of each, beside those of the
+	// other devices.
+	Widths []int32
 	// Experts says which of them are groups of experts.
 	Experts Experts
 	Tasks   []Task
@@ -106,10 +110,24 @@ func (g *Graph) AddStream(rank int32, name string) int32 {
 }
 
 // AddGroup appends a group of ranks and returns its index.
-func (g *Graph) AddGroup(ranks []int32) int32 {
-	g.Groups = append(g.Groups, ranks)
+func (g *Graph) AddGroup(ranks []int32) int32 { return g.AddWide(ranks, 1) }
+
+// AddWide appends a group of ranks, each of which takes part with so many of its devices.
+func (g *Graph) AddWide(ranks []int32, width int) int32 {
+	g.Groups, g.Widths = append(g.Groups, ranks), append(g.Widths, int32(width))
 	return int32(len(g.Groups) - 1)
 }
+
+// Width is how many devices of each of its ranks take part in a group's collectives.
+func (g *Graph) Width(group int32) int {
+	if g.Widths == nil {
+		return 1
+	}
+	return int(g.Widths[group])
+}
+
+// Members counts the devices that take part in a group's collectives.
+func (g *Graph) Members(group int32) int { return len(g.Groups[group]) * g.Width(group) }
 
 // Deps lists the tasks that task i waits for, its stream aside. The slice
 // belongs to the graph.

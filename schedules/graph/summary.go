@@ -141,7 +141,7 @@ func (g *Graph) SentBytes(t *Task) int64 {
 		}
 		return t.Bytes
 	case t.Kind.Collective():
-		n := int64(len(g.Groups[t.Peer]))
+		n := int64(g.Members(t.Peer))
 		chunks := n - 1
 		if t.Kind == AllReduce {
 			chunks *= 2

@@ -25,9 +25,9 @@ func (p *Pipeline) groups(g *graph.Graph) groups {
 			for d := range p.Shape.Replicas {
 				ranks = append(ranks, int32(d*p.Shape.Ranks+r))
 			}
-			made.stage = append(made.stage, g.AddGroup(ranks))
+			made.stage = append(made.stage, g.AddWide(ranks, p.Sync.width()))
 			if p.Sync.Units != nil {
-				made.gather = append(made.gather, g.AddGroup(ranks))
+				made.gather = append(made.gather, g.AddWide(ranks, p.Sync.width()))
 			}
 		}
 	}
@@ -208,7 +208,7 @@ func (p *Pipeline) averaged(stages []int32) int64 {
 	case p.Sync.Units != nil:
 		return shares
 	case p.Sync.Sharded: // each replica has its share of the sum
-		return all/int64(p.Shape.Replicas) + experts/p.sharers()
+		return all/int64(p.Sync.members(p.Shape)) + experts/p.sharers()
 	}
 	return all + experts
 }

@@ -3,7 +3,7 @@ package wiring
 import "psim/schedules/graph"
 
 // Sync says how the gradients of data-parallel replicas are summed. Without
-// replicas, or without buckets and units, there is nothing to do.
+// replicas or other devices that hold the same, or without buckets and units, there is nothing to do.
 type Sync struct {
 	// Buckets[s] lists the sizes in bytes of the pieces in which the
 	// gradients of stage s travel, in the order in which a backward completes
@@ -30,6 +30,9 @@ type Sync struct {
 	// parameters of stage s travel to the others before the step; nil for none. It goes
 	// with Buckets: a rank computes nothing before it has the last.
 	Broadcast [][]int64
+	// Width is how many devices of every rank hold the same parameters, and take part in
+	// the same collectives; 0 means 1.
+	Width int
 	// Overlap slices the last backward of every stage, one slice per bucket,
 	// so that a bucket leaves while the next is computed.
 	Overlap bool
@@ -50,7 +53,12 @@ type Sync struct {
 }
 
 // active reports whether there is anything to sum.
-func (s Sync) active(shape graph.Shape) bool { return s.Buckets != nil && shape.Replicas > 1 }
+func (s Sync) active(shape graph.Shape) bool { return s.Buckets != nil && s.members(shape) > 1 }
+
+func (s Sync) width() int { return max(1, s.Width) }
+
+// members counts the devices that hold the same parameters.
+func (s Sync) members(shape graph.Shape) int { return max(1, shape.Replicas) * s.width() }
 
 // expert reports whether a bucket is gradients of experts.
 func (s Sync) expert(stage int32, bucket int) bool {

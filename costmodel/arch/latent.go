@@ -1,0 +1,78 @@
+package arch
+
+// Multi-head latent attention (DeepSeek-V2, Liu et al. 2024, section 2.1): queries, and keys
+// with values, are made from a vector of few features each, which has a norm. A head's
+// queries and keys have features without position and others with rotary ones; of keys the
+// latter are one vector for all heads. Training expands keys and values for every head, so
+// that the core is that of ordinary attention. A tensor-parallel group divides what is made
+// from the small vectors, which every device makes whole, or with sequence parallelism for
+// its part of the sequence, as Megatron-LM does (transformer/multi_latent_attention.py).
+
+// latent reports whether the model has it.
+func (m Model) latent() bool { return m.KVLoraRank > 0 }
+
+// queryRank returns the features that queries are made from.
+func (m Model) queryRank() int {
+	if m.QLoraRank > 0 {
+		return m.QLoraRank
+	}
+	return m.Hidden
+}
+
+// latentParams lists the tensors before the core, named as in Hugging Face's checkpoint.
+func latentParams(m Model) []Tensor {
+	h, rank, rope := m.Hidden, m.KVLoraRank, m.QKRopeHeadDim
+	var params []Tensor
+	queries := "self_attn.q_proj"
+	if m.QLoraRank > 0 {
+		queries = "self_attn.q_b_proj"
+		params = append(params, projection("self_attn.q_a_proj", h, m.QLoraRank, m.AttentionBias, false)...)
+		params = append(params, gain("self_attn.q_a_layernorm", m.QLoraRank))
+	}
+	params = append(params, projection(queries, m.queryRank(), m.Heads*m.HeadDim, false, true)...)
+	params = append(params, projection("self_attn.kv_a_proj_with_mqa", h, rank+rope, m.AttentionBias, false)...)
+	params = append(params, gain("self_attn.kv_a_layernorm", rank))
+	return append(params, projection("self_attn.kv_b_proj", rank, m.Heads*(m.QKNopeHeadDim+m.VHeadDim), false, true)...)
+}
+
+// latentOps makes what comes before the core.
+func latentOps(m Model) []Op {
+	s, h, rank, rope := m.SequenceLength, m.Hidden, m.KVLoraRank, m.QKRopeHeadDim
+	var ops []Op
+	queries := "self_attn.q_proj"
+	if m.QLoraRank > 0 {
+		queries = "self_attn.q_b_proj"
+		ops = append(ops, m.linear("self_attn.q_a_proj", s, h, m.QLoraRank, m.AttentionBias).whole(), m.norm("self_attn.q_a_layernorm", s, m.QLoraRank))
+	}
+	rotary := m.between().rotary
+	positions := rotary.op("self_attn.k_rotary", elements(s, rope))
+	return append(ops,
+		m.linear("self_attn.kv_a_proj_with_mqa", s, h, rank+rope, m.AttentionBias).whole(),
+		m.norm("self_attn.kv_a_layernorm", s, rank),
+		m.linear(queries, s, m.queryRank(), m.Heads*m.HeadDim, false).enters(),
+		m.linear("self_attn.kv_b_proj", s, rank, m.Heads*(m.QKNopeHeadDim+m.VHeadDim), false).enters(),
+		rotary.op("self_attn.q_rotary", elements(s, m.Heads*rope)).sharded(),
+		positions.enters(),
+		elementwise("self_attn.expand", elements(s, m.Heads*m.HeadDim), 2, 2).sharded(),
+	)
+}
+
+// latentBuffers lists what is kept of that. The input of both first products is one tensor.
+func latentBuffers(m Model) []Buffer {
+	s, h, rank, rope := m.SequenceLength, m.Hidden, m.KVLoraRank, m.QKRopeHeadDim
+	buffers := []Buffer{{Name: "self_attn.kv_a.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight}}
+	if m.QLoraRank > 0 {
+		buffers = append(buffers,
+			Buffer{Name: "self_attn.q_a_layernorm.input", Shape: Shape{s, m.QLoraRank}},
+			Buffer{Name: "self_attn.q_b_proj.input", Shape: Shape{s, m.QLoraRank}, Lifetime: ForwardToWeight},
+			Buffer{Name: "self_attn.q_a_proj.output_gradient", Shape: Shape{s, m.QLoraRank}, Lifetime: InputToWeight, Local: true},
+		)
+	}
+	return append(buffers,
+		Buffer{Name: "self_attn.kv_a_layernorm.input", Shape: Shape{s, rank}},
+		Buffer{Name: "self_attn.kv_b_proj.input", Shape: Shape{s, rank}, Lifetime: ForwardToWeight},
+		Buffer{Name: "self_attn.kv_a_proj.output_gradient", Shape: Shape{s, rank + rope}, Lifetime: InputToWeight, Local: true},
+		Buffer{Name: "self_attn.q.output_gradient", Shape: Shape{s, m.Heads * m.HeadDim}, Lifetime: InputToWeight, Sharded: true},
+		Buffer{Name: "self_attn.kv_b_proj.output_gradient", Shape: Shape{s, m.Heads * (m.QKNopeHeadDim + m.VHeadDim)}, Lifetime: InputToWeight, Sharded: true},
+	)
+}

@@ -1,0 +1,46 @@
+package arch
+
+import "fmt"
+
+// Multi-token prediction (DeepSeek-V3, DeepSeek-AI 2024, section 2.2): after the last block
+// modules follow each other that predict a token further each. One puts the norms of what
+// comes in and of the next token's embedding side by side, a product makes hidden features
+// of both, a block and a norm follow. Table and head are the model's own. The head takes the
+// results of all, one after another, as if the sequence were longer, and so a module hands
+// on what it was given beside its own result. A tensor-parallel group divides the product's
+// columns (Megatron-LM, transformer/multi_token_prediction.py).
+
+// predictor makes the i-th module around a block's work.
+func predictor(m Model, i int, block work) Layer {
+	s, h, last := m.SequenceLength, m.Hidden, m.block(m.Layers-1)
+	name, w := fmt.Sprintf("mtp.%d", i), predictorWork(m, block)
+	params := []Tensor{gain("enorm", h), gain("hnorm", h)}
+	params = append(params, projection("eh_proj", 2*h, h, false, true)...)
+	params = append(append(params, llamaBlockParams(last)...), gain("norm", h))
+	return Layer{
+		Name: name, Params: prefixed(name+".", params), Experts: last.Experts, Active: last.ExpertsPerToken,
+		Tied:  []Tensor{{Name: "embed_tokens.weight", Shape: Shape{m.Vocab, h}, Sharded: true}},
+		Input: Shape{(1 + i) * s, h}, Output: Shape{(2 + i) * s, h},
+		Ops: w.ops, Buffers: w.buffers, Repeatable: true, KeepsGradient: true,
+	}
+}
+
+// predictorWork puts what a module has before and after its block around that.
+func predictorWork(m Model, block work) work {
+	s, h := m.SequenceLength, m.Hidden
+	product := m.linear("eh_proj", s, 2*h, h, false).enters()
+	product.Leaves = true
+	ops := []Op{
+		vocabulary("embed_tokens", m.Vocab, s, h), m.norm("enorm", s, h), m.norm("hnorm", s, h),
+		elementwise("join", elements(s, 2*h), 2, 2), product,
+	}
+	buffers := []Buffer{
+		tokenIDs("tokens", s, ForwardToWeight),
+		{Name: "embed.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight},
+		{Name: "hnorm.input", Shape: Shape{s, h}}, {Name: "enorm.input", Shape: Shape{s, h}},
+		{Name: "eh_proj.joined", Shape: Shape{s, 2 * h}, Lifetime: ForwardToWeight},
+		{Name: "eh_proj.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight, Sharded: true},
+		{Name: "norm.input", Shape: Shape{s, h}},
+	}
+	return work{append(append(ops, block.ops...), m.norm("norm", s, h)), append(buffers, block.buffers...)}
+}

@@ -1,0 +1,191 @@
+package plans
+
+import (
+	"cmp"
+	"time"
+
+	"psim/configs"
+)
+
+// A candidate is a plan to be decided, or several of one unit that is to be bounded.
+type candidate struct {
+	points []*Point
+	bound  time.Duration // the least of theirs
+	work   *work
+	cut    *configs.Cut // of their unit, once it has been made
+	priced bool
+}
+
+// follow bounds the plans of a candidate by the path through its stages, without what these
+// send: it is much less to do than pricing the unit.
+func (c *candidate) follow() error {
+	p := c.points[0]
+	cut, err := p.space.shared.Cut(p.divide(p.space))
+	if err != nil {
+		return err
+	}
+	c.cut = cut
+	at, ranks := cut.Workload.Placement, newRankBounds(cut.Shape.Ranks)
+	way := route{at: at, passes: c.work.passes(cut.Workload.Layers)}
+	for microbatch, count := range copies(at, cut.Shape.Microbatches) {
+		way.bound(ranks, microbatch, count)
+	}
+	c.raise(longest(ranks, at))
+	return nil
+}
+
+// raise gives plans a longer bound: for whole backwards, and for split ones.
+func (c *candidate) raise(bounds [2]time.Duration) {
+	c.bound = never
+	for _, p := range c.points {
+		bound := bounds[0]
+		if p.space.splits[p.Schedule] {
+			bound = bounds[1]
+		}
+		p.Bound = max(p.Bound, bound)
+		c.bound = min(c.bound, p.Bound)
+	}
+}
+
+// A queue is a heap of candidates, lowest bound first.
+type queue []*candidate
+
+// before orders two candidates of a queue.
+func (q queue) before(i, j int) bool {
+	return cmp.Or(cmp.Compare(q[i].bound, q[j].bound), q[i].points[0].Compare(q[j].points[0].Plan)) < 0
+}
+
+// push adds a candidate.
+func (q *queue) push(c *candidate) {
+	*q = append(*q, c)
+	list := *q
+	for i := len(list) - 1; i > 0 && list.before(i, (i-1)/2); i = (i - 1) / 2 {
+		list[i], list[(i-1)/2] = list[(i-1)/2], list[i]
+	}
+}
+
+// pop takes the first.
+func (q *queue) pop() *candidate {
+	list, first := *q, (*q)[0]
+	last := len(list) - 1
+	list[0] = list[last]
+	list = list[:last]
+	for i, next := 0, 1; next < last; next = 2*i + 1 {
+		if next+1 < last && list.before(next+1, next) {
+			next++
+		}
+		if !list.before(next, i) {
+			break
+		}
+		list[i], list[next] = list[next], list[i]
+		i = next
+	}
+	*q = list
+	return first
+}
+
+// take waits for a candidate that may be among the best. Once the lowest bound is worse
+// than the last of these, so are all others, but plans of units that are being priced.
+func (s *searching) take(worker int) *candidate {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for s.err == nil && s.ctx.Err() == nil {
+		if len(s.waiting) > 0 && !s.worse(s.waiting[0]) {
+			c := s.waiting.pop()
+			s.running[worker] = c
+			return c
+		}
+		pricing := false
+		for _, c := range s.running {
+			pricing = pricing || !c.priced
+		}
+		if !pricing {
+			break
+		}
+		s.changed.Wait()
+	}
+	return nil
+}
+
+// worse reports whether a candidate's plans cannot be among the best.
+func (s *searching) worse(c *candidate) bool {
+	return len(s.Best) == s.Rows && c.bound > s.Best[s.Rows-1].Step
+}
+
+// A work is the plans whose networks have the same to do for a microbatch.
+type work struct {
+	candidates []*candidate // a unit each
+	upTo       []passTimes  // of all layers before each, and of all
+}
+
+// together lists plans by their work, and those by units.
+func (s *searching) together(list []Plan) []*work {
+	type workOf struct {
+		*Space
+		workKey
+	}
+	type unitOf struct {
+		*Space
+		unitKey
+	}
+	works, units := map[workOf]*work{}, map[unitOf]*candidate{}
+	var all []*work
+	for i := range list {
+		p := &s.Points[i]
+		p.Plan = &list[i]
+		unit := unitOf{p.space, p.space.keyOf(p.Plan)}
+		c := units[unit]
+		if c == nil {
+			key := workOf{p.space, workKeyOf(p.Plan)}
+			w := works[key]
+			if w == nil {
+				w = &work{}
+				works[key], all = w, append(all, w)
+			}
+			c = &candidate{work: w}
+			units[unit], w.candidates = c, append(w.candidates, c)
+		}
+		c.points = append(c.points, p)
+	}
+	return all
+}
+
+// bound finds what a rank of every plan has to do on average: all that a microbatch
+// needs, so many times, shared by the ranks of a replica.
+func (w *work) bound() {
+	p := w.candidates[0].points[0]
+	times, err := p.space.layerTimes(p.Plan)
+	if err != nil {
+		times = nil // building a plan will say so
+	}
+	var sum passTimes
+	var all [2]time.Duration // with whole backwards, and with what is shorter
+	w.upTo = []passTimes{sum}
+	for _, t := range times {
+		sum = passTimes{sum.forward + t.Forward, sum.backward + t.Backward, sum.input + t.Input, sum.weight + t.Weight}
+		w.upTo = append(w.upTo, sum)
+		all[0], all[1] = all[0]+t.Forward+t.Backward, all[1]+t.Forward+min(t.Backward, t.Input+t.Weight)
+	}
+	for _, c := range w.candidates {
+		ranks, times := time.Duration(c.points[0].Stages), time.Duration(c.points[0].Microbatches)
+		var share [2]time.Duration
+		for i := range all {
+			share[i] = all[i]/ranks*times + all[i]%ranks*times/ranks
+		}
+		c.raise(share)
+		for _, p := range c.points {
+			p.Work = p.Bound
+		}
+	}
+}
+
+// passes adds up the layers of stages that have so many each.
+func (w *work) passes(layers []int) []passTimes {
+	list, first := make([]passTimes, len(layers)), 0
+	for s, n := range layers {
+		from, to := &w.upTo[first], &w.upTo[first+n]
+		list[s] = passTimes{to.forward - from.forward, to.backward - from.backward, to.input - from.input, to.weight - from.weight}
+		first += n
+	}
+	return list
+}
