@@ -115,8 +115,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	if machine, err = c.shared.readMachine(func() (costmodel.Machine, error) { return c.machine(true) }); err != nil {
 		return nil, machine, c.problem("machine", err)
 	}
-	machine.Tensor, machine.Context = c.Parallel.Tensor, c.Parallel.Context
-	machine.Stages, machine.Replicas = c.layout()
+	c.layOut(&machine)
 	training, err := c.trainedOn(network, machine)
 	if err != nil {
 		return nil, machine, c.problem("train", err)
@@ -158,12 +157,13 @@ func (c *Config) groups() (n int) {
 	return n
 }
 
-// layout returns, where replicas lie beside each other, the ranks of each and their number.
-func (c *Config) layout() (stages, replicas int) {
+// layOut says how many devices of the machine a rank stands for, and where ranks are counted
+// replica by replica first, how many of these.
+func (c *Config) layOut(m *costmodel.Machine) {
+	m.Tensor, m.Context = c.Parallel.Tensor, c.Parallel.Context
 	if c.Parallel.Order == schedules.ReplicasFirst {
-		return c.Schedule.Stages, c.Parallel.Data
+		m.Stages, m.Replicas = c.Schedule.Stages, c.Parallel.Data
 	}
-	return 0, 0
 }
 
 // layerByLayer makes a stage of every layer, all on one rank: the units of
