@@ -27,6 +27,9 @@ type Plan struct {
 	// Packed is the graph with its costs where it was asked for and can be packed; Graph
 	// then has one task of every class.
 	Packed *graph.Packed
+	// Alone says that Graph has the tasks of the first replica, which stands for all,
+	// where that was asked for but the graph cannot be packed.
+	Alone bool
 	// Samples and Tokens are what one step trains on, over all replicas; 0
 	// where the experiment does not say.
 	Samples, Tokens int64
