@@ -29,7 +29,7 @@ func TestEarlierResults(t *testing.T) {
 			Result any      `json:"result"`
 		}
 		require.NoError(t, json.Unmarshal(lines.Bytes(), &earlier))
-		for _, given := range [][]string{nil, {"parallel.expert=1", "train.recompute_layers=0"}} {
+		for _, given := range [][]string{nil, {"parallel.expert=1", "parallel.context=1", "train.recompute_layers=0"}} {
 			c, err := psim.Load("testdata/earlier/machine.toml", append(earlier.Set, given...)...)
 			require.NoError(t, err)
 			p, err := psim.Predict(context.Background(), c)
