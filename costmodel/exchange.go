@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"psim/costmodel/arch"
+	"psim/costmodel/link"
 	"psim/costmodel/stages"
 	"psim/internal/units"
 	"psim/schedules/graph"
@@ -24,7 +25,19 @@ func (c Compute) exchange(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	if t.Collective == arch.NoCollective || t.Collective == arch.AllToAll { // which is a task by itself
 		return 0
 	}
-	return c.link.CollectiveTime(collectiveKinds[t.Collective], c.devices, t.Bytes(int64(c.element), samples))
+	l, n := c.among(t)
+	return l.CollectiveTime(collectiveKinds[t.Collective], n, t.Bytes(int64(c.element), samples))
+}
+
+// among finds how many devices take part in a transfer, and through what.
+func (c Compute) among(t arch.Transfer) (link.Link, int) {
+	switch {
+	case t.Devices == 0 || t.Devices == c.devices:
+		return c.link, c.devices
+	case c.perNode == 0 || t.Devices <= c.perNode:
+		return c.node, t.Devices
+	}
+	return c.link, t.Devices
 }
 
 // sent counts what every device sends in one pass of operations: as a ring does.
@@ -32,7 +45,8 @@ func (c Compute) sent(ops []arch.Op, p arch.Pass, samples int64) int64 {
 	var sum int64
 	for _, o := range ops {
 		t := o.Exchanges[p]
-		n := int64(c.devices)
+		_, devices := c.among(t)
+		n := int64(devices)
 		if t.Collective == arch.NoCollective || t.Collective == arch.AllToAll || n < 2 {
 			continue
 		}

@@ -12,8 +12,8 @@ import (
 
 // A slicer cuts the passes of a stage: a forward at the layers that are gathered
 // together, a backward where each of its gradient buckets is complete, when the
-// operations have run that make its tensors' gradients. What was measured whole, and
-// what is walked twice, completes all of a layer at its end.
+// operations have run that make its tensors' gradients; or both at all-to-alls. What was
+// measured whole, and what is walked twice, completes all of a layer at its end.
 type slicer struct {
 	compute      Compute
 	host         Host
@@ -24,6 +24,9 @@ type slicer struct {
 	done, before time.Duration
 	bucketOf     map[string]int
 	missing      []int // tensors of every bucket
+	known        arch.Layer
+	steps        [][]arch.Op // of the layer known
+	makers       []int       // by tensor of it: the step that makes its gradient
 	times        []time.Duration
 	launches     []launch
 }
@@ -32,9 +35,12 @@ type slicer struct {
 func slice(c Compute, h Host, plan *stages.Plan, k graph.Kind, stage int, samples int64) ([]time.Duration, []launch) {
 	s := &slicer{compute: c, host: h, training: plan.Training, kind: k, samples: samples, bucketOf: map[string]int{}}
 	s.begin(time.Duration(h.Task))
-	if k == graph.Forward {
+	switch {
+	case len(plan.Exchanges(stage, k)) > 0:
+		s.exchanged(plan, stage)
+	case k == graph.Forward:
 		s.forward(plan, stage)
-	} else {
+	default:
 		s.backward(plan, stage)
 	}
 	return s.times, s.launches
@@ -113,22 +119,46 @@ func (s *slicer) layer(l arch.Layer, held []arch.Tensor) {
 		s.walker.layer(l, arch.WeightGradient)
 	default:
 		s.walker.prepare()
-		for _, ops := range steps(l.Ops) {
+		s.know(l, held)
+		for i, ops := range s.steps {
 			s.step(ops)
-			held = s.complete(held, ops)
+			s.complete(held, i)
+		}
+		s.complete(held, len(s.steps))
+		return
+	}
+	s.known, s.makers = arch.Layer{}, make([]int, len(held))
+	s.complete(held, 0)
+}
+
+// know finds the steps of a layer, and which of them makes the gradient of each of its
+// tensors: one behind the last, if none does.
+func (s *slicer) know(l arch.Layer, held []arch.Tensor) {
+	if l.Shares(s.known) && len(held) == len(s.makers) {
+		return
+	}
+	s.known, s.steps, s.makers = l, steps(l.Ops), make([]int, len(held))
+	for i, t := range held {
+		s.makers[i] = slices.IndexFunc(s.steps, func(ops []arch.Op) bool {
+			return slices.ContainsFunc(ops, func(o arch.Op) bool { return o.Makes(t) })
+		})
+		if s.makers[i] < 0 {
+			s.makers[i] = len(s.steps)
 		}
 	}
-	s.complete(held, nil)
 }
 
 // step goes through a step of a layer.
 func (s *slicer) step(ops []arch.Op) {
 	weight := s.compute.roofline(ops, arch.WeightGradient, s.samples)
-	if s.kind == graph.WeightGradient {
+	switch s.kind {
+	case graph.WeightGradient:
 		s.done = units.Sum(s.done, weight)
-		for _, o := range slices.Backward(ops) {
-			s.walker.operations([]arch.Op{o}, arch.WeightGradient)
-		}
+		s.walker.reversed(ops, arch.WeightGradient)
+		return
+	case graph.InputGradient:
+		s.done = units.Sum(s.done, s.compute.roofline(ops, arch.InputGradient, s.samples))
+		s.walker.reversed(ops, arch.InputGradient)
 		return
 	}
 	both := units.Sum(s.compute.roofline(ops, arch.InputGradient, s.samples), weight)
@@ -136,19 +166,15 @@ func (s *slicer) step(ops []arch.Op) {
 	s.walker.step(ops)
 }
 
-// complete counts the tensors whose gradients some operations make, or all where there
-// are none, and ends slices with which a bucket is complete. The last ends with the
-// backward. It returns the tensors that are left.
-func (s *slicer) complete(tensors []arch.Tensor, ops []arch.Op) []arch.Tensor {
-	left := slices.DeleteFunc(slices.Clone(tensors), func(t arch.Tensor) bool {
-		made := ops == nil || slices.ContainsFunc(ops, func(o arch.Op) bool { return o.Makes(t) })
-		if made {
+// complete counts the tensors whose gradients a step of a layer makes, and ends slices with
+// which a bucket is complete. The last ends with the backward.
+func (s *slicer) complete(tensors []arch.Tensor, step int) {
+	for i, t := range tensors {
+		if s.makers[i] == step {
 			s.missing[s.bucketOf[t.Name]]--
 		}
-		return made
-	})
+	}
 	for len(s.times) < len(s.missing)-1 && s.missing[len(s.times)] == 0 {
 		s.end()
 	}
-	return left
 }
