@@ -12,9 +12,9 @@ import (
 type Group struct {
 	// What the ranks of the group have to do with each other; tied are stages that hold
 	// the same parameters, collective is one by itself.
-	Dimension  string  `json:"dimension" oneof:"tensor,pipeline,data,tied,collective"`
-	Ranks      int     `json:"ranks"`      // of a group; of tensor, devices
-	Collective string  `json:"collective"` // all-reduce, all-gather, reduce-scatter, broadcast or send, or the name of the one by itself
+	Dimension  string  `json:"dimension" oneof:"tensor,context,expert,pipeline,data,expert-data,tied,collective"`
+	Ranks      int     `json:"ranks"`      // of a group; devices, where a rank has several of it
+	Collective string  `json:"collective"` // all-reduce, all-gather, reduce-scatter, all-to-all, broadcast or send, or the name of the one by itself
 	Bytes      int64   `json:"bytes"`      // sent in a step by the rank that takes the longest
 	Time       float64 `json:"time_s"`     // that this takes it, whether or not beside computation
 }
@@ -50,8 +50,11 @@ func groups(t *graph.Trace, info Info) []Group {
 		within = "all-gather, reduce-scatter"
 	}
 	for i, inner := range t.Inner {
-		if inner.Communication > 0 || inner.SentBytes > 0 {
-			add(find("tensor", within, info.TensorParallel), i, inner.SentBytes, inner.Communication)
+		if x := inner.Tensor(); x.Communication > 0 || x.SentBytes > 0 {
+			add(find("tensor", within, info.TensorParallel), i, x.SentBytes, x.Communication)
+		}
+		if x := inner.Context; x.Communication > 0 || x.SentBytes > 0 {
+			add(find("context", info.ContextCollective, info.ContextParallel), i, x.SentBytes, x.Communication)
 		}
 	}
 	for i := range t.Graph.Tasks {
@@ -98,7 +101,7 @@ func longestOf(list []traffic) (groups []Group) {
 		}
 	}
 	slices.SortStableFunc(groups, func(a, b Group) int {
-		order := []string{"tensor", "pipeline", "data", "tied", "collective"}
+		order := []string{"tensor", "context", "pipeline", "data", "tied", "collective"}
 		return slices.Index(order, a.Dimension) - slices.Index(order, b.Dimension)
 	})
 	return groups
