@@ -43,7 +43,7 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 	if err != nil {
 		return graph.Costs{}, err
 	}
-	groups := m.groups(g)
+	groups, exchanges := m.groups(g), m.allToAlls(p, g)
 	updates, ledger := newUpdates(m, compute, p, g), memory.NewLedger(p, g)
 	if err := m.checkTimes(g, groups, updates); err != nil {
 		return graph.Costs{}, err
@@ -57,6 +57,8 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 			c = m.message(t)
 		case graph.AllReduce, graph.ReduceScatter, graph.AllGather, graph.Broadcast:
 			c.Busy = groups[t.Peer].CollectiveTime(t.Kind, g.Members(t.Peer), t.Bytes)
+		case graph.AllToAll:
+			c.Busy = exchanges[t.Peer].time(t.Bytes)
 		case graph.Average:
 			c.Busy = updates.average(t)
 		case graph.Optimizer:
@@ -127,6 +129,7 @@ type passPrices struct {
 	sliced  stages.Sliced
 	slices  []slicePrices // of backwards, by stage and copy
 	weights []slicePrices // of weight gradients, which an order may have beside backwards
+	inputs  []slicePrices // of input gradients, likewise
 	ahead   []slicePrices // of forwards, by stage
 	cuts    []graph.Task  // those that these were priced for
 	copyOf  func(stage, microbatch int32) int
@@ -142,9 +145,10 @@ type slicePrices struct {
 // newPassPrices prices every stage for every distinct size of microbatch. It refuses
 // times that are cut off at the longest that can be added.
 func newPassPrices(c Compute, h Host, p *stages.Plan, g *graph.Graph) (*passPrices, error) {
+	copies := len(p.Stages) + len(g.Placement.Second)
 	list := &passPrices{
-		plan: p, sliced: stages.SlicedIn(g), copyOf: g.Placement.Copy,
-		slices: make([]slicePrices, len(p.Stages)+len(g.Placement.Second)), weights: make([]slicePrices, len(p.Stages)+len(g.Placement.Second)), ahead: make([]slicePrices, len(p.Stages)),
+		plan: p, sliced: stages.SlicedIn(g), copyOf: g.Placement.Copy, ahead: make([]slicePrices, len(p.Stages)),
+		slices: make([]slicePrices, copies), weights: make([]slicePrices, copies), inputs: make([]slicePrices, copies),
 	}
 	layers := layerPrices(c, p)
 	for s := range p.Stages {
@@ -186,13 +190,15 @@ func (p *passPrices) slice(c Compute, h Host, t *graph.Task) {
 	}
 }
 
-// parts finds the prices of the parts of F, or of B and W.
+// parts finds the prices of the parts of F, B, I or W.
 func (p *passPrices) parts(t *graph.Task) *slicePrices {
 	switch copy := p.copyOf(t.Stage, t.Microbatch); t.Kind {
 	case graph.Forward:
 		return &p.ahead[t.Stage]
 	case graph.WeightGradient:
 		return &p.weights[copy]
+	case graph.InputGradient:
+		return &p.inputs[copy]
 	default:
 		return &p.slices[copy]
 	}
@@ -200,7 +206,7 @@ func (p *passPrices) parts(t *graph.Task) *slicePrices {
 
 // cut finds the prices of the parts of a pass that is cut; nil for other tasks.
 func (p *passPrices) cut(t *graph.Task) *slicePrices {
-	if t.Kind != graph.InputGradient && p.sliced.Has(t) {
+	if p.sliced.Has(t) {
 		return p.parts(t)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"psim/costmodel/arch"
+	"psim/costmodel/link"
 	"psim/costmodel/stages"
 	"psim/internal/units"
 	"psim/schedules/graph"
@@ -24,23 +25,31 @@ func (c Compute) exchange(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	if t.Collective == arch.NoCollective || t.Collective == arch.AllToAll { // which is a task by itself
 		return 0
 	}
-	bytes := t.Bytes(int64(c.element), samples)
-	switch {
-	case t.Collective == arch.Transpose:
-		return c.contexts.transpose(bytes)
-	case t.Context:
-		return c.contexts.together.CollectiveTime(collectiveKinds[t.Collective], c.contexts.parts, bytes)
+	if t.Collective == arch.Transpose {
+		return c.contexts.transpose(t.Bytes(int64(c.element), samples))
 	}
-	return c.link.CollectiveTime(collectiveKinds[t.Collective], c.devices, bytes)
+	l, n := c.among(t)
+	return l.CollectiveTime(collectiveKinds[t.Collective], n, t.Bytes(int64(c.element), samples))
+}
+
+// among finds how many devices take part in a transfer, and through what.
+func (c Compute) among(t arch.Transfer) (link.Link, int) {
+	switch {
+	case t.Context:
+		return c.contexts.together, c.contexts.parts
+	case t.Devices == 0 || t.Devices == c.devices:
+		return c.link, c.devices
+	case c.perNode == 0 || t.Devices <= c.perNode:
+		return c.node, t.Devices
+	}
+	return c.link, t.Devices
 }
 
 // sent counts what every device sends in one pass of an exchange: as a ring does.
 func (c Compute) sent(o arch.Op, p arch.Pass, samples int64) int64 {
 	t := o.Exchanges[p]
-	n := int64(c.devices)
-	if t.Context {
-		n = int64(c.contexts.parts)
-	}
+	_, devices := c.among(t)
+	n := int64(devices)
 	if t.Collective == arch.NoCollective || t.Collective == arch.AllToAll || n < 2 {
 		return 0
 	}

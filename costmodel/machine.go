@@ -187,5 +187,6 @@ func (m *Machine) RankMemory() int64 {
 func (m *Machine) Compute(t arch.Training) (Compute, error) {
 	c, err := NewCompute(m.Device, t)
 	c.link, c.devices, c.contexts = m.inner(), m.tensor(), m.contexts()
+	c.node, c.perNode = m.Link, m.DevicesPerNode
 	return c, err
 }

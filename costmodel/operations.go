@@ -29,6 +29,8 @@ type Compute struct {
 	link       link.Link // among the devices of a tensor-parallel group
 	devices    int       // of a tensor-parallel group
 	contexts   contexts  // the parts of sequences that a rank has
+	node       link.Link // among those of a node
+	perNode    int       // devices; 0 is all
 	twoPass    bool      // backwards walk every layer twice
 	anomalies  bool      // gradients are looked through for NaN
 }

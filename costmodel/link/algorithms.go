@@ -152,5 +152,35 @@ func (l Link) hierarchicalTime(k graph.Kind, bytes int64) time.Duration {
 	return units.Sum(within(k), between)
 }
 
+// An AllToAll is what an all-to-all goes through in which every device sends to Peers others
+// of its node, and to other nodes over what it has of a network.
+type AllToAll struct {
+	Peers          int
+	Within, Across Link
+}
+
+// Time is how long it takes with so many bytes that a device sends inside its node, and
+// between nodes: side by side, and to all at once. What a switch adds up in other
+// collectives does not help it.
+func (a AllToAll) Time(inside, between float64) time.Duration {
+	var call, latency, moving time.Duration
+	for _, part := range []struct {
+		link  Link
+		bytes float64
+	}{{a.Within, inside}, {a.Across, between}} {
+		l := part.link
+		if part.bytes == 0 {
+			continue
+		}
+		rate := min(float64(l.Bandwidth), l.BusBandwidth())
+		if l.AllToAll > 0 {
+			rate = min(float64(l.AllToAll), float64(l.Bandwidth)*float64(a.Peers))
+		}
+		call, latency = max(call, time.Duration(l.Call)), max(latency, time.Duration(l.Latency))
+		moving = max(moving, units.Seconds(part.bytes/rate))
+	}
+	return units.Sum(call, latency, moving)
+}
+
 // log2 returns the logarithm of n, rounded up.
 func log2(n int) int { return int(math.Ceil(math.Log2(float64(n)))) }

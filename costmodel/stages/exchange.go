@@ -15,7 +15,14 @@ func (p *Plan) sumsExperts(t arch.Tensor) bool { return t.Expert && p.Network.Gr
 
 // expertSpan counts the replicas that an expert group is over.
 func (p *Plan) expertSpan() int {
-	return max(1, p.Network.Group.ExpertDevices()/max(1, p.Network.Group.Devices))
+	return max(1, p.Network.Group.ExpertDevices()/p.Network.Group.All())
+}
+
+// expertWidth counts the devices of a rank that an expert group is over, of which each has
+// other experts.
+func (p *Plan) expertWidth() int {
+	g := p.Network.Group
+	return max(1, g.Expert) / p.expertSpan()
 }
 
 // cuts lists the all-to-alls of all stages, and what goes on beside the parts of their

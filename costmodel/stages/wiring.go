@@ -8,7 +8,7 @@ import (
 func (p *Plan) Fill(w *wiring.Pipeline) {
 	w.Placement, w.Samples, w.WholeLast, w.Layered = p.Placement, p.Samples, p.WholeLast, p.Zero >= 3
 	w.Boundaries, w.Sync, w.Shards = p.Boundaries(), p.Sync(), p.Shards
-	w.Exchanges, w.ExpertSpan = p.cuts(), p.expertSpan()
+	w.Exchanges, w.ExpertSpan, w.ExpertWidth = p.cuts(), p.expertSpan(), p.expertWidth()
 	for _, t := range p.Tied {
 		w.Tied = append(w.Tied, wiring.Tied{Stages: t.Stages, Bytes: t.Bytes})
 	}

@@ -98,16 +98,16 @@ func (p *Pipeline) expertGroups(g *graph.Graph) {
 	}
 	span, ranks := max(1, p.ExpertSpan), p.Shape.Ranks
 	g.Experts = graph.Experts{Span: int32(span), Exchange: int32(len(g.Groups)), Sum: graph.None}
-	every := func(from, to, step, rank int) {
+	every := func(from, to, step, rank, width int) {
 		var group []int32
 		for d := from; d < to; d += step {
 			group = append(group, int32(d*ranks+rank))
 		}
-		g.AddGroup(group)
+		g.AddWide(group, max(1, width))
 	}
 	for block := 0; block < p.Shape.Replicas; block += span {
 		for r := range ranks {
-			every(block, block+span, 1, r)
+			every(block, block+span, 1, r, p.ExpertWidth)
 		}
 	}
 	if p.Sync.Experts == nil || !p.Sync.active(p.Shape) {
@@ -116,7 +116,7 @@ func (p *Pipeline) expertGroups(g *graph.Graph) {
 	g.Experts.Sum = int32(len(g.Groups))
 	for place := range span {
 		for r := range ranks {
-			every(place, p.Shape.Replicas, span, r)
+			every(place, p.Shape.Replicas, span, r, p.Sync.Sharers*span/p.Shape.Replicas)
 		}
 	}
 }

@@ -37,9 +37,9 @@ type Pipeline struct {
 	Boundaries []Boundary
 	// Exchanges lists the all-to-alls of every stage; nil where no experts are divided
 	// among devices. ExpertSpan is over how many neighbouring replicas these exchange
-	// tokens; 0 means 1: within a rank.
-	Exchanges  []Exchanges
-	ExpertSpan int
+	// tokens, and ExpertWidth how many devices of each rank do; 0 means 1.
+	Exchanges               []Exchanges
+	ExpertSpan, ExpertWidth int
 	// Sync says how the gradients of the replicas are summed.
 	Sync Sync
 	// Tied lists parameters that live on several stages, such as an embedding
