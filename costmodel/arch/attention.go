@@ -113,6 +113,9 @@ func attentionBuffers(prefix string, m Model) []Buffer {
 		{Name: prefix + "k", Shape: Shape{s, k}, Sharded: true},
 		{Name: prefix + "v", Shape: Shape{s, v}, Sharded: true},
 	}
+	if m.latent() {
+		madeWithin(UpProjection, buffers)
+	}
 	if m.Attention == AttentionFlash {
 		buffers = append(buffers, Buffer{Name: prefix + "flash.statistic", Shape: Shape{s, m.Heads}, ElementBytes: 4, Modules: FusedCore, Sharded: true})
 	} else {

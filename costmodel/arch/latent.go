@@ -46,21 +46,23 @@ func latentOps(m Model) []Op {
 	}
 	rotary := m.between().rotary
 	positions := rotary.op("self_attn.k_rotary", elements(s, rope))
-	return append(ops,
+	ops = append(ops,
 		m.linear("self_attn.kv_a_proj_with_mqa", s, h, rank+rope, m.AttentionBias).whole(),
 		m.norm("self_attn.kv_a_layernorm", s, rank),
+	)
+	return append(ops, within(UpProjection, []Op{
 		m.linear(queries, s, m.queryRank(), m.Heads*m.HeadDim, false).enters(),
 		m.linear("self_attn.kv_b_proj", s, rank, m.Heads*(m.QKNopeHeadDim+m.VHeadDim), false).enters(),
 		rotary.op("self_attn.q_rotary", elements(s, m.Heads*rope)).sharded(),
 		positions.enters(),
 		elementwise("self_attn.expand", elements(s, m.Heads*m.HeadDim), 2, 2).sharded(),
-	)
+	})...)
 }
 
 // latentBuffers lists what is kept of that. The input of both first products is one tensor.
 func latentBuffers(m Model) []Buffer {
 	s, h, rank, rope := m.SequenceLength, m.Hidden, m.KVLoraRank, m.QKRopeHeadDim
-	buffers := []Buffer{{Name: "self_attn.kv_a.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight}}
+	buffers := []Buffer{{Name: "self_attn.kv_a.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight, Modules: Norms}}
 	if m.QLoraRank > 0 {
 		buffers = append(buffers,
 			Buffer{Name: "self_attn.q_a_layernorm.input", Shape: Shape{s, m.QLoraRank}},

@@ -110,7 +110,7 @@ func gatedParams(prefix string, h, f int, bias bool) []Tensor {
 
 func llamaBlockOps(m Model) []Op {
 	s, h := m.SequenceLength, m.Hidden
-	ops := []Op{m.norm("input_layernorm", s, h)}
+	ops := []Op{m.norm("input_layernorm", s, h).of(Norms)}
 	if m.latent() {
 		ops = append(ops, latentOps(m)...)
 	} else {
@@ -126,9 +126,9 @@ func llamaBlockOps(m Model) []Op {
 	}
 	ops = append(ops, out)
 	ops = append(ops, m.postNorm("post_self_attn_layernorm")...)
-	ops = append(ops, m.residual("self_attn.residual", s, h), m.norm("post_attention_layernorm", s, h))
+	ops = append(ops, m.residual("self_attn.residual", s, h), m.norm("post_attention_layernorm", s, h).of(Norms))
 	if m.Experts > 0 {
-		ops = append(ops, expertOps(m)...)
+		ops = append(ops, within(Mixture, expertOps(m))...)
 	} else {
 		ops = append(ops, gatedOps(m)...)
 	}
@@ -166,13 +166,13 @@ func queryOps(m Model) []Op {
 // other half, whose result it adds to its own.
 func gatedOps(m Model) []Op {
 	s, h, f := m.SequenceLength, m.Hidden, m.FFNHidden
-	ops := []Op{
+	ops := within(DenseMLP, []Op{
 		m.linear("mlp.gate_proj", s, h, f, m.MLPBias).enters(),
 		m.linear("mlp.up_proj", s, h, f, m.MLPBias),
 		m.activation("mlp.silu", s, f),
 		m.gate("mlp.gate", s, f),
 		m.linear("mlp.down_proj", s, f, h, m.MLPBias).leaves(),
-	}
+	})
 	if m.ParallelBlock {
 		ops[0].Enters, ops[len(ops)-1].Leaves = false, false
 		sum := m.residual("mlp.sum", s, h)
@@ -190,7 +190,7 @@ func llamaBlockBuffers(m Model) []Buffer {
 	if m.latent() {
 		buffers = append(buffers, latentBuffers(m)...)
 	} else {
-		buffers = append(buffers, Buffer{Name: "self_attn.qkv.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight})
+		buffers = append(buffers, Buffer{Name: "self_attn.qkv.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight, Modules: Norms})
 	}
 	if m.QKNorm {
 		buffers = append(buffers,
@@ -213,16 +213,16 @@ func llamaBlockBuffers(m Model) []Buffer {
 func mlpBuffers(m Model) []Buffer {
 	s, h := m.SequenceLength, m.Hidden
 	if m.ParallelBlock {
-		return gatedBuffers("mlp.", s, m.FFNHidden)
+		return madeWithin(DenseMLP, gatedBuffers("mlp.", s, m.FFNHidden))
 	}
 	buffers := []Buffer{
 		{Name: "post_attention_layernorm.input", Shape: Shape{s, h}},
-		{Name: "mlp.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight},
+		{Name: "mlp.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight, Modules: Norms},
 	}
 	if m.Experts > 0 {
-		return append(buffers, expertBuffers(m)...)
+		return append(buffers, madeWithin(Mixture, expertBuffers(m))...)
 	}
-	buffers = append(buffers, gatedBuffers("mlp.", s, m.FFNHidden)...)
+	buffers = append(buffers, madeWithin(DenseMLP, gatedBuffers("mlp.", s, m.FFNHidden))...)
 	return append(buffers, Buffer{Name: "mlp.down_proj.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight})
 }
 

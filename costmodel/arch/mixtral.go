@@ -3,6 +3,7 @@ package arch
 import (
 	"math"
 	"strconv"
+	"strings"
 )
 
 // A mixture of experts in the place of a Llama block's MLP (Mixtral, Jiang et
@@ -47,8 +48,8 @@ func expertOps(m Model) []Op {
 		elementwise("mlp.sort", elements(n, h), 2, 2),
 		m.experts(m.linear("block_sparse_moe.experts.w1", n, h, f, m.MLPBias)),
 		m.experts(m.linear("block_sparse_moe.experts.w3", n, h, f, m.MLPBias)),
-		m.activation("mlp.experts.silu", n, f),
-		m.gate("mlp.experts.gate", n, f),
+		m.activation("mlp.experts.silu", n, f).of(ExpertActivation),
+		m.gate("mlp.experts.gate", n, f).of(ExpertActivation),
 		m.experts(m.linear("block_sparse_moe.experts.w2", n, f, h, m.MLPBias)),
 	}
 	ops[len(ops)-1].RowParallel = true
@@ -73,13 +74,13 @@ func sharedOps(m Model) []Op {
 		return nil
 	}
 	s, h, f := m.SequenceLength, m.Hidden, m.SharedExperts*m.expertHidden()
-	return []Op{
+	return within(SharedExperts, []Op{
 		m.linear(sharedExperts+"gate_proj", s, h, f, false).enters(),
 		m.linear(sharedExperts+"up_proj", s, h, f, false),
 		m.activation(sharedExperts+"silu", s, f),
 		m.gate(sharedExperts+"gate", s, f),
 		m.linear(sharedExperts+"down_proj", s, f, h, false).leaves(),
-	}
+	})
 }
 
 // routedRows counts the rows of all experts: of every token one for each that it goes
@@ -103,6 +104,10 @@ func expertBuffers(m Model) []Buffer {
 	inside := gatedBuffers("mlp.experts.", n, m.expertHidden())
 	for i := range inside {
 		inside[i].Routed = ByExpert
+		switch strings.TrimPrefix(inside[i].Name, "mlp.experts.") {
+		case "silu.output", "down_proj.input":
+			inside[i].Modules = ExpertActivation
+		}
 	}
 	buffers := append([]Buffer{
 		{Name: "mlp.router.probabilities", Shape: Shape{s, m.Experts}, Gathered: true, Routed: ByToken},
@@ -114,6 +119,6 @@ func expertBuffers(m Model) []Buffer {
 	if m.SharedExperts == 0 {
 		return buffers
 	}
-	buffers = append(buffers, gatedBuffers(sharedExperts, s, m.SharedExperts*m.expertHidden())...)
+	buffers = append(buffers, madeWithin(SharedExperts, gatedBuffers(sharedExperts, s, m.SharedExperts*m.expertHidden()))...)
 	return append(buffers, Buffer{Name: sharedExperts + "down_proj.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight})
 }

@@ -178,24 +178,24 @@ func (g Group) ops(whole []Op, r Routing) []Op {
 	for i, op := range whole {
 		if op.Routed != NotRouted && g.Dispatches() {
 			if op.Routed == ByExpert && whole[i-1].Routed == ByToken {
-				ops = append(ops, g.dispatch(op, r)...)
+				ops = append(ops, within(op.Modules, g.dispatch(op, r))...)
 			}
 			ops = append(ops, g.routedOp(op, r))
 			if op.Routed == ByExpert && whole[i+1].Routed == ByToken {
-				ops = append(ops, g.combine(op, r)...)
+				ops = append(ops, within(op.Modules, g.combine(op, r))...)
 			}
 			continue
 		}
-		if op.Enters {
+		if op.Enters && g.devices() > 1 {
 			inside = true
 			ops = append(ops, g.enter(op))
 		}
 		ops = append(ops, g.op(op, inside))
-		if op.Leaves {
+		if op.Leaves && g.devices() > 1 {
 			inside = false
 			ops = append(ops, g.leave(op))
 		}
-		if op.Function == CrossEntropy {
+		if op.Function == CrossEntropy && g.devices() > 1 {
 			ops = append(ops, g.loss(op)...)
 		}
 	}

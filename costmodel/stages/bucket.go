@@ -70,7 +70,7 @@ func (p *Plan) ahead(st *Stage) []Piece {
 // gathersAhead reports whether updated parameters are gathered beside the next forwards;
 // those of second copies are not.
 func (p *Plan) gathersAhead() bool {
-	return p.OverlapGather && p.Zero >= 1 && p.Zero <= 2 && p.holders() > 1 && !p.WholeLast && p.Placement.Second == nil
+	return p.OverlapGather && p.Zero >= 1 && p.Zero <= 2 && p.summed() && !p.WholeLast && p.Placement.Second == nil
 }
 
 // bucketOf tells which bucket the gradient of each tensor is in.

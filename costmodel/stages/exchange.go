@@ -13,16 +13,16 @@ import (
 // the rest of their layer.
 func (p *Plan) sumsExperts(t arch.Tensor) bool { return t.Expert && p.Network.Group.Dispatches() }
 
-// expertSpan counts the replicas that an expert group is over.
-func (p *Plan) expertSpan() int {
-	return max(1, p.Network.Group.ExpertDevices()/p.Network.Group.All())
+// summed reports whether several devices hold the same parameters, or the same experts.
+func (p *Plan) summed() bool {
+	return p.holders() > 1 || p.Network.Group.Dispatches() && p.expertReplicas() > 1
 }
 
-// expertWidth counts the devices of a rank that an expert group is over, of which each has
-// other experts.
-func (p *Plan) expertWidth() int {
+// expertGroup tells over how many replicas an expert group is, and how many devices of each
+// of their ranks exchange tokens: of those that divide an expert, one.
+func (p *Plan) expertGroup() (span, width int) {
 	g := p.Network.Group
-	return max(1, g.Expert) / p.expertSpan()
+	return max(1, g.ExpertDevices()/g.All()), min(max(1, g.Expert), max(1, g.All()*max(1, g.Expert)/g.ExpertDevices()))
 }
 
 // cuts lists the all-to-alls of all stages, and what goes on beside the parts of their
@@ -57,7 +57,9 @@ func (p *Plan) leaves(st *Stage) []int {
 		}
 	}
 	for i, l := range slices.Backward(st.Layers) {
-		part += exchangesIn(slices.Values(p.Training.Repeated(l)), arch.Forward)
+		for _, again := range p.Training.Repeating(st.Layers, i) {
+			part += exchangesIn(slices.Values(p.Training.Repeated(again)), arch.Forward)
+		}
 		left := slices.Clone(st.Held[i])
 		for _, o := range slices.Backward(l.Ops) {
 			if o.Exchanges[arch.InputGradient].Collective == arch.AllToAll {
@@ -120,7 +122,7 @@ func (p Piece) gathers() []int64 {
 
 // syncExperts tells experts apart in what the replicas sum and gather.
 func (p *Plan) syncExperts(sync *wiring.Sync) {
-	sync.Sharers = p.expertReplicas()
+	sync.ExpertWidth = max(1, p.Network.Group.All()/p.Network.Group.ExpertDevices())
 	sync.Experts = make([][]bool, len(p.Stages))
 	for s := range p.Stages {
 		st := &p.Stages[s]

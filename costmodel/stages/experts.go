@@ -47,7 +47,10 @@ func (p *Plan) exchanges(layers []arch.Layer, k graph.Kind) []Exchange {
 		return list
 	}
 	for i, l := range slices.Backward(layers) {
-		list = p.exchanged(list, i, slices.Values(p.Training.Repeated(l)), arch.Forward)
+		again := p.Training.Repeating(layers, i)
+		for k, r := range again {
+			list = p.exchanged(list, i+1-len(again)+k, slices.Values(p.Training.Repeated(r)), arch.Forward)
+		}
 		list = p.exchanged(list, i, reversed(l.Ops), arch.InputGradient)
 	}
 	return list

@@ -98,7 +98,7 @@ func (w Workload) Plan() *Plan {
 			for _, f := range st.Flats {
 				st.Stored += f.Stored
 			}
-		} else if p.holders() > 1 {
+		} else if p.summed() {
 			st.Buckets = p.buckets(st.Tensors)
 		}
 		st.Segments, st.Ahead = p.segments(&st), p.ahead(&st)

@@ -8,7 +8,8 @@ import (
 func (p *Plan) Fill(w *wiring.Pipeline) {
 	w.Placement, w.Samples, w.WholeLast, w.Layered = p.Placement, p.Samples, p.WholeLast, p.Zero >= 3
 	w.Boundaries, w.Sync, w.Shards = p.Boundaries(), p.Sync(), p.Shards
-	w.Exchanges, w.ExpertSpan, w.ExpertWidth = p.cuts(), p.expertSpan(), p.expertWidth()
+	w.Exchanges = p.cuts()
+	w.ExpertSpan, w.ExpertWidth = p.expertGroup()
 	for _, t := range p.Tied {
 		w.Tied = append(w.Tied, wiring.Tied{Stages: t.Stages, Bytes: t.Bytes})
 	}
@@ -36,7 +37,7 @@ func (p *Plan) Activations(stage int, samples int64) int64 {
 
 // Sync is how the replicas sum their gradients.
 func (p *Plan) Sync() wiring.Sync {
-	if p.holders() < 2 {
+	if !p.summed() {
 		return wiring.Sync{}
 	}
 	sync := wiring.Sync{Width: p.Context, Overlap: p.Overlap, NoReduceScatter: p.NoReduceScatter}

@@ -70,8 +70,13 @@ func (b *builder) rank(replica, pipelineRank int) {
 	}
 	rb.broadcast()
 	rb.gatherAhead()
-	for i, a := range b.Order[pipelineRank] {
-		rb.action(i, a)
+	for i := 0; i < len(b.Order[pipelineRank]); i++ {
+		if b.interleaved(pipelineRank, i) {
+			rb.pair(i)
+			i++
+		} else {
+			rb.action(i)
+		}
 	}
 	rb.tail()
 }
@@ -93,25 +98,46 @@ func (b *rankBuilder) add(t graph.Task) int32 {
 // action adds the tasks of an action, the i-th of its rank, and what leaves
 // with them: one task, or its parts. Under ZeRO 3 the parameters that it uses
 // are gathered first.
-func (b *rankBuilder) action(i int, a order.Action) {
+func (b *rankBuilder) action(i int) {
+	parts := b.parts(i)
+	for parts.next < parts.cut.parts {
+		b.part(&parts)
+	}
+}
+
+// parts holds an action, the i-th of its rank, of which some parts have been added.
+type parts struct {
+	order.Action
+	i, next, left int // left: gradient buckets that have
+	cut           cut
+	stream        int32
+}
+
+// parts begins to add an action.
+func (b *rankBuilder) parts(i int) parts {
+	a := b.Order[b.pipelineRank][i]
 	b.gather(a)
 	buckets := 0
 	if b.leaves(i, a) {
 		buckets = len(b.Sync.Buckets[a.Stage])
 	}
-	c, left, stream := b.cut(a, buckets, b.besides(a)), 0, b.streamOf(i)
-	for part := range c.parts {
-		id := b.add(graph.Task{Kind: a.Kind, Part: uint16(part), Stream: stream, Stage: a.Stage, Microbatch: a.Microbatch, Peer: graph.None})
-		if part == c.parts-1 {
-			b.ends(i, a, id)
-		} else if c.exchanges != nil {
-			b.exchange(a, c, part)
-		}
-		for ; left < c.left(part); left++ {
-			b.sum(a, left)
-		}
+	return parts{Action: a, i: i, cut: b.cut(a, buckets, b.besides(a)), stream: b.streamOf(i)}
+}
+
+// part adds the next part of an action.
+func (b *rankBuilder) part(p *parts) {
+	a, last := p.Action, p.next == p.cut.parts-1
+	id := b.add(graph.Task{Kind: a.Kind, Part: uint16(p.next), Stream: p.stream, Stage: a.Stage, Microbatch: a.Microbatch, Peer: graph.None})
+	if last {
+		b.ends(p.i, a, id)
+	} else if p.cut.exchanges != nil {
+		b.exchange(a, p.cut, p.next)
 	}
-	if b.Stashing && b.Optimizer && makesGradients(a.Kind) {
+	for ; p.left < p.cut.left(p.next); p.left++ {
+		b.sum(a, p.left)
+	}
+	p.next++
+	if last && b.Stashing && b.Optimizer && makesGradients(a.Kind) {
 		b.add(graph.Task{Kind: graph.Optimizer, Stream: b.compute, Stage: a.Stage, Microbatch: a.Microbatch, Peer: graph.None})
 	}
 }

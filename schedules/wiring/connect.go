@@ -33,7 +33,7 @@ func (c *connector) connect(first int) {
 			}
 		case t.Kind == graph.AllToAll:
 			c.graph.Connect(at.computed)
-			at.exchanged = int32(i)
+			at.exchanged[c.exchangesIn(t)] = int32(i)
 		case t.Kind.Message():
 			c.graph.Connect(c.released(t, &at))
 		case t.Kind == graph.AllGather && t.Microbatch != graph.None:
@@ -61,9 +61,11 @@ func (c *connector) connect(first int) {
 type progress struct {
 	rank              int32
 	actions           int      // compute tasks so far, slices not counted
+	action            int      // the last of them, of its rank
+	again             bool     // the other half of its pair has come before it
 	broadcast         int32    // the last broadcast
 	computed, closing int32    // the last compute task; the last that ends the step
-	exchanged         int32    // the last all-to-all
+	exchanged         [2]int32 // the last all-to-all of an F, and of a B or I
 	gathered          int32    // the last all-gather for the next compute task
 	uses              [2]int32 // the last two compute tasks that an all-gather was for
 	sums              [2]int32 // the last gradient sums of the last two backwards
@@ -75,7 +77,7 @@ type progress struct {
 // started makes the progress before the first task of a rank.
 func started(rank int32) progress {
 	none := [2]int32{graph.None, graph.None}
-	return progress{rank: rank, broadcast: graph.None, computed: graph.None, closing: graph.None, exchanged: graph.None, gathered: graph.None, uses: none, sums: none, ended: none, before: none}
+	return progress{rank: rank, broadcast: graph.None, computed: graph.None, closing: graph.None, exchanged: none, gathered: graph.None, uses: none, sums: none, ended: none, before: none}
 }
 
 // compute goes on to the next compute task.
@@ -106,6 +108,7 @@ func (c *connector) compute(t *graph.Task, at *progress) {
 	}
 	a := order.Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch}
 	deps := c.deps[:0]
+	c.begins(t, at)
 	if c.Pairs != Serial {
 		deps = c.partnerNeeds(deps, t, at)
 	}
@@ -113,18 +116,17 @@ func (c *connector) compute(t *graph.Task, at *progress) {
 	deps = c.needs(deps, a)
 	results := deps[needs:]
 	deps = append(deps, sum, at.gathered, c.awaited(t))
-	if at.actions == 0 {
+	if at.actions == 1 {
 		deps = append(deps, at.broadcast)
 	}
 	if before := c.turns.of(a); before.Stage != graph.None {
 		deps = append(deps, c.result(before))
 	}
 	if c.Synchronous {
-		deps = c.barrier(deps, t, at.actions, results)
+		deps = c.barrier(deps, t, at.action, results)
 	}
 	c.graph.Connect(deps...)
 	c.deps = deps
-	at.actions++
 }
 
 // needs adds the tasks whose results an action uses.

@@ -116,7 +116,7 @@ func (p *Pipeline) expertGroups(g *graph.Graph) {
 	g.Experts.Sum = int32(len(g.Groups))
 	for place := range span {
 		for r := range ranks {
-			every(place, p.Shape.Replicas, span, r, p.Sync.Sharers*span/p.Shape.Replicas)
+			every(place, p.Shape.Replicas, span, r, p.Sync.ExpertWidth)
 		}
 	}
 }
@@ -136,7 +136,15 @@ func (c *connector) exchange(t *graph.Task, at *progress) int32 {
 	if !c.divided(t.Stage) {
 		return graph.None
 	}
-	return at.exchanged
+	return at.exchanged[direction(t.Kind)]
+}
+
+// exchangesIn tells all-to-alls of an F, 0, from those of a B or I, 1.
+func (c *connector) exchangesIn(t *graph.Task) int {
+	if int(t.Part) < len(c.Exchanges[t.Stage].Forward) {
+		return 0
+	}
+	return 1
 }
 
 // exchanging counts the tasks that all-to-alls add to an action: themselves, and the parts

@@ -10,7 +10,9 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/internal/ordertest"
+	"psim/schedules"
 	"psim/schedules/graph"
+	"psim/schedules/order"
 	"psim/schedules/wiring"
 )
 
@@ -91,4 +93,80 @@ func TestExchangesRefused(t *testing.T) {
 		_, err := p.Graph()
 		require.ErrorContains(t, err, c.want)
 	}
+}
+
+// The parts of a pair alternate, the B's first. Where every part and every all-to-all takes
+// as long, a pair of three parts each takes as long as they compute; a serial one waits for
+// all four all-to-alls.
+func TestExchangesOfPairs(t *testing.T) {
+	o, err := order.ReadCSV(strings.NewReader("0F0,(0F1;0B0)OVERLAP_F_B,0B1\n"))
+	require.NoError(t, err)
+	for name, want := range map[string]struct {
+		compute, experts string
+		took             time.Duration
+	}{
+		"fused": {
+			"0F0 0F0.1 0F0.2 0B0 0F1 0B0.1 0F1.1 0B0.2 0F1.2 0B1 0B1.1 0B1.2",
+			"0ALL_TO_ALL0 0ALL_TO_ALL0.1 0ALL_TO_ALL0.2 0ALL_TO_ALL1 0ALL_TO_ALL0.3 0ALL_TO_ALL1.1 0ALL_TO_ALL1.2 0ALL_TO_ALL1.3",
+			5 + 6 + 5,
+		},
+		"serial": {
+			"0F0 0F0.1 0F0.2 0F1 0F1.1 0F1.2 0B0 0B0.1 0B0.2 0B1 0B1.1 0B1.2",
+			"0ALL_TO_ALL0 0ALL_TO_ALL0.1 0ALL_TO_ALL1 0ALL_TO_ALL1.1 0ALL_TO_ALL0.2 0ALL_TO_ALL0.3 0ALL_TO_ALL1.2 0ALL_TO_ALL1.3",
+			20,
+		},
+	} {
+		p := wiring.Pipeline{Shape: graph.Shape{Ranks: 1, Microbatches: 2}, Order: o, Pairs: pairings[name]}
+		p.Exchanges = []wiring.Exchanges{{Forward: []int64{1, 1}, Backward: []int64{1, 1}}}
+		g := ordertest.Graph(t, p)
+		require.Equal(t, ordertest.Text("0 compute: "+want.compute+"\n0 experts: "+want.experts), ordertest.Text(synchronised(g)), name)
+		took := ordertest.Relax(t, g, func(*graph.Task) time.Duration { return 1 }).End()
+		require.Equal(t, want.took, took, name)
+	}
+}
+
+// In any order of pairs, every action waits for what it needs, and every part for the
+// all-to-all before it.
+func TestExchangesOfAnyPairs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, err := schedules.Find(rapid.SampledFrom([]string{"dualpipe", "dualpipev"}).Draw(t, "schedule"))
+		require.NoError(t, err)
+		ranks := 2 * rapid.IntRange(1, 2).Draw(t, "half of the ranks")
+		p, err := s.Pipeline(s.Sized(graph.Shape{Ranks: ranks, Microbatches: 2 * ranks * rapid.IntRange(1, 2).Draw(t, "rounds")}), nil)
+		require.NoError(t, err)
+		p.Pairs = rapid.SampledFrom([]wiring.Pairing{wiring.Fused, wiring.Serial, wiring.Overlap}).Draw(t, "pairs")
+		ordertest.DrawExperts(t, &p)
+		sameSize(t, p)
+		g := ordertest.Graph(t, p)
+		trace := ordertest.Relax(t, g, ordertest.Unit)
+		ends := map[string]time.Duration{} // of parts, and of the all-to-alls after them
+		key := func(task *graph.Task, part int) string {
+			return fmt.Sprint(task.Kind, task.Stage, task.Microbatch, part)
+		}
+		for i := range g.Tasks {
+			task := &g.Tasks[i]
+			switch {
+			case task.Kind == graph.AllToAll:
+				before := g.Tasks[g.Deps(int32(i))[0]]
+				ends[key(&before, int(before.Part))+" sent"] = trace.Spans[i].End
+			case task.Kind.Compute():
+				ends[key(task, int(task.Part))] = trace.Spans[i].End
+			}
+		}
+		for i := range g.Tasks {
+			task := &g.Tasks[i]
+			if !task.Kind.Compute() {
+				continue
+			}
+			if e := p.Exchanges[task.Stage]; task.Part > 0 && len(e.Forward) > 0 {
+				sent, ok := ends[key(task, int(task.Part)-1)+" sent"]
+				require.True(t, ok)
+				require.GreaterOrEqual(t, trace.Spans[i].Start, sent)
+			}
+			if last, ok := ends[key(&graph.Task{Kind: graph.Forward, Stage: task.Stage, Microbatch: task.Microbatch}, len(p.Exchanges[task.Stage].Forward))]; task.Kind != graph.Forward {
+				require.True(t, ok)
+				require.GreaterOrEqual(t, trace.Spans[i].Start, last)
+			}
+		}
+	})
 }

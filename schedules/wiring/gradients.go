@@ -1,7 +1,6 @@
 package wiring
 
 import (
-	"cmp"
 	"slices"
 
 	"psim/schedules/graph"
@@ -208,14 +207,9 @@ func (p *Pipeline) averaged(stages []int32) int64 {
 	case p.Sync.Units != nil:
 		return shares
 	case p.Sync.Sharded: // each replica has its share of the sum
-		return all/int64(p.Sync.members(p.Shape)) + experts/p.sharers()
+		return all/int64(p.Sync.members(p.Shape)) + experts/int64(p.Shape.Replicas/max(1, p.ExpertSpan)*max(1, p.Sync.ExpertWidth))
 	}
 	return all + experts
-}
-
-// sharers counts the devices that hold the same experts.
-func (p *Pipeline) sharers() int64 {
-	return int64(cmp.Or(p.Sync.Sharers, p.Shape.Replicas/max(1, p.ExpertSpan)))
 }
 
 // gathersUpdated adds the gathers of what a sharded optimizer has updated: of a stage's

@@ -16,6 +16,12 @@ import (
 //	serial    FF·BBB     two ordinary actions
 //	overlap   ·FF        begins when both are ready; both release when the
 //	          ·BBB       longer has ended
+//
+// With experts on other devices, the parts of a fused pair between its all-to-alls are
+// interleaved, the B's first, so that one computes while the other exchanges:
+//
+//	compute   B F B  F B  F
+//	experts    b f bbf bbf        of B, of F
 type Pairing uint8
 
 // The pairings.
@@ -64,13 +70,37 @@ func (b *rankBuilder) streamOf(i int) int32 {
 	return b.stream(&b.beside, "compute beside")
 }
 
-// partnerNeeds adds what a compute task waits for beyond its own needs: half of
-// a fused or overlapped pair for what the other half needs, half of an
-// overlapped one for all before the pair on its rank, and what comes after an
+// interleaved reports whether the i-th action of a pipeline rank is the first of a pair
+// whose parts alternate.
+func (p *Pipeline) interleaved(rank, i int) bool {
+	a := p.Order[rank][i]
+	return a.Pair && p.Pairs != Serial && (p.divided(a.Stage) || p.divided(p.Order[rank][i+1].Stage))
+}
+
+// pair adds a pair, of which the i-th action is the first, part by part: of both as much
+// at any time, and a fused one's B first, whose part before its first all-to-all is small
+// but on the last stage.
+func (b *rankBuilder) pair(i int) {
+	first, second := b.parts(i), b.parts(i+1)
+	if b.Pairs == Fused {
+		first, second = second, first
+	}
+	for x, y := &first, &second; x.next < x.cut.parts || y.next < y.cut.parts; {
+		if x.next*y.cut.parts <= y.next*x.cut.parts {
+			b.part(x)
+		} else {
+			b.part(y)
+		}
+	}
+}
+
+// partnerNeeds adds what a compute task waits for beyond its own needs: the first half
+// of a fused pair, and both of an overlapped one, for what the other half needs, half of
+// an overlapped one for all before the pair on its rank, and what comes after an
 // overlapped pair for both halves, which run on streams of their own.
 func (c *connector) partnerNeeds(deps []int32, t *graph.Task, at *progress) []int32 {
-	partner, isHalf := c.partner(t.Rank, at.actions)
-	if isHalf && !(c.Pairs == Fused && partner.Kind == graph.Forward) {
+	partner, isHalf := c.partner(t.Rank, at.action)
+	if isHalf && !(c.Pairs == Fused && at.again) {
 		deps = c.needs(deps, partner)
 	}
 	if c.Pairs != Overlap {
@@ -86,10 +116,29 @@ func (c *connector) partnerNeeds(deps []int32, t *graph.Task, at *progress) []in
 	return deps
 }
 
+// begins goes on to the next action of a rank, of which a task is the first part.
+func (c *connector) begins(t *graph.Task, at *progress) {
+	actions := c.Order[int(t.Rank)%c.Shape.Ranks]
+	is := func(a order.Action) bool {
+		return a.Kind == t.Kind && a.Stage == t.Stage && a.Microbatch == t.Microbatch
+	}
+	i := at.actions
+	at.again = i > 0 && actions[i-1].Pair
+	switch {
+	case is(actions[i]):
+		at.action = i
+	case at.again: // the B came first
+		at.action = i - 1
+	default:
+		at.action = i + 1
+	}
+	at.actions++
+}
+
 // ends notes a compute task that ends an action, for what comes after it.
 func (c *connector) ends(t *graph.Task, i int32, at *progress) {
 	half := 0
-	if partner, ok := c.partner(t.Rank, at.actions-1); ok && partner.Kind == graph.Forward {
+	if _, ok := c.partner(t.Rank, at.action); ok && t.Kind != graph.Forward {
 		half = 1
 	}
 	at.ended[half] = i
@@ -98,10 +147,15 @@ func (c *connector) ends(t *graph.Task, i int32, at *progress) {
 // released lists what a message waits for: the compute task before it, and the
 // other half of an overlapped pair.
 func (c *connector) released(t *graph.Task, at *progress) (computed, partner int32) {
-	if c.Pairs == Overlap {
-		if partner, ok := c.partner(t.Rank, at.actions-1); ok {
-			return at.computed, *c.made.of(partner)
-		}
+	if c.Pairs != Overlap {
+		return at.computed, graph.None
 	}
-	return at.computed, graph.None
+	other, ok := c.partner(t.Rank, at.action)
+	if ok && (other.Kind == graph.Forward) == (t.Kind == graph.SendForward) {
+		other = c.Order[int(t.Rank)%c.Shape.Ranks][at.action]
+	}
+	if !ok {
+		return at.computed, graph.None
+	}
+	return at.computed, *c.made.of(other)
 }

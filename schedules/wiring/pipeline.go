@@ -37,7 +37,8 @@ type Pipeline struct {
 	Boundaries []Boundary
 	// Exchanges lists the all-to-alls of every stage; nil where no experts are divided
 	// among devices. ExpertSpan is over how many neighbouring replicas these exchange
-	// tokens, and ExpertWidth how many devices of each rank do; 0 means 1.
+	// tokens, and ExpertWidth how many devices of each of their ranks do so in one group;
+	// 0 means 1.
 	Exchanges               []Exchanges
 	ExpertSpan, ExpertWidth int
 	// Sync says how the gradients of the replicas are summed.

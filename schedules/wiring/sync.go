@@ -12,9 +12,8 @@ type Sync struct {
 	// Experts[s] says which of the stage's buckets are gradients of experts, which only
 	// the replicas that hold the same ones sum; nil: none.
 	Experts [][]bool
-	// Sharers counts the devices that hold the same experts; 0 means one of each
-	// replica that does.
-	Sharers int
+	// ExpertWidth is how many devices of a rank hold the same experts; 0 means 1.
+	ExpertWidth int
 	// Parameters[s] is the size in bytes of stage s's parameters, which a
 	// sharded optimizer gathers after its update, and ExpertParameters[s] that of
 	// its experts' beside them; nil: none.
@@ -53,7 +52,9 @@ type Sync struct {
 }
 
 // active reports whether there is anything to sum.
-func (s Sync) active(shape graph.Shape) bool { return s.Buckets != nil && s.members(shape) > 1 }
+func (s Sync) active(shape graph.Shape) bool {
+	return s.Buckets != nil && (s.members(shape) > 1 || s.ExpertWidth > 1)
+}
 
 func (s Sync) width() int { return max(1, s.Width) }
 
