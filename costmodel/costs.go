@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"time"
 
+	"psim/costmodel/link"
 	"psim/costmodel/memory"
 	"psim/costmodel/stages"
 	"psim/internal/units"
@@ -43,7 +44,8 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 	if err != nil {
 		return graph.Costs{}, err
 	}
-	groups, exchanges := m.groups(g), m.allToAlls(p, g)
+	groups := m.groups(g)
+	collective := m.collectives(p, g, groups)
 	updates, ledger := newUpdates(m, compute, p, g), memory.NewLedger(p, g)
 	if err := m.checkTimes(g, groups, updates); err != nil {
 		return graph.Costs{}, err
@@ -55,14 +57,12 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 			c = passes.task(t)
 		case graph.SendForward, graph.SendBackward:
 			c = m.message(t)
-		case graph.AllReduce, graph.ReduceScatter, graph.AllGather, graph.Broadcast:
-			c.Busy = groups[t.Peer].CollectiveTime(t.Kind, g.Members(t.Peer), t.Bytes)
-		case graph.AllToAll:
-			c.Busy = exchanges[t.Peer].time(t.Bytes)
 		case graph.Average:
 			c.Busy = updates.average(t)
 		case graph.Optimizer:
 			c.Busy = updates.step(t)
+		default:
+			c.Busy = collective(t)
 		}
 		c.BytesAtStart, c.BytesAtEnd = ledger.Task(t)
 		return c
@@ -72,6 +72,17 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 		costs.Task = passes.withLaunches(m.Host, compute, price)
 	}
 	return costs, nil
+}
+
+// collectives returns the times of a graph's collectives, through what its groups go.
+func (m *Machine) collectives(p *stages.Plan, g *graph.Graph, groups []link.Link) func(*graph.Task) time.Duration {
+	exchanges := m.allToAlls(p, g)
+	return func(t *graph.Task) time.Duration {
+		if t.Kind == graph.AllToAll {
+			return exchanges[t.Peer].time(t.Bytes)
+		}
+		return groups[t.Peer].CollectiveTime(t.Kind, g.Members(t.Peer), t.Bytes)
+	}
 }
 
 // RingCosts prices a spelled-out ring on a machine. What arrives is added or
