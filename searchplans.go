@@ -3,8 +3,12 @@ package psim
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"psim/configs"
@@ -111,9 +115,9 @@ func (s *plansSearch) predict(ctx context.Context, p *plans.Plan) (plans.Outcome
 }
 
 func (s *plansSearch) prediction(ctx context.Context, p *plans.Plan) (*Prediction, error) {
-	c, err := s.config.With(p.Set...)
+	c, err := s.config.With(p.Set()...)
 	if err != nil {
-		return nil, fmt.Errorf("the plan %v: %w", p.Set, err)
+		return nil, fmt.Errorf("the plan %v: %w", p.Set(), err)
 	}
 	return Estimate(ctx, c)
 }
@@ -128,23 +132,40 @@ func (s *plansSearch) rank(ctx context.Context, found *plans.Found) error {
 			s.PrunedBy[p.Pruned]++
 		}
 		s.Points = append(s.Points, PlanPoint{
-			Plan: p.PlanShape, Set: p.Set, Pruned: p.Pruned, Work: p.Work, Bound: p.Bound,
+			Plan: p.PlanShape, Set: p.Set(), Pruned: p.Pruned, Work: p.Work, Bound: p.Bound,
 			Simulated: p.Step > 0, StepTime: p.Step, PeakMemory: p.Peak, Fits: p.Fits,
 		})
 	}
 	s.Bounded = s.PrunedBy[plans.Slower]
-	for _, p := range found.Best {
-		one, err := s.prediction(ctx, p.Plan)
-		if err != nil {
-			return err
+	best := make([]*Prediction, len(found.Best))
+	failed := make([]error, len(best))
+	var next atomic.Int32
+	var all sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(best)) {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(best); i = int(next.Add(1)) - 1 {
+				best[i], failed[i] = s.again(ctx, found.Best[i])
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(failed...); err != nil {
+		return err
+	}
+	for i, p := range found.Best {
+		if best[i].Plan.Capacity != nil {
+			s.Capacity = slices.Min(best[i].Plan.Capacity)
 		}
-		if one.Summary.StepTime != p.Step || one.Result.Fits() != p.Fits {
-			return fmt.Errorf("the plan %v was found to take %v, and takes %v: please report this", p.Set, p.Step, one.Summary.StepTime)
-		}
-		if one.Plan.Capacity != nil {
-			s.Capacity = slices.Min(one.Plan.Capacity)
-		}
-		s.Plans = append(s.Plans, reports.RankedPlan{Result: one.Result, Plan: p.PlanShape, Set: p.Set})
+		s.Plans = append(s.Plans, reports.RankedPlan{Result: best[i].Result, Plan: p.PlanShape, Set: p.Set()})
 	}
 	return nil
+}
+
+// again predicts a plan that was found, as psim.Predict does.
+func (s *plansSearch) again(ctx context.Context, p *plans.Point) (*Prediction, error) {
+	one, err := s.prediction(ctx, p.Plan)
+	if err == nil && (one.Summary.StepTime != p.Step || one.Result.Fits() != p.Fits) {
+		err = fmt.Errorf("the plan %v was found to take %v, and takes %v: please report this", p.Set(), p.Step, one.Summary.StepTime)
+	}
+	return one, err
 }

@@ -77,7 +77,7 @@ func thin(t *rapid.T, c *configs.Config, q psim.PlanQuery) (*configs.Config, psi
 	q.Shard = psim.Shard{Number: rapid.IntRange(1, max(1, parts)).Draw(t, "part"), Of: max(1, parts)}
 	if share := rapid.SampledFrom([]float64{0, 0.5, 0.8, 1.5}).Draw(t, "memory"); share > 0 && len(space.Plans) > 0 {
 		one := rapid.IntRange(0, len(space.Plans)-1).Draw(t, "of")
-		if p := predictedPlan(c, space.Plans[one].Set); p != nil {
+		if p := predictedPlan(c, space.Plans[one].Set()); p != nil {
 			key := rapid.SampledFrom([]string{"machine.compute.memory", "machine.compute.memory", "machine.memory_per_node"}).Draw(t, "of what")
 			c, err = c.With(fmt.Sprintf("%s=%dB", key, 1+int64(share*float64(p.Result.PeakMemory()))))
 			require.NoError(t, err)

@@ -83,8 +83,12 @@ func twice(factor float64) string { return fmt.Sprintf("%g", 2*cmp.Or(factor, 1)
 // fasterDevices doubles the device's rates, and takes the time to launch away.
 func (p *Prediction) fasterDevices() (list []change) {
 	d, c := p.Plan.Machine.Device, p.Config
-	if rate, err := d.Achievable(c.Train.Precision); err == nil {
-		list = append(list, change{"machine.compute.flops=" + units.FLOPS(fourDigits(2*rate)).String()})
+	if rate, err := d.Achievable(c.Train.Base()); err == nil {
+		set := change{"machine.compute.flops=" + units.FLOPS(fourDigits(2*rate)).String()}
+		if narrow, err := d.Achievable(c.Train.Precision); err == nil && c.Train.Narrow() {
+			set = append(set, "machine.compute.flops_"+d.RateIn(c.Train.Precision).Name+"="+units.FLOPS(fourDigits(2*narrow)).String())
+		}
+		list = append(list, set)
 	}
 	if rate := units.Rate(fourDigits(2 * float64(d.MemoryBandwidth) * d.Efficiency.Memory)); rate > 0 {
 		list = append(list, change{"machine.compute.memory_bandwidth=" + rate.String()})

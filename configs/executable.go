@@ -142,6 +142,8 @@ func (c *Config) refuse() error {
 		return c.problem("parallel", fmt.Errorf("context = %d: is simulated, but not executed; set context = 1", c.Parallel.Context))
 	case c.Parallel.Zero == 1 || c.Parallel.Zero == 2:
 		return c.problem("parallel", fmt.Errorf("zero = %d: is simulated, but not executed yet; 0 (all-reduce) and 3 (FSDP) are", c.Parallel.Zero))
+	case c.Train.Narrow():
+		return c.problem("train", fmt.Errorf("precision = %q: is simulated, but not executed yet; set precision = \"fp32\"", c.Train.Precision))
 	case c.Train.Clip:
 		return c.problem("train", errors.New("clip = true: is simulated, but not executed yet; set clip = false"))
 	case c.Train.Recompute != "none" && c.Train.Recompute != "full":

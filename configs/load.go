@@ -195,7 +195,7 @@ func (c *Config) set(over string) error {
 
 // keyAtStart finds the key that an option struct's error begins with, if it
 // does.
-var keyAtStart = regexp.MustCompile(`^([a-z_.]+)(?: = | is |: )`)
+var keyAtStart = regexp.MustCompile(`^([a-z0-9_.]+)(?: = | is |: )`)
 
 // problem turns an error of the package that owns a section into an Error
 // with a position. By convention such errors begin with the key they mean.

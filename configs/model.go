@@ -80,17 +80,24 @@ func (c *Config) checkTwoPass(split bool) error {
 	return nil
 }
 
-// checkTraining refuses a precision that the machine has no rate for, and recomputation of
-// what the network has not, or that is not modelled.
-func (c *Config) checkTraining(n arch.Network, m costmodel.Machine) error {
-	_, err := m.Compute(c.Train)
+// trainedOn returns [train] as a machine does it. It refuses a precision that the machine has
+// no rate for, or the network no use, and recomputation of what the network has not, or that
+// is not modelled.
+func (c *Config) trainedOn(n arch.Network, m costmodel.Machine) (arch.Training, error) {
+	t := c.Train
+	t.BothWays = m.Device.Microscaling
+	_, err := m.Compute(t)
 	if err == nil {
-		err = c.Train.Check(n)
+		err = t.Check(n)
 	}
-	if err == nil && c.Parallel.Zero == 3 && c.Train.Recompute == "full" && c.Train.RecomputeMethod == arch.RecomputeUniform && c.Train.RecomputeLayers > 1 {
-		err = fmt.Errorf(`recompute_layers = %d: is not modelled with parallel.zero = 3 and recompute_method = "uniform", which would gather so many blocks at once; set 0, or "block"`, c.Train.RecomputeLayers)
+	switch {
+	case err != nil:
+	case t.Narrow() && !c.Model.Transformer():
+		err = fmt.Errorf("precision = %q: is of the blocks of transformers, and %s has none; use bf16", t.Precision, n.Name)
+	case c.Parallel.Zero == 3 && t.Recompute == "full" && t.RecomputeMethod == arch.RecomputeUniform && t.RecomputeLayers > 1:
+		err = fmt.Errorf(`recompute_layers = %d: is not modelled with parallel.zero = 3 and recompute_method = "uniform", which would gather so many blocks at once; set 0, or "block"`, t.RecomputeLayers)
 	}
-	return err
+	return t, err
 }
 
 // workload cuts the network into stages and microbatches, for the machine that it is
@@ -108,13 +115,13 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	if machine, err = c.shared.readMachine(func() (costmodel.Machine, error) { return c.machine(true) }); err != nil {
 		return nil, machine, c.problem("machine", err)
 	}
-	machine.Tensor, machine.Context = c.Parallel.Tensor, c.Parallel.Context
-	machine.Stages, machine.Replicas = c.layout()
-	if err := c.checkTraining(network, machine); err != nil {
+	c.layOut(&machine)
+	training, err := c.trainedOn(network, machine)
+	if err != nil {
 		return nil, machine, c.problem("train", err)
 	}
 	w := &stages.Workload{
-		Network: network, Training: c.Train, Samples: samples, Shards: shards, Replicas: c.Parallel.Data, Context: c.Parallel.Context, Zero: c.Parallel.Zero,
+		Network: network, Training: training, Samples: samples, Shards: shards, Replicas: c.Parallel.Data, Context: c.Parallel.Context, Zero: c.Parallel.Zero,
 		Bucket: int64(c.Parallel.Bucket), Overlap: c.Parallel.Overlap, NoReduceScatter: c.Parallel.Collectives == "gloo",
 		WholeLast: c.Schedule.WholeLast, PerTensor: c.Parallel.Gather == schedules.GatherTensor, Copied: c.Parallel.Gather == schedules.GatherCopied, Simplified: c.Parallel.Simplified, Broadcast: c.Parallel.Broadcast, OverlapGather: c.Parallel.OverlapGather,
 		Process: c.Memory.Process(c.groups()),
@@ -150,12 +157,13 @@ func (c *Config) groups() (n int) {
 	return n
 }
 
-// layout returns, where replicas lie beside each other, the ranks of each and their number.
-func (c *Config) layout() (stages, replicas int) {
+// layOut says how many devices of the machine a rank stands for, and where ranks are counted
+// replica by replica first, how many of these.
+func (c *Config) layOut(m *costmodel.Machine) {
+	m.Tensor, m.Context = c.Parallel.Tensor, c.Parallel.Context
 	if c.Parallel.Order == schedules.ReplicasFirst {
-		return c.Schedule.Stages, c.Parallel.Data
+		m.Stages, m.Replicas = c.Schedule.Stages, c.Parallel.Data
 	}
-	return 0, 0
 }
 
 // layerByLayer makes a stage of every layer, all on one rank: the units of

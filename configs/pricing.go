@@ -86,11 +86,20 @@ func (c *Config) Pricing(p *Plan) []Pricing {
 
 // device adds the rates of the plan's device, in its precision.
 func (l *pricer) device(p *Plan) {
-	d, precision := p.Machine.Device, cmp.Or(p.Workload.Training.Precision, "fp32")
+	d, precision := p.Machine.Device, p.Workload.Training.Base()
 	if rate, err := d.Achievable(precision); err == nil && l.config.Machine.Compute.FLOPS > 0 {
 		l.add("machine.compute.flops", units.FLOPS(rate), "", pricedBy["machine.compute.flops"])
 	} else {
 		l.add("machine.compute.efficiency", d.RateIn(precision).Share, "device "+d.Name, pricedBy["machine.compute.efficiency"])
+	}
+	if t := p.Workload.Training; t.Narrow() {
+		r := d.RateIn(t.Precision)
+		key := "machine.compute.flops_" + r.Name
+		if l.config.Defined(key) {
+			l.add(key, units.FLOPS(float64(r.Peak)*r.Share), "", pricedBy["machine.compute"])
+		} else {
+			l.add("machine.compute.efficiency_"+r.Name, r.Share, "device "+d.Name, pricedBy["machine.compute"])
+		}
 	}
 	if m, err := l.config.model(); err == nil && m.Attention == arch.AttentionFlash {
 		d.UnalignedHeads = 0

@@ -44,25 +44,24 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 	if err != nil {
 		return graph.Costs{}, err
 	}
-	groups := m.groups(g)
-	collective := m.collectives(p, g, groups)
-	updates, ledger := newUpdates(m, compute, p, g), memory.NewLedger(p, g)
+	groups, updates, ledger := m.groups(g), newUpdates(m, compute, p, g), memory.NewLedger(p, g)
 	if err := m.checkTimes(g, groups, updates); err != nil {
 		return graph.Costs{}, err
 	}
+	collective := m.collectives(p, g, groups)
 	price := func(t *graph.Task) graph.Cost {
 		var c graph.Cost
-		switch t.Kind {
-		case graph.Forward, graph.Backward, graph.InputGradient, graph.WeightGradient:
+		switch k := t.Kind; {
+		case k.Compute():
 			c = passes.task(t)
-		case graph.SendForward, graph.SendBackward:
+		case k == graph.SendForward, k == graph.SendBackward:
 			c = m.message(t)
-		case graph.Average:
-			c.Busy = updates.average(t)
-		case graph.Optimizer:
-			c.Busy = updates.step(t)
-		default:
+		case k.Collective():
 			c.Busy = collective(t)
+		case k == graph.Average:
+			c.Busy = updates.average(t)
+		case k == graph.Optimizer:
+			c.Busy = updates.step(t)
 		}
 		c.BytesAtStart, c.BytesAtEnd = ledger.Task(t)
 		return c

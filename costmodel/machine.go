@@ -129,6 +129,9 @@ type Efficiency struct {
 // Achievable is the rate in FLOP/s of large matrix products in a precision of
 // arch.Training.
 func (d Device) Achievable(precision string) (float64, error) {
+	if narrow := precision == arch.PrecisionMXFP8 || precision == arch.PrecisionNVFP4; narrow && !d.Microscaling && d.Description != "" {
+		return 0, fmt.Errorf("precision = %q: the device %s has no scales for blocks of 16 or 32 numbers in its products; use fp8, with fp8_recipe = \"blockwise\" for blocks of 128", precision, d.Name)
+	}
 	rate := d.RateIn(precision)
 	if reached := float64(rate.Peak) * rate.Share; reached > 0 && !math.IsInf(reached, 0) {
 		return reached, nil

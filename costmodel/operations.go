@@ -15,6 +15,7 @@ import (
 // were measured on the device take the measured time instead.
 type Compute struct {
 	flops      float64 // achievable FLOP/s of large products
+	narrow     float64 // of those with operands in fewer than 16 bits
 	bandwidth  float64 // achievable bytes/s
 	halfRows   float64
 	processors float64 // that compute tiles of products; 0 where these are no matter
@@ -38,13 +39,19 @@ type Compute struct {
 // NewCompute prices operations on d for a training precision. It fails where
 // the device has no rate for it.
 func NewCompute(d Device, t arch.Training) (Compute, error) {
-	precision := cmp.Or(t.Precision, "fp32")
+	precision := t.Base()
 	flops, err := d.Achievable(precision)
 	if err != nil {
 		return Compute{}, err
 	}
+	narrow := flops
+	if t.Narrow() {
+		if narrow, err = d.Achievable(t.Precision); err != nil {
+			return Compute{}, err
+		}
+	}
 	c := Compute{
-		flops: flops, bandwidth: float64(d.MemoryBandwidth) * d.Efficiency.Memory,
+		flops: flops, narrow: narrow, bandwidth: float64(d.MemoryBandwidth) * d.Efficiency.Memory,
 		halfRows: d.HalfRows, launch: time.Duration(d.Launch), element: float64(t.ActivationElement()),
 		twoPass: t.TwoPass(), anomalies: t.DetectAnomaly,
 	}

@@ -73,6 +73,10 @@ type ComputeOptions struct {
 	UnalignedHeads  float64         `toml:"unaligned_heads"`
 	Attention       float64         `toml:"attention"`
 	HalfHead        *float64        `toml:"half_head"`
+	FLOPS8          units.FLOPS     `toml:"flops_fp8"`
+	FLOPS4          units.FLOPS     `toml:"flops_fp4"`
+	Efficiency8     float64         `toml:"efficiency_fp8"`
+	Efficiency4     float64         `toml:"efficiency_fp4"`
 }
 
 // Settings describes [machine.compute].
@@ -80,6 +84,10 @@ func (ComputeOptions) Settings() []setting.Setting {
 	return []setting.Setting{
 		{Key: "flops", Example: `"100TFLOP/s"`, Range: setting.Positive(), Text: "what large matrix products reach", Unset: "the device's"},
 		{Key: "efficiency", Example: "0.6", Range: setting.Range{Max: 1, AboveMin: true}, Text: "in place of flops: the share of the named device's peak in 16 bits that large matrix products reach", Unset: "the device's"},
+		{Key: "flops_fp8", Example: `"1PFLOP/s"`, Range: setting.Positive(), Text: "the same of products with operands of 8 bits", Unset: "the device's"},
+		{Key: "flops_fp4", Example: `"2PFLOP/s"`, Range: setting.Positive(), Text: "the same of products with operands of 4 bits", Unset: "the device's"},
+		{Key: "efficiency_fp8", Example: "0.6", Range: setting.Range{Max: 1, AboveMin: true}, Text: "in place of flops_fp8, as efficiency", Unset: "the device's"},
+		{Key: "efficiency_fp4", Example: "0.6", Range: setting.Range{Max: 1, AboveMin: true}, Text: "in place of flops_fp4, as efficiency", Unset: "the device's"},
 		{Key: "memory_bandwidth", Example: `"1TB/s"`, Range: setting.Positive(), Text: "what large copies reach", Unset: "the device's, or unlimited"},
 		{Key: "memory", Example: `"40GB"`, Range: setting.Positive(), Text: "its capacity", Unset: "the device's, or not known, so that everything fits"},
 		{Key: "launch", Example: `"5us"`, Text: "what starting one operation costs", Unset: "the device's, or 0us"},
@@ -125,7 +133,7 @@ func (o MachineOptions) device(c Catalog) (Device, error) {
 			}
 			return d, fmt.Errorf("device = %q: not in the catalog%s (psim list devices)", o.Device, nearest.Suggest(o.Device, names))
 		}
-		if d = c.Devices[i]; o.Compute.FLOPS > 0 {
+		if d = c.Devices[i]; o.Compute.FLOPS+o.Compute.FLOPS8+o.Compute.FLOPS4 > 0 {
 			d.Rated = d.Peak
 		}
 	}
@@ -147,6 +155,7 @@ func (o ComputeOptions) change(d *Device) {
 		d.Peak.FP32, d.Peak.TF32, d.Peak.FP16, d.Peak.BF16 = o.FLOPS, o.FLOPS, o.FLOPS, o.FLOPS
 		d.Efficiency.FP32, d.Efficiency.FP16, d.Efficiency.BF16 = 1, 1, 1
 	}
+	o.changeNarrow(d)
 	if o.MemoryBandwidth > 0 {
 		d.MemoryBandwidth, d.Efficiency.Memory = o.MemoryBandwidth, 1
 	}
@@ -169,5 +178,17 @@ func (o ComputeOptions) change(d *Device) {
 	d.Attention = cmp.Or(o.Attention, d.Attention)
 	if o.HalfHead != nil {
 		d.HalfHead = *o.HalfHead
+	}
+}
+
+// changeNarrow changes the rates of products in 8 and in 4 bits.
+func (o ComputeOptions) changeNarrow(d *Device) {
+	d.Efficiency.FP8 = cmp.Or(o.Efficiency8, d.Efficiency.FP8)
+	d.Efficiency.FP4 = cmp.Or(o.Efficiency4, d.Efficiency.FP4)
+	if o.FLOPS8 > 0 {
+		d.Peak.FP8, d.Efficiency.FP8 = o.FLOPS8, 1
+	}
+	if o.FLOPS4 > 0 {
+		d.Peak.FP4, d.Efficiency.FP4 = o.FLOPS4, 1
 	}
 }

@@ -123,16 +123,21 @@ func stagePrice(c Compute, plan *stages.Plan, stage int, layers []price, samples
 }
 
 // copies prices the copying of what was gathered for a pass into its tensors, where ZeRO 3
-// does that: reading and writing every parameter.
+// does that: reading and writing every parameter. Narrow weights are made of them then.
 func (c Compute) copies(plan *stages.Plan, stage int) time.Duration {
-	if !plan.Copied || !plan.Gathers() {
+	if !plan.Gathers() {
 		return 0
 	}
-	var parameters int64
+	var moved int64
 	for _, owner := range plan.Stages[stage].Units {
-		parameters += plan.Stages[owner].Parameters
+		if plan.Copied {
+			moved += 2 * plan.Stages[owner].Parameters * plan.PerParameter.Parameter
+		}
+		if narrow := plan.Stages[owner].Narrow; narrow > 0 {
+			moved += plan.Training.CastBytes(narrow)
+		}
 	}
-	return c.Move(2 * parameters * plan.PerParameter.Parameter)
+	return c.Move(moved)
 }
 
 // taskPrice returns what a stage costs for a microbatch: a share of the whole batch's

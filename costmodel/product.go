@@ -12,7 +12,8 @@ import (
 const tileSide = 64
 
 // product returns the time in seconds to compute a product: whole waves of tiles, and what
-// as many rows as halfRows would take, because it begins and ends below its rate.
+// as many rows as halfRows would take in 16 bits or more, because it begins and ends below
+// its rate.
 func (c Compute) product(o arch.Op, p arch.Pass, flops float64, samples int64) float64 {
 	rows := float64(samples) * float64(max(1, o.Count)) * float64(o.Rows) / float64(max(1, o.Experts))
 	occupied := flops
@@ -22,7 +23,11 @@ func (c Compute) product(o arch.Op, p arch.Pass, flops float64, samples int64) f
 			occupied += s.occupied(c.processors)
 		}
 	}
-	computing := (occupied + flops*c.halfRows/rows) / c.flops
+	rate, half := c.flops, c.halfRows
+	if o.Bits > 0 {
+		rate, half = c.narrow, half*c.narrow/c.flops
+	}
+	computing := (occupied + flops*half/rows) / rate
 	switch {
 	case o.Inner%8 == 0 && o.Cols%8 == 0 || c.unaligned == 0:
 		return computing

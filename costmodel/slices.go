@@ -24,6 +24,9 @@ type slicer struct {
 	done, before time.Duration
 	bucketOf     map[string]int
 	missing      []int // tensors of every bucket
+	known        arch.Layer
+	steps        [][]arch.Op // of the layer known
+	makers       []int       // by tensor of it: the step that makes its gradient
 	times        []time.Duration
 	launches     []launch
 }
@@ -116,12 +119,33 @@ func (s *slicer) layer(l arch.Layer, held []arch.Tensor) {
 		s.walker.layer(l, arch.WeightGradient)
 	default:
 		s.walker.prepare()
-		for _, ops := range steps(l.Ops) {
+		s.know(l, held)
+		for i, ops := range s.steps {
 			s.step(ops)
-			held = s.complete(held, ops)
+			s.complete(held, i)
+		}
+		s.complete(held, len(s.steps))
+		return
+	}
+	s.known, s.makers = arch.Layer{}, make([]int, len(held))
+	s.complete(held, 0)
+}
+
+// know finds the steps of a layer, and which of them makes the gradient of each of its
+// tensors: one behind the last, if none does.
+func (s *slicer) know(l arch.Layer, held []arch.Tensor) {
+	if l.Shares(s.known) && len(held) == len(s.makers) {
+		return
+	}
+	s.known, s.steps, s.makers = l, steps(l.Ops), make([]int, len(held))
+	for i, t := range held {
+		s.makers[i] = slices.IndexFunc(s.steps, func(ops []arch.Op) bool {
+			return slices.ContainsFunc(ops, func(o arch.Op) bool { return o.Makes(t) })
+		})
+		if s.makers[i] < 0 {
+			s.makers[i] = len(s.steps)
 		}
 	}
-	s.complete(held, nil)
 }
 
 // step goes through a step of a layer.
@@ -142,19 +166,15 @@ func (s *slicer) step(ops []arch.Op) {
 	s.walker.step(ops)
 }
 
-// complete counts the tensors whose gradients some operations make, or all where there
-// are none, and ends slices with which a bucket is complete. The last ends with the
-// backward. It returns the tensors that are left.
-func (s *slicer) complete(tensors []arch.Tensor, ops []arch.Op) []arch.Tensor {
-	left := slices.DeleteFunc(slices.Clone(tensors), func(t arch.Tensor) bool {
-		made := ops == nil || slices.ContainsFunc(ops, func(o arch.Op) bool { return o.Makes(t) })
-		if made {
+// complete counts the tensors whose gradients a step of a layer makes, and ends slices with
+// which a bucket is complete. The last ends with the backward.
+func (s *slicer) complete(tensors []arch.Tensor, step int) {
+	for i, t := range tensors {
+		if s.makers[i] == step {
 			s.missing[s.bucketOf[t.Name]]--
 		}
-		return made
-	})
+	}
 	for len(s.times) < len(s.missing)-1 && s.missing[len(s.times)] == 0 {
 		s.end()
 	}
-	return left
 }

@@ -87,6 +87,9 @@ func newUpdates(m Machine, c Compute, p *stages.Plan, g *graph.Graph) updates {
 		for _, r := range s.Ranks {
 			u.tensors[r] += len(s.Tensors)
 			moved[r] += p.ShareOf(&s, perParameter, 1)
+			if !p.Gathers() {
+				moved[r] += p.Training.CastBytes(s.Narrow)
+			}
 			parameters[r] += p.ShareOf(&s, per.Parameter, 1)
 			gradients[r] += p.ShareOf(&s, per.Gradient, 1)
 		}

@@ -17,27 +17,27 @@ import (
 type Plan struct {
 	reports.PlanShape
 	Others []string // KEY=VALUE
-	Set    []string // all of it, as --set takes it
 	space  *Space
 }
 
 // Compare orders plans by their settings.
-func (p *Plan) Compare(q *Plan) int { return slices.Compare(p.Set, q.Set) }
+func (p *Plan) Compare(q *Plan) int { return slices.Compare(p.Set(), q.Set()) }
 
 // Part is which of several parts a plan belongs to, from 0 on. It depends on its
 // settings alone.
 func (p *Plan) Part(of int) int {
 	h := fnv.New64a()
-	for _, s := range p.Set {
+	for _, s := range p.Set() {
 		fmt.Fprintln(h, s)
 	}
 	return int(h.Sum64() % uint64(of))
 }
 
-// settings writes a plan as --set takes it: all dimensions, and what else of the
+// Set writes a plan as --set takes it: all dimensions, and what else of the
 // configuration would not go with them.
-func (s *Space) settings(p *Plan) []string {
+func (p *Plan) Set() []string {
 	var sets []string
+	s := p.space
 	for _, d := range s.dimensions {
 		if d.key != "schedule.microbatches" || s.config.Defined(d.key) {
 			sets = append(sets, d.key+"="+text(d.at(p)))

@@ -52,7 +52,7 @@ type queue []*candidate
 
 // before orders two candidates of a queue.
 func (q queue) before(i, j int) bool {
-	return cmp.Or(cmp.Compare(q[i].bound, q[j].bound), q[i].points[0].Compare(q[j].points[0].Plan)) < 0
+	return cmp.Or(cmp.Compare(q[i].bound, q[j].bound), cmp.Compare(q[i].points[0].index, q[j].points[0].index)) < 0
 }
 
 // push adds a candidate.
@@ -132,7 +132,7 @@ func (s *searching) together(list []Plan) []*work {
 	var all []*work
 	for i := range list {
 		p := &s.Points[i]
-		p.Plan = &list[i]
+		p.Plan, p.index = &list[i], i
 		unit := unitOf{p.space, p.space.keyOf(p.Plan)}
 		c := units[unit]
 		if c == nil {

@@ -22,7 +22,8 @@ type Point struct {
 	Work, Bound time.Duration
 	// Outcome is that of its simulation; Step is 0 if there was none.
 	Outcome
-	unit *unit
+	index int // among the plans
+	unit  *unit
 }
 
 // before orders points by their steps, and by their settings where these are equal.

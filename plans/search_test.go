@@ -26,7 +26,7 @@ func TestSpace(t *testing.T) {
 	space := small(t, Query{})
 	seen := map[string]bool{}
 	for _, p := range space.Plans {
-		set := strings.Join(p.Set, " ")
+		set := strings.Join(p.Set(), " ")
 		require.False(t, seen[set], set)
 		seen[set] = true
 		require.Equal(t, 8, p.Data*p.Tensor*p.Stages, set)
@@ -81,7 +81,7 @@ func TestBounds(t *testing.T) {
 			if u, path := price(c.cut), p.Bound; u.pruned == "" {
 				p.Bound = 0
 				c.raise(u.bounds)
-				require.GreaterOrEqual(t, p.Bound, path, p.Set)
+				require.GreaterOrEqual(t, p.Bound, path, p.Set())
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func TestWorkersConcurrent(t *testing.T) {
 		require.Zero(t, found.Gap)
 		var sets []string
 		for _, p := range found.Best {
-			sets = append(sets, strings.Join(p.Set, " "))
+			sets = append(sets, strings.Join(p.Set(), " "))
 		}
 		if first == nil {
 			first = sets

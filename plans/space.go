@@ -229,7 +229,7 @@ func global(c *configs.Config) (int64, error) {
 func (s *Space) choose(i int, p *Plan) {
 	if i == len(s.dimensions) {
 		plan := *p
-		plan.Set, plan.space = s.settings(&plan), s
+		plan.space = s
 		s.place(&plan)
 		s.Plans = append(s.Plans, plan)
 		return

@@ -24,9 +24,11 @@ func (t Training) PerLayer() bool { return t.Backward == BackwardPerLayer || t.T
 // TwoPass reports whether every layer has two.
 func (t Training) TwoPass() bool { return t.Backward == BackwardTwoPass }
 
-// Asked returns a network whose layers make the gradients that a backward asks them
-// for: with BackwardTwoPass that of the network's input, too.
+// Asked returns a network as it is trained: in the precision, and with layers that make the
+// gradients that a backward asks them for, with BackwardTwoPass that of the network's input,
+// too.
 func (t Training) Asked(n Network) Network {
+	n = t.narrowed(n)
 	if !t.TwoPass() {
 		return n
 	}

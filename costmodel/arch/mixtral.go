@@ -43,7 +43,7 @@ func expertParams(m Model) []Tensor {
 func expertOps(m Model) []Op {
 	s, h, f, k, n := m.SequenceLength, m.Hidden, m.expertHidden(), m.ExpertsPerToken, m.routedRows()
 	ops := []Op{
-		m.linear("block_sparse_moe.gate", s, h, m.Experts, m.MLPBias).enters().whole(),
+		m.linear("block_sparse_moe.gate", s, h, m.Experts, m.MLPBias).enters().whole().wide(),
 		elementwise("mlp.softmax", elements(s, m.Experts), 2, 3),
 		elementwise("mlp.sort", elements(n, h), 2, 2),
 		m.experts(m.linear("block_sparse_moe.experts.w1", n, h, f, m.MLPBias)),

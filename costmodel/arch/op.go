@@ -89,6 +89,12 @@ type Op struct {
 	// Routed says whose rows these are, in a mixture of experts.
 	Routed Routed
 
+	// Bits of the operands of a product with a weight, where these are fewer than an
+	// activation's; 0 where they are not. Wide: it keeps those of an activation, as a
+	// router does.
+	Bits int64
+	Wide bool
+
 	// Bias: a vector of Cols is added in the same kernel; W sums its gradient.
 	Bias bool
 
@@ -196,6 +202,10 @@ func (o Op) Traffic(p Pass, samples int64) int64 {
 		return n
 	}
 	n := o.products(p) * (samples*(o.left()+o.out()) + o.right(samples))
+	if o.Bits > 0 { // all but the result
+		result := [3]int64{samples * o.out(), samples * o.left(), o.right(samples)}[p]
+		n = result + (n-result)*o.Bits/16
+	}
 	if o.Bias && p == WeightGradient {
 		n += samples*o.out() + o.Cols
 	}

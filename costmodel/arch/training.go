@@ -2,6 +2,7 @@ package arch
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 
 	"psim/internal/setting"
@@ -11,10 +12,22 @@ import (
 // an activation. The zero value is fp32, adamw, no recomputation.
 type Training struct {
 	Precision string `toml:"precision"`
+	// FP8Recipe: "" is RecipeCurrent.
+	FP8Recipe string `toml:"fp8_recipe"`
+	// Weights: "" is as Megatron's recipe has it.
+	Weights string `toml:"weights"`
+	// BF16First and BF16Last blocks at the ends are not narrow.
+	BF16First int `toml:"bf16_first"`
+	BF16Last  int `toml:"bf16_last"`
+	// BothWays: the device's tensor cores read narrow numbers along rows and along columns,
+	// so that one copy of a tensor with one scale is enough.
+	BothWays bool `toml:"-"`
 	// Gradients: "" is as the parameters.
 	Gradients string `toml:"gradients"`
 	Optimizer string `toml:"optimizer"`
-	Clip      bool   `toml:"clip"`
+	// Moments: "" is fp32.
+	Moments string `toml:"moments"`
+	Clip    bool   `toml:"clip"`
 	// Recompute: "" is none, selective is what Selective says, full all of a Repeatable
 	// layer but its input; else names of modules with commas between.
 	Recompute string `toml:"recompute"`
@@ -35,9 +48,14 @@ type Training struct {
 // Settings describes [train].
 func (Training) Settings() []setting.Setting {
 	return []setting.Setting{
-		{Key: "precision", Default: "fp32", OneOf: []string{"fp32", "fp16", "bf16"}, Text: "fp32, or mixed with fp32 master weights: fp16, bf16"},
+		{Key: "precision", Default: "fp32", OneOf: Precisions(), Text: "fp32, or mixed with fp32 master weights: fp16, bf16; or bf16 with the linear layers of blocks in 8 or 4 bits, without routers: fp8, mxfp8 (a scale for 32 numbers), nvfp4 (for 16)"},
+		{Key: "fp8_recipe", Example: `"current"`, OneOf: []string{RecipeDelayed, RecipeCurrent, RecipeBlockwise}, Text: "how fp8 is scaled. delayed: by the largest values of earlier steps. current: by that of the tensor, which is read once more. blockwise: every 128 numbers, as DeepSeek-V3", Unset: "current"},
+		{Key: "weights", Example: `"8-bit"`, OneOf: []string{Weights8, Weights16}, Text: "what weights of narrow products are held in beside the fp32 ones. 8-bit: alone, and ZeRO 1 and 2 gather them so, but for mxfp8. 16-bit: with narrow copies", Unset: "8-bit for delayed, current and mxfp8, else 16-bit"},
+		{Key: "bf16_first", Default: 0, Range: setting.Between(0, maxLayers), Text: "blocks at the beginning that stay in bf16 where precision is narrower"},
+		{Key: "bf16_last", Default: 0, Range: setting.Between(0, maxLayers), Text: "blocks at the end that do"},
 		{Key: "gradients", Example: `"fp32"`, OneOf: []string{"fp32", "fp16", "bf16"}, Text: "fp32, which Megatron adds them up in, or the precision", Unset: "as precision"},
 		{Key: "optimizer", Default: "adamw", OneOf: Optimizers(), Text: "how parameters are updated"},
+		{Key: "moments", Default: "fp32", OneOf: []string{"fp32", "bf16"}, Text: "what the optimizer's moments are held in; bf16 as DeepSeek-V3"},
 		{Key: "clip", Default: false, Text: "true: the update begins with the norm of all gradients"},
 		{Key: "recompute", Default: "none", OneOf: []string{"none", "selective", "full"}, Parts: modulesByName(), Text: "none, selective (as selective says), full, or a list of modules of every block, such as [\"core_attn\", \"moe_act\"]: core_attn (what lies between q, k, v and the context), mlp (a dense one), moe (experts with router and exchanges), moe_act (the activation function of experts), shared_experts, norm (those before attention and MLP, Megatron's layernorm), mla_up_proj (projections out of latent vectors)"},
 		{Key: "recompute_layers", Default: 0, Range: setting.Between(0, maxLayers), Text: "with recompute = \"full\", the blocks of a stage that recompute_method is about; 0: all, each from its own input"},
@@ -65,9 +83,18 @@ func (t Training) Validate() error {
 	if err := setting.Validate(t); err != nil {
 		return err
 	}
+	if err := t.checkNarrow(); err != nil {
+		return err
+	}
 	t = t.defaults()
-	if t.Gradients != "fp32" && t.Gradients != t.Precision {
+	if t.Narrow() && t.Gradients != "fp32" && t.Gradients != "bf16" {
+		return fmt.Errorf("gradients = %q: must be fp32 or bf16 with precision = %q", t.Gradients, t.Precision)
+	}
+	if t.Gradients != "fp32" && t.Gradients != t.Base() {
 		return fmt.Errorf("gradients = %q: must be fp32, or as precision = %q", t.Gradients, t.Precision)
+	}
+	if t.Moments == "bf16" && t.Optimizer == "sgd" {
+		return errors.New(`moments = "bf16": optimizer = "sgd" has none`)
 	}
 	if t.TwoPass() && t.Recompute != "none" {
 		return fmt.Errorf("recompute = %q: must be none with backward = %q, as PyTorch's checkpoints do not go with autograd.grad", t.Recompute, t.Backward)
@@ -92,11 +119,15 @@ func (t Training) State() State {
 	if t.Gradients == "fp32" {
 		s.Gradient = 4
 	}
+	moment := int64(4)
+	if t.Moments == "bf16" {
+		moment = 2
+	}
 	switch t.Optimizer {
 	case "sgd-momentum":
-		s.Optimizer += 4
+		s.Optimizer += moment
 	case "adam", "adamw":
-		s.Optimizer += 8
+		s.Optimizer += 2 * moment
 	}
 	return s
 }
@@ -131,7 +162,12 @@ func (t Training) ActivationElement() int64 {
 
 func (t Training) defaults() Training {
 	t.Precision = cmp.Or(t.Precision, "fp32")
-	t.Gradients = cmp.Or(t.Gradients, t.Precision)
+	if t.Gradients == "" {
+		t.Gradients = t.Precision
+		if t.Narrow() {
+			t.Gradients = "bf16"
+		}
+	}
 	t.Optimizer = cmp.Or(t.Optimizer, "adamw")
 	t.Recompute = cmp.Or(t.Recompute, "none")
 	t.RecomputeMethod = cmp.Or(t.RecomputeMethod, RecomputeUniform)

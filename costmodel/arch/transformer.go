@@ -31,6 +31,12 @@ func (o Op) whole() Op {
 	return o
 }
 
+// wide marks a product that keeps operands of 16 bits, whatever the precision.
+func (o Op) wide() Op {
+	o.Wide = true
+	return o
+}
+
 // sharded marks what a tensor-parallel group divides.
 func (o Op) sharded() Op {
 	o.Sharded = true

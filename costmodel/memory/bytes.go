@@ -60,7 +60,7 @@ func Lasting(p *stages.Plan, ranks int) []Bytes {
 	for _, s := range p.Stages {
 		for _, r := range s.Ranks {
 			perReplica[r].add(Bytes{
-				Parameters: p.ShareOf(&s, kept.Parameter, 3),
+				Parameters: p.ShareOf(&s, kept.Parameter, 3) + p.HeldBeside(&s),
 				Gradients:  p.ShareOf(&s, kept.Gradient, 2) + p.ShareOf(&s, kept.copies, 1),
 				Optimizer:  p.ShareOf(&s, per.Optimizer, 1),
 			})

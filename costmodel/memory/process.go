@@ -23,7 +23,7 @@ func keptOf(p *stages.Plan) kept {
 	case k.Parameter != 2:
 	case process.FP32Shards && p.Gathers():
 		k.Parameter, k.Gradient = 0, 4
-	case process.GradientCopies && (k.Gradient == 4 || p.Training.Precision == "bf16"):
+	case process.GradientCopies && (k.Gradient == 4 || p.Training.Base() == "bf16"):
 		k.Gradient = 2 + 4
 	case process.GradientCopies:
 		k.copies = 2 + 4

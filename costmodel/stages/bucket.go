@@ -47,6 +47,7 @@ func (p *Plan) ahead(st *Stage) []Piece {
 		return nil
 	}
 	var pieces []Piece
+	var gradients int64 // of the last piece
 	for i := range st.Layers {
 		var parameters, experts int64
 		for _, t := range st.Held[i] {
@@ -56,13 +57,15 @@ func (p *Plan) ahead(st *Stage) []Piece {
 			}
 		}
 		n := len(pieces)
-		whole := n == 0 || pieces[n-1].Bytes > 0 && pieces[n-1].Bytes/p.PerParameter.Parameter*p.PerParameter.Gradient >= p.Bucket
+		whole := n == 0 || gradients > 0 && gradients >= p.Bucket
 		if whole && (parameters > 0 || n == 0) {
-			n, pieces = n+1, append(pieces, Piece{})
+			n, pieces, gradients = n+1, append(pieces, Piece{}), 0
 		}
+		narrow, narrowExperts := narrowWeights(st.Layers[i : i+1])
+		gradients += parameters * p.PerParameter.Gradient
 		pieces[n-1].Layers++
-		pieces[n-1].Bytes += parameters * p.PerParameter.Parameter
-		pieces[n-1].Experts += experts * p.PerParameter.Parameter
+		pieces[n-1].Bytes += p.updated(parameters, narrow)
+		pieces[n-1].Experts += p.updated(experts, narrowExperts)
 	}
 	return pieces
 }

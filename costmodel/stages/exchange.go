@@ -129,7 +129,7 @@ func (p *Plan) syncExperts(sync *wiring.Sync) {
 		for _, b := range st.Buckets {
 			sync.Experts[s] = append(sync.Experts[s], b.Experts)
 		}
-		experts := st.Experts * p.PerParameter.Parameter
+		experts := p.updated(st.Experts, st.NarrowExperts)
 		sync.Parameters[s] -= experts
 		sync.ExpertParameters = append(sync.ExpertParameters, experts)
 		if sync.Ahead == nil {

@@ -33,6 +33,9 @@ type Stage struct {
 	Parameters int64
 	// Experts is how many of Parameters are experts'.
 	Experts int64
+	// Narrow of Parameters are weights of products in fewer than 16 bits, and NarrowExperts
+	// of these are experts'.
+	Narrow, NarrowExperts int64
 	// Stored is the number of parameters that are stored for it over all replicas:
 	// with ZeRO 3 a multiple of their number.
 	Stored int64
@@ -93,6 +96,7 @@ func (w Workload) Plan() *Plan {
 			}
 		}
 		st.Stored = st.Parameters
+		st.Narrow, st.NarrowExperts = narrowWeights(st.Layers)
 		if w.Zero >= 3 {
 			st.Flats, st.Units, st.Stored = p.flats(s, st.Held), p.owners(split, s), 0
 			for _, f := range st.Flats {

@@ -48,7 +48,7 @@ func (p *Plan) Sync() wiring.Sync {
 	sync.Sharded, sync.EveryMicrobatch = p.Zero > 0, p.Zero >= 2
 	sync.Buckets, sync.Broadcast = p.sums(), p.broadcasts()
 	for s := range p.Stages {
-		sync.Parameters = append(sync.Parameters, p.Stages[s].Parameters*p.PerParameter.Parameter)
+		sync.Parameters = append(sync.Parameters, p.updated(p.Stages[s].Parameters, p.Stages[s].Narrow))
 		if p.gathersAhead() {
 			var bytes []int64
 			for _, piece := range p.Stages[s].Ahead {

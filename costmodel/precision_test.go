@@ -1,0 +1,115 @@
+package costmodel_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/costmodel"
+	"psim/costmodel/arch"
+	"psim/costmodel/stages"
+	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
+)
+
+// narrowDevice does 1 GFLOP/s in 16 bits, and 2 and 4 in 8 and 4 bits.
+func narrowDevice() costmodel.Device {
+	d := machine().Device
+	d.Peak = costmodel.Peak{FP32: 1e9, BF16: 1e9, FP8: 2e9, FP4: 4e9}
+	d.Efficiency = costmodel.Efficiency{FP32: 1, BF16: 1, FP8: 1, FP4: 1, Memory: 1}
+	d.HalfRows, d.Launch, d.MemoryBandwidth, d.Multiprocessors, d.Microscaling = 0, 0, 0, 0, true
+	return d
+}
+
+// A narrow product takes half or a quarter of the time, and moves its operands in as many
+// bits; what it takes to begin and end stays.
+func TestNarrowProducts(t *testing.T) {
+	const flops = 2 * 64 * 128 * 256
+	for precision, bits := range map[string]int64{"bf16": 16, "fp8": 8, "mxfp8": 8, "nvfp4": 4} {
+		o := arch.Op{Class: arch.Product, Count: 1, Rows: 64, Inner: 128, Cols: 256, Weight: true}
+		if bits < 16 {
+			o.Bits = bits
+		}
+		d := narrowDevice()
+		price := func() [3]time.Duration {
+			c, err := costmodel.NewCompute(d, arch.Training{Precision: precision})
+			require.NoError(t, err)
+			return [3]time.Duration{c.Op(o, arch.Forward, 1), c.Op(o, arch.InputGradient, 1), c.Op(o, arch.WeightGradient, 1)}
+		}
+		want := time.Duration(flops * bits / 16)
+		require.Equal(t, [3]time.Duration{want, want, want}, price(), precision)
+		d.HalfRows = 64
+		require.Equal(t, want+flops, price()[0], precision)
+		d.HalfRows, d.Peak, d.MemoryBandwidth = 0, costmodel.Peak{BF16: 1e18, FP8: 1e18, FP4: 1e18}, 1e9
+		left, right, out := int64(64*128), int64(128*256), int64(64*256)
+		wide := time.Duration(2)
+		require.Equal(t, [3]time.Duration{
+			wide*time.Duration(out) + time.Duration((left+right)*bits/8),
+			wide*time.Duration(left) + time.Duration((out+right)*bits/8),
+			wide*time.Duration(right) + time.Duration((left+out)*bits/8),
+		}, price(), precision)
+	}
+}
+
+// What the replicas gather and a rank holds of narrow weights, and what the update casts, in
+// closed form on a grid of recipes.
+func TestNarrowWeights(t *testing.T) {
+	n, err := arch.Model{Family: "llama", Layers: 4, Hidden: 64, Heads: 4, FFNHidden: 128, Vocab: 100, SequenceLength: 16}.Network()
+	require.NoError(t, err)
+	const blocks, block, heads = 4, 4*64*64 + 3*64*128, 2*100*64 + 64*9
+	wide := map[int]time.Duration{} // the update in bf16, which comes first
+	for _, c := range []struct {
+		training          arch.Training
+		held, sent, moved int64 // for a weight, in 32nds of a byte
+	}{
+		{arch.Training{Precision: "bf16"}, 64, 64, 0},
+		{arch.Training{Precision: "fp8"}, 64, 32, 64},
+		{arch.Training{Precision: "fp8", BothWays: true}, 32, 32, 0},
+		{arch.Training{Precision: "fp8", Weights: "16-bit"}, 128, 64, 192},
+		{arch.Training{Precision: "fp8", FP8Recipe: "blockwise"}, 130, 64, 130},
+		{arch.Training{Precision: "mxfp8"}, 66, 64, 130},
+		{arch.Training{Precision: "nvfp4"}, 64 + 36, 64, 192 + 36},
+	} {
+		for _, zero := range []int{0, 1} {
+			w := stages.Workload{Network: n, Layers: []int{7}, Placement: graph.InOrder(1), Samples: []int64{1}, Replicas: 2, Zero: zero, Training: c.training}
+			plan := w.Plan()
+			require.EqualValues(t, blocks*block+heads, plan.Stages[0].Parameters)
+			pipeline := wiring.Pipeline{}
+			s, err := schedules.Find("ddp")
+			require.NoError(t, err)
+			pipeline, err = s.Pipeline(graph.Shape{Ranks: 1, Microbatches: 1, Replicas: 2}, nil)
+			require.NoError(t, err)
+			plan.Fill(&pipeline)
+			pipeline.Optimizer = true
+			if zero == 1 {
+				require.Equal(t, []int64{2*heads + blocks*block*c.sent/32}, pipeline.Sync.Parameters, "%+v", c.training)
+			}
+			require.EqualValues(t, blocks*block*(c.held-64)/32, plan.HeldBeside(&plan.Stages[0]))
+			g, err := pipeline.Graph()
+			require.NoError(t, err)
+			m := machine()
+			m.Device = narrowDevice()
+			m.Device.MemoryBandwidth = 1e9
+			took := update(t, m, plan, g)
+			if !c.training.Narrow() {
+				wide[zero] = took
+			}
+			require.Equal(t, wide[zero]+time.Duration(blocks*block*c.moved/32), took, "%+v", c.training)
+		}
+	}
+}
+
+// update returns the time of the optimizer's task.
+func update(t *testing.T, m costmodel.Machine, p *stages.Plan, g *graph.Graph) time.Duration {
+	costs, err := costmodel.StepCosts(m, p, g)
+	require.NoError(t, err)
+	for i := range g.Tasks {
+		if g.Tasks[i].Kind == graph.Optimizer {
+			return costs.Task(&g.Tasks[i]).Busy
+		}
+	}
+	t.Fatal("no update")
+	return 0
+}
