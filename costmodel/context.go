@@ -9,7 +9,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// contexts is what the devices of a rank that have parts of the same sequences exchange
+// contexts holds what the devices of a rank that have parts of the same sequences exchange
 // through: as many as there are parts, one of each tensor-parallel group.
 type contexts struct {
 	parts    int

@@ -68,7 +68,7 @@ func (c Compute) communication(ops []arch.Op, p arch.Pass, samples int64) (sum g
 	return sum
 }
 
-// within is what one pass of an operation exchanges.
+// within adds up what one pass of an operation exchanges.
 func (c Compute) within(o arch.Op, p arch.Pass, samples int64) graph.Inner {
 	switch {
 	case o.Class != arch.Exchange && o.Passed == 0:

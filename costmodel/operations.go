@@ -81,7 +81,7 @@ func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	return t
 }
 
-// alone is the time of one pass of an operation that is no exchange, without what goes on
+// alone prices one pass of an operation that is no exchange, without what goes on
 // beside it.
 func (c Compute) alone(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	flops := float64(o.FLOPs(p)) * float64(samples)
