@@ -43,9 +43,6 @@ func (c *Config) partition(w *stages.Workload, m costmodel.Machine, schedule sch
 	if stageRank != nil && c.Schedule.Partition.Rule == schedules.PresetPartition {
 		return errors.New(`placement: partition = "preset" places the stages itself; remove one of the two`)
 	}
-	if by := c.Schedule.Partition; c.uneven() && (by.Layers != nil || by.Rule != "" && by.Rule != schedules.BlocksPartition) {
-		return errors.New(`first_blocks, last_blocks: go with partition = "blocks"; remove partition`)
-	}
 	if err := c.cut(w, m); err != nil {
 		key := "stages"
 		if c.Defined("schedule.partition") {
@@ -61,6 +58,8 @@ func (c *Config) partition(w *stages.Workload, m costmodel.Machine, schedule sch
 func (c *Config) cut(w *stages.Workload, m costmodel.Machine) (err error) {
 	n, stages, by := len(w.Network.Layers), len(w.Placement.First), c.Schedule.Partition
 	switch {
+	case c.uneven() && (by.Layers != nil || by.Rule != "" && by.Rule != schedules.BlocksPartition):
+		return errors.New(`first_blocks and last_blocks go with partition = "blocks" alone`)
 	case by.Layers != nil:
 		w.Layers, err = partition.Explicit(by.Layers, n, stages)
 	case by.Rule == schedules.PresetPartition:
