@@ -218,16 +218,23 @@ func (c *Config) model() (arch.Model, error) {
 	if err := model.Validate(); err != nil || model.File == "" {
 		return c.withAttention(model), err
 	}
-	data, err := c.readBeside(model.File, maxSize)
-	if err == nil {
-		model, err = arch.ParseConfig(data, model.SequenceLength)
-	}
-	if err != nil {
-		err = fmt.Errorf("file = %q: %w", c.Model.File, err)
-	}
+	model, _, err := c.modelFile()
 	given := c.Model // which has keys beside the file's that go with it
 	given.File = ""
 	return c.withAttention(setting.Overlay(model, given)), err
+}
+
+// modelFile reads the file that [model] names, and says what of it changes nothing.
+func (c *Config) modelFile() (arch.Model, []string, error) {
+	data, err := c.readBeside(c.Model.File, maxSize)
+	if err != nil {
+		return arch.Model{}, nil, fmt.Errorf("file = %q: %w", c.Model.File, err)
+	}
+	model, unread, err := arch.ParseConfig(data, c.Model.SequenceLength)
+	if err != nil {
+		err = fmt.Errorf("file = %q: %w", c.Model.File, err)
+	}
+	return model, unread, err
 }
 
 // withAttention lets a model that says nothing of it have fused attention where there

@@ -85,6 +85,9 @@ func (c *Config) networkNotes(p *Plan) (lines []string) {
 	say := func(format string, args ...any) { lines = append(lines, "decides  "+fmt.Sprintf(format, args...)) }
 	w, n := p.Workload, p.Network
 	text := fmt.Sprintf("network %s: %s, %s parameters", n.Name, units.Plural(len(n.Layers), "layer"), units.FormatCount(n.Parameters()))
+	if active := n.ActiveParameters(); active < n.Parameters() {
+		text += fmt.Sprintf(", %s of them for a token", units.FormatCount(active))
+	}
 	if n.TokensPerSample > 1 {
 		text += fmt.Sprintf(", %s tokens per sample", units.FormatCount(int64(n.TokensPerSample)))
 	}

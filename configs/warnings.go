@@ -177,6 +177,11 @@ func (c *Config) unasked(m costmodel.Machine, ranks int) []string {
 		if c.Model.SequenceLength == 0 {
 			warn("model.sequence_length is not given: samples are taken to be as long as %s allows, %s tokens; set model.sequence_length to what is trained", c.Model.File, length)
 		}
+		if _, unread, err := c.modelFile(); err == nil {
+			for _, note := range unread {
+				warn("%s: %s", c.Model.File, note)
+			}
+		}
 	}
 	if err == nil && model.Attention != arch.AttentionFlash {
 		if window, length := model.UsedWindow(); window > 0 {

@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"time"
 
+	"psim/costmodel/link"
 	"psim/costmodel/memory"
 	"psim/costmodel/stages"
 	"psim/internal/units"
@@ -43,23 +44,23 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 	if err != nil {
 		return graph.Costs{}, err
 	}
-	groups := m.groups(g)
-	updates, ledger := newUpdates(m, compute, p, g), memory.NewLedger(p, g)
+	groups, updates, ledger := m.groups(g), newUpdates(m, compute, p, g), memory.NewLedger(p, g)
 	if err := m.checkTimes(g, groups, updates); err != nil {
 		return graph.Costs{}, err
 	}
+	collective := m.collectives(p, g, groups)
 	price := func(t *graph.Task) graph.Cost {
 		var c graph.Cost
-		switch t.Kind {
-		case graph.Forward, graph.Backward, graph.InputGradient, graph.WeightGradient:
+		switch k := t.Kind; {
+		case k.Compute():
 			c = passes.task(t)
-		case graph.SendForward, graph.SendBackward:
+		case k == graph.SendForward, k == graph.SendBackward:
 			c = m.message(t)
-		case graph.AllReduce, graph.ReduceScatter, graph.AllGather, graph.Broadcast:
-			c.Busy = groups[t.Peer].CollectiveTime(t.Kind, g.Members(t.Peer), t.Bytes)
-		case graph.Average:
+		case k.Collective():
+			c.Busy = collective(t)
+		case k == graph.Average:
 			c.Busy = updates.average(t)
-		case graph.Optimizer:
+		case k == graph.Optimizer:
 			c.Busy = updates.step(t)
 		}
 		c.BytesAtStart, c.BytesAtEnd = ledger.Task(t)
@@ -70,6 +71,17 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 		costs.Task = passes.withLaunches(m.Host, compute, price)
 	}
 	return costs, nil
+}
+
+// collectives returns the times of a graph's collectives, through what its groups go.
+func (m *Machine) collectives(p *stages.Plan, g *graph.Graph, groups []link.Link) func(*graph.Task) time.Duration {
+	exchanges := m.allToAlls(p, g)
+	return func(t *graph.Task) time.Duration {
+		if t.Kind == graph.AllToAll {
+			return exchanges[t.Peer].time(t.Bytes)
+		}
+		return groups[t.Peer].CollectiveTime(t.Kind, g.Members(t.Peer), t.Bytes)
+	}
 }
 
 // RingCosts prices a spelled-out ring on a machine. What arrives is added or
@@ -127,6 +139,7 @@ type passPrices struct {
 	sliced  stages.Sliced
 	slices  []slicePrices // of backwards, by stage and copy
 	weights []slicePrices // of weight gradients, which an order may have beside backwards
+	inputs  []slicePrices // of input gradients, likewise
 	ahead   []slicePrices // of forwards, by stage
 	cuts    []graph.Task  // those that these were priced for
 	copyOf  func(stage, microbatch int32) int
@@ -142,9 +155,10 @@ type slicePrices struct {
 // newPassPrices prices every stage for every distinct size of microbatch. It refuses
 // times that are cut off at the longest that can be added.
 func newPassPrices(c Compute, h Host, p *stages.Plan, g *graph.Graph) (*passPrices, error) {
+	copies := len(p.Stages) + len(g.Placement.Second)
 	list := &passPrices{
-		plan: p, sliced: stages.SlicedIn(g), copyOf: g.Placement.Copy,
-		slices: make([]slicePrices, len(p.Stages)+len(g.Placement.Second)), weights: make([]slicePrices, len(p.Stages)+len(g.Placement.Second)), ahead: make([]slicePrices, len(p.Stages)),
+		plan: p, sliced: stages.SlicedIn(g), copyOf: g.Placement.Copy, ahead: make([]slicePrices, len(p.Stages)),
+		slices: make([]slicePrices, copies), weights: make([]slicePrices, copies), inputs: make([]slicePrices, copies),
 	}
 	layers := layerPrices(c, p)
 	for s := range p.Stages {
@@ -186,13 +200,15 @@ func (p *passPrices) slice(c Compute, h Host, t *graph.Task) {
 	}
 }
 
-// parts finds the prices of the parts of F, or of B and W.
+// parts finds the prices of the parts of F, B, I or W.
 func (p *passPrices) parts(t *graph.Task) *slicePrices {
 	switch copy := p.copyOf(t.Stage, t.Microbatch); t.Kind {
 	case graph.Forward:
 		return &p.ahead[t.Stage]
 	case graph.WeightGradient:
 		return &p.weights[copy]
+	case graph.InputGradient:
+		return &p.inputs[copy]
 	default:
 		return &p.slices[copy]
 	}
@@ -200,7 +216,7 @@ func (p *passPrices) parts(t *graph.Task) *slicePrices {
 
 // cut finds the prices of the parts of a pass that is cut; nil for other tasks.
 func (p *passPrices) cut(t *graph.Task) *slicePrices {
-	if t.Kind != graph.InputGradient && p.sliced.Has(t) {
+	if p.sliced.Has(t) {
 		return p.parts(t)
 	}
 	return nil

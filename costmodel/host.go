@@ -215,6 +215,13 @@ func (w *walker) beside(products []arch.Op, p arch.Pass, exchange arch.Op, q arc
 	w.ends, w.busy = max(w.ends, other.ends), max(w.busy, other.busy)
 }
 
+// reversed walks through one pass of a backward, from the last operation.
+func (w *walker) reversed(ops []arch.Op, p arch.Pass) {
+	for _, o := range slices.Backward(ops) {
+		w.operations([]arch.Op{o}, p)
+	}
+}
+
 func (w *walker) operations(ops []arch.Op, passes ...arch.Pass) {
 	for _, o := range ops {
 		for _, p := range passes {

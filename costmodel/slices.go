@@ -12,8 +12,8 @@ import (
 
 // A slicer cuts the passes of a stage: a forward at the layers that are gathered
 // together, a backward where each of its gradient buckets is complete, when the
-// operations have run that make its tensors' gradients. What was measured whole, and
-// what is walked twice, completes all of a layer at its end.
+// operations have run that make its tensors' gradients; or both at all-to-alls. What was
+// measured whole, and what is walked twice, completes all of a layer at its end.
 type slicer struct {
 	compute      Compute
 	host         Host
@@ -35,9 +35,12 @@ type slicer struct {
 func slice(c Compute, h Host, plan *stages.Plan, k graph.Kind, stage int, samples int64) ([]time.Duration, []launch) {
 	s := &slicer{compute: c, host: h, training: plan.Training, kind: k, samples: samples, bucketOf: map[string]int{}}
 	s.begin(time.Duration(h.Task))
-	if k == graph.Forward {
+	switch {
+	case len(plan.Exchanges(stage, k)) > 0:
+		s.exchanged(plan, stage)
+	case k == graph.Forward:
 		s.forward(plan, stage)
-	} else {
+	default:
 		s.backward(plan, stage)
 	}
 	return s.times, s.launches
@@ -148,11 +151,14 @@ func (s *slicer) know(l arch.Layer, held []arch.Tensor) {
 // step goes through a step of a layer.
 func (s *slicer) step(ops []arch.Op) {
 	weight := s.compute.roofline(ops, arch.WeightGradient, s.samples)
-	if s.kind == graph.WeightGradient {
+	switch s.kind {
+	case graph.WeightGradient:
 		s.done = units.Sum(s.done, weight)
-		for _, o := range slices.Backward(ops) {
-			s.walker.operations([]arch.Op{o}, arch.WeightGradient)
-		}
+		s.walker.reversed(ops, arch.WeightGradient)
+		return
+	case graph.InputGradient:
+		s.done = units.Sum(s.done, s.compute.roofline(ops, arch.InputGradient, s.samples))
+		s.walker.reversed(ops, arch.InputGradient)
 		return
 	}
 	both := units.Sum(s.compute.roofline(ops, arch.InputGradient, s.samples), weight)

@@ -89,13 +89,13 @@ func describeSchedules(w io.Writer, catalog []schedules.Schedule) {
 }
 
 func listModels(w io.Writer, _ bool) {
-	fmt.Fprintln(w, "model\tparameters\ttensors\tlayers\tforward FLOPs per sample\twhat it is")
+	fmt.Fprintln(w, "model\tparameters\tof a token\ttensors\tlayers\tforward FLOPs per sample\twhat it is")
 	for _, p := range arch.Presets() {
 		n, err := arch.Model{Preset: p.Name}.Network()
 		if err != nil {
 			continue // presets are tested to build
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%.4g\t%s\n", p.Name, units.FormatCount(n.Parameters()), len(n.ParameterTensors()), len(n.Layers), float64(n.FLOPs(arch.Forward)), p.Summary)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%.4g\t%s\n", p.Name, units.FormatCount(n.Parameters()), units.FormatCount(n.ActiveParameters()), len(n.ParameterTensors()), len(n.Layers), float64(n.FLOPs(arch.Forward)), p.Summary)
 	}
 }
 

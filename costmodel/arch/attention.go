@@ -46,7 +46,7 @@ const attentionTile = 128
 // attention makes the core.
 func attention(prefix string, m Model) []Op {
 	if m.Attention == AttentionFlash {
-		return []Op{m.fusedAttention(prefix + "flash").sharded().of(FusedCore)}
+		return m.inContext(prefix, m.fusedAttention(prefix+"flash").sharded().of(FusedCore))
 	}
 	ops := m.square(prefix)
 	for i := range ops {
@@ -93,11 +93,14 @@ func (m Model) fusedAttention(name string) Op {
 }
 
 // pairs counts the pairs of tokens in the tiles that hold one of which the second is not
-// after the first, nor before its window.
+// after the first, nor before its window, or in another chunk.
 func (m Model) pairs() int64 {
 	parts := int64(m.parts.context())
 	s, w := parts*int64(m.SequenceLength), int64(m.Window)
 	n := min(s*s, s*(s+attentionTile)/2)
+	if m.Chunked && w > 0 && w < s {
+		return s/w*w*(w+attentionTile)/2 + s%w*(s%w+attentionTile)/2
+	}
 	if w > 0 && w < s {
 		n = min(n, w*(w+attentionTile)/2+(s-w)*(w+attentionTile))
 	}

@@ -11,6 +11,7 @@ func (m Model) block(i int) Model {
 	}
 	if m.FullAttentionEvery > 0 && (i+1)%m.FullAttentionEvery == 0 {
 		m.Window = 0
+		m.QKNorm = m.QKNorm && !m.PlainQKNorm // which follow rotary positions, and these blocks have none
 	}
 	return m
 }

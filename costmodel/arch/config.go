@@ -6,62 +6,120 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // ParseConfig turns the contents of a Hugging Face config.json into a Model of
-// a family. model_type must be one of configTypes. A key that is missing or null
+// a family, and says which of its keys change nothing here, by name. model_type must be one of
+// ConfigTypes. A key that is missing or null
 // has the default of that type's configuration class in transformers; only
-// num_key_value_heads is the number of heads where it is null. Keys have the names
+// num_key_value_heads is the number of heads where it is null, and newer types must name
+// their sizes. Keys have the names
 // and the case that transformers reads; a second name of its attribute_map serves as
-// the first. Experts of a type that has none and quantization are refused.
+// the first. Of a model of text and images the text's is read. Experts of a type that has
+// none and quantization are refused, but newer types are published quantized.
 // sequence is the number of tokens per sample; 0 means the longest that the
-// file declares. A sliding window is read and not modelled; dropout and the auxiliary losses of routers are
-// ignored.
-func ParseConfig(data []byte, sequence int) (Model, error) {
+// file declares.
+func ParseConfig(data []byte, sequence int) (Model, []string, error) {
 	if sequence < 0 {
-		return Model{}, fmt.Errorf("sequence_length = %d: must be at least 1", sequence)
+		return Model{}, nil, fmt.Errorf("sequence_length = %d: must be at least 1", sequence)
 	}
-	m, err := parseConfig(data, sequence)
+	m, unread, err := parseConfig(data, sequence)
 	if err != nil {
-		return m, fmt.Errorf("config.json: %w", err)
+		return m, nil, fmt.Errorf("config.json: %w", err)
 	}
-	return m, nil
+	return m, unread, nil
 }
 
-func parseConfig(data []byte, sequence int) (Model, error) {
+func parseConfig(data []byte, sequence int) (Model, []string, error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if len(bytes.TrimSpace(data)) == 0 {
-		return Model{}, errors.New("is empty")
+		return Model{}, nil, errors.New("is empty")
 	}
 	if bytes.IndexByte(data, 0) >= 0 {
-		return Model{}, errors.New("is a binary file, not JSON")
+		return Model{}, nil, errors.New("is a binary file, not JSON")
 	}
+	keys, err := readKeys(data)
+	if err != nil {
+		return Model{}, nil, err
+	}
+	modelType, err := keys.modelType(data)
+	if err != nil {
+		return Model{}, nil, err
+	}
+	if slices.Contains(withImages(), modelType) {
+		return parseText(data, keys, sequence, modelType)
+	}
+	m, err := parseType(data, keys, sequence, modelType)
+	return m, keys.unread(modelType), err
+}
+
+// withImages lists the values of model_type whose network for text is described by itself.
+func withImages() []string { return []string{"gemma3", "llama4"} }
+
+// parseText reads the part of a file that describes the network for text.
+func parseText(data []byte, keys configKeys, sequence int, modelType string) (Model, []string, error) {
+	var whole struct {
+		Text json.RawMessage `json:"text_config"`
+	}
+	if err := keys.fill(data, &whole); err != nil {
+		return Model{}, nil, err
+	}
+	if !keys.given("text_config") {
+		return Model{}, nil, fmt.Errorf("has no text_config, which model_type %q needs", modelType)
+	}
+	text, err := readKeys(whole.Text)
+	if err != nil {
+		return Model{}, nil, fmt.Errorf("text_config: %w", err)
+	}
+	m, err := parseType(whole.Text, text, sequence, modelType+"_text")
+	if err != nil {
+		return Model{}, nil, fmt.Errorf("text_config: %w", err)
+	}
+	return m, append(keys.unread(modelType), text.unread(modelType+"_text")...), nil
+}
+
+// modelType returns what a file says it is.
+func (k configKeys) modelType(data []byte) (string, error) {
 	var head struct {
 		ModelType *string `json:"model_type"`
 	}
-	keys, err := readKeys(data)
-	if err == nil {
-		err = keys.fill(data, &head)
-	}
-	if err != nil {
-		return Model{}, err
+	if err := k.fill(data, &head); err != nil {
+		return "", err
 	}
 	if head.ModelType == nil {
-		return Model{}, fmt.Errorf("has no model_type; must be one of %s", strings.Join(configTypes, ", "))
+		return "", fmt.Errorf("has no model_type; must be one of %s", strings.Join(ConfigTypes(), ", "))
 	}
-	c, known := llamaTypes()[*head.ModelType]
-	switch {
-	case *head.ModelType == "gpt2":
-		return parseGPT2(data, keys, sequence)
-	case known:
-		return parseLlama(data, keys, sequence, *head.ModelType, c)
-	}
-	return Model{}, fmt.Errorf("model_type %q is not supported; must be one of %s", *head.ModelType, strings.Join(configTypes, ", "))
+	return *head.ModelType, nil
 }
 
-// configTypes lists the values of model_type that ParseConfig knows.
-var configTypes = []string{"gpt2", "llama", "mistral", "mixtral", "qwen2", "gemma"}
+// parseType reads what is of one type.
+func parseType(data []byte, keys configKeys, sequence int, modelType string) (Model, error) {
+	t, known := llamaTypes()[modelType]
+	if t.needs == nil {
+		if err := keys.plain(); err != nil {
+			return Model{}, err
+		}
+	}
+	switch mixed := hybrid(modelType); {
+	case modelType == "gpt2":
+		return parseGPT2(data, keys, sequence)
+	case known:
+		return parseLlama(data, keys, sequence, modelType, t)
+	case mixed != "":
+		return Model{}, fmt.Errorf("model_type %q is not supported: it has %s layers, which psim does not model", modelType, mixed)
+	}
+	return Model{}, fmt.Errorf("model_type %q is not supported; must be one of %s", modelType, strings.Join(ConfigTypes(), ", "))
+}
+
+// ConfigTypes lists the values of model_type that ParseConfig knows.
+func ConfigTypes() []string {
+	return []string{
+		"gpt2", "llama", "mistral", "mixtral", "qwen2", "gemma", "gemma2", "gemma3", "gemma3_text", "qwen3", "qwen3_moe",
+		"deepseek_v2", "deepseek_v3", "gpt_oss", "llama4", "llama4_text", "phi3", "glm4_moe", "cohere",
+	}
+}
 
 // gpt2Config and its defaults are transformers' GPT2Config.
 type gpt2Config struct {
@@ -103,96 +161,6 @@ func parseGPT2(data []byte, keys configKeys, sequence int) (Model, error) {
 		Vocab: c.Vocab, Positions: c.Positions, SequenceLength: cmp.Or(sequence, c.Positions), Tied: &c.Tied,
 	}
 	return m, m.Validate()
-}
-
-// A llamaConfig is what the configuration classes of the Llama family have in
-// common, and what Mixtral adds.
-type llamaConfig struct {
-	Vocab         int   `json:"vocab_size"`
-	Positions     int   `json:"max_position_embeddings"`
-	Hidden        int   `json:"hidden_size"`
-	Inner         int   `json:"intermediate_size"`
-	Layers        int   `json:"num_hidden_layers"`
-	Heads         int   `json:"num_attention_heads"`
-	KVHeads       *int  `json:"num_key_value_heads"`
-	HeadDim       *int  `json:"head_dim"`
-	Tied          bool  `json:"tie_word_embeddings"`
-	AttentionBias bool  `json:"attention_bias"`
-	MLPBias       bool  `json:"mlp_bias"`
-	Experts       *int  `json:"num_local_experts"`
-	ExpertsToo    *int  `json:"num_experts"` // MixtralConfig's attribute_map
-	PerToken      *int  `json:"num_experts_per_tok"`
-	Window        *int  `json:"sliding_window"`
-	UseWindow     *bool `json:"use_sliding_window"`
-
-	qkvBias bool
-}
-
-// llamaTypes lists the defaults of LlamaConfig, MistralConfig, MixtralConfig,
-// Qwen2Config and GemmaConfig of transformers, by model_type.
-func llamaTypes() map[string]llamaConfig {
-	return map[string]llamaConfig{
-		"llama":   {Vocab: 32000, Positions: 2048, Hidden: 4096, Inner: 11008, Layers: 32, Heads: 32},
-		"mistral": {Vocab: 32000, Positions: 4096 * 32, Hidden: 4096, Inner: 14336, Layers: 32, Heads: 32, KVHeads: new(8), Window: new(4096)},
-		"mixtral": {
-			Vocab: 32000, Positions: 4096 * 32, Hidden: 4096, Inner: 14336, Layers: 32, Heads: 32, KVHeads: new(8),
-			Experts: new(8), PerToken: new(2),
-		},
-		"qwen2": {Vocab: 151936, Positions: 32768, Hidden: 4096, Inner: 22016, Layers: 32, Heads: 32, KVHeads: new(32), Window: new(4096), qkvBias: true},
-		"gemma": {
-			Vocab: 256000, Positions: 8192, Hidden: 3072, Inner: 24576, Layers: 28, Heads: 16, KVHeads: new(16),
-			HeadDim: new(256), Tied: true,
-		},
-	}
-}
-
-func parseLlama(data []byte, keys configKeys, sequence int, modelType string, c llamaConfig) (Model, error) {
-	mixed := c.Experts != nil // by its type: other types have no such key
-	if !mixed {
-		if err := keys.dense(modelType); err != nil {
-			return Model{}, err
-		}
-	}
-	if err := keys.fill(data, &c); err != nil {
-		return Model{}, err
-	}
-	switch {
-	case !mixed:
-		c.Experts, c.ExpertsToo = nil, nil // 0 or 1, which is none
-	case c.Experts == nil && c.ExpertsToo != nil:
-		c.Experts = new(int)
-	}
-	err := cmp.Or(
-		alias{"num_local_experts", c.Experts, "num_experts", c.ExpertsToo}.resolve(keys),
-		positive("vocab_size", &c.Vocab), positive("max_position_embeddings", &c.Positions),
-		positive("hidden_size", &c.Hidden), positive("intermediate_size", &c.Inner),
-		positive("num_hidden_layers", &c.Layers), positive("num_attention_heads", &c.Heads),
-		positive("num_key_value_heads", c.KVHeads), positive("head_dim", c.HeadDim),
-		positive("num_local_experts", c.Experts), positive("num_experts_per_tok", c.PerToken),
-		absent("attention_bias", c.AttentionBias), absent("mlp_bias", c.MLPBias),
-	)
-	if err != nil {
-		return Model{}, err
-	}
-	m := Model{
-		Family: familyLlama, QKVBias: c.qkvBias, Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads, KVHeads: value(c.KVHeads),
-		HeadDim: value(c.HeadDim), FFNHidden: c.Inner, Vocab: c.Vocab,
-		SequenceLength: cmp.Or(sequence, c.Positions), Tied: &c.Tied, Window: c.window(modelType),
-	}
-	if mixed {
-		m.Family, m.Experts, m.ExpertsPerToken = familyMixtral, value(c.Experts), value(c.PerToken)
-	}
-	return m, m.Validate()
-}
-
-// window returns the sliding window of a type that has one; qwen2 has it only where
-// use_sliding_window is true.
-func (c llamaConfig) window(modelType string) int {
-	used := modelType == "mistral" || modelType == "mixtral" || modelType == "qwen2" && c.UseWindow != nil && *c.UseWindow
-	if !used {
-		return 0
-	}
-	return value(c.Window)
 }
 
 func unmarshal(data []byte, into any) error {

@@ -45,7 +45,7 @@ func TestParseConfig(t *testing.T) {
 			10*64 + 4*64*96 + 3*64*96 + 3*64, 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m, err := ParseConfig([]byte(c.config), c.sequence)
+			m, _, err := ParseConfig([]byte(c.config), c.sequence)
 			require.NoError(t, err)
 			n := network(t, m)
 			assert.Equal(t, c.parameters, n.Parameters())
@@ -69,7 +69,7 @@ func TestParseConfigErrors(t *testing.T) {
 		{`[1]`, 8, "is array: must be an object"},
 		{`null`, 8, "has no model_type"},
 		{`{}`, 8, "has no model_type; must be one of gpt2, llama, mistral"},
-		{`{"model_type": "bert"}`, 8, `model_type "bert" is not supported; must be one of gpt2, llama, mistral, mixtral, qwen2, gemma`},
+		{`{"model_type": "bert"}`, 8, `model_type "bert" is not supported; must be one of gpt2, llama, mistral, mixtral, qwen2, gemma, gemma2`},
 		{`{"model_type": 3}`, 8, "model_type is number: must be string"},
 		{`{"model_type": "gpt2", "n_layer": "12"}`, 8, "n_layer is string: must be int"},
 		{`{"model_type": "gpt2", "n_layer": 0}`, 8, "n_layer = 0: must be at least 1"},
@@ -90,7 +90,7 @@ func TestParseConfigErrors(t *testing.T) {
 		{`{"model_type": "mixtral", "num_local_experts": 8, "num_experts": 4}`, 8, "num_local_experts = 8 and num_experts = 4 are the same setting"},
 		{`{"model_type": "llama", "quantization_config": {"bits": 4}}`, 8, "quantization_config is not supported: weights have the precision of [train]; remove it"},
 		{`{"model_type": "llama", "Quantization_Config": {"bits": 4}}`, 8, `unknown key "Quantization_Config"; write "quantization_config"`},
-		{`{"model_type": "llama", "attention_bias": true}`, 8, "attention_bias = true is not supported"},
+		{`{"model_type": "mistral", "attention_bias": true}`, 8, "attention_bias = true is not supported"},
 		{`{"model_type": "mixtral", "num_local_experts": 0}`, 8, "num_local_experts = 0"},
 		{`{"model_type": "mixtral", "num_local_experts": null}`, 8, "experts is missing"},
 		{`{"model_type": "mixtral", "num_experts_per_tok": 9}`, 8, "experts_per_token = 9: must be at most experts = 8"},
@@ -98,7 +98,7 @@ func TestParseConfigErrors(t *testing.T) {
 		{`{"model_type": "llama", "hidden_size": 1e30}`, 8, "hidden_size"},
 		{`{"model_type": "llama", "num_hidden_layers": 2000000000}`, 8, "layers = 2000000000"},
 	} {
-		_, err := ParseConfig([]byte(c.config), c.sequence)
+		_, _, err := ParseConfig([]byte(c.config), c.sequence)
 		assert.ErrorContains(t, err, c.want, c.config)
 		assert.ErrorContains(t, err, map[bool]string{true: "config.json", false: ""}[c.sequence >= 0])
 	}
@@ -115,7 +115,7 @@ func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte(`{"model_type": "gpt2", "hidden_size": 64, "num_attention_heads": 4, "quantization_config": null}`), 8)
 	f.Add([]byte("\xff\xfe{"), -1)
 	f.Fuzz(func(t *testing.T, data []byte, sequence int) {
-		m, err := ParseConfig(data, sequence)
+		m, _, err := ParseConfig(data, sequence)
 		if err != nil {
 			return
 		}

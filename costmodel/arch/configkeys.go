@@ -18,23 +18,26 @@ func (k configKeys) given(key string) bool {
 	return len(k[key]) > 0 && !bytes.Equal(k[key], []byte("null"))
 }
 
-// readKeys reads the object and refuses what would change the network in a way that
-// no Model says: weights that are quantized.
+// readKeys reads the object.
 func readKeys(data []byte) (configKeys, error) {
 	var keys configKeys
-	if err := unmarshal(data, &keys); err != nil {
-		return nil, err
-	}
+	err := unmarshal(data, &keys)
+	return keys, err
+}
+
+// plain refuses what would change the network in a way that no Model says: weights that are
+// quantized.
+func (k configKeys) plain() error {
 	quantized := []string{"quantization_config", "quantization", "compression_config"}
-	if err := keys.checkCase(quantized); err != nil {
-		return nil, err
+	if err := k.checkCase(quantized); err != nil {
+		return err
 	}
 	for _, key := range quantized {
-		if keys.given(key) {
-			return nil, fmt.Errorf("%s is not supported: weights have the precision of [train]; remove it", key)
+		if k.given(key) {
+			return fmt.Errorf("%s is not supported: weights have the precision of [train]; remove it", key)
 		}
 	}
-	return keys, nil
+	return nil
 }
 
 // dense refuses experts, of which model_type knows none. One is none.

@@ -247,12 +247,12 @@ func (n Network) SentToExperts(bytes int64) int64 {
 	if !n.Group.DeepEP {
 		return bytes/e*(e-1) + bytes%e*(e-1)/e
 	}
-	return int64(float64(bytes) * n.Routing.reached(int(e)) / float64(n.Routing.PerToken) * float64(e-1) / float64(e))
+	return int64(float64(bytes) * n.Routing.Reached(int(e)) / float64(n.Routing.PerToken) * float64(e-1) / float64(e))
 }
 
-// reached returns how many of so many equal parts of the experts, devices or nodes, a
+// Reached is how many of so many equal parts of the experts, devices or nodes, a
 // token goes to on average, where all choices are equally likely.
-func (r Routing) reached(parts int) float64 {
+func (r Routing) Reached(parts int) float64 {
 	groups := max(1, r.Groups/parts) // of a part, which is in one, or is several
 	each := float64(r.Experts) / float64(parts) / float64(groups)
 	choice := float64(r.Experts) * float64(r.GroupsPerToken) / float64(r.Groups)

@@ -117,15 +117,15 @@ func TestImbalanceAndCapacity(t *testing.T) {
 // What a token reaches: by counting, and DeepSeek-V3's four of eight nodes, of which it
 // reaches nearly all.
 func TestReached(t *testing.T) {
-	assert.InDelta(t, 1, Routing{Experts: 8, PerToken: 2, Groups: 1, GroupsPerToken: 1}.reached(1), 1e-12)
-	assert.InDelta(t, 2, Routing{Experts: 8, PerToken: 2, Groups: 1, GroupsPerToken: 1}.reached(8), 1e-12)
-	assert.InDelta(t, 2-2./14*3, Routing{Experts: 8, PerToken: 2, Groups: 1, GroupsPerToken: 1}.reached(2), 1e-12)
+	assert.InDelta(t, 1, Routing{Experts: 8, PerToken: 2, Groups: 1, GroupsPerToken: 1}.Reached(1), 1e-12)
+	assert.InDelta(t, 2, Routing{Experts: 8, PerToken: 2, Groups: 1, GroupsPerToken: 1}.Reached(8), 1e-12)
+	assert.InDelta(t, 2-2./14*3, Routing{Experts: 8, PerToken: 2, Groups: 1, GroupsPerToken: 1}.Reached(2), 1e-12)
 	limited := Routing{Experts: 256, PerToken: 8, Groups: 8, GroupsPerToken: 4}
-	assert.InDelta(t, 3.65, limited.reached(8), 0.05)
+	assert.InDelta(t, 3.65, limited.Reached(8), 0.05)
 	free := Routing{Experts: 256, PerToken: 8, Groups: 1, GroupsPerToken: 1}
-	assert.InDelta(t, 5.32, free.reached(8), 0.05)
-	assert.Less(t, limited.reached(64), free.reached(64))
-	assert.InDelta(t, 2, Routing{Experts: 8, PerToken: 2, Groups: 4, GroupsPerToken: 1}.reached(8), 1e-12)
+	assert.InDelta(t, 5.32, free.Reached(8), 0.05)
+	assert.Less(t, limited.Reached(64), free.Reached(64))
+	assert.InDelta(t, 2, Routing{Experts: 8, PerToken: 2, Groups: 4, GroupsPerToken: 1}.Reached(8), 1e-12)
 }
 
 func TestExpertsRefused(t *testing.T) {

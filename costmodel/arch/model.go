@@ -46,6 +46,7 @@ type Model struct {
 	VHeadDim      int `toml:"v_head_dim"`
 	// Window is how many tokens attention sees, the token itself among them; 0 is all.
 	Window             int  `toml:"window"`
+	Chunked            bool `toml:"-"`                    // it is that part of the sequence that the token is in
 	FullAttentionEvery int  `toml:"full_attention_every"` // such blocks have no Window; 0: none
 	QKNorm             bool `toml:"qk_norm"`
 	PlainQKNorm        bool `toml:"-"` // these norms have no gains
@@ -70,7 +71,7 @@ func (Model) Settings() []setting.Setting {
 	size := setting.Between(1, maxSize)
 	return append([]setting.Setting{
 		{Key: "preset", Example: `"gpt2"`, Shown: true, Text: "psim list models; other keys here replace its own", Unset: "file or family"},
-		{Key: "file", Example: `"config.json"`, Text: "or a Hugging Face configuration (gpt2, llama, mistral, mixtral, qwen2, gemma)", Unset: "preset or family"},
+		{Key: "file", Example: `"config.json"`, Text: "or a Hugging Face configuration (" + strings.Join(ConfigTypes(), ", ") + ")", Unset: "preset or family"},
 		{Key: "family", Example: `"gpt"`, OneOf: append(transformers, familyMLP), Text: "or gpt, llama, mixtral, mlp with the keys below", Unset: "preset or file"},
 		{Key: "layers", Example: "12", Range: setting.Between(1, maxLayers), With: append(transformers, familyMLP), Text: "blocks, or linear layers", Unset: "the preset's"},
 		{Key: "hidden", Example: "768", Range: size, With: append(transformers, familyMLP), Text: "features of a token", Unset: "the preset's"},

@@ -84,7 +84,7 @@ func (l Link) alternative(algorithm string, k graph.Kind, n int, bytes int64) (t
 // ringTime evaluates the closed form of a ring: n − 1 steps of S/n bytes for a
 // reduce-scatter or an all-gather, twice that for an all-reduce (Patarasuk &
 // Yuan 2009, section 3). On equal links, with a length that n divides, it is what
-// simulating collective.Ring gives. A ring over nodes goes from one to the next as often
+// simulating collective.Call gives. A ring over nodes goes from one to the next as often
 // as there are nodes, and takes all other steps inside them.
 func (l Link) ringTime(k graph.Kind, n int, bytes int64) time.Duration {
 	step, moves := units.Seconds(float64(bytes)/float64(n)/l.BusBandwidth()), Moves(k)
@@ -150,6 +150,36 @@ func (l Link) hierarchicalTime(k graph.Kind, bytes int64) time.Duration {
 		return units.Sum(within(graph.ReduceScatter), between, within(graph.AllGather))
 	}
 	return units.Sum(within(k), between)
+}
+
+// An AllToAll is what an all-to-all goes through in which every device sends to Peers others
+// of its node, and to other nodes over what it has of a network.
+type AllToAll struct {
+	Peers          int
+	Within, Across Link
+}
+
+// Time is how long it takes with so many bytes that a device sends inside its node, and
+// between nodes: side by side, and to all at once. What a switch adds up in other
+// collectives does not help it.
+func (a AllToAll) Time(inside, between float64) time.Duration {
+	var call, latency, moving time.Duration
+	for _, part := range []struct {
+		link  Link
+		bytes float64
+	}{{a.Within, inside}, {a.Across, between}} {
+		l := part.link
+		if part.bytes == 0 {
+			continue
+		}
+		rate := min(float64(l.Bandwidth), l.BusBandwidth())
+		if l.AllToAll > 0 {
+			rate = min(float64(l.AllToAll), float64(l.Bandwidth)*float64(a.Peers))
+		}
+		call, latency = max(call, time.Duration(l.Call)), max(latency, time.Duration(l.Latency))
+		moving = max(moving, units.Seconds(part.bytes/rate))
+	}
+	return units.Sum(call, latency, moving)
 }
 
 // log2 returns the logarithm of n, rounded up.

@@ -20,6 +20,9 @@ type Link struct {
 	// Collective is the bandwidth of a ring over such links where it differs
 	// from Bandwidth: NCCL's "bus bandwidth". 0 means the same.
 	Collective units.Rate `toml:"collective_bandwidth"`
+	// AllToAll is the bandwidth that a device sends to all others at once; 0 is the lower of
+	// Bandwidth and Collective.
+	AllToAll units.Rate `toml:"all_to_all_bandwidth"`
 	// Call is what a fused collective costs beside its steps.
 	Call units.Duration `toml:"collective_call"`
 	// Shared says which transfers queue for each other: those that leave one
@@ -51,6 +54,7 @@ func (Link) Settings() []setting.Setting {
 		{Key: "bandwidth", Required: true, Example: `"25GB/s"`, Range: setting.Positive(), Text: "of one transfer, in one direction"},
 		{Key: "latency", Example: `"5us"`, Text: "of one transfer, or of one step of a collective", Unset: "0us"},
 		{Key: "collective_bandwidth", Example: `"20GB/s"`, Text: "of a ring, NCCL's bus bandwidth", Unset: "bandwidth"},
+		{Key: "all_to_all_bandwidth", Example: `"310GB/s"`, Range: setting.Positive(), Text: "of a device to all others at once, as where every pair has a link of its own", Unset: "the lower of bandwidth and collective_bandwidth"},
 		{Key: "collective_call", Example: `"20us"`, Text: "what a fused collective costs beside its steps", Unset: "0us"},
 		{Key: "speedup", Example: "2.0", Range: setting.Positive(), Text: "times these bandwidths, measured ones as well: what a faster or slower link would give", Unset: "1"},
 		{Key: "shared", Example: `"device"`, OneOf: []string{"device", "node"}, Text: "which transfers queue for each other: those that leave one device, or all of a node", Unset: "device"},
@@ -94,6 +98,7 @@ func (l Link) BusBandwidth() float64 {
 func (l Link) Share(share float64) Link {
 	l.Bandwidth = units.Rate(float64(l.Bandwidth) * share)
 	l.Collective = units.Rate(float64(l.Collective) * share)
+	l.AllToAll = units.Rate(float64(l.AllToAll) * share)
 	return l
 }
 

@@ -22,12 +22,13 @@ type Ledger struct {
 
 // A stage holds what its tasks look up.
 type stage struct {
-	sizes     []passes        // by size of microbatch
-	gradients []int64         // by bucket: whole gradients that ZeRO 2 and 3 hold for a while
-	gathered  int64           // parameters that are whole for one task
-	travels   [][]stages.Flat // by part of what gathers and scatters them
-	weights   int64           // one version of the parameters
-	input     sharing         // whether the stage before keeps the input as well
+	sizes     []passes                      // by size of microbatch
+	gradients []int64                       // by bucket: whole gradients that ZeRO 2 and 3 hold for a while
+	gathered  int64                         // parameters that are whole for one task
+	travels   [][]stages.Flat               // by part of what gathers and scatters them
+	weights   int64                         // one version of the parameters
+	input     sharing                       // whether the stage before keeps the input as well
+	parts     [graph.WeightGradient + 1]int // of passes that are cut within layers, by kind
 }
 
 // NewLedger follows the memory of all stages of a plan.
@@ -57,6 +58,10 @@ func NewLedger(p *stages.Plan, g *graph.Graph) *Ledger {
 func (l *Ledger) stage(s int) stage {
 	p, planned := l.plan, &l.plan.Stages[s]
 	st := stage{weights: planned.Parameters * p.PerParameter.Parameter}
+	st.parts[graph.Forward] = p.PartsOf(s, graph.Forward)
+	for _, k := range []graph.Kind{graph.Backward, graph.InputGradient} {
+		st.parts[k] = 1 + len(p.Exchanges(s, k))
+	}
 	for _, b := range planned.Buckets {
 		st.gradients = append(st.gradients, b.Bytes)
 	}
@@ -103,6 +108,8 @@ func (l *Ledger) Parts(t *graph.Task) (start, end Bytes) {
 		return Bytes{Activations: result}, Bytes{Activations: -result}
 	case graph.AllReduce, graph.ReduceScatter, graph.AllGather:
 		return l.collective(t)
+	case graph.AllToAll: // what is sent has been put in order beside what it was
+		return Bytes{Buffers: t.Bytes}, Bytes{Buffers: -t.Bytes}
 	case graph.Optimizer:
 		if l.versions.kept[action{t.Stage, t.Microbatch}] {
 			start.Parameters = l.stages[t.Stage].weights
@@ -118,14 +125,6 @@ func (l *Ledger) compute(t *graph.Task) (start, end Bytes) {
 	switch t.Kind {
 	case graph.Forward:
 		start.Activations, end.Activations = p.forward.bytes()
-		if l.sliced.Has(t) { // the first part takes what the whole does, and the last gives back
-			if t.Part > 0 {
-				start = Bytes{}
-			}
-			if int(t.Part) < len(l.plan.Stages[t.Stage].Ahead)-1 {
-				end = Bytes{}
-			}
-		}
 	case graph.InputGradient:
 		start.Activations, end.Activations = p.input[l.held(t)].bytes()
 		end.Activations += l.sharedInput(t) - l.keptOutput(t)
@@ -138,6 +137,14 @@ func (l *Ledger) compute(t *graph.Task) (start, end Bytes) {
 		}
 	}
 	end.Parameters -= st.gathered
+	if st.parts[t.Kind] > 1 && l.sliced.Has(t) { // the first part takes what the whole does, and the last gives back
+		if t.Part > 0 {
+			start = Bytes{}
+		}
+		if int(t.Part) < st.parts[t.Kind]-1 {
+			end = Bytes{}
+		}
+	}
 	return start, end
 }
 
@@ -156,7 +163,7 @@ func (l *Ledger) keptOutput(t *graph.Task) int64 {
 // there until they have been reduced and scattered.
 func (l *Ledger) part(t *graph.Task, whole change, parts []change) (start, end Bytes) {
 	gradients, last := l.stages[t.Stage].gradients, true
-	if l.sliced.Has(t) {
+	if st := &l.stages[t.Stage]; st.parts[t.Kind] < 2 && l.sliced.Has(t) {
 		whole, last = parts[t.Part], int(t.Part) == len(gradients)-1
 		gradients = gradients[t.Part : t.Part+1]
 	}

@@ -78,7 +78,7 @@ func checkPieces(planned [][]int64, g *graph.Graph, what string, kinds []graph.K
 	return nil
 }
 
-// checkParts compares the parts into which forwards and backwards are cut.
+// checkParts compares the parts into which passes are cut.
 func (p *Plan) checkParts(g *graph.Graph) error {
 	forward, backward := make([]int, len(p.Stages)), make([]int, len(p.Stages))
 	for i := range g.Tasks {
@@ -91,11 +91,10 @@ func (p *Plan) checkParts(g *graph.Graph) error {
 		}
 	}
 	for s := range p.Stages {
-		st := &p.Stages[s]
-		if want := p.Parts(st); backward[s] != want {
+		if want := p.PartsOf(s, graph.Backward); backward[s] != want {
 			return fmt.Errorf("stage %d: the graph cuts its backward into %d parts, planned are %d", s, backward[s], want)
 		}
-		if want := max(1, len(st.Ahead)); forward[s] != want {
+		if want := p.PartsOf(s, graph.Forward); forward[s] != want {
 			return fmt.Errorf("stage %d: the graph cuts its forward into %d parts, planned are %d", s, forward[s], want)
 		}
 	}

@@ -17,11 +17,29 @@ type Exchange struct {
 // Exchanges lists the all-to-alls of a pass of a stage, F, B or I, in the order in which
 // it comes to them; W has none.
 func (p *Plan) Exchanges(stage int, k graph.Kind) []Exchange {
+	return p.exchanges(p.Stages[stage].Layers, k)
+}
+
+// PartsOf is the number of parts into which a pass of a stage is cut when all of it is: at
+// its all-to-alls, or else where gradients leave or parameters come.
+func (p *Plan) PartsOf(stage int, k graph.Kind) int {
+	st := &p.Stages[stage]
+	switch exchanges := len(p.Exchanges(stage, graph.Forward)); {
+	case exchanges > 0 && k == graph.Forward:
+		return exchanges + 1
+	case exchanges > 0:
+		return len(p.Exchanges(stage, k)) + 1
+	case k == graph.Forward:
+		return max(1, len(st.Ahead))
+	}
+	return p.Parts(st)
+}
+
+func (p *Plan) exchanges(layers []arch.Layer, k graph.Kind) []Exchange {
 	if !p.Network.Group.Dispatches() || k == graph.WeightGradient {
 		return nil
 	}
 	var list []Exchange
-	layers := p.Stages[stage].Layers
 	if k == graph.Forward {
 		for i, l := range layers {
 			list = p.exchanged(list, i, slices.Values(l.Ops), arch.Forward)

@@ -16,9 +16,10 @@ type Segment struct {
 }
 
 // Parts is the number of parts into which the backward of a stage is cut when its
-// gradients leave: one for each bucket that leaves before the next is computed.
+// gradients leave: one for each bucket that leaves before the next is computed. Where
+// all-to-alls cut it, gradients do not.
 func (p *Plan) Parts(s *Stage) int {
-	if !p.Overlap {
+	if !p.Overlap || len(p.exchanges(s.Layers, graph.Forward)) > 0 {
 		return 1
 	}
 	return max(1, len(s.Buckets))
@@ -89,17 +90,17 @@ func (p *Plan) between(s int) bool {
 	return s > 0 && s < len(p.Stages)-1 && !p.Placement.Together(s-1, s) && !p.Placement.Together(s, s+1)
 }
 
-// Sliced tells which forwards and backwards of a graph are cut into parts.
+// Sliced tells which passes of a graph are cut into parts.
 type Sliced struct {
-	microbatches       int
-	forward, backwards []bool // by stage and microbatch
+	microbatches               int
+	forward, inputs, backwards []bool // by stage and microbatch; a B or W is a backward
 }
 
 // SlicedIn reads them off the first replica: which they are is the schedule's
 // matter, as the first forward or last backward of a stage may be of any microbatch.
 func SlicedIn(g *graph.Graph) Sliced {
 	n := g.Placement.Stages() * g.Shape.Microbatches
-	s := Sliced{g.Shape.Microbatches, make([]bool, n), make([]bool, n)}
+	s := Sliced{g.Shape.Microbatches, make([]bool, n), make([]bool, n), make([]bool, n)}
 	for i := range g.Tasks {
 		t := &g.Tasks[i]
 		if int(t.Rank) >= g.Shape.Ranks {
@@ -113,13 +114,16 @@ func SlicedIn(g *graph.Graph) Sliced {
 }
 
 func (s Sliced) of(k graph.Kind) []bool {
-	if k == graph.Forward {
+	switch k {
+	case graph.Forward:
 		return s.forward
+	case graph.InputGradient:
+		return s.inputs
 	}
 	return s.backwards
 }
 
-// Has reports whether a task is of such a forward, or of such a backward: a B or W.
+// Has reports whether a task is of such a pass.
 func (s Sliced) Has(t *graph.Task) bool {
 	return s.of(t.Kind)[int(t.Stage)*s.microbatches+int(t.Microbatch)]
 }

@@ -1,0 +1,114 @@
+package costmodel
+
+import (
+	"slices"
+	"time"
+
+	"psim/costmodel/arch"
+	"psim/costmodel/link"
+	"psim/costmodel/stages"
+	"psim/internal/units"
+	"psim/schedules/graph"
+)
+
+// exchanged cuts F, B or I of a stage at its all-to-alls.
+func (s *slicer) exchanged(plan *stages.Plan, stage int) {
+	layers := plan.Stages[stage].Layers
+	if s.kind == graph.Forward {
+		s.done = received(s.compute, plan, stage, stage-1, s.samples).Exposed
+		for _, l := range layers {
+			s.walker.prepare()
+			s.again(l.Ops)
+		}
+		s.end()
+		return
+	}
+	s.done = received(s.compute, plan, stage, stage+1, s.samples).Exposed
+	for _, l := range slices.Backward(layers) {
+		s.again(s.training.Repeated(l))
+		s.walker.prepare()
+		for _, ops := range steps(l.Ops) {
+			s.step(ops)
+			if ops[0].Exchanges[arch.InputGradient].Collective == arch.AllToAll {
+				s.end()
+			}
+		}
+	}
+	s.end()
+}
+
+// again goes through the forward of operations.
+func (s *slicer) again(ops []arch.Op) {
+	for i, o := range ops {
+		s.done = units.Sum(s.done, s.compute.Op(o, arch.Forward, s.samples))
+		s.walker.operations(ops[i:i+1], arch.Forward)
+		if o.Exchanges[arch.Forward].Collective == arch.AllToAll {
+			s.end()
+		}
+	}
+}
+
+// An allToAll is what the all-to-alls of an expert group go through. inside and between are
+// the bytes that a device sends to others of its node and to other nodes, over those that
+// a task says it sends.
+type allToAll struct {
+	link.AllToAll
+	inside, between float64
+}
+
+func (a allToAll) time(bytes int64) time.Duration {
+	return a.Time(a.inside*float64(bytes), a.between*float64(bytes))
+}
+
+// allToAlls finds them by group of a graph.
+func (m *Machine) allToAlls(p *stages.Plan, g *graph.Graph) []allToAll {
+	if g.Experts.Span == 0 {
+		return nil
+	}
+	list := make([]allToAll, len(g.Groups))
+	first := int(g.Experts.Exchange)
+	for i := range g.Ranks() / int(g.Experts.Span) {
+		list[first+i] = m.allToAll(g.Groups[first+i], p.Network)
+	}
+	return list
+}
+
+// allToAll finds what the all-to-alls of an expert group go through, which is in some ranks.
+// All devices of its nodes are taken to exchange at the same time; none has more than one
+// network card (NVIDIA/nccl-tests, issue 267).
+func (m *Machine) allToAll(ranks []int32, n arch.Network) allToAll {
+	members, perNode := m.exchangers(ranks, n.Group)
+	others := float64(members - 1)
+	a := allToAll{
+		AllToAll: link.AllToAll{Peers: perNode - 1, Within: m.Link, Across: m.Network},
+		inside:   float64(perNode-1) / others, between: float64(members-perNode) / others,
+	}
+	if m.DevicesPerNode > 0 {
+		a.Across = m.Network.Share(min(1, float64(m.nics())/float64(m.DevicesPerNode)))
+	}
+	if n.Group.DeepEP {
+		nodes := (members + perNode - 1) / perNode
+		sent := n.Routing.Reached(members) * others / float64(members)
+		a.inside = n.Routing.Reached(members) * float64(perNode-1) / float64(perNode) / sent
+		a.between = n.Routing.Reached(nodes) * float64(nodes-1) / float64(nodes) / sent
+	}
+	return a
+}
+
+// exchangers counts the devices of some ranks among which an expert group exchanges tokens,
+// and those of them that are in one node.
+func (m *Machine) exchangers(ranks []int32, g arch.Group) (members, perNode int) {
+	apart := g.ExpertDevices() / max(1, g.Expert)
+	on := map[int]int{}
+	for _, r := range ranks {
+		for k := 0; k < min(m.Devices(), g.ExpertDevices()); k += apart {
+			node := 0
+			if m.DevicesPerNode > 0 {
+				node = (m.first(r) + k) / m.DevicesPerNode
+			}
+			on[node]++
+			members, perNode = members+1, max(perNode, on[node])
+		}
+	}
+	return members, perNode
+}

@@ -1,0 +1,143 @@
+package costmodel_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/costmodel"
+	"psim/costmodel/arch"
+	"psim/costmodel/link"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
+)
+
+// mixture is a small mixture of experts on a device of a group.
+func mixture(t tester, g arch.Group) arch.Network {
+	t.Helper()
+	n, err := arch.Model{
+		Family: "mixtral", Layers: 4, Hidden: 64, Heads: 4, FFNHidden: 96, Vocab: 64, SequenceLength: 32, Experts: 8, ExpertsPerToken: 2,
+	}.On(g)
+	require.NoError(t, err)
+	return n
+}
+
+// Parts between all-to-alls add up to the whole pass, in time, launches, exchanges inside
+// the rank and bytes, whatever is repeated, in whole backwards and in halves.
+func TestPartsAddUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		group := rapid.SampledFrom([]arch.Group{
+			{Expert: 4}, {Expert: 8, EightBits: true}, {Devices: 2, Sequence: true, Expert: 4}, {Devices: 2, Sequence: true, Overlap: true, Expert: 2, ExpertTensor: 2},
+		}).Draw(t, "group")
+		m := machine()
+		m.Tensor, m.Host = max(1, group.Devices), costmodel.Host{Operation: 500, Task: 3000}
+		w := workload(t, mixture(t, group), []int32{0, 1}, 2, 2, 1)
+		w.Replicas = 8
+		w.Training = rapid.SampledFrom(recomputations()).Draw(t, "recompute")
+		o := orderOf(t, "gpipe", w)
+		if rapid.Bool().Draw(t, "halves") {
+			o = splitOrders(o)["zb-h1"]
+		}
+		type key struct {
+			kind            graph.Kind
+			rank, stage, mb int32
+		}
+		sums := [2]map[key]graph.Cost{{}, {}}
+		inner := [2]map[key]graph.Inner{{}, {}}
+		for i, some := range []bool{false, true} {
+			p := wiring.Pipeline{Name: "test", Shape: shape(w), Order: o, Optimizer: true}
+			plan := w.Plan()
+			plan.Fill(&p)
+			if !some {
+				p.Exchanges, p.Sync = nil, wiring.Sync{}
+			}
+			g, err := p.Graph()
+			require.NoError(t, err)
+			if some {
+				require.NoError(t, plan.Check(g))
+			}
+			costs, err := costmodel.StepCosts(m, plan, g)
+			require.NoError(t, err)
+			parts := 0
+			for j := range g.Tasks {
+				task := &g.Tasks[j]
+				if !task.Kind.Compute() {
+					continue
+				}
+				c, k := costs.Task(task), key{task.Kind, task.Rank, task.Stage, task.Microbatch}
+				sum := sums[i][k]
+				sum.Busy, sum.Launch = sum.Busy+c.Busy, sum.Launch+c.Launch
+				sum.BytesAtStart, sum.BytesAtEnd = sum.BytesAtStart+c.BytesAtStart, sum.BytesAtEnd+c.BytesAtEnd
+				if sums[i][k] = sum; c.Inner != nil {
+					inner[i][k] = inner[i][k].Plus(*c.Inner)
+				}
+				parts += int(min(1, task.Part))
+			}
+			require.Equal(t, some, parts > 0)
+			ledger(t, run(t, g, costs))
+		}
+		require.Equal(t, sums[0], sums[1])
+		require.Equal(t, inner[0], inner[1])
+	})
+}
+
+// By hand: what leaves a node goes through its cards, one for a device at most, beside what
+// stays in it.
+func TestAllToAllTime(t *testing.T) {
+	m := machine()
+	m.Network = link.Link{Name: "test", Bandwidth: 1e9, Latency: 5000, Call: 7000}
+	took := func(group arch.Group, perNode, nics int) time.Duration {
+		m.Tensor, m.DevicesPerNode, m.NICsPerNode = max(1, group.Devices), perNode, nics
+		w := workload(t, mixture(t, group), []int32{0}, 1)
+		w.Replicas = 8 / m.Tensor
+		p, plan := wiring.Pipeline{Name: "test", Shape: shape(w), Order: orderOf(t, "ddp", w)}, w.Plan()
+		plan.Fill(&p)
+		g, err := p.Graph()
+		require.NoError(t, err)
+		costs := costsOf(t, w, m, g)
+		for i := range g.Tasks {
+			if g.Tasks[i].Kind == graph.AllToAll {
+				return costs.Task(&g.Tasks[i]).Busy
+			}
+		}
+		return 0
+	}
+	const whole = 32 * 2 * 64 * 4 // bytes of a device's rows
+	in, out := func(n float64) time.Duration { return time.Duration(n*whole/10 + 0.5) }, func(n float64) time.Duration { return time.Duration(n*whole + 0.5) }
+	require.Equal(t, 2000+in(7./8), took(arch.Group{Expert: 8}, 0, 0))
+	require.Equal(t, 2000+in(7./8), took(arch.Group{Expert: 8}, 8, 1))
+	require.Equal(t, 12000+out(4./8), took(arch.Group{Expert: 8}, 4, 4))
+	require.Equal(t, 12000+out(4./8)*2, took(arch.Group{Expert: 8}, 4, 2))
+	require.Equal(t, 12000+out(6./8), took(arch.Group{Expert: 8}, 2, 4), "no device has two cards")
+	require.Equal(t, 2000+in(3./4), took(arch.Group{Expert: 4}, 4, 4))
+	require.Equal(t, 12000+out(4./8/2), took(arch.Group{Devices: 2, Sequence: true, Expert: 8}, 4, 4))
+	require.Equal(t, 12000+out(2./4/2), took(arch.Group{Devices: 2, Sequence: true, Expert: 4, ExpertTensor: 2}, 4, 4))
+	require.Equal(t, 2000+in(1./2/2), took(arch.Group{Devices: 2, Sequence: true, Expert: 2}, 4, 4), "within a rank")
+}
+
+// A token that is sent to every node once crosses the network as often as it has nodes.
+func TestDeepEPTime(t *testing.T) {
+	m := machine()
+	m.Network, m.DevicesPerNode, m.NICsPerNode = link.Link{Name: "test", Bandwidth: 1e6}, 4, 4
+	took := func(deepep bool) time.Duration {
+		w := workload(t, mixture(t, arch.Group{Expert: 8, DeepEP: deepep}), []int32{0}, 1)
+		w.Replicas = 8
+		p, plan := wiring.Pipeline{Name: "test", Shape: shape(w), Order: orderOf(t, "ddp", w)}, w.Plan()
+		plan.Fill(&p)
+		g, err := p.Graph()
+		require.NoError(t, err)
+		for i := range g.Tasks {
+			if g.Tasks[i].Kind == graph.AllToAll {
+				return costsOf(t, w, m, g).Task(&g.Tasks[i]).Busy
+			}
+		}
+		return 0
+	}
+	// Two experts of eight are on one node of two with odds of 3/7, of which the other half is
+	// not the token's own.
+	const tokens = 32 * 64 * 4
+	require.InDelta(t, 2+tokens*2*4/8, took(false).Microseconds(), 1)
+	require.InDelta(t, 2+tokens*(2-3./7)/2, took(true).Microseconds(), 1)
+}
