@@ -52,7 +52,7 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 // simulatedOnly lists the settings that undo what has no effect on an execution, and says
 // so.
 func (c *Config) simulatedOnly() (sets, changes []string) {
-	if p := c.Train.Precision; p != "" && p != "fp32" {
+	if p := c.Train.Precision; p != "" && p != "fp32" && !c.Train.Narrow() {
 		sets = append(sets, "train.precision=fp32")
 		changes = append(changes, fmt.Sprintf("runs in fp32, not %s", p))
 	}
@@ -144,6 +144,8 @@ func (c *Config) refuse() error {
 		return c.problem("parallel", fmt.Errorf("zero = %d: is simulated, but not executed yet; 0 (all-reduce) and 3 (FSDP) are", c.Parallel.Zero))
 	case c.Train.Narrow():
 		return c.problem("train", fmt.Errorf("precision = %q: is simulated, but not executed yet; set precision = \"fp32\"", c.Train.Precision))
+	case c.Train.Moments == "bf16":
+		return c.problem("train", errors.New(`moments = "bf16": is simulated, but not executed yet; set moments = "fp32"`))
 	case c.Train.Clip:
 		return c.problem("train", errors.New("clip = true: is simulated, but not executed yet; set clip = false"))
 	case c.Train.Recompute != "none" && c.Train.Recompute != "full":
