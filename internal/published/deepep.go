@@ -20,15 +20,10 @@ func deepEP() Table {
 	}
 }
 
-// deepEP predicts a bandwidth by the first all-to-alls of a step.
-func (r record) deepEP() (Row, error) {
-	const tokens, hidden = 4096, 7168
-	devices, part, bytes := r.count("devices"), uint16(1), 2.
-	if r.text("operation") == "dispatch" {
-		part, bytes = 0, 1+4./128
-	}
-	nodes := devices / 8
-	p, err := simulate(fmt.Sprintf(`
+// The setting of the table, as DeepSeek-V3 was trained.
+const (
+	deepEPTokens, deepEPHidden = 4096, 7168
+	deepEPConfig               = `
 		schedule.name = "ddp"
 		batch.micro = 1
 		train.precision = "bf16"
@@ -53,8 +48,18 @@ func (r record) deepEP() (Row, error) {
 		device = "h800-80gb-sxm"
 		devices_per_node = 8
 		nics_per_node = 8
-		network = "ib-ndr"
-	`, hidden, tokens, nodes, min(4, nodes), devices))
+		network = "ib-ndr"`
+)
+
+// deepEP predicts a bandwidth by the first all-to-alls of a step.
+func (r record) deepEP() (Row, error) {
+	devices, part, bytes := r.count("devices"), uint16(1), 2.
+	if r.text("operation") == "dispatch" {
+		part, bytes = 0, 1+4./128
+	}
+	nodes := devices / 8
+	routing := arch.Routing{Experts: 256, PerToken: 8, Groups: nodes, GroupsPerToken: min(4, nodes)}
+	p, err := simulate(fmt.Sprintf(deepEPConfig, deepEPHidden, deepEPTokens, routing.Groups, routing.GroupsPerToken, devices))
 	if err != nil {
 		return Row{}, err
 	}
@@ -62,11 +67,13 @@ func (r record) deepEP() (Row, error) {
 	if nodes == 1 {
 		places = devices
 	}
-	routing := arch.Routing{Experts: 256, PerToken: 8, Groups: nodes, GroupsPerToken: min(4, nodes)}
-	row := Row{Label: fmt.Sprintf("%s %d devices", r.text("operation"), devices), Unit: "GB/s", Published: r.number("gb_s"), Used: devices == 8 || devices == 32}
+	row := Row{
+		Label: fmt.Sprintf("%s %d devices", r.text("operation"), devices), Unit: "GB/s",
+		Published: r.number("gb_s"), Used: devices == 8 || devices == 32,
+	}
 	for i, t := range p.Trace.Graph.Tasks {
 		if t.Kind == graph.AllToAll && t.Rank == 0 && t.Part == part {
-			row.Predicted = tokens * hidden * bytes * routing.Reached(places) / 1e9 / p.Trace.Spans[i].Duration().Seconds()
+			row.Predicted = deepEPTokens * deepEPHidden * bytes * routing.Reached(places) / 1e9 / p.Trace.Spans[i].Duration().Seconds()
 		}
 	}
 	return row, nil
