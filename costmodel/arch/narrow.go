@@ -72,13 +72,7 @@ func (w *narrowing) group(ops, products []Op, after *Op) []Op {
 		result += max(1, p.Count) * p.Rows * p.Cols
 	}
 	w.keep(ForwardToWeight, first, first.Name+".input", operand)
-	if w.find(InputToWeight, first, result) >= 0 {
-		w.keep(InputToWeight, first, first.Name+".output_gradient", result)
-	} else { // each has its own
-		for _, p := range products {
-			w.keep(InputToWeight, p, p.Name+".output_gradient", max(1, p.Count)*p.Rows*p.Cols)
-		}
-	}
+	w.keepGradients(products, result)
 	at := len(ops)
 	if at > 0 && ops[at-1].Routed == NotRouted && ops[at-1].Exchanges[Forward].Collective == AllGather {
 		at--
@@ -136,6 +130,18 @@ func (w *narrowing) keep(lifetime Lifetime, first Op, name string, n int64) {
 		}
 	}
 	w.more = append(w.more, Buffer{Name: name + ".narrow", Shape: Shape{int(w.bytes(n))}, ElementBytes: 1, Lifetime: lifetime, Modules: first.Modules})
+}
+
+// keepGradients does so with what W needs of the gradients of products' results, one tensor or
+// one each.
+func (w *narrowing) keepGradients(products []Op, together int64) {
+	if w.find(InputToWeight, products[0], together) >= 0 {
+		w.keep(InputToWeight, products[0], products[0].Name+".output_gradient", together)
+		return
+	}
+	for _, p := range products {
+		w.keep(InputToWeight, p, p.Name+".output_gradient", max(1, p.Count)*p.Rows*p.Cols)
+	}
 }
 
 // claim finds a buffer, which no other product has then.
