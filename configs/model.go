@@ -175,7 +175,7 @@ func (c *Config) layOut(m *costmodel.Machine) {
 // layerByLayer makes a stage of every layer, all on one rank: the units of
 // ZeRO 3.
 func (c *Config) layerByLayer(w *stages.Workload) error {
-	for _, key := range []string{"partition", "placement"} {
+	for _, key := range []string{"partition", "first_blocks", "last_blocks", "placement"} {
 		if c.Defined("schedule." + key) {
 			return fmt.Errorf("%s: parallel.zero = 3 makes a unit of every layer by itself, on every rank; remove %s", key, key)
 		}
