@@ -68,10 +68,11 @@ func (l *Ledger) stage(s int) stage {
 	if p.Gathers() {
 		st.travels = p.Travels(s)
 		var used int64 // without the zeros that travel with it
-		for _, owner := range planned.Units {
-			used += p.Stages[owner].Parameters
+		for _, flats := range st.travels {
+			for _, f := range flats {
+				used, st.gathered = used+f.Parameters, st.gathered+p.Unit(f)
+			}
 		}
-		st.gathered = used * p.PerParameter.Parameter
 		if used > 0 {
 			st.gradients = []int64{used * p.PerParameter.Gradient}
 		}
