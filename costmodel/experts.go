@@ -11,7 +11,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// exchanged cuts F, B or I of a stage at its all-to-alls.
+// exchanged cuts a pass of a stage at its all-to-alls, and W where I has them.
 func (s *slicer) exchanged(plan *stages.Plan, stage int) {
 	layers := plan.Stages[stage].Layers
 	if s.kind == graph.Forward {
@@ -23,7 +23,9 @@ func (s *slicer) exchanged(plan *stages.Plan, stage int) {
 		s.end()
 		return
 	}
-	s.done = received(s.compute, plan, stage, stage+1, s.samples).Exposed
+	if s.kind != graph.WeightGradient {
+		s.done = received(s.compute, plan, stage, stage+1, s.samples).Exposed
+	}
 	for _, l := range slices.Backward(layers) {
 		s.again(s.training.Repeated(l))
 		s.walker.prepare()
@@ -40,8 +42,10 @@ func (s *slicer) exchanged(plan *stages.Plan, stage int) {
 // again goes through the forward of operations.
 func (s *slicer) again(ops []arch.Op) {
 	for i, o := range ops {
-		s.done = units.Sum(s.done, s.compute.Op(o, arch.Forward, s.samples))
-		s.walker.operations(ops[i:i+1], arch.Forward)
+		if s.kind != graph.WeightGradient { // which repeats nothing
+			s.done = units.Sum(s.done, s.compute.Op(o, arch.Forward, s.samples))
+			s.walker.operations(ops[i:i+1], arch.Forward)
+		}
 		if o.Exchanges[arch.Forward].Collective == arch.AllToAll {
 			s.end()
 		}

@@ -102,6 +102,9 @@ func (w Workload) Plan() *Plan {
 			for _, f := range st.Flats {
 				st.Stored += f.Stored
 			}
+			if len(st.Flats) == 1 {
+				st.Flats[0].Narrow = st.Narrow
+			}
 		} else if p.summed() {
 			st.Buckets = p.buckets(st.Tensors)
 		}
