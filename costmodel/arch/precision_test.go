@@ -21,10 +21,10 @@ func recipes() []Training {
 // but routers are theirs, and all that they keep is narrow.
 func TestNarrowed(t *testing.T) {
 	for _, model := range []string{"gpt2", "llama2-7b", "llama3-8b", "mixtral-8x7b", "deepseek-v3", "gpt-oss-20b", "qwen3-30b-a3b"} {
-		for _, g := range []Group{{}, {Devices: 4}, {Devices: 4, Sequence: true}, {Devices: 2, Sequence: true, Expert: 4, EightBits: true}, {Expert: 8, ExpertTensor: 2}} {
+		for _, g := range []Group{{}, {Devices: 4}, {Devices: 4, Sequence: true}, {Devices: 2, Sequence: true, Expert: 4, EightBits: true}, {Expert: 8, ExpertTensor: 2}, {Devices: 2, Sequence: true, Context: 2}, {Devices: 2, Sequence: true, Context: 2, Method: ContextGather}} {
 			for _, attention := range []string{AttentionFlash, AttentionUnfused} {
 				m := Model{Preset: model, Attention: attention}
-				if r, err := m.resolve(); err != nil || r.Experts == 0 && g.Expert > 1 {
+				if r, err := m.resolve(); err != nil || r.Experts == 0 && g.Expert > 1 || g.Context > 1 && attention == AttentionUnfused {
 					continue
 				}
 				if model == "gpt2" {
