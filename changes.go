@@ -123,7 +123,7 @@ func (p *Prediction) zeros() (list []change) {
 	if p.pipelined() {
 		highest = 2
 	}
-	for z := p.Plan.Workload.Zero + 1; z <= highest && p.Plan.Graph.Shape.Replicas > 1; z++ {
+	for z := p.Plan.Workload.Zero + 1; z <= highest && max(p.Plan.Graph.Shape.Replicas, p.Config.Parallel.Context) > 1; z++ {
 		list = append(list, change{fmt.Sprintf("parallel.zero=%d", z)})
 	}
 	return list
