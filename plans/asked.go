@@ -51,6 +51,7 @@ func (s *Space) ask(q Query) error {
 func (s *Space) own() (p Plan, err error) {
 	c := s.config
 	p.Tensor, p.Stages, p.Data = max(1, c.Parallel.Tensor), max(1, c.Schedule.Stages), max(1, c.Parallel.Data)
+	p.Context, p.Expert, p.ExpertTensor = max(1, c.Parallel.Context), max(1, c.Parallel.Expert), c.Parallel.ExpertTensor
 	p.Schedule, p.VirtualStages, p.Zero, p.Sequence = c.Schedule.Name, c.PerRank(), c.Parallel.Zero, c.Parallel.Sequence
 	p.Recompute, p.Micro, p.Microbatches = c.Train.Recompute, c.Batch.Micro, c.Schedule.Microbatches
 	for _, key := range s.fixed {
