@@ -39,7 +39,7 @@ var arrows = map[string][]string{
 	"exec/data":                 {},
 	"exec/pth":                  {},
 	"exec/doctor":               {"exec", "exec/programs"},
-	"exec/session":              {".", "configs", "costmodel", "exec", "exec/programs", "exec/pth", "reports", "schedules/graph"},
+	"exec/session":              {".", "configs", "costmodel", "exec", "exec/programs", "exec/pth", "reports", "schedules/collective", "schedules/graph"},
 	"exec/validation":           {"configs", "exec", "exec/programs", "exec/session", "reports"},
 	"exec/programs":             {"costmodel/arch"},
 	"configs":                   {"schedules", "schedules/graph", "schedules/order", "schedules/wiring", "schedules/collective", "schedules/partition", "schedules/search", "costmodel", "costmodel/arch", "costmodel/link", "costmodel/stages", "costmodel/memory"},

@@ -232,7 +232,7 @@ func (c *Config) buildRing() (*Plan, error) {
 	if err != nil {
 		return nil, c.problem("machine", err)
 	}
-	g, err := collective.Ring{
+	g, err := collective.Call{
 		Collective: c.Schedule.Name, Ranks: c.Collective.Ranks,
 		Length: int64(c.Collective.Bytes), Convention: c.Collective.Convention,
 	}.Graph()

@@ -28,6 +28,9 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 	} else if kind != byModel {
 		return nil, nil, &Error{Label: c.name, Problem: "only a network can be executed: give [model] instead of [times] or [collective]"}
 	}
+	if err := c.refuse(); err != nil {
+		return nil, nil, err
+	}
 	fitted, changes, err := c.fit(devices)
 	if err != nil {
 		return nil, nil, err
@@ -46,7 +49,7 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 		changes = append(changes, fmt.Sprintf("runs on the devices of this machine, not on %s", was))
 	}
 	next.Machine, next.Memory, next.changes = costmodel.MachineOptions{Device: hostDevice}, costmodel.MemoryOptions{}, changes
-	return next, changes, next.refuse()
+	return next, changes, nil
 }
 
 // simulatedOnly lists the settings that undo what has no effect on an execution, and says
@@ -134,6 +137,8 @@ func (c *Config) refuse() error {
 		mixed = slices.ContainsFunc(n.Layers, func(l arch.Layer) bool { return l.Experts > 0 })
 	}
 	switch {
+	case c.Parallel.Expert > 1:
+		return c.problem("parallel", fmt.Errorf("expert = %d: is simulated, but not executed; set expert = 1", c.Parallel.Expert))
 	case mixed:
 		return c.problem("model", errors.New("a mixture of experts is simulated, but not executed; gpt, vgg and mlp are"))
 	case c.Parallel.Tensor > 1:
@@ -144,6 +149,8 @@ func (c *Config) refuse() error {
 		return c.problem("parallel", fmt.Errorf("zero = %d: is simulated, but not executed yet; 0 (all-reduce) and 3 (FSDP) are", c.Parallel.Zero))
 	case c.Train.Narrow():
 		return c.problem("train", fmt.Errorf("precision = %q: is simulated, but not executed yet; set precision = \"fp32\"", c.Train.Precision))
+	case c.Train.Moments == "bf16":
+		return c.problem("train", errors.New(`moments = "bf16": is simulated, but not executed yet; set moments = "fp32"`))
 	case c.Train.Clip:
 		return c.problem("train", errors.New("clip = true: is simulated, but not executed yet; set clip = false"))
 	case c.Train.Recompute != "none" && c.Train.Recompute != "full":

@@ -46,6 +46,11 @@ func TestNotExecuted(t *testing.T) {
 		{[]string{"train.clip=true"}, "train.clip = true: is simulated, but not executed"},
 		{[]string{"train.recompute=selective"}, `train.recompute = "selective": is simulated, but not executed`},
 		{[]string{`train.recompute=["core_attn"]`}, `train.recompute = "core_attn": is simulated, but not executed`},
+		{[]string{"model.preset=mixtral-8x7b", "parallel.data=2", "parallel.expert=2"}, "parallel.expert = 2: is simulated, but not executed"},
+		{[]string{"parallel.context=2", "model.attention=flash"}, "parallel.context = 2: is simulated, but not executed"},
+		{[]string{"train.precision=fp8", "machine.device=h100-80gb-sxm"}, `train.precision = "fp8": is simulated, but not executed`},
+		{[]string{"train.precision=nvfp4", "machine.device=gb200-nvl72"}, `train.precision = "nvfp4": is simulated, but not executed`},
+		{[]string{"train.precision=bf16", "train.moments=bf16"}, `train.moments = "bf16": is simulated, but not executed`},
 		{[]string{"train.recompute=full", "train.recompute_layers=2"}, "train.recompute_layers = 2: is simulated, but not executed"},
 		{[]string{"parallel.data=2", "parallel.zero=1"}, "parallel.zero = 1: is simulated, but not executed"},
 	} {

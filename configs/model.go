@@ -42,7 +42,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	if plan.Network, err = c.undivided(w); err != nil {
 		return nil, c.problem("model", err)
 	}
-	plan.Warnings = slices.Concat(c.changes, c.joined(machine), c.nobodyToTell(), c.nobodyToAttend(), c.nothingToGather(), c.unlayered(), c.wideKernels(), unmeasured(planned, machine.Device), unusedRanges(machine, g.Ranks()), c.unasked(machine, g.Ranks()))
+	plan.Warnings = slices.Concat(c.changes, c.joined(machine), c.nobodyToTell(), c.nobodyToAttend(), c.nobodyToDispatch(), c.nothingToGather(), c.unlayered(), c.wideKernels(), unmeasured(planned, machine.Device), unusedRanges(machine, g.Ranks()), c.unasked(machine, g.Ranks()))
 	if tokens := w.Network.TokensPerSample; tokens > 1 {
 		plan.Tokens = plan.Samples * int64(tokens)
 	}
@@ -144,9 +144,15 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 }
 
 // groups counts those that every device communicates in: of replicas, of tensors, of
-// contexts and of the pipeline, and where these are several, all devices together.
+// contexts, of experts and of the pipeline, and where these are several, all devices
+// together.
 func (c *Config) groups() (n int) {
-	for _, size := range []int{c.Parallel.Data, c.Parallel.Tensor, c.Parallel.Context, c.Schedule.Stages} {
+	p := c.Parallel
+	sharers := max(1, p.Tensor) * max(1, p.Context) * max(1, p.Data) / max(1, p.Expert*p.ExpertTensor, p.Expert)
+	if p.Expert == 1 {
+		sharers = 1 // which are the replicas
+	}
+	for _, size := range []int{p.Data, p.Tensor, p.Context, p.Expert, sharers, c.Schedule.Stages} {
 		if size > 1 {
 			n++
 		}

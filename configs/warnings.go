@@ -44,6 +44,24 @@ func (c *Config) nobodyToAttend() []string {
 	return []string{fmt.Sprintf("parallel.context_method = %q: no effect with context = 1, since sequences are whole; set parallel.context above 1", method)}
 }
 
+// nobodyToDispatch warns of how tokens come to experts where these are not on other devices.
+func (c *Config) nobodyToDispatch() (warnings []string) {
+	if c.Parallel.Expert > 1 {
+		return nil
+	}
+	const why = "no effect with parallel.expert = 1, since tokens stay where their experts are"
+	if d := c.Parallel.Dispatcher; d == schedules.DispatcherDeepEP {
+		warnings = append(warnings, fmt.Sprintf("parallel.dispatcher = %q: %s", d, why))
+	}
+	if d := c.Parallel.Dispatch; d == schedules.DispatchFP8 {
+		warnings = append(warnings, fmt.Sprintf("parallel.dispatch = %q: %s", d, why))
+	}
+	if i := c.Model.Imbalance; i > 1 {
+		warnings = append(warnings, fmt.Sprintf("model.imbalance = %g: %s", i, why))
+	}
+	return warnings
+}
+
 // unlayered warns of a number of layers to repeat where that is not by layers.
 func (c *Config) unlayered() []string {
 	if c.Train.RecomputeLayers == 0 || c.Train.Recompute == "full" {

@@ -36,7 +36,7 @@ func TestCollectiveTimeIsTheRings(t *testing.T) {
 		n := rapid.IntRange(1, 16).Draw(t, "N")
 		bytes := int64(n) * rapid.Int64Range(0, 1e9).Draw(t, "S/N")
 		for kind, name := range rings {
-			g, err := collective.Ring{Collective: name, Ranks: n, Length: bytes}.Graph()
+			g, err := collective.Call{Collective: name, Ranks: n, Length: bytes}.Graph()
 			require.NoError(t, err)
 			costs, err := costmodel.RingCosts(costmodel.Machine{Link: l}, g)
 			require.NoError(t, err)
@@ -98,7 +98,7 @@ func TestNoOverflow(t *testing.T) {
 
 // A ring needs links; across nodes, a network.
 func TestRingCostsErrors(t *testing.T) {
-	g, err := collective.Ring{Collective: collective.RingAllReduce, Ranks: 4, Length: 8}.Graph()
+	g, err := collective.Call{Collective: collective.RingAllReduce, Ranks: 4, Length: 8}.Graph()
 	require.NoError(t, err)
 	m := machine()
 	m.DevicesPerNode = 2

@@ -24,7 +24,6 @@ import (
 	"fmt"
 	"time"
 
-	"psim/costmodel/link"
 	"psim/costmodel/memory"
 	"psim/costmodel/stages"
 	"psim/internal/units"
@@ -44,11 +43,10 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 	if err != nil {
 		return graph.Costs{}, err
 	}
-	groups, updates, ledger := m.groups(g), newUpdates(m, compute, p, g), memory.NewLedger(p, g)
-	if err := m.checkTimes(g, groups, updates); err != nil {
+	collective, updates, ledger := m.collectives(p, g), newUpdates(m, compute, p, g), memory.NewLedger(p, g)
+	if err := m.checkTimes(g, collective, updates); err != nil {
 		return graph.Costs{}, err
 	}
-	collective := m.collectives(p, g, groups)
 	price := func(t *graph.Task) graph.Cost {
 		var c graph.Cost
 		switch k := t.Kind; {
@@ -73,9 +71,9 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 	return costs, nil
 }
 
-// collectives returns the times of a graph's collectives, through what its groups go.
-func (m *Machine) collectives(p *stages.Plan, g *graph.Graph, groups []link.Link) func(*graph.Task) time.Duration {
-	exchanges := m.allToAlls(p, g)
+// collectives returns the times of a graph's collectives.
+func (m *Machine) collectives(p *stages.Plan, g *graph.Graph) func(*graph.Task) time.Duration {
+	groups, exchanges := m.groups(g), m.allToAlls(p, g)
 	return func(t *graph.Task) time.Duration {
 		if t.Kind == graph.AllToAll {
 			return exchanges[t.Peer].time(t.Bytes)

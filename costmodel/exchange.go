@@ -25,6 +25,9 @@ func (c Compute) exchange(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	if t.Collective == arch.NoCollective || t.Collective == arch.AllToAll { // which is a task by itself
 		return 0
 	}
+	if t.Collective == arch.Transpose {
+		return c.contexts.transpose(t.Bytes(int64(c.element), samples))
+	}
 	l, n := c.among(t)
 	return l.CollectiveTime(collectiveKinds[t.Collective], n, t.Bytes(int64(c.element), samples))
 }
@@ -32,6 +35,8 @@ func (c Compute) exchange(o arch.Op, p arch.Pass, samples int64) time.Duration {
 // among finds how many devices take part in a transfer, and through what.
 func (c Compute) among(t arch.Transfer) (link.Link, int) {
 	switch {
+	case t.Context:
+		return c.contexts.together, c.contexts.parts
 	case t.Devices == 0 || t.Devices == c.devices:
 		return c.link, c.devices
 	case c.perNode == 0 || t.Devices <= c.perNode:
@@ -40,35 +45,43 @@ func (c Compute) among(t arch.Transfer) (link.Link, int) {
 	return c.link, t.Devices
 }
 
-// sent counts what every device sends in one pass of operations: as a ring does.
-func (c Compute) sent(ops []arch.Op, p arch.Pass, samples int64) int64 {
-	var sum int64
+// sent counts what every device sends in one pass of an exchange: as a ring does.
+func (c Compute) sent(o arch.Op, p arch.Pass, samples int64) int64 {
+	t := o.Exchanges[p]
+	_, devices := c.among(t)
+	n := int64(devices)
+	if t.Collective == arch.NoCollective || t.Collective == arch.AllToAll || n < 2 {
+		return 0
+	}
+	bytes := t.Bytes(int64(c.element), samples)
+	if t.Collective == arch.AllReduce {
+		bytes *= 2
+	}
+	return bytes/n*(n-1) + bytes%n*(n-1)/n
+}
+
+// communication adds up what one pass of operations exchanges, one after another.
+func (c Compute) communication(ops []arch.Op, p arch.Pass, samples int64) (sum graph.Inner) {
 	for _, o := range ops {
-		t := o.Exchanges[p]
-		_, devices := c.among(t)
-		n := int64(devices)
-		if t.Collective == arch.NoCollective || t.Collective == arch.AllToAll || n < 2 {
-			continue
-		}
-		bytes := t.Bytes(int64(c.element), samples)
-		if t.Collective == arch.AllReduce {
-			bytes *= 2
-		}
-		sum += bytes/n*(n-1) + bytes%n*(n-1)/n
+		sum = sum.Plus(c.within(o, p, samples))
 	}
 	return sum
 }
 
-// communication returns the time that one pass of operations spends in exchanges,
-// one after another.
-func (c Compute) communication(ops []arch.Op, p arch.Pass, samples int64) time.Duration {
-	var sum time.Duration
-	for _, o := range ops {
-		if o.Class == arch.Exchange {
-			sum = units.Sum(sum, c.exchange(o, p, samples))
-		}
+// within adds up what one pass of an operation exchanges.
+func (c Compute) within(o arch.Op, p arch.Pass, samples int64) graph.Inner {
+	switch {
+	case o.Class != arch.Exchange && o.Passed == 0:
+		return graph.Inner{}
+	case o.Class != arch.Exchange:
+		return c.ring(o, p, samples, c.alone(o, p, samples))
 	}
-	return sum
+	took := c.exchange(o, p, samples)
+	x := graph.Within{Communication: took, Exposed: took, SentBytes: c.sent(o, p, samples)}
+	if o.Exchanges[p].Context {
+		return graph.Inner{Within: x, Context: x}
+	}
+	return graph.Inner{Within: x}
 }
 
 // hidden returns how much of the time of a layer's exchanges its whole backward does not
@@ -108,10 +121,7 @@ func some(i *graph.Inner) *graph.Inner {
 
 // exchange adds the communication of a layer.
 func (p *price) exchange(c Compute, l arch.Layer, t arch.Training, samples int64) {
-	in := func(ops []arch.Op, pass arch.Pass) graph.Inner {
-		time := c.communication(ops, pass, samples)
-		return graph.Inner{Communication: time, Exposed: time, SentBytes: c.sent(ops, pass, samples)}
-	}
+	in := func(ops []arch.Op, pass arch.Pass) graph.Inner { return c.communication(ops, pass, samples) }
 	input, weight := in(l.Ops, arch.InputGradient), in(l.Ops, arch.WeightGradient)
 	whole := input.Plus(weight)
 	whole.Exposed -= c.hidden(l.Ops, samples)
@@ -132,7 +142,7 @@ func received(c Compute, p *stages.Plan, stage, neighbour int, samples int64) gr
 	}
 	bytes := p.Activations(boundary, samples)
 	t := c.link.CollectiveTime(graph.AllGather, parts, bytes)
-	return graph.Inner{Communication: t, Exposed: t, SentBytes: bytes / int64(parts) * int64(parts-1)}
+	return graph.Inner{Within: graph.Within{Communication: t, Exposed: t, SentBytes: bytes / int64(parts) * int64(parts-1)}}
 }
 
 // gather adds the gathering of what a stage receives.
@@ -157,19 +167,20 @@ func spread(i graph.Inner, times []time.Duration) []graph.Inner {
 		at += t
 		upTo := i
 		if k < len(times)-1 {
-			upTo = graph.Inner{
-				Communication: time.Duration(fraction(int64(i.Communication), at, whole)),
-				Exposed:       time.Duration(fraction(int64(i.Exposed), at, whole)),
-				SentBytes:     fraction(i.SentBytes, at, whole),
-			}
+			upTo = graph.Inner{Within: partOf(i.Within, at, whole), Context: partOf(i.Context, at, whole)}
 		}
-		parts[k] = graph.Inner{
-			Communication: upTo.Communication - done.Communication,
-			Exposed:       upTo.Exposed - done.Exposed, SentBytes: upTo.SentBytes - done.SentBytes,
-		}
+		parts[k] = upTo.Less(done)
 		done = upTo
 	}
 	return parts
+}
+
+// partOf returns the share of communication that a of b is.
+func partOf(x graph.Within, a, b time.Duration) graph.Within {
+	return graph.Within{
+		Communication: time.Duration(fraction(int64(x.Communication), a, b)),
+		Exposed:       time.Duration(fraction(int64(x.Exposed), a, b)), SentBytes: fraction(x.SentBytes, a, b),
+	}
 }
 
 // fraction computes n·a/b, rounded down, for a up to b, none of them negative; of

@@ -3,6 +3,7 @@ package costmodel
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"psim/costmodel/link"
 	"psim/internal/units"
@@ -18,14 +19,14 @@ func tooLong(key, what, check string) error {
 }
 
 // checkTimes refuses messages, collectives and updates that would be cut off.
-func (m *Machine) checkTimes(g *graph.Graph, groups []link.Link, u updates) error {
+func (m *Machine) checkTimes(g *graph.Graph, collective func(*graph.Task) time.Duration, u updates) error {
 	if slices.Max(u.times) >= units.Longest {
 		return tooLong("compute", "the optimizer's step", "what it takes, and with clip the link")
 	}
 	if err := m.checkMessages(g); err != nil {
 		return err
 	}
-	return m.checkCollectives(g, groups)
+	return m.checkCollectives(g, collective)
 }
 
 // checkMessages refuses messages that would be cut off. Those of a stream go from one
@@ -53,8 +54,8 @@ func (m *Machine) checkMessages(g *graph.Graph) error {
 
 // checkCollectives refuses collectives that would be cut off: of each kind and group
 // the largest.
-func (m *Machine) checkCollectives(g *graph.Graph, groups []link.Link) error {
-	priced := make([][graph.Kinds]int64, len(groups)) // the largest so far, and one byte: 0 is none
+func (m *Machine) checkCollectives(g *graph.Graph, collective func(*graph.Task) time.Duration) error {
+	priced := make([][graph.Kinds]int64, len(g.Groups)) // the largest so far, and one byte: 0 is none
 	for i := range g.Tasks {
 		t := &g.Tasks[i]
 		if !t.Kind.Collective() || t.Bytes < priced[t.Peer][t.Kind] {
@@ -62,8 +63,11 @@ func (m *Machine) checkCollectives(g *graph.Graph, groups []link.Link) error {
 		}
 		priced[t.Peer][t.Kind] = t.Bytes + 1
 		n := g.Members(t.Peer)
-		if groups[t.Peer].CollectiveTime(t.Kind, n, t.Bytes) >= units.Longest {
+		if collective(t) >= units.Longest {
 			what := fmt.Sprintf("the %s of %s over %d ranks", t.Kind, units.FormatBytes(t.Bytes), n)
+			if t.Kind == graph.AllToAll {
+				return tooLong("network", what, "the bandwidths of link and network")
+			}
 			key, check := m.cause(t.Kind, g.Groups[t.Peer], g.Width(t.Peer), t.Bytes)
 			return tooLong(key, what, check)
 		}

@@ -48,7 +48,7 @@ func TestTooLong(t *testing.T) {
 		}), want)
 	}
 
-	ring, err := collective.Ring{Collective: collective.RingAllReduce, Ranks: 8, Length: 1e9}.Graph()
+	ring, err := collective.Call{Collective: collective.RingAllReduce, Ranks: 8, Length: 1e9}.Graph()
 	require.NoError(t, err)
 	m := machine()
 	m.Link.Bandwidth = 1

@@ -189,7 +189,7 @@ func (m *Machine) RankMemory() int64 {
 // a rank exchange.
 func (m *Machine) Compute(t arch.Training) (Compute, error) {
 	c, err := NewCompute(m.Device, t)
-	c.link, c.devices = m.inner(), m.tensor()
+	c.link, c.devices, c.contexts = m.inner(), m.tensor(), m.contexts()
 	c.node, c.perNode = m.Link, m.DevicesPerNode
 	return c, err
 }

@@ -18,12 +18,13 @@ const (
 	between                // bound by memory: norms, functions, softmax, loss, copies
 	measured               // layers that were measured whole
 	tensor                 // exchanges of a tensor-parallel group that nothing hides
+	context                // those among the parts of sequences
 	launches               // starts of kernels on the device
 	classes
 )
 
 // classNames lists those of Share, in the order of class.
-var classNames = [classes]string{"products", "attention", "between", "measured", "tensor", graph.Launches}
+var classNames = [classes]string{"products", "attention", "between", "measured", "tensor", "context", graph.Launches}
 
 // made adds up the time of a task by class.
 type made [classes]time.Duration
@@ -136,11 +137,17 @@ func (m *made) operations(c Compute, ops []arch.Op, p arch.Pass, samples int64) 
 	plain := started
 	plain.anomalies = false
 	for _, o := range ops {
-		whole, work := c.Op(o, p, samples), started.Op(o, p, samples)
 		if o.Class == arch.Exchange {
-			m[tensor] = units.Sum(m[tensor], whole)
+			of := tensor
+			if o.Exchanges[p].Context {
+				of = context
+			}
+			m[of] = units.Sum(m[of], c.Op(o, p, samples))
 			continue
 		}
+		m[context] = units.Sum(m[context], c.within(o, p, samples).Exposed)
+		o.Passed = 0
+		whole, work := c.Op(o, p, samples), started.Op(o, p, samples)
 		alone := o
 		alone.Gathered = 0
 		own := plain.Op(alone, p, samples)

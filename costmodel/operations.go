@@ -27,8 +27,9 @@ type Compute struct {
 	element    float64 // bytes of an activation
 	measured   curves
 	updates    []MeasuredUpdate
-	link       link.Link // among the devices of a rank
-	devices    int       // of a rank
+	link       link.Link // among the devices of a tensor-parallel group
+	devices    int       // of a tensor-parallel group
+	contexts   contexts  // the parts of sequences that a rank has
 	node       link.Link // among those of a node
 	perNode    int       // devices; 0 is all
 	twoPass    bool      // backwards walk every layer twice
@@ -73,6 +74,16 @@ func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	if o.Class == arch.Exchange {
 		return c.exchange(o, p, samples)
 	}
+	t := c.alone(o, p, samples)
+	if o.Passed > 0 {
+		t = units.Sum(t, c.ring(o, p, samples, t).Exposed)
+	}
+	return t
+}
+
+// alone prices one pass of an operation that is no exchange, without what goes on
+// beside it.
+func (c Compute) alone(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	flops := float64(o.FLOPs(p)) * float64(samples)
 	moved := float64(o.Traffic(p, samples)) * c.element
 	if flops == 0 && moved == 0 {
@@ -85,7 +96,7 @@ func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	case flops > 0:
 		computing = c.product(o, p, flops, samples)
 	}
-	t := units.Sum(c.launch, units.Seconds(max(computing, c.moving(moved))), c.detection(o, p, samples))
+	t := units.Sum(time.Duration(max(1, o.Blocks))*c.launch, units.Seconds(max(computing, c.moving(moved))), c.detection(o, p, samples))
 	if p == arch.WeightGradient && o.Gathered > 0 {
 		t = units.Sum(t, c.launch, units.Seconds(c.moving(float64(o.Gathered*o.Weights())*c.element)))
 	}

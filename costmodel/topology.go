@@ -192,7 +192,3 @@ func (m *Machine) inner() link.Link {
 	single.Tensor, single.Context = 1, m.tensor()
 	return single.group([]int32{0}, m.tensor(), nil)
 }
-
-// across finds what collectives go through over the devices of a rank that have parts of
-// the same sequences.
-func (m *Machine) across() link.Link { return m.group([]int32{0}, m.context(), nil) }

@@ -96,7 +96,7 @@ func newUpdates(m Machine, c Compute, p *stages.Plan, g *graph.Graph) updates {
 	}
 	var sum time.Duration
 	if p.Training.Clip {
-		sum = m.sumOfNorms(p.Zero > 0, g)
+		sum = m.sumOfNorms(p.Zero > 0 || p.Network.Group.Dispatches(), g)
 	}
 	for r := range u.times {
 		u.times[r] = c.Move(moved[r])

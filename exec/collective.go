@@ -76,47 +76,18 @@ func (s *step) enter(ctx context.Context, key roundKey, kind string, rank int32,
 	return result, nil
 }
 
-// ring runs a collective's graph on the chunks of a group, in place: a Send
-// copies a chunk to the neighbour's device, a Reduce adds it to the chunk there,
-// a Copy replaces that. A device takes one chunk at a time, so a Send waits until
-// the one before has been taken in.
+// ring runs a collective on the chunks of a group, in place.
 func (s *step) ring(ctx context.Context, kind string, ranks []int32, chunks []programs.List) error {
-	g, err := collective.Ring{Collective: kind, Ranks: len(ranks), Length: int64(len(ranks)), Convention: "nccl"}.Graph()
+	c, err := newCarrier(collective.Call{Collective: kind, Ranks: len(ranks), Length: int64(len(ranks))})
 	if err != nil {
 		return err
 	}
-	sent := make([]*programs.Tensor, len(g.Tasks))
-	defer programs.List(sent).Release()
-	inbox := make([]chan struct{}, len(ranks)) // by rank: full while a chunk arrives
-	for r := range inbox {
-		inbox[r] = make(chan struct{}, 1)
+	defer c.release()
+	c.chunks, c.into = chunks, chunks
+	for _, r := range ranks {
+		c.devices, c.arithmetic = append(c.devices, s.devices[r]), append(c.arithmetic, s.members[r].arithmetic)
 	}
-	_, err = Run(ctx, g, func(ctx context.Context, i int32) (err error) {
-		t := g.Tasks[i]
-		chunk := &chunks[t.Rank][t.Part]
-		switch t.Kind {
-		case graph.Send:
-			select {
-			case inbox[t.Peer] <- struct{}{}:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-			sent[i], err = (*chunk).CopyTo(s.devices[ranks[t.Peer]])
-			return err
-		case graph.Reduce:
-			own := *chunk
-			*chunk = nil
-			*chunk, err = s.members[ranks[t.Rank]].arithmetic.Add(own, sent[g.Deps(i)[0]])
-		case graph.Copy:
-			(*chunk).Release()
-			*chunk = sent[g.Deps(i)[0]].Retain()
-		}
-		from := g.Deps(i)[0]
-		sent[from].Release()
-		sent[from] = nil
-		<-inbox[t.Rank]
-		return err
-	}, RunOptions{})
+	_, err = Run(ctx, c.graph, c.do, RunOptions{})
 	return err
 }
 

@@ -42,3 +42,24 @@ func (p Probe) Best(q Probe) Probe { return p.best(q) }
 
 // HeldOut exports heldOut.
 func (s *Source) HeldOut() []Batch { return s.heldOut() }
+
+// WrongWithout runs a collective without some of its tasks, and counts the wrong numbers.
+func (r CollectiveRun) WrongWithout(ctx context.Context, devices []*programs.Device, without func(i int32) bool) (int, error) {
+	arithmetic := make([]*programs.Arithmetic, len(devices))
+	for i, d := range devices {
+		arithmetic[i] = programs.NewArithmetic(d.Backend)
+		defer arithmetic[i].Close()
+	}
+	wrong, _, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier) error {
+		for i := range c.graph.Tasks {
+			if without(int32(i / 2)) {
+				continue
+			}
+			if err := c.do(ctx, int32(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return wrong, err
+}

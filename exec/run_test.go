@@ -142,7 +142,7 @@ func TestQueuedBeforeAnyRuns(t *testing.T) {
 func TestRingOnNumbers(t *testing.T) {
 	for seed := range uint64(20) {
 		const n = 5
-		g, err := collective.Ring{Collective: collective.RingAllReduce, Ranks: n, Length: n, Convention: "gloo"}.Graph()
+		g, err := collective.Call{Collective: collective.RingAllReduce, Ranks: n, Length: n, Convention: "gloo"}.Graph()
 		require.NoError(t, err)
 		shuffleStreams(g, seed)
 		var values [n][n]int // by rank and chunk

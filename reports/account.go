@@ -163,7 +163,9 @@ func (a *account) stretches() [][]stretch {
 			add(i, graph.Span{Start: a.trace.Ready[i], End: span.Start}, starting)
 		}
 		if a.trace.Inner != nil {
-			a.beside[tensorClass] += a.trace.Inner[i].Communication - a.trace.Inner[i].Exposed
+			tensor, context := a.trace.Inner[i].Tensor(), a.trace.Inner[i].Context
+			a.beside[tensorClass] += tensor.Communication - tensor.Exposed
+			a.beside[contextClass] += context.Communication - context.Exposed
 		}
 	}
 	for _, list := range byRank {

@@ -92,7 +92,7 @@ func TestSmallSharesAreSeen(t *testing.T) {
 // those of a read trace, which has no dependencies, as well.
 func TestPhases(t *testing.T) {
 	for _, convention := range collective.Conventions() {
-		g, err := collective.Ring{Collective: collective.RingAllReduce, Ranks: 5, Length: 5, Convention: convention.Name}.Graph()
+		g, err := collective.Call{Collective: collective.RingAllReduce, Ranks: 5, Length: 5, Convention: convention.Name}.Graph()
 		require.NoError(t, err)
 		phase, sent := phases(g), make([]int, 5)
 		for i := range g.Tasks {

@@ -23,7 +23,7 @@ func TestCriticalPath(t *testing.T) {
 	c := NewCriticalPath(trace, []int32{0, 1, 2, 3})
 	require.Equal(t, &CriticalPath{Compute: 14, Communication: 7, Optimizer: 9, Latency: 9}, c)
 	require.Equal(t, "35.9 % compute, 17.9 % communication, 23.1 % latency, 23.1 % optimizer", c.text(39))
-	trace.Inner = []graph.Inner{{Communication: 9e9, Exposed: 2e9}, {}, {Exposed: 1e9}, {}}
+	trace.Inner = []graph.Inner{{Within: graph.Within{Communication: 9e9, Exposed: 2e9}}, {}, {Within: graph.Within{Exposed: 1e9}}, {}}
 	c = NewCriticalPath(trace, []int32{0, 1, 2, 3})
 	require.Equal(t, &CriticalPath{Compute: 11, Communication: 10, Optimizer: 9, Latency: 9}, c)
 	require.Empty(t, c.text(0))

@@ -16,7 +16,7 @@ import (
 type Explanation struct {
 	// Seconds by class: products (with parameters), attention (fused, or its two products), between
 	// (what is bound by memory: norms, functions, softmax, loss), tensor (exchanges of its
-	// groups), launches (the host, starts of kernels), measured (layers that were measured
+	// groups), context (those among the parts of sequences), launches (the host, starts of kernels), measured (layers that were measured
 	// whole), what [times] gives (forward, backward, backward_input, backward_weight), pipeline
 	// (messages), data_*, tied_* (collectives), averaging, optimizer, and waiting. Every moment
 	// of a rank counts once, as what computes, else what updates, communicates or launches;
@@ -38,13 +38,16 @@ type Pricing struct {
 	Classes []string `json:"classes"` // that it prices
 }
 
-// tensorClass names the class of exchanges within a rank.
-const tensorClass = "tensor"
+// The classes of exchanges within a rank.
+const (
+	tensorClass  = "tensor"
+	contextClass = "context"
+)
 
 // classOrder lists classes as tables do; collectives come after the pipeline's messages, by name.
 var classOrder = [...]string{
 	"products", "attention", "between", "measured", "forward", "backward", "backward_input", "backward_weight",
-	tensorClass, graph.Launches, "pipeline", "", graph.Averaging, graph.Updating, graph.Waiting,
+	tensorClass, contextClass, graph.Launches, "pipeline", "", graph.Averaging, graph.Updating, graph.Waiting,
 }
 
 // classesOf lists the classes of a map in their order.
@@ -168,8 +171,8 @@ func className(class string) string {
 		}
 	}
 	switch class {
-	case tensorClass:
-		return "tensor: exchanges"
+	case tensorClass, contextClass:
+		return class + ": exchanges"
 	case "pipeline":
 		return "pipeline: messages"
 	}

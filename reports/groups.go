@@ -12,9 +12,9 @@ import (
 type Group struct {
 	// What the ranks of the group have to do with each other; tied are stages that hold
 	// the same parameters, collective is one by itself.
-	Dimension  string  `json:"dimension" oneof:"tensor,pipeline,data,tied,collective"`
-	Ranks      int     `json:"ranks"`      // of a group; of tensor, devices
-	Collective string  `json:"collective"` // all-reduce, all-gather, reduce-scatter, broadcast or send, or the name of the one by itself
+	Dimension  string  `json:"dimension" oneof:"tensor,context,expert,pipeline,data,expert-data,tied,collective"`
+	Ranks      int     `json:"ranks"`      // of a group; devices, where a rank has several of it
+	Collective string  `json:"collective"` // all-reduce, all-gather, reduce-scatter, all-to-all, broadcast or send, or the name of the one by itself
 	Bytes      int64   `json:"bytes"`      // sent in a step by the rank that takes the longest
 	Time       float64 `json:"time_s"`     // that this takes it, whether or not beside computation
 }
@@ -26,46 +26,55 @@ type traffic struct {
 	time []time.Duration
 }
 
+// traffics adds up those of a trace.
+type traffics struct {
+	trace *graph.Trace
+	list  []traffic
+}
+
+// add counts a task's communication in a group of so many.
+func (l *traffics) add(i int, dimension, collective string, ranks int, sent int64, took time.Duration) {
+	k := slices.IndexFunc(l.list, func(x traffic) bool { return x.Dimension == dimension && x.Collective == collective })
+	if k < 0 {
+		all := l.trace.Graph.Ranks()
+		k, l.list = len(l.list), append(l.list, traffic{Group: Group{Dimension: dimension, Collective: collective}, sent: make([]int64, all), time: make([]time.Duration, all)})
+	}
+	x, rank, n := &l.list[k], l.trace.Graph.Tasks[i].Rank, l.trace.Count(i)
+	x.Ranks = max(x.Ranks, ranks)
+	x.sent[rank] += n * sent
+	x.time[rank] += time.Duration(n) * took
+}
+
+// within counts what a task exchanges inside its rank.
+func (l *traffics) within(i int, dimension, collective string, ranks int, x graph.Within) {
+	if x.Communication > 0 || x.SentBytes > 0 {
+		l.add(i, dimension, collective, ranks, x.SentBytes, x.Communication)
+	}
+}
+
 // groups lists the communication of a trace by dimension and collective.
 func groups(t *graph.Trace, info Info) []Group {
-	var list []traffic
-	find := func(dimension, collective string, ranks int) *traffic {
-		i := slices.IndexFunc(list, func(x traffic) bool { return x.Dimension == dimension && x.Collective == collective })
-		if i < 0 {
-			i, list = len(list), append(list, traffic{
-				Group: Group{Dimension: dimension, Collective: collective},
-				sent:  make([]int64, t.Graph.Ranks()), time: make([]time.Duration, t.Graph.Ranks()),
-			})
-		}
-		list[i].Ranks = max(list[i].Ranks, ranks)
-		return &list[i]
-	}
-	add := func(x *traffic, i int, bytes int64, took time.Duration) {
-		rank, n := t.Graph.Tasks[i].Rank, t.Count(i)
-		x.sent[rank] += n * bytes
-		x.time[rank] += time.Duration(n) * took
-	}
-	within := "all-reduce"
+	l := traffics{trace: t}
+	collective := "all-reduce"
 	if info.Sequence {
-		within = "all-gather, reduce-scatter"
+		collective = "all-gather, reduce-scatter"
 	}
 	for i, inner := range t.Inner {
-		if inner.Communication > 0 || inner.SentBytes > 0 {
-			add(find("tensor", within, info.TensorParallel), i, inner.SentBytes, inner.Communication)
-		}
+		l.within(i, "tensor", collective, info.TensorParallel, inner.Tensor())
+		l.within(i, "context", info.ContextCollective, info.ContextParallel, inner.Context)
 	}
 	for i := range t.Graph.Tasks {
-		task := &t.Graph.Tasks[i]
+		task, took := &t.Graph.Tasks[i], t.Spans[i].Duration()
 		switch k := task.Kind; {
 		case k == graph.Send:
-			add(find("collective", info.Schedule, t.Graph.Ranks()), i, task.Bytes, t.Spans[i].Duration())
+			l.add(i, "collective", info.Schedule, t.Graph.Ranks(), task.Bytes, took)
 		case k.Message():
-			add(find("pipeline", "send", t.Graph.Shape.Ranks), i, task.Bytes, t.Spans[i].Duration())
+			l.add(i, "pipeline", "send", t.Graph.Shape.Ranks, task.Bytes, took)
 		case k.Collective():
-			add(find(t.Graph.Dimension(task), collectiveName(k), t.Graph.Members(task.Peer)), i, t.Graph.SentBytes(task), t.Spans[i].Duration())
+			l.add(i, t.Graph.Dimension(task), collectiveName(k), t.Graph.Members(task.Peer), t.Graph.SentBytes(task), took)
 		}
 	}
-	return longestOf(list)
+	return longestOf(l.list)
 }
 
 // collectiveName names a fused collective as people do.
@@ -98,7 +107,7 @@ func longestOf(list []traffic) (groups []Group) {
 		}
 	}
 	slices.SortStableFunc(groups, func(a, b Group) int {
-		order := []string{"tensor", "pipeline", "data", "tied", "collective"}
+		order := []string{"tensor", "context", "pipeline", "data", "tied", "collective"}
 		return slices.Index(order, a.Dimension) - slices.Index(order, b.Dimension)
 	})
 	return groups

@@ -160,6 +160,7 @@ type Info struct {
 	Microbatches                 int
 	DataParallel, TensorParallel int
 	ContextParallel              int     // 0 or 1: sequences are whole
+	ContextCollective            string  // with which their parts attend to each other
 	Samples, Tokens              int64   // per step, over all replicas
 	Shards                       []int64 // of Samples, by replica, where these differ; else nil
 	DataSet                      int64   // samples of the data set; 0 where that is not known

@@ -95,7 +95,7 @@ func ddp(t testing.TB) *graph.Trace {
 
 // ring is a spelled-out all-reduce.
 func ring(t testing.TB, ranks int) *graph.Trace {
-	g, err := collective.Ring{Collective: collective.RingAllReduce, Ranks: ranks, Length: 8e9}.Graph()
+	g, err := collective.Call{Collective: collective.RingAllReduce, Ranks: ranks, Length: 8e9}.Graph()
 	require.NoError(t, err)
 	trace, err := sim.Run(g, graph.Costs{Task: func(t *graph.Task) graph.Cost {
 		if t.Kind == graph.Send {

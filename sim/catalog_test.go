@@ -84,9 +84,14 @@ func TestFormulasOfTheCollectives(t *testing.T) {
 	const length = 840 // which every number of ranks divides
 	for _, c := range collective.Collectives() {
 		steps, sent := newClaim(c.Steps), newClaim(c.Sent)
+		legal := 0
 		for n := 1; n <= 8; n++ {
-			g, err := collective.Ring{Collective: c.Name, Ranks: n, Length: length}.Graph()
-			require.NoError(t, err)
+			g, err := collective.Call{Collective: c.Name, Ranks: n, Length: length}.Graph()
+			if err != nil {
+				require.Equal(t, c.Legal(n), err)
+				continue
+			}
+			legal++
 			require.Len(t, g.Tasks, int(c.Tasks(n)))
 			trace := run(t, g, graph.Costs{Task: func(task *graph.Task) graph.Cost {
 				if task.Kind == graph.Send {
@@ -101,8 +106,8 @@ func TestFormulasOfTheCollectives(t *testing.T) {
 				sent.check(t, fmt.Sprintf("%s over %d ranks", c.Name, n), values, float64(rank.SentBytes))
 			}
 		}
-		require.Equal(t, 8, steps.compared, c.Steps)
-		require.Greater(t, sent.compared, 20, c.Sent)
+		require.Equal(t, legal, steps.compared, c.Steps)
+		require.Greater(t, sent.compared, 10, c.Sent)
 	}
 }
 

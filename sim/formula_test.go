@@ -9,7 +9,8 @@ import (
 
 // A formula reads the formulas of the catalog, as they are printed: sums,
 // products without a sign, quotients whose divisor is the whole product after
-// the stroke (P/2M is P over 2M, P/2*M is P over 2 times M), ⌊…⌋, min(…, …) and max(…, …), over numbers
+// the stroke (P/2M is P over 2M, P/2*M is P over 2 times M), ⌊…⌋, ⌈…⌉, log2(…),
+// min(…, …) and max(…, …), over numbers
 // and the names that it is given values for.
 type formula struct {
 	rest   string
@@ -76,7 +77,7 @@ func (f *formula) quotient() float64 {
 
 func (f *formula) product() float64 {
 	value := f.factor()
-	for f.rest != "" && !strings.ContainsAny(f.rest[:1], "+-/*),") && !strings.HasPrefix(f.rest, "⌋") {
+	for f.rest != "" && !strings.ContainsAny(f.rest[:1], "+-/*),") && !strings.HasPrefix(f.rest, "⌋") && !strings.HasPrefix(f.rest, "⌉") {
 		value *= f.factor()
 	}
 	return value
@@ -92,6 +93,14 @@ func (f *formula) factor() float64 {
 		value := f.sum()
 		f.needs("⌋")
 		return math.Floor(value)
+	case f.takes("⌈"):
+		value := f.sum()
+		f.needs("⌉")
+		return math.Ceil(value)
+	case f.takes("log2("):
+		value := f.sum()
+		f.needs(")")
+		return math.Log2(value)
 	case f.takes("min("):
 		return f.pair(math.Min)
 	case f.takes("max("):

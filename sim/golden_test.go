@@ -144,7 +144,7 @@ func TestRingAllReduce(t *testing.T) {
 		return graph.Cost{}
 	}}
 	for _, c := range collective.Conventions() {
-		g, err := collective.Ring{Collective: collective.RingAllReduce, Ranks: 8, Length: 5e9, Element: 4, Convention: c.Name}.Graph()
+		g, err := collective.Call{Collective: collective.RingAllReduce, Ranks: 8, Length: 5e9, Element: 4, Convention: c.Name}.Graph()
 		require.NoError(t, err)
 		trace, err := sim.Run(g, costs)
 		require.NoError(t, err)

@@ -104,7 +104,7 @@ func drawClassPrices(t *rapid.T, p wiring.Pipeline, alike bool) graph.Costs {
 			c.BytesAtStart, c.BytesAtEnd = bytes[key%64], bytes[(key+31)%64]
 		}
 		if inner && task.Kind.Compute() {
-			c.Inner = &graph.Inner{Communication: c.Busy, Exposed: c.Busy / 2, SentBytes: 3}
+			c.Inner = &graph.Inner{Within: graph.Within{Communication: c.Busy, Exposed: c.Busy / 2, SentBytes: 3}}
 		}
 		return c
 	}}

@@ -90,7 +90,7 @@ func TestInnerIsRecorded(t *testing.T) {
 	trace, err := sim.Run(g, costs)
 	require.NoError(t, err)
 	require.Nil(t, trace.Inner)
-	inner := graph.Inner{Communication: 2, Exposed: 1, SentBytes: 5}
+	inner := graph.Inner{Within: graph.Within{Communication: 2, Exposed: 1, SentBytes: 5}}
 	price := costs.Task
 	costs.Task = func(t *graph.Task) graph.Cost {
 		c := price(t)

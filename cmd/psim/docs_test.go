@@ -179,6 +179,8 @@ func small(command string) (string, bool) {
 		if mode == "model" || mode == "pipeline" {
 			command += "-pipeline"
 		}
+	case strings.HasPrefix(command, "psim exec") && strings.Contains(command, "--sizes"): // trains nothing
+		command += " --oversubscribe --repeats 1"
 	case strings.HasPrefix(command, "psim exec") && strings.Contains(command, "--epochs"): // which has its steps
 		command += strings.Replace(tiny, "--steps 2", "", 1)
 	case strings.HasPrefix(command, "psim exec"):

@@ -18,6 +18,7 @@ import (
 	"psim/internal/files"
 	"psim/internal/nearest"
 	"psim/reports"
+	"psim/schedules/collective"
 )
 
 type execFlags struct {
@@ -26,19 +27,21 @@ type execFlags struct {
 	gpus      int
 	gradients string // the folder for them
 	perLayer  bool
+	sizes     string // of a collective by itself
 }
 
 func newExec() *cobra.Command {
 	var f execFlags
 	cmd := &cobra.Command{
-		Use:   "exec [CONFIG]",
+		Use:   "exec [CONFIG|COLLECTIVE]",
 		Short: "run the task graph for real, and compare it with its prediction",
 		Long:  execManual,
 		Example: `  psim exec --gpus 2
   psim exec --gpus 2 --check weights,output,grads,loss
   psim exec gpipe --gpus 2 --set batch.global=4 --set schedule.microbatches=2
-  psim exec --backend xla --gpus 2 --share            two devices on one GPU`,
-		Args:              between(0, 1, "one CONFIG or none"),
+  psim exec --backend xla --gpus 2 --share            two devices on one GPU
+  psim exec ring-allreduce --gpus 2 --sizes 8B-1MiB   a collective by itself`,
+		Args:              between(0, 1, "one CONFIG or collective, or none"),
 		ValidArgsFunction: completeExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.given(cmd); err != nil {
@@ -46,6 +49,12 @@ func newExec() *cobra.Command {
 			}
 			if err := f.validate(); err != nil {
 				return err
+			}
+			if isCollective(args) {
+				return runCollective(cmd.Context(), cmd, args[0], f)
+			}
+			if cmd.Flags().Changed("sizes") {
+				return fmt.Errorf("--sizes: is of a collective by itself: psim exec %s --gpus 2 --sizes 8B-64MiB; the collectives are %s", collective.RingAllReduce, strings.Join(collective.Names(), ", "))
 			}
 			return runExec(cmd.Context(), args, f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -65,7 +74,8 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.IntVar(&f.Steps, "steps", 5, "number of steps to measure")
 	flags.IntVar(&f.Epochs, "epochs", 0, "number of passes over the data set to measure, instead of --steps")
 	flags.IntVar(&f.Warmup, "warmup", 1, "number of steps, with --epochs of epochs, to train before those that are measured")
-	flags.IntVar(&f.Repeats, "repeats", 3, "how often every task is timed by itself, for the prediction")
+	flags.IntVar(&f.Repeats, "repeats", 3, "how often every task is timed by itself, for the prediction; how often a collective is run")
+	flags.StringVar(&f.sizes, "sizes", "8B-64MiB", "of a collective: tensors from A to B, each four times the one before")
 	flags.IntVar(&f.Tries, "runs", 1, "how often to run, at most, until the machine is not disturbed (1 to 3); the least disturbed run counts")
 	flags.StringSliceVar(&f.Checks, "check", nil, "compare with the unsplit run (pipedream: a serial replay): weights,output,grads,loss or all")
 	flags.StringVar(&f.gradients, "save-gradients", "", "folder to write the gradients of the first step to, for every rank a model{rank}_gradients.pth for torch.load")

@@ -46,7 +46,7 @@ const attentionTile = 128
 // attention makes the core.
 func attention(prefix string, m Model) []Op {
 	if m.Attention == AttentionFlash {
-		return []Op{m.fusedAttention(prefix + "flash").sharded().of(FusedCore)}
+		return m.inContext(prefix, m.fusedAttention(prefix+"flash").sharded().of(FusedCore))
 	}
 	ops := m.square(prefix)
 	for i := range ops {

@@ -69,3 +69,110 @@ func (m Model) checkContext(g Group) error {
 	}
 	return nil
 }
+
+// inContext puts together what the core of attention is for one of the parts of a sequence:
+// core is what it would be over that part alone, in which Pairs are its share of the whole
+// sequence's.
+func (m Model) inContext(prefix string, core Op) []Op {
+	switch {
+	case m.parts.context() == 1:
+		return []Op{core}
+	case m.parts.Method == ContextGather:
+		return m.gatheredContext(prefix, core)
+	case m.parts.Method == ContextUlysses:
+		return m.exchangedContext(prefix, core)
+	}
+	return m.ringContext(prefix, core)
+}
+
+// keysAndValues counts the elements of both in a part.
+func (m Model) keysAndValues() int64 {
+	return elements(m.SequenceLength, m.KVHeads*(m.HeadDim+m.valueDim()))
+}
+
+// ringContext computes a block of attention with the keys and values of every part. That with
+// its own is a triangle; of the others, each goes over all queries and half of the keys, or
+// half of the queries and all keys, so that a block moves three quarters of what the first
+// does. Their results are added up, scaled by their statistics, and so are gradients
+// (Transformer Engine, attention/context_parallel.py).
+func (m Model) ringContext(prefix string, core Op) []Op {
+	c := int64(m.parts.context())
+	others := func(n int64) int64 { return n * 3 * (c - 1) / 4 }
+	core.Cols *= c
+	core.Blocks, core.Passed = c, m.keysAndValues()
+	for p := range core.Moved {
+		core.Moved[p] += others(core.Moved[p])
+	}
+	queries := elements(m.SequenceLength, m.Heads*m.HeadDim)
+	sums := Op{Name: prefix + "sum_blocks", Class: Elementwise, Elements: core.Elements}
+	sums.Moved[Forward], sums.Launches[Forward] = 3*others(core.Elements), int(c-1)
+	sums.Moved[InputGradient], sums.Launches[InputGradient] = 3*others(queries+core.Passed), int(2*(c-1))
+	return []Op{core, sums.sharded().of(FusedCore)}
+}
+
+// gatheredContext gathers keys and values before, and scatters the sums of their gradients;
+// the gathered ones are not kept, so that I gathers them again. The two chunks of a part
+// have a kernel each, with the keys up to its end: half a chunk more than all of them.
+func (m Model) gatheredContext(prefix string, core Op) []Op {
+	c, kv := int64(m.parts.context()), m.keysAndValues()
+	whole := Transfer{Elements: c * kv, Context: true}
+	gather := Op{Name: prefix + "gather", Class: Exchange}
+	gather.Exchanges[Forward], gather.Exchanges[InputGradient] = whole, whole
+	gather.Exchanges[Forward].Collective, gather.Exchanges[InputGradient].Collective = AllGather, ReduceScatter
+	again := Op{Name: prefix + "gather_again", Class: Exchange}
+	again.Exchanges[InputGradient] = gather.Exchanges[Forward]
+	order := elementwise(prefix+"order_chunks", c*kv, 2, 4) // as they stand in the sequence, and gradients back
+	order.Launches = [3]int{Forward: 2, InputGradient: 4}
+	core.Cols *= c
+	core.Blocks = 2
+	core.Moved[Forward] += kv * (2*c - 1) / 2
+	core.Moved[InputGradient] += kv * (2*c - 1)
+	return []Op{gather.sharded().of(FusedCore), order.sharded().of(FusedCore), core, again.sharded().of(FusedCore)}
+}
+
+// exchangedContext computes whole sequences for a part of the heads. What is sent is put in
+// order by receiver, and what comes by the chunks of the sequence.
+func (m Model) exchangedContext(prefix string, core Op) []Op {
+	c := int64(m.parts.context())
+	core.Count /= c
+	core.Rows, core.Cols, core.Pairs = core.Rows*c, core.Cols*c, core.Pairs*c
+	exchange := func(name string, tensors int, n int64) []Op {
+		op := Op{Name: prefix + name, Class: Exchange}
+		op.Exchanges[Forward] = Transfer{Collective: Transpose, Elements: n, Context: true}
+		op.Exchanges[InputGradient] = op.Exchanges[Forward]
+		order := elementwise(prefix+name+".order", n, 4, 4)
+		order.Launches = [3]int{Forward: 2 * tensors, InputGradient: 2 * tensors}
+		return []Op{op.sharded().of(FusedCore), order.sharded().of(FusedCore)}
+	}
+	ops := exchange("to_heads", 3, elements(m.SequenceLength, m.Heads*m.HeadDim)+m.keysAndValues())
+	return append(append(ops, core), exchange("to_tokens", 1, core.Elements)...)
+}
+
+// attentionKernels counts those of fused attention, and what it passes round.
+func (o Op) attentionKernels(p Pass) int {
+	n := max(1, o.Blocks)
+	if p == InputGradient {
+		n *= 3
+	}
+	if o.Passed > 0 {
+		n += o.Blocks
+		if p == Forward {
+			n--
+		}
+	}
+	return int(n)
+}
+
+// PassedBeside counts the elements that a device passes on beside a block of a pass: in F
+// the keys and values for the next block, which the last has no need of; in I these, and from
+// the second block on the gradients of those before.
+func (o Op) PassedBeside(p Pass, block int64) int64 {
+	n := int64(0)
+	if p != WeightGradient && block < o.Blocks-1 {
+		n++
+	}
+	if p == InputGradient && block > 0 {
+		n++
+	}
+	return n * o.Passed
+}

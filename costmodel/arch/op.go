@@ -69,6 +69,11 @@ type Op struct {
 	// the features of its values, where they are not Inner.
 	Pairs, Values int64
 
+	// Blocks is in how many kernels, one after another, Attention is computed; 0 means 1.
+	// Passed is the elements of keys and values that a device has, where they go round
+	// beside these (see PassedBeside).
+	Blocks, Passed int64
+
 	// Left is the number of elements of all left operands in memory where it
 	// is not Count×Rows×Inner: a convolution reads its image, not the matrix of
 	// patches.
@@ -146,7 +151,8 @@ const (
 	AllReduce
 	AllGather
 	ReduceScatter
-	AllToAll // of an expert group: every device sends a part to every other
+	AllToAll  // of an expert group: every device sends a part to every other
+	Transpose // the same within a rank: parts of sequences for whole ones of some heads
 )
 
 // Transfer is one collective over a tensor of Elements per sample, whole.
@@ -155,6 +161,8 @@ type Transfer struct {
 	Elements     int64
 	ElementBytes int // 0: an activation's
 	Devices      int // 0: those of the tensor-parallel group
+	// Context: among the devices that have parts of the same sequences.
+	Context bool
 }
 
 // Bytes of the tensor for a microbatch, where an activation takes elementBytes.
@@ -216,8 +224,8 @@ func (o Op) Kernels(p Pass, samples int64) int {
 		return int(o.products(p)) + 1
 	case o.Class == Product:
 		return int(o.products(p))
-	case o.Class == Attention && p == InputGradient:
-		return 3
+	case o.Class == Attention && p != WeightGradient:
+		return o.attentionKernels(p)
 	case o.Class == Exchange && o.Exchanges[p].Collective != NoCollective, o.Moved[p] > 0:
 		return max(1, o.Launches[p])
 	}

@@ -210,8 +210,12 @@ func (g Group) op(o Op, inside bool) Op {
 	case o.Sharded && o.Class == Lookup:
 		o.Rows /= t
 	case o.Sharded && o.Class == Attention:
-		o.Count, o.Elements = o.Count/t, o.Elements/t
+		o.Count, o.Elements, o.Passed = o.Count/t, o.Elements/t, o.Passed/t
 		o.divideMoved(t)
+	case o.Sharded && o.Class == Exchange:
+		for p := range o.Exchanges {
+			o.Exchanges[p].Elements /= t
+		}
 	case o.Sharded && o.Class == Product:
 		switch {
 		case o.RowParallel:

@@ -84,7 +84,7 @@ func (l Link) alternative(algorithm string, k graph.Kind, n int, bytes int64) (t
 // ringTime evaluates the closed form of a ring: n − 1 steps of S/n bytes for a
 // reduce-scatter or an all-gather, twice that for an all-reduce (Patarasuk &
 // Yuan 2009, section 3). On equal links, with a length that n divides, it is what
-// simulating collective.Ring gives. A ring over nodes goes from one to the next as often
+// simulating collective.Call gives. A ring over nodes goes from one to the next as often
 // as there are nodes, and takes all other steps inside them.
 func (l Link) ringTime(k graph.Kind, n int, bytes int64) time.Duration {
 	step, moves := units.Seconds(float64(bytes)/float64(n)/l.BusBandwidth()), Moves(k)

@@ -40,7 +40,7 @@ func (r *ring) bytes() (start, end Bytes) {
 }
 
 // ring follows the live bytes of a rank through ring collectives (see
-// collective.Ring). A tensor is filled up with zeros and cut into one chunk for each
+// collective.Call). A tensor is filled up with zeros and cut into one chunk for each
 // rank. One chunk is on its way to a rank at a time, until it is added to its own
 // or takes its place.
 type ring struct {

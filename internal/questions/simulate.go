@@ -165,7 +165,7 @@ type ring struct {
 
 // run simulates the all-reduce chunk by chunk.
 func (r ring) run() (run, error) {
-	g, err := collective.Ring{
+	g, err := collective.Call{
 		Collective: collective.RingAllReduce, Ranks: int(r.workers),
 		Length: r.length, Element: r.elementBytes, Convention: r.convention,
 	}.Graph()

@@ -8,7 +8,7 @@ import (
 
 // The all-gather of a ring of three: what rank 0 sends, and what it takes in.
 func Example() {
-	g, err := collective.Ring{Collective: collective.RingAllGather, Ranks: 3, Length: 9}.Graph()
+	g, err := collective.Call{Collective: collective.RingAllGather, Ranks: 3, Length: 9}.Graph()
 	if err != nil {
 		panic(err)
 	}

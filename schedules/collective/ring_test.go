@@ -12,16 +12,28 @@ import (
 
 func ring(t rapid.TB, kind string, ranks int, length int64, convention string) *graph.Graph {
 	t.Helper()
-	g, err := collective.Ring{Collective: kind, Ranks: ranks, Length: length, Element: 4, Convention: convention}.Graph()
+	return spelled(t, collective.Call{Collective: kind, Ranks: ranks, Length: length, Element: 4, Convention: convention})
+}
+
+func spelled(t rapid.TB, call collective.Call) *graph.Graph {
+	t.Helper()
+	g, err := call.Graph()
 	require.NoError(t, err)
 	require.NoError(t, g.Validate())
 	return g
 }
 
-// replay runs a ring on numbers: memory[r] is the tensor of rank r. pick
-// chooses among the tasks that may start, so that a missing dependency shows.
-func replay(t rapid.TB, g *graph.Graph, memory [][]int64, pick func(heads []int32) int32) {
-	ranks := len(memory)
+// replay runs a collective on numbers: memory[r] is the tensor of rank r, and what arrives
+// goes to into[r]. pick chooses among the tasks that may start, so that a missing
+// dependency shows.
+func replay(t rapid.TB, call collective.Call, memory, into [][]int64, pick func(heads []int32) int32) {
+	g := spelled(t, call)
+	row, err := collective.Find(call.Collective)
+	require.NoError(t, err)
+	moves, err := call.Moves()
+	require.NoError(t, err)
+	require.Len(t, g.Tasks, 2*len(moves))
+	parts := row.Chunks(len(memory))
 	flying := make([][]int64, len(g.Tasks)) // by send: the numbers under way
 	start, order := g.ByStream()
 	end := append([]int32{}, start[1:]...)
@@ -35,27 +47,25 @@ func replay(t rapid.TB, g *graph.Graph, memory [][]int64, pick func(heads []int3
 		}
 		require.NotEmpty(t, heads, "deadlock")
 		i := pick(heads)
-		task := g.Tasks[i]
-		chunk := chunkOf(memory[task.Rank], ranks, int(task.Part))
-		require.Equal(t, int64(4*len(chunk)), task.Bytes)
-		switch task.Kind {
-		case graph.Send:
-			flying[i] = append([]int64{}, chunk...)
-		default:
-			arrive(t, g, i, chunk, flying)
+		task, move := g.Tasks[i], moves[i/2]
+		if task.Kind == graph.Send {
+			require.Equal(t, []int{move.From, move.To, move.Chunk}, []int{int(task.Rank), int(task.Peer), int(task.Part)})
+			flying[i] = append([]int64{}, chunks(memory[task.Rank], parts, move.Chunk, move.Count)...)
+			require.Equal(t, int64(4*len(flying[i])), task.Bytes)
+		} else {
+			require.Equal(t, []int{move.To, move.Place}, []int{int(task.Rank), int(task.Part)})
+			require.Equal(t, []int32{i - 1}, g.Deps(i))
+			arrive(t, task, chunks(into[task.Rank], parts, move.Place, move.Count), flying[i-1])
 		}
 		ended[i] = true
 		start[task.Stream]++
 	}
 }
 
-// arrive adds what was sent to a chunk, or puts it in its place.
-func arrive(t rapid.TB, g *graph.Graph, i int32, chunk []int64, flying [][]int64) {
-	task := g.Tasks[i]
-	require.Len(t, g.Deps(i), 1)
-	sent := g.Tasks[g.Deps(i)[0]]
-	require.Equal(t, []int32{task.Rank, int32(task.Part)}, []int32{sent.Peer, int32(sent.Part)})
-	for j, v := range flying[g.Deps(i)[0]] {
+// arrive adds what was sent to chunks, or puts it in their place.
+func arrive(t rapid.TB, task graph.Task, chunk, sent []int64) {
+	require.Len(t, sent, len(chunk))
+	for j, v := range sent {
 		if task.Kind == graph.Copy {
 			chunk[j] = 0
 		}
@@ -87,25 +97,31 @@ func initial(ranks, length int) (memory [][]int64, sum []int64) {
 }
 
 // chunkOf returns a rank's part of a tensor.
-func chunkOf(row []int64, ranks, chunk int) []int64 {
-	from := int64(0)
-	sizes := collective.RingChunks(int64(len(row)), ranks)
-	for _, n := range sizes[:chunk] {
-		from += n
+func chunkOf(row []int64, ranks, chunk int) []int64 { return chunks(row, ranks, chunk, 1) }
+
+// chunks returns some of a tensor's.
+func chunks(row []int64, parts, first, count int) []int64 {
+	var from, length int64
+	for c, n := range collective.RingChunks(int64(len(row)), parts) {
+		if c < first {
+			from += n
+		} else if c < first+count {
+			length += n
+		}
 	}
-	return row[from : from+sizes[chunk]]
+	return row[from : from+length]
 }
 
 // checkRing replays all three collectives.
 func checkRing(t rapid.TB, convention collective.Convention, ranks, length int, pick func([]int32) int32) {
 	memory, sum := initial(ranks, length)
-	replay(t, ring(t, collective.RingAllReduce, ranks, int64(length), convention.Name), memory, pick)
+	replay(t, collective.Call{Collective: collective.RingAllReduce, Ranks: ranks, Length: int64(length), Element: 4, Convention: convention.Name}, memory, memory, pick)
 	for r := range memory {
 		require.Equal(t, sum, memory[r], "rank %d", r)
 	}
 
 	memory, _ = initial(ranks, length)
-	replay(t, ring(t, collective.RingReduceScatter, ranks, int64(length), convention.Name), memory, pick)
+	replay(t, collective.Call{Collective: collective.RingReduceScatter, Ranks: ranks, Length: int64(length), Element: 4, Convention: convention.Name}, memory, memory, pick)
 	for c := range ranks {
 		require.Equal(t, chunkOf(sum, ranks, c), chunkOf(memory[convention.Owner(c, ranks)], ranks, c))
 	}
@@ -114,7 +130,7 @@ func checkRing(t rapid.TB, convention collective.Convention, ranks, length int, 
 	for c := range ranks {
 		copy(chunkOf(memory[convention.Owner(c, ranks)], ranks, c), chunkOf(sum, ranks, c))
 	}
-	replay(t, ring(t, collective.RingAllGather, ranks, int64(length), convention.Name), memory, pick)
+	replay(t, collective.Call{Collective: collective.RingAllGather, Ranks: ranks, Length: int64(length), Element: 4, Convention: convention.Name}, memory, memory, pick)
 	for r := range memory {
 		require.Equal(t, sum, memory[r], "rank %d", r)
 	}

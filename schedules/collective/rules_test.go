@@ -131,20 +131,20 @@ func TestRingOfThree(t *testing.T) {
 
 func TestRingErrors(t *testing.T) {
 	for _, c := range []struct {
-		ring collective.Ring
+		call collective.Call
 		want string
 	}{
-		{collective.Ring{Collective: "broadcast", Ranks: 2}, `unknown collective "broadcast"; use one of ` + strings.Join(collective.Names(), ", ")},
-		{collective.Ring{Collective: collective.RingAllReduce}, "ranks = 0: there must be at least 1"},
-		{collective.Ring{Collective: collective.RingAllReduce, Ranks: 1<<14 + 1}, "ranks = 16385: a ring of more than 16384 ranks would have more than 1073741823 tasks"},
-		{collective.Ring{Collective: collective.RingAllReduce, Ranks: 2, Length: -1}, "the tensor has -1 elements of 0 bytes: neither may be negative"},
-		{collective.Ring{Collective: collective.RingAllReduce, Ranks: 2, Element: -4}, "the tensor has 0 elements of -4 bytes: neither may be negative"},
-		{collective.Ring{Collective: collective.RingAllReduce, Ranks: 2, Convention: "mpi"}, `unknown convention "mpi"; use one of nccl, gloo, baidu`},
+		{collective.Call{Collective: "broadcast", Ranks: 2}, `unknown collective "broadcast"; use one of ` + strings.Join(collective.Names(), ", ")},
+		{collective.Call{Collective: collective.RingAllReduce}, "ranks = 0: there must be at least 1"},
+		{collective.Call{Collective: collective.RingAllReduce, Ranks: 1<<14 + 1}, "ranks = 16385: a ring of more than 16384 ranks would have more than 1073741823 tasks"},
+		{collective.Call{Collective: collective.RingAllReduce, Ranks: 2, Length: -1}, "the tensor has -1 elements of 0 bytes: neither may be negative"},
+		{collective.Call{Collective: collective.RingAllReduce, Ranks: 2, Element: -4}, "the tensor has 0 elements of -4 bytes: neither may be negative"},
+		{collective.Call{Collective: collective.RingAllReduce, Ranks: 2, Convention: "mpi"}, `unknown convention "mpi"; use one of nccl, gloo, baidu`},
 	} {
-		_, err := c.ring.Graph()
+		_, err := c.call.Graph()
 		require.EqualError(t, err, c.want)
 	}
-	g, err := collective.Ring{Collective: collective.RingAllReduce, Ranks: 1, Length: 5}.Graph()
+	g, err := collective.Call{Collective: collective.RingAllReduce, Ranks: 1, Length: 5}.Graph()
 	require.NoError(t, err)
 	require.Empty(t, g.Tasks)
 }

@@ -64,7 +64,7 @@ func TestInnerCommunication(t *testing.T) {
 	trace := hand(1,
 		row{graph.Forward, 0, 0, 4}, row{graph.Backward, 0, 5, 10},
 		row{graph.SendForward, 0, 4, 5}, row{graph.Optimizer, 0, 10, 12})
-	trace.Inner = []graph.Inner{{Communication: 1, Exposed: 1, SentBytes: 10}, {Communication: 3, Exposed: 2, SentBytes: 7}, {}, {}}
+	trace.Inner = []graph.Inner{{Within: graph.Within{Communication: 1, Exposed: 1, SentBytes: 10}}, {Within: graph.Within{Communication: 3, Exposed: 2, SentBytes: 7}}, {}, {}}
 	s := graph.Summarize(trace)
 	rank := s.Ranks[0]
 	require.EqualValues(t, 9-3, rank.Compute)

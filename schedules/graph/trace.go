@@ -33,8 +33,16 @@ type Cost struct {
 }
 
 // Inner is communication within tasks, among the devices that a rank stands
-// for: those of a tensor-parallel group, which do all the same.
+// for, which do all the same.
 type Inner struct {
+	Within
+	// Context is the part of it among devices that have parts of the same sequences. The
+	// rest is among those of tensor-parallel groups.
+	Context Within
+}
+
+// Within is communication within tasks.
+type Within struct {
 	// Communication is how long it takes; Exposed is the part in which the task
 	// computes nothing, and so a part of its Busy.
 	Communication, Exposed time.Duration
@@ -42,9 +50,22 @@ type Inner struct {
 }
 
 // Plus adds two tasks' communication.
-func (a Inner) Plus(b Inner) Inner {
-	return Inner{a.Communication + b.Communication, a.Exposed + b.Exposed, a.SentBytes + b.SentBytes}
+func (a Inner) Plus(b Inner) Inner { return Inner{a.Within.Plus(b.Within), a.Context.Plus(b.Context)} }
+
+// Plus adds the communication of two.
+func (a Within) Plus(b Within) Within {
+	return Within{a.Communication + b.Communication, a.Exposed + b.Exposed, a.SentBytes + b.SentBytes}
 }
+
+// Less takes a part of it away.
+func (a Inner) Less(b Inner) Inner { return Inner{a.Within.less(b.Within), a.Context.less(b.Context)} }
+
+func (a Within) less(b Within) Within {
+	return Within{a.Communication - b.Communication, a.Exposed - b.Exposed, a.SentBytes - b.SentBytes}
+}
+
+// Tensor is what is among the devices of tensor-parallel groups.
+func (a Inner) Tensor() Within { return a.Within.less(a.Context) }
 
 // Costs is what a simulation needs to know beyond the graph.
 type Costs struct {

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"psim/exec/session"
+	"psim/internal/units"
+	"psim/reports"
+	"psim/schedules/collective"
+)
+
+// ofCollectives lists the flags that a collective by itself takes.
+var ofCollectives = []string{"gpus", "devices", "backend", "share", "cores-per-worker", "oversubscribe", "warmup", "repeats", "stall", "sizes", "json", "quiet"}
+
+// isCollective reports whether the arguments name a collective, to be run by itself.
+func isCollective(args []string) bool {
+	return len(args) == 1 && slices.Contains(collective.Names(), args[0])
+}
+
+// onlyCollective refuses flags that have no meaning for a collective by itself.
+func onlyCollective(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		if err == nil && !slices.Contains(ofCollectives, f.Name) {
+			err = fmt.Errorf("--%s: has no meaning for a collective by itself, which takes --%s", f.Name, strings.Join(ofCollectives, ", --"))
+		}
+	})
+	return err
+}
+
+// largestSize bounds what every device holds of a tensor, some four times.
+const largestSize = 4 << 30
+
+// parseSizes reads A-B, every size four times the one before, or A.
+func parseSizes(text string) (sizes []int64, err error) {
+	from, to, isRange := strings.Cut(text, "-")
+	if !isRange {
+		to = from
+	}
+	least, err := units.ParseBytes(from)
+	if err != nil {
+		return nil, fmt.Errorf("--sizes %s: %w", text, err)
+	}
+	most, err := units.ParseBytes(to)
+	if err != nil {
+		return nil, fmt.Errorf("--sizes %s: %w", text, err)
+	}
+	switch {
+	case least%4 != 0 || least <= 0:
+		return nil, fmt.Errorf("--sizes %s: begins with %d bytes; numbers have 4 bytes, so begin with a multiple, such as 8B", text, least)
+	case most < least:
+		return nil, fmt.Errorf("--sizes %s: ends before it begins; give the smaller size first, such as 8B-64MiB", text)
+	case most > largestSize:
+		return nil, fmt.Errorf("--sizes %s: must end at %s at most", text, units.FormatBytes(largestSize))
+	}
+	for n := int64(least); n <= int64(most); n *= 4 {
+		sizes = append(sizes, n)
+	}
+	return sizes, nil
+}
+
+// checkRanks finds over how many devices a collective is run.
+func checkRanks(name string, gpus int) (int, error) {
+	row, err := collective.Find(name)
+	if err != nil {
+		return 0, err
+	}
+	if gpus == 0 {
+		gpus = 2
+	}
+	if gpus < 2 {
+		return 0, fmt.Errorf("--gpus %d: a collective needs at least 2 devices", gpus)
+	}
+	if err := row.Legal(gpus); err != nil {
+		return 0, fmt.Errorf("--gpus %s", strings.TrimPrefix(err.Error(), "ranks = "))
+	}
+	return gpus, nil
+}
+
+// runCollective runs a collective by itself.
+func runCollective(ctx context.Context, cmd *cobra.Command, name string, f execFlags) error {
+	if err := onlyCollective(cmd.Flags()); err != nil {
+		return err
+	}
+	sizes, err := parseSizes(f.sizes)
+	if err != nil {
+		return err
+	}
+	ranks, err := checkRanks(name, f.gpus)
+	if err != nil {
+		return err
+	}
+	progress := newProgress(cmd.ErrOrStderr(), f.quiet || f.json)
+	found, err := session.Collectives{
+		Devices: f.Devices, Name: name, Ranks: ranks, Sizes: sizes, Warmup: f.Warmup, Repeat: f.Repeats, Stall: f.Stall,
+		Each: func(bytes int64) { progress.tell(fmt.Sprintf("%s of %s", name, units.FormatBytes(bytes))) },
+	}.Run(ctx)
+	progress.clear()
+	if len(found.Sizes) == 0 {
+		return err
+	}
+	write := found.WriteNCCL
+	if f.json {
+		write = found.WriteJSON
+	}
+	return errors.Join(write(cmd.OutOrStdout()), anyWrong(name, found.Sizes), err)
+}
+
+// anyWrong reports the first size that left wrong numbers.
+func anyWrong(name string, sizes []reports.CollectiveSize) error {
+	for _, s := range sizes {
+		if s.Wrong > 0 {
+			return failure{fmt.Errorf("%s of %s left %s wrong", name, units.FormatBytes(s.Bytes), units.Plural(s.Wrong, "number"))}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/reports"
+)
+
+// A collective by itself is printed so that calibrate reads it, and as JSON.
+func TestExecCollective(t *testing.T) {
+	userFolder(t)
+	stdout, stderr, code := psim(t, "psim exec halving-doubling --gpus 4 --oversubscribe --sizes 8B-64KiB --repeats 2 --quiet")
+	require.Zero(t, code, stderr)
+	require.NoError(t, os.WriteFile("timed.txt", []byte(stdout), 0o644))
+	_, stderr, code = psim(t, "psim calibrate --nccl timed.txt --out link.toml")
+	require.Zero(t, code, stderr)
+
+	stdout, stderr, code = psim(t, "psim exec ring-allgather --gpus 2 --oversubscribe --sizes 8B-128B --repeats 1 --json")
+	require.Zero(t, code, stderr)
+	var found reports.CollectiveSizes
+	require.NoError(t, json.Unmarshal([]byte(stdout), &found))
+	require.Equal(t, 1, found.Schema)
+	require.Len(t, found.Sizes, 3)
+	require.Equal(t, int64(128), found.Sizes[2].Bytes)
+	require.InEpsilon(t, 64/found.Sizes[2].Time, found.Sizes[2].BusBandwidth, 1e-9)
+}
+
+func TestExecCollectiveErrors(t *testing.T) {
+	userFolder(t)
+	for command, want := range map[string]string{
+		"ring-allreduce --sizes 3B":                 "psim: --sizes 3B: begins with 3 bytes; numbers have 4 bytes, so begin with a multiple, such as 8B",
+		"ring-allreduce --sizes 8B-4B":              "psim: --sizes 8B-4B: ends before it begins; give the smaller size first, such as 8B-64MiB",
+		"ring-allreduce --sizes 8B-1TB":             "psim: --sizes 8B-1TB: must end at 4.29 GB at most",
+		"ring-allreduce --gpus 1":                   "psim: --gpus 1: a collective needs at least 2 devices",
+		"halving-doubling --gpus 6 --oversubscribe": "psim: --gpus 6: halving-doubling has partners for all only where ranks are a power of two, such as 4",
+		"ring-allreduce --set batch.global=2":       "psim: --set: has no meaning for a collective by itself, which takes --gpus, --devices, --backend, --share, --cores-per-worker, --oversubscribe, --warmup, --repeats, --stall, --sizes, --json, --quiet",
+		"gpipe --sizes 8B":                          "psim: --sizes: is of a collective by itself: psim exec ring-allreduce --gpus 2 --sizes 8B-64MiB; the collectives are ring-allreduce, ring-reduce-scatter, ring-allgather, tree-allreduce, halving-doubling, all-to-all",
+	} {
+		_, stderr, code := psim(t, "psim exec "+command)
+		require.Equal(t, 2, code, command)
+		require.Contains(t, stderr, want)
+	}
+}

@@ -1,0 +1,220 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"psim/exec/programs"
+	"psim/schedules/collective"
+	"psim/schedules/graph"
+)
+
+// A CollectiveRun is a collective that runs by itself on devices, on tensors of fp32 whose
+// sums are exact.
+type CollectiveRun struct {
+	Call    collective.Call // Length is in numbers
+	Warmup  int             // runs before those that are measured
+	Repeats int             // runs that are measured
+	Stall   time.Duration
+}
+
+// A CollectiveTime is what was measured of one.
+type CollectiveTime struct {
+	Graph *graph.Graph
+	Time  time.Duration // the median of the runs
+	// Alone is what every task takes when nothing else runs, and Empty what a run takes
+	// whose tasks do nothing.
+	Alone []time.Duration
+	Empty time.Duration
+	Wrong int // numbers that are not what they should be, over all ranks
+}
+
+// collectiveElement counts the bytes of a number.
+const collectiveElement = 4
+
+// Measure runs it, checks every number, and times every task alone.
+func (r CollectiveRun) Measure(ctx context.Context, devices []*programs.Device) (result CollectiveTime, err error) {
+	r.Call.Element = collectiveElement
+	if result.Graph, err = r.Call.Graph(); err != nil {
+		return result, err
+	}
+	arithmetic := make([]*programs.Arithmetic, len(devices))
+	for i, d := range devices {
+		arithmetic[i] = programs.NewArithmetic(d.Backend)
+		defer arithmetic[i].Close()
+	}
+	var times []time.Duration
+	for n := range r.Warmup + r.Repeats {
+		wrong, took, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier) error {
+			_, err := Run(ctx, c.graph, c.do, RunOptions{Stall: r.Stall})
+			return err
+		})
+		if err != nil {
+			return result, err
+		}
+		if result.Wrong += wrong; n >= r.Warmup {
+			times = append(times, took)
+		}
+	}
+	result.Time = middle(times)
+	if result.Empty, err = r.empty(ctx, result.Graph); err != nil {
+		return result, err
+	}
+	result.Alone, err = r.alone(ctx, devices, arithmetic)
+	return result, err
+}
+
+// once makes tensors, runs the collective on them, and counts the numbers that are wrong.
+func (r CollectiveRun) once(ctx context.Context, devices []*programs.Device, arithmetic []*programs.Arithmetic, run func(context.Context, *carrier) error) (wrong int, took time.Duration, err error) {
+	c, err := newCarrier(r.Call)
+	if err != nil {
+		return 0, 0, err
+	}
+	c.devices, c.arithmetic = devices, arithmetic
+	defer c.release()
+	free := func(lists []programs.List) {
+		for _, list := range lists {
+			list.Release()
+		}
+	}
+	row, err := collective.Find(r.Call.Collective)
+	if err != nil {
+		return 0, 0, err
+	}
+	if c.chunks, err = r.upload(row, devices); err != nil {
+		return 0, 0, err
+	}
+	defer func() { free(c.chunks) }()
+	c.into = c.chunks
+	if row.Result == graph.AllToAll {
+		if c.into, err = r.upload(row, devices); err != nil {
+			return 0, 0, err
+		}
+		defer func() { free(c.into) }()
+	}
+	start := time.Now()
+	if err := run(ctx, c); err != nil {
+		return 0, 0, err
+	}
+	took = time.Since(start)
+	wrong, err = r.wrong(row, c.into)
+	return wrong, took, err
+}
+
+// number makes what a rank has at a place at first: small, so that sums are exact, and such
+// that neighbours differ.
+func number(rank int, at int64) float32 { return float32((at*7 + int64(rank)*31) % 1021) }
+
+// upload makes every rank's tensor, in chunks.
+func (r CollectiveRun) upload(row collective.Collective, devices []*programs.Device) ([]programs.List, error) {
+	all := make([]programs.List, len(devices))
+	for rank, d := range devices {
+		var at int64
+		for _, n := range collective.RingChunks(r.Call.Length, row.Chunks(r.Call.Ranks)) {
+			values := make([]float32, n)
+			for k := range values {
+				values[k] = number(rank, at+int64(k))
+			}
+			at += n
+			var chunk *programs.Tensor
+			if n > 0 {
+				var err error
+				if chunk, err = programs.Upload(d, values, int(n)); err != nil {
+					return all, err
+				}
+			}
+			all[rank] = append(all[rank], chunk)
+		}
+	}
+	return all, nil
+}
+
+// wrong counts the numbers that are not what the collective should have left.
+func (r CollectiveRun) wrong(row collective.Collective, into []programs.List) (count int, err error) {
+	for rank, list := range into {
+		var at int64
+		for chunk, n := range collective.RingChunks(r.Call.Length, row.Chunks(r.Call.Ranks)) {
+			want := r.expected(row.Result, rank, chunk, at)
+			if list[chunk] != nil && want != nil {
+				values, err := programs.Read[float32](list[chunk])
+				if err != nil {
+					return count, err
+				}
+				for k, v := range values {
+					if v != want(at+int64(k)) {
+						count++
+					}
+				}
+			}
+			at += n
+		}
+	}
+	return count, nil
+}
+
+// expected returns what a rank should have at every place of a chunk that begins at a place;
+// nil where anything may be left.
+func (r CollectiveRun) expected(kind graph.Kind, rank, chunk int, begins int64) func(at int64) float32 {
+	sum := func(at int64) (sum float32) {
+		for other := range r.Call.Ranks {
+			sum += number(other, at)
+		}
+		return sum
+	}
+	owner := collective.Conventions()[0].Owner(chunk, r.Call.Ranks)
+	switch {
+	case kind == graph.ReduceScatter && owner != rank:
+		return nil
+	case kind == graph.AllGather:
+		return func(at int64) float32 { return number(owner, at) }
+	case kind == graph.AllToAll:
+		var own int64
+		for _, n := range collective.RingChunks(r.Call.Length, r.Call.Ranks)[:rank] {
+			own += n
+		}
+		return func(at int64) float32 { return number(chunk, own+at-begins) }
+	}
+	return sum
+}
+
+// empty measures the graph with tasks that do nothing.
+func (r CollectiveRun) empty(ctx context.Context, g *graph.Graph) (time.Duration, error) {
+	times := make([]time.Duration, max(3, r.Repeats))
+	for n := range times {
+		start := time.Now()
+		if _, err := Run(ctx, g, func(context.Context, int32) error { return nil }, RunOptions{Stall: r.Stall}); err != nil {
+			return 0, err
+		}
+		times[n] = time.Since(start)
+	}
+	return middle(times), nil
+}
+
+// alone measures every task while nothing else runs.
+func (r CollectiveRun) alone(ctx context.Context, devices []*programs.Device, arithmetic []*programs.Arithmetic) ([]time.Duration, error) {
+	const often = 3
+	var times [][]time.Duration // by task
+	for range often {
+		_, _, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier) error {
+			times = slices.Grow(times, len(c.graph.Tasks))[:len(c.graph.Tasks)]
+			for i := range c.graph.Tasks {
+				start := time.Now()
+				if err := c.do(ctx, int32(i)); err != nil {
+					return fmt.Errorf("%s: %w", c.graph.Describe(int32(i)), err)
+				}
+				times[i] = append(times[i], time.Since(start))
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	medians := make([]time.Duration, len(times))
+	for i, list := range times {
+		medians[i] = middle(list)
+	}
+	return medians, nil
+}

@@ -1,0 +1,31 @@
+package exec_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/exec"
+	"psim/schedules/collective"
+)
+
+// A collective from which any message is missing leaves wrong numbers, which are counted.
+func TestWrongNumbers(t *testing.T) {
+	devices, err := exec.OpenDevices(4, exec.DeviceOptions{Oversubscribe: true})
+	require.NoError(t, err)
+	defer exec.CloseDevices(devices)
+	for _, name := range collective.Names() {
+		call := collective.Call{Collective: name, Ranks: 4, Length: 64}
+		moves, err := call.Moves()
+		require.NoError(t, err)
+		r := exec.CollectiveRun{Call: call}
+		for missing := range moves {
+			wrong, err := r.WrongWithout(t.Context(), devices, func(i int32) bool { return i == int32(missing) })
+			require.NoError(t, err)
+			require.Positive(t, wrong, "%s without message %d", name, missing)
+		}
+		wrong, err := r.WrongWithout(t.Context(), devices, func(int32) bool { return false })
+		require.NoError(t, err)
+		require.Zero(t, wrong)
+	}
+}

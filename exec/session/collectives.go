@@ -1,0 +1,118 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"psim"
+	"psim/configs"
+	"psim/exec"
+	"psim/exec/programs"
+	"psim/internal/units"
+	"psim/reports"
+	"psim/schedules/collective"
+	"psim/schedules/graph"
+)
+
+// Collectives says which collective is run by itself, and over which tensors.
+type Collectives struct {
+	Devices        exec.DeviceOptions
+	Name           string // of a collective
+	Ranks          int
+	Sizes          []int64 // in bytes
+	Warmup, Repeat int     // runs before those that are measured, and of them
+	Stall          time.Duration
+	// Each, which may be nil, is told of every size before it is run.
+	Each func(bytes int64)
+}
+
+// collectiveNumber counts the bytes of an element: fp32.
+const collectiveNumber = 4
+
+// Run runs the collective for every size, and predicts each from what its tasks took alone.
+// With an error it returns the sizes before it.
+func (c Collectives) Run(ctx context.Context) (result reports.CollectiveSizes, err error) {
+	row, err := collective.Find(c.Name)
+	if err != nil {
+		return result, err
+	}
+	if err := row.Legal(c.Ranks); err != nil {
+		return result, err
+	}
+	devices, err := exec.OpenDevices(c.Ranks, c.Devices)
+	if err != nil {
+		return result, err
+	}
+	defer exec.CloseDevices(devices)
+	result = reports.CollectiveSizes{Collective: c.Name, Devices: c.Ranks, Backend: devices[0].Description(), Result: row.Result}
+	for _, bytes := range c.Sizes {
+		length := bytes / collectiveNumber
+		if row.Result == graph.AllToAll { // equal parts for all, as in nccl-tests
+			length -= length % int64(c.Ranks)
+		}
+		if length == 0 {
+			continue
+		}
+		size, err := c.size(ctx, devices, length)
+		if err != nil {
+			return result, fmt.Errorf("%s of %s: %w", c.Name, units.FormatBytes(bytes), err)
+		}
+		size.BusBandwidth = reports.BusShare(row.Result, c.Ranks) * float64(size.Bytes) / size.Time
+		result.Sizes = append(result.Sizes, size)
+	}
+	return result, nil
+}
+
+// size runs and predicts the collective on so many numbers.
+func (c Collectives) size(ctx context.Context, devices []*programs.Device, length int64) (size reports.CollectiveSize, err error) {
+	size.Bytes = length * collectiveNumber
+	if c.Each != nil {
+		c.Each(size.Bytes)
+	}
+	run := exec.CollectiveRun{Call: collective.Call{Collective: c.Name, Ranks: c.Ranks, Length: length}, Warmup: c.Warmup, Repeats: c.Repeat, Stall: c.Stall}
+	measured, err := run.Measure(ctx, devices)
+	if err != nil {
+		return size, err
+	}
+	predicted, err := predictCollective(measured)
+	size.Time, size.Predicted, size.Wrong = measured.Time.Seconds(), predicted.Seconds(), measured.Wrong
+	return size, err
+}
+
+// predictCollective simulates the graph with what its tasks took alone, those of equal kind
+// and size alike, and with what it takes to hand on from task to task: the time of the
+// graph without work, over the tasks of its longest path.
+func predictCollective(m exec.CollectiveTime) (time.Duration, error) {
+	type like struct {
+		kind  graph.Kind
+		bytes int64
+	}
+	alone := map[like][]time.Duration{}
+	for i, t := range m.Graph.Tasks {
+		key := like{t.Kind, t.Bytes}
+		alone[key] = append(alone[key], m.Alone[i])
+	}
+	for _, list := range alone {
+		slices.Sort(list)
+	}
+	path, err := simulated(m.Graph, func(*graph.Task) time.Duration { return 1 })
+	if err != nil || path == 0 {
+		return 0, err
+	}
+	hand := m.Empty / path
+	return simulated(m.Graph, func(t *graph.Task) time.Duration {
+		list := alone[like{t.Kind, t.Bytes}]
+		return hand + list[len(list)/2]
+	})
+}
+
+// simulated returns the time of a graph whose tasks take so long.
+func simulated(g *graph.Graph, busy func(*graph.Task) time.Duration) (time.Duration, error) {
+	s, err := psim.Simulate(&configs.Plan{Graph: g, Costs: graph.Costs{Task: func(t *graph.Task) graph.Cost { return graph.Cost{Busy: busy(t)} }}})
+	if err != nil {
+		return 0, err
+	}
+	return s.Trace.End(), nil
+}
