@@ -112,6 +112,7 @@ func estimatedPlan(c *configs.Config, set []string) *psim.Prediction {
 	if err != nil {
 		return nil
 	}
+	fmt.Println("PLAN", set)
 	p, err := psim.Predict(context.Background(), one)
 	if err != nil {
 		return nil
