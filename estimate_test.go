@@ -12,7 +12,7 @@ import (
 )
 
 // requireEstimate requires the estimate of a configuration to be what is predicted, to
-// the byte, and tells whether it was packed, and folded.
+// the byte, and tells whether it was packed, and one replica stood for all.
 func requireEstimate(t *testing.T, c *configs.Config) (packed, folded bool) {
 	t.Helper()
 	want, wantErr := psim.Predict(context.Background(), c)
@@ -25,13 +25,13 @@ func requireEstimate(t *testing.T, c *configs.Config) (packed, folded bool) {
 	require.NoError(t, err)
 	require.Equal(t, want.Summary, got.Summary)
 	require.Equal(t, want.Result, got.Result)
-	return got.Plan.Packed != nil, got.Plan.Packed != nil && got.Plan.Packed.Copies > 1
+	return got.Plan.Packed != nil, got.Plan.Alone || got.Plan.Packed != nil && got.Plan.Packed.Copies > 1
 }
 
 // Estimates are predictions: of every example, with every schedule, with several replicas
 // and every way to shard them.
 func TestEstimates(t *testing.T) {
-	packed, folded := 0, 0
+	packed, folded, alone := 0, 0, 0
 	for _, name := range configs.Examples() {
 		for _, sets := range [][]string{
 			nil, {"parallel.data=2"}, {"parallel.data=4", "parallel.zero=1"}, {"parallel.data=2", "parallel.zero=2", "parallel.overlap=true"},
@@ -39,6 +39,7 @@ func TestEstimates(t *testing.T) {
 			{"schedule.name=zbv", "parallel.data=3", "parallel.zero=2"}, {"parallel.data=2", "machine.devices_per_node=2"},
 			{"parallel.data=2", "machine.host.operation=10us", "machine.host.queue=2"}, {"train.stack=megatron"},
 			{"parallel.data=2", "parallel.zero=1", "parallel.overlap_gather=true", "parallel.overlap=true"},
+			{"schedule.name=dualpipe", "schedule.virtual_stages=1", "parallel.data=2"}, {"schedule.name=ddp", "schedule.stages=1", "parallel.data=4", "parallel.zero=3"},
 		} {
 			t.Run(fmt.Sprint(name, sets), func(t *testing.T) {
 				c, err := psim.Load(name, sets...)
@@ -49,12 +50,16 @@ func TestEstimates(t *testing.T) {
 				if p {
 					packed++
 				}
-				if f {
+				switch {
+				case f && p:
 					folded++
+				case f:
+					alone++
 				}
 			})
 		}
 	}
 	require.Greater(t, packed, 40)
 	require.Greater(t, folded, 10)
+	require.Greater(t, alone, 5)
 }

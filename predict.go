@@ -44,10 +44,15 @@ type Simulation struct {
 // Simulate runs a plan. The error of an order that cannot come to its end is a
 // *sim.DeadlockError.
 func Simulate(plan *configs.Plan) (Simulation, error) {
-	trace, err := sim.Run(plan.Graph, plan.Costs)
+	g := plan.Graph
+	if plan.Alone {
+		g = g.Alone()
+	}
+	trace, err := sim.Run(g, plan.Costs)
 	if err != nil {
 		return Simulation{Plan: plan}, err
 	}
+	trace.Graph, trace.Alone = plan.Graph, plan.Alone
 	if plan.Workload != nil {
 		ledger.Reserve(plan.Workload, trace)
 	}
@@ -156,6 +161,9 @@ func (p *Prediction) simulateWhole() (err error) {
 	} else if p.Simulation, err = Simulate(p.Plan); err == nil {
 		p.SimulationTime += time.Since(start)
 		p.Result = p.Simulation.Result(Info(p.Config, p.Plan))
+		if p.Plan.Alone {
+			p.Result.Tasks *= max(1, p.Plan.Graph.Shape.Replicas)
+		}
 	}
 	if err != nil {
 		return err

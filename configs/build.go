@@ -27,6 +27,9 @@ type Plan struct {
 	// Packed is the graph with its costs where it was asked for and can be packed; Graph
 	// then has one task of every class.
 	Packed *graph.Packed
+	// Alone says that Graph has the tasks of the first replica, which stands for all,
+	// where that was asked for but the graph cannot be packed.
+	Alone bool
 	// Samples and Tokens are what one step trains on, over all replicas; 0
 	// where the experiment does not say.
 	Samples, Tokens int64
@@ -122,8 +125,9 @@ func (c *Config) pipeline(s schedules.Schedule, shape graph.Shape, stageRank []i
 	if !IsSearched(s.Name) {
 		p, err := s.Pipeline(shape, stageRank)
 		if err != nil {
-			err = c.orderProblem(err)
+			return p, nil, c.orderProblem(err)
 		}
+		p, err = c.exchanging(s, p)
 		return p, nil, err
 	}
 	if err := c.checkAuto(s, stageRank); err != nil {
@@ -134,6 +138,19 @@ func (c *Config) pipeline(s schedules.Schedule, shape graph.Shape, stageRank []i
 		return wiring.Pipeline{}, nil, err
 	}
 	return wiring.Pipeline{Name: s.Name, Shape: shape, Placement: graph.Placement{First: stageRank}, Order: found.Order}, found, nil
+}
+
+// exchanging has forwards and backwards of a pipeline hide each other's all-to-alls, where
+// that is asked for and there are any.
+func (c *Config) exchanging(s schedules.Schedule, p wiring.Pipeline) (wiring.Pipeline, error) {
+	if !c.Parallel.ExpertOverlap || c.Parallel.Expert <= 1 {
+		return p, nil
+	}
+	p, err := s.Exchanging(p)
+	if err != nil {
+		err = c.problem("parallel", err)
+	}
+	return p, err
 }
 
 func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule, packer *wiring.Packer) (*Plan, error) {

@@ -59,6 +59,9 @@ func (k *Cut) Divide() *Division {
 func (d *Division) Pipeline() (wiring.Pipeline, error) {
 	p, err := d.config.shared.pipeline(d.Schedule, d.Shape, d.Workload.Placement.First)
 	if err == nil {
+		p, err = d.config.exchanging(d.Schedule, p)
+	}
+	if err == nil {
 		err = d.config.checkTwoPass(p.Order.Split())
 	}
 	if err != nil {

@@ -56,6 +56,9 @@ func (c *Config) nobodyToDispatch() (warnings []string) {
 	if d := c.Parallel.Dispatch; d == schedules.DispatchFP8 {
 		warnings = append(warnings, fmt.Sprintf("parallel.dispatch = %q: %s", d, why))
 	}
+	if c.Parallel.ExpertOverlap {
+		warnings = append(warnings, "parallel.expert_overlap = true: "+why)
+	}
 	if i := c.Model.Imbalance; i > 1 {
 		warnings = append(warnings, fmt.Sprintf("model.imbalance = %g: %s", i, why))
 	}

@@ -8,11 +8,12 @@ import (
 )
 
 // wire makes the graph of a plan and its costs: packed if there is a packer and the graph
-// can be packed, and then one replica for all if they do the same.
+// can be packed; and with a packer one replica for all if they do the same.
 func (c *Config) wire(plan *Plan, p wiring.Pipeline, packer *wiring.Packer, price func(*graph.Graph) (graph.Costs, error)) error {
 	p.Synchronous, p.WholeLast = c.Schedule.Synchronous, c.Schedule.WholeLast
+	pack := packer != nil
 	for _, folded := range []bool{true, false} {
-		if packer == nil {
+		if !pack {
 			break
 		}
 		packed, err := packer.Pack(p, folded)
@@ -27,16 +28,23 @@ func (c *Config) wire(plan *Plan, p wiring.Pipeline, packer *wiring.Packer, pric
 		case err == nil:
 			return nil
 		case errors.Is(err, graph.ErrNotPacked):
-			packer = nil
+			pack = false
 		case !errors.Is(err, graph.ErrNotAlike):
 			return c.problem("schedule", err)
 		}
 	}
-	g, err := p.Graph()
-	if err != nil {
-		return c.problem("schedule", err)
+	for _, p.Alone = range []bool{packer != nil && p.Shape.Replicas > 1 && p.Shards == nil && p.Sync.Broadcast == nil, false} {
+		g, err := p.Graph()
+		if err != nil {
+			return c.problem("schedule", err)
+		}
+		plan.Graph, plan.Packed, plan.Alone = g, nil, p.Alone
+		if plan.Costs, err = price(g); err != nil {
+			return err
+		}
+		if !p.Alone || g.Alike(plan.Costs, len(p.Tied)) {
+			break
+		}
 	}
-	plan.Graph, plan.Packed = g, nil
-	plan.Costs, err = price(g)
-	return err
+	return nil
 }

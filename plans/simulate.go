@@ -119,7 +119,11 @@ func (e *engine) alone(d *configs.Division, p wiring.Pipeline) (tasks int, err e
 			if p.Alone && !alike(d, g, costs, len(p.Tied)) {
 				return graph.ErrNotAlike
 			}
-			t, err := sim.Run(made(g, p.Alone), costs)
+			one := g
+			if p.Alone {
+				one = g.Alone()
+			}
+			t, err := sim.Run(one, costs)
 			if err == nil {
 				e.summary = graph.Summarize(t)
 			}
@@ -139,35 +143,8 @@ func alike(d *configs.Division, g *graph.Graph, costs graph.Costs, tied int) boo
 	if d.Workload.Shards != nil || d.Machine.Host.Threads == "node" {
 		return false
 	}
-	one, seen := *g, map[[2]int32]bool{}
-	one.Tasks = nil
-	for _, t := range g.Tasks {
-		if at := [2]int32{t.Stream, t.Peer}; t.Peer != graph.None && !seen[at] {
-			seen[at] = true
-			one.Tasks = append(one.Tasks, t)
-		}
-	}
 	costs.Host = nil
-	sample := graph.Packed{Graph: &one, Copies: max(1, g.Shape.Replicas), Within: int32(tied)}
-	return sample.Price(costs) == nil
-}
-
-// made returns a graph that says of itself what it has: of one replica alone, groups of
-// its own ranks.
-func made(g *graph.Graph, alone bool) *graph.Graph {
-	if !alone {
-		return g
-	}
-	one := *g
-	one.Shape.Replicas, one.Groups = 1, make([][]int32, len(g.Groups))
-	for i, group := range g.Groups {
-		for _, r := range group {
-			if int(r) < g.Shape.Ranks {
-				one.Groups[i] = append(one.Groups[i], r)
-			}
-		}
-	}
-	return &one
+	return g.Alike(costs, tied)
 }
 
 // fits compares the peaks of all ranks with what they and their nodes have.

@@ -100,6 +100,9 @@ func (l *Ledger) AtPeak(t *graph.Trace) []Bytes {
 			peak[e.Rank] = now[e.Rank]
 		}
 	}
+	for r := t.Graph.Shape.Ranks; t.Alone && r < len(peak); r++ {
+		peak[r] = peak[r%t.Graph.Shape.Ranks]
+	}
 	return l.reserved(peak, lasting)
 }
 

@@ -45,10 +45,7 @@ func (x *Statistics) Summarize(p *Packed, s *Summary) {
 		x.memory(int32(r), rank)
 		rank.PeakInFlight = x.inFlight(int32(r))
 	}
-	for r := ranks; r < len(s.Ranks); r++ {
-		s.Ranks[r] = s.Ranks[r%ranks]
-		s.Ranks[r].Rank = r
-	}
+	s.copy(ranks)
 	busy *= time.Duration(p.Copies)
 	s.Bubble = Bubble{idleShare(busy, s.Makespan, len(s.Ranks)), idleShare(busy, s.LongestSpan, len(s.Ranks))}
 }

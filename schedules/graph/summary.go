@@ -72,11 +72,17 @@ func Summarize(t *Trace) Summary {
 		s.LongestSpan = max(s.LongestSpan, streams.summarize(rank, s.StepTime))
 		busy += rank.Compute
 	}
-	s.Bubble = Bubble{idleShare(busy, s.Makespan, len(s.Ranks)), idleShare(busy, s.LongestSpan, len(s.Ranks))}
+	made := len(s.Ranks)
+	if t.Alone {
+		made = t.Graph.Shape.Ranks
+		s.Messages *= len(s.Ranks) / made
+	}
+	s.Bubble = Bubble{idleShare(busy, s.Makespan, made), idleShare(busy, s.LongestSpan, made)}
 	t.summarizeMemory(s.Ranks)
 	t.summarizeInFlight(s.Ranks)
 	s.SteadyMicrobatch, s.Startup = t.steadyMicrobatch(), t.Startup()
 	t.summarizeInner(s.Ranks)
+	s.copy(made)
 	return s
 }
 

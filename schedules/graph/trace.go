@@ -128,6 +128,8 @@ type Trace struct {
 	Inner []Inner
 	// Counts says, of a trace that stands for a Packed, how many tasks each is; nil: one.
 	Counts []int32
+	// Alone says that the tasks are those of the first replica, which stands for all.
+	Alone bool
 	// Memory is sorted by time; at equal times, ends come before starts.
 	Memory []MemoryEvent
 }
