@@ -52,7 +52,8 @@ func drawSpace(t *rapid.T) (*configs.Config, psim.PlanQuery) {
 	}
 	if sets[1] == "model.family=mixtral" {
 		sets = append(sets, "model.experts=4", "model.experts_per_token=2", "parallel.dispatcher="+choose("dispatcher", "alltoall", "deepep"),
-			"parallel.dispatch="+choose("dispatch", "activations", "fp8"), "model.shared_experts="+choose("shared experts", "0", "1"))
+			"parallel.dispatch="+choose("dispatch", "activations", "fp8"), "model.shared_experts="+choose("shared experts", "0", "1"),
+			"parallel.expert_overlap="+choose("expert overlap", "false", "true"))
 	}
 	var lines []string
 	for _, s := range sets {
@@ -112,7 +113,6 @@ func estimatedPlan(c *configs.Config, set []string) *psim.Prediction {
 	if err != nil {
 		return nil
 	}
-	fmt.Println("PLAN", set)
 	p, err := psim.Predict(context.Background(), one)
 	if err != nil {
 		return nil

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,6 +82,9 @@ func New(c *configs.Config, q Query) (*Space, error) {
 		}
 		if err := s.read(q); err != nil {
 			return nil, err
+		}
+		if list, own := offered["train.precision"], s.config.Train.Precision; list != nil && !slices.Contains(list, own) {
+			return nil, fmt.Errorf("the trainer %s does not train in %s; it has %s; --trainer names another", cmp.Or(q.Trainer, c.Train.Stack), own, strings.Join(list, ", "))
 		}
 		p := Plan{Others: others}
 		p.Context, p.Expert = 1, 1
@@ -216,7 +220,7 @@ func (s *Space) findKinds() {
 			continue
 		}
 		switch o, err := one.Order(one.Example(), nil); {
-		case err != nil || o.Paired():
+		case err != nil || o.Paired() || s.config.Parallel.ExpertOverlap:
 			s.kinds[name] = pairedOrder
 		case !o.Split():
 			s.kinds[name] = wholeOrder

@@ -207,6 +207,9 @@ func (s *Space) place(p *Plan) {
 // repeated reports whether a plan's order is that of a schedule which comes before its own
 // in the catalog, and which all its plans have as well.
 func (s *Space) repeated(p *Plan) bool {
+	if s.config.Parallel.ExpertOverlap && p.Expert > 1 { // by which orders change
+		return false
+	}
 	key := placementKey{p.Schedule, p.Stages, p.VirtualStages, p.Microbatches}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
