@@ -63,3 +63,22 @@ func TestEstimates(t *testing.T) {
 	require.Greater(t, folded, 10)
 	require.Greater(t, alone, 5)
 }
+
+// So it is with experts on other devices: within a rank, over several replicas, with and
+// without pairs.
+func TestEstimatesOfExperts(t *testing.T) {
+	for _, sets := range [][]string{
+		{"parallel.expert=8"}, {"parallel.expert=4", "parallel.tensor=8", "parallel.sequence=true", "parallel.data=2"}, {"parallel.expert=8", "parallel.tensor=2", "parallel.sequence=true", "train.recompute=none"},
+		{"parallel.expert=4", "parallel.tensor=2", "parallel.sequence=true", "parallel.expert_tensor=2", "parallel.order=tp-pp-dp"},
+		{"parallel.expert=8", "schedule.name=interleaved-1f1b", "schedule.virtual_stages=4", "parallel.overlap_gather=true"},
+		{"parallel.expert=8", "schedule.name=zb-h1", "parallel.zero=2"}, {"parallel.expert=2", "parallel.context=2", "parallel.data=4"},
+		{"parallel.expert=8", "parallel.expert_overlap=true"}, {"parallel.expert=8", "parallel.delay_weights=true"},
+		{"parallel.expert=8", "schedule.name=dualpipe", "parallel.delay_weights=true"}, {"parallel.expert=4", "schedule.name=dualpipev"},
+	} {
+		all := append([]string{"model.preset=mixtral-8x7b", "parallel.tensor=1", "parallel.sequence=false", "parallel.data=8", "batch.global=64"}, sets...)
+		c, err := psim.Load("llama3-70b", all...)
+		require.NoError(t, err, "%v", sets)
+		_, folded := requireEstimate(t, c)
+		require.True(t, folded, "%v", sets)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"psim/configs"
+	"psim/costmodel/arch"
 	"psim/costmodel/memory"
 	"psim/reports"
 	"psim/schedules"
@@ -17,7 +18,7 @@ func Info(c *configs.Config, plan *configs.Plan) reports.Info {
 	return reports.Info{
 		Name: c.Name(), Schedule: plan.Graph.Name,
 		Stages: shape.Ranks, VirtualStages: shape.Virtual, Microbatches: shape.Microbatches,
-		DataParallel: max(1, shape.Replicas), TensorParallel: max(1, c.Parallel.Tensor), ContextParallel: c.Parallel.Context, ContextCollective: contextCollective(c), Sequence: c.Parallel.Sequence,
+		DataParallel: max(1, shape.Replicas), TensorParallel: max(1, c.Parallel.Tensor), ContextParallel: c.Parallel.Context, ExpertParallel: c.Parallel.Expert, ContextCollective: contextCollective(c), Sequence: c.Parallel.Sequence,
 		Samples: plan.Samples, Shards: shards(plan), Tokens: plan.Tokens, DataSet: c.Data.Samples, Work: work(plan), Config: c.Object(), Memory: memoryOf(plan), Warnings: slices.Clone(plan.Warnings),
 		Limits: reports.Limits{Capacity: plan.Capacity, Margin: plan.Machine.Device.Margin, Memory: int64(plan.Machine.Device.Memory),
 			Node: int64(plan.Machine.MemoryPerNode), DevicesPerNode: plan.Machine.DevicesPerNode, On: plan.Machine.Node},
@@ -53,7 +54,7 @@ func work(plan *configs.Plan) reports.Work {
 	w := reports.Work{
 		Parameters: n.Parameters(), ActiveParameters: n.ActiveParameters(),
 		Precision: precision, Device: device.Name,
-		ModelFLOPs:    3 * float64(n.ModelFLOPs()) * float64(plan.Samples),
+		ModelFLOPs:    3 * float64(n.FLOPs(arch.Forward)) * float64(plan.Samples),
 		HardwareFLOPs: plan.Workload.FLOPs(), PeakFLOPs: float64(device.PeakIn(precision)),
 	}
 	if plan.Tokens > 0 {

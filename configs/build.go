@@ -140,10 +140,14 @@ func (c *Config) pipeline(s schedules.Schedule, shape graph.Shape, stageRank []i
 	return wiring.Pipeline{Name: s.Name, Shape: shape, Placement: graph.Placement{First: stageRank}, Order: found.Order}, found, nil
 }
 
-// exchanging has forwards and backwards of a pipeline hide each other's all-to-alls, where
-// that is asked for and there are any.
+// exchanging has the work of a pipeline hide all-to-alls, where that is asked for and there
+// are any.
 func (c *Config) exchanging(s schedules.Schedule, p wiring.Pipeline) (wiring.Pipeline, error) {
-	if !c.Parallel.ExpertOverlap || c.Parallel.Expert <= 1 {
+	if c.Parallel.Expert <= 1 {
+		return p, nil
+	}
+	p.DelayWeights = c.Parallel.DelayWeights
+	if !c.Parallel.ExpertOverlap {
 		return p, nil
 	}
 	p, err := s.Exchanging(p)

@@ -55,7 +55,7 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 // simulatedOnly lists the settings that undo what has no effect on an execution, and says
 // so.
 func (c *Config) simulatedOnly() (sets, changes []string) {
-	if p := c.Train.Precision; p != "" && p != "fp32" {
+	if p := c.Train.Precision; p != "" && p != "fp32" && !c.Train.Narrow() {
 		sets = append(sets, "train.precision=fp32")
 		changes = append(changes, fmt.Sprintf("runs in fp32, not %s", p))
 	}

@@ -43,6 +43,9 @@ func TestNotExecuted(t *testing.T) {
 	}{
 		{[]string{"parallel.tensor=2"}, "parallel.tensor = 2: is simulated, but not executed"},
 		{[]string{"model.preset=mixtral-8x7b"}, "model: a mixture of experts is simulated, but not executed"},
+		{[]string{"train.precision=fp8", "machine.device=h100-80gb-sxm"}, `train.precision = "fp8": is simulated, but not executed`},
+		{[]string{"train.precision=nvfp4", "machine.device=b200-180gb-sxm"}, `train.precision = "nvfp4": is simulated, but not executed`},
+		{[]string{"train.moments=bf16"}, `train.moments = "bf16": is simulated, but not executed`},
 		{[]string{"train.clip=true"}, "train.clip = true: is simulated, but not executed"},
 		{[]string{"train.recompute=selective"}, `train.recompute = "selective": is simulated, but not executed`},
 		{[]string{`train.recompute=["core_attn"]`}, `train.recompute = "core_attn": is simulated, but not executed`},

@@ -75,11 +75,18 @@ func drawExperiment(t *rapid.T) drawn {
 		delete(d.sets, "schedule.virtual_stages")
 		delete(d.sets, "schedule.partition")
 	}
+	if tensor := d.sets["parallel.tensor"]; d.sets["model.family"] == `"mixtral"` && d.sets["parallel.zero"] != "3" && (tensor == "1" || d.sets["parallel.sequence"] == "true") {
+		groups := map[string][]string{"11": {"1"}, "21": {"1", "2"}, "41": {"1", "2", "4"}, "12": {"1", "2"}, "22": {"1", "2", "4"}, "42": {"1", "2", "4"}}
+		maps.Copy(d.sets, map[string]string{
+			"parallel.expert": choose("expert", groups[tensor+d.sets["parallel.data"]]...), "parallel.dispatcher": name("dispatcher", "alltoall", "deepep"),
+			"parallel.dispatch": name("dispatch", "activations", "fp8"), "model.imbalance": choose("imbalance", "1.0", "1.3"),
+		})
+	}
 	scale := func(name string) float64 { return rapid.SampledFrom([]float64{0.03, 1, 30}).Draw(t, name) }
 	d.rates = map[string]float64{
 		"machine.compute.flops": 1e10 * scale("flops"), "machine.compute.memory_bandwidth": 1e9 * scale("memory"),
 		"machine.link.bandwidth": 1e9 * scale("bandwidth"), "machine.link.collective_bandwidth": 5e8 * scale("collective"),
-		"machine.network.bandwidth": 1e8 * scale("network bandwidth"),
+		"machine.network.bandwidth": 1e8 * scale("network bandwidth"), "machine.link.all_to_all_bandwidth": 1e9 * scale("all to all"),
 	}
 	d.times = map[string]float64{
 		"machine.compute.launch": 1e-5 * scale("launch"), "machine.link.latency": 1e-5 * scale("latency"),

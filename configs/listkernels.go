@@ -26,6 +26,15 @@ func WriteKernels(w io.Writer, verbose bool) {
 			writeKernels(w, set, family)
 		}
 	}
+	writeRecipes(w)
+}
+
+// writeRecipes prints what narrow products need beside themselves, in bytes of a number.
+func writeRecipes(w io.Writer) {
+	fmt.Fprintln(w, "\nnarrow\tkernels of a cast\tbytes moved\tkept for W\tweight held\tgathered\tmoved once a step")
+	for _, r := range arch.Recipes() {
+		fmt.Fprintf(w, "%s\t%d\t%.5g\t%.5g\t%.5g\t%.5g\t%.5g\n", r.Name, r.Kernels, r.Cast, r.Kept, r.Held, r.Gathered, r.Step)
+	}
 }
 
 // writeKernels prints what a set of kernels has between the products of a family.

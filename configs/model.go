@@ -28,7 +28,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	if err != nil {
 		return nil, err
 	}
-	if err := c.checkTwoPass(pipeline.Order.Split()); err != nil {
+	if err := c.checkTwoPass(pipeline.Order.Split() || pipeline.DelayWeights); err != nil {
 		return nil, err
 	}
 	planned := w.Plan()
@@ -94,6 +94,8 @@ func (c *Config) trainedOn(n arch.Network, m costmodel.Machine) (arch.Training, 
 	case err != nil:
 	case t.Narrow() && !c.Model.Transformer():
 		err = fmt.Errorf("precision = %q: is of the blocks of transformers, and %s has none; use bf16", t.Precision, n.Name)
+	case t.Narrow() && c.Parallel.Zero == 3 && (c.Parallel.Gather == schedules.GatherTensor || c.Parallel.Simplified):
+		err = fmt.Errorf(`precision = %q: is not modelled with parallel.gather = "tensor", nor with parallel.simplified = true; remove them`, t.Precision)
 	case c.Parallel.Zero == 3 && t.Recompute == "full" && t.RecomputeMethod == arch.RecomputeUniform && t.RecomputeLayers > 1:
 		err = fmt.Errorf(`recompute_layers = %d: is not modelled with parallel.zero = 3 and recompute_method = "uniform", which would gather so many blocks at once; set 0, or "block"`, t.RecomputeLayers)
 	}
@@ -175,7 +177,7 @@ func (c *Config) layOut(m *costmodel.Machine) {
 // layerByLayer makes a stage of every layer, all on one rank: the units of
 // ZeRO 3.
 func (c *Config) layerByLayer(w *stages.Workload) error {
-	for _, key := range []string{"partition", "placement"} {
+	for _, key := range []string{"partition", "first_blocks", "last_blocks", "placement"} {
 		if c.Defined("schedule." + key) {
 			return fmt.Errorf("%s: parallel.zero = 3 makes a unit of every layer by itself, on every rank; remove %s", key, key)
 		}

@@ -97,7 +97,7 @@ func (c *Config) networkNotes(p *Plan) (lines []string) {
 		say("a unit of every layer, gathered where it is used")
 	case len(w.Stages) > 1:
 		by := "balanced by time" // the default
-		if c.Defined("schedule.partition") {
+		if c.Defined("schedule.partition") || c.uneven() {
 			by = "as schedule.partition says"
 		}
 		say("%s layers on stages 0 to %d, %s", abbreviated(w.Layers), len(w.Layers)-1, by)

@@ -58,6 +58,8 @@ func (c *Config) partition(w *stages.Workload, m costmodel.Machine, schedule sch
 func (c *Config) cut(w *stages.Workload, m costmodel.Machine) (err error) {
 	n, stages, by := len(w.Network.Layers), len(w.Placement.First), c.Schedule.Partition
 	switch {
+	case c.uneven() && (by.Layers != nil || by.Rule != "" && by.Rule != schedules.BlocksPartition):
+		return errors.New(`first_blocks and last_blocks go with partition = "blocks" alone`)
 	case by.Layers != nil:
 		w.Layers, err = partition.Explicit(by.Layers, n, stages)
 	case by.Rule == schedules.PresetPartition:
@@ -66,6 +68,12 @@ func (c *Config) cut(w *stages.Workload, m costmodel.Machine) (err error) {
 		return fmt.Errorf(`"tagged" needs placement to have the rank of each of %d layers, and it has %d`, n, len(c.Schedule.Placement))
 	case by.Rule == schedules.TaggedPartition:
 		w.Layers, w.Placement.First = partition.Tagged(c.Schedule.Placement)
+	case by.Rule == schedules.BlocksPartition || c.uneven():
+		before, blocks, after := w.Network.Ends()
+		if blocks == 0 {
+			return errors.New(`"blocks": these are a transformer's, and this network has none; use "balanced" or "equal"`)
+		}
+		w.Layers, err = partition.Blocks(blocks, partition.Ends{Before: before, After: after, First: c.Schedule.FirstBlocks, Last: c.Schedule.LastBlocks}, stages)
 	case by.Rule == schedules.EqualPartition:
 		w.Layers, err = partition.Equal(n, stages)
 	default:
@@ -79,6 +87,9 @@ func (c *Config) cut(w *stages.Workload, m costmodel.Machine) (err error) {
 	}
 	return err
 }
+
+// uneven reports whether the stages at the ends have numbers of blocks of their own.
+func (c *Config) uneven() bool { return c.Schedule.FirstBlocks+c.Schedule.LastBlocks > 0 }
 
 // presetPartition finds the cut, and the placement, that belongs to a network.
 func presetPartition(n arch.Network, ranks int) ([]int, []int32, error) {

@@ -56,8 +56,13 @@ func (c *Config) nobodyToDispatch() (warnings []string) {
 	if d := c.Parallel.Dispatch; d == schedules.DispatchFP8 {
 		warnings = append(warnings, fmt.Sprintf("parallel.dispatch = %q: %s", d, why))
 	}
-	if c.Parallel.ExpertOverlap {
-		warnings = append(warnings, "parallel.expert_overlap = true: "+why)
+	for _, set := range []struct {
+		key   string
+		given bool
+	}{{"expert_overlap", c.Parallel.ExpertOverlap}, {"delay_weights", c.Parallel.DelayWeights}} {
+		if set.given {
+			warnings = append(warnings, fmt.Sprintf("parallel.%s = true: %s", set.key, why))
+		}
 	}
 	if i := c.Model.Imbalance; i > 1 {
 		warnings = append(warnings, fmt.Sprintf("model.imbalance = %g: %s", i, why))

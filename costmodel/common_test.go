@@ -28,8 +28,8 @@ type tester interface {
 // device computes 1 TFLOP/s and moves 100 GB/s, and reaches all of it.
 func device() costmodel.Device {
 	return costmodel.Device{
-		Name: "test", MemoryBandwidth: 1e11, Peak: costmodel.Peak{FP32: 1e12, FP16: 2e12, BF16: 2e12},
-		Efficiency: costmodel.Efficiency{FP32: 1, FP16: 1, BF16: 1, Memory: 1}, Launch: 1000, HalfRows: 10,
+		Name: "test", MemoryBandwidth: 1e11, Peak: costmodel.Peak{FP32: 1e12, FP16: 2e12, BF16: 2e12, FP8: 4e12, FP4: 8e12},
+		Efficiency: costmodel.Efficiency{FP32: 1, FP16: 1, BF16: 1, FP8: 1, FP4: 1, Memory: 1}, Launch: 1000, HalfRows: 10,
 	}
 }
 

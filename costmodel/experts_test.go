@@ -139,5 +139,46 @@ func TestDeepEPTime(t *testing.T) {
 	// not the token's own.
 	const tokens = 32 * 64 * 4
 	require.InDelta(t, 2+tokens*2*4/8, took(false).Microseconds(), 1)
-	require.InDelta(t, 2+tokens*(2-3./7)/2, took(true).Microseconds(), 1)
+	require.InDelta(t, 2+tokens*(2-3./7)/2/0.87, took(true).Microseconds(), 1)
+}
+
+// With weight gradients delayed the halves of the parts of a backward add up to the halves
+// of the whole, in time and launches, and the peak is that of whole parts.
+func TestDelayedWeights(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := machine()
+		m.Host = costmodel.Host{Operation: 500, Task: 3000}
+		w := workload(t, mixture(t, arch.Group{Expert: 4}), []int32{0}, 2, 2, 1)
+		w.Replicas = 8
+		w.Training = rapid.SampledFrom(recomputations()).Draw(t, "recompute")
+		plain := orderOf(t, "gpipe", w)
+		sums := func(p wiring.Pipeline, exchanges bool) (times map[graph.Kind]graph.Cost, peak int64) {
+			p.Name, p.Shape = "test", shape(w)
+			plan := w.Plan()
+			plan.Fill(&p)
+			if !exchanges {
+				p.Exchanges, p.Sync = nil, wiring.Sync{}
+			}
+			g, err := p.Graph()
+			require.NoError(t, err)
+			costs, err := costmodel.StepCosts(m, plan, g)
+			require.NoError(t, err)
+			times = map[graph.Kind]graph.Cost{}
+			for i := range g.Tasks {
+				if c, k := costs.Task(&g.Tasks[i]), g.Tasks[i].Kind; k.Compute() {
+					sum := times[k]
+					sum.Busy, sum.Launch = sum.Busy+c.Busy, sum.Launch+c.Launch
+					times[k] = sum
+				}
+			}
+			trace := run(t, g, costs)
+			ledger(t, trace)
+			return times, graph.Summarize(trace).Ranks[0].PeakMemory
+		}
+		halves, _ := sums(wiring.Pipeline{Order: splitOrders(plain)["zb-h1"]}, false)
+		_, most := sums(wiring.Pipeline{Order: plain}, true)
+		delayed, peak := sums(wiring.Pipeline{Order: plain, DelayWeights: true}, true)
+		require.Equal(t, halves, delayed)
+		require.Equal(t, most, peak)
+	})
 }

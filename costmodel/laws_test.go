@@ -69,7 +69,7 @@ func drawWorkload(t *rapid.T) (stages.Workload, costmodel.Machine) {
 	w.Replicas = rapid.IntRange(1, 3).Draw(t, "replicas")
 	w.Zero = rapid.IntRange(0, 2).Draw(t, "zero")
 	w.Training = arch.Training{
-		Precision: rapid.SampledFrom([]string{"fp32", "bf16"}).Draw(t, "precision"), Clip: rapid.Bool().Draw(t, "clip"),
+		Precision: rapid.SampledFrom([]string{"fp32", "bf16", "fp8", "mxfp8", "nvfp4"}).Draw(t, "precision"), Clip: rapid.Bool().Draw(t, "clip"),
 		Gradients: "fp32", Recompute: rapid.SampledFrom([]string{"none", "selective", "full"}).Draw(t, "recompute"),
 	}
 	m := machine()
@@ -99,7 +99,7 @@ func times(t tester, w stages.Workload, m costmodel.Machine, g *graph.Graph) []i
 func TestTimeIsMonotone(t *testing.T) {
 	faster := map[string]func(*costmodel.Machine, float64){
 		"flops": func(m *costmodel.Machine, by float64) {
-			for _, r := range []*units.FLOPS{&m.Device.Peak.FP32, &m.Device.Peak.BF16} {
+			for _, r := range []*units.FLOPS{&m.Device.Peak.FP32, &m.Device.Peak.BF16, &m.Device.Peak.FP8, &m.Device.Peak.FP4} {
 				*r = units.FLOPS(float64(*r) * by)
 			}
 		},

@@ -68,7 +68,7 @@ func TestPrecisions(t *testing.T) {
 	}
 	d.Peak.BF16 = 0
 	_, err := costmodel.NewCompute(d, arch.Training{Precision: "bf16"})
-	require.EqualError(t, err, `precision = "bf16": the device test has no rate for it; it has fp32, fp16`)
+	require.EqualError(t, err, `precision = "bf16": the device test has no rate for it; it has fp32, fp16, fp8, fp4`)
 	_, err = costmodel.NewCompute(costmodel.Device{Name: "none"}, arch.Training{})
 	require.EqualError(t, err, `precision = "fp32": the device none has no rate for it`)
 }

@@ -1,6 +1,7 @@
 package costmodel_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/memory"
 	"psim/costmodel/stages"
 	"psim/schedules"
 	"psim/schedules/graph"
@@ -98,6 +100,34 @@ func TestNarrowWeights(t *testing.T) {
 			}
 			require.Equal(t, wide[zero]+time.Duration(blocks*block*c.moved/32), took, "%+v", c.training)
 		}
+	}
+}
+
+// Under ZeRO 3 units travel and are held as the recipe has weights, in closed form.
+func TestNarrowUnits(t *testing.T) {
+	n, err := arch.Model{Family: "llama", Layers: 4, Hidden: 64, Heads: 4, FFNHidden: 128, Vocab: 100, SequenceLength: 16}.Network()
+	require.NoError(t, err)
+	const block, norms = 4*64*64 + 3*64*128, 2 * 64
+	for _, c := range []struct {
+		training   arch.Training
+		sent, held int64 // for a weight, in 32nds of a byte
+	}{
+		{arch.Training{Precision: "bf16"}, 64, 64},
+		{arch.Training{Precision: "fp8"}, 32, 64},
+		{arch.Training{Precision: "fp8", BothWays: true}, 32, 32},
+		{arch.Training{Precision: "fp8", Weights: "16-bit"}, 64, 128},
+		{arch.Training{Precision: "mxfp8"}, 64, 66},
+		{arch.Training{Precision: "nvfp4"}, 64, 64 + 36},
+	} {
+		w := stages.Workload{
+			Network: n, Layers: slices.Repeat([]int{1}, 7), Placement: graph.Placement{First: make([]int32, 7)},
+			Samples: []int64{1}, Replicas: 2, Zero: 3, Training: c.training,
+		}
+		plan := w.Plan()
+		require.Equal(t, []int64{2*norms + block*c.sent/32}, plan.Sync().Units[1].Gather, "%+v", c.training)
+		require.EqualValues(t, 2*norms+block*c.held/32, plan.Unit(plan.Stages[1].Flats[0]), "%+v", c.training)
+		shares := int64(2*(2*100*64+64*9) + 4*block*c.sent/32)
+		require.Equal(t, shares/2, memory.Lasting(plan, 2)[0].Parameters, "%+v", c.training)
 	}
 }
 

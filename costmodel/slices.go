@@ -36,7 +36,7 @@ func slice(c Compute, h Host, plan *stages.Plan, k graph.Kind, stage int, sample
 	s := &slicer{compute: c, host: h, training: plan.Training, kind: k, samples: samples, bucketOf: map[string]int{}}
 	s.begin(time.Duration(h.Task))
 	switch {
-	case len(plan.Exchanges(stage, k)) > 0:
+	case len(plan.Exchanges(stage, graph.Forward)) > 0:
 		s.exchanged(plan, stage)
 	case k == graph.Forward:
 		s.forward(plan, stage)

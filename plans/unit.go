@@ -103,6 +103,7 @@ func (p *Plan) divide(s *Space) func(*configs.Config) {
 		}
 		if !slices.Contains(s.fixed, "schedule.partition") {
 			c.Schedule.Partition.Layers, c.Schedule.Partition.Rule = nil, ""
+			c.Schedule.FirstBlocks, c.Schedule.LastBlocks = 0, 0
 		}
 		if p.Zero < 3 {
 			c.Parallel.Gather, c.Parallel.Simplified = "", false

@@ -249,7 +249,7 @@ func graphText(r Result) string {
 	for _, x := range []struct {
 		symbol string
 		size   int
-	}{{"V", r.VirtualStages}, {"D", r.DataParallel}, {"T", r.TensorParallel}, {"C", r.ContextParallel}} {
+	}{{"V", r.VirtualStages}, {"D", r.DataParallel}, {"T", r.TensorParallel}, {"C", r.ContextParallel}, {"E", r.ExpertParallel}} {
 		if x.size > 1 {
 			text += fmt.Sprintf(", %s = %d", x.symbol, x.size)
 		}

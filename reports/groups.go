@@ -107,7 +107,7 @@ func longestOf(list []traffic) (groups []Group) {
 		}
 	}
 	slices.SortStableFunc(groups, func(a, b Group) int {
-		order := []string{"tensor", "context", "pipeline", "data", "tied", "collective"}
+		order := []string{"tensor", "context", "expert", "pipeline", "data", "expert-data", "tied", "collective"}
 		return slices.Index(order, a.Dimension) - slices.Index(order, b.Dimension)
 	})
 	return groups

@@ -43,7 +43,9 @@ type Result struct {
 	TensorParallel int `json:"tensor_parallel"`
 	// Parts into which every sequence is cut, where they are several; a rank has all.
 	ContextParallel int `json:"context_parallel,omitempty"`
-	Devices         int `json:"devices,omitempty"` // over all replicas
+	// Devices that the experts of a layer are on, where they are several.
+	ExpertParallel int `json:"expert_parallel,omitempty"`
+	Devices        int `json:"devices,omitempty"` // over all replicas
 	// Time of a step, with the optimizer. Times of a measured result are means over
 	// its steps.
 	StepTime float64 `json:"step_time_s"`
@@ -160,6 +162,7 @@ type Info struct {
 	Microbatches                 int
 	DataParallel, TensorParallel int
 	ContextParallel              int     // 0 or 1: sequences are whole
+	ExpertParallel               int     // 0 or 1: every device has all experts
 	ContextCollective            string  // with which their parts attend to each other
 	Samples, Tokens              int64   // per step, over all replicas
 	Shards                       []int64 // of Samples, by replica, where these differ; else nil
@@ -221,6 +224,9 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 func (r *Result) setDevices(info Info) {
 	if info.ContextParallel > 1 {
 		r.ContextParallel = info.ContextParallel
+	}
+	if info.ExpertParallel > 1 {
+		r.ExpertParallel = info.ExpertParallel
 	}
 	r.Devices = len(r.Ranks) * r.perRank()
 }

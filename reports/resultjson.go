@@ -124,8 +124,8 @@ func (r Result) validate() error {
 		return fmt.Errorf("bubble is beyond %g", longest)
 	case len(r.Ranks) == 0:
 		return errors.New("ranks is empty or missing; a result has one entry per rank")
-	case negative(r.Stages, r.VirtualStages, r.Microbatches, r.DataParallel, r.TensorParallel, r.ContextParallel, r.Tasks):
-		return errors.New("stages, virtual_stages, microbatches, data_parallel, tensor_parallel, context_parallel or tasks is negative")
+	case negative(r.Stages, r.VirtualStages, r.Microbatches, r.DataParallel, r.TensorParallel, r.ContextParallel, r.ExpertParallel, r.Tasks):
+		return errors.New("stages, virtual_stages, microbatches, data_parallel, tensor_parallel, context_parallel, expert_parallel or tasks is negative")
 	}
 	for i, rank := range r.Ranks {
 		if outside(rank.Compute, rank.Communication, rank.ExposedCommunication, rank.Optimizer, rank.Idle, known(rank.Dispatch)) {

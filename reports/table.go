@@ -75,6 +75,9 @@ func headline(r Result) string {
 	if r.ContextParallel > 1 {
 		parts = append(parts, fmt.Sprintf("sequences in %d parts", r.ContextParallel))
 	}
+	if r.ExpertParallel > 1 {
+		parts = append(parts, fmt.Sprintf("expert groups of %d", r.ExpertParallel))
+	}
 	if r.perRank() > 1 {
 		parts[len(parts)-1] += fmt.Sprintf(" (%d devices)", r.perRank()*len(r.Ranks))
 	}

@@ -22,6 +22,9 @@ func Title(t *graph.Trace, tensor, context int) string {
 	if context > 1 {
 		size += fmt.Sprintf(", C = %d", context)
 	}
+	if e := t.Graph.Experts; e.Span > 0 && t.Graph.Members(e.Exchange) > 1 {
+		size += fmt.Sprintf(", E = %d", t.Graph.Members(e.Exchange))
+	}
 	return join(graphName(t.Graph), size, timeText(t))
 }
 

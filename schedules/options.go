@@ -20,6 +20,8 @@ type Options struct {
 	Group         int         `toml:"group"`          // microbatches that pass through a rank's chunks together
 	File          string      `toml:"file"`           // an order in PyTorch's CSV notation, in place of a name
 	Partition     PartitionBy `toml:"partition"`
+	FirstBlocks   int         `toml:"first_blocks"` // of the first stage, and of the last, with BlocksPartition
+	LastBlocks    int         `toml:"last_blocks"`
 	Placement     []int32     `toml:"placement"` // rank of every stage, or with TaggedPartition of every layer
 	Synchronous   bool        `toml:"synchronous"`
 	WholeLast     bool        `toml:"whole_last"` // see wiring.Pipeline
@@ -34,7 +36,9 @@ func (Options) Settings() []setting.Setting {
 		{Key: "virtual_stages", Default: 1, Range: setting.Count(), Text: "stages per rank (V) of the schedules that hold several; hanayo: 2 for each wave"},
 		{Key: "group", Example: "4", Range: setting.Between(0, math.MaxInt32), Text: "interleaved-1f1b: microbatches per round, as Megatron counts", Unset: "M/P rounds of equal size, as with 0"},
 		{Key: "file", Example: `"mine.csv"`, Text: "in place of name: any order, in PyTorch's notation, a line per rank, as psim schedule --format csv writes", Unset: "none"},
-		{Key: "partition", Example: `"balanced"`, With: []string{"[model]"}, Text: `of the layers: "balanced" (by time), "equal" (in number), "preset" (for gpt2, blocks in equal runs and the head back on rank 0; for vgg16-pipeline and vgg-mini-pipeline, a fixed cut for 1 to 6 ranks), "tagged" (placement has the rank of every layer, and a stage ends where it changes), or the layers per stage: [3, 4, 4, 4]`, Unset: "balanced"},
+		{Key: "partition", Example: `"balanced"`, With: []string{"[model]"}, Text: `of the layers: "balanced" (by time), "equal" (in number), "blocks" (of a transformer, as many in every stage; what comes before them is on the first and what comes after on the last, which have fewer where stages do not divide them), "preset" (for gpt2, blocks in equal runs and the head back on rank 0; for vgg16-pipeline and vgg-mini-pipeline, a fixed cut for 1 to 6 ranks), "tagged" (placement has the rank of every layer, and a stage ends where it changes), or the layers per stage: [3, 4, 4, 4]`, Unset: "balanced"},
+		{Key: "first_blocks", Example: "3", Range: setting.Between(0, math.MaxInt32), With: []string{"[model]"}, Text: "blocks of the first stage, with partition = \"blocks\"", Unset: "as many as of others"},
+		{Key: "last_blocks", Example: "1", Range: setting.Between(0, math.MaxInt32), With: []string{"[model]"}, Text: "the same of the last stage", Unset: "as many as of others"},
 		{Key: "placement", Example: "[0, 1, 2, 3]", Text: "the rank of every stage; several may share one. With partition = \"tagged\", of every layer", Unset: "the schedule's own"},
 		{Key: "synchronous", Default: false, Text: "true: a barrier after every clock cycle, as in Pipe"},
 		{Key: "whole_last", Default: false, Text: "true: the last stage takes all microbatches at once, where only the blocks before a head are pipelined"},
@@ -74,6 +78,7 @@ func (Data) Settings() []setting.Setting {
 const (
 	BalancedPartition = "balanced"
 	EqualPartition    = "equal"
+	BlocksPartition   = "blocks" // in number of blocks, the rest at both ends
 	PresetPartition   = "preset" // the cut that belongs to the network (see arch.PresetSplit)
 	TaggedPartition   = "tagged" // layers have ranks: a stage is a run of layers on one
 )
@@ -87,13 +92,13 @@ type PartitionBy struct {
 
 // UnmarshalTOML reads a rule or a list. "course" is an older name of "preset".
 func (p *PartitionBy) UnmarshalTOML(value any) error {
-	const use = `use "balanced" (by time), "equal" (in number), "preset" (the network's own), "tagged" (as placement has them), or the layers per stage, such as [3, 4, 4, 3]`
+	const use = `use "balanced" (by time), "equal" (in number), "blocks" (in number of blocks), "preset" (the network's own), "tagged" (as placement has them), or the layers per stage, such as [3, 4, 4, 3]`
 	switch v := value.(type) {
 	case string:
 		if v == "course" {
 			v = PresetPartition
 		}
-		if !slices.Contains([]string{BalancedPartition, EqualPartition, PresetPartition, TaggedPartition}, v) {
+		if !slices.Contains([]string{BalancedPartition, EqualPartition, BlocksPartition, PresetPartition, TaggedPartition}, v) {
 			return fmt.Errorf("unknown partition %q; %s", v, use)
 		}
 		*p = PartitionBy{Rule: v}

@@ -19,6 +19,7 @@ type Parallel struct {
 	Dispatcher    string   `toml:"dispatcher"`
 	Dispatch      string   `toml:"dispatch"` // precision of what is dispatched
 	ExpertOverlap bool     `toml:"expert_overlap"`
+	DelayWeights  bool     `toml:"delay_weights"`
 	TensorOverlap bool     `toml:"tensor_overlap"`
 	ScatterGather bool     `toml:"scatter_gather"`
 	Zero          int      `toml:"zero"`
@@ -46,6 +47,7 @@ func (Parallel) Settings() []setting.Setting {
 		{Key: "dispatcher", Default: DispatcherAllToAll, OneOf: []string{DispatcherAllToAll, DispatcherDeepEP}, With: model, Text: "how tokens come to their experts. alltoall: a row for every expert. deepep: a token once to every node, and there once to every device (see model.expert_groups)"},
 		{Key: "dispatch", Default: DispatchWhole, OneOf: []string{DispatchWhole, DispatchFP8}, With: model, Text: "as activations are: activations; or fp8: in 8 bits, in the forward alone"},
 		{Key: "expert_overlap", Default: false, With: model, Text: "a backward and the forward after it run as a pair whose parts alternate, so that one computes while the other exchanges tokens with experts, as with Megatron's --overlap-moe-expert-parallel-comm: with 1f1b, interleaved-1f1b and ddp. 1f1b then begins with twice as many forwards. dualpipe and dualpipev do so anyway"},
+		{Key: "delay_weights", Default: false, With: model, Text: "weight gradients are computed between the all-to-alls of a backward, after the input gradients that these send, as with Megatron's --delay-wgrad-compute"},
 		{Key: "tensor_overlap", Default: true, With: model, Text: "what the group exchanges in a backward runs beside weight gradients, as in Megatron since 2022"},
 		{Key: "scatter_gather", Default: true, With: model, Text: "without sequence, every device of the group sends its part to the next stage, which gathers them over link"},
 		{Key: "zero", Default: 0, Range: setting.Between(0, 3), With: model, Text: "0 DDP, 1 optimizer sharded, 2 gradients as well, 3 parameters too (FSDP; ddp only): every layer is gathered for its F and B, its gradients scattered"},

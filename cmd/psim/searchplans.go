@@ -262,7 +262,7 @@ func (f planFlags) explain(ctx context.Context, c *configs.Config, q lib.PlanQue
 		return err
 	}
 	if c.Train.Stack != "none" {
-		found.Accuracy = published.Accuracy(c.Train.Stack, c.Machine.Device)
+		found.Accuracy = published.Accuracy(c.Train.Stack, c.Machine.Device, c.Train.Precision)
 	}
 	return found.Explain(ctx, c, q)
 }

@@ -98,10 +98,11 @@ func (m Model) pairs() int64 {
 	parts := int64(m.parts.context())
 	s, w := parts*int64(m.SequenceLength), int64(m.Window)
 	n := min(s*s, s*(s+attentionTile)/2)
-	if m.Chunked && w > 0 && w < s {
-		return s/w*w*(w+attentionTile)/2 + s%w*(s%w+attentionTile)/2
-	}
-	if w > 0 && w < s {
+	switch {
+	case w == 0 || w >= s:
+	case m.Chunked:
+		n = min(n, s/w*w*(w+attentionTile)/2+s%w*(s%w+attentionTile)/2)
+	default:
 		n = min(n, w*(w+attentionTile)/2+(s-w)*(w+attentionTile))
 	}
 	return n / parts

@@ -38,18 +38,17 @@ func latentParams(m Model) []Tensor {
 // latentOps makes what comes before the core.
 func latentOps(m Model) []Op {
 	s, h, rank, rope := m.SequenceLength, m.Hidden, m.KVLoraRank, m.QKRopeHeadDim
-	var ops []Op
+	var ops, norms []Op
 	queries := "self_attn.q_proj"
 	if m.QLoraRank > 0 {
 		queries = "self_attn.q_b_proj"
-		ops = append(ops, m.linear("self_attn.q_a_proj", s, h, m.QLoraRank, m.AttentionBias).whole(), m.norm("self_attn.q_a_layernorm", s, m.QLoraRank))
+		ops = append(ops, m.linear("self_attn.q_a_proj", s, h, m.QLoraRank, m.AttentionBias).whole())
+		norms = append(norms, m.norm("self_attn.q_a_layernorm", s, m.QLoraRank))
 	}
 	rotary := m.between().rotary
 	positions := rotary.op("self_attn.k_rotary", elements(s, rope))
-	ops = append(ops,
-		m.linear("self_attn.kv_a_proj_with_mqa", s, h, rank+rope, m.AttentionBias).whole(),
-		m.norm("self_attn.kv_a_layernorm", s, rank),
-	)
+	ops = append(ops, m.linear("self_attn.kv_a_proj_with_mqa", s, h, rank+rope, m.AttentionBias).whole())
+	ops = append(append(ops, norms...), m.norm("self_attn.kv_a_layernorm", s, rank))
 	return append(ops, within(UpProjection, []Op{
 		m.linear(queries, s, m.queryRank(), m.Heads*m.HeadDim, false).enters(),
 		m.linear("self_attn.kv_b_proj", s, rank, m.Heads*(m.QKNopeHeadDim+m.VHeadDim), false).enters(),

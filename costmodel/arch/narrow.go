@@ -72,7 +72,7 @@ func (w *narrowing) group(ops, products []Op, after *Op) []Op {
 		result += max(1, p.Count) * p.Rows * p.Cols
 	}
 	w.keep(ForwardToWeight, first, first.Name+".input", operand)
-	w.keep(InputToWeight, first, first.Name+".output_gradient", result)
+	w.keepGradients(products, result)
 	at := len(ops)
 	if at > 0 && ops[at-1].Routed == NotRouted && ops[at-1].Exchanges[Forward].Collective == AllGather {
 		at--
@@ -122,8 +122,7 @@ func (w *narrowing) transfer(t Transfer) Transfer {
 // keep makes the buffer of n numbers narrow that is kept until W, or adds one. What a
 // product that runs again begins with stays as it is, and is made narrow again.
 func (w *narrowing) keep(lifetime Lifetime, first Op, name string, n int64) {
-	i := w.claim(lifetime, first, n)
-	if i >= 0 {
+	if i := w.claim(lifetime, first, n); i >= 0 {
 		b := &w.buffers[i]
 		if n = b.Shape.Elements(); first.Modules&w.again == 0 || b.Modules&w.again != 0 {
 			b.Shape, b.ElementBytes = Shape{int(w.bytes(n))}, 1
@@ -133,9 +132,30 @@ func (w *narrowing) keep(lifetime Lifetime, first Op, name string, n int64) {
 	w.more = append(w.more, Buffer{Name: name + ".narrow", Shape: Shape{int(w.bytes(n))}, ElementBytes: 1, Lifetime: lifetime, Modules: first.Modules})
 }
 
-// claim finds the first buffer of n numbers, or of a device's part of them, in the product's
-// half of the block that no product before has; −1 if there is none.
+// keepGradients does so with what W needs of the gradients of products' results, one tensor or
+// one each.
+func (w *narrowing) keepGradients(products []Op, together int64) {
+	if w.find(InputToWeight, products[0], together) >= 0 {
+		w.keep(InputToWeight, products[0], products[0].Name+".output_gradient", together)
+		return
+	}
+	for _, p := range products {
+		w.keep(InputToWeight, p, p.Name+".output_gradient", max(1, p.Count)*p.Rows*p.Cols)
+	}
+}
+
+// claim finds a buffer, which no other product has then.
 func (w *narrowing) claim(lifetime Lifetime, of Op, n int64) int {
+	i := w.find(lifetime, of, n)
+	if i >= 0 {
+		w.claimed[i] = true
+	}
+	return i
+}
+
+// find finds the first buffer of n numbers, or of a device's part of them, in the product's
+// half of the block that no product before has; −1 if there is none.
+func (w *narrowing) find(lifetime Lifetime, of Op, n int64) int {
 	half := func(name string) string {
 		name, _, _ = strings.Cut(name, ".")
 		return strings.Replace(name, "block_sparse_moe", "mlp", 1)
@@ -143,7 +163,6 @@ func (w *narrowing) claim(lifetime Lifetime, of Op, n int64) int {
 	for i, b := range w.buffers {
 		size := b.Shape.Elements()
 		if !w.claimed[i] && half(b.Name) == half(of.Name) && b.Lifetime == lifetime && b.ElementBytes == 0 && (size == n || lifetime == ForwardToWeight && size*w.devices == n) {
-			w.claimed[i] = true
 			return i
 		}
 	}

@@ -198,3 +198,35 @@ func (t Training) narrowBlocks(layers []Layer) (first, end int) {
 	}
 	return blocks[t.BF16First], blocks[len(blocks)-1-t.BF16Last] + 1
 }
+
+// A Recipe is a way to compute products in fewer than 16 bits, in kernels and bytes.
+type Recipe struct {
+	Name    string
+	Kernels int64 // that make a tensor narrow
+	// Cast is what these move for a number, and Kept what stays of one that a product's W
+	// needs.
+	Cast, Kept float64
+	// Held, Gathered and Step are of a weight: what it takes beside fp32 and its gradient,
+	// what ZeRO 1 gathers of it, and what making it narrow moves once a step.
+	Held, Gathered, Step float64
+}
+
+// Recipes lists them, as tensor cores need them that read narrow numbers along rows alone.
+func Recipes() (list []Recipe) {
+	for _, t := range []Training{
+		{Precision: PrecisionFP8, FP8Recipe: RecipeDelayed}, {Precision: PrecisionFP8, FP8Recipe: RecipeCurrent},
+		{Precision: PrecisionFP8, FP8Recipe: RecipeBlockwise}, {Precision: PrecisionMXFP8}, {Precision: PrecisionNVFP4},
+	} {
+		const n = 128 // whole blocks
+		s, name := t.scaling(), t.Precision
+		if t.FP8Recipe != "" {
+			name += ", " + t.FP8Recipe
+		}
+		per := func(bytes int64) float64 { return float64(bytes) / n }
+		list = append(list, Recipe{
+			Name: name, Kernels: s.reads, Cast: per(s.reads*2*n + s.copies*s.bytes(n)), Kept: per(s.bytes(n)),
+			Held: per(2*n + t.HeldBeside(n)), Gathered: per(2*n + t.GatheredBeside(n)), Step: per(t.CastBytes(n)),
+		})
+	}
+	return list
+}

@@ -5,6 +5,22 @@ import (
 	"slices"
 )
 
+// Ends counts the blocks of a transformer, and the layers before and after them. Modules that
+// predict further tokens are no blocks: they stay with the head.
+func (n Network) Ends() (before, blocks, after int) {
+	for _, l := range n.Layers {
+		switch {
+		case l.block() && len(l.Tied) == 0:
+			blocks++
+		case blocks == 0:
+			before++
+		default:
+			after++
+		}
+	}
+	return before, blocks, after
+}
+
 // Split is a network cut into stages that are placed on ranks. Prediction and
 // execution both read from it what a rank holds.
 type Split struct {

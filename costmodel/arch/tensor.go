@@ -245,7 +245,7 @@ func (o *Op) divideMoved(by int64) {
 
 // enter makes Megatron's f: nothing in F and an all-reduce of the input gradients in I, or
 // with sequence parallelism an all-gather in F and a reduce-scatter in I. The
-// gathered input is not kept: W gathers it again.
+// gathered input is not kept: W, if there is one, gathers it again.
 func (g Group) enter(first Op) Op {
 	n := first.Elements
 	if first.Class == Product {
@@ -256,10 +256,10 @@ func (g Group) enter(first Op) Op {
 		op.Exchanges[InputGradient] = Transfer{Collective: AllReduce, Elements: n}
 		return op
 	}
-	op.Exchanges = [3]Transfer{
-		Forward:        {Collective: AllGather, Elements: n},
-		InputGradient:  {Collective: ReduceScatter, Elements: n},
-		WeightGradient: {Collective: AllGather, Elements: n},
+	op.Exchanges[Forward] = Transfer{Collective: AllGather, Elements: n}
+	op.Exchanges[InputGradient] = Transfer{Collective: ReduceScatter, Elements: n}
+	if first.Weight {
+		op.Exchanges[WeightGradient] = Transfer{Collective: AllGather, Elements: n}
 	}
 	return op
 }

@@ -14,6 +14,10 @@ func (l *Ledger) collective(t *graph.Task) (start, end Bytes) {
 	case t.Kind == graph.AllGather && t.Microbatch == graph.None:
 	case t.Kind == graph.AllGather:
 		for _, f := range l.stages[t.Stage].travels[t.Part] {
+			if f.Narrow > 0 {
+				r.gather(p.Unit(f), 1)
+				continue
+			}
 			r.gather(f.Parameters, p.PerParameter.Parameter)
 		}
 	case p.Zero < 3 || t.Stage == graph.None:

@@ -59,8 +59,8 @@ func (l *Ledger) stage(s int) stage {
 	p, planned := l.plan, &l.plan.Stages[s]
 	st := stage{weights: planned.Parameters * p.PerParameter.Parameter}
 	st.parts[graph.Forward] = p.PartsOf(s, graph.Forward)
-	for _, k := range []graph.Kind{graph.Backward, graph.InputGradient} {
-		st.parts[k] = 1 + len(p.Exchanges(s, k))
+	for _, k := range []graph.Kind{graph.Backward, graph.InputGradient, graph.WeightGradient} {
+		st.parts[k] = 1 + len(p.Exchanges(s, graph.Backward))
 	}
 	for _, b := range planned.Buckets {
 		st.gradients = append(st.gradients, b.Bytes)
@@ -68,10 +68,11 @@ func (l *Ledger) stage(s int) stage {
 	if p.Gathers() {
 		st.travels = p.Travels(s)
 		var used int64 // without the zeros that travel with it
-		for _, owner := range planned.Units {
-			used += p.Stages[owner].Parameters
+		for _, flats := range st.travels {
+			for _, f := range flats {
+				used, st.gathered = used+f.Parameters, st.gathered+p.Unit(f)
+			}
 		}
-		st.gathered = used * p.PerParameter.Parameter
 		if used > 0 {
 			st.gradients = []int64{used * p.PerParameter.Gradient}
 		}
@@ -121,6 +122,9 @@ func (l *Ledger) Parts(t *graph.Task) (start, end Bytes) {
 // compute says how F, B, I and W change the live bytes. Parameters that were gathered
 // are freed after F, B and I, and stashed ones after the last B that needs them.
 func (l *Ledger) compute(t *graph.Task) (start, end Bytes) {
+	if l.sliced.Halved(t) {
+		return l.half(t)
+	}
 	st, p := &l.stages[t.Stage], l.at(int(t.Stage), t)
 	switch t.Kind {
 	case graph.Forward:
@@ -129,14 +133,16 @@ func (l *Ledger) compute(t *graph.Task) (start, end Bytes) {
 		start.Activations, end.Activations = p.input[l.held(t)].bytes()
 		end.Activations += l.sharedInput(t) - l.keptOutput(t)
 	case graph.WeightGradient:
-		return l.part(t, p.weight, p.weights)
+		start, end = l.part(t, p.weight, p.weights)
 	case graph.Backward:
 		start, end = l.part(t, p.backward[l.held(t)], p.backwards[l.held(t)])
 		if l.versions.freed[action{t.Stage, t.Microbatch}] {
 			end.Parameters -= st.weights
 		}
 	}
-	end.Parameters -= st.gathered
+	if t.Kind != graph.WeightGradient {
+		end.Parameters -= st.gathered
+	}
 	if st.parts[t.Kind] > 1 && l.sliced.Has(t) { // the first part takes what the whole does, and the last gives back
 		if t.Part > 0 {
 			start = Bytes{}
@@ -146,6 +152,17 @@ func (l *Ledger) compute(t *graph.Task) (start, end Bytes) {
 		}
 	}
 	return start, end
+}
+
+// half says how a half of a part of a backward changes the live bytes: the I takes what the
+// part does, and the W gives back.
+func (l *Ledger) half(t *graph.Task) (start, end Bytes) {
+	whole := *t
+	whole.Kind = graph.Backward
+	if start, end = l.compute(&whole); t.Kind == graph.InputGradient {
+		return start, Bytes{}
+	}
+	return Bytes{}, end
 }
 
 // keptOutput returns what B or I frees where the result of a stage that was sent stays

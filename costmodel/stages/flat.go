@@ -13,6 +13,7 @@ type Flat struct {
 	Tensors    []arch.Tensor
 	Parameters int64
 	Stored     int64 // Parameters and zeros
+	Narrow     int64 // of Parameters, weights that travel in fewer than 16 bits; with PerTensor none
 }
 
 // flats lays the tensors that a stage's layers hold end to end, in the order in which

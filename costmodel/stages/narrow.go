@@ -20,12 +20,24 @@ func narrowWeights(layers []arch.Layer) (all, experts int64) {
 }
 
 // HeldBeside counts the bytes that a stage's narrow weights take from step to step beside
-// what they would in 16 bits. Under ZeRO 3 they are made anew from what is gathered.
+// what they would in 16 bits. ZeRO 3 keeps a share of what it gathers, fp32 shards none.
 func (p *Plan) HeldBeside(s *Stage) int64 {
-	if p.Gathers() {
+	switch {
+	case !p.Gathers():
+		return p.Training.HeldBeside(s.Narrow)
+	case p.Process.FP32Shards:
 		return 0
 	}
-	return p.Training.HeldBeside(s.Narrow)
+	var narrow int64
+	for _, f := range s.Flats {
+		narrow += f.Narrow
+	}
+	return -p.Share(-p.Training.GatheredBeside(narrow), 3)
+}
+
+// Unit counts the bytes of a flat that was gathered, with both copies of its narrow weights.
+func (p *Plan) Unit(f Flat) int64 {
+	return f.Parameters*p.PerParameter.Parameter + p.Training.HeldBeside(f.Narrow)
 }
 
 // updated counts the bytes that the replicas gather of parameters that were updated, so many

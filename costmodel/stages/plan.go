@@ -102,6 +102,9 @@ func (w Workload) Plan() *Plan {
 			for _, f := range st.Flats {
 				st.Stored += f.Stored
 			}
+			if len(st.Flats) == 1 {
+				st.Flats[0].Narrow = st.Narrow
+			}
 		} else if p.summed() {
 			st.Buckets = p.buckets(st.Tensors)
 		}
@@ -153,19 +156,10 @@ func (p *Plan) SizeOf(t *graph.Task) int32 {
 func (p *Plan) FLOPs() float64 {
 	var perSample float64 // of one device of a rank
 	for _, l := range p.Network.Layers {
-		for _, pass := range []arch.Pass{arch.Forward, arch.InputGradient, arch.WeightGradient} {
-			perSample -= p.Network.BeyondMean(l.Ops, pass)
-		}
-		perSample -= p.Network.BeyondMean(p.Training.Repeated(l), arch.Forward)
 		perSample += float64(l.FLOPs(arch.Forward) + l.FLOPs(arch.InputGradient) + l.FLOPs(arch.WeightGradient))
-		for pass := range arch.WeightGradient + 1 {
-			perSample -= p.Network.Surplus(l.Ops, pass)
-		}
-		again := p.Training.Repeated(l)
-		for _, o := range again {
+		for _, o := range p.Training.Repeated(l) {
 			perSample += float64(o.FLOPs(arch.Forward))
 		}
-		perSample -= p.Network.Surplus(again, arch.Forward)
 		if p.Training.TwoPass() {
 			for _, o := range l.Rewalked() {
 				perSample += float64(o.FLOPs(arch.InputGradient))

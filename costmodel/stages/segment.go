@@ -123,6 +123,13 @@ func (s Sliced) of(k graph.Kind) []bool {
 	return s.backwards
 }
 
+// Halved reports whether a task is half of a part of a backward: the I and the W of a stage
+// and microbatch are cut alike, and their parts take turns.
+func (s Sliced) Halved(t *graph.Task) bool {
+	at := int(t.Stage)*s.microbatches + int(t.Microbatch)
+	return (t.Kind == graph.InputGradient || t.Kind == graph.WeightGradient) && s.inputs[at] && s.backwards[at]
+}
+
 // Has reports whether a task is of such a pass.
 func (s Sliced) Has(t *graph.Task) bool {
 	return s.of(t.Kind)[int(t.Stage)*s.microbatches+int(t.Microbatch)]

@@ -103,11 +103,11 @@ func (p *Plan) units() []wiring.Unit {
 		u := &units[s]
 		u.Share = p.Share(p.Stages[s].Stored*p.PerParameter.Gradient, 3)
 		for _, flats := range p.Travels(s) {
-			var stored int64
+			var stored, narrow int64
 			for _, f := range flats {
-				stored += f.Stored
+				stored, narrow = stored+f.Stored, narrow+f.Narrow
 			}
-			u.Gather, u.Scatter = append(u.Gather, stored*p.PerParameter.Parameter), append(u.Scatter, stored*p.PerParameter.Gradient)
+			u.Gather, u.Scatter = append(u.Gather, p.updated(stored, narrow)), append(u.Scatter, stored*p.PerParameter.Gradient)
 		}
 	}
 	return units

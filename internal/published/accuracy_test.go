@@ -49,8 +49,8 @@ func TestStacks(t *testing.T) {
 	r, err := replayed()
 	require.NoError(t, err)
 	golden.Equal(t, "stacks.csv", r.stacksCSV())
-	require.Zero(t, Accuracy("megatron-te", "t4").Rows)
-	a := Accuracy("nanotron", "h100-80gb-sxm")
+	require.Zero(t, Accuracy("megatron-te", "t4", "fp16").Rows)
+	a := Accuracy("nanotron", "h100-80gb-sxm", "bf16")
 	require.Equal(t, 10, a.Rows)
 	require.Greater(t, a.MeanError, 0.001)
 }

@@ -5,13 +5,15 @@ import (
 	"strconv"
 	"strings"
 
+	"psim/costmodel/arch"
 	"psim/reports"
 )
 
-// Accuracy returns how far off predictions of a stack on a device were when they were
-// last compared with the published runs (testdata/stacks.csv, which a test keeps), with
-// no rows where there are none.
-func Accuracy(stack, device string) *reports.StackAccuracy {
+// Accuracy returns how far off predictions of a stack on a device in a precision were when
+// they were last compared with the published runs (testdata/stacks.csv, which a test keeps),
+// with no rows where there are none.
+func Accuracy(stack, device, precision string) *reports.StackAccuracy {
+	device = deviceIn(device, precision)
 	a := &reports.StackAccuracy{Stack: stack, Device: device}
 	for _, r := range records("stacks.csv") {
 		if r.text("stack") == stack && r.text("device") == device {
@@ -33,4 +35,12 @@ func (r Report) stacksCSV() string {
 		b.WriteString(strings.Join([]string{g.stack, g.device, strconv.Itoa(len(g.errors)), strconv.FormatFloat(mean, 'f', 2, 64)}, ",") + "\n")
 	}
 	return b.String()
+}
+
+// deviceIn names a device in a precision of fewer than 16 bits, whose rates are others.
+func deviceIn(device, precision string) string {
+	if (arch.Training{Precision: precision}).Narrow() {
+		return device + " in " + precision
+	}
+	return device
 }

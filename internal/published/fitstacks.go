@@ -31,12 +31,19 @@ func stackFits() []stackFit {
 		}
 	}
 	attention, layer, rate := "machine.compute.attention", "machine.host.layer", "machine.compute.efficiency"
-	return []stackFit{
+	list := []stackFit{
 		{"pytorch-fsdp", "a100", []string{attention, layer}, usedOn("runs_mpt.csv", "a100")},
 		{"pytorch-fsdp", "h100", []string{attention, layer, rate}, usedOn("runs_mpt.csv", "h100")},
 		{"megatron-deepspeed", "a100", []string{rate, "machine.host.operation", "machine.host.task"}, append(usedOn("runs_bloom.csv", "a100"), vtrain...)},
 		{"megatron-te", "h100", []string{rate}, usedOn("runs_dgxc.csv", "h100")},
 	}
+	for _, chip := range []string{"h100", "gb200", "gb300"} {
+		list = append(list, stackFit{"megatron-te", chip, []string{rate + "_fp8"}, bridgeUsed(chip, "fp8", "mxfp8")})
+	}
+	for _, chip := range []string{"gb200", "gb300"} {
+		list = append(list, stackFit{"megatron-te", chip, []string{rate + "_fp4"}, bridgeUsed(chip, "nvfp4")})
+	}
+	return list
 }
 
 // usedOn lists the rows of training runs on a chip that constants are fitted to.

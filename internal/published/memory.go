@@ -48,7 +48,7 @@ func (r record) predicted(sets ...string) (reports.Result, error) {
 	if err != nil {
 		return reports.Result{}, err
 	}
-	p, err := psim.Predict(context.Background(), c)
+	p, err := psim.Estimate(context.Background(), c)
 	if err != nil {
 		return reports.Result{}, err
 	}

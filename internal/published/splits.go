@@ -15,6 +15,7 @@ type Facet struct {
 	By    string `json:"by"`
 	Class string `json:"class"`
 	order int
+	few   bool // classes of few rows are shown as well
 }
 
 // A Split is the errors of the rows of one class, those that were used left out.
@@ -32,9 +33,9 @@ func (r record) facets(p reports.Result) []Facet {
 		for i < len(limits) && n > limits[i] {
 			i++
 		}
-		return Facet{by, names[i], i}
+		return Facet{by, names[i], i, false}
 	}
-	word := func(by, class string) Facet { return Facet{by, class, 0} }
+	word := func(by, class string) Facet { return Facet{by, class, 0, false} }
 	list := []Facet{
 		word("device", r.text("machine.device")),
 		class("GPUs", float64(p.Devices), []float64{8, 64, 256}, "to 8", "to 64", "to 256", "more"),
@@ -74,7 +75,7 @@ func splits(rows []Row) (list []Split) {
 		list[i].MeanError /= float64(list[i].Rows)
 		list[i].Sign /= float64(list[i].Rows)
 	}
-	list = slices.DeleteFunc(list, func(s Split) bool { return s.Rows < fewestRows })
+	list = slices.DeleteFunc(list, func(s Split) bool { return s.Rows < fewestRows && !s.few })
 	classes, first := map[string]int{}, map[string]int{}
 	for i, s := range list {
 		if classes[s.By]++; classes[s.By] == 1 {

@@ -11,7 +11,7 @@ import (
 // ones, which is too few to say anything; classes are in their order.
 func TestSplitsByHand(t *testing.T) {
 	row := func(class string, order int, predicted float64, used bool) Row {
-		return Row{Published: 1, Predicted: predicted, Used: used, Facets: []Facet{{"tokens", class, order}, {"device", "one", 0}}}
+		return Row{Published: 1, Predicted: predicted, Used: used, Facets: []Facet{{"tokens", class, order, false}, {"device", "one", 0, false}}}
 	}
 	rows := []Row{
 		row("long", 1, 0.8, false), row("short", 0, 1.1, false), row("short", 0, 1.1, false), row("short", 0, 1.1, false), row("long", 1, 5, true),

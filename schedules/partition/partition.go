@@ -98,6 +98,50 @@ func best(sum []float64, stages int, limit float64, add func(before, load float6
 	return least[n], sizes
 }
 
+// Ends is what a network has before its blocks and after them, in layers, and how many
+// blocks the first and the last stage are to have; 0 is as many as the others.
+type Ends struct{ Before, After, First, Last int }
+
+// Blocks cuts blocks into stages of equal number. What comes before them goes with the first
+// stage and what comes after with the last. Where the stages do not divide the blocks, those
+// at the ends have one block fewer, from the last, the first, the last but one, the second on.
+func Blocks(n int, e Ends, stages int) ([]int, error) {
+	if err := check(n, stages); err != nil {
+		return nil, err
+	}
+	sizes, free := make([]int, stages), []int{}
+	for i := range stages { // from the ends inward
+		s := i / 2
+		if i%2 == 0 {
+			s = stages - 1 - i/2
+		}
+		if s == 0 && e.First > 0 || s == stages-1 && e.Last > 0 {
+			continue
+		}
+		free = append(free, s)
+	}
+	sizes[stages-1] = e.Last
+	if e.First > 0 {
+		sizes[0] = e.First
+	}
+	rest, each := n-sizes[0], len(free)
+	if stages > 1 {
+		rest -= sizes[stages-1]
+	}
+	if rest < each || each == 0 && rest != 0 {
+		return nil, fmt.Errorf("first_blocks = %d and last_blocks = %d leave %s of %d for %s", e.First, e.Last, units.Plural(rest, "block"), n, units.Plural(each, "other stage"))
+	}
+	for k, s := range free {
+		sizes[s] = rest / each
+		if each-k <= rest%each {
+			sizes[s]++
+		}
+	}
+	sizes[0] += e.Before
+	sizes[stages-1] += e.After
+	return sizes, nil
+}
+
 // Explicit checks a list of layers per stage against the number of
 // layers.
 func Explicit(sizes []int, n, stages int) ([]int, error) {

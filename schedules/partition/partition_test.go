@@ -1,7 +1,9 @@
 package partition_test
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,6 +11,47 @@ import (
 
 	"psim/schedules/partition"
 )
+
+// Blocks are all on some stage, the ends have what was asked, and others differ by one, those
+// that have fewer further out.
+func TestBlocks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, stages := rapid.IntRange(1, 200).Draw(t, "blocks"), rapid.IntRange(1, 20).Draw(t, "stages")
+		e := partition.Ends{Before: rapid.IntRange(0, 2).Draw(t, "before"), After: rapid.IntRange(0, 3).Draw(t, "after"), First: rapid.IntRange(0, 9).Draw(t, "first"), Last: rapid.IntRange(0, 9).Draw(t, "last")}
+		sizes, err := partition.Blocks(n, e, stages)
+		if err != nil {
+			require.True(t, stages > n || e.First+e.Last > 0, "%v", err)
+			return
+		}
+		sizes[0] -= e.Before
+		sizes[stages-1] -= e.After
+		sum, free := 0, []int{}
+		for s, size := range sizes {
+			sum += size
+			if (s > 0 || e.First == 0) && (s < stages-1 || e.Last == 0) {
+				free = append(free, size)
+			}
+		}
+		require.Equal(t, n, sum)
+		if len(free) > 0 {
+			require.LessOrEqual(t, slices.Max(free)-slices.Min(free), 1)
+		}
+		if e.First > 0 && stages > 1 {
+			require.Equal(t, e.First, sizes[0])
+		}
+		if e.Last > 0 && stages > 1 {
+			require.Equal(t, e.Last, sizes[stages-1])
+		}
+	})
+	for want, c := range map[string]partition.Ends{ // 126 blocks of Llama 3 405B on 16 stages; Megatron's uneven ends
+		"[8 8 8 8 8 8 8 8 8 8 8 8 8 8 8 9]": {Before: 1, After: 2},
+		"[7 8 8 8 8 8 8 8 8 8 8 8 8 8 8 9]": {Before: 1, After: 2, First: 6},
+	} {
+		sizes, err := partition.Blocks(map[int]int{0: 126, 6: 125}[c.First], c, 16)
+		require.NoError(t, err)
+		require.Equal(t, want, fmt.Sprint(sizes))
+	}
+}
 
 func TestPartitions(t *testing.T) {
 	for _, c := range []struct {

@@ -126,12 +126,20 @@ func (b *rankBuilder) parts(i int) parts {
 
 // part adds the next part of an action.
 func (b *rankBuilder) part(p *parts) {
-	a, last := p.Action, p.next == p.cut.parts-1
-	id := b.add(graph.Task{Kind: a.Kind, Part: uint16(p.next), Stream: p.stream, Stage: a.Stage, Microbatch: a.Microbatch, Peer: graph.None})
+	a, last, delayed := p.Action, p.next == p.cut.parts-1, b.delayed(p.Action)
+	task := graph.Task{Kind: a.Kind, Part: uint16(p.next), Stream: p.stream, Stage: a.Stage, Microbatch: a.Microbatch, Peer: graph.None}
+	if delayed {
+		task.Kind = graph.InputGradient
+	}
+	id := b.add(task)
 	if last {
 		b.ends(p.i, a, id)
 	} else if p.cut.exchanges != nil {
 		b.exchange(a, p.cut, p.next)
+	}
+	if delayed {
+		task.Kind = graph.WeightGradient
+		b.add(task)
 	}
 	for ; p.left < p.cut.left(p.next); p.left++ {
 		b.sum(a, p.left)

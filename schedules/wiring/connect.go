@@ -102,7 +102,7 @@ func (p *progress) sum(i int32, part uint16) {
 // before.
 func (c *connector) compute(t *graph.Task, at *progress) {
 	sum := c.limit(t, at)
-	if t.Part > 0 {
+	if t.Part > 0 || c.follows(t, at) {
 		c.graph.Connect(sum, at.gathered, c.awaited(t), c.exchange(t, at))
 		return
 	}

@@ -43,6 +43,11 @@ func (p *Pipeline) divided(stage int32) bool {
 	return p.Exchanges != nil && len(p.Exchanges[stage].Forward) > 0
 }
 
+// delayed reports whether an action is a B whose weight gradients have tasks of their own.
+func (p *Pipeline) delayed(a order.Action) bool {
+	return p.DelayWeights && a.Kind == graph.Backward && p.divided(a.Stage)
+}
+
 // A cut says how an action is cut into parts, and what leaves after each.
 type cut struct {
 	parts     int
@@ -133,7 +138,7 @@ func (b *rankBuilder) exchange(a order.Action, c cut, part int) {
 
 // exchange finds the all-to-all that a part of an action waits for, or none.
 func (c *connector) exchange(t *graph.Task, at *progress) int32 {
-	if !c.divided(t.Stage) {
+	if !c.divided(t.Stage) || t.Kind == graph.WeightGradient {
 		return graph.None
 	}
 	return at.exchanged[direction(t.Kind)]
@@ -153,7 +158,11 @@ func (p *Pipeline) exchanging(a order.Action) int64 {
 	if p.Exchanges == nil {
 		return 0
 	}
-	return 2 * int64(len(p.Exchanges[a.Stage].of(a.Kind)))
+	n := int64(len(p.Exchanges[a.Stage].of(a.Kind)))
+	if p.delayed(a) {
+		return 3*n + 1
+	}
+	return 2 * n
 }
 
 // checkExchanges reports all-to-alls that do not go with the stages, and groups of experts

@@ -56,6 +56,7 @@ func TestExchangesOfAny(t *testing.T) {
 		p.Sync.Buckets = rapid.SliceOfN(rapid.SliceOfN(rapid.Int64Range(0, 99), 0, 4), stages, stages).Draw(t, "buckets")
 		p.Sync.EveryMicrobatch = p.Sync.Sharded && rapid.Bool().Draw(t, "every microbatch")
 		ordertest.DrawExperts(t, &p)
+		p.DelayWeights = rapid.Bool().Draw(t, "delayed")
 		sameSize(t, p)
 		g := ordertest.Graph(t, p)
 		took := ordertest.Relax(t, g, func(t *graph.Task) time.Duration { return 1 }).End()
@@ -125,6 +126,26 @@ func TestExchangesOfPairs(t *testing.T) {
 	}
 }
 
+// With weight gradients delayed, a W of every part runs beside what its I sends, and the
+// message leaves before the last. Where I, W and all-to-alls take as long, nothing of a
+// backward's waits.
+func TestDelayedWeights(t *testing.T) {
+	p := ddp(t, 2, 1, 30)
+	p.Sync.Overlap, p.DelayWeights = true, true
+	p.Exchanges = []wiring.Exchanges{{Forward: []int64{1, 1}, Backward: []int64{1, 1}, Leaves: []int{1}}}
+	g := ordertest.Graph(t, p)
+	require.Equal(t, ordertest.Text(`
+		0 compute: 0F0 0F0.1 0F0.2 0I0 0W0 0I0.1 0W0.1 0I0.2 0W0.2 AVERAGE.0 OPTIMIZER.0
+		0 experts: 0ALL_TO_ALL0 0ALL_TO_ALL0.1 0ALL_TO_ALL0.2 0ALL_TO_ALL0.3
+		0 gradients: 0ALL_REDUCE`), strings.Split(synchronised(g), "1 compute")[0])
+	for i, task := range g.Tasks {
+		if task.Kind == graph.AllReduce {
+			require.Equal(t, "0W0.1", g.Tasks[g.Deps(int32(i))[0]].String())
+		}
+	}
+	require.Equal(t, time.Duration(5+6+2), ordertest.Relax(t, g, func(*graph.Task) time.Duration { return 1 }).End())
+}
+
 // In any order of pairs, every action waits for what it needs, and every part for the
 // all-to-all before it.
 func TestExchangesOfAnyPairs(t *testing.T) {
@@ -136,6 +157,7 @@ func TestExchangesOfAnyPairs(t *testing.T) {
 		require.NoError(t, err)
 		p.Pairs = rapid.SampledFrom([]wiring.Pairing{wiring.Fused, wiring.Serial, wiring.Overlap}).Draw(t, "pairs")
 		ordertest.DrawExperts(t, &p)
+		p.DelayWeights = rapid.Bool().Draw(t, "delayed")
 		sameSize(t, p)
 		g := ordertest.Graph(t, p)
 		trace := ordertest.Relax(t, g, ordertest.Unit)
@@ -158,7 +180,7 @@ func TestExchangesOfAnyPairs(t *testing.T) {
 			if !task.Kind.Compute() {
 				continue
 			}
-			if e := p.Exchanges[task.Stage]; task.Part > 0 && len(e.Forward) > 0 {
+			if e := p.Exchanges[task.Stage]; task.Part > 0 && task.Kind != graph.WeightGradient && len(e.Forward) > 0 {
 				sent, ok := ends[key(task, int(task.Part)-1)+" sent"]
 				require.True(t, ok)
 				require.GreaterOrEqual(t, trace.Spans[i].Start, sent)

@@ -87,7 +87,7 @@ func (k *Packer) Pack(p Pipeline, folded bool) (*graph.Packed, error) {
 
 // packable reports whether a pipeline has only what packed graphs have.
 func (p *Pipeline) packable() bool {
-	return p.Placement.Second == nil && p.Sync.Units == nil && p.Sync.Broadcast == nil && !p.Synchronous && !p.SerialBackward && !p.WholeLast && !p.Stashing && p.Pairs == Serial
+	return p.Placement.Second == nil && (!p.DelayWeights || p.Exchanges == nil) && p.Sync.Units == nil && p.Sync.Broadcast == nil && !p.Synchronous && !p.SerialBackward && !p.WholeLast && !p.Stashing && p.Pairs == Serial
 }
 
 // begin readies the memory for a pipeline.

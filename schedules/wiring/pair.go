@@ -120,7 +120,8 @@ func (c *connector) partnerNeeds(deps []int32, t *graph.Task, at *progress) []in
 func (c *connector) begins(t *graph.Task, at *progress) {
 	actions := c.Order[int(t.Rank)%c.Shape.Ranks]
 	is := func(a order.Action) bool {
-		return a.Kind == t.Kind && a.Stage == t.Stage && a.Microbatch == t.Microbatch
+		same := a.Stage == t.Stage && a.Microbatch == t.Microbatch
+		return same && (a.Kind == t.Kind || a.Kind == graph.Backward && t.Kind == graph.InputGradient)
 	}
 	i := at.actions
 	at.again = i > 0 && actions[i-1].Pair
@@ -133,6 +134,11 @@ func (c *connector) begins(t *graph.Task, at *progress) {
 		at.action = i + 1
 	}
 	at.actions++
+}
+
+// follows reports whether a task is a W of the B at hand.
+func (c *connector) follows(t *graph.Task, at *progress) bool {
+	return c.DelayWeights && t.Kind == graph.WeightGradient && c.Order[int(t.Rank)%c.Shape.Ranks][at.action].Kind == graph.Backward
 }
 
 // ends notes a compute task that ends an action, for what comes after it.

@@ -41,6 +41,9 @@ type Pipeline struct {
 	// 0 means 1.
 	Exchanges               []Exchanges
 	ExpertSpan, ExpertWidth int
+	// DelayWeights makes two tasks of every part of a B that all-to-alls cut: an I, and a W
+	// beside what the I sends.
+	DelayWeights bool
 	// Sync says how the gradients of the replicas are summed.
 	Sync Sync
 	// Tied lists parameters that live on several stages, such as an embedding
