@@ -33,6 +33,11 @@ func (s *Space) ask(q Query) error {
 		var p Plan
 		s.asked[d.key] = nil
 		for _, v := range values {
+			if d.key == "train.recompute" {
+				if v, err = s.recomputation(v); err != nil {
+					return err
+				}
+			}
 			if err := assign(d.at(&p), v); err != nil {
 				return fmt.Errorf("%s: %w", d.key, err)
 			}
@@ -45,6 +50,19 @@ func (s *Space) ask(q Query) error {
 		}
 	}
 	return nil
+}
+
+// recomputation reads one that is asked for, in its one form. It refuses what the network
+// has not.
+func (s *Space) recomputation(value string) (string, error) {
+	c, err := s.config.With("train.recompute=" + value)
+	if err != nil {
+		return "", err
+	}
+	if err := c.Train.Check(s.network); err != nil {
+		return "", fmt.Errorf("train.%w", err)
+	}
+	return c.Train.Recompute, nil
 }
 
 // own reads the plan that the configuration is, for the values that are fixed.
