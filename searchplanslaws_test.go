@@ -22,11 +22,16 @@ import (
 const mostPlans = 12
 
 // asked are values of dimensions that a small network would not be tried with.
-func asked() []reports.Variation {
+func asked(experts bool) []reports.Variation {
+	recompute := reports.Variation{Key: "train.recompute", Values: []string{"none", "selective", "full", "norm", "core_attn"}}
+	if experts {
+		recompute.Values = append(recompute.Values, "moe_act", "moe_act,norm")
+	} else {
+		recompute.Values = append(recompute.Values, "mlp", "mlp,norm")
+	}
 	return []reports.Variation{
 		{Key: "parallel.context", Values: []string{"1", "2", "4"}}, {Key: "parallel.expert", Values: []string{"1", "2", "4"}},
-		{Key: "parallel.expert_tensor", Values: []string{"1", "2"}},
-		{Key: "train.recompute", Values: []string{"none", "selective", "full", "norm", "moe_act", "core_attn", "moe_act,norm"}},
+		{Key: "parallel.expert_tensor", Values: []string{"1", "2"}}, recompute,
 	}
 }
 
@@ -67,8 +72,8 @@ func drawSpace(t *rapid.T) (*configs.Config, psim.PlanQuery) {
 	require.NoError(t, err)
 	devices := rapid.SampledFrom([]int{2, 4, 8}).Draw(t, "devices")
 	q := psim.PlanQuery{Devices: devices, Trainer: plans.Any, Margin: 0.1, Rows: rapid.IntRange(1, 5).Draw(t, "rows")}
-	for _, v := range asked() {
-		if rapid.Bool().Draw(t, v.Key+" asked") {
+	for _, v := range asked(sets[1] == "model.family=mixtral") {
+		if rapid.Bool().Draw(t, v.Key+" asked") && (v.Key != "train.recompute" || !c.Train.TwoPass()) {
 			q.Vary = append(q.Vary, v)
 		}
 	}

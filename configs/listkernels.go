@@ -146,7 +146,7 @@ func (s Stack) offers() []offer {
 		words = append(words, "modules")
 	}
 	narrow := "no"
-	if list := slices.DeleteFunc(s.precisions(), func(p string) bool { return strings.HasSuffix(p, "32") || strings.HasSuffix(p, "16") }); len(list) > 0 {
+	if list := slices.DeleteFunc(slices.Clone(s.precisions()), func(p string) bool { return strings.HasSuffix(p, "32") || strings.HasSuffix(p, "16") }); len(list) > 0 {
 		narrow = strings.Join(list, ", ")
 	}
 	return []offer{
