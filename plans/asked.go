@@ -30,18 +30,8 @@ func (s *Space) ask(q Query) error {
 		case !asked:
 			continue
 		}
-		var p Plan
-		s.asked[d.key] = nil
-		for _, v := range values {
-			if d.key == "train.recompute" {
-				if v, err = s.recomputation(v); err != nil {
-					return err
-				}
-			}
-			if err := assign(d.at(&p), v); err != nil {
-				return fmt.Errorf("%s: %w", d.key, err)
-			}
-			s.asked[d.key] = append(s.asked[d.key], text(d.at(&p)))
+		if s.asked[d.key], err = s.values(d, values); err != nil {
+			return err
 		}
 	}
 	for _, name := range s.asked["schedule.name"] {
@@ -50,6 +40,23 @@ func (s *Space) ask(q Query) error {
 		}
 	}
 	return nil
+}
+
+// values reads those of a dimension.
+func (s *Space) values(d dimension, texts []string) (list []string, err error) {
+	var p Plan
+	for _, v := range texts {
+		if d.key == "train.recompute" {
+			p.Recompute, err = s.recomputation(v)
+		} else if err = assign(d.at(&p), v); err != nil {
+			err = fmt.Errorf("%s: %w", d.key, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, text(d.at(&p)))
+	}
+	return list, nil
 }
 
 // recomputation reads one that is asked for, in its one form. It refuses what the network

@@ -21,7 +21,7 @@ const (
 	kinds       = 3
 )
 
-// bounds are times that no step is shorter than, by the kind of its order.
+// bounds hold times that no step is shorter than, by the kind of its order.
 type bounds [kinds]time.Duration
 
 // A rankBound is what bounds the step of one rank from below.

@@ -7,7 +7,7 @@ import (
 	"psim/schedules"
 )
 
-// leastPart is the number of tokens that a part of a sequence keeps where nobody asks for
+// leastPart counts the tokens that a part of a sequence keeps where nobody asks for
 // less: long sequences are what context parallelism is for.
 const leastPart = 4096
 
