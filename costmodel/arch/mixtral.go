@@ -77,13 +77,12 @@ func expertOps(m Model) []Op {
 // first (megatron/core/transformer/moe/experts.py, TEGroupedMLP._apply_bias). F weights a
 // bias, adds it, joins the experts and converts the result: 28 bytes for an element. I
 // converts, and multiplies and sums for the gradients of the biases and of their weights: 36.
+// It counts as one operation of the host, as products of all experts do.
 func (m Model) expertBias(n, h int) []Op {
 	if !m.MLPBias || m.Kernels != KernelsTE {
 		return nil
 	}
-	op := elementwise("mlp.experts.bias", elements(n, h), 14, 18)
-	op.Launches, op.Experts = [3]int{2*m.Experts + 2, 6*m.Experts + 1, 0}, int64(m.Experts)
-	return []Op{op}
+	return []Op{elementwise("mlp.experts.bias", elements(n, h), 14, 18)}
 }
 
 // sharedOps makes the experts that every token goes through, whose result is summed with the
