@@ -19,7 +19,7 @@ func Info(c *configs.Config, plan *configs.Plan) reports.Info {
 		Name: c.Name(), Schedule: plan.Graph.Name,
 		Stages: shape.Ranks, VirtualStages: shape.Virtual, Microbatches: shape.Microbatches,
 		DataParallel: max(1, shape.Replicas), TensorParallel: max(1, c.Parallel.Tensor), ContextParallel: c.Parallel.Context, ExpertParallel: c.Parallel.Expert, ContextCollective: contextCollective(c), Sequence: c.Parallel.Sequence,
-		Samples: plan.Samples, Shards: shards(plan), Tokens: plan.Tokens, DataSet: c.Data.Samples, Work: work(plan), Config: c.Object(), Memory: memoryOf(plan), Warnings: slices.Clone(plan.Warnings),
+		Samples: plan.Samples, Shards: shards(plan), Tokens: plan.Tokens, DataSet: c.Data.Samples, Work: work(c, plan), Config: c.Object(), Memory: memoryOf(plan), Warnings: slices.Clone(plan.Warnings),
 		Limits: reports.Limits{Capacity: plan.Capacity, Margin: plan.Machine.Device.Margin, Memory: int64(plan.Machine.Device.Memory),
 			Node: int64(plan.Machine.MemoryPerNode), DevicesPerNode: plan.Machine.DevicesPerNode, On: plan.Machine.Node},
 	}
@@ -45,14 +45,14 @@ func shards(plan *configs.Plan) []int64 {
 }
 
 // work says what a step computes, where there is a network.
-func work(plan *configs.Plan) reports.Work {
+func work(c *configs.Config, plan *configs.Plan) reports.Work {
 	if plan.Workload == nil {
 		return reports.Work{}
 	}
 	n, device := plan.Network, plan.Machine.Device
 	precision := cmp.Or(plan.Workload.Training.Precision, "fp32")
 	w := reports.Work{
-		Parameters: n.Parameters(), ActiveParameters: n.ActiveParameters(),
+		Parameters: n.Parameters(), ActiveParameters: n.ActiveParameters(), Read: c.Model.File != "",
 		Precision: precision, Device: device.Name,
 		ModelFLOPs:    3 * float64(n.FLOPs(arch.Forward)) * float64(plan.Samples),
 		HardwareFLOPs: plan.Workload.FLOPs(), PeakFLOPs: float64(device.PeakIn(precision)),

@@ -14,9 +14,10 @@ func TestTwoPassRefused(t *testing.T) {
 	for set, want := range map[string]string{
 		"schedule.name=zb-h1":  `train.backward = "two-pass": schedule zb-h1 has tasks of their own for gradients of inputs and of weights; set "whole" or "per-layer"`,
 		"parallel.tensor=2":    `train.backward = "two-pass": is not modelled with parallel.tensor = 2; set "whole" or "per-layer"`,
+		"parallel.context=2":   `train.backward = "two-pass": is not modelled with parallel.context = 2; set "whole" or "per-layer"`,
 		"train.recompute=full": `train.recompute = "full": must be none with backward = "two-pass"`,
 	} {
-		err := failure(configs.Parse("x.toml", []byte(network), "model.vocab=104", "train.backward=two-pass", set))
+		err := failure(configs.Parse("x.toml", []byte(network), "model.vocab=104", "model.attention=flash", "train.backward=two-pass", set))
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -57,6 +57,13 @@ func drawExperiment(t *rapid.T) drawn {
 		delete(d.sets, "model.kernels")
 		delete(d.sets, "model.attention")
 	}
+	if choose("context", "1", "2") == "2" {
+		d.sets["parallel.context"], d.sets["parallel.context_method"] = "2", name("context_method", "ring", "all-gather", "ulysses")
+		d.sets["model.attention"] = `"flash"`
+		if d.sets["parallel.tensor"] == "4" { // of 4 heads
+			d.sets["parallel.tensor"] = "2"
+		}
+	}
 	if d.sets["model.family"] != `"gpt"` {
 		d.sets["model.code"] = name("code", "plain", "nanotron", "torchtitan")
 	}

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,12 +89,10 @@ func (c *Config) trainedOn(n arch.Network, m costmodel.Machine) (arch.Training, 
 	t.BothWays = m.Device.Microscaling
 	_, err := m.Compute(t)
 	if err == nil {
-		err = t.Check(n)
+		err = cmp.Or(t.Check(n), t.CheckBlocks(n))
 	}
 	switch {
 	case err != nil:
-	case t.Narrow() && !c.Model.Transformer():
-		err = fmt.Errorf("precision = %q: is of the blocks of transformers, and %s has none; use bf16", t.Precision, n.Name)
 	case t.Narrow() && c.Parallel.Zero == 3 && (c.Parallel.Gather == schedules.GatherTensor || c.Parallel.Simplified):
 		err = fmt.Errorf(`precision = %q: is not modelled with parallel.gather = "tensor", nor with parallel.simplified = true; remove them`, t.Precision)
 	case c.Parallel.Zero == 3 && t.Recompute == "full" && t.RecomputeMethod == arch.RecomputeUniform && t.RecomputeLayers > 1:

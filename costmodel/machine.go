@@ -146,6 +146,9 @@ func (d Device) Achievable(precision string) (float64, error) {
 	if len(has) > 0 {
 		text += "; it has " + strings.Join(has, ", ")
 	}
+	if rate.Name == "fp8" || rate.Name == "fp4" {
+		text += "; machine.compute.flops_" + rate.Name + " would give one"
+	}
 	return 0, errors.New(text)
 }
 

@@ -29,7 +29,7 @@ func WriteTable(w io.Writer, r Result) error {
 		{"critical path", r.CriticalPath.text(r.StepTime)},
 		{"throughput", throughput(r.Throughput)},
 	}, r.Epochs.rows(), [][2]string{
-		{"MFU", utilization(r)},
+		{"parameters", parameters(r)}, {"MFU", utilization(r)},
 		{"unsynchronised", courseRate(r)},
 		{"validation", validation(r)},
 		{"memory", memoryVerdict(r)},

@@ -1,10 +1,17 @@
 package reports
 
+import (
+	"fmt"
+
+	"psim/internal/units"
+)
+
 // Work is what a step computes, and how well the devices are used: what is known
 // where there is a [model]. Fields without a meaning are zero.
 type Work struct {
 	Parameters       int64  `json:"parameters,omitempty"`        // of the network, shared ones counted once
 	ActiveParameters int64  `json:"active_parameters,omitempty"` // those that a token goes through: fewer in a mixture of experts
+	Read             bool   `json:"-"`                           // the network is that of a file
 	SequenceLength   int    `json:"sequence_length,omitempty"`   // tokens of a sample of a language model
 	Precision        string `json:"precision,omitempty"`         // of training: fp32, fp16, bf16
 	Device           string `json:"device,omitempty"`            // its name in the catalog (psim list devices), or inline
@@ -43,4 +50,17 @@ func (r *Result) setRates(samples, tokens int64) {
 	if peak := r.PeakFLOPs * float64(r.Devices); peak > 0 {
 		r.MFU, r.HFU = perSecond(r.ModelFLOPs)/peak, perSecond(r.HardwareFLOPs)/peak
 	}
+}
+
+// parameters prints those of a mixture of experts, and of a network that a file describes,
+// which its published number can be held to.
+func parameters(r Result) string {
+	text := units.FormatCount(r.Parameters)
+	switch {
+	case r.ActiveParameters < r.Parameters:
+		return fmt.Sprintf("%s, %s of them for a token", text, units.FormatCount(r.ActiveParameters))
+	case r.Read:
+		return text
+	}
+	return ""
 }

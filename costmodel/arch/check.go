@@ -57,6 +57,19 @@ func (m Model) checkNumbers() error {
 	return nil
 }
 
+// checkWindow wants a window, and norms, where something is said of them.
+func (m Model) checkWindow() error {
+	switch {
+	case m.FullAttentionEvery > 0 && m.Window == 0:
+		return fmt.Errorf("full_attention_every = %d: has no meaning without window", m.FullAttentionEvery)
+	case m.Chunked && m.Window == 0:
+		return errors.New("chunked = true: has no meaning without window")
+	case m.PlainQKNorm && !m.QKNorm:
+		return errors.New("plain_qk_norm = true: has no meaning without qk_norm")
+	}
+	return nil
+}
+
 // checkLatent wants all keys of latent attention or none, before defaults.
 func (m Model) checkLatent() error {
 	needed := []string{"qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"}
@@ -89,8 +102,8 @@ func (m Model) checkAttention() error {
 	if m.PostNorms && m.ParallelBlock {
 		return errors.New("post_norms = true: has no meaning with parallel_block = true, whose halves have one result")
 	}
-	if m.FullAttentionEvery > 0 && m.Window == 0 {
-		return fmt.Errorf("full_attention_every = %d: has no meaning without window", m.FullAttentionEvery)
+	if err := m.checkWindow(); err != nil {
+		return err
 	}
 	if m.DenseLayers > m.Layers {
 		return fmt.Errorf("dense_layers = %d: must be at most layers = %d", m.DenseLayers, m.Layers)

@@ -70,8 +70,8 @@ func llama4(m *Model, c llamaConfig, b blockConfig) error {
 			}
 		}
 	}
-	m.Window, m.Chunked = value(b.Chunk), true
-	if m.Window == 0 {
+	m.Window, m.Chunked = value(b.Chunk), value(b.Chunk) > 0
+	if !m.Chunked {
 		return nil
 	}
 	switch {

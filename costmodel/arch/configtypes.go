@@ -158,7 +158,7 @@ func (m *Model) layerTypes(types []string) error {
 		}
 	}
 	if m.FullAttentionEvery = every; every == 1 {
-		m.Window, m.FullAttentionEvery = 0, 0
+		m.Window, m.FullAttentionEvery, m.Chunked = 0, 0, false
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func (m Model) checkContext(g Group) error {
 	case m.Attention != AttentionFlash:
 		return fmt.Errorf(`attention = %q: parallel.context = %d takes fused attention, parts of which can be put together; set attention = "flash"`, AttentionUnfused, c)
 	case m.SequenceLength%(2*c) != 0:
-		return fmt.Errorf("sequence_length = %d: parallel.context = %d cuts it into %d chunks and must divide half of it", m.SequenceLength, c, 2*c)
+		return fmt.Errorf("sequence_length = %d: parallel.context = %d cuts it into %d chunks, which must be equal", m.SequenceLength, c, 2*c)
 	case g.Sequence && m.SequenceLength%(c*g.devices()) != 0:
 		return fmt.Errorf("sequence_length = %d: parallel.context × parallel.tensor = %d must divide it", m.SequenceLength, c*g.devices())
 	case g.Method != ContextUlysses:

@@ -21,6 +21,7 @@ type Routing struct {
 	Groups, GroupsPerToken int
 	// Imbalance is what the busiest device of an expert group has to do over the mean.
 	Imbalance float64
+	Capacity  float64 // of every expert in rows, over the mean; 0 is none
 }
 
 // Routed says whose rows an operation or a buffer of a mixture of experts has.
@@ -54,7 +55,7 @@ func (g Group) ExpertDevices() int { return g.expert() * g.expertTensor() }
 // routing tells how the layers of a model choose experts.
 func (m Model) routing() Routing {
 	return Routing{
-		Experts: m.Experts, PerToken: m.ExpertsPerToken, Imbalance: m.Imbalance,
+		Experts: m.Experts, PerToken: m.ExpertsPerToken, Imbalance: m.Imbalance, Capacity: m.Capacity,
 		Groups: m.ExpertGroups, GroupsPerToken: m.GroupsPerToken,
 	}
 }
@@ -154,6 +155,12 @@ func (g Group) routedOp(o Op, r Routing) Op {
 		o.Elements /= of
 		o.divideMoved(of)
 	case o.Class != Product:
+		if o.Experts > 0 { // expert by expert, of all features
+			by = 1
+			for p := range o.Launches {
+				o.Launches[p] = (o.Launches[p] + g.expert() - 1) / g.expert()
+			}
+		}
 		o.Elements = g.rows(o.Elements, r) / by
 		for p := range o.Moved {
 			o.Moved[p] = g.rows(o.Moved[p], r) / by
@@ -169,6 +176,18 @@ func (g Group) routedOp(o Op, r Routing) Op {
 		}
 	}
 	return o
+}
+
+// BeyondMean is how many FLOPs a pass of operations over one sample has on the busiest
+// device of an expert group, which they are those of, beyond the mean.
+func (n Network) BeyondMean(ops []Op, p Pass) (flops float64) {
+	share := 1 - 1/n.Group.load(n.Routing)
+	for _, o := range ops {
+		if share > 0 && o.Routed == ByExpert {
+			flops += float64(o.FLOPs(p)) * share
+		}
+	}
+	return flops
 }
 
 // dispatch brings rows × hidden elements of a sequence from tokens to experts.

@@ -112,6 +112,11 @@ func TestImbalanceAndCapacity(t *testing.T) {
 	assert.Equal(t, even*3/2, rows(func(m *Model) { m.Imbalance = 1.5 }))
 	assert.Equal(t, even*4, rows(func(m *Model) { m.Imbalance = 100 }), "one device has all rows")
 	assert.Equal(t, even*5/4, rows(func(m *Model) { m.Capacity = 1.25 }))
+	_, busiest := divided(t, Group{Expert: 4}, func(m *Model) { m.Imbalance = 1.5 })
+	_, mean := divided(t, Group{Expert: 4}, nil)
+	for i, l := range busiest.Layers {
+		assert.InDelta(t, float64(mean.Layers[i].FLOPs(Forward)), float64(l.FLOPs(Forward))-busiest.BeyondMean(l.Ops, Forward), 1e-6)
+	}
 }
 
 // What a token reaches: by counting, and DeepSeek-V3's four of eight nodes, of which it

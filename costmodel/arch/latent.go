@@ -58,7 +58,8 @@ func latentOps(m Model) []Op {
 	})...)
 }
 
-// latentBuffers lists what is kept of that. The input of both first products is one tensor.
+// latentBuffers lists what is kept of that. The input of both first products is one tensor,
+// and so are the gradients of their results.
 func latentBuffers(m Model) []Buffer {
 	s, h, rank, rope := m.SequenceLength, m.Hidden, m.KVLoraRank, m.QKRopeHeadDim
 	buffers := []Buffer{{Name: "self_attn.kv_a.input", Shape: Shape{s, h}, Lifetime: ForwardToWeight, Modules: Norms}}
@@ -66,13 +67,12 @@ func latentBuffers(m Model) []Buffer {
 		buffers = append(buffers,
 			Buffer{Name: "self_attn.q_a_layernorm.input", Shape: Shape{s, m.QLoraRank}},
 			Buffer{Name: "self_attn.q_b_proj.input", Shape: Shape{s, m.QLoraRank}, Lifetime: ForwardToWeight},
-			Buffer{Name: "self_attn.q_a_proj.output_gradient", Shape: Shape{s, m.QLoraRank}, Lifetime: InputToWeight, Local: true},
 		)
 	}
 	return append(buffers,
 		Buffer{Name: "self_attn.kv_a_layernorm.input", Shape: Shape{s, rank}},
 		Buffer{Name: "self_attn.kv_b_proj.input", Shape: Shape{s, rank}, Lifetime: ForwardToWeight},
-		Buffer{Name: "self_attn.kv_a_proj.output_gradient", Shape: Shape{s, rank + rope}, Lifetime: InputToWeight, Local: true},
+		Buffer{Name: "self_attn.a_proj.output_gradient", Shape: Shape{s, m.QLoraRank + rank + rope}, Lifetime: InputToWeight, Local: true},
 		Buffer{Name: "self_attn.q.output_gradient", Shape: Shape{s, m.Heads * m.HeadDim}, Lifetime: InputToWeight, Sharded: true},
 		Buffer{Name: "self_attn.kv_b_proj.output_gradient", Shape: Shape{s, m.Heads * (m.QKNopeHeadDim + m.VHeadDim)}, Lifetime: InputToWeight, Sharded: true},
 	)

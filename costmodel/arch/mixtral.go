@@ -53,6 +53,7 @@ func expertOps(m Model) []Op {
 		m.experts(m.linear("block_sparse_moe.experts.w2", n, f, h, m.MLPBias)),
 	}
 	ops[len(ops)-1].RowParallel = true
+	ops = append(ops, m.expertBias(n, h)...)
 	// The weighted sum reads k rows per token and writes one; its I reads them
 	// again, for the gradients of the weights, and that one's, and writes k.
 	sum := elementwise("mlp.sum", elements(s, h), int64(k+min(1, m.SharedExperts))+1, 2*int64(k)+1)
@@ -65,6 +66,20 @@ func expertOps(m Model) []Op {
 		}
 	}
 	return append(sharedOps(m), ops...)
+}
+
+// expertBias adds biases to what experts made, as Megatron-LM does beside Transformer Engine:
+// expert by expert and in fp32, because they are weighted by the router's probabilities
+// first (megatron/core/transformer/moe/experts.py, TEGroupedMLP._apply_bias). F weights a
+// bias, adds it, joins the experts and converts the result: 28 bytes for an element. I
+// converts, and multiplies and sums for the gradients of the biases and of their weights: 36.
+func (m Model) expertBias(n, h int) []Op {
+	if !m.MLPBias || m.Kernels != KernelsTE {
+		return nil
+	}
+	op := elementwise("mlp.experts.bias", elements(n, h), 14, 18)
+	op.Launches, op.Experts = [3]int{2*m.Experts + 2, 6*m.Experts + 1, 0}, int64(m.Experts)
+	return []Op{op}
 }
 
 // sharedOps makes the experts that every token goes through, whose result is summed with the

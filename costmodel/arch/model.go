@@ -46,10 +46,10 @@ type Model struct {
 	VHeadDim      int `toml:"v_head_dim"`
 	// Window is how many tokens attention sees, the token itself among them; 0 is all.
 	Window             int  `toml:"window"`
-	Chunked            bool `toml:"-"`                    // it is that part of the sequence that the token is in
+	Chunked            bool `toml:"chunked"`              // it is that part of the sequence that the token is in
 	FullAttentionEvery int  `toml:"full_attention_every"` // such blocks have no Window; 0: none
 	QKNorm             bool `toml:"qk_norm"`
-	PlainQKNorm        bool `toml:"-"` // these norms have no gains
+	PlainQKNorm        bool `toml:"plain_qk_norm"` // these norms have no gains
 	PostNorms          bool `toml:"post_norms"`
 	AttentionBias      bool `toml:"attention_bias"` // QKVBias, and one of the output
 	MLPBias            bool `toml:"mlp_bias"`

@@ -185,6 +185,27 @@ func (t Training) narrowed(n Network) Network {
 	return n
 }
 
+// CheckBlocks wants blocks in a network that the precision is of.
+func (t Training) CheckBlocks(n Network) error {
+	blocks := 0
+	for _, l := range n.Layers {
+		if l.block() {
+			blocks++
+		}
+	}
+	switch wide := t.BF16First + t.BF16Last; {
+	case !t.Narrow():
+		return nil
+	case blocks == 0:
+		return fmt.Errorf("precision = %q: is of the blocks of transformers, and %s has none; use bf16", t.Precision, n.Name)
+	case t.BF16First >= blocks:
+		return fmt.Errorf("bf16_first = %d: leaves none of the %d blocks of %s in %s", t.BF16First, blocks, n.Name, t.Precision)
+	case wide >= blocks:
+		return fmt.Errorf("bf16_last = %d: with bf16_first = %d leaves none of the %d blocks of %s in %s", t.BF16Last, t.BF16First, blocks, n.Name, t.Precision)
+	}
+	return nil
+}
+
 // narrowBlocks finds the layers from the first to before the last that are narrow.
 func (t Training) narrowBlocks(layers []Layer) (first, end int) {
 	var blocks []int

@@ -175,14 +175,18 @@ func (g Group) buffers(whole []Buffer, r Routing) []Buffer {
 func (g Group) ops(whole []Op, r Routing) []Op {
 	var ops []Op
 	inside := false
+	var product Op // the last
 	for i, op := range whole {
+		if op.Class == Product {
+			product = op
+		}
 		if op.Routed != NotRouted && g.Dispatches() {
 			if op.Routed == ByExpert && whole[i-1].Routed == ByToken {
 				ops = append(ops, within(op.Modules, g.dispatch(op, r))...)
 			}
 			ops = append(ops, g.routedOp(op, r))
 			if op.Routed == ByExpert && whole[i+1].Routed == ByToken {
-				ops = append(ops, within(op.Modules, g.combine(op, r))...)
+				ops = append(ops, within(op.Modules, g.combine(product, r))...)
 			}
 			continue
 		}

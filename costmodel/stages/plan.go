@@ -156,6 +156,10 @@ func (p *Plan) SizeOf(t *graph.Task) int32 {
 func (p *Plan) FLOPs() float64 {
 	var perSample float64 // of one device of a rank
 	for _, l := range p.Network.Layers {
+		for _, pass := range []arch.Pass{arch.Forward, arch.InputGradient, arch.WeightGradient} {
+			perSample -= p.Network.BeyondMean(l.Ops, pass)
+		}
+		perSample -= p.Network.BeyondMean(p.Training.Repeated(l), arch.Forward)
 		perSample += float64(l.FLOPs(arch.Forward) + l.FLOPs(arch.InputGradient) + l.FLOPs(arch.WeightGradient))
 		for _, o := range p.Training.Repeated(l) {
 			perSample += float64(o.FLOPs(arch.Forward))

@@ -109,7 +109,7 @@ func catalog() []Table {
 		zeroBubbleTable4(), zeroBubbleTable4Bare(), zeroBubbleTable4Schedules(),
 		korthikantiTable5(), korthikantiTable4(),
 		korthikantiActivations(), korthikantiShares(),
-		narayananTable2(), vtrainSingleNode(),
+		narayananTable2(), llama3405B(), vtrainSingleNode(),
 		gpt24090D(), coursePipeline(), cs1390Ratios(), cs1390Times(),
 		ncclTable("vtrain-2024-nccl-a100", "nccl_a100.csv", "nvlink3-a100"),
 		ncclTable("vtrain-2024-nccl-v100", "nccl_v100.csv", "nvlink2-v100"),

@@ -176,20 +176,57 @@ func (t *Trace) summarizeMemory(ranks []RankSummary) {
 // time, so the order of the tasks is enough.
 func (t *Trace) summarizeInFlight(ranks []RankSummary) {
 	g := t.Graph
-	held := make([]int, g.Ranks())
+	held, ends := make([]int, g.Ranks()), g.backwards()
 	for i := range g.Tasks {
 		task := &g.Tasks[i]
-		if task.Part > 0 || !task.Kind.Compute() || g.Layered && task.Stage > 0 {
+		if !task.Kind.Compute() || g.Layered && task.Stage > 0 {
 			continue
 		}
-		switch r := task.Rank; task.Kind {
-		case Forward:
+		switch r := task.Rank; {
+		case task.Kind == Forward && task.Part == 0:
 			held[r]++
 			ranks[r].PeakInFlight = max(ranks[r].PeakInFlight, held[r])
-		case Backward, WeightGradient:
-			held[r]--
+		case task.Kind == Backward || task.Kind == WeightGradient:
+			if task.Part == ends.of(task) {
+				held[r]--
+			}
 		}
 	}
+}
+
+// backwards tells the last part of every B or W of the first replica, by stage and
+// microbatch. Without experts, whose exchanges alone let other tasks come between, it is
+// empty: the first part then does as well.
+type backwards struct {
+	microbatches int
+	last         []uint16
+}
+
+func (g *Graph) backwards() backwards {
+	b := backwards{microbatches: g.Shape.Microbatches}
+	if g.Experts.Span == 0 {
+		return b
+	}
+	b.last = make([]uint16, g.Placement.Stages()*b.microbatches)
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		if int(t.Rank) >= g.Shape.Ranks {
+			break
+		}
+		if t.Kind == Backward || t.Kind == WeightGradient {
+			last := &b.last[int(t.Stage)*b.microbatches+int(t.Microbatch)]
+			*last = max(*last, t.Part)
+		}
+	}
+	return b
+}
+
+// of finds the last part of the action that a task is part of.
+func (b backwards) of(t *Task) uint16 {
+	if b.last == nil {
+		return 0
+	}
+	return b.last[int(t.Stage)*b.microbatches+int(t.Microbatch)]
 }
 
 // steadyMicrobatch measures the time from one microbatch to the next without fill and

@@ -121,8 +121,9 @@ func TestExchangesOfPairs(t *testing.T) {
 		p.Exchanges = []wiring.Exchanges{{Forward: []int64{1, 1}, Backward: []int64{1, 1}}}
 		g := ordertest.Graph(t, p)
 		require.Equal(t, ordertest.Text("0 compute: "+want.compute+"\n0 experts: "+want.experts), ordertest.Text(synchronised(g)), name)
-		took := ordertest.Relax(t, g, func(*graph.Task) time.Duration { return 1 }).End()
-		require.Equal(t, want.took, took, name)
+		trace := ordertest.Relax(t, g, func(*graph.Task) time.Duration { return 1 })
+		require.Equal(t, want.took, trace.End(), name)
+		require.Equal(t, 2, graph.Summarize(trace).Ranks[0].PeakInFlight, name)
 	}
 }
 
