@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"psim/schedules"
 )
@@ -79,13 +80,34 @@ func (p *Prediction) schedules() []change {
 
 // recomputations lists what keeps less than the configuration does.
 func (p *Prediction) recomputations() []change {
+	full := change{"train.recompute=full"}
 	switch p.Config.Train.Recompute {
 	case "none":
-		return []change{{"train.recompute=selective"}, {"train.recompute=full"}}
+		return append(p.modules("train.recompute=selective"), full)
 	case "selective":
-		return []change{{"train.recompute=full"}}
+		return append(p.modules(), full)
+	case "full":
+		return nil
 	}
-	return nil
+	return []change{full}
+}
+
+// modules lists settings, and after them the modules of experts and of latent attention that
+// keep less for little work, where the network has such blocks.
+func (p *Prediction) modules(settings ...string) (list []change) {
+	var cheap []string
+	for _, name := range p.Plan.Network.Modules() {
+		if slices.Contains([]string{"moe_act", "norm", "mla_up_proj"}, name) {
+			cheap = append(cheap, name)
+		}
+	}
+	if len(cheap) > 1 {
+		settings = append(settings, "train.recompute="+strings.Join(cheap, ","))
+	}
+	for _, set := range settings {
+		list = append(list, change{set})
+	}
+	return list
 }
 
 // pipelined reports whether the network is split into stages.
@@ -101,7 +123,7 @@ func (p *Prediction) zeros() (list []change) {
 	if p.pipelined() {
 		highest = 2
 	}
-	for z := p.Plan.Workload.Zero + 1; z <= highest && p.Plan.Graph.Shape.Replicas > 1; z++ {
+	for z := p.Plan.Workload.Zero + 1; z <= highest && max(p.Plan.Graph.Shape.Replicas, p.Config.Parallel.Context) > 1; z++ {
 		list = append(list, change{fmt.Sprintf("parallel.zero=%d", z)})
 	}
 	return list

@@ -1,12 +1,14 @@
 package psim_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"psim"
 	"psim/configs"
 	"psim/costmodel/memory"
 	"psim/costmodel/stages"
@@ -178,5 +180,27 @@ func TestMegatronStates(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// What the busiest device of an expert group does beyond the mean is time, and no more work
+// of all devices; room for rows that no token fills is executed, and no work of the model.
+func TestWorkOfUnevenExperts(t *testing.T) {
+	work := func(sets ...string) (model, hardware, step float64) {
+		p, err := psim.Predict(context.Background(), forms["latent"].config(t, layout{1, 2, 4, 4}, append(sets, "model.attention=flash")...))
+		require.NoError(t, err)
+		return p.Result.ModelFLOPs, p.Result.HardwareFLOPs, p.Result.StepTime
+	}
+	for _, recompute := range []string{"none", "moe", "full"} {
+		set := "train.recompute=" + recompute
+		model, hardware, step := work(set)
+		uneven, executed, longer := work(set, "model.imbalance=2")
+		require.Equal(t, model, uneven)
+		require.InEpsilon(t, hardware, executed, 1e-12, "%s %g %g", recompute, hardware, executed)
+		require.Greater(t, longer, step)
+		padded, executed, longer := work(set, "model.capacity=2")
+		require.Equal(t, model, padded)
+		require.Greater(t, executed, hardware)
+		require.Greater(t, longer, step)
 	}
 }

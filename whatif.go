@@ -161,7 +161,10 @@ func (p *Prediction) otherPrograms() (list []change) {
 	if c.Parallel.Tensor > 1 {
 		settings = append(settings, "parallel.sequence=false", "parallel.sequence=true", "parallel.tensor_overlap=true")
 	}
-	if p.Plan.Graph.Shape.Replicas > 1 {
+	if c.Parallel.Context > 1 {
+		settings = append(settings, "parallel.context_method=ring", "parallel.context_method=all-gather", "parallel.context_method=ulysses")
+	}
+	if p.Plan.Graph.Shape.Replicas > 1 || c.Parallel.Context > 1 {
 		settings = append(settings, "parallel.overlap=true", "parallel.overlap_gather=true", "parallel.zero=0", "parallel.zero=1", "parallel.zero=2", "parallel.zero=3")
 	}
 	for _, set := range settings {

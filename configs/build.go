@@ -133,11 +133,15 @@ func (c *Config) pipeline(s schedules.Schedule, shape graph.Shape, stageRank []i
 	if err := c.checkAuto(s, stageRank); err != nil {
 		return wiring.Pipeline{}, nil, c.orderProblem(err)
 	}
-	found, err := find()
+	p, err := c.exchanging(s, wiring.Pipeline{Name: s.Name, Shape: shape, Placement: graph.Placement{First: stageRank}})
 	if err != nil {
-		return wiring.Pipeline{}, nil, err
+		return p, nil, err
 	}
-	return wiring.Pipeline{Name: s.Name, Shape: shape, Placement: graph.Placement{First: stageRank}, Order: found.Order}, found, nil
+	found, err := find()
+	if err == nil {
+		p.Order = found.Order
+	}
+	return p, found, err
 }
 
 // exchanging has the work of a pipeline hide all-to-alls, where that is asked for and there

@@ -62,7 +62,7 @@ func (d *Division) Pipeline() (wiring.Pipeline, error) {
 		p, err = d.config.exchanging(d.Schedule, p)
 	}
 	if err == nil {
-		err = d.config.checkTwoPass(p.Order.Split() || p.DelayWeights)
+		err = d.config.checkTwoPass(p.Order.Split())
 	}
 	if err != nil {
 		return p, err

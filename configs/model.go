@@ -29,7 +29,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	if err != nil {
 		return nil, err
 	}
-	if err := c.checkTwoPass(pipeline.Order.Split() || pipeline.DelayWeights); err != nil {
+	if err := c.checkTwoPass(pipeline.Order.Split()); err != nil {
 		return nil, err
 	}
 	planned := w.Plan()

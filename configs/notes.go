@@ -199,11 +199,10 @@ func linkNotes(p *Plan) (lines []string) {
 		say(fmt.Sprintf("%d nodes of %s, each with %s", nodes, units.Plural(m.DevicesPerNode, "device"), units.Plural(max(1, m.NICsPerNode), "network card")), []string{named(m.Network.Name, "machine.network")})
 	}
 	if m.Tensor > 1 {
-		links := []string{named(m.Link.Name, "machine.link")}
-		if m.DevicesPerNode > 0 && m.Tensor > m.DevicesPerNode {
-			links = append(links, named(m.Network.Name, "machine.network"))
-		}
-		say(fmt.Sprintf("tensor-parallel groups of %d devices", m.Tensor), links)
+		say(fmt.Sprintf("tensor-parallel groups of %d devices", m.Tensor), p.within(1, m.Tensor))
+	}
+	if m.Context > 1 {
+		say(fmt.Sprintf("sequences in %d parts, which attend to each other by %s", m.Context, cmp.Or(p.Workload.Network.Group.Method, arch.ContextRing)), p.within(max(1, m.Tensor), m.Context))
 	}
 	var messages []string
 	for i := range p.Graph.Tasks {
@@ -215,14 +214,29 @@ func linkNotes(p *Plan) (lines []string) {
 		slices.Sort(messages)
 		say("messages between ranks", messages)
 	}
-	for _, ranks := range p.Graph.Groups {
-		var links []string
+	for k, ranks := range p.Graph.Groups {
+		width, over, links := p.Graph.Width(int32(k)), units.Plural(len(ranks), "rank"), []string(nil)
+		if width > 1 {
+			over, links = units.Plural(len(ranks)*width, "device"), p.within(m.Devices()/width, width)
+		}
 		for i := range ranks {
 			links = p.between(links, ranks[i], ranks[(i+1)%len(ranks)])
 		}
-		say(fmt.Sprintf("collectives over %s", units.Plural(len(ranks), "rank")), links)
+		say("collectives over "+over, links)
 	}
 	return seen
+}
+
+// within lists the links among so many devices of a rank, so far from each other.
+func (p *Plan) within(apart, devices int) (links []string) {
+	m := p.Machine
+	if m.DevicesPerNode == 0 || apart < m.DevicesPerNode {
+		links = append(links, named(m.Link.Name, "machine.link"))
+	}
+	if m.DevicesPerNode > 0 && apart*devices > m.DevicesPerNode {
+		links = append(links, named(m.Network.Name, "machine.network"))
+	}
+	return links
 }
 
 // between adds the link between two ranks, if there is none of its name.

@@ -2,6 +2,8 @@ package configs_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,4 +58,23 @@ func ExampleConfig_Inputs() {
 	// decides  no limit of memory is known
 	// decides  messages between ranks: gloo-cs1390
 	// decides  collectives over 2 ranks: gloo-cs1390
+}
+
+// The links that parts of sequences meet on, and what they share with replicas.
+func TestNotesOfContext(t *testing.T) {
+	for _, e := range []struct {
+		perNode, want string
+	}{
+		{"8", "nvlink4-h100"},
+		{"4", "nvlink4-h100 and ib-ndr"},
+		{"2", "ib-ndr"},
+	} {
+		c, err := configs.Load("llama3-70b", "parallel.tensor=2", "parallel.context=4", "batch.global=16", "machine.devices_per_node="+e.perNode)
+		require.NoError(t, err)
+		plan, err := c.Build()
+		require.NoError(t, err)
+		notes := c.MachineNotes(plan)
+		require.Contains(t, notes, "decides  sequences in 4 parts, which attend to each other by ring: "+e.want)
+		require.True(t, slices.ContainsFunc(notes, func(s string) bool { return strings.HasPrefix(s, "decides  collectives over 8 devices: ") }))
+	}
 }

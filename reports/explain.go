@@ -16,9 +16,9 @@ import (
 type Explanation struct {
 	// Seconds by class: products (with parameters), attention (fused, or its two products), between
 	// (what is bound by memory: norms, functions, softmax, loss), tensor (exchanges of its
-	// groups), context (those among the parts of sequences), launches (the host, starts of kernels), measured (layers that were measured
-	// whole), what [times] gives (forward, backward, backward_input, backward_weight), pipeline
-	// (messages), data_*, tied_* (collectives), averaging, optimizer, and waiting. Every moment
+	// groups), context (those among the parts of sequences), launches (the host, starts of
+	// kernels), measured (layers that were measured whole), what [times] gives (forward, backward, backward_input, backward_weight), pipeline
+	// (messages), data_*, expert_*, expert-data_*, tied_* (collectives), averaging, optimizer, and waiting. Every moment
 	// of a rank counts once, as what computes, else what updates, communicates or launches;
 	// means over all ranks, which add up to the step time.
 	ByClass map[string]float64 `json:"by_class_s"`
@@ -165,7 +165,7 @@ func (e *Explanation) Classes() []string {
 
 // className writes a class for people.
 func className(class string) string {
-	for _, dimension := range []string{"data", "tied"} {
+	for _, dimension := range []string{"data", "expert", "expert-data", "tied"} {
 		if name, ok := strings.CutPrefix(class, dimension+"_"); ok {
 			return fmt.Sprintf("%s: %s", dimension, strings.ReplaceAll(name, "_", "-"))
 		}

@@ -110,7 +110,7 @@ func (p Parallel) Validate() error {
 
 // checkExperts wants expert groups to lie within ranks, or to be whole ones.
 func (p Parallel) checkExperts() error {
-	rank, experts, tensor := max(1, p.Tensor), max(1, p.Expert)*max(1, p.ExpertTensor), max(1, p.ExpertTensor)
+	rank, experts, tensor := max(1, p.Tensor)*max(1, p.Context), max(1, p.Expert)*max(1, p.ExpertTensor), max(1, p.ExpertTensor)
 	devices := rank * max(1, p.Data)
 	switch {
 	case experts == 1:

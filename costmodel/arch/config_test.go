@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -114,12 +115,20 @@ func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte(`{"model_type": "mixtral", "num_local_experts": null, "num_experts": 4, "N_LAYER": 3}`), 8)
 	f.Add([]byte(`{"model_type": "gpt2", "hidden_size": 64, "num_attention_heads": 4, "quantization_config": null}`), 8)
 	f.Add([]byte("\xff\xfe{"), -1)
+	for _, name := range []string{"deepseek_v3", "gpt_oss", "qwen3_moe", "glm4_moe"} {
+		f.Add(fmt.Appendf(nil, `{"model_type": %q, "vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 4,
+			"intermediate_size": 96, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_shared_experts": 1, "kv_lora_rank": 8,
+			"qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8, "n_group": 1, "topk_group": 1}`, name), 64)
+	}
+	f.Add([]byte(`{"model_type": "gemma3", "text_config": {"hidden_size": 64, "num_hidden_layers": 4, "intermediate_size": 96, "layer_types": ["full_attention"]}}`), 64)
+	f.Add([]byte(`{"model_type": "llama4", "text_config": {"hidden_size": 64, "num_hidden_layers": 4, "intermediate_size": 96, "no_rope_layers": [1, 0, 1, 0], "moe_layers": [1]}}`), 64)
 	f.Fuzz(func(t *testing.T, data []byte, sequence int) {
 		m, _, err := ParseConfig(data, sequence)
 		if err != nil {
 			return
 		}
 		m.Layers = min(m.Layers, 100)
+		m.DenseLayers = min(m.DenseLayers, m.Layers)
 		n, err := m.Network()
 		require.NoError(t, err)
 		assert.Positive(t, n.Parameters())

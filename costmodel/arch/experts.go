@@ -155,12 +155,6 @@ func (g Group) routedOp(o Op, r Routing) Op {
 		o.Elements /= of
 		o.divideMoved(of)
 	case o.Class != Product:
-		if o.Experts > 0 { // expert by expert, of all features
-			by = 1
-			for p := range o.Launches {
-				o.Launches[p] = (o.Launches[p] + g.expert() - 1) / g.expert()
-			}
-		}
 		o.Elements = g.rows(o.Elements, r) / by
 		for p := range o.Moved {
 			o.Moved[p] = g.rows(o.Moved[p], r) / by

@@ -2,6 +2,7 @@ package arch
 
 import (
 	"fmt"
+	"slices"
 )
 
 // llama makes a network of the family of Llama, Mistral, Qwen 2 and Gemma: RMSNorm, rotary
@@ -213,7 +214,7 @@ func llamaBlockBuffers(m Model) []Buffer {
 func mlpBuffers(m Model) []Buffer {
 	s, h := m.SequenceLength, m.Hidden
 	if m.ParallelBlock {
-		return madeWithin(DenseMLP, gatedBuffers("mlp.", s, m.FFNHidden))
+		return madeWithin(DenseMLP, m.gatedBuffers("mlp.", s, m.FFNHidden))
 	}
 	buffers := []Buffer{
 		{Name: "post_attention_layernorm.input", Shape: Shape{s, h}},
@@ -222,20 +223,24 @@ func mlpBuffers(m Model) []Buffer {
 	if m.Experts > 0 {
 		return append(buffers, madeWithin(Mixture, expertBuffers(m))...)
 	}
-	buffers = append(buffers, madeWithin(DenseMLP, gatedBuffers("mlp.", s, m.FFNHidden))...)
+	buffers = append(buffers, madeWithin(DenseMLP, m.gatedBuffers("mlp.", s, m.FFNHidden))...)
 	return append(buffers, Buffer{Name: "mlp.down_proj.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight})
 }
 
-// gatedBuffers lists the buffers inside a gated MLP over n tokens. The activation
-// function and the gate are two kernels, so that the gate keeps both its factors.
-func gatedBuffers(prefix string, n, f int) []Buffer {
-	return []Buffer{
+// gatedBuffers lists the buffers inside a gated MLP over n tokens. Where the activation
+// function and the gate are two kernels, the gate keeps both its factors; Megatron's fused
+// one keeps what both read (megatron/core/fusions/fused_bias_swiglu.py).
+func (m Model) gatedBuffers(prefix string, n, f int) []Buffer {
+	buffers := []Buffer{
 		{Name: prefix + "silu.input", Shape: Shape{n, f}, Sharded: true},
-		{Name: prefix + "silu.output", Shape: Shape{n, f}, Sharded: true},
 		{Name: prefix + "up_proj.output", Shape: Shape{n, f}, Sharded: true},
 		{Name: prefix + "down_proj.input", Shape: Shape{n, f}, Lifetime: ForwardToWeight, Sharded: true},
 		{Name: prefix + "gate_up.output_gradient", Shape: Shape{n, 2 * f}, Lifetime: InputToWeight, Sharded: true},
 	}
+	if m.Kernels == KernelsTE {
+		return buffers
+	}
+	return slices.Insert(buffers, 1, Buffer{Name: prefix + "silu.output", Shape: Shape{n, f}, Sharded: true})
 }
 
 // gate multiplies two tensors; its I reads both and the gradient and writes two.

@@ -56,7 +56,11 @@ func expertOps(m Model) []Op {
 	ops = append(ops, m.expertBias(n, h)...)
 	// The weighted sum reads k rows per token and writes one; its I reads them
 	// again, for the gradients of the weights, and that one's, and writes k.
-	sum := elementwise("mlp.sum", elements(s, h), int64(k+min(1, m.SharedExperts))+1, 2*int64(k)+1)
+	again := int64(k)
+	if m.weighsInside() {
+		again = 0
+	}
+	sum := elementwise("mlp.sum", elements(s, h), int64(k+min(1, m.SharedExperts))+1, again+int64(k)+1)
 	sum.Leaves = true
 	ops = append(ops, sum)
 	for i := range ops {
@@ -73,13 +77,12 @@ func expertOps(m Model) []Op {
 // first (megatron/core/transformer/moe/experts.py, TEGroupedMLP._apply_bias). F weights a
 // bias, adds it, joins the experts and converts the result: 28 bytes for an element. I
 // converts, and multiplies and sums for the gradients of the biases and of their weights: 36.
+// It counts as one operation of the host, as products of all experts do.
 func (m Model) expertBias(n, h int) []Op {
 	if !m.MLPBias || m.Kernels != KernelsTE {
 		return nil
 	}
-	op := elementwise("mlp.experts.bias", elements(n, h), 14, 18)
-	op.Launches, op.Experts = [3]int{2*m.Experts + 2, 6*m.Experts + 1, 0}, int64(m.Experts)
-	return []Op{op}
+	return []Op{elementwise("mlp.experts.bias", elements(n, h), 14, 18)}
 }
 
 // sharedOps makes the experts that every token goes through, whose result is summed with the
@@ -114,9 +117,14 @@ func (m Model) experts(o Op) Op {
 	return o
 }
 
+// weighsInside reports whether a token's weights are multiplied with what the activation
+// function returns, so that the gradients of weights need no results of experts (Megatron's
+// weighted SwiGLU, megatron/core/fusions/fused_bias_swiglu.py).
+func (m Model) weighsInside() bool { return m.Kernels == KernelsTE }
+
 func expertBuffers(m Model) []Buffer {
 	s, h, n := m.SequenceLength, m.Hidden, m.routedRows()
-	inside := gatedBuffers("mlp.experts.", n, m.expertHidden())
+	inside := m.gatedBuffers("mlp.experts.", n, m.expertHidden())
 	for i := range inside {
 		inside[i].Routed = ByExpert
 		switch strings.TrimPrefix(inside[i].Name, "mlp.experts.") {
@@ -128,12 +136,14 @@ func expertBuffers(m Model) []Buffer {
 		{Name: "mlp.router.probabilities", Shape: Shape{s, m.Experts}, Gathered: true, Routed: ByToken},
 		{Name: "mlp.router.output_gradient", Shape: Shape{s, m.Experts}, Lifetime: InputToWeight, Routed: ByToken},
 		{Name: "mlp.experts.input", Shape: Shape{n, h}, Lifetime: ForwardToWeight, Gathered: true, Routed: ByExpert},
-		{Name: "mlp.experts.output", Shape: Shape{n, h}, Gathered: true, Routed: ByToken},
 		{Name: "mlp.experts.output_gradient", Shape: Shape{n, h}, Lifetime: InputToWeight, Routed: ByExpert},
 	}, inside...)
+	if !m.weighsInside() {
+		buffers = append(buffers, Buffer{Name: "mlp.experts.output", Shape: Shape{n, h}, Gathered: true, Routed: ByToken})
+	}
 	if m.SharedExperts == 0 {
 		return buffers
 	}
-	buffers = append(buffers, madeWithin(SharedExperts, gatedBuffers(sharedExperts, s, m.SharedExperts*m.expertHidden()))...)
+	buffers = append(buffers, madeWithin(SharedExperts, m.gatedBuffers(sharedExperts, s, m.SharedExperts*m.expertHidden()))...)
 	return append(buffers, Buffer{Name: sharedExperts + "down_proj.output_gradient", Shape: Shape{s, h}, Lifetime: InputToWeight})
 }

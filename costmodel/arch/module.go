@@ -76,24 +76,27 @@ func (t Training) Lists(module string) bool {
 // ByModule reports whether recomputation is a list of modules.
 func (t Training) ByModule() bool { return t.Recompute != "selective" && t.modules() != 0 }
 
-// Check reports what recomputation asks of a network that has no such thing.
-func (t Training) Check(n Network) error {
+// Modules lists the modules that a network has.
+func (n Network) Modules() (names []string) {
 	var has Module
-	blocks := false
-	for _, l := range n.Layers {
-		for _, op := range l.Ops {
+	for _, first := range Same(n.Layers) {
+		for _, op := range n.Layers[first].Ops {
 			has |= op.Modules
 		}
-		blocks = blocks || l.block()
 	}
-	var known []string
 	for _, m := range moduleNames() {
 		if has&m.parts != 0 {
-			known = append(known, m.name)
+			names = append(names, m.name)
 		}
 	}
+	return names
+}
+
+// Check reports what recomputation asks of a network that has no such thing.
+func (t Training) Check(n Network) error {
+	known := n.Modules()
 	for _, m := range moduleNames() {
-		if !t.ByModule() || t.modules()&m.parts == 0 || has&m.parts != 0 {
+		if !t.ByModule() || t.modules()&m.parts == 0 || slices.Contains(known, m.name) {
 			continue
 		}
 		use := "use none or full"
@@ -102,7 +105,7 @@ func (t Training) Check(n Network) error {
 		}
 		return fmt.Errorf("recompute = %q: %s has %s for %s; %s", t.Recompute, n.Name, m.without, m.name, use)
 	}
-	if t.RecomputeLayers > 0 && !blocks {
+	if t.RecomputeLayers > 0 && !slices.ContainsFunc(n.Layers, Layer.block) {
 		return fmt.Errorf("recompute_layers = %d: counts the blocks of a transformer, and %s has none; set 0", t.RecomputeLayers, n.Name)
 	}
 	return nil

@@ -136,13 +136,13 @@ func idleShare(busy, time time.Duration, ranks int) float64 {
 
 // SentBytes counts what a task makes its rank send. Fused collectives count as a
 // ring: 2(N−1)/N of the tensor for an all-reduce, half to scatter or to gather, rounded
-// down to a byte; a broadcast is passed on whole by all but the last rank.
+// down to a byte; a broadcast is passed on whole by all but the last device.
 func (g *Graph) SentBytes(t *Task) int64 {
 	switch {
 	case t.Kind.Message(), t.Kind == AllToAll:
 		return t.Bytes
 	case t.Kind == Broadcast:
-		if ranks := g.Groups[t.Peer]; t.Rank == ranks[len(ranks)-1] {
+		if ranks := g.Groups[t.Peer]; t.Rank == ranks[len(ranks)-1] && g.Width(t.Peer) == 1 {
 			return 0
 		}
 		return t.Bytes

@@ -65,7 +65,7 @@ func (b *rankBuilder) broadcast() {
 		for part, bytes := range b.Sync.Broadcast[s] {
 			b.add(graph.Task{
 				Kind: graph.Broadcast, Part: uint16(part), Stream: b.stream(&b.gradients, "gradients"), Stage: s, Microbatch: graph.None,
-				Peer: b.groups.stage[b.pipelineRank], Bytes: bytes,
+				Peer: b.group(b.Sync.expert(s, part)), Bytes: bytes,
 			})
 		}
 	}
