@@ -137,7 +137,7 @@ func (s *plansSearch) rank(ctx context.Context, found *plans.Found) error {
 		})
 	}
 	s.Bounded = s.PrunedBy[plans.Slower]
-	best := make([]*Prediction, len(found.Best))
+	best := make([]predictedPlan, len(found.Best))
 	failed := make([]error, len(best))
 	var next atomic.Int32
 	var all sync.WaitGroup
@@ -152,20 +152,31 @@ func (s *plansSearch) rank(ctx context.Context, found *plans.Found) error {
 	if err := errors.Join(failed...); err != nil {
 		return err
 	}
-	for i, p := range found.Best {
-		if best[i].Plan.Capacity != nil {
-			s.Capacity = slices.Min(best[i].Plan.Capacity)
-		}
-		s.Plans = append(s.Plans, reports.RankedPlan{Result: best[i].Result, Plan: p.PlanShape, Set: p.Set()})
+	for _, p := range best {
+		s.Capacity = cmp.Or(p.capacity, s.Capacity)
+		s.Plans = append(s.Plans, p.RankedPlan)
 	}
 	return nil
 }
 
+// A predictedPlan is a plan with what its ranks may use.
+type predictedPlan struct {
+	reports.RankedPlan
+	capacity int64
+}
+
 // again predicts a plan that was found, as psim.Predict does.
-func (s *plansSearch) again(ctx context.Context, p *plans.Point) (*Prediction, error) {
+func (s *plansSearch) again(ctx context.Context, p *plans.Point) (r predictedPlan, err error) {
 	one, err := s.prediction(ctx, p.Plan)
-	if err == nil && (one.Summary.StepTime != p.Step || one.Result.Fits() != p.Fits) {
-		err = fmt.Errorf("the plan %v was found to take %v, and takes %v: please report this", p.Set(), p.Step, one.Summary.StepTime)
+	if err != nil {
+		return r, err
 	}
-	return one, err
+	if one.Summary.StepTime != p.Step || one.Result.Fits() != p.Fits {
+		return r, fmt.Errorf("the plan %v was found to take %v, and takes %v: please report this", p.Set(), p.Step, one.Summary.StepTime)
+	}
+	if one.Plan.Capacity != nil {
+		r.capacity = slices.Min(one.Plan.Capacity)
+	}
+	r.RankedPlan = reports.RankedPlan{Result: one.Result, Plan: p.PlanShape, Set: p.Set()}
+	return r, nil
 }

@@ -14,11 +14,26 @@ import (
 	"psim"
 	"psim/configs"
 	"psim/plans"
+	"psim/reports"
 	"psim/schedules"
 )
 
 // mostPlans keeps a random space so small that all of it can be simulated.
 const mostPlans = 12
+
+// asked are values of dimensions that a small network would not be tried with.
+func asked(experts bool) []reports.Variation {
+	recompute := reports.Variation{Key: "train.recompute", Values: []string{"none", "selective", "full", "norm", "core_attn"}}
+	if experts {
+		recompute.Values = append(recompute.Values, "moe_act", "moe_act,norm")
+	} else {
+		recompute.Values = append(recompute.Values, "mlp", "mlp,norm")
+	}
+	return []reports.Variation{
+		{Key: "parallel.context", Values: []string{"1", "2", "4"}}, {Key: "parallel.expert", Values: []string{"1", "2", "4"}},
+		{Key: "parallel.expert_tensor", Values: []string{"1", "2"}}, recompute,
+	}
+}
 
 // drawSpace draws a configuration and a question about it that has a few plans.
 func drawSpace(t *rapid.T) (*configs.Config, psim.PlanQuery) {
@@ -41,7 +56,9 @@ func drawSpace(t *rapid.T) (*configs.Config, psim.PlanQuery) {
 		"machine.host.threads=" + choose("threads", "rank", "node"), "machine.host.waits=" + choose("waits", "true", "false"),
 	}
 	if sets[1] == "model.family=mixtral" {
-		sets = append(sets, "model.experts=4", "model.experts_per_token=2")
+		sets = append(sets, "model.experts=4", "model.experts_per_token=2", "parallel.dispatcher="+choose("dispatcher", "alltoall", "deepep"),
+			"parallel.dispatch="+choose("dispatch", "activations", "fp8"), "model.shared_experts="+choose("shared experts", "0", "1"),
+			"parallel.expert_overlap="+choose("expert overlap", "false", "true"))
 	}
 	var lines []string
 	for _, s := range sets {
@@ -55,6 +72,11 @@ func drawSpace(t *rapid.T) (*configs.Config, psim.PlanQuery) {
 	require.NoError(t, err)
 	devices := rapid.SampledFrom([]int{2, 4, 8}).Draw(t, "devices")
 	q := psim.PlanQuery{Devices: devices, Trainer: plans.Any, Margin: 0.1, Rows: rapid.IntRange(1, 5).Draw(t, "rows")}
+	for _, v := range asked(sets[1] == "model.family=mixtral") {
+		if rapid.Bool().Draw(t, v.Key+" asked") && (v.Key != "train.recompute" || !c.Train.TwoPass()) {
+			q.Vary = append(q.Vary, v)
+		}
+	}
 	if rapid.Bool().Draw(t, "one schedule") {
 		q.Schedules = []string{"ddp", choose("schedule", schedules.Names()...)}
 	}
@@ -71,13 +93,17 @@ func stackNames() (names []string) {
 // thin restricts a query until it has few plans, and gives every device so much memory
 // that some fit.
 func thin(t *rapid.T, c *configs.Config, q psim.PlanQuery) (*configs.Config, psim.PlanQuery) {
-	space, err := plans.New(c, plans.Query{Devices: q.Devices, Trainer: q.Trainer, Margin: q.Margin, Schedules: q.Schedules})
+	vary := map[string][]string{}
+	for _, v := range q.Vary {
+		vary[v.Key] = v.Values
+	}
+	space, err := plans.New(c, plans.Query{Devices: q.Devices, Trainer: q.Trainer, Margin: q.Margin, Schedules: q.Schedules, Vary: vary})
 	require.NoError(t, err)
 	parts := (len(space.Plans) + mostPlans - 1) / mostPlans
 	q.Shard = psim.Shard{Number: rapid.IntRange(1, max(1, parts)).Draw(t, "part"), Of: max(1, parts)}
 	if share := rapid.SampledFrom([]float64{0, 0.5, 0.8, 1.5}).Draw(t, "memory"); share > 0 && len(space.Plans) > 0 {
 		one := rapid.IntRange(0, len(space.Plans)-1).Draw(t, "of")
-		if p := predictedPlan(c, space.Plans[one].Set()); p != nil {
+		if p := estimatedPlan(c, space.Plans[one].Set()); p != nil {
 			key := rapid.SampledFrom([]string{"machine.compute.memory", "machine.compute.memory", "machine.memory_per_node"}).Draw(t, "of what")
 			c, err = c.With(fmt.Sprintf("%s=%dB", key, 1+int64(share*float64(p.Result.PeakMemory()))))
 			require.NoError(t, err)
@@ -86,8 +112,8 @@ func thin(t *rapid.T, c *configs.Config, q psim.PlanQuery) (*configs.Config, psi
 	return c, q
 }
 
-// predictedPlan simulates a plan as any configuration; nil where that is refused.
-func predictedPlan(c *configs.Config, set []string) *psim.Prediction {
+// estimatedPlan simulates a plan as any configuration; nil where that is refused.
+func estimatedPlan(c *configs.Config, set []string) *psim.Prediction {
 	one, err := c.With(set...)
 	if err != nil {
 		return nil
@@ -112,7 +138,7 @@ func TestSearchPlansLaws(t *testing.T) {
 		all := map[string]*psim.Prediction{}
 		var best []psim.PlanPoint
 		for _, point := range found.Points {
-			p := predictedPlan(c, point.Set)
+			p := estimatedPlan(c, point.Set)
 			all[strings.Join(point.Set, " ")] = p
 			checkPoint(t, point, p)
 			if p != nil && p.Result.Fits() && point.Pruned != plans.Same {

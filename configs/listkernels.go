@@ -102,7 +102,7 @@ func WriteStacks(w io.Writer, verbose bool) {
 	for _, s := range Stacks() {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, strings.Trim(strings.TrimPrefix(s.Sets[0], "model.kernels = "), `"`), s.Description)
 	}
-	fmt.Fprintln(w, "\noffers\tZeRO\trecomputation\ttensor\tsequence\tschedules")
+	fmt.Fprintln(w, "\noffers\tZeRO\trecomputation\ttensor\tsequence\tcontext\texperts\t8 and 4 bits\tschedules")
 	for _, s := range Stacks() {
 		cells := []string{s.Name}
 		for _, o := range s.offers() {
@@ -133,17 +133,26 @@ type offer struct{ name, values string }
 // offers lists what a program has, for people.
 func (s Stack) offers() []offer {
 	zero := strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Zero), " ", ", "), "[]")
-	tensor, sequence := "no", "no"
-	if s.Tensor {
-		tensor = "yes"
-	}
+	said := map[bool]string{true: "yes", false: "no"}
+	sequence := "no"
 	if slices.Contains(s.Sequence, true) {
 		sequence = "yes"
 		if !slices.Contains(s.Sequence, false) {
 			sequence = "always"
 		}
 	}
-	return []offer{{"ZeRO", zero}, {"recomputation", strings.Join(s.Recompute, ", ")}, {"tensor", tensor}, {"sequence", sequence}, {"schedules", strings.Join(s.Schedules, ", ")}}
+	words := slices.DeleteFunc(slices.Clone(s.Recompute), func(r string) bool { return r != "none" && r != "selective" && r != "full" })
+	if len(words) < len(s.Recompute) {
+		words = append(words, "modules")
+	}
+	narrow := "no"
+	if list := slices.DeleteFunc(slices.Clone(s.precisions()), func(p string) bool { return strings.HasSuffix(p, "32") || strings.HasSuffix(p, "16") }); len(list) > 0 {
+		narrow = strings.Join(list, ", ")
+	}
+	return []offer{
+		{"ZeRO", zero}, {"recomputation", strings.Join(words, ", ")}, {"tensor", said[s.Tensor]}, {"sequence", sequence},
+		{"context", said[s.Context]}, {"experts", said[s.Experts]}, {"8 and 4 bits", narrow}, {"schedules", strings.Join(s.Schedules, ", ")},
+	}
 }
 
 // describeSets prints settings, and below them where they are from.

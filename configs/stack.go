@@ -23,6 +23,10 @@ type Stack struct {
 	Recompute []string `toml:"recompute"`
 	Tensor    bool     `toml:"tensor"`
 	Sequence  []bool   `toml:"sequence"`
+	// Context and Experts: it divides sequences, and puts experts on several devices.
+	Context   bool     `toml:"context"`
+	Experts   bool     `toml:"experts"`
+	Precision []string `toml:"precision"` // nil: 32 and 16 bits
 }
 
 // Stacks is the catalog of stacks, in the order of its file.
@@ -46,10 +50,23 @@ func (s Stack) Offers() map[string][]string {
 	for _, sequence := range s.Sequence {
 		add("parallel.sequence", sequence)
 	}
-	if !s.Tensor {
-		add("parallel.tensor", 1)
+	for key, offered := range map[string]bool{"parallel.tensor": s.Tensor, "parallel.context": s.Context, "parallel.expert": s.Experts} {
+		if !offered {
+			add(key, 1)
+		}
+	}
+	for _, precision := range s.precisions() {
+		add("train.precision", precision)
 	}
 	return offers
+}
+
+// precisions lists those that it trains in.
+func (s Stack) precisions() []string {
+	if s.Precision != nil {
+		return s.Precision
+	}
+	return []string{"fp32", "fp16", "bf16"}
 }
 
 // on lists the settings for a device, of which those of its own come in place of others.

@@ -35,10 +35,17 @@ func (c *Config) nothingToGather() []string {
 }
 
 // nobodyToAttend warns of a way in which parts of sequences attend to each other where
-// sequences are whole.
+// sequences are whole, and of a ring where windows make one useless: Transformer Engine
+// refuses it (attention/context_parallel.py).
 func (c *Config) nobodyToAttend() []string {
-	method := c.Parallel.ContextMethod
-	if method == "" || method == schedules.ContextRing || c.Parallel.Context > 1 {
+	method, ring := c.Parallel.ContextMethod, c.Parallel.ContextMethod == schedules.ContextRing
+	if m, err := c.model(); c.Parallel.Context > 1 {
+		if window, _ := m.UsedWindow(); err != nil || window == 0 || !ring {
+			return nil
+		}
+		return []string{`parallel.context_method = "ring": Transformer Engine has none for sliding windows; keys and values are taken to go all the way round, set all-gather or ulysses`}
+	}
+	if method == "" || ring {
 		return nil
 	}
 	return []string{fmt.Sprintf("parallel.context_method = %q: no effect with context = 1, since sequences are whole; set parallel.context above 1", method)}

@@ -3,6 +3,7 @@ package configs_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -153,4 +154,18 @@ func TestNobodyToTell(t *testing.T) {
 			require.Contains(t, plan.Warnings[0], "parallel.broadcast = true: no effect with one replica")
 		}
 	}
+}
+
+// Parts of sequences with windows do not attend to each other in rings.
+func TestRingOfWindows(t *testing.T) {
+	warned := func(sets ...string) bool {
+		c, err := configs.Load("llama3-70b", append(sets, "parallel.context=2", "parallel.tensor=4", "batch.global=16")...)
+		require.NoError(t, err)
+		plan, err := c.Build()
+		require.NoError(t, err)
+		return slices.ContainsFunc(plan.Warnings, func(w string) bool { return strings.Contains(w, "none for sliding windows") })
+	}
+	require.True(t, warned("model.window=1024"))
+	require.False(t, warned("model.window=1024", "parallel.context_method=all-gather"))
+	require.False(t, warned())
 }

@@ -30,13 +30,8 @@ func (s *Space) ask(q Query) error {
 		case !asked:
 			continue
 		}
-		var p Plan
-		s.asked[d.key] = nil
-		for _, v := range values {
-			if err := assign(d.at(&p), v); err != nil {
-				return fmt.Errorf("%s: %w", d.key, err)
-			}
-			s.asked[d.key] = append(s.asked[d.key], text(d.at(&p)))
+		if s.asked[d.key], err = s.values(d, values); err != nil {
+			return err
 		}
 	}
 	for _, name := range s.asked["schedule.name"] {
@@ -47,10 +42,41 @@ func (s *Space) ask(q Query) error {
 	return nil
 }
 
+// values reads those of a dimension.
+func (s *Space) values(d dimension, texts []string) (list []string, err error) {
+	var p Plan
+	for _, v := range texts {
+		if d.key == "train.recompute" {
+			p.Recompute, err = s.recomputation(v)
+		} else if err = assign(d.at(&p), v); err != nil {
+			err = fmt.Errorf("%s: %w", d.key, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, text(d.at(&p)))
+	}
+	return list, nil
+}
+
+// recomputation reads one that is asked for, in its one form. It refuses what the network
+// has not.
+func (s *Space) recomputation(value string) (string, error) {
+	c, err := s.config.With("train.recompute=" + value)
+	if err != nil {
+		return "", err
+	}
+	if err := c.Train.Check(s.network); err != nil {
+		return "", fmt.Errorf("train.%w", err)
+	}
+	return c.Train.Recompute, nil
+}
+
 // own reads the plan that the configuration is, for the values that are fixed.
 func (s *Space) own() (p Plan, err error) {
 	c := s.config
 	p.Tensor, p.Stages, p.Data = max(1, c.Parallel.Tensor), max(1, c.Schedule.Stages), max(1, c.Parallel.Data)
+	p.Context, p.Expert, p.ExpertTensor = max(1, c.Parallel.Context), max(1, c.Parallel.Expert), c.Parallel.ExpertTensor
 	p.Schedule, p.VirtualStages, p.Zero, p.Sequence = c.Schedule.Name, c.PerRank(), c.Parallel.Zero, c.Parallel.Sequence
 	p.Recompute, p.Micro, p.Microbatches = c.Train.Recompute, c.Batch.Micro, c.Schedule.Microbatches
 	for _, key := range s.fixed {

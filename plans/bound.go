@@ -11,9 +11,23 @@ import (
 // never stands for a time later than any step.
 const never = time.Duration(1) << 62
 
+// A kind of order says what a rank's backwards are, and beside what experts are exchanged.
+type kind int
+
+const (
+	wholeOrder  kind = iota // whole backwards
+	splitOrder              // I and W
+	pairedOrder             // I and W, and pairs of passes of which one computes while the other exchanges
+	kinds       = 3
+)
+
+// bounds hold times that no step is shorter than, by the kind of its order.
+type bounds [kinds]time.Duration
+
 // A rankBound is what bounds the step of one rank from below.
 type rankBound struct {
 	work  time.Duration // all its forwards and backwards
+	spare time.Duration // of which pairs may hide so much: what experts exchange
 	head  time.Duration // before the first of its forwards can start
 	tail  time.Duration // after its last backward, if that makes input gradients
 	first time.Duration // before the first of its backwards can start
@@ -31,10 +45,12 @@ type route struct {
 }
 
 // A passTimes is what a stage takes for a microbatch.
-type passTimes struct{ forward, backward, input, weight time.Duration }
+type passTimes struct {
+	forward, backward, input, weight time.Duration
+	exchanged                        time.Duration // in a forward and a backward, which is part of them
+}
 
-// bound finds times that no step is shorter than, one for orders with whole backwards
-// and one for those that split them: a rank gets its first microbatch when that has
+// bound finds times that no step is shorter than: a rank gets its first microbatch when that has
 // come through the stages before, has all its work to do, and then what it made has to
 // go back, and its gradients to be summed. Messages and collectives queue for nothing
 // here, hosts launch for nothing, and all but the last of the sums are hidden.
@@ -62,8 +78,8 @@ func newRankBounds(ranks int) []rankBound {
 	return slices.Repeat([]rankBound{{head: never, tail: never, first: never}}, ranks)
 }
 
-// longest finds the rank that takes the longest, with whole backwards and with split ones.
-func longest(ranks []rankBound, at graph.Placement) (bounds [2]time.Duration) {
+// longest finds the rank that takes the longest.
+func longest(ranks []rankBound, at graph.Placement) (all bounds) {
 	start := at.Ranks(0)
 	back := ranks[start[0]].ends
 	for _, s := range start {
@@ -71,12 +87,18 @@ func longest(ranks []rankBound, at graph.Placement) (bounds [2]time.Duration) {
 	}
 	for r := range ranks {
 		b := &ranks[r]
-		done := b.head + b.work
-		least := max(done+b.last, done+b.sums, b.first+b.all) + b.ends
-		bounds[0] = max(bounds[0], least, done+b.tail+back)
-		bounds[1] = max(bounds[1], least)
+		for k := range all {
+			done := b.head + b.work
+			if kind(k) == pairedOrder {
+				done -= b.spare
+			}
+			all[k] = max(all[k], max(done+b.last, done+b.sums, b.first+b.all)+b.ends)
+			if kind(k) == wholeOrder {
+				all[k] = max(all[k], done+b.tail+back)
+			}
+		}
 	}
-	return bounds
+	return all
 }
 
 // copies goes through the copies of the stages: the first microbatch of each, and how many
@@ -100,7 +122,8 @@ func (u *unit) route(microbatch int32) route {
 		busy := func(k graph.Kind) time.Duration {
 			return u.task(k, w.at.Rank(int32(s), microbatch), s, microbatch).Busy
 		}
-		w.passes[s] = passTimes{busy(graph.Forward), busy(graph.Backward), busy(graph.InputGradient), busy(graph.WeightGradient)}
+		there, back := u.exchange(s, microbatch)
+		w.passes[s] = passTimes{busy(graph.Forward) + there, busy(graph.Backward) + back, busy(graph.InputGradient) + back, busy(graph.WeightGradient), there + back}
 		w.there[s] = released(u.message(graph.SendForward, s, s+1, microbatch))
 		w.back[s] = released(u.message(graph.SendBackward, s, s-1, microbatch))
 	}
@@ -121,6 +144,7 @@ func (w *route) bound(ranks []rankBound, microbatch, count int32) {
 		p, b := &w.passes[s], &ranks[w.at.Rank(int32(s), microbatch)]
 		b.head, b.tail = min(b.head, there), min(b.tail, home)
 		b.work += time.Duration(count) * (p.forward + min(p.backward, p.input+p.weight))
+		b.spare += time.Duration(count) * p.exchanged
 		there += p.forward + w.there[s]
 		home += p.backward
 		if s+1 < n {
@@ -140,7 +164,7 @@ func (u *unit) sums(b *rankBound, rank int32, stage int, count int32, backward t
 	var total, last time.Duration
 	if stage < len(u.sync.Buckets) {
 		for part, bytes := range u.sync.Buckets[stage] {
-			last = u.collective(u.sync.Kind(), rank, stage, part, bytes)
+			last = u.collective(u.sync.Kind(), rank, stage, part, bytes, u.sync.Experts != nil && u.sync.Experts[stage][part])
 			total += last
 		}
 	}
@@ -152,9 +176,9 @@ func (u *unit) sums(b *rankBound, rank int32, stage int, count int32, backward t
 }
 
 // collective prices a collective over the replicas.
-func (u *unit) collective(k graph.Kind, rank int32, stage, part int, bytes int64) time.Duration {
+func (u *unit) collective(k graph.Kind, rank int32, stage, part int, bytes int64, expert bool) time.Duration {
 	return u.costs.Task(&graph.Task{
-		Kind: k, Part: uint16(part), Rank: rank, Stage: int32(stage), Microbatch: graph.None, Peer: rank, Bytes: bytes,
+		Kind: k, Part: uint16(part), Rank: rank, Stage: int32(stage), Microbatch: graph.None, Peer: u.group(rank, expert), Bytes: bytes,
 	}).Busy
 }
 
@@ -166,7 +190,10 @@ func (u *unit) update(rank int32, b *rankBound) {
 	}
 	for stage, bytes := range u.sync.Parameters {
 		if u.graph.Placement.Holds(rank, int32(stage)) {
-			b.ends += u.collective(graph.AllGather, rank, stage, 0, bytes)
+			b.ends += u.collective(graph.AllGather, rank, stage, 0, bytes, false)
+			if u.sync.ExpertParameters != nil && u.sync.ExpertParameters[stage] > 0 {
+				b.ends += u.collective(graph.AllGather, rank, stage, 0, u.sync.ExpertParameters[stage], true)
+			}
 		}
 	}
 }

@@ -15,22 +15,28 @@ type dimension struct {
 	values func(s *Space, p *Plan) []string
 	// legal reports whether a value goes with those before it.
 	legal func(s *Space, p *Plan) bool
+	// implied reports whether a plan need not be told its value where the configuration
+	// gives none; nil: it must.
+	implied func(p *Plan) bool
 }
 
 // dimensions lists them all. A new one has its row here, its share of the time in
 // Bound, and of the memory in Least.
 func dimensions() []dimension {
 	return []dimension{
-		{"parallel.tensor", func(p *Plan) any { return &p.Tensor }, (*Space).tensors, (*Space).legalTensor},
-		{"schedule.stages", func(p *Plan) any { return &p.Stages }, (*Space).stages, (*Space).legalStages},
-		{"parallel.data", func(p *Plan) any { return &p.Data }, (*Space).replicas, (*Space).legalReplicas},
-		{"batch.micro", func(p *Plan) any { return &p.Micro }, (*Space).micro, (*Space).legalMicro},
-		{"schedule.microbatches", func(p *Plan) any { return &p.Microbatches }, (*Space).microbatches, (*Space).legalMicrobatches},
-		{"schedule.name", func(p *Plan) any { return &p.Schedule }, (*Space).names, (*Space).legalName},
-		{"schedule.virtual_stages", func(p *Plan) any { return &p.VirtualStages }, (*Space).virtual, (*Space).legalVirtual},
-		{"train.recompute", func(p *Plan) any { return &p.Recompute }, (*Space).recomputes, (*Space).legalRecompute},
-		{"parallel.zero", func(p *Plan) any { return &p.Zero }, (*Space).zeros, (*Space).legalZero},
-		{"parallel.sequence", func(p *Plan) any { return &p.Sequence }, (*Space).sequences, (*Space).legalSequence},
+		{"parallel.tensor", func(p *Plan) any { return &p.Tensor }, (*Space).tensors, (*Space).legalTensor, nil},
+		{"parallel.context", func(p *Plan) any { return &p.Context }, (*Space).contexts, (*Space).legalContext, func(p *Plan) bool { return p.Context == 1 }},
+		{"schedule.stages", func(p *Plan) any { return &p.Stages }, (*Space).stages, (*Space).legalStages, nil},
+		{"parallel.data", func(p *Plan) any { return &p.Data }, (*Space).replicas, (*Space).legalReplicas, nil},
+		{"parallel.expert", func(p *Plan) any { return &p.Expert }, (*Space).experts, (*Space).legalExpert, func(p *Plan) bool { return p.Expert == 1 }},
+		{"parallel.expert_tensor", func(p *Plan) any { return &p.ExpertTensor }, (*Space).expertTensors, (*Space).legalExpert, func(p *Plan) bool { return p.ExpertTensor == 0 }},
+		{"batch.micro", func(p *Plan) any { return &p.Micro }, (*Space).micro, (*Space).legalMicro, nil},
+		{"schedule.microbatches", func(p *Plan) any { return &p.Microbatches }, (*Space).microbatches, (*Space).legalMicrobatches, func(*Plan) bool { return true }},
+		{"schedule.name", func(p *Plan) any { return &p.Schedule }, (*Space).names, (*Space).legalName, nil},
+		{"schedule.virtual_stages", func(p *Plan) any { return &p.VirtualStages }, (*Space).virtual, (*Space).legalVirtual, nil},
+		{"train.recompute", func(p *Plan) any { return &p.Recompute }, (*Space).recomputes, (*Space).legalRecompute, nil},
+		{"parallel.zero", func(p *Plan) any { return &p.Zero }, (*Space).zeros, (*Space).legalZero, nil},
+		{"parallel.sequence", func(p *Plan) any { return &p.Sequence }, (*Space).sequences, (*Space).legalSequence, nil},
 	}
 }
 

@@ -39,7 +39,7 @@ func (p *Plan) Set() []string {
 	var sets []string
 	s := p.space
 	for _, d := range s.dimensions {
-		if d.key != "schedule.microbatches" || s.config.Defined(d.key) {
+		if d.implied == nil || !d.implied(p) || s.config.Defined(d.key) {
 			sets = append(sets, d.key+"="+text(d.at(p)))
 		}
 	}

@@ -34,15 +34,11 @@ func (c *candidate) follow() error {
 	return nil
 }
 
-// raise gives plans a longer bound: for whole backwards, and for split ones.
-func (c *candidate) raise(bounds [2]time.Duration) {
+// raise gives plans a longer bound.
+func (c *candidate) raise(all bounds) {
 	c.bound = never
 	for _, p := range c.points {
-		bound := bounds[0]
-		if p.space.splits[p.Schedule] {
-			bound = bounds[1]
-		}
-		p.Bound = max(p.Bound, bound)
+		p.Bound = max(p.Bound, all[p.space.kinds[p.Schedule]])
 		c.bound = min(c.bound, p.Bound)
 	}
 }
@@ -159,16 +155,17 @@ func (w *work) bound() {
 		times = nil // building a plan will say so
 	}
 	var sum passTimes
-	var all [2]time.Duration // with whole backwards, and with what is shorter
+	var all bounds
 	w.upTo = []passTimes{sum}
 	for _, t := range times {
-		sum = passTimes{sum.forward + t.Forward, sum.backward + t.Backward, sum.input + t.Input, sum.weight + t.Weight}
+		sum = passTimes{sum.forward + t.Forward, sum.backward + t.Backward, sum.input + t.Input, sum.weight + t.Weight, 0}
 		w.upTo = append(w.upTo, sum)
-		all[0], all[1] = all[0]+t.Forward+t.Backward, all[1]+t.Forward+min(t.Backward, t.Input+t.Weight)
+		all[wholeOrder], all[splitOrder] = all[wholeOrder]+t.Forward+t.Backward, all[splitOrder]+t.Forward+min(t.Backward, t.Input+t.Weight)
 	}
+	all[pairedOrder] = all[splitOrder]
 	for _, c := range w.candidates {
 		ranks, times := time.Duration(c.points[0].Stages), time.Duration(c.points[0].Microbatches)
-		var share [2]time.Duration
+		var share bounds
 		for i := range all {
 			share[i] = all[i]/ranks*times + all[i]%ranks*times/ranks
 		}
@@ -184,7 +181,7 @@ func (w *work) passes(layers []int) []passTimes {
 	list, first := make([]passTimes, len(layers)), 0
 	for s, n := range layers {
 		from, to := &w.upTo[first], &w.upTo[first+n]
-		list[s] = passTimes{to.forward - from.forward, to.backward - from.backward, to.input - from.input, to.weight - from.weight}
+		list[s] = passTimes{to.forward - from.forward, to.backward - from.backward, to.input - from.input, to.weight - from.weight, 0}
 		first += n
 	}
 	return list

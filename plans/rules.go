@@ -1,8 +1,10 @@
 package plans
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"psim/costmodel/arch"
 	"psim/schedules"
@@ -31,22 +33,22 @@ func (s *Space) tensors(*Plan) []string {
 // legalTensor wants groups that divide heads and all else that they share, and nodes.
 func (s *Space) legalTensor(p *Plan) bool {
 	whole := s.perNode == 0 || s.perNode%p.Tensor == 0 || p.Tensor%s.perNode == 0
-	return p.Tensor > 0 && s.Devices%p.Tensor == 0 && whole && !(s.config.Train.TwoPass() && p.Tensor > 1) && (s.divides(p.Tensor, false) || s.divides(p.Tensor, true))
+	return p.Tensor > 0 && s.Devices%p.Tensor == 0 && whole && !(s.config.Train.TwoPass() && p.Tensor > 1) && (s.divides(p, false) || s.divides(p, true))
 }
 
-func (s *Space) stages(p *Plan) []string { return divisors(int64(s.Devices / p.Tensor)) }
+func (s *Space) stages(p *Plan) []string { return divisors(int64(s.ranks(p))) }
 
 func (s *Space) legalStages(p *Plan) bool {
-	return p.Stages > 0 && s.Devices/p.Tensor%p.Stages == 0 && p.Stages <= max(1, s.blocks)
+	return p.Stages > 0 && s.ranks(p)%p.Stages == 0 && p.Stages <= max(1, s.blocks)
 }
 
 func (s *Space) replicas(p *Plan) []string {
-	return []string{strconv.Itoa(s.Devices / p.Tensor / p.Stages)}
+	return []string{strconv.Itoa(s.ranks(p) / p.Stages)}
 }
 
 // legalReplicas wants all devices used, and equal shares of the batch.
 func (s *Space) legalReplicas(p *Plan) bool {
-	return p.Data > 0 && p.Data*p.Tensor*p.Stages == s.Devices && s.Global%int64(p.Data) == 0
+	return p.Data > 0 && p.Data*p.Stages == s.ranks(p) && s.Global%int64(p.Data) == 0
 }
 
 func (s *Space) micro(p *Plan) []string { return divisors(s.Global / int64(p.Data)) }
@@ -79,7 +81,7 @@ func (s *Space) names(p *Plan) []string {
 
 func (s *Space) legalName(p *Plan) bool {
 	one, known := s.schedules[p.Schedule]
-	return known && one.Pipelined == (p.Stages > 1) && !(s.config.Train.TwoPass() && s.splits[p.Schedule])
+	return known && one.Pipelined == (p.Stages > 1) && !(s.config.Train.TwoPass() && s.kinds[p.Schedule] != wholeOrder)
 }
 
 func (s *Space) virtual(p *Plan) []string {
@@ -112,24 +114,48 @@ func (s *Space) shape(p *Plan) graph.Shape {
 	return s.schedules[p.Schedule].Sized(graph.Shape{Ranks: p.Stages, Virtual: p.VirtualStages, Microbatches: p.Microbatches, Replicas: p.Data})
 }
 
-func (s *Space) recomputes(*Plan) []string { return []string{"none", "selective", "full"} }
-
-// legalRecompute leaves out what repeats nothing, or as much as another value.
-func (s *Space) legalRecompute(p *Plan) bool { return s.differing[p.Recompute] }
-
-// findRepeats finds which values of recomputation differ.
-func (s *Space) findRepeats() {
-	t, seen := s.config.Train, map[int]bool{}
-	s.differing = map[string]bool{}
-	for _, recompute := range []string{"none", "full", "selective"} {
-		t.Recompute = recompute
-		operations := 0
-		for _, l := range s.network.Layers {
-			operations += len(t.Repeated(l))
-		}
-		s.differing[recompute] = !seen[operations] && t.Validate() == nil
-		seen[operations] = true
+// recomputes lists what recomputation is tried: for networks with experts or latent
+// attention by modules, too, as Megatron-LM recommends them, from the cheapest on.
+func (s *Space) recomputes(*Plan) []string {
+	list := []string{"none", "selective", "full"}
+	if s.mixed > 0 || s.differing["mla_up_proj"] {
+		list = append(list, "norm", "moe_act", "moe_act,norm", "mla_up_proj", "norm,mla_up_proj", "moe_act,norm,mla_up_proj", "mlp", "moe")
 	}
+	return list
+}
+
+// legalRecompute leaves out what the network has not, and what repeats nothing, or the same
+// as another value.
+func (s *Space) legalRecompute(p *Plan) bool {
+	differs, known := s.differing[p.Recompute]
+	if !known {
+		differs = s.repeating(p.Recompute)
+		s.differing[p.Recompute] = differs
+	}
+	return differs
+}
+
+// repeating reports whether a recomputation is possible, and repeats other operations than
+// those before.
+func (s *Space) repeating(recompute string) bool {
+	t := s.config.Train
+	t.Recompute = recompute
+	if t.Validate() != nil || t.Check(s.network) != nil {
+		return false
+	}
+	var again strings.Builder
+	for i, l := range s.network.Layers {
+		if i > 0 && l.Shares(s.network.Layers[i-1]) {
+			continue
+		}
+		fmt.Fprintf(&again, "layer %d:", i)
+		for _, op := range t.Repeated(l) {
+			fmt.Fprintf(&again, " %s", op.Name)
+		}
+	}
+	same := s.operations[again.String()]
+	s.operations[again.String()] = true
+	return !same
 }
 
 func (s *Space) zeros(*Plan) []string { return numbers(0, 3) }
@@ -142,21 +168,25 @@ func (s *Space) legalZero(p *Plan) bool {
 		return false
 	case p.Zero == 0:
 		return true
-	case p.Zero == 3 && p.Schedule != "ddp":
+	case p.Zero == 3 && (p.Schedule != "ddp" || p.Expert > 1):
 		return false
 	}
-	return p.Data > 1 && (p.Zero == 1 || s.schedules[p.Schedule].Placement(s.shape(p)).Second == nil)
+	return p.Data*p.Context > 1 && (p.Zero == 1 || s.schedules[p.Schedule].Placement(s.shape(p)).Second == nil)
 }
 
 func (s *Space) sequences(*Plan) []string { return []string{"false", "true"} }
 
 func (s *Space) legalSequence(p *Plan) bool {
-	return (p.Tensor > 1 || !p.Sequence) && s.divides(p.Tensor, p.Sequence)
+	return (p.Tensor > 1 || !p.Sequence) && s.divides(p, p.Sequence)
 }
 
-// divides reports whether a tensor-parallel group can share the network.
-func (s *Space) divides(tensor int, sequence bool) bool {
-	group := arch.Group{Devices: tensor, Sequence: sequence}
+// divides reports whether the devices of a rank, and of its expert group, can share the
+// network.
+func (s *Space) divides(p *Plan, sequence bool) bool {
+	group := arch.Group{
+		Devices: p.Tensor, Sequence: sequence, Context: p.Context, Method: s.config.Parallel.ContextMethod,
+		Expert: p.Expert, ExpertTensor: p.ExpertTensor,
+	}
 	fits, known := s.divided[group]
 	if !known {
 		_, err := s.model.On(group)

@@ -154,7 +154,13 @@ func fits(d *configs.Division, peaks []int64) bool {
 		if most := m.RankMemory(); most > 0 && peak > most {
 			return false
 		}
-		nodes[m.Node(int32(r))] += peak * int64(m.Devices())
+		for d, n := 0, m.Devices(); d < n; d++ {
+			node := m.Node(int32(r))
+			if m.DevicesPerNode > 0 {
+				node += int32(d / m.DevicesPerNode)
+			}
+			nodes[node] += peak
+		}
 	}
 	for _, sum := range nodes {
 		if most := float64(m.MemoryPerNode) * (1 - m.Device.Margin); most > 0 && sum > int64(most) {

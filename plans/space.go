@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,6 +44,7 @@ type Space struct {
 	model      arch.Model
 	network    arch.Network // undivided
 	blocks     int
+	mixed      int // experts of a layer
 	perNode    int
 	margin     float64
 	remarked   bool // the margin is not the configuration's
@@ -51,13 +53,14 @@ type Space struct {
 	offered    map[string][]string // by the trainer
 	fixed      []string
 	differing  map[string]bool     // whether a recomputation is one of its own
+	operations map[string]bool     // that some recomputation repeats
 	divided    map[arch.Group]bool // whether it can share the network
 	shared     *configs.Config
 	placements map[placementKey]string
 	serving    map[placementKey][]string // schedules for a shape, whose key names none
 	same       map[placementKey]bool     // see repeated
 	mutex      sync.Mutex
-	splits     map[string]bool // schedules with I and W in place of B
+	kinds      map[string]kind // of the orders of schedules
 	others     []string
 }
 
@@ -72,13 +75,16 @@ func New(c *configs.Config, q Query) (*Space, error) {
 	}
 	var whole *Space
 	for _, others := range combinations(q.Vary) {
-		s := &Space{dimensions: dimensions(), Devices: q.Devices, margin: q.Margin, asked: map[string][]string{}, divided: map[arch.Group]bool{}, placements: map[placementKey]string{}, serving: map[placementKey][]string{}, same: map[placementKey]bool{}, splits: map[string]bool{}, offered: offered, fixed: q.Fix, others: others}
+		s := &Space{dimensions: dimensions(), Devices: q.Devices, margin: q.Margin, asked: map[string][]string{}, divided: map[arch.Group]bool{}, placements: map[placementKey]string{}, serving: map[placementKey][]string{}, same: map[placementKey]bool{}, kinds: map[string]kind{}, differing: map[string]bool{}, operations: map[string]bool{}, offered: offered, fixed: q.Fix, others: others}
 		s.remarked = c.Machine.MemoryMargin != q.Margin
 		if s.config, err = c.With(append(slices.Clip(others), fmt.Sprintf("machine.memory_margin=%v", q.Margin))...); err != nil {
 			return nil, err
 		}
 		if err := s.read(q); err != nil {
 			return nil, err
+		}
+		if list, own := offered["train.precision"], s.config.Train.Precision; list != nil && !slices.Contains(list, own) {
+			return nil, fmt.Errorf("the trainer %s does not train in %s; it has %s; --trainer names another", cmp.Or(q.Trainer, c.Train.Stack), own, strings.Join(list, ", "))
 		}
 		p := Plan{Others: others}
 		p.Context, p.Expert = 1, 1
@@ -195,21 +201,30 @@ func (s *Space) read(q Query) (err error) {
 	for _, one := range append(schedules.Catalog(), configs.Searched()...) {
 		s.schedules[one.Name] = one
 	}
-	s.findRepeats()
-	s.findSplits()
+	for _, l := range s.network.Layers {
+		s.mixed = max(s.mixed, l.Experts)
+	}
+	for _, recompute := range []string{"none", "full", "selective", "mla_up_proj"} { // which come before modules
+		s.differing[recompute] = s.repeating(recompute)
+	}
+	s.findKinds()
 	s.shared = s.config.Sharing()
 	return s.ask(q)
 }
 
-// findSplits finds which schedules have I and W in place of B.
-func (s *Space) findSplits() {
+// findKinds finds the kinds of orders.
+func (s *Space) findKinds() {
 	for name, one := range s.schedules {
+		s.kinds[name] = splitOrder
 		if configs.IsSearched(name) {
-			s.splits[name] = true
 			continue
 		}
-		o, err := one.Order(one.Example(), nil)
-		s.splits[name] = err != nil || o.Split()
+		switch o, err := one.Order(one.Example(), nil); {
+		case err != nil || o.Paired() || s.config.Parallel.ExpertOverlap:
+			s.kinds[name] = pairedOrder
+		case !o.Split():
+			s.kinds[name] = wholeOrder
+		}
 	}
 }
 

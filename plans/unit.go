@@ -15,44 +15,45 @@ import (
 	"psim/schedules/wiring"
 )
 
+// A workKey is what plans have in common whose networks have the same to do for a
+// microbatch, however they are cut and ordered.
+type workKey struct {
+	tensor, context, expert, expertTensor int
+	micro                                 int64
+	sequence                              bool
+	recompute                             string
+}
+
+func workKeyOf(p *Plan) workKey {
+	return workKey{p.Tensor, p.Context, p.Expert, p.ExpertTensor, p.Micro, p.Sequence, p.Recompute}
+}
+
 // A unitKey is what plans have in common whose stages are the same, on the same ranks:
 // only the order in which these work differs.
 type unitKey struct {
-	tensor, stages, data, zero int
-	micro                      int64
-	sequence                   bool
-	recompute, placement       string
+	workKey
+	stages, data, zero int
+	placement          string
 }
 
 // keyOf says which unit a plan is of.
 func (s *Space) keyOf(p *Plan) unitKey {
 	at := s.placements[placementKey{p.Schedule, p.Stages, p.VirtualStages, p.Microbatches}]
-	return unitKey{p.Tensor, p.Stages, p.Data, p.Zero, p.Micro, p.Sequence, p.Recompute, at}
+	return unitKey{workKeyOf(p), p.Stages, p.Data, p.Zero, at}
 }
-
-// A workKey is what plans have in common whose networks have the same to do for a
-// microbatch, however they are cut and ordered.
-type workKey struct {
-	tensor    int
-	micro     int64
-	sequence  bool
-	recompute string
-}
-
-func workKeyOf(p *Plan) workKey { return workKey{p.Tensor, p.Micro, p.Sequence, p.Recompute} }
 
 // layerTimes prices the layers of a plan for a microbatch, however they are cut.
 func (s *Space) layerTimes(p *Plan) ([]costmodel.LayerTime, error) {
 	one := *p
-	one.Schedule, one.Stages, one.VirtualStages, one.Microbatches, one.Data, one.Zero = "ddp", 1, 1, 1, 1, 0
+	one.Schedule, one.Stages, one.VirtualStages, one.Microbatches, one.Zero = "ddp", 1, 1, 1, 0
 	cut, err := s.shared.Cut(func(c *configs.Config) {
 		one.divide(s)(c)
-		c.Batch.Global = p.Micro
+		c.Batch.Global = p.Micro * int64(p.Data)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return costmodel.LayerTimes(cut.Machine, cut.Divide().Workload, s.Devices/p.Tensor)
+	return costmodel.LayerTimes(cut.Machine, cut.Divide().Workload, s.ranks(p))
 }
 
 // A unit prices the stages of plans. Nothing in it is a constant of its own: every time
@@ -60,10 +61,10 @@ func (s *Space) layerTimes(p *Plan) ([]costmodel.LayerTime, error) {
 type unit struct {
 	prices // while it is made
 
-	pruned     string           // why no plan of it is worth a simulation
-	bounds     [2]time.Duration // of the step: in whole backwards, and in split ones
-	capacity   int64            // of a rank; 0 is unlimited
-	persistent []int64          // by rank of a replica
+	pruned     string  // why no plan of it is worth a simulation
+	bounds     bounds  // of the step
+	capacity   int64   // of a rank; 0 is unlimited
+	persistent []int64 // by rank of a replica
 	process    stages.Process
 	held       []held // by stage
 	walked     []bool // by rank: whether its memory is followed
@@ -74,8 +75,10 @@ type prices struct {
 	*configs.Division
 	graph      *graph.Graph // without tasks
 	costs      graph.Costs
-	boundaries []wiring.Boundary // sizes of messages
-	sync       wiring.Sync       // what is summed over replicas
+	boundaries []wiring.Boundary  // sizes of messages
+	exchanges  []wiring.Exchanges // of experts, by stage; nil for none
+	sync       wiring.Sync        // what is summed over replicas
+	group      func(rank int32, expert bool) int32
 }
 
 // Why plans are discarded.
@@ -91,6 +94,7 @@ const (
 func (p *Plan) divide(s *Space) func(*configs.Config) {
 	return func(c *configs.Config) {
 		c.Parallel.Tensor, c.Parallel.Data, c.Parallel.Zero, c.Parallel.Sequence = p.Tensor, p.Data, p.Zero, p.Sequence
+		c.Parallel.Context, c.Parallel.Expert, c.Parallel.ExpertTensor = p.Context, p.Expert, p.ExpertTensor
 		c.Schedule.Name, c.Schedule.Stages, c.Schedule.VirtualStages = p.Schedule, p.Stages, p.VirtualStages
 		c.Schedule.Microbatches, c.Batch.Micro, c.Batch.Global = p.Microbatches, p.Micro, s.Global
 		c.Train.Recompute = p.Recompute
@@ -129,21 +133,36 @@ func price(cut *configs.Cut) *unit {
 	return u
 }
 
-// pricesOf prices tasks that are not there: of a graph with groups over the replicas.
+// pricesOf prices tasks that are not there: of a graph with groups and nothing else.
 func pricesOf(d *configs.Division) (p prices, err error) {
-	var whole wiring.Pipeline
+	whole := wiring.Pipeline{Shape: d.Shape, Placement: d.Workload.Placement}
 	d.Workload.Fill(&whole)
-	p = prices{Division: d, boundaries: whole.Boundaries, sync: whole.Sync.Derived()}
+	p = prices{Division: d, boundaries: whole.Boundaries, exchanges: whole.Exchanges, sync: whole.Sync.Derived()}
 	p.graph = &graph.Graph{Name: d.Schedule.Name, Shape: d.Shape, Placement: d.Workload.Placement, Layered: d.Workload.Zero == 3}
-	for r := range d.Shape.Ranks {
-		var group []int32
-		for replica := range max(1, d.Shape.Replicas) {
-			group = append(group, int32(replica*d.Shape.Ranks+r))
-		}
-		p.graph.AddWide(group, max(1, whole.Sync.Width))
-	}
+	p.group = whole.AddGroups(p.graph)
 	p.costs, err = costmodel.StepCosts(d.Machine, d.Workload, p.graph)
 	return p, err
+}
+
+// exchange prices what the devices of an expert group exchange in a forward of a stage, and
+// in a backward.
+func (u *unit) exchange(stage int, microbatch int32) (forward, backward time.Duration) {
+	if u.exchanges == nil {
+		return 0, 0
+	}
+	rank, x := u.graph.Placement.Rank(int32(stage), microbatch), &u.exchanges[stage]
+	for part, bytes := range slices.Concat(x.Forward, x.Backward) {
+		busy := u.costs.Task(&graph.Task{
+			Kind: graph.AllToAll, Part: uint16(part), Rank: rank, Stage: int32(stage), Microbatch: microbatch,
+			Peer: u.graph.Experts.ExchangeGroup(0, rank, int32(u.Shape.Ranks)), Bytes: bytes * u.Workload.Samples[0],
+		}).Busy
+		if part < len(x.Forward) {
+			forward += busy
+		} else {
+			backward += busy
+		}
+	}
+	return forward, backward
 }
 
 // task prices a task of the first replica.
@@ -189,6 +208,9 @@ func (s *Space) place(p *Plan) {
 // repeated reports whether a plan's order is that of a schedule which comes before its own
 // in the catalog, and which all its plans have as well.
 func (s *Space) repeated(p *Plan) bool {
+	if s.config.Parallel.ExpertOverlap && p.Expert > 1 { // by which orders change
+		return false
+	}
 	key := placementKey{p.Schedule, p.Stages, p.VirtualStages, p.Microbatches}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -56,7 +56,7 @@ func (p PlanPoint) state(last time.Duration) string {
 
 // PlanDimensions names the dimensions of plans, as the fields of a plan are called.
 func PlanDimensions() []string {
-	return []string{"data", "tensor", "stages", "virtual_stages", "micro", "microbatches", "schedule", "recompute", "zero", "sequence"}
+	return []string{"data", "tensor", "stages", "virtual_stages", "micro", "microbatches", "schedule", "recompute", "zero", "sequence", "context", "expert", "expert_tensor"}
 }
 
 // Value returns a plan's value in a dimension, as PlanDimensions names it.
@@ -68,6 +68,7 @@ func (p PlanShape) Value(dimension string) string {
 	return []string{
 		strconv.Itoa(p.Data), strconv.Itoa(p.Tensor), strconv.Itoa(p.Stages), strconv.Itoa(p.VirtualStages),
 		strconv.FormatInt(p.Micro, 10), strconv.Itoa(p.Microbatches), p.Schedule, p.Recompute, strconv.Itoa(p.Zero), strconv.FormatBool(p.Sequence),
+		strconv.Itoa(p.Context), strconv.Itoa(p.Expert), strconv.Itoa(p.ExpertTensor),
 	}[i]
 }
 
@@ -124,7 +125,8 @@ func sortedPoints(list []PlanPoint) []PlanPoint {
 		return cmp.Or(
 			cmp.Compare(x.Tensor, y.Tensor), cmp.Compare(x.Stages, y.Stages), cmp.Compare(x.Micro, y.Micro), cmp.Compare(x.Schedule, y.Schedule),
 			cmp.Compare(x.VirtualStages, y.VirtualStages), cmp.Compare(x.Recompute, y.Recompute), cmp.Compare(x.Zero, y.Zero),
-			cmp.Compare(x.Value("sequence"), y.Value("sequence")), slices.Compare(a.Set, b.Set),
+			cmp.Compare(x.Value("sequence"), y.Value("sequence")),
+			cmp.Compare(x.Context, y.Context), cmp.Compare(x.Expert, y.Expert), cmp.Compare(x.ExpertTensor, y.ExpertTensor), slices.Compare(a.Set, b.Set),
 		)
 	})
 	return list
@@ -145,7 +147,8 @@ func ReadPlanPoints(r io.Reader) ([]PlanPoint, error) {
 			Plan: PlanShape{
 				Data: count("data"), Tensor: count("tensor"), Stages: count("stages"), VirtualStages: count("virtual_stages"),
 				Micro: t.number("micro", 1, math.MaxInt64), Microbatches: count("microbatches"), Schedule: strings.Clone(t.text("schedule")),
-				Recompute: strings.Clone(t.text("recompute")), Zero: count("zero"), Sequence: t.text("sequence") == "true", Context: 1, Expert: 1,
+				Recompute: strings.Clone(t.text("recompute")), Zero: count("zero"), Sequence: t.text("sequence") == "true",
+				Context: count("context"), Expert: count("expert"), ExpertTensor: count("expert_tensor"),
 			},
 			Work:  time.Duration(t.number("work_ns", 0, math.MaxInt64)),
 			Bound: time.Duration(t.number("bound_ns", 0, math.MaxInt64)),

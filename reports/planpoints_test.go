@@ -93,7 +93,7 @@ func TestPlanPoints(t *testing.T) {
 	require.Equal(t, first.String(), second.String())
 	golden.Equal(t, "points.csv", first.Bytes())
 	for _, line := range strings.Split(strings.TrimSpace(first.String()), "\n")[1:] {
-		require.Contains(t, "simulated,parameters do not fit,"+reports.Slower, strings.Split(line, ",")[11])
+		require.Contains(t, "simulated,parameters do not fit,"+reports.Slower, strings.Split(line, ",")[14])
 	}
 }
 

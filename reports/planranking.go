@@ -20,6 +20,9 @@ type PlanShape struct {
 	Sequence      bool   `json:"sequence"`       // as parallel.sequence
 	Context       int    `json:"context"`        // devices that share a sequence
 	Expert        int    `json:"expert"`         // devices that share experts
+	// ExpertTensor is the devices that divide every expert; 0: as the rest of its layer with
+	// Expert = 1, else 1.
+	ExpertTensor int `json:"expert_tensor,omitempty"`
 }
 
 // A RankedPlan is a plan that was simulated.

@@ -38,9 +38,22 @@ func (p PlanRanking) WriteTable(w io.Writer) error {
 	return out.Flush()
 }
 
-// rows makes a row for each of the best plans.
+// rows makes a row for each of the best plans. Parts of sequences and expert groups have
+// columns where some plan has them.
 func (p PlanRanking) rows() [][]string {
-	table := [][]string{{"", "step", "MFU", "tokens/s", "peak memory", "most of it", "schedule", "stages", "virtual", "tensor", "data", "micro", "M", "recompute", "ZeRO", "sequence"}}
+	table := [][]string{{"", "step", "MFU", "tokens/s", "peak memory", "most of it", "schedule", "stages", "virtual", "tensor"}}
+	shown := func(number func(PlanShape) int) bool {
+		return slices.ContainsFunc(p.Plans, func(one RankedPlan) bool { return number(one.Plan) > 1 })
+	}
+	context, expert := shown(func(s PlanShape) int { return s.Context }), shown(func(s PlanShape) int { return s.Expert })
+	add := func(when bool, row int, cell string) {
+		if when {
+			table[row] = append(table[row], cell)
+		}
+	}
+	add(context, 0, "context")
+	add(expert, 0, "expert")
+	table[0] = append(table[0], "data", "micro", "M", "recompute", "ZeRO", "sequence")
 	for i, plan := range p.Plans {
 		s := plan.Plan
 		rate := "-"
@@ -49,11 +62,21 @@ func (p PlanRanking) rows() [][]string {
 		}
 		table = append(table, []string{
 			strconv.Itoa(i + 1), duration(plan.StepTime), percent(plan.MFU), rate, units.FormatBytes(plan.PeakMemory()), plan.largestPart(),
-			s.Schedule, strconv.Itoa(s.Stages), strconv.Itoa(s.VirtualStages), strconv.Itoa(s.Tensor), strconv.Itoa(s.Data),
-			strconv.FormatInt(s.Micro, 10), strconv.Itoa(s.Microbatches), s.Recompute, strconv.Itoa(s.Zero), map[bool]string{true: "yes", false: "no"}[s.Sequence],
+			s.Schedule, strconv.Itoa(s.Stages), strconv.Itoa(s.VirtualStages), strconv.Itoa(s.Tensor),
 		})
+		add(context, i+1, strconv.Itoa(s.Context))
+		add(expert, i+1, s.experts())
+		table[i+1] = append(table[i+1], strconv.Itoa(s.Data), strconv.FormatInt(s.Micro, 10), strconv.Itoa(s.Microbatches), s.Recompute, strconv.Itoa(s.Zero), map[bool]string{true: "yes", false: "no"}[s.Sequence])
 	}
 	return table
+}
+
+// experts writes the devices of an expert group, and those of them that divide an expert.
+func (s PlanShape) experts() string {
+	if s.ExpertTensor > 1 {
+		return fmt.Sprintf("%d × %d", s.Expert, s.ExpertTensor)
+	}
+	return strconv.Itoa(s.Expert)
 }
 
 // largestPart names what most of the highest peak is.

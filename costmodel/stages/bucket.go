@@ -67,7 +67,23 @@ func (p *Plan) ahead(st *Stage) []Piece {
 		pieces[n-1].Bytes += p.updated(parameters, narrow)
 		pieces[n-1].Experts += p.updated(experts, narrowExperts)
 	}
+	if p.Network.Group.Expert < 2 {
+		pieces = apart(pieces)
+	}
 	return pieces
+}
+
+// apart cuts pieces whose experts are gathered by themselves: nothing runs before these are
+// there, too. Where tokens are exchanged passes are cut otherwise.
+func apart(pieces []Piece) (list []Piece) {
+	for _, p := range pieces {
+		if p.Experts > 0 && p.Experts < p.Bytes {
+			list = append(list, Piece{Bytes: p.Bytes - p.Experts})
+			p.Bytes = p.Experts
+		}
+		list = append(list, p)
+	}
+	return list
 }
 
 // gathersAhead reports whether updated parameters are gathered beside the next forwards;

@@ -111,13 +111,21 @@ func exchangesIn(ops iter.Seq[arch.Op], pass arch.Pass) (n int) {
 	return n
 }
 
-// gathers lists the sizes of what is gathered for a piece: of experts on other devices
-// apart, and last.
-func (p Piece) gathers() []int64 {
-	if p.Experts == 0 {
-		return []int64{p.Bytes}
+// A gathering is what is gathered together: of experts on other devices apart, and last.
+type gathering struct {
+	bytes  int64
+	expert bool
+}
+
+// gathers lists what is gathered for a piece.
+func (p Piece) gathers() (list []gathering) {
+	if p.Experts == 0 || p.Experts < p.Bytes {
+		list = append(list, gathering{bytes: p.Bytes - p.Experts})
 	}
-	return []int64{p.Bytes - p.Experts, p.Experts}
+	if p.Experts > 0 {
+		list = append(list, gathering{p.Experts, true})
+	}
+	return list
 }
 
 // syncExperts tells experts apart in what the replicas sum and gather.
@@ -137,8 +145,8 @@ func (p *Plan) syncExperts(sync *wiring.Sync) {
 		}
 		sync.Ahead[s], sync.AheadExperts = nil, append(sync.AheadExperts, nil)
 		for _, piece := range st.Ahead {
-			for k, bytes := range piece.gathers() {
-				sync.Ahead[s], sync.AheadExperts[s] = append(sync.Ahead[s], bytes), append(sync.AheadExperts[s], k == 1)
+			for _, g := range piece.gathers() {
+				sync.Ahead[s], sync.AheadExperts[s] = append(sync.Ahead[s], g.bytes), append(sync.AheadExperts[s], g.expert)
 			}
 		}
 	}

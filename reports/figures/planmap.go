@@ -186,6 +186,7 @@ func axis(dimension string) string {
 	words := map[string]string{
 		"data": "replicas", "tensor": "devices of a tensor-parallel group", "stages": "pipeline stages", "virtual_stages": "stages of a rank",
 		"micro": "samples of a microbatch", "zero": "ZeRO stage", "recompute": "recomputation", "sequence": "sequence parallelism",
+		"context": "parts of a sequence", "expert": "devices of an expert group", "expert_tensor": "devices that divide an expert",
 	}
 	if text, ok := words[dimension]; ok {
 		return text

@@ -44,6 +44,21 @@ func (p *Pipeline) groups(g *graph.Graph) groups {
 	return made
 }
 
+// AddGroups makes the groups of a graph as [Pipeline.Graph] does, but for those of tied
+// parameters. It returns that of a rank of the first replica over which gradients of
+// experts travel, or of all else.
+func (p Pipeline) AddGroups(g *graph.Graph) (of func(rank int32, expert bool) int32) {
+	p.fill()
+	p.Tied = nil
+	made := p.groups(g)
+	return func(rank int32, expert bool) int32 {
+		if expert {
+			return g.Experts.SumGroup(0, rank, int32(p.Shape.Ranks))
+		}
+		return made.stage[rank]
+	}
+}
+
 // tiedRanks lists the distinct ranks of a tied parameter's stages. On a
 // single rank there is one copy and nothing to sum.
 func (p *Pipeline) tiedRanks(t Tied) []int32 {
