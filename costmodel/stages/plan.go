@@ -157,9 +157,14 @@ func (p *Plan) FLOPs() float64 {
 	var perSample float64 // of one device of a rank
 	for _, l := range p.Network.Layers {
 		perSample += float64(l.FLOPs(arch.Forward) + l.FLOPs(arch.InputGradient) + l.FLOPs(arch.WeightGradient))
-		for _, o := range p.Training.Repeated(l) {
+		for pass := range arch.WeightGradient + 1 {
+			perSample -= p.Network.Surplus(l.Ops, pass)
+		}
+		again := p.Training.Repeated(l)
+		for _, o := range again {
 			perSample += float64(o.FLOPs(arch.Forward))
 		}
+		perSample -= p.Network.Surplus(again, arch.Forward)
 		if p.Training.TwoPass() {
 			for _, o := range l.Rewalked() {
 				perSample += float64(o.FLOPs(arch.InputGradient))
