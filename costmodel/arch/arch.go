@@ -171,9 +171,18 @@ func (n Network) ParameterTensors() []Tensor {
 	return all
 }
 
-// FLOPs of one pass, per sample.
+// FLOPs of one pass, per sample, of tokens that all go through as many experts as they
+// choose, whatever these have a capacity for.
 func (n Network) FLOPs(p Pass) int64 {
-	return sum(n.Layers, func(l Layer) int64 { return l.FLOPs(p) })
+	rows := int64(n.TokensPerSample * n.Routing.PerToken)
+	return sum(n.Layers, func(l Layer) int64 {
+		return sum(l.Ops, func(o Op) int64 {
+			if o.Routed == ByExpert && !n.Group.Dispatches() {
+				o.Rows = min(o.Rows, rows)
+			}
+			return o.FLOPs(p)
+		})
+	})
 }
 
 func sum[T any](list []T, of func(T) int64) int64 {
