@@ -288,11 +288,24 @@ func nameOf(constants string, i uint8, names ...string) string {
 // Makes reports whether an operation makes the gradient of a tensor of its layer: a
 // tensor is named after the operation that uses it, and an expert's has its number too.
 func (o Op) Makes(t Tensor) bool {
-	parts := strings.Split(t.Name, ".")
-	parts = parts[:len(parts)-1]
-	if n := len(parts); t.Expert && n > 1 {
-		parts = append(parts[:n-2], parts[n-1])
+	owner, _ := cutLast(t.Name)
+	head, last := cutLast(owner)
+	if !t.Expert || head == "" && last == owner {
+		return endsWith(owner, o.Name)
 	}
-	owner := strings.Join(parts, ".")
-	return owner == o.Name || strings.HasSuffix(owner, "."+o.Name)
+	head, _ = cutLast(head) // without the number
+	n := len(o.Name) - len(last)
+	return o.Name == last || n > 1 && o.Name[n-1] == '.' && o.Name[n:] == last && endsWith(head, o.Name[:n-1])
+}
+
+// cutLast cuts the last of the parts of a name off, between dots.
+func cutLast(name string) (before, last string) {
+	i := strings.LastIndexByte(name, '.')
+	return name[:max(0, i)], name[i+1:]
+}
+
+// endsWith reports whether the last parts of a name are these.
+func endsWith(name, parts string) bool {
+	n := len(name) - len(parts)
+	return strings.HasSuffix(name, parts) && (n == 0 || name[n-1] == '.')
 }
