@@ -164,6 +164,9 @@ func (p *Prediction) otherPrograms() (list []change) {
 	if c.Parallel.Context > 1 {
 		settings = append(settings, "parallel.context_method=ring", "parallel.context_method=all-gather", "parallel.context_method=ulysses")
 	}
+	if c.Parallel.Expert > 1 {
+		settings = append(settings, "parallel.expert_overlap=true", "parallel.delay_weights=true", "parallel.dispatch=fp8", "parallel.dispatcher=deepep")
+	}
 	if p.Plan.Graph.Shape.Replicas > 1 || c.Parallel.Context > 1 {
 		settings = append(settings, "parallel.overlap=true", "parallel.overlap_gather=true", "parallel.zero=0", "parallel.zero=1", "parallel.zero=2", "parallel.zero=3")
 	}
