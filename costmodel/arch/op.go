@@ -2,7 +2,6 @@ package arch
 
 import (
 	"fmt"
-	"strings"
 )
 
 // Pass is one of the three passes of a layer over a microbatch.
@@ -283,29 +282,4 @@ func nameOf(constants string, i uint8, names ...string) string {
 		return names[i]
 	}
 	return fmt.Sprintf("%s(%d)", constants, i)
-}
-
-// Makes reports whether an operation makes the gradient of a tensor of its layer: a
-// tensor is named after the operation that uses it, and an expert's has its number too.
-func (o Op) Makes(t Tensor) bool {
-	owner, _ := cutLast(t.Name)
-	head, last := cutLast(owner)
-	if !t.Expert || head == "" && last == owner {
-		return endsWith(owner, o.Name)
-	}
-	head, _ = cutLast(head) // without the number
-	n := len(o.Name) - len(last)
-	return o.Name == last || n > 1 && o.Name[n-1] == '.' && o.Name[n:] == last && endsWith(head, o.Name[:n-1])
-}
-
-// cutLast cuts the last of the parts of a name off, between dots.
-func cutLast(name string) (before, last string) {
-	i := strings.LastIndexByte(name, '.')
-	return name[:max(0, i)], name[i+1:]
-}
-
-// endsWith reports whether the last parts of a name are these.
-func endsWith(name, parts string) bool {
-	n := len(name) - len(parts)
-	return strings.HasSuffix(name, parts) && (n == 0 || name[n-1] == '.')
 }
