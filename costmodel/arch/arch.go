@@ -174,11 +174,13 @@ func (n Network) ParameterTensors() []Tensor {
 // FLOPs of one pass, per sample, of tokens that all go through as many experts as they
 // choose, whatever these have a capacity for.
 func (n Network) FLOPs(p Pass) int64 {
-	rows := int64(n.TokensPerSample * n.Routing.PerToken)
 	return sum(n.Layers, func(l Layer) int64 {
+		if n.Routing.Capacity == 0 {
+			return l.FLOPs(p)
+		}
 		return sum(l.Ops, func(o Op) int64 {
-			if o.Routed == ByExpert && !n.Group.Dispatches() {
-				o.Rows = min(o.Rows, rows)
+			if o.Experts > 0 {
+				o.Rows = int64(n.TokensPerSample * n.Routing.PerToken)
 			}
 			return o.FLOPs(p)
 		})
