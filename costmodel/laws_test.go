@@ -31,6 +31,9 @@ func drawModel(t *rapid.T) arch.Model {
 	if family == "mixtral" {
 		m.Experts, m.ExpertsPerToken = 3, rapid.IntRange(1, 3).Draw(t, "active")
 		m.SharedExperts, m.MoEEvery, m.DenseLayers = rapid.IntRange(0, 2).Draw(t, "shared"), rapid.IntRange(1, 2).Draw(t, "every"), rapid.IntRange(0, 1).Draw(t, "dense")
+		if m.Layers/m.MoEEvery*m.MoEEvery <= m.DenseLayers { // no block would have experts
+			m.MoEEvery, m.DenseLayers = 1, 0
+		}
 		m.ExpertHidden = 4 * rapid.IntRange(0, 16).Draw(t, "expert")
 	}
 	if family != "gpt" {

@@ -105,8 +105,8 @@ func (m Model) checkAttention() error {
 	if err := m.checkWindow(); err != nil {
 		return err
 	}
-	if m.DenseLayers > m.Layers {
-		return fmt.Errorf("dense_layers = %d: must be at most layers = %d", m.DenseLayers, m.Layers)
+	if every := max(1, m.MoEEvery); m.Experts > 0 && m.Layers/every*every <= m.DenseLayers {
+		return fmt.Errorf("dense_layers = %d, moe_every = %d: leave none of %d blocks with experts", m.DenseLayers, every, m.Layers)
 	}
 	if m.Family == familyGPT && m.SequenceLength > m.Positions {
 		return fmt.Errorf("sequence_length = %d: must be at most positions = %d", m.SequenceLength, m.Positions)

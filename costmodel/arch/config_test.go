@@ -128,7 +128,7 @@ func FuzzParseConfig(f *testing.F) {
 			return
 		}
 		m.Layers = min(m.Layers, 100)
-		m.DenseLayers = min(m.DenseLayers, m.Layers)
+		m.DenseLayers, m.MoEEvery = min(m.DenseLayers, m.Layers-1), min(m.MoEEvery, 1)
 		n, err := m.Network()
 		require.NoError(t, err)
 		assert.Positive(t, n.Parameters())

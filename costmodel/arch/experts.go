@@ -21,7 +21,6 @@ type Routing struct {
 	Groups, GroupsPerToken int
 	// Imbalance is what the busiest device of an expert group has to do over the mean.
 	Imbalance float64
-	Capacity  float64 // of every expert in rows, over the mean; 0 is none
 }
 
 // Routed says whose rows an operation or a buffer of a mixture of experts has.
@@ -55,7 +54,7 @@ func (g Group) ExpertDevices() int { return g.expert() * g.expertTensor() }
 // routing tells how the layers of a model choose experts.
 func (m Model) routing() Routing {
 	return Routing{
-		Experts: m.Experts, PerToken: m.ExpertsPerToken, Imbalance: m.Imbalance, Capacity: m.Capacity,
+		Experts: m.Experts, PerToken: m.ExpertsPerToken, Imbalance: m.Imbalance,
 		Groups: m.ExpertGroups, GroupsPerToken: m.GroupsPerToken,
 	}
 }
@@ -170,18 +169,6 @@ func (g Group) routedOp(o Op, r Routing) Op {
 		}
 	}
 	return o
-}
-
-// BeyondMean is how many FLOPs a pass of operations over one sample has on the busiest
-// device of an expert group, which they are those of, beyond the mean.
-func (n Network) BeyondMean(ops []Op, p Pass) (flops float64) {
-	share := 1 - 1/n.Group.load(n.Routing)
-	for _, o := range ops {
-		if share > 0 && o.Routed == ByExpert {
-			flops += float64(o.FLOPs(p)) * share
-		}
-	}
-	return flops
 }
 
 // dispatch brings rows × hidden elements of a sequence from tokens to experts.

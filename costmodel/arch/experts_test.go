@@ -115,7 +115,7 @@ func TestImbalanceAndCapacity(t *testing.T) {
 	_, busiest := divided(t, Group{Expert: 4}, func(m *Model) { m.Imbalance = 1.5 })
 	_, mean := divided(t, Group{Expert: 4}, nil)
 	for i, l := range busiest.Layers {
-		assert.InDelta(t, float64(mean.Layers[i].FLOPs(Forward)), float64(l.FLOPs(Forward))-busiest.BeyondMean(l.Ops, Forward), 1e-6)
+		assert.InDelta(t, float64(mean.Layers[i].FLOPs(Forward)), float64(l.FLOPs(Forward))-busiest.Surplus(l.Ops, Forward), 1e-6)
 	}
 }
 

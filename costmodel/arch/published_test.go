@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 // Published configurations have the counts of parameters that their checkpoints or reports
@@ -160,7 +161,9 @@ func TestBlockErrors(t *testing.T) {
 		"q_lora_rank = 8: has no meaning without kv_lora_rank":         func(m *Model) { m.QLoraRank = 8 },
 		"kv_lora_rank = 8: needs qk_nope_head_dim, qk_rope_head_dim":   func(m *Model) { m.KVLoraRank = 8 },
 		"head_dim = 8: has no meaning with kv_lora_rank":               func(m *Model) { m.KVLoraRank, m.HeadDim = 8, 8 },
-		"dense_layers = 3: must be at most layers = 2":                 func(m *Model) { m.DenseLayers = 3 },
+		"dense_layers = 2, moe_every = 1: leave none of 2 blocks":      func(m *Model) { m.DenseLayers = 2 },
+		"dense_layers = 0, moe_every = 3: leave none of 2 blocks":      func(m *Model) { m.MoEEvery = 3 },
+		"dense_layers = 3, moe_every = 1: leave none of 2 blocks":      func(m *Model) { m.DenseLayers = 3 },
 		"expert_groups = 3: must divide experts = 4":                   func(m *Model) { m.ExpertGroups = 3 },
 		"groups_per_token = 3: must be at most expert_groups = 2":      func(m *Model) { m.ExpertGroups, m.GroupsPerToken = 2, 3 },
 		"shared_experts = -1: must be 0 to 1000":                       func(m *Model) { m.SharedExperts = -1 },
@@ -173,4 +176,54 @@ func TestBlockErrors(t *testing.T) {
 		change(&m)
 		assert.ErrorContains(t, m.Validate(), want)
 	}
+}
+
+// Whatever blocks have, tensor and sequence parallelism with experts on devices of their own
+// divide all FLOPs and all bytes of activations but those of what every device makes whole:
+// the products of all devices are those of one.
+func TestDividedBlocks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := drawBlocks(t)
+		g := Group{Devices: rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "tensor"), Sequence: true, Expert: rapid.SampledFrom([]int{2, 4}).Draw(t, "expert"), ExpertTensor: 1}
+		whole := network(t, m)
+		part, err := m.On(g)
+		require.NoError(t, err)
+		for _, p := range []Pass{Forward, InputGradient, WeightGradient} {
+			assert.Equal(t, whole.FLOPs(p), int64(g.Devices)*part.FLOPs(p), p)
+		}
+		for i, l := range whole.Layers {
+			assert.Equal(t, l.Experts, part.Layers[i].Experts)
+			var experts, mine int64
+			for _, x := range l.Params {
+				if x.Expert {
+					experts += x.Shape.Elements()
+				}
+			}
+			for _, x := range part.Layers[i].Params {
+				if x.Expert {
+					mine += x.Shape.Elements()
+				}
+			}
+			assert.Equal(t, experts, int64(g.Expert)*mine)
+		}
+		assert.Equal(t, Same(whole.Layers), Same(part.Layers))
+	})
+}
+
+// drawBlocks draws a mixture with blocks of several kinds that four devices divide.
+func drawBlocks(t *rapid.T) Model {
+	m := Model{
+		Family: "mixtral", Layers: rapid.IntRange(2, 5).Draw(t, "layers"), Hidden: 64, Heads: 8, KVHeads: 4, FFNHidden: 96, Vocab: 128, SequenceLength: 32,
+		Experts: 8, ExpertsPerToken: 4, ExpertHidden: 48, SharedExperts: rapid.IntRange(0, 2).Draw(t, "shared"), DenseLayers: rapid.IntRange(0, 1).Draw(t, "dense"),
+		MoEEvery: rapid.IntRange(0, 2).Draw(t, "every"), MTPLayers: rapid.IntRange(0, 2).Draw(t, "mtp"), QKNorm: rapid.Bool().Draw(t, "norm"), Attention: AttentionFlash,
+		Window: 8 * rapid.IntRange(0, 1).Draw(t, "window"), PostNorms: rapid.Bool().Draw(t, "post"), MLPBias: rapid.Bool().Draw(t, "bias"),
+	}
+	if m.Window > 0 {
+		m.FullAttentionEvery = rapid.IntRange(0, 3).Draw(t, "full")
+	}
+	if rapid.Bool().Draw(t, "latent") {
+		m.KVHeads, m.QKNorm = 0, false
+		m.KVLoraRank, m.QLoraRank, m.QKNopeHeadDim, m.QKRopeHeadDim, m.VHeadDim = 16, 24*rapid.IntRange(0, 1).Draw(t, "query"), 8, 4, 16
+	}
+	return m
 }

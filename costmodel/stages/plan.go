@@ -156,10 +156,6 @@ func (p *Plan) SizeOf(t *graph.Task) int32 {
 func (p *Plan) FLOPs() float64 {
 	var perSample float64 // of one device of a rank
 	for _, l := range p.Network.Layers {
-		for _, pass := range []arch.Pass{arch.Forward, arch.InputGradient, arch.WeightGradient} {
-			perSample -= p.Network.BeyondMean(l.Ops, pass)
-		}
-		perSample -= p.Network.BeyondMean(p.Training.Repeated(l), arch.Forward)
 		perSample += float64(l.FLOPs(arch.Forward) + l.FLOPs(arch.InputGradient) + l.FLOPs(arch.WeightGradient))
 		for pass := range arch.WeightGradient + 1 {
 			perSample -= p.Network.Surplus(l.Ops, pass)
