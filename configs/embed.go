@@ -17,7 +17,7 @@ import (
 	"psim/internal/setting"
 )
 
-//go:embed *.toml catalog/*.toml
+//go:embed *.toml catalog/*.toml plans/*.toml
 var files embed.FS
 
 // Reference is every setting with its meaning, range and default, as a commented
@@ -52,8 +52,9 @@ func Example(name string) (string, error) {
 	return "", fmt.Errorf("unknown example %q%s", name, cmp.Or(nearest.Suggest(name, Examples()), "; the examples are "+strings.Join(Examples(), ", ")))
 }
 
+// example reads an embedded example, or a published plan: plans/NAME.
 func example(name string) ([]byte, bool) {
-	if strings.ContainsAny(name, `/\`) { // the catalog is no example
+	if strings.ContainsAny(strings.TrimPrefix(name, "plans/"), `/\`) { // the catalog is no example
 		return nil, false
 	}
 	data, err := files.ReadFile(strings.TrimSuffix(name, ".toml") + ".toml")

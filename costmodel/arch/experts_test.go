@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -157,4 +158,23 @@ func TestExpertsRefused(t *testing.T) {
 		_, err := changed.On(c.group)
 		assert.ErrorContains(t, err, c.want)
 	}
+}
+
+// Mixtral's eight experts on as many devices: each has one, and sends seven of eight rows.
+func ExampleModel_On_experts() {
+	network, err := Model{Preset: "mixtral-8x7b", SequenceLength: 4096}.On(Group{Expert: 8})
+	if err != nil {
+		panic(err)
+	}
+	for _, op := range network.Layers[1].Ops {
+		if transfer := op.Exchanges[Forward]; transfer.Collective == AllToAll {
+			rows := transfer.Bytes(2, 1)
+			fmt.Println(op.Name, rows, "bytes,", network.SentToExperts(rows), "to others")
+		}
+	}
+	fmt.Println(network.Parameters(), "parameters of a device")
+	// Output:
+	// mlp.dispatch 67108864 bytes, 58720256 to others
+	// mlp.combine 67108864 bytes, 58720256 to others
+	// 7242780672 parameters of a device
 }

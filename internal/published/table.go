@@ -114,7 +114,7 @@ func catalog() []Table {
 		ncclTable("vtrain-2024-nccl-a100", "nccl_a100.csv", "nvlink3-a100"),
 		ncclTable("vtrain-2024-nccl-v100", "nccl_v100.csv", "nvlink2-v100"),
 		ncclOthers(), deepEP(),
-	}, trainingRuns(), []Table{megatronBridge()}, memoryTables())
+	}, trainingRuns(), []Table{megatronBridge(), deepSeekV3()}, memoryTables())
 }
 
 // Select returns the tables of some names, all if there are none. What is no

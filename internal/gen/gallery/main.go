@@ -1,8 +1,9 @@
 // Command gallery draws and describes every schedule of the catalog: docs/schedules.md.
-// It also draws docs/exec.png again, from the run that make record has saved.
+// It also draws the plans of docs/models.md, and docs/exec.png again, from the run that make record has saved.
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -41,7 +42,7 @@ Where no schedule fits, ` + "`schedule.name = \"auto\"`" + ` searches for an ord
 const recorded = "internal/gen/gallery/testdata/exec"
 
 func main() {
-	if err := gallery("docs"); err != nil {
+	if err := errors.Join(gallery("docs"), drawPlans("docs/plans")); err != nil {
 		log.Fatal(err)
 	}
 	if !files.IsFolder(recorded) {

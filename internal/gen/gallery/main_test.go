@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	lib "psim"
 )
 
 // The gallery is what the catalog says, with a picture for every schedule and no
@@ -22,5 +24,19 @@ func TestGallery(t *testing.T) {
 	require.Len(t, pictures, len(traces), "a picture belongs to no schedule, or is missing")
 	for _, picture := range pictures {
 		require.Contains(t, traces, strings.TrimSuffix(filepath.Base(picture), ".png"))
+	}
+}
+
+// docs/models.md shows every plan, and docs/plans has no other pictures.
+func TestPlans(t *testing.T) {
+	document, err := os.ReadFile("../../../docs/models.md")
+	require.NoError(t, err)
+	pictures, err := filepath.Glob("../../../docs/plans/*.png")
+	require.NoError(t, err)
+	require.Len(t, pictures, len(plans()), "draw with: make gallery")
+	for _, p := range plans() {
+		require.Contains(t, string(document), "(plans/"+p.name+".png)")
+		_, err := lib.Load("plans/" + p.name)
+		require.NoError(t, err)
 	}
 }

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	lib "psim"
+	"psim/reports"
+)
+
+// A plan is a published one (configs/plans) whose timeline stands in docs/models.md: so much
+// of a step that tasks can be told apart.
+type plan struct {
+	name  string
+	to    time.Duration // the window begins with the step
+	ranks []int         // nil for those of a replica
+}
+
+// plans lists them.
+func plans() []plan {
+	return []plan{
+		{"deepseek-v3", 4 * time.Second, nil},
+		{"llama3-405b", 3 * time.Second, nil},
+		{"qwen3-235b", time.Second, nil},
+		{"gpt-oss-120b", 250 * time.Millisecond, []int{0, 1, 2, 3}},
+	}
+}
+
+// drawPlans writes the pictures of all plans into a folder.
+func drawPlans(folder string) error {
+	for _, p := range plans() {
+		if err := p.draw(filepath.Join(folder, p.name+".png")); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+// draw predicts the example and writes its picture.
+func (p plan) draw(path string) error {
+	c, err := lib.Load("plans/" + p.name)
+	if err != nil {
+		return err
+	}
+	predicted, err := lib.Predict(context.Background(), c)
+	if err != nil {
+		return err
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return reports.Timeline(file, reports.PNG, "", reports.Panel{Trace: predicted.Trace, View: reports.View{To: p.to, Ranks: p.ranks}})
+}
