@@ -21,6 +21,7 @@ type Routing struct {
 	Groups, GroupsPerToken int
 	// Imbalance is what the busiest device of an expert group has to do over the mean.
 	Imbalance float64
+	Capacity  float64 // of every expert in rows, over the mean; 0 is none
 }
 
 // Routed says whose rows an operation or a buffer of a mixture of experts has.
@@ -54,7 +55,7 @@ func (g Group) ExpertDevices() int { return g.expert() * g.expertTensor() }
 // routing tells how the layers of a model choose experts.
 func (m Model) routing() Routing {
 	return Routing{
-		Experts: m.Experts, PerToken: m.ExpertsPerToken, Imbalance: m.Imbalance,
+		Experts: m.Experts, PerToken: m.ExpertsPerToken, Imbalance: m.Imbalance, Capacity: m.Capacity,
 		Groups: m.ExpertGroups, GroupsPerToken: m.GroupsPerToken,
 	}
 }
