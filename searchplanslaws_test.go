@@ -58,7 +58,7 @@ func drawSpace(t *rapid.T) (*configs.Config, psim.PlanQuery) {
 	if sets[1] == "model.family=mixtral" {
 		sets = append(sets, "model.experts=4", "model.experts_per_token=2", "parallel.dispatcher="+choose("dispatcher", "alltoall", "deepep"),
 			"parallel.dispatch="+choose("dispatch", "activations", "fp8"), "model.shared_experts="+choose("shared experts", "0", "1"),
-			"parallel.expert_overlap="+choose("expert overlap", "false", "true"))
+			"parallel.expert_overlap="+choose("expert overlap", "false", "true"), "parallel.delay_weights="+choose("delay weights", "false", "true"))
 	}
 	var lines []string
 	for _, s := range sets {

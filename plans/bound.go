@@ -17,7 +17,7 @@ type kind int
 const (
 	wholeOrder  kind = iota // whole backwards
 	splitOrder              // I and W
-	pairedOrder             // I and W, and pairs of passes of which one computes while the other exchanges
+	pairedOrder             // I and W, and work beside exchanges: pairs of passes, or delayed weight gradients
 	kinds       = 3
 )
 

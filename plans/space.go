@@ -220,7 +220,7 @@ func (s *Space) findKinds() {
 			continue
 		}
 		switch o, err := one.Order(one.Example(), nil); {
-		case err != nil || o.Paired() || s.config.Parallel.ExpertOverlap:
+		case err != nil || o.Paired() || s.config.Parallel.ExpertOverlap || s.config.Parallel.DelayWeights:
 			s.kinds[name] = pairedOrder
 		case !o.Split():
 			s.kinds[name] = wholeOrder

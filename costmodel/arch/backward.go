@@ -1,6 +1,9 @@
 package arch
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // The legal values of Training.Backward: how a stage takes its backward.
 const (
@@ -79,4 +82,29 @@ func (o Op) Gradients(p Pass, samples int64) (tensors int, elements int64) {
 		return 2, o.left()*samples + o.right(samples)
 	}
 	return 1, o.left() * samples
+}
+
+// Makes reports whether an operation makes the gradient of a tensor of its layer: a
+// tensor is named after the operation that uses it, and an expert's has its number too.
+func (o Op) Makes(t Tensor) bool {
+	owner, _ := cutLast(t.Name)
+	head, last := cutLast(owner)
+	if !t.Expert || head == "" && last == owner {
+		return endsWith(owner, o.Name)
+	}
+	head, _ = cutLast(head) // without the number
+	n := len(o.Name) - len(last)
+	return o.Name == last || n > 1 && o.Name[n-1] == '.' && o.Name[n:] == last && endsWith(head, o.Name[:n-1])
+}
+
+// cutLast cuts the last of the parts of a name off, between dots.
+func cutLast(name string) (before, last string) {
+	i := strings.LastIndexByte(name, '.')
+	return name[:max(0, i)], name[i+1:]
+}
+
+// endsWith reports whether the last parts of a name are these.
+func endsWith(name, parts string) bool {
+	n := len(name) - len(parts)
+	return strings.HasSuffix(name, parts) && (n == 0 || name[n-1] == '.')
 }

@@ -2,7 +2,6 @@ package arch
 
 import (
 	"fmt"
-	"strings"
 )
 
 // Pass is one of the three passes of a layer over a microbatch.
@@ -283,16 +282,4 @@ func nameOf(constants string, i uint8, names ...string) string {
 		return names[i]
 	}
 	return fmt.Sprintf("%s(%d)", constants, i)
-}
-
-// Makes reports whether an operation makes the gradient of a tensor of its layer: a
-// tensor is named after the operation that uses it, and an expert's has its number too.
-func (o Op) Makes(t Tensor) bool {
-	parts := strings.Split(t.Name, ".")
-	parts = parts[:len(parts)-1]
-	if n := len(parts); t.Expert && n > 1 {
-		parts = append(parts[:n-2], parts[n-1])
-	}
-	owner := strings.Join(parts, ".")
-	return owner == o.Name || strings.HasSuffix(owner, "."+o.Name)
 }

@@ -51,34 +51,47 @@ func (p *Plan) cuts() []wiring.Exchanges {
 func (p *Plan) leaves(st *Stage) []int {
 	of, leaves := bucketOf(st.Buckets), make([]int, len(st.Buckets))
 	part := 0
-	made := func(t arch.Tensor) {
-		if k, ok := of[t.Name]; ok {
-			leaves[k] = max(leaves[k], part)
-		}
-	}
+	var known arch.Layer
+	var made []int // by tensor of the layer that is known
 	for i, l := range slices.Backward(st.Layers) {
 		for _, again := range p.Training.Repeating(st.Layers, i) {
 			part += exchangesIn(slices.Values(p.Training.Repeated(again)), arch.Forward)
 		}
-		left := slices.Clone(st.Held[i])
-		for _, o := range slices.Backward(l.Ops) {
-			if o.Exchanges[arch.InputGradient].Collective == arch.AllToAll {
-				part++
-				continue
+		if !l.Shares(known) || len(made) != len(st.Held[i]) {
+			known, made = l, partsOf(l, st.Held[i])
+		}
+		for j, t := range st.Held[i] {
+			if k, ok := of[t.Name]; ok {
+				leaves[k] = max(leaves[k], part+made[j])
 			}
-			left = slices.DeleteFunc(left, func(t arch.Tensor) bool {
-				makes := o.Class != arch.Exchange && o.Makes(t)
-				if makes {
-					made(t)
-				}
-				return makes
-			})
 		}
-		for _, t := range left {
-			made(t)
-		}
+		part += exchangesIn(slices.Values(l.Ops), arch.InputGradient)
 	}
 	return leaves
+}
+
+// partsOf finds, by tensor of a layer, the part of its backward that makes the gradient:
+// the last, where no operation does.
+func partsOf(l arch.Layer, held []arch.Tensor) []int {
+	parts := slices.Repeat([]int{-1}, len(held))
+	part := 0
+	for _, o := range slices.Backward(l.Ops) {
+		if o.Exchanges[arch.InputGradient].Collective == arch.AllToAll {
+			part++
+			continue
+		}
+		for j, t := range held {
+			if parts[j] < 0 && o.Class != arch.Exchange && o.Makes(t) {
+				parts[j] = part
+			}
+		}
+	}
+	for j := range parts {
+		if parts[j] < 0 {
+			parts[j] = part
+		}
+	}
+	return parts
 }
 
 // awaits counts, by part of a forward, the gathers that bring the parameters it needs.
