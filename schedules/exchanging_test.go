@@ -1,6 +1,7 @@
 package schedules_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -69,4 +70,14 @@ func TestExchangingHides(t *testing.T) {
 		require.Equal(t, took(plain, 0), took(pairs, 0), name)
 		require.Less(t, 4*(took(pairs, 1)-took(pairs, 0)), took(plain, 1)-took(plain, 0), name)
 	}
+}
+
+func ExampleSchedule_Exchanging() {
+	s, _ := schedules.Find("1f1b")
+	p, _ := s.Pipeline(graph.Shape{Ranks: 2, Microbatches: 4}, nil)
+	p, _ = s.Exchanging(p)
+	fmt.Print(p.Order)
+	// Output:
+	// 0F0 0F1 0F2 (0F3;0B0)OVERLAP_F_B 0B1 0B2 0B3
+	// 1F0 (1F1;1B0)OVERLAP_F_B (1F2;1B1)OVERLAP_F_B (1F3;1B2)OVERLAP_F_B 1B3
 }

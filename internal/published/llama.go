@@ -22,7 +22,7 @@ func llama3405B() Table {
 		Name: "llama3-405b-table-4", Title: "rate of a device, Llama 3 405B on 8,192 and 16,384 H100", Figure: "llama3-405b",
 		Paper: "Llama Team 2024, The Llama 3 Herd of Models, arXiv 2407.21783", Place: "table 4; section 3.3.2",
 		Note: `Nothing is fitted: rates are the catalog's, the stack is torchtitan, of the same house; Meta's own program is not published. How many chunks a rank has is not said: rows have 8, of a layer each, which follows from what the first and the last hold, and those with 1, 2 and 4 are beside them, as is the stack megatron-te. Nor is it said how FLOPs of attention are counted, which is half of the work at 131,072 tokens: rows count the whole square, as torchtitan does, and "by the mask" half of it; the published rate lies between. ` +
-			`Devices are predicted to need 110 to 120 GB, and the paper says that 80 GB sufficed without recomputation: psim keeps four tensors inside the MLP, of which a kernel for function and gate together needs three, and whole gradients where FSDP may shard them.`,
+			`Devices are predicted to need 110 to 120 GB, and 96 to 103 with megatron-te, whose kernel for function and gate keeps three tensors of the MLP in place of four; the paper says that 80 GB sufficed without recomputation. 13 GB of it are whole gradients, which FSDP may shard.`,
 		Rows: func() ([]Row, error) { return rowPer(records("llama3_405b.csv"), record.llama3405B) },
 	}
 }
