@@ -107,8 +107,7 @@ func (c Compute) alone(o arch.Op, p arch.Pass, samples int64) time.Duration {
 // what its tiles cover. What a pair of tokens takes beside products, such as its
 // exponential, is as much for narrow heads as for wide ones.
 func (c Compute) fused(o arch.Op, flops float64) float64 {
-	covered := float64(o.Pairs) / (float64(o.Rows) * float64(o.Cols))
-	return flops * covered / c.attention * (1 + c.halfHead/o.HeadFeatures())
+	return flops * o.Covered() / c.attention * (1 + c.halfHead/o.HeadFeatures())
 }
 
 // detectionKernels look through a gradient: one compares it with itself, which writes a

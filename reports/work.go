@@ -20,7 +20,8 @@ type Work struct {
 	// computed again (Chowdhery et al. 2022, PaLM, appendix B).
 	ModelFLOPs float64 `json:"model_flops,omitempty" unit:"FLOP"`
 	// Those of a step that all devices execute, recomputation included (Korthikanti
-	// et al. 2022, section 6).
+	// et al. 2022, section 6), and of fused attention what its kernel covers of the square:
+	// so without recomputation they may be fewer than model_flops.
 	HardwareFLOPs float64 `json:"hardware_flops,omitempty" unit:"FLOP"`
 	// Peak of a device for dense products in the precision: of its datasheet, or what
 	// [machine.compute] says of a device described in place.

@@ -27,6 +27,15 @@ func (o Op) attentionFLOPs(p Pass) int64 {
 	return 2 * o.Count * o.Rows * o.Cols * (n[0]*o.Inner + n[1]*cmp.Or(o.Values, o.Inner))
 }
 
+// Covered is the share of the square that an operation computes: of fused attention what its
+// tiles cover, of others all.
+func (o Op) Covered() float64 {
+	if o.Class != Attention {
+		return 1
+	}
+	return float64(o.Pairs) / (float64(o.Rows) * float64(o.Cols))
+}
+
 // HeadFeatures is the mean of the features that the products of fused attention go over.
 func (o Op) HeadFeatures() float64 { return float64(o.Inner+cmp.Or(o.Values, o.Inner)) / 2 }
 

@@ -156,22 +156,25 @@ func (p *Plan) SizeOf(t *graph.Task) int32 {
 func (p *Plan) FLOPs() float64 {
 	var perSample float64 // of one device of a rank
 	for _, l := range p.Network.Layers {
-		perSample += float64(l.FLOPs(arch.Forward) + l.FLOPs(arch.InputGradient) + l.FLOPs(arch.WeightGradient))
 		for pass := range arch.WeightGradient + 1 {
-			perSample -= p.Network.Surplus(l.Ops, pass)
+			perSample += p.executed(l.Ops, pass)
 		}
-		again := p.Training.Repeated(l)
-		for _, o := range again {
-			perSample += float64(o.FLOPs(arch.Forward))
-		}
-		perSample -= p.Network.Surplus(again, arch.Forward)
+		perSample += p.executed(p.Training.Repeated(l), arch.Forward)
 		if p.Training.TwoPass() {
-			for _, o := range l.Rewalked() {
-				perSample += float64(o.FLOPs(arch.InputGradient))
-			}
+			perSample += p.executed(l.Rewalked(), arch.InputGradient)
 		}
 	}
 	return perSample * float64(p.Total()) * float64(p.Network.Group.All())
+}
+
+// executed sums what a pass of operations computes for a sample, on the mean device: of
+// attention what its kernel covers.
+func (p *Plan) executed(ops []arch.Op, pass arch.Pass) float64 {
+	sum := -p.Network.Surplus(ops, pass)
+	for _, o := range ops {
+		sum += float64(o.FLOPs(pass)) * o.Covered()
+	}
+	return sum
 }
 
 // Whole reports whether a stage takes all microbatches at once.
