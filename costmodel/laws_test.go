@@ -275,7 +275,7 @@ func forwards(t tester, w stages.Workload, m costmodel.Machine) int64 {
 }
 
 // Memory is additive over ranks: cut into two stages, a network keeps the same
-// activations and the same state, but for copies of tied parameters.
+// activations and the same state, but for copies of tied parameters and rounding.
 func TestMemoryAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, m := drawWorkload(t)
@@ -289,6 +289,11 @@ func TestMemoryAddsUp(t *testing.T) {
 		}
 		state := w.Training.State()
 		perParameter := state.Parameter + state.Gradient + state.Optimizer
-		require.Equal(t, total(memory.Persistent(one.Plan(), w.Replicas))+copies*perParameter*int64(w.Replicas), total(memory.Persistent(w.Plan(), 2*w.Replicas)))
+		// Of narrow weights' two copies, bits and scales are rounded up to bytes once a stage.
+		rounding := 0.
+		if w.Training.Narrow() {
+			rounding = float64(4 * w.Replicas)
+		}
+		require.InDelta(t, total(memory.Persistent(one.Plan(), w.Replicas))+copies*perParameter*int64(w.Replicas), total(memory.Persistent(w.Plan(), 2*w.Replicas)), rounding)
 	})
 }
