@@ -72,11 +72,11 @@ func (p PlanRanking) rows() [][]string {
 }
 
 // experts writes the devices of an expert group, and those of them that divide an expert.
-func (s PlanShape) experts() string {
-	if s.ExpertTensor > 1 {
-		return fmt.Sprintf("%d × %d", s.Expert, s.ExpertTensor)
+func (p PlanShape) experts() string {
+	if p.ExpertTensor > 1 {
+		return fmt.Sprintf("%d × %d", p.Expert, p.ExpertTensor)
 	}
-	return strconv.Itoa(s.Expert)
+	return strconv.Itoa(p.Expert)
 }
 
 // largestPart names what most of the highest peak is.
