@@ -90,6 +90,7 @@ type shared struct {
 	cuts      map[cutKey][]int
 	pipelines map[pipelineKey]wiring.Pipeline
 	actions   int // in all pipelines
+	tensors   int // in all plans
 }
 
 // A cutKey is what a balanced cut depends on.
@@ -128,12 +129,31 @@ func (s *shared) plan(w *stages.Workload) *stages.Plan {
 	if w.Network.Group.Dispatches() {
 		key.recompute = w.Training.Recompute
 	}
-	p, _ := remember(s, s.plans, key, func() (*stages.Plan, error) { return w.Plan(), nil })
+	p, _ := remember(s, s.plans, key, func() (*stages.Plan, error) { return s.forgetting(w.Plan()), nil })
 	return w.PlanLike(p)
 }
 
-// mostActions bounds the orders that are kept.
-const mostActions = 4 << 20
+// forgetting drops the plans that are kept where another would make them too large.
+func (s *shared) forgetting(p *stages.Plan) *stages.Plan {
+	tensors := 0
+	for i := range p.Stages {
+		tensors += len(p.Stages[i].Tensors)
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.tensors += tensors; s.tensors > mostTensors {
+		clear(s.plans)
+		s.tensors = tensors
+	}
+	return p
+}
+
+// mostActions bounds the orders that are kept, and mostTensors the plans: a mixture of
+// hundreds of experts has tens of thousands.
+const (
+	mostActions = 4 << 20
+	mostTensors = 4 << 20
+)
 
 // remember returns what is known by a key, or makes it.
 func remember[K comparable, V any](s *shared, known map[K]V, key K, make func() (V, error)) (V, error) {

@@ -16,22 +16,21 @@ type candidate struct {
 	priced bool
 }
 
-// follow bounds the plans of a candidate by the path through its stages, without what these
-// send: it is much less to do than pricing the unit.
-func (c *candidate) follow() error {
+// follow finds the path through the stages of a candidate's plans, without what these send:
+// it is much less to do than pricing the unit.
+func (c *candidate) follow() (way bounds, err error) {
 	p := c.points[0]
 	cut, err := p.space.shared.Cut(p.divide(p.space))
 	if err != nil {
-		return err
+		return way, err
 	}
 	c.cut = cut
 	at, ranks := cut.Workload.Placement, newRankBounds(cut.Shape.Ranks)
-	way := route{at: at, passes: c.work.passes(cut.Workload.Layers)}
+	path := route{at: at, passes: c.work.passes(cut.Workload.Layers)}
 	for microbatch, count := range copies(at, cut.Shape.Microbatches) {
-		way.bound(ranks, microbatch, count)
+		path.bound(ranks, microbatch, count)
 	}
-	c.raise(longest(ranks, at))
-	return nil
+	return longest(ranks, at), nil
 }
 
 // raise gives plans a longer bound.

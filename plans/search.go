@@ -141,12 +141,13 @@ func (s *searching) next(worker int) bool {
 
 // follow bounds plans by the path through their stages.
 func (s *searching) follow(worker int, c *candidate) {
-	err := c.follow()
+	way, err := c.follow()
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if err != nil {
 		s.prune(c, Impossible)
 	} else {
+		c.raise(way) // not before: others read the bounds of those that run
 		s.waiting.push(c)
 	}
 	s.proceed(worker)

@@ -76,7 +76,9 @@ func TestBounds(t *testing.T) {
 		for _, c := range w.candidates {
 			p := c.points[0]
 			require.Positive(t, p.Work)
-			require.NoError(t, c.follow())
+			way, err := c.follow()
+			require.NoError(t, err)
+			c.raise(way)
 			require.GreaterOrEqual(t, p.Bound, p.Work)
 			if u, path := price(c.cut), p.Bound; u.pruned == "" {
 				p.Bound = 0

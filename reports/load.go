@@ -154,6 +154,9 @@ func loadMemory(path string) (MemoryFigure, error) {
 	curves, err := files.Read(filepath.Join(folder, "memory.csv"), ReadMemoryCSV)
 	if os.IsNotExist(err) {
 		err = fmt.Errorf("%s: the run has no memory.csv, because nothing in it uses memory; add [memory] or use [model]", path)
+		if r.usesMemory() {
+			err = fmt.Errorf("%s: the run has no memory.csv, because it would be long; psim run … --trace FILE.json writes it", path)
+		}
 	} else if err == nil {
 		err = files.Verify(folder, "result.json", "memory.csv")
 	}

@@ -21,6 +21,9 @@ type Folder = files.Folder
 // being asked for: more of them make a file of tens of megabytes that few read.
 const MostTraced = 100_000
 
+// MostCurved is the number of changes of memory up to which memory.csv is.
+const MostCurved = 1_000_000
+
 // Files lists the files that show a run, which must have a trace: pictures only
 // where there is something to draw, trace.csv of more than MostTraced tasks only where
 // it is asked for, the result last, so that a folder with a result is complete.
@@ -39,7 +42,7 @@ func (r Run) Files(traced bool) []File {
 		figure := r.MemoryFigure()
 		list = append(list, File{Path: "memory.png", Render: func(w io.Writer) error { return Memory(w, PNG, figure) }})
 	}
-	if r.Result.usesMemory() {
+	if r.Result.usesMemory() && (traced || len(r.Trace.Memory) <= MostCurved) {
 		list = append(list, File{Path: "memory.csv", Render: func(w io.Writer) error { return WriteMemoryCSV(w, MemoryCurves(r.Trace)) }})
 	}
 	return append(list, File{Path: "result.json", Render: r.Result.WriteJSON})

@@ -16,6 +16,7 @@ import (
 	lib "psim"
 	"psim/configs"
 	"psim/internal/files"
+	"psim/internal/units"
 	"psim/reports"
 )
 
@@ -138,6 +139,9 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 func (f runFlags) tellMissing(r reports.Run, stderr io.Writer) {
 	if f.trace == "" && r.Result.Tasks > reports.MostTraced {
 		fmt.Fprintf(stderr, "psim: no trace.csv is written: the run has %d tasks, more than %d; --trace FILE.json writes a trace, and trace.csv with it\n", r.Result.Tasks, reports.MostTraced)
+	}
+	if f.trace == "" && r.Trace != nil && len(r.Trace.Memory) > reports.MostCurved {
+		fmt.Fprintf(stderr, "psim: no memory.csv is written: memory changes %s times, more than %s; --trace FILE.json writes a trace, and memory.csv with it\n", units.FormatCount(int64(len(r.Trace.Memory))), units.FormatCount(reports.MostCurved))
 	}
 	if !r.Drawable() {
 		fmt.Fprintln(stderr, "psim: no picture is drawn: the run takes no time, so there is nothing to draw")

@@ -21,8 +21,8 @@ func newPresets() []Preset {
 			Experts: 256, ExpertsPerToken: 8, SharedExperts: 1, DenseLayers: 3, RouterBias: true, ExpertGroups: 8, GroupsPerToken: 4,
 			QLoraRank: 1536, KVLoraRank: 512, QKNopeHeadDim: 128, QKRopeHeadDim: 64, VHeadDim: 128, Vocab: 129280, SequenceLength: 4096,
 		}},
-		gptOSSPreset("gpt-oss-20b", "GPT-OSS, 20.9B parameters, 3.6B for a token (OpenAI 2025)", 24, 32),
-		gptOSSPreset("gpt-oss-120b", "GPT-OSS, 116.8B parameters, 5.1B for a token", 36, 128),
+		gptOSSPreset("gpt-oss-20b", "GPT-OSS, 20.9B parameters, 3.6B for a token without its embedding (OpenAI 2025)", 24, 32),
+		gptOSSPreset("gpt-oss-120b", "GPT-OSS, 116.8B parameters, 5.1B for a token without its embedding", 36, 128),
 	}
 }
 
