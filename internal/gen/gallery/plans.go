@@ -54,5 +54,6 @@ func (p plan) draw(path string) error {
 		return err
 	}
 	defer file.Close()
-	return reports.Timeline(file, reports.PNG, "", reports.Panel{Trace: predicted.Trace, View: reports.View{To: p.to, Ranks: p.ranks}})
+	title := reports.Title(predicted.Trace, predicted.Result.TensorParallel, predicted.Result.ContextParallel)
+	return reports.Timeline(file, reports.PNG, title, reports.Panel{Trace: predicted.Trace, View: reports.View{To: p.to, Ranks: p.ranks}})
 }
