@@ -35,8 +35,13 @@ func Reference() string {
 }
 
 // Examples lists the embedded examples by name.
-func Examples() []string {
-	names, _ := fs.Glob(files, "*.toml") // fails only for a bad pattern
+func Examples() []string { return embedded("*.toml") }
+
+// Plans lists the embedded plans of models as they were published: plans/NAME.
+func Plans() []string { return embedded("plans/*.toml") }
+
+func embedded(pattern string) []string {
+	names, _ := fs.Glob(files, pattern) // fails only for a bad pattern
 	for i, name := range names {
 		names[i] = strings.TrimSuffix(name, ".toml")
 	}

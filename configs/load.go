@@ -94,10 +94,14 @@ func meant(path string) string {
 	if best, ok := nearest.Word(name, beside); ok {
 		return "did you mean " + folder + best + "?"
 	}
-	if best, ok := nearest.Word(strings.TrimSuffix(name, ".toml"), Examples()); ok && folder == "" {
+	known, kind := Examples(), "examples"
+	if folder == "plans/" {
+		known, kind = Plans(), "plans"
+	}
+	if best, ok := nearest.Word(strings.TrimSuffix(path, ".toml"), known); ok {
 		return "did you mean " + best + "?"
 	}
-	return "the examples are " + strings.Join(Examples(), ", ")
+	return "the " + kind + " are " + strings.Join(known, ", ")
 }
 
 // readFile reads a file, or a pipe, that is not too large.

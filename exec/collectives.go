@@ -31,12 +31,12 @@ type CollectiveTime struct {
 	Wrong int // numbers that are not what they should be, over all ranks
 }
 
-// collectiveElement counts the bytes of a number.
-const collectiveElement = 4
+// NumberBytes counts the bytes of a number of a collective's tensors.
+const NumberBytes = 4
 
 // Measure runs it, checks every number, and times every task alone.
 func (r CollectiveRun) Measure(ctx context.Context, devices []*programs.Device) (result CollectiveTime, err error) {
-	r.Call.Element = collectiveElement
+	r.Call.Element = NumberBytes
 	if result.Graph, err = r.Call.Graph(); err != nil {
 		return result, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"psim/exec"
 	"psim/exec/session"
 	"psim/internal/units"
 	"psim/reports"
@@ -52,8 +53,8 @@ func parseSizes(text string) (sizes []int64, err error) {
 		return nil, fmt.Errorf("--sizes %s: %w", text, err)
 	}
 	switch {
-	case least%4 != 0 || least <= 0:
-		return nil, fmt.Errorf("--sizes %s: begins with %d bytes; numbers have 4 bytes, so begin with a multiple, such as 8B", text, least)
+	case least%exec.NumberBytes != 0 || least <= 0:
+		return nil, fmt.Errorf("--sizes %s: begins with %d bytes; numbers have %d bytes, so begin with a multiple, such as 8B", text, least, exec.NumberBytes)
 	case most < least:
 		return nil, fmt.Errorf("--sizes %s: ends before it begins; give the smaller size first, such as 8B-64MiB", text)
 	case most > largestSize:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -89,7 +90,7 @@ func (f *outputFlags) wrote(stderr io.Writer, names, folder string) {
 }
 
 func completeExamples(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return configs.Examples(), cobra.ShellCompDirectiveDefault
+	return slices.Concat(configs.Examples(), configs.Plans()), cobra.ShellCompDirectiveDefault
 }
 
 // flagged names the flag that an error is about.

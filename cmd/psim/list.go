@@ -101,7 +101,7 @@ func listModels(w io.Writer, _ bool) {
 
 func listExamples(w io.Writer, _ bool) {
 	fmt.Fprintln(w, "example\twhat it is")
-	for _, name := range configs.Examples() {
+	for _, name := range slices.Concat(configs.Examples(), configs.Plans()) {
 		fmt.Fprintf(w, "%s\t%s\n", name, configs.ExampleSummary(name))
 	}
 }

@@ -28,9 +28,6 @@ type Collectives struct {
 	Each func(bytes int64)
 }
 
-// collectiveNumber counts the bytes of an element: fp32.
-const collectiveNumber = 4
-
 // Run runs the collective for every size, and predicts each from what its tasks took alone.
 // With an error it returns the sizes before it.
 func (c Collectives) Run(ctx context.Context) (result reports.CollectiveSizes, err error) {
@@ -48,7 +45,7 @@ func (c Collectives) Run(ctx context.Context) (result reports.CollectiveSizes, e
 	defer exec.CloseDevices(devices)
 	result = reports.CollectiveSizes{Collective: c.Name, Devices: c.Ranks, Backend: devices[0].Description(), Result: row.Result}
 	for _, bytes := range c.Sizes {
-		length := bytes / collectiveNumber
+		length := bytes / exec.NumberBytes
 		if row.Result == graph.AllToAll { // equal parts for all, as in nccl-tests
 			length -= length % int64(c.Ranks)
 		}
@@ -67,7 +64,7 @@ func (c Collectives) Run(ctx context.Context) (result reports.CollectiveSizes, e
 
 // size runs and predicts the collective on so many numbers.
 func (c Collectives) size(ctx context.Context, devices []*programs.Device, length int64) (size reports.CollectiveSize, err error) {
-	size.Bytes = length * collectiveNumber
+	size.Bytes = length * exec.NumberBytes
 	if c.Each != nil {
 		c.Each(size.Bytes)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"psim"
 	"psim/configs"
+	"psim/reports"
 )
 
 //go:embed testdata/*.csv
@@ -85,6 +86,18 @@ func cell[T any](r record, column string, parse func(string) (T, error)) T {
 // simulate predicts a configuration in TOML.
 func simulate(config string) (psim.Simulation, error) {
 	return predict(configs.Parse("table", []byte(config)))
+}
+
+// estimated predicts a configuration without its trace.
+func estimated(c *configs.Config, err error) (reports.Result, error) {
+	if err != nil {
+		return reports.Result{}, err
+	}
+	p, err := psim.Estimate(context.Background(), c)
+	if err != nil {
+		return reports.Result{}, err
+	}
+	return p.Result, nil
 }
 
 func predict(c *configs.Config, err error) (psim.Simulation, error) {

@@ -1,14 +1,12 @@
 package published
 
 import (
-	"context"
 	_ "embed" // the plan
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"psim"
 	"psim/configs"
 	"psim/reports"
 )
@@ -62,15 +60,7 @@ func (r record) chunked(chunks int, stack string) (reports.Result, error) {
 	if chunks == 1 {
 		sets = append(sets, "schedule.name=1f1b")
 	}
-	c, err := configs.Parse("llama3_405b.toml", llama3405BPlan, sets...)
-	if err != nil {
-		return reports.Result{}, err
-	}
-	p, err := psim.Estimate(context.Background(), c)
-	if err != nil {
-		return reports.Result{}, err
-	}
-	return p.Result, nil
+	return estimated(configs.Parse("llama3_405b.toml", llama3405BPlan, sets...))
 }
 
 // rate divides FLOPs of a step among its time and devices, in TFLOP/s.

@@ -2,12 +2,10 @@ package published
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 
-	"psim"
 	"psim/configs"
 	"psim/reports"
 )
@@ -44,15 +42,7 @@ func memoryRows(source runs, column string, of func(reports.RankResult) int64) (
 
 // predicted predicts a run, with settings over its own.
 func (r record) predicted(sets ...string) (reports.Result, error) {
-	c, err := configs.Parse("table", []byte(r.configuration()), sets...)
-	if err != nil {
-		return reports.Result{}, err
-	}
-	p, err := psim.Estimate(context.Background(), c)
-	if err != nil {
-		return reports.Result{}, err
-	}
-	return p.Result, nil
+	return estimated(configs.Parse("table", []byte(r.configuration()), sets...))
 }
 
 // highest returns the rank with the highest peak.

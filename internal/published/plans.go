@@ -1,24 +1,13 @@
 package published
 
 import (
-	"context"
-
-	"psim"
 	"psim/configs"
 	"psim/reports"
 )
 
 // estimate predicts a published plan of configs/plans.
 func estimate(name string, sets ...string) (reports.Result, error) {
-	c, err := configs.Load("plans/"+name, sets...)
-	if err != nil {
-		return reports.Result{}, err
-	}
-	p, err := psim.Estimate(context.Background(), c)
-	if err != nil {
-		return reports.Result{}, err
-	}
-	return p.Result, nil
+	return estimated(configs.Load("plans/"+name, sets...))
 }
 
 // What was measured of DeepSeek-V3's pre-training, and of a step of it.

@@ -86,7 +86,7 @@ func (c Collective) Legal(ranks int) error {
 	case ranks < 1:
 		return fmt.Errorf("ranks = %d: there must be at least 1", ranks)
 	case ranks > 1<<14:
-		return fmt.Errorf("ranks = %d: a ring of more than %d ranks would have more than %d tasks", ranks, 1<<14, graph.MaxTasks/2)
+		return fmt.Errorf("ranks = %d: must be at most %d; a ring of more would have more than %d tasks", ranks, 1<<14, graph.MaxTasks/2)
 	case c.legal != nil:
 		return c.legal(ranks)
 	}

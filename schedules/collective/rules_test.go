@@ -136,7 +136,7 @@ func TestRingErrors(t *testing.T) {
 	}{
 		{collective.Call{Collective: "broadcast", Ranks: 2}, `unknown collective "broadcast"; use one of ` + strings.Join(collective.Names(), ", ")},
 		{collective.Call{Collective: collective.RingAllReduce}, "ranks = 0: there must be at least 1"},
-		{collective.Call{Collective: collective.RingAllReduce, Ranks: 1<<14 + 1}, "ranks = 16385: a ring of more than 16384 ranks would have more than 1073741823 tasks"},
+		{collective.Call{Collective: collective.RingAllReduce, Ranks: 1<<14 + 1}, "ranks = 16385: must be at most 16384; a ring of more would have more than 1073741823 tasks"},
 		{collective.Call{Collective: collective.RingAllReduce, Ranks: 2, Length: -1}, "the tensor has -1 elements of 0 bytes: neither may be negative"},
 		{collective.Call{Collective: collective.RingAllReduce, Ranks: 2, Element: -4}, "the tensor has 0 elements of -4 bytes: neither may be negative"},
 		{collective.Call{Collective: collective.RingAllReduce, Ranks: 2, Convention: "mpi"}, `unknown convention "mpi"; use one of nccl, gloo, baidu`},
