@@ -19,6 +19,7 @@ type Compute struct {
 	bandwidth  float64 // achievable bytes/s
 	halfRows   float64
 	processors float64 // that compute tiles of products; 0 where these are no matter
+	serial     bool    // they write a tile before they compute the next
 	unaligned  float64 // share of flops where rows are not aligned; 0 in fp32, where they need not be
 	ragged     float64 // the same of products of attention
 	attention  float64 // FLOP/s of fused attention with wide heads
@@ -57,7 +58,7 @@ func NewCompute(d Device, t arch.Training) (Compute, error) {
 	}
 	c.attention, c.halfHead = flops*cmp.Or(d.Attention, 1), d.HalfHead
 	if precision != "fp32" {
-		c.processors = float64(d.Multiprocessors)
+		c.processors, c.serial = float64(d.Multiprocessors), d.SerialTiles
 		c.unaligned, c.ragged = cmp.Or(d.Unaligned, 1), cmp.Or(d.UnalignedHeads, d.Unaligned, 1)
 	}
 	if precision == "fp32" { // which is what was measured
@@ -85,7 +86,7 @@ func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
 // beside it.
 func (c Compute) alone(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	flops := float64(o.FLOPs(p)) * float64(samples)
-	moved := float64(o.Traffic(p, samples)) * c.element
+	moved := float64(o.Bytes(p, samples, int64(c.element)))
 	if flops == 0 && moved == 0 {
 		return 0
 	}

@@ -107,6 +107,9 @@ type Op struct {
 	// Pass, of what is no Product; 0 where a pass has no such kernel.
 	Moved [3]int64
 
+	// Mask is the number of bytes read and written beside these: those of a dropout's mask.
+	Mask [3]int64
+
 	// Launches is how many kernels a pass launches that moves something, indexed by
 	// Pass; 0 means 1.
 	Launches [3]int
@@ -202,13 +205,35 @@ func (o Op) Traffic(p Pass, samples int64) int64 {
 	}
 	n := o.products(p) * (samples*(o.left()+o.out()) + o.right(samples))
 	if o.Bits > 0 { // all but the result
-		result := [3]int64{samples * o.out(), samples * o.left(), o.right(samples)}[p]
+		result := o.Written(p, samples)
 		n = result + (n-result)*o.Bits/16
 	}
 	if o.Bias && p == WeightGradient {
 		n += samples*o.out() + o.Cols
 	}
 	return n
+}
+
+// Bytes is what a pass over a microbatch moves, where an element takes so many.
+func (o Op) Bytes(p Pass, samples, element int64) int64 {
+	n := o.Traffic(p, samples) * element
+	if n > 0 {
+		n += samples * o.Mask[p]
+	}
+	return n
+}
+
+// Written is the number of elements of the results of a product over a microbatch.
+func (o Op) Written(p Pass, samples int64) int64 {
+	switch {
+	case p == Forward:
+		return samples * o.out()
+	case p == WeightGradient:
+		return o.products(p) * o.right(samples)
+	case o.Weight:
+		return o.products(p) * samples * o.left()
+	}
+	return samples*o.left() + o.right(samples)
 }
 
 // Kernels is how many kernels a pass over a microbatch launches: a product, an
