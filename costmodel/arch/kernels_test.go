@@ -118,6 +118,7 @@ func TestMegatron2021(t *testing.T) {
 		later := now.Ops[i]
 		if o.Class == Product && o.Weight {
 			require.Equal(t, later.Kernels(WeightGradient, 1)+1, o.Kernels(WeightGradient, 1), o.Name)
+			require.True(t, o.Adds)
 			o.Gathered -= 3
 		}
 		if o.Function == LayerNorm {

@@ -117,6 +117,8 @@ type Op struct {
 	// Gathered is the number of elements that W reads and writes in a kernel of its own
 	// for one element of a weight, to add its gradient to others or to copy it.
 	Gathered int64
+	// Adds: that is to add it to those of earlier microbatches, which the first has not.
+	Adds bool
 
 	// Unless, if not 0: the operation runs only over microbatches of a number of
 	// samples × Count that is no multiple of it (see KernelsMegatron).

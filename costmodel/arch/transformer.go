@@ -6,7 +6,7 @@ package arch
 // linear multiplies s rows by an in×out weight.
 func (m Model) linear(name string, s, in, out int, bias bool) Op {
 	return Op{
-		Name: name, Class: Product, Weight: true, Bias: bias, Sharded: true, Gathered: m.between().gradient,
+		Name: name, Class: Product, Weight: true, Bias: bias, Sharded: true, Gathered: m.between().gradient, Adds: m.megatron(),
 		Count: 1, Rows: int64(s), Inner: int64(in), Cols: int64(out),
 	}
 }

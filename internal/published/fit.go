@@ -37,13 +37,13 @@ func fits() []fit {
 device = "a100-80gb-sxm"
 devices_per_node = 8
 host.waits = true
-compute.half_rows = 0
+compute.serial_tiles = false
 `,
 		constants: []constant{
-			{`compute.efficiency = %.3f`, 0.9},
-			{`compute.unaligned = %.3f`, 0.5},
-			{`host.operation = "%.2fus"`, 50},
-			{`host.task = "%.3fms"`, 0.5},
+			{`compute.half_rows = %.1f`, 0.01},
+			{`compute.unaligned = %.3f`, 0.52},
+			{`host.operation = "%.2fus"`, 51.5},
+			{`host.task = "%.3fms"`, 0.6},
 		},
 		rows: used, predict: record.iteration,
 	}, {
