@@ -96,7 +96,7 @@ func check(rc C.int) error {
 	return errors.New("MPI: " + C.GoStringN(&text[0], n))
 }
 
-// pointer is that of the first byte; nil where there is none.
+// pointer returns that of the first byte; nil where there is none.
 func pointer(data []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(data)) }
 
 func initialize() (rank, size int, err error) {
