@@ -53,6 +53,7 @@ var arrows = map[string][]string{
 	"internal/nearest":          {},
 	"internal/wrap":             {},
 	"internal/setting":          {"internal/nearest", "internal/wrap"},
+	"internal/fault":            {},
 	"internal/files":            {},
 	"internal/interrupt":        {},
 	"internal/cores":            {},
