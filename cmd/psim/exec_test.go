@@ -196,7 +196,7 @@ func TestExecTooLarge(t *testing.T) {
 // A check that fails is an exit code of 1, and says which mode.
 func TestExecCheckFails(t *testing.T) {
 	writeTinyMLP(t)
-	_, stderr, code := psim(t, "psim exec mlp.toml --gpus 2 --oversubscribe --steps 3 --repeats 1 --check loss --learning-rate 90 --set train.optimizer=sgd --out -")
+	_, stderr, code := psim(t, "psim exec mlp.toml --gpus 2 --oversubscribe --steps 3 --repeats 1 --check loss --learning-rate 30 --set train.optimizer=sgd --out -")
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, stderr, "gpipe: a check failed: ")
 	require.Contains(t, stderr, "a smaller learning rate may help")
