@@ -37,6 +37,7 @@ var arrows = map[string][]string{
 	"exec":                      {"schedules", "schedules/graph", "schedules/wiring", "schedules/collective", "costmodel/arch", "costmodel/stages", "exec/programs", "exec/data"},
 	"exec/calibration":          {".", "costmodel", "costmodel/arch", "costmodel/calibrate", "costmodel/link", "exec", "exec/programs"},
 	"exec/data":                 {},
+	"exec/processes":            {},
 	"exec/pth":                  {},
 	"exec/doctor":               {"exec", "exec/programs"},
 	"exec/session":              {".", "configs", "costmodel", "exec", "exec/programs", "exec/pth", "reports", "schedules/collective", "schedules/graph"},
