@@ -55,6 +55,7 @@ var arrows = map[string][]string{
 	"internal/nearest":          {},
 	"internal/wrap":             {},
 	"internal/setting":          {"internal/nearest", "internal/wrap"},
+	"internal/fault":            {},
 	"internal/files":            {},
 	"internal/interrupt":        {},
 	"internal/cores":            {},
