@@ -32,7 +32,7 @@ func member(do string) (code int) {
 	fmt.Sscan(do, &what, &size, &who)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	w, err := processes.Open(ctx, processes.Options{Processes: size, Ranks: 4, Stall: time.Second})
+	w, err := processes.Open(ctx, processes.Options{Processes: size, Arguments: os.Args[1:], Ranks: 4, Stall: time.Second})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
