@@ -67,6 +67,14 @@ func (r *runner) together(ctx context.Context, tasks []int32) error {
 	}
 	var all sync.WaitGroup
 	for _, i := range tasks {
+		if !r.share.begins(i) {
+			if r.share.ends(i) == r.share.me {
+				if err := r.receive(ctx, i); err != nil {
+					return err
+				}
+			}
+			continue
+		}
 		perform := func() {
 			from := time.Since(r.begin)
 			if err := r.perform(ctx, i); err != nil {
@@ -83,19 +91,22 @@ func (r *runner) together(ctx context.Context, tasks []int32) error {
 		all.Go(perform)
 	}
 	all.Wait()
-	return context.Cause(ctx)
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return r.settle(ctx, tasks)
 }
 
 // Profile measures every task alone: it runs steps one task after another,
 // drops the first, which warms up, and returns the traces of the others. The
 // trainer then begins anew, with its first parameters.
-func (t *Trainer) Profile(ctx context.Context, b Batch, repeats int) ([]*graph.Trace, error) {
+func (t *Trainer) Profile(ctx context.Context, b Batch, repeats int, o RunOptions) ([]*graph.Trace, error) {
 	var traces []*graph.Trace
 	resume := holdGarbage()
 	defer resume()
 	for n := range repeats + 1 {
 		runtime.GC()
-		trace, _, err := t.stepWith(ctx, OneByOne, b, RunOptions{}, nil)
+		trace, _, err := t.stepWith(ctx, OneByOne, b, o, nil)
 		if err != nil {
 			return nil, err
 		}

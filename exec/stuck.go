@@ -58,7 +58,7 @@ func (r *runner) watch(ctx context.Context, ended <-chan struct{}, stall time.Du
 		r.mu.Lock()
 		progress := r.progress
 		r.mu.Unlock()
-		if progress == last {
+		if progress == last && (r.share == nil || r.share.world.Still(stall)) {
 			r.cancel(&StuckError{Graph: r.graph, Stall: stall, Heads: r.heads()})
 			return
 		}
@@ -72,7 +72,7 @@ func (r *runner) heads() []Head {
 	var heads []Head
 	for s := range r.graph.Streams {
 		at := r.start[s] + r.head[s]
-		if at == r.start[s+1] {
+		if at == r.start[s+1] || !r.runs(s) {
 			continue
 		}
 		h := Head{Task: r.order[at], WaitsFor: graph.None}

@@ -9,6 +9,7 @@ package processes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,7 +33,8 @@ type World struct {
 	wire      wire
 	box       mailbox
 	progress  atomic.Uint64
-	children  *children // that the first has started; nil elsewhere
+	number    atomic.Uint64 // of what all do
+	children  *children     // that the first has started; nil elsewhere
 	readers   sync.WaitGroup
 
 	mu    sync.Mutex
@@ -116,6 +118,9 @@ func (w *World) Receive(ctx context.Context, from int, key string) ([]byte, erro
 		return nil, context.Cause(ctx)
 	}
 }
+
+// Next numbers what all processes do in the same order, so that its keys are its own.
+func (w *World) Next(what string) string { return fmt.Sprint(what, " ", w.number.Add(1)) }
 
 // Progress notes that something has begun or ended here.
 func (w *World) Progress() { w.progress.Add(1) }

@@ -114,7 +114,7 @@ func (s *Session) once(ctx context.Context, c *configs.Config) (*Run, error) {
 	o := s.MeasureOptions
 	o.Data.Samples = int(c.Data.Samples)
 	o.Profiled = r.predict
-	o.Probe = exec.Comparable(r.Plan.Graph.Ranks(), o.Devices)
+	o.Probe = true
 	if s.Stage != nil {
 		o.Stage = func(what string) { s.Stage(r.Plan.Graph.Name + ": " + what) }
 	}
