@@ -64,7 +64,7 @@ func (s *step) join(ctx context.Context, o *RunOptions) error {
 		return nil
 	}
 	if t := s.Trainer; t.routes == nil {
-		t.routes = newRoutes(t.job.Graph, ownersOf(t.job.Graph.Ranks(), o.World), o.World.Rank)
+		t.routes = newRoutes(t.job.Graph, o.World.Owners(t.job.Graph.Ranks()), o.World.Rank)
 		t.residual = make([]time.Duration, o.World.Size)
 	}
 	s.part = &share{routes: s.routes, world: o.World, name: o.World.Next("step"), word: s.pack, take: s.unpack}

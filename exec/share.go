@@ -40,18 +40,7 @@ type routes struct {
 	own    []int
 }
 
-// ownersOf lists the process of every rank.
-func ownersOf(ranks int, w *processes.World) []int {
-	owners := make([]int, ranks)
-	begins := w.Divide(ranks)
-	for k := range w.Size {
-		for r := begins[k]; r < begins[k+1]; r++ {
-			owners[r] = k
-		}
-	}
-	return owners
-}
-
+// newRoutes finds them for one of the processes that own the ranks.
 func newRoutes(g *graph.Graph, owners []int, me int) *routes {
 	x := &routes{graph: g, me: me, owners: owners, waiters: map[int32][]int{}, arrivals: map[int][]int32{}}
 	here := make([]bool, len(g.Tasks)) // whether a task of this process waits for it
@@ -115,7 +104,7 @@ func (o RunOptions) share(g *graph.Graph) *share {
 	case o.part != nil:
 		return o.part
 	}
-	return &share{routes: newRoutes(g, ownersOf(g.Ranks(), o.World), o.World.Rank), world: o.World, name: g.Name}
+	return &share{routes: newRoutes(g, o.World.Owners(g.Ranks()), o.World.Rank), world: o.World, name: g.Name}
 }
 
 // key names what is told of a task.

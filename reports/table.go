@@ -37,6 +37,7 @@ func WriteTable(w io.Writer, r Result) error {
 		{"runs", attempts(r)},
 		{"process", heapGrowth(r)},
 		{"backend", backend(r)},
+		{"processes", processes(r)},
 		{"checks", checks(r)},
 	}) {
 		if line[1] != "" {

@@ -85,6 +85,15 @@ func (w *World) Divide(ranks int) []int {
 	return begins
 }
 
+// Owners divides likewise, and lists the process of every rank.
+func (w *World) Owners(ranks int) (list []int) {
+	begins := w.Divide(ranks)
+	for k := range w.Size {
+		list = append(list, slices.Repeat([]int{k}, begins[k+1]-begins[k])...)
+	}
+	return list
+}
+
 // Send sends a message, and returns when data may be used again. No two messages of
 // a process to another have the same key while one is under way.
 func (w *World) Send(to int, key string, data []byte) error {

@@ -28,7 +28,7 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 		r.Result.MeasureEpochs(m.Traces, o.Warmup, info)
 	}
 	measurement := r.Result.Measurement
-	measurement.Backend = o.Devices.Backend
+	measurement.Backend, measurement.Processes = o.Devices.Backend, placement(m.Processes)
 	measurement.CoresPerWorker, measurement.Pinned = o.Devices.CoresPerWorker, o.Devices.CoresPerWorker == 1 && o.Devices.Unpinned() == ""
 	measurement.TimesComparable = m.Comparable
 	measurement.HeapGrowth, measurement.GradientCalls = m.HeapGrowth, m.GradientCalls
