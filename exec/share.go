@@ -83,7 +83,7 @@ func (x *routes) ends(i int32) int {
 }
 
 // begins reports whether a task begins in this process; all do where there is no other.
-func (x *routes) begins(i int32) bool { return x == nil || x.owners[x.graph.Tasks[i].Rank] == x.me }
+func (s *share) begins(i int32) bool { return s == nil || s.owners[s.graph.Tasks[i].Rank] == s.me }
 
 // runs reports whether the tasks of a stream are run here, and arrives whether word of
 // some comes from other processes.
