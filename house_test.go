@@ -151,11 +151,9 @@ var called = map[string]string{
 	"MarshalJSON":   "encoding/json",
 	"UnmarshalJSON": "encoding/json",
 	"FillString":    "gonum's drawing, of a page of a PDF",
-	"Invite":        "exec over several processes, not written yet; so the next ones",
-	"Barrier":       "see Invite",
-	"Speaks":        "see Invite",
-	"Aligned":       "see Invite",
-	"Still":         "see Invite",
+	"Barrier":       "exec over several processes, not written yet; so the next ones",
+	"Aligned":       "see Barrier",
+	"Still":         "see Barrier",
 }
 
 // No exported function or method is without a caller outside tests. A name that is

@@ -58,7 +58,7 @@ func (s *step) passTo(ctx context.Context, d *programs.Device, from, to programs
 		}
 		x.Release()
 		to[k] = nil
-		if to[k], err = from[k].CopyTo(d); err != nil {
+		if to[k], err = copyWhole(ctx, from[k], d); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"psim/exec/processes"
+	"psim/internal/fault"
 	"psim/schedules/graph"
 )
 
@@ -23,6 +24,10 @@ type RunOptions struct {
 	// Stall is how long nothing may begin or end before the run counts as
 	// stuck; 0 waits for ever.
 	Stall time.Duration
+	// Abandon is called with the cause when tasks do not come back though the run has
+	// ended for a while. They still hold what they work with, so all it can do is to
+	// end the process. Without it, Run waits for ever.
+	Abandon func(cause error)
 	// Begin is the time zero of the trace; the zero value is when Run begins.
 	Begin time.Time
 	// World is the processes that run the graph together, each the tasks of its own
@@ -52,9 +57,8 @@ func (e *TaskError) Unwrap() error { return e.Err }
 // has ended. With an error the trace holds what was measured until then, and a
 // task that did not end has an empty span.
 func Run(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.Trace, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	r := newRunner(g, do, cancel, o)
+	r, ctx := newRunner(ctx, g, do, o)
+	defer r.close()
 	var streams sync.WaitGroup
 	for s := range g.Streams {
 		if r.runs(s) {
@@ -64,14 +68,9 @@ func Run(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.Trace
 			streams.Go(func() { r.arrive(ctx, s) })
 		}
 	}
-	ended := make(chan struct{})
-	var watchdog sync.WaitGroup
-	if o.Stall > 0 {
-		watchdog.Go(func() { r.watch(ctx, ended, o.Stall) })
-	}
+	unwatch := r.guard(ctx, o)
 	streams.Wait()
-	close(ended)
-	watchdog.Wait()
+	unwatch()
 	return r.trace, r.cause(ctx)
 }
 
@@ -79,6 +78,7 @@ func Run(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.Trace
 type runner struct {
 	graph  *graph.Graph
 	do     Do
+	fault  fault.Hook // nil but in tests
 	cancel context.CancelCauseFunc
 	trace  *graph.Trace
 	begin  time.Time
@@ -88,18 +88,26 @@ type runner struct {
 	done         []chan struct{} // by task: closed when it has ended
 	groups       []*meeting      // by group
 
+	outer *runner // of which a task runs this graph; nil for none
+
 	mu       sync.Mutex
-	progress int     // tasks begun and ended so far
-	head     []int32 // by stream: how many of its tasks have ended
+	progress int              // tasks begun and ended so far, here and within tasks
+	head     []int32          // by stream: how many of its tasks have ended
+	inner    map[*runner]bool // graphs that tasks run
+	only     []int32          // the tasks under way, where others wait for their turn
 }
 
-func newRunner(g *graph.Graph, do Do, cancel context.CancelCauseFunc, o RunOptions) *runner {
+// outerKey finds the runner whose task has a context.
+type outerKey struct{}
+
+// newRunner returns one with the context of its tasks. Close it.
+func newRunner(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*runner, context.Context) {
 	if o.Begin.IsZero() {
 		o.Begin = time.Now()
 	}
 	start, order := g.ByStream()
 	r := &runner{
-		graph: g, do: do, cancel: cancel, begin: o.Begin, share: o.share(g),
+		graph: g, do: do, fault: fault.From(ctx), begin: o.Begin, share: o.share(g), inner: map[*runner]bool{},
 		trace: &graph.Trace{Graph: g, Spans: make([]graph.Span, len(g.Tasks)), Ready: make([]time.Duration, len(g.Tasks))},
 		start: start, order: order, done: make([]chan struct{}, len(g.Tasks)), head: make([]int32, len(g.Streams)),
 	}
@@ -109,7 +117,22 @@ func newRunner(g *graph.Graph, do Do, cancel context.CancelCauseFunc, o RunOptio
 	for k := range g.Groups {
 		r.groups = append(r.groups, r.newMeeting(k))
 	}
-	return r
+	if r.outer, _ = ctx.Value(outerKey{}).(*runner); r.outer != nil {
+		r.outer.mu.Lock()
+		r.outer.inner[r] = true
+		r.outer.mu.Unlock()
+	}
+	ctx, r.cancel = context.WithCancelCause(ctx)
+	return r, context.WithValue(ctx, outerKey{}, r)
+}
+
+func (r *runner) close() {
+	r.cancel(nil)
+	if r.outer != nil {
+		r.outer.mu.Lock()
+		delete(r.outer.inner, r)
+		r.outer.mu.Unlock()
+	}
 }
 
 // stream runs the tasks of one stream until all are done or the run ends.
@@ -121,7 +144,8 @@ func (r *runner) stream(ctx context.Context, s int) {
 		r.advance(s, n)
 		from := time.Since(r.begin)
 		r.trace.Ready[i] = r.ready(s, n, i)
-		if err := r.perform(ctx, i); err != nil {
+		damage, err := r.perform(ctx, i)
+		if err != nil {
 			if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 				r.cancel(&TaskError{r.graph, i, err}) // the first cause stays
 			}
@@ -129,7 +153,9 @@ func (r *runner) stream(ctx context.Context, s int) {
 		}
 		r.trace.Spans[i] = graph.Span{Start: from, End: time.Since(r.begin)}
 		r.advance(s, n+1)
-		r.ended(i)
+		if damage != fault.Lost {
+			r.ended(i)
+		}
 	}
 }
 
@@ -166,23 +192,25 @@ func (r *runner) wait(ctx context.Context, i int32) bool {
 }
 
 // perform calls do, and hands a message over to the process of its receiver.
-func (r *runner) perform(ctx context.Context, i int32) error {
-	return caught(func() error {
-		if err := r.do(ctx, i); err != nil {
-			return err
+func (r *runner) perform(ctx context.Context, i int32) (damage fault.Damage, err error) {
+	defer caught(&err)
+	if r.fault != nil {
+		if damage, err = r.fault(ctx, r.graph.Name, r.graph.Tasks[i].Rank, i); err != nil {
+			return damage, err
 		}
-		return r.share.handOver(i)
-	})
+		ctx = context.WithValue(ctx, damageKey{}, damage)
+	}
+	if err = r.do(ctx, i); err == nil && r.share != nil {
+		err = r.share.handOver(i, damage)
+	}
+	return damage, err
 }
 
 // caught turns a panic into an error.
-func caught(do func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return do()
+func caught(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+	}
 }
 
 // advance notes that a task of a stream begins or has ended.
@@ -191,15 +219,25 @@ func (r *runner) advance(stream, ended int) {
 	r.progress++
 	r.head[stream] = int32(ended)
 	r.mu.Unlock()
+	r.moved()
+}
+
+// moved tells those around it that something has begun or ended.
+func (r *runner) moved() {
 	if r.share != nil {
 		r.share.world.Progress()
+	}
+	for o := r.outer; o != nil; o = o.outer {
+		o.mu.Lock()
+		o.progress++
+		o.mu.Unlock()
 	}
 }
 
 // A meeting lets the ranks of a group start a collective together, again and
 // again.
 type meeting struct {
-	group, size int
+	group, size int // ranks of this process
 	mu          sync.Mutex
 	here        int
 	round       int           // how many have begun
@@ -214,7 +252,7 @@ func (r *runner) newMeeting(group int) *meeting {
 	return m
 }
 
-// arrive blocks until all have arrived; false if ctx ends first.
+// arrive blocks until all have arrived, in all processes; false if ctx ends first.
 func (m *meeting) arrive(ctx context.Context, r *runner) bool {
 	m.mu.Lock()
 	open, round := m.open, m.round

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"psim/exec/processes"
+	"psim/internal/fault"
 	"psim/schedules/graph"
 )
 
@@ -111,8 +112,8 @@ func (o RunOptions) share(g *graph.Graph) *share {
 func (s *share) key(i int32, what string) string { return fmt.Sprint(s.name, "/", i, what) }
 
 // handOver tells the receiver's process what a message carries, if that is another.
-func (s *share) handOver(i int32) error {
-	if s == nil || s.ends(i) == s.me {
+func (s *share) handOver(i int32, damage fault.Damage) error {
+	if s.ends(i) == s.me {
 		return nil
 	}
 	var word []byte
@@ -121,6 +122,12 @@ func (s *share) handOver(i int32) error {
 		if word, err = s.word(i); err != nil {
 			return err
 		}
+	}
+	switch damage {
+	case fault.Lost:
+		return nil
+	case fault.Truncated:
+		word = word[:max(0, len(word)-1)]
 	}
 	return s.world.Send(s.ends(i), s.key(i, ""), word)
 }
@@ -131,7 +138,7 @@ func (r *runner) ended(i int32) {
 		if r.share.ends(i) != r.share.me {
 			return
 		}
-		r.share.world.Progress()
+		r.moved()
 		for _, to := range r.share.waiters[i] {
 			if err := r.share.world.Send(to, r.share.key(i, " ended"), nil); err != nil {
 				r.cancel(err)
@@ -170,13 +177,18 @@ func (r *runner) receive(ctx context.Context, i int32) error {
 	}
 	from := time.Since(r.begin)
 	if s.take != nil {
-		err = caught(func() error { return s.take(ctx, i, word) })
+		err = s.takeIn(ctx, i, word)
 	}
 	if err != nil && ctx.Err() == nil {
 		err = &TaskError{r.graph, i, err}
 	}
 	r.trace.Spans[i] = graph.Span{Start: from, End: time.Since(r.begin)}
 	return err
+}
+
+func (s *share) takeIn(ctx context.Context, i int32, word []byte) (err error) {
+	defer caught(&err)
+	return s.take(ctx, i, word)
 }
 
 // meet waits for the other processes of a group before its n-th collective.
@@ -198,31 +210,48 @@ func (r *runner) meet(ctx context.Context, group, n int) bool {
 	return true
 }
 
-// settle waits, after tasks that were performed alone, until all processes know.
-func (r *runner) settle(ctx context.Context, tasks []int32) error {
-	s := r.share
-	if s == nil {
-		return nil
-	}
+// settle takes in what tasks have sent that were performed alone, and waits until all
+// processes know of their ends.
+func (r *runner) settle(ctx context.Context, tasks []int32) {
+	s, key := r.share, r.share.key(tasks[0], " alone")
 	var ends []int
 	for _, i := range tasks {
+		if s.ends(i) == s.me && !s.begins(i) {
+			if err := r.receive(ctx, i); err != nil {
+				r.cancel(err)
+				return
+			}
+		}
 		ends = append(ends, s.ends(i))
 	}
 	slices.Sort(ends)
-	ends = slices.Compact(ends)
-	key := s.key(tasks[0], " alone")
+	if err := s.agree(ctx, slices.Compact(ends), key); err != nil {
+		r.cancel(err)
+		return
+	}
+	for _, i := range tasks {
+		close(r.done[i])
+		if t := &r.graph.Tasks[i]; !s.begins(i) {
+			r.advance(int(t.Stream), int(r.head[t.Stream])+1)
+		}
+	}
+}
+
+// agree sends word from some processes to all, and waits for it.
+func (s *share) agree(ctx context.Context, from []int, key string) error {
 	for to := range s.world.Size {
-		if to != s.me && slices.Contains(ends, s.me) {
+		if to != s.me && slices.Contains(from, s.me) {
 			if err := s.world.Send(to, key, nil); err != nil {
 				return err
 			}
 		}
 	}
-	for _, from := range ends {
-		if from != s.me {
-			if _, err := s.world.Receive(ctx, from, key); err != nil {
-				return err
-			}
+	for _, k := range from {
+		if k == s.me {
+			continue
+		}
+		if _, err := s.world.Receive(ctx, k, key); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"psim/exec/programs"
+	"psim/internal/fault"
 	"psim/schedules/graph"
 )
 
@@ -135,6 +136,18 @@ func (s *step) do(ctx context.Context, i int32) error {
 		return err
 	}
 	defer leave()
+	if err := s.work(ctx, i, t); err != nil {
+		return err
+	}
+	if damaged(ctx) == fault.NaN {
+		if err := spoil(s.left(i)); err != nil {
+			return err
+		}
+	}
+	return s.keep.checkLeft(s, i)
+}
+
+func (s *step) work(ctx context.Context, i int32, t graph.Task) error {
 	switch t.Kind {
 	case graph.Forward:
 		return s.forward(t)
@@ -143,8 +156,7 @@ func (s *step) do(ctx context.Context, i int32) error {
 	case graph.WeightGradient:
 		return s.weightGradient(t)
 	case graph.SendForward, graph.SendBackward:
-		from, to := s.sent(t)
-		return s.send(from, to, t)
+		return s.send(ctx, t)
 	case graph.AllReduce:
 		if s.job.Gathers() {
 			return s.scatter(ctx, t)
@@ -175,11 +187,12 @@ func (s *step) update(rank int32) error {
 
 // send copies a tensor to the device of another rank and frees it here. What goes to
 // another process is packed instead.
-func (s *step) send(from, to **programs.Tensor, t graph.Task) error {
+func (s *step) send(ctx context.Context, t graph.Task) error {
+	from, to := s.sent(t)
 	if s.devices[t.Peer] == nil {
 		return nil
 	}
-	copied, err := (*from).CopyTo(s.devices[t.Peer])
+	copied, err := copyWhole(ctx, *from, s.devices[t.Peer])
 	if err != nil {
 		return err
 	}
