@@ -151,9 +151,8 @@ var called = map[string]string{
 	"MarshalJSON":   "encoding/json",
 	"UnmarshalJSON": "encoding/json",
 	"FillString":    "gonum's drawing, of a page of a PDF",
-	"Barrier":       "exec over several processes, not written yet; so the next ones",
-	"Aligned":       "see Barrier",
-	"Still":         "see Barrier",
+	"GobEncode":     "encoding/gob",
+	"GobDecode":     "encoding/gob",
 }
 
 // No exported function or method is without a caller outside tests. A name that is

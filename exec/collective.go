@@ -36,30 +36,16 @@ func (r *round) release() {
 	}
 }
 
-// enter hands a rank's chunks to a collective. The last rank runs the ring, the
-// others wait; all get their chunks back.
+// enter hands a rank's chunks to a collective. The last rank of this process runs its
+// part of the ring, the others wait; all get their chunks back.
 func (s *step) enter(ctx context.Context, key roundKey, kind string, rank int32, chunks programs.List) (programs.List, error) {
-	ranks := s.job.Graph.Groups[key.group]
-	at := slices.Index(ranks, rank)
-	s.mu.Lock()
-	r := s.rounds[key]
-	if r == nil {
-		r = &round{chunks: make([]programs.List, len(ranks)), done: make(chan struct{})}
-		s.rounds[key] = r
-		if s.part != nil {
-			r.name = fmt.Sprint(s.part.name, "/", key, " ", s.begun[key])
-			s.begun[key]++
-		}
-	}
-	r.chunks[at] = chunks
-	r.here++
-	here := len(ranks)
+	ranks, here := s.job.Graph.Groups[key.group], len(s.job.Graph.Groups[key.group])
 	if s.part != nil {
 		here = s.part.own[key.group]
 	}
-	last := r.here == here
-	s.mu.Unlock()
-	if last {
+	at := slices.Index(ranks, rank)
+	r, arrived := s.bring(key, at, len(ranks), chunks)
+	if arrived == here {
 		if key.kind == graph.Broadcast {
 			r.err = s.passOn(ctx, ranks, r)
 		} else {
@@ -83,6 +69,23 @@ func (s *step) enter(ctx context.Context, key roundKey, kind string, rank int32,
 	result := r.chunks[at]
 	r.chunks[at] = nil
 	return result, nil
+}
+
+// bring adds chunks to the round of a collective, and counts how many ranks have.
+func (s *step) bring(key roundKey, at, ranks int, chunks programs.List) (r *round, arrived int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r = s.rounds[key]; r == nil {
+		r = &round{chunks: make([]programs.List, ranks), done: make(chan struct{})}
+		s.rounds[key] = r
+		if s.part != nil {
+			r.name = fmt.Sprint(s.part.name, "/", key, " ", s.begun[key])
+			s.begun[key]++
+		}
+	}
+	r.chunks[at] = chunks
+	r.here++
+	return r, r.here
 }
 
 // ring runs a collective on the chunks of a group, in place.

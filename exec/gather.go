@@ -34,7 +34,7 @@ type ownTrace struct {
 	Persistent    []int64
 }
 
-// numbers are encoded as they are in memory.
+// A numbers encodes each in four bytes.
 type numbers []float32
 
 // GobEncode writes the numbers.

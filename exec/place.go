@@ -42,7 +42,7 @@ func placed(sites []site, o DeviceOptions) []place {
 	return list
 }
 
-// ranksOpened are the devices of this process's ranks; those of others are nil.
+// A ranksOpened holds the devices of this process's ranks; those of others are nil.
 type ranksOpened struct {
 	devices    []*programs.Device
 	comparable bool  // whether times on all are (see Comparable)

@@ -144,7 +144,7 @@ func (c *capture) keepOutputs(piece int, saved *programs.Saved) (err error) {
 	return err
 }
 
-// A packedTensors holds those of a rank's gradients.
+// A packedTensors holds a rank's gradients.
 type packedTensors struct {
 	Tensors []arch.Tensor
 	Values  map[string]numbers
