@@ -151,9 +151,10 @@ var called = map[string]string{
 	"MarshalJSON":   "encoding/json",
 	"UnmarshalJSON": "encoding/json",
 	"FillString":    "gonum's drawing, of a page of a PDF",
-	"Barrier":       "exec over several processes, not written yet; so the next ones",
-	"Aligned":       "see Barrier",
-	"Still":         "see Barrier",
+	"GobEncode":     "encoding/gob",
+	"GobDecode":     "encoding/gob",
+	"Speaks":        "exec over several processes, not written yet; so the next one",
+	"WhenLate":      "see Speaks",
 }
 
 // No exported function or method is without a caller outside tests. A name that is

@@ -86,15 +86,20 @@ func (r *runner) together(ctx context.Context, tasks []int32) error {
 	}
 	r.under(tasks)
 	defer r.under(nil)
-	if len(tasks) == 1 {
+	if r.share == nil && len(tasks) == 1 {
 		r.alone(ctx, tasks[0])
 		return context.Cause(ctx)
 	}
 	var all sync.WaitGroup
 	for _, i := range tasks {
-		all.Go(func() { r.alone(ctx, i) })
+		if r.share.begins(i) {
+			all.Go(func() { r.alone(ctx, i) })
+		}
 	}
 	all.Wait()
+	if r.share != nil && ctx.Err() == nil {
+		r.settle(ctx, tasks)
+	}
 	return context.Cause(ctx)
 }
 
@@ -119,7 +124,10 @@ func (r *runner) alone(ctx context.Context, i int32) {
 	r.trace.Ready[i] = from
 	r.trace.Spans[i] = graph.Span{Start: from, End: time.Since(r.begin)}
 	r.advance(s, ended+1)
-	if damage != fault.Lost {
+	switch {
+	case damage == fault.Lost && r.share != nil:
+		<-ctx.Done() // nobody hears of its end
+	case damage != fault.Lost && r.share == nil:
 		close(r.done[i])
 	}
 }

@@ -35,15 +35,16 @@ func (o DeviceOptions) checkCores(n, cores int) error {
 	}
 }
 
-// pin keeps every device on a core of its own, as far as there are so many.
-func pin(devices []*programs.Device) error {
+// pin keeps every device on a core of its own, as far as there are so many beside the
+// first ones, which are others'.
+func pin(devices []*programs.Device, first int) error {
 	allowed, err := cores.Allowed()
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil
 	}
 	for rank, d := range devices {
 		if err == nil {
-			err = d.StayOn(allowed[rank%len(allowed)])
+			err = d.StayOn(allowed[(first+rank)%len(allowed)])
 		}
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ package processes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -39,8 +40,9 @@ type World struct {
 	announced func() // a message is to come over the wire; nil where it says so itself
 	box       mailbox
 	progress  atomic.Uint64
-	children  *children // that the first has started; nil elsewhere
-	invited   bool      // the first has started this one
+	number    atomic.Uint64 // of what all do
+	children  *children     // that the first has started; nil elsewhere
+	invited   bool          // the first has started this one
 	readers   sync.WaitGroup
 
 	mu    sync.Mutex
@@ -92,6 +94,15 @@ func (w *World) Divide(ranks int) []int {
 	return begins
 }
 
+// Owners divides likewise, and lists the process of every rank.
+func (w *World) Owners(ranks int) (list []int) {
+	begins := w.Divide(ranks)
+	for k := range w.Size {
+		list = append(list, slices.Repeat([]int{k}, begins[k+1]-begins[k])...)
+	}
+	return list
+}
+
 // Send sends a message, and returns when data may be used again. No two messages of
 // a process to another have the same key while one is under way.
 func (w *World) Send(to int, key string, data []byte) error {
@@ -128,6 +139,9 @@ func (w *World) Receive(ctx context.Context, from int, key string) ([]byte, erro
 		return nil, context.Cause(ctx)
 	}
 }
+
+// Next numbers what all processes do in the same order, so that its keys are its own.
+func (w *World) Next(what string) string { return fmt.Sprint(what, " ", w.number.Add(1)) }
 
 // Progress notes that something has begun or ended here.
 func (w *World) Progress() { w.progress.Add(1) }
