@@ -13,7 +13,8 @@ import (
 
 // OneByOne performs the tasks of a well-formed graph as Run does, but never two
 // at a time, except the ranks of one collective: so every task is measured
-// alone. It fails with the first task that does.
+// alone. With o.AtOnce it begins what several ranks compute together, and waits for
+// all of that. It fails with the first task that does.
 func OneByOne(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.Trace, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -21,7 +22,7 @@ func OneByOne(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.
 	next := slices.Clone(r.start[:len(g.Streams)])
 	ended := make([]bool, len(g.Tasks))
 	for done := 0; done < len(g.Tasks); {
-		tasks := r.pick(next, ended)
+		tasks := r.pick(next, ended, max(1, o.AtOnce))
 		if len(tasks) == 0 {
 			return r.trace, errors.New("the graph deadlocks")
 		}
@@ -37,8 +38,9 @@ func OneByOne(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.
 	return r.trace, nil
 }
 
-// pick finds a task that may run, or all ranks of a collective.
-func (r *runner) pick(next []int32, ended []bool) []int32 {
+// pick finds a task that may run, all ranks of a collective, or what so many ranks
+// may compute.
+func (r *runner) pick(next []int32, ended []bool, atOnce int) (tasks []int32) {
 	waiting := map[int32][]int32{} // by group: the tasks of ranks that are ready
 	for s := range r.graph.Streams {
 		if next[s] == r.start[s+1] {
@@ -49,15 +51,19 @@ func (r *runner) pick(next []int32, ended []bool) []int32 {
 		if slices.ContainsFunc(r.graph.Deps(i), func(d int32) bool { return !ended[d] }) {
 			continue
 		}
-		if !t.Kind.Collective() {
+		switch {
+		case t.Kind.Collective():
+			waiting[t.Peer] = append(waiting[t.Peer], i)
+			if len(waiting[t.Peer]) == len(r.graph.Groups[t.Peer]) {
+				return waiting[t.Peer]
+			}
+		case t.Kind.Message() || atOnce == 1:
 			return []int32{i}
-		}
-		waiting[t.Peer] = append(waiting[t.Peer], i)
-		if len(waiting[t.Peer]) == len(r.graph.Groups[t.Peer]) {
-			return waiting[t.Peer]
+		case len(tasks) < atOnce && !slices.ContainsFunc(tasks, func(j int32) bool { return r.graph.Tasks[j].Rank == t.Rank }):
+			tasks = append(tasks, i)
 		}
 	}
-	return nil
+	return tasks
 }
 
 // together performs tasks side by side and waits for all.
@@ -86,22 +92,37 @@ func (r *runner) together(ctx context.Context, tasks []int32) error {
 	return context.Cause(ctx)
 }
 
-// Profile measures every task alone: it runs steps one task after another,
-// drops the first, which warms up, and returns the traces of the others. The
-// trainer then begins anew, with its first parameters.
-func (t *Trainer) Profile(ctx context.Context, b Batch, repeats int) ([]*graph.Trace, error) {
-	var traces []*graph.Trace
+// A Profile has the traces of steps in which tasks were measured: every one alone, and
+// in as many others what several ranks compute together, as many as there are cores. A step
+// of one kind is followed by one of the other, so that both find the machine alike.
+type Profile struct {
+	Alone    []*graph.Trace
+	Together []*graph.Trace // none of a single rank, or on a single core
+}
+
+// Profile measures every task alone, and together with those of other ranks on so many
+// cores: it runs steps one task after another, drops the first, which warms up, and
+// returns the traces of the others. The trainer then begins anew, with its first parameters.
+func (t *Trainer) Profile(ctx context.Context, b Batch, repeats, cores int) (p Profile, err error) {
 	resume := holdGarbage()
 	defer resume()
-	for n := range repeats + 1 {
-		runtime.GC()
-		trace, _, err := t.stepWith(ctx, OneByOne, b, RunOptions{}, nil)
-		if err != nil {
-			return nil, err
+	step := func(atOnce int) *graph.Trace {
+		var trace *graph.Trace
+		if err == nil {
+			runtime.GC()
+			trace, _, err = t.stepWith(ctx, OneByOne, b, RunOptions{AtOnce: atOnce}, nil)
 		}
-		if n > 0 {
-			traces = append(traces, trace)
+		return trace
+	}
+	step(1)
+	for range repeats {
+		p.Alone = append(p.Alone, step(1))
+		if atOnce := min(cores, t.job.Graph.Ranks()); atOnce > 1 {
+			p.Together = append(p.Together, step(atOnce))
 		}
 	}
-	return traces, t.Reset()
+	if err != nil {
+		return Profile{}, err
+	}
+	return p, t.Reset()
 }
