@@ -125,7 +125,9 @@ func (m *Measurement) run(ctx context.Context, job Job, devices []*programs.Devi
 	}
 	if o.Repeats > 0 {
 		o.say("profiling every task alone")
-		if m.Profile, err = trainer.Profile(ctx, source.Batch(0), o.Repeats, o.Devices.Cores()); err != nil {
+		together := o.RunOptions
+		together.AtOnce = o.Devices.Cores()
+		if m.Profile, err = trainer.Profile(ctx, source.Batch(0), o.Repeats, together); err != nil {
 			return duringRun(err)
 		}
 		if o.Profiled != nil {
