@@ -247,29 +247,3 @@ func (w *walker) kernels(n int, busy time.Duration) {
 	w.ends = units.Sum(max(w.ends, w.launched), busy)
 	w.busy = units.Sum(w.busy, busy)
 }
-
-// withLaunches adds to the price of computing tasks what launching them takes.
-func (p *passPrices) withLaunches(h Host, c Compute, price func(*graph.Task) graph.Cost) func(*graph.Task) graph.Cost {
-	launches := make([][]byPass[launch], len(p.plan.Stages)) // by stage and size of microbatch
-	for s := range launches {
-		for _, n := range p.plan.Sizes {
-			launches[s] = append(launches[s], taskLaunch(c, h, p.plan, s, n))
-		}
-	}
-	return func(t *graph.Task) graph.Cost {
-		cost := price(t)
-		if !t.Kind.Compute() {
-			return cost
-		}
-		size := p.plan.SizeOf(t)
-		l := *launches[t.Stage][size].of(t.Kind)
-		if cut := p.cut(t); cut != nil {
-			l = cut.launches[size][t.Part]
-		}
-		if p.plan.Placement.Receives(t) {
-			l.thread, l.lead = units.Sum(l.thread, time.Duration(h.Message)), units.Sum(l.lead, time.Duration(h.Message))
-		}
-		cost.Launch, cost.LaunchLead = l.thread, l.lead
-		return cost
-	}
-}
