@@ -41,7 +41,7 @@ func (s *step) passOn(ctx context.Context, ranks []int32, lists []programs.List)
 			}
 			x.Release()
 			lists[at][k] = nil
-			if lists[at][k], err = lists[at-1][k].CopyTo(s.devices[ranks[at]]); err != nil {
+			if lists[at][k], err = copyWhole(ctx, lists[at-1][k], s.devices[ranks[at]]); err != nil {
 				return err
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"psim/exec/programs"
+	"psim/internal/fault"
 	"psim/schedules/collective"
 	"psim/schedules/graph"
 )
@@ -59,25 +60,31 @@ func (c *carrier) do(ctx context.Context, i int32) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		return c.send(i, m)
+		return c.send(ctx, i, m)
 	}
 	err := c.take(m, c.sent[i-1])
 	c.sent[i-1].Release()
 	c.sent[i-1] = nil
 	<-inbox
+	if err == nil && damaged(ctx) == fault.NaN {
+		err = spoil(pointers(c.into[m.To][m.Place : m.Place+m.Count]))
+	}
 	return err
 }
 
 // send copies chunks to the receiver's device.
-func (c *carrier) send(i int32, m collective.Move) (err error) {
+func (c *carrier) send(ctx context.Context, i int32, m collective.Move) (err error) {
 	for _, chunk := range c.chunks[m.From][m.Chunk : m.Chunk+m.Count] {
 		var copied *programs.Tensor
 		if chunk != nil {
-			if copied, err = chunk.CopyTo(c.devices[m.To]); err != nil {
+			if copied, err = copyWhole(ctx, chunk, c.devices[m.To]); err != nil {
 				return err
 			}
 		}
 		c.sent[i] = append(c.sent[i], copied)
+	}
+	if damaged(ctx) == fault.NaN {
+		return spoil(pointers(c.sent[i]))
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ func (m *Measurement) run(ctx context.Context, job Job, devices []*programs.Devi
 	}
 	if o.Repeats > 0 {
 		o.say("profiling every task alone")
-		if m.Profile, err = trainer.Profile(ctx, source.Batch(0), o.Repeats); err != nil {
+		if m.Profile, err = trainer.Profile(ctx, source.Batch(0), o.Repeats, o.RunOptions); err != nil {
 			return duringRun(err)
 		}
 		if o.Profiled != nil {

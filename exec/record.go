@@ -116,6 +116,7 @@ type Gradients struct {
 type capture struct {
 	mu        sync.Mutex
 	gradients []Gradients // by rank; nil if they are not wanted
+	check     bool        // that what tasks leave is finite
 	outputs   [][]float32 // by replica and microbatch; nil likewise
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"psim/internal/fault"
 	"psim/schedules/graph"
 )
 
@@ -22,6 +23,10 @@ type RunOptions struct {
 	// Stall is how long nothing may begin or end before the run counts as
 	// stuck; 0 waits for ever.
 	Stall time.Duration
+	// Abandon is called with the cause when tasks do not come back though the run has
+	// ended for a while. They still hold what they work with, so all it can do is to
+	// end the process. Without it, Run waits for ever.
+	Abandon func(cause error)
 	// Begin is the time zero of the trace; the zero value is when Run begins.
 	Begin time.Time
 }
@@ -46,21 +51,15 @@ func (e *TaskError) Unwrap() error { return e.Err }
 // has ended. With an error the trace holds what was measured until then, and a
 // task that did not end has an empty span.
 func Run(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.Trace, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	r := newRunner(g, do, cancel, o)
+	r, ctx := newRunner(ctx, g, do, o)
+	defer r.close()
 	var streams sync.WaitGroup
 	for s := range g.Streams {
 		streams.Go(func() { r.stream(ctx, s) })
 	}
-	ended := make(chan struct{})
-	var watchdog sync.WaitGroup
-	if o.Stall > 0 {
-		watchdog.Go(func() { r.watch(ctx, ended, o.Stall) })
-	}
+	unwatch := r.guard(ctx, o)
 	streams.Wait()
-	close(ended)
-	watchdog.Wait()
+	unwatch()
 	return r.trace, context.Cause(ctx)
 }
 
@@ -68,6 +67,7 @@ func Run(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.Trace
 type runner struct {
 	graph  *graph.Graph
 	do     Do
+	fault  fault.Hook // nil but in tests
 	cancel context.CancelCauseFunc
 	trace  *graph.Trace
 	begin  time.Time
@@ -76,18 +76,26 @@ type runner struct {
 	done         []chan struct{} // by task: closed when it has ended
 	groups       []*meeting      // by group
 
+	outer *runner // of which a task runs this graph; nil for none
+
 	mu       sync.Mutex
-	progress int     // tasks begun and ended so far
-	head     []int32 // by stream: how many of its tasks have ended
+	progress int              // tasks begun and ended so far, here and within tasks
+	head     []int32          // by stream: how many of its tasks have ended
+	inner    map[*runner]bool // graphs that tasks run
+	only     []int32          // the tasks under way, where others wait for their turn
 }
 
-func newRunner(g *graph.Graph, do Do, cancel context.CancelCauseFunc, o RunOptions) *runner {
+// outerKey finds the runner whose task has a context.
+type outerKey struct{}
+
+// newRunner returns one with the context of its tasks. Close it.
+func newRunner(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*runner, context.Context) {
 	if o.Begin.IsZero() {
 		o.Begin = time.Now()
 	}
 	start, order := g.ByStream()
 	r := &runner{
-		graph: g, do: do, cancel: cancel, begin: o.Begin,
+		graph: g, do: do, fault: fault.From(ctx), begin: o.Begin, inner: map[*runner]bool{},
 		trace: &graph.Trace{Graph: g, Spans: make([]graph.Span, len(g.Tasks)), Ready: make([]time.Duration, len(g.Tasks))},
 		start: start, order: order, done: make([]chan struct{}, len(g.Tasks)), head: make([]int32, len(g.Streams)),
 	}
@@ -97,7 +105,22 @@ func newRunner(g *graph.Graph, do Do, cancel context.CancelCauseFunc, o RunOptio
 	for _, ranks := range g.Groups {
 		r.groups = append(r.groups, newMeeting(len(ranks)))
 	}
-	return r
+	if r.outer, _ = ctx.Value(outerKey{}).(*runner); r.outer != nil {
+		r.outer.mu.Lock()
+		r.outer.inner[r] = true
+		r.outer.mu.Unlock()
+	}
+	ctx, r.cancel = context.WithCancelCause(ctx)
+	return r, context.WithValue(ctx, outerKey{}, r)
+}
+
+func (r *runner) close() {
+	r.cancel(nil)
+	if r.outer != nil {
+		r.outer.mu.Lock()
+		delete(r.outer.inner, r)
+		r.outer.mu.Unlock()
+	}
 }
 
 // stream runs the tasks of one stream until all are done or the run ends.
@@ -109,7 +132,8 @@ func (r *runner) stream(ctx context.Context, s int) {
 		r.advance(s, n)
 		from := time.Since(r.begin)
 		r.trace.Ready[i] = r.ready(s, n, i)
-		if err := r.perform(ctx, i); err != nil {
+		damage, err := r.perform(ctx, i)
+		if err != nil {
 			if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 				r.cancel(&TaskError{r.graph, i, err}) // the first cause stays
 			}
@@ -117,7 +141,9 @@ func (r *runner) stream(ctx context.Context, s int) {
 		}
 		r.trace.Spans[i] = graph.Span{Start: from, End: time.Since(r.begin)}
 		r.advance(s, n+1)
-		close(r.done[i])
+		if damage != fault.Lost {
+			close(r.done[i])
+		}
 	}
 }
 
@@ -151,13 +177,19 @@ func (r *runner) wait(ctx context.Context, i int32) bool {
 }
 
 // perform calls do and turns a panic into an error.
-func (r *runner) perform(ctx context.Context, i int32) (err error) {
+func (r *runner) perform(ctx context.Context, i int32) (damage fault.Damage, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return r.do(ctx, i)
+	if r.fault != nil {
+		if damage, err = r.fault(ctx, r.graph.Name, r.graph.Tasks[i].Rank, i); err != nil {
+			return damage, err
+		}
+		ctx = context.WithValue(ctx, damageKey{}, damage)
+	}
+	return damage, r.do(ctx, i)
 }
 
 // advance notes that a task of a stream begins or has ended.
@@ -166,6 +198,11 @@ func (r *runner) advance(stream, ended int) {
 	r.progress++
 	r.head[stream] = int32(ended)
 	r.mu.Unlock()
+	for o := r.outer; o != nil; o = o.outer {
+		o.mu.Lock()
+		o.progress++
+		o.mu.Unlock()
+	}
 }
 
 // A meeting lets the ranks of a group start a collective together, again and

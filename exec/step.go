@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"psim/exec/programs"
+	"psim/internal/fault"
 	"psim/schedules/graph"
 )
 
@@ -131,6 +132,18 @@ func (s *step) do(ctx context.Context, i int32) error {
 		return err
 	}
 	defer leave()
+	if err := s.work(ctx, i, t); err != nil {
+		return err
+	}
+	if damaged(ctx) == fault.NaN {
+		if err := spoil(s.left(i)); err != nil {
+			return err
+		}
+	}
+	return s.keep.checkLeft(s, i)
+}
+
+func (s *step) work(ctx context.Context, i int32, t graph.Task) error {
 	switch t.Kind {
 	case graph.Forward:
 		return s.forward(t)
@@ -139,9 +152,9 @@ func (s *step) do(ctx context.Context, i int32) error {
 	case graph.WeightGradient:
 		return s.weightGradient(t)
 	case graph.SendForward:
-		return s.send(&s.at(t, t.Stage).output, &s.at(t, t.Stage+1).input, t)
+		return s.send(ctx, &s.at(t, t.Stage).output, &s.at(t, t.Stage+1).input, t)
 	case graph.SendBackward:
-		return s.send(&s.at(t, t.Stage).inputGradient, &s.at(t, t.Stage-1).outputGradient, t)
+		return s.send(ctx, &s.at(t, t.Stage).inputGradient, &s.at(t, t.Stage-1).outputGradient, t)
 	case graph.AllReduce:
 		if s.job.Gathers() {
 			return s.scatter(ctx, t)
@@ -171,8 +184,8 @@ func (s *step) update(rank int32) error {
 }
 
 // send copies a tensor to the device of another rank and frees it here.
-func (s *step) send(from, to **programs.Tensor, t graph.Task) error {
-	copied, err := (*from).CopyTo(s.devices[t.Peer])
+func (s *step) send(ctx context.Context, from, to **programs.Tensor, t graph.Task) error {
+	copied, err := copyWhole(ctx, *from, s.devices[t.Peer])
 	if err != nil {
 		return err
 	}

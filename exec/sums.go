@@ -51,7 +51,7 @@ func profileSum(ctx context.Context, devices []*programs.Device, width, repeats 
 	}
 	defer t.Close()
 	batch := Batch{Numbers: make([]float32, len(devices)*width), Targets: make([]int32, len(devices))}
-	traces, err := t.Profile(ctx, batch, repeats)
+	traces, err := t.Profile(ctx, batch, repeats, RunOptions{})
 	if err != nil {
 		return Batched{}, err
 	}

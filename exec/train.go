@@ -95,8 +95,11 @@ func (t *Trainer) Train(ctx context.Context, source *Source, o TrainOptions) (*T
 		keep := t.keepAt(n, o)
 		runtime.GC()
 		trace, loss, err := t.stepWith(ctx, Run, source.Batch(n), o.RunOptions, keep)
+		if err == nil && n == o.Total()-1 {
+			err = t.checkParameters()
+		}
 		if err != nil {
-			return result, err
+			return result, t.explain(ctx, source.Batch, NumberError{Step: n, Steps: o.Total(), Seen: err}, o.RunOptions)
 		}
 		result.GradientCalls = t.calls
 		result.Record.Losses = append(result.Record.Losses, loss)
@@ -110,7 +113,7 @@ func (t *Trainer) Train(ctx context.Context, source *Source, o TrainOptions) (*T
 		if source.held > 0 && o.evaluates(n) {
 			loss, err := t.Evaluate(ctx, source, o.RunOptions)
 			if err != nil {
-				return result, err
+				return result, fmt.Errorf("validation: %w", err)
 			}
 			result.Record.Validation = append(result.Record.Validation, loss)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,6 +50,10 @@ func newExec() *cobra.Command {
 			}
 			if err := f.validate(); err != nil {
 				return err
+			}
+			f.Abandon = func(cause error) { // what holds tensors cannot be stopped otherwise
+				fmt.Fprintln(cmd.ErrOrStderr(), "psim:", cause)
+				os.Exit(exitFailed)
 			}
 			if isCollective(args) {
 				return runCollective(cmd.Context(), cmd, args[0], f)

@@ -99,7 +99,7 @@ func runCollective(ctx context.Context, cmd *cobra.Command, name string, f execF
 	}
 	progress := newProgress(cmd.ErrOrStderr(), f.quiet || f.json)
 	found, err := session.Collectives{
-		Devices: f.Devices, Name: name, Ranks: ranks, Sizes: sizes, Warmup: f.Warmup, Repeat: f.Repeats, Stall: f.Stall,
+		Devices: f.Devices, Name: name, Ranks: ranks, Sizes: sizes, Warmup: f.Warmup, Repeat: f.Repeats, RunOptions: f.RunOptions,
 		Each: func(bytes int64) { progress.tell(fmt.Sprintf("%s of %s", name, units.FormatBytes(bytes))) },
 	}.Run(ctx)
 	progress.clear()

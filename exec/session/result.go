@@ -2,8 +2,6 @@ package session
 
 import (
 	"fmt"
-	"math"
-	"slices"
 	"time"
 
 	"psim"
@@ -40,19 +38,13 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 	if o.UnwaitedRates {
 		measurement.CourseTokens, measurement.CourseSamples = unwaitedRates(m.Traces, r.Plan.Tokens, r.Plan.Samples)
 	}
-	r.warn(m.Record.Losses, o.Devices.Unpinned())
+	r.warn(o.Devices.Unpinned())
 }
 
-// warn adds doubts about a run: that it diverged, is not pinned for a reason, or was
-// disturbed.
-func (r *Run) warn(losses []float64, unpinned string) {
+// warn adds doubts about a run: that it is not pinned for a reason, or was disturbed.
+func (r *Run) warn(unpinned string) {
 	warn := func(format string, args ...any) {
 		r.Result.Warnings = append(r.Result.Warnings, fmt.Sprintf(format, args...))
-	}
-	diverged := func(loss float64) bool { return math.IsNaN(loss) || math.IsInf(loss, 0) }
-	if i := slices.IndexFunc(losses, diverged); i >= 0 { // the warm-up's losses among them
-		r.Result.Diverged = true
-		warn("the loss of step %d of %d is %g: the training diverged; a smaller learning rate may help", i+1, len(losses), losses[i])
 	}
 	if unpinned != "" {
 		warn("%s", unpinned)
