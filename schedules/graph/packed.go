@@ -60,7 +60,7 @@ type Class struct {
 }
 
 // ErrNotPacked says that a graph or its costs have what packed graphs have not: gathered
-// units, broadcasts, second copies of stages, overlapped pairs, barriers, serial backwards,
+// units, broadcasts, pairs on two streams or of interleaved parts, barriers, serial backwards,
 // whole last stages, stashed weights; threads of several ranks, shared cores, or computing
 // tasks with a delay or a link.
 var ErrNotPacked = errors.New("this graph cannot be packed")
