@@ -15,9 +15,9 @@ import (
 func shareCores(g *graph.Graph, costs graph.Costs) ([]time.Duration, error) {
 	start, order := g.ByStream()
 	c := &crowd{
-		graph: g, costs: costs, cores: *costs.Cores, order: order, head: start[:len(g.Streams)], end: slices.Clone(start[1:]),
+		graph: g, cores: *costs.Cores, order: order, head: start[:len(g.Streams)], end: slices.Clone(start[1:]),
 		busy: make([]bool, len(g.Streams)), released: filled(len(g.Tasks), unfinished), took: make([]time.Duration, len(g.Tasks)),
-		cost: make([]graph.Cost, len(g.Tasks)), queues: map[int32]bool{}, onCore: map[int32]int{},
+		cost: make([]graph.Cost, len(g.Tasks)), held: map[int32]bool{}, onCore: map[int32]int{},
 	}
 	for i := range g.Tasks {
 		c.cost[i] = costs.Task(&g.Tasks[i])
@@ -35,7 +35,6 @@ func shareCores(g *graph.Graph, costs graph.Costs) ([]time.Duration, error) {
 // A crowd is the state of tasks that share cores.
 type crowd struct {
 	graph *graph.Graph
-	costs graph.Costs
 	cores graph.Cores
 
 	order, head, end []int32         // as in the engine
@@ -47,7 +46,7 @@ type crowd struct {
 	now     time.Duration
 	later   time.Duration // when the next delay is over; 0 for none
 	running []work
-	queues  map[int32]bool // links that are held
+	held    map[int32]bool // links
 	onCore  map[int32]int  // tasks that run, by core; 0 stands for all if none is pinned
 }
 
@@ -68,50 +67,47 @@ func (c *crowd) start() bool {
 }
 
 // settle begins what is ready, and ends what takes no time; false if there was nothing.
-func (c *crowd) settle() bool {
+func (c *crowd) settle() (began bool) {
 	c.later = 0
-	first := map[int32]waiting{} // by link
+	first := map[int32]queued{} // by link
 	arrived := map[int32][]int32{}
-	var ready []int32
 	for s := range c.head {
 		i, at, ok := c.ready(s)
-		switch t := &c.graph.Tasks[max(0, i)]; {
-		case !ok:
+		if !ok {
+			continue
+		}
+		switch t := &c.graph.Tasks[i]; {
 		case at > c.now:
 			if c.later == 0 || at < c.later {
 				c.later = at
 			}
 		case t.Kind.Collective():
-			if arrived[t.Peer] = append(arrived[t.Peer], i); len(arrived[t.Peer]) == len(c.graph.Groups[t.Peer]) {
+			arrived[t.Peer] = append(arrived[t.Peer], i)
+			if len(arrived[t.Peer]) == len(c.graph.Groups[t.Peer]) {
 				c.begin(arrived[t.Peer]...)
 				return true
 			}
 		case c.cost[i].Link > 0:
-			if w, queued := first[c.cost[i].Link]; !queued || at < w.since || at == w.since && i < w.task {
-				first[c.cost[i].Link] = waiting{i, at}
+			if q, ok := first[c.cost[i].Link]; !ok || at < q.since || at == q.since && i < q.task {
+				first[c.cost[i].Link] = queued{i, at}
 			}
 		default:
-			ready = append(ready, i)
+			c.begin(i)
+			began = true
 		}
 	}
-	for _, i := range ready {
-		c.begin(i)
-	}
-	if len(ready) > 0 {
-		return true
-	}
-	began := false
-	for link, w := range first {
-		if !c.queues[link] {
-			c.queues[link], began = true, true
-			c.begin(w.task)
+	for link, q := range first {
+		if !began && !c.held[link] { // whatever else begins now may be ahead in the queue
+			c.held[link] = true
+			c.begin(q.task)
+			return true
 		}
 	}
 	return began
 }
 
-// waiting is a task that queues for a link.
-type waiting struct {
+// A queued task waits for a link.
+type queued struct {
 	task  int32
 	since time.Duration
 }
@@ -157,7 +153,7 @@ func (c *crowd) finish(w work) {
 		c.onCore[c.core(i)]--
 		c.took[i], c.released[i] = c.now-w.begin, c.now+c.cost[i].Delay
 		if !c.graph.Tasks[i].Kind.Collective() {
-			delete(c.queues, c.cost[i].Link)
+			delete(c.held, c.cost[i].Link)
 		}
 	}
 }

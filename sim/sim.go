@@ -171,10 +171,7 @@ func (e *engine) advance(s int32) error {
 			}
 		}
 		t := &e.graph.Tasks[i]
-		cost := e.costs.Task(t)
-		if e.shared != nil {
-			cost.Busy = e.shared[i]
-		}
+		cost := e.price(i)
 		if cost.Busy < 0 || cost.Delay < 0 || cost.Launch < 0 || cost.LaunchLead < 0 {
 			return e.negative(i, cost)
 		}
@@ -198,6 +195,15 @@ func (e *engine) advance(s int32) error {
 		}
 	}
 	return nil
+}
+
+// price returns the cost of a task, beside others on the same cores.
+func (e *engine) price(i int32) graph.Cost {
+	cost := e.costs.Task(&e.graph.Tasks[i])
+	if e.shared != nil {
+		cost.Busy = e.shared[i]
+	}
+	return cost
 }
 
 func (e *engine) negative(i int32, c graph.Cost) error {
