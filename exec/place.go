@@ -46,6 +46,7 @@ func placed(sites []site, o DeviceOptions) []place {
 type ranksOpened struct {
 	devices    []*programs.Device
 	comparable bool  // whether times on all are (see Comparable)
+	cores      int   // how many tasks of all devices can run at once; 0 is any number
 	heap       int64 // of the other processes, before
 }
 
@@ -53,7 +54,7 @@ type ranksOpened struct {
 func (o DeviceOptions) openRanks(ctx context.Context, ranks int, w *processes.World) (r ranksOpened, err error) {
 	if w == nil {
 		devices, err := OpenDevices(ranks, o)
-		return ranksOpened{devices, Comparable(ranks, o), 0}, err
+		return ranksOpened{devices, Comparable(ranks, o), o.Cores(), 0}, err
 	}
 	if ranks < w.Size {
 		return r, fmt.Errorf("%d processes for %d devices: every process needs one at least", w.Size, ranks)
@@ -68,10 +69,13 @@ func (o DeviceOptions) openRanks(ctx context.Context, ranks int, w *processes.Wo
 	if err != nil {
 		return r, err
 	}
-	r = ranksOpened{make([]*programs.Device, ranks), true, -sites[w.Rank].Heap}
+	r = ranksOpened{devices: make([]*programs.Device, ranks), comparable: true, heap: -sites[w.Rank].Heap}
 	copy(r.devices[begins[w.Rank]:], opened)
 	for k, at := range places {
 		r.comparable = r.comparable && o.comparable(at.all, sites[k].Cores)
+		if at.before == 0 { // cores that no process before it has
+			r.cores += o.coresOf(sites[k].Cores)
+		}
 		r.heap += sites[k].Heap
 	}
 	return r, nil

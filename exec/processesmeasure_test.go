@@ -54,7 +54,7 @@ func TestMeasureAmongProcesses(t *testing.T) {
 		for _, n := range []int{2, 3} {
 			t.Run(fmt.Sprint(m, " on ", n), func(t *testing.T) {
 				var profiled atomic.Int32
-				o.Profiled = func([]*graph.Trace) error { profiled.Add(1); return nil }
+				o.Profiled = func(exec.Profile) error { profiled.Add(1); return nil }
 				got, errs := measureAmong(t, t.Context(), n, build, func(int) exec.MeasureOptions { return o })
 				require.Equal(t, make([]error, n), errs)
 				require.EqualValues(t, 1, profiled.Load())
@@ -63,7 +63,7 @@ func TestMeasureAmongProcesses(t *testing.T) {
 				require.Equal(t, want.Gradients, got.Gradients)
 				require.Equal(t, want.GradientCalls, got.GradientCalls)
 				require.Len(t, got.Traces, 2)
-				sameProfile(t, want.Profile[0], got.Profile[0])
+				sameProfile(t, want.Profile.Alone[0], got.Profile.Alone[0])
 				require.Len(t, got.Processes, n)
 				var ranks []int
 				for k, p := range got.Processes {

@@ -30,6 +30,8 @@ type RunOptions struct {
 	Abandon func(cause error)
 	// Begin is the time zero of the trace; the zero value is when Run begins.
 	Begin time.Time
+	// AtOnce is of how many ranks OneByOne performs tasks together; 0 is one.
+	AtOnce int
 	// World is the processes that run the graph together, each the tasks of its own
 	// ranks, which are all that its trace then has; nil is this one alone.
 	World *processes.World

@@ -13,7 +13,6 @@ import (
 	"psim/configs"
 	"psim/costmodel"
 	"psim/exec"
-	"psim/exec/processes"
 	"psim/exec/programs"
 	"psim/internal/memory"
 	"psim/internal/units"
@@ -122,7 +121,7 @@ func (s *Session) once(ctx context.Context, c *configs.Config) (*Run, error) {
 	}
 	o := s.MeasureOptions
 	o.Data.Samples = int(c.Data.Samples)
-	o.Profiled = func(profile []*graph.Trace) error { return r.predict(profile, o.World) }
+	o.Profiled = func(p exec.Profile) error { return r.predict(o, p) }
 	o.Probe = true
 	if s.Stage != nil {
 		o.Stage = func(what string) { s.Stage(r.Plan.Graph.Name + ": " + what) }
@@ -177,13 +176,14 @@ func (r *Run) checkMemory(o Options, here memory.Room) error {
 	return err
 }
 
-// predict simulates the step with the times of tasks that were measured alone, in
-// processes that may be several.
-func (r *Run) predict(profile []*graph.Trace, world *processes.World) (err error) {
+// predict simulates the step with the times of tasks that were measured alone, and what
+// they take from each other on the cores of the devices.
+func (r *Run) predict(o exec.MeasureOptions, p exec.Profile) (err error) {
 	plan := *r.Plan
-	if plan.Costs, err = costmodel.Profiled(plan.Costs, plan.Workload, profile, apart(r.Plan.Graph, world)); err != nil {
+	if plan.Costs, err = costmodel.Profiled(plan.Costs, plan.Workload, p.Alone, apart(plan.Graph, o.World)); err != nil {
 		return err
 	}
+	plan.Costs = costmodel.Crowded(plan.Costs, p.Cores, o.Devices.Pinned(), p.Alone, p.Together)
 	r.simulation, err = psim.Simulate(&plan)
 	r.Predicted = r.simulation.Trace
 	return err
