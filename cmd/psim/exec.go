@@ -19,7 +19,6 @@ import (
 	"psim/internal/files"
 	"psim/internal/nearest"
 	"psim/reports"
-	"psim/schedules/collective"
 )
 
 type execFlags struct {
@@ -49,38 +48,14 @@ func newExec() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			first := processes.First()
 			err := f.run(cmd, args, first)
-			if err != nil && !first && !errors.As(err, new(said)) {
-				time.Sleep(apart)
+			if !first {
+				err = apart(err)
 			}
 			return err
 		},
 	}
 	f.register(cmd)
 	return cmd
-}
-
-// run runs a collective by itself or configurations, of several processes as the first
-// or not.
-func (f execFlags) run(cmd *cobra.Command, args []string, first bool) error {
-	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
-	if err := f.given(cmd); err != nil {
-		return err
-	}
-	if err := f.validate(); err != nil {
-		return err
-	}
-	f.voice = stderr
-	if !first {
-		f.follow()
-		stdout, stderr = io.Discard, io.Discard
-	}
-	if isCollective(args) {
-		return runCollective(cmd.Context(), cmd.Flags(), args[0], f, stdout, stderr)
-	}
-	if cmd.Flags().Changed("sizes") {
-		return fmt.Errorf("--sizes: is of a collective by itself: psim exec %s --gpus 2 --sizes 8B-64MiB; the collectives are %s", collective.RingAllReduce, strings.Join(collective.Names(), ", "))
-	}
-	return runExec(cmd.Context(), args, f, stdout, stderr)
 }
 
 func (f *execFlags) register(cmd *cobra.Command) {

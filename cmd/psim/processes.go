@@ -5,21 +5,65 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"psim/configs"
 	"psim/exec/processes"
+	"psim/schedules/collective"
 )
 
-// apart is how long a process that is not the first waits before it tells what is
-// wrong: mostly the first has told the same by then, and all have ended.
-const apart = 2 * time.Second
+// apart keeps an error of a process that is not the first from the user if the first
+// tells the same: of flags and settings. What this process alone may have found, such as a
+// file that is not there, is told when the others have had the time to end it.
+func apart(err error) error {
+	switch {
+	case err == nil || errors.As(err, new(said)):
+		return err
+	case errors.As(err, new(unjoined)) || errors.As(err, new(*fs.PathError)):
+		time.Sleep(2 * time.Second)
+		return err
+	}
+	return said{err}
+}
+
+// unjoined marks an error of coming together with the other processes.
+type unjoined struct{ error }
+
+func (u unjoined) Unwrap() error { return u.error }
 
 // said marks an error that the user was told already, or that another process tells.
 type said struct{ error }
 
 func (s said) Unwrap() error { return s.error }
+
+// run runs a collective by itself or configurations, of several processes as the first
+// or not.
+func (f execFlags) run(cmd *cobra.Command, args []string, first bool) error {
+	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	if err := f.given(cmd); err != nil {
+		return err
+	}
+	if err := f.validate(); err != nil {
+		return err
+	}
+	f.voice = stderr
+	if !first {
+		f.follow()
+		stdout, stderr = io.Discard, io.Discard
+	}
+	if isCollective(args) {
+		return runCollective(cmd.Context(), cmd.Flags(), args[0], f, stdout, stderr)
+	}
+	if cmd.Flags().Changed("sizes") {
+		return fmt.Errorf("--sizes: is of a collective by itself: psim exec %s --gpus 2 --sizes 8B-64MiB; the collectives are %s", collective.RingAllReduce, strings.Join(collective.Names(), ", "))
+	}
+	return runExec(cmd.Context(), args, f, stdout, stderr)
+}
 
 // follow makes a process that is not the first print and write nothing.
 func (f *execFlags) follow() {
@@ -41,9 +85,13 @@ func leastRanks(list []*configs.Config) int {
 func (f *execFlags) inProcesses(ctx context.Context, ranks int, run func() error) error {
 	f.Abandon = f.abandon
 	args, _ := ctx.Value(arguments{}).([]string)
-	w, err := processes.Open(ctx, processes.Options{Processes: f.processes, Arguments: args, Ranks: ranks, Stall: f.Stall})
-	if err != nil {
+	o := processes.Options{Processes: f.processes, Arguments: args, Ranks: ranks, Stall: f.Stall}
+	if err := o.Check(); err != nil {
 		return err
+	}
+	w, err := processes.Open(ctx, o)
+	if err != nil {
+		return failed(unjoined{err})
 	}
 	if w == nil {
 		return run()

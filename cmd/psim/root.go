@@ -58,8 +58,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitCode(err)
 }
 
-// arguments is the key of the command line in a context: exec starts copies of psim
-// with the same.
+// arguments keys the command line in a context: exec starts copies of psim with the
+// same.
 type arguments struct{}
 
 // worded names a setting that is wrong as the flag that gave it, which the library does

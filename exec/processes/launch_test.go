@@ -245,6 +245,7 @@ func TestOpenRefuses(t *testing.T) {
 	require.True(t, processes.First())
 	t.Setenv("OMPI_COMM_WORLD_RANK", "1")
 	require.False(t, processes.First())
+	t.Setenv("OMPI_COMM_WORLD_SIZE", "1")
 	t.Setenv("PSIM_PROCESS", "{}")
 	_, err = processes.Open(ctx, processes.Options{Ranks: 2})
 	require.EqualError(t, err, "PSIM_PROCESS is set, and not by psim: unset it")
