@@ -42,6 +42,7 @@ func newExec() *cobra.Command {
   psim exec --gpus 2 --check weights,output,grads,loss
   psim exec gpipe --gpus 2 --set batch.global=4 --set schedule.microbatches=2
   psim exec --backend xla --gpus 2 --share            two devices on one GPU
+  psim exec --gpus 2 --processes 2                    a process for every device
   psim exec ring-allreduce --gpus 2 --sizes 8B-1MiB   a collective by itself`,
 		Args:              between(0, 1, "one CONFIG or collective, or none"),
 		ValidArgsFunction: completeExamples,
