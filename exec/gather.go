@@ -156,6 +156,17 @@ func (x *routes) merge(k int, own *ownTrace, trace *graph.Trace, begin time.Dura
 	}
 }
 
+// processes lists those that have trained.
+func (t *Trainer) processes(w *processes.World) (list []Member) {
+	if t.residual == nil {
+		return nil // no step was begun, or this process is alone
+	}
+	for k, p := range w.Processes() {
+		list = append(list, Member{p, t.residual[k]})
+	}
+	return list
+}
+
 // straighten makes a trace of several clocks obey the rules: nothing begins before what
 // it waits for has ended, a message on its stream not before the one before has come.
 func (x *routes) straighten(trace *graph.Trace) {

@@ -176,12 +176,7 @@ func (m *Measurement) run(ctx context.Context, job Job, opened ranksOpened, sour
 	}
 	o.Progress = o.steps("")
 	training, err := trainer.Train(ctx, source, o.TrainOptions)
-	m.Training = *training
-	if o.World != nil {
-		for k, p := range o.World.Processes() {
-			m.Processes = append(m.Processes, Member{p, trainer.residual[k]})
-		}
-	}
+	m.Training, m.Processes = *training, trainer.processes(o.World)
 	m.HeapGrowth = max(0, m.HeapGrowth+m.Heap)
 	if err == nil {
 		err = m.probe(ctx, devices, o)
