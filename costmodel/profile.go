@@ -60,6 +60,58 @@ func kindOf(g *graph.Graph, t *graph.Task, plan *stages.Plan) taskKind {
 	return k
 }
 
+// Crowded adds to the costs of Profiled what tasks take from each other on so many cores,
+// on which they may be pinned; 0 cores is none. It compares steps whose tasks ran alone with
+// others of the same graph, one each, in which several ranks computed at once.
+func Crowded(costs graph.Costs, cores int, pinned bool, alone, together []*graph.Trace) graph.Costs {
+	if cores == 0 {
+		return costs
+	}
+	var lost [graph.Kinds][]float64
+	for n := range together {
+		for kind, share := range lostShares(cores, alone[n], together[n]) {
+			lost[kind] = append(lost[kind], share)
+		}
+	}
+	slower := [graph.Kinds]float64{}
+	for kind, shares := range lost {
+		slower[kind] = 1
+		if n := len(shares); n > 0 {
+			slices.Sort(shares)
+			slower[kind] = 1 / (1 - (shares[(n-1)/2]+shares[n/2])/2)
+		}
+	}
+	costs.Cores = &graph.Cores{Number: cores, Pinned: pinned, Slower: func(t *graph.Task) float64 { return slower[t.Kind] }}
+	return costs
+}
+
+// lostShares returns by kind which share of the time that tasks spend beside those of all
+// other cores they would not take alone: by least squares, so that those that are beside
+// others for longer count more. At worst cores take turns.
+func lostShares(cores int, alone, together *graph.Trace) (shares [graph.Kinds]float64) {
+	g := together.Graph
+	cores = min(cores, g.Ranks())
+	var product, square [graph.Kinds]float64
+	for i := range g.Tasks {
+		kind, own := g.Tasks[i].Kind, together.Spans[i]
+		var beside time.Duration
+		for k, other := range together.Spans {
+			if g.Tasks[k].Rank != g.Tasks[i].Rank {
+				beside += max(0, min(own.End, other.End)-max(own.Start, other.Start))
+			}
+		}
+		seconds := beside.Seconds() / float64(cores-1)
+		product[kind] += seconds * (own.Duration() - alone.Spans[i].Duration()).Seconds()
+		square[kind] += seconds * seconds
+	}
+	for kind := range shares {
+		if square[kind] > 0 && !graph.Kind(kind).Collective() {
+			shares[kind] = min(max(0, product[kind]/square[kind]), 1-1/float64(cores))
+		}
+	}
+	return shares
+}
+
 // median of a list that is not empty, which it sorts.
 func median(list []time.Duration) time.Duration {
 	slices.Sort(list)

@@ -3,6 +3,8 @@ package exec
 import (
 	"errors"
 	"fmt"
+	"runtime"
+	"strings"
 
 	"psim/exec/programs"
 	"psim/internal/cores"
@@ -21,6 +23,17 @@ func (o DeviceOptions) Unpinned() string {
 		return "this system keeps no thread on a core: workers are not pinned"
 	}
 	return ""
+}
+
+// Pinned reports whether devices are kept on cores of their own.
+func (o DeviceOptions) Pinned() bool { return o.CoresPerWorker == 1 && o.Unpinned() == "" }
+
+// Cores returns how many tasks of devices can run at once; 0 is any number.
+func (o DeviceOptions) Cores() int {
+	if strings.HasPrefix(o.Backend, "xla") {
+		return 0
+	}
+	return max(1, runtime.GOMAXPROCS(0)/max(1, o.CoresPerWorker))
 }
 
 // checkCores refuses more devices than there are cores for.

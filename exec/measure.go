@@ -15,7 +15,6 @@ import (
 
 	"psim/exec/programs"
 	"psim/internal/units"
-	"psim/schedules/graph"
 )
 
 // MeasureOptions say on what to run a job, with which data, and what to measure.
@@ -24,13 +23,13 @@ type MeasureOptions struct {
 	Data    DataOptions
 	TrainOptions
 	// Repeats is how often every task is measured alone, before the run; 0
-	// leaves that out. Profiled is then called with these traces, if it is set:
+	// leaves that out. Profiled is then called with what was found, if it is set:
 	// an error of it ends the measurement before the run.
 	Repeats int
 	// Probe times a fixed product before the measurement, before the steps and
 	// after them.
 	Probe    bool
-	Profiled func([]*graph.Trace) error
+	Profiled func(Profile) error
 	// Checks names what to compare with the unsplit run: CheckNames lists what
 	// there is. References keeps those runs for further jobs; nil keeps none.
 	Checks     []string
@@ -44,8 +43,8 @@ type Measurement struct {
 	// Training has the traces of the measured steps, with the memory that the
 	// devices' ledgers have counted, and the losses of all steps.
 	Training
-	// Profile has the traces in which every task was measured alone.
-	Profile []*graph.Trace
+	// Profile has what tasks took before the steps, alone and together.
+	Profile Profile
 	// Probes are the times of the fixed product; none unless asked for.
 	Probes []Probe
 	// HeapGrowth is by how much the process's own heap grew.
@@ -126,7 +125,9 @@ func (m *Measurement) run(ctx context.Context, job Job, devices []*programs.Devi
 	}
 	if o.Repeats > 0 {
 		o.say("profiling every task alone")
-		if m.Profile, err = trainer.Profile(ctx, source.Batch(0), o.Repeats, o.RunOptions); err != nil {
+		together := o.RunOptions
+		together.AtOnce = o.Devices.Cores()
+		if m.Profile, err = trainer.Profile(ctx, source.Batch(0), o.Repeats, together); err != nil {
 			return duringRun(err)
 		}
 		if o.Profiled != nil {

@@ -29,6 +29,8 @@ type RunOptions struct {
 	Abandon func(cause error)
 	// Begin is the time zero of the trace; the zero value is when Run begins.
 	Begin time.Time
+	// AtOnce is of how many ranks OneByOne performs tasks together; 0 is one.
+	AtOnce int
 }
 
 // A TaskError is the first failure of a run.

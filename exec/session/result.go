@@ -27,7 +27,7 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 	}
 	measurement := r.Result.Measurement
 	measurement.Backend = o.Devices.Backend
-	measurement.CoresPerWorker, measurement.Pinned = o.Devices.CoresPerWorker, o.Devices.CoresPerWorker == 1 && o.Devices.Unpinned() == ""
+	measurement.CoresPerWorker, measurement.Pinned = o.Devices.CoresPerWorker, o.Devices.Pinned()
 	measurement.TimesComparable = exec.Comparable(r.Plan.Graph.Ranks(), o.Devices)
 	measurement.HeapGrowth, measurement.GradientCalls = m.HeapGrowth, m.GradientCalls
 	measurement.Checks, measurement.Losses = checks(m, o.Checks), m.Record.Losses

@@ -113,7 +113,7 @@ func (s *Session) once(ctx context.Context, c *configs.Config) (*Run, error) {
 	}
 	o := s.MeasureOptions
 	o.Data.Samples = int(c.Data.Samples)
-	o.Profiled = r.predict
+	o.Profiled = func(p exec.Profile) error { return r.predict(o.Devices, p) }
 	o.Probe = exec.Comparable(r.Plan.Graph.Ranks(), o.Devices)
 	if s.Stage != nil {
 		o.Stage = func(what string) { s.Stage(r.Plan.Graph.Name + ": " + what) }
@@ -167,12 +167,14 @@ func (r *Run) checkMemory(o Options, here memory.Room) error {
 	return err
 }
 
-// predict simulates the step with the times of tasks that were measured alone.
-func (r *Run) predict(profile []*graph.Trace) (err error) {
+// predict simulates the step with the times of tasks that were measured alone, and what
+// they take from each other on the cores of the devices.
+func (r *Run) predict(o exec.DeviceOptions, p exec.Profile) (err error) {
 	plan := *r.Plan
-	if plan.Costs, err = costmodel.Profiled(plan.Costs, plan.Workload, profile); err != nil {
+	if plan.Costs, err = costmodel.Profiled(plan.Costs, plan.Workload, p.Alone); err != nil {
 		return err
 	}
+	plan.Costs = costmodel.Crowded(plan.Costs, o.Cores(), o.Pinned(), p.Alone, p.Together)
 	r.simulation, err = psim.Simulate(&plan)
 	r.Predicted = r.simulation.Trace
 	return err
