@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -39,10 +40,18 @@ func (f faulty) String() string {
 
 // hook makes the task go wrong.
 func (f faulty) hook(interrupt func()) fault.Hook {
-	var count atomic.Int64
+	var count, ofRank atomic.Int64
+	slow, own := f.graph.Tasks[f.task].Rank, int64(0)
+	for i := range f.graph.Tasks {
+		if f.graph.Tasks[i].Rank == slow {
+			own++
+		}
+	}
 	return func(ctx context.Context, name string, rank, task int32) (fault.Damage, error) {
-		if f.kind == "slow" && name == f.graph.Name && rank == f.graph.Tasks[f.task].Rank {
-			time.Sleep(time.Millisecond)
+		if f.kind == "slow" {
+			if name == f.graph.Name && rank == slow && ofRank.Add(1) > faultyProfile*own {
+				time.Sleep(10 * time.Millisecond)
+			}
 			return fault.None, nil
 		}
 		if name != f.graph.Name || task != f.task {
@@ -146,9 +155,12 @@ func (f *faulty) draw(random *rand.Rand, kinds ...string) {
 }
 
 // check holds what was printed to what went wrong.
-func (f faulty) check(t *testing.T, stderr string, code int) {
+func (f faulty) check(t *testing.T, stdout, stderr string, code int) {
 	if f.kind == "slow" {
 		require.Zero(t, code, "%v\n%s", f, stderr)
+		if f.graph.Ranks() <= runtime.GOMAXPROCS(0) { // else times mean nothing
+			require.Regexp(t, fmt.Sprintf(`warning: (rank %d computed .* its device was slow|the machine was disturbed: )`, f.graph.Tasks[f.task].Rank), stdout, f)
+		}
 		return
 	}
 	require.Equal(t, exitFailed, code, "%v\n%s", f, stderr)
@@ -203,9 +215,9 @@ func TestFaults(t *testing.T) {
 		t.Run(fmt.Sprint(seed, " ", f.kind), func(t *testing.T) {
 			running := goleak.IgnoreCurrent()
 			began := time.Now()
-			stderr, code := f.run()
+			stdout, stderr, code := f.run()
 			require.Less(t, time.Since(began), 10*time.Second, f)
-			f.check(t, stderr, code)
+			f.check(t, stdout, stderr, code)
 			requireAside(t, f.kind != "slow")
 			requireSame(t, before, tree(t, "."), f)
 			require.Empty(t, contents(t, os.Getenv("TMPDIR")), f)
@@ -223,7 +235,7 @@ func requireSame(t *testing.T, before, after map[string]string, f faulty) {
 	require.Len(t, after, len(before), f)
 }
 
-func (f faulty) run() (stderr string, code int) {
+func (f faulty) run() (stdout, stderr string, code int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	line := f.command
@@ -235,7 +247,7 @@ func (f faulty) run() (stderr string, code int) {
 	}
 	var out, said bytes.Buffer
 	code = run(context.WithValue(ctx, fault.Key{}, f.hook(cancel)), strings.Fields(line)[1:], &out, &said)
-	return said.String(), code
+	return out.String(), said.String(), code
 }
 
 // requireAside checks that what was written beside an earlier result is whole, and
