@@ -176,7 +176,7 @@ func newRow(e experiment, r reports.Result) Row {
 	row := Row{
 		Example: e.model, Kind: e.kind, Microbatches: e.microbatches, Processes: e.processes,
 		Predicted: r.Predicted.StepTime, Measured: r.StepTimeMedian, Deviation: r.StepTimeStd, Steps: len(r.Steps),
-		Error: r.StepTimeMedian/r.Predicted.StepTime - 1,
+		Error:         r.StepTimeMedian/r.Predicted.StepTime - 1,
 		PredictedPeak: c.A.PeakMemory, Peak: c.B.PeakMemory, HeapGrowth: r.HeapGrowth,
 		Disturbed: r.Disturbed, Makespan: r.Makespan,
 	}
