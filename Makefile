@@ -62,8 +62,9 @@ fit: ## fit the machines of published tables to their rows again; takes up to tw
 exhaustive: ## predict every plan of four small spaces one by one, and compare with psim search; takes minutes
 	$(GO) run ./internal/gen/exhaustive
 
-report: ## predict and run 18 experiments on this machine: docs/executed.md; takes minutes, and a quiet machine
-	$(GO) run ./cmd/psim validate --executed --markdown > docs/executed.md.new
+ROWS ?= $(or $(TMPDIR),/tmp)/psim-executed.jsonl
+report: ## predict and run experiments on this quiet machine: docs/executed.md; ten minutes; once ended it goes on (rm ROWS first for all anew)
+	$(GO) run ./cmd/psim validate --executed --markdown --resume $(ROWS) > docs/executed.md.new
 	mv docs/executed.md.new docs/executed.md
 
 course-checks: ## the eight checks of CS1390, whole VGG16 on two workers: docs/course-checks.md; takes 20 minutes

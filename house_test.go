@@ -151,11 +151,10 @@ var called = map[string]string{
 	"MarshalJSON":   "encoding/json",
 	"UnmarshalJSON": "encoding/json",
 	"FillString":    "gonum's drawing, of a page of a PDF",
-	"Invite":        "exec over several processes, not written yet; so the next ones",
-	"Barrier":       "see Invite",
-	"Speaks":        "see Invite",
-	"Aligned":       "see Invite",
-	"Still":         "see Invite",
+	"GobEncode":     "encoding/gob",
+	"GobDecode":     "encoding/gob",
+	"Speaks":        "exec over several processes, not written yet; so the next one",
+	"WhenLate":      "see Speaks",
 }
 
 // No exported function or method is without a caller outside tests. A name that is

@@ -17,21 +17,28 @@ type taskKind struct {
 	stage   int32
 	samples int64
 	part    uint16
+	apart   bool // between processes
 }
 
 // Profiled prices the tasks of a graph as they took when they were measured one
 // by one: the median over all tasks of a kind in all traces of a graph that was
 // wired from a plan. Memory and links are those of base; times have no delays, since
-// what a message takes was measured until it had arrived.
-func Profiled(base graph.Costs, plan *stages.Plan, traces []*graph.Trace) (graph.Costs, error) {
+// what a message takes was measured until it had arrived. apart, which may be nil, tells
+// which messages and collectives pass between processes: these are of a kind of their own.
+func Profiled(base graph.Costs, plan *stages.Plan, traces []*graph.Trace, apart func(*graph.Task) bool) (graph.Costs, error) {
 	if len(traces) == 0 {
 		return base, fmt.Errorf("there is no trace to take times from")
 	}
 	g := traces[0].Graph
+	kindOf := func(t *graph.Task) taskKind {
+		k := kindOf(g, t, plan)
+		k.apart = apart != nil && apart(t)
+		return k
+	}
 	times := map[taskKind][]time.Duration{}
 	for _, trace := range traces {
 		for i := range trace.Graph.Tasks {
-			k := kindOf(g, &trace.Graph.Tasks[i], plan)
+			k := kindOf(&trace.Graph.Tasks[i])
 			times[k] = append(times[k], trace.Spans[i].Duration())
 		}
 	}
@@ -42,7 +49,7 @@ func Profiled(base graph.Costs, plan *stages.Plan, traces []*graph.Trace) (graph
 	priced := base.Task
 	base.Task = func(t *graph.Task) graph.Cost {
 		cost := priced(t)
-		cost.Busy, cost.Delay, cost.Link = medians[kindOf(g, t, plan)], 0, 0
+		cost.Busy, cost.Delay, cost.Link = medians[kindOf(t)], 0, 0
 		return cost
 	}
 	return base, nil

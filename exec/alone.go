@@ -92,15 +92,20 @@ func (r *runner) together(ctx context.Context, tasks []int32) error {
 	}
 	r.under(tasks)
 	defer r.under(nil)
-	if len(tasks) == 1 {
+	if r.share == nil && len(tasks) == 1 {
 		r.alone(ctx, tasks[0])
 		return context.Cause(ctx)
 	}
 	var all sync.WaitGroup
 	for _, i := range tasks {
-		all.Go(func() { r.alone(ctx, i) })
+		if r.share.begins(i) {
+			all.Go(func() { r.alone(ctx, i) })
+		}
 	}
 	all.Wait()
+	if r.share != nil && ctx.Err() == nil {
+		r.settle(ctx, tasks)
+	}
 	return context.Cause(ctx)
 }
 
@@ -125,7 +130,10 @@ func (r *runner) alone(ctx context.Context, i int32) {
 	r.trace.Ready[i] = from
 	r.trace.Spans[i] = graph.Span{Start: from, End: time.Since(r.begin)}
 	r.advance(s, ended+1)
-	if damage != fault.Lost {
+	switch {
+	case damage == fault.Lost && r.share != nil:
+		<-ctx.Done() // nobody hears of its end
+	case damage != fault.Lost && r.share == nil:
 		close(r.done[i])
 	}
 }
@@ -136,6 +144,7 @@ func (r *runner) alone(ctx context.Context, i int32) {
 type Profile struct {
 	Alone    []*graph.Trace
 	Together []*graph.Trace // none where only one at a time can compute
+	Cores    int            // how many tasks of the devices can run at once; 0 is any number
 }
 
 // Profile measures every task alone, and beside those of as many ranks as o.AtOnce says:
@@ -145,6 +154,7 @@ func (t *Trainer) Profile(ctx context.Context, b Batch, repeats int, o RunOption
 	resume := holdGarbage()
 	defer resume()
 	ways := []int{1} // by step, how many ranks compute at once
+	p.Cores = o.AtOnce
 	atOnce := min(o.AtOnce, t.job.Graph.Ranks())
 	for range repeats {
 		if ways = append(ways, 1); atOnce > 1 {

@@ -67,10 +67,9 @@ func (s *step) left(i int32) (at []**programs.Tensor) {
 		if next := t.Stage + 1; int(next) < len(s.job.Stages) && s.sameRank(t.Stage, next) {
 			at = append(at, &s.at(t, next).input)
 		}
-	case graph.SendForward:
-		at = append(at, &s.at(t, t.Stage+1).input)
-	case graph.SendBackward:
-		at = append(at, &s.at(t, t.Stage-1).outputGradient)
+	case graph.SendForward, graph.SendBackward:
+		from, to := s.sent(t)
+		at = append(at, from, to)
 	case graph.Backward, graph.InputGradient, graph.WeightGradient:
 		return s.leftBackward(t)
 	case graph.AllReduce, graph.ReduceScatter, graph.Average:

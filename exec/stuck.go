@@ -91,6 +91,9 @@ func (r *runner) watch(ctx context.Context, ended <-chan struct{}, o RunOptions)
 			same, last = -1, r.progress
 		}
 		r.mu.Unlock()
+		if now == last && r.share != nil && !r.share.world.Still(o.Stall) {
+			last = -1 // other processes go on
+		}
 	}
 	if ctx.Err() == nil {
 		r.cancel(r.stuck(o.Stall))
@@ -124,7 +127,7 @@ func (r *runner) heads() []Head {
 	var heads []Head
 	for s := range r.graph.Streams {
 		at := r.start[s] + r.head[s]
-		if at == r.start[s+1] || r.only != nil && !slices.Contains(r.only, r.order[at]) {
+		if at == r.start[s+1] || !r.runs(s) || r.only != nil && !slices.Contains(r.only, r.order[at]) {
 			continue
 		}
 		h := Head{Task: r.order[at], WaitsFor: graph.None}

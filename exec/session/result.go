@@ -26,9 +26,9 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 		r.Result.MeasureEpochs(m.Traces, o.Warmup, info)
 	}
 	measurement := r.Result.Measurement
-	measurement.Backend = o.Devices.Backend
+	measurement.Backend, measurement.Processes = o.Devices.Backend, placement(m.Processes)
 	measurement.CoresPerWorker, measurement.Pinned = o.Devices.CoresPerWorker, o.Devices.Pinned()
-	measurement.TimesComparable = exec.Comparable(r.Plan.Graph.Ranks(), o.Devices)
+	measurement.TimesComparable = m.Comparable
 	measurement.HeapGrowth, measurement.GradientCalls = m.HeapGrowth, m.GradientCalls
 	measurement.Checks, measurement.Losses = checks(m, o.Checks), m.Record.Losses
 	measurement.ValidationLoss, measurement.ValidationSamples = m.Record.Validation, o.Data.Validation
