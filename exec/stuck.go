@@ -91,8 +91,8 @@ func (r *runner) watch(ctx context.Context, ended <-chan struct{}, o RunOptions)
 			same, last = -1, r.progress
 		}
 		r.mu.Unlock()
-		if now == last && r.share != nil && !r.share.world.Still(o.Stall) {
-			last = -1 // other processes go on
+		if same == looks-1 && r.share != nil && !r.share.world.Still(o.Stall) {
+			same = -1 // other processes go on
 		}
 	}
 	if ctx.Err() == nil {
