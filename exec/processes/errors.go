@@ -54,8 +54,9 @@ func (e *LostError) Error() string {
 
 // An AbortError is what another process has ended the run with.
 type AbortError struct {
-	Process Process
-	Text    string
+	Process     Process
+	Text        string
+	Interrupted bool // by a signal
 }
 
 // Error is what the other process says, and who that is.
