@@ -7,6 +7,7 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/costmodel/memory"
 	"psim/costmodel/stages"
 	"psim/schedules"
 	"psim/schedules/graph"
@@ -55,6 +56,21 @@ func (k *Cut) Divide() *Division {
 	return &Division{k.config.shared.plan(k.Workload), k.Machine, k.Schedule, k.Shape, k.config}
 }
 
+// LayerTimes prices the layers of the network for the first microbatch, however they are cut.
+func (k *Cut) LayerTimes(ranks int) ([]costmodel.LayerTime, error) {
+	return costmodel.LayerTimes(k.Machine, k.config.shared.trained(k.Workload).network, k.Workload.Training, k.Workload.Samples[0], ranks)
+}
+
+// Lasting is the memory of every rank of a replica that lasts from step to step; nil where
+// its parameters are sharded.
+func (k *Cut) Lasting() []int64 {
+	w := k.Workload
+	if w.Zero >= 3 {
+		return nil
+	}
+	return memory.Persistent(w.Sketch(k.config.shared.trained(w).counts), k.Shape.Ranks*max(1, w.Replicas))[:k.Shape.Ranks]
+}
+
 // Scheduled returns the division of the experiment after a change that leaves the stages as
 // they are, and where: of the schedule.
 func (d *Division) Scheduled(by schedules.Schedule, change func(*Config)) *Division {
@@ -85,7 +101,7 @@ func (d *Division) Pipeline() (wiring.Pipeline, error) {
 // is used no more, nothing may change but what Divide may.
 func (c *Config) Sharing() *Config {
 	v := *c
-	v.shared = &shared{networks: map[arch.Group]arch.Network{}, cuts: map[cutKey][]int{}, plans: map[planKey]*stages.Plan{}, pipelines: map[pipelineKey]wiring.Pipeline{}}
+	v.shared = &shared{networks: map[arch.Group]arch.Network{}, trainings: map[trainingKey]trained{}, cuts: map[cutKey][]int{}, plans: map[planKey]*stages.Plan{}, pipelines: map[pipelineKey]wiring.Pipeline{}}
 	return &v
 }
 
@@ -93,12 +109,44 @@ func (c *Config) Sharing() *Config {
 type shared struct {
 	mutex     sync.Mutex
 	networks  map[arch.Group]arch.Network
+	trainings map[trainingKey]trained
 	machine   *costmodel.Machine
 	plans     map[planKey]*stages.Plan
 	cuts      map[cutKey][]int
 	pipelines map[pipelineKey]wiring.Pipeline
 	actions   int // in all pipelines
 	tensors   int // in all plans
+}
+
+// A trainingKey is what a network's operations and parameters depend on as they are trained,
+// but for what is repeated in one.
+type trainingKey struct {
+	group     arch.Group
+	recompute string // where that says which operands are kept
+}
+
+// A trained is a network as it is trained on one rank, and its parameters by layer.
+type trained struct {
+	network arch.Network
+	counts  []stages.Count
+}
+
+// trained finds the network of a workload as it is trained.
+func (s *shared) trained(w *stages.Workload) trained {
+	make := func() (trained, error) {
+		n := w.Training.Units(w.Training.Asked(w.Network), []int{len(w.Network.Layers)})
+		return trained{n, stages.Counts(n.Layers)}, nil
+	}
+	if s == nil {
+		t, _ := make()
+		return t
+	}
+	key := trainingKey{group: w.Network.Group}
+	if w.Training.Narrow() {
+		key.recompute = w.Training.Recompute
+	}
+	t, _ := remember(s, s.trainings, key, make)
+	return t
 }
 
 // A cutKey is what a balanced cut depends on.
@@ -122,7 +170,7 @@ type planKey struct {
 	layers, placement   string
 	replicated, layered int // layered: replicas, which share layers
 	sharded             bool
-	recompute           string // where that exchanges tokens with experts again
+	recompute           string // where that exchanges tokens with experts again, or says which operands are kept
 }
 
 // plan makes the plan of a workload, or one like another.
@@ -134,7 +182,7 @@ func (s *shared) plan(w *stages.Workload) *stages.Plan {
 	if w.Zero >= 3 {
 		key.layered = w.Replicas
 	}
-	if w.Network.Group.Dispatches() {
+	if w.Network.Group.Dispatches() || w.Training.Narrow() {
 		key.recompute = w.Training.Recompute
 	}
 	p, _ := remember(s, s.plans, key, func() (*stages.Plan, error) { return s.forgetting(w.Plan()), nil })

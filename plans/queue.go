@@ -2,6 +2,7 @@ package plans
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"psim/configs"
@@ -17,12 +18,15 @@ type candidate struct {
 }
 
 // follow finds the path through the stages of a candidate's plans, without what these send:
-// it is much less to do than pricing the unit.
-func (c *candidate) follow() (way bounds, err error) {
+// it is much less to do than pricing the unit. It says why none of them is possible.
+func (c *candidate) follow() (way bounds, pruned string) {
 	p := c.points[0]
 	cut, err := p.space.shared.Cut(p.divide(p.space))
 	if err != nil {
-		return way, err
+		return way, Impossible
+	}
+	if lasting, most := cut.Lasting(), cut.Machine.RankMemory(); lasting != nil && most > 0 && slices.Max(lasting) > most {
+		return way, Parameters
 	}
 	c.cut = cut
 	at, ranks := cut.Workload.Placement, newRankBounds(cut.Shape.Ranks)
@@ -30,7 +34,7 @@ func (c *candidate) follow() (way bounds, err error) {
 	for microbatch, count := range copies(at, cut.Shape.Microbatches) {
 		path.bound(ranks, microbatch, count)
 	}
-	return longest(ranks, at), nil
+	return longest(ranks, at), ""
 }
 
 // raise gives plans a longer bound.

@@ -142,11 +142,11 @@ func (s *searching) next(worker int) bool {
 
 // follow bounds plans by the path through their stages.
 func (s *searching) follow(worker int, c *candidate) {
-	way, err := c.follow()
+	way, pruned := c.follow()
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if err != nil {
-		s.prune(c, Impossible)
+	if pruned != "" {
+		s.prune(c, pruned)
 	} else {
 		c.raise(way) // not before: others read the bounds of those that run
 		s.waiting.push(c)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/configs"
+	"psim/costmodel/memory"
 )
 
 // small is GPT-2 on eight devices.
@@ -76,8 +77,12 @@ func TestBounds(t *testing.T) {
 		for _, c := range w.candidates {
 			p := c.points[0]
 			require.Positive(t, p.Work)
-			way, err := c.follow()
-			require.NoError(t, err)
+			way, pruned := c.follow()
+			require.Empty(t, pruned)
+			if lasting := c.cut.Lasting(); lasting != nil {
+				d := c.cut.Divide()
+				require.Equal(t, memory.Persistent(d.Workload, d.Shape.Ranks*max(1, d.Shape.Replicas))[:d.Shape.Ranks], lasting)
+			}
 			c.raise(way)
 			require.GreaterOrEqual(t, p.Bound, p.Work)
 			if u, path := price(c.cut), p.Bound; u.pruned == "" {

@@ -54,7 +54,7 @@ func (s *Space) layerTimes(p *Plan) ([]costmodel.LayerTime, error) {
 	if err != nil {
 		return nil, err
 	}
-	return costmodel.LayerTimes(cut.Machine, cut.Divide().Workload, s.ranks(p))
+	return cut.LayerTimes(s.ranks(p))
 }
 
 // A unit prices the stages of plans. Nothing in it is a constant of its own: every time

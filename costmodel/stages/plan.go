@@ -79,10 +79,7 @@ type Tied struct {
 // Plan derives the plan.
 func (w Workload) Plan() *Plan {
 	w.Network = w.Training.Units(w.Training.Asked(w.Network), w.pipelined())
-	p := &Plan{Workload: w, PerParameter: w.State}
-	if w.State == (arch.State{}) {
-		p.PerParameter = w.Training.State()
-	}
+	p := &Plan{Workload: w, PerParameter: w.state()}
 	split := w.split()
 	for s := range w.Layers {
 		st := Stage{Layers: split.Stage(s), Ranks: w.Placement.Ranks(s), Tensors: split.Completed(s)}
