@@ -71,6 +71,18 @@ func (k *Cut) Lasting() []int64 {
 	return memory.Persistent(w.Sketch(k.config.shared.trained(w).counts), k.Shape.Ranks*max(1, w.Replicas))[:k.Shape.Ranks]
 }
 
+// Least is what lasts at least on the fullest rank where so many share the network, in so many
+// replicas and with a ZeRO stage; 0 where parameters are sharded.
+func (k *Cut) Least(ranks, replicas, zero int) int64 {
+	if zero >= 3 {
+		return 0
+	}
+	w := *k.Workload
+	w.Replicas, w.Zero, w.Process = replicas, zero, stages.Process{GradientCopies: w.Process.GradientCopies}
+	w.Layers, w.Placement = []int{len(w.Network.Layers)}, graph.InOrder(1)
+	return memory.Persistent(w.Sketch(k.config.shared.trained(&w).counts), max(1, replicas))[0] / int64(ranks)
+}
+
 // Scheduled returns the division of the experiment after a change that leaves the stages as
 // they are, and where: of the schedule.
 func (d *Division) Scheduled(by schedules.Schedule, change func(*Config)) *Division {
@@ -101,7 +113,7 @@ func (d *Division) Pipeline() (wiring.Pipeline, error) {
 // is used no more, nothing may change but what Divide may.
 func (c *Config) Sharing() *Config {
 	v := *c
-	v.shared = &shared{networks: map[arch.Group]arch.Network{}, trainings: map[trainingKey]trained{}, cuts: map[cutKey][]int{}, plans: map[planKey]*stages.Plan{}, pipelines: map[pipelineKey]wiring.Pipeline{}}
+	v.shared = &shared{networks: map[arch.Group]arch.Network{}, trainings: map[trainingKey]trained{}, cuts: map[cutKey][]int{}, costs: map[cutKey][]float64{}, plans: map[planKey]*stages.Plan{}, pipelines: map[pipelineKey]wiring.Pipeline{}}
 	return &v
 }
 
@@ -113,6 +125,7 @@ type shared struct {
 	machine   *costmodel.Machine
 	plans     map[planKey]*stages.Plan
 	cuts      map[cutKey][]int
+	costs     map[cutKey][]float64 // of layers, whatever the stages
 	pipelines map[pipelineKey]wiring.Pipeline
 	actions   int // in all pipelines
 	tensors   int // in all plans
@@ -127,15 +140,15 @@ type trainingKey struct {
 
 // A trained is a network as it is trained on one rank, and its parameters by layer.
 type trained struct {
-	network arch.Network
-	counts  []stages.Count
+	asked, network arch.Network // without what is repeated in one, and with it
+	counts         []stages.Count
 }
 
 // trained finds the network of a workload as it is trained.
 func (s *shared) trained(w *stages.Workload) trained {
 	make := func() (trained, error) {
-		n := w.Training.Units(w.Training.Asked(w.Network), []int{len(w.Network.Layers)})
-		return trained{n, stages.Counts(n.Layers)}, nil
+		n := w.Training.Asked(w.Network)
+		return trained{n, w.Training.Units(n, []int{len(n.Layers)}), stages.Counts(n.Layers)}, nil
 	}
 	if s == nil {
 		t, _ := make()
@@ -147,6 +160,16 @@ func (s *shared) trained(w *stages.Workload) trained {
 	}
 	t, _ := remember(s, s.trainings, key, make)
 	return t
+}
+
+// layerCosts prices the layers of a workload; the number of its stages may tell what is
+// repeated.
+func (s *shared) layerCosts(w *stages.Workload, m costmodel.Machine) ([]float64, error) {
+	make := func() ([]float64, error) { return layerCosts(s.trained(w).asked.Layers, *w, m) }
+	if s == nil || w.Training.RecomputeLayers > 0 {
+		return make()
+	}
+	return remember(s, s.costs, cutKey{w.Network.Group, w.Training, w.Samples[0], 0}, make)
 }
 
 // A cutKey is what a balanced cut depends on.

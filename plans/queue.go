@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"psim/configs"
+	"psim/costmodel"
 )
 
 // A candidate is a plan to be decided, or several of one unit that is to be bounded.
@@ -150,12 +151,19 @@ func (s *searching) together(list []Plan) []*work {
 }
 
 // bound finds what a rank of every plan has to do on average: all that a microbatch
-// needs, so many times, shared by the ranks of a replica.
+// needs, so many times, shared by the ranks of a replica. It discards plans whose
+// parameters do not fit even if the ranks have equal shares of them.
 func (w *work) bound() {
 	p := w.candidates[0].points[0]
-	times, err := p.space.layerTimes(p.Plan)
+	whole, err := p.space.whole(p.Plan)
+	var times []costmodel.LayerTime
+	if err == nil {
+		times, err = whole.LayerTimes(p.space.ranks(p.Plan))
+	}
 	if err != nil {
 		times = nil // building a plan will say so
+	} else {
+		w.fit(whole)
 	}
 	var sum passTimes
 	var all bounds
@@ -177,6 +185,21 @@ func (w *work) bound() {
 			p.Work = p.Bound
 		}
 	}
+}
+
+// fit discards candidates whose parameters do not fit.
+func (w *work) fit(whole *configs.Cut) {
+	most := whole.Machine.RankMemory()
+	w.candidates = slices.DeleteFunc(w.candidates, func(c *candidate) bool {
+		p := c.points[0]
+		if most == 0 || whole.Least(p.Stages, p.Data, p.Zero) <= most {
+			return false
+		}
+		for _, p := range c.points {
+			p.Pruned = Parameters
+		}
+		return true
+	})
 }
 
 // passes adds up the layers of stages that have so many each.

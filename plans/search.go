@@ -117,9 +117,11 @@ func (s *searching) begin(list []Plan) {
 	if s.ctx.Err() != nil {
 		return
 	}
+	s.decided = len(s.Points)
 	for _, w := range works {
 		for _, c := range w.candidates {
 			s.waiting.push(c)
+			s.decided -= len(c.points)
 		}
 	}
 }

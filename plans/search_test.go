@@ -2,6 +2,7 @@ package plans
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,10 @@ func TestBounds(t *testing.T) {
 			if lasting := c.cut.Lasting(); lasting != nil {
 				d := c.cut.Divide()
 				require.Equal(t, memory.Persistent(d.Workload, d.Shape.Ranks*max(1, d.Shape.Replicas))[:d.Shape.Ranks], lasting)
+				whole, err := space.whole(p.Plan)
+				require.NoError(t, err)
+				require.LessOrEqual(t, whole.Least(p.Stages, p.Data, p.Zero), slices.Max(lasting))
+				require.Positive(t, whole.Least(p.Stages, p.Data, p.Zero))
 			}
 			c.raise(way)
 			require.GreaterOrEqual(t, p.Bound, p.Work)
