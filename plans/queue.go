@@ -173,13 +173,14 @@ func (w *work) bound() {
 		w.upTo = append(w.upTo, sum)
 		all[wholeOrder], all[splitOrder] = all[wholeOrder]+t.Forward+t.Backward, all[splitOrder]+t.Forward+min(t.Backward, t.Input+t.Weight)
 	}
-	all[pairedOrder] = all[splitOrder]
+	all[pairedOrder], all[serialOrder] = all[splitOrder], all[wholeOrder]
 	for _, c := range w.candidates {
 		ranks, times := time.Duration(c.points[0].Stages), time.Duration(c.points[0].Microbatches)
 		var share bounds
 		for i := range all {
 			share[i] = all[i]/ranks*times + all[i]%ranks*times/ranks
 		}
+		share[serialOrder] = all[serialOrder] * times
 		c.raise(share)
 		for _, p := range c.points {
 			p.Work = p.Bound
