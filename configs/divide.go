@@ -55,6 +55,14 @@ func (k *Cut) Divide() *Division {
 	return &Division{k.config.shared.plan(k.Workload), k.Machine, k.Schedule, k.Shape, k.config}
 }
 
+// Scheduled returns the division of the experiment after a change that leaves the stages as
+// they are, and where: of the schedule.
+func (d *Division) Scheduled(by schedules.Schedule, change func(*Config)) *Division {
+	v := *d.config
+	change(&v)
+	return &Division{d.Workload, d.Machine, by, v.shape(by, len(d.Workload.Samples)), &v}
+}
+
 // Pipeline readies the schedule for wiring, in an order that does not depend on costs.
 func (d *Division) Pipeline() (wiring.Pipeline, error) {
 	p, err := d.config.shared.pipeline(d.Schedule, d.Shape, d.Workload.Placement.First)
@@ -194,20 +202,20 @@ func (s *shared) pipeline(of schedules.Schedule, shape graph.Shape, stageRank []
 	}
 	key := pipelineKey{of.Name, shape, len(stageRank)}
 	key.shape.Replicas = 0
-	s.mutex.Lock()
-	full := s.actions > mostActions
-	s.mutex.Unlock()
-	if full {
-		return make()
-	}
-	p, err := remember(s, s.pipelines, key, make)
+	p, err := remember(s, s.pipelines, key, func() (wiring.Pipeline, error) {
+		p, err := make()
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		if s.actions += p.Order.Actions(); s.actions > mostActions {
+			clear(s.pipelines)
+			s.actions = p.Order.Actions()
+		}
+		return p, err
+	})
 	if err != nil {
 		return p, fmt.Errorf("schedule.%w", err)
 	}
 	p.Shape.Replicas = shape.Replicas
-	s.mutex.Lock()
-	s.actions += 2 * shape.Stages() * shape.Microbatches
-	s.mutex.Unlock()
 	return p, nil
 }
 

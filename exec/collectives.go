@@ -2,7 +2,6 @@ package exec
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -17,7 +16,7 @@ type CollectiveRun struct {
 	Call    collective.Call // Length is in numbers
 	Warmup  int             // runs before those that are measured
 	Repeats int             // runs that are measured
-	Stall   time.Duration
+	RunOptions
 }
 
 // A CollectiveTime is what was measured of one.
@@ -36,6 +35,7 @@ const NumberBytes = 4
 
 // Measure runs it, checks every number, and times every task alone.
 func (r CollectiveRun) Measure(ctx context.Context, devices []*programs.Device) (result CollectiveTime, err error) {
+	defer func() { err = duringRun(err) }()
 	r.Call.Element = NumberBytes
 	if result.Graph, err = r.Call.Graph(); err != nil {
 		return result, err
@@ -48,7 +48,7 @@ func (r CollectiveRun) Measure(ctx context.Context, devices []*programs.Device) 
 	var times []time.Duration
 	for n := range r.Warmup + r.Repeats {
 		wrong, took, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier) error {
-			_, err := Run(ctx, c.graph, c.do, RunOptions{Stall: r.Stall})
+			_, err := Run(ctx, c.graph, c.do, r.RunOptions)
 			return err
 		})
 		if err != nil {
@@ -184,7 +184,7 @@ func (r CollectiveRun) empty(ctx context.Context, g *graph.Graph) (time.Duration
 	times := make([]time.Duration, max(3, r.Repeats))
 	for n := range times {
 		start := time.Now()
-		if _, err := Run(ctx, g, func(context.Context, int32) error { return nil }, RunOptions{Stall: r.Stall}); err != nil {
+		if _, err := Run(ctx, g, func(context.Context, int32) error { return nil }, r.RunOptions); err != nil {
 			return 0, err
 		}
 		times[n] = time.Since(start)
@@ -199,14 +199,11 @@ func (r CollectiveRun) alone(ctx context.Context, devices []*programs.Device, ar
 	for range often {
 		_, _, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier) error {
 			times = slices.Grow(times, len(c.graph.Tasks))[:len(c.graph.Tasks)]
-			for i := range c.graph.Tasks {
-				start := time.Now()
-				if err := c.do(ctx, int32(i)); err != nil {
-					return fmt.Errorf("%s: %w", c.graph.Describe(int32(i)), err)
-				}
-				times[i] = append(times[i], time.Since(start))
+			trace, err := inOrder(ctx, c.graph, c.do, r.RunOptions)
+			for i := range times {
+				times[i] = append(times[i], trace.Spans[i].Duration())
 			}
-			return nil
+			return err
 		})
 		if err != nil {
 			return nil, err

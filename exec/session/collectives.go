@@ -23,7 +23,7 @@ type Collectives struct {
 	Ranks          int
 	Sizes          []int64 // in bytes
 	Warmup, Repeat int     // runs before those that are measured, and of them
-	Stall          time.Duration
+	exec.RunOptions
 	// Each, which may be nil, is told of every size before it is run.
 	Each func(bytes int64)
 }
@@ -68,7 +68,7 @@ func (c Collectives) size(ctx context.Context, devices []*programs.Device, lengt
 	if c.Each != nil {
 		c.Each(size.Bytes)
 	}
-	run := exec.CollectiveRun{Call: collective.Call{Collective: c.Name, Ranks: c.Ranks, Length: length}, Warmup: c.Warmup, Repeats: c.Repeat, Stall: c.Stall}
+	run := exec.CollectiveRun{Call: collective.Call{Collective: c.Name, Ranks: c.Ranks, Length: length}, Warmup: c.Warmup, Repeats: c.Repeat, RunOptions: c.RunOptions}
 	measured, err := run.Measure(ctx, devices)
 	if err != nil {
 		return size, err
