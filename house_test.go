@@ -151,11 +151,8 @@ var called = map[string]string{
 	"MarshalJSON":   "encoding/json",
 	"UnmarshalJSON": "encoding/json",
 	"FillString":    "gonum's drawing, of a page of a PDF",
-	"Invite":        "exec over several processes, not written yet; so the next ones",
-	"Barrier":       "see Invite",
-	"Speaks":        "see Invite",
-	"Aligned":       "see Invite",
-	"Still":         "see Invite",
+	"GobEncode":     "encoding/gob",
+	"GobDecode":     "encoding/gob",
 }
 
 // No exported function or method is without a caller outside tests. A name that is

@@ -13,13 +13,14 @@ import (
 
 // OneByOne performs the tasks of a well-formed graph as Run does, but never two
 // at a time, except the ranks of one collective: so every task is measured
-// alone. It fails with the first task that does.
+// alone. With o.AtOnce it begins what several ranks compute together, and waits for
+// all of that. It fails with the first task that does.
 func OneByOne(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.Trace, error) {
 	r, ctx := newRunner(ctx, g, do, o)
 	defer r.close()
 	defer r.guard(ctx, o)()
 	for done := 0; done < len(g.Tasks); {
-		tasks := r.pick()
+		tasks := r.pick(max(1, o.AtOnce))
 		if len(tasks) == 0 {
 			return r.trace, r.stuck(0)
 		}
@@ -45,8 +46,9 @@ func inOrder(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.T
 	return r.trace, nil
 }
 
-// pick finds a task that may run, or all ranks of a collective.
-func (r *runner) pick() []int32 {
+// pick finds a task that may run, all ranks of a collective, or what so many ranks
+// may compute.
+func (r *runner) pick(atOnce int) (tasks []int32) {
 	waiting := map[int32][]int32{} // by group: the tasks of ranks that are ready
 	for s := range r.graph.Streams {
 		at := r.start[s] + r.head[s]
@@ -58,15 +60,19 @@ func (r *runner) pick() []int32 {
 		if slices.ContainsFunc(r.graph.Deps(i), r.pending) {
 			continue
 		}
-		if !t.Kind.Collective() {
+		switch {
+		case t.Kind.Collective():
+			waiting[t.Peer] = append(waiting[t.Peer], i)
+			if len(waiting[t.Peer]) == len(r.graph.Groups[t.Peer]) {
+				return waiting[t.Peer]
+			}
+		case t.Kind.Message() || atOnce == 1:
 			return []int32{i}
-		}
-		waiting[t.Peer] = append(waiting[t.Peer], i)
-		if len(waiting[t.Peer]) == len(r.graph.Groups[t.Peer]) {
-			return waiting[t.Peer]
+		case len(tasks) < atOnce && !slices.ContainsFunc(tasks, func(j int32) bool { return r.graph.Tasks[j].Rank == t.Rank }):
+			tasks = append(tasks, i)
 		}
 	}
-	return nil
+	return tasks
 }
 
 // pending reports whether a task has not ended.
@@ -86,15 +92,20 @@ func (r *runner) together(ctx context.Context, tasks []int32) error {
 	}
 	r.under(tasks)
 	defer r.under(nil)
-	if len(tasks) == 1 {
+	if r.share == nil && len(tasks) == 1 {
 		r.alone(ctx, tasks[0])
 		return context.Cause(ctx)
 	}
 	var all sync.WaitGroup
 	for _, i := range tasks {
-		all.Go(func() { r.alone(ctx, i) })
+		if r.share.begins(i) {
+			all.Go(func() { r.alone(ctx, i) })
+		}
 	}
 	all.Wait()
+	if r.share != nil && ctx.Err() == nil {
+		r.settle(ctx, tasks)
+	}
 	return context.Cause(ctx)
 }
 
@@ -119,27 +130,54 @@ func (r *runner) alone(ctx context.Context, i int32) {
 	r.trace.Ready[i] = from
 	r.trace.Spans[i] = graph.Span{Start: from, End: time.Since(r.begin)}
 	r.advance(s, ended+1)
-	if damage != fault.Lost {
+	switch {
+	case damage == fault.Lost && r.share != nil:
+		<-ctx.Done() // nobody hears of its end
+	case damage != fault.Lost && r.share == nil:
 		close(r.done[i])
 	}
 }
 
-// Profile measures every task alone: it runs steps one task after another,
-// drops the first, which warms up, and returns the traces of the others. The
-// trainer then begins anew, with its first parameters.
-func (t *Trainer) Profile(ctx context.Context, b Batch, repeats int, o RunOptions) ([]*graph.Trace, error) {
-	var traces []*graph.Trace
+// A Profile has the traces of steps in which tasks were measured: every one alone, and
+// in as many others what several ranks compute together. A step of one kind is followed by
+// one of the other, so that both find the machine alike.
+type Profile struct {
+	Alone    []*graph.Trace
+	Together []*graph.Trace // none where only one at a time can compute
+	Cores    int            // how many tasks of the devices can run at once; 0 is any number
+}
+
+// Profile measures every task alone, and beside those of as many ranks as o.AtOnce says:
+// it runs steps one task after another, drops the first, which warms up, and returns the
+// traces of the others. The trainer then begins anew, with its first parameters.
+func (t *Trainer) Profile(ctx context.Context, b Batch, repeats int, o RunOptions) (p Profile, err error) {
 	resume := holdGarbage()
 	defer resume()
-	for n := range repeats + 1 {
-		runtime.GC()
-		trace, _, err := t.stepWith(ctx, OneByOne, b, o, nil)
-		if err != nil {
-			return nil, t.explain(ctx, func(int) Batch { return b }, NumberError{Step: n, Steps: repeats + 1, Seen: err}, o)
-		}
-		if n > 0 {
-			traces = append(traces, trace)
+	ways := []int{1} // by step, how many ranks compute at once
+	p.Cores = o.AtOnce
+	atOnce := min(o.AtOnce, t.job.Graph.Ranks())
+	for range repeats {
+		if ways = append(ways, 1); atOnce > 1 {
+			ways = append(ways, atOnce)
 		}
 	}
-	return traces, t.Reset()
+	o.AtOnce = 0
+	for n, way := range ways {
+		runtime.GC()
+		beside := o
+		beside.AtOnce = way
+		trace, _, err := t.stepWith(ctx, OneByOne, b, beside, nil)
+		if err == nil && n == len(ways)-1 {
+			err = t.checkParameters()
+		}
+		switch {
+		case err != nil:
+			return Profile{}, t.explain(ctx, func(int) Batch { return b }, NumberError{Step: n, Steps: len(ways), Seen: err}, o)
+		case n > 0 && way == 1:
+			p.Alone = append(p.Alone, trace)
+		case n > 0:
+			p.Together = append(p.Together, trace)
+		}
+	}
+	return p, t.Reset()
 }

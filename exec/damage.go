@@ -19,14 +19,16 @@ func damaged(ctx context.Context) fault.Damage {
 	return damage
 }
 
-// spoil makes the first number of tensors that a task has left none.
+// spoil makes the numbers of a tensor that a task has left none.
 func spoil(left []**programs.Tensor) error {
 	for _, at := range left {
 		if *at == nil {
 			continue
 		}
 		spoiled, err := (*at).Changed(func(values []float32) []float32 {
-			values[0] = float32(math.NaN())
+			for i := range values {
+				values[i] = float32(math.NaN())
+			}
 			return values
 		})
 		if err != nil {
@@ -65,10 +67,9 @@ func (s *step) left(i int32) (at []**programs.Tensor) {
 		if next := t.Stage + 1; int(next) < len(s.job.Stages) && s.sameRank(t.Stage, next) {
 			at = append(at, &s.at(t, next).input)
 		}
-	case graph.SendForward:
-		at = append(at, &s.at(t, t.Stage+1).input)
-	case graph.SendBackward:
-		at = append(at, &s.at(t, t.Stage-1).outputGradient)
+	case graph.SendForward, graph.SendBackward:
+		from, to := s.sent(t)
+		at = append(at, from, to)
 	case graph.Backward, graph.InputGradient, graph.WeightGradient:
 		return s.leftBackward(t)
 	case graph.AllReduce, graph.ReduceScatter, graph.Average:

@@ -58,7 +58,7 @@ func ExampleMeasure() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(len(m.Profile), "profile,", len(m.Traces), "steps,", len(m.Record.Losses), "losses")
+	fmt.Println(len(m.Profile.Alone), "profile,", len(m.Traces), "steps,", len(m.Record.Losses), "losses")
 	fmt.Println("it took some time:", m.Traces[0].End() > 0)
 	fmt.Println("the ledger counted on both devices:", m.Traces[0].Persistent[0] > 0 && m.Traces[0].Persistent[1] > 0)
 	fmt.Println("probes of the machine:", len(m.Probes), m.Probes[0].Fastest > 0, m.Probes[0].Mean >= m.Probes[0].Fastest)

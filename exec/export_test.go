@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 
+	"psim/exec/processes"
 	"psim/exec/programs"
 	"psim/schedules/graph"
 )
@@ -62,4 +63,13 @@ func (r CollectiveRun) WrongWithout(ctx context.Context, devices []*programs.Dev
 		return nil
 	})
 	return wrong, err
+}
+
+// Held reads what the ranks of this process hold, by rank and name.
+func (t *Trainer) Held() ([]map[string][]float32, error) { return t.held() }
+
+// OpenRanks opens the devices of this process's ranks.
+func (o DeviceOptions) OpenRanks(ctx context.Context, ranks int, w *processes.World) ([]*programs.Device, error) {
+	r, err := o.openRanks(ctx, ranks, w)
+	return r.devices, err
 }

@@ -49,6 +49,9 @@ func (t *Trainer) explain(ctx context.Context, batch func(step int) Batch, e Num
 	if !errors.As(e.Seen, &seen) {
 		return e.Seen
 	}
+	if o.World != nil { // the other processes know nothing of it
+		return &e
+	}
 	if err := t.Reset(); err != nil {
 		return &e
 	}
@@ -89,6 +92,9 @@ func (c *capture) checkLeft(s *step, i int32) error {
 // checkParameters finds parameters that are not finite, which no loss has shown.
 func (t *Trainer) checkParameters() error {
 	for rank, m := range t.members {
+		if m == nil {
+			continue
+		}
 		for i, p := range m.parameters {
 			finite, err := p.Finite()
 			if err == nil && !finite {

@@ -77,17 +77,23 @@ const patience = 5 * time.Second
 // watch ends the run when nothing has happened for as long as o.Stall, and abandons
 // tasks that do not come back then.
 func (r *runner) watch(ctx context.Context, ended <-chan struct{}, o RunOptions) {
-	timer := time.NewTicker(o.Stall)
+	const looks = 8 // at the progress while nothing happens
+	timer := time.NewTicker(o.Stall / looks)
 	defer timer.Stop()
-	for last, now := -1, 0; now != last; {
+	for same, last := 0, -1; same < looks; same++ {
 		select {
 		case <-ended:
 			return
 		case <-timer.C:
 		}
 		r.mu.Lock()
-		last, now = now, r.progress
+		if r.progress != last {
+			same, last = -1, r.progress
+		}
 		r.mu.Unlock()
+		if same == looks-1 && r.share != nil && !r.share.world.Still(o.Stall) {
+			same = -1 // other processes go on
+		}
 	}
 	if ctx.Err() == nil {
 		r.cancel(r.stuck(o.Stall))
@@ -121,7 +127,7 @@ func (r *runner) heads() []Head {
 	var heads []Head
 	for s := range r.graph.Streams {
 		at := r.start[s] + r.head[s]
-		if at == r.start[s+1] || r.only != nil && !slices.Contains(r.only, r.order[at]) {
+		if at == r.start[s+1] || !r.runs(s) || r.only != nil && !slices.Contains(r.only, r.order[at]) {
 			continue
 		}
 		h := Head{Task: r.order[at], WaitsFor: graph.None}

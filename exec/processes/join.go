@@ -16,7 +16,8 @@ type Invitation struct {
 	Address string
 	Token   string
 
-	door *door // of the first
+	door     *door // of the first
+	children *children
 }
 
 // Invite prepares a run of several processes.
@@ -50,7 +51,12 @@ func (i Invitation) Join(ctx context.Context, rank int, o Options) (*World, erro
 	if err != nil {
 		return nil, fmt.Errorf("process %d of %d: %w", rank, i.Size, err)
 	}
-	return assemble(ctx, d, rank, all, nil, o)
+	w := newWorld(rank, all, o)
+	w.children, w.invited = i.children, rank > 0
+	if err := w.connect(ctx, d, nil); err != nil {
+		return nil, fmt.Errorf("process %d of %d: %w", rank, i.Size, err)
+	}
+	return w, nil
 }
 
 // process describes this one.
@@ -112,28 +118,32 @@ func (i Invitation) collect(ctx context.Context, me Process) ([]Process, error) 
 	return all, err
 }
 
-// assemble connects the processes of a run, of which all know all. Without a wire
-// messages go over connections of their own.
-func assemble(ctx context.Context, d *door, rank int, all []Process, over wire, o Options) (*World, error) {
+// newWorld describes a run of processes that are not connected yet.
+func newWorld(rank int, all []Process, o Options) *World {
 	number(all)
-	w := &World{
+	return &World{
 		Rank: rank, Size: len(all), began: time.Now(), options: o, processes: all,
 		peers: make([]peer, len(all)), ended: make(chan struct{}), left: make(chan struct{}),
 	}
+}
+
+// connect connects this process with the others. Without a wire messages go over
+// connections of their own.
+func (w *World) connect(ctx context.Context, d *door, over wire) error {
 	purposes := []string{toControl, toWire}
 	if over != nil {
 		purposes = purposes[:1]
 	}
-	meshes, err := connect(ctx, d, rank, all, purposes)
+	meshes, err := d.connect(ctx, w.Rank, w.processes, purposes)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	w.control, w.wire = meshes[toControl], over
 	if over == nil {
 		w.wire = meshes[toWire]
 	}
 	w.start(meshes[toWire])
-	return w, nil
+	return nil
 }
 
 // number counts the processes of every host.
@@ -146,7 +156,7 @@ func number(all []Process) {
 }
 
 // connect dials those before, and waits for those after, for each purpose.
-func connect(ctx context.Context, d *door, rank int, all []Process, purposes []string) (meshes map[string]*mesh, err error) {
+func (d *door) connect(ctx context.Context, rank int, all []Process, purposes []string) (meshes map[string]*mesh, err error) {
 	meshes = map[string]*mesh{}
 	for _, p := range purposes {
 		meshes[p] = &mesh{links: make([]*link, len(all))}

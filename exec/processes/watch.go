@@ -131,6 +131,10 @@ func (w *World) listen(k int, l *link) {
 				w.peers[k].moved(progress)
 				w.mu.Unlock()
 			}
+		case ring:
+			if w.announced != nil {
+				w.announced()
+			}
 		case abort:
 			w.ordered(k, f.data)
 		case bye:
@@ -164,7 +168,13 @@ func (w *World) ordered(from int, data []byte) {
 	if err := json.Unmarshal(data, &n); err != nil || n.Process < 0 || n.Process >= w.Size {
 		n = notice{Process: from, Text: "for a reason that it could not tell"}
 	}
-	if n.Lost && n.Process != w.Rank {
+	switch {
+	case n.Lost && n.Process == w.Rank: // and the others have said so
+		w.mu.Lock()
+		w.mute = true
+		w.mu.Unlock()
+		n.Text = fmt.Sprintf("the others have not heard of it for %v, and gave it up", n.Silent)
+	case n.Lost:
 		w.lose(n.Process, n.Silent, n.Text)
 		return
 	}

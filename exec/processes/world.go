@@ -9,14 +9,21 @@ package processes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Options say how processes watch each other.
+// Options say which processes take part, and how they watch each other.
 type Options struct {
+	// Processes is how many to run, where no launcher has started them; 0 is one.
+	Processes int
+	// Arguments are those of the copies of this program that are started.
+	Arguments []string
+	// Ranks is how many ranks there are to divide.
+	Ranks int
 	// Stall is how long nothing may be heard of a process; 0 waits for ever.
 	Stall time.Duration
 }
@@ -30,14 +37,18 @@ type World struct {
 	processes []Process
 	control   *mesh
 	wire      wire
+	announced func() // a message is to come over the wire; nil where it says so itself
 	box       mailbox
 	progress  atomic.Uint64
-	children  *children // that the first has started; nil elsewhere
+	number    atomic.Uint64 // of what all do
+	children  *children     // that the first has started; nil elsewhere
+	invited   bool          // the first has started this one
 	readers   sync.WaitGroup
 
 	mu    sync.Mutex
 	peers []peer // by process, what is known of it
 	cause error  // why the run ended early
+	mute  bool   // the others have told it in this process's place
 	ended chan struct{}
 	once  sync.Once // of closing
 	left  chan struct{}
@@ -83,6 +94,15 @@ func (w *World) Divide(ranks int) []int {
 	return begins
 }
 
+// Owners divides likewise, and lists the process of every rank.
+func (w *World) Owners(ranks int) (list []int) {
+	begins := w.Divide(ranks)
+	for k := range w.Size {
+		list = append(list, slices.Repeat([]int{k}, begins[k+1]-begins[k])...)
+	}
+	return list
+}
+
 // Send sends a message, and returns when data may be used again. No two messages of
 // a process to another have the same key while one is under way.
 func (w *World) Send(to int, key string, data []byte) error {
@@ -91,6 +111,9 @@ func (w *World) Send(to int, key string, data []byte) error {
 	}
 	if to == w.Rank {
 		return w.box.put(address{to, key}, slices.Clone(data))
+	}
+	if w.announced != nil { // an error of the connection ends the run anyway
+		w.control.links[to].send(frame{kind: ring})
 	}
 	err := w.wire.Send(to, key, data)
 	if err != nil {
@@ -116,6 +139,9 @@ func (w *World) Receive(ctx context.Context, from int, key string) ([]byte, erro
 		return nil, context.Cause(ctx)
 	}
 }
+
+// Next numbers what all processes do in the same order, so that its keys are its own.
+func (w *World) Next(what string) string { return fmt.Sprint(what, " ", w.number.Add(1)) }
 
 // Progress notes that something has begun or ended here.
 func (w *World) Progress() { w.progress.Add(1) }
@@ -195,15 +221,13 @@ func (w *World) fail(err error, n notice) {
 func (w *World) Speaks() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, p := range w.peers[:w.Rank] {
-		if !p.lost {
-			return false
-		}
-	}
-	return true
+	living := slices.IndexFunc(w.peers, func(p peer) bool { return !p.lost })
+	return living == w.Rank && !w.mute
 }
 
-// Close leaves the run. The other processes may go on.
+// Close leaves the run. The other processes may go on, unless it has ended early: then
+// those that this one can reach and that are stuck are ended. Over MPI this process may
+// be among them, so that everything should be said and written before.
 func (w *World) Close() {
 	w.once.Do(func() {
 		if w.Cause() == nil {
@@ -212,7 +236,36 @@ func (w *World) Close() {
 		close(w.left)
 		w.control.leave()
 		w.readers.Wait()
-		w.children.end(w.Cause() != nil)
-		w.endStuck()
+		w.Kill()
 	})
 }
+
+// Kill ends the processes that this one has started and that do not end by themselves,
+// and those that do not answer.
+func (w *World) Kill() {
+	w.children.end(w.Cause() != nil)
+	if lost := (*LostError)(nil); errors.As(w.Cause(), &lost) && lost.Silent > 0 {
+		w.endParent(lost.Process)
+		w.wire.Break(true)
+	}
+}
+
+// WhenLate calls what where this process goes on for longer than a while after the run
+// has ended early.
+func (w *World) WhenLate(what func(cause error)) {
+	go func() {
+		select {
+		case <-w.left:
+			return
+		case <-w.ended:
+		}
+		select {
+		case <-w.left:
+		case <-time.After(late):
+			what(w.Cause())
+		}
+	}()
+}
+
+// late bounds what a process may still do when the run has ended early.
+const late = 5 * time.Second

@@ -16,7 +16,12 @@ import (
 	"psim/exec/processes"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if do := os.Getenv(memberVariable); do != "" {
+		os.Exit(member(do))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // worlds joins n processes, which are goroutines here.
 func worlds(t testing.TB, n int, o processes.Options) []*processes.World {
