@@ -41,7 +41,7 @@ func among(t *testing.T, n int, what func(w *processes.World) error) []error {
 func TestSessionAmongProcesses(t *testing.T) {
 	var all [2]*session.Session
 	errs := among(t, 2, func(w *processes.World) error {
-		c, _, err := session.Load("exec-mlp", 3, "model.layers=6", "model.hidden=16", "batch.global=12")
+		c, _, err := session.Load("exec-mlp", 3, "model.layers=6", "model.hidden=16", "batch.global=16")
 		if err != nil {
 			return err
 		}
