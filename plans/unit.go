@@ -43,7 +43,7 @@ func (s *Space) keyOf(p *Plan) unitKey {
 	return unitKey{workKeyOf(p), p.Stages, p.Data, p.Zero, at}
 }
 
-// whole is the network of a plan for a microbatch, however it is cut.
+// whole finds the network of a plan for a microbatch, however it is cut.
 func (s *Space) whole(p *Plan) (*configs.Cut, error) {
 	one := *p
 	one.Schedule, one.Stages, one.VirtualStages, one.Microbatches, one.Zero = "ddp", 1, 1, 1, 0
