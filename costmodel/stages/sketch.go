@@ -46,7 +46,7 @@ func (w Workload) Sketch(counts []Count) *Plan {
 	return p
 }
 
-// state is the bytes that a parameter takes.
+// state finds the bytes that a parameter takes.
 func (w Workload) state() arch.State {
 	if w.State == (arch.State{}) {
 		return w.Training.State()
