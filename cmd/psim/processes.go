@@ -100,22 +100,9 @@ func (f *execFlags) inProcesses(ctx context.Context, ranks int, run func() error
 	w.WhenLate(f.abandon)
 	if err = run(); err != nil {
 		w.Abort(err)
-		err = f.told(f.culprit(ctx, err))
+		err = f.told(err)
 	}
 	w.Close() // not deferred: a panic must not look like a farewell
-	return err
-}
-
-// culprit finds the cause of an error: what ended this process from without may be a
-// signal, to it or to all, or another process.
-func (f *execFlags) culprit(ctx context.Context, err error) error {
-	if cause := f.World.Cause(); errors.Is(err, context.Canceled) && cause != nil {
-		err = cause
-	}
-	var aborted *processes.AbortError
-	if errors.As(err, &aborted) && aborted.Interrupted && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
 	return err
 }
 
@@ -135,6 +122,9 @@ func (f *execFlags) abandon(cause error) {
 // told tells the user why a run of several processes has ended, where it is for this
 // one to do so.
 func (f *execFlags) told(err error) error {
+	if cause := f.World.Cause(); errors.Is(err, context.Canceled) && cause != nil {
+		err = cause
+	}
 	if errors.As(err, new(*processes.LostError)) || errors.As(err, new(*processes.AbortError)) {
 		err = failed(err)
 	}

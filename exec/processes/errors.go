@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -56,7 +57,15 @@ func (e *LostError) Error() string {
 type AbortError struct {
 	Process     Process
 	Text        string
-	Interrupted bool // by a signal
+	Interrupted bool // somebody has interrupted it
+}
+
+// Unwrap returns context.Canceled of an interrupt.
+func (e *AbortError) Unwrap() error {
+	if e.Interrupted {
+		return context.Canceled
+	}
+	return nil
 }
 
 // Error is what the other process says, and who that is.

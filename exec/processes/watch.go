@@ -30,7 +30,7 @@ type notice struct {
 	Silent  time.Duration // for how long nothing was heard of it
 	Text    string
 
-	Interrupted bool
+	Interrupted bool // somebody has interrupted it
 }
 
 func (n notice) frame() frame {
