@@ -2,7 +2,10 @@ package exec
 
 import (
 	"context"
+	"errors"
+	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"psim/exec/programs"
@@ -15,7 +18,7 @@ import (
 type CollectiveRun struct {
 	Call    collective.Call // Length is in numbers
 	Warmup  int             // runs before those that are measured
-	Repeats int             // runs that are measured
+	Repeats int             // runs that are measured, and more where they are short
 	RunOptions
 }
 
@@ -23,17 +26,27 @@ type CollectiveRun struct {
 type CollectiveTime struct {
 	Graph *graph.Graph
 	Time  time.Duration // the median of the runs
-	// Alone is what every task takes when nothing else runs, and Empty what a run takes
-	// whose tasks do nothing.
-	Alone []time.Duration
-	Empty time.Duration
-	Wrong int // numbers that are not what they should be, over all ranks
+	// Tasks is what tasks take, those of equal kind and size alike, when a step of it is
+	// performed on all ranks that have a core, and nothing else. Handing is what a run takes
+	// whose tasks only let that time pass: with all goroutines that wake each other.
+	Tasks   []time.Duration
+	Handing time.Duration
+	Cores   int // how many tasks can run at once; 0 is any number
+	Wrong   int // numbers that are not what they should be, over all ranks
 }
 
 // NumberBytes counts the bytes of a number of a collective's tensors.
 const NumberBytes = 4
 
-// Measure runs it, checks every number, and times every task alone.
+// A collective is run again beyond its repeats until it was run mostRepeats times, or all
+// that belongs to it has taken enough.
+const (
+	mostRepeats = 25
+	enough      = 100 * time.Millisecond
+)
+
+// Measure runs it, checks every number, and times tasks and what lies between them: in
+// turns, so that all find the machine alike.
 func (r CollectiveRun) Measure(ctx context.Context, devices []*programs.Device) (result CollectiveTime, err error) {
 	defer func() { err = duringRun(err) }()
 	r.Call.Element = NumberBytes
@@ -45,8 +58,28 @@ func (r CollectiveRun) Measure(ctx context.Context, devices []*programs.Device) 
 		arithmetic[i] = programs.NewArithmetic(d.Backend)
 		defer arithmetic[i].Close()
 	}
-	var times []time.Duration
-	for n := range r.Warmup + r.Repeats {
+	defer holdGarbage()()
+	result.Cores = r.AtOnce
+	var times, handing []time.Duration
+	parts := map[like][]time.Duration{}
+	begin := time.Now()
+	for n := 0; n < r.Warmup+r.Repeats || n < mostRepeats && time.Since(begin) < enough; n++ {
+		if n >= r.Warmup {
+			took, err := r.apart(ctx, devices, arithmetic)
+			if err != nil {
+				return result, err
+			}
+			for i := range took {
+				key := likeOf(&result.Graph.Tasks[i])
+				parts[key] = append(parts[key], took[i])
+			}
+			result.Tasks = medians(result.Graph, parts)
+			passed, err := r.pass(ctx, result)
+			if err != nil {
+				return result, err
+			}
+			handing = append(handing, passed)
+		}
 		wrong, took, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier) error {
 			_, err := Run(ctx, c.graph, c.do, r.RunOptions)
 			return err
@@ -58,16 +91,13 @@ func (r CollectiveRun) Measure(ctx context.Context, devices []*programs.Device) 
 			times = append(times, took)
 		}
 	}
-	result.Time = middle(times)
-	if result.Empty, err = r.empty(ctx, result.Graph); err != nil {
-		return result, err
-	}
-	result.Alone, err = r.alone(ctx, devices, arithmetic)
-	return result, err
+	result.Time, result.Handing = middle(times), middle(handing)
+	return result, nil
 }
 
 // once makes tensors, runs the collective on them, and counts the numbers that are wrong.
 func (r CollectiveRun) once(ctx context.Context, devices []*programs.Device, arithmetic []*programs.Arithmetic, run func(context.Context, *carrier) error) (wrong int, took time.Duration, err error) {
+	runtime.GC()
 	c, err := newCarrier(r.Call)
 	if err != nil {
 		return 0, 0, err
@@ -179,39 +209,77 @@ func (r CollectiveRun) expected(kind graph.Kind, rank, chunk int, begins int64) 
 	return sum
 }
 
-// empty measures the graph with tasks that do nothing.
-func (r CollectiveRun) empty(ctx context.Context, g *graph.Graph) (time.Duration, error) {
-	times := make([]time.Duration, max(3, r.Repeats))
-	for n := range times {
-		start := time.Now()
-		if _, err := Run(ctx, g, func(context.Context, int32) error { return nil }, r.RunOptions); err != nil {
-			return 0, err
-		}
-		times[n] = time.Since(start)
-	}
-	return middle(times), nil
+// A like is what tasks have in common that take equally long.
+type like struct {
+	kind  graph.Kind
+	bytes int64
 }
 
-// alone measures every task while nothing else runs.
-func (r CollectiveRun) alone(ctx context.Context, devices []*programs.Device, arithmetic []*programs.Arithmetic) ([]time.Duration, error) {
-	const often = 3
-	var times [][]time.Duration // by task
-	for range often {
-		_, _, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier) error {
-			times = slices.Grow(times, len(c.graph.Tasks))[:len(c.graph.Tasks)]
-			trace, err := inOrder(ctx, c.graph, c.do, r.RunOptions)
-			for i := range times {
-				times[i] = append(times[i], trace.Spans[i].Duration())
+func likeOf(t *graph.Task) like { return like{t.Kind, t.Bytes} }
+
+// medians returns those of all tasks that are alike, by task.
+func medians(g *graph.Graph, times map[like][]time.Duration) []time.Duration {
+	list := make([]time.Duration, len(g.Tasks))
+	for i := range g.Tasks {
+		list[i] = middle(times[likeOf(&g.Tasks[i])])
+	}
+	return list
+}
+
+// apart performs the messages of a step on all ranks that have a core at once: first their
+// sends, and when these have ended what is done with them. It returns what tasks took.
+func (r CollectiveRun) apart(ctx context.Context, devices []*programs.Device, arithmetic []*programs.Arithmetic) (took []time.Duration, err error) {
+	_, _, err = r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier) error {
+		took = make([]time.Duration, len(c.graph.Tasks))
+		errs := make([]error, len(c.graph.Tasks))
+		perform := func(tasks []int32) {
+			var all sync.WaitGroup
+			for _, i := range tasks {
+				all.Go(func() {
+					start := time.Now()
+					errs[i] = c.do(ctx, i)
+					took[i] = time.Since(start)
+				})
 			}
-			return err
-		})
-		if err != nil {
-			return nil, err
+			all.Wait()
 		}
+		for next := 0; next < len(c.moves); {
+			sends, takes := r.together(c, next)
+			perform(sends)
+			if err := errors.Join(append(errs, ctx.Err())...); err != nil {
+				return err
+			}
+			perform(takes)
+			next += len(sends)
+		}
+		return errors.Join(errs...)
+	})
+	return took, err
+}
+
+// together returns the two ends of the next moves that need none of each other, between
+// different ranks, as many as there are cores.
+func (r CollectiveRun) together(c *carrier, next int) (sends, takes []int32) {
+	from, to := map[int]bool{}, map[int]bool{}
+	for k := next; k < len(c.moves) && len(sends) < max(1, r.AtOnce); k++ {
+		m, send := c.moves[k], int32(2*k)
+		needs := slices.ContainsFunc(c.graph.Deps(send), func(d int32) bool { return d >= int32(2*next) })
+		if needs || from[m.From] || to[m.To] {
+			break
+		}
+		from[m.From], to[m.To] = true, true
+		sends, takes = append(sends, send), append(takes, send+1)
 	}
-	medians := make([]time.Duration, len(times))
-	for i, list := range times {
-		medians[i] = middle(list)
-	}
-	return medians, nil
+	return sends, takes
+}
+
+// pass runs the graph with tasks that let the time pass which they take, and do nothing.
+func (r CollectiveRun) pass(ctx context.Context, t CollectiveTime) (time.Duration, error) {
+	start := time.Now()
+	_, err := Run(ctx, t.Graph, func(_ context.Context, i int32) error {
+		for begin := time.Now(); time.Since(begin) < t.Tasks[i]; {
+		}
+		return nil
+	}, r.RunOptions)
+	return time.Since(start), err
 }

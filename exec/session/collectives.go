@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"psim"
@@ -69,6 +68,7 @@ func (c Collectives) size(ctx context.Context, devices []*programs.Device, lengt
 		c.Each(size.Bytes)
 	}
 	run := exec.CollectiveRun{Call: collective.Call{Collective: c.Name, Ranks: c.Ranks, Length: length}, Warmup: c.Warmup, Repeats: c.Repeat, RunOptions: c.RunOptions}
+	run.AtOnce = c.Devices.Cores()
 	measured, err := run.Measure(ctx, devices)
 	if err != nil {
 		return size, err
@@ -78,36 +78,31 @@ func (c Collectives) size(ctx context.Context, devices []*programs.Device, lengt
 	return size, err
 }
 
-// predictCollective simulates the graph with what its tasks took alone, those of equal kind
-// and size alike, and with what it takes to hand on from task to task: the time of the
-// graph without work, over the tasks of its longest path.
+// predictCollective simulates the graph with what its tasks take, and with what it takes to
+// hand on from task to task: by how much the graph took longer whose tasks only let that
+// time pass, over the tasks of its longest path.
 func predictCollective(m exec.CollectiveTime) (time.Duration, error) {
-	type like struct {
-		kind  graph.Kind
-		bytes int64
-	}
-	alone := map[like][]time.Duration{}
-	for i, t := range m.Graph.Tasks {
-		key := like{t.Kind, t.Bytes}
-		alone[key] = append(alone[key], m.Alone[i])
-	}
-	for _, list := range alone {
-		slices.Sort(list)
-	}
-	path, err := simulated(m.Graph, func(*graph.Task) time.Duration { return 1 })
+	path, err := simulated(m, func(int) time.Duration { return 1 })
 	if err != nil || path == 0 {
 		return 0, err
 	}
-	hand := m.Empty / path
-	return simulated(m.Graph, func(t *graph.Task) time.Duration {
-		list := alone[like{t.Kind, t.Bytes}]
-		return hand + list[len(list)/2]
-	})
+	passed, err := simulated(m, func(i int) time.Duration { return m.Tasks[i] })
+	if err != nil {
+		return 0, err
+	}
+	hand := max(0, m.Handing-passed) / path
+	return simulated(m, func(i int) time.Duration { return hand + m.Tasks[i] })
 }
 
-// simulated returns the time of a graph whose tasks take so long.
-func simulated(g *graph.Graph, busy func(*graph.Task) time.Duration) (time.Duration, error) {
-	s, err := psim.Simulate(&configs.Plan{Graph: g, Costs: graph.Costs{Task: func(t *graph.Task) graph.Cost { return graph.Cost{Busy: busy(t)} }}})
+// simulated returns the time of the graph whose tasks take so long.
+func simulated(m exec.CollectiveTime, busy func(task int) time.Duration) (time.Duration, error) {
+	costs := graph.Costs{Cores: &graph.Cores{Number: m.Cores}}
+	index := map[*graph.Task]int{}
+	for i := range m.Graph.Tasks {
+		index[&m.Graph.Tasks[i]] = i
+	}
+	costs.Task = func(t *graph.Task) graph.Cost { return graph.Cost{Busy: busy(index[t])} }
+	s, err := psim.Simulate(&configs.Plan{Graph: m.Graph, Costs: costs})
 	if err != nil {
 		return 0, err
 	}
