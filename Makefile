@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench laws fuzz kill full-disk golden gallery schema fit exhaustive lint report course-checks accuracy speed engine ci
+.PHONY: run test bench laws fuzz kill faults full-disk golden gallery schema fit exhaustive lint report course-checks accuracy speed engine ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -28,6 +28,9 @@ fuzz: ## every fuzz target for FUZZTIME
 
 kill: ## kill writers of one folder at 300 moments
 	PSIM_KILLS=300 $(GO) test ./internal/files -run '^TestKilled$$' -count 1 -v
+
+faults: ## let 540 tasks of any rank go wrong; takes seven minutes
+	PSIM_FAULTS=1 $(GO) test ./cmd/psim -run '^TestFaults$$' -count 1 -timeout 1h -v
 
 full-disk: ## write onto disks that fill at any write; skipped where nothing can be mounted
 	PSIM_FULL_DISK=1 $(GO) test ./cmd/psim -run '^TestFullDisk$$' -count 1 -timeout 1h -v

@@ -167,6 +167,9 @@ func (t *Trainer) Profile(ctx context.Context, b Batch, repeats int, o RunOption
 		beside := o
 		beside.AtOnce = way
 		trace, _, err := t.stepWith(ctx, OneByOne, b, beside, nil)
+		if err == nil && n == len(ways)-1 {
+			err = t.checkParameters()
+		}
 		switch {
 		case err != nil:
 			return Profile{}, t.explain(ctx, func(int) Batch { return b }, NumberError{Step: n, Steps: len(ways), Seen: err}, o)

@@ -2,10 +2,8 @@ package exec
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
 
 	"psim/exec/programs"
@@ -26,13 +24,15 @@ type CollectiveRun struct {
 type CollectiveTime struct {
 	Graph *graph.Graph
 	Time  time.Duration // the median of the runs
-	// Tasks is what tasks take, those of equal kind and size alike, when a step of it is
-	// performed on all ranks that have a core, and nothing else. Handing is what a run takes
-	// whose tasks only let that time pass: with all goroutines that wake each other.
-	Tasks   []time.Duration
-	Handing time.Duration
-	Cores   int // how many tasks can run at once; 0 is any number
-	Wrong   int // numbers that are not what they should be, over all ranks
+	// Alone is what every task takes when nothing else runs, or in one process beside those
+	// of the same step on other cores. Empty is what a run takes whose tasks do nothing but
+	// let Passed pass, nil for no time: with all goroutines that wake each other.
+	Alone, Passed []time.Duration
+	Empty         time.Duration
+	Cores         int // how many tasks can run at once; 0 is any number
+	Wrong         int // numbers that are not what they should be, over all ranks
+	// Processes are those that ran it together; none where it was this one alone.
+	Processes []Member
 }
 
 // NumberBytes counts the bytes of a number of a collective's tensors.
@@ -45,8 +45,8 @@ const (
 	enough      = 100 * time.Millisecond
 )
 
-// Measure runs it, checks every number, and times tasks and what lies between them: in
-// turns, so that all find the machine alike.
+// Measure runs it, checks every number, and times every task alone. Of several processes,
+// which all call it with the devices of their own ranks, the first knows of all.
 func (r CollectiveRun) Measure(ctx context.Context, devices []*programs.Device) (result CollectiveTime, err error) {
 	defer func() { err = duringRun(err) }()
 	r.Call.Element = NumberBytes
@@ -55,33 +55,23 @@ func (r CollectiveRun) Measure(ctx context.Context, devices []*programs.Device) 
 	}
 	arithmetic := make([]*programs.Arithmetic, len(devices))
 	for i, d := range devices {
-		arithmetic[i] = programs.NewArithmetic(d.Backend)
-		defer arithmetic[i].Close()
+		if d != nil {
+			arithmetic[i] = programs.NewArithmetic(d.Backend)
+			defer arithmetic[i].Close()
+		}
 	}
 	defer holdGarbage()()
-	result.Cores = r.AtOnce
-	var times, handing []time.Duration
-	parts := map[like][]time.Duration{}
+	var times []time.Duration
+	parts := handing{run: r, devices: devices, arithmetic: arithmetic}
 	begin := time.Now()
-	for n := 0; n < r.Warmup+r.Repeats || n < mostRepeats && time.Since(begin) < enough; n++ {
-		if n >= r.Warmup {
-			took, err := r.apart(ctx, devices, arithmetic)
-			if err != nil {
+	for n := 0; n < r.Warmup+r.Repeats || r.World == nil && n < mostRepeats && time.Since(begin) < enough; n++ {
+		if n >= r.Warmup && r.World == nil { // in turns, so that both find the machine alike
+			if err := parts.measure(ctx, &result); err != nil {
 				return result, err
 			}
-			for i := range took {
-				key := likeOf(&result.Graph.Tasks[i])
-				parts[key] = append(parts[key], took[i])
-			}
-			result.Tasks = medians(result.Graph, parts)
-			passed, err := r.pass(ctx, result)
-			if err != nil {
-				return result, err
-			}
-			handing = append(handing, passed)
 		}
-		wrong, took, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier) error {
-			_, err := Run(ctx, c.graph, c.do, r.RunOptions)
+		wrong, took, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier, o RunOptions) error {
+			_, err := Run(ctx, c.graph, c.do, o)
 			return err
 		})
 		if err != nil {
@@ -91,12 +81,19 @@ func (r CollectiveRun) Measure(ctx context.Context, devices []*programs.Device) 
 			times = append(times, took)
 		}
 	}
-	result.Time, result.Handing = middle(times), middle(handing)
-	return result, nil
+	result.Time = middle(times)
+	if r.World == nil {
+		return result, nil
+	}
+	if result.Empty, err = r.empty(ctx, result.Graph); err != nil {
+		return result, err
+	}
+	err = r.alone(ctx, devices, arithmetic, &result)
+	return result, err
 }
 
 // once makes tensors, runs the collective on them, and counts the numbers that are wrong.
-func (r CollectiveRun) once(ctx context.Context, devices []*programs.Device, arithmetic []*programs.Arithmetic, run func(context.Context, *carrier) error) (wrong int, took time.Duration, err error) {
+func (r CollectiveRun) once(ctx context.Context, devices []*programs.Device, arithmetic []*programs.Arithmetic, run func(context.Context, *carrier, RunOptions) error) (wrong int, took time.Duration, err error) {
 	runtime.GC()
 	c, err := newCarrier(r.Call)
 	if err != nil {
@@ -124,12 +121,17 @@ func (r CollectiveRun) once(ctx context.Context, devices []*programs.Device, ari
 		}
 		defer func() { free(c.into) }()
 	}
-	start := time.Now()
-	if err := run(ctx, c); err != nil {
+	o := r.of(c)
+	if took, err = r.timed(ctx, func() error { return run(ctx, c, o) }); err != nil {
 		return 0, 0, err
 	}
-	took = time.Since(start)
-	wrong, err = r.wrong(row, c.into)
+	if wrong, err = r.wrong(row, c.into); err != nil {
+		return 0, 0, err
+	}
+	counts, err := r.collect(ctx, int64(wrong))
+	for _, n := range counts[1:] {
+		wrong += int(n)
+	}
 	return wrong, took, err
 }
 
@@ -141,6 +143,9 @@ func number(rank int, at int64) float32 { return float32((at*7 + int64(rank)*31)
 func (r CollectiveRun) upload(row collective.Collective, devices []*programs.Device) ([]programs.List, error) {
 	all := make([]programs.List, len(devices))
 	for rank, d := range devices {
+		if d == nil {
+			continue
+		}
 		var at int64
 		for _, n := range collective.RingChunks(r.Call.Length, row.Chunks(r.Call.Ranks)) {
 			values := make([]float32, n)
@@ -164,6 +169,9 @@ func (r CollectiveRun) upload(row collective.Collective, devices []*programs.Dev
 // wrong counts the numbers that are not what the collective should have left.
 func (r CollectiveRun) wrong(row collective.Collective, into []programs.List) (count int, err error) {
 	for rank, list := range into {
+		if list == nil {
+			continue // a rank of another process
+		}
 		var at int64
 		for chunk, n := range collective.RingChunks(r.Call.Length, row.Chunks(r.Call.Ranks)) {
 			want := r.expected(row.Result, rank, chunk, at)
@@ -209,77 +217,48 @@ func (r CollectiveRun) expected(kind graph.Kind, rank, chunk int, begins int64) 
 	return sum
 }
 
-// A like is what tasks have in common that take equally long.
-type like struct {
-	kind  graph.Kind
-	bytes int64
-}
-
-func likeOf(t *graph.Task) like { return like{t.Kind, t.Bytes} }
-
-// medians returns those of all tasks that are alike, by task.
-func medians(g *graph.Graph, times map[like][]time.Duration) []time.Duration {
-	list := make([]time.Duration, len(g.Tasks))
-	for i := range g.Tasks {
-		list[i] = middle(times[likeOf(&g.Tasks[i])])
-	}
-	return list
-}
-
-// apart performs the messages of a step on all ranks that have a core at once: first their
-// sends, and when these have ended what is done with them. It returns what tasks took.
-func (r CollectiveRun) apart(ctx context.Context, devices []*programs.Device, arithmetic []*programs.Arithmetic) (took []time.Duration, err error) {
-	_, _, err = r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier) error {
-		took = make([]time.Duration, len(c.graph.Tasks))
-		errs := make([]error, len(c.graph.Tasks))
-		perform := func(tasks []int32) {
-			var all sync.WaitGroup
-			for _, i := range tasks {
-				all.Go(func() {
-					start := time.Now()
-					errs[i] = c.do(ctx, i)
-					took[i] = time.Since(start)
-				})
-			}
-			all.Wait()
+// empty measures the graph with tasks that do nothing.
+func (r CollectiveRun) empty(ctx context.Context, g *graph.Graph) (time.Duration, error) {
+	times := make([]time.Duration, max(3, r.Repeats))
+	for n := range times {
+		took, err := r.timed(ctx, func() error {
+			_, err := Run(ctx, g, func(context.Context, int32) error { return nil }, r.RunOptions)
+			return err
+		})
+		if err != nil {
+			return 0, err
 		}
-		for next := 0; next < len(c.moves); {
-			sends, takes := r.together(c, next)
-			perform(sends)
-			if err := errors.Join(append(errs, ctx.Err())...); err != nil {
+		times[n] = took
+	}
+	return middle(times), nil
+}
+
+// alone measures every task while nothing else runs. Of messages between processes it is
+// what they take longer than empty ones, which are a part of Empty.
+func (r CollectiveRun) alone(ctx context.Context, devices []*programs.Device, arithmetic []*programs.Arithmetic, result *CollectiveTime) error {
+	const often = 3
+	var times [][]time.Duration // by task
+	for range often {
+		_, _, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier, o RunOptions) error {
+			times = slices.Grow(times, len(c.graph.Tasks))[:len(c.graph.Tasks)]
+			trace, empty, err := c.alone(ctx, o)
+			if err != nil {
 				return err
 			}
-			perform(takes)
-			next += len(sends)
+			for i := range times {
+				times[i] = append(times[i], max(0, trace.Spans[i].Duration()-empty[i]))
+			}
+			if o.part != nil {
+				result.Processes = members(o.World, o.part.residual)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		return errors.Join(errs...)
-	})
-	return took, err
-}
-
-// together returns the two ends of the next moves that need none of each other, between
-// different ranks, as many as there are cores.
-func (r CollectiveRun) together(c *carrier, next int) (sends, takes []int32) {
-	from, to := map[int]bool{}, map[int]bool{}
-	for k := next; k < len(c.moves) && len(sends) < max(1, r.AtOnce); k++ {
-		m, send := c.moves[k], int32(2*k)
-		needs := slices.ContainsFunc(c.graph.Deps(send), func(d int32) bool { return d >= int32(2*next) })
-		if needs || from[m.From] || to[m.To] {
-			break
-		}
-		from[m.From], to[m.To] = true, true
-		sends, takes = append(sends, send), append(takes, send+1)
 	}
-	return sends, takes
-}
-
-// pass runs the graph with tasks that let the time pass which they take, and do nothing.
-func (r CollectiveRun) pass(ctx context.Context, t CollectiveTime) (time.Duration, error) {
-	start := time.Now()
-	_, err := Run(ctx, t.Graph, func(_ context.Context, i int32) error {
-		for begin := time.Now(); time.Since(begin) < t.Tasks[i]; {
-		}
-		return nil
-	}, r.RunOptions)
-	return time.Since(start), err
+	for _, list := range times {
+		result.Alone = append(result.Alone, middle(list))
+	}
+	return nil
 }

@@ -19,14 +19,16 @@ func damaged(ctx context.Context) fault.Damage {
 	return damage
 }
 
-// spoil makes the first number of tensors that a task has left none.
+// spoil makes the numbers of a tensor that a task has left none.
 func spoil(left []**programs.Tensor) error {
 	for _, at := range left {
 		if *at == nil {
 			continue
 		}
 		spoiled, err := (*at).Changed(func(values []float32) []float32 {
-			values[0] = float32(math.NaN())
+			for i := range values {
+				values[i] = float32(math.NaN())
+			}
 			return values
 		})
 		if err != nil {

@@ -77,19 +77,22 @@ const patience = 5 * time.Second
 // watch ends the run when nothing has happened for as long as o.Stall, and abandons
 // tasks that do not come back then.
 func (r *runner) watch(ctx context.Context, ended <-chan struct{}, o RunOptions) {
-	timer := time.NewTicker(o.Stall)
+	const looks = 8 // at the progress while nothing happens
+	timer := time.NewTicker(o.Stall / looks)
 	defer timer.Stop()
-	for last, now := -1, 0; now != last; {
+	for same, last := 0, -1; same < looks; same++ {
 		select {
 		case <-ended:
 			return
 		case <-timer.C:
 		}
 		r.mu.Lock()
-		last, now = now, r.progress
+		if r.progress != last {
+			same, last = -1, r.progress
+		}
 		r.mu.Unlock()
-		if now == last && r.share != nil && !r.share.world.Still(o.Stall) {
-			last = -1 // other processes go on
+		if same == looks-1 && r.share != nil && !r.share.world.Still(o.Stall) {
+			same = -1 // other processes go on
 		}
 	}
 	if ctx.Err() == nil {

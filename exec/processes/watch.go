@@ -30,6 +30,8 @@ type notice struct {
 	Lost    bool          // it has gone, or does not answer
 	Silent  time.Duration // for how long nothing was heard of it
 	Text    string
+
+	Interrupted bool // somebody has interrupted it
 }
 
 func (n notice) frame() frame {
@@ -131,6 +133,10 @@ func (w *World) listen(k int, l *link) {
 				w.peers[k].moved(progress)
 				w.mu.Unlock()
 			}
+		case ring:
+			if w.announced != nil {
+				w.announced()
+			}
 		case abort:
 			w.ordered(k, f.data)
 		case bye:
@@ -174,7 +180,7 @@ func (w *World) ordered(from int, data []byte) {
 		w.lose(n.Process, n.Silent, n.Text)
 		return
 	}
-	w.fail(&AbortError{w.Processes()[n.Process], n.Text}, n)
+	w.fail(&AbortError{w.Processes()[n.Process], n.Text, n.Interrupted}, n)
 }
 
 // lose ends the run because a process has gone or does not answer.

@@ -41,7 +41,8 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 	r.warn(o.Devices.Unpinned())
 }
 
-// warn adds doubts about a run: that it is not pinned for a reason, or was disturbed.
+// warn adds doubts about a run: that it is not pinned for a reason, was disturbed, or
+// has a slow rank.
 func (r *Run) warn(unpinned string) {
 	warn := func(format string, args ...any) {
 		r.Result.Warnings = append(r.Result.Warnings, fmt.Sprintf(format, args...))
@@ -51,6 +52,9 @@ func (r *Run) warn(unpinned string) {
 	}
 	if s := r.Result.Steadiness; s != nil && r.Result.Disturbed {
 		warn("%s", s.Warning())
+	}
+	if slow := r.Result.SlowRank(); slow != "" && r.Result.TimesComparable {
+		warn("%s", slow)
 	}
 }
 

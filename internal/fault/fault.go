@@ -15,7 +15,7 @@ type Damage int
 // What can happen to a result.
 const (
 	None      Damage = iota
-	NaN              // a number of it is none
+	NaN              // its numbers are none
 	Lost             // nobody who waits for the task hears of its end
 	Truncated        // the last number of a message is missing
 )
