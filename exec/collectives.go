@@ -61,29 +61,8 @@ func (r CollectiveRun) Measure(ctx context.Context, devices []*programs.Device) 
 		}
 	}
 	defer holdGarbage()()
-	var times []time.Duration
-	parts := handing{run: r, devices: devices, arithmetic: arithmetic}
-	begin := time.Now()
-	for n := 0; n < r.Warmup+r.Repeats || r.World == nil && n < mostRepeats && time.Since(begin) < enough; n++ {
-		if n >= r.Warmup && r.World == nil { // in turns, so that both find the machine alike
-			if err := parts.measure(ctx, &result); err != nil {
-				return result, err
-			}
-		}
-		wrong, took, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier, o RunOptions) error {
-			_, err := Run(ctx, c.graph, c.do, o)
-			return err
-		})
-		if err != nil {
-			return result, err
-		}
-		if result.Wrong += wrong; n >= r.Warmup {
-			times = append(times, took)
-		}
-	}
-	result.Time = middle(times)
-	if r.World == nil {
-		return result, nil
+	if err = r.runs(ctx, devices, arithmetic, &result); err != nil || r.World == nil {
+		return result, err
 	}
 	if result.Empty, err = r.empty(ctx, result.Graph); err != nil {
 		return result, err
@@ -92,9 +71,36 @@ func (r CollectiveRun) Measure(ctx context.Context, devices []*programs.Device) 
 	return result, err
 }
 
+// runs measures the runs, and in one process in turns with them what they are made of, so
+// that both find the machine alike.
+func (r CollectiveRun) runs(ctx context.Context, devices []*programs.Device, arithmetic []*programs.Arithmetic, result *CollectiveTime) error {
+	var times []time.Duration
+	parts := handing{run: r, devices: devices, arithmetic: arithmetic}
+	begin := time.Now()
+	for n := 0; n < r.Warmup+r.Repeats || r.World == nil && n < mostRepeats && time.Since(begin) < enough; n++ {
+		if n >= r.Warmup && r.World == nil {
+			if err := parts.measure(ctx, result); err != nil {
+				return err
+			}
+		}
+		runtime.GC()
+		wrong, took, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier, o RunOptions) error {
+			_, err := Run(ctx, c.graph, c.do, o)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if result.Wrong += wrong; n >= r.Warmup {
+			times = append(times, took)
+		}
+	}
+	result.Time = middle(times)
+	return nil
+}
+
 // once makes tensors, runs the collective on them, and counts the numbers that are wrong.
 func (r CollectiveRun) once(ctx context.Context, devices []*programs.Device, arithmetic []*programs.Arithmetic, run func(context.Context, *carrier, RunOptions) error) (wrong int, took time.Duration, err error) {
-	runtime.GC()
 	c, err := newCarrier(r.Call)
 	if err != nil {
 		return 0, 0, err

@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -22,6 +23,7 @@ type handing struct {
 
 // measure times all tasks once more, and then a run in which they only let that time pass.
 func (h *handing) measure(ctx context.Context, result *CollectiveTime) error {
+	runtime.GC()
 	took, err := h.steps(ctx)
 	if err != nil {
 		return err
