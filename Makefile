@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench laws fuzz kill full-disk golden gallery schema fit exhaustive lint report course-checks accuracy speed engine ci
+.PHONY: run test bench laws fuzz kill processes faults full-disk golden gallery schema fit exhaustive lint report course-checks accuracy speed engine ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -28,6 +28,13 @@ fuzz: ## every fuzz target for FUZZTIME
 
 kill: ## kill writers of one folder at 300 moments
 	PSIM_KILLS=300 $(GO) test ./internal/files -run '^TestKilled$$' -count 1 -v
+
+faults: ## let 540 tasks of any rank go wrong; takes seven minutes
+	PSIM_FAULTS=1 $(GO) test ./cmd/psim -run '^TestFaults$$' -count 1 -timeout 1h -v
+
+processes: ## runs of several processes on this machine: the recipes, and processes lost at 20 moments; over MPI too where mpicc and mpirun are
+	PSIM_LOST=20 $(GO) test ./cmd/psim -run '^(TestLost|TestRecipesProcesses)$$' -count 1 -v
+	.ci/mpi -count 1 -v
 
 full-disk: ## write onto disks that fill at any write; skipped where nothing can be mounted
 	PSIM_FULL_DISK=1 $(GO) test ./cmd/psim -run '^TestFullDisk$$' -count 1 -timeout 1h -v
@@ -59,8 +66,9 @@ fit: ## fit the machines of published tables to their rows again; takes up to tw
 exhaustive: ## predict every plan of four small spaces one by one, and compare with psim search; takes minutes
 	$(GO) run ./internal/gen/exhaustive
 
-report: ## predict and run 18 experiments on this machine: docs/executed.md; takes minutes, and a quiet machine
-	$(GO) run ./cmd/psim validate --executed --markdown > docs/executed.md.new
+ROWS ?= $(or $(TMPDIR),/tmp)/psim-executed.jsonl
+report: ## predict and run experiments on this quiet machine: docs/executed.md; ten minutes; once ended it goes on (rm ROWS first for all anew)
+	$(GO) run ./cmd/psim validate --executed --markdown --resume $(ROWS) > docs/executed.md.new
 	mv docs/executed.md.new docs/executed.md
 
 course-checks: ## the eight checks of CS1390, whole VGG16 on two workers: docs/course-checks.md; takes 20 minutes

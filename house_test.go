@@ -151,6 +151,8 @@ var called = map[string]string{
 	"MarshalJSON":   "encoding/json",
 	"UnmarshalJSON": "encoding/json",
 	"FillString":    "gonum's drawing, of a page of a PDF",
+	"GobEncode":     "encoding/gob",
+	"GobDecode":     "encoding/gob",
 }
 
 // No exported function or method is without a caller outside tests. A name that is

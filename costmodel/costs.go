@@ -26,28 +26,56 @@ import (
 
 	"psim/costmodel/memory"
 	"psim/costmodel/stages"
-	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
-// StepCosts prices the tasks of a graph that was wired from a plan, on a machine.
-func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
+// Prices are what the tasks of a plan of stages cost on a machine, in graphs that differ in
+// nothing but their order. What these have in common is priced once. Any number of
+// goroutines may use them.
+type Prices struct {
+	machine    Machine
+	passes     *passPrices
+	collective func(*graph.Task) time.Duration
+	updates    updates
+	ledger     *memory.Ledger
+	persistent []int64
+}
+
+// NewPrices prices a plan for graphs with the shape, placement and groups of this one, which
+// need not have tasks.
+func NewPrices(m Machine, p *stages.Plan, g *graph.Graph) (*Prices, error) {
 	compute, err := m.slowest(g.Ranks()).Compute(p.Training)
 	if err != nil {
-		return graph.Costs{}, err
+		return nil, err
 	}
 	if err := m.check(g); err != nil {
-		return graph.Costs{}, err
+		return nil, err
 	}
-	passes, err := newPassPrices(compute, m.Host, p, g)
+	passes, err := newPassPrices(compute, m.Host, p, g.Placement)
+	if err != nil {
+		return nil, err
+	}
+	return &Prices{m, passes, m.collectives(p, g), newUpdates(m, compute, p, g), memory.NewLedger(p, g), memory.Persistent(p, g.Ranks())}, nil
+}
+
+// StepCosts prices the tasks of a graph that was wired from a plan, on a machine.
+func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
+	prices, err := NewPrices(m, p, g)
 	if err != nil {
 		return graph.Costs{}, err
 	}
-	collective, updates, ledger := m.collectives(p, g), newUpdates(m, compute, p, g), memory.NewLedger(p, g)
-	if err := m.checkTimes(g, collective, updates); err != nil {
+	return prices.Costs(g)
+}
+
+// Costs prices the tasks of a graph that was wired from the plan.
+func (p *Prices) Costs(g *graph.Graph) (graph.Costs, error) {
+	m := &p.machine
+	if err := m.checkTimes(g, p.collective, p.updates); err != nil {
 		return graph.Costs{}, err
 	}
-	price := func(t *graph.Task) graph.Cost {
+	costs := graph.Costs{Persistent: p.persistent, Host: m.threads(g)}
+	passes, ledger := p.passes.in(g, costs.Host != nil), p.ledger.In(g)
+	costs.Task = func(t *graph.Task) graph.Cost {
 		var c graph.Cost
 		switch k := t.Kind; {
 		case k.Compute():
@@ -55,18 +83,14 @@ func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
 		case k == graph.SendForward, k == graph.SendBackward:
 			c = m.message(t)
 		case k.Collective():
-			c.Busy = collective(t)
+			c.Busy = p.collective(t)
 		case k == graph.Average:
-			c.Busy = updates.average(t)
+			c.Busy = p.updates.average(t)
 		case k == graph.Optimizer:
-			c.Busy = updates.step(t)
+			c.Busy = p.updates.step(t)
 		}
 		c.BytesAtStart, c.BytesAtEnd = ledger.Task(t)
 		return c
-	}
-	costs := graph.Costs{Task: price, Persistent: memory.Persistent(p, g.Ranks()), Host: m.threads(g)}
-	if costs.Host != nil {
-		costs.Task = passes.withLaunches(m.Host, compute, price)
 	}
 	return costs, nil
 }
@@ -128,104 +152,4 @@ func (m *Machine) check(g *graph.Graph) error {
 func (m *Machine) message(t *graph.Task) graph.Cost {
 	l, queue := m.Between(t.Rank, t.Peer)
 	return graph.Cost{Busy: l.Transfer(t.Bytes), Delay: time.Duration(l.Latency), Link: queue}
-}
-
-// passPrices hold the prices of F, B, I and W.
-type passPrices struct {
-	plan    *stages.Plan
-	prices  [][]price // by stage and size of microbatch
-	sliced  stages.Sliced
-	slices  []slicePrices // of backwards, by stage and copy
-	weights []slicePrices // of weight gradients, which an order may have beside backwards
-	inputs  []slicePrices // of input gradients, likewise
-	ahead   []slicePrices // of forwards, by stage
-	cuts    []graph.Task  // those that these were priced for
-	copyOf  func(stage, microbatch int32) int
-}
-
-// slicePrices hold the prices of a pass that is cut, by size of microbatch.
-type slicePrices struct {
-	times    [][]time.Duration
-	inner    [][]graph.Inner
-	launches [][]launch
-}
-
-// newPassPrices prices every stage for every distinct size of microbatch. It refuses
-// times that are cut off at the longest that can be added.
-func newPassPrices(c Compute, h Host, p *stages.Plan, g *graph.Graph) (*passPrices, error) {
-	copies := len(p.Stages) + len(g.Placement.Second)
-	list := &passPrices{
-		plan: p, sliced: stages.SlicedIn(g), copyOf: g.Placement.Copy, ahead: make([]slicePrices, len(p.Stages)),
-		slices: make([]slicePrices, copies), weights: make([]slicePrices, copies), inputs: make([]slicePrices, copies),
-	}
-	layers := layerPrices(c, p)
-	for s := range p.Stages {
-		var prices []price
-		for size, n := range p.Sizes {
-			price := taskPrice(c, p, s, layers[s][size], n)
-			if price.time.forward >= units.Longest || price.time.backward >= units.Longest {
-				return nil, fmt.Errorf("compute: stage %d would take more than %.0f hours for a microbatch on this device; check its rates and launch cost", s, units.Longest.Hours())
-			}
-			prices = append(prices, price)
-		}
-		list.prices = append(list.prices, prices)
-	}
-	for i := range g.Tasks {
-		if t := &g.Tasks[i]; t.Kind.Compute() && t.Part > 0 {
-			list.slice(c, h, t)
-		}
-	}
-	return list, nil
-}
-
-// slice prices the parts of a pass, for every size of microbatch, unless they are known.
-func (p *passPrices) slice(c Compute, h Host, t *graph.Task) {
-	cut := p.parts(t)
-	if cut.times != nil {
-		return
-	}
-	for _, other := range p.cuts {
-		if other.Kind == t.Kind && p.plan.Alike(int(other.Stage), int(t.Stage)) {
-			*cut = *p.parts(&other)
-			return
-		}
-	}
-	p.cuts = append(p.cuts, *t)
-	for size, n := range p.plan.Sizes {
-		times, launches := slice(c, h, p.plan, t.Kind, int(t.Stage), n)
-		inner := p.prices[t.Stage][size].inner.of(t.Kind)
-		cut.times, cut.inner, cut.launches = append(cut.times, times), append(cut.inner, spread(*inner, times)), append(cut.launches, launches)
-	}
-}
-
-// parts finds the prices of the parts of F, B, I or W.
-func (p *passPrices) parts(t *graph.Task) *slicePrices {
-	switch copy := p.copyOf(t.Stage, t.Microbatch); t.Kind {
-	case graph.Forward:
-		return &p.ahead[t.Stage]
-	case graph.WeightGradient:
-		return &p.weights[copy]
-	case graph.InputGradient:
-		return &p.inputs[copy]
-	default:
-		return &p.slices[copy]
-	}
-}
-
-// cut finds the prices of the parts of a pass that is cut; nil for other tasks.
-func (p *passPrices) cut(t *graph.Task) *slicePrices {
-	if p.sliced.Has(t) {
-		return p.parts(t)
-	}
-	return nil
-}
-
-// task prices F, B, I or W, or a slice of one.
-func (p *passPrices) task(t *graph.Task) graph.Cost {
-	size := p.plan.SizeOf(t)
-	if cut := p.cut(t); cut != nil {
-		return graph.Cost{Busy: cut.times[size][t.Part], Inner: some(&cut.inner[size][t.Part])}
-	}
-	price := &p.prices[t.Stage][size]
-	return graph.Cost{Busy: *price.time.of(t.Kind), Inner: some(price.inner.of(t.Kind))}
 }

@@ -18,7 +18,7 @@ func (s *slicer) exchanged(plan *stages.Plan, stage int) {
 		s.done = received(s.compute, plan, stage, stage-1, s.samples).Exposed
 		for _, l := range layers {
 			s.walker.prepare()
-			s.again(l.Ops)
+			s.forwards(l, func(l arch.Layer) []arch.Op { return l.Ops })
 		}
 		s.end()
 		return
@@ -27,10 +27,12 @@ func (s *slicer) exchanged(plan *stages.Plan, stage int) {
 		s.done = received(s.compute, plan, stage, stage+1, s.samples).Exposed
 	}
 	for _, l := range slices.Backward(layers) {
-		s.again(s.training.Repeated(l))
+		s.forwards(l, s.training.Repeated)
 		s.walker.prepare()
-		for _, ops := range steps(l.Ops) {
-			s.step(ops)
+		s.know(l, nil)
+		for i, ops := range s.steps {
+			s.done = units.Sum(s.done, s.took[i])
+			s.walk(ops)
 			if ops[0].Exchanges[arch.InputGradient].Collective == arch.AllToAll {
 				s.end()
 			}
@@ -39,14 +41,20 @@ func (s *slicer) exchanged(plan *stages.Plan, stage int) {
 	s.end()
 }
 
-// again goes through the forward of operations.
-func (s *slicer) again(ops []arch.Op) {
-	for i, o := range ops {
-		if s.kind != graph.WeightGradient { // which repeats nothing
-			s.done = units.Sum(s.done, s.compute.Op(o, arch.Forward, s.samples))
-			s.walker.operations(ops[i:i+1], arch.Forward)
+// forwards goes through the forward of some operations of a layer, the same of all layers.
+func (s *slicer) forwards(l arch.Layer, of func(arch.Layer) []arch.Op) {
+	if !l.Shares(s.repeated) {
+		s.repeated, s.again, s.anew = l, of(l), nil
+		for _, o := range s.again {
+			s.anew = append(s.anew, s.compute.Op(o, arch.Forward, s.samples))
 		}
-		if o.Exchanges[arch.Forward].Collective == arch.AllToAll {
+	}
+	for i := range s.again {
+		if s.kind != graph.WeightGradient { // which repeats nothing
+			s.done = units.Sum(s.done, s.anew[i])
+			s.walker.operations(s.again[i:i+1], arch.Forward)
+		}
+		if s.again[i].Exchanges[arch.Forward].Collective == arch.AllToAll {
 			s.end()
 		}
 	}

@@ -109,6 +109,9 @@ type walker struct {
 	busy           time.Duration
 }
 
+// free reports whether kernels are launched for nothing: then there is nothing to follow.
+func (w *walker) free() bool { return w.host.Operation == 0 && w.host.Layer == 0 }
+
 func (w *walker) launch() launch {
 	return launch{thread: w.launched, lead: max(w.ends, w.launched) - w.busy}
 }
@@ -123,6 +126,9 @@ func (w *walker) prepare() {
 // layer walks through passes of a layer, those of a backward from its last
 // operation to the first. One that was measured took its launches along.
 func (w *walker) layer(l arch.Layer, passes ...arch.Pass) {
+	if w.free() {
+		return
+	}
 	w.prepare()
 	which := timeOf(passes[0])
 	switch {
@@ -162,6 +168,9 @@ func (w *walker) twice(l arch.Layer) {
 
 // repeated walks through what a layer did not keep and runs again.
 func (w *walker) repeated(l arch.Layer, t arch.Training) {
+	if w.free() {
+		return
+	}
 	if _, ok := w.compute.measured.at(l, forwardTime, w.samples); ok {
 		w.kernels(0, w.compute.Recompute(l, t, w.samples))
 		return
@@ -223,6 +232,9 @@ func (w *walker) reversed(ops []arch.Op, p arch.Pass) {
 }
 
 func (w *walker) operations(ops []arch.Op, passes ...arch.Pass) {
+	if w.free() {
+		return
+	}
 	for _, o := range ops {
 		for _, p := range passes {
 			w.kernels(w.compute.kernels(o, p, w.samples), w.compute.Op(o, p, w.samples))
@@ -234,30 +246,4 @@ func (w *walker) kernels(n int, busy time.Duration) {
 	w.launched = units.Sum(w.launched, time.Duration(n)*time.Duration(w.host.Operation))
 	w.ends = units.Sum(max(w.ends, w.launched), busy)
 	w.busy = units.Sum(w.busy, busy)
-}
-
-// withLaunches adds to the price of computing tasks what launching them takes.
-func (p *passPrices) withLaunches(h Host, c Compute, price func(*graph.Task) graph.Cost) func(*graph.Task) graph.Cost {
-	launches := make([][]byPass[launch], len(p.plan.Stages)) // by stage and size of microbatch
-	for s := range launches {
-		for _, n := range p.plan.Sizes {
-			launches[s] = append(launches[s], taskLaunch(c, h, p.plan, s, n))
-		}
-	}
-	return func(t *graph.Task) graph.Cost {
-		cost := price(t)
-		if !t.Kind.Compute() {
-			return cost
-		}
-		size := p.plan.SizeOf(t)
-		l := *launches[t.Stage][size].of(t.Kind)
-		if cut := p.cut(t); cut != nil {
-			l = cut.launches[size][t.Part]
-		}
-		if p.plan.Placement.Receives(t) {
-			l.thread, l.lead = units.Sum(l.thread, time.Duration(h.Message)), units.Sum(l.lead, time.Duration(h.Message))
-		}
-		cost.Launch, cost.LaunchLead = l.thread, l.lead
-		return cost
-	}
 }

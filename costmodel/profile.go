@@ -17,21 +17,28 @@ type taskKind struct {
 	stage   int32
 	samples int64
 	part    uint16
+	apart   bool // between processes
 }
 
 // Profiled prices the tasks of a graph as they took when they were measured one
 // by one: the median over all tasks of a kind in all traces of a graph that was
 // wired from a plan. Memory and links are those of base; times have no delays, since
-// what a message takes was measured until it had arrived.
-func Profiled(base graph.Costs, plan *stages.Plan, traces []*graph.Trace) (graph.Costs, error) {
+// what a message takes was measured until it had arrived. apart, which may be nil, tells
+// which messages and collectives pass between processes: these are of a kind of their own.
+func Profiled(base graph.Costs, plan *stages.Plan, traces []*graph.Trace, apart func(*graph.Task) bool) (graph.Costs, error) {
 	if len(traces) == 0 {
 		return base, fmt.Errorf("there is no trace to take times from")
 	}
 	g := traces[0].Graph
+	kindOf := func(t *graph.Task) taskKind {
+		k := kindOf(g, t, plan)
+		k.apart = apart != nil && apart(t)
+		return k
+	}
 	times := map[taskKind][]time.Duration{}
 	for _, trace := range traces {
 		for i := range trace.Graph.Tasks {
-			k := kindOf(g, &trace.Graph.Tasks[i], plan)
+			k := kindOf(&trace.Graph.Tasks[i])
 			times[k] = append(times[k], trace.Spans[i].Duration())
 		}
 	}
@@ -42,7 +49,7 @@ func Profiled(base graph.Costs, plan *stages.Plan, traces []*graph.Trace) (graph
 	priced := base.Task
 	base.Task = func(t *graph.Task) graph.Cost {
 		cost := priced(t)
-		cost.Busy, cost.Delay, cost.Link = medians[kindOf(g, t, plan)], 0, 0
+		cost.Busy, cost.Delay, cost.Link = medians[kindOf(t)], 0, 0
 		return cost
 	}
 	return base, nil
@@ -58,6 +65,58 @@ func kindOf(g *graph.Graph, t *graph.Task, plan *stages.Plan) taskKind {
 		k.samples = plan.Sizes[plan.SizeOf(t)]
 	}
 	return k
+}
+
+// Crowded adds to the costs of Profiled what tasks take from each other on so many cores,
+// on which they may be pinned; 0 cores is none. It compares steps whose tasks ran alone with
+// others of the same graph, one each, in which several ranks computed at once.
+func Crowded(costs graph.Costs, cores int, pinned bool, alone, together []*graph.Trace) graph.Costs {
+	if cores == 0 {
+		return costs
+	}
+	var lost [graph.Kinds][]float64
+	for n := range together {
+		for kind, share := range lostShares(cores, alone[n], together[n]) {
+			lost[kind] = append(lost[kind], share)
+		}
+	}
+	slower := [graph.Kinds]float64{}
+	for kind, shares := range lost {
+		slower[kind] = 1
+		if n := len(shares); n > 0 {
+			slices.Sort(shares)
+			slower[kind] = 1 / (1 - (shares[(n-1)/2]+shares[n/2])/2)
+		}
+	}
+	costs.Cores = &graph.Cores{Number: cores, Pinned: pinned, Slower: func(t *graph.Task) float64 { return slower[t.Kind] }}
+	return costs
+}
+
+// lostShares returns by kind which share of the time that tasks spend beside those of all
+// other cores they would not take alone: by least squares, so that those that are beside
+// others for longer count more. At worst cores take turns.
+func lostShares(cores int, alone, together *graph.Trace) (shares [graph.Kinds]float64) {
+	g := together.Graph
+	cores = min(cores, g.Ranks())
+	var product, square [graph.Kinds]float64
+	for i := range g.Tasks {
+		kind, own := g.Tasks[i].Kind, together.Spans[i]
+		var beside time.Duration
+		for k, other := range together.Spans {
+			if g.Tasks[k].Rank != g.Tasks[i].Rank {
+				beside += max(0, min(own.End, other.End)-max(own.Start, other.Start))
+			}
+		}
+		seconds := beside.Seconds() / float64(cores-1)
+		product[kind] += seconds * (own.Duration() - alone.Spans[i].Duration()).Seconds()
+		square[kind] += seconds * seconds
+	}
+	for kind := range shares {
+		if square[kind] > 0 && !graph.Kind(kind).Collective() {
+			shares[kind] = min(max(0, product[kind]/square[kind]), 1-1/float64(cores))
+		}
+	}
+	return shares
 }
 
 // median of a list that is not empty, which it sorts.

@@ -31,7 +31,7 @@ func TestProfiled(t *testing.T) {
 		}
 		traces = append(traces, trace)
 	}
-	costs, err := costmodel.Profiled(base, w.Plan(), traces)
+	costs, err := costmodel.Profiled(base, w.Plan(), traces, nil)
 	require.NoError(t, err)
 	for i := range g.Tasks {
 		task := &g.Tasks[i]
@@ -41,6 +41,50 @@ func TestProfiled(t *testing.T) {
 		require.Equal(t, was.BytesAtStart, got.BytesAtStart)
 		require.Equal(t, was.BytesAtEnd, got.BytesAtEnd)
 	}
-	_, err = costmodel.Profiled(base, w.Plan(), nil)
+	_, err = costmodel.Profiled(base, w.Plan(), nil, nil)
 	require.EqualError(t, err, "there is no trace to take times from")
+}
+
+// together makes two traces of forwards on two ranks: alone, of 10 ms each, and in pairs,
+// in which they take so long.
+func together(paired ...time.Duration) (alone, pairs *graph.Trace) {
+	g := &graph.Graph{Shape: graph.Shape{Ranks: 2, Microbatches: len(paired)}}
+	alone, pairs = &graph.Trace{Graph: g}, &graph.Trace{Graph: g}
+	for rank := range int32(2) {
+		g.AddStream(rank, "compute")
+	}
+	for m, took := range paired {
+		for rank := range int32(2) {
+			g.Add(graph.Task{Rank: rank, Stream: rank, Microbatch: int32(m), Peer: graph.None})
+			start := time.Duration(2*m+int(rank)) * 10 * time.Millisecond
+			alone.Spans = append(alone.Spans, graph.Span{Start: start, End: start + 10*time.Millisecond})
+			pairs.Spans = append(pairs.Spans, graph.Span{Start: start - start%(20*time.Millisecond), End: start - start%(20*time.Millisecond) + took})
+		}
+	}
+	return alone, pairs
+}
+
+// What takes 12.5 ms beside another that computes all the time, and 10 ms alone, is a
+// quarter slower, and four of five parts of its time are its own. What takes turns is
+// bounded by the cores, what noise makes faster is not slower, and one core is one core.
+func TestCrowded(t *testing.T) {
+	const ms = time.Millisecond
+	f := &graph.Task{Kind: graph.Forward}
+	for _, c := range []struct {
+		took time.Duration
+		want float64
+	}{{12500 * time.Microsecond, 1.25}, {10 * ms, 1}, {9 * ms, 1}, {100 * ms, 2}} {
+		alone, pairs := together(c.took, c.took)
+		cores := costmodel.Crowded(graph.Costs{}, 2, true, []*graph.Trace{alone}, []*graph.Trace{pairs}).Cores
+		require.InDelta(t, c.want, cores.Slower(f), 1e-9)
+		require.Equal(t, 1.0, cores.Slower(&graph.Task{Kind: graph.AllReduce}))
+		require.Equal(t, []any{2, true}, []any{cores.Number, cores.Pinned})
+	}
+	alone, disturbed := together(500*ms, 10*ms)
+	_, steady := together(11*ms, 11*ms)
+	list := []*graph.Trace{alone, alone, alone}
+	cores := costmodel.Crowded(graph.Costs{}, 2, false, list, []*graph.Trace{steady, disturbed, steady}).Cores
+	require.InDelta(t, 1.1, cores.Slower(f), 1e-9, "the median of the steps")
+	require.Equal(t, 1.0, costmodel.Crowded(graph.Costs{}, 1, false, list, nil).Cores.Slower(f))
+	require.Nil(t, costmodel.Crowded(graph.Costs{}, 0, false, list, nil).Cores)
 }

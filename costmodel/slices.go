@@ -25,8 +25,12 @@ type slicer struct {
 	bucketOf     map[string]int
 	missing      []int // tensors of every bucket
 	known        arch.Layer
-	steps        [][]arch.Op // of the layer known
-	makers       []int       // by tensor of it: the step that makes its gradient
+	steps        [][]arch.Op     // of the layer known
+	took         []time.Duration // by these
+	makers       []int           // by tensor of it: the step that makes its gradient
+	repeated     arch.Layer
+	again        []arch.Op       // of the layer repeated
+	anew         []time.Duration // by these; of a layer without all-to-alls in one
 	times        []time.Duration
 	launches     []launch
 }
@@ -98,7 +102,10 @@ func (s *slicer) end() {
 // repeat goes through what layers did not keep and run again.
 func (s *slicer) repeat(layers []arch.Layer) {
 	for _, l := range layers {
-		s.done = units.Sum(s.done, s.compute.Recompute(l, s.training, s.samples))
+		if !l.Shares(s.repeated) {
+			s.repeated, s.anew = l, []time.Duration{s.compute.Recompute(l, s.training, s.samples)}
+		}
+		s.done = units.Sum(s.done, s.anew[0])
 		s.walker.repeated(l, s.training)
 	}
 }
@@ -121,7 +128,8 @@ func (s *slicer) layer(l arch.Layer, held []arch.Tensor) {
 		s.walker.prepare()
 		s.know(l, held)
 		for i, ops := range s.steps {
-			s.step(ops)
+			s.done = units.Sum(s.done, s.took[i])
+			s.walk(ops)
 			s.complete(held, i)
 		}
 		s.complete(held, len(s.steps))
@@ -137,7 +145,10 @@ func (s *slicer) know(l arch.Layer, held []arch.Tensor) {
 	if l.Shares(s.known) && len(held) == len(s.makers) {
 		return
 	}
-	s.known, s.steps, s.makers = l, steps(l.Ops), make([]int, len(held))
+	s.known, s.steps, s.took, s.makers = l, steps(l.Ops), nil, make([]int, len(held))
+	for _, ops := range s.steps {
+		s.took = append(s.took, s.step(ops))
+	}
 	for i, t := range held {
 		s.makers[i] = slices.IndexFunc(s.steps, func(ops []arch.Op) bool {
 			return slices.ContainsFunc(ops, func(o arch.Op) bool { return o.Makes(t) })
@@ -148,22 +159,28 @@ func (s *slicer) know(l arch.Layer, held []arch.Tensor) {
 	}
 }
 
-// step goes through a step of a layer.
-func (s *slicer) step(ops []arch.Op) {
-	weight := s.compute.roofline(ops, arch.WeightGradient, s.samples)
+// step prices a step of a layer.
+func (s *slicer) step(ops []arch.Op) time.Duration {
+	pass := func(p arch.Pass) time.Duration { return s.compute.roofline(ops, p, s.samples) }
 	switch s.kind {
 	case graph.WeightGradient:
-		s.done = units.Sum(s.done, weight)
-		s.walker.reversed(ops, arch.WeightGradient)
-		return
+		return pass(arch.WeightGradient)
 	case graph.InputGradient:
-		s.done = units.Sum(s.done, s.compute.roofline(ops, arch.InputGradient, s.samples))
-		s.walker.reversed(ops, arch.InputGradient)
-		return
+		return pass(arch.InputGradient)
 	}
-	both := units.Sum(s.compute.roofline(ops, arch.InputGradient, s.samples), weight)
-	s.done = units.Sum(s.done, both-s.compute.hidden(ops, s.samples))
-	s.walker.step(ops)
+	return units.Sum(pass(arch.InputGradient), pass(arch.WeightGradient)) - s.compute.hidden(ops, s.samples)
+}
+
+// walk goes through the launches of a step.
+func (s *slicer) walk(ops []arch.Op) {
+	switch s.kind {
+	case graph.WeightGradient:
+		s.walker.reversed(ops, arch.WeightGradient)
+	case graph.InputGradient:
+		s.walker.reversed(ops, arch.InputGradient)
+	default:
+		s.walker.step(ops)
+	}
 }
 
 // complete counts the tensors whose gradients a step of a layer makes, and ends slices with

@@ -2,62 +2,87 @@ package exec
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"slices"
 	"sync"
 	"time"
 
+	"psim/internal/fault"
 	"psim/schedules/graph"
 )
 
 // OneByOne performs the tasks of a well-formed graph as Run does, but never two
 // at a time, except the ranks of one collective: so every task is measured
-// alone. It fails with the first task that does.
+// alone. With o.AtOnce it begins what several ranks compute together, and waits for
+// all of that. It fails with the first task that does.
 func OneByOne(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.Trace, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	r := newRunner(g, do, cancel, o)
-	next := slices.Clone(r.start[:len(g.Streams)])
-	ended := make([]bool, len(g.Tasks))
+	r, ctx := newRunner(ctx, g, do, o)
+	defer r.close()
+	defer r.guard(ctx, o)()
 	for done := 0; done < len(g.Tasks); {
-		tasks := r.pick(next, ended)
+		tasks := r.pick(max(1, o.AtOnce))
 		if len(tasks) == 0 {
-			return r.trace, errors.New("the graph deadlocks")
+			return r.trace, r.stuck(0)
 		}
 		if err := r.together(ctx, tasks); err != nil {
 			return r.trace, err
-		}
-		for _, i := range tasks {
-			ended[i] = true
-			next[g.Tasks[i].Stream]++
 		}
 		done += len(tasks)
 	}
 	return r.trace, nil
 }
 
-// pick finds a task that may run, or all ranks of a collective.
-func (r *runner) pick(next []int32, ended []bool) []int32 {
-	waiting := map[int32][]int32{} // by group: the tasks of ranks that are ready
-	for s := range r.graph.Streams {
-		if next[s] == r.start[s+1] {
-			continue
-		}
-		i := r.order[next[s]]
-		t := &r.graph.Tasks[i]
-		if slices.ContainsFunc(r.graph.Deps(i), func(d int32) bool { return !ended[d] }) {
-			continue
-		}
-		if !t.Kind.Collective() {
-			return []int32{i}
-		}
-		waiting[t.Peer] = append(waiting[t.Peer], i)
-		if len(waiting[t.Peer]) == len(r.graph.Groups[t.Peer]) {
-			return waiting[t.Peer]
+// inOrder performs all tasks in their own order, one after another. Each must depend on
+// those before it alone, and none be a collective.
+func inOrder(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.Trace, error) {
+	r, ctx := newRunner(ctx, g, do, o)
+	defer r.close()
+	defer r.guard(ctx, o)()
+	for i := range g.Tasks {
+		if err := r.together(ctx, []int32{int32(i)}); err != nil {
+			return r.trace, err
 		}
 	}
-	return nil
+	return r.trace, nil
+}
+
+// pick finds a task that may run, all ranks of a collective, or what so many ranks
+// may compute.
+func (r *runner) pick(atOnce int) (tasks []int32) {
+	waiting := map[int32][]int32{} // by group: the tasks of ranks that are ready
+	for s := range r.graph.Streams {
+		at := r.start[s] + r.head[s]
+		if at == r.start[s+1] {
+			continue
+		}
+		i := r.order[at]
+		t := &r.graph.Tasks[i]
+		if slices.ContainsFunc(r.graph.Deps(i), r.pending) {
+			continue
+		}
+		switch {
+		case t.Kind.Collective():
+			waiting[t.Peer] = append(waiting[t.Peer], i)
+			if len(waiting[t.Peer]) == len(r.graph.Groups[t.Peer]) {
+				return waiting[t.Peer]
+			}
+		case t.Kind.Message() || atOnce == 1:
+			return []int32{i}
+		case len(tasks) < atOnce && !slices.ContainsFunc(tasks, func(j int32) bool { return r.graph.Tasks[j].Rank == t.Rank }):
+			tasks = append(tasks, i)
+		}
+	}
+	return tasks
+}
+
+// pending reports whether a task has not ended.
+func (r *runner) pending(i int32) bool {
+	select {
+	case <-r.done[i]:
+		return false
+	default:
+		return true
+	}
 }
 
 // together performs tasks side by side and waits for all.
@@ -65,43 +90,94 @@ func (r *runner) together(ctx context.Context, tasks []int32) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
+	r.under(tasks)
+	defer r.under(nil)
+	if r.share == nil && len(tasks) == 1 {
+		r.alone(ctx, tasks[0])
+		return context.Cause(ctx)
+	}
 	var all sync.WaitGroup
 	for _, i := range tasks {
-		perform := func() {
-			from := time.Since(r.begin)
-			if err := r.perform(ctx, i); err != nil {
-				r.cancel(&TaskError{r.graph, i, err})
-				return
-			}
-			r.trace.Ready[i] = from
-			r.trace.Spans[i] = graph.Span{Start: from, End: time.Since(r.begin)}
+		if r.share.begins(i) {
+			all.Go(func() { r.alone(ctx, i) })
 		}
-		if len(tasks) == 1 {
-			perform()
-			continue
-		}
-		all.Go(perform)
 	}
 	all.Wait()
+	if r.share != nil && ctx.Err() == nil {
+		r.settle(ctx, tasks)
+	}
 	return context.Cause(ctx)
 }
 
-// Profile measures every task alone: it runs steps one task after another,
-// drops the first, which warms up, and returns the traces of the others. The
-// trainer then begins anew, with its first parameters.
-func (t *Trainer) Profile(ctx context.Context, b Batch, repeats int) ([]*graph.Trace, error) {
-	var traces []*graph.Trace
+// under notes which tasks are under way.
+func (r *runner) under(tasks []int32) {
+	r.mu.Lock()
+	r.only = tasks
+	r.mu.Unlock()
+}
+
+// alone performs a task that waits for nothing.
+func (r *runner) alone(ctx context.Context, i int32) {
+	s := int(r.graph.Tasks[i].Stream)
+	ended := int(r.head[s])
+	r.advance(s, ended)
+	from := time.Since(r.begin)
+	damage, err := r.perform(ctx, i)
+	if err != nil {
+		r.cancel(&TaskError{r.graph, i, err})
+		return
+	}
+	r.trace.Ready[i] = from
+	r.trace.Spans[i] = graph.Span{Start: from, End: time.Since(r.begin)}
+	r.advance(s, ended+1)
+	switch {
+	case damage == fault.Lost && r.share != nil:
+		<-ctx.Done() // nobody hears of its end
+	case damage != fault.Lost && r.share == nil:
+		close(r.done[i])
+	}
+}
+
+// A Profile has the traces of steps in which tasks were measured: every one alone, and
+// in as many others what several ranks compute together. A step of one kind is followed by
+// one of the other, so that both find the machine alike.
+type Profile struct {
+	Alone    []*graph.Trace
+	Together []*graph.Trace // none where only one at a time can compute
+	Cores    int            // how many tasks of the devices can run at once; 0 is any number
+}
+
+// Profile measures every task alone, and beside those of as many ranks as o.AtOnce says:
+// it runs steps one task after another, drops the first, which warms up, and returns the
+// traces of the others. The trainer then begins anew, with its first parameters.
+func (t *Trainer) Profile(ctx context.Context, b Batch, repeats int, o RunOptions) (p Profile, err error) {
 	resume := holdGarbage()
 	defer resume()
-	for n := range repeats + 1 {
-		runtime.GC()
-		trace, _, err := t.stepWith(ctx, OneByOne, b, RunOptions{}, nil)
-		if err != nil {
-			return nil, err
-		}
-		if n > 0 {
-			traces = append(traces, trace)
+	ways := []int{1} // by step, how many ranks compute at once
+	p.Cores = o.AtOnce
+	atOnce := min(o.AtOnce, t.job.Graph.Ranks())
+	for range repeats {
+		if ways = append(ways, 1); atOnce > 1 {
+			ways = append(ways, atOnce)
 		}
 	}
-	return traces, t.Reset()
+	o.AtOnce = 0
+	for n, way := range ways {
+		runtime.GC()
+		beside := o
+		beside.AtOnce = way
+		trace, _, err := t.stepWith(ctx, OneByOne, b, beside, nil)
+		if err == nil && n == len(ways)-1 {
+			err = t.checkParameters()
+		}
+		switch {
+		case err != nil:
+			return Profile{}, t.explain(ctx, func(int) Batch { return b }, NumberError{Step: n, Steps: len(ways), Seen: err}, o)
+		case n > 0 && way == 1:
+			p.Alone = append(p.Alone, trace)
+		case n > 0:
+			p.Together = append(p.Together, trace)
+		}
+	}
+	return p, t.Reset()
 }

@@ -33,18 +33,54 @@ func (s *step) broadcast(ctx context.Context, t graph.Task) error {
 }
 
 // passOn copies the first rank's tensors from each rank to the next.
-func (s *step) passOn(ctx context.Context, ranks []int32, lists []programs.List) (err error) {
-	for at := 1; at < len(lists); at++ {
-		for k, x := range lists[at] {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			x.Release()
-			lists[at][k] = nil
-			if lists[at][k], err = lists[at-1][k].CopyTo(s.devices[ranks[at]]); err != nil {
-				return err
-			}
+func (s *step) passOn(ctx context.Context, ranks []int32, r *round) (err error) {
+	for at := 1; at < len(ranks); at++ {
+		from, to := ranks[at-1], ranks[at]
+		switch {
+		case s.devices[from] != nil && s.devices[to] != nil:
+			err = s.passTo(ctx, s.devices[to], r.chunks[at-1], r.chunks[at])
+		case s.devices[from] != nil:
+			err = s.passOut(r, at, to)
+		case s.devices[to] != nil:
+			err = s.passIn(ctx, r, at, from, to)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func (s *step) passTo(ctx context.Context, d *programs.Device, from, to programs.List) (err error) {
+	for k, x := range to {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		x.Release()
+		to[k] = nil
+		if to[k], err = copyWhole(ctx, from[k], d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// passOut sends the tensors of the rank before to the process of a rank, which passes
+// them in.
+func (s *step) passOut(r *round, at int, to int32) error {
+	data, err := r.chunks[at-1].Pack()
+	if err != nil {
+		return err
+	}
+	return s.part.world.Send(s.part.owners[to], fmt.Sprint(r.name, " ", at), data)
+}
+
+func (s *step) passIn(ctx context.Context, r *round, at int, from, to int32) error {
+	data, err := s.part.world.Receive(ctx, s.part.owners[from], fmt.Sprint(r.name, " ", at))
+	if err != nil {
+		return err
+	}
+	r.chunks[at].Release()
+	r.chunks[at], err = programs.Unpack(s.devices[to], data)
+	return err
 }

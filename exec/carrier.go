@@ -2,8 +2,11 @@ package exec
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"psim/exec/programs"
+	"psim/internal/fault"
 	"psim/schedules/collective"
 	"psim/schedules/graph"
 )
@@ -54,30 +57,71 @@ func (c *carrier) do(ctx context.Context, i int32) error {
 	m := c.moves[i/2]
 	inbox := c.inbox[[2]int{m.From, m.To}]
 	if i%2 == 0 {
+		if c.devices[m.To] == nil {
+			return nil // of another process, which unpacks it
+		}
 		select {
 		case inbox <- struct{}{}:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		return c.send(i, m)
+		return c.send(ctx, i, m)
 	}
 	err := c.take(m, c.sent[i-1])
 	c.sent[i-1].Release()
 	c.sent[i-1] = nil
 	<-inbox
+	if err == nil && damaged(ctx) == fault.NaN {
+		err = spoil(pointers(c.into[m.To][m.Place : m.Place+m.Count]))
+	}
 	return err
 }
 
+// pack makes a message to another process, which unpacks it there when it has taken in the
+// one before.
+func (c *carrier) pack(i int32) ([]byte, error) {
+	m := c.moves[i/2]
+	return c.chunks[m.From][m.Chunk : m.Chunk+m.Count].Pack()
+}
+
+func (c *carrier) unpack(ctx context.Context, i int32, word []byte) (err error) {
+	m := c.moves[i/2]
+	select {
+	case c.inbox[[2]int{m.From, m.To}] <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	c.sent[i], err = programs.Unpack(c.devices[m.To], word)
+	if err == nil && len(c.sent[i]) != m.Count {
+		err = fmt.Errorf("a message of %d chunks instead of %d", len(c.sent[i]), m.Count)
+	}
+	return err
+}
+
+// within returns how a carrier runs its collective among processes: those of a share
+// that have ranks in it.
+func (c *carrier) within(s *share, name string, owners []int) RunOptions {
+	if s == nil || !slices.ContainsFunc(owners, func(p int) bool { return p != s.me }) {
+		return RunOptions{}
+	}
+	return RunOptions{World: s.world, part: &share{
+		routes: newRoutes(c.graph, owners, s.me), world: s.world, name: name, word: c.pack, take: c.unpack,
+	}}
+}
+
 // send copies chunks to the receiver's device.
-func (c *carrier) send(i int32, m collective.Move) (err error) {
+func (c *carrier) send(ctx context.Context, i int32, m collective.Move) (err error) {
 	for _, chunk := range c.chunks[m.From][m.Chunk : m.Chunk+m.Count] {
 		var copied *programs.Tensor
 		if chunk != nil {
-			if copied, err = chunk.CopyTo(c.devices[m.To]); err != nil {
+			if copied, err = copyWhole(ctx, chunk, c.devices[m.To]); err != nil {
 				return err
 			}
 		}
 		c.sent[i] = append(c.sent[i], copied)
+	}
+	if damaged(ctx) == fault.NaN {
+		return spoil(pointers(c.sent[i]))
 	}
 	return nil
 }

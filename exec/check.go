@@ -64,6 +64,11 @@ func (o MeasureOptions) check(ctx context.Context, job Job, devices []*programs.
 		return nil, &RunError{err}
 	}
 	c := comparison{Differences: difference, checks: o.Checks, reference: reference, losses: got.Losses}
+	if o.World != nil {
+		if _, err := o.World.Broadcast(ctx, o.World.Next("check"), make([]byte, len(c.exceeded()))); err != nil {
+			return nil, err
+		}
+	}
 	if len(c.exceeded()) > 0 {
 		if c.first, err = o.firstStep(ctx, job, devices, source); err != nil {
 			return nil, err
@@ -72,14 +77,30 @@ func (o MeasureOptions) check(ctx context.Context, job Job, devices []*programs.
 	return &Verdict{difference, reference, c.failures()}, nil
 }
 
-// firstStep trains the first step alone, again, and compares it with the reference's:
-// a wrong sum shows there, while rounding grows with the steps.
-func (o MeasureOptions) firstStep(ctx context.Context, job Job, devices []*programs.Device, source *Source) (*Differences, error) {
+// assist does a process's part of the first's check: the first step again, if limits are
+// exceeded.
+func (o MeasureOptions) assist(ctx context.Context, job Job, devices []*programs.Device, source *Source) error {
+	exceeded, err := o.World.Broadcast(ctx, o.World.Next("check"), nil)
+	if err == nil && len(exceeded) > 0 {
+		_, err = o.again(ctx, job, devices, source)
+	}
+	return err
+}
+
+// again trains the first step alone, again.
+func (o MeasureOptions) again(ctx context.Context, job Job, devices []*programs.Device, source *Source) (*Record, error) {
 	o.Warmup, o.Steps, o.Epochs = 0, 0, 0 // which leaves the one that is recorded
-	got, err := o.train(ctx, job, devices, source, "again, to see whether rounding has grown: ")
+	return o.train(ctx, job, devices, source, "again, to see whether rounding has grown: ")
+}
+
+// firstStep trains the first step alone and compares it with the reference's: a wrong sum
+// shows there, while rounding grows with the steps.
+func (o MeasureOptions) firstStep(ctx context.Context, job Job, devices []*programs.Device, source *Source) (*Differences, error) {
+	got, err := o.again(ctx, job, devices, source)
 	if err != nil {
 		return nil, err
 	}
+	o.Warmup, o.Steps, o.Epochs = 0, 0, 0
 	want, err := o.reference(ctx, job, devices[0], source)
 	if err != nil {
 		return nil, err
@@ -88,7 +109,9 @@ func (o MeasureOptions) firstStep(ctx context.Context, job Job, devices []*progr
 	return &difference, duringRun(err)
 }
 
+// reference trains what a run is compared with, in this process alone.
 func (o MeasureOptions) reference(ctx context.Context, job Job, d *programs.Device, source *Source) (*Record, error) {
+	o.World = nil
 	if job.Graph.Stashing {
 		o.Progress = o.steps("replay, to compare with: ")
 		record, err := Replay(ctx, job, d, source.Batch, o.TrainOptions)

@@ -22,8 +22,9 @@ type roundKey struct {
 // A round is one collective under way: what every rank has brought, chunk by
 // chunk, and later the result.
 type round struct {
-	chunks []programs.List // by position in the group
+	chunks []programs.List // by position in the group; of ranks of other processes none
 	here   int             // ranks that have brought theirs
+	name   string          // of its run, where processes run it together
 	taken  int             // ranks that have taken them back
 	done   chan struct{}   // closed when the ring has run
 	err    error           // of the ring
@@ -35,26 +36,20 @@ func (r *round) release() {
 	}
 }
 
-// enter hands a rank's chunks to a collective. The last rank runs the ring, the
-// others wait; all get their chunks back.
+// enter hands a rank's chunks to a collective. The last rank of this process runs its
+// part of the ring, the others wait; all get their chunks back.
 func (s *step) enter(ctx context.Context, key roundKey, kind string, rank int32, chunks programs.List) (programs.List, error) {
-	ranks := s.job.Graph.Groups[key.group]
-	at := slices.Index(ranks, rank)
-	s.mu.Lock()
-	r := s.rounds[key]
-	if r == nil {
-		r = &round{chunks: make([]programs.List, len(ranks)), done: make(chan struct{})}
-		s.rounds[key] = r
+	ranks, here := s.job.Graph.Groups[key.group], len(s.job.Graph.Groups[key.group])
+	if s.part != nil {
+		here = s.part.own[key.group]
 	}
-	r.chunks[at] = chunks
-	r.here++
-	last := r.here == len(ranks)
-	s.mu.Unlock()
-	if last {
+	at := slices.Index(ranks, rank)
+	r, arrived := s.bring(key, at, len(ranks), chunks)
+	if arrived == here {
 		if key.kind == graph.Broadcast {
-			r.err = s.passOn(ctx, ranks, r.chunks)
+			r.err = s.passOn(ctx, ranks, r)
 		} else {
-			r.err = s.ring(ctx, kind, ranks, r.chunks)
+			r.err = s.ring(ctx, kind, ranks, r)
 		}
 		close(r.done)
 	}
@@ -68,7 +63,7 @@ func (s *step) enter(ctx context.Context, key roundKey, kind string, rank int32,
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.taken++; r.taken == len(ranks) {
+	if r.taken++; r.taken == here {
 		delete(s.rounds, key)
 	}
 	result := r.chunks[at]
@@ -76,18 +71,42 @@ func (s *step) enter(ctx context.Context, key roundKey, kind string, rank int32,
 	return result, nil
 }
 
+// bring adds chunks to the round of a collective, and counts how many ranks have.
+func (s *step) bring(key roundKey, at, ranks int, chunks programs.List) (r *round, arrived int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r = s.rounds[key]; r == nil {
+		r = &round{chunks: make([]programs.List, ranks), done: make(chan struct{})}
+		s.rounds[key] = r
+		if s.part != nil {
+			r.name = fmt.Sprint(s.part.name, "/", key, " ", s.begun[key])
+			s.begun[key]++
+		}
+	}
+	r.chunks[at] = chunks
+	r.here++
+	return r, r.here
+}
+
 // ring runs a collective on the chunks of a group, in place.
-func (s *step) ring(ctx context.Context, kind string, ranks []int32, chunks []programs.List) error {
+func (s *step) ring(ctx context.Context, kind string, ranks []int32, r *round) error {
 	c, err := newCarrier(collective.Call{Collective: kind, Ranks: len(ranks), Length: int64(len(ranks))})
 	if err != nil {
 		return err
 	}
 	defer c.release()
-	c.chunks, c.into = chunks, chunks
-	for _, r := range ranks {
-		c.devices, c.arithmetic = append(c.devices, s.devices[r]), append(c.arithmetic, s.members[r].arithmetic)
+	c.chunks, c.into = r.chunks, r.chunks
+	c.devices, c.arithmetic = make([]*programs.Device, len(ranks)), make([]*programs.Arithmetic, len(ranks))
+	var owners []int
+	for at, rank := range ranks {
+		if m := s.members[rank]; m != nil {
+			c.devices[at], c.arithmetic[at] = m.device, m.arithmetic
+		}
+		if s.part != nil {
+			owners = append(owners, s.part.owners[rank])
+		}
 	}
-	_, err = Run(ctx, c.graph, c.do, RunOptions{})
+	_, err = Run(ctx, c.graph, c.do, c.within(s.part, r.name, owners))
 	return err
 }
 

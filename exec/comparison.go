@@ -2,7 +2,6 @@ package exec
 
 import (
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -76,8 +75,6 @@ func (c comparison) origin(l limit) string {
 		return fmt.Sprintf("; in step 1 gradients differ by %.3g %% of their tensor's largest: a wrong sum, not rounding", 100*c.first.GradientShare)
 	case l.check == CheckGradients || from >= l.allowed:
 		return fmt.Sprintf("; it is %.3g %s step 1 already, where gradients differ by %.3g %% of their tensor's largest", from, l.when, 100*c.first.GradientShare)
-	case math.IsInf(to, 0):
-		return fmt.Sprintf("; it was %.3g %s step 1: the training has diverged; lower the learning rate", from, l.when)
 	}
 	return fmt.Sprintf("; the difference grew from %.3g %s step 1 to %.3g %s step %d: rounding amplified by training, not a wrong sum; lower the learning rate or take fewer steps",
 		from, l.when, to, l.when, steps)

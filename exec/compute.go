@@ -2,6 +2,7 @@ package exec
 
 import (
 	"errors"
+	"fmt"
 
 	"psim/exec/programs"
 	"psim/schedules/graph"
@@ -107,7 +108,10 @@ func (s *step) lose(x *slot, st *stage, sum *programs.Tensor, t graph.Task) erro
 	if err != nil {
 		return err
 	}
-	s.losses[s.piece(t)] = float64(values[0])
+	loss := float64(values[0])
+	if s.losses[s.piece(t)] = loss; loss-loss != 0 {
+		return notFinite(fmt.Sprintf("the loss is %g", loss))
+	}
 	targets := float64(s.counted) / float64(s.job.Graph.Shape.Replicas)
 	if s.job.Graph.Stashing {
 		at := s.targets[s.piece(t)]

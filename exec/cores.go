@@ -3,6 +3,8 @@ package exec
 import (
 	"errors"
 	"fmt"
+	"runtime"
+	"strings"
 
 	"psim/exec/programs"
 	"psim/internal/cores"
@@ -23,6 +25,19 @@ func (o DeviceOptions) Unpinned() string {
 	return ""
 }
 
+// Pinned reports whether devices are kept on cores of their own.
+func (o DeviceOptions) Pinned() bool { return o.CoresPerWorker == 1 && o.Unpinned() == "" }
+
+// Cores returns how many tasks of devices can run at once; 0 is any number.
+func (o DeviceOptions) Cores() int { return o.coresOf(runtime.GOMAXPROCS(0)) }
+
+func (o DeviceOptions) coresOf(cores int) int {
+	if strings.HasPrefix(o.Backend, "xla") {
+		return 0
+	}
+	return max(1, cores/max(1, o.CoresPerWorker))
+}
+
 // checkCores refuses more devices than there are cores for.
 func (o DeviceOptions) checkCores(n, cores int) error {
 	switch each := max(1, o.CoresPerWorker); {
@@ -35,15 +50,16 @@ func (o DeviceOptions) checkCores(n, cores int) error {
 	}
 }
 
-// pin keeps every device on a core of its own, as far as there are so many.
-func pin(devices []*programs.Device) error {
+// pin keeps every device on a core of its own, as far as there are so many beside the
+// first ones, which are others'.
+func pin(devices []*programs.Device, first int) error {
 	allowed, err := cores.Allowed()
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil
 	}
 	for rank, d := range devices {
 		if err == nil {
-			err = d.StayOn(allowed[rank%len(allowed)])
+			err = d.StayOn(allowed[(first+rank)%len(allowed)])
 		}
 	}
 	if err != nil {

@@ -38,7 +38,12 @@ func OpenDevices(n int, o DeviceOptions) ([]*programs.Device, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("%d devices: there must be at least 1", n)
 	}
-	devices, err := o.open(n)
+	return o.openAt(n, place{all: n})
+}
+
+// openAt opens n devices that share their cores, or GPUs, with those of other processes.
+func (o DeviceOptions) openAt(n int, at place) ([]*programs.Device, error) {
+	devices, err := o.open(n, at)
 	if err != nil {
 		return nil, err
 	}
@@ -49,11 +54,11 @@ func OpenDevices(n int, o DeviceOptions) ([]*programs.Device, error) {
 	return devices, nil
 }
 
-func (o DeviceOptions) open(n int) ([]*programs.Device, error) {
+func (o DeviceOptions) open(n int, at place) ([]*programs.Device, error) {
 	name, file, hasFile := strings.Cut(o.Backend, ":")
 	switch {
 	case o.Backend == "" || o.Backend == "go":
-		return o.openGo(n)
+		return o.openGo(n, at)
 	case name == "xla" && o.CoresPerWorker > 0:
 		return nil, errors.New("cores per worker are of the backend go; those of the backend xla are GPUs")
 	case name != "xla":
@@ -69,21 +74,21 @@ func (o DeviceOptions) open(n int) ([]*programs.Device, error) {
 		return nil, err
 	}
 	if o.Share {
-		return shareFirst(n, plugin)
+		return shareFirst(n, at, plugin)
 	}
-	return openAll(n, plugin)
+	return openAll(n, at, plugin)
 }
 
-func (o DeviceOptions) openGo(n int) ([]*programs.Device, error) {
+func (o DeviceOptions) openGo(n int, at place) ([]*programs.Device, error) {
 	if o.Share {
 		return nil, errors.New("only devices of the backend xla can be shared: one of the backend go has a core of its own")
 	}
-	if err := o.checkCores(n, runtime.GOMAXPROCS(0)); err != nil {
+	if err := o.checkCores(at.all, runtime.GOMAXPROCS(0)); err != nil {
 		return nil, err
 	}
 	devices, err := openEach(n, "", func() (*programs.Device, error) { return programs.OpenGo(o.CoresPerWorker) })
 	if err == nil && o.CoresPerWorker == 1 {
-		if err = pin(devices); err != nil {
+		if err = pin(devices, at.before); err != nil {
 			CloseDevices(devices)
 		}
 	}
@@ -104,8 +109,14 @@ func openEach(n int, where string, open func() (*programs.Device, error)) ([]*pr
 	return devices, nil
 }
 
-func openAll(n int, plugin programs.Plugin) ([]*programs.Device, error) {
-	devices, err := programs.OpenXLA(plugin, programs.ClientOptions{})
+func openAll(n int, at place, plugin programs.Plugin) ([]*programs.Device, error) {
+	var options programs.ClientOptions
+	if at.all > n { // the others are of other processes
+		for i := range n {
+			options.Visible = append(options.Visible, at.before+i)
+		}
+	}
+	devices, err := programs.OpenXLA(plugin, options)
 	if err != nil {
 		return nil, err
 	}
@@ -121,9 +132,9 @@ func openAll(n int, plugin programs.Plugin) ([]*programs.Device, error) {
 const sharedMemory = 0.8
 
 // shareFirst opens n clients that see the first device only.
-func shareFirst(n int, plugin programs.Plugin) ([]*programs.Device, error) {
+func shareFirst(n int, at place, plugin programs.Plugin) ([]*programs.Device, error) {
 	return openEach(n, fmt.Sprintf(" of %d on one GPU", n), func() (*programs.Device, error) {
-		opened, err := programs.OpenXLA(plugin, programs.ClientOptions{Visible: []int{0}, MemoryFraction: sharedMemory / float64(n)})
+		opened, err := programs.OpenXLA(plugin, programs.ClientOptions{Visible: []int{0}, MemoryFraction: sharedMemory / float64(at.all)})
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +145,9 @@ func shareFirst(n int, plugin programs.Plugin) ([]*programs.Device, error) {
 // CloseDevices ends the backends. Tensors on them must be released before.
 func CloseDevices(devices []*programs.Device) {
 	for _, d := range devices {
-		d.Close()
+		if d != nil { // one of another process
+			d.Close()
+		}
 	}
 }
 
@@ -182,6 +195,8 @@ func copyThereAndBack(from, to *programs.Device, seed int32) error {
 
 // Comparable reports whether times measured on n such devices are those of
 // devices of their own: none shares a core or a GPU with another.
-func Comparable(n int, o DeviceOptions) bool {
-	return !o.Share && (strings.HasPrefix(o.Backend, "xla") || n*max(1, o.CoresPerWorker) <= runtime.GOMAXPROCS(0))
+func Comparable(n int, o DeviceOptions) bool { return o.comparable(n, runtime.GOMAXPROCS(0)) }
+
+func (o DeviceOptions) comparable(n, cores int) bool {
+	return !o.Share && (strings.HasPrefix(o.Backend, "xla") || n*max(1, o.CoresPerWorker) <= cores)
 }

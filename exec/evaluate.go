@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"psim/costmodel/arch"
 	"psim/costmodel/stages"
@@ -25,8 +26,13 @@ func (t *Trainer) Evaluate(ctx context.Context, source *Source, o RunOptions) (f
 			return 0, err
 		}
 		s.still = true
-		_, err = Run(ctx, t.job.Graph, func(ctx context.Context, i int32) error { return s.evaluate(ctx, i, gathers) }, o)
+		if err = s.join(ctx, &o); err == nil {
+			_, err = Run(ctx, t.job.Graph, func(ctx context.Context, i int32) error { return s.evaluate(ctx, i, gathers) }, o)
+		}
 		s.release()
+		if err == nil {
+			err = s.conclude(ctx, time.Time{}, nil)
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -78,7 +84,7 @@ func (x *slot) releaseSaved() {
 
 // compileStill compiles the segments that have dropout once more without it.
 func (t *Trainer) compileStill() error {
-	for _, m := range t.members {
+	for _, m := range t.own() {
 		for s, st := range m.stages {
 			if st == nil {
 				continue

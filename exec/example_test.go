@@ -3,10 +3,12 @@ package exec_test
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"psim/costmodel/arch"
 	"psim/costmodel/stages"
 	"psim/exec"
+	"psim/exec/processes"
 	"psim/exec/programs"
 	"psim/schedules"
 	"psim/schedules/graph"
@@ -34,6 +36,41 @@ func ExampleRun() {
 	// <nil>
 }
 
+// Two processes run a pipeline together, each the tasks of its own rank. Here they are
+// goroutines; psim starts copies of itself.
+func ExampleRun_processes() {
+	order, _ := schedules.Find("gpipe")
+	shape := graph.Shape{Ranks: 2, Microbatches: 2}
+	actions, _ := order.Order(shape, nil)
+	g, _ := wiring.Pipeline{Name: "gpipe", Shape: shape, Order: actions}.Graph()
+	invitation, _ := processes.Invite(2)
+	var performed [2]int
+	var all sync.WaitGroup
+	for k := range performed {
+		all.Go(func() {
+			w, err := invitation.Join(context.Background(), k, processes.Options{})
+			if err != nil {
+				fmt.Println(err)
+				return
+			}
+			defer w.Close()
+			var mu sync.Mutex // tasks of different streams run side by side
+			_, err = exec.Run(context.Background(), g, func(context.Context, int32) error {
+				mu.Lock()
+				defer mu.Unlock()
+				performed[k]++
+				return nil
+			}, exec.RunOptions{World: w})
+			if err != nil {
+				fmt.Println(err)
+			}
+		})
+	}
+	all.Wait()
+	fmt.Println(performed, "of", len(g.Tasks), "tasks")
+	// Output: [6 6] of 12 tasks
+}
+
 // A network is trained on two devices of this machine for three steps, of which
 // two are measured, and compared with an unsplit run.
 func ExampleMeasure() {
@@ -58,7 +95,7 @@ func ExampleMeasure() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(len(m.Profile), "profile,", len(m.Traces), "steps,", len(m.Record.Losses), "losses")
+	fmt.Println(len(m.Profile.Alone), "profile,", len(m.Traces), "steps,", len(m.Record.Losses), "losses")
 	fmt.Println("it took some time:", m.Traces[0].End() > 0)
 	fmt.Println("the ledger counted on both devices:", m.Traces[0].Persistent[0] > 0 && m.Traces[0].Persistent[1] > 0)
 	fmt.Println("probes of the machine:", len(m.Probes), m.Probes[0].Fastest > 0, m.Probes[0].Mean >= m.Probes[0].Fastest)

@@ -50,7 +50,7 @@ func (r CollectiveRun) WrongWithout(ctx context.Context, devices []*programs.Dev
 		arithmetic[i] = programs.NewArithmetic(d.Backend)
 		defer arithmetic[i].Close()
 	}
-	wrong, _, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier) error {
+	wrong, _, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier, _ RunOptions) error {
 		for i := range c.graph.Tasks {
 			if without(int32(i / 2)) {
 				continue
@@ -63,3 +63,6 @@ func (r CollectiveRun) WrongWithout(ctx context.Context, devices []*programs.Dev
 	})
 	return wrong, err
 }
+
+// Held reads what the ranks of this process hold, by rank and name.
+func (t *Trainer) Held() ([]map[string][]float32, error) { return t.held() }

@@ -94,8 +94,12 @@ func (m *member) start() (err error) {
 	return m.updates.Begin(m.device, &m.state)
 }
 
-// release frees what a member holds. Programs are the trainer's.
+// release frees what a member holds. Programs are the trainer's. It does nothing to nil,
+// a rank of another process.
 func (m *member) release() {
+	if m == nil {
+		return
+	}
 	m.parameters.Release()
 	m.gradients.Release()
 	m.state.Release()

@@ -1,11 +1,13 @@
 package exec
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
 	"time"
 
+	"psim/exec/processes"
 	"psim/exec/programs"
 )
 
@@ -28,13 +30,45 @@ const (
 )
 
 // probe adds a probe of the devices, if that is asked for.
-func (m *Measurement) probe(devices []*programs.Device, o MeasureOptions) error {
+func (m *Measurement) probe(ctx context.Context, devices []*programs.Device, o MeasureOptions) error {
 	if !o.Probe {
 		return nil
 	}
-	p, err := probe(devices)
+	var p Probe
+	var err error
+	own := slices.DeleteFunc(slices.Clone(devices), func(d *programs.Device) bool { return d == nil })
+	if o.World == nil {
+		p, err = probe(own)
+	} else {
+		p, err = probeTogether(ctx, own, o.World)
+	}
 	m.Probes = append(m.Probes, p)
 	return duringRun(err)
+}
+
+// probeTogether probes the devices of all processes at once, and joins what they have
+// shown at the first.
+func probeTogether(ctx context.Context, devices []*programs.Device, w *processes.World) (p Probe, err error) {
+	key := w.Next("probe")
+	if err = w.Barrier(ctx, key+" begins"); err != nil {
+		return p, err
+	}
+	if p, err = probe(devices); err != nil {
+		return p, err
+	}
+	data, err := encode(p)
+	if err != nil {
+		return p, err
+	}
+	all, err := w.Gather(ctx, key, data)
+	for _, data := range all {
+		var q Probe
+		if err := decode(data, &q); err != nil {
+			return p, err
+		}
+		p = Probe{Fastest: min(p.Fastest, q.Fastest), Mean: max(p.Mean, q.Mean)}
+	}
+	return p, err
 }
 
 func probe(devices []*programs.Device) (p Probe, err error) {

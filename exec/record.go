@@ -2,7 +2,6 @@ package exec
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -116,6 +115,7 @@ type Gradients struct {
 type capture struct {
 	mu        sync.Mutex
 	gradients []Gradients // by rank; nil if they are not wanted
+	check     bool        // that what tasks leave is finite
 	outputs   [][]float32 // by replica and microbatch; nil likewise
 }
 
@@ -133,19 +133,6 @@ func (c *capture) keepGradients(rank int32, m *member) error {
 	return nil
 }
 
-// byReplica joins the gradients of every replica's ranks.
-func (c *capture) byReplica(replicas int) []map[string][]float32 {
-	list := make([]map[string][]float32, replicas)
-	for rank, held := range c.gradients {
-		replica := rank * replicas / len(c.gradients)
-		if list[replica] == nil {
-			list[replica] = map[string][]float32{}
-		}
-		maps.Copy(list[replica], held.Values)
-	}
-	return list
-}
-
 // keepOutputs reads what the network made of a microbatch.
 func (c *capture) keepOutputs(piece int, saved *programs.Saved) (err error) {
 	if c == nil || c.outputs == nil {
@@ -155,4 +142,54 @@ func (c *capture) keepOutputs(piece int, saved *programs.Saved) (err error) {
 		c.outputs[piece], err = programs.Read[float32](t)
 	}
 	return err
+}
+
+// A packedTensors holds a rank's gradients.
+type packedTensors struct {
+	Tensors []arch.Tensor
+	Values  map[string]numbers
+}
+
+// report adds what was kept to what a process reports.
+func (c *capture) report(r *report) {
+	if c == nil {
+		return
+	}
+	r.Gradients, r.Outputs = map[int]packedTensors{}, map[int]numbers{}
+	for rank, held := range c.gradients {
+		if held.Values != nil {
+			r.Gradients[rank] = packedTensors{held.Tensors, packed(held.Values)}
+		}
+	}
+	for piece, outputs := range c.outputs {
+		if outputs != nil {
+			r.Outputs[piece] = outputs
+		}
+	}
+}
+
+// learn adds what another process has kept.
+func (c *capture) learn(r report) {
+	for rank, held := range r.Gradients {
+		c.gradients[rank] = Gradients{held.Tensors, unpacked(held.Values)}
+	}
+	for piece, outputs := range r.Outputs {
+		c.outputs[piece] = outputs
+	}
+}
+
+func packed(values map[string][]float32) map[string]numbers {
+	all := map[string]numbers{}
+	for name, list := range values {
+		all[name] = list
+	}
+	return all
+}
+
+func unpacked(values map[string]numbers) map[string][]float32 {
+	all := map[string][]float32{}
+	for name, list := range values {
+		all[name] = list
+	}
+	return all
 }

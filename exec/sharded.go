@@ -176,9 +176,10 @@ func (s *step) key(t graph.Task, u *unit) roundKey {
 }
 
 // resetShares gives every replica its shares of the first parameters, which the
-// first device makes.
+// first device of this process makes.
 func (t *Trainer) resetShares() error {
-	first := t.members[0]
+	members := t.own()
+	first := members[0]
 	for _, u := range t.plan.own {
 		list, err := programs.InitializeTensors(first.device, u.layout.Tensors, t.job.Seed)
 		if err != nil {
@@ -189,8 +190,11 @@ func (t *Trainer) resetShares() error {
 			return err
 		}
 		for r, m := range t.members {
+			if m == nil {
+				continue
+			}
 			share := chunks[r]
-			if r == 0 {
+			if m == first {
 				share.Retain()
 			} else if share, err = share.CopyTo(m.device); err != nil {
 				chunks.Release()
@@ -203,7 +207,7 @@ func (t *Trainer) resetShares() error {
 	if !t.job.Simplified {
 		return nil
 	}
-	for _, m := range t.members {
+	for _, m := range members {
 		if err := m.holdWhole(t.plan.own, t.job.Seed); err != nil {
 			return err
 		}

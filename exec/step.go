@@ -1,12 +1,14 @@
 package exec
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
 
 	"psim/exec/programs"
+	"psim/internal/fault"
 	"psim/schedules/graph"
 )
 
@@ -20,12 +22,15 @@ type step struct {
 	keep   *capture  // nil for nothing
 	calls  []int     // of programs that make gradients, by rank
 	still  bool      // to evaluate, without dropout
+	part   *share    // of a run of several processes
+	heap   int64     // of the other processes, at its end
 
 	inputs, targets [][2]int // by replica and microbatch: from, to in the batch
 	counted         int      // targets of the batch that count in the loss
 
 	mu     sync.Mutex
 	rounds map[roundKey]*round // collectives under way
+	begun  map[roundKey]int    // how many of a key have begun
 	// gathered parameters until they are used, and whole gradients until they
 	// are scattered.
 	gathered, scattered queue
@@ -48,7 +53,7 @@ func (t *Trainer) newStep(b Batch) (*step, error) {
 	replicas, microbatches := g.Shape.Replicas, len(t.job.Samples)
 	s := &step{
 		Trainer: t, batch: b, slots: make([]slot, replicas*len(t.job.Stages)*microbatches),
-		losses: make([]float64, replicas*microbatches), calls: make([]int, g.Ranks()), rounds: map[roundKey]*round{},
+		losses: make([]float64, replicas*microbatches), calls: make([]int, g.Ranks()), rounds: map[roundKey]*round{}, begun: map[roundKey]int{},
 		gathered: queue{}, scattered: queue{},
 	}
 	samples := int(t.job.Total())
@@ -131,6 +136,18 @@ func (s *step) do(ctx context.Context, i int32) error {
 		return err
 	}
 	defer leave()
+	if err := s.work(ctx, i, t); err != nil {
+		return err
+	}
+	if damaged(ctx) == fault.NaN {
+		if err := spoil(s.left(i)); err != nil {
+			return err
+		}
+	}
+	return s.keep.checkLeft(s, i)
+}
+
+func (s *step) work(ctx context.Context, i int32, t graph.Task) error {
 	switch t.Kind {
 	case graph.Forward:
 		return s.forward(t)
@@ -138,10 +155,8 @@ func (s *step) do(ctx context.Context, i int32) error {
 		return s.backward(t)
 	case graph.WeightGradient:
 		return s.weightGradient(t)
-	case graph.SendForward:
-		return s.send(&s.at(t, t.Stage).output, &s.at(t, t.Stage+1).input, t)
-	case graph.SendBackward:
-		return s.send(&s.at(t, t.Stage).inputGradient, &s.at(t, t.Stage-1).outputGradient, t)
+	case graph.SendForward, graph.SendBackward:
+		return s.send(ctx, t)
 	case graph.AllReduce:
 		if s.job.Gathers() {
 			return s.scatter(ctx, t)
@@ -170,14 +185,61 @@ func (s *step) update(rank int32) error {
 	return m.updates.Step(m.parameters, m.gradients, &m.state)
 }
 
-// send copies a tensor to the device of another rank and frees it here.
-func (s *step) send(from, to **programs.Tensor, t graph.Task) error {
-	copied, err := (*from).CopyTo(s.devices[t.Peer])
+// send copies a tensor to the device of another rank and frees it here. What goes to
+// another process is packed instead.
+func (s *step) send(ctx context.Context, t graph.Task) error {
+	from, to := s.sent(t)
+	if s.devices[t.Peer] == nil {
+		return nil
+	}
+	copied, err := copyWhole(ctx, *from, s.devices[t.Peer])
 	if err != nil {
 		return err
 	}
 	(*from).Release()
 	*from, *to = nil, copied
+	return nil
+}
+
+// sent returns where a message takes its tensor from, and where it brings it.
+func (s *step) sent(t graph.Task) (from, to **programs.Tensor) {
+	if t.Kind == graph.SendForward {
+		return &s.at(t, t.Stage).output, &s.at(t, t.Stage+1).input
+	}
+	return &s.at(t, t.Stage).inputGradient, &s.at(t, t.Stage-1).outputGradient
+}
+
+// pack makes a message to another process of a tensor, and frees it here. There is none
+// where a network is evaluated and goes back over nothing.
+func (s *step) pack(i int32) ([]byte, error) {
+	from, _ := s.sent(s.job.Graph.Tasks[i])
+	if *from == nil {
+		return nil, nil
+	}
+	data, err := programs.List{*from}.Pack()
+	(*from).Release()
+	*from = nil
+	return data, err
+}
+
+// unpack takes a tensor from another process in.
+func (s *step) unpack(_ context.Context, i int32, word []byte) error {
+	if len(word) == 0 {
+		return nil
+	}
+	t := s.job.Graph.Tasks[i]
+	leave, err := s.devices[t.Peer].Enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	list, err := programs.Unpack(s.devices[t.Peer], word)
+	if err != nil || len(list) != 1 {
+		list.Release()
+		return cmp.Or(err, errors.New("a message of several tensors"))
+	}
+	_, to := s.sent(t)
+	*to = list[0]
 	return nil
 }
 

@@ -51,12 +51,12 @@ func profileSum(ctx context.Context, devices []*programs.Device, width, repeats 
 	}
 	defer t.Close()
 	batch := Batch{Numbers: make([]float32, len(devices)*width), Targets: make([]int32, len(devices))}
-	traces, err := t.Profile(ctx, batch, repeats)
+	profile, err := t.Profile(ctx, batch, repeats, RunOptions{})
 	if err != nil {
 		return Batched{}, err
 	}
-	times := make([]time.Duration, len(traces))
-	for n, trace := range traces {
+	times := make([]time.Duration, len(profile.Alone))
+	for n, trace := range profile.Alone {
 		for i := range g.Tasks {
 			if g.Tasks[i].Kind == graph.AllReduce {
 				times[n] = max(times[n], trace.Spans[i].Duration()) // the ranks wait for each other

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 
+	"psim/exec/processes"
 	"psim/exec/programs"
 	"psim/internal/memory"
 	"psim/schedules/graph"
@@ -95,22 +97,25 @@ func (t *Trainer) Train(ctx context.Context, source *Source, o TrainOptions) (*T
 		keep := t.keepAt(n, o)
 		runtime.GC()
 		trace, loss, err := t.stepWith(ctx, Run, source.Batch(n), o.RunOptions, keep)
+		if err == nil && n == o.Total()-1 {
+			err = t.checkParameters()
+		}
 		if err != nil {
-			return result, err
+			return result, t.explain(ctx, source.Batch, NumberError{Step: n, Steps: o.Total(), Seen: err}, o.RunOptions)
 		}
 		result.GradientCalls = t.calls
 		result.Record.Losses = append(result.Record.Losses, loss)
-		if keep != nil {
+		if keep != nil && !o.follows() {
 			t.take(result, keep, o)
 		}
 		if n >= o.Warmup && n < o.Warmup+o.Steps {
 			result.Traces = append(result.Traces, trace)
-			result.Heap = max(result.Heap, heapBytes())
+			result.Heap = max(result.Heap, heapBytes()+t.heap)
 		}
 		if source.held > 0 && o.evaluates(n) {
 			loss, err := t.Evaluate(ctx, source, o.RunOptions)
 			if err != nil {
-				return result, err
+				return result, fmt.Errorf("validation: %w", err)
 			}
 			result.Record.Validation = append(result.Record.Validation, loss)
 		}
@@ -118,7 +123,7 @@ func (t *Trainer) Train(ctx context.Context, source *Source, o TrainOptions) (*T
 	if !o.Record {
 		return result, nil
 	}
-	return result, t.recordParameters(result.Record)
+	return result, t.recordParameters(ctx, result.Record, o.World)
 }
 
 func (t *Trainer) keepAt(n int, o TrainOptions) *capture {
@@ -142,25 +147,48 @@ func (t *Trainer) take(result *Training, c *capture, o TrainOptions) {
 		result.Gradients = c.gradients
 	}
 	if c.gradients != nil && o.Record {
-		result.Record.Gradients = c.byReplica(t.job.Graph.Shape.Replicas)
-		if t.job.Gathers() {
-			result.Record.Gradients = []map[string][]float32{t.plan.join(result.Record.Gradients)}
+		held := make([]map[string][]float32, len(c.gradients))
+		for rank := range held {
+			held[rank] = c.gradients[rank].Values
 		}
+		result.Record.Gradients = t.byReplica(held)
 	}
 	for _, outputs := range c.outputs {
 		result.Record.Outputs = append(result.Record.Outputs, outputs...)
 	}
 }
 
-func (t *Trainer) recordParameters(r *Record) error {
-	for d := range t.job.Graph.Shape.Replicas {
-		all, err := t.Parameters(d)
-		if err != nil {
-			return err
-		}
-		r.Parameters = append(r.Parameters, all)
+func (t *Trainer) recordParameters(ctx context.Context, r *Record, w *processes.World) error {
+	held, err := t.held()
+	if err == nil && w != nil {
+		held, err = gatherHeld(ctx, held, w)
 	}
+	if err != nil || w != nil && w.Rank > 0 {
+		return err
+	}
+	r.Parameters = t.byReplica(held)
 	return nil
+}
+
+// gatherHeld brings what the ranks of all processes hold to the first.
+func gatherHeld(ctx context.Context, held []map[string][]float32, w *processes.World) ([]map[string][]float32, error) {
+	own := make([]map[string]numbers, len(held))
+	for rank, values := range held {
+		own[rank] = packed(values)
+	}
+	data, err := encode(own)
+	if err != nil {
+		return nil, err
+	}
+	all, err := w.Gather(ctx, w.Next("parameters"), data)
+	for k := 1; k < len(all) && err == nil; k++ {
+		var theirs []map[string]numbers
+		err = decode(all[k], &theirs)
+		for rank, values := range theirs {
+			maps.Copy(held[rank], unpacked(values))
+		}
+	}
+	return held, err
 }
 
 // garbage limits the bytes that may gather before they are collected in the middle
@@ -227,6 +255,10 @@ type ledger struct {
 func watchLedger(devices []*programs.Device, begin time.Time) *ledger {
 	l := &ledger{devices: devices, begin: begin}
 	for rank, d := range devices {
+		if d == nil {
+			l.held = append(l.held, 0) // of another process
+			continue
+		}
 		l.held = append(l.held, d.Bytes())
 		d.Observe(func(change int64) {
 			l.mu.Lock()
@@ -241,7 +273,9 @@ func watchLedger(devices []*programs.Device, begin time.Time) *ledger {
 // before them.
 func (l *ledger) end() (events []graph.MemoryEvent, persistent []int64) {
 	for _, d := range l.devices {
-		d.Observe(nil)
+		if d != nil {
+			d.Observe(nil)
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

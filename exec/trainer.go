@@ -3,10 +3,13 @@ package exec
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"psim/costmodel/arch"
 	"psim/costmodel/stages"
+	"psim/exec/processes"
 	"psim/exec/programs"
 	"psim/schedules/graph"
 )
@@ -65,16 +68,22 @@ func (b Batch) upload(d *programs.Device, from, to int, dimensions []int) (*prog
 type Trainer struct {
 	job     Job
 	plan    taskPlan
-	devices []*programs.Device // by rank
-	members []*member          // by rank
+	devices []*programs.Device // by rank; nil for those of other processes
+	members []*member          // likewise
 	cache   *programCache
-	steps   int   // since the last Reset
-	calls   []int // of the last step (see Training)
+	routes  *routes         // of steps, where other processes have other ranks; nil until one is run
+	steps   int             // since the last Reset
+	calls   []int           // of the last step (see Training)
+	heap    int64           // of other processes, at its end
+	clock   processes.Clock // as it was last measured
+	// residual is by how much the other processes' clocks may have been wrong.
+	residual []time.Duration
 }
 
 // NewTrainer compiles the programs of every stage and makes the parameters:
 // the first replica's from the seed, which are then copied to the others, unless each
-// step broadcasts them. The devices stay the caller's.
+// step broadcasts them. The devices stay the caller's; those of ranks that another
+// process trains are nil.
 func NewTrainer(job Job, devices []*programs.Device) (*Trainer, error) {
 	if n := job.Graph.Ranks(); n != len(devices) {
 		return nil, fmt.Errorf("%d devices for a graph of %d ranks", len(devices), n)
@@ -84,13 +93,15 @@ func NewTrainer(job Job, devices []*programs.Device) (*Trainer, error) {
 		return nil, err
 	}
 	t := &Trainer{job: job, plan: plan, devices: devices, cache: newProgramCache(job)}
-	for rank := range devices {
-		m, err := t.newMember(rank)
-		if err != nil {
+	t.members = make([]*member, len(devices))
+	for rank, d := range devices {
+		if d == nil {
+			continue
+		}
+		if t.members[rank], err = t.newMember(rank); err != nil {
 			t.Close()
 			return nil, err
 		}
-		t.members = append(t.members, m)
 	}
 	if err := t.Reset(); err != nil {
 		t.Close()
@@ -148,9 +159,13 @@ func (t *Trainer) Reset() error {
 	for rank, m := range t.members {
 		var err error
 		switch {
+		case m == nil: // another process's
+			continue
 		case m.sharded: // has its shares
-		case rank < ranks || t.job.Broadcast: // other replicas begin with weights of their own
+		case t.job.Broadcast: // other replicas begin with weights of their own
 			m.parameters, err = programs.InitializeTensors(m.device, m.tensors, t.job.Seed+uint64(rank/ranks))
+		case rank < ranks || t.members[rank%ranks] == nil:
+			m.parameters, err = programs.InitializeTensors(m.device, m.tensors, t.job.Seed)
 		default:
 			m.parameters, err = copyList(t.members[rank%ranks].parameters, m.device)
 		}
@@ -185,18 +200,53 @@ func (t *Trainer) Close() {
 	t.cache.close()
 }
 
+// own lists the members of this process.
+func (t *Trainer) own() []*member {
+	return slices.DeleteFunc(slices.Clone(t.members), func(m *member) bool { return m == nil })
+}
+
 // Parameters reads all parameters of a replica, by name.
 func (t *Trainer) Parameters(replica int) (map[string][]float32, error) {
-	if t.job.Gathers() {
-		return t.joinParameters()
+	held, err := t.held()
+	if err != nil {
+		return nil, err
 	}
-	all, ranks := map[string][]float32{}, t.job.Graph.Shape.Ranks
-	for _, m := range t.members[replica*ranks : (replica+1)*ranks] {
-		if err := readInto(all, m.tensors, m.parameters); err != nil {
+	return t.byReplica(held)[replica], nil
+}
+
+// held reads the parameters that every rank holds, by name.
+func (t *Trainer) held() ([]map[string][]float32, error) {
+	all := make([]map[string][]float32, len(t.members))
+	for rank, m := range t.members {
+		all[rank] = map[string][]float32{}
+		if m == nil {
+			continue
+		}
+		if err := readInto(all[rank], m.tensors, m.parameters); err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
+}
+
+// byReplica joins what the ranks hold.
+func (t *Trainer) byReplica(held []map[string][]float32) []map[string][]float32 {
+	list := make([]map[string][]float32, t.job.Graph.Shape.Replicas)
+	if t.job.Gathers() {
+		whole := t.plan.join(held)
+		for d := range list {
+			list[d] = whole
+		}
+		return list
+	}
+	for rank, own := range held {
+		at := &list[rank/t.job.Graph.Shape.Ranks]
+		if *at == nil {
+			*at = map[string][]float32{}
+		}
+		maps.Copy(*at, own)
+	}
+	return list
 }
 
 // readInto reads tensors by their names.
@@ -211,18 +261,6 @@ func readInto(all map[string][]float32, tensors []arch.Tensor, list programs.Lis
 	return nil
 }
 
-func (t *Trainer) joinParameters() (map[string][]float32, error) {
-	var shares []map[string][]float32
-	for _, m := range t.members {
-		own := map[string][]float32{}
-		if err := readInto(own, m.tensors, m.parameters); err != nil {
-			return nil, err
-		}
-		shares = append(shares, own)
-	}
-	return t.plan.join(shares), nil
-}
-
 // A runFunc runs the tasks of a graph: Run, or OneByOne.
 type runFunc func(context.Context, *graph.Graph, Do, RunOptions) (*graph.Trace, error)
 
@@ -235,12 +273,18 @@ func (t *Trainer) stepWith(ctx context.Context, run runFunc, b Batch, o RunOptio
 		return nil, 0, err
 	}
 	s.keep = keep
+	if err := s.join(ctx, &o); err != nil {
+		return nil, 0, err
+	}
 	o.Begin = time.Now()
 	ledger := watchLedger(t.devices, o.Begin)
 	trace, err := run(ctx, t.job.Graph, s.do, o)
 	s.release()
 	t.steps++
-	t.calls = s.calls
 	trace.Memory, trace.Persistent = ledger.end()
+	if err == nil {
+		err = s.conclude(ctx, o.Begin, trace)
+	}
+	t.calls, t.heap = s.calls, s.heap
 	return trace, s.loss(), err
 }

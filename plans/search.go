@@ -82,6 +82,7 @@ type searching struct {
 	waiting queue              // to be decided, lowest bound first
 	running map[int]*candidate // by worker
 	engines []engine           // likewise
+	kept    []*unit            // whose prices are, first those longest kept
 	decided int
 	err     error
 }
@@ -116,9 +117,11 @@ func (s *searching) begin(list []Plan) {
 	if s.ctx.Err() != nil {
 		return
 	}
+	s.decided = len(s.Points)
 	for _, w := range works {
 		for _, c := range w.candidates {
 			s.waiting.push(c)
+			s.decided -= len(c.points)
 		}
 	}
 }
@@ -141,11 +144,11 @@ func (s *searching) next(worker int) bool {
 
 // follow bounds plans by the path through their stages.
 func (s *searching) follow(worker int, c *candidate) {
-	way, err := c.follow()
+	way, pruned := c.follow()
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if err != nil {
-		s.prune(c, Impossible)
+	if pruned != "" {
+		s.prune(c, pruned)
 	} else {
 		c.raise(way) // not before: others read the bounds of those that run
 		s.waiting.push(c)
@@ -163,6 +166,7 @@ func (s *searching) price(worker int, c *candidate) {
 		s.prune(c, u.pruned)
 	} else {
 		c.raise(u.bounds)
+		s.remember(u)
 		for _, p := range c.points {
 			p.unit = u
 			s.waiting.push(&candidate{points: []*Point{p}, bound: p.Bound, priced: true})
@@ -194,6 +198,7 @@ func (s *searching) decide(worker int, c *candidate) bool {
 		return false
 	}
 	s.decided++
+	s.remember(p.unit)
 	p.Outcome, p.Pruned = out, pruned
 	if pruned == "" {
 		s.keep(p)
@@ -241,6 +246,20 @@ func (s *searching) keep(p *Point) {
 	if at < s.Rows {
 		s.Best = slices.Insert(s.Best, at, p)
 		s.Best = s.Best[:min(s.Rows, len(s.Best))]
+	}
+}
+
+// mostKept bounds the units whose prices are kept.
+const mostKept = 512
+
+// remember notes that the prices of a unit are kept, and forgets others where they are many.
+func (s *searching) remember(u *unit) {
+	if u.noted {
+		return
+	}
+	if u.noted, s.kept = true, append(s.kept, u); len(s.kept) > mostKept {
+		s.kept[0].forget()
+		s.kept = s.kept[1:]
 	}
 }
 

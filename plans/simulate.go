@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"psim/configs"
-	"psim/costmodel"
 	"psim/costmodel/memory"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
@@ -31,11 +30,11 @@ type engine struct {
 
 // simulate runs a plan, and returns what decides about it, or why it is not run.
 func (e *engine) simulate(p *Plan, u *unit) (out Outcome, pruned string, err error) {
-	cut, err := p.space.shared.Cut(p.divide(p.space))
+	ready, err := u.ready()
 	if err != nil {
 		return out, Impossible, nil
 	}
-	d := cut.Divide()
+	d := ready.Scheduled(p.space.schedules[p.Schedule], p.divide(p.space))
 	pipeline, err := d.Pipeline()
 	if err != nil {
 		return out, Impossible, nil
@@ -43,9 +42,9 @@ func (e *engine) simulate(p *Plan, u *unit) (out Outcome, pruned string, err err
 	if u.tooMuch(pipeline.Order) {
 		return out, Activations, nil
 	}
-	out.Tasks, err = e.pack(d, pipeline)
+	out.Tasks, err = e.pack(ready, pipeline)
 	if errors.Is(err, graph.ErrNotPacked) {
-		out.Tasks, err = e.alone(d, pipeline)
+		out.Tasks, err = e.alone(ready, pipeline)
 	}
 	if errors.Is(err, errImpossible) {
 		return Outcome{}, Impossible, nil
@@ -67,22 +66,18 @@ var errImpossible = errors.New(Impossible)
 
 // pack simulates a packed graph, of one replica where that stands for all. It returns how
 // many tasks that were.
-func (e *engine) pack(d *configs.Division, p wiring.Pipeline) (tasks int, err error) {
+func (e *engine) pack(u *ready, p wiring.Pipeline) (tasks int, err error) {
 	for _, folded := range []bool{true, false} {
 		packed, err := e.packer.Pack(p, folded)
-		if err != nil && !errors.Is(err, graph.ErrNotPacked) && !errors.Is(err, graph.ErrNotAlike) {
-			return 0, errImpossible
-		}
 		if err == nil {
-			err = priced(d, packed.Graph, func(costs graph.Costs) error {
-				if folded && !alike(d, packed.Graph, costs, len(p.Tied)) {
-					return graph.ErrNotAlike
-				}
+			err = u.price(packed.Graph, folded, len(p.Tied), func(costs graph.Costs) error {
 				copies := packed.Copies
 				packed.Copies = 1 // of which no others are compared, as they were
 				defer func() { packed.Copies = copies }()
 				return packed.Price(costs)
 			})
+		} else if !errors.Is(err, graph.ErrNotPacked) && !errors.Is(err, graph.ErrNotAlike) {
+			return 0, errImpossible
 		}
 		if errors.Is(err, graph.ErrNotAlike) {
 			continue
@@ -93,32 +88,20 @@ func (e *engine) pack(d *configs.Division, p wiring.Pipeline) (tasks int, err er
 		if err != nil {
 			return 0, err
 		}
-		e.statistics.Summarize(packed, &e.summary)
+		e.statistics.Extremes(packed, &e.summary)
 		return len(packed.Tasks), nil
 	}
 	return 0, graph.ErrNotPacked
 }
 
-// priced hands the costs of a graph's tasks on.
-func priced(d *configs.Division, g *graph.Graph, to func(graph.Costs) error) error {
-	costs, err := costmodel.StepCosts(d.Machine, d.Workload, g)
-	if err != nil {
-		return errImpossible
-	}
-	return to(costs)
-}
-
 // alone simulates what cannot be packed, and does what pack does.
-func (e *engine) alone(d *configs.Division, p wiring.Pipeline) (tasks int, err error) {
+func (e *engine) alone(u *ready, p wiring.Pipeline) (tasks int, err error) {
 	for _, p.Alone = range []bool{true, false} {
 		g, err := p.Graph()
 		if err != nil {
 			return 0, errImpossible
 		}
-		err = priced(d, g, func(costs graph.Costs) error {
-			if p.Alone && !alike(d, g, costs, len(p.Tied)) {
-				return graph.ErrNotAlike
-			}
+		err = u.price(g, p.Alone, len(p.Tied), func(costs graph.Costs) error {
 			one := g
 			if p.Alone {
 				one = g.Alone()
@@ -136,24 +119,16 @@ func (e *engine) alone(d *configs.Division, p wiring.Pipeline) (tasks int, err e
 	return 0, graph.ErrNotAlike
 }
 
-// alike reports whether all replicas do the same at the same time as the first, whose
-// tasks are given, so that it stands for all: of every stream, a message or collective
-// costs the same in each, on links that they do not share.
-func alike(d *configs.Division, g *graph.Graph, costs graph.Costs, tied int) bool {
-	if d.Workload.Shards != nil || d.Machine.Host.Threads == "node" {
-		return false
-	}
-	costs.Host = nil
-	return g.Alike(costs, tied)
-}
-
 // fits compares the peaks of all ranks with what they and their nodes have.
 func fits(d *configs.Division, peaks []int64) bool {
 	m, nodes := &d.Machine, map[int32]int64{}
+	if most := m.RankMemory(); most > 0 && slices.Max(peaks) > most {
+		return false
+	}
+	if m.MemoryPerNode == 0 {
+		return true
+	}
 	for r, peak := range peaks {
-		if most := m.RankMemory(); most > 0 && peak > most {
-			return false
-		}
 		for d, n := 0, m.Devices(); d < n; d++ {
 			node := m.Node(int32(r))
 			if m.DevicesPerNode > 0 {
@@ -163,7 +138,7 @@ func fits(d *configs.Division, peaks []int64) bool {
 		}
 	}
 	for _, sum := range nodes {
-		if most := float64(m.MemoryPerNode) * (1 - m.Device.Margin); most > 0 && sum > int64(most) {
+		if sum > int64(float64(m.MemoryPerNode)*(1-m.Device.Margin)) {
 			return false
 		}
 	}

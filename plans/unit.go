@@ -3,6 +3,7 @@ package plans
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"psim/configs"
@@ -42,24 +43,24 @@ func (s *Space) keyOf(p *Plan) unitKey {
 	return unitKey{workKeyOf(p), p.Stages, p.Data, p.Zero, at}
 }
 
-// layerTimes prices the layers of a plan for a microbatch, however they are cut.
-func (s *Space) layerTimes(p *Plan) ([]costmodel.LayerTime, error) {
+// whole finds the network of a plan for a microbatch, however it is cut.
+func (s *Space) whole(p *Plan) (*configs.Cut, error) {
 	one := *p
 	one.Schedule, one.Stages, one.VirtualStages, one.Microbatches, one.Zero = "ddp", 1, 1, 1, 0
-	cut, err := s.shared.Cut(func(c *configs.Config) {
+	return s.shared.Cut(func(c *configs.Config) {
 		one.divide(s)(c)
 		c.Batch.Global = p.Micro * int64(p.Data)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return costmodel.LayerTimes(cut.Machine, cut.Divide().Workload, s.ranks(p))
 }
 
 // A unit prices the stages of plans. Nothing in it is a constant of its own: every time
 // and every byte is what the simulation would take for the same task.
 type unit struct {
 	prices // while it is made
+	cut    *configs.Cut
+	mutex  sync.Mutex
+	kept   *ready // for simulations; nil: forgotten
+	noted  bool   // among the units whose prices are kept
 
 	pruned     string  // why no plan of it is worth a simulation
 	bounds     bounds  // of the step
@@ -74,6 +75,7 @@ type unit struct {
 type prices struct {
 	*configs.Division
 	graph      *graph.Graph // without tasks
+	all        *costmodel.Prices
 	costs      graph.Costs
 	boundaries []wiring.Boundary  // sizes of messages
 	exchanges  []wiring.Exchanges // of experts, by stage; nil for none
@@ -115,7 +117,7 @@ func (p *Plan) divide(s *Space) func(*configs.Config) {
 func price(cut *configs.Cut) *unit {
 	d := cut.Divide()
 	var err error
-	u := &unit{capacity: d.Machine.RankMemory(), process: d.Workload.Process}
+	u := &unit{cut: cut, capacity: d.Machine.RankMemory(), process: d.Workload.Process}
 	u.persistent = slices.Clone(memory.Persistent(d.Workload, d.Shape.Ranks*max(1, d.Shape.Replicas))[:d.Shape.Ranks])
 	if u.capacity > 0 && slices.Max(u.persistent) > u.capacity {
 		u.pruned = Parameters
@@ -129,7 +131,7 @@ func price(cut *configs.Cut) *unit {
 	} else {
 		u.bound()
 	}
-	u.prices = prices{} // which take memory
+	u.kept, u.prices = u.prices.ready(), prices{} // which take memory
 	return u
 }
 
@@ -140,7 +142,10 @@ func pricesOf(d *configs.Division) (p prices, err error) {
 	p = prices{Division: d, boundaries: whole.Boundaries, exchanges: whole.Exchanges, sync: whole.Sync.Derived()}
 	p.graph = &graph.Graph{Name: d.Schedule.Name, Shape: d.Shape, Placement: d.Workload.Placement, Layered: d.Workload.Zero == 3}
 	p.group = whole.AddGroups(p.graph)
-	p.costs, err = costmodel.StepCosts(d.Machine, d.Workload, p.graph)
+	if p.all, err = costmodel.NewPrices(d.Machine, d.Workload, p.graph); err != nil {
+		return p, err
+	}
+	p.costs, err = p.all.Costs(p.graph)
 	return p, err
 }
 

@@ -155,6 +155,30 @@ func backend(r Result) string {
 	return text
 }
 
+// processes tells which process ran what, where there were several.
+func processes(r Result) string {
+	if r.Measurement == nil || len(r.Processes) == 0 {
+		return ""
+	}
+	var parts []string
+	residual := 0.0
+	for k, p := range r.Processes {
+		text := "no rank"
+		switch n := len(p.Ranks); {
+		case n == 1:
+			text = "rank " + strconv.Itoa(p.Ranks[0])
+		case n > 1:
+			text = fmt.Sprintf("ranks %d to %d", p.Ranks[0], p.Ranks[n-1])
+		}
+		if k == 0 || p.Host != r.Processes[k-1].Host {
+			text = "on " + p.Host + " " + text
+		}
+		parts = append(parts, text)
+		residual = max(residual, p.ClockResidual)
+	}
+	return fmt.Sprintf("%d, %s; clocks agree within %s", len(parts), strings.Join(parts, ", "), duration(residual))
+}
+
 // checks says how far the run is from the unsplit one.
 func checks(r Result) string {
 	if r.Measurement == nil || r.Checks == nil {

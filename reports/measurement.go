@@ -49,7 +49,9 @@ type Measurement struct {
 	// TimesComparable is false where devices shared cores, so that the times
 	// say little about devices of their own.
 	TimesComparable bool `json:"times_comparable"`
-	// HeapGrowth is by how much the memory of the process itself grew. The
+	// Processes are those that ran the graph together; absent where it was one alone.
+	Processes []Process `json:"processes,omitempty"`
+	// HeapGrowth is by how much the memory of the process itself grew, or of all. The
 	// peaks of the ranks are a ledger of tensors; this is the check on it.
 	HeapGrowth int64 `json:"heap_growth_bytes"`
 	// GradientCalls is how many programs that make gradients a step ran on every rank:
@@ -65,6 +67,16 @@ type Measurement struct {
 	// Partial is true where the run was interrupted, so that not all steps
 	// are there.
 	Partial bool `json:"partial,omitempty"`
+}
+
+// A Process is one of several that ran a graph together.
+type Process struct {
+	Rank  int    `json:"rank"`  // 0 is the first, which measures
+	Host  string `json:"host"`  // machine that it ran on
+	Ranks []int  `json:"ranks"` // of the graph, which it ran
+	// ClockResidual is by how much its clock may differ from the first's after both were
+	// aligned: the most in any step.
+	ClockResidual float64 `json:"clock_residual_s"`
 }
 
 // NewMeasured puts measured steps of one graph, at least one, in the form of

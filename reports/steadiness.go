@@ -2,6 +2,7 @@ package reports
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -69,4 +70,33 @@ type Attempt struct {
 	Disturbed bool      `json:"disturbed"`   // whether the machine was disturbed in this run
 	// What tells whether the machine was disturbed; absent where that was not measured.
 	Steadiness *Steadiness `json:"steadiness,omitempty"`
+}
+
+// SlowRank tells of the rank whose forwards and backwards took longest for what they take
+// alone, on the fastest replica, if that is longer than elsewhere by more than steps
+// deviate and another program may be at fault for; "" where none stands out.
+func (r Result) SlowRank() string {
+	if r.Predicted == nil || r.Measurement == nil || len(r.Ranks) < 2 || len(r.Predicted.Ranks) != len(r.Ranks) {
+		return ""
+	}
+	of := make([]float64, len(r.Ranks)) // times as long as alone
+	worst, alone := 0, make([]float64, len(r.Ranks))
+	each := len(r.Ranks) / max(1, r.DataParallel)
+	for k := range of {
+		alone[k] = r.Predicted.Ranks[k].Compute
+		for other := k % each; other < len(of) && r.Ranks[k].Samples == 0; other += each {
+			alone[k] = min(alone[k], r.Predicted.Ranks[other].Compute)
+		}
+		if alone[k] <= 0 {
+			return ""
+		}
+		if of[k] = r.Ranks[k].Compute / alone[k]; of[k] > of[worst] {
+			worst = k
+		}
+	}
+	others := slices.Max(slices.Delete(slices.Clone(of), worst, worst+1))
+	if excess := (of[worst] - others) * alone[worst]; of[worst] <= (1+mostSlowdown)*others || excess <= 2*r.StepTimeStd {
+		return ""
+	}
+	return fmt.Sprintf("rank %d computed %.2f times as long as its tasks take alone, the others at most %.2f times: its device was slow", worst, of[worst], others)
 }

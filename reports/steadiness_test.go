@@ -45,3 +45,33 @@ func TestAttempts(t *testing.T) {
 	require.NoError(t, reports.WriteTable(&b, r))
 	require.Contains(t, b.String(), "  runs           the least disturbed of 2, whose steps took 200 ms, 172 ms\n")
 }
+
+// A rank is slow by what its tasks take alone on the fastest replica, and by more than
+// steps deviate.
+func TestSlowRank(t *testing.T) {
+	ranks := func(compute ...float64) (list []reports.RankResult) {
+		for k, c := range compute {
+			list = append(list, reports.RankResult{Rank: k, Compute: c})
+		}
+		return list
+	}
+	for _, c := range []struct {
+		replicas        int
+		alone, measured []float64
+		deviation       float64
+		want            string
+	}{
+		{1, []float64{1, 3}, []float64{1.1, 3.3}, 0.1, ""},
+		{1, []float64{1, 3}, []float64{1, 6}, 0.1, "rank 1 computed 2.00 times as long as its tasks take alone, the others at most 1.00 times: its device was slow"},
+		{1, []float64{1, 3}, []float64{1, 6}, 2, ""},
+		{1, []float64{1, 6}, []float64{1, 6}, 0, ""},
+		{2, []float64{1, 6}, []float64{1, 6}, 0, "rank 1 computed 6.00 times as long as its tasks take alone, the others at most 1.00 times: its device was slow"},
+		{2, []float64{1, 5, 1, 5}, []float64{2, 5, 1, 5}, 0, "rank 0 computed 2.00 times as long as its tasks take alone, the others at most 1.00 times: its device was slow"},
+		{1, []float64{1, 0}, []float64{1, 2}, 0, ""},
+	} {
+		r := reports.Result{DataParallel: c.replicas, Ranks: ranks(c.measured...), Predicted: &reports.Result{Ranks: ranks(c.alone...)},
+			Measurement: &reports.Measurement{StepTimeStd: c.deviation}}
+		require.Equal(t, c.want, r.SlowRank(), c)
+	}
+	require.Empty(t, reports.Result{}.SlowRank())
+}

@@ -36,7 +36,7 @@ func WriteTable(w io.Writer, r Result) error {
 		{"at that peak", memoryParts(r)},
 		{"runs", attempts(r)},
 		{"process", heapGrowth(r)},
-		{"backend", backend(r)},
+		{"backend", backend(r)}, {"processes", processes(r)},
 		{"checks", checks(r)},
 	}) {
 		if line[1] != "" {

@@ -20,7 +20,7 @@ func drawPackable(t *rapid.T) wiring.Pipeline {
 	p := ordertest.Draw(t)
 	if rapid.Bool().Draw(t, "as the catalog has it") {
 		s := rapid.SampledFrom(schedules.Catalog()).Filter(func(s schedules.Schedule) bool {
-			return !s.SerialBackward && !s.Stashing && s.Placement(s.Example()).Second == nil
+			return !s.SerialBackward && !s.Stashing
 		}).Draw(t, "other schedule")
 		replicas := p.Shape.Replicas
 		shape := rapid.SampledFrom(smallShapes(s)).Draw(t, "other shape")
@@ -30,7 +30,7 @@ func drawPackable(t *rapid.T) wiring.Pipeline {
 		var err error
 		p, err = s.Pipeline(shape, nil)
 		require.NoError(t, err)
-		p.Pairs, p.Optimizer = wiring.Serial, rapid.Bool().Draw(t, "with optimizer")
+		p.Pairs, p.Optimizer = rapid.SampledFrom([]wiring.Pairing{wiring.Serial, wiring.Fused}).Draw(t, "pairs"), rapid.Bool().Draw(t, "with optimizer")
 	}
 	stages := p.Placement.Stages()
 	if rapid.Bool().Draw(t, "sums") {
@@ -40,7 +40,7 @@ func drawPackable(t *rapid.T) wiring.Pipeline {
 		p.Sync.Parameters = rapid.SliceOfN(rapid.Int64Range(0, 50), stages, stages).Draw(t, "parameters")
 		p.Sync.Overlap, p.Sync.Sharded = rapid.Bool().Draw(t, "overlap"), rapid.Bool().Draw(t, "sharded")
 		p.Sync.EveryMicrobatch = rapid.Bool().Draw(t, "every microbatch")
-		if rapid.IntRange(0, 2).Draw(t, "ahead") == 0 {
+		if p.Placement.Second == nil && rapid.IntRange(0, 2).Draw(t, "ahead") == 0 {
 			for range stages {
 				p.Sync.Ahead = append(p.Sync.Ahead, rapid.SliceOfN(rapid.Int64Range(0, 50), 0, 3).Draw(t, "pieces"))
 			}
@@ -53,7 +53,7 @@ func drawPackable(t *rapid.T) wiring.Pipeline {
 		p.Samples = nil // which shards take the place of
 		p.Shards = rapid.SliceOfN(rapid.Int64Range(1, 3), r, r).Draw(t, "shares")
 	}
-	if rapid.Bool().Draw(t, "experts") {
+	if (p.Pairs == wiring.Serial || !p.Order.Paired()) && rapid.Bool().Draw(t, "experts") {
 		ordertest.DrawExperts(t, &p)
 		if p.Shards != nil {
 			p.ExpertSpan = 1

@@ -30,6 +30,12 @@ import (
 // cost, and when times overflow.
 func Run(g *graph.Graph, costs graph.Costs) (*graph.Trace, error) {
 	e := newEngine(g, costs)
+	if costs.Cores != nil && costs.Host == nil {
+		var err error
+		if e.shared, err = shareCores(g, costs); err != nil {
+			return nil, err
+		}
+	}
 	if costs.Host != nil {
 		before, err := launchOrder(g, costs.Host.Thread)
 		if err != nil {
@@ -94,6 +100,8 @@ type engine struct {
 	launched []time.Duration // by task: when its launch ended; nil without a host
 	before   []int32         // by task: the one that its thread launches before it; nil without a host
 	first    []int32         // by stream: its first task, as an index of order
+
+	shared []time.Duration // by task: how long it takes beside others; nil without cores
 }
 
 const (
@@ -163,7 +171,7 @@ func (e *engine) advance(s int32) error {
 			}
 		}
 		t := &e.graph.Tasks[i]
-		cost := e.costs.Task(t)
+		cost := e.price(i)
 		if cost.Busy < 0 || cost.Delay < 0 || cost.Launch < 0 || cost.LaunchLead < 0 {
 			return e.negative(i, cost)
 		}
@@ -187,6 +195,15 @@ func (e *engine) advance(s int32) error {
 		}
 	}
 	return nil
+}
+
+// price returns the cost of a task, beside others on the same cores.
+func (e *engine) price(i int32) graph.Cost {
+	cost := e.costs.Task(&e.graph.Tasks[i])
+	if e.shared != nil {
+		cost.Busy = e.shared[i]
+	}
+	return cost
 }
 
 func (e *engine) negative(i int32, c graph.Cost) error {

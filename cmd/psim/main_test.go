@@ -247,6 +247,8 @@ func TestErrors(t *testing.T) {
 		"psim calibrate --samples 1,x",
 		"psim validate --gpus 3",
 		"psim validate --executed --gpus 0",
+		"psim validate --executed --runs 4",
+		"psim validate --executed zero-bubble",
 		"psim list",
 		"psim list device",
 		"psim version now",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"psim/exec/validation"
 	"psim/internal/files"
 	"psim/internal/published"
 	"psim/internal/questions"
@@ -21,7 +22,7 @@ import (
 type validateFlags struct {
 	execFlags
 	markdown, published, executed bool
-	figures                       string
+	figures, resume               string
 	with                          []string
 }
 
@@ -40,15 +41,16 @@ symbols, in their unit, and simulates that; of several questions, those that hav
 was: a line for each table, or all rows of the tables in NAME. --out DIR draws them.
 Rows that constants were fitted to are marked, and left out of the errors.
 
---executed instead predicts steps of two networks, three schedules and 2, 4 and 8
-microbatches, runs them for real on --gpus devices, and says how far off it was.
-An experiment during which the machine was disturbed is run again, up to --runs
-times in all.`
+--executed instead predicts steps of two networks (exec, exec-mlp), runs them for real on
+--gpus devices, and says how far off it was: model-parallel, gpipe and 1f1b with 2, 4 and 8
+microbatches, zbv, ddp, and fsdp with reduce-scatters and without (fsdp-gloo). Names of
+networks and schedules restrict it to these. Every experiment is run --runs times, and the
+run of the median error counts. With --resume FILE it can be ended and goes on later.`
 
 func newValidate() *cobra.Command {
 	var f validateFlags
 	cmd := &cobra.Command{
-		Use:   "validate [ID… | --published [NAME…]]",
+		Use:   "validate [ID… | --published [NAME…] | --executed [NAME…]]",
 		Short: "answer the course's questions, by closed form and by simulation",
 		Long:  validateManual,
 		Example: `  psim validate
@@ -56,7 +58,8 @@ func newValidate() *cobra.Command {
   psim validate 1.6 --with W=16 --with B=400
   psim validate --markdown > answers.md
   psim validate --published zero-bubble --out figures
-  psim validate --executed                            predictions against this machine`,
+  psim validate --executed                            predictions against this machine
+  psim validate --executed exec-mlp fsdp              some of them`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return f.names(), cobra.ShellCompDirectiveNoFileComp
 		},
@@ -69,7 +72,7 @@ func newValidate() *cobra.Command {
 			case f.published:
 				return f.replay(ctx, args, stdout, stderr)
 			case f.executed:
-				return f.execute(ctx, stdout, stderr)
+				return f.execute(ctx, args, stdout, stderr)
 			}
 			return f.answer(ctx, args, stdout)
 		},
@@ -80,7 +83,10 @@ func newValidate() *cobra.Command {
 
 // names lists what can be validated.
 func (f *validateFlags) names() (names []string) {
-	if !f.published {
+	switch {
+	case f.executed:
+		return validation.Names()
+	case !f.published:
 		return questions.IDs()
 	}
 	tables, _ := published.Select(nil) // all of them
@@ -99,7 +105,7 @@ func (f *validateFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.published, "published", false, "predict the rows of published tables")
 	flags.StringVar(&f.figures, "out", "", "folder for the scatter plots of --published")
 	flags.BoolVar(&f.executed, "executed", false, "predict steps, run them for real and compare")
-	f.registerExecuted(cmd)
+	f.registerExecuted(cmd, &f.resume)
 }
 
 // check refuses flags and arguments that do not go together.
@@ -117,11 +123,8 @@ func (f validateFlags) check(cmd *cobra.Command, args []string) error {
 			return fmt.Errorf("--%s: is for the experiments of --executed, which is not given", name)
 		}
 	}
-	switch {
-	case f.figures != "" && !f.published:
+	if f.figures != "" && !f.published {
 		return fmt.Errorf("--out %s: is for --published", f.figures)
-	case f.executed && len(args) > 0:
-		return fmt.Errorf("--executed runs its own experiments; leave out %s", strings.Join(args, " "))
 	}
 	return nil
 }

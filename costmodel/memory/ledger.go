@@ -33,7 +33,7 @@ type stage struct {
 
 // NewLedger follows the memory of all stages of a plan.
 func NewLedger(p *stages.Plan, g *graph.Graph) *Ledger {
-	l := &Ledger{plan: p, graph: g, stages: make([]stage, len(p.Stages)), versions: versionsOf(g), sliced: stages.SlicedIn(g)}
+	l := &Ledger{plan: p, stages: make([]stage, len(p.Stages))}
 	for s := range p.Stages {
 		l.stages[s] = l.stage(s)
 	}
@@ -49,9 +49,19 @@ func NewLedger(p *stages.Plan, g *graph.Graph) *Ledger {
 		for size := range p.Sizes {
 			l.follow(s, size)
 		}
+		if l.shares(s, 0, 0) {
+			l.stages[s].input = l.stages[s].sizes[0].segments[0].input
+		}
 	}
-	l.findShared()
-	return l
+	return l.In(g)
+}
+
+// In returns the ledger of another graph of the plan.
+func (l *Ledger) In(g *graph.Graph) *Ledger {
+	other := *l
+	other.graph, other.versions, other.sliced = g, versionsOf(g), stages.SlicedIn(g)
+	other.findLate()
+	return &other
 }
 
 // stage finds what does not depend on other stages.

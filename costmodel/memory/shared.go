@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"slices"
+
 	"psim/costmodel/arch"
 	"psim/schedules/graph"
 )
@@ -35,17 +37,15 @@ func keepsInput(kept []layerKept, layers []arch.Layer) sharing {
 	return notShared
 }
 
-// findShared notes which stages share their inputs with the stage before, and
-// with which microbatches a W of such a stage comes after that one has given the
-// tensor up.
-func (l *Ledger) findShared() {
+// findLate notes with which microbatches a W of a stage that shares its input with the stage
+// before comes after that one has given it up.
+func (l *Ledger) findLate() {
 	m := len(l.plan.Samples)
-	l.late = make([]bool, len(l.stages)*m)
-	for s := 1; s < len(l.stages); s++ {
-		if l.shares(s, 0, 0) {
-			l.stages[s].input = l.stages[s].sizes[0].segments[0].input
-		}
+	l.late = nil
+	if !slices.ContainsFunc(l.stages, func(s stage) bool { return s.input == untilWeight }) {
+		return
 	}
+	l.late = make([]bool, len(l.stages)*m)
 	if l.graph.Late != nil { // the graph has not all tasks
 		for at, late := range l.graph.Late {
 			l.late[at] = late && l.stages[at/m].input == untilWeight

@@ -93,44 +93,48 @@ func (p *Plan) between(s int) bool {
 // Sliced tells which passes of a graph are cut into parts.
 type Sliced struct {
 	microbatches               int
-	forward, inputs, backwards []bool // by stage and microbatch; a B or W is a backward
+	forward, inputs, backwards []bool // by stage and microbatch; a B or W is a backward; nil: none
 }
 
 // SlicedIn reads them off the first replica: which they are is the schedule's
 // matter, as the first forward or last backward of a stage may be of any microbatch.
 func SlicedIn(g *graph.Graph) Sliced {
-	n := g.Placement.Stages() * g.Shape.Microbatches
-	s := Sliced{g.Shape.Microbatches, make([]bool, n), make([]bool, n), make([]bool, n)}
+	s := Sliced{microbatches: g.Shape.Microbatches}
 	for i := range g.Tasks {
 		t := &g.Tasks[i]
 		if int(t.Rank) >= g.Shape.Ranks {
 			break
 		}
 		if t.Kind.Compute() && t.Part > 0 {
-			s.of(t.Kind)[int(t.Stage)*s.microbatches+int(t.Microbatch)] = true
+			of := s.of(t.Kind)
+			if *of == nil {
+				*of = make([]bool, g.Placement.Stages()*s.microbatches)
+			}
+			(*of)[int(t.Stage)*s.microbatches+int(t.Microbatch)] = true
 		}
 	}
 	return s
 }
 
-func (s Sliced) of(k graph.Kind) []bool {
+func (s *Sliced) of(k graph.Kind) *[]bool {
 	switch k {
 	case graph.Forward:
-		return s.forward
+		return &s.forward
 	case graph.InputGradient:
-		return s.inputs
+		return &s.inputs
 	}
-	return s.backwards
+	return &s.backwards
 }
 
 // Halved reports whether a task is half of a part of a backward: the I and the W of a stage
 // and microbatch are cut alike, and their parts take turns.
-func (s Sliced) Halved(t *graph.Task) bool {
+func (s *Sliced) Halved(t *graph.Task) bool {
 	at := int(t.Stage)*s.microbatches + int(t.Microbatch)
-	return (t.Kind == graph.InputGradient || t.Kind == graph.WeightGradient) && s.inputs[at] && s.backwards[at]
+	return s.inputs != nil && s.backwards != nil && (t.Kind == graph.InputGradient || t.Kind == graph.WeightGradient) && s.inputs[at] && s.backwards[at]
 }
 
 // Has reports whether a task is of such a pass.
-func (s Sliced) Has(t *graph.Task) bool {
-	return s.of(t.Kind)[int(t.Stage)*s.microbatches+int(t.Microbatch)]
+func (s *Sliced) Has(t *graph.Task) bool {
+	of := *s.of(t.Kind)
+	return of != nil && of[int(t.Stage)*s.microbatches+int(t.Microbatch)]
 }

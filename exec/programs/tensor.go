@@ -123,6 +123,31 @@ func (t *Tensor) CopyTo(d *Device) (copied *Tensor, err error) {
 	return wrap(d, value), nil
 }
 
+// Changed returns a tensor of the same device with other numbers, flat where their number
+// is another.
+func (t *Tensor) Changed(change func(values []float32) []float32) (*Tensor, error) {
+	values, err := Read[float32](t)
+	if err != nil {
+		return nil, err
+	}
+	dimensions := t.shape.Dimensions
+	if values = change(values); len(values) != t.shape.Size() {
+		dimensions = []int{len(values)}
+	}
+	return Upload(t.device, values, dimensions...)
+}
+
+// Finite reports whether all numbers of a tensor of fp32 are finite.
+func (t *Tensor) Finite() (bool, error) {
+	values, err := Read[float32](t)
+	for _, v := range values {
+		if v-v != 0 { // NaN and infinities
+			return false, err
+		}
+	}
+	return true, err
+}
+
 func throughHost(from compute.Buffer, to *Device, shape shapes.Shape) (compute.Buffer, error) {
 	var flat any
 	var err error

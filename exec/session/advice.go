@@ -114,11 +114,13 @@ func needed(c *configs.Config, sets ...string) (float64, error) {
 	return r.need()
 }
 
-// need returns the bytes of the tensors of all devices.
+// need returns the bytes of the tensors of all devices of this machine.
 func (r *Run) need() (need float64, err error) {
 	simulation, err := psim.Simulate(r.Plan)
-	for _, rank := range simulation.Summary.Ranks {
-		need += float64(rank.PeakMemory)
+	for rank, summary := range simulation.Summary.Ranks {
+		if r.here == nil || slices.Contains(r.here, rank) {
+			need += float64(summary.PeakMemory)
+		}
 	}
 	return need, err
 }

@@ -41,7 +41,7 @@ func TestPredictedPeakIsTheLedgersPeak(t *testing.T) {
 				enough := errors.New("enough")
 				_, err = exec.Measure(context.Background(), r.job(Options{}), exec.MeasureOptions{
 					Devices: exec.DeviceOptions{Oversubscribe: true}, TrainOptions: exec.TrainOptions{Steps: 1}, Repeats: 1,
-					Profiled: func(profile []*graph.Trace) error { alone = profile[0]; return enough },
+					Profiled: func(p exec.Profile) error { alone = p.Alone[0]; return enough },
 				})
 				require.ErrorIs(t, err, enough)
 				require.Equal(t, peaks(replay(r, alone)), peaks(alone))

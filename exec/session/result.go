@@ -2,8 +2,6 @@ package session
 
 import (
 	"fmt"
-	"math"
-	"slices"
 	"time"
 
 	"psim"
@@ -28,9 +26,9 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 		r.Result.MeasureEpochs(m.Traces, o.Warmup, info)
 	}
 	measurement := r.Result.Measurement
-	measurement.Backend = o.Devices.Backend
-	measurement.CoresPerWorker, measurement.Pinned = o.Devices.CoresPerWorker, o.Devices.CoresPerWorker == 1 && o.Devices.Unpinned() == ""
-	measurement.TimesComparable = exec.Comparable(r.Plan.Graph.Ranks(), o.Devices)
+	measurement.Backend, measurement.Processes = o.Devices.Backend, placement(m.Processes)
+	measurement.CoresPerWorker, measurement.Pinned = o.Devices.CoresPerWorker, o.Devices.Pinned()
+	measurement.TimesComparable = m.Comparable
 	measurement.HeapGrowth, measurement.GradientCalls = m.HeapGrowth, m.GradientCalls
 	measurement.Checks, measurement.Losses = checks(m, o.Checks), m.Record.Losses
 	measurement.ValidationLoss, measurement.ValidationSamples = m.Record.Validation, o.Data.Validation
@@ -40,25 +38,23 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 	if o.UnwaitedRates {
 		measurement.CourseTokens, measurement.CourseSamples = unwaitedRates(m.Traces, r.Plan.Tokens, r.Plan.Samples)
 	}
-	r.warn(m.Record.Losses, o.Devices.Unpinned())
+	r.warn(o.Devices.Unpinned())
 }
 
-// warn adds doubts about a run: that it diverged, is not pinned for a reason, or was
-// disturbed.
-func (r *Run) warn(losses []float64, unpinned string) {
+// warn adds doubts about a run: that it is not pinned for a reason, was disturbed, or
+// has a slow rank.
+func (r *Run) warn(unpinned string) {
 	warn := func(format string, args ...any) {
 		r.Result.Warnings = append(r.Result.Warnings, fmt.Sprintf(format, args...))
-	}
-	diverged := func(loss float64) bool { return math.IsNaN(loss) || math.IsInf(loss, 0) }
-	if i := slices.IndexFunc(losses, diverged); i >= 0 { // the warm-up's losses among them
-		r.Result.Diverged = true
-		warn("the loss of step %d of %d is %g: the training diverged; a smaller learning rate may help", i+1, len(losses), losses[i])
 	}
 	if unpinned != "" {
 		warn("%s", unpinned)
 	}
 	if s := r.Result.Steadiness; s != nil && r.Result.Disturbed {
 		warn("%s", s.Warning())
+	}
+	if slow := r.Result.SlowRank(); slow != "" && r.Result.TimesComparable {
+		warn("%s", slow)
 	}
 }
 

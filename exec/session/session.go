@@ -63,6 +63,7 @@ type Run struct {
 
 	simulation psim.Simulation  // of the predicted trace
 	gradients  []exec.Gradients // by rank, where they were asked for
+	here       []int            // the ranks that run on this machine; nil for all
 }
 
 // Modes names the schedules that a network is run with to compare them, the main
@@ -79,7 +80,8 @@ func Load(pathOrName string, devices int, sets ...string) (*configs.Config, []st
 	return c.Executable(devices)
 }
 
-// Run predicts and runs configurations. It keeps what was measured until an error.
+// Run predicts and runs configurations. It keeps what was measured until an error. Of
+// several processes, which all call it, the first keeps it, and the others nothing.
 func (s *Session) Run(ctx context.Context, list ...*configs.Config) error {
 	switch {
 	case s.Repeats < 1:
@@ -89,12 +91,18 @@ func (s *Session) Run(ctx context.Context, list ...*configs.Config) error {
 	case s.References == nil:
 		s.References = exec.References{}
 	}
+	if err := s.agree(ctx, list); err != nil {
+		return err
+	}
 	for _, c := range list {
 		r, err := s.run(ctx, c)
 		if r != nil {
 			s.Runs = append(s.Runs, r)
 		}
 		if err != nil {
+			if s.World != nil {
+				s.World.Abort(err)
+			}
 			return err
 		}
 	}
@@ -103,6 +111,9 @@ func (s *Session) Run(ctx context.Context, list ...*configs.Config) error {
 
 // run returns nil where nothing was measured.
 func (s *Session) run(ctx context.Context, c *configs.Config) (*Run, error) {
+	if s.World != nil {
+		return s.runTogether(ctx, c)
+	}
 	return leastDisturbed(s.Tries, func() (*Run, error) { return s.once(ctx, c) })
 }
 
@@ -113,8 +124,8 @@ func (s *Session) once(ctx context.Context, c *configs.Config) (*Run, error) {
 	}
 	o := s.MeasureOptions
 	o.Data.Samples = int(c.Data.Samples)
-	o.Profiled = r.predict
-	o.Probe = exec.Comparable(r.Plan.Graph.Ranks(), o.Devices)
+	o.Profiled = func(p exec.Profile) error { return r.predict(o, p) }
+	o.Probe = true
 	if s.Stage != nil {
 		o.Stage = func(what string) { s.Stage(r.Plan.Graph.Name + ": " + what) }
 	}
@@ -131,6 +142,7 @@ func (s *Session) once(ctx context.Context, c *configs.Config) (*Run, error) {
 func (r *Run) build(o Options) error {
 	err := r.plan()
 	if err == nil && !strings.HasPrefix(o.Devices.Backend, "xla") { // its devices have memory of their own
+		r.here = here(r.Plan.Graph.Ranks(), o.World)
 		err = r.checkMemory(o, memory.Here())
 	}
 	return err
@@ -167,12 +179,14 @@ func (r *Run) checkMemory(o Options, here memory.Room) error {
 	return err
 }
 
-// predict simulates the step with the times of tasks that were measured alone.
-func (r *Run) predict(profile []*graph.Trace) (err error) {
+// predict simulates the step with the times of tasks that were measured alone, and what
+// they take from each other on the cores of the devices.
+func (r *Run) predict(o exec.MeasureOptions, p exec.Profile) (err error) {
 	plan := *r.Plan
-	if plan.Costs, err = costmodel.Profiled(plan.Costs, plan.Workload, profile); err != nil {
+	if plan.Costs, err = costmodel.Profiled(plan.Costs, plan.Workload, p.Alone, apart(plan.Graph, o.World)); err != nil {
 		return err
 	}
+	plan.Costs = costmodel.Crowded(plan.Costs, p.Cores, o.Devices.Pinned(), p.Alone, p.Together)
 	r.simulation, err = psim.Simulate(&plan)
 	r.Predicted = r.simulation.Trace
 	return err

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"strings"
 
-	"psim/exec/session"
 	"psim/internal/units"
 	"psim/reports"
 )
@@ -16,26 +15,28 @@ import (
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	fmt.Fprintf(w, `# Predicted before it was run
 
-Every row is one experiment: its tasks were measured one by one, the step was
-predicted from that, and then the same graph was run on %s. Made by
+Every row is one experiment: its tasks were measured one by one, and then with a neighbour
+on every core; the step was predicted from that, and then the same graph was run on %s.
+Made by
 
     GOEXPERIMENT=simd go run ./cmd/psim validate --executed --markdown%s > docs/executed.md
 
-on %s, with %s and kernels of %s. Step times are means over the measured
+on %s, with %s and kernels of %s. Step times are medians over the measured
 steps, peaks of the rank that holds the most: predicted from the network alone,
 and counted by the devices' ledgers of all tensors. The speed-up is that of the
-makespan over model-parallel's; ideal is 2·M/(M+1), of equal stages. An experiment
-is run again while the machine is disturbed, as psim exec --runs says it, and the
-least disturbed run counts; a star marks those that were disturbed all the same.
+makespan over model-parallel's; ideal is 2·M/(M+1), of equal stages. Every experiment
+was run as often as the column says, whatever came out, and the run whose error is the
+median counts; beside it are the errors of all. A star marks those during which the
+machine was disturbed, as psim exec --runs says it.
 
 `, units.Plural(r.Devices, "device"), r.Flags, r.Machine, runtime.Version(), cmp.Or(r.SIMD, "plain Go"))
-	fmt.Fprintln(w, "| model | schedule | M | predicted | measured | error | bubble | off by | peak predicted | ledger | heap | dispatch | speed-up | ideal | runs |")
-	fmt.Fprintln(w, "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
+	fmt.Fprintln(w, "| model | schedule | M | predicted | measured | error | of all runs | runs | bubble | off by | peak predicted | ledger | heap | dispatch | speed-up | ideal |")
+	fmt.Fprintln(w, "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
 	for _, row := range r.Rows {
-		fmt.Fprintf(w, "| %s | %s | %d | %s | %s | %s | %.1f %% | %s | %d | %d | %s | %.2f %% | %.2f× | %.2f× | %s |\n",
-			row.Model, row.Schedule, row.Microbatches, units.FormatSeconds(row.Predicted), row.measured(),
-			reports.SignedPercent(row.Error), 100*row.Bubble, reports.Points(row.BubbleError), row.PredictedPeak, row.Peak, units.FormatBytes(row.HeapGrowth),
-			100*row.Dispatch, row.SpeedUp, row.Ideal, row.runs())
+		fmt.Fprintf(w, "| %s | %s | %d | %s | %s | %s | %s | %s | %s | %d | %d | %s | %.2f %% | %s | %s |\n",
+			row.Model, row.name(), row.Microbatches, units.FormatSeconds(row.Predicted), row.measured(),
+			reports.SignedPercent(row.Error), row.errors(), row.runs(), row.bubble(),
+			row.PredictedPeak, row.Peak, units.FormatBytes(row.HeapGrowth), 100*row.Dispatch, times(row.SpeedUp), times(row.Ideal))
 	}
 	_, err := fmt.Fprintf(w, `
 Step time: median error %.1f %%, worst %.1f %%. Bubble: at worst %.1f points off.
@@ -49,38 +50,74 @@ compiled programs, the batches, and garbage, which is not collected during a ste
 	return err
 }
 
+// bubble prints that of a pipeline, and by how much it was off.
+func (r Row) bubble() string {
+	if r.Bubble == 0 {
+		return " | "
+	}
+	return fmt.Sprintf("%.1f %% | %s", 100*r.Bubble, reports.Points(r.BubbleError))
+}
+
+// times prints a ratio; "" for none.
+func times(ratio float64) string {
+	if ratio == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.2f×", ratio)
+}
+
+// name says how a row's step was spread.
+func (r Row) name() string {
+	if r.Processes > 0 {
+		return fmt.Sprintf("%s, %d processes", r.Kind, r.Processes)
+	}
+	return r.Kind
+}
+
+// errors prints those of all runs, from the least; "" for a single one.
+func (r Row) errors() string {
+	if len(r.Errors) < 2 {
+		return ""
+	}
+	var list []string
+	for _, e := range r.Errors {
+		list = append(list, reports.SignedPercent(e))
+	}
+	return strings.Join(list, ", ")
+}
+
 // ended says whether the rows are all that was asked for.
 func (r *Report) ended() string {
 	if r.Partial {
-		return fmt.Sprintf("Ended early, after %d of %d experiments.\n", len(r.Rows), len(models())*len(microbatches())*len(session.Modes()))
+		return fmt.Sprintf("Ended early, after %d of %d experiments.\n", len(r.Rows), r.Chosen)
 	}
 	return ""
 }
 
 // WriteText prints the rows in columns.
 func (r *Report) WriteText(w io.Writer) error {
-	const line = "%-10s  %-15s %2s  %9s  %18s  %8s  %13s  %11s  %4s\n"
+	const line = "%-10s  %-18s %2s  %9s  %18s  %8s  %13s  %11s  %4s\n"
 	fmt.Fprintf(w, "%s of %s\n\n", units.Plural(r.Devices, "device"), r.Machine)
 	fmt.Fprintf(w, line, "model", "schedule", "M", "predicted", "measured", "error", "bubble off by", "peak off by", "runs")
 	for _, row := range r.Rows {
 		peak := strings.Replace(fmt.Sprint(row.Peak-row.PredictedPeak), "-", "−", 1)
-		fmt.Fprintf(w, line, row.Model, row.Schedule, fmt.Sprint(row.Microbatches), units.FormatSeconds(row.Predicted), row.measured(),
+		fmt.Fprintf(w, line, row.Model, row.name(), fmt.Sprint(row.Microbatches), units.FormatSeconds(row.Predicted), row.measured(),
 			reports.SignedPercent(row.Error), reports.Points(row.BubbleError), peak+" B", row.runs())
 	}
 	_, err := fmt.Fprintf(w, `
 step time: median error %.1f %%, worst %.1f %%; bubble: at worst %.1f points; peak memory to the byte in %d of %d
-runs: how often an experiment was run until the machine was not disturbed; the least disturbed counts (*: all were)
+runs: how often an experiment was run; that of the median error counts (*: the machine was disturbed meanwhile)
 %s`, 100*r.MedianError, 100*r.WorstError, 100*r.WorstBubble, r.SamePeak, len(r.Rows), r.ended())
 	return err
 }
 
-// runs prints how often it was run, with a star where the machine was disturbed in
-// all of them.
+// runs prints how often it was run, with a star where the machine was disturbed.
 func (r Row) runs() string {
+	n := fmt.Sprint(len(r.Errors))
 	if r.Disturbed {
-		return fmt.Sprint(r.Runs, "*")
+		return n + "*"
 	}
-	return fmt.Sprint(r.Runs)
+	return n
 }
 
 // measured prints the step time, and its deviation where several steps have one.

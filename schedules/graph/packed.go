@@ -60,14 +60,14 @@ type Class struct {
 }
 
 // ErrNotPacked says that a graph or its costs have what packed graphs have not: gathered
-// units, broadcasts, second copies of stages, overlapped pairs, barriers, serial backwards,
-// whole last stages, stashed weights; threads of several ranks, or computing tasks with a
-// delay or a link.
+// units, broadcasts, pairs on two streams or of interleaved parts, barriers, serial backwards,
+// whole last stages, stashed weights; threads of several ranks, shared cores, or computing
+// tasks with a delay or a link.
 var ErrNotPacked = errors.New("this graph cannot be packed")
 
 // Price sets the costs of all classes. The error is ErrNotPacked or ErrNotAlike.
 func (p *Packed) Price(costs Costs) error {
-	if h := costs.Host; h != nil && !h.apart() {
+	if h := costs.Host; h != nil && !h.apart() || costs.Cores != nil {
 		return ErrNotPacked
 	}
 	p.Classes, p.Costs, p.Persistent, p.Host = p.Classes[:0], p.Costs[:0], costs.Persistent, costs.Host

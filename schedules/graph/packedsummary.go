@@ -22,13 +22,7 @@ type Statistics struct {
 
 // Summarize computes what [Summarize] does of a trace.
 func (x *Statistics) Summarize(p *Packed, s *Summary) {
-	ranks := p.Graph.Shape.Ranks * max(1, p.Graph.Shape.Replicas) / p.Copies
-	x.packed, x.peaks = p, x.peaks[:0]
-	*s = Summary{Ranks: append(s.Ranks[:0], make([]RankSummary, ranks*p.Copies)...)}
-	x.classes(s)
-	for r := range ranks {
-		x.ends(int32(r), s)
-	}
+	ranks := x.begins(p, s)
 	var busy time.Duration
 	for r := range ranks {
 		rank := &s.Ranks[r]
@@ -48,6 +42,30 @@ func (x *Statistics) Summarize(p *Packed, s *Summary) {
 	s.copy(ranks)
 	busy *= time.Duration(p.Copies)
 	s.Bubble = Bubble{idleShare(busy, s.Makespan, len(s.Ranks)), idleShare(busy, s.LongestSpan, len(s.Ranks))}
+}
+
+// Extremes computes of what Summarize does how long the step and its passes take, and the
+// memory of every rank at its highest.
+func (x *Statistics) Extremes(p *Packed, s *Summary) {
+	ranks := x.begins(p, s)
+	for r := range ranks {
+		s.Ranks[r].Rank = r
+		x.memory(int32(r), &s.Ranks[r])
+	}
+	s.copy(ranks)
+}
+
+// begins begins a summary with what follows from classes and from ends, and counts the ranks
+// that have tasks.
+func (x *Statistics) begins(p *Packed, s *Summary) int {
+	ranks := p.Graph.Shape.Ranks * max(1, p.Graph.Shape.Replicas) / p.Copies
+	x.packed, x.peaks = p, x.peaks[:0]
+	*s = Summary{Ranks: append(s.Ranks[:0], make([]RankSummary, ranks*p.Copies)...)}
+	x.classes(s)
+	for r := range ranks {
+		x.ends(int32(r), s)
+	}
+	return ranks
 }
 
 // classes adds up what follows from how many tasks there are of every class.

@@ -76,6 +76,21 @@ type Costs struct {
 	Persistent []int64
 	// Host is how tasks are launched; nil where that costs nothing.
 	Host *Host
+	// Cores are what tasks take from each other; nil where nothing.
+	Cores *Cores
+}
+
+// Cores are those of one machine on which all ranks run. Tasks that run at the same time
+// share them and their memory. They do not count beside a Host.
+type Cores struct {
+	// Number is how many tasks can run at once, ranks of a collective one by one: of more
+	// than that each has an equal share of the time. 0 is no limit.
+	Number int
+	// Pinned says that what rank r runs stays on core r, modulo their number.
+	Pinned bool
+	// Slower returns how much longer a task takes while as many other ranks run something as
+	// can than it takes alone: 1 is not at all. While a part of them do, it is that part slower.
+	Slower func(t *Task) float64
 }
 
 // A Host is the threads that launch tasks on devices. A thread launches its

@@ -44,12 +44,10 @@ func (p *Pipeline) groups(g *graph.Graph) groups {
 	return made
 }
 
-// AddGroups makes the groups of a graph as [Pipeline.Graph] does, but for those of tied
-// parameters. It returns that of a rank of the first replica over which gradients of
+// AddGroups makes the groups of a graph as [Pipeline.Graph] does. It returns that of a rank of the first replica over which gradients of
 // experts travel, or of all else.
 func (p Pipeline) AddGroups(g *graph.Graph) (of func(rank int32, expert bool) int32) {
 	p.fill()
-	p.Tied = nil
 	made := p.groups(g)
 	return func(rank int32, expert bool) int32 {
 		if expert {

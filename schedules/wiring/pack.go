@@ -25,19 +25,21 @@ type Packer struct {
 	shared       bool   // a stage may hold what the next one's W needs
 	done         []bits // by stage and microbatch, where shared
 
-	to       [2][]int32 // by stage: where the results of F and of B go; None if they stay
-	stream   [2][]int32 // by stage: that of these messages
+	// Copies of stages are numbered as by [graph.Placement.Copy].
+	to       [2][]int32 // by copy: where the results of F and of B go; None if they stay
+	stream   [2][]int32 // by copy: that of these messages
 	made     [2][]int32 // by stage and microbatch: the task after which the result is there
-	classes  []int32    // by kind, stage, size and bits, or None; then those of actions in parts
-	sums     []int32    // by stage: the class of its first bucket's sum; or None
-	last     []int32    // by stage: the action that completes its gradients
+	classes  []int32    // by kind, copy, size and bits, or None; then those of actions in parts
+	sums     []int32    // by copy: the class of its first bucket's sum; or None
+	last     []int32    // by copy: the action that completes its gradients
 	first    []int32    // by stage: its first forward, where parameters are gathered ahead
 	gathered []int32    // by stage: the first of these gathers
 	compute  []int32    // by rank: the stream
 	gradient []int32    // by rank: the stream; or None
 	experts  []int32    // likewise
 	cursor   []int32    // by stream: where its next task goes
-	stagesOn [][]int32  // by rank, last first
+	copiesOn [][]int32  // by rank, last stage first
+	needs    []int32    // of the action at hand
 }
 
 // bits tell apart microbatches of a stage whose neighbour is on the same rank.
@@ -87,7 +89,9 @@ func (k *Packer) Pack(p Pipeline, folded bool) (*graph.Packed, error) {
 
 // packable reports whether a pipeline has only what packed graphs have.
 func (p *Pipeline) packable() bool {
-	return p.Placement.Second == nil && (!p.DelayWeights || p.Exchanges == nil) && p.Sync.Units == nil && p.Sync.Broadcast == nil && !p.Synchronous && !p.SerialBackward && !p.WholeLast && !p.Stashing && p.Pairs == Serial
+	once := p.Placement.Second == nil || p.Sync.Ahead == nil && p.Placement.Half < int32(p.Shape.Microbatches)
+	pairs := p.Pairs == Serial || p.Pairs == Fused && p.Exchanges == nil
+	return once && pairs && (!p.DelayWeights || p.Exchanges == nil) && p.Sync.Units == nil && p.Sync.Broadcast == nil && !p.Synchronous && !p.SerialBackward && !p.WholeLast && !p.Stashing
 }
 
 // begin readies the memory for a pipeline.
@@ -102,8 +106,9 @@ func (k *Packer) begin(p *Pipeline, folded bool) {
 	}
 	k.findSizes()
 	k.shared = false
+	copies := stages + len(p.Placement.Second)
 	for d := range k.to {
-		k.to[d], k.stream[d], k.made[d] = filled(k.to[d], stages), filled(k.stream[d], stages), grown(k.made[d], stages*m)
+		k.to[d], k.stream[d], k.made[d] = filled(k.to[d], copies), filled(k.stream[d], copies), grown(k.made[d], stages*m)
 	}
 	for s := range stages - 1 {
 		if p.Placement.Together(s, s+1) {
@@ -111,6 +116,9 @@ func (k *Packer) begin(p *Pipeline, folded bool) {
 			continue
 		}
 		k.to[0][s], k.to[1][s+1] = p.Placement.First[s+1], p.Placement.First[s]
+		if p.Placement.Second != nil {
+			k.to[0][stages+s], k.to[1][stages+s+1] = p.Placement.Second[s+1], p.Placement.Second[s]
+		}
 	}
 	k.done = k.done[:0]
 	if k.shared {
@@ -118,10 +126,42 @@ func (k *Packer) begin(p *Pipeline, folded bool) {
 		clear(k.done)
 		g.Late = make([]bool, stages*m)
 	}
-	k.classes, k.sums, k.last = filled(k.classes, 2*int(graph.Send)*stages*int(k.sizes)*variants), filled(k.sums, stages), filled(k.last, stages)
+	k.classes, k.sums, k.last = filled(k.classes, 2*int(graph.Send)*copies*int(k.sizes)*variants), filled(k.sums, copies), filled(k.last, copies)
 	k.first, k.gathered = filled(k.first, stages), filled(k.gathered, stages)
 	k.compute, k.gradient, k.experts = filled(k.compute, p.Shape.Ranks), filled(k.gradient, p.Shape.Ranks), filled(k.experts, p.Shape.Ranks)
-	k.cursor, k.stagesOn = k.cursor[:0], p.stagesOn()
+	k.cursor = k.cursor[:0]
+	k.findCopies()
+}
+
+// findCopies lists the copies of stages on every rank: in the order in which gradients are
+// complete.
+func (k *Packer) findCopies() {
+	k.copiesOn = make([][]int32, k.Shape.Ranks)
+	for s := k.Placement.Stages() - 1; s >= 0; s-- {
+		for i, r := range k.Placement.Ranks(s) {
+			k.copiesOn[r] = append(k.copiesOn[r], int32(i*k.Placement.Stages()+s))
+		}
+	}
+}
+
+// copyOf numbers the copy of a stage that an action is on.
+func (k *Packer) copyOf(a *order.Action) int32 {
+	if k.Placement.Second == nil {
+		return a.Stage
+	}
+	return int32(k.Placement.Copy(a.Stage, a.Microbatch))
+}
+
+// stage returns the stage of a copy, and how many microbatches this has.
+func (k *Packer) stage(copy int32) (stage, microbatches int32) {
+	stages, half := int32(k.Placement.Stages()), k.Placement.Half
+	switch {
+	case k.Placement.Second == nil:
+		return copy, k.microbatches
+	case copy < stages:
+		return copy, half
+	}
+	return copy - stages, k.microbatches - half
 }
 
 // findSizes numbers the sizes of microbatches.
@@ -171,7 +211,7 @@ func (k *Packer) sends(a *order.Action) int32 {
 	if a.Kind == graph.WeightGradient {
 		return graph.None
 	}
-	return k.to[direction(a.Kind)][a.Stage]
+	return k.to[direction(a.Kind)][k.copyOf(a)]
 }
 
 // cut counts the parts into which an action is cut, the i-th of its rank, and the sums that

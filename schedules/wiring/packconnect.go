@@ -4,34 +4,61 @@ import (
 	"slices"
 
 	"psim/schedules/graph"
+	"psim/schedules/order"
 )
 
-// connect adds what the actions of a rank wait for on others.
+// connect adds what the actions of a rank wait for on others: of a pair that runs as one
+// its first half for both.
 func (k *Packer) connect(r int32) {
-	tasks, m, i := k.packed.Tasks, k.microbatches, k.packed.Begin[k.compute[r]]
-	actions, cuts, last := k.Order[r], k.cuts(), int32(len(k.to[0]))-1
+	tasks, i := k.packed.Tasks, k.packed.Begin[k.compute[r]]
+	actions, cuts := k.Order[r], k.cuts()
 	for n := range actions {
-		a, on := &actions[n], int32(graph.None)
-		switch {
-		case a.Kind == graph.Forward && a.Stage > 0:
-			on = k.made[0][(a.Stage-1)*m+a.Microbatch]
-		case (a.Kind == graph.Backward || a.Kind == graph.InputGradient) && a.Stage < last:
-			on = k.made[1][(a.Stage+1)*m+a.Microbatch]
+		a := &actions[n]
+		k.needs = k.needs[:0]
+		if a.Pair && k.Pairs == Fused {
+			k.need(r, i, k.received(&actions[n+1]))
 		}
-		// What stands before on the same stream needs no word.
-		if on != graph.None && (on >= i || on < k.packed.Begin[k.compute[r]]) {
-			if t := &tasks[i]; t.Dep == graph.None {
-				t.Dep = on
-			} else {
-				k.packed.More = append(k.packed.More, 2, on, t.Dep)
-				t.Dep = -2 - int32(len(k.packed.More)-3)
-			}
+		k.need(r, i, k.received(a))
+		if len(k.needs) > 0 {
+			k.wait(&tasks[i])
 		}
 		parts := int32(1)
 		if cuts {
 			_, parts = k.cut(int32(n), a)
 		}
 		i += parts
+	}
+}
+
+// received finds the task after which what an action receives is there; None if it is the
+// first or the last on its way.
+func (k *Packer) received(a *order.Action) int32 {
+	m := k.microbatches
+	switch {
+	case a.Kind == graph.Forward && a.Stage > 0:
+		return k.made[0][(a.Stage-1)*m+a.Microbatch]
+	case (a.Kind == graph.Backward || a.Kind == graph.InputGradient) && int(a.Stage) < k.Placement.Stages()-1:
+		return k.made[1][(a.Stage+1)*m+a.Microbatch]
+	}
+	return graph.None
+}
+
+// need has the i-th task, of a rank, wait for another. What stands before it on the same
+// stream needs no word.
+func (k *Packer) need(r, i, on int32) {
+	if on != graph.None && (on >= i || on < k.packed.Begin[k.compute[r]]) {
+		k.needs = append(k.needs, on)
+	}
+}
+
+// wait has a task wait for what is needed, beside what it waits for.
+func (k *Packer) wait(t *graph.PackedTask) {
+	if t.Dep != graph.None {
+		k.needs = append(k.needs, t.Dep)
+	}
+	if t.Dep = k.needs[0]; len(k.needs) > 1 {
+		t.Dep = -2 - int32(len(k.packed.More))
+		k.packed.More = append(append(k.packed.More, int32(len(k.needs))), k.needs...)
 	}
 }
 
@@ -79,9 +106,9 @@ func (k *Packer) replicate() {
 // renamed returns the name of a stream in another replica.
 func (k *Packer) renamed(s int, d int32) string {
 	for dir := range k.to {
-		for stage, stream := range k.stream[dir] {
+		for copy, stream := range k.stream[dir] {
 			if int(stream) == s {
-				return sendName(dir, k.to[dir][stage]+d*int32(k.Shape.Ranks))
+				return sendName(dir, k.to[dir][copy]+d*int32(k.Shape.Ranks))
 			}
 		}
 	}

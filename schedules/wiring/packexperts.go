@@ -15,7 +15,7 @@ func (k *Packer) expertStream(r int32) int32 {
 
 // exchanges reports whether any stage of a rank has experts on other devices.
 func (k *Packer) exchanges(r int32) bool {
-	for _, s := range k.stagesOn[r] {
+	for _, s := range k.stagesOn(r) {
 		if k.divided(s) {
 			return true
 		}
@@ -25,9 +25,9 @@ func (k *Packer) exchanges(r int32) bool {
 
 // countExchanges counts the all-to-alls of a rank.
 func (k *Packer) countExchanges(r int32) (n int32) {
-	for _, s := range k.stagesOn[r] {
-		if k.divided(s) {
-			n += k.microbatches * int32(len(k.Exchanges[s].Forward)+len(k.Exchanges[s].Backward))
+	for _, copy := range k.copiesOn[r] {
+		if s, microbatches := k.stage(copy); k.divided(s) {
+			n += microbatches * int32(len(k.Exchanges[s].Forward)+len(k.Exchanges[s].Backward))
 		}
 	}
 	return n
@@ -35,7 +35,7 @@ func (k *Packer) countExchanges(r int32) (n int32) {
 
 // leaving counts the buckets that leave with an action, the i-th of its rank.
 func (k *Packer) leaving(i int32, a *order.Action) int32 {
-	if !makesGradients(a.Kind) || !k.Sync.EveryMicrobatch && k.last[a.Stage] != i || !k.summing() {
+	if !makesGradients(a.Kind) || !k.Sync.EveryMicrobatch && k.last[k.copyOf(a)] != i || !k.summing() {
 		return 0
 	}
 	return int32(len(k.Sync.Buckets[a.Stage]))
@@ -44,6 +44,7 @@ func (k *Packer) leaving(i int32, a *order.Action) int32 {
 // exchanged adds an action, the i-th of its rank, in the parts between its all-to-alls,
 // with these and what else leaves (see rankBuilder.action). index is that of its class.
 func (k *Packer) exchanged(r, i int32, a *order.Action, index int32, at ends) ends {
+	on := k.copyOf(a)
 	c := k.Pipeline.cut(*a, int(k.leaving(i, a)), 0)
 	first, before, left := k.exchangedClass(r, a, index, c), int32(graph.None), 0
 	for part := range int32(c.parts) {
@@ -59,10 +60,10 @@ func (k *Packer) exchanged(r, i int32, a *order.Action, index int32, at ends) en
 		if int(part) < c.parts-1 {
 			before = k.put(k.experts[r], first+int32(c.parts)+part, at.computed)
 		} else {
-			k.send(r, a, index, at.computed)
+			k.send(r, a, on, index, at.computed)
 		}
 		for ; left < c.left(int(part)); left++ {
-			at.closing = k.sum(r, a.Stage, int32(left), at.computed)
+			at.closing = k.sum(r, on, int32(left), at.computed)
 		}
 	}
 	return at

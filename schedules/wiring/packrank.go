@@ -14,13 +14,14 @@ type ends struct{ computed, closing int32 }
 // rank adds the tasks of a rank of the first replica, each with what it waits for on its
 // own rank.
 func (k *Packer) rank(r int32) {
-	tasks, at, cuts, stages := k.packed.Tasks, ends{graph.None, graph.None}, k.cuts(), int32(len(k.to[0]))
+	tasks, at, cuts, copies := k.packed.Tasks, ends{graph.None, graph.None}, k.cuts(), int32(len(k.to[0]))
 	k.gatherAhead(r)
 	next := k.cursor[k.compute[r]]
 	actions, width := k.Order[r], k.sizes*variants
 	for i := range actions {
 		a := &actions[i]
-		index := (int32(a.Kind)*stages+a.Stage)*width + k.variant(a)
+		on := k.copyOf(a)
+		index := (int32(a.Kind)*copies+on)*width + k.variant(a, on)
 		buckets, parts := int32(0), int32(1)
 		if cuts {
 			buckets, parts = k.cut(int32(i), a)
@@ -38,14 +39,14 @@ func (k *Packer) rank(r int32) {
 			at.computed = next
 			next++
 			if part == parts-1 && a.Kind != graph.WeightGradient {
-				k.send(r, a, index, at.computed)
+				k.send(r, a, on, index, at.computed)
 			}
 			if parts == buckets {
-				at.closing = k.sum(r, a.Stage, part, at.computed)
+				at.closing = k.sum(r, on, part, at.computed)
 			}
 		}
 		for b := int32(0); b < buckets && parts < buckets; b++ {
-			at.closing = k.sum(r, a.Stage, b, at.computed)
+			at.closing = k.sum(r, on, b, at.computed)
 		}
 	}
 	k.cursor[k.compute[r]] = next
@@ -54,7 +55,7 @@ func (k *Packer) rank(r int32) {
 
 // variant tells apart microbatches of a stage that differ in size, or in what the
 // neighbour on the same rank has done.
-func (k *Packer) variant(a *order.Action) int32 {
+func (k *Packer) variant(a *order.Action, on int32) int32 {
 	v := int32(0)
 	if k.sizes > 1 {
 		v = variants * k.sizeOf[a.Microbatch]
@@ -75,7 +76,7 @@ func (k *Packer) variant(a *order.Action) int32 {
 		if a.Kind == graph.InputGradient {
 			k.done[at] |= input
 		}
-		if int(a.Stage) < len(k.to[0])-1 && k.to[0][a.Stage] == graph.None && k.done[at+m]&(input|weight) == input {
+		if int(a.Stage) < k.Placement.Stages()-1 && k.to[0][on] == graph.None && k.done[at+m]&(input|weight) == input {
 			v++
 		}
 	}
@@ -128,11 +129,11 @@ func (k *Packer) put(stream, class, dep int32) int32 {
 	return i
 }
 
-// send adds the message of an action whose index of classes is given, if there is one, and
-// notes after which task its result is there.
-func (k *Packer) send(r int32, a *order.Action, index, computed int32) {
+// send adds the message of an action on a copy of its stage, whose index of classes is given,
+// if there is one, and notes after which task its result is there.
+func (k *Packer) send(r int32, a *order.Action, on, index, computed int32) {
 	d := direction(a.Kind)
-	stream, made := k.stream[d][a.Stage], computed
+	stream, made := k.stream[d][on], computed
 	if stream != graph.None {
 		kind, boundary := graph.SendForward, a.Stage
 		if d == 1 {
@@ -142,7 +143,7 @@ func (k *Packer) send(r int32, a *order.Action, index, computed int32) {
 		if *class == graph.None {
 			*class = k.add(graph.Task{
 				Kind: kind, Rank: r, Stream: stream, Stage: a.Stage, Microbatch: a.Microbatch,
-				Peer: k.to[d][a.Stage], Bytes: k.payload(kind, boundary, a.Microbatch, 0),
+				Peer: k.to[d][on], Bytes: k.payload(kind, boundary, a.Microbatch, 0),
 			})
 		}
 		made = k.put(stream, *class, computed)
@@ -156,7 +157,7 @@ func (k *Packer) gatherAhead(r int32) {
 	if !k.ahead() {
 		return
 	}
-	for _, s := range slices.Backward(k.stagesOn[r]) {
+	for _, s := range slices.Backward(k.copiesOn[r]) { // of which there is one of every stage
 		for part, bytes := range k.Sync.Ahead[s] {
 			class := k.add(graph.Task{
 				Kind: graph.AllGather, Part: uint16(part), Rank: r, Stream: k.gradient[r], Stage: s, Microbatch: graph.None, Peer: k.group(r, k.Sync.ahead(s, part)), Bytes: bytes,
@@ -168,10 +169,11 @@ func (k *Packer) gatherAhead(r int32) {
 	}
 }
 
-// sum adds the collective of one gradient bucket, and returns its place.
-func (k *Packer) sum(r, stage, bucket, computed int32) int32 {
-	if k.sums[stage] == graph.None {
-		k.sums[stage] = int32(len(k.graph.Tasks))
+// sum adds the collective of one gradient bucket of a copy, and returns its place.
+func (k *Packer) sum(r, copy, bucket, computed int32) int32 {
+	if k.sums[copy] == graph.None {
+		stage, _ := k.stage(copy)
+		k.sums[copy] = int32(len(k.graph.Tasks))
 		for b, bytes := range k.Sync.Buckets[stage] {
 			k.add(graph.Task{
 				Kind: k.Sync.Kind(), Part: uint16(b), Rank: r, Stream: k.gradient[r], Stage: stage, Microbatch: graph.None,
@@ -179,31 +181,31 @@ func (k *Packer) sum(r, stage, bucket, computed int32) int32 {
 			})
 		}
 	}
-	return k.put(k.gradient[r], k.sums[stage]+bucket, computed)
+	return k.put(k.gradient[r], k.sums[copy]+bucket, computed)
 }
 
 // tail adds what follows the last backward of a rank (see rankBuilder.tail).
 func (k *Packer) tail(r int32, at ends) {
-	whole := graph.Task{Rank: r, Stage: graph.None, Microbatch: graph.None, Peer: graph.None}
-	for i, t := range k.Tied {
-		if ranks := k.tiedRanks(t); len(ranks) > 1 && slices.Contains(ranks, r) {
-			sum := whole
-			sum.Kind, sum.Stream, sum.Peer, sum.Bytes = graph.AllReduce, k.gradient[r], k.groups.tied[0][i], t.Bytes
-			at.closing = k.put(k.gradient[r], k.add(sum), at.computed)
-		}
-	}
 	active := k.Sync.active(k.Shape)
+	shares := k.Placement.Second != nil && active && k.Sync.Sharded
+	if !shares {
+		at = k.sumTied(r, at)
+	}
 	if active && !k.summing() {
-		for _, s := range k.stagesOn[r] {
+		for _, copy := range k.copiesOn[r] {
+			s, _ := k.stage(copy)
 			for b := range k.Sync.Buckets[s] {
-				at.closing = k.sum(r, s, int32(b), at.computed)
+				at.closing = k.sum(r, copy, int32(b), at.computed)
 			}
 		}
 	}
-	whole.Stream = k.compute[r]
+	if shares {
+		at = k.sumTied(r, at)
+	}
+	whole := graph.Task{Rank: r, Stream: k.compute[r], Stage: graph.None, Microbatch: graph.None, Peer: graph.None}
 	if active {
 		average := whole
-		average.Kind, average.Bytes = graph.Average, k.averaged(k.stagesOn[r])
+		average.Kind, average.Bytes = graph.Average, k.averaged(k.stagesOn(r))
 		k.put(k.compute[r], k.add(average), at.closing)
 		at.closing = graph.None // its stream says so
 	}
@@ -216,9 +218,21 @@ func (k *Packer) tail(r int32, at ends) {
 	}
 }
 
+// sumTied adds the sums of what several ranks of the replica hold.
+func (k *Packer) sumTied(r int32, at ends) ends {
+	for i, t := range k.Tied {
+		if ranks := k.tiedRanks(t); len(ranks) > 1 && slices.Contains(ranks, r) {
+			at.closing = k.put(k.gradient[r], k.add(graph.Task{
+				Kind: graph.AllReduce, Rank: r, Stream: k.gradient[r], Stage: graph.None, Microbatch: graph.None, Peer: k.groups.tied[0][i], Bytes: t.Bytes,
+			}), at.computed)
+		}
+	}
+	return at
+}
+
 // gatherUpdated adds the gathers of what a task has updated (see rankBuilder.gathersUpdated).
 func (k *Packer) gatherUpdated(r, updated int32) {
-	for _, s := range k.stagesOn[r] {
+	for _, s := range k.stagesOn(r) {
 		gather := graph.Task{
 			Kind: graph.AllGather, Rank: r, Stream: k.gradient[r], Stage: s, Microbatch: graph.None, Peer: k.group(r, false), Bytes: k.Sync.Parameters[s],
 		}

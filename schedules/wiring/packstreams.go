@@ -15,9 +15,9 @@ func (k *Packer) streams(r int32) {
 	actions := k.Order[r]
 	k.compute[r] = k.addStream(r, "compute")
 	early, exchanges, missing := k.summing(), k.exchanges(r), 0
-	for _, s := range k.stagesOn[r] {
+	for _, copy := range k.copiesOn[r] {
 		for d := range k.to {
-			if k.to[d][s] != graph.None {
+			if k.to[d][copy] != graph.None {
 				missing++
 			}
 		}
@@ -32,8 +32,8 @@ func (k *Packer) streams(r int32) {
 		if k.leavesEarly(a, buckets, parts) {
 			k.gradients(r)
 		}
-		if to, d := k.sends(a), direction(a.Kind); to != graph.None && k.stream[d][a.Stage] == graph.None {
-			k.stream[d][a.Stage] = k.sendStream(r, to, d)
+		if to, on, d := k.sends(a), k.copyOf(a), direction(a.Kind); to != graph.None && k.stream[d][on] == graph.None {
+			k.stream[d][on] = k.sendStream(r, to, d)
 			missing--
 		}
 		if buckets > 0 {
@@ -62,7 +62,7 @@ func (k *Packer) findCuts(r int32) {
 	for i, a := range k.Order[r] {
 		switch {
 		case summing && makesGradients(a.Kind):
-			k.last[a.Stage] = int32(i)
+			k.last[k.copyOf(&a)] = int32(i)
 		case ahead && a.Kind == graph.Forward && k.first[a.Stage] == graph.None:
 			k.first[a.Stage] = int32(i)
 			if len(k.Sync.Ahead[a.Stage]) > 0 {
@@ -84,6 +84,15 @@ func (k *Packer) gradients(r int32) int32 {
 		k.gradient[r] = k.addStream(r, "gradients")
 	}
 	return k.gradient[r]
+}
+
+// stagesOn lists the stages of a rank, last first.
+func (k *Packer) stagesOn(r int32) []int32 {
+	list := slices.Clone(k.copiesOn[r])
+	for i, copy := range list {
+		list[i], _ = k.stage(copy)
+	}
+	return list
 }
 
 // sendStream returns the stream of a rank's messages to another in a direction.
@@ -110,14 +119,15 @@ func (k *Packer) count(r int32) {
 			tail++
 		}
 	}
-	for _, s := range k.stagesOn[r] {
+	for _, copy := range k.copiesOn[r] {
+		s, microbatches := k.stage(copy)
 		for d := range k.to {
-			if k.to[d][s] != graph.None {
-				k.cursor[k.stream[d][s]] += k.microbatches
+			if k.to[d][copy] != graph.None {
+				k.cursor[k.stream[d][copy]] += microbatches
 			}
 		}
 		if active {
-			collectives, parts := k.collectives(s)
+			collectives, parts := k.collectives(s, microbatches)
 			tail, compute = tail+collectives, compute+parts
 		}
 	}
@@ -137,12 +147,12 @@ func (k *Packer) count(r int32) {
 	}
 }
 
-// collectives counts those of a stage, and the parts into which its actions are cut beyond
-// the first.
-func (k *Packer) collectives(s int32) (n, parts int32) {
+// collectives counts those of a copy of a stage with so many microbatches, and the parts into
+// which its actions are cut beyond the first.
+func (k *Packer) collectives(s, microbatches int32) (n, parts int32) {
 	times, buckets := int32(1), int32(len(k.Sync.Buckets[s]))
 	if k.Sync.EveryMicrobatch {
-		times = k.microbatches
+		times = microbatches
 	}
 	n = times * buckets
 	if k.Sync.Overlap && buckets > 0 && !k.divided(s) {

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"psim/exec/session"
+	"psim/internal/fault"
+	"psim/internal/files"
+	"psim/schedules/collective"
+	"psim/schedules/graph"
+)
+
+// A faulty run is a command in which one task goes wrong.
+type faulty struct {
+	command string
+	graph   *graph.Graph // in which the task is
+	task    int32
+	kind    string
+	skip    int64 // how often the task goes well before
+	again   bool  // whether it goes wrong every time from then on
+}
+
+func (f faulty) String() string {
+	return fmt.Sprintf("%s: %s of %s in %s after %d, again %v", f.command, f.kind, f.graph.Describe(f.task), f.graph.Name, f.skip, f.again)
+}
+
+// hook makes the task go wrong.
+func (f faulty) hook(interrupt func()) fault.Hook {
+	var count, ofRank atomic.Int64
+	slow, own := f.graph.Tasks[f.task].Rank, int64(0)
+	for i := range f.graph.Tasks {
+		if f.graph.Tasks[i].Rank == slow {
+			own++
+		}
+	}
+	return func(ctx context.Context, name string, rank, task int32) (fault.Damage, error) {
+		if f.kind == "slow" {
+			if name == f.graph.Name && rank == slow && ofRank.Add(1) > faultyProfile*own {
+				time.Sleep(10 * time.Millisecond)
+			}
+			return fault.None, nil
+		}
+		if name != f.graph.Name || task != f.task {
+			return fault.None, nil
+		}
+		if n := count.Add(1) - 1; n < f.skip || n > f.skip && !f.again {
+			return fault.None, nil
+		}
+		switch f.kind {
+		case "panic":
+			panic("out of luck")
+		case "error":
+			return fault.None, errors.New("out of luck")
+		case "stall":
+			<-ctx.Done()
+			return fault.None, ctx.Err()
+		case "interrupt":
+			interrupt()
+		case "lost":
+			return fault.Lost, nil
+		case "truncated":
+			return fault.Truncated, nil
+		case "nan":
+			return fault.NaN, nil
+		}
+		return fault.None, nil
+	}
+}
+
+// faultyShapes are executions that go wrong: how many devices, and settings.
+var faultyShapes = []struct {
+	gpus int
+	sets string
+}{
+	{2, "schedule.name=gpipe"}, {3, "schedule.name=1f1b"}, {2, "schedule.name=zbv schedule.microbatches=4 model.layers=6"},
+	{3, "schedule.name=torchgpipe"}, {2, "schedule.name=pipedream"}, {2, "schedule.name=hanayo schedule.microbatches=2"},
+	{4, "schedule.name=1f1b parallel.data=2 schedule.microbatches=2"},
+	{3, "schedule.name=ddp schedule.stages=1 schedule.microbatches=2"},
+	{2, "schedule.name=fsdp schedule.stages=1 schedule.microbatches=2"},
+	{2, "schedule.name=interleaved-1f1b schedule.virtual_stages=2 schedule.synchronous=true"},
+}
+
+const (
+	faultySteps   = 2
+	faultyProfile = 3 // runs of the graph, task by task, before; 2 on a single core
+)
+
+// drawFaulty draws one: a command, a task of it, and what goes wrong there.
+func drawFaulty(t *testing.T, seed uint64) faulty {
+	random := rand.New(rand.NewPCG(seed, 18))
+	if random.IntN(6) == 0 {
+		return drawFaultyCollective(t, random)
+	}
+	shape := faultyShapes[random.IntN(len(faultyShapes))]
+	sets := strings.Fields(shape.sets)
+	f := faulty{
+		command: fmt.Sprintf("psim exec mlp.toml --gpus %d --oversubscribe --repeats 1 --warmup 1 --steps %d --stall 1s --quiet --set %s",
+			shape.gpus, faultySteps, strings.Join(sets, " --set ")),
+		skip: int64(random.IntN(2 + 1 + faultySteps)), again: random.IntN(2) == 0,
+	}
+	c, _, err := session.Load("mlp.toml", shape.gpus, sets...)
+	require.NoError(t, err)
+	plan, err := c.Build()
+	require.NoError(t, err)
+	f.graph = plan.Graph
+	f.draw(random, "panic", "error", "stall", "interrupt", "nan", "lost", "truncated", "slow")
+	if t := f.graph.Tasks[f.task]; f.kind == "nan" && t.Kind == graph.InputGradient && t.Stage == 0 {
+		f.kind = "error" // it leaves no gradient for others
+	}
+	return f
+}
+
+func drawFaultyCollective(t *testing.T, random *rand.Rand) faulty {
+	names := collective.Names()
+	name := names[random.IntN(len(names))]
+	f := faulty{command: fmt.Sprintf("psim exec %s --gpus 4 --oversubscribe --sizes 64B --warmup 0 --repeats 1 --stall 1s --quiet", name)}
+	var err error
+	f.graph, err = collective.Call{Collective: name, Ranks: 4, Length: 16}.Graph()
+	require.NoError(t, err)
+	f.draw(random, "panic", "error", "stall", "interrupt", "nan", "lost", "truncated")
+	return f
+}
+
+// draw draws what goes wrong, and a task of any rank of which that can be said.
+func (f *faulty) draw(random *rand.Rand, kinds ...string) {
+	f.kind = kinds[random.IntN(len(kinds))]
+	rank := int32(random.IntN(f.graph.Ranks()))
+	for {
+		f.task = int32(random.IntN(len(f.graph.Tasks)))
+		message := f.graph.Tasks[f.task].Kind.Message()
+		if f.kind != "lost" && f.kind != "truncated" && f.graph.Tasks[f.task].Rank == rank || message {
+			return
+		}
+		if !slices.ContainsFunc(f.graph.Tasks, func(t graph.Task) bool { return t.Kind.Message() }) {
+			f.kind = "error" // a message is within a collective
+		}
+	}
+}
+
+// check holds what was printed to what went wrong.
+func (f faulty) check(t *testing.T, stdout, stderr string, code int) {
+	if f.kind == "slow" {
+		require.Zero(t, code, "%v\n%s", f, stderr)
+		if f.graph.Ranks() <= runtime.GOMAXPROCS(0) { // else times mean nothing
+			require.Regexp(t, fmt.Sprintf(`warning: (rank %d computed .* its device was slow|the machine was disturbed: )`, f.graph.Tasks[f.task].Rank), stdout, f)
+		}
+		return
+	}
+	require.Equal(t, exitFailed, code, "%v\n%s", f, stderr)
+	require.Equal(t, 1, strings.Count(stderr, "psim: "), "%v: one message\n%s", f, stderr)
+	task := f.graph.Describe(f.task)
+	switch f.kind {
+	case "panic":
+		require.Contains(t, stderr, task+": panic: out of luck\n", f)
+	case "error":
+		require.Contains(t, stderr, task+": out of luck\n", f)
+	case "stall":
+		require.Contains(t, stderr, "stuck: nothing has begun or ended for 1s", f)
+		require.Contains(t, stderr, "\n  "+task+" ", f)
+	case "interrupt":
+		require.Equal(t, "psim: interrupted\n", stderr, f)
+	case "lost":
+		require.Contains(t, stderr, "stuck: nothing ", f)
+		require.Contains(t, stderr, " waits for "+task, f)
+	case "truncated":
+		require.Contains(t, stderr, task, f)
+		require.Regexp(t, `a message of \d+ bytes came with \d+`, stderr, f)
+	case "nan":
+		if _, ok := strings.CutPrefix(f.command, "psim exec mlp.toml"); !ok {
+			require.Contains(t, stderr, "wrong", f)
+		} else if f.again {
+			require.Contains(t, stderr, task+": it leaves numbers that are NaN", f)
+		} else {
+			require.Regexp(t, `^psim: step \d of \d: .*rank \d.*; run again task by task, everything is finite: something is wrong with this machine`, stderr, f)
+		}
+	}
+}
+
+// Whatever goes wrong at any task of any rank, psim exec ends soon, says what and where,
+// and leaves nothing behind: no goroutine, no temporary file, an earlier result as it was,
+// and of what was measured until then all or nothing. PSIM_FAULTS asks for all cases,
+// else there is a tenth.
+func TestFaults(t *testing.T) {
+	writeTinyMLP(t)
+	require.NoError(t, os.Remove("configs"))
+	t.Setenv("TMPDIR", t.TempDir())
+	_, stderr, code := psim(t, "psim exec mlp.toml --gpus 2 --oversubscribe --steps 1 --repeats 1 --quiet --out o")
+	require.Zero(t, code, stderr)
+	before := tree(t, ".")
+	step := uint64(10)
+	if os.Getenv("PSIM_FAULTS") != "" {
+		step = 1
+	}
+	kinds := map[string]int{}
+	for seed := uint64(0); seed < 540; seed += step {
+		f := drawFaulty(t, seed)
+		kinds[f.kind]++
+		t.Run(fmt.Sprint(seed, " ", f.kind), func(t *testing.T) {
+			running := goleak.IgnoreCurrent()
+			began := time.Now()
+			stdout, stderr, code := f.run()
+			require.Less(t, time.Since(began), 10*time.Second, f)
+			f.check(t, stdout, stderr, code)
+			requireAside(t, f.kind != "slow")
+			requireSame(t, before, tree(t, "."), f)
+			require.Empty(t, contents(t, os.Getenv("TMPDIR")), f)
+			goleak.VerifyNone(t, running)
+		})
+	}
+	t.Logf("%v", kinds)
+}
+
+// requireSame compares folders without printing what is in their files.
+func requireSame(t *testing.T, before, after map[string]string, f faulty) {
+	for name := range after {
+		require.True(t, before[name] == after[name], "%s is changed or new: %v", name, f)
+	}
+	require.Len(t, after, len(before), f)
+}
+
+func (f faulty) run() (stdout, stderr string, code int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	line := f.command
+	if strings.Contains(line, "mlp.toml") {
+		line += " --out o"
+		if f.kind == "slow" {
+			line += "/../o.partial" // where its result is in nobody's way
+		}
+	}
+	var out, said bytes.Buffer
+	code = run(context.WithValue(ctx, fault.Key{}, f.hook(cancel)), strings.Fields(line)[1:], &out, &said)
+	return out.String(), said.String(), code
+}
+
+// requireAside checks that what was written beside an earlier result is whole, and
+// removes it.
+func requireAside(t *testing.T, partial bool) {
+	if _, err := os.Stat("o.partial"); err != nil {
+		return
+	}
+	saved := tree(t, "o.partial")
+	require.Equal(t, partial, strings.Contains(saved["o.partial/result.json"], `"partial": true`))
+	for name := range saved {
+		if base, inside := strings.CutPrefix(name, "o.partial/"); inside && saved[name] != "a folder" && base != files.Manifest {
+			require.NoError(t, files.Verify("o.partial", base))
+		}
+	}
+	require.NoError(t, os.RemoveAll("o.partial"))
+}

@@ -1,0 +1,153 @@
+package costmodel
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"psim/costmodel/stages"
+	"psim/internal/units"
+	"psim/schedules/graph"
+)
+
+// passPrices hold the prices of F, B, I and W.
+type passPrices struct {
+	compute  Compute
+	host     Host
+	plan     *stages.Plan
+	prices   [][]price          // by stage and size of microbatch
+	mutex    sync.Mutex         // of what follows, of which each is made when a graph has it
+	launches [][]byPass[launch] // likewise
+	slices   []slicePrices      // of backwards, by stage and copy
+	weights  []slicePrices      // of weight gradients, which an order may have beside backwards
+	inputs   []slicePrices      // of input gradients, likewise
+	ahead    []slicePrices      // of forwards, by stage
+	cuts     []graph.Task       // those that these were priced for
+	copyOf   func(stage, microbatch int32) int
+}
+
+// slicePrices hold the prices of a pass that is cut, by size of microbatch.
+type slicePrices struct {
+	times    [][]time.Duration
+	inner    [][]graph.Inner
+	launches [][]launch
+}
+
+// newPassPrices prices every stage for every distinct size of microbatch. It refuses
+// times that are cut off at the longest that can be added.
+func newPassPrices(c Compute, h Host, p *stages.Plan, at graph.Placement) (*passPrices, error) {
+	copies := len(p.Stages) + len(at.Second)
+	list := &passPrices{
+		compute: c, host: h, plan: p, copyOf: at.Copy, ahead: make([]slicePrices, len(p.Stages)),
+		slices: make([]slicePrices, copies), weights: make([]slicePrices, copies), inputs: make([]slicePrices, copies),
+	}
+	layers := layerPrices(c, p)
+	for s := range p.Stages {
+		var prices []price
+		for size, n := range p.Sizes {
+			price := taskPrice(c, p, s, layers[s][size], n)
+			if price.time.forward >= units.Longest || price.time.backward >= units.Longest {
+				return nil, fmt.Errorf("compute: stage %d would take more than %.0f hours for a microbatch on this device; check its rates and launch cost", s, units.Longest.Hours())
+			}
+			prices = append(prices, price)
+		}
+		list.prices = append(list.prices, prices)
+	}
+	return list, nil
+}
+
+// A graphPasses has the prices of the passes of a graph.
+type graphPasses struct {
+	*passPrices
+	sliced   stages.Sliced
+	launched bool
+}
+
+// in prices what the passes of a graph are cut into, and their launches where these take
+// time.
+func (p *passPrices) in(g *graph.Graph, launched bool) graphPasses {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	for i := range g.Tasks {
+		if t := &g.Tasks[i]; t.Kind.Compute() && t.Part > 0 {
+			p.slice(t)
+		}
+	}
+	for s := len(p.launches); launched && s < len(p.plan.Stages); s++ {
+		var launches []byPass[launch]
+		for _, n := range p.plan.Sizes {
+			launches = append(launches, taskLaunch(p.compute, p.host, p.plan, s, n))
+		}
+		p.launches = append(p.launches, launches)
+	}
+	return graphPasses{p, stages.SlicedIn(g), launched}
+}
+
+// slice prices the parts of a pass, for every size of microbatch, unless they are known.
+func (p *passPrices) slice(t *graph.Task) {
+	cut := p.parts(t)
+	if cut.times != nil {
+		return
+	}
+	for _, other := range p.cuts {
+		if other.Kind == t.Kind && p.plan.Alike(int(other.Stage), int(t.Stage)) {
+			*cut = *p.parts(&other)
+			return
+		}
+	}
+	p.cuts = append(p.cuts, *t)
+	for size, n := range p.plan.Sizes {
+		times, launches := slice(p.compute, p.host, p.plan, t.Kind, int(t.Stage), n)
+		inner := p.prices[t.Stage][size].inner.of(t.Kind)
+		cut.times, cut.inner, cut.launches = append(cut.times, times), append(cut.inner, spread(*inner, times)), append(cut.launches, launches)
+	}
+}
+
+// parts finds the prices of the parts of F, B, I or W.
+func (p *passPrices) parts(t *graph.Task) *slicePrices {
+	switch copy := p.copyOf(t.Stage, t.Microbatch); t.Kind {
+	case graph.Forward:
+		return &p.ahead[t.Stage]
+	case graph.WeightGradient:
+		return &p.weights[copy]
+	case graph.InputGradient:
+		return &p.inputs[copy]
+	default:
+		return &p.slices[copy]
+	}
+}
+
+// cut finds the prices of the parts of a pass that is cut; nil for other tasks.
+func (p graphPasses) cut(t *graph.Task) *slicePrices {
+	if p.sliced.Has(t) {
+		return p.parts(t)
+	}
+	return nil
+}
+
+// task prices F, B, I or W, or a slice of one.
+func (p graphPasses) task(t *graph.Task) graph.Cost {
+	size, cut := p.plan.SizeOf(t), p.cut(t)
+	price := &p.prices[t.Stage][size]
+	c := graph.Cost{Busy: *price.time.of(t.Kind), Inner: some(price.inner.of(t.Kind))}
+	if cut != nil {
+		c = graph.Cost{Busy: cut.times[size][t.Part], Inner: some(&cut.inner[size][t.Part])}
+	}
+	if p.launched {
+		p.launch(t, cut, &c)
+	}
+	return c
+}
+
+// launch adds to the price of a task what launching it takes.
+func (p graphPasses) launch(t *graph.Task, cut *slicePrices, c *graph.Cost) {
+	size := p.plan.SizeOf(t)
+	l := *p.launches[t.Stage][size].of(t.Kind)
+	if cut != nil {
+		l = cut.launches[size][t.Part]
+	}
+	if message := time.Duration(p.host.Message); p.plan.Placement.Receives(t) {
+		l.thread, l.lead = units.Sum(l.thread, message), units.Sum(l.lead, message)
+	}
+	c.Launch, c.LaunchLead = l.thread, l.lead
+}

@@ -1,0 +1,221 @@
+//go:build mpi
+
+package mpi
+
+/*
+#include <mpi.h>
+#include <stdlib.h>
+#include <sys/select.h>
+#include <time.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
+// MPI's constants are macros, which only C sees.
+
+static int psim_init(int *rank, int *size) {
+	setenv("OMPI_MCA_mpi_yield_when_idle", "0", 0); // psim_wait sleeps
+	int provided, rc = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
+	if (rc == MPI_SUCCESS) rc = MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	if (rc == MPI_SUCCESS) rc = MPI_Comm_rank(MPI_COMM_WORLD, rank);
+	if (rc == MPI_SUCCESS) rc = MPI_Comm_size(MPI_COMM_WORLD, size);
+#ifdef __linux__
+	prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0); // so that short sleeps of this thread are short
+#endif
+	return rc;
+}
+
+static int psim_gather_sizes(int mine, int *all) {
+	return MPI_Allgather(&mine, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD);
+}
+
+static int psim_gather(void *mine, int n, void *all, int *sizes, int *begins) {
+	return MPI_Allgatherv(mine, n, MPI_BYTE, all, sizes, begins, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+static int psim_isend(void *data, int n, int to, int tag, MPI_Request *r) {
+	return MPI_Isend(data, n, MPI_BYTE, to, tag, MPI_COMM_WORLD, r);
+}
+
+static int psim_irecv(void *data, int n, int from, int tag, MPI_Request *r) {
+	return MPI_Irecv(data, n, MPI_BYTE, from, tag, MPI_COMM_WORLD, r);
+}
+
+static int psim_test(MPI_Request *r, int *done) {
+	return MPI_Test(r, done, MPI_STATUS_IGNORE);
+}
+
+// psim_probe says whether a message with that tag has come, from whom and how long.
+static int psim_probe(int tag, int *found, int *from, int *n) {
+	MPI_Status s;
+	int rc = MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, found, &s);
+	if (rc == MPI_SUCCESS && *found) {
+		*from = s.MPI_SOURCE;
+		rc = MPI_Get_count(&s, MPI_BYTE, n);
+	}
+	return rc;
+}
+
+static int psim_recv(void *data, int n, int from, int tag) {
+	return MPI_Recv(data, n, MPI_BYTE, from, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void psim_abort(void) { MPI_Abort(MPI_COMM_WORLD, 1); }
+
+static int psim_text(int rc, char *text) {
+	int n = 0;
+	MPI_Error_string(rc, text, &n);
+	return n;
+}
+
+enum { psim_longest_text = MPI_MAX_ERROR_STRING };
+
+static long psim_now(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000L + t.tv_nsec / 1000;
+}
+
+// psim_wait returns when a message with that tag has come, one of the requests is done
+// or there is something to read. What is under way advances only when MPI looks; while
+// something is, it looks and sleeps in turn: a 64th of the time that it has waited, so
+// that what comes is late by no more than that, and a millisecond at most. Else it
+// sleeps until the bell rings.
+static int psim_wait(int fd, int tag, int underway, MPI_Request *requests, int n) {
+	const long shortest = 20, longest = 1000, idle = 100000; // µs
+	for (long begin = psim_now();;) {
+		int happened, rc = MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &happened, MPI_STATUS_IGNORE);
+		for (int i = 0; i < n && rc == MPI_SUCCESS && !happened; i++)
+			rc = MPI_Request_get_status(requests[i], &happened, MPI_STATUS_IGNORE);
+		if (rc != MPI_SUCCESS || happened) return rc;
+		long us = (psim_now() - begin) / 64;
+		us = !underway ? idle : us < shortest ? shortest : us > longest ? longest : us;
+		struct timeval t = {0, us};
+		fd_set set;
+		FD_ZERO(&set);
+		FD_SET(fd, &set);
+		if (select(fd + 1, &set, NULL, NULL, &t) > 0) return MPI_SUCCESS;
+	}
+}
+*/
+import "C"
+
+import (
+	"errors"
+	"runtime"
+	"unsafe"
+)
+
+// check turns what MPI returns into an error.
+func check(rc C.int) error {
+	if rc == C.MPI_SUCCESS {
+		return nil
+	}
+	text := make([]C.char, C.psim_longest_text+1)
+	n := C.psim_text(rc, &text[0])
+	return errors.New("MPI: " + C.GoStringN(&text[0], n))
+}
+
+// pointer returns that of the first byte; nil where there is none.
+func pointer(data []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(data)) }
+
+func initialize() (rank, size int, err error) {
+	var r, s C.int
+	err = check(C.psim_init(&r, &s))
+	return int(r), int(s), err
+}
+
+func finalize() error { return check(C.MPI_Finalize()) }
+
+func abort() { C.psim_abort() }
+
+// gather returns what every process gives, by process.
+func gather(size int, mine []byte) ([][]byte, error) {
+	sizes, begins := make([]C.int, size), make([]C.int, size)
+	if err := check(C.psim_gather_sizes(C.int(len(mine)), &sizes[0])); err != nil {
+		return nil, err
+	}
+	total := 0
+	for k, n := range sizes {
+		begins[k] = C.int(total)
+		total += int(n)
+	}
+	together := make([]byte, total)
+	if err := check(C.psim_gather(pointer(mine), C.int(len(mine)), pointer(together), &sizes[0], &begins[0])); err != nil {
+		return nil, err
+	}
+	all := make([][]byte, size)
+	for k, n := range sizes {
+		all[k] = together[begins[k]:][:n]
+	}
+	return all, nil
+}
+
+// next returns the next message with that tag, if one has come.
+func next(tag int) (from int, data []byte, found bool, err error) {
+	var f, n, has C.int
+	if err = check(C.psim_probe(C.int(tag), &has, &f, &n)); err != nil || has == 0 {
+		return 0, nil, false, err
+	}
+	data = make([]byte, n)
+	return int(f), data, true, check(C.psim_recv(pointer(data), n, f, C.int(tag)))
+}
+
+// largest bounds a piece of what is sent, of which MPI counts bytes in an int.
+const largest = 1 << 30
+
+// A transfer is under way: memory that MPI reads or writes until all pieces are done.
+type transfer struct {
+	pin      runtime.Pinner
+	requests []C.MPI_Request
+}
+
+// add begins to send or to receive data, in pieces.
+func (t *transfer) add(send bool, data []byte, peer, tag int) error {
+	for first := true; first || len(data) > 0; first = false {
+		piece := data[:min(len(data), largest)]
+		data = data[len(piece):]
+		if len(piece) > 0 {
+			t.pin.Pin(unsafe.SliceData(piece))
+		}
+		var r C.MPI_Request
+		begin := func() C.int {
+			if send {
+				return C.psim_isend(pointer(piece), C.int(len(piece)), C.int(peer), C.int(tag), &r)
+			}
+			return C.psim_irecv(pointer(piece), C.int(len(piece)), C.int(peer), C.int(tag), &r)
+		}
+		if err := check(begin()); err != nil {
+			return err
+		}
+		t.requests = append(t.requests, r)
+	}
+	return nil
+}
+
+// done reports whether all pieces are, and lets the memory go then.
+func (t *transfer) done() (bool, error) {
+	for len(t.requests) > 0 {
+		var done C.int
+		if err := check(C.psim_test(&t.requests[0], &done)); err != nil || done == 0 {
+			return false, err
+		}
+		t.requests = t.requests[1:]
+	}
+	t.pin.Unpin()
+	return true, nil
+}
+
+// wait returns when a message with that tag has come, a transfer may be done or there
+// is something to read.
+func wait(fd uintptr, tag int, announced bool, under []*passing) error {
+	var requests []C.MPI_Request
+	for _, p := range under {
+		requests = append(requests, p.requests[0])
+	}
+	underway := C.int(len(requests))
+	if announced {
+		underway++
+	}
+	return check(C.psim_wait(C.int(fd), C.int(tag), underway, unsafe.SliceData(requests), C.int(len(requests))))
+}

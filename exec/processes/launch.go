@@ -1,0 +1,150 @@
+package processes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"time"
+)
+
+// children lists the processes that the first has started on its machine.
+type children struct {
+	list []*child // by process; nil for the first
+}
+
+// A child is a copy of this program.
+type child struct {
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when it has ended and was waited for
+}
+
+// launch starts copies of this program on this machine and joins them.
+func launch(ctx context.Context, o Options) (*World, error) {
+	i, err := Invite(o.Processes)
+	if err != nil {
+		return nil, err
+	}
+	i.First = i.door.process(0)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if i.children, err = start(*i, o.Arguments); err != nil {
+		i.door.close()
+		return nil, err
+	}
+	for k, c := range i.children.list[1:] {
+		go func() {
+			select {
+			case <-c.ended:
+				lost := i.door.process(k + 1)
+				lost.PID = c.cmd.Process.Pid
+				cancel(&LostError{Process: lost, How: c.cmd.ProcessState.String()})
+			case <-ctx.Done():
+			}
+		}()
+	}
+	w, err := i.Join(ctx, 0, o)
+	if err != nil {
+		i.children.end(true)
+	}
+	return w, err
+}
+
+// start starts the copies from a thread that lives as long as they do: the system ends
+// them with it, however this process ends.
+func start(i Invitation, arguments []string) (*children, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("starting processes: %w", err)
+	}
+	c, started := &children{list: make([]*child, 1, i.Size)}, make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		var err error
+		for rank := 1; rank < i.Size && err == nil; rank++ {
+			err = c.add(exec.Command(program, arguments...), place{i, rank})
+		}
+		started <- err
+		for _, one := range c.list[1:] {
+			<-one.ended
+		}
+	}()
+	if err = <-started; err != nil {
+		c.end(true)
+		return nil, fmt.Errorf("starting processes: %w", err)
+	}
+	return c, nil
+}
+
+// add starts a copy.
+func (c *children) add(cmd *exec.Cmd, p place) error {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	cmd.Env = append(os.Environ(), placeVariable+"="+string(text))
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = diesWithParent()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	one := &child{cmd, make(chan struct{})}
+	go func() {
+		defer close(one.ended)
+		cmd.Wait() // its state says how it ended
+	}()
+	c.list = append(c.list, one)
+	return nil
+}
+
+// How long processes that were started may take to end by themselves.
+const (
+	afterRun     = 10 * time.Second
+	afterFailure = time.Second
+)
+
+// end waits for all to end, and ends those that do not.
+func (c *children) end(failed bool) {
+	if c == nil {
+		return
+	}
+	wait := afterRun
+	if failed {
+		wait = afterFailure
+	}
+	late, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	for _, one := range c.list[1:] {
+		select {
+		case <-one.ended:
+		case <-late.Done():
+			one.cmd.Process.Kill()
+			<-one.ended
+		}
+	}
+}
+
+// how says how a process ended, if this one has started it.
+func (c *children) how(k int) string {
+	if c == nil {
+		return ""
+	}
+	select {
+	case <-c.list[k].ended:
+		return c.list[k].cmd.ProcessState.String()
+	case <-time.After(settle):
+		return ""
+	}
+}
+
+// endParent ends the first process, which has started this one and does not answer.
+func (w *World) endParent(p Process) {
+	if !w.invited || p.Rank != 0 || os.Getppid() != p.PID {
+		return
+	}
+	if parent, err := os.FindProcess(p.PID); err == nil {
+		parent.Kill()
+	}
+}

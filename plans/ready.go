@@ -1,0 +1,69 @@
+package plans
+
+import (
+	"sync"
+
+	"psim/configs"
+	"psim/costmodel"
+	"psim/schedules/graph"
+)
+
+// A ready has what the plans of a unit have in common when they are simulated: stages, and
+// their prices.
+type ready struct {
+	*configs.Division
+	*costmodel.Prices
+	mutex    sync.Mutex
+	compared bool // whether the replicas have been
+	alike    bool // whether one stands for all
+}
+
+// ready returns what the plans of a unit have in common, made again where it was forgotten.
+func (u *unit) ready() (*ready, error) {
+	u.mutex.Lock()
+	defer u.mutex.Unlock()
+	if u.kept == nil {
+		p, err := pricesOf(u.cut.Divide())
+		if err != nil {
+			return nil, err
+		}
+		u.kept = p.ready()
+	}
+	return u.kept, nil
+}
+
+func (p *prices) ready() *ready { return &ready{Division: p.Division, Prices: p.all} }
+
+// forget drops it, which takes memory.
+func (u *unit) forget() {
+	u.mutex.Lock()
+	defer u.mutex.Unlock()
+	u.kept, u.noted = nil, false
+}
+
+// price hands the costs of a graph's tasks on, if of the first replica that stands for all:
+// these do the same then at the same time, and a message or collective of every stream
+// costs the same in each, on links that they do not share. Which these are the order does
+// not say.
+func (u *ready) price(g *graph.Graph, folded bool, tied int, to func(graph.Costs) error) error {
+	costs, err := u.Costs(g)
+	if err != nil {
+		return errImpossible
+	}
+	if folded && !u.same(g, costs, tied) {
+		return graph.ErrNotAlike
+	}
+	return to(costs)
+}
+
+// same reports whether one replica stands for all.
+func (u *ready) same(g *graph.Graph, costs graph.Costs, tied int) bool {
+	u.mutex.Lock()
+	defer u.mutex.Unlock()
+	if !u.compared {
+		costs.Host = nil
+		u.alike = u.Workload.Shards == nil && u.Machine.Host.Threads != "node" && g.Alike(costs, tied)
+		u.compared = true
+	}
+	return u.alike
+}
