@@ -38,12 +38,13 @@ device = "a100-80gb-sxm"
 devices_per_node = 8
 host.waits = true
 compute.serial_tiles = false
+compute.half_rows = 0
 `,
 		constants: []constant{
-			{`compute.half_rows = %.1f`, 0.01},
-			{`compute.unaligned = %.3f`, 0.52},
-			{`host.operation = "%.2fus"`, 51.5},
-			{`host.task = "%.3fms"`, 0.6},
+			{`compute.efficiency = %.3f`, 0.88},
+			{`compute.unaligned = %.3f`, 0.5},
+			{`host.operation = "%.2fus"`, 51.2},
+			{`host.task = "%.3fms"`, 0.58},
 		},
 		rows: used, predict: record.iteration,
 	}, {
