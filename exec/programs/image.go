@@ -3,12 +3,12 @@ package programs
 import (
 	"psim/costmodel/arch"
 
+	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/graph"
 )
 
-// convolution computes 3×3 with padding 1 and a bias, as one product: a row of nine
-// pixels for each pixel. Its weight is [out, in, 3, 3].
+// convolution computes 3×3 with padding 1 and a bias. Its weight is [out, in, 3, 3].
 type convolution struct {
 	name  string // of buffers, and of parameters less .weight and .bias
 	first bool   // no input gradient is wanted
@@ -16,12 +16,8 @@ type convolution struct {
 
 func (l convolution) forward(s *scope, x *Node) *Node {
 	s.save(l.name+".input", arch.ForwardToWeight, x)
-	w := s.parameter(l.name + ".weight")
-	out := w.Shape().Dim(0)
-	w = graph.Reshape(graph.TransposeAllAxes(w, 0, 2, 3, 1), out, -1)
-	y := graph.Add(productTransposed(patches(x), w), row(s.parameter(l.name+".bias")))
-	d := x.Shape().Dimensions
-	return graph.Reshape(y, d[0], d[1], d[2], out)
+	w := graph.TransposeAllAxes(s.parameter(l.name+".weight"), 2, 3, 1, 0)
+	return graph.Add(convolve(x, w, false), graph.Reshape(s.parameter(l.name+".bias"), 1, 1, 1, -1))
 }
 
 // input convolves dy with the weight turned by half a turn.
@@ -30,39 +26,83 @@ func (l convolution) input(s *scope, dy *Node) *Node {
 	if l.first {
 		return nil
 	}
-	w := s.parameter(l.name + ".weight")
-	in := w.Shape().Dim(1)
-	w = graph.Reshape(graph.TransposeAllAxes(graph.Reverse(w, 2, 3), 1, 2, 3, 0), in, -1)
-	d := dy.Shape().Dimensions
-	return graph.Reshape(productTransposed(patches(dy), w), d[0], d[1], d[2], in)
+	return convolve(dy, graph.TransposeAllAxes(s.parameter(l.name+".weight"), 2, 3, 0, 1), true)
 }
 
 func (l convolution) weight(s *scope) {
 	x, dy := s.saved(l.name+".input"), s.saved(l.name+".output_gradient")
-	in, out := x.Shape().Dim(3), dy.Shape().Dim(3)
-	dy = graph.Reshape(dy, -1, out)
-	dw := graph.Reshape(outer(dy, patches(x)), out, 3, 3, in)
+	in, out, line := x.Shape().Dim(3), dy.Shape().Dim(3), x.Shape().Dim(2)+1
+	three := triples(x, line, [3]int{2, 1, 0})
+	turned := graph.Transpose(pixels(dy), 0, 1)
+	var rows []*Node
+	for i := range 3 {
+		rows = append(rows, product(between(turned, 1, i*line+1, (2-i)*line+1), three))
+	}
+	dw := graph.Reshape(graph.Concatenate(rows, 1), out, 3, 3, in)
 	s.gradient(l.name+".weight", graph.TransposeAllAxes(dw, 0, 3, 1, 2))
-	s.gradient(l.name+".bias", graph.Reshape(columnSums(dy), -1))
+	s.gradient(l.name+".bias", graph.Reshape(columnSums(graph.Reshape(dy, -1, out)), -1))
 }
 
-// patches has a row for each pixel: the nine pixels around it, zero outside the
-// image.
-func patches(x *Node) *Node {
+// convolve computes 3×3 with padding 1; w is [3, 3, from, to], or turned by half a turn.
+// Images are laid end to end, with zeros behind every line and every image, so that a
+// pixel's neighbours are as far away as any other's: a few copies of whole tensors and
+// three products do it.
+func convolve(x, w *Node, turned bool) *Node {
 	d := x.Shape().Dimensions
-	n, height, width, channels := d[0], d[1], d[2], d[3]
-	side := zeros(x, n, height, 1, channels)
-	x = graph.Concatenate([]*Node{side, x, side}, 2)
-	end := zeros(x, n, 1, width+2, channels)
-	x = graph.Concatenate([]*Node{end, x, end}, 1)
-	var around []*Node
-	for i := range 3 {
-		for j := range 3 {
-			all := graph.AxisRange()
-			around = append(around, graph.Slice(x, all, graph.AxisRange(i, i+height), graph.AxisRange(j, j+width), all))
-		}
+	n, height, line, out := d[0], d[1]+1, d[2]+1, w.Shape().Dim(3)
+	offsets := [3]int{2, 1, 0}
+	if turned {
+		offsets = [3]int{0, 1, 2}
 	}
-	return graph.Reshape(graph.Concatenate(around, 3), n*height*width, 9*channels)
+	three := triples(x, 0, offsets)
+	more := (2*line + 1 + height*line) / (height * line) // images, for what is moved down
+	rest := more*height*line - 2
+	var y *Node
+	for i, above := range offsets {
+		part := graph.Slice(w, graph.AxisElem(i))
+		part = product(three, graph.Reshape(part, -1, out))
+		part = between(part, 0, above*line, rest-above*line)
+		if y != nil {
+			part = graph.Add(y, part)
+		}
+		y = part
+	}
+	y = graph.Reshape(y, n+more, height, line, out)
+	return graph.Slice(y, graph.AxisRange(0, n), graph.AxisRangeToEnd(1), graph.AxisRangeToEnd(1))
+}
+
+// pixels has a row for each pixel, with one of zeros behind every line and a line of
+// zeros behind every image.
+func pixels(x *Node) *Node {
+	one := compute.PadAxis{End: 1}
+	zero := graph.ScalarZero(x.Graph(), x.DType())
+	return graph.Reshape(graph.Pad(x, zero, compute.PadAxis{}, one, one, compute.PadAxis{}), -1, x.Shape().Dim(3))
+}
+
+// triples puts three pixels into each row: those that are so many rows before, behind
+// and before which margin rows of zeros are added.
+func triples(x *Node, margin int, before [3]int) *Node {
+	x = pixels(x)
+	var columns []*Node
+	for _, b := range before {
+		columns = append(columns, between(x, 0, margin+b, margin+2-b))
+	}
+	return graph.Concatenate(columns, 1)
+}
+
+// between puts x between zeros along an axis of a matrix.
+func between(x *Node, axis, before, after int) *Node {
+	parts := []*Node{x}
+	dims := x.Shape().Clone().Dimensions
+	if dims[axis] = before; before > 0 {
+		parts = []*Node{zeros(x, dims...), x}
+	}
+	if after > 0 {
+		dims = x.Shape().Clone().Dimensions
+		dims[axis] = after
+		parts = append(parts, zeros(x, dims...))
+	}
+	return graph.Concatenate(parts, axis)
 }
 
 // maxPool takes the largest of 2×2 pixels. It saves which one that was, the
