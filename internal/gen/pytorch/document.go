@@ -33,7 +33,7 @@ var kernels = []kernel{
 	{"step", "step of a small GPT-2 with Adam", "8 × 64 tokens, 4 blocks, hidden 256, 1000 words", 3, 0},
 }
 
-// convolution is the billions of operations of a forward and backward.
+// convolution returns the billions of operations of a forward and backward.
 func convolution(n, size, channels int) float64 {
 	return 3 * 2 * 9 * float64(n*size*size*channels*channels) / 1e9
 }

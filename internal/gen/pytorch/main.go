@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// rounds is how often every kernel runs on both sides, in turns; the median counts.
+// rounds says how often every kernel runs on both sides, in turns; the median counts.
 const rounds = 5
 
 func run() error {
@@ -79,7 +79,7 @@ func (r *row) measure(program string, torch *pytorch) error {
 	return nil
 }
 
-// ratio is the median of the rounds' ratios.
+// ratio returns the median of the rounds' ratios.
 func (r row) ratio() float64 {
 	var ratios []float64
 	for i := range r.psim {
@@ -114,7 +114,7 @@ func psim(program, name string, times int) (float64, error) {
 //go:embed kernels.py
 var script string
 
-// pytorch is a process that times kernels as it is asked to.
+// A pytorch is a process that times kernels as it is asked to.
 type pytorch struct {
 	*exec.Cmd
 	ask           io.WriteCloser
