@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/graph"
 )
 
@@ -16,8 +17,14 @@ type convolution struct {
 
 func (l convolution) forward(s *scope, x *Node) *Node {
 	s.save(l.name+".input", arch.ForwardToWeight, x)
-	w := graph.TransposeAllAxes(s.parameter(l.name+".weight"), 2, 3, 1, 0)
-	return graph.Add(convolve(x, w, false), graph.Reshape(s.parameter(l.name+".bias"), 1, 1, 1, -1))
+	w := s.parameter(l.name + ".weight")
+	out, in := w.Shape().Dim(0), w.Shape().Dim(1)
+	taps := graph.BroadcastToDims(graph.Reshape(identity(w, 9), 1, 9, 9), out, 9, 9)
+	w = productTransposed(taps, graph.Reshape(w, out, in, 9)) // [out, 9, in]
+	y := convolve(x, out, [3]int{2, 1, 0}, func(x *Node, from, to int) *Node {
+		return productTransposed(x, graph.Reshape(cut(w, 1, from, to), out, -1))
+	})
+	return graph.Add(y, graph.Reshape(s.parameter(l.name+".bias"), 1, 1, 1, -1))
 }
 
 // input convolves dy with the weight turned by half a turn.
@@ -26,13 +33,18 @@ func (l convolution) input(s *scope, dy *Node) *Node {
 	if l.first {
 		return nil
 	}
-	return convolve(dy, graph.TransposeAllAxes(s.parameter(l.name+".weight"), 2, 3, 0, 1), true)
+	w := s.parameter(l.name + ".weight")
+	in := w.Shape().Dim(1)
+	w = productTransposed(identity(w, 9), graph.Reshape(w, -1, 9)) // [9, out × in]
+	return convolve(dy, in, [3]int{0, 1, 2}, func(dy *Node, from, to int) *Node {
+		return product(dy, graph.Reshape(cut(w, 0, from, to), -1, in))
+	})
 }
 
 func (l convolution) weight(s *scope) {
 	x, dy := s.saved(l.name+".input"), s.saved(l.name+".output_gradient")
 	in, out, line := x.Shape().Dim(3), dy.Shape().Dim(3), x.Shape().Dim(2)+1
-	three := triples(x, line, [3]int{2, 1, 0})
+	three := neighbours(x, 2*line+2, []int{line + 2, line + 1, line})
 	turned := graph.Transpose(pixels(dy), 0, 1)
 	var rows []*Node
 	for i := range 3 {
@@ -43,29 +55,51 @@ func (l convolution) weight(s *scope) {
 	s.gradient(l.name+".bias", graph.Reshape(columnSums(graph.Reshape(dy, -1, out)), -1))
 }
 
-// convolve computes 3×3 with padding 1; w is [3, 3, from, to], or turned by half a turn.
-// Images are laid end to end, with zeros behind every line and every image, so that a
-// pixel's neighbours are as far away as any other's: a few copies of whole tensors and
-// three products do it.
-func convolve(x, w *Node, turned bool) *Node {
-	d := x.Shape().Dimensions
-	n, height, line, out := d[0], d[1]+1, d[2]+1, w.Shape().Dim(3)
-	offsets := [3]int{2, 1, 0}
-	if turned {
-		offsets = [3]int{0, 1, 2}
+// identity is that of n rows. The product of it and a transposed matrix of n columns is
+// a transposition in half the time of the backend's own.
+func identity(like *Node, n int) *Node {
+	square := shapes.Make(dtypes.Int32, n, n)
+	g := like.Graph()
+	return graph.ConvertDType(graph.Equal(graph.Iota(g, square, 0), graph.Iota(g, square, 1)), like.DType())
+}
+
+// cut returns a part of the nine taps along an axis.
+func cut(w *Node, axis, from, to int) *Node {
+	if to-from == 9 {
+		return w
 	}
-	three := triples(x, 0, offsets)
+	ranges := []graph.SliceAxisSpec{graph.AxisRange(), graph.AxisRange(), graph.AxisRange()}[:w.Rank()]
+	ranges[axis] = graph.AxisRange(from, to)
+	return graph.Slice(w, ranges...)
+}
+
+// convolve computes 3×3 with padding 1. Images are laid end to end, with zeros behind
+// every line and every image, so that a pixel's neighbours are as far away as any
+// other's; before says how far the taps' pixels are moved down, in lines and in pixels.
+// Multiply gives the product of some taps' pixels and their weights: line by line of
+// taps, of which the results are moved, or where the images are small beside the weight
+// all nine at once, so that it need not be cut.
+func convolve(x *Node, out int, before [3]int, multiply func(x *Node, from, to int) *Node) *Node {
+	d := x.Shape().Dimensions
+	n, height, line := d[0], d[1]+1, d[2]+1
 	more := (2*line + 1 + height*line) / (height * line) // images, for what is moved down
-	rest := more*height*line - 2
 	var y *Node
-	for i, above := range offsets {
-		part := graph.Slice(w, graph.AxisElem(i))
-		part = product(three, graph.Reshape(part, -1, out))
-		part = between(part, 0, above*line, rest-above*line)
-		if y != nil {
-			part = graph.Add(y, part)
+	if n*height*line < 3*out {
+		var all []int
+		for _, above := range before {
+			all = append(all, above*line+before[0], above*line+before[1], above*line+before[2])
 		}
-		y = part
+		reach := 2*line + 2
+		y = between(multiply(neighbours(x, reach, all), 0, 9), 0, 0, more*height*line-reach)
+	} else {
+		three := neighbours(x, 2, before[:])
+		for i, above := range before {
+			part := between(multiply(three, 3*i, 3*i+3), 0, above*line, (more*height-above)*line-2)
+			if y != nil {
+				part = graph.Add(y, part)
+			}
+			y = part
+		}
 	}
 	y = graph.Reshape(y, n+more, height, line, out)
 	return graph.Slice(y, graph.AxisRange(0, n), graph.AxisRangeToEnd(1), graph.AxisRangeToEnd(1))
@@ -79,13 +113,13 @@ func pixels(x *Node) *Node {
 	return graph.Reshape(graph.Pad(x, zero, compute.PadAxis{}, one, one, compute.PadAxis{}), -1, x.Shape().Dim(3))
 }
 
-// triples puts three pixels into each row: those that are so many rows before, behind
-// and before which margin rows of zeros are added.
-func triples(x *Node, margin int, before [3]int) *Node {
+// neighbours puts several pixels into each row: those that are so many rows before, at
+// most reach.
+func neighbours(x *Node, reach int, before []int) *Node {
 	x = pixels(x)
 	var columns []*Node
 	for _, b := range before {
-		columns = append(columns, between(x, 0, margin+b, margin+2-b))
+		columns = append(columns, between(x, 0, b, reach-b))
 	}
 	return graph.Concatenate(columns, 1)
 }
