@@ -45,7 +45,7 @@ func geluGate(x, square *Node) *Node {
 // exp(x)+exp(0). The Go backend's softmax has an exponential of its own, three times as
 // fast as Expm1, and as Exp and Tanh after a matrix product. Beyond 30 it is 1.
 func logistic(x *Node) *Node {
-	x = graph.MinScalar(x, 30.0)
+	x = graph.Min(x, graph.AddScalar(settled(x), 30.0))
 	p := graph.Softmax(x)
 	top, share := largest(x, p)
 	return graph.Div(p, graph.Add(p, graph.Mul(share, graph.Exp(graph.Neg(top)))))
@@ -62,7 +62,7 @@ func largest(x, other *Node) (top, there *Node) {
 type relu struct{ name string }
 
 func (l relu) forward(s *scope, x *Node) *Node {
-	y := graph.MaxScalar(x, 0.0)
+	y := graph.Max(x, settled(x))
 	s.save(l.name+".output", arch.ForwardToInput, y)
 	return y
 }

@@ -82,7 +82,7 @@ func (l crossEntropy) forward(s *scope, x *Node) *Node {
 // largest is the inverse of the sum that it divided by, which is inexact over many
 // classes: what the probabilities add up to sets that right.
 func logSum(x *Node) *Node {
-	p := graph.Softmax(x)
+	p := graph.Softmax(graph.Add(x, settled(x)))
 	top, share := largest(x, p)
 	return graph.Add(top, graph.Log(graph.Div(rowSums(p), share)))
 }
