@@ -55,7 +55,7 @@ func (l convolution) weight(s *scope) {
 	s.gradient(l.name+".bias", graph.Reshape(columnSums(graph.Reshape(dy, -1, out)), -1))
 }
 
-// identity is that of n rows. The product of it and a transposed matrix of n columns is
+// identity returns that of n rows. Its product with a transposed matrix of n columns is
 // a transposition in half the time of the backend's own.
 func identity(like *Node, n int) *Node {
 	square := shapes.Make(dtypes.Int32, n, n)
