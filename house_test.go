@@ -153,8 +153,6 @@ var called = map[string]string{
 	"FillString":    "gonum's drawing, of a page of a PDF",
 	"GobEncode":     "encoding/gob",
 	"GobDecode":     "encoding/gob",
-	"Speaks":        "exec over several processes, not written yet; so the next one",
-	"WhenLate":      "see Speaks",
 }
 
 // No exported function or method is without a caller outside tests. A name that is

@@ -13,12 +13,17 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"psim/exec/processes"
 )
 
 // asPsim has the test's binary run psim, for scripts.
 const asPsim = "PSIM_AS_PSIM"
 
 func TestMain(m *testing.M) {
+	if !processes.First() { // a copy that psim exec --processes has started
+		main()
+	}
 	if os.Getenv(asPsim) != "" {
 		if err := flag.CommandLine.Parse(nil); err != nil { // which testing wants
 			panic(err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,11 +14,11 @@ import (
 
 	"psim/configs"
 	"psim/exec"
+	"psim/exec/processes"
 	"psim/exec/session"
 	"psim/internal/files"
 	"psim/internal/nearest"
 	"psim/reports"
-	"psim/schedules/collective"
 )
 
 type execFlags struct {
@@ -28,7 +27,9 @@ type execFlags struct {
 	gpus      int
 	gradients string // the folder for them
 	perLayer  bool
-	sizes     string // of a collective by itself
+	processes int
+	voice     io.Writer // to tell the user of an error, whichever process this is
+	sizes     string    // of a collective by itself
 }
 
 func newExec() *cobra.Command {
@@ -41,27 +42,17 @@ func newExec() *cobra.Command {
   psim exec --gpus 2 --check weights,output,grads,loss
   psim exec gpipe --gpus 2 --set batch.global=4 --set schedule.microbatches=2
   psim exec --backend xla --gpus 2 --share            two devices on one GPU
+  psim exec --gpus 2 --processes 2                    a process for every device
   psim exec ring-allreduce --gpus 2 --sizes 8B-1MiB   a collective by itself`,
 		Args:              between(0, 1, "one CONFIG or collective, or none"),
 		ValidArgsFunction: completeExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.given(cmd); err != nil {
-				return err
+			first := processes.First()
+			err := f.run(cmd, args, first)
+			if !first {
+				err = apart(err)
 			}
-			if err := f.validate(); err != nil {
-				return err
-			}
-			f.Abandon = func(cause error) { // what holds tensors cannot be stopped otherwise
-				fmt.Fprintln(cmd.ErrOrStderr(), "psim:", cause)
-				os.Exit(exitFailed)
-			}
-			if isCollective(args) {
-				return runCollective(cmd.Context(), cmd, args[0], f)
-			}
-			if cmd.Flags().Changed("sizes") {
-				return fmt.Errorf("--sizes: is of a collective by itself: psim exec %s --gpus 2 --sizes 8B-64MiB; the collectives are %s", collective.RingAllReduce, strings.Join(collective.Names(), ", "))
-			}
-			return runExec(cmd.Context(), args, f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return err
 		},
 	}
 	f.register(cmd)
@@ -72,6 +63,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.IntVar(&f.gpus, "gpus", 0, "number of devices (default: as CONFIG says, or 2 without CONFIG)")
 	flags.IntVar(&f.gpus, "devices", 0, "the same as --gpus")
+	flags.IntVar(&f.processes, "processes", 0, "number of processes on this machine to divide the devices among (default: one, or as many as mpirun or srun has started)")
 	flags.StringVar(&f.Devices.Backend, "backend", "go", "what computes: go, xla or xla:/absolute/path/of/plugin.so")
 	flags.BoolVar(&f.Devices.Share, "share", false, "put all XLA devices on one GPU")
 	flags.IntVar(&f.Devices.CoresPerWorker, "cores-per-worker", 0, "keep each device on a core of its own (1; on Linux), or compute its products on N cores, unpinned (default: one, wherever the system puts it)")
@@ -114,6 +106,8 @@ func (f *execFlags) given(cmd *cobra.Command) error {
 		return errors.New("--gpus and --devices are the same flag; give one of them")
 	case (gpus || devices) && f.gpus == 0:
 		return errors.New("--gpus 0: there must be at least 1 device")
+	case cmd.Flags().Changed("processes") && f.processes < 1:
+		return fmt.Errorf("--processes %d: there must be at least 1 process", f.processes)
 	case f.Tries < 1 || f.Tries > 3:
 		return fmt.Errorf("--runs %d: must be 1 to 3", f.Tries)
 	case cmd.Flags().Changed("epochs") && f.Epochs < 1:
@@ -125,6 +119,7 @@ func (f *execFlags) given(cmd *cobra.Command) error {
 	case cmd.Flags().Changed("learning-rate") && f.LearningRate == 0:
 		return errors.New("--learning-rate 0: must be above 0 and below 1000, such as 1e-3")
 	}
+	f.MeasureOptions.Gradients = f.gradients != ""
 	return nil
 }
 
@@ -222,20 +217,26 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 	if err != nil {
 		return err
 	}
+	return f.inProcesses(ctx, leastRanks(list), func() error {
+		s, err := f.session(ctx, list, stderr)
+		if len(s.Runs) == 0 {
+			return err
+		}
+		if err != nil {
+			folder, gradients = folder.Aside(), gradients.Aside()
+		}
+		unsaved := f.saveGradients(ctx, s, gradients, stderr) // first, as all files are
+		return errors.Join(f.report(ctx, s, folder, stdout, stderr), unsaved, unwritable, untraced, unwritten, err)
+	})
+}
+
+// session runs configurations, and tells what it is at.
+func (f *execFlags) session(ctx context.Context, list []*configs.Config, stderr io.Writer) (*session.Session, error) {
 	progress := newProgress(stderr, f.quiet || f.json || f.csv)
+	defer progress.clear()
 	s := &session.Session{Options: f.Options}
-	s.Shards, s.MeasureOptions.Gradients = f.shards, gradients.Path != ""
-	s.Stage = progress.tell
-	err = s.Run(ctx, list...)
-	progress.clear()
-	if len(s.Runs) == 0 {
-		return err
-	}
-	if err != nil {
-		folder, gradients = folder.Aside(), gradients.Aside()
-	}
-	unsaved := f.saveGradients(ctx, s, gradients, stderr) // first, as all files are
-	return errors.Join(f.report(ctx, s, folder, stdout, stderr), unsaved, unwritable, untraced, unwritten, err)
+	s.Shards, s.Stage = f.shards, progress.tell
+	return s, s.Run(ctx, list...)
 }
 
 // modes returns the schedules of several configurations.

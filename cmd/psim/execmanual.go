@@ -15,6 +15,13 @@ the samples of each; --set batch.global sets the total instead. Without CONFIG t
 example exec, a small GPT-2, runs with three schedules: model-parallel, gpipe and
 1f1b. Whatever had to be changed in CONFIG is a warning of the result.
 
+--processes K divides the devices among K processes of this machine, a block of ranks for
+each. mpirun and srun start the processes themselves, on several machines too, with a psim
+that is built with MPI: CC=mpicc go build -tags mpi ./cmd/psim. What passes between
+processes is then sent, and measured and predicted as such; weights stay the same to the
+bit. The first process prints and writes for all. A process that is lost ends the others
+at once, and one that does not answer after --stall.
+
 With --epochs N it trains N whole epochs, after one that warms up and counts nowhere
 (--warmup): as many steps as take data.samples samples, or all of --data, the last one
 filled up. The result then has the time of an epoch, the same by rank, and the rate, each

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"psim/exec"
@@ -18,7 +18,7 @@ import (
 )
 
 // ofCollectives lists the flags that a collective by itself takes.
-var ofCollectives = []string{"gpus", "devices", "backend", "share", "cores-per-worker", "oversubscribe", "warmup", "repeats", "stall", "sizes", "json", "quiet"}
+var ofCollectives = []string{"gpus", "devices", "backend", "share", "processes", "cores-per-worker", "oversubscribe", "warmup", "repeats", "stall", "sizes", "json", "quiet"}
 
 // isCollective reports whether the arguments name a collective, to be run by itself.
 func isCollective(args []string) bool {
@@ -85,8 +85,8 @@ func checkRanks(name string, gpus int) (int, error) {
 }
 
 // runCollective runs a collective by itself.
-func runCollective(ctx context.Context, cmd *cobra.Command, name string, f execFlags) error {
-	if err := onlyCollective(cmd.Flags()); err != nil {
+func runCollective(ctx context.Context, flags *pflag.FlagSet, name string, f execFlags, stdout, stderr io.Writer) error {
+	if err := onlyCollective(flags); err != nil {
 		return err
 	}
 	sizes, err := parseSizes(f.sizes)
@@ -97,20 +97,22 @@ func runCollective(ctx context.Context, cmd *cobra.Command, name string, f execF
 	if err != nil {
 		return err
 	}
-	progress := newProgress(cmd.ErrOrStderr(), f.quiet || f.json)
-	found, err := session.Collectives{
-		Devices: f.Devices, Name: name, Ranks: ranks, Sizes: sizes, Warmup: f.Warmup, Repeat: f.Repeats, RunOptions: f.RunOptions,
-		Each: func(bytes int64) { progress.tell(fmt.Sprintf("%s of %s", name, units.FormatBytes(bytes))) },
-	}.Run(ctx)
-	progress.clear()
-	if len(found.Sizes) == 0 {
-		return err
-	}
-	write := found.WriteNCCL
-	if f.json {
-		write = found.WriteJSON
-	}
-	return errors.Join(write(cmd.OutOrStdout()), anyWrong(name, found.Sizes), err)
+	progress := newProgress(stderr, f.quiet || f.json)
+	return f.inProcesses(ctx, ranks, func() error {
+		found, err := session.Collectives{
+			Devices: f.Devices, Name: name, Ranks: ranks, Sizes: sizes, Warmup: f.Warmup, Repeat: f.Repeats, RunOptions: f.RunOptions,
+			Each: func(bytes int64) { progress.tell(fmt.Sprintf("%s of %s", name, units.FormatBytes(bytes))) },
+		}.Run(ctx)
+		progress.clear()
+		if len(found.Sizes) == 0 {
+			return err
+		}
+		write := found.WriteNCCL
+		if f.json {
+			write = found.WriteJSON
+		}
+		return errors.Join(write(stdout), anyWrong(name, found.Sizes), err)
+	})
 }
 
 // anyWrong reports the first size that left wrong numbers.

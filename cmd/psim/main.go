@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"psim/exec/processes"
 )
 
 // An interrupted run stops after the tasks that are running, and then saves what
@@ -23,15 +25,20 @@ const (
 )
 
 func main() {
+	first := processes.First() // only one of several tells of an interrupt
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-ctx.Done()
 		time.Sleep(same)
 		stop() // a second signal ends the process at once
 		time.Sleep(notice - same)
-		fmt.Fprintln(os.Stderr, "psim: stopping; interrupt again to end at once")
+		if first {
+			fmt.Fprintln(os.Stderr, "psim: stopping; interrupt again to end at once")
+		}
 		time.Sleep(grace - notice)
-		fmt.Fprintln(os.Stderr, "psim: interrupted")
+		if first {
+			fmt.Fprintln(os.Stderr, "psim: interrupted")
+		}
 		os.Exit(exitFailed)
 	}()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))

@@ -48,19 +48,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out := &watched{Writer: stdout}
 	root.SetOut(out)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	err := root.ExecuteContext(context.WithValue(ctx, arguments{}, args))
 	if out.err != nil {
 		err = failure{fmt.Errorf("stdout: %s", files.Reason(out.err))}
 	}
-	code := exitCode(err)
-	switch {
-	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(stderr, "psim: interrupted")
-	case code != exitDone:
-		fmt.Fprintln(stderr, "psim:", visible(worded(err)))
+	if err != nil && !errors.As(err, new(said)) {
+		tell(err, stderr)
 	}
-	return code
+	return exitCode(err)
 }
+
+// arguments keys the command line in a context: exec starts copies of psim with the
+// same.
+type arguments struct{}
 
 // worded names a setting that is wrong as the flag that gave it, which the library does
 // not know.

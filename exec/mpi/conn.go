@@ -95,6 +95,9 @@ func (c *Conn) Send(to int, key string, data []byte) error {
 	}
 }
 
+// Announce says that a message is on its way here. Others are found late.
+func (c *Conn) Announce() { c.call(func(l *loop) { l.announced++ }) }
+
 // Close leaves MPI's world, when all other processes do.
 func (c *Conn) Close() {
 	c.call(func(l *loop) { l.leaving = true })
@@ -129,6 +132,9 @@ type loop struct {
 	under   []*passing // way
 	leaving bool
 	failed  bool // MPI did, and is not asked again
+	// announced counts the messages to come; below 0 are those that came before word
+	// of them.
+	announced int
 }
 
 // A passing is a message under way, and what to do at its end.
@@ -137,28 +143,24 @@ type passing struct {
 	end func(error)
 }
 
-// run sends and receives until this process leaves. Between looks it sleeps: a 64th
-// of the time for which nothing has happened, so that what comes is late by no more
-// than that, and at most a millisecond; so waiting takes next to nothing of a core.
+// run sends and receives until this process leaves.
 func (l *loop) run() {
-	const shortest, longest = 20 * time.Microsecond, time.Millisecond
-	last := time.Now()
 	for {
 		happened, err := l.look()
-		if err != nil {
-			l.failed = true
-			l.fail(err)
-		}
 		if l.leaving && len(l.under) == 0 {
 			finalize()
 			return
 		}
-		now := time.Now()
-		if happened {
-			last = now
-			continue
+		if err == nil && !happened && !l.failed {
+			err = wait(l.fd, tagHead, l.announced > 0, l.under)
 		}
-		sleep(l.fd, min(max(now.Sub(last)/64, shortest), longest))
+		switch {
+		case err != nil && !l.failed:
+			l.failed = true
+			l.fail(err)
+		case l.failed:
+			time.Sleep(time.Millisecond)
+		}
 	}
 }
 
@@ -215,6 +217,7 @@ func (l *loop) receive() (bool, error) {
 	if err != nil || !found {
 		return false, err
 	}
+	l.announced--
 	key, n, rest, err := parseHead(head)
 	if err != nil {
 		return false, fmt.Errorf("from process %d: %w", from, err)

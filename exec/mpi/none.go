@@ -24,6 +24,9 @@ func (c *Conn) Start(func(from int, key string, data []byte), func(error)) {}
 // Send does nothing without MPI.
 func (c *Conn) Send(int, string, []byte) error { return nil }
 
+// Announce does nothing without MPI.
+func (c *Conn) Announce() {}
+
 // Close does nothing without MPI.
 func (c *Conn) Close() {}
 

@@ -41,10 +41,29 @@ func Launched(getenv func(string) string) Launcher {
 	return Launcher{}
 }
 
+// Check refuses numbers of processes that make no sense where this one was started,
+// which all of them find.
+func (o Options) Check() error {
+	switch l := Launched(os.Getenv); {
+	case l.Size > 1 && o.Processes > 0:
+		return fmt.Errorf("--processes %d: %s has started %d processes already; leave the flag out, or start psim without %s", o.Processes, l.Name, l.Size, l.Name)
+	case l.Size > 1 && !mpi.Compiled:
+		return fmt.Errorf("%s has started %d processes, and this psim is built without MPI: build it with CC=mpicc go build -tags mpi ./cmd/psim, or start it without %s and with --processes %d, on one machine", l.Name, l.Size, l.Name, l.Size)
+	case l.Size > o.Ranks:
+		return fmt.Errorf("%s has started %d processes for fewer devices (%d); every process needs one at least", l.Name, l.Size, o.Ranks)
+	case o.Processes > o.Ranks:
+		return fmt.Errorf("--processes %d: more processes than devices (%d); every process needs one at least", o.Processes, o.Ranks)
+	}
+	return nil
+}
+
 // Open joins the run that this process was started for: by mpirun, srun or another
 // launcher, or as one of the copies that the first process has started. Where it is
 // to be the first, it starts them. It returns nil where one process is all there is.
 func Open(ctx context.Context, o Options) (*World, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
 	launcher := Launched(os.Getenv)
 	switch place, err := invited(); {
 	case err != nil:
@@ -52,26 +71,11 @@ func Open(ctx context.Context, o Options) (*World, error) {
 	case place != nil:
 		return place.Invitation.Join(ctx, place.Rank, o)
 	case launcher.Size > 1:
-		return launcher.open(ctx, o)
+		return launcher.joinMPI(ctx, o)
 	case o.Processes <= 1:
 		return nil, nil
-	case o.Processes > o.Ranks:
-		return nil, fmt.Errorf("--processes %d: more processes than devices (%d); every process needs one at least", o.Processes, o.Ranks)
 	}
 	return launch(ctx, o)
-}
-
-// open joins the processes that a launcher has started.
-func (l Launcher) open(ctx context.Context, o Options) (*World, error) {
-	switch {
-	case o.Processes > 0:
-		return nil, fmt.Errorf("--processes %d: %s has started %d processes already; leave the flag out, or start psim without %s", o.Processes, l.Name, l.Size, l.Name)
-	case !mpi.Compiled:
-		return nil, fmt.Errorf("%s has started %d processes, and this psim is built without MPI: build it with CC=mpicc go build -tags mpi ./cmd/psim, or start it without %s and with --processes %d, on one machine", l.Name, l.Size, l.Name, l.Size)
-	case l.Size > o.Ranks:
-		return nil, fmt.Errorf("%s has started %d processes for fewer devices (%d); every process needs one at least", l.Name, l.Size, o.Ranks)
-	}
-	return l.joinMPI(ctx, o)
 }
 
 // A place is what a copy is told by the first process: the run that it takes part in,

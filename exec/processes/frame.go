@@ -25,6 +25,7 @@ const (
 	beat                    // data: how much has begun or ended
 	abort                   // data: why the run ends
 	bye                     // the process leaves, and all is well
+	ring                    // a message is to come over a wire that does not say so
 )
 
 // Bounds of a frame, far above what a run sends.
@@ -67,7 +68,7 @@ func readFrame(r *bufio.Reader) (f frame, err error) {
 			return f, fmt.Errorf("a frame of %d bytes: at most %d are sent", lengths[i], most)
 		}
 	}
-	if f.kind < hello || f.kind > bye {
+	if f.kind < hello || f.kind > ring {
 		return f, fmt.Errorf("a frame of kind %d, which there is not", f.kind)
 	}
 	key, err := readBytes(r, lengths[0])

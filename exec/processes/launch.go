@@ -29,7 +29,7 @@ func launch(ctx context.Context, o Options) (*World, error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if i.children, err = start(*i); err != nil {
+	if i.children, err = start(*i, o.Arguments); err != nil {
 		i.door.close()
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func launch(ctx context.Context, o Options) (*World, error) {
 
 // start starts the copies from a thread that lives as long as they do: the system ends
 // them with it, however this process ends.
-func start(i Invitation) (*children, error) {
+func start(i Invitation, arguments []string) (*children, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("starting processes: %w", err)
@@ -61,7 +61,7 @@ func start(i Invitation) (*children, error) {
 		runtime.LockOSThread()
 		var err error
 		for rank := 1; rank < i.Size && err == nil; rank++ {
-			err = c.add(program, place{i, rank})
+			err = c.add(exec.Command(program, arguments...), place{i, rank})
 		}
 		started <- err
 		for _, one := range c.list[1:] {
@@ -76,21 +76,21 @@ func start(i Invitation) (*children, error) {
 }
 
 // add starts a copy.
-func (c *children) add(program string, p place) error {
+func (c *children) add(cmd *exec.Cmd, p place) error {
 	text, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
-	one := &child{exec.Command(program, os.Args[1:]...), make(chan struct{})}
-	one.cmd.Env = append(os.Environ(), placeVariable+"="+string(text))
-	one.cmd.Stderr = os.Stderr
-	one.cmd.SysProcAttr = diesWithParent()
-	if err := one.cmd.Start(); err != nil {
+	cmd.Env = append(os.Environ(), placeVariable+"="+string(text))
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = diesWithParent()
+	if err := cmd.Start(); err != nil {
 		return err
 	}
+	one := &child{cmd, make(chan struct{})}
 	go func() {
 		defer close(one.ended)
-		one.cmd.Wait() // its state says how it ended
+		cmd.Wait() // its state says how it ended
 	}()
 	c.list = append(c.list, one)
 	return nil

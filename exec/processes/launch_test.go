@@ -32,7 +32,7 @@ func member(do string) (code int) {
 	fmt.Sscan(do, &what, &size, &who)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	w, err := processes.Open(ctx, processes.Options{Processes: size, Ranks: 4, Stall: time.Second})
+	w, err := processes.Open(ctx, processes.Options{Processes: size, Arguments: os.Args[1:], Ranks: 4, Stall: time.Second})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
@@ -245,6 +245,7 @@ func TestOpenRefuses(t *testing.T) {
 	require.True(t, processes.First())
 	t.Setenv("OMPI_COMM_WORLD_RANK", "1")
 	require.False(t, processes.First())
+	t.Setenv("OMPI_COMM_WORLD_SIZE", "1")
 	t.Setenv("PSIM_PROCESS", "{}")
 	_, err = processes.Open(ctx, processes.Options{Ranks: 2})
 	require.EqualError(t, err, "PSIM_PROCESS is set, and not by psim: unset it")

@@ -32,6 +32,7 @@ func (l Launcher) joinMPI(ctx context.Context, o Options) (*World, error) {
 		return nil, err
 	}
 	w := newWorld(conn.Rank, all, o)
+	w.announced = conn.Announce
 	if err := w.connect(ctx, d, conn); err != nil {
 		return nil, err
 	}

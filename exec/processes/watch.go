@@ -131,6 +131,10 @@ func (w *World) listen(k int, l *link) {
 				w.peers[k].moved(progress)
 				w.mu.Unlock()
 			}
+		case ring:
+			if w.announced != nil {
+				w.announced()
+			}
 		case abort:
 			w.ordered(k, f.data)
 		case bye:

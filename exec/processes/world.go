@@ -20,6 +20,8 @@ import (
 type Options struct {
 	// Processes is how many to run, where no launcher has started them; 0 is one.
 	Processes int
+	// Arguments are those of the copies of this program that are started.
+	Arguments []string
 	// Ranks is how many ranks there are to divide.
 	Ranks int
 	// Stall is how long nothing may be heard of a process; 0 waits for ever.
@@ -35,6 +37,7 @@ type World struct {
 	processes []Process
 	control   *mesh
 	wire      wire
+	announced func() // a message is to come over the wire; nil where it says so itself
 	box       mailbox
 	progress  atomic.Uint64
 	number    atomic.Uint64 // of what all do
@@ -108,6 +111,9 @@ func (w *World) Send(to int, key string, data []byte) error {
 	}
 	if to == w.Rank {
 		return w.box.put(address{to, key}, slices.Clone(data))
+	}
+	if w.announced != nil { // an error of the connection ends the run anyway
+		w.control.links[to].send(frame{kind: ring})
 	}
 	err := w.wire.Send(to, key, data)
 	if err != nil {
