@@ -21,6 +21,9 @@ import (
 const asPsim = "PSIM_AS_PSIM"
 
 func TestMain(m *testing.M) {
+	if text := os.Getenv(faultVariable); text != "" {
+		attendFaulty(text)
+	}
 	if !processes.First() { // a copy that psim exec --processes has started
 		main()
 	}
