@@ -28,12 +28,15 @@ type CollectiveTime struct {
 	Alone []time.Duration
 	Empty time.Duration
 	Wrong int // numbers that are not what they should be, over all ranks
+	// Processes are those that ran it together; none where it was this one alone.
+	Processes []Member
 }
 
 // NumberBytes counts the bytes of a number of a collective's tensors.
 const NumberBytes = 4
 
-// Measure runs it, checks every number, and times every task alone.
+// Measure runs it, checks every number, and times every task alone. Of several processes,
+// which all call it with the devices of their own ranks, the first knows of all.
 func (r CollectiveRun) Measure(ctx context.Context, devices []*programs.Device) (result CollectiveTime, err error) {
 	defer func() { err = duringRun(err) }()
 	r.Call.Element = NumberBytes
@@ -42,13 +45,15 @@ func (r CollectiveRun) Measure(ctx context.Context, devices []*programs.Device) 
 	}
 	arithmetic := make([]*programs.Arithmetic, len(devices))
 	for i, d := range devices {
-		arithmetic[i] = programs.NewArithmetic(d.Backend)
-		defer arithmetic[i].Close()
+		if d != nil {
+			arithmetic[i] = programs.NewArithmetic(d.Backend)
+			defer arithmetic[i].Close()
+		}
 	}
 	var times []time.Duration
 	for n := range r.Warmup + r.Repeats {
-		wrong, took, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier) error {
-			_, err := Run(ctx, c.graph, c.do, r.RunOptions)
+		wrong, took, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier, o RunOptions) error {
+			_, err := Run(ctx, c.graph, c.do, o)
 			return err
 		})
 		if err != nil {
@@ -62,12 +67,12 @@ func (r CollectiveRun) Measure(ctx context.Context, devices []*programs.Device) 
 	if result.Empty, err = r.empty(ctx, result.Graph); err != nil {
 		return result, err
 	}
-	result.Alone, err = r.alone(ctx, devices, arithmetic)
+	err = r.alone(ctx, devices, arithmetic, &result)
 	return result, err
 }
 
 // once makes tensors, runs the collective on them, and counts the numbers that are wrong.
-func (r CollectiveRun) once(ctx context.Context, devices []*programs.Device, arithmetic []*programs.Arithmetic, run func(context.Context, *carrier) error) (wrong int, took time.Duration, err error) {
+func (r CollectiveRun) once(ctx context.Context, devices []*programs.Device, arithmetic []*programs.Arithmetic, run func(context.Context, *carrier, RunOptions) error) (wrong int, took time.Duration, err error) {
 	c, err := newCarrier(r.Call)
 	if err != nil {
 		return 0, 0, err
@@ -94,12 +99,17 @@ func (r CollectiveRun) once(ctx context.Context, devices []*programs.Device, ari
 		}
 		defer func() { free(c.into) }()
 	}
-	start := time.Now()
-	if err := run(ctx, c); err != nil {
+	o := r.of(c)
+	if took, err = r.timed(ctx, func() error { return run(ctx, c, o) }); err != nil {
 		return 0, 0, err
 	}
-	took = time.Since(start)
-	wrong, err = r.wrong(row, c.into)
+	if wrong, err = r.wrong(row, c.into); err != nil {
+		return 0, 0, err
+	}
+	counts, err := r.collect(ctx, int64(wrong))
+	for _, n := range counts[1:] {
+		wrong += int(n)
+	}
 	return wrong, took, err
 }
 
@@ -111,6 +121,9 @@ func number(rank int, at int64) float32 { return float32((at*7 + int64(rank)*31)
 func (r CollectiveRun) upload(row collective.Collective, devices []*programs.Device) ([]programs.List, error) {
 	all := make([]programs.List, len(devices))
 	for rank, d := range devices {
+		if d == nil {
+			continue
+		}
 		var at int64
 		for _, n := range collective.RingChunks(r.Call.Length, row.Chunks(r.Call.Ranks)) {
 			values := make([]float32, n)
@@ -134,6 +147,9 @@ func (r CollectiveRun) upload(row collective.Collective, devices []*programs.Dev
 // wrong counts the numbers that are not what the collective should have left.
 func (r CollectiveRun) wrong(row collective.Collective, into []programs.List) (count int, err error) {
 	for rank, list := range into {
+		if list == nil {
+			continue // a rank of another process
+		}
 		var at int64
 		for chunk, n := range collective.RingChunks(r.Call.Length, row.Chunks(r.Call.Ranks)) {
 			want := r.expected(row.Result, rank, chunk, at)
@@ -183,35 +199,44 @@ func (r CollectiveRun) expected(kind graph.Kind, rank, chunk int, begins int64) 
 func (r CollectiveRun) empty(ctx context.Context, g *graph.Graph) (time.Duration, error) {
 	times := make([]time.Duration, max(3, r.Repeats))
 	for n := range times {
-		start := time.Now()
-		if _, err := Run(ctx, g, func(context.Context, int32) error { return nil }, r.RunOptions); err != nil {
+		took, err := r.timed(ctx, func() error {
+			_, err := Run(ctx, g, func(context.Context, int32) error { return nil }, r.RunOptions)
+			return err
+		})
+		if err != nil {
 			return 0, err
 		}
-		times[n] = time.Since(start)
+		times[n] = took
 	}
 	return middle(times), nil
 }
 
-// alone measures every task while nothing else runs.
-func (r CollectiveRun) alone(ctx context.Context, devices []*programs.Device, arithmetic []*programs.Arithmetic) ([]time.Duration, error) {
+// alone measures every task while nothing else runs. Of messages between processes it is
+// what they take longer than empty ones, which are a part of Empty.
+func (r CollectiveRun) alone(ctx context.Context, devices []*programs.Device, arithmetic []*programs.Arithmetic, result *CollectiveTime) error {
 	const often = 3
 	var times [][]time.Duration // by task
 	for range often {
-		_, _, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier) error {
+		_, _, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier, o RunOptions) error {
 			times = slices.Grow(times, len(c.graph.Tasks))[:len(c.graph.Tasks)]
-			trace, err := inOrder(ctx, c.graph, c.do, r.RunOptions)
-			for i := range times {
-				times[i] = append(times[i], trace.Spans[i].Duration())
+			trace, empty, err := c.alone(ctx, o)
+			if err != nil {
+				return err
 			}
-			return err
+			for i := range times {
+				times[i] = append(times[i], max(0, trace.Spans[i].Duration()-empty[i]))
+			}
+			if o.part != nil {
+				result.Processes = members(o.World, o.part.residual)
+			}
+			return nil
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	medians := make([]time.Duration, len(times))
-	for i, list := range times {
-		medians[i] = middle(list)
+	for _, list := range times {
+		result.Alone = append(result.Alone, middle(list))
 	}
-	return medians, nil
+	return nil
 }

@@ -3,7 +3,6 @@ package exec
 import (
 	"context"
 
-	"psim/exec/processes"
 	"psim/exec/programs"
 	"psim/schedules/graph"
 )
@@ -51,7 +50,7 @@ func (r CollectiveRun) WrongWithout(ctx context.Context, devices []*programs.Dev
 		arithmetic[i] = programs.NewArithmetic(d.Backend)
 		defer arithmetic[i].Close()
 	}
-	wrong, _, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier) error {
+	wrong, _, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier, _ RunOptions) error {
 		for i := range c.graph.Tasks {
 			if without(int32(i / 2)) {
 				continue
@@ -67,9 +66,3 @@ func (r CollectiveRun) WrongWithout(ctx context.Context, devices []*programs.Dev
 
 // Held reads what the ranks of this process hold, by rank and name.
 func (t *Trainer) Held() ([]map[string][]float32, error) { return t.held() }
-
-// OpenRanks opens the devices of this process's ranks.
-func (o DeviceOptions) OpenRanks(ctx context.Context, ranks int, w *processes.World) ([]*programs.Device, error) {
-	r, err := o.openRanks(ctx, ranks, w)
-	return r.devices, err
-}

@@ -156,13 +156,11 @@ func (x *routes) merge(k int, own *ownTrace, trace *graph.Trace, begin time.Dura
 	}
 }
 
-// processes lists those that have trained.
-func (t *Trainer) processes(w *processes.World) (list []Member) {
-	if t.residual == nil {
-		return nil // no step was begun, or this process is alone
-	}
-	for k, p := range w.Processes() {
-		list = append(list, Member{p, t.residual[k]})
+// members lists the processes of a run, whose clocks may have been wrong by so much; none
+// where it has not begun, or one process is alone.
+func members(w *processes.World, residual []time.Duration) (list []Member) {
+	for k, by := range residual {
+		list = append(list, Member{w.Processes()[k], by})
 	}
 	return list
 }

@@ -176,7 +176,7 @@ func (m *Measurement) run(ctx context.Context, job Job, opened ranksOpened, sour
 	}
 	o.Progress = o.steps("")
 	training, err := trainer.Train(ctx, source, o.TrainOptions)
-	m.Training, m.Processes = *training, trainer.processes(o.World)
+	m.Training, m.Processes = *training, members(o.World, trainer.residual)
 	m.HeapGrowth = max(0, m.HeapGrowth+m.Heap)
 	if err == nil {
 		err = m.probe(ctx, devices, o)

@@ -50,6 +50,13 @@ type ranksOpened struct {
 	heap       int64 // of the other processes, before
 }
 
+// OpenRanks opens the devices of this process's ranks, of so many; those of the ranks of
+// other processes are nil. Without a World all are this one's. Close them when done.
+func OpenRanks(ctx context.Context, ranks int, o DeviceOptions, w *processes.World) ([]*programs.Device, error) {
+	r, err := o.openRanks(ctx, ranks, w)
+	return r.devices, err
+}
+
 // openRanks opens the devices of this process's ranks, of so many.
 func (o DeviceOptions) openRanks(ctx context.Context, ranks int, w *processes.World) (r ranksOpened, err error) {
 	if w == nil {

@@ -23,6 +23,8 @@ type share struct {
 	// takes it in there; nil where there is nothing to tell but that it has come.
 	word func(i int32) ([]byte, error)
 	take func(ctx context.Context, i int32, word []byte) error
+	// residual is by how much the clocks of processes may have been wrong, at the first.
+	residual []time.Duration
 }
 
 // routes say what passes between the processes of a graph's ranks, as one of them
@@ -105,7 +107,7 @@ func (o RunOptions) share(g *graph.Graph) *share {
 	case o.part != nil:
 		return o.part
 	}
-	return &share{routes: newRoutes(g, o.World.Owners(g.Ranks()), o.World.Rank), world: o.World, name: g.Name}
+	return &share{routes: newRoutes(g, o.World.Owners(g.Ranks()), o.World.Rank), world: o.World, name: o.World.Next(g.Name)}
 }
 
 // key names what is told of a task.

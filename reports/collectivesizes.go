@@ -1,7 +1,9 @@
 package reports
 
 import (
+	"fmt"
 	"io"
+	"slices"
 
 	"psim/internal/files"
 	"psim/schedules/graph"
@@ -13,7 +15,8 @@ type CollectiveSizes struct {
 	Collective string           `json:"collective"`
 	Devices    int              `json:"devices"`
 	Backend    string           `json:"backend"`
-	Result     graph.Kind       `json:"-"` // what every rank ends with
+	Result     graph.Kind       `json:"-"`                   // what every rank ends with
+	Processes  []Process        `json:"processes,omitempty"` // that ran it together; absent where it was one alone
 	Sizes      []CollectiveSize `json:"sizes"`
 }
 
@@ -47,7 +50,13 @@ func (c CollectiveSizes) WriteNCCL(w io.Writer) error {
 	p := newPage(w)
 	p.print("# Collective test starting: %s\n# psim exec %s: every rank is a device of the backend %s\n#\n", c.test(), c.Collective, c.Backend)
 	for r := range c.Devices {
-		p.print("#  Rank %2d Group  0 Pid      0 on this machine device %2d %s\n", r, r, c.Backend)
+		where := "this machine"
+		for _, process := range c.Processes {
+			if slices.Contains(process.Ranks, r) {
+				where = fmt.Sprintf("%s, process %d,", process.Host, process.Rank)
+			}
+		}
+		p.print("#  Rank %2d Group  0 Pid      0 on %s device %2d %s\n", r, where, r, c.Backend)
 	}
 	p.print("#\n#%12s %12s %8s %6s %6s %10s %7s %7s %6s %10s\n", "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "predicted")
 	p.print("#%12s %12s %8s %6s %6s %10s %7s %7s %6s %10s\n", "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)")

@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -54,8 +55,17 @@ func (e *LostError) Error() string {
 
 // An AbortError is what another process has ended the run with.
 type AbortError struct {
-	Process Process
-	Text    string
+	Process     Process
+	Text        string
+	Interrupted bool // somebody has interrupted it
+}
+
+// Unwrap returns context.Canceled of an interrupt.
+func (e *AbortError) Unwrap() error {
+	if e.Interrupted {
+		return context.Canceled
+	}
+	return nil
 }
 
 // Error is what the other process says, and who that is.

@@ -30,6 +30,8 @@ type notice struct {
 	Lost    bool          // it has gone, or does not answer
 	Silent  time.Duration // for how long nothing was heard of it
 	Text    string
+
+	Interrupted bool // somebody has interrupted it
 }
 
 func (n notice) frame() frame {
@@ -178,7 +180,7 @@ func (w *World) ordered(from int, data []byte) {
 		w.lose(n.Process, n.Silent, n.Text)
 		return
 	}
-	w.fail(&AbortError{w.Processes()[n.Process], n.Text}, n)
+	w.fail(&AbortError{w.Processes()[n.Process], n.Text, n.Interrupted}, n)
 }
 
 // lose ends the run because a process has gone or does not answer.

@@ -198,7 +198,7 @@ func (w *World) Abort(err error) {
 		w.fail(err, notice{Process: lost.Process.Rank, Lost: true, Silent: lost.Silent, Text: lost.How})
 		return
 	}
-	w.fail(err, notice{Process: w.Rank, Text: err.Error()})
+	w.fail(err, notice{Process: w.Rank, Text: err.Error(), Interrupted: errors.Is(err, context.Canceled)})
 }
 
 // fail ends the run here, and passes on why.

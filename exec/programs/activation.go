@@ -9,8 +9,7 @@ import (
 )
 
 // gelu computes GPT-2's "GELU-new", x·(1+tanh(u))/2 with u = √(2/π)(x + 0.044715x³).
-// As (1+tanh(u))/2 = 1 - 1/(exp(2u)+1) it is x times a gate, built on Expm1,
-// which stays fast after a matrix product where Exp and Tanh do not.
+// As (1+tanh(u))/2 = 1/(1+exp(-2u)) it is x times a gate, the logistic function of 2u.
 type gelu struct {
 	name   string // of its buffer
 	output string // the buffer that its output is saved as, by the linear layer behind
@@ -24,7 +23,7 @@ func (l gelu) forward(s *scope, x *Node) *Node {
 }
 
 // input: the derivative is gate + x·gate·(1-gate)·2u'. The gate is the output
-// over x, which spares Expm1; near 0 it is 1/2.
+// over x, which spares the exponential; near 0 it is 1/2.
 func (l gelu) input(s *scope, dy *Node) *Node {
 	x, y := s.saved(l.name+".input"), s.saved(l.output)
 	square := graph.Mul(x, x)
@@ -35,11 +34,20 @@ func (l gelu) input(s *scope, dy *Node) *Node {
 	return graph.Mul(dy, graph.Mul(gate, graph.OnePlus(rest)))
 }
 
-// geluGate returns 1 - 1/(exp(2u)+1). An overflow of exp gives 1.
+// geluGate returns 1/(1+exp(-2u)).
 func geluGate(x, square *Node) *Node {
 	scale := 2 * math.Sqrt(2/math.Pi)
-	twice := graph.Mul(x, graph.AddScalar(graph.MulScalar(square, scale*geluCubic), scale))
-	return graph.OneMinus(graph.Reciprocal(graph.AddScalar(graph.Expm1(twice), 2.0)))
+	return logistic(graph.Mul(x, graph.AddScalar(graph.MulScalar(square, scale*geluCubic), scale)))
+}
+
+// logistic returns 1/(1+exp(-x)), which is the first of softmax(x, 0). The Go backend's
+// softmax has an exponential of its own, three times as fast as Expm1, and as Exp and
+// Tanh after a matrix product.
+func logistic(x *Node) *Node {
+	flat := graph.Reshape(x, 1, -1)
+	pairs := graph.Concatenate([]*Node{flat, zeros(flat, flat.Shape().Dimensions...)}, 0)
+	first := graph.Slice(graph.Softmax(pairs, 0), graph.AxisElem(0))
+	return graph.Reshape(first, x.Shape().Dimensions...)
 }
 
 // relu saves its output, which is mostly the next layer's saved input as well.

@@ -21,7 +21,7 @@ type attention struct {
 func (a attention) forward(s *scope, x *Node) *Node {
 	q := graph.MulScalar(a.split(x, 0), a.scale())
 	k, v := a.split(x, 1), a.split(x, 2)
-	p := softmax(a.mask(productTransposed(q, k)))
+	p := graph.Softmax(a.mask(productTransposed(q, k)))
 	s.save("attn.q", arch.ForwardToInput, q)
 	s.save("attn.k", arch.ForwardToInput, k)
 	s.save("attn.v", arch.ForwardToInput, v)
@@ -69,20 +69,4 @@ func (a attention) mask(scores *Node) *Node {
 	later := graph.GreaterThan(graph.Iota(g, square, 2), graph.Iota(g, square, 1))
 	hide := graph.MulScalar(graph.ConvertDType(later, scores.DType()), -1e9)
 	return graph.Add(scores, hide)
-}
-
-// softmax along the last axis, by Expm1 (see gelu).
-func softmax(x *Node) *Node {
-	e := exponentials(x)
-	return graph.Div(e, rowSums(e))
-}
-
-// exponentials returns exp(x - the row's largest).
-func exponentials(x *Node) *Node {
-	return graph.OnePlus(graph.Expm1(graph.Sub(x, largest(x))))
-}
-
-// largest returns that of each row, with the axis kept.
-func largest(x *Node) *Node {
-	return graph.ReduceAndKeep(x, graph.ReduceMax, -1)
 }

@@ -60,13 +60,21 @@ const logProbabilities = "loss.log_probabilities"
 func (l crossEntropy) forward(s *scope, x *Node) *Node {
 	rows := x.Shape().Dim(0)
 	targets := s.targets(l.targetsName, rows)
-	shifted := graph.Sub(x, largest(x))
-	sums := rowSums(graph.OnePlus(graph.Expm1(shifted)))
-	logs := graph.Sub(shifted, graph.Log(sums))
+	logs := graph.Sub(x, logSum(x))
 	s.save(logProbabilities, arch.ForwardToInput, logs)
 	s.pin(l.targetsName, arch.ForwardToInput, targets)
 	picked := counted(targets, graph.Gather(logs, places(targets)))
 	return graph.Neg(graph.Reshape(columnSums(graph.Reshape(picked, rows, 1))))
+}
+
+// logSum returns the logarithm of the sum of the exponentials of each row. A softmax's
+// largest is the inverse of the sum that it divided by, which is inexact over many
+// classes: what the probabilities add up to sets that right.
+func logSum(x *Node) *Node {
+	p := graph.Softmax(x)
+	best := places(graph.ArgMax(x, -1, dtypes.Int32))
+	at := func(values *Node) *Node { return graph.Reshape(graph.Gather(values, best), -1, 1) }
+	return graph.Add(at(x), graph.Log(graph.Div(rowSums(p), at(p))))
 }
 
 // input returns (probabilities - 1 at the target)·scale, and 0 in rows that do not
@@ -75,7 +83,8 @@ func (l crossEntropy) input(s *scope, dy *Node) *Node {
 	logs, targets := s.saved(logProbabilities), s.saved(l.targetsName)
 	rows := logs.Shape().Dim(0)
 	scale := counted(targets, graph.BroadcastToDims(dy, rows))
-	dx := graph.Mul(graph.OnePlus(graph.Expm1(logs)), graph.Reshape(scale, rows, 1))
+	p := graph.Softmax(logs) // themselves, as their sum is 1, but for rounding
+	dx := graph.Mul(p, graph.Div(graph.Reshape(scale, rows, 1), rowSums(p)))
 	return graph.ScatterSum(dx, places(targets), graph.Neg(scale), false, true)
 }
 

@@ -29,8 +29,24 @@ type Collectives struct {
 }
 
 // Run runs the collective for every size, and predicts each from what its tasks took alone.
-// With an error it returns the sizes before it.
+// With an error it returns the sizes before it. Of several processes, which all call it, the
+// first returns them.
 func (c Collectives) Run(ctx context.Context) (result reports.CollectiveSizes, err error) {
+	if c.World == nil {
+		return c.run(ctx)
+	}
+	ctx, cancel := c.World.Context(ctx)
+	defer cancel()
+	if result, err = c.run(ctx); err != nil {
+		c.World.Abort(err)
+	}
+	if c.World.Rank > 0 {
+		result.Sizes = nil
+	}
+	return result, err
+}
+
+func (c Collectives) run(ctx context.Context) (result reports.CollectiveSizes, err error) {
 	row, err := collective.Find(c.Name)
 	if err != nil {
 		return result, err
@@ -38,12 +54,13 @@ func (c Collectives) Run(ctx context.Context) (result reports.CollectiveSizes, e
 	if err := row.Legal(c.Ranks); err != nil {
 		return result, err
 	}
-	devices, err := exec.OpenDevices(c.Ranks, c.Devices)
+	devices, err := exec.OpenRanks(ctx, c.Ranks, c.Devices, c.World)
 	if err != nil {
 		return result, err
 	}
 	defer exec.CloseDevices(devices)
-	result = reports.CollectiveSizes{Collective: c.Name, Devices: c.Ranks, Backend: devices[0].Description(), Result: row.Result}
+	first := slices.IndexFunc(devices, func(d *programs.Device) bool { return d != nil })
+	result = reports.CollectiveSizes{Collective: c.Name, Devices: c.Ranks, Backend: devices[first].Description(), Result: row.Result}
 	for _, bytes := range c.Sizes {
 		length := bytes / exec.NumberBytes
 		if row.Result == graph.AllToAll { // equal parts for all, as in nccl-tests
@@ -52,43 +69,48 @@ func (c Collectives) Run(ctx context.Context) (result reports.CollectiveSizes, e
 		if length == 0 {
 			continue
 		}
-		size, err := c.size(ctx, devices, length)
+		size, members, err := c.size(ctx, devices, length)
 		if err != nil {
 			return result, fmt.Errorf("%s of %s: %w", c.Name, units.FormatBytes(bytes), err)
 		}
-		size.BusBandwidth = reports.BusShare(row.Result, c.Ranks) * float64(size.Bytes) / size.Time
+		if size.Time > 0 { // which only the first knows
+			size.BusBandwidth = reports.BusShare(row.Result, c.Ranks) * float64(size.Bytes) / size.Time
+		}
+		result.Processes = placement(members)
 		result.Sizes = append(result.Sizes, size)
 	}
 	return result, nil
 }
 
 // size runs and predicts the collective on so many numbers.
-func (c Collectives) size(ctx context.Context, devices []*programs.Device, length int64) (size reports.CollectiveSize, err error) {
+func (c Collectives) size(ctx context.Context, devices []*programs.Device, length int64) (size reports.CollectiveSize, members []exec.Member, err error) {
 	size.Bytes = length * exec.NumberBytes
 	if c.Each != nil {
 		c.Each(size.Bytes)
 	}
 	run := exec.CollectiveRun{Call: collective.Call{Collective: c.Name, Ranks: c.Ranks, Length: length}, Warmup: c.Warmup, Repeats: c.Repeat, RunOptions: c.RunOptions}
 	measured, err := run.Measure(ctx, devices)
-	if err != nil {
-		return size, err
+	if err != nil || c.World != nil && c.World.Rank > 0 {
+		return size, nil, err
 	}
-	predicted, err := predictCollective(measured)
+	predicted, err := predictCollective(measured, apart(measured.Graph, c.World))
 	size.Time, size.Predicted, size.Wrong = measured.Time.Seconds(), predicted.Seconds(), measured.Wrong
-	return size, err
+	return size, measured.Processes, err
 }
 
 // predictCollective simulates the graph with what its tasks took alone, those of equal kind
-// and size alike, and with what it takes to hand on from task to task: the time of the
+// and size alike, within processes or apart, and with what it takes to hand on from task to task: the time of the
 // graph without work, over the tasks of its longest path.
-func predictCollective(m exec.CollectiveTime) (time.Duration, error) {
+func predictCollective(m exec.CollectiveTime, apart func(*graph.Task) bool) (time.Duration, error) {
 	type like struct {
 		kind  graph.Kind
 		bytes int64
+		apart bool
 	}
+	keyOf := func(t *graph.Task) like { return like{t.Kind, t.Bytes, apart != nil && apart(t)} }
 	alone := map[like][]time.Duration{}
-	for i, t := range m.Graph.Tasks {
-		key := like{t.Kind, t.Bytes}
+	for i := range m.Graph.Tasks {
+		key := keyOf(&m.Graph.Tasks[i])
 		alone[key] = append(alone[key], m.Alone[i])
 	}
 	for _, list := range alone {
@@ -100,7 +122,7 @@ func predictCollective(m exec.CollectiveTime) (time.Duration, error) {
 	}
 	hand := m.Empty / path
 	return simulated(m.Graph, func(t *graph.Task) time.Duration {
-		list := alone[like{t.Kind, t.Bytes}]
+		list := alone[keyOf(t)]
 		return hand + list[len(list)/2]
 	})
 }

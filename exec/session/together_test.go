@@ -1,0 +1,116 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/exec"
+	"psim/exec/processes"
+	"psim/exec/session"
+	"psim/reports"
+	"psim/schedules/collective"
+)
+
+// among does something in n processes, which are goroutines here.
+func among(t *testing.T, n int, what func(w *processes.World) error) []error {
+	invitation, err := processes.Invite(n)
+	require.NoError(t, err)
+	list, errs := make([]*processes.World, n), make([]error, n)
+	each := func(what func(k int)) {
+		var all sync.WaitGroup
+		for k := range n {
+			all.Go(func() { what(k) })
+		}
+		all.Wait()
+	}
+	each(func(k int) {
+		if list[k], errs[k] = invitation.Join(context.Background(), k, processes.Options{}); errs[k] == nil {
+			errs[k] = what(list[k])
+		}
+	})
+	each(func(k int) { list[k].Close() })
+	return errs
+}
+
+// A configuration that several processes run is predicted, measured and checked by the
+// first, as often as that decides; the others have nothing.
+func TestSessionAmongProcesses(t *testing.T) {
+	var all [2]*session.Session
+	errs := among(t, 2, func(w *processes.World) error {
+		c, _, err := session.Load("exec-mlp", 3, "model.layers=6", "model.hidden=16", "batch.global=16")
+		if err != nil {
+			return err
+		}
+		s := &session.Session{Options: session.Options{Seed: 1, Tries: 2, MeasureOptions: exec.MeasureOptions{
+			Devices:      exec.DeviceOptions{Backend: "go", Oversubscribe: true},
+			TrainOptions: exec.TrainOptions{RunOptions: exec.RunOptions{World: w}, Warmup: 1, Steps: 2}, Repeats: 1, Checks: exec.CheckNames(),
+		}}}
+		all[w.Rank] = s
+		return s.Run(context.Background(), c, c)
+	})
+	require.Equal(t, make([]error, 2), errs)
+	require.Empty(t, all[1].Runs)
+	require.Len(t, all[0].Runs, 2)
+	require.NoError(t, all[0].Err())
+	predicted, measured := all[0].Main().Sides()
+	require.Positive(t, predicted.Result.StepTime)
+	require.Len(t, measured.Result.Steps, 2)
+	list := measured.Result.Processes
+	require.Equal(t, []int{0, 1}, list[0].Ranks)
+	require.Equal(t, []int{2}, list[1].Ranks)
+	require.Equal(t, list[0].Host, list[1].Host)
+	require.Zero(t, list[0].ClockResidual)
+	require.Positive(t, list[1].ClockResidual)
+	for _, r := range measured.Result.Ranks {
+		require.Positive(t, r.Compute, "rank %d", r.Rank)
+		require.Positive(t, r.PeakMemory, "rank %d", r.Rank)
+	}
+}
+
+// What one process refuses ends the session of all.
+func TestSessionRefusedByOne(t *testing.T) {
+	errs := among(t, 2, func(w *processes.World) error {
+		c, _, err := session.Load("exec-mlp", 2)
+		if err != nil {
+			return err
+		}
+		s := &session.Session{Options: session.Options{Seed: 1, MeasureOptions: exec.MeasureOptions{
+			Devices:      exec.DeviceOptions{Backend: "go", Oversubscribe: true},
+			TrainOptions: exec.TrainOptions{RunOptions: exec.RunOptions{World: w}, Warmup: 1, Steps: 2}, Repeats: 1,
+		}}}
+		if w.Rank == 1 {
+			s.Devices.Backend = "abacus"
+		}
+		return s.Run(context.Background(), c)
+	})
+	require.ErrorContains(t, errs[1], `unknown backend "abacus"`)
+	require.True(t, errors.As(errs[0], new(*processes.AbortError)), errs[0])
+	require.ErrorContains(t, errs[0], `unknown backend "abacus"`)
+}
+
+// Collectives over several processes leave the right numbers, and have a prediction.
+func TestCollectivesAmongProcesses(t *testing.T) {
+	for _, name := range collective.Names() {
+		var found [2]reports.CollectiveSizes
+		errs := among(t, 2, func(w *processes.World) (err error) {
+			found[w.Rank], err = session.Collectives{
+				Devices: exec.DeviceOptions{Oversubscribe: true}, Name: name, Ranks: 4, Sizes: []int64{8, 4096, 40000},
+				Warmup: 1, Repeat: 2, RunOptions: exec.RunOptions{World: w},
+			}.Run(t.Context())
+			return err
+		})
+		require.Equal(t, make([]error, 2), errs, name)
+		require.Empty(t, found[1].Sizes)
+		require.GreaterOrEqual(t, len(found[0].Sizes), 2)
+		require.Equal(t, []int{2, 3}, found[0].Processes[1].Ranks)
+		for _, s := range found[0].Sizes {
+			require.Zero(t, s.Wrong, "%s of %d bytes", name, s.Bytes)
+			require.Positive(t, s.Predicted)
+			require.Positive(t, s.BusBandwidth)
+		}
+	}
+}
