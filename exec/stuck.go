@@ -19,6 +19,8 @@ type StuckError struct {
 	Stall time.Duration // 0 where nothing can begin
 	Heads []Head
 	Inner []*StuckError // of graphs that are run within tasks
+	// Elsewhere has the same of other processes, a line for each.
+	Elsewhere string
 }
 
 // A Head is the next task of a stream that has tasks left.
@@ -35,8 +37,15 @@ func (e *StuckError) Error() string {
 		b.Reset()
 		fmt.Fprintf(&b, "stuck: nothing has begun or ended for %v", e.Stall)
 	}
-	e.describe(&b)
+	b.WriteString(e.lines())
 	return b.String()
+}
+
+// lines says what everything waits for, each after a line break.
+func (e *StuckError) lines() string {
+	var b strings.Builder
+	e.describe(&b)
+	return b.String() + e.Elsewhere
 }
 
 func (e *StuckError) describe(b *strings.Builder) {
@@ -96,7 +105,7 @@ func (r *runner) watch(ctx context.Context, ended <-chan struct{}, o RunOptions)
 		}
 	}
 	if ctx.Err() == nil {
-		r.cancel(r.stuck(o.Stall))
+		r.stuckAmong(ctx, ended, o.Stall)
 		select {
 		case <-ended:
 			return

@@ -67,34 +67,39 @@ func TestFaultyProcesses(t *testing.T) {
 func faultyProcesses(t *testing.T, cases, step uint64, command func(f faulty, n int) []string) {
 	writeTinyMLP(t)
 	require.NoError(t, os.Remove("configs"))
-	t.Setenv("TMPDIR", t.TempDir())
+	temporary := t.TempDir()
 	_, stderr, code := psim(t, "psim exec mlp.toml --gpus 2 --oversubscribe --steps 1 --repeats 1 --quiet --out o")
 	require.Zero(t, code, stderr)
 	before := tree(t, ".")
+	template, err := os.Getwd()
+	require.NoError(t, err)
 	for seed := uint64(0); seed < cases; seed += step {
 		f := drawFaulty(t, seed, "panic", "error", "stall", "interrupt", "nan", "lost", "truncated", "kill", "exit", "stop", "hang")
 		n := 2 + int(seed)%(f.graph.Ranks()-1)
 		t.Run(fmt.Sprint(seed, " ", f.Kind), func(t *testing.T) {
+			folder := t.TempDir()
+			require.NoError(t, os.CopyFS(folder, os.DirFS(template)))
+			t.Chdir(folder)
 			began := time.Now()
-			stderr, code := f.start(t, command(f, n)...)
+			stderr, code := f.start(t, temporary, command(f, n)...)
 			require.Less(t, time.Since(began), 10*time.Second, "%v in %d\n%s", f, n, stderr)
 			f.checkProcesses(t, n, stderr, code)
 			requireAside(t, true)
 			requireSame(t, before, tree(t, "."), f)
-			require.Empty(t, contents(t, os.Getenv("TMPDIR")), f)
-			requireNoProcess(t)
+			require.Empty(t, contents(t, temporary), f)
+			requireNoProcess(t, temporary)
 		})
 	}
 }
 
 // start runs a command in a group of its own, and waits for all its processes.
-func (f faulty) start(t *testing.T, command ...string) (stderr string, code int) {
+func (f faulty) start(t *testing.T, temporary string, command ...string) (stderr string, code int) {
 	text, err := json.Marshal(f.misfortune)
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Env = append(os.Environ(), faultVariable+"="+string(text))
+	cmd.Env = append(os.Environ(), faultVariable+"="+string(text), "TMPDIR="+temporary)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = 20 * time.Second
 	var said bytes.Buffer
@@ -143,8 +148,8 @@ func (f faulty) checkProcesses(t *testing.T, n int, stderr string, code int) {
 }
 
 // requireNoProcess wants none to be left that was started with the test's environment.
-func requireNoProcess(t *testing.T) {
-	mark := []byte("TMPDIR=" + os.Getenv("TMPDIR") + "\x00")
+func requireNoProcess(t *testing.T, temporary string) {
+	mark := []byte("TMPDIR=" + temporary + "\x00")
 	left := func() (list []string) {
 		all, _ := filepath.Glob("/proc/[0-9]*/environ")
 		for _, name := range all {
