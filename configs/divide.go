@@ -1,12 +1,10 @@
 package configs
 
 import (
-	"fmt"
 	"slices"
-	"sync"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
+	"psim/costmodel/memory"
 	"psim/costmodel/stages"
 	"psim/schedules"
 	"psim/schedules/graph"
@@ -55,6 +53,33 @@ func (k *Cut) Divide() *Division {
 	return &Division{k.config.shared.plan(k.Workload), k.Machine, k.Schedule, k.Shape, k.config}
 }
 
+// LayerTimes prices the layers of the network for the first microbatch, however they are cut.
+func (k *Cut) LayerTimes(ranks int) ([]costmodel.LayerTime, error) {
+	return costmodel.LayerTimes(k.Machine, k.config.shared.trained(k.Workload).network, k.Workload.Training, k.Workload.Samples[0], ranks)
+}
+
+// Lasting is the memory of every rank of a replica that lasts from step to step; nil where
+// its parameters are sharded.
+func (k *Cut) Lasting() []int64 {
+	w := k.Workload
+	if w.Zero >= 3 {
+		return nil
+	}
+	return memory.Persistent(w.Sketch(k.config.shared.trained(w).counts), k.Shape.Ranks*max(1, w.Replicas))[:k.Shape.Ranks]
+}
+
+// Least is what lasts at least on the fullest rank where so many share the network, in so many
+// replicas and with a ZeRO stage; 0 where parameters are sharded.
+func (k *Cut) Least(ranks, replicas, zero int) int64 {
+	if zero >= 3 {
+		return 0
+	}
+	w := *k.Workload
+	w.Replicas, w.Zero, w.Process = replicas, zero, stages.Process{GradientCopies: w.Process.GradientCopies}
+	w.Layers, w.Placement = []int{len(w.Network.Layers)}, graph.InOrder(1)
+	return memory.Persistent(w.Sketch(k.config.shared.trained(&w).counts), max(1, replicas))[0] / int64(ranks)
+}
+
 // Scheduled returns the division of the experiment after a change that leaves the stages as
 // they are, and where: of the schedule.
 func (d *Division) Scheduled(by schedules.Schedule, change func(*Config)) *Division {
@@ -78,160 +103,4 @@ func (d *Division) Pipeline() (wiring.Pipeline, error) {
 	d.Workload.Fill(&p)
 	p.Optimizer, p.Synchronous = true, d.config.Schedule.Synchronous
 	return p, nil
-}
-
-// Sharing returns the experiment for plans that divide the same network: what is the
-// same for many of them is made once, even where they are made side by side. Until it
-// is used no more, nothing may change but what Divide may.
-func (c *Config) Sharing() *Config {
-	v := *c
-	v.shared = &shared{networks: map[arch.Group]arch.Network{}, cuts: map[cutKey][]int{}, plans: map[planKey]*stages.Plan{}, pipelines: map[pipelineKey]wiring.Pipeline{}}
-	return &v
-}
-
-// shared holds what many plans of a network have in common. nil holds nothing.
-type shared struct {
-	mutex     sync.Mutex
-	networks  map[arch.Group]arch.Network
-	machine   *costmodel.Machine
-	plans     map[planKey]*stages.Plan
-	cuts      map[cutKey][]int
-	pipelines map[pipelineKey]wiring.Pipeline
-	actions   int // in all pipelines
-	tensors   int // in all plans
-}
-
-// A cutKey is what a balanced cut depends on.
-type cutKey struct {
-	group    arch.Group
-	training arch.Training
-	samples  int64
-	stages   int
-}
-
-// A pipelineKey is what an order depends on.
-type pipelineKey struct {
-	schedule string
-	shape    graph.Shape
-	stages   int // layers, with ZeRO 3
-}
-
-// A planKey is what the stages of a plan depend on.
-type planKey struct {
-	group               arch.Group
-	layers, placement   string
-	replicated, layered int // layered: replicas, which share layers
-	sharded             bool
-	recompute           string // where that exchanges tokens with experts again
-}
-
-// plan makes the plan of a workload, or one like another.
-func (s *shared) plan(w *stages.Workload) *stages.Plan {
-	if s == nil {
-		return w.Plan()
-	}
-	key := planKey{group: w.Network.Group, layers: fmt.Sprint(w.Layers), placement: fmt.Sprint(w.Placement), replicated: min(2, w.Replicas), sharded: w.Zero > 0}
-	if w.Zero >= 3 {
-		key.layered = w.Replicas
-	}
-	if w.Network.Group.Dispatches() {
-		key.recompute = w.Training.Recompute
-	}
-	p, _ := remember(s, s.plans, key, func() (*stages.Plan, error) { return s.forgetting(w.Plan()), nil })
-	return w.PlanLike(p)
-}
-
-// forgetting drops the plans that are kept where another would make them too large.
-func (s *shared) forgetting(p *stages.Plan) *stages.Plan {
-	tensors := 0
-	for i := range p.Stages {
-		tensors += len(p.Stages[i].Tensors)
-	}
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if s.tensors += tensors; s.tensors > mostTensors {
-		clear(s.plans)
-		s.tensors = tensors
-	}
-	return p
-}
-
-// mostActions bounds the orders that are kept, and mostTensors the plans: a mixture of
-// hundreds of experts has tens of thousands.
-const (
-	mostActions = 4 << 20
-	mostTensors = 4 << 20
-)
-
-// remember returns what is known by a key, or makes it.
-func remember[K comparable, V any](s *shared, known map[K]V, key K, make func() (V, error)) (V, error) {
-	s.mutex.Lock()
-	v, ok := known[key]
-	s.mutex.Unlock()
-	if ok {
-		return v, nil
-	}
-	v, err := make() // twice, if two need it at once
-	if err == nil {
-		s.mutex.Lock()
-		known[key] = v
-		s.mutex.Unlock()
-	}
-	return v, err
-}
-
-func (s *shared) network(g arch.Group, make func() (arch.Network, error)) (arch.Network, error) {
-	if s == nil {
-		return make()
-	}
-	return remember(s, s.networks, g, make)
-}
-
-func (s *shared) cut(w *stages.Workload, stages int, make func() ([]int, error)) ([]int, error) {
-	if s == nil {
-		return make()
-	}
-	return remember(s, s.cuts, cutKey{w.Network.Group, w.Training, w.Samples[0], stages}, make)
-}
-
-// pipeline makes an order, and keeps it while there is room.
-func (s *shared) pipeline(of schedules.Schedule, shape graph.Shape, stageRank []int32) (wiring.Pipeline, error) {
-	make := func() (wiring.Pipeline, error) { return of.Pipeline(shape, stageRank) }
-	if s == nil {
-		return make()
-	}
-	key := pipelineKey{of.Name, shape, len(stageRank)}
-	key.shape.Replicas = 0
-	p, err := remember(s, s.pipelines, key, func() (wiring.Pipeline, error) {
-		p, err := make()
-		s.mutex.Lock()
-		defer s.mutex.Unlock()
-		if s.actions += p.Order.Actions(); s.actions > mostActions {
-			clear(s.pipelines)
-			s.actions = p.Order.Actions()
-		}
-		return p, err
-	})
-	if err != nil {
-		return p, fmt.Errorf("schedule.%w", err)
-	}
-	p.Shape.Replicas = shape.Replicas
-	return p, nil
-}
-
-// readMachine reads the machine, once.
-func (s *shared) readMachine(make func() (costmodel.Machine, error)) (costmodel.Machine, error) {
-	if s == nil {
-		return make()
-	}
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if s.machine == nil {
-		m, err := make()
-		if err != nil {
-			return m, err
-		}
-		s.machine = &m
-	}
-	return *s.machine, nil
 }

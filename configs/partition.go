@@ -78,7 +78,7 @@ func (c *Config) cut(w *stages.Workload, m costmodel.Machine) (err error) {
 		w.Layers, err = partition.Equal(n, stages)
 	default:
 		w.Layers, err = c.shared.cut(w, stages, func() ([]int, error) {
-			costs, err := layerCosts(*w, m)
+			costs, err := c.shared.layerCosts(w, m)
 			if err != nil {
 				return nil, err
 			}
@@ -103,8 +103,9 @@ func presetPartition(n arch.Network, ranks int) ([]int, []int32, error) {
 	return arch.GPT2Placement(n, ranks)
 }
 
-// layerCosts prices every layer, forward and backward, for the first microbatch.
-func layerCosts(w stages.Workload, m costmodel.Machine) ([]float64, error) {
+// layerCosts prices every layer as it is trained, forward and backward, for the first
+// microbatch.
+func layerCosts(layers []arch.Layer, w stages.Workload, m costmodel.Machine) ([]float64, error) {
 	compute, err := m.Compute(w.Training)
 	if err != nil {
 		return nil, err
@@ -113,7 +114,6 @@ func layerCosts(w stages.Workload, m costmodel.Machine) ([]float64, error) {
 		w.Training.Recompute = "none" // which every stage has as much of
 	}
 	costs := make([]float64, len(w.Network.Layers))
-	layers := w.Training.Asked(w.Network).Layers
 	same := arch.Same(layers)
 	for i, l := range layers {
 		n := w.Samples[0]

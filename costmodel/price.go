@@ -83,15 +83,15 @@ func layerPrices(c Compute, p *stages.Plan) [][][]price {
 // its layers. Backward and Input begin with what is repeated.
 type LayerTime struct{ Forward, Backward, Input, Weight time.Duration }
 
-// LayerTimes prices the layers of a plan for its first microbatch, whatever their stages,
-// on machines of so many ranks.
-func LayerTimes(m Machine, p *stages.Plan, ranks int) ([]LayerTime, error) {
-	c, err := m.slowest(ranks).Compute(p.Training)
+// LayerTimes prices the layers of a network for a microbatch of some samples, whatever their
+// stages, on machines of so many ranks.
+func LayerTimes(m Machine, n arch.Network, t arch.Training, samples int64, ranks int) ([]LayerTime, error) {
+	c, err := m.slowest(ranks).Compute(t)
 	if err != nil {
 		return nil, err
 	}
 	var list []LayerTime
-	for _, one := range c.pricesOf(p.Network.Layers, p.Training, p.Samples[0]) {
+	for _, one := range c.pricesOf(n.Layers, t, samples) {
 		t := one.time
 		list = append(list, LayerTime{t.forward, units.Sum(one.recompute, t.backward), units.Sum(one.recompute, t.input), t.weight})
 	}

@@ -136,7 +136,7 @@ func (r *runner) heads() []Head {
 	var heads []Head
 	for s := range r.graph.Streams {
 		at := r.start[s] + r.head[s]
-		if at == r.start[s+1] || !r.runs(s) || r.only != nil && !slices.Contains(r.only, r.order[at]) {
+		if at == r.start[s+1] || r.only == nil && !r.runs(s) || r.only != nil && !slices.Contains(r.only, r.order[at]) {
 			continue
 		}
 		h := Head{Task: r.order[at], WaitsFor: graph.None}

@@ -11,14 +11,15 @@ import (
 // never stands for a time later than any step.
 const never = time.Duration(1) << 62
 
-// A kind of order says what a rank's backwards are, and beside what experts are exchanged.
+// A kind of order says what a rank's backwards are, and beside what it works.
 type kind int
 
 const (
 	wholeOrder  kind = iota // whole backwards
 	splitOrder              // I and W
 	pairedOrder             // I and W, and work beside exchanges: pairs of passes, or delayed weight gradients
-	kinds       = 3
+	serialOrder             // whole backwards, and one rank at a time
+	kinds       = 4
 )
 
 // bounds hold times that no step is shorter than, by the kind of its order.
@@ -85,19 +86,22 @@ func longest(ranks []rankBound, at graph.Placement) (all bounds) {
 	for _, s := range start {
 		back = min(back, ranks[s].ends)
 	}
+	var one time.Duration // rank after another
 	for r := range ranks {
 		b := &ranks[r]
+		one += b.work
 		for k := range all {
 			done := b.head + b.work
 			if kind(k) == pairedOrder {
 				done -= b.spare
 			}
 			all[k] = max(all[k], max(done+b.last, done+b.sums, b.first+b.all)+b.ends)
-			if kind(k) == wholeOrder {
+			if kind(k) == wholeOrder || kind(k) == serialOrder {
 				all[k] = max(all[k], done+b.tail+back)
 			}
 		}
 	}
+	all[serialOrder] = max(all[serialOrder], one+back)
 	return all
 }
 

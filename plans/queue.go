@@ -2,9 +2,11 @@ package plans
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"psim/configs"
+	"psim/costmodel"
 )
 
 // A candidate is a plan to be decided, or several of one unit that is to be bounded.
@@ -17,12 +19,15 @@ type candidate struct {
 }
 
 // follow finds the path through the stages of a candidate's plans, without what these send:
-// it is much less to do than pricing the unit.
-func (c *candidate) follow() (way bounds, err error) {
+// it is much less to do than pricing the unit. It says why none of them is possible.
+func (c *candidate) follow() (way bounds, pruned string) {
 	p := c.points[0]
 	cut, err := p.space.shared.Cut(p.divide(p.space))
 	if err != nil {
-		return way, err
+		return way, Impossible
+	}
+	if lasting, most := cut.Lasting(), cut.Machine.RankMemory(); lasting != nil && most > 0 && slices.Max(lasting) > most {
+		return way, Parameters
 	}
 	c.cut = cut
 	at, ranks := cut.Workload.Placement, newRankBounds(cut.Shape.Ranks)
@@ -30,7 +35,7 @@ func (c *candidate) follow() (way bounds, err error) {
 	for microbatch, count := range copies(at, cut.Shape.Microbatches) {
 		path.bound(ranks, microbatch, count)
 	}
-	return longest(ranks, at), nil
+	return longest(ranks, at), ""
 }
 
 // raise gives plans a longer bound.
@@ -146,12 +151,19 @@ func (s *searching) together(list []Plan) []*work {
 }
 
 // bound finds what a rank of every plan has to do on average: all that a microbatch
-// needs, so many times, shared by the ranks of a replica.
+// needs, so many times, shared by the ranks of a replica. It discards plans whose
+// parameters do not fit even if the ranks have equal shares of them.
 func (w *work) bound() {
 	p := w.candidates[0].points[0]
-	times, err := p.space.layerTimes(p.Plan)
+	whole, err := p.space.whole(p.Plan)
+	var times []costmodel.LayerTime
+	if err == nil {
+		times, err = whole.LayerTimes(p.space.ranks(p.Plan))
+	}
 	if err != nil {
 		times = nil // building a plan will say so
+	} else {
+		w.fit(whole)
 	}
 	var sum passTimes
 	var all bounds
@@ -161,18 +173,34 @@ func (w *work) bound() {
 		w.upTo = append(w.upTo, sum)
 		all[wholeOrder], all[splitOrder] = all[wholeOrder]+t.Forward+t.Backward, all[splitOrder]+t.Forward+min(t.Backward, t.Input+t.Weight)
 	}
-	all[pairedOrder] = all[splitOrder]
+	all[pairedOrder], all[serialOrder] = all[splitOrder], all[wholeOrder]
 	for _, c := range w.candidates {
 		ranks, times := time.Duration(c.points[0].Stages), time.Duration(c.points[0].Microbatches)
 		var share bounds
 		for i := range all {
 			share[i] = all[i]/ranks*times + all[i]%ranks*times/ranks
 		}
+		share[serialOrder] = all[serialOrder] * times
 		c.raise(share)
 		for _, p := range c.points {
 			p.Work = p.Bound
 		}
 	}
+}
+
+// fit discards candidates whose parameters do not fit.
+func (w *work) fit(whole *configs.Cut) {
+	most := whole.Machine.RankMemory()
+	w.candidates = slices.DeleteFunc(w.candidates, func(c *candidate) bool {
+		p := c.points[0]
+		if most == 0 || whole.Least(p.Stages, p.Data, p.Zero) <= most {
+			return false
+		}
+		for _, p := range c.points {
+			p.Pruned = Parameters
+		}
+		return true
+	})
 }
 
 // passes adds up the layers of stages that have so many each.

@@ -117,9 +117,11 @@ func (s *searching) begin(list []Plan) {
 	if s.ctx.Err() != nil {
 		return
 	}
+	s.decided = len(s.Points)
 	for _, w := range works {
 		for _, c := range w.candidates {
 			s.waiting.push(c)
+			s.decided -= len(c.points)
 		}
 	}
 }
@@ -142,11 +144,11 @@ func (s *searching) next(worker int) bool {
 
 // follow bounds plans by the path through their stages.
 func (s *searching) follow(worker int, c *candidate) {
-	way, err := c.follow()
+	way, pruned := c.follow()
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if err != nil {
-		s.prune(c, Impossible)
+	if pruned != "" {
+		s.prune(c, pruned)
 	} else {
 		c.raise(way) // not before: others read the bounds of those that run
 		s.waiting.push(c)

@@ -2,6 +2,7 @@ package plans
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/configs"
+	"psim/costmodel/memory"
 )
 
 // small is GPT-2 on eight devices.
@@ -76,8 +78,16 @@ func TestBounds(t *testing.T) {
 		for _, c := range w.candidates {
 			p := c.points[0]
 			require.Positive(t, p.Work)
-			way, err := c.follow()
-			require.NoError(t, err)
+			way, pruned := c.follow()
+			require.Empty(t, pruned)
+			if lasting := c.cut.Lasting(); lasting != nil {
+				d := c.cut.Divide()
+				require.Equal(t, memory.Persistent(d.Workload, d.Shape.Ranks*max(1, d.Shape.Replicas))[:d.Shape.Ranks], lasting)
+				whole, err := space.whole(p.Plan)
+				require.NoError(t, err)
+				require.LessOrEqual(t, whole.Least(p.Stages, p.Data, p.Zero), slices.Max(lasting))
+				require.Positive(t, whole.Least(p.Stages, p.Data, p.Zero))
+			}
 			c.raise(way)
 			require.GreaterOrEqual(t, p.Bound, p.Work)
 			if u, path := price(c.cut), p.Bound; u.pruned == "" {

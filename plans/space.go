@@ -12,6 +12,7 @@ import (
 	"psim/internal/nearest"
 	"psim/internal/setting"
 	"psim/schedules"
+	"psim/schedules/order"
 )
 
 // A Query says which plans are asked for.
@@ -222,10 +223,25 @@ func (s *Space) findKinds() {
 		switch o, err := one.Order(one.Example(), nil); {
 		case err != nil || o.Paired() || s.config.Parallel.ExpertOverlap || s.config.Parallel.DelayWeights:
 			s.kinds[name] = pairedOrder
-		case !o.Split():
+		case o.Split():
+		case one.Pipelined && serial(o):
+			s.kinds[name] = serialOrder
+		default:
 			s.kinds[name] = wholeOrder
 		}
 	}
+}
+
+// serial reports whether an order of several ranks has one action at a time, because each
+// waits for the one before.
+func serial(o order.Order) bool {
+	clocks, err := o.Clocks()
+	if err != nil {
+		return false
+	}
+	all := slices.Concat(clocks...)
+	slices.Sort(all)
+	return len(slices.Compact(all)) == o.Actions()
 }
 
 // global finds the samples of a step.

@@ -43,18 +43,14 @@ func (s *Space) keyOf(p *Plan) unitKey {
 	return unitKey{workKeyOf(p), p.Stages, p.Data, p.Zero, at}
 }
 
-// layerTimes prices the layers of a plan for a microbatch, however they are cut.
-func (s *Space) layerTimes(p *Plan) ([]costmodel.LayerTime, error) {
+// whole finds the network of a plan for a microbatch, however it is cut.
+func (s *Space) whole(p *Plan) (*configs.Cut, error) {
 	one := *p
 	one.Schedule, one.Stages, one.VirtualStages, one.Microbatches, one.Zero = "ddp", 1, 1, 1, 0
-	cut, err := s.shared.Cut(func(c *configs.Config) {
+	return s.shared.Cut(func(c *configs.Config) {
 		one.divide(s)(c)
 		c.Batch.Global = p.Micro * int64(p.Data)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return costmodel.LayerTimes(cut.Machine, cut.Divide().Workload, s.ranks(p))
 }
 
 // A unit prices the stages of plans. Nothing in it is a constant of its own: every time

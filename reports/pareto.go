@@ -148,7 +148,7 @@ func (p ParetoFigure) draw(f *chart.Figure) {
 	front := paretoFront(p.Plans)
 	border := chart.Line(chart.Stroke(chart.RGB(chart.Faint), 1))
 	border.StepStyle = plotter.PostStep
-	points, labels := &plotter.Scatter{}, chart.Labels{}
+	points, labels := &plotter.Scatter{}, chart.Labels{Walls: []float64{float64(p.Capacity)}}
 	var looks []draw.GlyphStyle
 	add := func(i int32, radius vg.Length) plotter.XY {
 		at := plotter.XY{X: float64(p.Plans[i].PeakMemory()), Y: p.Plans[i].StepTime * float64(time.Second)}

@@ -54,6 +54,8 @@ func (m misfortune) hook(interrupt func()) fault.Hook {
 			return fault.None, ctx.Err()
 		case "interrupt":
 			interrupt()
+			<-ctx.Done()
+			return fault.None, ctx.Err()
 		case "slow":
 			time.Sleep(10 * time.Millisecond)
 		case "lost":

@@ -124,7 +124,7 @@ func (f faulty) checkProcesses(t *testing.T, n int, stderr string, code int) {
 		require.Equal(t, exitFailed, code, "%v in %d\n%s", f, n, stderr)
 	}
 	require.Equal(t, 1, strings.Count(stderr, "psim: "), "%v in %d: one message\n%s", f, n, stderr)
-	lost := fmt.Sprintf(`^psim: process %d \(pid \d+ on .*, ranks? .*%%s`, of)
+	lost := fmt.Sprintf(`^psim: ([a-z-]+ of 64 B: )?process %d \(pid \d+ on .*, ranks? .*%%s`, of)
 	switch f.Kind {
 	case "kill", "exit":
 		require.Regexp(t, fmt.Sprintf(lost, "was lost: it ended without a word"), stderr, "%v in %d", f, n)
@@ -134,7 +134,7 @@ func (f faulty) checkProcesses(t *testing.T, n int, stderr string, code int) {
 		require.Equal(t, "psim: interrupted\n", stderr, "%v in %d", f, n)
 	case "hang", "stall":
 		require.Contains(t, stderr, "\n  "+f.graph.Describe(f.Task)+" ", "%v in %d", f, n)
-	case "truncated":
+	case "truncated", "lost":
 		require.Contains(t, stderr, f.graph.Describe(f.Task), "%v in %d", f, n)
 	case "nan":
 		if strings.Contains(f.command, "mlp.toml") {

@@ -61,7 +61,7 @@ func runMerge(cmd *cobra.Command, folders []string, f outputFlags) error {
 	}
 	var unsaved error
 	if f.out != "" {
-		if err := f.checkOut(f.out); err != nil {
+		if err := f.checkOut(reports.SweepFolder(f.out)); err != nil {
 			return err
 		}
 		var names []string

@@ -83,9 +83,9 @@ func runSearch(ctx context.Context, path string, f outputFlags, rows int, stdout
 	}
 	f.note(stderr, c.Inputs)
 	f.noDash()
-	folder, unwritable, err := f.given(reports.PlansFolder(f.out))
-	if err != nil {
-		return flagged("out", err)
+	folder := reports.PlansFolder(f.out)
+	if err := f.checkOut(folder); err != nil {
+		return err
 	}
 	start := time.Now()
 	p := newProgress(stderr, f.quiet)
@@ -97,7 +97,7 @@ func runSearch(ctx context.Context, path string, f outputFlags, rows int, stdout
 	if f.out = folder.Path; err != nil {
 		f.out = folder.Aside().Path
 	}
-	return errors.Join(f.report(ctx, c.Name(), found, rows, time.Since(start), stdout, stderr), unwritable, err)
+	return errors.Join(f.report(ctx, c.Name(), found, rows, time.Since(start), stdout, stderr), err)
 }
 
 // report prints what was found, and writes it into the folder. What was found until

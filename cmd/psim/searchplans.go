@@ -182,9 +182,9 @@ func (f planFlags) run(ctx context.Context, cmd *cobra.Command, path string, o o
 	if err != nil {
 		return err
 	}
-	folder, unwritable, err := f.folder(&o, q.Shard)
+	folder, err := f.folder(&o, q.Shard)
 	if err != nil {
-		return flagged("out", err)
+		return err
 	}
 	o.note(stderr, c.Inputs)
 	found, searched := f.search(ctx, c, q, o, stderr)
@@ -197,7 +197,7 @@ func (f planFlags) run(ctx context.Context, cmd *cobra.Command, path string, o o
 		searched = f.explain(ctx, c, q, found)
 	}
 	written := f.save(ctx, c, q, found, o, stderr)
-	err = errors.Join(printPlans(found.PlanRanking, o, cmd), unwritable, written, searched)
+	err = errors.Join(printPlans(found.PlanRanking, o, cmd), written, searched)
 	if err == nil && len(found.Plans) == 0 {
 		return noPlan(found.PlanRanking)
 	}
@@ -205,16 +205,17 @@ func (f planFlags) run(ctx context.Context, cmd *cobra.Command, path string, o o
 }
 
 // folder returns the folder for files, that of a shard in --out.
-func (f planFlags) folder(o *outputFlags, shard lib.Shard) (folder files.Folder, unwritable, err error) {
+func (f planFlags) folder(o *outputFlags, shard lib.Shard) (folder files.Folder, err error) {
 	o.noDash()
 	to := o.out
 	if f.shard != "" {
 		if to == "" {
-			return folder, nil, errors.New("is missing: --shard needs it, for psim merge to find the part")
+			return folder, errors.New("--out is missing: --shard needs it, for psim merge to find the part")
 		}
 		to = filepath.Join(to, shard.Folder())
 	}
-	return o.given(reports.PlansFolder(to))
+	folder = reports.PlansFolder(to)
+	return folder, o.checkOut(folder)
 }
 
 // printPlans prints what was found in the wanted form; in words it tells on stderr what

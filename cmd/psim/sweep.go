@@ -85,7 +85,7 @@ func runSweep(ctx context.Context, path string, f sweepFlags, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	if err := f.checkOut(o.Folder); err != nil {
+	if err := f.checkOut(reports.SweepFolder(o.Folder)); err != nil {
 		return err
 	}
 	f.note(stderr, c.Inputs)
@@ -111,11 +111,11 @@ func runSweep(ctx context.Context, path string, f sweepFlags, stdout, stderr io.
 }
 
 // checkOut refuses a folder that cannot be written to before anything is computed.
-func (f outputFlags) checkOut(folder string) error {
-	if folder == "" {
+func (f outputFlags) checkOut(folder files.Folder) error {
+	if folder.Path == "" {
 		return nil
 	}
-	err := flagged("out", reports.SweepFolder(folder).Check())
+	err := flagged("out", folder.Check())
 	if errors.As(err, new(files.Unwritable)) {
 		return failed(err)
 	}

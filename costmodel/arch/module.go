@@ -79,8 +79,11 @@ func (t Training) ByModule() bool { return t.Recompute != "selective" && t.modul
 // Modules lists the modules that a network has.
 func (n Network) Modules() (names []string) {
 	var has Module
-	for _, first := range Same(n.Layers) {
-		for _, op := range n.Layers[first].Ops {
+	for i, first := range Same(n.Layers) {
+		if first < i {
+			continue
+		}
+		for _, op := range n.Layers[i].Ops {
 			has |= op.Modules
 		}
 	}
@@ -94,7 +97,10 @@ func (n Network) Modules() (names []string) {
 
 // Check reports what recomputation asks of a network that has no such thing.
 func (t Training) Check(n Network) error {
-	known := n.Modules()
+	var known []string
+	if t.ByModule() {
+		known = n.Modules()
+	}
 	for _, m := range moduleNames() {
 		if !t.ByModule() || t.modules()&m.parts == 0 || slices.Contains(known, m.name) {
 			continue

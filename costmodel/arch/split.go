@@ -55,11 +55,18 @@ func (p Split) Owner(name string) int {
 func (p Split) Held(stage int, l Layer) []Tensor {
 	held := slices.Clone(l.Params)
 	for _, t := range l.Tied {
-		if owner := p.Owner(t.Name); owner < 0 || p.Ranks[owner] != p.Ranks[stage] {
+		if p.Holds(stage, t) {
 			held = append(held, t)
 		}
 	}
 	return held
+}
+
+// Holds reports whether a stage brings a tensor to its rank that one of its layers is tied
+// to: the owner is on another.
+func (p Split) Holds(stage int, tied Tensor) bool {
+	owner := p.Owner(tied.Name)
+	return owner < 0 || p.Ranks[owner] != p.Ranks[stage]
 }
 
 // Completed lists the tensors of a stage in the order in which a backward

@@ -40,9 +40,7 @@ func (p *Plan) cuts() []wiring.Exchanges {
 		for _, x := range p.Exchanges(s, graph.Backward) {
 			e.Backward = append(e.Backward, x.Bytes)
 		}
-		if len(e.Forward) > 0 {
-			e.Leaves, e.Awaits = p.leaves(&p.Stages[s]), p.awaits(&p.Stages[s])
-		}
+		e.Leaves, e.Awaits = p.Stages[s].leaves, p.Stages[s].awaits
 	}
 	return list
 }

@@ -17,7 +17,13 @@ type Exchange struct {
 // Exchanges lists the all-to-alls of a pass of a stage, F, B or I, in the order in which
 // it comes to them; W has none.
 func (p *Plan) Exchanges(stage int, k graph.Kind) []Exchange {
-	return p.exchanges(p.Stages[stage].Layers, k)
+	switch k {
+	case graph.Forward:
+		return p.Stages[stage].there
+	case graph.WeightGradient:
+		return nil
+	}
+	return p.Stages[stage].back
 }
 
 // PartsOf is the number of parts into which a pass of a stage is cut when all of it is: at
@@ -36,7 +42,7 @@ func (p *Plan) PartsOf(stage int, k graph.Kind) int {
 }
 
 func (p *Plan) exchanges(layers []arch.Layer, k graph.Kind) []Exchange {
-	if !p.Network.Group.Dispatches() || k == graph.WeightGradient {
+	if !p.Network.Group.Dispatches() {
 		return nil
 	}
 	var list []Exchange

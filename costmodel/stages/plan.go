@@ -52,6 +52,10 @@ type Stage struct {
 	Ahead []Piece
 	// Segments are the layers in groups that run together.
 	Segments []Segment
+	// there and back are its all-to-alls in a forward and in a backward; leaves and awaits
+	// what goes on beside the parts between them (see wiring.Exchanges).
+	there, back    []Exchange
+	leaves, awaits []int
 }
 
 // A Piece is consecutive layers whose parameters are gathered together.
@@ -79,10 +83,7 @@ type Tied struct {
 // Plan derives the plan.
 func (w Workload) Plan() *Plan {
 	w.Network = w.Training.Units(w.Training.Asked(w.Network), w.pipelined())
-	p := &Plan{Workload: w, PerParameter: w.State}
-	if w.State == (arch.State{}) {
-		p.PerParameter = w.Training.State()
-	}
+	p := &Plan{Workload: w, PerParameter: w.state()}
 	split := w.split()
 	for s := range w.Layers {
 		st := Stage{Layers: split.Stage(s), Ranks: w.Placement.Ranks(s), Tensors: split.Completed(s)}
@@ -109,6 +110,10 @@ func (w Workload) Plan() *Plan {
 			st.Buckets = p.buckets(st.Tensors)
 		}
 		st.Segments, st.Ahead = p.segments(&st), p.ahead(&st)
+		st.there, st.back = p.exchanges(st.Layers, graph.Forward), p.exchanges(st.Layers, graph.Backward)
+		if len(st.there) > 0 {
+			st.leaves, st.awaits = p.leaves(&st), p.awaits(&st)
+		}
 		p.Stages = append(p.Stages, st)
 	}
 	p.Tied = append(p.copies(split.Ranks), p.ties(split)...)
@@ -117,8 +122,8 @@ func (w Workload) Plan() *Plan {
 }
 
 // PlanLike derives the plan of a workload that differs from a planned one in nothing but
-// its samples, its recomputation, its ZeRO stage below 3, and its replicas where both have
-// some. They share the stages.
+// its samples, its ZeRO stage below 3, its replicas where both have some, and its
+// recomputation where experts and operands are not of that. They share the stages.
 func (w Workload) PlanLike(p *Plan) *Plan {
 	w.Network = p.Network
 	like := &Plan{Workload: w, Stages: p.Stages, Tied: p.Tied, PerParameter: p.PerParameter}

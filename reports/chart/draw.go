@@ -105,6 +105,7 @@ func Lines(i int) (draw.LineStyle, draw.GlyphStyle) {
 type Labels struct {
 	plotter.XYs
 	Texts []string
+	Walls []float64 // X of vertical lines that no label crosses
 }
 
 // Plot draws the labels.
@@ -116,6 +117,9 @@ func (l Labels) Plot(c draw.Canvas, p *plot.Plot) {
 	for _, point := range l.XYs {
 		at := vg.Point{X: x(point.X), Y: y(point.Y)}
 		taken = append(taken, vg.Rectangle{Min: vg.Point{X: at.X - 4, Y: at.Y - 4}, Max: vg.Point{X: at.X + 4, Y: at.Y + 4}})
+	}
+	for _, wall := range l.Walls {
+		taken = append(taken, vg.Rectangle{Min: vg.Point{X: x(wall) - 1, Y: c.Min.Y}, Max: vg.Point{X: x(wall) + 1, Y: c.Max.Y}})
 	}
 	for i, point := range l.XYs {
 		w := style.Width(l.Texts[i])

@@ -1,0 +1,212 @@
+package configs
+
+import (
+	"fmt"
+	"sync"
+
+	"psim/costmodel"
+	"psim/costmodel/arch"
+	"psim/costmodel/stages"
+	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/schedules/wiring"
+)
+
+// Sharing returns the experiment for plans that divide the same network: what is the
+// same for many of them is made once, even where they are made side by side. Until it
+// is used no more, nothing may change but what Divide may.
+func (c *Config) Sharing() *Config {
+	v := *c
+	v.shared = &shared{networks: map[arch.Group]arch.Network{}, trainings: map[trainingKey]trained{}, cuts: map[cutKey][]int{}, costs: map[cutKey][]float64{}, plans: map[planKey]*stages.Plan{}, pipelines: map[pipelineKey]wiring.Pipeline{}}
+	return &v
+}
+
+// shared holds what many plans of a network have in common. nil holds nothing.
+type shared struct {
+	mutex     sync.Mutex
+	networks  map[arch.Group]arch.Network
+	trainings map[trainingKey]trained
+	machine   *costmodel.Machine
+	plans     map[planKey]*stages.Plan
+	cuts      map[cutKey][]int
+	costs     map[cutKey][]float64 // of layers, whatever the stages
+	pipelines map[pipelineKey]wiring.Pipeline
+	actions   int // in all pipelines
+	tensors   int // in all plans
+}
+
+// A trainingKey is what a network's operations and parameters depend on as they are trained,
+// but for what is repeated in one.
+type trainingKey struct {
+	group     arch.Group
+	recompute string // where that says which operands are kept
+}
+
+// A trained is a network as it is trained on one rank, and its parameters by layer.
+type trained struct {
+	asked, network arch.Network // without what is repeated in one, and with it
+	counts         []stages.Count
+}
+
+// trained finds the network of a workload as it is trained.
+func (s *shared) trained(w *stages.Workload) trained {
+	make := func() (trained, error) {
+		n := w.Training.Asked(w.Network)
+		return trained{n, w.Training.Units(n, []int{len(n.Layers)}), stages.Counts(n.Layers)}, nil
+	}
+	if s == nil {
+		t, _ := make()
+		return t
+	}
+	key := trainingKey{group: w.Network.Group}
+	if w.Training.Narrow() {
+		key.recompute = w.Training.Recompute
+	}
+	t, _ := remember(s, s.trainings, key, make)
+	return t
+}
+
+// layerCosts prices the layers of a workload; the number of its stages may tell what is
+// repeated.
+func (s *shared) layerCosts(w *stages.Workload, m costmodel.Machine) ([]float64, error) {
+	make := func() ([]float64, error) { return layerCosts(s.trained(w).asked.Layers, *w, m) }
+	if s == nil || w.Training.RecomputeLayers > 0 {
+		return make()
+	}
+	return remember(s, s.costs, cutKey{w.Network.Group, w.Training, w.Samples[0], 0}, make)
+}
+
+// A cutKey is what a balanced cut depends on.
+type cutKey struct {
+	group    arch.Group
+	training arch.Training
+	samples  int64
+	stages   int
+}
+
+// A pipelineKey is what an order depends on.
+type pipelineKey struct {
+	schedule string
+	shape    graph.Shape
+	stages   int // layers, with ZeRO 3
+}
+
+// A planKey is what the stages of a plan depend on.
+type planKey struct {
+	group               arch.Group
+	layers, placement   string
+	replicated, layered int // layered: replicas, which share layers
+	sharded             bool
+	recompute           string // where that exchanges tokens with experts again, or says which operands are kept
+}
+
+// plan makes the plan of a workload, or one like another.
+func (s *shared) plan(w *stages.Workload) *stages.Plan {
+	if s == nil {
+		return w.Plan()
+	}
+	key := planKey{group: w.Network.Group, layers: fmt.Sprint(w.Layers), placement: fmt.Sprint(w.Placement), replicated: min(2, w.Replicas), sharded: w.Zero > 0}
+	if w.Zero >= 3 {
+		key.layered = w.Replicas
+	}
+	if w.Network.Group.Dispatches() || w.Training.Narrow() {
+		key.recompute = w.Training.Recompute
+	}
+	p, _ := remember(s, s.plans, key, func() (*stages.Plan, error) { return s.forgetting(w.Plan()), nil })
+	return w.PlanLike(p)
+}
+
+// forgetting drops the plans that are kept where another would make them too large.
+func (s *shared) forgetting(p *stages.Plan) *stages.Plan {
+	tensors := 0
+	for i := range p.Stages {
+		tensors += len(p.Stages[i].Tensors)
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.tensors += tensors; s.tensors > mostTensors {
+		clear(s.plans)
+		s.tensors = tensors
+	}
+	return p
+}
+
+// mostActions bounds the orders that are kept, and mostTensors the plans: a mixture of
+// hundreds of experts has tens of thousands.
+const (
+	mostActions = 4 << 20
+	mostTensors = 4 << 20
+)
+
+// remember returns what is known by a key, or makes it.
+func remember[K comparable, V any](s *shared, known map[K]V, key K, make func() (V, error)) (V, error) {
+	s.mutex.Lock()
+	v, ok := known[key]
+	s.mutex.Unlock()
+	if ok {
+		return v, nil
+	}
+	v, err := make() // twice, if two need it at once
+	if err == nil {
+		s.mutex.Lock()
+		known[key] = v
+		s.mutex.Unlock()
+	}
+	return v, err
+}
+
+func (s *shared) network(g arch.Group, make func() (arch.Network, error)) (arch.Network, error) {
+	if s == nil {
+		return make()
+	}
+	return remember(s, s.networks, g, make)
+}
+
+func (s *shared) cut(w *stages.Workload, stages int, make func() ([]int, error)) ([]int, error) {
+	if s == nil {
+		return make()
+	}
+	return remember(s, s.cuts, cutKey{w.Network.Group, w.Training, w.Samples[0], stages}, make)
+}
+
+// pipeline makes an order, and keeps it while there is room.
+func (s *shared) pipeline(of schedules.Schedule, shape graph.Shape, stageRank []int32) (wiring.Pipeline, error) {
+	make := func() (wiring.Pipeline, error) { return of.Pipeline(shape, stageRank) }
+	if s == nil {
+		return make()
+	}
+	key := pipelineKey{of.Name, shape, len(stageRank)}
+	key.shape.Replicas = 0
+	p, err := remember(s, s.pipelines, key, func() (wiring.Pipeline, error) {
+		p, err := make()
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		if s.actions += p.Order.Actions(); s.actions > mostActions {
+			clear(s.pipelines)
+			s.actions = p.Order.Actions()
+		}
+		return p, err
+	})
+	if err != nil {
+		return p, fmt.Errorf("schedule.%w", err)
+	}
+	p.Shape.Replicas = shape.Replicas
+	return p, nil
+}
+
+// readMachine reads the machine, once.
+func (s *shared) readMachine(make func() (costmodel.Machine, error)) (costmodel.Machine, error) {
+	if s == nil {
+		return make()
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.machine == nil {
+		m, err := make()
+		if err != nil {
+			return m, err
+		}
+		s.machine = &m
+	}
+	return *s.machine, nil
+}

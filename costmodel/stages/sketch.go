@@ -1,0 +1,55 @@
+package stages
+
+import "psim/costmodel/arch"
+
+// A Count is how many parameters a layer has of its own, how many of them are experts', and
+// weights of products in fewer than 16 bits.
+type Count struct{ parameters, experts, narrow, narrowExperts int64 }
+
+// Counts counts the parameters of layers.
+func Counts(layers []arch.Layer) []Count {
+	list := make([]Count, len(layers))
+	for i, l := range layers {
+		c := &list[i]
+		for _, t := range l.Params {
+			n := t.Shape.Elements()
+			c.parameters += n
+			if t.Expert {
+				c.experts += n
+			}
+		}
+		c.narrow, c.narrowExperts = narrowWeights(layers[i : i+1])
+	}
+	return list
+}
+
+// Sketch derives of a plan with a ZeRO stage below 3 what lasts in memory, given the counts of
+// its layers: it takes no list of tensors, of which a mixture may have tens of thousands.
+func (w Workload) Sketch(counts []Count) *Plan {
+	p := &Plan{Workload: w, PerParameter: w.state()}
+	split, layer := w.split(), 0
+	for s, n := range w.Layers {
+		st := Stage{Ranks: w.Placement.Ranks(s)}
+		for ; n > 0; n, layer = n-1, layer+1 {
+			c := &counts[layer]
+			st.Parameters, st.Experts = st.Parameters+c.parameters, st.Experts+c.experts
+			st.Narrow, st.NarrowExperts = st.Narrow+c.narrow, st.NarrowExperts+c.narrowExperts
+			for _, t := range w.Network.Layers[layer].Tied {
+				if split.Holds(s, t) {
+					st.Parameters += t.Shape.Elements()
+				}
+			}
+		}
+		st.Stored = st.Parameters
+		p.Stages = append(p.Stages, st)
+	}
+	return p
+}
+
+// state finds the bytes that a parameter takes.
+func (w Workload) state() arch.State {
+	if w.State == (arch.State{}) {
+		return w.Training.State()
+	}
+	return w.State
+}
