@@ -10,7 +10,7 @@ import (
 // themselves, and how long they wait for the first.
 const (
 	collecting = time.Second
-	deferring  = 3 * time.Second
+	deferring  = 2 * time.Second
 )
 
 // stuckKey finds what a process says of its tasks when nothing happens in any.
