@@ -19,6 +19,9 @@ import (
 const asPsim = "PSIM_AS_PSIM"
 
 func TestMain(m *testing.M) {
+	if text := os.Getenv(faultVariable); text != "" {
+		attendFaulty(text)
+	}
 	if _, copied := os.LookupEnv("PSIM_PROCESS"); copied || os.Getenv(asPsim) == "itself" {
 		main()
 	}
