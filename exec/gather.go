@@ -119,7 +119,7 @@ func (s *step) conclude(ctx context.Context, begin time.Time, trace *graph.Trace
 	return nil
 }
 
-// freshClock is how long a clock counts as measured just now: two drift apart by less than
+// freshClock bounds how long a clock counts as measured just now: two drift apart by less than
 // a microsecond for every 10 ms.
 const freshClock = 200 * time.Millisecond
 
