@@ -33,7 +33,9 @@ func (s *Session) runTogether(ctx context.Context, c *configs.Config) (*Run, err
 		return s.once(ctx, c)
 	})
 	if err == nil {
-		_, err = tell()
+		if _, err = tell(); err != nil {
+			r.Result.Partial = true // it is put aside
+		}
 	}
 	return r, err
 }
