@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench laws fuzz kill faults full-disk golden gallery schema fit exhaustive lint report course-checks accuracy speed engine ci
+.PHONY: run test bench laws fuzz kill processes faults full-disk golden gallery schema fit exhaustive lint report course-checks accuracy speed engine ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -31,6 +31,10 @@ kill: ## kill writers of one folder at 300 moments
 
 faults: ## let 540 tasks of any rank go wrong; takes seven minutes
 	PSIM_FAULTS=1 $(GO) test ./cmd/psim -run '^TestFaults$$' -count 1 -timeout 1h -v
+
+processes: ## runs of several processes on this machine: the recipes, and processes lost at 20 moments; over MPI too where mpicc and mpirun are
+	PSIM_LOST=20 $(GO) test ./cmd/psim -run '^(TestLost|TestRecipesProcesses)$$' -count 1 -v
+	.ci/mpi -count 1 -v
 
 full-disk: ## write onto disks that fill at any write; skipped where nothing can be mounted
 	PSIM_FULL_DISK=1 $(GO) test ./cmd/psim -run '^TestFullDisk$$' -count 1 -timeout 1h -v

@@ -13,15 +13,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"psim/exec/processes"
 )
 
-// asPsim has the test's binary run psim, for scripts.
+// asPsim has the test's binary run psim, for scripts: with small networks, or "itself".
 const asPsim = "PSIM_AS_PSIM"
 
 func TestMain(m *testing.M) {
-	if !processes.First() { // a copy that psim exec --processes has started
+	if _, copied := os.LookupEnv("PSIM_PROCESS"); copied || os.Getenv(asPsim) == "itself" {
 		main()
 	}
 	if os.Getenv(asPsim) != "" {
@@ -60,14 +58,24 @@ func TestCoursesTables(t *testing.T) {
 	require.Greater(t, commands, 35)
 }
 
-// script runs a recipe in bash, with psim on its PATH and what a scheduler sets.
-func script(t *testing.T, path string, environment ...string) string {
+// script runs a recipe in bash, with psim on its PATH and what a scheduler sets. Its
+// srun starts one process.
+func script(t *testing.T, line string, environment ...string) string {
 	bin := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(bin, "psim"), fmt.Appendf(nil, "#!/bin/sh\nexec %q \"$@\"\n", os.Args[0]), 0o755))
-	cmd := exec.Command("bash", path)
+	program := os.Args[0]
+	if over := os.Getenv("PSIM_MPI"); over != "" {
+		program = over
+	}
+	for name, text := range map[string]string{
+		"psim": fmt.Sprintf("exec %q \"$@\"", program),
+		"srun": `while [ "${1#--}" != "$1" ]; do shift; done; exec "$@"`,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755))
+	}
+	cmd := exec.Command("bash", strings.Fields(line)...)
 	cmd.Env = append(append(os.Environ(), asPsim+"=1", "PATH="+bin+":"+os.Getenv("PATH")), environment...)
 	shown, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", shown)
+	require.NoError(t, err, "%s: %s", line, shown)
 	return string(shown)
 }
 
@@ -107,6 +115,32 @@ func TestRecipes(t *testing.T) {
 			terminal(t, "", m[1])
 		}
 	}
+}
+
+// The courses' set-ups run with a process for every worker: copies of psim, or over MPI
+// with the test's binary that PSIM_MPI names.
+func TestRecipesProcesses(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("no bash")
+	}
+	if testing.Short() {
+		t.Skip("trains")
+	}
+	recipes := filepath.Join(userFolder(t), "docs", "recipes")
+	out, err := filepath.Abs("out")
+	require.NoError(t, err)
+	environment, more := []string{"OUT=" + out}, ""
+	if os.Getenv("PSIM_MPI") == "" {
+		environment, more = append(environment, "LAUNCH="), " --processes 2"
+	}
+	for name, folders := range map[string][]string{"cs1390.sh": {"cs1390-ddp", "cs1390-fsdp", "cs1390-model", "cs1390-pipeline"}, "hw4.sh": {"hw4-data-parallel", "hw4-pipeline", "tests"}} {
+		script(t, filepath.Join(recipes, name)+more, environment...)
+		for _, folder := range folders {
+			require.DirExists(t, filepath.Join(out, folder))
+		}
+	}
+	shown := script(t, filepath.Join(recipes, "processes.sbatch"), "OUT="+out, "SLURM_NTASKS=2")
+	require.Contains(t, shown, "measured (B) against predicted (A)")
 }
 
 // jsonLines reads the lines of a sweep.

@@ -122,8 +122,7 @@ func (f *execFlags) abandon(cause error) {
 // told tells the user why a run of several processes has ended, where it is for this
 // one to do so.
 func (f *execFlags) told(err error) error {
-	cause := f.World.Cause()
-	if errors.Is(err, context.Canceled) && cause != nil {
+	if cause := f.World.Cause(); errors.Is(err, context.Canceled) && cause != nil {
 		err = cause
 	}
 	if errors.As(err, new(*processes.LostError)) || errors.As(err, new(*processes.AbortError)) {

@@ -15,6 +15,7 @@ type Invitation struct {
 	Size    int
 	Address string
 	Token   string
+	First   Process // who has started the others; nobody where nobody has
 
 	door     *door // of the first
 	children *children
@@ -31,8 +32,28 @@ func Invite(size int) (*Invitation, error) {
 
 // Join takes part as one of the processes. It waits for all others.
 func (i Invitation) Join(ctx context.Context, rank int, o Options) (*World, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("not all processes of the run have come together"))
+	ctx, cancel := o.patient(ctx)
 	defer cancel()
+	w, err := i.join(ctx, rank, o)
+	if err != nil && rank > 0 && os.Getppid() != i.First.PID && i.First.PID > 0 {
+		err = &LostError{Process: i.First}
+	}
+	if err != nil {
+		err = fmt.Errorf("process %d of %d, before the run began: %w", rank, i.Size, err)
+	}
+	return w, err
+}
+
+// patient bounds how long the processes of a run may take to find each other.
+func (o Options) patient(ctx context.Context) (context.Context, context.CancelFunc) {
+	d := patience
+	if o.Stall > 0 {
+		d = min(d, o.Stall+patience/6)
+	}
+	return context.WithTimeoutCause(ctx, d, errors.New("not all processes of the run have come together"))
+}
+
+func (i Invitation) join(ctx context.Context, rank int, o Options) (*World, error) {
 	d := i.door
 	if rank > 0 {
 		var err error
@@ -49,12 +70,12 @@ func (i Invitation) Join(ctx context.Context, rank int, o Options) (*World, erro
 	}
 	all, err := exchange(ctx, me)
 	if err != nil {
-		return nil, fmt.Errorf("process %d of %d: %w", rank, i.Size, err)
+		return nil, err
 	}
 	w := newWorld(rank, all, o)
 	w.children, w.invited = i.children, rank > 0
 	if err := w.connect(ctx, d, nil); err != nil {
-		return nil, fmt.Errorf("process %d of %d: %w", rank, i.Size, err)
+		return nil, err
 	}
 	return w, nil
 }

@@ -27,6 +27,7 @@ func launch(ctx context.Context, o Options) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
+	i.First = i.door.process(0)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if i.children, err = start(*i, o.Arguments); err != nil {
@@ -37,7 +38,9 @@ func launch(ctx context.Context, o Options) (*World, error) {
 		go func() {
 			select {
 			case <-c.ended:
-				cancel(fmt.Errorf("process %d has ended before the run began (%s)", k+1, c.cmd.ProcessState))
+				lost := i.door.process(k + 1)
+				lost.PID = c.cmd.Process.Pid
+				cancel(&LostError{Process: lost, How: c.cmd.ProcessState.String()})
 			case <-ctx.Done():
 			}
 		}()

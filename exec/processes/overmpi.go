@@ -3,7 +3,6 @@ package processes
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 
@@ -13,7 +12,7 @@ import (
 // joinMPI takes part as what the launcher has started this process as. Messages go
 // over MPI.
 func (l Launcher) joinMPI(ctx context.Context, o Options) (*World, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("not all processes of the run have come together"))
+	ctx, cancel := o.patient(ctx)
 	defer cancel()
 	conn, err := mpi.Open()
 	if err != nil {

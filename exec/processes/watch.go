@@ -1,7 +1,6 @@
 package processes
 
 import (
-	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -188,7 +187,10 @@ func (w *World) lose(k int, silent time.Duration, how string) {
 	w.mu.Lock()
 	w.peers[k].lost = true
 	w.mu.Unlock()
-	w.Abort(&LostError{Process: w.Processes()[k], Silent: silent, How: cmp.Or(how, w.children.how(k))})
+	if silent == 0 && how == "" {
+		how = w.children.how(k)
+	}
+	w.Abort(&LostError{Process: w.Processes()[k], Silent: silent, How: how})
 }
 
 // collect puts the messages of a process into the mailbox.
@@ -215,7 +217,7 @@ func (w *World) broken(k int, why error) {
 		return
 	case <-w.ended:
 		return
-	case <-time.After(settle):
+	case <-time.After(5 * settle): // which is longer than finding out how a process ended
 	}
 	w.mu.Lock()
 	left := w.peers[k].left

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// together starts psim exec over several processes, with a mark by which they are found:
+// copies of this program, or under mpirun the psim that PSIM_MPI names.
+func together(ctx context.Context, mark string, size int, line string) *exec.Cmd {
+	program := []string{os.Args[0]}
+	if over := os.Getenv("PSIM_MPI"); over != "" {
+		program = []string{"mpirun", "--oversubscribe", "--allow-run-as-root", "-np", strconv.Itoa(size), over}
+	} else {
+		line += fmt.Sprint(" --processes ", size)
+	}
+	c := exec.CommandContext(ctx, program[0], append(program[1:], strings.Fields(line)[1:]...)...)
+	c.Env = append(os.Environ(), "PSIM_TEST_RUN="+mark, asPsim+"=itself")
+	c.WaitDelay = time.Second
+	return c
+}
+
+// marked lists the processes with a mark that have not ended, by age, but for mpirun.
+func marked(t *testing.T, mark string) (pids []int) {
+	folders, err := filepath.Glob("/proc/[0-9]*")
+	require.NoError(t, err)
+	for _, folder := range folders {
+		environment, err1 := os.ReadFile(filepath.Join(folder, "environ"))
+		stat, err2 := os.ReadFile(filepath.Join(folder, "stat"))
+		_, state, _ := strings.Cut(string(stat), ") ")
+		pid, err3 := strconv.Atoi(filepath.Base(folder))
+		if err1 != nil || err2 != nil || err3 != nil || strings.HasPrefix(state, "Z") || strings.Contains(string(stat), "(mpirun) ") {
+			continue
+		}
+		if slices.Contains(strings.Split(string(environment), "\x00"), "PSIM_TEST_RUN="+mark) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// A process that is killed or stopped at any moment ends the run: the others say which
+// it was, no process is left, and no file but those of before. PSIM_LOST says how often
+// to try.
+func TestLost(t *testing.T) {
+	times, err := strconv.Atoi(os.Getenv("PSIM_LOST"))
+	if err != nil {
+		times = 4
+	}
+	writeTinyMLP(t)
+	const line = "psim exec mlp.toml --oversubscribe --repeats 1 --quiet --stall 1s --out o --set model.layers=4 --gpus "
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+	defer cancel()
+	begin := time.Now()
+	shown, err := together(ctx, "whole", 2, line+"2 --steps 20").CombinedOutput()
+	require.NoError(t, err, "%s", shown)
+	whole := time.Since(begin)
+	before := tree(t, "o")
+	random := rand.New(rand.NewSource(1390))
+	for n := range times {
+		signal, size := syscall.SIGKILL, 2+random.Intn(3)
+		if n%4 == 3 {
+			signal = syscall.SIGSTOP
+		}
+		wait := time.Duration(random.Int63n(int64(2 * whole)))
+		who := random.Intn(size)
+		t.Run(fmt.Sprintf("%v to %d of %d after %v", signal, who, size, wait.Round(time.Millisecond)), func(t *testing.T) {
+			lose(t, together(ctx, t.Name(), size, line+fmt.Sprint(size, " --steps 2000")), wait, who, size, signal)
+			require.Equal(t, before, tree(t, "o"))
+			require.NoError(t, os.RemoveAll("o.partial")) // of steps that were whole
+			left, err := filepath.Glob("*")
+			require.NoError(t, err)
+			require.Equal(t, []string{"configs", "mlp.toml", "my.toml", "o"}, left)
+		})
+	}
+}
+
+// lose starts a run, sends one of its processes a signal after a while, and checks
+// what becomes of the others.
+func lose(t *testing.T, run *exec.Cmd, wait time.Duration, who, size int, signal syscall.Signal) {
+	var out bytes.Buffer
+	run.Stdout, run.Stderr = &out, &out
+	require.NoError(t, run.Start())
+	require.Eventually(t, func() bool { return len(marked(t, t.Name())) == size }, 30*time.Second, time.Millisecond)
+	time.Sleep(wait)
+	pids := marked(t, t.Name())
+	require.Len(t, pids, size, out.String())
+	require.NoError(t, syscall.Kill(pids[who], signal))
+	ended := make(chan error, 1)
+	go func() { ended <- run.Wait() }()
+	select {
+	case err := <-ended:
+		require.Error(t, err)
+	case <-time.After(12 * time.Second): // ten, and the second of --stall
+		t.Errorf("has not ended\n%s", out.String())
+		for _, pid := range marked(t, t.Name()) {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+		<-ended
+	}
+	require.Eventually(t, func() bool { return len(marked(t, t.Name())) == 0 }, 3*time.Second, time.Millisecond, "processes are left")
+	text := out.String()
+	if !strings.Contains(text, ", rank") { // before the processes knew each other
+		require.Regexp(t, fmt.Sprintf(`pid %d .*(was lost|does not answer)|not all processes of the run have come together|exited on signal 9`, pids[who]), text)
+		return
+	}
+	require.Equal(t, 1, strings.Count(text, "psim: "), text)
+	what := map[syscall.Signal]string{syscall.SIGKILL: "was lost: it ended without a word", syscall.SIGSTOP: "does not answer"}
+	require.Regexp(t, fmt.Sprintf(`process \d \(pid %d on .*\) %s`, pids[who], what[signal]), text)
+}
