@@ -124,7 +124,7 @@ func (r *runner) alone(ctx context.Context, i int32) {
 	from := time.Since(r.begin)
 	damage, err := r.perform(ctx, i)
 	if err != nil {
-		r.cancel(&TaskError{r.graph, i, err})
+		r.cancel(r.failed(i, err))
 		return
 	}
 	r.trace.Ready[i] = from

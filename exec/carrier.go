@@ -57,8 +57,11 @@ func (c *carrier) do(ctx context.Context, i int32) error {
 	m := c.moves[i/2]
 	inbox := c.inbox[[2]int{m.From, m.To}]
 	if i%2 == 0 {
-		if c.devices[m.To] == nil {
-			return nil // of another process, which unpacks it
+		if c.devices[m.To] == nil { // of another process, which unpacks it
+			if damaged(ctx) == fault.NaN {
+				return spoil(pointers(c.chunks[m.From][m.Chunk : m.Chunk+m.Count]))
+			}
+			return nil
 		}
 		select {
 		case inbox <- struct{}{}:

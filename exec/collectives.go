@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 type CollectiveRun struct {
 	Call    collective.Call // Length is in numbers
 	Warmup  int             // runs before those that are measured
-	Repeats int             // runs that are measured
+	Repeats int             // runs that are measured, and more where they are short
 	RunOptions
 }
 
@@ -23,17 +24,26 @@ type CollectiveRun struct {
 type CollectiveTime struct {
 	Graph *graph.Graph
 	Time  time.Duration // the median of the runs
-	// Alone is what every task takes when nothing else runs, and Empty what a run takes
-	// whose tasks do nothing.
-	Alone []time.Duration
-	Empty time.Duration
-	Wrong int // numbers that are not what they should be, over all ranks
+	// Alone is what every task takes when nothing else runs, or in one process beside those
+	// of the same step on other cores. Empty is what a run takes whose tasks do nothing but
+	// let Passed pass, nil for no time: with all goroutines that wake each other.
+	Alone, Passed []time.Duration
+	Empty         time.Duration
+	Cores         int // how many tasks can run at once; 0 is any number
+	Wrong         int // numbers that are not what they should be, over all ranks
 	// Processes are those that ran it together; none where it was this one alone.
 	Processes []Member
 }
 
 // NumberBytes counts the bytes of a number of a collective's tensors.
 const NumberBytes = 4
+
+// A collective is run again beyond its repeats until it was run mostRepeats times, or all
+// that belongs to it has taken enough.
+const (
+	mostRepeats = 25
+	enough      = 100 * time.Millisecond
+)
 
 // Measure runs it, checks every number, and times every task alone. Of several processes,
 // which all call it with the devices of their own ranks, the first knows of all.
@@ -50,25 +60,43 @@ func (r CollectiveRun) Measure(ctx context.Context, devices []*programs.Device) 
 			defer arithmetic[i].Close()
 		}
 	}
+	defer holdGarbage()()
+	if err = r.runs(ctx, devices, arithmetic, &result); err != nil || r.World == nil {
+		return result, err
+	}
+	if result.Empty, err = r.empty(ctx, result.Graph); err != nil {
+		return result, err
+	}
+	err = r.alone(ctx, devices, arithmetic, &result)
+	return result, err
+}
+
+// runs measures the runs, and in one process in turns with them what they are made of, so
+// that both find the machine alike.
+func (r CollectiveRun) runs(ctx context.Context, devices []*programs.Device, arithmetic []*programs.Arithmetic, result *CollectiveTime) error {
 	var times []time.Duration
-	for n := range r.Warmup + r.Repeats {
+	parts := handing{run: r, devices: devices, arithmetic: arithmetic}
+	begin := time.Now()
+	for n := 0; n < r.Warmup+r.Repeats || r.World == nil && n < mostRepeats && time.Since(begin) < enough; n++ {
+		if n >= r.Warmup && r.World == nil {
+			if err := parts.measure(ctx, result); err != nil {
+				return err
+			}
+		}
+		runtime.GC()
 		wrong, took, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier, o RunOptions) error {
 			_, err := Run(ctx, c.graph, c.do, o)
 			return err
 		})
 		if err != nil {
-			return result, err
+			return err
 		}
 		if result.Wrong += wrong; n >= r.Warmup {
 			times = append(times, took)
 		}
 	}
 	result.Time = middle(times)
-	if result.Empty, err = r.empty(ctx, result.Graph); err != nil {
-		return result, err
-	}
-	err = r.alone(ctx, devices, arithmetic, &result)
-	return result, err
+	return nil
 }
 
 // once makes tensors, runs the collective on them, and counts the numbers that are wrong.

@@ -69,7 +69,7 @@ func (s *step) left(i int32) (at []**programs.Tensor) {
 		}
 	case graph.SendForward, graph.SendBackward:
 		from, to := s.sent(t)
-		at = append(at, from, to)
+		at = append(at, to, from) // which is still there where another process takes it
 	case graph.Backward, graph.InputGradient, graph.WeightGradient:
 		return s.leftBackward(t)
 	case graph.AllReduce, graph.ReduceScatter, graph.Average:

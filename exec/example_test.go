@@ -3,10 +3,12 @@ package exec_test
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"psim/costmodel/arch"
 	"psim/costmodel/stages"
 	"psim/exec"
+	"psim/exec/processes"
 	"psim/exec/programs"
 	"psim/schedules"
 	"psim/schedules/graph"
@@ -32,6 +34,41 @@ func ExampleRun() {
 	// 1SEND_B0
 	// 0B0
 	// <nil>
+}
+
+// Two processes run a pipeline together, each the tasks of its own rank. Here they are
+// goroutines; psim starts copies of itself.
+func ExampleRun_processes() {
+	order, _ := schedules.Find("gpipe")
+	shape := graph.Shape{Ranks: 2, Microbatches: 2}
+	actions, _ := order.Order(shape, nil)
+	g, _ := wiring.Pipeline{Name: "gpipe", Shape: shape, Order: actions}.Graph()
+	invitation, _ := processes.Invite(2)
+	var performed [2]int
+	var all sync.WaitGroup
+	for k := range performed {
+		all.Go(func() {
+			w, err := invitation.Join(context.Background(), k, processes.Options{})
+			if err != nil {
+				fmt.Println(err)
+				return
+			}
+			defer w.Close()
+			var mu sync.Mutex // tasks of different streams run side by side
+			_, err = exec.Run(context.Background(), g, func(context.Context, int32) error {
+				mu.Lock()
+				defer mu.Unlock()
+				performed[k]++
+				return nil
+			}, exec.RunOptions{World: w})
+			if err != nil {
+				fmt.Println(err)
+			}
+		})
+	}
+	all.Wait()
+	fmt.Println(performed, "of", len(g.Tasks), "tasks")
+	// Output: [6 6] of 12 tasks
 }
 
 // A network is trained on two devices of this machine for three steps, of which

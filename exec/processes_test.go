@@ -155,6 +155,9 @@ func TestProcessesTrainAsOne(t *testing.T) {
 // So does every schedule of the catalog on two.
 func TestEveryScheduleAmongProcesses(t *testing.T) {
 	const samples = 24
+	if testing.Short() {
+		t.Skip("the schedules that differ most are in the test above")
+	}
 	for _, s := range schedules.Catalog() {
 		n := tiedGPT(t)
 		modes := modesOf(s, 2, len(n.Layers))

@@ -149,7 +149,7 @@ func (r *runner) stream(ctx context.Context, s int) {
 		damage, err := r.perform(ctx, i)
 		if err != nil {
 			if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
-				r.cancel(&TaskError{r.graph, i, err}) // the first cause stays
+				r.cancel(r.failed(i, err)) // the first cause stays
 			}
 			return
 		}

@@ -259,12 +259,26 @@ func (s *share) agree(ctx context.Context, from []int, key string) error {
 	return nil
 }
 
+// failed returns what a task's error means for the run: a process that was lost, or has
+// ended the run, is no fault of the task.
+func (r *runner) failed(i int32, err error) error {
+	var lost *processes.LostError
+	var aborted *processes.AbortError
+	switch {
+	case errors.As(err, &lost):
+		return lost
+	case errors.As(err, &aborted):
+		return aborted
+	}
+	return &TaskError{r.graph, i, err}
+}
+
 // cause returns why a run has ended early: of the loss of a process with what here
 // waits for it.
 func (r *runner) cause(ctx context.Context) error {
 	err := context.Cause(ctx)
 	var lost *processes.LostError
-	if r.share == nil || !errors.As(err, &lost) {
+	if r.share == nil || r.outer != nil || !errors.As(err, &lost) {
 		return err
 	}
 	gone := func(rank int32) bool { return r.share.owners[rank] == lost.Process.Rank }

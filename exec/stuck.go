@@ -19,6 +19,8 @@ type StuckError struct {
 	Stall time.Duration // 0 where nothing can begin
 	Heads []Head
 	Inner []*StuckError // of graphs that are run within tasks
+	// Elsewhere has the same of other processes, a line for each.
+	Elsewhere string
 }
 
 // A Head is the next task of a stream that has tasks left.
@@ -35,8 +37,15 @@ func (e *StuckError) Error() string {
 		b.Reset()
 		fmt.Fprintf(&b, "stuck: nothing has begun or ended for %v", e.Stall)
 	}
-	e.describe(&b)
+	b.WriteString(e.lines())
 	return b.String()
+}
+
+// lines says what everything waits for, each after a line break.
+func (e *StuckError) lines() string {
+	var b strings.Builder
+	e.describe(&b)
+	return b.String() + e.Elsewhere
 }
 
 func (e *StuckError) describe(b *strings.Builder) {
@@ -72,7 +81,7 @@ func (r *runner) guard(ctx context.Context, o RunOptions) (unwatch func()) {
 }
 
 // patience bounds how long tasks may take to come back when a run has ended as stuck.
-const patience = 5 * time.Second
+const patience = 3 * time.Second
 
 // watch ends the run when nothing has happened for as long as o.Stall, and abandons
 // tasks that do not come back then.
@@ -96,7 +105,7 @@ func (r *runner) watch(ctx context.Context, ended <-chan struct{}, o RunOptions)
 		}
 	}
 	if ctx.Err() == nil {
-		r.cancel(r.stuck(o.Stall))
+		r.stuckAmong(ctx, ended, o.Stall)
 		select {
 		case <-ended:
 			return
@@ -127,7 +136,7 @@ func (r *runner) heads() []Head {
 	var heads []Head
 	for s := range r.graph.Streams {
 		at := r.start[s] + r.head[s]
-		if at == r.start[s+1] || !r.runs(s) || r.only != nil && !slices.Contains(r.only, r.order[at]) {
+		if at == r.start[s+1] || r.only == nil && !r.runs(s) || r.only != nil && !slices.Contains(r.only, r.order[at]) {
 			continue
 		}
 		h := Head{Task: r.order[at], WaitsFor: graph.None}

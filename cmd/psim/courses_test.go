@@ -19,6 +19,9 @@ import (
 const asPsim = "PSIM_AS_PSIM"
 
 func TestMain(m *testing.M) {
+	if text := os.Getenv(faultVariable); text != "" {
+		attendFaulty(text)
+	}
 	if _, copied := os.LookupEnv("PSIM_PROCESS"); copied || os.Getenv(asPsim) == "itself" {
 		main()
 	}
@@ -29,6 +32,7 @@ func TestMain(m *testing.M) {
 		command, _ := small(strings.Join(append([]string{"psim"}, os.Args[1:]...), " "))
 		os.Exit(run(context.Background(), strings.Fields(command)[1:], os.Stdout, os.Stderr))
 	}
+	os.Setenv(asPsim, "itself") // in what psim starts
 	os.Exit(m.Run())
 }
 

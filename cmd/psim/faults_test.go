@@ -24,43 +24,27 @@ import (
 	"psim/schedules/graph"
 )
 
-// A faulty run is a command in which one task goes wrong.
-type faulty struct {
-	command string
-	graph   *graph.Graph // in which the task is
-	task    int32
-	kind    string
-	skip    int64 // how often the task goes well before
-	again   bool  // whether it goes wrong every time from then on
+// A misfortune is what goes wrong at one task of a graph.
+type misfortune struct {
+	Kind  string
+	Graph string // its name
+	Task  int32
+	Rank  int32 // of the task
+	Skip  int64 // how often the task goes well before; of a slow rank, how many of its tasks
+	Again bool  // whether it goes wrong every time from then on
 }
 
-func (f faulty) String() string {
-	return fmt.Sprintf("%s: %s of %s in %s after %d, again %v", f.command, f.kind, f.graph.Describe(f.task), f.graph.Name, f.skip, f.again)
-}
-
-// hook makes the task go wrong.
-func (f faulty) hook(interrupt func()) fault.Hook {
-	var count, ofRank atomic.Int64
-	slow, own := f.graph.Tasks[f.task].Rank, int64(0)
-	for i := range f.graph.Tasks {
-		if f.graph.Tasks[i].Rank == slow {
-			own++
-		}
-	}
+// hook makes it happen.
+func (m misfortune) hook(interrupt func()) fault.Hook {
+	var count atomic.Int64
 	return func(ctx context.Context, name string, rank, task int32) (fault.Damage, error) {
-		if f.kind == "slow" {
-			if name == f.graph.Name && rank == slow && ofRank.Add(1) > faultyProfile*own {
-				time.Sleep(10 * time.Millisecond)
-			}
+		if name != m.Graph || rank != m.Rank || task != m.Task && m.Kind != "slow" {
 			return fault.None, nil
 		}
-		if name != f.graph.Name || task != f.task {
+		if n := count.Add(1) - 1; n < m.Skip || n > m.Skip && !m.Again {
 			return fault.None, nil
 		}
-		if n := count.Add(1) - 1; n < f.skip || n > f.skip && !f.again {
-			return fault.None, nil
-		}
-		switch f.kind {
+		switch m.Kind {
 		case "panic":
 			panic("out of luck")
 		case "error":
@@ -70,15 +54,32 @@ func (f faulty) hook(interrupt func()) fault.Hook {
 			return fault.None, ctx.Err()
 		case "interrupt":
 			interrupt()
+			<-ctx.Done()
+			return fault.None, ctx.Err()
+		case "slow":
+			time.Sleep(10 * time.Millisecond)
 		case "lost":
 			return fault.Lost, nil
 		case "truncated":
 			return fault.Truncated, nil
 		case "nan":
 			return fault.NaN, nil
+		default:
+			endProcess(m.Kind)
 		}
 		return fault.None, nil
 	}
+}
+
+// A faulty run is a command in which one task goes wrong.
+type faulty struct {
+	misfortune
+	command string
+	graph   *graph.Graph // in which the task is
+}
+
+func (f faulty) String() string {
+	return fmt.Sprintf("%s: %s of %s in %s after %d, again %v", f.command, f.Kind, f.graph.Describe(f.Task), f.Graph, f.Skip, f.Again)
 }
 
 // faultyShapes are executions that go wrong: how many devices, and settings.
@@ -100,70 +101,76 @@ const (
 )
 
 // drawFaulty draws one: a command, a task of it, and what goes wrong there.
-func drawFaulty(t *testing.T, seed uint64) faulty {
+func drawFaulty(t *testing.T, seed uint64, kinds ...string) faulty {
 	random := rand.New(rand.NewPCG(seed, 18))
 	if random.IntN(6) == 0 {
-		return drawFaultyCollective(t, random)
+		return drawFaultyCollective(t, random, kinds...)
 	}
 	shape := faultyShapes[random.IntN(len(faultyShapes))]
 	sets := strings.Fields(shape.sets)
 	f := faulty{
 		command: fmt.Sprintf("psim exec mlp.toml --gpus %d --oversubscribe --repeats 1 --warmup 1 --steps %d --stall 1s --quiet --set %s",
 			shape.gpus, faultySteps, strings.Join(sets, " --set ")),
-		skip: int64(random.IntN(2 + 1 + faultySteps)), again: random.IntN(2) == 0,
 	}
+	f.Skip, f.Again = int64(random.IntN(2+1+faultySteps)), random.IntN(2) == 0
 	c, _, err := session.Load("mlp.toml", shape.gpus, sets...)
 	require.NoError(t, err)
 	plan, err := c.Build()
 	require.NoError(t, err)
 	f.graph = plan.Graph
-	f.draw(random, "panic", "error", "stall", "interrupt", "nan", "lost", "truncated", "slow")
-	if t := f.graph.Tasks[f.task]; f.kind == "nan" && t.Kind == graph.InputGradient && t.Stage == 0 {
-		f.kind = "error" // it leaves no gradient for others
-	}
+	f.draw(random, kinds...)
 	return f
 }
 
-func drawFaultyCollective(t *testing.T, random *rand.Rand) faulty {
+func drawFaultyCollective(t *testing.T, random *rand.Rand, kinds ...string) faulty {
 	names := collective.Names()
 	name := names[random.IntN(len(names))]
 	f := faulty{command: fmt.Sprintf("psim exec %s --gpus 4 --oversubscribe --sizes 64B --warmup 0 --repeats 1 --stall 1s --quiet", name)}
 	var err error
 	f.graph, err = collective.Call{Collective: name, Ranks: 4, Length: 16}.Graph()
 	require.NoError(t, err)
-	f.draw(random, "panic", "error", "stall", "interrupt", "nan", "lost", "truncated")
+	f.draw(random, slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return kind == "slow" })...)
 	return f
 }
 
 // draw draws what goes wrong, and a task of any rank of which that can be said.
 func (f *faulty) draw(random *rand.Rand, kinds ...string) {
-	f.kind = kinds[random.IntN(len(kinds))]
-	rank := int32(random.IntN(f.graph.Ranks()))
-	for {
-		f.task = int32(random.IntN(len(f.graph.Tasks)))
-		message := f.graph.Tasks[f.task].Kind.Message()
-		if f.kind != "lost" && f.kind != "truncated" && f.graph.Tasks[f.task].Rank == rank || message {
-			return
+	f.Kind, f.Graph = kinds[random.IntN(len(kinds))], f.graph.Name
+	tasks := make([][]int32, f.graph.Ranks())
+	for i, t := range f.graph.Tasks {
+		switch {
+		case (f.Kind == "lost" || f.Kind == "truncated") && !t.Kind.Message(): // that is within a collective
+		case f.Kind == "nan" && t.Kind == graph.InputGradient && t.Stage == 0: // it leaves no gradient for others
+		default:
+			tasks[t.Rank] = append(tasks[t.Rank], int32(i))
 		}
-		if !slices.ContainsFunc(f.graph.Tasks, func(t graph.Task) bool { return t.Kind.Message() }) {
-			f.kind = "error" // a message is within a collective
-		}
+	}
+	tasks = slices.DeleteFunc(tasks, func(list []int32) bool { return len(list) == 0 })
+	if len(tasks) == 0 {
+		f.draw(random, "error")
+		return
+	}
+	list := tasks[random.IntN(len(tasks))]
+	f.Task = list[random.IntN(len(list))]
+	f.Rank = f.graph.Tasks[f.Task].Rank
+	if f.Kind == "slow" {
+		f.Skip, f.Again = int64(faultyProfile*len(tasks[f.Rank])), true
 	}
 }
 
 // check holds what was printed to what went wrong.
 func (f faulty) check(t *testing.T, stdout, stderr string, code int) {
-	if f.kind == "slow" {
+	if f.Kind == "slow" {
 		require.Zero(t, code, "%v\n%s", f, stderr)
 		if f.graph.Ranks() <= runtime.GOMAXPROCS(0) { // else times mean nothing
-			require.Regexp(t, fmt.Sprintf(`warning: (rank %d computed .* its device was slow|the machine was disturbed: )`, f.graph.Tasks[f.task].Rank), stdout, f)
+			require.Regexp(t, fmt.Sprintf(`warning: (rank %d computed .* its device was slow|the machine was disturbed: )`, f.graph.Tasks[f.Task].Rank), stdout, f)
 		}
 		return
 	}
 	require.Equal(t, exitFailed, code, "%v\n%s", f, stderr)
 	require.Equal(t, 1, strings.Count(stderr, "psim: "), "%v: one message\n%s", f, stderr)
-	task := f.graph.Describe(f.task)
-	switch f.kind {
+	task := f.graph.Describe(f.Task)
+	switch f.Kind {
 	case "panic":
 		require.Contains(t, stderr, task+": panic: out of luck\n", f)
 	case "error":
@@ -182,7 +189,7 @@ func (f faulty) check(t *testing.T, stdout, stderr string, code int) {
 	case "nan":
 		if _, ok := strings.CutPrefix(f.command, "psim exec mlp.toml"); !ok {
 			require.Contains(t, stderr, "wrong", f)
-		} else if f.again {
+		} else if f.Again {
 			require.Contains(t, stderr, task+": it leaves numbers that are NaN", f)
 		} else {
 			require.Regexp(t, `^psim: step \d of \d: .*rank \d.*; run again task by task, everything is finite: something is wrong with this machine`, stderr, f)
@@ -207,15 +214,15 @@ func TestFaults(t *testing.T) {
 	}
 	kinds := map[string]int{}
 	for seed := uint64(0); seed < 540; seed += step {
-		f := drawFaulty(t, seed)
-		kinds[f.kind]++
-		t.Run(fmt.Sprint(seed, " ", f.kind), func(t *testing.T) {
+		f := drawFaulty(t, seed, "panic", "error", "stall", "interrupt", "nan", "lost", "truncated", "slow")
+		kinds[f.Kind]++
+		t.Run(fmt.Sprint(seed, " ", f.Kind), func(t *testing.T) {
 			running := goleak.IgnoreCurrent()
 			began := time.Now()
 			stdout, stderr, code := f.run()
 			require.Less(t, time.Since(began), 10*time.Second, f)
 			f.check(t, stdout, stderr, code)
-			requireAside(t, f.kind != "slow")
+			requireAside(t, f.Kind != "slow")
 			requireSame(t, before, tree(t, "."), f)
 			require.Empty(t, contents(t, os.Getenv("TMPDIR")), f)
 			goleak.VerifyNone(t, running)
@@ -232,18 +239,22 @@ func requireSame(t *testing.T, before, after map[string]string, f faulty) {
 	require.Len(t, after, len(before), f)
 }
 
+// line returns the command with the folder that it writes to.
+func (f faulty) line() string {
+	switch {
+	case !strings.Contains(f.command, "mlp.toml"):
+		return f.command
+	case f.Kind == "slow":
+		return f.command + " --out o.partial" // where its result is in nobody's way
+	}
+	return f.command + " --out o"
+}
+
 func (f faulty) run() (stdout, stderr string, code int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	line := f.command
-	if strings.Contains(line, "mlp.toml") {
-		line += " --out o"
-		if f.kind == "slow" {
-			line += "/../o.partial" // where its result is in nobody's way
-		}
-	}
 	var out, said bytes.Buffer
-	code = run(context.WithValue(ctx, fault.Key{}, f.hook(cancel)), strings.Fields(line)[1:], &out, &said)
+	code = run(context.WithValue(ctx, fault.Key{}, f.hook(cancel)), strings.Fields(f.line())[1:], &out, &said)
 	return out.String(), said.String(), code
 }
 

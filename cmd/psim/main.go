@@ -24,9 +24,12 @@ const (
 	grace  = 20 * time.Second
 )
 
-func main() {
+func main() { attend(context.Background()) }
+
+// attend runs the command line until a signal interrupts it.
+func attend(ctx context.Context) {
 	first := processes.First() // only one of several tells of an interrupt
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-ctx.Done()
 		time.Sleep(same)

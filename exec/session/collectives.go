@@ -89,6 +89,7 @@ func (c Collectives) size(ctx context.Context, devices []*programs.Device, lengt
 		c.Each(size.Bytes)
 	}
 	run := exec.CollectiveRun{Call: collective.Call{Collective: c.Name, Ranks: c.Ranks, Length: length}, Warmup: c.Warmup, Repeats: c.Repeat, RunOptions: c.RunOptions}
+	run.AtOnce = c.Devices.Cores()
 	measured, err := run.Measure(ctx, devices)
 	if err != nil || c.World != nil && c.World.Rank > 0 {
 		return size, nil, err
@@ -98,9 +99,9 @@ func (c Collectives) size(ctx context.Context, devices []*programs.Device, lengt
 	return size, measured.Processes, err
 }
 
-// predictCollective simulates the graph with what its tasks took alone, those of equal kind
-// and size alike, within processes or apart, and with what it takes to hand on from task to task: the time of the
-// graph without work, over the tasks of its longest path.
+// predictCollective simulates the graph with what its tasks take, those of equal kind and
+// size alike, within processes or apart, and with what it takes to hand on from task to task:
+// by how much the graph took longer whose tasks did nothing, over those of its longest path.
 func predictCollective(m exec.CollectiveTime, apart func(*graph.Task) bool) (time.Duration, error) {
 	type like struct {
 		kind  graph.Kind
@@ -116,20 +117,32 @@ func predictCollective(m exec.CollectiveTime, apart func(*graph.Task) bool) (tim
 	for _, list := range alone {
 		slices.Sort(list)
 	}
-	path, err := simulated(m.Graph, func(*graph.Task) time.Duration { return 1 })
+	path, err := simulated(m, func(int) time.Duration { return 1 })
 	if err != nil || path == 0 {
 		return 0, err
 	}
-	hand := m.Empty / path
-	return simulated(m.Graph, func(t *graph.Task) time.Duration {
-		list := alone[keyOf(t)]
+	var passed time.Duration
+	if m.Passed != nil {
+		if passed, err = simulated(m, func(i int) time.Duration { return m.Passed[i] }); err != nil {
+			return 0, err
+		}
+	}
+	hand := max(0, m.Empty-passed) / path
+	return simulated(m, func(i int) time.Duration {
+		list := alone[keyOf(&m.Graph.Tasks[i])]
 		return hand + list[len(list)/2]
 	})
 }
 
-// simulated returns the time of a graph whose tasks take so long.
-func simulated(g *graph.Graph, busy func(*graph.Task) time.Duration) (time.Duration, error) {
-	s, err := psim.Simulate(&configs.Plan{Graph: g, Costs: graph.Costs{Task: func(t *graph.Task) graph.Cost { return graph.Cost{Busy: busy(t)} }}})
+// simulated returns the time of the graph whose tasks take so long.
+func simulated(m exec.CollectiveTime, busy func(task int) time.Duration) (time.Duration, error) {
+	index := map[*graph.Task]int{}
+	for i := range m.Graph.Tasks {
+		index[&m.Graph.Tasks[i]] = i
+	}
+	costs := graph.Costs{Cores: &graph.Cores{Number: m.Cores}}
+	costs.Task = func(t *graph.Task) graph.Cost { return graph.Cost{Busy: busy(index[t])} }
+	s, err := psim.Simulate(&configs.Plan{Graph: m.Graph, Costs: costs})
 	if err != nil {
 		return 0, err
 	}

@@ -91,6 +91,9 @@ func (s *Session) Run(ctx context.Context, list ...*configs.Config) error {
 	case s.References == nil:
 		s.References = exec.References{}
 	}
+	if err := s.agree(ctx, list); err != nil {
+		return err
+	}
 	for _, c := range list {
 		r, err := s.run(ctx, c)
 		if r != nil {

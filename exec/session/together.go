@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"psim/configs"
@@ -32,9 +33,35 @@ func (s *Session) runTogether(ctx context.Context, c *configs.Config) (*Run, err
 		return s.once(ctx, c)
 	})
 	if err == nil {
-		_, err = tell()
+		if _, err = tell(); err != nil {
+			r.Result.Partial = true // it is put aside
+		}
 	}
 	return r, err
+}
+
+// agree refuses processes that were started with different configurations or options:
+// they would run different graphs.
+func (s *Session) agree(ctx context.Context, list []*configs.Config) error {
+	if s.World == nil {
+		return nil
+	}
+	devices, data := s.Devices, s.Data
+	devices.Backend, data.Source = "", "" // files, which may be elsewhere on another machine
+	own := fmt.Sprint(s.Seed, s.LearningRate, s.Tries, s.Steps, s.Epochs, s.Warmup, s.Repeats, s.Checks, s.MeasureOptions.Gradients, devices, data)
+	for _, c := range list {
+		own += " " + c.Fingerprint()
+	}
+	all, err := s.World.Gather(ctx, s.World.Next("agree"), []byte(own))
+	for k, other := range all {
+		if string(other) != own {
+			err = fmt.Errorf("%s was started with another configuration or other flags than the first; start all with the same", s.World.Processes()[k])
+		}
+	}
+	if err != nil {
+		s.World.Abort(err)
+	}
+	return err
 }
 
 // apart returns what tells which tasks pass between processes; nil where there is one.

@@ -92,6 +92,33 @@ func TestSessionRefusedByOne(t *testing.T) {
 	require.ErrorContains(t, errs[0], `unknown backend "abacus"`)
 }
 
+// Processes that would run something else than the first are refused.
+func TestSessionDisagrees(t *testing.T) {
+	for _, differ := range []func(s *session.Session) string{
+		func(s *session.Session) string { s.Steps++; return "model.layers=4" },
+		func(*session.Session) string { return "model.layers=6" },
+	} {
+		errs := among(t, 2, func(w *processes.World) error {
+			s := &session.Session{Options: session.Options{Seed: 1, MeasureOptions: exec.MeasureOptions{
+				Devices:      exec.DeviceOptions{Backend: "go", Oversubscribe: true},
+				TrainOptions: exec.TrainOptions{RunOptions: exec.RunOptions{World: w}, Warmup: 1, Steps: 2}, Repeats: 1,
+			}}}
+			set := "model.layers=4"
+			if w.Rank == 1 {
+				set = differ(s)
+			}
+			c, _, err := session.Load("exec-mlp", 2, set)
+			if err != nil {
+				return err
+			}
+			return s.Run(context.Background(), c)
+		})
+		require.ErrorContains(t, errs[0], "process 1 (pid ")
+		require.ErrorContains(t, errs[0], "was started with another configuration or other flags than the first")
+		require.True(t, errors.As(errs[1], new(*processes.AbortError)), errs[1])
+	}
+}
+
 // Collectives over several processes leave the right numbers, and have a prediction.
 func TestCollectivesAmongProcesses(t *testing.T) {
 	for _, name := range collective.Names() {

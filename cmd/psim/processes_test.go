@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Copies of this program train to the bit what one process does, whatever the schedule
+// and however uneven the ranks fall: the gradients of the first step, and the losses of
+// all. The first alone writes.
+func TestExecProcesses(t *testing.T) {
+	writeTinyMLP(t)
+	for i, c := range []struct {
+		set  string
+		gpus int
+	}{
+		{"schedule.name=gpipe", 4}, {"schedule.name=zbv --set model.layers=8", 3}, {"schedule.name=fsdp", 3},
+	} {
+		line := fmt.Sprintf("psim exec mlp.toml --gpus %d --oversubscribe --steps 2 --repeats 1 --set model.layers=4 --set %s", c.gpus, c.set)
+		alone := execJSON(t, line+fmt.Sprintf(" --save-gradients alone%d", i))
+		require.NotEmpty(t, alone.Losses)
+		require.Empty(t, alone.Processes)
+		gradients := contents(t, fmt.Sprint("alone", i))
+		require.Len(t, gradients, c.gpus)
+		for k := 2; k <= c.gpus; k++ {
+			folder := fmt.Sprintf("together%d-%d", i, k)
+			r := execJSON(t, line+fmt.Sprintf(" --save-gradients %s --processes %d", folder, k))
+			require.Len(t, r.Processes, k)
+			require.Equal(t, alone.Losses, r.Losses, "%s in %d processes", c.set, k)
+			require.Equal(t, gradients, contents(t, folder), "%s in %d processes", c.set, k)
+		}
+	}
+}
+
+// What cannot be divided among processes is refused before any is started.
+func TestExecProcessesErrors(t *testing.T) {
+	for _, c := range [][2]string{
+		{"psim exec --gpus 2 --processes 0", "--processes 0: there must be at least 1 process"},
+		{"psim exec --gpus 2 --processes -1", "--processes -1: there must be at least 1 process"},
+		{"psim exec --gpus 2 --processes 3", "--processes 3: more processes than devices (2)"},
+		{"psim exec ring-allreduce --gpus 2 --processes 3", "--processes 3: more processes than devices (2)"},
+	} {
+		_, stderr, code := psim(t, c[0])
+		require.Equal(t, exitUsage, code, c[0])
+		require.Contains(t, stderr, c[1])
+	}
+	t.Setenv("OMPI_COMM_WORLD_RANK", "0")
+	t.Setenv("OMPI_COMM_WORLD_SIZE", "2")
+	_, stderr, code := psim(t, "psim exec --gpus 2 --processes 2")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "psim: --processes 2: mpirun has started 2 processes already; leave the flag out")
+	_, stderr, code = psim(t, "psim exec --gpus 2")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "this psim is built without MPI")
+	t.Setenv("OMPI_COMM_WORLD_RANK", "1")
+	_, stderr, code = psim(t, "psim exec --gpus 2")
+	require.Equal(t, exitUsage, code)
+	require.Empty(t, stderr) // the first has said it
+}

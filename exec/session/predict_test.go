@@ -1,0 +1,33 @@
+package session
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/exec"
+	"psim/schedules/collective"
+)
+
+// A ring over two ranks is four tasks one after another, side by side on two cores: what
+// they take, and what a run took longer than that in which nothing else was done.
+func TestPredictCollective(t *testing.T) {
+	g, err := collective.Call{Collective: collective.RingAllReduce, Ranks: 2, Length: 8, Element: 4}.Graph()
+	require.NoError(t, err)
+	tasks := slices.Repeat([]time.Duration{time.Millisecond}, len(g.Tasks))
+	for _, c := range []struct {
+		cores         int
+		handing, want time.Duration
+	}{
+		{2, 4 * time.Millisecond, 4 * time.Millisecond},
+		{2, 6 * time.Millisecond, 6 * time.Millisecond},
+		{2, time.Millisecond, 4 * time.Millisecond}, // never less than the tasks
+		{1, 8 * time.Millisecond, 8 * time.Millisecond},
+	} {
+		got, err := predictCollective(exec.CollectiveTime{Graph: g, Alone: tasks, Passed: tasks, Empty: c.handing, Cores: c.cores}, nil)
+		require.NoError(t, err)
+		require.Equal(t, c.want, got, "%+v", c)
+	}
+}
