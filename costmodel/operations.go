@@ -108,7 +108,7 @@ func (c Compute) alone(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	return t
 }
 
-// gather is the time of the kernel that adds a weight's gradient to others or copies it, on
+// gather returns the time of the kernel that adds a weight's gradient to others or copies it, on
 // average over microbatches.
 func (c Compute) gather(o arch.Op) time.Duration {
 	took := units.Sum(c.launch, units.Seconds(c.moving(float64(o.Gathered*o.Weights())*c.element)))
