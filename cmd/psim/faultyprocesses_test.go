@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/exec/processes"
 	"psim/internal/fault"
 )
 
@@ -30,9 +29,6 @@ func attendFaulty(text string) {
 		panic(err)
 	}
 	interrupt := func() { syscall.Kill(0, syscall.SIGINT) } // as a terminal does
-	if processes.Launched(os.Getenv).Size > 0 {
-		interrupt = func() { syscall.Kill(syscall.Getppid(), syscall.SIGINT) }
-	}
 	attend(context.WithValue(context.Background(), fault.Key{}, m.hook(interrupt)))
 }
 
@@ -78,7 +74,11 @@ func faultyProcesses(t *testing.T, cases, step uint64, command func(f faulty, n 
 	template, err := os.Getwd()
 	require.NoError(t, err)
 	for seed := uint64(0); seed < cases; seed += step {
-		f := drawFaulty(t, seed, "panic", "error", "stall", "interrupt", "nan", "lost", "truncated", "kill", "exit", "stop", "hang")
+		kinds := []string{"panic", "error", "stall", "nan", "lost", "truncated", "kill", "exit", "stop", "hang"}
+		if os.Getenv("PSIM_MPI") == "" { // mpirun passes an interrupt on later than --stall
+			kinds = append(kinds, "interrupt")
+		}
+		f := drawFaulty(t, seed, kinds...)
 		n := 2 + int(seed)%(f.graph.Ranks()-1)
 		t.Run(fmt.Sprint(seed, " ", f.Kind), func(t *testing.T) {
 			folder := t.TempDir()
@@ -137,9 +137,12 @@ func (f faulty) checkProcesses(t *testing.T, n int, stderr string, code int) {
 	case "stop":
 		require.Regexp(t, fmt.Sprintf(lost, "does not answer: nothing was heard of it for "), stderr, "%v in %d", f, n)
 	case "interrupt":
-		require.Contains(t, stderr, "psim: interrupted\n", "%v in %d", f, n)
+		require.Equal(t, "psim: interrupted\n", stderr, "%v in %d", f, n)
 	case "hang", "stall":
-		require.Contains(t, stderr, "\n  "+f.graph.Describe(f.Task)+" ", "%v in %d", f, n)
+		if os.Getenv("PSIM_MPI") == "" { // mpirun may end its process before it has told of the task
+			require.Contains(t, stderr, "\n  "+f.graph.Describe(f.Task)+" ", "%v in %d", f, n)
+		}
+		require.Contains(t, stderr, f.graph.Describe(f.Task), "%v in %d", f, n)
 	case "truncated", "lost":
 		require.Contains(t, stderr, f.graph.Describe(f.Task), "%v in %d", f, n)
 	case "nan":
