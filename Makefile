@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench laws fuzz kill processes faults full-disk golden gallery schema fit exhaustive lint report course-checks accuracy speed engine ci
+.PHONY: run test bench laws fuzz kill processes faults full-disk golden gallery schema fit exhaustive lint report course-checks accuracy speed bench-pytorch engine ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -80,6 +80,11 @@ speed: ## measure the engine, beside SimGrid where libsimgrid-dev is installed: 
 	$(GO) build -o "$${TMPDIR:-/tmp}/psim-speed" ./internal/gen/speed
 	"$${TMPDIR:-/tmp}/psim-speed" > docs/speed.md.new
 	mv docs/speed.md.new docs/speed.md
+
+bench-pytorch: ## psim's kernels beside PyTorch's (Debian's python3-torch and libopenblas0-pthread) on one core: docs/pytorch.md; takes three minutes
+	$(GO) build -o "$${TMPDIR:-/tmp}/psim-pytorch" ./internal/gen/pytorch
+	"$${TMPDIR:-/tmp}/psim-pytorch" > docs/pytorch.md.new
+	mv docs/pytorch.md.new docs/pytorch.md
 
 engine: ## the packed engine against the other on 40,000 random pipelines; takes two minutes
 	$(GO) test ./sim -run '^(TestPackedPipelines|TestFolding)$$' -rapid.checks 20000 -count 1

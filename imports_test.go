@@ -65,6 +65,7 @@ var arrows = map[string][]string{
 	"internal/published":        {".", "schedules/graph", "configs", "costmodel", "costmodel/arch", "costmodel/calibrate", "costmodel/link", "costmodel/stages", "reports", "internal/files", "internal/units", "internal/nearest", "internal/wrap"},
 	"internal/gen/fit":          {"internal/published"},
 	"internal/gen/exhaustive":   {".", "configs", "internal/units", "reports"},
+	"internal/gen/pytorch":      {},
 	"internal/gen/speed":        {".", "configs", "costmodel", "schedules", "schedules/graph", "schedules/wiring", "sim", "internal/units"},
 	"internal/gen/schema":       {"reports"},
 	"internal/gen/coursechecks": {"exec", "exec/programs", "exec/session", "reports"},

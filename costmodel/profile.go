@@ -1,6 +1,7 @@
 package costmodel
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -99,15 +100,14 @@ func lostShares(cores int, alone, together *graph.Trace) (shares [graph.Kinds]fl
 	g := together.Graph
 	cores = min(cores, g.Ranks())
 	var product, square [graph.Kinds]float64
-	for i := range g.Tasks {
+	order := make([]int32, len(g.Tasks)) // by start
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(together.Spans[a].Start, together.Spans[b].Start) })
+	for at, i := range order {
 		kind, own := g.Tasks[i].Kind, together.Spans[i]
-		var beside time.Duration
-		for k, other := range together.Spans {
-			if g.Tasks[k].Rank != g.Tasks[i].Rank {
-				beside += max(0, min(own.End, other.End)-max(own.Start, other.Start))
-			}
-		}
-		seconds := beside.Seconds() / float64(cores-1)
+		seconds := beside(together, order, at).Seconds() / float64(cores-1)
 		product[kind] += seconds * (own.Duration() - alone.Spans[i].Duration()).Seconds()
 		square[kind] += seconds * seconds
 	}
@@ -117,6 +117,24 @@ func lostShares(cores int, alone, together *graph.Trace) (shares [graph.Kinds]fl
 		}
 	}
 	return shares
+}
+
+// beside returns for how long tasks of other ranks ran beside one, in a trace in which what
+// begins together has ended before more begins.
+func beside(t *graph.Trace, order []int32, at int) (sum time.Duration) {
+	own := t.Spans[order[at]]
+	add := func(i int32) {
+		if t.Graph.Tasks[i].Rank != t.Graph.Tasks[order[at]].Rank {
+			sum += max(0, min(own.End, t.Spans[i].End)-max(own.Start, t.Spans[i].Start))
+		}
+	}
+	for k := at + 1; k < len(order) && t.Spans[order[k]].Start < own.End; k++ {
+		add(order[k])
+	}
+	for k := at - 1; k >= 0 && t.Spans[order[k]].End > own.Start; k-- {
+		add(order[k])
+	}
+	return sum
 }
 
 // median of a list that is not empty, which it sorts.

@@ -22,7 +22,6 @@ type slicer struct {
 	samples      int64
 	walker       walker // from the start of the slice at hand
 	done, before time.Duration
-	bucketOf     map[string]int
 	missing      []int // tensors of every bucket
 	known        arch.Layer
 	steps        [][]arch.Op     // of the layer known
@@ -37,7 +36,7 @@ type slicer struct {
 
 // slice prices the parts of a stage's pass, in time and in launches.
 func slice(c Compute, h Host, plan *stages.Plan, k graph.Kind, stage int, samples int64) ([]time.Duration, []launch) {
-	s := &slicer{compute: c, host: h, training: plan.Training, kind: k, samples: samples, bucketOf: map[string]int{}}
+	s := &slicer{compute: c, host: h, training: plan.Training, kind: k, samples: samples}
 	s.begin(time.Duration(h.Task))
 	switch {
 	case len(plan.Exchanges(stage, graph.Forward)) > 0:
@@ -69,11 +68,8 @@ func (s *slicer) forward(plan *stages.Plan, stage int) {
 // backward cuts a B or W where buckets are complete.
 func (s *slicer) backward(plan *stages.Plan, stage int) {
 	st := &plan.Stages[stage]
-	for b, bucket := range st.Buckets {
+	for _, bucket := range st.Buckets {
 		s.missing = append(s.missing, len(bucket.Tensors))
-		for _, name := range bucket.Tensors {
-			s.bucketOf[name] = b
-		}
 	}
 	if s.kind == graph.Backward {
 		s.done = received(s.compute, plan, stage, stage+1, s.samples).Exposed
@@ -82,7 +78,7 @@ func (s *slicer) backward(plan *stages.Plan, stage int) {
 		if s.kind == graph.Backward {
 			s.repeat(s.training.Repeating(st.Layers, i))
 		}
-		s.layer(l, st.Held[i])
+		s.layer(l, st.Held[i], st.BucketOf[i])
 	}
 	s.end()
 }
@@ -110,8 +106,8 @@ func (s *slicer) repeat(layers []arch.Layer) {
 	}
 }
 
-// layer goes through the backward of a layer, which brings some tensors.
-func (s *slicer) layer(l arch.Layer, held []arch.Tensor) {
+// layer goes through the backward of a layer, which brings some tensors, each in a bucket.
+func (s *slicer) layer(l arch.Layer, held []arch.Tensor, buckets []int) {
 	c, which := s.compute, weightTime
 	if s.kind == graph.Backward {
 		which = backwardTime
@@ -130,13 +126,13 @@ func (s *slicer) layer(l arch.Layer, held []arch.Tensor) {
 		for i, ops := range s.steps {
 			s.done = units.Sum(s.done, s.took[i])
 			s.walk(ops)
-			s.complete(held, i)
+			s.complete(buckets, i)
 		}
-		s.complete(held, len(s.steps))
+		s.complete(buckets, len(s.steps))
 		return
 	}
 	s.known, s.makers = arch.Layer{}, make([]int, len(held))
-	s.complete(held, 0)
+	s.complete(buckets, 0)
 }
 
 // know finds the steps of a layer, and which of them makes the gradient of each of its
@@ -183,12 +179,12 @@ func (s *slicer) walk(ops []arch.Op) {
 	}
 }
 
-// complete counts the tensors whose gradients a step of a layer makes, and ends slices with
-// which a bucket is complete. The last ends with the backward.
-func (s *slicer) complete(tensors []arch.Tensor, step int) {
-	for i, t := range tensors {
+// complete counts the tensors whose gradients a step of a layer makes, of which each is in a
+// bucket, and ends slices with which a bucket is complete. The last ends with the backward.
+func (s *slicer) complete(buckets []int, step int) {
+	for i, b := range buckets {
 		if s.makers[i] == step {
-			s.missing[s.bucketOf[t.Name]]--
+			s.missing[b]--
 		}
 	}
 	for len(s.times) < len(s.missing)-1 && s.missing[len(s.times)] == 0 {

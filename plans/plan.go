@@ -36,11 +36,11 @@ func (p *Plan) Part(of int) int {
 // Set writes a plan as --set takes it: all dimensions, and what else of the
 // configuration would not go with them.
 func (p *Plan) Set() []string {
-	var sets []string
 	s := p.space
-	for _, d := range s.dimensions {
-		if d.implied == nil || !d.implied(p) || s.config.Defined(d.key) {
-			sets = append(sets, d.key+"="+text(d.at(p)))
+	sets := make([]string, 0, len(s.dimensions)+len(p.Others)+1)
+	for i := range s.dimensions {
+		if d := &s.dimensions[i]; d.implied == nil || !d.implied(p) || s.config.Defined(d.key) {
+			sets = append(sets, s.word(d.key, text(d.at(p))))
 		}
 	}
 	sets = append(sets, p.Others...)
@@ -60,4 +60,13 @@ func (p *Plan) Set() []string {
 	add(c.Parallel.Simplified && p.Zero < 3, "parallel.simplified=false")
 	add(s.remarked, fmt.Sprintf("machine.memory_margin=%v", s.margin))
 	return sets
+}
+
+// word writes a setting, of which all plans share one text: there may be millions.
+func (s *Space) word(key, value string) string {
+	if known, ok := s.words.Load([2]string{key, value}); ok {
+		return known.(string)
+	}
+	known, _ := s.words.LoadOrStore([2]string{key, value}, key+"="+value)
+	return known.(string)
 }

@@ -41,6 +41,29 @@ func (u *unit) forget() {
 	u.kept, u.noted = nil, false
 }
 
+// A kept lists the units whose prices are kept, first those longest kept.
+type kept struct {
+	units   []*unit
+	tensors int // of all
+}
+
+// mostTensors bounds what is kept: a mixture of hundreds of experts has tens of thousands.
+const mostTensors = 2 << 20
+
+// add notes that the prices of a unit are kept, and forgets others where they are many.
+func (k *kept) add(u *unit) {
+	if u.noted {
+		return
+	}
+	u.noted = true
+	k.units, k.tensors = append(k.units, u), k.tensors+u.tensors
+	for k.tensors > mostTensors && len(k.units) > 1 {
+		k.tensors -= k.units[0].tensors
+		k.units[0].forget()
+		k.units = k.units[1:]
+	}
+}
+
 // price hands the costs of a graph's tasks on, if of the first replica that stands for all:
 // these do the same then at the same time, and a message or collective of every stream
 // costs the same in each, on links that they do not share. Which these are the order does

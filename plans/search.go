@@ -82,7 +82,7 @@ type searching struct {
 	waiting queue              // to be decided, lowest bound first
 	running map[int]*candidate // by worker
 	engines []engine           // likewise
-	kept    []*unit            // whose prices are, first those longest kept
+	kept    kept
 	decided int
 	err     error
 }
@@ -166,7 +166,7 @@ func (s *searching) price(worker int, c *candidate) {
 		s.prune(c, u.pruned)
 	} else {
 		c.raise(u.bounds)
-		s.remember(u)
+		s.kept.add(u)
 		for _, p := range c.points {
 			p.unit = u
 			s.waiting.push(&candidate{points: []*Point{p}, bound: p.Bound, priced: true})
@@ -198,7 +198,7 @@ func (s *searching) decide(worker int, c *candidate) bool {
 		return false
 	}
 	s.decided++
-	s.remember(p.unit)
+	s.kept.add(p.unit)
 	p.Outcome, p.Pruned = out, pruned
 	if pruned == "" {
 		s.keep(p)
@@ -246,20 +246,6 @@ func (s *searching) keep(p *Point) {
 	if at < s.Rows {
 		s.Best = slices.Insert(s.Best, at, p)
 		s.Best = s.Best[:min(s.Rows, len(s.Best))]
-	}
-}
-
-// mostKept bounds the units whose prices are kept.
-const mostKept = 512
-
-// remember notes that the prices of a unit are kept, and forgets others where they are many.
-func (s *searching) remember(u *unit) {
-	if u.noted {
-		return
-	}
-	if u.noted, s.kept = true, append(s.kept, u); len(s.kept) > mostKept {
-		s.kept[0].forget()
-		s.kept = s.kept[1:]
 	}
 }
 

@@ -63,6 +63,7 @@ type Space struct {
 	mutex      sync.Mutex
 	kinds      map[string]kind // of the orders of schedules
 	others     []string
+	words      sync.Map // settings by key and value
 }
 
 // New lists the plans of a configuration. That there are none is no error.

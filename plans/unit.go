@@ -56,11 +56,12 @@ func (s *Space) whole(p *Plan) (*configs.Cut, error) {
 // A unit prices the stages of plans. Nothing in it is a constant of its own: every time
 // and every byte is what the simulation would take for the same task.
 type unit struct {
-	prices // while it is made
-	cut    *configs.Cut
-	mutex  sync.Mutex
-	kept   *ready // for simulations; nil: forgotten
-	noted  bool   // among the units whose prices are kept
+	prices  // while it is made
+	cut     *configs.Cut
+	tensors int // of its stages, and more for their prices
+	mutex   sync.Mutex
+	kept    *ready // for simulations; nil: forgotten
+	noted   bool   // among the units whose prices are kept
 
 	pruned     string  // why no plan of it is worth a simulation
 	bounds     bounds  // of the step
@@ -118,6 +119,9 @@ func price(cut *configs.Cut) *unit {
 	d := cut.Divide()
 	var err error
 	u := &unit{cut: cut, capacity: d.Machine.RankMemory(), process: d.Workload.Process}
+	for i := range d.Workload.Stages {
+		u.tensors += 100 + len(d.Workload.Stages[i].Tensors)
+	}
 	u.persistent = slices.Clone(memory.Persistent(d.Workload, d.Shape.Ranks*max(1, d.Shape.Replicas))[:d.Shape.Ranks])
 	if u.capacity > 0 && slices.Max(u.persistent) > u.capacity {
 		u.pruned = Parameters

@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 		command, _ := small(strings.Join(append([]string{"psim"}, os.Args[1:]...), " "))
 		os.Exit(run(context.Background(), strings.Fields(command)[1:], os.Stdout, os.Stderr))
 	}
+	os.Setenv(asPsim, "itself") // in what psim starts
 	os.Exit(m.Run())
 }
 

@@ -43,9 +43,10 @@ Rows that constants were fitted to are marked, and left out of the errors.
 
 --executed instead predicts steps of two networks (exec, exec-mlp), runs them for real on
 --gpus devices, and says how far off it was: model-parallel, gpipe and 1f1b with 2, 4 and 8
-microbatches, zbv, ddp, and fsdp with reduce-scatters and without (fsdp-gloo). Names of
-networks and schedules restrict it to these. Every experiment is run --runs times, and the
-run of the median error counts. With --resume FILE it can be ended and goes on later.`
+microbatches, zbv, ddp, and fsdp with reduce-scatters and without (fsdp-gloo); and some of
+them over two processes (processes). Names of networks and schedules restrict it to these.
+Every experiment is run --runs times, and the run of the median error counts. With --resume
+FILE it can be ended and goes on later.`
 
 func newValidate() *cobra.Command {
 	var f validateFlags

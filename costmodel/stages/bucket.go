@@ -102,3 +102,14 @@ func bucketOf(buckets []Bucket) map[string]int {
 	}
 	return of
 }
+
+// bucketsOf finds those of all tensors of a stage.
+func bucketsOf(st *Stage) [][]int {
+	of, list := bucketOf(st.Buckets), make([][]int, len(st.Held))
+	for i, held := range st.Held {
+		for _, t := range held {
+			list[i] = append(list[i], of[t.Name])
+		}
+	}
+	return list
+}

@@ -42,6 +42,8 @@ type Stage struct {
 	// Buckets are what the replicas sum, as a backward completes it. There are
 	// none without replicas, and under ZeRO 3.
 	Buckets []Bucket
+	// BucketOf tells, by layer, which of Buckets every tensor of Held is in.
+	BucketOf [][]int
 	// Flats are, under ZeRO 3, its own tensors as the replicas share them.
 	Flats []Flat
 	// Units names, under ZeRO 3, the stages whose parameters are gathered for this
@@ -108,6 +110,7 @@ func (w Workload) Plan() *Plan {
 			}
 		} else if p.summed() {
 			st.Buckets = p.buckets(st.Tensors)
+			st.BucketOf = bucketsOf(&st)
 		}
 		st.Segments, st.Ahead = p.segments(&st), p.ahead(&st)
 		st.there, st.back = p.exchanges(st.Layers, graph.Forward), p.exchanges(st.Layers, graph.Backward)

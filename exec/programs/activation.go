@@ -5,6 +5,7 @@ import (
 
 	"psim/costmodel/arch"
 
+	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/graph"
 )
 
@@ -40,21 +41,28 @@ func geluGate(x, square *Node) *Node {
 	return logistic(graph.Mul(x, graph.AddScalar(graph.MulScalar(square, scale*geluCubic), scale)))
 }
 
-// logistic returns 1/(1+exp(-x)), which is the first of softmax(x, 0). The Go backend's
-// softmax has an exponential of its own, three times as fast as Expm1, and as Exp and
-// Tanh after a matrix product.
+// logistic returns 1/(1+exp(-x)) of rows, from their softmax: the share of exp(x) in
+// exp(x)+exp(0). The Go backend's softmax has an exponential of its own, three times as
+// fast as Expm1, and as Exp and Tanh after a matrix product. Beyond 30 it is 1.
 func logistic(x *Node) *Node {
-	flat := graph.Reshape(x, 1, -1)
-	pairs := graph.Concatenate([]*Node{flat, zeros(flat, flat.Shape().Dimensions...)}, 0)
-	first := graph.Slice(graph.Softmax(pairs, 0), graph.AxisElem(0))
-	return graph.Reshape(first, x.Shape().Dimensions...)
+	x = graph.Min(x, graph.AddScalar(settled(x), 30.0))
+	p := graph.Softmax(x)
+	top, share := largest(x, p)
+	return graph.Div(p, graph.Add(p, graph.Mul(share, graph.Exp(graph.Neg(top)))))
+}
+
+// largest returns that of each row, and what another tensor has in its place.
+func largest(x, other *Node) (top, there *Node) {
+	best := places(graph.ArgMax(x, -1, dtypes.Int32))
+	at := func(values *Node) *Node { return graph.Reshape(graph.Gather(values, best), -1, 1) }
+	return at(x), at(other)
 }
 
 // relu saves its output, which is mostly the next layer's saved input as well.
 type relu struct{ name string }
 
 func (l relu) forward(s *scope, x *Node) *Node {
-	y := graph.MaxScalar(x, 0.0)
+	y := graph.Max(x, settled(x))
 	s.save(l.name+".output", arch.ForwardToInput, y)
 	return y
 }

@@ -20,18 +20,29 @@ const normEpsilon = 1e-5
 
 func (l layerNorm) forward(s *scope, x *Node) *Node {
 	s.save(l.name+".input", arch.ForwardToInput, x)
-	normal, _ := normalise(x)
-	return graph.Add(graph.Mul(normal, row(s.parameter(l.key+".weight"))), row(s.parameter(l.key+".bias")))
+	gain, bias := s.parameter(l.key+".weight"), s.parameter(l.key+".bias")
+	y, _ := graph.InternalFusedOpCaller(func() *Node {
+		return graph.BackendFusedLayerNorm(x, []int{1}, normEpsilon, gain, bias)
+	}, func() *Node {
+		normal, _ := normalise(x)
+		return graph.Add(graph.Mul(normal, row(gain)), row(bias))
+	}, false)
+	return y
 }
 
+// input makes sums along rows, and factors of whole rows and columns, by products where it
+// can: the backend's sums and broadcasts are slow.
 func (l layerNorm) input(s *scope, dy *Node) *Node {
 	normal, inverse := normalise(s.saved(l.name + ".input"))
 	along := graph.Mul(dy, normal)
 	s.gradient(l.key+".weight", graph.Reshape(columnSums(along), -1))
 	s.gradient(l.key+".bias", graph.Reshape(columnSums(dy), -1))
-	dn := graph.Mul(dy, row(s.parameter(l.key+".weight")))
-	slope := mean(graph.Mul(dn, normal))
-	return graph.Mul(graph.Sub(graph.Sub(dn, mean(dn)), graph.Mul(normal, slope)), inverse)
+	gain := row(s.parameter(l.key + ".weight"))
+	part := graph.MulScalar(inverse, 1/float64(dy.Shape().Dim(-1)))
+	slope := graph.Mul(part, productTransposed(along, gain))
+	shift := graph.Mul(part, productTransposed(dy, gain))
+	dx := graph.Sub(graph.Mul(dy, product(inverse, gain)), graph.Mul(normal, slope))
+	return graph.Sub(dx, shift)
 }
 
 // normalise makes rows of mean 0 and variance 1, and the inverse deviations.
@@ -71,10 +82,9 @@ func (l crossEntropy) forward(s *scope, x *Node) *Node {
 // largest is the inverse of the sum that it divided by, which is inexact over many
 // classes: what the probabilities add up to sets that right.
 func logSum(x *Node) *Node {
-	p := graph.Softmax(x)
-	best := places(graph.ArgMax(x, -1, dtypes.Int32))
-	at := func(values *Node) *Node { return graph.Reshape(graph.Gather(values, best), -1, 1) }
-	return graph.Add(at(x), graph.Log(graph.Div(rowSums(p), at(p))))
+	p := graph.Softmax(graph.Add(x, settled(x)))
+	top, share := largest(x, p)
+	return graph.Add(top, graph.Log(graph.Div(rowSums(p), share)))
 }
 
 // input returns (probabilities - 1 at the target)·scale, and 0 in rows that do not

@@ -31,9 +31,9 @@ type Options struct {
 	// Journal is a file that keeps rows until all are there: those in it are not run again.
 	// "" is none.
 	Journal string
-	// Processes runs a configuration over several processes, and returns the result; nil
-	// leaves such experiments out.
-	Processes func(ctx context.Context, example string, processes int, sets []string) (reports.Result, error)
+
+	// apart runs an example over several processes; nil for psim itself.
+	apart func(ctx context.Context, example string, processes int, sets []string) (reports.Result, error)
 }
 
 // A Row is one experiment that was predicted and then run.
@@ -93,8 +93,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			return nil, err
 		}
 	}
-	if o.Processes == nil {
-		list = slices.DeleteFunc(list, func(e experiment) bool { return e.processes > 0 })
+	if o.apart == nil {
+		o.apart = o.overProcesses
 	}
 	r := &Report{Flags: o.Flags, Machine: programs.Processor(), Devices: o.Devices, SIMD: programs.SIMD(), Chosen: len(list)}
 	defer r.summarize()
@@ -151,7 +151,7 @@ func (o Options) once(ctx context.Context, e experiment, n int) (Row, error) {
 	var result reports.Result
 	if e.processes > 0 {
 		say(fmt.Sprintf("%s over %d processes", e.kind, e.processes))
-		if result, err = o.Processes(ctx, e.model, e.processes, sets); err != nil {
+		if result, err = o.apart(ctx, e.model, e.processes, sets); err != nil {
 			return Row{}, fmt.Errorf("%s over %d processes: %w", e.kind, e.processes, err)
 		}
 	} else {

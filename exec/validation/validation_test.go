@@ -88,7 +88,7 @@ func TestResume(t *testing.T) {
 	}
 	runs, times := 0, []float64{1.3, 1.1, 1.2}
 	o := Options{Devices: 2, Runs: 3, Names: []string{"processes", "exec-mlp"}, Journal: path}
-	o.Processes = func(_ context.Context, example string, processes int, sets []string) (reports.Result, error) {
+	o.apart = func(_ context.Context, example string, processes int, sets []string) (reports.Result, error) {
 		require.Equal(t, []any{"exec-mlp", 2}, []any{example, processes})
 		runs++
 		if runs == 8 {

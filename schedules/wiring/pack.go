@@ -98,6 +98,7 @@ func (p *Pipeline) packable() bool {
 func (k *Packer) begin(p *Pipeline, folded bool) {
 	stages, m := p.Placement.Stages(), p.Shape.Microbatches
 	g := &graph.Graph{Name: p.Name, Shape: p.Shape, Placement: p.Placement}
+	g.Tasks = make([]graph.Task, 0, len(k.packed.Counts)) // about as many as before
 	k.Pipeline, k.graph, k.groups, k.microbatches = p, g, p.groups(g), int32(m)
 	k.packed = graph.Packed{
 		Graph: g, Tasks: k.packed.Tasks[:0], More: k.packed.More[:0], Counts: k.packed.Counts[:0],

@@ -36,6 +36,7 @@ func spaces() []space {
 			vary("parallel.tensor", "4,8"), vary("schedule.stages", "2,4,8"), vary("batch.micro", "1,2"),
 			vary("schedule.name", "1f1b,interleaved-1f1b,zb-h1"), vary("schedule.virtual_stages", "1,2,5"),
 			vary("train.recompute", "none,full"), vary("parallel.zero", "0,1"), vary("parallel.sequence", "false,true"),
+			vary("parallel.context", "1,2"),
 		}},
 		{"GPT-3 175B on 1,024 A100", folder + "gpt3-175b.toml", 1024, []reports.Variation{
 			vary("parallel.tensor", "8"), vary("schedule.stages", "8,16"), vary("batch.micro", "1,2"),
@@ -46,11 +47,13 @@ func spaces() []space {
 			vary("parallel.tensor", "1"), vary("schedule.stages", "1"), vary("batch.micro", "1,2,4,8"),
 			vary("schedule.name", "ddp"), vary("schedule.virtual_stages", "1"),
 			vary("train.recompute", "none,full"), vary("parallel.zero", "0,1,2,3"), vary("parallel.sequence", "false"),
+			vary("parallel.context", "1,2"),
 		}},
 		{"Mixtral 8x7B on 32 A100", folder + "mixtral.toml", 32, []reports.Variation{
 			vary("parallel.tensor", "2,4,8"), vary("schedule.stages", "1,2,4,8"), vary("batch.micro", "1,2"),
 			vary("schedule.name", "ddp,1f1b,interleaved-1f1b"), vary("schedule.virtual_stages", "1,2"),
 			vary("train.recompute", "none,full"), vary("parallel.zero", "0,1"), vary("parallel.sequence", "true"),
+			vary("parallel.expert", "1,2,4,8"), vary("parallel.expert_tensor", "0,1"),
 		}},
 	}
 }
@@ -71,7 +74,7 @@ func (s space) plan(c *configs.Config, values []string) (sets []string, ok bool)
 			schedule = values[i]
 		}
 	}
-	group := number["parallel.tensor"] * number["schedule.stages"]
+	group := number["parallel.tensor"] * number["schedule.stages"] * max(1, number["parallel.context"])
 	if s.devices%group != 0 || (schedule == "ddp") != (number["schedule.stages"] == 1) {
 		return nil, false
 	}
@@ -144,9 +147,16 @@ func (s space) compare(ctx context.Context) (line string, same bool, err error) 
 		same = same && (!looped || slices.Contains(sets, set))
 	}
 	p := plan.Plan
-	return fmt.Sprintf("| %s | %d | %s | %d of %d | %s | T%d P%d V%d D%d, micro %d, %s, recompute %s, ZeRO %d |", s.name,
+	shared := ""
+	if p.Context > 1 {
+		shared += fmt.Sprintf(" C%d", p.Context)
+	}
+	if p.Expert > 1 {
+		shared += fmt.Sprintf(" E%d", p.Expert)
+	}
+	return fmt.Sprintf("| %s | %d | %s | %d of %d | %s | T%d P%d V%d D%d%s, micro %d, %s, recompute %s, ZeRO %d |", s.name,
 		count, units.FormatSeconds(best), found.Evaluated, found.Space, units.FormatSeconds(plan.StepTime),
-		p.Tensor, p.Stages, p.VirtualStages, p.Data, p.Micro, p.Schedule, p.Recompute, p.Zero), same, nil
+		p.Tensor, p.Stages, p.VirtualStages, p.Data, shared, p.Micro, p.Schedule, p.Recompute, p.Zero), same, nil
 }
 
 func main() {

@@ -1,0 +1,107 @@
+package programs
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"psim/costmodel/arch"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// Images of any size beside a weight of any size: what is computed is the sum over nine
+// taps, and its gradients.
+func TestConvolution(t *testing.T) {
+	d, err := OpenGo(0)
+	require.NoError(t, err)
+	defer d.Close()
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string, most int) int { return rapid.IntRange(1, most).Draw(t, name) }
+		c := convolutionCase{n: draw("images", 3), height: draw("height", 5), width: draw("width", 5), in: draw("in", 4), out: draw("out", 40)}
+		got, want := c.programs(t, d), c.sums()
+		for i, name := range []string{"output", "input gradient", "weight gradient"} {
+			require.InDeltaSlice(t, want[i], got[i], 1e-9, name)
+		}
+	})
+}
+
+type convolutionCase struct{ n, height, width, in, out int }
+
+// values of images, a gradient of the output and a weight, from a fixed seed.
+func (c convolutionCase) values() (x, dy, w []float64) {
+	source := rand.New(rand.NewPCG(3, 4))
+	list := func(n int) []float64 {
+		values := make([]float64, n)
+		for i := range values {
+			values[i] = source.NormFloat64()
+		}
+		return values
+	}
+	pixels := c.n * c.height * c.width
+	return list(pixels * c.in), list(pixels * c.out), list(c.out * c.in * 9)
+}
+
+func (c convolutionCase) programs(t *rapid.T, d *Device) (results [3][]float64) {
+	x, dy, w := c.values()
+	inputs := map[string]*Tensor{}
+	give := func(name string, values []float64, dims ...int) {
+		tensor, err := Upload(d, values, dims...)
+		require.NoError(t, err)
+		inputs[name] = tensor
+	}
+	give("x", x, c.n, c.height, c.width, c.in)
+	give("dy", dy, c.n, c.height, c.width, c.out)
+	give(parameterKey+"conv.weight", w, c.out, c.in, 3, 3)
+	give(parameterKey+"conv.bias", make([]float64, c.out), c.out)
+	s := &Stage{dtype: dtypes.Float64, index: map[string]int{}, slots: map[string]slot{}, names: map[string]string{}}
+	s.addParameters(arch.Layer{Params: []arch.Tensor{{Name: "conv.weight", Shape: arch.Shape{c.out, c.in, 3, 3}}, {Name: "conv.bias", Shape: arch.Shape{c.out}}}})
+	p, err := compile(d.Backend, "a convolution", func(b *builder) []*graph.Node {
+		sc, l := newScope(s, b), convolution{name: "conv"}
+		y := l.forward(sc, b.input("x", shapes.Make(s.dtype, c.n, c.height, c.width, c.in)))
+		dx := l.input(sc, b.input("dy", shapes.Make(s.dtype, c.n, c.height, c.width, c.out)))
+		l.weight(sc)
+		return []*graph.Node{y, dx, sc.gradients["conv.weight"]}
+	})
+	require.NoError(t, err)
+	defer p.close()
+	made, err := p.run(d, inputs, nothing)
+	require.NoError(t, err)
+	for i, tensor := range made {
+		results[i], err = Read[float64](tensor)
+		require.NoError(t, err)
+		tensor.Release()
+	}
+	for _, tensor := range inputs {
+		tensor.Release()
+	}
+	return results
+}
+
+// sums adds tap by tap.
+func (c convolutionCase) sums() (results [3][]float64) {
+	x, dy, w := c.values()
+	y, dx, dw := make([]float64, len(dy)), make([]float64, len(x)), make([]float64, len(w))
+	for p := range c.n * c.height * c.width {
+		row, column := p/c.width%c.height, p%c.width
+		for tap := range 9 {
+			down, right := tap/3-1, tap%3-1
+			if row+down < 0 || row+down >= c.height || column+right < 0 || column+right >= c.width {
+				continue
+			}
+			q := p + down*c.width + right
+			for o := range c.out {
+				for i := range c.in {
+					at := (o*c.in+i)*9 + tap
+					y[p*c.out+o] += x[q*c.in+i] * w[at]
+					dx[q*c.in+i] += dy[p*c.out+o] * w[at]
+					dw[at] += dy[p*c.out+o] * x[q*c.in+i]
+				}
+			}
+		}
+	}
+	return [3][]float64{y, dx, dw}
+}

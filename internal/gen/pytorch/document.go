@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// A kernel is timed under the same name by exec/programs' BenchmarkKernels and by
+// kernels.py.
+type kernel struct {
+	name, title, shape string
+	times              int     // in a round
+	gflop              float64 // of its products, forward and backward; 0 where there are none
+}
+
+var kernels = []kernel{
+	{"block", "GPT-2 block", "8 × 128 tokens, hidden 768, 12 heads", 2, 44.7},
+	{"attention", "attention without its projections", "8 × 128 tokens, 12 heads of 64", 10, 1.2},
+	{"norm", "layer norm", "1024 × 768", 30, 0},
+	{"GELU", "GELU", "1024 × 3072", 10, 0},
+	{"head", "head, with its norm and loss", "512 × 768, 50257 words", 1, 118.6},
+	{"entropy", "cross entropy", "512 × 50257", 1, 0},
+	{"embedding", "embedding", "8 × 128 tokens of 50257, hidden 768", 10, 0},
+	{"conv56", "convolution 3×3", "4 images, 56 × 56, 64 → 64", 5, convolution(4, 56, 64)},
+	{"conv28", "convolution 3×3", "4 images, 28 × 28, 128 → 128", 5, convolution(4, 28, 128)},
+	{"conv14", "convolution 3×3", "4 images, 14 × 14, 256 → 256", 5, convolution(4, 14, 256)},
+	{"conv7", "convolution 3×3", "4 images, 7 × 7, 512 → 512", 5, convolution(4, 7, 512)},
+	{"vgg", "VGG16's convolutions, ReLU and pooling", "16 images, 32 × 32", 2, 30.0},
+	{"Adam", "Adam", "10.24 million parameters", 3, 0},
+	{"step", "step of a small GPT-2 with Adam", "8 × 64 tokens, 4 blocks, hidden 256, 1000 words", 3, 0},
+}
+
+// convolution returns the billions of operations of a forward and backward.
+func convolution(n, size, channels int) float64 {
+	return 3 * 2 * 9 * float64(n*size*size*channels*channels) / 1e9
+}
+
+const head = `# Beside PyTorch
+
+This page is the output of ` + "`make bench-pytorch`" + `: psim's kernels (gomlx's Go backend, %s,
+with GOEXPERIMENT=simd) beside those of PyTorch %s (eager, one thread, matrices by
+%s) on one core of this machine (%s).
+Every kernel is a forward and a backward: for psim the two programs that ` + "`psim exec`" + ` runs.
+Both sides run in turns, %d rounds each. Milliseconds are of the CPU, user and
+system, the garbage collector's among them: the median, and the least and the most of the
+rounds. The ratio is the median of the rounds' ratios; above 1, PyTorch is faster. psim
+adds a microbatch's gradients to the sums of those before it, PyTorch makes them anew.
+
+| kernel | shape | psim ms | PyTorch ms | ratio | psim GFLOP/s | PyTorch GFLOP/s |
+|---|---|--:|--:|--:|--:|--:|
+`
+
+func printDocument(torch *pytorch, rows []row) {
+	fmt.Printf(head, runtime.Version(), torch.version, library(torch.blas), processor(), rounds)
+	for _, r := range rows {
+		fmt.Printf("| %s | %s | %s | %s | %.2f | %s | %s |\n", r.title, r.shape, spread(r.psim), spread(r.torch), r.ratio(), rate(r.gflop, r.psim), rate(r.gflop, r.torch))
+	}
+}
+
+// library shortens the path of a library to its kind and its file's name.
+func library(path string) string {
+	parts := strings.Split(path, "/")
+	return strings.Join(parts[max(0, len(parts)-2):], "/")
+}
+
+// processor names the machine's.
+func processor() string {
+	info, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(info)) {
+		if name, ok := strings.CutPrefix(line, "model name"); ok {
+			return strings.TrimSpace(strings.TrimLeft(name, "\t :"))
+		}
+	}
+	return runtime.GOARCH
+}
+
+func spread(ms []float64) string {
+	return fmt.Sprintf("%s (%s–%s)", digits(median(ms)), digits(slices.Min(ms)), digits(slices.Max(ms)))
+}
+
+// digits prints three figures.
+func digits(ms float64) string {
+	switch {
+	case ms >= 100:
+		return fmt.Sprintf("%.0f", ms)
+	case ms >= 10:
+		return fmt.Sprintf("%.1f", ms)
+	}
+	return fmt.Sprintf("%.2f", ms)
+}
+
+func rate(gflop float64, ms []float64) string {
+	if gflop == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.0f", gflop*1000/median(ms))
+}
