@@ -85,8 +85,8 @@ func (s *step) conclude(ctx context.Context, begin time.Time, trace *graph.Trace
 	}
 	own := report{Losses: s.losses, Calls: s.calls, Heap: heapBytes()}
 	if trace != nil {
-		before, err := s.clock, error(nil)
-		if s.Trainer.clock, err = s.part.world.Clock(ctx, s.part.name+" clock after"); err != nil {
+		before := s.clock
+		if err := s.renewClock(ctx); err != nil {
 			return err
 		}
 		own.Trace = &ownTrace{s.part.world.Since(begin), before, s.clock, trace.Spans, trace.Memory, trace.Persistent}
@@ -117,6 +117,25 @@ func (s *step) conclude(ctx context.Context, begin time.Time, trace *graph.Trace
 		s.part.straighten(trace)
 	}
 	return nil
+}
+
+// freshClock bounds how long a clock counts as measured just now: two drift apart by less than
+// a microsecond for every 10 ms.
+const freshClock = 200 * time.Millisecond
+
+// renewClock measures the clocks of all processes again, if the first finds that it is
+// time.
+func (s *step) renewClock(ctx context.Context) error {
+	w := s.part.world
+	stale := []byte{}
+	if w.Since(time.Now())-s.clock.At > freshClock {
+		stale = []byte{1}
+	}
+	stale, err := w.Broadcast(ctx, s.part.name+" clock", stale)
+	if err == nil && len(stale) > 0 {
+		s.Trainer.clock, err = w.Clock(ctx, s.part.name+" clock after")
+	}
+	return err
 }
 
 // learn adds what another process knows.

@@ -112,6 +112,7 @@ func (w *World) Send(to int, key string, data []byte) error {
 	if to == w.Rank {
 		return w.box.put(address{to, key}, slices.Clone(data))
 	}
+	w.Progress()
 	if w.announced != nil { // an error of the connection ends the run anyway
 		w.control.links[to].send(frame{kind: ring})
 	}
@@ -132,6 +133,7 @@ func (w *World) Receive(ctx context.Context, from int, key string) ([]byte, erro
 	select {
 	case data := <-slot:
 		w.box.drop(a)
+		w.Progress()
 		return data, nil
 	case <-w.ended:
 		return nil, w.Cause()
@@ -143,7 +145,9 @@ func (w *World) Receive(ctx context.Context, from int, key string) ([]byte, erro
 // Next numbers what all processes do in the same order, so that its keys are its own.
 func (w *World) Next(what string) string { return fmt.Sprint(what, " ", w.number.Add(1)) }
 
-// Progress notes that something has begun or ended here.
+// Progress notes that something has begun or ended here. A message that goes or comes is
+// such a thing; and since both touch the same number, what was done here before a message
+// went has been done, in the sense of Go's memory model, when an answer to it has come.
 func (w *World) Progress() { w.progress.Add(1) }
 
 // Context returns one that also ends with the run: with a *LostError, an *AbortError or
