@@ -29,8 +29,9 @@ fuzz: ## every fuzz target for FUZZTIME
 kill: ## kill writers of one folder at 300 moments
 	PSIM_KILLS=300 $(GO) test ./internal/files -run '^TestKilled$$' -count 1 -v
 
-faults: ## let tasks of any rank go wrong, 540 in one process and 108 in several; takes eleven minutes
+faults: ## let tasks of any rank go wrong, 540 in one process and 108 in several, over MPI too where mpicc and mpirun are; takes a quarter of an hour
 	PSIM_FAULTS=1 $(GO) test ./cmd/psim -run '^Test(Faults|FaultyProcesses)$$' -count 1 -timeout 1h -v
+	PSIM_FAULTS=1 .ci/mpi -run '^TestFaultyProcesses$$' -count 1 -v
 
 processes: ## runs of several processes on this machine: the recipes, and processes lost at 20 moments; over MPI too where mpicc and mpirun are
 	PSIM_LOST=20 $(GO) test ./cmd/psim -run '^(TestLost|TestRecipesProcesses)$$' -count 1 -v
