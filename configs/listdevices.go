@@ -89,7 +89,7 @@ func describeDevice(w io.Writer, d costmodel.Device) {
 	}{
 		{"memory", d.Memory}, {"memory_bandwidth", d.MemoryBandwidth}, {"flops", strings.Join(peaks, ", ")},
 		{"efficiency", strings.Join(shares, ", ")}, {"launch", d.Launch}, {"half_rows", d.HalfRows},
-		{"multiprocessors", d.Multiprocessors}, {"unaligned", d.Unaligned}, {"unaligned_heads", d.UnalignedHeads},
+		{"multiprocessors", d.Multiprocessors}, {"serial_tiles", d.SerialTiles}, {"unaligned", d.Unaligned}, {"unaligned_heads", d.UnalignedHeads},
 		{"attention", d.Attention}, {"half_head", d.HalfHead}, {"link", d.Link},
 		{"domain", d.Domain}, {"microscaling", d.Microscaling},
 	} {

@@ -86,7 +86,7 @@ func moved(o arch.Op, p arch.Pass) string {
 	case o.Class == arch.Product || o.Moved[p] == 0:
 		return "-"
 	}
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", element*float64(o.Moved[p])/float64(o.Elements)), ".0")
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(o.Bytes(p, 1, element))/float64(o.Elements)), ".0")
 }
 
 // WriteStacks prints the programs that train.stack names, and what each offers, in columns

@@ -86,7 +86,7 @@ func (c *Config) checkTwoPass(split bool) error {
 // is not modelled.
 func (c *Config) trainedOn(n arch.Network, m costmodel.Machine) (arch.Training, error) {
 	t := c.Train
-	t.BothWays = m.Device.Microscaling
+	t.BothWays, t.Microbatches = m.Device.Microscaling, c.Microbatches()
 	_, err := m.Compute(t)
 	if err == nil {
 		err = cmp.Or(t.Check(n), t.CheckBlocks(n))

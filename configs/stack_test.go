@@ -85,7 +85,7 @@ func TestStackUnderSettings(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "te", c.Model.Kernels)
 	require.True(t, c.Machine.Host.Waits)
-	require.InDelta(t, 0.437, c.Machine.Compute.Attention, 1e-9)
+	require.InDelta(t, 0.426, c.Machine.Compute.Attention, 1e-9)
 	require.False(t, c.Defined("machine.host.waits"), "nobody has given it")
 	c, err = c.With("machine.device=h100-80gb-sxm")
 	require.NoError(t, err)

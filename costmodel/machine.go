@@ -34,6 +34,9 @@ type Device struct {
 	// Multiprocessors compute products of 16-bit numbers tile by tile, as many at a
 	// time; 0 where tiles do not matter.
 	Multiprocessors int `toml:"multiprocessors"`
+	// SerialTiles: a multiprocessor writes a tile before it computes the next. From Hopper
+	// on libraries have kernels that do both at a time.
+	SerialTiles bool `toml:"serial_tiles"`
 	// Unaligned is the share of the rate that is left to products of 16-bit
 	// numbers of which a matrix has rows that are no multiple of 16 bytes: tensor
 	// cores cannot load them directly. 0 means all of it.

@@ -19,6 +19,7 @@ type Compute struct {
 	bandwidth  float64 // achievable bytes/s
 	halfRows   float64
 	processors float64 // that compute tiles of products; 0 where these are no matter
+	serial     bool    // they write a tile before they compute the next
 	unaligned  float64 // share of flops where rows are not aligned; 0 in fp32, where they need not be
 	ragged     float64 // the same of products of attention
 	attention  float64 // FLOP/s of fused attention with wide heads
@@ -32,6 +33,7 @@ type Compute struct {
 	contexts   contexts  // the parts of sequences that a rank has
 	node       link.Link // among those of a node
 	perNode    int       // devices; 0 is all
+	added      float64   // share of microbatches whose gradients are added to earlier ones
 	twoPass    bool      // backwards walk every layer twice
 	anomalies  bool      // gradients are looked through for NaN
 }
@@ -53,11 +55,14 @@ func NewCompute(d Device, t arch.Training) (Compute, error) {
 	c := Compute{
 		flops: flops, narrow: narrow, bandwidth: float64(d.MemoryBandwidth) * d.Efficiency.Memory,
 		halfRows: d.HalfRows, launch: time.Duration(d.Launch), element: float64(t.ActivationElement()),
-		twoPass: t.TwoPass(), anomalies: t.DetectAnomaly,
+		twoPass: t.TwoPass(), anomalies: t.DetectAnomaly, added: 1,
+	}
+	if t.Microbatches > 0 {
+		c.added = 1 - 1/t.Microbatches
 	}
 	c.attention, c.halfHead = flops*cmp.Or(d.Attention, 1), d.HalfHead
 	if precision != "fp32" {
-		c.processors = float64(d.Multiprocessors)
+		c.processors, c.serial = float64(d.Multiprocessors), d.SerialTiles
 		c.unaligned, c.ragged = cmp.Or(d.Unaligned, 1), cmp.Or(d.UnalignedHeads, d.Unaligned, 1)
 	}
 	if precision == "fp32" { // which is what was measured
@@ -85,7 +90,7 @@ func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
 // beside it.
 func (c Compute) alone(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	flops := float64(o.FLOPs(p)) * float64(samples)
-	moved := float64(o.Traffic(p, samples)) * c.element
+	moved := float64(o.Bytes(p, samples, int64(c.element)))
 	if flops == 0 && moved == 0 {
 		return 0
 	}
@@ -98,9 +103,19 @@ func (c Compute) alone(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	}
 	t := units.Sum(time.Duration(max(1, o.Blocks))*c.launch, units.Seconds(max(computing, c.moving(moved))), c.detection(o, p, samples))
 	if p == arch.WeightGradient && o.Gathered > 0 {
-		t = units.Sum(t, c.launch, units.Seconds(c.moving(float64(o.Gathered*o.Weights())*c.element)))
+		t = units.Sum(t, c.gather(o))
 	}
 	return t
+}
+
+// gather returns the time of the kernel that adds a weight's gradient to others or copies it, on
+// average over microbatches.
+func (c Compute) gather(o arch.Op) time.Duration {
+	took := units.Sum(c.launch, units.Seconds(c.moving(float64(o.Gathered*o.Weights())*c.element)))
+	if o.Adds {
+		return units.Nanoseconds(float64(took) * c.added)
+	}
+	return took
 }
 
 // fused returns the time in seconds to compute attention in one kernel: of the square

@@ -69,6 +69,7 @@ type ComputeOptions struct {
 	Launch          *units.Duration `toml:"launch"`
 	HalfRows        *float64        `toml:"half_rows"`
 	Multiprocessors *int            `toml:"multiprocessors"`
+	SerialTiles     *bool           `toml:"serial_tiles"`
 	Unaligned       *float64        `toml:"unaligned"`
 	UnalignedHeads  float64         `toml:"unaligned_heads"`
 	Attention       float64         `toml:"attention"`
@@ -93,6 +94,7 @@ func (ComputeOptions) Settings() []setting.Setting {
 		{Key: "launch", Example: `"5us"`, Text: "what starting one operation costs", Unset: "the device's, or 0us"},
 		{Key: "half_rows", Example: "128.0", Range: setting.Between(0, math.MaxInt32), Text: "rows at which a matrix product reaches half of flops", Unset: "the device's, or 0"},
 		{Key: "multiprocessors", Example: "108", Range: setting.Between(0, math.MaxInt32), Text: "those that compute 16-bit products in tiles of 64 × 64, all at a time; 0: tiles do not matter", Unset: "the device's, or 0"},
+		{Key: "serial_tiles", Example: "true", Text: "true: one of these writes a tile before it computes the next, as before NVIDIA's Hopper; false: meanwhile", Unset: "the device's, or false"},
 		{Key: "unaligned", Example: "1.0", Range: setting.Range{Max: 1, AboveMin: true}, Text: "share of flops left to 16-bit products with a matrix whose rows are no multiple of 16 bytes", Unset: "the device's, or 1"},
 		{Key: "unaligned_heads", Example: "0.06", Range: setting.Range{Max: 1, AboveMin: true}, Text: "the same of the batched products of unfused attention, where the features of a head are not aligned", Unset: "the device's, or as unaligned"},
 		{Key: "attention", Example: "0.8", Range: setting.Range{Max: 4, AboveMin: true}, Text: "rate of attention in one kernel over flops, with wide heads; counted without what a causal mask or a window covers", Unset: "the device's, or 1"},
@@ -170,6 +172,9 @@ func (o ComputeOptions) change(d *Device) {
 	}
 	if o.Multiprocessors != nil {
 		d.Multiprocessors = *o.Multiprocessors
+	}
+	if o.SerialTiles != nil {
+		d.SerialTiles = *o.SerialTiles
 	}
 	if o.Unaligned != nil {
 		d.Unaligned = *o.Unaligned

@@ -13,10 +13,15 @@ const tileSide = 64
 
 // product returns the time in seconds to compute a product: whole waves of tiles, and what
 // as many rows as halfRows would take in 16 bits or more, because it begins and ends below
-// its rate.
+// its rate. Where tiles are serial, those of a wave are written together and nothing is
+// computed meanwhile: so products with little to add up for each number of their result are
+// slower, whatever their size.
 func (c Compute) product(o arch.Op, p arch.Pass, flops float64, samples int64) float64 {
 	rows := float64(samples) * float64(max(1, o.Count)) * float64(o.Rows) / float64(max(1, o.Experts))
-	occupied := flops
+	occupied, written := flops, 0.0
+	if c.serial {
+		written = c.moving(float64(o.Written(p, samples)) * c.element)
+	}
 	if c.processors > 0 {
 		occupied = 0
 		for _, s := range shapes(o, p, samples) {
@@ -30,11 +35,12 @@ func (c Compute) product(o arch.Op, p arch.Pass, flops float64, samples int64) f
 	computing := (occupied + flops*half/rows) / rate
 	switch {
 	case o.Inner%8 == 0 && o.Cols%8 == 0 || c.unaligned == 0:
-		return computing
 	case o.Weight:
-		return computing / c.unaligned
+		computing /= c.unaligned
+	default:
+		computing /= c.ragged
 	}
-	return computing / c.ragged
+	return computing + written
 }
 
 // A shape is that of count equal products in one kernel: rows × inner by inner × cols.

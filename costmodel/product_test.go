@@ -65,3 +65,25 @@ func TestTilesAreMonotone(t *testing.T) {
 		}
 	})
 }
+
+// Serial tiles add the time of writing results to that of computing them, in 16 bits.
+func TestSerialTiles(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := func(name string) int64 { return rapid.Int64Range(1, 3000).Draw(t, name) }
+		o := arch.Op{Class: arch.Product, Count: 1, Rows: size("rows"), Inner: size("inner"), Cols: size("cols"), Weight: rapid.Bool().Draw(t, "weight")}
+		d, samples := machine().Device, rapid.Int64Range(1, 8).Draw(t, "samples")
+		d.Multiprocessors, d.MemoryBandwidth, d.Launch = 8, 1e9, 0
+		d.Peak, d.Efficiency.Memory = costmodel.Peak{FP32: 1e9, BF16: 1e9}, 1 // so slow that reading is no matter
+		time := func(precision string, serial bool, p arch.Pass) time.Duration {
+			d.SerialTiles = serial
+			c, err := costmodel.NewCompute(d, arch.Training{Precision: precision})
+			require.NoError(t, err)
+			return c.Op(o, p, samples)
+		}
+		for _, p := range []arch.Pass{arch.Forward, arch.InputGradient, arch.WeightGradient} {
+			written := 2 * o.Written(p, samples)
+			require.InDelta(t, written, time("bf16", true, p)-time("bf16", false, p), 1, p)
+			require.Equal(t, time("fp32", false, p), time("fp32", true, p))
+		}
+	})
+}

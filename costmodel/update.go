@@ -79,10 +79,7 @@ func newUpdates(m Machine, c Compute, p *stages.Plan, g *graph.Graph) updates {
 	u := updates{c, make([]time.Duration, ranks), make([]int, ranks)}
 	moved, parameters, gradients := make([]int64, ranks), make([]int64, ranks), make([]int64, ranks)
 	per := p.PerParameter
-	perParameter := per.Gradient*(1+p.Training.GradientPasses()) + 2*per.Optimizer + per.Parameter
-	if per.Parameter == 4 { // without a master copy the parameter itself is read too
-		perParameter += per.Parameter
-	}
+	perParameter, gradient := updated(per, p.Training)
 	for _, s := range p.Stages {
 		for _, r := range s.Ranks {
 			u.tensors[r] += len(s.Tensors)
@@ -91,7 +88,7 @@ func newUpdates(m Machine, c Compute, p *stages.Plan, g *graph.Graph) updates {
 				moved[r] += p.Training.CastBytes(s.Narrow)
 			}
 			parameters[r] += p.ShareOf(&s, per.Parameter, 1)
-			gradients[r] += p.ShareOf(&s, per.Gradient, 1)
+			gradients[r] += p.ShareOf(&s, gradient, 1)
 		}
 	}
 	var sum time.Duration
@@ -108,6 +105,19 @@ func newUpdates(m Machine, c Compute, p *stages.Plan, g *graph.Graph) updates {
 		}
 	}
 	return u
+}
+
+// updated counts the bytes that an update moves for a parameter, and those of its gradient
+// by then. An optimizer with fp32 weights has its gradients in fp32, too: what was summed
+// in 16 bits is converted first. It reads and writes its state, of which the fp32 weight is
+// read once more to be converted back; without one the parameter itself is read and written.
+func updated(per arch.State, t arch.Training) (bytes, gradient int64) {
+	const wide = 4
+	gradient = per.Gradient
+	if gradient < wide {
+		bytes, gradient = gradient+wide, wide
+	}
+	return bytes + gradient*(1+t.GradientPasses()) + 2*per.Optimizer + wide + per.Parameter, gradient
 }
 
 // normBytes counts the bytes of the square of a norm, in fp32.

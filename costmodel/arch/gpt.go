@@ -77,7 +77,8 @@ func gptBlockParams(prefix string, m Model) []Tensor {
 func gptBlockOps(m Model) []Op {
 	s, h, q, f := m.SequenceLength, m.Hidden, m.Heads*m.HeadDim, m.FFNHidden
 	ops := []Op{m.layerNorm("ln_1", s, h).of(Norms), m.linear("attn.c_attn", s, h, 3*q, true).enters()}
-	ops = append(ops, m.apart("attn.bias", 3*q, 2, 0)...)
+	ops = append(ops, m.summed(m.apart("attn.bias", 3*q, 2, 0))...)
+	ops = append(ops, m.apart("attn.join", 3*q, 0, 2)...)
 	if split := m.between().split; split.forward > 0 {
 		ops = append(ops, split.op("attn.split", elements(s, 3*q)).sharded())
 	}
@@ -87,7 +88,7 @@ func gptBlockOps(m Model) []Op {
 	ops = append(ops,
 		m.layerNorm("ln_2", s, h).of(Norms),
 		m.linear("mlp.c_fc", s, h, f, true).enters().of(DenseMLP),
-		m.activation("mlp.gelu", s, f).of(DenseMLP),
+		m.summed([]Op{m.activation("mlp.gelu", s, f).of(DenseMLP)})[0],
 		m.linear("mlp.c_proj", s, f, h, true).leaves().of(DenseMLP),
 	)
 	return append(ops, m.dropoutAdd("mlp.dropout", "mlp.residual")...)

@@ -61,8 +61,8 @@ func (m Model) copied(s, q, kv int) []Op {
 
 func (m Model) megatron() bool { return m.Kernels == KernelsMegatron }
 
-// The legal values of Model.Code: whose code of a Llama KernelsEager and KernelsCompiled
-// launch.
+// The legal values of Model.Code: whose code KernelsEager and KernelsCompiled launch for a
+// Llama, and KernelsMegatron for a GPT.
 const (
 	// CodePlain has norms and rotary positions step by step, as PyTorch's users write them.
 	CodePlain = "plain"
@@ -73,6 +73,10 @@ const (
 	// CodeNanotron has FlashAttention's norms and rotary positions, and one product of
 	// queries, keys and values, whose result is copied (nanotron/models/llama.py of 2024).
 	CodeNanotron = "nanotron"
+	// CodeMegatron2021 is Megatron-LM before gradient_accumulation_fusion and
+	// persist_layer_norm: gradients of weights are added up in 16 bits in a kernel of their
+	// own, and norms go over their input and its gradient twice.
+	CodeMegatron2021 = "megatron-2021"
 )
 
 // UsedKernels returns the kernels of a model, or of its preset: KernelsFused where nothing
@@ -171,6 +175,11 @@ func (m Model) between() between {
 		b.activation, b.gate = moves{forward: 2, input: 3}, moves{forward: 1, input: 2}
 		b.loss = moves{forward: 7, input: 11, kernels: 3, inverse: 3}
 		b.gradient = 3
+	case KernelsMegatron:
+		b.norm.input = 3
+		if m.Code == CodeMegatron2021 {
+			b.norm.input, b.gradient = 5, 3
+		}
 	case KernelsTE:
 		b.norm.inverse = 2
 		b.gate = moves{forward: 1, input: 2}
@@ -211,6 +220,15 @@ func (m Model) apart(name string, n int, forward, input int64) []Op {
 	return []Op{elementwise(name, elements(m.SequenceLength, n), forward, input).sharded()}
 }
 
+// summed has the first operation after a product read the gradient of its bias in W, where
+// that is summed in a kernel of its own.
+func (m Model) summed(ops []Op) []Op {
+	if m.megatron() && len(ops) > 0 {
+		ops[0].Moved[WeightGradient] = ops[0].Elements
+	}
+	return ops
+}
+
 // loss returns the cross-entropy over the vocabulary. Megatron's goes over the logits
 // for their maximum and to subtract it, for exponentials and their sum, and to
 // divide by that; I multiplies the result, and converts it back.
@@ -239,8 +257,8 @@ func (m Model) dropoutAdd(dropout, sum string) []Op {
 	s, h := m.SequenceLength, m.Hidden
 	ops := append(m.dropout(dropout, s, h), m.residual(sum, s, h))
 	if m.megatron() && len(ops) == 2 {
-		ops[0].Moved[Forward] = 0
-		ops[1].Moved[Forward] += elements(s, h) / 4
+		ops[0].Moved[Forward], ops[0].Mask[Forward] = 0, 0
+		ops[1].Mask[Forward] = elements(s, h)
 	}
-	return ops
+	return m.summed(ops)
 }

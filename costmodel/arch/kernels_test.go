@@ -10,8 +10,9 @@ import (
 
 // What Megatron's kernels do more than fused ones, by hand: nothing to products;
 // four kernels more around every softmax whose samples × heads of a device are no
-// multiple of four; a bias and a copy; five more for the loss; and one less for
-// every dropout.
+// multiple of four; a bias and a copy, and the gradients of queries, keys and values
+// joined; a sum for the gradient of each bias; norms that go over their input and gradient
+// once; five more for the loss; and one less for every dropout.
 func TestMegatronKernels(t *testing.T) {
 	const s, v = 16, 64
 	rapid.Check(t, func(t *rapid.T) {
@@ -30,17 +31,22 @@ func TestMegatronKernels(t *testing.T) {
 				var kernels int
 				var moved int64 // for a sample
 				block, head := l.Kind == KindGPTBlock, i == len(megatron.Layers)-1
-				context, square := 8*heads*s, heads*s*s
+				context, square, hidden := 8*heads*s, heads*s*s, s*int64(m.Hidden)
 				if block && heads*samples%4 != 0 && p != WeightGradient {
 					kernels, moved = 4, (3+4+4+3)*square
 				}
 				switch {
 				case block && p == Forward:
 					kernels += 1 + 1 - 2
-					moved += 2*3*context + 2*context - 2*2*s*int64(m.Hidden) - square/2
+					moved += 2*3*context + 2*context - 2*2*hidden - square/2
 				case block && p == InputGradient:
-					kernels++
-					moved += 2*context - square
+					kernels += 2
+					moved += 2*context + 2*3*context - square - 2*2*hidden
+				case block:
+					kernels += 4
+					moved += 3*context + 4*context + 2*hidden
+				case l.Name == "ln_f" && p == InputGradient:
+					moved -= 2 * hidden
 				}
 				logits := s * v / int64(group.devices())
 				switch {
@@ -99,5 +105,25 @@ func TestEagerLlama(t *testing.T) {
 	}
 	plain, titan := layers(KernelsCompiled, "")[1], layers(KernelsCompiled, CodeTorchtitan)[1]
 	require.EqualValues(t, (10-2+2)*s*(h+kv), titan.Traffic(Forward, 1)-plain.Traffic(Forward, 1), "complex numbers are not compiled")
-	require.ErrorContains(t, Model{Preset: "gpt2", Code: "jax"}.Validate(), "code = \"jax\": must be one of plain, nanotron, torchtitan")
+	require.ErrorContains(t, Model{Preset: "gpt2", Code: "jax"}.Validate(), "code = \"jax\": must be one of plain, nanotron, torchtitan, megatron-2021")
+}
+
+// Megatron of 2021 adds gradients of weights up in kernels of their own, and its norms read
+// their input and gradient twice; the rest is the same.
+func TestMegatron2021(t *testing.T) {
+	m := Model{Family: familyGPT, Layers: 1, Hidden: 64, Heads: 4, Vocab: 64, SequenceLength: 16, Kernels: KernelsMegatron, Dropout: 0.1}
+	now := network(t, m).Layers[1]
+	m.Code = CodeMegatron2021
+	for i, o := range network(t, m).Layers[1].Ops {
+		later := now.Ops[i]
+		if o.Class == Product && o.Weight {
+			require.Equal(t, later.Kernels(WeightGradient, 1)+1, o.Kernels(WeightGradient, 1), o.Name)
+			require.True(t, o.Adds)
+			o.Gathered -= 3
+		}
+		if o.Function == LayerNorm {
+			o.Moved[InputGradient] -= 2 * 16 * 64
+		}
+		require.Equal(t, later, o)
+	}
 }

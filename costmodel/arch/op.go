@@ -107,6 +107,9 @@ type Op struct {
 	// Pass, of what is no Product; 0 where a pass has no such kernel.
 	Moved [3]int64
 
+	// Mask is the number of bytes read and written beside these: those of a dropout's mask.
+	Mask [3]int64
+
 	// Launches is how many kernels a pass launches that moves something, indexed by
 	// Pass; 0 means 1.
 	Launches [3]int
@@ -114,6 +117,8 @@ type Op struct {
 	// Gathered is the number of elements that W reads and writes in a kernel of its own
 	// for one element of a weight, to add its gradient to others or to copy it.
 	Gathered int64
+	// Adds: that is to add it to those of earlier microbatches, which the first has not.
+	Adds bool
 
 	// Unless, if not 0: the operation runs only over microbatches of a number of
 	// samples × Count that is no multiple of it (see KernelsMegatron).
@@ -202,7 +207,7 @@ func (o Op) Traffic(p Pass, samples int64) int64 {
 	}
 	n := o.products(p) * (samples*(o.left()+o.out()) + o.right(samples))
 	if o.Bits > 0 { // all but the result
-		result := [3]int64{samples * o.out(), samples * o.left(), o.right(samples)}[p]
+		result := o.Written(p, samples)
 		n = result + (n-result)*o.Bits/16
 	}
 	if o.Bias && p == WeightGradient {

@@ -22,6 +22,8 @@ type Training struct {
 	// BothWays: the device's tensor cores read narrow numbers along rows and along columns,
 	// so that one copy of a tensor with one scale is enough.
 	BothWays bool `toml:"-"`
+	// Microbatches of a replica; 0 is not known, and taken for many.
+	Microbatches float64 `toml:"-"`
 	// Gradients: "" is as the parameters.
 	Gradients string `toml:"gradients"`
 	Optimizer string `toml:"optimizer"`

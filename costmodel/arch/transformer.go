@@ -6,7 +6,7 @@ package arch
 // linear multiplies s rows by an in×out weight.
 func (m Model) linear(name string, s, in, out int, bias bool) Op {
 	return Op{
-		Name: name, Class: Product, Weight: true, Bias: bias, Sharded: true, Gathered: m.between().gradient,
+		Name: name, Class: Product, Weight: true, Bias: bias, Sharded: true, Gathered: m.between().gradient, Adds: m.megatron(),
 		Count: 1, Rows: int64(s), Inner: int64(in), Cols: int64(out),
 	}
 }
@@ -90,16 +90,14 @@ func lookup(name string, n, s, h int, forward int64) Op {
 
 // dropout zeroes elements at random and scales the others, unless the model has
 // none. GPT-2 has it at one rate after the sum of the embeddings, on the
-// attention's probabilities, and after both projections of a block. F writes a mask, which I reads: a byte beside each element, counted as
-// a quarter of one.
+// attention's probabilities, and after both projections of a block. F writes a mask, which I reads: a byte beside each element.
 func (m Model) dropout(name string, shape ...int) []Op {
 	if m.Dropout == 0 {
 		return nil
 	}
 	n := elements(shape...)
 	op := elementwise(name, n, 2, 2)
-	op.Moved[Forward] += n / 4
-	op.Moved[InputGradient] += n / 4
+	op.Mask = [3]int64{Forward: n, InputGradient: n}
 	return []Op{op}
 }
 

@@ -84,7 +84,7 @@ func fitOnce(timings []Timing, call time.Duration, computes func(o arch.Op, flop
 	for _, t := range timings {
 		row := make([]float64, 3)
 		for _, o := range t.Layer.Ops {
-			flops, bytes := float64(o.FLOPs(t.Pass))*float64(t.Samples), float64(o.Traffic(t.Pass, t.Samples))*fitElement
+			flops, bytes := float64(o.FLOPs(t.Pass))*float64(t.Samples), float64(o.Bytes(t.Pass, t.Samples, fitElement))
 			switch {
 			case flops == 0 && bytes == 0:
 				continue

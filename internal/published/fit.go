@@ -37,18 +37,19 @@ func fits() []fit {
 device = "a100-80gb-sxm"
 devices_per_node = 8
 host.waits = true
+compute.serial_tiles = false
+compute.half_rows = 0
 `,
 		constants: []constant{
-			{`compute.half_rows = %.1f`, 30},
-			{`compute.unaligned = %.3f`, 0.3},
-			{`host.operation = "%.2fus"`, 50},
-			{`host.task = "%.3fms"`, 0.5},
+			{`compute.efficiency = %.3f`, 0.88},
+			{`compute.unaligned = %.3f`, 0.5},
+			{`host.operation = "%.2fus"`, 51.2},
+			{`host.task = "%.3fms"`, 0.58},
 		},
 		rows: used, predict: record.iteration,
 	}, {
 		file: "korthikanti_machine.toml",
-		head: `# The rate and launch of an A100 for the rows of korthikanti.csv with full recomputation. Those with the least absolute
-# errors, which make fit finds, lie in a flat valley: see the note of korthikanti-2022-table-5.
+		head: `# Fitted to the four rows of korthikanti.csv with full recomputation by make fit.
 [machine]
 device = "a100-80gb-sxm"
 devices_per_node = 8

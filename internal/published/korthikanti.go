@@ -4,6 +4,8 @@ import (
 	_ "embed"
 	"fmt"
 	"strings"
+
+	"psim/costmodel/arch"
 )
 
 // korthikantiMachine holds the [machine] that was fitted to the rows with full
@@ -22,7 +24,7 @@ func korthikantiTable5() Table {
 		Fitted: "the device's rate and launch, from the four rows with full recomputation; error on the four with selective recomputation and sequence parallelism",
 		Claim:  "Calculon (Isaev et al. 2023): 3.65 % mean and 8.87 % worst over all eight rows",
 		Note: "Exchanges of tensor parallelism are not overlapped with products (tensor_overlap = false), because products slow down beside them. " +
-			"Its four rows hold the rate and the launch only together: their absolute errors are least at 256 TFLOP/s with 19.9 µs (make fit), their squares at 264 with 32.6, and the 257 with 24.5 of the catalog lie between. " +
+			"The catalog's A100 has the rate and the launch that are fitted here. " +
 			"The errors of 22B are split by what the paper's table 4 has of its layers; the rest of that step is the embedding, the head, the loss, clipping and the optimizer.",
 		Rows: func() ([]Row, error) {
 			return rowsPer(records("korthikanti.csv"), func(r record) ([]Row, error) {
@@ -43,7 +45,7 @@ func (r record) megatron(machine string, selective bool) (Row, error) {
 	if selective {
 		recompute, column = "selective", "selective_s"
 	}
-	s, err := simulate(r.megatronConfig(recompute, selective, 1) + machine)
+	s, err := simulate(r.megatronConfig(arch.CodePlain, recompute, selective, 1) + machine)
 	return Row{
 		Label: fmt.Sprintf("%s, %s recomputation", strings.ToUpper(r.text("model")), recompute), Unit: "s",
 		Published: r.number(column), Predicted: s.Summary.StepTime.Seconds(),
@@ -52,7 +54,7 @@ func (r record) megatron(machine string, selective bool) (Row, error) {
 
 // megatronConfig returns a row without its machine, on so many replicas. Gradients are
 // summed at the end, all at once.
-func (r record) megatronConfig(recompute string, sequence bool, data int) string {
+func (r record) megatronConfig(code, recompute string, sequence bool, data int) string {
 	p, v := r.count("pp"), r.count("virtual_stages")
 	schedule, group := "1f1b", ""
 	if v > 1 {
@@ -65,6 +67,7 @@ stages = %d
 partition = %s
 %s[model]
 preset = "megatron-%s"
+code = %q
 [batch]
 global = %d
 micro = %d
@@ -81,7 +84,7 @@ gradients = "fp32"
 optimizer = "adam"
 clip = true
 recompute = %q
-`, schedule, p, equalBlocks(r.count("layers"), p*v), group, r.text("model"), r.count("global_batch"), r.count("micro_batch"),
+`, schedule, p, equalBlocks(r.count("layers"), p*v), group, r.text("model"), code, r.count("global_batch"), r.count("micro_batch"),
 		r.count("tp"), sequence, data, recompute)
 }
 
@@ -92,14 +95,15 @@ func narayananTable2() Table {
 		Paper:  "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM, arXiv 2104.04473",
 		Place:  "table 2, PTD-P",
 		Device: "korthikanti-2022-table-5",
-		Note: "The machine is that of korthikanti-2022-table-5, measured a year later. No constant is fitted to this table, but of the pairs of rate and launch that fit that one about equally well, one was taken that keeps this table, too. " +
-			"By the two papers' own numbers the layers of 175B ran 7 % faster there (162 TFLOP/s beside a bubble of 7/192, against 153 beside one of 11/384), which is about what the predictions are off. " +
+		Note: "The machine is that of korthikanti-2022-table-5, measured a year later. No constant is fitted to this table. " +
+			"By the two papers' own numbers the layers of 175B ran 7 % faster there (162 TFLOP/s beside a bubble of 7/192, against 153 beside one of 11/384): " +
+			"in 2021 gradients of weights were added up in kernels of their own, microbatch by microbatch, and norms went over their gradient twice (code = \"megatron-2021\"). " +
 			"With four times as many replicas 175B loses 8 % by the paper and 10 % here, and 530B 7 and 9 %. " +
 			"The schedule is not named; 1F1B with one stage per rank is taken.",
 		Rows: func() ([]Row, error) {
 			return rowPer(records("narayanan.csv"), func(r record) (Row, error) {
 				gpus := r.count("gpus")
-				s, err := simulate(r.megatronConfig("full", false, gpus/r.count("tp")/r.count("pp")) + korthikantiMachine)
+				s, err := simulate(r.megatronConfig(arch.CodeMegatron2021, "full", false, gpus/r.count("tp")/r.count("pp")) + korthikantiMachine)
 				return Row{
 					Label: fmt.Sprintf("%s on %d GPUs", strings.ToUpper(r.text("model")), gpus), Unit: "TFLOP/s",
 					Published: r.number("teraflops"),
