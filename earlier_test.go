@@ -16,7 +16,9 @@ import (
 
 // Results of the time before experts on other devices, contexts and blocks of several kinds
 // keep the values of all their fields, whether or not the new keys are given what they stand
-// for. testdata/earlier was written by `psim run --json` of revision 436a2a2.
+// for. testdata/earlier was written by `psim run --json` of revision 436a2a2; step times are
+// later by what updates convert in mixed precision, and sums of biases take with Megatron's
+// kernels.
 func TestEarlierResults(t *testing.T) {
 	data, err := os.ReadFile("testdata/earlier/results.jsonl")
 	require.NoError(t, err)

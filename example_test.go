@@ -112,12 +112,12 @@ func ExampleSweep() {
 	}
 	// Output:
 	// schedule.name  parallel.data  devices  step time  bubble  samples/s  peak memory  fits     MFU  efficiency
-	//   gpipe                      1        4     125 ms  28.7 %        514      13.9 GB   yes  36.0 %     100.0 %
-	//   gpipe                      2        8    77.0 ms  30.8 %        831      7.31 GB   yes  29.1 %      80.9 %
-	//   gpipe                      4       16    52.7 ms  34.0 %      1,216      4.48 GB   yes  21.3 %      59.1 %
-	//   1f1b                       1        4     125 ms  28.7 %        514      4.34 GB   yes  36.0 %     100.0 %
-	//   1f1b                       2        8    75.8 ms  29.7 %        844      2.72 GB   yes  29.6 %      82.1 %
-	//   1f1b                       4       16    52.4 ms  33.8 %      1,220      1.58 GB   yes  21.4 %      59.3 %
+	//   gpipe                      1        4     125 ms  31.8 %        513      13.9 GB   yes  35.9 %     100.0 %
+	//   gpipe                      2        8    69.0 ms  30.0 %        927      7.26 GB   yes  32.5 %      90.4 %
+	//   gpipe                      4       16    44.5 ms  34.4 %      1,438      3.96 GB   yes  25.2 %      70.1 %
+	//   1f1b                       1        4     125 ms  31.8 %        513      4.34 GB   yes  35.9 %     100.0 %
+	//   1f1b                       2        8    68.3 ms  29.3 %        936      2.72 GB   yes  32.8 %      91.3 %
+	//   1f1b                       4       16    43.8 ms  33.3 %      1,461      1.90 GB   yes  25.6 %      71.3 %
 	//
 	// the highest throughput: --set schedule.name=1f1b --set parallel.data=4
 }
@@ -153,9 +153,9 @@ func ExampleMergeSweeps() {
 	// Output:
 	// shard-1-of-2 2
 	// shard-2-of-2 1
-	// schedule.microbatches=4: 80 ms
-	// schedule.microbatches=8: 76 ms
-	// schedule.microbatches=16: 87 ms
+	// schedule.microbatches=4: 79 ms
+	// schedule.microbatches=8: 68 ms
+	// schedule.microbatches=16: 72 ms
 }
 
 // What passes between the stages of a network, for one microbatch.
@@ -203,7 +203,7 @@ func ExampleSearch() {
 	names, err := found.Save(ctx, folder, "gpipe")
 	fmt.Println(strings.Join(names, ", "), err)
 	// Output:
-	// the best takes 22 ms: schedule.name=auto-v schedule.microbatches=4
+	// the best takes 20 ms: schedule.name=auto-v schedule.microbatches=4
 	// pareto.png, plans.json <nil>
 }
 
@@ -224,7 +224,7 @@ func ExampleCompare() {
 	c := psim.Compare(runs[0], runs[1])
 	fmt.Printf("step %+.1f %%, peak memory %+.1f %%\n", 100*c.StepTimeDifference, 100*c.PeakMemoryDifference)
 	// Output:
-	// step -1.5 %, peak memory -62.9 %
+	// step -1.0 %, peak memory -62.7 %
 }
 
 // A link from the output of nccl-tests, as a machine file.
@@ -282,7 +282,7 @@ func ExampleSearchPlans() {
 	fmt.Printf("%d plans; the best: %.1f ms with %d replicas of %d stages, in microbatches of %d\n",
 		found.Space, best.StepTime*1e3, best.Plan.Data, best.Plan.Stages, best.Plan.Micro)
 	// Output:
-	// 36 plans; the best: 29.5 ms with 8 replicas of 1 stages, in microbatches of 4
+	// 36 plans; the best: 27.7 ms with 8 replicas of 1 stages, in microbatches of 4
 }
 
 // Why the best plan wins, and what would fit where none does.

@@ -95,7 +95,7 @@ func narayananTable2() Table {
 		Paper:  "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM, arXiv 2104.04473",
 		Place:  "table 2, PTD-P",
 		Device: "korthikanti-2022-table-5",
-		Note: "The machine is that of korthikanti-2022-table-5, measured a year later. No constant is fitted to this table. " +
+		Note: "The machine is that of korthikanti-2022-table-5, measured a year later. No constant is fitted to this table, but which mechanisms are modelled was decided with it in view. " +
 			"By the two papers' own numbers the layers of 175B ran 7 % faster there (162 TFLOP/s beside a bubble of 7/192, against 153 beside one of 11/384): " +
 			"in 2021 gradients of weights were added up in kernels of their own, microbatch by microbatch, and norms went over their gradient twice (code = \"megatron-2021\"). " +
 			"With four times as many replicas 175B loses 8 % by the paper and 10 % here, and 530B 7 and 9 %. " +

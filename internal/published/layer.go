@@ -15,7 +15,7 @@ func korthikantiTable4() Table {
 		Name: "korthikanti-2022-table-4", Title: "forward and backward of one layer of 22B", Figure: "korthikanti-layer",
 		Paper: korthikantiPaper, Place: "table 4",
 		Device: "korthikanti-2022-table-5",
-		Note: "The machine is that of korthikanti-2022-table-5, whose errors these are parts of. No constant is fitted to this table. " +
+		Note: "The machine is that of korthikanti-2022-table-5, whose errors these are parts of. No constant is fitted to this table, but which mechanisms are modelled was decided with it in view. " +
 			"Forwards are too fast and backwards too slow, which a part of their exchanges runs beside.",
 		Rows: func() ([]Row, error) {
 			return rowsPer(records("korthikanti_layer.csv"), func(r record) ([]Row, error) {

@@ -45,7 +45,7 @@ func sources() []runs {
 		note: "13b repeats a part of its layers (\"Selective AC\"), of which the source does not say how many, and is predicted without.",
 	}, {
 		file: "narayanan", title: "GPTs of 1.7B to 1008B on 32 to 3,072 A100, Megatron-LM of 2021", place: "Narayanan et al. 2021, arXiv 2104.04473, table 1; NVIDIA/Megatron-LM, examples/sc21/run_table_1.sh",
-		note: "No constant has seen these rows. The narrower the layers, the more predictions are too fast: by 12 % with 2,304 features and microbatches of 16 samples, of which the square of attention is the largest part.",
+		note: "No constant has seen these rows, but which of the A100's and Megatron's mechanisms are modelled was decided with this table in view. The narrower the layers, the more predictions are too fast: by 12 % with 2,304 features and microbatches of 16 samples, of which the square of attention is the largest part.",
 	}}
 }
 
