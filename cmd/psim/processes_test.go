@@ -40,6 +40,7 @@ func TestExecProcessesErrors(t *testing.T) {
 		{"psim exec --gpus 2 --processes 0", "--processes 0: there must be at least 1 process"},
 		{"psim exec --gpus 2 --processes -1", "--processes -1: there must be at least 1 process"},
 		{"psim exec --gpus 2 --processes 3", "--processes 3: more processes than devices (2)"},
+		{"psim exec ring-allreduce --gpus 300 --processes 300", "--processes 300: at most 256 are started on one machine"},
 		{"psim exec ring-allreduce --gpus 2 --processes 3", "--processes 3: more processes than devices (2)"},
 	} {
 		_, stderr, code := psim(t, c[0])

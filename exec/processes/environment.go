@@ -53,9 +53,15 @@ func (o Options) Check() error {
 		return fmt.Errorf("%s has started %d processes for fewer devices (%d); every process needs one at least", l.Name, l.Size, o.Ranks)
 	case o.Processes > o.Ranks:
 		return fmt.Errorf("--processes %d: more processes than devices (%d); every process needs one at least", o.Processes, o.Ranks)
+	case o.Processes > mostCopies:
+		return fmt.Errorf("--processes %d: at most %d are started on one machine", o.Processes, mostCopies)
 	}
 	return nil
 }
+
+// mostCopies bounds the processes that are started on one machine, each with threads and
+// connections to all others.
+const mostCopies = 256
 
 // Open joins the run that this process was started for: by mpirun, srun or another
 // launcher, or as one of the copies that the first process has started. Where it is

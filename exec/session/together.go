@@ -52,14 +52,20 @@ func (s *Session) agree(ctx context.Context, list []*configs.Config) error {
 	for _, c := range list {
 		own += " " + c.Fingerprint()
 	}
-	all, err := s.World.Gather(ctx, s.World.Next("agree"), []byte(own))
-	for k, other := range all {
-		if string(other) != own {
-			err = fmt.Errorf("%s was started with another configuration or other flags than the first; start all with the same", s.World.Processes()[k])
-		}
-	}
+	err := agreed(ctx, s.World, own)
 	if err != nil {
 		s.World.Abort(err)
+	}
+	return err
+}
+
+// agreed refuses processes that have something else of their own than the first.
+func agreed(ctx context.Context, w *processes.World, own string) error {
+	all, err := w.Gather(ctx, w.Next("agree"), []byte(own))
+	for k, other := range all {
+		if string(other) != own {
+			err = fmt.Errorf("%s was started with another configuration or other flags than the first; start all with the same", w.Processes()[k])
+		}
 	}
 	return err
 }

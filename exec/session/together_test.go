@@ -141,3 +141,17 @@ func TestCollectivesAmongProcesses(t *testing.T) {
 		}
 	}
 }
+
+// Processes that would run a collective over other sizes than the first are refused.
+func TestCollectivesDisagree(t *testing.T) {
+	errs := among(t, 2, func(w *processes.World) error {
+		sizes := []int64{8, 32}[:2-w.Rank]
+		_, err := session.Collectives{
+			Devices: exec.DeviceOptions{Oversubscribe: true}, Name: collective.RingAllReduce, Ranks: 2, Sizes: sizes,
+			Repeat: 1, RunOptions: exec.RunOptions{World: w},
+		}.Run(t.Context())
+		return err
+	})
+	require.ErrorContains(t, errs[0], "was started with another configuration or other flags than the first")
+	require.True(t, errors.As(errs[1], new(*processes.AbortError)), errs[1])
+}
