@@ -124,8 +124,12 @@ func (s *Session) WriteText(w io.Writer) error {
 		return reports.Compare(main.Sides()).WriteTable(w)
 	}
 	result := s.Result()
-	fmt.Fprintf(w, "%s: %s on %s (backend %s), %s; predicted, then measured\n\n", main.Config.Name(), main.Plan.Workload.Network.Name,
-		units.Plural(result.Devices, "device"), result.Backend, units.Plural(result.Microbatches, "microbatch"))
+	where := "backend " + result.Backend
+	if n := len(main.Result.Processes); n > 0 {
+		where += fmt.Sprintf(", %d processes", n)
+	}
+	fmt.Fprintf(w, "%s: %s on %s (%s), %s; predicted, then measured\n\n", main.Config.Name(), main.Plan.Workload.Network.Name,
+		units.Plural(result.Devices, "device"), where, units.Plural(result.Microbatches, "microbatch"))
 	if err := reports.WriteRuns(w, result.Runs); err != nil {
 		return err
 	}
