@@ -139,6 +139,9 @@ func (e *Packed) advance(s int32) {
 		c := &e.classes[t.Class]
 		if c.Group >= 0 || c.Link > 0 {
 			e.done, e.head[s], e.free[s] = e.done+int(h-begin), h, free
+			if c.Group < 0 && before != none && e.classes[tasks[before].Class].Link == c.Link {
+				ready = e.released(t)
+			}
 			e.queue(c, event{ready, t.Dep, cause, s})
 			return
 		}
@@ -151,6 +154,19 @@ func (e *Packed) advance(s int32) {
 		before, h = h, h+1
 	}
 	e.done, e.head[s], e.free[s] = e.done+int(h-begin), h, free
+}
+
+// released tells when the tasks have been released that a task depends on, which have all
+// started: behind another on the same link it queues from then on.
+func (e *Packed) released(t *graph.PackedTask) (at time.Duration) {
+	if t.Dep >= 0 {
+		return e.tasks[t.Dep].Start + e.classes[e.tasks[t.Dep].Class].Release
+	}
+	if t.Dep < none {
+		more := e.graph.More[-2-t.Dep:]
+		at, _, _ = e.all(none, more[1:1+more[0]], 0, none)
+	}
+	return at
 }
 
 // queue has the head of a stream wait for its group or its link.
