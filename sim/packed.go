@@ -139,10 +139,7 @@ func (e *Packed) advance(s int32) {
 		c := &e.classes[t.Class]
 		if c.Group >= 0 || c.Link > 0 {
 			e.done, e.head[s], e.free[s] = e.done+int(h-begin), h, free
-			if c.Group < 0 && before != none && e.classes[tasks[before].Class].Link == c.Link {
-				ready = e.released(t)
-			}
-			e.queue(c, event{ready, t.Dep, cause, s})
+			e.queue(t, before, event{ready, t.Dep, cause, s})
 			return
 		}
 		if e.graph.Host != nil && c.Kind.Compute() {
@@ -169,13 +166,18 @@ func (e *Packed) released(t *graph.PackedTask) (at time.Duration) {
 	return at
 }
 
-// queue has the head of a stream wait for its group or its link.
-func (e *Packed) queue(c *graph.Class, ev event) {
+// queue has the head of a stream wait for its group or its link, behind the task before it
+// on the stream.
+func (e *Packed) queue(t *graph.PackedTask, before int32, ev event) {
+	c := &e.classes[t.Class]
 	if c.Group >= 0 {
 		e.join(ev.stream, c, ev.ready, ev.cause)
-	} else {
-		e.links.push(ev)
+		return
 	}
+	if before != none && e.classes[e.tasks[before].Class].Link == c.Link {
+		ev.ready = e.released(t)
+	}
+	e.links.push(ev)
 }
 
 // all finds when the last of several tasks has been released, where that is after
