@@ -14,7 +14,7 @@ func megatronBridge() Table {
 		Name: "megatron-bridge", Title: "Llama 3, DeepSeek-V3, Qwen3 and GPT-OSS on 8 to 1,024 H100, B200, B300, GB200 and GB300, Megatron-Bridge",
 		Figure: "megatron-bridge", Paper: runsPaper,
 		Place:  "NVIDIA-NeMo/Megatron-Bridge @067f987, docs/performance-summary.md and docs/performance-summary-archive.md",
-		Fitted: "shares of the peak in 8 and in 4 bits of stack megatron-te on H100, GB200 and GB300, from a plan of Llama 3 each; the host's time for an operation without CUDA graphs, from Qwen3-30B's plan for 16 H100",
+		Fitted: "shares of the peak in 8 and in 4 bits of stack megatron-te on H100, GB200 and GB300, from a plan of Llama 3 each; the host's time for an operation without CUDA graphs, from Qwen3-30B's plan for 16 H100; what NCCL's all-to-all reaches of the network, from Qwen3-235B's plan for 256 H100 from 26.04 on",
 		Note:   bridgeNote,
 		Rows:   bridgeRows,
 	}
@@ -204,11 +204,16 @@ func bridgeMachine(system string) map[string]string {
 	return map[string]string{"machine.device": device, "machine.devices_per_node": node, "machine.network": network, "machine.nics_per_node": node}
 }
 
-// bridgeUsed lists the dense models' rows on a chip that the rate of a precision is fitted to.
+// dense keeps the rows without experts, of which CUDA graphs are no matter.
+func dense(list []record) []record {
+	return slices.DeleteFunc(list, func(r record) bool { return r.text("graphs") != "" })
+}
+
+// bridgeUsed lists the rows on a chip that something of a precision is fitted to.
 func bridgeUsed(chip string, precisions ...string) (list []record) {
 	for _, r := range bridgeRecords() {
 		made := r.bridge()
-		if made.text("used") != "" && made.text("graphs") == "" && strings.HasPrefix(made.text("machine.device"), chip+"-") && slices.Contains(precisions, made.text("train.precision")) {
+		if made.text("used") != "" && strings.HasPrefix(made.text("machine.device"), chip+"-") && slices.Contains(precisions, made.text("train.precision")) {
 			list = append(list, made)
 		}
 	}
