@@ -24,7 +24,7 @@ const bridgeNote = "Recomputation, overlap, dispatchers and CUDA graphs are not 
 	"B200 and B300 have the rates of GB200 and GB300. Activations that Llama 3 70B offloads to the host with FSDP are counted on the device, where they do not fit.\n\n" +
 	"Rows that contradict others: GPT OSS 120B on GB300 in MXFP8 takes 2.47 s in 26.06, 2.48 in 26.08 and 4.04 in 26.06.01, 1.63 times as long, for one printed plan: as long as in BF16, whose graphs hold parts of a layer. " +
 	"Llama 3 70B on GB300 in MXFP8 is printed with 2 samples and without chunks in 26.02.01, which idles 27 % of the step, and takes no longer than with 1 sample and 5 chunks in three other releases.\n\n" +
-	"Not explained: GPT OSS 120B without a graph of the full step, most of which takes a quarter to three quarters longer than predicted, and as long in 8 bits as in 16; and Qwen3-30B on H100 in 25.11, whose 48 stages of a block each take twice as long."
+	"Not explained: GPT OSS 120B without a graph of the full step, which takes a tenth to a half longer than predicted, and as long in 8 bits as in 16; and Qwen3-30B on H100 in 25.11, whose 48 stages of a block each take 1.7 times as long. Releases of 25.11 take up to a seventh longer than later ones of the same plan."
 
 // bridgeRows predicts the rows of pre-training that name a precision; those with one
 // configuration in several releases once.
