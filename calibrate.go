@@ -233,8 +233,8 @@ func (list timings) halves() (even, odd timings) {
 	return even, odd
 }
 
-// leastFall is by how much a smaller size may take longer before that is no change of
-// protocol, which libraries make too late at times.
+// leastFall bounds by how much a smaller size may take longer where libraries change their
+// protocol too late.
 const leastFall = 1.25
 
 // fall returns the two sizes of which the smaller takes the most longer.

@@ -56,7 +56,7 @@ func (f *outputFlags) registerOutput(flags *pflag.FlagSet, json, csv, out string
 	flags.Var((*named)(&f.out), "out", out)
 }
 
-// named is the value of a flag that names a file or a folder.
+// named holds the value of a flag that names a file or a folder.
 type named string
 
 // Set refuses an empty name.
