@@ -13,6 +13,7 @@ import (
 	"psim/configs"
 	"psim/internal/files"
 	"psim/internal/nearest"
+	"psim/internal/setting"
 )
 
 // outputFlags holds what most commands have: settings over a configuration,
@@ -126,9 +127,26 @@ func badFlag(cmd *cobra.Command, err error) error {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		name := unknown.GetSpecifiedName()
 		err = fmt.Errorf("unknown flag --%s", name)
-		if best, ok := nearest.Word(name, names); ok {
+		if keys := keysNamed(name); len(keys) > 0 && cmd.Flags().Lookup("set") != nil {
+			err = fmt.Errorf("%w; a setting is changed with --set %s=VALUE", err, strings.Join(keys, "=VALUE or --set "))
+		} else if best, ok := nearest.Word(name, names); ok {
 			err = fmt.Errorf("%w; did you mean --%s?", err, best)
 		}
 	}
 	return fmt.Errorf("%w\nsee \"%s --help\"", err, cmd.CommandPath())
+}
+
+// keysNamed lists the dotted keys of a configuration that a flag may have been meant for:
+// those whose last part it is, or the name in a table that it names.
+func keysNamed(flag string) (keys []string) {
+	key := strings.ReplaceAll(flag, "-", "_")
+	for _, table := range setting.Tables(configs.Config{}, key) {
+		keys = append(keys, table+"."+key)
+	}
+	for _, dotted := range []string{key, key + ".name"} {
+		if strings.Contains(dotted, ".") && setting.IsKey(configs.Config{}, dotted) {
+			keys = append(keys, dotted)
+		}
+	}
+	return keys
 }
