@@ -71,7 +71,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.IntVar(&f.Steps, "steps", 5, "number of steps to measure")
 	flags.IntVar(&f.Epochs, "epochs", 0, "number of passes over the data set to measure, instead of --steps")
 	flags.IntVar(&f.Warmup, "warmup", 1, "number of steps, with --epochs of epochs, to train before those that are measured")
-	flags.IntVar(&f.Repeats, "repeats", 3, "how often every task is timed by itself, for the prediction; how often a collective is run")
+	flags.IntVar(&f.Repeats, "repeats", 3, "how often every task is timed by itself, for the prediction, and up to three times that while the machine is disturbed; how often a collective is run")
 	flags.StringVar(&f.sizes, "sizes", "8B-64MiB", "of a collective: tensors from A to B, each four times the one before, and of B")
 	flags.IntVar(&f.Tries, "runs", 1, "how often to run, at most, until the machine is not disturbed (1 to 3); the least disturbed run counts")
 	flags.StringSliceVar(&f.Checks, "check", nil, "compare with the unsplit run (pipedream: a serial replay): weights,output,grads,loss or all")
