@@ -22,19 +22,21 @@ type ParetoFigure struct {
 	Plans []Plan
 	// Capacity is the memory of a rank in bytes; 0 is unlimited or not known.
 	Capacity int64
-	// Shapes: plans differ in how they divide the network; their settings are a label that
-	// says how.
-	Shapes bool
+	// Shapes explains the labels of plans that differ in how they divide the network, which
+	// their settings are then; "" if they do not.
+	Shapes string
 	Remark string // in the legend
 }
 
 // PointsFigure is a figure of plans of which only the points are known: those that were
 // simulated.
 func PointsFigure(title string, points []PlanPoint, capacity int64) ParetoFigure {
-	f := ParetoFigure{Title: title, Capacity: capacity, Shapes: true}
+	f := ParetoFigure{Title: title, Capacity: capacity}
+	context, expert := false, false
 	for _, p := range points {
 		if p.Simulated {
-			label := fmt.Sprintf("T%d P%d B%d", p.Plan.Tensor, p.Plan.Stages, p.Plan.Micro)
+			label := p.Plan.label()
+			context, expert = context || p.Plan.Context > 1, expert || p.Plan.Expert > 1
 			f.Plans = append(f.Plans, Plan{Settings: []string{label}, Result: Result{
 				Schedule: p.Plan.Schedule, StepTime: p.StepTime.Seconds(), VirtualStages: p.Plan.VirtualStages, Ranks: []RankResult{{PeakMemory: p.PeakMemory}},
 			}})
@@ -43,7 +45,27 @@ func PointsFigure(title string, points []PlanPoint, capacity int64) ParetoFigure
 	if left := len(points) - len(f.Plans); left > 0 {
 		f.Remark = units.Plural(left, "more plan") + ", discarded without a simulation"
 	}
+	f.Shapes = "T tensor, "
+	if context {
+		f.Shapes += "C context, "
+	}
+	if expert {
+		f.Shapes += "E experts, "
+	}
+	f.Shapes += "P stages, V per rank, B samples per microbatch"
 	return f
+}
+
+// label says in letters how a plan divides the network.
+func (p PlanShape) label() string {
+	text := fmt.Sprintf("T%d", p.Tensor)
+	if p.Context > 1 {
+		text += fmt.Sprintf(" C%d", p.Context)
+	}
+	if p.Expert > 1 {
+		text += fmt.Sprintf(" E%d", p.Expert)
+	}
+	return text + fmt.Sprintf(" P%d B%d", p.Stages, p.Micro)
 }
 
 // Pareto draws every plan as a point, the peak memory of its fullest rank to the
@@ -91,7 +113,7 @@ func Pareto(w io.Writer, format string, p ParetoFigure) error {
 // from returns where the axes begin: at 0, or for plans of which only the best were
 // simulated, shortly below the first where they are close to each other.
 func (p ParetoFigure) from(peak int64, slowest float64) (least int64, fastest float64) {
-	if !p.Shapes {
+	if p.Shapes == "" {
 		return 0, 0
 	}
 	least, fastest = peak, slowest
@@ -175,8 +197,8 @@ func (p ParetoFigure) draw(f *chart.Figure) {
 
 // letters explains those of sizes.
 func (p ParetoFigure) letters() string {
-	if p.Shapes {
-		return "T tensor, P stages, V per rank, B samples per microbatch"
+	if p.Shapes != "" {
+		return p.Shapes
 	}
 	return "M microbatches, V stages per rank"
 }
@@ -196,7 +218,7 @@ func once(texts []string) []string {
 // several; or with how it divides the network.
 func (p ParetoFigure) sizes(plan Plan) string {
 	text := fmt.Sprintf("M=%d", plan.Microbatches)
-	if p.Shapes {
+	if p.Shapes != "" {
 		text = plan.Settings[0]
 	}
 	if plan.VirtualStages > 1 {

@@ -13,6 +13,7 @@ import (
 	"psim/configs"
 	"psim/internal/files"
 	"psim/internal/nearest"
+	"psim/internal/setting"
 )
 
 // outputFlags holds what most commands have: settings over a configuration,
@@ -52,8 +53,26 @@ func (f *outputFlags) registerOutput(flags *pflag.FlagSet, json, csv, out string
 	if csv != "" {
 		flags.BoolVar(&f.csv, "csv", false, csv)
 	}
-	flags.StringVar(&f.out, "out", "", out)
+	flags.Var((*named)(&f.out), "out", out)
 }
+
+// named holds the value of a flag that names a file or a folder.
+type named string
+
+// Set refuses an empty name.
+func (n *named) Set(text string) error {
+	if text == "" {
+		return errors.New("is empty")
+	}
+	*n = named(text)
+	return nil
+}
+
+// Type is what stands for the name in help.
+func (n *named) Type() string { return "string" }
+
+// String returns the name.
+func (n *named) String() string { return string(*n) }
 
 // exclusive refuses two forms of output at once.
 func (f *outputFlags) exclusive() error {
@@ -101,6 +120,14 @@ func flagged(flag string, err error) error {
 	return fmt.Errorf("--%s %w", flag, err)
 }
 
+// refused does likewise before any work, where whatever is wrong is the flag's.
+func refused(flag string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("--%s %s", flag, err)
+}
+
 // wanted says what the value of a flag must be, by the flag's type.
 var wanted = map[string]string{
 	"int":      "must be a whole number of at most 18 digits",
@@ -118,6 +145,8 @@ func badFlag(cmd *cobra.Command, err error) error {
 		flag := invalid.GetFlag()
 		if must, ok := wanted[flag.Value.Type()]; ok {
 			err = fmt.Errorf("--%s %s: %s", flag.Name, invalid.GetValue(), must)
+		} else if _, ok := flag.Value.(*named); ok {
+			err = fmt.Errorf("--%s: must not be empty; name a path, or leave the flag out", flag.Name)
 		}
 	}
 	var unknown *pflag.NotExistError
@@ -126,9 +155,26 @@ func badFlag(cmd *cobra.Command, err error) error {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		name := unknown.GetSpecifiedName()
 		err = fmt.Errorf("unknown flag --%s", name)
-		if best, ok := nearest.Word(name, names); ok {
+		if keys := keysNamed(name); len(keys) > 0 && cmd.Flags().Lookup("set") != nil {
+			err = fmt.Errorf("%w; a setting is changed with --set %s=VALUE", err, strings.Join(keys, "=VALUE or --set "))
+		} else if best, ok := nearest.Word(name, names); ok {
 			err = fmt.Errorf("%w; did you mean --%s?", err, best)
 		}
 	}
 	return fmt.Errorf("%w\nsee \"%s --help\"", err, cmd.CommandPath())
+}
+
+// keysNamed lists the dotted keys of a configuration that a flag may have been meant for:
+// those whose last part it is, or the name in a table that it names.
+func keysNamed(flag string) (keys []string) {
+	key := strings.ReplaceAll(flag, "-", "_")
+	for _, table := range setting.Tables(configs.Config{}, key) {
+		keys = append(keys, table+"."+key)
+	}
+	for _, dotted := range []string{key, key + ".name"} {
+		if strings.Contains(dotted, ".") && setting.IsKey(configs.Config{}, dotted) {
+			keys = append(keys, dotted)
+		}
+	}
+	return keys
 }
