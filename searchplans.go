@@ -81,6 +81,7 @@ func SearchPlans(ctx context.Context, c *configs.Config, q PlanQuery, progress f
 		list = slices.DeleteFunc(list, func(p plans.Plan) bool { return p.Part(q.Shard.Of) != q.Shard.Number-1 })
 	}
 	s := &plansSearch{config: c}
+	s.Varied = reports.VariedKeys(q.Vary)
 	found, err := plans.Search(ctx, list, plans.Options{Rows: cmp.Or(q.Rows, defaultRows), Predict: s.predict, Progress: shown(progress)})
 	if err != nil && ctx.Err() == nil {
 		return nil, err
@@ -125,6 +126,7 @@ func (s *plansSearch) prediction(ctx context.Context, p *plans.Plan) (*Predictio
 // rank writes what was found as results.
 func (s *plansSearch) rank(ctx context.Context, found *plans.Found) error {
 	s.Space, s.Evaluated, s.Gap, s.PrunedBy = len(found.Points), found.Simulated, found.Gap, map[string]int{}
+	s.Points = make([]PlanPoint, 0, len(found.Points))
 	for i := range found.Points {
 		p := &found.Points[i]
 		if p.Pruned != "" {
