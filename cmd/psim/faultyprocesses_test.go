@@ -66,7 +66,6 @@ func TestFaultyProcesses(t *testing.T) {
 func faultyProcesses(t *testing.T, cases, step uint64, command func(f faulty, n int) []string) {
 	writeTinyMLP(t)
 	require.NoError(t, os.Remove("configs"))
-	temporary := t.TempDir()
 	_, stderr, code := psim(t, "psim exec mlp.toml --gpus 2 --oversubscribe --steps 1 --repeats 1 --quiet --out o")
 	require.Zero(t, code, stderr)
 	before := tree(t, ".")
@@ -80,7 +79,7 @@ func faultyProcesses(t *testing.T, cases, step uint64, command func(f faulty, n 
 		f := drawFaulty(t, seed, kinds...)
 		n := 2 + int(seed)%(f.graph.Ranks()-1)
 		t.Run(fmt.Sprint(seed, " ", f.Kind), func(t *testing.T) {
-			folder := t.TempDir()
+			folder, temporary := t.TempDir(), t.TempDir()
 			require.NoError(t, os.CopyFS(folder, os.DirFS(template)))
 			t.Chdir(folder)
 			began := time.Now()
