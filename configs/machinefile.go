@@ -61,6 +61,9 @@ func WriteMachine(w io.Writer, m costmodel.Machine, comment []string) error {
 	sections = append(sections, section{"[machine.compute]", computeTable{
 		units.FLOPS(flops), units.Rate(float64(d.MemoryBandwidth) * d.Efficiency.Memory), d.Memory, d.Launch, d.HalfRows,
 	}})
+	if m.Cores.Number > 0 {
+		sections = append(sections, section{"[machine.cores]", m.Cores})
+	}
 	sections = append(sections, linkSections("link", l)...)
 	for _, u := range d.Updates {
 		sections = append(sections, section{"[[machine.optimizer]]", u})

@@ -47,7 +47,13 @@ func measuredMachine(t *rapid.T) costmodel.Machine {
 	l := link.Link{Name: "inline", Bandwidth: units.Rate(rate.Draw(t, "bandwidth")), Latency: duration.Draw(t, "latency"), Call: duration.Draw(t, "call")}
 	l.Algorithm = rapid.SampledFrom(append(link.Algorithms(), "")).Draw(t, "algorithm")
 	l.AllReduce, l.AllGather, l.ReduceScatter = drawRanges(t), drawRanges(t), drawRanges(t)
-	return costmodel.Machine{Device: d, Link: l}
+	m := costmodel.Machine{Device: d, Link: l}
+	if m.Cores.Number = rapid.IntRange(0, 3).Draw(t, "cores"); m.Cores.Number > 0 {
+		for _, slower := range []*float64{&m.Cores.Forward, &m.Cores.Backward, &m.Cores.Update, &m.Cores.Average} {
+			*slower = rapid.Float64Range(1, 4).Draw(t, "slower")
+		}
+	}
+	return m
 }
 
 // drawRanges draws the table of one kind of collective, by ranks and sizes.

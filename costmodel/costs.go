@@ -51,6 +51,9 @@ func NewPrices(m Machine, p *stages.Plan, g *graph.Graph) (*Prices, error) {
 	if err := m.check(g); err != nil {
 		return nil, err
 	}
+	if err := m.Cores.check(&m, g); err != nil {
+		return nil, err
+	}
 	passes, err := newPassPrices(compute, m.Host, p, g.Placement)
 	if err != nil {
 		return nil, err
@@ -73,7 +76,7 @@ func (p *Prices) Costs(g *graph.Graph) (graph.Costs, error) {
 	if err := m.checkTimes(g, p.collective, p.updates); err != nil {
 		return graph.Costs{}, err
 	}
-	costs := graph.Costs{Persistent: p.persistent, Host: m.threads(g)}
+	costs := graph.Costs{Persistent: p.persistent, Host: m.threads(g), Cores: m.Cores.of(g)}
 	passes, ledger := p.passes.in(g, costs.Host != nil), p.ledger.In(g)
 	costs.Task = func(t *graph.Task) graph.Cost {
 		var c graph.Cost

@@ -30,6 +30,7 @@ type MachineOptions struct {
 	NICsPerNode    int            `toml:"nics_per_node"`
 	MemoryPerNode  units.Bytes    `toml:"memory_per_node"`
 	Host           Host           `toml:"host"`
+	Cores          Cores          `toml:"cores"`
 	MemoryMargin   float64        `toml:"memory_margin"`
 	Spread         float64        `toml:"spread"`
 	// Measured and Updates are entries of [[machine.measured]] and
@@ -54,6 +55,7 @@ func (MachineOptions) Settings() []setting.Setting {
 		{Key: "measured_model", Example: `"gpt-6x192"`, Text: "the network whose layers [[machine.measured]] has, for warnings", Unset: "none"},
 		{Key: "compute", Text: "A device in place, or changes to the named one. Rates are achievable, not peak"},
 		{Key: "host", Text: "The threads that launch kernels; by default they launch for nothing"},
+		{Key: "cores", Text: "Cores of one machine that all ranks share, and its memory, as psim calibrate writes them"},
 		{Key: "measured", Text: "What a layer took in fp32, as psim calibrate writes it; one entry for each size of microbatch. Between and beyond these sizes, times follow straight lines. Layers that were not measured are priced by [machine.compute]"},
 		{Key: "optimizer", Text: "What a step of an optimizer took in fp32"},
 	}
@@ -104,7 +106,7 @@ func (ComputeOptions) Settings() []setting.Setting {
 
 // Machine looks the names up and puts the machine together.
 func (o MachineOptions) Machine(c Catalog) (Machine, error) {
-	m := Machine{DevicesPerNode: o.DevicesPerNode, NICsPerNode: o.NICsPerNode, MemoryPerNode: o.MemoryPerNode, Host: o.Host, Spread: o.Spread}
+	m := Machine{DevicesPerNode: o.DevicesPerNode, NICsPerNode: o.NICsPerNode, MemoryPerNode: o.MemoryPerNode, Host: o.Host, Cores: o.Cores, Spread: o.Spread}
 	err := setting.Validate(o)
 	if err != nil {
 		return m, err

@@ -75,13 +75,19 @@ func Crowded(costs graph.Costs, cores int, pinned bool, alone, together []*graph
 	if cores == 0 {
 		return costs
 	}
+	slower := slowdowns(cores, alone, together)
+	costs.Cores = &graph.Cores{Number: cores, Pinned: pinned, Slower: func(t *graph.Task) float64 { return slower[t.Kind] }}
+	return costs
+}
+
+// slowdowns returns by kind how much longer tasks take beside those of all other cores.
+func slowdowns(cores int, alone, together []*graph.Trace) (slower [graph.Kinds]float64) {
 	var lost [graph.Kinds][]float64
 	for n := range together {
 		for kind, share := range lostShares(cores, alone[n], together[n]) {
 			lost[kind] = append(lost[kind], share)
 		}
 	}
-	slower := [graph.Kinds]float64{}
 	for kind, shares := range lost {
 		slower[kind] = 1
 		if n := len(shares); n > 0 {
@@ -89,8 +95,7 @@ func Crowded(costs graph.Costs, cores int, pinned bool, alone, together []*graph
 			slower[kind] = 1 / (1 - (shares[(n-1)/2]+shares[n/2])/2)
 		}
 	}
-	costs.Cores = &graph.Cores{Number: cores, Pinned: pinned, Slower: func(t *graph.Task) float64 { return slower[t.Kind] }}
-	return costs
+	return slower
 }
 
 // lostShares returns by kind which share of the time that tasks spend beside those of all

@@ -2,7 +2,6 @@ package exec
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -136,48 +135,4 @@ func (r *runner) alone(ctx context.Context, i int32) {
 	case damage != fault.Lost && r.share == nil:
 		close(r.done[i])
 	}
-}
-
-// A Profile has the traces of steps in which tasks were measured: every one alone, and
-// in as many others what several ranks compute together. A step of one kind is followed by
-// one of the other, so that both find the machine alike.
-type Profile struct {
-	Alone    []*graph.Trace
-	Together []*graph.Trace // none where only one at a time can compute
-	Cores    int            // how many tasks of the devices can run at once; 0 is any number
-}
-
-// Profile measures every task alone, and beside those of as many ranks as o.AtOnce says:
-// it runs steps one task after another, drops the first, which warms up, and returns the
-// traces of the others. The trainer then begins anew, with its first parameters.
-func (t *Trainer) Profile(ctx context.Context, b Batch, repeats int, o RunOptions) (p Profile, err error) {
-	resume := holdGarbage()
-	defer resume()
-	ways := []int{1} // by step, how many ranks compute at once
-	p.Cores = o.AtOnce
-	atOnce := min(o.AtOnce, t.job.Graph.Ranks())
-	for range repeats {
-		if ways = append(ways, 1); atOnce > 1 {
-			ways = append(ways, atOnce)
-		}
-	}
-	o.AtOnce = 0
-	for n, way := range ways {
-		runtime.GC()
-		beside := o
-		beside.AtOnce = way
-		trace, _, err := t.stepWith(ctx, OneByOne, b, beside, nil)
-		if err == nil && n == len(ways)-1 {
-			err = t.checkParameters()
-		}
-		switch {
-		case err != nil:
-			return Profile{}, t.explain(ctx, func(int) Batch { return b }, NumberError{Step: n, Steps: len(ways), Seen: err}, o)
-		case n > 0 && way == 1:
-			p.Alone = append(p.Alone, trace)
-		case n > 0:
-			p.Together = append(p.Together, trace)
-		}
-	}
-	return p, t.Reset()
 }

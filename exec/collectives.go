@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"time"
@@ -17,7 +18,15 @@ type CollectiveRun struct {
 	Call    collective.Call // Length is in numbers
 	Warmup  int             // runs before those that are measured
 	Repeats int             // runs that are measured, and more where they are short
+	// Stage is called when another part of the work begins, if it is set.
+	Stage func(what string)
 	RunOptions
+}
+
+func (r CollectiveRun) say(format string, args ...any) {
+	if r.Stage != nil {
+		r.Stage(fmt.Sprintf(format, args...))
+	}
 }
 
 // A CollectiveTime is what was measured of one.
@@ -78,6 +87,7 @@ func (r CollectiveRun) runs(ctx context.Context, devices []*programs.Device, ari
 	parts := handing{run: r, devices: devices, arithmetic: arithmetic}
 	begin := time.Now()
 	for n := 0; n < r.Warmup+r.Repeats || r.World == nil && n < mostRepeats && time.Since(begin) < enough; n++ {
+		r.say("run %d", n+1)
 		if n >= r.Warmup && r.World == nil {
 			if err := parts.measure(ctx, result); err != nil {
 				return err
@@ -227,6 +237,7 @@ func (r CollectiveRun) expected(kind graph.Kind, rank, chunk int, begins int64) 
 func (r CollectiveRun) empty(ctx context.Context, g *graph.Graph) (time.Duration, error) {
 	times := make([]time.Duration, max(3, r.Repeats))
 	for n := range times {
+		r.say("run %d with tasks that do nothing", n+1)
 		took, err := r.timed(ctx, func() error {
 			_, err := Run(ctx, g, func(context.Context, int32) error { return nil }, r.RunOptions)
 			return err
@@ -244,7 +255,8 @@ func (r CollectiveRun) empty(ctx context.Context, g *graph.Graph) (time.Duration
 func (r CollectiveRun) alone(ctx context.Context, devices []*programs.Device, arithmetic []*programs.Arithmetic, result *CollectiveTime) error {
 	const often = 3
 	var times [][]time.Duration // by task
-	for range often {
+	for n := range often {
+		r.say("every task alone, %d of %d", n+1, often)
 		_, _, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier, o RunOptions) error {
 			times = slices.Grow(times, len(c.graph.Tasks))[:len(c.graph.Tasks)]
 			trace, empty, err := c.alone(ctx, o)

@@ -45,6 +45,15 @@ func (p *taskPlan) findUnits(j Job) {
 	}
 }
 
+// beyond counts the bytes of a whole unit beyond the chunks that come from other ranks. They
+// are held from the beginning of a gather, which makes no tensor before it can end.
+func (u *unit) beyond() (bytes int64) {
+	for _, t := range u.layout.Tensors {
+		bytes += 4 * t.Shape.Elements()
+	}
+	return max(0, bytes-4*int64((u.layout.Chunks-1)*u.layout.Chunk()))
+}
+
 // shares lists what a rank holds: a part of every unit.
 func (p *taskPlan) shares() []arch.Tensor {
 	var list []arch.Tensor
@@ -110,7 +119,9 @@ func (s *step) gather(ctx context.Context, t graph.Task) error {
 	for _, u := range s.plan.units[t.Stage][t.Part] {
 		chunks := make(programs.List, u.layout.Chunks)
 		chunks[at] = m.parameters[m.index[u.name]].Retain()
+		taken := m.device.Hold(u.beyond())
 		chunks, err := s.enter(ctx, s.key(t, u), collective.RingAllGather, t.Rank, chunks)
+		taken()
 		if err == nil {
 			chunks, err = m.arithmetic.Unflatten(u.layout, chunks)
 		}

@@ -6,9 +6,7 @@ import (
 	"time"
 
 	"psim/costmodel/arch"
-	"psim/costmodel/stages"
 	"psim/exec/programs"
-	"psim/schedules"
 	"psim/schedules/graph"
 )
 
@@ -37,15 +35,7 @@ func profileSum(ctx context.Context, devices []*programs.Device, width, repeats 
 		return Batched{}, err
 	}
 	result := Batched{Tensors: 1, Bytes: 4 * n.Parameters()}
-	w := stages.Workload{ // with one bucket of gradients
-		Network: n, Layers: []int{1}, Placement: graph.InOrder(1), Samples: []int64{1}, Replicas: len(devices), Bucket: result.Bytes,
-	}
-	plan := w.Plan()
-	g, err := replicated(plan)
-	if err != nil {
-		return Batched{}, err
-	}
-	t, err := NewTrainer(Job{Graph: g, Plan: plan, Optimizer: programs.DefaultOptimizer("sgd"), Seed: benchSeed}, devices)
+	t, err := replicas(n, devices, 1, programs.DefaultOptimizer("sgd"))
 	if err != nil {
 		return Batched{}, err
 	}
@@ -57,28 +47,12 @@ func profileSum(ctx context.Context, devices []*programs.Device, width, repeats 
 	}
 	times := make([]time.Duration, len(profile.Alone))
 	for n, trace := range profile.Alone {
-		for i := range g.Tasks {
-			if g.Tasks[i].Kind == graph.AllReduce {
+		for i := range trace.Graph.Tasks {
+			if trace.Graph.Tasks[i].Kind == graph.AllReduce {
 				times[n] = max(times[n], trace.Spans[i].Duration()) // the ranks wait for each other
 			}
 		}
 	}
 	result.Time = middle(times)
 	return result, nil
-}
-
-// replicated wires data parallelism with a microbatch of its own for every replica.
-func replicated(plan *stages.Plan) (*graph.Graph, error) {
-	s, err := schedules.Find("ddp")
-	if err != nil {
-		return nil, err
-	}
-	shape := graph.Shape{Ranks: 1, Virtual: 1, Microbatches: len(plan.Samples), Replicas: plan.Replicas}
-	p, err := s.Pipeline(shape, nil)
-	if err != nil {
-		return nil, err
-	}
-	plan.Fill(&p)
-	p.Optimizer = true
-	return p.Graph()
 }

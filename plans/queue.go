@@ -11,25 +11,30 @@ import (
 
 // A candidate is a plan to be decided, or several of one unit that is to be bounded.
 type candidate struct {
-	points []*Point
-	bound  time.Duration // the least of theirs
-	work   *work
-	cut    *configs.Cut // of their unit, once it has been made
-	priced bool
+	points           []*Point
+	bound            time.Duration // the least of theirs
+	work             *work
+	followed, priced bool
+}
+
+// cut cuts the network as the plans of a candidate do. It is not kept: there may be a
+// million.
+func (c *candidate) cut() (*configs.Cut, error) {
+	p := c.points[0]
+	return p.space.shared.Cut(p.divide(p.space))
 }
 
 // follow finds the path through the stages of a candidate's plans, without what these send:
 // it is much less to do than pricing the unit. It says why none of them is possible.
 func (c *candidate) follow() (way bounds, pruned string) {
-	p := c.points[0]
-	cut, err := p.space.shared.Cut(p.divide(p.space))
+	cut, err := c.cut()
 	if err != nil {
 		return way, Impossible
 	}
 	if lasting, most := cut.Lasting(), cut.Machine.RankMemory(); lasting != nil && most > 0 && slices.Max(lasting) > most {
 		return way, Parameters
 	}
-	c.cut = cut
+	c.followed = true
 	at, ranks := cut.Workload.Placement, newRankBounds(cut.Shape.Ranks)
 	path := route{at: at, passes: c.work.passes(cut.Workload.Layers)}
 	for microbatch, count := range copies(at, cut.Shape.Microbatches) {

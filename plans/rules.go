@@ -81,7 +81,7 @@ func (s *Space) names(p *Plan) []string {
 
 func (s *Space) legalName(p *Plan) bool {
 	one, known := s.schedules[p.Schedule]
-	return known && one.Pipelined == (p.Stages > 1) && !(s.config.Train.TwoPass() && s.kinds[p.Schedule] != wholeOrder && s.kinds[p.Schedule] != serialOrder)
+	return known && one.Pipelined == (p.Stages > 1) && !(one.Stashing && p.Context > 1) && !(s.config.Train.TwoPass() && s.kinds[p.Schedule] != wholeOrder && s.kinds[p.Schedule] != serialOrder)
 }
 
 func (s *Space) virtual(p *Plan) []string {

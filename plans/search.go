@@ -134,10 +134,10 @@ func (s *searching) next(worker int) bool {
 		return false
 	case c.priced:
 		return s.decide(worker, c)
-	case c.cut == nil:
-		s.follow(worker, c)
-	default:
+	case c.followed:
 		s.price(worker, c)
+	default:
+		s.follow(worker, c)
 	}
 	return true
 }
@@ -159,7 +159,10 @@ func (s *searching) follow(worker int, c *candidate) {
 // price makes the unit of some plans, which then wait by themselves, unless none is worth a
 // simulation.
 func (s *searching) price(worker int, c *candidate) {
-	u := price(c.cut)
+	u := &unit{pruned: Impossible}
+	if cut, err := c.cut(); err == nil {
+		u = price(cut)
+	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if u.pruned != "" {

@@ -80,8 +80,10 @@ func TestBounds(t *testing.T) {
 			require.Positive(t, p.Work)
 			way, pruned := c.follow()
 			require.Empty(t, pruned)
-			if lasting := c.cut.Lasting(); lasting != nil {
-				d := c.cut.Divide()
+			cut, err := c.cut()
+			require.NoError(t, err)
+			if lasting := cut.Lasting(); lasting != nil {
+				d := cut.Divide()
 				require.Equal(t, memory.Persistent(d.Workload, d.Shape.Ranks*max(1, d.Shape.Replicas))[:d.Shape.Ranks], lasting)
 				whole, err := space.whole(p.Plan)
 				require.NoError(t, err)
@@ -90,7 +92,7 @@ func TestBounds(t *testing.T) {
 			}
 			c.raise(way)
 			require.GreaterOrEqual(t, p.Bound, p.Work)
-			if u, path := price(c.cut), p.Bound; u.pruned == "" {
+			if u, path := price(cut), p.Bound; u.pruned == "" {
 				p.Bound = 0
 				c.raise(u.bounds)
 				require.GreaterOrEqual(t, p.Bound, path, p.Set())

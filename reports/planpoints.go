@@ -59,6 +59,17 @@ func PlanDimensions() []string {
 	return []string{"data", "tensor", "stages", "virtual_stages", "micro", "microbatches", "schedule", "recompute", "zero", "sequence", "context", "expert", "expert_tensor"}
 }
 
+// VariedKeys lists the keys that have several values and are no dimension.
+func VariedKeys(vary []Variation) (keys []string) {
+	for _, v := range vary {
+		_, name, _ := strings.Cut(v.Key, ".")
+		if len(v.Values) > 1 && v.Key != "schedule.name" && !slices.Contains(PlanDimensions(), name) {
+			keys = append(keys, v.Key)
+		}
+	}
+	return keys
+}
+
 // Value returns a plan's value in a dimension, as PlanDimensions names it.
 func (p PlanShape) Value(dimension string) string {
 	i := slices.Index(PlanDimensions(), dimension)
@@ -83,6 +94,16 @@ func (p PlanPoint) others(keys []string) string {
 		key, _, _ := strings.Cut(set, "=")
 		return !slices.Contains(keys, key)
 	}), " ")
+}
+
+// value finds that of a key among the settings of a plan.
+func (p PlanPoint) value(key string) string {
+	for _, set := range p.Set {
+		if value, ok := strings.CutPrefix(set, key+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 // WritePlanPoints writes a row for every plan, in the order of their settings. Others are the

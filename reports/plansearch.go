@@ -107,7 +107,7 @@ func (s *SavedPlans) Rank() error {
 
 // Ranking reads the plans, without what only the search itself knows.
 func (s SavedPlans) Ranking() (PlanRanking, error) {
-	p := PlanRanking{Plans: []RankedPlan{}, Space: s.Space, Gap: s.Gap, Partial: s.Partial, PrunedBy: map[string]int{}}
+	p := PlanRanking{Plans: []RankedPlan{}, Space: s.Space, Gap: s.Gap, Partial: s.Partial, PrunedBy: map[string]int{}, Varied: VariedKeys(s.Vary)}
 	for _, text := range s.Plans {
 		plan := RankedPlan{Result: Result{Bubble: Unknown()}}
 		if err := json.Unmarshal(text, &plan); err != nil {

@@ -39,36 +39,47 @@ func (p PlanRanking) WriteTable(w io.Writer) error {
 }
 
 // rows makes a row for each of the best plans. Parts of sequences and expert groups have
-// columns where some plan has them.
+// columns where some plan has them, and so have settings that vary beside the dimensions.
 func (p PlanRanking) rows() [][]string {
-	table := [][]string{{"", "step", "MFU", "tokens/s", "peak memory", "most of it", "schedule", "stages", "virtual", "tensor"}}
+	head := []string{"", "step", "MFU", "tokens/s", "peak memory", "most of it", "schedule", "stages", "virtual", "tensor"}
 	shown := func(number func(PlanShape) int) bool {
 		return slices.ContainsFunc(p.Plans, func(one RankedPlan) bool { return number(one.Plan) > 1 })
 	}
 	context, expert := shown(func(s PlanShape) int { return s.Context }), shown(func(s PlanShape) int { return s.Expert })
-	add := func(when bool, row int, cell string) {
+	add := func(row *[]string, when bool, cell string) {
 		if when {
-			table[row] = append(table[row], cell)
+			*row = append(*row, cell)
 		}
 	}
-	add(context, 0, "context")
-	add(expert, 0, "expert")
-	table[0] = append(table[0], "data", "micro", "M", "recompute", "ZeRO", "sequence")
+	add(&head, context, "context")
+	add(&head, expert, "expert")
+	head = append(head, "data", "micro", "M", "recompute", "ZeRO", "sequence")
+	for _, key := range p.Varied {
+		head = append(head, key[strings.LastIndex(key, ".")+1:])
+	}
+	table := [][]string{head}
 	for i, plan := range p.Plans {
 		s := plan.Plan
-		rate := "-"
-		if plan.TokensPerDevice > 0 {
-			rate = units.FormatCount(int64(plan.TokensPerDevice + 0.5))
+		row := append([]string{strconv.Itoa(i + 1)}, plan.cells()...)
+		row = append(row, s.Schedule, strconv.Itoa(s.Stages), strconv.Itoa(s.VirtualStages), strconv.Itoa(s.Tensor))
+		add(&row, context, strconv.Itoa(s.Context))
+		add(&row, expert, s.experts())
+		row = append(row, strconv.Itoa(s.Data), strconv.FormatInt(s.Micro, 10), strconv.Itoa(s.Microbatches), s.Recompute, strconv.Itoa(s.Zero), map[bool]string{true: "yes", false: "no"}[s.Sequence])
+		for _, key := range p.Varied {
+			row = append(row, PlanPoint{Set: plan.Set}.value(key))
 		}
-		table = append(table, []string{
-			strconv.Itoa(i + 1), duration(plan.StepTime), percent(plan.MFU), rate, units.FormatBytes(plan.PeakMemory()), plan.largestPart(),
-			s.Schedule, strconv.Itoa(s.Stages), strconv.Itoa(s.VirtualStages), strconv.Itoa(s.Tensor),
-		})
-		add(context, i+1, strconv.Itoa(s.Context))
-		add(expert, i+1, s.experts())
-		table[i+1] = append(table[i+1], strconv.Itoa(s.Data), strconv.FormatInt(s.Micro, 10), strconv.Itoa(s.Microbatches), s.Recompute, strconv.Itoa(s.Zero), map[bool]string{true: "yes", false: "no"}[s.Sequence])
+		table = append(table, row)
 	}
 	return table
+}
+
+// cells writes what a plan takes.
+func (p RankedPlan) cells() []string {
+	rate := "-"
+	if p.TokensPerDevice > 0 {
+		rate = units.FormatCount(int64(p.TokensPerDevice + 0.5))
+	}
+	return []string{duration(p.StepTime), percent(p.MFU), rate, units.FormatBytes(p.PeakMemory()), p.largestPart()}
 }
 
 // experts writes the devices of an expert group, and those of them that divide an expert.

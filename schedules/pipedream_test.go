@@ -60,6 +60,9 @@ func TestPipedreamRefuses(t *testing.T) {
 	p.Tied, p.Shape.Replicas = nil, 2
 	_, err = p.Graph()
 	require.EqualError(t, err, apart)
+	p.Shape.Replicas, p.Sync.Width = 1, 2
+	_, err = p.Graph()
+	require.EqualError(t, err, `name = "pipedream": updates a stage after every microbatch, which is not modelled over parts of a sequence; set parallel.context = 1, not 2`)
 	p = ordertest.Shaped(t, "pipedream", graph.Shape{Ranks: 1, Microbatches: 2})
 	p.Tied = []wiring.Tied{{Stages: []int{0, 0}, Bytes: 4}}
 	ordertest.Graph(t, p)

@@ -12,10 +12,11 @@ import (
 )
 
 // executedSteps many steps are measured unless --steps says otherwise, and an experiment is run
-// executedRuns times unless --runs does.
+// executedRuns times unless --runs does. Tasks are timed executedRepeats times before.
 const (
-	executedSteps = 5
-	executedRuns  = 3
+	executedSteps   = 5
+	executedRuns    = 3
+	executedRepeats = 6
 )
 
 // executedFlags change what --executed runs, and nothing without it.
@@ -23,6 +24,7 @@ var executedFlags = []string{"gpus", "steps", "runs", "resume", "oversubscribe",
 
 func (f *execFlags) registerExecuted(cmd *cobra.Command, resume *string) {
 	f.register(&cobra.Command{}) // for the defaults
+	f.Repeats = executedRepeats
 	flags := cmd.Flags()
 	flags.IntVar(&f.gpus, "gpus", 2, "number of devices of --executed")
 	flags.IntVar(&f.Steps, "steps", executedSteps, "number of steps that --executed measures")

@@ -39,6 +39,9 @@ type Calibration struct {
 	Call      float64            `json:"call_s"`
 	Optimizer Update             `json:"optimizer"`
 	Link      psim.LinkConstants `json:"link"`
+	// Cores are what tasks on all cores take from each other; absent where there is one, or
+	// too little memory for a copy of the network on each.
+	Cores *costmodel.Cores `json:"cores,omitempty"`
 
 	// Machine is what a machine file of it says.
 	Machine costmodel.Machine `json:"-"`
@@ -80,17 +83,43 @@ func Measure(ctx context.Context, n arch.Network, t arch.Training, o exec.LayerO
 	}
 	defer exec.CloseDevices(devices)
 	p, err := exec.ProfileLayers(ctx, n, devices, o)
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
 	var c *Calibration
 	if err == nil {
 		c, err = newCalibration(n, t.Optimizer, p)
+	}
+	if err == nil {
+		err = c.crowd(ctx, n, t, o)
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
 	if err != nil {
 		return nil, &exec.RunError{Err: err}
 	}
 	return c, nil
+}
+
+// crowd measures what the cores of this machine take from each other, with microbatches of
+// the size in the middle.
+func (c *Calibration) crowd(ctx context.Context, n arch.Network, t arch.Training, o exec.LayerOptions) error {
+	cores, samples := exec.DeviceOptions{}.Cores(), slices.Sorted(slices.Values(o.Samples))[len(o.Samples)/2]
+	if cores < 2 || float64(cores)*need(n.Layers, t, samples) > float64(memory.Free()) {
+		return nil
+	}
+	devices, err := exec.OpenDevices(cores, exec.DeviceOptions{})
+	if err != nil {
+		return err
+	}
+	defer exec.CloseDevices(devices)
+	p, err := exec.ProfileCrowd(ctx, n, devices, samples, o)
+	if err == nil {
+		c.Machine.Cores = costmodel.MeasuredCores(cores, p.Alone, p.Together)
+		for _, slower := range []*float64{&c.Machine.Cores.Forward, &c.Machine.Cores.Backward, &c.Machine.Cores.Update, &c.Machine.Cores.Average} {
+			*slower = calibrate.Significant(*slower)
+		}
+		c.Cores = &c.Machine.Cores
+	}
+	return err
 }
 
 // Sizes lists half of a microbatch's size, itself and twice it.
@@ -104,27 +133,34 @@ func Sizes(micro int64) []int {
 // check refuses layers that cannot be executed, or would not fit in this machine's
 // memory with microbatches of so many samples.
 func check(n arch.Network, t arch.Training, samples int) error {
-	const element, temporaries = 4, 2 // what a pass computes with beside what it keeps
-	state := t.State()
-	var need float64
 	for _, l := range n.Distinct() {
 		if l.Kind == arch.KindUnknown {
 			return fmt.Errorf("%s cannot be executed, so that its layers cannot be measured; there are programs for gpt, mlp and vgg16", n.Name)
 		}
-		parameters := float64(l.Parameters())
-		for _, tied := range l.Tied {
-			parameters += float64(tied.Shape.Elements())
-		}
-		need += parameters * float64(state.Parameter+2*state.Gradient+state.Optimizer)
-		for _, b := range l.Buffers {
-			need += float64(samples) * float64(b.Bytes(element)) * temporaries
-		}
 	}
+	need := need(n.Distinct(), t, samples)
 	if have := float64(memory.Free()); need > have {
 		return fmt.Errorf("measuring microbatches of %d samples would need about %s of memory, of which %s are free here; use fewer samples or a smaller model",
 			samples, units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(int64(have)))
 	}
 	return nil
+}
+
+// need estimates the bytes that layers take with microbatches of so many samples.
+func need(layers []arch.Layer, t arch.Training, samples int) (bytes float64) {
+	const element, temporaries = 4, 2 // what a pass computes with beside what it keeps
+	state := t.State()
+	for _, l := range layers {
+		parameters := float64(l.Parameters())
+		for _, tied := range l.Tied {
+			parameters += float64(tied.Shape.Elements())
+		}
+		bytes += parameters * float64(state.Parameter+2*state.Gradient+state.Optimizer)
+		for _, b := range l.Buffers {
+			bytes += float64(samples) * float64(b.Bytes(element)) * temporaries
+		}
+	}
+	return bytes
 }
 
 func newCalibration(n arch.Network, optimizer string, p *exec.LayerProfile) (*Calibration, error) {

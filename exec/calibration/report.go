@@ -36,6 +36,9 @@ func (c *Calibration) WriteText(w io.Writer, next string) error {
 	fmt.Fprintf(w, "copies        %s, %s for each\n", units.FormatRate(c.Link.Bandwidth), units.FormatSeconds(c.Link.Latency))
 	fmt.Fprintf(w, "all-reduces   %s, %s for each\n", units.FormatRate(c.Link.Collective), units.FormatSeconds(c.Link.Call+2*c.Link.Latency))
 	fmt.Fprintf(w, "calls         %s for a program that does nothing (included above)\n", units.FormatSeconds(c.Call))
+	if n := c.Cores; n != nil {
+		fmt.Fprintf(w, "neighbours    forwards %.2f, backwards %.2f, updates %.2f, averages %.2f times as long while all %d cores compute\n", n.Forward, n.Backward, n.Update, n.Average, n.Number)
+	}
 	if next == "" {
 		return nil
 	}

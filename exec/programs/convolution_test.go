@@ -1,6 +1,7 @@
 package programs
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -21,12 +22,27 @@ func TestConvolution(t *testing.T) {
 	defer d.Close()
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string, most int) int { return rapid.IntRange(1, most).Draw(t, name) }
-		c := convolutionCase{n: draw("images", 3), height: draw("height", 5), width: draw("width", 5), in: draw("in", 4), out: draw("out", 40)}
-		got, want := c.programs(t, d), c.sums()
-		for i, name := range []string{"output", "input gradient", "weight gradient"} {
-			require.InDeltaSlice(t, want[i], got[i], 1e-9, name)
-		}
+		c := convolutionCase{n: draw("images", 3), height: draw("height", 5), width: draw("width", 5), in: draw("in", 24), out: draw("out", 40)}
+		c.check(t, d)
 	})
+}
+
+// The same where tiles are 4×4, in blocks one way, both ways or none, and few images
+// beside a large weight.
+func TestConvolutionTiles(t *testing.T) {
+	d, err := OpenGo(0)
+	require.NoError(t, err)
+	defer d.Close()
+	for _, c := range []convolutionCase{{2, 16, 32, 33, 40}, {1, 32, 32, 32, 32}, {2, 17, 18, 36, 40}, {2, 2, 3, 70, 70}} {
+		c.check(t, d)
+	}
+}
+
+func (c convolutionCase) check(t require.TestingT, d *Device) {
+	got, want := runConvolution[float64](t, d, c, dtypes.Float64), c.sums()
+	for i, name := range []string{"output", "input gradient", "weight gradient"} {
+		require.InDeltaSlice(t, want[i], got[i], 1e-9, "%s of %v", name, c)
+	}
 }
 
 type convolutionCase struct{ n, height, width, in, out int }
@@ -37,7 +53,7 @@ func (c convolutionCase) values() (x, dy, w []float64) {
 	list := func(n int) []float64 {
 		values := make([]float64, n)
 		for i := range values {
-			values[i] = source.NormFloat64()
+			values[i] = float64(float32(source.NormFloat64()))
 		}
 		return values
 	}
@@ -45,19 +61,23 @@ func (c convolutionCase) values() (x, dy, w []float64) {
 	return list(pixels * c.in), list(pixels * c.out), list(c.out * c.in * 9)
 }
 
-func (c convolutionCase) programs(t *rapid.T, d *Device) (results [3][]float64) {
+func runConvolution[T float32 | float64](t require.TestingT, d *Device, c convolutionCase, dtype dtypes.DType) (results [3][]float64) {
 	x, dy, w := c.values()
 	inputs := map[string]*Tensor{}
 	give := func(name string, values []float64, dims ...int) {
-		tensor, err := Upload(d, values, dims...)
+		list := make([]T, len(values))
+		for i, v := range values {
+			list[i] = T(v)
+		}
+		tensor, err := Upload(d, list, dims...)
 		require.NoError(t, err)
 		inputs[name] = tensor
 	}
 	give("x", x, c.n, c.height, c.width, c.in)
 	give("dy", dy, c.n, c.height, c.width, c.out)
 	give(parameterKey+"conv.weight", w, c.out, c.in, 3, 3)
-	give(parameterKey+"conv.bias", make([]float64, c.out), c.out)
-	s := &Stage{dtype: dtypes.Float64, index: map[string]int{}, slots: map[string]slot{}, names: map[string]string{}}
+	give(parameterKey+"conv.bias", c.biases(), c.out)
+	s := &Stage{dtype: dtype, index: map[string]int{}, slots: map[string]slot{}, names: map[string]string{}}
 	s.addParameters(arch.Layer{Params: []arch.Tensor{{Name: "conv.weight", Shape: arch.Shape{c.out, c.in, 3, 3}}, {Name: "conv.bias", Shape: arch.Shape{c.out}}}})
 	p, err := compile(d.Backend, "a convolution", func(b *builder) []*graph.Node {
 		sc, l := newScope(s, b), convolution{name: "conv"}
@@ -71,8 +91,11 @@ func (c convolutionCase) programs(t *rapid.T, d *Device) (results [3][]float64) 
 	made, err := p.run(d, inputs, nothing)
 	require.NoError(t, err)
 	for i, tensor := range made {
-		results[i], err = Read[float64](tensor)
+		values, err := Read[T](tensor)
 		require.NoError(t, err)
+		for _, v := range values {
+			results[i] = append(results[i], float64(v))
+		}
 		tensor.Release()
 	}
 	for _, tensor := range inputs {
@@ -81,10 +104,46 @@ func (c convolutionCase) programs(t *rapid.T, d *Device) (results [3][]float64) 
 	return results
 }
 
+// What tiles round, relative to the results' deviation: as docs/pytorch.md says.
+func TestConvolutionRounding(t *testing.T) {
+	d, err := OpenGo(0)
+	require.NoError(t, err)
+	defer d.Close()
+	for _, c := range []struct {
+		name string
+		convolutionCase
+		most float64
+	}{
+		{"nine taps", convolutionCase{2, 8, 8, 256, 31}, 3e-7},
+		{"tiles of 2×2", convolutionCase{2, 8, 8, 256, 32}, 6e-7},
+		{"tiles of 4×4", convolutionCase{1, 16, 16, 256, 32}, 2e-6},
+	} {
+		got, exact := runConvolution[float32](t, d, c.convolutionCase, dtypes.Float32), c.sums()
+		var off, all float64
+		for i, v := range exact[0] {
+			off += (got[0][i] - v) * (got[0][i] - v)
+			all += v * v
+		}
+		t.Logf("%s: %.1e", c.name, math.Sqrt(off/all))
+		require.Less(t, math.Sqrt(off/all), c.most, c.name)
+	}
+}
+
+func (c convolutionCase) biases() []float64 {
+	list := make([]float64, c.out)
+	for i := range list {
+		list[i] = float64(i) / 8
+	}
+	return list
+}
+
 // sums adds tap by tap.
 func (c convolutionCase) sums() (results [3][]float64) {
 	x, dy, w := c.values()
 	y, dx, dw := make([]float64, len(dy)), make([]float64, len(x)), make([]float64, len(w))
+	for p := range c.n * c.height * c.width {
+		copy(y[p*c.out:], c.biases())
+	}
 	for p := range c.n * c.height * c.width {
 		row, column := p/c.width%c.height, p%c.width
 		for tap := range 9 {

@@ -119,6 +119,12 @@ func (d *Device) count(bytes int64) {
 	d.live.Add(bytes)
 }
 
+// Hold counts bytes for what is to come, until they are given back.
+func (d *Device) Hold(bytes int64) (back func()) {
+	d.count(bytes)
+	return func() { d.count(-bytes) }
+}
+
 // catch turns a panic of gomlx into an error that begins with what was done.
 func catch(doing string, err *error) {
 	switch problem := recover().(type) {

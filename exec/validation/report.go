@@ -15,8 +15,8 @@ import (
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	fmt.Fprintf(w, `# Predicted before it was run
 
-Every row is one experiment: its tasks were measured one by one, and then with a neighbour
-on every core; the step was predicted from that, and then the same graph was run on %s.
+Every row is one experiment: its tasks were measured one by one, and with a neighbour on
+every core, at least six times in turns and more while that differed; the step was predicted from that, and then the same graph was run on %s.
 Made by
 
     GOEXPERIMENT=simd go run ./cmd/psim validate --executed --markdown%s > docs/executed.md

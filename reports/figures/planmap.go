@@ -78,7 +78,7 @@ func (m planMap) spread(dimension string) float64 {
 	best := map[string]time.Duration{}
 	least := time.Duration(math.MaxInt64)
 	for _, p := range m.points {
-		value, took := p.Plan.Value(dimension), time.Duration(0)
+		value, took := planValue(p, dimension), time.Duration(0)
 		switch {
 		case p.Simulated && p.Fits:
 			took = p.StepTime
@@ -106,11 +106,23 @@ func (m planMap) spread(dimension string) float64 {
 	return sum / float64(len(best))
 }
 
+// planValue returns that of a plan in a dimension. What divides an expert where nothing says so
+// is what divides the rest of its layer, or with expert groups one device.
+func planValue(p reports.PlanPoint, dimension string) string {
+	switch {
+	case dimension != "expert_tensor" || p.Plan.ExpertTensor > 0:
+		return p.Plan.Value(dimension)
+	case p.Plan.Expert > 1:
+		return "1"
+	}
+	return p.Plan.Value("tensor")
+}
+
 // values lists those of a dimension: numbers by size, names by themselves.
 func (m planMap) values(dimension string) []string {
 	var list []string
 	for _, p := range m.points {
-		if v := p.Plan.Value(dimension); !slices.Contains(list, v) {
+		if v := planValue(p, dimension); !slices.Contains(list, v) {
 			list = append(list, v)
 		}
 	}
@@ -137,7 +149,7 @@ type planSquare struct {
 func (m planMap) squares(columns, rows []string) map[[2]int]planSquare {
 	squares := map[[2]int]planSquare{}
 	for _, p := range m.points {
-		at := [2]int{slices.Index(columns, p.Plan.Value(m.across)), slices.Index(rows, p.Plan.Value(m.up))}
+		at := [2]int{slices.Index(columns, planValue(p, m.across)), slices.Index(rows, planValue(p, m.up))}
 		s := squares[at]
 		switch {
 		case p.Simulated && p.Fits && (s.best == 0 || p.StepTime < s.best):

@@ -104,6 +104,9 @@ func (p *Pipeline) checkStashing() error {
 				p.Name, t.Stages[0], t.Stages[1])
 		}
 	}
+	if w := p.Sync.width(); w > 1 {
+		return fmt.Errorf("name = %q: updates a stage after every microbatch, which is not modelled over parts of a sequence; set parallel.context = 1, not %d", p.Name, w)
+	}
 	return OneReplica(p.Shape)
 }
 

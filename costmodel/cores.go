@@ -1,0 +1,84 @@
+package costmodel
+
+import (
+	"cmp"
+	"errors"
+
+	"psim/internal/setting"
+	"psim/schedules/graph"
+)
+
+// Cores is [machine.cores]: those of one machine that all ranks share, with its memory. The
+// zero value is a core and memory of its own for every rank.
+type Cores struct {
+	// Number is how many ranks can compute at once.
+	Number int `toml:"number" json:"number"`
+	// Forward to Average are how much longer these take while all other cores compute, too,
+	// than they take alone; 0 is 1, no longer.
+	Forward  float64 `toml:"forward" json:"forward"`
+	Backward float64 `toml:"backward" json:"backward"` // and its halves
+	Update   float64 `toml:"update" json:"update"`
+	Average  float64 `toml:"average" json:"average"`
+}
+
+// Settings describes [machine.cores].
+func (Cores) Settings() []setting.Setting {
+	slower := setting.Between(1, 1<<16)
+	return []setting.Setting{
+		{Key: "number", Example: "2", Range: setting.Count(), Text: "tasks of ranks that can run at once, sums and messages among them; more share them", Unset: "each has a core and memory of its own"},
+		{Key: "forward", Example: "1.05", Range: slower, Text: "how much longer a forward takes while all other cores compute than alone, because they share memory; while a part of them do, it is that part", Unset: "1"},
+		{Key: "backward", Example: "1.05", Range: slower, Text: "the same of a backward, and of its halves", Unset: "1"},
+		{Key: "update", Example: "1.3", Range: slower, Text: "the same of an optimizer's step", Unset: "1"},
+		{Key: "average", Example: "1.3", Range: slower, Text: "the same of dividing summed gradients", Unset: "1"},
+	}
+}
+
+// MeasuredCores returns what tasks took from each other where several ranks computed at once,
+// each on one of so many cores, beside steps in which they ran alone (see Crowded).
+func MeasuredCores(number int, alone, together []*graph.Trace) Cores {
+	slower := slowdowns(number, alone, together)
+	return Cores{number, slower[graph.Forward], slower[graph.Backward], slower[graph.Optimizer], slower[graph.Average]}
+}
+
+// check refuses cores of more than one machine, or beside what they exclude.
+func (c Cores) check(m *Machine, g *graph.Graph) error {
+	switch slower := c; {
+	case c.Number == 0:
+		if slower != (Cores{}) {
+			return errors.New("cores: forward to average say what tasks take while all cores compute; give their number")
+		}
+	case m.Nodes(g.Ranks()) > 1:
+		return errors.New("cores: those of one machine, which all ranks share; leave out devices_per_node, or the cores")
+	case m.Devices() > 1:
+		return errors.New("cores: a rank computes on one; leave out parallel.tensor and parallel.context, or the cores")
+	case m.threads(g) != nil:
+		return errors.New("cores: compute what they launch themselves; leave out [machine.host], or the cores")
+	}
+	return nil
+}
+
+// of returns what the tasks of a graph take from each other; nil where nothing. What all
+// cores cost each other, a part of them cost that part.
+func (c Cores) of(g *graph.Graph) *graph.Cores {
+	if c.Number == 0 {
+		return nil
+	}
+	part := 0.0
+	if c.Number > 1 {
+		part = float64(min(c.Number, g.Ranks())-1) / float64(c.Number-1)
+	}
+	return &graph.Cores{Number: c.Number, Slower: func(t *graph.Task) float64 {
+		slower := 1.0
+		switch t.Kind {
+		case graph.Forward:
+			slower = cmp.Or(c.Forward, 1)
+		case graph.Backward, graph.InputGradient, graph.WeightGradient:
+			slower = cmp.Or(c.Backward, 1)
+		case graph.Optimizer:
+			slower = cmp.Or(c.Update, 1)
+		case graph.Average:
+			slower = cmp.Or(c.Average, 1)
+		}
+		return 1 + (slower-1)*part
+	}}
+}
