@@ -233,6 +233,23 @@ func (list timings) halves() (even, odd timings) {
 	return even, odd
 }
 
+// leastFall bounds by how much a smaller size may take longer where libraries change their
+// protocol too late.
+const leastFall = 1.25
+
+// fall returns the two sizes of which the smaller takes the most longer.
+func (list timings) fall() (less, more calibrate.CollectiveTiming) {
+	worst := 0.0
+	for _, a := range list {
+		for _, b := range list {
+			if r := float64(a.Time) / float64(b.Time); a.Bytes < b.Bytes && r > worst {
+				less, more, worst = a, b, r
+			}
+		}
+	}
+	return less, more
+}
+
 // warnings says what timings of one kind leave open, by numbers of ranks.
 func (list timings) warnings(name string) (texts []string) {
 	const enough = 16 << 20 // bytes, from which on start-up counts for little
@@ -247,6 +264,9 @@ func (list timings) warnings(name string) (texts []string) {
 			add("have one size, %v: all of its time counts for bandwidth and none for start-up; measure several, with -b 8 -e 1G -f 2", units.Bytes(largest))
 		case largest < enough:
 			add("end at %v: what larger tensors take is not known from them; measure up to -e 1G", units.Bytes(largest))
+		}
+		if less, more := group.fall(); float64(less.Time) > leastFall*float64(more.Time) {
+			add("take %s at %v and only %s at %v: something else may have run; the fit never falls, and lies between", units.FormatDuration(less.Time), units.Bytes(less.Bytes), units.FormatDuration(more.Time), units.Bytes(more.Bytes))
 		}
 		if group[0].Guessed {
 			add("are told by their numbers, and alltoall has the same: the file does not name its test, as nccl-tests do from 2.17 on")

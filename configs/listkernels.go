@@ -116,6 +116,9 @@ func WriteStacks(w io.Writer, verbose bool) {
 func (s Stack) describe(w io.Writer) {
 	fmt.Fprintf(w, "%s: %s\n", s.Name, s.Description)
 	describeSets(w, "everywhere", s.Sets, s.Source["sets"])
+	if s.Mixtures != nil {
+		describeSets(w, "in mixtures", s.Mixtures, s.Source["mixtures"])
+	}
 	for _, chip := range slices.Sorted(maps.Keys(s.Devices)) {
 		describeSets(w, "on "+chip, s.Devices[chip], s.Source[chip])
 	}

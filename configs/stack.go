@@ -15,7 +15,9 @@ type Stack struct {
 	Sets        []string `toml:"sets"` // lines of TOML
 	// Devices are settings that hold on devices whose names begin with a key and "-".
 	Devices map[string][]string `toml:"devices"`
-	Source  map[string]string   `toml:"source"`
+	// Mixtures are settings of networks whose tokens choose experts and are not dropped.
+	Mixtures []string          `toml:"mixtures"`
+	Source   map[string]string `toml:"source"`
 	// Schedules, Zero and Recompute are what the program offers, and Sequence what it can
 	// do beside its tensor groups, if it has any (Tensor).
 	Schedules []string `toml:"schedules"`
@@ -91,7 +93,11 @@ func (c *Config) stackSettings() []string {
 	if options, err := c.machineOptions(); err == nil { // if not, building will say so
 		device = options.Device
 	}
-	return slices.DeleteFunc(Stacks()[i].on(device), func(set string) bool {
+	sets := Stacks()[i].on(device)
+	if c.Model.Dropless() {
+		sets = append(sets, Stacks()[i].Mixtures...)
+	}
+	return slices.DeleteFunc(sets, func(set string) bool {
 		return strings.HasPrefix(set, "times.") != c.Defined("times") ||
 			strings.HasPrefix(set, "model.") && !c.Model.Transformer() || strings.HasPrefix(set, "machine.compute.") && c.Machine.File != "" ||
 			isCPU(device) && (strings.HasPrefix(set, "memory.") || strings.HasPrefix(set, "machine.memory_margin"))

@@ -171,3 +171,20 @@ func TestStackMemory(t *testing.T) {
 	require.Equal(t, costmodel.MemoryOptions{}, next.Memory)
 	require.Zero(t, next.Machine.MemoryMargin)
 }
+
+// What a stack sets of mixtures holds where tokens choose experts and none is dropped, under
+// what is given.
+func TestStackMixtures(t *testing.T) {
+	host := func(preset string, sets ...string) costmodel.Host {
+		text := "[schedule]\nname = \"ddp\"\n[model]\npreset = \"" + preset + "\"\nsequence_length = 512\n[batch]\nglobal = 8\n[train]\nstack = \"megatron-te\"\nprecision = \"bf16\"\n[machine]\ndevice = \"b200-180gb-sxm\"\n"
+		c, err := configs.Parse("x", []byte(text), sets...)
+		require.NoError(t, err)
+		return c.Machine.Host
+	}
+	require.Zero(t, host("llama3-8b"))
+	require.Zero(t, host("qwen3-30b-a3b", "model.capacity=1"))
+	in := host("qwen3-30b-a3b")
+	require.True(t, in.Waits)
+	require.Positive(t, in.Operation)
+	require.Equal(t, costmodel.Host{Operation: 7000, Graphs: "fixed"}, host("qwen3-30b-a3b", "machine.host.operation=7us", "machine.host.graphs=fixed", "machine.host.waits=false"))
+}

@@ -98,6 +98,9 @@ func (m *Machine) allToAll(ranks []int32, n arch.Network) allToAll {
 	if m.DevicesPerNode > 0 {
 		a.Across = m.Network.Share(min(1, float64(m.nics())/float64(m.DevicesPerNode)))
 	}
+	if !n.Group.DeepEP && m.Network.AllToAll == 0 {
+		a.between /= ncclShare
+	}
 	if n.Group.DeepEP {
 		nodes := (members + perNode - 1) / perNode
 		sent := n.Routing.Reached(members) * others / float64(members) * deepEPShare
@@ -110,6 +113,10 @@ func (m *Machine) allToAll(ranks []int32, n arch.Network) allToAll {
 // deepEPShare counts how much of the rates of link and network DeepEP's kernels reach: fitted
 // to half of what its authors measured (internal/published, table deepep).
 const deepEPShare = 0.87
+
+// ncclShare counts how much of the network's rate NCCL's all-to-all reaches among nodes, where the
+// network has no rate for it: fitted to the plan of Qwen3-235B on H100 that the table megatron-bridge marks as used.
+const ncclShare = 0.69
 
 // exchangers counts the devices of some ranks among which an expert group exchanges tokens,
 // and those of them that are in one node.

@@ -32,6 +32,9 @@ type Host struct {
 	Threads string `toml:"threads"`
 	// Queue is how many tasks a thread may be ahead of a rank; 0 is no limit.
 	Queue int `toml:"queue"`
+	// Graphs is what CUDA graphs launch in its place: "none", the default; "fixed": all but what
+	// a mixture's experts do and exchange, whose sizes follow from the tokens; or "all".
+	Graphs string `toml:"graphs"`
 	// Waits: a thread begins to launch a task when its inputs are there, as
 	// with messages that are received synchronously.
 	Waits bool `toml:"waits"`
@@ -46,8 +49,24 @@ func (Host) Settings() []setting.Setting {
 		{Key: "message", Default: "0us", Range: taskTime(), Text: "before an F, B or I whose input is a message, besides, when it is there: launching and awaiting what is sent and received"},
 		{Key: "threads", Example: `"rank"`, Unset: "rank", OneOf: []string{"rank", "node"}, Text: "rank: every rank has one; node: the ranks of a node share one"},
 		{Key: "queue", Default: 0, Range: setting.Between(0, math.MaxInt32), Text: "tasks that a thread may be ahead of its device; 0: any number"},
+		{Key: "graphs", Example: `"none"`, Unset: graphsNone, OneOf: []string{graphsNone, graphsFixed, graphsAll}, Text: "what CUDA graphs launch in its place. none; fixed: all but what a mixture's experts do, whose sizes follow from the tokens; all"},
 		{Key: "waits", Default: false, Text: "true: a thread waits for a task's inputs before it launches the task"},
 	}
+}
+
+// The legal values of Host.Graphs.
+const (
+	graphsNone  = "none"
+	graphsFixed = "fixed"
+	graphsAll   = "all"
+)
+
+// launches counts the kernels of a pass of an operation that the thread launches.
+func (h Host) launches(c Compute, o arch.Op, p arch.Pass, samples int64) int {
+	if h.Graphs == graphsAll || h.Graphs == graphsFixed && o.Routed != arch.ByExpert && o.Exchanges[p].Collective != arch.AllToAll {
+		return 0
+	}
+	return c.kernels(o, p, samples)
 }
 
 // threads tells how the tasks of a graph are launched on a machine; nil where that
@@ -55,7 +74,7 @@ func (Host) Settings() []setting.Setting {
 func (m *Machine) threads(g *graph.Graph) *graph.Host {
 	h := m.Host
 	messages := h.Message > 0 && g.Shape.Ranks > 1
-	if h.Operation == 0 && h.Task == 0 && h.Layer == 0 {
+	if (h.Operation == 0 || h.Graphs == graphsAll) && h.Task == 0 && h.Layer == 0 {
 		if messages {
 			return &graph.Host{Waits: true}
 		}
@@ -237,7 +256,7 @@ func (w *walker) operations(ops []arch.Op, passes ...arch.Pass) {
 	}
 	for _, o := range ops {
 		for _, p := range passes {
-			w.kernels(w.compute.kernels(o, p, w.samples), w.compute.Op(o, p, w.samples))
+			w.kernels(w.host.launches(w.compute, o, p, w.samples), w.compute.Op(o, p, w.samples))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel"
+	"psim/costmodel/arch"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
@@ -56,4 +57,30 @@ func TestLaunchesBesideMeasuredLayers(t *testing.T) {
 		}
 		require.Equal(t, c.shorter, shorter, "%+v", c)
 	}
+}
+
+// CUDA graphs take launches from the thread: those of all kernels, or of all but what experts
+// do and exchange.
+func TestGraphs(t *testing.T) {
+	group := arch.Group{Expert: 4}
+	launched := func(n arch.Network, graphs string) (sum time.Duration) {
+		m := machine()
+		m.Host = costmodel.Host{Operation: units.Duration(time.Millisecond), Graphs: graphs}
+		w := workload(t, n, []int32{0}, 2, 2)
+		w.Replicas = 4
+		g := graphOf(t, w, orderOf(t, "ddp", w))
+		costs := costsOf(t, w, m, g)
+		require.Equal(t, graphs == "all", costs.Host == nil)
+		for i := range g.Tasks {
+			sum += costs.Task(&g.Tasks[i]).Launch
+		}
+		return sum
+	}
+	n := mixture(t, group)
+	all, some := launched(n, "none"), launched(n, "fixed")
+	require.Less(t, some, all)
+	require.Positive(t, some)
+	require.Zero(t, launched(n, "all"))
+	require.Equal(t, all, launched(n, ""))
+	require.Zero(t, launched(mlp(t, 3, 32), "fixed"), "nothing of it is an expert's")
 }

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"time"
 
@@ -16,7 +17,15 @@ type CollectiveRun struct {
 	Call    collective.Call // Length is in numbers
 	Warmup  int             // runs before those that are measured
 	Repeats int             // runs that are measured, and more where they are short
+	// Stage is called when another part of the work begins, if it is set.
+	Stage func(what string)
 	RunOptions
+}
+
+func (r CollectiveRun) say(format string, args ...any) {
+	if r.Stage != nil {
+		r.Stage(fmt.Sprintf(format, args...))
+	}
 }
 
 // A CollectiveTime is what was measured of one.
@@ -76,6 +85,7 @@ func (r CollectiveRun) runs(ctx context.Context, devices []*programs.Device, ari
 	var times []time.Duration
 	parts := handing{run: r, devices: devices, arithmetic: arithmetic}
 	for n := range r.Warmup + r.often() {
+		r.say("run %d of %d", n+1, r.Warmup+r.often())
 		if n >= r.Warmup {
 			if err := parts.measure(ctx, result); err != nil {
 				return err

@@ -54,21 +54,36 @@ func (o DeviceOptions) openAt(n int, at place) ([]*programs.Device, error) {
 	return devices, nil
 }
 
-func (o DeviceOptions) open(n int, at place) ([]*programs.Device, error) {
+// Check refuses n devices that cannot be opened on this machine, as far as that is known
+// without opening them.
+func (o DeviceOptions) Check(n int) error {
 	name, file, hasFile := strings.Cut(o.Backend, ":")
-	switch {
-	case o.Backend == "" || o.Backend == "go":
-		return o.openGo(n, at)
+	switch isGo := o.Backend == "" || o.Backend == "go"; {
+	case isGo && o.Share:
+		return errors.New("only devices of the backend xla can be shared: one of the backend go has a core of its own")
+	case isGo:
+		return o.checkCores(n, runtime.GOMAXPROCS(0))
 	case name == "xla" && o.CoresPerWorker > 0:
-		return nil, errors.New("cores per worker are of the backend go; those of the backend xla are GPUs")
+		return errors.New("cores per worker are of the backend go; those of the backend xla are GPUs")
 	case name != "xla":
-		return nil, fmt.Errorf("unknown backend %q; use go, xla or xla:/absolute/path/of/plugin.so", o.Backend)
+		return fmt.Errorf("unknown backend %q; use go, xla or xla:/absolute/path/of/plugin.so", o.Backend)
 	case !programs.XLACompiled:
 		_, err := programs.OpenXLA(programs.Plugin{}, programs.ClientOptions{})
-		return nil, fmt.Errorf("backend %s: %w", o.Backend, err)
+		return fmt.Errorf("backend %s: %w", o.Backend, err)
 	case hasFile && !filepath.IsAbs(file):
-		return nil, fmt.Errorf("backend %q: the path of a plugin must be absolute, as in xla:/absolute/path/of/plugin.so", o.Backend)
+		return fmt.Errorf("backend %q: the path of a plugin must be absolute, as in xla:/absolute/path/of/plugin.so", o.Backend)
 	}
+	return nil
+}
+
+func (o DeviceOptions) open(n int, at place) ([]*programs.Device, error) {
+	if err := o.Check(at.all); err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(o.Backend, "xla") {
+		return o.openGo(n, at)
+	}
+	_, file, _ := strings.Cut(o.Backend, ":")
 	plugin, err := programs.Search{Getenv: os.Getenv}.Find(file)
 	if err != nil {
 		return nil, err
@@ -80,12 +95,6 @@ func (o DeviceOptions) open(n int, at place) ([]*programs.Device, error) {
 }
 
 func (o DeviceOptions) openGo(n int, at place) ([]*programs.Device, error) {
-	if o.Share {
-		return nil, errors.New("only devices of the backend xla can be shared: one of the backend go has a core of its own")
-	}
-	if err := o.checkCores(at.all, runtime.GOMAXPROCS(0)); err != nil {
-		return nil, err
-	}
 	devices, err := openEach(n, "", func() (*programs.Device, error) { return programs.OpenGo(o.CoresPerWorker) })
 	if err == nil && o.CoresPerWorker == 1 {
 		if err = pin(devices, at.before); err != nil {

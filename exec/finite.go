@@ -4,6 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+
+	"psim/exec/processes"
+	"psim/exec/programs"
+	"psim/internal/memory"
 )
 
 // A NumberError says that a training has made a number that is NaN or infinite.
@@ -43,23 +48,26 @@ func (n notFinite) Error() string { return string(n) }
 
 // explain adds to an error of a step where a number that is not finite came from: it runs
 // the steps until then again, one task after another, and looks at what each task leaves.
-// Other errors stay as they are. The trainer has to be Reset then.
+// Of several processes the one that has noticed it does so alone, on its own devices, while
+// the others wait. Other errors stay as they are. The trainer has to be Reset then.
 func (t *Trainer) explain(ctx context.Context, batch func(step int) Batch, e NumberError, o RunOptions) error {
 	var seen notFinite
 	if !errors.As(e.Seen, &seen) {
 		return e.Seen
 	}
-	if o.World != nil { // the other processes know nothing of it
+	again, o, end, err := t.alone(o)
+	if err != nil {
 		return &e
 	}
-	if err := t.Reset(); err != nil {
-		return &e
-	}
+	defer end()
 	for n := range e.Step + 1 {
-		_, _, err := t.stepWith(ctx, OneByOne, batch(n), o, &capture{check: true})
+		_, _, err := again.stepWith(ctx, OneByOne, batch(n), o, &capture{check: true})
 		if errors.As(err, &seen) {
 			e.First, e.At = err, n
 			break
+		}
+		if errors.As(err, new(*processes.AbortError)) { // another process has found it
+			return err
 		}
 		if err != nil {
 			return &e
@@ -67,6 +75,31 @@ func (t *Trainer) explain(ctx context.Context, batch func(step int) Batch, e Num
 	}
 	e.Again = true
 	return &e
+}
+
+// alone returns a trainer that begins anew and needs no other process: itself, or one with
+// all ranks on the devices of this process's, if its memory holds them.
+func (t *Trainer) alone(o RunOptions) (*Trainer, RunOptions, func(), error) {
+	if o.World == nil {
+		return t, o, func() {}, t.Reset()
+	}
+	own := slices.DeleteFunc(slices.Clone(t.devices), func(d *programs.Device) bool { return d == nil })
+	var held int64
+	devices := make([]*programs.Device, len(t.devices))
+	for rank := range devices {
+		devices[rank] = own[rank%len(own)]
+		held += devices[rank].Bytes()
+	}
+	if float64(held) > heapShare*float64(memory.Free()) {
+		return nil, o, nil, errors.New("too little memory for all ranks")
+	}
+	rest := o.World.Busy()
+	again, err := NewTrainer(t.job, devices)
+	if err != nil {
+		rest()
+		return nil, o, nil, err
+	}
+	return again, RunOptions{Stall: o.Stall, Abandon: o.Abandon}, func() { again.Close(); rest() }, nil
 }
 
 // checkLeft looks at what a task has left, where that is wanted.

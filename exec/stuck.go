@@ -89,10 +89,17 @@ func (r *runner) watch(ctx context.Context, ended <-chan struct{}, o RunOptions)
 	const looks = 8 // at the progress while nothing happens
 	timer := time.NewTicker(o.Stall / looks)
 	defer timer.Stop()
+	var told <-chan struct{} // by another process
+	if r.share != nil {
+		told = r.share.world.Stuck()
+	}
 	for same, last := 0, -1; same < looks; same++ {
 		select {
 		case <-ended:
 			return
+		case <-told:
+			same = looks
+			continue
 		case <-timer.C:
 		}
 		r.mu.Lock()

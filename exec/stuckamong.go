@@ -24,6 +24,7 @@ func (r *runner) stuckAmong(ctx context.Context, ended <-chan struct{}, stall ti
 		r.cancel(e)
 		return
 	}
+	r.share.world.TellStuck()
 	if w := r.share.world; w.Rank > 0 {
 		w.Send(0, stuckKey, []byte(e.lines())) // an error ends the run by itself
 		select {

@@ -64,8 +64,8 @@ type Measurement struct {
 	CourseSamples *float64 `json:"course_samples_per_s,omitempty"` // the same of samples
 	// Diverged is true where a loss or a difference is NaN or infinite.
 	Diverged bool `json:"diverged,omitempty"`
-	// Partial is true where the run was interrupted, so that not all steps
-	// are there.
+	// Partial is true where the run was interrupted, so that not all steps, or not all of
+	// several runs, are there.
 	Partial bool `json:"partial,omitempty"`
 }
 

@@ -134,9 +134,11 @@ func TestCalibrateNCCLWarnings(t *testing.T) {
 	one := strings.Replace(small, lines[8], "", 1)
 	one = strings.Replace(one, lines[9], "", 1)
 	hosts := strings.Replace(text, " node device", " other device", 1)
+	slow := strings.Replace(text, lines[7], strings.SplitAfter(ncclOutput(4, 10_000, 100), "\n")[7], 1)
 	for name, c := range map[string][2]string{
 		"small.txt": {small, "all-reduces over 4 ranks end at 4KiB: what larger tensors take"},
 		"one.txt":   {one, "all-reduces over 4 ranks have one size, 1KiB: all of its time counts for bandwidth"},
+		"slow.txt":  {slow, "all-reduces over 4 ranks take 10.0 ms at 1KiB and only "},
 		"hosts.txt": {hosts, "all-reduces over 4 ranks are of 2 nodes, and go into [machine.network]: set machine.devices_per_node = 2 beside"},
 	} {
 		require.NoError(t, os.WriteFile(name, []byte(c[0]), 0o644))

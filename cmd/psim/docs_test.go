@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
@@ -256,6 +257,11 @@ func TestHelp(t *testing.T) {
 		command := strings.TrimSpace("psim " + verb + " --help")
 		stdout, _, code := psim(t, strings.Join(strings.Fields(command), " "))
 		require.Zero(t, code)
+		manual, _, _ := strings.Cut(stdout, "\nUsage:")
+		for line := range strings.Lines(manual) {
+			table := strings.HasPrefix(line, " ") || verb == "config" || verb == "result"
+			require.True(t, table || utf8.RuneCountInString(line) <= 91, "%s: %s", command, line)
+		}
 		all.WriteString("$ " + command + "\n" + stdout + "\n")
 	}
 	golden.Equal(t, "help.txt", all.String())

@@ -72,10 +72,10 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.IntVar(&f.Epochs, "epochs", 0, "number of passes over the data set to measure, instead of --steps")
 	flags.IntVar(&f.Warmup, "warmup", 1, "number of steps, with --epochs of epochs, to train before those that are measured")
 	flags.IntVar(&f.Repeats, "repeats", 3, "how often every task is timed by itself, for the prediction, and up to three times that while the machine is disturbed; how often a collective is run")
-	flags.StringVar(&f.sizes, "sizes", "8B-64MiB", "of a collective: tensors from A to B, each four times the one before")
+	flags.StringVar(&f.sizes, "sizes", "8B-64MiB", "of a collective: tensors from A to B, each four times the one before, and of B")
 	flags.IntVar(&f.Tries, "runs", 1, "how often to run, at most, until the machine is not disturbed (1 to 3); the least disturbed run counts")
 	flags.StringSliceVar(&f.Checks, "check", nil, "compare with the unsplit run (pipedream: a serial replay): weights,output,grads,loss or all")
-	flags.StringVar(&f.gradients, "save-gradients", "", "folder to write the gradients of the first step to, for every rank a model{rank}_gradients.pth for torch.load")
+	flags.Var((*named)(&f.gradients), "save-gradients", "folder to write the gradients of the first step to, for every rank a model{rank}_gradients.pth for torch.load")
 	flags.BoolVar(&f.UnwaitedRates, "course-rates", false, "also print the rate as the courses report it, by a clock that does not wait for devices")
 	flags.BoolVar(&f.perLayer, "per-layer", false, "--set train.backward=per-layer: run backwards layer by layer, freeing activations as they go")
 	flags.StringVar(&f.Data.Source, "data", "synthetic", "what to train on: synthetic, cifar10:DIR or pairs:FILE")
@@ -89,7 +89,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	f.registerVerbose(flags)
 	f.registerOutput(flags, "print the result as one JSON object and nothing else", "print one row per rank, of all schedules that ran, as CSV and nothing else",
 		"folder to write results and pictures to; - for none (default out/measured or out/measured-NAME)")
-	flags.StringVar(&f.trace, "trace", "", "also write the measured timeline for Perfetto (.pftrace) or chrome://tracing and PyTorch's tools (.json, .json.gz)")
+	flags.Var((*named)(&f.trace), "trace", "also write the measured timeline for Perfetto (.pftrace) or chrome://tracing and PyTorch's tools (.json, .json.gz)")
 }
 
 // mostCores bounds the cores of a device.
@@ -199,25 +199,18 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	untraced, err := f.checkTrace(strings.Join(args, ""))
-	if err != nil {
-		return err
-	}
 	name := "measured"
 	if len(args) == 1 {
 		name += "-" + list[0].Name()
 	}
-	folder, unwritable, err := f.folder(reports.RunFolder(filepath.Join("out", folderName(name, f.sets)), reports.Measured, modes(list)...))
+	folder, gradients, err := f.places(list, strings.Join(args, ""), name)
 	if err != nil {
 		return err
 	}
 	f.warn(stderr)
 	f.note(stderr, func() []string { return session.Notes(list, f.Options) })
-	gradients, unwritten, err := f.gradientFolder(list)
-	if err != nil {
-		return err
-	}
-	return f.inProcesses(ctx, leastRanks(list), func() error {
+	check := func() error { return f.Options.Check(list...) }
+	return f.inProcesses(ctx, leastRanks(list), check, func() error {
 		s, err := f.session(ctx, list, stderr)
 		if len(s.Runs) == 0 {
 			return err
@@ -226,8 +219,26 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 			folder, gradients = folder.Aside(), gradients.Aside()
 		}
 		unsaved := f.saveGradients(ctx, s, gradients, stderr) // first, as all files are
-		return errors.Join(f.report(ctx, s, folder, stdout, stderr), unsaved, unwritable, untraced, unwritten, err)
+		return errors.Join(f.report(ctx, s, folder, stdout, stderr), unsaved, err)
 	})
+}
+
+// places returns where results and gradients go, empty for nowhere. What cannot be written
+// there is refused before the run, which may take long.
+func (f *execFlags) places(list []*configs.Config, config, name string) (folder, gradients files.Folder, err error) {
+	untraced, err := f.checkTrace(config)
+	if untraced != nil {
+		err = errors.New(untraced.Error())
+	}
+	if err != nil {
+		return folder, gradients, err
+	}
+	folder = f.into(reports.RunFolder(filepath.Join("out", folderName(name, f.sets)), reports.Measured, modes(list)...))
+	if err = f.checkOut(folder); err != nil {
+		return folder, gradients, err
+	}
+	gradients, err = f.gradientFolder(list)
+	return folder, gradients, err
 }
 
 // session runs configurations, and tells what it is at.

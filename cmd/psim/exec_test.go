@@ -206,11 +206,15 @@ func TestExecCheckFails(t *testing.T) {
 // before is kept.
 func TestExecDiverges(t *testing.T) {
 	writeTinyMLP(t)
-	stdout, stderr, code := psim(t, "psim exec mlp.toml --oversubscribe --steps 30 --repeats 1 --learning-rate 999 --set train.optimizer=sgd --quiet --out o --json")
+	const line, says = "psim exec mlp.toml --oversubscribe --steps 30 --repeats 1 --learning-rate 999 --set train.optimizer=sgd --quiet --json --out ", `step \d+ of 31: .*the loss is (NaN|[+-]Inf); run again task by task, .*; a smaller learning rate may help\n$`
+	stdout, stderr, code := psim(t, line+"o")
 	require.Equal(t, exitFailed, code)
-	require.Regexp(t, `^psim: step \d+ of 31: .*the loss is (NaN|[+-]Inf); run again task by task, .*; a smaller learning rate may help\n$`, stderr)
+	require.Regexp(t, "^psim: "+says, stderr)
 	require.Contains(t, stdout, `"partial": true`)
 	require.Contains(t, contents(t, "o")["result.json"], `"partial": true`)
+	_, stderr, code = psim(t, line+"- --processes 2") // the second notices it, and searches alone
+	require.Equal(t, exitFailed, code)
+	require.Regexp(t, `^psim: process 1 \(pid \d+ on .*, rank 1\) ended the run: `+says, stderr)
 }
 
 // What was measured is printed even if it cannot be written, and nothing is

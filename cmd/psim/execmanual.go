@@ -8,12 +8,13 @@ side by side, with the error split into its parts.
 Devices are the machine's cores (--backend go, gomlx's Go backend), or GPUs
 (--backend xla). With --cores-per-worker 1 each device stays on a core of its own, as far
 as the system (Linux) can do that; with more, its matrix products are divided among so
-many cores, but by goroutines of gomlx, which cannot be pinned. psim doctor says which there are. The [machine] of CONFIG is not
-used. Training is in fp32, on synthetic data unless --data names other. If --gpus is
-not what CONFIG has, a pipeline gets that many stages, and replicas (ddp, fsdp) keep
-the samples of each; --set batch.global sets the total instead. Without CONFIG the
-example exec, a small GPT-2, runs with three schedules: model-parallel, gpipe and
-1f1b. Whatever had to be changed in CONFIG is a warning of the result.
+many cores, but by goroutines of gomlx, which cannot be pinned. psim doctor says which
+there are. The [machine] of CONFIG is not used. Training is in fp32, on synthetic data
+unless --data names other. If --gpus is not what CONFIG has, a pipeline gets that many
+stages, and replicas (ddp, fsdp) keep the samples of each; --set batch.global sets the
+total instead. Without CONFIG the example exec, a small GPT-2, runs with three schedules:
+model-parallel, gpipe and 1f1b. Whatever had to be changed in CONFIG is a warning of the
+result.
 
 --processes K divides the devices among K processes of this machine, a block of ranks for
 each. mpirun and srun start the processes themselves, on several machines too, with a psim

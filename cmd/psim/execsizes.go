@@ -38,7 +38,7 @@ func onlyCollective(flags *pflag.FlagSet) (err error) {
 // largestSize bounds what every device holds of a tensor, some four times.
 const largestSize = 4 << 30
 
-// parseSizes reads A-B, every size four times the one before, or A.
+// parseSizes reads A-B, every size four times the one before and the last B, or A.
 func parseSizes(text string) (sizes []int64, err error) {
 	from, to, isRange := strings.Cut(text, "-")
 	if !isRange {
@@ -60,10 +60,11 @@ func parseSizes(text string) (sizes []int64, err error) {
 	case most > largestSize:
 		return nil, fmt.Errorf("--sizes %s: must end at %s at most", text, units.FormatBytes(largestSize))
 	}
-	for n := int64(least); n <= int64(most); n *= 4 {
+	last := int64(most) / exec.NumberBytes * exec.NumberBytes
+	for n := int64(least); n < last; n *= 4 {
 		sizes = append(sizes, n)
 	}
-	return sizes, nil
+	return append(sizes, last), nil
 }
 
 // checkRanks finds over how many devices a collective is run.
@@ -98,10 +99,11 @@ func runCollective(ctx context.Context, flags *pflag.FlagSet, name string, f exe
 		return err
 	}
 	progress := newProgress(stderr, f.quiet || f.json)
-	return f.inProcesses(ctx, ranks, func() error {
+	check := func() error { return f.Devices.Check(ranks) }
+	return f.inProcesses(ctx, ranks, check, func() error {
 		found, err := session.Collectives{
 			Devices: f.Devices, Name: name, Ranks: ranks, Sizes: sizes, Warmup: f.Warmup, Repeat: f.Repeats, RunOptions: f.RunOptions,
-			Each: func(bytes int64) { progress.tell(fmt.Sprintf("%s of %s", name, units.FormatBytes(bytes))) },
+			Stage: progress.tell,
 		}.Run(ctx)
 		progress.clear()
 		if len(found.Sizes) == 0 {

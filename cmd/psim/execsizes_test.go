@@ -29,6 +29,20 @@ func TestExecCollective(t *testing.T) {
 	require.InEpsilon(t, 64/found.Sizes[2].Time, found.Sizes[2].BusBandwidth, 1e-9)
 }
 
+// Sizes begin and end as they are given, the last at a whole number.
+func TestSizes(t *testing.T) {
+	for text, want := range map[string][]int64{
+		"8B-64B": {8, 32, 64}, "8B-128B": {8, 32, 128}, "8B": {8}, "4B-7B": {4}, "1KiB-5KiB": {1 << 10, 4 << 10, 5 << 10},
+	} {
+		sizes, err := parseSizes(text)
+		require.NoError(t, err)
+		require.Equal(t, want, sizes, text)
+	}
+	sizes, err := parseSizes("8B-1MiB")
+	require.NoError(t, err)
+	require.Equal(t, int64(1<<20), sizes[len(sizes)-1])
+}
+
 func TestExecCollectiveErrors(t *testing.T) {
 	userFolder(t)
 	for command, want := range map[string]string{

@@ -53,8 +53,26 @@ func (f *outputFlags) registerOutput(flags *pflag.FlagSet, json, csv, out string
 	if csv != "" {
 		flags.BoolVar(&f.csv, "csv", false, csv)
 	}
-	flags.StringVar(&f.out, "out", "", out)
+	flags.Var((*named)(&f.out), "out", out)
 }
+
+// named holds the value of a flag that names a file or a folder.
+type named string
+
+// Set refuses an empty name.
+func (n *named) Set(text string) error {
+	if text == "" {
+		return errors.New("is empty")
+	}
+	*n = named(text)
+	return nil
+}
+
+// Type is what stands for the name in help.
+func (n *named) Type() string { return "string" }
+
+// String returns the name.
+func (n *named) String() string { return string(*n) }
 
 // exclusive refuses two forms of output at once.
 func (f *outputFlags) exclusive() error {
@@ -102,6 +120,14 @@ func flagged(flag string, err error) error {
 	return fmt.Errorf("--%s %w", flag, err)
 }
 
+// refused does likewise before any work, where whatever is wrong is the flag's.
+func refused(flag string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("--%s %s", flag, err)
+}
+
 // wanted says what the value of a flag must be, by the flag's type.
 var wanted = map[string]string{
 	"int":      "must be a whole number of at most 18 digits",
@@ -119,6 +145,8 @@ func badFlag(cmd *cobra.Command, err error) error {
 		flag := invalid.GetFlag()
 		if must, ok := wanted[flag.Value.Type()]; ok {
 			err = fmt.Errorf("--%s %s: %s", flag.Name, invalid.GetValue(), must)
+		} else if _, ok := flag.Value.(*named); ok {
+			err = fmt.Errorf("--%s: must not be empty; name a path, or leave the flag out", flag.Name)
 		}
 	}
 	var unknown *pflag.NotExistError

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -26,6 +27,33 @@ func TestRunAgain(t *testing.T) {
 	_, stderr, code := psim(t, "psim run gpipe")
 	require.Zero(t, code, stderr)
 	require.Equal(t, before, contents(t, "out/gpipe"))
+}
+
+// A folder that cannot be written to is refused before long work, and an empty name at once.
+func TestRefusedBefore(t *testing.T) {
+	userFolder(t)
+	const nowhere = "/dev/null/x" // which root cannot make either
+	for command, want := range map[string]string{
+		"psim exec --gpus 2 --oversubscribe --out " + nowhere:            "psim: --out /dev/null/x: cannot be made: not a directory\n",
+		"psim exec --gpus 2 --oversubscribe --save-gradients " + nowhere: "psim: --save-gradients /dev/null/x: cannot be made: not a directory\n",
+		"psim search gpipe --out " + nowhere:                             "psim: --out /dev/null/x: cannot be made: not a directory\n",
+		"psim search gpipe --out=":                                       "psim: --out: must not be empty; name a path, or leave the flag out\nsee \"psim search --help\"\n",
+		"psim exec --gpus 2 --trace=":                                    "psim: --trace: must not be empty; name a path, or leave the flag out\nsee \"psim exec --help\"\n",
+	} {
+		stdout, stderr, code := psim(t, command)
+		require.Equal(t, exitUsage, code, command)
+		require.Equal(t, want, stderr)
+		require.Empty(t, stdout)
+	}
+	if runtime.GOOS != "linux" {
+		return
+	}
+	for _, command := range []string{"exec --gpus 2 --oversubscribe", "search gpipe", "search gpipe --devices 4", "sweep gpipe --vary schedule.microbatches=4,8", "reproduce hw4"} {
+		stdout, stderr, code := psim(t, "psim "+command+" --out /proc/x")
+		require.Equal(t, exitUsage, code, command)
+		require.Equal(t, "psim: --out /proc/x: cannot be made: the kernel's folders keep no files\n", stderr)
+		require.Empty(t, stdout)
+	}
 }
 
 // Files of two runs in one folder are not drawn or compared.

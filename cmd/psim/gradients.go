@@ -10,8 +10,8 @@ import (
 )
 
 // gradientFolder returns the folder of --save-gradients, whose path is empty for none.
-func (f *execFlags) gradientFolder(list []*configs.Config) (folder files.Folder, unwritable, err error) {
-	folder = files.Folder{Path: f.gradients, Owner: "exec --save-gradients"}
+func (f *execFlags) gradientFolder(list []*configs.Config) (files.Folder, error) {
+	folder := files.Folder{Path: f.gradients, Owner: "exec --save-gradients"}
 	for _, c := range list {
 		for rank := range max(1, c.Schedule.Stages) * max(1, c.Parallel.Data) {
 			name := session.GradientName(rank) + ".pth"
@@ -21,8 +21,10 @@ func (f *execFlags) gradientFolder(list []*configs.Config) (folder files.Folder,
 			folder.Guarded = append(folder.Guarded, name)
 		}
 	}
-	folder, unwritable, err = f.outputFlags.given(folder)
-	return folder, unwritable, flagged("save-gradients", err)
+	if folder.Path == "" {
+		return folder, nil
+	}
+	return folder, refused("save-gradients", folder.Check())
 }
 
 // saveGradients writes those of a session, where they are asked for.

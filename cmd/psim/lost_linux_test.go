@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,6 +16,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
+
+// runMark begins the variable that marks the processes of a run.
+const runMark = "PSIM_TEST_RUN="
 
 // together starts psim exec over several processes, with a mark by which they are found:
 // copies of this program, or under mpirun the psim that PSIM_MPI names.
@@ -28,28 +30,9 @@ func together(ctx context.Context, mark string, size int, line string) *exec.Cmd
 		line += fmt.Sprint(" --processes ", size)
 	}
 	c := exec.CommandContext(ctx, program[0], append(program[1:], strings.Fields(line)[1:]...)...)
-	c.Env = append(os.Environ(), "PSIM_TEST_RUN="+mark, asPsim+"=itself")
+	c.Env = append(os.Environ(), runMark+mark, asPsim+"=itself")
 	c.WaitDelay = time.Second
 	return c
-}
-
-// marked lists the processes with a mark that have not ended, by age, but for mpirun.
-func marked(t *testing.T, mark string) (pids []int) {
-	folders, err := filepath.Glob("/proc/[0-9]*")
-	require.NoError(t, err)
-	for _, folder := range folders {
-		environment, err1 := os.ReadFile(filepath.Join(folder, "environ"))
-		stat, err2 := os.ReadFile(filepath.Join(folder, "stat"))
-		_, state, _ := strings.Cut(string(stat), ") ")
-		pid, err3 := strconv.Atoi(filepath.Base(folder))
-		if err1 != nil || err2 != nil || err3 != nil || strings.HasPrefix(state, "Z") || strings.Contains(string(stat), "(mpirun) ") {
-			continue
-		}
-		if slices.Contains(strings.Split(string(environment), "\x00"), "PSIM_TEST_RUN="+mark) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }
 
 // A process that is killed or stopped at any moment ends the run: the others say which
@@ -94,9 +77,10 @@ func lose(t *testing.T, run *exec.Cmd, wait time.Duration, who, size int, signal
 	var out bytes.Buffer
 	run.Stdout, run.Stderr = &out, &out
 	require.NoError(t, run.Start())
-	require.Eventually(t, func() bool { return len(marked(t, t.Name())) == size }, 30*time.Second, time.Millisecond)
+	mark := runMark + t.Name()
+	require.Eventually(t, func() bool { return len(marked(t, mark)) == size }, 30*time.Second, time.Millisecond)
 	time.Sleep(wait)
-	pids := marked(t, t.Name())
+	pids := marked(t, mark)
 	require.Len(t, pids, size, out.String())
 	require.NoError(t, syscall.Kill(pids[who], signal))
 	ended := make(chan error, 1)
@@ -106,12 +90,12 @@ func lose(t *testing.T, run *exec.Cmd, wait time.Duration, who, size int, signal
 		require.Error(t, err)
 	case <-time.After(12 * time.Second): // ten, and the second of --stall
 		t.Errorf("has not ended\n%s", out.String())
-		for _, pid := range marked(t, t.Name()) {
+		for _, pid := range marked(t, mark) {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 		<-ended
 	}
-	require.Eventually(t, func() bool { return len(marked(t, t.Name())) == 0 }, 3*time.Second, time.Millisecond, "processes are left")
+	requireNoProcess(t, mark)
 	text := out.String()
 	if !strings.Contains(text, ", rank") { // before the processes knew each other
 		require.Regexp(t, fmt.Sprintf(`pid %d .*(was lost|does not answer)|not all processes of the run have come together|exited on signal 9`, pids[who]), text)
@@ -120,4 +104,25 @@ func lose(t *testing.T, run *exec.Cmd, wait time.Duration, who, size int, signal
 	require.Equal(t, 1, strings.Count(text, "psim: "), text)
 	what := map[syscall.Signal]string{syscall.SIGKILL: "was lost: it ended without a word", syscall.SIGSTOP: "does not answer"}
 	require.Regexp(t, fmt.Sprintf(`process \d \(pid %d on .*\) %s`, pids[who], what[signal]), text)
+}
+
+// An interrupt of all processes, as a terminal sends it, is one line at whatever moment of
+// their start it comes.
+func TestInterruptedStart(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for n, wait := range []time.Duration{50, 200, 500, 1000} {
+		mark := fmt.Sprint(t.Name(), n)
+		run := together(t.Context(), mark, 12, "psim exec ring-allreduce --gpus 12 --oversubscribe --quiet")
+		run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		var said bytes.Buffer
+		run.Stderr = &said
+		require.NoError(t, run.Start())
+		require.Eventually(t, func() bool { return len(marked(t, runMark+mark)) > 1 }, 30*time.Second, time.Millisecond)
+		time.Sleep(wait * time.Millisecond)
+		require.NoError(t, syscall.Kill(-run.Process.Pid, syscall.SIGINT))
+		require.Error(t, run.Wait())
+		require.Equal(t, exitFailed, run.ProcessState.ExitCode(), said.String())
+		require.Equal(t, "psim: interrupted\n", strings.TrimPrefix(said.String(), "psim: stopping; interrupt again to end at once\n"))
+		requireNoProcess(t, runMark+mark)
+	}
 }

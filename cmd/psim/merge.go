@@ -107,7 +107,7 @@ func mergePlans(cmd *cobra.Command, folders []string, f outputFlags, dimensions 
 	}
 	err = errors.Join(printPlans(found, f, cmd), failed(unsaved))
 	if err == nil && len(found.Plans) == 0 {
-		return noPlan(found)
+		return f.noPlan(found)
 	}
 	return err
 }

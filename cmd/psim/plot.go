@@ -54,7 +54,7 @@ func newPlot() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.out, "out", "", "file to write: .png, .svg or .pdf (default KIND.png)")
+	flags.Var((*named)(&f.out), "out", "file to write: .png, .svg or .pdf (default KIND.png)")
 	flags.StringVar(&f.config, "config", "", "configuration that MODE=WORKERS is of (default the examples vgg16-cpu-MODE)")
 	flags.StringArrayVar(&f.sets, "set", nil, "change a setting of what MODE=WORKERS predicts: KEY=VALUE; may be repeated")
 	flags.StringVar(&f.metric, "metric", "", "heatmap, sweep: the number to draw, by its key in result.json (default step_time_s)")

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,10 +25,19 @@ func apart(err error) error {
 	switch {
 	case err == nil || errors.As(err, new(said)):
 		return err
+	case errors.Is(err, context.Canceled): // as the first was
+		return said{err}
 	case errors.As(err, new(unjoined)) || errors.As(err, new(*fs.PathError)):
 		time.Sleep(2 * time.Second)
 		return err
 	}
+	return toldByFirst(err)
+}
+
+// toldByFirst marks an error that the first tells likewise. Whoever started the processes may
+// end them all as soon as this one has ended, so that it lets the first speak before.
+func toldByFirst(err error) error {
+	time.Sleep(200 * time.Millisecond)
 	return said{err}
 }
 
@@ -40,6 +50,22 @@ func (u unjoined) Unwrap() error { return u.error }
 type said struct{ error }
 
 func (s said) Unwrap() error { return s.error }
+
+// onlyOne refuses several processes of a command that does its work in one, so that each
+// would do and print the same.
+func onlyOne(cmd *cobra.Command) error {
+	l := processes.Launched(os.Getenv)
+	shard := cmd.Flags().Lookup("shard")
+	switch {
+	case l.Size == 0, !slices.Contains([]string{"run", "search", "sweep", "validate", "calibrate", "reproduce"}, cmd.Name()), shard != nil && shard.Changed:
+		return nil
+	case l.Rank > 0:
+		return toldByFirst(errors.New("the first refuses to run"))
+	case shard != nil:
+		return fmt.Errorf("%s has started %d processes, and each would do the same: start psim %s without %s, or give every process a part with --shard I/N", l.Name, l.Size, cmd.Name(), l.Name)
+	}
+	return fmt.Errorf("%s has started %d processes, and each would do the same: start psim %s without %s; psim exec is what runs over several", l.Name, l.Size, cmd.Name(), l.Name)
+}
 
 // run runs a collective by itself or configurations, of several processes as the first
 // or not.
@@ -80,16 +106,27 @@ func leastRanks(list []*configs.Config) int {
 }
 
 // inProcesses runs an exec over so many ranks at least in the processes that it is
-// started for, or starts them. One of them tells the user of an error: the first,
-// unless it is lost.
-func (f *execFlags) inProcesses(ctx context.Context, ranks int, run func() error) error {
+// started for, or starts them, unless check finds that this machine cannot run it. One of
+// them tells the user of an error: the first, unless it is lost.
+func (f *execFlags) inProcesses(ctx context.Context, ranks int, check, run func() error) error {
 	f.Abandon = f.abandon
 	args, _ := ctx.Value(arguments{}).([]string)
 	o := processes.Options{Processes: f.processes, Arguments: args, Ranks: ranks, Stall: f.Stall}
+	o.Usage = func(err error) bool { return exitCode(err) == exitUsage }
 	if err := o.Check(); err != nil {
 		return err
 	}
+	if f.processes > 1 && processes.First() {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	p := newProgress(f.voice, f.quiet || f.json || f.csv)
+	if f.processes > 1 {
+		p.say("starting %d processes", f.processes)
+	}
 	w, err := processes.Open(ctx, o)
+	p.clear()
 	if err != nil {
 		return failed(unjoined{err})
 	}
@@ -99,7 +136,9 @@ func (f *execFlags) inProcesses(ctx context.Context, ranks int, run func() error
 	f.World = w
 	w.WhenLate(f.abandon)
 	if err = run(); err != nil {
-		w.Abort(err)
+		if !errors.As(err, new(failure)) { // one of what all have ended well leaves the others alone
+			w.Abort(err)
+		}
 		err = f.told(err)
 	}
 	w.Close() // not deferred: a panic must not look like a farewell
@@ -125,7 +164,11 @@ func (f *execFlags) told(err error) error {
 	if cause := f.World.Cause(); errors.Is(err, context.Canceled) && cause != nil {
 		err = cause
 	}
-	if errors.As(err, new(*processes.LostError)) || errors.As(err, new(*processes.AbortError)) {
+	var aborted *processes.AbortError
+	switch isAborted := errors.As(err, &aborted); {
+	case isAborted && aborted.Usage && aborted.Process.Host == f.World.Processes()[f.World.Rank].Host:
+		err = errors.New(aborted.Text) // which this process would have found, too
+	case isAborted && !aborted.Usage, errors.As(err, new(*processes.LostError)):
 		err = failed(err)
 	}
 	if f.World.Speaks() {

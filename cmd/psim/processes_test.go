@@ -36,10 +36,14 @@ func TestExecProcesses(t *testing.T) {
 
 // What cannot be divided among processes is refused before any is started.
 func TestExecProcessesErrors(t *testing.T) {
+	userFolder(t)
 	for _, c := range [][2]string{
 		{"psim exec --gpus 2 --processes 0", "--processes 0: there must be at least 1 process"},
 		{"psim exec --gpus 2 --processes -1", "--processes -1: there must be at least 1 process"},
 		{"psim exec --gpus 2 --processes 3", "--processes 3: more processes than devices (2)"},
+		{"psim exec ring-allreduce --gpus 250 --processes 250", "psim: 250 devices on "},
+		{"psim exec gpipe --gpus 200 --processes 200 --oversubscribe", "gpt2 has 15 layers, and every stage needs at least one"},
+		{"psim exec gpipe --gpus 2 --processes 2 --oversubscribe --set model.hidden=24576 --set model.heads=16 --set model.layers=200", "of this machine's memory are free"},
 		{"psim exec ring-allreduce --gpus 300 --processes 300", "--processes 300: at most 256 are started on one machine"},
 		{"psim exec ring-allreduce --gpus 2 --processes 3", "--processes 3: more processes than devices (2)"},
 	} {
@@ -55,8 +59,22 @@ func TestExecProcessesErrors(t *testing.T) {
 	_, stderr, code = psim(t, "psim exec --gpus 2")
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, stderr, "this psim is built without MPI")
+	for command, want := range map[string]string{
+		"psim run gpipe":                        "psim: mpirun has started 2 processes, and each would do the same: start psim run without mpirun; psim exec is what runs over several\n",
+		"psim search gpipe --devices 4 --out o": "psim: mpirun has started 2 processes, and each would do the same: start psim search without mpirun, or give every process a part with --shard I/N\n",
+	} {
+		stdout, stderr, code := psim(t, command)
+		require.Equal(t, exitUsage, code, command)
+		require.Equal(t, want, stderr)
+		require.Empty(t, stdout)
+	}
+	_, stderr, code = psim(t, "psim sweep gpipe --vary schedule.microbatches=4,8 --shard 1/2 --out o --quiet")
+	require.Zero(t, code, stderr)
 	t.Setenv("OMPI_COMM_WORLD_RANK", "1")
 	_, stderr, code = psim(t, "psim exec --gpus 2")
 	require.Equal(t, exitUsage, code)
 	require.Empty(t, stderr) // the first has said it
+	_, stderr, code = psim(t, "psim run gpipe")
+	require.Equal(t, exitUsage, code)
+	require.Empty(t, stderr)
 }

@@ -93,8 +93,8 @@ func (f reproduceFlags) run(ctx context.Context, name string, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	folder, unwritable, err := f.folder(to)
-	if err != nil {
+	folder := f.into(to)
+	if err := f.checkOut(folder); err != nil {
 		return err
 	}
 	p := newProgress(stderr, f.quiet)
@@ -119,7 +119,7 @@ func (f reproduceFlags) run(ctx context.Context, name string, stdout, stderr io.
 			f.wrote(stderr, "answers.md, figures and results", folder.Path)
 		}
 	}
-	return errors.Join(f.print(stdout, r), unwritable, failed(written), failed(err))
+	return errors.Join(f.print(stdout, r), failed(written), failed(err))
 }
 
 func (f reproduceFlags) print(stdout io.Writer, r *courses.Reproduction) error {

@@ -88,22 +88,18 @@ func exitCode(err error) int {
 	return exitUsage
 }
 
-// watched makes what is written visible, and remembers the first error of writing,
-// which not every printer reports.
+// watched makes what is written visible, and keeps the first error of writing for run,
+// which reports it: not every printer does.
 type watched struct {
 	io.Writer
 	err error
 }
 
 func (w *watched) Write(p []byte) (int, error) {
-	n, err := io.WriteString(w.Writer, visible(string(p)))
-	if err != nil && w.err == nil {
-		w.err = err
+	if w.err == nil {
+		_, w.err = io.WriteString(w.Writer, visible(string(p)))
 	}
-	if err == nil {
-		return len(p), nil // of more bytes where some were made visible
-	}
-	return min(n, len(p)), err
+	return len(p), nil
 }
 
 func newRoot() *cobra.Command {
@@ -126,7 +122,8 @@ and communication. psim exec runs the same task graph for real, to check.`,
 			}
 			return fmt.Errorf("unknown command %q%s\nsee \"psim --help\"", args[0], nearest.Suggest(args[0], verbs(cmd)))
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return onlyOne(cmd) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(newRun(), newExec(), newValidate(), newSchedule(), newCompare(), newSearch(), newSweep(), newMerge(), newPlot(), newReproduce(), newCalibrate(), newList(), newShow(), newDoctor(), newVersion(), newConfigHelp(), newResultHelp())
 	root.SetFlagErrorFunc(badFlag)

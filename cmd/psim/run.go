@@ -85,7 +85,7 @@ func newRun() *cobra.Command {
 	f.registerVerbose(flags)
 	f.registerOutput(flags, "print the result as one JSON object and nothing else", "print one row per rank as CSV and nothing else",
 		"folder to write the result and pictures to; - for none (default out/NAME)")
-	flags.StringVar(&f.trace, "trace", "", "also write the timeline for Perfetto (.pftrace) or chrome://tracing and PyTorch's tools (.json, .json.gz)")
+	flags.Var((*named)(&f.trace), "trace", "also write the timeline for Perfetto (.pftrace) or chrome://tracing and PyTorch's tools (.json, .json.gz)")
 	flags.BoolVar(&f.exact, "exact", false, "let the solver cbc prove the order of schedule.name = \"auto\", for small pipelines")
 	flags.BoolVar(&f.boundaries, "boundaries", false, "also say what passes between stages, shapes and bytes")
 	flags.BoolVar(&f.explain, "explain", false, "also say what the step's time is made of, which settings price it, and what one change each would give")
@@ -191,16 +191,21 @@ func (f runFlags) prove(c *configs.Config) error {
 	return nil
 }
 
-// folder returns what given does, by default of another folder than that of --out. If
-// that cannot be made, whatever the reason, there are no files.
-func (f runFlags) folder(to files.Folder) (folder files.Folder, unwritable, err error) {
-	if f.out == "-" || f.out == "" && (f.json || f.csv) {
-		return files.Folder{}, nil, nil
-	}
-	if f.out != "" {
+// into returns the folder of --out, by default another, whose path is empty for none.
+func (f runFlags) into(to files.Folder) files.Folder {
+	switch {
+	case f.out == "-" || f.out == "" && (f.json || f.csv):
+		return files.Folder{}
+	case f.out != "":
 		to.Path = f.out
 	}
-	if folder, unwritable, err = f.given(to); err != nil && f.out == "" {
+	return to
+}
+
+// folder returns what given does of that folder. If the default cannot be made, whatever the
+// reason, there are no files.
+func (f runFlags) folder(to files.Folder) (folder files.Folder, unwritable, err error) {
+	if folder, unwritable, err = f.given(f.into(to)); err != nil && f.out == "" {
 		return files.Folder{}, failure{fmt.Errorf("no files are written: %w", err)}, nil
 	}
 	return folder, unwritable, flagged("out", err)

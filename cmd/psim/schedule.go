@@ -81,7 +81,7 @@ func (f *scheduleFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.messages, "messages", false, "with SEND and RECV, where PyTorch puts them")
 	flags.BoolVar(&f.deadlock, "deadlock", false, "instead of the order, whether and where it hangs")
 	flags.BoolVar(&f.clock, "clock", false, "instead of the order, the (microbatch, stage) pairs of every clock cycle")
-	flags.StringVar(&f.plot, "plot", "", "also draw the order, every action of one unit (B of two), to a .png, .svg or .pdf")
+	flags.Var((*named)(&f.plot), "plot", "also draw the order, every action of one unit (B of two), to a .png, .svg or .pdf")
 }
 
 func (f *scheduleFlags) check() error {

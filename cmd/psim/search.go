@@ -26,12 +26,12 @@ that are printed, or that it does not fit: "gap" is 0 where the best is proved.
 map.png, the best step over two dimensions. --shard I/N searches a part, for job arrays;
 psim merge joins them.
 
-Without --devices, search simulates CONFIG with every schedule that can run it, with 1, 2 and 4 stages
-per rank where a schedule can hold several, and for a [model] with every number of
-equal microbatches. It ranks the plans that fit in the memory of a rank by step time.
-The schedules "auto" and "auto-v", which search for an order themselves, are among
-them. Devices, batch and machine stay as CONFIG has them. If all stages have the same
-[times], a schedule with V stages per rank gives each a V-th of them, so that every
+Without --devices, search simulates CONFIG with every schedule that can run it, with 1,
+2 and 4 stages per rank where a schedule can hold several, and for a [model] with every
+number of equal microbatches. It ranks the plans that fit in the memory of a rank by
+step time. The schedules "auto" and "auto-v", which search for an order themselves, are
+among them. Devices, batch and machine stay as CONFIG has them. If all stages have the
+same [times], a schedule with V stages per rank gives each a V-th of them, so that every
 rank does the same work.
 
 --out writes plans.json and pareto.png, which shows the step time of every plan

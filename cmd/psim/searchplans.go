@@ -187,6 +187,7 @@ func (f planFlags) run(ctx context.Context, cmd *cobra.Command, path string, o o
 		return err
 	}
 	o.note(stderr, c.Inputs)
+	q.Points = o.out != ""
 	found, searched := f.search(ctx, c, q, o, stderr)
 	if found == nil {
 		return sweepError(searched)
@@ -199,7 +200,7 @@ func (f planFlags) run(ctx context.Context, cmd *cobra.Command, path string, o o
 	written := f.save(ctx, c, q, found, o, stderr)
 	err = errors.Join(printPlans(found.PlanRanking, o, cmd), written, searched)
 	if err == nil && len(found.Plans) == 0 {
-		return noPlan(found.PlanRanking)
+		return o.noPlan(found.PlanRanking)
 	}
 	return err
 }
@@ -224,18 +225,22 @@ func printPlans(found reports.PlanRanking, o outputFlags, cmd *cobra.Command) er
 	if o.json {
 		return found.WriteJSON(cmd.OutOrStdout())
 	}
-	if !o.quiet {
+	if !o.quiet && found.Space > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "psim: %s\n", found.Counted())
 	}
 	return found.WriteTable(cmd.OutOrStdout())
 }
 
-// noPlan says that a search has no answer.
-func noPlan(found reports.PlanRanking) error {
+// noPlan says that a search has no answer, which in words the table has said.
+func (f outputFlags) noPlan(found reports.PlanRanking) error {
+	err := failure{errors.New("no plan fits in memory")}
 	if found.Space == 0 {
-		return failure{errors.New("there is no such plan")}
+		err = failure{errors.New("there is no such plan")}
 	}
-	return failure{errors.New("no plan fits in memory")}
+	if f.json {
+		return err
+	}
+	return said{err}
 }
 
 // search runs the search, and tells how far it is.

@@ -115,11 +115,7 @@ func (f outputFlags) checkOut(folder files.Folder) error {
 	if folder.Path == "" {
 		return nil
 	}
-	err := flagged("out", folder.Check())
-	if errors.As(err, new(files.Unwritable)) {
-		return failed(err)
-	}
-	return err
+	return refused("out", folder.Check())
 }
 
 // options reads the flags of a sweep.

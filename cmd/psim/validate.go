@@ -35,18 +35,19 @@ the two ways disagree, or the runs do not show what is expected. Without an ID i
 answers all; 3.3 stands for all of its parts.
 
 --with NAME=VALUE answers a question for a formula with your own value of one of its
-symbols, in their unit, and simulates that; of several questions, those that have the symbol.
+symbols, in their unit, and simulates that; of several questions, those that have the
+symbol.
 
 --published instead predicts the rows of published tables and says how far off it
 was: a line for each table, or all rows of the tables in NAME. --out DIR draws them.
 Rows that constants were fitted to are marked, and left out of the errors.
 
---executed instead predicts steps of two networks (exec, exec-mlp), runs them for real on
---gpus devices, and says how far off it was: model-parallel, gpipe and 1f1b with 2, 4 and 8
-microbatches, zbv, ddp, and fsdp with reduce-scatters and without (fsdp-gloo); and some of
-them over two processes (processes). Names of networks and schedules restrict it to these.
-Every experiment is run --runs times, and the run of the median error counts. With --resume
-FILE it can be ended and goes on later.`
+--executed instead predicts steps of two networks (exec, exec-mlp), runs them for real
+on --gpus devices, and says how far off it was: model-parallel, gpipe and 1f1b with 2, 4
+and 8 microbatches, zbv, ddp, and fsdp with reduce-scatters and without (fsdp-gloo); and
+some of them over two processes (processes). Names of networks and schedules restrict it
+to these. Every experiment is run --runs times, and the run of the median error counts.
+With --resume FILE it can be ended and goes on later.`
 
 func newValidate() *cobra.Command {
 	var f validateFlags
@@ -104,7 +105,7 @@ func (f *validateFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.markdown, "markdown", false, "print an answer sheet in Markdown")
 	flags.StringArrayVar(&f.with, "with", nil, "answer for your own value of a symbol: NAME=VALUE; may be repeated")
 	flags.BoolVar(&f.published, "published", false, "predict the rows of published tables")
-	flags.StringVar(&f.figures, "out", "", "folder for the scatter plots of --published")
+	flags.Var((*named)(&f.figures), "out", "folder for the scatter plots of --published")
 	flags.BoolVar(&f.executed, "executed", false, "predict steps, run them for real and compare")
 	f.registerExecuted(cmd, &f.resume)
 }

@@ -106,6 +106,13 @@ func (m Model) Transformer() bool {
 	return err == nil && (r.File != "" || r.transformer())
 }
 
+// Dropless reports whether tokens choose experts, which take all that come: how many these
+// are is known when they are there.
+func (m Model) Dropless() bool {
+	r, err := m.resolve()
+	return err == nil && r.Experts > 0 && r.Capacity == 0
+}
+
 // A KernelSet is what Model.Kernels may name.
 type KernelSet struct{ Name, Summary string }
 

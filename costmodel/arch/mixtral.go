@@ -48,10 +48,14 @@ func expertOps(m Model) []Op {
 		elementwise("mlp.sort", elements(n, h), 2, 2),
 		m.experts(m.linear("block_sparse_moe.experts.w1", n, h, f, m.MLPBias)),
 		m.experts(m.linear("block_sparse_moe.experts.w3", n, h, f, m.MLPBias)),
+	}
+	ops[len(ops)-1].Joined = m.Kernels == KernelsTE
+	ops = append(ops, m.expertClamps(n, f)...)
+	ops = append(ops,
 		m.activation("mlp.experts.silu", n, f).of(ExpertActivation),
 		m.gate("mlp.experts.gate", n, f).of(ExpertActivation),
 		m.experts(m.linear("block_sparse_moe.experts.w2", n, f, h, m.MLPBias)),
-	}
+	)
 	ops[len(ops)-1].RowParallel = true
 	ops = append(ops, m.expertBias(n, h)...)
 	// The weighted sum reads k rows per token and writes one; its I reads them
@@ -77,12 +81,21 @@ func expertOps(m Model) []Op {
 // first (megatron/core/transformer/moe/experts.py, TEGroupedMLP._apply_bias). F weights a
 // bias, adds it, joins the experts and converts the result: 28 bytes for an element. I
 // converts, and multiplies and sums for the gradients of the biases and of their weights: 36.
-// It counts as one operation of the host, as products of all experts do.
 func (m Model) expertBias(n, h int) []Op {
 	if !m.MLPBias || m.Kernels != KernelsTE {
 		return nil
 	}
-	return []Op{elementwise("mlp.experts.bias", elements(n, h), 14, 18)}
+	return []Op{m.experts(elementwise("mlp.experts.bias", elements(n, h), 14, 18))}
+}
+
+// expertClamps bounds what goes into the function and its gate, where experts have biases as
+// GPT-OSS's: two kernels, and one that joins their results, with their gradients likewise
+// (megatron/core/fusions/fused_bias_geglu.py, weighted_bias_quick_geglu_impl).
+func (m Model) expertClamps(n, f int) []Op {
+	if !m.MLPBias || m.Kernels != KernelsTE {
+		return nil
+	}
+	return within(ExpertActivation, []Op{moves{forward: 8, input: 10, kernels: 3, inverse: 3}.op("mlp.experts.clamp", elements(n, f))})
 }
 
 // sharedOps makes the experts that every token goes through, whose result is summed with the
@@ -113,7 +126,7 @@ func (m Model) routedRows() int {
 
 // experts makes a product one of all experts.
 func (m Model) experts(o Op) Op {
-	o.Experts = int64(m.Experts)
+	o.Experts, o.Apart = int64(m.Experts), m.Kernels == KernelsTE
 	return o
 }
 

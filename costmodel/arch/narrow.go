@@ -90,6 +90,9 @@ func (w *narrowing) group(ops, products []Op, after *Op) []Op {
 		Moved:    [3]int64{Forward: w.moved(operand), InputGradient: w.moved(result)},
 		Launches: [3]int{Forward: int(w.reads), InputGradient: int(w.reads)},
 	}
+	if first.Apart {
+		cast.Launches = [3]int{Forward: int(w.reads * first.Experts), InputGradient: int(w.reads * first.Experts)}
+	}
 	if first.Routed == ByExpert && !first.RowParallel && slices.ContainsFunc(ops, narrowDispatch) { // it has come narrow
 		cast.Moved[Forward] = (w.copies - 1) * w.bytes(operand)
 	}

@@ -85,6 +85,9 @@ type Op struct {
 	// Experts: there are so many weights, and Rows are shared among them; 0 means
 	// one. Rows are taken to be equally many for each.
 	Experts int64
+	// Apart: each of them has a kernel of its own. Joined: the product is made in the kernel
+	// of the one before, whose left operand it has.
+	Apart, Joined bool
 	// Routed says whose rows these are, in a mixture of experts.
 	Routed Routed
 
@@ -222,8 +225,10 @@ func (o Op) Traffic(p Pass, samples int64) int64 {
 // converted.
 func (o Op) Kernels(p Pass, samples int64) int {
 	switch {
-	case !o.runs(samples):
+	case !o.runs(samples) || o.Joined:
 		return 0
+	case o.Apart:
+		return int(o.products(p) * o.Experts)
 	case o.Class == Product && p == WeightGradient && o.Gathered > 0:
 		return int(o.products(p)) + 1
 	case o.Class == Product:

@@ -58,6 +58,7 @@ type AbortError struct {
 	Process     Process
 	Text        string
 	Interrupted bool // somebody has interrupted it
+	Usage       bool // flags or settings are wrong, which Options.Usage tells
 }
 
 // Unwrap returns context.Canceled of an interrupt.

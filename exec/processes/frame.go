@@ -26,6 +26,7 @@ const (
 	abort                   // data: why the run ends
 	bye                     // the process leaves, and all is well
 	ring                    // a message is to come over a wire that does not say so
+	still                   // nothing happens any more in any process
 )
 
 // Bounds of a frame, far above what a run sends.
@@ -68,7 +69,7 @@ func readFrame(r *bufio.Reader) (f frame, err error) {
 			return f, fmt.Errorf("a frame of %d bytes: at most %d are sent", lengths[i], most)
 		}
 	}
-	if f.kind < hello || f.kind > ring {
+	if f.kind < hello || f.kind > still {
 		return f, fmt.Errorf("a frame of kind %d, which there is not", f.kind)
 	}
 	key, err := readBytes(r, lengths[0])

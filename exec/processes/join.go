@@ -35,6 +35,9 @@ func (i Invitation) Join(ctx context.Context, rank int, o Options) (*World, erro
 	ctx, cancel := o.patient(ctx)
 	defer cancel()
 	w, err := i.join(ctx, rank, o)
+	if err != nil && ctx.Err() != nil { // and not the connections that were closed for it
+		err = context.Cause(ctx)
+	}
 	if err != nil && rank > 0 && os.Getppid() != i.First.PID && i.First.PID > 0 {
 		err = &LostError{Process: i.First}
 	}
@@ -144,7 +147,7 @@ func newWorld(rank int, all []Process, o Options) *World {
 	number(all)
 	return &World{
 		Rank: rank, Size: len(all), began: time.Now(), options: o, processes: all,
-		peers: make([]peer, len(all)), ended: make(chan struct{}), left: make(chan struct{}),
+		peers: make([]peer, len(all)), ended: make(chan struct{}), left: make(chan struct{}), stuck: make(chan struct{}),
 	}
 }
 

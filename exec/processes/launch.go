@@ -12,7 +12,8 @@ import (
 
 // children lists the processes that the first has started on its machine.
 type children struct {
-	list []*child // by process; nil for the first
+	list      []*child        // by process; nil for the first
+	interrupt <-chan struct{} // closed when somebody interrupts the first, and so all
 }
 
 // A child is a copy of this program.
@@ -28,20 +29,23 @@ func launch(ctx context.Context, o Options) (*World, error) {
 		return nil, err
 	}
 	i.First = i.door.process(0)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	if i.children, err = start(*i, o.Arguments); err != nil {
+	if i.children, err = start(ctx, *i, o.Arguments); err != nil {
 		i.door.close()
 		return nil, err
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	for k, c := range i.children.list[1:] {
 		go func() {
 			select {
 			case <-c.ended:
+			case <-ctx.Done():
+				return
+			}
+			if !i.children.interrupted() {
 				lost := i.door.process(k + 1)
 				lost.PID = c.cmd.Process.Pid
 				cancel(&LostError{Process: lost, How: c.cmd.ProcessState.String()})
-			case <-ctx.Done():
 			}
 		}()
 	}
@@ -54,17 +58,19 @@ func launch(ctx context.Context, o Options) (*World, error) {
 
 // start starts the copies from a thread that lives as long as they do: the system ends
 // them with it, however this process ends.
-func start(i Invitation, arguments []string) (*children, error) {
+func start(ctx context.Context, i Invitation, arguments []string) (*children, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("starting processes: %w", err)
 	}
-	c, started := &children{list: make([]*child, 1, i.Size)}, make(chan error)
+	c, started := &children{make([]*child, 1, i.Size), ctx.Done()}, make(chan error)
 	go func() {
 		runtime.LockOSThread()
 		var err error
 		for rank := 1; rank < i.Size && err == nil; rank++ {
-			err = c.add(exec.Command(program, arguments...), place{i, rank})
+			if err = context.Cause(ctx); err == nil {
+				err = c.add(exec.Command(program, arguments...), place{i, rank})
+			}
 		}
 		started <- err
 		for _, one := range c.list[1:] {
@@ -123,6 +129,27 @@ func (c *children) end(failed bool) {
 			one.cmd.Process.Kill()
 			<-one.ended
 		}
+	}
+}
+
+// interrupted reports whether an interrupt may have ended a process: it comes to the first,
+// too, at about the same time.
+func (c *children) interrupted() bool {
+	if c == nil {
+		return false
+	}
+	select {
+	case <-c.interrupt:
+		return true
+	case <-time.After(settle):
+		return false
+	}
+}
+
+// kill ends one of them, if this process has started it.
+func (c *children) kill(k int) {
+	if c != nil && c.list[k] != nil {
+		c.list[k].cmd.Process.Kill()
 	}
 }
 

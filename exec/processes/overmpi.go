@@ -35,7 +35,7 @@ func (l Launcher) joinMPI(ctx context.Context, o Options) (*World, error) {
 	if err := w.connect(ctx, d, conn); err != nil {
 		return nil, err
 	}
-	conn.Start(w.deliver, w.Abort)
+	conn.Start(w.deliver, w.torn)
 	return w, nil
 }
 

@@ -1,9 +1,11 @@
 package processes
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -31,6 +33,7 @@ type notice struct {
 	Text    string
 
 	Interrupted bool // somebody has interrupted it
+	Usage       bool // flags or settings are wrong
 }
 
 func (n notice) frame() frame {
@@ -120,6 +123,53 @@ func (w *World) Still(d time.Duration) bool {
 	return true
 }
 
+// Stuck is closed when one of the processes has called TellStuck.
+func (w *World) Stuck() <-chan struct{} { return w.stuck }
+
+// TellStuck tells all processes that nothing happens in any, so that each can say at once
+// what it waits for.
+func (w *World) TellStuck() {
+	if w.hearStuck() {
+		w.control.each(func(_ int, l *link) { l.send(frame{kind: still}) })
+	}
+}
+
+// hearStuck notes it, and reports whether that is news.
+func (w *World) hearStuck() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-w.stuck:
+		return false
+	default:
+		close(w.stuck)
+		return true
+	}
+}
+
+// Busy notes progress until rest is called, of work that none of it is noted of: this
+// process is not stuck meanwhile, and the others have to wait.
+func (w *World) Busy() (rest func()) {
+	done := make(chan struct{})
+	var ticking sync.WaitGroup
+	ticking.Go(func() {
+		ticker := time.NewTicker(pulse)
+		defer ticker.Stop()
+		for {
+			w.Progress()
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+			}
+		}
+	})
+	return func() {
+		close(done)
+		ticking.Wait()
+	}
+}
+
 // listen reads what a process says of itself, until it leaves or is lost.
 func (w *World) listen(k int, l *link) {
 	var gone bool
@@ -136,6 +186,8 @@ func (w *World) listen(k int, l *link) {
 			if w.announced != nil {
 				w.announced()
 			}
+		case still:
+			w.hearStuck()
 		case abort:
 			w.ordered(k, f.data)
 		case bye:
@@ -179,7 +231,7 @@ func (w *World) ordered(from int, data []byte) {
 		w.lose(n.Process, n.Silent, n.Text)
 		return
 	}
-	w.fail(&AbortError{w.Processes()[n.Process], n.Text, n.Interrupted}, n)
+	w.fail(&AbortError{w.Processes()[n.Process], n.Text, n.Interrupted, n.Usage}, n)
 }
 
 // lose ends the run because a process has gone or does not answer.
@@ -187,6 +239,10 @@ func (w *World) lose(k int, silent time.Duration, how string) {
 	w.mu.Lock()
 	w.peers[k].lost = true
 	w.mu.Unlock()
+	if silent == 0 && w.children.interrupted() { // as this process is: nobody was lost
+		w.Abort(context.Canceled)
+		return
+	}
 	if silent == 0 && how == "" {
 		how = w.children.how(k)
 	}
@@ -205,7 +261,7 @@ func (w *World) collect(k int, l *link) {
 // deliver puts a message into the mailbox.
 func (w *World) deliver(from int, key string, data []byte) {
 	if err := w.box.put(address{from, key}, data); err != nil {
-		w.Abort(err)
+		w.torn(err)
 	}
 }
 
@@ -217,12 +273,12 @@ func (w *World) broken(k int, why error) {
 		return
 	case <-w.ended:
 		return
-	case <-time.After(5 * settle): // which is longer than finding out how a process ended
+	case <-time.After(found):
 	}
 	w.mu.Lock()
 	left := w.peers[k].left
 	w.mu.Unlock()
 	if !left {
-		w.Abort(fmt.Errorf("the connection to %s has ended: %w", w.Processes()[k], why))
+		w.torn(fmt.Errorf("the connection to %s has ended: %w", w.Processes()[k], why))
 	}
 }

@@ -26,6 +26,8 @@ type Options struct {
 	Ranks int
 	// Stall is how long nothing may be heard of a process; 0 waits for ever.
 	Stall time.Duration
+	// Usage, which may be nil, tells errors of flags and settings from those of a run.
+	Usage func(error) bool
 }
 
 // A World is the processes of a run, as one of them sees it.
@@ -52,6 +54,7 @@ type World struct {
 	ended chan struct{}
 	once  sync.Once // of closing
 	left  chan struct{}
+	stuck chan struct{} // closed when one of them has found that nothing happens
 }
 
 // A wire carries messages between processes.
@@ -118,7 +121,7 @@ func (w *World) Send(to int, key string, data []byte) error {
 	}
 	err := w.wire.Send(to, key, data)
 	if err != nil {
-		if cause := w.await(settle); cause != nil {
+		if cause := w.await(found); cause != nil {
 			return cause
 		}
 	}
@@ -175,8 +178,12 @@ func (w *World) Context(ctx context.Context) (context.Context, context.CancelFun
 	}
 }
 
-// settle bounds how long the cause of an end may take to be known.
-const settle = 200 * time.Millisecond
+// settle bounds how long each thing that tells the cause of an end may take, and found how
+// long all of them together.
+const (
+	settle = 200 * time.Millisecond
+	found  = 5 * settle
+)
 
 // await returns why the run has ended, or nil if it has not after a while.
 func (w *World) await(d time.Duration) error {
@@ -202,8 +209,12 @@ func (w *World) Abort(err error) {
 		w.fail(err, notice{Process: lost.Process.Rank, Lost: true, Silent: lost.Silent, Text: lost.How})
 		return
 	}
-	w.fail(err, notice{Process: w.Rank, Text: err.Error(), Interrupted: errors.Is(err, context.Canceled)})
+	usage := w.options.Usage != nil && w.options.Usage(err)
+	w.fail(err, notice{Process: w.Rank, Text: err.Error(), Interrupted: errors.Is(err, context.Canceled), Usage: usage})
 }
+
+// torn ends the run in all processes because of what carries their messages.
+func (w *World) torn(err error) { w.fail(err, notice{Process: w.Rank, Text: err.Error()}) }
 
 // fail ends the run here, and passes on why.
 func (w *World) fail(err error, n notice) {
@@ -237,6 +248,9 @@ func (w *World) Close() {
 		if w.Cause() == nil {
 			w.wire.Close()
 		}
+		if lost := w.silent(); lost != nil {
+			w.children.kill(lost.Rank) // whose farewell would be waited for
+		}
 		close(w.left)
 		w.control.leave()
 		w.readers.Wait()
@@ -248,10 +262,19 @@ func (w *World) Close() {
 // and those that do not answer.
 func (w *World) Kill() {
 	w.children.end(w.Cause() != nil)
-	if lost := (*LostError)(nil); errors.As(w.Cause(), &lost) && lost.Silent > 0 {
-		w.endParent(lost.Process)
+	if lost := w.silent(); lost != nil {
+		w.endParent(*lost)
 		w.wire.Break(true)
 	}
+}
+
+// silent returns the process that has ended the run because it does not answer; nil if none
+// has.
+func (w *World) silent() *Process {
+	if lost := (*LostError)(nil); errors.As(w.Cause(), &lost) && lost.Silent > 0 {
+		return &lost.Process
+	}
+	return nil
 }
 
 // WhenLate calls what where this process goes on for longer than a while after the run

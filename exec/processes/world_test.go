@@ -161,6 +161,30 @@ func TestAbort(t *testing.T) {
 	require.False(t, list[1].Speaks())
 }
 
+// What one process takes for an error of flags is one for all.
+func TestAbortUsage(t *testing.T) {
+	wrong := errors.New("--gpus 3: too many")
+	list := worlds(t, 2, processes.Options{Usage: func(err error) bool { return err == wrong }})
+	list[1].Abort(wrong)
+	_, err := list[0].Receive(context.Background(), 1, "never")
+	var aborted *processes.AbortError
+	require.ErrorAs(t, err, &aborted)
+	require.True(t, aborted.Usage)
+	require.Equal(t, "--gpus 3: too many", aborted.Text)
+}
+
+// Who works alone is not still, and word that nothing happens reaches all.
+func TestStuck(t *testing.T) {
+	list := worlds(t, 2, processes.Options{})
+	rest := list[1].Busy()
+	require.Never(t, func() bool { return list[0].Still(700 * time.Millisecond) }, time.Second, 50*time.Millisecond)
+	rest()
+	list[1].TellStuck()
+	list[1].TellStuck()
+	<-list[0].Stuck()
+	<-list[1].Stuck()
+}
+
 // An interrupt waits a moment for what may have caused it.
 func TestInterrupt(t *testing.T) {
 	list := worlds(t, 2, processes.Options{})

@@ -22,6 +22,11 @@ func (l convolution) forward(s *scope, x *Node) *Node {
 	if tiles, ok := l.tile(x, out); ok {
 		return tiles.convolve(x, w, bias, false)
 	}
+	if in < narrow {
+		y := productTransposed(windows(x), graph.Reshape(w, out, -1))
+		d := x.Shape().Dimensions
+		return graph.Reshape(graph.Add(y, graph.Reshape(bias, 1, -1)), d[0], d[1], d[2], out)
+	}
 	taps := graph.BroadcastToDims(graph.Reshape(identity(w, 9), 1, 9, 9), out, 9, 9)
 	w = productTransposed(taps, graph.Reshape(w, out, in, 9)) // [out, 9, in]
 	y := convolve(x, out, [3]int{2, 1, 0}, func(x *Node, from, to int) *Node {
@@ -52,7 +57,7 @@ func (l convolution) weight(s *scope) {
 	in, out := x.Shape().Dim(3), dy.Shape().Dim(3)
 	rows := graph.Reshape(dy, -1, out)
 	var dw *Node
-	if rows.Shape().Dim(0) < out {
+	if in < narrow || rows.Shape().Dim(0) < out {
 		dw = product(graph.Transpose(rows, 0, 1), windows(x))
 	} else {
 		dw = tapGradients(x, dy)
@@ -60,6 +65,8 @@ func (l convolution) weight(s *scope) {
 	s.gradient(l.name+".weight", graph.Reshape(dw, out, in, 3, 3))
 	s.gradient(l.name+".bias", graph.Reshape(columnSums(rows), -1))
 }
+
+const narrow = 8 // channels of images, below which they make poor products
 
 // windows puts the nine pixels around each into its row, channel by channel.
 func windows(x *Node) *Node {
@@ -77,7 +84,11 @@ func windows(x *Node) *Node {
 // tapGradients makes the weight's gradient by a product for each tap.
 func tapGradients(x, dy *Node) *Node {
 	line := x.Shape().Dim(2) + 1
-	turned := graph.Transpose(pixels(dy), 0, 1)
+	rows := pixels(dy)
+	turned := graph.Transpose(rows, 0, 1)
+	if out := rows.Shape().Dim(1); out <= 64 {
+		turned = productTransposed(identity(dy, out), rows)
+	}
 	x = between(pixels(x), 0, line+1, line+1)
 	var taps []*Node
 	for i := range 9 {

@@ -138,12 +138,13 @@ func (t tiling) unite(n, ones int) (rows [][]float64) {
 	return rows
 }
 
-// weights turns [a, b, 3, 3] into a list of matrices [a, b], of the products to the right
-// and in each of them down; by half a turn if that is asked for.
-func (t tiling) weights(w *Node, turned bool) *Node {
+// weights turns [out, in, 3, 3] into a list of matrices, of the products to the right and
+// in each of them down: [out, in], by half a turn if that is asked for, or else [in, out].
+// A large weight stays [out, in], as its transposition would take long.
+func (c tiled) weights(w *Node, turned bool) *Node {
 	var rows [][]float64
-	for _, right := range t.taps {
-		for _, down := range t.taps {
+	for _, right := range c.taps {
+		for _, down := range c.taps {
 			row := make([]float64, 9)
 			for i := range row {
 				row[i] = down[i/3] * right[i%3]
@@ -155,7 +156,16 @@ func (t tiling) weights(w *Node, turned bool) *Node {
 		}
 	}
 	d := w.Shape().Dimensions
-	return graph.Reshape(productTransposed(matrix(w, rows), graph.Reshape(w, d[0]*d[1], 9)), -1, d[0], d[1])
+	if c.across {
+		all := productTransposed(matrix(w, rows), graph.Reshape(w, -1, 9))
+		return graph.Reshape(all, -1, d[0], d[1])
+	}
+	a, b := 0, 1
+	if !turned {
+		a, b = 1, 0
+	}
+	w = graph.Reshape(graph.TransposeAllAxes(w, 2, 3, a, b), 9, -1)
+	return graph.Reshape(product(matrix(w, rows), w), -1, d[a], d[b])
 }
 
 func matrix(like *Node, rows [][]float64) *Node {
@@ -168,8 +178,6 @@ func (c tiled) convolve(x, w, bias *Node, turned bool) *Node {
 	multiply := product
 	if !turned && c.across {
 		multiply = productTransposed
-	} else if !turned {
-		w = graph.TransposeAllAxes(w, 1, 0, 2, 3) // small here, and faster by product
 	}
 	y := c.gather(c.multiply(c.spread(x), c.weights(w, turned), multiply), bias)
 	if c.across {

@@ -24,8 +24,8 @@ type Collectives struct {
 	Sizes          []int64 // in bytes
 	Warmup, Repeat int     // runs before those that are measured, and of them
 	exec.RunOptions
-	// Each, which may be nil, is told of every size before it is run.
-	Each func(bytes int64)
+	// Stage is called when another part of the work begins, if it is set.
+	Stage func(what string)
 }
 
 // Run runs the collective for every size, and predicts each from what its tasks took alone.
@@ -88,11 +88,11 @@ func (c Collectives) run(ctx context.Context) (result reports.CollectiveSizes, e
 // size runs and predicts the collective on so many numbers.
 func (c Collectives) size(ctx context.Context, devices []*programs.Device, length int64) (size reports.CollectiveSize, members []exec.Member, err error) {
 	size.Bytes = length * exec.NumberBytes
-	if c.Each != nil {
-		c.Each(size.Bytes)
-	}
 	run := exec.CollectiveRun{Call: collective.Call{Collective: c.Name, Ranks: c.Ranks, Length: length}, Warmup: c.Warmup, Repeats: c.Repeat, RunOptions: c.RunOptions}
 	run.AtOnce = c.Devices.Cores()
+	if c.Stage != nil {
+		run.Stage = func(what string) { c.Stage(fmt.Sprintf("%s of %s: %s", c.Name, units.FormatBytes(size.Bytes), what)) }
+	}
 	measured, err := run.Measure(ctx, devices)
 	if err != nil || c.World != nil && c.World.Rank > 0 {
 		return size, nil, err

@@ -21,17 +21,19 @@ func (s *Session) Main() *Run {
 }
 
 // Result returns that of the session: of its main run, with all runs in it if there
-// are several, and then with the worst of their checks.
+// are several, and then with the worst of their checks. It is partial where an error has
+// ended the session, though the run itself was whole.
 func (s *Session) Result() reports.Result {
 	if len(s.Runs) == 0 {
 		return reports.Result{}
 	}
 	r := s.Main().Result
+	m := *r.Measurement
+	r.Measurement = &m
+	m.Partial = m.Partial || s.early
 	if len(s.Runs) == 1 {
 		return r
 	}
-	m := *r.Measurement
-	r.Measurement = &m
 	for _, run := range s.Runs {
 		r.Runs = append(r.Runs, run.Result)
 		if m.Checks != nil && run.Result.Checks != nil {

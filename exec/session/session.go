@@ -47,6 +47,8 @@ type Session struct {
 	Options
 	// Runs lists what was run, the main one last.
 	Runs []*Run
+
+	early bool // an error has ended it before all was run
 }
 
 // A Run is a configuration that was predicted and then run.
@@ -100,9 +102,26 @@ func (s *Session) Run(ctx context.Context, list ...*configs.Config) error {
 			s.Runs = append(s.Runs, r)
 		}
 		if err != nil {
+			s.early = true
 			if s.World != nil {
 				s.World.Abort(err)
 			}
+			return err
+		}
+	}
+	return nil
+}
+
+// Check refuses configurations that this machine cannot run with all devices on it: without
+// a plan, or with more than its cores and its free memory hold.
+func (o Options) Check(list ...*configs.Config) error {
+	o.Warn = nil // Run warns
+	for _, c := range list {
+		r := &Run{Config: c}
+		if err := r.build(o); err != nil {
+			return err
+		}
+		if err := o.Devices.Check(r.Plan.Graph.Ranks()); err != nil {
 			return err
 		}
 	}

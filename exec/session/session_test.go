@@ -49,6 +49,25 @@ func TestInterrupted(t *testing.T) {
 	require.Len(t, r.Steps, 3)
 }
 
+// A session that ends before all was run is marked though what was run is whole.
+func TestInterruptedBetween(t *testing.T) {
+	c, _, err := Load("exec-mlp", 2, tiny()...)
+	require.NoError(t, err)
+	other, _, err := Load("exec-mlp", 2, append(tiny(), "schedule.name=1f1b")...)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Session{Options: options(2)}
+	s.Stage = func(what string) {
+		if strings.HasPrefix(what, "1f1b: ") {
+			cancel()
+		}
+	}
+	require.ErrorIs(t, s.Run(ctx, c, other), context.Canceled)
+	require.Len(t, s.Runs, 1)
+	require.False(t, s.Main().Result.Partial)
+	require.True(t, s.Result().Partial)
+}
+
 // What nobody set is refused before anything is trained, and an empty session has no
 // result.
 func TestZeroSession(t *testing.T) {

@@ -33,9 +33,7 @@ func (s *Session) runTogether(ctx context.Context, c *configs.Config) (*Run, err
 		return s.once(ctx, c)
 	})
 	if err == nil {
-		if _, err = tell(); err != nil {
-			r.Result.Partial = true // it is put aside
-		}
+		_, err = tell()
 	}
 	return r, err
 }

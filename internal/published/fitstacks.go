@@ -36,10 +36,14 @@ func stackFits() []stackFit {
 		{"pytorch-fsdp", "h100", []string{attention, layer, rate}, usedOn("runs_mpt.csv", "h100")},
 		{"megatron-deepspeed", "a100", []string{rate, "machine.host.operation", "machine.host.task"}, append(usedOn("runs_bloom.csv", "a100"), vtrain...)},
 		{"megatron-te", "h100", []string{rate}, usedOn("runs_dgxc.csv", "h100")},
+		{"torchtitan", "a100", []string{rate}, usedOn("runs_torchtitan.csv", "a100")},
 	}
 	for _, chip := range []string{"h100", "gb200", "gb300"} {
-		list = append(list, stackFit{"megatron-te", chip, []string{rate + "_fp8"}, bridgeUsed(chip, "fp8", "mxfp8")})
+		list = append(list, stackFit{"megatron-te", chip, []string{rate + "_fp8"}, dense(bridgeUsed(chip, "fp8", "mxfp8"))})
 	}
+	list = append(list, stackFit{"megatron-te", "h100", []string{"machine.host.operation"}, slices.DeleteFunc(bridgeUsed("h100", "fp8"), func(r record) bool {
+		return r.text("model.preset") != "qwen3-30b-a3b"
+	})})
 	for _, chip := range []string{"gb200", "gb300"} {
 		list = append(list, stackFit{"megatron-te", chip, []string{rate + "_fp4"}, bridgeUsed(chip, "nvfp4")})
 	}
@@ -69,7 +73,7 @@ func (f stackFit) catalog() (list []constantOf) {
 			if s.Name != f.stack {
 				continue
 			}
-			for _, set := range slices.Concat(s.Sets, s.Devices[f.chip]) {
+			for _, set := range slices.Concat(s.Sets, s.Devices[f.chip], s.Mixtures) {
 				if k, value, _ := strings.Cut(set, " = "); k == key {
 					parts := number.FindStringSubmatch(value)
 					c.value, _ = strconv.ParseFloat(parts[1], 64)
