@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -84,7 +85,7 @@ func faultyProcesses(t *testing.T, cases, step uint64, command func(f faulty, n 
 			t.Chdir(folder)
 			began := time.Now()
 			stderr, code := f.start(t, temporary, command(f, n)...)
-			require.Less(t, time.Since(began), 10*time.Second, "%v in %d\n%s", f, n, stderr)
+			require.Less(t, time.Since(began), f.limit(), "%v in %d\n%s", f, n, stderr)
 			f.checkProcesses(t, n, stderr, code)
 			requireAside(t, true)
 			requireSame(t, before, tree(t, "."), f)
@@ -92,6 +93,15 @@ func faultyProcesses(t *testing.T, cases, step uint64, command func(f faulty, n 
 			requireNoProcess(t, "TMPDIR="+temporary)
 		})
 	}
+}
+
+// limit bounds how long a run may take: ten seconds, and where nothing happens any more the
+// second of --stall.
+func (f faulty) limit() time.Duration {
+	if slices.Contains([]string{"stall", "hang", "lost", "stop"}, f.Kind) {
+		return 11 * time.Second
+	}
+	return 10 * time.Second
 }
 
 // start runs a command in a group of its own, and waits for all its processes.
