@@ -3,6 +3,7 @@ package psim
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"reflect"
@@ -16,8 +17,12 @@ import (
 // marginSet writes the setting of a query's margin.
 func marginSet(q PlanQuery) string { return fmt.Sprintf("machine.memory_margin=%v", q.Margin) }
 
-// Saved puts a ranking in the form of its files, which says what was asked for.
+// Saved puts a ranking with its points in the form of its files, which says what was asked
+// for.
 func (r *PlanRanking) Saved(c *configs.Config, q PlanQuery, version string) (reports.SavedPlans, error) {
+	if len(r.Points) < r.Space {
+		return reports.SavedPlans{}, errors.New("files of plans need the points of all: set Points in the query")
+	}
 	return r.PlanRanking.Saved(reports.PlanSearch{
 		Schema: reports.Schema, Name: c.Name(), Configuration: c.Fingerprint(), Version: version,
 		Devices: q.Devices, Trainer: cmp.Or(q.Trainer, c.Train.Stack), Schedules: q.Schedules, Fix: q.Fix, Vary: q.Vary,

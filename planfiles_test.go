@@ -22,6 +22,11 @@ func saved(t *testing.T, folder string, q psim.PlanQuery) {
 	require.NoError(t, err)
 	found, err := psim.SearchPlans(context.Background(), c, q, nil)
 	require.NoError(t, err)
+	_, err = found.Saved(c, q, "test")
+	require.ErrorContains(t, err, "set Points in the query")
+	q.Points = true
+	found, err = psim.SearchPlans(context.Background(), c, q, nil)
+	require.NoError(t, err)
 	s, err := found.Saved(c, q, "test")
 	require.NoError(t, err)
 	_, err = psim.SavePlans(context.Background(), s, folder, nil)

@@ -66,7 +66,7 @@ func (q PlanQuery) wider() (list []widened) {
 
 // remedy finds the best plan of a query, nil if none fits or there is none at all.
 func (q widened) remedy(ctx context.Context, c *configs.Config) (*reports.Remedy, error) {
-	q.Rows, q.Shard = 1, Shard{}
+	q.Rows, q.Shard, q.Points = 1, Shard{}, false
 	found, err := SearchPlans(ctx, c, q.PlanQuery, nil)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

@@ -34,6 +34,8 @@ type PlanQuery struct {
 	// 0 is 20.
 	Shard Shard
 	Rows  int
+	// Points asks for what is known of every plan, of which there may be millions.
+	Points bool
 }
 
 // A PlanRanking is what SearchPlans has found.
@@ -42,7 +44,8 @@ type PlanRanking struct {
 	// Capacity is the memory in bytes that a rank may use, less the margin, 0 if that is
 	// unlimited or not known.
 	Capacity int64
-	// Points are all plans, decided or not, in the order in which the space lists them.
+	// Points are all plans, decided or not, in the order in which the space lists them, if
+	// the query asks for them.
 	Points []PlanPoint
 }
 
@@ -86,6 +89,9 @@ func SearchPlans(ctx context.Context, c *configs.Config, q PlanQuery, progress f
 	if err != nil && ctx.Err() == nil {
 		return nil, err
 	}
+	if q.Points {
+		s.list(found)
+	}
 	if err := s.rank(context.WithoutCancel(ctx), found); err != nil {
 		return nil, err
 	}
@@ -123,20 +129,26 @@ func (s *plansSearch) prediction(ctx context.Context, p *plans.Plan) (*Predictio
 	return Estimate(ctx, c)
 }
 
+// list writes what is known of all plans.
+func (s *plansSearch) list(found *plans.Found) {
+	s.Points = make([]PlanPoint, len(found.Points))
+	for i := range found.Points {
+		p := &found.Points[i]
+		s.Points[i] = PlanPoint{
+			Plan: p.PlanShape, Set: p.Set(), Pruned: p.Pruned, Work: p.Work, Bound: p.Bound,
+			Simulated: p.Step > 0, StepTime: p.Step, PeakMemory: p.Peak, Fits: p.Fits,
+		}
+	}
+}
+
 // rank writes what was found as results.
 func (s *plansSearch) rank(ctx context.Context, found *plans.Found) error {
 	s.Space, s.Evaluated, s.Gap, s.PrunedBy = len(found.Points), found.Simulated, found.Gap, map[string]int{}
-	s.Points = make([]PlanPoint, 0, len(found.Points))
 	for i := range found.Points {
-		p := &found.Points[i]
-		if p.Pruned != "" {
+		if why := found.Points[i].Pruned; why != "" {
 			s.Pruned++
-			s.PrunedBy[p.Pruned]++
+			s.PrunedBy[why]++
 		}
-		s.Points = append(s.Points, PlanPoint{
-			Plan: p.PlanShape, Set: p.Set(), Pruned: p.Pruned, Work: p.Work, Bound: p.Bound,
-			Simulated: p.Step > 0, StepTime: p.Step, PeakMemory: p.Peak, Fits: p.Fits,
-		})
 	}
 	s.Bounded = s.PrunedBy[plans.Slower]
 	best := make([]predictedPlan, len(found.Best))

@@ -71,7 +71,7 @@ func drawSpace(t *rapid.T) (*configs.Config, psim.PlanQuery) {
 	c, err := configs.Parse("x.toml", []byte(strings.Join(lines, "\n")))
 	require.NoError(t, err)
 	devices := rapid.SampledFrom([]int{2, 4, 8}).Draw(t, "devices")
-	q := psim.PlanQuery{Devices: devices, Trainer: plans.Any, Margin: 0.1, Rows: rapid.IntRange(1, 5).Draw(t, "rows")}
+	q := psim.PlanQuery{Devices: devices, Trainer: plans.Any, Margin: 0.1, Points: true, Rows: rapid.IntRange(1, 5).Draw(t, "rows")}
 	for _, v := range asked(sets[1] == "model.family=mixtral") {
 		if rapid.Bool().Draw(t, v.Key+" asked") && (v.Key != "train.recompute" || !c.Train.TwoPass()) {
 			q.Vary = append(q.Vary, v)

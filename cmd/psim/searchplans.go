@@ -187,6 +187,7 @@ func (f planFlags) run(ctx context.Context, cmd *cobra.Command, path string, o o
 		return err
 	}
 	o.note(stderr, c.Inputs)
+	q.Points = o.out != ""
 	found, searched := f.search(ctx, c, q, o, stderr)
 	if found == nil {
 		return sweepError(searched)

@@ -120,9 +120,10 @@ func (p *Packed) alike(costs Costs) bool {
 			return false
 		}
 	}
-	type use struct{ replica, link int32 } // of a link: by a replica, in place of that of the first
-	uses, links := map[int32]use{}, map[use]int32{}
+	var uses []linkUse // by link
+	var links []int32  // by that of the first replica: that of another
 	for d := range int32(p.Copies) {
+		clear(links)
 		for i := range p.Costs {
 			t, first := p.Shifted(i, d), p.Costs[i]
 			cost := first
@@ -130,14 +131,15 @@ func (p *Packed) alike(costs Costs) bool {
 				cost = costs.Task(&t)
 			}
 			if cost.Link > 0 && !t.Kind.Collective() {
-				u := use{d, first.Link}
-				if other, ok := uses[cost.Link]; ok && other != u {
+				u := linkUse{d + 1, first.Link}
+				uses, links = reaching(uses, cost.Link), reaching(links, first.Link)
+				if other := uses[cost.Link]; other != (linkUse{}) && other != u {
 					return false
 				}
-				if other, ok := links[u]; ok && other != cost.Link {
+				if other := links[first.Link]; other != 0 && other != cost.Link {
 					return false
 				}
-				uses[cost.Link], links[u] = u, cost.Link
+				uses[cost.Link], links[first.Link] = u, cost.Link
 			}
 			if !first.equal(cost) {
 				return false
@@ -145,6 +147,17 @@ func (p *Packed) alike(costs Costs) bool {
 		}
 	}
 	return true
+}
+
+// A linkUse is that of a link: by a replica, from 1 on, in place of that of the first.
+type linkUse struct{ replica, link int32 }
+
+// reaching returns a slice that has an index.
+func reaching[T any](s []T, index int32) []T {
+	if n := int(index) + 1 - len(s); n > 0 {
+		return append(s, make([]T, n)...)
+	}
+	return s
 }
 
 // equal reports whether costs are the same, perhaps on another link.

@@ -26,20 +26,21 @@ type Packer struct {
 	done         []bits // by stage and microbatch, where shared
 
 	// Copies of stages are numbered as by [graph.Placement.Copy].
-	to       [2][]int32 // by copy: where the results of F and of B go; None if they stay
-	stream   [2][]int32 // by copy: that of these messages
-	made     [2][]int32 // by stage and microbatch: the task after which the result is there
-	classes  []int32    // by kind, copy, size and bits, or None; then those of actions in parts
-	sums     []int32    // by copy: the class of its first bucket's sum; or None
-	last     []int32    // by copy: the action that completes its gradients
-	first    []int32    // by stage: its first forward, where parameters are gathered ahead
-	gathered []int32    // by stage: the first of these gathers
-	compute  []int32    // by rank: the stream
-	gradient []int32    // by rank: the stream; or None
-	experts  []int32    // likewise
-	cursor   []int32    // by stream: where its next task goes
-	copiesOn [][]int32  // by rank, last stage first
-	needs    []int32    // of the action at hand
+	to       [2][]int32  // by copy: where the results of F and of B go; None if they stay
+	stream   [2][]int32  // by copy: that of these messages
+	made     [2][]int32  // by stage and microbatch: the task after which the result is there
+	classes  []int32     // by kind, copy, size and bits, or None; then those of actions in parts
+	sums     []int32     // by copy: the class of its first bucket's sum; or None
+	last     []int32     // by copy: the action that completes its gradients
+	first    []int32     // by stage: its first forward, where parameters are gathered ahead
+	gathered []int32     // by stage: the first of these gathers
+	compute  []int32     // by rank: the stream
+	gradient []int32     // by rank: the stream; or None
+	experts  []int32     // likewise
+	names    [2][]string // of streams of messages, by direction and rank
+	cursor   []int32     // by stream: where its next task goes
+	copiesOn [][]int32   // by rank, last stage first
+	needs    []int32     // of the action at hand
 }
 
 // bits tell apart microbatches of a stage whose neighbour is on the same rank.
@@ -98,7 +99,9 @@ func (p *Pipeline) packable() bool {
 func (k *Packer) begin(p *Pipeline, folded bool) {
 	stages, m := p.Placement.Stages(), p.Shape.Microbatches
 	g := &graph.Graph{Name: p.Name, Shape: p.Shape, Placement: p.Placement}
-	g.Tasks = make([]graph.Task, 0, len(k.packed.Counts)) // about as many as before
+	if k.graph != nil {
+		g.Tasks = k.graph.Tasks[:0]
+	}
 	k.Pipeline, k.graph, k.groups, k.microbatches = p, g, p.groups(g), int32(m)
 	k.packed = graph.Packed{
 		Graph: g, Tasks: k.packed.Tasks[:0], More: k.packed.More[:0], Counts: k.packed.Counts[:0],

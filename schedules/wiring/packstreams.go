@@ -97,7 +97,10 @@ func (k *Packer) stagesOn(r int32) []int32 {
 
 // sendStream returns the stream of a rank's messages to another in a direction.
 func (k *Packer) sendStream(r, to int32, d int) int32 {
-	name := sendName(d, to)
+	for len(k.names[d]) <= int(to) {
+		k.names[d] = append(k.names[d], sendName(d, int32(len(k.names[d]))))
+	}
+	name := k.names[d][to]
 	for s := int(k.compute[r]); s < len(k.graph.Streams); s++ {
 		if k.graph.Streams[s].Name == name {
 			return int32(s)
