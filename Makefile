@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench laws fuzz kill processes faults full-disk golden gallery schema fit exhaustive lint report course-checks accuracy speed bench-pytorch engine ci
+.PHONY: run test bench laws fuzz kill processes faults processes-pairs full-disk golden gallery schema fit exhaustive lint report course-checks accuracy speed bench-pytorch engine ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -36,6 +36,10 @@ faults: ## let tasks of any rank go wrong, 540 in one process and 108 in several
 processes: ## runs of several processes on this machine: the recipes, and processes lost at 20 moments; over MPI too where mpicc and mpirun are
 	PSIM_LOST=20 $(GO) test ./cmd/psim -run '^(TestLost|TestRecipesProcesses)$$' -count 1 -v
 	.ci/mpi -count 1 -v
+
+processes-pairs: ## two devices in one process beside two, over sockets and MPI: nine pairs on a quiet machine; takes five minutes
+	$(GO) build -o "$${TMPDIR:-/tmp}/psim-pairs" ./internal/gen/pairs
+	"$${TMPDIR:-/tmp}/psim-pairs" $(ARGS)
 
 full-disk: ## write onto disks that fill at any write; skipped where nothing can be mounted
 	PSIM_FULL_DISK=1 $(GO) test ./cmd/psim -run '^TestFullDisk$$' -count 1 -timeout 1h -v

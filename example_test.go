@@ -112,12 +112,12 @@ func ExampleSweep() {
 	}
 	// Output:
 	// schedule.name  parallel.data  devices  step time  bubble  samples/s  peak memory  fits     MFU  efficiency
-	//   gpipe                      1        4     125 ms  31.8 %        513      13.9 GB   yes  35.9 %     100.0 %
-	//   gpipe                      2        8    69.0 ms  30.0 %        927      7.26 GB   yes  32.5 %      90.4 %
-	//   gpipe                      4       16    44.5 ms  34.4 %      1,438      3.96 GB   yes  25.2 %      70.1 %
-	//   1f1b                       1        4     125 ms  31.8 %        513      4.34 GB   yes  35.9 %     100.0 %
-	//   1f1b                       2        8    68.3 ms  29.3 %        936      2.72 GB   yes  32.8 %      91.3 %
-	//   1f1b                       4       16    43.8 ms  33.3 %      1,461      1.90 GB   yes  25.6 %      71.3 %
+	//   gpipe                      1        4     124 ms  32.2 %        514      13.9 GB   yes  36.0 %     100.0 %
+	//   gpipe                      2        8    68.6 ms  30.1 %        933      7.26 GB   yes  32.7 %      90.7 %
+	//   gpipe                      4       16    44.2 ms  34.4 %      1,447      3.96 GB   yes  25.4 %      70.3 %
+	//   1f1b                       1        4     124 ms  32.2 %        514      4.34 GB   yes  36.0 %     100.0 %
+	//   1f1b                       2        8    68.2 ms  29.6 %        939      2.71 GB   yes  32.9 %      91.3 %
+	//   1f1b                       4       16    43.5 ms  33.3 %      1,470      1.90 GB   yes  25.8 %      71.5 %
 	//
 	// the highest throughput: --set schedule.name=1f1b --set parallel.data=4
 }
@@ -153,7 +153,7 @@ func ExampleMergeSweeps() {
 	// Output:
 	// shard-1-of-2 2
 	// shard-2-of-2 1
-	// schedule.microbatches=4: 79 ms
+	// schedule.microbatches=4: 78 ms
 	// schedule.microbatches=8: 68 ms
 	// schedule.microbatches=16: 72 ms
 }
@@ -224,7 +224,7 @@ func ExampleCompare() {
 	c := psim.Compare(runs[0], runs[1])
 	fmt.Printf("step %+.1f %%, peak memory %+.1f %%\n", 100*c.StepTimeDifference, 100*c.PeakMemoryDifference)
 	// Output:
-	// step -1.0 %, peak memory -62.7 %
+	// step -0.6 %, peak memory -62.7 %
 }
 
 // A link from the output of nccl-tests, as a machine file.
@@ -282,7 +282,7 @@ func ExampleSearchPlans() {
 	fmt.Printf("%d plans; the best: %.1f ms with %d replicas of %d stages, in microbatches of %d\n",
 		found.Space, best.StepTime*1e3, best.Plan.Data, best.Plan.Stages, best.Plan.Micro)
 	// Output:
-	// 36 plans; the best: 27.7 ms with 8 replicas of 1 stages, in microbatches of 4
+	// 36 plans; the best: 27.5 ms with 8 replicas of 1 stages, in microbatches of 4
 }
 
 // Why the best plan wins, and what would fit where none does.

@@ -66,6 +66,7 @@ var arrows = map[string][]string{
 	"internal/gen/fit":          {"internal/published"},
 	"internal/gen/exhaustive":   {".", "configs", "internal/units", "reports"},
 	"internal/gen/pytorch":      {},
+	"internal/gen/pairs":        {"internal/units", "reports"},
 	"internal/gen/speed":        {".", "configs", "costmodel", "schedules", "schedules/graph", "schedules/wiring", "sim", "internal/units"},
 	"internal/gen/schema":       {"reports"},
 	"internal/gen/coursechecks": {"exec", "exec/programs", "exec/session", "reports"},

@@ -31,14 +31,14 @@ func OneByOne(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.
 	return r.trace, nil
 }
 
-// inOrder performs all tasks in their own order, one after another. Each must depend on
-// those before it alone, and none be a collective.
-func inOrder(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.Trace, error) {
+// inSteps performs tasks step by step, those of a step side by side. Each must depend on
+// those of steps before its own alone, and none be a collective.
+func inSteps(ctx context.Context, g *graph.Graph, steps [][]int32, do Do, o RunOptions) (*graph.Trace, error) {
 	r, ctx := newRunner(ctx, g, do, o)
 	defer r.close()
 	defer r.guard(ctx, o)()
-	for i := range g.Tasks {
-		if err := r.together(ctx, []int32{int32(i)}); err != nil {
+	for _, tasks := range steps {
+		if err := r.together(ctx, tasks); err != nil {
 			return r.trace, err
 		}
 	}

@@ -53,19 +53,15 @@ func (o RunOptions) collect(ctx context.Context, own int64) ([]int64, error) {
 	return list, err
 }
 
-// alone performs the tasks of a carrier in order, one after another, and returns beside
-// the trace what messages between processes take that carry nothing.
-func (c *carrier) alone(ctx context.Context, o RunOptions) (*graph.Trace, []time.Duration, error) {
+// apart performs the tasks of a carrier of several processes in steps, and returns beside the
+// trace what messages between processes take that carry nothing.
+func (c *carrier) apart(ctx context.Context, steps [][]int32, o RunOptions) (*graph.Trace, []time.Duration, error) {
 	empty := make([]time.Duration, len(c.graph.Tasks))
-	if o.World == nil {
-		trace, err := inOrder(ctx, c.graph, c.do, o)
-		return trace, empty, err
-	}
 	nothing := o
 	part := *o.part
 	part.name, part.word, part.take = o.World.Next(c.graph.Name), nil, nil
 	nothing.part = &part
-	without, err := part.inOrder(ctx, func(context.Context, int32) error { return nil }, nothing)
+	without, err := part.inSteps(ctx, steps, func(context.Context, int32) error { return nil }, nothing)
 	if err != nil {
 		return without, empty, err
 	}
@@ -74,19 +70,19 @@ func (c *carrier) alone(ctx context.Context, o RunOptions) (*graph.Trace, []time
 			empty[i] = without.Spans[i].Duration()
 		}
 	}
-	trace, err := o.part.inOrder(ctx, c.do, o)
+	trace, err := o.part.inSteps(ctx, steps, c.do, o)
 	return trace, empty, err
 }
 
-// inOrder performs the tasks of all processes in order, and returns the trace of all at
-// the first.
-func (s *share) inOrder(ctx context.Context, do Do, o RunOptions) (trace *graph.Trace, err error) {
+// inSteps performs the tasks of all processes in steps, and returns the trace of all at the
+// first.
+func (s *share) inSteps(ctx context.Context, steps [][]int32, do Do, o RunOptions) (trace *graph.Trace, err error) {
 	own := &ownTrace{}
 	if own.Before, err = s.world.Clock(ctx, s.name+" clock before"); err != nil {
 		return &graph.Trace{}, err
 	}
 	o.Begin = time.Now()
-	if trace, err = inOrder(ctx, s.graph, do, o); err != nil {
+	if trace, err = inSteps(ctx, s.graph, steps, do, o); err != nil {
 		return trace, err
 	}
 	if own.After, err = s.world.Clock(ctx, s.name+" clock after"); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"slices"
 	"time"
 
 	"psim/exec/programs"
@@ -34,7 +33,8 @@ type CollectiveTime struct {
 	Graph *graph.Graph
 	Time  time.Duration // the median of the runs
 	// Alone is what every task takes when nothing else runs, or in one process beside those
-	// of the same step on other cores. Empty is what a run takes whose tasks do nothing but
+	// of the same step on other cores; of messages between processes, what they take longer
+	// than empty ones, which are a part of Empty: what a run takes whose tasks do nothing but
 	// let Passed pass, nil for no time: with all goroutines that wake each other.
 	Alone, Passed []time.Duration
 	Empty         time.Duration
@@ -47,12 +47,17 @@ type CollectiveTime struct {
 // NumberBytes counts the bytes of a number of a collective's tensors.
 const NumberBytes = 4
 
-// A collective is run again beyond its repeats until it was run mostRepeats times, or all
-// that belongs to it has taken enough.
+// A collective is run again beyond its repeats until all runs have summed up enough bytes,
+// as often in every process, but at most mostRepeats times.
 const (
-	mostRepeats = 25
-	enough      = 100 * time.Millisecond
+	mostRepeats = 50
+	enough      = 128 << 20
 )
+
+// often returns how many runs are measured.
+func (r CollectiveRun) often() int {
+	return max(r.Repeats, min(mostRepeats, enough/int(max(1, r.Call.Length*NumberBytes))))
+}
 
 // Measure runs it, checks every number, and times every task alone. Of several processes,
 // which all call it with the devices of their own ranks, the first knows of all.
@@ -70,25 +75,18 @@ func (r CollectiveRun) Measure(ctx context.Context, devices []*programs.Device) 
 		}
 	}
 	defer holdGarbage()()
-	if err = r.runs(ctx, devices, arithmetic, &result); err != nil || r.World == nil {
-		return result, err
-	}
-	if result.Empty, err = r.empty(ctx, result.Graph); err != nil {
-		return result, err
-	}
-	err = r.alone(ctx, devices, arithmetic, &result)
+	err = r.runs(ctx, devices, arithmetic, &result)
 	return result, err
 }
 
-// runs measures the runs, and in one process in turns with them what they are made of, so
-// that both find the machine alike.
+// runs measures the runs, and in turns with them what they are made of, so that both find
+// the machine alike.
 func (r CollectiveRun) runs(ctx context.Context, devices []*programs.Device, arithmetic []*programs.Arithmetic, result *CollectiveTime) error {
 	var times []time.Duration
 	parts := handing{run: r, devices: devices, arithmetic: arithmetic}
-	begin := time.Now()
-	for n := 0; n < r.Warmup+r.Repeats || r.World == nil && n < mostRepeats && time.Since(begin) < enough; n++ {
-		r.say("run %d", n+1)
-		if n >= r.Warmup && r.World == nil {
+	for n := range r.Warmup + r.often() {
+		r.say("run %d of %d", n+1, r.Warmup+r.often())
+		if n >= r.Warmup {
 			if err := parts.measure(ctx, result); err != nil {
 				return err
 			}
@@ -231,52 +229,4 @@ func (r CollectiveRun) expected(kind graph.Kind, rank, chunk int, begins int64) 
 		return func(at int64) float32 { return number(chunk, own+at-begins) }
 	}
 	return sum
-}
-
-// empty measures the graph with tasks that do nothing.
-func (r CollectiveRun) empty(ctx context.Context, g *graph.Graph) (time.Duration, error) {
-	times := make([]time.Duration, max(3, r.Repeats))
-	for n := range times {
-		r.say("run %d with tasks that do nothing", n+1)
-		took, err := r.timed(ctx, func() error {
-			_, err := Run(ctx, g, func(context.Context, int32) error { return nil }, r.RunOptions)
-			return err
-		})
-		if err != nil {
-			return 0, err
-		}
-		times[n] = took
-	}
-	return middle(times), nil
-}
-
-// alone measures every task while nothing else runs. Of messages between processes it is
-// what they take longer than empty ones, which are a part of Empty.
-func (r CollectiveRun) alone(ctx context.Context, devices []*programs.Device, arithmetic []*programs.Arithmetic, result *CollectiveTime) error {
-	const often = 3
-	var times [][]time.Duration // by task
-	for n := range often {
-		r.say("every task alone, %d of %d", n+1, often)
-		_, _, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier, o RunOptions) error {
-			times = slices.Grow(times, len(c.graph.Tasks))[:len(c.graph.Tasks)]
-			trace, empty, err := c.alone(ctx, o)
-			if err != nil {
-				return err
-			}
-			for i := range times {
-				times[i] = append(times[i], max(0, trace.Spans[i].Duration()-empty[i]))
-			}
-			if o.part != nil {
-				result.Processes = members(o.World, o.part.residual)
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	for _, list := range times {
-		result.Alone = append(result.Alone, middle(list))
-	}
-	return nil
 }

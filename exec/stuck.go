@@ -81,7 +81,7 @@ func (r *runner) guard(ctx context.Context, o RunOptions) (unwatch func()) {
 }
 
 // patience bounds how long tasks may take to come back when a run has ended as stuck.
-const patience = 3 * time.Second
+const patience = 2 * time.Second
 
 // watch ends the run when nothing has happened for as long as o.Stall, and abandons
 // tasks that do not come back then.

@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"slices"
 	"time"
 
 	"psim/schedules/graph"
@@ -15,6 +16,7 @@ type oracle struct {
 	spans     []graph.Span
 	started   []bool
 	ended     []time.Duration         // by stream: when its last task ends
+	last      []int32                 // by stream: its last task that has started, or none
 	linkFree  map[int32]time.Duration // when a link is free again
 	readySeen map[int32]time.Duration // by queued task: since when it is ready
 	done      int
@@ -25,7 +27,7 @@ func slow(g *graph.Graph, costs graph.Costs) *oracle {
 	o := &oracle{
 		graph: g, left: make([][]int32, len(g.Streams)), spans: make([]graph.Span, len(g.Tasks)),
 		started: make([]bool, len(g.Tasks)), ended: make([]time.Duration, len(g.Streams)),
-		linkFree: map[int32]time.Duration{}, readySeen: map[int32]time.Duration{},
+		linkFree: map[int32]time.Duration{}, readySeen: map[int32]time.Duration{}, last: slices.Repeat([]int32{graph.None}, len(g.Streams)),
 	}
 	horizon := time.Duration(1)
 	for i := range g.Tasks {
@@ -48,18 +50,40 @@ func (o *oracle) ready(stream int, now time.Duration) bool {
 	if len(o.left[stream]) == 0 || o.ended[stream] > now {
 		return false
 	}
-	for _, d := range o.graph.Deps(o.left[stream][0]) {
-		if !o.started[d] || o.spans[d].End+o.cost[d].Delay > now {
-			return false
+	at, all := o.released(o.left[stream][0])
+	return all && at <= now
+}
+
+// released tells when everything that a task depends on has ended, if all of it has started.
+func (o *oracle) released(i int32) (at time.Duration, all bool) {
+	for _, d := range o.graph.Deps(i) {
+		if !o.started[d] {
+			return 0, false
 		}
+		at = max(at, o.spans[d].End+o.cost[d].Delay)
 	}
-	return true
+	return at, true
+}
+
+// line has the head of a stream queue for its link while its stream uses that, from when
+// what it depends on has ended.
+func (o *oracle) line(stream int, now time.Duration) {
+	if len(o.left[stream]) == 0 || o.last[stream] == graph.None {
+		return
+	}
+	i := o.left[stream][0]
+	if link := o.cost[i].Link; link == 0 || o.cost[o.last[stream]].Link != link {
+		return
+	}
+	if at, all := o.released(i); all && at <= now {
+		o.readySeen[i] = at
+	}
 }
 
 func (o *oracle) start(stream int, now time.Duration) {
 	i := o.left[stream][0]
 	o.spans[i] = graph.Span{Start: now, End: now + o.cost[i].Busy}
-	o.started[i], o.ended[stream] = true, o.spans[i].End
+	o.started[i], o.ended[stream], o.last[stream] = true, o.spans[i].End, i
 	o.left[stream] = o.left[stream][1:]
 	o.done++
 }
@@ -69,6 +93,7 @@ func (o *oracle) start(stream int, now time.Duration) {
 func (o *oracle) settle(now time.Duration) bool {
 	before := o.done
 	for s := range o.left {
+		o.line(s, now)
 		if !o.ready(s, now) {
 			continue
 		}

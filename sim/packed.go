@@ -139,7 +139,7 @@ func (e *Packed) advance(s int32) {
 		c := &e.classes[t.Class]
 		if c.Group >= 0 || c.Link > 0 {
 			e.done, e.head[s], e.free[s] = e.done+int(h-begin), h, free
-			e.queue(c, event{ready, t.Dep, cause, s})
+			e.queue(t, before, event{ready, t.Dep, cause, s})
 			return
 		}
 		if e.graph.Host != nil && c.Kind.Compute() {
@@ -153,13 +153,31 @@ func (e *Packed) advance(s int32) {
 	e.done, e.head[s], e.free[s] = e.done+int(h-begin), h, free
 }
 
-// queue has the head of a stream wait for its group or its link.
-func (e *Packed) queue(c *graph.Class, ev event) {
+// released tells when the tasks have been released that a task depends on, which have all
+// started: behind another on the same link it queues from then on.
+func (e *Packed) released(t *graph.PackedTask) (at time.Duration) {
+	if t.Dep >= 0 {
+		return e.tasks[t.Dep].Start + e.classes[e.tasks[t.Dep].Class].Release
+	}
+	if t.Dep < none {
+		more := e.graph.More[-2-t.Dep:]
+		at, _, _ = e.all(none, more[1:1+more[0]], 0, none)
+	}
+	return at
+}
+
+// queue has the head of a stream wait for its group or its link, behind the task before it
+// on the stream.
+func (e *Packed) queue(t *graph.PackedTask, before int32, ev event) {
+	c := &e.classes[t.Class]
 	if c.Group >= 0 {
 		e.join(ev.stream, c, ev.ready, ev.cause)
-	} else {
-		e.links.push(ev)
+		return
 	}
+	if before != none && e.classes[e.tasks[before].Class].Link == c.Link {
+		ev.ready = e.released(t)
+	}
+	e.links.push(ev)
 }
 
 // all finds when the last of several tasks has been released, where that is after

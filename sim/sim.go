@@ -5,9 +5,9 @@
 // A task is ready when everything it depends on has ended, each after its
 // delay, and the task before it on its stream has ended. It starts at once,
 // with two exceptions. A task that needs a shared link queues for it, first
-// ready, first served, ties by index; what becomes ready at the same instant
-// through a task that holds a link for no time queues behind. A fused
-// collective starts when all ranks of its group are ready.
+// ready, first served, ties by index, also while its stream still uses the same link;
+// what becomes ready at the same instant through a task that holds a link for no time
+// queues behind. A fused collective starts when all ranks of its group are ready.
 //
 // Only queueing needs an order of events in time. Everything else is a
 // longest path, and streams advance as far as they can before the next event
@@ -187,7 +187,7 @@ func (e *engine) advance(s int32) error {
 				return nil
 			}
 		case cost.Link > 0:
-			e.queue(s, event{ready, i, cause, s}, &cost)
+			e.queue(s, event{e.since(s, i, ready, &cost), i, cause, s}, &cost)
 			return nil
 		default:
 			start, cause := e.launch(i, ready, cause, &cost)
@@ -237,28 +237,6 @@ func (e *engine) finish(i int32, start time.Duration, cause int32, cost *graph.C
 		e.wake(s)
 	}
 	e.waiting[i] = none
-}
-
-// queue has the head of a stream queue for its link.
-func (e *engine) queue(s int32, ev event, cost *graph.Cost) {
-	e.pending[s] = *cost
-	e.links.push(ev)
-}
-
-// grant gives a link to the task that was ready first.
-func (e *engine) grant(ev event) {
-	t := &e.graph.Tasks[ev.task]
-	cost := &e.pending[t.Stream]
-	for int(cost.Link) >= len(e.linkFree) {
-		e.linkFree, e.linkLast = append(e.linkFree, 0), append(e.linkLast, none)
-	}
-	start, cause := ev.ready, ev.cause
-	if free := e.linkFree[cost.Link]; free > start {
-		start, cause = free, e.linkLast[cost.Link]
-	}
-	e.finish(ev.task, start, cause, cost)
-	e.linkFree[cost.Link], e.linkLast[cost.Link] = start+cost.Busy, ev.task
-	e.wake(t.Stream)
 }
 
 // join parks a stream at a fused collective. The last rank of the group to

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,7 +67,6 @@ func TestFaultyProcesses(t *testing.T) {
 func faultyProcesses(t *testing.T, cases, step uint64, command func(f faulty, n int) []string) {
 	writeTinyMLP(t)
 	require.NoError(t, os.Remove("configs"))
-	temporary := t.TempDir()
 	_, stderr, code := psim(t, "psim exec mlp.toml --gpus 2 --oversubscribe --steps 1 --repeats 1 --quiet --out o")
 	require.Zero(t, code, stderr)
 	before := tree(t, ".")
@@ -80,12 +80,12 @@ func faultyProcesses(t *testing.T, cases, step uint64, command func(f faulty, n 
 		f := drawFaulty(t, seed, kinds...)
 		n := 2 + int(seed)%(f.graph.Ranks()-1)
 		t.Run(fmt.Sprint(seed, " ", f.Kind), func(t *testing.T) {
-			folder := t.TempDir()
+			folder, temporary := t.TempDir(), t.TempDir()
 			require.NoError(t, os.CopyFS(folder, os.DirFS(template)))
 			t.Chdir(folder)
 			began := time.Now()
 			stderr, code := f.start(t, temporary, command(f, n)...)
-			require.Less(t, time.Since(began), 10*time.Second, "%v in %d\n%s", f, n, stderr)
+			require.Less(t, time.Since(began), f.limit(), "%v in %d\n%s", f, n, stderr)
 			f.checkProcesses(t, n, stderr, code)
 			requireAside(t, true)
 			requireSame(t, before, tree(t, "."), f)
@@ -93,6 +93,15 @@ func faultyProcesses(t *testing.T, cases, step uint64, command func(f faulty, n 
 			requireNoProcess(t, "TMPDIR="+temporary)
 		})
 	}
+}
+
+// limit bounds how long a run may take: ten seconds, and where nothing happens any more the
+// second of --stall.
+func (f faulty) limit() time.Duration {
+	if slices.Contains([]string{"stall", "hang", "lost", "stop"}, f.Kind) {
+		return 11 * time.Second
+	}
+	return 10 * time.Second
 }
 
 // start runs a command in a group of its own, and waits for all its processes.

@@ -136,7 +136,9 @@ func (f *execFlags) inProcesses(ctx context.Context, ranks int, check, run func(
 	f.World = w
 	w.WhenLate(f.abandon)
 	if err = run(); err != nil {
-		w.Abort(err)
+		if !errors.As(err, new(failure)) { // one of what all have ended well leaves the others alone
+			w.Abort(err)
+		}
 		err = f.told(err)
 	}
 	w.Close() // not deferred: a panic must not look like a farewell

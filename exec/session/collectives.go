@@ -97,29 +97,15 @@ func (c Collectives) size(ctx context.Context, devices []*programs.Device, lengt
 	if err != nil || c.World != nil && c.World.Rank > 0 {
 		return size, nil, err
 	}
-	predicted, err := predictCollective(measured, apart(measured.Graph, c.World))
+	predicted, err := predictCollective(measured)
 	size.Time, size.Predicted, size.Wrong = measured.Time.Seconds(), predicted.Seconds(), measured.Wrong
 	return size, measured.Processes, err
 }
 
-// predictCollective simulates the graph with what its tasks take, those of equal kind and
-// size alike, within processes or apart, and with what it takes to hand on from task to task:
-// by how much the graph took longer whose tasks did nothing, over those of its longest path.
-func predictCollective(m exec.CollectiveTime, apart func(*graph.Task) bool) (time.Duration, error) {
-	type like struct {
-		kind  graph.Kind
-		bytes int64
-		apart bool
-	}
-	keyOf := func(t *graph.Task) like { return like{t.Kind, t.Bytes, apart != nil && apart(t)} }
-	alone := map[like][]time.Duration{}
-	for i := range m.Graph.Tasks {
-		key := keyOf(&m.Graph.Tasks[i])
-		alone[key] = append(alone[key], m.Alone[i])
-	}
-	for _, list := range alone {
-		slices.Sort(list)
-	}
+// predictCollective simulates the graph with what its tasks take, and with what it takes to
+// hand on from task to task: by how much the graph took longer whose tasks did nothing, over
+// those of its longest path.
+func predictCollective(m exec.CollectiveTime) (time.Duration, error) {
 	path, err := simulated(m, func(int) time.Duration { return 1 })
 	if err != nil || path == 0 {
 		return 0, err
@@ -131,10 +117,7 @@ func predictCollective(m exec.CollectiveTime, apart func(*graph.Task) bool) (tim
 		}
 	}
 	hand := max(0, m.Empty-passed) / path
-	return simulated(m, func(i int) time.Duration {
-		list := alone[keyOf(&m.Graph.Tasks[i])]
-		return hand + list[len(list)/2]
-	})
+	return simulated(m, func(i int) time.Duration { return hand + m.Alone[i] })
 }
 
 // simulated returns the time of the graph whose tasks take so long.

@@ -26,7 +26,7 @@ func TestPredictCollective(t *testing.T) {
 		{2, time.Millisecond, 4 * time.Millisecond}, // never less than the tasks
 		{1, 8 * time.Millisecond, 8 * time.Millisecond},
 	} {
-		got, err := predictCollective(exec.CollectiveTime{Graph: g, Alone: tasks, Passed: tasks, Empty: c.handing, Cores: c.cores}, nil)
+		got, err := predictCollective(exec.CollectiveTime{Graph: g, Alone: tasks, Passed: tasks, Empty: c.handing, Cores: c.cores})
 		require.NoError(t, err)
 		require.Equal(t, c.want, got, "%+v", c)
 	}

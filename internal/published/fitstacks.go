@@ -36,6 +36,7 @@ func stackFits() []stackFit {
 		{"pytorch-fsdp", "h100", []string{attention, layer, rate}, usedOn("runs_mpt.csv", "h100")},
 		{"megatron-deepspeed", "a100", []string{rate, "machine.host.operation", "machine.host.task"}, append(usedOn("runs_bloom.csv", "a100"), vtrain...)},
 		{"megatron-te", "h100", []string{rate}, usedOn("runs_dgxc.csv", "h100")},
+		{"torchtitan", "a100", []string{rate}, usedOn("runs_torchtitan.csv", "a100")},
 	}
 	for _, chip := range []string{"h100", "gb200", "gb300"} {
 		list = append(list, stackFit{"megatron-te", chip, []string{rate + "_fp8"}, dense(bridgeUsed(chip, "fp8", "mxfp8"))})

@@ -21,7 +21,7 @@ func vtrainSingleNode() Table {
 		Claim:  "vTrain itself: 8.37 % mean over all 1,440 rows of the file; a closed form with eight constants, fitted to one half: 10.7 % on the other",
 		Note: "Small models are bound by their hosts, which take 50 µs for an operation of Megatron-DeepSpeed. " +
 			"On single devices the vocabulary of 50257 is taken as it is, and with tensor parallelism filled up to a multiple of 128 for every device, as Megatron does it: which of both is not published, and the heads' times say so. " +
-			"Products are taken to compute beside writing (serial_tiles = false), and come to 301 TFLOP/s, more than any does alone: for networks so narrow what is priced beside them is too much. " +
+			"Products are taken to compute beside writing (serial_tiles = false), and come to 298 TFLOP/s, more than any does alone: for networks so narrow what is priced beside them is too much. " +
 			"So this machine contradicts the tiles of the catalog's A100, with which the error would be 6.8 %; some eight forms of the fit were compared. " +
 			"The head of 50257 runs at half the rate, because its rows are not aligned, and its loss goes eight times over logits in fp32. " +
 			"With tensor parallelism over 8, microbatches of one sample take longer than those of two: a device has two of the 16 heads, and Megatron's fused softmax takes four matrices at a time. " +
