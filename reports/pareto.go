@@ -186,6 +186,8 @@ func (p ParetoFigure) draw(f *chart.Figure) {
 		border.XYs, labels.XYs = append(border.XYs, at), append(labels.XYs, at)
 		labels.Texts = append(labels.Texts, p.sizes(p.Plans[i]))
 	}
+	slices.Reverse(labels.XYs) // there is not room for all: the fastest is told first
+	slices.Reverse(labels.Texts)
 	labels.Texts = once(labels.Texts)
 	points.GlyphStyleFunc = func(i int) draw.GlyphStyle { return looks[i] }
 	f.Add(border, points, labels)

@@ -14,7 +14,7 @@ import (
 func (l Launcher) joinMPI(ctx context.Context, o Options) (*World, error) {
 	ctx, cancel := o.patient(ctx)
 	defer cancel()
-	conn, err := mpi.Open()
+	conn, err := within(ctx, mpi.Open)
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func (l Launcher) joinMPI(ctx context.Context, o Options) (*World, error) {
 		return nil, err
 	}
 	defer d.close()
-	all, err := d.exchange(conn)
+	all, err := within(ctx, func() ([]Process, error) { return d.exchange(conn) })
 	if err != nil {
 		return nil, err
 	}
@@ -37,6 +37,24 @@ func (l Launcher) joinMPI(ctx context.Context, o Options) (*World, error) {
 	}
 	conn.Start(w.deliver, w.torn)
 	return w, nil
+}
+
+// within waits for what MPI does, which has no bound where a process is stopped. The caller
+// ends this process if ctx ends first.
+func within[T any](ctx context.Context, what func() (T, error)) (result T, err error) {
+	done := make(chan struct{})
+	var found T
+	var failed error
+	go func() {
+		defer close(done)
+		found, failed = what()
+	}()
+	select {
+	case <-done:
+		return found, failed
+	case <-ctx.Done():
+		return result, context.Cause(ctx)
+	}
 }
 
 // exchange tells the others where this process can be reached, and hears where they

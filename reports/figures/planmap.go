@@ -214,7 +214,7 @@ func (s planSquare) look(low, high time.Duration) (chart.Pattern, string) {
 	grey := chart.Pattern{Color: chart.RGB(discarded)}
 	switch {
 	case s.best > 0:
-		level := 0.5
+		level := 0.0
 		if high > low {
 			level = math.Log(float64(s.best)/float64(low)) / math.Log(float64(high)/float64(low))
 		}
@@ -231,6 +231,8 @@ func (s planSquare) look(low, high time.Duration) (chart.Pattern, string) {
 func (m planMap) explain(f *chart.Figure, low, high time.Duration, used map[chart.Hatch]bool) {
 	if high > 0 {
 		f.Explain("shortest step: "+units.FormatDuration(low), chart.Pattern{Color: chart.Heat(0)})
+	}
+	if high > low {
 		f.Explain(units.FormatDuration(high), chart.Pattern{Color: chart.Heat(1)})
 	}
 	if used[chart.Rising] {
