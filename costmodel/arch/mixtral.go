@@ -40,7 +40,7 @@ func expertParams(m Model) []Tensor {
 	return params
 }
 
-// routerKernels is how many kernels choose a token's experts and prepare its dispatch with
+// routerKernels counts those that choose the experts of a token and prepare its dispatch with
 // Transformer Engine and Megatron, beside the router's product and the copies of tokens: 17
 // in all (NVIDIA/Megatron-LM, docs/discussions/deepseek-v3-gb200-optimization, section
 // 2.2.1). The backward is taken to have as many.
