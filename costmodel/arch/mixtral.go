@@ -40,6 +40,12 @@ func expertParams(m Model) []Tensor {
 	return params
 }
 
+// routerKernels counts those that choose the experts of a token and prepare its dispatch with
+// Transformer Engine and Megatron, beside the router's product and the copies of tokens: 17
+// in all (NVIDIA/Megatron-LM, docs/discussions/deepseek-v3-gb200-optimization, section
+// 2.2.1). The backward is taken to have as many.
+const routerKernels = 15
+
 func expertOps(m Model) []Op {
 	s, h, f, k, n := m.SequenceLength, m.Hidden, m.expertHidden(), m.ExpertsPerToken, m.routedRows()
 	ops := []Op{
@@ -48,6 +54,9 @@ func expertOps(m Model) []Op {
 		elementwise("mlp.sort", elements(n, h), 2, 2),
 		m.experts(m.linear("block_sparse_moe.experts.w1", n, h, f, m.MLPBias)),
 		m.experts(m.linear("block_sparse_moe.experts.w3", n, h, f, m.MLPBias)),
+	}
+	if m.Kernels == KernelsTE {
+		ops[1].Launches = [3]int{Forward: routerKernels, InputGradient: routerKernels}
 	}
 	ops[len(ops)-1].Joined = m.Kernels == KernelsTE
 	ops = append(ops, m.expertClamps(n, f)...)
