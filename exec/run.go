@@ -59,6 +59,9 @@ func (e *TaskError) Unwrap() error { return e.Err }
 // has ended. With an error the trace holds what was measured until then, and a
 // task that did not end has an empty span.
 func Run(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*graph.Trace, error) {
+	if o.World != nil {
+		defer spare()()
+	}
 	r, ctx := newRunner(ctx, g, do, o)
 	defer r.close()
 	var streams sync.WaitGroup
