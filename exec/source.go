@@ -2,6 +2,8 @@ package exec
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -24,6 +26,23 @@ type DataOptions struct {
 	// Validation samples are held out: no replica trains on them. Of CIFAR-10 they are
 	// the first of its test file, of others what comes behind the samples to train on.
 	Validation int
+}
+
+// Fingerprint tells real data apart: a file by what it holds, a folder by the names and
+// sizes of its files. What cannot be read has none; NewSource says so.
+func (o DataOptions) Fingerprint() string {
+	_, path, _ := strings.Cut(o.Source, ":")
+	hash := sha256.New()
+	if list, err := os.ReadDir(path); err == nil {
+		for _, entry := range list {
+			if info, err := entry.Info(); err == nil {
+				fmt.Fprintln(hash, entry.Name(), info.Size())
+			}
+		}
+	} else if data, err := os.ReadFile(path); err == nil {
+		hash.Write(data)
+	}
+	return hex.EncodeToString(hash.Sum(nil))
 }
 
 // madeSeed makes up samples.

@@ -1,12 +1,29 @@
 package exec_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"psim/exec"
 )
+
+// Data are other data where a file holds something else, or a folder other files.
+func TestFingerprint(t *testing.T) {
+	folder := t.TempDir()
+	of := func(source string) string { return exec.DataOptions{Source: source}.Fingerprint() }
+	write := func(name, text string) string {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
+		return of("cifar10:" + folder)
+	}
+	a, b := write("a", "x"), write("b", "y")
+	require.NotEqual(t, a, b)
+	require.NotEqual(t, of("pairs:"+filepath.Join(folder, "a")), of("pairs:"+filepath.Join(folder, "b")))
+	require.Equal(t, b, write("b", "y"))
+	require.Equal(t, of(""), of("synthetic"))
+}
 
 // Epochs are passes over the samples that there are: the same batches in every one, the
 // last filled up from the beginning, and all of them measured but the first epochs'.

@@ -37,7 +37,7 @@ func (c Collectives) Run(ctx context.Context) (result reports.CollectiveSizes, e
 	}
 	ctx, cancel := c.World.Context(ctx)
 	defer cancel()
-	if err = agreed(ctx, c.World, fmt.Sprint(c.Name, c.Ranks, c.Sizes, c.Warmup, c.Repeat)); err == nil {
+	if err = agreed(ctx, c.World, fmt.Sprint(c.Name, c.Ranks, c.Sizes, c.Warmup, c.Repeat), otherFlags); err == nil {
 		result, err = c.run(ctx)
 	}
 	if err != nil {

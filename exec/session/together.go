@@ -50,19 +50,25 @@ func (s *Session) agree(ctx context.Context, list []*configs.Config) error {
 	for _, c := range list {
 		own += " " + c.Fingerprint()
 	}
-	err := agreed(ctx, s.World, own)
+	err := agreed(ctx, s.World, own, otherFlags)
+	if err == nil {
+		err = agreed(ctx, s.World, s.Data.Fingerprint(), "other data than the first; give all the same files")
+	}
 	if err != nil {
 		s.World.Abort(err)
 	}
 	return err
 }
 
-// agreed refuses processes that have something else of their own than the first.
-func agreed(ctx context.Context, w *processes.World, own string) error {
+const otherFlags = "another configuration or other flags than the first; start all with the same"
+
+// agreed refuses processes that have something else of their own than the first, as what
+// says.
+func agreed(ctx context.Context, w *processes.World, own, what string) error {
 	all, err := w.Gather(ctx, w.Next("agree"), []byte(own))
 	for k, other := range all {
 		if string(other) != own {
-			err = fmt.Errorf("%s was started with another configuration or other flags than the first; start all with the same", w.Processes()[k])
+			err = fmt.Errorf("%s was started with %s", w.Processes()[k], what)
 		}
 	}
 	return err

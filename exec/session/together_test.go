@@ -3,6 +3,8 @@ package session_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -94,27 +96,40 @@ func TestSessionRefusedByOne(t *testing.T) {
 
 // Processes that would run something else than the first are refused.
 func TestSessionDisagrees(t *testing.T) {
-	for _, differ := range []func(s *session.Session) string{
-		func(s *session.Session) string { s.Steps++; return "model.layers=4" },
-		func(*session.Session) string { return "model.layers=6" },
+	folder := t.TempDir()
+	for _, rank := range []string{"0", "1"} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, rank), []byte(rank), 0o600))
+	}
+	const flags, data = "was started with another configuration or other flags than the first", "was started with other data than the first; give all the same files"
+	for _, c := range []struct {
+		want   string
+		differ func(s *session.Session) string
+	}{
+		{flags, func(s *session.Session) string { s.Steps++; return "model.layers=4" }},
+		{flags, func(*session.Session) string { return "model.layers=6" }},
+		{data, func(s *session.Session) string {
+			s.Data.Source = "pairs:" + filepath.Join(folder, "1")
+			return "model.layers=4"
+		}},
 	} {
 		errs := among(t, 2, func(w *processes.World) error {
 			s := &session.Session{Options: session.Options{Seed: 1, MeasureOptions: exec.MeasureOptions{
 				Devices:      exec.DeviceOptions{Backend: "go", Oversubscribe: true},
 				TrainOptions: exec.TrainOptions{RunOptions: exec.RunOptions{World: w}, Warmup: 1, Steps: 2}, Repeats: 1,
+				Data: exec.DataOptions{Source: "pairs:" + filepath.Join(folder, "0")},
 			}}}
 			set := "model.layers=4"
 			if w.Rank == 1 {
-				set = differ(s)
+				set = c.differ(s)
 			}
-			c, _, err := session.Load("exec-mlp", 2, set)
+			config, _, err := session.Load("exec-mlp", 2, set)
 			if err != nil {
 				return err
 			}
-			return s.Run(context.Background(), c)
+			return s.Run(context.Background(), config)
 		})
 		require.ErrorContains(t, errs[0], "process 1 (pid ")
-		require.ErrorContains(t, errs[0], "was started with another configuration or other flags than the first")
+		require.ErrorContains(t, errs[0], c.want)
 		require.True(t, errors.As(errs[1], new(*processes.AbortError)), errs[1])
 	}
 }
