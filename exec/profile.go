@@ -79,7 +79,7 @@ func (p *Profile) round(step func(atOnce int) (*graph.Trace, error), atOnce int)
 // another reports whether one more round is needed; of several processes the first says so.
 func (p *Profile) another(ctx context.Context, repeats int, o RunOptions) (bool, error) {
 	n := len(p.Alone)
-	again := n < repeats || n < mostRounds*repeats && (disturbed(p.Alone) || disturbed(p.Together))
+	again := n < repeats || n < mostRounds*repeats && p.Disturbed()
 	if o.World == nil {
 		return again, nil
 	}
@@ -90,6 +90,9 @@ func (p *Profile) another(ctx context.Context, repeats int, o RunOptions) (bool,
 	word, err := o.World.Broadcast(ctx, o.World.Next("round"), word)
 	return err == nil && len(word) > 0 && word[0] == 1, err
 }
+
+// Disturbed reports whether something else ran during most rounds.
+func (p *Profile) Disturbed() bool { return disturbed(p.Alone) || disturbed(p.Together) }
 
 // disturbed reports whether something else ran during most steps of the same tasks.
 func disturbed(traces []*graph.Trace) bool {

@@ -43,6 +43,9 @@ type Calibration struct {
 	// too little memory for a copy of the network on each.
 	Cores *costmodel.Cores `json:"cores,omitempty"`
 
+	// Warnings are doubts about what was measured.
+	Warnings []string `json:"warnings,omitempty"`
+
 	// Machine is what a machine file of it says.
 	Machine costmodel.Machine `json:"-"`
 }
@@ -118,8 +121,19 @@ func (c *Calibration) crowd(ctx context.Context, n arch.Network, t arch.Training
 			*slower = calibrate.Significant(*slower)
 		}
 		c.Cores = &c.Machine.Cores
+		c.doubt(p.Disturbed())
 	}
 	return err
+}
+
+// doubt warns of neighbours that were not measured well.
+func (c *Calibration) doubt(disturbed bool) {
+	if disturbed {
+		c.Warnings = append(c.Warnings, "the machine was disturbed: the same tasks took over 5 % longer in most rounds than in the shortest; something else was running, so that neither the layers' times nor the neighbours' can be relied on")
+	}
+	if n := c.Cores; max(n.Forward, n.Backward, n.Update) >= float64(n.Number) {
+		c.Warnings = append(c.Warnings, fmt.Sprintf("%d tasks at once took as long as one after another: the other cores were busy, or are not to be had; measure again on a quiet machine", n.Number))
+	}
 }
 
 // Sizes lists half of a microbatch's size, itself and twice it.

@@ -1,11 +1,13 @@
 package calibration
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"psim/costmodel"
 	"psim/exec"
 	"psim/internal/units"
 )
@@ -17,4 +19,22 @@ func TestTransfersInNoise(t *testing.T) {
 	})
 	require.Equal(t, units.Rate(1e11), rate)
 	require.Zero(t, perPiece)
+}
+
+// Neighbours that were measured while something else ran are told of, in the file as well.
+func TestDoubts(t *testing.T) {
+	doubts := func(disturbed bool, cores costmodel.Cores) (*Calibration, int) {
+		c := &Calibration{Cores: &cores}
+		c.doubt(disturbed)
+		return c, len(c.Warnings)
+	}
+	steady := costmodel.Cores{Number: 2, Forward: 1.1, Backward: 1.05, Update: 1.3, Average: 1}
+	_, n := doubts(false, steady)
+	require.Zero(t, n)
+	c, n := doubts(true, steady)
+	require.Equal(t, 1, n)
+	require.Contains(t, strings.Join(c.Comment(), "\n"), "Warning: the machine was disturbed")
+	steady.Backward = 2
+	_, n = doubts(false, steady)
+	require.Equal(t, 1, n)
 }

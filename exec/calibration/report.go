@@ -39,6 +39,9 @@ func (c *Calibration) WriteText(w io.Writer, next string) error {
 	if n := c.Cores; n != nil {
 		fmt.Fprintf(w, "neighbours    forwards %.2f, backwards %.2f, updates %.2f, averages %.2f times as long while all %d cores compute\n", n.Forward, n.Backward, n.Update, n.Average, n.Number)
 	}
+	for _, warning := range c.Warnings {
+		fmt.Fprintf(w, "warning: %s\n", warning)
+	}
 	if next == "" {
 		return nil
 	}
@@ -67,7 +70,7 @@ func (c *Calibration) WriteJSON(w io.Writer) error { return files.WriteJSON(w, c
 
 // Comment returns the lines that head the machine file.
 func (c *Calibration) Comment() []string {
-	return []string{
+	lines := []string{
 		fmt.Sprintf("Layers of %s in fp32, by themselves on one core of %s.", c.Model, c.CPU),
 		fmt.Sprintf("%s. Medians, by", toolchain()),
 		"  " + c.Command,
@@ -75,6 +78,13 @@ func (c *Calibration) Comment() []string {
 		fmt.Sprintf("[machine.compute] is for layers that were not measured: fitted to those that were, and off by %.0f %% of their time.", 100*c.FitError),
 		fmt.Sprintf("Calling a program that does nothing takes %s, which the layers' times include.", units.FormatSeconds(c.Call)),
 	}
+	if c.Cores != nil {
+		lines = append(lines, fmt.Sprintf("[machine.cores] is how many times as long tasks take while all %d cores compute as they take alone.", c.Cores.Number))
+	}
+	for _, warning := range c.Warnings {
+		lines = append(lines, "Warning: "+warning+".")
+	}
+	return lines
 }
 
 // toolchain names what decides the speed beside the processor.
