@@ -69,6 +69,7 @@ func (c *Config) Pricing(p *Plan) []Pricing {
 	}
 	if p.Workload != nil {
 		l.device(p)
+		l.calibrated(p)
 		l.section("machine.host", m.Host, "default")
 	}
 	if p.Graph.Ranks()*m.Devices() > 1 && m.DevicesPerNode != 1 {
@@ -82,6 +83,35 @@ func (c *Config) Pricing(p *Plan) []Pricing {
 		l.add("schedule.microbatches", p.Graph.Shape.Microbatches, "default", []string{graph.Waiting})
 	}
 	return l.list
+}
+
+// calibrated adds what psim calibrate has measured.
+func (l *pricer) calibrated(p *Plan) {
+	d := p.Machine.Device
+	if len(d.Measured) > 0 {
+		l.add("machine.measured", cmp.Or(d.MeasuredModel, units.Plural(len(d.Measured), "layer")), "given", []string{"measured"})
+	}
+	class := map[string]string{p.Workload.Training.Optimizer: graph.Updating, costmodel.Averaging: graph.Averaging}
+	for _, u := range d.Updates {
+		if class[u.Name] != "" {
+			l.instead(class[u.Name])
+			l.add("machine.optimizer", fmt.Sprintf("%s at %s", u.Name, units.FormatRate(float64(u.Rate))), "given", []string{class[u.Name]})
+		}
+	}
+	if c := p.Machine.Cores; c.Number > 0 {
+		l.add("machine.cores.number", c.Number, "given", []string{"measured", "products", "attention", "between", graph.Updating})
+		l.add("machine.cores.forward", c.Forward, "given", []string{"measured", "products", "attention", "between"})
+		l.add("machine.cores.backward", c.Backward, "given", []string{"measured", "products", "attention", "between"})
+		l.add("machine.cores.update", c.Update, "given", []string{graph.Updating})
+		l.add("machine.cores.average", c.Average, "given", []string{graph.Averaging})
+	}
+}
+
+// instead takes a class from the settings that priced it until now.
+func (l *pricer) instead(class string) {
+	for i := range l.list {
+		l.list[i].Classes = slices.DeleteFunc(slices.Clone(l.list[i].Classes), func(c string) bool { return c == class })
+	}
 }
 
 // device adds the rates of the plan's device, in its precision.

@@ -9,6 +9,7 @@ import (
 
 	"psim/costmodel/link"
 	"psim/internal/setting"
+	"psim/schedules/graph"
 )
 
 // Every key of the table of prices is a key of a configuration; a plan's are those
@@ -36,4 +37,30 @@ func TestPricedKeys(t *testing.T) {
 		require.Contains(t, keys, want)
 	}
 	require.NotContains(t, keys, "machine.link.bandwidth link nvlink3-a100", "one device has none")
+}
+
+// What psim calibrate has measured prices its layers and the optimizer's step.
+func TestPricedByCalibration(t *testing.T) {
+	c, err := Parse("x.toml", []byte(`schedule.name = "ddp"
+model = {family = "mlp", layers = 2, hidden = 8}
+batch.global = 2
+train.optimizer = "adam"
+machine.cores = {number = 2, forward = 1.5, update = 1.2}
+machine.compute = {flops = "1GFLOP/s", memory_bandwidth = "1GB/s"}
+[[machine.optimizer]]
+name = "adam"
+per_tensor = "1us"
+rate = "1GB/s"
+`))
+	require.NoError(t, err)
+	plan, err := c.Build()
+	require.NoError(t, err)
+	classes := map[string][]string{}
+	for _, p := range c.Pricing(plan) {
+		classes[p.Key] = p.Classes
+	}
+	require.Equal(t, []string{graph.Updating}, classes["machine.optimizer"])
+	require.NotContains(t, classes["machine.compute.memory_bandwidth"], graph.Updating)
+	require.Contains(t, classes["machine.cores.forward"], "products")
+	require.Equal(t, []string{graph.Updating}, classes["machine.cores.update"])
 }

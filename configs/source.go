@@ -119,9 +119,14 @@ func (s *source) error(e *setting.Error) *Error {
 	if !strings.Contains(e.Key, ".") {
 		what = "section"
 	}
-	hint := e.Problem
-	if in := setting.Tables(Config{}, e.Key[strings.LastIndex(e.Key, ".")+1:]); in != nil {
-		hint = "; it belongs in [" + strings.Join(in, "] or [") + "]"
+	hint, key := e.Problem, e.Key[strings.LastIndex(e.Key, ".")+1:]
+	if in := setting.Tables(Config{}, key); in != nil {
+		tables := "[" + strings.Join(in, "] or [") + "]"
+		if strings.Contains(hint, "did you mean") {
+			hint += " There is a " + key + " in " + tables
+		} else {
+			hint = "; it belongs in " + tables
+		}
 	}
 	return s.at(found.key, "", fmt.Sprintf("unknown %s %q%s", what, e.Key, hint))
 }

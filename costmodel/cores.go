@@ -26,7 +26,7 @@ func (Cores) Settings() []setting.Setting {
 	slower := setting.Between(1, 1<<16)
 	return []setting.Setting{
 		{Key: "number", Example: "2", Range: setting.Count(), Text: "tasks of ranks that can run at once, sums and messages among them; more share them", Unset: "each has a core and memory of its own"},
-		{Key: "forward", Example: "1.05", Range: slower, Text: "how much longer a forward takes while all other cores compute than alone, because they share memory; while a part of them do, it is that part", Unset: "1"},
+		{Key: "forward", Example: "1.05", Range: slower, Text: "times as long as alone that a forward takes while all cores compute, because they share memory; while some compute, that share of it", Unset: "1"},
 		{Key: "backward", Example: "1.05", Range: slower, Text: "the same of a backward, and of its halves", Unset: "1"},
 		{Key: "update", Example: "1.3", Range: slower, Text: "the same of an optimizer's step", Unset: "1"},
 		{Key: "average", Example: "1.3", Range: slower, Text: "the same of dividing summed gradients", Unset: "1"},
@@ -45,12 +45,12 @@ func (c Cores) check(m *Machine, g *graph.Graph) error {
 	switch slower := c; {
 	case c.Number == 0:
 		if slower != (Cores{}) {
-			return errors.New("cores: forward to average say what tasks take while all cores compute; give their number")
+			return errors.New("cores: forward, backward, update and average need number, the cores that compute at once")
 		}
 	case m.Nodes(g.Ranks()) > 1:
 		return errors.New("cores: those of one machine, which all ranks share; leave out devices_per_node, or the cores")
 	case m.Devices() > 1:
-		return errors.New("cores: a rank computes on one; leave out parallel.tensor and parallel.context, or the cores")
+		return errors.New("cores: a rank computes on one core, so tensor and context groups cannot be; set parallel.tensor and parallel.context to 1, or remove [machine.cores]")
 	case m.threads(g) != nil:
 		return errors.New("cores: compute what they launch themselves; leave out [machine.host], or the cores")
 	}
