@@ -50,7 +50,7 @@ func newExec() *cobra.Command {
 			first := processes.First()
 			err := f.run(cmd, args, first)
 			if !first {
-				err = apart(err)
+				err = apart(cmd.Context(), err)
 			}
 			return err
 		},

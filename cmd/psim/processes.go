@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -19,32 +18,23 @@ import (
 )
 
 // apart keeps an error of a process that is not the first from the user if the first
-// tells the same: of flags and settings. What this process alone may have found, such as a
-// file that is not there, is told when the others have had the time to end it.
-func apart(err error) error {
+// tells the same, as it does of flags and settings, and whoever started them then ends this
+// one. What this one alone has found, such as a file that is not there, it tells.
+func apart(ctx context.Context, err error) error {
 	switch {
 	case err == nil || errors.As(err, new(said)):
 		return err
 	case errors.Is(err, context.Canceled): // as the first was
 		return said{err}
-	case errors.As(err, new(unjoined)) || errors.As(err, new(*fs.PathError)):
-		time.Sleep(2 * time.Second)
-		return err
 	}
-	return toldByFirst(err)
+	select {
+	case <-ctx.Done():
+		return said{err}
+	case <-time.After(notice):
+	}
+	host, _ := os.Hostname()
+	return fmt.Errorf("process %d on %s: %w", processes.Launched(os.Getenv).Rank, host, err)
 }
-
-// toldByFirst marks an error that the first tells likewise. Whoever started the processes may
-// end them all as soon as this one has ended, so that it lets the first speak before.
-func toldByFirst(err error) error {
-	time.Sleep(200 * time.Millisecond)
-	return said{err}
-}
-
-// unjoined marks an error of coming together with the other processes.
-type unjoined struct{ error }
-
-func (u unjoined) Unwrap() error { return u.error }
 
 // said marks an error that the user was told already, or that another process tells.
 type said struct{ error }
@@ -60,7 +50,7 @@ func onlyOne(cmd *cobra.Command) error {
 	case l.Size == 0, !slices.Contains([]string{"run", "search", "sweep", "validate", "calibrate", "reproduce"}, cmd.Name()), shard != nil && shard.Changed:
 		return nil
 	case l.Rank > 0:
-		return toldByFirst(errors.New("the first refuses to run"))
+		return apart(cmd.Context(), fmt.Errorf("psim %s does its work in one process, and %s has started %d; psim exec is what runs over several", cmd.Name(), l.Name, l.Size))
 	case shard != nil:
 		return fmt.Errorf("%s has started %d processes, and each would do the same: start psim %s without %s, or give every process a part with --shard I/N", l.Name, l.Size, cmd.Name(), l.Name)
 	}
@@ -128,7 +118,7 @@ func (f *execFlags) inProcesses(ctx context.Context, ranks int, check, run func(
 	w, err := processes.Open(ctx, o)
 	p.clear()
 	if err != nil {
-		return failed(unjoined{err})
+		return failed(err)
 	}
 	if w == nil {
 		return run()
