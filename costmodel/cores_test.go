@@ -40,7 +40,7 @@ func TestCoresErrors(t *testing.T) {
 	for want, change := range map[string]func(m *costmodel.Machine){
 		"leave out devices_per_node, or the cores": func(m *costmodel.Machine) { m.DevicesPerNode, m.Network = 1, m.Link },
 		"leave out [machine.host], or the cores":   func(m *costmodel.Machine) { m.Host.Task = units.Duration(time.Microsecond) },
-		"give their number":                        func(m *costmodel.Machine) { m.Cores.Number = 0 },
+		"need number, the cores that compute at once":                        func(m *costmodel.Machine) { m.Cores.Number = 0 },
 	} {
 		m := machine()
 		m.Cores = costmodel.Cores{Number: 2, Forward: 1.5}
