@@ -38,9 +38,9 @@ func TestCoresErrors(t *testing.T) {
 	w := workload(t, mlp(t, 4, 3), []int32{0, 1}, 2, 2)
 	g := graphOf(t, w, orderOf(t, "1f1b", w))
 	for want, change := range map[string]func(m *costmodel.Machine){
-		"leave out devices_per_node, or the cores": func(m *costmodel.Machine) { m.DevicesPerNode, m.Network = 1, m.Link },
-		"leave out [machine.host], or the cores":   func(m *costmodel.Machine) { m.Host.Task = units.Duration(time.Microsecond) },
-		"need number, the cores that compute at once":                        func(m *costmodel.Machine) { m.Cores.Number = 0 },
+		"leave out devices_per_node, or the cores":    func(m *costmodel.Machine) { m.DevicesPerNode, m.Network = 1, m.Link },
+		"leave out [machine.host], or the cores":      func(m *costmodel.Machine) { m.Host.Task = units.Duration(time.Microsecond) },
+		"need number, the cores that compute at once": func(m *costmodel.Machine) { m.Cores.Number = 0 },
 	} {
 		m := machine()
 		m.Cores = costmodel.Cores{Number: 2, Forward: 1.5}
