@@ -13,8 +13,8 @@ import (
 type Cores struct {
 	// Number is how many ranks can compute at once.
 	Number int `toml:"number" json:"number"`
-	// Forward to Average are how much longer these take while all other cores compute, too,
-	// than they take alone; 0 is 1, no longer.
+	// Forward to Average are how many times as long as alone these take while all other cores
+	// compute, too; 0 is 1, no longer.
 	Forward  float64 `toml:"forward" json:"forward"`
 	Backward float64 `toml:"backward" json:"backward"` // and its halves
 	Update   float64 `toml:"update" json:"update"`

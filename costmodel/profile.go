@@ -80,7 +80,7 @@ func Crowded(costs graph.Costs, cores int, pinned bool, alone, together []*graph
 	return costs
 }
 
-// slowdowns returns by kind how much longer tasks take beside those of all other cores.
+// slowdowns returns by kind how many times as long as alone tasks take beside those of all other cores.
 func slowdowns(cores int, alone, together []*graph.Trace) (slower [graph.Kinds]float64) {
 	var lost [graph.Kinds][]float64
 	for n := range together {

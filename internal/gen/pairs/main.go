@@ -67,7 +67,7 @@ func inTurns(w io.Writer, pairs int, list []side) error {
 		}
 		fmt.Fprintf(w, "pair %d: %s", n+1, duration(list[0].medians[n]))
 		for _, s := range list[1:] {
-			fmt.Fprintf(w, ", %s %s (%s)", s.name, duration(s.medians[n]), percent(s.medians[n]/list[0].medians[n]))
+			fmt.Fprintf(w, ", %s %s (%s)", s.name, duration(s.medians[n]), reports.SignedPercent(s.medians[n]/list[0].medians[n]-1))
 		}
 		fmt.Fprintln(w)
 	}
@@ -78,7 +78,7 @@ func inTurns(w io.Writer, pairs int, list []side) error {
 			ratios[n] = s.medians[n] / list[0].medians[n]
 		}
 		fmt.Fprintf(w, "%s against %s: %s, the median of %s (%s to %s)\n", s.name, list[0].name,
-			percent(median(ratios)), units.Plural(pairs, "pair"), percent(slices.Min(ratios)), percent(slices.Max(ratios)))
+			reports.SignedPercent(median(ratios)-1), units.Plural(pairs, "pair"), reports.SignedPercent(slices.Min(ratios)-1), reports.SignedPercent(slices.Max(ratios)-1))
 	}
 	return nil
 }
@@ -147,6 +147,3 @@ func median(values []float64) float64 {
 func duration(seconds float64) string {
 	return units.FormatDuration(time.Duration(seconds * float64(time.Second)))
 }
-
-// percent says by how much a ratio is above 1.
-func percent(ratio float64) string { return fmt.Sprintf("%+.1f %%", 100*(ratio-1)) }

@@ -20,10 +20,10 @@ func TestInTurns(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, inTurns(&out, 3, []side{says("one", "0.2 0.4 0.2"), says("two", "0.21 0.4 0.22")}))
 	require.Equal(t, `pair 1: 200 ms, two 210 ms (+5.0 %)
-pair 2: 400 ms, two 400 ms (+0.0 %)
+pair 2: 400 ms, two 400 ms (0.0 %)
 pair 3: 200 ms, two 220 ms (+10.0 %)
 
-two against one: +5.0 %, the median of 3 pairs (+0.0 % to +10.0 %)
+two against one: +5.0 %, the median of 3 pairs (0.0 % to +10.0 %)
 `, out.String())
 	require.ErrorContains(t, inTurns(&out, 1, []side{{name: "one", command: []string{"sh", "-c", "echo out of luck >&2; exit 1"}}}), "out of luck")
 }
