@@ -72,8 +72,8 @@ exhaustive: ## predict every plan of four small spaces one by one, and compare w
 	$(GO) run ./internal/gen/exhaustive
 
 ROWS ?= $(or $(TMPDIR),/tmp)/psim-executed.jsonl
-report: ## predict and run experiments on this quiet machine: docs/executed.md; ten minutes; once ended it goes on (rm ROWS first for all anew)
-	$(GO) run ./cmd/psim validate --executed --markdown --resume $(ROWS) > docs/executed.md.new
+report: ## predict and run experiments on this quiet machine: docs/executed.md; half an hour; once ended it goes on (rm ROWS first for all anew)
+	$(if $(shell command -v mpicc),CC=mpicc) $(GO) run $(if $(shell command -v mpicc),-tags mpi) ./cmd/psim validate --executed --markdown --resume $(ROWS) > docs/executed.md.new
 	mv docs/executed.md.new docs/executed.md
 
 course-checks: ## the eight checks of CS1390, whole VGG16 on two workers: docs/course-checks.md; takes 20 minutes

@@ -77,17 +77,14 @@ type FittedRange struct {
 type timings []calibrate.CollectiveTiming
 
 // FitLink fits a link to files with the output of nccl-tests' all_reduce_perf,
-// all_gather_perf and reduce_scatter_perf, text or JSON, and says how far off it is.
+// all_gather_perf and reduce_scatter_perf, or of psim exec with such a collective, text or
+// JSON, and says how far off it is.
 func FitLink(paths ...string) (*LinkFit, error) {
-	var all timings
-	byFile := make([]timings, len(paths))
-	for i, path := range paths {
-		var err error
-		if byFile[i], err = readNCCLTests(path); err != nil {
-			return nil, err
-		}
-		all = append(all, byFile[i]...)
+	byFile, err := readEach(paths)
+	if err != nil {
+		return nil, err
 	}
+	all := slices.Concat(byFile...)
 	fitted, err := calibrate.FitLink(all)
 	if err != nil {
 		return nil, err
@@ -117,6 +114,20 @@ func FitLink(paths ...string) (*LinkFit, error) {
 		f.Ranges = append(f.Ranges, fittedRanges(t)...)
 	}
 	return f, nil
+}
+
+// readEach reads files, each of which may be there once.
+func readEach(paths []string) (byFile []timings, err error) {
+	byFile = make([]timings, len(paths))
+	for i, path := range paths {
+		if slices.ContainsFunc(paths[:i], func(earlier string) bool { return files.Same(earlier, path) }) {
+			return nil, fmt.Errorf("%s: is given twice, and its times would count twice; give every file once", path)
+		}
+		if byFile[i], err = readNCCLTests(path); err != nil {
+			return nil, err
+		}
+	}
+	return byFile, nil
 }
 
 // fittedRanges lists the ranges of a table as a result has them.
@@ -261,12 +272,15 @@ func (list timings) warnings(name string) (texts []string) {
 		smallest, largest := group.sizes()
 		switch {
 		case smallest == largest:
-			add("have one size, %v: all of its time counts for bandwidth and none for start-up; measure several, with -b 8 -e 1G -f 2", units.Bytes(largest))
+			add("have one size, %v: all of its time counts for bandwidth and none for start-up; measure several, from 8B to 1GiB", units.Bytes(largest))
 		case largest < enough:
-			add("end at %v: what larger tensors take is not known from them; measure up to -e 1G", units.Bytes(largest))
+			add("end at %v: what larger tensors take is not known from them; measure up to 1GiB", units.Bytes(largest))
 		}
 		if less, more := group.fall(); float64(less.Time) > leastFall*float64(more.Time) {
 			add("take %s at %v and only %s at %v: something else may have run; the fit never falls, and lies between", units.FormatDuration(less.Time), units.Bytes(less.Bytes), units.FormatDuration(more.Time), units.Bytes(more.Bytes))
+		}
+		if doubt := group[0].Doubt; doubt != "" {
+			add("were measured with a warning: %s", doubt)
 		}
 		if group[0].Guessed {
 			add("are told by their numbers, and alltoall has the same: the file does not name its test, as nccl-tests do from 2.17 on")

@@ -24,7 +24,7 @@ func (f *LinkFit) WriteMachine(w io.Writer) error {
 // WriteTable prints the fit for people.
 func (f *LinkFit) WriteTable(w io.Writer) error {
 	for _, t := range f.Tables {
-		fmt.Fprintf(w, "%ss: %s, of %v to %v, from %s\n\n", t.name(), units.Plural(t.Sizes, "time"), units.Bytes(t.Smallest), units.Bytes(t.Largest), strings.Join(t.Inputs, ", "))
+		fmt.Fprintf(w, "%ss: %s, of %v to %v, from %s\n\n", t.name(), units.Plural(t.Sizes, "measured time"), units.Bytes(t.Smallest), units.Bytes(t.Largest), strings.Join(t.Inputs, ", "))
 		if err := f.writeRanges(w, t.Collective); err != nil {
 			return err
 		}

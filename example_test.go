@@ -63,7 +63,7 @@ func ExamplePrediction_WhatIf() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	list, err := p.WhatIf(ctx, nil)
+	list, _, err := p.WhatIf(ctx, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func ExampleFitLink() {
 		log.Fatal(err)
 	}
 	// Output:
-	// all-reduces: 10 times, of 1KiB to 256MiB, from testdata/all_reduce.txt
+	// all-reduces: 10 measured times, of 1KiB to 256MiB, from testdata/all_reduce.txt
 	//
 	//   ranks  from     call  bus bandwidth
 	//       8    0B  24.0 µs      80.0 GB/s

@@ -32,7 +32,7 @@ var arrows = map[string][]string{
 	"costmodel/stages":          {"schedules/graph", "schedules/wiring", "costmodel/arch"},
 	"costmodel/memory":          {"schedules/graph", "costmodel/arch", "costmodel/stages"},
 	"costmodel":                 {"schedules/graph", "schedules/wiring", "costmodel/arch", "costmodel/link", "costmodel/stages", "costmodel/memory"},
-	"costmodel/calibrate":       {"schedules/graph", "costmodel/arch", "costmodel/link", "costmodel"},
+	"costmodel/calibrate":       {"schedules/graph", "schedules/collective", "costmodel/arch", "costmodel/link", "costmodel"},
 	"sim":                       {"schedules/graph"},
 	"exec":                      {"schedules", "schedules/graph", "schedules/wiring", "schedules/collective", "costmodel/arch", "costmodel/stages", "exec/processes", "exec/programs", "exec/data"},
 	"exec/calibration":          {".", "costmodel", "costmodel/arch", "costmodel/calibrate", "costmodel/link", "exec", "exec/programs"},
@@ -42,7 +42,7 @@ var arrows = map[string][]string{
 	"exec/pth":                  {},
 	"exec/doctor":               {"exec", "exec/programs"},
 	"exec/session":              {".", "configs", "costmodel", "exec", "exec/processes", "exec/programs", "exec/pth", "reports", "schedules/collective", "schedules/graph"},
-	"exec/validation":           {"configs", "exec", "exec/programs", "exec/session", "reports"},
+	"exec/validation":           {"exec/mpi", "configs", "exec", "exec/programs", "exec/session", "reports"},
 	"exec/programs":             {"costmodel/arch"},
 	"configs":                   {"schedules", "schedules/graph", "schedules/order", "schedules/wiring", "schedules/collective", "schedules/partition", "schedules/search", "costmodel", "costmodel/arch", "costmodel/link", "costmodel/stages", "costmodel/memory"},
 	"plans":                     {"schedules", "schedules/graph", "schedules/order", "schedules/wiring", "costmodel", "costmodel/arch", "costmodel/memory", "costmodel/stages", "configs", "reports", "sim"},
@@ -51,28 +51,29 @@ var arrows = map[string][]string{
 	"reports/chart":             {},
 	"reports/coursefile":        {"reports", "schedules/graph"},
 	"reports/figures":           {"reports", "reports/chart", "reports/coursefile"},
-	"internal/units":            {},
+	"internal/units":            {"internal/pattern"},
 	"internal/nearest":          {},
+	"internal/pattern":          {},
 	"internal/wrap":             {},
 	"internal/setting":          {"internal/nearest", "internal/wrap"},
 	"internal/fault":            {},
-	"internal/files":            {},
+	"internal/files":            {"internal/pattern"},
 	"internal/interrupt":        {},
 	"internal/cores":            {},
 	"internal/memory":           {"internal/units"},
 	"internal/golden":           {},
 	"internal/ordertest":        {"schedules", "schedules/graph", "schedules/order", "schedules/wiring"},
-	"internal/published":        {".", "schedules/graph", "configs", "costmodel", "costmodel/arch", "costmodel/calibrate", "costmodel/link", "costmodel/stages", "reports", "internal/files", "internal/units", "internal/nearest", "internal/wrap"},
+	"internal/published":        {".", "schedules/graph", "configs", "costmodel", "costmodel/arch", "costmodel/calibrate", "costmodel/link", "costmodel/stages", "reports", "internal/files", "internal/pattern", "internal/units", "internal/nearest", "internal/wrap"},
 	"internal/gen/fit":          {"internal/published"},
 	"internal/gen/exhaustive":   {".", "configs", "internal/units", "reports"},
-	"internal/gen/pytorch":      {},
+	"internal/gen/pytorch":      {"internal/units"},
 	"internal/gen/pairs":        {"internal/units", "reports"},
 	"internal/gen/speed":        {".", "configs", "costmodel", "schedules", "schedules/graph", "schedules/wiring", "sim", "internal/units"},
 	"internal/gen/schema":       {"reports"},
 	"internal/gen/coursechecks": {"exec", "exec/programs", "exec/session", "reports"},
 	"internal/gen/gallery":      {".", "internal/files", "internal/wrap", "reports", "schedules", "schedules/graph"},
 	"internal/courses":          {".", "configs", "exec/programs", "exec/session", "reports", "reports/coursefile", "reports/figures", "internal/files", "internal/units", "internal/nearest", "internal/questions"},
-	"internal/questions":        {".", "reports", "internal/nearest", "schedules", "schedules/partition", "schedules/graph", "schedules/wiring", "schedules/collective", "configs", "costmodel", "costmodel/arch", "costmodel/link", "costmodel/stages", "internal/files", "internal/units", "internal/wrap"},
+	"internal/questions":        {".", "reports", "internal/nearest", "schedules", "schedules/partition", "schedules/graph", "schedules/wiring", "schedules/collective", "configs", "costmodel", "costmodel/arch", "costmodel/link", "costmodel/stages", "internal/files", "internal/pattern", "internal/units", "internal/wrap"},
 }
 
 // owners lists the outside libraries that one folder keeps to itself.
@@ -80,6 +81,7 @@ var owners = map[string]string{
 	"github.com/BurntSushi/toml": "configs",
 	"gonum.org/v1/plot":          "reports",
 	"golang.org/x/image":         "reports/chart",
+	"github.com/go-fonts/":       "reports/chart",
 	"google.golang.org/protobuf": "reports",
 	"golang.org/x/sys":           "internal",
 	"gonum.org/v1/gonum":         "costmodel",
@@ -207,6 +209,9 @@ func goFiles(t *testing.T) []string {
 			return err
 		}
 		if d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "out") {
+			return filepath.SkipDir
+		}
+		if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil && d.IsDir() && name != "." { // another module
 			return filepath.SkipDir
 		}
 		if strings.HasSuffix(name, ".go") {

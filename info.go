@@ -57,6 +57,9 @@ func work(c *configs.Config, plan *configs.Plan) reports.Work {
 		ModelFLOPs:    3 * float64(n.FLOPs(arch.Forward)) * float64(plan.Samples),
 		HardwareFLOPs: plan.Workload.FLOPs(), PeakFLOPs: float64(device.PeakIn(precision)),
 	}
+	if c.Train.Stack != "none" {
+		w.Stack = c.Train.Stack
+	}
 	if plan.Tokens > 0 {
 		w.SequenceLength = n.TokensPerSample
 	}

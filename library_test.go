@@ -26,7 +26,7 @@ func TestOtherModule(t *testing.T) {
 	}
 	module, err := os.ReadFile("go.mod")
 	require.NoError(t, err)
-	text := strings.Replace(string(module), "module psim", "module example", 1) + "\nrequire psim v0.0.0\n\nreplace psim => " + root + "\n"
+	text := strings.Replace(strings.ReplaceAll(string(module), "=> ./", "=> "+root+"/"), "module psim", "module example", 1) + "\nrequire psim v0.0.0\n\nreplace psim => " + root + "\n"
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "go.mod"), []byte(text), 0o644))
 	cmd := exec.Command("go", "run", ".")
 	cmd.Dir = folder

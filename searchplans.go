@@ -95,7 +95,7 @@ func SearchPlans(ctx context.Context, c *configs.Config, q PlanQuery, progress f
 	if err := s.rank(context.WithoutCancel(ctx), found); err != nil {
 		return nil, err
 	}
-	s.Partial = ctx.Err() != nil
+	s.Partial, s.Nothing = ctx.Err() != nil, space.Nothing()
 	return &s.PlanRanking, ctx.Err()
 }
 

@@ -235,6 +235,7 @@ func TestSweepKilled(t *testing.T) {
 		_ = cmd.Wait()
 		journal, err := os.ReadFile(filepath.Join(out, "sweep.journal"))
 		if err != nil {
+			finished = 0 // it has not begun, or ended before the kill, and the next begins anew
 			continue
 		}
 		within++

@@ -16,9 +16,10 @@ import (
 // WhatIf predicts what one change each would give: a link, a device's rates twice as
 // fast, other microbatches, another schedule or recomputation, and so on, the shortest
 // step first. What cannot be, is another training, or changes neither time nor memory is
-// left out. progress, which may be nil, is told which change comes next.
-func (p *Prediction) WhatIf(ctx context.Context, progress func(number, of int, set []string)) ([]reports.WhatIf, error) {
-	list := []reports.WhatIf{}
+// left out, and so is what would be priced by another source: unmeasured lists that. progress,
+// which may be nil, is told which change comes next.
+func (p *Prediction) WhatIf(ctx context.Context, progress func(number, of int, set []string)) (list []reports.WhatIf, unmeasured [][]string, err error) {
+	list = []reports.WhatIf{}
 	changes := p.whatIfs()
 	for i, sets := range changes {
 		if progress != nil {
@@ -30,9 +31,13 @@ func (p *Prediction) WhatIf(ctx context.Context, progress func(number, of int, s
 		}
 		changed, err := Estimate(ctx, c)
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return nil, nil, ctx.Err()
 		}
 		if err != nil || changed.batch() != p.batch() {
+			continue
+		}
+		if p.otherSource(changed) {
+			unmeasured = append(unmeasured, sets)
 			continue
 		}
 		r := changed.Result
@@ -44,7 +49,27 @@ func (p *Prediction) WhatIf(ctx context.Context, progress func(number, of int, s
 	slices.SortStableFunc(list, func(a, b reports.WhatIf) int {
 		return cmp.Or(cmp.Compare(a.StepTime, b.StepTime), slices.Compare(a.Set, b.Set))
 	})
-	return list, nil
+	return list, unmeasured, nil
+}
+
+// otherSource reports whether layers that only one of two predictions has were measured,
+// and those that only the other has were not: what the change gives would be lost in the
+// difference between what was measured and what is fitted to it.
+func (p *Prediction) otherSource(changed *Prediction) bool {
+	if w := p.Plan.Workload; w == nil || cmp.Or(w.Training.Precision, "fp32") != "fp32" { // in which layers are measured
+		return false
+	}
+	device := p.Plan.Machine.Device
+	own, other := device.MeasuredLayers(p.Plan.Workload.Network), device.MeasuredLayers(changed.Plan.Workload.Network)
+	differ := func(a, b map[string]bool, measured bool) bool {
+		for signature, known := range a {
+			if _, both := b[signature]; !both && known == measured {
+				return true
+			}
+		}
+		return false
+	}
+	return differ(own, other, true) && differ(other, own, false) || differ(own, other, false) && differ(other, own, true)
 }
 
 // whatIfs lists the changes to try.

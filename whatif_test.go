@@ -1,13 +1,18 @@
 package psim_test
 
 import (
+	"bytes"
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"psim"
+	"psim/configs"
+	"psim/costmodel"
 	"psim/reports"
 )
 
@@ -26,7 +31,7 @@ func TestWhatIf(t *testing.T) {
 		p, err := psim.Predict(context.Background(), c)
 		require.NoError(t, err)
 		said := 0
-		list, err := p.WhatIf(context.Background(), func(number, of int, set []string) {
+		list, _, err := p.WhatIf(context.Background(), func(number, of int, set []string) {
 			said++
 			require.Equal(t, said, number)
 		})
@@ -63,7 +68,7 @@ func TestWhatIfStops(t *testing.T) {
 	p, err := psim.Predict(context.Background(), c)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	_, err = p.WhatIf(ctx, func(number, _ int, _ []string) {
+	_, _, err = p.WhatIf(ctx, func(number, _ int, _ []string) {
 		if number == 3 {
 			cancel()
 		}
@@ -83,4 +88,39 @@ func TestSpeedup(t *testing.T) {
 	}
 	require.InDelta(t, times["0.5"]-times["1"], 2*(times["1"]-times["2"]), 1e-6)
 	require.Greater(t, times["0.5"], 1.9*times["1"])
+}
+
+// Where the layers of the configuration were measured, a change that needs others is not
+// compared with it, and the rest is.
+func TestWhatIfMeasured(t *testing.T) {
+	c, err := psim.Load("exec", "train.recompute=none")
+	require.NoError(t, err)
+	plan, err := c.Build()
+	require.NoError(t, err)
+	m := plan.Machine
+	m.Device.MeasuredModel = "gpt-6x192"
+	for _, l := range plan.Workload.Network.Distinct() {
+		m.Device.Measured = append(m.Device.Measured, costmodel.Measured{Layer: l.Signature(), Samples: 4, Forward: 1e7, Backward: 2e7, InputGradient: 1e7, WeightGradient: 1e7})
+	}
+	var text bytes.Buffer
+	require.NoError(t, configs.WriteMachine(&text, m, nil))
+	file := filepath.Join(t.TempDir(), "measured.toml")
+	require.NoError(t, os.WriteFile(file, text.Bytes(), 0o644))
+	c, err = psim.Load("exec", "machine.file="+file)
+	require.NoError(t, err)
+	p, err := psim.Predict(t.Context(), c)
+	require.NoError(t, err)
+	require.Empty(t, p.Result.Warnings)
+	list, unmeasured, err := p.WhatIf(t.Context(), nil)
+	require.NoError(t, err)
+	require.Contains(t, unmeasured, []string{"model.attention=flash"})
+	for _, what := range list {
+		changed, err := c.With(what.Set...)
+		require.NoError(t, err)
+		r, err := psim.Estimate(t.Context(), changed)
+		require.NoError(t, err)
+		require.Empty(t, r.Result.Warnings, what.Set)
+		require.NotContains(t, unmeasured, what.Set)
+	}
+	require.NotEmpty(t, list)
 }

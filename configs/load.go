@@ -8,11 +8,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"psim/internal/nearest"
+	"psim/internal/pattern"
 	"psim/internal/setting"
 )
 
@@ -168,12 +169,12 @@ func (c *Config) add(label, data string, lines bool) error {
 	return err
 }
 
-var setPattern = regexp.MustCompile(`^([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+)\s*=(.*)$`)
+var setPattern = pattern.New(`^([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+)\s*=(.*)$`)
 
 // set applies KEY=VALUE. The value is TOML where it parses as such, and a
 // string otherwise, so that quotes may be left out.
 func (c *Config) set(over string) error {
-	m := setPattern.FindStringSubmatch(strings.TrimSpace(over))
+	m := setPattern().FindStringSubmatch(strings.TrimSpace(over))
 	if m == nil {
 		return &Error{Label: over, Override: true, Problem: "must be KEY=VALUE with a dotted key, such as schedule.microbatches=16"}
 	}
@@ -199,13 +200,13 @@ func (c *Config) set(over string) error {
 
 // keyAtStart finds the key that an option struct's error begins with, if it
 // does.
-var keyAtStart = regexp.MustCompile(`^([a-z0-9_.]+)(?: = | is |: )`)
+var keyAtStart = pattern.New(`^([a-z0-9_.]+)(?: = | is |: )`)
 
 // problem turns an error of the package that owns a section into an Error
 // with a position. By convention such errors begin with the key they mean.
 func (c *Config) problem(section string, err error) error {
 	text, key := err.Error(), section
-	if m := keyAtStart.FindStringSubmatch(text); m != nil && setting.IsKey(Config{}, section+"."+m[1]) {
+	if m := keyAtStart().FindStringSubmatch(text); m != nil && setting.IsKey(Config{}, section+"."+m[1]) {
 		key, text = section+"."+m[1], section+"."+text
 	}
 	for _, k := range []string{key, section} {
@@ -235,6 +236,9 @@ func (e *Error) Unwrap() error { return e.Cause }
 // Error prints "file:line:column: key: problem", as far as it is known.
 func (e *Error) Error() string {
 	var b strings.Builder
+	if rest, again := e.again(); again {
+		return shorten(e.Label + rest)
+	}
 	b.WriteString(e.Label)
 	if e.Line > 0 {
 		fmt.Fprintf(&b, ":%d:%d", e.Line, e.Col)
@@ -245,6 +249,18 @@ func (e *Error) Error() string {
 	}
 	b.WriteString(e.Problem)
 	return shorten(b.String())
+}
+
+// again reports whether the problem begins with the name of the file that the label sets, and
+// returns what comes after that.
+func (e *Error) again() (rest string, again bool) {
+	key, value, _ := strings.Cut(e.Label, "=")
+	for _, form := range []string{key + " = " + strconv.Quote(value), key + ": " + value} {
+		if rest, again = strings.CutPrefix(e.Problem, form); e.Override && again && strings.HasSuffix(key, ".file") && strings.IndexAny(rest, ":,") == 0 {
+			return rest, true
+		}
+	}
+	return "", false
 }
 
 // shorten cuts the middle out of a message that quotes an enormous value.

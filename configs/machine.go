@@ -45,7 +45,11 @@ func (c *Config) machineOptions() (costmodel.MachineOptions, error) {
 		return c.Machine, nil
 	}
 	options, err := c.machineFile(c.Machine.File)
-	if err != nil {
+	switch inside := new(Error); {
+	case err == nil:
+	case errors.As(err, &inside) && inside.Label == c.Machine.File:
+		err = fmt.Errorf("file: %w", err)
+	default:
 		err = fmt.Errorf("file = %q: %w", c.Machine.File, err)
 	}
 	return options, err

@@ -85,6 +85,9 @@ func (s Stack) on(device string) []string {
 // without attention have none of [model], cores of a CPU no driver and no allocator, and
 // [times] has its own.
 func (c *Config) stackSettings() []string {
+	if c.Train.Stack == "none" { // and the catalog is not read
+		return nil
+	}
 	i := slices.IndexFunc(Stacks(), func(s Stack) bool { return s.Name == c.Train.Stack })
 	if i < 0 {
 		return nil

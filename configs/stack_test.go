@@ -2,9 +2,12 @@ package configs_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"psim/configs"
@@ -76,6 +79,51 @@ func TestStacks(t *testing.T) {
 		}
 	}
 	require.Equal(t, arch.Stacks(), names)
+}
+
+// Every setting of a stack has a source: one that names it before its colon, or that of
+// another stack or device, "as" which it is, and which sets it alike.
+func TestStackSources(t *testing.T) {
+	for _, s := range configs.Stacks() {
+		lists := map[string][]string{"sets": s.Sets, "mixtures": s.Mixtures}
+		maps.Copy(lists, s.Devices)
+		for list, sets := range lists {
+			for _, set := range sets {
+				assert.True(t, settingSourced(s, list, set), "%s, %s: %s has no source in configs/catalog/stacks.toml", s.Name, list, set)
+			}
+		}
+	}
+	s := configs.Stacks()[0]
+	require.False(t, settingSourced(s, "sets", "memory.allocator = 0.06"), "no stack sets it so")
+	require.False(t, settingSourced(s, "sets", "train.clip = true"))
+}
+
+// settingSourced reports whether a setting in a list of a stack has a source.
+func settingSourced(s configs.Stack, list, set string) bool {
+	key, _, _ := strings.Cut(set, " = ")
+	key = key[strings.LastIndex(key, ".")+1:]
+	for _, clause := range strings.Split(s.Source[list], "; ") {
+		head, _, of := strings.Cut(clause, ": ")
+		words := strings.FieldsFunc(head, func(r rune) bool { return r == ',' || r == ' ' })
+		if of && slices.Contains(words, key) {
+			return true
+		}
+		as, ok := strings.CutPrefix(strings.TrimPrefix(clause, "assumed: "), "as ")
+		as, _, _ = strings.Cut(as, ",")
+		if ok && slices.Contains(s.Devices[as], set) && settingSourced(s, as, set) {
+			return true
+		}
+		for _, other := range configs.Stacks() {
+			own := other.Sets
+			if list != "sets" {
+				own = other.Devices[list]
+			}
+			if ok && other.Name == as && slices.Contains(own, set) && settingSourced(other, list, set) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // A stack stands for settings, whatever it lies over: given ones win, in the file and

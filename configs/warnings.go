@@ -112,10 +112,7 @@ func unmeasured(w *stages.Plan, d costmodel.Device) []string {
 	if p := w.Training.Precision; p != "" && p != "fp32" {
 		return []string{fmt.Sprintf("the machine's layers were measured in fp32, so that their times are not used for %s", p)}
 	}
-	known := map[string]bool{}
-	for _, m := range d.Measured {
-		known[m.Layer] = true
-	}
+	known := d.MeasuredLayers(w.Network)
 	var missing []string
 	for _, l := range w.Network.Layers {
 		if !known[l.Signature()] {

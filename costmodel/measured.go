@@ -59,6 +59,20 @@ func timeOf(p arch.Pass) int {
 	return [...]int{arch.Forward: forwardTime, arch.InputGradient: inputTime, arch.WeightGradient: weightTime}[p]
 }
 
+// MeasuredLayers tells by signature which layers of a network were measured on the device.
+func (d Device) MeasuredLayers(n arch.Network) map[string]bool {
+	known := map[string]bool{}
+	for _, m := range d.Measured {
+		known[m.Layer] = true
+	}
+	layers := map[string]bool{}
+	for _, l := range n.Distinct() {
+		s := l.Signature()
+		layers[s] = known[s]
+	}
+	return layers
+}
+
 // curves hold measured times as a function of samples, by signature.
 type curves map[string][]Measured
 

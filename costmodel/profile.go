@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"psim/costmodel/stages"
+	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
@@ -45,7 +46,7 @@ func Profiled(base graph.Costs, plan *stages.Plan, traces []*graph.Trace, apart 
 	}
 	medians := map[taskKind]time.Duration{}
 	for k, list := range times {
-		medians[k] = median(list)
+		medians[k] = units.Median(list)
 	}
 	priced := base.Task
 	base.Task = func(t *graph.Task) graph.Cost {
@@ -90,9 +91,8 @@ func slowdowns(cores int, alone, together []*graph.Trace) (slower [graph.Kinds]f
 	}
 	for kind, shares := range lost {
 		slower[kind] = 1
-		if n := len(shares); n > 0 {
-			slices.Sort(shares)
-			slower[kind] = 1 / (1 - (shares[(n-1)/2]+shares[n/2])/2)
+		if len(shares) > 0 {
+			slower[kind] = 1 / (1 - units.Median(shares))
 		}
 	}
 	return slower
@@ -140,11 +140,4 @@ func beside(t *graph.Trace, order []int32, at int) (sum time.Duration) {
 		add(order[k])
 	}
 	return sum
-}
-
-// median of a list that is not empty, which it sorts.
-func median(list []time.Duration) time.Duration {
-	slices.Sort(list)
-	n := len(list)
-	return (list[(n-1)/2] + list[n/2]) / 2
 }

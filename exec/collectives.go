@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"psim/exec/programs"
+	"psim/internal/units"
 	"psim/schedules/collective"
 	"psim/schedules/graph"
 )
@@ -103,7 +104,7 @@ func (r CollectiveRun) runs(ctx context.Context, devices []*programs.Device, ari
 			times = append(times, took)
 		}
 	}
-	result.Time = middle(times)
+	result.Time = units.Median(times)
 	return nil
 }
 

@@ -71,8 +71,8 @@ func TestNotFinite(t *testing.T) {
 	j := mode{schedule: "gpipe", ranks: 2, replicas: 1}.job(t, miniMLP(t), []int{3, 3, 2})
 	j.Optimizer = programs.DefaultOptimizer("sgd")
 	for rate, want := range map[float64]string{
-		1e4: `step 4 of 22: 1F0 (rank 1, stream "compute"): the loss is NaN; run again task by task, it begins in step 4: 0F0 (rank 0, stream "compute"): it leaves numbers that are NaN or infinite; a smaller learning rate may help`,
-		1e5: `step 3 of 22: 1F0 (rank 1, stream "compute"): the loss is NaN; run again task by task, everything before that is finite; a smaller learning rate may help`,
+		1e4: `step 4 of 22: 1F0 (forward, stage 1, microbatch 0; rank 1, stream "compute"): the loss is NaN; run again task by task, it begins in step 4: 0F0 (forward, stage 0, microbatch 0; rank 0, stream "compute"): it leaves numbers that are NaN or infinite; a smaller learning rate may help`,
+		1e5: `step 3 of 22: 1F0 (forward, stage 1, microbatch 0; rank 1, stream "compute"): the loss is NaN; run again task by task, everything before that is finite; a smaller learning rate may help`,
 	} {
 		j.Optimizer.LearningRate = rate
 		m, err := exec.Measure(t.Context(), j, exec.MeasureOptions{

@@ -44,9 +44,9 @@ func (o DeviceOptions) checkCores(n, cores int) error {
 	case n*each <= cores || o.Oversubscribe:
 		return nil
 	case each == 1:
-		return fmt.Errorf("%s on %s: a device computes on a core of its own; use at most %d, or oversubscribe the cores where times do not matter", units.Plural(n, "device"), units.Plural(cores, "core"), cores)
+		return fmt.Errorf("%s on %s: a device computes on a core of its own; use at most %d, or --oversubscribe where times do not matter", units.Plural(n, "device"), units.Plural(cores, "core"), cores)
 	default:
-		return fmt.Errorf("%s of %d cores each on %s: use fewer devices or cores, or oversubscribe the cores where times do not matter", units.Plural(n, "device"), each, units.Plural(cores, "core"))
+		return fmt.Errorf("%s of %d cores each on %s: use fewer devices or cores, or --oversubscribe where times do not matter", units.Plural(n, "device"), each, units.Plural(cores, "core"))
 	}
 }
 

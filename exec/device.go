@@ -66,7 +66,7 @@ func (o DeviceOptions) Check(n int) error {
 	case name == "xla" && o.CoresPerWorker > 0:
 		return errors.New("cores per worker are of the backend go; those of the backend xla are GPUs")
 	case name != "xla":
-		return fmt.Errorf("unknown backend %q; use go, xla or xla:/absolute/path/of/plugin.so", o.Backend)
+		return fmt.Errorf("--backend %s: unknown backend; use go, xla or xla:/absolute/path/of/plugin.so", o.Backend)
 	case !programs.XLACompiled:
 		_, err := programs.OpenXLA(programs.Plugin{}, programs.ClientOptions{})
 		return fmt.Errorf("backend %s: %w", o.Backend, err)

@@ -34,14 +34,14 @@ func TestOpenDevices(t *testing.T) {
 func TestTooManyDevices(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	_, err := exec.OpenDevices(3, exec.DeviceOptions{})
-	require.EqualError(t, err, "3 devices on 2 cores: a device computes on a core of its own; use at most 2, or oversubscribe the cores where times do not matter")
+	require.EqualError(t, err, "3 devices on 2 cores: a device computes on a core of its own; use at most 2, or --oversubscribe where times do not matter")
 	_, err = exec.OpenDevices(0, exec.DeviceOptions{})
 	require.EqualError(t, err, "0 devices: there must be at least 1")
 }
 
 func TestBadBackend(t *testing.T) {
 	_, err := exec.OpenDevices(1, exec.DeviceOptions{Backend: "cuda"})
-	require.EqualError(t, err, `unknown backend "cuda"; use go, xla or xla:/absolute/path/of/plugin.so`)
+	require.EqualError(t, err, `--backend cuda: unknown backend; use go, xla or xla:/absolute/path/of/plugin.so`)
 	_, err = exec.OpenDevices(1, exec.DeviceOptions{Backend: "go", Share: true})
 	require.EqualError(t, err, "only devices of the backend xla can be shared: one of the backend go has a core of its own")
 	if !programs.XLACompiled {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"psim/exec/programs"
+	"psim/internal/units"
 )
 
 // A handing measures what the tasks of a collective take, and what lies between them.
@@ -44,7 +45,7 @@ func (h *handing) measure(ctx context.Context, result *CollectiveTime) error {
 		return err
 	}
 	h.runs = append(h.runs, ran)
-	result.Empty = middle(h.runs)
+	result.Empty = units.Median(h.runs)
 	return h.times(ctx, result)
 }
 
@@ -62,7 +63,7 @@ func (h *handing) times(ctx context.Context, result *CollectiveTime) error {
 	result.Alone = make([]time.Duration, len(took))
 	for i := range took {
 		h.tasks[i] = append(h.tasks[i], took[i])
-		result.Alone[i] = middle(h.tasks[i])
+		result.Alone[i] = units.Median(h.tasks[i])
 	}
 	if h.run.World == nil {
 		result.Passed, result.Cores = result.Alone, h.run.AtOnce

@@ -10,6 +10,7 @@ import (
 
 	"psim/costmodel/arch"
 	"psim/exec/programs"
+	"psim/internal/units"
 )
 
 // LayerOptions say what ProfileLayers measures.
@@ -229,33 +230,24 @@ func (p *profiler) call(keep bool) error {
 }
 
 func (p *profiler) result() *LayerProfile {
-	r := &LayerProfile{Call: middle(p.calls)}
+	r := &LayerProfile{Call: units.Median(p.calls)}
 	for _, b := range p.benches {
 		for size, samples := range p.options.Samples {
 			t := &b.sizes[size]
 			r.Layers = append(r.Layers, LayerTime{
 				Layer: b.layer, Samples: samples,
-				Forward: middle(t.forward), Backward: middle(t.backward), InputGradient: middle(t.input), WeightGradient: middle(t.weight),
+				Forward: units.Median(t.forward), Backward: units.Median(t.backward), InputGradient: units.Median(t.input), WeightGradient: units.Median(t.weight),
 			})
 		}
 		if b.updates != nil {
-			r.Updates = append(r.Updates, Batched{len(b.parameters), b.parameters.Bytes(), middle(b.updated)})
-			r.Scales = append(r.Scales, Batched{len(b.gradients), b.gradients.Bytes(), middle(b.scaled)})
+			r.Updates = append(r.Updates, Batched{len(b.parameters), b.parameters.Bytes(), units.Median(b.updated)})
+			r.Scales = append(r.Scales, Batched{len(b.gradients), b.gradients.Bytes(), units.Median(b.scaled)})
 		}
 	}
 	for i, t := range p.copied {
-		r.Copies = append(r.Copies, Batched{1, t.Bytes(), middle(p.copies[i])})
+		r.Copies = append(r.Copies, Batched{1, t.Bytes(), units.Median(p.copies[i])})
 	}
 	return r
-}
-
-// middle returns the median; it sorts the list.
-func middle(list []time.Duration) time.Duration {
-	if len(list) == 0 {
-		return 0
-	}
-	slices.Sort(list)
-	return (list[(len(list)-1)/2] + list[len(list)/2]) / 2
 }
 
 func (p *profiler) close() {

@@ -51,10 +51,11 @@ type ranksOpened struct {
 }
 
 // OpenRanks opens the devices of this process's ranks, of so many; those of the ranks of
-// other processes are nil. Without a World all are this one's. Close them when done.
-func OpenRanks(ctx context.Context, ranks int, o DeviceOptions, w *processes.World) ([]*programs.Device, error) {
+// other processes are nil. Without a World all are this one's. Close them when done. It
+// tells whether times on all of them are comparable.
+func OpenRanks(ctx context.Context, ranks int, o DeviceOptions, w *processes.World) (devices []*programs.Device, comparable bool, err error) {
 	r, err := o.openRanks(ctx, ranks, w)
-	return r.devices, err
+	return r.devices, r.comparable, err
 }
 
 // openRanks opens the devices of this process's ranks, of so many.

@@ -34,16 +34,20 @@ func (m *Measurement) probe(ctx context.Context, devices []*programs.Device, o M
 	if !o.Probe {
 		return nil
 	}
-	var p Probe
-	var err error
+	p, err := NewProbe(ctx, devices, o.World)
+	m.Probes = append(m.Probes, p)
+	return err
+}
+
+// NewProbe probes devices, those of other processes of a World as well, which all call it.
+func NewProbe(ctx context.Context, devices []*programs.Device, w *processes.World) (p Probe, err error) {
 	own := slices.DeleteFunc(slices.Clone(devices), func(d *programs.Device) bool { return d == nil })
-	if o.World == nil {
+	if w == nil {
 		p, err = probe(own)
 	} else {
-		p, err = probeTogether(ctx, own, o.World)
+		p, err = probeTogether(ctx, own, w)
 	}
-	m.Probes = append(m.Probes, p)
-	return duringRun(err)
+	return p, duringRun(err)
 }
 
 // probeTogether probes the devices of all processes at once, and joins what they have

@@ -80,7 +80,7 @@ func trainPart(w *processes.World, j exec.Job, all []exec.Batch) (result trained
 		ctx, cancel = w.Context(ctx)
 		defer cancel()
 	}
-	devices, err := exec.OpenRanks(ctx, j.Graph.Ranks(), exec.DeviceOptions{Oversubscribe: true}, w)
+	devices, _, err := exec.OpenRanks(ctx, j.Graph.Ranks(), exec.DeviceOptions{Oversubscribe: true}, w)
 	if err != nil {
 		return result, err
 	}

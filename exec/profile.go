@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
@@ -104,5 +105,5 @@ func disturbed(traces []*graph.Trace) bool {
 		}
 		sums = append(sums, sum)
 	}
-	return len(sums) > 0 && float64(middle(sums)) > unsteady*float64(slices.Min(sums))
+	return len(sums) > 0 && float64(units.Median(sums)) > unsteady*float64(slices.Min(sums))
 }

@@ -196,7 +196,7 @@ func TestFailure(t *testing.T) {
 func TestPanicIsAnError(t *testing.T) {
 	g := pipeline(t, "gpipe", 2, 2, 1)
 	_, err := exec.Run(context.Background(), g, func(context.Context, int32) error { panic("shapes do not match") }, exec.RunOptions{})
-	require.ErrorContains(t, err, "0F0 (rank 0, stream \"compute\"): panic: shapes do not match")
+	require.ErrorContains(t, err, "0F0 (forward, stage 0, microbatch 0; rank 0, stream \"compute\"): panic: shapes do not match")
 }
 
 // A run that is cancelled returns what it has measured.
@@ -240,8 +240,8 @@ func TestDeadlock(t *testing.T) {
 	var stuck *exec.StuckError
 	require.ErrorAs(t, err, &stuck)
 	require.EqualError(t, err, `stuck: nothing has begun or ended for 20ms
-  0F0 (rank 0, stream "compute") waits for 1F1 (rank 1, stream "compute")
-  1F1 (rank 1, stream "compute") waits for 0F1 (rank 0, stream "compute")`)
+  0F0 (forward, stage 0, microbatch 0; rank 0, stream "compute") waits for 1F1 (forward, stage 1, microbatch 1; rank 1, stream "compute")
+  1F1 (forward, stage 1, microbatch 1; rank 1, stream "compute") waits for 0F1 (forward, stage 0, microbatch 1; rank 0, stream "compute")`)
 }
 
 // So is a task that never comes back, if it heeds the end of its context.
@@ -254,8 +254,8 @@ func TestTaskThatHangs(t *testing.T) {
 		}
 		return nil
 	}, exec.RunOptions{Stall: 20 * time.Millisecond})
-	require.ErrorContains(t, err, `0B0 (rank 1, stream "compute") has begun and does not end`)
-	require.ErrorContains(t, err, `0ALL_REDUCE (rank 0, stream "gradients") is at its collective or waits for the other ranks of group [0 1]`)
+	require.ErrorContains(t, err, `0B0 (backward, stage 0, microbatch 0; rank 1, stream "compute") has begun and does not end`)
+	require.ErrorContains(t, err, `0ALL_REDUCE (all-reduce, stage 0; rank 0, stream "gradients") is at its collective or waits for the other ranks of group [0 1]`)
 }
 
 // A slow run is not a stuck one.

@@ -7,6 +7,7 @@ import (
 
 	"psim/costmodel/arch"
 	"psim/exec/programs"
+	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
@@ -53,6 +54,6 @@ func profileSum(ctx context.Context, devices []*programs.Device, width, repeats 
 			}
 		}
 	}
-	result.Time = middle(times)
+	result.Time = units.Median(times)
 	return result, nil
 }

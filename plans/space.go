@@ -64,6 +64,7 @@ type Space struct {
 	kinds      map[string]kind // of the orders of schedules
 	others     []string
 	words      sync.Map // settings by key and value
+	end        deadEnd
 }
 
 // New lists the plans of a configuration. That there are none is no error.
@@ -267,10 +268,15 @@ func (s *Space) choose(i int, p *Plan) {
 		return
 	}
 	d := s.dimensions[i]
-	for _, v := range s.valuesOf(p, d.key, d.values(s, p)) {
+	values, legal := s.valuesOf(p, d.key, d.values(s, p)), false
+	for _, v := range values {
 		if assign(d.at(p), v) == nil && d.legal(s, p) {
+			legal = true
 			s.choose(i+1, p)
 		}
+	}
+	if !legal {
+		s.note(i, values, p)
 	}
 }
 

@@ -18,6 +18,24 @@ type CollectiveSizes struct {
 	Result     graph.Kind       `json:"-"`                   // what every rank ends with
 	Processes  []Process        `json:"processes,omitempty"` // that ran it together; absent where it was one alone
 	Sizes      []CollectiveSize `json:"sizes"`
+	// TimesComparable, Disturbed and Warnings are as those of a Result.
+	TimesComparable bool     `json:"times_comparable"`
+	Disturbed       bool     `json:"disturbed"`
+	Warnings        []string `json:"warnings"`
+}
+
+// Doubt adds what speaks against the times: that devices share cores, are not pinned for a
+// reason, or that the machine was disturbed; nil where that was not measured.
+func (c *CollectiveSizes) Doubt(s *Steadiness, unpinned string) {
+	if !c.TimesComparable {
+		c.Warnings = append(c.Warnings, SharedCores(c.Devices))
+	}
+	if unpinned != "" {
+		c.Warnings = append(c.Warnings, unpinned)
+	}
+	if c.Disturbed = s != nil && s.Score() > 1; c.Disturbed {
+		c.Warnings = append(c.Warnings, s.Warning())
+	}
 }
 
 // A CollectiveSize is one size of it.
@@ -42,6 +60,9 @@ func BusShare(kind graph.Kind, devices int) float64 {
 // WriteJSON writes it as one object.
 func (c CollectiveSizes) WriteJSON(w io.Writer) error {
 	c.Schema = 1
+	if c.Warnings == nil {
+		c.Warnings = []string{}
+	}
 	return files.WriteJSON(w, c)
 }
 
@@ -57,6 +78,9 @@ func (c CollectiveSizes) WriteNCCL(w io.Writer) error {
 			}
 		}
 		p.print("#  Rank %2d Group  0 Pid      0 on %s device %2d %s\n", r, where, r, c.Backend)
+	}
+	for _, warning := range c.Warnings {
+		p.print("#\n# warning: %s\n", warning)
 	}
 	p.print("#\n#%12s %12s %8s %6s %6s %10s %7s %7s %6s %10s\n", "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "predicted")
 	p.print("#%12s %12s %8s %6s %6s %10s %7s %7s %6s %10s\n", "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)")

@@ -2,8 +2,8 @@ package reports_test
 
 import (
 	"bytes"
+	"io"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,21 +12,37 @@ import (
 	"psim/schedules/graph"
 )
 
-// What is printed is read back as nccl-tests' output is.
+// What is printed is read back as nccl-tests' output is, from text and JSON, with its doubts.
 func TestReadBackCollectives(t *testing.T) {
-	for _, kind := range []graph.Kind{graph.AllReduce, graph.ReduceScatter, graph.AllGather} {
-		c := reports.CollectiveSizes{Collective: "x", Devices: 4, Backend: "Go", Result: kind}
+	for name, kind := range map[string]graph.Kind{"ring-allreduce": graph.AllReduce, "ring-reduce-scatter": graph.ReduceScatter, "ring-allgather": graph.AllGather} {
+		c := reports.CollectiveSizes{Collective: name, Devices: 4, Backend: "Go", Result: kind}
+		c.Doubt(nil, "")
 		for _, n := range []int64{8, 1 << 20} {
 			took := 1e-5 + float64(n)/1e9
 			c.Sizes = append(c.Sizes, reports.CollectiveSize{Bytes: n, Time: took, BusBandwidth: reports.BusShare(kind, 4) * float64(n) / took, Predicted: took})
 		}
-		var text bytes.Buffer
-		require.NoError(t, c.WriteNCCL(&text))
-		timings, err := calibrate.ReadNCCLTests("x", text.Bytes())
-		require.NoError(t, err, text.String())
-		require.Len(t, timings, 2)
-		require.Equal(t, kind, timings[1].Kind)
-		require.Equal(t, 4, timings[1].Ranks)
-		require.InDelta(t, 1058.58e-6, timings[1].Time.Seconds(), float64(time.Microsecond)/1e9)
+		for _, write := range []func(io.Writer) error{c.WriteNCCL, c.WriteJSON} {
+			var text bytes.Buffer
+			require.NoError(t, write(&text))
+			timings, err := calibrate.ReadNCCLTests("x", text.Bytes())
+			require.NoError(t, err, text.String())
+			require.Len(t, timings, 2)
+			require.Equal(t, kind, timings[1].Kind)
+			require.Equal(t, 4, timings[1].Ranks)
+			require.Equal(t, "4 devices that share cores: the times say little about devices of their own", timings[1].Doubt)
+			require.InDelta(t, 1058.58e-6, timings[1].Time.Seconds(), 10e-9)
+		}
 	}
+}
+
+// What was disturbed is called so.
+func TestDoubtCollectives(t *testing.T) {
+	c := reports.CollectiveSizes{TimesComparable: true}
+	c.Doubt(&reports.Steadiness{Slowdown: 0.1}, "")
+	require.False(t, c.Disturbed)
+	require.Empty(t, c.Warnings)
+	c.Doubt(&reports.Steadiness{Slowdown: 0.5}, "not pinned")
+	require.True(t, c.Disturbed)
+	require.Len(t, c.Warnings, 2)
+	require.Contains(t, c.Warnings[1], "the machine was disturbed: a fixed matrix product took 50.0 % longer on average than at best")
 }

@@ -136,6 +136,8 @@ func (c Comparison) parts() []part {
 		switch difference := p.b - p.a; {
 		case math.Abs(difference) <= 1e-9*max(c.A.StepTime, c.B.StepTime):
 			list[i].meaning = ""
+		case c.A.StepTime > 0 && SignedPercent(p.error) == SignedPercent(0):
+			list[i].meaning = fmt.Sprintf(p.meaning, "as long")
 		case p.name == "dispatch" && p.a == 0 && c.A.Kind == Predicted && c.B.Kind == Measured:
 			list[i].meaning = fmt.Sprintf(p.meaning, "time, of which the prediction has none")
 		case difference > 0:

@@ -77,10 +77,13 @@ func newTable(r io.Reader, columns string, required int) (*table, error) {
 // csvError words an error of encoding/csv like our own.
 func csvError(err error) error {
 	var parse *csv.ParseError
-	if errors.As(err, &parse) {
-		return fmt.Errorf("line %d, column %d: %w", parse.Line, parse.Column, parse.Err)
+	switch {
+	case !errors.As(err, &parse):
+		return err
+	case errors.Is(err, csv.ErrFieldCount):
+		return fmt.Errorf("line %d: has not as many cells as the header%s", parse.Line, damaged)
 	}
-	return err
+	return fmt.Errorf("line %d, column %d: %w%s", parse.Line, parse.Column, parse.Err, damaged)
 }
 
 // next moves to the next row, and reports whether there is one and all is

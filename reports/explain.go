@@ -28,6 +28,9 @@ type Explanation struct {
 	Beside   map[string]float64 `json:"beside_s,omitempty"`
 	Settings []Pricing          `json:"settings"` // by which classes are priced
 	WhatIf   []WhatIf           `json:"what_if"`  // what one change each would give, the shortest step first; what changes nothing is left out
+	// Changes that what_if leaves out because layers that they need were not measured, where
+	// those of the configuration were, or the other way round: their prices have another source.
+	Unmeasured [][]string `json:"what_if_unmeasured,omitempty"`
 }
 
 // A Pricing is a setting that some classes are priced by.

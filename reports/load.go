@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -79,14 +78,14 @@ func LoadResult(path string) (Result, error) {
 func loadResult(path string) (Result, string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return Result{}, "", fmt.Errorf("%s: %s; a result is a folder that psim run has written, or the result.json in it", path, files.Reason(err))
+		return Result{}, "", fmt.Errorf("%s: %s; a result is a folder that psim run or exec has written, or the result.json in it", path, files.Reason(err))
 	}
 	if info.IsDir() {
 		path = filepath.Join(path, "result.json")
 	}
 	r, err := files.Read(path, ReadResult)
 	if os.IsNotExist(err) {
-		return r, "", fmt.Errorf("%s: no such file; a result is a folder that psim run has written", path)
+		return r, "", fmt.Errorf("%s: no such file; a result is a folder that psim run or exec has written", path)
 	}
 	return r, filepath.Dir(path), err
 }
@@ -171,7 +170,7 @@ func readComparison(r io.Reader) (Comparison, error) {
 	var c struct {
 		ByKind map[string]KindComparison `json:"by_kind"`
 	}
-	err := json.NewDecoder(r).Decode(&c)
+	err := readJSON(r, mostJSON, &c)
 	if err == nil && c.ByKind == nil {
 		err = errors.New("by_kind is missing")
 	}

@@ -137,6 +137,11 @@ func heapGrowth(r Result) string {
 	return text
 }
 
+const sharedCores = " that share cores: the times say little about devices of their own"
+
+// SharedCores says what the times of devices are worth that have fewer cores than they need.
+func SharedCores(devices int) string { return units.Plural(devices, "device") + sharedCores }
+
 // backend says what computed, and whether its times mean anything.
 func backend(r Result) string {
 	if r.Measurement == nil || r.Backend == "" {
@@ -150,7 +155,7 @@ func backend(r Result) string {
 		text += " of " + units.Plural(r.CoresPerWorker, "core") + " each, not pinned"
 	}
 	if !r.TimesComparable {
-		text += " that share cores: the times say little about devices of their own"
+		text += sharedCores
 	}
 	return text
 }

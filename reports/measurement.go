@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
@@ -127,7 +128,7 @@ func NewMeasurement(steps ...time.Duration) *Measurement {
 	if n > 1 {
 		m.StepTimeStd = math.Sqrt(squares / float64(n-1))
 	}
-	m.StepTimeMedian = median(m.Steps)
+	m.StepTimeMedian = units.Median(m.Steps)
 	return m
 }
 
@@ -135,12 +136,6 @@ func NewMeasurement(steps ...time.Duration) *Measurement {
 // two in the middle.
 func lowerMedian[T time.Duration | float64](times []T) T {
 	return slices.Sorted(slices.Values(times))[(len(times)-1)/2]
-}
-
-func median(times []float64) float64 {
-	sorted := slices.Sorted(slices.Values(times))
-	n := len(sorted)
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
 // stepCount returns the number of measured steps; 0 for a prediction.
@@ -164,7 +159,7 @@ func (r Result) shown() float64 {
 // its ranks stay those of that step.
 func (r *Result) upgrade() {
 	if r.stepCount() > 0 && r.StepTimeMedian == 0 && r.StepTimeMean > 0 {
-		r.StepTimeMedian = median(r.Steps)
+		r.StepTimeMedian = units.Median(r.Steps)
 		r.Throughput.Samples *= r.StepTime / r.StepTimeMean
 		r.Throughput.Tokens *= r.StepTime / r.StepTimeMean
 		r.StepTime = r.StepTimeMean

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"gonum.org/v1/plot/plotter"
@@ -32,12 +33,9 @@ type ParetoFigure struct {
 // simulated.
 func PointsFigure(title string, points []PlanPoint, capacity int64) ParetoFigure {
 	f := ParetoFigure{Title: title, Capacity: capacity}
-	context, expert := false, false
 	for _, p := range points {
 		if p.Simulated {
-			label := p.Plan.label()
-			context, expert = context || p.Plan.Context > 1, expert || p.Plan.Expert > 1
-			f.Plans = append(f.Plans, Plan{Settings: []string{label}, Result: Result{
+			f.Plans = append(f.Plans, Plan{Settings: []string{p.Plan.label()}, Result: Result{
 				Schedule: p.Plan.Schedule, StepTime: p.StepTime.Seconds(), VirtualStages: p.Plan.VirtualStages, Ranks: []RankResult{{PeakMemory: p.PeakMemory}},
 			}})
 		}
@@ -46,13 +44,13 @@ func PointsFigure(title string, points []PlanPoint, capacity int64) ParetoFigure
 		f.Remark = units.Plural(left, "more plan") + ", discarded without a simulation"
 	}
 	f.Shapes = "T tensor, "
-	if context {
-		f.Shapes += "C context, "
+	for _, letter := range []struct{ of, means string }{
+		{" C", "C context, "}, {" E", "E experts, "}, {" P", "P stages, V per rank, B microbatch size"}, {" Z", ", Z ZeRO"}, {" R", ", R recompute"},
+	} {
+		if slices.ContainsFunc(f.Plans, func(p Plan) bool { return strings.Contains(p.Settings[0], letter.of) }) {
+			f.Shapes += letter.means
+		}
 	}
-	if expert {
-		f.Shapes += "E experts, "
-	}
-	f.Shapes += "P stages, V per rank, B samples per microbatch"
 	return f
 }
 
@@ -65,7 +63,14 @@ func (p PlanShape) label() string {
 	if p.Expert > 1 {
 		text += fmt.Sprintf(" E%d", p.Expert)
 	}
-	return text + fmt.Sprintf(" P%d B%d", p.Stages, p.Micro)
+	text += fmt.Sprintf(" P%d B%d", p.Stages, p.Micro)
+	if p.Zero > 0 {
+		text += fmt.Sprintf(" Z%d", p.Zero)
+	}
+	if p.Recompute != "none" && p.Recompute != "" {
+		text += " R"
+	}
+	return text
 }
 
 // Pareto draws every plan as a point, the peak memory of its fullest rank to the
@@ -188,21 +193,23 @@ func (p ParetoFigure) draw(f *chart.Figure) {
 	}
 	slices.Reverse(labels.XYs) // there is not room for all: the fastest is told first
 	slices.Reverse(labels.Texts)
-	labels.Texts = once(labels.Texts)
+	labels.Texts, labels.Others = once(labels.Texts), points.XYs
 	points.GlyphStyleFunc = func(i int) draw.GlyphStyle { return looks[i] }
 	f.Add(border, points, labels)
 	for i, s := range schedules {
 		f.Explain(s, &plotter.Scatter{GlyphStyle: chart.Look(i, 4)})
 	}
-	f.Explain("no plan is better in both ("+p.letters()+")", border)
+	p.explainBorder(f, border)
 }
 
-// letters explains those of sizes.
-func (p ParetoFigure) letters() string {
-	if p.Shapes != "" {
-		return p.Shapes
+// explainBorder says what the border is, and the letters beside it.
+func (p ParetoFigure) explainBorder(f *chart.Figure, border *plotter.Line) {
+	if p.Shapes == "" {
+		f.Explain("no plan is better in both (M microbatches, V stages per rank)", border)
+		return
 	}
-	return "M microbatches, V stages per rank"
+	f.Explain("no plan is better in both", border)
+	f.Explain(p.Shapes, nil)
 }
 
 // once leaves out texts that are those before them.

@@ -159,3 +159,21 @@ func TestPlanRankingJSON(t *testing.T) {
 	require.Equal(t, planRanking(1).Plans[0].Plan, again.Plans[0].Plan)
 	require.NotContains(t, b.String(), "seconds")
 }
+
+// Plans that differ in sharding or recomputation alone have labels of their own, and letters
+// that no label has are not explained.
+func TestPointLabels(t *testing.T) {
+	shape := reports.PlanShape{Tensor: 2, Stages: 4, Micro: 1, Recompute: "none"}
+	sharded, again := shape, shape
+	sharded.Zero, again.Recompute = 2, "full"
+	var list []reports.PlanPoint
+	for _, s := range []reports.PlanShape{shape, sharded, again} {
+		list = append(list, reports.PlanPoint{Plan: s, Simulated: true})
+	}
+	f := reports.PointsFigure("", list, 0)
+	for i, label := range []string{"T2 P4 B1", "T2 P4 B1 Z2", "T2 P4 B1 R"} {
+		require.Equal(t, []string{label}, f.Plans[i].Settings)
+	}
+	require.Equal(t, "T tensor, P stages, V per rank, B microbatch size, Z ZeRO, R recompute", f.Shapes)
+	require.Equal(t, "T tensor, P stages, V per rank, B microbatch size", reports.PointsFigure("", list[:1], 0).Shapes)
+}

@@ -49,6 +49,7 @@ type PlanRanking struct {
 	// How far off predictions of the configuration's stack on its device were.
 	Accuracy *StackAccuracy `json:"accuracy,omitempty"`
 	WouldFit []Remedy       `json:"would_fit,omitempty"` // where nothing fits: what would
+	Nothing  string         `json:"nothing,omitempty"`   // where there is no plan: which numbers do not divide
 	// Varied are keys of several values that are no dimension: the table has columns of them.
 	Varied []string `json:"-"`
 	// Time that the search took: on stdout alone, in no file.

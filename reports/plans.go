@@ -2,7 +2,6 @@ package reports
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -117,7 +116,7 @@ func (p Plan) fits() string {
 // ReadPlans reads a plans.json.
 func ReadPlans(r io.Reader) (Ranking, error) {
 	var p Ranking
-	if err := json.NewDecoder(r).Decode(&p); err != nil {
+	if err := readJSON(r, mostJSON, &p); err != nil {
 		return p, err
 	}
 	if p.Plans == nil {

@@ -187,7 +187,7 @@ func LoadPlans(folder string) (SavedPlans, error) {
 }
 
 func readPlanSearch(r io.Reader) (s PlanSearch, err error) {
-	if err = json.NewDecoder(r).Decode(&s); err == nil && (s.Configuration == "" || s.Devices < 1 || s.Rows < 1) {
+	if err = readJSON(r, mostJSON, &s); err == nil && (s.Configuration == "" || s.Devices < 1 || s.Rows < 1) {
 		err = errors.New("is no search.json: configuration, devices or rows is missing")
 	}
 	return s, err
@@ -195,7 +195,7 @@ func readPlanSearch(r io.Reader) (s PlanSearch, err error) {
 
 // readPlansFile reads a plans.json of a search over devices.
 func readPlansFile(r io.Reader) (p plansFile, err error) {
-	if err = json.NewDecoder(r).Decode(&p); err != nil {
+	if err = readJSON(r, mostJSON, &p); err != nil {
 		return p, err
 	}
 	for i, text := range p.Plans {

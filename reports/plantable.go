@@ -134,7 +134,11 @@ func (p PlanRanking) sure() []string {
 		list[0] = "interrupted: " + list[0]
 	}
 	if len(p.Plans) > 1 {
-		list = append(list, fmt.Sprintf("the runner-up takes %.2f %% longer", 100*(p.Plans[1].StepTime/p.Plans[0].StepTime-1)))
+		longer := fmt.Sprintf("%.2f %% longer", 100*(p.Plans[1].StepTime/p.Plans[0].StepTime-1))
+		if strings.HasPrefix(longer, "0.00 ") {
+			longer = "as long"
+		}
+		list = append(list, "the runner-up takes "+longer)
 	}
 	if m := p.Plans[0].MemoryMargin; m > 0 {
 		list = append(list, fmt.Sprintf("memory: all plans leave %.0f %% of it free", 100*m))
@@ -157,6 +161,9 @@ func (p PlanRanking) printNothing(out page) {
 		return
 	case p.Space == 0:
 		out.print("\nno plan divides network, batch and devices as asked\n")
+		if p.Nothing != "" {
+			out.print("  %s\n", p.Nothing)
+		}
 	default:
 		out.print("\nno plan fits in memory\n")
 	}

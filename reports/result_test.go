@@ -97,7 +97,7 @@ func TestReadResultErrors(t *testing.T) {
 		"\x89PNG\r\n\x1a\n\x00\x00":    "not a JSON object",
 		"[1, 2]":                       "not a JSON object",
 		"rank,stream\n":                "not a JSON object",
-		"{\"kind\": \"predicted\",\n":  "line 2, column 1: unexpected end of JSON input",
+		"{\"kind\": \"predicted\",\n":  "line 2, column 1: the JSON ends too early; the file is damaged: run again what wrote it",
 		"{\n  \"kind\": predicted\n}":  "line 2, column 11: invalid character 'p'",
 		"{\n  \"stages\": \"four\"\n}": "line 2, column 18: stages is a JSON string; it must be a whole number below 2⁶³",
 		"{} {}":                        "line 1, column 4: invalid character '{' after top-level value",

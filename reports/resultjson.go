@@ -41,14 +41,13 @@ func (r Result) writable() Result {
 // ReadResult reads a result.json. Fields that it does not know are skipped,
 // because a measured result has more of them.
 func ReadResult(r io.Reader) (Result, error) {
-	const limit = 1 << 30
-	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	data, err := io.ReadAll(io.LimitReader(r, mostJSON+1))
 	if err != nil {
 		return Result{}, err
 	}
 	trimmed := bytes.TrimSpace(data)
 	switch {
-	case len(data) > limit:
+	case len(data) > mostJSON:
 		return Result{}, errors.New("larger than 1 GiB; a result.json is needed")
 	case len(trimmed) == 0:
 		return Result{}, errors.New("the file is empty; a result.json is needed")
@@ -69,6 +68,27 @@ func ReadResult(r io.Reader) (Result, error) {
 	return result, nil
 }
 
+// readJSON reads a file of one JSON object, which may have so many bytes.
+func readJSON(r io.Reader, most int64, into any) error {
+	data, err := io.ReadAll(io.LimitReader(r, most))
+	switch {
+	case err != nil:
+		return err
+	case len(bytes.TrimSpace(data)) == 0:
+		return errors.New("the file is empty: run again what wrote it")
+	}
+	if err = json.Unmarshal(data, into); err != nil {
+		err = jsonError(data, err)
+	}
+	return err
+}
+
+// mostJSON bounds the bytes of a file of JSON.
+const mostJSON = 1 << 30
+
+// damaged says what to do about a file that is not as psim writes it.
+const damaged = "; the file is damaged: run again what wrote it"
+
 // jsonError adds the place to an error of encoding/json.
 func jsonError(data []byte, err error) error {
 	var syntax *json.SyntaxError
@@ -77,6 +97,10 @@ func jsonError(data []byte, err error) error {
 	switch {
 	case errors.As(err, &syntax):
 		offset = syntax.Offset
+		if int(offset) >= len(data) {
+			err = errors.New("the JSON ends too early")
+		}
+		err = errors.New(err.Error() + damaged)
 	case errors.As(err, &kind):
 		offset = kind.Offset
 		value, _, _ := strings.Cut(kind.Value, " ")

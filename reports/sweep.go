@@ -85,7 +85,7 @@ func (p Point) Line() ([]byte, error) {
 func ParsePoint(line []byte) (Point, error) {
 	var l pointLine
 	if err := json.Unmarshal(line, &l); err != nil {
-		return Point{}, err
+		return Point{}, fmt.Errorf("%w%s", err, damaged)
 	}
 	p := Point{Index: l.Index, Set: l.Set, Key: l.Key, Error: l.Error}
 	switch {
@@ -150,7 +150,7 @@ func ReadPoints(r io.Reader) (points []Point, err error) {
 // ReadSweepInfo reads a sweep.json.
 func ReadSweepInfo(r io.Reader) (SweepInfo, error) {
 	var info SweepInfo
-	if err := json.NewDecoder(io.LimitReader(r, 1<<24)).Decode(&info); err != nil {
+	if err := readJSON(r, 1<<24, &info); err != nil {
 		return info, err
 	}
 	if info.Configuration == "" || info.Vary == nil {

@@ -25,9 +25,9 @@ func WriteWhatIf(w io.Writer, r Result) error {
 	list := r.Explain.WhatIf
 	if len(list) == 0 {
 		out.print("what if: no single change makes a difference\n")
-		return out.Flush()
+	} else {
+		out.print("what if: one change each, the shortest step first\n")
 	}
-	out.print("what if: one change each, the shortest step first\n")
 	for _, what := range list[:min(mostChanges, len(list))] {
 		memory := "-"
 		if what.PeakMemory > 0 {
@@ -37,6 +37,12 @@ func WriteWhatIf(w io.Writer, r Result) error {
 	}
 	if more := len(list) - mostChanges; more > 0 {
 		out.print("  … and %d more, which give less or take longer (--json)\n", more)
+	}
+	for i, set := range r.Explain.Unmeasured {
+		if i == 0 {
+			out.print("not compared, because either the configuration's layers were measured or those of the change, and not both:\n")
+		}
+		out.print("  --set %s\n", strings.Join(set, " --set "))
 	}
 	return out.Flush()
 }

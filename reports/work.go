@@ -15,6 +15,7 @@ type Work struct {
 	SequenceLength   int    `json:"sequence_length,omitempty"`   // tokens of a sample of a language model
 	Precision        string `json:"precision,omitempty"`         // of training: fp32, fp16, bf16
 	Device           string `json:"device,omitempty"`            // its name in the catalog (psim list devices), or inline
+	Stack            string `json:"stack,omitempty"`             // the program that trains, as train.stack; absent for none
 	// Floating-point operations of a step by definition: three times the forward's
 	// matrix products, with attention over the whole square and nothing that is
 	// computed again (Chowdhery et al. 2022, PaLM, appendix B).

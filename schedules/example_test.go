@@ -35,14 +35,14 @@ func Example() {
 	// 0F0 0F1 0B0 0B1
 	// 1F0 1F1 1B0 1B1
 	// 2F0 2F1 2B0 2B1
-	// 1F0 (rank 1, stream "compute")
-	// 1SEND_F0 to rank 2 (rank 1, stream "send F to 2")
-	// 1F1 (rank 1, stream "compute")
-	// 1SEND_F1 to rank 2 (rank 1, stream "send F to 2")
-	// 1B0 (rank 1, stream "compute")
-	// 1SEND_B0 to rank 0 (rank 1, stream "send B to 0")
-	// 1B1 (rank 1, stream "compute")
-	// 1SEND_B1 to rank 0 (rank 1, stream "send B to 0")
+	// 1F0 (forward, stage 1, microbatch 0; rank 1, stream "compute")
+	// 1SEND_F0 to rank 2 (activations sent, stage 1, microbatch 0; rank 1, stream "send F to 2")
+	// 1F1 (forward, stage 1, microbatch 1; rank 1, stream "compute")
+	// 1SEND_F1 to rank 2 (activations sent, stage 1, microbatch 1; rank 1, stream "send F to 2")
+	// 1B0 (backward, stage 1, microbatch 0; rank 1, stream "compute")
+	// 1SEND_B0 to rank 0 (gradients sent, stage 1, microbatch 0; rank 1, stream "send B to 0")
+	// 1B1 (backward, stage 1, microbatch 1; rank 1, stream "compute")
+	// 1SEND_B1 to rank 0 (gradients sent, stage 1, microbatch 1; rank 1, stream "send B to 0")
 }
 
 // Of 32 samples, one replica takes half and two a quarter each, in two microbatches.

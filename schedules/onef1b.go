@@ -94,14 +94,18 @@ func zbH2() Schedule {
 // first backward; late how many input gradients a weight gradient waits, and nil
 // where backwards are whole.
 func inTurn(warmUp, late func(s graph.Shape, rank int) int) func(graph.Shape, []int32) order.Order {
-	return byRank(func(s graph.Shape, r int) []order.Action {
-		forwards, backwards := turns(s, r)
-		actions := alternate(forwards, backwards, warmUp(s, r))
-		if late == nil {
-			return actions
-		}
-		return splitBackwards(actions, late(s, r))
-	})
+	return func(s graph.Shape, _ []int32) order.Order {
+		n := max(1, s.Virtual) * s.Microbatches
+		forwards, backwards := make([]order.Action, 0, n), make([]order.Action, 0, n) // of one rank after another
+		return byRank(func(s graph.Shape, r int) []order.Action {
+			forwards, backwards = turns(s, r, forwards[:0], backwards[:0])
+			actions := alternate(forwards, backwards, warmUp(s, r))
+			if late == nil {
+				return actions
+			}
+			return splitBackwards(actions, late(s, r))
+		})(s, nil)
+	}
 }
 
 // ahead warms up with so many forwards for every rank behind a rank.
@@ -121,10 +125,8 @@ func behind(factor int) func(graph.Shape, int) int {
 //
 //	V = 2, rounds of 2:  F  0.0 0.1 1.0 1.1 | 0.2 0.3 1.2 1.3    chunk.microbatch
 //	                     B  1.0 1.1 0.0 0.1 | 1.2 1.3 0.2 0.3
-func turns(s graph.Shape, rank int) (forwards, backwards []order.Action) {
+func turns(s graph.Shape, rank int, forwards, backwards []order.Action) (_, _ []order.Action) {
 	chunks, round := max(1, s.Virtual), round(s)
-	forwards = make([]order.Action, 0, chunks*s.Microbatches)
-	backwards = make([]order.Action, 0, chunks*s.Microbatches)
 	for first := 0; first < s.Microbatches; first += round {
 		for k := range chunks {
 			for m := first; m < min(first+round, s.Microbatches); m++ {

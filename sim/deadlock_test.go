@@ -67,11 +67,11 @@ func TestSendsByMicrobatchDeadlock(t *testing.T) {
 
 	_, err := sim.Run(oneStream(t, "1SEND_F0 1SEND_B0 1SEND_F1 1SEND_B1"), uniform(1, 2, 0))
 	require.EqualError(t, err, `deadlock: 8 of 20 tasks ran, then every stream was blocked
-  0B0 (rank 0, stream "compute") waits for 1SEND_B0 to rank 0 (rank 1, stream "messages")
-  1B0 (rank 1, stream "compute") waits for 2SEND_B0 to rank 1 (rank 2, stream "messages")
-  1SEND_B0 to rank 0 (rank 1, stream "messages") waits for 1B0 (rank 1, stream "compute")
-  2F1 (rank 2, stream "compute") waits for 1SEND_F1 to rank 2 (rank 1, stream "messages")
-  2SEND_B0 to rank 1 (rank 2, stream "messages") waits for 2B0 (rank 2, stream "compute")`)
+  0B0 (backward, stage 0, microbatch 0; rank 0, stream "compute") waits for 1SEND_B0 to rank 0 (gradients sent, stage 1, microbatch 0; rank 1, stream "messages")
+  1B0 (backward, stage 1, microbatch 0; rank 1, stream "compute") waits for 2SEND_B0 to rank 1 (gradients sent, stage 2, microbatch 0; rank 2, stream "messages")
+  1SEND_B0 to rank 0 (gradients sent, stage 1, microbatch 0; rank 1, stream "messages") waits for 1B0 (backward, stage 1, microbatch 0; rank 1, stream "compute")
+  2F1 (forward, stage 2, microbatch 1; rank 2, stream "compute") waits for 1SEND_F1 to rank 2 (activations sent, stage 1, microbatch 1; rank 1, stream "messages")
+  2SEND_B0 to rank 1 (gradients sent, stage 2, microbatch 0; rank 2, stream "messages") waits for 2B0 (backward, stage 2, microbatch 0; rank 2, stream "compute")`)
 	var deadlock *sim.DeadlockError
 	require.ErrorAs(t, err, &deadlock)
 	var left []int
@@ -102,8 +102,8 @@ func TestGroupThatNeverArrives(t *testing.T) {
 	g.Add(task(graph.Optimizer, 2, graph.None))
 	_, err := sim.Run(g, uniform(1, 2, 0))
 	require.EqualError(t, err, `deadlock: 0 of 3 tasks ran, then every stream was blocked
-  ALL_REDUCE.0 (rank 0, stream "compute") waits for the other ranks of group [0 1 2]
-  ALL_REDUCE.0 (rank 2, stream "compute") waits for the other ranks of group [0 1 2]`)
+  ALL_REDUCE.0 (all-reduce; rank 0, stream "compute") waits for the other ranks of group [0 1 2]
+  ALL_REDUCE.0 (all-reduce; rank 2, stream "compute") waits for the other ranks of group [0 1 2]`)
 }
 
 // Two ranks that call the collectives of two groups in different order.
@@ -127,16 +127,16 @@ func TestLongDeadlock(t *testing.T) {
 	_, err := sim.Run(g, uniform(1, 2, 0))
 	lines := strings.Split(err.Error(), "\n")
 	require.Len(t, lines, 1+32+1)
-	require.Equal(t, `  OPTIMIZER.0 (rank 31, stream "compute") waits for OPTIMIZER.0 (rank 32, stream "compute")`, lines[32])
+	require.Equal(t, `  OPTIMIZER.0 (optimizer; rank 31, stream "compute") waits for OPTIMIZER.0 (optimizer; rank 32, stream "compute")`, lines[32])
 	require.Equal(t, "  … and 8 more streams", lines[33])
 }
 
 func TestNegativeCost(t *testing.T) {
 	g := build(t, "gpipe", 2, 1)
 	_, err := sim.Run(g, uniform(1, -2, 0))
-	require.EqualError(t, err, `the cost of 1B0 (rank 1, stream "compute") is negative: busy -2ns, delay 0s`)
+	require.EqualError(t, err, `the cost of 1B0 (backward, stage 1, microbatch 0; rank 1, stream "compute") is negative: busy -2ns, delay 0s`)
 	_, err = sim.Run(g, uniform(1, 2, -3))
-	require.EqualError(t, err, `the cost of 0SEND_F0 to rank 1 (rank 0, stream "send F to 1") is negative: busy 0s, delay -3ns`)
+	require.EqualError(t, err, `the cost of 0SEND_F0 to rank 1 (activations sent, stage 0, microbatch 0; rank 0, stream "send F to 1") is negative: busy 0s, delay -3ns`)
 }
 
 func TestEmptyGraph(t *testing.T) {
@@ -161,5 +161,5 @@ func TestDeadlockWithHost(t *testing.T) {
 	host := &graph.Host{Thread: []int32{0, 0}}
 	_, err := sim.Run(g, launching(uniform(1, 2, 0), 1, 1, host))
 	require.ErrorContains(t, err, "deadlock: 0 of 3 tasks ran")
-	require.ErrorContains(t, err, `(rank 0, stream "compute") waits for`)
+	require.ErrorContains(t, err, `rank 0, stream "compute") waits for`)
 }

@@ -34,7 +34,7 @@ type Packed struct {
 
 	// Causes asks for what CriticalPath needs.
 	Causes bool
-	cause  []int32 // by task; see Trace.Cause
+	cause  []int32 // by task; see Trace.Cause. Empty where it follows from the starts
 }
 
 // errBlocked and errOverflow end simulations that [Run] explains.
@@ -90,7 +90,8 @@ func (e *Packed) reset(p *graph.Packed) {
 	for i := range p.Tasks {
 		p.Tasks[i].Start = unfinished
 	}
-	if e.Causes {
+	e.cause = e.cause[:0]
+	if e.Causes && (links > 0 || len(p.Members) > 0 || p.Host != nil) {
 		e.cause = cleared(e.cause, len(p.Tasks))
 	}
 	for len(e.groups) < len(p.Members) {
@@ -205,7 +206,7 @@ func (e *Packed) wait(s int32, t *graph.PackedTask) {
 func (e *Packed) start(i int32, at time.Duration, cause int32) {
 	waiting := e.tasks[i].Start
 	e.tasks[i].Start = at
-	if e.Causes {
+	if len(e.cause) > 0 {
 		e.cause[i] = cause
 	}
 	for waiting < unfinished {

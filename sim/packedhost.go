@@ -49,9 +49,19 @@ func (e *Packed) CriticalPath() []int32 {
 		}
 	}
 	var path []int32
-	for i := last; i != none; i = e.cause[i] {
+	for i := last; i != none; i = e.why(i) {
 		path = append(path, i)
 	}
 	slices.Reverse(path)
 	return path
+}
+
+// why returns the task that the start of another is due to. Where none waits for a link, a
+// group or a host, it started when it was ready.
+func (e *Packed) why(i int32) int32 {
+	if len(e.cause) > 0 {
+		return e.cause[i]
+	}
+	_, cause := e.graph.Due(i)
+	return cause
 }

@@ -43,11 +43,12 @@ CONFIG is a file or an example with a [model]; without it, the small GPT-2 of th
 example exec is measured. Nothing else should run meanwhile.
 
 --nccl FILE instead fits a link to the output of nccl-tests' all_reduce_perf,
-all_gather_perf and reduce_scatter_perf, text or JSON (-J), one test in a file or
-several: for every collective and number of ranks a start-up and a bandwidth in up
-to three ranges of sizes. It prints the fit and its errors, and writes my-link.toml.
-Without all_gather_perf and reduce_scatter_perf these take half of an all-reduce's
-steps, and the call. Messages between stages take the bandwidth of the fewest ranks.`
+all_gather_perf and reduce_scatter_perf, text or JSON (-J), or of psim exec with such
+a collective, one test in a file or several: for every collective and number of ranks
+a start-up and a bandwidth in up to three ranges of sizes. It prints the fit and its
+errors, and writes my-link.toml. Without all_gather_perf and reduce_scatter_perf these
+take half of an all-reduce's steps, and the call. Messages between stages take the
+bandwidth of the fewest ranks.`
 
 func newCalibrate() *cobra.Command {
 	var f calibrateFlags
@@ -67,7 +68,10 @@ func newCalibrate() *cobra.Command {
 				if !cmd.Flags().Changed("out") {
 					f.out = defaultLinkFile
 				}
-				return f.runNCCL(cmd.Context(), args, cmd.OutOrStdout())
+				if len(args) > 0 || len(f.sets) > 0 || f.samples != nil || cmd.Flags().Changed("repeats") {
+					return errors.New("--nccl fits a link to files and measures nothing here; leave out CONFIG, --set, --samples and --repeats")
+				}
+				return f.runNCCL(cmd.Context(), cmd.OutOrStdout())
 			}
 			return f.run(cmd.Context(), args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -75,7 +79,7 @@ func newCalibrate() *cobra.Command {
 	flags := cmd.Flags()
 	f.registerInput(flags)
 	flags.StringVar(&f.out, "out", defaultMachineFile, "machine file to write")
-	flags.StringArrayVar(&f.nccl, "nccl", nil, "fit a link to this output of nccl-tests; may be repeated")
+	flags.StringArrayVar(&f.nccl, "nccl", nil, "fit a link to this output of nccl-tests, or of psim exec COLLECTIVE; may be repeated")
 	flags.IntSliceVar(&f.samples, "samples", nil, "sizes of microbatches to measure (default the configuration's, half and twice that)")
 	flags.IntVar(&f.repeats, "repeats", 9, "measurements of each time, of which the median counts")
 	flags.BoolVar(&f.json, "json", false, "print what was measured as one JSON object and nothing else")
@@ -197,10 +201,7 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-func (f calibrateFlags) runNCCL(ctx context.Context, args []string, stdout io.Writer) error {
-	if len(args) > 0 || len(f.sets) > 0 || f.samples != nil {
-		return errors.New("--nccl fits a link to files and measures nothing here; leave out CONFIG, --set and --samples")
-	}
+func (f calibrateFlags) runNCCL(ctx context.Context, stdout io.Writer) error {
 	if err := f.check(); err != nil {
 		return err
 	}

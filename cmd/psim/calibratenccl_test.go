@@ -56,7 +56,7 @@ func TestCalibrateNCCL(t *testing.T) {
 	stdout, stderr, code := psim(t, "psim calibrate --nccl 2-gpus.txt --nccl 8-gpus.txt")
 	require.Zero(t, code, stderr)
 	require.Empty(t, stderr)
-	require.Contains(t, stdout, "all-reduces: 38 times, of 1KiB to 256MiB, from 2-gpus.txt, 8-gpus.txt\n")
+	require.Contains(t, stdout, "all-reduces: 38 measured times, of 1KiB to 256MiB, from 2-gpus.txt, 8-gpus.txt\n")
 	require.Contains(t, stdout, "80.0 GB/s, 10.0 µs for a call and 1.00 µs for a step\n")
 	require.Contains(t, stdout, "mean 0.0 %, worst 0.0 %; fitted to every second size, 0.0 % on the others\n")
 	m := linked(t, "my-link.toml")
@@ -118,8 +118,8 @@ func TestCalibrateNCCLCollectives(t *testing.T) {
 
 	stdout, stderr, code = psim(t, "psim calibrate --nccl halves.txt")
 	require.Zero(t, code, stderr)
-	require.Contains(t, stdout, "all-gathers: 19 times, of 1KiB to 256MiB, from halves.txt\n")
-	require.Contains(t, stdout, "reduce-scatters: 19 times, of 1KiB to 256MiB, from halves.txt\n")
+	require.Contains(t, stdout, "all-gathers: 19 measured times, of 1KiB to 256MiB, from halves.txt\n")
+	require.Contains(t, stdout, "reduce-scatters: 19 measured times, of 1KiB to 256MiB, from halves.txt\n")
 	require.NotContains(t, stdout, "all-reduces")
 	require.Contains(t, stdout, "other numbers of ranks  90.0 GB/s")
 }
@@ -165,7 +165,7 @@ func TestCalibrateNCCLOverNodes(t *testing.T) {
 	userFolder(t)
 	hosts := strings.Replace(ncclOutput(4, 10, 100), " node device", " other device", 1)
 	require.NoError(t, os.WriteFile("hosts.txt", []byte(hosts), 0o644))
-	_, stderr, code := psim(t, "psim calibrate --nccl hosts.txt --nccl hosts.txt --out network.toml")
+	_, stderr, code := psim(t, "psim calibrate --nccl hosts.txt --out network.toml")
 	require.Zero(t, code, stderr)
 	config := "[schedule]\nname = \"ddp\"\n[model]\nfamily = \"mlp\"\nlayers = 2\nhidden = 4096\n[batch]\nglobal = 4\n[parallel]\ndata = 4\nbucket = \"1GB\"\n" +
 		"[machine]\nfile = \"network.toml\"\ndevice = \"h100-80gb-sxm\"\ndevices_per_node = 2\nnics_per_node = 2\n"
@@ -190,6 +190,8 @@ func TestCalibrateNCCLErrors(t *testing.T) {
 	require.NoError(t, os.WriteFile("bad.txt", []byte(strings.Replace(text, " float sum -1 1", " float sum -1 x", 1)), 0o644))
 	require.NoError(t, os.WriteFile("other.txt", []byte(strings.Replace(text, "all_reduce", "alltoall", 1)), 0o644))
 	require.NoError(t, os.WriteFile("wrong.txt", []byte(strings.Replace(text, " 0\n", " 3\n", 1)), 0o644))
+	require.NoError(t, os.WriteFile("all-to-all.json", []byte(`{"collective": "all-to-all", "devices": 2, "sizes": []}`), 0o644))
+	require.NoError(t, os.WriteFile("half.json", []byte(`{"collective": "ring-allreduce", "devices": 2, "sizes": [`), 0o644))
 	require.NoError(t, os.WriteFile("measured.toml", []byte("# A machine file, written by psim calibrate.\n"), 0o644))
 	for _, c := range [][2]string{
 		{"--nccl nowhere.txt", "--nccl nowhere.txt: no such file or directory"},
@@ -200,6 +202,10 @@ func TestCalibrateNCCLErrors(t *testing.T) {
 		{"--nccl wrong.txt", "--nccl wrong.txt:8: 3 wrong results: the measurement is of a broken collective"},
 		{"--nccl good.txt gpipe", "--nccl fits a link to files and measures nothing here; leave out CONFIG"},
 		{"--nccl good.txt --set model.layers=1", "leave out CONFIG, --set"},
+		{"--nccl good.txt --repeats 3", "leave out CONFIG, --set, --samples and --repeats"},
+		{"--nccl good.txt --nccl ./good.txt", "--nccl ./good.txt: is given twice, and its times would count twice; give every file once"},
+		{"--nccl all-to-all.json", "--nccl all-to-all.json: this is the output of all-to-all, which prices no collective of a link; use that of an all-reduce"},
+		{"--nccl half.json", "--nccl half.json:1: the file ends within the JSON"},
 		{"--nccl good.txt --out my.toml", "--out my.toml: exists and was not written by psim calibrate --nccl"},
 		{"--nccl good.txt --out measured.toml", "--out measured.toml: exists and was not written by psim calibrate --nccl"},
 		{"--nccl good.txt --out " + os.DevNull, "is not a regular file; name one"},

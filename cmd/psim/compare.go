@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,7 @@ A's step" it is of A's step time, so that parts add up to the error of the step.
 			if len(args) == 1 || len(args) == 2 {
 				return nil
 			}
-			return fmt.Errorf("compare takes two results, or one that was measured, not %d\nsee \"psim compare --help\"", len(args))
+			return fmt.Errorf("compare takes two results, or one that was measured, not %s\nsee \"psim compare --help\"", cmp.Or(strings.Join(args, " "), "nothing"))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runCompare(cmd.Context(), args, f, cmd.OutOrStdout(), cmd.ErrOrStderr())

@@ -50,9 +50,9 @@ func newExec() *cobra.Command {
 			first := processes.First()
 			err := f.run(cmd, args, first)
 			if !first {
-				err = apart(cmd.Context(), err)
+				return apart(cmd.Context(), err)
 			}
-			return err
+			return unmet(err)
 		},
 	}
 	f.register(cmd)
@@ -182,7 +182,7 @@ func (f execFlags) configs(args []string, stderr io.Writer) (list []*configs.Con
 		}
 		c, changes, err := session.Load(name, f.gpus, sets...)
 		if err != nil {
-			return nil, err
+			return nil, orCollective(name, err)
 		}
 		for _, change := range changes {
 			if i == 0 && !f.quiet {

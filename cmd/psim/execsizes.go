@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"psim/configs"
 	"psim/exec"
 	"psim/exec/session"
+	"psim/internal/nearest"
 	"psim/internal/units"
 	"psim/reports"
 	"psim/schedules/collective"
@@ -23,6 +26,16 @@ var ofCollectives = []string{"gpus", "devices", "backend", "share", "processes",
 // isCollective reports whether the arguments name a collective, to be run by itself.
 func isCollective(args []string) bool {
 	return len(args) == 1 && slices.Contains(collective.Names(), args[0])
+}
+
+// orCollective names the collective that was meant by what is no file and no example.
+func orCollective(name string, err error) error {
+	wrong := new(configs.Error)
+	best, near := nearest.Word(name, collective.Names())
+	if !near || !errors.As(err, &wrong) || wrong.Label != name || !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return fmt.Errorf("%s: no such file, example or collective; did you mean %s?", name, best)
 }
 
 // onlyCollective refuses flags that have no meaning for a collective by itself.
@@ -44,6 +57,9 @@ func parseSizes(text string) (sizes []int64, err error) {
 	if !isRange {
 		to = from
 	}
+	if from == "" || to == "" || to[0] == '-' {
+		return nil, fmt.Errorf("--sizes %s: must be two sizes with a dash between them, such as 8B-64MiB, or one", text)
+	}
 	least, err := units.ParseBytes(from)
 	if err != nil {
 		return nil, fmt.Errorf("--sizes %s: %w", text, err)
@@ -58,7 +74,7 @@ func parseSizes(text string) (sizes []int64, err error) {
 	case most < least:
 		return nil, fmt.Errorf("--sizes %s: ends before it begins; give the smaller size first, such as 8B-64MiB", text)
 	case most > largestSize:
-		return nil, fmt.Errorf("--sizes %s: must end at %s at most", text, units.FormatBytes(largestSize))
+		return nil, fmt.Errorf("--sizes %s: must end at %v at most", text, units.Bytes(largestSize))
 	}
 	last := int64(most) / exec.NumberBytes * exec.NumberBytes
 	for n := int64(least); n < last; n *= 4 {
@@ -113,6 +129,11 @@ func runCollective(ctx context.Context, flags *pflag.FlagSet, name string, f exe
 		if f.json {
 			write = found.WriteJSON
 		}
+		for _, warning := range found.Warnings {
+			if !f.quiet {
+				fmt.Fprintln(stderr, "psim:", visible(warning))
+			}
+		}
 		return errors.Join(write(stdout), anyWrong(name, found.Sizes), err)
 	})
 }
@@ -121,7 +142,7 @@ func runCollective(ctx context.Context, flags *pflag.FlagSet, name string, f exe
 func anyWrong(name string, sizes []reports.CollectiveSize) error {
 	for _, s := range sizes {
 		if s.Wrong > 0 {
-			return failure{fmt.Errorf("%s of %s left %s wrong", name, units.FormatBytes(s.Bytes), units.Plural(s.Wrong, "number"))}
+			return failure{fmt.Errorf("%s of %v left %s wrong", name, units.Bytes(s.Bytes), units.Plural(s.Wrong, "number"))}
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,6 +28,32 @@ func TestExecCollective(t *testing.T) {
 	require.Len(t, found.Sizes, 3)
 	require.Equal(t, int64(128), found.Sizes[2].Bytes)
 	require.InEpsilon(t, 64/found.Sizes[2].Time, found.Sizes[2].BusBandwidth, 1e-9)
+	require.NoError(t, os.WriteFile("timed.json", []byte(stdout), 0o644))
+	_, stderr, code = psim(t, "psim calibrate --nccl timed.json --out link.toml")
+	require.Zero(t, code, stderr)
+}
+
+// Devices without cores of their own are told of where the times are, and beside what is
+// fitted to them.
+func TestExecCollectiveShares(t *testing.T) {
+	userFolder(t)
+	const doubt = "2 devices that share cores: the times say little about devices of their own"
+	line := "psim exec ring-allreduce --gpus 2 --cores-per-worker 1024 --oversubscribe --sizes 8B-64B --repeats 1"
+	stdout, stderr, code := psim(t, line)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "psim: "+doubt+"\n")
+	require.Contains(t, stdout, "\n# warning: "+doubt+"\n")
+	stdout, stderr, code = psim(t, line+" --json --quiet")
+	require.Zero(t, code, stderr)
+	require.Empty(t, stderr)
+	var found reports.CollectiveSizes
+	require.NoError(t, json.Unmarshal([]byte(stdout), &found))
+	require.False(t, found.TimesComparable)
+	require.Equal(t, doubt, found.Warnings[0])
+	require.NoError(t, os.WriteFile("timed.json", []byte(stdout), 0o644))
+	stdout, stderr, code = psim(t, "psim calibrate --nccl timed.json")
+	require.Zero(t, code, stderr)
+	require.Contains(t, strings.Join(strings.Fields(stdout), " "), "all-reduces over 2 ranks were measured with a warning: "+doubt)
 }
 
 // Sizes begin and end as they are given, the last at a whole number.
@@ -48,10 +75,15 @@ func TestExecCollectiveErrors(t *testing.T) {
 	for command, want := range map[string]string{
 		"ring-allreduce --sizes 3B":                 "psim: --sizes 3B: begins with 3 bytes; numbers have 4 bytes, so begin with a multiple, such as 8B",
 		"ring-allreduce --sizes 8B-4B":              "psim: --sizes 8B-4B: ends before it begins; give the smaller size first, such as 8B-64MiB",
-		"ring-allreduce --sizes 8B-1TB":             "psim: --sizes 8B-1TB: must end at 4.29 GB at most",
+		"ring-allreduce --sizes 8B-1TB":             "psim: --sizes 8B-1TB: must end at 4GiB at most",
+		"ring-allreduce --sizes -8B-8B":             "psim: --sizes -8B-8B: must be two sizes with a dash between them, such as 8B-64MiB, or one",
+		"ring-allreduce --sizes 8B-":                "psim: --sizes 8B-: must be two sizes",
+		"ring-allreduce --sizes 8B--4B":             "psim: --sizes 8B--4B: must be two sizes",
+		"ring-allreduce --sizes=":                   "psim: --sizes : must be two sizes",
 		"ring-allreduce --gpus 1":                   "psim: --gpus 1: a collective needs at least 2 devices",
 		"halving-doubling --gpus 6 --oversubscribe": "psim: --gpus 6: halving-doubling has partners for all only where ranks are a power of two, such as 4",
 		"ring-allreduce --set batch.global=2":       "psim: --set: has no meaning for a collective by itself, which takes --gpus, --devices, --backend, --share, --processes, --cores-per-worker, --oversubscribe, --warmup, --repeats, --stall, --sizes, --json, --quiet",
+		"tree-allreduc":                             "psim: tree-allreduc: no such file, example or collective; did you mean tree-allreduce?\n",
 		"gpipe --sizes 8B":                          "psim: --sizes: is of a collective by itself: psim exec ring-allreduce --gpus 2 --sizes 8B-64MiB; the collectives are ring-allreduce, ring-reduce-scatter, ring-allgather, tree-allreduce, halving-doubling, all-to-all",
 	} {
 		_, stderr, code := psim(t, "psim exec "+command)

@@ -138,7 +138,7 @@ func (f faulty) checkProcesses(t *testing.T, n int, stderr string, code int) {
 		require.Equal(t, exitFailed, code, "%v in %d\n%s", f, n, stderr)
 	}
 	require.Equal(t, 1, strings.Count(stderr, "psim: "), "%v in %d: one message\n%s", f, n, stderr)
-	lost := fmt.Sprintf(`(?m)^psim: ([a-z-]+ of 64 B: )?process %d \(pid \d+ on .*, ranks? .*%%s`, of)
+	lost := fmt.Sprintf(`(?m)^psim: ([a-z-]+ of 64B: )?process %d \(pid \d+ on .*, ranks? .*%%s`, of)
 	switch f.Kind {
 	case "kill", "exit":
 		require.Regexp(t, fmt.Sprintf(lost, "was lost: it ended without a word"), stderr, "%v in %d", f, n)
@@ -162,4 +162,20 @@ func (f faulty) checkProcesses(t *testing.T, n int, stderr string, code int) {
 	default:
 		f.check(t, "", stderr, code)
 	}
+}
+
+// What one process alone has wrong is one message, though mpirun then ends the others.
+func TestMistake(t *testing.T) {
+	over := os.Getenv("PSIM_MPI")
+	if over == "" {
+		t.Skip("needs mpirun: see .ci/mpi")
+	}
+	writeTinyMLP(t)
+	cmd := exec.Command("mpirun", "--oversubscribe", "--allow-run-as-root", "-np", "1", over, "exec", "mlp.toml", "--gpus", "2", ":",
+		"-np", "1", over, "exec", "nosuch.toml", "--gpus", "2")
+	cmd.Env = append(os.Environ(), asPsim+"=itself")
+	said, err := cmd.CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(said), "nosuch.toml: no such file")
+	require.Equal(t, 1, strings.Count(string(said), "psim: "), "%s", said)
 }

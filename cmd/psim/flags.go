@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"slices"
 	"strings"
@@ -149,6 +150,10 @@ func badFlag(cmd *cobra.Command, err error) error {
 			err = fmt.Errorf("--%s: must not be empty; name a path, or leave the flag out", flag.Name)
 		}
 	}
+	var bare *pflag.ValueRequiredError
+	if errors.As(err, &bare) && bare.GetSpecifiedShortnames() == "" {
+		err = fmt.Errorf("--%s needs a value", bare.GetSpecifiedName())
+	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
 		var names []string
@@ -177,4 +182,29 @@ func keysNamed(flag string) (keys []string) {
 		}
 	}
 	return keys
+}
+
+// folderName joins a configuration's name and what was set, so
+// that variants of one file do not overwrite each other.
+func folderName(name string, sets []string) string {
+	for _, s := range sets {
+		name += "-" + s
+	}
+	safe := func(r rune) rune {
+		if r == '.' || r == '-' || r == '_' || r == '=' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}
+	name = strings.TrimLeft(strings.Map(safe, name), ".")
+	const longest = 150
+	switch {
+	case name == "":
+		return "run"
+	case len(name) > longest:
+		h := fnv.New64a()
+		h.Write([]byte(strings.Join(sets, "\n")))
+		return fmt.Sprintf("%s-%x", name[:longest], h.Sum64())
+	}
+	return name
 }

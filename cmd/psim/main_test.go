@@ -420,7 +420,7 @@ func TestFullStdout(t *testing.T) {
 	userFolder(t)
 	_, stderr, code := psim(t, "psim run gpipe --out out/a")
 	require.Zero(t, code, stderr)
-	for _, line := range []string{"run gpipe --out -", "run gpipe --json", "schedule 1f1b", "validate", "validate --json", "list devices", "version", "help", "help config", "run --help", "compare out/a out/a"} {
+	for _, line := range []string{"run gpipe --out -", "run gpipe --json", "schedule 1f1b", "validate", "validate --json", "list devices", "version", "completion bash", "help", "help config", "run --help", "compare out/a out/a"} {
 		var stderr strings.Builder
 		require.Equal(t, exitFailed, run(context.Background(), strings.Fields(line), fullDevice{}, &stderr), line)
 		require.Equal(t, "psim: stdout: no space left on device\n", stderr.String(), line)

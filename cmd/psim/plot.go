@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	lib "psim"
-	"psim/internal/files"
 	"psim/internal/interrupt"
 	"psim/internal/units"
 	"psim/reports"
@@ -253,24 +252,6 @@ func parseWindow(text string) (from, to time.Duration, err error) {
 	return time.Duration(a), time.Duration(b), nil
 }
 
-// writeOne writes the file of a flag, and says so.
-func writeOne(cmd *cobra.Command, flag, path string, render func(io.Writer) error) error {
-	folder, name := filepath.Split(filepath.Clean(path))
-	f := files.Folder{Path: filepath.Clean(folder), Owner: "plot", InPlace: true, Keep: func(string) bool { return true }}
-	file := files.File{Path: name, Render: func(w io.Writer) error { return renderUntil(cmd.Context(), w, render) }}
-	if _, err := os.Stat(f.Path); os.IsNotExist(err) {
-		return fmt.Errorf("--%s %s: there is no folder %s; make it first", flag, path, f.Path)
-	}
-	if !files.IsFolder(f.Path) { // for the error
-		return flagged(flag, files.Write(cmd.Context(), []files.File{{Path: path, Render: file.Render}}))
-	}
-	if err := f.Write(cmd.Context(), []files.File{file}); err != nil {
-		return flagged(flag, err)
-	}
-	_, err := fmt.Fprintln(cmd.ErrOrStderr(), "wrote", visible(path))
-	return err
-}
-
 // pictureFormat returns the format that a file's name asks for, or nothing.
 func pictureFormat(path string) string {
 	format := strings.TrimPrefix(filepath.Ext(path), ".")
@@ -284,17 +265,4 @@ func pictureFormat(path string) string {
 func pictureEndings() string {
 	formats := reports.Formats()
 	return "." + strings.Join(formats[:len(formats)-1], ", .") + " or ." + formats[len(formats)-1]
-}
-
-// renderUntil draws into memory, and gives up as soon as the context ends.
-func renderUntil(ctx context.Context, w io.Writer, render func(io.Writer) error) error {
-	data, err := interrupt.Await(ctx, func() (string, error) {
-		var b strings.Builder
-		err := render(&b)
-		return b.String(), err
-	})
-	if err == nil {
-		_, err = io.WriteString(w, data)
-	}
-	return err
 }

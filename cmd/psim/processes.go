@@ -36,6 +36,15 @@ func apart(ctx context.Context, err error) error {
 	return fmt.Errorf("process %d on %s: %w", processes.Launched(os.Getenv).Rank, host, err)
 }
 
+// unmet keeps an interrupt of the first process from the user that came before it had met
+// the others: their launcher ends it when one of them has failed, and that one tells why.
+func unmet(err error) error {
+	if processes.Launched(os.Getenv).Size > 1 && errors.Is(err, context.Canceled) {
+		return said{err}
+	}
+	return err
+}
+
 // said marks an error that the user was told already, or that another process tells.
 type said struct{ error }
 
@@ -141,7 +150,7 @@ func (f *execFlags) abandon(cause error) {
 	if f.World == nil {
 		tell(cause, f.voice)
 	} else {
-		f.World.Abort(cause)
+		f.World.Abort(failed(cause))
 		f.told(cause)
 		f.World.Kill()
 	}

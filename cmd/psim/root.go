@@ -125,10 +125,9 @@ and communication. psim exec runs the same task graph for real, to check.`,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return onlyOne(cmd) },
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(newRun(), newExec(), newValidate(), newSchedule(), newCompare(), newSearch(), newSweep(), newMerge(), newPlot(), newReproduce(), newCalibrate(), newList(), newShow(), newDoctor(), newVersion(), newConfigHelp(), newResultHelp())
+	root.AddCommand(newRun(), newExec(), newValidate(), newSchedule(), newCompare(), newSearch(), newSweep(), newMerge(), newPlot(), newReproduce(), newCalibrate(), newList(), newShow(), newDoctor(), newCompletion(), newVersion(), newConfigHelp(), newResultHelp())
 	root.SetFlagErrorFunc(badFlag)
 	root.SetHelpCommand(newHelp())
-	refuseShells(root)
 	return root
 }
 
@@ -149,23 +148,6 @@ func newHelp() *cobra.Command {
 			topic.InitDefaultVersionFlag()
 			return topic.Help()
 		},
-	}
-}
-
-// refuseShells makes an unknown shell of completion an error, where cobra prints
-// help alone.
-func refuseShells(root *cobra.Command) {
-	root.InitDefaultCompletionCmd()
-	c, _, err := root.Find([]string{"completion"})
-	if err != nil || c == root {
-		return
-	}
-	c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	c.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return nil
-		}
-		return fmt.Errorf("unknown shell %q; use one of %s", args[0], strings.Join(verbs(cmd), ", "))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"path/filepath"
 	"slices"
@@ -153,6 +152,7 @@ func (f runFlags) predict(ctx context.Context, c *configs.Config, stderr io.Writ
 	predict := lib.Predict
 	if (f.json || f.csv) && (f.out == "" || f.out == "-") && f.trace == "" && !f.explain { // nobody sees a trace
 		predict = lib.Estimate
+		collectLate()
 	}
 	p, err := predict(ctx, c)
 	if err != nil {
@@ -209,31 +209,6 @@ func (f runFlags) folder(to files.Folder) (folder files.Folder, unwritable, err 
 		return files.Folder{}, failure{fmt.Errorf("no files are written: %w", err)}, nil
 	}
 	return folder, unwritable, flagged("out", err)
-}
-
-// folderName joins a configuration's name and what was set, so
-// that variants of one file do not overwrite each other.
-func folderName(name string, sets []string) string {
-	for _, s := range sets {
-		name += "-" + s
-	}
-	safe := func(r rune) rune {
-		if r == '.' || r == '-' || r == '_' || r == '=' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}
-	name = strings.TrimLeft(strings.Map(safe, name), ".")
-	const longest = 150
-	switch {
-	case name == "":
-		return "run"
-	case len(name) > longest:
-		h := fnv.New64a()
-		h.Write([]byte(strings.Join(sets, "\n")))
-		return fmt.Sprintf("%s-%x", name[:longest], h.Sum64())
-	}
-	return name
 }
 
 func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {

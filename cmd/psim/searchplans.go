@@ -55,11 +55,13 @@ func (f *planFlags) register(flags *pflag.FlagSet) {
 
 // complete offers names for the flags that take them.
 func (f *planFlags) complete(cmd *cobra.Command) {
-	names := func(list []string) cobra.CompletionFunc {
-		return cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)
+	names := func(list func() []string) cobra.CompletionFunc {
+		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return list(), cobra.ShellCompDirectiveNoFileComp
+		}
 	}
-	for flag, list := range map[string][]string{
-		"trainer": trainers(), "schedules": searchable(), "fix": plans.Keys(), "vary": plans.Keys(), "map": reports.PlanDimensions(),
+	for flag, list := range map[string]func() []string{
+		"trainer": trainers, "schedules": searchable, "fix": plans.Keys, "vary": plans.Keys, "map": reports.PlanDimensions,
 	} {
 		if err := cmd.RegisterFlagCompletionFunc(flag, names(list)); err != nil {
 			panic(err) // a flag that register has not declared
@@ -234,8 +236,8 @@ func printPlans(found reports.PlanRanking, o outputFlags, cmd *cobra.Command) er
 // noPlan says that a search has no answer, which in words the table has said.
 func (f outputFlags) noPlan(found reports.PlanRanking) error {
 	err := failure{errors.New("no plan fits in memory")}
-	if found.Space == 0 {
-		err = failure{errors.New("there is no such plan")}
+	if found.Nothing != "" {
+		err = failure{fmt.Errorf("there is no such plan: %s", found.Nothing)}
 	}
 	if f.json {
 		return err

@@ -90,7 +90,16 @@ func TestSearchFindsNothing(t *testing.T) {
 	stdout, stderr, code = psim(t, "psim search gpipe --devices 7 --vary parallel.tensor=3")
 	require.Equal(t, exitFailed, code)
 	require.Empty(t, stderr) // the table says it
-	require.Contains(t, stdout, "no plan divides network, batch and devices as asked\n  with no --vary: --set ")
+	require.Contains(t, stdout, "no plan divides network, batch and devices as asked\n  no plan has parallel.tensor = 3\n  with no --vary: --set ")
+	for line, want := range map[string]string{
+		"psim search gpipe --devices 1000000":                                             "\n  of 1,000,000 devices parallel.data can be 100,000, 125,000, 200,000, 250,000 or 2 more numbers, and batch.global = 32 is divisible by none of these; set batch.global = 100000, or take 320 devices\n",
+		"psim search gpipe --devices 13":                                                  "\n  of 13 devices parallel.data can be 13, and batch.global = 32 is divisible by none of these; set batch.global = 39, or take 8 devices\n",
+		"psim search gpipe --devices 4 --vary schedule.virtual_stages=3 --schedules 1f1b": "\n  no plan has schedule.virtual_stages = 3, for instance with parallel.tensor = 1, schedule.stages = 2, parallel.data = 2, batch.micro = 1, schedule.name = 1f1b\n",
+	} {
+		stdout, _, code = psim(t, line)
+		require.Equal(t, exitFailed, code)
+		require.Contains(t, stdout, want)
+	}
 }
 
 func TestSearchDevicesErrors(t *testing.T) {

@@ -37,5 +37,11 @@ func TestRefused(t *testing.T) {
 	}
 	stdout, _, code := psim(t, "psim completion")
 	require.Zero(t, code)
-	require.Contains(t, stdout, "Generate the autocompletion script")
+	require.Contains(t, stdout, "completion prints a script with which a shell completes verbs")
+	for _, s := range shells() {
+		stdout, stderr, code := psim(t, "psim completion "+s.name)
+		require.Zero(t, code, stderr)
+		require.Contains(t, stdout, "__complete")
+		require.NotContains(t, stdout, `\u00`)
+	}
 }

@@ -25,6 +25,7 @@ type CollectiveTiming struct {
 	// Guessed: no test is named, and the numbers are of an all-gather; those of
 	// alltoall are alike.
 	Guessed bool
+	Doubt   string // what whoever has measured it warned of
 }
 
 // Limits of the fit, for each number of ranks.

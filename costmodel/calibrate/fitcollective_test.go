@@ -40,7 +40,7 @@ func TestFitLink(t *testing.T) {
 		}
 	})
 	for _, bad := range [][]calibrate.CollectiveTiming{
-		nil, {{graph.AllReduce, 1, 1, 1, 0, false}}, {{graph.AllReduce, 2, 0, 1, 0, false}}, {{graph.AllGather, 2, 1, 0, 0, false}}, {{graph.Send, 2, 1, 1, 0, false}},
+		nil, {{Kind: graph.AllReduce, Ranks: 1, Bytes: 1, Time: 1}}, {{Kind: graph.AllReduce, Ranks: 2, Time: 1}}, {{Kind: graph.AllGather, Ranks: 2, Bytes: 1}}, {{Kind: graph.Send, Ranks: 2, Bytes: 1, Time: 1}},
 	} {
 		_, err := calibrate.FitLink(bad)
 		require.Error(t, err)

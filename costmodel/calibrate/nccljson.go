@@ -35,6 +35,7 @@ type ncclReport struct {
 			Errors *float64 `json:"wrong"`
 		} `json:"out_of_place"`
 	} `json:"results"`
+	psimReport
 }
 
 func readNCCLJSON(label string, data []byte) ([]ncclRun, error) {
@@ -61,8 +62,11 @@ func readNCCLJSON(label string, data []byte) ([]ncclRun, error) {
 // run reads one report.
 func (r ncclReport) run(label string) (ncclRun, error) {
 	var run ncclRun
+	if r.Collective != "" {
+		return r.psimReport.run(label)
+	}
 	if r.Config == nil {
-		return run, errors.New("config is missing, which tells the number of ranks")
+		return run, errors.New("config is missing: this is no report of nccl-tests, nor of psim exec COLLECTIVE --json")
 	}
 	const most = 1 << 20
 	if r.Config.Threads < 1 || r.Config.GPUs < 1 || r.Config.Threads > most || r.Config.GPUs > most {
@@ -154,7 +158,7 @@ func jsonError(label string, data []byte, start int64, err error) error {
 		at += wrong.Offset
 		text = fmt.Sprintf("%s: must be %s, not %s", wrong.Field, jsonWanted(wrong.Type.Kind()), wrong.Value)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		at, text = int64(len(data)), "the file ends within the JSON"
+		at, text = int64(len(data)), "the file ends within the JSON; run again what wrote it"
 	}
 	at = min(max(0, at), int64(len(data)))
 	return fmt.Errorf("%s:%d: %s", label, 1+bytes.Count(data[:at], []byte("\n")), text)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"psim/internal/units"
@@ -14,9 +15,9 @@ import (
 )
 
 // ReadNCCLTests reads what nccl-tests' all_reduce_perf, all_gather_perf and
-// reduce_scatter_perf have printed, or the JSON that their -J writes: one run or
-// several, one after the other. Times are those out of place. Errors begin with
-// the label and, in text, the line.
+// reduce_scatter_perf have printed, or the JSON that their -J writes, and both of what psim
+// exec prints of such a collective: one run or several, one after the other. Times are those
+// out of place. Errors begin with the label and, in text, the line.
 func ReadNCCLTests(label string, data []byte) ([]CollectiveTiming, error) {
 	read := readNCCLText
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
@@ -36,7 +37,7 @@ func ReadNCCLTests(label string, data []byte) ([]CollectiveTiming, error) {
 		list = append(list, timings...)
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%s: holds no times; give the output of nccl-tests' %s, as text or as its -J writes it", label, ncclNames)
+		return nil, fmt.Errorf("%s: holds no times; give the output of nccl-tests' %s, as text or as its -J writes it, or of psim exec ring-allreduce and its like", label, ncclNames)
 	}
 	return list, nil
 }
@@ -47,6 +48,8 @@ type ncclRun struct {
 	ranks int
 	hosts map[string]bool // of the ranks, as far as they are told
 	rows  []ncclRow
+	// doubts are warnings of whoever has measured.
+	doubts []string
 }
 
 // nodes counts the hosts; 0 if there is one, or they are not told.
@@ -100,7 +103,10 @@ func (r ncclRun) timings() ([]CollectiveTiming, error) {
 		if err := row.checkTest(*test, r.ranks, r.test != nil); err != nil {
 			return nil, fmt.Errorf("%s: %w", row.at, err)
 		}
-		list = append(list, CollectiveTiming{test.kind, r.ranks, int64(row.size), row.took(), r.nodes(), r.test == nil && test.kind == graph.AllGather})
+		list = append(list, CollectiveTiming{
+			Kind: test.kind, Ranks: r.ranks, Bytes: int64(row.size), Time: row.took(), Nodes: r.nodes(),
+			Guessed: r.test == nil && test.kind == graph.AllGather, Doubt: strings.Join(r.doubts, "; "),
+		})
 	}
 	return list, nil
 }

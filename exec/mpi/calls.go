@@ -5,7 +5,6 @@ package mpi
 /*
 #include <mpi.h>
 #include <stdlib.h>
-#include <sys/select.h>
 #include <time.h>
 #ifdef __linux__
 #include <sys/prctl.h>
@@ -14,14 +13,12 @@ package mpi
 // MPI's constants are macros, which only C sees.
 
 static int psim_init(int *rank, int *size) {
-	setenv("OMPI_MCA_mpi_yield_when_idle", "0", 0); // psim_wait sleeps
+	setenv("OMPI_MCA_mpi_yield_when_idle", "0", 0); // who waits sleeps, in psim_nap
 	int provided, rc = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
+	if (rc == MPI_SUCCESS && provided < MPI_THREAD_SERIALIZED) return MPI_ERR_OTHER;
 	if (rc == MPI_SUCCESS) rc = MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 	if (rc == MPI_SUCCESS) rc = MPI_Comm_rank(MPI_COMM_WORLD, rank);
 	if (rc == MPI_SUCCESS) rc = MPI_Comm_size(MPI_COMM_WORLD, size);
-#ifdef __linux__
-	prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0); // so that short sleeps of this thread are short
-#endif
 	return rc;
 }
 
@@ -70,32 +67,12 @@ static int psim_text(int rc, char *text) {
 
 enum { psim_longest_text = MPI_MAX_ERROR_STRING };
 
-static long psim_now(void) {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000L + t.tv_nsec / 1000;
-}
-
-// psim_wait returns when a message with that tag has come, one of the requests is done
-// or there is something to read. What is under way advances only when MPI looks; while
-// something is, it looks and sleeps in turn: a 64th of the time that it has waited, so
-// that what comes is late by no more than that, and a millisecond at most. Else it
-// sleeps until the bell rings.
-static int psim_wait(int fd, int tag, int underway, MPI_Request *requests, int n) {
-	const long shortest = 20, longest = 1000, idle = 100000; // µs
-	for (long begin = psim_now();;) {
-		int happened, rc = MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &happened, MPI_STATUS_IGNORE);
-		for (int i = 0; i < n && rc == MPI_SUCCESS && !happened; i++)
-			rc = MPI_Request_get_status(requests[i], &happened, MPI_STATUS_IGNORE);
-		if (rc != MPI_SUCCESS || happened) return rc;
-		long us = (psim_now() - begin) / 64;
-		us = !underway ? idle : us < shortest ? shortest : us > longest ? longest : us;
-		struct timeval t = {0, us};
-		fd_set set;
-		FD_ZERO(&set);
-		FD_SET(fd, &set);
-		if (select(fd + 1, &set, NULL, NULL, &t) > 0) return MPI_SUCCESS;
-	}
+static void psim_nap(long ns) {
+#ifdef __linux__
+	prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0); // so that short sleeps of this thread are short
+#endif
+	struct timespec t = {0, ns};
+	nanosleep(&t, NULL);
 }
 */
 import "C"
@@ -103,6 +80,7 @@ import "C"
 import (
 	"errors"
 	"runtime"
+	"time"
 	"unsafe"
 )
 
@@ -206,16 +184,5 @@ func (t *transfer) done() (bool, error) {
 	return true, nil
 }
 
-// wait returns when a message with that tag has come, a transfer may be done or there
-// is something to read.
-func wait(fd uintptr, tag int, announced bool, under []*passing) error {
-	var requests []C.MPI_Request
-	for _, p := range under {
-		requests = append(requests, p.requests[0])
-	}
-	underway := C.int(len(requests))
-	if announced {
-		underway++
-	}
-	return check(C.psim_wait(C.int(fd), C.int(tag), underway, unsafe.SliceData(requests), C.int(len(requests))))
-}
+// nap sleeps for less than a second.
+func nap(d time.Duration) { C.psim_nap(C.long(d)) }

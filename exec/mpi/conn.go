@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -15,18 +14,19 @@ import (
 // Compiled reports whether this program is built with MPI.
 const Compiled = true
 
-// A Conn is this process's part in MPI's world. All its calls of MPI are made by one
-// thread.
+// A Conn is this process's part in MPI's world. One goroutine makes all calls of MPI, but
+// the first and the last, in whatever thread it is: a thread of its own that waits in C keeps
+// its turn from others until Go's scheduler notices, up to 10 ms later.
 type Conn struct {
 	Rank, Size int
 
-	awake, bell *os.File // what is written to the bell wakes the thread
-	broken      chan struct{}
-	breaking    sync.Once
+	bell     chan struct{} // has room for one; full where there is something to do
+	broken   chan struct{}
+	breaking sync.Once
 
 	mu    sync.Mutex
-	calls []func(*loop) // for the thread
-	ended chan struct{} // the thread has ended
+	calls []func(*loop)
+	ended chan struct{} // MPI's world was left
 
 	deliver func(from int, key string, data []byte)
 	fail    func(error)
@@ -34,33 +34,36 @@ type Conn struct {
 
 // Open joins MPI's world.
 func Open() (*Conn, error) {
-	awake, bell, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	c := &Conn{awake: awake, bell: bell, broken: make(chan struct{}), ended: make(chan struct{})}
+	c := &Conn{bell: make(chan struct{}, 1), broken: make(chan struct{}), ended: make(chan struct{})}
 	opened := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: MPI belongs to this thread
+		runtime.LockOSThread() // the thread that begins MPI has to end it
 		defer close(c.ended)
 		var err error
 		c.Rank, c.Size, err = initialize()
 		opened <- err
-		if err == nil {
-			(&loop{Conn: c, fd: awake.Fd()}).run()
+		if err != nil {
+			return
 		}
+		left := make(chan struct{})
+		go func() {
+			defer close(left)
+			(&loop{Conn: c}).run()
+		}()
+		<-left
+		finalize()
 	}()
 	return c, <-opened
 }
 
-// call has the thread do something.
+// call has the goroutine do something.
 func (c *Conn) call(what func(*loop)) {
 	c.mu.Lock()
 	c.calls = append(c.calls, what)
-	first := len(c.calls) == 1
 	c.mu.Unlock()
-	if first {
-		c.bell.Write([]byte{0})
+	select {
+	case c.bell <- struct{}{}:
+	default:
 	}
 }
 
@@ -125,10 +128,9 @@ const (
 	small   = 4 << 10
 )
 
-// A loop is the state of the thread.
+// A loop is the state of the goroutine.
 type loop struct {
 	*Conn
-	fd      uintptr
 	under   []*passing // way
 	leaving bool
 	failed  bool // MPI did, and is not asked again
@@ -145,22 +147,46 @@ type passing struct {
 
 // run sends and receives until this process leaves.
 func (l *loop) run() {
-	for {
+	for last := time.Now(); ; {
 		happened, err := l.look()
 		if l.leaving && len(l.under) == 0 {
-			finalize()
 			return
 		}
-		if err == nil && !happened && !l.failed {
-			err = wait(l.fd, tagHead, l.announced > 0, l.under)
-		}
 		switch {
-		case err != nil && !l.failed:
+		case err != nil:
 			l.failed = true
 			l.fail(err)
-		case l.failed:
-			time.Sleep(time.Millisecond)
+		case happened:
+			last = time.Now()
+		default:
+			l.rest(time.Since(last))
 		}
+	}
+}
+
+// How long nothing is looked for: while something is under way, and where nothing is.
+const (
+	shortest = 20 * time.Microsecond
+	longest  = time.Millisecond
+	idle     = 100 * time.Millisecond
+)
+
+// rest sleeps until there is something to do, or to look for. What is under way advances
+// only when MPI looks; while something is, rest takes a 64th of the time that nothing has
+// happened, so that what comes is late by no more than that, and a millisecond at most.
+func (l *loop) rest(still time.Duration) {
+	d := idle
+	if !l.failed && (l.announced > 0 || len(l.under) > 0) {
+		if d = max(shortest, still/64); d < longest { // Go's own timers are no finer
+			nap(d)
+			runtime.Gosched() // what waits for this thread goes first
+			return
+		}
+		d = longest
+	}
+	select {
+	case <-l.bell:
+	case <-time.After(d):
 	}
 }
 
@@ -169,9 +195,6 @@ func (l *loop) look() (happened bool, err error) {
 	l.mu.Lock()
 	calls := l.calls
 	l.calls = nil
-	if len(calls) > 0 {
-		l.awake.Read(make([]byte, 8))
-	}
 	l.mu.Unlock()
 	for _, what := range calls {
 		what(l)

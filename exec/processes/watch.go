@@ -23,6 +23,7 @@ type peer struct {
 	progress uint64
 	left     bool // it said goodbye
 	lost     bool // it has gone, or does not answer
+	ended    bool // the run, and says why before it goes
 }
 
 // A notice says why a run ends.
@@ -220,6 +221,11 @@ func (w *World) ordered(from int, data []byte) {
 	var n notice
 	if err := json.Unmarshal(data, &n); err != nil || n.Process < 0 || n.Process >= w.Size {
 		n = notice{Process: from, Text: "for a reason that it could not tell"}
+	}
+	if !n.Lost && n.Process == from {
+		w.mu.Lock()
+		w.peers[from].ended = true
+		w.mu.Unlock()
 	}
 	switch {
 	case n.Lost && n.Process == w.Rank: // and the others have said so

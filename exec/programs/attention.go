@@ -68,5 +68,6 @@ func (a attention) mask(scores *Node) *Node {
 	square := shapes.Make(dtypes.Int32, 1, a.sequence, a.sequence)
 	later := graph.GreaterThan(graph.Iota(g, square, 2), graph.Iota(g, square, 1))
 	hide := graph.MulScalar(graph.ConvertDType(later, scores.DType()), -1e9)
-	return graph.Add(scores, graph.Add(hide, settled(scores)))
+	every := again(graph.Add(hide, settled(scores)), scores.Shape().Dim(0))
+	return graph.Add(scores, graph.Reshape(every, scores.Shape().Dimensions...))
 }

@@ -25,14 +25,14 @@ func (l convolution) forward(s *scope, x *Node) *Node {
 	if in < narrow {
 		y := productTransposed(windows(x), graph.Reshape(w, out, -1))
 		d := x.Shape().Dimensions
-		return graph.Reshape(graph.Add(y, graph.Reshape(bias, 1, -1)), d[0], d[1], d[2], out)
+		return graph.Reshape(graph.Add(y, again(bias, y.Shape().Dim(0))), d[0], d[1], d[2], out)
 	}
 	taps := graph.BroadcastToDims(graph.Reshape(identity(w, 9), 1, 9, 9), out, 9, 9)
 	w = productTransposed(taps, graph.Reshape(w, out, in, 9)) // [out, 9, in]
 	y := convolve(x, out, [3]int{2, 1, 0}, func(x *Node, from, to int) *Node {
 		return productTransposed(x, graph.Reshape(cut(w, 1, from, to), out, -1))
 	})
-	return graph.Add(y, graph.Reshape(bias, 1, 1, 1, -1))
+	return graph.Add(y, graph.Reshape(again(bias, y.Shape().Size()/out), y.Shape().Dimensions...))
 }
 
 // input convolves dy with the weight turned by half a turn.

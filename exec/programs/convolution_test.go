@@ -33,7 +33,7 @@ func TestConvolutionTiles(t *testing.T) {
 	d, err := OpenGo(0)
 	require.NoError(t, err)
 	defer d.Close()
-	for _, c := range []convolutionCase{{2, 16, 32, 33, 40}, {1, 32, 32, 32, 32}, {2, 17, 18, 36, 40}, {2, 2, 3, 70, 70}} {
+	for _, c := range []convolutionCase{{2, 16, 32, 33, 40}, {1, 32, 32, 32, 32}, {2, 24, 40, 64, 64}, {2, 17, 18, 36, 40}, {2, 2, 3, 70, 70}} {
 		c.check(t, d)
 	}
 }

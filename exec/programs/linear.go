@@ -1,6 +1,8 @@
 package programs
 
 import (
+	"slices"
+
 	"psim/costmodel/arch"
 
 	"github.com/gomlx/gomlx/core/graph"
@@ -19,7 +21,7 @@ func (l linear) forward(s *scope, x *Node) *Node {
 	s.save(l.name+".input", arch.ForwardToWeight, x)
 	y := l.times(x, s.parameter(l.weightName), !l.outFirst)
 	if l.biasName != "" {
-		y = graph.Add(y, graph.Reshape(s.parameter(l.biasName), 1, -1))
+		y = graph.Add(y, again(s.parameter(l.biasName), y.Shape().Dim(0)))
 	}
 	return y
 }
@@ -87,6 +89,19 @@ func rowSums(x *Node) *Node {
 	return graph.Reshape(sums, append(append([]int{}, dims[:len(dims)-1]...), 1)...)
 }
 
+// again returns n rows of the values of x, by copying: to add one row to many, the backend
+// goes number by number, in four times the time of copies and an addition.
+func again(x *Node, n int) *Node {
+	const few = 64 // rows, of which copies are copied
+	row, rest := graph.Reshape(x, 1, -1), n%few
+	var list []*Node
+	if n >= few {
+		block := graph.Reshape(repeat(row, few), few, -1)
+		list = slices.Repeat([]*Node{block}, n/few)
+	}
+	return graph.Concatenate(append(list, slices.Repeat([]*Node{row}, rest)...), 0)
+}
+
 func ones(like *Node, dims ...int) *Node {
 	return graph.BroadcastToDims(graph.ScalarOne(like.Graph(), like.DType()), dims...)
 }
@@ -110,7 +125,7 @@ func (l embedding) forward(s *scope, x *Node) *Node {
 	words := graph.Gather(s.parameter(l.tokens), graph.Reshape(x, -1, 1))
 	hidden := words.Shape().Dim(1)
 	places := graph.Slice(s.parameter(l.positions), graph.AxisRange(0, l.sequence))
-	sum := graph.Add(graph.Reshape(words, l.samples, -1), graph.Reshape(places, 1, -1))
+	sum := graph.Add(graph.Reshape(words, l.samples, -1), again(places, l.samples))
 	return graph.Reshape(sum, -1, hidden)
 }
 

@@ -1,6 +1,8 @@
 package programs_test
 
 import (
+	"runtime"
+	"runtime/debug"
 	"testing"
 
 	"psim/costmodel/arch"
@@ -81,4 +83,28 @@ func workBytes(layers []arch.Layer, samples int64) (sum int64) {
 		}
 	}
 	return sum
+}
+
+// What is released serves again: ten runs need less new memory than five results take.
+func TestReleasedMemoryServesAgain(t *testing.T) {
+	d := device(t)
+	a := programs.NewArithmetic(d.Backend)
+	defer a.Close()
+	const n = 1 << 18
+	b := upload(t, d, make([]float64, n), false, n)
+	defer b.Release()
+	add := func() {
+		sum, err := a.Add(b.Retain(), b)
+		require.NoError(t, err)
+		sum.Release()
+	}
+	add()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the collector empties pools
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 10 {
+		add()
+	}
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(5*4*n))
 }

@@ -3,6 +3,8 @@ package programs
 import (
 	"fmt"
 
+	"psim/internal/cores"
+
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/graph"
@@ -143,6 +145,7 @@ func (p *program) execute(d *Device, inputs []*Tensor, spend func(string) bool) 
 			d.count(-peak)
 		}
 	}()
+	defer cores.Steady()()
 	for _, value := range p.graph.RunWithBuffers(buffers, spent, d.Number) {
 		outputs = append(outputs, wrap(d, value))
 	}

@@ -86,7 +86,11 @@ func (convolution) tile(x *Node, out int) (c tiled, ok bool) {
 	weights := len(c.pixels) * len(c.pixels) * c.in * out
 	c.across = c.down*c.right == 1 && weights > 8*c.height*c.width*(c.in+out)
 	side := max(c.height/c.down, c.width/c.right)
-	return c, 8*side <= len(c.results)*min(c.in, out)
+	ok = 8*side <= len(c.results)*min(c.in, out)
+	if ok && min(c.height, c.width) >= wide && max(c.in, out) <= 64 {
+		c.down, c.right = c.pairs(c.height, c.down), c.pairs(c.width, c.right)
+	}
+	return c, ok
 }
 
 // blocks cuts n pixels into as many as there can be.
@@ -97,6 +101,16 @@ func (t tiling) blocks(n int) int {
 		}
 	}
 	return 1
+}
+
+// pairs cuts blocks of many pixels further, into pairs of tiles, if that goes. Smaller
+// matrices pick them, but every block repeats the weights: of 64 channels that pays, of
+// 128 it does not.
+func (t tiling) pairs(n, blocks int) int {
+	if pair := 2 * len(t.results); n/blocks > wide && n%pair == 0 {
+		return n / pair
+	}
+	return blocks
 }
 
 // pick returns a matrix of the pixels of n for every product, tile by tile. Beyond them

@@ -8,13 +8,13 @@ import (
 	"psim/reports"
 )
 
-// steadiness tells how steady a machine was by probes around steps and their times;
+// steadiness tells how steady a machine was by the spread of steps and probes around them;
 // nil without probes.
-func steadiness(m *reports.Measurement, probes []exec.Probe) *reports.Steadiness {
+func steadiness(spread float64, probes []exec.Probe) *reports.Steadiness {
 	if len(probes) == 0 {
 		return nil
 	}
-	s := &reports.Steadiness{Spread: m.StepTimeStd / m.StepTimeMean}
+	s := &reports.Steadiness{Spread: spread}
 	best, worst := math.Inf(1), 0.0
 	for _, p := range probes {
 		best, worst = min(best, p.Fastest.Seconds()), max(worst, p.Fastest.Seconds())

@@ -16,12 +16,12 @@ import (
 func TestSteadinessOfProbes(t *testing.T) {
 	ms := func(x float64) time.Duration { return time.Duration(x * float64(time.Millisecond)) }
 	m := reports.NewMeasurement(9*time.Second, 11*time.Second)
-	s := steadiness(m, []exec.Probe{{Fastest: ms(1), Mean: ms(1.1)}, {Fastest: ms(1.05), Mean: ms(1.6)}, {Fastest: ms(1.2), Mean: ms(1.2)}})
+	s := steadiness(m.StepTimeStd/m.StepTimeMean, []exec.Probe{{Fastest: ms(1), Mean: ms(1.1)}, {Fastest: ms(1.05), Mean: ms(1.6)}, {Fastest: ms(1.2), Mean: ms(1.2)}})
 	require.InDelta(t, m.StepTimeStd/10, s.Spread, 1e-12)
 	require.InDelta(t, 0.6, s.Slowdown, 1e-9)
 	require.InDelta(t, 0.2, s.Change, 1e-9)
-	require.Nil(t, steadiness(m, nil))
-	require.Zero(t, steadiness(reports.NewMeasurement(time.Second), []exec.Probe{{Fastest: ms(1), Mean: ms(1)}}).Score())
+	require.Nil(t, steadiness(0, nil))
+	require.Zero(t, steadiness(0, []exec.Probe{{Fastest: ms(1), Mean: ms(1)}}).Score())
 }
 
 // ran is a run of one step, and how disturbed it was.

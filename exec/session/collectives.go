@@ -57,32 +57,56 @@ func (c Collectives) run(ctx context.Context) (result reports.CollectiveSizes, e
 	if err := row.Legal(c.Ranks); err != nil {
 		return result, err
 	}
-	devices, err := exec.OpenRanks(ctx, c.Ranks, c.Devices, c.World)
+	devices, comparable, err := exec.OpenRanks(ctx, c.Ranks, c.Devices, c.World)
 	if err != nil {
 		return result, err
 	}
 	defer exec.CloseDevices(devices)
 	first := slices.IndexFunc(devices, func(d *programs.Device) bool { return d != nil })
-	result = reports.CollectiveSizes{Collective: c.Name, Devices: c.Ranks, Backend: devices[first].Description(), Result: row.Result}
+	result = reports.CollectiveSizes{Collective: c.Name, Devices: c.Ranks, Backend: devices[first].Description(), Result: row.Result, TimesComparable: comparable}
+	probes, err := c.sizes(ctx, devices, &result)
+	result.Doubt(steadiness(0, probes), c.Devices.Unpinned())
+	return result, err
+}
+
+// sizes runs every size, and probes the devices before the first and after each, where times
+// are comparable.
+func (c Collectives) sizes(ctx context.Context, devices []*programs.Device, result *reports.CollectiveSizes) (probes []exec.Probe, err error) {
+	probe := func() error {
+		if !result.TimesComparable {
+			return nil
+		}
+		p, err := exec.NewProbe(ctx, devices, c.World)
+		if err == nil {
+			probes = append(probes, p)
+		}
+		return err
+	}
+	if err := probe(); err != nil {
+		return nil, err
+	}
 	for _, bytes := range c.Sizes {
 		length := bytes / exec.NumberBytes
-		if row.Result == graph.AllToAll { // equal parts for all, as in nccl-tests
+		if result.Result == graph.AllToAll { // equal parts for all, as in nccl-tests
 			length -= length % int64(c.Ranks)
 		}
 		if length == 0 {
 			continue
 		}
 		size, members, err := c.size(ctx, devices, length)
+		if err == nil {
+			err = probe()
+		}
 		if err != nil {
-			return result, fmt.Errorf("%s of %s: %w", c.Name, units.FormatBytes(bytes), err)
+			return probes, fmt.Errorf("%s of %v: %w", c.Name, units.Bytes(bytes), err)
 		}
 		if size.Time > 0 { // which only the first knows
-			size.BusBandwidth = reports.BusShare(row.Result, c.Ranks) * float64(size.Bytes) / size.Time
+			size.BusBandwidth = reports.BusShare(result.Result, c.Ranks) * float64(size.Bytes) / size.Time
 		}
 		result.Processes = placement(members)
 		result.Sizes = append(result.Sizes, size)
 	}
-	return result, nil
+	return probes, nil
 }
 
 // size runs and predicts the collective on so many numbers.
@@ -91,7 +115,7 @@ func (c Collectives) size(ctx context.Context, devices []*programs.Device, lengt
 	run := exec.CollectiveRun{Call: collective.Call{Collective: c.Name, Ranks: c.Ranks, Length: length}, Warmup: c.Warmup, Repeats: c.Repeat, RunOptions: c.RunOptions}
 	run.AtOnce = c.Devices.Cores()
 	if c.Stage != nil {
-		run.Stage = func(what string) { c.Stage(fmt.Sprintf("%s of %s: %s", c.Name, units.FormatBytes(size.Bytes), what)) }
+		run.Stage = func(what string) { c.Stage(fmt.Sprintf("%s of %v: %s", c.Name, units.Bytes(size.Bytes), what)) }
 	}
 	measured, err := run.Measure(ctx, devices)
 	if err != nil || c.World != nil && c.World.Rank > 0 {

@@ -32,7 +32,7 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 	measurement.HeapGrowth, measurement.GradientCalls = m.HeapGrowth, m.GradientCalls
 	measurement.Checks, measurement.Losses = checks(m, o.Checks), m.Record.Losses
 	measurement.ValidationLoss, measurement.ValidationSamples = m.Record.Validation, o.Data.Validation
-	if s := steadiness(measurement, m.Probes); s != nil {
+	if s := steadiness(measurement.StepTimeStd/measurement.StepTimeMean, m.Probes); s != nil {
 		measurement.Steadiness, measurement.Disturbed = s, s.Score() > 1
 	}
 	if o.UnwaitedRates {

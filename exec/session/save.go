@@ -154,6 +154,9 @@ func (s *Session) writeRemarks(w io.Writer) {
 			}
 		}
 	}
+	if main := s.Main().Result; !main.TimesComparable {
+		fmt.Fprintf(w, "warning: %s\n", reports.SharedCores(main.Devices))
+	}
 	for _, warning := range s.Main().Plan.Warnings { // which all runs have
 		fmt.Fprintf(w, "warning: %s\n", warning)
 	}

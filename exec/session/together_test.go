@@ -89,9 +89,9 @@ func TestSessionRefusedByOne(t *testing.T) {
 		}
 		return s.Run(context.Background(), c)
 	})
-	require.ErrorContains(t, errs[1], `unknown backend "abacus"`)
+	require.ErrorContains(t, errs[1], `--backend abacus: unknown backend`)
 	require.True(t, errors.As(errs[0], new(*processes.AbortError)), errs[0])
-	require.ErrorContains(t, errs[0], `unknown backend "abacus"`)
+	require.ErrorContains(t, errs[0], `--backend abacus: unknown backend`)
 }
 
 // Processes that would run something else than the first are refused.

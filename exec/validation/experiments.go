@@ -12,7 +12,8 @@ import (
 type experiment struct {
 	model, kind  string // an example, and how its step is spread
 	microbatches int
-	processes    int // 0 is this one
+	processes    int  // 0 is this one
+	mpi          bool // these are started by mpirun
 	sets         []string
 }
 
@@ -25,7 +26,7 @@ func Kinds() []string {
 }
 
 // experiments lists all: the three schedules with three sizes of pipeline, the others with
-// one or two, and over processes one of each family.
+// one or two, and over processes one of each family, over MPI too where it is.
 func experiments() (list []experiment) {
 	for _, model := range models() {
 		for _, m := range []int{2, 4, 8} {
@@ -44,7 +45,10 @@ func experiments() (list []experiment) {
 		}
 		for _, e := range []experiment{{kind: "1f1b", microbatches: 4}, {kind: "ddp", microbatches: 1}, {kind: "fsdp", microbatches: 1}} {
 			e.model, e.processes = model, 2
-			list = append(list, e)
+			if list = append(list, e); overMPI() {
+				e.mpi = true
+				list = append(list, e)
+			}
 		}
 	}
 	for i := range list {

@@ -10,29 +10,29 @@ import (
 )
 
 // journalHead begins the journal of a report.
-const journalHead = `{"psim_executed":`
+const journalHead = `{"psim_executed_runs":`
 
-// A journal keeps rows that were found, until a report has them all.
+// A journal keeps runs, until a report has them all.
 type journal struct {
-	*files.Journal // nil for none
-	rows           []Row
+	*files.Journal       // nil for none
+	rows           []Row // of a run each
 }
 
-// A heading is the first line of a journal: what all of its rows have in common.
+// A heading is the first line of a journal: what all of its runs have in common.
 type heading struct {
-	Version int    `json:"psim_executed"`
+	Version int    `json:"psim_executed_runs"`
 	Machine string `json:"machine"`
 	SIMD    string `json:"simd"`
 	Devices int    `json:"devices"`
 	Flags   string `json:"flags"`
 }
 
-// String says what rows have in common.
+// String says what runs have in common.
 func (h heading) String() string {
 	return fmt.Sprintf("of %s on %s (%s), with%s", units.Plural(h.Devices, "device"), h.Machine, h.SIMD, cmp.Or(h.Flags, " the usual options"))
 }
 
-// openJournal opens a file, or makes it, and reads the rows in it, which have to be of the
+// openJournal opens a file, or makes it, and reads the runs in it, which have to be of the
 // same machine and options.
 func openJournal(path string, r *Report) (*journal, error) {
 	if path == "" {
@@ -59,24 +59,25 @@ func openJournal(path string, r *Report) (*journal, error) {
 		var row Row
 		if err := json.Unmarshal(line, &row); err != nil {
 			opened.Close()
-			return nil, fmt.Errorf("%s: line %d is no row of a report: %w; remove the line", path, n+2, err)
+			return nil, fmt.Errorf("%s: line %d is no run of an experiment: %w; remove the line", path, n+2, err)
 		}
 		j.rows = append(j.rows, row)
 	}
 	return j, nil
 }
 
-// row finds that of an experiment.
-func (j *journal) row(e experiment) (Row, bool) {
+// runs finds those of an experiment.
+func (j *journal) runs(e experiment) (list []Row) {
 	for _, row := range j.rows {
-		if row.Example == e.model && row.Kind == e.kind && row.Microbatches == e.microbatches && row.Processes == e.processes {
-			return row, true
+		if row.Example == e.model && row.Kind == e.kind && row.Microbatches == e.microbatches && row.Processes == e.processes && row.MPI == e.mpi {
+			list = append(list, row)
 		}
 	}
-	return Row{}, false
+	return list
 }
 
 func (j *journal) add(row Row) error {
+	j.rows = append(j.rows, row)
 	if j.Journal == nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 
+	"psim/exec/mpi"
 	"psim/internal/units"
 	"psim/reports"
 )
@@ -16,20 +17,21 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	fmt.Fprintf(w, `# Predicted before it was run
 
 Every row is one experiment: its tasks were measured one by one, and with a neighbour on
-every core, at least six times in turns and more while that differed; the step was predicted from that, and then the same graph was run on %s.
-Made by
+every core, at least six times in turns and more while that differed; the step was predicted
+from that, and then the same graph was run on %s. Made by
 
-    GOEXPERIMENT=simd go run ./cmd/psim validate --executed --markdown%s > docs/executed.md
+    %s./cmd/psim validate --executed --markdown%s > docs/executed.md
 
 on %s, with %s and kernels of %s. Step times are medians over the measured
 steps, peaks of the rank that holds the most: predicted from the network alone,
 and counted by the devices' ledgers of all tensors. The speed-up is that of the
 makespan over model-parallel's; ideal is 2·M/(M+1), of equal stages. Every experiment
-was run as often as the column says, whatever came out, and the run whose error is the
-median counts; beside it are the errors of all. A star marks those during which the
-machine was disturbed, as psim exec --runs says it.
+was run as often as the column says, whatever came out: all of them once, then all again,
+so that what disturbs the machine for some minutes falls on one run of each. The run whose
+error is the median counts; beside it are the errors of all. A star marks those during
+which the machine was disturbed, as psim exec --runs says it.
 
-`, units.Plural(r.Devices, "device"), r.Flags, r.Machine, runtime.Version(), cmp.Or(r.SIMD, "plain Go"))
+`, units.Plural(r.Devices, "device"), build(), r.Flags, r.Machine, runtime.Version(), cmp.Or(r.SIMD, "plain Go"))
 	fmt.Fprintln(w, "| model | schedule | M | predicted | measured | error | of all runs | runs | bubble | off by | peak predicted | ledger | heap | dispatch | speed-up | ideal |")
 	fmt.Fprintln(w, "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
 	for _, row := range r.Rows {
@@ -50,6 +52,14 @@ compiled programs, the batches, and garbage, which is not collected during a ste
 	return err
 }
 
+// build prints how psim was built for the report.
+func build() string {
+	if mpi.Compiled {
+		return "CC=mpicc GOEXPERIMENT=simd go run -tags mpi "
+	}
+	return "GOEXPERIMENT=simd go run "
+}
+
 // bubble prints that of a pipeline, and by how much it was off.
 func (r Row) bubble() string {
 	if r.Bubble == 0 {
@@ -68,6 +78,9 @@ func times(ratio float64) string {
 
 // name says how a row's step was spread.
 func (r Row) name() string {
+	if r.MPI {
+		return fmt.Sprintf("%s, %d over MPI", r.Kind, r.Processes)
+	}
 	if r.Processes > 0 {
 		return fmt.Sprintf("%s, %d processes", r.Kind, r.Processes)
 	}
@@ -89,7 +102,11 @@ func (r Row) errors() string {
 // ended says whether the rows are all that was asked for.
 func (r *Report) ended() string {
 	if r.Partial {
-		return fmt.Sprintf("Ended early, after %d of %d experiments.\n", len(r.Rows), r.Chosen)
+		made := 0
+		for _, row := range r.Rows {
+			made += len(row.Errors)
+		}
+		return fmt.Sprintf("Ended early, after %d of %d runs.\n", made, r.Chosen*r.Runs)
 	}
 	return ""
 }

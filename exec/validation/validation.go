@@ -12,6 +12,7 @@ import (
 
 	"psim/exec/programs"
 	"psim/exec/session"
+	"psim/internal/units"
 	"psim/reports"
 )
 
@@ -28,12 +29,12 @@ type Options struct {
 	Sets []string
 	// Flags is the text of what differs from the usual options.
 	Flags string
-	// Journal is a file that keeps rows until all are there: those in it are not run again.
+	// Journal is a file that keeps runs until all are there: those in it are not made again.
 	// "" is none.
 	Journal string
 
 	// apart runs an example over several processes; nil for psim itself.
-	apart func(ctx context.Context, example string, processes int, sets []string) (reports.Result, error)
+	apart func(ctx context.Context, e experiment, sets []string) (reports.Result, error)
 }
 
 // A Row is one experiment that was predicted and then run.
@@ -43,6 +44,7 @@ type Row struct {
 	Kind         string  `json:"kind"`
 	Microbatches int     `json:"microbatches"`
 	Processes    int     `json:"processes,omitempty"` // absent for one
+	MPI          bool    `json:"mpi,omitempty"`       // which talk over MPI
 	Predicted    float64 `json:"predicted_s"`
 	Measured     float64 `json:"measured_s"`     // the median of the steps
 	Deviation    float64 `json:"measured_std_s"` // 0 for one step
@@ -74,7 +76,8 @@ type Report struct {
 	Flags       string  `json:"flags"` // that differ from the defaults
 	Rows        []Row   `json:"rows"`
 	Chosen      int     `json:"experiments"`       // that were asked for
-	Partial     bool    `json:"partial,omitempty"` // ended before the last row
+	Runs        int     `json:"runs"`              // of each that were asked for
+	Partial     bool    `json:"partial,omitempty"` // ended before the last run
 	MedianError float64 `json:"median_error"`      // absolute
 	WorstError  float64 `json:"worst_error"`
 	WorstBubble float64 `json:"worst_bubble_error"`
@@ -96,44 +99,50 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.apart == nil {
 		o.apart = o.overProcesses
 	}
-	r := &Report{Flags: o.Flags, Machine: programs.Processor(), Devices: o.Devices, SIMD: programs.SIMD(), Chosen: len(list)}
+	r := &Report{Flags: o.Flags, Machine: programs.Processor(), Devices: o.Devices, SIMD: programs.SIMD(), Chosen: len(list), Runs: max(1, o.Runs)}
 	defer r.summarize()
 	known, err := openJournal(o.Journal, r)
 	if err != nil {
 		return nil, err
 	}
+	err = o.rounds(ctx, list, known)
 	for _, e := range list {
-		row, found := known.row(e)
-		if !found {
-			if row, err = o.run(ctx, e); err == nil {
-				err = known.add(row)
-			}
+		if made := known.runs(e); len(made) > 0 {
+			r.Rows = append(r.Rows, middle(made))
 		}
-		if err != nil {
-			r.Partial = true
-			return r, errors.Join(err, known.close())
-		}
-		r.Rows = append(r.Rows, row)
 	}
-	return r, known.close()
+	r.Partial = err != nil
+	return r, errors.Join(err, known.close())
 }
 
-// run makes a row: that of the run whose error is the median.
-func (o Options) run(ctx context.Context, e experiment) (Row, error) {
-	var rows []Row
-	var off []float64
+// rounds makes the runs that are not known: one of every experiment before the next of any,
+// so that what disturbs the machine for some minutes falls on one run of an experiment.
+func (o Options) rounds(ctx context.Context, list []experiment, known *journal) error {
 	for n := range max(1, o.Runs) {
-		row, err := o.once(ctx, e, n)
-		if err != nil {
-			return row, err
+		for _, e := range list {
+			if len(known.runs(e)) > n {
+				continue
+			}
+			row, err := o.once(ctx, e, n)
+			if err == nil {
+				err = known.add(row)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		rows, off = append(rows, row), append(off, row.Error)
 	}
-	slices.SortFunc(rows, func(a, b Row) int { return cmp.Compare(a.Error, b.Error) })
-	slices.Sort(off)
-	row := rows[(len(rows)-1)/2]
-	row.Errors = off
-	return row, nil
+	return nil
+}
+
+// middle makes a row of an experiment's runs: that whose error is the median.
+func middle(runs []Row) Row {
+	runs = slices.SortedFunc(slices.Values(runs), func(a, b Row) int { return cmp.Compare(a.Error, b.Error) })
+	row := runs[(len(runs)-1)/2]
+	for _, run := range runs {
+		row.Errors = append(row.Errors, run.Error)
+	}
+	return row
 }
 
 // once runs an experiment for the n-th time.
@@ -150,9 +159,10 @@ func (o Options) once(ctx context.Context, e experiment, n int) (Row, error) {
 	}
 	var result reports.Result
 	if e.processes > 0 {
-		say(fmt.Sprintf("%s over %d processes", e.kind, e.processes))
-		if result, err = o.apart(ctx, e.model, e.processes, sets); err != nil {
-			return Row{}, fmt.Errorf("%s over %d processes: %w", e.kind, e.processes, err)
+		name := Row{Kind: e.kind, Processes: e.processes, MPI: e.mpi}.name()
+		say(name)
+		if result, err = o.apart(ctx, e, sets); err != nil {
+			return Row{}, fmt.Errorf("%s: %w", name, err)
 		}
 	} else {
 		s := &session.Session{Options: o.Options}
@@ -174,7 +184,7 @@ func (o Options) once(ctx context.Context, e experiment, n int) (Row, error) {
 func newRow(e experiment, r reports.Result) Row {
 	c := reports.Compare(reports.Run{Result: *r.Predicted}, reports.Run{Result: r})
 	row := Row{
-		Example: e.model, Kind: e.kind, Microbatches: e.microbatches, Processes: e.processes,
+		Example: e.model, Kind: e.kind, Microbatches: e.microbatches, Processes: e.processes, MPI: e.mpi,
 		Predicted: r.Predicted.StepTime, Measured: r.StepTimeMedian, Deviation: r.StepTimeStd, Steps: len(r.Steps),
 		Error:         r.StepTimeMedian/r.Predicted.StepTime - 1,
 		PredictedPeak: c.A.PeakMemory, Peak: c.B.PeakMemory, HeapGrowth: r.HeapGrowth,
@@ -217,7 +227,5 @@ func (r *Report) summarize() {
 	if len(off) == 0 {
 		return
 	}
-	slices.Sort(off)
-	n := len(off)
-	r.MedianError, r.WorstError = (off[(n-1)/2]+off[n/2])/2, off[n-1]
+	r.MedianError, r.WorstError = units.Median(off), slices.Max(off)
 }

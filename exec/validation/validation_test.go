@@ -47,7 +47,7 @@ func TestMarkdown(t *testing.T) {
 	require.NoError(t, example().WriteMarkdown(&markdown))
 	require.Contains(t, markdown.String(), "| 772 ms ± 26.6 ms | −1.5 % | −2.0 %, −1.5 %, +1.0 % | 3 |")
 	require.Contains(t, markdown.String(), "| 280 ms | +2.8 % |  | 1* |")
-	require.Contains(t, markdown.String(), "was run on 1 device.\nMade by")
+	require.Contains(t, markdown.String(), "was run on 1 device. Made by")
 }
 
 // The experiments that were finished before an interrupt are printed, and that they
@@ -71,7 +71,7 @@ func TestInterrupted(t *testing.T) {
 	for _, write := range []func(io.Writer) error{r.WriteText, r.WriteMarkdown} {
 		var out strings.Builder
 		require.NoError(t, write(&out))
-		require.Contains(t, out.String(), fmt.Sprintf("\nEnded early, after 1 of %d experiments.\n", r.Chosen))
+		require.Contains(t, out.String(), fmt.Sprintf("\nEnded early, after 1 of %d runs.\n", r.Chosen))
 	}
 	var out strings.Builder
 	require.NoError(t, files.WriteJSON(&out, r))
@@ -86,27 +86,30 @@ func TestResume(t *testing.T) {
 		predicted := reports.Result{StepTime: 1}
 		return reports.Result{StepTime: measured, Predicted: &predicted, Measurement: &reports.Measurement{StepTimeMedian: measured, Steps: []float64{measured}}}
 	}
-	runs, times := 0, []float64{1.3, 1.1, 1.2}
+	runs, times := 0, []float64{1.3, 1.1, 1.2} // by round
 	o := Options{Devices: 2, Runs: 3, Names: []string{"processes", "exec-mlp"}, Journal: path}
-	o.apart = func(_ context.Context, example string, processes int, sets []string) (reports.Result, error) {
-		require.Equal(t, []any{"exec-mlp", 2}, []any{example, processes})
+	o.apart = func(_ context.Context, e experiment, sets []string) (reports.Result, error) {
+		require.Equal(t, []any{"exec-mlp", 2}, []any{e.model, e.processes})
 		runs++
 		if runs == 8 {
 			return reports.Result{}, errors.New("no more")
 		}
-		return result(times[runs%3]), nil
+		return result(times[(runs-1)/3%3]), nil
 	}
 	r, err := Run(t.Context(), o)
-	require.EqualError(t, err, "fsdp over 2 processes: no more")
-	require.Len(t, r.Rows, 2)
+	require.EqualError(t, err, "ddp, 2 processes: no more")
+	require.Len(t, r.Rows, 3, "once each before any again")
 	require.InDelta(t, 0.2, r.Rows[0].Error, 1e-9)
 	require.InDeltaSlice(t, []float64{0.1, 0.2, 0.3}, r.Rows[0].Errors, 1e-9)
+	require.Len(t, r.Rows[1].Errors, 2)
+	require.Contains(t, r.ended(), "after 7 of 9 runs")
 
 	again, err := Run(t.Context(), o)
 	require.NoError(t, err)
-	require.Equal(t, 8+3, runs)
-	require.Equal(t, r.Rows, again.Rows[:2])
+	require.Equal(t, 8+2, runs, "one failed")
+	require.Equal(t, r.Rows[0], again.Rows[0])
 	require.Len(t, again.Rows, 3)
+	require.Len(t, again.Rows[2].Errors, 3)
 
 	o.Flags = " --steps 2"
 	_, err = Run(t.Context(), o)

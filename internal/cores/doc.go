@@ -1,2 +1,3 @@
-// Package cores keeps goroutines on cores of the machine, where the system can.
+// Package cores keeps goroutines on cores of the machine, and from being interrupted there,
+// where the system can.
 package cores

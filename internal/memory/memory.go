@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 
 	"psim/internal/units"
@@ -76,9 +77,10 @@ func system(root fs.FS) int64 {
 		return assumed
 	}
 	for line := range strings.Lines(string(data)) {
-		var kib int64
-		if n, _ := fmt.Sscanf(line, "MemAvailable: %d kB", &kib); n == 1 {
-			return kib << 10
+		if words := strings.Fields(line); len(words) > 1 && words[0] == "MemAvailable:" {
+			if kib, err := strconv.ParseInt(words[1], 10, 64); err == nil {
+				return kib << 10
+			}
 		}
 	}
 	return assumed

@@ -1,7 +1,6 @@
 package published
 
 import (
-	"math"
 	"strconv"
 	"strings"
 
@@ -28,11 +27,7 @@ func (r Report) stacksCSV() string {
 	var b strings.Builder
 	b.WriteString("# Errors of training runs by stack and device, over the rows that no constant was fitted to: go test ./internal/published -run Stacks -update\nstack,device,rows,mean_percent\n")
 	for _, g := range r.byStack() {
-		mean := 0.0
-		for _, e := range g.errors {
-			mean += 100 * math.Abs(e) / float64(len(g.errors))
-		}
-		b.WriteString(strings.Join([]string{g.stack, g.device, strconv.Itoa(len(g.errors)), strconv.FormatFloat(mean, 'f', 2, 64)}, ",") + "\n")
+		b.WriteString(strings.Join([]string{g.stack, g.device, strconv.Itoa(len(g.errors)), strconv.FormatFloat(100*g.mean(), 'f', 2, 64)}, ",") + "\n")
 	}
 	return b.String()
 }

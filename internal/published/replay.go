@@ -3,8 +3,8 @@ package published
 import (
 	"fmt"
 	"math"
-	"slices"
 
+	"psim/internal/units"
 	"psim/reports"
 )
 
@@ -90,8 +90,7 @@ func (t *Result) summarize() error {
 	if n == 0 {
 		return fmt.Errorf("no row is left to compare with")
 	}
-	slices.Sort(off)
-	t.Compared, t.MeanError, t.MedianError = n, t.MeanError/float64(n), (off[(n-1)/2]+off[n/2])/2
+	t.Compared, t.MeanError, t.MedianError = n, t.MeanError/float64(n), units.Median(off)
 	return nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"psim/internal/units"
 )
 
 // A stackError sums the errors of the training runs of a stack on a device.
@@ -35,22 +37,39 @@ func (r Report) byStack() []stackError {
 	return slices.DeleteFunc(groups, func(g stackError) bool { return g.errors == nil })
 }
 
+// together holds the errors of all groups.
+func together(groups []stackError) stackError {
+	all := stackError{stack: "all"}
+	for _, g := range groups {
+		all.rows, all.errors = all.rows+g.rows, append(all.errors, g.errors...)
+	}
+	return all
+}
+
+// mean averages the sizes of the errors.
+func (g stackError) mean() float64 {
+	sum := 0.0
+	for _, e := range g.errors {
+		sum += math.Abs(e)
+	}
+	return sum / float64(len(g.errors))
+}
+
 // line writes a row of Markdown: errors by size, and then with their sign.
 func (g stackError) line() string {
-	var sum, signs float64
+	var signs float64
 	off := make([]float64, len(g.errors))
 	for i, e := range g.errors {
 		off[i] = math.Abs(e)
-		sum, signs = sum+off[i], signs+e
+		signs += e
 	}
-	slices.Sort(off)
 	n := len(off)
 	counted := fmt.Sprint(n)
 	if n < g.rows {
 		counted = fmt.Sprintf("%d of %d", n, g.rows)
 	}
 	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s | %s |\n", g.stack, g.device, counted,
-		percent(sum/float64(n)), percent((off[(n-1)/2]+off[n/2])/2), percent(off[n-1]), signed(signs/float64(n)), cmp.Or(g.claim(), "none known"))
+		percent(g.mean()), percent(units.Median(off)), percent(slices.Max(off)), signed(signs/float64(n)), cmp.Or(g.claim(), "none known"))
 }
 
 // claim says how far off other tools are by their authors on runs of a stack and a kind
@@ -77,11 +96,9 @@ func (r Report) writeStacks(b *strings.Builder) {
 		"are too slow (+) or too fast (−) on average. Errors of other tools on these rows are not known:\n" +
 		"what is cited is claimed by their authors, of runs of their own.\n\n" +
 		"| stack | device | rows | mean | median | worst | sign | best claims of other tools, elsewhere |\n|---|---|--:|--:|--:|--:|--:|---|\n")
-	all := stackError{stack: "all"}
 	for _, g := range groups {
 		b.WriteString(g.line())
-		all.rows, all.errors = all.rows+g.rows, append(all.errors, g.errors...)
 	}
-	b.WriteString(all.line())
+	b.WriteString(together(groups).line())
 	b.WriteString("\nAll tables:\n\n")
 }

@@ -100,12 +100,13 @@ func Lines(i int) (draw.LineStyle, draw.GlyphStyle) {
 }
 
 // Labels write a text at a corner of each point, the lower left if it can: where it
-// stays in the picture and covers no other point and no text of an earlier one. Where
-// there is no such corner it is left out.
+// stays in the picture, is not closer to another point than that may be, and covers no text
+// of an earlier one. Where there is no such corner it is left out.
 type Labels struct {
 	plotter.XYs
-	Texts []string
-	Walls []float64 // X of vertical lines that no label crosses
+	Texts  []string
+	Others plotter.XYs // points without a text, which none covers
+	Walls  []float64   // X of vertical lines that no label crosses
 }
 
 // Plot draws the labels.
@@ -113,11 +114,16 @@ func (l Labels) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	style := Text(9)
 	style.XAlign = text.XRight
+	const around, point = 8, 4 // where a text would be taken for a point's own, or covers it
 	var taken []vg.Rectangle
-	for _, point := range l.XYs {
-		at := vg.Point{X: x(point.X), Y: y(point.Y)}
-		taken = append(taken, vg.Rectangle{Min: vg.Point{X: at.X - 4, Y: at.Y - 4}, Max: vg.Point{X: at.X + 4, Y: at.Y + 4}})
+	take := func(points plotter.XYs, room vg.Length) {
+		for _, p := range points {
+			at := vg.Point{X: x(p.X), Y: y(p.Y)}
+			taken = append(taken, vg.Rectangle{Min: vg.Point{X: at.X - room, Y: at.Y - room}, Max: vg.Point{X: at.X + room, Y: at.Y + room}})
+		}
 	}
+	take(l.XYs, around)
+	take(l.Others, point)
 	for _, wall := range l.Walls {
 		taken = append(taken, vg.Rectangle{Min: vg.Point{X: x(wall) - 1, Y: c.Min.Y}, Max: vg.Point{X: x(wall) + 1, Y: c.Max.Y}})
 	}
@@ -130,7 +136,7 @@ func (l Labels) Plot(c draw.Canvas, p *plot.Plot) {
 				return box.Min.X < o.Max.X && o.Min.X < box.Max.X && box.Min.Y < o.Max.Y && o.Min.Y < box.Max.Y
 			}
 			inside := box.Min.X >= c.Min.X && box.Max.X <= c.Max.X && box.Min.Y >= c.Min.Y && box.Max.Y <= c.Max.Y
-			if inside && !slices.ContainsFunc(taken, overlaps) {
+			if inside && !slices.ContainsFunc(taken[:i], overlaps) && !slices.ContainsFunc(taken[i+1:], overlaps) {
 				c.FillText(style, at, l.Texts[i])
 				taken = append(taken, box)
 				break

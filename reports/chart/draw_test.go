@@ -120,12 +120,12 @@ func TestSteps(t *testing.T) {
 	require.Equal(t, []vg.Point{{X: 0, Y: 1}, {X: 3, Y: 1}, {X: 3, Y: 9}, {X: 3, Y: 4}, {X: 8, Y: 4}, {X: 8, Y: 6}, {X: 10, Y: 6}}, points)
 }
 
-// A label goes to another corner where it would leave the picture, or cover another
-// point or an earlier label.
+// A label goes to another corner where it would leave the picture, cover another point or an
+// earlier label, or be below another labelled point.
 func TestLabelsGiveWay(t *testing.T) {
 	p := plot.New()
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 100, 0, 100
-	l := Labels{XYs: plotter.XYs{{X: 50, Y: 50}, {X: 1, Y: 60}, {X: 70, Y: 2}, {X: 20, Y: 20}, {X: 15, Y: 12}}, Texts: []string{"a", "b", "c", "d", "e"}}
+	l := Labels{XYs: plotter.XYs{{X: 50, Y: 50}, {X: 1, Y: 60}, {X: 70, Y: 2}, {X: 20, Y: 20}, {X: 15, Y: 12}, {X: 86, Y: 70}, {X: 80, Y: 70}}, Texts: []string{"a", "b", "c", "d", "e", "f", "g"}, Others: plotter.XYs{{X: 43, Y: 41}}}
 	var c recorder.Canvas
 	l.Plot(draw.NewCanvas(&c, 100, 100), p)
 	left, below := map[string]bool{}, map[string]bool{}
@@ -136,8 +136,8 @@ func TestLabelsGiveWay(t *testing.T) {
 			below[text.String] = float64(text.Point.Y) < l.XYs[i].Y
 		}
 	}
-	require.Equal(t, map[string]bool{"a": true, "b": false, "c": true, "d": false, "e": true}, left)
-	require.Equal(t, map[string]bool{"a": true, "b": true, "c": false, "d": true, "e": false}, below)
+	require.Equal(t, map[string]bool{"a": false, "b": false, "c": true, "d": false, "e": true, "f": false, "g": true}, left)
+	require.Equal(t, map[string]bool{"a": true, "b": true, "c": false, "d": true, "e": false, "f": true, "g": true}, below)
 }
 
 // The lines of a hatch stay within their rectangle, and go from edge to edge.

@@ -18,8 +18,8 @@ func Example() {
 		}
 	}
 	// Output:
-	// SEND.0 to rank 1 (rank 0, stream "send to 1") 3 bytes
-	// COPY.2 (rank 0, stream "reduce") 3 bytes
-	// SEND.2 to rank 1 (rank 0, stream "send to 1") 3 bytes
-	// COPY.1 (rank 0, stream "reduce") 3 bytes
+	// SEND.0 to rank 1 (chunk sent; rank 0, stream "send to 1") 3 bytes
+	// COPY.2 (chunk replaced; rank 0, stream "reduce") 3 bytes
+	// SEND.2 to rank 1 (chunk sent; rank 0, stream "send to 1") 3 bytes
+	// COPY.1 (chunk replaced; rank 0, stream "reduce") 3 bytes
 }

@@ -156,12 +156,12 @@ func (g *Graph) ByStream() (start, order []int32) {
 	return start, order
 }
 
-// Describe names task i with its rank and stream, for messages.
+// Describe names task i in words, too, with its rank and stream, for messages.
 func (g *Graph) Describe(i int32) string {
 	t := g.Tasks[i]
 	name := t.String()
 	if t.Kind.Message() {
 		name += fmt.Sprintf(" to rank %d", t.Peer)
 	}
-	return fmt.Sprintf("%s (rank %d, stream %q)", name, t.Rank, g.Streams[t.Stream].Name)
+	return fmt.Sprintf("%s (%s; rank %d, stream %q)", name, t.words(), t.Rank, g.Streams[t.Stream].Name)
 }

@@ -214,11 +214,22 @@ func (p *Packed) Ready(i int32) time.Duration {
 	if p.Host == nil || !p.Classes[t.Class].Kind.Compute() {
 		return t.Start
 	}
-	ready := time.Duration(0)
-	later := func(d int32) { ready = max(ready, p.Tasks[d].Start+p.Classes[p.Tasks[d].Class].Release) }
-	stream := p.Graph.Tasks[t.Class].Stream
-	if i > p.Begin[stream] {
-		later(i - 1)
+	ready, _ := p.Due(i)
+	return ready
+}
+
+// Due returns when a task had its turn and what it waits for, and the task that this was due
+// to: the one before it on its stream, if none of the others was later.
+func (p *Packed) Due(i int32) (ready time.Duration, cause int32) {
+	t := &p.Tasks[i]
+	cause = None
+	if stream := p.Graph.Tasks[t.Class].Stream; i > p.Begin[stream] {
+		ready, cause = p.Tasks[i-1].Start+p.Classes[p.Tasks[i-1].Class].Busy, i-1
+	}
+	later := func(d int32) {
+		if at := p.Tasks[d].Start + p.Classes[p.Tasks[d].Class].Release; at > ready {
+			ready, cause = at, d
+		}
 	}
 	switch {
 	case t.Dep >= 0:
@@ -229,5 +240,5 @@ func (p *Packed) Ready(i int32) time.Duration {
 			later(d)
 		}
 	}
-	return ready
+	return ready, cause
 }

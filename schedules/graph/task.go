@@ -117,3 +117,25 @@ func (t Task) String() string {
 	}
 	return fmt.Sprintf("%s.%d", t.Kind, t.Part)
 }
+
+// kindWords say what a task of each kind in a graph does.
+var kindWords = [ReceiveForward]string{
+	"forward", "backward", "input gradient", "weight gradient", "activations sent", "gradients sent",
+	"chunk sent", "chunk added", "chunk replaced", "all-reduce", "reduce-scatter", "all-gather",
+	"average of gradients", "optimizer", "broadcast", "all-to-all",
+}
+
+// words says what the task does, and for which stage and microbatch.
+func (t Task) words() string {
+	text := t.Kind.String()
+	if t.Kind < ReceiveForward {
+		text = kindWords[t.Kind]
+	}
+	if t.Stage != None {
+		text += fmt.Sprintf(", stage %d", t.Stage)
+	}
+	if t.Microbatch != None {
+		text += fmt.Sprintf(", microbatch %d", t.Microbatch)
+	}
+	return text
+}

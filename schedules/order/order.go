@@ -15,11 +15,11 @@ import (
 
 // An Action is one entry of a rank's compute order.
 type Action struct {
-	Kind              graph.Kind // F, B, I or W
-	Stage, Microbatch int32      // Microbatch is None for an UNSHARD, RESHARD or REDUCE_GRAD
+	Kind graph.Kind // F, B, I or W
 	// Pair says of an F that it forms an overlapped pair with the B after it
 	// on the rank; how such a pair runs is a Pairing.
-	Pair bool
+	Pair              bool
+	Stage, Microbatch int32 // Microbatch is None for an UNSHARD, RESHARD or REDUCE_GRAD
 }
 
 // F is the forward of a stage and microbatch.

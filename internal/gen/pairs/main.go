@@ -78,7 +78,7 @@ func inTurns(w io.Writer, pairs int, list []side) error {
 			ratios[n] = s.medians[n] / list[0].medians[n]
 		}
 		fmt.Fprintf(w, "%s against %s: %s, the median of %s (%s to %s)\n", s.name, list[0].name,
-			reports.SignedPercent(median(ratios)-1), units.Plural(pairs, "pair"), reports.SignedPercent(slices.Min(ratios)-1), reports.SignedPercent(slices.Max(ratios)-1))
+			reports.SignedPercent(units.Median(ratios)-1), units.Plural(pairs, "pair"), reports.SignedPercent(slices.Min(ratios)-1), reports.SignedPercent(slices.Max(ratios)-1))
 	}
 	return nil
 }
@@ -135,13 +135,6 @@ func (s *side) run() error {
 	}
 	s.medians = append(s.medians, r.StepTimeMedian)
 	return nil
-}
-
-// median returns the middle value, or the mean of the two.
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	n := len(sorted)
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
 func duration(seconds float64) string {

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"psim/internal/units"
 )
 
 // A kernel is timed under the same name by exec/programs' BenchmarkKernels and by
@@ -82,7 +84,7 @@ func processor() string {
 }
 
 func spread(ms []float64) string {
-	return fmt.Sprintf("%s (%s–%s)", digits(median(ms)), digits(slices.Min(ms)), digits(slices.Max(ms)))
+	return fmt.Sprintf("%s (%s–%s)", digits(units.Median(ms)), digits(slices.Min(ms)), digits(slices.Max(ms)))
 }
 
 // digits prints three figures.
@@ -100,5 +102,5 @@ func rate(gflop float64, ms []float64) string {
 	if gflop == 0 {
 		return "–"
 	}
-	return fmt.Sprintf("%.0f", gflop*1000/median(ms))
+	return fmt.Sprintf("%.0f", gflop*1000/units.Median(ms))
 }

@@ -13,9 +13,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
+
+	"psim/internal/units"
 )
 
 func main() {
@@ -85,12 +86,7 @@ func (r row) ratio() float64 {
 	for i := range r.psim {
 		ratios = append(ratios, r.psim[i]/r.torch[i])
 	}
-	return median(ratios)
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
+	return units.Median(ratios)
 }
 
 var cpu = regexp.MustCompile(`([0-9.e+]+) cpu-ms/op`)

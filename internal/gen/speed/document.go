@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 
 	"psim/internal/units"
 )
@@ -56,6 +55,9 @@ func document() error {
 		return err
 	}
 	fmt.Printf("\nA process that simulates next to nothing is resident with %s, of which %s are pages of its program's file.\n", units.FormatBytes(alone.peak), units.FormatBytes(alone.File))
+	if err := documentProgram(); err != nil {
+		return err
+	}
 	return document1T()
 }
 
@@ -77,25 +79,16 @@ func simgrid(microbatches string) error {
 	if err != nil {
 		return err
 	}
-	least := measured{Tasks: ours.Tasks}
-	for i := range 3 {
-		c := exec.Command(program, source+"platform.xml", fmt.Sprint(ranks), microbatches)
-		out, err := c.Output()
-		if err != nil {
-			return err
-		}
+	m, err := least(func(out []byte) (tasks int, err error) {
 		if got, want := strings.TrimSpace(string(out)), fmt.Sprintf("%.3f", ours.Step.Seconds()); got != want {
-			return fmt.Errorf("SimGrid's step takes %s s, psim's %s", got, want)
+			err = fmt.Errorf("SimGrid's step takes %s s, psim's %s", got, want)
 		}
-		used, peak := c.ProcessState.UserTime()+c.ProcessState.SystemTime(), c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss<<10
-		if i == 0 || used < least.CPU {
-			least.CPU = used
-		}
-		if i == 0 || peak < least.peak {
-			least.peak = peak
-		}
+		return ours.Tasks, err
+	}, program, source+"platform.xml", fmt.Sprint(ranks), microbatches)
+	if err != nil {
+		return err
 	}
-	row("SimGrid, an actor a rank, whole process", least)
+	row("SimGrid, an actor a rank, whole process", m)
 	fmt.Println("\nSimGrid's actors sleep while they compute and send empty messages; its step takes as long as psim's, to the millisecond.")
 	return nil
 }

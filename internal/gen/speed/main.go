@@ -92,7 +92,7 @@ func best(name, size string) (measured, error) {
 		if err := json.Unmarshal(out, &m); err != nil {
 			return least, err
 		}
-		m.peak = c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
+		m.peak = resident(c.ProcessState)
 		if i == 0 {
 			least = m
 		}

@@ -1,0 +1,16 @@
+package units
+
+import (
+	"slices"
+	"time"
+)
+
+// Median returns the number in the middle, of an even count the mean of the two; 0 of none.
+func Median[T time.Duration | float64](list []T) T {
+	n := len(list)
+	if n == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(list))
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}

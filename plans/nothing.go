@@ -1,0 +1,93 @@
+package plans
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"psim/internal/units"
+)
+
+// A deadEnd is where no value of a dimension went with those before it.
+type deadEnd struct {
+	depth  int      // of the dimension
+	values []string // that were tried of it, each once
+	plan   Plan     // as it was chosen until then
+}
+
+// note keeps the dead ends that came furthest, until there is a plan.
+func (s *Space) note(depth int, values []string, p *Plan) {
+	switch {
+	case len(s.Plans) > 0 || depth < s.end.depth:
+		return
+	case depth > s.end.depth || s.end.values == nil:
+		s.end = deadEnd{depth: depth, plan: *p}
+	}
+	for _, v := range values {
+		if !slices.Contains(s.end.values, v) {
+			s.end.values = append(s.end.values, v)
+		}
+	}
+}
+
+// Nothing says which numbers keep a space without plans from having any; "" where it has some.
+func (s *Space) Nothing() string {
+	if len(s.Plans) > 0 {
+		return ""
+	}
+	d, p := s.dimensions[s.end.depth], s.end.plan
+	if d.key == "parallel.data" && s.asked[d.key] == nil {
+		return s.undivided()
+	}
+	if s.end.values == nil {
+		return "the trainer offers no value of " + d.key
+	}
+	why := fmt.Sprintf("no plan has %s = %s", d.key, listed(s.end.values))
+	var before []string
+	for _, earlier := range s.dimensions[:s.end.depth] {
+		if earlier.implied == nil || !earlier.implied(&p) {
+			before = append(before, earlier.key+" = "+text(earlier.at(&p)))
+		}
+	}
+	if before != nil {
+		why += ", for instance with " + strings.Join(before, ", ")
+	}
+	return why
+}
+
+// undivided says that no number of replicas divides the batch, and which numbers would.
+func (s *Space) undivided() string {
+	var counts []int64
+	for _, v := range s.end.values {
+		n, _ := strconv.ParseInt(v, 10, 64)
+		counts = append(counts, n)
+	}
+	slices.Sort(counts)
+	var replicas []string
+	for _, n := range counts {
+		replicas = append(replicas, units.FormatCount(n))
+	}
+	least, fits := counts[0], int64(1)
+	for d := int64(1); d <= min(least, s.Global); d++ {
+		if s.Global%d == 0 {
+			fits = d
+		}
+	}
+	batch := (s.Global + least - 1) / least * least
+	return fmt.Sprintf("of %s devices parallel.data can be %s, and batch.global = %d is divisible by none of these; set batch.global = %d, or take %s devices",
+		units.FormatCount(int64(s.Devices)), listed(replicas), s.Global, batch, units.FormatCount(int64(s.Devices)/least*fits))
+}
+
+// listed writes some values, and how many more there are.
+func listed(values []string) string {
+	const most = 4
+	text := strings.Join(values[:min(most, len(values))], ", ")
+	if more := len(values) - most; more > 0 {
+		return fmt.Sprintf("%s or %d more numbers", text, more)
+	}
+	if i := strings.LastIndex(text, ", "); i >= 0 {
+		return text[:i] + " or " + text[i+2:]
+	}
+	return text
+}
