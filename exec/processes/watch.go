@@ -54,12 +54,29 @@ func (w *World) watch() {
 			return
 		case <-ticker.C:
 		}
-		passed := min(time.Since(last), pulse)
+		gap := time.Since(last)
 		last = time.Now()
+		if w.gaveUp(gap) {
+			w.woke.Store(int64(time.Since(w.began)))
+		}
+		w.ticked.Store(int64(time.Since(w.began)))
+		passed := min(gap, pulse)
 		if k, silent := w.count(passed); silent > 0 {
 			w.lose(k, silent, "")
 		}
 	}
+}
+
+// gaveUp reports whether the others have given this process up, had it done nothing for
+// that long.
+func (w *World) gaveUp(d time.Duration) bool { return w.options.Stall > 0 && d >= w.options.Stall }
+
+// stopped reports whether this process was stopped until a moment ago, so that the others
+// may have given it up, and have said so.
+func (w *World) stopped() bool {
+	now := time.Since(w.began)
+	woke := w.woke.Load()
+	return w.gaveUp(now-time.Duration(w.ticked.Load())) || woke > 0 && now-time.Duration(woke) < found
 }
 
 // count adds to how long the others were silent, and names one for which that is too

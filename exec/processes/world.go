@@ -46,6 +46,8 @@ type World struct {
 	children  *children     // that the first has started; nil elsewhere
 	invited   bool          // the first has started this one
 	readers   sync.WaitGroup
+	ticked    atomic.Int64 // when it last counted, in ns since it began
+	woke      atomic.Int64 // when it last went on after it was stopped; 0 if it was not
 
 	mu    sync.Mutex
 	peers []peer // by process, what is known of it
@@ -166,7 +168,11 @@ func (w *World) Context(ctx context.Context) (context.Context, context.CancelFun
 		case <-w.ended:
 			cancel(w.Cause())
 		case <-ctx.Done():
-			if cause := w.await(settle); cause != nil {
+			wait := settle
+			if w.stopped() { // the launcher ends it for that; word of it may still lie unread
+				wait = late
+			}
+			if cause := w.await(wait); cause != nil {
 				cancel(cause)
 			}
 			cancel(context.Cause(ctx))
