@@ -44,6 +44,9 @@ type Maybe float64
 // IsZero reports whether the number is unknown.
 func (m Maybe) IsZero() bool { return math.IsNaN(float64(m)) }
 
+// equal reports whether both are the same number, or unknown.
+func (m Maybe) equal(other Maybe) bool { return m == other || m.IsZero() && other.IsZero() }
+
 // unknown returns a number that is not known.
 func unknown() float64 { return math.NaN() }
 

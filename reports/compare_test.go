@@ -33,6 +33,24 @@ func TestCompare(t *testing.T) {
 	golden.Equal(t, "compare.csv", csv.Bytes())
 }
 
+// TestCompareEqual checks that a comparison says of equal runs that they are, with traces
+// and without, and of others not.
+func TestCompareEqual(t *testing.T) {
+	a, b := both(t, "gpipe", 2, 4)
+	said := func(a, b reports.Run) bool {
+		var table strings.Builder
+		require.NoError(t, reports.Compare(a, b).WriteTable(&table))
+		return strings.Contains(table.String(), "\nno difference: every number that is compared is equal in A and B\n")
+	}
+	require.True(t, said(a, a))
+	require.True(t, said(reports.Run{Result: b.Result}, reports.Run{Result: b.Result}))
+	require.False(t, said(a, b))
+	full := a.Result
+	full.Ranks = append([]reports.RankResult{}, full.Ranks...)
+	full.Ranks[1].PeakMemory--
+	require.False(t, said(a, reports.Run{Result: full, Trace: a.Trace}))
+}
+
 // TestCompareByHand checks every number of a comparison that fits on a page:
 // one rank, ten seconds predicted and twelve measured.
 //
@@ -178,7 +196,7 @@ func TestCompareTitles(t *testing.T) {
 	}
 	a, b := both(t, "1f1b", 2, 4)
 	picture := drawn(a, b)
-	for _, text := range []string{">sample (1f1b)  ·  P = 2, M = 4  ·  measured against predicted: mean step +", ">A:  predicted  ·  step ", ">B:  measured, the median of 3 steps  ·  step "} {
+	for _, text := range []string{">sample (1f1b)  ·  P = 2, M = 4  ·  measured against predicted: median step +", ">A:  predicted  ·  step ", ">B:  measured, the median of 3 steps  ·  step "} {
 		require.Contains(t, picture, text)
 	}
 	other, _ := both(t, "gpipe", 2, 4)

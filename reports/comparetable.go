@@ -17,6 +17,9 @@ func (c Comparison) WriteTable(w io.Writer) error {
 	out := newPage(w)
 	a, b := c.columns()
 	out.print("%s\n", c.headline())
+	if c.equal() {
+		out.print("no difference: every number that is compared is equal in A and B\n")
+	}
 	out.table(c.totalRows(a, b))
 	average, of := "averaged over the ranks", ""
 	if c.A.Steps > 1 || c.B.Steps > 1 {
@@ -33,6 +36,19 @@ func (c Comparison) WriteTable(w io.Writer) error {
 	}
 	out.warn(c.Warnings)
 	return out.Flush()
+}
+
+// equal reports whether nothing differs of what is compared.
+func (c Comparison) equal() bool {
+	a, b := c.A, c.B
+	same := a.StepTime == b.StepTime && a.Bubble.equal(b.Bubble) && a.PeakMemory == b.PeakMemory && (a.Parts == b.Parts || a.Parts.IsZero() && b.Parts.IsZero())
+	for _, k := range c.ByKind {
+		same = same && k.CountA == k.CountB && k.TotalA == k.TotalB
+	}
+	for _, r := range c.ByRank {
+		same = same && r.BusyA == r.BusyB && r.IdleA == r.IdleB && r.PeakMemoryA == r.PeakMemoryB
+	}
+	return same && c.Tasks.OnlyA == 0 && c.Tasks.OnlyB == 0
 }
 
 // columns heads the columns of both runs: predicted and measured, or A and B.

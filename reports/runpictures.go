@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"psim/schedules/graph"
 )
 
 // Timelines draws the traces of runs one above the other on one time axis.
@@ -72,14 +74,16 @@ func (v View) Compare(w io.Writer, format string, a, b Run) error {
 		Panel{Trace: a.Trace, Label: panelLabel("A", a, c), View: v}, Panel{Trace: b.Trace, Label: panelLabel("B", b, c), View: v})
 }
 
-// title says what is compared and how it came out.
+// title says what is compared and how it came out, by the steps that are drawn: of a
+// measured run that of the median time, and not the mean that c is of.
 func (c Comparison) title(a, b Run) string {
-	difference := "step " + SignedPercent(c.StepTimeDifference)
+	drawnA, drawnB := graph.Summarize(a.Trace), graph.Summarize(b.Trace)
+	difference := "step " + SignedPercent(fraction((drawnB.StepTime-drawnA.StepTime).Seconds(), drawnA.StepTime.Seconds()))
 	if a.Result.stepCount() > 1 || b.Result.stepCount() > 1 {
-		difference = "mean " + difference
+		difference = "median " + difference
 	}
-	if c.computes() && !c.BubbleDifference.IsZero() {
-		difference += ", bubble " + Points(float64(c.BubbleDifference))
+	if computes(a.Trace.Graph) && computes(b.Trace.Graph) {
+		difference += ", bubble " + Points(drawnB.Bubble.Makespan-drawnA.Bubble.Makespan)
 	}
 	first, second := c.columns()
 	name, size := "", ""
