@@ -61,6 +61,9 @@ func read(pathOrName string) (data []byte, label, folder string, err error) {
 	problem := func(text string, cause error) error {
 		return &Error{Label: pathOrName, Problem: text, Cause: cause}
 	}
+	if pathOrName == "" {
+		return nil, "", "", &Error{Label: `""`, Problem: "is an empty name; name a .toml file or an example (psim list examples)", Cause: os.ErrNotExist}
+	}
 	info, err := os.Stat(pathOrName)
 	if err == nil && !info.IsDir() {
 		data, err = readFile(pathOrName, maxSize)
@@ -74,7 +77,7 @@ func read(pathOrName string) (data []byte, label, folder string, err error) {
 	}
 	switch {
 	case err == nil:
-		return nil, "", "", problem("is a directory; name a .toml file in it", nil)
+		return nil, "", "", problem(folderProblem(pathOrName), nil)
 	case !os.IsNotExist(err):
 		return nil, "", "", problem("cannot be read: "+errors.Unwrap(err).Error(), err)
 	}
@@ -144,6 +147,8 @@ func checkText(label string, data []byte) error {
 	switch {
 	case len(bytes.TrimSpace(data)) == 0:
 		return &Error{Label: label, Problem: "is empty; a configuration needs at least [schedule] with [times] or [model] (psim run gpipe shows an example)"}
+	case foreign(data) != "":
+		return &Error{Label: label, Problem: foreign(data)}
 	case bytes.IndexByte(data, 0) >= 0:
 		return &Error{Label: label, Problem: "is not a text file; a configuration is TOML in UTF-8"}
 	}
