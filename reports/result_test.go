@@ -101,7 +101,7 @@ func TestReadResultErrors(t *testing.T) {
 		"{\n  \"kind\": predicted\n}":  "line 2, column 11: invalid character 'p'",
 		"{\n  \"stages\": \"four\"\n}": "line 2, column 18: stages is a JSON string; it must be a whole number below 2⁶³",
 		"{} {}":                        "line 1, column 4: invalid character '{' after top-level value",
-		"{}":                           `kind is ""; a result has kind "predicted" or "measured"`,
+		"{}":                           `kind is missing, which a result.json of psim run or exec has: "predicted" or "measured"`,
 		`{"kind": "measured"}`:         "ranks is empty or missing",
 		`{"kind": "measured", "step_time_s": -1, "ranks": [{}]}`:                                                "negative",
 		`{"kind": "measured", "step_time_s": 1e308, "ranks": [{}]}`:                                             "step_time_s or makespan_s is negative or above 9.2e+09",

@@ -52,7 +52,7 @@ func ReadResult(r io.Reader) (Result, error) {
 	case len(trimmed) == 0:
 		return Result{}, errors.New("the file is empty; a result.json is needed")
 	case trimmed[0] != '{' || bytes.IndexByte(data, 0) >= 0:
-		return Result{}, errors.New("not a JSON object; a result.json is needed, as psim run --out DIR writes it")
+		return Result{}, errors.New("not a JSON object in UTF-8; a result.json is needed, as psim run --out DIR writes it")
 	}
 	result := Result{Bubble: Unknown()}
 	if err := json.Unmarshal(data, &result); err != nil {
@@ -140,6 +140,8 @@ func (r Result) validate() error {
 	switch {
 	case r.Schema < 0 || r.Schema > Schema:
 		return fmt.Errorf("schema is %d; this psim reads results up to %d, so a newer one has written it", r.Schema, Schema)
+	case r.Kind == "":
+		return fmt.Errorf("kind is missing, which a result.json of psim run or exec has: %q or %q", Predicted, Measured)
 	case r.Kind != Predicted && r.Kind != Measured:
 		return fmt.Errorf("kind is %q; a result has kind %q or %q", r.Kind, Predicted, Measured)
 	case outside(r.StepTime) || outside(r.Makespan):

@@ -3,10 +3,12 @@ package order
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"psim/internal/pattern"
 	"psim/schedules/graph"
@@ -91,6 +93,9 @@ func ReadCSV(r io.Reader) (Order, error) {
 		return nil, fmt.Errorf("is larger than %d MiB, which is the most that a schedule file may have", MaxFile>>20)
 	}
 	text = bytes.TrimPrefix(text, []byte("\ufeff")) // as spreadsheets write it
+	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
+		return nil, errors.New("is not text in UTF-8; one line per rank is needed, such as 0F0,0F1,0B0,0B1")
+	}
 	var order Order
 	legacy := bytes.Contains(text, []byte("BW")) && legacyFile().Match(text)
 	for line := range strings.Lines(string(text)) {

@@ -35,6 +35,8 @@ func TestCSVErrors(t *testing.T) {
 	const legal = "an action is <stage><F, B, I or W><microbatch>, such as 2F0, or a SEND_F, RECV_F, SEND_B or RECV_B of that form; <stage>UNSHARD, RESHARD and REDUCE_GRAD have no microbatch"
 	for in, want := range map[string]string{
 		"":                                "the schedule is empty: one line per rank is needed, such as 0F0,0F1,0B0,0B1",
+		"\xff\xfe0\x00F\x000\x00":         "is not text in UTF-8; one line per rank is needed, such as 0F0,0F1,0B0,0B1",
+		"\x7fELF\x02\x01\x00":             "is not text in UTF-8; one line per rank is needed, such as 0F0,0F1,0B0,0B1",
 		"0F0,0BW":                         `line 1, cell 2: "0BW" has the kind BW; ` + legal,
 		"0F0\n1F0,,0F0x":                  `line 2, cell 3: "0F0x" is not an action; ` + legal,
 		"0f0":                             `line 1, cell 1: "0f0" is not an action; ` + legal,
