@@ -35,6 +35,7 @@ type ncclReport struct {
 			Errors *float64 `json:"wrong"`
 		} `json:"out_of_place"`
 	} `json:"results"`
+	Kind string `json:"kind"` // of what psim run or exec has written; else ""
 	psimReport
 }
 
@@ -64,6 +65,9 @@ func (r ncclReport) run(label string) (ncclRun, error) {
 	var run ncclRun
 	if r.Collective != "" {
 		return r.psimReport.run(label)
+	}
+	if r.Kind != "" {
+		return run, fmt.Errorf("this is a %s result of psim run or exec, which has no times of collectives by themselves; give the output of nccl-tests, or of psim exec ring-allreduce and its like", r.Kind)
 	}
 	if r.Config == nil {
 		return run, errors.New("config is missing: this is no report of nccl-tests, nor of psim exec COLLECTIVE --json")

@@ -100,6 +100,7 @@ func TestReadNCCLTestsErrors(t *testing.T) {
 	for _, c := range [][2]string{
 		{"", "x: holds no times"},
 		{"{}", "x: config is missing"},
+		{`{"kind": "predicted", "config": {"batch": {"global": 32}}}`, "x: this is a predicted result of psim run or exec, which has no times of collectives by themselves; give "},
 		{"hello\n", "x: holds no times"},
 		{edit("12.10", "12.1O"), fmt.Sprintf(`x:%d: time = "12.1O": must be a number`, first)},
 		{edit("12.10", "0.00"), fmt.Sprintf("x:%d: time = 0: must be a number of microseconds above 0", first)},
