@@ -83,6 +83,31 @@ func TestConfigRoundTrip(t *testing.T) {
 	})
 }
 
+// The config of a result says which kernels and attention a transformer has, whoever set
+// them: the configuration, its stack, its preset or nobody; networks of other kinds have none.
+func TestConfigSaysKernels(t *testing.T) {
+	for _, test := range []struct {
+		of                 []string
+		kernels, attention any
+	}{
+		{[]string{"gpt2-4090d-single"}, "fused", "unfused"}, // in fp32
+		{[]string{"gpt2-4090d-single", "train.precision=bf16"}, "fused", "flash"},
+		{[]string{"gpt2-4090d-single", "model.kernels=eager", "model.attention=flash"}, "eager", "flash"},
+		{[]string{"megatron-175b"}, "megatron", "unfused"},
+		{[]string{"llama3-70b"}, "te", "flash"},
+		{[]string{"llama3-70b", "train.stack=megatron-2023"}, "megatron", "unfused"},
+		{[]string{"llama3-70b", "train.stack=torchtitan", "model.kernels=te"}, "te", "flash"},
+		{[]string{"vgg16-cpu-ddp"}, nil, nil},
+	} {
+		c, err := psim.Load(test.of[0], test.of[1:]...)
+		require.NoError(t, err)
+		model := c.Object()["model"].(map[string]any)
+		require.Equal(t, test.kernels, model["kernels"], test.of)
+		require.Equal(t, test.attention, model["attention"], test.of)
+		requireRoundTrip(t, c)
+	}
+}
+
 // What a configuration reads from files is in the result's config, and what changes a
 // named link or device, too.
 func TestConfigOfFiles(t *testing.T) {

@@ -43,11 +43,15 @@ func (c *Config) Object() map[string]any {
 	return sections
 }
 
-// modelObject writes [model]: what is given beside a preset, or all of a file.
+// modelObject writes [model]: what is given beside a preset, or all of a file, and the
+// kernels and the attention of a transformer, whoever has set them.
 func (c *Config) modelObject() map[string]any {
 	model, err := c.model()
 	if err != nil { // building has said so
 		model = c.Model
+	}
+	if model.Transformer() {
+		model.Kernels, model.Attention = model.UsedKernels(), model.UsedAttention()
 	}
 	given := map[string]bool{}
 	for s := range setting.Given(model) {

@@ -89,6 +89,16 @@ func (m Model) UsedKernels() string {
 	return cmp.Or(r.Kernels, KernelsFused)
 }
 
+// UsedAttention returns how a model, or its preset, computes attention: AttentionUnfused
+// where nothing is said.
+func (m Model) UsedAttention() string {
+	r, err := m.resolve()
+	if err != nil {
+		return AttentionUnfused
+	}
+	return cmp.Or(r.Attention, AttentionUnfused)
+}
+
 // UsedWindow returns the tokens that attention sees and the sequence's length, where these
 // are more; otherwise 0.
 func (m Model) UsedWindow() (window, length int) {
