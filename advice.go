@@ -13,11 +13,9 @@ import (
 )
 
 // Advise adds to the result what would make a prediction fit that does not, found
-// by simulating variants, and warns of one that fits so closely that fragmentation
-// may keep it from doing so.
+// by simulating variants.
 func (p *Prediction) Advise(ctx context.Context) {
 	if p.Result.Fits() {
-		p.warnOfFragmentation()
 		return
 	}
 	s := remedySearch{least: shortage(p.Result), budget: budget}
@@ -44,27 +42,6 @@ func (p *Prediction) describe(r reports.Remedy) string {
 		text += fmt.Sprintf(", on %s in place of %d", units.Plural(r.Devices, "device"), have)
 	}
 	return text + ")"
-}
-
-// fragmentation estimates the share of the memory that PyTorch's caching allocator was
-// found to lose on average, training large models on A100 80 GB (Guo et al. 2024,
-// GMLake, abstract: 15 %, at most 33).
-const fragmentation = 0.15
-
-// warnOfFragmentation speaks up where no margin was asked for, and nothing was said of the
-// allocator.
-func (p *Prediction) warnOfFragmentation() {
-	if p.Plan.Workload == nil || p.Plan.Capacity == nil || p.Config.Defined("machine.memory_margin") || p.Config.Memory.Allocator > 0 {
-		return
-	}
-	worst := slices.MaxFunc(p.Result.Ranks, func(a, b reports.RankResult) int {
-		return int(a.PeakMemory-a.MemoryCapacity) - int(b.PeakMemory-b.MemoryCapacity)
-	})
-	free := 1 - float64(worst.PeakMemory)/float64(worst.MemoryCapacity)
-	if free < fragmentation {
-		p.Result.Warnings = append(p.Result.Warnings, fmt.Sprintf(
-			"rank %d has %.0f %% of its memory to spare, and fragmentation may take more: see machine.memory_margin", worst.Rank, 100*free))
-	}
 }
 
 func (p *Prediction) devices() int { return p.Plan.Graph.Ranks() * p.Plan.Machine.Devices() }

@@ -20,7 +20,7 @@ func Info(c *configs.Config, plan *configs.Plan) reports.Info {
 		Stages: shape.Ranks, VirtualStages: shape.Virtual, Microbatches: shape.Microbatches,
 		DataParallel: max(1, shape.Replicas), TensorParallel: max(1, c.Parallel.Tensor), ContextParallel: c.Parallel.Context, ExpertParallel: c.Parallel.Expert, ContextCollective: contextCollective(c), Sequence: c.Parallel.Sequence,
 		Samples: plan.Samples, Shards: shards(plan), Tokens: plan.Tokens, DataSet: c.Data.Samples, Work: work(c, plan), Config: c.Object(), Memory: memoryOf(plan), Warnings: slices.Clone(plan.Warnings),
-		Limits: reports.Limits{Capacity: plan.Capacity, Margin: plan.Machine.Device.Margin, Memory: int64(plan.Machine.Device.Memory),
+		Limits: reports.Limits{Capacity: plan.Capacity, Margin: plan.Machine.Device.Margin, Close: plan.Close, Memory: int64(plan.Machine.Device.Memory),
 			Node: int64(plan.Machine.MemoryPerNode), DevicesPerNode: plan.Machine.DevicesPerNode, On: plan.Machine.Node},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"psim"
+	"psim/configs"
 	"psim/reports"
 	"psim/schedules"
 )
@@ -156,4 +157,50 @@ func drawTraining(t *rapid.T) []string {
 		"train.optimizer=" + rapid.SampledFrom([]string{"sgd", "sgd-momentum", "adamw"}).Draw(t, "optimizer"),
 		"schedule.virtual_stages=" + map[bool]string{true: "2", false: "1"}[name == "interleaved-1f1b" || name == "looped-bfs" || name == "interleaved-zero-bubble" || name == "hanayo"],
 	}, beside...)
+}
+
+// Without a margin, a peak above 0.87 of the memory of a GPU is close: a word and a
+// warning, and nothing that is refused. Cores of a CPU have no such share.
+func TestVerdictWithoutMargin(t *testing.T) {
+	peak := predicted(t, "gpipe").Result.PeakMemory()
+	least := int64(float64(peak)/(1-configs.UsualMargin)) + 1 // with which it fits
+	verdict := func(memory int64, sets ...string) (string, bool) {
+		sets = append([]string{fmt.Sprintf("machine.compute.memory=%dB", memory)}, sets...)
+		c, err := psim.Load("gpipe", sets...)
+		require.NoError(t, err)
+		requireRoundTrip(t, c)
+		r := predicted(t, "gpipe", sets...).Result
+		require.Equal(t, r.MemoryVerdict != reports.DoesNotFit, r.FitsMemory)
+		require.Equal(t, r.Fits(), r.WouldFit == nil)
+		return r.MemoryVerdict, r.Fits()
+	}
+	for _, test := range []struct {
+		memory  int64
+		set     string
+		verdict string
+		fits    bool
+	}{
+		{least, "", reports.Fits, true},
+		{least - 2, "", reports.Close, true},
+		{peak, "", reports.Close, true},
+		{peak - 1, "", reports.DoesNotFit, false},
+		{peak, "machine.memory_margin=0", reports.Close, true},
+		{least, "machine.memory_margin=0.13", reports.Fits, true},
+		{least - 2, "machine.memory_margin=0.13", reports.Close, false},
+		{least, "machine.memory_margin=0.2", reports.Close, false},
+		{least - 2, "machine.memory_margin=0.1", reports.Fits, true},
+		{peak, "machine.device=tpu-v4", reports.Close, true},
+	} {
+		var sets []string
+		if test.set != "" {
+			sets = []string{test.set}
+		}
+		word, fits := verdict(test.memory, sets...)
+		require.Equal(t, test.verdict, word, test)
+		require.Equal(t, test.fits, fits, test)
+	}
+	cores := predicted(t, "gpipe", "machine.device=cpu-core", "train.precision=fp32").Result.PeakMemory()
+	word, fits := verdict(cores, "machine.device=cpu-core", "train.precision=fp32")
+	require.Equal(t, reports.Fits, word)
+	require.True(t, fits)
 }

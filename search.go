@@ -130,9 +130,6 @@ func (s *planSearch) evaluate(ctx context.Context, c *configs.Config, sets []str
 	if err := p.reserveForMessages(ctx); err != nil {
 		return err
 	}
-	if p.Result.Fits() {
-		p.warnOfFragmentation()
-	}
 	s.Evaluated++
 	s.Plans = append(s.Plans, reports.Plan{Result: p.Result, Settings: sets})
 	return nil

@@ -169,9 +169,6 @@ func (s *sweep) predict(ctx context.Context, p pending) (reports.Point, error) {
 	if err != nil {
 		return *p.Point, err
 	}
-	if predicted.Result.FitsMemory {
-		predicted.warnOfFragmentation()
-	}
 	return reports.NewPoint(p.Index, p.Set, p.Key, predicted.Result)
 }
 

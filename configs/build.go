@@ -36,6 +36,8 @@ type Plan struct {
 	// Capacity is the memory of every rank, or nil if it is unlimited or
 	// unknown.
 	Capacity []int64
+	// Close is the share of the memory at whose end a peak is close, though it fits.
+	Close    float64
 	Warnings []string
 	// Workload is the plan of its stages, nil unless the experiment has a [model].
 	Workload *stages.Plan

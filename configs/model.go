@@ -47,6 +47,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	if tokens := w.Network.TokensPerSample; tokens > 1 {
 		plan.Tokens = plan.Samples * int64(tokens)
 	}
+	plan.Close = closeMargin(machine.Device)
 	if machine.Device.Memory > 0 {
 		plan.Capacity = slices.Repeat([]int64{machine.Device.Usable()}, g.Ranks())
 	}

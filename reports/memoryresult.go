@@ -10,8 +10,8 @@ import (
 
 // The verdicts on memory.
 const (
-	Fits       = "fits"         // within the margin
-	Close      = "close"        // within the memory, and not the margin
+	Fits       = "fits"         // within the memory less the margin
+	Close      = "close"        // above that, and within the memory
 	DoesNotFit = "does not fit" // beyond the memory
 )
 
@@ -46,6 +46,9 @@ type Limits struct {
 	// rank has with it, where there is a margin.
 	Margin float64
 	Memory int64
+	// Close is the share of a rank's memory at whose end a peak is close. It is above Margin
+	// where nothing is to stay free: then a close peak is taken all the same.
+	Close float64
 	// Node is what the devices of a node share, with the margin; 0 is unlimited.
 	// DevicesPerNode is 0 where all are in one; On finds the node of a rank's first device.
 	Node           int64
@@ -53,8 +56,11 @@ type Limits struct {
 	On             func(rank int32) int32
 }
 
-// Fits reports whether the memory of every rank and node suffices, with its margin.
-func (r Result) Fits() bool { return r.FitsMemory && r.MemoryVerdict != Close }
+// Fits reports whether the memory of every rank and node suffices, with its margin: without
+// one, a close peak does.
+func (r Result) Fits() bool {
+	return r.FitsMemory && (r.MemoryVerdict != Close || r.MemoryMargin == 0)
+}
 
 // checkMemory sets the verdict and the capacities, and warns about the rank and the
 // node that lack the most.
@@ -63,15 +69,24 @@ func (r *Result) checkMemory(l Limits) {
 	var ranks, nodes []need
 	for i := range min(len(r.Ranks), len(l.Capacity)) {
 		r.Ranks[i].MemoryCapacity = l.Capacity[i]
-		ranks = append(ranks, need{fmt.Sprintf("rank %d needs %%s of memory and has %%s", i), r.Ranks[i].PeakMemory, l.Capacity[i], max(l.Memory, l.Capacity[i])})
+		form := fmt.Sprintf("rank %d needs %%s of memory and has %%s", i)
+		ranks = append(ranks, need{form, r.Ranks[i].PeakMemory, l.within(l.Capacity[i]), max(l.Memory, l.Capacity[i])})
 	}
 	r.Nodes = r.nodes(l)
 	for _, n := range r.Nodes {
 		form := fmt.Sprintf("node %d needs %%s of memory for its %s and has %%s", n.Node, units.Plural(n.Devices, "device"))
 		nodes = append(nodes, need{form, n.PeakMemory, n.MemoryCapacity, l.Node})
 	}
-	r.judge(ranks, "rank", l.Margin)
+	r.judge(ranks, "rank", max(l.Margin, l.Close))
 	r.judge(nodes, "node", l.Margin)
+}
+
+// within returns how much of a rank's capacity a peak may fill without being close.
+func (l Limits) within(capacity int64) int64 {
+	if l.Close <= l.Margin {
+		return capacity
+	}
+	return int64(float64(capacity) * (1 - l.Close) / (1 - l.Margin))
 }
 
 // nodes adds up the memory of the devices of every node.
@@ -95,14 +110,14 @@ func (r *Result) nodes(l Limits) (list []NodeResult) {
 	return list
 }
 
-// A need is what a rank or a node needs, what it may use, and what it has with the
-// margin; form says so.
+// A need is what a rank or a node needs, what it may use without being close, and what it
+// has; form says so.
 type need struct {
-	form                  string
-	peak, capacity, whole int64
+	form                string
+	peak, within, whole int64
 }
 
-func (n need) lack() int64 { return n.peak - n.capacity }
+func (n need) lack() int64 { return n.peak - n.within }
 
 // judge sets the verdict by what is needed, unless it is worse already, and warns
 // about the one that lacks the most.
@@ -113,10 +128,13 @@ func (r *Result) judge(needs []need, what string, margin float64) {
 	if r.MemoryVerdict == "" {
 		r.MemoryVerdict = Fits
 	}
-	short := 0
+	short, beyond := 0, 0
 	for _, n := range needs {
 		if n.lack() > 0 {
 			short++
+		}
+		if n.peak > n.whole {
+			beyond++
 		}
 	}
 	if short == 0 {
@@ -129,14 +147,21 @@ func (r *Result) judge(needs []need, what string, margin float64) {
 		if r.FitsMemory {
 			r.MemoryVerdict = Close
 		}
-		text += fmt.Sprintf(", of which machine.memory_margin is to leave %s free", percent(margin))
-		than = "than the margin allows"
+		text, than = text+", of which "+r.leaves(margin), "than the margin allows"
 	} else {
-		r.MemoryVerdict, r.FitsMemory = DoesNotFit, false
+		r.MemoryVerdict, r.FitsMemory, short = DoesNotFit, false, beyond
 		text += fmt.Sprintf(", %s too little", units.FormatBytes(worst.peak-worst.whole))
 	}
 	if short > 1 {
 		text += fmt.Sprintf("; %d %ss need more %s", short, what, than)
 	}
 	r.Warnings = append(r.Warnings, text)
+}
+
+// leaves says how much of the memory is left free, and for what.
+func (r *Result) leaves(margin float64) string {
+	if r.MemoryMargin == 0 {
+		return fmt.Sprintf("what is not counted, such as fragmentation, may take %s: see machine.memory_margin", percent(margin))
+	}
+	return fmt.Sprintf("machine.memory_margin is to leave %s free", percent(margin))
 }

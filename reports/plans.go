@@ -105,12 +105,12 @@ func (p Ranking) WriteTable(w io.Writer, rows int) error {
 // fits says in a word whether a plan fits.
 func (p Plan) fits() string {
 	switch {
-	case p.Fits():
-		return "yes"
-	case p.FitsMemory:
+	case !p.FitsMemory:
+		return "no"
+	case p.MemoryVerdict == Close:
 		return Close
 	}
-	return "no"
+	return "yes"
 }
 
 // ReadPlans reads a plans.json.

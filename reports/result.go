@@ -70,7 +70,8 @@ type Result struct {
 	Shards     []Shard      `json:"shards,omitempty"`    // samples of every replica, where --shards asks for them
 	FitsMemory bool         `json:"fits_memory"`         // no peak is beyond the memory of its device, nor those of a node beyond the node's
 	// Whether the highest peaks are within the memory less machine.memory_margin (fits),
-	// within the memory (close) or beyond it; absent where no limit is known.
+	// within the memory (close) or beyond it; absent where no limit is known. With a margin
+	// of 0 a peak above 0.87 of the memory of a GPU or TPU is close.
 	MemoryVerdict string   `json:"memory_verdict,omitempty" oneof:"fits,close,does not fit"`
 	MemoryMargin  float64  `json:"memory_margin,omitempty" unit:"fraction"` // share of the memory that is to stay free
 	WouldFit      []Remedy `json:"would_fit,omitempty"`                     // changes with which the memory would suffice
