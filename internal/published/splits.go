@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"psim/internal/units"
 	"psim/reports"
 )
 
@@ -51,17 +52,17 @@ func (r record) facets(p reports.Result) []Facet {
 	return list
 }
 
-// fewestRows limits the splits that are shown: classes of fewer rows say nothing.
+// fewestRows limits the splits that are shown: classes of fewer rows say nothing, except
+// where the table has too few for two such classes.
 const fewestRows = 3
 
 // splits divides the errors of rows by what is known of them, where that makes two
 // classes of some rows each.
 func splits(rows []Row) (list []Split) {
+	rows = slices.DeleteFunc(slices.Clone(rows), func(row Row) bool { return row.Used })
+	few := len(rows) < 2*fewestRows
 	for _, row := range rows {
 		for _, f := range row.Facets {
-			if row.Used {
-				continue
-			}
 			i := slices.IndexFunc(list, func(s Split) bool { return s.Facet == f })
 			if i < 0 {
 				i, list = len(list), append(list, Split{Facet: f})
@@ -75,7 +76,7 @@ func splits(rows []Row) (list []Split) {
 		list[i].MeanError /= float64(list[i].Rows)
 		list[i].Sign /= float64(list[i].Rows)
 	}
-	list = slices.DeleteFunc(list, func(s Split) bool { return s.Rows < fewestRows && !s.few })
+	list = slices.DeleteFunc(list, func(s Split) bool { return s.Rows < fewestRows && !s.few && !few })
 	classes, first := map[string]int{}, map[string]int{}
 	for i, s := range list {
 		if classes[s.By]++; classes[s.By] == 1 {
@@ -113,7 +114,7 @@ func (t Result) splitsText() string {
 		default:
 			b.WriteString(", ")
 		}
-		fmt.Fprintf(&b, "%s %s (%d rows)", s.Class, signed(s.Sign), s.Rows)
+		fmt.Fprintf(&b, "%s %s (%s)", s.Class, signed(s.Sign), units.Plural(s.Rows, "row"))
 	}
 	return strings.TrimPrefix(b.String(), "\n")
 }

@@ -46,30 +46,46 @@ func together(groups []stackError) stackError {
 	return all
 }
 
+// sizes holds the errors without their signs.
+func (g stackError) sizes() []float64 {
+	off := make([]float64, len(g.errors))
+	for i, e := range g.errors {
+		off[i] = math.Abs(e)
+	}
+	return off
+}
+
 // mean averages the sizes of the errors.
 func (g stackError) mean() float64 {
 	sum := 0.0
-	for _, e := range g.errors {
-		sum += math.Abs(e)
+	for _, e := range g.sizes() {
+		sum += e
 	}
 	return sum / float64(len(g.errors))
 }
 
+// median is the error in the middle, by size.
+func (g stackError) median() float64 { return units.Median(g.sizes()) }
+
+// worst is the largest error, by size.
+func (g stackError) worst() float64 { return slices.Max(g.sizes()) }
+
+// name says which stack on which device it is.
+func (g stackError) name() string { return strings.TrimSuffix(g.stack+" on "+g.device, " on ") }
+
 // line writes a row of Markdown: errors by size, and then with their sign.
 func (g stackError) line() string {
 	var signs float64
-	off := make([]float64, len(g.errors))
-	for i, e := range g.errors {
-		off[i] = math.Abs(e)
+	for _, e := range g.errors {
 		signs += e
 	}
-	n := len(off)
+	n := len(g.errors)
 	counted := fmt.Sprint(n)
 	if n < g.rows {
 		counted = fmt.Sprintf("%d of %d", n, g.rows)
 	}
 	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s | %s |\n", g.stack, g.device, counted,
-		percent(g.mean()), percent(units.Median(off)), percent(slices.Max(off)), signed(signs/float64(n)), cmp.Or(g.claim(), "none known"))
+		percent(g.mean()), percent(g.median()), percent(g.worst()), signed(signs/float64(n)), cmp.Or(g.claim(), "none known"))
 }
 
 // claim says how far off other tools are by their authors on runs of a stack and a kind
@@ -92,13 +108,15 @@ func (r Report) writeStacks(b *strings.Builder) {
 		return
 	}
 	slices.SortStableFunc(groups, func(x, y stackError) int { return cmp.Compare(y.rows, x.rows) })
-	b.WriteString("Training runs, by the program that trains and the device. The sign says whether predictions\n" +
-		"are too slow (+) or too fast (−) on average. Errors of other tools on these rows are not known:\n" +
-		"what is cited is claimed by their authors, of runs of their own.\n\n" +
+	b.WriteString("The time of a step, by the program that trains (a stack: `psim list stacks` has them) and the\n" +
+		"device. The sign says whether predictions are too slow (+) or too fast (−) on average. Errors of\n" +
+		"other tools on these rows are not known: what is cited is claimed by their authors, of runs of\n" +
+		"their own.\n\n" +
 		"| stack | device | rows | mean | median | worst | sign | best claims of other tools, elsewhere |\n|---|---|--:|--:|--:|--:|--:|---|\n")
 	for _, g := range groups {
 		b.WriteString(g.line())
 	}
 	b.WriteString(together(groups).line())
-	b.WriteString("\nAll tables:\n\n")
+	b.WriteString("\nAll tables. Each has a section below, where training runs are split by what their source says of\n" +
+		"them: names with a dot are settings (`psim help config`).\n\n")
 }
