@@ -40,10 +40,10 @@ func sources() []runs {
 	}, {
 		file: "torchtitan", title: "Llama 3 on 64 A100, torchtitan", place: "pytorch/torchtitan, docs/performance.md",
 		fitted: "the efficiency of stack torchtitan on A100, from the row of 70B",
-		note:   "The program's configurations for these machines do not compile and have norm_type = \"rmsnorm\", so that these rows are eager, norms in steps over fp32; with kernels = \"compiled\" they would be 5 to 13 % too fast. \"Layer AC\" repeats every second layer, and is predicted as \"op AC\". Products come to 243 TFLOP/s, where the catalog's 263 are right for the compiled FSDP of runs-fms with the same 70B; why is not known.",
+		note:   "The program's configurations for these machines do not compile and have norm_type = \"rmsnorm\", so that these rows are eager, norms in steps over fp32; with kernels = \"compiled\" they would be 5 to 13 % too fast. \"Layer AC\" repeats every second layer, and is predicted as \"op AC\": the two rows that count differ in nothing else, and the source publishes one rate for each, so that there is nothing to split by. Products come to 243 TFLOP/s, where the catalog's 263 are right for the compiled FSDP of runs-fms with the same 70B; why is not known.",
 	}, {
 		file: "fms", title: "Llama 2 on 128 A100, compiled PyTorch FSDP", place: "foundation-model-stack/fms-fsdp, README",
-		note: "13b repeats a part of its layers (\"Selective AC\"), of which the source does not say how many, and is predicted without.",
+		note: "13b repeats a part of its layers (\"Selective AC\"), of which the source does not say how many, and is predicted without. 7b is sharded within nodes and replicated over them (HSDP), which psim does not have, and is predicted as sharded over all devices. The source publishes one rate for each row, and no parts of a step.",
 	}, {
 		file: "narayanan", title: "GPTs of 1.7B to 1008B on 32 to 3,072 A100, Megatron-LM of 2021", place: "Narayanan et al. 2021, arXiv 2104.04473, table 1; NVIDIA/Megatron-LM, examples/sc21/run_table_1.sh",
 		note: "No constant has seen these rows, but which of the A100's and Megatron's mechanisms are modelled was decided with this table in view. The narrower the layers, the more predictions are too fast: by 12 % with 2,304 features and microbatches of 16 samples, of which the square of attention is the largest part.",
