@@ -88,12 +88,12 @@ func describeDevice(w io.Writer, d costmodel.Device) {
 		value any
 	}{
 		{"memory", d.Memory}, {"memory_bandwidth", d.MemoryBandwidth}, {"flops", strings.Join(peaks, ", ")},
-		{"efficiency", strings.Join(shares, ", ")}, {"launch", d.Launch}, {"half_rows", d.HalfRows},
+		{"efficiency", strings.Join(shares, ", ")}, {"launch", d.Launch}, {"half_rows", d.HalfRows}, {"half_rows_fp32", d.HalfRowsFP32},
 		{"multiprocessors", d.Multiprocessors}, {"serial_tiles", d.SerialTiles}, {"unaligned", d.Unaligned}, {"unaligned_heads", d.UnalignedHeads},
 		{"attention", d.Attention}, {"half_head", d.HalfHead}, {"link", d.Link},
 		{"domain", d.Domain}, {"microscaling", d.Microscaling},
 	} {
-		if !reflect.ValueOf(v.value).IsZero() {
+		if !reflect.ValueOf(v.value).IsZero() || d.Source[v.key] != "" {
 			describe(w, v.key, v.value, d.Source)
 		}
 	}

@@ -2,6 +2,7 @@ package configs
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -59,7 +60,7 @@ func WriteMachine(w io.Writer, m costmodel.Machine, comment []string) error {
 		sections = append(sections, section{"[machine]", map[string]string{"measured_model": d.MeasuredModel}})
 	}
 	sections = append(sections, section{"[machine.compute]", computeTable{
-		units.FLOPS(flops), units.Rate(float64(d.MemoryBandwidth) * d.Efficiency.Memory), d.Memory, d.Launch, d.HalfRows,
+		units.FLOPS(flops), units.Rate(float64(d.MemoryBandwidth) * d.Efficiency.Memory), d.Memory, d.Launch, cmp.Or(d.HalfRowsFP32, d.HalfRows),
 	}})
 	if m.Cores.Number > 0 {
 		sections = append(sections, section{"[machine.cores]", m.Cores})

@@ -31,6 +31,8 @@ type Device struct {
 	// HalfRows is the number of rows at which a matrix product reaches half
 	// of the achievable rate: r rows reach r / (r + HalfRows) of it.
 	HalfRows float64 `toml:"half_rows"`
+	// HalfRowsFP32 is that of products in fp32, whose tiles are not counted; 0 means HalfRows.
+	HalfRowsFP32 float64 `toml:"half_rows_fp32"`
 	// Multiprocessors compute products of 16-bit numbers tile by tile, as many at a
 	// time; 0 where tiles do not matter.
 	Multiprocessors int `toml:"multiprocessors"`

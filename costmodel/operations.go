@@ -66,6 +66,7 @@ func NewCompute(d Device, t arch.Training) (Compute, error) {
 		c.unaligned, c.ragged = cmp.Or(d.Unaligned, 1), cmp.Or(d.UnalignedHeads, d.Unaligned, 1)
 	}
 	if precision == "fp32" { // which is what was measured
+		c.halfRows = cmp.Or(d.HalfRowsFP32, d.HalfRows)
 		c.updates = d.Updates
 		c.measured, err = newCurves(d.Measured)
 	}

@@ -170,7 +170,7 @@ func (o ComputeOptions) change(d *Device) {
 		d.Launch = *o.Launch
 	}
 	if o.HalfRows != nil {
-		d.HalfRows = *o.HalfRows
+		d.HalfRows, d.HalfRowsFP32 = *o.HalfRows, 0
 	}
 	if o.Multiprocessors != nil {
 		d.Multiprocessors = *o.Multiprocessors
