@@ -35,6 +35,17 @@ func TestComputeBound(t *testing.T) {
 	require.Zero(t, compute(t, d).Op(op, arch.InputGradient, 1))
 }
 
+// Half rows in fp32 go over half rows where a device has them, and in fp32 alone.
+func TestHalfRowsInFP32(t *testing.T) {
+	op := arch.Op{Class: arch.Product, Count: 1, Rows: 100, Inner: 200, Cols: 300, Weight: true}
+	d := device()
+	d.HalfRows, d.HalfRowsFP32, d.Launch = 0, 10, 0
+	require.Equal(t, 13200*time.Nanosecond, compute(t, d).Op(op, arch.Forward, 1))
+	c, err := costmodel.NewCompute(d, arch.Training{Precision: "bf16"})
+	require.NoError(t, err)
+	require.Equal(t, 6*time.Microsecond, c.Op(op, arch.Forward, 1)) // at twice the rate
+}
+
 // One row does 120 kFLOP in 120 ns, a tenth of the rate with nine half rows;
 // reading the weight takes 2.4 µs.
 func TestMemoryBound(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 func catalog() costmodel.Catalog {
 	return costmodel.Catalog{
-		Devices: []costmodel.Device{device(), {Name: "fast", Link: "wide", MemoryBandwidth: 5, Peak: costmodel.Peak{FP32: 3}, Efficiency: costmodel.Efficiency{FP32: 0.5, Memory: 0.5}}},
+		Devices: []costmodel.Device{device(), {Name: "fast", Link: "wide", MemoryBandwidth: 5, HalfRowsFP32: 3, Peak: costmodel.Peak{FP32: 3}, Efficiency: costmodel.Efficiency{FP32: 0.5, Memory: 0.5}}},
 		Links:   []link.Link{{Name: "wide", Bandwidth: 100, Latency: 1, Shared: "node"}, {Name: "thin", Bandwidth: 1}},
 	}
 }
@@ -46,6 +46,7 @@ func TestMachineOptions(t *testing.T) {
 	require.EqualValues(t, 9, m.Device.MemoryBandwidth)
 	require.EqualValues(t, 10, m.Device.Memory)
 	require.Equal(t, 7.0, m.Device.HalfRows)
+	require.Zero(t, m.Device.HalfRowsFP32, "half_rows counts in every precision")
 
 	m, err = costmodel.MachineOptions{}.Machine(costmodel.Catalog{})
 	require.NoError(t, err)
