@@ -30,12 +30,12 @@ func stackFits() []stackFit {
 			vtrain = append(vtrain, r)
 		}
 	}
-	attention, layer, rate := "machine.compute.attention", "machine.host.layer", "machine.compute.efficiency"
+	attention, layer, rate, half := "machine.compute.attention", "machine.host.layer", "machine.compute.efficiency", "machine.compute.half_rows"
 	list := []stackFit{
 		{"pytorch-fsdp", "a100", []string{attention, layer}, usedOn("runs_mpt.csv", "a100")},
 		{"pytorch-fsdp", "h100", []string{attention, layer, rate}, usedOn("runs_mpt.csv", "h100")},
 		{"megatron-deepspeed", "a100", []string{rate, "machine.host.operation", "machine.host.task"}, append(usedOn("runs_bloom.csv", "a100"), vtrain...)},
-		{"megatron-te", "h100", []string{rate}, usedOn("runs_dgxc.csv", "h100")},
+		{"megatron-te", "h100", []string{rate, half}, usedOn("runs_dgxc.csv", "h100")},
 		{"torchtitan", "a100", []string{rate}, usedOn("runs_torchtitan.csv", "a100")},
 	}
 	for _, chip := range []string{"h100", "gb200", "gb300"} {
@@ -82,18 +82,23 @@ func (f stackFit) catalog() (list []constantOf) {
 			}
 		}
 		if c.value == 0 { // the stack leaves it to the device
-			c.value = f.device()
+			c.value = f.device(key)
 		}
 		list = append(list, c)
 	}
 	return list
 }
 
-// device returns the catalog's share of the peak that products in 16 bits reach.
-func (f stackFit) device() float64 {
+// device returns the catalog's value: of a key, or the share of the peak that products in 16
+// bits reach.
+func (f stackFit) device(key string) float64 {
 	name := f.rows[0].text("machine.device")
 	for _, d := range configs.Catalog().Devices {
-		if d.Name == name {
+		switch {
+		case d.Name != name:
+		case key == "machine.compute.half_rows":
+			return d.HalfRows
+		default:
 			return d.Efficiency.BF16
 		}
 	}
