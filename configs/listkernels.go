@@ -51,15 +51,22 @@ func writeKernels(w io.Writer, set arch.KernelSet, family string) {
 	if err != nil {
 		return // the sizes are ours, and tested to build
 	}
-	fmt.Fprintf(w, "\n%s, %s\toperation\tbytes per\tkernels F\tI\tW\tbytes F\tI\tW\n", set.Name, family)
+	fmt.Fprintf(w, "\n%s, %s\toperation\tbytes per\tkernels F\tI\tW\tread F\tI\tW\twritten F\tI\tW\tprecision\n", set.Name, family)
 	seen := map[string]bool{}
 	for _, l := range n.Layers {
 		for _, o := range l.Ops {
 			if name := o.Name[strings.LastIndex(o.Name, ".")+1:]; !seen[name+l.Name] {
 				seen[name+l.Name] = true
-				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\n", l.Name, o.Name, per(o),
-					o.Kernels(arch.Forward, 1), o.Kernels(arch.InputGradient, 1), o.Kernels(arch.WeightGradient, 1),
-					moved(o, arch.Forward), moved(o, arch.InputGradient), moved(o, arch.WeightGradient))
+				cells := []string{l.Name, o.Name, per(o)}
+				for _, p := range passes {
+					cells = append(cells, fmt.Sprint(o.Kernels(p, 1)))
+				}
+				var written []string
+				for _, p := range passes {
+					r, w := moved(o, p)
+					cells, written = append(cells, r), append(written, w)
+				}
+				fmt.Fprintln(w, strings.Join(append(append(cells, written...), precision(o)), "\t"))
 			}
 		}
 	}
@@ -76,17 +83,35 @@ func per(o arch.Op) string {
 	return "result"
 }
 
-// moved returns the bytes that a pass reads and writes, in 16 bits, for each element of
-// the result, or what a kernel beside a product does for each weight.
-func moved(o arch.Op, p arch.Pass) string {
+// passes are those of a layer, in the order of the table.
+var passes = []arch.Pass{arch.Forward, arch.InputGradient, arch.WeightGradient}
+
+// moved returns the bytes that a pass reads and those that it writes, in 16 bits, for each
+// element of the result, or what a kernel beside a product does for each weight.
+func moved(o arch.Op, p arch.Pass) (read, written string) {
 	const element = 2
 	switch {
 	case o.Class == arch.Product && p == arch.WeightGradient && o.Gathered > 0:
-		return fmt.Sprint(element * o.Gathered)
+		return fmt.Sprint(element * (o.Gathered - o.GatherWrites)), fmt.Sprint(element * o.GatherWrites)
 	case o.Class == arch.Product || o.Moved[p] == 0:
-		return "-"
+		return "-", "-"
 	}
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(o.Bytes(p, 1, element))/float64(o.Elements)), ".0")
+	each := func(bytes int64) string {
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(bytes)/float64(o.Elements)), ".0")
+	}
+	r, w := o.BytesApart(p, 1, element)
+	return each(r), each(w)
+}
+
+// precision says what numbers the bytes of an operation are.
+func precision(o arch.Op) string {
+	switch {
+	case o.Class == arch.Product && o.Gathered == 0:
+		return "-"
+	case slices.Max(o.Mask[:]) > 0:
+		return o.Numbers.String() + ", mask of 1 byte"
+	}
+	return o.Numbers.String()
 }
 
 // WriteStacks prints the programs that train.stack names, and what each offers, in columns

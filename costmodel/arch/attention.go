@@ -80,7 +80,7 @@ func (m Model) square(prefix string) []Op {
 	ops = append(ops, m.softmax(prefix+"softmax")...)
 	ops = append(ops, m.dropout(prefix+"attn_dropout", m.Heads, m.SequenceLength, m.SequenceLength)...)
 	ops = append(ops, Op{Name: prefix + "context", Class: Product, Count: a, Rows: s, Inner: s, Cols: int64(m.valueDim())})
-	return append(ops, m.apart(prefix+"contiguous", m.Heads*m.valueDim(), 2, 2)...)
+	return append(ops, m.apart(prefix+"contiguous", m.Heads*m.valueDim(), traffic{2, 2}, traffic{2, 2})...)
 }
 
 // fusedAttention makes the core in one kernel, which draws its dropout anew in I. F reads
@@ -93,7 +93,8 @@ func (m Model) fusedAttention(name string) Op {
 	kv := elements(m.SequenceLength, m.KVHeads*(m.HeadDim+v))
 	op := Op{
 		Name: name, Class: Attention, Count: a, Rows: s, Inner: int64(m.HeadDim), Cols: s, Pairs: m.pairs(),
-		Elements: context, Moved: [3]int64{Forward: q + context + kv + rows, InputGradient: q + 2*context + kv + rows + 9*q + kv},
+		Elements: context, Numbers: Mixed, Moved: [3]int64{Forward: q + context + kv + rows, InputGradient: q + 2*context + kv + rows + 9*q + kv},
+		Writes: [3]int64{Forward: context + rows, InputGradient: 5*q + kv},
 	}
 	if v != m.HeadDim {
 		op.Values = int64(v)

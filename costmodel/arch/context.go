@@ -102,9 +102,11 @@ func (m Model) ringContext(prefix string, core Op) []Op {
 	core.Blocks, core.Passed = c, m.keysAndValues()
 	for p := range core.Moved {
 		core.Moved[p] += others(core.Moved[p])
+		core.Writes[p] += others(core.Writes[p])
 	}
 	queries := elements(m.SequenceLength, m.Heads*m.HeadDim)
 	sums := Op{Name: prefix + "sum_blocks", Class: Elementwise, Elements: core.Elements}
+	sums.Writes[Forward], sums.Writes[InputGradient] = others(core.Elements), others(queries+core.Passed)
 	sums.Moved[Forward], sums.Launches[Forward] = 3*others(core.Elements), int(c-1)
 	sums.Moved[InputGradient], sums.Launches[InputGradient] = 3*others(queries+core.Passed), int(2*(c-1))
 	return []Op{core, sums.sharded().of(FusedCore)}
@@ -121,12 +123,13 @@ func (m Model) gatheredContext(prefix string, core Op) []Op {
 	gather.Exchanges[Forward].Collective, gather.Exchanges[InputGradient].Collective = AllGather, ReduceScatter
 	again := Op{Name: prefix + "gather_again", Class: Exchange}
 	again.Exchanges[InputGradient] = gather.Exchanges[Forward]
-	order := elementwise(prefix+"order_chunks", c*kv, 2, 4) // as they stand in the sequence, and gradients back
+	order := elementwise(prefix+"order_chunks", c*kv, traffic{2, 2}, traffic{4, 4}) // as they stand in the sequence, and gradients back
 	order.Launches = [3]int{Forward: 2, InputGradient: 4}
 	core.Cols *= c
 	core.Blocks = 2
 	core.Moved[Forward] += kv * (2*c - 1) / 2
 	core.Moved[InputGradient] += kv * (2*c - 1)
+	core.Writes[InputGradient] += kv * (2*c - 1) / 2
 	return []Op{gather.sharded().of(FusedCore), order.sharded().of(FusedCore), core, again.sharded().of(FusedCore)}
 }
 
@@ -140,7 +143,7 @@ func (m Model) exchangedContext(prefix string, core Op) []Op {
 		op := Op{Name: prefix + name, Class: Exchange}
 		op.Exchanges[Forward] = Transfer{Collective: Transpose, Elements: n, Context: true}
 		op.Exchanges[InputGradient] = op.Exchanges[Forward]
-		order := elementwise(prefix+name+".order", n, 4, 4)
+		order := elementwise(prefix+name+".order", n, traffic{4, 4}, traffic{4, 4})
 		order.Launches = [3]int{Forward: 2 * tensors, InputGradient: 2 * tensors}
 		return []Op{op.sharded().of(FusedCore), order.sharded().of(FusedCore)}
 	}

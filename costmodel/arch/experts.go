@@ -157,7 +157,7 @@ func (g Group) routedOp(o Op, r Routing) Op {
 	case o.Class != Product:
 		o.Elements = g.rows(o.Elements, r) / by
 		for p := range o.Moved {
-			o.Moved[p] = g.rows(o.Moved[p], r) / by
+			o.Moved[p], o.Writes[p] = g.rows(o.Moved[p], r)/by, g.rows(o.Writes[p], r)/by
 		}
 	case o.Routed == ByToken:
 		o.Rows /= of
@@ -182,8 +182,8 @@ func (g Group) dispatch(first Op, r Routing) []Op {
 	exchange.Exchanges[InputGradient] = Transfer{Collective: AllToAll, Elements: sent}
 	if g.EightBits && g.expert() > 1 {
 		tokens := rows / int64(max(1, r.PerToken)) / int64(g.devices()) * hidden
-		cast := elementwise("mlp.dispatch.cast", tokens, 0, 0)
-		cast.Moved[Forward] = tokens * 3 / 2 // of 16 bits: reads them, writes half of them
+		cast := elementwise("mlp.dispatch.cast", tokens, traffic{}, traffic{})
+		cast.Moved[Forward], cast.Writes[Forward] = tokens*3/2, tokens/2 // of 16 bits: reads them, writes half of them
 		ops = append(ops, cast)
 		exchange.Exchanges[Forward] = Transfer{Collective: AllToAll, Elements: sent + sent/scaled*4, ElementBytes: 1}
 	}
@@ -235,7 +235,7 @@ func (g Group) sorted(name string, elements int64, r Routing) []Op {
 	if r.Experts == g.expert() || g.expert() == 1 || g.DeepEP {
 		return nil
 	}
-	op := elementwise(name, elements, 2, 2)
+	op := elementwise(name, elements, traffic{2, 2}, traffic{2, 2})
 	op.Routed = ByExpert
 	return []Op{op}
 }

@@ -77,9 +77,9 @@ func gptBlockParams(prefix string, m Model) []Tensor {
 func gptBlockOps(m Model) []Op {
 	s, h, q, f := m.SequenceLength, m.Hidden, m.Heads*m.HeadDim, m.FFNHidden
 	ops := []Op{m.layerNorm("ln_1", s, h).of(Norms), m.linear("attn.c_attn", s, h, 3*q, true).enters()}
-	ops = append(ops, m.summed(m.apart("attn.bias", 3*q, 2, 0))...)
-	ops = append(ops, m.apart("attn.join", 3*q, 0, 2)...)
-	if split := m.between().split; split.forward > 0 {
+	ops = append(ops, m.summed(m.apart("attn.bias", 3*q, traffic{2, 2}, traffic{}))...)
+	ops = append(ops, m.apart("attn.join", 3*q, traffic{}, traffic{2, 2})...)
+	if split := m.between().split; split.kernels > 0 {
 		ops = append(ops, split.op("attn.split", elements(s, 3*q)).sharded())
 	}
 	ops = append(ops, attention("attn.", m)...)

@@ -54,7 +54,7 @@ func latentOps(m Model) []Op {
 		m.linear("self_attn.kv_b_proj", s, rank, m.Heads*(m.QKNopeHeadDim+m.VHeadDim), false).enters(),
 		rotary.op("self_attn.q_rotary", elements(s, m.Heads*rope)).sharded(),
 		positions.enters(),
-		elementwise("self_attn.expand", elements(s, m.Heads*m.HeadDim), 2, 2).sharded(),
+		elementwise("self_attn.expand", elements(s, m.Heads*m.HeadDim), traffic{2, 2}, traffic{2, 2}).sharded(),
 	})...)
 }
 

@@ -50,8 +50,8 @@ func expertOps(m Model) []Op {
 	s, h, f, k, n := m.SequenceLength, m.Hidden, m.expertHidden(), m.ExpertsPerToken, m.routedRows()
 	ops := []Op{
 		m.linear("block_sparse_moe.gate", s, h, m.Experts, m.MLPBias).enters().whole().wide(),
-		elementwise("mlp.softmax", elements(s, m.Experts), 2, 3),
-		elementwise("mlp.sort", elements(n, h), 2, 2),
+		elementwise("mlp.softmax", elements(s, m.Experts), traffic{2, 2}, traffic{4, 2}),
+		elementwise("mlp.sort", elements(n, h), traffic{2, 2}, traffic{2, 2}),
 		m.experts(m.linear("block_sparse_moe.experts.w1", n, h, f, m.MLPBias)),
 		m.experts(m.linear("block_sparse_moe.experts.w3", n, h, f, m.MLPBias)),
 	}
@@ -69,11 +69,11 @@ func expertOps(m Model) []Op {
 	ops = append(ops, m.expertBias(n, h)...)
 	// The weighted sum reads k rows per token and writes one; its I reads them
 	// again, for the gradients of the weights, and that one's, and writes k.
-	again := int64(k)
+	again, read := int64(k), int64(k+min(1, m.SharedExperts))
 	if m.weighsInside() {
 		again = 0
 	}
-	sum := elementwise("mlp.sum", elements(s, h), int64(k+min(1, m.SharedExperts))+1, again+int64(k)+1)
+	sum := elementwise("mlp.sum", elements(s, h), traffic{2 * read, 2}, traffic{2*again + 2, 2 * int64(k)})
 	sum.Leaves = true
 	ops = append(ops, sum)
 	for i := range ops {
@@ -94,7 +94,9 @@ func (m Model) expertBias(n, h int) []Op {
 	if !m.MLPBias || m.Kernels != KernelsTE {
 		return nil
 	}
-	return []Op{m.experts(elementwise("mlp.experts.bias", elements(n, h), 14, 18))}
+	bias := elementwise("mlp.experts.bias", elements(n, h), traffic{14, 14}, traffic{22, 14})
+	bias.Numbers = Mixed
+	return []Op{m.experts(bias)}
 }
 
 // expertClamps bounds what goes into the function and its gate, where experts have biases as
@@ -104,7 +106,7 @@ func (m Model) expertClamps(n, f int) []Op {
 	if !m.MLPBias || m.Kernels != KernelsTE {
 		return nil
 	}
-	return within(ExpertActivation, []Op{moves{forward: 8, input: 10, kernels: 3, inverse: 3}.op("mlp.experts.clamp", elements(n, f))})
+	return within(ExpertActivation, []Op{moves{forward: traffic{8, 8}, input: traffic{12, 8}, kernels: 3, inverse: 3}.op("mlp.experts.clamp", elements(n, f))})
 }
 
 // sharedOps makes the experts that every token goes through, whose result is summed with the

@@ -55,14 +55,14 @@ func (l *Layer) addLoss(classes int) {
 
 // relu reads x and writes y; its I reads y and the gradient.
 func relu(name string, n int64) Op {
-	op := elementwise(name, n, 2, 3)
+	op := elementwise(name, n, traffic{2, 2}, traffic{4, 2})
 	op.Function = ReLU
 	return op
 }
 
 // crossEntropy over n logits: a softmax and its gradient.
 func crossEntropy(n int64) Op {
-	op := elementwise("loss", n, 2, 2)
+	op := elementwise("loss", n, traffic{2, 2}, traffic{2, 2})
 	op.Function = CrossEntropy
 	return op
 }

@@ -88,6 +88,7 @@ func (w *narrowing) group(ops, products []Op, after *Op) []Op {
 	cast := Op{
 		Name: first.Name + ".cast", Class: Elementwise, Elements: operand, Modules: first.Modules, Routed: first.Routed,
 		Moved:    [3]int64{Forward: w.moved(operand), InputGradient: w.moved(result)},
+		Writes:   [3]int64{Forward: w.writes(operand), InputGradient: w.writes(result)},
 		Launches: [3]int{Forward: int(w.reads), InputGradient: int(w.reads)},
 	}
 	if first.Apart {
@@ -95,6 +96,7 @@ func (w *narrowing) group(ops, products []Op, after *Op) []Op {
 	}
 	if first.Routed == ByExpert && !first.RowParallel && slices.ContainsFunc(ops, narrowDispatch) { // it has come narrow
 		cast.Moved[Forward] = (w.copies - 1) * w.bytes(operand)
+		cast.Writes[Forward] = cast.Moved[Forward] / 2
 	}
 	ops = slices.Insert(ops, at, cast)
 	for _, p := range products {
@@ -112,7 +114,10 @@ func narrowDispatch(o Op) bool {
 
 // moved counts the elements of 16 bits that making n numbers narrow reads and writes: all
 // of them as often as the recipe reads, and what is needed along rows and along columns.
-func (w *narrowing) moved(n int64) int64 { return w.reads*n + w.copies*w.bytes(n)/2 }
+func (w *narrowing) moved(n int64) int64 { return w.reads*n + w.writes(n) }
+
+// writes counts those that it writes.
+func (w *narrowing) writes(n int64) int64 { return w.copies * w.bytes(n) / 2 }
 
 // transfer makes what is gathered narrow.
 func (w *narrowing) transfer(t Transfer) Transfer {

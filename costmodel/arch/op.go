@@ -109,8 +109,12 @@ type Op struct {
 	// Moved is the number of elements read and written by each pass, indexed by
 	// Pass, of what is no Product; 0 where a pass has no such kernel.
 	Moved [3]int64
+	// Writes is how many of these are written, and Numbers what they are; those of a product
+	// are what Gathered counts, as its results are Written.
+	Writes  [3]int64
+	Numbers Numbers
 
-	// Mask is the number of bytes read and written beside these: those of a dropout's mask.
+	// Mask is the number of bytes beside these of a dropout's mask, which F writes and I reads.
 	Mask [3]int64
 
 	// Launches is how many kernels a pass launches that moves something, indexed by
@@ -120,6 +124,8 @@ type Op struct {
 	// Gathered is the number of elements that W reads and writes in a kernel of its own
 	// for one element of a weight, to add its gradient to others or to copy it.
 	Gathered int64
+	// GatherWrites is how many of these are written.
+	GatherWrites int64
 	// Adds: that is to add it to those of earlier microbatches, which the first has not.
 	Adds bool
 

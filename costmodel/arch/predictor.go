@@ -32,7 +32,7 @@ func predictorWork(m Model, block work) work {
 	product.Leaves = true
 	ops := []Op{
 		vocabulary("embed_tokens", m.Vocab, s, h), m.norm("enorm", s, h), m.norm("hnorm", s, h),
-		elementwise("join", elements(s, 2*h), 2, 2), product,
+		elementwise("join", elements(s, 2*h), traffic{2, 2}, traffic{2, 2}), product,
 	}
 	buffers := []Buffer{
 		tokenIDs("tokens", s, ForwardToWeight),

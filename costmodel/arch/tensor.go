@@ -243,7 +243,7 @@ func (g Group) op(o Op, inside bool) Op {
 
 func (o *Op) divideMoved(by int64) {
 	for p := range o.Moved {
-		o.Moved[p], o.Mask[p] = o.Moved[p]/by, o.Mask[p]/by
+		o.Moved[p], o.Writes[p], o.Mask[p] = o.Moved[p]/by, o.Writes[p]/by, o.Mask[p]/by
 	}
 }
 

@@ -1,5 +1,21 @@
 package arch
 
+// Numbers says what numbers an operation between products reads and writes, where activations
+// have 16 bits.
+type Numbers uint8
+
+// What the numbers are: an activation's, those and fp32, or fp32 alone.
+const (
+	Narrow Numbers = iota
+	Mixed
+	FP32
+)
+
+// String names them.
+func (n Numbers) String() string {
+	return nameOf("Numbers", uint8(n), "16 bits", "16 bits, fp32", "fp32")
+}
+
 // Bytes returns what a pass over a microbatch moves, where an element takes so many.
 func (o Op) Bytes(p Pass, samples, element int64) int64 {
 	n := o.Traffic(p, samples) * element
@@ -7,6 +23,30 @@ func (o Op) Bytes(p Pass, samples, element int64) int64 {
 		n += samples * o.Mask[p]
 	}
 	return n
+}
+
+// BytesApart returns what of Bytes a pass reads and what it writes.
+func (o Op) BytesApart(p Pass, samples, element int64) (read, written int64) {
+	all := o.Bytes(p, samples, element)
+	switch {
+	case all == 0:
+		return 0, 0
+	case o.Class == Product:
+		written = o.Written(p, samples)
+		if o.Bias && p == WeightGradient {
+			written += o.Cols
+		}
+		written *= element
+	default:
+		written = samples * o.Writes[p] * element
+		if o.Class == Lookup && p == WeightGradient { // the zeros
+			written += o.Rows * o.Cols * element
+		}
+		if p == Forward {
+			written += samples * o.Mask[p]
+		}
+	}
+	return all - written, written
 }
 
 // Written is the number of elements of the results of a product over a microbatch.

@@ -5,8 +5,10 @@ package arch
 
 // linear multiplies s rows by an in×out weight.
 func (m Model) linear(name string, s, in, out int, bias bool) Op {
+	b := m.between()
 	return Op{
-		Name: name, Class: Product, Weight: true, Bias: bias, Sharded: true, Gathered: m.between().gradient, Adds: m.megatron(),
+		Name: name, Class: Product, Weight: true, Bias: bias, Sharded: true, Adds: m.megatron(),
+		Gathered: b.gradient.moved(1), GatherWrites: b.gradient.writes(1), Numbers: b.sums,
 		Count: 1, Rows: int64(s), Inner: int64(in), Cols: int64(out),
 	}
 }
@@ -51,9 +53,12 @@ func vocabulary(name string, n, s, h int) Op {
 	return op
 }
 
-// elementwise writes n elements; each pass moves the given multiple of n.
-func elementwise(name string, n int64, forward, input int64) Op {
-	return Op{Name: name, Class: Elementwise, Elements: n, Moved: [3]int64{forward * n, input * n, 0}}
+// elementwise makes n elements; F and I move so much for each.
+func elementwise(name string, n int64, forward, input traffic) Op {
+	return Op{
+		Name: name, Class: Elementwise, Elements: n,
+		Moved: [3]int64{forward.moved(n), input.moved(n), 0}, Writes: [3]int64{forward.writes(n), input.writes(n), 0},
+	}
 }
 
 // norm reads x and writes y; its I reads x and the gradient twice, once for the
@@ -84,7 +89,7 @@ func lookup(name string, n, s, h int, forward int64) Op {
 	e := elements(s, h)
 	return Op{
 		Name: name, Class: Lookup, Rows: int64(n), Cols: int64(h),
-		Elements: e, Moved: [3]int64{forward * e, 0, 3 * e},
+		Elements: e, Moved: [3]int64{forward * e, 0, 3 * e}, Writes: [3]int64{e, 0, e},
 	}
 }
 
@@ -96,7 +101,7 @@ func (m Model) dropout(name string, shape ...int) []Op {
 		return nil
 	}
 	n := elements(shape...)
-	op := elementwise(name, n, 2, 2)
+	op := elementwise(name, n, traffic{2, 2}, traffic{2, 2})
 	op.Mask = [3]int64{Forward: n, InputGradient: n}
 	return []Op{op}
 }

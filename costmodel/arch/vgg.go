@@ -105,7 +105,7 @@ func (l *Layer) addConvolution(name string, in, out, size int) {
 // addMaxPool appends a 2×2 pooling to channels×size×size, which keeps 8-byte
 // indices. F reads four elements, I writes four.
 func (l *Layer) addMaxPool(name string, channels, size int) {
-	op := elementwise(name, elements(channels, size, size), 6, 6)
+	op := elementwise(name, elements(channels, size, size), traffic{8, 4}, traffic{4, 8})
 	op.Function = MaxPool
 	l.Ops = append(l.Ops, op)
 	l.Buffers = append(l.Buffers,
@@ -115,7 +115,7 @@ func (l *Layer) addMaxPool(name string, channels, size int) {
 // averagePool spreads the 1×1 features of a CIFAR image over 7×7.
 func averagePool(channels int) Layer {
 	in, n := int64(channels), elements(channels, 7, 7)
-	op := Op{Name: "avgpool", Class: Elementwise, Function: Spread, Elements: n, Moved: [3]int64{in + n, in + n, 0}}
+	op := Op{Name: "avgpool", Class: Elementwise, Function: Spread, Elements: n, Moved: [3]int64{in + n, in + n, 0}, Writes: [3]int64{n, in, 0}}
 	return Layer{Name: "avgpool", Kind: KindChain, Input: Shape{channels, 1, 1}, Output: Shape{channels, 7, 7}, Ops: []Op{op}}
 }
 
