@@ -88,7 +88,7 @@ type prices struct {
 const (
 	Impossible  = "not possible"
 	Parameters  = "parameters, gradients and optimizer do not fit"
-	Activations = "least activations do not fit"
+	Activations = "even the fewest activations do not fit"
 	Slower      = reports.Slower
 	Same        = "the same order as another"
 )

@@ -23,16 +23,16 @@ type ParetoFigure struct {
 	Plans []Plan
 	// Capacity is the memory of a rank in bytes; 0 is unlimited or not known.
 	Capacity int64
-	// Shapes explains the labels of plans that differ in how they divide the network, which
-	// their settings are then; "" if they do not.
-	Shapes string
+	// Shapes says that plans differ in how they divide the network, which their settings
+	// then tell in letters.
+	Shapes bool
 	Remark string // in the legend
 }
 
 // PointsFigure is a figure of plans of which only the points are known: those that were
 // simulated.
 func PointsFigure(title string, points []PlanPoint, capacity int64) ParetoFigure {
-	f := ParetoFigure{Title: title, Capacity: capacity}
+	f := ParetoFigure{Title: title, Capacity: capacity, Shapes: true}
 	for _, p := range points {
 		if p.Simulated {
 			f.Plans = append(f.Plans, Plan{Settings: []string{p.Plan.label()}, Result: Result{
@@ -42,14 +42,6 @@ func PointsFigure(title string, points []PlanPoint, capacity int64) ParetoFigure
 	}
 	if left := len(points) - len(f.Plans); left > 0 {
 		f.Remark = units.Plural(left, "more plan") + ", discarded without a simulation"
-	}
-	f.Shapes = "T tensor, "
-	for _, letter := range []struct{ of, means string }{
-		{" C", "C context, "}, {" E", "E experts, "}, {" P", "P stages, V per rank, B microbatch size"}, {" Z", ", Z ZeRO"}, {" R", ", R recompute"},
-	} {
-		if slices.ContainsFunc(f.Plans, func(p Plan) bool { return strings.Contains(p.Settings[0], letter.of) }) {
-			f.Shapes += letter.means
-		}
 	}
 	return f
 }
@@ -115,26 +107,26 @@ func Pareto(w io.Writer, format string, p ParetoFigure) error {
 	return f.Write(w, format)
 }
 
-// from returns where the axes begin: at 0, or for plans of which only the best were
-// simulated, shortly below the first where they are close to each other.
+// from returns where the axes begin: left of the plans as far as the longest label needs,
+// and shortly below them.
 func (p ParetoFigure) from(peak int64, slowest float64) (least int64, fastest float64) {
-	if p.Shapes == "" {
-		return 0, 0
-	}
 	least, fastest = peak, slowest
 	for _, plan := range p.Plans {
 		least, fastest = min(least, plan.PeakMemory()), min(fastest, plan.StepTime)
 	}
-	const close, air, alone = 0.6, 0.3, 0.1
-	if float64(least) < close*float64(peak) {
-		least = 0
-	} else {
-		least -= int64(max(air*float64(peak-least), alone*float64(least)))
+	return int64(begin(float64(least), float64(peak), 0.3, 0.1)), begin(fastest, slowest, 0.15, 0.01)
+}
+
+// begin returns where an axis begins on which points lie from low to high: below low by a
+// share of what lies between, or of low where that is next to nothing; and at 0 where that
+// is near.
+func begin(low, high, air, alone float64) float64 {
+	const near = 0.15
+	from := low - max(air*(high-low), alone*low)
+	if from < near*high {
+		return 0
 	}
-	if fastest < close*slowest {
-		return least, 0
-	}
-	return least, fastest - max(air*(slowest-fastest), 0.1*alone*fastest)
+	return from
 }
 
 // near leaves out the plans that need so much more memory than there is that they would
@@ -199,17 +191,26 @@ func (p ParetoFigure) draw(f *chart.Figure) {
 	for i, s := range schedules {
 		f.Explain(s, &plotter.Scatter{GlyphStyle: chart.Look(i, 4)})
 	}
-	p.explainBorder(f, border)
+	f.Explain("no plan is better in both", border)
+	f.Explain(explainLetters(labels.Texts), nil)
 }
 
-// explainBorder says what the border is, and the letters beside it.
-func (p ParetoFigure) explainBorder(f *chart.Figure, border *plotter.Line) {
-	if p.Shapes == "" {
-		f.Explain("no plan is better in both (M microbatches, V stages per rank)", border)
-		return
+// letters are those of labels.
+var letters = []struct{ letter, means string }{
+	{"T", "tensor"}, {"C", "context"}, {"E", "experts"}, {"P", "stages"}, {"B", "microbatch size"},
+	{"Z", "ZeRO"}, {"R", "recompute"}, {"M", "microbatches"}, {"V", "stages per rank"},
+}
+
+// explainLetters says what the letters of labels mean, as far as there are any.
+func explainLetters(labels []string) string {
+	var list []string
+	for _, l := range letters {
+		begins := func(word string) bool { return strings.HasPrefix(word, l.letter) }
+		if slices.ContainsFunc(strings.Fields(strings.Join(labels, " ")), begins) {
+			list = append(list, l.letter+" "+l.means)
+		}
 	}
-	f.Explain("no plan is better in both", border)
-	f.Explain(p.Shapes, nil)
+	return strings.Join(list, ", ")
 }
 
 // once leaves out texts that are those before them.
@@ -227,7 +228,7 @@ func once(texts []string) []string {
 // several; or with how it divides the network.
 func (p ParetoFigure) sizes(plan Plan) string {
 	text := fmt.Sprintf("M=%d", plan.Microbatches)
-	if p.Shapes != "" {
+	if p.Shapes {
 		text = plan.Settings[0]
 	}
 	if plan.VirtualStages > 1 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -78,7 +79,7 @@ func TestPlanTable(t *testing.T) {
 	golden.Equal(t, "planranking.txt", out.Bytes())
 	seconds := 1.5
 	r.Seconds = &seconds
-	require.Equal(t, "9 plans: 4 simulated, 2 discarded by a bound of their time, 3: parameters do not fit; in 1.50 s", r.Counted())
+	require.Equal(t, "9 plans: 4 simulated; discarded without that: 3 (parameters do not fit), 2 (slower by a lower bound); in 1.50 s", r.Counted())
 }
 
 // What was written is read back; a bound above the last of the best plans counts, whether
@@ -167,13 +168,37 @@ func TestPointLabels(t *testing.T) {
 	sharded, again := shape, shape
 	sharded.Zero, again.Recompute = 2, "full"
 	var list []reports.PlanPoint
-	for _, s := range []reports.PlanShape{shape, sharded, again} {
-		list = append(list, reports.PlanPoint{Plan: s, Simulated: true})
+	for i, s := range []reports.PlanShape{shape, sharded, again} { // the longer a step, the less memory
+		list = append(list, reports.PlanPoint{Plan: s, Simulated: true, StepTime: time.Duration(1+i) * time.Second, PeakMemory: 4e9 >> i})
 	}
 	f := reports.PointsFigure("", list, 0)
 	for i, label := range []string{"T2 P4 B1", "T2 P4 B1 Z2", "T2 P4 B1 R"} {
 		require.Equal(t, []string{label}, f.Plans[i].Settings)
 	}
-	require.Equal(t, "T tensor, P stages, V per rank, B microbatch size, Z ZeRO, R recompute", f.Shapes)
-	require.Equal(t, "T tensor, P stages, V per rank, B microbatch size", reports.PointsFigure("", list[:1], 0).Shapes)
+	explained := func(list []reports.PlanPoint) string {
+		var svg bytes.Buffer
+		require.NoError(t, reports.Pareto(&svg, reports.SVG, reports.PointsFigure("", list, 0)))
+		return regexp.MustCompile(`>T tensor[^<]*`).FindString(svg.String())
+	}
+	require.Equal(t, ">T tensor, P stages, B microbatch size, Z ZeRO, R recompute", explained(list))
+	require.Equal(t, ">T tensor, P stages, B microbatch size", explained(list[:1]))
+	list[0].Plan.VirtualStages = 2
+	require.Equal(t, ">T tensor, P stages, B microbatch size, V stages per rank", explained(list[:1]))
+	list[1].StepTime, list[1].Plan.Context = 4*time.Second, 2 // of a plan that is worse in both
+	require.Equal(t, ">T tensor, P stages, B microbatch size, R recompute, V stages per rank", explained(list))
+}
+
+// An axis of plans begins shortly below the first, or at 0 where that is near.
+func TestParetoBegins(t *testing.T) {
+	for _, c := range []struct {
+		least int64
+		ticks string // the first on the axis of memory
+	}{{45e9, ">35<"}, {20e9, ">0<"}} {
+		list := []reports.PlanPoint{
+			{Simulated: true, StepTime: 20 * time.Second, PeakMemory: c.least}, {Simulated: true, StepTime: 10 * time.Second, PeakMemory: 80e9},
+		}
+		var svg bytes.Buffer
+		require.NoError(t, reports.Pareto(&svg, reports.SVG, reports.PointsFigure("", list, 0)))
+		require.Equal(t, c.ticks, regexp.MustCompile(`>\d+<`).FindString(svg.String()), "%d", c.least)
+	}
 }

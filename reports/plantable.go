@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -102,21 +103,19 @@ func (p RankedPlan) largestPart() string {
 // Counted says how many plans there are, and what became of them.
 func (p PlanRanking) Counted() string {
 	text := fmt.Sprintf("%s plans: %s simulated", units.FormatCount(int64(p.Space)), units.FormatCount(int64(p.Evaluated)))
-	if p.Bounded > 0 {
-		text += fmt.Sprintf(", %s discarded by a bound of their time", units.FormatCount(int64(p.Bounded)))
-	}
-	var reasons []string
+	reasons, discarded := []string{}, []string{}
 	for reason := range p.PrunedBy {
-		if reason != Slower {
-			reasons = append(reasons, reason)
-		}
+		reasons = append(reasons, reason)
 	}
-	slices.Sort(reasons)
+	slices.SortFunc(reasons, func(a, b string) int { return cmp.Or(cmp.Compare(p.PrunedBy[b], p.PrunedBy[a]), cmp.Compare(a, b)) })
 	for _, reason := range reasons {
-		text += fmt.Sprintf(", %s: %s", units.FormatCount(int64(p.PrunedBy[reason])), reason)
+		discarded = append(discarded, fmt.Sprintf("%s (%s)", units.FormatCount(int64(p.PrunedBy[reason])), reason))
+	}
+	if len(discarded) > 0 {
+		text += "; discarded without that: " + strings.Join(discarded, ", ")
 	}
 	if left := p.Space - p.Evaluated - p.Pruned; left > 0 {
-		text += fmt.Sprintf(", %s not reached", units.FormatCount(int64(left)))
+		text += fmt.Sprintf("; %s not reached", units.FormatCount(int64(left)))
 	}
 	if p.Seconds != nil {
 		text += fmt.Sprintf("; in %s", duration(*p.Seconds))
