@@ -129,11 +129,6 @@ func runCollective(ctx context.Context, flags *pflag.FlagSet, name string, f exe
 		if f.json {
 			write = found.WriteJSON
 		}
-		for _, warning := range found.Warnings {
-			if !f.quiet {
-				fmt.Fprintln(stderr, "psim:", visible(warning))
-			}
-		}
 		return errors.Join(write(stdout), anyWrong(name, found.Sizes), err)
 	})
 }
