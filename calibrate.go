@@ -112,6 +112,7 @@ func FitLink(paths ...string) (*LinkFit, error) {
 		f.Tables = append(f.Tables, table)
 		f.Warnings = append(f.Warnings, own.warnings(table.name())...)
 		f.Ranges = append(f.Ranges, fittedRanges(t)...)
+		f.Warnings = append(f.Warnings, tooFast(table.name(), t)...)
 	}
 	return f, nil
 }
@@ -242,55 +243,4 @@ func (list timings) halves() (even, odd timings) {
 		}
 	}
 	return even, odd
-}
-
-// leastFall bounds by how much a smaller size may take longer where libraries change their
-// protocol too late.
-const leastFall = 1.25
-
-// fall returns the two sizes of which the smaller takes the most longer.
-func (list timings) fall() (less, more calibrate.CollectiveTiming) {
-	worst := 0.0
-	for _, a := range list {
-		for _, b := range list {
-			if r := float64(a.Time) / float64(b.Time); a.Bytes < b.Bytes && r > worst {
-				less, more, worst = a, b, r
-			}
-		}
-	}
-	return less, more
-}
-
-// warnings says what timings of one kind leave open, by numbers of ranks.
-func (list timings) warnings(name string) (texts []string) {
-	const enough = 16 << 20 // bytes, from which on start-up counts for little
-	for _, group := range list.groups() {
-		n, nodes := group[0].Ranks, group[0].Nodes
-		add := func(format string, args ...any) {
-			texts = append(texts, fmt.Sprintf("%ss over %d ranks ", name, n)+fmt.Sprintf(format, args...))
-		}
-		smallest, largest := group.sizes()
-		switch {
-		case smallest == largest:
-			add("have one size, %v: all of its time counts for bandwidth and none for start-up; measure several, from 8B to 1GiB", units.Bytes(largest))
-		case largest < enough:
-			add("end at %v: what larger tensors take is not known from them; measure up to 1GiB", units.Bytes(largest))
-		}
-		if less, more := group.fall(); float64(less.Time) > leastFall*float64(more.Time) {
-			add("take %s at %v and only %s at %v: something else may have run; the fit never falls, and lies between", units.FormatDuration(less.Time), units.Bytes(less.Bytes), units.FormatDuration(more.Time), units.Bytes(more.Bytes))
-		}
-		if doubt := group[0].Doubt; doubt != "" {
-			add("were measured with a warning: %s", doubt)
-		}
-		if group[0].Guessed {
-			add("are told by their numbers, and alltoall has the same: the file does not name its test, as nccl-tests do from 2.17 on")
-		}
-		switch {
-		case nodes > 1 && group[0].Kind == graph.AllReduce && n%nodes == 0:
-			add("are of %d nodes, and go into [machine.network]: set machine.devices_per_node = %d beside the file, and nics_per_node", nodes, n/nodes)
-		case nodes > 1:
-			add("are of %d nodes, and psim takes the link for one inside a node: leave machine.devices_per_node out, so that all devices count as one", nodes)
-		}
-	}
-	return texts
 }

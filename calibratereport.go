@@ -3,6 +3,7 @@ package psim
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -45,15 +46,26 @@ func (f *LinkFit) WriteTable(w io.Writer) error {
 func (t FittedTable) name() string { return strings.ReplaceAll(t.Collective, "_", "-") }
 
 func (f *LinkFit) writeRanges(w io.Writer, collective string) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	table, starred := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight), false
 	fmt.Fprintln(table, "ranks\tfrom\tcall\tbus bandwidth\t")
 	for _, r := range f.Ranges {
 		if r.Collective == collective {
-			fmt.Fprintf(table, "%d\t%s\t%s\t%s\t\n", r.Ranks, units.Bytes(r.From), units.FormatSeconds(r.Call), units.FormatRate(r.Bandwidth))
+			star := ""
+			if f.steep(r) {
+				star, starred = "*", true
+			}
+			fmt.Fprintf(table, "%d\t%s\t%s\t%s%s\t\n", r.Ranks, units.Bytes(r.From), units.FormatSeconds(r.Call), star, units.FormatRate(r.Bandwidth))
 		}
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil || !starred {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "  * %s\n", steepNote)
+	return err
 }
+
+// steepNote says what the bandwidth of a steep range is.
+const steepNote = "how little times grow with the bytes: it is no rate of the link"
 
 func (f *LinkFit) comment() []string {
 	lines := []string{fmt.Sprintf("A link, fitted to %s of nccl-tests", units.Plural(f.Sizes, "time"))}
@@ -63,6 +75,9 @@ func (f *LinkFit) comment() []string {
 	for _, t := range f.Tables {
 		lines = append(lines, fmt.Sprintf("%s is from %s of %v to %v in %s: off by %.1f %% on average, %.1f %% at worst.",
 			t.Collective, units.Plural(t.Sizes, "time"), units.Bytes(t.Smallest), units.Bytes(t.Largest), strings.Join(t.Inputs, ", "), 100*t.MeanError, 100*t.WorstError))
+	}
+	if slices.ContainsFunc(f.Ranges, f.steep) {
+		lines = append(lines, "A bandwidth far above that of the largest sizes says "+steepNote+".")
 	}
 	for _, text := range f.Warnings {
 		lines = append(lines, "Warning: "+text+".")

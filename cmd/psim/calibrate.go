@@ -209,6 +209,10 @@ func (f calibrateFlags) runNCCL(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return flagged("nccl", err)
 	}
+	wrote := "wrote"
+	if files.Exists(f.out) {
+		wrote = "replaced"
+	}
 	fit.File, fit.Command = f.out, "psim calibrate"
 	for _, path := range f.nccl {
 		fit.Command += " --nccl " + quoted(path)
@@ -221,7 +225,7 @@ func (f calibrateFlags) runNCCL(ctx context.Context, stdout io.Writer) error {
 	if err := errors.Join(fit.WriteTable(stdout), written); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "\nwrote %s; use it with\n  psim run CONFIG --set %s --set machine.device=DEVICE\nwhere all devices are in one node, and otherwise with file = %q in [machine]\n",
-		f.out, quoted("machine.file="+f.out), f.out)
+	_, err = fmt.Fprintf(stdout, "\n%s %s; use it with\n  psim run CONFIG --set %s --set machine.device=DEVICE\nwhere all devices are in one node, and otherwise with file = %q in [machine]\n",
+		wrote, f.out, quoted("machine.file="+f.out), f.out)
 	return err
 }

@@ -139,6 +139,7 @@ func TestCalibrateNCCLWarnings(t *testing.T) {
 		"small.txt": {small, "all-reduces over 4 ranks end at 4KiB: what larger tensors take"},
 		"one.txt":   {one, "all-reduces over 4 ranks have one size, 1KiB: all of its time counts for bandwidth"},
 		"slow.txt":  {slow, "all-reduces over 4 ranks take 10.0 ms at 1KiB and only "},
+		"fast.txt":  {ncclOutput(4, 10, 3000), "all-reduces over 4 ranks reach 3.00 TB/s at the largest sizes, more than any link does: check"},
 		"hosts.txt": {hosts, "all-reduces over 4 ranks are of 2 nodes, and go into [machine.network]: set machine.devices_per_node = 2 beside"},
 	} {
 		require.NoError(t, os.WriteFile(name, []byte(c[0]), 0o644))
@@ -158,6 +159,29 @@ func TestCalibrateNCCLWarnings(t *testing.T) {
 			require.InEpsilon(t, 2*3./4*1024/(10e-6+2*3./4*1024/100e9), read.Ranges[0].Bandwidth, 1e-3)
 		}
 	}
+}
+
+// Where times of small sizes hardly grow, the bandwidth that was fitted is no rate, and
+// that is said; and that an earlier file is replaced.
+func TestCalibrateNCCLSteep(t *testing.T) {
+	userFolder(t)
+	flat, rising := strings.SplitAfter(ncclOutput(2, 30, 5000), "\n"), strings.SplitAfter(ncclOutput(2, 12, 50), "\n")
+	require.NoError(t, os.WriteFile("steep.txt", []byte(strings.Join(append(flat[:13], rising[13:]...), "")), 0o644))
+	stdout, stderr, code := psim(t, "psim calibrate --nccl steep.txt")
+	require.Zero(t, code, stderr)
+	const note = "how little times grow with the bytes: it is no rate of the link"
+	require.Regexp(t, `2 +0B  30.0 µs +\*4.36 TB/s\n`, stdout)
+	require.Contains(t, stdout, "\n  * "+note+"\n")
+	require.Contains(t, stdout, "\nwrote my-link.toml; use it with\n")
+	data, err := os.ReadFile("my-link.toml")
+	require.NoError(t, err)
+	require.Contains(t, string(data), "\n# A bandwidth far above that of the largest sizes says "+note+".\n")
+
+	require.NoError(t, os.WriteFile("plain.txt", []byte(strings.Join(rising, "")), 0o644))
+	stdout, _, code = psim(t, "psim calibrate --nccl plain.txt")
+	require.Zero(t, code)
+	require.NotContains(t, stdout, "*")
+	require.Contains(t, stdout, "\nreplaced my-link.toml; use it with\n")
 }
 
 // What was measured over nodes is the network's, and a machine of such nodes takes as long.
