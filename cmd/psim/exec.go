@@ -114,7 +114,7 @@ func (f *execFlags) given(cmd *cobra.Command) error {
 		return fmt.Errorf("--epochs %d: at least 1 epoch has to be measured", f.Epochs)
 	case f.Epochs > 0 && cmd.Flags().Changed("steps"):
 		return errors.New("--epochs and --steps cannot be combined; an epoch has as many steps as its samples fill")
-	case f.perLayer && slices.ContainsFunc(f.sets, func(set string) bool { return strings.HasPrefix(set, "train.backward=") }):
+	case f.perLayer && f.hasSet("train.backward"):
 		return errors.New("--per-layer and --set train.backward cannot be combined; the first is the second with per-layer")
 	case cmd.Flags().Changed("learning-rate") && f.LearningRate == 0:
 		return errors.New("--learning-rate 0: must be above 0 and below 1000, such as 1e-3")
@@ -170,7 +170,10 @@ func (f *execFlags) validate() error {
 func (f execFlags) configs(args []string, stderr io.Writer) (list []*configs.Config, err error) {
 	name, variants := "exec", session.Modes()
 	if len(args) == 1 {
-		name, variants = args[0], []string{""}
+		name = args[0]
+	}
+	if len(args) == 1 || f.hasSet("schedule.name") {
+		variants = []string{""}
 	}
 	for i, schedule := range variants {
 		sets := slices.Clone(f.sets)

@@ -120,6 +120,14 @@ func TestExecWithoutConfig(t *testing.T) {
 	}
 }
 
+// Without a configuration, but with a schedule that is set, that runs alone.
+func TestExecOneSchedule(t *testing.T) {
+	userFolder(t)
+	r := execJSON(t, "psim exec --gpus 2 --out - --set schedule.name=gpipe"+tiny)
+	require.Equal(t, "gpipe", r.Schedule)
+	require.Empty(t, r.Runs)
+}
+
 // One mode in the folder of three leaves the folders of the others, and a prediction
 // does not replace a measurement, nor a measurement a prediction. As CSV, three modes are the ranks of all.
 func TestExecAfterModes(t *testing.T) {

@@ -13,8 +13,8 @@ there are. The [machine] of CONFIG is not used. Training is in fp32, on syntheti
 unless --data names other. If --gpus is not what CONFIG has, a pipeline gets that many
 stages, and replicas (ddp, fsdp) keep the samples of each; --set batch.global sets the
 total instead. Without CONFIG the example exec, a small GPT-2, runs with three schedules:
-model-parallel, gpipe and 1f1b. Whatever had to be changed in CONFIG is a warning of the
-result.
+model-parallel, gpipe and 1f1b; or with that of --set schedule.name. Whatever had to be
+changed in CONFIG is a warning of the result.
 
 --processes K divides the devices among K processes of this machine, a block of ranks for
 each. mpirun and srun start the processes themselves, on several machines too, with a psim

@@ -33,6 +33,14 @@ func (f *outputFlags) registerInput(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
 }
 
+// hasSet reports whether --set gives a setting.
+func (f *outputFlags) hasSet(key string) bool {
+	return slices.ContainsFunc(f.sets, func(set string) bool {
+		changed, _, _ := strings.Cut(set, "=")
+		return strings.TrimSpace(changed) == key
+	})
+}
+
 // registerVerbose declares what a command has that says what it reads and decides.
 func (f *outputFlags) registerVerbose(flags *pflag.FlagSet) {
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say on stderr what is read, assumed and decided")
