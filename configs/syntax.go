@@ -40,10 +40,11 @@ func (s *source) twice(key, before, text string, at toml.Position) *Error {
 	return s.at(at, "", key+" is set twice"+first+"; remove one")
 }
 
-// assignment finds the key and the value of a line without its comment, and bareValue a
-// value that is neither quoted nor a list.
+// assignment finds the key and the value of a line without its comment, bareValue a value
+// that is neither quoted nor a list, and colon a line as YAML has it.
 var (
 	assignment = pattern.New(`^\s*([^=\s]+)\s*=\s*(.*?)\s*(?:#.*)?$`)
+	colon      = pattern.New(`^\s*[\w-]+\s*:`)
 	bareValue  = pattern.New("^[^\"'\\[{,=]+$")
 )
 
@@ -68,6 +69,7 @@ func syntaxProblem(line, message string) string {
 		{"array terminator", true, "a list needs commas between its values, quotes around texts and quantities, and a ] at its end"},
 		{"inline table terminator", true, "a table in one line needs commas between its keys, and a } at its end"},
 		{"to end table name", true, "a section's name ends with a bracket; write [schedule]"},
+		{"expected '.' or '='", colon().MatchString(line), "a key is followed by =, not by a colon; write key = value, and a section as [schedule]"},
 		{"expected '.' or '='", true, "a key, without spaces, is followed by =; write key = value"},
 		{"key name appears blank", true, "there is no key before the ="},
 		{"invalid escape", true, `a \ in double quotes begins an escape; write a path with /, or in single quotes`},
