@@ -77,6 +77,9 @@ func LoadResult(path string) (Result, error) {
 // loadResult reads a result by its folder or file and returns the folder.
 func loadResult(path string) (Result, string, error) {
 	info, err := os.Stat(path)
+	if near := filepath.Join("out", path); err != nil && files.IsFolder(near) { // where psim run writes
+		return Result{}, "", fmt.Errorf("%s: %s; did you mean %s?", path, files.Reason(err), near)
+	}
 	if err != nil {
 		return Result{}, "", fmt.Errorf("%s: %s; a result is a folder that psim run or exec has written, or the result.json in it", path, files.Reason(err))
 	}

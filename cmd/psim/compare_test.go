@@ -44,6 +44,19 @@ func saveMeasured(t *testing.T, folder string) {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "trace.csv"), rows.Bytes(), 0o644))
 }
 
+// Whoever names an example is told where its result is.
+func TestCompareExamples(t *testing.T) {
+	userFolder(t)
+	_, stderr, code := psim(t, "psim compare gpipe 1f1b")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "psim: gpipe: no such file or directory; a result is a folder")
+	_, stderr, code = psim(t, "psim run gpipe")
+	require.Zero(t, code, stderr)
+	_, stderr, code = psim(t, "psim compare gpipe 1f1b")
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "psim: gpipe: no such file or directory; did you mean out/gpipe?\n", stderr)
+}
+
 // TestCompare checks what scripts rely on, and that a folder by itself is
 // compared with the prediction in it.
 func TestCompare(t *testing.T) {
