@@ -64,10 +64,10 @@ func (g stackError) mean() float64 {
 	return sum / float64(len(g.errors))
 }
 
-// median is the error in the middle, by size.
+// median returns the error in the middle, by size.
 func (g stackError) median() float64 { return units.Median(g.sizes()) }
 
-// worst is the largest error, by size.
+// worst returns the largest error, by size.
 func (g stackError) worst() float64 { return slices.Max(g.sizes()) }
 
 // name says which stack on which device it is.
