@@ -60,8 +60,9 @@ func (list timings) warnings(name string) (texts []string) {
 	return texts
 }
 
-// mostBandwidth is twice the 900 GB/s that are specified of NVLink 5 in one direction (the
-// catalog's nvlink5-b200), as collectives may count that a switch adds up.
+// mostBandwidth bounds what a link carries: twice the 900 GB/s that are specified of
+// NVLink 5 in one direction (the catalog's nvlink5-b200), as collectives may count that a
+// switch adds up.
 const mostBandwidth = 1.8e12
 
 // tooFast warns of bandwidths of large sizes that no link has.

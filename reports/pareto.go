@@ -195,7 +195,7 @@ func (p ParetoFigure) draw(f *chart.Figure) {
 	f.Explain(explainLetters(labels.Texts), nil)
 }
 
-// letters are those of labels.
+// letters lists those of labels.
 var letters = []struct{ letter, means string }{
 	{"T", "tensor"}, {"C", "context"}, {"E", "experts"}, {"P", "stages"}, {"B", "microbatch size"},
 	{"Z", "ZeRO"}, {"R", "recompute"}, {"M", "microbatches"}, {"V", "stages per rank"},
