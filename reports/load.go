@@ -87,6 +87,9 @@ func loadResult(path string) (Result, string, error) {
 		path = filepath.Join(path, "result.json")
 	}
 	r, err := files.Read(path, ReadResult)
+	if os.IsNotExist(err) && files.Exists(filepath.Join(filepath.Dir(path), "sweep.jsonl")) {
+		return r, "", fmt.Errorf("%s: holds a sweep, which psim plot sweep and psim plot heatmap take, and no result", filepath.Dir(path))
+	}
 	if os.IsNotExist(err) {
 		return r, "", fmt.Errorf("%s: no such file; a result is a folder that psim run or exec has written", path)
 	}

@@ -57,6 +57,16 @@ func TestCompareExamples(t *testing.T) {
 	require.Equal(t, "psim: gpipe: no such file or directory; did you mean out/gpipe?\n", stderr)
 }
 
+// Whoever names a sweep is told what takes it.
+func TestCompareSweep(t *testing.T) {
+	userFolder(t)
+	_, stderr, code := psim(t, "psim sweep gpipe --vary schedule.stages=2,4 --out s")
+	require.Zero(t, code, stderr)
+	_, stderr, code = psim(t, "psim compare s s")
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "psim: s: holds a sweep, which psim plot sweep and psim plot heatmap take, and no result\n", stderr)
+}
+
 // TestCompare checks what scripts rely on, and that a folder by itself is
 // compared with the prediction in it.
 func TestCompare(t *testing.T) {
