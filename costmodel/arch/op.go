@@ -122,10 +122,9 @@ type Op struct {
 	Launches [3]int
 
 	// Gathered is the number of elements that W reads and writes in a kernel of its own
-	// for one element of a weight, to add its gradient to others or to copy it.
-	Gathered int64
-	// GatherWrites is how many of these are written.
-	GatherWrites int64
+	// for one element of a weight, to add its gradient to others or to copy it; it writes
+	// GatherWrites of them.
+	Gathered, GatherWrites int64
 	// Adds: that is to add it to those of earlier microbatches, which the first has not.
 	Adds bool
 
