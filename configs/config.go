@@ -110,7 +110,7 @@ func (c *Config) with(label string, sets ...string) (*Config, error) {
 			s.label, s.derived = label, true
 		}
 	}
-	if err := next.layStack(); err != nil {
+	if err := next.lay(); err != nil {
 		return nil, err
 	}
 	return next, next.validate()

@@ -4,6 +4,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"psim/configs"
+	"psim/costmodel"
+	"psim/costmodel/arch"
 )
 
 // Megatron's kernels are counted for 16 bits; in fp32, that is a warning.
@@ -12,5 +16,65 @@ func TestKernelsInFP32(t *testing.T) {
 		plan, err := parse(t, network, "model.kernels=megatron", "machine.device=a100-80gb-sxm", "machine.devices_per_node=8", "train.precision="+precision).Build()
 		require.NoError(t, err)
 		require.Len(t, plan.Warnings, want)
+	}
+}
+
+// Kernels stand for what a host takes to launch one, where no stack names the program, on
+// devices that are no cores of a CPU, and under what is given. Without kernels a host takes
+// nothing, as before.
+func TestHostOfKernels(t *testing.T) {
+	host := func(sets ...string) costmodel.Host {
+		c, err := configs.Parse("x", []byte(blocks), sets...)
+		require.NoError(t, err)
+		plan, err := c.Build()
+		require.NoError(t, err)
+		return plan.Machine.Host
+	}
+	for kernels, want := range map[string]costmodel.Host{
+		"eager": {Operation: 13500}, "compiled": {Operation: 6800}, "te": {Operation: 33500}, "megatron": {Operation: 52950}, "fused": {},
+	} {
+		require.Equal(t, want, host("model.kernels="+kernels), kernels)
+		require.Equal(t, want, host("model.kernels="+kernels, "machine.device=tpu-v4"), kernels)
+		require.Zero(t, host("model.kernels="+kernels, "machine.device=cpu-core", "train.precision=fp32"), kernels)
+		require.Zero(t, host("model.kernels="+kernels, "machine.host.operation=0us"), kernels)
+		given := costmodel.Host{Operation: want.Operation, Task: 2000}
+		require.Equal(t, given, host("model.kernels="+kernels, "machine.host.task=2us"), kernels)
+	}
+	require.Zero(t, host())
+	require.Equal(t, host("train.stack=nanotron"), host("train.stack=nanotron", "model.kernels=megatron"), "the stack's")
+	require.Zero(t, host("train.stack=megatron-2021").Operation)
+
+	c, err := configs.Parse("x", []byte(blocks), "model.kernels=eager")
+	require.NoError(t, err)
+	require.False(t, c.Defined("machine.host.operation"), "nobody has given it")
+	require.Equal(t, "13.5us", c.Object()["machine"].(map[string]any)["host"].(map[string]any)["operation"])
+	none, err := c.With("machine.host.operation=0us")
+	require.NoError(t, err)
+	require.Equal(t, "0s", none.Object()["machine"].(map[string]any)["host"].(map[string]any)["operation"], "so that it stays none")
+	c, err = c.With("model.kernels=fused")
+	require.NoError(t, err)
+	require.Zero(t, c.Machine.Host)
+	require.NotContains(t, c.Object()["machine"], "host")
+}
+
+// The catalog has a time or none for all kernels, in their order, and says where it is from;
+// it is that of the stack that it was fitted with.
+func TestKernelHosts(t *testing.T) {
+	var names []string
+	for _, k := range configs.KernelHosts() {
+		names = append(names, k.Name)
+		require.NotEmpty(t, k.Source, k.Name)
+	}
+	for i, set := range arch.KernelSets() {
+		require.Equal(t, set.Name, names[i])
+	}
+	require.Len(t, names, len(arch.KernelSets()))
+	of := func(sets ...string) costmodel.Host {
+		c, err := configs.Parse("x", []byte(blocks), sets...)
+		require.NoError(t, err)
+		return c.Machine.Host
+	}
+	for kernels, stack := range map[string]string{"te": "megatron-te", "megatron": "megatron-deepspeed", "eager": "nanotron", "compiled": "torchtitan"} {
+		require.Equal(t, of("train.stack="+stack).Operation, of("model.kernels="+kernels).Operation, kernels)
 	}
 }

@@ -12,14 +12,23 @@ import (
 )
 
 // WriteKernels prints the sets of kernels that model.kernels names, in columns between
-// tabs; or in full, what each has in a block, its embedding and its head.
+// tabs; or in full, what each has in a block, its embedding and its head, and where the
+// host's times are from.
 func WriteKernels(w io.Writer, verbose bool) {
-	fmt.Fprintln(w, "kernels\twhat lies between products")
+	fmt.Fprintln(w, "kernels\thost\twhat lies between products")
 	for _, set := range arch.KernelSets() {
-		fmt.Fprintf(w, "%s\t%s\n", set.Name, set.Summary)
+		fmt.Fprintf(w, "%s\t%s\t%s\n", set.Name, hostOf(set.Name).operation(), set.Summary)
 	}
 	if !verbose {
 		return
+	}
+	fmt.Fprintln(w, "\nhost, for a kernel, where no stack is set:")
+	for _, k := range KernelHosts() {
+		sets := k.Sets
+		if len(sets) == 0 {
+			sets = []string{"no time"}
+		}
+		describeSets(w, k.Name, sets, k.Source)
 	}
 	for _, set := range arch.KernelSets() {
 		for _, family := range []string{"gpt", "llama"} {
@@ -27,6 +36,26 @@ func WriteKernels(w io.Writer, verbose bool) {
 		}
 	}
 	writeRecipes(w)
+}
+
+// hostOf returns the catalog's entry of a set of kernels.
+func hostOf(kernels string) (host KernelHost) {
+	for _, k := range KernelHosts() {
+		if k.Name == kernels {
+			host = k
+		}
+	}
+	return host
+}
+
+// operation returns what the host takes for a kernel, "-" where that is nothing.
+func (k KernelHost) operation() string {
+	for _, set := range k.Sets {
+		if value, ok := strings.CutPrefix(set, "machine.host.operation = "); ok {
+			return strings.Trim(value, `"`)
+		}
+	}
+	return "-"
 }
 
 // writeRecipes prints what narrow products need beside themselves, in bytes of a number.
@@ -83,7 +112,7 @@ func per(o arch.Op) string {
 	return "result"
 }
 
-// passes are those of a layer, in the order of the table.
+// passes lists those of a layer, in the order of the table.
 var passes = []arch.Pass{arch.Forward, arch.InputGradient, arch.WeightGradient}
 
 // moved returns the bytes that a pass reads and those that it writes, in 16 bits, for each

@@ -50,7 +50,7 @@ func Parse(label string, data []byte, sets ...string) (*Config, error) {
 			return nil, err
 		}
 	}
-	if err := c.layStack(); err != nil {
+	if err := c.lay(); err != nil {
 		return nil, err
 	}
 	return c, c.validate()

@@ -48,7 +48,7 @@ func (c *Config) assumed(keys ...string) (lines []string) {
 	for _, key := range keys {
 		section, name, _ := strings.Cut(key, ".")
 		for s, options := range setting.Each(*c) {
-			if s.Key != section || c.Defined(key) || c.stackSets(key) {
+			if s.Key != section || c.Defined(key) || c.laidBy(key) != "" {
 				continue
 			}
 			for k := range setting.Each(options) {
@@ -138,8 +138,8 @@ func (c *Config) MachineNotes(p *Plan) []string {
 		}
 	}
 	if p.Network.TokensPerSample > 1 {
-		if sets := c.stackSettings(); sets != nil {
-			lines = append(lines, "reads    stack "+c.Train.Stack+" of the catalog: "+strings.Join(sets, ", "))
+		if from, sets := c.laid(); sets != nil {
+			lines = append(lines, "reads    "+from+" of the catalog: "+strings.Join(sets, ", "))
 		}
 		lines = append(lines, "decides  kernels "+c.Model.UsedKernels()+"; "+c.attentionNote())
 	}

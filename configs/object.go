@@ -1,6 +1,9 @@
 package configs
 
 import (
+	"slices"
+	"strings"
+
 	"psim/costmodel"
 	"psim/costmodel/link"
 	"psim/internal/setting"
@@ -73,11 +76,14 @@ func (c *Config) machineObject() map[string]any {
 			table[key] = value
 		}
 	}
-	if options.Host == (costmodel.Host{}) {
-		delete(table, "host")
+	if _, sets := c.laid(); options.Host == (costmodel.Host{}) && slices.ContainsFunc(sets, ofHost) {
+		table["host"] = setting.Object(options.Host, nil) // which says nothing against the catalog
 	}
 	return table
 }
+
+// ofHost reports whether a setting is one of [machine.host].
+func ofHost(set string) bool { return strings.HasPrefix(set, "machine.host.") }
 
 // linkValue writes a link by its name, or with all it says; nil is none.
 func linkValue(key string, o link.Options) any {

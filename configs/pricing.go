@@ -19,7 +19,7 @@ import (
 // costmodel.MadeOf and graph.Class).
 type Pricing struct {
 	Key, Value string
-	From       string   // given, stack NAME, device NAME, link NAME, file NAME or default
+	From       string   // given, stack NAME, kernels NAME, device NAME, link NAME, file NAME or default
 	Classes    []string // one that ends in _ stands for all that begin so
 }
 
@@ -174,8 +174,8 @@ func (l *pricer) add(key string, value any, from string, classes []string) {
 		from = "given"
 	case section == "machine" && c.Machine.File != "":
 		from = "file " + c.Machine.File
-	case slices.ContainsFunc(c.stackSettings(), func(set string) bool { return strings.HasPrefix(set, key+" = ") }):
-		from = "stack " + c.Train.Stack
+	case c.laidBy(key) != "":
+		from = c.laidBy(key)
 	}
 	switch v := value.(type) {
 	case []link.Range:

@@ -81,13 +81,46 @@ func (s Stack) on(device string) []string {
 	}), own...)
 }
 
+// KernelHost is what a host takes to launch the kernels that model.kernels = its name names.
+type KernelHost struct {
+	Name   string   `toml:"-"`
+	Sets   []string `toml:"sets"` // lines of TOML
+	Source string   `toml:"source"`
+}
+
+// KernelHosts is the catalog of hosts' times by kernels, in the order of its file.
+var KernelHosts = sync.OnceValue(func() []KernelHost {
+	return decodeCatalog("catalog/kernels.toml", true, func(k *KernelHost, name string) { k.Name = name })
+})
+
+// kernelSettings lists the settings that the kernels of a transformer stand for where no
+// stack names the program. Cores of a CPU are launched for nothing, and a machine file says
+// what its host takes.
+func (c *Config) kernelSettings() []string {
+	if c.Model.Kernels == "" && c.Model.Preset == "" || c.Machine.File != "" || isCPU(c.Machine.Device) || c.Defined("times") || !c.Model.Transformer() {
+		return nil
+	}
+	kernels := c.Model.UsedKernels()
+	i := slices.IndexFunc(KernelHosts(), func(k KernelHost) bool { return k.Name == kernels })
+	if i < 0 || len(KernelHosts()[i].Sets) == 0 {
+		return nil
+	}
+	return KernelHosts()[i].Sets
+}
+
+// laid returns the settings of the catalog that lie under the experiment's own, and what
+// stands for them: its stack, or without one its kernels.
+func (c *Config) laid() (from string, sets []string) {
+	if c.Train.Stack != "none" {
+		return "stack " + c.Train.Stack, c.stackSettings()
+	}
+	return "kernels " + c.Model.UsedKernels(), c.kernelSettings()
+}
+
 // stackSettings lists the settings that the stack of the experiment stands for. Networks
 // without attention have none of [model], cores of a CPU no driver and no allocator, and
 // [times] has its own.
 func (c *Config) stackSettings() []string {
-	if c.Train.Stack == "none" { // and the catalog is not read
-		return nil
-	}
 	i := slices.IndexFunc(Stacks(), func(s Stack) bool { return s.Name == c.Train.Stack })
 	if i < 0 {
 		return nil
@@ -107,18 +140,22 @@ func (c *Config) stackSettings() []string {
 	})
 }
 
-// stackSets reports whether the stack stands for a key.
-func (c *Config) stackSets(key string) bool {
-	return slices.ContainsFunc(c.stackSettings(), func(set string) bool { return strings.HasPrefix(set, key+" = ") })
+// laidBy returns what stands for a key in the catalog; "" is nothing.
+func (c *Config) laidBy(key string) string {
+	from, sets := c.laid()
+	if slices.ContainsFunc(sets, func(set string) bool { return strings.HasPrefix(set, key+" = ") }) {
+		return from
+	}
+	return ""
 }
 
-// layStack puts the settings of the stack under those that are given.
-func (c *Config) layStack() error {
-	sets := c.stackSettings()
+// lay puts the settings of the catalog under those that are given.
+func (c *Config) lay() error {
+	from, sets := c.laid()
 	if sets == nil {
 		return nil
 	}
-	under, err := newSource("train.stack = "+c.Train.Stack, strings.Join(sets, "\n"), false)
+	under, err := newSource(from, strings.Join(sets, "\n"), false)
 	if err != nil {
 		return err
 	}

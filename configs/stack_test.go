@@ -229,8 +229,8 @@ func TestStackMixtures(t *testing.T) {
 		require.NoError(t, err)
 		return c.Machine.Host
 	}
-	require.Zero(t, host("llama3-8b"))
-	require.Zero(t, host("qwen3-30b-a3b", "model.capacity=1"))
+	require.Equal(t, costmodel.Host{Operation: 33500}, host("llama3-8b"))
+	require.Equal(t, host("llama3-8b"), host("qwen3-30b-a3b", "model.capacity=1"))
 	in := host("qwen3-30b-a3b")
 	require.True(t, in.Waits)
 	require.Positive(t, in.Operation)

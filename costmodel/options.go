@@ -54,7 +54,7 @@ func (MachineOptions) Settings() []setting.Setting {
 		{Key: "spread", Default: 0.0, Range: setting.Between(0, 1), Text: "how much nodes differ in speed, as a standard deviation over the mean: all wait for the slowest, which is expected to compute 1.05 times that slower with 4 nodes, 1.8 with 16, 2.3 with 64, 3.2 with 1,024. Not of measured layers"},
 		{Key: "measured_model", Example: `"gpt-6x192"`, Text: "the network whose layers [[machine.measured]] has, for warnings", Unset: "none"},
 		{Key: "compute", Text: "A device in place, or changes to the named one. Rates are achievable, not peak"},
-		{Key: "host", Text: "The threads that launch kernels; by default they launch for nothing"},
+		{Key: "host", Text: "The threads that launch kernels; by default they take what train.stack, or without it model.kernels stands for on GPUs and TPUs (psim list kernels -v), which for fused is nothing"},
 		{Key: "cores", Text: "Cores of one machine that all ranks share, and its memory, as psim calibrate writes them"},
 		{Key: "measured", Text: "What a layer took in fp32, as psim calibrate writes it; one entry for each size of microbatch. Between and beyond these sizes, times follow straight lines. Layers that were not measured are priced by [machine.compute]"},
 		{Key: "optimizer", Text: "What a step of an optimizer took in fp32"},

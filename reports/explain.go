@@ -37,7 +37,7 @@ type Explanation struct {
 type Pricing struct {
 	Key     string   `json:"key"`     // as psim help config has it
 	Value   string   `json:"value"`   // as TOML writes it, without quotes
-	From    string   `json:"from"`    // given, stack NAME, device NAME, link NAME, file NAME or default
+	From    string   `json:"from"`    // given, stack NAME, kernels NAME, device NAME, link NAME, file NAME or default
 	Classes []string `json:"classes"` // that it prices
 }
 
