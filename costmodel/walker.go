@@ -1,0 +1,196 @@
+package costmodel
+
+import (
+	"slices"
+	"time"
+
+	"psim/costmodel/arch"
+	"psim/internal/units"
+)
+
+// A walker follows a thread and a device through kernels, from when the thread
+// begins to launch them: none runs before it is launched, nor before the one
+// before it has ended.
+type walker struct {
+	compute        Compute
+	host           Host
+	samples        int64
+	launched, ends time.Duration
+	busy           time.Duration
+	// passed and repeats hold the layers that it has walked through, once for all that share
+	// their operations, and those that it has walked through again.
+	passed, repeats []walked
+}
+
+// A walked is what a layer does to a walker that begins at 0.
+type walked struct {
+	layer                arch.Layer
+	passes               []arch.Pass
+	launched, ends, busy time.Duration
+}
+
+// once walks through a layer, or does what walking through one that shares its operations
+// did: kernels follow the later of the thread and the device, so that from wherever a walker
+// is, both ways add up. A thread that waits for the device layer by layer has to walk.
+func (w *walker) once(known *[]walked, l arch.Layer, walk func(*walker), passes ...arch.Pass) {
+	if len(l.Ops) == 0 || w.host.Layer > 0 {
+		walk(w)
+		return
+	}
+	i := slices.IndexFunc(*known, func(k walked) bool { return k.layer.Shares(l) && slices.Equal(k.passes, passes) })
+	if i < 0 {
+		first := &walker{compute: w.compute, host: w.host, samples: w.samples}
+		walk(first)
+		i = len(*known)
+		*known = append(*known, walked{l, slices.Clone(passes), first.launched, first.ends, first.busy})
+	}
+	k := (*known)[i]
+	w.ends = max(units.Sum(w.ends, k.busy), units.Sum(w.launched, k.ends))
+	w.launched, w.busy = units.Sum(w.launched, k.launched), units.Sum(w.busy, k.busy)
+}
+
+// free reports whether kernels are launched for nothing: then there is nothing to follow.
+func (w *walker) free() bool { return w.host.Operation == 0 && w.host.Layer == 0 }
+
+func (w *walker) launch() launch {
+	return launch{thread: w.launched, lead: max(w.ends, w.launched) - w.busy}
+}
+
+// prepare walks through what comes before a layer.
+func (w *walker) prepare() {
+	if w.host.Layer > 0 {
+		w.launched = units.Sum(max(w.launched, w.ends), time.Duration(w.host.Layer))
+	}
+}
+
+// layer walks through passes of a layer, those of a backward from its last
+// operation to the first. One that was measured took its launches along.
+func (w *walker) layer(l arch.Layer, passes ...arch.Pass) {
+	if w.free() {
+		return
+	}
+	w.prepare()
+	w.once(&w.passed, l, func(w *walker) { w.kind(l, passes...) }, passes...)
+}
+
+// kind walks through passes of a layer by how these are made.
+func (w *walker) kind(l arch.Layer, passes ...arch.Pass) {
+	which := timeOf(passes[0])
+	switch {
+	case len(passes) == 2 && w.compute.twoPass:
+		w.twice(l)
+		return
+	case len(passes) == 2:
+		which = backwardTime
+	}
+	if t, ok := w.compute.measured.at(l, which, w.samples); ok {
+		w.kernels(0, t)
+		return
+	}
+	if len(passes) == 2 {
+		w.backward(l.Ops)
+		return
+	}
+	if passes[0] == arch.Forward {
+		w.operations(l.Ops, arch.Forward)
+		return
+	}
+	w.reversed(l.Ops, passes[0])
+}
+
+// twice walks through a backward in two passes.
+func (w *walker) twice(l arch.Layer) {
+	if _, ok := w.compute.measured.at(l, inputTime, w.samples); ok {
+		w.kernels(0, w.compute.rewalk(l, w.samples))
+	} else {
+		for _, o := range slices.Backward(l.Rewalked()) {
+			w.operations([]arch.Op{o}, arch.InputGradient)
+		}
+	}
+	w.layer(l, arch.WeightGradient)
+	w.layer(l, arch.InputGradient)
+}
+
+// repeated walks through what a layer did not keep and runs again.
+func (w *walker) repeated(l arch.Layer, t arch.Training) {
+	if w.free() {
+		return
+	}
+	w.once(&w.repeats, l, func(w *walker) {
+		if _, ok := w.compute.measured.at(l, forwardTime, w.samples); ok {
+			w.kernels(0, w.compute.Recompute(l, t, w.samples))
+			return
+		}
+		w.operations(t.Repeated(l), arch.Forward)
+	})
+}
+
+// backward walks through a whole backward. Exchanges that run beside the products
+// which follow them in forward order are launched before what hides them.
+func (w *walker) backward(ops []arch.Op) {
+	for _, step := range steps(ops) {
+		w.step(step)
+	}
+}
+
+// step walks through a step of a whole backward.
+func (w *walker) step(ops []arch.Op) {
+	if o := ops[0]; o.Class == arch.Exchange && o.Beside {
+		w.beside(ops[1:], arch.InputGradient, o, arch.WeightGradient)
+		w.beside(ops[1:], arch.WeightGradient, o, arch.InputGradient)
+		return
+	}
+	w.operations(ops, arch.InputGradient, arch.WeightGradient)
+}
+
+// steps cuts operations in the order of a backward: each is a step by itself, and an
+// exchange that runs beside the products after it is one with these.
+func steps(ops []arch.Op) (list [][]arch.Op) {
+	for end := len(ops); end > 0; {
+		i := end - 1
+		for i > 0 && hides(ops[i]) {
+			i--
+		}
+		if o := ops[i]; o.Class != arch.Exchange || !o.Beside {
+			i = end - 1
+		}
+		list = append(list, ops[i:end])
+		end = i
+	}
+	return list
+}
+
+// beside walks through one pass of products and an exchange that runs next to it.
+func (w *walker) beside(products []arch.Op, p arch.Pass, exchange arch.Op, q arch.Pass) {
+	other := *w
+	other.operations([]arch.Op{exchange}, q)
+	w.launched = other.launched
+	for _, o := range slices.Backward(products) {
+		w.operations([]arch.Op{o}, p)
+	}
+	w.ends, w.busy = max(w.ends, other.ends), max(w.busy, other.busy)
+}
+
+// reversed walks through one pass of a backward, from the last operation.
+func (w *walker) reversed(ops []arch.Op, p arch.Pass) {
+	for _, o := range slices.Backward(ops) {
+		w.operations([]arch.Op{o}, p)
+	}
+}
+
+func (w *walker) operations(ops []arch.Op, passes ...arch.Pass) {
+	if w.free() {
+		return
+	}
+	for _, o := range ops {
+		for _, p := range passes {
+			w.kernels(w.host.launches(w.compute, o, p, w.samples), w.compute.Op(o, p, w.samples))
+		}
+	}
+}
+
+func (w *walker) kernels(n int, busy time.Duration) {
+	w.launched = units.Sum(w.launched, time.Duration(n)*time.Duration(w.host.Operation))
+	w.ends = units.Sum(max(w.ends, w.launched), busy)
+	w.busy = units.Sum(w.busy, busy)
+}
