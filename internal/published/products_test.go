@@ -26,7 +26,7 @@ type chip struct {
 	tables, products  int
 	half, from, to    float64
 	residual, assumed float64
-	waits             bool // other constants were fitted beside 128, and have to be again
+	runs              bool // training runs say 128, as docs/products.md tells
 }
 
 var measuredChips = []chip{
@@ -55,7 +55,10 @@ func TestHalfRowsAreFitted(t *testing.T) {
 		require.Equal(t, want, got)
 		for _, name := range want.devices {
 			d := catalogDevice(t, name)
-			if want.waits {
+			if strings.HasSuffix(d.Source["half_rows"], ", the same chip") {
+				continue // held below
+			}
+			if want.runs {
 				require.Equal(t, 128.0, d.HalfRows, name)
 				require.Contains(t, d.Source["half_rows"], fmt.Sprintf("%d products in 16 bits fit %v, and up to %v as well", want.products, want.half, want.to), name)
 				continue
