@@ -74,6 +74,10 @@ func (p *passPrices) in(g *graph.Graph, launched bool) graphPasses {
 		}
 	}
 	for s := len(p.launches); launched && s < len(p.plan.Stages); s++ {
+		if s > 0 && p.plan.Whole(s) == p.plan.Whole(s-1) && p.plan.SameLayers(s-1, s) {
+			p.launches = append(p.launches, p.launches[s-1])
+			continue
+		}
 		var launches []byPass[launch]
 		for _, n := range p.plan.Sizes {
 			launches = append(launches, taskLaunch(p.compute, p.host, p.plan, s, n))

@@ -26,6 +26,7 @@ type slicer struct {
 	known        arch.Layer
 	steps        [][]arch.Op     // of the layer known
 	took         []time.Duration // by these
+	hosts        []walked        // likewise
 	makers       []int           // by tensor of it: the step that makes its gradient
 	repeated     arch.Layer
 	again        []arch.Op       // of the layer repeated
@@ -123,9 +124,9 @@ func (s *slicer) layer(l arch.Layer, held []arch.Tensor, buckets []int) {
 	default:
 		s.walker.prepare()
 		s.know(l, held)
-		for i, ops := range s.steps {
+		for i := range s.steps {
 			s.done = units.Sum(s.done, s.took[i])
-			s.walk(ops)
+			s.walker.follow(s.hosts[i])
 			s.complete(buckets, i)
 		}
 		s.complete(buckets, len(s.steps))
@@ -141,9 +142,10 @@ func (s *slicer) know(l arch.Layer, held []arch.Tensor) {
 	if l.Shares(s.known) && len(held) == len(s.makers) {
 		return
 	}
-	s.known, s.steps, s.took, s.makers = l, steps(l.Ops), nil, make([]int, len(held))
+	s.known, s.steps, s.took, s.hosts, s.makers = l, steps(l.Ops), nil, nil, make([]int, len(held))
 	for _, ops := range s.steps {
 		s.took = append(s.took, s.step(ops))
+		s.hosts = append(s.hosts, s.walker.fresh(func(w *walker) { s.walk(w, ops) }))
 	}
 	for i, t := range held {
 		s.makers[i] = slices.IndexFunc(s.steps, func(ops []arch.Op) bool {
@@ -168,14 +170,14 @@ func (s *slicer) step(ops []arch.Op) time.Duration {
 }
 
 // walk goes through the launches of a step.
-func (s *slicer) walk(ops []arch.Op) {
+func (s *slicer) walk(w *walker, ops []arch.Op) {
 	switch s.kind {
 	case graph.WeightGradient:
-		s.walker.reversed(ops, arch.WeightGradient)
+		w.reversed(ops, arch.WeightGradient)
 	case graph.InputGradient:
-		s.walker.reversed(ops, arch.InputGradient)
+		w.reversed(ops, arch.InputGradient)
 	default:
-		s.walker.step(ops)
+		w.step(ops)
 	}
 }
 

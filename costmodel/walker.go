@@ -22,7 +22,7 @@ type walker struct {
 	passed, repeats []walked
 }
 
-// A walked is what a layer does to a walker that begins at 0.
+// A walked is what a layer, or a step of one, does to a walker that begins at 0.
 type walked struct {
 	layer                arch.Layer
 	passes               []arch.Pass
@@ -39,12 +39,23 @@ func (w *walker) once(known *[]walked, l arch.Layer, walk func(*walker), passes 
 	}
 	i := slices.IndexFunc(*known, func(k walked) bool { return k.layer.Shares(l) && slices.Equal(k.passes, passes) })
 	if i < 0 {
-		first := &walker{compute: w.compute, host: w.host, samples: w.samples}
-		walk(first)
 		i = len(*known)
-		*known = append(*known, walked{l, slices.Clone(passes), first.launched, first.ends, first.busy})
+		k := w.fresh(walk)
+		k.layer, k.passes = l, slices.Clone(passes)
+		*known = append(*known, k)
 	}
-	k := (*known)[i]
+	w.follow((*known)[i])
+}
+
+// fresh walks from 0.
+func (w *walker) fresh(walk func(*walker)) walked {
+	first := &walker{compute: w.compute, host: w.host, samples: w.samples}
+	walk(first)
+	return walked{launched: first.launched, ends: first.ends, busy: first.busy}
+}
+
+// follow does from where the walker is what was walked from 0.
+func (w *walker) follow(k walked) {
 	w.ends = max(units.Sum(w.ends, k.busy), units.Sum(w.launched, k.ends))
 	w.launched, w.busy = units.Sum(w.launched, k.launched), units.Sum(w.busy, k.busy)
 }

@@ -69,11 +69,11 @@ func firstOf(tensors []arch.Tensor, bucketOf map[string]int) int {
 // ranks on either side.
 func (p *Plan) Alike(s, t int) bool {
 	a, b := &p.Stages[s], &p.Stages[t]
-	if len(a.Layers) != len(b.Layers) || len(a.Buckets) != len(b.Buckets) || !p.between(s) || !p.between(t) {
+	if len(a.Buckets) != len(b.Buckets) || !p.between(s) || !p.between(t) || !p.SameLayers(s, t) {
 		return false
 	}
 	for i := range a.Layers {
-		if !a.Layers[i].Shares(b.Layers[i]) || len(a.Held[i]) != len(b.Held[i]) {
+		if len(a.Held[i]) != len(b.Held[i]) {
 			return false
 		}
 	}
@@ -83,6 +83,11 @@ func (p *Plan) Alike(s, t int) bool {
 		}
 	}
 	return true
+}
+
+// SameLayers reports whether the layers of two stages share what they compute.
+func (p *Plan) SameLayers(s, t int) bool {
+	return slices.EqualFunc(p.Stages[s].Layers, p.Stages[t].Layers, arch.Layer.Shares)
 }
 
 // between reports whether a stage has others on other ranks on either side.
