@@ -32,7 +32,7 @@ func (s *slicer) exchanged(plan *stages.Plan, stage int) {
 		s.know(l, nil)
 		for i, ops := range s.steps {
 			s.done = units.Sum(s.done, s.took[i])
-			s.walker.follow(s.hosts[i])
+			s.walker.follow(&s.hosts[i])
 			if ops[0].Exchanges[arch.InputGradient].Collective == arch.AllToAll {
 				s.end()
 			}

@@ -95,10 +95,10 @@ func (m *Machine) threads(g *graph.Graph) *graph.Host {
 type launch struct{ thread, lead time.Duration }
 
 // launchesOf walks through the passes of a stage over a microbatch.
-func launchesOf(c Compute, h Host, plan *stages.Plan, stage int, samples int64) byPass[launch] {
+func launchesOf(c Compute, h Host, known *walks, plan *stages.Plan, stage int, samples int64) byPass[launch] {
 	walkers := [4]walker{}
 	for i := range walkers {
-		walkers[i] = walker{compute: c, host: h, samples: samples, launched: time.Duration(h.Task)}
+		walkers[i] = walker{compute: c, host: h, samples: samples, launched: time.Duration(h.Task), known: known}
 	}
 	forward, input, weight, backward := &walkers[0], &walkers[1], &walkers[2], &walkers[3]
 	layers := plan.Stages[stage].Layers

@@ -18,6 +18,7 @@ type passPrices struct {
 	prices   [][]price          // by stage and size of microbatch
 	mutex    sync.Mutex         // of what follows, of which each is made when a graph has it
 	launches [][]byPass[launch] // likewise
+	walks    walks              // that these and what is cut have gone
 	slices   []slicePrices      // of backwards, by stage and copy
 	weights  []slicePrices      // of weight gradients, which an order may have beside backwards
 	inputs   []slicePrices      // of input gradients, likewise
@@ -80,7 +81,7 @@ func (p *passPrices) in(g *graph.Graph, launched bool) graphPasses {
 		}
 		var launches []byPass[launch]
 		for _, n := range p.plan.Sizes {
-			launches = append(launches, taskLaunch(p.compute, p.host, p.plan, s, n))
+			launches = append(launches, taskLaunch(p.compute, p.host, &p.walks, p.plan, s, n))
 		}
 		p.launches = append(p.launches, launches)
 	}
@@ -101,7 +102,7 @@ func (p *passPrices) slice(t *graph.Task) {
 	}
 	p.cuts = append(p.cuts, *t)
 	for size, n := range p.plan.Sizes {
-		times, launches := slice(p.compute, p.host, p.plan, t.Kind, int(t.Stage), n)
+		times, launches := slice(p.compute, p.host, &p.walks, p.plan, t.Kind, int(t.Stage), n)
 		inner := p.prices[t.Stage][size].inner.of(t.Kind)
 		cut.times, cut.inner, cut.launches = append(cut.times, times), append(cut.inner, spread(*inner, times)), append(cut.launches, launches)
 	}

@@ -159,12 +159,12 @@ func taskPrice(c Compute, plan *stages.Plan, stage int, layers []price, samples 
 }
 
 // taskLaunch returns what launching a stage's kernels takes, shared likewise.
-func taskLaunch(c Compute, h Host, plan *stages.Plan, stage int, samples int64) byPass[launch] {
+func taskLaunch(c Compute, h Host, known *walks, plan *stages.Plan, stage int, samples int64) byPass[launch] {
 	if !plan.Whole(stage) {
-		return launchesOf(c, h, plan, stage, samples)
+		return launchesOf(c, h, known, plan, stage, samples)
 	}
 	all := plan.Batch(0)
-	l := launchesOf(c, h, plan, stage, all)
+	l := launchesOf(c, h, known, plan, stage, all)
 	for _, pass := range []*launch{&l.forward, &l.input, &l.weight, &l.backward} {
 		pass.thread, pass.lead = share(pass.thread, samples, all), share(pass.lead, samples, all)
 	}

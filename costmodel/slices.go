@@ -21,13 +21,12 @@ type slicer struct {
 	kind         graph.Kind
 	samples      int64
 	walker       walker // from the start of the slice at hand
+	walks        *walks // that it knows
 	done, before time.Duration
 	missing      []int // tensors of every bucket
 	known        arch.Layer
-	steps        [][]arch.Op     // of the layer known
-	took         []time.Duration // by these
-	hosts        []walked        // likewise
-	makers       []int           // by tensor of it: the step that makes its gradient
+	stepped            // of the layer known
+	makers       []int // by tensor of it: the step that makes its gradient
 	repeated     arch.Layer
 	again        []arch.Op       // of the layer repeated
 	anew         []time.Duration // by these; of a layer without all-to-alls in one
@@ -36,8 +35,8 @@ type slicer struct {
 }
 
 // slice prices the parts of a stage's pass, in time and in launches.
-func slice(c Compute, h Host, plan *stages.Plan, k graph.Kind, stage int, samples int64) ([]time.Duration, []launch) {
-	s := &slicer{compute: c, host: h, training: plan.Training, kind: k, samples: samples}
+func slice(c Compute, h Host, known *walks, plan *stages.Plan, k graph.Kind, stage int, samples int64) ([]time.Duration, []launch) {
+	s := &slicer{compute: c, host: h, walks: known, training: plan.Training, kind: k, samples: samples}
 	s.begin(time.Duration(h.Task))
 	switch {
 	case len(plan.Exchanges(stage, graph.Forward)) > 0:
@@ -87,7 +86,7 @@ func (s *slicer) backward(plan *stages.Plan, stage int) {
 // begin begins a slice, before which the host has something to do.
 func (s *slicer) begin(host time.Duration) {
 	s.before = s.done
-	s.walker = walker{compute: s.compute, host: s.host, samples: s.samples, launched: host}
+	s.walker = walker{compute: s.compute, host: s.host, samples: s.samples, launched: host, known: s.walks}
 }
 
 // end ends the slice at hand.
@@ -126,7 +125,7 @@ func (s *slicer) layer(l arch.Layer, held []arch.Tensor, buckets []int) {
 		s.know(l, held)
 		for i := range s.steps {
 			s.done = units.Sum(s.done, s.took[i])
-			s.walker.follow(s.hosts[i])
+			s.walker.follow(&s.hosts[i])
 			s.complete(buckets, i)
 		}
 		s.complete(buckets, len(s.steps))
@@ -142,11 +141,8 @@ func (s *slicer) know(l arch.Layer, held []arch.Tensor) {
 	if l.Shares(s.known) && len(held) == len(s.makers) {
 		return
 	}
-	s.known, s.steps, s.took, s.hosts, s.makers = l, steps(l.Ops), nil, nil, make([]int, len(held))
-	for _, ops := range s.steps {
-		s.took = append(s.took, s.step(ops))
-		s.hosts = append(s.hosts, s.walker.fresh(func(w *walker) { s.walk(w, ops) }))
-	}
+	s.known, s.makers = l, make([]int, len(held))
+	s.stepped = s.walks.steps(l, s)
 	for i, t := range held {
 		s.makers[i] = slices.IndexFunc(s.steps, func(ops []arch.Op) bool {
 			return slices.ContainsFunc(ops, func(o arch.Op) bool { return o.Makes(t) })
@@ -155,6 +151,37 @@ func (s *slicer) know(l arch.Layer, held []arch.Tensor) {
 			s.makers[i] = len(s.steps)
 		}
 	}
+}
+
+// stepped holds the steps of a layer in a pass, what they take and what they do to a walker.
+type stepped struct {
+	steps [][]arch.Op
+	took  []time.Duration
+	hosts []walked
+}
+
+// A steppedLayer is that of a layer, for a pass over so many samples.
+type steppedLayer struct {
+	layer   arch.Layer
+	kind    graph.Kind
+	samples int64
+	stepped
+}
+
+// steps finds those of a layer, or makes them for a slicer.
+func (k *walks) steps(l arch.Layer, s *slicer) (made stepped) {
+	for i := range k.stepped {
+		if have := &k.stepped[i]; have.kind == s.kind && have.samples == s.samples && have.layer.Shares(l) {
+			return have.stepped
+		}
+	}
+	made.steps = steps(l.Ops)
+	for _, ops := range made.steps {
+		made.took = append(made.took, s.step(ops))
+		made.hosts = append(made.hosts, s.walker.fresh(func(w *walker) { s.walk(w, ops) }))
+	}
+	k.stepped = append(k.stepped, steppedLayer{l, s.kind, s.samples, made})
+	return made
 }
 
 // step prices a step of a layer.

@@ -17,45 +17,66 @@ type walker struct {
 	samples        int64
 	launched, ends time.Duration
 	busy           time.Duration
-	// passed and repeats hold the layers that it has walked through, once for all that share
-	// their operations, and those that it has walked through again.
-	passed, repeats []walked
+	known          *walks
 }
 
-// A walked is what a layer, or a step of one, does to a walker that begins at 0.
+// walks hold what was walked through, once for all layers that share their operations.
+type walks struct {
+	list    []walked
+	stepped []steppedLayer
+}
+
+// A walked is what passes of a layer, its repeated forward or a step of a backward do to a
+// walker that begins at 0.
 type walked struct {
 	layer                arch.Layer
-	passes               []arch.Pass
+	samples              int64
+	what                 string
 	launched, ends, busy time.Duration
+}
+
+// walking names passes of a layer.
+func walking(passes []arch.Pass) string {
+	switch {
+	case len(passes) == 2:
+		return "backward"
+	case passes[0] == arch.Forward:
+		return "forward"
+	case passes[0] == arch.InputGradient:
+		return "input"
+	}
+	return "weight"
 }
 
 // once walks through a layer, or does what walking through one that shares its operations
 // did: kernels follow the later of the thread and the device, so that from wherever a walker
 // is, both ways add up. A thread that waits for the device layer by layer has to walk.
-func (w *walker) once(known *[]walked, l arch.Layer, walk func(*walker), passes ...arch.Pass) {
+func (w *walker) once(l arch.Layer, what string, walk func(*walker)) {
 	if len(l.Ops) == 0 || w.host.Layer > 0 {
 		walk(w)
 		return
 	}
-	i := slices.IndexFunc(*known, func(k walked) bool { return k.layer.Shares(l) && slices.Equal(k.passes, passes) })
-	if i < 0 {
-		i = len(*known)
-		k := w.fresh(walk)
-		k.layer, k.passes = l, slices.Clone(passes)
-		*known = append(*known, k)
+	for i := range w.known.list {
+		if k := &w.known.list[i]; k.what == what && k.samples == w.samples && k.layer.Shares(l) {
+			w.follow(k)
+			return
+		}
 	}
-	w.follow((*known)[i])
+	k := w.fresh(walk)
+	k.layer, k.samples, k.what = l, w.samples, what
+	w.known.list = append(w.known.list, k)
+	w.follow(&k)
 }
 
 // fresh walks from 0.
 func (w *walker) fresh(walk func(*walker)) walked {
-	first := &walker{compute: w.compute, host: w.host, samples: w.samples}
+	first := &walker{compute: w.compute, host: w.host, samples: w.samples, known: w.known}
 	walk(first)
 	return walked{launched: first.launched, ends: first.ends, busy: first.busy}
 }
 
 // follow does from where the walker is what was walked from 0.
-func (w *walker) follow(k walked) {
+func (w *walker) follow(k *walked) {
 	w.ends = max(units.Sum(w.ends, k.busy), units.Sum(w.launched, k.ends))
 	w.launched, w.busy = units.Sum(w.launched, k.launched), units.Sum(w.busy, k.busy)
 }
@@ -81,7 +102,7 @@ func (w *walker) layer(l arch.Layer, passes ...arch.Pass) {
 		return
 	}
 	w.prepare()
-	w.once(&w.passed, l, func(w *walker) { w.kind(l, passes...) }, passes...)
+	w.once(l, walking(passes), func(w *walker) { w.kind(l, passes...) })
 }
 
 // kind walks through passes of a layer by how these are made.
@@ -127,7 +148,7 @@ func (w *walker) repeated(l arch.Layer, t arch.Training) {
 	if w.free() {
 		return
 	}
-	w.once(&w.repeats, l, func(w *walker) {
+	w.once(l, "repeated", func(w *walker) {
 		if _, ok := w.compute.measured.at(l, forwardTime, w.samples); ok {
 			w.kernels(0, w.compute.Recompute(l, t, w.samples))
 			return
