@@ -167,7 +167,7 @@ func loadMemory(path string) (MemoryFigure, error) {
 	}
 	return MemoryFigure{
 		Title: "memory  ·  " + Run{Result: r}.label(), Curves: curves,
-		End: time.Duration(r.shown() * float64(time.Second)), Capacity: r.capacity(),
+		End: time.Duration(r.shown() * float64(time.Second)), Capacity: r.capacity(), Margin: r.MemoryMargin,
 	}, err
 }
 

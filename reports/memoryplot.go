@@ -2,6 +2,7 @@ package reports
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -23,12 +24,21 @@ type MemoryFigure struct {
 	// Capacity is the memory of every rank in bytes, by rank; nil is
 	// unlimited.
 	Capacity []int64
+	Margin   float64  // that is off it already
 	Notes    []string // remarks for the legend
+}
+
+// capacityText names what a rank may hold: its memory, less a margin.
+func capacityText(capacity int64, margin float64) string {
+	if margin == 0 {
+		return "capacity " + units.FormatBytes(capacity)
+	}
+	return fmt.Sprintf("%s: %s less a margin of %s", units.FormatBytes(capacity), units.FormatBytes(int64(float64(capacity)/(1-margin))), percent(margin))
 }
 
 // MemoryFigure is the memory of a run that has a trace.
 func (r Run) MemoryFigure() MemoryFigure {
-	return MemoryFigure{Title: "memory  ·  " + r.title(), Curves: MemoryCurves(r.Trace), End: r.Trace.End(), Capacity: r.Result.capacity()}
+	return MemoryFigure{Title: "memory  ·  " + r.title(), Curves: MemoryCurves(r.Trace), End: r.Trace.End(), Capacity: r.Result.capacity(), Margin: r.Result.MemoryMargin}
 }
 
 // maxMemoryLines limits the different curves that get a colour of their own.
@@ -140,10 +150,10 @@ func (m MemoryFigure) explain(f *chart.Figure, lines []memoryLine, others bool, 
 		f.Explain("persistent", chart.Line(chart.Dashed(chart.RGB(chart.Faint), 1.6)))
 	}
 	for _, c := range capacities {
-		f.Explain("capacity "+units.FormatBytes(c), chart.Line(chart.Dotted(chart.RGB(chart.Alarm), 1.6)))
+		f.Explain(capacityText(c, m.Margin), chart.Line(chart.Dotted(chart.RGB(chart.Alarm), 1.6)))
 	}
 	if len(capacities) == 0 && len(m.Capacity) > 0 {
-		text := "capacity " + units.FormatBytes(slices.Min(m.Capacity))
+		text := capacityText(slices.Min(m.Capacity), m.Margin)
 		if slices.Max(m.Capacity) > slices.Min(m.Capacity) {
 			text += " or more"
 		}

@@ -94,7 +94,11 @@ func Pareto(w io.Writer, format string, p ParetoFigure) error {
 		f.Add(limit)
 	}
 	p.draw(f)
-	if text := "capacity " + units.FormatBytes(p.Capacity); beyond {
+	var margin float64
+	if len(p.Plans) > 0 {
+		margin = p.Plans[0].MemoryMargin
+	}
+	if text := capacityText(p.Capacity, margin); beyond {
 		f.Explain(text+", right of the picture", nil)
 	} else if p.Capacity > 0 {
 		f.Explain(text, limit)

@@ -65,7 +65,7 @@ func (p Ranking) WriteJSON(w io.Writer) error {
 // WriteTable prints the first of the plans for people, and how to run the best.
 func (p Ranking) WriteTable(w io.Writer, rows int) error {
 	if len(p.Plans) == 0 {
-		_, err := fmt.Fprintf(w, "no plan fits: of all %d, parameters, gradients and optimizer state alone need more than a rank's memory\n", p.Pruned)
+		_, err := fmt.Fprintf(w, "no plan fits: of all %d, parameters, gradients and optimizer state alone need more than a rank may hold, its memory less machine.memory_margin; psim run says what would fit\n", p.Pruned)
 		return err
 	}
 	best, out := p.Plans[0], newPage(w)
@@ -102,12 +102,12 @@ func (p Ranking) WriteTable(w io.Writer, rows int) error {
 	return out.Flush()
 }
 
-// fits says in a word whether a plan fits.
-func (p Plan) fits() string {
+// fits says in a word whether a result fits.
+func (r Result) fits() string {
 	switch {
-	case !p.FitsMemory:
+	case !r.FitsMemory:
 		return "no"
-	case p.MemoryVerdict == Close:
+	case r.MemoryVerdict == Close:
 		return Close
 	}
 	return "yes"

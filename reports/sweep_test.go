@@ -102,3 +102,22 @@ func FuzzPoint(f *testing.F) {
 		require.True(t, p.Same(again), "%s", line)
 	})
 }
+
+// A sweep takes what leaves the margin that is set, and says what is close.
+func TestSweepKeepsMargin(t *testing.T) {
+	s := sampleSweep(t)
+	for i := range s.Points {
+		r := &s.Points[i].Result
+		r.FitsMemory, r.MemoryVerdict, r.MemoryMargin = true, reports.Fits, 0.13
+		if i == 1 { // the fastest of gpipe
+			r.MemoryVerdict = reports.Close
+		}
+	}
+	s.Points = s.Points[:2]
+	s.Points[0].Result.Throughput.Samples, s.Points[1].Result.Throughput.Samples = 1, 2
+	s.Points = append(s.Points, s.Points[0])
+	var table bytes.Buffer
+	require.NoError(t, s.WriteTable(&table))
+	require.Contains(t, table.String(), "the highest throughput: --set schedule.name=gpipe --set parallel.data=1\n")
+	require.Contains(t, table.String(), "  close")
+}

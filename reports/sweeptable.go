@@ -174,12 +174,12 @@ func (r Result) sweepCells() []string {
 		peak = units.FormatBytes(r.PeakMemory())
 	}
 	return []string{strconv.Itoa(r.Devices), duration(r.StepTime), percent(r.Bubble.Makespan), samples, peak,
-		map[bool]string{true: "yes", false: "no"}[r.FitsMemory]}
+		r.fits()}
 }
 
-// explain says which point is the fastest that fits, and why some have no result.
+// explain says which point is the fastest that fits, with the margin that is set, and why some have no result.
 func (s Sweep) explain(out page, refused int) {
-	fits := slices.DeleteFunc(slices.Clone(s.Points), func(p Point) bool { return p.Error != "" || !p.Result.FitsMemory })
+	fits := slices.DeleteFunc(slices.Clone(s.Points), func(p Point) bool { return p.Error != "" || !p.Result.Fits() })
 	if len(fits) > 1 {
 		what, best := "the shortest step", slices.MinFunc(fits, func(a, b Point) int { return cmp.Compare(a.Result.StepTime, b.Result.StepTime) })
 		if rate := func(p Point) float64 { return p.Result.Throughput.Samples }; rate(best) > 0 {

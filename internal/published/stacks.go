@@ -117,6 +117,8 @@ func (r Report) writeStacks(b *strings.Builder) {
 		b.WriteString(g.line())
 	}
 	b.WriteString(together(groups).line())
-	b.WriteString("\nAll tables. Each has a section below, where training runs are split by what their source says of\n" +
-		"them: names with a dot are settings (`psim help config`).\n\n")
+	b.WriteString("\nPlans in 4 bits were all used for a fit, and stand in no line above.\n" +
+		"\nAll tables. Each has a section below, where training runs are split by what their source says of\n" +
+		"them: names with a dot are settings (`psim help config`). A class of one or two rows is left out of a\n" +
+		"split, unless the table is small or the split is by model.\n\n")
 }
