@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"psim/costmodel"
 	"psim/internal/setting"
@@ -53,12 +55,22 @@ func (c *Config) ReadMachine() (costmodel.Machine, error) {
 	return m, err
 }
 
-// machineOptions returns [machine], with what the machine file says that it names.
+// machineOptions returns [machine], with what the machine file says that it names, over what
+// the catalog lays under both.
 func (c *Config) machineOptions() (costmodel.MachineOptions, error) {
 	if c.Machine.File == "" {
 		return c.Machine, nil
 	}
-	options, err := c.machineFile(c.Machine.File)
+	_, sets := c.laid()
+	return c.machineOver(sets)
+}
+
+// machineOver returns [machine] with its file over settings of the catalog.
+func (c *Config) machineOver(sets []string) (costmodel.MachineOptions, error) {
+	if c.Machine.File == "" {
+		return c.Machine, nil
+	}
+	options, err := c.machineFile(c.Machine.File, sets)
 	switch inside := new(Error); {
 	case err == nil:
 	case errors.As(err, &inside) && inside.Label == c.Machine.File:
@@ -69,22 +81,26 @@ func (c *Config) machineOptions() (costmodel.MachineOptions, error) {
 	return options, err
 }
 
-// machineFile reads a file with a [machine] section and applies this
-// configuration's own over it. Keys of a text before the one that names the file
+// machineFile reads a file with a [machine] section, over those of some settings, and
+// applies this configuration's own over it. Keys of a text before the one that names the file
 // describe another machine: a file named by --set replaces all of the
 // configuration's own section.
-func (c *Config) machineFile(path string) (costmodel.MachineOptions, error) {
+func (c *Config) machineFile(path string, sets []string) (costmodel.MachineOptions, error) {
 	named := c.machineSource()
 	data, err := c.readMachine(path, c.sources[named])
 	if err != nil {
 		return costmodel.MachineOptions{}, err
 	}
-	options, file, err := parseMachine(path, data)
+	_, file, err := parseMachine(path, data)
 	if err != nil {
 		return costmodel.MachineOptions{}, err
 	}
-	over := Config{Machine: options}
-	for _, s := range c.sources[named:] {
+	under, err := newSource("catalog", strings.Join(slices.DeleteFunc(slices.Clone(sets), func(set string) bool { return !strings.HasPrefix(set, "machine.") }), "\n"), false)
+	if err != nil {
+		return costmodel.MachineOptions{}, err
+	}
+	var over Config
+	for _, s := range append([]*source{under, file}, c.sources[named:]...) {
 		if _, err := s.decode(&over); err != nil {
 			return costmodel.MachineOptions{}, err
 		}

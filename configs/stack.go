@@ -118,16 +118,16 @@ func (c *Config) laid() (from string, sets []string) {
 }
 
 // stackSettings lists the settings that the stack of the experiment stands for. Networks
-// without attention have none of [model], cores of a CPU no driver and no allocator, and
-// [times] has its own.
+// without attention have none of [model], cores of a CPU no driver and no allocator, what was
+// measured has its own [machine.compute], and [times] its own.
 func (c *Config) stackSettings() []string {
 	i := slices.IndexFunc(Stacks(), func(s Stack) bool { return s.Name == c.Train.Stack })
 	if i < 0 {
 		return nil
 	}
-	device := c.Machine.Device
-	if options, err := c.machineOptions(); err == nil { // if not, building will say so
-		device = options.Device
+	device, measured := c.Machine.Device, false
+	if options, err := c.machineOver(nil); err == nil { // if not, building will say so
+		device, measured = options.Device, c.Machine.File != "" && options.Compute.FLOPS > 0
 	}
 	sets := Stacks()[i].on(device)
 	if c.Model.Dropless() {
@@ -135,7 +135,7 @@ func (c *Config) stackSettings() []string {
 	}
 	return slices.DeleteFunc(sets, func(set string) bool {
 		return strings.HasPrefix(set, "times.") != c.Defined("times") ||
-			strings.HasPrefix(set, "model.") && !c.Model.Transformer() || strings.HasPrefix(set, "machine.compute.") && c.Machine.File != "" ||
+			strings.HasPrefix(set, "model.") && !c.Model.Transformer() || strings.HasPrefix(set, "machine.compute.") && measured ||
 			isCPU(device) && (strings.HasPrefix(set, "memory.") || strings.HasPrefix(set, "machine.memory_margin"))
 	})
 }

@@ -3,9 +3,12 @@ package configs_test
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,6 +17,7 @@ import (
 	"psim/costmodel"
 	"psim/costmodel/arch"
 	"psim/costmodel/stages"
+	"psim/internal/units"
 	"psim/schedules"
 )
 
@@ -235,4 +239,36 @@ func TestStackMixtures(t *testing.T) {
 	require.True(t, in.Waits)
 	require.Positive(t, in.Operation)
 	require.Equal(t, costmodel.Host{Operation: 7000, Graphs: "fixed"}, host("qwen3-30b-a3b", "machine.host.operation=7us", "machine.host.graphs=fixed", "machine.host.waits=false"))
+}
+
+// What a stack sets of a machine lies under a machine file as under the configuration: a file
+// with a link alone leaves it as it is, and what a file says wins.
+func TestStackUnderMachineFile(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	link := write("link.toml", "[machine.link]\nbandwidth = \"300GB/s\"\nlatency = \"3us\"\n")
+	host := write("host.toml", "[machine]\nmemory_margin = 0.2\n[machine.host]\nlayer = \"7us\"\n")
+	text := "[schedule]\nname = \"ddp\"\nstages = 1\nmicrobatches = 1\n[model]\npreset = \"gpt2\"\n[batch]\nmicro = 1\n[train]\nprecision = \"bf16\"\nstack = \"pytorch-fsdp\"\n"
+	machine := func(sets ...string) costmodel.Machine {
+		c, err := configs.Parse("x.toml", []byte(text), sets...)
+		require.NoError(t, err)
+		m, err := c.ReadMachine()
+		require.NoError(t, err)
+		return m
+	}
+	plain := machine("machine.device=a100-80gb-sxm")
+	linked := machine("machine.file="+link, "machine.device=a100-80gb-sxm")
+	require.NotZero(t, plain.Host.Layer)
+	require.Equal(t, plain.Host, linked.Host)
+	require.Equal(t, plain.Device.Margin, linked.Device.Margin)
+	require.Equal(t, plain.Device.Attention, linked.Device.Attention)
+	require.Equal(t, plain.Spread, linked.Spread)
+	own := machine("machine.file="+host, "machine.device=a100-80gb-sxm")
+	require.Equal(t, 0.2, own.Device.Margin)
+	require.Equal(t, units.Duration(7*time.Microsecond), own.Host.Layer)
+	require.Equal(t, units.Duration(8*time.Microsecond), machine("machine.file="+host, "machine.device=a100-80gb-sxm", "machine.host.layer=8us").Host.Layer)
 }

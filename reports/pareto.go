@@ -94,11 +94,7 @@ func Pareto(w io.Writer, format string, p ParetoFigure) error {
 		f.Add(limit)
 	}
 	p.draw(f)
-	var margin float64
-	if len(p.Plans) > 0 {
-		margin = p.Plans[0].MemoryMargin
-	}
-	if text := capacityText(p.Capacity, margin); beyond {
+	if text := capacityText(p.Capacity, p.Plans[0].MemoryMargin); beyond {
 		f.Explain(text+", right of the picture", nil)
 	} else if p.Capacity > 0 {
 		f.Explain(text, limit)
