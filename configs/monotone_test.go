@@ -166,3 +166,34 @@ func TestCoresAnomaly(t *testing.T) {
 	}
 	require.Greater(t, step("10us"), step("10ms"))
 }
+
+// A slower device may take less time where layers are divided by what they take, which then
+// may be otherwise: with layers that stay where they are, it takes longer.
+func TestPartitionAnomaly(t *testing.T) {
+	step := func(sets ...string) time.Duration {
+		_, s := run(t, parse(t, `
+[schedule]
+name = "1f1b"
+stages = 4
+microbatches = 4
+[model]
+family = "llama"
+layers = 4
+hidden = 128
+heads = 2
+ffn_hidden = 512
+vocab = 50304
+sequence_length = 64
+[batch]
+micro = 1
+[train]
+precision = "bf16"
+[machine]
+device = "a100-80gb-sxm"
+`, sets...))
+		return s.StepTime
+	}
+	const fast, slow = "machine.compute.efficiency=0.45", "machine.compute.efficiency=0.4"
+	require.Less(t, step(slow), step(fast))
+	require.Greater(t, step(slow, "schedule.partition=equal"), step(fast, "schedule.partition=equal"))
+}

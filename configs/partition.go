@@ -104,7 +104,7 @@ func presetPartition(n arch.Network, ranks int) ([]int, []int32, error) {
 }
 
 // layerCosts prices every layer as it is trained, forward and backward, for the first
-// microbatch.
+// microbatch: what the device takes, or what its host does where that is longer.
 func layerCosts(layers []arch.Layer, w stages.Workload, m costmodel.Machine) ([]float64, error) {
 	compute, err := m.Compute(w.Training)
 	if err != nil {
@@ -121,7 +121,8 @@ func layerCosts(layers []arch.Layer, w stages.Workload, m costmodel.Machine) ([]
 			costs[i] = costs[k]
 			continue
 		}
-		costs[i] = float64(compute.Layer(l, arch.Forward, n) + compute.Backward(l, n) + compute.Recompute(l, w.Training, n))
+		device := compute.Layer(l, arch.Forward, n) + compute.Backward(l, n) + compute.Recompute(l, w.Training, n)
+		costs[i] = float64(max(device, m.Host.Launching(compute, l, w.Training, n)))
 	}
 	return costs, nil
 }

@@ -226,3 +226,16 @@ func (w *walker) kernels(n int, busy time.Duration) {
 	w.ends = units.Sum(max(w.ends, w.launched), busy)
 	w.busy = units.Sum(w.busy, busy)
 }
+
+// Launching returns what the thread takes for a layer's forward and backward and what is
+// repeated for that, with the device's time where it waits for the device layer by layer.
+func (h Host) Launching(c Compute, l arch.Layer, t arch.Training, samples int64) time.Duration {
+	w := walker{compute: c, host: h, samples: samples, known: &walks{}}
+	w.layer(l, arch.Forward)
+	w.repeated(l, t)
+	w.layer(l, arch.InputGradient, arch.WeightGradient)
+	if h.Layer > 0 {
+		return max(w.launched, w.ends)
+	}
+	return w.launched
+}
