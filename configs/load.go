@@ -214,7 +214,12 @@ func (c *Config) problem(section string, err error) error {
 	if m := keyAtStart().FindStringSubmatch(text); m != nil && setting.IsKey(Config{}, section+"."+m[1]) {
 		key, text = section+"."+m[1], section+"."+text
 	}
-	for _, k := range []string{key, section} {
+	keys := []string{key, section}
+	if from := c.laidBy(key); from != "" && !c.Defined(key) {
+		text += " (" + from + " sets it)"
+		keys = []string{"train.stack", "model.kernels", "model.preset", section}
+	}
+	for _, k := range keys {
 		for i := len(c.sources) - 1; i >= 0; i-- {
 			if s := c.sources[i]; s.defines(k) {
 				at, _ := s.find(k)

@@ -272,3 +272,13 @@ func TestStackUnderMachineFile(t *testing.T) {
 	require.Equal(t, units.Duration(7*time.Microsecond), own.Host.Layer)
 	require.Equal(t, units.Duration(8*time.Microsecond), machine("machine.file="+host, "machine.device=a100-80gb-sxm", "machine.host.layer=8us").Host.Layer)
 }
+
+// A setting that a stack brings and that cannot be is told at the stack.
+func TestStackIsToBlame(t *testing.T) {
+	c, err := configs.Parse("x.toml", []byte("[schedule]\nname = \"ddp\"\nstages = 1\n[model]\npreset = \"gpt2\"\n[batch]\nmicro = 1\n[train]\nprecision = \"bf16\"\nstack = \"megatron-2023\"\n[machine]\ndevice = \"a100-80gb-sxm\"\n"), "parallel.context=2")
+	if err == nil {
+		_, err = c.Build()
+	}
+	require.ErrorContains(t, err, `x.toml:10:10: model.attention = "unfused": parallel.context = 2 takes`)
+	require.ErrorContains(t, err, "(stack megatron-2023 sets it)")
+}
