@@ -77,7 +77,7 @@ type remedySearch struct {
 }
 
 func (s *remedySearch) run(ctx context.Context, p *Prediction) {
-	kinds := p.kinds()
+	kinds := p.offeredKinds()
 	for _, chosen := range combinations(kinds) {
 		if len(s.found) == enough {
 			return
@@ -135,15 +135,15 @@ func (s *remedySearch) failure(p *Prediction) string {
 	case p.Plan.Workload == nil && s.tried == 0:
 		return "[times] says how much each task holds, and no other schedule here holds less: raise memory.limit or lower memory.activation"
 	case s.large > 0:
-		return fmt.Sprintf("%d of %d changes that save memory were small enough to try, and none makes it fit", s.tried, s.tried+s.large)
+		return fmt.Sprintf("%d of %d changes that save memory%s were small enough to try, and none makes it fit", s.tried, s.tried+s.large, p.ofStack())
 	case s.tried == 0:
-		return "nothing that saves memory is left to change: take a smaller model, shorter sequences or a device with more memory"
+		return "nothing that saves memory" + p.ofStack() + " is left to change: take a smaller model, shorter sequences or a device with more memory"
 	case s.closest == nil:
-		return fmt.Sprintf("no change that saves memory brings it nearer to fitting (%d tried)", s.tried)
+		return fmt.Sprintf("no change that saves memory%s brings it nearer to fitting (%d tried)", p.ofStack(), s.tried)
 	case s.tried == 1:
-		return fmt.Sprintf("the one change that saves memory, --set %s, does not make it fit: it is %s short", closest, units.FormatBytes(s.least))
+		return fmt.Sprintf("the one change that saves memory%s, --set %s, does not make it fit: it is %s short", p.ofStack(), closest, units.FormatBytes(s.least))
 	}
-	return fmt.Sprintf("none of %d changes that save memory makes it fit; the closest is --set %s, which is %s short", s.tried, closest, units.FormatBytes(s.least))
+	return fmt.Sprintf("none of %d changes that save memory%s makes it fit; the closest is --set %s, which is %s short", s.tried, p.ofStack(), closest, units.FormatBytes(s.least))
 }
 
 // shortage returns the bytes that the fullest rank or node has too little.

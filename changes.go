@@ -183,7 +183,11 @@ func (p *Prediction) smaller() (list []change) {
 func (p *Prediction) tensor() (list []change) {
 	const most = 8
 	for t := 2 * max(1, p.Config.Parallel.Tensor); t <= most; t *= 2 {
-		list = append(list, change{fmt.Sprintf("parallel.tensor=%d", t)})
+		sets := change{fmt.Sprintf("parallel.tensor=%d", t)}
+		if !p.Config.Parallel.Sequence && !p.Config.Offers().Has("parallel.sequence", "false") {
+			sets = append(sets, "parallel.sequence=true")
+		}
+		list = append(list, sets)
 	}
 	return list
 }

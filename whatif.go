@@ -15,8 +15,8 @@ import (
 
 // WhatIf predicts what one change each would give: a link, a device's rates twice as
 // fast, other microbatches, another schedule or recomputation, and so on, the shortest
-// step first. What cannot be, is another training, or changes neither time nor memory is
-// left out, and so is what would be priced by another source: unmeasured lists that. progress,
+// step first. What cannot be, what the stack does not offer, what is another training, or changes neither
+// time nor memory is left out, and so is what would be priced by another source: unmeasured lists that. progress,
 // which may be nil, is told which change comes next.
 func (p *Prediction) WhatIf(ctx context.Context, progress func(number, of int, set []string)) (list []reports.WhatIf, unmeasured [][]string, err error) {
 	list = []reports.WhatIf{}
@@ -80,10 +80,10 @@ func (p *Prediction) whatIfs() []change {
 	} else {
 		list = slices.Concat(list, p.fasterDevices(), p.otherBatches(), p.otherPrograms())
 	}
-	if p.Config.Defined("collective") || p.Config.Schedule.File != "" || p.Config.Batch.Shards != nil {
-		return list
+	if !p.Config.Defined("collective") && p.Config.Schedule.File == "" && p.Config.Batch.Shards == nil {
+		list = append(list, p.otherSchedules()...)
 	}
-	return append(list, p.otherSchedules()...)
+	return slices.DeleteFunc(list, func(sets change) bool { return !p.offered(sets) })
 }
 
 // fasterLinks doubles the links that the machine has.

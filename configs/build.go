@@ -87,6 +87,9 @@ func (c *Config) BuildReserving(ctx context.Context, reserve []int64, packer *wi
 	if err == nil && c.Data.Samples > 0 && plan.Samples == 0 {
 		return nil, c.problem("data", errors.New("samples: how many steps they make is not known; say in [batch] how many samples a step takes"))
 	}
+	if err == nil {
+		plan.Warnings = append(plan.Warnings, c.notInStack()...)
+	}
 	if err == nil && schedule.LeftOut != "" {
 		plan.Warnings = append(plan.Warnings, schedule.Name+": "+schedule.LeftOut)
 	}

@@ -180,6 +180,9 @@ func (s Stack) describe(w io.Writer) {
 	for _, o := range s.offers() {
 		lines = append(lines, o.name+": "+o.values)
 	}
+	if s.Unsearched != nil {
+		lines = append(lines, "not searched: "+strings.Join(s.Unsearched, ", "))
+	}
 	describeSets(w, "offers", lines, s.Source["offers"])
 	fmt.Fprintln(w)
 }

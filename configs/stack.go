@@ -29,6 +29,9 @@ type Stack struct {
 	Context   bool     `toml:"context"`
 	Experts   bool     `toml:"experts"`
 	Precision []string `toml:"precision"` // nil: 32 and 16 bits
+	// Unsearched are lines of TOML that it has beside these, by another implementation
+	// than its settings describe: no search tries them, and nothing warns of them.
+	Unsearched []string `toml:"unsearched"`
 }
 
 // Stacks is the catalog of stacks, in the order of its file.
@@ -36,9 +39,9 @@ var Stacks = sync.OnceValue(func() []Stack {
 	return decodeCatalog("catalog/stacks.toml", true, func(s *Stack, name string) { s.Name = name })
 })
 
-// Offers lists the values that it has, by key; keys that it does not limit are absent.
-func (s Stack) Offers() map[string][]string {
-	offers := map[string][]string{}
+// Offers lists the values that it has.
+func (s Stack) Offers() Offers {
+	offers := Offers{}
 	add := func(key string, value any) { offers[key] = append(offers[key], fmt.Sprint(value)) }
 	for _, name := range s.Schedules {
 		add("schedule.name", name)

@@ -196,7 +196,7 @@ func (c *Config) unasked(m costmodel.Machine, ranks int) []string {
 	var warnings []string
 	warn := func(text string, args ...any) { warnings = append(warnings, fmt.Sprintf(text, args...)) }
 	model, err := c.model()
-	if err == nil && model.Attention == arch.AttentionFlash && c.Train.Recompute == "selective" && c.Train.Selective != arch.SelectiveOperations {
+	if c.NothingSelective() {
 		warn(`train.recompute = "selective": there is nothing to repeat, because model.attention = "flash" keeps no scores; set recompute to none or full, or train.selective to operations`)
 	}
 	if err == nil && model.Attention == arch.AttentionFlash && c.Train.Lists("core_attn") {

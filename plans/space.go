@@ -51,7 +51,7 @@ type Space struct {
 	remarked   bool // the margin is not the configuration's
 	schedules  map[string]schedules.Schedule
 	asked      map[string][]string // values by key, in place of a dimension's own
-	offered    map[string][]string // by the trainer
+	offered    configs.Offers      // by the trainer
 	fixed      []string
 	differing  map[string]bool     // whether a recomputation is one of its own
 	operations map[string]bool     // that some recomputation repeats
@@ -86,7 +86,7 @@ func New(c *configs.Config, q Query) (*Space, error) {
 		if err := s.read(q); err != nil {
 			return nil, err
 		}
-		if list, own := offered["train.precision"], s.config.Train.Precision; list != nil && !slices.Contains(list, own) {
+		if list, own := offered["train.precision"], s.config.Train.Precision; !offered.Has("train.precision", own) {
 			return nil, fmt.Errorf("the trainer %s does not train in %s; it has %s; --trainer names another", cmp.Or(q.Trainer, c.Train.Stack), own, strings.Join(list, ", "))
 		}
 		p := Plan{Others: others}
@@ -129,7 +129,7 @@ func check(c *configs.Config, q Query) error {
 }
 
 // offers lists what the trainer has, by key; nothing where it is not limited.
-func offers(c *configs.Config, q Query) (map[string][]string, error) {
+func offers(c *configs.Config, q Query) (configs.Offers, error) {
 	name := q.Trainer
 	if name == "" {
 		name = c.Train.Stack
@@ -287,9 +287,8 @@ func (s *Space) valuesOf(p *Plan, key string, values []string) []string {
 	if asked, ok := s.asked[key]; ok {
 		values = asked
 	}
-	offered, limited := s.offered[key]
-	if !limited || key == "parallel.sequence" && p.Tensor == 1 {
+	if s.offered[key] == nil || key == "parallel.sequence" && p.Tensor == 1 {
 		return values
 	}
-	return slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !slices.Contains(offered, v) })
+	return slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !s.offered.Has(key, v) })
 }
