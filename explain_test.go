@@ -113,7 +113,7 @@ func TestExplainSettings(t *testing.T) {
 	require.Equal(t, "link nvlink3-a100", from["machine.link.latency"])
 	for _, set := range []string{
 		"machine.compute.efficiency=0.1", "machine.compute.launch=99us", "machine.host.operation=999us",
-		"machine.compute.unaligned_heads=0.9", "machine.link.collective_call=1ms",
+		"machine.compute.half_rows=9", "machine.link.collective_call=1ms",
 	} {
 		key, value, _ := strings.Cut(set, "=")
 		changed := explain(set)

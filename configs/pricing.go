@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
 	"psim/costmodel/link"
 	"psim/internal/setting"
 	"psim/internal/units"
@@ -26,15 +25,16 @@ type Pricing struct {
 // pricedBy tells the classes of keys; those of a section that are not here price what it
 // does. Without classes a key prices no time.
 var pricedBy = map[string][]string{
-	"machine.compute":                  {"products"},
+	"machine.compute":                  {"products", unfused},
 	"machine.compute.flops":            {"products", "attention"},
 	"machine.compute.efficiency":       {"products", "attention"},
-	"machine.compute.memory_bandwidth": {"between", "products", graph.Averaging, graph.Updating},
+	"machine.compute.memory_bandwidth": {"between", "products", "attention", graph.Averaging, graph.Updating},
 	"machine.compute.memory":           {},
 	"machine.compute.launch":           {graph.Launches, graph.Averaging, graph.Updating},
-	"machine.compute.unaligned_heads":  {"attention"},
-	"machine.compute.attention":        {"attention"},
-	"machine.compute.half_head":        {"attention"},
+	"machine.compute.unaligned":        {unaligned, unalignedToo},
+	"machine.compute.unaligned_heads":  {unalignedHeads},
+	"machine.compute.attention":        {fused},
+	"machine.compute.half_head":        {fused},
 	"machine.host":                     {graph.Launches},
 	"machine.link":                     {"tensor", "context", "data_", "expert_", "expert-data_", "tied_"},
 	"machine.link.bandwidth":           {"tensor", "context", "data_", "expert_", "expert-data_", "tied_", "pipeline", "collective"},
@@ -50,8 +50,9 @@ var pricedBy = map[string][]string{
 
 // pricer lists settings by their classes.
 type pricer struct {
-	config *Config
-	list   []Pricing
+	config     *Config
+	operations map[string]string // classes by the names of some of their operations
+	list       []Pricing
 }
 
 // Pricing lists the settings that price the tasks of a plan of the experiment.
@@ -126,21 +127,17 @@ func (l *pricer) device(p *Plan) {
 		r := d.RateIn(t.Precision)
 		key := "machine.compute.flops_" + r.Name
 		if l.config.Defined(key) {
-			l.add(key, units.FLOPS(float64(r.Peak)*r.Share), "", pricedBy["machine.compute"])
+			l.add(key, units.FLOPS(float64(r.Peak)*r.Share), "", []string{"products"})
 		} else {
-			l.add("machine.compute.efficiency_"+r.Name, r.Share, "device "+d.Name, pricedBy["machine.compute"])
+			l.add("machine.compute.efficiency_"+r.Name, r.Share, "device "+d.Name, []string{"products"})
 		}
-	}
-	if m, err := l.config.model(); err == nil && m.Attention == arch.AttentionFlash {
-		d.UnalignedHeads = 0
-	} else {
-		d.Attention, d.HalfHead = 0, 0
 	}
 	if p.Machine.Nodes(p.Graph.Ranks()) > 1 { // all wait for the slowest
 		l.add("machine.spread", p.Machine.Spread, "default", []string{"products", "attention", "between", graph.Launches})
 	}
 	d.MemoryBandwidth = units.Rate(float64(d.MemoryBandwidth) * d.Efficiency.Memory)
-	l.section("machine.compute", d, "device "+d.Name)
+	l.operations = operations(p.Workload, d)
+	l.section("machine.compute", d.In(precision), "device "+d.Name)
 }
 
 // section adds the numbers and words of a struct by its toml tags.
@@ -162,8 +159,23 @@ func (l *pricer) section(name string, values any, from string) {
 	}
 }
 
+// classes puts classes in the place of the names of operations, and leaves out those that
+// the plan has not.
+func (l *pricer) classes(names []string) (list []string) {
+	for _, name := range names {
+		if class, ok := l.operations[name]; ok {
+			name = class
+		}
+		if name != "" {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
 // add lists a value that is not zero. from says where it is from unless it is given.
 func (l *pricer) add(key string, value any, from string, classes []string) {
+	classes = l.classes(classes)
 	if reflect.ValueOf(value).IsZero() || len(classes) == 0 {
 		return
 	}

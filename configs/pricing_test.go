@@ -24,7 +24,7 @@ func TestPricedKeys(t *testing.T) {
 		isLinks := slices.ContainsFunc(link.Link{}.Settings(), func(s setting.Setting) bool { return s.Key == name })
 		require.True(t, ofLink && isLinks || setting.IsKey(Config{}, key), key)
 	}
-	c, err := Parse("x.toml", []byte("schedule.name = \"ddp\"\nmodel.preset = \"gpt2\"\nmachine.device = \"a100-80gb-sxm\"\nmachine.compute.unaligned = 0.5\nmachine.host.task = \"1us\"\nbatch.global = 2"))
+	c, err := Parse("x.toml", []byte("schedule.name = \"ddp\"\nmodel.preset = \"gpt2\"\ntrain.precision = \"bf16\"\nmachine.device = \"a100-80gb-sxm\"\nmachine.compute.unaligned = 0.5\nmachine.host.task = \"1us\"\nbatch.global = 2"))
 	require.NoError(t, err)
 	plan, err := c.Build()
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package costmodel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -64,6 +65,16 @@ type Device struct {
 	Updates       []MeasuredUpdate `toml:"-"`
 	// Source says, by key, where a value is from.
 	Source map[string]string `toml:"source"`
+}
+
+// In returns the device with those settings alone that price products in a precision: in
+// fp32 tiles are not counted, and rows need not be aligned.
+func (d Device) In(precision string) Device {
+	if precision == "fp32" {
+		d.HalfRows = cmp.Or(d.HalfRowsFP32, d.HalfRows)
+		d.Multiprocessors, d.SerialTiles, d.Unaligned, d.UnalignedHeads = 0, false, 0, 0
+	}
+	return d
 }
 
 // Peak is the rate of dense matrix products by precision; 0 where the device

@@ -20,7 +20,7 @@ type Compute struct {
 	halfRows   float64
 	processors float64 // that compute tiles of products; 0 where these are no matter
 	serial     bool    // they write a tile before they compute the next
-	unaligned  float64 // share of flops where rows are not aligned; 0 in fp32, where they need not be
+	unaligned  float64 // share of flops where rows are not aligned
 	ragged     float64 // the same of products of attention
 	attention  float64 // FLOP/s of fused attention with wide heads
 	halfHead   float64
@@ -42,6 +42,7 @@ type Compute struct {
 // the device has no rate for it.
 func NewCompute(d Device, t arch.Training) (Compute, error) {
 	precision := t.Base()
+	d = d.In(precision)
 	flops, err := d.Achievable(precision)
 	if err != nil {
 		return Compute{}, err
@@ -61,12 +62,9 @@ func NewCompute(d Device, t arch.Training) (Compute, error) {
 		c.added = 1 - 1/t.Microbatches
 	}
 	c.attention, c.halfHead = flops*cmp.Or(d.Attention, 1), d.HalfHead
-	if precision != "fp32" {
-		c.processors, c.serial = float64(d.Multiprocessors), d.SerialTiles
-		c.unaligned, c.ragged = cmp.Or(d.Unaligned, 1), cmp.Or(d.UnalignedHeads, d.Unaligned, 1)
-	}
+	c.processors, c.serial = float64(d.Multiprocessors), d.SerialTiles
+	c.unaligned, c.ragged = cmp.Or(d.Unaligned, 1), cmp.Or(d.UnalignedHeads, d.Unaligned, 1)
 	if precision == "fp32" { // which is what was measured
-		c.halfRows = cmp.Or(d.HalfRowsFP32, d.HalfRows)
 		c.updates = d.Updates
 		c.measured, err = newCurves(d.Measured)
 	}

@@ -34,7 +34,7 @@ func (c Compute) product(o arch.Op, p arch.Pass, flops float64, samples int64) f
 	}
 	computing := (occupied + flops*half/rows) / rate
 	switch {
-	case o.Inner%8 == 0 && o.Cols%8 == 0 || c.unaligned == 0:
+	case o.Aligned():
 	case o.Weight:
 		computing /= c.unaligned
 	default:

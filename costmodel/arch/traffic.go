@@ -61,3 +61,6 @@ func (o Op) Written(p Pass, samples int64) int64 {
 	}
 	return samples*o.left() + o.right(samples)
 }
+
+// Aligned tells whether the rows of a product's matrices are multiples of 16 bytes, in 16 bits.
+func (o Op) Aligned() bool { return o.Inner%8 == 0 && o.Cols%8 == 0 }
