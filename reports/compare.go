@@ -76,8 +76,9 @@ type Parts struct {
 // IsZero reports whether it is unknown what a step is made of.
 func (p Parts) IsZero() bool { return math.IsNaN(p.Compute) }
 
-// A KindComparison compares all tasks of a kind. Error is of the mean time, a
-// fraction of A's; OfStep is of the time of a rank, a fraction of A's step.
+// A KindComparison compares all tasks of a kind. A pass that is cut into pieces counts once.
+// Error is of the mean time, a fraction of A's; OfStep is of the time of a rank, a fraction of
+// A's step.
 type KindComparison struct {
 	CountA int     `json:"count_a"`
 	CountB int     `json:"count_b"`
@@ -185,17 +186,21 @@ func compareRanks(a, b RankResult, step float64) RankComparison {
 // compareTasks fills what follows from the tasks themselves.
 func (c *Comparison) compareTasks(a, b *graph.Trace) {
 	counts := map[graph.Task]int{} // how many more A has
-	tally := func(t *graph.Trace, sign int, add func(*KindComparison, float64)) {
+	tally := func(t *graph.Trace, sign int, add func(k *KindComparison, tasks int, s float64)) {
 		for i, task := range t.Graph.Tasks {
 			kind := c.ByKind[task.Kind.String()]
-			add(&kind, t.Spans[i].Duration().Seconds())
+			whole := 1
+			if task.Kind.Compute() && task.Part > 0 {
+				whole = 0 // a further piece of a pass that is cut
+			}
+			add(&kind, whole, t.Spans[i].Duration().Seconds())
 			c.ByKind[task.Kind.String()] = kind
 			task.Stream, task.Bytes = 0, 0 // the same work, wherever it queues
 			counts[task] += sign
 		}
 	}
-	tally(a, 1, func(k *KindComparison, s float64) { k.CountA, k.TotalA = k.CountA+1, k.TotalA+s })
-	tally(b, -1, func(k *KindComparison, s float64) { k.CountB, k.TotalB = k.CountB+1, k.TotalB+s })
+	tally(a, 1, func(k *KindComparison, n int, s float64) { k.CountA, k.TotalA = k.CountA+n, k.TotalA+s })
+	tally(b, -1, func(k *KindComparison, n int, s float64) { k.CountB, k.TotalB = k.CountB+n, k.TotalB+s })
 	for name, k := range c.ByKind {
 		k.MeanA, k.MeanB = fraction(k.TotalA, float64(k.CountA)), fraction(k.TotalB, float64(k.CountB))
 		k.Error = fraction(k.MeanB-k.MeanA, k.MeanA)

@@ -210,3 +210,22 @@ func TestCompareTitles(t *testing.T) {
 	a.Result.Name = strings.Repeat("long", 100)
 	require.Regexp(t, `>A:  (long){10,80}l?o?n?…<`, drawn(a, other), "the end is cut, not clipped")
 }
+
+// TestCompareCountsPasses: a pass that is cut counts once, with the time of all its pieces.
+func TestCompareCountsPasses(t *testing.T) {
+	trace := func(ends ...time.Duration) reports.Run {
+		g := &graph.Graph{Name: "1f1b", Shape: graph.Shape{Ranks: 1, Microbatches: 1}, Placement: graph.Placement{First: []int32{0}}}
+		s, x := g.AddStream(0, "compute"), &graph.Trace{Graph: g, Persistent: []int64{0}}
+		for i, end := range ends {
+			g.Add(graph.Task{Kind: graph.Forward, Part: uint16(i), Stream: s, Peer: graph.None})
+			span := graph.Span{End: end * time.Second}
+			if i > 0 {
+				span.Start = ends[i-1] * time.Second
+			}
+			x.Spans = append(x.Spans, span)
+		}
+		return reports.Run{Result: result(x, nil), Trace: x}
+	}
+	c := reports.Compare(trace(4), trace(1, 3, 6))
+	require.Equal(t, reports.KindComparison{CountA: 1, CountB: 1, MeanA: 4, MeanB: 6, TotalA: 4, TotalB: 6, Error: 0.5, OfStep: 0.5}, c.ByKind["F"])
+}
