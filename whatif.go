@@ -15,9 +15,9 @@ import (
 
 // WhatIf predicts what one change each would give: a link, a device's rates twice as
 // fast, other microbatches, another schedule or recomputation, and so on, the shortest
-// step first. What cannot be, what the stack does not offer, what is another training, or changes neither
-// time nor memory is left out, and so is what would be priced by another source: unmeasured lists that. progress,
-// which may be nil, is told which change comes next.
+// step first. What cannot be, what the stack does not offer, what is another training, or
+// changes neither time nor memory is left out, and so is what would be priced by another
+// source: unmeasured lists that. progress, which may be nil, is told which change comes next.
 func (p *Prediction) WhatIf(ctx context.Context, progress func(number, of int, set []string)) (list []reports.WhatIf, unmeasured [][]string, err error) {
 	list = []reports.WhatIf{}
 	changes := p.whatIfs()
