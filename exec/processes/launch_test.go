@@ -167,7 +167,7 @@ func runs(t *testing.T, n int, command ...string) {
 		{"kill", 1, `said: process 1 \(pid \d+ on .*, rank 2\) was lost: it ended without a word`},
 		{"kill", 0, `said: process 0 \(pid \d+ on .*, ranks 0 to 1\) was lost: it ended without a word`},
 		{"exit", 2, `said: process 2 \(pid \d+ on .*, rank 3\) was lost: it ended without a word`},
-		{"crash", 1, `(?s)panic: out of ideas.*said: process 1 .* was lost`},
+		{"crash", 1, `said: process 1 .* was lost`},
 		{"fail", 1, `said: process 1 \(pid .*, rank 2\) ended the run: no memory on device 1`},
 		{"fail", 0, `said: no memory on device 1`},
 		{"stop", 1, `said: process 1 .* does not answer: nothing was heard of it for 1`},
@@ -177,6 +177,9 @@ func runs(t *testing.T, n int, command ...string) {
 			stdout, stderr, code := started(t, ctx, fmt.Sprint(c.what, " ", size, " ", c.who), command...)
 			require.NotZero(t, code)
 			require.Regexp(t, c.want, stderr)
+			if c.what == "crash" { // mpirun may pass on what another says first
+				require.Contains(t, stderr, "panic: out of ideas")
+			}
 			require.Equal(t, 1, strings.Count(stderr, "said:"), stderr)
 			requireGone(t, stdout, n)
 		})
