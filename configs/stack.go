@@ -124,17 +124,17 @@ func (c *Config) laid() (from string, sets []string) {
 // without attention have none of [model], cores of a CPU no driver and no allocator, what was
 // measured has its own [machine.compute], and [times] its own.
 func (c *Config) stackSettings() []string {
-	i := slices.IndexFunc(Stacks(), func(s Stack) bool { return s.Name == c.Train.Stack })
-	if i < 0 {
+	stack := c.stack()
+	if stack == nil {
 		return nil
 	}
 	device, measured := c.Machine.Device, false
 	if options, err := c.machineOver(nil); err == nil { // if not, building will say so
 		device, measured = options.Device, c.Machine.File != "" && options.Compute.FLOPS > 0
 	}
-	sets := Stacks()[i].on(device)
+	sets := stack.on(device)
 	if c.Model.Dropless() {
-		sets = append(sets, Stacks()[i].Mixtures...)
+		sets = append(sets, stack.Mixtures...)
 	}
 	return slices.DeleteFunc(sets, func(set string) bool {
 		return strings.HasPrefix(set, "times.") != c.Defined("times") ||
