@@ -1,6 +1,7 @@
 package configs_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -8,6 +9,7 @@ import (
 	"psim/configs"
 	"psim/costmodel"
 	"psim/costmodel/arch"
+	"psim/internal/setting"
 )
 
 // Megatron's kernels are counted for 16 bits; in fp32, that is a warning.
@@ -76,5 +78,21 @@ func TestKernelHosts(t *testing.T) {
 	}
 	for kernels, stack := range map[string]string{"te": "megatron-te", "megatron": "megatron-deepspeed", "eager": "nanotron", "compiled": "torchtitan"} {
 		require.Equal(t, of("train.stack="+stack).Operation, of("model.kernels="+kernels).Operation, kernels)
+	}
+}
+
+// What psim help says of a host's time by kernels is what the catalog has.
+func TestHostOfKernelsInHelp(t *testing.T) {
+	var text string
+	for s := range setting.Each(costmodel.Host{}) {
+		if s.Key == "operation" {
+			text = s.Text
+		}
+	}
+	for _, k := range configs.KernelHosts() {
+		for _, set := range k.Sets {
+			_, value, _ := strings.Cut(set, " = ")
+			require.Contains(t, text, k.Name+" "+strings.Trim(value, `"`))
+		}
 	}
 }
