@@ -44,7 +44,7 @@ func SavePlans(ctx context.Context, s reports.SavedPlans, folder string, dimensi
 	add := func(name string, draw figures.Picture) {
 		pictures = append(pictures, files.File{Path: name, Render: func(w io.Writer) error { return draw(w, reports.PNG) }})
 	}
-	if f := reports.PointsFigure(title+" · plans", points, s.Capacity); len(f.Plans) > 0 {
+	if f := reports.PointsFigure(title+" · plans", points, s.Capacity, s.Margin); len(f.Plans) > 0 {
 		add("pareto.png", func(w io.Writer, format string) error { return reports.Pareto(w, format, f) })
 	}
 	if draw, err := figures.PlanMap(title+" · step time", points, dimensions); err == nil {

@@ -30,13 +30,14 @@ type ParetoFigure struct {
 }
 
 // PointsFigure is a figure of plans of which only the points are known: those that were
-// simulated.
-func PointsFigure(title string, points []PlanPoint, capacity int64) ParetoFigure {
+// simulated. The capacity is less the margin.
+func PointsFigure(title string, points []PlanPoint, capacity int64, margin float64) ParetoFigure {
 	f := ParetoFigure{Title: title, Capacity: capacity, Shapes: true}
 	for _, p := range points {
 		if p.Simulated {
 			f.Plans = append(f.Plans, Plan{Settings: []string{p.Plan.label()}, Result: Result{
-				Schedule: p.Plan.Schedule, StepTime: p.StepTime.Seconds(), VirtualStages: p.Plan.VirtualStages, Ranks: []RankResult{{PeakMemory: p.PeakMemory}},
+				Schedule: p.Plan.Schedule, StepTime: p.StepTime.Seconds(), VirtualStages: p.Plan.VirtualStages,
+				Ranks: []RankResult{{PeakMemory: p.PeakMemory}}, MemoryMargin: margin,
 			}})
 		}
 	}

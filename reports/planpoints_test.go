@@ -171,13 +171,13 @@ func TestPointLabels(t *testing.T) {
 	for i, s := range []reports.PlanShape{shape, sharded, again} { // the longer a step, the less memory
 		list = append(list, reports.PlanPoint{Plan: s, Simulated: true, StepTime: time.Duration(1+i) * time.Second, PeakMemory: 4e9 >> i})
 	}
-	f := reports.PointsFigure("", list, 0)
+	f := reports.PointsFigure("", list, 0, 0)
 	for i, label := range []string{"T2 P4 B1", "T2 P4 B1 Z2", "T2 P4 B1 R"} {
 		require.Equal(t, []string{label}, f.Plans[i].Settings)
 	}
 	explained := func(list []reports.PlanPoint) string {
 		var svg bytes.Buffer
-		require.NoError(t, reports.Pareto(&svg, reports.SVG, reports.PointsFigure("", list, 0)))
+		require.NoError(t, reports.Pareto(&svg, reports.SVG, reports.PointsFigure("", list, 0, 0)))
 		return regexp.MustCompile(`>T tensor[^<]*`).FindString(svg.String())
 	}
 	require.Equal(t, ">T tensor, P stages, B microbatch size, Z ZeRO, R recompute", explained(list))
@@ -198,7 +198,7 @@ func TestParetoBegins(t *testing.T) {
 			{Simulated: true, StepTime: 20 * time.Second, PeakMemory: c.least}, {Simulated: true, StepTime: 10 * time.Second, PeakMemory: 80e9},
 		}
 		var svg bytes.Buffer
-		require.NoError(t, reports.Pareto(&svg, reports.SVG, reports.PointsFigure("", list, 0)))
+		require.NoError(t, reports.Pareto(&svg, reports.SVG, reports.PointsFigure("", list, 0, 0)))
 		require.Equal(t, c.ticks, regexp.MustCompile(`>\d+<`).FindString(svg.String()), "%d", c.least)
 	}
 }
