@@ -17,8 +17,8 @@ import (
 
 var name = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9.]+)*$`)
 
-// sourced wants an entry of source for every other key of a catalog's entry,
-// the description aside, and no more.
+// sourced wants an entry of source for every other key of a catalog's entry, the
+// description aside, one for every efficiency, and no more.
 func sourced(t *testing.T, path string) {
 	t.Helper()
 	var entries map[string]map[string]any
@@ -29,6 +29,12 @@ func sourced(t *testing.T, path string) {
 	for entry, keys := range entries {
 		source, ok := keys["source"].(map[string]any)
 		require.True(t, ok, entry)
+		if shares, ok := keys["efficiency"].(map[string]any); ok { // which have a source each
+			for key, share := range shares {
+				keys["efficiency_"+key] = share
+			}
+			delete(keys, "efficiency")
+		}
 		for key := range keys {
 			if key != "source" && key != "description" {
 				require.Contains(t, source, key, entry)

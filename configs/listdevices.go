@@ -74,13 +74,10 @@ func describe(w io.Writer, key string, value any, sources map[string]string) {
 
 // describeDevice prints the values that a device has.
 func describeDevice(w io.Writer, d costmodel.Device) {
-	var peaks, shares []string
-	for _, r := range append(d.Rates(), costmodel.PeakRate{Name: "memory", Share: d.Efficiency.Memory}) {
+	var peaks []string
+	for _, r := range d.Rates() {
 		if r.Peak > 0 {
 			peaks = append(peaks, fmt.Sprint(r.Name, " ", r.Peak))
-		}
-		if r.Share > 0 {
-			shares = append(shares, fmt.Sprintf("%s %v", r.Name, r.Share))
 		}
 	}
 	for _, v := range []struct {
@@ -88,14 +85,36 @@ func describeDevice(w io.Writer, d costmodel.Device) {
 		value any
 	}{
 		{"memory", d.Memory}, {"memory_bandwidth", d.MemoryBandwidth}, {"flops", strings.Join(peaks, ", ")},
-		{"efficiency", strings.Join(shares, ", ")}, {"launch", d.Launch}, {"half_rows", d.HalfRows}, {"half_rows_fp32", d.HalfRowsFP32},
+		{"efficiency", nil}, {"launch", d.Launch}, {"half_rows", d.HalfRows}, {"half_rows_fp32", d.HalfRowsFP32},
 		{"multiprocessors", d.Multiprocessors}, {"serial_tiles", d.SerialTiles}, {"unaligned", d.Unaligned}, {"unaligned_heads", d.UnalignedHeads},
 		{"attention", d.Attention}, {"half_head", d.HalfHead}, {"link", d.Link},
 		{"domain", d.Domain}, {"microscaling", d.Microscaling},
 	} {
-		if !reflect.ValueOf(v.value).IsZero() || d.Source[v.key] != "" {
+		switch {
+		case v.key == "efficiency":
+			describeEfficiency(w, d)
+		case !reflect.ValueOf(v.value).IsZero() || d.Source[v.key] != "":
 			describe(w, v.key, v.value, d.Source)
 		}
+	}
+}
+
+// describeEfficiency prints the shares that a device reaches, those of one source together.
+func describeEfficiency(w io.Writer, d costmodel.Device) {
+	var sources []string
+	shares := map[string][]string{}
+	for _, r := range append(d.Rates(), costmodel.PeakRate{Name: "memory", Share: d.Efficiency.Memory}) {
+		if r.Share == 0 {
+			continue
+		}
+		source := d.Source["efficiency_"+r.Name]
+		if shares[source] == nil {
+			sources = append(sources, source)
+		}
+		shares[source] = append(shares[source], fmt.Sprintf("%s %v", r.Name, r.Share))
+	}
+	for _, source := range sources {
+		describe(w, "efficiency", strings.Join(shares[source], ", "), map[string]string{"efficiency": source})
 	}
 }
 
