@@ -90,11 +90,7 @@ func (p *Prediction) whatIfs() []change {
 func (p *Prediction) fasterLinks() (list []change) {
 	m := p.Plan.Machine
 	if m.Link.Bandwidth > 0 {
-		set := change{"machine.link.speedup=" + twice(m.Link.Speedup)}
-		if !p.Config.Defined("machine.link") {
-			set = slices.Insert(set, 0, "machine.link="+m.Link.Name) // the device's own
-		}
-		list = append(list, set)
+		list = append(list, change{"machine.link.speedup=" + twice(m.Link.Speedup)})
 	}
 	if m.Network.Bandwidth > 0 && m.Nodes(p.Plan.Graph.Ranks()) > 1 {
 		list = append(list, change{"machine.network.speedup=" + twice(m.Network.Speedup)})

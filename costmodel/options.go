@@ -46,8 +46,8 @@ func (MachineOptions) Settings() []setting.Setting {
 		{Key: "device", Example: `"a100-80gb-sxm"`, Shown: true, Text: "its name in the catalog (psim list devices); or a machine of your own", Unset: "[machine.compute]"},
 		{Key: "file", Example: `"machine.toml"`, Text: "a file with a [machine] section, such as psim calibrate writes; keys beside it replace its own. Named by --set, it replaces all of [machine]", Unset: "none"},
 		{Key: "devices_per_node", Example: "8", Range: setting.Count(), Text: "devices of a node", Unset: "all are in one node"},
-		{Key: "link", Example: `"nvlink3-a100"`, Text: "inside a node: its name in the catalog, or [machine.link] describes one, or changes the named one", Unset: "the device's own"},
-		{Key: "network", Example: `"ib-hdr"`, Text: "between nodes, of one network card, in the same ways", Unset: "none"},
+		{Key: "link", Example: `"nvlink3-a100"`, Text: "inside a node: its name in the catalog, or [machine.link] describes one, or without a bandwidth changes the device's own; beside a name it changes that one", Unset: "the device's own"},
+		{Key: "network", Example: `"ib-hdr"`, Text: "between nodes, of one network card: a name, or [machine.network] describes one, or changes the named one", Unset: "none"},
 		{Key: "nics_per_node", Example: "1", Range: setting.Count(), Text: "network cards of a node", Unset: "1"},
 		{Key: "memory_per_node", Example: `"4GB"`, Range: setting.Positive(), Text: "memory that the devices of a node share, such as workers in a container", Unset: "each device has its own, or it is not known"},
 		{Key: "memory_margin", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true}, Text: "share of the memory to stay free for what is not counted: a peak above the rest is close, and searches take none; with 0 they take it, and close begins at 0.87 of the memory of a GPU or TPU. Without a stack, which says what driver, communication and allocator take (psim list stacks -v), that is fragmentation (PyTorch's: 0.15 on average, to 0.33, in Guo et al. 2024, GMLake), driver and workspaces"},
@@ -114,11 +114,7 @@ func (o MachineOptions) Machine(c Catalog) (Machine, error) {
 	if m.Device, err = o.device(c); err != nil {
 		return m, err
 	}
-	inNode := o.Link
-	if !inNode.Given() {
-		inNode.Name = m.Device.Link
-	}
-	if m.Link, err = inNode.Link(c.Links, "link"); err != nil {
+	if m.Link, err = o.Link.Over(m.Device.Link).Link(c.Links, "link"); err != nil {
 		return m, err
 	}
 	m.Network, err = o.Network.Link(c.Links, "network")

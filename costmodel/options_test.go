@@ -74,6 +74,14 @@ func TestLinkOptions(t *testing.T) {
 	}
 	require.Equal(t, map[string]any{"bandwidth": "10B/s", "latency": "5ns"}, table) // as it was
 
+	// Without a name and a bandwidth the device's own link is changed, if it has one.
+	m, err := costmodel.MachineOptions{Device: "fast", Link: linkOf(t, map[string]any{"latency": "6ns"})}.Machine(catalog())
+	require.NoError(t, err)
+	require.Equal(t, link.Link{Name: "wide", Bandwidth: 100, Latency: 6, Shared: "node"}, m.Link)
+	m, err = costmodel.MachineOptions{Device: "fast", Link: linkOf(t, table)}.Machine(catalog())
+	require.NoError(t, err)
+	require.Equal(t, link.Link{Name: "inline", Bandwidth: 10, Latency: 5}, m.Link)
+
 	// What is said of collectives goes before what was measured; tables that are
 	// given with it stay.
 	measured := catalog()
@@ -87,7 +95,7 @@ func TestLinkOptions(t *testing.T) {
 		require.Len(t, m.Link.AllGather, want, key)
 	}
 	given := map[string]any{"latency": "9ns", "all_gather": []map[string]any{{"ranks": int64(2), "bandwidth": "7B/s"}}}
-	m, err := costmodel.MachineOptions{Link: linkOf(t, "wide", given)}.Machine(measured)
+	m, err = costmodel.MachineOptions{Link: linkOf(t, "wide", given)}.Machine(measured)
 	require.NoError(t, err)
 	require.Empty(t, m.Link.AllReduce)
 	require.Equal(t, ranges, m.Link.AllGather)

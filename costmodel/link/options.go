@@ -53,6 +53,15 @@ func (l *Link) fill(table map[string]any) error {
 // Given reports whether the options name or describe a link.
 func (o Options) Given() bool { return o.Name != "" || o.keys != nil }
 
+// Over returns the options with the name of a link that they change, unless they name or
+// describe one: what has no bandwidth is no link, and so must be meant as a change.
+func (o Options) Over(name string) Options {
+	if _, described := o.keys["bandwidth"]; o.Name == "" && !described {
+		o.Name = name
+	}
+	return o
+}
+
 // Named reports whether the options are a name alone.
 func (o Options) Named() bool { return o.Name != "" && o.keys == nil }
 
