@@ -43,7 +43,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	if plan.Network, err = c.undivided(w); err != nil {
 		return nil, c.problem("model", err)
 	}
-	plan.Warnings = slices.Concat(c.changes, c.joined(machine), c.nobodyToTell(), c.nobodyToAttend(), c.nobodyToDispatch(), c.nothingToGather(), c.unlayered(), c.wideKernels(), unmeasured(planned, machine.Device), unusedRanges(machine, g.Ranks()), c.unasked(machine, g.Ranks()))
+	plan.Warnings = slices.Concat(c.changes, c.joined(machine), c.nobodyToTell(), c.nobodyToAttend(), c.nobodyToDispatch(), c.nothingToGather(), c.unlayered(), c.wideKernels(), unmeasured(planned, machine.Device), c.outrated(machine.Device), unusedRanges(machine, g.Ranks()), c.unasked(machine, g.Ranks()))
 	if tokens := w.Network.TokensPerSample; tokens > 1 {
 		plan.Tokens = plan.Samples * int64(tokens)
 	}

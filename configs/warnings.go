@@ -11,6 +11,7 @@ import (
 	"psim/costmodel/arch"
 	"psim/costmodel/link"
 	"psim/costmodel/stages"
+	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/schedules"
 )
@@ -151,15 +152,36 @@ func unusedRanges(m costmodel.Machine, ranks int) []string {
 	return warnings
 }
 
-// onlyFused warns of keys of links that price fused collectives, and of keys of memory,
+// outrated warns of shares of a peak that are given beside what products reach, which goes
+// before them.
+func (c *Config) outrated(d costmodel.Device) (warnings []string) {
+	for _, rate := range []struct {
+		suffix      string
+		given, used float64
+	}{
+		{"", c.Machine.Compute.Efficiency, d.Efficiency.BF16},
+		{"_fp8", c.Machine.Compute.Efficiency8, d.Efficiency.FP8},
+		{"_fp4", c.Machine.Compute.Efficiency4, d.Efficiency.FP4},
+	} {
+		if key := "machine.compute.efficiency" + rate.suffix; c.Defined(key) && rate.given != rate.used {
+			warnings = append(warnings, fmt.Sprintf("%s = %g: no effect beside machine.compute.flops%s, which says what products reach; give one of the two", key, rate.given, rate.suffix))
+		}
+	}
+	return warnings
+}
+
+// onlyFused warns of keys of links that price fused collectives, and of keys of devices,
 // in an experiment that spells its collective out and holds no network.
 func (c *Config) onlyFused() []string {
-	var given []string
-	if c.Machine.MemoryPerNode > 0 {
-		given = append(given, "machine.memory_per_node")
+	used := []string{"file", "devices_per_node", "link", "network", "nics_per_node"}
+	if !c.Machine.Link.Describes() {
+		used = append(used, "device") // whose link it is
 	}
-	if c.Machine.MemoryMargin > 0 { // 0 is what a resolved configuration says
-		given = append(given, "machine.memory_margin")
+	var given []string
+	for s := range setting.Given(c.Machine) { // a resolved configuration has zeros
+		if !slices.Contains(used, s.Key) && c.Defined("machine."+s.Key) {
+			given = append(given, "machine."+s.Key)
+		}
 	}
 	for _, section := range []string{"machine.link.", "machine.network."} {
 		for _, key := range []string{"collective_bandwidth", "collective_call", "algorithm", "all_reduce", "all_gather", "reduce_scatter"} {

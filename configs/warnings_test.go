@@ -55,6 +55,28 @@ func TestUnusedRanges(t *testing.T) {
 	}
 }
 
+// Of a share of the peak and a rate the rate holds, and that is said; a stack's share is not
+// what was asked for.
+func TestOutrated(t *testing.T) {
+	const text = "[schedule]\nname = \"ddp\"\n[model]\npreset = \"gpt2\"\n[batch]\nglobal = 4\n[train]\nstack = \"megatron-2021\"\nprecision = \"bf16\"\n[machine]\ndevice = \"a100-80gb-sxm\"\n"
+	for _, c := range []struct {
+		sets []string
+		want []string
+	}{
+		{nil, nil},
+		{[]string{"machine.compute.flops=100TFLOP/s"}, nil},
+		{[]string{"machine.compute.efficiency=0.3"}, nil},
+		{[]string{"machine.compute.efficiency=0.3", "machine.compute.flops=100TFLOP/s"},
+			[]string{"machine.compute.efficiency = 0.3: no effect beside machine.compute.flops, which says what products reach; give one of the two"}},
+		{[]string{"machine.compute.efficiency_fp8=0.3", "machine.compute.flops_fp8=100TFLOP/s"},
+			[]string{"machine.compute.efficiency_fp8 = 0.3: no effect beside machine.compute.flops_fp8, which says what products reach; give one of the two"}},
+	} {
+		plan, err := parse(t, text, c.sets...).Build()
+		require.NoError(t, err)
+		require.Equal(t, c.want, plan.Warnings)
+	}
+}
+
 // A collective by itself goes by bandwidth and latency, and keys that price fused
 // ones do nothing, which is said; links of the catalog may have them.
 func TestOnlyFused(t *testing.T) {
@@ -65,12 +87,14 @@ func TestOnlyFused(t *testing.T) {
 		want []string
 	}{
 		{nil, nil},
-		{[]string{"machine.link.bandwidth=1GB/s", "machine.link.latency=5us"}, nil},
+		{[]string{"machine.link=pcie4", "machine.link.latency=5us"}, []string{"machine.device" + why}}, // whose link is another
 		{[]string{"machine.link.bandwidth=1GB/s", "machine.link.collective_bandwidth=1GB/s", "machine.link.algorithm=tree"},
-			[]string{"machine.link.collective_bandwidth, machine.link.algorithm" + why}},
+			[]string{"machine.device, machine.link.collective_bandwidth, machine.link.algorithm" + why}},
 		{[]string{"machine.network=ib-hdr", "machine.network.collective_call=5us", "machine.devices_per_node=4"},
 			[]string{"machine.network.collective_call" + why}},
 		{[]string{"machine.memory_per_node=4GB", "machine.memory_margin=0.5"}, []string{"machine.memory_per_node, machine.memory_margin" + why}},
+		{[]string{"machine.link.latency=5us"}, nil}, // of the device's link
+		{[]string{"machine.link=pcie4", "machine.compute.flops=1TFLOP/s", "machine.host.operation=5us"}, []string{"machine.device, machine.compute, machine.host" + why}},
 	} {
 		plan, err := parse(t, text, c.sets...).Build()
 		require.NoError(t, err)

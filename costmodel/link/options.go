@@ -56,11 +56,14 @@ func (o Options) Given() bool { return o.Name != "" || o.keys != nil }
 // Over returns the options with the name of a link that they change, unless they name or
 // describe one: what has no bandwidth is no link, and so must be meant as a change.
 func (o Options) Over(name string) Options {
-	if _, described := o.keys["bandwidth"]; o.Name == "" && !described {
+	if !o.Describes() {
 		o.Name = name
 	}
 	return o
 }
+
+// Describes reports whether the options say which link there is, by name or in place.
+func (o Options) Describes() bool { return o.Name != "" || o.keys["bandwidth"] != nil }
 
 // Named reports whether the options are a name alone.
 func (o Options) Named() bool { return o.Name != "" && o.keys == nil }
