@@ -105,7 +105,7 @@ type RankComparison struct {
 	PeakMemoryError Maybe   `json:"peak_memory_error,omitzero"`
 }
 
-// TaskCounts says how far two graphs are the same.
+// TaskCounts says how far two graphs are the same. A pass that is cut into pieces counts once.
 type TaskCounts struct {
 	Both  int `json:"both"`
 	OnlyA int `json:"only_a"`
@@ -186,6 +186,7 @@ func compareRanks(a, b RankResult, step float64) RankComparison {
 // compareTasks fills what follows from the tasks themselves.
 func (c *Comparison) compareTasks(a, b *graph.Trace) {
 	counts := map[graph.Task]int{} // how many more A has
+	var tasks int                  // of A
 	tally := func(t *graph.Trace, sign int, add func(k *KindComparison, tasks int, s float64)) {
 		for i, task := range t.Graph.Tasks {
 			kind := c.ByKind[task.Kind.String()]
@@ -196,7 +197,8 @@ func (c *Comparison) compareTasks(a, b *graph.Trace) {
 			add(&kind, whole, t.Spans[i].Duration().Seconds())
 			c.ByKind[task.Kind.String()] = kind
 			task.Stream, task.Bytes = 0, 0 // the same work, wherever it queues
-			counts[task] += sign
+			counts[task] += sign * whole
+			tasks += max(0, sign*whole)
 		}
 	}
 	tally(a, 1, func(k *KindComparison, n int, s float64) { k.CountA, k.TotalA = k.CountA+n, k.TotalA+s })
@@ -211,7 +213,7 @@ func (c *Comparison) compareTasks(a, b *graph.Trace) {
 		c.Tasks.OnlyA += max(0, n)
 		c.Tasks.OnlyB += max(0, -n)
 	}
-	c.Tasks.Both = len(a.Graph.Tasks) - c.Tasks.OnlyA
+	c.Tasks.Both = tasks - c.Tasks.OnlyA
 }
 
 // warn says what the comparison lacks, and what speaks against it.

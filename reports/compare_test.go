@@ -228,4 +228,6 @@ func TestCompareCountsPasses(t *testing.T) {
 	}
 	c := reports.Compare(trace(4), trace(1, 3, 6))
 	require.Equal(t, reports.KindComparison{CountA: 1, CountB: 1, MeanA: 4, MeanB: 6, TotalA: 4, TotalB: 6, Error: 0.5, OfStep: 0.5}, c.ByKind["F"])
+	require.Equal(t, reports.TaskCounts{Both: 1}, c.Tasks)
+	require.Equal(t, reports.TaskCounts{Both: 1}, reports.Compare(trace(1, 3, 6), trace(4)).Tasks)
 }

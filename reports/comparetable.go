@@ -86,7 +86,7 @@ func (c Comparison) computes() bool { return c.A.Parts.Compute > 0 || c.B.Parts.
 func (c Comparison) totalRows(a, b string) [][]string {
 	rows := [][]string{
 		{"", a, b, "B against A"},
-		{"step time", duration(c.A.StepTime), duration(c.B.StepTime), SignedPercent(c.StepTimeDifference)},
+		{"step time", duration(c.A.StepTime), duration(c.B.StepTime), c.ofStep(c.StepTimeDifference)},
 	}
 	if c.computes() {
 		rows = append(rows, []string{"bubble", share(c.A.Bubble), share(c.B.Bubble), cell(!c.BubbleDifference.IsZero(), Points(float64(c.BubbleDifference)))})
@@ -107,6 +107,11 @@ func peaks(a, b int64, difference Maybe) []string {
 // share prints a share that may be unknown.
 func share(x Maybe) string { return cell(!x.IsZero(), percent(float64(x))) }
 
+// ofStep prints a fraction of A's step; of a step without time there is none.
+func (c Comparison) ofStep(fraction float64) string {
+	return cell(c.A.StepTime > 0, SignedPercent(fraction))
+}
+
 // cell shows a dash for what is not known.
 func cell(known bool, text string) string {
 	if !known {
@@ -120,9 +125,9 @@ func cell(known bool, text string) string {
 func (c Comparison) partRows(a, b string) [][]string {
 	rows := [][]string{{"", a, b, "of A's step", ""}}
 	for _, p := range c.parts() {
-		rows = append(rows, []string{p.name, duration(p.a), duration(p.b), SignedPercent(p.error), p.meaning})
+		rows = append(rows, []string{p.name, duration(p.a), duration(p.b), c.ofStep(p.error), p.meaning})
 	}
-	rows = append(rows, []string{"together", duration(c.A.StepTime), duration(c.B.StepTime), SignedPercent(c.StepTimeDifference), ""})
+	rows = append(rows, []string{"together", duration(c.A.StepTime), duration(c.B.StepTime), c.ofStep(c.StepTimeDifference), ""})
 	longest := 0
 	for _, row := range rows {
 		longest = max(longest, len(row[4]))
@@ -178,7 +183,7 @@ func (c Comparison) kindRows(a, b string) [][]string {
 		}
 		rows = append(rows, []string{
 			k.String(), cell(x.CountA > 0, duration(x.MeanA)), cell(x.CountB > 0, duration(x.MeanB)),
-			cell(x.MeanA > 0 && x.CountB > 0, SignedPercent(x.Error)), tasks, SignedPercent(x.OfStep),
+			cell(x.MeanA > 0 && x.CountB > 0, SignedPercent(x.Error)), tasks, c.ofStep(x.OfStep),
 		})
 	}
 	return rows
@@ -192,8 +197,8 @@ func (c Comparison) rankRows(a, b string) [][]string {
 	}
 	ranks, _ := rowsOf(c.ByRank, func(r RankComparison) []string {
 		return append([]string{
-			strconv.Itoa(r.Rank), duration(r.BusyA), duration(r.BusyB), SignedPercent(r.BusyError),
-			duration(r.IdleA), duration(r.IdleB), SignedPercent(r.IdleError),
+			strconv.Itoa(r.Rank), duration(r.BusyA), duration(r.BusyB), c.ofStep(r.BusyError),
+			duration(r.IdleA), duration(r.IdleB), c.ofStep(r.IdleError),
 		}, peaks(r.PeakMemoryA, r.PeakMemoryB, r.PeakMemoryError)...)
 	})
 	rows = append(rows, ranks...)
