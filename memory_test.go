@@ -3,6 +3,7 @@ package psim_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -142,7 +143,10 @@ func drawTraining(t *rapid.T) []string {
 		}
 	}
 	precision := rapid.SampledFrom([]string{"fp32", "fp16", "bf16"}).Draw(t, "precision")
-	beside := process[:rapid.IntRange(0, len(process)).Draw(t, "process")]
+	beside := slices.Clone(process[:rapid.IntRange(0, len(process)).Draw(t, "process")])
+	if rapid.Bool().Draw(t, "partitioned") {
+		beside = append(beside, "memory.keep_outputs=partitioned")
+	}
 	data := rapid.IntRange(1, 3).Draw(t, "data")
 	return append([]string{
 		fmt.Sprint("schedule.name=", name), fmt.Sprint("schedule.stages=", stages), "schedule.microbatches=4",

@@ -110,9 +110,8 @@ func (l *Ledger) Parts(t *graph.Task) (start, end Bytes) {
 	case graph.SendForward: // both sides hold the whole tensor, whatever part of it is sent
 		from := l.at(int(t.Stage), t).last()
 		start.Activations = from.result
-		if !l.plan.Process.KeepOutputs {
-			end.Activations = -from.output
-		}
+		kept, _ := l.keptOutput(t)
+		end.Activations = kept - from.output
 		return start, end
 	case graph.SendBackward:
 		result := l.at(int(t.Stage)-1, t).last().result
@@ -141,7 +140,9 @@ func (l *Ledger) compute(t *graph.Task) (start, end Bytes) {
 		start.Activations, end.Activations = p.forward.bytes()
 	case graph.InputGradient:
 		start.Activations, end.Activations = p.input[l.held(t)].bytes()
-		end.Activations += l.sharedInput(t) - l.keptOutput(t)
+		kept, gathered := l.keptOutput(t)
+		start.Activations += gathered
+		end.Activations += l.sharedInput(t) - kept - gathered
 	case graph.WeightGradient:
 		start, end = l.part(t, p.weight, p.weights)
 	case graph.Backward:
@@ -175,28 +176,36 @@ func (l *Ledger) half(t *graph.Task) (start, end Bytes) {
 	return Bytes{}, end
 }
 
-// keptOutput returns what B or I frees where the result of a stage that was sent stays
-// until then.
-func (l *Ledger) keptOutput(t *graph.Task) int64 {
+// keptOutput returns what stays of a stage's result that was sent, which B or I frees, and
+// what the devices of a tensor group that each kept a part gather again until then.
+func (l *Ledger) keptOutput(t *graph.Task) (kept, gathered int64) {
 	s := int(t.Stage)
 	if !l.plan.Process.KeepOutputs || t.Kind == graph.WeightGradient || s == len(l.stages)-1 || l.plan.Placement.Together(s, s+1) {
-		return 0
+		return 0, 0
 	}
-	return l.at(s, t).last().output
+	output := l.at(s, t).last().output
+	if group := l.plan.Network.Group; l.plan.Process.PartOutputs && group.Devices > 1 && !group.Sequence { // which are parts already
+		return (output-1)/int64(group.Devices) + 1, output
+	}
+	return output, 0
 }
 
 // part says how B or W changes the live bytes, or a slice of one, in which some
 // segments run. Under ZeRO 2 and 3 it also takes the whole gradients, which are
 // there until they have been reduced and scattered.
 func (l *Ledger) part(t *graph.Task, whole change, parts []change) (start, end Bytes) {
-	gradients, last := l.stages[t.Stage].gradients, true
+	gradients, first, last := l.stages[t.Stage].gradients, true, true
 	if st := &l.stages[t.Stage]; st.parts[t.Kind] < 2 && l.sliced.Has(t) {
-		whole, last = parts[t.Part], int(t.Part) == len(gradients)-1
+		whole, first, last = parts[t.Part], t.Part == 0, int(t.Part) == len(gradients)-1
 		gradients = gradients[t.Part : t.Part+1]
 	}
 	start.Activations, end.Activations = whole.bytes()
+	kept, gathered := l.keptOutput(t)
+	if first {
+		start.Activations += gathered
+	}
 	if last {
-		end.Activations += l.sharedInput(t) - l.keptOutput(t)
+		end.Activations += l.sharedInput(t) - kept - gathered
 	}
 	if l.plan.Zero >= 2 {
 		for _, bytes := range gradients {

@@ -77,6 +77,9 @@ type Process struct {
 	GradientCopies bool
 	// KeepOutputs has what a stage has sent stay until its backward, which asks for it.
 	KeepOutputs bool
+	// PartOutputs has each device of a tensor group keep a part of that alone, and gather
+	// it for the backward.
+	PartOutputs bool
 	// FP32Shards has ZeRO 3 shard fp32 weights and gradients, and no others.
 	FP32Shards bool
 }

@@ -15,7 +15,7 @@ func memoryTables() []Table {
 	bloom, nanotron := sources()[1], sources()[2]
 	return []Table{{
 		Name: "memory-" + bloom.file, Title: "memory of a device, " + bloom.title, Figure: "memory", Paper: runsPaper, Place: bloom.place,
-		Fitted: "memory.allocator of stack megatron-deepspeed, from every fourth row; context and communication are of other sources (docs/memory.md)",
+		Fitted: "memory.allocator of stack megatron-deepspeed, from every fourth row, as far as all rows fit their devices; context and communication are of other sources (docs/memory.md)",
 		Note:   "GB of nvidia-smi are taken for GiB. Line 634 is said to take 65 GB with 2 samples, and line 635, which has 4 of the same, 56: one of both is wrong.",
 		Rows:   func() ([]Row, error) { return memoryRows(bloom, "nvidia_smi_gb", wholePeak) },
 	}, {
