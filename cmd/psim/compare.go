@@ -53,17 +53,17 @@ func runCompare(ctx context.Context, args []string, f outputFlags, stdout, stder
 	if err := f.exclusive(); err != nil {
 		return err
 	}
+	f.noDash()
+	if err := f.checkOut(reports.ComparisonFolder(f.out)); err != nil {
+		return err
+	}
 	a, b, err := sides(ctx, args)
 	if err != nil {
 		return err
 	}
 	c := lib.Compare(a, b)
-	f.noDash()
-	folder, written, err := f.given(reports.ComparisonFolder(f.out))
-	if err != nil {
-		return flagged("out", err)
-	}
-	if folder.Path != "" {
+	var written error
+	if f.out != "" {
 		var names []string
 		if names, written = c.Save(ctx, f.out, a, b); written == nil {
 			f.wrote(stderr, strings.Join(names, ", "), f.out)

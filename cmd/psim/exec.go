@@ -229,11 +229,7 @@ func runExec(ctx context.Context, args []string, f execFlags, stdout, stderr io.
 // places returns where results and gradients go, empty for nowhere. What cannot be written
 // there is refused before the run, which may take long.
 func (f *execFlags) places(list []*configs.Config, config, name string) (folder, gradients files.Folder, err error) {
-	untraced, err := f.checkTrace(config)
-	if untraced != nil {
-		err = errors.New(untraced.Error())
-	}
-	if err != nil {
+	if err = f.checkTrace(config); err != nil {
 		return folder, gradients, err
 	}
 	folder = f.into(reports.RunFolder(filepath.Join("out", folderName(name, f.sets)), reports.Measured, modes(list)...))

@@ -98,16 +98,12 @@ func (f *outputFlags) noDash() {
 	}
 }
 
-// given returns the folder of --out, whose path is empty for none. That it cannot be
-// written to is a failure only once all that was computed is printed.
-func (f *outputFlags) given(to files.Folder) (folder files.Folder, unwritable, err error) {
-	if to.Path == "" {
-		return files.Folder{}, nil, nil
+// checkOut refuses a folder that cannot be written to before anything is computed.
+func (f *outputFlags) checkOut(folder files.Folder) error {
+	if folder.Path == "" {
+		return nil
 	}
-	if err = to.Check(); errors.As(err, new(files.Unwritable)) {
-		return files.Folder{}, fmt.Errorf("no files are written: %w", err), nil
-	}
-	return to, nil, err
+	return refused("out", folder.Check())
 }
 
 // wrote says which files are where.

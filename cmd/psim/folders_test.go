@@ -29,7 +29,7 @@ func TestRunAgain(t *testing.T) {
 	require.Equal(t, before, contents(t, "out/gpipe"))
 }
 
-// A folder that cannot be written to is refused before long work, and an empty name at once.
+// A folder that cannot be written to is refused before any work, and an empty name at once.
 func TestRefusedBefore(t *testing.T) {
 	userFolder(t)
 	const nowhere = "/dev/null/x" // which root cannot make either
@@ -48,12 +48,16 @@ func TestRefusedBefore(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		return
 	}
-	for _, command := range []string{"exec --gpus 2 --oversubscribe", "search gpipe", "search gpipe --devices 4", "sweep gpipe --vary schedule.microbatches=4,8", "reproduce hw4"} {
+	for _, command := range []string{"run gpipe", "compare ddp=1 ddp=2", "validate --published zero-bubble", "exec --gpus 2 --oversubscribe", "search gpipe", "search gpipe --devices 4", "sweep gpipe --vary schedule.microbatches=4,8", "reproduce hw4"} {
 		stdout, stderr, code := psim(t, "psim "+command+" --out /proc/x")
 		require.Equal(t, exitUsage, code, command)
 		require.Equal(t, "psim: --out /proc/x: cannot be made: the kernel's folders keep no files\n", stderr)
 		require.Empty(t, stdout)
 	}
+	stdout, stderr, code := psim(t, "psim run gpipe --trace /proc/x.json")
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "psim: --trace /proc/x.json: cannot be written: the kernel's folders keep no files\n", stderr)
+	require.Empty(t, stdout)
 }
 
 // Files of two runs in one folder are not drawn or compared.

@@ -94,15 +94,12 @@ func mergePlans(cmd *cobra.Command, folders []string, f outputFlags, dimensions 
 	}
 	var unsaved error
 	if f.out != "" {
-		folder, unwritable, err := f.given(reports.PlansFolder(f.out))
-		if unsaved = unwritable; err != nil {
-			return flagged("out", err)
+		if err := f.checkOut(reports.PlansFolder(f.out)); err != nil {
+			return err
 		}
-		if folder.Path != "" {
-			var names []string
-			if names, unsaved = lib.SavePlans(cmd.Context(), s, folder.Path, dimensions); unsaved == nil {
-				f.wrote(cmd.ErrOrStderr(), strings.Join(names, ", "), folder.Path)
-			}
+		var names []string
+		if names, unsaved = lib.SavePlans(cmd.Context(), s, f.out, dimensions); unsaved == nil {
+			f.wrote(cmd.ErrOrStderr(), strings.Join(names, ", "), f.out)
 		}
 	}
 	err = errors.Join(printPlans(found, f, cmd), failed(unsaved))

@@ -101,8 +101,7 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	if err != nil {
 		return err
 	}
-	untraced, err := f.checkTrace(path)
-	if err != nil {
+	if err := f.checkTrace(path); err != nil {
 		return err
 	}
 	if err := f.prove(c); err != nil {
@@ -131,7 +130,7 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	if written == nil && folder.Path != "" {
 		f.wrote(stderr, strings.Join(names, ", "), folder.Path)
 	}
-	return failed(errors.Join(err, unwritable, untraced, written))
+	return failed(errors.Join(err, unwritable, written))
 }
 
 // tellMissing says which files of a run there are not, and why.
@@ -202,13 +201,17 @@ func (f runFlags) into(to files.Folder) files.Folder {
 	return to
 }
 
-// folder returns what given does of that folder. If the default cannot be made, whatever the
-// reason, there are no files.
+// folder returns that folder, if it can be written to. If the default, which nobody has asked
+// for, cannot, there are no files, and that is a failure only once the result is printed.
 func (f runFlags) folder(to files.Folder) (folder files.Folder, unwritable, err error) {
-	if folder, unwritable, err = f.given(f.into(to)); err != nil && f.out == "" {
+	folder = f.into(to)
+	if f.out != "" || folder.Path == "" {
+		return folder, nil, f.checkOut(folder)
+	}
+	if err := folder.Check(); err != nil {
 		return files.Folder{}, failure{fmt.Errorf("no files are written: %w", err)}, nil
 	}
-	return folder, unwritable, flagged("out", err)
+	return folder, nil, nil
 }
 
 func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
@@ -243,33 +246,32 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 	return reports.Gantt(stdout, p.Trace, reports.GanttOptions{Ranks: 32})
 }
 
-// checkTrace refuses a trace that would overwrite what the run reads or writes, before
-// any work. One that cannot be written is left out.
-func (f *runFlags) checkTrace(config string) (unwritable, err error) {
+// checkTrace refuses a trace that cannot be written, or would overwrite what the run reads or
+// writes, before any work.
+func (f *runFlags) checkTrace(config string) error {
 	if f.trace == "" {
-		return nil, nil
+		return nil
 	}
 	run, measured := reports.RunFiles()
 	folder, base := filepath.Split(filepath.Clean(f.trace))
 	inOut := f.out != "" && f.out != "-" && files.Same(filepath.Clean("./"+folder), f.out)
 	switch {
 	case !slices.ContainsFunc(reports.TraceFormats(), func(end string) bool { return strings.HasSuffix(f.trace, end) }):
-		return nil, fmt.Errorf("--trace %s: must end in .json, .json.gz or .pftrace, the formats that are written", f.trace)
+		return fmt.Errorf("--trace %s: must end in .json, .json.gz or .pftrace, the formats that are written", f.trace)
 	case files.IsFolder(f.trace) || files.Same(f.trace, f.out):
-		return nil, fmt.Errorf("--trace %s: is a folder; name a file", f.trace)
+		return fmt.Errorf("--trace %s: is a folder; name a file", f.trace)
 	case folder != "" && !files.IsFolder(folder) && !inOut:
-		return nil, fmt.Errorf("--trace %s: there is no folder %s", f.trace, filepath.Clean(folder))
+		return fmt.Errorf("--trace %s: there is no folder %s", f.trace, filepath.Clean(folder))
 	case files.Same(f.trace, config):
-		return nil, fmt.Errorf("--trace %s: is the configuration; name another file", f.trace)
+		return fmt.Errorf("--trace %s: is the configuration; name another file", f.trace)
 	case slices.Contains(run, base) || slices.Contains(measured, base):
-		return nil, fmt.Errorf("--trace %s: is the name of a file that a run writes into its folder; name another", f.trace)
+		return fmt.Errorf("--trace %s: is the name of a file that a run writes into its folder; name another", f.trace)
 	}
 	if !files.IsFolder(folder) && folder != "" { // that of --out, which is yet to be made
-		return nil, nil
+		return nil
 	}
 	if err := files.CheckWritable(filepath.Clean(folder)); err != nil {
-		unwritable = failure{fmt.Errorf("--trace %s: cannot be written: %s", f.trace, files.Reason(err))}
-		f.trace = ""
+		return fmt.Errorf("--trace %s: cannot be written: %s", f.trace, files.Reason(err))
 	}
-	return unwritable, nil
+	return nil
 }

@@ -15,7 +15,6 @@ import (
 
 	lib "psim"
 	"psim/configs"
-	"psim/internal/files"
 	"psim/internal/units"
 	"psim/reports"
 )
@@ -108,14 +107,6 @@ func runSweep(ctx context.Context, path string, f sweepFlags, stdout, stderr io.
 		f.wrote(stderr, strings.Join(s.Wrote, ", "), o.Folder)
 	}
 	return errors.Join(err, failed(s.Unsaved))
-}
-
-// checkOut refuses a folder that cannot be written to before anything is computed.
-func (f outputFlags) checkOut(folder files.Folder) error {
-	if folder.Path == "" {
-		return nil
-	}
-	return refused("out", folder.Check())
 }
 
 // options reads the flags of a sweep.

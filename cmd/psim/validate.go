@@ -175,15 +175,15 @@ func (f validateFlags) replay(ctx context.Context, names []string, stdout, stder
 	if err != nil {
 		return err
 	}
-	folder, written, err := new(outputFlags).given(files.Folder{Path: f.figures, Owner: "validate"})
-	if err != nil {
-		return flagged("out", err)
+	if err := new(outputFlags).checkOut(files.Folder{Path: f.figures, Owner: "validate"}); err != nil {
+		return err
 	}
 	report, err := published.Replay(tables)
 	if err != nil {
 		return failure{err}
 	}
-	if folder.Path != "" {
+	var written error
+	if f.figures != "" {
 		if written = f.draw(ctx, report); written == nil {
 			fmt.Fprintln(stderr, "wrote", visible(f.figures))
 		}
