@@ -71,9 +71,12 @@ func SearchPlans(ctx context.Context, c *configs.Config, q PlanQuery, progress f
 	if err := q.Shard.check(); err != nil {
 		return nil, err
 	}
+	if err := onceEach(q.Vary); err != nil {
+		return nil, err
+	}
 	vary := map[string][]string{}
 	for _, v := range q.Vary {
-		vary[v.Key] = append(vary[v.Key], v.Values...)
+		vary[v.Key] = v.Values
 	}
 	space, err := plans.New(c, plans.Query{Devices: q.Devices, Trainer: q.Trainer, Schedules: q.Schedules, Fix: q.Fix, Vary: vary, Margin: q.Margin})
 	if err != nil {

@@ -3,6 +3,7 @@ package psim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"psim/configs"
@@ -44,12 +45,10 @@ func checkVary(vary []reports.Variation) error {
 		return errors.New("a sweep varies at least one setting")
 	}
 	count, sizes := 1.0, []string{}
-	for i, v := range vary {
-		for _, before := range vary[:i] {
-			if before.Key == v.Key {
-				return fmt.Errorf("%s is varied twice; give all its values at once", v.Key)
-			}
-		}
+	if err := onceEach(vary); err != nil {
+		return err
+	}
+	for _, v := range vary {
 		if len(v.Values) == 0 {
 			return fmt.Errorf("%s has no values", v.Key)
 		}
@@ -63,6 +62,16 @@ func checkVary(vary []reports.Variation) error {
 	}
 	if count > maxPoints {
 		return fmt.Errorf("%s = %.0f points are more than the %d of a sweep; vary less, or in several sweeps", strings.Join(sizes, " × "), count, maxPoints)
+	}
+	return nil
+}
+
+// onceEach refuses a key that is varied twice.
+func onceEach(vary []reports.Variation) error {
+	for i, v := range vary {
+		if slices.ContainsFunc(vary[:i], func(before reports.Variation) bool { return before.Key == v.Key }) {
+			return fmt.Errorf("%s is varied twice; give all its values at once", v.Key)
+		}
 	}
 	return nil
 }

@@ -19,12 +19,10 @@ func (s *Space) ask(q Query) error {
 		values, asked := q.Vary[d.key]
 		fixed := slices.Contains(q.Fix, d.key)
 		switch {
-		case asked && fixed:
-			return fmt.Errorf("%s is fixed and varied; give one of the two", d.key)
+		case d.key == "schedule.name" && q.Schedules != nil && (asked || fixed):
+			return errors.New("schedules are given twice; give them once")
 		case fixed:
 			values = []string{text(d.at(&own))}
-		case d.key == "schedule.name" && q.Schedules != nil && asked:
-			return errors.New("schedules are given twice; give them once")
 		case d.key == "schedule.name" && q.Schedules != nil:
 			values = q.Schedules
 		case !asked:

@@ -124,6 +124,9 @@ func check(c *configs.Config, q Query) error {
 		if !setting.IsKey(configs.Config{}, key) {
 			return fmt.Errorf("%q is no key of a configuration%s", key, nearest.Suggest(key, Keys()))
 		}
+		if q.Vary[key] != nil {
+			return fmt.Errorf("%s is fixed and varied; give one of the two", key)
+		}
 	}
 	return nil
 }
