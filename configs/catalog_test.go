@@ -5,6 +5,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/BurntSushi/toml"
@@ -114,6 +115,35 @@ func TestLinks(t *testing.T) {
 		require.Equal(t, l.Tables(), read.Link.Tables())
 	}
 	require.True(t, seen["pcie4-no-p2p"] && seen["ib-hdr"], "these are in the contract")
+}
+
+// What a link is said to derive as another link's, or as another key of its own, is equal to
+// it, and says why.
+func TestLinksDeriveFromLinks(t *testing.T) {
+	var entries map[string]map[string]any
+	data, err := os.ReadFile("catalog/links.toml")
+	require.NoError(t, err)
+	_, err = toml.Decode(string(data), &entries)
+	require.NoError(t, err)
+	derived := 0
+	for name, keys := range entries {
+		for key, source := range keys["source"].(map[string]any) {
+			as, ok := strings.CutPrefix(source.(string), "derived: as ")
+			if !ok || strings.HasPrefix(as, "much of ") { // a share of another's, by their specifications
+				continue
+			}
+			of, why, _ := strings.Cut(as, ", ")
+			require.NotEmpty(t, why, "%s %s", name, key)
+			other, known := entries[of]
+			if !known {
+				require.Contains(t, keys, of, "%s %s names neither a link nor a key", name, key)
+				other = map[string]any{key: keys[of]}
+			}
+			require.Equal(t, other[key], keys[key], "%s %s", name, key)
+			derived++
+		}
+	}
+	require.Greater(t, derived, 20)
 }
 
 // Every device can be asked for by name, on its own link and any network.

@@ -23,11 +23,11 @@ func ExampleMake() {
 	//
 	// run          step     throughput       bubble  memory
 	// ddp=1        261 ms   31,375 tokens/s  0.0 %   9.12 GB
-	// ddp=2        362 ms   45,223 tokens/s  28.2 %  9.12 GB
-	// ddp=4        419 ms   78,221 tokens/s  38.0 %  9.12 GB
-	// model=2      138 ms   29,620 tokens/s  51.6 %  3.52 GB
+	// ddp=2        362 ms   45,319 tokens/s  28.1 %  9.12 GB
+	// ddp=4        417 ms   78,654 tokens/s  37.7 %  9.12 GB
+	// model=2      136 ms   30,090 tokens/s  50.9 %  3.52 GB
 	// pipeline=2   233 ms   17,555 tokens/s  68.8 %  3.51 GB
 	// gpipe=2      97.5 ms  42,003 tokens/s  22.5 %  3.51 GB
-	// gpipe=2 M=2  97.4 ms  42,060 tokens/s  28.0 %  3.51 GB
+	// gpipe=2 M=2  96.3 ms  42,534 tokens/s  27.2 %  3.51 GB
 	// gpipe=2 M=8  111 ms   37,006 tokens/s  22.1 %  3.51 GB
 }

@@ -89,22 +89,34 @@ func ncclOthers() Table {
 		Place:  "tables of measurements, see testdata/nccl_other.csv",
 		Fitted: "one to three ranges of sizes for every machine, from every second size (the 1st, 3rd, …); error on the others",
 		Note:   "The two B200 tables are single runs that are not smooth: 8 GPUs take 96 µs for 4 MiB, 116 for 8 and 115 for 16.",
-		Rows: func() ([]Row, error) {
-			return rowsPer([]string{"A", "B", "C", "D", "E"}, func(source string) ([]Row, error) {
-				machine := ncclMachine(source)
-				list := ncclTimings(machine, "us")
-				link, err := calibrate.FitLink(usedTimings(list))
-				if err != nil {
-					return nil, err
-				}
-				return rowPer(list, func(t ncclTiming) (Row, error) {
-					row := t.row(link)
-					row.Label = machine[0].text("hw") + " " + row.Label
-					return row, nil
-				})
-			})
-		},
+		Rows:   func() ([]Row, error) { return rowsPer([]string{"A", "B", "C", "D", "E"}, ncclMachineRows) },
 	}
+}
+
+// rcclMachines returns the same of AMD's devices and library.
+func rcclMachines() Table {
+	return Table{
+		Name: "rccl-machines", Title: "RCCL all-reduce of 8 MI300X and 8 MI355X, 1 KiB to 8 GiB", Figure: "rccl-machines",
+		Paper:  "hisohara/ai-scripts, RCCL smoke test; prasad-nair-amd/alibaba",
+		Place:  "tables of measurements, see testdata/nccl_other.csv",
+		Fitted: "three ranges of sizes for either machine, from every second size (the 1st, 3rd, …); error on the others",
+		Rows:   func() ([]Row, error) { return rowsPer([]string{"F", "G"}, ncclMachineRows) },
+	}
+}
+
+// ncclMachineRows predicts one machine's rows by a link that is fitted to every second one.
+func ncclMachineRows(source string) ([]Row, error) {
+	machine := ncclMachine(source)
+	list := ncclTimings(machine, "us")
+	link, err := calibrate.FitLink(usedTimings(list))
+	if err != nil {
+		return nil, err
+	}
+	return rowPer(list, func(t ncclTiming) (Row, error) {
+		row := t.row(link)
+		row.Label = machine[0].text("hw") + " " + row.Label
+		return row, nil
+	})
 }
 
 // ncclMachine returns the rows of one machine of nccl_other.csv.

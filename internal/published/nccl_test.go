@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel/calibrate"
 	"psim/costmodel/link"
+	"psim/internal/units"
 )
 
 // The catalog's ranges are the fit to the rows that are used, and to no other.
@@ -17,6 +19,7 @@ func TestCatalogIsTheFit(t *testing.T) {
 	for name, list := range map[string][]ncclTiming{
 		"nvlink3-a100": ncclTimings(records("nccl_a100.csv"), "ns"), "nvlink2-v100": ncclTimings(records("nccl_v100.csv"), "ns"),
 		"pcie3-no-p2p": others("A"), "nvlink4-h200": others("C"), "nvlink5-b200": others("D"),
+		"xgmi-mi300x": others("F"), "xgmi-mi355x": others("G"),
 	} {
 		fit, err := calibrate.FitLink(usedTimings(list))
 		require.NoError(t, err)
@@ -24,6 +27,22 @@ func TestCatalogIsTheFit(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, inTOML(fit.AllReduce), inTOML(link.AllReduce), "all_reduce of %s is to be:\n%s", name, inTOML(fit.AllReduce))
 	}
+}
+
+// The latency of InfiniBand is what a step of NCCL's trees takes on ABCI, where an all-reduce
+// of 8 B over 2, 4, 8 and 16 nodes takes so many microseconds: twice as many nodes are two
+// steps more (aistabci/abci2.0benchmark, allreduce: 8 A100 and HDR, 4 V100 and EDR).
+func TestLatencyOfInfiniBand(t *testing.T) {
+	mean := 0.0
+	for name, us := range map[string][4]float64{"ib-hdr": {32.62, 42.03, 51.38, 61.68}, "ib-edr": {17.93, 30.74, 40.79, 50.38}} {
+		step := (3*(us[3]-us[0]) + us[2] - us[1]) / 20 // least squares over 2, 4, 6 and 8 steps
+		link, err := catalogLink(name)
+		require.NoError(t, err)
+		require.Contains(t, link.Source["latency"], fmt.Sprintf("%.2f", step), name)
+		require.Equal(t, units.Duration(5*time.Microsecond), link.Latency, name)
+		mean += step / 2
+	}
+	require.InDelta(t, 5, mean, 0.2)
 }
 
 // inTOML writes ranges as the catalog has them.

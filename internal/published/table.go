@@ -113,7 +113,7 @@ func catalog() []Table {
 		gpt24090D(), coursePipeline(), cs1390Ratios(), cs1390Times(),
 		ncclTable("vtrain-2024-nccl-a100", "nccl_a100.csv", "nvlink3-a100"),
 		ncclTable("vtrain-2024-nccl-v100", "nccl_v100.csv", "nvlink2-v100"),
-		ncclOthers(), deepEP(), attentionRates(),
+		ncclOthers(), rcclMachines(), deepEP(), attentionRates(),
 	}, trainingRuns(), []Table{megatronBridge(), deepSeekV3()}, memoryTables())
 }
 
