@@ -128,8 +128,17 @@ func (p *Prediction) sameBatch(before *Prediction) bool {
 	return p.batch() == before.batch()
 }
 
-// failure says what was tried where nothing was found.
+// failure says what was tried where nothing was found, and why not more devices.
 func (s *remedySearch) failure(p *Prediction) string {
+	text := s.fruitless(p)
+	if m := p.Plan.Machine; m.DevicesPerNode > 0 && m.Network.Bandwidth == 0 {
+		text += fmt.Sprintf("; machine.network is not given, so that there can be no more than the %s of a node", units.Plural(m.DevicesPerNode, "device"))
+	}
+	return text
+}
+
+// fruitless says what was tried.
+func (s *remedySearch) fruitless(p *Prediction) string {
 	closest := strings.Join(s.closest, " --set ")
 	switch {
 	case p.Plan.Workload == nil && s.tried == 0:

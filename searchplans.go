@@ -98,6 +98,9 @@ func SearchPlans(ctx context.Context, c *configs.Config, q PlanQuery, progress f
 	if err := s.rank(context.WithoutCancel(ctx), found); err != nil {
 		return nil, err
 	}
+	if m, err := c.ReadMachine(); err == nil && m.Network.Bandwidth == 0 {
+		s.WithinNode = m.DevicesPerNode
+	}
 	s.Partial, s.Nothing = ctx.Err() != nil, space.Nothing()
 	return &s.PlanRanking, ctx.Err()
 }

@@ -73,8 +73,11 @@ func TestPlanTable(t *testing.T) {
 	require.NoError(t, none.WriteTable(&out))
 	none.WouldFit = nil
 	require.NoError(t, none.WriteTable(&out))
+	none.WithinNode = 8
+	require.NoError(t, none.WriteTable(&out))
 	none.Partial = true
 	require.NoError(t, none.WriteTable(&out))
+	require.NoError(t, reports.PlanRanking{Space: 9, Partial: true}.WriteTable(&out))
 	require.NoError(t, reports.PlanRanking{}.WriteTable(&out))
 	golden.Equal(t, "planranking.txt", out.Bytes())
 	seconds := 1.5

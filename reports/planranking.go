@@ -50,6 +50,9 @@ type PlanRanking struct {
 	Accuracy *StackAccuracy `json:"accuracy,omitempty"`
 	WouldFit []Remedy       `json:"would_fit,omitempty"` // where nothing fits: what would
 	Nothing  string         `json:"nothing,omitempty"`   // where there is no plan: which numbers do not divide
+	// WithinNode counts the devices of a node where no network joins nodes, so that no plan
+	// can have more; else 0.
+	WithinNode int `json:"-"`
 	// Varied are keys of several values that are no dimension: the table has columns of them.
 	Varied []string `json:"-"`
 	// Time that the search took: on stdout alone, in no file.

@@ -100,6 +100,9 @@ func (p RankedPlan) largestPart() string {
 	return m.parts()[0]
 }
 
+// decided counts the plans of which it is known whether they are among the best.
+func (p PlanRanking) decided() int { return p.Evaluated + p.Pruned }
+
 // Counted says how many plans there are, and what became of them.
 func (p PlanRanking) Counted() string {
 	text := fmt.Sprintf("%s plans: %s simulated", units.FormatCount(int64(p.Space)), units.FormatCount(int64(p.Evaluated)))
@@ -114,7 +117,7 @@ func (p PlanRanking) Counted() string {
 	if len(discarded) > 0 {
 		text += "; discarded without that: " + strings.Join(discarded, ", ")
 	}
-	if left := p.Space - p.Evaluated - p.Pruned; left > 0 {
+	if left := p.Space - p.decided(); left > 0 {
 		text += fmt.Sprintf("; %s not reached", units.FormatCount(int64(left)))
 	}
 	if p.Seconds != nil {
@@ -155,8 +158,11 @@ func (p PlanRanking) sure() []string {
 // printNothing says what would fit where nothing does.
 func (p PlanRanking) printNothing(out page) {
 	switch {
+	case p.Partial && p.decided() == 0:
+		out.print("\ninterrupted before any plan was decided\n")
+		return
 	case p.Partial:
-		out.print("\nno plan was found that fits in memory\n")
+		out.print("\ninterrupted: of %s decided until then none fits in memory\n", units.Plural(p.decided(), "plan"))
 		return
 	case p.Space == 0:
 		out.print("\nno plan divides network, batch and devices as asked\n")
@@ -173,7 +179,12 @@ func (p PlanRanking) printNothing(out page) {
 	case len(p.WouldFit) > 0:
 	case p.Space == 0:
 		out.print("  allow other values or schedules, or another number of devices\n")
+	case p.WithinNode > 0:
+		out.print("  nor without the margin or with any trainer: take a smaller model, shorter sequences or devices with more memory\n")
 	default:
 		out.print("  nor without the margin, with any trainer or with more devices: take a smaller model, shorter sequences or devices with more memory\n")
+	}
+	if p.WithinNode > 0 {
+		out.print("  machine.network is not given, so that no plan has more than the %s of a node; name one (psim list devices -v) to try more\n", units.Plural(p.WithinNode, "device"))
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -46,6 +47,25 @@ func TestNothingFits(t *testing.T) {
 	stdout, _, code = psim(t, "psim run gpipe --out - --set machine.memory_per_node=1GB")
 	require.Zero(t, code)
 	require.Regexp(t, `the closest is --set .*, which is 1\.\d+ GB short`, stdout)
+}
+
+// Where no network joins nodes, advice says why it does not take more devices, and psim
+// search does, too.
+func TestNothingFitsInNode(t *testing.T) {
+	userFolder(t)
+	const text = "[schedule]\nname = \"ddp\"\n[model]\npreset = \"gpt2-xl\"\nsequence_length = 1024\n[batch]\nglobal = 8\n" +
+		"[train]\nprecision = \"fp16\"\n[machine]\ndevice = \"t4\"\ndevices_per_node = 1\n"
+	require.NoError(t, os.WriteFile("t4.toml", []byte(text), 0o644))
+	stdout, _, code := psim(t, "psim run t4.toml --out -")
+	require.Zero(t, code)
+	require.Contains(t, stdout, " short; machine.network is not given, so that there can be no more than the 1 device of a node\n")
+	stdout, _, code = psim(t, "psim search t4.toml --devices 2")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stdout, "machine.network is not given, so that no plan has more than the 1 device of a node; name one (psim list devices -v) to try more\n")
+	stdout, stderr, code := psim(t, "psim search t4.toml")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stdout, "no plan fits: of all 4, parameters")
+	require.Empty(t, stderr)
 }
 
 // TestWouldFit checks every change that is said to make a run fit: with it the

@@ -32,7 +32,7 @@ number of equal microbatches. It ranks the plans that fit in the memory of a ran
 step time. The schedules "auto" and "auto-v", which search for an order themselves, are
 among them. Devices, batch and machine stay as CONFIG has them. If all stages have the
 same [times], a schedule with V stages per rank gives each a V-th of them, so that every
-rank does the same work.
+rank does the same work. Where no plan fits, search lists what they need, and ends with 1.
 
 --out writes plans.json and pareto.png, which shows the step time of every plan
 against the memory it needs. An interrupted search keeps what it has found.`
@@ -97,7 +97,11 @@ func runSearch(ctx context.Context, path string, f outputFlags, rows int, stdout
 	if f.out = folder.Path; err != nil {
 		f.out = folder.Aside().Path
 	}
-	return errors.Join(f.report(ctx, c.Name(), found, rows, time.Since(start), stdout, stderr), err)
+	err = errors.Join(f.report(ctx, c.Name(), found, rows, time.Since(start), stdout, stderr), err)
+	if err == nil && (len(found.Plans) == 0 || !found.Plans[0].Fits()) {
+		return f.nothingFits()
+	}
+	return err
 }
 
 // report prints what was found, and writes it into the folder. What was found until
@@ -122,4 +126,25 @@ func (f outputFlags) report(ctx context.Context, name string, found *lib.Ranking
 	seconds := took.Seconds()
 	found.Seconds = &seconds
 	return errors.Join(found.WriteJSON(stdout), written)
+}
+
+// noPlan says that a search has no answer, which in words the table has said.
+func (f outputFlags) noPlan(found reports.PlanRanking) error {
+	if found.Nothing != "" {
+		return f.inWords(failure{fmt.Errorf("there is no such plan: %s", found.Nothing)})
+	}
+	return f.nothingFits()
+}
+
+// nothingFits says that no plan of a search does.
+func (f outputFlags) nothingFits() error {
+	return f.inWords(failure{errors.New("no plan fits in memory")})
+}
+
+// inWords marks an error that the words on stdout have said, where these are what is printed.
+func (f outputFlags) inWords(err error) error {
+	if f.json {
+		return err
+	}
+	return said{err}
 }

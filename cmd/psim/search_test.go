@@ -80,6 +80,19 @@ func TestSearchFiles(t *testing.T) {
 	require.Len(t, contents(t, "a"), 1)
 }
 
+// Where plans do not fit, all are listed, and that is the command's answer.
+func TestSearchNoneFits(t *testing.T) {
+	userFolder(t)
+	stdout, stderr, code := psim(t, "psim search gpipe --set machine.compute.memory=1GB")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stdout, "none fits in memory; the least is needed with")
+	require.Empty(t, stderr)
+	stdout, stderr, code = psim(t, "psim search gpipe --set machine.compute.memory=1GB --json")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stdout, `"fits_memory": false`)
+	require.Equal(t, "psim: no plan fits in memory\n", stderr)
+}
+
 // With [times] that are alike for all stages, schedules with several stages per rank
 // take part, and every rank does the same work in all.
 func TestSearchCuts(t *testing.T) {
@@ -119,7 +132,7 @@ func TestSearchCuts(t *testing.T) {
 func TestSearchPrunes(t *testing.T) {
 	userFolder(t)
 	stdout, _, code := psim(t, "psim search gpipe --json --set batch.global=2 --set machine.compute.memory=100MB")
-	require.Zero(t, code)
+	require.Equal(t, exitFailed, code)
 	plans, err := reports.ReadPlans(strings.NewReader(stdout))
 	require.NoError(t, err)
 	require.Empty(t, plans.Plans)
@@ -184,8 +197,8 @@ func TestSearchInterrupted(t *testing.T) {
 func TestSearchLeavesOut(t *testing.T) {
 	userFolder(t)
 	const line = "psim search gpt2-4090d-pipeline --set machine.compute.memory=1370MB"
-	stdout, stderr, code := psim(t, line+" --json")
-	require.Zero(t, code, stderr)
+	stdout, _, code := psim(t, line+" --json")
+	require.Equal(t, exitFailed, code, "none of those that are left fits")
 	plans, err := reports.ReadPlans(strings.NewReader(stdout))
 	require.NoError(t, err)
 	reasons := map[string]string{}
@@ -199,7 +212,7 @@ func TestSearchLeavesOut(t *testing.T) {
 	require.Contains(t, reasons["1f1b"], "it needs one stage per rank")
 	require.False(t, plans.Plans[0].FitsMemory)
 	stdout, _, code = psim(t, line)
-	require.Zero(t, code)
+	require.Equal(t, exitFailed, code)
 	require.Contains(t, stdout, "\nnot possible here (--json says why): torchgpipe, 1f1b, ")
 	require.NotEmpty(t, plans.Plans[0].Warnings)
 	require.Contains(t, stdout, "\nwarning: "+plans.Plans[0].Warnings[0]+"\n")

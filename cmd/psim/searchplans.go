@@ -233,18 +233,6 @@ func printPlans(found reports.PlanRanking, o outputFlags, cmd *cobra.Command) er
 	return found.WriteTable(cmd.OutOrStdout())
 }
 
-// noPlan says that a search has no answer, which in words the table has said.
-func (f outputFlags) noPlan(found reports.PlanRanking) error {
-	err := failure{errors.New("no plan fits in memory")}
-	if found.Nothing != "" {
-		err = failure{fmt.Errorf("there is no such plan: %s", found.Nothing)}
-	}
-	if f.json {
-		return err
-	}
-	return said{err}
-}
-
 // search runs the search, and tells how far it is.
 func (f planFlags) search(ctx context.Context, c *configs.Config, q lib.PlanQuery, o outputFlags, stderr io.Writer) (*lib.PlanRanking, error) {
 	p, start := newProgress(stderr, o.quiet), time.Now()
