@@ -13,7 +13,7 @@ import (
 
 // attentionWidths names the device whose rows say how much slower narrow heads are, where a
 // device's own have heads of one width only.
-var attentionWidths = map[string]string{"b200-180gb-sxm": "gb300-nvl72", "gb200-nvl72": "gb300-nvl72", "mi300x": "mi355x"}
+var attentionWidths = map[string]string{"b200-180gb-sxm": "gb300-nvl72", "gb200-nvl72": "gb300-nvl72", "mi300x": "mi355x", "mi250x": "mi355x"}
 
 // attentionAs names the device whose values another has that has no rows to be fitted to.
 var attentionAs = map[string]string{

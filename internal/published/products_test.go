@@ -38,7 +38,7 @@ var measuredChips = []chip{
 	{"H100", []string{"h100-80gb-sxm", "h100-80gb-pcie"}, 8, 99, 0, 0, 64, 5.9, 6.5, true},
 	{"H20", []string{"h20-96gb-sxm"}, 2, 8, 304, 288, 320, 0.7, 1.2, false},
 	{"B200", []string{"b200-180gb-sxm"}, 2, 52, 0, 0, 48, 8.3, 9.5, true},
-	{"MI355X", []string{"mi355x"}, 2, 207, 144, 64, 224, 24.4, 24.5, false},
+	{"MI355X", []string{"mi355x"}, 2, 207, 144, 64, 224, 24.3, 24.4, false},
 }
 
 // The catalog's half rows are those that measured products fit, as well as is said here,
