@@ -48,7 +48,8 @@ func (r record) attention() (Row, error) {
 // attentionDevice returns a device of the catalog, or RTX A5000, which it lacks: a GA102 with
 // 8,192 lanes at 1,695 MHz, whose tensor cores do four times as much as these in 16 bits
 // (19.2 and half of 153.4 TFLOP/s of RTX A4000: ecer.com, a copy of its datasheet, read
-// 2026-11), of which products are taken to reach the share of rtx-3090.
+// 2026-11), of which long runs keep 0.804 of its best product (docs/products.md), 93.9
+// TFLOP/s (testdata/rates.csv).
 func attentionDevice(name string) (costmodel.Device, error) {
 	base := name
 	if name == "rtx-a5000" {
@@ -58,6 +59,7 @@ func attentionDevice(name string) (costmodel.Device, error) {
 		if d.Name == base {
 			if name != base {
 				d.Name, d.Peak.BF16 = name, 4*8192*2*1.695e9
+				d.Efficiency.BF16 = 0.804 * 93.9e12 / float64(d.Peak.BF16)
 			}
 			return d, nil
 		}
