@@ -138,6 +138,31 @@ func TestTimelineColors(t *testing.T) {
 	require.Contains(t, seen, uint32(0xf0e442))
 }
 
+// The first rank sends half as many messages as the next: where those of that one can only be
+// drawn as shares of time, its own, which could be drawn one by one, are so too.
+func TestMessagesAlike(t *testing.T) {
+	var b bytes.Buffer
+	trace := run(t, "1f1b", 3, 400, times{f: 10 * ms, b: 20 * ms, send: ms / 10})
+	require.NoError(t, reports.Timeline(&b, reports.PNG, "title", reports.Panel{Trace: trace}))
+	image, err := png.Decode(&b)
+	require.NoError(t, err)
+	const activationsSent = 0x7f8c99
+	longest := 0 // how many pixels of that are above each other
+	for x := range image.Bounds().Dx() {
+		column := 0
+		for y := range image.Bounds().Dy() * 2 / 3 { // above the legend
+			if r, g, b, _ := image.At(x, y).RGBA(); r>>8<<16|g>>8<<8|b>>8 == activationsSent {
+				column++
+			} else {
+				column = 0
+			}
+			longest = max(longest, column)
+		}
+	}
+	require.Positive(t, longest)
+	require.LessOrEqual(t, longest, 4, "a share of 1 % is as high as the least that can be seen")
+}
+
 func TestPictureErrors(t *testing.T) {
 	var b bytes.Buffer
 	trace := run(t, "1f1b", 2, 2, unit())

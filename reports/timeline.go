@@ -70,6 +70,7 @@ type timelinePanel struct {
 	pitch   vg.Length     // from row to row
 	point   time.Duration // of the narrowest task that can be told from others
 	dense   bool
+	shared  [lanes]bool // drawn as shares of time
 	label   [lanes]labelling
 }
 
@@ -154,8 +155,16 @@ func (p *timelinePanel) resolve(width vg.Length, span time.Duration) {
 	task := typical(p.actions.durations(p.Trace.Graph, workLane))
 	p.dense = task > 0 && task < p.point
 	for lane := range p.label {
+		p.shared[lane] = p.dense && (lane == workLane || p.crowded(lane))
 		p.label[lane] = p.labelling(lane, width/vg.Length(span))
 	}
+}
+
+// crowded reports whether some rank has more bars in a lane than can be told apart. The
+// lane is drawn alike for all ranks, so that the one with more does not look less busy.
+func (p *timelinePanel) crowded(lane int) bool {
+	const apart = 500
+	return slices.ContainsFunc(p.bars, func(row [lanes][]bar) bool { return len(row[lane]) > apart })
 }
 
 // size chooses the heights of the lanes, given the number of rows in the

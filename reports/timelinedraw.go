@@ -53,7 +53,7 @@ func (p *timelinePanel) drawLane(c canvas, rank, lane int) {
 	}
 	c.fill(background, chart.Snap(c.x(p.from)), chart.Snap(c.x(p.end)))
 	bars := p.bars[rank][lane]
-	if p.dense && (lane == workLane || len(bars) > 500) {
+	if p.shared[lane] {
 		const point = 0.5 // the least height that can be seen
 		for _, b := range shares(bars, p.from, p.end, c.x, shareColumn, point/float64(c.height)) {
 			c.block(b)
