@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"psim/costmodel"
 	"psim/internal/units"
 	"psim/reports"
 	"psim/schedules"
@@ -117,10 +118,23 @@ func (p *Prediction) fasterDevices() (list []change) {
 	if d.Launch > 0 {
 		list = append(list, change{"machine.compute.launch=0us"})
 	}
-	if h := p.Plan.Machine.Host; h.Operation+h.Task+h.Layer > 0 {
-		list = append(list, change{"machine.host.operation=0us", "machine.host.task=0us", "machine.host.layer=0us"})
+	if free := freeHost(p.Plan.Machine.Host); free != nil {
+		list = append(list, free)
 	}
 	return list
+}
+
+// freeHost takes away all that a host takes to launch.
+func freeHost(h costmodel.Host) (sets change) {
+	for _, takes := range []struct {
+		key  string
+		time units.Duration
+	}{{"operation", h.Operation}, {"task", h.Task}, {"layer", h.Layer}} {
+		if takes.time > 0 {
+			sets = append(sets, "machine.host."+takes.key+"=0us")
+		}
+	}
+	return sets
 }
 
 // fourDigits rounds what people may have to type.
