@@ -11,7 +11,7 @@ import (
 // megatronBridge replays NVIDIA's performance summaries of Megatron-Bridge.
 func megatronBridge() Table {
 	return Table{
-		Name: "megatron-bridge", Title: "Llama 3, DeepSeek-V3, Qwen3 and GPT-OSS on 8 to 1,024 H100, B200, B300, GB200 and GB300, Megatron-Bridge",
+		Name: "megatron-bridge", Title: "Llama 3, DeepSeek-V3, Qwen3 and GPT-OSS on 8 to 1,024 GPUs, H100 to GB300",
 		Figure: "megatron-bridge", Paper: runsPaper,
 		Place:  "NVIDIA-NeMo/Megatron-Bridge @067f987, docs/performance-summary.md and docs/performance-summary-archive.md",
 		Fitted: "shares of the peak in 8 and in 4 bits of stack megatron-te on H100, GB200 and GB300, from a plan of Llama 3 each; the host's time for an operation without CUDA graphs, from Qwen3-30B's plan for 16 H100; what NCCL's all-to-all reaches of the network, from Qwen3-235B's plan for 256 H100 from 26.04 on",

@@ -11,6 +11,7 @@ import (
 
 	"psim/internal/files"
 	"psim/reports"
+	"psim/reports/chart"
 )
 
 // Every table has a name of its own, says where it is from, and is replayed to
@@ -27,6 +28,7 @@ func TestCatalog(t *testing.T) {
 			require.NotEmpty(t, text, table.Name)
 			require.NotContains(t, text, "|", "it stands in a Markdown table")
 		}
+		require.Equal(t, table.Title, chart.Shorten(table.Title, chart.Text(chart.LegendSize), chart.LegendRoom), "the legend of its figure names it")
 		r := all.Tables[i]
 		labels := map[string]bool{}
 		for _, row := range r.Replayed {

@@ -17,17 +17,21 @@ type entry struct {
 // The measures of a legend.
 const (
 	legendLine  = vg.Length(14)
-	legendSize  = vg.Length(9)
 	sampleWidth = vg.Length(13)
 	sampleSpace = vg.Length(17)
 	entrySpace  = vg.Length(14) // after each
 )
 
+// LegendSize is that of the letters of a legend, and LegendRoom how wide a text of it may be.
+const (
+	LegendSize = vg.Length(9)
+	LegendRoom = vg.Length(380)
+)
+
 // Explain adds an entry to the legend: what is drawn like the sample, which may
 // be nil, means what the text says.
 func (f *Figure) Explain(text string, sample plot.Thumbnailer) {
-	const most = 380 // of the width
-	f.legend = append(f.legend, entry{Shorten(text, Text(legendSize), most), sample})
+	f.legend = append(f.legend, entry{Shorten(text, Text(LegendSize), LegendRoom), sample})
 }
 
 // Remark adds texts to the legend that explain the whole figure.
@@ -39,7 +43,7 @@ func (f *Figure) Remark(texts []string) {
 
 // width adds up the sample, the text and the space after it.
 func (e entry) width() vg.Length {
-	w := Text(legendSize).Width(e.text) + entrySpace
+	w := Text(LegendSize).Width(e.text) + entrySpace
 	if e.sample != nil {
 		w += sampleSpace
 	}
@@ -76,7 +80,7 @@ func drawLegend(c draw.Canvas, lines [][]entry, x vg.Length) {
 				e.sample.Thumbnail(&draw.Canvas{Canvas: c.Canvas, Rectangle: box})
 				text.X += sampleSpace
 			}
-			c.FillText(Text(legendSize), text, e.text)
+			c.FillText(Text(LegendSize), text, e.text)
 			at.X += e.width()
 		}
 	}
