@@ -124,7 +124,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	}
 	w := &stages.Workload{
 		Network: network, Training: training, Samples: samples, Shards: shards, Replicas: c.Parallel.Data, Context: c.Parallel.Context, Zero: c.Parallel.Zero,
-		Bucket: int64(c.Parallel.Bucket), Overlap: c.Parallel.Overlap, NoReduceScatter: c.Parallel.Collectives == "gloo",
+		Bucket: c.Parallel.Bucket.Bytes, BucketGradients: c.Parallel.Bucket.Gradients, Overlap: c.Parallel.Overlap, NoReduceScatter: c.Parallel.Collectives == "gloo",
 		WholeLast: c.Schedule.WholeLast, PerTensor: c.Parallel.Gather == schedules.GatherTensor, Copied: c.Parallel.Gather == schedules.GatherCopied, Simplified: c.Parallel.Simplified, Broadcast: c.Parallel.Broadcast, OverlapGather: c.Parallel.OverlapGather,
 		Process: c.Memory.Process(c.groups()),
 	}

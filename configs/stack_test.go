@@ -112,7 +112,7 @@ func settingSourced(s configs.Stack, list, set string) bool {
 		if of && slices.Contains(words, key) {
 			return true
 		}
-		as, ok := strings.CutPrefix(strings.TrimPrefix(clause, "assumed: "), "as ")
+		as, ok := strings.CutPrefix(strings.TrimPrefix(strings.TrimPrefix(clause, "assumed: "), "derived: "), "as ")
 		as, _, _ = strings.Cut(as, ",")
 		if ok && slices.Contains(s.Devices[as], set) && settingSourced(s, as, set) {
 			return true
@@ -141,7 +141,7 @@ func TestStackUnderSettings(t *testing.T) {
 	require.False(t, c.Defined("machine.host.waits"), "nobody has given it")
 	c, err = c.With("machine.device=h100-80gb-sxm")
 	require.NoError(t, err)
-	require.InDelta(t, 0.304, c.Machine.Compute.Attention, 1e-9)
+	require.InDelta(t, 0.322, c.Machine.Compute.Attention, 1e-9)
 	c, err = c.With("train.stack=none")
 	require.NoError(t, err)
 	require.False(t, c.Machine.Host.Waits)
@@ -233,7 +233,7 @@ func TestStackMixtures(t *testing.T) {
 		require.NoError(t, err)
 		return c.Machine.Host
 	}
-	require.Equal(t, costmodel.Host{Operation: 33500}, host("llama3-8b"))
+	require.Equal(t, costmodel.Host{Operation: 33800}, host("llama3-8b"))
 	require.Equal(t, host("llama3-8b"), host("qwen3-30b-a3b", "model.capacity=1"))
 	in := host("qwen3-30b-a3b")
 	require.True(t, in.Waits)

@@ -2,15 +2,16 @@ package stages
 
 import "psim/costmodel/arch"
 
-// firstBucket closes the first bucket, which PyTorch keeps small so that the first
-// collective starts early.
+// firstBucket closes the first bucket of a limit in bytes, which PyTorch keeps small so that
+// the first collective starts early.
 const firstBucket = 1 << 20
 
 // buckets joins the gradients of tensors, in the order in which they become
 // complete, into what travels together. A bucket is closed when it has reached
 // Bucket bytes, so it may exceed it; the first closes at 1 MiB. A limit of 0 keeps
 // every tensor by itself (Li et al. 2020, "PyTorch Distributed", section 3.2.2;
-// PyTorch's reducer).
+// PyTorch's reducer). With BucketGradients it is closed at so many, the first one, too
+// (Megatron-LM, megatron/core/distributed/param_and_grad_buffer.py).
 //
 // Gradients of experts that are divided among devices by themselves have buckets of their
 // own.
@@ -25,8 +26,8 @@ func (p *Plan) buckets(tensors []arch.Tensor) []Bucket {
 		b := &open[of]
 		b.Tensors = append(b.Tensors, t.Name)
 		b.Bytes += t.Shape.Elements() * p.PerParameter.Gradient
-		closes := p.Bucket
-		if len(buckets) == 0 {
+		closes := p.bucketBytes()
+		if len(buckets) == 0 && p.BucketGradients == 0 {
 			closes = min(closes, firstBucket)
 		}
 		if b.Bytes >= closes {
@@ -39,6 +40,14 @@ func (p *Plan) buckets(tensors []arch.Tensor) []Bucket {
 		}
 	}
 	return buckets
+}
+
+// bucketBytes returns the size that closes a bucket.
+func (p *Plan) bucketBytes() int64 {
+	if p.BucketGradients > 0 {
+		return p.BucketGradients * p.PerParameter.Gradient
+	}
+	return p.Bucket
 }
 
 // ahead cuts a stage into pieces whose parameters are gathered beside its first forward.
@@ -57,7 +66,7 @@ func (p *Plan) ahead(st *Stage) []Piece {
 			}
 		}
 		n := len(pieces)
-		whole := n == 0 || gradients > 0 && gradients >= p.Bucket
+		whole := n == 0 || gradients > 0 && gradients >= p.bucketBytes()
 		if whole && (parameters > 0 || n == 0) {
 			n, pieces, gradients = n+1, append(pieces, Piece{}), 0
 		}

@@ -45,6 +45,8 @@ type Workload struct {
 	// Buckets); 0 sends every tensor by itself. With ZeRO 3 a stage's gradients
 	// travel whole.
 	Bucket int64
+	// BucketGradients closes a bucket at so many gradients, in place of Bucket; 0 does not.
+	BucketGradients int64
 	// Overlap has gradients leave before the backward ends, bucket by bucket.
 	Overlap bool
 	// Broadcast has the first replica send its parameters to the others before the step,

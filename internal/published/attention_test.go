@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"psim/configs"
 )
 
 // attentionWidths names the device whose rows say how much slower narrow heads are, where a
@@ -66,12 +68,43 @@ func TestAttentionIsTheFit(t *testing.T) {
 	}
 }
 
+// Attention of stack megatron-te on Hopper is the mean of logarithms over cuDNN's rows of 128
+// features, over what its products reach; half_head, to its last digit, comes from rows that
+// differ in the width of heads.
+func TestStackAttentionIsTheFit(t *testing.T) {
+	half, found := halfHeadFit(t, "h100-80gb-sxm", "megatron-te")
+	require.True(t, found)
+	sum, n := 0., 0.
+	for _, r := range attentionRows("megatron-te") {
+		if r.text("features") == "128" {
+			d, err := attentionDevice(r.text("device"))
+			require.NoError(t, err)
+			sum, n = sum+math.Log(wideRate(t, r, half)*d.Efficiency.BF16), n+1
+		}
+	}
+	for _, s := range configs.Stacks() {
+		for _, chip := range []string{"h100", "h200", "h800"} {
+			if s.Name != "megatron-te" {
+				continue
+			}
+			var efficiency, attention, halfHead float64
+			for _, set := range s.Devices[chip] {
+				fmt.Sscanf(set, "machine.compute.efficiency = %g", &efficiency)
+				fmt.Sscanf(set, "machine.compute.attention = %g", &attention)
+				fmt.Sscanf(set, "machine.compute.half_head = %g", &halfHead)
+			}
+			require.InDelta(t, math.Exp(sum/n)/efficiency, attention, 5.1e-3, chip)
+			require.Equal(t, half, halfHead, chip)
+		}
+	}
+}
+
 // attentionFit returns the least squares of logarithms: first half_head over rows that
 // differ in nothing but the width of heads, and then attention over the rows that count.
 func attentionFit(t *testing.T, name string) (attention, half float64) {
 	half = -1
 	for _, as := range []string{name, attentionWidths[name]} {
-		if h, found := halfHeadFit(t, as); half < 0 && found {
+		if h, found := halfHeadFit(t, as, "fit", "widths"); half < 0 && found {
 			half = h
 		}
 	}
@@ -89,11 +122,11 @@ func attentionFit(t *testing.T, name string) (attention, half float64) {
 	return math.Exp(sum / n), half
 }
 
-// halfHeadFit looks for a whole number of features, and reports whether there are rows of
-// two widths.
-func halfHeadFit(t *testing.T, name string) (best float64, found bool) {
+// halfHeadFit looks for a whole number of features in rows of some uses, and reports whether
+// there are rows of two widths.
+func halfHeadFit(t *testing.T, name string, uses ...string) (best float64, found bool) {
 	groups := map[string][]record{}
-	for _, r := range attentionRows("fit", "widths") {
+	for _, r := range attentionRows(uses...) {
 		if r.text("device") == name {
 			key := r.text("kernel") + r.text("tokens") + r.text("mask") + r.text("source")
 			groups[key] = append(groups[key], r)
