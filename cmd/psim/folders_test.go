@@ -54,10 +54,14 @@ func TestRefusedBefore(t *testing.T) {
 		require.Equal(t, "psim: --out /proc/x: cannot be made: the kernel's folders keep no files\n", stderr)
 		require.Empty(t, stdout)
 	}
-	stdout, stderr, code := psim(t, "psim run gpipe --trace /proc/x.json")
-	require.Equal(t, exitUsage, code)
-	require.Equal(t, "psim: --trace /proc/x.json: cannot be written: the kernel's folders keep no files\n", stderr)
-	require.Empty(t, stdout)
+	for flag, command := range map[string]string{
+		"--trace /proc/x.json": "run gpipe", "--out /proc/x.png": "plot timeline ddp=1", "--plot /proc/x.png": "schedule gpipe --stages 2 --microbatches 2",
+	} {
+		stdout, stderr, code := psim(t, "psim "+command+" "+flag)
+		require.Equal(t, exitUsage, code, command)
+		require.Equal(t, "psim: "+flag+": cannot be written: the kernel's folders keep no files\n", stderr)
+		require.Empty(t, stdout)
+	}
 }
 
 // Files of two runs in one folder are not drawn or compared.

@@ -27,7 +27,7 @@ func writeOne(cmd *cobra.Command, flag, path string, render func(io.Writer) erro
 	}
 	if err := f.Write(cmd.Context(), []files.File{file}); err != nil {
 		if reason := files.CheckWritable(f.Path); reason != nil { // which may say more
-			err = failure{fmt.Errorf("%s: cannot be written: %s", path, files.Reason(reason))}
+			err = fmt.Errorf("%s: cannot be written: %s", path, files.Reason(reason))
 		}
 		return flagged(flag, err)
 	}
