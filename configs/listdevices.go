@@ -87,7 +87,7 @@ func describeDevice(w io.Writer, d costmodel.Device) {
 		{"memory", d.Memory}, {"memory_bandwidth", d.MemoryBandwidth}, {"flops", strings.Join(peaks, ", ")},
 		{"efficiency", nil}, {"launch", d.Launch}, {"half_rows", d.HalfRows}, {"half_rows_fp32", d.HalfRowsFP32},
 		{"multiprocessors", d.Multiprocessors}, {"serial_tiles", d.SerialTiles}, {"unaligned", d.Unaligned}, {"unaligned_heads", d.UnalignedHeads},
-		{"attention", d.Attention}, {"half_head", d.HalfHead}, {"link", d.Link},
+		{"attention", d.Attention}, {"half_head", d.HalfHead}, {"head_multiple", d.HeadMultiple}, {"link", d.Link},
 		{"domain", d.Domain}, {"microscaling", d.Microscaling},
 	} {
 		switch {

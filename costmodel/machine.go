@@ -52,6 +52,8 @@ type Device struct {
 	// is taken for 1. Heads of HalfHead features reach half of it.
 	Attention float64 `toml:"attention"`
 	HalfHead  float64 `toml:"half_head"`
+	// HeadMultiple is what the kernel pads the features of a head to a multiple of; 0 is none.
+	HeadMultiple int `toml:"head_multiple"`
 	// Link names the link between devices of a node that it comes with, which joins at most
 	// Domain of them; 0 is not known.
 	Link   string `toml:"link"`

@@ -24,6 +24,7 @@ type Compute struct {
 	ragged     float64 // the same of products of attention
 	attention  float64 // FLOP/s of fused attention with wide heads
 	halfHead   float64
+	padded     int // what kernels of attention pad heads to a multiple of; 0 is nothing
 	launch     time.Duration
 	element    float64 // bytes of an activation
 	measured   curves
@@ -61,7 +62,7 @@ func NewCompute(d Device, t arch.Training) (Compute, error) {
 	if t.Microbatches > 0 {
 		c.added = 1 - 1/t.Microbatches
 	}
-	c.attention, c.halfHead = flops*cmp.Or(d.Attention, 1), d.HalfHead
+	c.attention, c.halfHead, c.padded = flops*cmp.Or(d.Attention, 1), d.HalfHead, d.HeadMultiple
 	c.processors, c.serial = float64(d.Multiprocessors), d.SerialTiles
 	c.unaligned, c.ragged = cmp.Or(d.Unaligned, 1), cmp.Or(d.UnalignedHeads, d.Unaligned, 1)
 	if precision == "fp32" { // which is what was measured
@@ -96,7 +97,7 @@ func (c Compute) alone(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	computing := 0.0
 	switch {
 	case o.Class == arch.Attention:
-		computing = c.fused(o, flops)
+		computing = c.fused(o, p, samples)
 	case flops > 0:
 		computing = c.product(o, p, flops, samples)
 	}
@@ -120,8 +121,9 @@ func (c Compute) gather(o arch.Op) time.Duration {
 // fused returns the time in seconds to compute attention in one kernel: of the square
 // what its tiles cover. What a pair of tokens takes beside products, such as its
 // exponential, is as much for narrow heads as for wide ones.
-func (c Compute) fused(o arch.Op, flops float64) float64 {
-	return flops * o.Covered() / c.attention * (1 + c.halfHead/o.HeadFeatures())
+func (c Compute) fused(o arch.Op, p arch.Pass, samples int64) float64 {
+	o = o.PaddedHeads(c.padded)
+	return float64(o.FLOPs(p)) * float64(samples) * o.Covered() / c.attention * (1 + c.halfHead/o.HeadFeatures())
 }
 
 // detectionKernels look through a gradient: one compares it with itself, which writes a

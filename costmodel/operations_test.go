@@ -196,4 +196,17 @@ func TestFusedAttention(t *testing.T) {
 	require.Zero(t, c.Op(o, arch.WeightGradient, 1))
 	o.Inner = 128
 	require.InDelta(t, 2*work/0.5e12*1.5, c.Op(o, arch.Forward, 1).Seconds(), 1e-8)
+
+	// Padded heads take as long as those that are as wide as the padding, in each product.
+	d.HeadMultiple = 128
+	padded, err := costmodel.NewCompute(d, arch.Training{Precision: "bf16"})
+	require.NoError(t, err)
+	for _, pass := range []arch.Pass{arch.Forward, arch.InputGradient} {
+		for _, width := range [][4]int64{{64, 0, 128, 0}, {128, 0, 128, 0}, {129, 0, 256, 0}, {192, 128, 256, 128}} {
+			o.Inner, o.Values = width[0], width[1]
+			narrow := padded.Op(o, pass, 1)
+			o.Inner, o.Values = width[2], width[3]
+			require.Equal(t, c.Op(o, pass, 1), narrow, width)
+		}
+	}
 }

@@ -39,6 +39,15 @@ func (o Op) Covered() float64 {
 // HeadFeatures is the mean of the features that the products of fused attention go over.
 func (o Op) HeadFeatures() float64 { return float64(o.Inner+cmp.Or(o.Values, o.Inner)) / 2 }
 
+// PaddedHeads returns a core whose heads are padded to a multiple of so many features, each
+// of its products; 0 pads nothing.
+func (o Op) PaddedHeads(multiple int) Op {
+	if n := int64(multiple); n > 0 {
+		o.Inner, o.Values = (o.Inner+n-1)/n*n, (o.Values+n-1)/n*n
+	}
+	return o
+}
+
 // Fused returns the model with fused attention, unless it says how its attention is
 // computed, has Megatron's kernels, or is no transformer.
 func (m Model) Fused() Model {

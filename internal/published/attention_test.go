@@ -196,7 +196,13 @@ func attentionTable(t *testing.T) string {
 			products, err = d.Achievable("fp16")
 		}
 		require.NoError(t, err)
-		rate := func(features float64) float64 { return products * d.Attention / (1 + d.HalfHead/features) / 1e12 }
+		rate := func(features float64) float64 {
+			padded := features
+			if n := float64(d.HeadMultiple); n > 0 {
+				padded = n * math.Ceil(features/n)
+			}
+			return products * d.Attention / (1 + d.HalfHead/padded) * features / padded / 1e12
+		}
 		n, off, kernels, sources := attentionFitted(t, name)
 		fmt.Fprintf(&b, "| %s | %.3f | %.0f | %.0f and %.0f | %d | %.1f %% | %s | %s | %s |\n", name, d.Attention, d.HalfHead, rate(64), rate(128), n, 100*off, kernels, sources, alsoAs(name))
 	}
