@@ -34,7 +34,7 @@ func derivations() (list []derivation) {
 		}
 	}
 	squares("fp16", sxm, "bf16", "v100-16gb-sxm", "h100-80gb-pcie", "h20-96gb-sxm", "l4", "t4", "a10g", "rtx-4090", "rtx-2080ti")
-	squares("bf16", sxm, "bf16", "h100-80gb-pcie", "h20-96gb-sxm", "b200-180gb-sxm", "gb300-nvl72", "l4", "a10g", "rtx-4090")
+	squares("bf16", sxm, "bf16", "h100-80gb-pcie", "h20-96gb-sxm", "b200-180gb-sxm", "gb300-nvl72", "l4", "a10g", "rtx-4090", "tpu-v5e", "tpu-v6e")
 	squares("fp8", sxm, "bf16", "b200-180gb-sxm", "gb200-nvl72")
 	squares("fp4", sxm, "bf16", "b200-180gb-sxm", "gb200-nvl72")
 	squares("fp16", "a100-80gb-sxm", "fp16", "a100-40gb-pcie")
@@ -60,6 +60,17 @@ func derivations() (list []derivation) {
 		{"a10g", "fp32", "squares-126", "rtx-3090", "fp32", "database"},
 		{"rtx-4090", "fp32", "squares-20", "rtx-4090d", "fp32", "squares-20"},
 		{"p40", "fp32", "database", sxm, "fp32", "squares-79"},
+		{"mi250x", "bf16", "mamf", sxm, "bf16", "mamf"},
+		{"mi300x", "bf16", "mamf", sxm, "bf16", "mamf"},
+		{"mi325x", "bf16", "mamf", sxm, "bf16", "mamf"},
+		{"mi355x", "bf16", "mamf", sxm, "bf16", "mamf"},
+		{"mi300x", "fp16", "maf", "mi300x", "bf16", "maf"},
+		{"mi325x", "fp16", "taf", "mi325x", "bf16", "taf"},
+		{"mi300x", "fp8", "bohman", sxm, "bf16", "mamf"},
+		{"mi325x", "fp8", "taf", sxm, "bf16", "mamf"},
+		{"mi355x", "fp8", "cdna4", sxm, "bf16", "mamf"},
+		{"mi250x", "fp32", "rocblas", sxm, "fp32", "squares-79"},
+		{"mi300x", "fp32", "rocblas", sxm, "fp32", "squares-79"},
 	}...)
 }
 
