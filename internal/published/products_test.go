@@ -1,6 +1,7 @@
 package published
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -30,11 +31,11 @@ type chip struct {
 }
 
 var measuredChips = []chip{
-	{"V100", []string{"v100-16gb-sxm", "v100-32gb-sxm", "v100-16gb-pcie", "v100-32gb-pcie"}, 2, 32, 128, 0, 464, 7.1, 7.1, false},
-	{"RTX 2080 Ti", []string{"rtx-2080ti"}, 1, 4, 0, 0, 32, 10.2, 11.9, false},
+	{"V100", []string{"v100-16gb-sxm", "v100-32gb-sxm", "v100-16gb-pcie", "v100-32gb-pcie"}, 2, 32, 144, 0, 480, 7.1, 7.1, false},
+	{"RTX 2080 Ti", []string{"rtx-2080ti"}, 1, 4, 0, 0, 32, 10.1, 11.8, false},
 	{"A100", []string{"a100-40gb-sxm", "a100-80gb-sxm", "a100-40gb-pcie", "a100-80gb-pcie"}, 4, 43, 0, 0, 240, 9.4, 9.7, true},
-	{"A10G", []string{"a10g"}, 2, 8, 160, 112, 208, 2.0, 2.1, false},
-	{"RTX 4090, L4", []string{"rtx-4090", "l4"}, 4, 16, 0, 0, 32, 10.7, 12.1, false},
+	{"A10G", []string{"a10g"}, 2, 8, 144, 96, 192, 2.0, 2.0, false},
+	{"RTX 4090, L4", []string{"rtx-4090", "l4"}, 4, 16, 0, 0, 32, 10.6, 12, false},
 	{"H100", []string{"h100-80gb-sxm", "h100-80gb-pcie"}, 8, 99, 0, 0, 64, 5.9, 6.5, true},
 	{"H20", []string{"h20-96gb-sxm"}, 2, 8, 304, 288, 320, 0.7, 1.2, false},
 	{"B200", []string{"b200-180gb-sxm"}, 2, 52, 0, 0, 48, 8.3, 9.5, true},
@@ -142,8 +143,17 @@ type product struct {
 }
 
 // products reads those of testdata, by table, without those that time their start.
-func products() (tables [][]product) {
-	at, shortest := map[string]int{}, map[string]float64{}
+func products() [][]product {
+	tables := allProducts()
+	for i, list := range tables {
+		shortest := slices.MinFunc(list, func(a, b product) int { return cmp.Compare(a.seconds, b.seconds) }).seconds
+		tables[i] = slices.DeleteFunc(list, func(p product) bool { return p.seconds < productStart*shortest })
+	}
+	return tables
+}
+
+func allProducts() (tables [][]product) {
+	at := map[string]int{}
 	for _, r := range records("products.csv") {
 		p := product{r.text("table"), r.text("device"), r.text("precision"), int64(r.count("m")), int64(r.count("k")), int64(r.count("n")), 0}
 		if p.seconds = 2 * float64(p.rows*p.inner*p.cols) / 1e12; r.text("us") == "" {
@@ -153,13 +163,8 @@ func products() (tables [][]product) {
 		}
 		if _, ok := at[p.table]; !ok {
 			at[p.table], tables = len(tables), append(tables, nil)
-			shortest[p.table] = p.seconds
 		}
 		tables[at[p.table]] = append(tables[at[p.table]], p)
-		shortest[p.table] = min(shortest[p.table], p.seconds)
-	}
-	for i, list := range tables {
-		tables[i] = slices.DeleteFunc(list, func(p product) bool { return p.seconds < productStart*shortest[p.table] })
 	}
 	return tables
 }
