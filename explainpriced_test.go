@@ -19,7 +19,7 @@ func TestPricedByWhatMoves(t *testing.T) {
 	sets := []string{
 		"flops=1TFLOP/s", "efficiency=0.01", "flops_fp8=1TFLOP/s", "efficiency_fp8=0.01", "memory_bandwidth=1GB/s", "launch=1ms",
 		"half_rows=5000000", "multiprocessors=1000000", "serial_tiles=true", "serial_tiles=false", "unaligned=0.01", "unaligned_heads=0.01",
-		"attention=0.01", "half_head=9999",
+		"attention=0.01", "half_head=9999", "head_multiple=9999",
 	}
 	for name, like := range map[string][]string{
 		"unfused":   {"machine.device=h100-80gb-sxm", "train.stack=megatron-2021", "model.vocab=50432"},

@@ -35,6 +35,7 @@ var pricedBy = map[string][]string{
 	"machine.compute.unaligned_heads":  {unalignedHeads},
 	"machine.compute.attention":        {fused},
 	"machine.compute.half_head":        {fused},
+	"machine.compute.head_multiple":    {fused},
 	"machine.host":                     {graph.Launches},
 	"machine.link":                     {"tensor", "context", "data_", "expert_", "expert-data_", "tied_"},
 	"machine.link.bandwidth":           {"tensor", "context", "data_", "expert_", "expert-data_", "tied_", "pipeline", "collective"},

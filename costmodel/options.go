@@ -76,6 +76,7 @@ type ComputeOptions struct {
 	UnalignedHeads  float64         `toml:"unaligned_heads"`
 	Attention       float64         `toml:"attention"`
 	HalfHead        *float64        `toml:"half_head"`
+	HeadMultiple    *int            `toml:"head_multiple"`
 	FLOPS8          units.FLOPS     `toml:"flops_fp8"`
 	FLOPS4          units.FLOPS     `toml:"flops_fp4"`
 	Efficiency8     float64         `toml:"efficiency_fp8"`
@@ -101,6 +102,7 @@ func (ComputeOptions) Settings() []setting.Setting {
 		{Key: "unaligned_heads", Example: "0.06", Range: setting.Range{Max: 1, AboveMin: true}, Text: "the same of the batched products of unfused attention, where the features of a head are not aligned", Unset: "the device's, or as unaligned"},
 		{Key: "attention", Example: "0.8", Range: setting.Range{Max: 4, AboveMin: true}, Text: "rate of attention in one kernel over flops, with wide heads; counted without what a causal mask or a window covers", Unset: "the device's, or 1"},
 		{Key: "half_head", Example: "40.0", Range: setting.Between(0, math.MaxInt32), Text: "features of a head with which it reaches half of that", Unset: "the device's, or 0"},
+		{Key: "head_multiple", Example: "128", Range: setting.Between(0, math.MaxInt32), Text: "its kernel pads the features of a head to a multiple of these; 0: it pads nothing", Unset: "the device's, or 0"},
 	}
 }
 
@@ -181,6 +183,9 @@ func (o ComputeOptions) change(d *Device) {
 	d.Attention = cmp.Or(o.Attention, d.Attention)
 	if o.HalfHead != nil {
 		d.HalfHead = *o.HalfHead
+	}
+	if o.HeadMultiple != nil {
+		d.HeadMultiple = *o.HeadMultiple
 	}
 }
 
