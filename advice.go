@@ -128,14 +128,21 @@ func (p *Prediction) sameBatch(before *Prediction) bool {
 	return p.batch() == before.batch()
 }
 
-// failure says what was tried where nothing was found, and why not more devices.
+// failure says what was tried where nothing was found, why not more devices, and where to look.
 func (s *remedySearch) failure(p *Prediction) string {
 	text := s.fruitless(p)
 	if m := p.Plan.Machine; m.DevicesPerNode > 0 && m.Network.Bandwidth == 0 {
 		text += fmt.Sprintf("; machine.network is not given, so that there can be no more than the %s of a node", units.Plural(m.DevicesPerNode, "device"))
 	}
+	if p.divisible() {
+		text += fmt.Sprintf("; psim search CONFIG --devices %d%s, with the same settings, tries all ways to divide the network among as many devices", p.devices(), p.trainer())
+	}
 	return text
 }
+
+// divisible reports whether the devices may share the network in other ways, of which a
+// search for advice, unlike psim search, tries few: none that has fewer replicas for it.
+func (p *Prediction) divisible() bool { return p.Plan.Workload != nil && p.devices() > 1 }
 
 // fruitless says what was tried.
 func (s *remedySearch) fruitless(p *Prediction) string {
@@ -145,6 +152,8 @@ func (s *remedySearch) fruitless(p *Prediction) string {
 		return "[times] says how much each task holds, and no other schedule here holds less: raise memory.limit or lower memory.activation"
 	case s.large > 0:
 		return fmt.Sprintf("%d of %d changes that save memory%s were small enough to try, and none makes it fit", s.tried, s.tried+s.large, p.ofStack())
+	case s.tried == 0 && p.divisible():
+		return "as the network is divided, nothing that saves memory" + p.ofStack() + " is left to change"
 	case s.tried == 0:
 		return "nothing that saves memory" + p.ofStack() + " is left to change: take a smaller model, shorter sequences or a device with more memory"
 	case s.closest == nil:

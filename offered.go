@@ -33,3 +33,11 @@ func (p *Prediction) ofStack() string {
 	}
 	return " and that stack " + p.Config.Train.Stack + " has"
 }
+
+// trainer names the stack for psim search, as a flag.
+func (p *Prediction) trainer() string {
+	if p.Config.Offers() == nil {
+		return ""
+	}
+	return " --trainer " + p.Config.Train.Stack
+}

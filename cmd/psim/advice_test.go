@@ -49,6 +49,23 @@ func TestNothingFits(t *testing.T) {
 	require.Regexp(t, `the closest is --set .*, which is 1\.\d+ GB short`, stdout)
 }
 
+// Where the devices may share the network in other ways, it is not said that nothing is left,
+// but how to look for these; and there is one.
+func TestNothingFitsAsDivided(t *testing.T) {
+	userFolder(t)
+	const text = "[schedule]\nname = \"ddp\"\n[model]\npreset = \"llama3-8b\"\nsequence_length = 2048\n[batch]\nglobal = 8\n[parallel]\ndata = 8\nzero = 1\n" +
+		"[train]\nstack = \"megatron-te\"\nprecision = \"fp16\"\nrecompute = \"full\"\n[machine]\ndevice = \"v100-32gb-sxm\"\ndevices_per_node = 8\n"
+	require.NoError(t, os.WriteFile("v100.toml", []byte(text), 0o644))
+	stdout, _, code := psim(t, "psim run v100.toml --out -")
+	require.Zero(t, code)
+	require.Contains(t, stdout, "warning: as the network is divided, nothing that saves memory and that stack megatron-te has is left to change; ")
+	require.Contains(t, stdout, "; psim search CONFIG --devices 8 --trainer megatron-te, with the same settings, tries all ways to divide the network among as many devices\n")
+	require.NotContains(t, stdout, "take a smaller model")
+	stdout, stderr, code := psim(t, "psim search v100.toml --devices 8 --trainer megatron-te --rows 1")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "  1  --set parallel.tensor=")
+}
+
 // Where no network joins nodes, advice says why it does not take more devices, and psim
 // search does, too.
 func TestNothingFitsInNode(t *testing.T) {
