@@ -145,12 +145,12 @@ func (p PlanRanking) sure() []string {
 	if m := p.Plans[0].MemoryMargin; m > 0 {
 		list = append(list, fmt.Sprintf("memory: all plans leave %.0f %% of it free", 100*m))
 	}
-	switch a := p.Accuracy; {
-	case a == nil:
-	case a.Rows == 0:
-		list = append(list, fmt.Sprintf("of stack %s on %s there are no published runs to compare with (docs/accuracy.md)", a.Stack, a.Device))
-	default:
-		list = append(list, fmt.Sprintf("predictions of %s on %s were %.1f %% off on average, over %s that no constant was fitted to (docs/accuracy.md): plans closer than that may change places", a.Stack, a.Device, 100*a.MeanError, units.Plural(a.Rows, "published run")))
+	if a := p.Accuracy; a != nil {
+		text := a.Text()
+		if a.Rows > 0 {
+			text += ": plans closer than that may change places"
+		}
+		list = append(list, text)
 	}
 	return list
 }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"psim/internal/units"
 )
 
 // A PlanWhy compares the best plan with another.
@@ -24,6 +26,14 @@ type StackAccuracy struct {
 	Device    string  `json:"device"`                     // as machine.device
 	Rows      int     `json:"rows"`                       // published runs that no constant was fitted to
 	MeanError float64 `json:"mean_error" unit:"fraction"` // of their steps, absolute
+}
+
+// Text says how far off in a sentence.
+func (a StackAccuracy) Text() string {
+	if a.Rows == 0 {
+		return fmt.Sprintf("no published run of %s on %s stands beside these constants (docs/accuracy.md)", a.Stack, cmp.Or(a.Device, "this device"))
+	}
+	return fmt.Sprintf("predictions of %s on %s were %.1f %% off on average, over %s that no constant was fitted to (docs/accuracy.md)", a.Stack, a.Device, 100*a.MeanError, units.Plural(a.Rows, "published run"))
 }
 
 // NewPlanWhy compares the times of two plans by class.

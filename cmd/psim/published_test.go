@@ -22,3 +22,25 @@ func TestPublishedPictures(t *testing.T) {
 	require.Contains(t, stderr, "holds zero-bubble-bubbles.png, which psim has not written")
 	require.Equal(t, "mine", contents(t, "accuracy")["zero-bubble-bubbles.png"])
 }
+
+// A run with a stack says how far off its predictions were, as a search does; on stdout for
+// people alone.
+func TestHowSure(t *testing.T) {
+	userFolder(t)
+	const sure = "predictions of megatron-te on h100-80gb-sxm were "
+	for line, want := range map[string]string{
+		"run llama3-70b --out -":                                     "\nhow sure: " + sure,
+		"run llama3-70b --out - --quiet":                             "\nhow sure: " + sure,
+		"search llama3-70b --devices 64 --fix batch.micro --rows 1":  "\n  " + sure,
+		"run llama3-70b --out - --set machine.device=h200-141gb-sxm": "\nhow sure: no published run of megatron-te on h200-141gb-sxm stands beside these constants (docs/accuracy.md)\n",
+	} {
+		stdout, stderr, code := psim(t, "psim "+line)
+		require.Zero(t, code, stderr)
+		require.Contains(t, stdout, want, line)
+	}
+	for _, line := range []string{"run gpipe --out -", "run course-timeline --out -", "run llama3-70b --json", "run llama3-70b --csv"} {
+		stdout, stderr, code := psim(t, "psim "+line)
+		require.Zero(t, code, stderr)
+		require.NotContains(t, stdout+stderr, "how sure", line)
+	}
+}

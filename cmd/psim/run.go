@@ -233,6 +233,9 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 	if err := reports.WriteTable(stdout, p.Result); err != nil {
 		return err
 	}
+	if a := accuracy(p.Config); a != nil && p.Plan.Workload != nil {
+		fmt.Fprintf(stdout, "how sure: %s\n", a.Text())
+	}
 	if f.boundaries {
 		fmt.Fprintln(stdout)
 		if err := reports.WriteBoundaries(stdout, p.Result.Boundaries); err != nil {

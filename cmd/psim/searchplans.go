@@ -257,10 +257,17 @@ func (f planFlags) explain(ctx context.Context, c *configs.Config, q lib.PlanQue
 		found.WouldFit, err = q.Remedies(ctx, c)
 		return err
 	}
-	if c.Train.Stack != "none" {
-		found.Accuracy = published.Accuracy(c.Train.Stack, c.Machine.Device, c.Train.Precision)
-	}
+	found.Accuracy = accuracy(c)
 	return found.Explain(ctx, c, q)
+}
+
+// accuracy tells how far off predictions of a configuration's stack on its device were; nil
+// where it names no stack.
+func accuracy(c *configs.Config) *reports.StackAccuracy {
+	if c.Offers() == nil {
+		return nil
+	}
+	return published.Accuracy(c.Train.Stack, c.Machine.Device, c.Train.Precision)
 }
 
 // save writes the files into the folder, if there is one.
