@@ -45,21 +45,27 @@ func (r record) attention() (Row, error) {
 	}, err
 }
 
-// attentionDevice returns a device of the catalog, or RTX A5000, which it lacks: a GA102 with
-// 8,192 lanes at 1,695 MHz, whose tensor cores do four times as much as these in 16 bits
+// attentionElsewhere names the devices with rows that the catalog lacks, each with the one of
+// the catalog that it is priced as, but for its rate of products.
+var attentionElsewhere = map[string]string{"rtx-a5000": "rtx-3090", "p100": "p40"}
+
+// attentionDevice returns a device of the catalog, or one that it lacks. RTX A5000 is a GA102
+// with 8,192 lanes at 1,695 MHz, whose tensor cores do four times as much as these in 16 bits
 // (19.2 and half of 153.4 TFLOP/s of RTX A4000: ecer.com, a copy of its datasheet, read
 // 2026-11), of which long runs keep 0.804 of its best product (docs/products.md), 93.9
-// TFLOP/s (testdata/rates.csv).
+// TFLOP/s (testdata/rates.csv). P100 is to P40 as their best products in fp32, 9.50 TFLOP/s
+// (testdata/products.csv, squares-180) and 10.07 (testdata/rates.csv).
 func attentionDevice(name string) (costmodel.Device, error) {
-	base := name
-	if name == "rtx-a5000" {
-		base = "rtx-3090"
-	}
+	base := cmp.Or(attentionElsewhere[name], name)
 	for _, d := range configs.Catalog().Devices {
 		if d.Name == base {
-			if name != base {
-				d.Name, d.Peak.BF16 = name, 4*8192*2*1.695e9
+			d.Name = name
+			switch name {
+			case "rtx-a5000":
+				d.Peak.BF16 = 4 * 8192 * 2 * 1.695e9
 				d.Efficiency.BF16 = 0.804 * 93.9e12 / float64(d.Peak.BF16)
+			case "p100":
+				d.Peak.FP16 *= 9.50 / 10.07
 			}
 			return d, nil
 		}
