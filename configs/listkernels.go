@@ -174,7 +174,11 @@ func (s Stack) describe(w io.Writer) {
 		describeSets(w, "in mixtures", s.Mixtures, s.Source["mixtures"])
 	}
 	for _, chip := range slices.Sorted(maps.Keys(s.Devices)) {
-		describeSets(w, "on "+chip, s.Devices[chip], s.Source[chip])
+		sets := s.Devices[chip]
+		if s.differsOnBoards(chip) {
+			sets = append(slices.Clone(sets), "other boards: shares of the peak in proportion to their own")
+		}
+		describeSets(w, "on "+chip, sets, s.Source[chip])
 	}
 	var lines []string
 	for _, o := range s.offers() {

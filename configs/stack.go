@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"psim/costmodel"
 )
 
 // A Stack is a program that trains, and the settings that train.stack = its name stands
@@ -77,11 +79,49 @@ func (s Stack) precisions() []string {
 // on lists the settings for a device, of which those of its own come in place of others.
 func (s Stack) on(device string) []string {
 	key := func(set string) string { k, _, _ := strings.Cut(set, " = "); return k }
-	chip, _, _ := strings.Cut(device, "-")
-	own := s.Devices[chip]
+	own := slices.Clone(s.Devices[chipOf(device)])
+	for i, set := range own {
+		own[i] = onBoard(set, device)
+	}
 	return append(slices.DeleteFunc(slices.Clone(s.Sets), func(set string) bool {
 		return slices.ContainsFunc(own, func(o string) bool { return key(o) == key(set) })
 	}), own...)
+}
+
+// chipOf cuts the name of a board's chip from a device's.
+func chipOf(device string) string {
+	chip, _, _ := strings.Cut(device, "-")
+	return chip
+}
+
+// onBoard returns a stack's setting for a chip as it is on one of its boards. Shares of the
+// peak were fitted on the chip's first board in the catalog; on another, where power allows
+// products more or less of the same peak, they are in proportion to the boards' own.
+func onBoard(set, device string) string {
+	share := map[string]func(costmodel.Efficiency) float64{
+		"machine.compute.efficiency":     func(e costmodel.Efficiency) float64 { return e.BF16 },
+		"machine.compute.efficiency_fp8": func(e costmodel.Efficiency) float64 { return e.FP8 },
+		"machine.compute.efficiency_fp4": func(e costmodel.Efficiency) float64 { return e.FP4 },
+	}
+	key, value, _ := strings.Cut(set, " = ")
+	of, fitted := share[key], 0.0
+	if _, err := fmt.Sscan(value, &fitted); of == nil || err != nil {
+		return set
+	}
+	list := Catalog().Devices
+	first := slices.IndexFunc(list, func(d costmodel.Device) bool { return chipOf(d.Name) == chipOf(device) })
+	this := slices.IndexFunc(list, func(d costmodel.Device) bool { return d.Name == device })
+	if this < 0 || of(list[this].Efficiency) == of(list[first].Efficiency) {
+		return set
+	}
+	return fmt.Sprintf("%s = %.4g", key, fitted*of(list[this].Efficiency)/of(list[first].Efficiency))
+}
+
+// differsOnBoards reports whether a board of the chip has other settings than the first.
+func (s Stack) differsOnBoards(chip string) bool {
+	return slices.ContainsFunc(Catalog().Devices, func(d costmodel.Device) bool {
+		return chipOf(d.Name) == chip && slices.ContainsFunc(s.Devices[chip], func(set string) bool { return onBoard(set, d.Name) != set })
+	})
 }
 
 // KernelHost is what a host takes to launch the kernels that model.kernels = its name names.

@@ -282,3 +282,19 @@ func TestStackIsToBlame(t *testing.T) {
 	require.ErrorContains(t, err, `x.toml:10:10: model.attention = "unfused": parallel.context = 2 takes`)
 	require.ErrorContains(t, err, "(stack megatron-2023 sets it)")
 }
+
+// On another board of a chip a stack's shares of the peak are in proportion to the boards'.
+func TestStackOnBoards(t *testing.T) {
+	share := func(device, stack string) float64 {
+		c, err := configs.Parse("x", []byte(blocks), "machine.device="+device, "train.stack="+stack)
+		require.NoError(t, err)
+		return c.Machine.Compute.Efficiency
+	}
+	own := func(device string) float64 {
+		i := slices.IndexFunc(configs.Catalog().Devices, func(d costmodel.Device) bool { return d.Name == device })
+		return configs.Catalog().Devices[i].Efficiency.BF16
+	}
+	for stack, boards := range map[string][2]string{"megatron-te": {"h100-80gb-sxm", "h100-80gb-pcie"}, "torchtitan": {"a100-80gb-sxm", "a100-40gb-pcie"}} {
+		require.InEpsilon(t, own(boards[1])/own(boards[0]), share(boards[1], stack)/share(boards[0], stack), 1e-3, stack)
+	}
+}
