@@ -147,3 +147,44 @@ machine = { file = "machine.toml", devices_per_node = 2, network = "ib-hdr" }
 	require.Equal(t, map[string]any{"device": "cpu-core", "memory_margin": 0.0, "spread": 0.0}, c.Object()["machine"])
 	require.Equal(t, 3.0, c.Object()["schedule"].(map[string]any)["stages"])
 }
+
+// Changes to the link that a device comes with are in the result's config with all else of that
+// link, and a speedup is there once.
+func TestConfigOfChangedLinks(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "machine.toml")
+	require.NoError(t, os.WriteFile(file, []byte(`[machine]
+device = "a100-80gb-sxm"
+devices_per_node = 8
+network = "ib-hdr"
+[machine.link]
+latency = "1ms"
+`), 0o644))
+	for _, test := range []struct {
+		example string
+		sets    []string
+	}{
+		{"1f1b", []string{"machine.link.latency=1ms"}},
+		{"1f1b", []string{"machine.link.speedup=0.1"}},
+		{"1f1b", []string{"machine.link.speedup=0.1", "machine.link.latency=1ms"}},
+		{"1f1b", []string{"machine.link=pcie4", "machine.link.speedup=0.1"}},
+		{"1f1b", []string{"machine.link.speedup=1e300"}},
+		{"1f1b", []string{"machine.devices_per_node=2", "machine.network.speedup=3"}},
+		{"1f1b", []string{"machine.file=" + file}},
+		{"ddp", []string{"machine.link.collective_bandwidth=1GB/s"}},
+		{"ddp", []string{"machine.link.collective_call=1ms"}},
+		{"ddp", []string{"machine.link.algorithm=tree"}},
+		{"ddp", []string{"machine.link.all_reduce=[]"}},
+		{"ring-allreduce", []string{"machine.link.speedup=0.1"}},
+	} {
+		plain, err := psim.Load(test.example, test.sets[:len(test.sets)-1]...)
+		require.NoError(t, err)
+		before, err := psim.Predict(context.Background(), plain)
+		require.NoError(t, err)
+		c, err := psim.Load(test.example, test.sets...)
+		require.NoError(t, err)
+		after, err := psim.Predict(context.Background(), c)
+		require.NoError(t, err)
+		require.NotEqual(t, before.Result.StepTime, after.Result.StepTime, test.sets)
+		requireRoundTrip(t, c)
+	}
+}

@@ -71,7 +71,11 @@ func (c *Config) machineObject() map[string]any {
 	}
 	options.File = ""
 	table := setting.Object(options, func(s setting.Setting) bool { return s.Key == "link" || s.Key == "network" })
+	m, _ := options.Machine(unsourced()) // building has said what is wrong
 	for key, o := range map[string]link.Options{"link": options.Link, "network": options.Network} {
+		if key == "link" && o.Given() {
+			o = o.Over(m.Device.Link)
+		}
 		if value := linkValue(key, o); value != nil {
 			table[key] = value
 		}
@@ -90,7 +94,7 @@ func linkValue(key string, o link.Options) any {
 	if o.Named() {
 		return o.Name
 	}
-	l, err := o.Link(unsourced().Links, key)
+	l, err := o.AsGiven(unsourced().Links, key)
 	if err != nil || !o.Given() {
 		return nil
 	}

@@ -68,9 +68,18 @@ func (o Options) Describes() bool { return o.Name != "" || o.keys["bandwidth"] !
 // Named reports whether the options are a name alone.
 func (o Options) Named() bool { return o.Name != "" && o.keys == nil }
 
-// Link puts a link together from those that are known by name; without options
-// there is none. Errors begin with the key.
+// Link puts a link together from those that are known by name, with its speedup; without
+// options there is none. Errors begin with the key.
 func (o Options) Link(known []Link, key string) (Link, error) {
+	l, err := o.AsGiven(known, key)
+	if err == nil && l.Speedup > 0 {
+		l = l.Share(l.Speedup).ShareTables(l.Speedup)
+	}
+	return l, err
+}
+
+// AsGiven is Link but for its speedup, which it has as a key alone.
+func (o Options) AsGiven(known []Link, key string) (Link, error) {
 	if !o.Given() {
 		return Link{}, nil
 	}
@@ -99,9 +108,6 @@ func (o Options) Link(known []Link, key string) (Link, error) {
 	}
 	if key == "link" && l.Measured != nil {
 		return l, errors.New("link: measured: is of nodes; a link joins devices of one: write it into [machine.network], or all_reduce with ranks here")
-	}
-	if l.Speedup > 0 {
-		l = l.Share(l.Speedup).ShareTables(l.Speedup)
 	}
 	return l, nil
 }
