@@ -53,7 +53,7 @@ func (Link) Settings() []setting.Setting {
 	return []setting.Setting{
 		{Key: "bandwidth", Required: true, Example: `"25GB/s"`, Range: setting.Positive(), Text: "of one transfer, in one direction"},
 		{Key: "latency", Example: `"5us"`, Text: "of one transfer, or of one step of a collective", Unset: "0us"},
-		{Key: "collective_bandwidth", Example: `"20GB/s"`, Text: "of a ring, NCCL's bus bandwidth", Unset: "bandwidth"},
+		{Key: "collective_bandwidth", Example: `"20GB/s"`, Range: setting.Positive(), Text: "of a ring, NCCL's bus bandwidth", Unset: "bandwidth"},
 		{Key: "all_to_all_bandwidth", Example: `"310GB/s"`, Range: setting.Positive(), Text: "of a device to all others at once, as where every pair has a link of its own", Unset: "the lower of bandwidth and collective_bandwidth"},
 		{Key: "collective_call", Example: `"20us"`, Text: "what a fused collective costs beside its steps", Unset: "0us"},
 		{Key: "speedup", Example: "2.0", Range: setting.Positive(), Text: "times these bandwidths, measured ones as well: what a faster or slower link would give", Unset: "1"},

@@ -117,6 +117,8 @@ func (r Range) problem(value reflect.Value) string {
 	switch {
 	case !(x >= r.Min) || r.AboveMin && x == r.Min:
 		return r.words(value.Type())
+	case math.IsInf(x, 1) && r.Max == x:
+		return "finite"
 	case x < r.Max || x == r.Max && !r.BelowMax:
 		return ""
 	case r.unlimited():
