@@ -188,3 +188,27 @@ latency = "1ms"
 		requireRoundTrip(t, c)
 	}
 }
+
+// What a stack sets is in the result's config only where it could be given as well.
+func TestConfigOfStacks(t *testing.T) {
+	for _, stack := range configs.Stacks() {
+		for _, test := range []struct {
+			example string
+			gathers bool // what a stack may set
+			sets    []string
+		}{
+			{"llama3-70b", true, []string{"parallel.zero=1"}},
+			{"llama3-70b", false, []string{"parallel.zero=0"}},
+			{"llama3-70b", false, []string{"schedule.name=dualpipe"}},
+			{"llama3-70b", false, []string{"schedule.name=chimera"}},
+			{"ddp", false, []string{"parallel.zero=3"}},
+		} {
+			c, err := psim.Load(test.example, append(test.sets, "train.stack="+stack.Name)...)
+			require.NoError(t, err)
+			gathers, written := c.Object()["parallel"].(map[string]any)["overlap_gather"]
+			require.Equal(t, !c.Parallel.OverlapGather || test.gathers, written, test.sets)
+			require.Equal(t, c.Parallel.OverlapGather && test.gathers, written && gathers.(bool), test.sets)
+			requireRoundTrip(t, c)
+		}
+	}
+}

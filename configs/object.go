@@ -33,7 +33,7 @@ func (c *Config) Object() map[string]any {
 	add("batch", false, setting.Object(c.Batch, nil))
 	add("data", false, setting.Object(c.Data, nil))
 	add("collective", false, setting.Object(c.Collective, nil))
-	add("parallel", kind == byModel, setting.Object(c.Parallel, skip))
+	add("parallel", kind == byModel, setting.Object(c.Parallel, func(s setting.Setting) bool { return skip(s) || s.Key == "overlap_gather" && !c.mayGatherAhead() }))
 	if kind == byModel {
 		sections["train"], sections["model"] = setting.Object(c.Train, nil), c.modelObject()
 	}
@@ -44,6 +44,18 @@ func (c *Config) Object() map[string]any {
 		sections["machine"] = c.machineObject()
 	}
 	return sections
+}
+
+// mayGatherAhead reports whether parallel.overlap_gather is given, or has an effect: a stack
+// sets it whatever the schedule and ZeRO's stage, and given where it has none it is refused or
+// warned of.
+func (c *Config) mayGatherAhead() bool {
+	if !c.Parallel.OverlapGather || c.Defined("parallel.overlap_gather") {
+		return true
+	}
+	ordered, schedule, err := c.ordered()
+	sharded := c.Parallel.Zero == 1 || c.Parallel.Zero == 2
+	return err == nil && sharded && schedule.Placement(ordered.shape(schedule, max(1, ordered.Schedule.Microbatches))).Second == nil
 }
 
 // modelObject writes [model]: what is given beside a preset, or all of a file, and the
