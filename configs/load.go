@@ -219,9 +219,10 @@ func (c *Config) problem(section string, err error) error {
 		text += " (" + from + " sets it)"
 		keys = []string{"train.stack", "model.kernels", "model.preset", section}
 	}
+	quoted := strings.HasPrefix(text, key+" = ") // so that tables over a name are not meant
 	for _, k := range keys {
 		for i := len(c.sources) - 1; i >= 0; i-- {
-			if s := c.sources[i]; s.defines(k) {
+			if s := c.sources[i]; s.defines(k) && !(quoted && k == key && s.isTable(k)) {
 				at, _ := s.find(k)
 				return s.at(at.value, key, text)
 			}

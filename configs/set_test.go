@@ -131,6 +131,10 @@ func TestLateErrorsNameTheirSource(t *testing.T) {
 	require.ErrorContains(t, err, "schedule.stages=20: schedule.stages = 20: gpt-4x64 has 7 layers")
 	err = failure(configs.Parse("x.toml", []byte(network), "batch.micro=3"))
 	require.ErrorContains(t, err, "batch.micro=3: batch.micro = 3: 16 samples per replica")
+	for _, key := range []string{"machine.link", "machine.network"} {
+		err = failure(configs.Parse("x.toml", []byte(network), key+"=nope", key+".latency=7us", key+".shared=node"))
+		require.ErrorContains(t, err, key+"=nope: "+key+` = "nope": not in the catalog`)
+	}
 	err = failure(configs.Parse("x.toml", []byte(network), "parallel.data=3"))
 	require.ErrorContains(t, err, "x.toml:16:10: batch.global = 16: cannot be shared equally by parallel.data = 3 replicas")
 	err = failure(configs.Parse("x.toml", []byte(network), "train.precision=bf16"))

@@ -52,6 +52,15 @@ func (s *source) at(p toml.Position, key, problem string) *Error {
 
 func (s *source) defines(key string) bool { return s.meta.IsDefined(strings.Split(key, ".")...) }
 
+// isTable reports whether a source gives keys of a key.
+func (s *source) isTable(key string) bool {
+	table, is := s.top, true
+	for part := range strings.SplitSeq(key, ".") {
+		table, is = table[part].(map[string]any)
+	}
+	return is
+}
+
 // decode fills a described struct. Values out of range are left to inRange.
 func (s *source) decode(into any) (outOfRange []*setting.Error, err error) {
 	var wrong []*setting.Error
