@@ -81,11 +81,7 @@ func (p Ranking) WriteTable(w io.Writer, rows int) error {
 	if more := len(p.Plans) - rows; more > 0 {
 		out.print("  … and %d more\n", more)
 	}
-	verdict := "the best:"
-	if !best.Fits() {
-		verdict = "none fits in memory; the least is needed with"
-	}
-	out.print("\n%s --set %s\n", verdict, strings.Join(best.Settings, " --set "))
+	out.print("\n%s --set %s\n", p.verdict(), strings.Join(best.Settings, " --set "))
 	for _, warning := range best.Warnings {
 		out.print("warning: %s\n", warning)
 	}
@@ -100,6 +96,18 @@ func (p Ranking) WriteTable(w io.Writer, rows int) error {
 		out.print("not possible here (--json says why): %s\n", strings.Join(names, ", "))
 	}
 	return out.Flush()
+}
+
+// verdict says what the first plan is.
+func (p Ranking) verdict() string {
+	const least = "none fits in memory; the least is needed with"
+	switch {
+	case p.Plans[0].Fits():
+		return "the best:"
+	case p.Partial:
+		return fmt.Sprintf("interrupted: of %s decided until then %s", units.Plural(p.Evaluated+p.Pruned, "plan"), least)
+	}
+	return least
 }
 
 // fits says in a word whether a result fits.

@@ -70,6 +70,11 @@ func TestPlans(t *testing.T) {
 	table.Reset()
 	require.NoError(t, none.WriteTable(&table, 20))
 	require.Contains(t, table.String(), "none fits in memory; the least is needed with --set schedule.name=")
+	require.NotContains(t, table.String(), "interrupted")
+	none.Evaluated, none.Pruned, none.Partial = 1, 2, true
+	table.Reset()
+	require.NoError(t, none.WriteTable(&table, 20))
+	require.Contains(t, table.String(), "\ninterrupted: of 3 plans decided until then none fits in memory; the least is needed with --set schedule.name=")
 }
 
 func TestParetoOfNothing(t *testing.T) {
