@@ -92,13 +92,31 @@ func settings(options reflect.Value) []Setting {
 
 // IsKey reports whether a dotted key is that of a struct, or of one in it.
 func IsKey(options any, dotted string) bool {
+	known, _ := lookUp(reflect.ValueOf(options), dotted)
+	return known
+}
+
+// IsTable reports whether a dotted key is that of a table of keys.
+func IsTable(options any, dotted string) bool {
+	_, table := lookUp(reflect.ValueOf(options), dotted)
+	return table
+}
+
+// lookUp finds a dotted key. What reads itself describes its keys without fields for them.
+func lookUp(options reflect.Value, dotted string) (known, table bool) {
 	key, rest, nested := strings.Cut(dotted, ".")
-	for s, value := range Each(options) {
-		if s.Key == key {
-			return !nested || reflect.TypeOf(value).Kind() == reflect.Struct && IsKey(value, rest)
+	for s, field := range each(options) {
+		switch {
+		case s.Key != key:
+		case !nested:
+			return true, isTable(field)
+		case isTable(field):
+			return lookUp(field, rest)
+		default:
+			return slices.ContainsFunc(settings(field), func(s Setting) bool { return s.Key == rest }), false
 		}
 	}
-	return false
+	return false, false
 }
 
 // Tables lists the tables of a described struct, and of those in it, that have a key of

@@ -164,6 +164,9 @@ func TestGivenAndOverlay(t *testing.T) {
 	require.Equal(t, "trays=2 mode=wood warm=0.5", strings.Join(given, " "))
 	require.True(t, setting.IsKey(over, "fan.speed"))
 	require.False(t, setting.IsKey(over, "fan.mode"))
+	require.True(t, setting.IsTable(over, "fan"))
+	require.False(t, setting.IsTable(over, "fan.speed"))
+	require.False(t, setting.IsTable(over, "trays"))
 	s := setting.Setting{With: []string{"cake", "pie"}}
 	require.True(t, s.Meaningless("bread"))
 	require.False(t, s.Meaningless("pie"))
