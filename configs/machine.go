@@ -55,6 +55,18 @@ func (c *Config) ReadMachine() (costmodel.Machine, error) {
 	return m, err
 }
 
+// Joined refuses so many devices where [machine] has nothing that joins them.
+func (c *Config) Joined(devices int) error {
+	m, err := c.ReadMachine()
+	if err != nil {
+		return err
+	}
+	if err := m.Joined(devices); err != nil {
+		return c.problem("machine", err)
+	}
+	return nil
+}
+
 // machineOptions returns [machine], with what the machine file says that it names, over what
 // the catalog lays under both.
 func (c *Config) machineOptions() (costmodel.MachineOptions, error) {

@@ -141,12 +141,19 @@ func (m *Machine) check(g *graph.Graph) error {
 			return fmt.Errorf("devices_per_node = %d: some groups of %s = %d would be in two nodes; one must divide the other", n, keys, size)
 		}
 	}
+	return m.joined(devices, what)
+}
+
+// Joined refuses so many devices where they have no link, or no network joins their nodes.
+func (m *Machine) Joined(devices int) error { return m.joined(devices, "devices") }
+
+func (m *Machine) joined(devices int, what string) error {
 	if devices > 1 && m.Link.Bandwidth == 0 && m.DevicesPerNode != 1 {
 		return fmt.Errorf("link: %d %s need one between them; name it, such as link = \"pcie4\" (psim list devices), or give [machine.link] bandwidth and latency", devices, what)
 	}
-	if nodes := m.Nodes(g.Ranks()); nodes > 1 && m.Network.Bandwidth == 0 {
+	if n := m.DevicesPerNode; n > 0 && devices > n && m.Network.Bandwidth == 0 {
 		return fmt.Errorf("network: %d %s take %d nodes (devices_per_node = %d), and no network joins them; name one, such as network = \"ib-hdr\"",
-			devices, what, nodes, m.DevicesPerNode)
+			devices, what, (devices+n-1)/n, n)
 	}
 	return nil
 }
