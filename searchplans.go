@@ -98,9 +98,7 @@ func SearchPlans(ctx context.Context, c *configs.Config, q PlanQuery, progress f
 	if err := s.rank(context.WithoutCancel(ctx), found); err != nil {
 		return nil, err
 	}
-	if m, err := c.ReadMachine(); err == nil && m.Network.Bandwidth == 0 {
-		s.WithinNode = m.DevicesPerNode
-	}
+	s.WithinNode = space.WithinNode
 	s.Partial, s.Nothing = ctx.Err() != nil, space.Nothing()
 	return &s.PlanRanking, ctx.Err()
 }

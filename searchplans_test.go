@@ -78,8 +78,8 @@ func TestSearchPlansErrors(t *testing.T) {
 		"0 devices":                      {},
 		`unknown trainer "megatron"`:     {Devices: 4, Trainer: "megatron"},
 		`unknown schedule "1f2b"`:        {Devices: 4, Schedules: []string{"1f2b"}},
-		`"schedule.stagse" is no key`:    {Devices: 4, Fix: []string{"schedule.stagse"}},
-		"parallel.zero is fixed and":     {Devices: 4, Fix: []string{"parallel.zero"}, Vary: few.Vary},
+		"schedule.stagse: is no key":     {Devices: 4, Fix: []string{"schedule.stagse"}},
+		"--fix parallel.zero and --vary": {Devices: 4, Fix: []string{"parallel.zero"}, Vary: few.Vary},
 		`parallel.tensor: "x" is no val`: {Devices: 4, Vary: []reports.Variation{{Key: "parallel.tensor", Values: []string{"x"}}}},
 	} {
 		_, err := psim.SearchPlans(context.Background(), c, q, nil)

@@ -8,6 +8,7 @@ import (
 
 	"psim"
 	"psim/configs"
+	"psim/reports"
 )
 
 // Whatever the trainer, plans are within what it offers, and there are some.
@@ -26,4 +27,21 @@ func TestSearchPlansTrainers(t *testing.T) {
 		}
 		require.Equal(t, s.Tensor, tensor, s.Name)
 	}
+}
+
+// Of stacks that vary, each has plans within what it offers itself.
+func TestSearchPlansVariedStacks(t *testing.T) {
+	vary := []reports.Variation{{Key: "train.stack", Values: []string{"torchtitan", "megatron-te"}}}
+	found := searchPlans(t, "gpipe", psim.PlanQuery{Devices: 4, Rows: 5000, Vary: vary}, "model.layers=2", "batch.global=4")
+	seen := map[string]bool{}
+	for _, s := range configs.Stacks() {
+		for _, p := range found.Plans {
+			if slices.Contains(p.Set, "train.stack="+s.Name) {
+				seen[s.Name] = true
+				require.Contains(t, s.Schedules, p.Plan.Schedule)
+				require.Contains(t, s.Zero, p.Plan.Zero, p.Set)
+			}
+		}
+	}
+	require.Len(t, seen, 2)
 }

@@ -336,7 +336,7 @@ func TestSweepRefused(t *testing.T) {
 		"has no values":             {{Key: "schedule.stages"}},
 		"must be an integer":        {{Key: "schedule.stages", Values: []string{"2", "x"}}},
 		"unknown key":               {{Key: "schedule.stage", Values: []string{"2"}}},
-		"varied twice":              {{Key: "schedule.stages", Values: []string{"2"}}, {Key: "schedule.stages", Values: []string{"4"}}},
+		"given twice":               {{Key: "schedule.stages", Values: []string{"2"}}, {Key: "schedule.stages", Values: []string{"4"}}},
 		"200 × 200 = 40000 points ": {{Key: "schedule.stages", Values: many}, {Key: "batch.global", Values: many}},
 	} {
 		_, err := psim.Sweep(context.Background(), c, psim.SweepOptions{Vary: vary})

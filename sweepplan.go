@@ -70,7 +70,7 @@ func checkVary(vary []reports.Variation) error {
 func onceEach(vary []reports.Variation) error {
 	for i, v := range vary {
 		if slices.ContainsFunc(vary[:i], func(before reports.Variation) bool { return before.Key == v.Key }) {
-			return fmt.Errorf("%s is varied twice; give all its values at once", v.Key)
+			return fmt.Errorf("--vary %s is given twice; give all its values at once", v.Key)
 		}
 	}
 	return nil

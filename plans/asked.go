@@ -4,10 +4,83 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
+	"psim/configs"
 	"psim/internal/nearest"
+	"psim/internal/setting"
 	"psim/schedules"
 )
+
+// check refuses what a search over plans cannot serve.
+func check(c *configs.Config, q Query) error {
+	refuse := func(text string) error { return fmt.Errorf("%s: %s", c.Name(), text) }
+	switch {
+	case q.Devices < 1:
+		return fmt.Errorf("%d devices: there must be at least 1", q.Devices)
+	case q.Margin < 0 || q.Margin >= 1:
+		return fmt.Errorf("a margin of %v: must be a share of the memory, from 0 to below 1", q.Margin)
+	case !c.Defined("model"):
+		return refuse("plans for a number of devices need a [model], which can be divided; without --devices a search keeps what it has")
+	case c.Schedule.File != "":
+		return refuse("schedule.file gives the order, and a search chooses it; remove file")
+	case c.Schedule.Placement != nil:
+		return refuse("schedule.placement says where the stages are, and a search chooses how many there are; remove placement")
+	case c.Schedule.WholeLast:
+		return refuse("schedule.whole_last is for one replica and no tensor parallelism; remove it")
+	case c.Batch.Shards != nil:
+		return refuse("a search gives all replicas the same share; remove batch.shards")
+	}
+	for _, key := range q.Fix {
+		if err := checkFixed(key); err != nil {
+			return err
+		}
+		if q.Vary[key] != nil {
+			return fmt.Errorf("--fix %s and --vary %s: give one of the two", key, key)
+		}
+	}
+	const margin = "machine.memory_margin"
+	if q.Vary[margin] != nil || slices.Contains(q.Fix, margin) {
+		return fmt.Errorf("--fix or --vary %s: a search has one margin; give it by --margin, such as --margin 3%%", margin)
+	}
+	return nil
+}
+
+// checkFixed refuses what is not one key.
+func checkFixed(key string) error {
+	key, value, given := strings.Cut(key, "=")
+	switch {
+	case given:
+		return fmt.Errorf("--fix %s=%s: takes a key alone; its value is given by --set %s=%s --fix %s", key, value, key, value, key)
+	case setting.IsTable(configs.Config{}, key):
+		return fmt.Errorf("--fix %s: is a section, not a key; a search chooses %s", key, strings.Join(Keys(), ", "))
+	case !setting.IsKey(configs.Config{}, key):
+		return fmt.Errorf("--fix %s: is no key of a configuration (psim help config); a search chooses %s%s", key, strings.Join(Keys(), ", "), nearest.Suggest(key, Keys()))
+	}
+	return nil
+}
+
+// offers lists what the trainer has, by key; nothing where it is not limited. A trainer
+// beside the stack of another would search what one offers at the other's prices.
+func offers(c *configs.Config, q Query) (configs.Offers, error) {
+	name, stack := q.Trainer, c.Train.Stack
+	if name == "" {
+		name = stack
+	} else if name != Any && stack != "" && stack != "none" && name != stack {
+		return nil, fmt.Errorf("--trainer %s and train.stack = %q are two programs; give one of them, or --trainer any", name, stack)
+	}
+	if name == Any || name == "none" || name == "" {
+		return nil, nil
+	}
+	names := []string{Any}
+	for _, s := range configs.Stacks() {
+		if s.Name == name {
+			return s.Offers(), nil
+		}
+		names = append(names, s.Name)
+	}
+	return nil, fmt.Errorf("unknown trainer %q; use %s%s", name, strings.Join(names, ", "), nearest.Suggest(name, names))
+}
 
 // ask notes the values that are asked for.
 func (s *Space) ask(q Query) error {
@@ -20,7 +93,7 @@ func (s *Space) ask(q Query) error {
 		fixed := slices.Contains(q.Fix, d.key)
 		switch {
 		case d.key == "schedule.name" && q.Schedules != nil && (asked || fixed):
-			return errors.New("schedules are given twice; give them once")
+			return errors.New("--schedules beside --fix or --vary schedule.name: give one of them")
 		case fixed:
 			values = []string{text(d.at(&own))}
 		case d.key == "schedule.name" && q.Schedules != nil:

@@ -9,8 +9,6 @@ import (
 
 	"psim/configs"
 	"psim/costmodel/arch"
-	"psim/internal/nearest"
-	"psim/internal/setting"
 	"psim/schedules"
 	"psim/schedules/order"
 )
@@ -39,6 +37,9 @@ type Space struct {
 	Devices int
 	Global  int64 // samples of a step
 	Plans   []Plan
+	// WithinNode counts the devices of a node where no network joins nodes, so that no plan
+	// can have more; else 0.
+	WithinNode int
 
 	dimensions []dimension
 	config     *configs.Config
@@ -72,82 +73,55 @@ func New(c *configs.Config, q Query) (*Space, error) {
 	if err := check(c, q); err != nil {
 		return nil, err
 	}
-	offered, err := offers(c, q)
-	if err != nil {
-		return nil, err
-	}
 	var whole *Space
+	var unjoined error
 	for _, others := range combinations(q.Vary) {
-		s := &Space{dimensions: dimensions(), Devices: q.Devices, margin: q.Margin, asked: map[string][]string{}, divided: map[arch.Group]bool{}, placements: map[placementKey]string{}, serving: map[placementKey][]string{}, same: map[placementKey]bool{}, kinds: map[string]kind{}, differing: map[string]bool{}, operations: map[string]bool{}, offered: offered, fixed: q.Fix, others: others}
-		s.remarked = c.Machine.MemoryMargin != q.Margin
-		if s.config, err = c.With(append(slices.Clip(others), fmt.Sprintf("machine.memory_margin=%v", q.Margin))...); err != nil {
+		asked, err := c.With(others...)
+		if err != nil {
 			return nil, err
 		}
-		if err := s.read(q); err != nil {
+		s, err := newSpace(asked, q, others)
+		if err != nil {
 			return nil, err
 		}
-		if list, own := offered["train.precision"], s.config.Train.Precision; !offered.Has("train.precision", own) {
-			return nil, fmt.Errorf("the trainer %s does not train in %s; it has %s; --trainer names another", cmp.Or(q.Trainer, c.Train.Stack), own, strings.Join(list, ", "))
+		if err := asked.Joined(q.Devices); err != nil {
+			unjoined = cmp.Or(unjoined, err)
+			continue // no plan of these settings can run
 		}
 		p := Plan{Others: others}
 		p.Context, p.Expert = 1, 1
 		s.choose(0, &p)
 		if whole != nil {
 			whole.Plans = append(whole.Plans, s.Plans...)
+			whole.WithinNode = min(whole.WithinNode, s.WithinNode)
 		} else {
 			whole = s
 		}
 	}
+	if whole == nil {
+		return nil, unjoined
+	}
 	return whole, nil
 }
 
-// check refuses what a search over plans cannot serve.
-func check(c *configs.Config, q Query) error {
-	refuse := func(text string) error { return fmt.Errorf("%s: %s", c.Name(), text) }
-	switch {
-	case q.Devices < 1:
-		return fmt.Errorf("%d devices: there must be at least 1", q.Devices)
-	case q.Margin < 0 || q.Margin >= 1:
-		return fmt.Errorf("a margin of %v: must be a share of the memory, from 0 to below 1", q.Margin)
-	case !c.Defined("model"):
-		return refuse("plans for a number of devices need a [model], which can be divided; without --devices a search keeps what it has")
-	case c.Schedule.File != "":
-		return refuse("schedule.file gives the order, and a search chooses it; remove file")
-	case c.Schedule.Placement != nil:
-		return refuse("schedule.placement says where the stages are, and a search chooses how many there are; remove placement")
-	case c.Schedule.WholeLast:
-		return refuse("schedule.whole_last is for one replica and no tensor parallelism; remove it")
-	case c.Batch.Shards != nil:
-		return refuse("a search gives all replicas the same share; remove batch.shards")
+// newSpace makes the space, without plans, of a configuration with others of the settings
+// that vary.
+func newSpace(c *configs.Config, q Query, others []string) (s *Space, err error) {
+	s = &Space{dimensions: dimensions(), Devices: q.Devices, margin: q.Margin, asked: map[string][]string{}, divided: map[arch.Group]bool{}, placements: map[placementKey]string{}, serving: map[placementKey][]string{}, same: map[placementKey]bool{}, kinds: map[string]kind{}, differing: map[string]bool{}, operations: map[string]bool{}, fixed: q.Fix, others: others}
+	s.remarked = c.Machine.MemoryMargin != q.Margin
+	if s.config, err = c.With(fmt.Sprintf("machine.memory_margin=%v", q.Margin)); err != nil {
+		return nil, err
 	}
-	for _, key := range q.Fix {
-		if !setting.IsKey(configs.Config{}, key) {
-			return fmt.Errorf("%q is no key of a configuration%s", key, nearest.Suggest(key, Keys()))
-		}
-		if q.Vary[key] != nil {
-			return fmt.Errorf("%s is fixed and varied; give one of the two", key)
-		}
+	if s.offered, err = offers(s.config, q); err != nil {
+		return nil, err
 	}
-	return nil
-}
-
-// offers lists what the trainer has, by key; nothing where it is not limited.
-func offers(c *configs.Config, q Query) (configs.Offers, error) {
-	name := q.Trainer
-	if name == "" {
-		name = c.Train.Stack
+	if err := s.read(q); err != nil {
+		return nil, err
 	}
-	if name == Any || name == "none" || name == "" {
-		return nil, nil
+	if list, own := s.offered["train.precision"], s.config.Train.Precision; !s.offered.Has("train.precision", own) {
+		return nil, fmt.Errorf("the trainer %s does not train in %s; it has %s; --trainer names another", cmp.Or(q.Trainer, s.config.Train.Stack), own, strings.Join(list, ", "))
 	}
-	names := []string{Any}
-	for _, s := range configs.Stacks() {
-		if s.Name == name {
-			return s.Offers(), nil
-		}
-		names = append(names, s.Name)
-	}
-	return nil, fmt.Errorf("unknown trainer %q; use %s%s", name, strings.Join(names, ", "), nearest.Suggest(name, names))
+	return s, nil
 }
 
 // combinations makes the settings of keys that are no dimension, all with all.
@@ -186,11 +160,9 @@ func (s *Space) read(q Query) (err error) {
 	if s.network, err = s.model.Network(); err != nil {
 		return err
 	}
-	machine, err := s.config.ReadMachine()
-	if err != nil {
+	if err := s.readNodes(); err != nil {
 		return err
 	}
-	s.perNode = machine.DevicesPerNode
 	s.blocks = len(s.network.Layers)
 	if s.config.Model.Transformer() {
 		s.blocks = 0
@@ -216,6 +188,19 @@ func (s *Space) read(q Query) (err error) {
 	s.findKinds()
 	s.shared = s.config.Sharing()
 	return s.ask(q)
+}
+
+// readNodes finds how many devices a node has.
+func (s *Space) readNodes() error {
+	machine, err := s.config.ReadMachine()
+	if err != nil {
+		return err
+	}
+	s.perNode = machine.DevicesPerNode
+	if machine.Network.Bandwidth == 0 {
+		s.WithinNode = s.perNode
+	}
+	return nil
 }
 
 // findKinds finds the kinds of orders.

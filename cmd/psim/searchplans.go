@@ -20,7 +20,6 @@ import (
 	"psim/internal/files"
 	"psim/internal/nearest"
 	"psim/internal/published"
-	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/plans"
 	"psim/reports"
@@ -107,11 +106,6 @@ func (f planFlags) checkNames() error {
 			return err
 		}
 	}
-	for _, key := range f.fix {
-		if !setting.IsKey(configs.Config{}, key) {
-			return fmt.Errorf("--fix %s: is no key of a configuration (psim help config); a search chooses %s%s", key, strings.Join(plans.Keys(), ", "), nearest.Suggest(key, plans.Keys()))
-		}
-	}
 	return flagged("map", figures.CheckDimensions(f.dimensions))
 }
 
@@ -149,7 +143,7 @@ func (f planFlags) query(c *configs.Config, margin bool, rows int) (q lib.PlanQu
 	for _, v := range q.Vary {
 		for _, value := range v.Values {
 			if err := configs.CheckSet(v.Key + "=" + value); err != nil {
-				return q, sweepError(err)
+				return q, sweepError(err, q.Vary)
 			}
 		}
 	}
@@ -192,7 +186,7 @@ func (f planFlags) run(ctx context.Context, cmd *cobra.Command, path string, o o
 	q.Points = o.out != ""
 	found, searched := f.search(ctx, c, q, o, stderr)
 	if found == nil {
-		return sweepError(searched)
+		return sweepError(searched, q.Vary)
 	}
 	if o.out = folder.Path; searched != nil {
 		o.out = folder.Aside().Path

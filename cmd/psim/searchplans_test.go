@@ -106,35 +106,69 @@ func TestSearchDevicesErrors(t *testing.T) {
 	userFolder(t)
 	require.NoError(t, os.Mkdir("mine", 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join("mine", "points.csv"), []byte("x"), 0o644))
+	const apart = "schedule = {name = \"1f1b\", stages = 4, microbatches = 8}\nmodel = {preset = \"gpt2\"}\nbatch.global = 32\ntrain.precision = \"bf16\"\n[machine]\ndevice = \"a100-80gb-sxm\"\ndevices_per_node = 8\n"
+	require.NoError(t, os.WriteFile("apart.toml", []byte(apart), 0o644))
 	for line, want := range map[string]string{
-		"psim search gpipe --trainer any":                                                   "--trainer: needs --devices",
-		"psim search gpipe --margin 5%":                                                     "--margin: needs --devices",
-		"psim search gpipe --devices 4 --schedules=":                                        "--schedules: names no schedule; use some of model-parallel, gpipe",
-		"psim search gpipe --devices 0":                                                     "--devices 0: must be at least 1",
-		"psim search gpipe --devices x":                                                     "--devices x: must be a whole number",
-		"psim search gpipe --devices 4 --rows 0":                                            "--rows 0: must be at least 1",
-		"psim search gpipe --devices 4 --trainer megatron":                                  `--trainer: unknown name "megatron"; use any, megatron-2021`,
-		"psim search gpipe --devices 4 --schedules 1f1b,1f2b":                               `--schedules: unknown name "1f2b"`,
-		"psim search gpipe --devices 4 --fix parallel.tenso":                                "did you mean parallel.tensor?",
-		"psim search gpipe --devices 4 --margin 10":                                         "--margin 10: must be a share of the memory",
-		"psim search gpipe --devices 4 --vary parallel.tensor=x":                            "--vary parallel.tensor=x: parallel.tensor: must be an integer",
-		"psim search gpipe --devices 4 --vary tensor":                                       "--vary tensor: must be KEY=V1,V2…",
-		"psim search gpipe --devices 4 --fix batch.micro --vary batch.micro=1":              "batch.micro is fixed and varied",
-		"psim search gpipe --devices 4 --fix train.stack --vary train.stack=none":           "train.stack is fixed and varied",
-		"psim search gpipe --devices 4 --vary train.stack=none --vary train.stack=nanotron": "train.stack is varied twice",
-		"psim search gpipe --devices 4 --fix schedule.name --schedules 1f1b":                "schedules are given twice",
-		"psim search gpipe --devices 4 --shard 1/2":                                         "--out is missing: --shard needs it",
-		"psim search gpipe --devices 4 --shard 3/2 --out x":                                 "--shard 3/2: shards are numbered",
-		"psim search gpipe --devices 4 --map tensor":                                        "--map tensor: a map needs two dimensions",
-		"psim search gpipe --devices 4 --out mine":                                          "--out mine: holds points.csv, which psim has not written",
-		"psim search course-timeline --devices 4":                                           "need a [model], which can be divided",
-		"psim search ring-allreduce --devices 4":                                            "need a [model], which can be divided",
+		"psim search apart.toml --devices 16":                                                          "psim: apart.toml:5:2: machine.network: 16 devices take 2 nodes (devices_per_node = 8), and no network joins them; name one",
+		"psim search apart.toml --devices 16 --json":                                                   "psim: apart.toml:5:2: machine.network: 16 devices take 2 nodes (devices_per_node = 8), and no network joins them; name one",
+		"psim search apart.toml --devices 16 --set machine.network.latency=5us":                        "psim: --set machine.network.latency=5us: machine.network: bandwidth is missing",
+		"psim search apart.toml --devices 16 --vary machine.network.latency=5us":                       "psim: --vary machine.network.latency=5us: machine.network: bandwidth is missing",
+		"psim search gpipe --devices 4 --vary machine.memory_margin=0.97,0.98":                         "--fix or --vary machine.memory_margin: a search has one margin; give it by --margin",
+		"psim search gpipe --devices 4 --fix machine.memory_margin":                                    "--fix or --vary machine.memory_margin: a search has one margin; give it by --margin",
+		"psim search gpipe --devices 4 --trainer torchtitan --set train.stack=megatron-te":             `--trainer torchtitan and train.stack = "megatron-te" are two programs`,
+		"psim search gpipe --devices 4 --trainer torchtitan --vary train.stack=torchtitan,megatron-te": `--trainer torchtitan and train.stack = "megatron-te" are two programs`,
+		"psim search gpipe --devices 4 --fix schedule":                                                 "--fix schedule: is a section, not a key",
+		"psim search gpipe --devices 4 --fix machine.compute":                                          "--fix machine.compute: is a section, not a key",
+		"psim search gpipe --devices 4 --fix machine.link.foo":                                         "--fix machine.link.foo: is no key of a configuration",
+		"psim search gpipe --devices 4 --fix schedule.stages=2":                                        "--fix schedule.stages=2: takes a key alone; its value is given by --set schedule.stages=2 --fix schedule.stages",
+		"psim search gpipe --trainer any":                                                              "--trainer: needs --devices",
+		"psim search gpipe --margin 5%":                                                                "--margin: needs --devices",
+		"psim search gpipe --devices 4 --schedules=":                                                   "--schedules: names no schedule; use some of model-parallel, gpipe",
+		"psim search gpipe --devices 0":                                                                "--devices 0: must be at least 1",
+		"psim search gpipe --devices x":                                                                "--devices x: must be a whole number",
+		"psim search gpipe --devices 4 --rows 0":                                                       "--rows 0: must be at least 1",
+		"psim search gpipe --devices 4 --trainer megatron":                                             `--trainer: unknown name "megatron"; use any, megatron-2021`,
+		"psim search gpipe --devices 4 --schedules 1f1b,1f2b":                                          `--schedules: unknown name "1f2b"`,
+		"psim search gpipe --devices 4 --fix parallel.tenso":                                           "did you mean parallel.tensor?",
+		"psim search gpipe --devices 4 --margin 10":                                                    "--margin 10: must be a share of the memory",
+		"psim search gpipe --devices 4 --vary parallel.tensor=x":                                       "--vary parallel.tensor=x: parallel.tensor: must be an integer",
+		"psim search gpipe --devices 4 --vary tensor":                                                  "--vary tensor: must be KEY=V1,V2…",
+		"psim search gpipe --devices 4 --fix batch.micro --vary batch.micro=1":                         "--fix batch.micro and --vary batch.micro: give one of the two",
+		"psim search gpipe --devices 4 --fix train.stack --vary train.stack=none":                      "--fix train.stack and --vary train.stack: give one of the two",
+		"psim search gpipe --devices 4 --vary train.stack=none --vary train.stack=nanotron":            "--vary train.stack is given twice",
+		"psim search gpipe --devices 4 --fix schedule.name --schedules 1f1b":                           "--schedules beside --fix or --vary schedule.name",
+		"psim search gpipe --devices 4 --shard 1/2":                                                    "--out is missing: --shard needs it",
+		"psim search gpipe --devices 4 --shard 3/2 --out x":                                            "--shard 3/2: shards are numbered",
+		"psim search gpipe --devices 4 --map tensor":                                                   "--map tensor: a map needs two dimensions",
+		"psim search gpipe --devices 4 --out mine":                                                     "--out mine: holds points.csv, which psim has not written",
+		"psim search course-timeline --devices 4":                                                      "need a [model], which can be divided",
+		"psim search ring-allreduce --devices 4":                                                       "need a [model], which can be divided",
 	} {
 		stdout, stderr, code := psim(t, line)
 		require.Equal(t, exitUsage, code, line)
 		require.Empty(t, stdout, line)
 		require.Contains(t, strings.Split(stderr, "\n")[0], want, line)
 	}
+}
+
+// What a search keeps may be fixed, too; settings that vary may be what joins the nodes.
+func TestSearchDevicesKeeps(t *testing.T) {
+	userFolder(t)
+	_, stderr, code := psim(t, fewPlans+" --json --fix machine.link.latency --fix schedule.partition")
+	require.Zero(t, code, stderr)
+	const apart = "schedule = {name = \"ddp\"}\nmodel = {preset = \"gpt2\"}\nbatch.global = 32\ntrain.precision = \"bf16\"\nmachine = {device = \"a100-80gb-sxm\", devices_per_node = 2}\n"
+	require.NoError(t, os.WriteFile("apart.toml", []byte(apart), 0o644))
+	const line = "psim search apart.toml --devices 4 --schedules ddp --vary batch.micro=4 --rows 1 --json"
+	for _, vary := range []string{"machine.network=ib-hdr", "machine.devices_per_node=2,4"} {
+		stdout, stderr, code := psim(t, line+" --vary "+vary)
+		require.Zero(t, code, stderr)
+		key, _, _ := strings.Cut(vary, "=")
+		require.Contains(t, stdout, key)
+		require.NotContains(t, stdout, `"not possible"`)
+	}
+	stdout, _, code := psim(t, strings.TrimSuffix(line, " --json")+" --vary machine.network=ib-hdr --set machine.compute.memory=100MB")
+	require.Equal(t, exitFailed, code)
+	require.NotContains(t, stdout, "machine.network is not given")
 }
 
 // An interrupted search prints what it has found, and how sure that is.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,7 +94,7 @@ func runSweep(ctx context.Context, path string, f sweepFlags, stdout, stderr io.
 	s, err := lib.Sweep(ctx, c, o)
 	p.clear()
 	if s == nil {
-		return sweepError(err)
+		return sweepError(err, o.Vary)
 	}
 	f.tell(stderr, s, o.Folder)
 	if err != nil {
@@ -150,10 +151,14 @@ func variations(texts []string) (list []reports.Variation, err error) {
 	return list, nil
 }
 
-// sweepError names the flag that an error of the library is about.
-func sweepError(err error) error {
+// sweepError names the flag that an error of the library is about, if that is --vary: one
+// of --set is named where it is printed.
+func sweepError(err error, vary []reports.Variation) error {
 	var e *configs.Error
-	if errors.As(err, &e) && e.Override {
+	varied := func(v reports.Variation) bool {
+		return slices.ContainsFunc(v.Values, func(value string) bool { return e.Label == v.Key+"="+value })
+	}
+	if errors.As(err, &e) && e.Override && slices.ContainsFunc(vary, varied) {
 		e.Label, e.Override = "--vary "+e.Label, false
 		return e
 	}
