@@ -178,7 +178,7 @@ func (f validateFlags) replay(ctx context.Context, names []string, stdout, stder
 	if err := new(outputFlags).checkOut(files.Folder{Path: f.figures, Owner: "validate"}); err != nil {
 		return err
 	}
-	report, err := published.Replay(tables)
+	report, err := published.Replay(ctx, tables)
 	if err != nil {
 		return failure{err}
 	}

@@ -2,6 +2,7 @@ package published
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -17,7 +18,7 @@ import (
 )
 
 // replayed is all tables, replayed once for the tests that read them.
-var replayed = sync.OnceValues(func() (Report, error) { return Replay(catalog()) })
+var replayed = sync.OnceValues(func() (Report, error) { return Replay(context.Background(), catalog()) })
 
 // TestAccuracy compares docs/accuracy.md and its pictures with what make accuracy
 // would write.

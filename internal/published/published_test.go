@@ -2,6 +2,7 @@ package published
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io/fs"
 	"strings"
@@ -99,7 +100,7 @@ func made() Table {
 
 // The parts of a row's error add up to it.
 func TestParts(t *testing.T) {
-	report, err := Replay([]Table{korthikantiTable5()})
+	report, err := Replay(t.Context(), []Table{korthikantiTable5()})
 	require.NoError(t, err)
 	split := 0
 	for _, row := range report.Tables[0].Replayed {
@@ -118,7 +119,7 @@ func TestParts(t *testing.T) {
 
 // Errors are absolute, over the rows that were not used.
 func TestErrors(t *testing.T) {
-	report, err := Replay([]Table{made()})
+	report, err := Replay(t.Context(), []Table{made()})
 	require.NoError(t, err)
 	r := report.Tables[0]
 	require.InDelta(t, 0.15, r.MeanError, 1e-12)
@@ -157,7 +158,18 @@ func TestNothingToCompare(t *testing.T) {
 	for _, rows := range [][]Row{nil, {{Published: 1, Predicted: 1, Used: true}}, {{Published: 0, Predicted: 1}}} {
 		table := made()
 		table.Rows = func() ([]Row, error) { return rows, nil }
-		_, err := Replay([]Table{table})
+		_, err := Replay(t.Context(), []Table{table})
 		require.ErrorContains(t, err, "made-up: ")
 	}
+}
+
+// An interrupt ends a replay before its next table.
+func TestReplayInterrupted(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	rows := made()
+	again := rows.Rows
+	rows.Rows = func() ([]Row, error) { stop(); return again() }
+	report, err := Replay(ctx, []Table{rows, made()})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, report.Tables, 1)
 }

@@ -1,6 +1,7 @@
 package published
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -42,10 +43,13 @@ type Result struct {
 	Replayed []Row   `json:"replayed"`
 }
 
-// Replay predicts all rows of tables.
-func Replay(tables []Table) (Report, error) {
+// Replay predicts all rows of tables, and ends between two where it is interrupted.
+func Replay(ctx context.Context, tables []Table) (Report, error) {
 	r := Report{Tables: []Result{}}
 	for _, t := range tables {
+		if ctx.Err() != nil {
+			return r, ctx.Err()
+		}
 		result, err := t.replay()
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", t.Name, err)
