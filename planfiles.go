@@ -20,7 +20,7 @@ func marginSet(q PlanQuery) string { return fmt.Sprintf("machine.memory_margin=%
 // Saved puts a ranking with its points in the form of its files, which says what was asked
 // for.
 func (r *PlanRanking) Saved(c *configs.Config, q PlanQuery, version string) (reports.SavedPlans, error) {
-	if len(r.Points) < r.Space {
+	if !q.Points || len(r.Points) < r.Space {
 		return reports.SavedPlans{}, errors.New("files of plans need the points of all: set Points in the query")
 	}
 	return r.PlanRanking.Saved(reports.PlanSearch{
